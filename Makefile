@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: MIT
+# The short way in; CMake does the work.
+#
+#   make               build/libslub.so, build/libslub.a and build/slub
+#   make run           real programs with and without libslub, side by side
+#   make test          every test
+#   make bench         the benchmarks; make bench-quick: a minute's worth
+#   make install       PREFIX=/usr/local DESTDIR=
+#   make clean         remove the build folder
+#
+# CMAKE_FLAGS="-DSLUB_LAYOUT=inner56 ..." passes build options on.
+
+BUILD ?= build
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+CMAKE_FLAGS ?=
+MAKEFLAGS += --no-print-directory
+
+configure = cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_FLAGS)
+compile = cmake --build $(BUILD) -j $(JOBS)
+
+.PHONY: all build run test bench bench-quick install clean
+
+all: build
+
+build:
+	@scripts/setup build
+	$(configure) -DSLUB_BUILD_TESTS=OFF -DSLUB_BUILD_BENCH=OFF
+	$(compile)
+
+run:
+	@scripts/setup run
+	@$(MAKE) build
+	@scripts/run-demo $(BUILD)
+
+test:
+	@scripts/setup test
+	$(configure) -DSLUB_BUILD_TESTS=ON -DSLUB_BUILD_BENCH=OFF
+	$(compile)
+	ctest --test-dir $(BUILD) --output-on-failure
+	@if [ -x tests/matrix.sh ]; then tests/matrix.sh; fi
+
+bench bench-quick:
+	@scripts/setup bench
+	$(configure) -DSLUB_BUILD_TESTS=OFF -DSLUB_BUILD_BENCH=ON
+	$(compile)
+	@if [ -x bench/run ]; then bench/run $(if $(filter bench-quick,$@),--quick); \
+	else echo "bench/run is missing: no benchmarks in this tree" >&2; exit 1; fi
+
+install: build
+	cmake --install $(BUILD)
+
+clean:
+	rm -rf $(BUILD)

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The kernel's slab_test in user space: 10,000 allocations, then 10,000 frees in the same order,
+ * of each power of two from 8 to 16,384 bytes; cycles of the time stamp counter per operation.
+ *
+ * "alloc/SIZE", "free/SIZE" and "both/SIZE" leave the objects alone; "touch-alloc", "touch-free"
+ * and "touch-both" write the first word of each. Median of the repetitions after the first;
+ * "cold-alloc" and "cold-free" are the first one, which finds no object of that size.
+ */
+#include "bench.h"
+
+enum { OBJECTS = 10000, SIZE_MAX_TESTED = 16384 };
+
+static void *object[OBJECTS];
+
+struct result {
+	struct bench_samples alloc, free, both;
+	double cold_alloc, cold_free;
+};
+
+static void once(size_t size, bool touch, double *alloc, double *release)
+{
+	uint64_t start = bench_cycles(), middle;
+
+	if (touch)
+		for (int i = 0; i < OBJECTS; i++) {
+			object[i] = malloc(size);
+			*(volatile uint64_t *)object[i] = size;
+		}
+	else
+		for (int i = 0; i < OBJECTS; i++)
+			object[i] = malloc(size);
+	bench_escape(object);
+	middle = bench_cycles();
+	for (int i = 0; i < OBJECTS; i++)
+		free(object[i]);
+	bench_escape(object);
+	*release = (double)(bench_cycles() - middle) / OBJECTS;
+	*alloc = (double)(middle - start) / OBJECTS;
+}
+
+static void repeat(struct result *result, size_t size, bool touch, int repeats)
+{
+	double alloc, release;
+
+	memset(result, 0, sizeof(*result));
+	once(size, touch, &result->cold_alloc, &result->cold_free);
+	for (int i = 0; i < repeats; i++) {
+		once(size, touch, &alloc, &release);
+		bench_sample(&result->alloc, alloc);
+		bench_sample(&result->free, release);
+		bench_sample(&result->both, alloc + release);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static struct result result;
+	int repeats;
+
+	bench_begin("slab_test", argc, argv);
+	repeats = (int)bench_number("repeats", 15);
+	bench_options_done();
+	memset(object, 0, sizeof(object));
+	for (size_t i = 0; i < OBJECTS; i++)
+		bench_escape(&object[i]);
+
+	for (size_t size = 8; size <= SIZE_MAX_TESTED; size *= 2) {
+		repeat(&result, size, false, repeats);
+		bench_row("cycles", bench_median(&result.alloc), "alloc/%zu", size);
+		bench_row("cycles", bench_median(&result.free), "free/%zu", size);
+		bench_row("cycles", bench_median(&result.both), "both/%zu", size);
+		bench_row("cycles", result.cold_alloc, "cold-alloc/%zu", size);
+		bench_row("cycles", result.cold_free, "cold-free/%zu", size);
+	}
+	for (size_t size = 8; size <= SIZE_MAX_TESTED; size *= 2) {
+		repeat(&result, size, true, repeats);
+		bench_row("cycles", bench_median(&result.alloc), "touch-alloc/%zu", size);
+		bench_row("cycles", bench_median(&result.free), "touch-free/%zu", size);
+		bench_row("cycles", bench_median(&result.both), "touch-both/%zu", size);
+	}
+	return bench_end();
+}

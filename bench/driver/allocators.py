@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT
+"""The allocators of a run: what is preloaded, with which environment."""
+import glob
+import json
+import os
+
+# The peers that the project's targets are set against.
+REFERENCE = ("mimalloc", "snmalloc", "jemalloc")
+OURS = "libslub"
+UNIPROCESSOR = "libslub-up"		# built with -DSLUB_SMP=OFF: one CPU, one thread
+BACKENDS = ("auto", "rseq", "thread", "tid", "lock")
+
+
+class Allocator:
+    """One column of the tables."""
+
+    def __init__(self, name, library, version, env=None):
+        self.name = name
+        self.library = library		# None: the C library's own malloc
+        self.version = version
+        self.env = env or {}
+
+    @property
+    def ours(self):
+        return self.name.startswith(OURS)
+
+    @property
+    def uniprocessor(self):
+        return self.name == UNIPROCESSOR
+
+    def environment(self):
+        env = {key: value for key, value in os.environ.items()
+               if key not in ("LD_PRELOAD", "GLIBC_TUNABLES") and not key.startswith("SLUB_")}
+        if self.library:
+            env["LD_PRELOAD"] = self.library
+        env.update(self.env)
+        return env
+
+    def record(self):
+        return {"version": self.version, "library": self.library, "env": self.env,
+                "bytes": os.path.getsize(self.library) if self.library else None}
+
+
+def _ours(build, name, folder, env):
+    library = os.path.join(build, folder, "libslub.so")
+    if not os.path.exists(library):
+        return None
+    return Allocator(name, os.path.realpath(library), "this tree", env)
+
+
+def _peers(build):
+    found = {}
+    for stamp in sorted(glob.glob(os.path.join(build, "peers", "lib*.so.json"))):
+        with open(stamp, encoding="utf-8") as file:
+            record = json.load(file)
+        library = stamp[:-len(".json")]
+        if os.path.exists(library):
+            found[record["name"]] = Allocator(record["name"], library, record["version"],
+                                              record["env"])
+    return found
+
+
+def _left_out(build):
+    reasons = {}
+    for path in glob.glob(os.path.join(build, "peers", "*.left-out")):
+        with open(path, encoding="utf-8") as file:
+            reasons[os.path.basename(path)[:-len(".left-out")]] = file.read().strip()
+    return reasons
+
+
+def find(build, wanted):
+    """The allocators asked for (None: all there are) and what is left out, with the reason."""
+    peers, left_out = _peers(build), _left_out(build)
+    every = {"glibc": Allocator("glibc", None, os.confstr("CS_GNU_LIBC_VERSION").split()[-1])}
+    for name in ("mimalloc", "snmalloc", "jemalloc", "rpmalloc", "tcmalloc"):
+        if name in peers:
+            every[name] = peers[name]
+            left_out.pop(name, None)
+        elif name not in left_out and name != "tcmalloc":
+            left_out[name] = "not built (bench/peers/get builds it)"
+    ours = {OURS: _ours(build, OURS, "", {}), UNIPROCESSOR: _ours(build, UNIPROCESSOR, "up", {})}
+    for backend in BACKENDS:
+        name = f"{OURS}:{backend}"
+        ours[name] = _ours(build, name, "", {"SLUB_FASTPATH": backend})
+    if wanted is None:
+        wanted = list(every) + [name for name in (OURS, UNIPROCESSOR) if ours[name]]
+        if not ours[OURS]:
+            left_out[OURS] = "build/libslub.so is not there (`make` builds it)"
+    every.update({name: allocator for name, allocator in ours.items() if allocator})
+    chosen = [every[name] for name in wanted if name in every]
+    for name in wanted:
+        if name not in every:
+            known = name in ours or name in left_out or name == "tcmalloc"
+            left_out.setdefault(name, "not built" if known else
+                                "unknown; there are " + ", ".join(list(every) + list(ours)))
+    return chosen, left_out

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+"""What was measured: job -> row -> allocator -> one value per round."""
+
+
+def median(values):
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    if not ordered:
+        return None
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
+def spread(values):
+    """The middle half of the values, as a share of the median."""
+    if len(values) < 4 or not median(values):
+        return 0.0
+    ordered, quarter = sorted(values), len(values) // 4
+    return (ordered[-1 - quarter] - ordered[quarter]) / abs(median(values))
+
+
+class Results:
+    """All rows of a run, in the shape that is written as JSON."""
+
+    def __init__(self, data=None):
+        self.data = data or {}
+
+    def add(self, job, allocator, answer):
+        rows = self.data.setdefault(job, {"rows": {}, "failures": {}})["rows"]
+        for row in answer["rows"]:
+            kept = rows.setdefault(row["name"], {"unit": row["unit"], "values": {}})
+            kept["values"].setdefault(allocator, []).append(row["value"])
+
+    def fail(self, job, allocator, why):
+        failures = self.data.setdefault(job, {"rows": {}, "failures": {}})["failures"]
+        failures.setdefault(allocator, why)
+
+    def rows(self, job):
+        return self.data.get(job, {}).get("rows", {})
+
+    def failures(self, job):
+        return self.data.get(job, {}).get("failures", {})
+
+    def values(self, job, row, allocator):
+        return self.rows(job).get(row, {}).get("values", {}).get(allocator, [])
+
+    def value(self, job, row, allocator):
+        return median(self.values(job, row, allocator))
+
+    def best(self, job, row, allocators):
+        """(value, name) of the lowest median among those that have one."""
+        found = [(self.value(job, row, name), name) for name in allocators]
+        found = [pair for pair in found if pair[0] is not None]
+        return min(found) if found else (None, None)

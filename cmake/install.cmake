@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: MIT
+# What `make install` puts where, with a pkg-config file and a CMake package.
+
+include(CMakePackageConfigHelpers)
+
+install(TARGETS slub slub_static EXPORT slub
+	LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+	ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(EXISTS ${PROJECT_SOURCE_DIR}/include)
+	install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/
+		DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+		FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+endif()
+
+configure_file(cmake/slub.pc.in slub.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/slub.pc
+	DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+set(SLUB_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/slub)
+install(EXPORT slub NAMESPACE slub:: FILE slub-targets.cmake
+	DESTINATION ${SLUB_PACKAGE_DIR})
+configure_package_config_file(cmake/slub-config.cmake.in slub-config.cmake
+	INSTALL_DESTINATION ${SLUB_PACKAGE_DIR})
+write_basic_package_version_file(slub-config-version.cmake
+	COMPATIBILITY SameMinorVersion)
+install(FILES
+	${PROJECT_BINARY_DIR}/slub-config.cmake
+	${PROJECT_BINARY_DIR}/slub-config-version.cmake
+	DESTINATION ${SLUB_PACKAGE_DIR})
+
+file(GLOB SLUB_MAN1 CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.1)
+file(GLOB SLUB_MAN7 CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.7)
+install(FILES ${SLUB_MAN1} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${SLUB_MAN7} DESTINATION ${CMAKE_INSTALL_MANDIR}/man7)
+install(FILES ${PROJECT_SOURCE_DIR}/completions/slub.bash
+	DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+	RENAME slub)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+# libslub.so and libslub.a, from the same objects.
+
+file(GLOB_RECURSE SLUB_SOURCES CONFIGURE_DEPENDS
+	${PROJECT_SOURCE_DIR}/src/*.c ${PROJECT_SOURCE_DIR}/src/*.S)
+
+# src/arch/<cpu>/ is for that processor alone; fallback/ is for every one.
+foreach(source IN LISTS SLUB_SOURCES)
+	if(source MATCHES "/src/arch/([^/]+)/"
+	   AND NOT CMAKE_MATCH_1 STREQUAL CMAKE_SYSTEM_PROCESSOR
+	   AND NOT CMAKE_MATCH_1 STREQUAL "fallback")
+		list(REMOVE_ITEM SLUB_SOURCES ${source})
+	endif()
+endforeach()
+
+set(SLUB_COMPILE_FLAGS
+	-Wall -Wextra
+	-fvisibility=hidden
+	-fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free
+	-fno-exceptions -fno-plt -fno-strict-aliasing -fno-stack-protector
+	-ftls-model=initial-exec)
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+	list(APPEND SLUB_COMPILE_FLAGS -fcf-protection=none)
+endif()
+
+add_library(slub_objects OBJECT ${SLUB_SOURCES})
+set_target_properties(slub_objects PROPERTIES
+	C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS ON
+	POSITION_INDEPENDENT_CODE ON)
+target_compile_options(slub_objects PRIVATE ${SLUB_COMPILE_FLAGS})
+target_link_libraries(slub_objects PRIVATE slub_config)
+
+# nodelete: the kernel may still look at a restartable sequence's descriptor.
+set(SLUB_MAP ${PROJECT_SOURCE_DIR}/src/libslub.map)
+add_library(slub SHARED $<TARGET_OBJECTS:slub_objects>)
+set_target_properties(slub PROPERTIES
+	VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+	LINKER_LANGUAGE C LINK_DEPENDS ${SLUB_MAP})
+target_link_options(slub PRIVATE
+	-Wl,-z,nodelete -Wl,-z,now -Wl,--version-script=${SLUB_MAP}
+	-Wl,--no-undefined-version -Wl,--as-needed ${SLUB_SANITIZE_FLAGS})
+target_include_directories(slub INTERFACE
+	$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+	$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+add_library(slub::slub ALIAS slub)
+
+# The archive holds one object in which every hidden symbol is local, so that a
+# program may have a page_alloc() of its own beside the library's.
+set(SLUB_COMBINED ${PROJECT_BINARY_DIR}/libslub_combined.o)
+add_custom_command(OUTPUT ${SLUB_COMBINED}
+	COMMAND ${CMAKE_LINKER} -r -o ${SLUB_COMBINED} $<TARGET_OBJECTS:slub_objects>
+	COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${SLUB_COMBINED}
+	DEPENDS slub_objects $<TARGET_OBJECTS:slub_objects>
+	COMMENT "Combining the objects of libslub.a"
+	COMMAND_EXPAND_LISTS VERBATIM)
+add_library(slub_static STATIC ${SLUB_COMBINED})
+set_source_files_properties(${SLUB_COMBINED} PROPERTIES
+	EXTERNAL_OBJECT ON GENERATED ON)
+set_target_properties(slub_static PROPERTIES
+	OUTPUT_NAME slub LINKER_LANGUAGE C)
+target_include_directories(slub_static INTERFACE
+	$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+	$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_link_options(slub_static INTERFACE
+	$<BUILD_INTERFACE:${SLUB_SANITIZE_FLAGS}>)
+add_library(slub::slub_static ALIAS slub_static)

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT
+# The build options, checked, and turned into the SLUB_CONFIG_* macros that the
+# sources test.  Every macro is always defined: `if (SLUB_CONFIG_SMP)` in C.
+
+set(SLUB_LAYOUT aligned64 CACHE STRING "Slab descriptor: aligned64, inner56 or lock56")
+set_property(CACHE SLUB_LAYOUT PROPERTY STRINGS aligned64 inner56 lock56)
+set(SLUB_ASSERT 0 CACHE STRING "Assertions: 0 none, 1 cheap ones, 2 also whole walks")
+set_property(CACHE SLUB_ASSERT PROPERTY STRINGS 0 1 2)
+option(SLUB_SMP "Build for more than one CPU" ON)
+option(SLUB_INJECT "Build the numbered injection points that tests stop at" OFF)
+option(SLUB_TSAN "Build with ThreadSanitizer" OFF)
+option(SLUB_ASAN "Build with AddressSanitizer" OFF)
+option(SLUB_BUILD_TESTS "Build the tests" OFF)
+option(SLUB_BUILD_BENCH "Build the benchmarks" OFF)
+
+# Without NDEBUG: SLUB_ASSERT governs the library's assertions, and assert() in
+# a test program must never be compiled out.
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+	set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Build type" FORCE)
+endif()
+set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g")
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g")
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+# slub_choice(OPTION VALUE...): stops unless the option has one of the values,
+# and sets OPTION_INDEX to the value's place in the list.
+function(slub_choice option)
+	list(FIND ARGN "${${option}}" index)
+	if(index EQUAL -1)
+		list(JOIN ARGN ", " valid)
+		message(FATAL_ERROR "${option}=${${option}} is not known; valid: ${valid}")
+	endif()
+	set(${option}_INDEX ${index} PARENT_SCOPE)
+endfunction()
+
+slub_choice(SLUB_LAYOUT aligned64 inner56 lock56)
+slub_choice(SLUB_ASSERT 0 1 2)
+if(SLUB_TSAN AND SLUB_ASAN)
+	message(FATAL_ERROR "SLUB_TSAN and SLUB_ASAN exclude each other; choose one")
+endif()
+
+set(SLUB_SANITIZE_FLAGS "")
+if(SLUB_TSAN)
+	set(SLUB_SANITIZE_FLAGS -fsanitize=thread)
+elseif(SLUB_ASAN)
+	set(SLUB_SANITIZE_FLAGS -fsanitize=address)
+endif()
+
+# What every object of the library is compiled with, and what a unit test that
+# includes the library's internal headers has to be compiled with too.
+add_library(slub_config INTERFACE)
+target_include_directories(slub_config INTERFACE
+	${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+target_compile_definitions(slub_config INTERFACE
+	SLUB_CONFIG_LAYOUT=${SLUB_LAYOUT_INDEX}
+	SLUB_CONFIG_SMP=$<BOOL:${SLUB_SMP}>
+	SLUB_CONFIG_ASSERT=${SLUB_ASSERT}
+	SLUB_CONFIG_INJECT=$<BOOL:${SLUB_INJECT}>
+	SLUB_CONFIG_VERSION="${PROJECT_VERSION}")
+target_compile_options(slub_config INTERFACE ${SLUB_SANITIZE_FLAGS})
+target_link_options(slub_config INTERFACE ${SLUB_SANITIZE_FLAGS})
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+	target_compile_options(slub_config INTERFACE -mcx16)
+endif()

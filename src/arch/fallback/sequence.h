@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The sequences of arch/rseq.h in plain C: the specification that the
+ * assembly is tested against, and what the backends thread and lock run,
+ * on an area that nobody else touches meanwhile.
+ *
+ * The stores to `head` are volatile so that they stay the last ones, for the
+ * sake of fork: the child may inherit an area in the middle of a sequence.
+ */
+#ifndef SLUB_ARCH_FALLBACK_SEQUENCE_H
+#define SLUB_ARCH_FALLBACK_SEQUENCE_H
+
+#include "arch/slot.h"
+
+static inline struct half *area_half(void *area, uintptr_t offset)
+{
+	return (struct half *)((char *)area + offset);
+}
+
+static inline bool area_is_live(const void *area)
+{
+	return *(const uint32_t *)((const char *)area + AREA_LIVE) != 0;
+}
+
+static inline void half_commit(struct half *half, void *head)
+{
+	compiler_barrier();
+	*(void *volatile *)&half->head = head;
+}
+
+static inline void *plain_pop(void *area, uintptr_t offset, uintptr_t bias)
+{
+	struct half *half = area_half(area, offset);
+	void *object = half->head;
+	void *next;
+
+	if (!object)
+		return NULL;
+	next = *object_link(bias, object);
+	half->room += 1;
+	half_commit(half, next);
+	return object;
+}
+
+static inline bool plain_push(void *area, uintptr_t offset, void *object,
+			      uintptr_t bias)
+{
+	struct half *half = area_half(area, offset);
+
+	if (half->room <= 0)
+		return false;
+	*object_link(bias, object) = half->head;
+	half->room -= 1;
+	half_commit(half, object);
+	return true;
+}
+
+static inline void *plain_take(void *area, uintptr_t offset, int32_t room)
+{
+	struct half *half = area_half(area, offset);
+	void *chain = half->head;
+
+	if (!chain)
+		return NULL;
+	half->room = room;
+	half_commit(half, NULL);
+	return chain;
+}
+
+static inline bool plain_put(void *area, uintptr_t offset, void *chain,
+			     int32_t room)
+{
+	struct half *half = area_half(area, offset);
+
+	if (!area_is_live(area) || half->head)
+		return false;
+	half->room = room;
+	half_commit(half, chain);
+	return true;
+}
+
+#endif

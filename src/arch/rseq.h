@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The restartable sequences: their contract, for every CPU.
+ *
+ * A sequence runs on the area of the CPU that the thread is on.  The kernel
+ * sends a thread that it preempts, moves or signals in the middle of one to
+ * the abort handler, before anything else runs on that CPU: a sequence has
+ * either made its last store (the commit) or has made no store that matters.
+ *
+ *   RSEQ-1  the rseq_cs store comes first, the CPU number is read after it;
+ *   RSEQ-2  straight line, no call, one commit, and it is the last instruction;
+ *   RSEQ-3  the only store before the commit is to `room` (see slot.h) or to
+ *           the link of the object being pushed, which nobody else owns yet;
+ *   RSEQ-4  the test that fails on a dummy area comes before any store to the
+ *           slot: the dummy area is read-only memory;
+ *   RSEQ-5  the four bytes before the abort address are RSEQ_SIGNATURE;
+ *   RSEQ-6  a link is read from an object that was the head: the object may
+ *           have been popped by another thread since, but then the commit does
+ *           not happen.  Its memory is never unmapped (os/map.c), so the
+ *           read cannot fault.
+ *
+ * In pseudo-code; `area` is base[cpu number], link(o) as slot.h says:
+ *
+ *   pop(offset)                     push(offset, object)
+ *     slot = area + offset            slot = area + offset
+ *     o = slot.head                   if slot.room <= 0: FAIL
+ *     if o == NULL: FAIL              link(object) = slot.head
+ *     next = link(o)                  slot.room -= 1
+ *     slot.room += 1                  slot.head = object     commit
+ *     slot.head = next   commit
+ *     return o
+ *
+ *   take(offset, room)              put(offset, chain, room)
+ *     slot = area + offset            slot = area + offset
+ *     o = slot.head                   if !area.live: FAIL
+ *     if o == NULL: FAIL              if slot.head != NULL: FAIL
+ *     slot.room = room                slot.room = room
+ *     slot.head = NULL   commit       slot.head = chain      commit
+ *     return o
+ *
+ * take and put are given the offset of a half: main or spare.
+ *
+ * All return an enum sequence_result or, where an object is returned, NULL
+ * for FAIL and SEQUENCE_ABORTED for an abort; an abort is an ordinary result,
+ * the caller decides whether to try again.  The plain-C twins in
+ * fallback/sequence.h are the specification.
+ */
+#ifndef SLUB_ARCH_RSEQ_H
+#define SLUB_ARCH_RSEQ_H
+
+#include "arch/slot.h"
+
+enum sequence_result {
+	SEQUENCE_DONE,
+	SEQUENCE_FAILED,
+	SEQUENCE_RESTART,
+};
+
+#define SEQUENCE_ABORTED ((void *)1)
+
+/* What glibc registers with on x86. */
+#define RSEQ_SIGNATURE 0x53053053
+
+/* Offsets within the kernel's struct rseq. */
+#define RSEQ_CPU_ID_START 0
+#define RSEQ_CPU_ID 4
+#define RSEQ_CS 8
+#define RSEQ_NODE_ID 20
+#define RSEQ_MM_CID 24
+#define RSEQ_BYTES_MM_CID 28
+
+/*
+ * Offsets from the thread pointer: of the rseq area, and of the CPU number
+ * in use (mm_cid or cpu_id).  Both lie in slub_thread.scratch where there is
+ * no rseq.
+ */
+extern uintptr_t slub_rseq_offset __attribute__((visibility("hidden")));
+extern uintptr_t slub_cid_offset __attribute__((visibility("hidden")));
+
+#if ARCH_HAS_RSEQ
+#include "arch/x86_64/rseq.h"
+#endif
+
+#endif

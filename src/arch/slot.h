@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The memory that the restartable sequences work on: one slot per cache, at
+ * the same offset in every CPU's area.
+ *
+ *            0        8     12    16       24    28    32
+ *           +--------+-----+-----+--------+-----+-----+
+ *   slot    | head   |room | -   | head   |room | -   |
+ *           +--------+-----+-----+--------+-----+-----+
+ *             main list            spare list
+ *
+ *   head  the first free object of a list, NULL when empty; the objects are
+ *         linked through a word of their own (enum link)
+ *   room  main: how many pushes are left before the list counts as full.  It
+ *         may be off by one per aborted sequence; it bounds memory and nothing
+ *         else depends on it.
+ *         spare: not used, but in slot 0 of an area, where it says whether the
+ *         area is live (AREA_LIVE).
+ *
+ * Backend tid uses the main list's second half as the transaction id, and
+ * the spare's room as the main list's.
+ *
+ * Slot 0 belongs to no cache: its head is NULL and its room 0 for ever, so
+ * what maps to it falls into the slow path by itself.
+ */
+#ifndef SLUB_ARCH_SLOT_H
+#define SLUB_ARCH_SLOT_H
+
+#include "base/base.h"
+
+struct half {
+	void *head;
+	int32_t room;
+	uint32_t unused;
+};
+
+struct slot {
+	struct half main;
+	struct half spare;
+} align_to(16);
+
+#define SLOT_BYTES 32
+#define SLOT_HEAD 0
+#define SLOT_ROOM 8
+#define SLOT_SPARE 16
+
+/* Offset, in an area, of the word that says the area is live. */
+#define AREA_LIVE 24
+
+_Static_assert(sizeof(struct slot) == SLOT_BYTES, "slot size");
+_Static_assert(offsetof(struct slot, main.room) == SLOT_ROOM, "room");
+_Static_assert(offsetof(struct slot, spare) == SLOT_SPARE, "spare");
+_Static_assert(offsetof(struct slot, spare.room) == AREA_LIVE, "live");
+
+/*
+ * Where the link of a free object lives: in its first word, or, for objects
+ * of a page or more, in the descriptor of the page it starts on.  The latter
+ * touches no object: 256 objects of 16 KiB would share eight sets of a
+ * second-level cache otherwise, and a fresh object would cost a page fault
+ * for being free.
+ */
+#define LINK_PAGE_SHIFT 12
+
+/* The descriptor of the page at address A is at bias + (A >> 12) * stride. */
+#if SLUB_CONFIG_LAYOUT == 0
+#define DESCRIPTOR_BYTES 64
+#else
+#define DESCRIPTOR_BYTES 56
+#endif
+#define DESCRIPTOR_LINK 8	/* offset of the link within a descriptor */
+
+static inline void **descriptor_link(uintptr_t bias, const void *object)
+{
+	return (void **)(bias + DESCRIPTOR_LINK +
+			 ((uintptr_t)object >> LINK_PAGE_SHIFT) *
+				 DESCRIPTOR_BYTES);
+}
+
+/*
+ * Where a free object keeps its link.  @bias is 0 for objects that hold it
+ * themselves, else that of the descriptors.
+ */
+static inline void **object_link(uintptr_t bias, void *object)
+{
+	return bias ? descriptor_link(bias, object) : (void **)object;
+}
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* base: what every other layer is written with.  Knows nothing of memory. */
+#ifndef SLUB_BASE_H
+#define SLUB_BASE_H
+
+#include "base/assert.h"
+#include "base/bits.h"
+#include "base/compiler.h"
+#include "base/list.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/option.h"
+#include "base/syscall.h"
+#include "base/thread.h"
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* What the compiler offers, under names of our own. */
+#ifndef SLUB_BASE_COMPILER_H
+#define SLUB_BASE_COMPILER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Build switches are always defined, to 0 or a number, and tested by value. */
+#ifndef SLUB_CONFIG_LAYOUT
+#define SLUB_CONFIG_LAYOUT 0	/* 0 aligned64, 1 inner56, 2 lock56 */
+#endif
+#ifndef SLUB_CONFIG_SMP
+#define SLUB_CONFIG_SMP 1
+#endif
+#ifndef SLUB_CONFIG_ASSERT
+#define SLUB_CONFIG_ASSERT 0
+#endif
+#ifndef SLUB_CONFIG_INJECT
+#define SLUB_CONFIG_INJECT 0
+#endif
+
+/* ThreadSanitizer cannot see assembly: such a build runs the plain C twins. */
+#if defined(__SANITIZE_THREAD__)
+#define SLUB_CONFIG_PLAIN_C 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SLUB_CONFIG_PLAIN_C 1
+#endif
+#endif
+#ifndef SLUB_CONFIG_PLAIN_C
+#define SLUB_CONFIG_PLAIN_C 0
+#endif
+
+#define likely(x)	__builtin_expect(!!(x), 1)
+#define unlikely(x)	__builtin_expect(!!(x), 0)
+
+#define SLUB_EXPORT	__attribute__((visibility("default")))
+/* For variables of the fast path: addressed directly, not through the GOT. */
+#define SLUB_INTERNAL	__attribute__((visibility("hidden")))
+#define SLUB_HOT	__attribute__((__hot__))
+#define cold		__attribute__((__cold__, __noinline__))
+#define always_inline	inline __attribute__((always_inline))
+#define must_check	__attribute__((warn_unused_result))
+#define align_to(n)	__attribute__((aligned(n)))
+#define printf_like(a, b) __attribute__((format(printf, a, b)))
+
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+#define container_of(ptr, type, member) \
+	((type *)((char *)(ptr) - offsetof(type, member)))
+
+/* Keeps the compiler from moving memory accesses across; no instruction. */
+#define compiler_barrier() __asm__ __volatile__("" ::: "memory")
+
+#endif

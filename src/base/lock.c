@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/lock.h"
+
+#include <linux/futex.h>
+
+#include "base/syscall.h"
+
+/*
+ * Spinning pays only while the owner runs, that is for the few tens of
+ * nanoseconds that a critical section lasts; then sleep, for the owner may
+ * have been preempted.
+ */
+#define SPIN_TRIES 128
+
+/* A lock that fork found held by the thread that forks (see lock.h). */
+static struct lock *held_at_fork;
+
+void lock_wait(struct lock *lock, uint32_t self)
+{
+	uint32_t old;
+
+	for (int i = 0; i < SPIN_TRIES; i++) {
+		old = __atomic_load_n(&lock->word, __ATOMIC_RELAXED);
+		if (old == 0 &&
+		    __atomic_compare_exchange_n(&lock->word, &old, self, false,
+						__ATOMIC_ACQUIRE,
+						__ATOMIC_RELAXED))
+			return;
+		__builtin_ia32_pause();
+	}
+	for (;;) {
+		old = __atomic_load_n(&lock->word, __ATOMIC_RELAXED);
+		if (old == 0) {
+			/*
+			 * Others may sleep behind us: keep the mark, at the
+			 * price of one wake-up too many.
+			 */
+			if (__atomic_compare_exchange_n(
+				    &lock->word, &old, self | LOCK_WAITERS,
+				    false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+				return;
+			continue;
+		}
+		if (!(old & LOCK_WAITERS) &&
+		    !__atomic_compare_exchange_n(&lock->word, &old,
+						 old | LOCK_WAITERS, false,
+						 __ATOMIC_RELAXED,
+						 __ATOMIC_RELAXED))
+			continue;
+		sys_futex((uint32_t *)&lock->word, FUTEX_WAIT_PRIVATE,
+			  old | LOCK_WAITERS);
+	}
+}
+
+void lock_wake(struct lock *lock)
+{
+	sys_futex((uint32_t *)&lock->word, FUTEX_WAKE_PRIVATE, 1);
+}
+
+void lock_acquire_for_fork(struct lock *lock)
+{
+	uint32_t self = thread_self();
+	uint32_t old = 0;
+
+	if (lock_is_mine(lock)) {
+		held_at_fork = lock;
+		return;
+	}
+	slub_thread.locks_held++;
+	if (!__atomic_compare_exchange_n(&lock->word, &old, self, false,
+					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		lock_wait(lock, self);
+}
+
+void lock_release_after_fork(struct lock *lock, bool in_child)
+{
+	uint32_t old;
+
+	if (lock == held_at_fork) {
+		held_at_fork = NULL;
+		return;
+	}
+	old = __atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE);
+	if (!in_child && (old & LOCK_WAITERS))
+		lock_wake(lock);
+	slub_thread.locks_held--;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The library's only lock.
+ *
+ * The discipline that makes signal handlers and fork safe (docs/locking.md):
+ *
+ *   LOCK-1  a thread holds at most one lock at a time and calls nothing that
+ *           may take another, so who waits for a lock holds none;
+ *   LOCK-2  a thread that holds a lock has locks_held > 0 from before the
+ *           acquisition until after the release, so a signal handler that
+ *           interrupted it knows that it may take none;
+ *   LOCK-3  the lock word names its owner in the instruction that acquires
+ *           it, so fork can tell its own lock from another thread's.
+ *
+ * Only the fork handler takes several, in the order of their list; by LOCK-1
+ * nobody it waits for is waiting for it.
+ */
+#ifndef SLUB_BASE_LOCK_H
+#define SLUB_BASE_LOCK_H
+
+#include "base/assert.h"
+#include "base/compiler.h"
+#include "base/thread.h"
+
+/*
+ *  31                            1   0
+ * +-------------------------------+---+
+ * |      owner, thread_self()     | W |   W: somebody waits (futex)
+ * +-------------------------------+---+   0: free
+ */
+struct lock {
+	_Atomic uint32_t word;
+};
+
+#define LOCK_INIT { 0 }
+#define LOCK_WAITERS 1u
+
+cold void lock_wait(struct lock *lock, uint32_t self);
+cold void lock_wake(struct lock *lock);
+
+static inline void lock_acquire(struct lock *lock)
+{
+	uint32_t self = thread_self();
+	uint32_t old = 0;
+
+	slub_assert(slub_thread.locks_held == 0);
+	slub_thread.locks_held++;	/* LOCK-2 */
+	compiler_barrier();
+	/* acquire: pairs with the release in lock_release() */
+	if (unlikely(!__atomic_compare_exchange_n(&lock->word, &old, self,
+						  false, __ATOMIC_ACQUIRE,
+						  __ATOMIC_RELAXED)))
+		lock_wait(lock, self);
+}
+
+static inline void lock_release(struct lock *lock)
+{
+	uint32_t old;
+
+	/* release: pairs with the acquire in lock_acquire() */
+	old = __atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE);
+	slub_assert((old & ~LOCK_WAITERS) == thread_self());
+	if (unlikely(old & LOCK_WAITERS))
+		lock_wake(lock);
+	compiler_barrier();
+	slub_thread.locks_held--;
+}
+
+static inline bool lock_is_mine(const struct lock *lock)
+{
+	return (__atomic_load_n(&lock->word, __ATOMIC_RELAXED) &
+		~LOCK_WAITERS) == thread_self();
+}
+
+/* For fork only: takes @lock unless this thread already holds it. */
+void lock_acquire_for_fork(struct lock *lock);
+/*
+ * After fork: releases what lock_acquire_for_fork() took.  @kept is the lock
+ * that the interrupted code of this thread holds, if any.  In the child the
+ * waiters of the parent are gone.
+ */
+void lock_release_after_fork(struct lock *lock, bool in_child);
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/log.h"
+
+#include "base/syscall.h"
+
+static bool enabled;
+
+static void text_char(struct text *text, char c)
+{
+	if (text->used_bytes < text->size_bytes)
+		text->buf[text->used_bytes++] = c;
+}
+
+static void text_string(struct text *text, const char *s, int width)
+{
+	int len = 0;
+
+	for (; s && s[len]; len++)
+		text_char(text, s[len]);
+	for (; len < width; len++)
+		text_char(text, ' ');
+}
+
+static void text_number(struct text *text, unsigned long value,
+			unsigned int base, int width, char pad)
+{
+	char digits[24];
+	int n = 0;
+
+	do {
+		digits[n++] = "0123456789abcdef"[value % base];
+		value /= base;
+	} while (value);
+	for (int i = n; i < width; i++)
+		text_char(text, pad);
+	while (n)
+		text_char(text, digits[--n]);
+}
+
+static void text_signed(struct text *text, long value, int width)
+{
+	if (value < 0) {
+		text_char(text, '-');
+		value = -value;
+	}
+	text_number(text, (unsigned long)value, 10, width, ' ');
+}
+
+/* Handles one conversion; *@format points behind the '%'. */
+static void text_convert(struct text *text, const char **format, va_list *args)
+{
+	const char *f = *format;
+	bool is_long = false;
+	int width = 0;
+
+	if (*f == '-')		/* strings are always set left */
+		f++;
+	for (; *f >= '0' && *f <= '9'; f++)
+		width = width * 10 + (*f - '0');
+	for (; *f == 'l' || *f == 'z'; f++)
+		is_long = true;
+	switch (*f) {
+	case 's':
+		text_string(text, va_arg(*args, const char *), width);
+		break;
+	case 'c':
+		text_char(text, (char)va_arg(*args, int));
+		break;
+	case 'd':
+		text_signed(text, is_long ? va_arg(*args, long) :
+			    va_arg(*args, int), width);
+		break;
+	case 'u':
+	case 'x':
+		text_number(text, is_long ? va_arg(*args, unsigned long) :
+			    va_arg(*args, unsigned int),
+			    *f == 'u' ? 10 : 16, width, ' ');
+		break;
+	case 'p':
+		text_string(text, "0x", 0);
+		text_number(text, (unsigned long)va_arg(*args, void *), 16, 0,
+			    ' ');
+		break;
+	default:
+		text_char(text, *f);
+	}
+	*format = *f ? f + 1 : f;
+}
+
+void text_vprintf(struct text *text, const char *format, va_list args)
+{
+	va_list copy;
+
+	va_copy(copy, args);
+	while (*format) {
+		if (*format == '%') {
+			format++;
+			text_convert(text, &format, &copy);
+		} else {
+			text_char(text, *format++);
+		}
+	}
+	va_end(copy);
+}
+
+void text_printf(struct text *text, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	text_vprintf(text, format, args);
+	va_end(args);
+}
+
+static void log_line(const char *format, va_list args)
+{
+	char buf[512];
+	struct text text = { buf, sizeof(buf) - 1, 0 };
+
+	text_printf(&text, "slub[%ld]: ",
+		    sys_call4(SYS_getpid, 0, 0, 0, 0));
+	text_vprintf(&text, format, args);
+	buf[text.used_bytes] = '\n';
+	sys_call4(SYS_write, 2, (long)buf, (long)text.used_bytes + 1, 0);
+}
+
+void log_message(const char *format, ...)
+{
+	va_list args;
+
+	if (!enabled)
+		return;
+	va_start(args, format);
+	log_line(format, args);
+	va_end(args);
+}
+
+void log_always(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	log_line(format, args);
+	va_end(args);
+}
+
+void log_enable(bool on)
+{
+	enabled = on;
+}
+
+bool log_is_enabled(void)
+{
+	return enabled;
+}

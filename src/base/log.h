@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Messages on stderr, one line each: "slub[PID]: text".  Nothing is ever
+ * written unless SLUB_VERBOSE asks for it, apart from a report that precedes
+ * an abort.  Formats %s %d %u %lu %zu %lx %p %c only; allocates nothing.
+ */
+#ifndef SLUB_BASE_LOG_H
+#define SLUB_BASE_LOG_H
+
+#include <stdarg.h>
+
+#include "base/compiler.h"
+
+/* A buffer that lines are built in; what does not fit is dropped. */
+struct text {
+	char *buf;
+	size_t size_bytes;
+	size_t used_bytes;
+};
+
+void text_vprintf(struct text *text, const char *format, va_list args);
+void text_printf(struct text *text, const char *format, ...)
+	printf_like(2, 3);
+
+/* Writes the line when messages are asked for. */
+void log_message(const char *format, ...) printf_like(1, 2);
+void log_always(const char *format, ...) printf_like(1, 2);
+/* Until the options are read, messages are dropped. */
+void log_enable(bool on);
+bool log_is_enabled(void);
+
+#endif

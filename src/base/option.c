@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/option.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/log.h"
+
+#define PREFIX "SLUB_"
+#define PREFIX_LENGTH 5
+#define NAME_LENGTH_MAX 24
+
+enum option_kind { KIND_ENUM, KIND_SIZE, KIND_TEXT };
+
+struct option_row {
+	const char *name;
+	enum option_kind kind;
+	const char *choices;
+	size_t min;
+	size_t max;
+};
+
+struct option_state {
+	size_t value;
+	const char *text;
+	bool given;
+};
+
+static const struct option_row rows[OPTION_NR] = {
+#define OPTION_ENUM(name, value, choices, sentence) \
+	{ #name, KIND_ENUM, choices, 0, 0 },
+#define OPTION_SIZE(name, value, min, max, sentence) \
+	{ #name, KIND_SIZE, "", min, max },
+#define OPTION_TEXT(name, sentence) \
+	{ #name, KIND_TEXT, "", 0, 0 },
+#include "base/option.def"
+#undef OPTION_ENUM
+#undef OPTION_SIZE
+#undef OPTION_TEXT
+};
+
+static struct option_state states[OPTION_NR] = {
+#define OPTION_ENUM(name, value, ...) { value, NULL, false },
+#define OPTION_SIZE(name, value, ...) { value, NULL, false },
+#define OPTION_TEXT(name, ...) { 0, NULL, false },
+#include "base/option.def"
+#undef OPTION_ENUM
+#undef OPTION_SIZE
+#undef OPTION_TEXT
+};
+
+/* A piece of somebody else's string. */
+struct word {
+	const char *start;
+	size_t length;
+};
+
+size_t option_value(enum option_id id)
+{
+	return states[id].value;
+}
+
+const char *option_text(enum option_id id)
+{
+	return states[id].text;
+}
+
+bool option_was_given(enum option_id id)
+{
+	return states[id].given;
+}
+
+static char lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+static bool word_is(struct word word, struct word other)
+{
+	if (word.length != other.length)
+		return false;
+	for (size_t i = 0; i < word.length; i++) {
+		if (lower(word.start[i]) != lower(other.start[i]))
+			return false;
+	}
+	return true;
+}
+
+/* The number of single-letter edits between two short words. */
+static unsigned int edit_distance(struct word a, struct word b)
+{
+	unsigned int row[NAME_LENGTH_MAX + 1];
+	size_t nb = min_size(b.length, NAME_LENGTH_MAX);
+
+	for (size_t j = 0; j <= nb; j++)
+		row[j] = (unsigned int)j;
+	for (size_t i = 1; i <= a.length; i++) {
+		unsigned int diagonal = row[0];
+
+		row[0] = (unsigned int)i;
+		for (size_t j = 1; j <= nb; j++) {
+			unsigned int up = row[j];
+			bool same = lower(a.start[i - 1]) ==
+				    lower(b.start[j - 1]);
+			unsigned int best = diagonal + (same ? 0 : 1);
+
+			if (up + 1 < best)
+				best = up + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			row[j] = best;
+			diagonal = up;
+		}
+	}
+	return row[nb];
+}
+
+/* Steps through "a|b|c"; returns false at the end. */
+static bool next_choice(const char **choices, struct word *choice)
+{
+	const char *c = *choices;
+
+	if (!*c)
+		return false;
+	choice->start = c;
+	while (*c && *c != '|')
+		c++;
+	choice->length = (size_t)(c - choice->start);
+	*choices = *c ? c + 1 : c;
+	return true;
+}
+
+static int find_choice(const char *choices, struct word value)
+{
+	struct word choice;
+	int index = 0;
+
+	for (; next_choice(&choices, &choice); index++) {
+		if (word_is(choice, value))
+			return index;
+	}
+	return -1;
+}
+
+static struct word nearest_choice(const char *choices, struct word value)
+{
+	struct word choice;
+	struct word best = { "", 0 };
+	unsigned int best_distance = ~0u;
+
+	while (next_choice(&choices, &choice)) {
+		unsigned int d = edit_distance(value, choice);
+
+		if (d < best_distance) {
+			best_distance = d;
+			best = choice;
+		}
+	}
+	return best;
+}
+
+static int unit_shift(char c)
+{
+	switch (lower(c)) {
+	case 'k':
+		return 10;
+	case 'm':
+		return 20;
+	case 'g':
+		return 30;
+	case 't':
+		return 40;
+	}
+	return -1;
+}
+
+/* Digits and at most one of K M G T; false for anything else. */
+static bool parse_size(struct word word, size_t *bytes)
+{
+	size_t n = 0;
+	size_t i = 0;
+
+	for (; i < word.length; i++) {
+		char c = word.start[i];
+
+		if (c < '0' || c > '9')
+			break;
+		if (n > (SIZE_MAX - 9) / 10)
+			return false;
+		n = n * 10 + (size_t)(c - '0');
+	}
+	if (i == 0)
+		return false;
+	if (i < word.length) {
+		int shift = unit_shift(word.start[i]);
+
+		if (shift < 0 || i + 1 != word.length ||
+		    n > SIZE_MAX >> shift)
+			return false;
+		n <<= shift;
+	}
+	*bytes = n;
+	return true;
+}
+
+/* log_message() takes terminated strings only. */
+static const char *terminated(struct word word, char *buf)
+{
+	size_t n = min_size(word.length, NAME_LENGTH_MAX);
+
+	memcpy(buf, word.start, n);
+	buf[n] = '\0';
+	return buf;
+}
+
+static void complain_choice(const struct option_row *row, struct word value)
+{
+	char given[NAME_LENGTH_MAX + 1];
+	char near[NAME_LENGTH_MAX + 1];
+
+	terminated(value, given);
+	terminated(nearest_choice(row->choices, value), near);
+	log_message("option %s: '%s' is not one of %s; nearest is '%s'; "
+		    "using the default", row->name, given, row->choices, near);
+}
+
+static void complain_size(const struct option_row *row, struct word value)
+{
+	char given[NAME_LENGTH_MAX + 1];
+
+	log_message("option %s: '%s' is not a number of bytes from %zu to %zu "
+		    "(with K, M, G or T behind it, as in 64M); using the "
+		    "default", row->name, terminated(value, given), row->min,
+		    row->max);
+}
+
+static void option_set(enum option_id id, struct word value)
+{
+	const struct option_row *row = &rows[id];
+	struct option_state *state = &states[id];
+	size_t bytes;
+	int choice;
+
+	switch (row->kind) {
+	case KIND_ENUM:
+		choice = find_choice(row->choices, value);
+		if (choice < 0) {
+			complain_choice(row, value);
+			return;
+		}
+		state->value = (size_t)choice;
+		break;
+	case KIND_SIZE:
+		if (!parse_size(value, &bytes) ||
+		    (bytes && (bytes < row->min || bytes > row->max))) {
+			complain_size(row, value);
+			return;
+		}
+		state->value = bytes;
+		break;
+	case KIND_TEXT:
+		state->text = value.start;
+		break;
+	}
+	state->given = true;
+}
+
+static void complain_name(struct word name)
+{
+	struct word best = { "", 0 };
+	unsigned int best_distance = ~0u;
+	char given[NAME_LENGTH_MAX + 1];
+
+	for (int i = 0; i < OPTION_NR; i++) {
+		struct word known = { rows[i].name, strlen(rows[i].name) };
+		unsigned int d = edit_distance(name, known);
+
+		if (d < best_distance) {
+			best_distance = d;
+			best = known;
+		}
+	}
+	log_message("unknown option '%s' ignored; nearest is '%s'",
+		    terminated(name, given), best.start);
+}
+
+static void option_assign(struct word name, struct word value)
+{
+	for (int i = 0; i < OPTION_NR; i++) {
+		struct word known = { rows[i].name, strlen(rows[i].name) };
+
+		if (word_is(name, known)) {
+			option_set((enum option_id)i, value);
+			return;
+		}
+	}
+	complain_name(name);
+}
+
+/* Splits "name=value" of @length; false when there is no '='. */
+static bool split(const char *s, size_t length, struct word *name,
+		  struct word *value)
+{
+	const char *eq = memchr(s, '=', length);
+
+	if (!eq)
+		return false;
+	*name = (struct word){ s, (size_t)(eq - s) };
+	*value = (struct word){ eq + 1, length - name->length - 1 };
+	return true;
+}
+
+static void read_list(struct word list)
+{
+	const char *s = list.start;
+	const char *end = list.start + list.length;
+
+	while (s < end) {
+		const char *comma = memchr(s, ',', (size_t)(end - s));
+		const char *stop = comma ? comma : end;
+		struct word name, value;
+
+		if (split(s, (size_t)(stop - s), &name, &value))
+			option_assign(name, value);
+		else
+			complain_name((struct word){ s, (size_t)(stop - s) });
+		s = stop + 1;
+	}
+}
+
+enum pass { PASS_VERBOSE, PASS_LIST, PASS_SINGLE };
+
+static void read_variable(const char *s, enum pass pass)
+{
+	static const struct word options = { "options", 7 };
+	static const struct word verbose = { "verbose", 7 };
+	static const struct word library = { "library", 7 };
+	struct word name, value;
+	bool is_list;
+
+	if (strncmp(s, PREFIX, PREFIX_LENGTH) != 0)
+		return;
+	s += PREFIX_LENGTH;
+	if (!split(s, strlen(s), &name, &value))
+		return;
+	is_list = word_is(name, options);
+	/* SLUB_LIBRARY belongs to the slub command. */
+	if (word_is(name, library))
+		return;
+	if (pass == PASS_VERBOSE) {
+		if (word_is(name, verbose) && value.length == 1)
+			log_enable(value.start[0] == '1');
+	} else if (pass == PASS_LIST) {
+		if (is_list)
+			read_list(value);
+	} else if (!is_list) {
+		option_assign(name, value);
+	}
+}
+
+void option_read(char **environment)
+{
+	/* SLUB_VERBOSE first: it decides whether the rest may complain. */
+	for (int pass = PASS_VERBOSE; pass <= PASS_SINGLE; pass++) {
+		for (char **e = environment; e && *e; e++)
+			read_variable(*e, (enum pass)pass);
+	}
+	log_enable(option_value(OPTION_verbose) == 1);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The options, read once at start from the environment: SLUB_NAME=value, or
+ * several in SLUB_OPTIONS="name=value,name=value".  A single variable wins
+ * over SLUB_OPTIONS.  An unknown name or value leaves the default and is
+ * reported where messages are asked for, with the nearest valid one.
+ */
+#ifndef SLUB_BASE_OPTION_H
+#define SLUB_BASE_OPTION_H
+
+#include "base/compiler.h"
+
+enum option_id {
+#define OPTION_ENUM(name, ...) OPTION_##name,
+#define OPTION_SIZE(name, ...) OPTION_##name,
+#define OPTION_TEXT(name, ...) OPTION_##name,
+#include "base/option.def"
+#undef OPTION_ENUM
+#undef OPTION_SIZE
+#undef OPTION_TEXT
+	OPTION_NR,
+};
+
+enum option_fastpath {
+	FASTPATH_AUTO, FASTPATH_RSEQ, FASTPATH_THREAD, FASTPATH_TID,
+	FASTPATH_LOCK,
+};
+
+enum option_huge {
+	HUGE_NEVER, HUGE_BLOCK, HUGE_ALWAYS,
+};
+
+/* An enum option's index, or a size in bytes. */
+size_t option_value(enum option_id id);
+/* A text option; NULL when it was not given. */
+const char *option_text(enum option_id id);
+bool option_was_given(enum option_id id);
+
+/* Reads the NULL-terminated @environment; strings are kept, not copied. */
+void option_read(char **environment);
+
+#endif

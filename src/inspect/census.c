@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Counting what the heap holds, by a walk over the page map.  Takes no lock:
+ * on a heap that changes meanwhile the sums are estimates.
+ */
+#include "inspect/inspect.h"
+
+#include "slab/slab_internal.h"
+
+/* Calls @visit for each slab; @visit adds to @arg. */
+static void for_each_slab(void (*visit)(struct slub_cache *cache,
+					struct page *slab, void *arg),
+			  void *arg)
+{
+	char *addr = (char *)heap_start;
+	char *end = addr + pagemap_committed();
+
+	while (addr < end) {
+		struct slub_cache *cache = cache_of(addr);
+		struct page *page = page_of(addr);
+
+		if (cache && page_type(page) == TYPE_SLAB) {
+			visit(cache, page, arg);
+			addr += PAGE_BYTES << cache->order;
+		} else {
+			addr += PAGE_BYTES;
+		}
+	}
+}
+
+struct cache_visit {
+	const struct slub_cache *cache;
+	struct cache_census *out;
+};
+
+static void visit_cache(struct slub_cache *cache, struct page *slab,
+			void *arg)
+{
+	struct cache_visit *visit = arg;
+
+	if (cache != visit->cache)
+		return;
+	visit->out->slabs++;
+	visit->out->objects += cache->objects;
+	visit->out->carved += slab->count;
+	visit->out->active += state_inuse(slab_read(slab));
+}
+
+void census_cache(const struct slub_cache *cache, struct cache_census *out)
+{
+	struct cache_visit visit = { cache, out };
+
+	*out = (struct cache_census){ 0, 0, 0, 0 };
+	for_each_slab(visit_cache, &visit);
+}
+
+static void visit_heap(struct slub_cache *cache, struct page *slab, void *arg)
+{
+	struct heap_census *out = arg;
+	size_t active = state_inuse(slab_read(slab));
+
+	out->slab_bytes += PAGE_BYTES << cache->order;
+	out->objects += active;
+	out->object_bytes += active * cache->size;
+}
+
+void census_heap(struct heap_census *out)
+{
+	*out = (struct heap_census){ 0, 0, 0, 0, 0, 0 };
+	for_each_slab(visit_heap, out);
+	out->large_bytes = large_nr_pages() * PAGE_BYTES;
+	out->dirty_bytes = page_nr_dirty() * PAGE_BYTES;
+	out->committed_bytes = pagemap_committed();
+}

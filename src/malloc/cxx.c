@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The C++ operators new and delete, by their names in the Itanium C++ ABI.
+ *
+ * Where memory is short, the new_handler is called and the request tried again
+ * until there is none, then std::bad_alloc is thrown, or nullptr returned by
+ * the nothrow forms.  Both come from the program's libstdc++ or libc++, to
+ * which there are weak references only.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include "malloc/malloc.h"
+
+typedef void (*new_handler)(void);
+
+/* std::get_new_handler() and std::__throw_bad_alloc(). */
+extern new_handler _ZSt15get_new_handlerv(void) __attribute__((weak));
+extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
+
+static new_handler current_handler(void)
+{
+	new_handler (*get)(void) = _ZSt15get_new_handlerv;
+
+	/* The C++ library may have been loaded after this one. */
+	if (!get)
+		get = (new_handler (*)(void))dlsym(RTLD_DEFAULT,
+						   "_ZSt15get_new_handlerv");
+	return get ? get() : NULL;
+}
+
+static cold void throw_bad_alloc(void)
+{
+	void (*throw)(void) = _ZSt17__throw_bad_allocv;
+
+	if (!throw)
+		throw = (void (*)(void))dlsym(RTLD_DEFAULT,
+					      "_ZSt17__throw_bad_allocv");
+	if (throw)
+		throw();
+	log_always("operator new: out of memory, and no C++ library to throw "
+		   "std::bad_alloc");
+	abort();
+}
+
+static void *try_alloc(size_t bytes, size_t align)
+{
+	bool is_zero;
+
+	if (align <= MALLOC_ALIGN)
+		return fast_alloc(bytes);
+	if (!is_power_of_two(align))
+		return NULL;
+	return slow_alloc_aligned(bytes, align, &is_zero);
+}
+
+static cold void *alloc_or_handle(size_t bytes, size_t align, bool can_throw)
+{
+	void *ptr;
+
+	do {
+		new_handler handler = current_handler();
+
+		if (!handler) {
+			if (can_throw)
+				throw_bad_alloc();
+			return NULL;
+		}
+		handler();
+		ptr = try_alloc(bytes, align);
+	} while (!ptr);
+	return ptr;
+}
+
+static always_inline void *new_object(size_t bytes, size_t align,
+				      bool can_throw)
+{
+	void *ptr = try_alloc(bytes, align);
+
+	if (unlikely(!ptr))
+		return alloc_or_handle(bytes, align, can_throw);
+	return ptr;
+}
+
+#define CXX SLUB_EXPORT
+
+/* new: plain, array, nothrow */
+CXX void *_Znwm(size_t n);
+CXX void *_Znwm(size_t n) { return new_object(n, 1, true); }
+CXX void *_Znam(size_t n);
+CXX void *_Znam(size_t n) { return new_object(n, 1, true); }
+CXX void *_ZnwmRKSt9nothrow_t(size_t n, const void *t);
+CXX void *_ZnwmRKSt9nothrow_t(size_t n, const void *t)
+{
+	(void)t;
+	return new_object(n, 1, false);
+}
+CXX void *_ZnamRKSt9nothrow_t(size_t n, const void *t);
+CXX void *_ZnamRKSt9nothrow_t(size_t n, const void *t)
+{
+	(void)t;
+	return new_object(n, 1, false);
+}
+
+/* new: aligned */
+CXX void *_ZnwmSt11align_val_t(size_t n, size_t a);
+CXX void *_ZnwmSt11align_val_t(size_t n, size_t a)
+{
+	return new_object(n, a, true);
+}
+CXX void *_ZnamSt11align_val_t(size_t n, size_t a);
+CXX void *_ZnamSt11align_val_t(size_t n, size_t a)
+{
+	return new_object(n, a, true);
+}
+CXX void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t n, size_t a,
+					     const void *t);
+CXX void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t n, size_t a,
+					     const void *t)
+{
+	(void)t;
+	return new_object(n, a, false);
+}
+CXX void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t n, size_t a,
+					     const void *t);
+CXX void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t n, size_t a,
+					     const void *t)
+{
+	(void)t;
+	return new_object(n, a, false);
+}
+
+/* delete: the size and the alignment are not needed */
+#define CXX_DELETE(name, ...)						\
+	CXX void name(void *ptr, ##__VA_ARGS__);			\
+	CXX void name(void *ptr, ##__VA_ARGS__) { fast_free(ptr); }
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+CXX_DELETE(_ZdlPv)
+CXX_DELETE(_ZdaPv)
+CXX_DELETE(_ZdlPvm, size_t n)
+CXX_DELETE(_ZdaPvm, size_t n)
+CXX_DELETE(_ZdlPvRKSt9nothrow_t, const void *t)
+CXX_DELETE(_ZdaPvRKSt9nothrow_t, const void *t)
+CXX_DELETE(_ZdlPvSt11align_val_t, size_t a)
+CXX_DELETE(_ZdaPvSt11align_val_t, size_t a)
+CXX_DELETE(_ZdlPvmSt11align_val_t, size_t n, size_t a)
+CXX_DELETE(_ZdaPvmSt11align_val_t, size_t n, size_t a)
+CXX_DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, size_t a, const void *t)
+CXX_DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, size_t a, const void *t)

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The C library's allocation functions, with its semantics; malloc() and
+ * free() themselves are in fast.c.
+ *
+ * All of them: threads, fork children and signal handlers may call them at any
+ * time.  Memory is aligned to 16 bytes at least.  On failure NULL is returned
+ * and errno is ENOMEM, but where noted.  free() keeps errno.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "malloc/malloc.h"
+
+static void *no_memory(void)
+{
+	errno = ENOMEM;
+	return NULL;
+}
+
+SLUB_EXPORT void *calloc(size_t n, size_t size)
+{
+	bool is_zero = false;
+	size_t bytes;
+	void *ptr;
+
+	if (unlikely(__builtin_mul_overflow(n, size, &bytes)))
+		return no_memory();
+	if (likely(bytes <= CLASS_BYTES_MAX)) {
+		ptr = fast_alloc(bytes);
+	} else {
+		ptr = slow_alloc_aligned(bytes, MALLOC_ALIGN, &is_zero);
+		if (unlikely(!ptr))
+			return no_memory();
+	}
+	if (ptr && !is_zero)
+		memset(ptr, 0, bytes);
+	return ptr;
+}
+
+/* The general case: another block, a copy, and the old one is freed. */
+static void *realloc_move(void *ptr, size_t old, size_t bytes)
+{
+	void *to = fast_alloc(bytes);
+
+	if (!to)
+		return NULL;
+	memcpy(to, ptr, min_size(old, bytes));
+	fast_free(ptr);
+	return to;
+}
+
+SLUB_EXPORT void *realloc(void *ptr, size_t bytes)
+{
+	void *same;
+
+	if (!ptr)
+		return fast_alloc(bytes);
+	if (unlikely(ptr_is_foreign(ptr))) {
+		/* Its size is unknown: nothing can be copied safely. */
+		foreign_warn("realloc", ptr);
+		return no_memory();
+	}
+	if (bytes == 0) {	/* as glibc does */
+		fast_free(ptr);
+		return NULL;
+	}
+	if (bytes > PTRDIFF_MAX)
+		return no_memory();
+	same = slow_resize(ptr, bytes);
+	if (same)
+		return same;
+	return realloc_move(ptr, block_bytes(ptr), bytes);
+}
+
+SLUB_EXPORT void *reallocarray(void *ptr, size_t n, size_t size)
+{
+	size_t bytes;
+
+	if (unlikely(__builtin_mul_overflow(n, size, &bytes)))
+		return no_memory();
+	return realloc(ptr, bytes);
+}
+
+static void *aligned(size_t align, size_t bytes)
+{
+	bool is_zero;
+	void *ptr;
+
+	if (align <= MALLOC_ALIGN)
+		return fast_alloc(bytes);
+	ptr = slow_alloc_aligned(bytes, align, &is_zero);
+	return ptr ? ptr : no_memory();
+}
+
+/* Any power of two will do, and any size (C17); EINVAL otherwise. */
+SLUB_EXPORT void *aligned_alloc(size_t align, size_t bytes)
+{
+	if (!is_power_of_two(align)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	return aligned(align, bytes);
+}
+
+/* Like glibc's, rounds an odd alignment up to a power of two. */
+SLUB_EXPORT void *memalign(size_t align, size_t bytes)
+{
+	if (align > (size_t)PTRDIFF_MAX + 1) {
+		errno = EINVAL;
+		return NULL;
+	}
+	return aligned(round_up_power_of_two(align ? align : 1), bytes);
+}
+
+/* Returns EINVAL or ENOMEM; *@out and errno are then left alone. */
+SLUB_EXPORT int posix_memalign(void **out, size_t align, size_t bytes)
+{
+	int saved = errno;
+	void *ptr;
+
+	if (!is_power_of_two(align) || align % sizeof(void *))
+		return EINVAL;
+	ptr = aligned(align, bytes);
+	if (!ptr) {
+		errno = saved;
+		return ENOMEM;
+	}
+	*out = ptr;
+	return 0;
+}
+
+SLUB_EXPORT void *valloc(size_t bytes)
+{
+	return aligned(os_page_size(), bytes);
+}
+
+SLUB_EXPORT void *pvalloc(size_t bytes)
+{
+	size_t page = os_page_size();
+
+	if (bytes > PTRDIFF_MAX)
+		return no_memory();
+	return aligned(page, round_up(bytes ? bytes : 1, page));
+}
+
+/* Stays the same for the block's life; all of it may be written. */
+SLUB_EXPORT size_t malloc_usable_size(void *ptr)
+{
+	if (ptr && ptr_is_foreign(ptr))
+		foreign_warn("malloc_usable_size", ptr);
+	return ptr ? block_bytes(ptr) : 0;
+}
+
+/* C23.  The size and alignment are hints that are not needed. */
+SLUB_EXPORT void free_sized(void *ptr, size_t bytes);
+SLUB_EXPORT void free_sized(void *ptr, size_t bytes)
+{
+	(void)bytes;
+	fast_free(ptr);
+}
+
+SLUB_EXPORT void free_aligned_sized(void *ptr, size_t align, size_t bytes);
+SLUB_EXPORT void free_aligned_sized(void *ptr, size_t align, size_t bytes)
+{
+	(void)align, (void)bytes;
+	fast_free(ptr);
+}
+
+/* Empties every list and gives idle memory back, but for @pad bytes. */
+SLUB_EXPORT int malloc_trim(size_t pad)
+{
+	size_t before;
+
+	if (slub_thread.locks_held || !slub_start())
+		return 0;
+	before = page_nr_dirty();
+	slab_shrink_all();
+	page_purge(pad);
+	return page_nr_dirty() < before || before;
+}
+
+/* glibc's knobs are accepted; none of them means anything here. */
+SLUB_EXPORT int mallopt(int param, int value)
+{
+	(void)value;
+	return param == M_MXFAST || (param <= M_TRIM_THRESHOLD &&
+				     param >= M_ARENA_MAX);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * malloc: the C and C++ allocation functions on top of the caches.
+ *
+ *   0 .. 32 KiB    72 size classes, each a cache
+ *   above          large blocks of whole pages
+ *   in a handler   that interrupted the holder of a lock: the CPU's lists, and
+ *                  when they are empty the emergency pool (emergency.c)
+ *
+ * In the order a call goes through the files: malloc.c (the fast path and
+ * nothing else), slow.c, then sizeclass.c or the page layer.
+ */
+#ifndef SLUB_MALLOC_H
+#define SLUB_MALLOC_H
+
+#include "slab/slab.h"
+
+/* What malloc() promises for any size, as the C library does. */
+#define MALLOC_ALIGN 16
+
+/* sizeclass.c */
+#define CLASS_BYTES_MAX ((size_t)32 << 10)
+#define CLASS_STEP 16
+#define CLASS_NR 72
+/* Sizes from here on are not for the fast path; 0 until the start is done. */
+extern size_t malloc_limit SLUB_INTERNAL;
+/* The slot for a size, by (size + 15) / 16. */
+extern uint16_t malloc_slot[CLASS_BYTES_MAX / CLASS_STEP + 1] SLUB_INTERNAL;
+int sizeclass_init(void);
+/* Opens the fast path. */
+void malloc_open(void);
+/* The cache for @bytes <= CLASS_BYTES_MAX. */
+struct slub_cache *sizeclass_cache(size_t bytes);
+/* The smallest class of @bytes or more whose objects are aligned to @align. */
+struct slub_cache *sizeclass_aligned(size_t bytes, size_t align);
+
+/* slow.c: without errno; NULL: no memory */
+void *slow_alloc(size_t bytes);
+/* As slow_alloc(), aligned; *@is_zero: known to read as zero. */
+void *slow_alloc_aligned(size_t bytes, size_t align, bool *is_zero);
+void slow_free(void *ptr);
+/* Usable bytes of a block, 0 for a foreign pointer and NULL. */
+size_t block_bytes(const void *ptr);
+/* In place or by moving pages; NULL: the caller has to copy. */
+void *slow_resize(void *ptr, size_t bytes);
+bool ptr_is_foreign(const void *ptr);
+/* Reports a pointer that is not ours, once per process. */
+void foreign_warn(const char *what, const void *ptr);
+
+/* emergency.c */
+int emergency_init(void);
+void *emergency_alloc(size_t bytes, size_t align);
+void emergency_free(void *ptr);
+size_t emergency_bytes(const void *ptr);
+/* For a block whose free has to wait until no lock is held. */
+void deferred_push(void *ptr);
+/* Takes all such blocks, linked through their first word. */
+void *deferred_take(void);
+
+/* fast.c's functions under names of our own, for the other entries */
+void *fast_alloc(size_t bytes);
+void fast_free(void *ptr);
+
+/* Starts the library on the first call; false: not possible (src/slub.c). */
+bool slub_start(void);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Size classes: multiples of 16 up to 128, then eight per doubling, so that
+ * rounding up loses at most one part in nine (12.5 % of the request).
+ *
+ * All are multiples of 16 and lie in page-aligned slabs, so an object is
+ * aligned to the largest power of two that divides its class.
+ */
+#include "malloc/malloc.h"
+
+size_t malloc_limit;
+uint16_t malloc_slot[CLASS_BYTES_MAX / CLASS_STEP + 1];
+
+static struct slub_cache classes[CLASS_NR];
+static char names[CLASS_NR][CACHE_NAME_MAX];
+
+/* The number of the class for @bytes. */
+static uint32_t class_of(size_t bytes)
+{
+	uint32_t shift;
+
+	if (bytes <= 128)
+		return bytes ? (uint32_t)((bytes - 1) / 16) : 0;
+	/* Eight steps between 2^shift and 2^(shift + 1). */
+	shift = ilog2(bytes - 1);
+	return 8 + (shift - 7) * 8 +
+	       (uint32_t)((bytes - 1) >> (shift - 3) & 7);
+}
+
+static uint32_t class_bytes(uint32_t class)
+{
+	uint32_t shift;
+
+	if (class < 8)
+		return (class + 1) * 16;
+	shift = 7 + (class - 8) / 8;
+	return (1u << shift) + ((class - 8) % 8 + 1) * (1u << (shift - 3));
+}
+
+struct slub_cache *sizeclass_cache(size_t bytes)
+{
+	return &classes[class_of(bytes)];
+}
+
+struct slub_cache *sizeclass_aligned(size_t bytes, size_t align)
+{
+	uint32_t class = class_of(round_up(bytes ? bytes : 1, align));
+
+	/* Ends at the latest at a power of two. */
+	while (classes[class].size & (align - 1))
+		class++;
+	return &classes[class];
+}
+
+int sizeclass_init(void)
+{
+	for (uint32_t c = 0; c < CLASS_NR; c++) {
+		struct text name = { names[c], CACHE_NAME_MAX - 1, 0 };
+		int err;
+
+		text_printf(&name, "malloc-%u", class_bytes(c));
+		err = cache_create(&classes[c], names[c], class_bytes(c));
+		if (err)
+			return err;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(malloc_slot); i++)
+		malloc_slot[i] = (uint16_t)classes[class_of(i * CLASS_STEP)]
+					 .slot;
+	return 0;
+}
+
+void malloc_open(void)
+{
+	/* release: whoever sees the limit sees all that start has set up */
+	__atomic_store_n(&malloc_limit, CLASS_BYTES_MAX + 1, __ATOMIC_RELEASE);
+}

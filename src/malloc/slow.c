@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the fast path leaves: every decision that malloc and free make.
+ */
+#include "malloc/malloc.h"
+
+#include <errno.h>
+
+/* ---- free ---- */
+
+bool ptr_is_foreign(const void *ptr)
+{
+	return pagemap_get(ptr) == MAP_NONE;
+}
+
+void foreign_warn(const char *what, const void *ptr)
+{
+	static _Atomic bool warned;
+
+	if (__atomic_exchange_n(&warned, true, __ATOMIC_RELAXED))
+		return;
+	log_message("%s: pointer %p is not from this library; left alone "
+		    "(further ones are not reported)", what, ptr);
+}
+
+static void free_by_entry(void *ptr, uint32_t entry)
+{
+	struct slub_cache *cache;
+
+	switch (entry) {
+	case MAP_NONE:
+		foreign_warn("free", ptr);
+		return;
+	case MAP_EMERGENCY:
+		emergency_free(ptr);
+		return;
+	case MAP_LARGE:
+		if (slub_thread.locks_held)
+			deferred_push(ptr);
+		else
+			large_free(ptr);
+		return;
+	}
+	cache = cache_of_slot(entry);
+	if (cache && !cache_free(cache, ptr))
+		deferred_push(ptr);
+}
+
+static void free_deferred(void)
+{
+	void *ptr = deferred_take();
+
+	while (ptr) {
+		void *next = *(void **)ptr;
+
+		free_by_entry(ptr, pagemap_get(ptr));
+		ptr = next;
+	}
+}
+
+void slow_free(void *ptr)
+{
+	if (!ptr)
+		return;
+	free_by_entry(ptr, pagemap_get(ptr));
+}
+
+/* ---- alloc ---- */
+
+/* One try, from where this thread may allocate now. */
+static void *alloc_once(size_t bytes, size_t align, bool *is_zero)
+{
+	void *ptr = NULL;
+
+	*is_zero = false;
+	if (max_size(bytes, align) <= CLASS_BYTES_MAX && align <= PAGE_BYTES)
+		ptr = cache_alloc(align <= MALLOC_ALIGN ?
+				  sizeclass_cache(bytes) :
+				  sizeclass_aligned(bytes, align));
+	else if (!slub_thread.locks_held)
+		ptr = large_alloc(bytes, align, is_zero);
+	if (!ptr && slub_thread.locks_held)
+		ptr = emergency_alloc(bytes, align);
+	return ptr;
+}
+
+static cold void *alloc_after_reclaim(size_t bytes, size_t align,
+				      bool *is_zero)
+{
+	if (slub_thread.locks_held)
+		return NULL;
+	slab_shrink_all();
+	page_purge(0);
+	return alloc_once(bytes, align, is_zero);
+}
+
+void *slow_alloc_aligned(size_t bytes, size_t align, bool *is_zero)
+{
+	void *ptr;
+
+	*is_zero = false;
+	if (unlikely(!slub_start()))
+		return NULL;
+	if (!slub_thread.locks_held)
+		free_deferred();
+	if (bytes > PTRDIFF_MAX || align > PTRDIFF_MAX)
+		return NULL;
+	ptr = alloc_once(bytes, align, is_zero);
+	if (unlikely(!ptr))
+		ptr = alloc_after_reclaim(bytes, align, is_zero);
+	return ptr;
+}
+
+void *slow_alloc(size_t bytes)
+{
+	bool is_zero;
+	void *ptr = slow_alloc_aligned(bytes, MALLOC_ALIGN, &is_zero);
+
+	if (unlikely(!ptr))
+		errno = ENOMEM;
+	return ptr;
+}
+
+/* ---- size ---- */
+
+size_t block_bytes(const void *ptr)
+{
+	uint32_t entry = pagemap_get(ptr);
+	struct slub_cache *cache;
+
+	switch (entry) {
+	case MAP_NONE:
+		return 0;
+	case MAP_LARGE:
+		return large_bytes(ptr);
+	case MAP_EMERGENCY:
+		return emergency_bytes(ptr);
+	}
+	cache = cache_of_slot(entry);
+	return cache ? cache->object_size : 0;
+}
+
+/*
+ * A block that gets shorter stays unless half of it or more would lie idle;
+ * what the smallest classes could save is not worth a copy.
+ */
+static bool is_worth_keeping(size_t have, size_t bytes)
+{
+	return bytes <= have && (bytes >= have / 2 || have <= 128);
+}
+
+void *slow_resize(void *ptr, size_t bytes)
+{
+	uint32_t entry = pagemap_get(ptr);
+
+	if (entry == MAP_LARGE) {
+		if (bytes <= CLASS_BYTES_MAX || slub_thread.locks_held)
+			return NULL;
+		return large_resize(ptr, bytes);
+	}
+	return is_worth_keeping(block_bytes(ptr), bytes) ? ptr : NULL;
+}

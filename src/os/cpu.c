@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* How many CPUs there are, may be used, and which one this is. */
+#define _GNU_SOURCE
+#include <sched.h>
+
+#include "os/os.h"
+
+#define CPUS_MAX 8192
+
+/* The highest number in a list such as "0-3,8-11", plus one; 0: unreadable. */
+static uint32_t cpu_list_end(const char *path)
+{
+	char buf[256];
+	const char *s = buf;
+	uint32_t end = 0;
+
+	if (os_file_read(path, buf, sizeof(buf)) <= 0)
+		return 0;
+	while (*s >= '0' && *s <= '9') {
+		end = (uint32_t)os_parse_number(&s) + 1;
+		if (*s == '-' || *s == ',')
+			s++;
+	}
+	return end;
+}
+
+static uint32_t count_allowed(void)
+{
+	static unsigned long mask[CPUS_MAX / 64];
+	long bytes = sys_call4(SYS_sched_getaffinity, 0, sizeof(mask),
+			       (long)mask, 0);
+	uint32_t n = 0;
+
+	for (long i = 0; i < bytes / (long)sizeof(mask[0]); i++)
+		n += (uint32_t)__builtin_popcountl(mask[i]);
+	return n ? n : 1;
+}
+
+/* "max 100000" or "150000 100000": microseconds of CPU time per period. */
+static uint32_t quota_of(const char *path)
+{
+	char buf[64];
+	const char *s = buf;
+	size_t quota, period;
+
+	if (os_file_read(path, buf, sizeof(buf)) <= 0)
+		return 0;
+	quota = os_parse_number(&s);
+	if (*s != ' ')
+		return 0;
+	s++;
+	period = os_parse_number(&s);
+	return quota && period ? (uint32_t)((quota + period - 1) / period) : 0;
+}
+
+/* The two files of cgroup v1: a quota of -1 means none. */
+static uint32_t quota_v1(void)
+{
+	char buf[32];
+	const char *s = buf;
+	size_t quota, period;
+
+	if (os_file_read("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", buf,
+			 sizeof(buf)) <= 0)
+		return 0;
+	quota = os_parse_number(&s);
+	if (os_file_read("/sys/fs/cgroup/cpu/cpu.cfs_period_us", buf,
+			 sizeof(buf)) <= 0)
+		return 0;
+	s = buf;
+	period = os_parse_number(&s);
+	return quota && period ? (uint32_t)((quota + period - 1) / period) : 0;
+}
+
+void os_cpus_read(struct os_cpus *cpus)
+{
+	uint32_t end = cpu_list_end("/sys/devices/system/cpu/possible");
+
+	cpus->possible = end && end <= CPUS_MAX ? end : CPUS_MAX;
+	cpus->allowed = count_allowed();
+	/* Seen from inside a container, its own group is the root. */
+	cpus->quota = quota_of("/sys/fs/cgroup/cpu.max");
+	if (!cpus->quota)
+		cpus->quota = quota_v1();
+}
+
+uint32_t os_cpu_current(void)
+{
+	int cpu = sched_getcpu();
+
+	return cpu < 0 ? 0 : (uint32_t)cpu;
+}
+
+int os_cpu_pin(void)
+{
+	unsigned long mask[CPUS_MAX / 64] = { 0 };
+	uint32_t cpu = os_cpu_current();
+
+	mask[cpu / 64] = 1ul << cpu % 64;
+	return (int)sys_call4(SYS_sched_setaffinity, 0, sizeof(mask),
+			      (long)mask, 0);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* Small files of /proc and /sys, without stdio. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sys/auxv.h>
+
+#include "os/os.h"
+
+extern char **environ;
+
+static long os_open(const char *path, int flags)
+{
+	return sys_call4(SYS_openat, AT_FDCWD, (long)path, flags | O_CLOEXEC,
+			 0644);
+}
+
+long os_file_read(const char *path, char *buf, size_t size)
+{
+	long fd = os_open(path, O_RDONLY);
+	size_t used = 0;
+
+	buf[0] = '\0';
+	if (fd < 0)
+		return fd;
+	while (used < size - 1) {
+		long n = sys_call4(SYS_read, fd, (long)(buf + used),
+				   (long)(size - 1 - used), 0);
+
+		if (n == -4)	/* EINTR */
+			continue;
+		if (n <= 0)
+			break;
+		used += (size_t)n;
+	}
+	sys_call4(SYS_close, fd, 0, 0, 0);
+	buf[used] = '\0';
+	return (long)used;
+}
+
+int os_file_write(const char *path, const char *buf, size_t bytes)
+{
+	long fd = os_open(path, O_WRONLY | O_CREAT | O_TRUNC);
+	long n = 0;
+
+	if (fd < 0)
+		return (int)fd;
+	while (bytes) {
+		n = sys_call4(SYS_write, fd, (long)buf, (long)bytes, 0);
+		if (n == -4)
+			continue;
+		if (n <= 0)
+			break;
+		buf += n;
+		bytes -= (size_t)n;
+	}
+	sys_call4(SYS_close, fd, 0, 0, 0);
+	return n < 0 ? (int)n : 0;
+}
+
+size_t os_parse_number(const char **s)
+{
+	size_t n = 0;
+
+	for (; **s >= '0' && **s <= '9'; (*s)++)
+		n = n * 10 + (size_t)(**s - '0');
+	return n;
+}
+
+char **os_environment(char *buf, size_t buf_bytes, char **table, size_t n)
+{
+	size_t used = 0;
+	long bytes;
+
+	if (environ)
+		return environ;
+	/* A call from before the C library has started. */
+	bytes = os_file_read("/proc/self/environ", buf, buf_bytes);
+	for (long i = 0; i < bytes && used < n - 1; i++) {
+		if (i == 0 || buf[i - 1] == '\0')
+			table[used++] = buf + i;
+	}
+	table[used] = NULL;
+	return table;
+}
+
+bool os_is_secure(void)
+{
+	return getauxval(AT_SECURE) != 0;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* Address space, and the memory behind it. */
+#define _GNU_SOURCE
+#include <elf.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+
+#include "os/os.h"
+
+/* Newer than the headers of Debian 12. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+
+void *os_reserve(size_t bytes)
+{
+	long ret = sys_call6(SYS_mmap, 0, (long)bytes, PROT_NONE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+			     0);
+
+	return ret < 0 && ret > -4096 ? NULL : (void *)ret;
+}
+
+void os_unreserve(void *start, size_t bytes)
+{
+	sys_call4(SYS_munmap, (long)start, (long)bytes, 0, 0);
+}
+
+int os_commit(void *start, size_t bytes)
+{
+	return (int)sys_call4(SYS_mprotect, (long)start, (long)bytes,
+			      PROT_READ | PROT_WRITE, 0);
+}
+
+int os_protect_read(void *start, size_t bytes)
+{
+	return (int)sys_call4(SYS_mprotect, (long)start, (long)bytes,
+			      PROT_READ, 0);
+}
+
+static int os_advise(void *start, size_t bytes, int advice)
+{
+	long ret;
+
+	do {
+		ret = sys_call4(SYS_madvise, (long)start, (long)bytes, advice,
+				0);
+	} while (ret == -11);	/* EAGAIN: the kernel was short of memory */
+	return (int)ret;
+}
+
+/*
+ * MADV_DONTNEED and not MADV_FREE: RSS falls at once, which is what limits and
+ * monitoring look at.
+ */
+int os_purge(void *start, size_t bytes)
+{
+	return os_advise(start, bytes, MADV_DONTNEED);
+}
+
+int os_huge(void *start, size_t bytes, bool on)
+{
+	return os_advise(start, bytes, on ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+}
+
+int os_populate(void *start, size_t bytes)
+{
+	return os_advise(start, bytes, MADV_POPULATE_WRITE);
+}
+
+int os_move(void *from, void *to, size_t bytes)
+{
+	long ret = sys_call6(SYS_mremap, (long)from, (long)bytes, (long)bytes,
+			     MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP,
+			     (long)to, 0);
+
+	return ret < 0 && ret > -4096 ? (int)ret : 0;
+}
+
+size_t os_page_size(void)
+{
+	return (size_t)getauxval(AT_PAGESZ);
+}

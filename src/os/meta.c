@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory for the library's own structures: a bump allocator over a region of
+ * its own, so that nothing low ever calls something high.  Never freed.
+ */
+#include "os/os.h"
+
+#define META_ALIGN 64
+
+struct lock meta_lock = LOCK_INIT;
+
+/* Under meta_lock. */
+static char *next;
+static char *end;
+static char *start;
+
+void meta_init(void *region, size_t bytes)
+{
+	start = region;
+	next = start;
+	end = start + bytes;
+}
+
+void *meta_alloc(size_t bytes)
+{
+	void *ptr = NULL;
+
+	bytes = round_up(bytes, META_ALIGN);
+	lock_acquire(&meta_lock);
+	if ((size_t)(end - next) >= bytes) {
+		ptr = next;
+		next += bytes;
+	}
+	lock_release(&meta_lock);
+	return ptr;
+}
+
+size_t meta_used_bytes(void)
+{
+	return (size_t)(next - start);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * os: the kernel's services, one family per file.  Every feature is probed
+ * once and its absence is an answer, not an error.  Functions return 0 or
+ * -errno, never touch errno, allocate nothing and take no lock.
+ */
+#ifndef SLUB_OS_H
+#define SLUB_OS_H
+
+#include "arch/arch.h"
+
+/* map.c: address space and the memory behind it */
+
+/* Reserves @bytes of address space with nothing behind it; NULL: refused. */
+void *os_reserve(size_t bytes);
+/* Gives part of a reservation back to the system for good. */
+void os_unreserve(void *start, size_t bytes);
+/* Makes reserved pages readable and writable; they read as zero. */
+int os_commit(void *start, size_t bytes);
+/* The memory behind goes back; the pages stay usable and read as zero. */
+int os_purge(void *start, size_t bytes);
+/* Asks for huge pages, or for none. */
+int os_huge(void *start, size_t bytes, bool on);
+/* Faults pages in for writing, in one call. */
+int os_populate(void *start, size_t bytes);
+/*
+ * Moves the memory behind @from (whole pages) to @to, both committed parts of
+ * the reservation.  @from stays committed and reads as zero.
+ */
+int os_move(void *from, void *to, size_t bytes);
+int os_protect_read(void *start, size_t bytes);
+size_t os_page_size(void);
+
+/* limit.c: what the process may use */
+struct os_limits {
+	size_t memory_bytes;	/* physical memory of the machine */
+	size_t address_bytes;	/* RLIMIT_AS; SIZE_MAX: none */
+	bool is_strict;		/* overcommit mode 2 */
+};
+void os_limits_read(struct os_limits *limits);
+
+/* cpu.c: how many CPUs there are, and which one this is */
+struct os_cpus {
+	uint32_t possible;	/* highest CPU number that can ever be, + 1 */
+	uint32_t allowed;	/* by affinity and cpuset, at start */
+	uint32_t quota;		/* cpu.max, rounded up; 0: none */
+};
+void os_cpus_read(struct os_cpus *cpus);
+uint32_t os_cpu_current(void);
+/* Keeps the process on the CPU it is on (uniprocessor build). */
+int os_cpu_pin(void);
+
+/* numa.c */
+#define OS_NODES_MAX 8
+uint32_t os_nodes_read(void);
+uint32_t os_node_current(void);
+/* Asks for memory of @node, best effort. */
+void os_node_bind(void *start, size_t bytes, uint32_t node);
+
+/* membarrier.c */
+/* Registers; true when os_barrier_rseq() will work. */
+bool os_membarrier_register(void);
+/* Restarts every restartable sequence that is under way in this process. */
+int os_barrier_rseq(void);
+/* Makes every running thread execute a full memory barrier. */
+int os_barrier(void);
+
+/* rseq.c: the restartable-sequence area that the C library registered */
+struct os_rseq {
+	bool available;
+	bool has_mm_cid;
+	uintptr_t offset;	/* from the thread pointer */
+};
+void os_rseq_read(struct os_rseq *rseq);
+/*
+ * Is the calling thread registered with the kernel, at glibc's place?  Asks
+ * the kernel, for a vfork child sees the CPU numbers of its parent.
+ */
+bool os_rseq_is_registered(void);
+
+/* file.c: small files of /proc and /sys */
+/* Reads at most @size - 1 bytes and terminates them; returns how many. */
+long os_file_read(const char *path, char *buf, size_t size);
+/* Creates or truncates @path and writes it all. */
+int os_file_write(const char *path, const char *buf, size_t bytes);
+/* The number at *@s, which moves behind it; 0 where there is none. */
+size_t os_parse_number(const char **s);
+/* The environment, also before the C library has set `environ`. */
+char **os_environment(char *buf, size_t buf_bytes, char **table, size_t n);
+bool os_is_secure(void);
+
+/* meta.c: memory for the library's own structures; never freed */
+void meta_init(void *start, size_t bytes);
+/* Zeroed, aligned to 64 bytes; NULL when the region is used up. */
+void *meta_alloc(size_t bytes);
+size_t meta_used_bytes(void);
+extern struct lock meta_lock __attribute__((visibility("hidden")));
+
+#endif

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * page: blocks of pages out of one reserved range.
+ *
+ * Words
+ *   page        4 KiB of the heap, whatever the system's page size; the unit of
+ *               the page map and of the descriptors
+ *   block       2^order pages, aligned to its size; orders 0 to BLOCK_ORDER_MAX
+ *   superblock  2 MiB, aligned: the unit that the range is handed out in, and
+ *               what a huge page can back
+ *   run         consecutive superblocks given out as one piece
+ *   clean       free, and known to read as zero with no memory behind it
+ *   dirty       free, but memory is still behind it
+ *
+ * The reserved range, low to high:
+ *
+ *   +-----+------+-------+---------+-------------+------------------------+
+ *   | map | meta | areas | collect | descriptors | heap ->               |
+ *   +-----+------+-------+---------+-------------+------------------------+
+ *   ^ pagemap_base                               ^ 2 MiB aligned   committed
+ *
+ * The map has two bytes per page of the whole range: the offset of the slot
+ * that free() pushes to, or a special slot below whose room is 0 for ever.
+ *
+ * Invariants
+ *   PAGE-1  a descriptor's type is TYPE_FREE exactly while its block is on a
+ *           free list of its zone;
+ *   PAGE-2  no two free blocks of a zone are buddies;
+ *   PAGE-3  a page's map entry is MAP_NONE unless it belongs to a slab or
+ *           starts a large block;
+ *   PAGE-4  memory of the heap is never unmapped once it was committed.
+ */
+#ifndef SLUB_PAGE_H
+#define SLUB_PAGE_H
+
+#include "percpu/percpu.h"
+
+#define PAGE_SHIFT LINK_PAGE_SHIFT
+#define PAGE_BYTES ((size_t)1 << PAGE_SHIFT)
+#define SUPERBLOCK_SHIFT 21
+#define SUPERBLOCK_BYTES ((size_t)1 << SUPERBLOCK_SHIFT)
+#define SUPERBLOCK_PAGES (SUPERBLOCK_BYTES / PAGE_BYTES)
+#define BLOCK_ORDER_MAX (SUPERBLOCK_SHIFT - PAGE_SHIFT - 1)
+
+/* Slots that belong to no cache (see PAGE-3). */
+enum map_entry {
+	MAP_NONE = 0,
+	MAP_LARGE = SLOT_BYTES,		/* first page of a large block */
+	MAP_EMERGENCY = 2 * SLOT_BYTES,	/* malloc/emergency.c */
+	MAP_SPECIAL_END = 3 * SLOT_BYTES,
+};
+
+enum page_type {
+	TYPE_NONE,
+	TYPE_FREE,
+	TYPE_SLAB,
+	TYPE_LARGE,
+};
+
+/*
+ * The descriptor's flags:
+ *
+ *   31     30 .. 26   25     24     23 .. 16   15 .. 8   7 .. 0
+ * +------+---------+-----+-------+----------+---------+--------+
+ * | lock |    -    | run | dirty |   node   |  order  |  type  |
+ * +------+---------+-----+-------+----------+---------+--------+
+ *
+ * lock is used by layout lock56 only (slab/update.c); dirty by free blocks;
+ * run by large blocks that are made of whole superblocks.
+ */
+#define PAGE_LOCK_BIT (1u << 31)
+#define PAGE_RUN (1u << 25)
+#define PAGE_DIRTY (1u << 24)
+
+struct page {
+	uint32_t flags;
+	/* slab: objects carved so far (node lock); large: pages */
+	uint32_t count;
+	/* of the object or block that starts here and is on a list */
+	void *link;
+#if SLUB_CONFIG_LAYOUT == 0
+	struct double_word state align_to(16);
+	struct list list;
+	void *owner;		/* slab: its cache */
+	void *unused;
+#elif SLUB_CONFIG_LAYOUT == 1
+	/* Two words at 16 or 24, whichever is 16-byte aligned here. */
+	uintptr_t state_space[3];
+	struct list list;
+#else
+	struct double_word state;
+	struct list list;
+	void *owner;
+#endif
+};
+
+_Static_assert(sizeof(struct page) == DESCRIPTOR_BYTES, "descriptor size");
+_Static_assert(offsetof(struct page, link) == DESCRIPTOR_LINK, "link");
+#if SLUB_CONFIG_LAYOUT == 0
+_Static_assert(offsetof(struct page, state) == 16, "double word aligned");
+_Static_assert(offsetof(struct page, list) == 32, "list behind it");
+#elif SLUB_CONFIG_LAYOUT == 1
+_Static_assert(offsetof(struct page, state_space) == 16, "room to align");
+_Static_assert(offsetof(struct page, list) == 40, "list behind it");
+#else
+_Static_assert(offsetof(struct page, state) == 16, "double word");
+_Static_assert(offsetof(struct page, list) == 32, "list behind it");
+#endif
+
+/* The slab's {freelist, counters}; see slab/slab.h. */
+static inline struct double_word *page_state(struct page *page)
+{
+#if SLUB_CONFIG_LAYOUT == 1
+	return (struct double_word *)round_up((uintptr_t)page->state_space,
+					      16);
+#else
+	return &page->state;
+#endif
+}
+
+static inline uint32_t page_flags_make(enum page_type type, uint32_t order,
+				       uint32_t node)
+{
+	return (uint32_t)type | order << 8 | node << 16;
+}
+
+static inline enum page_type page_type(const struct page *page)
+{
+	return (enum page_type)(page->flags & 0xff);
+}
+
+static inline uint32_t page_order(const struct page *page)
+{
+	return page->flags >> 8 & 0xff;
+}
+
+static inline uint32_t page_node(const struct page *page)
+{
+	return page->flags >> 16 & 0xff;
+}
+
+/* pagemap.c: const after start, but for the limit, which grows */
+extern uintptr_t pagemap_base SLUB_INTERNAL;
+/* pages from the base to the end of what is committed */
+extern size_t pagemap_limit SLUB_INTERNAL;
+extern uintptr_t descriptor_bias SLUB_INTERNAL;
+extern uintptr_t heap_start;
+extern size_t heap_reserved_bytes;
+extern size_t range_reserved_bytes;
+
+static inline size_t pagemap_index(const void *addr)
+{
+	return ((uintptr_t)addr - pagemap_base) >> PAGE_SHIFT;
+}
+
+/* Is @addr one that the map can answer for? */
+static inline bool pagemap_covers(const void *addr)
+{
+	return pagemap_index(addr) < __atomic_load_n(&pagemap_limit,
+						     __ATOMIC_RELAXED);
+}
+
+/* The map entry of an address, MAP_NONE for one outside the range. */
+static inline uint32_t pagemap_get(const void *addr)
+{
+	if (!pagemap_covers(addr))
+		return MAP_NONE;
+	return __atomic_load_n((uint16_t *)pagemap_base + pagemap_index(addr),
+			       __ATOMIC_RELAXED);
+}
+
+void pagemap_set(const void *addr, size_t pages, uint32_t entry);
+
+/* The descriptor of the page that holds @addr; @addr lies in the heap. */
+static inline struct page *page_of(const void *addr)
+{
+	return (struct page *)(descriptor_bias +
+			       ((uintptr_t)addr >> PAGE_SHIFT) *
+				       sizeof(struct page));
+}
+
+static inline void *page_address(const struct page *page)
+{
+	return (void *)((((uintptr_t)page - descriptor_bias) /
+			 sizeof(struct page)) << PAGE_SHIFT);
+}
+
+/* Reserves the range and sets up everything in front of the heap. */
+int pagemap_init(const struct os_limits *limits, uint32_t possible_cpus);
+/* Commits the heap up to @bytes from its start. */
+int pagemap_commit(size_t bytes);
+size_t pagemap_committed(void);
+
+/* superblock.c */
+enum run_flag {
+	RUN_ZERO = 1 << 0,	/* out: every byte reads as zero */
+};
+void superblock_init(void);
+/* @n superblocks, the first aligned to @align superblocks; NULL: no space. */
+char *superblock_alloc(size_t n, size_t align, uint32_t node, bool is_block,
+		       bool *is_zero);
+void superblock_free(char *start, size_t n, bool is_dirty);
+/* Makes a run longer in place: superblocks behind it, if they are free. */
+bool superblock_extend(char *start, size_t n, size_t more);
+/* Purges free superblocks until at most @pages dirty pages are left. */
+void superblock_purge(size_t pages);
+/* The heap is to go on huge pages from now on (option huge). */
+void superblock_huge(char *start, size_t bytes);
+extern struct lock superblock_lock;
+size_t superblock_nr_dirty(void);
+
+/* zone.c: the buddy lists of one node */
+void *zone_alloc(uint32_t order, uint32_t node, bool *is_zero);
+void zone_free(void *block, uint32_t order, uint32_t node, bool is_dirty);
+void zone_init(uint32_t nr_nodes);
+void zone_purge(size_t pages);
+size_t zone_nr_dirty(void);
+
+/* block.c: what the layers above call */
+void block_init(uint32_t nr_nodes);
+/*
+ * A block of 2^@order pages on @node, or NULL.  Its map entries are MAP_NONE.
+ * *@is_zero, if asked for, tells whether it is known to read as zero.
+ */
+void *block_alloc(uint32_t order, uint32_t node, bool *is_zero);
+void block_free(void *block, uint32_t order, uint32_t node);
+/* Frees a list of blocks that percpu_collect() took from slot @slot. */
+void block_free_collected(uint32_t slot, struct slot *lists);
+bool block_owns_slot(uint32_t slot);
+
+/* large.c: blocks of any number of pages, beyond the largest size class */
+/*
+ * At least @bytes, aligned to @align (a power of two); the block's first page
+ * is marked MAP_LARGE.  NULL: no memory.
+ */
+void *large_alloc(size_t bytes, size_t align, bool *is_zero);
+void large_free(void *ptr);
+/* Pages in large blocks. */
+size_t large_nr_pages(void);
+size_t large_bytes(const void *ptr);
+/* Grows or shrinks in place, or moves by mremap; NULL: cannot, unchanged. */
+void *large_resize(void *ptr, size_t bytes);
+
+/* purge.c */
+/* Free pages with memory behind them, those in per-CPU lists apart. */
+size_t page_nr_dirty(void);
+/*
+ * Called after frees, with no lock held: gives memory back to the system if
+ * more than SLUB_RETAIN lies idle.  Returns true if it did.
+ */
+bool page_purge_if_needed(void);
+/* Keeps at most @bytes of idle memory. */
+void page_purge(size_t bytes);
+
+void page_fork_prepare(void);
+void page_fork_finish(bool in_child);
+
+#endif

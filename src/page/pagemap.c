@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The reserved range: its parts, how much of it is committed, and the map from
+ * page to slot.
+ *
+ * Locks: superblock_lock protects the commit (pagemap_commit).
+ */
+#include "page/page.h"
+
+#define METADATA_ALIGN ((size_t)65536)	/* any system's page size */
+#define META_BYTES ((size_t)8 << 20)
+#define HEAP_BYTES_MIN ((size_t)8 << 20)
+#define HEAP_BYTES_MAX ((size_t)1 << 42)
+
+uintptr_t pagemap_base;
+size_t pagemap_limit;
+uintptr_t descriptor_bias;
+uintptr_t heap_start;
+size_t heap_reserved_bytes;
+size_t range_reserved_bytes;
+
+static size_t committed_bytes;	/* of the heap */
+static char *descriptors;
+static size_t descriptor_committed;
+static size_t map_committed;
+
+/* Sizes of the parts, each a multiple of METADATA_ALIGN. */
+struct parts {
+	size_t map;
+	size_t meta;
+	size_t areas;
+	size_t collect;
+	size_t descriptors;
+	size_t heap;
+	size_t total;
+	uint32_t nr_areas;
+};
+
+/*
+ * Four times the memory: what is freed in one size and wanted in another may
+ * sit at another address.  With a limit on the address space, half of what is
+ * allowed, for libraries and stacks need some too.
+ */
+static size_t choose_heap_bytes(const struct os_limits *limits)
+{
+	size_t bytes = option_value(OPTION_reserve);
+
+	if (!bytes)
+		bytes = round_up_power_of_two(limits->memory_bytes) * 4;
+	if (limits->address_bytes != SIZE_MAX)
+		bytes = min_size(bytes, limits->address_bytes / 2);
+	bytes = max_size(min_size(bytes, HEAP_BYTES_MAX), HEAP_BYTES_MIN);
+	return round_down(bytes, SUPERBLOCK_BYTES);
+}
+
+static void size_parts(struct parts *parts, size_t heap, bool is_tight,
+		       uint32_t possible_cpus)
+{
+	size_t pages = heap / PAGE_BYTES;
+	size_t front;
+
+	parts->nr_areas = is_tight ? 64 : AREAS_MAX;
+	if (is_tight && possible_cpus > 64 && possible_cpus < AREAS_MAX)
+		parts->nr_areas = (uint32_t)round_up(possible_cpus, 64);
+	parts->heap = heap;
+	parts->meta = is_tight ? META_BYTES / 8 : META_BYTES;
+	parts->areas = (size_t)parts->nr_areas * AREA_BYTES;
+	parts->collect = AREA_BYTES;
+	parts->descriptors = round_up(pages * sizeof(struct page),
+				      METADATA_ALIGN);
+	front = parts->meta + parts->areas + parts->collect +
+		parts->descriptors + SUPERBLOCK_BYTES;
+	/* The map also has entries for itself and the other parts. */
+	parts->map = round_up(((front + heap) / PAGE_BYTES + 65536) * 2 + 64,
+			      METADATA_ALIGN);
+	parts->total = parts->map + front + heap;
+}
+
+static char *reserve(struct parts *parts, const struct os_limits *limits,
+		     uint32_t possible_cpus)
+{
+	size_t heap = choose_heap_bytes(limits);
+	char *range;
+
+	for (;;) {
+		size_parts(parts, heap, heap < (size_t)1 << 32,
+			   possible_cpus);
+		range = os_reserve(parts->total);
+		if (range || heap <= HEAP_BYTES_MIN)
+			return range;
+		heap = round_down(max_size(heap / 2, HEAP_BYTES_MIN),
+				  SUPERBLOCK_BYTES);
+	}
+}
+
+/* Commits [*@done, @wanted) of a part that starts at @start. */
+static int grow_part(char *start, size_t *done, size_t wanted)
+{
+	int err;
+
+	wanted = round_up(wanted, METADATA_ALIGN);
+	if (wanted <= *done)
+		return 0;
+	err = os_commit(start + *done, wanted - *done);
+	if (!err)
+		*done = wanted;
+	return err;
+}
+
+int pagemap_commit(size_t bytes)
+{
+	size_t pages = (heap_start + bytes - pagemap_base) >> PAGE_SHIFT;
+	int err;
+
+	if (bytes > heap_reserved_bytes)
+		return -12;	/* ENOMEM */
+	err = grow_part((char *)pagemap_base, &map_committed, pages * 2);
+	if (!err)
+		err = grow_part(descriptors, &descriptor_committed,
+				bytes / PAGE_BYTES * sizeof(struct page));
+	if (!err)
+		err = grow_part((char *)heap_start, &committed_bytes, bytes);
+	if (err)
+		return err;
+	/* release: the map is readable before anyone looks there */
+	__atomic_store_n(&pagemap_limit, pages, __ATOMIC_RELEASE);
+	return 0;
+}
+
+size_t pagemap_committed(void)
+{
+	return committed_bytes;
+}
+
+int pagemap_init(const struct os_limits *limits, uint32_t possible_cpus)
+{
+	struct parts parts;
+	char *range = reserve(&parts, limits, possible_cpus);
+	char *areas;
+
+	if (!range)
+		return -12;
+	areas = range + parts.map + parts.meta;
+	descriptors = areas + parts.areas + parts.collect;
+	pagemap_base = (uintptr_t)range;
+	heap_start = round_up((uintptr_t)descriptors + parts.descriptors,
+			      SUPERBLOCK_BYTES);
+	heap_reserved_bytes = parts.heap;
+	range_reserved_bytes = parts.total;
+	descriptor_bias = (uintptr_t)descriptors -
+			  (heap_start >> PAGE_SHIFT) * sizeof(struct page);
+	if (os_commit(range + parts.map, parts.meta) ||
+	    os_commit(areas + parts.areas, parts.collect))
+		return -12;
+	meta_init(range + parts.map, parts.meta);
+	percpu_init(areas, parts.nr_areas, areas + parts.areas);
+	return pagemap_commit(0);
+}
+
+void pagemap_set(const void *addr, size_t pages, uint32_t entry)
+{
+	uint16_t *map = (uint16_t *)pagemap_base + pagemap_index(addr);
+
+	for (size_t i = 0; i < pages; i++)
+		__atomic_store_n(&map[i], (uint16_t)entry, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Superblocks: the heap in units of 2 MiB, one byte of state for each.
+ *
+ * First fit from the lowest address: the heap stays dense at its low end, and
+ * a scan reads 64 states per cache line (a heap of 16 GiB has 8,192).
+ *
+ * Locks: superblock_lock protects everything here and the commit.
+ */
+#include "page/page.h"
+
+#include <string.h>
+
+#define NR_MAX ((size_t)1 << (42 - SUPERBLOCK_SHIFT))
+/* How much is committed at a time. */
+#define GROW_MIN 4
+#define GROW_MAX 32
+
+enum superblock_state {
+	SB_NONE,		/* not committed yet */
+	SB_CLEAN,
+	SB_DIRTY,
+	SB_USED,
+};
+
+struct lock superblock_lock = LOCK_INIT;
+
+/* under superblock_lock */
+static uint8_t *states;
+static size_t nr_committed;
+static size_t first_free;	/* no free superblock lies below */
+static _Atomic size_t nr_dirty_blocks;	/* written under the lock */
+
+static char *superblock_address(size_t index)
+{
+	return (char *)heap_start + index * SUPERBLOCK_BYTES;
+}
+
+static size_t superblock_index(const char *addr)
+{
+	return ((uintptr_t)addr - heap_start) >> SUPERBLOCK_SHIFT;
+}
+
+size_t superblock_nr_dirty(void)
+{
+	return nr_dirty_blocks * SUPERBLOCK_PAGES;
+}
+
+void superblock_init(void)
+{
+	states = meta_alloc(heap_reserved_bytes / SUPERBLOCK_BYTES + 1);
+}
+
+static bool is_free(size_t index)
+{
+	return states[index] == SB_CLEAN || states[index] == SB_DIRTY;
+}
+
+/* First-fit for @n free superblocks; nr_committed when there are none. */
+static size_t find_run(size_t n, size_t align)
+{
+	size_t i = first_free;
+
+	while (i < nr_committed) {
+		size_t length = 0;
+
+		i = round_up(heap_start / SUPERBLOCK_BYTES + i, align) -
+		    heap_start / SUPERBLOCK_BYTES;
+		while (length < n && i + length < nr_committed &&
+		       is_free(i + length))
+			length++;
+		if (length == n)
+			return i;
+		/* What ends the heap may be continued by growing it. */
+		if (i + length >= nr_committed)
+			return i < nr_committed ? i : nr_committed;
+		i += length + 1;
+	}
+	return nr_committed;
+}
+
+/* Commits so that @end superblocks are there. */
+static bool grow_to(size_t end)
+{
+	size_t reserved = heap_reserved_bytes / SUPERBLOCK_BYTES;
+	size_t step = nr_committed / 8;
+	size_t target;
+
+	if (end <= nr_committed)
+		return true;
+	if (end > reserved)
+		return false;
+	step = max_size(min_size(step, GROW_MAX), GROW_MIN);
+	target = min_size(max_size(end, nr_committed + step), reserved);
+	if (pagemap_commit(target * SUPERBLOCK_BYTES)) {
+		target = end;
+		if (pagemap_commit(target * SUPERBLOCK_BYTES))
+			return false;
+	}
+	memset(states + nr_committed, SB_CLEAN, target - nr_committed);
+	nr_committed = target;
+	return true;
+}
+
+static void mark_used(size_t first, size_t n, bool *is_zero)
+{
+	*is_zero = true;
+	for (size_t i = first; i < first + n; i++) {
+		if (states[i] == SB_DIRTY) {
+			*is_zero = false;
+			nr_dirty_blocks--;
+		}
+		states[i] = SB_USED;
+	}
+	while (first_free < nr_committed && !is_free(first_free))
+		first_free++;
+}
+
+char *superblock_alloc(size_t n, size_t align, uint32_t node, bool is_block,
+		       bool *is_zero)
+{
+	char *start = NULL;
+	size_t first;
+
+	lock_acquire(&superblock_lock);
+	first = find_run(n, align);
+	if (first == nr_committed)
+		first = round_up(heap_start / SUPERBLOCK_BYTES + first,
+				 align) - heap_start / SUPERBLOCK_BYTES;
+	if (grow_to(first + n)) {
+		mark_used(first, n, is_zero);
+		start = superblock_address(first);
+	}
+	lock_release(&superblock_lock);
+	if (!start)
+		return NULL;
+	os_node_bind(start, n * SUPERBLOCK_BYTES, node);
+	if (option_value(OPTION_huge) == HUGE_ALWAYS ||
+	    (option_value(OPTION_huge) == HUGE_BLOCK && !is_block && n > 1))
+		superblock_huge(start, n * SUPERBLOCK_BYTES);
+	return start;
+}
+
+void superblock_huge(char *start, size_t bytes)
+{
+	os_huge(start, round_down(bytes, SUPERBLOCK_BYTES), true);
+}
+
+void superblock_free(char *start, size_t n, bool is_dirty)
+{
+	size_t first = superblock_index(start);
+
+	lock_acquire(&superblock_lock);
+	for (size_t i = first; i < first + n; i++) {
+		slub_assert(states[i] == SB_USED);
+		states[i] = is_dirty ? SB_DIRTY : SB_CLEAN;
+	}
+	if (is_dirty)
+		nr_dirty_blocks += n;
+	if (first < first_free)
+		first_free = first;
+	lock_release(&superblock_lock);
+}
+
+bool superblock_extend(char *start, size_t n, size_t more)
+{
+	size_t next = superblock_index(start) + n;
+	size_t i = 0;
+	bool is_zero, done = false;
+
+	lock_acquire(&superblock_lock);
+	while (i < more && next + i < nr_committed && is_free(next + i))
+		i++;
+	if (i == more || (next + i >= nr_committed && grow_to(next + more))) {
+		mark_used(next, more, &is_zero);
+		done = true;
+	}
+	lock_release(&superblock_lock);
+	return done;
+}
+
+/*
+ * Takes the highest run of dirty superblocks out, as used; returns how many
+ * and where.  Highest first: what stays is at the dense end.
+ */
+static size_t take_dirty(size_t *first)
+{
+	size_t end, n = 0;
+
+	lock_acquire(&superblock_lock);
+	end = nr_dirty_blocks ? nr_committed : 0;
+	while (end > 0 && states[end - 1] != SB_DIRTY)
+		end--;
+	while (n < end && states[end - 1 - n] == SB_DIRTY) {
+		states[end - 1 - n] = SB_USED;
+		n++;
+	}
+	nr_dirty_blocks -= n;
+	lock_release(&superblock_lock);
+	*first = end - n;
+	return n;
+}
+
+void superblock_purge(size_t pages)
+{
+	while (page_nr_dirty() > pages) {
+		size_t first;
+		size_t n = take_dirty(&first);
+		char *start = superblock_address(first);
+		bool failed;
+
+		if (!n)
+			return;
+		failed = os_purge(start, n * SUPERBLOCK_BYTES) != 0;
+		superblock_free(start, n, failed);
+		if (failed)
+			return;
+	}
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Zones: the buddy lists, one zone per node.
+ *
+ * A free block is described by the descriptor of its first page; no memory of
+ * the block itself is touched.  Two lists per order: dirty blocks are given
+ * out first, for they cost no page fault; a block merged from both kinds
+ * is dirty.
+ *
+ * Locks: zone->lock.
+ */
+#include "page/page.h"
+
+enum { CLEAN, DIRTY, KINDS };
+
+struct zone {
+	struct lock lock;
+	uint32_t node;		/* const */
+	/* under lock */
+	uint32_t present;	/* bit per order: a list is not empty */
+	_Atomic size_t nr_dirty;	/* pages in dirty blocks */
+	struct list free[BLOCK_ORDER_MAX + 1][KINDS];
+};
+
+static struct zone zones[OS_NODES_MAX];
+static uint32_t nr_zones = 1;
+
+/* Blocks purged under one hold of the lock's two halves. */
+#define PURGE_BATCH 32
+
+void zone_init(uint32_t nr_nodes)
+{
+	nr_zones = nr_nodes;
+	for (uint32_t n = 0; n < nr_nodes; n++) {
+		zones[n].node = n;
+		for (uint32_t o = 0; o <= BLOCK_ORDER_MAX; o++) {
+			list_init(&zones[n].free[o][CLEAN]);
+			list_init(&zones[n].free[o][DIRTY]);
+		}
+	}
+}
+
+static bool page_is_dirty(const struct page *page)
+{
+	return page->flags & PAGE_DIRTY;
+}
+
+/* The lock orders the changes; a reader without it wants an estimate. */
+static void dirty_add(struct zone *zone, size_t pages)
+{
+	__atomic_store_n(&zone->nr_dirty,
+			 __atomic_load_n(&zone->nr_dirty, __ATOMIC_RELAXED) +
+				 pages, __ATOMIC_RELAXED);
+}
+
+size_t zone_nr_dirty(void)
+{
+	size_t pages = 0;
+
+	for (uint32_t n = 0; n < nr_zones; n++)
+		pages += __atomic_load_n(&zones[n].nr_dirty, __ATOMIC_RELAXED);
+	return pages;
+}
+
+static void block_insert(struct zone *zone, struct page *page, uint32_t order,
+			 bool is_dirty)
+{
+	slub_assert(page_type(page) != TYPE_FREE);
+	page->flags = page_flags_make(TYPE_FREE, order, zone->node) |
+		      (is_dirty ? PAGE_DIRTY : 0);
+	list_add_head(&zone->free[order][is_dirty ? DIRTY : CLEAN],
+		      &page->list);
+	zone->present |= 1u << order;
+	if (is_dirty)
+		dirty_add(zone, (size_t)1 << order);
+}
+
+static void block_remove(struct zone *zone, struct page *page, uint32_t order)
+{
+	slub_assert(page_type(page) == TYPE_FREE && page_order(page) == order);
+	if (page_is_dirty(page))
+		dirty_add(zone, -((size_t)1 << order));
+	list_remove(&page->list);
+	page->flags = page_flags_make(TYPE_NONE, order, zone->node);
+	if (list_is_empty(&zone->free[order][CLEAN]) &&
+	    list_is_empty(&zone->free[order][DIRTY]))
+		zone->present &= ~(1u << order);
+}
+
+static struct page *page_buddy(struct page *page, uint32_t order)
+{
+	uintptr_t addr = (uintptr_t)page_address(page);
+
+	return page_of((void *)(addr ^ PAGE_BYTES << order));
+}
+
+/*
+ * Puts a block back and merges it upwards (PAGE-2).  Returns the whole
+ * superblock that it completed, else NULL.
+ */
+static char *block_put(struct zone *zone, struct page *page, uint32_t order,
+		       bool *is_dirty)
+{
+	while (order <= BLOCK_ORDER_MAX) {
+		struct page *buddy = page_buddy(page, order);
+
+		if (page_type(buddy) != TYPE_FREE ||
+		    page_order(buddy) != order)
+			break;
+		*is_dirty |= page_is_dirty(buddy);
+		block_remove(zone, buddy, order);
+		if (buddy < page)
+			page = buddy;
+		order++;
+	}
+	if (order > BLOCK_ORDER_MAX)
+		return page_address(page);
+	block_insert(zone, page, order, *is_dirty);
+	return NULL;
+}
+
+/* The first block of the smallest order that fits; dirty before clean. */
+static struct page *block_find(struct zone *zone, uint32_t order)
+{
+	uint32_t fit = zone->present >> order;
+	struct list *list;
+
+	if (!fit)
+		return NULL;
+	order += (uint32_t)__builtin_ctz(fit);
+	list = &zone->free[order][DIRTY];
+	if (list_is_empty(list))
+		list = &zone->free[order][CLEAN];
+	return container_of(list->next, struct page, list);
+}
+
+/* Takes a block of @order off the lists; splits a larger one if need be. */
+static struct page *block_take(struct zone *zone, uint32_t order,
+			       bool *is_dirty)
+{
+	struct page *page = block_find(zone, order);
+	uint32_t from;
+
+	if (!page)
+		return NULL;
+	from = page_order(page);
+	*is_dirty = page_is_dirty(page);
+	block_remove(zone, page, from);
+	while (from > order) {
+		from--;
+		block_insert(zone, page_buddy(page, from), from, *is_dirty);
+	}
+	return page;
+}
+
+void *zone_alloc(uint32_t order, uint32_t node, bool *is_zero)
+{
+	struct zone *zone = &zones[node < nr_zones ? node : 0];
+	bool is_dirty, clean;
+	struct page *page;
+	char *fresh;
+
+	lock_acquire(&zone->lock);
+	page = block_take(zone, order, &is_dirty);
+	lock_release(&zone->lock);
+	if (page) {
+		*is_zero = !is_dirty;
+		return page_address(page);
+	}
+	fresh = superblock_alloc(1, 1, zone->node, true, &clean);
+	if (!fresh)
+		return NULL;
+	*is_zero = clean;
+	lock_acquire(&zone->lock);
+	page = page_of(fresh);
+	for (uint32_t o = BLOCK_ORDER_MAX + 1; o > order; o--)
+		block_insert(zone, page_buddy(page, o - 1), o - 1, !clean);
+	lock_release(&zone->lock);
+	return fresh;
+}
+
+void zone_free(void *block, uint32_t order, uint32_t node, bool is_dirty)
+{
+	struct zone *zone = &zones[node < nr_zones ? node : 0];
+	char *whole;
+
+	lock_acquire(&zone->lock);
+	whole = block_put(zone, page_of(block), order, &is_dirty);
+	lock_release(&zone->lock);
+	if (whole)
+		superblock_free(whole, 1, is_dirty);
+}
+
+/* Takes up to PURGE_BATCH dirty blocks of @order off the lists. */
+static uint32_t take_dirty(struct zone *zone, uint32_t order,
+			   struct page **pages)
+{
+	struct list *list = &zone->free[order][DIRTY];
+	uint32_t n = 0;
+
+	lock_acquire(&zone->lock);
+	while (n < PURGE_BATCH && !list_is_empty(list)) {
+		pages[n] = container_of(list->next, struct page, list);
+		block_remove(zone, pages[n], order);
+		n++;
+	}
+	lock_release(&zone->lock);
+	return n;
+}
+
+static void zone_purge_order(struct zone *zone, uint32_t order, size_t limit)
+{
+	struct page *pages[PURGE_BATCH];
+	uint32_t n;
+
+	while (page_nr_dirty() > limit) {
+		n = take_dirty(zone, order, pages);
+		if (!n)
+			return;
+		for (uint32_t i = 0; i < n; i++) {
+			void *block = page_address(pages[i]);
+			bool failed = os_purge(block, PAGE_BYTES << order) != 0;
+
+			zone_free(block, order, zone->node, failed);
+			if (failed)
+				return;
+		}
+	}
+}
+
+void zone_purge(size_t pages)
+{
+	uint32_t least = order_of(os_page_size() / PAGE_BYTES);
+
+	/* Large blocks first: more memory per system call. */
+	for (uint32_t o = BLOCK_ORDER_MAX + 1; o-- > least;) {
+		for (uint32_t n = 0; n < nr_zones; n++)
+			zone_purge_order(&zones[n], o, pages);
+	}
+}
+
+void page_fork_prepare(void)
+{
+	lock_acquire_for_fork(&superblock_lock);
+	for (uint32_t n = 0; n < nr_zones; n++)
+		lock_acquire_for_fork(&zones[n].lock);
+	lock_acquire_for_fork(&meta_lock);
+}
+
+void page_fork_finish(bool in_child)
+{
+	lock_release_after_fork(&meta_lock, in_child);
+	for (uint32_t n = 0; n < nr_zones; n++)
+		lock_release_after_fork(&zones[n].lock, in_child);
+	lock_release_after_fork(&superblock_lock, in_child);
+}

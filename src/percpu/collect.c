@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Emptying the lists of any CPU: the stop-a-CPU protocol.
+ *
+ *   1  point the CPU's base entry at the dummy area
+ *   2  membarrier(PRIVATE_EXPEDITED_RSEQ): every sequence that had read the
+ *      entry before is restarted, and reads the dummy
+ *   3  the area is ours: move its lists out, leave it empty
+ *   4  point the entry back
+ *
+ * Whoever comes by between 1 and 4 finds nothing and takes the slow path.
+ * The lists are moved by copying the area's slots into the collection area,
+ * so a CPU is stopped for a few microseconds, whatever is in its lists.
+ */
+#include "percpu/percpu.h"
+
+#include <string.h>
+
+#include "percpu/percpu_internal.h"
+
+/* One collector at a time; not a lock, for it is held across others. */
+static _Atomic uint32_t collecting;
+
+/* How often a thread that is in the middle of an operation is waited for. */
+#define BUSY_YIELDS_MAX 10000
+
+bool percpu_collect_begin(void)
+{
+	uint32_t none = 0;
+
+	return __atomic_compare_exchange_n(&collecting, &none, thread_self(),
+					   false, __ATOMIC_ACQUIRE,
+					   __ATOMIC_RELAXED);
+}
+
+void percpu_collect_end(void)
+{
+	__atomic_store_n(&collecting, 0, __ATOMIC_RELEASE);
+}
+
+/* Copies the slots behind slot 0 out and leaves them empty. */
+static void move_slots(char *from, char *to)
+{
+	size_t bytes = percpu_slots_end() - SLOT_BYTES;
+
+	memcpy(to + SLOT_BYTES, from + SLOT_BYTES, bytes);
+	memset(from + SLOT_BYTES, 0, bytes);
+}
+
+static bool collect_rseq(uint32_t cid, char *area, char *to)
+{
+	bool stopped;
+
+	lock_acquire(&area_lock);
+	percpu_base_set(cid, NULL);
+	stopped = os_barrier_rseq() == 0;
+	if (stopped)
+		move_slots(area, to);
+	percpu_base_set(cid, area);
+	lock_release(&area_lock);
+	return stopped;
+}
+
+/* Waits until the owner is out of its operation; false: it takes too long. */
+static bool wait_not_busy(_Atomic uint32_t *busy)
+{
+	for (int i = 0; i < BUSY_YIELDS_MAX; i++) {
+		if (!__atomic_load_n(busy, __ATOMIC_ACQUIRE))
+			return true;
+		sys_call4(SYS_sched_yield, 0, 0, 0, 0);
+	}
+	return false;
+}
+
+/* An ending thread waits for area_lock, so its busy word stays readable. */
+static bool collect_thread(uint32_t cid, char *area, char *to)
+{
+	_Atomic uint32_t *busy;
+	bool stopped = true;
+
+	lock_acquire(&area_lock);
+	busy = *area_owner_busy(area);
+	if (busy == &slub_thread.busy) {
+		stopped = !*busy;
+	} else if (busy) {
+		percpu_base_set(cid, NULL);
+		stopped = os_barrier() == 0 && wait_not_busy(busy);
+	}
+	if (stopped)
+		move_slots(area, to);
+	percpu_base_set(cid, area);
+	lock_release(&area_lock);
+	return stopped;
+}
+
+static bool collect_tid(char *area, char *to)
+{
+	uint32_t end = percpu_slots_end();
+
+	for (uint32_t slot = SLOT_BYTES; slot < end; slot += SLOT_BYTES) {
+		struct slot *out = (struct slot *)(to + slot);
+
+		out->main.head = percpu_tid_take(area, slot);
+		out->spare.head = percpu_tid_take(area, slot + SLOT_SPARE);
+	}
+	return true;
+}
+
+static bool collect_lock(char *area, char *to)
+{
+	lock_acquire(area_own_lock(area));
+	move_slots(area, to);
+	lock_release(area_own_lock(area));
+	return true;
+}
+
+struct slot *percpu_collect(uint32_t cid)
+{
+	char *area = percpu_area(cid);
+	char *to = percpu_collect_area();
+	bool done = false;
+
+	if (!area)
+		return NULL;
+	switch (percpu_backend) {
+	case BACKEND_RSEQ:
+		done = percpu_can_stop && collect_rseq(cid, area, to);
+		break;
+	case BACKEND_THREAD:
+		done = percpu_can_stop && collect_thread(cid, area, to);
+		break;
+	case BACKEND_TID:
+		done = collect_tid(area, to);
+		break;
+	case BACKEND_LOCK:
+		done = collect_lock(area, to);
+		break;
+	case BACKEND_NONE:
+		break;
+	}
+	return done ? (struct slot *)to : NULL;
+}
+
+void percpu_fork_prepare(void)
+{
+	/*
+	 * Wait for a collector: it holds lists that would be lost in the
+	 * child.  Unless it is the code that this handler interrupted.
+	 */
+	if (!(slub_thread.flags & THREAD_IN_RECLAIM)) {
+		while (!percpu_collect_begin())
+			sys_call4(SYS_sched_yield, 0, 0, 0, 0);
+	}
+	lock_acquire_for_fork(&area_lock);
+	if (percpu_backend != BACKEND_LOCK)
+		return;
+	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
+		char *area = percpu_area(cid);
+
+		if (area)
+			lock_acquire_for_fork(area_own_lock(area));
+	}
+}
+
+/* Thread numbers of threads that did not come along. */
+static void forget_owners(void)
+{
+	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
+		char *area = percpu_area(cid);
+
+		if (area && *area_owner_busy(area) != &slub_thread.busy)
+			*area_owner_busy(area) = NULL;
+	}
+}
+
+void percpu_fork_finish(bool in_child)
+{
+	if (percpu_backend == BACKEND_LOCK) {
+		for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
+			char *area = percpu_area(cid);
+
+			if (area)
+				lock_release_after_fork(area_own_lock(area),
+							in_child);
+		}
+	}
+	if (in_child && percpu_backend == BACKEND_THREAD) {
+		forget_owners();
+		percpu_numbers_after_fork();
+	}
+	lock_release_after_fork(&area_lock, in_child);
+	if (!(slub_thread.flags & THREAD_IN_RECLAIM))
+		percpu_collect_end();
+	/* membarrier(2) wants each process to register for itself. */
+	if (in_child)
+		percpu_can_stop = percpu_can_stop && os_membarrier_register();
+}

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The four list operations under each backend.
+ *
+ *   rseq    the restartable sequences; an abort is tried again, a bounded
+ *           number of times, for a debugger that single-steps aborts each
+ *   thread  the plain twins on the thread's own area.  `busy` tells a signal
+ *           handler that it interrupted one, and a drainer that one is under
+ *           way: busy = 1, read base | base = dummy, membarrier, read busy
+ *           (percpu/collect.c), so at least one of the two sees the other
+ *   tid     the seeds' algorithm: {head, transaction id} changed by one
+ *           double-word compare-exchange; the id is read before the head, and
+ *           changes with every operation, so a head that came back is
+ *           not taken for the same list.  Safe from any CPU
+ *   lock    the plain twins under the area's lock
+ */
+#include "percpu/percpu.h"
+
+#include "percpu/percpu_internal.h"
+
+#define ABORTS_MAX 64
+
+/* ---- rseq ---- */
+
+#if ARCH_HAS_RSEQ
+static void *list_pop_rseq(uint32_t slot, uintptr_t bias)
+{
+	for (int i = 0; i < ABORTS_MAX; i++) {
+		void *object = bias ? rseq_pop_page(slot, bias) :
+				      rseq_pop(slot);
+
+		if (likely(object != SEQUENCE_ABORTED))
+			return object;
+	}
+	return NULL;
+}
+
+static bool list_push_rseq(uint32_t slot, void *object, uintptr_t bias)
+{
+	for (int i = 0; i < ABORTS_MAX; i++) {
+		enum sequence_result ret =
+			bias ? rseq_push_page(slot, object, bias) :
+			       rseq_push(slot, object);
+
+		if (likely(ret != SEQUENCE_RESTART))
+			return ret == SEQUENCE_DONE;
+	}
+	return false;
+}
+
+static void *list_take_rseq(uint32_t half, int32_t room)
+{
+	for (int i = 0; i < ABORTS_MAX; i++) {
+		void *chain = rseq_take(half, room);
+
+		if (likely(chain != SEQUENCE_ABORTED))
+			return chain;
+	}
+	return NULL;
+}
+
+static bool list_put_rseq(uint32_t half, void *chain, int32_t room)
+{
+	for (int i = 0; i < ABORTS_MAX; i++) {
+		enum sequence_result ret = rseq_put(half, chain, room);
+
+		if (likely(ret != SEQUENCE_RESTART))
+			return ret == SEQUENCE_DONE;
+	}
+	return false;
+}
+#else
+static void *list_pop_rseq(uint32_t slot, uintptr_t bias)
+{
+	(void)slot, (void)bias;
+	return NULL;
+}
+
+static bool list_push_rseq(uint32_t slot, void *object, uintptr_t bias)
+{
+	(void)slot, (void)object, (void)bias;
+	return false;
+}
+
+static void *list_take_rseq(uint32_t half, int32_t room)
+{
+	(void)half, (void)room;
+	return NULL;
+}
+
+static bool list_put_rseq(uint32_t half, void *chain, int32_t room)
+{
+	(void)half, (void)chain, (void)room;
+	return false;
+}
+#endif
+
+/* ---- thread and lock: an area that is ours for the moment ---- */
+
+static void *area_enter(void)
+{
+	uint32_t cid = percpu_cpu_hint();
+
+	if (percpu_backend == BACKEND_THREAD) {
+		if (cid >= percpu_nr_areas ||
+		    __atomic_load_n(&slub_thread.busy, __ATOMIC_RELAXED))
+			return NULL;
+		__atomic_store_n(&slub_thread.busy, 1, __ATOMIC_RELAXED);
+		compiler_barrier();	/* see the head of this file */
+		return __atomic_load_n(&slub_cpu_base[cid], __ATOMIC_ACQUIRE);
+	}
+	if (slub_thread.locks_held || !percpu_area(cid))
+		return NULL;
+	lock_acquire(area_own_lock(percpu_area(cid)));
+	return percpu_area(cid);
+}
+
+static void area_leave(void *area)
+{
+	if (percpu_backend == BACKEND_THREAD)
+		/* release: pairs with the acquire in collect_thread() */
+		__atomic_store_n(&slub_thread.busy, 0, __ATOMIC_RELEASE);
+	else
+		lock_release(area_own_lock(area));
+}
+
+static void *list_pop_area(uint32_t slot, uintptr_t bias)
+{
+	void *area = area_enter();
+	void *object;
+
+	if (!area)
+		return NULL;
+	object = plain_pop(area, slot, bias);
+	area_leave(area);
+	return object;
+}
+
+static bool list_push_area(uint32_t slot, void *object, uintptr_t bias)
+{
+	void *area = area_enter();
+	bool done;
+
+	if (!area)
+		return false;
+	done = plain_push(area, slot, object, bias);
+	area_leave(area);
+	return done;
+}
+
+static void *list_take_area(uint32_t half, int32_t room)
+{
+	void *area = area_enter();
+	void *chain;
+
+	if (!area)
+		return NULL;
+	chain = plain_take(area, half, room);
+	area_leave(area);
+	return chain;
+}
+
+static bool list_put_area(uint32_t half, void *chain, int32_t room)
+{
+	void *area = area_enter();
+	bool done;
+
+	if (!area)
+		return false;
+	done = plain_put(area, half, chain, room);
+	area_leave(area);
+	return done;
+}
+
+/* ---- tid ---- */
+
+/* The main list as a double word, with its room beside the spare. */
+static struct double_word *tid_pair(char *area, uint32_t slot)
+{
+	return (struct double_word *)(area + slot);
+}
+
+static int32_t *tid_room(char *area, uint32_t slot)
+{
+	return (int32_t *)(area + slot + AREA_LIVE);
+}
+
+/*
+ * The id is read first: if it is still the same when the exchange happens, so
+ * is everything that was read after it.
+ */
+static struct double_word tid_read(struct double_word *pair)
+{
+	struct double_word now;
+
+	now.second = __atomic_load_n(&pair->second, __ATOMIC_ACQUIRE);
+	now.first = __atomic_load_n(&pair->first, __ATOMIC_ACQUIRE);
+	return now;
+}
+
+/* May be off by a few when two CPUs change it at once: it is a bound. */
+static void tid_room_add(char *area, uint32_t slot, int32_t n)
+{
+	int32_t *room = tid_room(area, slot);
+
+	__atomic_store_n(room, __atomic_load_n(room, __ATOMIC_RELAXED) + n,
+			 __ATOMIC_RELAXED);
+}
+
+static void *list_pop_tid(uint32_t slot, uintptr_t bias)
+{
+	char *area = percpu_area(percpu_cpu_hint());
+	struct double_word old, new;
+
+	if (!area)
+		return NULL;
+	old = tid_read(tid_pair(area, slot));
+	do {
+		if (!old.first)
+			return NULL;
+		/* May be stale: then the id has changed and this is dropped. */
+		new.first = (uintptr_t)__atomic_load_n(
+			object_link(bias, (void *)old.first),
+			__ATOMIC_RELAXED);
+		new.second = old.second + 1;
+	} while (!double_word_exchange(tid_pair(area, slot), &old, new));
+	tid_room_add(area, slot, 1);
+	return (void *)old.first;
+}
+
+static bool list_push_tid(uint32_t slot, void *object, uintptr_t bias)
+{
+	char *area = percpu_area(percpu_cpu_hint());
+	struct double_word old, new;
+
+	if (!area || __atomic_load_n(tid_room(area, slot),
+				     __ATOMIC_RELAXED) <= 0)
+		return false;
+	old = tid_read(tid_pair(area, slot));
+	do {
+		__atomic_store_n(object_link(bias, object), (void *)old.first,
+				 __ATOMIC_RELAXED);
+		new.first = (uintptr_t)object;
+		new.second = old.second + 1;
+	} while (!double_word_exchange(tid_pair(area, slot), &old, new));
+	tid_room_add(area, slot, -1);
+	return true;
+}
+
+static void *tid_take(char *area, uint32_t half, int32_t room)
+{
+	struct double_word old, new;
+
+	/* The spare is one word. */
+	if (half & SLOT_SPARE)
+		return __atomic_exchange_n((void **)(area + half), NULL,
+					   __ATOMIC_ACQ_REL);
+	old = tid_read(tid_pair(area, half));
+	do {
+		if (!old.first)
+			return NULL;
+		new.first = 0;
+		new.second = old.second + 1;
+	} while (!double_word_exchange(tid_pair(area, half), &old, new));
+	__atomic_store_n(tid_room(area, half), room, __ATOMIC_RELAXED);
+	return (void *)old.first;
+}
+
+static void *list_take_tid(uint32_t half, int32_t room)
+{
+	char *area = percpu_area(percpu_cpu_hint());
+
+	return area ? tid_take(area, half, room) : NULL;
+}
+
+static bool list_put_tid(uint32_t half, void *chain, int32_t room)
+{
+	char *area = percpu_area(percpu_cpu_hint());
+	struct double_word old, new;
+	void *none = NULL;
+
+	if (!area)
+		return false;
+	if (half & SLOT_SPARE)
+		return __atomic_compare_exchange_n((void **)(area + half),
+						   &none, chain, false,
+						   __ATOMIC_ACQ_REL,
+						   __ATOMIC_RELAXED);
+	old = tid_read(tid_pair(area, half));
+	do {
+		if (old.first)
+			return false;
+		new.first = (uintptr_t)chain;
+		new.second = old.second + 1;
+	} while (!double_word_exchange(tid_pair(area, half), &old, new));
+	__atomic_store_n(tid_room(area, half), room, __ATOMIC_RELAXED);
+	return true;
+}
+
+/* For percpu_collect(), from any CPU. */
+void *percpu_tid_take(char *area, uint32_t half)
+{
+	return tid_take(area, half, 0);
+}
+
+/* ---- the choice ---- */
+
+void *percpu_pop(uint32_t slot, uintptr_t bias)
+{
+	switch (percpu_backend) {
+	case BACKEND_RSEQ:
+		return list_pop_rseq(slot, bias);
+	case BACKEND_TID:
+		return list_pop_tid(slot, bias);
+	case BACKEND_THREAD:
+	case BACKEND_LOCK:
+		return list_pop_area(slot, bias);
+	case BACKEND_NONE:
+		break;
+	}
+	return NULL;
+}
+
+bool percpu_push(uint32_t slot, void *object, uintptr_t bias)
+{
+	switch (percpu_backend) {
+	case BACKEND_RSEQ:
+		return list_push_rseq(slot, object, bias);
+	case BACKEND_TID:
+		return list_push_tid(slot, object, bias);
+	case BACKEND_THREAD:
+	case BACKEND_LOCK:
+		return list_push_area(slot, object, bias);
+	case BACKEND_NONE:
+		break;
+	}
+	return false;
+}
+
+void *percpu_take(uint32_t half, int32_t room)
+{
+	switch (percpu_backend) {
+	case BACKEND_RSEQ:
+		return list_take_rseq(half, room);
+	case BACKEND_TID:
+		return list_take_tid(half, room);
+	case BACKEND_THREAD:
+	case BACKEND_LOCK:
+		return list_take_area(half, room);
+	case BACKEND_NONE:
+		break;
+	}
+	return NULL;
+}
+
+bool percpu_put(uint32_t half, void *chain, int32_t room)
+{
+	switch (percpu_backend) {
+	case BACKEND_RSEQ:
+		return list_put_rseq(half, chain, room);
+	case BACKEND_TID:
+		return list_put_tid(half, chain, room);
+	case BACKEND_THREAD:
+	case BACKEND_LOCK:
+		return list_put_area(half, chain, room);
+	case BACKEND_NONE:
+		break;
+	}
+	return false;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of percpu share with each other only. */
+#ifndef SLUB_PERCPU_INTERNAL_H
+#define SLUB_PERCPU_INTERNAL_H
+
+#include "percpu/percpu.h"
+
+extern void *slub_dummy_base[AREAS_MAX];
+extern void *slub_cpu_base[AREAS_MAX];
+
+/* Makes the area of CPU number @cid and names it in the table. */
+void percpu_area_make(uint32_t cid);
+/* Points CPU number @cid at @area; NULL: at the dummy area. */
+void percpu_base_set(uint32_t cid, char *area);
+char *percpu_collect_area(void);
+/* Backend tid: takes a list of any area. */
+void *percpu_tid_take(char *area, uint32_t half);
+
+/*
+ * The CPU number of the caller for the backends tid and lock, where it is a
+ * hint only, and its own number for backend thread.
+ */
+uint32_t percpu_cpu_hint(void);
+/* In a forked child only the calling thread has a number. */
+void percpu_numbers_after_fork(void);
+
+/*
+ * An area's slot 0 keeps what belongs to the area as a whole in the spare's
+ * head word, which no sequence looks at: the lock (backend lock) or the
+ * address of the owner's busy word (backend thread).
+ */
+static inline struct lock *area_own_lock(char *area)
+{
+	return (struct lock *)(area + SLOT_SPARE);
+}
+
+static inline _Atomic uint32_t **area_owner_busy(char *area)
+{
+	return (_Atomic uint32_t **)(area + SLOT_SPARE);
+}
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The state of each thread, its registration, and the thread numbers of
+ * backend thread.
+ *
+ * Locks: area_lock protects the numbers.
+ */
+#define _GNU_SOURCE
+#include "percpu/percpu.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "percpu/percpu_internal.h"
+
+__thread struct thread_state slub_thread = {
+	.cpu_base = slub_dummy_base,
+};
+
+/* Backend thread: which numbers are taken; under area_lock. */
+static uint64_t numbers[AREAS_MAX / 64];
+static pthread_key_t exit_key;
+static bool have_exit_key;
+
+static uint32_t number_get(void)
+{
+	for (uint32_t i = 0; i < percpu_nr_areas / 64; i++) {
+		if (~numbers[i]) {
+			uint32_t bit = (uint32_t)__builtin_ctzl(~numbers[i]);
+
+			numbers[i] |= 1ul << bit;
+			return i * 64 + bit;
+		}
+	}
+	return AREAS_MAX;
+}
+
+/* Runs in a thread that ends; its lists stay for the next owner. */
+static void thread_exit(void *unused)
+{
+	uint32_t number = slub_thread.number;
+	char *area;
+
+	(void)unused;
+	if (!number)
+		return;
+	number--;
+	slub_thread.flags |= THREAD_EXITED;
+	slub_thread.number = 0;
+	area = percpu_area(number);
+	lock_acquire(&area_lock);
+	*area_owner_busy(area) = NULL;
+	numbers[number / 64] &= ~(1ul << number % 64);
+	lock_release(&area_lock);
+}
+
+void percpu_thread_init(void)
+{
+	if (percpu_backend == BACKEND_THREAD)
+		have_exit_key = pthread_key_create(&exit_key,
+						   thread_exit) == 0;
+}
+
+/* Gives this thread a number of its own and an area that goes with it. */
+static void thread_number_take(void)
+{
+	uint32_t number;
+	char *area;
+
+	slub_thread.flags |= THREAD_CHECKED;
+	lock_acquire(&area_lock);
+	number = number_get();
+	lock_release(&area_lock);
+	if (number >= percpu_nr_areas)
+		return;
+	percpu_area_make(number);
+	area = percpu_area(number);
+	if (!area) {
+		lock_acquire(&area_lock);
+		numbers[number / 64] &= ~(1ul << number % 64);
+		lock_release(&area_lock);
+		return;
+	}
+	lock_acquire(&area_lock);
+	*area_owner_busy(area) = &slub_thread.busy;
+	lock_release(&area_lock);
+	slub_thread.number = number + 1;
+	/* May allocate: the number is in place, so it comes back here safely. */
+	if (have_exit_key)
+		pthread_setspecific(exit_key, &slub_thread);
+}
+
+void percpu_numbers_after_fork(void)
+{
+	memset(numbers, 0, sizeof(numbers));
+	if (slub_thread.number) {
+		uint32_t number = slub_thread.number - 1;
+
+		numbers[number / 64] = 1ul << number % 64;
+	}
+}
+
+uint32_t percpu_cpu_hint(void)
+{
+	uint32_t cpu;
+
+	if (percpu_backend == BACKEND_THREAD)
+		return slub_thread.number ? slub_thread.number - 1 : AREAS_MAX;
+	if (!SLUB_CONFIG_SMP)
+		return 0;
+	cpu = os_cpu_current();
+	return percpu_nr_areas ? cpu % percpu_nr_areas : 0;
+}
+
+static uint32_t rseq_cid(void)
+{
+	if (!SLUB_CONFIG_SMP)
+		return 0;
+	return *(volatile uint32_t *)((char *)__builtin_thread_pointer() +
+				      slub_cid_offset);
+}
+
+static void rseq_enter(void)
+{
+	if (!(slub_thread.flags & THREAD_CHECKED)) {
+		slub_thread.flags |= THREAD_CHECKED;
+		if (os_rseq_is_registered())
+			slub_thread.cpu_base = slub_cpu_base;
+	}
+	if (slub_thread.cpu_base == slub_cpu_base) {
+		uint32_t cid = rseq_cid();
+
+		if (cid < AREAS_MAX && !percpu_area(cid))
+			percpu_area_make(cid);
+	}
+}
+
+void percpu_enter_slow(void)
+{
+	uint32_t cpu;
+
+	switch (percpu_backend) {
+	case BACKEND_NONE:
+		break;
+	case BACKEND_RSEQ:
+		rseq_enter();
+		break;
+	case BACKEND_THREAD:
+		if (!(slub_thread.flags & THREAD_CHECKED))
+			thread_number_take();
+		break;
+	case BACKEND_TID:
+	case BACKEND_LOCK:
+		cpu = percpu_cpu_hint();
+		if (!percpu_area(cpu))
+			percpu_area_make(cpu);
+	}
+}
+
+void percpu_enter(void)
+{
+	/* In a handler that interrupted the holder of a lock: no lock now. */
+	if (slub_thread.locks_held == 0)
+		percpu_enter_slow();
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The barn: a node's full chains, so that what one thread allocates and
+ * another frees crosses over once per chain.
+ *
+ * Bounded by the CPUs that share it, and all barns together by half of
+ * SLUB_RETAIN.  Locks: node->lock.
+ */
+#include "slab/slab_internal.h"
+
+/* Bytes in all barns, at a full chain each. */
+static _Atomic size_t barn_bytes;
+
+static size_t chain_bytes(const struct slub_cache *cache)
+{
+	return (size_t)cache->capacity * cache->size;
+}
+
+void *barn_get(struct cache_node *node, const struct slub_cache *cache)
+{
+	void *chain;
+
+	/* A look without the lock: mostly it is empty, or it is not. */
+	if (!__atomic_load_n(&node->barn.nr, __ATOMIC_RELAXED))
+		return NULL;
+	lock_acquire(&node->lock);
+	chain = node->barn.chains;
+	if (chain) {
+		node->barn.chains = *chain_next(cache, chain);
+		node->barn.nr--;
+	}
+	lock_release(&node->lock);
+	if (chain)
+		__atomic_fetch_sub(&barn_bytes, chain_bytes(cache),
+				   __ATOMIC_RELAXED);
+	return chain;
+}
+
+bool barn_put(struct cache_node *node, const struct slub_cache *cache,
+	      void *chain)
+{
+	bool done = false;
+
+	if (__atomic_load_n(&node->barn.nr, __ATOMIC_RELAXED) >=
+		    node->barn.nr_max ||
+	    __atomic_load_n(&barn_bytes, __ATOMIC_RELAXED) >
+		    option_value(OPTION_retain) / 2)
+		return false;
+	lock_acquire(&node->lock);
+	if (node->barn.nr < node->barn.nr_max) {
+		*chain_next(cache, chain) = node->barn.chains;
+		node->barn.chains = chain;
+		node->barn.nr++;
+		done = true;
+	}
+	lock_release(&node->lock);
+	if (done)
+		__atomic_fetch_add(&barn_bytes, chain_bytes(cache),
+				   __ATOMIC_RELAXED);
+	return done;
+}
+
+void *barn_take_all(struct cache_node *node, const struct slub_cache *cache)
+{
+	void *chains;
+	uint32_t nr;
+
+	lock_acquire(&node->lock);
+	chains = node->barn.chains;
+	nr = node->barn.nr;
+	node->barn.chains = NULL;
+	node->barn.nr = 0;
+	lock_release(&node->lock);
+	__atomic_fetch_sub(&barn_bytes, nr * chain_bytes(cache),
+			   __ATOMIC_RELAXED);
+	return chains;
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The slabs of a node: refilling a CPU, taking objects back.
+ *
+ * Objects go back to a slab without a lock, but where the slab enters or leaves
+ * the partial list: then the node's lock comes before the exchange, so that a
+ * slab that became empty cannot be freed, and its pages used for another,
+ * between the exchange and the lock (SLAB-4).
+ *
+ * Locks: node->lock.
+ */
+#include "slab/slab_internal.h"
+
+struct cache_node *node_current(struct slub_cache *cache)
+{
+	return cache->nodes[os_node_current()];
+}
+
+static void partial_add(struct cache_node *node, struct page *slab, bool tail)
+{
+	if (tail)
+		list_add_tail(&node->partial, &slab->list);
+	else
+		list_add_head(&node->partial, &slab->list);
+	node->nr_partial++;
+}
+
+static void partial_remove(struct cache_node *node, struct page *slab)
+{
+	list_remove(&slab->list);
+	node->nr_partial--;
+}
+
+/* ---- slabs come and go; no lock held ---- */
+
+static struct page *slab_new(struct slub_cache *cache, uint32_t node)
+{
+	void *block = block_alloc(cache->order, node, NULL);
+	struct page *slab;
+
+	if (!block)
+		return NULL;
+	slab = page_of(block);
+	slab->flags = page_flags_make(TYPE_SLAB, cache->order, node);
+	slab->count = 0;
+	page_state(slab)->first = 0;
+	page_state(slab)->second = state_make(cache->objects, 0);
+	pagemap_set(block, (size_t)1 << cache->order, cache->slot);
+	return slab;
+}
+
+static void slab_discard(struct slub_cache *cache, struct page *slab)
+{
+	void *block = page_address(slab);
+	uint32_t node = page_node(slab);
+
+	pagemap_set(block, (size_t)1 << cache->order, MAP_NONE);
+	slab->flags = 0;
+	block_free(block, cache->order, node);
+}
+
+static void count_slab(struct slub_cache *cache, struct cache_node *node,
+		       int n)
+{
+	node->nr_slabs += (size_t)n;
+	node->nr_objects += (size_t)n * cache->objects;
+	if (node->nr_slabs > node->nr_slabs_peak)
+		node->nr_slabs_peak = node->nr_slabs;
+}
+
+/* ---- refill ---- */
+
+/* Some objects, not linked yet: *count of them from number @first. */
+struct carving {
+	struct page *slab;
+	uint32_t first;
+	uint32_t count;
+};
+
+/* Takes the whole freelist of @slab; @bits are its new state bits. */
+static void *take_freelist(struct slub_cache *cache, struct page *slab,
+			   uintptr_t bits, uint32_t *nr)
+{
+	struct double_word old = slab_read(slab), new;
+
+	do {
+		if (!old.first)
+			return NULL;
+		new.first = 0;
+		new.second = state_make(cache->objects, bits) | slab->count;
+	} while (!slab_update(slab, &old, new));
+	*nr = slab->count - state_inuse(old);
+	return (void *)old.first;
+}
+
+/*
+ * How many objects to carve at once.  Their links are written, so their pages
+ * are touched: a page's worth in a young cache, more as it grows.
+ */
+static uint32_t carve_count(struct slub_cache *cache, struct cache_node *node)
+{
+	size_t least = max_size(PAGE_BYTES / cache->size, 1);
+	size_t n = max_size(node->nr_carved / 8, least);
+
+	return (uint32_t)min_size(n, cache->carve_batch);
+}
+
+/* Marks objects of @slab as carved; under the node's lock. */
+static void carve(struct slub_cache *cache, struct cache_node *node,
+		  struct page *slab, struct carving *out)
+{
+	uint32_t left = cache->objects - slab->count;
+	struct double_word old = slab_read(slab), new;
+
+	slub_assert(left > 0);	/* SLAB-2: else it would not be here */
+	out->slab = slab;
+	out->first = slab->count;
+	out->count = (uint32_t)min_size(carve_count(cache, node), left);
+	slab->count += out->count;
+	node->nr_carved += out->count;
+	do {
+		new = old;
+		new.second += out->count;
+		if (slab->count == cache->objects) {
+			new.second &= ~(STATE_FROZEN | STATE_LISTED);
+			if (old.first)
+				new.second |= STATE_LISTED;
+		}
+	} while (!slab_update(slab, &old, new));
+	if (slab->count < cache->objects)
+		return;
+	if (old.second & STATE_FROZEN) {
+		node->carve = NULL;
+		if (new.second & STATE_LISTED)
+			partial_add(node, slab, true);
+	} else if (!(new.second & STATE_LISTED)) {
+		partial_remove(node, slab);
+	}
+}
+
+/* A chain from the first partial slab, or something to carve there. */
+static void *refill_partial(struct slub_cache *cache, struct cache_node *node,
+			    uint32_t *nr, struct carving *carving)
+{
+	struct page *slab;
+	void *chain;
+	bool done;
+
+	if (list_is_empty(&node->partial))
+		return NULL;
+	slab = container_of(node->partial.next, struct page, list);
+	done = slab->count == cache->objects;
+	chain = take_freelist(cache, slab, done ? 0 : STATE_LISTED, nr);
+	if (!chain)
+		carve(cache, node, slab, carving);
+	else if (done)
+		partial_remove(node, slab);
+	return chain;
+}
+
+static void *refill_carve(struct slub_cache *cache, struct cache_node *node,
+			  uint32_t *nr, struct carving *carving)
+{
+	void *chain;
+
+	if (!node->carve)
+		return NULL;
+	chain = take_freelist(cache, node->carve, STATE_FROZEN, nr);
+	if (!chain)
+		carve(cache, node, node->carve, carving);
+	return chain;
+}
+
+/* Links what was carved, in the order of the addresses. */
+static void *carving_link(struct slub_cache *cache,
+			  const struct carving *carving)
+{
+	char *base = page_address(carving->slab);
+	char *first = base + (size_t)carving->first * cache->size;
+	char *object = first;
+
+	for (uint32_t i = 1; i < carving->count; i++) {
+		*link_of(cache, object) = object + cache->size;
+		object += cache->size;
+	}
+	*link_of(cache, object) = NULL;
+	return first;
+}
+
+/* One chain; NULL: the node has neither partial slabs nor one to carve. */
+static void *refill_once(struct slub_cache *cache, struct cache_node *node,
+			 uint32_t *nr)
+{
+	struct carving carving = { NULL, 0, 0 };
+	void *chain;
+
+	lock_acquire(&node->lock);
+	chain = refill_partial(cache, node, nr, &carving);
+	if (!chain && !carving.slab)
+		chain = refill_carve(cache, node, nr, &carving);
+	lock_release(&node->lock);
+	if (carving.slab) {
+		*nr = carving.count;
+		return carving_link(cache, &carving);
+	}
+	return chain;
+}
+
+/* Gives the node a slab to carve; false: no memory. */
+static bool node_grow(struct slub_cache *cache, struct cache_node *node)
+{
+	struct page *slab = slab_new(cache, node->node);
+
+	if (!slab)
+		return false;
+	lock_acquire(&node->lock);
+	count_slab(cache, node, 1);
+	/* Nobody else can reach it yet: plain stores. */
+	if (!node->carve) {
+		page_state(slab)->second |= STATE_FROZEN;
+		node->carve = slab;
+	} else {
+		page_state(slab)->second |= STATE_LISTED;
+		partial_add(node, slab, true);
+	}
+	lock_release(&node->lock);
+	return true;
+}
+
+static void chain_append(struct slub_cache *cache, void *chain, void *more)
+{
+	void **link = link_of(cache, chain);
+
+	while (*link)
+		link = link_of(cache, *link);
+	*link = more;
+}
+
+/* Slabs that one refill may empty to get a chain worth having. */
+#define REFILL_SLABS_MAX 8
+
+void *node_refill(struct slub_cache *cache, struct cache_node *node,
+		  uint32_t *nr)
+{
+	uint32_t wanted = (uint32_t)cache->capacity / 4;
+	void *chain = NULL;
+	uint32_t have = 0;
+
+	for (int i = 0; i < REFILL_SLABS_MAX && have < wanted; i++) {
+		uint32_t n = 0;
+		void *more = refill_once(cache, node, &n);
+
+		if (!more) {
+			if (chain || !node_grow(cache, node))
+				break;
+			continue;
+		}
+		/* The new chain in front: it is walked, and it is short. */
+		if (chain && n < wanted) {
+			chain_append(cache, more, chain);
+			chain = more;
+		} else if (chain) {
+			chain_append(cache, chain, more);
+		} else {
+			chain = more;
+		}
+		have += n;
+		/* A young cache carves little at a time: that is enough. */
+		if (have >= PAGE_BYTES / cache->size)
+			break;
+	}
+	*nr = have;
+	return chain;
+}
+
+/* ---- free ---- */
+
+/* What becomes of a slab that gets objects back. */
+struct fate {
+	bool lists;	/* it enters the partial list */
+	bool empties;	/* its last object came back */
+	bool discards;	/* and it goes back to the page layer */
+};
+
+static struct fate slab_fate(struct slub_cache *cache, struct cache_node *node,
+			     struct double_word old, uint32_t nr)
+{
+	bool is_full = !(old.second & (STATE_FROZEN | STATE_LISTED));
+	struct fate fate;
+
+	fate.empties = state_inuse(old) == nr &&
+		       !(old.second & STATE_FROZEN);
+	/* Is it one more than the partial list is to keep? */
+	fate.discards = fate.empties &&
+			node->nr_partial >= cache->min_partial + !is_full;
+	fate.lists = is_full && !fate.discards;
+	return fate;
+}
+
+void slab_free_objects(struct slub_cache *cache, struct page *slab,
+		       void *head, void *tail, uint32_t nr)
+{
+	struct cache_node *node = cache->nodes[page_node(slab)];
+	struct double_word old = slab_read(slab), new;
+	bool locked = false;
+	struct fate fate;
+
+	for (;;) {
+		slub_assert(state_inuse(old) >= nr || !locked);
+		fate = slab_fate(cache, node, old, nr);
+		if ((fate.lists || fate.empties) && !locked) {
+			lock_acquire(&node->lock);
+			locked = true;
+			old = slab_read(slab);
+			continue;
+		}
+		*link_of(cache, tail) = (void *)old.first;
+		new.first = (uintptr_t)head;
+		new.second = old.second - nr;
+		if (fate.discards)
+			new.second &= ~STATE_LISTED;
+		else if (fate.lists)
+			new.second |= STATE_LISTED;
+		if (slab_update(slab, &old, new))
+			break;
+	}
+	if (!locked)
+		return;
+	if (fate.lists)
+		partial_add(node, slab, true);
+	if (fate.discards) {
+		if (old.second & STATE_LISTED)
+			partial_remove(node, slab);
+		count_slab(cache, node, -1);
+		node->nr_carved -= slab->count;
+	}
+	lock_release(&node->lock);
+	if (fate.discards)
+		slab_discard(cache, slab);
+}
+
+/* ---- shrink ---- */
+
+static bool slab_is_empty(struct page *slab)
+{
+	return state_inuse(slab_read(slab)) == 0;
+}
+
+/*
+ * Takes an empty slab out of the node; NULL: there is none.  Under the lock
+ * an empty slab stays empty: who could free to it, or carve it, has nothing.
+ */
+static struct page *take_empty(struct slub_cache *cache,
+			       struct cache_node *node)
+{
+	struct list *i;
+
+	for (i = node->partial.next; i != &node->partial; i = i->next) {
+		struct page *slab = container_of(i, struct page, list);
+
+		if (slab_is_empty(slab)) {
+			partial_remove(node, slab);
+			node->nr_carved -= slab->count;
+			count_slab(cache, node, -1);
+			return slab;
+		}
+	}
+	if (node->carve && slab_is_empty(node->carve)) {
+		struct page *slab = node->carve;
+
+		node->carve = NULL;
+		node->nr_carved -= slab->count;
+		count_slab(cache, node, -1);
+		return slab;
+	}
+	return NULL;
+}
+
+void node_shrink(struct slub_cache *cache, struct cache_node *node)
+{
+	struct page *slab;
+
+	do {
+		lock_acquire(&node->lock);
+		slab = take_empty(cache, node);
+		lock_release(&node->lock);
+		if (slab)
+			slab_discard(cache, slab);
+	} while (slab);
+}

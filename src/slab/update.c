@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Changing a slab's {freelist, counters} as one: by a double-word
+ * compare-exchange, or under a lock bit in the descriptor's flags (layout
+ * lock56, the kernel's answer for CPUs without the instruction).
+ *
+ * The lock bit is not a struct lock: it may be taken under a node's lock, is
+ * held for a handful of instructions and waits for nothing.  locks_held
+ * covers it all the same, so a signal handler keeps off.
+ */
+#include "slab/slab_internal.h"
+
+#if SLUB_CONFIG_LAYOUT == 2
+
+/* The slab whose lock bit this thread holds is in slub_thread.reserved. */
+static void slab_lock(struct page *slab)
+{
+	slub_thread.locks_held++;
+	slub_thread.reserved = slab;
+	compiler_barrier();
+	while (__atomic_fetch_or(&slab->flags, PAGE_LOCK_BIT,
+				 __ATOMIC_ACQUIRE) & PAGE_LOCK_BIT) {
+		cpu_relax();
+		if (slab->flags & PAGE_LOCK_BIT)
+			sys_call4(SYS_sched_yield, 0, 0, 0, 0);
+	}
+}
+
+static void slab_unlock(struct page *slab)
+{
+	__atomic_fetch_and(&slab->flags, ~PAGE_LOCK_BIT, __ATOMIC_RELEASE);
+	compiler_barrier();
+	slub_thread.reserved = NULL;
+	slub_thread.locks_held--;
+}
+
+struct double_word slab_read(struct page *slab)
+{
+	struct double_word now;
+
+	slab_lock(slab);
+	now = *page_state(slab);
+	slab_unlock(slab);
+	return now;
+}
+
+bool slab_update(struct page *slab, struct double_word *old,
+		 struct double_word new)
+{
+	struct double_word *state = page_state(slab);
+	bool same;
+
+	slab_lock(slab);
+	same = state->first == old->first && state->second == old->second;
+	if (same) {
+		/* This order: see slab_repair(). */
+		*(volatile uintptr_t *)&state->first = new.first;
+		*(volatile uintptr_t *)&state->second = new.second;
+	} else {
+		*old = *state;
+	}
+	slab_unlock(slab);
+	return same;
+}
+
+/*
+ * The holder may have stood between its two stores.  The freelist is whole
+ * either way; what is in use follows from it.
+ */
+static void slab_repair(struct slub_cache *cache, struct page *slab)
+{
+	struct double_word *state = page_state(slab);
+	uint32_t nr_free = 0;
+
+	for (void *o = (void *)state->first; o; o = *link_of(cache, o))
+		nr_free++;
+	state->second = (state->second & ~STATE_COUNT_MASK) |
+			(slab->count - nr_free);
+	slab->flags &= ~PAGE_LOCK_BIT;
+}
+
+void slab_update_after_fork(void)
+{
+	size_t pages = pagemap_committed() / PAGE_BYTES;
+	char *addr = (char *)heap_start;
+
+	for (size_t i = 0; i < pages; i++, addr += PAGE_BYTES) {
+		struct page *page = page_of(addr);
+		struct slub_cache *cache = cache_of(addr);
+
+		if (cache && page_type(page) == TYPE_SLAB &&
+		    page->flags & PAGE_LOCK_BIT &&
+		    page != slub_thread.reserved)
+			slab_repair(cache, page);
+	}
+}
+
+#else
+
+struct double_word slab_read(struct page *slab)
+{
+	struct double_word *state = page_state(slab);
+	struct double_word now;
+
+	/* May be torn: the exchange that follows finds out. */
+	now.second = __atomic_load_n(&state->second, __ATOMIC_RELAXED);
+	now.first = __atomic_load_n(&state->first, __ATOMIC_RELAXED);
+	return now;
+}
+
+bool slab_update(struct page *slab, struct double_word *old,
+		 struct double_word new)
+{
+	return double_word_exchange(page_state(slab), old, new);
+}
+
+void slab_update_after_fork(void)
+{
+}
+
+#endif

@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Promise: settings are obeyed; a wrong one is named with the nearest right one, once, where
+messages are asked for, and the default is used; without that nothing is written; a set-user-ID
+program ignores them all."""
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROBE = ""
+STATIC_PROBE = ""
+BACKENDS = {"rseq": 1, "thread": 2, "tid": 3, "lock": 4}
+HUGE = {"never": 0, "block": 1, "always": 2}
+MIB = 1 << 20
+
+
+def run(program=None, **settings):
+    """Runs the probe with these SLUB_* alone; gives its values and what it wrote on stderr."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("SLUB_")}
+    env.update(settings)
+    done = subprocess.run([program or PROBE], env=env, capture_output=True, text=True, timeout=60)
+    if done.returncode != 0:
+        raise AssertionError(f"probe with {settings}: status {done.returncode}, {done.stderr}")
+    values = {name: int(value) for name, value in map(str.split, done.stdout.splitlines())}
+    return values, done.stderr.splitlines()
+
+
+class GoodSettings(unittest.TestCase):
+    def test_silent_by_default(self):
+        values, lines = run()
+        self.assertEqual(lines, [])
+        self.assertEqual(values["ready"], 1)
+        self.assertIn(values["backend"], BACKENDS.values())
+
+    def test_each_backend(self):
+        for name, number in BACKENDS.items():
+            values, lines = run(SLUB_FASTPATH=name)
+            self.assertEqual(values["backend"], number, name)
+            self.assertEqual(lines, [])
+
+    def test_auto_is_the_default(self):
+        self.assertEqual(run(SLUB_FASTPATH="auto")[0]["backend"], run()[0]["backend"])
+
+    def test_huge(self):
+        for name, number in HUGE.items():
+            self.assertEqual(run(SLUB_HUGE=name)[0]["huge"], number, name)
+
+    def test_retain_with_suffixes(self):
+        for text, number in (("0", 0), ("1048576", MIB), ("512K", MIB // 2), ("64M", 64 * MIB),
+                             ("1G", 1024 * MIB), ("3m", 3 * MIB)):
+            self.assertEqual(run(SLUB_RETAIN=text)[0]["retain_bytes"], number, text)
+
+    def test_reserve(self):
+        for text, number in (("256M", 256 * MIB), ("1G", 1024 * MIB)):
+            values, _ = run(SLUB_RESERVE=text)
+            self.assertGreaterEqual(values["range_bytes"], number)
+            self.assertLessEqual(values["range_bytes"], 2 * number)
+
+    def test_all_in_one_string(self):
+        values, lines = run(SLUB_OPTIONS="fastpath=tid,retain=5M,huge=never")
+        self.assertEqual((values["backend"], values["retain_bytes"], values["huge"]),
+                         (BACKENDS["tid"], 5 * MIB, HUGE["never"]))
+        self.assertEqual(lines, [])
+
+    def test_verbose_lines_carry_the_prefix(self):
+        _, lines = run(SLUB_VERBOSE="1", SLUB_FASTPATH="bogus")
+        for line in lines:
+            self.assertRegex(line, r"^slub\[\d+\]: ")
+
+
+class WrongSettings(unittest.TestCase):
+    # what is set, what the line must name
+    CASES = (
+        (("SLUB_FASTPATH", "bogus"), r"bogus.*(rseq|thread|tid|lock|auto)"),
+        (("SLUB_FASTPATH", "rsq"), r"rsq.*rseq"),
+        (("SLUB_FASTPATH", "lokc"), r"lokc.*lock"),
+        (("SLUB_FASTPATH", ""), r"fastpath|FASTPATH"),
+        (("SLUB_FASTPTH", "rseq"), r"(?i)fastpth.*fastpath"),
+        (("SLUB_RETAIN", "12Q"), r"12Q.*K.*M.*G"),
+        (("SLUB_RETAIN", "-1"), r"-1"),
+        (("SLUB_RETAIN", "M"), r"'?M'?"),
+        (("SLUB_RETAIN", "99999999999999999999"), r"9999"),
+        (("SLUB_RETIAN", "12M"), r"(?i)retian.*retain"),
+        (("SLUB_HUGE", "alwys"), r"alwys.*always"),
+        (("SLUB_RESERVE", "lots"), r"lots"),
+        (("SLUB_OPTIONS", "fastpath=tdi"), r"tdi.*tid"),
+        (("SLUB_OPTIONS", "fastpaht=tid"), r"(?i)fastpaht.*fastpath"),
+        (("SLUB_OPTIONS", "nonsense"), r"nonsense"),
+    )
+
+    def test_one_line_that_names_the_nearest(self):
+        ordinary = run(SLUB_VERBOSE="1")[1]
+        for (name, value), pattern in self.CASES:
+            with self.subTest(setting=f"{name}={value}"):
+                _, lines = run(SLUB_VERBOSE="1", **{name: value})
+                told = [line for line in lines if re.search(pattern, line)]
+                self.assertEqual(len(told), 1, lines)
+                self.assertEqual(len(lines), len(ordinary) + 1, lines)
+
+    def test_the_default_is_used(self):
+        keep = ("backend", "huge", "retain_bytes", "range_bytes")
+        default = {name: run()[0][name] for name in keep}
+        for (name, value), _ in self.CASES:
+            with self.subTest(setting=f"{name}={value}"):
+                values, _ = run(**{name: value})
+                self.assertEqual({name: values[name] for name in keep}, default)
+
+    def test_silent_without_verbose(self):
+        for (name, value), _ in self.CASES:
+            with self.subTest(setting=f"{name}={value}"):
+                self.assertEqual(run(**{name: value})[1], [])
+                self.assertEqual(run(SLUB_VERBOSE="0", **{name: value})[1], [])
+
+    def test_verbose_within_the_string(self):
+        _, lines = run(SLUB_OPTIONS="fastpath=rsq,verbose=1")
+        self.assertTrue(any("rsq" in line for line in lines), lines)
+
+
+class Slabinfo(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def check_table(self, text):
+        lines = text.splitlines()
+        self.assertEqual(lines[0], "slabinfo - version: 2.1")
+        self.assertTrue(lines[1].startswith("# name"), lines[1])
+        rows = [line.split() for line in lines[2:]]
+        self.assertGreater(len(rows), 5)
+        for row in rows:
+            self.assertEqual(row[6:8] + row[11:13], [":", "tunables", ":", "slabdata"], row)
+            active, objects, size, per_slab, pages = map(int, row[1:6])
+            self.assertLessEqual(active, objects, row)
+            self.assertGreater(size, 0)
+            self.assertGreater(per_slab, 0)
+            self.assertGreater(pages, 0)
+
+    def test_file_with_the_process_number(self):
+        _, lines = run(SLUB_SLABINFO=os.path.join(self.folder, "table.%p"))
+        self.assertEqual(lines, [])
+        names = os.listdir(self.folder)
+        self.assertEqual(len(names), 1, names)
+        self.assertRegex(names[0], r"^table\.\d+$")
+        with open(os.path.join(self.folder, names[0])) as file:
+            self.check_table(file.read())
+
+    def test_stderr(self):
+        self.check_table("\n".join(run(SLUB_SLABINFO="stderr")[1]))
+
+    def test_within_the_string(self):
+        path = os.path.join(self.folder, "table")
+        run(SLUB_OPTIONS=f"slabinfo={path},retain=1M")
+        self.assertEqual(os.listdir(self.folder), ["table"])
+
+    def test_a_file_that_cannot_be_written(self):
+        self.assertEqual(run(SLUB_SLABINFO="/nonexistent/table")[1], [])
+        lines = run(SLUB_VERBOSE="1", SLUB_SLABINFO="/nonexistent/table")[1]
+        self.assertTrue(any("/nonexistent/table" in line for line in lines), lines)
+
+
+@unittest.skipUnless(os.geteuid() == 0, "needs root to make a set-user-ID program")
+class SetUserId(unittest.TestCase):
+    def setUp(self):
+        if not STATIC_PROBE:
+            self.skipTest("no libslub.a in this build")
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        os.chmod(self.folder, 0o777)
+        self.program = os.path.join(self.folder, "probe")
+        shutil.copy(STATIC_PROBE, self.program)
+        os.chmod(self.program, 0o755 | stat.S_ISUID)
+        if os.statvfs(self.program).f_flag & os.ST_NOSUID:
+            self.skipTest("the folder for temporary files is mounted nosuid")
+
+    def test_ignores_them_all(self):
+        table = os.path.join(self.folder, "table")
+        env = {"SLUB_FASTPATH": "lock", "SLUB_VERBOSE": "1", "SLUB_RETAIN": "12Q",
+               "SLUB_SLABINFO": table, "SLUB_OPTIONS": "huge=never"}
+        done = subprocess.run([self.program], env=env, capture_output=True, text=True,
+                              user=65534, timeout=60)
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.stderr, "")
+        values = dict(map(str.split, done.stdout.splitlines()))
+        default = run(STATIC_PROBE)[0]
+        for name in ("backend", "retain_bytes", "huge"):
+            self.assertEqual(int(values[name]), default[name], name)
+        self.assertFalse(os.path.exists(table))
+
+
+if __name__ == "__main__":
+    PROBE, *rest = sys.argv[1:]
+    STATIC_PROBE = rest[0] if rest else ""
+    unittest.main(argv=sys.argv[:1], verbosity=2)

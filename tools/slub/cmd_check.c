@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+/* slub check: is libslub the malloc of a running process? */
+#include "json.h"
+#include "slub.h"
+#include "state.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SCHEMA	1	/* of the JSON; a change of meaning makes it 2 */
+#define PID_MAX (1 << 22)	/* the kernel's PID_MAX_LIMIT */
+
+enum status {
+	STATUS_IN_USE = 0,
+	STATUS_NOT_IN_USE = 1,
+	STATUS_NO_PERMISSION = 3,
+	STATUS_NO_PROCESS = 4,
+	STATUS_UNKNOWN = 5,
+};
+
+struct request {
+	bool help;
+	bool json;
+	bool quiet;
+	pid_t pid;
+};
+
+static void print_check_help(FILE *to)
+{
+	fputs("usage: slub check [OPTION...] PID\n\n"
+	      "Tells whether libslub is the malloc of a running process, and\n"
+	      "how it runs there.  The process is not stopped.\n\n"
+	      "  -j, --json   print one JSON object\n"
+	      "  -q, --quiet  print nothing, answer by the exit status\n"
+	      "  -h, --help   print this\n\n"
+	      "Exit status: 0 in use, 1 not in use, 2 bad arguments,\n"
+	      "3 no permission, 4 no such process, 5 a libslub of a kind that\n"
+	      "this command does not know.\n", to);
+}
+
+static int parse_pid(const char *text, pid_t *pid)
+{
+	size_t length = strlen(text);
+	long number = 0;
+
+	if (length && length <= 7 && strspn(text, "0123456789") == length)
+		number = strtol(text, NULL, 10);
+	if (number < 1 || number > PID_MAX) {
+		complain("check: '%s' is no PID; it is a number from 1 to %d",
+			 text, PID_MAX);
+		return STATUS_USAGE;
+	}
+	*pid = number;
+	return 0;
+}
+
+/* 0 or an exit status. */
+static int parse(int argc, char **argv, struct request *request)
+{
+	static const struct option options[] = {
+		{ "json", no_argument, NULL, 'j' },
+		{ "quiet", no_argument, NULL, 'q' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	const char *pid = NULL;
+
+	/* Options may come before and behind the PID. */
+	for (;;) {
+		int letter = getopt_long(argc, argv, "+:jqh", options, NULL);
+
+		if (letter == 'j') {
+			request->json = true;
+		} else if (letter == 'q') {
+			request->quiet = true;
+		} else if (letter == 'h') {
+			request->help = true;
+			return 0;
+		} else if (letter != -1) {
+			return option_refused(letter, argv, options);
+		} else if (optind < argc && !pid) {
+			pid = argv[optind++];
+		} else {
+			break;
+		}
+	}
+	if (pid && optind == argc)
+		return parse_pid(pid, &request->pid);
+	complain("check: needs one PID; usage: slub check [OPTION...] PID");
+	return STATUS_USAGE;
+}
+
+static const char *reason(const struct state *state)
+{
+	switch (state->presence) {
+	case PRESENCE_ABSENT:
+		return "not mapped";
+	case PRESENCE_NOT_STARTED:
+		return "mapped, but not started";
+	case PRESENCE_SHADOWED:
+		return "mapped, but the program has a malloc of its own";
+	case PRESENCE_IN_USE:
+		break;
+	}
+	return state->is_static ? "in use, linked into the program"
+				: "in use, as a shared library";
+}
+
+static void print_abi(const struct slub_abi *abi)
+{
+	printf("version      %s\n", abi->library_version);
+	printf("backend      %s\n", state_backend(abi));
+	printf("CPU number   %s\n", state_cpu_number(abi));
+	printf("CPUs         %u possible, %u allowed", abi->nr_cpus_possible,
+	       abi->nr_cpus_allowed);
+	if (abi->nr_cpus_quota)
+		printf(", quota of %u", abi->nr_cpus_quota);
+	printf("%s\n", abi->smp ? "" : " (uniprocessor build)");
+	printf("nodes        %u\n", abi->nr_nodes);
+	printf("membarrier   %s\n", abi->membarrier ? "yes" : "no");
+	printf("layout       %s\n", state_layout(abi));
+	printf("huge pages   %s\n", state_huge(abi));
+	printf("page size    %u bytes\n", abi->page_size);
+	printf("range        %#" PRIx64 ", %" PRIu64 " bytes\n",
+	       abi->range_start, abi->range_bytes);
+	printf("heap         %#" PRIx64 ", %" PRIu64 " bytes\n",
+	       abi->heap_start, abi->heap_bytes);
+	printf("retained     at most %" PRIu64 " bytes\n", abi->retain_bytes);
+}
+
+static void print_text(const struct process *process,
+		       const struct state *state)
+{
+	printf("process      %d (%s)\n", (int)process->pid, process->name);
+	printf("libslub      %s\n", reason(state));
+	if (state->presence != PRESENCE_ABSENT)
+		printf("file         %s%s\n", state->file->path,
+		       state->file->deleted ? " (deleted)" : "");
+	if (state->presence == PRESENCE_IN_USE)
+		print_abi(&state->abi);
+}
+
+static void put_cpus(struct json *json, const struct slub_abi *abi)
+{
+	json_open(json, "cpus");
+	json_number(json, "possible", abi->nr_cpus_possible);
+	json_number(json, "allowed", abi->nr_cpus_allowed);
+	if (abi->nr_cpus_quota)
+		json_number(json, "quota", abi->nr_cpus_quota);
+	else
+		json_null(json, "quota");
+	json_close(json);
+}
+
+static void put_range(struct json *json, const char *name, uint64_t start,
+		      uint64_t bytes)
+{
+	json_open(json, name);
+	json_address(json, "start", start);
+	json_number(json, "bytes", bytes);
+	json_close(json);
+}
+
+static void put_abi(struct json *json, const struct slub_abi *abi)
+{
+	json_string(json, "version", abi->library_version);
+	json_string(json, "backend", state_backend(abi));
+	json_string(json, "cpu_number", state_cpu_number(abi));
+	put_cpus(json, abi);
+	json_number(json, "nodes", abi->nr_nodes);
+	json_bool(json, "smp", abi->smp);
+	json_bool(json, "membarrier", abi->membarrier);
+	json_string(json, "layout", state_layout(abi));
+	json_string(json, "huge", state_huge(abi));
+	json_number(json, "page_size_bytes", abi->page_size);
+	put_range(json, "range", abi->range_start, abi->range_bytes);
+	put_range(json, "heap", abi->heap_start, abi->heap_bytes);
+	json_number(json, "retain_bytes", abi->retain_bytes);
+}
+
+static void print_json(const struct process *process,
+		       const struct state *state)
+{
+	struct json json = { .to = stdout };
+
+	json_open(&json, NULL);
+	json_number(&json, "schema", SCHEMA);
+	json_number(&json, "pid", process->pid);
+	json_string(&json, "name", process->name);
+	json_bool(&json, "in_use", state->presence == PRESENCE_IN_USE);
+	json_string(&json, "reason", reason(state));
+	if (state->presence != PRESENCE_ABSENT) {
+		json_string(&json, "file", state->file->path);
+		json_bool(&json, "file_deleted", state->file->deleted);
+	}
+	if (state->presence == PRESENCE_IN_USE)
+		put_abi(&json, &state->abi);
+	json_close(&json);
+}
+
+static int answer_error(const struct request *request, int error)
+{
+	int pid = request->pid;
+	int status = error == -EACCES ? STATUS_NO_PERMISSION :
+		     error == -ESRCH ? STATUS_NO_PROCESS : STATUS_UNKNOWN;
+
+	if (request->quiet)
+		return status;
+	if (status == STATUS_NO_PROCESS)
+		complain("check: no process %d", pid);
+	else if (status == STATUS_NO_PERMISSION)
+		complain("check: no permission to read process %d; its user "
+			 "may (unless kernel.yama.ptrace_scope forbids it), "
+			 "and root", pid);
+	else if (error == -EPROTO)
+		complain("check: process %d has a libslub of a kind that slub "
+			 SLUB_TOOL_VERSION " does not know", pid);
+	else
+		complain("check: cannot read process %d: %s", pid,
+			 strerror(-error));
+	return status;
+}
+
+static int check(int argc, char **argv)
+{
+	struct request request = { 0 };
+	struct process process;
+	struct state state;
+	int status, error;
+
+	status = parse(argc, argv, &request);
+	if (status)
+		return status;
+	if (request.help) {
+		print_check_help(stdout);
+		return 0;
+	}
+	error = process_open(&process, request.pid);
+	if (error)
+		return answer_error(&request, error);
+	error = state_find(&state, &process);
+	if (error)
+		status = answer_error(&request, error);
+	else
+		status = state.presence == PRESENCE_IN_USE ? STATUS_IN_USE
+							   : STATUS_NOT_IN_USE;
+	if (!error && !request.quiet)
+		(request.json ? print_json : print_text)(&process, &state);
+	process_close(&process);
+	return status;
+}
+
+const struct command cmd_check = {
+	.name = "check",
+	.summary = "tells whether libslub is the malloc of a process",
+	.print_help = print_check_help,
+	.main = check,
+};

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/* slub run: runs a program with libslub as its malloc. */
+#include "library.h"
+#include "program.h"
+#include "settings.h"
+#include "slub.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define STATUS_NO_LIBRARY 125
+#define FIRST_SETTING	  256	/* above every letter, for getopt_long() */
+
+struct request {
+	bool force;
+	bool help;
+	char **command;
+};
+
+static void print_run_help(FILE *to)
+{
+	fputs("usage: slub run [OPTION...] [--] COMMAND [ARGUMENT...]\n\n"
+	      "Runs COMMAND with libslub preloaded as its malloc.\n\n", to);
+	settings_print(to);
+	fputs("  -f, --force        run it even if libslub cannot be preloaded\n"
+	      "  -h, --help         print this\n\n"
+	      "Exit status: COMMAND's own; 2 bad arguments, 125 no libslub.so,\n"
+	      "126 COMMAND cannot be run with libslub, 127 no such command.\n",
+	      to);
+}
+
+/* 0 or an exit status. */
+static int parse(int argc, char **argv, struct request *request)
+{
+	struct option options[NR_SETTINGS + 3];
+	int letter;
+
+	settings_options(options, FIRST_SETTING);
+	options[NR_SETTINGS] =
+		(struct option) { "force", no_argument, NULL, 'f' };
+	options[NR_SETTINGS + 1] =
+		(struct option) { "help", no_argument, NULL, 'h' };
+	options[NR_SETTINGS + 2] = (struct option) { NULL, 0, NULL, 0 };
+
+	for (;;) {
+		letter = getopt_long(argc, argv, "+:fh", options, NULL);
+		if (letter == -1)
+			break;
+		if (letter == 'f')
+			request->force = true;
+		else if (letter == 'h')
+			request->help = true;
+		else if (letter < FIRST_SETTING)
+			return option_refused(letter, argv, options);
+		else if (!setting_apply(letter - FIRST_SETTING, optarg))
+			return STATUS_USAGE;
+	}
+	request->command = argv + optind;
+	if (!request->help && optind == argc) {
+		complain("run: no command; usage: slub run [OPTION...] -- "
+			 "COMMAND [ARGUMENT...]");
+		return STATUS_USAGE;
+	}
+	return 0;
+}
+
+static bool is_preloaded(const char *list, const char *library)
+{
+	size_t length = strlen(library);
+
+	while (*list) {
+		size_t entry = strcspn(list, ": ");
+
+		if (entry == length && !strncmp(list, library, length))
+			return true;
+		list += entry;
+		list += strspn(list, ": ");
+	}
+	return false;
+}
+
+/* In front of what is preloaded already: the first malloc found is used. */
+static int preload(const char *library)
+{
+	const char *others = getenv("LD_PRELOAD");
+	char *list;
+
+	if (strpbrk(library, ": ")) {
+		complain("%s: the loader cannot preload a path with a space or "
+			 "a colon in it", library);
+		return STATUS_NO_LIBRARY;
+	}
+	if (others && is_preloaded(others, library))
+		return 0;
+	if (asprintf(&list, "%s%s%s", library, others && *others ? ":" : "",
+		     others ? others : "") < 0) {
+		complain("no memory");
+		return STATUS_NO_LIBRARY;
+	}
+	setenv("LD_PRELOAD", list, 1);
+	free(list);
+	return 0;
+}
+
+/* 0 if the command may be executed, else the exit status. */
+static int examine(const struct request *request, const char *library)
+{
+	int status = 0;
+	char *path = program_find(request->command[0], &status);
+
+	if (!path)
+		return status;
+	status = program_examine(path, library);
+	free(path);
+	if (status != STATUS_CANNOT_RUN)
+		return status;
+	if (request->force)
+		return 0;
+	return status;
+}
+
+static int run(int argc, char **argv)
+{
+	struct request request = { 0 };
+	char *library;
+	int status;
+
+	status = parse(argc, argv, &request);
+	if (status)
+		return status;
+	if (request.help) {
+		print_run_help(stdout);
+		return 0;
+	}
+	library = library_find();
+	if (!library)
+		return STATUS_NO_LIBRARY;
+	status = examine(&request, library);
+	if (!status)
+		status = preload(library);
+	free(library);
+	if (status)
+		return status;
+	execvp(request.command[0], request.command);
+	status = errno == ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_RUN;
+	complain("%s: %s", request.command[0], strerror(errno));
+	return status;
+}
+
+const struct command cmd_run = {
+	.name = "run",
+	.summary = "runs a program with libslub as its malloc",
+	.print_help = print_run_help,
+	.main = run,
+};

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/* An ELF file as it lies in another process's memory. */
+#include "elf_image.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NR_SEGMENTS_MAX 64
+#define NR_DYNAMIC_MAX	256
+#define NR_CHAIN_MAX	100000	/* a hash chain this long is damage */
+#define NAME_SIZE_MAX	64
+
+struct image {
+	const struct process *process;
+	uint64_t base;		/* where the first byte of the file lies */
+	uint64_t bias;		/* what was added to the file's addresses */
+	uint64_t symbols;
+	uint64_t strings;
+	uint64_t gnu_hash;
+};
+
+static int read_head(const struct image *image, Elf64_Ehdr *head)
+{
+	int error = process_read(image->process, image->base, head,
+				 sizeof(*head));
+
+	if (error)
+		return error;
+	if (memcmp(head->e_ident, ELFMAG, SELFMAG) ||
+	    head->e_ident[EI_CLASS] != ELFCLASS64 ||
+	    head->e_phentsize != sizeof(Elf64_Phdr) ||
+	    head->e_phnum > NR_SEGMENTS_MAX)
+		return -ENOENT;
+	return 0;
+}
+
+/* The dynamic section's place; sets the bias. */
+static int find_dynamic(struct image *image, Elf64_Phdr *dynamic)
+{
+	uint64_t page = sysconf(_SC_PAGESIZE);
+	Elf64_Phdr segments[NR_SEGMENTS_MAX];
+	bool has_bias = false;
+	Elf64_Ehdr head;
+	int error;
+
+	*dynamic = (Elf64_Phdr){ .p_type = PT_NULL };
+	error = read_head(image, &head);
+	if (error)
+		return error;
+	error = process_read(image->process, image->base + head.e_phoff,
+			     segments, head.e_phnum * sizeof(segments[0]));
+	if (error)
+		return error;
+	for (int i = 0; i < head.e_phnum; i++) {
+		if (segments[i].p_type == PT_LOAD && !has_bias) {
+			image->bias = image->base -
+				      (segments[i].p_vaddr & -page);
+			has_bias = true;
+		}
+		if (segments[i].p_type == PT_DYNAMIC)
+			*dynamic = segments[i];
+	}
+	return dynamic->p_type == PT_DYNAMIC && has_bias ? 0 : -ENOENT;
+}
+
+/* glibc rewrites these addresses in place when it loads the file, musl not. */
+static uint64_t loaded_address(const struct image *image, uint64_t address)
+{
+	return address < image->bias ? address + image->bias : address;
+}
+
+static int read_dynamic(struct image *image)
+{
+	Elf64_Dyn entries[NR_DYNAMIC_MAX];
+	Elf64_Phdr dynamic;
+	size_t nr;
+	int error;
+
+	error = find_dynamic(image, &dynamic);
+	if (error)
+		return error;
+	nr = dynamic.p_memsz / sizeof(entries[0]);
+	if (nr > NR_DYNAMIC_MAX)
+		nr = NR_DYNAMIC_MAX;
+	error = process_read(image->process, image->bias + dynamic.p_vaddr,
+			     entries, nr * sizeof(entries[0]));
+	if (error)
+		return error;
+	for (size_t i = 0; i < nr && entries[i].d_tag != DT_NULL; i++) {
+		uint64_t address = loaded_address(image, entries[i].d_un.d_ptr);
+
+		if (entries[i].d_tag == DT_SYMTAB)
+			image->symbols = address;
+		else if (entries[i].d_tag == DT_STRTAB)
+			image->strings = address;
+		else if (entries[i].d_tag == DT_GNU_HASH)
+			image->gnu_hash = address;
+	}
+	return image->symbols && image->strings && image->gnu_hash ? 0
+								  : -ENOENT;
+}
+
+static uint32_t gnu_hash(const char *name)
+{
+	uint32_t hash = 5381;
+
+	while (*name)
+		hash = hash * 33 + (unsigned char)*name++;
+	return hash;
+}
+
+/* 1 if symbol @nr is defined and has that name, 0 if not, or -errno. */
+static int symbol_matches(const struct image *image, uint32_t nr,
+			  const char *name, uint64_t *address)
+{
+	size_t length = strlen(name) + 1;
+	char found[NAME_SIZE_MAX];
+	Elf64_Sym symbol;
+	int error;
+
+	error = process_read(image->process,
+			     image->symbols + nr * sizeof(symbol), &symbol,
+			     sizeof(symbol));
+	if (error)
+		return error;
+	if (symbol.st_shndx == SHN_UNDEF)
+		return 0;
+	error = process_read(image->process, image->strings + symbol.st_name,
+			     found, length);
+	if (error || memcmp(found, name, length))
+		return 0;
+	*address = image->bias + symbol.st_value;
+	return 1;
+}
+
+/*
+ * The table is { nr_buckets, first_symbol, nr_filters, shift }, the filters
+ * (8 bytes each), the buckets, and then one hash per symbol from first_symbol
+ * on, in chains whose last hash has its lowest bit set.
+ */
+static int look_up(const struct image *image, const char *name,
+		   uint64_t *address)
+{
+	uint32_t head[4], hash = gnu_hash(name), nr, in_chain;
+	uint64_t buckets, chains;
+	int error, match;
+
+	error = process_read(image->process, image->gnu_hash, head,
+			     sizeof(head));
+	if (error)
+		return error;
+	if (!head[0])
+		return -ENOENT;
+	buckets = image->gnu_hash + sizeof(head) + 8ul * head[2];
+	chains = buckets + 4ul * head[0];
+	error = process_read(image->process, buckets + 4ul * (hash % head[0]),
+			     &nr, sizeof(nr));
+	if (error)
+		return error;
+	if (nr < head[1])
+		return -ENOENT;
+	for (int i = 0; i < NR_CHAIN_MAX; i++, nr++) {
+		error = process_read(image->process,
+				     chains + 4ul * (nr - head[1]), &in_chain,
+				     sizeof(in_chain));
+		if (error)
+			return error;
+		match = (in_chain | 1) == (hash | 1) ?
+			symbol_matches(image, nr, name, address) : 0;
+		if (match)
+			return match < 0 ? match : 0;
+		if (in_chain & 1)
+			break;
+	}
+	return -ENOENT;
+}
+
+int elf_image_symbol(const struct process *process, uint64_t base,
+		     const char *name, uint64_t *address)
+{
+	struct image image = { .process = process, .base = base };
+	int error;
+
+	if (strlen(name) >= NAME_SIZE_MAX)
+		return -ENOENT;
+	error = read_dynamic(&image);
+	return error ? error : look_up(&image, name, address);
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+/* Examines a program before it is run. */
+#include "program.h"
+#include "elf_file.h"
+#include "slub.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#define SCRIPT_DEPTH_MAX 4	/* the kernel's limit of "#!" after "#!" */
+#define SCRIPT_LINE_SIZE 256	/* how much of a "#!" line the kernel reads */
+
+/* 0, or why execve(2) would refuse the file. */
+static int why_not_executable(const char *path)
+{
+	struct stat status;
+
+	if (stat(path, &status))
+		return errno;
+	if (!S_ISREG(status.st_mode))
+		return S_ISDIR(status.st_mode) ? EISDIR : EACCES;
+	if (faccessat(AT_FDCWD, path, X_OK, AT_EACCESS))
+		return errno;
+	return 0;
+}
+
+static int complain_exec(const char *name, int error)
+{
+	bool missing = error == ENOENT || error == ENOTDIR;
+
+	complain("%s: %s", name,
+		 missing ? "no such program" :
+		 error == EACCES ? "no permission to execute it" :
+		 strerror(error));
+	return missing ? STATUS_NOT_FOUND : STATUS_CANNOT_RUN;
+}
+
+static char *find_in_path(const char *name, int *error)
+{
+	const char *folders = getenv("PATH");
+	char path[PATH_MAX];
+
+	*error = ENOENT;
+	if (!folders)
+		folders = "/bin:/usr/bin";
+	for (;;) {
+		int length = (int)strcspn(folders, ":"), why;
+
+		/* An empty name in PATH is the current folder. */
+		if (snprintf(path, sizeof(path), "%.*s%s%s", length, folders,
+			     length ? "/" : "./", name) < (int)sizeof(path)) {
+			why = why_not_executable(path);
+			if (!why)
+				return strdup(path);
+			if (why == EACCES)
+				*error = why;
+		}
+		folders += length;
+		if (!*folders++)
+			return NULL;
+	}
+}
+
+char *program_find(const char *name, int *status)
+{
+	char *path;
+	int error;
+
+	if (!strchr(name, '/')) {
+		path = name[0] ? find_in_path(name, &error) : NULL;
+		if (!name[0])
+			error = ENOENT;
+	} else {
+		error = why_not_executable(name);
+		path = error ? NULL : strdup(name);
+	}
+	if (!path)
+		*status = complain_exec(name, error);
+	return path;
+}
+
+/*
+ * The interpreter that a "#!" line names, in @line; NULL if the file is no
+ * script.  A file that is neither a script nor ELF is /bin/sh's for execvp().
+ */
+static const char *script_interpreter(int fd, char *line)
+{
+	ssize_t length = pread(fd, line, SCRIPT_LINE_SIZE, 0);
+	char *name;
+
+	if (length < 0)
+		length = 0;
+	line[length] = '\0';
+	if (length >= SELFMAG && !memcmp(line, ELFMAG, SELFMAG))
+		return NULL;
+	if (strncmp(line, "#!", 2))
+		return "/bin/sh";
+	name = line + 2 + strspn(line + 2, " \t");
+	name[strcspn(name, " \t\n")] = '\0';
+	return name[0] ? name : "/bin/sh";
+}
+
+/*
+ * Does executing the file change who we are?  The loader then forgets
+ * LD_PRELOAD: nobody may bring code into a program with more rights.
+ */
+static const char *why_privileged(int fd, const char *path)
+{
+	struct statvfs mount;
+	struct stat status;
+
+	if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ||
+	    fstat(fd, &status) ||
+	    (!fstatvfs(fd, &mount) && mount.f_flag & ST_NOSUID))
+		return NULL;
+	if (status.st_mode & S_ISUID && status.st_uid != getuid())
+		return "setuid";
+	if (status.st_mode & S_ISGID && status.st_mode & S_IXGRP &&
+	    status.st_gid != getgid())
+		return "setgid";
+	if (getuid() && getxattr(path, "security.capability", NULL, 0) > 0)
+		return "given capabilities by its file";
+	return NULL;
+}
+
+static bool open_elf(const char *path, struct elf_file *file)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), error;
+
+	if (fd < 0)
+		return false;
+	error = elf_file_open(file, fd);
+	close(fd);
+	return !error;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* This command and the library were built for one C library, hence loader. */
+static bool same_loader(const char *interpreter, char *ours, size_t ours_size)
+{
+	struct elf_file self;
+	const char *own;
+	bool same = true;
+
+	if (!open_elf("/proc/self/exe", &self))
+		return true;
+	own = elf_file_interpreter(&self);
+	if (own) {
+		snprintf(ours, ours_size, "%s", base_name(own));
+		same = !strcmp(ours, base_name(interpreter));
+	}
+	elf_file_close(&self);
+	return same;
+}
+
+static int examine_loader(const char *path, const char *interpreter)
+{
+	char ours[NAME_MAX + 1];
+
+	if (access(interpreter, F_OK)) {
+		complain("%s: its loader %s does not exist", path, interpreter);
+		return STATUS_NOT_FOUND;
+	}
+	if (!same_loader(interpreter, ours, sizeof(ours))) {
+		complain("%s: uses another C library (its loader is %s, the one "
+			 "of libslub.so is %s), so libslub.so cannot be "
+			 "preloaded into it", path, interpreter, ours);
+		return STATUS_CANNOT_RUN;
+	}
+	return 0;
+}
+
+static int examine_elf(const char *path, const struct elf_file *program,
+		       const struct elf_file *library)
+{
+	const char *interpreter;
+	uint64_t unused;
+
+	if (!elf_file_same_kind(program, library)) {
+		complain("%s: built for %u-bit machine type %u, libslub.so for "
+			 "%u-bit type %u, so it cannot be preloaded into it",
+			 path, 32 * elf_file_class(program),
+			 elf_file_machine(program),
+			 32 * elf_file_class(library),
+			 elf_file_machine(library));
+		return STATUS_CANNOT_RUN;
+	}
+	interpreter = elf_file_interpreter(program);
+	if (!interpreter) {
+		complain("%s: a static program: it has no loader that could "
+			 "preload libslub.so; link it with libslub.a", path);
+		return STATUS_CANNOT_RUN;
+	}
+	if (elf_file_symbol(program, SHT_DYNSYM, "malloc", &unused))
+		complain("warning: %s brings a malloc of its own, which comes "
+			 "before a preloaded one", path);
+	return examine_loader(path, interpreter);
+}
+
+/* The program at the end of a chain of scripts, opened; @path is replaced. */
+static int follow_scripts(char *path)
+{
+	char line[SCRIPT_LINE_SIZE + 1];
+	const char *interpreter;
+	int fd, error;
+
+	for (int depth = 0; depth <= SCRIPT_DEPTH_MAX; depth++) {
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			return -errno;
+		interpreter = script_interpreter(fd, line);
+		if (!interpreter)
+			return fd;
+		close(fd);
+		error = why_not_executable(interpreter);
+		if (error) {
+			complain("%s: its interpreter '%s': %s", path,
+				 interpreter, strerror(error));
+			return error == ENOENT ? -ENOENT : -ENOEXEC;
+		}
+		snprintf(path, PATH_MAX, "%s", interpreter);
+	}
+	complain("%s: too many scripts that are each other's interpreters",
+		 path);
+	return -ELOOP;
+}
+
+static int examine_open(int fd, const char *path, const char *library)
+{
+	const char *privilege = why_privileged(fd, path);
+	struct elf_file program, ours;
+	int error, status;
+
+	if (privilege) {
+		complain("%s: is %s, and the loader preloads nothing into a "
+			 "program with more rights than its user", path,
+			 privilege);
+		return STATUS_CANNOT_RUN;
+	}
+	error = elf_file_open(&program, fd);
+	if (error) {
+		complain("%s: damaged ELF file", path);
+		return STATUS_CANNOT_RUN;
+	}
+	status = STATUS_CANNOT_RUN;
+	if (open_elf(library, &ours)) {
+		status = examine_elf(path, &program, &ours);
+		elf_file_close(&ours);
+	} else {
+		complain("%s: not a readable ELF file, so it cannot be "
+			 "preloaded", library);
+	}
+	elf_file_close(&program);
+	return status;
+}
+
+int program_examine(const char *path, const char *library)
+{
+	char last[PATH_MAX];
+	int fd, status;
+
+	snprintf(last, sizeof(last), "%s", path);
+	fd = follow_scripts(last);
+	if (fd == -ENOENT)
+		return STATUS_NOT_FOUND;
+	if (fd == -EACCES)
+		return 0;	/* to be executed but not read */
+	if (fd < 0)
+		return STATUS_CANNOT_RUN;
+	status = examine_open(fd, last, library);
+	close(fd);
+	return status;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Examines a program before it is run: can a library be preloaded into it?
+ * The kernel and the loader never say; a preload that cannot work is ignored
+ * without a word.
+ */
+#ifndef SLUB_TOOL_PROGRAM_H
+#define SLUB_TOOL_PROGRAM_H
+
+#define STATUS_CANNOT_RUN 126		/* found, but not to be run */
+#define STATUS_NOT_FOUND  127
+
+/*
+ * The file that execvp(3) would run for @name, to be freed by the caller.
+ * NULL after a message, with *@status the exit status to end with.
+ */
+char *program_find(const char *name, int *status);
+
+/*
+ * Follows scripts to their interpreters and compares the program with the
+ * library.  0 if preloading works, else, after a message, the exit status.
+ * What can only be known by running it counts as working.
+ */
+int program_examine(const char *path, const char *library);
+
+#endif

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/* The library's options as options of `slub run`. */
+#include "settings.h"
+#include "slub.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum kind { KIND_ENUM, KIND_SIZE, KIND_TEXT };
+
+struct row {
+	const char *name;
+	enum kind kind;
+	const char *choices;		/* of a KIND_ENUM: "first|second" */
+	size_t min;			/* of a KIND_SIZE */
+	size_t max;
+	const char *sentence;
+};
+
+static const struct row rows[NR_SETTINGS] = {
+#define OPTION_ENUM(name, value, choices, sentence) \
+	{ #name, KIND_ENUM, choices, 0, 0, sentence },
+#define OPTION_SIZE(name, value, min, max, sentence) \
+	{ #name, KIND_SIZE, "", min, max, sentence },
+#define OPTION_TEXT(name, sentence) \
+	{ #name, KIND_TEXT, "", 0, 0, sentence },
+#include "base/option.def"
+#undef OPTION_ENUM
+#undef OPTION_SIZE
+#undef OPTION_TEXT
+};
+
+/* A switch may be given without its value: --verbose is --verbose=1. */
+static bool is_switch(const struct row *row)
+{
+	return row->kind == KIND_ENUM && !strcmp(row->choices, "0|1");
+}
+
+void settings_options(struct option *options, int first)
+{
+	for (int i = 0; i < NR_SETTINGS; i++)
+		options[i] = (struct option) {
+			.name = rows[i].name,
+			.has_arg = is_switch(&rows[i]) ? optional_argument
+						       : required_argument,
+			.val = first + i,
+		};
+}
+
+static bool is_choice(const char *choices, const char *value)
+{
+	size_t length = strlen(value);
+
+	while (*choices) {
+		size_t choice_length = strcspn(choices, "|");
+
+		if (choice_length == length &&
+		    !strncasecmp(choices, value, length))
+			return true;
+		choices += choice_length;
+		choices += *choices == '|';
+	}
+	return false;
+}
+
+static void print_choices(FILE *to, const char *choices)
+{
+	for (; *choices; choices++) {
+		if (*choices == '|')
+			fputs(", ", to);
+		else
+			fputc(*choices, to);
+	}
+}
+
+static bool check_choice(const struct row *row, const char *value)
+{
+	char *list = NULL;
+	size_t length;
+	FILE *to;
+
+	if (is_choice(row->choices, value))
+		return true;
+	to = open_memstream(&list, &length);
+	if (to) {
+		print_choices(to, row->choices);
+		fclose(to);
+	}
+	complain("--%s=%s: not one of %s", row->name, value, list);
+	free(list);
+	return false;
+}
+
+static int unit_shift(char unit)
+{
+	const char *units = "KMGT", *at = strchr(units, toupper(unit));
+
+	return at ? 10 * (int)(at - units + 1) : -1;
+}
+
+/* Digits and at most one of K, M, G and T. */
+static bool parse_size(const char *text, size_t *bytes)
+{
+	unsigned long long number;
+	char *end;
+	int shift;
+
+	if (!isdigit((unsigned char)text[0]))
+		return false;
+	errno = 0;
+	number = strtoull(text, &end, 10);
+	if (errno)
+		return false;
+	if (*end) {
+		shift = end[1] ? -1 : unit_shift(*end);
+		if (shift < 0 || number > SIZE_MAX >> shift)
+			return false;
+		number <<= shift;
+	}
+	*bytes = number;
+	return true;
+}
+
+/* 12345678 as "12345678", 8388608 as "8M". */
+static const char *size_text(size_t bytes, char *text, size_t text_size)
+{
+	static const char units[] = " KMGT";
+	int unit = 0;
+
+	while (bytes && bytes % 1024 == 0 && units[unit + 1]) {
+		bytes /= 1024;
+		unit++;
+	}
+	snprintf(text, text_size, unit ? "%zu%c" : "%zu", bytes, units[unit]);
+	return text;
+}
+
+/* Zero is every size option's way to say "none" or "choose yourself". */
+static bool check_size(const struct row *row, const char *value)
+{
+	char min[32], max[32];
+	size_t bytes;
+
+	if (parse_size(value, &bytes) &&
+	    (!bytes || (bytes >= row->min && bytes <= row->max)))
+		return true;
+	complain("--%s=%s: not a number of bytes from %s to %s, such as 64M "
+		 "(suffixes K, M, G and T)", row->name, value,
+		 size_text(row->min, min, sizeof(min)),
+		 size_text(row->max, max, sizeof(max)));
+	return false;
+}
+
+/*
+ * The file is written when the program ends, which may be in another folder
+ * than the one that it was started in: so its path is made absolute.
+ */
+static char *absolute_path(const char *name)
+{
+	char folder[PATH_MAX], *path;
+
+	if (name[0] == '/' || !strcmp(name, "stderr") ||
+	    !getcwd(folder, sizeof(folder)) ||
+	    asprintf(&path, "%s/%s", folder, name) < 0)
+		return strdup(name);
+	return path;
+}
+
+static bool put_text(const struct row *row, const char *variable,
+		     const char *value)
+{
+	char *path;
+
+	if (!value[0]) {
+		complain("--%s: needs the name of a file, or \"stderr\"",
+			 row->name);
+		return false;
+	}
+	path = absolute_path(value);
+	setenv(variable, path, 1);
+	free(path);
+	return true;
+}
+
+bool setting_apply(enum setting setting, const char *value)
+{
+	const struct row *row = &rows[setting];
+	char variable[64];
+	int length;
+
+	length = snprintf(variable, sizeof(variable), "SLUB_%s", row->name);
+	for (int i = 0; i < length; i++)
+		variable[i] = toupper((unsigned char)variable[i]);
+	if (!value)
+		value = "1";
+	switch (row->kind) {
+	case KIND_ENUM:
+		if (!check_choice(row, value))
+			return false;
+		break;
+	case KIND_SIZE:
+		if (!check_size(row, value))
+			return false;
+		break;
+	case KIND_TEXT:
+		return put_text(row, variable, value);
+	}
+	setenv(variable, value, 1);
+	return true;
+}
+
+void settings_print(FILE *to)
+{
+	for (int i = 0; i < NR_SETTINGS; i++) {
+		const struct row *row = &rows[i];
+		char form[32];
+
+		snprintf(form, sizeof(form), "--%s%s", row->name,
+			 is_switch(row) ? "" :
+			 row->kind == KIND_ENUM ? "=HOW" :
+			 row->kind == KIND_SIZE ? "=BYTES" : "=FILE");
+		fprintf(to, "  %-18s %s", form, row->sentence);
+		if (row->kind == KIND_ENUM && !is_switch(row)) {
+			fputs(":\n                     ", to);
+			print_choices(to, row->choices);
+		}
+		fputc('\n', to);
+	}
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The library's options as options of `slub run`: --fastpath=tid becomes
+ * SLUB_FASTPATH=tid.  Which there are, and what they take, is read from the
+ * library's own table, so that the two cannot differ.
+ */
+#ifndef SLUB_TOOL_SETTINGS_H
+#define SLUB_TOOL_SETTINGS_H
+
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+enum setting {
+#define OPTION_ENUM(name, ...) SETTING_##name,
+#define OPTION_SIZE(name, ...) SETTING_##name,
+#define OPTION_TEXT(name, ...) SETTING_##name,
+#include "base/option.def"
+#undef OPTION_ENUM
+#undef OPTION_SIZE
+#undef OPTION_TEXT
+	NR_SETTINGS
+};
+
+/* Writes one entry for getopt_long() per setting; `val` is @first + setting. */
+void settings_options(struct option *options, int first);
+
+/* Puts the setting into the environment; false after a message. */
+bool setting_apply(enum setting setting, const char *value);
+
+/* One line of help per setting. */
+void settings_print(FILE *to);
+
+#endif

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/* Finds libslub in another process and reads what it shows of itself. */
+#include "state.h"
+#include "elf_file.h"
+#include "elf_image.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIBRARY_NAME  "libslub.so"
+#define SCAN_SIZE_MAX (64ul << 20)
+
+/* What version 1 began with; fields behind it read as 0 if not there. */
+#define ABI_SIZE_MIN (offsetof(struct slub_abi, library_version) + 16)
+
+static bool is_library(const struct mapping *mapping)
+{
+	const char *slash = strrchr(mapping->path, '/');
+
+	return slash && !mapping->offset &&
+	       !strncmp(slash + 1, LIBRARY_NAME, strlen(LIBRARY_NAME));
+}
+
+/* The structure at @address, if it is one that this command understands. */
+static int read_abi(const struct process *process, uint64_t address,
+		    struct slub_abi *abi)
+{
+	size_t bytes = sizeof(*abi);
+	int error;
+
+	*abi = (struct slub_abi){ 0 };
+	error = process_read(process, address, abi,
+			     offsetof(struct slub_abi, ready));
+	if (error)
+		return error;
+	if (memcmp(abi->magic, SLUB_ABI_MAGIC, sizeof(abi->magic)) ||
+	    abi->version != SLUB_ABI_VERSION || abi->size < ABI_SIZE_MIN)
+		return -EPROTO;
+	if (abi->size < bytes)
+		bytes = abi->size;
+	error = process_read(process, address, abi, bytes);
+	abi->library_version[sizeof(abi->library_version) - 1] = '\0';
+	return error;
+}
+
+/* The state of a library that was loaded by the dynamic loader. */
+static int find_shared(const struct process *process,
+		       const struct mapping *file, struct slub_abi *abi)
+{
+	uint64_t address;
+	int error;
+
+	error = elf_image_symbol(process, file->start, SLUB_ABI_SYMBOL,
+				 &address);
+	if (error)
+		return error == -ENOENT ? -EPROTO : error;
+	return read_abi(process, address, abi);
+}
+
+/* In the symbol table of the program's file, which `strip` removes. */
+static int find_in_program_file(const struct process *process,
+				const struct mapping *program,
+				uint64_t *address)
+{
+	uint64_t page = sysconf(_SC_PAGESIZE), value, first;
+	struct elf_file file;
+	int fd, error;
+
+	fd = process_open_program(process);
+	if (fd < 0)
+		return fd;
+	error = elf_file_open(&file, fd);
+	close(fd);
+	if (error)
+		return -ENOENT;
+	error = -ENOENT;
+	if (elf_file_symbol(&file, SHT_SYMTAB, SLUB_ABI_SYMBOL, &value) &&
+	    elf_file_first_address(&file, &first)) {
+		*address = program->start - (first & -page) + value;
+		error = 0;
+	}
+	elf_file_close(&file);
+	return error;
+}
+
+/* A stripped program: the state names itself by its magic. */
+static bool find_magic(const struct process *process,
+		       const struct mapping *mapping, struct slub_abi *abi)
+{
+	size_t bytes = mapping->end - mapping->start;
+	bool found = false;
+	char *copy;
+
+	if (bytes > SCAN_SIZE_MAX)
+		return false;
+	copy = malloc(bytes);
+	if (!copy || process_read(process, mapping->start, copy, bytes)) {
+		free(copy);
+		return false;
+	}
+	for (size_t at = 0; at + ABI_SIZE_MIN <= bytes && !found; at += 8)
+		found = !memcmp(copy + at, SLUB_ABI_MAGIC, 8) &&
+			!read_abi(process, mapping->start + at, abi);
+	free(copy);
+	return found;
+}
+
+static int find_in_data(const struct process *process, struct slub_abi *abi)
+{
+	for (size_t i = 0; i < process->nr_mappings; i++) {
+		const struct mapping *mapping = &process->mappings[i];
+
+		if (mapping->writable &&
+		    !strcmp(mapping->path, process->program) &&
+		    find_magic(process, mapping, abi))
+			return 0;
+	}
+	return -ENOENT;
+}
+
+/* The state of a library that was linked into the program. */
+static int find_static(const struct process *process,
+		       const struct mapping *program, struct slub_abi *abi)
+{
+	uint64_t address;
+	int error;
+
+	error = find_in_program_file(process, program, &address);
+	if (error == -ENOENT)
+		return find_in_data(process, abi);
+	return error ? error : read_abi(process, address, abi);
+}
+
+/* A program that exports a malloc hides that of every library. */
+static bool program_has_malloc(const struct process *process,
+			       const struct mapping *program)
+{
+	uint64_t unused;
+
+	return program &&
+	       !elf_image_symbol(process, program->start, "malloc", &unused);
+}
+
+static const struct mapping *find_library(const struct process *process)
+{
+	for (size_t i = 0; i < process->nr_mappings; i++) {
+		if (is_library(&process->mappings[i]))
+			return &process->mappings[i];
+	}
+	return NULL;
+}
+
+int state_find(struct state *state, const struct process *process)
+{
+	const struct mapping *program, *library;
+	int error;
+
+	*state = (struct state){ .presence = PRESENCE_ABSENT };
+	program = process_file(process, process->program);
+	library = find_library(process);
+	if (library) {
+		error = find_shared(process, library, &state->abi);
+	} else if (program) {
+		state->is_static = true;
+		error = find_static(process, program, &state->abi);
+	} else {
+		return 0;		/* a kernel thread */
+	}
+	if (error)
+		return error == -ENOENT ? 0 : error;
+	state->file = library ? library : program;
+	if (!state->abi.ready)
+		state->presence = PRESENCE_NOT_STARTED;
+	else if (library && program_has_malloc(process, program))
+		state->presence = PRESENCE_SHADOWED;
+	else
+		state->presence = PRESENCE_IN_USE;
+	return 0;
+}
+
+static const char *word(const char *const *words, size_t nr, uint32_t index)
+{
+	return index < nr ? words[index] : "unknown";
+}
+
+#define WORD(words, index) \
+	word(words, sizeof(words) / sizeof((words)[0]), index)
+
+const char *state_backend(const struct slub_abi *abi)
+{
+	static const char *const words[] = {
+		[SLUB_ABI_BACKEND_NONE] = "none",
+		[SLUB_ABI_BACKEND_RSEQ] = "rseq",
+		[SLUB_ABI_BACKEND_THREAD] = "thread",
+		[SLUB_ABI_BACKEND_TID] = "tid",
+		[SLUB_ABI_BACKEND_LOCK] = "lock",
+	};
+
+	return WORD(words, abi->backend);
+}
+
+const char *state_cpu_number(const struct slub_abi *abi)
+{
+	static const char *const words[] = {
+		[SLUB_ABI_CPU_NONE] = "none",
+		[SLUB_ABI_CPU_MM_CID] = "mm_cid",
+		[SLUB_ABI_CPU_CPU_ID] = "cpu_id",
+		[SLUB_ABI_CPU_THREAD] = "thread",
+		[SLUB_ABI_CPU_GETCPU] = "getcpu",
+	};
+
+	return WORD(words, abi->cpu_number);
+}
+
+const char *state_layout(const struct slub_abi *abi)
+{
+	static const char *const words[] = {
+		[SLUB_ABI_LAYOUT_ALIGNED64] = "aligned64",
+		[SLUB_ABI_LAYOUT_INNER56] = "inner56",
+		[SLUB_ABI_LAYOUT_LOCK56] = "lock56",
+	};
+
+	return WORD(words, abi->layout);
+}
+
+const char *state_huge(const struct slub_abi *abi)
+{
+	static const char *const words[] = {
+		[SLUB_ABI_HUGE_NEVER] = "never",
+		[SLUB_ABI_HUGE_BLOCK] = "block",
+		[SLUB_ABI_HUGE_ALWAYS] = "always",
+	};
+
+	return WORD(words, abi->huge);
+}

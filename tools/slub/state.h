@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* Finds libslub in another process and reads what it shows of itself. */
+#ifndef SLUB_TOOL_STATE_H
+#define SLUB_TOOL_STATE_H
+
+#include "inspect/abi.h"
+#include "process.h"
+
+enum presence {
+	PRESENCE_ABSENT,
+	PRESENCE_NOT_STARTED,	/* mapped, but nobody has called it */
+	PRESENCE_SHADOWED,	/* the program's own malloc comes first */
+	PRESENCE_IN_USE,
+};
+
+struct state {
+	enum presence presence;
+	bool is_static;			/* linked into the program */
+	const struct mapping *file;	/* unless absent */
+	struct slub_abi abi;		/* unless absent */
+};
+
+/*
+ * Returns 0, -EACCES if the process may be seen but not read, -ESRCH if it
+ * ended meanwhile, -EPROTO if its library is of an unknown kind.
+ */
+int state_find(struct state *state, const struct process *process);
+
+/* The words for numbers; "unknown" for what this command does not know. */
+const char *state_backend(const struct slub_abi *abi);
+const char *state_cpu_number(const struct slub_abi *abi);
+const char *state_layout(const struct slub_abi *abi);
+const char *state_huge(const struct slub_abi *abi);
+
+#endif
