@@ -14,13 +14,52 @@
 
 #if ARCH_HAS_RSEQ
 
+/*
+ * The same for classes of a page or more, whose links lie in the descriptors;
+ * the slot that the map names for them has no room, so free() ends up here.
+ */
+static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
+{
+	uintptr_t slot, t;
+	void *object;
+
+	if (unlikely(bytes >= malloc_paged_limit))
+		goto failed;
+	slot = malloc_slot[(bytes + CLASS_STEP - 1) / CLASS_STEP];
+	RSEQ_POP_PAGE(object, slot, t, descriptor_bias);
+	return object;
+failed:
+aborted:
+	return slow_alloc(bytes);
+}
+
+static __attribute__((__noinline__)) void free_paged(void *ptr)
+{
+	size_t index = pagemap_index(ptr);
+	uintptr_t slot, t;
+	void **link;
+
+	if (unlikely(index >= pagemap_limit))
+		goto failed;
+	slot = ((uint16_t *)pagemap_base)[index];
+	if (slot - malloc_paged_slots >= malloc_paged_slots_bytes)
+		goto failed;
+	slot += SLOT_BYTES;
+	link = descriptor_link(descriptor_bias, ptr);
+	RSEQ_PUSH_PAGE(ptr, slot, t, link);
+	return;
+failed:
+aborted:
+	slow_free(ptr);
+}
+
 static always_inline void *alloc_inline(size_t bytes)
 {
 	uintptr_t slot, t;
 	void *object;
 
 	if (unlikely(bytes >= malloc_limit))
-		goto failed;
+		return alloc_paged(bytes);
 	slot = malloc_slot[(bytes + CLASS_STEP - 1) / CLASS_STEP];
 	RSEQ_POP(object, slot, t);
 	return object;
@@ -41,7 +80,7 @@ static always_inline void free_inline(void *ptr)
 	return;
 failed:
 aborted:
-	slow_free(ptr);
+	free_paged(ptr);
 }
 
 #else

@@ -24,7 +24,11 @@
 #define CLASS_NR 72
 /* Sizes from here on are not for the fast path; 0 until the start is done. */
 extern size_t malloc_limit SLUB_INTERNAL;
-/* The slot for a size, by (size + 15) / 16. */
+extern size_t malloc_paged_limit SLUB_INTERNAL;
+/* The first slot of the classes of a page or more, and how many bytes of them. */
+extern uint32_t malloc_paged_slots SLUB_INTERNAL;
+extern uint32_t malloc_paged_slots_bytes SLUB_INTERNAL;
+/* The slot of the list for a size, by (size + 15) / 16. */
 extern uint16_t malloc_slot[CLASS_BYTES_MAX / CLASS_STEP + 1] SLUB_INTERNAL;
 int sizeclass_init(void);
 /* Opens the fast path. */

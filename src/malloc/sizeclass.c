@@ -9,6 +9,9 @@
 #include "malloc/malloc.h"
 
 size_t malloc_limit;
+size_t malloc_paged_limit;
+uint32_t malloc_paged_slots;
+uint32_t malloc_paged_slots_bytes;
 uint16_t malloc_slot[CLASS_BYTES_MAX / CLASS_STEP + 1];
 
 static struct slub_cache classes[CLASS_NR];
@@ -65,12 +68,20 @@ int sizeclass_init(void)
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(malloc_slot); i++)
 		malloc_slot[i] = (uint16_t)classes[class_of(i * CLASS_STEP)]
-					 .slot;
+					 .list_slot;
+	/* They were made in the order of their sizes. */
+	malloc_paged_slots = classes[class_of(PAGE_BYTES)].slot;
+	malloc_paged_slots_bytes = classes[CLASS_NR - 1].list_slot -
+				   malloc_paged_slots;
 	return 0;
 }
 
 void malloc_open(void)
 {
-	/* release: whoever sees the limit sees all that start has set up */
-	__atomic_store_n(&malloc_limit, CLASS_BYTES_MAX + 1, __ATOMIC_RELEASE);
+	size_t paged = classes[class_of(PAGE_BYTES) - 1].size + 1;
+
+	/* release: whoever sees the limits sees all that start has set up */
+	__atomic_store_n(&malloc_paged_limit, CLASS_BYTES_MAX + 1,
+			 __ATOMIC_RELEASE);
+	__atomic_store_n(&malloc_limit, paged, __ATOMIC_RELEASE);
 }

@@ -62,6 +62,8 @@ void slow_free(void *ptr)
 {
 	if (!ptr)
 		return;
+	if (!slub_thread.locks_held)
+		free_deferred();
 	free_by_entry(ptr, pagemap_get(ptr));
 }
 
@@ -114,8 +116,13 @@ void *slow_alloc_aligned(size_t bytes, size_t align, bool *is_zero)
 void *slow_alloc(size_t bytes)
 {
 	bool is_zero;
-	void *ptr = slow_alloc_aligned(bytes, MALLOC_ALIGN, &is_zero);
+	void *ptr = NULL;
 
+	/* The usual case: a list that is empty. */
+	if (bytes < malloc_paged_limit)
+		ptr = cache_alloc(sizeclass_cache(bytes));
+	if (!ptr)
+		ptr = slow_alloc_aligned(bytes, MALLOC_ALIGN, &is_zero);
 	if (unlikely(!ptr))
 		errno = ENOMEM;
 	return ptr;

@@ -65,13 +65,11 @@ uint32_t percpu_alloc_slots(uint32_t nr);
 uint32_t percpu_slots_end(void);
 
 /*
- * Called first thing in every slow path: gives this thread its registration
- * or number, and its CPU an area.  After it, a list operation fails only for
- * a reason that lies in the list.
+ * Called in every slow path, with no lock held: gives this thread its
+ * registration or number, and its CPU an area.  After it, a list operation
+ * fails only for a reason that lies in the list.
  */
 void percpu_enter(void);
-/* percpu_enter() for a thread or CPU that is new. */
-cold void percpu_enter_slow(void);
 
 /* list.c: the operations, on the area of the CPU the caller is on */
 void *percpu_pop(uint32_t slot, uintptr_t bias);

@@ -135,7 +135,7 @@ static void rseq_enter(void)
 	}
 }
 
-void percpu_enter_slow(void)
+void percpu_enter(void)
 {
 	uint32_t cpu;
 
@@ -155,11 +155,4 @@ void percpu_enter_slow(void)
 		if (!percpu_area(cpu))
 			percpu_area_make(cpu);
 	}
-}
-
-void percpu_enter(void)
-{
-	/* In a handler that interrupted the holder of a lock: no lock now. */
-	if (slub_thread.locks_held == 0)
-		percpu_enter_slow();
 }

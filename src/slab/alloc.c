@@ -41,13 +41,12 @@ static void *alloc_slow(struct slub_cache *cache)
 
 void *cache_alloc(struct slub_cache *cache)
 {
-	void *object;
+	void *object = percpu_pop(cache->list_slot, cache->bias);
 
-	percpu_enter();
-	object = percpu_pop(cache->list_slot, cache->bias);
-	if (likely(object))
+	if (object)
 		return object;
 	if (slub_thread.locks_held)
 		return NULL;
+	percpu_enter();
 	return alloc_slow(cache);
 }

@@ -33,11 +33,11 @@ static void free_slow(struct slub_cache *cache, void *object)
 
 bool cache_free(struct slub_cache *cache, void *object)
 {
-	percpu_enter();
-	if (likely(percpu_push(cache->list_slot, object, cache->bias)))
+	if (percpu_push(cache->list_slot, object, cache->bias))
 		return true;
 	if (slub_thread.locks_held)
 		return false;
+	percpu_enter();
 	free_slow(cache, object);
 	return true;
 }

@@ -13,7 +13,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <sys/time.h>
 
 #define MAX_THREADS 256
 #define HELD 512	/* objects that a thread keeps for itself */
@@ -36,6 +35,7 @@ struct box {
 
 struct worker {
 	pthread_t thread;
+	atomic_int tid;		/* 0 until it runs */
 	uint64_t rng;
 	uint64_t number;
 	uint64_t next_id;
@@ -50,6 +50,7 @@ static struct box boxes[BOXES];
 static struct worker workers[MAX_THREADS];
 static unsigned int worker_count;
 static uint64_t ops_each;
+static unsigned int hz;	/* of the signal, in each thread; 0: none */
 static atomic_int stop;
 static atomic_ullong handled;
 static atomic_ullong moves;
@@ -109,6 +110,23 @@ static void on_alarm(int signal)
 		*slot = make(&handler_rng, fire_rng(&handler_rng));
 	atomic_fetch_add_explicit(&handled, 1, memory_order_relaxed);
 	errno = saved;
+}
+
+/* A timer for the calling thread alone; one for all would wait its turn. */
+static timer_t ring(unsigned int hz)
+{
+	struct sigevent event = {
+		.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGALRM,
+	};
+	struct itimerspec every = { .it_interval.tv_nsec = 1000000000 / hz };
+	timer_t timer;
+
+	event._sigev_un._tid = gettid();
+	every.it_value = every.it_interval;
+	if (timer_create(CLOCK_MONOTONIC, &event, &timer) ||
+	    timer_settime(timer, 0, &every, NULL))
+		fire_fail("timer: %s", strerror(errno));
+	return timer;
 }
 
 static void block_alarm(int how)
@@ -185,10 +203,16 @@ static void one_op(struct worker *self)
 static void *work(void *argument)
 {
 	struct worker *self = argument;
+	timer_t timer = NULL;
 
+	if (hz)
+		timer = ring(hz);
+	atomic_store(&self->tid, gettid());
 	for (self->ops = 0; self->ops < ops_each; self->ops++)
 		one_op(self);
 	block_alarm(SIG_BLOCK);
+	if (hz)
+		timer_delete(timer);
 	for (unsigned int i = 0; i < HANDLER_HELD; i++)
 		if (in_handler[i].start)
 			unmake(&in_handler[i], "handler's object");
@@ -213,28 +237,23 @@ static void *move(void *argument)
 		for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
 			if (CPU_ISSET(cpu, &all) && (mask >> (cpu % 64) & 1))
 				CPU_SET(cpu, &some);
-		if (CPU_COUNT(&some) &&
-		    !pthread_setaffinity_np(one->thread, sizeof(some), &some))
+		/* By kernel id: a thread that has ended just gives ESRCH. */
+		if (CPU_COUNT(&some) && one->tid &&
+		    !sched_setaffinity(one->tid, sizeof(some), &some))
 			atomic_fetch_add(&moves, 1);
 		nanosleep(&pause, NULL);
 	}
 	return NULL;
 }
 
-static void ring(unsigned int hz)
+static void answer_alarm(void)
 {
 	struct sigaction action = {
 		.sa_handler = on_alarm, .sa_flags = SA_RESTART,
 	};
-	struct itimerval every = { 0 };
 
-	if (hz) {
-		every.it_interval.tv_usec = 1000000 / hz;
-		every.it_value = every.it_interval;
-	}
-	if (sigaction(SIGALRM, &action, NULL) ||
-	    setitimer(ITIMER_REAL, &every, NULL))
-		fire_fail("timer: %s", strerror(errno));
+	if (sigaction(SIGALRM, &action, NULL))
+		fire_fail("sigaction: %s", strerror(errno));
 }
 
 static void empty_everything(void)
@@ -248,7 +267,7 @@ static void empty_everything(void)
 				unmake(&workers[i].held[j], "left by a thread");
 }
 
-static void report(unsigned int hz, bool moving)
+static void report(bool moving)
 {
 	uint64_t ops = 0, passed = 0;
 
@@ -268,7 +287,6 @@ static void report(unsigned int hz, bool moving)
 
 int main(int argc, char **argv)
 {
-	unsigned int hz;
 	pthread_t mover;
 	uint64_t seed;
 	bool moving;
@@ -285,7 +303,7 @@ int main(int argc, char **argv)
 	seed = fire_seed();
 	for (unsigned int i = 0; i < BOXES; i++)
 		pthread_mutex_init(&boxes[i].lock, NULL);
-	ring(hz);
+	answer_alarm();
 	for (unsigned int i = 0; i < worker_count; i++) {
 		workers[i].number = i + 1;
 		workers[i].rng = fire_rng_state(seed + i);
@@ -300,8 +318,7 @@ int main(int argc, char **argv)
 	atomic_store(&stop, 1);
 	if (moving)
 		pthread_join(mover, NULL);
-	ring(0);
 	empty_everything();
-	report(hz, moving);
+	report(moving);
 	return 0;
 }

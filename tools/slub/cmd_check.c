@@ -109,6 +109,21 @@ static const char *reason(const struct state *state)
 				: "in use, as a shared library";
 }
 
+/* "8.0 MiB": whole numbers of bytes are for --json. */
+static void print_size(uint64_t bytes)
+{
+	static const char *const units[] = { "bytes", "KiB", "MiB", "GiB",
+					     "TiB" };
+	double size = bytes;
+	int unit = 0;
+
+	while (size >= 1024 && unit < 4) {
+		size /= 1024;
+		unit++;
+	}
+	printf("%.*f %s\n", unit ? 1 : 0, size, units[unit]);
+}
+
 static void print_abi(const struct slub_abi *abi)
 {
 	printf("version      %s\n", abi->library_version);
@@ -123,12 +138,14 @@ static void print_abi(const struct slub_abi *abi)
 	printf("membarrier   %s\n", abi->membarrier ? "yes" : "no");
 	printf("layout       %s\n", state_layout(abi));
 	printf("huge pages   %s\n", state_huge(abi));
-	printf("page size    %u bytes\n", abi->page_size);
-	printf("range        %#" PRIx64 ", %" PRIu64 " bytes\n",
-	       abi->range_start, abi->range_bytes);
-	printf("heap         %#" PRIx64 ", %" PRIu64 " bytes\n",
-	       abi->heap_start, abi->heap_bytes);
-	printf("retained     at most %" PRIu64 " bytes\n", abi->retain_bytes);
+	printf("page size    ");
+	print_size(abi->page_size);
+	printf("range        %#" PRIx64 ", ", abi->range_start);
+	print_size(abi->range_bytes);
+	printf("heap         %#" PRIx64 ", ", abi->heap_start);
+	print_size(abi->heap_bytes);
+	printf("retained     at most ");
+	print_size(abi->retain_bytes);
 }
 
 static void print_text(const struct process *process,

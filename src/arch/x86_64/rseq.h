@@ -128,29 +128,50 @@ aborted:
 }
 
 /* The same with the link in the page descriptor; see slot.h. */
+#define RSEQ_POP_PAGE(object_, slot_, t_, bias_)			\
+	__asm__ volatile goto(						\
+		RSEQ_ENTER						\
+		RSEQ_ADD_AREA("%[slot]")				\
+		"movq (%[slot]), %[object]\n\t"				\
+		"testq %[object], %[object]\n\t"			\
+		"jz %l[failed]\n\t"					\
+		"movq %[object], %[t]\n\t"				\
+		"shrq $12, %[t]\n\t"					\
+		"imulq %[stride], %[t], %[t]\n\t"			\
+		"movq 8(%[bias], %[t]), %[t]\n\t"			\
+		"addl $1, 8(%[slot])\n\t"				\
+		"movq %[t], (%[slot])"					\
+		RSEQ_LEAVE						\
+		: [object] "=&a"(object_), [t] "=&r"(t_),		\
+		  [slot] "+r"(slot_)					\
+		: RSEQ_INPUTS, [bias] "r"(bias_),			\
+		  [stride] "i"(DESCRIPTOR_BYTES)			\
+		: "memory", "cc"					\
+		: failed, aborted)
+
+/* @link is descriptor_link(bias, object). */
+#define RSEQ_PUSH_PAGE(object_, slot_, t_, link_)			\
+	__asm__ volatile goto(						\
+		RSEQ_ENTER						\
+		RSEQ_ADD_AREA("%[slot]")				\
+		"cmpl $0, 8(%[slot])\n\t"				\
+		"jle %l[failed]\n\t"					\
+		"movq (%[slot]), %[t]\n\t"				\
+		"movq %[t], (%[link])\n\t"				\
+		"subl $1, 8(%[slot])\n\t"				\
+		"movq %[object], (%[slot])"				\
+		RSEQ_LEAVE						\
+		: [t] "=&r"(t_), [slot] "+r"(slot_)			\
+		: RSEQ_INPUTS, [object] "r"(object_), [link] "r"(link_)	\
+		: "memory", "cc"					\
+		: failed, aborted)
+
 static always_inline void *rseq_pop_page(uintptr_t offset, uintptr_t bias)
 {
 	uintptr_t slot = offset, t;
 	void *object;
 
-	__asm__ volatile goto(
-		RSEQ_ENTER
-		RSEQ_ADD_AREA("%[slot]")
-		"movq (%[slot]), %[object]\n\t"
-		"testq %[object], %[object]\n\t"
-		"jz %l[failed]\n\t"
-		"movq %[object], %[t]\n\t"
-		"shrq $12, %[t]\n\t"
-		"imulq %[stride], %[t], %[t]\n\t"
-		"movq 8(%[bias], %[t]), %[t]\n\t"
-		"addl $1, 8(%[slot])\n\t"
-		"movq %[t], (%[slot])"
-		RSEQ_LEAVE
-		: [object] "=&a"(object), [t] "=&r"(t), [slot] "+r"(slot)
-		: RSEQ_INPUTS, [bias] "r"(bias),
-		  [stride] "i"(DESCRIPTOR_BYTES)
-		: "memory", "cc"
-		: failed, aborted);
+	RSEQ_POP_PAGE(object, slot, t, bias);
 	return object;
 failed:
 	return NULL;
@@ -164,20 +185,7 @@ rseq_push_page(uintptr_t offset, void *object, uintptr_t bias)
 	void **link = descriptor_link(bias, object);
 	uintptr_t slot = offset, t;
 
-	__asm__ volatile goto(
-		RSEQ_ENTER
-		RSEQ_ADD_AREA("%[slot]")
-		"cmpl $0, 8(%[slot])\n\t"
-		"jle %l[failed]\n\t"
-		"movq (%[slot]), %[t]\n\t"
-		"movq %[t], (%[link])\n\t"
-		"subl $1, 8(%[slot])\n\t"
-		"movq %[object], (%[slot])"
-		RSEQ_LEAVE
-		: [t] "=&r"(t), [slot] "+r"(slot)
-		: RSEQ_INPUTS, [object] "r"(object), [link] "r"(link)
-		: "memory", "cc"
-		: failed, aborted);
+	RSEQ_PUSH_PAGE(object, slot, t, link);
 	return SEQUENCE_DONE;
 failed:
 	return SEQUENCE_FAILED;
