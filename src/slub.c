@@ -88,14 +88,14 @@ bool slub_start(void)
 }
 
 /* By LOCK-1 nobody who is waited for here waits for one of these. */
-static void fork_prepare(void)
+void slub_fork_prepare(void)
 {
 	percpu_fork_prepare();
 	slab_fork_prepare();
 	page_fork_prepare();
 }
 
-static void fork_finish(bool in_child)
+void slub_fork_finish(bool in_child)
 {
 	page_fork_finish(in_child);
 	slab_fork_finish(in_child);
@@ -106,12 +106,12 @@ static void fork_finish(bool in_child)
 
 static void fork_parent(void)
 {
-	fork_finish(false);
+	slub_fork_finish(false);
 }
 
 static void fork_child(void)
 {
-	fork_finish(true);
+	slub_fork_finish(true);
 }
 
 __attribute__((constructor(101)))
@@ -120,7 +120,7 @@ static void library_constructor(void)
 	if (!slub_start())
 		return;
 	percpu_thread_init();
-	pthread_atfork(fork_prepare, fork_parent, fork_child);
+	pthread_atfork(slub_fork_prepare, fork_parent, fork_child);
 }
 
 __attribute__((destructor))

@@ -3,11 +3,11 @@
 #include "bench.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -63,35 +63,39 @@ static double kib_after(const char *text, const char *key)
 	return line ? strtod(line + strlen(key), NULL) * BENCH_KIB : 0.0;
 }
 
+static void read_text(char *text, size_t room, const char *path)
+{
+	int file = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = file < 0 ? -1 : read(file, text, room - 1);
+
+	if (length < 0)
+		bench_fatal("%s cannot be read; it needs Linux 4.14 or newer", path);
+	close(file);
+	text[length] = '\0';
+}
+
 struct bench_memory bench_memory(int pid)
 {
 	struct bench_memory memory;
-	static char text[4096];
-	char path[64];
-	ssize_t length;
-	FILE *file;
+	char text[4096], path[64];
 
 	if (pid)
 		snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", pid);
 	else
 		snprintf(path, sizeof(path), "/proc/self/smaps_rollup");
-	file = fopen(path, "r");
-	if (!file)
-		bench_fatal("%s cannot be opened; it needs Linux 4.14 or newer", path);
-	length = read(fileno(file), text, sizeof(text) - 1);
-	fclose(file);
-	text[length > 0 ? length : 0] = '\0';
+	read_text(text, sizeof(text), path);
 	memory.rss = kib_after(text, "Rss:");
 	memory.anonymous = kib_after(text, "\nAnonymous:");
 	return memory;
 }
 
+/* Not getrusage(): its maximum survives exec, so it may be that of the program which started us. */
 double bench_peak_rss(void)
 {
-	struct rusage usage;
+	char text[4096];
 
-	getrusage(RUSAGE_SELF, &usage);
-	return (double)usage.ru_maxrss * BENCH_KIB;
+	read_text(text, sizeof(text), "/proc/self/status");
+	return kib_after(text, "VmHWM:");
 }
 
 void *bench_map(size_t bytes)

@@ -42,7 +42,7 @@ JOBS = [
         "churn", "--threads=2 --steps=2000000", "--threads=2", (7, 9), (0.4, 0.7), threads=True),
     Job("churn_16", "the same, sixteen threads",
         "churn", "--threads=16 --steps=2000000", "--threads=16", (7, 9), (0.5, 0.9), threads=True),
-    Job("latency_2", "single calls in a churn of 16 to 4,095 bytes, two threads: ns, in steps of 16",
+    Job("latency_2", "single calls in a churn of 16 to 4,095 bytes, 2 threads: ns in steps of 16",
         "latency", "--steps=1000000", "", (3, 5), (0.2, 0.6), threads=True),
     Job("latency_500", "the same, 500 threads",
         "latency", "--threads=500", "--threads=500", (0, 5), (0.8, 0.8), threads=True),

@@ -60,11 +60,14 @@ def table(results, job, title, hidden, allocators):
 def summary(results, allocators):
     """How many targets are met, and which are not."""
     judged = targets.every(results, allocators)
-    if not judged:
+    failed = [f"  not judged: {job}: libslub {why}"
+              for job, why in targets.unjudged(results).items()]
+    if not judged and not failed:
         return ["", "No target of libslub's was measured in this run."]
     missed = [verdict for verdict in judged if not verdict["met"]]
     lines = ["", f"Targets: {len(judged) - len(missed)} of {len(judged)} met."]
     lines += [f"  {v['job']} {v['row']}: {targets.words(v)}" for v in missed]
+    lines += failed
     absent = sorted({name for v in judged for name in v["missing_peers"]})
     if absent:
         lines.append(f"  judged without {', '.join(absent)}: not measured, so not conclusive.")

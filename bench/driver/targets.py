@@ -94,6 +94,12 @@ def every(results, allocators):
     return found
 
 
+def unjudged(results):
+    """Jobs with targets that gave no figures for libslub, with the reason."""
+    return {target.job: results.failures(target.job)[OURS] for target in TARGETS
+            if OURS in results.failures(target.job)}
+
+
 def words(judged):
     """'0.65 <= 0.90 met', as it stands in the last column."""
     if not judged:

@@ -9,6 +9,7 @@
 #define PREFIX "SLUB_"
 #define PREFIX_LENGTH 5
 #define NAME_LENGTH_MAX 24
+#define TEXT_LENGTH_MAX 511
 
 enum option_kind { KIND_ENUM, KIND_SIZE, KIND_TEXT };
 
@@ -234,6 +235,17 @@ static void complain_size(const struct option_row *row, struct word value)
 		    row->max);
 }
 
+/* A copy, for within SLUB_OPTIONS the text does not end at a NUL. */
+static const char *keep_text(enum option_id id, struct word value)
+{
+	static char kept[OPTION_NR][TEXT_LENGTH_MAX + 1];
+	size_t n = min_size(value.length, TEXT_LENGTH_MAX);
+
+	memcpy(kept[id], value.start, n);
+	kept[id][n] = '\0';
+	return kept[id];
+}
+
 static void option_set(enum option_id id, struct word value)
 {
 	const struct option_row *row = &rows[id];
@@ -259,7 +271,7 @@ static void option_set(enum option_id id, struct word value)
 		state->value = bytes;
 		break;
 	case KIND_TEXT:
-		state->text = value.start;
+		state->text = keep_text(id, value);
 		break;
 	}
 	state->given = true;
@@ -310,7 +322,26 @@ static bool split(const char *s, size_t length, struct word *name,
 	return true;
 }
 
-static void read_list(struct word list)
+enum pass { PASS_VERBOSE, PASS_LIST, PASS_SINGLE };
+
+/* In the first pass only `verbose` counts, and nothing is reported. */
+static void read_item(struct word item, enum pass pass)
+{
+	static const struct word verbose = { "verbose", 7 };
+	struct word name, value;
+
+	if (!split(item.start, item.length, &name, &value)) {
+		if (pass != PASS_VERBOSE)
+			complain_name(item);
+		return;
+	}
+	if (pass != PASS_VERBOSE)
+		option_assign(name, value);
+	else if (word_is(name, verbose) && value.length == 1)
+		log_enable(value.start[0] == '1');
+}
+
+static void read_list(struct word list, enum pass pass)
 {
 	const char *s = list.start;
 	const char *end = list.start + list.length;
@@ -318,43 +349,29 @@ static void read_list(struct word list)
 	while (s < end) {
 		const char *comma = memchr(s, ',', (size_t)(end - s));
 		const char *stop = comma ? comma : end;
-		struct word name, value;
 
-		if (split(s, (size_t)(stop - s), &name, &value))
-			option_assign(name, value);
-		else
-			complain_name((struct word){ s, (size_t)(stop - s) });
+		read_item((struct word){ s, (size_t)(stop - s) }, pass);
 		s = stop + 1;
 	}
 }
 
-enum pass { PASS_VERBOSE, PASS_LIST, PASS_SINGLE };
-
 static void read_variable(const char *s, enum pass pass)
 {
 	static const struct word options = { "options", 7 };
-	static const struct word verbose = { "verbose", 7 };
 	static const struct word library = { "library", 7 };
 	struct word name, value;
-	bool is_list;
 
 	if (strncmp(s, PREFIX, PREFIX_LENGTH) != 0)
 		return;
 	s += PREFIX_LENGTH;
-	if (!split(s, strlen(s), &name, &value))
-		return;
-	is_list = word_is(name, options);
 	/* SLUB_LIBRARY belongs to the slub command. */
-	if (word_is(name, library))
+	if (!split(s, strlen(s), &name, &value) || word_is(name, library))
 		return;
-	if (pass == PASS_VERBOSE) {
-		if (word_is(name, verbose) && value.length == 1)
-			log_enable(value.start[0] == '1');
-	} else if (pass == PASS_LIST) {
-		if (is_list)
-			read_list(value);
-	} else if (!is_list) {
-		option_assign(name, value);
+	if (word_is(name, options)) {
+		if (pass != PASS_SINGLE)
+			read_list(value, pass);
+	} else if (pass != PASS_LIST) {
+		read_item((struct word){ s, strlen(s) }, pass);
 	}
 }
 

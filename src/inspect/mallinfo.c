@@ -51,10 +51,14 @@ SLUB_EXPORT struct mallinfo mallinfo(void)
 
 SLUB_EXPORT void malloc_stats(void)
 {
+	char buf[512];
+	struct text text = { buf, sizeof(buf), 0 };
 	struct heap_census c;
 
+	if (!slub_start())
+		return;
 	census_heap(&c);
-	fprintf(stderr,
+	text_printf(&text,
 		"slub %s\n"
 		"slab bytes      %12zu\n"
 		"object bytes    %12zu\n"
@@ -63,39 +67,46 @@ SLUB_EXPORT void malloc_stats(void)
 		"committed bytes %12zu\n",
 		SLUB_VERSION_STRING, c.slab_bytes, c.object_bytes,
 		c.large_bytes, c.dirty_bytes, c.committed_bytes);
+	sys_call4(SYS_write, 2, (long)buf, (long)text.used_bytes, 0);
 }
 
 static void xml_cache(FILE *out, const struct slub_cache *cache)
 {
+	char buf[256];
+	struct text text = { buf, sizeof(buf), 0 };
 	struct cache_census census;
 
 	census_cache(cache, &census);
-	if (census.slabs)
-		fprintf(out, "<cache name=\"%s\" size=\"%u\" active=\"%zu\" "
-			"objects=\"%zu\" slabs=\"%zu\"/>\n", cache->name,
-			cache->size, census.active, census.objects,
-			census.slabs);
+	if (!census.slabs)
+		return;
+	text_printf(&text, "<cache name=\"%s\" size=\"%u\" active=\"%zu\" "
+		    "objects=\"%zu\" slabs=\"%zu\"/>\n", cache->name,
+		    cache->size, census.active, census.objects, census.slabs);
+	fwrite(buf, 1, text.used_bytes, out);
 }
 
 SLUB_EXPORT int malloc_info(int options, FILE *out)
 {
+	char buf[1024];
+	struct text text = { buf, sizeof(buf), 0 };
 	struct heap_census c;
 
-	if (options) {
+	if (options || !slub_start()) {
 		errno = EINVAL;
 		return -1;
 	}
 	census_heap(&c);
-	fprintf(out, "<malloc version=\"slub-1\">\n");
+	fputs("<malloc version=\"slub-1\">\n", out);
 	for (struct slub_cache *cache = cache_first(); cache;
 	     cache = cache->next)
 		xml_cache(out, cache);
-	fprintf(out, "<total type=\"slab\" size=\"%zu\"/>\n"
+	text_printf(&text, "<total type=\"slab\" size=\"%zu\"/>\n"
 		"<total type=\"object\" count=\"%zu\" size=\"%zu\"/>\n"
 		"<total type=\"large\" size=\"%zu\"/>\n"
 		"<total type=\"idle\" size=\"%zu\"/>\n"
 		"<system type=\"current\" size=\"%zu\"/>\n"
 		"</malloc>\n", c.slab_bytes, c.objects, c.object_bytes,
 		c.large_bytes, c.dirty_bytes, c.committed_bytes);
+	fwrite(buf, 1, text.used_bytes, out);
 	return 0;
 }

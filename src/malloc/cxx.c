@@ -55,81 +55,86 @@ static void *try_alloc(size_t bytes, size_t align)
 	return slow_alloc_aligned(bytes, align, &is_zero);
 }
 
-static cold void *alloc_or_handle(size_t bytes, size_t align, bool can_throw)
+static cold void *handle_failure(size_t bytes, size_t align)
 {
 	void *ptr;
 
 	do {
 		new_handler handler = current_handler();
 
-		if (!handler) {
-			if (can_throw)
-				throw_bad_alloc();
-			return NULL;
-		}
+		if (!handler)
+			throw_bad_alloc();
 		handler();
 		ptr = try_alloc(bytes, align);
 	} while (!ptr);
 	return ptr;
 }
 
-static always_inline void *new_object(size_t bytes, size_t align,
-				      bool can_throw)
+static always_inline void *new_object(size_t bytes, size_t align)
 {
 	void *ptr = try_alloc(bytes, align);
 
-	if (unlikely(!ptr))
-		return alloc_or_handle(bytes, align, can_throw);
-	return ptr;
+	return likely(ptr) ? ptr : handle_failure(bytes, align);
+}
+
+typedef void *nothrow_new(size_t bytes, const void *tag);
+typedef void *nothrow_new_aligned(size_t bytes, size_t align, const void *tag);
+
+/*
+ * A handler may throw, and the nothrow forms have to catch it, which C cannot
+ * say.  The C++ library's own form can: it calls operator new, which is the one
+ * above, and catches.
+ */
+static cold void *nothrow_failure(const char *name, size_t bytes, size_t align,
+				  const void *tag)
+{
+	void *next = dlsym(RTLD_NEXT, name);
+
+	if (!next || !current_handler())
+		return NULL;
+	if (align <= MALLOC_ALIGN)
+		return ((nothrow_new *)next)(bytes, tag);
+	return ((nothrow_new_aligned *)next)(bytes, align, tag);
+}
+
+static always_inline void *new_nothrow(const char *name, size_t bytes,
+				       size_t align, const void *tag)
+{
+	void *ptr = try_alloc(bytes, align);
+
+	return likely(ptr) ? ptr : nothrow_failure(name, bytes, align, tag);
 }
 
 #define CXX SLUB_EXPORT
 
-/* new: plain, array, nothrow */
-CXX void *_Znwm(size_t n);
-CXX void *_Znwm(size_t n) { return new_object(n, 1, true); }
-CXX void *_Znam(size_t n);
-CXX void *_Znam(size_t n) { return new_object(n, 1, true); }
-CXX void *_ZnwmRKSt9nothrow_t(size_t n, const void *t);
-CXX void *_ZnwmRKSt9nothrow_t(size_t n, const void *t)
-{
-	(void)t;
-	return new_object(n, 1, false);
-}
-CXX void *_ZnamRKSt9nothrow_t(size_t n, const void *t);
-CXX void *_ZnamRKSt9nothrow_t(size_t n, const void *t)
-{
-	(void)t;
-	return new_object(n, 1, false);
-}
+/* The declaration that -Wmissing-prototypes wants, and the definition. */
+#define CXX_NEW(name)							\
+	CXX void *name(size_t n);					\
+	CXX void *name(size_t n) { return new_object(n, 1); }
+#define CXX_NEW_ALIGNED(name)						\
+	CXX void *name(size_t n, size_t a);				\
+	CXX void *name(size_t n, size_t a) { return new_object(n, a); }
+#define CXX_NEW_NOTHROW(name)						\
+	CXX void *name(size_t n, const void *t);			\
+	CXX void *name(size_t n, const void *t)				\
+	{								\
+		return new_nothrow(#name, n, 1, t);			\
+	}
+#define CXX_NEW_ALIGNED_NOTHROW(name)					\
+	CXX void *name(size_t n, size_t a, const void *t);		\
+	CXX void *name(size_t n, size_t a, const void *t)		\
+	{								\
+		return new_nothrow(#name, n, a, t);			\
+	}
 
-/* new: aligned */
-CXX void *_ZnwmSt11align_val_t(size_t n, size_t a);
-CXX void *_ZnwmSt11align_val_t(size_t n, size_t a)
-{
-	return new_object(n, a, true);
-}
-CXX void *_ZnamSt11align_val_t(size_t n, size_t a);
-CXX void *_ZnamSt11align_val_t(size_t n, size_t a)
-{
-	return new_object(n, a, true);
-}
-CXX void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t n, size_t a,
-					     const void *t);
-CXX void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t n, size_t a,
-					     const void *t)
-{
-	(void)t;
-	return new_object(n, a, false);
-}
-CXX void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t n, size_t a,
-					     const void *t);
-CXX void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t n, size_t a,
-					     const void *t)
-{
-	(void)t;
-	return new_object(n, a, false);
-}
+CXX_NEW(_Znwm)
+CXX_NEW(_Znam)
+CXX_NEW_NOTHROW(_ZnwmRKSt9nothrow_t)
+CXX_NEW_NOTHROW(_ZnamRKSt9nothrow_t)
+CXX_NEW_ALIGNED(_ZnwmSt11align_val_t)
+CXX_NEW_ALIGNED(_ZnamSt11align_val_t)
+CXX_NEW_ALIGNED_NOTHROW(_ZnwmSt11align_val_tRKSt9nothrow_t)
+CXX_NEW_ALIGNED_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t)
 
 /* delete: the size and the alignment are not needed */
 #define CXX_DELETE(name, ...)						\

@@ -117,3 +117,8 @@ SLUB_EXPORT SLUB_HOT void free(void *ptr)
 {
 	free_inline(ptr);
 }
+
+/* glibc's internal names for the same. */
+#pragma GCC diagnostic ignored "-Wmissing-attributes"
+SLUB_EXPORT void *__libc_malloc(size_t bytes) __attribute__((alias("malloc")));
+SLUB_EXPORT void __libc_free(void *ptr) __attribute__((alias("free")));

@@ -190,3 +190,16 @@ SLUB_EXPORT int mallopt(int param, int value)
 	return param == M_MXFAST || (param <= M_TRIM_THRESHOLD &&
 				     param >= M_ARENA_MAX);
 }
+
+/* glibc's internal names for the same, which some programs call. */
+#define LIBC_NAME(type, name, target, ...)				\
+	SLUB_EXPORT type name(__VA_ARGS__)				\
+		__attribute__((alias(#target)));
+
+#pragma GCC diagnostic ignored "-Wmissing-attributes"
+LIBC_NAME(void *, __libc_calloc, calloc, size_t, size_t)
+LIBC_NAME(void *, __libc_realloc, realloc, void *, size_t)
+LIBC_NAME(void *, __libc_memalign, memalign, size_t, size_t)
+LIBC_NAME(void *, __libc_valloc, valloc, size_t)
+LIBC_NAME(void *, __libc_pvalloc, pvalloc, size_t)
+LIBC_NAME(int, __posix_memalign, posix_memalign, void **, size_t, size_t)

@@ -56,6 +56,10 @@ int emergency_init(void);
 void *emergency_alloc(size_t bytes, size_t align);
 void emergency_free(void *ptr);
 size_t emergency_bytes(const void *ptr);
+/* The same for what is too large for the pool: mappings of their own. */
+void *emergency_map(size_t bytes, size_t align);
+bool emergency_unmap(void *ptr);
+size_t emergency_map_bytes(const void *ptr);
 /* For a block whose free has to wait until no lock is held. */
 void deferred_push(void *ptr);
 /* Takes all such blocks, linked through their first word. */
@@ -65,7 +69,11 @@ void *deferred_take(void);
 void *fast_alloc(size_t bytes);
 void fast_free(void *ptr);
 
-/* Starts the library on the first call; false: not possible (src/slub.c). */
+/* src/slub.c: */
+/* Starts the library on the first call; false: not possible. */
 bool slub_start(void);
+/* Take every lock, and let go of them in parent and child. */
+void slub_fork_prepare(void);
+void slub_fork_finish(bool in_child);
 
 #endif

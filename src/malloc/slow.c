@@ -10,7 +10,7 @@
 
 bool ptr_is_foreign(const void *ptr)
 {
-	return pagemap_get(ptr) == MAP_NONE;
+	return pagemap_get(ptr) == MAP_NONE && !emergency_map_bytes(ptr);
 }
 
 void foreign_warn(const char *what, const void *ptr)
@@ -29,7 +29,8 @@ static void free_by_entry(void *ptr, uint32_t entry)
 
 	switch (entry) {
 	case MAP_NONE:
-		foreign_warn("free", ptr);
+		if (!emergency_unmap(ptr))
+			foreign_warn("free", ptr);
 		return;
 	case MAP_EMERGENCY:
 		emergency_free(ptr);
@@ -83,6 +84,8 @@ static void *alloc_once(size_t bytes, size_t align, bool *is_zero)
 		ptr = large_alloc(bytes, align, is_zero);
 	if (!ptr && slub_thread.locks_held)
 		ptr = emergency_alloc(bytes, align);
+	if (!ptr && slub_thread.locks_held)
+		ptr = emergency_map(bytes, align);
 	return ptr;
 }
 
@@ -137,7 +140,7 @@ size_t block_bytes(const void *ptr)
 
 	switch (entry) {
 	case MAP_NONE:
-		return 0;
+		return emergency_map_bytes(ptr);
 	case MAP_LARGE:
 		return large_bytes(ptr);
 	case MAP_EMERGENCY:

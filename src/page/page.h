@@ -81,7 +81,7 @@ struct page {
 #if SLUB_CONFIG_LAYOUT == 0
 	struct double_word state align_to(16);
 	struct list list;
-	void *owner;		/* slab: its cache */
+	void *chain;		/* see page_chain() */
 	void *unused;
 #elif SLUB_CONFIG_LAYOUT == 1
 	/* Two words at 16 or 24, whichever is 16-byte aligned here. */
@@ -90,7 +90,7 @@ struct page {
 #else
 	struct double_word state;
 	struct list list;
-	void *owner;
+	void *chain;
 #endif
 };
 
@@ -115,6 +115,21 @@ static inline struct double_word *page_state(struct page *page)
 					      16);
 #else
 	return &page->state;
+#endif
+}
+
+/*
+ * The second link of an object that starts here and keeps its links in the
+ * descriptor.  A word of its own: `list` may be in use by the slab.
+ */
+static inline void **page_chain(struct page *page)
+{
+#if SLUB_CONFIG_LAYOUT == 1
+	/* The word that the alignment of the double word leaves. */
+	return (void **)&page->state_space[
+		page_state(page) == (void *)page->state_space ? 2 : 0];
+#else
+	return &page->chain;
 #endif
 }
 

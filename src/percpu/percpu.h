@@ -91,6 +91,12 @@ void percpu_collect_end(void);
 
 /* thread.c */
 void percpu_thread_init(void);
+/*
+ * Around the making of a child that shares this thread's TLS: keeps both off
+ * the fast path; what has to be restored goes to @saved.
+ */
+void percpu_share(uintptr_t saved[2]) SLUB_INTERNAL;
+void percpu_unshare(const uintptr_t saved[2]);
 void percpu_fork_prepare(void);
 void percpu_fork_finish(bool in_child);
 

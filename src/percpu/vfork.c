@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * vfork() and clone(): a child that shares its parent's thread-local storage
- * is not registered with the kernel, yet finds the parent's registration, with
- * the CPU number where the parent stopped.  No sequence may run in it, so
- * both functions put the thread on the dummy table first.  The parent of a
- * vfork child sleeps meanwhile and gets its table back when it wakes up.
+ * vfork(): the child shares its parent's thread-local storage and is not
+ * registered with the kernel, yet finds the parent's registration, with the
+ * CPU number where the parent stopped.  No sequence may run in it, so the
+ * thread is put on the dummy table first.  The parent sleeps meanwhile and
+ * gets its table back when it wakes up.  (clone(): malloc/clone.c.)
  *
  * A child made by a system call of the program's own, without these
  * functions, cannot be seen; it shares errno with its parent just as well.
  */
-#define _GNU_SOURCE
-#include <dlfcn.h>
 #include <errno.h>
-#include <sched.h>
-#include <stdarg.h>
 
 #include "percpu/percpu.h"
 
@@ -23,9 +19,7 @@
 _Static_assert(offsetof(struct thread_state, cpu_base) == 0, "assembly below");
 _Static_assert(offsetof(struct thread_state, flags) == 12, "assembly below");
 
-/* Called by the assembly below; saves into two words of the caller. */
-__attribute__((visibility("hidden"), used))
-void slub_vfork_enter(uintptr_t saved[2])
+__attribute__((used)) void percpu_share(uintptr_t saved[2])
 {
 	saved[0] = (uintptr_t)slub_thread.cpu_base;
 	saved[1] = slub_thread.flags;
@@ -35,11 +29,17 @@ void slub_vfork_enter(uintptr_t saved[2])
 	}
 }
 
+void percpu_unshare(const uintptr_t saved[2])
+{
+	slub_thread.cpu_base = (void **)saved[0];
+	slub_thread.flags = (uint32_t)saved[1];
+}
+
+/* The end of the assembly below, in the parent. */
 __attribute__((visibility("hidden"), used))
 long slub_vfork_leave(long ret, uintptr_t table, uintptr_t flags)
 {
-	slub_thread.cpu_base = (void **)table;
-	slub_thread.flags = (uint32_t)flags;
+	percpu_unshare((uintptr_t[2]){ table, flags });
 	if (ret >= 0)
 		return ret;
 	errno = (int)-ret;
@@ -50,7 +50,7 @@ long slub_vfork_leave(long ret, uintptr_t table, uintptr_t flags)
  * The child runs on the parent's stack and returns from here first; it may
  * overwrite everything above the stack pointer, so what the parent needs
  * afterwards stays in registers: the return address, and what
- * slub_vfork_enter() saved.
+ * percpu_share() saved.
  */
 #if defined(__x86_64__)
 __asm__(".pushsection .text\n\t"
@@ -59,7 +59,7 @@ __asm__(".pushsection .text\n\t"
 	"vfork:\n__vfork:\n\t"
 	"subq $24, %rsp\n\t"
 	"movq %rsp, %rdi\n\t"
-	"call slub_vfork_enter\n\t"
+	"call percpu_share\n\t"
 	"movq (%rsp), %r8\n\t"		/* table */
 	"movq 8(%rsp), %r9\n\t"		/* flags */
 	"addq $24, %rsp\n\t"
@@ -77,48 +77,3 @@ __asm__(".pushsection .text\n\t"
 	".size vfork, .-vfork\n\t"
 	".popsection");
 #endif
-
-typedef int clone_function(int (*)(void *), void *, int, void *, ...);
-
-static clone_function *real_clone(void)
-{
-	static clone_function *found;
-
-	if (!found)
-		found = (clone_function *)dlsym(RTLD_NEXT, "clone");
-	return found;
-}
-
-SLUB_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg,
-		      ...);
-
-SLUB_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg,
-		      ...)
-{
-	bool shares_tls = (flags & CLONE_VM) && !(flags & CLONE_SETTLS);
-	clone_function *next = real_clone();
-	uintptr_t saved[2];
-	va_list args;
-	void *parent_tid, *tls, *child_tid;
-	int ret;
-
-	va_start(args, arg);
-	parent_tid = va_arg(args, void *);
-	tls = va_arg(args, void *);
-	child_tid = va_arg(args, void *);
-	va_end(args);
-	if (!next) {
-		errno = ENOSYS;
-		return -1;
-	}
-	if (!shares_tls)
-		return next(fn, stack, flags, arg, parent_tid, tls, child_tid);
-	slub_vfork_enter(saved);
-	ret = next(fn, stack, flags, arg, parent_tid, tls, child_tid);
-	/* Without CLONE_VFORK both go on at once: stay off the fast path. */
-	if ((flags & CLONE_VFORK) || ret < 0) {
-		slub_thread.cpu_base = (void **)saved[0];
-		slub_thread.flags = (uint32_t)saved[1];
-	}
-	return ret;
-}

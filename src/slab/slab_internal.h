@@ -33,12 +33,12 @@ static inline void **link_of(const struct slub_cache *cache, void *object)
 
 /*
  * Chains of chains: the first object of a chain has a second word, behind its
- * link; with the link in the descriptor, it is the descriptor's list.
+ * link; with the link in the descriptor, it has one there too.
  */
 static inline void **chain_next(const struct slub_cache *cache, void *chain)
 {
 	if (cache->bias)
-		return (void **)&page_of(chain)->list.next;
+		return page_chain(page_of(chain));
 	return (void **)chain + 1;
 }
 

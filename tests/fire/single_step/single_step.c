@@ -333,6 +333,14 @@ static void warm_up(unsigned int rounds)
 	}
 }
 
+static void skip_other_backends(void)
+{
+	const char *forced = getenv("SLUB_FASTPATH");
+
+	if (forced && strcmp(forced, "auto") && strcmp(forced, "rseq"))
+		fire_skip("SLUB_FASTPATH=%s: no sequence runs", forced);
+}
+
 int main(int argc, char **argv)
 {
 	const char *library;
@@ -346,6 +354,7 @@ int main(int argc, char **argv)
 		fire_require_library();
 		step_tracee(fire_opt("tracee", 0));
 	}
+	skip_other_backends();
 	library = fire_opt_str("library", "build/libslub.so");
 	patience = fire_opt("rounds", 12);
 	fire_watchdog(fire_opt("limit", 600));

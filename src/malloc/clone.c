@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * clone(): a child with memory of its own is a fork, and needs the library's
+ * locks held around it just as much, although the C library runs no handlers
+ * for it.  A child that shares memory and thread-local storage is a vfork in
+ * other words; see percpu/vfork.c.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+
+#include "malloc/malloc.h"
+
+typedef int child_function(void *arg);
+typedef int clone_function(child_function *fn, void *stack, int flags,
+			   void *arg, ...);
+
+struct clone_call {
+	clone_function *next;
+	child_function *fn;
+	void *stack;
+	int flags;
+	void *arg;
+	void *parent_tid;
+	void *tls;
+	void *child_tid;
+};
+
+static int call_next(const struct clone_call *call)
+{
+	return call->next(call->fn, call->stack, call->flags, call->arg,
+			  call->parent_tid, call->tls, call->child_tid);
+}
+
+/* Runs in the child, on a copy of the caller's memory. */
+static int forked_child(void *arg)
+{
+	const struct clone_call *call = arg;
+
+	slub_fork_finish(true);
+	return call->fn(call->arg);
+}
+
+static int clone_copied(const struct clone_call *call)
+{
+	struct clone_call inner = *call;
+	int ret;
+
+	inner.fn = forked_child;
+	inner.arg = (void *)call;
+	slub_fork_prepare();
+	ret = call_next(&inner);
+	slub_fork_finish(false);
+	return ret;
+}
+
+static int clone_shared(const struct clone_call *call)
+{
+	uintptr_t saved[2];
+	int ret;
+
+	percpu_share(saved);
+	ret = call_next(call);
+	/* Without CLONE_VFORK both go on at once: stay off the fast path. */
+	if ((call->flags & CLONE_VFORK) || ret < 0)
+		percpu_unshare(saved);
+	return ret;
+}
+
+SLUB_EXPORT int clone(child_function *fn, void *stack, int flags, void *arg,
+		      ...)
+{
+	static clone_function *next;
+	struct clone_call call = { NULL, fn, stack, flags, arg, NULL, NULL,
+				   NULL };
+	va_list args;
+
+	if (!next)
+		next = (clone_function *)dlsym(RTLD_NEXT, "clone");
+	if (!next) {
+		errno = ENOSYS;
+		return -1;
+	}
+	va_start(args, arg);
+	call.next = next;
+	call.parent_tid = va_arg(args, void *);
+	call.tls = va_arg(args, void *);
+	call.child_tid = va_arg(args, void *);
+	va_end(args);
+	if (!(flags & CLONE_VM))
+		return clone_copied(&call);
+	return flags & CLONE_SETTLS ? call_next(&call) : clone_shared(&call);
+}

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Promise: libslub.so exports the listed symbols and nothing else, needs the C library alone, can
+be neither unloaded nor written to in its text, and libslub.a defines no other global name.
+
+usage: abi_test.py LIBRARY ARCHIVE SYMBOLS"""
+
+import re
+import subprocess
+import sys
+import unittest
+
+LIBRARY = ARCHIVE = SYMBOLS = ""
+# What the C library of every supported system comes with.
+ALLOWED_LIBRARIES = re.compile(r"^(libc\.so\.6|ld-linux.*\.so\.\d+|libpthread\.so\.0|libdl\.so\.2)$")
+# The names that the loader and the compiler's start-up code bring along.
+BROUGHT_ALONG = {"_init", "_fini", "_edata", "_end", "__bss_start"}
+
+
+def output(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def listed():
+    with open(SYMBOLS) as file:
+        return {line.strip() for line in file if line.strip() and not line.startswith("#")}
+
+
+def names(text):
+    """The symbol of each line of nm's output, without its version, that has an address."""
+    lines = (line.split() for line in text.splitlines())
+    return {line[2].split("@")[0] for line in lines if len(line) == 3}
+
+
+class Shared(unittest.TestCase):
+    def setUp(self):
+        self.dynamic = output("readelf", "--wide", "--dynamic", LIBRARY)
+
+    def test_exports_what_is_listed(self):
+        exported = names(output("nm", "--dynamic", "--defined-only", LIBRARY))
+        exported = {name for name in exported if not name.startswith("SLUB_")}
+        self.assertEqual(sorted(exported - listed()), [], "exported but not listed")
+        self.assertEqual(sorted(listed() - exported), [], "listed but not exported")
+
+    def test_needs_the_c_library_alone(self):
+        needed = re.findall(r"NEEDED.*\[(.*)\]", self.dynamic)
+        self.assertTrue(needed)
+        self.assertEqual([name for name in needed if not ALLOWED_LIBRARIES.match(name)], [])
+
+    def test_undefined_symbols_are_the_c_librarys_or_weak(self):
+        lines = output("nm", "--dynamic", "--undefined-only", LIBRARY).splitlines()
+        strong = [line.split()[1] for line in lines if line.split()[0] == "U"]
+        self.assertEqual([name for name in strong if "@GLIBC_" not in name], [])
+
+    def test_no_private_symbols_of_the_c_library(self):
+        lines = output("nm", "--dynamic", "--undefined-only", LIBRARY)
+        private = re.findall(r"U (\S+@GLIBC_PRIVATE)", lines)
+        self.assertEqual(private, [])
+
+    def test_soname(self):
+        self.assertIn("[libslub.so.0]", re.search(r"SONAME.*", self.dynamic).group())
+
+    def test_text_is_never_written(self):
+        self.assertNotIn("TEXTREL", self.dynamic)
+        headers = output("readelf", "--wide", "--program-headers", LIBRARY)
+        self.assertEqual(re.findall(r"LOAD .* RWE ", headers), [])
+        self.assertNotRegex(headers, r"GNU_STACK.* RWE ")
+
+    def test_flags(self):
+        flags = " ".join(re.findall(r"\((?:FLAGS|FLAGS_1|BIND_NOW)\).*", self.dynamic))
+        self.assertIn("NODELETE", flags)
+        self.assertIn("NOW", flags)
+
+    def test_little_static_tls(self):
+        """A library opened late has to fit into what the loader keeps in reserve."""
+        headers = output("readelf", "--wide", "--program-headers", LIBRARY)
+        tls = re.search(r"^ *TLS +\S+ +\S+ +\S+ +\S+ +(\S+)", headers, re.MULTILINE)
+        self.assertLessEqual(int(tls.group(1), 16) if tls else 0, 256)
+
+
+class Archive(unittest.TestCase):
+    def test_defines_no_other_global(self):
+        defined = names(output("nm", "--extern-only", "--defined-only", ARCHIVE))
+        self.assertEqual(sorted(defined - listed() - BROUGHT_ALONG), [])
+        self.assertEqual(sorted(listed() - defined), [])
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
+    LIBRARY, ARCHIVE, SYMBOLS = sys.argv[1:]
+    unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Runs a command in one of the modes in which a process may find restartable
+ * sequences and membarrier.
+ *
+ *	with_mode MODE [--error=ENOSYS|EPERM] [--preload=LIBRARY] -- COMMAND...
+ *
+ *	A  both work			B  membarrier fails
+ *	C  glibc does not register	D  C, and rseq and membarrier fail
+ *	E, F  as A; what is special is in the command
+ *
+ * The filters are there from before the command starts; mode D turns glibc's
+ * registration off besides, for glibc takes a failing rseq for a missing one
+ * at start but ends the process when a later thread cannot register.
+ */
+#include "fire.h"
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+static void deny(long call, int error)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { 4, code };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		fire_skip("seccomp: %s", strerror(errno));
+}
+
+static char **command_of(int argc, char **argv)
+{
+	for (int i = 2; i < argc; i++)
+		if (!strcmp(argv[i], "--") && i + 1 < argc)
+			return argv + i + 1;
+	fprintf(stderr, "usage: with_mode A|B|C|D|E|F [--error=ENOSYS|EPERM] "
+		"[--preload=LIBRARY] -- COMMAND...\n");
+	exit(2);
+}
+
+static int error_of(const char *name)
+{
+	if (!strcmp(name, "ENOSYS"))
+		return ENOSYS;
+	if (!strcmp(name, "EPERM"))
+		return EPERM;
+	fprintf(stderr, "--error=%s: ENOSYS or EPERM is wanted\n", name);
+	exit(2);
+}
+
+int main(int argc, char **argv)
+{
+	char **command = command_of(argc, argv);
+	const char *preload;
+	char mode = argv[1][0];
+	int error;
+
+	if (strlen(argv[1]) != 1 || mode < 'A' || mode > 'F') {
+		fprintf(stderr, "with_mode: no mode %s; A to F are known\n",
+			argv[1]);
+		return 2;
+	}
+	fire_start(argc - 1, argv + 1, "error preload");
+	error = error_of(fire_opt_str("error", "ENOSYS"));
+	preload = fire_opt_str("preload", NULL);
+	if (mode == 'C' || mode == 'D') {
+		setenv("GLIBC_TUNABLES", "glibc.pthread.rseq=0", 1);
+		/* What cannot be had is not to be asked for. */
+		if (getenv("SLUB_FASTPATH") &&
+		    !strcmp(getenv("SLUB_FASTPATH"), "rseq"))
+			unsetenv("SLUB_FASTPATH");
+	}
+	if (preload)
+		setenv("LD_PRELOAD", preload, 1);
+	if (mode == 'B' || mode == 'D')
+		deny(SYS_membarrier, error);
+	if (mode == 'D')
+		deny(SYS_rseq, error);
+	execvp(command[0], command);
+	fprintf(stderr, "with_mode: %s: %s\n", command[0], strerror(errno));
+	return 127;
+}

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+#
+# With a sanitizer, whose runtime owns malloc: the archive's functions get the prefix fire_, and
+# the programs that can, call them by it.  ThreadSanitizer sees the plain-C backends only.
+
+set(renames "")
+file(READ ${PROJECT_SOURCE_DIR}/src/libslub.map map)
+string(REGEX REPLACE "/\\*.*\\*/" "" map "${map}")
+string(REGEX MATCHALL "[a-zA-Z_][a-zA-Z0-9_]*" symbols "${map}")
+list(REMOVE_ITEM symbols global local slub_abi_state)
+foreach(symbol IN LISTS symbols)
+	list(APPEND renames --redefine-sym ${symbol}=fire_${symbol})
+endforeach()
+set(prefixed ${CMAKE_CURRENT_BINARY_DIR}/libslub_prefixed.o)
+add_custom_command(OUTPUT ${prefixed}
+	COMMAND ${CMAKE_OBJCOPY} ${renames} ${SLUB_COMBINED} ${prefixed}
+	DEPENDS slub_static ${SLUB_COMBINED} VERBATIM)
+
+if(SLUB_TSAN)
+	set(sanitize -fsanitize=thread)
+else()
+	set(sanitize -fsanitize=address,undefined -fno-sanitize-recover=all)
+endif()
+
+foreach(name churn threads)
+	add_executable(fire_${name} ${name}.c fire.c ${prefixed})
+	set_target_properties(fire_${name} PROPERTIES OUTPUT_NAME ${name})
+	target_include_directories(fire_${name} PRIVATE
+		${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
+	target_compile_options(fire_${name} PRIVATE -O1 -g -Wall -Wextra -fno-builtin
+		${sanitize} -include ${CMAKE_CURRENT_SOURCE_DIR}/prefixed.h)
+	target_link_options(fire_${name} PRIVATE ${sanitize} -rdynamic)
+	target_link_libraries(fire_${name} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+endforeach()
+
+# ThreadSanitizer delays signals to where it likes; without them it is as good.
+if(SLUB_TSAN)
+	set(backends thread lock)
+	set(churn_arguments --hz=0 --ops=400K)
+else()
+	set(backends rseq thread tid lock)
+	set(churn_arguments --ops=2M)
+endif()
+foreach(backend IN LISTS backends)
+	slub_test(fire.churn_${backend} fire fire_churn ${churn_arguments})
+	slub_test(fire.threads_${backend} fire fire_threads --count=1000 --abrupt=0)
+	set_tests_properties(fire.churn_${backend} fire.threads_${backend} PROPERTIES
+		ENVIRONMENT "FIRE_EXPECT_LIB=1;SLUB_FASTPATH=${backend}" TIMEOUT 300)
+endforeach()

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* What the supervisor and the workload of sweep share. */
+#ifndef SLUB_TESTS_FIRE_SWEEP_H
+#define SLUB_TESTS_FIRE_SWEEP_H
+
+#include "fire.h"
+
+/* prctl(SWEEP_MAGIC, command): the workload speaks to its supervisor. */
+#define SWEEP_MAGIC 0x51ab0001
+
+enum sweep_command {
+	SWEEP_BEGIN,	/* failures from here on */
+	SWEEP_END,	/* and none any more */
+	SWEEP_MORE,	/* returns 1 while a storm is to go on */
+};
+
+/* The workload; `storm`: over and over until the supervisor has enough. */
+int sweep_workload(bool storm, uint64_t seed) __attribute__((noreturn));
+
+enum from {
+	FROM_MARK,	/* all calls between SWEEP_BEGIN and SWEEP_END */
+	FROM_LIBRARY,	/* those of the library, from its first one on */
+};
+
+struct plan {
+	enum from from;
+	unsigned long which;		/* the call to fail; 0: by chance */
+	unsigned int variant;		/* which of a call's errors */
+	double chance;
+	unsigned long failures_wanted;	/* of a storm */
+	uint64_t rng;
+};
+
+struct outcome {
+	unsigned long calls;		/* that could have failed */
+	unsigned long failures;
+	int status;			/* as of waitpid() */
+	char failed[64];		/* the last call that was failed */
+};
+
+/* Runs the workload once, with the library preloaded, under the plan. */
+void supervise(const char *library, struct plan *plan, struct outcome *outcome);
+
+#endif

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Promise: the fast paths of malloc and free are at most 22 instructions from entry to ret, with
+no call and no stack frame, and stay as they are until somebody looks at the change.
+
+usage: golden.py LIBRARY CONFIGURATION FOLDER [--update]
+
+Follows each function from its entry: conditional branches are not taken, jumps within the function
+are followed, the first ret ends it.  The mnemonics are compared with FOLDER/NAME.txt, whose head
+names the compiler and the configuration that it was made with; another one is not compared.
+`--update` writes the listings."""
+
+import os
+import re
+import subprocess
+import sys
+
+FUNCTIONS = ("malloc", "free")
+INSTRUCTIONS_MAX = 22
+CONDITIONAL = re.compile(r"^j(?!mp)[a-z]+$")
+FRAME = re.compile(r"^(push|pop|enter|leave)|^(sub|add|lea|and|mov)\b.*,\s*%rsp$")
+
+
+def output(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def disassemble(library, function):
+    """{address: instruction}, and the entry."""
+    code, start = {}, None
+    text = output("objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}", library)
+    for line in text.splitlines():
+        found = re.match(r"^\s*([0-9a-f]+):\s+(\S.*?)\s*(?:#.*)?$", line)
+        if found:
+            address = int(found.group(1), 16)
+            start = address if start is None else start
+            code[address] = found.group(2)
+    if start is None:
+        sys.exit(f"{library}: no function {function}")
+    return code, start
+
+
+def fast_path(library, function):
+    """The instructions from entry to the first ret, in the order they run."""
+    code, address = disassemble(library, function)
+    order = sorted(code)
+    following = dict(zip(order, order[1:]))
+    path = []
+    while address in code and len(path) < 200:
+        text = re.sub(r"^(?:bnd|addr32|data16|notrack|ds|cs) ", "", code[address])
+        path.append(text)
+        if text.startswith("ret"):
+            return path
+        jump = re.match(r"^jmp\s+([0-9a-f]+)", text)
+        address = int(jump.group(1), 16) if jump else following.get(address)
+    sys.exit(f"{function}: no ret within the function:\n" + "\n".join(path))
+
+
+def faults(function, path):
+    if len(path) > INSTRUCTIONS_MAX:
+        yield f"{function}: {len(path)} instructions; at most {INSTRUCTIONS_MAX}"
+    for text in path:
+        if text.startswith("call"):
+            yield f"{function}: calls: {text}"
+        if FRAME.match(text):
+            yield f"{function}: stack frame: {text}"
+
+
+def mnemonics(path):
+    return [text.split()[0] for text in path]
+
+
+def compiler_of(library):
+    found = re.search(r"GCC: \(.*?\) (\d+\.\d+)|clang version (\d+\.\d+)",
+                      output("readelf", "--string-dump=.comment", library))
+    if not found:
+        return "unknown"
+    return f"gcc {found.group(1)}" if found.group(1) else f"clang {found.group(2)}"
+
+
+def heading(library, configuration):
+    return f"# {compiler_of(library)}, {configuration}"
+
+
+def write(path_of_file, head, path):
+    with open(path_of_file, "w") as file:
+        file.write(head + "\n" + "\n".join(mnemonics(path)) + "\n")
+
+
+def compare(path_of_file, head, function, path):
+    """None if equal, else what to say and whether that is no fault."""
+    if not os.path.exists(path_of_file):
+        return f"{function}: no {path_of_file}; make it with --update", False
+    with open(path_of_file) as file:
+        golden_head, *golden = file.read().splitlines()
+    if golden_head != head:
+        return f"{function}: listing not compared: this is '{head}', it is '{golden_head}'", True
+    if golden == mnemonics(path):
+        return None
+    return (f"{function}: changed.\nbefore: {' '.join(golden)}\nnow:    "
+            f"{' '.join(mnemonics(path))}\nIf that is as it should be: golden.py --update", False)
+
+
+def main(library, configuration, folder, update=None):
+    failed = False
+    head = heading(library, configuration)
+    for function in FUNCTIONS:
+        path = fast_path(library, function)
+        file = os.path.join(folder, f"{function}.txt")
+        print(f"{function}: {len(path)} instructions")
+        for fault in faults(function, path):
+            print(fault)
+            failed = True
+        if update:
+            write(file, head, path)
+            continue
+        difference = compare(file, head, function, path)
+        if difference:
+            print(difference[0])
+            failed = failed or not difference[1]
+        if failed:
+            print("    " + "\n    ".join(path))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (4, 5) or sys.argv[4:] not in ([], ["--update"]):
+        sys.exit(__doc__)
+    sys.exit(main(*sys.argv[1:]))

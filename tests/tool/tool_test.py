@@ -1,0 +1,329 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Promise: `slub run` preloads the library or says why it cannot, with the shell's exit statuses;
+`slub check` tells by its exit status whether a process uses it; both refuse wrong arguments with
+the nearest right one.
+
+usage: tool_test.py SLUB LIBRARY SLEEPER STATIC_SLEEPER OWN_SLEEPER PROBE"""
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+NOBODY = 65534
+SLUB = LIBRARY = SLEEPER = STATIC_SLEEPER = OWN_SLEEPER = PROBE = ""
+BACKENDS = {"rseq": "1", "thread": "2", "tid": "3", "lock": "4"}
+
+
+def environment(**more):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("SLUB_", "LD_PRELOAD"))}
+    env.update(LC_ALL="C.UTF-8", **more)
+    return env
+
+
+def slub(*arguments, program=None, user=None, **more):
+    """Runs the command, as another user and group if asked to."""
+    who = {} if user is None else {"user": user, "group": user, "extra_groups": []}
+    return subprocess.run([program or SLUB, *arguments], env=environment(**more), text=True,
+                          capture_output=True, stdin=subprocess.DEVNULL, timeout=60, **who)
+
+
+class Folder(unittest.TestCase):
+    """A folder that anybody may read, with a copy of the command and the library in it."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        os.chmod(self.folder, 0o755)
+        self.slub = self.copy(SLUB, "slub")
+        self.copy(LIBRARY, "libslub.so.0")
+
+    def copy(self, source, name, mode=0o755):
+        path = os.path.join(self.folder, name)
+        shutil.copy(source, path)
+        os.chmod(path, mode)
+        return path
+
+    def write(self, name, text, mode=0o755):
+        path = os.path.join(self.folder, name)
+        with open(path, "w") as file:
+            file.write(text)
+        os.chmod(path, mode)
+        return path
+
+    def assertRefused(self, done, status, *words):
+        self.assertEqual(done.returncode, status, done)
+        self.assertEqual(done.stdout, "", done)
+        lines = done.stderr.splitlines()
+        self.assertEqual(len(lines), 1, lines)
+        self.assertTrue(lines[0].startswith("slub: "), lines)
+        for word in words:
+            self.assertIn(word, lines[0])
+
+
+class Run(Folder):
+    def test_the_library_is_in_the_process(self):
+        done = slub("run", "--", "cat", "/proc/self/maps")
+        self.assertEqual(done.returncode, 0, done)
+        self.assertIn(os.path.realpath(LIBRARY), done.stdout)
+        self.assertEqual(done.stderr, "")
+
+    def test_status_and_arguments_are_the_commands(self):
+        for status in (0, 1, 3, 77, 255):
+            self.assertEqual(slub("run", "--", "sh", "-c", f"exit {status}").returncode, status)
+        self.assertEqual(slub("run", "sh", "-c", "kill -TERM $$").returncode, -15)
+        done = slub("run", "--", "printf", "%s|", "--verbose", "a b", "-f", "")
+        self.assertEqual(done.stdout, "--verbose|a b|-f||")
+        self.assertEqual(slub("run", "printf", "%s", "--help").stdout, "--help")
+
+    def test_settings_reach_the_library(self):
+        for name, number in BACKENDS.items():
+            done = slub("run", f"--fastpath={name}", "--", PROBE)
+            self.assertIn(f"backend {number}\n", done.stdout, done)
+        done = slub("run", "--retain", "5M", "--huge=never", PROBE)
+        self.assertIn(f"retain_bytes {5 << 20}\n", done.stdout)
+        self.assertIn("huge 0\n", done.stdout)
+
+    def test_slabinfo_is_written_where_the_command_was_started(self):
+        table = os.path.join(self.folder, "table")
+        done = subprocess.run([SLUB, "run", "--slabinfo=table", sys.executable, "-c",
+                               "import os; os.chdir('/')"], cwd=self.folder, env=environment(), timeout=60, check=False)
+        self.assertEqual(done.returncode, 0)
+        with open(table) as file:
+            self.assertEqual(file.readline(), "slabinfo - version: 2.1\n")
+
+    def test_other_preloads_are_kept_behind(self):
+        done = slub("run", "sh", "-c", "echo $LD_PRELOAD", LD_PRELOAD="/nonexistent/other.so")
+        first, second = done.stdout.strip().split(":")
+        self.assertEqual(os.path.realpath(first), os.path.realpath(LIBRARY))
+        self.assertEqual(second, "/nonexistent/other.so")
+
+    def test_twice_preloads_once(self):
+        done = slub("run", SLUB, "run", "sh", "-c", "echo $LD_PRELOAD")
+        self.assertEqual(len(done.stdout.strip().split(":")), 1)
+
+    def test_scripts(self):
+        path = self.write("script", "#!/bin/sh\nexit 9\n")
+        self.assertEqual(slub("run", path).returncode, 9)
+
+    def test_help(self):
+        done = slub("run", "--help")
+        self.assertEqual(done.returncode, 0)
+        for word in ("--fastpath", "--verbose", "--retain", "126", "127"):
+            self.assertIn(word, done.stdout)
+
+
+class RunRefuses(Folder):
+    def test_missing(self):
+        self.assertRefused(slub("run", "no-such-program"), 127, "no-such-program")
+        self.assertRefused(slub("run", "/nonexistent/program"), 127, "/nonexistent/program")
+        self.assertRefused(slub("run", ""), 127)
+
+    def test_not_executable(self):
+        path = self.write("text", "text\n", 0o644)
+        self.assertRefused(slub("run", path), 126, path)
+        self.assertRefused(slub("run", self.folder), 126, self.folder)
+
+    def test_script_without_its_interpreter(self):
+        path = self.write("script", "#!/nonexistent/interpreter\n")
+        self.assertRefused(slub("run", path), 127, path, "/nonexistent/interpreter")
+
+    def test_static(self):
+        self.assertRefused(slub("run", STATIC_SLEEPER), 126, "static", STATIC_SLEEPER)
+        self.assertEqual(slub("run", "--force", STATIC_SLEEPER).stdout, "ready\n")
+
+    def test_other_architecture(self):
+        with open(SLEEPER, "rb") as file:
+            image = bytearray(file.read())
+        image[18:20] = (183 if image[18] != 183 else 62).to_bytes(2, "little")
+        path = os.path.join(self.folder, "other")
+        with open(path, "wb") as file:
+            file.write(image)
+        os.chmod(path, 0o755)
+        self.assertRefused(slub("run", path), 126, path, "cannot be preloaded")
+
+    def test_other_word_size(self):
+        with open(SLEEPER, "rb") as file:
+            image = bytearray(file.read())
+        image[4] = 1
+        path = os.path.join(self.folder, "narrow")
+        with open(path, "wb") as file:
+            file.write(image)
+        os.chmod(path, 0o755)
+        self.assertRefused(slub("run", path), 126, path)
+
+    def test_other_c_library(self):
+        with open(SLEEPER, "rb") as file:
+            image = file.read()
+        path = os.path.join(self.folder, "musl")
+        with open(path, "wb") as file:
+            file.write(image.replace(b"/ld-linux-x86-64.so.2\0", b"/ld-musl-x86_64.so.1\0\0"))
+        os.chmod(path, 0o755)
+        done = slub("run", path)
+        self.assertRefused(done, 127, "ld-musl")  # nor does its loader exist
+
+    def test_damaged(self):
+        path = os.path.join(self.folder, "damaged")
+        with open(path, "wb") as file:
+            file.write(b"\x7fELF" + b"\xff" * 30)
+        os.chmod(path, 0o755)
+        self.assertRefused(slub("run", path), 126, path)
+
+    def test_no_library(self):
+        self.assertRefused(slub("run", "true", SLUB_LIBRARY="/nonexistent/libslub.so"), 125,
+                           "SLUB_LIBRARY", "/nonexistent/libslub.so")
+        alone = os.path.join(self.folder, "alone")
+        os.mkdir(alone)
+        shutil.copy(SLUB, alone)
+        self.assertRefused(slub("run", "true", program=os.path.join(alone, "slub")), 125,
+                           "SLUB_LIBRARY")
+
+    def test_library_that_is_none(self):
+        path = self.write("text.so", "text\n")
+        done = slub("run", "true", SLUB_LIBRARY=path)
+        self.assertIn(done.returncode, (125, 126), done)
+        self.assertIn(path, done.stderr)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to make set-user-ID programs")
+    def test_privileged(self):
+        if os.statvfs(self.folder).f_flag & os.ST_NOSUID:
+            self.skipTest("the folder for temporary files is mounted nosuid")
+        for bit, word in ((stat.S_ISUID, "setuid"), (stat.S_ISGID, "setgid")):
+            path = self.copy(SLEEPER, word, 0o755 | bit)
+            done = slub("run", path, program=self.slub, user=NOBODY)
+            self.assertRefused(done, 126, word, path)
+
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("setcap"), "needs root and setcap")
+    def test_capabilities(self):
+        path = self.copy(SLEEPER, "capable")
+        if subprocess.run(["setcap", "cap_net_raw+ep", path], check=False,
+                          capture_output=True).returncode:
+            self.skipTest("the file system keeps no capabilities")
+        self.assertRefused(slub("run", path, program=self.slub, user=NOBODY), 126, "capabilities")
+
+
+class WrongArguments(Folder):
+    def test_commands(self):
+        self.assertRefused(slub("rnu", "true"), 2, "rnu", "run")
+        self.assertRefused(slub("chek", "1"), 2, "chek", "check")
+        self.assertRefused(slub("frobnicate"), 2, "frobnicate")
+        self.assertRefused(slub("--verison"), 2, "verison", "version")
+        done = slub()
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("usage", done.stderr)
+
+    def test_run(self):
+        self.assertRefused(slub("run"), 2, "usage")
+        self.assertRefused(slub("run", "--"), 2, "usage")
+        self.assertRefused(slub("run", "--fastpth=rseq", "true"), 2, "fastpth", "--fastpath")
+        self.assertRefused(slub("run", "--fastpath=bogus", "true"), 2, "bogus", "rseq", "thread",
+                           "tid", "lock", "auto")
+        self.assertRefused(slub("run", "--fastpath"), 2, "fastpath")
+        self.assertRefused(slub("run", "--retain=12Q", "true"), 2, "12Q", "K", "M", "G")
+        self.assertRefused(slub("run", "--retain=-1", "true"), 2, "-1")
+        self.assertRefused(slub("run", "--reserve=1K", "true"), 2, "1K")
+        self.assertRefused(slub("run", "--huge=", "true"), 2, "never", "block", "always")
+        self.assertRefused(slub("run", "--force=1", "true"), 2, "force")
+        self.assertRefused(slub("run", "-z", "true"), 2, "-z")
+        self.assertRefused(slub("run", "--slabinfo=", "true"), 2, "slabinfo")
+
+    def test_check(self):
+        for arguments in ([], ["1", "2"], ["x"], ["-1"], ["0"], ["99999999999"], ["1x"], [""],
+                          ["--jsno", "1"]):
+            with self.subTest(arguments=arguments):
+                done = slub("check", *arguments)
+                self.assertEqual(done.returncode, 2, done)
+                self.assertTrue(done.stderr.startswith("slub: "), done)
+
+    def test_help_and_version(self):
+        for arguments in (["--help"], ["help"], ["help", "run"], ["help", "check"],
+                          ["check", "--help"], ["-h"]):
+            done = slub(*arguments)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), arguments)
+            self.assertIn("usage", done.stdout)
+        self.assertRegex(slub("--version").stdout, r"^slub \d+\.\d+")
+
+    def test_output_that_cannot_be_written(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([SLUB, "--help"], stdout=full, stderr=subprocess.PIPE,
+                                  env=environment(), text=True, timeout=60, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("slub: ", done.stderr)
+
+
+class Check(Folder):
+    def start(self, *command, **more):
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   text=True, env=environment(**more))
+        self.addCleanup(process.communicate)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        return str(process.pid)
+
+    def test_in_use_with_each_backend(self):
+        for name in BACKENDS:
+            pid = self.start(SLUB, "run", f"--fastpath={name}", SLEEPER)
+            done = slub("check", pid)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+            self.assertRegex(done.stdout, rf"(?m)^backend +{name}$")
+            self.assertIn("page size", done.stdout)
+            self.assertIn("CPU number", done.stdout)
+
+    def test_json(self):
+        pid = self.start(SLUB, "run", SLEEPER)
+        told = json.loads(slub("check", "--json", pid).stdout)
+        self.assertEqual((told["pid"], told["in_use"]), (int(pid), True))
+        self.assertEqual(told["page_size_bytes"], os.sysconf("SC_PAGESIZE"))
+        self.assertGreater(told["range"]["bytes"], 0)
+        other = self.start(SLEEPER)
+        told = json.loads(slub("check", "--json", other).stdout)
+        self.assertFalse(told["in_use"])
+
+    def test_linked_and_static_programs(self):
+        for program in (OWN_SLEEPER, STATIC_SLEEPER):
+            done = slub("check", self.start(program))
+            self.assertEqual(done.returncode, 0, done)
+
+    def test_not_in_use(self):
+        done = slub("check", self.start(SLEEPER))
+        self.assertEqual((done.returncode, done.stderr), (1, ""), done)
+
+    def test_quiet(self):
+        for pid, status in ((self.start(SLUB, "run", SLEEPER), 0), (self.start(SLEEPER), 1)):
+            done = slub("check", "--quiet", pid)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (status, "", ""))
+
+    def test_the_process_is_not_stopped(self):
+        pid = self.start(SLUB, "run", SLEEPER)
+        slub("check", pid)
+        with open(f"/proc/{pid}/status") as file:
+            text = file.read()
+        self.assertRegex(text, r"TracerPid:\t0\n")
+        self.assertRegex(text, r"State:\t[SR]")
+
+    def test_replaced_library_file(self):
+        library = self.copy(LIBRARY, "libslub.so.0")
+        pid = self.start(self.slub, "run", SLEEPER)
+        os.unlink(library)
+        self.assertEqual(slub("check", pid).returncode, 0)
+
+    def test_no_such_process(self):
+        process = subprocess.Popen(["true"])
+        process.wait()
+        self.assertRefused(slub("check", str(process.pid)), 4, str(process.pid))
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to become another user")
+    def test_no_permission(self):
+        pid = self.start(SLUB, "run", SLEEPER)
+        self.assertRefused(slub("check", pid, program=self.slub, user=NOBODY), 3, pid)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 7:
+        sys.exit(__doc__)
+    SLUB, LIBRARY, SLEEPER, STATIC_SLEEPER, OWN_SLEEPER, PROBE = map(os.path.abspath, sys.argv[1:])
+    unittest.main(argv=sys.argv[:1], verbosity=2)
