@@ -47,6 +47,7 @@ static bool start_layers(void)
 		return false;
 	}
 	superblock_init();
+	page_purge_init(&limits);
 	block_init(nr_nodes);
 	slab_init(nr_nodes, &cpus);
 	if (sizeclass_init() || emergency_init()) {

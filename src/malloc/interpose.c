@@ -44,8 +44,16 @@ SLUB_EXPORT void *calloc(size_t n, size_t size)
 /* The general case: another block, a copy, and the old one is freed. */
 static void *realloc_move(void *ptr, size_t old, size_t bytes)
 {
-	void *to = fast_alloc(bytes);
+	void *to = NULL;
 
+	/*
+	 * What grows once beyond the size classes grows again: leave an eighth
+	 * of room.  Until it is used it costs address space only.
+	 */
+	if (bytes > old && bytes > CLASS_BYTES_MAX)
+		to = fast_alloc(bytes + bytes / 8);
+	if (!to)
+		to = fast_alloc(bytes);
 	if (!to)
 		return NULL;
 	memcpy(to, ptr, min_size(old, bytes));

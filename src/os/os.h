@@ -39,6 +39,10 @@ struct os_limits {
 };
 void os_limits_read(struct os_limits *limits);
 
+/* clock.c */
+/* Monotonic, to a few milliseconds. */
+uint64_t os_clock_ns(void);
+
 /* cpu.c: how many CPUs there are, and which one this is */
 struct os_cpus {
 	uint32_t possible;	/* highest CPU number that can ever be, + 1 */

@@ -257,6 +257,9 @@ size_t large_bytes(const void *ptr);
 void *large_resize(void *ptr, size_t bytes);
 
 /* purge.c */
+void page_purge_init(const struct os_limits *limits);
+/* Tells that clean pages were taken into use. */
+void page_bought(size_t pages);
 /* Free pages with memory behind them, those in per-CPU lists apart. */
 size_t page_nr_dirty(void);
 /*

@@ -134,6 +134,8 @@ char *superblock_alloc(size_t n, size_t align, uint32_t node, bool is_block,
 	lock_release(&superblock_lock);
 	if (!start)
 		return NULL;
+	if (*is_zero)
+		page_bought(n * SUPERBLOCK_PAGES);
 	os_node_bind(start, n * SUPERBLOCK_BYTES, node);
 	if (option_value(OPTION_huge) == HUGE_ALWAYS ||
 	    (option_value(OPTION_huge) == HUGE_BLOCK && !is_block && n > 1))

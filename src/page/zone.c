@@ -165,6 +165,8 @@ void *zone_alloc(uint32_t order, uint32_t node, bool *is_zero)
 	lock_release(&zone->lock);
 	if (page) {
 		*is_zero = !is_dirty;
+		if (!is_dirty)
+			page_bought((size_t)1 << order);
 		return page_address(page);
 	}
 	fresh = superblock_alloc(1, 1, zone->node, true, &clean);

@@ -20,8 +20,8 @@
 #define LIST_OBJECTS_MIN 16
 #define LIST_OBJECTS_MAX 256
 #define LIST_OBJECTS_MAX_LARGE 32
-/* Objects that a barn holds at the least. */
-#define BARN_OBJECTS 512
+/* Bytes that a barn holds, and chains at the least: two per CPU. */
+#define BARN_BYTES ((size_t)2 << 20)
 
 struct lock cache_lock = LOCK_INIT;
 
@@ -89,7 +89,8 @@ static int nodes_create(struct slub_cache *cache)
 		list_init(&node->partial);
 		node->node = n;
 		node->barn.nr_max = (uint32_t)max_size(
-			2 * cpu_count, BARN_OBJECTS / (size_t)cache->capacity);
+			2 * cpu_count, BARN_BYTES / (cache->size *
+						     (size_t)cache->capacity));
 		cache->nodes[n] = node;
 	}
 	return 0;

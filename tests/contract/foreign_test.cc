@@ -26,7 +26,10 @@ static const struct slub_abi *library_state()
 	return static_cast<const struct slub_abi *>(dlsym(RTLD_DEFAULT, SLUB_ABI_SYMBOL));
 }
 
-static void *anywhere(uintptr_t address) { return harness::opaque(reinterpret_cast<void *>(address)); }
+static void *anywhere(uintptr_t address)
+{
+	return harness::opaque(reinterpret_cast<void *>(address));
+}
 
 /* Makes the foreign pointer called `name`; the program's second argument in a child. */
 static void *foreign(const std::string &name)
@@ -80,9 +83,9 @@ static void *foreign(const std::string &name)
 }
 
 static const char *const names[] = {
-	"stack",       "tls",	       "static",      "static_odd",    "code",
-	"mapping",     "mapping_inside", "eight",     "minus_sixteen", "non_canonical",
-	"kernel_half", "library_data", "range_first", "range_last",    "range_end",
+	"stack",	"tls",		    "static",	   "static_odd",    "code",
+	"mapping",	"mapping_inside",   "eight",	   "minus_sixteen", "non_canonical",
+	"kernel_half",	"library_data",	    "range_first", "range_last",    "range_end",
 	"range_before", "range_middle_odd", "heap_far_end",
 };
 

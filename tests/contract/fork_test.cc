@@ -295,7 +295,7 @@ TEST(Fork, VforkChildAllocates)
 {
 	BusyThreads busy(4);
 
-	for (volatile int i = 0; i < 200; i = i + 1) {
+	for (volatile int i = 0; i < 100; i = i + 1) {
 		void *volatile given = malloc(300);
 		harness::fill(given, 300, 3);
 		volatile int failed = 0;

@@ -25,19 +25,23 @@ def output(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
+def extent(library, function):
+    """First and last address of an exported function; it may have other names too."""
+    for line in output("readelf", "--wide", "--dyn-syms", library).splitlines():
+        fields = line.split()
+        if len(fields) == 8 and fields[3] == "FUNC" and fields[7].split("@")[0] == function:
+            start = int(fields[1], 16)
+            return start, start + int(fields[2], 0)
+    sys.exit(f"{library}: exports no function {function}")
+
+
 def disassemble(library, function):
     """{address: instruction}, and the entry."""
-    code, start = {}, None
-    text = output("objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}", library)
-    for line in text.splitlines():
-        found = re.match(r"^\s*([0-9a-f]+):\s+(\S.*?)\s*(?:#.*)?$", line)
-        if found:
-            address = int(found.group(1), 16)
-            start = address if start is None else start
-            code[address] = found.group(2)
-    if start is None:
-        sys.exit(f"{library}: no function {function}")
-    return code, start
+    start, end = extent(library, function)
+    text = output("objdump", "-d", "--no-show-raw-insn", f"--start-address={start}",
+                  f"--stop-address={end}", library)
+    lines = re.findall(r"^\s*([0-9a-f]+):\s+(\S.*?)\s*(?:#.*)?$", text, re.MULTILINE)
+    return {int(address, 16): instruction for address, instruction in lines}, start
 
 
 def fast_path(library, function):

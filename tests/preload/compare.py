@@ -34,8 +34,9 @@ def environment(folder, library):
     env = {name: os.environ[name] for name in keep if name in os.environ}
     # The allocator's own settings pass through, so that every backend can be tried.
     env.update((k, v) for k, v in os.environ.items() if k.startswith("SLUB_"))
+    programs = os.path.dirname(os.path.abspath(sys.argv[2]))
     env.update(LC_ALL="C.UTF-8", TZ="UTC", PYTHONHASHSEED="0", TMPDIR=folder,
-               SOURCE_DATE_EPOCH="1700000000", PROGRAMS=os.path.dirname(os.path.abspath(sys.argv[2])))
+               SOURCE_DATE_EPOCH="1700000000", PROGRAMS=programs)
     if library:
         env["LD_PRELOAD"] = library
     return env
@@ -77,11 +78,9 @@ def library_is_used(library, owner):
 
 
 def show_difference(plain, preloaded):
-    for name, one, other in (("stdout", plain[1], preloaded[1]),):
-        diff = difflib.unified_diff(one.splitlines(), other.splitlines(), "without libslub",
-                                    "with libslub", lineterm="", n=2)
-        print(f"--- {name} differs:" if one != other else f"--- {name} is equal")
-        print("\n".join(list(diff)[:60]))
+    diff = difflib.unified_diff(plain[1].splitlines(), preloaded[1].splitlines(),
+                                "stdout without libslub", "stdout with libslub", lineterm="", n=2)
+    print("\n".join(list(diff)[:60]) or "--- stdout is equal")
     print(f"--- exit status: {plain[0]} without, {preloaded[0]} with libslub")
     print(f"--- stderr with libslub:\n{preloaded[2][-4000:]}")
 

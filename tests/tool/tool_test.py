@@ -92,7 +92,8 @@ class Run(Folder):
     def test_slabinfo_is_written_where_the_command_was_started(self):
         table = os.path.join(self.folder, "table")
         done = subprocess.run([SLUB, "run", "--slabinfo=table", sys.executable, "-c",
-                               "import os; os.chdir('/')"], cwd=self.folder, env=environment(), timeout=60, check=False)
+                               "import os; os.chdir('/')"], cwd=self.folder,
+                              env=environment(), timeout=60, check=False)
         self.assertEqual(done.returncode, 0)
         with open(table) as file:
             self.assertEqual(file.readline(), "slabinfo - version: 2.1\n")
