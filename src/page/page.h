@@ -223,6 +223,7 @@ void superblock_purge(size_t pages);
 void superblock_huge(char *start, size_t bytes);
 extern struct lock superblock_lock;
 size_t superblock_nr_dirty(void);
+size_t superblock_nr_used(void);
 
 /* zone.c: the buddy lists of one node */
 void *zone_alloc(uint32_t order, uint32_t node, bool *is_zero);
@@ -262,13 +263,15 @@ void page_purge_init(const struct os_limits *limits);
 void page_bought(size_t pages);
 /* Free pages with memory behind them, those in per-CPU lists apart. */
 size_t page_nr_dirty(void);
+/* How many bytes of free memory may keep memory behind them. */
+size_t page_idle_limit(void);
 /*
  * Called after frees, with no lock held: gives memory back to the system if
- * more than SLUB_RETAIN lies idle.  Returns true if it did.
+ * more than the limit lies idle.  Returns how many pages.
  */
-bool page_purge_if_needed(void);
-/* Keeps at most @bytes of idle memory. */
-void page_purge(size_t bytes);
+size_t page_purge_if_needed(void);
+/* Keeps at most @bytes of idle memory; returns how many pages it gave back. */
+size_t page_purge(size_t bytes);
 
 void page_fork_prepare(void);
 void page_fork_finish(bool in_child);

@@ -41,6 +41,13 @@ static size_t superblock_index(const char *addr)
 	return ((uintptr_t)addr - heap_start) >> SUPERBLOCK_SHIFT;
 }
 
+static _Atomic size_t nr_used;			/* likewise */
+
+size_t superblock_nr_used(void)
+{
+	return nr_used;
+}
+
 size_t superblock_nr_dirty(void)
 {
 	return nr_dirty_blocks * SUPERBLOCK_PAGES;
@@ -112,6 +119,7 @@ static void mark_used(size_t first, size_t n, bool *is_zero)
 		}
 		states[i] = SB_USED;
 	}
+	nr_used += n;
 	while (first_free < nr_committed && !is_free(first_free))
 		first_free++;
 }
@@ -159,6 +167,7 @@ void superblock_free(char *start, size_t n, bool is_dirty)
 	}
 	if (is_dirty)
 		nr_dirty_blocks += n;
+	nr_used -= n;
 	if (first < first_free)
 		first_free = first;
 	lock_release(&superblock_lock);
@@ -197,6 +206,7 @@ static size_t take_dirty(size_t *first)
 		states[end - 1 - n] = SB_USED;
 		n++;
 	}
+	nr_used += n;
 	nr_dirty_blocks -= n;
 	lock_release(&superblock_lock);
 	*first = end - n;

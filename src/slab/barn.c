@@ -4,7 +4,7 @@
  * another frees crosses over once per chain.
  *
  * Bounded by the CPUs that share it, and all barns together by
- * SLUB_RETAIN.  Locks: node->lock.
+ * what the page layer lets lie idle.  Locks: node->lock.
  */
 #include "slab/slab_internal.h"
 
@@ -44,7 +44,7 @@ bool barn_put(struct cache_node *node, const struct slub_cache *cache,
 	if (__atomic_load_n(&node->barn.nr, __ATOMIC_RELAXED) >=
 		    node->barn.nr_max ||
 	    __atomic_load_n(&barn_bytes, __ATOMIC_RELAXED) >
-		    option_value(OPTION_retain))
+		    page_idle_limit())
 		return false;
 	lock_acquire(&node->lock);
 	if (node->barn.nr < node->barn.nr_max) {

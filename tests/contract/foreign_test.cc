@@ -157,7 +157,7 @@ static std::string errors_of(const char *verbose, const char *call, const char *
 	int status = harness::in_child([=] { run_again(verbose, call, name, times); }, &errors);
 
 	EXPECT_EQ(status, 0) << call << " of " << name << ": " << harness::describe_status(status)
-			     << "\n(90: realloc's answer, 91: usable size not 0, 92: heap damaged)\n"
+			     << "\n(90: realloc's answer, 91: usable size, 92: heap damaged)\n"
 			     << errors;
 	return errors;
 }

@@ -193,7 +193,9 @@ TEST(Fork, ChildMakesThreadsAndForksAgain)
 			std::vector<std::thread> threads;
 			std::atomic<int> failures{0};
 			for (int j = 0; j < 4; j++)
-				threads.emplace_back([&] { failures += allocate_everywhere() != 0; });
+				threads.emplace_back([&failures] {
+					failures += allocate_everywhere() != 0;
+				});
 			int grandchild = fork_and_allocate();
 			failures += harness::wait_for(grandchild) != 0;
 			for (auto &thread : threads)

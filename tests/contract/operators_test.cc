@@ -179,7 +179,8 @@ TEST_F(NewHandler, NothrowCallsItAndSwallowsItsException)
 	std::set_new_handler(throw_bad_alloc);
 	EXPECT_EQ(::operator new(opaque(impossible), std::nothrow), nullptr);
 	EXPECT_EQ(handler_calls, 1);
-	EXPECT_EQ(::operator new[](opaque(impossible), std::align_val_t(64), std::nothrow), nullptr);
+	EXPECT_EQ(::operator new[](opaque(impossible), std::align_val_t(64), std::nothrow),
+		  nullptr);
 	EXPECT_EQ(handler_calls, 2);
 }
 

@@ -74,9 +74,9 @@ TEST(OverflowOfProducts, CallocAndReallocarray)
 		std::string call = std::to_string(members) + " x " + std::to_string(n);
 		void *block = malloc(40);
 		harness::fill(block, 40, members);
-		expect_refused("calloc " + call, [&] { return calloc(opaque(members), opaque(n)); });
-		expect_refused("reallocarray " + call,
-			       [&] { return reallocarray(block, opaque(members), opaque(n)); });
+		size_t a = opaque(members), b = opaque(n);
+		expect_refused("calloc " + call, [&] { return calloc(a, b); });
+		expect_refused("reallocarray " + call, [&] { return reallocarray(block, a, b); });
 		EXPECT_TRUE(harness::intact(block, 40, members));
 		free(block);
 	}

@@ -45,7 +45,7 @@ TEST(Size, EveryByteIsTheOwners)
 		EXPECT_EQ(harness::first_damage(block, n, n), n);
 		EXPECT_EQ(harness::first_damage(neighbour, n, ~n), n);
 		free(block);
-		EXPECT_EQ(harness::first_damage(neighbour, n, ~n), n) << "freeing the other damaged it";
+		EXPECT_EQ(harness::first_damage(neighbour, n, ~n), n) << "by freeing the other";
 		free(neighbour);
 	}
 }
@@ -125,10 +125,8 @@ TEST(Size, RoundingLosesAnEighthAtMost)
 		void *block = malloc(n);
 		size_t usable = malloc_usable_size(block);
 		EXPECT_GE(usable, n);
-		if (n > 128)
-			EXPECT_LE(usable, n + n / 8 + 16) << "for malloc(" << n << ")";
-		else
-			EXPECT_LE(usable, std::max<size_t>(n + 32, n * 2)) << "for malloc(" << n << ")";
+		size_t most = n > 128 ? n + n / 8 + 16 : n + 32;
+		EXPECT_LE(usable, most) << "for malloc(" << n << ")";
 		free(block);
 	}
 }

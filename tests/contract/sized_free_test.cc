@@ -19,8 +19,7 @@ TEST(SizedFree, OfNull)
 TEST(SizedFree, EverySize)
 {
 	for (size_t n : harness::sizes()) {
-		for (int i = 0; i < 3; i++) {
-			void *block = i == 0 ? malloc(n) : i == 1 ? calloc(1, n) : realloc(nullptr, n);
+		for (void *block : {malloc(n), calloc(1, n), realloc(nullptr, n)}) {
 			ASSERT_NE(block, nullptr);
 			memset(block, 1, std::min<size_t>(n, 4096));
 			free_sized(block, n);

@@ -92,7 +92,7 @@ uint64_t fire_opt(const char *name, uint64_t otherwise)
 }
 
 /* SLUB_TEST_SCALE=0.1 asks every program for a tenth of its default work. */
-static double scale(void)
+double fire_scale(void)
 {
 	const char *text = getenv("SLUB_TEST_SCALE");
 	double value = text ? strtod(text, NULL) : 1.0;
@@ -106,7 +106,7 @@ uint64_t fire_count(const char *name, uint64_t otherwise)
 
 	if (fire_opt_str(name, NULL))
 		return fire_opt(name, otherwise);
-	value = (uint64_t)((double)otherwise * scale());
+	value = (uint64_t)((double)otherwise * fire_scale());
 	return value ? value : 1;
 }
 

@@ -37,6 +37,9 @@ void fire_start(int argc, char **argv, const char *known);
 uint64_t fire_opt(const char *name, uint64_t otherwise);
 const char *fire_opt_str(const char *name, const char *otherwise);
 
+/* SLUB_TEST_SCALE, the share of its default work that a program is to do. */
+double fire_scale(void);
+
 /* A count from the command line as given, or the default times the scale. */
 uint64_t fire_count(const char *name, uint64_t otherwise);
 

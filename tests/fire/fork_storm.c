@@ -224,7 +224,7 @@ int main(int argc, char **argv)
 	thread_count = fire_opt("threads", 8);
 	if (!thread_count || thread_count > MAX_THREADS)
 		fire_fail("--threads: 1 to %d are wanted", MAX_THREADS);
-	fire_watchdog(fire_opt("limit", 600));
+	fire_watchdog(fire_opt("limit", 240));
 	rng = fire_seed();
 	for (int i = 0; i < HELD; i++)
 		inherited[i] = make(&rng);

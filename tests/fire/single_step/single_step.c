@@ -3,7 +3,10 @@
  * Disturbs a thread at every instruction boundary of every restartable
  * sequence of a library, and lets the thread's own checks judge.
  *
- *	single_step --library=build/libslub.so --rounds=3
+ *	single_step --library=build/libslub.so --breakpoint=hardware|instruction
+ *
+ * --rounds=N: how many rounds of the tracee may pass before a boundary counts as
+ * not reached.
  *
  * --allow=NAME,... names functions whose sequences the tracee cannot reach.
  */
@@ -204,8 +207,9 @@ static void one_case(const struct sequence *one, unsigned int boundary,
 		counts.missed++;
 		return;
 	}
-	/* A breakpoint instruction must not be met by the other thread. */
-	if (inside && (tracee.hardware || kind <= STOP_CONT))
+	/* A breakpoint instruction must not be met by others, nor inherited. */
+	if (inside && (tracee.hardware || kind == SIGNAL_MALLOC ||
+		       kind == MIGRATE || kind == STOP_CONT))
 		tracer_arm(&tracee, base + one->abort);
 	stop = disturb(kind);
 	if (stop == STOP_END)
@@ -357,7 +361,7 @@ int main(int argc, char **argv)
 	skip_other_backends();
 	library = fire_opt_str("library", "build/libslub.so");
 	patience = fire_opt("rounds", 12);
-	fire_watchdog(fire_opt("limit", 600));
+	fire_watchdog(fire_opt("limit", 240));
 	make_shared(&fd);
 	start_tracee(library, fd);
 	sequence_count = step_sequences(tracee.pid, library, sequences, &base);

@@ -6,7 +6,8 @@
  *
  *	sweep --library=build/libslub.so --from=mark|library --storm=100K
  *
- * --step=N tries every N-th k only; --single=0 leaves the single faults out.
+ * --step=N tries every N-th k only (4 where SLUB_TEST_SCALE is below 1);
+ * --single=0 leaves the single faults out.
  */
 #include "sweep/sweep.h"
 
@@ -81,10 +82,8 @@ int main(int argc, char **argv)
 	uint64_t rng;
 
 	fire_start(argc, argv, "library from storm step single workload");
-	if (fire_opt_str("workload", NULL)) {
-		fire_require_library();
+	if (fire_opt_str("workload", NULL))
 		sweep_workload(fire_opt("workload", 0), fire_opt("seed", 1));
-	}
 	if (!realpath(fire_opt_str("library", "build/libslub.so"), library))
 		fire_fail("--library: %s", strerror(errno));
 	from = strcmp(fire_opt_str("from", "mark"), "library") ?
@@ -92,11 +91,14 @@ int main(int argc, char **argv)
 	failures = fire_count("storm", 5000);
 	rng = fire_seed();
 	if (fire_opt("single", 1))
-		runs = single_faults(library, from, fire_opt("step", 1));
+		runs = single_faults(library, from, fire_opt(
+			"step", fire_scale() < 1 ? 4 : 1));
 	for (int i = 0; from == FROM_MARK && i < 3; i++)
 		happened += storm(library, from, storms[i].chance,
 				  (double)failures * storms[i].share + 1, &rng);
 	printf("%lu single faults, %lu failures in storms\n", runs, happened);
+	if (fire_opt("single", 1) && !runs)
+		fire_fail("the library made no call: is it %s?", library);
 	if (failed)
 		fire_fail("%lu runs went wrong", failed);
 	return 0;

@@ -7,10 +7,12 @@ export GIT_COMMITTER_NAME=A GIT_COMMITTER_EMAIL=a@example.org GIT_COMMITTER_DATE
 export GIT_CONFIG_NOSYSTEM=1 HOME=$PWD GIT_ADVICE=0
 stream() {
 	for commit in $(seq 1 300); do
-		printf 'commit refs/heads/main\ncommitter A <a@example.org> %d +0000\n' $((1700000000 + commit))
+		printf 'commit refs/heads/main\ncommitter A <a@example.org> %d +0000\n' \
+			$((1700000000 + commit))
 		printf 'data <<E\ncommit %d\nE\n' "$commit"
 		for file in 1 2 3; do
-			printf 'M 100644 inline dir%d/file%d\ndata <<E\n' $((commit % 7)) $((commit * file % 40))
+			printf 'M 100644 inline dir%d/file%d\ndata <<E\n' \
+				$((commit % 7)) $((commit * file % 40))
 			for line in $(seq 1 $((commit % 30 + file))); do
 				echo "line $line of commit $commit in file $file"
 			done

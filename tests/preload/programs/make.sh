@@ -4,7 +4,8 @@
 # owner: make
 export MAKEFLAGS=
 for i in $(seq 1 60); do
-	printf '#include "all.h"\nint part%d(int x) { return x * %d + COUNT; }\n' "$i" "$i" > part$i.c
+	printf '#include "all.h"\nint part%d(int x) { return x * %d + COUNT; }\n' \
+		"$i" "$i" > part$i.c
 done
 cat > Makefile <<'END'
 PARTS := $(foreach i,$(shell seq 1 60),part$(i))
@@ -18,7 +19,8 @@ all.h: Makefile
 	@for p in $(PARTS); do echo "int $$p(int);"; done >> $@
 main.c: Makefile
 	@{ echo '#include <stdio.h>'; echo '#include "all.h"'; echo 'int main(void) { int x = 1;'; \
-	for p in $(PARTS); do echo "x = $$p(x) % 10007;"; done; echo 'printf("%d", x); puts(""); }'; } > $@
+	for p in $(PARTS); do echo "x = $$p(x) % 10007;"; done; \
+	echo 'printf("%d", x); puts(""); }'; } > $@
 END
 make -j2
 ./program

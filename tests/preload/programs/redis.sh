@@ -29,8 +29,10 @@ redis-benchmark -s "$socket" -q -P 16 -c 20 -n 40000 -d 100 -t set,get,incr,lpus
 cli dbsize
 cli llen mylist
 cli get counter:__rand_int__
-seq 1 20000 | awk '{ printf "SET key:%d %0*d\nRPUSH list:%d %d\nHSET hash:%d f%d %d\nZADD set:%d %d m%d\n",
-	$1, $1 % 500 + 1, $1, $1 % 50, $1, $1 % 200, $1, $1 * 3, $1 % 30, $1, $1 }' | cli > /dev/null
+seq 1 20000 | awk '{
+	printf "SET key:%d %0*d\nRPUSH list:%d %d\n", $1, $1 % 500 + 1, $1, $1 % 50, $1
+	printf "HSET hash:%d f%d %d\nZADD set:%d %d m%d\n", $1 % 200, $1, $1 * 3, $1 % 30, $1, $1
+}' | cli > /dev/null
 cli debug digest
 cli eval "for i = 1, 5000 do redis.call('APPEND', 'grown', string.rep('x', i % 90)) end
 	return redis.call('STRLEN', 'grown')" 0

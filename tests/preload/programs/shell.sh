@@ -7,7 +7,8 @@ sort -n numbers | sha256sum
 sort --parallel=2 -S 2M -k3 numbers | sha256sum
 sort -u -k1,1n numbers | wc -l
 awk '{ sum[$1 % 97] += $2; text[$1 % 11] = text[$1 % 11] substr($3, 5, 1) }
-	END { for (i = 0; i < 97; i++) printf "%d ", sum[i]; for (i = 0; i < 11; i++) print length(text[i]) }' numbers
+	END { for (i = 0; i < 97; i++) printf "%d ", sum[i]
+	      for (i = 0; i < 11; i++) print length(text[i]) }' numbers
 mkdir tree
 seq 1 400 | xargs -P 4 -n 20 sh -c 'for i; do head -c $((i * 50)) numbers > tree/$i; done' sh
 tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf tree.tar tree

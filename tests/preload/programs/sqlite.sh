@@ -8,8 +8,10 @@ create table item (id integer primary key, name text, value real, payload blob);
 with recursive n(i) as (select 1 union all select i + 1 from n where i < 100000)
 insert into item select i, 'name' || (i * 7919 % 1000), i * 0.25, zeroblob(i % 300) from n;
 create index by_name on item (name, value);
-select name, count(*), sum(value), max(length(payload)) from item group by name order by name limit 20;
-select a.id, b.id from item a join item b on a.id = b.id * 3 where b.id % 999 = 0 order by 1 limit 20;
+select name, count(*), sum(value), max(length(payload)) from item
+	group by name order by name limit 20;
+select a.id, b.id from item a join item b on a.id = b.id * 3
+	where b.id % 999 = 0 order by 1 limit 20;
 select id, sum(value) over (order by id rows 10 preceding) from item where id % 9000 = 0;
 delete from item where id % 3 = 0;
 update item set payload = zeroblob(length(payload) * 20) where id % 50 = 0;
