@@ -9,7 +9,7 @@
 static void chain_store(struct slub_cache *cache, struct cache_node *node,
 			void *chain, uint32_t nr)
 {
-	int32_t room = cache->capacity - (int32_t)nr;
+	int32_t room = cache->capacity_now - (int32_t)nr;
 
 	if (percpu_put(cache->list_slot, chain, room > 0 ? room : 0))
 		return;
@@ -29,8 +29,10 @@ static void *alloc_slow(struct slub_cache *cache)
 	chain = percpu_take(cache->list_slot + SLOT_SPARE, 0);
 	if (!chain)
 		chain = barn_get(node, cache);
-	if (!chain)
+	if (!chain) {
 		chain = node_refill(cache, node, &nr);
+		capacity_grow(cache);
+	}
 	if (!chain)
 		return NULL;
 	rest = *link_of(cache, chain);

@@ -3,10 +3,14 @@
  * The barn: a node's full chains, so that what one thread allocates and
  * another frees crosses over once per chain.
  *
- * Bounded by the CPUs that share it, and all barns together by
- * what the page layer lets lie idle.  Locks: node->lock.
+ * A barn takes chains on credit: each chain that is fetched allows four more
+ * to be put, so it grows to what is really passed around, up to 2 MiB, and a
+ * program that only frees fills none.  All barns together are bounded by what
+ * the page layer lets lie idle.  Locks: node->lock.
  */
 #include "slab/slab_internal.h"
+
+#define CREDIT_PER_GET 4
 
 /* Bytes in all barns, at a full chain each. */
 static _Atomic size_t barn_bytes;
@@ -28,6 +32,8 @@ void *barn_get(struct cache_node *node, const struct slub_cache *cache)
 	if (chain) {
 		node->barn.chains = *chain_next(cache, chain);
 		node->barn.nr--;
+		node->barn.credit = (uint32_t)min_size(
+			node->barn.credit + CREDIT_PER_GET, node->barn.nr_max);
 	}
 	lock_release(&node->lock);
 	if (chain)
@@ -41,16 +47,16 @@ bool barn_put(struct cache_node *node, const struct slub_cache *cache,
 {
 	bool done = false;
 
-	if (__atomic_load_n(&node->barn.nr, __ATOMIC_RELAXED) >=
-		    node->barn.nr_max ||
+	if (!__atomic_load_n(&node->barn.credit, __ATOMIC_RELAXED) ||
 	    __atomic_load_n(&barn_bytes, __ATOMIC_RELAXED) >
 		    page_idle_limit())
 		return false;
 	lock_acquire(&node->lock);
-	if (node->barn.nr < node->barn.nr_max) {
+	if (node->barn.credit && node->barn.nr < node->barn.nr_max) {
 		*chain_next(cache, chain) = node->barn.chains;
 		node->barn.chains = chain;
 		node->barn.nr++;
+		node->barn.credit--;
 		done = true;
 	}
 	lock_release(&node->lock);

@@ -71,6 +71,7 @@ static void choose_lists(struct slub_cache *cache)
 
 	n = min_size(max_size(n, LIST_OBJECTS_MIN), most);
 	cache->capacity = (int32_t)n;
+	cache->capacity_now = (int32_t)n;
 	cache->carve_batch = (uint32_t)n;
 	if (!cache->bias)
 		cache->carve_batch = (uint32_t)min_size(
@@ -91,6 +92,7 @@ static int nodes_create(struct slub_cache *cache)
 		node->barn.nr_max = (uint32_t)max_size(
 			2 * cpu_count, BARN_BYTES / (cache->size *
 						     (size_t)cache->capacity));
+		node->barn.credit = 2 * cpu_count;
 		cache->nodes[n] = node;
 	}
 	return 0;

@@ -13,17 +13,18 @@ static void chain_retire(struct slub_cache *cache, void *chain)
 	if (barn_put(node_current(cache), cache, chain))
 		return;
 	chain_flush(cache, chain);
+	capacity_decay(cache);
 	slab_reclaim_if_needed();
 }
 
 static void free_slow(struct slub_cache *cache, void *object)
 {
-	void *full = percpu_take(cache->list_slot, cache->capacity);
+	void *full = percpu_take(cache->list_slot, cache->capacity_now);
 
 	if (!full || !percpu_push(cache->list_slot, object, cache->bias)) {
 		*link_of(cache, object) = NULL;
 		if (!percpu_put(cache->list_slot, object,
-				cache->capacity - 1))
+				cache->capacity_now - 1))
 			slab_free_objects(cache, slab_of(cache, object),
 					  object, object, 1);
 	}

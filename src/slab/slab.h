@@ -51,7 +51,8 @@
 struct barn {
 	void *chains;		/* stack, linked through chain_next() */
 	uint32_t nr;
-	uint32_t nr_max;
+	uint32_t nr_max;	/* const */
+	uint32_t credit;	/* chains it may still take, see barn.c */
 };
 
 struct cache_node {
@@ -78,11 +79,13 @@ struct slub_cache {
 	uint32_t object_size;	/* bytes the user may use */
 	uint32_t order;
 	uint32_t objects;	/* per slab */
-	int32_t capacity;	/* of a slot's chain, objects */
+	int32_t capacity;	/* of a slot's chain at the most, objects */
 	uint32_t min_partial;
 	uint32_t carve_batch;
 	const char *name;
 	struct slub_cache *next;
+	/* atomic, an estimate: how long a chain may get now, see slab_internal.h */
+	_Atomic int32_t capacity_now;
 	struct cache_node *nodes[OS_NODES_MAX];
 };
 

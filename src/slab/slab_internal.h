@@ -50,6 +50,31 @@ static inline struct page *slab_of(const struct slub_cache *cache,
 					  PAGE_BYTES << cache->order));
 }
 
+/*
+ * A chain gets as long as cache->capacity, but a cache that only frees shortens
+ * its chains bit by bit: what is left in them when the frees end keeps a slab
+ * per object from being given back, in the worst case.  A refill shows that
+ * objects are wanted again, and doubles the length.
+ */
+#define CAPACITY_MIN 16
+
+static inline void capacity_grow(struct slub_cache *cache)
+{
+	int32_t n = cache->capacity_now;
+
+	if (n < cache->capacity)
+		cache->capacity_now = 2 * n < cache->capacity ?
+				      2 * n : cache->capacity;
+}
+
+static inline void capacity_decay(struct slub_cache *cache)
+{
+	int32_t n = cache->capacity_now;
+
+	if (n > CAPACITY_MIN)
+		cache->capacity_now = n - n / 16;
+}
+
 /* update.c: the double word of a slab */
 struct double_word slab_read(struct page *slab);
 /* As double_word_exchange(); under the lock bit in layout lock56. */
