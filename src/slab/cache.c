@@ -11,15 +11,16 @@
 
 /* Objects per slab that make fetching one worth its cost. */
 #define SLAB_OBJECTS_MIN 32
-#define SLAB_OBJECTS_MIN_LARGE 8
+#define SLAB_OBJECTS_MIN_LARGE 16
 /* A slab may lose a sixteenth at its end, an eighth if need be. */
 #define SLAB_ORDER_MAX 8
 
 /* Bytes in a slot's list: small ones fit a 256-object working set twice. */
 #define LIST_BYTES ((size_t)64 << 10)
+#define LIST_BYTES_LARGE ((size_t)256 << 10)
 #define LIST_OBJECTS_MIN 16
 #define LIST_OBJECTS_MAX 256
-#define LIST_OBJECTS_MAX_LARGE 32
+#define LIST_OBJECTS_MAX_LARGE 64
 /* Bytes that a barn holds, and chains at the least: two per CPU. */
 #define BARN_BYTES ((size_t)2 << 20)
 
@@ -67,7 +68,7 @@ static uint32_t choose_order(uint32_t size)
 static void choose_lists(struct slub_cache *cache)
 {
 	size_t most = cache->bias ? LIST_OBJECTS_MAX_LARGE : LIST_OBJECTS_MAX;
-	size_t n = LIST_BYTES / cache->size;
+	size_t n = (cache->bias ? LIST_BYTES_LARGE : LIST_BYTES) / cache->size;
 
 	n = min_size(max_size(n, LIST_OBJECTS_MIN), most);
 	cache->capacity = (int32_t)n;

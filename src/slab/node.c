@@ -189,7 +189,7 @@ static void *carving_link(struct slub_cache *cache,
 
 /* One chain; NULL: the node has neither partial slabs nor one to carve. */
 static void *refill_once(struct slub_cache *cache, struct cache_node *node,
-			 uint32_t *nr)
+			 uint32_t *nr, bool *carved)
 {
 	struct carving carving = { NULL, 0, 0 };
 	void *chain;
@@ -200,6 +200,7 @@ static void *refill_once(struct slub_cache *cache, struct cache_node *node,
 		chain = refill_carve(cache, node, nr, &carving);
 	lock_release(&node->lock);
 	if (carving.slab) {
+		*carved = true;
 		*nr = carving.count;
 		return carving_link(cache, &carving);
 	}
@@ -242,13 +243,14 @@ static void chain_append(struct slub_cache *cache, void *chain, void *more)
 void *node_refill(struct slub_cache *cache, struct cache_node *node,
 		  uint32_t *nr)
 {
-	uint32_t wanted = (uint32_t)cache->capacity / 4;
+	uint32_t wanted = (uint32_t)cache->capacity_now / 2;
 	void *chain = NULL;
 	uint32_t have = 0;
 
 	for (int i = 0; i < REFILL_SLABS_MAX && have < wanted; i++) {
+		bool carved = false;
 		uint32_t n = 0;
-		void *more = refill_once(cache, node, &n);
+		void *more = refill_once(cache, node, &n, &carved);
 
 		if (!more) {
 			if (chain || !node_grow(cache, node))
@@ -265,8 +267,8 @@ void *node_refill(struct slub_cache *cache, struct cache_node *node,
 			chain = more;
 		}
 		have += n;
-		/* A young cache carves little at a time: that is enough. */
-		if (have >= PAGE_BYTES / cache->size)
+		/* Carving touches memory: what it gives is enough. */
+		if (carved)
 			break;
 	}
 	*nr = have;

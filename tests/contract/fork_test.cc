@@ -303,6 +303,7 @@ TEST(Fork, VforkChildAllocates)
 		volatile int failed = 0;
 		pid_t pid = vfork();
 		if (pid == 0) {
+			alarm(20);
 			failed = allocate_everywhere();
 			free(given);
 			_exit(failed);
@@ -313,7 +314,11 @@ TEST(Fork, VforkChildAllocates)
 	EXPECT_EQ(busy.stop(), 0u);
 }
 
-static int clone_body(void *) { return allocate_everywhere(); }
+static int clone_body(void *)
+{
+	alarm(20);
+	return allocate_everywhere();
+}
 
 /* As vfork, but with a stack of its own, as sandboxes and posix_spawn make them. */
 TEST(Fork, CloneWithSharedMemoryAllocates)
