@@ -39,7 +39,7 @@
 #define SLUB_EXPORT	__attribute__((visibility("default")))
 /* For variables of the fast path: addressed directly, not through the GOT. */
 #define SLUB_INTERNAL	__attribute__((visibility("hidden")))
-#define SLUB_HOT	__attribute__((__hot__))
+#define SLUB_HOT	__attribute__((__hot__, __aligned__(64)))
 #define cold		__attribute__((__cold__, __noinline__))
 #define always_inline	inline __attribute__((always_inline))
 #define must_check	__attribute__((warn_unused_result))

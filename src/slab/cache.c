@@ -17,7 +17,7 @@
 
 /* Bytes in a slot's list: small ones fit a 256-object working set twice. */
 #define LIST_BYTES ((size_t)64 << 10)
-#define LIST_BYTES_LARGE ((size_t)256 << 10)
+#define LIST_BYTES_LARGE ((size_t)512 << 10)
 #define LIST_OBJECTS_MIN 16
 #define LIST_OBJECTS_MAX 256
 #define LIST_OBJECTS_MAX_LARGE 64
