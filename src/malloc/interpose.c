@@ -47,11 +47,11 @@ static void *realloc_move(void *ptr, size_t old, size_t bytes)
 	void *to = NULL;
 
 	/*
-	 * What grows once beyond the size classes grows again: leave an eighth
-	 * of room.  Until it is used it costs address space only.
+	 * What grows once beyond a page grows again: leave a quarter of room.
+	 * Until it is used most of that costs address space only.
 	 */
-	if (bytes > old && bytes > CLASS_BYTES_MAX)
-		to = fast_alloc(bytes + bytes / 8);
+	if (bytes > old && bytes > PAGE_BYTES)
+		to = fast_alloc(bytes + bytes / 4);
 	if (!to)
 		to = fast_alloc(bytes);
 	if (!to)
@@ -61,13 +61,14 @@ static void *realloc_move(void *ptr, size_t old, size_t bytes)
 	return to;
 }
 
-SLUB_EXPORT void *realloc(void *ptr, size_t bytes)
+/* What is not an object of a cache that stays where it is. */
+static cold void *realloc_slow(void *ptr, size_t bytes)
 {
 	void *same;
 
 	if (!ptr)
 		return fast_alloc(bytes);
-	if (unlikely(ptr_is_foreign(ptr))) {
+	if (ptr_is_foreign(ptr)) {
 		/* Its size is unknown: nothing can be copied safely. */
 		foreign_warn("realloc", ptr);
 		return no_memory();
@@ -82,6 +83,19 @@ SLUB_EXPORT void *realloc(void *ptr, size_t bytes)
 	if (same)
 		return same;
 	return realloc_move(ptr, block_bytes(ptr), bytes);
+}
+
+SLUB_EXPORT void *realloc(void *ptr, size_t bytes)
+{
+	struct slub_cache *cache = cache_of(ptr);
+
+	if (likely(cache && bytes)) {
+		if (size_is_worth_keeping(cache->object_size, bytes))
+			return ptr;
+		if (likely(bytes <= CLASS_BYTES_MAX))
+			return realloc_move(ptr, cache->object_size, bytes);
+	}
+	return realloc_slow(ptr, bytes);
 }
 
 SLUB_EXPORT void *reallocarray(void *ptr, size_t n, size_t size)

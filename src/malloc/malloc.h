@@ -45,6 +45,16 @@ void *slow_alloc_aligned(size_t bytes, size_t align, bool *is_zero);
 void slow_free(void *ptr);
 /* Usable bytes of a block, 0 for a foreign pointer and NULL. */
 size_t block_bytes(const void *ptr);
+/*
+ * Does a block of @have bytes do for @bytes?  One that gets shorter stays unless
+ * half of it or more would lie idle; what the smallest classes could save is
+ * not worth a copy.
+ */
+static inline bool size_is_worth_keeping(size_t have, size_t bytes)
+{
+	return bytes <= have && (bytes >= have / 2 || have <= 128);
+}
+
 /* In place or by moving pages; NULL: the caller has to copy. */
 void *slow_resize(void *ptr, size_t bytes);
 bool ptr_is_foreign(const void *ptr);

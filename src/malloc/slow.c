@@ -150,15 +150,6 @@ size_t block_bytes(const void *ptr)
 	return cache ? cache->object_size : 0;
 }
 
-/*
- * A block that gets shorter stays unless half of it or more would lie idle;
- * what the smallest classes could save is not worth a copy.
- */
-static bool is_worth_keeping(size_t have, size_t bytes)
-{
-	return bytes <= have && (bytes >= have / 2 || have <= 128);
-}
-
 void *slow_resize(void *ptr, size_t bytes)
 {
 	uint32_t entry = pagemap_get(ptr);
@@ -168,5 +159,5 @@ void *slow_resize(void *ptr, size_t bytes)
 			return NULL;
 		return large_resize(ptr, bytes);
 	}
-	return is_worth_keeping(block_bytes(ptr), bytes) ? ptr : NULL;
+	return size_is_worth_keeping(block_bytes(ptr), bytes) ? ptr : NULL;
 }

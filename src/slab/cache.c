@@ -7,8 +7,6 @@
  */
 #include "slab/slab_internal.h"
 
-#define SLOTS_MAX (AREA_BYTES / SLOT_BYTES)
-
 /* Objects per slab that make fetching one worth its cost. */
 #define SLAB_OBJECTS_MIN 32
 #define SLAB_OBJECTS_MIN_LARGE 16
@@ -28,7 +26,7 @@ struct lock cache_lock = LOCK_INIT;
 
 /* under cache_lock; read without it, for entries are never taken out */
 static struct slub_cache *caches;
-static struct slub_cache *slot_owner[SLOTS_MAX];
+struct slub_cache *cache_slot_owner[AREA_BYTES / SLOT_BYTES];
 
 /* const after start */
 static uint32_t node_count = 1;
@@ -134,22 +132,12 @@ int cache_create(struct slub_cache *cache, const char *name, uint32_t size)
 		return err;
 	lock_acquire(&cache_lock);
 	for (uint32_t s = cache->slot; s <= cache->list_slot; s += SLOT_BYTES)
-		slot_owner[s / SLOT_BYTES] = cache;
+		cache_slot_owner[s / SLOT_BYTES] = cache;
 	cache->next = caches;
 	/* release: whoever finds the cache finds it complete */
 	__atomic_store_n(&caches, cache, __ATOMIC_RELEASE);
 	lock_release(&cache_lock);
 	return 0;
-}
-
-struct slub_cache *cache_of_slot(uint32_t slot)
-{
-	return slot_owner[slot / SLOT_BYTES];
-}
-
-struct slub_cache *cache_of(const void *ptr)
-{
-	return cache_of_slot(pagemap_get(ptr));
 }
 
 struct slub_cache *cache_first(void)

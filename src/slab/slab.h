@@ -95,10 +95,21 @@ struct slub_cache {
  * Caches of the library's own are never destroyed.
  */
 int cache_create(struct slub_cache *cache, const char *name, uint32_t size);
+extern struct slub_cache *cache_slot_owner[AREA_BYTES / SLOT_BYTES]
+	SLUB_INTERNAL;
+
 /* The cache whose slot has offset @slot; NULL: none. */
-struct slub_cache *cache_of_slot(uint32_t slot);
+static inline struct slub_cache *cache_of_slot(uint32_t slot)
+{
+	return cache_slot_owner[slot / SLOT_BYTES];
+}
+
 /* The cache of the object at @ptr, NULL if it lies in no slab. */
-struct slub_cache *cache_of(const void *ptr);
+static inline struct slub_cache *cache_of(const void *ptr)
+{
+	return cache_of_slot(pagemap_get(ptr));
+}
+
 struct slub_cache *cache_first(void);
 void slab_init(uint32_t nr_nodes, const struct os_cpus *cpus);
 
