@@ -30,6 +30,8 @@ set_target_properties(slub_objects PROPERTIES
 target_compile_options(slub_objects PRIVATE ${SLUB_COMPILE_FLAGS})
 target_link_libraries(slub_objects PRIVATE slub_config)
 
+# initfirst: its fork handlers are registered first, so they run last, when the
+# handlers of other libraries, which may wait for a thread that allocates, are done.
 # nodelete: the kernel may still look at a restartable sequence's descriptor.
 set(SLUB_MAP ${PROJECT_SOURCE_DIR}/src/libslub.map)
 add_library(slub SHARED $<TARGET_OBJECTS:slub_objects>)
@@ -37,7 +39,7 @@ set_target_properties(slub PROPERTIES
 	VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
 	LINKER_LANGUAGE C LINK_DEPENDS ${SLUB_MAP})
 target_link_options(slub PRIVATE
-	-Wl,-z,nodelete -Wl,-z,now -Wl,--version-script=${SLUB_MAP}
+	-Wl,-z,nodelete -Wl,-z,now -Wl,-z,initfirst -Wl,--version-script=${SLUB_MAP}
 	-Wl,--no-undefined-version -Wl,--as-needed ${SLUB_SANITIZE_FLAGS})
 target_include_directories(slub INTERFACE
 	$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>

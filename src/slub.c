@@ -12,7 +12,7 @@
 
 #include "inspect/inspect.h"
 
-enum start_state { START_NOT, START_UNDER_WAY, START_DONE, START_FAILED };
+enum start_state { START_NOT, START_UNDER_WAY, START_DONE };
 
 static _Atomic uint32_t state;
 
@@ -20,9 +20,11 @@ static void read_options(void)
 {
 	static char buf[16384];
 	static char *table[512];
+	static bool done;
 
-	if (os_is_secure())
+	if (done || os_is_secure())
 		return;
+	done = true;
 	option_read(os_environment(buf, sizeof(buf), table,
 				   ARRAY_SIZE(table)));
 }
@@ -50,10 +52,13 @@ static bool start_layers(void)
 	page_purge_init(&limits);
 	block_init(nr_nodes);
 	slab_init(nr_nodes, &cpus);
-	if (sizeclass_init() || emergency_init()) {
-		log_message("no memory to start with; allocations fail");
+	if (sizeclass_init()) {
+		log_message("no room for the size classes; allocations fail");
 		return false;
 	}
+	if (emergency_init())
+		log_message("no memory for the emergency pool; signal handlers "
+			    "may be refused memory");
 	percpu_start(&cpus);
 	malloc_open();
 	abi_publish(&cpus, nr_nodes);
@@ -67,7 +72,8 @@ static cold bool start(void)
 	if (__atomic_compare_exchange_n(&state, &now, START_UNDER_WAY, false,
 					__ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
 		slub_thread.flags |= THREAD_IN_INIT;
-		now = start_layers() ? START_DONE : START_FAILED;
+		/* What failed for want of memory may succeed next time. */
+		now = start_layers() ? START_DONE : START_NOT;
 		slub_thread.flags &= ~(uint32_t)THREAD_IN_INIT;
 		__atomic_store_n(&state, now, __ATOMIC_RELEASE);
 		return now == START_DONE;
@@ -88,9 +94,20 @@ bool slub_start(void)
 	return start();
 }
 
+/*
+ * glibc's fork takes the lock of its list of streams after the handlers have
+ * run, and a thread that holds it may wait for one that allocates: take it
+ * first, as glibc itself does for its malloc.
+ */
+extern void _IO_list_lock(void) __attribute__((weak));
+extern void _IO_list_unlock(void) __attribute__((weak));
+extern void _IO_list_resetlock(void) __attribute__((weak));
+
 /* By LOCK-1 nobody who is waited for here waits for one of these. */
 void slub_fork_prepare(void)
 {
+	if (_IO_list_lock && _IO_list_unlock && _IO_list_resetlock)
+		_IO_list_lock();
 	percpu_fork_prepare();
 	slab_fork_prepare();
 	page_fork_prepare();
@@ -101,6 +118,12 @@ void slub_fork_finish(bool in_child)
 	page_fork_finish(in_child);
 	slab_fork_finish(in_child);
 	percpu_fork_finish(in_child);
+	if (_IO_list_lock && _IO_list_unlock && _IO_list_resetlock) {
+		if (in_child)
+			_IO_list_resetlock();
+		else
+			_IO_list_unlock();
+	}
 	if (in_child)
 		abi_update();
 }
@@ -118,8 +141,7 @@ static void fork_child(void)
 __attribute__((constructor(101)))
 static void library_constructor(void)
 {
-	if (!slub_start())
-		return;
+	slub_start();
 	percpu_thread_init();
 	pthread_atfork(slub_fork_prepare, fork_parent, fork_child);
 }

@@ -12,9 +12,6 @@
  */
 #define SPIN_TRIES 128
 
-/* A lock that fork found held by the thread that forks (see lock.h). */
-static struct lock *held_at_fork;
-
 void lock_wait(struct lock *lock, uint32_t self)
 {
 	uint32_t old;
@@ -63,7 +60,7 @@ void lock_acquire_for_fork(struct lock *lock)
 	uint32_t old = 0;
 
 	if (lock_is_mine(lock)) {
-		held_at_fork = lock;
+		slub_thread.lock_kept = lock;
 		return;
 	}
 	slub_thread.locks_held++;
@@ -76,8 +73,8 @@ void lock_release_after_fork(struct lock *lock, bool in_child)
 {
 	uint32_t old;
 
-	if (lock == held_at_fork) {
-		held_at_fork = NULL;
+	if (lock == slub_thread.lock_kept) {
+		slub_thread.lock_kept = NULL;
 		return;
 	}
 	old = __atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE);

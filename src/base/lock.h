@@ -13,7 +13,9 @@
  *           it, so fork can tell its own lock from another thread's.
  *
  * Only the fork handler takes several, in the order of their list; by LOCK-1
- * nobody it waits for is waiting for it.
+ * nobody it waits for is waiting for it.  One case is left open: a signal
+ * handler that interrupted the holder of a lock and forks while another
+ * thread forks too; each may wait for what the other holds.
  */
 #ifndef SLUB_BASE_LOCK_H
 #define SLUB_BASE_LOCK_H
@@ -75,8 +77,8 @@ static inline bool lock_is_mine(const struct lock *lock)
 /* For fork only: takes @lock unless this thread already holds it. */
 void lock_acquire_for_fork(struct lock *lock);
 /*
- * After fork: releases what lock_acquire_for_fork() took.  @kept is the lock
- * that the interrupted code of this thread holds, if any.  In the child the
+ * After fork: releases what lock_acquire_for_fork() took; a lock that the code
+ * interrupted by a handler that forks holds stays held.  In the child the
  * waiters of the parent are gone.
  */
 void lock_release_after_fork(struct lock *lock, bool in_child);

@@ -17,6 +17,7 @@ enum thread_flag {
 	THREAD_EXITED = 1 << 1,		/* gave its thread number back */
 	THREAD_IN_RECLAIM = 1 << 2,	/* do not start reclaim again */
 	THREAD_IN_INIT = 1 << 3,	/* is starting the library */
+	THREAD_FORKING = 1 << 4,	/* keeps collectors out for its fork */
 };
 
 struct thread_state {
@@ -31,7 +32,8 @@ struct thread_state {
 	uint32_t flags;		/* enum thread_flag */
 	uint32_t number;	/* backend thread: own slot number + 1 */
 	_Atomic uint32_t busy;	/* backend thread: inside a sequence */
-	void *reserved;
+	void *slab_locked;	/* layout lock56: whose lock bit it holds */
+	void *lock_kept;	/* the lock it held when it began to fork */
 	/*
 	 * Where the fast path writes its rseq_cs pointer (at +8) and reads its
 	 * CPU number (at +24), 0 for ever, when there is no rseq area to use.

@@ -27,7 +27,6 @@ _Static_assert((int)HUGE_NEVER == SLUB_ABI_HUGE_NEVER &&
 
 void abi_update(void)
 {
-	slub_abi_state.heap_bytes = pagemap_committed();
 	slub_abi_state.membarrier = percpu_can_stop;
 }
 
@@ -47,6 +46,7 @@ void abi_publish(const struct os_cpus *cpus, uint32_t nr_nodes)
 	abi->range_bytes = range_reserved_bytes;
 	abi->heap_start = heap_start;
 	abi->retain_bytes = option_value(OPTION_retain);
+	pagemap_publish(&abi->heap_bytes);
 	abi_update();
 	/* release: a reader that sees ready sees the rest */
 	__atomic_store_n(&abi->ready, 1, __ATOMIC_RELEASE);

@@ -6,19 +6,17 @@
  * other words; see percpu/vfork.c.
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
-#include <errno.h>
 #include <sched.h>
 #include <stdarg.h>
 
 #include "malloc/malloc.h"
 
 typedef int child_function(void *arg);
-typedef int clone_function(child_function *fn, void *stack, int flags,
-			   void *arg, ...);
+
+/* The C library's own name for it, in the shared and the static library. */
+extern int __clone(child_function *fn, void *stack, int flags, void *arg, ...);
 
 struct clone_call {
-	clone_function *next;
 	child_function *fn;
 	void *stack;
 	int flags;
@@ -28,10 +26,10 @@ struct clone_call {
 	void *child_tid;
 };
 
-static int call_next(const struct clone_call *call)
+static int clone_call(const struct clone_call *call)
 {
-	return call->next(call->fn, call->stack, call->flags, call->arg,
-			  call->parent_tid, call->tls, call->child_tid);
+	return __clone(call->fn, call->stack, call->flags, call->arg,
+		       call->parent_tid, call->tls, call->child_tid);
 }
 
 /* Runs in the child, on a copy of the caller's memory. */
@@ -51,7 +49,7 @@ static int clone_copied(const struct clone_call *call)
 	inner.fn = forked_child;
 	inner.arg = (void *)call;
 	slub_fork_prepare();
-	ret = call_next(&inner);
+	ret = clone_call(&inner);
 	slub_fork_finish(false);
 	return ret;
 }
@@ -62,7 +60,7 @@ static int clone_shared(const struct clone_call *call)
 	int ret;
 
 	percpu_share(saved);
-	ret = call_next(call);
+	ret = clone_call(call);
 	/* Without CLONE_VFORK both go on at once: stay off the fast path. */
 	if ((call->flags & CLONE_VFORK) || ret < 0)
 		percpu_unshare(saved);
@@ -72,24 +70,15 @@ static int clone_shared(const struct clone_call *call)
 SLUB_EXPORT int clone(child_function *fn, void *stack, int flags, void *arg,
 		      ...)
 {
-	static clone_function *next;
-	struct clone_call call = { NULL, fn, stack, flags, arg, NULL, NULL,
-				   NULL };
+	struct clone_call call = { fn, stack, flags, arg, NULL, NULL, NULL };
 	va_list args;
 
-	if (!next)
-		next = (clone_function *)dlsym(RTLD_NEXT, "clone");
-	if (!next) {
-		errno = ENOSYS;
-		return -1;
-	}
 	va_start(args, arg);
-	call.next = next;
 	call.parent_tid = va_arg(args, void *);
 	call.tls = va_arg(args, void *);
 	call.child_tid = va_arg(args, void *);
 	va_end(args);
 	if (!(flags & CLONE_VM))
 		return clone_copied(&call);
-	return flags & CLONE_SETTLS ? call_next(&call) : clone_shared(&call);
+	return flags & CLONE_SETTLS ? clone_call(&call) : clone_shared(&call);
 }

@@ -35,20 +35,35 @@ int os_commit(void *start, size_t bytes)
 			      PROT_READ | PROT_WRITE, 0);
 }
 
-int os_protect_read(void *start, size_t bytes)
+int os_fill_hole(void *start, size_t bytes)
 {
-	return (int)sys_call4(SYS_mprotect, (long)start, (long)bytes,
-			      PROT_READ, 0);
+	long ret = sys_call6(SYS_mmap, (long)start, (long)bytes,
+			     PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
+				     MAP_FIXED_NOREPLACE, -1, 0);
+
+	if (ret == -17)		/* EEXIST: it was never unmapped */
+		return 0;
+	if (ret < 0 && ret > -4096)
+		return (int)ret;
+	/* A kernel that does not know the flag took it for a hint. */
+	if (ret != (long)start) {
+		os_unreserve((void *)ret, bytes);
+		return -12;	/* ENOMEM */
+	}
+	return 0;
 }
+
+#define ADVISE_TRIES 16
 
 static int os_advise(void *start, size_t bytes, int advice)
 {
-	long ret;
+	long ret = -11;
 
-	do {
+	/* EAGAIN: the kernel was short of memory, mostly for a moment. */
+	for (int i = 0; i < ADVISE_TRIES && ret == -11; i++)
 		ret = sys_call4(SYS_madvise, (long)start, (long)bytes, advice,
 				0);
-	} while (ret == -11);	/* EAGAIN: the kernel was short of memory */
 	return (int)ret;
 }
 

@@ -28,7 +28,11 @@ int os_populate(void *start, size_t bytes);
  * the reservation.  @from stays committed and reads as zero.
  */
 int os_move(void *from, void *to, size_t bytes);
-int os_protect_read(void *start, size_t bytes);
+/*
+ * After a move that failed: maps again what is missing of @start.  An error
+ * means that somebody else's mapping may lie there now.
+ */
+int os_fill_hole(void *start, size_t bytes);
 size_t os_page_size(void);
 
 /* limit.c: what the process may use */

@@ -141,14 +141,17 @@ static void run_shrink(char *ptr, size_t old, size_t pages)
 /* Moves the pages, not the bytes, to a longer run. */
 static void *run_move(char *ptr, size_t old, size_t pages)
 {
-	size_t bytes = round_up(old * PAGE_BYTES, os_page_size());
+	/* All of the source: what is left behind counts as clean. */
+	size_t bytes = run_superblocks(old) * SUPERBLOCK_BYTES;
 	bool is_zero;
 	char *to = large_alloc(pages * PAGE_BYTES, PAGE_BYTES, &is_zero);
 
 	if (!to)
 		return NULL;
 	if (os_move(ptr, to, bytes)) {
-		large_free(to);
+		/* The kernel may have unmapped the target first (PAGE-4). */
+		if (os_fill_hole(to, bytes) == 0)
+			large_free(to);
 		return NULL;
 	}
 	pagemap_set(ptr, 1, MAP_NONE);

@@ -205,6 +205,8 @@ int pagemap_init(const struct os_limits *limits, uint32_t possible_cpus);
 /* Commits the heap up to @bytes from its start. */
 int pagemap_commit(size_t bytes);
 size_t pagemap_committed(void);
+/* Keeps *@word at what is committed, for other processes to read. */
+void pagemap_publish(uint64_t *word);
 
 /* superblock.c */
 enum run_flag {
@@ -219,8 +221,6 @@ void superblock_free(char *start, size_t n, bool is_dirty);
 bool superblock_extend(char *start, size_t n, size_t more);
 /* Purges free superblocks until at most @pages dirty pages are left. */
 void superblock_purge(size_t pages);
-/* The heap is to go on huge pages from now on (option huge). */
-void superblock_huge(char *start, size_t bytes);
 extern struct lock superblock_lock;
 size_t superblock_nr_dirty(void);
 size_t superblock_nr_used(void);

@@ -23,6 +23,7 @@ static size_t committed_bytes;	/* of the heap */
 static char *descriptors;
 static size_t descriptor_committed;
 static size_t map_committed;
+static uint64_t *published_bytes;
 
 /* Sizes of the parts, each a multiple of METADATA_ALIGN. */
 struct parts {
@@ -57,7 +58,7 @@ static void size_parts(struct parts *parts, size_t heap, bool is_tight,
 		       uint32_t possible_cpus)
 {
 	size_t pages = heap / PAGE_BYTES;
-	size_t front;
+	size_t front, entries;
 
 	parts->nr_areas = is_tight ? 64 : AREAS_MAX;
 	if (is_tight && possible_cpus > 64 && possible_cpus < AREAS_MAX)
@@ -71,8 +72,9 @@ static void size_parts(struct parts *parts, size_t heap, bool is_tight,
 	front = parts->meta + parts->areas + parts->collect +
 		parts->descriptors + SUPERBLOCK_BYTES;
 	/* The map also has entries for itself and the other parts. */
-	parts->map = round_up(((front + heap) / PAGE_BYTES + 65536) * 2 + 64,
-			      METADATA_ALIGN);
+	entries = (front + heap) / PAGE_BYTES;
+	entries += entries / 1024 + 65536;
+	parts->map = round_up(entries * 2, METADATA_ALIGN);
 	parts->total = parts->map + front + heap;
 }
 
@@ -122,9 +124,17 @@ int pagemap_commit(size_t bytes)
 		err = grow_part((char *)heap_start, &committed_bytes, bytes);
 	if (err)
 		return err;
+	if (published_bytes)
+		*published_bytes = committed_bytes;
 	/* release: the map is readable before anyone looks there */
 	__atomic_store_n(&pagemap_limit, pages, __ATOMIC_RELEASE);
 	return 0;
+}
+
+void pagemap_publish(uint64_t *word)
+{
+	*word = committed_bytes;
+	published_bytes = word;
 }
 
 size_t pagemap_committed(void)
@@ -150,11 +160,16 @@ int pagemap_init(const struct os_limits *limits, uint32_t possible_cpus)
 	descriptor_bias = (uintptr_t)descriptors -
 			  (heap_start >> PAGE_SHIFT) * sizeof(struct page);
 	if (os_commit(range + parts.map, parts.meta) ||
-	    os_commit(areas + parts.areas, parts.collect))
+	    os_commit(areas + parts.areas, parts.collect) ||
+	    pagemap_commit(0)) {
+		/* The next start begins anew. */
+		os_unreserve(range, parts.total);
+		map_committed = 0;
 		return -12;
+	}
 	meta_init(range + parts.map, parts.meta);
 	percpu_init(areas, parts.nr_areas, areas + parts.areas);
-	return pagemap_commit(0);
+	return 0;
 }
 
 void pagemap_set(const void *addr, size_t pages, uint32_t entry)

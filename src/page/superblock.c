@@ -124,6 +124,20 @@ static void mark_used(size_t first, size_t n, bool *is_zero)
 		first_free++;
 }
 
+/* Block policy: whole superblocks of a run that is not cut into blocks. */
+static bool wants_huge(size_t n, bool is_block)
+{
+	switch ((enum option_huge)option_value(OPTION_huge)) {
+	case HUGE_ALWAYS:
+		return true;
+	case HUGE_BLOCK:
+		return !is_block && n > 1;
+	case HUGE_NEVER:
+		break;
+	}
+	return false;
+}
+
 char *superblock_alloc(size_t n, size_t align, uint32_t node, bool is_block,
 		       bool *is_zero)
 {
@@ -145,16 +159,11 @@ char *superblock_alloc(size_t n, size_t align, uint32_t node, bool is_block,
 	if (*is_zero)
 		page_bought(n * SUPERBLOCK_PAGES);
 	os_node_bind(start, n * SUPERBLOCK_BYTES, node);
-	if (option_value(OPTION_huge) == HUGE_ALWAYS ||
-	    (option_value(OPTION_huge) == HUGE_BLOCK && !is_block && n > 1))
-		superblock_huge(start, n * SUPERBLOCK_BYTES);
+	if (wants_huge(n, is_block))
+		os_huge(start, n * SUPERBLOCK_BYTES, true);
 	return start;
 }
 
-void superblock_huge(char *start, size_t bytes)
-{
-	os_huge(start, round_down(bytes, SUPERBLOCK_BYTES), true);
-}
 
 void superblock_free(char *start, size_t n, bool is_dirty)
 {
@@ -187,6 +196,10 @@ bool superblock_extend(char *start, size_t n, size_t more)
 		done = true;
 	}
 	lock_release(&superblock_lock);
+	/* Like the run, so that it stays one mapping and can be moved. */
+	if (done && wants_huge(n + more, false))
+		os_huge(n > 1 ? start + n * SUPERBLOCK_BYTES : start,
+			(n > 1 ? more : n + more) * SUPERBLOCK_BYTES, true);
 	return done;
 }
 

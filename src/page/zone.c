@@ -216,17 +216,18 @@ static void zone_purge_order(struct zone *zone, uint32_t order, size_t limit)
 	uint32_t n;
 
 	while (page_nr_dirty() > limit) {
+		bool failed = false;
+
 		n = take_dirty(zone, order, pages);
-		if (!n)
-			return;
 		for (uint32_t i = 0; i < n; i++) {
 			void *block = page_address(pages[i]);
-			bool failed = os_purge(block, PAGE_BYTES << order) != 0;
 
+			failed = failed ||
+				 os_purge(block, PAGE_BYTES << order) != 0;
 			zone_free(block, order, zone->node, failed);
-			if (failed)
-				return;
 		}
+		if (failed || !n)
+			return;
 	}
 }
 

@@ -80,12 +80,12 @@ static bool collect_thread(uint32_t cid, char *area, char *to)
 
 	lock_acquire(&area_lock);
 	busy = *area_owner_busy(area);
-	if (busy == &slub_thread.busy) {
+	/* Also its own: a signal handler may come in between. */
+	percpu_base_set(cid, NULL);
+	if (busy == &slub_thread.busy)
 		stopped = !*busy;
-	} else if (busy) {
-		percpu_base_set(cid, NULL);
+	else if (busy)
 		stopped = os_barrier() == 0 && wait_not_busy(busy);
-	}
 	if (stopped)
 		move_slots(area, to);
 	percpu_base_set(cid, area);
@@ -145,11 +145,13 @@ void percpu_fork_prepare(void)
 {
 	/*
 	 * Wait for a collector: it holds lists that would be lost in the
-	 * child.  Unless it is the code that this handler interrupted.
+	 * child.  Unless it is the code that this handler interrupted, or may
+	 * be waiting for a lock that that code holds.
 	 */
-	if (!(slub_thread.flags & THREAD_IN_RECLAIM)) {
+	if (!slub_thread.locks_held && collecting != thread_self()) {
 		while (!percpu_collect_begin())
 			sys_call4(SYS_sched_yield, 0, 0, 0, 0);
+		slub_thread.flags |= THREAD_FORKING;
 	}
 	lock_acquire_for_fork(&area_lock);
 	if (percpu_backend != BACKEND_LOCK)
@@ -189,8 +191,12 @@ void percpu_fork_finish(bool in_child)
 		percpu_numbers_after_fork();
 	}
 	lock_release_after_fork(&area_lock, in_child);
-	if (!(slub_thread.flags & THREAD_IN_RECLAIM))
+	/* The child does not inherit another thread's collection. */
+	if (slub_thread.flags & THREAD_FORKING ||
+	    (in_child && collecting != thread_self())) {
+		slub_thread.flags &= ~(uint32_t)THREAD_FORKING;
 		percpu_collect_end();
+	}
 	/* membarrier(2) wants each process to register for itself. */
 	if (in_child)
 		percpu_can_stop = percpu_can_stop && os_membarrier_register();

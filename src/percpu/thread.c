@@ -20,7 +20,8 @@ __thread struct thread_state slub_thread = {
 /* Backend thread: which numbers are taken; under area_lock. */
 static uint64_t numbers[AREAS_MAX / 64];
 static pthread_key_t exit_key;
-static bool have_exit_key;
+/* Without a key a number would never come back: none is given out then. */
+static enum { KEY_NOT_YET, KEY_MADE, KEY_FAILED } exit_key_state;
 
 static uint32_t number_get(void)
 {
@@ -56,9 +57,13 @@ static void thread_exit(void *unused)
 
 void percpu_thread_init(void)
 {
-	if (percpu_backend == BACKEND_THREAD)
-		have_exit_key = pthread_key_create(&exit_key,
-						   thread_exit) == 0;
+	/* A library that could not start yet may still choose `thread`. */
+	if (percpu_backend != BACKEND_THREAD && percpu_backend != BACKEND_NONE)
+		return;
+	exit_key_state = pthread_key_create(&exit_key, thread_exit) == 0 ?
+			 KEY_MADE : KEY_FAILED;
+	if (exit_key_state == KEY_MADE && slub_thread.number)
+		pthread_setspecific(exit_key, &slub_thread);
 }
 
 /* Gives this thread a number of its own and an area that goes with it. */
@@ -68,6 +73,8 @@ static void thread_number_take(void)
 	char *area;
 
 	slub_thread.flags |= THREAD_CHECKED;
+	if (exit_key_state == KEY_FAILED)
+		return;
 	lock_acquire(&area_lock);
 	number = number_get();
 	lock_release(&area_lock);
@@ -86,8 +93,9 @@ static void thread_number_take(void)
 	lock_release(&area_lock);
 	slub_thread.number = number + 1;
 	/* May allocate: the number is in place, so it comes back here safely. */
-	if (have_exit_key)
-		pthread_setspecific(exit_key, &slub_thread);
+	if (exit_key_state == KEY_MADE &&
+	    pthread_setspecific(exit_key, &slub_thread))
+		thread_exit(NULL);
 }
 
 void percpu_numbers_after_fork(void)

@@ -35,10 +35,10 @@ void *barn_get(struct cache_node *node, const struct slub_cache *cache)
 		node->barn.credit = (uint32_t)min_size(
 			node->barn.credit + CREDIT_PER_GET, node->barn.nr_max);
 	}
-	lock_release(&node->lock);
-	if (chain)
+	if (chain)	/* under the lock, for the sake of fork */
 		__atomic_fetch_sub(&barn_bytes, chain_bytes(cache),
 				   __ATOMIC_RELAXED);
+	lock_release(&node->lock);
 	return chain;
 }
 
@@ -59,10 +59,10 @@ bool barn_put(struct cache_node *node, const struct slub_cache *cache,
 		node->barn.credit--;
 		done = true;
 	}
-	lock_release(&node->lock);
 	if (done)
 		__atomic_fetch_add(&barn_bytes, chain_bytes(cache),
 				   __ATOMIC_RELAXED);
+	lock_release(&node->lock);
 	return done;
 }
 
@@ -76,8 +76,8 @@ void *barn_take_all(struct cache_node *node, const struct slub_cache *cache)
 	nr = node->barn.nr;
 	node->barn.chains = NULL;
 	node->barn.nr = 0;
-	lock_release(&node->lock);
 	__atomic_fetch_sub(&barn_bytes, nr * chain_bytes(cache),
 			   __ATOMIC_RELAXED);
+	lock_release(&node->lock);
 	return chains;
 }

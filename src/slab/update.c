@@ -12,11 +12,10 @@
 
 #if SLUB_CONFIG_LAYOUT == 2
 
-/* The slab whose lock bit this thread holds is in slub_thread.reserved. */
+/* The slab whose lock bit this thread holds is in slub_thread.slab_locked. */
 static void slab_lock(struct page *slab)
 {
 	slub_thread.locks_held++;
-	slub_thread.reserved = slab;
 	compiler_barrier();
 	while (__atomic_fetch_or(&slab->flags, PAGE_LOCK_BIT,
 				 __ATOMIC_ACQUIRE) & PAGE_LOCK_BIT) {
@@ -24,13 +23,17 @@ static void slab_lock(struct page *slab)
 		if (slab->flags & PAGE_LOCK_BIT)
 			sys_call4(SYS_sched_yield, 0, 0, 0, 0);
 	}
+	/* A fork in between repairs the slab in the child: nothing is torn. */
+	slub_thread.slab_locked = slab;
+	compiler_barrier();
 }
 
 static void slab_unlock(struct page *slab)
 {
+	slub_thread.slab_locked = NULL;
+	compiler_barrier();
 	__atomic_fetch_and(&slab->flags, ~PAGE_LOCK_BIT, __ATOMIC_RELEASE);
 	compiler_barrier();
-	slub_thread.reserved = NULL;
 	slub_thread.locks_held--;
 }
 
@@ -90,7 +93,7 @@ void slab_update_after_fork(void)
 
 		if (cache && page_type(page) == TYPE_SLAB &&
 		    page->flags & PAGE_LOCK_BIT &&
-		    page != slub_thread.reserved)
+		    page != slub_thread.slab_locked)
 			slab_repair(cache, page);
 	}
 }

@@ -80,7 +80,7 @@ _Static_assert(DESCRIPTOR_LINK == 8, "sequences spell it out");
 		"movq %[t], (%[slot])"					\
 		RSEQ_LEAVE						\
 		: [object] "=&a"(object_), [t] "=&r"(t_),		\
-		  [slot] "+r"(slot_)					\
+		  [slot] "+&r"(slot_)					\
 		: RSEQ_INPUTS						\
 		: "memory", "cc"					\
 		: failed, aborted)
@@ -96,7 +96,7 @@ _Static_assert(DESCRIPTOR_LINK == 8, "sequences spell it out");
 		"subl $1, 8(%[slot])\n\t"				\
 		"movq %[object], (%[slot])"				\
 		RSEQ_LEAVE						\
-		: [t] "=&r"(t_), [slot] "+r"(slot_)			\
+		: [t] "=&r"(t_), [slot] "+&r"(slot_)			\
 		: RSEQ_INPUTS, [object] "r"(object_)			\
 		: "memory", "cc"					\
 		: failed, aborted)
@@ -143,7 +143,7 @@ aborted:
 		"movq %[t], (%[slot])"					\
 		RSEQ_LEAVE						\
 		: [object] "=&a"(object_), [t] "=&r"(t_),		\
-		  [slot] "+r"(slot_)					\
+		  [slot] "+&r"(slot_)					\
 		: RSEQ_INPUTS, [bias] "r"(bias_),			\
 		  [stride] "i"(DESCRIPTOR_BYTES)			\
 		: "memory", "cc"					\
@@ -161,7 +161,7 @@ aborted:
 		"subl $1, 8(%[slot])\n\t"				\
 		"movq %[object], (%[slot])"				\
 		RSEQ_LEAVE						\
-		: [t] "=&r"(t_), [slot] "+r"(slot_)			\
+		: [t] "=&r"(t_), [slot] "+&r"(slot_)			\
 		: RSEQ_INPUTS, [object] "r"(object_), [link] "r"(link_)	\
 		: "memory", "cc"					\
 		: failed, aborted)
@@ -207,7 +207,7 @@ static always_inline void *rseq_take(uintptr_t offset, int32_t room)
 		"movl %[room], 8(%[slot])\n\t"
 		"movq $0, (%[slot])"
 		RSEQ_LEAVE
-		: [chain] "=&a"(chain), [t] "=&r"(t), [slot] "+r"(slot)
+		: [chain] "=&a"(chain), [t] "=&r"(t), [slot] "+&r"(slot)
 		: RSEQ_INPUTS, [room] "r"(room)
 		: "memory", "cc"
 		: failed, aborted);
@@ -234,7 +234,7 @@ rseq_put(uintptr_t offset, void *chain, int32_t room)
 		"movl %[room], 8(%[slot])\n\t"
 		"movq %[chain], (%[slot])"
 		RSEQ_LEAVE
-		: [t] "=&r"(t), [slot] "+r"(slot)
+		: [t] "=&r"(t), [slot] "+&r"(slot)
 		: RSEQ_INPUTS, [chain] "r"(chain), [room] "r"(room)
 		: "memory", "cc"
 		: failed, aborted);

@@ -101,7 +101,10 @@ static const struct fallible *find_call(long number)
 static bool may_fail(pid_t pid, const struct plan *plan,
 		     const struct user_regs_struct *registers)
 {
-	if (state.ended)
+	const char *only = fire_opt_str("only", NULL);
+
+	if (state.ended ||
+	    (only && strcmp(only, find_call(registers->orig_rax)->name)))
 		return false;
 	if (plan->from == FROM_LIBRARY)
 		return in_library(pid, registers->rip);

@@ -7,7 +7,8 @@
  *	sweep --library=build/libslub.so --from=mark|library --storm=100K
  *
  * --step=N tries every N-th k only (4 where SLUB_TEST_SCALE is below 1);
- * --single=0 leaves the single faults out.
+ * --single=0 leaves the single faults out; --percent=P makes one storm only;
+ * --only=NAME fails calls of that name only.
  */
 #include "sweep/sweep.h"
 
@@ -81,7 +82,7 @@ int main(int argc, char **argv)
 	enum from from;
 	uint64_t rng;
 
-	fire_start(argc, argv, "library from storm step single workload");
+	fire_start(argc, argv, "library from storm percent only step single workload");
 	if (fire_opt_str("workload", NULL))
 		sweep_workload(fire_opt("workload", 0), fire_opt("seed", 1));
 	if (!realpath(fire_opt_str("library", "build/libslub.so"), library))
@@ -93,7 +94,10 @@ int main(int argc, char **argv)
 	if (fire_opt("single", 1))
 		runs = single_faults(library, from, fire_opt(
 			"step", fire_scale() < 1 ? 4 : 1));
-	for (int i = 0; from == FROM_MARK && i < 3; i++)
+	if (fire_opt("percent", 0))
+		happened = storm(library, from, fire_opt("percent", 0) / 100.0,
+				 failures, &rng);
+	for (int i = 0; from == FROM_MARK && !happened && i < 3; i++)
 		happened += storm(library, from, storms[i].chance,
 				  (double)failures * storms[i].share + 1, &rng);
 	printf("%lu single faults, %lu failures in storms\n", runs, happened);

@@ -192,6 +192,19 @@ static void one_pass(uint64_t *rng)
 	malloc_trim(0);
 }
 
+/* Resident memory: blocks that a failure lost stay in it. */
+static size_t resident_kib(void)
+{
+	size_t pages = 0;
+	FILE *statm = fopen("/proc/self/statm", "r");
+
+	if (statm && fscanf(statm, "%*u %zu", &pages) != 1)
+		pages = 0;
+	if (statm)
+		fclose(statm);
+	return pages * (size_t)sysconf(_SC_PAGESIZE) >> 10;
+}
+
 /* After the failures: all of it works, and what was there is there. */
 static void aftermath(uint64_t *rng)
 {
@@ -217,7 +230,8 @@ int sweep_workload(bool storm, uint64_t seed)
 	tell(SWEEP_END);
 	aftermath(&rng);
 	if (storm)
-		printf("  %u passes, %lu requests refused, %u objects lived\n",
-		       passes, refused, live_count);
+		printf("  %u passes, %lu requests refused, %u objects lived, "
+		       "%zu KiB resident\n", passes, refused, live_count,
+		       resident_kib());
 	exit(0);
 }

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT */
+/* base/option.c: every kind of option, lists of them, and what bad input is told. */
+#include <gtest/gtest.h>
+#include <string>
+#include <sys/mman.h>
+
+#include "harness.h"
+#include "slub.h"
+
+namespace {
+
+/* The options as one process finds them; each reading happens in a child, for it lasts. */
+struct reading {
+	size_t value[OPTION_NR];
+	bool given[OPTION_NR];
+	bool has_text[OPTION_NR];
+	char text[OPTION_NR][1024];
+	bool verbose;
+};
+
+struct parsed : reading {
+	std::string errors;
+};
+
+parsed parse(const std::vector<std::string> &variables)
+{
+	auto *shared = (struct reading *)mmap(nullptr, sizeof(struct reading),
+					      PROT_READ | PROT_WRITE,
+					      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	parsed result = {};
+
+	int status = harness::in_child([&] {
+		std::vector<char *> environment;
+
+		for (auto &variable : variables)
+			environment.push_back(const_cast<char *>(variable.c_str()));
+		environment.push_back(nullptr);
+		option_read(environment.data());
+		for (int i = 0; i < OPTION_NR; i++) {
+			auto id = (enum option_id)i;
+
+			shared->value[i] = option_value(id);
+			shared->given[i] = option_was_given(id);
+			shared->has_text[i] = option_text(id) != nullptr;
+			if (option_text(id))
+				snprintf(shared->text[i], 1024, "%s", option_text(id));
+		}
+		shared->verbose = log_is_enabled();
+	}, &result.errors);
+	EXPECT_EQ(status, 0) << harness::describe_status(status);
+	static_cast<reading &>(result) = *shared;
+	munmap(shared, sizeof(*shared));
+	return result;
+}
+
+/* The same with messages asked for. */
+parsed parse_loud(std::vector<std::string> variables)
+{
+	variables.push_back("SLUB_VERBOSE=1");
+	return parse(variables);
+}
+
+size_t count_of(const std::string &text, const std::string &what)
+{
+	size_t n = 0;
+
+	for (size_t at = text.find(what); at != std::string::npos;
+	     at = text.find(what, at + 1))
+		n++;
+	return n;
+}
+
+TEST(option, defaults)
+{
+	parsed p = parse({"PATH=/bin", "SLUBX=1", "SLUB", "XSLUB_HUGE=never"});
+
+	EXPECT_EQ(p.value[OPTION_fastpath], (size_t)FASTPATH_AUTO);
+	EXPECT_EQ(p.value[OPTION_verbose], 0u);
+	EXPECT_EQ(p.value[OPTION_huge], (size_t)HUGE_BLOCK);
+	EXPECT_EQ(p.value[OPTION_retain], 16ul << 20);
+	EXPECT_EQ(p.value[OPTION_reserve], 0u);
+	EXPECT_FALSE(p.has_text[OPTION_slabinfo]);
+	for (bool given : p.given)
+		EXPECT_FALSE(given);
+	EXPECT_EQ(p.errors, "");
+}
+
+TEST(option, every_choice_of_every_enum)
+{
+	const struct {
+		enum option_id id;
+		const char *name;
+		std::vector<const char *> choices;
+	} rows[] = {
+		{OPTION_fastpath, "FASTPATH", {"auto", "rseq", "thread", "tid", "lock"}},
+		{OPTION_verbose, "VERBOSE", {"0", "1"}},
+		{OPTION_huge, "HUGE", {"never", "block", "always"}},
+	};
+
+	for (auto &row : rows) {
+		for (size_t i = 0; i < row.choices.size(); i++) {
+			std::string assignment = std::string("SLUB_") + row.name + "=" +
+						 row.choices[i];
+			parsed p = parse({assignment});
+
+			EXPECT_EQ(p.value[row.id], i) << assignment;
+			EXPECT_TRUE(p.given[row.id]) << assignment;
+			EXPECT_EQ(p.errors, "");
+		}
+	}
+}
+
+TEST(option, case_does_not_matter_in_names_and_choices)
+{
+	parsed p = parse({"SLUB_FastPath=TID", "SLUB_OPTIONS=HUGE=Never,ReTain=3k"});
+
+	EXPECT_EQ(p.value[OPTION_fastpath], (size_t)FASTPATH_TID);
+	EXPECT_EQ(p.value[OPTION_huge], (size_t)HUGE_NEVER);
+	EXPECT_EQ(p.value[OPTION_retain], 3072u);
+}
+
+TEST(option, sizes)
+{
+	const std::pair<const char *, size_t> good[] = {
+		{"0", 0}, {"1", 1}, {"4096", 4096}, {"007", 7}, {"64K", 64ul << 10},
+		{"64k", 64ul << 10}, {"3M", 3ul << 20}, {"3m", 3ul << 20}, {"5G", 5ul << 30},
+		{"5g", 5ul << 30}, {"2T", 2ul << 40}, {"2t", 2ul << 40}, {"64T", 1ul << 46},
+		{"70368744177664", 1ul << 46},
+	};
+
+	for (auto &row : good) {
+		parsed p = parse_loud({std::string("SLUB_RETAIN=") + row.first});
+
+		EXPECT_EQ(p.value[OPTION_retain], row.second) << row.first;
+		EXPECT_TRUE(p.given[OPTION_retain]) << row.first;
+		EXPECT_EQ(p.errors, "") << row.first;
+	}
+}
+
+TEST(option, bad_sizes_leave_the_default_and_say_what_is_right)
+{
+	for (const char *bad : {"", " 1", "1 ", "-1", "+1", "M", "64MB", "64KK", "1.5M", "0x10",
+				"1e6", "12P", "64T1", "65T", "70368744177665", "16777216T",
+				"18446744073709551615", "18446744073709551616",
+				"99999999999999999999999999", "eight"}) {
+		parsed p = parse_loud({std::string("SLUB_RETAIN=") + bad});
+
+		EXPECT_EQ(p.value[OPTION_retain], 16ul << 20) << bad;
+		EXPECT_FALSE(p.given[OPTION_retain]) << bad;
+		EXPECT_EQ(count_of(p.errors, "\n"), 1u) << p.errors;
+		EXPECT_NE(p.errors.find("option retain: '"), std::string::npos) << p.errors;
+		EXPECT_NE(p.errors.find("from 0 to 70368744177664"), std::string::npos)
+			<< p.errors;
+	}
+}
+
+TEST(option, a_size_has_a_least_value_but_0)
+{
+	EXPECT_EQ(parse({"SLUB_RESERVE=8M"}).value[OPTION_reserve], 8ul << 20);
+	EXPECT_EQ(parse({"SLUB_RESERVE=8388607"}).value[OPTION_reserve], 0u);
+	EXPECT_FALSE(parse({"SLUB_RESERVE=1"}).given[OPTION_reserve]);
+	EXPECT_TRUE(parse({"SLUB_RESERVE=0"}).given[OPTION_reserve]);
+	EXPECT_NE(parse_loud({"SLUB_RESERVE=1"}).errors.find("from 8388608 to"),
+		  std::string::npos);
+}
+
+TEST(option, bad_choice_names_the_nearest)
+{
+	const std::pair<const char *, const char *> rows[] = {
+		{"SLUB_FASTPATH=reseq", "nearest is 'rseq'"},
+		{"SLUB_FASTPATH=thraed", "nearest is 'thread'"},
+		{"SLUB_FASTPATH=locks", "nearest is 'lock'"},
+		{"SLUB_HUGE=blocks", "nearest is 'block'"},
+	};
+
+	for (auto &row : rows) {
+		parsed p = parse_loud({row.first});
+
+		EXPECT_EQ(p.value[OPTION_fastpath], (size_t)FASTPATH_AUTO);
+		EXPECT_EQ(p.value[OPTION_huge], (size_t)HUGE_BLOCK);
+		EXPECT_NE(p.errors.find(row.second), std::string::npos) << p.errors;
+	}
+	EXPECT_NE(parse_loud({"SLUB_FASTPATH=x"}).errors.find("auto|rseq|thread|tid|lock"),
+		  std::string::npos);
+}
+
+TEST(option, unknown_name_names_the_nearest)
+{
+	for (const char *name : {"FASTPAHT=rseq", "fast_path=tid", "FASTPATHS=lock"}) {
+		parsed p = parse_loud({std::string("SLUB_") + name});
+
+		EXPECT_NE(p.errors.find("unknown option '"), std::string::npos) << p.errors;
+		EXPECT_NE(p.errors.find("nearest is 'fastpath'"), std::string::npos) << p.errors;
+		EXPECT_FALSE(p.given[OPTION_fastpath]);
+	}
+	EXPECT_NE(parse_loud({"SLUB_RETIAN=1"}).errors.find("nearest is 'retain'"),
+		  std::string::npos);
+}
+
+TEST(option, very_long_names_and_values_are_survived)
+{
+	std::string longest(20000, 'q');
+	parsed p = parse_loud({"SLUB_" + longest + "=1", "SLUB_HUGE=" + longest,
+			       "SLUB_RETAIN=" + longest, "SLUB_OPTIONS=" + longest});
+
+	EXPECT_EQ(count_of(p.errors, "\n"), 4u) << p.errors;
+	EXPECT_LT(p.errors.size(), 4 * 512u);
+}
+
+TEST(option, text_is_kept_whole)
+{
+	parsed p = parse({"SLUB_SLABINFO=/tmp/a=b,c %p"});
+
+	EXPECT_STREQ(p.text[OPTION_slabinfo], "/tmp/a=b,c %p");
+	p = parse({"SLUB_OPTIONS=slabinfo=/tmp/x,huge=never"});
+	EXPECT_STREQ(p.text[OPTION_slabinfo], "/tmp/x");
+	EXPECT_EQ(p.value[OPTION_huge], (size_t)HUGE_NEVER);
+	p = parse({"SLUB_SLABINFO=" + std::string(2000, 'p')});
+	EXPECT_TRUE(p.has_text[OPTION_slabinfo]);
+	EXPECT_LT(strlen(p.text[OPTION_slabinfo]), 1000u);
+}
+
+TEST(option, list)
+{
+	parsed p = parse_loud({"SLUB_OPTIONS=fastpath=lock,retain=1M,huge=always,verbose=1"});
+
+	EXPECT_EQ(p.value[OPTION_fastpath], (size_t)FASTPATH_LOCK);
+	EXPECT_EQ(p.value[OPTION_retain], 1ul << 20);
+	EXPECT_EQ(p.value[OPTION_huge], (size_t)HUGE_ALWAYS);
+	EXPECT_EQ(p.errors, "");
+}
+
+TEST(option, list_goes_on_behind_a_bad_item)
+{
+	parsed p = parse_loud({"SLUB_OPTIONS=nonsense,huge=x,fastpath=tid,retain=y,reserve=16M"});
+
+	EXPECT_EQ(p.value[OPTION_fastpath], (size_t)FASTPATH_TID);
+	EXPECT_EQ(p.value[OPTION_reserve], 16ul << 20);
+	EXPECT_EQ(count_of(p.errors, "\n"), 3u) << p.errors;
+	EXPECT_EQ(count_of(p.errors, "unknown option 'nonsense'"), 1u) << p.errors;
+}
+
+TEST(option, empty_list_and_a_comma_at_the_end)
+{
+	EXPECT_EQ(parse_loud({"SLUB_OPTIONS="}).errors, "");
+	parsed p = parse_loud({"SLUB_OPTIONS=huge=never,"});
+	EXPECT_EQ(p.errors, "");
+	EXPECT_EQ(p.value[OPTION_huge], (size_t)HUGE_NEVER);
+}
+
+TEST(option, the_last_of_two_in_a_list_counts)
+{
+	EXPECT_EQ(parse({"SLUB_OPTIONS=huge=never,huge=always"}).value[OPTION_huge],
+		  (size_t)HUGE_ALWAYS);
+}
+
+TEST(option, single_variable_wins_wherever_it_stands)
+{
+	EXPECT_EQ(parse({"SLUB_HUGE=never", "SLUB_OPTIONS=huge=always"}).value[OPTION_huge],
+		  (size_t)HUGE_NEVER);
+	EXPECT_EQ(parse({"SLUB_OPTIONS=huge=always", "SLUB_HUGE=never"}).value[OPTION_huge],
+		  (size_t)HUGE_NEVER);
+	/* A bad single variable leaves what the list said. */
+	EXPECT_EQ(parse({"SLUB_HUGE=x", "SLUB_OPTIONS=huge=always"}).value[OPTION_huge],
+		  (size_t)HUGE_ALWAYS);
+}
+
+TEST(option, messages_need_verbose_wherever_it_stands)
+{
+	EXPECT_EQ(parse({"SLUB_HUGE=x"}).errors, "");
+	EXPECT_EQ(parse({"SLUB_HUGE=x", "SLUB_VERBOSE=0"}).errors, "");
+	EXPECT_NE(parse({"SLUB_HUGE=x", "SLUB_VERBOSE=1"}).errors, "");
+	EXPECT_NE(parse({"SLUB_OPTIONS=huge=x,verbose=1"}).errors, "");
+	EXPECT_TRUE(parse({"SLUB_VERBOSE=1"}).verbose);
+	EXPECT_TRUE(parse({"SLUB_OPTIONS=verbose=1"}).verbose);
+	EXPECT_FALSE(parse({"SLUB_VERBOSE=0"}).verbose);
+}
+
+TEST(option, single_verbose_wins_for_messages_too)
+{
+	parsed p = parse({"SLUB_VERBOSE=0", "SLUB_OPTIONS=verbose=1,huge=x"});
+
+	EXPECT_FALSE(p.verbose);
+	EXPECT_EQ(p.errors, "");
+	EXPECT_NE(parse({"SLUB_VERBOSE=1", "SLUB_OPTIONS=verbose=0,huge=x"}).errors, "");
+}
+
+TEST(option, the_command_s_variable_is_none)
+{
+	parsed p = parse_loud({"SLUB_LIBRARY=/usr/lib/libslub.so"});
+
+	EXPECT_EQ(p.errors, "");
+}
+
+TEST(option, no_environment_at_all)
+{
+	EXPECT_EQ(harness::in_child([] { option_read(nullptr); }), 0);
+}
+
+} /* namespace */

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* Objects for lists to hold, in their own words or, a page each, in descriptors. */
+#ifndef SLUB_TESTS_UNIT_OBJECTS_H
+#define SLUB_TESTS_UNIT_OBJECTS_H
+
+#include <vector>
+
+#include "slub.h"
+
+struct objects {
+	size_t nr, stride;
+	char *start;
+	char *descriptors;
+	uintptr_t bias;		/* 0: the link lies in the object */
+
+	objects(size_t count, bool paged) : nr(count), stride(paged ? 4096 : 64)
+	{
+		start = (char *)os_reserve(nr * stride);
+		descriptors = (char *)calloc(nr, DESCRIPTOR_BYTES);
+		if (!start || os_commit(start, nr * stride))
+			abort();
+		bias = paged ? (uintptr_t)descriptors -
+			       ((uintptr_t)start >> LINK_PAGE_SHIFT) * DESCRIPTOR_BYTES : 0;
+	}
+	objects(const objects &) = delete;
+	~objects()
+	{
+		os_unreserve(start, nr * stride);
+		free(descriptors);
+	}
+	void *at(size_t i) const { return start + i * stride; }
+	/* -1 for NULL, -2 for what is none of these. */
+	long index(const void *object) const
+	{
+		size_t offset = (size_t)((const char *)object - start);
+
+		if (!object)
+			return -1;
+		return offset < nr * stride && offset % stride == 0 ?
+		       (long)(offset / stride) : -2;
+	}
+	void *&link(void *object) const { return *object_link(bias, object); }
+	/* Links the numbered objects; NULL for none. */
+	void *chain(const std::vector<size_t> &numbers) const
+	{
+		void *head = nullptr;
+
+		for (size_t i = numbers.size(); i-- > 0;) {
+			link(at(numbers[i])) = head;
+			head = at(numbers[i]);
+		}
+		return head;
+	}
+	/* The numbers along a chain; stops at what is no object or comes round again. */
+	std::vector<long> walk(void *head) const
+	{
+		std::vector<long> list;
+
+		for (; head && list.size() <= nr; head = link(head)) {
+			list.push_back(index(head));
+			if (list.back() < 0)
+				break;
+		}
+		return list;
+	}
+};
+
+#endif

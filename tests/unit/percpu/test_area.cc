@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/* percpu/area.c: areas are made once and start empty; slots run out in order. */
+#include <gtest/gtest.h>
+#include <thread>
+
+#include "harness.h"
+#include "start.h"
+
+namespace {
+
+class area : public testing::Test {
+protected:
+	static void SetUpTestSuite()
+	{
+		static bool started;
+
+		if (!started)
+			start::percpu(128);
+		started = true;
+	}
+};
+
+TEST_F(area, backend_is_one_that_was_asked_for)
+{
+	EXPECT_NE(percpu_backend, BACKEND_NONE);
+	EXPECT_TRUE(start::has_wanted_backend());
+	EXPECT_EQ(percpu_cpu_number == CPU_NUMBER_THREAD, percpu_backend == BACKEND_THREAD);
+}
+
+TEST_F(area, tables_name_the_dummy_until_an_area_is_made)
+{
+	void *dummy = slub_dummy_base[0];
+
+	EXPECT_EQ(percpu_area(100), nullptr);
+	EXPECT_EQ(slub_cpu_base[100], dummy);
+	percpu_area_make(100);
+	char *made = percpu_area(100);
+	ASSERT_NE(made, nullptr);
+	EXPECT_EQ(slub_cpu_base[100], made);
+	EXPECT_EQ(slub_dummy_base[100], dummy);
+	EXPECT_EQ(percpu_areas_end(), 101u);
+	EXPECT_EQ(percpu_area(99), nullptr);
+	EXPECT_EQ(harness::first_nonzero(dummy, AREA_BYTES), (size_t)AREA_BYTES);
+}
+
+TEST_F(area, fresh_area_is_empty_and_live)
+{
+	percpu_area_make(7);
+	char *made = percpu_area(7);
+	ASSERT_NE(made, nullptr);
+	EXPECT_NE(*(uint32_t *)(made + AREA_LIVE), 0u);
+	*(uint32_t *)(made + AREA_LIVE) = 0;
+	EXPECT_EQ(harness::first_nonzero(made, AREA_BYTES), (size_t)AREA_BYTES);
+	*(uint32_t *)(made + AREA_LIVE) = 1;
+}
+
+TEST_F(area, making_one_again_keeps_it)
+{
+	percpu_area_make(8);
+	char *made = percpu_area(8);
+	area_half(made, 320)->room = 42;
+	percpu_area_make(8);
+	EXPECT_EQ(percpu_area(8), made);
+	EXPECT_EQ(area_half(made, 320)->room, 42);
+	area_half(made, 320)->room = 0;
+}
+
+TEST_F(area, numbers_beyond_the_table_have_none)
+{
+	for (uint32_t cid : { 128u, 129u, 8191u, 8192u, UINT32_MAX }) {
+		percpu_area_make(cid);
+		EXPECT_EQ(percpu_area(cid), nullptr) << cid;
+	}
+	EXPECT_LE(percpu_areas_end(), 128u);
+}
+
+TEST_F(area, areas_do_not_overlap)
+{
+	percpu_area_make(20);
+	percpu_area_make(21);
+	EXPECT_EQ(percpu_area(21) - percpu_area(20), AREA_BYTES);
+}
+
+TEST_F(area, many_threads_make_one)
+{
+	std::vector<std::thread> threads;
+	char *seen[8] = {};
+
+	for (auto &place : seen)
+		threads.emplace_back([&place] {
+			percpu_area_make(50);
+			place = percpu_area(50);
+		});
+	for (auto &thread : threads)
+		thread.join();
+	for (char *place : seen)
+		EXPECT_EQ(place, percpu_area(50));
+	EXPECT_NE(seen[0], nullptr);
+}
+
+TEST_F(area, slots_are_given_once_until_there_are_none)
+{
+	uint32_t before = percpu_slots_end();
+	uint32_t left = (AREA_BYTES - before) / SLOT_BYTES;
+
+	EXPECT_GE(before, (uint32_t)SLOT_BYTES);
+	EXPECT_EQ(percpu_alloc_slots(left + 1), 0u);
+	EXPECT_EQ(percpu_slots_end(), before);
+	EXPECT_EQ(percpu_alloc_slots(2), before);
+	EXPECT_EQ(percpu_alloc_slots(1), before + 2 * SLOT_BYTES);
+	for (uint32_t i = 3; i < left; i++)
+		ASSERT_EQ(percpu_alloc_slots(1), before + i * SLOT_BYTES);
+	EXPECT_EQ(percpu_alloc_slots(1), 0u);
+	EXPECT_EQ(percpu_slots_end(), (uint32_t)AREA_BYTES);
+}
+
+} /* namespace */

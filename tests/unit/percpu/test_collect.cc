@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * percpu/collect.c: the lists of every CPU are emptied while threads work on them, and each
+ * object is in one place all the while.
+ */
+#include <atomic>
+#include <gtest/gtest.h>
+#include <mutex>
+#include <thread>
+
+#include "harness.h"
+#include "start.h"
+
+#include "objects.h"
+
+namespace {
+
+const int32_t list_length = 24;
+
+/* A cache in small: objects, a slot for them, and a stock behind the lists. */
+class store {
+public:
+	explicit store(bool paged) : pool(600, paged), held(pool.nr)
+	{
+		slot = percpu_alloc_slots(1);
+		for (size_t i = 0; i < pool.nr; i++)
+			stock.push_back(pool.at(i));
+	}
+	/* From now on this thread owns it: nobody else did. */
+	void *claim(void *object)
+	{
+		long i = pool.index(object);
+
+		if (i < 0 || held[(size_t)i].exchange(1) != 0)
+			errors++;
+		return object;
+	}
+	void release(void *object)
+	{
+		if (held[(size_t)pool.index(object)].exchange(0) != 1)
+			errors++;
+	}
+	void *alloc()
+	{
+		void *object = percpu_pop(slot, pool.bias), *chain;
+
+		if (object)
+			return claim(object);
+		percpu_enter();
+		chain = percpu_take(slot + SLOT_SPARE, 0);
+		if (!chain)
+			chain = from_stock(list_length / 2);
+		if (!chain)
+			return nullptr;
+		claim(chain);
+		object = pool.link(chain);
+		if (object && !percpu_put(slot, object, list_length))
+			to_stock(object);
+		return chain;
+	}
+	void free(void *object)
+	{
+		void *full;
+
+		release(object);
+		if (percpu_push(slot, object, pool.bias))
+			return;
+		percpu_enter();
+		full = percpu_take(slot, list_length);
+		pool.link(object) = nullptr;
+		if (!percpu_put(slot, object, list_length - 1))
+			to_stock(object);
+		if (full && !percpu_put(slot + SLOT_SPARE, full, 0))
+			to_stock(full);
+	}
+	/* Each is claimed once on the way, so that one in two chains would be found. */
+	size_t to_stock(void *chain)
+	{
+		std::lock_guard<std::mutex> guard(mutex);
+		size_t n = 0;
+
+		while (chain && n <= pool.nr) {
+			void *next = pool.link(chain);
+
+			release(claim(chain));
+			stock.push_back(chain);
+			chain = next;
+			n++;
+		}
+		return n;
+	}
+	void expect_all_in_stock()
+	{
+		std::vector<int> seen(pool.nr);
+
+		EXPECT_EQ(errors, 0);
+		EXPECT_EQ(stock.size(), pool.nr);
+		for (void *object : stock)
+			seen[(size_t)pool.index(object)]++;
+		for (size_t i = 0; i < pool.nr; i++)
+			EXPECT_EQ(seen[i], 1) << "object " << i;
+	}
+	objects pool;
+	uint32_t slot;
+	std::atomic<int> errors{0};
+
+private:
+	void *from_stock(size_t n)
+	{
+		std::lock_guard<std::mutex> guard(mutex);
+		void *chain = nullptr;
+
+		for (; n && !stock.empty(); n--) {
+			pool.link(stock.back()) = chain;
+			chain = stock.back();
+			stock.pop_back();
+		}
+		return chain;
+	}
+	std::vector<std::atomic<int>> held;
+	std::mutex mutex;
+	std::vector<void *> stock;
+};
+
+class collect : public testing::Test {
+protected:
+	static void SetUpTestSuite()
+	{
+		static bool started;
+
+		if (!started)
+			start::percpu();
+		started = true;
+	}
+	void SetUp() override
+	{
+		if (!start::has_wanted_backend())
+			GTEST_SKIP() << "this process cannot have that backend";
+		if (!percpu_can_stop && percpu_backend <= BACKEND_THREAD)
+			GTEST_SKIP() << "without membarrier(2) no CPU can be stopped";
+	}
+	/* Empties the lists of all CPUs into the stocks; returns how many objects that were. */
+	static size_t empty_cpus(std::vector<store *> stores, int *failed = nullptr)
+	{
+		size_t n = 0;
+
+		for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
+			struct slot *slots = percpu_collect(cid);
+
+			if (!slots && percpu_area(cid) && failed)
+				++*failed;
+			for (store *s : stores) {
+				if (!slots)
+					break;
+				struct slot *mine = &slots[s->slot / SLOT_BYTES];
+				n += s->to_stock(mine->main.head);
+				n += s->to_stock(mine->spare.head);
+			}
+		}
+		return n;
+	}
+	static void work(std::vector<store *> stores, uint64_t seed, int nr)
+	{
+		harness::Random random(seed);
+		std::vector<std::pair<store *, void *>> mine;
+
+		for (int i = 0; i < nr; i++) {
+			store *s = stores[random.below(stores.size())];
+
+			if (mine.size() < 60 && random.below(2)) {
+				void *object = s->alloc();
+				if (object)
+					mine.emplace_back(s, object);
+			} else if (!mine.empty()) {
+				mine.back().first->free(mine.back().second);
+				mine.pop_back();
+			}
+		}
+		for (auto &one : mine)
+			one.first->free(one.second);
+	}
+};
+
+TEST_F(collect, one_at_a_time)
+{
+	ASSERT_TRUE(percpu_collect_begin());
+	EXPECT_FALSE(percpu_collect_begin());
+	std::thread([] { EXPECT_FALSE(percpu_collect_begin()); }).join();
+	percpu_collect_end();
+	EXPECT_TRUE(percpu_collect_begin());
+	percpu_collect_end();
+}
+
+TEST_F(collect, no_area_no_lists)
+{
+	ASSERT_TRUE(percpu_collect_begin());
+	EXPECT_EQ(percpu_collect(percpu_areas_end() + 3), nullptr);
+	EXPECT_EQ(percpu_collect(UINT32_MAX), nullptr);
+	percpu_collect_end();
+}
+
+TEST_F(collect, takes_both_lists_and_leaves_none)
+{
+	store plain(false);
+	std::vector<void *> mine;
+	int failed = 0;
+
+	for (int i = 0; i < 100; i++)
+		mine.push_back(plain.alloc());
+	for (void *object : mine)
+		plain.free(object);
+	ASSERT_TRUE(percpu_collect_begin());
+	EXPECT_GT(empty_cpus({ &plain }, &failed), (size_t)list_length);
+	EXPECT_EQ(failed, 0);
+	EXPECT_EQ(percpu_pop(plain.slot, 0), nullptr);
+	EXPECT_EQ(percpu_take(plain.slot + SLOT_SPARE, 0), nullptr);
+	EXPECT_EQ(empty_cpus({ &plain }), 0u);
+	percpu_collect_end();
+	plain.expect_all_in_stock();
+	/* The CPU is not stopped any more. */
+	void *object = plain.alloc();
+	plain.free(object);
+	EXPECT_EQ(percpu_pop(plain.slot, 0), object);
+	ASSERT_TRUE(percpu_put(plain.slot + SLOT_SPARE, plain.pool.chain({ 0 }), 0));
+}
+
+/* An operation that is under way in the collector's own thread is waited for by nobody. */
+TEST_F(collect, own_thread_in_the_middle_of_an_operation)
+{
+	if (percpu_backend != BACKEND_THREAD)
+		GTEST_SKIP() << "backend thread only";
+	percpu_enter();
+	uint32_t number = slub_thread.number - 1;
+	ASSERT_TRUE(percpu_collect_begin());
+	slub_thread.busy = 1;
+	EXPECT_EQ(percpu_collect(number), nullptr);
+	slub_thread.busy = 0;
+	EXPECT_NE(percpu_collect(number), nullptr);
+	percpu_collect_end();
+}
+
+TEST_F(collect, every_object_is_moved_once_while_threads_work)
+{
+	store plain(false), paged(true);
+	std::vector<store *> stores = { &plain, &paged };
+	std::vector<std::thread> threads;
+	std::atomic<int> running{4};
+	size_t collected = 0, rounds = 0;
+
+	for (int t = 0; t < 4; t++)
+		threads.emplace_back([&, t] {
+			work(stores, 10 + (uint64_t)t, 150000);
+			running--;
+		});
+	while (running) {
+		if (percpu_collect_begin()) {
+			collected += empty_cpus(stores);
+			percpu_collect_end();
+			rounds++;
+		}
+		std::this_thread::yield();
+	}
+	for (auto &thread : threads)
+		thread.join();
+	EXPECT_GT(rounds, 0u);
+	EXPECT_GT(collected, 0u);
+	ASSERT_TRUE(percpu_collect_begin());
+	empty_cpus(stores);
+	percpu_collect_end();
+	plain.expect_all_in_stock();
+	paged.expect_all_in_stock();
+}
+
+TEST_F(collect, threads_come_and_go)
+{
+	store plain(false), paged(true);
+	std::vector<store *> stores = { &plain, &paged };
+	std::atomic<bool> stop{false};
+	std::thread collector([&] {
+		while (!stop) {
+			if (percpu_collect_begin()) {
+				empty_cpus(stores);
+				percpu_collect_end();
+			}
+			usleep(200);
+		}
+	});
+
+	for (uint64_t round = 0; round < 60; round++) {
+		std::vector<std::thread> threads;
+
+		for (uint64_t t = 0; t < 4; t++)
+			threads.emplace_back(work, stores, round * 4 + t, 1000);
+		for (auto &thread : threads)
+			thread.join();
+	}
+	stop = true;
+	collector.join();
+	ASSERT_TRUE(percpu_collect_begin());
+	empty_cpus(stores);
+	percpu_collect_end();
+	plain.expect_all_in_stock();
+	paged.expect_all_in_stock();
+	/* Lists were left to the next owners, not lost with their threads. */
+	if (percpu_backend == BACKEND_THREAD) {
+		EXPECT_LT(percpu_areas_end(), 30u);
+	}
+}
+
+} /* namespace */

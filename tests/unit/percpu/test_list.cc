@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* percpu/list.c: the four operations under the backend of SLUB_FASTPATH, against a model. */
+#include <deque>
+#include <gtest/gtest.h>
+
+#include "harness.h"
+#include "start.h"
+
+#include "objects.h"
+
+namespace {
+
+const size_t nr_objects = 48;
+uint32_t first_slot;
+const uint32_t nr_slots = 4;
+
+struct list_model {
+	std::deque<long> main, spare;
+	long room = 0;
+};
+
+class list : public testing::TestWithParam<bool> {
+protected:
+	static void SetUpTestSuite()
+	{
+		static objects early(1, false);
+
+		if (first_slot)
+			return;
+		/* Before the start nothing is there, and nothing is touched. */
+		EXPECT_EQ(percpu_pop(32, 0), nullptr);
+		EXPECT_FALSE(percpu_push(32, early.at(0), 0));
+		EXPECT_EQ(percpu_take(32, 1), nullptr);
+		EXPECT_FALSE(percpu_put(32, early.at(0), 1));
+		start::stay_on_this_cpu();
+		start::percpu();
+		first_slot = percpu_alloc_slots(nr_slots);
+	}
+	void SetUp() override
+	{
+		if (!start::has_wanted_backend())
+			GTEST_SKIP() << "this process cannot have that backend";
+		percpu_enter();
+		ASSERT_NE(my_area(), nullptr);
+		empty_all();
+	}
+	/* This thread stays on one CPU, so there is one area. */
+	static char *my_area()
+	{
+		char *mine = nullptr;
+
+		for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
+			if (!percpu_area(cid))
+				continue;
+			EXPECT_EQ(mine, nullptr);
+			mine = percpu_area(cid);
+		}
+		return mine;
+	}
+	static int32_t &room_of(uint32_t slot)
+	{
+		return *(int32_t *)(my_area() + slot +
+				    (percpu_backend == BACKEND_TID ? AREA_LIVE : SLOT_ROOM));
+	}
+	static void empty_all()
+	{
+		for (uint32_t s = 0; s < nr_slots; s++) {
+			uint32_t slot = first_slot + s * SLOT_BYTES;
+
+			percpu_take(slot, 0);
+			percpu_take(slot + SLOT_SPARE, 0);
+			room_of(slot) = 0;
+		}
+	}
+	objects pool{nr_objects, GetParam()};
+};
+
+TEST_P(list, last_in_first_out_within_its_room)
+{
+	uint32_t slot = first_slot;
+
+	EXPECT_FALSE(percpu_push(slot, pool.at(0), pool.bias)) << "no room yet";
+	ASSERT_TRUE(percpu_put(slot, pool.at(0), 2)) << "an empty list takes a chain";
+	EXPECT_TRUE(percpu_push(slot, pool.at(1), pool.bias));
+	EXPECT_TRUE(percpu_push(slot, pool.at(2), pool.bias));
+	EXPECT_FALSE(percpu_push(slot, pool.at(3), pool.bias)) << "full";
+	EXPECT_EQ(percpu_pop(slot, pool.bias), pool.at(2));
+	EXPECT_TRUE(percpu_push(slot, pool.at(3), pool.bias)) << "room for one again";
+	EXPECT_EQ(percpu_pop(slot, pool.bias), pool.at(3));
+	EXPECT_EQ(percpu_pop(slot, pool.bias), pool.at(1));
+	EXPECT_EQ(percpu_pop(slot, pool.bias), pool.at(0));
+	EXPECT_EQ(percpu_pop(slot, pool.bias), nullptr);
+}
+
+TEST_P(list, main_and_spare_and_slots_are_apart)
+{
+	uint32_t slot = first_slot, other = first_slot + SLOT_BYTES;
+
+	ASSERT_TRUE(percpu_put(slot, pool.chain({ 0, 1 }), 5));
+	ASSERT_TRUE(percpu_put(slot + SLOT_SPARE, pool.chain({ 2, 3 }), 0));
+	EXPECT_FALSE(percpu_put(slot, pool.chain({ 4 }), 5));
+	EXPECT_FALSE(percpu_put(slot + SLOT_SPARE, pool.chain({ 4 }), 5));
+	EXPECT_EQ(percpu_pop(other, pool.bias), nullptr);
+	EXPECT_EQ(pool.walk(percpu_take(slot + SLOT_SPARE, 0)), (std::vector<long>{ 2, 3 }));
+	EXPECT_EQ(percpu_take(slot + SLOT_SPARE, 0), nullptr);
+	EXPECT_EQ(pool.walk(percpu_take(slot, 5)), (std::vector<long>{ 0, 1 }));
+	EXPECT_EQ(percpu_take(slot, 5), nullptr);
+}
+
+TEST_P(list, failed_push_leaves_the_object_alone)
+{
+	void *mark = pool.at(11);
+
+	pool.link(pool.at(0)) = mark;
+	ASSERT_FALSE(percpu_push(first_slot, pool.at(0), pool.bias));
+	EXPECT_EQ(pool.link(pool.at(0)), mark);
+}
+
+TEST_P(list, random_operations_do_what_the_model_does)
+{
+	struct list_model models[nr_slots];
+	harness::Random random(3);
+	std::vector<size_t> idle;
+	long corrected = 0;
+	const int rounds = 300000;
+
+	for (size_t i = 0; i < nr_objects; i++)
+		idle.push_back(i);
+	for (int i = 0; i < rounds; i++) {
+		size_t s = random.below(nr_slots);
+		uint32_t slot = first_slot + (uint32_t)s * SLOT_BYTES;
+		struct list_model &model = models[s];
+		bool spare = random.below(2);
+		std::deque<long> &chain = spare ? model.spare : model.main;
+		uint32_t half = slot + (spare ? SLOT_SPARE : 0);
+		auto room = (int32_t)random.below(10);
+
+		/* An aborted restartable sequence may leave the room one off. */
+		if (room_of(slot) != model.room) {
+			ASSERT_LE(std::abs(room_of(slot) - model.room), 1);
+			corrected++;
+			model.room = room_of(slot);
+		}
+		switch (random.below(5)) {
+		case 0: case 1: {
+			long want = model.main.empty() ? -1 : model.main.front();
+
+			ASSERT_EQ(pool.index(percpu_pop(slot, pool.bias)), want);
+			if (want < 0)
+				break;
+			model.main.pop_front();
+			model.room++;
+			idle.push_back((size_t)want);
+			break;
+		}
+		case 2:
+			if (idle.empty())
+				break;
+			ASSERT_EQ(percpu_push(slot, pool.at(idle.back()), pool.bias),
+				  model.room > 0);
+			if (model.room <= 0)
+				break;
+			model.main.push_front((long)idle.back());
+			model.room--;
+			idle.pop_back();
+			break;
+		case 3: {
+			std::vector<long> got = pool.walk(percpu_take(half, room));
+
+			ASSERT_EQ(got, std::vector<long>(chain.begin(), chain.end()));
+			if (!chain.empty() && !spare)
+				model.room = room;
+			for (long number : chain)
+				idle.push_back((size_t)number);
+			chain.clear();
+			break;
+		}
+		case 4: {
+			std::vector<size_t> some;
+
+			for (size_t n = random.below(6) + 1; n && !idle.empty(); n--) {
+				some.push_back(idle.back());
+				idle.pop_back();
+			}
+			if (some.empty())
+				break;
+			bool done = percpu_put(half, pool.chain(some), room);
+			ASSERT_EQ(done, chain.empty());
+			if (!done) {
+				idle.insert(idle.end(), some.begin(), some.end());
+				break;
+			}
+			chain.assign(some.begin(), some.end());
+			if (!spare)
+				model.room = room;
+			break;
+		}
+		}
+	}
+	EXPECT_LT(corrected, rounds / 100);
+	empty_all();
+}
+
+/* A signal handler that interrupted an operation, or the holder of a lock. */
+TEST_P(list, handler_in_the_middle_of_an_operation_gets_nothing)
+{
+	ASSERT_TRUE(percpu_put(first_slot, pool.chain({ 0, 1 }), 5));
+	if (percpu_backend == BACKEND_THREAD)
+		slub_thread.busy = 1;
+	else if (percpu_backend == BACKEND_LOCK)
+		slub_thread.locks_held = 1;
+	else
+		GTEST_SKIP() << "the others have nothing to be in the middle of";
+	EXPECT_EQ(percpu_pop(first_slot, pool.bias), nullptr);
+	EXPECT_FALSE(percpu_push(first_slot, pool.at(2), pool.bias));
+	EXPECT_EQ(percpu_take(first_slot, 1), nullptr);
+	EXPECT_FALSE(percpu_put(first_slot + SLOT_SPARE, pool.at(2), 1));
+	if (percpu_backend == BACKEND_THREAD) {
+		EXPECT_EQ(slub_thread.busy, 1u);
+	}
+	slub_thread.busy = 0;
+	slub_thread.locks_held = 0;
+	EXPECT_EQ(pool.walk(percpu_take(first_slot, 0)), (std::vector<long>{ 0, 1 }));
+}
+
+INSTANTIATE_TEST_SUITE_P(link, list, testing::Values(false, true),
+			 [](const auto &info) { return info.param ? "paged" : "own"; });
+
+} /* namespace */

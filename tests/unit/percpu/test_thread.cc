@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/* percpu/thread.c and vfork.c: who may use which area, and children of all kinds. */
+#include <atomic>
+#include <gtest/gtest.h>
+#include <algorithm>
+#include <sys/resource.h>
+#include <thread>
+
+#include "harness.h"
+#include "start.h"
+
+#include "objects.h"
+
+namespace {
+
+uint32_t slot;
+
+class thread : public testing::Test {
+protected:
+	static void SetUpTestSuite()
+	{
+		if (slot)
+			return;
+		start::percpu();
+		slot = percpu_alloc_slots(1);
+	}
+	void SetUp() override
+	{
+		if (!start::has_wanted_backend())
+			GTEST_SKIP() << "this process cannot have that backend";
+		percpu_enter();
+		percpu_take(slot, 0);
+	}
+	objects pool{16, false};
+};
+
+TEST_F(thread, new_one_has_no_lists_until_it_enters)
+{
+	if (percpu_backend > BACKEND_THREAD)
+		GTEST_SKIP() << "the area of the CPU serves any thread";
+	std::thread([&] {
+		EXPECT_EQ(percpu_pop(slot, 0), nullptr);
+		EXPECT_FALSE(percpu_put(slot, pool.at(1), 4));
+		percpu_enter();
+		percpu_take(slot, 0);
+		EXPECT_TRUE(percpu_put(slot, pool.at(1), 4));
+		EXPECT_NE(percpu_take(slot, 0), nullptr);
+	}).join();
+}
+
+TEST_F(thread, entering_again_changes_nothing)
+{
+	uint32_t number = slub_thread.number, end = percpu_areas_end();
+
+	for (int i = 0; i < 1000; i++)
+		percpu_enter();
+	EXPECT_EQ(slub_thread.number, number);
+	EXPECT_LE(percpu_areas_end(), std::max<uint32_t>(end, (uint32_t)sysconf(_SC_NPROCESSORS_CONF)));
+}
+
+TEST_F(thread, numbers_are_unique_and_come_back)
+{
+	if (percpu_backend != BACKEND_THREAD)
+		GTEST_SKIP() << "backend thread only";
+	const size_t nr = 150;	/* more than a word of the map has bits */
+
+	for (int round = 0; round < 3; round++) {
+		std::vector<uint32_t> numbers(nr);
+		std::vector<std::thread> threads;
+		std::atomic<size_t> there{0};
+
+		for (size_t t = 0; t < nr; t++)
+			threads.emplace_back([&, t] {
+				percpu_enter();
+				numbers[t] = slub_thread.number;
+				there++;
+				while (there < nr)
+					std::this_thread::yield();
+			});
+		for (auto &one : threads)
+			one.join();
+		numbers.push_back(slub_thread.number);
+		std::sort(numbers.begin(), numbers.end());
+		EXPECT_EQ(std::unique(numbers.begin(), numbers.end()), numbers.end());
+		EXPECT_EQ(numbers.front(), 1u);
+		EXPECT_EQ(numbers.back(), nr + 1);
+	}
+}
+
+TEST_F(thread, lists_stay_for_the_next_owner)
+{
+	if (percpu_backend != BACKEND_THREAD)
+		GTEST_SKIP() << "backend thread only";
+	uint32_t number = 0;
+
+	std::thread([&] {
+		percpu_enter();
+		number = slub_thread.number;
+		percpu_take(slot, 0);
+		EXPECT_TRUE(percpu_put(slot, pool.chain({ 3, 5 }), 4));
+	}).join();
+	std::thread([&] {
+		percpu_enter();
+		EXPECT_EQ(slub_thread.number, number);
+		EXPECT_EQ(pool.walk(percpu_take(slot, 0)), (std::vector<long>{ 3, 5 }));
+	}).join();
+}
+
+TEST_F(thread, sharing_keeps_both_off_the_fast_path)
+{
+	uintptr_t saved[2];
+	void **table = slub_thread.cpu_base;
+	uint32_t flags = slub_thread.flags;
+
+	ASSERT_TRUE(percpu_put(slot, pool.at(0), 4));
+	percpu_share(saved);
+	if (percpu_backend == BACKEND_RSEQ) {
+		EXPECT_EQ(slub_thread.cpu_base, (void **)slub_dummy_base);
+		EXPECT_EQ(percpu_pop(slot, 0), nullptr);
+		EXPECT_FALSE(percpu_push(slot, pool.at(1), 0));
+		percpu_enter();
+		EXPECT_EQ(percpu_pop(slot, 0), nullptr) << "entering must not bring it back";
+	}
+	percpu_unshare(saved);
+	EXPECT_EQ(slub_thread.cpu_base, table);
+	EXPECT_EQ(slub_thread.flags, flags);
+}
+
+TEST_F(thread, child_of_vfork_runs_no_sequence)
+{
+	static volatile bool popped, pushed, entered_popped;
+	void **table = slub_thread.cpu_base;
+	uint32_t flags = slub_thread.flags;
+
+	ASSERT_TRUE(percpu_put(slot, pool.at(0), 4));
+	pid_t child = vfork();
+	if (child == 0) {
+		popped = percpu_pop(slot, 0) != nullptr;
+		pushed = percpu_push(slot, pool.at(1), 0);
+		percpu_enter();
+		entered_popped = percpu_pop(slot, 0) != nullptr;
+		_exit(0);
+	}
+	ASSERT_GT(child, 0);
+	EXPECT_EQ(harness::wait_for(child), 0);
+	EXPECT_EQ(slub_thread.cpu_base, table);
+	EXPECT_EQ(slub_thread.flags, flags);
+	if (percpu_backend == BACKEND_RSEQ) {
+		EXPECT_FALSE(popped);
+		EXPECT_FALSE(pushed);
+		EXPECT_FALSE(entered_popped);
+	}
+}
+
+TEST_F(thread, failing_vfork_sets_errno)
+{
+	EXPECT_EQ(harness::in_child([] {
+		struct rlimit none = { 0, 0 };
+
+		setrlimit(RLIMIT_NPROC, &none);
+		if (setuid(65534))
+			_exit(0);	/* not root: the limit may not hold */
+		errno = 0;
+		pid_t child = vfork();
+		if (child == 0)
+			_exit(0);
+		if (child > 0 || errno != EAGAIN)
+			_exit(1);
+	}), 0);
+}
+
+TEST_F(thread, forked_child_has_the_lists)
+{
+	objects more(8, false);
+
+	percpu_take(slot, 0);
+	ASSERT_TRUE(percpu_put(slot, more.chain({ 2, 4, 6 }), 4));
+	percpu_fork_prepare();
+	EXPECT_FALSE(percpu_collect_begin());
+	pid_t child = fork();
+	percpu_fork_finish(child == 0);
+	if (child == 0) {
+		/* It may be on another CPU than the parent was: look at all lists. */
+		size_t n = 0;
+
+		if (!percpu_collect_begin())
+			_exit(2);
+		for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
+			struct slot *slots = percpu_collect(cid);
+
+			if (slots)
+				n += more.walk(slots[slot / SLOT_BYTES].main.head).size();
+		}
+		percpu_collect_end();
+		percpu_enter();
+		bool works = percpu_put(slot, more.at(1), 2) &&
+			     percpu_push(slot, more.at(0), 0);
+		_exit(n == 3 && works && slub_thread.locks_held == 0 ? 0 : 1);
+	}
+	EXPECT_EQ(slub_thread.locks_held, 0u);
+	int status = harness::wait_for(child);
+	EXPECT_EQ(status, 0) << harness::describe_status(status);
+	EXPECT_TRUE(percpu_collect_begin());
+	percpu_collect_end();
+	percpu_take(slot, 0);
+}
+
+TEST_F(thread, numbers_of_other_threads_are_free_in_the_child)
+{
+	if (percpu_backend != BACKEND_THREAD)
+		GTEST_SKIP() << "backend thread only";
+	std::atomic<bool> there{false}, stop{false};
+	std::thread other([&] {
+		percpu_enter();
+		there = true;
+		while (!stop)
+			std::this_thread::yield();
+	});
+
+	while (!there)
+		std::this_thread::yield();
+	uint32_t mine = slub_thread.number;
+	percpu_fork_prepare();
+	pid_t child = fork();
+	percpu_fork_finish(child == 0);
+	if (child == 0) {
+		uint32_t got = 0;
+
+		std::thread([&] { percpu_enter(); got = slub_thread.number; }).join();
+		_exit(slub_thread.number == mine && got != mine && got <= 2 ? 0 : 1);
+	}
+	int status = harness::wait_for(child);
+	EXPECT_EQ(status, 0) << harness::describe_status(status);
+	stop = true;
+	other.join();
+}
+
+} /* namespace */

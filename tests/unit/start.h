@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* Starts the layers below the one under test, as src/slub.c does, but in sizes that suit a test. */
+#ifndef SLUB_TESTS_UNIT_START_H
+#define SLUB_TESTS_UNIT_START_H
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string>
+#include <unistd.h>
+
+#include "harness.h"
+#include "slub.h"
+
+namespace start {
+
+/* One more option as if it stood in the environment; before the layers start. */
+inline void option(const std::string &assignment)
+{
+	static std::string kept[8];
+	static int nr;
+	char *environment[2] = { nullptr, nullptr };
+
+	kept[nr] = "SLUB_" + assignment;
+	environment[0] = kept[nr++].data();
+	option_read(environment);
+}
+
+/* The backend that SLUB_FASTPATH asks for runs, or the test has nothing to say. */
+inline bool has_wanted_backend()
+{
+	static const char *const names[] = { "", "rseq", "thread", "tid", "lock" };
+	const char *wanted = getenv("SLUB_FASTPATH");
+
+	return !wanted || std::string(wanted) == "auto" ||
+	       std::string(wanted) == names[percpu_backend];
+}
+
+inline void percpu(uint32_t nr_areas = 1024)
+{
+	struct os_cpus cpus;
+	char *areas = (char *)os_reserve(((size_t)nr_areas + 1) * AREA_BYTES);
+
+	option_read(environ);
+	os_cpus_read(&cpus);
+	if (!areas || os_commit(areas + (size_t)nr_areas * AREA_BYTES, AREA_BYTES))
+		abort();
+	percpu_init(areas, nr_areas, areas + (size_t)nr_areas * AREA_BYTES);
+	percpu_start(&cpus);
+	percpu_thread_init();
+}
+
+/* A heap of @reserve bytes that keeps at most @retain free bytes resident. */
+inline void page(size_t reserve, size_t retain, uint32_t nr_nodes = 1)
+{
+	struct os_limits limits = { (size_t)1 << 34, SIZE_MAX, false };
+	struct os_cpus cpus;
+
+	option_read(environ);
+	option("RESERVE=" + std::to_string(reserve));
+	option("RETAIN=" + std::to_string(retain));
+	option("HUGE=never");
+	os_cpus_read(&cpus);
+	if (pagemap_init(&limits, cpus.possible))
+		abort();
+	superblock_init();
+	page_purge_init(&limits);
+	block_init(nr_nodes);
+	percpu_start(&cpus);
+	percpu_thread_init();
+	percpu_enter();
+}
+
+inline void slab(size_t reserve, size_t retain)
+{
+	struct os_cpus cpus;
+
+	os_cpus_read(&cpus);
+	page(reserve, retain);
+	slab_init(1, &cpus);
+}
+
+/* Keeps the calling thread where it is: its CPU number then stays the same. */
+inline void stay_on_this_cpu()
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET((size_t)sched_getcpu(), &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
+} /* namespace start */
+
+#endif
