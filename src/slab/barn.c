@@ -3,10 +3,12 @@
  * The barn: a node's full chains, so that what one thread allocates and
  * another frees crosses over once per chain.
  *
- * A barn takes chains on credit: each chain that is fetched allows four more
- * to be put, so it grows to what is really passed around, up to 2 MiB, and a
- * program that only frees fills none.  All barns together are bounded by what
- * the page layer lets lie idle.  Locks: node->lock.
+ * A barn takes chains on credit: each chain that is fetched, or that would have
+ * been there to fetch had it not been refused, allows four more to be put.  So
+ * it grows to what is really passed around, up to 16 MiB, and a program that
+ * only frees fills none.  All barns together are bounded by
+ * SLUB_RETAIN, or what the page layer lets lie idle if that is more.
+ * Locks: node->lock.
  */
 #include "slab/slab_internal.h"
 
@@ -20,20 +22,40 @@ static size_t chain_bytes(const struct slub_cache *cache)
 	return (size_t)cache->capacity * cache->size;
 }
 
+/* Under the lock. */
+static void credit_add(struct barn *barn)
+{
+	barn->credit = (uint32_t)min_size(barn->credit + CREDIT_PER_GET,
+					  barn->nr_max);
+}
+
+/* Nothing to fetch: it pays to keep more, if some was refused. */
+static void *barn_miss(struct cache_node *node)
+{
+	if (!__atomic_load_n(&node->barn.refused, __ATOMIC_RELAXED))
+		return NULL;
+	lock_acquire(&node->lock);
+	if (node->barn.refused) {
+		node->barn.refused--;
+		credit_add(&node->barn);
+	}
+	lock_release(&node->lock);
+	return NULL;
+}
+
 void *barn_get(struct cache_node *node, const struct slub_cache *cache)
 {
 	void *chain;
 
 	/* A look without the lock: mostly it is empty, or it is not. */
 	if (!__atomic_load_n(&node->barn.nr, __ATOMIC_RELAXED))
-		return NULL;
+		return barn_miss(node);
 	lock_acquire(&node->lock);
 	chain = node->barn.chains;
 	if (chain) {
 		node->barn.chains = *chain_next(cache, chain);
 		node->barn.nr--;
-		node->barn.credit = (uint32_t)min_size(
-			node->barn.credit + CREDIT_PER_GET, node->barn.nr_max);
+		credit_add(&node->barn);
 	}
 	if (chain)	/* under the lock, for the sake of fork */
 		__atomic_fetch_sub(&barn_bytes, chain_bytes(cache),
@@ -45,23 +67,23 @@ void *barn_get(struct cache_node *node, const struct slub_cache *cache)
 bool barn_put(struct cache_node *node, const struct slub_cache *cache,
 	      void *chain)
 {
+	size_t most = max_size(page_idle_limit(), option_value(OPTION_retain));
+	struct barn *barn = &node->barn;
 	bool done = false;
 
-	if (!__atomic_load_n(&node->barn.credit, __ATOMIC_RELAXED) ||
-	    __atomic_load_n(&barn_bytes, __ATOMIC_RELAXED) >
-		    page_idle_limit())
-		return false;
 	lock_acquire(&node->lock);
-	if (node->barn.credit && node->barn.nr < node->barn.nr_max) {
-		*chain_next(cache, chain) = node->barn.chains;
-		node->barn.chains = chain;
-		node->barn.nr++;
-		node->barn.credit--;
-		done = true;
-	}
-	if (done)
+	if (barn->credit && barn->nr < barn->nr_max &&
+	    __atomic_load_n(&barn_bytes, __ATOMIC_RELAXED) <= most) {
+		*chain_next(cache, chain) = barn->chains;
+		barn->chains = chain;
+		barn->nr++;
+		barn->credit--;
 		__atomic_fetch_add(&barn_bytes, chain_bytes(cache),
 				   __ATOMIC_RELAXED);
+		done = true;
+	} else if (barn->refused < barn->nr_max) {
+		barn->refused++;
+	}
 	lock_release(&node->lock);
 	return done;
 }

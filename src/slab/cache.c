@@ -20,7 +20,7 @@
 #define LIST_OBJECTS_MAX 256
 #define LIST_OBJECTS_MAX_LARGE 64
 /* Bytes that a barn holds, and chains at the least: two per CPU. */
-#define BARN_BYTES ((size_t)2 << 20)
+#define BARN_BYTES ((size_t)16 << 20)
 
 struct lock cache_lock = LOCK_INIT;
 

@@ -53,6 +53,7 @@ struct barn {
 	uint32_t nr;
 	uint32_t nr_max;	/* const */
 	uint32_t credit;	/* chains it may still take, see barn.c */
+	uint32_t refused;	/* chains it could have taken */
 };
 
 struct cache_node {

@@ -249,7 +249,7 @@ TEST_F(collect, every_object_is_moved_once_while_threads_work)
 
 	for (int t = 0; t < 4; t++)
 		threads.emplace_back([&, t] {
-			work(stores, 10 + (uint64_t)t, 150000);
+			work(stores, 10 + (uint64_t)t, 600000);
 			running--;
 		});
 	while (running) {

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* page/pagemap.c and page.h: the range, the map, and the descriptors in their three layouts. */
+#include <gtest/gtest.h>
+
+#include "harness.h"
+#include "start.h"
+
+namespace {
+
+class pagemap : public testing::Test {
+protected:
+	static void SetUpTestSuite()
+	{
+		static bool started;
+
+		if (!started)
+			start::page(64ul << 20, 16ul << 20);
+		started = true;
+		ASSERT_EQ(pagemap_commit(16ul << 20), 0);
+	}
+};
+
+TEST_F(pagemap, range_is_laid_out_as_it_says)
+{
+	EXPECT_EQ(heap_start % SUPERBLOCK_BYTES, 0u);
+	EXPECT_EQ(heap_reserved_bytes, 64ul << 20);
+	EXPECT_GT(heap_start, pagemap_base);
+	EXPECT_LE(heap_start + heap_reserved_bytes, pagemap_base + range_reserved_bytes);
+	/* The descriptors lie between the map and the heap. */
+	EXPECT_GT((uintptr_t)page_of((void *)heap_start), pagemap_base);
+	EXPECT_LE((uintptr_t)page_of((char *)heap_start + heap_reserved_bytes), heap_start);
+}
+
+TEST_F(pagemap, commit_grows_and_stops_at_the_reservation)
+{
+	size_t before = pagemap_committed();
+
+	EXPECT_GE(before, 16ul << 20);
+	EXPECT_EQ(pagemap_commit(8ul << 20), 0);
+	EXPECT_EQ(pagemap_committed(), before) << "never shrinks";
+	EXPECT_LT(pagemap_commit(heap_reserved_bytes + 1), 0);
+	EXPECT_EQ(pagemap_committed(), before);
+}
+
+TEST_F(pagemap, strangers_have_no_entry)
+{
+	int on_stack;
+	static int in_data;
+	void *elsewhere = malloc(10);
+
+	for (const void *addr : std::initializer_list<const void *>{
+		     nullptr, (void *)1, &on_stack, &in_data, elsewhere, (void *)UINTPTR_MAX,
+		     (void *)(pagemap_base - 1), (void *)&percpu_pop, (void *)(1ul << 63),
+		     (char *)heap_start + heap_reserved_bytes }) {
+		EXPECT_FALSE(pagemap_covers(addr)) << addr;
+		EXPECT_EQ(pagemap_get(addr), (uint32_t)MAP_NONE) << addr;
+	}
+	/* The library's own structures are in the range and belong to nobody. */
+	EXPECT_EQ(pagemap_get((void *)pagemap_base), (uint32_t)MAP_NONE);
+	EXPECT_EQ(pagemap_get((char *)heap_start - 1), (uint32_t)MAP_NONE);
+	free(elsewhere);
+}
+
+TEST_F(pagemap, entries_are_of_their_pages_alone)
+{
+	char *at = (char *)heap_start + 5 * PAGE_BYTES;
+
+	pagemap_set(at, 3, 4096);
+	EXPECT_EQ(pagemap_get(at - 1), (uint32_t)MAP_NONE);
+	for (size_t i = 0; i < 3 * PAGE_BYTES; i += 511)
+		EXPECT_EQ(pagemap_get(at + i), 4096u);
+	EXPECT_EQ(pagemap_get(at + 3 * PAGE_BYTES), (uint32_t)MAP_NONE);
+	pagemap_set(at, 3, MAP_NONE);
+	EXPECT_EQ(pagemap_get(at), (uint32_t)MAP_NONE);
+	/* The largest slot there can be fits an entry. */
+	pagemap_set(at, 1, AREA_BYTES - SLOT_BYTES);
+	EXPECT_EQ(pagemap_get(at), (uint32_t)(AREA_BYTES - SLOT_BYTES));
+	pagemap_set(at, 1, MAP_NONE);
+}
+
+TEST_F(pagemap, descriptors_are_there_and_lead_back)
+{
+	struct page *last = nullptr;
+
+	for (size_t at = 0; at < pagemap_committed(); at += PAGE_BYTES) {
+		char *addr = (char *)heap_start + at;
+		struct page *page = page_of(addr);
+
+		ASSERT_EQ(page_address(page), addr);
+		ASSERT_EQ(page_of(addr + PAGE_BYTES - 1), page);
+		if (last) {
+			ASSERT_EQ((char *)page - (char *)last, DESCRIPTOR_BYTES);
+		}
+		ASSERT_EQ((void **)&page->link, descriptor_link(descriptor_bias, addr));
+		page->count = 1;	/* readable and writable */
+		page->count = 0;
+		last = page;
+	}
+}
+
+/* The words of a descriptor, odd and even: none is used twice, and all lie within. */
+TEST_F(pagemap, layout)
+{
+	for (size_t i = 0; i < 8; i++) {
+		struct page *page = page_of((char *)heap_start + i * PAGE_BYTES);
+		char *start = (char *)page;
+		std::vector<int> users(DESCRIPTOR_BYTES);
+		struct part { void *at; size_t bytes; } parts[] = {
+			{ &page->flags, 4 }, { &page->count, 4 }, { &page->link, 8 },
+			{ page_state(page), 16 }, { &page->list, 16 }, { page_chain(page), 8 },
+		};
+
+		if (SLUB_CONFIG_LAYOUT != 2) {
+			EXPECT_EQ((uintptr_t)page_state(page) % 16, 0u)
+				<< "the processor exchanges aligned double words only";
+		}
+		EXPECT_EQ((uintptr_t)page % 8, 0u);
+		for (auto &part : parts) {
+			auto offset = (size_t)((char *)part.at - start);
+
+			ASSERT_LE(offset + part.bytes, (size_t)DESCRIPTOR_BYTES);
+			for (size_t b = 0; b < part.bytes; b++)
+				EXPECT_EQ(users[offset + b]++, 0) << i << " byte " << offset + b;
+		}
+	}
+}
+
+TEST_F(pagemap, flags_keep_their_parts_apart)
+{
+	struct page page = {};
+
+	for (auto type : { TYPE_NONE, TYPE_FREE, TYPE_SLAB, TYPE_LARGE })
+		for (uint32_t order = 0; order <= BLOCK_ORDER_MAX; order++)
+			for (uint32_t node = 0; node < OS_NODES_MAX; node++) {
+				page.flags = page_flags_make(type, order, node) | PAGE_LOCK_BIT |
+					     PAGE_RUN | PAGE_DIRTY;
+				EXPECT_EQ(page_type(&page), type);
+				EXPECT_EQ(page_order(&page), order);
+				EXPECT_EQ(page_node(&page), node);
+			}
+}
+
+} /* namespace */

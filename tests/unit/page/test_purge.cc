@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/* page/purge.c, with a clock that stands still unless it is moved on. */
+#include <gtest/gtest.h>
+
+#include "start.h"
+#include "walk.h"
+
+static uint64_t now_ns = 1000000000000ull;
+
+extern "C" uint64_t os_clock_ns(void)
+{
+	return now_ns;
+}
+
+namespace {
+
+const size_t MiB = 1ul << 20;
+const size_t retain = 16 * MiB;
+const uint64_t millisecond = 1000000;
+
+class purge : public testing::Test {
+protected:
+	static void SetUpTestSuite()
+	{
+		static bool started;
+
+		if (!started)
+			start::page(1024 * MiB, retain);
+		started = true;
+	}
+	void SetUp() override
+	{
+		if (superblock_nr_used() || page_nr_dirty())
+			settle();
+		ASSERT_EQ(superblock_nr_used(), 0u);
+	}
+	void TearDown() override
+	{
+		settle();
+	}
+	/*
+	 * Lets the limit fall to where it was before anything raised it: it halves at a purge that
+	 * comes after a quiet second.
+	 */
+	void settle()
+	{
+		for (int i = 0; i < 12; i++) {
+			now_ns += 2000 * millisecond;
+			give(take(round_up(page_idle_limit() + 8 * MiB, SUPERBLOCK_BYTES))[0]);
+		}
+		page_purge(0);
+		now_ns += 2000 * millisecond;
+	}
+	std::vector<std::pair<char *, size_t>> take(size_t bytes)
+	{
+		bool is_zero;
+		size_t n = bytes / SUPERBLOCK_BYTES;
+		char *start = superblock_alloc(n, 1, 0, true, &is_zero);
+
+		EXPECT_NE(start, nullptr);
+		for (size_t at = 0; at < bytes; at += PAGE_BYTES)
+			start[at] = 1;
+		return { { start, n } };
+	}
+	void give(const std::pair<char *, size_t> &run)
+	{
+		superblock_free(run.first, run.second, true);
+		page_purge_if_needed();
+	}
+	static size_t idle()
+	{
+		return page_nr_dirty() * PAGE_BYTES;
+	}
+};
+
+/* The first test: memory that was never given back is not bought back. */
+TEST_F(purge, a_first_growing_does_not_raise_the_limit)
+{
+	size_t first = page_idle_limit();
+	std::vector<std::pair<char *, size_t>> runs;
+
+	for (int i = 0; i < 4; i++)
+		runs.push_back(take(8 * MiB)[0]);
+	EXPECT_EQ(page_idle_limit(), first);
+	for (auto &run : runs)
+		give(run);
+	EXPECT_LE(idle(), first);
+}
+
+TEST_F(purge, limit_is_an_eighth_of_what_is_used_within_bounds)
+{
+	EXPECT_EQ(page_idle_limit(), 4 * MiB);
+	auto some = take(24 * MiB);
+	EXPECT_EQ(page_idle_limit(), 4 * MiB);
+	now_ns += 200 * millisecond;
+	auto more = take(40 * MiB);
+	EXPECT_EQ(page_idle_limit(), 8 * MiB);
+	now_ns += 200 * millisecond;
+	auto most = take(192 * MiB);
+	EXPECT_EQ(page_idle_limit(), retain);
+	give(most[0]);
+	give(more[0]);
+	give(some[0]);
+	EXPECT_LE(idle(), page_idle_limit());
+}
+
+TEST_F(purge, idle_memory_stays_within_the_limit_and_goes_to_half_of_it)
+{
+	std::vector<std::pair<char *, size_t>> runs;
+
+	for (int i = 0; i < 8; i++) {
+		runs.push_back(take(2 * MiB)[0]);
+		now_ns += 200 * millisecond;
+	}
+	give(runs[0]);
+	give(runs[1]);
+	EXPECT_EQ(idle(), 4 * MiB) << "at the limit nothing happens";
+	give(runs[2]);
+	EXPECT_LE(idle(), 2 * MiB) << "beyond it, half of it is kept";
+	for (int i = 3; i < 8; i++) {
+		give(runs[(size_t)i]);
+		EXPECT_LE(idle(), 4 * MiB);
+	}
+}
+
+TEST_F(purge, nothing_is_purged_under_a_lock_or_within_reclaim)
+{
+	auto run = take(12 * MiB);
+
+	superblock_free(run[0].first, run[0].second, true);
+	slub_thread.locks_held = 1;
+	EXPECT_EQ(page_purge_if_needed(), 0u);
+	slub_thread.locks_held = 0;
+	slub_thread.flags |= THREAD_IN_RECLAIM;
+	EXPECT_EQ(page_purge_if_needed(), 0u);
+	slub_thread.flags &= ~(uint32_t)THREAD_IN_RECLAIM;
+	EXPECT_EQ(idle(), 12 * MiB);
+	EXPECT_GT(page_purge_if_needed(), 0u);
+	EXPECT_LE(idle(), 4 * MiB);
+	EXPECT_EQ(slub_thread.flags & THREAD_IN_RECLAIM, 0u);
+}
+
+/* The sum that is kept is the one that is counted, and means resident memory. */
+TEST_F(purge, accounting)
+{
+	harness::Random random(3);
+	std::vector<std::pair<char *, uint32_t>> blocks;
+
+	for (int i = 0; i < 5000; i++) {
+		if (random.below(600) > blocks.size()) {
+			uint32_t order = (uint32_t)random.below(BLOCK_ORDER_MAX + 1) / 2;
+			bool is_zero;
+			auto *start = (char *)zone_alloc(order, 0, &is_zero);
+			memset(start, 1, PAGE_BYTES << order);
+			blocks.emplace_back(start, order);
+		} else if (!blocks.empty()) {
+			size_t at = random.below(blocks.size());
+			auto [start, order] = blocks[at];
+			blocks[at] = blocks.back();
+			blocks.pop_back();
+			zone_free(start, order, 0, true);
+		}
+		if (i % 250 == 0) {
+			size_t target = random.below(8) * MiB / 2, before = page_nr_dirty();
+			size_t given = page_purge(target);
+
+			EXPECT_EQ(given, before - page_nr_dirty());
+			EXPECT_LE(idle(), target);
+			EXPECT_EQ(zone_nr_dirty(), count_dirty(free_blocks()));
+		}
+	}
+	page_purge(0);
+	EXPECT_EQ(page_nr_dirty(), 0u);
+	size_t in_use = 0;
+	for (auto &[start, order] : blocks)
+		in_use += (size_t)1 << order;
+	EXPECT_EQ(resident_pages((void *)heap_start, pagemap_committed()), in_use);
+	for (auto &[start, order] : blocks)
+		zone_free(start, order, 0, true);
+	page_purge(0);
+	EXPECT_EQ(resident_pages((void *)heap_start, pagemap_committed()), 0u);
+}
+
+TEST_F(purge, buying_back_quickly_raises_the_limit)
+{
+	/* Each round gives 12 MiB back, less what may stay, and buys them at once. */
+	size_t first = page_idle_limit();
+
+	for (int i = 0; i < 20; i++)
+		give(take(12 * MiB)[0]);
+	EXPECT_GT(page_idle_limit(), first);
+	EXPECT_GE(page_idle_limit(), 12 * MiB) << "until it is enough for the program";
+	EXPECT_EQ(idle(), 12 * MiB) << "nothing is given back any more";
+	settle();
+	EXPECT_EQ(page_idle_limit(), first);
+}
+
+TEST_F(purge, buying_back_slowly_does_not)
+{
+	size_t first = page_idle_limit();
+
+	for (int i = 0; i < 20; i++) {
+		give(take(12 * MiB)[0]);
+		now_ns += 200 * millisecond;
+	}
+	EXPECT_EQ(page_idle_limit(), first);
+}
+
+TEST_F(purge, raised_limit_halves_with_each_quiet_second)
+{
+	for (int i = 0; i < 20; i++)
+		give(take(12 * MiB)[0]);
+	size_t raised = page_idle_limit();
+	ASSERT_GE(raised, 12 * MiB);
+	/* Within the second it holds. */
+	give(take(raised + 8 * MiB)[0]);
+	EXPECT_GE(page_idle_limit(), raised);
+	raised = page_idle_limit();
+	now_ns += 1100 * millisecond;
+	give(take(raised + 8 * MiB)[0]);
+	EXPECT_EQ(page_idle_limit(), std::max(raised / 2, 4 * MiB));
+	settle();
+	EXPECT_EQ(page_idle_limit(), 4 * MiB);
+}
+
+TEST_F(purge, raised_limit_has_a_bound)
+{
+	/* A sixteenth of the 16 GiB that start.h says the machine has. */
+	const size_t bound = 1024 * MiB;
+
+	for (int i = 0; i < 60; i++)
+		give(take(512 * MiB)[0]);
+	EXPECT_LE(page_idle_limit(), bound);
+	EXPECT_LE(idle(), bound);
+}
+
+} /* namespace */
