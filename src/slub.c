@@ -16,17 +16,20 @@ enum start_state { START_NOT, START_UNDER_WAY, START_DONE };
 
 static _Atomic uint32_t state;
 
+/* What the constructor was given: `environ` is not set that early. */
+static char **constructor_environment;
+
 static void read_options(void)
 {
-	static char buf[16384];
-	static char *table[512];
 	static bool done;
 
 	if (done || os_is_secure())
 		return;
 	done = true;
-	option_read(os_environment(buf, sizeof(buf), table,
-				   ARRAY_SIZE(table)));
+	if (constructor_environment)
+		option_read(constructor_environment);
+	else
+		os_environment_read(option_read);
 }
 
 static bool start_layers(void)
@@ -103,11 +106,12 @@ extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 extern void _IO_list_resetlock(void) __attribute__((weak));
 
-/* By LOCK-1 nobody who is waited for here waits for one of these. */
+/* See lock.h for who may be waited for, and for how long. */
 void slub_fork_prepare(void)
 {
 	if (_IO_list_lock && _IO_list_unlock && _IO_list_resetlock)
 		_IO_list_lock();
+	lock_fork_begin();
 	percpu_fork_prepare();
 	slab_fork_prepare();
 	page_fork_prepare();
@@ -139,8 +143,10 @@ static void fork_child(void)
 }
 
 __attribute__((constructor(101)))
-static void library_constructor(void)
+static void library_constructor(int argc, char **argv, char **environment)
 {
+	(void)argc, (void)argv;
+	constructor_environment = environment;
 	slub_start();
 	percpu_thread_init();
 	pthread_atfork(slub_fork_prepare, fork_parent, fork_child);

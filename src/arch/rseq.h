@@ -16,7 +16,7 @@
  *   RSEQ-5  the four bytes before the abort address are RSEQ_SIGNATURE;
  *   RSEQ-6  a link is read from an object that was the head: the object may
  *           have been popped by another thread since, but then the commit does
- *           not happen.  Its memory is never unmapped (os/map.c), so the
+ *           not happen.  Its memory is never unmapped (PAGE-4), so the
  *           read cannot fault.
  *
  * In pseudo-code; `area` is base[cpu number], link(o) as slot.h says:

@@ -54,31 +54,68 @@ void lock_wake(struct lock *lock)
 	sys_futex((uint32_t *)&lock->word, FUTEX_WAKE_PRIVATE, 1);
 }
 
+/* Waits of fork for all its locks together: 2,000 times 50 us. */
+#define FORK_PATIENCE 2000
+#define FORK_WAIT_NS 50000
+
+void lock_fork_begin(void)
+{
+	slub_thread.fork_patience = FORK_PATIENCE;
+}
+
+static void fork_wait(void)
+{
+	struct {
+		long seconds;
+		long nanoseconds;
+	} wait = { 0, FORK_WAIT_NS };
+
+	slub_thread.fork_patience--;
+	sys_call4(SYS_nanosleep, (long)&wait, 0, 0, 0);
+}
+
 void lock_acquire_for_fork(struct lock *lock)
 {
 	uint32_t self = thread_self();
-	uint32_t old = 0;
 
 	if (lock_is_mine(lock)) {
 		slub_thread.lock_kept = lock;
 		return;
 	}
 	slub_thread.locks_held++;
-	if (!__atomic_compare_exchange_n(&lock->word, &old, self, false,
-					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-		lock_wait(lock, self);
+	for (int tries = 0;; tries++) {
+		uint32_t old = 0;
+
+		if (__atomic_compare_exchange_n(&lock->word, &old, self, false,
+						__ATOMIC_ACQUIRE,
+						__ATOMIC_RELAXED))
+			return;
+		if (tries < SPIN_TRIES)
+			__builtin_ia32_pause();
+		else if (slub_thread.fork_patience)
+			fork_wait();
+		else
+			break;
+	}
+	slub_thread.locks_held--;
 }
 
-void lock_release_after_fork(struct lock *lock, bool in_child)
+bool lock_release_after_fork(struct lock *lock, bool in_child)
 {
 	uint32_t old;
 
 	if (lock == slub_thread.lock_kept) {
 		slub_thread.lock_kept = NULL;
-		return;
+		return false;
+	}
+	if (!lock_is_mine(lock)) {
+		if (in_child)
+			__atomic_store_n(&lock->word, 0, __ATOMIC_RELAXED);
+		return in_child;
 	}
 	old = __atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE);
 	if (!in_child && (old & LOCK_WAITERS))
 		lock_wake(lock);
 	slub_thread.locks_held--;
+	return false;
 }

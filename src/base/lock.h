@@ -12,10 +12,12 @@
  *   LOCK-3  the lock word names its owner in the instruction that acquires
  *           it, so fork can tell its own lock from another thread's.
  *
- * Only the fork handler takes several, in the order of their list; by LOCK-1
- * nobody it waits for is waiting for it.  One case is left open: a signal
- * handler that interrupted the holder of a lock and forks while another
- * thread forks too; each may wait for what the other holds.
+ * Only the fork handler takes several, in the order of their list.  By LOCK-1
+ * nobody it waits for is waiting for it, with one exception: a signal handler
+ * that interrupted the holder of a lock and forks, while another thread
+ * forks too.  So the fork handler waits for a while only, and then forks
+ * without the lock; its holder may have been in the middle of a change, and in
+ * the child the layer builds what the lock protects anew.
  */
 #ifndef SLUB_BASE_LOCK_H
 #define SLUB_BASE_LOCK_H
@@ -74,13 +76,19 @@ static inline bool lock_is_mine(const struct lock *lock)
 		~LOCK_WAITERS) == thread_self();
 }
 
-/* For fork only: takes @lock unless this thread already holds it. */
+/* To be called before the first lock_acquire_for_fork() of a fork. */
+void lock_fork_begin(void);
+/*
+ * For fork only: takes @lock, unless this thread already holds it or it cannot
+ * be had in time.  At most a tenth of a second is spent on all locks.
+ */
 void lock_acquire_for_fork(struct lock *lock);
 /*
  * After fork: releases what lock_acquire_for_fork() took; a lock that the code
- * interrupted by a handler that forks holds stays held.  In the child the
- * waiters of the parent are gone.
+ * interrupted by a handler that forks holds stays held.  Returns true in a
+ * child that was made without the lock: it is free now, and what it protects
+ * has to be mended.
  */
-void lock_release_after_fork(struct lock *lock, bool in_child);
+bool lock_release_after_fork(struct lock *lock, bool in_child);
 
 #endif

@@ -14,7 +14,6 @@
 
 enum thread_flag {
 	THREAD_CHECKED = 1 << 0,	/* registration was looked at */
-	THREAD_EXITED = 1 << 1,		/* gave its thread number back */
 	THREAD_IN_RECLAIM = 1 << 2,	/* do not start reclaim again */
 	THREAD_IN_INIT = 1 << 3,	/* is starting the library */
 	THREAD_FORKING = 1 << 4,	/* keeps collectors out for its fork */
@@ -34,6 +33,7 @@ struct thread_state {
 	_Atomic uint32_t busy;	/* backend thread: inside a sequence */
 	void *slab_locked;	/* layout lock56: whose lock bit it holds */
 	void *lock_kept;	/* the lock it held when it began to fork */
+	uint32_t fork_patience;	/* waits left for locks, see lock.c */
 	/*
 	 * Where the fast path writes its rseq_cs pointer (at +8) and reads its
 	 * CPU number (at +24), 0 for ever, when there is no rseq area to use.

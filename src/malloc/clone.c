@@ -67,6 +67,32 @@ static int clone_shared(const struct clone_call *call)
 	return ret;
 }
 
+/* Runs in a child with thread-local storage of its own, on its own stack. */
+static int numberless_child(void *arg)
+{
+	const struct clone_call *call = arg;
+
+	/* It will not run the exit handler that gives a number back. */
+	slub_thread.flags |= THREAD_CHECKED;
+	return call->fn(call->arg);
+}
+
+static int clone_threaded(const struct clone_call *call)
+{
+	struct clone_call inner = *call;
+	struct clone_call *kept;
+
+	if (percpu_backend != BACKEND_THREAD)
+		return clone_call(call);
+	/* At the top of the child's stack, for the caller's may be gone. */
+	kept = (void *)round_down((uintptr_t)call->stack - sizeof(*kept), 64);
+	*kept = *call;
+	inner.fn = numberless_child;
+	inner.arg = kept;
+	inner.stack = kept;
+	return clone_call(&inner);
+}
+
 SLUB_EXPORT int clone(child_function *fn, void *stack, int flags, void *arg,
 		      ...)
 {
@@ -80,5 +106,7 @@ SLUB_EXPORT int clone(child_function *fn, void *stack, int flags, void *arg,
 	va_end(args);
 	if (!(flags & CLONE_VM))
 		return clone_copied(&call);
-	return flags & CLONE_SETTLS ? clone_call(&call) : clone_shared(&call);
+	if (flags & CLONE_SETTLS)
+		return clone_threaded(&call);
+	return clone_shared(&call);
 }

@@ -10,8 +10,9 @@
  *
  * A block is a run of bits within one 64-bit word; the byte beside its first
  * granule holds its length.  Both arenas lie in one superblock and touch no
- * memory until they are used.  When they are full the handler's malloc fails
- * with ENOMEM.
+ * memory until they are used.  What does not fit gets a mapping of its own
+ * (emergency_map.c); when those are used up too, the handler's malloc fails with
+ * ENOMEM.
  */
 #include "malloc/malloc.h"
 

@@ -195,14 +195,10 @@ SLUB_EXPORT void free_aligned_sized(void *ptr, size_t align, size_t bytes)
 /* Empties every list and gives idle memory back, but for @pad bytes. */
 SLUB_EXPORT int malloc_trim(size_t pad)
 {
-	size_t before;
-
 	if (slub_thread.locks_held || !slub_start())
 		return 0;
-	before = page_nr_dirty();
 	slab_shrink_all();
-	page_purge(pad);
-	return page_nr_dirty() < before || before;
+	return page_purge(pad) > 0;
 }
 
 /* glibc's knobs are accepted; none of them means anything here. */

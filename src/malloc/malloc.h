@@ -7,7 +7,7 @@
  *   in a handler   that interrupted the holder of a lock: the CPU's lists, and
  *                  when they are empty the emergency pool (emergency.c)
  *
- * In the order a call goes through the files: malloc.c (the fast path and
+ * In the order a call goes through the files: fast.c (the fast path and
  * nothing else), slow.c, then sizeclass.c or the page layer.
  */
 #ifndef SLUB_MALLOC_H

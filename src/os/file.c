@@ -66,21 +66,34 @@ size_t os_parse_number(const char **s)
 	return n;
 }
 
-char **os_environment(char *buf, size_t buf_bytes, char **table, size_t n)
+/* Room for the strings, and as much for the table behind them. */
+#define ENVIRONMENT_BYTES ((size_t)4 << 20)
+
+void os_environment_read(void (*use)(char **environment))
 {
+	char *buf;
+	char **table;
 	size_t used = 0;
 	long bytes;
 
-	if (environ)
-		return environ;
+	if (environ) {
+		use(environ);
+		return;
+	}
 	/* A call from before the C library has started. */
-	bytes = os_file_read("/proc/self/environ", buf, buf_bytes);
-	for (long i = 0; i < bytes && used < n - 1; i++) {
-		if (i == 0 || buf[i - 1] == '\0')
+	buf = os_reserve(2 * ENVIRONMENT_BYTES);
+	if (!buf || os_commit(buf, 2 * ENVIRONMENT_BYTES))
+		return;
+	table = (char **)(buf + ENVIRONMENT_BYTES);
+	bytes = os_file_read("/proc/self/environ", buf, ENVIRONMENT_BYTES);
+	for (long i = 0; i < bytes; i++) {
+		if ((i == 0 || buf[i - 1] == '\0') &&
+		    used < ENVIRONMENT_BYTES / sizeof(*table) - 1)
 			table[used++] = buf + i;
 	}
 	table[used] = NULL;
-	return table;
+	use(table);
+	os_unreserve(buf, 2 * ENVIRONMENT_BYTES);
 }
 
 bool os_is_secure(void)

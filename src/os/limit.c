@@ -19,13 +19,9 @@ static size_t machine_memory(void)
 void os_limits_read(struct os_limits *limits)
 {
 	struct rlimit rlimit = { RLIM_INFINITY, RLIM_INFINITY };
-	char buf[16];
 
 	sys_call4(SYS_prlimit64, 0, RLIMIT_AS, 0, (long)&rlimit);
 	limits->memory_bytes = machine_memory();
 	limits->address_bytes = rlimit.rlim_cur == RLIM_INFINITY ?
 				SIZE_MAX : (size_t)rlimit.rlim_cur;
-	limits->is_strict =
-		os_file_read("/proc/sys/vm/overcommit_memory", buf,
-			     sizeof(buf)) > 0 && buf[0] == '2';
 }

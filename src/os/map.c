@@ -7,10 +7,7 @@
 
 #include "os/os.h"
 
-/* Newer than the headers of Debian 12. */
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
+/* Newer than some headers. */
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
 #endif
@@ -79,11 +76,6 @@ int os_purge(void *start, size_t bytes)
 int os_huge(void *start, size_t bytes, bool on)
 {
 	return os_advise(start, bytes, on ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-}
-
-int os_populate(void *start, size_t bytes)
-{
-	return os_advise(start, bytes, MADV_POPULATE_WRITE);
 }
 
 int os_move(void *from, void *to, size_t bytes)

@@ -2,7 +2,8 @@
 /*
  * os: the kernel's services, one family per file.  Every feature is probed
  * once and its absence is an answer, not an error.  Functions return 0 or
- * -errno, never touch errno, allocate nothing and take no lock.
+ * -errno, never touch errno and allocate nothing; meta_alloc() takes a lock of
+ * its own, the others none.
  */
 #ifndef SLUB_OS_H
 #define SLUB_OS_H
@@ -21,8 +22,6 @@ int os_commit(void *start, size_t bytes);
 int os_purge(void *start, size_t bytes);
 /* Asks for huge pages, or for none. */
 int os_huge(void *start, size_t bytes, bool on);
-/* Faults pages in for writing, in one call. */
-int os_populate(void *start, size_t bytes);
 /*
  * Moves the memory behind @from (whole pages) to @to, both committed parts of
  * the reservation.  @from stays committed and reads as zero.
@@ -39,7 +38,6 @@ size_t os_page_size(void);
 struct os_limits {
 	size_t memory_bytes;	/* physical memory of the machine */
 	size_t address_bytes;	/* RLIMIT_AS; SIZE_MAX: none */
-	bool is_strict;		/* overcommit mode 2 */
 };
 void os_limits_read(struct os_limits *limits);
 
@@ -93,8 +91,11 @@ long os_file_read(const char *path, char *buf, size_t size);
 int os_file_write(const char *path, const char *buf, size_t bytes);
 /* The number at *@s, which moves behind it; 0 where there is none. */
 size_t os_parse_number(const char **s);
-/* The environment, also before the C library has set `environ`. */
-char **os_environment(char *buf, size_t buf_bytes, char **table, size_t n);
+/*
+ * Calls @use with the environment, also before the C library has set `environ`;
+ * it is there during the call only.
+ */
+void os_environment_read(void (*use)(char **environment));
 bool os_is_secure(void);
 
 /* meta.c: memory for the library's own structures; never freed */

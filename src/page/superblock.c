@@ -104,6 +104,9 @@ static bool grow_to(size_t end)
 		if (pagemap_commit(target * SUPERBLOCK_BYTES))
 			return false;
 	}
+	if (option_value(OPTION_huge) == HUGE_NEVER)
+		os_huge(superblock_address(nr_committed),
+			(target - nr_committed) * SUPERBLOCK_BYTES, false);
 	memset(states + nr_committed, SB_CLEAN, target - nr_committed);
 	nr_committed = target;
 	return true;

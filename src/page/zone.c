@@ -28,15 +28,20 @@ static uint32_t nr_zones = 1;
 /* Blocks purged under one hold of the lock's two halves. */
 #define PURGE_BATCH 32
 
+static void zone_lists_init(struct zone *zone)
+{
+	for (uint32_t o = 0; o <= BLOCK_ORDER_MAX; o++) {
+		list_init(&zone->free[o][CLEAN]);
+		list_init(&zone->free[o][DIRTY]);
+	}
+}
+
 void zone_init(uint32_t nr_nodes)
 {
 	nr_zones = nr_nodes;
 	for (uint32_t n = 0; n < nr_nodes; n++) {
 		zones[n].node = n;
-		for (uint32_t o = 0; o <= BLOCK_ORDER_MAX; o++) {
-			list_init(&zones[n].free[o][CLEAN]);
-			list_init(&zones[n].free[o][DIRTY]);
-		}
+		zone_lists_init(&zones[n]);
 	}
 }
 
@@ -242,6 +247,27 @@ void zone_purge(size_t pages)
 	}
 }
 
+/*
+ * In a child whose parent forked without the zone's lock: its free blocks are
+ * forgotten, for a list may have been in the middle of a change.
+ */
+static void zone_forget(struct zone *zone)
+{
+	size_t pages = pagemap_committed() / PAGE_BYTES;
+	char *addr = (char *)heap_start;
+
+	for (size_t i = 0; i < pages; i++, addr += PAGE_BYTES) {
+		struct page *page = page_of(addr);
+
+		if (page_type(page) == TYPE_FREE &&
+		    page_node(page) == zone->node)
+			page->flags = 0;
+	}
+	zone->present = 0;
+	zone->nr_dirty = 0;
+	zone_lists_init(zone);
+}
+
 void page_fork_prepare(void)
 {
 	lock_acquire_for_fork(&superblock_lock);
@@ -253,7 +279,9 @@ void page_fork_prepare(void)
 void page_fork_finish(bool in_child)
 {
 	lock_release_after_fork(&meta_lock, in_child);
-	for (uint32_t n = 0; n < nr_zones; n++)
-		lock_release_after_fork(&zones[n].lock, in_child);
+	for (uint32_t n = 0; n < nr_zones; n++) {
+		if (lock_release_after_fork(&zones[n].lock, in_child))
+			zone_forget(&zones[n]);
+	}
 	lock_release_after_fork(&superblock_lock, in_child);
 }

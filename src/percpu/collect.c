@@ -23,6 +23,8 @@ static _Atomic uint32_t collecting;
 
 /* How often a thread that is in the middle of an operation is waited for. */
 #define BUSY_YIELDS_MAX 10000
+/* How often fork waits for a collector; then its lists are lost to the child. */
+#define COLLECT_YIELDS_MAX 20000
 
 bool percpu_collect_begin(void)
 {
@@ -149,9 +151,14 @@ void percpu_fork_prepare(void)
 	 * be waiting for a lock that that code holds.
 	 */
 	if (!slub_thread.locks_held && collecting != thread_self()) {
-		while (!percpu_collect_begin())
+		bool begun = percpu_collect_begin();
+
+		for (int i = 0; !begun && i < COLLECT_YIELDS_MAX; i++) {
 			sys_call4(SYS_sched_yield, 0, 0, 0, 0);
-		slub_thread.flags |= THREAD_FORKING;
+			begun = percpu_collect_begin();
+		}
+		if (begun)
+			slub_thread.flags |= THREAD_FORKING;
 	}
 	lock_acquire_for_fork(&area_lock);
 	if (percpu_backend != BACKEND_LOCK)
@@ -161,6 +168,15 @@ void percpu_fork_prepare(void)
 
 		if (area)
 			lock_acquire_for_fork(area_own_lock(area));
+	}
+}
+
+/* A CPU may have been stopped by a thread that did not come along. */
+static void restart_all(void)
+{
+	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
+		if (percpu_area(cid))
+			percpu_base_set(cid, percpu_area(cid));
 	}
 }
 
@@ -190,7 +206,8 @@ void percpu_fork_finish(bool in_child)
 		forget_owners();
 		percpu_numbers_after_fork();
 	}
-	lock_release_after_fork(&area_lock, in_child);
+	if (lock_release_after_fork(&area_lock, in_child))
+		restart_all();
 	/* The child does not inherit another thread's collection. */
 	if (slub_thread.flags & THREAD_FORKING ||
 	    (in_child && collecting != thread_self())) {

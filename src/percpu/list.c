@@ -118,7 +118,7 @@ static void *area_enter(void)
 static void area_leave(void *area)
 {
 	if (percpu_backend == BACKEND_THREAD)
-		/* release: pairs with the acquire in collect_thread() */
+		/* release: pairs with the acquire in wait_not_busy() */
 		__atomic_store_n(&slub_thread.busy, 0, __ATOMIC_RELEASE);
 	else
 		lock_release(area_own_lock(area));

@@ -46,7 +46,6 @@ static void thread_exit(void *unused)
 	if (!number)
 		return;
 	number--;
-	slub_thread.flags |= THREAD_EXITED;
 	slub_thread.number = 0;
 	area = percpu_area(number);
 	lock_acquire(&area_lock);

@@ -22,6 +22,12 @@ static size_t chain_bytes(const struct slub_cache *cache)
 	return (size_t)cache->capacity * cache->size;
 }
 
+/* Under the lock; read without it. */
+static void barn_nr_set(struct barn *barn, uint32_t nr)
+{
+	__atomic_store_n(&barn->nr, nr, __ATOMIC_RELAXED);
+}
+
 /* Under the lock. */
 static void credit_add(struct barn *barn)
 {
@@ -54,7 +60,7 @@ void *barn_get(struct cache_node *node, const struct slub_cache *cache)
 	chain = node->barn.chains;
 	if (chain) {
 		node->barn.chains = *chain_next(cache, chain);
-		node->barn.nr--;
+		barn_nr_set(&node->barn, node->barn.nr - 1);
 		credit_add(&node->barn);
 	}
 	if (chain)	/* under the lock, for the sake of fork */
@@ -76,7 +82,7 @@ bool barn_put(struct cache_node *node, const struct slub_cache *cache,
 	    __atomic_load_n(&barn_bytes, __ATOMIC_RELAXED) <= most) {
 		*chain_next(cache, chain) = barn->chains;
 		barn->chains = chain;
-		barn->nr++;
+		barn_nr_set(barn, barn->nr + 1);
 		barn->credit--;
 		__atomic_fetch_add(&barn_bytes, chain_bytes(cache),
 				   __ATOMIC_RELAXED);
@@ -97,7 +103,7 @@ void *barn_take_all(struct cache_node *node, const struct slub_cache *cache)
 	chains = node->barn.chains;
 	nr = node->barn.nr;
 	node->barn.chains = NULL;
-	node->barn.nr = 0;
+	barn_nr_set(&node->barn, 0);
 	__atomic_fetch_sub(&barn_bytes, nr * chain_bytes(cache),
 			   __ATOMIC_RELAXED);
 	lock_release(&node->lock);

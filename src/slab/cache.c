@@ -159,8 +159,12 @@ void slab_fork_finish(bool in_child)
 	if (in_child)
 		slab_update_after_fork();
 	for (struct slub_cache *c = caches; c; c = c->next) {
-		for (uint32_t n = 0; n < node_count; n++)
-			lock_release_after_fork(&c->nodes[n]->lock, in_child);
+		for (uint32_t n = 0; n < node_count; n++) {
+			struct cache_node *node = c->nodes[n];
+
+			if (lock_release_after_fork(&node->lock, in_child))
+				node_rebuild(c, node);
+		}
 	}
 	lock_release_after_fork(&cache_lock, in_child);
 }

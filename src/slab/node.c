@@ -390,3 +390,44 @@ void node_shrink(struct slub_cache *cache, struct cache_node *node)
 			slab_discard(cache, slab);
 	} while (slab);
 }
+
+/* ---- after a fork without the lock ---- */
+
+static void slab_relist(struct slub_cache *cache, struct cache_node *node,
+			struct page *slab)
+{
+	struct double_word *state = page_state(slab);
+
+	state->second &= ~(STATE_FROZEN | STATE_LISTED);
+	if (state->first || slab->count < cache->objects) {
+		state->second |= STATE_LISTED;
+		partial_add(node, slab, true);
+	}
+	/* Its maker may have stood in the middle of it. */
+	pagemap_set(page_address(slab), (size_t)1 << cache->order,
+		    cache->slot);
+	count_slab(cache, node, 1);
+	node->nr_carved += slab->count;
+}
+
+void node_rebuild(struct slub_cache *cache, struct cache_node *node)
+{
+	char *addr = (char *)heap_start;
+	char *end = addr + pagemap_committed();
+
+	list_init(&node->partial);
+	node->nr_partial = 0;
+	node->carve = NULL;
+	node->barn.chains = NULL;
+	node->barn.nr = 0;
+	node->nr_slabs = 0;
+	node->nr_objects = 0;
+	node->nr_carved = 0;
+	for (; addr < end; addr += PAGE_BYTES) {
+		struct page *page = page_of(addr);
+
+		if (cache_of(addr) == cache && page_type(page) == TYPE_SLAB &&
+		    page_node(page) == node->node)
+			slab_relist(cache, node, page);
+	}
+}

@@ -96,6 +96,11 @@ void slab_free_objects(struct slub_cache *cache, struct page *slab,
 /* Frees slabs that are empty, whatever min_partial says. */
 void node_shrink(struct slub_cache *cache, struct cache_node *node);
 struct cache_node *node_current(struct slub_cache *cache);
+/*
+ * In a child whose parent forked without the node's lock: makes the lists anew
+ * from the slabs there are.  What was in the barn is lost to the child.
+ */
+void node_rebuild(struct slub_cache *cache, struct cache_node *node);
 
 /* flush.c */
 /* Gives a chain back to its slabs; returns how many objects it had. */

@@ -53,13 +53,15 @@ inline void percpu(uint32_t nr_areas = 1024)
 /* A heap of @reserve bytes that keeps at most @retain free bytes resident. */
 inline void page(size_t reserve, size_t retain, uint32_t nr_nodes = 1)
 {
-	struct os_limits limits = { (size_t)1 << 34, SIZE_MAX, false };
+	struct os_limits limits = { (size_t)1 << 34, SIZE_MAX };
 	struct os_cpus cpus;
 
 	option_read(environ);
 	option("RESERVE=" + std::to_string(reserve));
 	option("RETAIN=" + std::to_string(retain));
 	option("HUGE=never");
+	limits.memory_bytes = (size_t)1 << 34;
+	limits.address_bytes = SIZE_MAX;
 	os_cpus_read(&cpus);
 	if (pagemap_init(&limits, cpus.possible))
 		abort();

@@ -79,8 +79,8 @@ int main(int argc, char **argv)
 	};
 	static char library[4096];
 	unsigned long runs = 0, failures, happened = 0;
+	uint64_t rng, percent;
 	enum from from;
-	uint64_t rng;
 
 	fire_start(argc, argv, "library from storm percent only step single workload");
 	if (fire_opt_str("workload", NULL))
@@ -94,10 +94,11 @@ int main(int argc, char **argv)
 	if (fire_opt("single", 1))
 		runs = single_faults(library, from, fire_opt(
 			"step", fire_scale() < 1 ? 4 : 1));
-	if (fire_opt("percent", 0))
-		happened = storm(library, from, fire_opt("percent", 0) / 100.0,
+	percent = fire_opt("percent", 0);
+	if (percent)
+		happened = storm(library, from, percent / 100.0,
 				 failures, &rng);
-	for (int i = 0; from == FROM_MARK && !happened && i < 3; i++)
+	for (int i = 0; !percent && from == FROM_MARK && i < 3; i++)
 		happened += storm(library, from, storms[i].chance,
 				  (double)failures * storms[i].share + 1, &rng);
 	printf("%lu single faults, %lu failures in storms\n", runs, happened);

@@ -104,6 +104,7 @@ static void resize(struct object *object, size_t size)
 static void large(void)
 {
 	struct object one = { 0 }, other = { 0 };
+	char *zeroed;
 	void *huge;
 
 	errno = 0;
@@ -111,7 +112,11 @@ static void large(void)
 	for (size_t size = 300000; size < 6000000; size *= 3)
 		resize(&one, size);
 	errno = 0;
-	keep(&other, calloc(3, 700000), 2100000, "calloc");
+	zeroed = calloc(3, 700000);
+	for (size_t i = 0; zeroed && i < 2100000; i++)
+		if (zeroed[i])
+			fire_fail("calloc: byte %zu is not zero", i);
+	keep(&other, zeroed, 2100000, "calloc");
 	resize(&one, 150000);
 	resize(&one, 2000);
 	errno = 0;

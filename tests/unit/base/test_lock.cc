@@ -126,6 +126,7 @@ TEST(lock_fork, free_lock_is_taken_and_let_go)
 {
 	struct lock lock = LOCK_INIT;
 
+	lock_fork_begin();
 	lock_acquire_for_fork(&lock);
 	EXPECT_TRUE(lock_is_mine(&lock));
 	EXPECT_EQ(slub_thread.locks_held, 1u);
@@ -157,29 +158,77 @@ TEST(lock_fork, own_lock_stays_with_the_interrupted_code)
 	EXPECT_EQ(slub_thread.locks_held, 0u);
 }
 
+/* Takes and holds a lock while it lives; the constructor returns when it is held. */
+class holder {
+public:
+	explicit holder(struct lock *lock) : thread([this, lock] {
+		lock_acquire(lock);
+		held = true;
+		yield_until([this] { return let_go.load(); });
+		lock_release(lock);
+	})
+	{
+		yield_until([this] { return held.load(); });
+	}
+	~holder()
+	{
+		let_go = true;
+		thread.join();
+	}
+	std::atomic<bool> held{false}, let_go{false};
+	std::thread thread;
+};
+
+/* It waits for a while only, so a slow machine gets more than one try. */
 TEST(lock_fork, waits_for_another_holder)
 {
 	static struct lock lock = LOCK_INIT;
-	std::atomic<bool> held{false}, go{false}, taken{false};
-	std::thread holder([&] {
-		lock_acquire(&lock);
-		held = true;
-		yield_until([&] { return go.load(); });
-		EXPECT_FALSE(taken);
-		lock_release(&lock);
-	});
+	bool taken = false;
 
-	yield_until([&] { return held.load(); });
-	std::thread forker([&] {
+	for (int i = 0; i < 50 && !taken; i++) {
+		holder other(&lock);
+		std::thread later([&] {
+			usleep(1000);
+			other.let_go = true;
+		});
+
+		lock_fork_begin();
 		lock_acquire_for_fork(&lock);
-		taken = true;
-		lock_release_after_fork(&lock, false);
-	});
-	yield_until([] { return word_of(&lock) & LOCK_WAITERS; });
-	go = true;
-	holder.join();
-	forker.join();
+		taken = lock_is_mine(&lock);
+		EXPECT_EQ(slub_thread.locks_held, taken ? 1u : 0u);
+		EXPECT_FALSE(lock_release_after_fork(&lock, false));
+		later.join();
+	}
 	EXPECT_TRUE(taken);
+	EXPECT_EQ(slub_thread.locks_held, 0u);
+	EXPECT_EQ(word_of(&lock), 0u);
+}
+
+TEST(lock_fork, gives_up_a_lock_that_cannot_be_had)
+{
+	static struct lock lock = LOCK_INIT;
+	holder other(&lock);
+
+	uint32_t owner = word_of(&lock);
+	lock_fork_begin();
+	lock_acquire_for_fork(&lock);
+	EXPECT_FALSE(lock_is_mine(&lock));
+	EXPECT_EQ(slub_thread.locks_held, 0u);
+	EXPECT_EQ(word_of(&lock), owner);
+	pid_t child = fork();
+	if (child == 0) {
+		/* The layer is told to mend what the lock protects, and the lock is free. */
+		bool good = lock_release_after_fork(&lock, true) && word_of(&lock) == 0 &&
+			    slub_thread.locks_held == 0;
+
+		lock_acquire(&lock);
+		good = good && lock_is_mine(&lock);
+		_exit(good ? 0 : 1);
+	}
+	EXPECT_EQ(harness::wait_for(child), 0);
+	/* In the parent its holder goes on as if nothing had been. */
+	EXPECT_FALSE(lock_release_after_fork(&lock, false));
+	EXPECT_EQ(word_of(&lock), owner);
 }
 
 /* The parent's waiters are no concern of the child, but are woken in the parent. */

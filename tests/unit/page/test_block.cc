@@ -39,9 +39,9 @@ protected:
 		for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
 			struct slot *slots = percpu_collect(cid);
 
-			for (uint32_t s = SLOT_BYTES; slots && s < percpu_slots_end(); s += SLOT_BYTES)
-				if (block_owns_slot(s))
-					block_free_collected(s, &slots[s / SLOT_BYTES]);
+			for (uint32_t i = 1; slots && i < percpu_slots_end() / SLOT_BYTES; i++)
+				if (block_owns_slot(i * SLOT_BYTES))
+					block_free_collected(i * SLOT_BYTES, &slots[i]);
 		}
 		percpu_collect_end();
 	}
@@ -119,7 +119,7 @@ TEST_F(block, random_operations)
 
 	for (int i = 0; i < 40000; i++) {
 		if (random.below(400) > mine.size()) {
-			uint32_t order = (uint32_t)random.below(random.below(BLOCK_ORDER_MAX + 1) + 1);
+			auto order = (uint32_t)random.below(random.below(BLOCK_ORDER_MAX + 1) + 1);
 			bool is_zero = false;
 			auto *start = (char *)block_alloc(order, 0, &is_zero);
 			size_t bytes = PAGE_BYTES << order;
@@ -160,6 +160,7 @@ TEST_F(block, threads)
 {
 	std::vector<std::atomic<int>> owner(256ul << (20 - PAGE_SHIFT));
 	std::atomic<int> errors{0};
+	auto own = [&](char *start, size_t p) -> auto & { return owner[heap_page(start) + p]; };
 	std::vector<std::thread> threads;
 
 	for (int t = 1; t <= 4; t++)
@@ -173,22 +174,22 @@ TEST_F(block, threads)
 
 				if (mine.size() < 50 && random.below(2)) {
 					auto *start = (char *)block_alloc(order, 0, nullptr);
-					for (size_t p = 0; p < (size_t)1 << order; p++)
-						errors += owner[heap_page(start) + p].exchange(t) != 0;
+					for (size_t p = 0; p < 1ul << order; p++)
+						errors += own(start, p).exchange(t) != 0;
 					mine.emplace_back(start, order);
 				} else if (!mine.empty()) {
 					auto [start, old] = mine.back();
 					mine.pop_back();
-					for (size_t p = 0; p < (size_t)1 << old; p++)
-						errors += owner[heap_page(start) + p].exchange(0) != t;
+					for (size_t p = 0; p < 1ul << old; p++)
+						errors += own(start, p).exchange(0) != t;
 					block_free(start, old, 0);
 				}
 				if (t == 1 && i % 500 == 0)
 					empty_lists();
 			}
 			for (auto &[start, order] : mine) {
-				for (size_t p = 0; p < (size_t)1 << order; p++)
-					errors += owner[heap_page(start) + p].exchange(0) != t;
+				for (size_t p = 0; p < 1ul << order; p++)
+					errors += own(start, p).exchange(0) != t;
 				block_free(start, order, 0);
 			}
 		});

@@ -16,7 +16,7 @@ protected:
 		static bool started;
 
 		if (!started)
-			start::page(512 * MiB, 1ul << 40);
+			start::page(256 * MiB, 1ul << 40);
 		started = true;
 	}
 	void SetUp() override
@@ -70,8 +70,8 @@ protected:
 TEST_F(large, sizes_and_alignments)
 {
 	for (size_t align : { 16ul, 4096ul, 8192ul, 65536ul, MiB, 2 * MiB, 8 * MiB })
-		for (size_t bytes : { 1ul, 4096ul, 4097ul, 32769ul, 100000ul, MiB - 1, MiB, MiB + 1,
-				      2 * MiB, 3 * MiB + 5, 9 * MiB }) {
+		for (size_t bytes : { 1ul, 4096ul, 4097ul, 32769ul, 100000ul, MiB - 1,
+				      MiB, MiB + 1, 2 * MiB, 3 * MiB + 5, 9 * MiB }) {
 			char *ptr = alloc(bytes, align);
 
 			ASSERT_NE(ptr, nullptr);
@@ -87,8 +87,8 @@ TEST_F(large, more_than_there_is)
 {
 	bool is_zero;
 
-	for (size_t bytes : { heap_reserved_bytes + 1, (size_t)1 << 47, SIZE_MAX / 2, SIZE_MAX - 4095,
-			      SIZE_MAX })
+	for (size_t bytes : { heap_reserved_bytes + 1, (size_t)1 << 47, SIZE_MAX / 2,
+			      SIZE_MAX - 4095, SIZE_MAX })
 		EXPECT_EQ(large_alloc(bytes, 16, &is_zero), nullptr) << bytes;
 	EXPECT_EQ(large_alloc(4096, (size_t)1 << 46, &is_zero), nullptr);
 	EXPECT_EQ(large_nr_pages(), 0u);
@@ -101,7 +101,7 @@ TEST_F(large, more_than_there_is)
 /* What is beyond the last page of a block is free, and somebody else's. */
 TEST_F(large, tail_of_the_last_block_goes_back)
 {
-	std::vector<bool> used(512 * MiB / PAGE_BYTES);
+	std::vector<bool> used(256 * MiB / PAGE_BYTES);
 	std::vector<char *> mine;
 
 	for (size_t pages = 9; pages < 250; pages += 7)
@@ -233,13 +233,13 @@ TEST_F(large, random_operations)
 	harness::Random random(21);
 	size_t pages = 0;
 
-	for (int i = 0; i < 3000 && !HasFailure(); i++) {
+	for (int i = 0; i < 1500 && !HasFailure(); i++) {
 		size_t bytes = (random.below(4) ? random.below(MiB) : random.below(12 * MiB)) + 1;
 		size_t at = mine.empty() ? 0 : random.below(mine.size());
 
 		switch (random.below(4)) {
 		case 0: case 1: {
-			if (mine.size() >= 24)
+			if (mine.size() >= 16)
 				break;
 			char *ptr = alloc(bytes, (size_t)16 << random.below(12));
 			ASSERT_NE(ptr, nullptr);

@@ -140,8 +140,8 @@ TEST_F(zone, random_operations)
 
 		if (grow || blocks.empty()) {
 			/* Small orders more often, all of them often enough. */
-			uint32_t order = (uint32_t)random.below(random.below(BLOCK_ORDER_MAX + 1) + 1);
-			alloc(order, (uint32_t)random.below(2));
+			uint64_t most = random.below(BLOCK_ORDER_MAX + 1);
+			alloc((uint32_t)random.below(most + 1), (uint32_t)random.below(2));
 		} else {
 			release(random.below(blocks.size()));
 		}

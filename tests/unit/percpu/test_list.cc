@@ -116,86 +116,95 @@ TEST_P(list, failed_push_leaves_the_object_alone)
 	EXPECT_EQ(pool.link(pool.at(0)), mark);
 }
 
-TEST_P(list, random_operations_do_what_the_model_does)
+/* The same operation on a list and on its model. */
+class list_random : public list {
+protected:
+	void pop()
+	{
+		long want = model->main.empty() ? -1 : model->main.front();
+
+		ASSERT_EQ(pool.index(percpu_pop(slot, pool.bias)), want);
+		if (want < 0)
+			return;
+		model->main.pop_front();
+		model->room++;
+		idle.push_back((size_t)want);
+	}
+	void push()
+	{
+		if (idle.empty())
+			return;
+		ASSERT_EQ(percpu_push(slot, pool.at(idle.back()), pool.bias), model->room > 0);
+		if (model->room <= 0)
+			return;
+		model->main.push_front((long)idle.back());
+		model->room--;
+		idle.pop_back();
+	}
+	void take(bool spare, int32_t room)
+	{
+		std::deque<long> &chain = spare ? model->spare : model->main;
+		void *got = percpu_take(slot + (spare ? SLOT_SPARE : 0), room);
+
+		ASSERT_EQ(pool.walk(got), std::vector<long>(chain.begin(), chain.end()));
+		if (!chain.empty() && !spare)
+			model->room = room;
+		for (long number : chain)
+			idle.push_back((size_t)number);
+		chain.clear();
+	}
+	void put(bool spare, int32_t room)
+	{
+		std::deque<long> &chain = spare ? model->spare : model->main;
+		size_t n = std::min<size_t>(random.below(6) + 1, idle.size());
+		std::vector<size_t> some(idle.end() - (ptrdiff_t)n, idle.end());
+
+		if (some.empty())
+			return;
+		ASSERT_EQ(percpu_put(slot + (spare ? SLOT_SPARE : 0), pool.chain(some), room),
+			  chain.empty());
+		if (!chain.empty())
+			return;
+		idle.resize(idle.size() - n);
+		chain.assign(some.begin(), some.end());
+		if (!spare)
+			model->room = room;
+	}
+	harness::Random random{3};
+	std::vector<size_t> idle;
+	uint32_t slot;
+	struct list_model *model;
+};
+
+TEST_P(list_random, does_what_the_model_does)
 {
 	struct list_model models[nr_slots];
-	harness::Random random(3);
-	std::vector<size_t> idle;
-	long corrected = 0;
 	const int rounds = 300000;
+	long corrected = 0;
 
 	for (size_t i = 0; i < nr_objects; i++)
 		idle.push_back(i);
-	for (int i = 0; i < rounds; i++) {
-		size_t s = random.below(nr_slots);
-		uint32_t slot = first_slot + (uint32_t)s * SLOT_BYTES;
-		struct list_model &model = models[s];
+	for (int i = 0; i < rounds && !HasFailure(); i++) {
+		uint64_t s = random.below(nr_slots), what = random.below(6);
 		bool spare = random.below(2);
-		std::deque<long> &chain = spare ? model.spare : model.main;
-		uint32_t half = slot + (spare ? SLOT_SPARE : 0);
 		auto room = (int32_t)random.below(10);
 
+		slot = first_slot + (uint32_t)s * SLOT_BYTES;
+		model = &models[s];
 		/* An aborted restartable sequence may leave the room one off. */
-		if (room_of(slot) != model.room) {
-			ASSERT_LE(std::abs(room_of(slot) - model.room), 1);
+		if (room_of(slot) != model->room) {
+			ASSERT_LE(std::abs(room_of(slot) - model->room), 1);
 			corrected++;
-			model.room = room_of(slot);
+			model->room = room_of(slot);
 		}
-		switch (random.below(5)) {
-		case 0: case 1: {
-			long want = model.main.empty() ? -1 : model.main.front();
-
-			ASSERT_EQ(pool.index(percpu_pop(slot, pool.bias)), want);
-			if (want < 0)
-				break;
-			model.main.pop_front();
-			model.room++;
-			idle.push_back((size_t)want);
-			break;
-		}
-		case 2:
-			if (idle.empty())
-				break;
-			ASSERT_EQ(percpu_push(slot, pool.at(idle.back()), pool.bias),
-				  model.room > 0);
-			if (model.room <= 0)
-				break;
-			model.main.push_front((long)idle.back());
-			model.room--;
-			idle.pop_back();
-			break;
-		case 3: {
-			std::vector<long> got = pool.walk(percpu_take(half, room));
-
-			ASSERT_EQ(got, std::vector<long>(chain.begin(), chain.end()));
-			if (!chain.empty() && !spare)
-				model.room = room;
-			for (long number : chain)
-				idle.push_back((size_t)number);
-			chain.clear();
-			break;
-		}
-		case 4: {
-			std::vector<size_t> some;
-
-			for (size_t n = random.below(6) + 1; n && !idle.empty(); n--) {
-				some.push_back(idle.back());
-				idle.pop_back();
-			}
-			if (some.empty())
-				break;
-			bool done = percpu_put(half, pool.chain(some), room);
-			ASSERT_EQ(done, chain.empty());
-			if (!done) {
-				idle.insert(idle.end(), some.begin(), some.end());
-				break;
-			}
-			chain.assign(some.begin(), some.end());
-			if (!spare)
-				model.room = room;
-			break;
-		}
-		}
+		if (what < 2)
+			pop();
+		else if (what < 4)
+			push();
+		else if (what < 5)
+			take(spare, room);
+		else
+			put(spare, room);
 	}
 	EXPECT_LT(corrected, rounds / 100);
 	empty_all();
@@ -223,7 +232,9 @@ TEST_P(list, handler_in_the_middle_of_an_operation_gets_nothing)
 	EXPECT_EQ(pool.walk(percpu_take(first_slot, 0)), (std::vector<long>{ 0, 1 }));
 }
 
-INSTANTIATE_TEST_SUITE_P(link, list, testing::Values(false, true),
-			 [](const auto &info) { return info.param ? "paged" : "own"; });
+const auto kind = [](const auto &info) { return info.param ? "paged" : "own"; };
+
+INSTANTIATE_TEST_SUITE_P(link, list, testing::Values(false, true), kind);
+INSTANTIATE_TEST_SUITE_P(link, list_random, testing::Values(false, true), kind);
 
 } /* namespace */

@@ -55,7 +55,7 @@ TEST_F(thread, entering_again_changes_nothing)
 	for (int i = 0; i < 1000; i++)
 		percpu_enter();
 	EXPECT_EQ(slub_thread.number, number);
-	EXPECT_LE(percpu_areas_end(), std::max<uint32_t>(end, (uint32_t)sysconf(_SC_NPROCESSORS_CONF)));
+	EXPECT_LE(percpu_areas_end(), std::max<long>(end, sysconf(_SC_NPROCESSORS_CONF)));
 }
 
 TEST_F(thread, numbers_are_unique_and_come_back)

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/* inspect/census.c: counts of a population that is known. */
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include "harness.h"
+#include "slub.h"
+
+namespace {
+
+struct slub_cache *own_cache(uint32_t size)
+{
+	static struct slub_cache caches[8];
+	static int nr;
+
+	if (cache_create(&caches[nr], "own", size))
+		abort();
+	return &caches[nr++];
+}
+
+struct cache_census census_of(struct slub_cache *cache)
+{
+	struct cache_census census;
+
+	census_cache(cache, &census);
+	return census;
+}
+
+class census : public testing::TestWithParam<uint32_t> {
+};
+
+TEST_P(census, counts_what_is_there)
+{
+	struct slub_cache *cache = own_cache(GetParam());
+	const size_t nr = 3 * cache->objects + 5;
+	std::vector<void *> mine(nr);
+
+	EXPECT_EQ(census_of(cache).slabs, 0u);
+	EXPECT_EQ(census_of(cache).active, 0u);
+	for (void *&object : mine)
+		object = cache_alloc(cache);
+	struct cache_census now = census_of(cache);
+	EXPECT_GE(now.slabs, 4u);
+	EXPECT_EQ(now.objects, now.slabs * cache->objects);
+	EXPECT_EQ(now.slabs, cache->nodes[0]->nr_slabs);
+	EXPECT_EQ(now.carved, cache->nodes[0]->nr_carved);
+	/* Objects in lists count as active. */
+	EXPECT_GE(now.active, nr);
+	EXPECT_LE(now.active, now.carved);
+	slab_shrink_all();
+	EXPECT_EQ(census_of(cache).active, nr) << "nothing but what is held";
+	for (size_t i = 0; i < nr; i += 2)
+		cache_free(cache, mine[i]);
+	slab_shrink_all();
+	EXPECT_EQ(census_of(cache).active, nr / 2);
+	for (size_t i = 1; i < nr; i += 2)
+		cache_free(cache, mine[i]);
+	slab_shrink_all();
+	EXPECT_EQ(census_of(cache).slabs, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(size, census, testing::Values(32, 768, 4096, 20480),
+			 testing::PrintToStringParamName());
+
+TEST(census_heap, sums_of_the_caches)
+{
+	struct heap_census heap;
+	size_t slab_bytes = 0, objects = 0, object_bytes = 0;
+
+	slab_shrink_all();
+	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+		struct cache_census one;
+
+		census_cache(c, &one);
+		slab_bytes += one.slabs * (PAGE_BYTES << c->order);
+		objects += one.active;
+		object_bytes += one.active * c->size;
+	}
+	census_heap(&heap);
+	EXPECT_EQ(heap.slab_bytes, slab_bytes);
+	EXPECT_EQ(heap.objects, objects);
+	EXPECT_EQ(heap.object_bytes, object_bytes);
+	EXPECT_EQ(heap.large_bytes, large_nr_pages() * PAGE_BYTES);
+	EXPECT_EQ(heap.dirty_bytes, page_nr_dirty() * PAGE_BYTES);
+	EXPECT_EQ(heap.committed_bytes, pagemap_committed());
+}
+
+TEST(census_heap, large_blocks)
+{
+	struct heap_census before, after;
+
+	census_heap(&before);
+	void *one = malloc(1 << 20), *two = malloc(5 << 20);
+	census_heap(&after);
+	EXPECT_EQ(after.large_bytes - before.large_bytes, 6ul << 20);
+	free(one);
+	free(two);
+	census_heap(&after);
+	EXPECT_EQ(after.large_bytes, before.large_bytes);
+}
+
+TEST(census_heap, objects_of_malloc)
+{
+	struct heap_census before, after;
+	static void *mine[5000];
+
+	slab_shrink_all();
+	census_heap(&before);
+	for (void *&ptr : mine)
+		ptr = malloc(500);
+	slab_shrink_all();
+	census_heap(&after);
+	EXPECT_EQ(after.objects - before.objects, std::size(mine));
+	EXPECT_EQ(after.object_bytes - before.object_bytes, std::size(mine) * 512);
+	struct mallinfo2 info = mallinfo2();
+	EXPECT_EQ(info.uordblks, after.object_bytes);
+	EXPECT_EQ(info.hblkhd, after.large_bytes);
+	for (void *ptr : mine)
+		free(ptr);
+}
+
+} /* namespace */

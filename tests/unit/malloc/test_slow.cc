@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/* malloc/slow.c: what a call gets that is out of the ordinary. */
+#include <gtest/gtest.h>
+
+#include "harness.h"
+#include "slub.h"
+
+namespace {
+
+/* As in a signal handler that interrupted the holder of a lock. */
+struct under_a_lock {
+	under_a_lock() { slub_thread.locks_held++; }
+	~under_a_lock() { slub_thread.locks_held--; }
+};
+
+TEST(slow, bytes_of_every_kind_of_block)
+{
+	void *object = malloc(100), *large = malloc(100000);
+	int on_stack;
+
+	EXPECT_EQ(block_bytes(object), 112u);
+	EXPECT_EQ(block_bytes(large), 102400u);
+	EXPECT_EQ(block_bytes(nullptr), 0u);
+	EXPECT_EQ(block_bytes(&on_stack), 0u);
+	EXPECT_FALSE(ptr_is_foreign(object));
+	EXPECT_FALSE(ptr_is_foreign(large));
+	EXPECT_TRUE(ptr_is_foreign(&on_stack));
+	EXPECT_TRUE(ptr_is_foreign((char *)large + PAGE_BYTES)) << "no start of a block";
+	free(object);
+	free(large);
+}
+
+TEST(slow, resize_keeps_a_block_that_is_well_used)
+{
+	void *object = malloc(1000);
+
+	EXPECT_EQ(slow_resize(object, 1024), object);
+	EXPECT_EQ(slow_resize(object, 600), object);
+	EXPECT_EQ(slow_resize(object, 512), object);
+	EXPECT_EQ(slow_resize(object, 300), nullptr);
+	EXPECT_EQ(slow_resize(object, 1025), nullptr);
+	free(object);
+	object = malloc(128);
+	EXPECT_EQ(slow_resize(object, 1), object) << "not worth a copy";
+	free(object);
+	object = malloc(200000);
+	EXPECT_EQ(slow_resize(object, 100), nullptr) << "goes to a class";
+	EXPECT_EQ(slow_resize(object, 150000), object);
+	EXPECT_EQ(block_bytes(object), round_up(150000, PAGE_BYTES));
+	free(object);
+}
+
+TEST(slow, sizes_beyond_reason)
+{
+	bool is_zero;
+
+	for (size_t bytes : { (size_t)PTRDIFF_MAX + 1, SIZE_MAX - 15, SIZE_MAX })
+		EXPECT_EQ(slow_alloc_aligned(bytes, 16, &is_zero), nullptr);
+	EXPECT_EQ(slow_alloc_aligned(16, (size_t)1 << 63, &is_zero), nullptr);
+	errno = 0;
+	EXPECT_EQ(slow_alloc(SIZE_MAX), nullptr);
+	EXPECT_EQ(errno, ENOMEM);
+}
+
+TEST(slow, zero_is_zero)
+{
+	for (int i = 0; i < 50; i++) {
+		bool is_zero = false;
+		size_t bytes = 40000 + (size_t)i * 50000;
+		auto *ptr = (char *)slow_alloc_aligned(bytes, 16, &is_zero);
+
+		ASSERT_NE(ptr, nullptr);
+		if (is_zero) {
+			EXPECT_EQ(harness::first_nonzero(ptr, bytes), bytes);
+		}
+		memset(ptr, 1, bytes);
+		free(ptr);
+	}
+}
+
+TEST(slow, under_a_lock_large_requests_get_emergency_memory)
+{
+	void *small, *big, *page_aligned;
+	{
+		under_a_lock handler;
+
+		small = malloc(100000);
+		big = malloc(1 << 20);
+		page_aligned = aligned_alloc(65536, 10);
+	}
+	ASSERT_NE(small, nullptr);
+	ASSERT_NE(big, nullptr);
+	ASSERT_NE(page_aligned, nullptr);
+	EXPECT_EQ(pagemap_get(small), (uint32_t)MAP_EMERGENCY);
+	EXPECT_GT(emergency_map_bytes(big), 0u);
+	for (void *ptr : { small, big, page_aligned }) {
+		EXPECT_FALSE(ptr_is_foreign(ptr));
+		EXPECT_GT(block_bytes(ptr), 0u);
+	}
+	EXPECT_EQ((uintptr_t)page_aligned % 65536, 0u);
+	memset(small, 1, 100000);
+	memset(big, 1, 1 << 20);
+	free(small);
+	free(page_aligned);
+	{
+		under_a_lock handler;
+
+		free(big);	/* needs no lock */
+	}
+	EXPECT_EQ(emergency_bytes(small), 0u);
+	EXPECT_EQ(emergency_map_bytes(big), 0u);
+}
+
+TEST(slow, under_a_lock_objects_come_from_lists_and_then_from_the_pool)
+{
+	static void *got[4000];
+	size_t n = 0, from_pool = 0;
+	{
+		under_a_lock handler;
+
+		while (n < std::size(got) && (got[n] = malloc(3000)))
+			n++;
+	}
+	EXPECT_GT(n, 64u);
+	for (size_t i = 0; i < n; i++) {
+		from_pool += pagemap_get(got[i]) == MAP_EMERGENCY;
+		harness::fill(got[i], 3000, i);
+	}
+	EXPECT_GT(from_pool, 10u);
+	for (size_t i = 0; i < n; i++)
+		EXPECT_TRUE(harness::intact(got[i], 3000, i));
+	for (size_t i = 0; i < n; i++)
+		free(got[i]);
+}
+
+TEST(slow, under_a_lock_frees_wait)
+{
+	void *large = malloc(500000);
+	size_t before = large_nr_pages();
+	{
+		under_a_lock handler;
+
+		free(large);
+	}
+	EXPECT_EQ(large_nr_pages(), before) << "not yet";
+	void *other = malloc(50000);	/* the next call that may take locks */
+	free(other);
+	EXPECT_EQ(large_nr_pages(), before - 500000 / PAGE_BYTES - 1);
+	EXPECT_EQ(pagemap_get(large), (uint32_t)MAP_NONE);
+}
+
+/* More than a list holds: what does not fit waits too, and nothing is lost. */
+TEST(slow, under_a_lock_frees_of_many_objects_wait)
+{
+	std::vector<void *> mine(2000);
+	struct cache_census census;
+	struct slub_cache *cache = sizeclass_cache(7000);
+
+	for (void *&ptr : mine)
+		ptr = malloc(7000);
+	{
+		under_a_lock handler;
+
+		for (void *ptr : mine)
+			free(ptr);
+	}
+	free(malloc(100000));
+	slab_shrink_all();
+	slab_shrink_all();
+	census_cache(cache, &census);
+	EXPECT_EQ(census.active, 0u);
+}
+
+TEST(slow, foreign_pointers_are_left_alone_and_reported_once)
+{
+	std::string errors;
+	static long in_data[4] = { 1, 2, 3, 4 };
+
+	EXPECT_EQ(harness::in_child([] {
+		log_enable(true);
+		for (int i = 0; i < 3; i++)
+			slow_free(in_data);
+		if (in_data[0] != 1)
+			abort();
+	}, &errors), 0);
+	EXPECT_EQ(errors.find("not from this library"), errors.rfind("not from this library"));
+	EXPECT_NE(errors.find("free: pointer 0x"), std::string::npos) << errors;
+}
+
+} /* namespace */

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * slab/alloc.c and free.c under the backend of SLUB_FASTPATH: whatever happens, each object is in
+ * one place, and the slabs know how many are in use.
+ */
+#include <atomic>
+#include <gtest/gtest.h>
+#include <mutex>
+#include <thread>
+
+#include "check.h"
+#include "start.h"
+
+namespace {
+
+class alloc : public testing::TestWithParam<uint32_t> {
+protected:
+	static void SetUpTestSuite()
+	{
+		static bool started;
+
+		if (!started)
+			start::slab(128ul << 20, 16ul << 20);
+		started = true;
+	}
+	void SetUp() override
+	{
+		if (!start::has_wanted_backend())
+			GTEST_SKIP() << "this process cannot have that backend";
+		cache = test_cache(GetParam());
+		slab_shrink_all();
+	}
+	void TearDown() override
+	{
+		if (IsSkipped())
+			return;
+		check_cache(cache, {});
+		shrink_fully();
+		if (percpu_can_stop || percpu_backend > BACKEND_THREAD) {
+			EXPECT_EQ(check_cache(cache, {}), 0u);
+			EXPECT_EQ(cache->nodes[0]->nr_slabs, 0u);
+			EXPECT_EQ(superblock_nr_used(), 0u);
+		}
+		page_purge(0);
+	}
+	struct slub_cache *cache;
+	/* Enough to see who else wrote there; large objects would take the time. */
+	const size_t filled = std::min<size_t>(GetParam(), 1280);
+};
+
+TEST_P(alloc, what_was_freed_last_comes_back_first)
+{
+	void *one = cache_alloc(cache), *two = cache_alloc(cache);
+
+	ASSERT_NE(one, nullptr);
+	ASSERT_NE(one, two);
+	if (percpu_backend > BACKEND_THREAD)
+		start::stay_on_this_cpu();
+	EXPECT_TRUE(cache_free(cache, one));
+	EXPECT_TRUE(cache_free(cache, two));
+	if (percpu_backend == BACKEND_THREAD) {
+		EXPECT_EQ(cache_alloc(cache), two);
+		EXPECT_EQ(cache_alloc(cache), one);
+		cache_free(cache, one);
+		cache_free(cache, two);
+	}
+}
+
+TEST_P(alloc, random_operations)
+{
+	harness::Random random(GetParam());
+	std::vector<void *> mine;
+	size_t bytes_max = 12ul << 20, most = std::min(bytes_max / cache->size, 6000ul);
+
+	for (int i = 0; i < 60000; i++) {
+		/* Waves: up to all of it, down to nearly nothing. */
+		bool grow = random.below(most) > mine.size() ? random.below(4) : !random.below(4);
+
+		if (i / 10000 % 2 == 0 ? grow || mine.empty() : random.below(4) == 0) {
+			void *object = cache_alloc(cache);
+
+			ASSERT_NE(object, nullptr);
+			harness::fill(object, filled, (uintptr_t)object);
+			mine.push_back(object);
+		} else if (!mine.empty()) {
+			size_t at = random.below(mine.size());
+
+			ASSERT_TRUE(harness::intact(mine[at], filled, (uintptr_t)mine[at]));
+			ASSERT_TRUE(cache_free(cache, mine[at]));
+			mine[at] = mine.back();
+			mine.pop_back();
+		}
+		if (i % 5000 == 0) {
+			check_cache(cache, mine);
+			if (i % 15000 == 0) {
+				slab_shrink_all();
+				check_cache(cache, mine);
+			}
+			ASSERT_FALSE(HasFailure()) << "operation " << i;
+		}
+	}
+	for (void *object : mine)
+		cache_free(cache, object);
+}
+
+/* Objects travel between threads, one of which empties everything now and then. */
+TEST_P(alloc, threads)
+{
+	std::mutex mutex;
+	std::vector<void *> exchange;
+	std::atomic<int> errors{0};
+	std::vector<std::thread> threads;
+
+	for (uint64_t t = 0; t < 4; t++)
+		threads.emplace_back([&, t] {
+			harness::Random random(t + GetParam());
+			std::vector<void *> mine;
+
+			for (int i = 0; i < 30000; i++) {
+				uint64_t what = random.below(16);
+
+				if (what == 0) {
+					std::lock_guard<std::mutex> guard(mutex);
+					exchange.swap(mine);
+				} else if (what < 9 && mine.size() < 300) {
+					void *object = cache_alloc(cache);
+
+					if (!object) {
+						errors++;
+						continue;
+					}
+					harness::fill(object, filled, (uintptr_t)object);
+					mine.push_back(object);
+				} else if (!mine.empty()) {
+					void *object = mine.back();
+
+					mine.pop_back();
+					errors += !harness::intact(object, filled,
+								   (uintptr_t)object);
+					errors += !cache_free(cache, object);
+				}
+				if (t == 0 && i % 2000 == 0)
+					slab_shrink_all();
+			}
+			std::lock_guard<std::mutex> guard(mutex);
+			exchange.insert(exchange.end(), mine.begin(), mine.end());
+		});
+	for (auto &thread : threads)
+		thread.join();
+	EXPECT_EQ(errors, 0);
+	check_cache(cache, exchange);
+	for (void *object : exchange) {
+		EXPECT_TRUE(harness::intact(object, filled, (uintptr_t)object));
+		cache_free(cache, object);
+	}
+}
+
+/* A signal handler that interrupted the holder of a lock. */
+TEST_P(alloc, under_a_lock_only_the_lists_are_used)
+{
+	std::vector<void *> mine;
+	void *object;
+
+	if (percpu_backend != BACKEND_LOCK)
+		start::stay_on_this_cpu();
+	for (int i = 0; i < 2 * cache->capacity; i++)
+		mine.push_back(cache_alloc(cache));
+	size_t slabs = cache->nodes[0]->nr_slabs;
+	uint32_t before = slub_thread.locks_held++;
+	for (int i = 0; i < 3 * cache->capacity && (object = cache_alloc(cache)); i++)
+		mine.push_back(object);
+	EXPECT_EQ(cache->nodes[0]->nr_slabs, slabs);
+	EXPECT_EQ(cache_alloc(cache), nullptr);
+	size_t n = 0;
+	while (!mine.empty() && cache_free(cache, mine.back())) {
+		mine.pop_back();
+		n++;
+	}
+	EXPECT_LE(n, (size_t)cache->capacity) << "a full list needs a lock to get rid of";
+	slub_thread.locks_held = before;
+	check_cache(cache, mine);
+	for (void *one : mine)
+		EXPECT_TRUE(cache_free(cache, one));
+}
+
+TEST_P(alloc, no_memory_is_an_answer)
+{
+	std::vector<void *> mine;
+	void *object;
+
+	if (cache->size < 8192)
+		GTEST_SKIP() << "takes long with small objects";
+	while ((object = cache_alloc(cache)))
+		mine.push_back(object);
+	EXPECT_GT(mine.size() * cache->size, 100ul << 20);
+	EXPECT_EQ(cache_alloc(cache), nullptr);
+	check_cache(cache, mine);
+	cache_free(cache, mine.back());
+	mine.pop_back();
+	EXPECT_NE(object = cache_alloc(cache), nullptr);
+	cache_free(cache, object);
+	for (void *one : mine)
+		cache_free(cache, one);
+}
+
+INSTANTIATE_TEST_SUITE_P(size, alloc, testing::Values(16, 112, 1280, 4096, 24576),
+			 testing::PrintToStringParamName());
+
+} /* namespace */

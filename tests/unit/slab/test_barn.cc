@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* slab/barn.c: chains on credit, last in first out. */
+#include <gtest/gtest.h>
+
+#include "check.h"
+#include "start.h"
+
+namespace {
+
+class barn : public testing::TestWithParam<uint32_t> {
+protected:
+	static void SetUpTestSuite()
+	{
+		static bool started;
+
+		if (!started)
+			start::slab(256ul << 20, 16ul << 20);
+		started = true;
+	}
+	void SetUp() override
+	{
+		cache = test_cache(GetParam());
+		node = cache->nodes[0];
+		slab_shrink_all();
+		node->barn.credit = 6;
+	}
+	void TearDown() override
+	{
+		void *chains = barn_take_all(node, cache);
+
+		while (chains) {
+			void *next = *chain_next(cache, chains);
+
+			chain_flush(cache, chains);
+			chains = next;
+		}
+		slab_shrink_all();
+		check_cache(cache, {});
+		EXPECT_EQ(node->nr_slabs, 0u);
+	}
+	/* A chain straight from the slabs. */
+	void *chain()
+	{
+		uint32_t nr;
+
+		return node_refill(cache, node, &nr);
+	}
+	struct slub_cache *cache;
+	struct cache_node *node;
+};
+
+TEST_P(barn, empty)
+{
+	EXPECT_EQ(barn_get(node, cache), nullptr);
+	EXPECT_EQ(node->barn.credit, 6u) << "nothing was fetched";
+	EXPECT_EQ(barn_take_all(node, cache), nullptr);
+}
+
+TEST_P(barn, last_in_first_out_and_whole)
+{
+	void *one = chain(), *two = chain(), *three = chain();
+	void *after_one = *link_of(cache, one);
+
+	EXPECT_TRUE(barn_put(node, cache, one));
+	EXPECT_TRUE(barn_put(node, cache, two));
+	EXPECT_TRUE(barn_put(node, cache, three));
+	EXPECT_EQ(node->barn.nr, 3u);
+	check_cache(cache, {});
+	EXPECT_EQ(barn_get(node, cache), three);
+	EXPECT_EQ(barn_get(node, cache), two);
+	EXPECT_EQ(barn_get(node, cache), one);
+	EXPECT_EQ(*link_of(cache, one), after_one) << "the chain itself is as it was";
+	EXPECT_EQ(barn_get(node, cache), nullptr);
+	EXPECT_EQ(node->barn.nr, 0u);
+	for (void *c : { one, two, three })
+		chain_flush(cache, c);
+}
+
+TEST_P(barn, credit_is_used_up_and_earned)
+{
+	node->barn.credit = 2;
+	EXPECT_TRUE(barn_put(node, cache, chain()));
+	EXPECT_TRUE(barn_put(node, cache, chain()));
+	EXPECT_EQ(node->barn.credit, 0u);
+	void *third = chain();
+	EXPECT_FALSE(barn_put(node, cache, third)) << "who only frees gets no more";
+	check_cache(cache, [&] {
+		std::vector<void *> mine;
+
+		for (void *o = third; o; o = *link_of(cache, o))
+			mine.push_back(o);
+		return mine;
+	}());
+	void *got = barn_get(node, cache);
+	ASSERT_NE(got, nullptr);
+	EXPECT_EQ(node->barn.credit, std::min(4u, node->barn.nr_max));
+	EXPECT_TRUE(barn_put(node, cache, third));
+	chain_flush(cache, got);
+}
+
+TEST_P(barn, holds_no_more_than_its_bound)
+{
+	uint32_t nr = 0;
+	void *c;
+
+	for (; nr <= node->barn.nr_max; nr++) {
+		node->barn.credit = 100;
+		c = chain();
+		if (!barn_put(node, cache, c))
+			break;
+	}
+	EXPECT_LE(nr, node->barn.nr_max);
+	EXPECT_EQ(node->barn.nr, nr);
+	chain_flush(cache, c);
+	check_cache(cache, {});
+	/* No credit beyond what it can hold. */
+	void *got = barn_get(node, cache);
+	EXPECT_LE(node->barn.credit, node->barn.nr_max);
+	chain_flush(cache, got);
+}
+
+TEST_P(barn, all_barns_share_a_bound_in_bytes)
+{
+	size_t bytes = (size_t)cache->capacity * cache->size;
+	size_t most = std::max<size_t>(page_idle_limit(), 16ul << 20) / bytes + 1, nr = 0;
+	void *c = nullptr;
+
+	node->barn.nr_max = 100000;
+	for (; nr <= most; nr++) {
+		node->barn.credit = 100;
+		c = chain();
+		if (!c || !barn_put(node, cache, c))
+			break;
+	}
+	EXPECT_LE(nr, most);
+	if (c)
+		chain_flush(cache, c);
+	/* Taking them out makes room again. */
+	TearDown();
+	node->barn.credit = 1;
+	c = chain();
+	EXPECT_TRUE(barn_put(node, cache, c));
+}
+
+TEST_P(barn, take_all_leaves_none)
+{
+	std::vector<void *> in = { chain(), chain(), chain() };
+	std::vector<void *> out;
+
+	for (void *c : in)
+		ASSERT_TRUE(barn_put(node, cache, c));
+	for (void *c = barn_take_all(node, cache); c; c = *chain_next(cache, c))
+		out.push_back(c);
+	EXPECT_EQ(out, std::vector<void *>(in.rbegin(), in.rend()));
+	EXPECT_EQ(node->barn.nr, 0u);
+	EXPECT_EQ(barn_get(node, cache), nullptr);
+	for (void *c : in)
+		chain_flush(cache, c);
+}
+
+INSTANTIATE_TEST_SUITE_P(size, barn, testing::Values(16, 256, 4096, 10240),
+			 testing::PrintToStringParamName());
+
+} /* namespace */

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* slab/cache.c: the geometry of slabs and the table from slot to cache. */
+#include <gtest/gtest.h>
+
+#include "start.h"
+
+namespace {
+
+/* The sizes that malloc has, and many that it has not. */
+std::vector<uint32_t> sizes()
+{
+	std::vector<uint32_t> list;
+
+	for (uint32_t size = 16; size <= 128; size += 16)
+		list.push_back(size);
+	for (uint32_t power = 128; power < 32768; power *= 2)
+		for (uint32_t step = 1; step <= 8; step++)
+			list.push_back(power + step * power / 8);
+	for (uint32_t size = 144; size <= 32768; size += 208)
+		list.push_back(size);
+	return list;
+}
+
+class cache : public testing::Test {
+protected:
+	static void SetUpTestSuite()
+	{
+		if (!all.empty())
+			return;
+		start::slab(256ul << 20, 16ul << 20);
+		for (uint32_t size : sizes()) {
+			auto *one = new struct slub_cache();
+
+			ASSERT_EQ(cache_create(one, "one", size), 0) << size;
+			all.push_back(one);
+		}
+	}
+	static std::vector<struct slub_cache *> all;
+};
+
+std::vector<struct slub_cache *> cache::all;
+
+TEST_F(cache, geometry_of_every_size)
+{
+	for (struct slub_cache *c : all) {
+		size_t bytes = PAGE_BYTES << c->order;
+
+		SCOPED_TRACE("size " + std::to_string(c->size));
+		EXPECT_LE(c->order, (uint32_t)BLOCK_ORDER_MAX);
+		EXPECT_EQ(c->objects, bytes / c->size);
+		EXPECT_GE(c->objects, c->size < PAGE_BYTES ? 16u : 8u);
+		EXPECT_LE(bytes - (size_t)c->objects * c->size, bytes / 8) << "lost at the end";
+		EXPECT_EQ(c->object_size, c->size);
+	}
+}
+
+TEST_F(cache, links_lie_in_the_descriptors_from_a_page_on)
+{
+	for (struct slub_cache *c : all) {
+		EXPECT_EQ(c->bias, c->size >= PAGE_BYTES ? descriptor_bias : 0) << c->size;
+		/* Two objects on one page would have one link. */
+		if (c->bias) {
+			EXPECT_GE(c->size, PAGE_BYTES);
+		}
+	}
+}
+
+TEST_F(cache, lists_are_bounded_in_objects_and_bytes)
+{
+	for (struct slub_cache *c : all) {
+		SCOPED_TRACE("size " + std::to_string(c->size));
+		EXPECT_GE(c->capacity, 16);
+		EXPECT_LE(c->capacity, 256);
+		EXPECT_EQ(c->capacity_now, c->capacity);
+		EXPECT_GE(c->carve_batch, 1u);
+		EXPECT_LE(c->carve_batch, (uint32_t)c->capacity);
+		EXPECT_GE(c->min_partial, 1u);
+		EXPECT_LE((size_t)c->capacity * c->size, 2ul << 20);
+		EXPECT_GE(c->nodes[0]->barn.nr_max, 2u);
+	}
+}
+
+TEST_F(cache, slots_are_of_one_cache)
+{
+	std::vector<int> owners(AREA_BYTES / SLOT_BYTES);
+
+	for (struct slub_cache *c : all) {
+		EXPECT_EQ(c->slot % SLOT_BYTES, 0u);
+		EXPECT_GE(c->slot, (uint32_t)MAP_SPECIAL_END);
+		EXPECT_EQ(c->list_slot, c->slot + (c->bias ? SLOT_BYTES : 0));
+		for (uint32_t s = c->slot; s <= c->list_slot; s += SLOT_BYTES) {
+			EXPECT_EQ(owners[s / SLOT_BYTES]++, 0);
+			EXPECT_EQ(cache_of_slot(s), c);
+			EXPECT_FALSE(block_owns_slot(s));
+		}
+	}
+	EXPECT_EQ(cache_of_slot(0), nullptr);
+	EXPECT_EQ(cache_of_slot(MAP_LARGE), nullptr);
+	EXPECT_EQ(cache_of_slot(MAP_EMERGENCY), nullptr);
+	EXPECT_EQ(cache_of_slot(AREA_BYTES - SLOT_BYTES), nullptr);
+}
+
+TEST_F(cache, all_are_on_the_list)
+{
+	size_t n = 0;
+
+	for (struct slub_cache *c = cache_first(); c; c = c->next)
+		n++;
+	EXPECT_EQ(n, all.size());
+	EXPECT_EQ(cache_first(), all.back());
+}
+
+/* Aligned to the largest power of two that divides the size, up to a page. */
+TEST_F(cache, objects_are_found_and_aligned)
+{
+	for (struct slub_cache *c : all) {
+		size_t align = std::min<size_t>(c->size & -c->size, PAGE_BYTES);
+		auto *object = (char *)cache_alloc(c);
+		auto *other = (char *)cache_alloc(c);
+
+		ASSERT_NE(object, nullptr);
+		EXPECT_EQ((uintptr_t)object % align, 0u) << c->size;
+		EXPECT_GE((size_t)std::abs(object - other), c->size);
+		EXPECT_EQ(cache_of(object), c);
+		EXPECT_EQ(cache_of(object + c->size - 1), c);
+		EXPECT_EQ(pagemap_get(object), c->slot);
+		memset(object, 1, c->size);
+		EXPECT_TRUE(cache_free(c, object));
+		EXPECT_TRUE(cache_free(c, other));
+	}
+	int on_stack;
+	EXPECT_EQ(cache_of(&on_stack), nullptr);
+	EXPECT_EQ(cache_of(nullptr), nullptr);
+	EXPECT_EQ(cache_of((char *)heap_start + pagemap_committed()), nullptr);
+}
+
+/* Last: it uses up what there is. */
+TEST_F(cache, out_of_slots_is_an_error)
+{
+	static struct slub_cache more[AREA_BYTES / SLOT_BYTES];
+	struct slub_cache *first;
+	size_t n = 0;
+	int err;
+
+	do {
+		first = cache_first();
+		err = cache_create(&more[n], "more", 16);
+	} while (err == 0 && ++n < std::size(more));
+	EXPECT_LT(err, 0);
+	EXPECT_GT(n, 100u);
+	EXPECT_EQ(cache_first(), first) << "what failed is not on the list";
+	void *object = cache_alloc(all[0]);
+	EXPECT_NE(object, nullptr) << "what was there works";
+	cache_free(all[0], object);
+}
+
+} /* namespace */

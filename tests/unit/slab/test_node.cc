@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/* slab/node.c: refilling from slabs, giving back to them, and when a slab goes. */
+#include <algorithm>
+#include <gtest/gtest.h>
+
+#include "check.h"
+#include "start.h"
+
+namespace {
+
+class node : public testing::TestWithParam<uint32_t> {
+protected:
+	static void SetUpTestSuite()
+	{
+		static bool started;
+
+		if (!started)
+			start::slab(512ul << 20, 16ul << 20);
+		started = true;
+	}
+	void SetUp() override
+	{
+		cache = test_cache(GetParam());
+		where = cache->nodes[0];
+		slab_shrink_all();
+		ASSERT_EQ(where->nr_slabs, 0u);
+	}
+	void TearDown() override
+	{
+		give_all();
+		node_shrink(cache, where);
+		EXPECT_EQ(where->nr_slabs, 0u) << "a slab stayed although nothing is in use";
+		EXPECT_EQ(where->nr_carved, 0u);
+		check_cache(cache, {});
+		shrink_fully();
+		EXPECT_EQ(superblock_nr_used(), 0u);
+	}
+	/* Objects of one refill, now the test's. */
+	size_t refill()
+	{
+		uint32_t nr = 0;
+		void *chain = node_refill(cache, where, &nr);
+		size_t n = 0;
+
+		for (; chain && n <= nr; n++) {
+			mine.push_back(chain);
+			chain = *link_of(cache, chain);
+		}
+		EXPECT_EQ(n, nr) << "the chain is not as long as said";
+		return n;
+	}
+	void refill_until(size_t nr)
+	{
+		while (mine.size() < nr && refill())
+			;
+		ASSERT_GE(mine.size(), nr);
+	}
+	void give(void *object)
+	{
+		slab_free_objects(cache, slab_of(cache, object), object, object, 1);
+	}
+	void give_all()
+	{
+		for (void *object : mine)
+			give(object);
+		mine.clear();
+	}
+	struct slub_cache *cache;
+	struct cache_node *where;
+	std::vector<void *> mine;
+};
+
+TEST_P(node, fresh_objects_come_in_the_order_of_addresses)
+{
+	ASSERT_GT(refill(), 0u);
+	EXPECT_LE(mine.size(), (size_t)cache->capacity);
+	for (size_t i = 1; i < mine.size(); i++)
+		EXPECT_EQ((char *)mine[i] - (char *)mine[i - 1], cache->size);
+	EXPECT_EQ(where->nr_slabs, 1u);
+	EXPECT_EQ(where->nr_carved, mine.size());
+	EXPECT_EQ(where->carve != nullptr, mine.size() < cache->objects);
+	check_cache(cache, mine);
+}
+
+TEST_P(node, carves_a_page_at_first_and_more_as_it_grows)
+{
+	size_t first = refill();
+
+	EXPECT_LE(first * cache->size, std::max<size_t>(PAGE_BYTES, cache->size));
+	refill_until(40 * (size_t)cache->capacity);
+	size_t before = mine.size();
+	refill();
+	EXPECT_GE(mine.size() - before, std::min<size_t>(first, 1));
+	EXPECT_LE(mine.size() - before, 2 * (size_t)cache->capacity);
+	check_cache(cache, mine);
+}
+
+TEST_P(node, no_object_twice_and_none_overlap)
+{
+	refill_until(5 * cache->objects + 3);
+	check_cache(cache, mine);
+	std::sort(mine.begin(), mine.end());
+	for (size_t i = 1; i < mine.size(); i++)
+		ASSERT_GE((char *)mine[i] - (char *)mine[i - 1], (ptrdiff_t)cache->size);
+	EXPECT_LE(where->nr_slabs, 7u) << "slabs are filled before there are more";
+	harness::Random random(GetParam());
+	for (size_t i = mine.size(); i-- > 1;)
+		std::swap(mine[i], mine[random.below(i + 1)]);
+}
+
+TEST_P(node, what_comes_back_is_given_out_before_more_is_carved)
+{
+	refill_until(2 * cache->objects);
+	size_t carved = where->nr_carved;
+	std::vector<void *> back(mine.end() - 10, mine.end());
+	mine.resize(mine.size() - 10);
+	for (void *object : back)
+		give(object);
+	check_cache(cache, mine);
+	refill_until(mine.size() + 1);
+	for (void *object : back)
+		EXPECT_NE(std::find(mine.begin(), mine.end(), object), mine.end());
+	EXPECT_GE(where->nr_carved, carved);
+	check_cache(cache, mine);
+}
+
+TEST_P(node, full_slab_is_listed_with_its_first_free_object)
+{
+	refill_until(3 * cache->objects);
+	struct page *slab = slab_of(cache, mine[0]);
+	ASSERT_EQ(slab->count, cache->objects);
+	ASSERT_EQ(page_state(slab)->second & (STATE_LISTED | STATE_FROZEN), 0u);
+	size_t before = where->nr_partial;
+	give(mine[0]);
+	mine.erase(mine.begin());
+	EXPECT_EQ(where->nr_partial, before + 1);
+	EXPECT_TRUE(page_state(slab)->second & STATE_LISTED);
+	check_cache(cache, mine);
+}
+
+TEST_P(node, empty_slabs_go_back_but_for_min_partial)
+{
+	refill_until(12 * cache->objects);
+	size_t peak = where->nr_slabs;
+	give_all();
+	/* The one being carved, and those the partial list keeps. */
+	EXPECT_LE(where->nr_slabs, cache->min_partial + 1u);
+	EXPECT_GE(where->nr_slabs, 1u);
+	EXPECT_GE(where->nr_slabs_peak, peak);
+	check_cache(cache, {});
+}
+
+TEST_P(node, partial_slabs_stay_with_what_is_in_use)
+{
+	std::vector<void *> kept;
+
+	refill_until(8 * cache->objects);
+	std::sort(mine.begin(), mine.end());
+	/* One object of each slab stays in use. */
+	for (void *object : mine)
+		if (kept.empty() || slab_of(cache, kept.back()) != slab_of(cache, object))
+			kept.push_back(object);
+		else
+			give(object);
+	mine = kept;
+	EXPECT_GE(where->nr_slabs, kept.size());
+	node_shrink(cache, where);
+	EXPECT_EQ(where->nr_slabs, kept.size()) << "those without an object are gone";
+	check_cache(cache, mine);
+	for (void *object : mine)
+		EXPECT_EQ(cache_of(object), cache);
+}
+
+TEST_P(node, many_objects_of_one_slab_at_once)
+{
+	refill_until(cache->objects);
+	std::vector<void *> some;
+	struct page *slab = slab_of(cache, mine[0]);
+
+	for (size_t i = 0; i < mine.size();)
+		if (slab_of(cache, mine[i]) == slab && some.size() < cache->objects / 2) {
+			some.push_back(mine[i]);
+			mine.erase(mine.begin() + (ptrdiff_t)i);
+		} else {
+			i++;
+		}
+	for (size_t i = 0; i + 1 < some.size(); i++)
+		*link_of(cache, some[i]) = some[i + 1];
+	slab_free_objects(cache, slab, some[0], some.back(), (uint32_t)some.size());
+	check_cache(cache, mine);
+}
+
+TEST_P(node, random_operations)
+{
+	harness::Random random(GetParam());
+	size_t most = 6 * cache->objects;
+
+	for (int i = 0; i < 3000; i++) {
+		if (random.below(most) > mine.size()) {
+			refill();
+		} else {
+			for (size_t n = random.below(40) + 1; n && !mine.empty(); n--) {
+				size_t at = random.below(mine.size());
+
+				give(mine[at]);
+				mine[at] = mine.back();
+				mine.pop_back();
+			}
+		}
+		if (i % 500 == 499)
+			node_shrink(cache, where);
+		if (i % 100 == 0)
+			check_cache(cache, mine);
+		ASSERT_FALSE(HasFailure()) << "operation " << i;
+	}
+}
+
+INSTANTIATE_TEST_SUITE_P(size, node, testing::Values(16, 64, 240, 1024, 3584, 4096, 5120, 32768),
+			 testing::PrintToStringParamName());
+
+} /* namespace */
