@@ -322,20 +322,23 @@ static bool split(const char *s, size_t length, struct word *name,
 	return true;
 }
 
-enum pass { PASS_VERBOSE, PASS_LIST, PASS_SINGLE };
+/*
+ * The first two look for `verbose` only, which decides whether the others may
+ * complain; a single variable comes after SLUB_OPTIONS, so it wins.
+ */
+enum pass { PASS_VERBOSE_LIST, PASS_VERBOSE, PASS_LIST, PASS_SINGLE };
 
-/* In the first pass only `verbose` counts, and nothing is reported. */
 static void read_item(struct word item, enum pass pass)
 {
 	static const struct word verbose = { "verbose", 7 };
 	struct word name, value;
 
 	if (!split(item.start, item.length, &name, &value)) {
-		if (pass != PASS_VERBOSE)
+		if (pass >= PASS_LIST)
 			complain_name(item);
 		return;
 	}
-	if (pass != PASS_VERBOSE)
+	if (pass >= PASS_LIST)
 		option_assign(name, value);
 	else if (word_is(name, verbose) && value.length == 1)
 		log_enable(value.start[0] == '1');
@@ -368,17 +371,16 @@ static void read_variable(const char *s, enum pass pass)
 	if (!split(s, strlen(s), &name, &value) || word_is(name, library))
 		return;
 	if (word_is(name, options)) {
-		if (pass != PASS_SINGLE)
+		if (pass == PASS_VERBOSE_LIST || pass == PASS_LIST)
 			read_list(value, pass);
-	} else if (pass != PASS_LIST) {
+	} else if (pass == PASS_VERBOSE || pass == PASS_SINGLE) {
 		read_item((struct word){ s, strlen(s) }, pass);
 	}
 }
 
 void option_read(char **environment)
 {
-	/* SLUB_VERBOSE first: it decides whether the rest may complain. */
-	for (int pass = PASS_VERBOSE; pass <= PASS_SINGLE; pass++) {
+	for (int pass = PASS_VERBOSE_LIST; pass <= PASS_SINGLE; pass++) {
 		for (char **e = environment; e && *e; e++)
 			read_variable(*e, (enum pass)pass);
 	}

@@ -36,11 +36,19 @@ inline bool has_wanted_backend()
 	       std::string(wanted) == names[percpu_backend];
 }
 
+/* A uniprocessor build leaves out what more than one CPU would need. */
+inline void stay_if_uniprocessor()
+{
+	if (!SLUB_CONFIG_SMP)
+		os_cpu_pin();
+}
+
 inline void percpu(uint32_t nr_areas = 1024)
 {
 	struct os_cpus cpus;
 	char *areas = (char *)os_reserve(((size_t)nr_areas + 1) * AREA_BYTES);
 
+	stay_if_uniprocessor();
 	option_read(environ);
 	os_cpus_read(&cpus);
 	if (!areas || os_commit(areas + (size_t)nr_areas * AREA_BYTES, AREA_BYTES))
@@ -56,6 +64,7 @@ inline void page(size_t reserve, size_t retain, uint32_t nr_nodes = 1)
 	struct os_limits limits = { (size_t)1 << 34, SIZE_MAX };
 	struct os_cpus cpus;
 
+	stay_if_uniprocessor();
 	option_read(environ);
 	option("RESERVE=" + std::to_string(reserve));
 	option("RETAIN=" + std::to_string(retain));
