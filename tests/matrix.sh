@@ -70,6 +70,7 @@ build_variant()
 
 	# Under a sanitizer only programs that call the library by other names make sense.
 	[[ $options =~ TSAN|ASAN ]] && targets='--target fire_churn fire_threads'
+	[ "$labels" = unit ] && targets='--target unit_tests'
 	# shellcheck disable=SC2086 # options and targets are words
 	cmake -S . -B "build/matrix-$name" -DSLUB_BUILD_TESTS=ON $options >"$log" 2>&1 &&
 		cmake --build "build/matrix-$name" -j "$jobs" $targets >>"$log" 2>&1

@@ -144,7 +144,7 @@ static void print_abi(const struct slub_abi *abi)
 	print_size(abi->range_bytes);
 	printf("heap         %#" PRIx64 ", ", abi->heap_start);
 	print_size(abi->heap_bytes);
-	printf("retained     at most ");
+	printf("idle kept    up to ");
 	print_size(abi->retain_bytes);
 }
 
