@@ -2,6 +2,7 @@
 /* slab/node.c: refilling from slabs, giving back to them, and when a slab goes. */
 #include <algorithm>
 #include <gtest/gtest.h>
+#include <map>
 
 #include "check.h"
 #include "start.h"
@@ -187,6 +188,39 @@ TEST_P(node, many_objects_of_one_slab_at_once)
 	for (size_t i = 0; i + 1 < some.size(); i++)
 		*link_of(cache, some[i]) = some[i + 1];
 	slab_free_objects(cache, slab, some[0], some.back(), (uint32_t)some.size());
+	check_cache(cache, mine);
+}
+
+/* From full to empty in one step: it was on no list, and must not get on one. */
+TEST_P(node, full_slab_that_comes_back_whole)
+{
+	std::map<struct page *, std::vector<void *>> slabs;
+	std::vector<void *> whole;
+
+	refill_until(12 * cache->objects);
+	for (void *object : mine)
+		slabs[slab_of(cache, object)].push_back(object);
+	mine.clear();
+	for (auto &[slab, objects] : slabs) {
+		bool is_full = objects.size() == cache->objects;
+
+		/* Others fill the partial list, with all but one of their objects. */
+		if (is_full && where->nr_partial < cache->min_partial) {
+			give(objects.back());
+			objects.pop_back();
+		} else if (is_full && whole.empty()) {
+			whole.swap(objects);
+		}
+		mine.insert(mine.end(), objects.begin(), objects.end());
+	}
+	ASSERT_EQ(whole.size(), cache->objects);
+	size_t partial = where->nr_partial, nr_slabs = where->nr_slabs;
+	for (size_t i = 0; i + 1 < whole.size(); i++)
+		*link_of(cache, whole[i]) = whole[i + 1];
+	slab_free_objects(cache, slab_of(cache, whole[0]), whole[0], whole.back(), cache->objects);
+	EXPECT_EQ(where->nr_partial, partial);
+	EXPECT_EQ(where->nr_slabs, nr_slabs - 1);
+	EXPECT_EQ(cache_of(whole[0]), nullptr);
 	check_cache(cache, mine);
 }
 

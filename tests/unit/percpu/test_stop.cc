@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * percpu/collect.c: the order of the stop-a-CPU protocol.  The test's own barriers look at what
+ * holds at that very moment, for a thread that is two instructions late is hard to come by.
+ */
+#include <gtest/gtest.h>
+
+#include "start.h"
+
+#include "objects.h"
+
+static int barriers_rseq, barriers_all, barrier_result;
+static uint32_t stopped_cid;
+static uint32_t slot;
+static void *base_seen, *head_seen;
+
+static int barrier(int *count)
+{
+	++*count;
+	base_seen = slub_cpu_base[stopped_cid];
+	head_seen = area_half(percpu_area(stopped_cid), slot)->head;
+	return barrier_result;
+}
+
+extern "C" bool os_membarrier_register(void)
+{
+	return true;
+}
+
+extern "C" int os_barrier_rseq(void)
+{
+	return barrier(&barriers_rseq);
+}
+
+extern "C" int os_barrier(void)
+{
+	return barrier(&barriers_all);
+}
+
+namespace {
+
+class stop : public testing::Test {
+protected:
+	static void SetUpTestSuite()
+	{
+		if (slot)
+			return;
+		start::percpu();
+		slot = percpu_alloc_slots(1);
+	}
+	/* An area that no thread is on, with something in both of its lists. */
+	void SetUp() override
+	{
+		if (SLUB_CONFIG_PLAIN_C || !start::has_wanted_backend() ||
+		    percpu_backend > BACKEND_THREAD)
+			GTEST_SKIP() << "no CPU is stopped under this backend";
+		stopped_cid = 60;
+		percpu_area_make(stopped_cid);
+		area = percpu_area(stopped_cid);
+		area_half(area, slot)->head = pool.chain({ 1, 2, 3 });
+		area_half(area, slot)->room = 5;
+		area_half(area, slot + SLOT_SPARE)->head = pool.chain({ 7, 8 });
+		/* Somebody is its owner, and in no operation. */
+		if (percpu_backend == BACKEND_THREAD)
+			*area_owner_busy(area) = &busy;
+		barriers_rseq = barriers_all = barrier_result = 0;
+		ASSERT_TRUE(percpu_collect_begin());
+	}
+	void TearDown() override
+	{
+		if (!IsSkipped())
+			percpu_collect_end();
+	}
+	objects pool{10, false};
+	char *area;
+	uint32_t busy = 0;
+};
+
+TEST_F(stop, base_then_barrier_then_lists)
+{
+	struct slot *got = percpu_collect(stopped_cid);
+
+	ASSERT_NE(got, nullptr);
+	EXPECT_EQ(percpu_backend == BACKEND_RSEQ ? barriers_rseq : barriers_all, 1);
+	EXPECT_EQ(base_seen, slub_dummy_base[0]) << "new sequences went on";
+	EXPECT_EQ(head_seen, pool.at(1)) << "moved before old sequences were stopped";
+	EXPECT_EQ(slub_cpu_base[stopped_cid], area);
+	got += slot / SLOT_BYTES;
+	EXPECT_EQ(pool.walk(got->main.head), (std::vector<long>{ 1, 2, 3 }));
+	EXPECT_EQ(pool.walk(got->spare.head), (std::vector<long>{ 7, 8 }));
+	EXPECT_EQ(area_half(area, slot)->head, nullptr);
+	EXPECT_EQ(area_half(area, slot)->room, 0);
+	EXPECT_EQ(area_half(area, slot + SLOT_SPARE)->head, nullptr);
+	EXPECT_TRUE(area_is_live(area));
+}
+
+TEST_F(stop, without_the_barrier_nothing_is_moved)
+{
+	barrier_result = -1;
+	EXPECT_EQ(percpu_collect(stopped_cid), nullptr);
+	EXPECT_EQ(slub_cpu_base[stopped_cid], area) << "the CPU goes on";
+	EXPECT_EQ(pool.walk(area_half(area, slot)->head), (std::vector<long>{ 1, 2, 3 }));
+	EXPECT_EQ(area_half(area, slot)->room, 5);
+	EXPECT_EQ(pool.walk(area_half(area, slot + SLOT_SPARE)->head),
+		  (std::vector<long>{ 7, 8 }));
+}
+
+TEST_F(stop, owner_that_stays_busy_keeps_its_lists)
+{
+	if (percpu_backend != BACKEND_THREAD)
+		GTEST_SKIP() << "backend thread only";
+	busy = 1;
+	EXPECT_EQ(percpu_collect(stopped_cid), nullptr);
+	EXPECT_EQ(slub_cpu_base[stopped_cid], area);
+	EXPECT_EQ(pool.walk(area_half(area, slot)->head), (std::vector<long>{ 1, 2, 3 }));
+	busy = 0;
+	EXPECT_NE(percpu_collect(stopped_cid), nullptr);
+}
+
+} /* namespace */
