@@ -17,27 +17,6 @@ static size_t slab_active(struct page *slab)
 	return state_inuse(state);
 }
 
-/* Calls @visit for each slab; @visit adds to @arg. */
-static void for_each_slab(void (*visit)(struct slub_cache *cache,
-					struct page *slab, void *arg),
-			  void *arg)
-{
-	char *addr = (char *)heap_start;
-	char *end = addr + pagemap_committed();
-
-	while (addr < end) {
-		struct slub_cache *cache = cache_of(addr);
-		struct page *page = page_of(addr);
-
-		if (cache && page_type(page) == TYPE_SLAB) {
-			visit(cache, page, arg);
-			addr += PAGE_BYTES << cache->order;
-		} else {
-			addr += PAGE_BYTES;
-		}
-	}
-}
-
 struct cache_visit {
 	const struct slub_cache *cache;
 	struct cache_census *out;
@@ -61,7 +40,7 @@ void census_cache(const struct slub_cache *cache, struct cache_census *out)
 	struct cache_visit visit = { cache, out };
 
 	*out = (struct cache_census){ 0, 0, 0, 0 };
-	for_each_slab(visit_cache, &visit);
+	slab_for_each(visit_cache, &visit);
 }
 
 static void visit_heap(struct slub_cache *cache, struct page *slab, void *arg)
@@ -77,7 +56,7 @@ static void visit_heap(struct slub_cache *cache, struct page *slab, void *arg)
 void census_heap(struct heap_census *out)
 {
 	*out = (struct heap_census){ 0, 0, 0, 0, 0, 0 };
-	for_each_slab(visit_heap, out);
+	slab_for_each(visit_heap, out);
 	out->large_bytes = large_nr_pages() * PAGE_BYTES;
 	out->dirty_bytes = page_nr_dirty() * PAGE_BYTES;
 	out->committed_bytes = pagemap_committed();

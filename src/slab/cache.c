@@ -163,7 +163,7 @@ void slab_fork_finish(bool in_child)
 			struct cache_node *node = c->nodes[n];
 
 			if (lock_release_after_fork(&node->lock, in_child))
-				node_rebuild(c, node);
+				node_rebuild(node);
 		}
 	}
 	lock_release_after_fork(&cache_lock, in_child);

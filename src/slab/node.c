@@ -393,11 +393,14 @@ void node_shrink(struct slub_cache *cache, struct cache_node *node)
 
 /* ---- after a fork without the lock ---- */
 
-static void slab_relist(struct slub_cache *cache, struct cache_node *node,
-			struct page *slab)
+/* Puts @slab where it belongs if it is one of the node @arg. */
+static void slab_relist(struct slub_cache *cache, struct page *slab, void *arg)
 {
 	struct double_word *state = page_state(slab);
+	struct cache_node *node = arg;
 
+	if (cache->nodes[page_node(slab)] != node)
+		return;
 	state->second &= ~(STATE_FROZEN | STATE_LISTED);
 	if (state->first || slab->count < cache->objects) {
 		state->second |= STATE_LISTED;
@@ -410,11 +413,8 @@ static void slab_relist(struct slub_cache *cache, struct cache_node *node,
 	node->nr_carved += slab->count;
 }
 
-void node_rebuild(struct slub_cache *cache, struct cache_node *node)
+void node_rebuild(struct cache_node *node)
 {
-	char *addr = (char *)heap_start;
-	char *end = addr + pagemap_committed();
-
 	list_init(&node->partial);
 	node->nr_partial = 0;
 	node->carve = NULL;
@@ -423,11 +423,5 @@ void node_rebuild(struct slub_cache *cache, struct cache_node *node)
 	node->nr_slabs = 0;
 	node->nr_objects = 0;
 	node->nr_carved = 0;
-	for (; addr < end; addr += PAGE_BYTES) {
-		struct page *page = page_of(addr);
-
-		if (cache_of(addr) == cache && page_type(page) == TYPE_SLAB &&
-		    page_node(page) == node->node)
-			slab_relist(cache, node, page);
-	}
+	slab_for_each(slab_relist, node);
 }

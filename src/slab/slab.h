@@ -119,6 +119,12 @@ void *cache_alloc(struct slub_cache *cache);
 /* False: a signal handler that may take no lock; the object is untouched. */
 bool cache_free(struct slub_cache *cache, void *object);
 
+/* walk.c */
+/* Calls @visit with @arg for each slab, from the lowest address up. */
+void slab_for_each(void (*visit)(struct slub_cache *cache, struct page *slab,
+				 void *arg),
+		   void *arg);
+
 /* shrink.c */
 /* Empties the lists of every CPU and every barn; frees empty slabs. */
 void slab_shrink_all(void);

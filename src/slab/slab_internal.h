@@ -100,7 +100,7 @@ struct cache_node *node_current(struct slub_cache *cache);
  * In a child whose parent forked without the node's lock: makes the lists anew
  * from the slabs there are.  What was in the barn is lost to the child.
  */
-void node_rebuild(struct slub_cache *cache, struct cache_node *node);
+void node_rebuild(struct cache_node *node);
 
 /* flush.c */
 /* Gives a chain back to its slabs; returns how many objects it had. */

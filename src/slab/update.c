@@ -70,11 +70,14 @@ bool slab_update(struct page *slab, struct double_word *old,
  * The holder may have stood between its two stores.  The freelist is whole
  * either way; what is in use follows from it.
  */
-static void slab_repair(struct slub_cache *cache, struct page *slab)
+static void slab_repair(struct slub_cache *cache, struct page *slab, void *arg)
 {
 	struct double_word *state = page_state(slab);
 	uint32_t nr_free = 0;
 
+	(void)arg;
+	if (!(slab->flags & PAGE_LOCK_BIT) || slab == slub_thread.slab_locked)
+		return;
 	for (void *o = (void *)state->first; o; o = *link_of(cache, o))
 		nr_free++;
 	state->second = (state->second & ~STATE_COUNT_MASK) |
@@ -84,18 +87,7 @@ static void slab_repair(struct slub_cache *cache, struct page *slab)
 
 void slab_update_after_fork(void)
 {
-	size_t pages = pagemap_committed() / PAGE_BYTES;
-	char *addr = (char *)heap_start;
-
-	for (size_t i = 0; i < pages; i++, addr += PAGE_BYTES) {
-		struct page *page = page_of(addr);
-		struct slub_cache *cache = cache_of(addr);
-
-		if (cache && page_type(page) == TYPE_SLAB &&
-		    page->flags & PAGE_LOCK_BIT &&
-		    page != slub_thread.slab_locked)
-			slab_repair(cache, page);
-	}
+	slab_for_each(slab_repair, NULL);
 }
 
 #else
