@@ -49,8 +49,9 @@ endif()
 # What every object of the library is compiled with, and what a unit test that
 # includes the library's internal headers has to be compiled with too.
 add_library(slub_config INTERFACE)
-target_include_directories(slub_config INTERFACE
-	${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+target_include_directories(slub_config INTERFACE ${PROJECT_SOURCE_DIR}/include)
+# For quoted names alone: the C++ library has a <debug/debug.h> too.
+target_compile_options(slub_config INTERFACE "SHELL:-iquote ${PROJECT_SOURCE_DIR}/src")
 target_compile_definitions(slub_config INTERFACE
 	SLUB_CONFIG_LAYOUT=${SLUB_LAYOUT_INDEX}
 	SLUB_CONFIG_SMP=$<BOOL:${SLUB_SMP}>

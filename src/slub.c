@@ -47,7 +47,8 @@ static bool start_layers(void)
 			    cpus.allowed);
 		os_cpu_pin();
 	}
-	if (pagemap_init(&limits, cpus.possible)) {
+	if (percpu_init(limits.address_bytes != SIZE_MAX, cpus.possible) ||
+	    pagemap_init(&limits)) {
 		log_message("no address space to reserve; allocations fail");
 		return false;
 	}
@@ -62,7 +63,12 @@ static bool start_layers(void)
 	if (emergency_init())
 		log_message("no memory for the emergency pool; signal handlers "
 			    "may be refused memory");
+	if (deferred_init())
+		log_message("no room for deferred frees; they wait for readers");
 	percpu_start(&cpus);
+	if (reclaim_init())
+		log_message("no per-CPU counters for readers; they use atomic "
+			    "instructions");
 	malloc_open();
 	abi_publish(&cpus, nr_nodes);
 	return true;
@@ -113,6 +119,7 @@ void slub_fork_prepare(void)
 		_IO_list_lock();
 	lock_fork_begin();
 	percpu_fork_prepare();
+	reclaim_fork_prepare();
 	slab_fork_prepare();
 	page_fork_prepare();
 }
@@ -122,6 +129,7 @@ void slub_fork_finish(bool in_child)
 	page_fork_finish(in_child);
 	slab_fork_finish(in_child);
 	percpu_fork_finish(in_child);
+	reclaim_fork_finish(in_child);
 	if (_IO_list_lock && _IO_list_unlock && _IO_list_resetlock) {
 		if (in_child)
 			_IO_list_resetlock();

@@ -69,14 +69,6 @@ enum sequence_result {
 #define RSEQ_MM_CID 24
 #define RSEQ_BYTES_MM_CID 28
 
-/*
- * Offsets from the thread pointer: of the rseq area, and of the CPU number
- * in use (mm_cid or cpu_id).  Both lie in slub_thread.scratch where there is
- * no rseq.
- */
-extern uintptr_t slub_rseq_offset __attribute__((visibility("hidden")));
-extern uintptr_t slub_cid_offset __attribute__((visibility("hidden")));
-
 #if ARCH_HAS_RSEQ
 #include "arch/x86_64/rseq.h"
 #endif

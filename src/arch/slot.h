@@ -77,12 +77,22 @@ static inline void **descriptor_link(uintptr_t bias, const void *object)
 }
 
 /*
- * Where a free object keeps its link.  @bias is 0 for objects that hold it
- * themselves, else that of the descriptors.
+ * Where a free object keeps its link.  @link is an offset within the object
+ * (0 for malloc's; behind what a constructor has made), or the bias of the
+ * descriptors.
  */
-static inline void **object_link(uintptr_t bias, void *object)
+#define LINK_OFFSET_MAX ((uintptr_t)1 << LINK_PAGE_SHIFT)
+
+static inline bool link_is_in_object(uintptr_t link)
 {
-	return bias ? descriptor_link(bias, object) : (void **)object;
+	return link < LINK_OFFSET_MAX;
+}
+
+static inline void **object_link(uintptr_t link, void *object)
+{
+	if (likely(link_is_in_object(link)))
+		return (void **)((char *)object + link);
+	return descriptor_link(link, object);
 }
 
 #endif

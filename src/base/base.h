@@ -10,6 +10,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/option.h"
+#include "base/start.h"
 #include "base/syscall.h"
 #include "base/thread.h"
 

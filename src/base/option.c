@@ -11,7 +11,7 @@
 #define NAME_LENGTH_MAX 24
 #define TEXT_LENGTH_MAX 511
 
-enum option_kind { KIND_ENUM, KIND_SIZE, KIND_TEXT };
+enum option_kind { KIND_ENUM, KIND_SIZE, KIND_AUTO, KIND_NUMBER, KIND_TEXT };
 
 struct option_row {
 	const char *name;
@@ -32,11 +32,17 @@ static const struct option_row rows[OPTION_NR] = {
 	{ #name, KIND_ENUM, choices, 0, 0 },
 #define OPTION_SIZE(name, value, min, max, sentence) \
 	{ #name, KIND_SIZE, "", min, max },
+#define OPTION_AUTO(name, value, min, max, sentence) \
+	{ #name, KIND_AUTO, "", min, max },
+#define OPTION_NUMBER(name, value, min, max, sentence) \
+	{ #name, KIND_NUMBER, "", min, max },
 #define OPTION_TEXT(name, sentence) \
 	{ #name, KIND_TEXT, "", 0, 0 },
 #include "base/option.def"
 #undef OPTION_ENUM
 #undef OPTION_SIZE
+#undef OPTION_AUTO
+#undef OPTION_NUMBER
 #undef OPTION_TEXT
 };
 
@@ -229,10 +235,17 @@ static void complain_size(const struct option_row *row, struct word value)
 {
 	char given[NAME_LENGTH_MAX + 1];
 
-	log_message("option %s: '%s' is not a number of bytes from %zu to %zu "
-		    "(with K, M, G or T behind it, as in 64M); using the "
-		    "default", row->name, terminated(value, given), row->min,
-		    row->max);
+	terminated(value, given);
+	if (row->kind == KIND_NUMBER)
+		log_message("option %s: '%s' is not a number from %zu to %zu; "
+			    "using the default", row->name, given, row->min,
+			    row->max);
+	else
+		log_message("option %s: '%s' is not%s a number of bytes from "
+			    "%zu to %zu (with K, M, G or T behind it, as in "
+			    "64M); using the default", row->name, given,
+			    row->kind == KIND_AUTO ? " 'auto' or" : "",
+			    row->min, row->max);
 }
 
 /* A copy, for within SLUB_OPTIONS the text does not end at a NUL. */
@@ -246,11 +259,25 @@ static const char *keep_text(enum option_id id, struct word value)
 	return kept[id];
 }
 
+/* What @value says for a size, a number or the word for "choose yourself". */
+static bool parse_value(const struct option_row *row, struct word value,
+			size_t *number)
+{
+	static const struct word automatic = { "auto", 4 };
+
+	if (row->kind == KIND_AUTO && word_is(value, automatic)) {
+		*number = OPTION_VALUE_AUTO;
+		return true;
+	}
+	return parse_size(value, number) &&
+	       (!*number || (*number >= row->min && *number <= row->max));
+}
+
 static void option_set(enum option_id id, struct word value)
 {
 	const struct option_row *row = &rows[id];
 	struct option_state *state = &states[id];
-	size_t bytes;
+	size_t number;
 	int choice;
 
 	switch (row->kind) {
@@ -263,12 +290,13 @@ static void option_set(enum option_id id, struct word value)
 		state->value = (size_t)choice;
 		break;
 	case KIND_SIZE:
-		if (!parse_size(value, &bytes) ||
-		    (bytes && (bytes < row->min || bytes > row->max))) {
+	case KIND_AUTO:
+	case KIND_NUMBER:
+		if (!parse_value(row, value, &number)) {
 			complain_size(row, value);
 			return;
 		}
-		state->value = bytes;
+		state->value = number;
 		break;
 	case KIND_TEXT:
 		state->text = keep_text(id, value);

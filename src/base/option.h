@@ -26,11 +26,18 @@ enum option_fastpath {
 	FASTPATH_LOCK,
 };
 
+enum option_percpu {
+	PERCPU_VIRTUAL, PERCPU_STATIC,
+};
+
 enum option_huge {
 	HUGE_NEVER, HUGE_BLOCK, HUGE_ALWAYS,
 };
 
-/* An enum option's index, or a size in bytes. */
+/* The value of a size for which the word "auto" was given. */
+#define OPTION_VALUE_AUTO SIZE_MAX
+
+/* An enum option's index, a number, or a size in bytes. */
 size_t option_value(enum option_id id);
 /* A text option; NULL when it was not given. */
 const char *option_text(enum option_id id);

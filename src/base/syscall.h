@@ -10,6 +10,7 @@
 
 #include "base/compiler.h"
 
+#if defined(__x86_64__)
 static inline long sys_call6(long nr, long a, long b, long c, long d, long e,
 			     long f)
 {
@@ -25,6 +26,28 @@ static inline long sys_call6(long nr, long a, long b, long c, long d, long e,
 			     : "rcx", "r11", "memory");
 	return ret;
 }
+#elif defined(__aarch64__)
+static inline long sys_call6(long nr, long a, long b, long c, long d, long e,
+			     long f)
+{
+	register long x8 __asm__("x8") = nr;
+	register long x0 __asm__("x0") = a;
+	register long x1 __asm__("x1") = b;
+	register long x2 __asm__("x2") = c;
+	register long x3 __asm__("x3") = d;
+	register long x4 __asm__("x4") = e;
+	register long x5 __asm__("x5") = f;
+
+	__asm__ __volatile__("svc #0"
+			     : "+r"(x0)
+			     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4),
+			       "r"(x5)
+			     : "memory");
+	return x0;
+}
+#else
+#error "base/syscall.h has no system call for this CPU; x86-64 and AArch64 have"
+#endif
 
 static inline long sys_call4(long nr, long a, long b, long c, long d)
 {

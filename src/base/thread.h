@@ -12,6 +12,30 @@
 
 #include "base/compiler.h"
 
+/*
+ * The library's own sequences read where the rseq area is from variables that
+ * are set once (arch/rseq.h): malloc() may be called before this thread has an
+ * entrance.
+ */
+#if SLUB_CONFIG_SMP
+#define SLUB_SEQ_INPUTS(entrance_)					\
+	[rseq] "r"(slub_rseq_offset), [cid] "r"(slub_cid_offset),	\
+	[base] "r"((entrance_).base)
+#else
+#define SLUB_SEQ_UNIPROCESSOR 1
+#define SLUB_SEQ_INPUTS(entrance_)					\
+	[rseq] "r"(slub_rseq_offset),					\
+	[base] "r"((entrance_).base)
+#endif
+/*
+ * Offsets from the thread pointer: of the rseq area, and of the CPU number
+ * in use (mm_cid or cpu_id).  Both lie in slub_thread.scratch where there is
+ * no rseq.
+ */
+extern uintptr_t slub_rseq_offset SLUB_INTERNAL;
+extern uintptr_t slub_cid_offset SLUB_INTERNAL;
+#include <slub/percpu.h>
+
 enum thread_flag {
 	THREAD_CHECKED = 1 << 0,	/* registration was looked at */
 	THREAD_IN_RECLAIM = 1 << 2,	/* do not start reclaim again */
@@ -21,12 +45,12 @@ enum thread_flag {
 
 struct thread_state {
 	/*
-	 * The table of CPU areas that the fast path indexes.  It names the
-	 * dummy table until the slow path has seen that the kernel has
-	 * registered this thread: a thread that is not registered never
-	 * leaves it.
+	 * The entrance that programs use inline.  self.base is the table of
+	 * CPU areas that every fast path indexes.  It names the dummy table
+	 * until the slow path has seen that the kernel has registered this
+	 * thread: a thread that is not registered never leaves it.
 	 */
-	void **cpu_base;
+	struct slub_percpu_self self;
 	uint32_t locks_held;	/* > 0: no lock may be taken in a handler */
 	uint32_t flags;		/* enum thread_flag */
 	uint32_t number;	/* backend thread: own slot number + 1 */

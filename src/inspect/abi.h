@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The part of the library's state that another process may read.
+ * What other processes may read of the library: docs/inspection.md draws it.
  *
  * `slub_abi_state` is an exported data symbol.  A reader finds it in the
  * dynamic symbol table of the mapped file (or in the symbol table of a
- * statically linked program) and copies it with process_vm_readv(2): the
- * process is not stopped and runs no code for it.  A reader must refuse a
- * `magic` or `version` that it does not know.  Fields are only ever appended;
- * `size` says how many bytes the writer had.
+ * statically linked program, or by its magic and `self` in a core file) and
+ * copies it with process_vm_readv(2): the process is not stopped and runs no
+ * code for it.  From there it follows the addresses to the page map, the
+ * descriptors, the areas and the caches; none of these is behind a lock, so a
+ * reader checks each value against the ranges and bounds each walk.
+ *
+ * A reader must refuse a `magic` or `version` that it does not know.  Within a
+ * version fields are only ever appended; `size` says how many bytes the
+ * writer had.  Numbers are in the byte order of the machine.
  */
 #ifndef SLUB_INSPECT_ABI_H
 #define SLUB_INSPECT_ABI_H
@@ -16,7 +21,7 @@
 
 #define SLUB_ABI_SYMBOL  "slub_abi_state"
 #define SLUB_ABI_MAGIC   "SLUBABI"	/* eight bytes with its NUL */
-#define SLUB_ABI_VERSION 1u
+#define SLUB_ABI_VERSION 2u
 
 enum slub_abi_backend {
 	SLUB_ABI_BACKEND_NONE = 0,	/* not started yet */
@@ -46,6 +51,122 @@ enum slub_abi_huge {
 	SLUB_ABI_HUGE_ALWAYS = 2,
 };
 
+/* Entries of the page map: the offset of a slot in an area, or one of these. */
+enum slub_abi_map {
+	SLUB_ABI_MAP_NONE = 0,
+	SLUB_ABI_MAP_LARGE = 32,	/* first page of a large block */
+	SLUB_ABI_MAP_EMERGENCY = 64,
+	SLUB_ABI_MAP_SPECIAL_END = 96,	/* the rest are caches' */
+};
+
+/* A descriptor's flags: type, order << 8, node << 16, and two bits. */
+enum slub_abi_page {
+	SLUB_ABI_PAGE_NONE = 0,
+	SLUB_ABI_PAGE_FREE = 1,		/* first page of a free block */
+	SLUB_ABI_PAGE_SLAB = 2,
+	SLUB_ABI_PAGE_LARGE = 3,
+};
+#define SLUB_ABI_PAGE_DIRTY (1u << 24)	/* free, memory is behind it */
+#define SLUB_ABI_PAGE_RUN   (1u << 25)	/* large, of whole superblocks */
+
+/* A slab's counters, the second word of its state. */
+#define SLUB_ABI_STATE_INUSE  ((1ull << 30) - 1)
+#define SLUB_ABI_STATE_LISTED (1ull << 62)	/* on its node's partial list */
+#define SLUB_ABI_STATE_FROZEN (1ull << 63)	/* objects are carved from it */
+
+/* A number within a structure; bytes is 0 if this library has none. */
+struct slub_abi_field {
+	uint16_t offset;
+	uint16_t bytes;
+};
+
+/* Of a cache.  The order is part of the version; new ones go to the end. */
+enum slub_abi_cache_field {
+	SLUB_ABI_CACHE_NAME,		/* the address of a string */
+	SLUB_ABI_CACHE_SLOT,		/* what the page map says */
+	SLUB_ABI_CACHE_LIST_SLOT,	/* where its lists are */
+	SLUB_ABI_CACHE_SIZE,		/* from one object to the next */
+	SLUB_ABI_CACHE_OBJECT_SIZE,	/* what the user may use */
+	SLUB_ABI_CACHE_ALIGN,
+	SLUB_ABI_CACHE_FLAGS,
+	SLUB_ABI_CACHE_ORDER,
+	SLUB_ABI_CACHE_OBJECTS,		/* per slab */
+	SLUB_ABI_CACHE_CAPACITY,	/* objects in a CPU's list at the most */
+	SLUB_ABI_CACHE_CAPACITY_NOW,
+	SLUB_ABI_CACHE_MIN_PARTIAL,
+	SLUB_ABI_CACHE_CARVE_BATCH,
+	SLUB_ABI_CACHE_USERS,		/* names that share it */
+	SLUB_ABI_CACHE_CTOR,		/* an address, or 0 */
+	SLUB_ABI_CACHE_DEBUG,		/* letters F Z P U T A as bits 0 to 5 */
+	/*
+	 * Where a free object keeps the address of the next: at this offset in
+	 * it, or, from 4096 on, at descriptor_link of the descriptor at this +
+	 * (address >> 12) * descriptor_stride.
+	 */
+	SLUB_ABI_CACHE_LINK,
+	SLUB_ABI_CACHE_STATS,		/* per-CPU offset of its counters; 0: none */
+	SLUB_ABI_CACHE_FIELDS_KNOWN,
+	SLUB_ABI_CACHE_FIELDS = 32,
+};
+
+/*
+ * Counters of a cache: words of 32 bits, one set in each CPU's area and in the
+ * shared one, counted on the slow paths since the start; the fast path counts
+ * nothing.
+ */
+enum slub_abi_stat {
+	SLUB_ABI_STAT_ALLOC_SPARE,	/* lists got from the CPU's spare */
+	SLUB_ABI_STAT_ALLOC_BARN,
+	SLUB_ABI_STAT_ALLOC_REFILL,	/* from slabs */
+	SLUB_ABI_STAT_FREE_SPARE,	/* full lists put aside */
+	SLUB_ABI_STAT_FREE_BARN,
+	SLUB_ABI_STAT_FREE_FLUSH,
+	SLUB_ABI_STAT_SLAB_ALLOC,
+	SLUB_ABI_STAT_SLAB_FREE,
+	SLUB_ABI_STAT_WRONG_CACHE,
+	SLUB_ABI_STAT_DOUBLE_FREE,
+	SLUB_ABI_STAT_OBJECTS_OUT,	/* objects taken from slabs */
+	SLUB_ABI_STAT_OBJECTS_BACK,	/* objects given back to slabs */
+	SLUB_ABI_STATS_KNOWN,
+	SLUB_ABI_STATS = 16,
+};
+
+/* Of a cache's part on one node. */
+enum slub_abi_node_field {
+	SLUB_ABI_NODE_NR_SLABS,
+	SLUB_ABI_NODE_NR_PARTIAL,
+	SLUB_ABI_NODE_NR_OBJECTS,	/* capacity of its slabs */
+	SLUB_ABI_NODE_NR_CARVED,
+	SLUB_ABI_NODE_NR_SLABS_PEAK,
+	SLUB_ABI_NODE_BARN_CHAINS,	/* address of an array of chains */
+	SLUB_ABI_NODE_BARN_NR,		/* chains in it */
+	SLUB_ABI_NODE_BARN_MAX,
+	SLUB_ABI_NODE_BARN_CREDIT,
+	SLUB_ABI_NODE_BARN_REFUSED,
+	SLUB_ABI_NODE_FIELDS_KNOWN,
+	SLUB_ABI_NODE_FIELDS = 16,
+};
+
+enum slub_abi_option_kind {
+	SLUB_ABI_OPTION_ENUM = 0,
+	SLUB_ABI_OPTION_SIZE = 1,
+	SLUB_ABI_OPTION_TEXT = 2,
+	SLUB_ABI_OPTION_NUMBER = 3,	/* not of bytes */
+};
+
+/* The value of a size that the library chooses. */
+#define SLUB_ABI_OPTION_AUTO UINT64_MAX
+
+struct slub_abi_option {
+	char name[24];
+	uint32_t kind;			/* enum slub_abi_option_kind */
+	uint32_t given;			/* 0: this is the default */
+	uint64_t value;			/* a number of bytes, or a choice's */
+	uint64_t min;			/* of a size */
+	uint64_t max;
+	char text[200];			/* the choice or text; may be cut */
+};
+
 struct slub_abi {
 	char magic[8];
 	uint32_t version;
@@ -68,6 +189,108 @@ struct slub_abi {
 	uint64_t heap_bytes;		/* committed so far */
 	uint64_t retain_bytes;		/* free memory kept before it is purged */
 	char library_version[16];
+
+	/* since version 2 */
+	uint64_t self;			/* address of this structure */
+	uint64_t start_ns;		/* when it started, CLOCK_REALTIME */
+	/* the map: one entry for each page from range_start on */
+	uint64_t map;
+	uint32_t map_stride;		/* 2: entries are uint16_t */
+	uint32_t page_bytes;		/* of a page of the heap: 4096 */
+	/* descriptors: one for each page from heap_start on */
+	uint64_t descriptors;
+	uint32_t descriptor_stride;
+	uint16_t descriptor_flags;	/* offsets; uint32_t */
+	uint16_t descriptor_count;	/* uint32_t: objects carved, or pages */
+	uint16_t descriptor_link;	/* a pointer */
+	uint16_t descriptor_state;	/* two words, {freelist, counters} */
+	uint32_t descriptor_state_align; /* round its address up to this */
+	/* base table: for each CPU number its area, dummy_area, or NULL */
+	uint64_t base_table;
+	uint64_t dummy_area;		/* it has none, or it is stopped */
+	uint64_t shared_area;		/* counters of threads without a CPU */
+	uint32_t nr_areas;		/* entries of the table */
+	uint32_t area_bytes;		/* of an area, that hold slots */
+	/* a slot: offsets of its words; see arch/slot.h */
+	uint32_t slot_bytes;
+	uint16_t slot_head;
+	uint16_t slot_room;
+	uint16_t slot_spare_head;
+	uint16_t reserved16[3];
+	/* word of a counter behind its cache's offset; 0xff: there is none */
+	uint8_t stat_words[SLUB_ABI_STATS];
+	/* caches: slot_owners[slot / slot_bytes] is the cache, or NULL */
+	uint64_t slot_owners;
+	uint32_t nr_slots;
+	uint32_t cache_bytes;
+	uint32_t cache_nodes;		/* offset of the pointers to nodes */
+	uint32_t node_bytes;
+	struct slub_abi_field cache_fields[SLUB_ABI_CACHE_FIELDS];
+	struct slub_abi_field node_fields[SLUB_ABI_NODE_FIELDS];
+	uint64_t options;		/* struct slub_abi_option[] */
+	uint32_t nr_options;
+	uint32_t option_bytes;
+};
+
+/*
+ * The statistics file (SLUB_STATS_FILE): this head, the options, and from
+ * records_offset on nr_records records of record_bytes.  The library keeps it
+ * as a shared mapping and writes to it whenever slabs come and go, so that it
+ * says how things stood when the process was killed.
+ */
+#define SLUB_STATS_MAGIC   "SLUBSTA"
+#define SLUB_STATS_VERSION 1u
+
+enum slub_stats_state {
+	SLUB_STATS_RUNNING = 1,		/* or killed: look for the process */
+	SLUB_STATS_EXITED = 2,
+};
+
+enum slub_stats_total {
+	SLUB_STATS_COMMITTED_BYTES,	/* of the heap */
+	SLUB_STATS_LARGE_BYTES,
+	SLUB_STATS_IDLE_BYTES,		/* free, memory is behind it */
+	SLUB_STATS_TOTALS_KNOWN,
+	SLUB_STATS_TOTALS = 16,
+};
+
+struct slub_stats_head {
+	char magic[8];
+	uint32_t version;
+	uint32_t size;			/* bytes of this structure */
+	uint32_t state;			/* enum slub_stats_state */
+	uint32_t pid;
+	uint64_t start_ns;		/* CLOCK_REALTIME, as all times here */
+	uint64_t update_ns;		/* when something was written last */
+	uint64_t census_ns;		/* when the slabs were counted last */
+	char name[16];			/* the kernel's name of the process */
+	char command[240];		/* its arguments, a space between them */
+	uint32_t options_offset;
+	uint32_t nr_options;
+	uint32_t option_bytes;
+	uint32_t records_offset;
+	uint32_t record_bytes;
+	uint32_t nr_records;		/* records written so far at the most */
+	uint32_t nr_nodes;		/* node arrays in each record */
+	uint32_t reserved;
+	uint64_t totals[SLUB_STATS_TOTALS];
+	struct slub_abi abi;		/* its addresses are of that process */
+};
+
+/* A cache.  Its place is slot / slot_bytes; slot is 0 where there is none. */
+struct slub_stats_cache {
+	uint32_t sequence;		/* odd: being written */
+	uint32_t slot;
+	char name[32];
+	/* by the census */
+	uint64_t slabs;
+	uint64_t active;		/* objects on no slab's freelist */
+	uint64_t carved;
+	uint64_t cached;		/* of these in CPUs' lists and barns, about */
+	uint64_t partial;		/* slabs with some objects free */
+	uint64_t fields[SLUB_ABI_CACHE_FIELDS];
+	uint64_t stats[SLUB_ABI_STATS];
+	uint64_t nodes[][SLUB_ABI_NODE_FIELDS];
 };
 
 #endif

@@ -2,10 +2,20 @@
 /*
  * Counting what the heap holds, by a walk over the page map.  Takes no lock:
  * on a heap that changes meanwhile the sums are estimates.
+ *
+ * This file alone knows struct slub_cache from inside, and tells other
+ * processes where its numbers are.
  */
 #include "inspect/inspect.h"
 
+#include "percpu/percpu_internal.h"
 #include "slab/slab_internal.h"
+
+_Static_assert(SLUB_ABI_STATE_INUSE == STATE_COUNT_MASK &&
+	       SLUB_ABI_STATE_LISTED == STATE_LISTED &&
+	       SLUB_ABI_STATE_FROZEN == STATE_FROZEN, "state of a slab");
+
+/* ---- counting ---- */
 
 /* One load, without the lock bit of layout lock56: an estimate anyway. */
 static size_t slab_active(struct page *slab)
@@ -15,6 +25,18 @@ static size_t slab_active(struct page *slab)
 	state.second = __atomic_load_n(&page_state(slab)->second,
 				       __ATOMIC_RELAXED);
 	return state_inuse(state);
+}
+
+static void census_add(struct cache_census *out,
+		       const struct slub_cache *cache, struct page *slab)
+{
+	size_t active = slab_active(slab);
+
+	out->slabs++;
+	out->objects += cache->objects;
+	out->carved += slab->count;
+	out->active += active;
+	out->partial += active && active < cache->objects;
 }
 
 struct cache_visit {
@@ -27,21 +49,92 @@ static void visit_cache(struct slub_cache *cache, struct page *slab,
 {
 	struct cache_visit *visit = arg;
 
-	if (cache != visit->cache)
-		return;
-	visit->out->slabs++;
-	visit->out->objects += cache->objects;
-	visit->out->carved += slab->count;
-	visit->out->active += slab_active(slab);
+	if (cache == visit->cache)
+		census_add(visit->out, cache, slab);
 }
 
 void census_cache(const struct slub_cache *cache, struct cache_census *out)
 {
 	struct cache_visit visit = { cache, out };
 
-	*out = (struct cache_census){ 0, 0, 0, 0 };
+	*out = (struct cache_census){ 0, 0, 0, 0, 0 };
 	slab_for_each(visit_cache, &visit);
 }
+
+static void visit_all(struct slub_cache *cache, struct page *slab, void *arg)
+{
+	struct cache_census *all = arg;
+
+	census_add(&all[cache->slot / SLOT_BYTES], cache, slab);
+}
+
+#define ALL_BYTES (CENSUS_SLOTS * sizeof(struct cache_census))
+
+struct cache_census *census_all(void)
+{
+	struct cache_census *all = os_reserve(ALL_BYTES);
+
+	if (!all)
+		return NULL;
+	if (os_commit(all, ALL_BYTES)) {
+		os_unreserve(all, ALL_BYTES);
+		return NULL;
+	}
+	slab_for_each(visit_all, all);
+	return all;
+}
+
+void census_all_free(struct cache_census *all)
+{
+	os_unreserve(all, ALL_BYTES);
+}
+
+const struct slub_cache *census_cache_at(size_t number)
+{
+	const struct slub_cache *cache;
+
+	cache = __atomic_load_n(&cache_slot_owner[number], __ATOMIC_ACQUIRE);
+	return cache && cache->slot == number * SLOT_BYTES ? cache : NULL;
+}
+
+/* ---- objects in lists ---- */
+
+/* See arch/slot.h for what backend tid does with the two halves. */
+static size_t slot_nr_cached(const struct slub_cache *cache,
+			     const struct slot *slot)
+{
+	int32_t capacity = cache->capacity_now, room = slot->main.room;
+	size_t nr = 0;
+
+	if (percpu_backend == BACKEND_TID)
+		room = slot->spare.room;
+	if (slot->main.head && room < capacity)
+		nr = (size_t)(capacity - room);
+	else if (slot->main.head)
+		nr = 1;
+	if (slot->spare.head)
+		nr += (size_t)capacity;
+	return nr;
+}
+
+size_t census_cached(const struct slub_cache *cache)
+{
+	size_t nr = 0, chains = 0;
+
+	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
+		char *area = percpu_area(cid);
+
+		if (area)
+			nr += slot_nr_cached(cache, (struct slot *)
+					     (area + cache->list_slot));
+	}
+	for (int n = 0; n < OS_NODES_MAX && cache->nodes[n]; n++)
+		chains += __atomic_load_n(&cache->nodes[n]->barn.nr,
+					  __ATOMIC_RELAXED);
+	return nr + chains * (size_t)cache->capacity_now;
+}
+
+/* ---- the whole heap ---- */
 
 static void visit_heap(struct slub_cache *cache, struct page *slab, void *arg)
 {
@@ -53,11 +146,144 @@ static void visit_heap(struct slub_cache *cache, struct page *slab, void *arg)
 	out->object_bytes += active * cache->size;
 }
 
+static size_t count_large(void)
+{
+	char *end = (char *)heap_start + pagemap_committed();
+	size_t nr = 0;
+
+	for (char *addr = (char *)heap_start; addr < end; addr += PAGE_BYTES)
+		nr += pagemap_get(addr) == MAP_LARGE;
+	return nr;
+}
+
 void census_heap(struct heap_census *out)
 {
-	*out = (struct heap_census){ 0, 0, 0, 0, 0, 0 };
+	*out = (struct heap_census){ .slab_bytes = 0 };
 	slab_for_each(visit_heap, out);
+	for (size_t i = 0; i < CENSUS_SLOTS; i++) {
+		const struct slub_cache *cache = census_cache_at(i);
+		size_t nr = cache ? census_cached(cache) : 0;
+
+		out->cached += nr;
+		out->cached_bytes += nr * (cache ? cache->size : 0);
+	}
+	/* Neither is exact: they must not contradict each other. */
+	out->cached = min_size(out->cached, out->objects);
+	out->cached_bytes = min_size(out->cached_bytes, out->object_bytes);
 	out->large_bytes = large_nr_pages() * PAGE_BYTES;
+	out->large_blocks = count_large();
 	out->dirty_bytes = page_nr_dirty() * PAGE_BYTES;
 	out->committed_bytes = pagemap_committed();
+}
+
+/* ---- where the numbers are ---- */
+
+#define FIELD(type, member) \
+	{ offsetof(struct type, member), sizeof(((struct type *)0)->member) }
+
+static const struct slub_abi_field cache_fields[SLUB_ABI_CACHE_FIELDS] = {
+	[SLUB_ABI_CACHE_NAME] = FIELD(slub_cache, name),
+	[SLUB_ABI_CACHE_SLOT] = FIELD(slub_cache, slot),
+	[SLUB_ABI_CACHE_LIST_SLOT] = FIELD(slub_cache, list_slot),
+	[SLUB_ABI_CACHE_SIZE] = FIELD(slub_cache, size),
+	[SLUB_ABI_CACHE_OBJECT_SIZE] = FIELD(slub_cache, object_size),
+	[SLUB_ABI_CACHE_ORDER] = FIELD(slub_cache, order),
+	[SLUB_ABI_CACHE_OBJECTS] = FIELD(slub_cache, objects),
+	[SLUB_ABI_CACHE_CAPACITY] = FIELD(slub_cache, capacity),
+	[SLUB_ABI_CACHE_CAPACITY_NOW] = FIELD(slub_cache, capacity_now),
+	[SLUB_ABI_CACHE_MIN_PARTIAL] = FIELD(slub_cache, min_partial),
+	[SLUB_ABI_CACHE_CARVE_BATCH] = FIELD(slub_cache, carve_batch),
+	[SLUB_ABI_CACHE_ALIGN] = FIELD(slub_cache, align),
+	[SLUB_ABI_CACHE_FLAGS] = FIELD(slub_cache, flags),
+	[SLUB_ABI_CACHE_USERS] = FIELD(slub_cache, users),
+	[SLUB_ABI_CACHE_CTOR] = FIELD(slub_cache, ctor),
+	[SLUB_ABI_CACHE_LINK] = FIELD(slub_cache, link),
+	[SLUB_ABI_CACHE_STATS] = FIELD(slub_cache, stats),
+};
+
+static const struct slub_abi_field node_fields[SLUB_ABI_NODE_FIELDS] = {
+	[SLUB_ABI_NODE_NR_SLABS] = FIELD(cache_node, nr_slabs),
+	[SLUB_ABI_NODE_NR_PARTIAL] = FIELD(cache_node, nr_partial),
+	[SLUB_ABI_NODE_NR_OBJECTS] = FIELD(cache_node, nr_objects),
+	[SLUB_ABI_NODE_NR_CARVED] = FIELD(cache_node, nr_carved),
+	[SLUB_ABI_NODE_NR_SLABS_PEAK] = FIELD(cache_node, nr_slabs_peak),
+	[SLUB_ABI_NODE_BARN_CHAINS] = FIELD(cache_node, barn.chains),
+	[SLUB_ABI_NODE_BARN_NR] = FIELD(cache_node, barn.nr),
+	[SLUB_ABI_NODE_BARN_MAX] = FIELD(cache_node, barn.nr_max),
+	[SLUB_ABI_NODE_BARN_CREDIT] = FIELD(cache_node, barn.credit),
+	[SLUB_ABI_NODE_BARN_REFUSED] = FIELD(cache_node, barn.refused),
+};
+
+#define NO_WORD 0xff
+
+static const uint8_t stat_words[SLUB_ABI_STATS] = {
+	[SLUB_ABI_STAT_ALLOC_SPARE] = STAT_ALLOC_SPARE,
+	[SLUB_ABI_STAT_ALLOC_BARN] = STAT_ALLOC_BARN,
+	[SLUB_ABI_STAT_ALLOC_REFILL] = STAT_ALLOC_REFILL,
+	[SLUB_ABI_STAT_FREE_SPARE] = STAT_FREE_SPARE,
+	[SLUB_ABI_STAT_FREE_BARN] = STAT_FREE_BARN,
+	[SLUB_ABI_STAT_FREE_FLUSH] = STAT_FREE_FLUSH,
+	[SLUB_ABI_STAT_SLAB_ALLOC] = STAT_SLAB_ALLOC,
+	[SLUB_ABI_STAT_SLAB_FREE] = STAT_SLAB_FREE,
+	[SLUB_ABI_STAT_WRONG_CACHE] = STAT_WRONG_CACHE,
+	[SLUB_ABI_STAT_DOUBLE_FREE] = STAT_DOUBLE_FREE,
+	[SLUB_ABI_STAT_OBJECTS_OUT] = NO_WORD,
+	[SLUB_ABI_STAT_OBJECTS_BACK] = NO_WORD,
+	[12] = NO_WORD, [13] = NO_WORD, [14] = NO_WORD, [15] = NO_WORD,
+};
+
+void census_describe(struct slub_abi *abi)
+{
+	abi->slot_owners = (uintptr_t)cache_slot_owner;
+	abi->nr_slots = CENSUS_SLOTS;
+	abi->cache_bytes = sizeof(struct slub_cache);
+	abi->cache_nodes = offsetof(struct slub_cache, nodes);
+	abi->node_bytes = sizeof(struct cache_node);
+	for (int i = 0; i < SLUB_ABI_CACHE_FIELDS; i++)
+		abi->cache_fields[i] = cache_fields[i];
+	for (int i = 0; i < SLUB_ABI_NODE_FIELDS; i++)
+		abi->node_fields[i] = node_fields[i];
+	for (int i = 0; i < SLUB_ABI_STATS; i++)
+		abi->stat_words[i] = stat_words[i];
+}
+
+static uint64_t field_get(const void *from, struct slub_abi_field field)
+{
+	const char *at = (const char *)from + field.offset;
+
+	switch (field.bytes) {
+	case 1:
+		return *(const uint8_t *)at;
+	case 2:
+		return *(const uint16_t *)at;
+	case 4:
+		return __atomic_load_n((const uint32_t *)at,
+				       __ATOMIC_RELAXED);
+	case 8:
+		return __atomic_load_n((const uint64_t *)at,
+				       __ATOMIC_RELAXED);
+	}
+	return 0;
+}
+
+void census_record(const struct slub_cache *cache, uint32_t nr_nodes,
+		   struct slub_stats_cache *out)
+{
+	struct text name = { out->name, sizeof(out->name) - 1, 0 };
+
+	text_printf(&name, "%s", cache->name);
+	out->name[name.used_bytes] = '\0';
+	for (int i = 1; i < SLUB_ABI_CACHE_FIELDS_KNOWN; i++)
+		out->fields[i] = field_get(cache, cache_fields[i]);
+	for (int i = 0; cache->stats && i < SLUB_ABI_STATS; i++) {
+		if (stat_words[i] != NO_WORD)
+			out->stats[i] = (uint32_t)slub_percpu_sum32(
+				cache->stats + 4u * stat_words[i]);
+	}
+	for (uint32_t n = 0; n < nr_nodes; n++) {
+		for (int i = 0; i < SLUB_ABI_NODE_FIELDS_KNOWN; i++)
+			out->nodes[n][i] = field_get(cache->nodes[n],
+						     node_fields[i]);
+	}
+	out->cached = census_cached(cache);
 }

@@ -12,6 +12,7 @@ struct cache_census {
 	size_t objects;		/* capacity */
 	size_t carved;
 	size_t active;		/* not on a slab's freelist */
+	size_t partial;		/* slabs with some objects in use and some not */
 };
 
 /* What all of the heap holds. */
@@ -19,7 +20,10 @@ struct heap_census {
 	size_t slab_bytes;
 	size_t object_bytes;	/* active objects at their size */
 	size_t objects;
+	size_t cached_bytes;	/* of these, in CPUs' lists and barns, about */
+	size_t cached;
 	size_t large_bytes;
+	size_t large_blocks;
 	size_t dirty_bytes;
 	size_t committed_bytes;
 };
@@ -27,13 +31,51 @@ struct heap_census {
 /* census.c: walks the heap without a lock; a moving heap gives estimates */
 void census_cache(const struct slub_cache *cache, struct cache_census *out);
 void census_heap(struct heap_census *out);
+/*
+ * One walk for all caches: the census of the cache with slot S is at index
+ * S / SLOT_BYTES.  NULL: no memory.  Ends with census_all_free().
+ */
+struct cache_census *census_all(void);
+void census_all_free(struct cache_census *all);
+/* Objects in the lists of the CPUs and in the barns, about. */
+size_t census_cached(const struct slub_cache *cache);
+/*
+ * The cache whose slot has that number, NULL if there is none; each cache is
+ * found once.  Numbers end before CENSUS_SLOTS.
+ */
+#define CENSUS_SLOTS (AREA_BYTES / SLOT_BYTES)
+const struct slub_cache *census_cache_at(size_t number);
+/* Where the numbers in the library's structures are. */
+void census_describe(struct slub_abi *abi);
+/* All numbers of a cache but the census's. */
+void census_record(const struct slub_cache *cache, uint32_t nr_nodes,
+		   struct slub_stats_cache *out);
 
 /* slabinfo.c */
 /* Writes the table of caches, /proc/slabinfo 2.1, to @path. */
 int slabinfo_write(const char *path);
 
+/* path.c */
+#define PATH_EXPANDED_MAX 512
+/* Replaces %p by the process's number; cuts what is too long. */
+void path_expand(const char *path, char *to, size_t size);
+
+/* options.c */
+extern struct slub_abi_option slub_abi_options[OPTION_NR] SLUB_INTERNAL;
+void options_publish(void);
+/* A text option by its name; NULL: not given, or there is none. */
+const char *option_text_named(const char *name);
+
 /* state.c */
+extern SLUB_EXPORT struct slub_abi slub_abi_state;
 void abi_publish(const struct os_cpus *cpus, uint32_t nr_nodes);
 void abi_update(void);
+
+/* stats_file.c: SLUB_STATS_FILE */
+void stats_file_open(void);
+/* Brings the record of @cache up to date, and now and then all of them. */
+void stats_file_update(struct slub_cache *cache);
+/* In a forked child: leaves the parent's file alone. */
+void stats_file_after_fork(void);
 
 #endif

@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * glibc's statistics functions.  They walk the heap: their cost grows with it
- * (about a millisecond per GiB), and on a heap in use they are estimates.
+ * glibc's statistics functions, in its words:
+ *
+ *   arena     slabs, and free memory that is kept
+ *   hblks     large blocks; hblkhd their bytes
+ *   uordblks  bytes of objects in use, at their size
+ *   smblks    objects in the CPUs' lists and the barns; fsmblks their bytes
+ *   fordblks  what of arena is not in use
+ *   keepcost  free memory that is kept
+ *
+ * They walk the heap: their cost grows with it (about a millisecond per GiB),
+ * and on a heap in use they are estimates.  How many objects lie in a CPU's
+ * list is always one, to within a list's length.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,8 +33,11 @@ SLUB_EXPORT struct mallinfo2 mallinfo2(void)
 		return info;
 	census_heap(&census);
 	info.arena = census.slab_bytes + census.dirty_bytes;
+	info.hblks = census.large_blocks;
 	info.hblkhd = census.large_bytes;
-	info.uordblks = census.object_bytes;
+	info.smblks = census.cached;
+	info.fsmblks = census.cached_bytes;
+	info.uordblks = census.object_bytes - census.cached_bytes;
 	info.fordblks = info.arena - info.uordblks;
 	info.keepcost = census.dirty_bytes;
 	return info;
@@ -42,7 +55,10 @@ SLUB_EXPORT struct mallinfo mallinfo(void)
 
 	memset(&info, 0, sizeof(info));
 	info.arena = clamp_int(wide.arena);
+	info.hblks = clamp_int(wide.hblks);
 	info.hblkhd = clamp_int(wide.hblkhd);
+	info.smblks = clamp_int(wide.smblks);
+	info.fsmblks = clamp_int(wide.fsmblks);
 	info.uordblks = clamp_int(wide.uordblks);
 	info.fordblks = clamp_int(wide.fordblks);
 	info.keepcost = clamp_int(wide.keepcost);
@@ -62,27 +78,42 @@ SLUB_EXPORT void malloc_stats(void)
 		"slub %s\n"
 		"slab bytes      %12zu\n"
 		"object bytes    %12zu\n"
+		"cached bytes    %12zu\n"
 		"large bytes     %12zu\n"
 		"idle bytes      %12zu\n"
 		"committed bytes %12zu\n",
-		SLUB_VERSION_STRING, c.slab_bytes, c.object_bytes,
+		SLUB_VERSION_STRING, c.slab_bytes,
+		c.object_bytes - c.cached_bytes, c.cached_bytes,
 		c.large_bytes, c.dirty_bytes, c.committed_bytes);
 	sys_call4(SYS_write, 2, (long)buf, (long)text.used_bytes, 0);
 }
 
-static void xml_cache(FILE *out, const struct slub_cache *cache)
+static void xml_cache(FILE *out, const struct slub_cache *cache,
+		      const struct cache_census *census)
 {
-	char buf[256];
+	char buf[320];
 	struct text text = { buf, sizeof(buf), 0 };
-	struct cache_census census;
 
-	census_cache(cache, &census);
-	if (!census.slabs)
-		return;
 	text_printf(&text, "<cache name=\"%s\" size=\"%u\" active=\"%zu\" "
-		    "objects=\"%zu\" slabs=\"%zu\"/>\n", cache->name,
-		    cache->size, census.active, census.objects, census.slabs);
+		    "cached=\"%zu\" objects=\"%zu\" slabs=\"%zu\"/>\n",
+		    cache->name, cache->size, census->active,
+		    min_size(census_cached(cache), census->active),
+		    census->objects, census->slabs);
 	fwrite(buf, 1, text.used_bytes, out);
+}
+
+static void xml_caches(FILE *out)
+{
+	struct cache_census *all = census_all();
+
+	for (size_t i = 0; all && i < CENSUS_SLOTS; i++) {
+		const struct slub_cache *cache = census_cache_at(i);
+
+		if (cache && all[i].slabs)
+			xml_cache(out, cache, &all[i]);
+	}
+	if (all)
+		census_all_free(all);
 }
 
 SLUB_EXPORT int malloc_info(int options, FILE *out)
@@ -95,18 +126,19 @@ SLUB_EXPORT int malloc_info(int options, FILE *out)
 		errno = EINVAL;
 		return -1;
 	}
-	census_heap(&c);
 	fputs("<malloc version=\"slub-1\">\n", out);
-	for (struct slub_cache *cache = cache_first(); cache;
-	     cache = cache->next)
-		xml_cache(out, cache);
+	xml_caches(out);
+	census_heap(&c);
 	text_printf(&text, "<total type=\"slab\" size=\"%zu\"/>\n"
 		"<total type=\"object\" count=\"%zu\" size=\"%zu\"/>\n"
-		"<total type=\"large\" size=\"%zu\"/>\n"
+		"<total type=\"cached\" count=\"%zu\" size=\"%zu\"/>\n"
+		"<total type=\"large\" count=\"%zu\" size=\"%zu\"/>\n"
 		"<total type=\"idle\" size=\"%zu\"/>\n"
 		"<system type=\"current\" size=\"%zu\"/>\n"
-		"</malloc>\n", c.slab_bytes, c.objects, c.object_bytes,
-		c.large_bytes, c.dirty_bytes, c.committed_bytes);
+		"</malloc>\n", c.slab_bytes, c.objects - c.cached,
+		c.object_bytes - c.cached_bytes, c.cached, c.cached_bytes,
+		c.large_blocks, c.large_bytes, c.dirty_bytes,
+		c.committed_bytes);
 	fwrite(buf, 1, text.used_bytes, out);
-	return 0;
+	return ferror(out) ? -1 : 0;
 }

@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-#define BUFFER_BYTES 32768
+#define LINE_BYTES 160
+#define BUFFER_BYTES (CENSUS_SLOTS * LINE_BYTES)
 
 static const char header[] =
 	"slabinfo - version: 2.1\n"
@@ -16,59 +17,54 @@ static const char header[] =
 	"<pagesperslab> : tunables <limit> <batchcount> <sharedfactor> : "
 	"slabdata <active_slabs> <num_slabs> <sharedavail>\n";
 
-static void slabinfo_line(struct text *text, const struct slub_cache *cache)
+static void slabinfo_line(struct text *text, const struct slub_cache *cache,
+			  const struct cache_census *census)
 {
-	struct cache_census census;
-
-	census_cache(cache, &census);
-	if (!census.slabs)
-		return;
 	text_printf(text, "%-17s %6zu %6zu %6u %4u %4u : tunables %4u %4u %4u "
-		    ": slabdata %6zu %6zu %6u\n", cache->name, census.active,
-		    census.objects, cache->size, cache->objects,
-		    1u << cache->order, 0u, 0u, 0u, census.slabs, census.slabs,
-		    0u);
+		    ": slabdata %6zu %6zu %6u\n", cache->name, census->active,
+		    census->objects, cache->size, cache->objects,
+		    1u << cache->order, 0u, 0u, 0u, census->slabs,
+		    census->slabs, 0u);
 }
 
-/* The list of caches runs from the newest: from the largest class down. */
+/* In the order of their slots, which is mostly that of their making. */
 static void slabinfo_lines(struct text *text)
 {
-	for (uint32_t c = 0; c < CLASS_NR; c++) {
-		struct slub_cache *cache = cache_first();
+	struct cache_census *all = census_all();
 
-		for (uint32_t skip = CLASS_NR - 1 - c; skip; skip--)
-			cache = cache->next;
-		slabinfo_line(text, cache);
+	for (size_t i = 0; all && i < CENSUS_SLOTS; i++) {
+		const struct slub_cache *cache = census_cache_at(i);
+
+		if (cache && all[i].slabs)
+			slabinfo_line(text, cache, &all[i]);
 	}
+	if (all)
+		census_all_free(all);
 }
 
-/* Replaces %p by the process's number. */
-static void expand_path(const char *path, struct text *out)
+static int table_write(const char *path, struct text *text)
 {
-	for (; *path; path++) {
-		if (path[0] == '%' && path[1] == 'p') {
-			text_printf(out, "%ld",
-				    sys_call4(SYS_getpid, 0, 0, 0, 0));
-			path++;
-		} else {
-			text_printf(out, "%c", *path);
-		}
-	}
-	out->buf[out->used_bytes] = '\0';
+	char name[PATH_EXPANDED_MAX];
+
+	text_printf(text, "%s", header);
+	slabinfo_lines(text);
+	if (strcmp(path, "stderr") == 0)
+		return sys_call4(SYS_write, 2, (long)text->buf,
+				 (long)text->used_bytes, 0) < 0;
+	path_expand(path, name, sizeof(name));
+	return os_file_write(name, text->buf, text->used_bytes);
 }
 
 int slabinfo_write(const char *path)
 {
-	static char buf[BUFFER_BYTES];
-	char name[512];
-	struct text text = { buf, sizeof(buf), 0 };
-	struct text expanded = { name, sizeof(name) - 1, 0 };
+	char *buf = os_reserve(BUFFER_BYTES);
+	struct text text = { buf, BUFFER_BYTES, 0 };
+	int err = -12;	/* ENOMEM */
 
-	text_printf(&text, "%s", header);
-	slabinfo_lines(&text);
-	if (strncmp(path, "stderr", 7) == 0)
-		return sys_call4(SYS_write, 2, (long)buf,
-				 (long)text.used_bytes, 0) < 0;
-	expand_path(path, &expanded);
-	return os_file_write(name, buf, text.used_bytes);
+	if (!buf)
+		return err;
+	if (!os_commit(buf, BUFFER_BYTES))
+		err = table_write(path, &text);
+	os_unreserve(buf, BUFFER_BYTES);
+	return err;
 }

@@ -2,6 +2,9 @@
 /* The description of the library's state for other processes; see abi.h. */
 #include "inspect/inspect.h"
 
+#include <time.h>
+
+#include "percpu/percpu_internal.h"
 #include "slub/version.h"
 
 SLUB_EXPORT struct slub_abi slub_abi_state = {
@@ -24,16 +27,63 @@ _Static_assert((int)CPU_NUMBER_MM_CID == SLUB_ABI_CPU_MM_CID &&
 _Static_assert((int)HUGE_NEVER == SLUB_ABI_HUGE_NEVER &&
 	       (int)HUGE_BLOCK == SLUB_ABI_HUGE_BLOCK &&
 	       (int)HUGE_ALWAYS == SLUB_ABI_HUGE_ALWAYS, "huge");
+_Static_assert((int)MAP_NONE == SLUB_ABI_MAP_NONE &&
+	       (int)MAP_LARGE == SLUB_ABI_MAP_LARGE &&
+	       (int)MAP_EMERGENCY == SLUB_ABI_MAP_EMERGENCY &&
+	       (int)MAP_SPECIAL_END == SLUB_ABI_MAP_SPECIAL_END, "map");
+_Static_assert((int)TYPE_FREE == SLUB_ABI_PAGE_FREE &&
+	       (int)TYPE_SLAB == SLUB_ABI_PAGE_SLAB &&
+	       (int)TYPE_LARGE == SLUB_ABI_PAGE_LARGE &&
+	       PAGE_DIRTY == SLUB_ABI_PAGE_DIRTY &&
+	       PAGE_RUN == SLUB_ABI_PAGE_RUN, "descriptors");
+
+static uint64_t clock_real_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
 
 void abi_update(void)
 {
 	slub_abi_state.membarrier = percpu_can_stop;
+	if (slub_abi_state.ready)
+		stats_file_after_fork();
 }
 
-void abi_publish(const struct os_cpus *cpus, uint32_t nr_nodes)
+static void describe_pages(struct slub_abi *abi)
 {
-	struct slub_abi *abi = &slub_abi_state;
+	abi->map = pagemap_base;
+	abi->map_stride = sizeof(uint16_t);
+	abi->page_bytes = PAGE_BYTES;
+	abi->descriptors = (uintptr_t)page_of((void *)heap_start);
+	abi->descriptor_stride = sizeof(struct page);
+	abi->descriptor_flags = offsetof(struct page, flags);
+	abi->descriptor_count = offsetof(struct page, count);
+	abi->descriptor_link = offsetof(struct page, link);
+	abi->descriptor_state = 16;
+	abi->descriptor_state_align = SLUB_CONFIG_LAYOUT == 2 ? 8 : 16;
+}
 
+static void describe_areas(struct slub_abi *abi)
+{
+	abi->base_table = (uintptr_t)slub_cpu_base;
+	abi->dummy_area = (uintptr_t)slub_dummy_base[0];
+	abi->shared_area = (uintptr_t)percpu_shared_area();
+	abi->nr_areas = (uint32_t)min_size(percpu_nr_areas, AREAS_MAX);
+	abi->area_bytes = AREA_BYTES;
+	abi->slot_bytes = SLOT_BYTES;
+	abi->slot_head = SLOT_HEAD;
+	abi->slot_room = SLOT_ROOM;
+	if (percpu_backend == BACKEND_TID)
+		abi->slot_room += SLOT_SPARE;
+	abi->slot_spare_head = SLOT_SPARE + SLOT_HEAD;
+}
+
+static void describe_system(struct slub_abi *abi, const struct os_cpus *cpus,
+			    uint32_t nr_nodes)
+{
 	abi->backend = percpu_backend;
 	abi->cpu_number = percpu_cpu_number;
 	abi->page_size = (uint32_t)os_page_size();
@@ -42,12 +92,29 @@ void abi_publish(const struct os_cpus *cpus, uint32_t nr_nodes)
 	abi->nr_cpus_quota = cpus->quota;
 	abi->nr_nodes = nr_nodes;
 	abi->huge = (uint32_t)option_value(OPTION_huge);
+	abi->retain_bytes = option_value(OPTION_retain);
+}
+
+void abi_publish(const struct os_cpus *cpus, uint32_t nr_nodes)
+{
+	struct slub_abi *abi = &slub_abi_state;
+
+	describe_system(abi, cpus, nr_nodes);
 	abi->range_start = pagemap_base;
 	abi->range_bytes = range_reserved_bytes;
 	abi->heap_start = heap_start;
-	abi->retain_bytes = option_value(OPTION_retain);
 	pagemap_publish(&abi->heap_bytes);
+	abi->self = (uintptr_t)abi;
+	abi->start_ns = clock_real_ns();
+	describe_pages(abi);
+	describe_areas(abi);
+	census_describe(abi);
+	options_publish();
+	abi->options = (uintptr_t)slub_abi_options;
+	abi->nr_options = OPTION_NR;
+	abi->option_bytes = sizeof(struct slub_abi_option);
 	abi_update();
 	/* release: a reader that sees ready sees the rest */
 	__atomic_store_n(&abi->ready, 1, __ATOMIC_RELEASE);
+	stats_file_open();
 }

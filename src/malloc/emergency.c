@@ -111,6 +111,9 @@ void *emergency_alloc(size_t bytes, size_t align)
 	struct arena *arena = &small;
 	size_t n;
 
+	/* Also so that rounding up cannot wrap. */
+	if (bytes > (size_t)WORD_BITS << BIG_SHIFT)
+		return NULL;
 	if (bytes > (size_t)WORD_BITS << SMALL_SHIFT ||
 	    align > (size_t)1 << SMALL_SHIFT)
 		arena = &big;
@@ -118,7 +121,8 @@ void *emergency_alloc(size_t bytes, size_t align)
 		return NULL;
 	n = max_size((bytes + ((size_t)1 << arena->shift) - 1) >> arena->shift,
 		     1);
-	return n <= WORD_BITS ? arena_alloc(arena, (uint32_t)n) : NULL;
+	slub_assert(n <= WORD_BITS);
+	return arena_alloc(arena, (uint32_t)n);
 }
 
 static struct arena *arena_of(const void *ptr)

@@ -80,8 +80,6 @@ void *fast_alloc(size_t bytes);
 void fast_free(void *ptr);
 
 /* src/slub.c: */
-/* Starts the library on the first call; false: not possible. */
-bool slub_start(void);
 /* Take every lock, and let go of them in parent and child. */
 void slub_fork_prepare(void);
 void slub_fork_finish(bool in_child);

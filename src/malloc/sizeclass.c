@@ -15,7 +15,6 @@ uint32_t malloc_paged_slots_bytes;
 uint16_t malloc_slot[CLASS_BYTES_MAX / CLASS_STEP + 1];
 
 static struct slub_cache classes[CLASS_NR];
-static char names[CLASS_NR][CACHE_NAME_MAX];
 
 /* The number of the class for @bytes. */
 static uint32_t class_of(size_t bytes)
@@ -58,11 +57,12 @@ struct slub_cache *sizeclass_aligned(size_t bytes, size_t align)
 int sizeclass_init(void)
 {
 	for (uint32_t c = 0; c < CLASS_NR; c++) {
-		struct text name = { names[c], CACHE_NAME_MAX - 1, 0 };
+		char name[SLUB_CACHE_NAME_MAX + 1] = "";
+		struct text text = { name, SLUB_CACHE_NAME_MAX, 0 };
 		int err;
 
-		text_printf(&name, "malloc-%u", class_bytes(c));
-		err = cache_create(&classes[c], names[c], class_bytes(c));
+		text_printf(&text, "malloc-%u", class_bytes(c));
+		err = cache_create(&classes[c], name, class_bytes(c));
 		if (err)
 			return err;
 	}

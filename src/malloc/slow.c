@@ -43,13 +43,15 @@ static void free_by_entry(void *ptr, uint32_t entry)
 		return;
 	}
 	cache = cache_of_slot(entry);
-	if (cache && !cache_free(cache, ptr))
-		deferred_push(ptr);
+	if (cache)
+		cache_free(cache, ptr);
 }
 
 static void free_deferred(void)
 {
 	void *ptr = deferred_take();
+
+	cache_free_postponed();
 
 	while (ptr) {
 		void *next = *(void **)ptr;
@@ -57,6 +59,11 @@ static void free_deferred(void)
 		free_by_entry(ptr, pagemap_get(ptr));
 		ptr = next;
 	}
+}
+
+SLUB_EXPORT void slub_free(void *object)
+{
+	fast_free(object);
 }
 
 void slow_free(void *ptr)

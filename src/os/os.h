@@ -41,6 +41,14 @@ struct os_limits {
 };
 void os_limits_read(struct os_limits *limits);
 
+/* cgroup.c */
+/*
+ * The least memory limit of the control groups that the file @membership
+ * (/proc/self/cgroup) names, below @mount (/sys/fs/cgroup); 0: none.  For the
+ * start: not to be called by two threads at a time.
+ */
+size_t os_cgroup_memory_max(const char *membership, const char *mount);
+
 /* clock.c */
 /* Monotonic, to a few milliseconds. */
 uint64_t os_clock_ns(void);

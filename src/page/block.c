@@ -67,7 +67,7 @@ void block_free(void *block, uint32_t order, uint32_t node)
 	uint32_t slot = slots[order];
 	void *full;
 
-	if (!slot) {
+	if (!slot || page_reserve_is_short()) {
 		zone_free(block, order, node, true);
 		return;
 	}
@@ -88,4 +88,18 @@ bool block_owns_slot(uint32_t slot)
 void block_free_collected(uint32_t slot, struct slot *lists)
 {
 	blocks_free(lists->main.head, (slot - slots[0]) / SLOT_BYTES);
+}
+
+void block_flush(void)
+{
+	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
+		for (uint32_t o = 0; slots[0] && o <= BLOCK_ORDER_MAX; o++) {
+			struct slot out = { { NULL, 0, 0 }, { NULL, 0, 0 } };
+
+			if (!percpu_peek(cid, slots[o]))
+				continue;
+			percpu_collect_slot(cid, slots[o], &out);
+			blocks_free(out.main.head, o);
+		}
+	}
 }

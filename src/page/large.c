@@ -32,6 +32,25 @@ static size_t run_superblocks(size_t pages)
 }
 
 /*
+ * What a run of @pages counts for: where huge pages are asked for, memory comes
+ * 2 MiB at a time, also behind the end.
+ */
+static size_t run_charge(size_t pages)
+{
+	size_t n = run_superblocks(pages);
+
+	switch ((enum option_huge)option_value(OPTION_huge)) {
+	case HUGE_ALWAYS:
+		return n * SUPERBLOCK_PAGES;
+	case HUGE_BLOCK:
+		return n > 1 ? n * SUPERBLOCK_PAGES : pages;
+	case HUGE_NEVER:
+		break;
+	}
+	return pages;
+}
+
+/*
  * Frees @pages pages from page number @from of a block: the largest aligned
  * blocks that fit, in turn.
  */
@@ -57,8 +76,8 @@ static void mark_large(void *ptr, size_t pages, uint32_t node, bool run)
 {
 	struct page *page = page_of(ptr);
 
-	page->flags = page_flags_make(TYPE_LARGE, 0, node) |
-		      (run ? PAGE_RUN : 0);
+	page_flags_write(page, page_flags_make(TYPE_LARGE, 0, node) |
+				       (run ? PAGE_RUN : 0));
 	page->count = (uint32_t)pages;
 	pagemap_set(ptr, 1, MAP_LARGE);
 	__atomic_fetch_add(&nr_pages_used, pages, __ATOMIC_RELAXED);
@@ -76,6 +95,23 @@ static void *zone_piece(size_t pages, size_t align, uint32_t node,
 	return block;
 }
 
+/* A run for @pages pages, of which @charged are counted already. */
+static void *run_piece(size_t pages, size_t align, size_t charged,
+		       uint32_t node, bool *is_zero)
+{
+	size_t charge = run_charge(pages) - charged;
+	char *ptr;
+
+	if (!page_charge(charge))
+		return NULL;
+	ptr = superblock_alloc(run_superblocks(pages),
+			       max_size(align / SUPERBLOCK_BYTES, 1), node,
+			       false, is_zero);
+	if (!ptr)
+		page_uncharge(charge);
+	return ptr;
+}
+
 void *large_alloc(size_t bytes, size_t align, bool *is_zero)
 {
 	uint32_t node = os_node_current();
@@ -88,9 +124,7 @@ void *large_alloc(size_t bytes, size_t align, bool *is_zero)
 	pages = max_size(round_up(bytes, PAGE_BYTES) / PAGE_BYTES, 1);
 	run = is_run(max_size(pages, align / PAGE_BYTES));
 	if (run)
-		ptr = superblock_alloc(run_superblocks(pages),
-				       max_size(align / SUPERBLOCK_BYTES, 1),
-				       node, false, is_zero);
+		ptr = run_piece(pages, align, 0, node, is_zero);
 	else
 		ptr = zone_piece(pages, align, node, is_zero);
 	if (ptr)
@@ -98,17 +132,23 @@ void *large_alloc(size_t bytes, size_t align, bool *is_zero)
 	return ptr;
 }
 
+static void run_free(char *ptr, size_t pages)
+{
+	superblock_free(ptr, run_superblocks(pages), true);
+	page_uncharge(run_charge(pages));
+}
+
 void large_free(void *ptr)
 {
 	struct page *page = page_of(ptr);
 	size_t pages = page->count;
-	uint32_t flags = page->flags;
+	uint32_t flags = page_flags_read(page);
 
 	pagemap_set(ptr, 1, MAP_NONE);
-	page->flags = 0;
+	page_flags_write(page, 0);
 	__atomic_fetch_sub(&nr_pages_used, pages, __ATOMIC_RELAXED);
 	if (flags & PAGE_RUN)
-		superblock_free(ptr, run_superblocks(pages), true);
+		run_free(ptr, pages);
 	else
 		free_pages(ptr, 0, pages, flags >> 16 & 0xff, true);
 	page_purge_if_needed();
@@ -144,21 +184,41 @@ static void *run_move(char *ptr, size_t old, size_t pages)
 	/* All of the source: what is left behind counts as clean. */
 	size_t bytes = run_superblocks(old) * SUPERBLOCK_BYTES;
 	bool is_zero;
-	char *to = large_alloc(pages * PAGE_BYTES, PAGE_BYTES, &is_zero);
+	uint32_t node = os_node_current();
+	size_t charged = run_charge(old);
+	char *to = run_piece(pages, PAGE_BYTES, charged, node, &is_zero);
 
 	if (!to)
 		return NULL;
 	if (os_move(ptr, to, bytes)) {
+		page_uncharge(run_charge(pages) - charged);
 		/* The kernel may have unmapped the target first (PAGE-4). */
 		if (os_fill_hole(to, bytes) == 0)
-			large_free(to);
+			superblock_free(to, run_superblocks(pages), true);
 		return NULL;
 	}
+	mark_large(to, pages, node, true);
 	pagemap_set(ptr, 1, MAP_NONE);
-	page_of(ptr)->flags = 0;
+	page_flags_write(page_of(ptr), 0);
 	__atomic_fetch_sub(&nr_pages_used, old, __ATOMIC_RELAXED);
 	superblock_free(ptr, run_superblocks(old), false);
 	return to;
+}
+
+/* Where it is, or else elsewhere. */
+static void *run_grow(char *ptr, size_t old, size_t pages)
+{
+	size_t more = run_superblocks(pages) - run_superblocks(old);
+	size_t charge = run_charge(pages) - run_charge(old);
+
+	if (!page_charge(charge))
+		return NULL;
+	if (more && !superblock_extend(ptr, run_superblocks(old), more)) {
+		page_uncharge(charge);
+		return run_move(ptr, old, pages);
+	}
+	set_count(page_of(ptr), pages);
+	return ptr;
 }
 
 void *large_resize(void *ptr, size_t bytes)
@@ -166,13 +226,12 @@ void *large_resize(void *ptr, size_t bytes)
 	struct page *page = page_of(ptr);
 	size_t old = page->count;
 	size_t pages = round_up(bytes, PAGE_BYTES) / PAGE_BYTES;
-	size_t more;
 
 	if (pages == old)
 		return ptr;
 	if (bytes > heap_reserved_bytes)
 		return NULL;
-	if (!(page->flags & PAGE_RUN)) {
+	if (!(page_flags_read(page) & PAGE_RUN)) {
 		if (pages > old)
 			return NULL;
 		free_pages(ptr, pages, old - pages, page_node(page), true);
@@ -182,13 +241,10 @@ void *large_resize(void *ptr, size_t bytes)
 	if (pages < old) {
 		run_shrink(ptr, old, pages);
 		set_count(page, pages);
+		page_uncharge(run_charge(old) - run_charge(pages));
 		return ptr;
 	}
-	more = run_superblocks(pages) - run_superblocks(old);
-	if (more && !superblock_extend(ptr, run_superblocks(old), more))
-		return run_move(ptr, old, pages);
-	set_count(page, pages);
-	return ptr;
+	return run_grow(ptr, old, pages);
 }
 
 size_t large_bytes(const void *ptr)

@@ -14,10 +14,10 @@
  *
  * The reserved range, low to high:
  *
- *   +-----+------+-------+---------+-------------+------------------------+
- *   | map | meta | areas | collect | descriptors | heap ->               |
- *   +-----+------+-------+---------+-------------+------------------------+
- *   ^ pagemap_base                               ^ 2 MiB aligned   committed
+ *   +-----+------+-------------+------------------------+
+ *   | map | meta | descriptors | heap ->                |
+ *   +-----+------+-------------+------------------------+
+ *   ^ pagemap_base             ^ 2 MiB aligned   committed
  *
  * The map has two bytes per page of the whole range: the offset of the slot
  * that free() pushes to, or a special slot below whose room is 0 for ever.
@@ -33,7 +33,7 @@
 #ifndef SLUB_PAGE_H
 #define SLUB_PAGE_H
 
-#include "percpu/percpu.h"
+#include "reclaim/reclaim.h"
 
 #define PAGE_SHIFT LINK_PAGE_SHIFT
 #define PAGE_BYTES ((size_t)1 << PAGE_SHIFT)
@@ -67,6 +67,10 @@ enum page_type {
  *
  * lock is used by layout lock56 only (slab/update.c); dirty by free blocks;
  * run by large blocks that are made of whole superblocks.
+ *
+ * A free of the block beside it reads them without owning the block, to see
+ * whether it is free (PAGE-1); it is that exactly while the reader's lock says
+ * so.  Hence relaxed accesses: page_flags_read(), page_flags_write().
  */
 #define PAGE_LOCK_BIT (1u << 31)
 #define PAGE_RUN (1u << 25)
@@ -81,8 +85,7 @@ struct page {
 #if SLUB_CONFIG_LAYOUT == 0
 	struct double_word state align_to(16);
 	struct list list;
-	void *chain;		/* see page_chain() */
-	void *unused;
+	void *unused[2];
 #elif SLUB_CONFIG_LAYOUT == 1
 	/* Two words at 16 or 24, whichever is 16-byte aligned here. */
 	uintptr_t state_space[3];
@@ -90,7 +93,7 @@ struct page {
 #else
 	struct double_word state;
 	struct list list;
-	void *chain;
+	void *unused;
 #endif
 };
 
@@ -118,40 +121,35 @@ static inline struct double_word *page_state(struct page *page)
 #endif
 }
 
-/*
- * The second link of an object that starts here and keeps its links in the
- * descriptor.  A word of its own: `list` may be in use by the slab.
- */
-static inline void **page_chain(struct page *page)
-{
-#if SLUB_CONFIG_LAYOUT == 1
-	/* The word that the alignment of the double word leaves. */
-	return (void **)&page->state_space[
-		page_state(page) == (void *)page->state_space ? 2 : 0];
-#else
-	return &page->chain;
-#endif
-}
-
 static inline uint32_t page_flags_make(enum page_type type, uint32_t order,
 				       uint32_t node)
 {
 	return (uint32_t)type | order << 8 | node << 16;
 }
 
+static inline uint32_t page_flags_read(const struct page *page)
+{
+	return __atomic_load_n(&page->flags, __ATOMIC_RELAXED);
+}
+
+static inline void page_flags_write(struct page *page, uint32_t flags)
+{
+	__atomic_store_n(&page->flags, flags, __ATOMIC_RELAXED);
+}
+
 static inline enum page_type page_type(const struct page *page)
 {
-	return (enum page_type)(page->flags & 0xff);
+	return (enum page_type)(page_flags_read(page) & 0xff);
 }
 
 static inline uint32_t page_order(const struct page *page)
 {
-	return page->flags >> 8 & 0xff;
+	return page_flags_read(page) >> 8 & 0xff;
 }
 
 static inline uint32_t page_node(const struct page *page)
 {
-	return page->flags >> 16 & 0xff;
+	return page_flags_read(page) >> 16 & 0xff;
 }
 
 /* pagemap.c: const after start, but for the limit, which grows */
@@ -201,21 +199,24 @@ static inline void *page_address(const struct page *page)
 }
 
 /* Reserves the range and sets up everything in front of the heap. */
-int pagemap_init(const struct os_limits *limits, uint32_t possible_cpus);
-/* Commits the heap up to @bytes from its start. */
+int pagemap_init(const struct os_limits *limits);
+/* Commits the heap up to @bytes from its start; under superblock_lock. */
 int pagemap_commit(size_t bytes);
 size_t pagemap_committed(void);
 /* Keeps *@word at what is committed, for other processes to read. */
 void pagemap_publish(uint64_t *word);
 
 /* superblock.c */
-enum run_flag {
-	RUN_ZERO = 1 << 0,	/* out: every byte reads as zero */
-};
 void superblock_init(void);
-/* @n superblocks, the first aligned to @align superblocks; NULL: no space. */
+/*
+ * @n superblocks, the first aligned to @align superblocks; NULL: no space.
+ * Before the heap grows the growth hook is asked.
+ */
 char *superblock_alloc(size_t n, size_t align, uint32_t node, bool is_block,
 		       bool *is_zero);
+/* The same in one try; @may_grow: more may be asked of the system. */
+char *superblock_take(size_t n, size_t align, uint32_t node, bool is_block,
+		      bool may_grow, bool *is_zero);
 void superblock_free(char *start, size_t n, bool is_dirty);
 /* Makes a run longer in place: superblocks behind it, if they are free. */
 bool superblock_extend(char *start, size_t n, size_t more);
@@ -232,6 +233,40 @@ void zone_init(uint32_t nr_nodes);
 void zone_purge(size_t pages);
 size_t zone_nr_dirty(void);
 
+/* reserve.c: blocks kept aside for whoever must not be refused */
+#define RESERVE_ORDER 3
+#define RESERVE_BYTES (PAGE_BYTES << RESERVE_ORDER)
+/*
+ * Keeps @bytes aside from now on, rounded up to RESERVE_BYTES; 0: none.  Their
+ * memory is there, not only promised.  Returns 0, or -ENOMEM when there is not
+ * enough: what is missing is then taken from the blocks that are freed next.
+ */
+int page_reserve_set(size_t bytes);
+/*
+ * A block of 2^@order pages out of the reserve, of @node if it has one; its
+ * contents are undefined.  NULL: the reserve is used up, or @order too large.
+ * It is freed as any block; what is freed refills the reserve first.
+ */
+void *page_reserve_take(uint32_t order, uint32_t node);
+/* How much is there. */
+size_t page_reserve_bytes(void);
+/* Blocks missing, an estimate: 0 nearly always. */
+extern size_t page_reserve_short SLUB_INTERNAL;
+cold void reserve_refill(void);
+
+static inline bool page_reserve_is_short(void)
+{
+	return unlikely(__atomic_load_n(&page_reserve_short,
+					__ATOMIC_RELAXED) != 0);
+}
+
+/* Called after frees, with no lock held: makes up what the reserve lacks. */
+static inline void page_reserve_refill(void)
+{
+	if (page_reserve_is_short())
+		reserve_refill();
+}
+
 /* block.c: what the layers above call */
 void block_init(uint32_t nr_nodes);
 /*
@@ -243,6 +278,8 @@ void block_free(void *block, uint32_t order, uint32_t node);
 /* Frees a list of blocks that percpu_collect() took from slot @slot. */
 void block_free_collected(uint32_t slot, struct slot *lists);
 bool block_owns_slot(uint32_t slot);
+/* Gives the blocks in every CPU's lists back to the zones. */
+void block_flush(void);
 
 /* large.c: blocks of any number of pages, beyond the largest size class */
 /*
@@ -257,9 +294,41 @@ size_t large_bytes(const void *ptr);
 /* Grows or shrinks in place, or moves by mremap; NULL: cannot, unchanged. */
 void *large_resize(void *ptr, size_t bytes);
 
+/* limit.c: what is in use, and how much may be */
+void page_limit_init(void);
+/* At most @bytes in use; 0: no limit.  What is in use already stays. */
+void page_limit_set(size_t bytes);
+size_t page_limit_bytes(void);
+/*
+ * Bytes in blocks that are handed out: to slabs, as large blocks, in the lists
+ * of the CPUs and in the reserve.  Idle memory is not among them.
+ */
+size_t page_used_bytes(void);
+/* Counts @pages as used; false: that would be beyond the limit. */
+bool page_charge(size_t pages);
+/* The same for what must not be refused. */
+void page_charge_always(size_t pages);
+void page_uncharge(size_t pages);
+/* Pages that may still be taken into use; SIZE_MAX: no limit. */
+size_t page_limit_room(void);
+
+/*
+ * growth.c: asks the layers above to free something before the system is asked
+ * for more.  The hook is called with no lock held, and not from within itself,
+ * and is told how many bytes are wanted; it returns true if it freed something.
+ * SLUB_RECLAIM_RATE says how often a second.
+ */
+void page_set_growth_hook(bool (*hook)(size_t bytes));
+enum growth_cause {
+	GROWTH_MORE,	/* the heap would have to grow */
+	GROWTH_FAILED,	/* it cannot, or must not */
+};
+/* True: something was freed, and it is worth looking again. */
+bool page_growth_ask(size_t bytes, enum growth_cause cause);
+
 /* purge.c */
 void page_purge_init(const struct os_limits *limits);
-/* Tells that clean pages were taken into use. */
+/* Tells that clean pages were taken into use; with no lock held. */
 void page_bought(size_t pages);
 /* Free pages with memory behind them, those in per-CPU lists apart. */
 size_t page_nr_dirty(void);

@@ -19,7 +19,7 @@ uintptr_t heap_start;
 size_t heap_reserved_bytes;
 size_t range_reserved_bytes;
 
-static size_t committed_bytes;	/* of the heap */
+static size_t committed_bytes;	/* of the heap; read without the lock too */
 static char *descriptors;
 static size_t descriptor_committed;
 static size_t map_committed;
@@ -29,12 +29,9 @@ static uint64_t *published_bytes;
 struct parts {
 	size_t map;
 	size_t meta;
-	size_t areas;
-	size_t collect;
 	size_t descriptors;
 	size_t heap;
 	size_t total;
-	uint32_t nr_areas;
 };
 
 /*
@@ -54,23 +51,16 @@ static size_t choose_heap_bytes(const struct os_limits *limits)
 	return round_down(bytes, SUPERBLOCK_BYTES);
 }
 
-static void size_parts(struct parts *parts, size_t heap, bool is_tight,
-		       uint32_t possible_cpus)
+static void size_parts(struct parts *parts, size_t heap, bool is_tight)
 {
 	size_t pages = heap / PAGE_BYTES;
 	size_t front, entries;
 
-	parts->nr_areas = is_tight ? 64 : AREAS_MAX;
-	if (is_tight && possible_cpus > 64 && possible_cpus < AREAS_MAX)
-		parts->nr_areas = (uint32_t)round_up(possible_cpus, 64);
 	parts->heap = heap;
 	parts->meta = is_tight ? META_BYTES / 8 : META_BYTES;
-	parts->areas = (size_t)parts->nr_areas * AREA_BYTES;
-	parts->collect = AREA_BYTES;
 	parts->descriptors = round_up(pages * sizeof(struct page),
 				      METADATA_ALIGN);
-	front = parts->meta + parts->areas + parts->collect +
-		parts->descriptors + SUPERBLOCK_BYTES;
+	front = parts->meta + parts->descriptors + SUPERBLOCK_BYTES;
 	/* The map also has entries for itself and the other parts. */
 	entries = (front + heap) / PAGE_BYTES;
 	entries += entries / 1024 + 65536;
@@ -78,15 +68,13 @@ static void size_parts(struct parts *parts, size_t heap, bool is_tight,
 	parts->total = parts->map + front + heap;
 }
 
-static char *reserve(struct parts *parts, const struct os_limits *limits,
-		     uint32_t possible_cpus)
+static char *reserve(struct parts *parts, const struct os_limits *limits)
 {
 	size_t heap = choose_heap_bytes(limits);
 	char *range;
 
 	for (;;) {
-		size_parts(parts, heap, heap < (size_t)1 << 32,
-			   possible_cpus);
+		size_parts(parts, heap, heap < (size_t)1 << 32);
 		range = os_reserve(parts->total);
 		if (range || heap <= HEAP_BYTES_MIN)
 			return range;
@@ -112,6 +100,7 @@ static int grow_part(char *start, size_t *done, size_t wanted)
 int pagemap_commit(size_t bytes)
 {
 	size_t pages = (heap_start + bytes - pagemap_base) >> PAGE_SHIFT;
+	size_t heap = committed_bytes;
 	int err;
 
 	if (bytes > heap_reserved_bytes)
@@ -121,37 +110,36 @@ int pagemap_commit(size_t bytes)
 		err = grow_part(descriptors, &descriptor_committed,
 				bytes / PAGE_BYTES * sizeof(struct page));
 	if (!err)
-		err = grow_part((char *)heap_start, &committed_bytes, bytes);
+		err = grow_part((char *)heap_start, &heap, bytes);
 	if (err)
 		return err;
+	__atomic_store_n(&committed_bytes, heap, __ATOMIC_RELAXED);
 	if (published_bytes)
-		*published_bytes = committed_bytes;
+		__atomic_store_n(published_bytes, heap, __ATOMIC_RELAXED);
 	/* release: the map is readable before anyone looks there */
 	__atomic_store_n(&pagemap_limit, pages, __ATOMIC_RELEASE);
 	return 0;
 }
 
+size_t pagemap_committed(void)
+{
+	return __atomic_load_n(&committed_bytes, __ATOMIC_RELAXED);
+}
+
 void pagemap_publish(uint64_t *word)
 {
-	*word = committed_bytes;
+	*word = pagemap_committed();
 	published_bytes = word;
 }
 
-size_t pagemap_committed(void)
-{
-	return committed_bytes;
-}
-
-int pagemap_init(const struct os_limits *limits, uint32_t possible_cpus)
+int pagemap_init(const struct os_limits *limits)
 {
 	struct parts parts;
-	char *range = reserve(&parts, limits, possible_cpus);
-	char *areas;
+	char *range = reserve(&parts, limits);
 
 	if (!range)
 		return -12;
-	areas = range + parts.map + parts.meta;
-	descriptors = areas + parts.areas + parts.collect;
+	descriptors = range + parts.map + parts.meta;
 	pagemap_base = (uintptr_t)range;
 	heap_start = round_up((uintptr_t)descriptors + parts.descriptors,
 			      SUPERBLOCK_BYTES);
@@ -159,16 +147,13 @@ int pagemap_init(const struct os_limits *limits, uint32_t possible_cpus)
 	range_reserved_bytes = parts.total;
 	descriptor_bias = (uintptr_t)descriptors -
 			  (heap_start >> PAGE_SHIFT) * sizeof(struct page);
-	if (os_commit(range + parts.map, parts.meta) ||
-	    os_commit(areas + parts.areas, parts.collect) ||
-	    pagemap_commit(0)) {
+	if (os_commit(range + parts.map, parts.meta) || pagemap_commit(0)) {
 		/* The next start begins anew. */
 		os_unreserve(range, parts.total);
 		map_committed = 0;
 		return -12;
 	}
 	meta_init(range + parts.map, parts.meta);
-	percpu_init(areas, parts.nr_areas, areas + parts.areas);
 	return 0;
 }
 

@@ -10,10 +10,14 @@
  * at the most.  A program that frees and allocates more than that in turns
  * would buy the same pages back each time, at a page fault each (10,000 blocks
  * of 4 KiB, allocated and freed over and over: 5,900 cycles per block against
- * 40).  So the limit doubles, up to a sixteenth of the machine's memory, when
- * 8 MiB that were given back are bought back within a sixteenth of a second
- * (128 MiB a second are some 1.5 % of a CPU in page faults); a second without
- * that halves it again, at the next purge.
+ * 40).  So the limit rises while pages that were given back are bought back
+ * fast (8 MiB within a sixteenth of a second; that is some 1.5 % of a CPU in
+ * page faults), up to a sixteenth of the machine's memory.
+ *
+ * It rises by no more than was bought back, and at most doubles from one purge
+ * to the next: a program that fills and empties its heap twice is not one that
+ * does so all the time.  It halves with each second since the last rise.
+ * That is worked out when somebody looks, so it needs no purge to happen.
  */
 #include "page/page.h"
 
@@ -26,11 +30,34 @@
 
 /* Estimates: a lost update costs a purge too many or too few. */
 static _Atomic size_t raised_bytes;	/* 0: the limit is not raised */
-static _Atomic size_t raised_max_bytes;
-static _Atomic uint64_t raised_at_ns;
+static size_t raised_max_bytes;		/* const after start */
+static _Atomic uint64_t raised_at_ns;	/* or halved */
 static _Atomic size_t given_pages;	/* back, and not bought since */
 static _Atomic size_t bought_pages;	/* in this window */
 static _Atomic uint64_t window_at_ns;
+/* A cycle lasts from one purge to the next. */
+static _Atomic size_t cycle_from_bytes;	/* the limit it began with; 0: none */
+static _Atomic size_t cycle_bought;	/* pages bought back fast in it */
+
+static size_t size_read(const _Atomic size_t *what)
+{
+	return __atomic_load_n(what, __ATOMIC_RELAXED);
+}
+
+static void size_write(_Atomic size_t *what, size_t value)
+{
+	__atomic_store_n(what, value, __ATOMIC_RELAXED);
+}
+
+static uint64_t time_read(const _Atomic uint64_t *what)
+{
+	return __atomic_load_n(what, __ATOMIC_RELAXED);
+}
+
+static void time_write(_Atomic uint64_t *what, uint64_t value)
+{
+	__atomic_store_n(what, value, __ATOMIC_RELAXED);
+}
 
 void page_purge_init(const struct os_limits *limits)
 {
@@ -39,6 +66,7 @@ void page_purge_init(const struct os_limits *limits)
 	if (limits->address_bytes != SIZE_MAX ||
 	    option_value(OPTION_retain) == 0)
 		raised_max_bytes = 0;
+	page_limit_init();
 }
 
 size_t page_nr_dirty(void)
@@ -46,46 +74,99 @@ size_t page_nr_dirty(void)
 	return zone_nr_dirty() + superblock_nr_dirty();
 }
 
-size_t page_idle_limit(void)
+/* What the limit is when it is not raised. */
+static size_t limit_usual(void)
 {
 	size_t retain = option_value(OPTION_retain);
 	size_t used = superblock_nr_used() * SUPERBLOCK_BYTES -
 		      zone_nr_dirty() * PAGE_BYTES;
-	size_t limit = max_size(used / LIMIT_SHARE, LIMIT_MIN);
 
-	return max_size(min_size(limit, retain), raised_bytes);
+	return min_size(max_size(used / LIMIT_SHARE, LIMIT_MIN), retain);
 }
 
-static void limit_raise(void)
+/* Where memory is limited, idle pages must not take what is left of it. */
+static size_t limit_bound(size_t bytes)
+{
+	size_t room = page_limit_room();
+
+	return likely(room == SIZE_MAX) ? bytes :
+					  min_size(bytes, room * PAGE_BYTES);
+}
+
+size_t page_idle_limit(void)
+{
+	return limit_bound(max_size(limit_usual(), size_read(&raised_bytes)));
+}
+
+/* Halves the raised limit for each second since it was raised. */
+static void limit_decay(void)
+{
+	size_t raised = size_read(&raised_bytes);
+	uint64_t now, at, seconds;
+
+	if (!raised)
+		return;
+	now = os_clock_ns();
+	at = time_read(&raised_at_ns);
+	if (now - at < DECAY_NS)
+		return;
+	seconds = (now - at) / DECAY_NS;
+	raised = seconds < 64 ? raised >> seconds : 0;
+	size_write(&raised_bytes, raised > LIMIT_MIN ? raised : 0);
+	time_write(&raised_at_ns, at + seconds * DECAY_NS);
+}
+
+static void limit_raise(size_t pages)
 {
 	uint64_t now = os_clock_ns();
-	bool fast = now - window_at_ns < BOUGHT_NS;
+	bool fast = now - time_read(&window_at_ns) < BOUGHT_NS;
+	size_t from, raised;
 
-	bought_pages = 0;
-	window_at_ns = now;
+	size_write(&bought_pages, 0);
+	time_write(&window_at_ns, now);
 	if (!fast)
 		return;
-	raised_at_ns = now;
-	raised_bytes = min_size(2 * page_idle_limit(), raised_max_bytes);
+	limit_decay();
+	from = size_read(&cycle_from_bytes);
+	if (!from) {
+		from = page_idle_limit();
+		size_write(&cycle_from_bytes, from);
+		size_write(&cycle_bought, 0);
+	}
+	pages += size_read(&cycle_bought);
+	size_write(&cycle_bought, pages);
+	raised = from + min_size(from, pages * PAGE_BYTES);
+	time_write(&raised_at_ns, now);
+	size_write(&raised_bytes, min_size(raised, raised_max_bytes));
+}
+
+/* Counts what is bought back of the pages that were given back. */
+static cold void count_bought(size_t pages, size_t given)
+{
+	pages = min_size(pages, given);
+	size_write(&given_pages, given - pages);
+	pages = __atomic_add_fetch(&bought_pages, pages, __ATOMIC_RELAXED);
+	if (pages >= BOUGHT_PAGES)
+		limit_raise(pages);
+}
+
+/* New memory while other pages lie idle: both have to fit the limit. */
+static cold void make_room(void)
+{
+	size_t room = page_limit_room();
+
+	if (!slub_thread.locks_held && page_nr_dirty() > room)
+		page_purge(room * PAGE_BYTES);
 }
 
 void page_bought(size_t pages)
 {
-	size_t given = given_pages;
+	size_t given = size_read(&given_pages);
 
-	if (likely(!given))
-		return;
-	pages = min_size(pages, given);
-	given_pages = given - pages;
-	if (__atomic_add_fetch(&bought_pages, pages, __ATOMIC_RELAXED) >=
-	    BOUGHT_PAGES)
-		limit_raise();
-}
-
-static void limit_decay(void)
-{
-	if (raised_bytes && os_clock_ns() - raised_at_ns > DECAY_NS)
-		raised_bytes = raised_bytes / 2;
+	if (unlikely(given))
+		count_bought(pages, given);
+	if (unlikely(page_limit_room() != SIZE_MAX))
+		make_room();
 }
 
 size_t page_purge(size_t bytes)
@@ -100,20 +181,25 @@ size_t page_purge(size_t bytes)
 	after = page_nr_dirty();
 	if (after >= before)
 		return 0;
-	given_pages += before - after;
+	__atomic_fetch_add(&given_pages, before - after, __ATOMIC_RELAXED);
+	size_write(&cycle_from_bytes, 0);
 	return before - after;
 }
 
 size_t page_purge_if_needed(void)
 {
+	size_t idle = page_nr_dirty() * PAGE_BYTES;
 	size_t pages;
 
-	if (likely(page_nr_dirty() * PAGE_BYTES <= page_idle_limit()))
+	if (likely(idle <= limit_bound(limit_usual())))
+		return 0;
+	/* Beyond that only a raised limit could allow it: does it still? */
+	limit_decay();
+	if (idle <= page_idle_limit())
 		return 0;
 	if (slub_thread.locks_held || slub_thread.flags & THREAD_IN_RECLAIM)
 		return 0;
 	slub_thread.flags |= THREAD_IN_RECLAIM;
-	limit_decay();
 	pages = page_purge(page_idle_limit() / 2);
 	slub_thread.flags &= ~(uint32_t)THREAD_IN_RECLAIM;
 	return pages;

@@ -29,7 +29,10 @@ struct lock superblock_lock = LOCK_INIT;
 static uint8_t *states;
 static size_t nr_committed;
 static size_t first_free;	/* no free superblock lies below */
-static _Atomic size_t nr_dirty_blocks;	/* written under the lock */
+
+/* written under the lock, read without it too, as estimates */
+static _Atomic size_t nr_dirty_blocks;
+static _Atomic size_t nr_used;
 
 static char *superblock_address(size_t index)
 {
@@ -41,16 +44,25 @@ static size_t superblock_index(const char *addr)
 	return ((uintptr_t)addr - heap_start) >> SUPERBLOCK_SHIFT;
 }
 
-static _Atomic size_t nr_used;			/* likewise */
+static size_t count_read(const _Atomic size_t *count)
+{
+	return __atomic_load_n(count, __ATOMIC_RELAXED);
+}
+
+/* Under the lock: no other writer, so load and store do. */
+static void count_add(_Atomic size_t *count, size_t n)
+{
+	__atomic_store_n(count, count_read(count) + n, __ATOMIC_RELAXED);
+}
 
 size_t superblock_nr_used(void)
 {
-	return nr_used;
+	return count_read(&nr_used);
 }
 
 size_t superblock_nr_dirty(void)
 {
-	return nr_dirty_blocks * SUPERBLOCK_PAGES;
+	return count_read(&nr_dirty_blocks) * SUPERBLOCK_PAGES;
 }
 
 void superblock_init(void)
@@ -118,11 +130,11 @@ static void mark_used(size_t first, size_t n, bool *is_zero)
 	for (size_t i = first; i < first + n; i++) {
 		if (states[i] == SB_DIRTY) {
 			*is_zero = false;
-			nr_dirty_blocks--;
+			count_add(&nr_dirty_blocks, -(size_t)1);
 		}
 		states[i] = SB_USED;
 	}
-	nr_used += n;
+	count_add(&nr_used, n);
 	while (first_free < nr_committed && !is_free(first_free))
 		first_free++;
 }
@@ -141,8 +153,8 @@ static bool wants_huge(size_t n, bool is_block)
 	return false;
 }
 
-char *superblock_alloc(size_t n, size_t align, uint32_t node, bool is_block,
-		       bool *is_zero)
+char *superblock_take(size_t n, size_t align, uint32_t node, bool is_block,
+		      bool may_grow, bool *is_zero)
 {
 	char *start = NULL;
 	size_t first;
@@ -152,21 +164,41 @@ char *superblock_alloc(size_t n, size_t align, uint32_t node, bool is_block,
 	if (first == nr_committed)
 		first = round_up(heap_start / SUPERBLOCK_BYTES + first,
 				 align) - heap_start / SUPERBLOCK_BYTES;
-	if (grow_to(first + n)) {
+	if (n <= nr_committed && first <= nr_committed - n)
+		may_grow = true;	/* it need not */
+	if (may_grow && grow_to(first + n)) {
 		mark_used(first, n, is_zero);
 		start = superblock_address(first);
 	}
 	lock_release(&superblock_lock);
 	if (!start)
 		return NULL;
-	if (*is_zero)
-		page_bought(n * SUPERBLOCK_PAGES);
 	os_node_bind(start, n * SUPERBLOCK_BYTES, node);
 	if (wants_huge(n, is_block))
 		os_huge(start, n * SUPERBLOCK_BYTES, true);
 	return start;
 }
 
+char *superblock_alloc(size_t n, size_t align, uint32_t node, bool is_block,
+		       bool *is_zero)
+{
+	size_t bytes = n * SUPERBLOCK_BYTES;
+	char *start = superblock_take(n, align, node, is_block, false,
+				      is_zero);
+
+	if (!start && page_growth_ask(bytes, GROWTH_MORE))
+		start = superblock_take(n, align, node, is_block, false,
+					is_zero);
+	if (!start)
+		start = superblock_take(n, align, node, is_block, true,
+					is_zero);
+	if (!start && page_growth_ask(bytes, GROWTH_FAILED))
+		start = superblock_take(n, align, node, is_block, true,
+					is_zero);
+	if (start && *is_zero)
+		page_bought(n * SUPERBLOCK_PAGES);
+	return start;
+}
 
 void superblock_free(char *start, size_t n, bool is_dirty)
 {
@@ -178,32 +210,55 @@ void superblock_free(char *start, size_t n, bool is_dirty)
 		states[i] = is_dirty ? SB_DIRTY : SB_CLEAN;
 	}
 	if (is_dirty)
-		nr_dirty_blocks += n;
-	nr_used -= n;
+		count_add(&nr_dirty_blocks, n);
+	count_add(&nr_used, -n);
 	if (first < first_free)
 		first_free = first;
 	lock_release(&superblock_lock);
 }
 
-bool superblock_extend(char *start, size_t n, size_t more)
+enum extension { EXTENDED, BLOCKED, NOT_COMMITTED };
+
+static enum extension extend(size_t next, size_t more, bool may_grow,
+			     bool *is_zero)
 {
-	size_t next = superblock_index(start) + n;
+	enum extension result = BLOCKED;
 	size_t i = 0;
-	bool is_zero, done = false;
 
 	lock_acquire(&superblock_lock);
 	while (i < more && next + i < nr_committed && is_free(next + i))
 		i++;
-	if (i == more || (next + i >= nr_committed && grow_to(next + more))) {
-		mark_used(next, more, &is_zero);
-		done = true;
-	}
+	if (i == more)
+		result = EXTENDED;
+	else if (next + i >= nr_committed)
+		result = may_grow && grow_to(next + more) ? EXTENDED :
+							    NOT_COMMITTED;
+	if (result == EXTENDED)
+		mark_used(next, more, is_zero);
 	lock_release(&superblock_lock);
+	return result;
+}
+
+bool superblock_extend(char *start, size_t n, size_t more)
+{
+	size_t next = superblock_index(start) + n;
+	bool is_zero;
+	enum extension result = extend(next, more, false, &is_zero);
+
+	if (result == NOT_COMMITTED) {
+		/* What it frees lies elsewhere; the growth is asked for. */
+		page_growth_ask(more * SUPERBLOCK_BYTES, GROWTH_MORE);
+		result = extend(next, more, true, &is_zero);
+	}
+	if (result != EXTENDED)
+		return false;
 	/* Like the run, so that it stays one mapping and can be moved. */
-	if (done && wants_huge(n + more, false))
+	if (wants_huge(n + more, false))
 		os_huge(n > 1 ? start + n * SUPERBLOCK_BYTES : start,
 			(n > 1 ? more : n + more) * SUPERBLOCK_BYTES, true);
-	return done;
+	if (is_zero)
+		page_bought(more * SUPERBLOCK_PAGES);
+	return true;
 }
 
 /*
@@ -215,15 +270,15 @@ static size_t take_dirty(size_t *first)
 	size_t end, n = 0;
 
 	lock_acquire(&superblock_lock);
-	end = nr_dirty_blocks ? nr_committed : 0;
+	end = count_read(&nr_dirty_blocks) ? nr_committed : 0;
 	while (end > 0 && states[end - 1] != SB_DIRTY)
 		end--;
 	while (n < end && states[end - 1 - n] == SB_DIRTY) {
 		states[end - 1 - n] = SB_USED;
 		n++;
 	}
-	nr_used += n;
-	nr_dirty_blocks -= n;
+	count_add(&nr_used, n);
+	count_add(&nr_dirty_blocks, -n);
 	lock_release(&superblock_lock);
 	*first = end - n;
 	return n;

@@ -7,23 +7,16 @@
  * out first, for they cost no page fault; a block merged from both kinds
  * is dirty.
  *
+ * Whoever frees a block looks at the flags of its buddy, which may be in use
+ * and change under another lock or none; that it is free only this zone's lock
+ * can say (PAGE-1), so an outdated answer is never "free".
+ *
  * Locks: zone->lock.
  */
-#include "page/page.h"
+#include "page/page_internal.h"
 
-enum { CLEAN, DIRTY, KINDS };
-
-struct zone {
-	struct lock lock;
-	uint32_t node;		/* const */
-	/* under lock */
-	uint32_t present;	/* bit per order: a list is not empty */
-	_Atomic size_t nr_dirty;	/* pages in dirty blocks */
-	struct list free[BLOCK_ORDER_MAX + 1][KINDS];
-};
-
-static struct zone zones[OS_NODES_MAX];
-static uint32_t nr_zones = 1;
+struct zone zones[OS_NODES_MAX];
+uint32_t nr_zones = 1;
 
 /* Blocks purged under one hold of the lock's two halves. */
 #define PURGE_BATCH 32
@@ -42,12 +35,18 @@ void zone_init(uint32_t nr_nodes)
 	for (uint32_t n = 0; n < nr_nodes; n++) {
 		zones[n].node = n;
 		zone_lists_init(&zones[n]);
+		reserve_init(&zones[n]);
 	}
+}
+
+static struct zone *zone_of_node(uint32_t node)
+{
+	return &zones[node < nr_zones ? node : 0];
 }
 
 static bool page_is_dirty(const struct page *page)
 {
-	return page->flags & PAGE_DIRTY;
+	return page_flags_read(page) & PAGE_DIRTY;
 }
 
 /* The lock orders the changes; a reader without it wants an estimate. */
@@ -71,8 +70,8 @@ static void block_insert(struct zone *zone, struct page *page, uint32_t order,
 			 bool is_dirty)
 {
 	slub_assert(page_type(page) != TYPE_FREE);
-	page->flags = page_flags_make(TYPE_FREE, order, zone->node) |
-		      (is_dirty ? PAGE_DIRTY : 0);
+	page_flags_write(page, page_flags_make(TYPE_FREE, order, zone->node) |
+				       (is_dirty ? PAGE_DIRTY : 0));
 	list_add_head(&zone->free[order][is_dirty ? DIRTY : CLEAN],
 		      &page->list);
 	zone->present |= 1u << order;
@@ -86,7 +85,7 @@ static void block_remove(struct zone *zone, struct page *page, uint32_t order)
 	if (page_is_dirty(page))
 		dirty_add(zone, -((size_t)1 << order));
 	list_remove(&page->list);
-	page->flags = page_flags_make(TYPE_NONE, order, zone->node);
+	page_flags_write(page, page_flags_make(TYPE_NONE, order, zone->node));
 	if (list_is_empty(&zone->free[order][CLEAN]) &&
 	    list_is_empty(&zone->free[order][DIRTY]))
 		zone->present &= ~(1u << order);
@@ -139,9 +138,17 @@ static struct page *block_find(struct zone *zone, uint32_t order)
 	return container_of(list->next, struct page, list);
 }
 
-/* Takes a block of @order off the lists; splits a larger one if need be. */
-static struct page *block_take(struct zone *zone, uint32_t order,
-			       bool *is_dirty)
+void zone_block_split(struct zone *zone, struct page *page, uint32_t from,
+		      uint32_t order, bool is_dirty)
+{
+	while (from > order) {
+		from--;
+		block_insert(zone, page_buddy(page, from), from, is_dirty);
+	}
+}
+
+struct page *zone_block_take(struct zone *zone, uint32_t order,
+			     bool *is_dirty)
 {
 	struct page *page = block_find(zone, order);
 	uint32_t from;
@@ -151,51 +158,93 @@ static struct page *block_take(struct zone *zone, uint32_t order,
 	from = page_order(page);
 	*is_dirty = page_is_dirty(page);
 	block_remove(zone, page, from);
-	while (from > order) {
-		from--;
-		block_insert(zone, page_buddy(page, from), from, *is_dirty);
-	}
+	zone_block_split(zone, page, from, order, *is_dirty);
 	return page;
 }
 
-void *zone_alloc(uint32_t order, uint32_t node, bool *is_zero)
+static void *take_free(struct zone *zone, uint32_t order, bool *is_zero)
 {
-	struct zone *zone = &zones[node < nr_zones ? node : 0];
-	bool is_dirty, clean;
+	bool is_dirty;
 	struct page *page;
-	char *fresh;
 
 	lock_acquire(&zone->lock);
-	page = block_take(zone, order, &is_dirty);
+	page = zone_block_take(zone, order, &is_dirty);
 	lock_release(&zone->lock);
-	if (page) {
-		*is_zero = !is_dirty;
-		if (!is_dirty)
-			page_bought((size_t)1 << order);
-		return page_address(page);
-	}
-	fresh = superblock_alloc(1, 1, zone->node, true, &clean);
+	if (!page)
+		return NULL;
+	*is_zero = !is_dirty;
+	return page_address(page);
+}
+
+/* A block off the lists, or else out of one more superblock. */
+static void *zone_look(struct zone *zone, uint32_t order, bool may_grow,
+		       bool *is_zero)
+{
+	void *block = take_free(zone, order, is_zero);
+	char *fresh;
+
+	if (block)
+		return block;
+	fresh = superblock_take(1, 1, zone->node, true, may_grow, is_zero);
 	if (!fresh)
 		return NULL;
-	*is_zero = clean;
 	lock_acquire(&zone->lock);
-	page = page_of(fresh);
-	for (uint32_t o = BLOCK_ORDER_MAX + 1; o > order; o--)
-		block_insert(zone, page_buddy(page, o - 1), o - 1, !clean);
+	zone_block_split(zone, page_of(fresh), BLOCK_ORDER_MAX + 1, order,
+			 !*is_zero);
 	lock_release(&zone->lock);
 	return fresh;
 }
 
-void zone_free(void *block, uint32_t order, uint32_t node, bool is_dirty)
+void *zone_alloc(uint32_t order, uint32_t node, bool *is_zero)
 {
-	struct zone *zone = &zones[node < nr_zones ? node : 0];
+	struct zone *zone = zone_of_node(node);
+	size_t pages = (size_t)1 << order;
+	size_t bytes = PAGE_BYTES << order;
+	void *block;
+
+	if (!page_charge(pages))
+		return NULL;
+	block = zone_look(zone, order, false, is_zero);
+	if (unlikely(!block) && page_growth_ask(bytes, GROWTH_MORE))
+		block = zone_look(zone, order, false, is_zero);
+	if (unlikely(!block))
+		block = zone_look(zone, order, true, is_zero);
+	if (unlikely(!block) && page_growth_ask(bytes, GROWTH_FAILED))
+		block = zone_look(zone, order, true, is_zero);
+	if (unlikely(!block))
+		page_uncharge(pages);
+	else if (*is_zero)
+		page_bought(pages);
+	return block;
+}
+
+/* Puts a block on the lists; what is missing in the reserve comes first. */
+static void zone_put(struct zone *zone, struct page *page, uint32_t order,
+		     bool is_dirty)
+{
+	bool whole_is_dirty, kept_is_dirty;
+	struct page *kept = NULL;
 	char *whole;
 
 	lock_acquire(&zone->lock);
-	whole = block_put(zone, page_of(block), order, &is_dirty);
+	whole = block_put(zone, page, order, &is_dirty);
+	whole_is_dirty = kept_is_dirty = is_dirty;
+	if (unlikely(reserve_is_short(zone)))
+		kept = reserve_claim(zone, &whole, &kept_is_dirty);
 	lock_release(&zone->lock);
 	if (whole)
-		superblock_free(whole, 1, is_dirty);
+		superblock_free(whole, 1, whole_is_dirty);
+	if (unlikely(kept)) {
+		page_charge_always(1 << RESERVE_ORDER);
+		reserve_keep(zone, kept, kept_is_dirty);
+	}
+}
+
+void zone_free(void *block, uint32_t order, uint32_t node, bool is_dirty)
+{
+	zone_put(zone_of_node(node), page_of(block), order, is_dirty);
+	page_uncharge((size_t)1 << order);
+	page_reserve_refill();
 }
 
 /* Takes up to PURGE_BATCH dirty blocks of @order off the lists. */
@@ -229,7 +278,7 @@ static void zone_purge_order(struct zone *zone, uint32_t order, size_t limit)
 
 			failed = failed ||
 				 os_purge(block, PAGE_BYTES << order) != 0;
-			zone_free(block, order, zone->node, failed);
+			zone_put(zone, pages[i], order, failed);
 		}
 		if (failed || !n)
 			return;
@@ -261,11 +310,12 @@ static void zone_forget(struct zone *zone)
 
 		if (page_type(page) == TYPE_FREE &&
 		    page_node(page) == zone->node)
-			page->flags = 0;
+			page_flags_write(page, 0);
 	}
 	zone->present = 0;
-	zone->nr_dirty = 0;
+	__atomic_store_n(&zone->nr_dirty, 0, __ATOMIC_RELAXED);
 	zone_lists_init(zone);
+	reserve_forget(zone);
 }
 
 void page_fork_prepare(void)

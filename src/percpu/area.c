@@ -26,14 +26,19 @@ uint32_t percpu_nr_areas;
 
 struct lock area_lock = LOCK_INIT;
 
-/* const after start */
+/*
+ * The areas, one every area_stride bytes; behind the last the shared area and
+ * the collection area.  Const after start.
+ */
 static char *areas_start;
+static size_t area_stride;
+static char *shared_area;
 static char *collect_area;
+static uint32_t cpus_expected;
 /* under area_lock; read without it, for an area is never taken back */
-static _Atomic uint32_t areas_end;
+static uint32_t areas_end;
 static uint8_t area_made[AREAS_MAX];
-/* under area_lock; slot 0 is nobody's */
-static uint32_t next_slot = SLOT_BYTES;
+static size_t committed_bytes = AREA_BYTES;	/* of every area */
 
 /*
  * Set once at start; until then the fast path does not get as far as to use
@@ -41,6 +46,11 @@ static uint32_t next_slot = SLOT_BYTES;
  */
 uintptr_t slub_rseq_offset;
 uintptr_t slub_cid_offset;
+
+/* Bytes per CPU for slub_percpu_alloc(), unless SLUB_PERCPU_BYTES says. */
+#define STATIC_BYTES ((size_t)32 << 10)
+#define VIRTUAL_BYTES (((size_t)32 << 20) - AREA_BYTES)
+#define AREA_ALIGN ((size_t)32 << 10)
 
 /* Where this thread's scratch area lies from the thread pointer. */
 static uintptr_t scratch_offset(void)
@@ -60,11 +70,79 @@ static uint32_t table_entries(uint32_t possible)
 	return possible < AREAS_MAX ? possible : AREAS_MAX;
 }
 
-void percpu_init(char *areas, uint32_t nr, char *collect)
+/* As many as any number can name; with little address space, what is there. */
+static uint32_t choose_nr(bool is_tight)
 {
-	areas_start = areas;
-	percpu_nr_areas = nr;
-	collect_area = collect;
+	if (!is_tight)
+		return AREAS_MAX;
+	return (uint32_t)min_size(max_size(round_up(cpus_expected, 64), 64),
+				  AREAS_MAX);
+}
+
+/*
+ * static: what is reserved at start is all there is.  virtual: a range so
+ * large that it need not be thought about, mapped as far as it is used.
+ */
+static size_t choose_stride(bool is_tight)
+{
+	bool is_static = is_tight ||
+			 option_value(OPTION_percpu) == PERCPU_STATIC;
+	size_t bytes = option_value(OPTION_percpu_bytes);
+
+	if (!bytes)
+		bytes = is_static ? STATIC_BYTES : VIRTUAL_BYTES;
+	return AREA_BYTES + round_up(bytes, AREA_ALIGN);
+}
+
+int percpu_init(bool is_tight, uint32_t possible)
+{
+	size_t cpus = option_value(OPTION_cpus);
+	char *range = NULL;
+
+	/* A start that failed further on is tried again. */
+	if (areas_start)
+		return 0;
+	cpus_expected = (uint32_t)(cpus ? cpus : possible);
+	percpu_nr_areas = choose_nr(is_tight);
+	area_stride = choose_stride(is_tight);
+	while (!range) {
+		size_t bytes = ((size_t)percpu_nr_areas + 2) * area_stride;
+
+		range = os_reserve(bytes);
+		if (!range && area_stride > AREA_BYTES + AREA_ALIGN)
+			area_stride = AREA_BYTES + AREA_ALIGN;
+		else if (!range && percpu_nr_areas > 64)
+			percpu_nr_areas = choose_nr(true);
+		else if (!range)
+			return -12;	/* ENOMEM */
+	}
+	shared_area = range + (size_t)percpu_nr_areas * area_stride;
+	collect_area = shared_area + area_stride;
+	if (os_commit(shared_area, AREA_BYTES) ||
+	    os_commit(collect_area, AREA_BYTES) ||
+	    percpu_alloc_init(area_stride)) {
+		os_unreserve(range, ((size_t)percpu_nr_areas + 2) *
+					    area_stride);
+		return -12;
+	}
+	areas_start = range;
+	return 0;
+}
+
+char *percpu_shared_area(void)
+{
+	return shared_area;
+}
+
+size_t percpu_committed(void)
+{
+	return __atomic_load_n(&committed_bytes, __ATOMIC_ACQUIRE);
+}
+
+SLUB_EXPORT unsigned int slub_percpu_cpus(void)
+{
+	return percpu_backend == BACKEND_THREAD ? percpu_nr_areas :
+						  cpus_expected;
 }
 
 char *percpu_collect_area(void)
@@ -147,25 +225,54 @@ char *percpu_area(uint32_t cid)
 	if (cid >= percpu_nr_areas ||
 	    !__atomic_load_n(&area_made[cid], __ATOMIC_ACQUIRE))
 		return NULL;
-	return areas_start + (size_t)cid * AREA_BYTES;
+	return areas_start + (size_t)cid * area_stride;
 }
 
 uint32_t percpu_areas_end(void)
 {
-	return areas_end;
+	return __atomic_load_n(&areas_end, __ATOMIC_ACQUIRE);
+}
+
+/* Makes [@from, @to) of an area usable. */
+static int area_commit(char *area, size_t from, size_t to)
+{
+	int err = os_commit(area + from, to - from);
+
+	if (!err && option_value(OPTION_percpu_huge))
+		os_huge(area + from, to - from, true);
+	return err;
+}
+
+int percpu_commit(size_t bytes)
+{
+	int err;
+
+	if (bytes <= committed_bytes)
+		return 0;
+	err = area_commit(shared_area, committed_bytes, bytes);
+	for (uint32_t cid = 0; cid < areas_end && !err; cid++) {
+		if (area_made[cid])
+			err = area_commit(areas_start + cid * area_stride,
+					  committed_bytes, bytes);
+	}
+	/* What a failure left committed does no harm, and is done again. */
+	if (!err)
+		__atomic_store_n(&committed_bytes, bytes, __ATOMIC_RELEASE);
+	return err;
 }
 
 void percpu_area_make(uint32_t cid)
 {
-	char *area = areas_start + (size_t)cid * AREA_BYTES;
+	char *area = areas_start + (size_t)cid * area_stride;
 
 	if (cid >= percpu_nr_areas)
 		return;
 	lock_acquire(&area_lock);
-	if (!area_made[cid] && os_commit(area, AREA_BYTES) == 0) {
+	if (!area_made[cid] && area_commit(area, 0, committed_bytes) == 0) {
 		*(uint32_t *)(area + AREA_LIVE) = 1;
 		if (areas_end <= cid)
-			areas_end = cid + 1;
+			__atomic_store_n(&areas_end, cid + 1,
+					 __ATOMIC_RELEASE);
 		/* release: pairs with the acquire in percpu_area() */
 		__atomic_store_n(&area_made[cid], 1, __ATOMIC_RELEASE);
 		percpu_base_set(cid, area);
@@ -175,29 +282,14 @@ void percpu_area_make(uint32_t cid)
 
 void percpu_base_set(uint32_t cid, char *area)
 {
+	void *base = area ? (void *)area : (void *)dummy_area;
+
 	/*
 	 * release: what was done to the area comes first.  Pairs with the
 	 * dependent loads base -> area of the sequences.
 	 */
-	__atomic_store_n(&slub_cpu_base[cid],
-			 area ? (void *)area : (void *)dummy_area,
-			 __ATOMIC_RELEASE);
-}
-
-uint32_t percpu_alloc_slots(uint32_t nr)
-{
-	uint32_t slot = 0;
-
-	lock_acquire(&area_lock);
-	if (next_slot + nr * SLOT_BYTES <= AREA_BYTES) {
-		slot = next_slot;
-		next_slot += nr * SLOT_BYTES;
-	}
-	lock_release(&area_lock);
-	return slot;
-}
-
-uint32_t percpu_slots_end(void)
-{
-	return __atomic_load_n(&next_slot, __ATOMIC_RELAXED);
+	__atomic_store_n(&slub_cpu_base[cid], base, __ATOMIC_RELEASE);
+	/* Programs index by CPU number whatever the library was built for. */
+	for (uint32_t i = 1; !SLUB_CONFIG_SMP && i < AREAS_MAX; i++)
+		__atomic_store_n(&slub_cpu_base[i], base, __ATOMIC_RELEASE);
 }

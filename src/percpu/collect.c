@@ -40,16 +40,21 @@ void percpu_collect_end(void)
 	__atomic_store_n(&collecting, 0, __ATOMIC_RELEASE);
 }
 
-/* Copies the slots behind slot 0 out and leaves them empty. */
-static void move_slots(char *from, char *to)
-{
-	size_t bytes = percpu_slots_end() - SLOT_BYTES;
+/* What is moved out of an area, and where to (at the same offset). */
+struct move {
+	char *to;
+	uintptr_t start;
+	size_t bytes;
+};
 
-	memcpy(to + SLOT_BYTES, from + SLOT_BYTES, bytes);
-	memset(from + SLOT_BYTES, 0, bytes);
+/* Leaves the slots empty. */
+static void move_slots(char *from, const struct move *move)
+{
+	memcpy(move->to + move->start, from + move->start, move->bytes);
+	memset(from + move->start, 0, move->bytes);
 }
 
-static bool collect_rseq(uint32_t cid, char *area, char *to)
+static bool collect_rseq(uint32_t cid, char *area, const struct move *move)
 {
 	bool stopped;
 
@@ -57,7 +62,7 @@ static bool collect_rseq(uint32_t cid, char *area, char *to)
 	percpu_base_set(cid, NULL);
 	stopped = os_barrier_rseq() == 0;
 	if (stopped)
-		move_slots(area, to);
+		move_slots(area, move);
 	percpu_base_set(cid, area);
 	lock_release(&area_lock);
 	return stopped;
@@ -75,7 +80,7 @@ static bool wait_not_busy(_Atomic uint32_t *busy)
 }
 
 /* An ending thread waits for area_lock, so its busy word stays readable. */
-static bool collect_thread(uint32_t cid, char *area, char *to)
+static bool collect_thread(uint32_t cid, char *area, const struct move *move)
 {
 	_Atomic uint32_t *busy;
 	bool stopped = true;
@@ -89,18 +94,18 @@ static bool collect_thread(uint32_t cid, char *area, char *to)
 	else if (busy)
 		stopped = os_barrier() == 0 && wait_not_busy(busy);
 	if (stopped)
-		move_slots(area, to);
+		move_slots(area, move);
 	percpu_base_set(cid, area);
 	lock_release(&area_lock);
 	return stopped;
 }
 
-static bool collect_tid(char *area, char *to)
+static bool collect_tid(char *area, const struct move *move)
 {
-	uint32_t end = percpu_slots_end();
+	uintptr_t end = move->start + move->bytes;
 
-	for (uint32_t slot = SLOT_BYTES; slot < end; slot += SLOT_BYTES) {
-		struct slot *out = (struct slot *)(to + slot);
+	for (uintptr_t slot = move->start; slot < end; slot += SLOT_BYTES) {
+		struct slot *out = (struct slot *)(move->to + slot);
 
 		out->main.head = percpu_tid_take(area, slot);
 		out->spare.head = percpu_tid_take(area, slot + SLOT_SPARE);
@@ -108,39 +113,57 @@ static bool collect_tid(char *area, char *to)
 	return true;
 }
 
-static bool collect_lock(char *area, char *to)
+static bool collect_lock(char *area, const struct move *move)
 {
 	lock_acquire(area_own_lock(area));
-	move_slots(area, to);
+	move_slots(area, move);
 	lock_release(area_own_lock(area));
 	return true;
 }
 
-struct slot *percpu_collect(uint32_t cid)
+static bool collect(uint32_t cid, const struct move *move)
 {
 	char *area = percpu_area(cid);
-	char *to = percpu_collect_area();
-	bool done = false;
 
 	if (!area)
-		return NULL;
+		return false;
 	switch (percpu_backend) {
 	case BACKEND_RSEQ:
-		done = percpu_can_stop && collect_rseq(cid, area, to);
-		break;
+		return percpu_can_stop && collect_rseq(cid, area, move);
 	case BACKEND_THREAD:
-		done = percpu_can_stop && collect_thread(cid, area, to);
-		break;
+		return percpu_can_stop && collect_thread(cid, area, move);
 	case BACKEND_TID:
-		done = collect_tid(area, to);
-		break;
+		return collect_tid(area, move);
 	case BACKEND_LOCK:
-		done = collect_lock(area, to);
-		break;
+		return collect_lock(area, move);
 	case BACKEND_NONE:
 		break;
 	}
-	return done ? (struct slot *)to : NULL;
+	return false;
+}
+
+/* Slot 0 is the area's own. */
+struct slot *percpu_collect(uint32_t cid)
+{
+	struct move move = { percpu_collect_area(), SLOT_BYTES,
+			     percpu_slots_end() - SLOT_BYTES };
+
+	return collect(cid, &move) ? (struct slot *)move.to : NULL;
+}
+
+bool percpu_peek(uint32_t cid, uintptr_t offset)
+{
+	char *area = percpu_area(cid);
+
+	return area && __atomic_load_n((void **)(area + offset),
+				       __ATOMIC_RELAXED);
+}
+
+bool percpu_collect_slot(uint32_t cid, uintptr_t offset, struct slot *out)
+{
+	struct move move = { (char *)out - offset, offset, SLOT_BYTES };
+
+	return collect(cid, &move);
 }
 
 void percpu_fork_prepare(void)

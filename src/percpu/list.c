@@ -23,11 +23,12 @@
 /* ---- rseq ---- */
 
 #if ARCH_HAS_RSEQ
-static void *list_pop_rseq(uint32_t slot, uintptr_t bias)
+static void *list_pop_rseq(uint32_t slot, uintptr_t link)
 {
 	for (int i = 0; i < ABORTS_MAX; i++) {
-		void *object = bias ? rseq_pop_page(slot, bias) :
-				      rseq_pop(slot);
+		void *object = link_is_in_object(link) ?
+				       rseq_pop_link(slot, link) :
+				       rseq_pop_page(slot, link);
 
 		if (likely(object != SEQUENCE_ABORTED))
 			return object;
@@ -35,12 +36,13 @@ static void *list_pop_rseq(uint32_t slot, uintptr_t bias)
 	return NULL;
 }
 
-static bool list_push_rseq(uint32_t slot, void *object, uintptr_t bias)
+static bool list_push_rseq(uint32_t slot, void *object, uintptr_t link)
 {
 	for (int i = 0; i < ABORTS_MAX; i++) {
 		enum sequence_result ret =
-			bias ? rseq_push_page(slot, object, bias) :
-			       rseq_push(slot, object);
+			link_is_in_object(link) ?
+				rseq_push_link(slot, object, link) :
+				rseq_push_page(slot, object, link);
 
 		if (likely(ret != SEQUENCE_RESTART))
 			return ret == SEQUENCE_DONE;
@@ -70,15 +72,15 @@ static bool list_put_rseq(uint32_t half, void *chain, int32_t room)
 	return false;
 }
 #else
-static void *list_pop_rseq(uint32_t slot, uintptr_t bias)
+static void *list_pop_rseq(uint32_t slot, uintptr_t link)
 {
-	(void)slot, (void)bias;
+	(void)slot, (void)link;
 	return NULL;
 }
 
-static bool list_push_rseq(uint32_t slot, void *object, uintptr_t bias)
+static bool list_push_rseq(uint32_t slot, void *object, uintptr_t link)
 {
-	(void)slot, (void)object, (void)bias;
+	(void)slot, (void)object, (void)link;
 	return false;
 }
 
@@ -97,7 +99,7 @@ static bool list_put_rseq(uint32_t half, void *chain, int32_t room)
 
 /* ---- thread and lock: an area that is ours for the moment ---- */
 
-static void *area_enter(void)
+void *percpu_area_enter(void)
 {
 	uint32_t cid = percpu_cpu_hint();
 
@@ -115,7 +117,7 @@ static void *area_enter(void)
 	return percpu_area(cid);
 }
 
-static void area_leave(void *area)
+void percpu_area_leave(void *area)
 {
 	if (percpu_backend == BACKEND_THREAD)
 		/* release: pairs with the acquire in wait_not_busy() */
@@ -124,51 +126,51 @@ static void area_leave(void *area)
 		lock_release(area_own_lock(area));
 }
 
-static void *list_pop_area(uint32_t slot, uintptr_t bias)
+static void *list_pop_area(uint32_t slot, uintptr_t link)
 {
-	void *area = area_enter();
+	void *area = percpu_area_enter();
 	void *object;
 
 	if (!area)
 		return NULL;
-	object = plain_pop(area, slot, bias);
-	area_leave(area);
+	object = plain_pop(area, slot, link);
+	percpu_area_leave(area);
 	return object;
 }
 
-static bool list_push_area(uint32_t slot, void *object, uintptr_t bias)
+static bool list_push_area(uint32_t slot, void *object, uintptr_t link)
 {
-	void *area = area_enter();
+	void *area = percpu_area_enter();
 	bool done;
 
 	if (!area)
 		return false;
-	done = plain_push(area, slot, object, bias);
-	area_leave(area);
+	done = plain_push(area, slot, object, link);
+	percpu_area_leave(area);
 	return done;
 }
 
 static void *list_take_area(uint32_t half, int32_t room)
 {
-	void *area = area_enter();
+	void *area = percpu_area_enter();
 	void *chain;
 
 	if (!area)
 		return NULL;
 	chain = plain_take(area, half, room);
-	area_leave(area);
+	percpu_area_leave(area);
 	return chain;
 }
 
 static bool list_put_area(uint32_t half, void *chain, int32_t room)
 {
-	void *area = area_enter();
+	void *area = percpu_area_enter();
 	bool done;
 
 	if (!area)
 		return false;
 	done = plain_put(area, half, chain, room);
-	area_leave(area);
+	percpu_area_leave(area);
 	return done;
 }
 
@@ -207,7 +209,7 @@ static void tid_room_add(char *area, uint32_t slot, int32_t n)
 			 __ATOMIC_RELAXED);
 }
 
-static void *list_pop_tid(uint32_t slot, uintptr_t bias)
+static void *list_pop_tid(uint32_t slot, uintptr_t link)
 {
 	char *area = percpu_area(percpu_cpu_hint());
 	struct double_word old, new;
@@ -220,7 +222,7 @@ static void *list_pop_tid(uint32_t slot, uintptr_t bias)
 			return NULL;
 		/* May be stale: then the id has changed and this is dropped. */
 		new.first = (uintptr_t)__atomic_load_n(
-			object_link(bias, (void *)old.first),
+			object_link(link, (void *)old.first),
 			__ATOMIC_RELAXED);
 		new.second = old.second + 1;
 	} while (!double_word_exchange(tid_pair(area, slot), &old, new));
@@ -228,23 +230,35 @@ static void *list_pop_tid(uint32_t slot, uintptr_t bias)
 	return (void *)old.first;
 }
 
-static bool list_push_tid(uint32_t slot, void *object, uintptr_t bias)
+static bool tid_push(uint32_t slot, void *object, uintptr_t link,
+		     int32_t least)
 {
 	char *area = percpu_area(percpu_cpu_hint());
 	struct double_word old, new;
 
 	if (!area || __atomic_load_n(tid_room(area, slot),
-				     __ATOMIC_RELAXED) <= 0)
+				     __ATOMIC_RELAXED) <= least)
 		return false;
 	old = tid_read(tid_pair(area, slot));
 	do {
-		__atomic_store_n(object_link(bias, object), (void *)old.first,
+		__atomic_store_n(object_link(link, object), (void *)old.first,
 				 __ATOMIC_RELAXED);
 		new.first = (uintptr_t)object;
 		new.second = old.second + 1;
 	} while (!double_word_exchange(tid_pair(area, slot), &old, new));
 	tid_room_add(area, slot, -1);
 	return true;
+}
+
+static bool list_push_tid(uint32_t slot, void *object, uintptr_t link)
+{
+	return tid_push(slot, object, link, 0);
+}
+
+/* For the lists of slub/percpu.h, whose room counts down from 0. */
+bool percpu_tid_push(uint32_t list, void *object, int32_t least)
+{
+	return tid_push(list, object, 0, least);
 }
 
 static void *tid_take(char *area, uint32_t half, int32_t room)
@@ -305,32 +319,32 @@ void *percpu_tid_take(char *area, uint32_t half)
 
 /* ---- the choice ---- */
 
-void *percpu_pop(uint32_t slot, uintptr_t bias)
+void *percpu_pop(uint32_t slot, uintptr_t link)
 {
 	switch (percpu_backend) {
 	case BACKEND_RSEQ:
-		return list_pop_rseq(slot, bias);
+		return list_pop_rseq(slot, link);
 	case BACKEND_TID:
-		return list_pop_tid(slot, bias);
+		return list_pop_tid(slot, link);
 	case BACKEND_THREAD:
 	case BACKEND_LOCK:
-		return list_pop_area(slot, bias);
+		return list_pop_area(slot, link);
 	case BACKEND_NONE:
 		break;
 	}
 	return NULL;
 }
 
-bool percpu_push(uint32_t slot, void *object, uintptr_t bias)
+bool percpu_push(uint32_t slot, void *object, uintptr_t link)
 {
 	switch (percpu_backend) {
 	case BACKEND_RSEQ:
-		return list_push_rseq(slot, object, bias);
+		return list_push_rseq(slot, object, link);
 	case BACKEND_TID:
-		return list_push_tid(slot, object, bias);
+		return list_push_tid(slot, object, link);
 	case BACKEND_THREAD:
 	case BACKEND_LOCK:
-		return list_push_area(slot, object, bias);
+		return list_push_area(slot, object, link);
 	case BACKEND_NONE:
 		break;
 	}

@@ -38,7 +38,10 @@ enum cpu_number {
 
 /* CPU numbers a table can hold; the kernel's own limit on x86-64. */
 #define AREAS_MAX 8192
-/* Bytes of an area: what a 16-bit slot offset can reach. */
+/*
+ * Bytes of an area that hold slots: what a 16-bit slot offset can reach.  What
+ * slub_percpu_alloc() hands out lies behind them.
+ */
 #define AREA_BYTES 65536
 
 /* const after start */
@@ -51,17 +54,28 @@ extern struct lock area_lock;
 
 /* area.c */
 /*
- * Prepares the tables; @areas is committed part by part, at most @nr areas.
- * @collect is one more area, see percpu_collect().
+ * Reserves the areas, for @possible CPUs at the least.  @is_tight: address
+ * space is limited.  Returns 0 or -errno.
  */
-void percpu_init(char *areas, uint32_t nr, char *collect);
+int percpu_init(bool is_tight, uint32_t possible);
 /* Chooses the backend; the fast path may run from here on. */
 void percpu_start(const struct os_cpus *cpus);
 /* The area of CPU number @cid if it has been made, else NULL. */
 char *percpu_area(uint32_t cid);
 /* One past the highest CPU number that has an area. */
 uint32_t percpu_areas_end(void);
+/* The area for threads that have no CPU; slub/percpu.h. */
+char *percpu_shared_area(void);
+/* What every area has of committed memory, from its start. */
+size_t percpu_committed(void);
+
+/* alloc.c: offsets */
+/* slub_percpu_alloc() for the library itself, which may not have started. */
+uintptr_t percpu_alloc(size_t size, size_t align);
+/* @nr slots in a row, all zero on every CPU; 0: none left. */
 uint32_t percpu_alloc_slots(uint32_t nr);
+/* They are empty, and nobody uses them any more. */
+void percpu_free_slots(uint32_t slot, uint32_t nr);
 uint32_t percpu_slots_end(void);
 
 /*
@@ -72,9 +86,18 @@ uint32_t percpu_slots_end(void);
 void percpu_enter(void);
 
 /* list.c: the operations, on the area of the CPU the caller is on */
-void *percpu_pop(uint32_t slot, uintptr_t bias);
-bool percpu_push(uint32_t slot, void *object, uintptr_t bias);
+void *percpu_pop(uint32_t slot, uintptr_t link);
+bool percpu_push(uint32_t slot, void *object, uintptr_t link);
+/* The first object of this CPU's list, as of a moment ago. */
+void *percpu_head(uint32_t slot);
 /* @half is a slot's offset, plus SLOT_SPARE for the spare list. */
+bool percpu_push_bounded(uint32_t list, void *object, int32_t least);
+/* Up to @nr objects; returns how many.  @link as in object_link(). */
+uint32_t percpu_pop_bulk(uint32_t slot, uintptr_t link, void **objects,
+			 uint32_t nr);
+/* A chain of @nr objects, all or none; @tail_link is the last one's link. */
+bool percpu_push_bulk(uint32_t slot, void *head, void **tail_link,
+		      uint32_t nr);
 void *percpu_take(uint32_t half, int32_t room);
 bool percpu_put(uint32_t half, void *chain, int32_t room);
 
@@ -88,6 +111,9 @@ bool percpu_put(uint32_t half, void *chain, int32_t room);
 bool percpu_collect_begin(void);
 struct slot *percpu_collect(uint32_t cid);
 void percpu_collect_end(void);
+/* The same for the one slot at @offset, into *@out; needs no begin and end. */
+bool percpu_peek(uint32_t cid, uintptr_t offset);	/* worth it? a guess */
+bool percpu_collect_slot(uint32_t cid, uintptr_t offset, struct slot *out);
 
 /* thread.c */
 void percpu_thread_init(void);

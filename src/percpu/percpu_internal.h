@@ -13,14 +13,25 @@ void percpu_area_make(uint32_t cid);
 /* Points CPU number @cid at @area; NULL: at the dummy area. */
 void percpu_base_set(uint32_t cid, char *area);
 char *percpu_collect_area(void);
+/* alloc.c */
+int percpu_alloc_init(size_t area_bytes);
+/* area.c, under area_lock: makes @bytes of every area usable. */
+int percpu_commit(size_t bytes);
 /* Backend tid: takes a list of any area. */
 void *percpu_tid_take(char *area, uint32_t half);
+bool percpu_tid_push(uint32_t list, void *object, int32_t least);
+
+/* Backends thread and lock: the caller's area, its own until it leaves. */
+void *percpu_area_enter(void);
+void percpu_area_leave(void *area);
 
 /*
  * The CPU number of the caller for the backends tid and lock, where it is a
  * hint only, and its own number for backend thread.
  */
 uint32_t percpu_cpu_hint(void);
+/* Backend rseq: the number of the CPU this thread is on, for the moment. */
+uint32_t percpu_cid(void);
 /* In a forked child only the calling thread has a number. */
 void percpu_numbers_after_fork(void);
 

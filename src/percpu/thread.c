@@ -14,8 +14,12 @@
 #include "percpu/percpu_internal.h"
 
 __thread struct thread_state slub_thread = {
-	.cpu_base = slub_dummy_base,
+	.self.base = slub_dummy_base,
 };
+/* What programs see of it, inline (slub/percpu.h). */
+extern SLUB_API __thread struct slub_percpu_self slub_percpu_self
+	__attribute__((alias("slub_thread")));
+_Static_assert(offsetof(struct thread_state, self) == 0, "an alias of it");
 
 /* Backend thread: which numbers are taken; under area_lock. */
 static uint64_t numbers[AREAS_MAX / 64];
@@ -119,7 +123,7 @@ uint32_t percpu_cpu_hint(void)
 	return percpu_nr_areas ? cpu % percpu_nr_areas : 0;
 }
 
-static uint32_t rseq_cid(void)
+uint32_t percpu_cid(void)
 {
 	if (!SLUB_CONFIG_SMP)
 		return 0;
@@ -131,11 +135,16 @@ static void rseq_enter(void)
 {
 	if (!(slub_thread.flags & THREAD_CHECKED)) {
 		slub_thread.flags |= THREAD_CHECKED;
-		if (os_rseq_is_registered())
-			slub_thread.cpu_base = slub_cpu_base;
+		if (os_rseq_is_registered()) {
+			slub_thread.self.base = slub_cpu_base;
+			slub_thread.self.cid = slub_cid_offset;
+			/* Last: nothing inline runs before it is there. */
+			compiler_barrier();
+			slub_thread.self.rseq = slub_rseq_offset;
+		}
 	}
-	if (slub_thread.cpu_base == slub_cpu_base) {
-		uint32_t cid = rseq_cid();
+	if (slub_thread.self.base == slub_cpu_base) {
+		uint32_t cid = percpu_cid();
 
 		if (cid < AREAS_MAX && !percpu_area(cid))
 			percpu_area_make(cid);

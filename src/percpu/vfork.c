@@ -15,23 +15,19 @@
 
 #include "percpu/percpu_internal.h"
 
-/* In slub_thread: the table, and behind it locks_held and flags. */
-_Static_assert(offsetof(struct thread_state, cpu_base) == 0, "assembly below");
-_Static_assert(offsetof(struct thread_state, flags) == 12, "assembly below");
-
 __attribute__((used)) void percpu_share(uintptr_t saved[2])
 {
-	saved[0] = (uintptr_t)slub_thread.cpu_base;
+	saved[0] = (uintptr_t)slub_thread.self.base;
 	saved[1] = slub_thread.flags;
 	if (percpu_backend == BACKEND_RSEQ) {
-		slub_thread.cpu_base = slub_dummy_base;
+		slub_thread.self.base = slub_dummy_base;
 		slub_thread.flags |= THREAD_CHECKED;
 	}
 }
 
 void percpu_unshare(const uintptr_t saved[2])
 {
-	slub_thread.cpu_base = (void **)saved[0];
+	slub_thread.self.base = (void **)saved[0];
 	slub_thread.flags = (uint32_t)saved[1];
 }
 

@@ -6,10 +6,10 @@
 #include "slab/slab_internal.h"
 
 /* Leaves @chain of about @nr objects to this CPU, or to the barn. */
-static void chain_store(struct slub_cache *cache, struct cache_node *node,
+void chain_store(struct slub_cache *cache, struct cache_node *node,
 			void *chain, uint32_t nr)
 {
-	int32_t room = cache->capacity_now - (int32_t)nr;
+	int32_t room = capacity_now(cache) - (int32_t)nr;
 
 	if (percpu_put(cache->list_slot, chain, room > 0 ? room : 0))
 		return;
@@ -20,19 +20,33 @@ static void chain_store(struct slub_cache *cache, struct cache_node *node,
 		chain_flush(cache, chain);
 }
 
+/* A chain for a CPU that has none, from the nearest place that has one. */
+void *chain_fetch(struct slub_cache *cache, struct cache_node *node,
+		  uint32_t *nr)
+{
+	void *chain = percpu_take(cache->list_slot + SLOT_SPARE, 0);
+
+	if (chain) {
+		stat_add(cache, STAT_ALLOC_SPARE);
+		return chain;
+	}
+	chain = barn_get(node, cache);
+	if (chain) {
+		stat_add(cache, STAT_ALLOC_BARN);
+		return chain;
+	}
+	capacity_grow(cache);
+	stat_add(cache, STAT_ALLOC_REFILL);
+	return node_refill(cache, node, nr);
+}
+
 static void *alloc_slow(struct slub_cache *cache)
 {
 	struct cache_node *node = node_current(cache);
 	uint32_t nr = (uint32_t)cache->capacity;
 	void *chain, *rest;
 
-	chain = percpu_take(cache->list_slot + SLOT_SPARE, 0);
-	if (!chain)
-		chain = barn_get(node, cache);
-	if (!chain) {
-		chain = node_refill(cache, node, &nr);
-		capacity_grow(cache);
-	}
+	chain = chain_fetch(cache, node, &nr);
 	if (!chain)
 		return NULL;
 	rest = *link_of(cache, chain);
@@ -43,12 +57,24 @@ static void *alloc_slow(struct slub_cache *cache)
 
 void *cache_alloc(struct slub_cache *cache)
 {
-	void *object = percpu_pop(cache->list_slot, cache->bias);
+	void *object = percpu_pop(cache->list_slot, cache->link);
 
 	if (object)
 		return object;
 	if (slub_thread.locks_held)
 		return NULL;
+	cache_free_postponed();
 	percpu_enter();
 	return alloc_slow(cache);
+}
+
+void *cache_alloc_or_reclaim(struct slub_cache *cache)
+{
+	void *object = cache_alloc(cache);
+
+	if (likely(object) || slub_thread.locks_held)
+		return object;
+	slab_shrink_all();
+	page_purge(0);
+	return cache_alloc(cache);
 }

@@ -49,6 +49,16 @@ static void *barn_miss(struct cache_node *node)
 	return NULL;
 }
 
+/* Under the lock, the count of bytes too, for the sake of fork. */
+static void *barn_pop(struct barn *barn, const struct slub_cache *cache)
+{
+	if (!barn->nr)
+		return NULL;
+	barn_nr_set(barn, barn->nr - 1);
+	__atomic_fetch_sub(&barn_bytes, chain_bytes(cache), __ATOMIC_RELAXED);
+	return barn->chains[barn->nr];
+}
+
 void *barn_get(struct cache_node *node, const struct slub_cache *cache)
 {
 	void *chain;
@@ -57,15 +67,9 @@ void *barn_get(struct cache_node *node, const struct slub_cache *cache)
 	if (!__atomic_load_n(&node->barn.nr, __ATOMIC_RELAXED))
 		return barn_miss(node);
 	lock_acquire(&node->lock);
-	chain = node->barn.chains;
-	if (chain) {
-		node->barn.chains = *chain_next(cache, chain);
-		barn_nr_set(&node->barn, node->barn.nr - 1);
+	chain = barn_pop(&node->barn, cache);
+	if (chain)
 		credit_add(&node->barn);
-	}
-	if (chain)	/* under the lock, for the sake of fork */
-		__atomic_fetch_sub(&barn_bytes, chain_bytes(cache),
-				   __ATOMIC_RELAXED);
 	lock_release(&node->lock);
 	return chain;
 }
@@ -80,8 +84,7 @@ bool barn_put(struct cache_node *node, const struct slub_cache *cache,
 	lock_acquire(&node->lock);
 	if (barn->credit && barn->nr < barn->nr_max &&
 	    __atomic_load_n(&barn_bytes, __ATOMIC_RELAXED) <= most) {
-		*chain_next(cache, chain) = barn->chains;
-		barn->chains = chain;
+		barn->chains[barn->nr] = chain;
 		barn_nr_set(barn, barn->nr + 1);
 		barn->credit--;
 		__atomic_fetch_add(&barn_bytes, chain_bytes(cache),
@@ -94,18 +97,12 @@ bool barn_put(struct cache_node *node, const struct slub_cache *cache,
 	return done;
 }
 
-void *barn_take_all(struct cache_node *node, const struct slub_cache *cache)
+void *barn_take(struct cache_node *node, const struct slub_cache *cache)
 {
-	void *chains;
-	uint32_t nr;
+	void *chain;
 
 	lock_acquire(&node->lock);
-	chains = node->barn.chains;
-	nr = node->barn.nr;
-	node->barn.chains = NULL;
-	barn_nr_set(&node->barn, 0);
-	__atomic_fetch_sub(&barn_bytes, nr * chain_bytes(cache),
-			   __ATOMIC_RELAXED);
+	chain = barn_pop(&node->barn, cache);
 	lock_release(&node->lock);
-	return chains;
+	return chain;
 }

@@ -1,143 +1,200 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Making caches: the geometry of their slabs, the length of their lists, and
- * the table from slot to cache.
+ * The caches there are: making one, the table from slot to cache, taking one
+ * out again.
  *
- * Locks: cache_lock protects the list of caches while one is added.
+ * Locks: cache_lock protects the list of caches and the table.  Readers go
+ * without it: a cache that is taken out keeps its `next`, and its memory is
+ * used for nothing but caches, so a walk that stands on it goes on.
  */
 #include "slab/slab_internal.h"
 
-/* Objects per slab that make fetching one worth its cost. */
-#define SLAB_OBJECTS_MIN 32
-#define SLAB_OBJECTS_MIN_LARGE 16
-/* A slab may lose a sixteenth at its end, an eighth if need be. */
-#define SLAB_ORDER_MAX 8
-
-/* Bytes in a slot's list: small ones fit a 256-object working set twice. */
-#define LIST_BYTES ((size_t)64 << 10)
-#define LIST_BYTES_LARGE ((size_t)512 << 10)
-#define LIST_OBJECTS_MIN 16
-#define LIST_OBJECTS_MAX 256
-#define LIST_OBJECTS_MAX_LARGE 64
-/* Bytes that a barn holds, and chains at the least: two per CPU. */
-#define BARN_BYTES ((size_t)16 << 20)
+#include <string.h>
 
 struct lock cache_lock = LOCK_INIT;
 
-/* under cache_lock; read without it, for entries are never taken out */
+/* under cache_lock; read without it */
 static struct slub_cache *caches;
 struct slub_cache *cache_slot_owner[AREA_BYTES / SLOT_BYTES];
 
-/* const after start */
-static uint32_t node_count = 1;
-static uint32_t cpu_count = 1;
-
-void slab_init(uint32_t nr_nodes, const struct os_cpus *cpus)
+static struct cache_node *node_create(uint32_t n)
 {
-	node_count = nr_nodes;
-	cpu_count = cpus->allowed;
-	if (cpus->quota && cpus->quota < cpu_count)
-		cpu_count = cpus->quota;
+	struct cache_node *node = meta_alloc(sizeof(*node));
+
+	if (!node)
+		return NULL;
+	node->barn.chains = meta_alloc(barn_nr_room() * sizeof(void *));
+	if (!node->barn.chains)
+		return NULL;
+	node->node = n;
+	return node;
 }
 
-/*
- * The smallest slab that holds enough objects and loses little.  The loss is
- * address space and page-table room rather than memory: what lies behind the
- * last object is never touched.
- */
-static uint32_t choose_order(uint32_t size)
-{
-	size_t least = size >= PAGE_BYTES ? SLAB_OBJECTS_MIN_LARGE :
-					    SLAB_OBJECTS_MIN;
-
-	for (uint32_t fraction = 16; fraction >= 4; fraction /= 2) {
-		uint32_t order = order_of(least * size / PAGE_BYTES);
-
-		for (; order <= SLAB_ORDER_MAX; order++) {
-			size_t bytes = PAGE_BYTES << order;
-
-			if (bytes / size && bytes % size <= bytes / fraction)
-				return order;
-		}
-	}
-	return SLAB_ORDER_MAX;
-}
-
-static void choose_lists(struct slub_cache *cache)
-{
-	size_t most = cache->bias ? LIST_OBJECTS_MAX_LARGE : LIST_OBJECTS_MAX;
-	size_t n = (cache->bias ? LIST_BYTES_LARGE : LIST_BYTES) / cache->size;
-
-	n = min_size(max_size(n, LIST_OBJECTS_MIN), most);
-	cache->capacity = (int32_t)n;
-	cache->capacity_now = (int32_t)n;
-	cache->carve_batch = (uint32_t)n;
-	if (!cache->bias)
-		cache->carve_batch = (uint32_t)min_size(
-			n, max_size(4 * PAGE_BYTES / cache->size, 8));
-	cache->min_partial = (uint32_t)max_size(
-		4 * PAGE_BYTES / (PAGE_BYTES << cache->order), 1);
-}
-
+/* A cache that was one before has its nodes still; they are empty. */
 static int nodes_create(struct slub_cache *cache)
 {
-	for (uint32_t n = 0; n < node_count; n++) {
-		struct cache_node *node = meta_alloc(sizeof(*node));
+	for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
+		struct cache_node *node = cache->nodes[n];
 
+		if (!node)
+			node = node_create(n);
 		if (!node)
 			return -12;	/* ENOMEM */
 		list_init(&node->partial);
-		node->node = n;
-		node->barn.nr_max = (uint32_t)max_size(
-			2 * cpu_count, BARN_BYTES / (cache->size *
-						     (size_t)cache->capacity));
-		node->barn.credit = 2 * cpu_count;
+		node->nr_partial = 0;
+		node->nr_slabs_peak = 0;
+		node->barn.nr_max = barn_nr_max(cache);
+		node->barn.credit = barn_first_credit();
+		node->barn.refused = 0;
 		cache->nodes[n] = node;
 	}
 	return 0;
 }
 
 /*
- * A cache whose links lie in the descriptors has two slots: the map names the
- * first, which stays empty with room 0, so that the fast path, which would
- * write links into objects, leaves it alone.
+ * free() pushes to the slot that the map names, with the link in the first
+ * word.  A cache whose links lie elsewhere has two slots: the map names the
+ * first, which stays empty with room 0, so that free() leaves it alone.
  */
 static int slots_create(struct slub_cache *cache)
 {
-	uint32_t nr = cache->bias ? 2 : 1;
+	uint32_t nr = cache->link || cache->debug ? 2 : 1;
 	uint32_t slot = percpu_alloc_slots(nr);
 
 	if (!slot)
 		return -28;	/* ENOSPC */
 	cache->slot = slot;
 	cache->list_slot = slot + (nr - 1) * SLOT_BYTES;
+	/* Inline, the link is an offset: links in descriptors go slow. */
+	cache->inline_slot = link_is_in_object(cache->link) ?
+				     cache->list_slot : slot;
 	return 0;
 }
 
-int cache_create(struct slub_cache *cache, const char *name, uint32_t size)
+/* The inline functions must find nothing in an empty cache. */
+static void slots_publish(struct slub_cache *cache, struct slub_cache *owner)
+{
+	for (uint32_t s = cache->slot; s <= cache->list_slot; s += SLOT_BYTES)
+		__atomic_store_n(&cache_slot_owner[s / SLOT_BYTES], owner,
+				 __ATOMIC_RELEASE);
+}
+
+
+int cache_publish(struct slub_cache *cache, uint32_t sheaf_length)
 {
 	int err;
 
-	cache->name = name;
-	cache->size = size;
-	cache->object_size = size;
-	cache->bias = size >= PAGE_BYTES ? descriptor_bias : 0;
-	cache->order = choose_order(size);
-	cache->objects = (uint32_t)((PAGE_BYTES << cache->order) / size);
-	choose_lists(cache);
+	cache_choose_geometry(cache, sheaf_length);
 	err = nodes_create(cache);
 	if (!err)
 		err = slots_create(cache);
 	if (err)
 		return err;
+	cache->stats = (uint32_t)percpu_alloc(STAT_NR * 4, 4);
+	cache->users = 1;
 	lock_acquire(&cache_lock);
-	for (uint32_t s = cache->slot; s <= cache->list_slot; s += SLOT_BYTES)
-		cache_slot_owner[s / SLOT_BYTES] = cache;
+	slots_publish(cache, cache);
 	cache->next = caches;
+	__atomic_store_n(&cache->state, CACHE_LIVE, __ATOMIC_RELEASE);
 	/* release: whoever finds the cache finds it complete */
 	__atomic_store_n(&caches, cache, __ATOMIC_RELEASE);
 	lock_release(&cache_lock);
 	return 0;
+}
+
+static void name_set(struct slub_cache *cache, const char *name)
+{
+	struct text text = { cache->name_space, SLUB_CACHE_NAME_MAX, 0 };
+
+	memset(cache->name_space, 0, sizeof(cache->name_space));
+	text_printf(&text, "%s", name);
+	cache->name = cache->name_space;
+}
+
+int cache_create(struct slub_cache *cache, const char *name, uint32_t size)
+{
+	name_set(cache, name);
+	cache->size = size;
+	cache->object_size = size;
+	cache->align = (uint32_t)(size & -size);
+	cache->link = size >= PAGE_BYTES ? descriptor_bias : 0;
+	cache->is_internal = true;
+	return cache_publish(cache, 0);
+}
+
+/* ---- from what a program asks for ---- */
+
+static size_t choose_align(const struct slub_cache_args *args)
+{
+	size_t align = max_size(args->align, sizeof(void *));
+	size_t line = 64;
+
+	if (!(args->flags & SLUB_HWCACHE_ALIGN))
+		return align;
+	while (args->size <= line / 2)
+		line /= 2;
+	return max_size(align, line);
+}
+
+/*
+ * Where the link of a free object lies: in its first word; where the caller
+ * says; behind the object if nothing of it may be touched; or, for objects of
+ * a page or more, in the page's descriptor.
+ */
+static void choose_link(struct slub_cache *cache,
+			const struct slub_cache_args *args)
+{
+	size_t bytes = round_up(max_size(args->size, 1), sizeof(void *));
+
+	cache->link = 0;
+	if (args->has_free_pointer_offset) {
+		cache->link = args->free_pointer_offset;
+	} else if ((args->ctor || args->flags & SLUB_TYPESAFE_BY_RCU) &&
+		   round_up(bytes, cache->align) < PAGE_BYTES) {
+		cache->link = bytes;
+		bytes += sizeof(void *);
+	}
+	cache->size = (uint32_t)round_up(bytes, cache->align);
+	if (cache->size >= PAGE_BYTES)
+		cache->link = descriptor_bias;
+}
+
+int cache_make(struct slub_cache *cache, const struct slub_cache_args *args)
+{
+	name_set(cache, args->name);
+	cache->object_size = (uint32_t)args->size;
+	cache->align = (uint32_t)choose_align(args);
+	cache->flags = (uint32_t)args->flags;
+	cache->ctor = args->ctor;
+	cache->useroffset = (uint32_t)args->useroffset;
+	cache->usersize = (uint32_t)args->usersize;
+	cache->is_internal = false;
+	choose_link(cache, args);
+	return cache_publish(cache, args->sheaf_length);
+}
+
+void cache_unmake(struct slub_cache *cache)
+{
+	uint32_t nr = (cache->list_slot - cache->slot) / SLOT_BYTES + 1;
+	struct slub_cache **link;
+
+	lock_acquire(&cache_lock);
+	slots_publish(cache, NULL);
+	for (link = &caches; *link; link = &(*link)->next) {
+		if (*link != cache)
+			continue;
+		__atomic_store_n(link, cache->next, __ATOMIC_RELEASE);
+		break;
+	}
+	lock_release(&cache_lock);
+	percpu_free_slots(cache->slot, nr);
+	if (cache->stats)
+		slub_percpu_free(cache->stats);
+	cache->stats = 0;
+	cache->slot = 0;
+	cache->list_slot = 0;
+	cache->inline_slot = 0;
+	cache->link = 0;
 }
 
 struct slub_cache *cache_first(void)
@@ -147,9 +204,11 @@ struct slub_cache *cache_first(void)
 
 void slab_fork_prepare(void)
 {
+	grace_fork(true, false);
+	deferred_fork(true, false);
 	lock_acquire_for_fork(&cache_lock);
 	for (struct slub_cache *c = caches; c; c = c->next) {
-		for (uint32_t n = 0; n < node_count; n++)
+		for (uint32_t n = 0; n < slab_nr_nodes(); n++)
 			lock_acquire_for_fork(&c->nodes[n]->lock);
 	}
 }
@@ -159,12 +218,16 @@ void slab_fork_finish(bool in_child)
 	if (in_child)
 		slab_update_after_fork();
 	for (struct slub_cache *c = caches; c; c = c->next) {
-		for (uint32_t n = 0; n < node_count; n++) {
+		for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
 			struct cache_node *node = c->nodes[n];
 
 			if (lock_release_after_fork(&node->lock, in_child))
 				node_rebuild(node);
 		}
 	}
+	if (in_child)
+		cache_making_after_fork();
 	lock_release_after_fork(&cache_lock, in_child);
+	deferred_fork(false, in_child);
+	grace_fork(false, in_child);
 }

@@ -5,13 +5,37 @@
  */
 #include "slab/slab_internal.h"
 
-/* The full main list: to the spare, else to the barn, else to the slabs. */
-static void chain_retire(struct slub_cache *cache, void *chain)
+/*
+ * Objects freed where no lock may be taken: by a signal handler that
+ * interrupted the holder of one.  A stack that is only ever taken whole, so an
+ * object that comes back cannot be mistaken (ABA).
+ */
+static void *postponed;
+
+static void postpone(struct slub_cache *cache, void *object)
 {
-	if (percpu_put(cache->list_slot + SLOT_SPARE, chain, 0))
+	void **link = link_of(cache, object);
+
+	*link = __atomic_load_n(&postponed, __ATOMIC_RELAXED);
+	/* release: pairs with the acquire in cache_free_postponed() */
+	while (!__atomic_compare_exchange_n(&postponed, link, object, true,
+					    __ATOMIC_RELEASE,
+					    __ATOMIC_RELAXED))
+		;
+}
+
+/* The full main list: to the spare, else to the barn, else to the slabs. */
+void chain_retire(struct slub_cache *cache, void *chain)
+{
+	if (percpu_put(cache->list_slot + SLOT_SPARE, chain, 0)) {
+		stat_add(cache, STAT_FREE_SPARE);
 		return;
-	if (barn_put(node_current(cache), cache, chain))
+	}
+	if (barn_put(node_current(cache), cache, chain)) {
+		stat_add(cache, STAT_FREE_BARN);
 		return;
+	}
+	stat_add(cache, STAT_FREE_FLUSH);
 	chain_flush(cache, chain);
 	capacity_decay(cache);
 	slab_reclaim_if_needed();
@@ -19,12 +43,12 @@ static void chain_retire(struct slub_cache *cache, void *chain)
 
 static void free_slow(struct slub_cache *cache, void *object)
 {
-	void *full = percpu_take(cache->list_slot, cache->capacity_now);
+	int32_t capacity = capacity_now(cache);
+	void *full = percpu_take(cache->list_slot, capacity);
 
-	if (!full || !percpu_push(cache->list_slot, object, cache->bias)) {
+	if (!full || !percpu_push(cache->list_slot, object, cache->link)) {
 		*link_of(cache, object) = NULL;
-		if (!percpu_put(cache->list_slot, object,
-				cache->capacity_now - 1))
+		if (!percpu_put(cache->list_slot, object, capacity - 1))
 			slab_free_objects(cache, slab_of(cache, object),
 					  object, object, 1);
 	}
@@ -32,13 +56,34 @@ static void free_slow(struct slub_cache *cache, void *object)
 		chain_retire(cache, full);
 }
 
-bool cache_free(struct slub_cache *cache, void *object)
+void cache_free(struct slub_cache *cache, void *object)
 {
-	if (percpu_push(cache->list_slot, object, cache->bias))
-		return true;
-	if (slub_thread.locks_held)
-		return false;
+	if (percpu_push(cache->list_slot, object, cache->link))
+		return;
+	if (slub_thread.locks_held) {
+		postpone(cache, object);
+		return;
+	}
+	cache_free_postponed();
 	percpu_enter();
 	free_slow(cache, object);
-	return true;
+}
+
+cold static void free_all_postponed(void)
+{
+	void *object = __atomic_exchange_n(&postponed, NULL, __ATOMIC_ACQUIRE);
+
+	while (object) {
+		struct slub_cache *cache = cache_of(object);
+		void *next = *link_of(cache, object);
+
+		cache_free(cache, object);
+		object = next;
+	}
+}
+
+void cache_free_postponed(void)
+{
+	if (unlikely(__atomic_load_n(&postponed, __ATOMIC_RELAXED)))
+		free_all_postponed();
 }

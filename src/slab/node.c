@@ -40,8 +40,9 @@ static struct page *slab_new(struct slub_cache *cache, uint32_t node)
 
 	if (!block)
 		return NULL;
+	stat_add(cache, STAT_SLAB_ALLOC);
 	slab = page_of(block);
-	slab->flags = page_flags_make(TYPE_SLAB, cache->order, node);
+	page_flags_write(slab, page_flags_make(TYPE_SLAB, cache->order, node));
 	slab->count = 0;
 	page_state(slab)->first = 0;
 	page_state(slab)->second = state_make(cache->objects, 0);
@@ -49,14 +50,25 @@ static struct page *slab_new(struct slub_cache *cache, uint32_t node)
 	return slab;
 }
 
-static void slab_discard(struct slub_cache *cache, struct page *slab)
+void slab_give_back(struct page *slab)
 {
 	void *block = page_address(slab);
-	uint32_t node = page_node(slab);
+	uint32_t order = page_order(slab), node = page_node(slab);
+	struct slub_cache *cache = cache_of(block);
 
-	pagemap_set(block, (size_t)1 << cache->order, MAP_NONE);
-	slab->flags = 0;
-	block_free(block, cache->order, node);
+	if (cache)
+		stat_add(cache, STAT_SLAB_FREE);
+	pagemap_set(block, (size_t)1 << order, MAP_NONE);
+	page_flags_write(slab, 0);
+	block_free(block, order, node);
+}
+
+static void slab_discard(struct slub_cache *cache, struct page *slab)
+{
+	if (unlikely(cache->flags & SLUB_TYPESAFE_BY_RCU))
+		slab_give_back_later(slab);
+	else
+		slab_give_back(slab);
 }
 
 static void count_slab(struct slub_cache *cache, struct cache_node *node,
@@ -171,7 +183,18 @@ static void *refill_carve(struct slub_cache *cache, struct cache_node *node,
 	return chain;
 }
 
-/* Links what was carved, in the order of the addresses. */
+/* Runs the constructor, once in the life of each object. */
+static void carving_construct(struct slub_cache *cache, char *object,
+			      uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		cache->ctor(object + (size_t)i * cache->size);
+}
+
+/*
+ * Links what was carved, in the order of the addresses.  No lock is held: a
+ * constructor may allocate.
+ */
 static void *carving_link(struct slub_cache *cache,
 			  const struct carving *carving)
 {
@@ -179,6 +202,8 @@ static void *carving_link(struct slub_cache *cache,
 	char *first = base + (size_t)carving->first * cache->size;
 	char *object = first;
 
+	if (unlikely(cache->ctor != NULL))
+		carving_construct(cache, first, carving->count);
 	for (uint32_t i = 1; i < carving->count; i++) {
 		*link_of(cache, object) = object + cache->size;
 		object += cache->size;
@@ -243,7 +268,7 @@ static void chain_append(struct slub_cache *cache, void *chain, void *more)
 void *node_refill(struct slub_cache *cache, struct cache_node *node,
 		  uint32_t *nr)
 {
-	uint32_t wanted = (uint32_t)cache->capacity_now / 2;
+	uint32_t wanted = (uint32_t)capacity_now(cache) / 2;
 	void *chain = NULL;
 	uint32_t have = 0;
 
@@ -418,7 +443,6 @@ void node_rebuild(struct cache_node *node)
 	list_init(&node->partial);
 	node->nr_partial = 0;
 	node->carve = NULL;
-	node->barn.chains = NULL;
 	node->barn.nr = 0;
 	node->nr_slabs = 0;
 	node->nr_objects = 0;

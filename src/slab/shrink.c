@@ -14,16 +14,14 @@
 #define GIVEN_MAX ((size_t)32 << 20)
 #define GIVEN_SHARE 8
 
-static _Atomic size_t pages_given;	/* since the last emptying */
+static size_t pages_given;	/* since the last emptying */
 
-static void flush_chains(struct slub_cache *cache, void *chains)
+static void barn_flush(struct slub_cache *cache, struct cache_node *node)
 {
-	while (chains) {
-		void *next = *chain_next(cache, chains);
+	void *chain;
 
-		chain_flush(cache, chains);
-		chains = next;
-	}
+	while ((chain = barn_take(node, cache)))
+		chain_flush(cache, chain);
 }
 
 static void flush_collected(uint32_t slot, struct slot *lists)
@@ -55,6 +53,17 @@ static void shrink_cpus(void)
 	percpu_collect_end();
 }
 
+void cache_shrink_nodes(struct slub_cache *cache)
+{
+	for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
+		barn_flush(cache, cache->nodes[n]);
+		node_shrink(cache, cache->nodes[n]);
+	}
+}
+
+/*
+ * The lists of blocks are emptied last: slabs that become empty end there.
+ */
 void slab_shrink_all(void)
 {
 	uint32_t had = slub_thread.flags & THREAD_IN_RECLAIM;
@@ -62,15 +71,46 @@ void slab_shrink_all(void)
 	if (slub_thread.locks_held)
 		return;
 	slub_thread.flags |= THREAD_IN_RECLAIM;
+	cache_free_postponed();
+	deferred_poll();
 	shrink_cpus();
 	for (struct slub_cache *c = cache_first(); c; c = c->next) {
-		for (uint32_t n = 0; n < OS_NODES_MAX && c->nodes[n]; n++) {
-			flush_chains(c, barn_take_all(c->nodes[n], c));
-			node_shrink(c, c->nodes[n]);
-		}
+		if (cache_is_live(c))
+			cache_shrink_nodes(c);
 	}
+	block_flush();
 	if (!had)
 		slub_thread.flags &= ~(uint32_t)THREAD_IN_RECLAIM;
+}
+
+/* Takes one slot's lists off every CPU; false: one could not be stopped. */
+bool cache_flush(struct slub_cache *cache)
+{
+	bool done = true;
+
+	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
+		struct slot out = { { NULL, 0, 0 }, { NULL, 0, 0 } };
+
+		if (!percpu_area(cid))
+			continue;
+		if (!percpu_collect_slot(cid, cache->list_slot, &out))
+			done = false;
+		chain_flush(cache, out.main.head);
+		chain_flush(cache, out.spare.head);
+	}
+	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
+		barn_flush(cache, cache->nodes[n]);
+	return done;
+}
+
+bool cache_has_slabs(const struct slub_cache *cache)
+{
+	for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
+		if (__atomic_load_n(&cache->nodes[n]->nr_slabs,
+				    __ATOMIC_RELAXED))
+			return true;
+	}
+	return false;
 }
 
 void slab_reclaim_if_needed(void)
@@ -85,7 +125,7 @@ void slab_reclaim_if_needed(void)
 	pages = __atomic_add_fetch(&pages_given, pages, __ATOMIC_RELAXED);
 	if (pages * PAGE_BYTES < enough)
 		return;
-	pages_given = 0;
+	__atomic_store_n(&pages_given, 0, __ATOMIC_RELAXED);
 	slab_shrink_all();
 	page_purge_if_needed();
 }

@@ -46,10 +46,12 @@
 
 #include "page/page.h"
 
-#define CACHE_NAME_MAX 32
+#define SLUB_LIBRARY 1
+#include <slub/cache.h>
+#include <slub/rcu.h>
 
 struct barn {
-	void *chains;		/* stack, linked through chain_next() */
+	void **chains;		/* stack of nr_room places; const */
 	uint32_t nr;
 	uint32_t nr_max;	/* const */
 	uint32_t credit;	/* chains it may still take, see barn.c */
@@ -71,31 +73,94 @@ struct cache_node {
 	size_t nr_slabs_peak;
 } align_to(64);
 
+enum cache_state {
+	CACHE_NOT_MADE,		/* a variable of the program, not used yet */
+	CACHE_LIVE,
+	CACHE_DEAD,
+};
+
+/* Counted per CPU, 4 bytes each, in slow paths only. */
+enum cache_stat {
+	STAT_ALLOC_SPARE,
+	STAT_ALLOC_BARN,
+	STAT_ALLOC_REFILL,
+	STAT_FREE_SPARE,
+	STAT_FREE_BARN,
+	STAT_FREE_FLUSH,
+	STAT_SLAB_ALLOC,
+	STAT_SLAB_FREE,
+	STAT_WRONG_CACHE,
+	STAT_DOUBLE_FREE,
+	STAT_NR,
+};
+
 struct slub_cache {
-	/* const after create */
+	/* The public part, see slub/cache.h; 0 unless the cache is live. */
 	uint32_t slot;		/* offset of the slot that the page map names */
+	uint32_t inline_slot;	/* where programs pop and push themselves */
+	uintptr_t link;		/* of a free object, see object_link() */
+	const struct slub_cache_args *args;
+	/* const after create */
 	uint32_t list_slot;	/* offset of the slot in use */
-	uintptr_t bias;		/* descriptor_bias, or 0: link in the object */
 	uint32_t size;		/* bytes from one object to the next */
 	uint32_t object_size;	/* bytes the user may use */
+	uint32_t align;
 	uint32_t order;
 	uint32_t objects;	/* per slab */
 	int32_t capacity;	/* of a slot's chain at the most, objects */
 	uint32_t min_partial;
 	uint32_t carve_batch;
+	uint32_t flags;		/* enum slub_cache_flag */
+	uint32_t useroffset;
+	uint32_t usersize;
+	uint32_t stats;		/* per-CPU offset of enum cache_stat words */
+	void (*ctor)(void *object);
 	const char *name;
 	struct slub_cache *next;
+	/* under cache_lock */
+	uint32_t state;		/* enum cache_state; read without the lock */
+	uint32_t users;		/* slub_cache_create() that answered this one */
 	/* atomic, an estimate: how long a chain may get now, see slab_internal.h */
 	_Atomic int32_t capacity_now;
+	/* Of malloc's own: never destroyed, never merged. */
+	bool is_internal;
+	char name_space[SLUB_CACHE_NAME_MAX + 1];
+	const struct debug_layout *debug;	/* NULL: off; debug/debug.h */
+	struct slub_cache *twin;		/* slab/debug.c */
+	void *links[4];
 	struct cache_node *nodes[OS_NODES_MAX];
 };
 
+_Static_assert(offsetof(struct slub_cache, slot) == 0 &&
+	       offsetof(struct slub_cache, inline_slot) == 4 &&
+	       offsetof(struct slub_cache, link) == 8 &&
+	       offsetof(struct slub_cache, args) == 16, "slub/cache.h");
+/* The size of the public structure. */
+_Static_assert(sizeof(struct slub_cache) <= 24 + 61 * 8, "slub/cache.h");
+
+static inline void stat_add(const struct slub_cache *cache, enum cache_stat s)
+{
+	if (likely(cache->stats))
+		slub_percpu_add32(cache->stats + 4 * s, 1);
+}
+
+static inline bool cache_is_live(const struct slub_cache *cache)
+{
+	return __atomic_load_n(&cache->state, __ATOMIC_ACQUIRE) == CACHE_LIVE;
+}
+
 /* cache.c */
 /*
- * A cache of objects of @size bytes (a multiple of 16).  Returns 0 or -errno.
- * Caches of the library's own are never destroyed.
+ * Makes a cache of the library's own, of objects of @size bytes (a multiple of
+ * 16); it is never destroyed.  Returns 0 or -errno.
  */
 int cache_create(struct slub_cache *cache, const char *name, uint32_t size);
+/* Makes @cache as @args say, which are valid.  Returns 0 or -errno. */
+int cache_make(struct slub_cache *cache, const struct slub_cache_args *args);
+/* Takes a cache without slabs out of the list; its slots are free again. */
+void cache_unmake(struct slub_cache *cache);
+/* Makes a program's variable the first time it is used; false: errno. */
+bool cache_make_static(struct slub_cache *cache);
 extern struct slub_cache *cache_slot_owner[AREA_BYTES / SLOT_BYTES]
 	SLUB_INTERNAL;
 
@@ -116,8 +181,11 @@ void slab_init(uint32_t nr_nodes, const struct os_cpus *cpus);
 
 /* alloc.c, free.c: the slow paths, which try the fast one first */
 void *cache_alloc(struct slub_cache *cache);
-/* False: a signal handler that may take no lock; the object is untouched. */
-bool cache_free(struct slub_cache *cache, void *object);
+void cache_free(struct slub_cache *cache, void *object);
+/* Frees what signal handlers could not; with no lock held. */
+void cache_free_postponed(void);
+/* cache_alloc(), and if there is no memory, once more after reclaim. */
+void *cache_alloc_or_reclaim(struct slub_cache *cache);
 
 /* walk.c */
 /* Calls @visit with @arg for each slab, from the lowest address up. */
@@ -125,11 +193,22 @@ void slab_for_each(void (*visit)(struct slub_cache *cache, struct page *slab,
 				 void *arg),
 		   void *arg);
 
+/* Sees to it that @cache has no free objects but in its slabs. */
+bool cache_flush(struct slub_cache *cache);
+/* Frees its empty slabs. */
+void cache_shrink_nodes(struct slub_cache *cache);
+bool cache_has_slabs(const struct slub_cache *cache);
+
 /* shrink.c */
 /* Empties the lists of every CPU and every barn; frees empty slabs. */
 void slab_shrink_all(void);
 /* Gives memory back if a burst of frees left much of it idle. */
 void slab_reclaim_if_needed(void);
+
+/* deferred.c */
+int deferred_init(void);
+/* Frees what no reader can see any more. */
+void deferred_poll(void);
 
 void slab_fork_prepare(void);
 void slab_fork_finish(bool in_child);

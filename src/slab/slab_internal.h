@@ -28,18 +28,7 @@ static inline uintptr_t state_make(uint32_t objects, uintptr_t bits)
 
 static inline void **link_of(const struct slub_cache *cache, void *object)
 {
-	return object_link(cache->bias, object);
-}
-
-/*
- * Chains of chains: the first object of a chain has a second word, behind its
- * link; with the link in the descriptor, it has one there too.
- */
-static inline void **chain_next(const struct slub_cache *cache, void *chain)
-{
-	if (cache->bias)
-		return page_chain(page_of(chain));
-	return (void **)chain + 1;
+	return object_link(cache->link, object);
 }
 
 /* The first page of the slab that @object lies in. */
@@ -58,21 +47,27 @@ static inline struct page *slab_of(const struct slub_cache *cache,
  */
 #define CAPACITY_MIN 16
 
+static inline int32_t capacity_now(const struct slub_cache *cache)
+{
+	return __atomic_load_n(&cache->capacity_now, __ATOMIC_RELAXED);
+}
+
 static inline void capacity_grow(struct slub_cache *cache)
 {
-	int32_t n = cache->capacity_now;
+	int32_t n = capacity_now(cache);
 
 	if (n < cache->capacity)
-		cache->capacity_now = 2 * n < cache->capacity ?
-				      2 * n : cache->capacity;
+		__atomic_store_n(&cache->capacity_now, 2 * n < cache->capacity ?
+				 2 * n : cache->capacity, __ATOMIC_RELAXED);
 }
 
 static inline void capacity_decay(struct slub_cache *cache)
 {
-	int32_t n = cache->capacity_now;
+	int32_t n = capacity_now(cache);
 
 	if (n > CAPACITY_MIN)
-		cache->capacity_now = n - n / 16;
+		__atomic_store_n(&cache->capacity_now, n - n / 16,
+				 __ATOMIC_RELAXED);
 }
 
 /* update.c: the double word of a slab */
@@ -82,6 +77,13 @@ bool slab_update(struct page *slab, struct double_word *old,
 		 struct double_word new);
 /* In a forked child: frees lock bits whose holders did not come along. */
 void slab_update_after_fork(void);
+
+/* alloc.c, free.c: chains between a CPU and what is behind it */
+void *chain_fetch(struct slub_cache *cache, struct cache_node *node,
+		  uint32_t *nr);
+void chain_store(struct slub_cache *cache, struct cache_node *node,
+		 void *chain, uint32_t nr);
+void chain_retire(struct slub_cache *cache, void *chain);
 
 /* node.c: slabs of a node */
 /*
@@ -110,7 +112,62 @@ uint32_t chain_flush(struct slub_cache *cache, void *chain);
 void *barn_get(struct cache_node *node, const struct slub_cache *cache);
 bool barn_put(struct cache_node *node, const struct slub_cache *cache,
 	      void *chain);
-/* Takes all chains, linked through chain_next(). */
-void *barn_take_all(struct cache_node *node, const struct slub_cache *cache);
+/* Any chain, also when nobody asked for one: to empty the barn. */
+void *barn_take(struct cache_node *node, const struct slub_cache *cache);
+
+/* cache.c: from size, object_size and link to a cache in the list */
+int cache_publish(struct slub_cache *cache, uint32_t sheaf_length);
+
+/* geometry.c: order, objects, lists; from size, object_size, link */
+void cache_choose_geometry(struct slub_cache *cache, uint32_t sheaf_length);
+/* Chains that the barn of a node has room for, whatever the cache. */
+uint32_t barn_nr_room(void);
+uint32_t barn_nr_max(const struct slub_cache *cache);
+uint32_t barn_first_credit(void);
+uint32_t slab_nr_nodes(void);
+
+extern struct lock cache_lock SLUB_INTERNAL;
+
+/* object.c: false, with errno: nothing can be allocated from @cache */
+bool cache_is_usable(struct slub_cache *cache);
+/* bulk.c: frees objects that are all of @cache */
+void cache_free_run(struct slub_cache *cache, size_t nr, void **objects);
+/* create.c */
+void cache_making_after_fork(void);
+
+/* grace.c: what waits for readers */
+struct grace_queue {
+	struct lock lock;
+	bool releasing;
+	/* under lock */
+	void **fresh;
+	void **waiting;		/* for the grace period @cookie */
+	uint64_t fresh_nr;
+	uint64_t waiting_nr;
+	uint64_t cookie;
+	uint64_t added;
+	uint64_t done;
+	void (*release)(void **item);	/* const; called without the lock */
+};
+
+/* An item is its link.  Moves the queue on; may release other items. */
+void grace_add(struct grace_queue *queue, void **item);
+void grace_poll(struct grace_queue *queue);
+/* Waits until all that was added before is released. */
+void grace_flush(struct grace_queue *queue);
+uint64_t grace_nr(const struct grace_queue *queue);
+void grace_fork_prepare(struct grace_queue *queue);
+void grace_fork_finish(struct grace_queue *queue, bool in_child);
+/* For an empty slab whose memory readers may still look at. */
+void slab_give_back_later(struct page *slab);
+/* node.c: to the page layer, at once */
+void slab_give_back(struct page *slab);
+/* Waits until no slab or object of @cache is on its way back. */
+void cache_settle(struct slub_cache *cache);
+void grace_fork(bool prepare, bool in_child);
+/* deferred.c */
+void deferred_fork(bool prepare, bool in_child);
+/* reserve.c: after all else failed, see slub/reserve.h; NULL: no right */
+void *cache_alloc_reserve(struct slub_cache *cache, unsigned int flags);
 
 #endif

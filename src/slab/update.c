@@ -20,7 +20,7 @@ static void slab_lock(struct page *slab)
 	while (__atomic_fetch_or(&slab->flags, PAGE_LOCK_BIT,
 				 __ATOMIC_ACQUIRE) & PAGE_LOCK_BIT) {
 		cpu_relax();
-		if (slab->flags & PAGE_LOCK_BIT)
+		if (page_flags_read(slab) & PAGE_LOCK_BIT)
 			sys_call4(SYS_sched_yield, 0, 0, 0, 0);
 	}
 	/* A fork in between repairs the slab in the child: nothing is torn. */
@@ -76,13 +76,13 @@ static void slab_repair(struct slub_cache *cache, struct page *slab, void *arg)
 	uint32_t nr_free = 0;
 
 	(void)arg;
-	if (!(slab->flags & PAGE_LOCK_BIT) || slab == slub_thread.slab_locked)
+	if (!(page_flags_read(slab) & PAGE_LOCK_BIT) || slab == slub_thread.slab_locked)
 		return;
 	for (void *o = (void *)state->first; o; o = *link_of(cache, o))
 		nr_free++;
 	state->second = (state->second & ~STATE_COUNT_MASK) |
 			(slab->count - nr_free);
-	slab->flags &= ~PAGE_LOCK_BIT;
+	page_flags_write(slab, page_flags_read(slab) & ~PAGE_LOCK_BIT);
 }
 
 void slab_update_after_fork(void)

@@ -43,17 +43,15 @@ inline void stay_if_uniprocessor()
 		os_cpu_pin();
 }
 
-inline void percpu(uint32_t nr_areas = 1024)
+inline void percpu()
 {
 	struct os_cpus cpus;
-	char *areas = (char *)os_reserve(((size_t)nr_areas + 1) * AREA_BYTES);
 
 	stay_if_uniprocessor();
 	option_read(environ);
 	os_cpus_read(&cpus);
-	if (!areas || os_commit(areas + (size_t)nr_areas * AREA_BYTES, AREA_BYTES))
+	if (percpu_init(false, cpus.possible))
 		abort();
-	percpu_init(areas, nr_areas, areas + (size_t)nr_areas * AREA_BYTES);
 	percpu_start(&cpus);
 	percpu_thread_init();
 }
@@ -72,7 +70,7 @@ inline void page(size_t reserve, size_t retain, uint32_t nr_nodes = 1)
 	limits.memory_bytes = (size_t)1 << 34;
 	limits.address_bytes = SIZE_MAX;
 	os_cpus_read(&cpus);
-	if (pagemap_init(&limits, cpus.possible))
+	if (percpu_init(false, cpus.possible) || pagemap_init(&limits))
 		abort();
 	superblock_init();
 	page_purge_init(&limits);

@@ -13,14 +13,6 @@
 #define SCHEMA	1	/* of the JSON; a change of meaning makes it 2 */
 #define PID_MAX (1 << 22)	/* the kernel's PID_MAX_LIMIT */
 
-enum status {
-	STATUS_IN_USE = 0,
-	STATUS_NOT_IN_USE = 1,
-	STATUS_NO_PERMISSION = 3,
-	STATUS_NO_PROCESS = 4,
-	STATUS_UNKNOWN = 5,
-};
-
 struct request {
 	bool help;
 	bool json;
@@ -218,23 +210,25 @@ static void print_json(const struct process *process,
 	json_close(&json);
 }
 
-static int answer_error(const struct request *request, int error)
+static int answer_error(const struct request *request, int error,
+			uint32_t version)
 {
+	char target[32];
 	int pid = request->pid;
 	int status = error == -EACCES ? STATUS_NO_PERMISSION :
-		     error == -ESRCH ? STATUS_NO_PROCESS : STATUS_UNKNOWN;
+		     error == -ESRCH ? STATUS_NO_TARGET : STATUS_UNREADABLE;
 
 	if (request->quiet)
 		return status;
-	if (status == STATUS_NO_PROCESS)
+	snprintf(target, sizeof(target), "process %d", pid);
+	if (status == STATUS_NO_TARGET)
 		complain("check: no process %d", pid);
 	else if (status == STATUS_NO_PERMISSION)
 		complain("check: no permission to read process %d; its user "
 			 "may (unless kernel.yama.ptrace_scope forbids it), "
 			 "and root", pid);
 	else if (error == -EPROTO)
-		complain("check: process %d has a libslub of a kind that slub "
-			 SLUB_TOOL_VERSION " does not know", pid);
+		complain_version("check", target, version);
 	else
 		complain("check: cannot read process %d: %s", pid,
 			 strerror(-error));
@@ -257,13 +251,13 @@ static int check(int argc, char **argv)
 	}
 	error = process_open(&process, request.pid);
 	if (error)
-		return answer_error(&request, error);
+		return answer_error(&request, error, 0);
 	error = state_find(&state, &process);
 	if (error)
-		status = answer_error(&request, error);
+		status = answer_error(&request, error, state.abi.version);
 	else
-		status = state.presence == PRESENCE_IN_USE ? STATUS_IN_USE
-							   : STATUS_NOT_IN_USE;
+		status = state.presence == PRESENCE_IN_USE ? STATUS_OK
+							   : STATUS_NO;
 	if (!error && !request.quiet)
 		(request.json ? print_json : print_text)(&process, &state);
 	process_close(&process);

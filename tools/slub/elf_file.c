@@ -186,3 +186,64 @@ bool elf_file_symbol(const struct elf_file *file, uint32_t type,
 	}
 	return false;
 }
+
+/* The name at @offset of the string table in section @nr; NULL: damaged. */
+static const char *string_at(const struct elf_file *file, uint32_t nr,
+			     uint64_t offset)
+{
+	const char *strings;
+	Elf64_Shdr names;
+
+	if (!section(file, nr, &names) || offset >= names.sh_size)
+		return NULL;
+	strings = part(file, names.sh_offset, 1, names.sh_size);
+	if (!strings || !memchr(strings + offset, 0, names.sh_size - offset))
+		return NULL;
+	return strings + offset;
+}
+
+const char *elf_file_needed(const struct elf_file *file, unsigned int nr)
+{
+	Elf64_Shdr table;
+
+	for (unsigned int i = 0; section(file, i, &table); i++) {
+		uint64_t entries = table.sh_size / sizeof(Elf64_Dyn);
+		const char *bytes = part(file, table.sh_offset, entries,
+					 sizeof(Elf64_Dyn));
+		Elf64_Dyn entry;
+
+		if (table.sh_type != SHT_DYNAMIC || !bytes)
+			continue;
+		for (uint64_t e = 0; e < entries; e++) {
+			memcpy(&entry, bytes + e * sizeof(entry),
+			       sizeof(entry));
+			if (entry.d_tag == DT_NEEDED && !nr--)
+				return string_at(file, table.sh_link,
+						 entry.d_un.d_val);
+		}
+	}
+	return NULL;
+}
+
+uint64_t elf_file_align(const struct elf_file *file)
+{
+	uint64_t most = 0;
+	Elf64_Phdr phdr;
+
+	for (unsigned int i = 0; segment(file, i, &phdr); i++) {
+		if (phdr.p_type == PT_LOAD && phdr.p_align > most)
+			most = phdr.p_align;
+	}
+	return most;
+}
+
+uint64_t elf_file_tls_bytes(const struct elf_file *file)
+{
+	Elf64_Phdr phdr;
+
+	for (unsigned int i = 0; segment(file, i, &phdr); i++) {
+		if (phdr.p_type == PT_TLS)
+			return phdr.p_memsz;
+	}
+	return 0;
+}

@@ -38,4 +38,11 @@ bool elf_file_first_address(const struct elf_file *file, uint64_t *address);
 bool elf_file_symbol(const struct elf_file *file, uint32_t type,
 		     const char *name, uint64_t *value);
 
+/* The @nr-th library that the file asks its loader for; NULL: no more. */
+const char *elf_file_needed(const struct elf_file *file, unsigned int nr);
+
+/* The largest alignment of a segment, and the bytes of its TLS; 0: none. */
+uint64_t elf_file_align(const struct elf_file *file);
+uint64_t elf_file_tls_bytes(const struct elf_file *file);
+
 #endif

@@ -65,15 +65,27 @@ void json_open(struct json *json, const char *name)
 	put_name(json, name);
 	fputc('{', json->to);
 	json->depth++;
+	json->arrays &= ~(1ull << json->depth);
+	json->has_member = false;
+}
+
+void json_open_array(struct json *json, const char *name)
+{
+	put_name(json, name);
+	fputc('[', json->to);
+	json->depth++;
+	json->arrays |= 1ull << json->depth;
 	json->has_member = false;
 }
 
 void json_close(struct json *json)
 {
+	bool is_array = json->arrays >> json->depth & 1;
+
 	json->depth--;
 	if (json->has_member)
 		fprintf(json->to, "\n%*s", 2 * json->depth, "");
-	fputc('}', json->to);
+	fputc(is_array ? ']' : '}', json->to);
 	json->has_member = true;
 	if (!json->depth)
 		fputc('\n', json->to);
@@ -89,6 +101,12 @@ void json_number(struct json *json, const char *name, uint64_t value)
 {
 	put_name(json, name);
 	fprintf(json->to, "%" PRIu64, value);
+}
+
+void json_real(struct json *json, const char *name, double value)
+{
+	put_name(json, name);
+	fprintf(json->to, "%.3f", value);
 }
 
 void json_bool(struct json *json, const char *name, bool value)

@@ -9,6 +9,12 @@
 static const struct command *const commands[] = {
 	&cmd_run,
 	&cmd_check,
+	&cmd_doctor,
+	&cmd_top,
+	&cmd_info,
+	&cmd_stats,
+	&cmd_map,
+	&cmd_options,
 };
 
 #define NR_COMMANDS (sizeof(commands) / sizeof(commands[0]))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Another process: its name, its mappings, its memory. */
 #include "process.h"
+#include "core.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -56,7 +57,7 @@ static bool parse_mapping(char *line, struct mapping *mapping)
 	return mapping->path;
 }
 
-static bool add_mapping(struct process *process, const struct mapping *mapping)
+bool process_add_mapping(struct process *process, const struct mapping *mapping)
 {
 	size_t nr = process->nr_mappings;
 	struct mapping *grown;
@@ -88,7 +89,7 @@ static int read_mappings(struct process *process)
 	errno = 0;
 	while (!error && getline(&line, &size, file) > 0) {
 		if (parse_mapping(line, &mapping) &&
-		    !add_mapping(process, &mapping)) {
+		    !process_add_mapping(process, &mapping)) {
 			free(mapping.path);
 			error = -ENOMEM;
 		}
@@ -151,6 +152,8 @@ void process_close(struct process *process)
 		free(process->mappings[i].path);
 	free(process->mappings);
 	free(process->program);
+	if (process->core)
+		core_free(process->core);
 	*process = (struct process){ 0 };
 }
 
@@ -161,6 +164,8 @@ int process_read(const struct process *process, uint64_t address, void *to,
 	struct iovec there = { (void *)(uintptr_t)address, bytes };
 	ssize_t done;
 
+	if (process->core)
+		return core_read(process->core, address, to, bytes);
 	done = process_vm_readv(process->pid, &here, 1, &there, 1, 0);
 	if (done < 0)
 		return translate(errno);
@@ -184,6 +189,8 @@ int process_open_program(const struct process *process)
 	char path[64];
 	int fd;
 
+	if (process->core)
+		return -ENOENT;
 	proc_path(path, sizeof(path), process->pid, "exe");
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	return fd < 0 ? translate(errno) : fd;

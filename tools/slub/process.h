@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Another process: its name, its mappings, its memory.  It is never stopped. */
+/*
+ * Another process: its name, its mappings, its memory.  It is never stopped; or
+ * it is no more, and this is its core file.
+ */
 #ifndef SLUB_TOOL_PROCESS_H
 #define SLUB_TOOL_PROCESS_H
 
@@ -17,8 +20,11 @@ struct mapping {
 	bool deleted;			/* the file has no name any more */
 };
 
+struct core;
+
 struct process {
 	pid_t pid;
+	struct core *core;		/* NULL: it lives; see core.h */
 	char name[32];			/* the kernel's, 15 letters at most */
 	char *program;			/* as in the mappings; "" if unknown */
 	struct mapping *mappings;
@@ -31,6 +37,9 @@ struct process {
  */
 int process_open(struct process *process, pid_t pid);
 void process_close(struct process *process);
+/* Takes the mapping's path over; false: no memory, it is still the caller's. */
+bool process_add_mapping(struct process *process,
+			 const struct mapping *mapping);
 
 /* All of @bytes or nothing: 0, or -errno as above (-EFAULT: not mapped). */
 int process_read(const struct process *process, uint64_t address, void *to,

@@ -112,7 +112,7 @@ static const char *script_interpreter(int fd, char *line)
  * Does executing the file change who we are?  The loader then forgets
  * LD_PRELOAD: nobody may bring code into a program with more rights.
  */
-static const char *why_privileged(int fd, const char *path)
+const char *program_privilege(int fd, const char *path)
 {
 	struct statvfs mount;
 	struct stat status;
@@ -150,7 +150,8 @@ static const char *base_name(const char *path)
 }
 
 /* This command and the library were built for one C library, hence loader. */
-static bool same_loader(const char *interpreter, char *ours, size_t ours_size)
+bool program_same_loader(const char *interpreter, char *ours,
+			 size_t ours_size)
 {
 	struct elf_file self;
 	const char *own;
@@ -175,7 +176,7 @@ static int examine_loader(const char *path, const char *interpreter)
 		complain("%s: its loader %s does not exist", path, interpreter);
 		return STATUS_NOT_FOUND;
 	}
-	if (!same_loader(interpreter, ours, sizeof(ours))) {
+	if (!program_same_loader(interpreter, ours, sizeof(ours))) {
 		complain("%s: uses another C library (its loader is %s, the one "
 			 "of libslub.so is %s), so libslub.so cannot be "
 			 "preloaded into it", path, interpreter, ours);
@@ -212,7 +213,7 @@ static int examine_elf(const char *path, const struct elf_file *program,
 }
 
 /* The program at the end of a chain of scripts, opened; @path is replaced. */
-static int follow_scripts(char *path)
+int program_open(char *path)
 {
 	char line[SCRIPT_LINE_SIZE + 1];
 	const char *interpreter;
@@ -241,7 +242,7 @@ static int follow_scripts(char *path)
 
 static int examine_open(int fd, const char *path, const char *library)
 {
-	const char *privilege = why_privileged(fd, path);
+	const char *privilege = program_privilege(fd, path);
 	struct elf_file program, ours;
 	int error, status;
 
@@ -274,7 +275,7 @@ int program_examine(const char *path, const char *library)
 	int fd, status;
 
 	snprintf(last, sizeof(last), "%s", path);
-	fd = follow_scripts(last);
+	fd = program_open(last);
 	if (fd == -ENOENT)
 		return STATUS_NOT_FOUND;
 	if (fd == -EACCES)

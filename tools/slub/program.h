@@ -7,6 +7,9 @@
 #ifndef SLUB_TOOL_PROGRAM_H
 #define SLUB_TOOL_PROGRAM_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #define STATUS_CANNOT_RUN 126		/* found, but not to be run */
 #define STATUS_NOT_FOUND  127
 
@@ -22,5 +25,16 @@ char *program_find(const char *name, int *status);
  * What can only be known by running it counts as working.
  */
 int program_examine(const char *path, const char *library);
+
+/*
+ * The program at the end of a chain of scripts, opened; its path replaces
+ * @path, which has room for PATH_MAX.  -errno, after a message but for -EACCES.
+ */
+int program_open(char *path);
+/* What gives it more rights than its user has; NULL: nothing. */
+const char *program_privilege(int fd, const char *path);
+/* Is its loader the one of this command's, whose name goes to @ours? */
+bool program_same_loader(const char *interpreter, char *ours,
+			 size_t ours_size);
 
 #endif

@@ -11,27 +11,34 @@
 #include <string.h>
 #include <unistd.h>
 
-enum kind { KIND_ENUM, KIND_SIZE, KIND_TEXT };
+enum kind { KIND_ENUM, KIND_SIZE, KIND_AUTO, KIND_NUMBER, KIND_TEXT };
 
 struct row {
 	const char *name;
 	enum kind kind;
 	const char *choices;		/* of a KIND_ENUM: "first|second" */
-	size_t min;			/* of a KIND_SIZE */
+	size_t value;			/* the default */
+	size_t min;			/* of sizes and numbers */
 	size_t max;
 	const char *sentence;
 };
 
 static const struct row rows[NR_SETTINGS] = {
 #define OPTION_ENUM(name, value, choices, sentence) \
-	{ #name, KIND_ENUM, choices, 0, 0, sentence },
+	{ #name, KIND_ENUM, choices, value, 0, 0, sentence },
 #define OPTION_SIZE(name, value, min, max, sentence) \
-	{ #name, KIND_SIZE, "", min, max, sentence },
+	{ #name, KIND_SIZE, "", value, min, max, sentence },
+#define OPTION_AUTO(name, value, min, max, sentence) \
+	{ #name, KIND_AUTO, "", value, min, max, sentence },
+#define OPTION_NUMBER(name, value, min, max, sentence) \
+	{ #name, KIND_NUMBER, "", value, min, max, sentence },
 #define OPTION_TEXT(name, sentence) \
-	{ #name, KIND_TEXT, "", 0, 0, sentence },
+	{ #name, KIND_TEXT, "", 0, 0, 0, sentence },
 #include "base/option.def"
 #undef OPTION_ENUM
 #undef OPTION_SIZE
+#undef OPTION_AUTO
+#undef OPTION_NUMBER
 #undef OPTION_TEXT
 };
 
@@ -127,12 +134,13 @@ static bool parse_size(const char *text, size_t *bytes)
 }
 
 /* 12345678 as "12345678", 8388608 as "8M". */
-static const char *size_text(size_t bytes, char *text, size_t text_size)
+static const char *value_text(const struct row *row, size_t bytes, char *text,
+			      size_t text_size)
 {
 	static const char units[] = " KMGT";
 	int unit = 0;
 
-	while (bytes && bytes % 1024 == 0 && units[unit + 1]) {
+	while (row->kind != KIND_NUMBER && bytes && bytes % 1024 == 0 && units[unit + 1]) {
 		bytes /= 1024;
 		unit++;
 	}
@@ -146,13 +154,20 @@ static bool check_size(const struct row *row, const char *value)
 	char min[32], max[32];
 	size_t bytes;
 
+	if (row->kind == KIND_AUTO && !strcasecmp(value, "auto"))
+		return true;
 	if (parse_size(value, &bytes) &&
 	    (!bytes || (bytes >= row->min && bytes <= row->max)))
 		return true;
-	complain("--%s=%s: not a number of bytes from %s to %s, such as 64M "
-		 "(suffixes K, M, G and T)", row->name, value,
-		 size_text(row->min, min, sizeof(min)),
-		 size_text(row->max, max, sizeof(max)));
+	value_text(row, row->min, min, sizeof(min));
+	value_text(row, row->max, max, sizeof(max));
+	if (row->kind == KIND_NUMBER)
+		complain("--%s=%s: not a number from %s to %s", row->name,
+			 value, min, max);
+	else
+		complain("--%s=%s: not%s a number of bytes from %s to %s, such "
+			 "as 64M (suffixes K, M, G and T)", row->name, value,
+			 row->kind == KIND_AUTO ? " 'auto' or" : "", min, max);
 	return false;
 }
 
@@ -204,6 +219,8 @@ bool setting_apply(enum setting setting, const char *value)
 			return false;
 		break;
 	case KIND_SIZE:
+	case KIND_AUTO:
+	case KIND_NUMBER:
 		if (!check_size(row, value))
 			return false;
 		break;
@@ -212,6 +229,75 @@ bool setting_apply(enum setting setting, const char *value)
 	}
 	setenv(variable, value, 1);
 	return true;
+}
+
+static const struct row *row_named(const char *name)
+{
+	for (int i = 0; i < NR_SETTINGS; i++) {
+		if (!strcmp(rows[i].name, name))
+			return &rows[i];
+	}
+	return NULL;
+}
+
+const char *setting_range(const char *name, char *buf, size_t size)
+{
+	const struct row *row = row_named(name);
+	char min[32], max[32];
+
+	buf[0] = '\0';
+	if (!row)
+		return buf;
+	if (row->kind == KIND_ENUM)
+		snprintf(buf, size, "%s", row->choices);
+	else if (row->kind == KIND_TEXT)
+		snprintf(buf, size, "FILE");
+	else
+		snprintf(buf, size, "%s0, %s to %s",
+			 row->kind == KIND_AUTO ? "auto, " : "",
+			 value_text(row, row->min, min, sizeof(min)),
+			 value_text(row, row->max, max, sizeof(max)));
+	return buf;
+}
+
+const char *setting_sentence(const char *name)
+{
+	const struct row *row = row_named(name);
+
+	return row ? row->sentence : "(unknown to this command)";
+}
+
+static void default_text(const struct row *row, char *buf, size_t size)
+{
+	const char *choice = row->choices;
+
+	if (row->kind == KIND_TEXT) {
+		snprintf(buf, size, "-");
+	} else if (row->kind != KIND_ENUM) {
+		value_text(row, row->value, buf, size);
+	} else {
+		for (size_t skip = row->value; skip && *choice; choice++)
+			skip -= *choice == '|';
+		snprintf(buf, size, "%.*s", (int)strcspn(choice, "|"), choice);
+	}
+}
+
+void settings_print_variables(FILE *to)
+{
+	fprintf(to, "%-22s %-10s %-28s %s\n", "VARIABLE", "DEFAULT", "RANGE",
+		"MEANING");
+	for (int i = 0; i < NR_SETTINGS; i++) {
+		char name[64], value[32], range[96];
+		int length;
+
+		length = snprintf(name, sizeof(name), "SLUB_%s", rows[i].name);
+		for (int c = 0; c < length; c++)
+			name[c] = toupper((unsigned char)name[c]);
+		default_text(&rows[i], value, sizeof(value));
+		fprintf(to, "%-22s %-10s %-28s %s\n", name, value,
+			setting_range(rows[i].name, range, sizeof(range)),
+			rows[i].sentence);
+	}
 }
 
 void settings_print(FILE *to)
@@ -223,7 +309,8 @@ void settings_print(FILE *to)
 		snprintf(form, sizeof(form), "--%s%s", row->name,
 			 is_switch(row) ? "" :
 			 row->kind == KIND_ENUM ? "=HOW" :
-			 row->kind == KIND_SIZE ? "=BYTES" : "=FILE");
+			 row->kind == KIND_NUMBER ? "=N" :
+			 row->kind == KIND_TEXT ? "=FILE" : "=BYTES");
 		fprintf(to, "  %-18s %s", form, row->sentence);
 		if (row->kind == KIND_ENUM && !is_switch(row)) {
 			fputs(":\n                     ", to);

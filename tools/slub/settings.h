@@ -28,6 +28,13 @@ void settings_options(struct option *options, int first);
 /* Puts the setting into the environment; false after a message. */
 bool setting_apply(enum setting setting, const char *value);
 
+/* What an option may be, "" for anything, and what it does; by its name. */
+const char *setting_range(const char *name, char *buf, size_t size);
+const char *setting_sentence(const char *name);
+
+/* The variables, their defaults, ranges and meanings; a line each. */
+void settings_print_variables(FILE *to);
+
 /* One line of help per setting. */
 void settings_print(FILE *to);
 

@@ -7,8 +7,15 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Exit status of every subcommand for arguments that make no sense. */
-#define STATUS_USAGE 2
+/* Exit statuses that every subcommand shares. */
+enum exit_status {
+	STATUS_OK = 0,
+	STATUS_NO = 1,			/* libslub is not in use there */
+	STATUS_USAGE = 2,		/* arguments that make no sense */
+	STATUS_NO_PERMISSION = 3,
+	STATUS_NO_TARGET = 4,		/* no such process or file */
+	STATUS_UNREADABLE = 5,		/* damaged, or of an unknown version */
+};
 
 /* A subcommand: one per cmd_*.c, listed in main.c. */
 struct command {
@@ -20,6 +27,12 @@ struct command {
 
 extern const struct command cmd_run;
 extern const struct command cmd_check;
+extern const struct command cmd_top;
+extern const struct command cmd_info;
+extern const struct command cmd_map;
+extern const struct command cmd_stats;
+extern const struct command cmd_options;
+extern const struct command cmd_doctor;
 
 /* message.c: one line on stderr, headed "slub: ". */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -3,6 +3,7 @@
 #include "state.h"
 #include "elf_file.h"
 #include "elf_image.h"
+#include "slub.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,8 +13,8 @@
 #define LIBRARY_NAME  "libslub.so"
 #define SCAN_SIZE_MAX (64ul << 20)
 
-/* What version 1 began with; fields behind it read as 0 if not there. */
-#define ABI_SIZE_MIN (offsetof(struct slub_abi, library_version) + 16)
+/* What version 2 began with; fields behind it read as 0 if not there. */
+#define ABI_SIZE_MIN (offsetof(struct slub_abi, option_bytes) + 4)
 
 static bool is_library(const struct mapping *mapping)
 {
@@ -36,27 +37,16 @@ static int read_abi(const struct process *process, uint64_t address,
 	if (error)
 		return error;
 	if (memcmp(abi->magic, SLUB_ABI_MAGIC, sizeof(abi->magic)) ||
-	    abi->version != SLUB_ABI_VERSION || abi->size < ABI_SIZE_MIN)
+	    abi->version != SLUB_ABI_VERSION || abi->size < ABI_SIZE_MIN) {
+		if (memcmp(abi->magic, SLUB_ABI_MAGIC, sizeof(abi->magic)))
+			abi->version = 0;
 		return -EPROTO;
+	}
 	if (abi->size < bytes)
 		bytes = abi->size;
 	error = process_read(process, address, abi, bytes);
 	abi->library_version[sizeof(abi->library_version) - 1] = '\0';
 	return error;
-}
-
-/* The state of a library that was loaded by the dynamic loader. */
-static int find_shared(const struct process *process,
-		       const struct mapping *file, struct slub_abi *abi)
-{
-	uint64_t address;
-	int error;
-
-	error = elf_image_symbol(process, file->start, SLUB_ABI_SYMBOL,
-				 &address);
-	if (error)
-		return error == -ENOENT ? -EPROTO : error;
-	return read_abi(process, address, abi);
 }
 
 /* In the symbol table of the program's file, which `strip` removes. */
@@ -87,7 +77,7 @@ static int find_in_program_file(const struct process *process,
 
 /* A stripped program: the state names itself by its magic. */
 static bool find_magic(const struct process *process,
-		       const struct mapping *mapping, struct slub_abi *abi)
+		       const struct mapping *mapping, struct state *state)
 {
 	size_t bytes = mapping->end - mapping->start;
 	bool found = false;
@@ -100,21 +90,25 @@ static bool find_magic(const struct process *process,
 		free(copy);
 		return false;
 	}
-	for (size_t at = 0; at + ABI_SIZE_MIN <= bytes && !found; at += 8)
+	for (size_t at = 0; at + ABI_SIZE_MIN <= bytes && !found; at += 8) {
+		state->address = mapping->start + at;
 		found = !memcmp(copy + at, SLUB_ABI_MAGIC, 8) &&
-			!read_abi(process, mapping->start + at, abi);
+			!read_abi(process, state->address, &state->abi) &&
+			(state->abi.self == state->address ||
+			 !state->abi.ready);
+	}
 	free(copy);
 	return found;
 }
 
-static int find_in_data(const struct process *process, struct slub_abi *abi)
+static int find_in_data(const struct process *process, const char *path,
+			struct state *state)
 {
 	for (size_t i = 0; i < process->nr_mappings; i++) {
 		const struct mapping *mapping = &process->mappings[i];
 
-		if (mapping->writable &&
-		    !strcmp(mapping->path, process->program) &&
-		    find_magic(process, mapping, abi))
+		if (mapping->writable && !strcmp(mapping->path, path) &&
+		    find_magic(process, mapping, state))
 			return 0;
 	}
 	return -ENOENT;
@@ -122,15 +116,31 @@ static int find_in_data(const struct process *process, struct slub_abi *abi)
 
 /* The state of a library that was linked into the program. */
 static int find_static(const struct process *process,
-		       const struct mapping *program, struct slub_abi *abi)
+		       const struct mapping *program, struct state *state)
 {
-	uint64_t address;
 	int error;
 
-	error = find_in_program_file(process, program, &address);
+	error = find_in_program_file(process, program, &state->address);
 	if (error == -ENOENT)
-		return find_in_data(process, abi);
-	return error ? error : read_abi(process, address, abi);
+		return find_in_data(process, process->program, state);
+	return error ? error : read_abi(process, state->address, &state->abi);
+}
+
+/*
+ * The state of a library that was loaded by the dynamic loader.  A core file
+ * mostly has its data, but not its symbols.
+ */
+static int find_shared(const struct process *process,
+		       const struct mapping *file, struct state *state)
+{
+	int error = elf_image_symbol(process, file->start, SLUB_ABI_SYMBOL,
+				     &state->address);
+
+	if (error && process->core)
+		error = find_in_data(process, file->path, state) ? -EPROTO : 0;
+	else if (!error)
+		error = read_abi(process, state->address, &state->abi);
+	return error == -ENOENT ? -EPROTO : error;
 }
 
 /* A program that exports a malloc hides that of every library. */
@@ -161,10 +171,10 @@ int state_find(struct state *state, const struct process *process)
 	program = process_file(process, process->program);
 	library = find_library(process);
 	if (library) {
-		error = find_shared(process, library, &state->abi);
+		error = find_shared(process, library, state);
 	} else if (program) {
 		state->is_static = true;
-		error = find_static(process, program, &state->abi);
+		error = find_static(process, program, state);
 	} else {
 		return 0;		/* a kernel thread */
 	}
@@ -178,6 +188,23 @@ int state_find(struct state *state, const struct process *process)
 	else
 		state->presence = PRESENCE_IN_USE;
 	return 0;
+}
+
+int state_refresh(struct state *state, const struct process *process)
+{
+	return read_abi(process, state->address, &state->abi);
+}
+
+void complain_version(const char *command, const char *target,
+		      uint32_t version)
+{
+	if (version)
+		complain("%s: %s: its libslub describes itself in version %u; "
+			 "slub " SLUB_TOOL_VERSION " reads version %u", command,
+			 target, version, SLUB_ABI_VERSION);
+	else
+		complain("%s: %s: has a libslub that slub " SLUB_TOOL_VERSION
+			 " does not know", command, target);
 }
 
 static const char *word(const char *const *words, size_t nr, uint32_t index)

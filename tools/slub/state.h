@@ -17,14 +17,23 @@ struct state {
 	enum presence presence;
 	bool is_static;			/* linked into the program */
 	const struct mapping *file;	/* unless absent */
+	uint64_t address;		/* of the abi in the process */
 	struct slub_abi abi;		/* unless absent */
 };
 
 /*
  * Returns 0, -EACCES if the process may be seen but not read, -ESRCH if it
- * ended meanwhile, -EPROTO if its library is of an unknown kind.
+ * ended meanwhile, -EPROTO if its library is of an unknown kind: its version
+ * is in abi then, 0 if there is not even that.
  */
 int state_find(struct state *state, const struct process *process);
+
+/* Reads the abi again; returns as state_find(). */
+int state_refresh(struct state *state, const struct process *process);
+
+/* The one line about -EPROTO. */
+void complain_version(const char *command, const char *target,
+		      uint32_t version);
 
 /* The words for numbers; "unknown" for what this command does not know. */
 const char *state_backend(const struct slub_abi *abi);

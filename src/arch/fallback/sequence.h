@@ -28,7 +28,7 @@ static inline void half_commit(struct half *half, void *head)
 	*(void *volatile *)&half->head = head;
 }
 
-static inline void *plain_pop(void *area, uintptr_t offset, uintptr_t bias)
+static inline void *plain_pop(void *area, uintptr_t offset, uintptr_t link)
 {
 	struct half *half = area_half(area, offset);
 	void *object = half->head;
@@ -36,22 +36,68 @@ static inline void *plain_pop(void *area, uintptr_t offset, uintptr_t bias)
 
 	if (!object)
 		return NULL;
-	next = *object_link(bias, object);
+	next = *object_link(link, object);
 	half->room += 1;
 	half_commit(half, next);
 	return object;
 }
 
 static inline bool plain_push(void *area, uintptr_t offset, void *object,
-			      uintptr_t bias)
+			      uintptr_t link)
 {
 	struct half *half = area_half(area, offset);
 
 	if (half->room <= 0)
 		return false;
-	*object_link(bias, object) = half->head;
+	*object_link(link, object) = half->head;
 	half->room -= 1;
 	half_commit(half, object);
+	return true;
+}
+
+/* On a list of slub/percpu.h: room counts down from 0 to @least. */
+static inline bool plain_push_bounded(void *area, uintptr_t offset,
+				      void *object, int32_t least)
+{
+	struct half *half = area_half(area, offset);
+
+	if (!area_is_live(area) || half->room <= least)
+		return false;
+	*(void **)object = half->head;
+	half->room -= 1;
+	half_commit(half, object);
+	return true;
+}
+
+static inline uint32_t plain_pop_bulk(void *area, uintptr_t offset,
+				      uintptr_t link, void **objects,
+				      uint32_t nr)
+{
+	struct half *half = area_half(area, offset);
+	void *object = half->head;
+	uint32_t i;
+
+	for (i = 0; i < nr && object; i++) {
+		objects[i] = object;
+		object = *object_link(link, object);
+	}
+	if (i) {
+		half->room += (int32_t)i;
+		half_commit(half, object);
+	}
+	return i;
+}
+
+static inline bool plain_push_bulk(void *area, uintptr_t offset, void *head,
+				   void **tail_link, uint32_t nr)
+{
+	struct half *half = area_half(area, offset);
+
+	if (half->room < (int32_t)nr)
+		return false;
+	*tail_link = half->head;
+	half->room -= (int32_t)nr;
+	half_commit(half, head);
 	return true;
 }
 

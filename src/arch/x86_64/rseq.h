@@ -15,91 +15,29 @@
 #ifndef SLUB_ARCH_X86_64_RSEQ_H
 #define SLUB_ARCH_X86_64_RSEQ_H
 
-/* Defines the descriptor and makes it the thread's current one (RSEQ-1). */
-#define RSEQ_ENTER							\
-	".pushsection __rseq_cs, \"aw\"\n\t"				\
-	".balign 32\n"							\
-	"3:\n\t"							\
-	".long 0, 0\n\t"						\
-	".quad 1f, 2f - 1f, 4f\n\t"					\
-	".popsection\n\t"						\
-	"leaq 3b(%%rip), %[t]\n\t"					\
-	"movq %[t], %%fs:8(%[rseq])\n"					\
-	"1:\n\t"
+/* The text of the sequences is public, for programs have them inline. */
+#include <slub/arch/x86_64.h>
 
-/* Leaves the address of this CPU's area in %[t]. */
-#if SLUB_CONFIG_SMP
-#define RSEQ_AREA							\
-	"movl %%fs:(%[cid]), %k[t]\n\t"					\
-	"movq (%[base], %[t], 8), %[t]\n\t"
-#define RSEQ_ADD_AREA(reg)						\
-	"movl %%fs:(%[cid]), %k[t]\n\t"					\
-	"addq (%[base], %[t], 8), " reg "\n\t"
-#define RSEQ_INPUTS							\
-	[rseq] "r"(slub_rseq_offset), [cid] "r"(slub_cid_offset),	\
-	[base] "r"(slub_thread.cpu_base)
-#else
-/* Uniprocessor: one area; preemption is what a sequence guards against. */
-#define RSEQ_AREA							\
-	"movq (%[base]), %[t]\n\t"
-#define RSEQ_ADD_AREA(reg)						\
-	"addq (%[base]), " reg "\n\t"
-#define RSEQ_INPUTS							\
-	[rseq] "r"(slub_rseq_offset),					\
-	[base] "r"(slub_thread.cpu_base)
-#endif
-
-#define RSEQ_LEAVE							\
-	"\n2:\n\t"							\
-	".pushsection .text.unlikely, \"ax\"\n\t"			\
-	".byte 0x0f, 0xb9, 0x3d\n\t"					\
-	".long 0x53053053\n"						\
-	"4:\n\t"							\
-	"jmp %l[aborted]\n\t"						\
-	".popsection\n\t"
-
-_Static_assert(RSEQ_SIGNATURE == 0x53053053, "RSEQ_LEAVE spells it out");
+_Static_assert(RSEQ_SIGNATURE == 0x53053053, "SLUB_SEQ_LEAVE spells it out");
 _Static_assert(SLOT_HEAD == 0 && SLOT_ROOM == 8, "sequences spell it out");
 _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 _Static_assert(DESCRIPTOR_LINK == 8, "sequences spell it out");
+
+#define RSEQ_ENTER		SLUB_SEQ_ENTER
+#define RSEQ_AREA		SLUB_SEQ_AREA
+#define RSEQ_ADD_AREA(reg)	SLUB_SEQ_ADD_AREA(reg)
+#define RSEQ_INPUTS		SLUB_SEQ_INPUTS(slub_thread.self)
+#define RSEQ_LEAVE		SLUB_SEQ_LEAVE
 
 /*
  * pop and push as statements, for the function that is the fast path: it has
  * labels `failed` and `aborted` of its own, so that nothing is tested twice.
  * @slot enters as the offset and is clobbered.
  */
-#define RSEQ_POP(object_, slot_, t_)				\
-	__asm__ volatile goto(						\
-		RSEQ_ENTER						\
-		RSEQ_ADD_AREA("%[slot]")				\
-		"movq (%[slot]), %[object]\n\t"				\
-		"testq %[object], %[object]\n\t"			\
-		"jz %l[failed]\n\t"					\
-		"movq (%[object]), %[t]\n\t"				\
-		"addl $1, 8(%[slot])\n\t"				\
-		"movq %[t], (%[slot])"					\
-		RSEQ_LEAVE						\
-		: [object] "=&a"(object_), [t] "=&r"(t_),		\
-		  [slot] "+&r"(slot_)					\
-		: RSEQ_INPUTS						\
-		: "memory", "cc"					\
-		: failed, aborted)
-
-#define RSEQ_PUSH(object_, slot_, t_)				\
-	__asm__ volatile goto(						\
-		RSEQ_ENTER						\
-		RSEQ_ADD_AREA("%[slot]")				\
-		"cmpl $0, 8(%[slot])\n\t"				\
-		"jle %l[failed]\n\t"					\
-		"movq (%[slot]), %[t]\n\t"				\
-		"movq %[t], (%[object])\n\t"				\
-		"subl $1, 8(%[slot])\n\t"				\
-		"movq %[object], (%[slot])"				\
-		RSEQ_LEAVE						\
-		: [t] "=&r"(t_), [slot] "+&r"(slot_)			\
-		: RSEQ_INPUTS, [object] "r"(object_)			\
-		: "memory", "cc"					\
-		: failed, aborted)
+#define RSEQ_POP(object_, slot_, t_)					\
+	SLUB_SEQ_POP(slub_thread.self, object_, slot_, t_)
+#define RSEQ_PUSH(object_, slot_, t_)					\
+	SLUB_SEQ_PUSH(slub_thread.self, object_, slot_, t_)
 
 static always_inline void *rseq_pop(uintptr_t offset)
 {
@@ -120,6 +58,34 @@ static always_inline enum sequence_result rseq_push(uintptr_t offset,
 	uintptr_t slot = offset, t;
 
 	RSEQ_PUSH(object, slot, t);
+	return SEQUENCE_DONE;
+failed:
+	return SEQUENCE_FAILED;
+aborted:
+	return SEQUENCE_RESTART;
+}
+
+/* The same with the link @link bytes into the object. */
+static always_inline void *rseq_pop_link(uintptr_t offset, uintptr_t link)
+{
+	uintptr_t slot = offset, t;
+	void *object;
+
+	SLUB_SEQ_POP_LINK(slub_thread.self, object, slot, t, link);
+	return object;
+failed:
+	return NULL;
+aborted:
+	return SEQUENCE_ABORTED;
+}
+
+static always_inline enum sequence_result
+rseq_push_link(uintptr_t offset, void *object, uintptr_t link)
+{
+	uintptr_t slot = offset, t;
+
+	SLUB_SEQ_PUSH_AT(slub_thread.self, object, slot, t,
+			 "(%[object], %[link])", [link] "r"(link));
 	return SEQUENCE_DONE;
 failed:
 	return SEQUENCE_FAILED;
@@ -236,6 +202,76 @@ rseq_put(uintptr_t offset, void *chain, int32_t room)
 		RSEQ_LEAVE
 		: [t] "=&r"(t), [slot] "+&r"(slot)
 		: RSEQ_INPUTS, [chain] "r"(chain), [room] "r"(room)
+		: "memory", "cc"
+		: failed, aborted);
+	return SEQUENCE_DONE;
+failed:
+	return SEQUENCE_FAILED;
+aborted:
+	return SEQUENCE_RESTART;
+}
+
+/*
+ * Takes up to @nr objects off the list into @objects; returns how many, 0 for
+ * an empty list, -1 for an abort.  The stores to @objects are the caller's own
+ * memory: a restart writes them again.
+ */
+static always_inline long rseq_pop_bulk(uintptr_t offset, void **objects,
+					long nr, uintptr_t link)
+{
+	uintptr_t slot = offset, t, o;
+	long i = 0;
+
+	__asm__ volatile goto(
+		RSEQ_ENTER
+		"xorl %k[i], %k[i]\n\t"
+		RSEQ_ADD_AREA("%[slot]")
+		"movq (%[slot]), %[o]\n"
+		"5:\n\t"
+		"testq %[o], %[o]\n\t"
+		"jz 6f\n\t"
+		"movq %[o], (%[objects], %[i], 8)\n\t"
+		"movq (%[o], %[link]), %[o]\n\t"
+		"addq $1, %[i]\n\t"
+		"cmpq %[nr], %[i]\n\t"
+		"jne 5b\n"
+		"6:\n\t"
+		"addl %k[i], 8(%[slot])\n\t"
+		"movq %[o], (%[slot])"
+		RSEQ_LEAVE
+		: [t] "=&r"(t), [slot] "+&r"(slot), [o] "=&r"(o),
+		  [i] "+&r"(i)
+		: RSEQ_INPUTS, [objects] "r"(objects), [nr] "r"(nr),
+		  [link] "r"(link)
+		: "memory", "cc"
+		: aborted);
+	return i;
+aborted:
+	return -1;
+}
+
+/*
+ * Puts the chain of @nr objects from @head to @tail in front of the list if
+ * there is room for all of them.
+ */
+static always_inline enum sequence_result
+rseq_push_bulk(uintptr_t offset, void *head, void **tail_link, int32_t nr)
+{
+	uintptr_t slot = offset, t;
+
+	__asm__ volatile goto(
+		RSEQ_ENTER
+		RSEQ_ADD_AREA("%[slot]")
+		"cmpl %[nr], 8(%[slot])\n\t"
+		"jl %l[failed]\n\t"
+		"movq (%[slot]), %[t]\n\t"
+		"movq %[t], (%[link])\n\t"
+		"subl %[nr], 8(%[slot])\n\t"
+		"movq %[head], (%[slot])"
+		RSEQ_LEAVE
+		: [t] "=&r"(t), [slot] "+&r"(slot)
+		: RSEQ_INPUTS, [head] "r"(head), [link] "r"(tail_link),
+		  [nr] "r"(nr)
 		: "memory", "cc"
 		: failed, aborted);
 	return SEQUENCE_DONE;

@@ -154,6 +154,29 @@ TEST(option, bad_sizes_leave_the_default_and_say_what_is_right)
 	}
 }
 
+TEST(option, a_limit_may_be_chosen_by_itself)
+{
+	EXPECT_EQ(parse({}).value[OPTION_limit], 0u);
+	EXPECT_EQ(parse({"SLUB_LIMIT=Auto"}).value[OPTION_limit], OPTION_VALUE_AUTO);
+	EXPECT_EQ(parse({"SLUB_OPTIONS=limit=2G"}).value[OPTION_limit], 2ul << 30);
+	parsed p = parse_loud({"SLUB_LIMIT=automatic"});
+	EXPECT_EQ(p.value[OPTION_limit], 0u);
+	EXPECT_NE(p.errors.find("not 'auto' or a number of bytes"), std::string::npos) << p.errors;
+	/* The word means nothing elsewhere. */
+	EXPECT_FALSE(parse({"SLUB_RETAIN=auto"}).given[OPTION_retain]);
+}
+
+TEST(option, numbers_that_are_not_of_bytes)
+{
+	EXPECT_EQ(parse({}).value[OPTION_reclaim_rate], 10u);
+	EXPECT_EQ(parse({"SLUB_RECLAIM_RATE=0"}).value[OPTION_reclaim_rate], 0u);
+	EXPECT_EQ(parse({"SLUB_RECLAIM_RATE=250"}).value[OPTION_reclaim_rate], 250u);
+	parsed p = parse_loud({"SLUB_RECLAIM_RATE=often"});
+	EXPECT_EQ(p.value[OPTION_reclaim_rate], 10u);
+	EXPECT_NE(p.errors.find("'often' is not a number from 1 to 1000000"), std::string::npos)
+		<< p.errors;
+}
+
 TEST(option, a_size_has_a_least_value_but_0)
 {
 	EXPECT_EQ(parse({"SLUB_RESERVE=8M"}).value[OPTION_reserve], 8ul << 20);

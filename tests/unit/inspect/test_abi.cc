@@ -30,14 +30,37 @@ static_assert(offsetof(struct slub_abi, heap_start) == 80);
 static_assert(offsetof(struct slub_abi, heap_bytes) == 88);
 static_assert(offsetof(struct slub_abi, retain_bytes) == 96);
 static_assert(offsetof(struct slub_abi, library_version) == 104);
-static_assert(sizeof(struct slub_abi) >= 120, "fields are only ever appended");
+/* Since version 2. */
+static_assert(offsetof(struct slub_abi, self) == 120);
+static_assert(offsetof(struct slub_abi, map) == 136);
+static_assert(offsetof(struct slub_abi, descriptors) == 152);
+static_assert(offsetof(struct slub_abi, descriptor_state) == 170);
+static_assert(offsetof(struct slub_abi, base_table) == 176);
+static_assert(offsetof(struct slub_abi, slot_bytes) == 208);
+static_assert(offsetof(struct slub_abi, stat_words) == 224);
+static_assert(offsetof(struct slub_abi, slot_owners) == 240);
+static_assert(offsetof(struct slub_abi, cache_fields) == 264);
+static_assert(offsetof(struct slub_abi, node_fields) == 392);
+static_assert(offsetof(struct slub_abi, options) == 456);
+static_assert(sizeof(struct slub_abi) >= 472, "fields are only ever appended");
+static_assert(sizeof(struct slub_abi_option) == 256);
+static_assert(offsetof(struct slub_stats_head, abi) == 464);
+static_assert(offsetof(struct slub_stats_cache, fields) == 80);
+
+uint64_t field(const void *from, struct slub_abi_field field)
+{
+	uint64_t value = 0;
+
+	memcpy(&value, (const char *)from + field.offset, field.bytes);
+	return value;
+}
 
 TEST(abi, says_what_is)
 {
 	struct slub_abi *abi = &slub_abi_state;
 
 	EXPECT_EQ(memcmp(abi->magic, "SLUBABI", 8), 0);
-	EXPECT_EQ(abi->version, 1u);
+	EXPECT_EQ(abi->version, 2u);
 	EXPECT_EQ(abi->size, sizeof(*abi));
 	EXPECT_EQ(abi->ready, 1u);
 	EXPECT_EQ(abi->backend, (uint32_t)percpu_backend);
@@ -56,6 +79,66 @@ TEST(abi, says_what_is)
 	EXPECT_EQ(abi->heap_start, heap_start);
 	EXPECT_EQ(abi->retain_bytes, option_value(OPTION_retain));
 	EXPECT_STREQ(abi->library_version, SLUB_VERSION_STRING);
+}
+
+/* What a reader finds by the offsets is what the library means. */
+TEST(abi, leads_to_the_caches)
+{
+	struct slub_abi *abi = &slub_abi_state;
+	void *ptr = malloc(600);
+	struct slub_cache *cache = cache_of(ptr);
+
+	EXPECT_EQ(abi->self, (uint64_t)(uintptr_t)abi);
+	auto owners = (struct slub_cache **)abi->slot_owners;
+	uint16_t entry = ((uint16_t *)abi->map)[((uintptr_t)ptr - abi->range_start) /
+						abi->page_bytes];
+	ASSERT_EQ(owners[entry / abi->slot_bytes], cache);
+	ASSERT_LT(entry / abi->slot_bytes, abi->nr_slots);
+	auto at = [&](enum slub_abi_cache_field f) { return field(cache, abi->cache_fields[f]); };
+	EXPECT_STREQ((const char *)at(SLUB_ABI_CACHE_NAME), cache->name);
+	EXPECT_EQ(at(SLUB_ABI_CACHE_SLOT), entry);
+	EXPECT_EQ(at(SLUB_ABI_CACHE_LIST_SLOT), cache->list_slot);
+	EXPECT_EQ(at(SLUB_ABI_CACHE_SIZE), cache->size);
+	EXPECT_EQ(at(SLUB_ABI_CACHE_OBJECT_SIZE), cache->object_size);
+	EXPECT_EQ(at(SLUB_ABI_CACHE_ORDER), cache->order);
+	EXPECT_EQ(at(SLUB_ABI_CACHE_OBJECTS), cache->objects);
+	EXPECT_EQ(at(SLUB_ABI_CACHE_CAPACITY), (uint64_t)cache->capacity);
+	EXPECT_EQ(at(SLUB_ABI_CACHE_STATS), cache->stats);
+	void *node = ((void **)((char *)cache + abi->cache_nodes))[0];
+	ASSERT_EQ(node, cache->nodes[0]);
+	EXPECT_EQ(field(node, abi->node_fields[SLUB_ABI_NODE_NR_SLABS]), cache->nodes[0]->nr_slabs);
+	EXPECT_EQ(field(node, abi->node_fields[SLUB_ABI_NODE_NR_CARVED]),
+		  cache->nodes[0]->nr_carved);
+	free(ptr);
+}
+
+TEST(abi, leads_to_the_descriptors)
+{
+	struct slub_abi *abi = &slub_abi_state;
+
+	EXPECT_EQ(abi->descriptors, (uintptr_t)page_of((void *)heap_start));
+	EXPECT_EQ(abi->descriptor_stride, sizeof(struct page));
+	for (size_t i = 0; i < 64; i++) {
+		struct page *page = page_of((char *)heap_start + i * PAGE_BYTES);
+		uintptr_t at = (uintptr_t)page + abi->descriptor_state;
+
+		EXPECT_EQ((uintptr_t)page, abi->descriptors + i * abi->descriptor_stride);
+		at = round_up(at, abi->descriptor_state_align);
+		EXPECT_EQ(at, (uintptr_t)page_state(page));
+	}
+}
+
+TEST(abi, tells_the_options)
+{
+	auto options = (struct slub_abi_option *)slub_abi_state.options;
+
+	ASSERT_EQ(slub_abi_state.nr_options, (uint32_t)OPTION_NR);
+	ASSERT_EQ(slub_abi_state.option_bytes, sizeof(*options));
+	EXPECT_STREQ(options[OPTION_fastpath].name, "fastpath");
+	EXPECT_EQ(options[OPTION_fastpath].kind, (uint32_t)SLUB_ABI_OPTION_ENUM);
+	EXPECT_EQ(options[OPTION_retain].value, option_value(OPTION_retain));
+	EXPECT_EQ(options[OPTION_retain].kind, (uint32_t)SLUB_ABI_OPTION_SIZE);
+	EXPECT_EQ(options[OPTION_huge].given, (uint32_t)option_was_given(OPTION_huge));
 }
 
 TEST(abi, follows_the_heap)

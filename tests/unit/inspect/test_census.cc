@@ -113,10 +113,57 @@ TEST(census_heap, objects_of_malloc)
 	EXPECT_EQ(after.objects - before.objects, std::size(mine));
 	EXPECT_EQ(after.object_bytes - before.object_bytes, std::size(mine) * 512);
 	struct mallinfo2 info = mallinfo2();
-	EXPECT_EQ(info.uordblks, after.object_bytes);
+	EXPECT_EQ(info.uordblks, after.object_bytes - after.cached_bytes);
 	EXPECT_EQ(info.hblkhd, after.large_bytes);
+	EXPECT_EQ(info.hblks, after.large_blocks);
 	for (void *ptr : mine)
 		free(ptr);
+}
+
+TEST(census_all, one_walk_says_what_many_say)
+{
+	void *small = malloc(40), *middle = malloc(3000), *paged = malloc(9000);
+	struct cache_census *all = census_all();
+	size_t nr = 0;
+
+	ASSERT_NE(all, nullptr);
+	for (size_t i = 0; i < CENSUS_SLOTS; i++) {
+		const struct slub_cache *cache = census_cache_at(i);
+		struct cache_census one;
+
+		if (!cache)
+			continue;
+		census_cache(cache, &one);
+		EXPECT_EQ(memcmp(&one, &all[i], sizeof(one)), 0) << cache->name;
+		nr++;
+	}
+	EXPECT_GE(nr, 60u);
+	census_all_free(all);
+	free(small);
+	free(middle);
+	free(paged);
+}
+
+/* What is freed is in this CPU's list, and the sums know it. */
+TEST(census_cached, counts_the_lists)
+{
+	struct slub_cache *cache = own_cache(208);
+	static void *mine[100];
+
+	for (void *&object : mine)
+		object = cache_alloc(cache);
+	slab_shrink_all();
+	EXPECT_EQ(census_cached(cache), 0u);
+	for (int i = 0; i < 20; i++)
+		cache_free(cache, mine[i]);
+	/* Twenty, if the list did not run over and the thread stayed on its CPU. */
+	EXPECT_GE(census_cached(cache), 1u);
+	EXPECT_LE(census_cached(cache), 2u * (size_t)cache->capacity);
+	struct cache_census census = census_of(cache);
+	EXPECT_LE(census.active, std::size(mine));
+	for (size_t i = 20; i < std::size(mine); i++)
+		cache_free(cache, mine[i]);
+	slab_shrink_all();
 }
 
 } /* namespace */

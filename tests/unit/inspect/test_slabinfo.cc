@@ -156,8 +156,7 @@ TEST(slabinfo, very_long_path)
 	EXPECT_NE(slabinfo_write(path.c_str()), 0);
 }
 
-/* For when others than malloc have caches: the table is cut at CLASS_NR rows, the newest. */
-TEST(slabinfo, DISABLED_with_a_cache_of_another_owner)
+TEST(slabinfo, with_a_cache_of_another_owner)
 {
 	static struct slub_cache other;
 	std::string path = path_of("other");

@@ -70,6 +70,9 @@ TEST_F(emergency, alignment_or_nothing)
 	EXPECT_EQ(emergency_alloc(262145, 16), nullptr);
 	EXPECT_EQ(emergency_alloc(PTRDIFF_MAX, 16), nullptr);
 	EXPECT_EQ(emergency_alloc(PTRDIFF_MAX, 4096), nullptr);
+	for (size_t bytes : { SIZE_MAX, SIZE_MAX - 4094, SIZE_MAX - 4095 })
+		for (size_t align : { 16, 4096 })
+			EXPECT_EQ(emergency_alloc(bytes, align), nullptr) << "rounding up wraps";
 }
 
 TEST_F(emergency, exhaustion_and_reuse)

@@ -67,8 +67,8 @@ TEST(sizeclass, limits_part_the_paths)
 		struct slub_cache *cache = sizeclass_cache(bytes);
 		bool is_paged = cache->slot - malloc_paged_slots < malloc_paged_slots_bytes;
 
-		ASSERT_EQ(bytes < malloc_limit, cache->bias == 0) << bytes;
-		ASSERT_EQ(is_paged, cache->bias != 0) << bytes;
+		ASSERT_EQ(bytes < malloc_limit, cache->link == 0) << bytes;
+		ASSERT_EQ(is_paged, cache->link != 0) << bytes;
 		/* free() adds a slot to the one that the map names. */
 		if (is_paged) {
 			ASSERT_EQ(cache->list_slot, cache->slot + SLOT_BYTES);

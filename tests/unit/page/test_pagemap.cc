@@ -107,7 +107,7 @@ TEST_F(pagemap, layout)
 		std::vector<int> users(DESCRIPTOR_BYTES);
 		struct part { void *at; size_t bytes; } parts[] = {
 			{ &page->flags, 4 }, { &page->count, 4 }, { &page->link, 8 },
-			{ page_state(page), 16 }, { &page->list, 16 }, { page_chain(page), 8 },
+			{ page_state(page), 16 }, { &page->list, 16 },
 		};
 
 		if (SLUB_CONFIG_LAYOUT != 2) {

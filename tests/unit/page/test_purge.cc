@@ -225,6 +225,60 @@ TEST_F(purge, raised_limit_halves_with_each_quiet_second)
 	EXPECT_EQ(page_idle_limit(), 4 * MiB);
 }
 
+/* Filling the heap once more buys back a lot at once: it may double the limit, no more. */
+TEST_F(purge, one_regrowth_doubles_the_limit_at_most)
+{
+	std::vector<std::pair<char *, size_t>> runs;
+
+	for (int round = 0; round < 4; round++) {
+		size_t before = page_idle_limit();
+
+		for (int i = 0; i < 10; i++)
+			runs.push_back(take(8 * MiB)[0]);
+		/* An eighth of what is in use it may be in any case. */
+		EXPECT_LE(page_idle_limit(), std::max(2 * before, 10 * MiB)) << "round " << round;
+		for (auto &run : runs)
+			give(run);
+		runs.clear();
+		EXPECT_LE(idle(), 2 * before) << "round " << round;
+	}
+}
+
+TEST_F(purge, the_limit_rises_by_what_was_bought_back_at_most)
+{
+	/* Raises it to 64 MiB. */
+	while (page_idle_limit() < 64 * MiB)
+		give(take(80 * MiB)[0]);
+	size_t raised = page_idle_limit();
+	auto run = take(raised + 2 * MiB);
+	give(run[0]);
+	size_t kept = idle();
+	ASSERT_LE(kept, raised / 2);
+	/* What is idle is used first, then 12 MiB are bought. */
+	auto reused = take(kept, false);
+	now_ns += 200 * millisecond;
+	auto some = take(8 * MiB, false), more = take(4 * MiB, false), last = take(8 * MiB, false);
+	EXPECT_LE(page_idle_limit(), raised + 20 * MiB);
+	for (auto &one : { reused[0], some[0], more[0], last[0] })
+		give(one);
+}
+
+/* No purge has to happen: who frees a little after a while finds the limit low. */
+TEST_F(purge, raised_limit_falls_though_nothing_was_purged)
+{
+	for (int i = 0; i < 20; i++)
+		give(take(12 * MiB)[0]);
+	ASSERT_EQ(idle(), 12 * MiB);
+	ASSERT_GE(page_idle_limit(), 12 * MiB);
+	now_ns += 900 * millisecond;
+	EXPECT_EQ(page_purge_if_needed(), 0u);
+	EXPECT_EQ(idle(), 12 * MiB);
+	now_ns += 9000 * millisecond;
+	EXPECT_GT(page_purge_if_needed(), 0u) << "ten seconds of silence";
+	EXPECT_LE(idle(), 4 * MiB);
+	EXPECT_EQ(page_idle_limit(), 4 * MiB);
+}
+
 TEST_F(purge, raised_limit_has_a_bound)
 {
 	/* A sixteenth of the 16 GiB that start.h says the machine has. */

@@ -15,7 +15,7 @@ protected:
 		static bool started;
 
 		if (!started)
-			start::percpu(128);
+			start::option("CPUS=128"), start::percpu();
 		started = true;
 	}
 };
@@ -67,18 +67,18 @@ TEST_F(area, making_one_again_keeps_it)
 
 TEST_F(area, numbers_beyond_the_table_have_none)
 {
-	for (uint32_t cid : { 128u, 129u, 8191u, 8192u, UINT32_MAX }) {
+	for (uint32_t cid : { (uint32_t)AREAS_MAX, AREAS_MAX + 1u, UINT32_MAX }) {
 		percpu_area_make(cid);
 		EXPECT_EQ(percpu_area(cid), nullptr) << cid;
 	}
-	EXPECT_LE(percpu_areas_end(), 128u);
+	EXPECT_LE(percpu_areas_end(), (uint32_t)AREAS_MAX);
 }
 
 TEST_F(area, areas_do_not_overlap)
 {
 	percpu_area_make(20);
 	percpu_area_make(21);
-	EXPECT_EQ(percpu_area(21) - percpu_area(20), AREA_BYTES);
+	EXPECT_GE(percpu_area(21) - percpu_area(20), AREA_BYTES);
 }
 
 TEST_F(area, many_threads_make_one)

@@ -44,7 +44,7 @@ protected:
 	{
 		if (percpu_backend != BACKEND_RSEQ)
 			GTEST_SKIP() << "no rseq area is registered in this process";
-		ASSERT_EQ(slub_thread.cpu_base, slub_cpu_base);
+		ASSERT_EQ(slub_thread.self.base, slub_cpu_base);
 		for (char *&area : areas) {
 			area = (char *)aligned_alloc(4096, AREA_BYTES);
 			memset(area, 0, AREA_BYTES);

@@ -109,27 +109,27 @@ TEST_F(thread, lists_stay_for_the_next_owner)
 TEST_F(thread, sharing_keeps_both_off_the_fast_path)
 {
 	uintptr_t saved[2];
-	void **table = slub_thread.cpu_base;
+	void **table = slub_thread.self.base;
 	uint32_t flags = slub_thread.flags;
 
 	ASSERT_TRUE(percpu_put(slot, pool.at(0), 4));
 	percpu_share(saved);
 	if (percpu_backend == BACKEND_RSEQ) {
-		EXPECT_EQ(slub_thread.cpu_base, (void **)slub_dummy_base);
+		EXPECT_EQ(slub_thread.self.base, (void **)slub_dummy_base);
 		EXPECT_EQ(percpu_pop(slot, 0), nullptr);
 		EXPECT_FALSE(percpu_push(slot, pool.at(1), 0));
 		percpu_enter();
 		EXPECT_EQ(percpu_pop(slot, 0), nullptr) << "entering must not bring it back";
 	}
 	percpu_unshare(saved);
-	EXPECT_EQ(slub_thread.cpu_base, table);
+	EXPECT_EQ(slub_thread.self.base, table);
 	EXPECT_EQ(slub_thread.flags, flags);
 }
 
 TEST_F(thread, child_of_vfork_runs_no_sequence)
 {
 	static volatile bool popped, pushed, entered_popped;
-	void **table = slub_thread.cpu_base;
+	void **table = slub_thread.self.base;
 	uint32_t flags = slub_thread.flags;
 
 	ASSERT_TRUE(percpu_put(slot, pool.at(0), 4));
@@ -143,7 +143,7 @@ TEST_F(thread, child_of_vfork_runs_no_sequence)
 	}
 	ASSERT_GT(child, 0);
 	EXPECT_EQ(harness::wait_for(child), 0);
-	EXPECT_EQ(slub_thread.cpu_base, table);
+	EXPECT_EQ(slub_thread.self.base, table);
 	EXPECT_EQ(slub_thread.flags, flags);
 	if (percpu_backend == BACKEND_RSEQ) {
 		EXPECT_FALSE(popped);

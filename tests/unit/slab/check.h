@@ -122,10 +122,8 @@ struct cache_check {
 		uint32_t chains = 0;
 		size_t n = 0;
 
-		for (void *c = node->barn.chains; c; c = *chain_next(cache, c)) {
-			n += hold_chain(c, "in the barn");
-			chains++;
-		}
+		for (; chains < node->barn.nr; chains++)
+			n += hold_chain(node->barn.chains[chains], "in the barn");
 		EXPECT_EQ(chains, node->barn.nr);
 		EXPECT_LE(chains, node->barn.nr_max);
 		return n;

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The restartable sequences for x86-64, as assembler text: what the library's
+ * own fast path is made of, and what the inline functions of percpu.h and
+ * cache.h put into your program.  Not an interface by itself.
+ *
+ * Register use is the compiler's choice.  Local labels: 1 start, 2 one past
+ * the commit, 3 descriptor, 4 abort.  The abort handler lies out of line,
+ * behind an instruction (ud1 with the signature as its displacement) that
+ * disassemblers read as one.  The contract (RSEQ-1 to RSEQ-6) is in the
+ * library's src/arch/rseq.h and docs/rseq.md.
+ *
+ * A statement that uses one of these has labels `failed` and `aborted` around
+ * it: failed means the area says no (an empty list, a full one, no area),
+ * aborted that the kernel moved the thread in the middle of it.
+ */
+#ifndef SLUB_INCLUDE_ARCH_X86_64_H
+#define SLUB_INCLUDE_ARCH_X86_64_H
+
+/* Defines the descriptor and makes it the thread's current one (RSEQ-1). */
+#define SLUB_SEQ_ENTER							\
+	".pushsection __rseq_cs, \"aw\"\n\t"				\
+	".balign 32\n"							\
+	"3:\n\t"							\
+	".long 0, 0\n\t"						\
+	".quad 1f, 2f - 1f, 4f\n\t"					\
+	".popsection\n\t"						\
+	"leaq 3b(%%rip), %[t]\n\t"					\
+	"movq %[t], %%fs:8(%[rseq])\n"					\
+	"1:\n\t"
+
+/* Leaves the address of this CPU's area in %[t], or adds it to a register. */
+#ifndef SLUB_SEQ_UNIPROCESSOR
+#define SLUB_SEQ_AREA							\
+	"movl %%fs:(%[cid]), %k[t]\n\t"					\
+	"movq (%[base], %[t], 8), %[t]\n\t"
+#define SLUB_SEQ_ADD_AREA(reg)						\
+	"movl %%fs:(%[cid]), %k[t]\n\t"					\
+	"addq (%[base], %[t], 8), " reg "\n\t"
+#ifndef SLUB_SEQ_INPUTS
+#define SLUB_SEQ_INPUTS(entrance_)						\
+	[rseq] "r"((entrance_).rseq), [cid] "r"((entrance_).cid),			\
+	[base] "r"((entrance_).base)
+#endif
+#else
+/* One area; preemption is what a sequence guards against. */
+#define SLUB_SEQ_AREA							\
+	"movq (%[base]), %[t]\n\t"
+#define SLUB_SEQ_ADD_AREA(reg)						\
+	"addq (%[base]), " reg "\n\t"
+#ifndef SLUB_SEQ_INPUTS
+#define SLUB_SEQ_INPUTS(entrance_)						\
+	[rseq] "r"((entrance_).rseq), [base] "r"((entrance_).base)
+#endif
+#endif
+
+/* The area in %[t] must be a CPU's own, and not the dummy. */
+#define SLUB_SEQ_LIVE							\
+	"cmpl $0, 24(%[t])\n\t"						\
+	"je %l[failed]\n\t"
+
+#define SLUB_SEQ_LEAVE							\
+	"\n2:\n\t"							\
+	".pushsection .text.unlikely, \"ax\"\n\t"			\
+	".byte 0x0f, 0xb9, 0x3d\n\t"					\
+	".long 0x53053053\n"						\
+	"4:\n\t"							\
+	"jmp %l[aborted]\n\t"						\
+	".popsection\n\t"
+
+/*
+ * Takes the first object of the list at @slot_, which enters as the offset and
+ * is clobbered.  @link_ is where the object keeps its link, an assembler
+ * operand: "(%[object])" or "(%[object], %[link])".
+ */
+#define SLUB_SEQ_POP_AT(entrance_, object_, slot_, t_, link_, ...)		\
+	__asm__ volatile goto(						\
+		SLUB_SEQ_ENTER						\
+		SLUB_SEQ_ADD_AREA("%[slot]")				\
+		"movq (%[slot]), %[object]\n\t"				\
+		"testq %[object], %[object]\n\t"			\
+		"jz %l[failed]\n\t"					\
+		"movq " link_ ", %[t]\n\t"				\
+		"addl $1, 8(%[slot])\n\t"				\
+		"movq %[t], (%[slot])"					\
+		SLUB_SEQ_LEAVE						\
+		: [object] "=&a"(object_), [t] "=&r"(t_),		\
+		  [slot] "+&r"(slot_)					\
+		: SLUB_SEQ_INPUTS(entrance_), ## __VA_ARGS__			\
+		: "memory", "cc"					\
+		: failed, aborted)
+#define SLUB_SEQ_POP(entrance_, object_, slot_, t_)				\
+	SLUB_SEQ_POP_AT(entrance_, object_, slot_, t_, "(%[object])")
+#define SLUB_SEQ_POP_LINK(entrance_, object_, slot_, t_, offset_)		\
+	SLUB_SEQ_POP_AT(entrance_, object_, slot_, t_, "(%[object], %[link])", \
+			[link] "r"(offset_))
+
+/* Puts @object_ in front of the list at @slot_ if there is room. */
+#define SLUB_SEQ_PUSH_AT(entrance_, object_, slot_, t_, link_, ...)		\
+	__asm__ volatile goto(						\
+		SLUB_SEQ_ENTER						\
+		SLUB_SEQ_ADD_AREA("%[slot]")				\
+		"cmpl $0, 8(%[slot])\n\t"				\
+		"jle %l[failed]\n\t"					\
+		"movq (%[slot]), %[t]\n\t"				\
+		"movq %[t], " link_ "\n\t"				\
+		"subl $1, 8(%[slot])\n\t"				\
+		"movq %[object], (%[slot])"				\
+		SLUB_SEQ_LEAVE						\
+		: [t] "=&r"(t_), [slot] "+&r"(slot_)			\
+		: SLUB_SEQ_INPUTS(entrance_), [object] "r"(object_),		\
+		  ## __VA_ARGS__					\
+		: "memory", "cc"					\
+		: failed, aborted)
+#define SLUB_SEQ_PUSH(entrance_, object_, slot_, t_)				\
+	SLUB_SEQ_PUSH_AT(entrance_, object_, slot_, t_, "(%[object])")
+
+/*
+ * The push of a typed cache: also fails when the object is the head already,
+ * which is what freeing it twice in a row looks like.
+ */
+#define SLUB_SEQ_PUSH_CHECKED(entrance_, object_, slot_, t_, offset_)	\
+	__asm__ volatile goto(						\
+		SLUB_SEQ_ENTER						\
+		SLUB_SEQ_ADD_AREA("%[slot]")				\
+		"cmpl $0, 8(%[slot])\n\t"				\
+		"jle %l[failed]\n\t"					\
+		"movq (%[slot]), %[t]\n\t"				\
+		"cmpq %[t], %[object]\n\t"				\
+		"je %l[failed]\n\t"					\
+		"movq %[t], (%[object], %[link])\n\t"			\
+		"subl $1, 8(%[slot])\n\t"				\
+		"movq %[object], (%[slot])"				\
+		SLUB_SEQ_LEAVE						\
+		: [t] "=&r"(t_), [slot] "+&r"(slot_)			\
+		: SLUB_SEQ_INPUTS(entrance_), [object] "r"(object_),		\
+		  [link] "r"(offset_)					\
+		: "memory", "cc"					\
+		: failed, aborted)
+
+/* As PUSH, on a list that may get as long as its owner says: room counts
+ * down from 0, @least_ is minus the limit. */
+#define SLUB_SEQ_PUSH_BOUNDED(entrance_, object_, slot_, t_, least_)		\
+	__asm__ volatile goto(						\
+		SLUB_SEQ_ENTER						\
+		SLUB_SEQ_AREA						\
+		SLUB_SEQ_LIVE						\
+		"addq %[t], %[slot]\n\t"				\
+		"cmpl %[least], 8(%[slot])\n\t"				\
+		"jle %l[failed]\n\t"					\
+		"movq (%[slot]), %[t]\n\t"				\
+		"movq %[t], (%[object])\n\t"				\
+		"subl $1, 8(%[slot])\n\t"				\
+		"movq %[object], (%[slot])"				\
+		SLUB_SEQ_LEAVE						\
+		: [t] "=&r"(t_), [slot] "+&r"(slot_)			\
+		: SLUB_SEQ_INPUTS(entrance_), [object] "r"(object_),		\
+		  [least] "r"(least_)					\
+		: "memory", "cc"					\
+		: failed, aborted)
+
+/* Words: @suffix_ is q or l; @offset_ is the word's. */
+#define SLUB_SEQ_ADD(entrance_, suffix_, modifier_, offset_, n_, t_)		\
+	__asm__ volatile goto(						\
+		SLUB_SEQ_ENTER						\
+		SLUB_SEQ_AREA						\
+		SLUB_SEQ_LIVE						\
+		"addq %[offset], %[t]\n\t"				\
+		"add" suffix_ " %" modifier_ "[n], (%[t])"	\
+		SLUB_SEQ_LEAVE						\
+		: [t] "=&r"(t_)						\
+		: SLUB_SEQ_INPUTS(entrance_), [offset] "r"(offset_),		\
+		  [n] "re"(n_)						\
+		: "memory", "cc"					\
+		: failed, aborted)
+
+/* Adds @n_ and leaves in it what the word was before. */
+#define SLUB_SEQ_FETCH_ADD(entrance_, suffix_, modifier_, offset_, n_, t_)	\
+	__asm__ volatile goto(						\
+		SLUB_SEQ_ENTER						\
+		SLUB_SEQ_AREA						\
+		SLUB_SEQ_LIVE						\
+		"addq %[offset], %[t]\n\t"				\
+		"xadd" suffix_ " %" modifier_ "[n], (%[t])"	\
+		SLUB_SEQ_LEAVE						\
+		: [t] "=&r"(t_), [n] "+&r"(n_)				\
+		: SLUB_SEQ_INPUTS(entrance_), [offset] "r"(offset_)		\
+		: "memory", "cc"					\
+		: failed, aborted)
+
+/* @old_, in rax, is what was found. */
+#define SLUB_SEQ_CMPXCHG(entrance_, suffix_, modifier_, offset_, old_, new_, t_) \
+	__asm__ volatile goto(						\
+		SLUB_SEQ_ENTER						\
+		SLUB_SEQ_AREA						\
+		SLUB_SEQ_LIVE						\
+		"addq %[offset], %[t]\n\t"				\
+		"cmpxchg" suffix_ " %" modifier_ "[value], (%[t])" \
+		SLUB_SEQ_LEAVE						\
+		: [t] "=&r"(t_), [old] "+&a"(old_)			\
+		: SLUB_SEQ_INPUTS(entrance_), [offset] "r"(offset_),		\
+		  [value] "r"(new_)					\
+		: "memory", "cc"					\
+		: failed, aborted)
+
+#endif

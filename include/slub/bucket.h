@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Buckets: malloc's size classes once more, for one subsystem or tenant.
+ *
+ * What a bucket hands out shares slabs with nothing else.  So the bucket can
+ * say how much of it is in use, its fragmentation is its own, and a
+ * use-after-free of one subsystem does not hit objects of another.  A request of
+ * up to 32 KiB is an object of a cache named "NAME-SIZE", made when the first of
+ * that size is wanted; a larger one is a block of pages that is marked as the
+ * bucket's.
+ *
+ *   struct slub_bucket *b = slub_bucket_create("tenant7", 0);
+ *   char *text = slub_bucket_alloc(b, length + 1);
+ *   ...
+ *   free(text);
+ *
+ * Blocks may be freed by free() and slub_free() too.  Each size class that is in
+ * use takes one of about 1,900 places that there are for caches.
+ *
+ * From: kmem_buckets_create().
+ */
+#ifndef SLUB_INCLUDE_BUCKET_H
+#define SLUB_INCLUDE_BUCKET_H
+
+#include <slub/cache.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The longest name; what a cache's name leaves for "-SIZE". */
+#define SLUB_BUCKET_NAME_MAX (SLUB_CACHE_NAME_MAX - 6)
+
+struct slub_bucket;
+
+/*
+ * slub_bucket_create - make a bucket.
+ *
+ * @name: 1 to SLUB_BUCKET_NAME_MAX printable characters without blanks, not
+ * that of another bucket; copied.  @flags: of enum slub_cache_flag those for
+ * accounting (SLUB_ACCOUNT, SLUB_RECLAIM_ACCOUNT), for debugging and
+ * SLUB_PANIC; they hold for its caches.  These are never merged.
+ *
+ * Returns the bucket, which the caller owns until slub_bucket_destroy(), or NULL
+ * with errno set (with SLUB_PANIC it reports and aborts):
+ *   EINVAL  the name is missing, empty, too long or not printable; another flag;
+ *   EEXIST  there is a bucket of that name;
+ *   ENOMEM  no memory.
+ * Context: any thread, not from a signal handler.  Cost: one allocation.
+ */
+SLUB_API struct slub_bucket *slub_bucket_create(const char *name,
+						unsigned long flags);
+
+/*
+ * slub_bucket_destroy - give a bucket and its caches back.
+ *
+ * NULL is allowed.  Returns 0, or, with the bucket in use as before:
+ *   -EBUSY   blocks are still allocated; how many is told if messages are on;
+ *   -EINVAL  not a bucket, or destroyed already;
+ *   -EAGAIN  the lists of another CPU could not be emptied (no membarrier).
+ * Nobody may use the bucket meanwhile.
+ * Context: any thread, not from a signal handler; sleeps.  Cost: a walk over the
+ * page map, and slub_cache_destroy() for each size class.
+ */
+SLUB_API int slub_bucket_destroy(struct slub_bucket *bucket);
+
+/*
+ * slub_bucket_alloc, slub_bucket_calloc - allocate from a bucket.
+ *
+ * As malloc() and calloc(): a block of at least @size (or @nr times @size) bytes,
+ * aligned to 16; a request for 0 bytes gets a block of its own.  Contents are
+ * undefined, or zero with calloc.  The caller owns the block until
+ * slub_bucket_free().
+ * Returns NULL with errno set:
+ *   ENOMEM  no memory; the product of calloc overflows; size above PTRDIFF_MAX;
+ *   ENOSPC  the first of its size, and no place for another cache;
+ *   EEXIST  the first of its size, and a cache of the program has that name;
+ *   EINVAL  not a bucket.
+ * Context: any thread.  From a signal handler that interrupted this library, or
+ * for the first block of a size: NULL is possible.
+ * Cost: as slub_cache_alloc() not inline, and the search of the class.
+ * From: kmem_buckets_alloc().
+ */
+SLUB_API void *slub_bucket_alloc(struct slub_bucket *bucket, size_t size);
+SLUB_API void *slub_bucket_calloc(struct slub_bucket *bucket, size_t nr,
+				  size_t size);
+
+/*
+ * slub_bucket_realloc - change the size of a block, within the bucket.
+ *
+ * As realloc(): @ptr NULL allocates; @size 0 frees and returns NULL; else
+ * returns the block, moved or not, with the old contents up to the smaller
+ * size.  On failure NULL with errno as slub_bucket_alloc(), and the old block
+ * stays; EINVAL also when @ptr is not of this bucket.
+ * (The C library's realloc() takes blocks of a bucket, but when it has to move
+ * one it moves it out of the bucket.)
+ */
+SLUB_API void *slub_bucket_realloc(struct slub_bucket *bucket, void *ptr,
+				   size_t size);
+
+/*
+ * slub_bucket_free - free a block of the bucket.
+ *
+ * NULL is allowed.  A block of malloc, of a cache or of another bucket is
+ * freed where it belongs, a foreign pointer left alone; both are counted
+ * (slub_bucket_stats.refused) and reported if messages are on.
+ * Context: as free().  Cost: as free() after one comparison.
+ */
+SLUB_API void slub_bucket_free(struct slub_bucket *bucket, void *ptr);
+
+struct slub_bucket_stats {
+	size_t live_bytes;	/* allocated, as rounded up: what they occupy */
+	size_t live_blocks;
+	size_t large_bytes;	/* of these, above 32 KiB */
+	size_t large_blocks;
+	size_t slab_bytes;	/* memory of its slabs, used and free */
+	size_t classes;		/* caches it has */
+	uint64_t refused;	/* frees of blocks that were not its own */
+};
+
+/*
+ * slub_bucket_stats - what a bucket holds, into *@stats.
+ *
+ * Counted by looking, so that alloc and free need not count: the lists of its
+ * caches are emptied first.  Exact when nobody uses the bucket meanwhile.
+ * Returns 0; -EINVAL for no bucket; -EAGAIN when a CPU's lists could not be
+ * emptied (what is in them then counts as live).
+ * Context: any thread, not from a signal handler; stops each CPU for a moment
+ * per class.  Cost: a walk over the page map.
+ */
+SLUB_API int slub_bucket_stats(struct slub_bucket *bucket,
+			       struct slub_bucket_stats *stats);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Typed caches: many objects of one kind, from slabs of their own.
+ *
+ * A cache knows the size, the alignment and, if you give it one, the
+ * constructor of its objects.  Allocating and freeing go through a list of
+ * the CPU the thread is on, inline in your program; behind it stand the
+ * node's barn of full lists, the slabs, and the page allocator.
+ *
+ *   SLUB_CACHE_DEFINE_STATIC(connections, struct connection, 0, NULL);
+ *
+ *   struct connection *c = slub_cache_alloc(&connections);
+ *   ...
+ *   slub_cache_free(&connections, c);
+ *
+ * or, with a cache made at run time, slub_cache_create().
+ *
+ * Objects may also be freed by free() and slub_free(): the page that an object
+ * lies in names its cache.
+ *
+ * From: the kernel's kmem_cache_*().
+ */
+#ifndef SLUB_INCLUDE_CACHE_H
+#define SLUB_INCLUDE_CACHE_H
+
+#include <slub/percpu.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The largest object a cache can have, and the longest name. */
+#define SLUB_CACHE_SIZE_MAX ((size_t)256 << 10)
+#define SLUB_CACHE_NAME_MAX 47
+
+/* What a cache is to be like: the flags of slub_cache_create(). */
+enum slub_cache_flag {
+	/* Align objects to 64 bytes, or to a fraction that a small one fills. */
+	SLUB_HWCACHE_ALIGN = 1 << 0,
+	/* Write why and abort() when the cache cannot be made. */
+	SLUB_PANIC = 1 << 1,
+	/*
+	 * Memory of a freed object stays an object of this cache, free or
+	 * allocated again, until every reader inside slub_read_lock() has left.
+	 */
+	SLUB_TYPESAFE_BY_RCU = 1 << 2,
+	/* Charge objects to the memory group of the thread. */
+	SLUB_ACCOUNT = 1 << 3,
+	/* Objects that a shrinker can give back; shown as reclaimable. */
+	SLUB_RECLAIM_ACCOUNT = 1 << 4,
+	/* Never share slabs with another cache (SLUB_MERGE). */
+	SLUB_NO_MERGE = 1 << 5,
+	/* Debugging, by the kernel's letters: see slub-debug(7). */
+	SLUB_CONSISTENCY_CHECKS = 1 << 8,	/* F */
+	SLUB_RED_ZONE = 1 << 9,			/* Z */
+	SLUB_POISON = 1 << 10,			/* P */
+	SLUB_STORE_USER = 1 << 11,		/* U */
+	SLUB_TRACE = 1 << 12,			/* T */
+	SLUB_FAILSLAB = 1 << 13,		/* A */
+};
+
+/* How one allocation is to be made. */
+enum slub_alloc_flag {
+	SLUB_ZERO = 1 << 0,	/* all bytes zero; not with a constructor */
+	SLUB_RESERVE = 1 << 1,	/* may use the reserve, see reserve.h */
+	SLUB_NO_RESERVE = 1 << 2, /* not even if the thread has the right */
+};
+
+#define SLUB_NODE_ANY (-1)
+
+/* All that can be said about a cache; what is zero is not asked for. */
+struct slub_cache_args {
+	const char *name;	/* copied */
+	size_t size;
+	size_t align;		/* a power of two up to 4096; 0: 8 bytes */
+	unsigned long flags;	/* enum slub_cache_flag */
+	void (*ctor)(void *object);
+	/*
+	 * Where a free object may keep its link, if has_free_pointer_offset:
+	 * a word of the object that neither the constructor nor a TYPESAFE
+	 * reader cares about, so that the object need not grow by one.
+	 */
+	size_t free_pointer_offset;
+	bool has_free_pointer_offset;
+	/* The part that slub_copy_allowed() lets be copied; 0, 0: all. */
+	size_t useroffset;
+	size_t usersize;
+	/* Objects in a CPU's list at the most (a sheaf); 0: by their size. */
+	unsigned int sheaf_length;
+};
+
+#ifndef SLUB_LIBRARY
+/*
+ * A cache.  The first words are what the inline functions read; the rest is
+ * the library's.  It may stand in your program (SLUB_CACHE_DEFINE).
+ */
+struct slub_cache {
+	uint32_t entry;		/* what the page map says of its pages */
+	uint32_t slot;		/* its list, an offset in every CPU's area */
+	uintptr_t link;		/* where in an object the link is */
+	const struct slub_cache_args *args;
+	uint64_t reserved[61];
+};
+#else
+struct slub_cache;
+#endif
+
+/*
+ * SLUB_CACHE_DEFINE - define a cache of objects of type @type as a variable.
+ *
+ * It is made by its first allocation; where its list lies is read from the
+ * variable, whose address the linker knows, so there is no pointer to load.
+ * @flags: enum slub_cache_flag; @ctor: void (*)(void *) or NULL.
+ * If the cache cannot be made, slub_cache_alloc() returns NULL with the errno
+ * of slub_cache_create().
+ */
+#define SLUB_CACHE_DEFINE(variable, type, flags_, ctor_)		\
+	const struct slub_cache_args variable##_args = {		\
+		#variable, sizeof(type), __alignof__(type), (flags_),	\
+		(ctor_), 0, false, 0, 0, 0 };				\
+	struct slub_cache variable = { 0, 0, 0, &variable##_args, { 0 } }
+/* The same for one file: static SLUB_CACHE_DEFINE() would miss the second. */
+#define SLUB_CACHE_DEFINE_STATIC(variable, type, flags_, ctor_)	\
+	static const struct slub_cache_args variable##_args = {		\
+		#variable, sizeof(type), __alignof__(type), (flags_),	\
+		(ctor_), 0, false, 0, 0, 0 };				\
+	static struct slub_cache variable =				\
+		{ 0, 0, 0, &variable##_args, { 0 } }
+
+/*
+ * slub_cache_create - make a cache of objects of @size bytes.
+ *
+ * @name: 1 to SLUB_CACHE_NAME_MAX printable characters without blanks, not yet
+ * in use; copied.  @align: a power of two up to 4096, 0 for 8.  @flags: enum
+ * slub_cache_flag.  @ctor: called once for each object when its memory is first
+ * used, before it is handed out for the first time, and not again when it is
+ * freed and allocated anew: a free object stays constructed.  It is called
+ * without locks and may allocate from other caches.  NULL: none.
+ *
+ * Returns the cache, which the caller owns until slub_cache_destroy(), or NULL
+ * with errno set:
+ *   EINVAL  name missing, empty, too long or not printable; size 0 or above
+ *           SLUB_CACHE_SIZE_MAX; align not a power of two or above 4096; an
+ *           unknown flag; offsets that do not lie in the object;
+ *   EEXIST  there is a cache of that name;
+ *   ENOSPC  the areas have no slot left (about 1,900 caches);
+ *   ENOMEM  no memory.
+ * With SLUB_PANIC it does not return NULL but reports and aborts.
+ *
+ * With SLUB_MERGE=1 in the environment, a cache without constructor, debugging
+ * and SLUB_NO_MERGE may be another one that has room for its objects: then
+ * its pointer is returned, and it takes as many slub_cache_destroy().
+ *
+ * Context: any thread, not from a signal handler; takes locks; may sleep.
+ * From: kmem_cache_create().
+ */
+SLUB_API struct slub_cache *slub_cache_create(const char *name, size_t size,
+					      size_t align,
+					      unsigned long flags,
+					      void (*ctor)(void *));
+
+/*
+ * slub_cache_create_args - the same, with everything that can be said.
+ *
+ * Returns and errors: as slub_cache_create().  From: kmem_cache_create_usercopy()
+ * and struct kmem_cache_args.
+ */
+SLUB_API struct slub_cache *
+slub_cache_create_args(const struct slub_cache_args *args);
+
+/*
+ * slub_cache_destroy - give a cache and all its memory back.
+ *
+ * Waits for deferred frees.  NULL is allowed.  Returns 0, or, with the cache
+ * unchanged and in use as before:
+ *   -EBUSY   objects are still allocated; each is named on stderr if messages
+ *            are on (SLUB_VERBOSE=1), slub_cache_for_each_object() finds them;
+ *   -EINVAL  not a cache, destroyed already, or one of malloc's own;
+ *   -EAGAIN  the lists of another CPU could not be emptied (no membarrier).
+ * After 0 the pointer means nothing: slub_cache_alloc() on it returns NULL with
+ * EINVAL as long as no new cache has taken its place.
+ *
+ * Context: any thread, not from a signal handler; stops each CPU for a moment;
+ * sleeps.  From: kmem_cache_destroy().
+ */
+SLUB_API int slub_cache_destroy(struct slub_cache *cache);
+
+/*
+ * slub_cache_shrink - give back what the cache holds and nobody uses.
+ *
+ * Empties its lists on every CPU and its barns, and frees all empty slabs.
+ * Returns 0, or 1 if slabs with free objects remain.
+ * Context and cost: as slub_cache_destroy().  From: kmem_cache_shrink().
+ */
+SLUB_API int slub_cache_shrink(struct slub_cache *cache);
+
+/*
+ * slub_cache_alloc_flags, slub_cache_alloc_node, slub_cache_zalloc - allocate.
+ *
+ * @flags: enum slub_alloc_flag; @node: a NUMA node, or SLUB_NODE_ANY.  Memory of
+ * a node is preferred, not insisted on.
+ * Returns an object, aligned as the cache was made, which the caller owns; its
+ * bytes are what the constructor or the last user left.  NULL with errno set:
+ *   ENOMEM  no memory;
+ *   EINVAL  SLUB_ZERO in a cache with a constructor, an unknown flag or node, a
+ *           cache that was destroyed.
+ * Context: any thread and, if it interrupted nothing of this library, a signal
+ * handler (else NULL); does not sleep but for a lock.
+ * From: kmem_cache_alloc(), kmem_cache_alloc_node(), kmem_cache_zalloc().
+ */
+SLUB_API void *slub_cache_alloc_flags(struct slub_cache *cache,
+				      unsigned int flags);
+SLUB_API void *slub_cache_alloc_node(struct slub_cache *cache,
+				     unsigned int flags, int node);
+SLUB_API void *slub_cache_zalloc(struct slub_cache *cache);
+
+/*
+ * slub_cache_alloc_bulk - allocate @nr objects at once.
+ *
+ * Writes them to @objects, which the caller owns then.  Returns @nr, or 0 with
+ * errno as slub_cache_alloc_flags() and nothing allocated.
+ * Cost: one sequence per 64 objects: a third of single calls.
+ * From: kmem_cache_alloc_bulk().
+ */
+SLUB_API size_t slub_cache_alloc_bulk(struct slub_cache *cache,
+				      unsigned int flags, size_t nr,
+				      void **objects);
+
+/*
+ * slub_cache_free_bulk - free @nr objects at once.
+ *
+ * @cache: whose they are, or NULL for objects of any caches, malloc's included.
+ * NULL pointers among @objects are skipped.  An object of another cache is
+ * treated as by slub_cache_free().  @objects itself is left as it is.
+ * From: kmem_cache_free_bulk().
+ */
+SLUB_API void slub_cache_free_bulk(struct slub_cache *cache, size_t nr,
+				   void **objects);
+
+/* Objects put aside for one user: a sheaf of his own. */
+struct slub_prefill {
+	struct slub_cache *cache;
+	void *head;
+	size_t nr;
+};
+
+/*
+ * slub_cache_prefill - put @nr objects aside, for allocations that cannot fail.
+ *
+ * @prefill is the caller's, on the stack or wherever.  Returns 0, or -ENOMEM or
+ * -EINVAL with nothing put aside.  Call it again on the same @prefill to fill
+ * it up to @nr.  slub_prefill_alloc() then takes one object off it, NULL only
+ * when all are used; slub_prefill_return() frees what is left.  One thread at a
+ * time may use a prefill.
+ * From: kmem_cache_prefill_sheaf(), kmem_cache_alloc_from_sheaf(),
+ * kmem_cache_return_sheaf().
+ */
+SLUB_API int slub_cache_prefill(struct slub_cache *cache,
+				struct slub_prefill *prefill, size_t nr);
+SLUB_API void *slub_prefill_alloc(struct slub_prefill *prefill);
+SLUB_API void slub_prefill_return(struct slub_prefill *prefill);
+
+/*
+ * slub_free - free any object of this library: malloc's or a cache's.
+ *
+ * NULL is allowed; a pointer that is not ours is left alone.
+ * From: kfree(), which takes objects of every cache.
+ */
+SLUB_API void slub_free(void *object);
+
+/*
+ * slub_cache_of - the cache of an object; NULL: in no slab of this library.
+ * From: virt_to_cache().
+ */
+SLUB_API struct slub_cache *slub_cache_of(const void *object);
+
+/* Its name, the bytes an object of it has for its user, bytes from one object to
+ * the next.  From: kmem_cache_size(), slabinfo's object_size and slab_size. */
+SLUB_API const char *slub_cache_name(const struct slub_cache *cache);
+SLUB_API size_t slub_cache_size(const struct slub_cache *cache);
+SLUB_API size_t slub_cache_stride(const struct slub_cache *cache);
+
+/*
+ * slub_cache_for_each_object - call @visit for each allocated object.
+ *
+ * Empties the cache's lists first, so that free objects are known as such;
+ * what is allocated or freed meanwhile may be missed or seen.  Stops when
+ * @visit returns non-zero, and returns that; else 0; -EAGAIN if lists could not
+ * be emptied.  @visit is called without locks.
+ */
+SLUB_API int slub_cache_for_each_object(struct slub_cache *cache,
+					int (*visit)(void *object, void *arg),
+					void *arg);
+
+/*
+ * slub_copy_allowed - do @bytes from @ptr on lie in the part of one object that
+ * may be copied (slub_cache_args.useroffset)?
+ *
+ * True for memory that is in no cache.  From: __check_heap_object(), hardened
+ * usercopy.
+ */
+SLUB_API bool slub_copy_allowed(const void *ptr, size_t bytes);
+
+/* Counts since the cache was made; slow paths only, the fast path counts
+ * nothing. */
+struct slub_cache_stats {
+	uint64_t objects;	/* room in all slabs */
+	uint64_t slabs;
+	uint64_t alloc_spare;	/* lists taken from: the CPU's spare */
+	uint64_t alloc_barn;	/*   the barn */
+	uint64_t alloc_refill;	/*   slabs */
+	uint64_t free_spare;	/* lists put into the CPU's spare */
+	uint64_t free_barn;
+	uint64_t free_flush;	/* lists given back to slabs */
+	uint64_t slab_alloc;
+	uint64_t slab_free;
+	uint64_t wrong_cache;	/* frees through another cache */
+	uint64_t double_free;	/* frees that were found to be the second */
+};
+
+/*
+ * slub_cache_stats - read the counts of @cache into *@stats.
+ *
+ * Returns 0, or -EINVAL for no cache.  Context: anywhere; a cache miss per CPU.
+ */
+SLUB_API int slub_cache_stats(struct slub_cache *cache,
+			      struct slub_cache_stats *stats);
+
+/* What the inline functions leave; use slub_cache_alloc(), slub_cache_free(). */
+SLUB_API void *slub_cache_alloc_slow(struct slub_cache *cache);
+SLUB_API void slub_cache_free_slow(struct slub_cache *cache, void *object);
+
+#ifndef SLUB_LIBRARY
+/*
+ * slub_cache_alloc - allocate an object.
+ *
+ * Returns and errors as slub_cache_alloc_flags() without flags.
+ * Cost: 15 instructions inline, no atomic one, when this CPU has a free object.
+ * From: kmem_cache_alloc().
+ */
+SLUB_INLINE void *slub_cache_alloc(struct slub_cache *cache)
+{
+#ifdef SLUB_HAVE_SEQUENCES
+	uintptr_t slot, t;
+	void *object;
+
+	if (!slub_percpu_may_run())
+		goto failed;
+	slot = cache->slot;
+	SLUB_SEQ_POP_LINK(slub_percpu_self, object, slot, t, cache->link);
+	return object;
+failed:
+aborted:
+#endif
+	return slub_cache_alloc_slow(cache);
+}
+
+/*
+ * slub_cache_free - free @object, which slub_cache_alloc() on @cache returned.
+ *
+ * NULL is allowed.  Found, counted (slub_cache_stats()) and reported if messages
+ * are on: an object of another cache, which is freed to the cache it belongs
+ * to; the second of two frees in a row, which is ignored; a pointer that is in
+ * no slab, which is left alone.  Other double frees are found by debugging
+ * (SLUB_CONSISTENCY_CHECKS), not here.
+ * Context: anywhere.  Cost: 20 instructions inline, no atomic one.
+ * From: kmem_cache_free().
+ */
+SLUB_INLINE void slub_cache_free(struct slub_cache *cache, void *object)
+{
+#ifdef SLUB_HAVE_SEQUENCES
+	size_t page = ((uintptr_t)object - slub_percpu_self.map_base) >> 12;
+	uintptr_t slot, t;
+
+	if (__builtin_expect(page >= slub_percpu_self.map_pages, 0) ||
+	    ((const uint16_t *)slub_percpu_self.map_base)[page] !=
+		    cache->entry)
+		goto failed;
+	slot = cache->slot;
+	SLUB_SEQ_PUSH_CHECKED(slub_percpu_self, object, slot, t, cache->link);
+	return;
+failed:
+aborted:
+#endif
+	slub_cache_free_slow(cache, object);
+}
+#endif /* SLUB_LIBRARY */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reserves: memory for those who need some to free more.
+ *
+ * The library puts a number of bytes aside.  They are handed out only when
+ * there is no other memory, and only to callers that have the right: threads
+ * between slub_reserve_enter() and slub_reserve_leave(), and allocations with
+ * the flag SLUB_RESERVE.  Slabs made of it are marked: an ordinary allocation
+ * never gets an object of them, so what was meant for the emergency is not
+ * eaten by those who caused it.  When such a slab becomes free, the reserve is
+ * filled before anything else.
+ *
+ * From: PF_MEMALLOC, __GFP_MEMALLOC, pfmemalloc slabs.
+ */
+#ifndef SLUB_INCLUDE_RESERVE_H
+#define SLUB_INCLUDE_RESERVE_H
+
+#include <slub/percpu.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * slub_reserve_set - keep @bytes aside from now on; 0 gives all back.
+ *
+ * Rounded up to blocks of 32 KiB.  Returns 0, or -ENOMEM when so much cannot be
+ * had now; the reserve is then unchanged.  Context: any thread; takes locks.
+ */
+SLUB_API int slub_reserve_set(size_t bytes);
+
+/* slub_reserve_bytes - how much lies in the reserve now, in bytes. */
+SLUB_API size_t slub_reserve_bytes(void);
+
+/*
+ * slub_reserve_enter, slub_reserve_leave - give this thread the right.
+ *
+ * They nest: returns what has to be handed to slub_reserve_leave().
+ * Context: anywhere.  From: memalloc_noreclaim_save() and _restore().
+ */
+SLUB_API unsigned int slub_reserve_enter(void);
+SLUB_API void slub_reserve_leave(unsigned int saved);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* The options as they are in force, for other processes to read. */
+#include "inspect/inspect.h"
+
+#include <string.h>
+
+struct option_kind_row {
+	const char *name;
+	const char *choices;
+	uint32_t kind;
+	size_t min;
+	size_t max;
+};
+
+static const struct option_kind_row rows[OPTION_NR] = {
+#define OPTION_ENUM(name, value, choices, ...) \
+	{ #name, choices, SLUB_ABI_OPTION_ENUM, 0, 0 },
+#define OPTION_SIZE(name, value, min, max, ...) \
+	{ #name, "", SLUB_ABI_OPTION_SIZE, min, max },
+#define OPTION_AUTO(...) OPTION_SIZE(__VA_ARGS__)
+#define OPTION_NUMBER(name, value, min, max, ...) \
+	{ #name, "", SLUB_ABI_OPTION_NUMBER, min, max },
+#define OPTION_TEXT(name, ...) { #name, "", SLUB_ABI_OPTION_TEXT, 0, 0 },
+#include "base/option.def"
+#undef OPTION_ENUM
+#undef OPTION_SIZE
+#undef OPTION_AUTO
+#undef OPTION_NUMBER
+#undef OPTION_TEXT
+};
+
+struct slub_abi_option slub_abi_options[OPTION_NR];
+
+/* The @index-th word of "a|b|c". */
+static void put_choice(struct text *text, const char *choices, size_t index)
+{
+	for (; *choices && index; choices++)
+		index -= *choices == '|';
+	for (; *choices && *choices != '|'; choices++)
+		text_printf(text, "%c", *choices);
+}
+
+static void publish_one(enum option_id id)
+{
+	struct slub_abi_option *out = &slub_abi_options[id];
+	struct text name = { out->name, sizeof(out->name) - 1, 0 };
+	struct text text = { out->text, sizeof(out->text) - 1, 0 };
+	const char *given = option_text(id);
+
+	text_printf(&name, "%s", rows[id].name);
+	out->kind = rows[id].kind;
+	out->given = option_was_given(id);
+	out->value = option_value(id);
+	out->min = rows[id].min;
+	out->max = rows[id].max;
+	if (out->kind == SLUB_ABI_OPTION_ENUM)
+		put_choice(&text, rows[id].choices, out->value);
+	else if (given)
+		text_printf(&text, "%s", given);
+}
+
+void options_publish(void)
+{
+	for (int i = 0; i < OPTION_NR; i++)
+		publish_one((enum option_id)i);
+}
+
+const char *option_text_named(const char *name)
+{
+	for (int i = 0; i < OPTION_NR; i++) {
+		if (strcmp(rows[i].name, name) == 0)
+			return option_text((enum option_id)i);
+	}
+	return NULL;
+}

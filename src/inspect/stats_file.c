@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * SLUB_STATS_FILE: the numbers of abi.h in a file that outlives the process.
+ *
+ *   0                    options_offset     records_offset
+ *   +--------------------+---------+--------+------------------------------+
+ *   | slub_stats_head    | options | -      | record of slot 0, 1, 2 ...   |
+ *   +--------------------+---------+--------+------------------------------+
+ *
+ * It is a shared mapping: a store is all it takes, and what was stored is in
+ * the file whatever becomes of the process.  The room is allocated at the
+ * start, for a store into a hole on a full disk would be a signal.  Stores are
+ * made when slabs come and go, never on a fast path.
+ *
+ * No locks: a record's sequence is odd while somebody writes it, and whoever
+ * finds it odd leaves it alone.  The census, which walks the heap, takes a
+ * sixty-fourth of the time at the most.
+ */
+#define _GNU_SOURCE
+#include "inspect/inspect.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define CENSUS_PERIOD_NS 100000000ull
+#define CENSUS_SHARE 64
+#define FILE_ALIGN 4096
+
+static struct slub_stats_head *head;	/* NULL: there is no file */
+static size_t file_bytes;
+static _Atomic uint32_t is_wanted;	/* open it at the next chance */
+static _Atomic uint32_t census_busy;
+static _Atomic uint64_t census_due_ns;
+
+/*
+ * The lower layers know nothing of this one; what they call when a slab or a
+ * large block has come or gone, with no lock held.
+ */
+extern void (*slab_notify)(struct slub_cache *cache) __attribute__((weak));
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ---- records ---- */
+
+static struct slub_stats_cache *record_at(size_t number)
+{
+	return (struct slub_stats_cache *)((char *)head +
+		head->records_offset + number * head->record_bytes);
+}
+
+/* False: somebody else is at it. */
+static bool record_begin(struct slub_stats_cache *record)
+{
+	uint32_t now = __atomic_load_n(&record->sequence, __ATOMIC_RELAXED);
+
+	/* acquire: what is written stays behind it */
+	return !(now & 1) &&
+	       __atomic_compare_exchange_n(&record->sequence, &now, now + 1,
+					   false, __ATOMIC_ACQUIRE,
+					   __ATOMIC_RELAXED);
+}
+
+static void record_end(struct slub_stats_cache *record)
+{
+	/* release: a reader that sees it even sees what was written */
+	__atomic_fetch_add(&record->sequence, 1, __ATOMIC_RELEASE);
+}
+
+static void record_write(const struct slub_cache *cache,
+			 const struct cache_census *census)
+{
+	size_t number = cache->slot / SLOT_BYTES;
+	struct slub_stats_cache *record = record_at(number);
+
+	if (!record_begin(record))
+		return;
+	census_record(cache, head->nr_nodes, record);
+	if (census) {
+		record->slabs = census->slabs;
+		record->active = census->active;
+		record->carved = census->carved;
+		record->partial = census->partial;
+	}
+	record->slot = cache->slot;
+	record_end(record);
+	if (head->nr_records <= number)
+		head->nr_records = (uint32_t)number + 1;
+}
+
+static void record_clear(size_t number)
+{
+	struct slub_stats_cache *record = record_at(number);
+
+	if (!record->slot || !record_begin(record))
+		return;
+	record->slot = 0;
+	record_end(record);
+}
+
+static void records_write_all(void)
+{
+	struct cache_census *all = census_all();
+
+	for (size_t i = 0; i < CENSUS_SLOTS; i++) {
+		const struct slub_cache *cache = census_cache_at(i);
+
+		if (cache)
+			record_write(cache, all ? &all[i] : NULL);
+		else if (i < head->nr_records)
+			record_clear(i);
+	}
+	if (all)
+		census_all_free(all);
+	head->census_ns = clock_ns(CLOCK_REALTIME);
+}
+
+static void census_if_due(void)
+{
+	uint64_t begin = clock_ns(CLOCK_MONOTONIC), end;
+
+	if (begin < census_due_ns ||
+	    __atomic_exchange_n(&census_busy, 1, __ATOMIC_ACQUIRE))
+		return;
+	records_write_all();
+	end = clock_ns(CLOCK_MONOTONIC);
+	census_due_ns = end + max_size(CENSUS_PERIOD_NS,
+				       (end - begin) * CENSUS_SHARE);
+	__atomic_store_n(&census_busy, 0, __ATOMIC_RELEASE);
+}
+
+static void head_update(void)
+{
+	head->totals[SLUB_STATS_COMMITTED_BYTES] = pagemap_committed();
+	head->totals[SLUB_STATS_LARGE_BYTES] = large_nr_pages() * PAGE_BYTES;
+	head->totals[SLUB_STATS_IDLE_BYTES] = page_nr_dirty() * PAGE_BYTES;
+	head->abi.heap_bytes = pagemap_committed();
+	head->update_ns = clock_ns(CLOCK_REALTIME);
+}
+
+void stats_file_update(struct slub_cache *cache)
+{
+	if (!head) {
+		if (is_wanted &&
+		    __atomic_exchange_n(&is_wanted, 0, __ATOMIC_ACQUIRE))
+			stats_file_open();
+		return;
+	}
+	if (cache)
+		record_write(cache, NULL);
+	census_if_due();
+	head_update();
+}
+
+/* ---- the file ---- */
+
+/* An older file of this kind that no living process writes. */
+static bool may_replace(const char *path)
+{
+	struct slub_stats_head old;
+	long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path,
+			    O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
+	long self = sys_call4(SYS_getpid, 0, 0, 0, 0), n;
+
+	if (fd < 0)
+		return false;
+	n = sys_call4(SYS_read, fd, (long)&old, sizeof(old), 0);
+	sys_call4(SYS_close, fd, 0, 0, 0);
+	if (n != sizeof(old) || memcmp(old.magic, SLUB_STATS_MAGIC, 8)) {
+		log_message("option stats_file: '%s' exists and is no "
+			    "statistics file; choose another name", path);
+		return false;
+	}
+	if (old.state == SLUB_STATS_RUNNING && old.pid != self &&
+	    sys_call4(SYS_kill, old.pid, 0, 0, 0) != -3) {	/* ESRCH */
+		log_message("option stats_file: '%s' is being written by "
+			    "process %u; %%p in the name is the PID", path,
+			    old.pid);
+		return false;
+	}
+	return true;
+}
+
+static long create(const char *path)
+{
+	int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+	long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path, flags, 0644);
+
+	if (fd != -17)		/* EEXIST */
+		return fd;
+	if (!may_replace(path))
+		return -17;
+	/* A new file: who reads the old one, or writes it, keeps it. */
+	sys_call4(SYS_unlinkat, AT_FDCWD, (long)path, 0, 0);
+	return sys_call4(SYS_openat, AT_FDCWD, (long)path, flags, 0644);
+}
+
+/* Room for every byte, or an error. */
+static long allocate(long fd, size_t bytes)
+{
+	static const char zeros[FILE_ALIGN];
+	long err = sys_call4(SYS_fallocate, fd, 0, 0, (long)bytes);
+
+	if (err != -95)		/* EOPNOTSUPP: by hand */
+		return err;
+	for (size_t at = 0; at < bytes; at += FILE_ALIGN) {
+		long n = sys_call4(SYS_pwrite64, fd, (long)zeros, FILE_ALIGN,
+				   (long)at);
+
+		if (n != FILE_ALIGN)
+			return n < 0 ? n : -28;	/* ENOSPC */
+	}
+	return 0;
+}
+
+static void *map_file(const char *path, size_t bytes)
+{
+	long fd = create(path), ret;
+
+	if (fd < 0) {
+		if (fd != -17)
+			log_message("option stats_file: cannot create '%s' "
+				    "(error %ld)", path, -fd);
+		return NULL;
+	}
+	ret = allocate(fd, bytes);
+	if (!ret)
+		ret = sys_call6(SYS_mmap, 0, (long)bytes,
+				PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	sys_call4(SYS_close, fd, 0, 0, 0);
+	if (ret < 0 && ret > -4096) {
+		sys_call4(SYS_unlinkat, AT_FDCWD, (long)path, 0, 0);
+		log_message("option stats_file: no room for %zu bytes in '%s' "
+			    "(error %ld)", bytes, path, -ret);
+		return NULL;
+	}
+	return (void *)ret;
+}
+
+static void write_names(struct slub_stats_head *out)
+{
+	long n = os_file_read("/proc/self/comm", out->name, sizeof(out->name));
+
+	if (n > 0 && out->name[n - 1] == '\n')
+		out->name[n - 1] = '\0';
+	n = os_file_read("/proc/self/cmdline", out->command,
+			 sizeof(out->command));
+	/* The arguments end with a NUL each. */
+	for (long i = 0; i < n - 1; i++) {
+		if (!out->command[i])
+			out->command[i] = ' ';
+	}
+}
+
+static void write_head(struct slub_stats_head *out, size_t records_offset)
+{
+	out->version = SLUB_STATS_VERSION;
+	out->size = sizeof(*out);
+	out->state = SLUB_STATS_RUNNING;
+	out->pid = (uint32_t)sys_call4(SYS_getpid, 0, 0, 0, 0);
+	out->start_ns = clock_ns(CLOCK_REALTIME);
+	out->options_offset = sizeof(*out);
+	out->nr_options = OPTION_NR;
+	out->option_bytes = sizeof(struct slub_abi_option);
+	out->records_offset = (uint32_t)records_offset;
+	out->nr_nodes = slub_abi_state.nr_nodes;
+	out->record_bytes = (uint32_t)(sizeof(struct slub_stats_cache) +
+		out->nr_nodes * sizeof(uint64_t) * SLUB_ABI_NODE_FIELDS);
+	out->abi = slub_abi_state;
+	memcpy(out + 1, slub_abi_options, sizeof(slub_abi_options));
+	write_names(out);
+}
+
+void stats_file_open(void)
+{
+	const char *given = option_text_named("stats_file");
+	size_t records_offset = round_up(sizeof(*head) +
+					 sizeof(slub_abi_options), FILE_ALIGN);
+	struct slub_stats_head *new;
+	char path[PATH_EXPANDED_MAX];
+
+	if (!given || !*given)
+		return;
+	path_expand(given, path, sizeof(path));
+	file_bytes = round_up(records_offset + CENSUS_SLOTS *
+		(sizeof(struct slub_stats_cache) + slub_abi_state.nr_nodes *
+		 sizeof(uint64_t) * SLUB_ABI_NODE_FIELDS), FILE_ALIGN);
+	new = map_file(path, file_bytes);
+	if (!new)
+		return;
+	write_head(new, records_offset);
+	/* release: who finds the head finds it filled in */
+	__atomic_store_n(&head, new, __ATOMIC_RELEASE);
+	head_update();
+	records_write_all();
+	/* Last: a file with a magic is one with a head. */
+	memcpy(head->magic, SLUB_STATS_MAGIC, sizeof(head->magic));
+	if (&slab_notify)
+		slab_notify = stats_file_update;
+}
+
+void stats_file_after_fork(void)
+{
+	const char *given = option_text_named("stats_file");
+
+	if (!head)
+		return;
+	sys_call4(SYS_munmap, (long)head, (long)file_bytes, 0, 0);
+	head = NULL;
+	/* The child gets a file of its own when it has something to say. */
+	for (; given && *given && !is_wanted; given++)
+		is_wanted = given[0] == '%' && given[1] == 'p';
+}
+
+__attribute__((destructor))
+static void stats_file_finish(void)
+{
+	if (!head)
+		return;
+	head_update();
+	records_write_all();
+	head->state = SLUB_STATS_EXITED;
+}

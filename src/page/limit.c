@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How many pages are in use, and how many may be (SLUB_LIMIT).
+ *
+ * A page counts from when a zone, or the superblocks, hand it out until it
+ * comes back there; that is where the limit is looked at, far behind every
+ * fast path.  What is refused there fails once more above, after all lists
+ * were emptied, and then the request fails with it.
+ *
+ * Idle memory is not in use, but it is resident: where there is a limit, used
+ * and idle memory together keep to it.  See page_idle_limit() for frees, and
+ * page_bought() for memory that was taken anew while other pages lay idle.
+ */
+#include "page/page.h"
+
+#define TRIES_MAX 16
+
+static _Atomic size_t used_pages;
+static _Atomic size_t limit_pages = SIZE_MAX;	/* SIZE_MAX: none */
+
+static size_t limit_read(void)
+{
+	return __atomic_load_n(&limit_pages, __ATOMIC_RELAXED);
+}
+
+static size_t used_read(void)
+{
+	return __atomic_load_n(&used_pages, __ATOMIC_RELAXED);
+}
+
+/* A compare-exchange, so that one request cannot make a smaller one fail. */
+static bool try_charge(size_t pages)
+{
+	size_t used = used_read();
+
+	do {
+		size_t limit = limit_read();
+
+		if (unlikely(pages > limit || used > limit - pages))
+			return false;
+	} while (!__atomic_compare_exchange_n(&used_pages, &used, used + pages,
+					      true, __ATOMIC_RELAXED,
+					      __ATOMIC_RELAXED));
+	return true;
+}
+
+/* Asks for as much as it takes, as long as that yields something. */
+static cold bool charge_after_growth_hook(size_t pages)
+{
+	for (int i = 0; i < TRIES_MAX; i++) {
+		if (pages > limit_read() ||
+		    !page_growth_ask(pages * PAGE_BYTES, GROWTH_FAILED))
+			return false;
+		if (try_charge(pages))
+			return true;
+	}
+	return false;
+}
+
+bool page_charge(size_t pages)
+{
+	return likely(try_charge(pages)) || charge_after_growth_hook(pages);
+}
+
+void page_charge_always(size_t pages)
+{
+	__atomic_fetch_add(&used_pages, pages, __ATOMIC_RELAXED);
+}
+
+void page_uncharge(size_t pages)
+{
+	size_t was = __atomic_fetch_sub(&used_pages, pages, __ATOMIC_RELAXED);
+
+	slub_assert(was >= pages);
+}
+
+size_t page_limit_room(void)
+{
+	size_t limit = limit_read(), used = used_read();
+
+	if (likely(limit == SIZE_MAX))
+		return SIZE_MAX;
+	return used < limit ? limit - used : 0;
+}
+
+size_t page_used_bytes(void)
+{
+	return used_read() * PAGE_BYTES;
+}
+
+size_t page_limit_bytes(void)
+{
+	size_t limit = limit_read();
+
+	return limit == SIZE_MAX ? 0 : limit * PAGE_BYTES;
+}
+
+void page_limit_set(size_t bytes)
+{
+	size_t pages = bytes ? max_size(bytes / PAGE_BYTES, 1) : SIZE_MAX;
+
+	__atomic_store_n(&limit_pages, pages, __ATOMIC_RELAXED);
+	page_purge_if_needed();
+}
+
+/* The group's limit, less a sixteenth for what is not heap. */
+static size_t limit_of_group(void)
+{
+	size_t bytes = os_cgroup_memory_max("/proc/self/cgroup",
+					    "/sys/fs/cgroup");
+
+	if (!bytes) {
+		log_message("option limit: no memory limit of a cgroup found; "
+			    "using none");
+		return 0;
+	}
+	return bytes - bytes / 16;
+}
+
+void page_limit_init(void)
+{
+	size_t bytes = option_value(OPTION_limit);
+
+	page_limit_set(bytes == OPTION_VALUE_AUTO ? limit_of_group() : bytes);
+}

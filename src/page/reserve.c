@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The reserve: blocks kept aside for whoever must not be refused, above all
+ * for code that has to allocate in order to free (the kernel's pfmemalloc).
+ *
+ * A share of it lies in each zone.  Its blocks have memory behind them, for a
+ * page that the system may still refuse is no reserve; and they count as used,
+ * so that taking one works at the limit too.
+ *
+ * Locks: the zone's lock.
+ */
+#include "page/page_internal.h"
+
+size_t page_reserve_short;	/* atomic */
+
+static size_t reserve_nr(const struct zone *zone)
+{
+	return __atomic_load_n(&zone->nr_reserve, __ATOMIC_RELAXED);
+}
+
+static size_t reserve_wanted(const struct zone *zone)
+{
+	return __atomic_load_n(&zone->reserve_wanted, __ATOMIC_RELAXED);
+}
+
+bool reserve_is_short(const struct zone *zone)
+{
+	return reserve_nr(zone) < reserve_wanted(zone);
+}
+
+/* Sums up anew what is missing: after each change, with or without a lock. */
+static void short_update(void)
+{
+	size_t missing = 0;
+
+	for (uint32_t n = 0; n < nr_zones; n++) {
+		size_t nr = reserve_nr(&zones[n]);
+		size_t wanted = reserve_wanted(&zones[n]);
+
+		missing += wanted > nr ? wanted - nr : 0;
+	}
+	__atomic_store_n(&page_reserve_short, missing, __ATOMIC_RELAXED);
+}
+
+void reserve_init(struct zone *zone)
+{
+	list_init(&zone->reserve);
+	__atomic_store_n(&zone->nr_reserve, 0, __ATOMIC_RELAXED);
+}
+
+void reserve_forget(struct zone *zone)
+{
+	reserve_init(zone);
+	short_update();
+}
+
+static void push(struct zone *zone, struct page *page)
+{
+	page_flags_write(page, page_flags_make(TYPE_NONE, RESERVE_ORDER,
+					       zone->node));
+	list_add_head(&zone->reserve, &page->list);
+	__atomic_store_n(&zone->nr_reserve, reserve_nr(zone) + 1,
+			 __ATOMIC_RELAXED);
+}
+
+/* A block out of the zone's reserve; what exceeds @keep only. */
+static struct page *pop(struct zone *zone, size_t keep)
+{
+	struct page *page = NULL;
+
+	lock_acquire(&zone->lock);
+	if (reserve_nr(zone) > keep) {
+		page = container_of(zone->reserve.next, struct page, list);
+		list_remove(&page->list);
+		__atomic_store_n(&zone->nr_reserve, reserve_nr(zone) - 1,
+				 __ATOMIC_RELAXED);
+	}
+	lock_release(&zone->lock);
+	if (page)
+		short_update();
+	return page;
+}
+
+struct page *reserve_claim(struct zone *zone, char **whole, bool *is_dirty)
+{
+	struct page *page;
+
+	if (!*whole)
+		return zone_block_take(zone, RESERVE_ORDER, is_dirty);
+	page = page_of(*whole);
+	zone_block_split(zone, page, BLOCK_ORDER_MAX + 1, RESERVE_ORDER,
+			 *is_dirty);
+	*whole = NULL;
+	return page;
+}
+
+void reserve_keep(struct zone *zone, struct page *page, bool is_dirty)
+{
+	char *block = page_address(page);
+
+	for (size_t at = 0; !is_dirty && at < RESERVE_BYTES; at += PAGE_BYTES)
+		*(volatile char *)(block + at) = 0;
+	lock_acquire(&zone->lock);
+	push(zone, page);
+	lock_release(&zone->lock);
+	short_update();
+}
+
+/* Takes from the zone's free blocks what the reserve lacks. */
+static void zone_refill(struct zone *zone)
+{
+	while (reserve_is_short(zone)) {
+		struct page *page = NULL;
+		bool is_dirty = false;
+
+		lock_acquire(&zone->lock);
+		if (reserve_is_short(zone))
+			page = zone_block_take(zone, RESERVE_ORDER, &is_dirty);
+		lock_release(&zone->lock);
+		if (!page)
+			return;
+		page_charge_always(1 << RESERVE_ORDER);
+		reserve_keep(zone, page, is_dirty);
+	}
+}
+
+void reserve_refill(void)
+{
+	if (slub_thread.locks_held)
+		return;
+	for (uint32_t n = 0; n < nr_zones; n++)
+		zone_refill(&zones[n]);
+}
+
+/* Fills up what is wanted of the zone; false: there is not enough. */
+static bool zone_fill(struct zone *zone)
+{
+	while (reserve_is_short(zone)) {
+		bool is_zero;
+		void *block = zone_alloc(RESERVE_ORDER, zone->node, &is_zero);
+
+		if (!block)
+			return false;
+		reserve_keep(zone, page_of(block), !is_zero);
+	}
+	return true;
+}
+
+static void zone_drop(struct zone *zone, size_t keep)
+{
+	struct page *page;
+
+	while ((page = pop(zone, keep)))
+		zone_free(page_address(page), RESERVE_ORDER, zone->node, true);
+}
+
+int page_reserve_set(size_t bytes)
+{
+	size_t blocks = bytes / RESERVE_BYTES + (bytes % RESERVE_BYTES != 0);
+	bool filled = true;
+
+	for (uint32_t n = 0; n < nr_zones; n++) {
+		size_t share = blocks / nr_zones + (n < blocks % nr_zones);
+
+		__atomic_store_n(&zones[n].reserve_wanted, share,
+				 __ATOMIC_RELAXED);
+	}
+	short_update();
+	for (uint32_t n = 0; n < nr_zones; n++) {
+		zone_drop(&zones[n], reserve_wanted(&zones[n]));
+		filled = filled && zone_fill(&zones[n]);
+	}
+	page_purge_if_needed();
+	return filled ? 0 : -12;	/* ENOMEM */
+}
+
+size_t page_reserve_bytes(void)
+{
+	size_t blocks = 0;
+
+	for (uint32_t n = 0; n < nr_zones; n++)
+		blocks += reserve_nr(&zones[n]);
+	return blocks * RESERVE_BYTES;
+}
+
+/* Frees what a block of @order leaves of a block of the reserve. */
+static void tail_free(char *block, uint32_t order, uint32_t node)
+{
+	for (uint32_t o = order; o < RESERVE_ORDER; o++)
+		zone_free(block + (PAGE_BYTES << o), o, node, true);
+}
+
+void *page_reserve_take(uint32_t order, uint32_t node)
+{
+	struct page *page = NULL;
+	uint32_t n = node < nr_zones ? node : 0;
+
+	if (order > RESERVE_ORDER || slub_thread.locks_held)
+		return NULL;
+	for (uint32_t i = 0; i < nr_zones && !page; i++)
+		page = pop(&zones[(n + i) % nr_zones], 0);
+	if (!page)
+		return NULL;
+	tail_free(page_address(page), order, page_node(page));
+	return page_address(page);
+}

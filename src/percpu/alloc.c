@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The allocator of per-CPU memory: which offsets are taken.
+ *
+ * All areas have the same layout, so one pair of bitmaps serves them all, a
+ * bit per unit of four bytes: `used`, and `first`, set on the first unit of
+ * each allocation, so that an allocation's end needs no header (which would
+ * have to exist once per CPU, or lie elsewhere).
+ *
+ *   0         32                 AREA_BYTES                      area_bytes
+ *   +---------+------------------+---------------------------------+
+ *   | area's  | slots            | slub_percpu_alloc()             |
+ *   +---------+------------------+---------------------------------+
+ *
+ * Locks: area_lock.
+ */
+#include "percpu/percpu.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "percpu/percpu_internal.h"
+
+#define UNIT 4
+#define ALIGN_MAX 4096
+/* Memory is committed in steps that double, from this on. */
+#define COMMIT_MIN ((size_t)32 << 10)
+
+/* const after start */
+static uint64_t *used;
+static uint64_t *first;
+static size_t area_units;
+
+/* under area_lock */
+/* hint[n]: below it, no room for 2^n units or that alignment. */
+#define HINTS 32
+static size_t hint[HINTS];
+static size_t general_bytes;	/* allocated, slots apart */
+static size_t touched_units;	/* above it, every area is still zero */
+static uint32_t slots_end = SLOT_BYTES;
+
+int percpu_alloc_init(size_t area_bytes)
+{
+	size_t map_bytes = round_up(area_bytes / UNIT / 8, 65536);
+	char *maps = os_reserve(2 * map_bytes);
+
+	if (!maps)
+		return -ENOMEM;
+	if (os_commit(maps, 2 * map_bytes)) {
+		os_unreserve(maps, 2 * map_bytes);
+		return -ENOMEM;
+	}
+	used = (uint64_t *)maps;
+	first = (uint64_t *)(maps + map_bytes);
+	area_units = area_bytes / UNIT;
+	touched_units = AREA_BYTES / UNIT;
+	for (int i = 0; i < HINTS; i++)
+		hint[i] = AREA_BYTES / UNIT;
+	return 0;
+}
+
+/* ---- bits ---- */
+
+/* The first unit in [@from, @to) whose bit in @map is @value; @to: none. */
+static size_t find_bit(const uint64_t *map, bool value, size_t from, size_t to)
+{
+	uint64_t flip = value ? 0 : ~0ull;
+
+	while (from < to) {
+		uint64_t word = (map[from / 64] ^ flip) >> from % 64;
+
+		if (word) {
+			from += (size_t)__builtin_ctzl(word);
+			return from < to ? from : to;
+		}
+		from = (from / 64 + 1) * 64;
+	}
+	return to;
+}
+
+static void set_bits(uint64_t *map, bool value, size_t from, size_t n)
+{
+	while (n) {
+		size_t count = min_size(64 - from % 64, n);
+		uint64_t mask = (count == 64 ? ~0ull : (1ull << count) - 1)
+				<< from % 64;
+
+		if (value)
+			map[from / 64] |= mask;
+		else
+			map[from / 64] &= ~mask;
+		from += count;
+		n -= count;
+	}
+}
+
+/* @n free units in [@from, @to), aligned to @align units; @to: none. */
+static size_t find_room(size_t n, size_t align, size_t from, size_t to)
+{
+	while (from < to) {
+		size_t taken;
+
+		from = round_up(find_bit(used, false, from, to), align);
+		if (from + n > to)
+			return to;
+		taken = find_bit(used, true, from, from + n);
+		if (taken == from + n)
+			return from;
+		from = taken;
+	}
+	return to;
+}
+
+static void take(size_t unit, size_t n)
+{
+	set_bits(used, true, unit, n);
+	set_bits(first, true, unit, 1);
+}
+
+/* Units from @unit, where an allocation starts, to its end. */
+static size_t length_of(size_t unit)
+{
+	size_t end = find_bit(used, false, unit, area_units);
+
+	return find_bit(first, true, unit + 1, end) - unit;
+}
+
+/* ---- slots ---- */
+
+uint32_t percpu_alloc_slots(uint32_t nr)
+{
+	size_t align = SLOT_BYTES / UNIT, end = AREA_BYTES / UNIT, unit;
+
+	lock_acquire(&area_lock);
+	unit = find_room(nr * align, align, align, end);
+	if (unit < end) {
+		take(unit, nr * align);
+		if (slots_end < (unit + nr * align) * UNIT)
+			__atomic_store_n(&slots_end,
+					 (unit + nr * align) * UNIT,
+					 __ATOMIC_RELAXED);
+	}
+	lock_release(&area_lock);
+	return unit < end ? (uint32_t)(unit * UNIT) : 0;
+}
+
+static void zero(uintptr_t offset, size_t bytes)
+{
+	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
+		char *area = percpu_area(cid);
+
+		if (area)
+			memset(area + offset, 0, bytes);
+	}
+	memset(percpu_shared_area() + offset, 0, bytes);
+}
+
+void percpu_free_slots(uint32_t slot, uint32_t nr)
+{
+	/* Their room: the next owner begins with none. */
+	zero(slot, nr * SLOT_BYTES);
+	lock_acquire(&area_lock);
+	set_bits(first, false, slot / UNIT, 1);
+	set_bits(used, false, slot / UNIT, nr * SLOT_BYTES / UNIT);
+	lock_release(&area_lock);
+}
+
+uint32_t percpu_slots_end(void)
+{
+	return __atomic_load_n(&slots_end, __ATOMIC_RELAXED);
+}
+
+/* ---- everything else ---- */
+
+/* Makes sure that [0, @end) of every area can be used. */
+static int commit_to(size_t end_bytes)
+{
+	size_t bytes = percpu_committed();
+
+	if (end_bytes <= bytes)
+		return 0;
+	while (bytes < end_bytes)
+		bytes += max_size(bytes - AREA_BYTES, COMMIT_MIN);
+	return percpu_commit(min_size(bytes, area_units * UNIT));
+}
+
+/* Under the lock: 0, or an errno. */
+static int take_room(size_t n, size_t align, size_t *out)
+{
+	unsigned int h = order_of(max_size(n, align));
+	size_t unit = find_room(n, align, hint[h], area_units);
+
+	if (unit == area_units)
+		return ENOSPC;
+	if (commit_to((unit + n) * UNIT))
+		return ENOMEM;
+	take(unit, n);
+	hint[h] = unit + n;
+	general_bytes += n * UNIT;
+	*out = unit;
+	return 0;
+}
+
+uintptr_t percpu_alloc(size_t size, size_t align)
+{
+	size_t n = round_up(size, UNIT) / UNIT, dirty, unit = 0;
+	int err;
+
+	lock_acquire(&area_lock);
+	err = take_room(n, max_size(align / UNIT, 1), &unit);
+	dirty = touched_units;
+	if (!err && touched_units < unit + n)
+		touched_units = unit + n;
+	lock_release(&area_lock);
+	if (err) {
+		errno = err;
+		return 0;
+	}
+	if (unit < dirty)
+		zero(unit * UNIT, n * UNIT);
+	return unit * UNIT;
+}
+
+SLUB_EXPORT uintptr_t slub_percpu_alloc(size_t size, size_t align)
+{
+	if (!size || !align || align & (align - 1) || align > ALIGN_MAX ||
+	    size > PTRDIFF_MAX) {
+		errno = EINVAL;
+		return 0;
+	}
+	if (slub_thread.locks_held || !slub_start()) {
+		errno = ENOMEM;
+		return 0;
+	}
+	return percpu_alloc(size, align);
+}
+
+SLUB_EXPORT int slub_percpu_free(uintptr_t offset)
+{
+	size_t unit = offset / UNIT, n;
+	bool found;
+
+	if (!offset)
+		return 0;
+	if (offset % UNIT || offset < AREA_BYTES || unit >= area_units)
+		return -EINVAL;
+	lock_acquire(&area_lock);
+	found = find_bit(first, true, unit, unit + 1) == unit;
+	if (found) {
+		n = length_of(unit);
+		set_bits(first, false, unit, 1);
+		set_bits(used, false, unit, n);
+		general_bytes -= n * UNIT;
+		for (int i = 0; i < HINTS; i++)
+			hint[i] = min_size(hint[i], unit);
+	}
+	lock_release(&area_lock);
+	return found ? 0 : -EINVAL;
+}
+
+SLUB_EXPORT size_t slub_percpu_bytes(void)
+{
+	return __atomic_load_n(&general_bytes, __ATOMIC_RELAXED);
+}

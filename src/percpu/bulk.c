@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Several objects in one sequence: the cost of a sequence is entering it, so
+ * 16 objects cost little more than one.
+ */
+#include "percpu/percpu.h"
+
+#include "percpu/percpu_internal.h"
+
+#define ABORTS_MAX 64
+/* A sequence should be over before the kernel wants the CPU back. */
+#define SEQUENCE_OBJECTS_MAX 64
+
+#if ARCH_HAS_RSEQ
+static uint32_t pop_bulk_rseq(uint32_t slot, uintptr_t link, void **objects,
+			      uint32_t nr)
+{
+	uint32_t have = 0;
+
+	for (int aborts = 0; have < nr && aborts < ABORTS_MAX;) {
+		uint32_t n = (uint32_t)min_size(nr - have,
+						SEQUENCE_OBJECTS_MAX);
+		long got = rseq_pop_bulk(slot, objects + have, n, link);
+
+		if (got == 0)
+			break;
+		if (got < 0)
+			aborts++;
+		else
+			have += (uint32_t)got;
+	}
+	return have;
+}
+
+static bool push_bulk_rseq(uint32_t slot, void *head, void **tail_link,
+			   uint32_t nr)
+{
+	for (int i = 0; i < ABORTS_MAX; i++) {
+		enum sequence_result ret =
+			rseq_push_bulk(slot, head, tail_link, (int32_t)nr);
+
+		if (likely(ret != SEQUENCE_RESTART))
+			return ret == SEQUENCE_DONE;
+	}
+	return false;
+}
+
+static bool push_bounded_rseq(uint32_t list, void *object, int32_t least)
+{
+	uintptr_t slot = list, t;
+
+	for (int i = 0; i < ABORTS_MAX; i++) {
+		slot = list;
+		SLUB_SEQ_PUSH_BOUNDED(slub_thread.self, object, slot, t, least);
+		return true;
+aborted:
+		continue;
+	}
+failed:
+	return false;
+}
+#else
+static uint32_t pop_bulk_rseq(uint32_t slot, uintptr_t link, void **objects,
+			      uint32_t nr)
+{
+	(void)slot, (void)link, (void)objects, (void)nr;
+	return 0;
+}
+
+static bool push_bulk_rseq(uint32_t slot, void *head, void **tail_link,
+			   uint32_t nr)
+{
+	(void)slot, (void)head, (void)tail_link, (void)nr;
+	return false;
+}
+
+static bool push_bounded_rseq(uint32_t list, void *object, int32_t least)
+{
+	(void)list, (void)object, (void)least;
+	return false;
+}
+#endif
+
+/* One after the other, for objects whose links lie elsewhere, and for tid. */
+static uint32_t pop_each(uint32_t slot, uintptr_t link, void **objects,
+			 uint32_t nr)
+{
+	uint32_t i;
+
+	for (i = 0; i < nr; i++) {
+		objects[i] = percpu_pop(slot, link);
+		if (!objects[i])
+			break;
+	}
+	return i;
+}
+
+uint32_t percpu_pop_bulk(uint32_t slot, uintptr_t link, void **objects,
+			 uint32_t nr)
+{
+	uint32_t n = 0;
+	void *area;
+
+	switch (percpu_backend) {
+	case BACKEND_RSEQ:
+		if (link_is_in_object(link))
+			return pop_bulk_rseq(slot, link, objects, nr);
+		return pop_each(slot, link, objects, nr);
+	case BACKEND_TID:
+		return pop_each(slot, link, objects, nr);
+	case BACKEND_THREAD:
+	case BACKEND_LOCK:
+		area = percpu_area_enter();
+		if (area) {
+			n = plain_pop_bulk(area, slot, link, objects, nr);
+			percpu_area_leave(area);
+		}
+		return n;
+	case BACKEND_NONE:
+		break;
+	}
+	return 0;
+}
+
+bool percpu_push_bulk(uint32_t slot, void *head, void **tail_link, uint32_t nr)
+{
+	bool done = false;
+	void *area;
+
+	switch (percpu_backend) {
+	case BACKEND_RSEQ:
+		return push_bulk_rseq(slot, head, tail_link, nr);
+	case BACKEND_THREAD:
+	case BACKEND_LOCK:
+		area = percpu_area_enter();
+		if (area) {
+			done = plain_push_bulk(area, slot, head, tail_link,
+					       nr);
+			percpu_area_leave(area);
+		}
+		return done;
+	case BACKEND_TID:
+	case BACKEND_NONE:
+		break;
+	}
+	return false;
+}
+
+bool percpu_push_bounded(uint32_t list, void *object, int32_t least)
+{
+	bool done = false;
+	void *area;
+
+	switch (percpu_backend) {
+	case BACKEND_RSEQ:
+		return push_bounded_rseq(list, object, least);
+	case BACKEND_TID:
+		return percpu_tid_push(list, object, least);
+	case BACKEND_THREAD:
+	case BACKEND_LOCK:
+		area = percpu_area_enter();
+		if (area) {
+			done = plain_push_bounded(area, list, object, least);
+			percpu_area_leave(area);
+		}
+		return done;
+	case BACKEND_NONE:
+		break;
+	}
+	return false;
+}

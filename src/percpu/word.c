@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Words of per-CPU memory (slub/percpu.h): what the inline sequences leave.
+ *
+ * Who may touch a word of an area how:
+ *
+ *   backend rseq    the CPU's own threads, by sequences, which are not atomic
+ *                   towards other CPUs; nobody else changes it
+ *   other backends  anybody, by atomic instructions
+ *   shared area     anybody, by atomic instructions
+ *
+ * So a thread that cannot run a sequence (not registered, its CPU stopped, or
+ * aborted again and again by a debugger) works on the shared area, and a sum
+ * over all areas and the shared one is exact.
+ */
+#include "percpu/percpu.h"
+
+#include <limits.h>
+
+#include "percpu/percpu_internal.h"
+
+#define ABORTS_MAX 64
+
+/* Gives this thread what it needs to have an area, unless it may not now. */
+static void word_enter(void)
+{
+	if (!slub_thread.locks_held)
+		percpu_enter();
+}
+
+/* Where an atomic instruction may change the word at @offset. */
+static void *word_shared(uintptr_t offset)
+{
+	char *area = NULL;
+
+	if (percpu_backend != BACKEND_RSEQ)
+		area = percpu_area(percpu_cpu_hint());
+	return (area ? area : percpu_shared_area()) + offset;
+}
+
+#if ARCH_HAS_RSEQ
+static bool try_fetch_add(uintptr_t offset, int64_t n, int64_t *old)
+{
+	uintptr_t t;
+
+	for (int i = 0; i < ABORTS_MAX; i++) {
+		*old = n;
+		SLUB_SEQ_FETCH_ADD(slub_thread.self, "q", "", offset, *old, t);
+		return true;
+aborted:
+		continue;
+	}
+failed:
+	return false;
+}
+
+static bool try_add32(uintptr_t offset, int32_t n)
+{
+	uintptr_t t;
+
+	for (int i = 0; i < ABORTS_MAX; i++) {
+		SLUB_SEQ_ADD(slub_thread.self, "l", "k", offset, n, t);
+		return true;
+aborted:
+		continue;
+	}
+failed:
+	return false;
+}
+
+static bool try_cmpxchg(uintptr_t offset, int64_t *old, int64_t value)
+{
+	int64_t expected = *old;
+	uintptr_t t;
+
+	for (int i = 0; i < ABORTS_MAX; i++) {
+		*old = expected;
+		SLUB_SEQ_CMPXCHG(slub_thread.self, "q", "", offset, *old,
+				 value, t);
+		return true;
+aborted:
+		continue;
+	}
+failed:
+	return false;
+}
+#else
+static bool try_fetch_add(uintptr_t offset, int64_t n, int64_t *old)
+{
+	(void)offset, (void)n, (void)old;
+	return false;
+}
+
+static bool try_add32(uintptr_t offset, int32_t n)
+{
+	(void)offset, (void)n;
+	return false;
+}
+
+static bool try_cmpxchg(uintptr_t offset, int64_t *old, int64_t value)
+{
+	(void)offset, (void)old, (void)value;
+	return false;
+}
+#endif
+
+SLUB_EXPORT int64_t slub_percpu_fetch_add_slow(uintptr_t offset, int64_t n)
+{
+	int64_t old;
+
+	word_enter();
+	if (percpu_backend == BACKEND_RSEQ && try_fetch_add(offset, n, &old))
+		return old;
+	return __atomic_fetch_add((int64_t *)word_shared(offset), n,
+				  __ATOMIC_RELAXED);
+}
+
+SLUB_EXPORT void slub_percpu_add_slow(uintptr_t offset, int64_t n)
+{
+	slub_percpu_fetch_add_slow(offset, n);
+}
+
+SLUB_EXPORT void slub_percpu_add32_slow(uintptr_t offset, int32_t n)
+{
+	word_enter();
+	if (percpu_backend == BACKEND_RSEQ && try_add32(offset, n))
+		return;
+	__atomic_fetch_add((int32_t *)word_shared(offset), n,
+			   __ATOMIC_RELAXED);
+}
+
+SLUB_EXPORT int64_t slub_percpu_cmpxchg_slow(uintptr_t offset, int64_t old,
+					     int64_t value)
+{
+	word_enter();
+	if (percpu_backend == BACKEND_RSEQ &&
+	    try_cmpxchg(offset, &old, value))
+		return old;
+	__atomic_compare_exchange_n((int64_t *)word_shared(offset), &old,
+				    value, false, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
+	return old;
+}
+
+/* The area this thread would work on now. */
+static char *area_now(void)
+{
+	char *area = NULL;
+
+	word_enter();
+	if (percpu_backend != BACKEND_RSEQ)
+		area = percpu_area(percpu_cpu_hint());
+	else if (slub_thread.self.base == slub_cpu_base)
+		area = percpu_area(percpu_cid());
+	return area ? area : percpu_shared_area();
+}
+
+void *percpu_head(uint32_t slot)
+{
+	return __atomic_load_n((void **)(area_now() + slot), __ATOMIC_RELAXED);
+}
+
+SLUB_EXPORT int64_t slub_percpu_read_slow(uintptr_t offset)
+{
+	return __atomic_load_n((int64_t *)(area_now() + offset),
+			       __ATOMIC_RELAXED);
+}
+
+/* ---- all CPUs ---- */
+
+SLUB_EXPORT int slub_percpu_next(int cpu)
+{
+	uint32_t end = percpu_areas_end();
+
+	if (cpu == SLUB_PERCPU_SHARED)
+		return -1;
+	for (uint32_t cid = (uint32_t)(cpu + 1); cid < end; cid++) {
+		if (percpu_area(cid))
+			return (int)cid;
+	}
+	return SLUB_PERCPU_SHARED;
+}
+
+SLUB_EXPORT void *slub_percpu_ptr(uintptr_t offset, unsigned int cpu)
+{
+	char *area;
+
+	if (offset < AREA_BYTES || offset >= percpu_committed())
+		return NULL;
+	if (cpu == SLUB_PERCPU_SHARED)
+		return percpu_shared_area() + offset;
+	area = percpu_area(cpu);
+	if (!area && cpu < percpu_nr_areas && !slub_thread.locks_held) {
+		percpu_area_make(cpu);
+		area = percpu_area(cpu);
+	}
+	return area ? area + offset : NULL;
+}
+
+SLUB_EXPORT int64_t slub_percpu_sum(uintptr_t offset)
+{
+	int64_t sum = 0;
+
+	slub_percpu_for_each(cpu) {
+		int64_t *word = slub_percpu_ptr(offset, (unsigned int)cpu);
+
+		if (word)
+			sum += __atomic_load_n(word, __ATOMIC_RELAXED);
+	}
+	return sum;
+}
+
+SLUB_EXPORT int32_t slub_percpu_sum32(uintptr_t offset)
+{
+	int32_t sum = 0;
+
+	slub_percpu_for_each(cpu) {
+		int32_t *word = slub_percpu_ptr(offset, (unsigned int)cpu);
+
+		if (word)
+			sum += __atomic_load_n(word, __ATOMIC_RELAXED);
+	}
+	return sum;
+}
+
+/* ---- lists ---- */
+
+/* The list of the shared area, for threads without a CPU: under its lock. */
+static struct lock *shared_lock(void)
+{
+	return area_own_lock(percpu_shared_area());
+}
+
+static bool has_no_cpu(void)
+{
+	return percpu_backend == BACKEND_RSEQ &&
+	       slub_thread.self.base != slub_cpu_base &&
+	       !slub_thread.locks_held;
+}
+
+SLUB_EXPORT bool slub_percpu_push_slow(uintptr_t list, void *object,
+				       uint32_t limit)
+{
+	int32_t least = -(int32_t)min_size(limit, 1u << 30);
+	struct half *half;
+	bool done;
+
+	word_enter();
+	if (!has_no_cpu())
+		return percpu_push_bounded((uint32_t)list, object, least);
+	half = area_half(percpu_shared_area(), list);
+	lock_acquire(shared_lock());
+	done = half->room > least;
+	if (done) {
+		*(void **)object = half->head;
+		half->head = object;
+		half->room--;
+	}
+	lock_release(shared_lock());
+	return done;
+}
+
+SLUB_EXPORT void *slub_percpu_pop_slow(uintptr_t list)
+{
+	struct half *half = area_half(percpu_shared_area(), list);
+	void *object;
+
+	word_enter();
+	object = percpu_pop((uint32_t)list, 0);
+	if (object || slub_thread.locks_held ||
+	    !__atomic_load_n(&half->head, __ATOMIC_RELAXED))
+		return object;
+	lock_acquire(shared_lock());
+	object = half->head;
+	if (object) {
+		half->head = *(void **)object;
+		half->room++;
+	}
+	lock_release(shared_lock());
+	return object;
+}
+
+/* Puts @chain in front of @all. */
+static void *chain_join(void *chain, void *all)
+{
+	void **link = &chain;
+
+	while (*link)
+		link = *link;
+	*link = all;
+	return chain;
+}
+
+SLUB_EXPORT void *slub_percpu_list_drain(uintptr_t list)
+{
+	struct half *half = area_half(percpu_shared_area(), list);
+	void *all = NULL;
+
+	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
+		struct slot out = { { NULL, 0, 0 }, { NULL, 0, 0 } };
+
+		if (percpu_collect_slot(cid, list, &out))
+			all = chain_join(out.main.head, all);
+	}
+	lock_acquire(shared_lock());
+	all = chain_join(half->head, all);
+	half->head = NULL;
+	half->room = 0;
+	lock_release(shared_lock());
+	return all;
+}

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * SRCU on per-CPU counters (slub/srcu.h; invariants SRCU-1 to 3: reclaim.h).
+ *
+ * A grace period, moved on by whoever polls or waits:
+ *
+ *   IDLE --started++--> DRAIN_OLD --nobody in the other phase--> flip
+ *     ^                                                            |
+ *     +--completed = started-- nobody in the phase that was left --+ DRAIN_LEFT
+ *
+ * DRAIN_OLD is for readers that read the word before the flip before this one,
+ * were preempted, and counted themselves in only now.
+ *
+ * Order.  The reader's side costs a compiler barrier, the writer's a
+ * membarrier, in nobody_inside() between its two sums:
+ *   - a reader whose entering the second sum misses came after the barrier, so
+ *     it sees what was changed before the grace period (SRCU-1);
+ *   - a reader whose leaving the first sum holds has left before the barrier,
+ *     so what it looked at may be reused after it (SRCU-2).
+ * Without membarrier each side has a seq_cst fence in that place.
+ *
+ * Locks: srcu_lock protects the list of domains.  `driver` admits one thread
+ * to the grace period; nobody waits for it.
+ */
+#include "reclaim/reclaim.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <string.h>
+
+#define COUNTERS_BYTES 32
+#define COUNTERS_MASK (~31u)
+
+/* How long a fence may sit in a CPU that was not told to execute one. */
+#define SETTLE_NS 20000000u
+
+#define YIELDS_MAX 4
+#define SLEEP_MIN_NS 50000
+#define SLEEP_MAX_NS 2000000
+
+enum step { STEP_IDLE, STEP_DRAIN_OLD, STEP_DRAIN_LEFT };
+
+SLUB_EXPORT struct slub_srcu slub_rcu_domain = SLUB_SRCU_INIT;
+
+struct lock srcu_lock = LOCK_INIT;
+static struct slub_srcu *domains;	/* under srcu_lock */
+
+_Static_assert(offsetof(struct slub_srcu, started) == 64, "a cache line on");
+_Static_assert(sizeof(struct slub_srcu) == 128, "programs embed it");
+
+/*
+ * The fence of readers without membarrier.  ThreadSanitizer knows no fences,
+ * but it knows an exchange.
+ */
+static inline void reader_fence(void)
+{
+#if SLUB_CONFIG_PLAIN_C
+	static uint32_t everybody;
+
+	__atomic_fetch_add(&everybody, 1, __ATOMIC_ACQ_REL);
+#else
+	/* seq_cst: pairs with the one in writer_fence() */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
+static inline void writer_fence(void)
+{
+	reader_fence();
+}
+
+/* ---- domains ---- */
+
+static void list_domain(struct slub_srcu *domain)
+{
+	lock_acquire(&srcu_lock);
+	if (!domain->is_listed) {
+		domain->is_listed = 1;
+		domain->next = domains;
+		domains = domain;
+	}
+	lock_release(&srcu_lock);
+}
+
+static void unlist_domain(struct slub_srcu *domain)
+{
+	struct slub_srcu **link = &domains;
+
+	lock_acquire(&srcu_lock);
+	while (*link && *link != domain)
+		link = &(*link)->next;
+	if (*link)
+		*link = domain->next;
+	domain->is_listed = 0;
+	lock_release(&srcu_lock);
+}
+
+static uint32_t fast_bit(void)
+{
+	return percpu_can_stop ? SLUB_SRCU_FAST : 0;
+}
+
+int srcu_get_counters(struct slub_srcu *domain)
+{
+	uint32_t word = __atomic_load_n(&domain->reader, __ATOMIC_RELAXED);
+	uintptr_t offset;
+
+	if (word & COUNTERS_MASK)
+		return 0;
+	offset = percpu_alloc(COUNTERS_BYTES, COUNTERS_BYTES);
+	if (!offset)
+		return -errno;
+	list_domain(domain);
+	/* release: with zeroed counters; readers depend on the value itself */
+	while (!__atomic_compare_exchange_n(
+		&domain->reader, &word,
+		(uint32_t)offset | (word & SLUB_SRCU_PHASE) | fast_bit(),
+		false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+		if (word & COUNTERS_MASK) {
+			slub_percpu_free(offset);
+			break;
+		}
+	}
+	return 0;
+}
+
+SLUB_EXPORT int slub_srcu_init(struct slub_srcu *domain)
+{
+	int err = -ENOMEM;
+
+	memset(domain, 0, sizeof(*domain));
+	if (!slub_thread.locks_held && slub_start())
+		err = srcu_get_counters(domain);
+	return err;
+}
+
+/* ---- readers, where the inline functions leave it to us ---- */
+
+SLUB_EXPORT int slub_srcu_read_lock_slow(struct slub_srcu *domain)
+{
+	uint32_t word = __atomic_load_n(&domain->reader, __ATOMIC_RELAXED);
+
+	if (!(word & COUNTERS_MASK) && !slub_thread.locks_held &&
+	    slub_start()) {
+		int kept = errno;
+
+		srcu_get_counters(domain);
+		errno = kept;
+		word = __atomic_load_n(&domain->reader, __ATOMIC_RELAXED);
+	}
+	if (word & COUNTERS_MASK)
+		slub_percpu_add(word & ~SLUB_SRCU_FAST, 1);
+	else
+		__atomic_fetch_add(&domain->shared[!!(word & SLUB_SRCU_PHASE)],
+				   1, __ATOMIC_RELAXED);
+	reader_fence();
+	/* Its other end is to be slow too. */
+	return (int)(word & ~SLUB_SRCU_FAST);
+}
+
+SLUB_EXPORT void slub_srcu_read_unlock_slow(struct slub_srcu *domain, int index)
+{
+	uint32_t word = (uint32_t)index;
+
+	reader_fence();
+	if (word & COUNTERS_MASK)
+		slub_percpu_add(word + SLUB_SRCU_LEFT, 1);
+	else
+		__atomic_fetch_add(
+			&domain->shared[2 + !!(word & SLUB_SRCU_PHASE)], 1,
+			__ATOMIC_RELAXED);
+}
+
+/* ---- sums ---- */
+
+static int64_t word_at(const char *area, uintptr_t offset)
+{
+	return __atomic_load_n((const int64_t *)(area + offset),
+			       __ATOMIC_RELAXED);
+}
+
+/* @kind: 0 who came, SLUB_SRCU_LEFT who left; @word: counters and phase. */
+static int64_t sum(const struct slub_srcu *domain, uint32_t word,
+		   uint32_t kind)
+{
+	uint32_t phase = !!(word & SLUB_SRCU_PHASE);
+	uintptr_t offset = (word & ~SLUB_SRCU_FAST) + kind;
+	int64_t total = __atomic_load_n(&domain->shared[kind / 8 + phase],
+					__ATOMIC_RELAXED);
+
+	if (!(word & COUNTERS_MASK))
+		return total;
+	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
+		const char *area = percpu_area(cid);
+
+		if (area)
+			total += word_at(area, offset);
+	}
+	return total + word_at(percpu_shared_area(), offset);
+}
+
+/* Makes all CPUs execute a fence; false: that needs time. */
+static bool fence_everybody(struct slub_srcu *domain)
+{
+	if (!(__atomic_load_n(&domain->reader, __ATOMIC_RELAXED) &
+	      SLUB_SRCU_FAST)) {
+		writer_fence();
+		return os_clock_ns() >= domain->not_before_ns;
+	}
+	if (os_barrier() == 0)
+		return true;
+	/*
+	 * It was allowed at the start and is no more (a sandbox).  Readers
+	 * fence from now on; those that do not yet are given a few ticks.
+	 */
+	domain->not_before_ns = os_clock_ns() + SETTLE_NS;
+	__atomic_fetch_and(&domain->reader, ~SLUB_SRCU_FAST, __ATOMIC_SEQ_CST);
+	return false;
+}
+
+/* Has nobody been inside, in the phase of @bit, at one moment from now on? */
+static bool nobody_inside(struct slub_srcu *domain, uint32_t bit)
+{
+	uint32_t word = __atomic_load_n(&domain->reader, __ATOMIC_RELAXED);
+	uint32_t look = (word & ~SLUB_SRCU_PHASE) | bit;
+	int64_t left = sum(domain, look, SLUB_SRCU_LEFT);
+
+	/* A first look without the barrier: somebody is. */
+	if (sum(domain, look, 0) != left)
+		return false;
+	if (!fence_everybody(domain))
+		return false;
+	/* Counters came meanwhile, or a sandbox: look again. */
+	if (__atomic_load_n(&domain->reader, __ATOMIC_RELAXED) != word)
+		return false;
+	return sum(domain, look, 0) == left;	/* SRCU-3 */
+}
+
+/* ---- the grace period ---- */
+
+static bool is_done(const struct slub_srcu *domain, uint64_t cookie)
+{
+	/* acquire: pairs with the release in complete() */
+	return __atomic_load_n(&domain->completed, __ATOMIC_ACQUIRE) >= cookie;
+}
+
+static void complete(struct slub_srcu *domain)
+{
+	domain->step = STEP_IDLE;
+	__atomic_store_n(&domain->completed, domain->started,
+			 __ATOMIC_RELEASE);
+	/* seq_cst both: pairs with the count of waiters in wait_a_while() */
+	__atomic_fetch_add(&domain->done, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&domain->waiters, __ATOMIC_SEQ_CST))
+		sys_futex(&domain->done, FUTEX_WAKE_PRIVATE, INT32_MAX);
+}
+
+static uint32_t phase_now(const struct slub_srcu *domain)
+{
+	return __atomic_load_n(&domain->reader, __ATOMIC_RELAXED) &
+	       SLUB_SRCU_PHASE;
+}
+
+/* One step; false: somebody is inside. */
+static bool advance(struct slub_srcu *domain)
+{
+	switch ((enum step)domain->step) {
+	case STEP_IDLE:
+		__atomic_store_n(&domain->started, domain->started + 1,
+				 __ATOMIC_RELAXED);
+		/* Pairs with the fence in slub_srcu_start_poll(). */
+		writer_fence();
+		domain->step = STEP_DRAIN_OLD;
+		return true;
+	case STEP_DRAIN_OLD:
+		if (!nobody_inside(domain, phase_now(domain) ^ SLUB_SRCU_PHASE))
+			return false;
+		__atomic_fetch_xor(&domain->reader, SLUB_SRCU_PHASE,
+				   __ATOMIC_SEQ_CST);
+		domain->step = STEP_DRAIN_LEFT;
+		return true;
+	case STEP_DRAIN_LEFT:
+		if (!nobody_inside(domain, phase_now(domain) ^ SLUB_SRCU_PHASE))
+			return false;
+		complete(domain);
+		return true;
+	}
+	return false;
+}
+
+SLUB_EXPORT bool slub_srcu_poll(struct slub_srcu *domain, uint64_t cookie)
+{
+	uint32_t nobody = 0;
+
+	if (is_done(domain, cookie))
+		return true;
+	/* acquire: pairs with the release below */
+	if (!__atomic_compare_exchange_n(&domain->driver, &nobody,
+					 thread_self(), false,
+					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return false;
+	while (!is_done(domain, cookie) && advance(domain))
+		continue;
+	__atomic_store_n(&domain->driver, 0, __ATOMIC_RELEASE);
+	return is_done(domain, cookie);
+}
+
+SLUB_EXPORT uint64_t slub_srcu_start_poll(struct slub_srcu *domain)
+{
+	if (!slub_thread.locks_held && slub_start())
+		srcu_get_counters(domain);
+	/*
+	 * What the caller changed comes before this look: a grace period that
+	 * it does not see begun will see the change.
+	 */
+	writer_fence();
+	return __atomic_load_n(&domain->started, __ATOMIC_RELAXED) + 1;
+}
+
+static void wait_a_while(struct slub_srcu *domain, uint32_t seen,
+			 long sleep_ns)
+{
+	struct {
+		long seconds;
+		long nanoseconds;
+	} timeout = { 0, sleep_ns };
+
+	__atomic_fetch_add(&domain->waiters, 1, __ATOMIC_SEQ_CST);
+	sys_call4(SYS_futex, (long)&domain->done, FUTEX_WAIT_PRIVATE,
+		  (long)seen, (long)&timeout);
+	__atomic_fetch_sub(&domain->waiters, 1, __ATOMIC_RELAXED);
+}
+
+SLUB_EXPORT void slub_srcu_synchronize(struct slub_srcu *domain)
+{
+	uint64_t cookie = slub_srcu_start_poll(domain);
+	long sleep_ns = SLEEP_MIN_NS;
+	int yields = 0;
+
+	for (;;) {
+		uint32_t seen = __atomic_load_n(&domain->done,
+						__ATOMIC_RELAXED);
+
+		if (slub_srcu_poll(domain, cookie))
+			return;
+		if (yields++ < YIELDS_MAX) {
+			sys_call4(SYS_sched_yield, 0, 0, 0, 0);
+			continue;
+		}
+		/* Readers wake nobody: look again, less and less often. */
+		wait_a_while(domain, seen, sleep_ns);
+		if (sleep_ns < SLEEP_MAX_NS)
+			sleep_ns *= 2;
+	}
+}
+
+static bool is_balanced(const struct slub_srcu *domain, uint32_t word)
+{
+	uint32_t other = word ^ SLUB_SRCU_PHASE;
+
+	return sum(domain, word, SLUB_SRCU_LEFT) == sum(domain, word, 0) &&
+	       sum(domain, other, SLUB_SRCU_LEFT) == sum(domain, other, 0);
+}
+
+SLUB_EXPORT void slub_srcu_destroy(struct slub_srcu *domain)
+{
+	uint32_t word = domain->reader;
+
+	unlist_domain(domain);
+	if (!is_balanced(domain, word))
+		log_message("srcu: destroyed with a reader inside");
+	else if (word & COUNTERS_MASK)
+		slub_percpu_free(word & COUNTERS_MASK);
+	memset(domain, 0, sizeof(*domain));
+}
+
+/* ---- fork ---- */
+
+/*
+ * Readers of other threads did not come along, and will never count themselves
+ * out.  One of this thread's own may be inside and will: into the old counters,
+ * so they are replaced and not cleared.
+ */
+static void forget_readers(struct slub_srcu *domain)
+{
+	uint32_t word = domain->reader;
+	uintptr_t offset;
+
+	if (!percpu_can_stop)
+		word &= ~SLUB_SRCU_FAST;
+	if (!is_balanced(domain, word)) {
+		offset = percpu_alloc(COUNTERS_BYTES, COUNTERS_BYTES);
+		word &= ~COUNTERS_MASK;
+		word = offset ? word | (uint32_t)offset : word & ~SLUB_SRCU_FAST;
+		memset(domain->shared, 0, sizeof(domain->shared));
+	}
+	domain->reader = word;
+	domain->waiters = 0;
+	/* Else a handler that interrupted the driver forks, and goes on. */
+	if (domain->driver != thread_self()) {
+		domain->driver = 0;
+		domain->step = STEP_IDLE;
+		domain->completed = domain->started;
+	}
+}
+
+void srcu_fork_child(void)
+{
+	for (struct slub_srcu *d = domains; d; d = d->next)
+		forget_readers(d);
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Many objects at once, all or nothing; and objects put aside (prefill).
+ */
+#include "slab/slab_internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- alloc ---- */
+
+/* Moves up to @nr objects of @chain to @objects; the rest stays in *@chain. */
+static size_t chain_unlink(struct slub_cache *cache, void **chain, size_t nr,
+			   void **objects)
+{
+	size_t i;
+
+	for (i = 0; i < nr && *chain; i++) {
+		objects[i] = *chain;
+		*chain = *link_of(cache, *chain);
+	}
+	return i;
+}
+
+/* Objects from behind the CPU's list; less than @nr: no memory. */
+static size_t alloc_behind(struct slub_cache *cache, size_t nr, void **objects)
+{
+	struct cache_node *node = node_current(cache);
+	size_t have = 0;
+
+	while (have < nr) {
+		uint32_t length = (uint32_t)cache->capacity;
+		void *chain = chain_fetch(cache, node, &length);
+		size_t n;
+
+		if (!chain)
+			break;
+		n = chain_unlink(cache, &chain, nr - have, objects + have);
+		have += n;
+		if (chain)
+			chain_store(cache, node, chain,
+				    length > n ? length - (uint32_t)n : 1);
+	}
+	return have;
+}
+
+static size_t alloc_some(struct slub_cache *cache, size_t nr, void **objects)
+{
+	size_t have = percpu_pop_bulk(cache->list_slot, cache->link, objects,
+				      (uint32_t)min_size(nr, UINT32_MAX));
+
+	if (have == nr || slub_thread.locks_held)
+		return have;
+	cache_free_postponed();
+	percpu_enter();
+	return have + alloc_behind(cache, nr - have, objects + have);
+}
+
+/* One at a time, where the list is not the fast way. */
+static size_t alloc_each(struct slub_cache *cache, unsigned int flags,
+			 size_t nr, void **objects)
+{
+	size_t have;
+
+	for (have = 0; have < nr; have++) {
+		objects[have] = slub_cache_alloc_flags(cache, flags);
+		if (!objects[have])
+			break;
+	}
+	return have;
+}
+
+SLUB_EXPORT size_t slub_cache_alloc_bulk(struct slub_cache *cache,
+					 unsigned int flags, size_t nr,
+					 void **objects)
+{
+	size_t have;
+
+	if (!cache_is_usable(cache))
+		return 0;
+	if ((flags & SLUB_ZERO && cache->ctor) ||
+	    flags & ~(unsigned int)(SLUB_ZERO | SLUB_RESERVE |
+				    SLUB_NO_RESERVE)) {
+		errno = EINVAL;
+		return 0;
+	}
+	if (cache->debug)
+		have = 0;
+	else
+		have = alloc_some(cache, nr, objects);
+	if (have < nr)
+		have += alloc_each(cache, flags, nr - have, objects + have);
+	if (have < nr) {
+		slub_cache_free_bulk(cache, have, objects);
+		errno = ENOMEM;
+		return 0;
+	}
+	for (size_t i = 0; flags & SLUB_ZERO && i < nr; i++)
+		memset(objects[i], 0, cache->object_size);
+	return nr;
+}
+
+/* ---- free ---- */
+
+/* Links objects[0 .. nr) into a chain; they are of @cache. */
+static void **chain_link(struct slub_cache *cache, size_t nr, void **objects)
+{
+	for (size_t i = 0; i + 1 < nr; i++)
+		*link_of(cache, objects[i]) = objects[i + 1];
+	*link_of(cache, objects[nr - 1]) = NULL;
+	return link_of(cache, objects[nr - 1]);
+}
+
+/* A run of objects of one cache. */
+static void free_run(struct slub_cache *cache, size_t nr, void **objects)
+{
+	size_t most = (size_t)cache->capacity;
+
+	if (nr == 1 || cache->debug || slub_thread.locks_held) {
+		for (size_t i = 0; i < nr; i++)
+			cache_free(cache, objects[i]);
+		return;
+	}
+	for (; nr; objects += min_size(nr, most), nr -= min_size(nr, most)) {
+		size_t n = min_size(nr, most);
+		void **tail = chain_link(cache, n, objects);
+		void *full;
+
+		if (percpu_push_bulk(cache->list_slot, objects[0], tail,
+				     (uint32_t)n))
+			continue;
+		percpu_enter();
+		/* Make room: what is there goes on as a full list would. */
+		full = percpu_take(cache->list_slot, capacity_now(cache));
+		if (full)
+			chain_retire(cache, full);
+		if (!percpu_push_bulk(cache->list_slot, objects[0], tail,
+				      (uint32_t)n)) {
+			*tail = NULL;
+			chain_retire(cache, objects[0]);
+		}
+	}
+}
+
+void cache_free_run(struct slub_cache *cache, size_t nr, void **objects)
+{
+	cache_free_postponed();
+	free_run(cache, nr, objects);
+}
+
+SLUB_EXPORT void slub_cache_free_bulk(struct slub_cache *cache, size_t nr,
+				      void **objects)
+{
+	size_t i = 0;
+
+	while (i < nr) {
+		struct slub_cache *owner = cache_of(objects[i]);
+		size_t end = i + 1;
+
+		if (!owner || (cache && owner != cache)) {
+			if (cache)
+				slub_cache_free_slow(cache, objects[i]);
+			else
+				slub_free(objects[i]);
+			i++;
+			continue;
+		}
+		while (end < nr && objects[end] &&
+		       cache_of(objects[end]) == owner)
+			end++;
+		cache_free_run(owner, end - i, objects + i);
+		i = end;
+	}
+}
+
+/* ---- prefill ---- */
+
+SLUB_EXPORT int slub_cache_prefill(struct slub_cache *cache,
+				   struct slub_prefill *prefill, size_t nr)
+{
+	void *objects[64];
+
+	if (!cache_is_usable(cache) || (prefill->nr && prefill->cache != cache))
+		return -EINVAL;
+	if (!prefill->nr)
+		*prefill = (struct slub_prefill){ cache, NULL, 0 };
+	while (prefill->nr < nr) {
+		size_t n = min_size(nr - prefill->nr, ARRAY_SIZE(objects));
+
+		if (!slub_cache_alloc_bulk(cache, 0, n, objects)) {
+			slub_prefill_return(prefill);
+			return -ENOMEM;
+		}
+		*chain_link(cache, n, objects) = prefill->head;
+		prefill->head = objects[0];
+		prefill->nr += n;
+	}
+	return 0;
+}
+
+SLUB_EXPORT void *slub_prefill_alloc(struct slub_prefill *prefill)
+{
+	void *object = prefill->head;
+
+	if (!object)
+		return NULL;
+	prefill->head = *link_of(prefill->cache, object);
+	prefill->nr--;
+	return object;
+}
+
+SLUB_EXPORT void slub_prefill_return(struct slub_prefill *prefill)
+{
+	void *objects[64];
+
+	while (prefill->head) {
+		size_t n = chain_unlink(prefill->cache, &prefill->head,
+					ARRAY_SIZE(objects), objects);
+
+		slub_cache_free_bulk(prefill->cache, n, objects);
+	}
+	prefill->nr = 0;
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The caches of programs (slub/cache.h): made, shared, destroyed.
+ *
+ * The structures come from the library's metadata and are used for caches
+ * only, so a pointer to a destroyed cache can be told from a live one until a
+ * new cache takes its place; the longest dead is taken first.
+ *
+ * Locks: cache_lock protects the list of dead caches, `users`, and the names
+ * (registering).
+ */
+#define _GNU_SOURCE
+#include "slab/slab_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FLAGS_ALL (SLUB_HWCACHE_ALIGN | SLUB_PANIC | SLUB_TYPESAFE_BY_RCU | \
+		   SLUB_ACCOUNT | SLUB_RECLAIM_ACCOUNT | SLUB_NO_MERGE | \
+		   FLAGS_DEBUG)
+#define FLAGS_DEBUG (SLUB_CONSISTENCY_CHECKS | SLUB_RED_ZONE | SLUB_POISON | \
+		     SLUB_STORE_USER | SLUB_TRACE | SLUB_FAILSLAB)
+/* Caches of which differ in these cannot share slabs. */
+#define FLAGS_SHAPE (SLUB_TYPESAFE_BY_RCU | SLUB_ACCOUNT | \
+		     SLUB_RECLAIM_ACCOUNT)
+#define ALIGN_MAX 4096
+#define SHEAF_MAX 4096
+
+/* under cache_lock */
+static struct slub_cache *dead_first;
+static struct slub_cache **dead_last = &dead_first;
+/* Set while a cache is being made: names are looked up, then registered. */
+static bool making;
+
+/* ---- what is asked for ---- */
+
+static bool name_is_valid(const char *name)
+{
+	size_t n = 0;
+
+	if (!name)
+		return false;
+	for (; name[n]; n++) {
+		if (n == SLUB_CACHE_NAME_MAX || name[n] <= ' ' ||
+		    name[n] > '~')
+			return false;
+	}
+	return n > 0;
+}
+
+static bool offsets_are_valid(const struct slub_cache_args *args)
+{
+	size_t word = sizeof(void *);
+
+	if (args->useroffset > args->size ||
+	    args->usersize > args->size - args->useroffset)
+		return false;
+	if (!args->has_free_pointer_offset)
+		return args->free_pointer_offset == 0;
+	return args->free_pointer_offset % word == 0 && args->size >= word &&
+	       args->free_pointer_offset <= args->size - word &&
+	       args->free_pointer_offset < LINK_OFFSET_MAX;
+}
+
+/* 0, or an errno with a message that says what would be right. */
+static int args_check(const struct slub_cache_args *args)
+{
+	const char *what = NULL;
+
+	if (!args || !name_is_valid(args->name))
+		what = "the name must have 1 to 47 printable characters "
+		       "without blanks";
+	else if (!args->size || args->size > SLUB_CACHE_SIZE_MAX)
+		what = "the size must be 1 to 262144 bytes";
+	else if (args->align & (args->align - 1) || args->align > ALIGN_MAX)
+		what = "the alignment must be a power of two up to 4096, or 0";
+	else if (args->flags & ~(unsigned long)FLAGS_ALL)
+		what = "unknown flag";
+	else if (!offsets_are_valid(args))
+		what = "free pointer and user window must lie in the object, "
+		       "the free pointer at a multiple of 8";
+	else if (args->sheaf_length > SHEAF_MAX)
+		what = "a sheaf has 4096 objects at the most";
+	if (!what)
+		return 0;
+	log_message("slub_cache_create(%s): %s",
+		    args && args->name ? args->name : "NULL", what);
+	return EINVAL;
+}
+
+/* ---- structures ---- */
+
+static struct slub_cache *struct_alloc(void)
+{
+	struct slub_cache *cache;
+
+	lock_acquire(&cache_lock);
+	cache = dead_first;
+	if (cache) {
+		dead_first = cache->links[0];
+		if (!dead_first)
+			dead_last = &dead_first;
+	}
+	lock_release(&cache_lock);
+	return cache ? cache : meta_alloc(sizeof(*cache));
+}
+
+static void struct_free(struct slub_cache *cache)
+{
+	lock_acquire(&cache_lock);
+	cache->links[0] = NULL;
+	*dead_last = cache;
+	dead_last = (struct slub_cache **)&cache->links[0];
+	lock_release(&cache_lock);
+}
+
+/* ---- making ---- */
+
+static bool can_share(const struct slub_cache *cache,
+		      const struct slub_cache_args *args)
+{
+	unsigned long unlike = FLAGS_DEBUG | SLUB_NO_MERGE;
+	size_t align = max_size(args->align, sizeof(void *));
+
+	return !cache->is_internal && !cache->ctor && !cache->debug &&
+	       !((cache->flags | args->flags) & unlike) &&
+	       (cache->flags & FLAGS_SHAPE) == (args->flags & FLAGS_SHAPE) &&
+	       !cache->usersize && cache->align % align == 0 &&
+	       args->size <= cache->object_size &&
+	       cache->size - round_up(args->size, sizeof(void *)) <
+		       sizeof(void *);
+}
+
+/* One cache is made at a time; under the lock, but not for long. */
+static void making_begin(void)
+{
+	for (;;) {
+		bool mine;
+
+		lock_acquire(&cache_lock);
+		mine = !making;
+		making = true;
+		lock_release(&cache_lock);
+		if (mine)
+			return;
+		sys_call4(SYS_sched_yield, 0, 0, 0, 0);
+	}
+}
+
+static void making_end(void)
+{
+	__atomic_store_n(&making, false, __ATOMIC_RELEASE);
+}
+
+void cache_making_after_fork(void)
+{
+	making = false;
+}
+
+/* A live cache of that name, or one that can be shared; NULL: neither. */
+static struct slub_cache *find(const struct slub_cache_args *args,
+			       bool *same_name)
+{
+	bool merge = option_value(OPTION_merge) == 1 && !args->ctor &&
+		     !args->usersize && !args->has_free_pointer_offset;
+	struct slub_cache *found = NULL;
+
+	*same_name = false;
+	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+		if (!cache_is_live(c))
+			continue;
+		if (strcmp(c->name, args->name) == 0)
+			*same_name = true;
+		if (merge && can_share(c, args))
+			found = c;
+	}
+	return found;
+}
+
+static int make(const struct slub_cache_args *args, struct slub_cache *into,
+		struct slub_cache **out)
+{
+	struct slub_cache *cache = into;
+	bool same_name;
+	int err;
+
+	*out = into ? NULL : find(args, &same_name);
+	if (into)
+		find(args, &same_name);
+	if (same_name) {
+		log_message("slub_cache_create(%s): there is a cache of that "
+			    "name", args->name);
+		return EEXIST;
+	}
+	if (*out) {
+		(*out)->users++;
+		return 0;
+	}
+	if (!cache)
+		cache = struct_alloc();
+	if (!cache)
+		return ENOMEM;
+	err = cache_make(cache, args);
+	if (err && !into)
+		struct_free(cache);
+	*out = cache;
+	return -err;
+}
+
+static int create(const struct slub_cache_args *args, struct slub_cache *into,
+		  struct slub_cache **out)
+{
+	int err = args_check(args);
+
+	if (err)
+		return err;
+	if (slub_thread.locks_held || !slub_start())
+		return ENOMEM;
+	making_begin();
+	err = into && cache_is_live(into) ? 0 : make(args, into, out);
+	making_end();
+	return err;
+}
+
+SLUB_EXPORT struct slub_cache *
+slub_cache_create_args(const struct slub_cache_args *args)
+{
+	struct slub_cache *cache = NULL;
+	int err = create(args, NULL, &cache);
+
+	if (!err)
+		return cache;
+	if (args && args->flags & SLUB_PANIC) {
+		log_always("slub_cache_create(%s): error %d, and SLUB_PANIC "
+			   "was asked for",
+			   args->name ? args->name : "NULL", err);
+		abort();
+	}
+	errno = err;
+	return NULL;
+}
+
+SLUB_EXPORT struct slub_cache *slub_cache_create(const char *name, size_t size,
+						 size_t align,
+						 unsigned long flags,
+						 void (*ctor)(void *))
+{
+	struct slub_cache_args args = {
+		.name = name, .size = size, .align = align, .flags = flags,
+		.ctor = ctor,
+	};
+
+	return slub_cache_create_args(&args);
+}
+
+bool cache_make_static(struct slub_cache *cache)
+{
+	struct slub_cache *out;
+	int err = cache->args ? create(cache->args, cache, &out) : EINVAL;
+
+	if (!err)
+		return true;
+	errno = err;
+	return false;
+}
+
+/* ---- destroying ---- */
+
+static int report_object(void *object, void *arg)
+{
+	struct slub_cache *cache = arg;
+
+	log_message("slub_cache_destroy(%s): object %p is still allocated",
+		    cache->name, object);
+	return 0;
+}
+
+static void report_left(struct slub_cache *cache)
+{
+	if (log_is_enabled())
+		slub_cache_for_each_object(cache, report_object, cache);
+}
+
+/* Is it one that a program may destroy?  With one user less if shared. */
+static int destroy_begin(struct slub_cache *cache)
+{
+	if (!cache_is_live(cache) || cache->is_internal)
+		return -EINVAL;
+	return cache->users > 1 ? 1 : 0;
+}
+
+SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
+{
+	bool flushed;
+	int ret;
+
+	if (!cache)
+		return 0;
+	making_begin();
+	ret = destroy_begin(cache);
+	if (ret) {
+		if (ret > 0)
+			cache->users--;
+		making_end();
+		return ret < 0 ? ret : 0;
+	}
+	cache_settle(cache);
+	flushed = cache_flush(cache);
+	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
+		node_shrink(cache, cache->nodes[n]);
+	if (cache_has_slabs(cache)) {
+		making_end();
+		if (flushed)
+			report_left(cache);
+		return flushed ? -EBUSY : -EAGAIN;
+	}
+	__atomic_store_n(&cache->state, CACHE_DEAD, __ATOMIC_RELEASE);
+	cache_settle(cache);
+	cache_unmake(cache);
+	making_end();
+	if (cache->args)
+		cache->state = CACHE_NOT_MADE;
+	else
+		struct_free(cache);
+	return 0;
+}

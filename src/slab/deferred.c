@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Freeing objects that readers may still look at (slub/rcu.h).
+ *
+ * The object itself is not touched before its readers have left, so it cannot
+ * be linked: its address goes into a sheaf, an array, that the CPU keeps in a
+ * per-CPU list.  Taking the sheaf off that list makes it this thread's own;
+ * a full one goes to the grace queue as one item.  60 objects share the cost of
+ * the queue, and come back to their caches in runs.
+ */
+#include "slab/slab_internal.h"
+
+#define SHEAF_BYTES 512
+#define SHEAF_OBJECTS ((SHEAF_BYTES - 2 * sizeof(void *)) / sizeof(void *))
+/* Sheaves in a CPU's list: those of threads that were moved meanwhile. */
+#define SHEAVES_MAX 4
+
+struct sheaf {
+	void *link;		/* of the CPU's list, then of the queue */
+	size_t nr;
+	void *objects[SHEAF_OBJECTS];
+};
+
+_Static_assert(sizeof(struct sheaf) == SHEAF_BYTES, "of its size class");
+
+static struct slub_cache sheaf_cache;
+static uintptr_t sheaves;	/* per-CPU offset of a list; const after start */
+static uint64_t objects_pending;	/* but for those in CPUs' sheaves */
+
+static void sheaf_release(void **item)
+{
+	struct sheaf *sheaf = container_of(item, struct sheaf, link);
+
+	slub_cache_free_bulk(NULL, sheaf->nr, sheaf->objects);
+	__atomic_fetch_sub(&objects_pending, sheaf->nr, __ATOMIC_RELAXED);
+	cache_free(&sheaf_cache, sheaf);
+}
+
+static struct grace_queue queue = { .release = sheaf_release };
+
+int deferred_init(void)
+{
+	int err = cache_create(&sheaf_cache, "slub-sheaf", SHEAF_BYTES);
+
+	if (err)
+		return err;
+	sheaves = percpu_alloc(sizeof(struct slub_percpu_list),
+			       SLUB_PERCPU_LIST_ALIGN);
+	return sheaves ? 0 : -12;	/* ENOMEM */
+}
+
+static void sheaf_hand_over(struct sheaf *sheaf)
+{
+	__atomic_fetch_add(&objects_pending, sheaf->nr, __ATOMIC_RELAXED);
+	grace_add(&queue, &sheaf->link);
+}
+
+static struct sheaf *sheaf_get(void)
+{
+	struct sheaf *sheaf = percpu_pop((uint32_t)sheaves, 0);
+
+	if (sheaf)
+		return sheaf;
+	sheaf = cache_alloc(&sheaf_cache);
+	if (sheaf)
+		sheaf->nr = 0;
+	return sheaf;
+}
+
+SLUB_EXPORT void slub_free_deferred(void *object)
+{
+	struct sheaf *sheaf;
+
+	if (!object || !slub_start())
+		return;
+	sheaf = sheaf_get();
+	if (unlikely(!sheaf)) {
+		slub_srcu_synchronize(&slub_rcu_domain);
+		slub_free(object);
+		return;
+	}
+	sheaf->objects[sheaf->nr++] = object;
+	if (sheaf->nr == SHEAF_OBJECTS ||
+	    !percpu_push_bounded((uint32_t)sheaves, sheaf, -SHEAVES_MAX))
+		sheaf_hand_over(sheaf);
+}
+
+SLUB_EXPORT void slub_deferred_barrier(void)
+{
+	struct sheaf *sheaf;
+
+	if (!sheaves)
+		return;
+	sheaf = slub_percpu_list_drain(sheaves);
+	while (sheaf) {
+		struct sheaf *next = sheaf->link;
+
+		sheaf_hand_over(sheaf);
+		sheaf = next;
+	}
+	grace_flush(&queue);
+}
+
+void deferred_poll(void)
+{
+	grace_poll(&queue);
+}
+
+SLUB_EXPORT size_t slub_deferred_pending(void)
+{
+	size_t nr = __atomic_load_n(&objects_pending, __ATOMIC_RELAXED);
+
+	slub_percpu_for_each(cpu) {
+		struct half *list;
+
+		if (!sheaves)
+			break;
+		list = slub_percpu_ptr(sheaves, (unsigned int)cpu);
+		/* How full they are is theirs to know: half, say. */
+		if (list && list->room < 0)
+			nr += (size_t)-list->room * (SHEAF_OBJECTS / 2);
+	}
+	return nr;
+}
+
+void deferred_fork(bool prepare, bool in_child)
+{
+	if (prepare)
+		grace_fork_prepare(&queue);
+	else
+		grace_fork_finish(&queue, in_child);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The numbers of a cache: the pages of a slab, the length of the CPUs' lists,
+ * the room of the barns.
+ */
+#include "slab/slab_internal.h"
+
+/* Objects per slab that make fetching one worth its cost. */
+#define SLAB_OBJECTS_MIN 32
+#define SLAB_OBJECTS_MIN_LARGE 16
+/* A slab may lose a sixteenth at its end, an eighth if need be. */
+#define SLAB_ORDER_MAX 8
+
+/* Bytes in a slot's list: small ones fit a 256-object working set twice. */
+#define LIST_BYTES ((size_t)64 << 10)
+#define LIST_BYTES_LARGE ((size_t)512 << 10)
+#define LIST_OBJECTS_MIN 16
+#define LIST_OBJECTS_MAX 256
+#define LIST_OBJECTS_MAX_LARGE 64
+/* Above this, a list of LIST_OBJECTS_MIN would hold too many bytes. */
+#define LIST_MIN_UP_TO ((size_t)32 << 10)
+/* Bytes that a barn holds, and chains at the least: two per CPU. */
+#define BARN_BYTES ((size_t)16 << 20)
+#define BARN_ROOM_MIN 256
+
+/* const after start */
+static uint32_t node_count = 1;
+static uint32_t cpu_count = 1;
+
+void slab_init(uint32_t nr_nodes, const struct os_cpus *cpus)
+{
+	node_count = nr_nodes;
+	cpu_count = cpus->allowed;
+	if (cpus->quota && cpus->quota < cpu_count)
+		cpu_count = cpus->quota;
+}
+
+uint32_t slab_nr_nodes(void)
+{
+	return node_count;
+}
+
+uint32_t barn_nr_room(void)
+{
+	return 2 * cpu_count > BARN_ROOM_MIN ? 2 * cpu_count : BARN_ROOM_MIN;
+}
+
+uint32_t barn_first_credit(void)
+{
+	return 2 * cpu_count;
+}
+
+uint32_t barn_nr_max(const struct slub_cache *cache)
+{
+	size_t n = BARN_BYTES / (cache->size * (size_t)cache->capacity);
+
+	n = max_size(2 * cpu_count, n);
+	return (uint32_t)min_size(n, barn_nr_room());
+}
+
+/*
+ * The smallest slab that holds enough objects and loses little.  The loss is
+ * address space and page-table room rather than memory: what lies behind the
+ * last object is never touched.
+ */
+static uint32_t choose_order(uint32_t size)
+{
+	size_t least = size >= PAGE_BYTES ? SLAB_OBJECTS_MIN_LARGE :
+					    SLAB_OBJECTS_MIN;
+	size_t pages = round_up(least * size, PAGE_BYTES) / PAGE_BYTES;
+
+	for (uint32_t fraction = 16; fraction >= 4; fraction /= 2) {
+		for (uint32_t order = order_of(pages); order <= SLAB_ORDER_MAX;
+		     order++) {
+			size_t bytes = PAGE_BYTES << order;
+
+			if (bytes / size && bytes % size <= bytes / fraction)
+				return order;
+		}
+	}
+	return SLAB_ORDER_MAX;
+}
+
+static size_t choose_capacity(const struct slub_cache *cache, bool in_object)
+{
+	size_t most = in_object ? LIST_OBJECTS_MAX : LIST_OBJECTS_MAX_LARGE;
+	size_t bytes = in_object ? LIST_BYTES : LIST_BYTES_LARGE;
+	size_t least = cache->size <= LIST_MIN_UP_TO ? LIST_OBJECTS_MIN : 2;
+
+	return min_size(max_size(bytes / cache->size, least), most);
+}
+
+void cache_choose_geometry(struct slub_cache *cache, uint32_t sheaf_length)
+{
+	bool in_object = link_is_in_object(cache->link);
+	size_t n = sheaf_length ? sheaf_length :
+				  choose_capacity(cache, in_object);
+
+	cache->order = choose_order(cache->size);
+	cache->objects = (uint32_t)((PAGE_BYTES << cache->order) /
+				    cache->size);
+	cache->capacity = (int32_t)n;
+	__atomic_store_n(&cache->capacity_now, (int32_t)n, __ATOMIC_RELAXED);
+	cache->carve_batch = (uint32_t)n;
+	if (in_object)
+		cache->carve_batch = (uint32_t)min_size(
+			n, max_size(4 * PAGE_BYTES / cache->size, 8));
+	cache->min_partial = (uint32_t)max_size(
+		4 * PAGE_BYTES / (PAGE_BYTES << cache->order), 1);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Objects of typed caches, one at a time: what the inline functions of
+ * slub/cache.h leave.
+ */
+#include "slab/slab_internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Lets this thread use the page map inline, as far as it reaches now. */
+static void map_publish(void)
+{
+	if (!slub_thread.self.rseq)
+		return;
+	slub_thread.self.map_base = pagemap_base;
+	slub_thread.self.map_pages = __atomic_load_n(&pagemap_limit,
+						     __ATOMIC_ACQUIRE);
+}
+
+/* Is @cache one to allocate from?  Makes a program's variable. */
+bool cache_is_usable(struct slub_cache *cache)
+{
+	if (likely(cache_is_live(cache)))
+		return true;
+	if (cache_make_static(cache))
+		return true;
+	return false;
+}
+
+static void *fail(int err)
+{
+	errno = err;
+	return NULL;
+}
+
+SLUB_EXPORT void *slub_cache_alloc_slow(struct slub_cache *cache)
+{
+	void *object;
+
+	if (unlikely(!cache_is_usable(cache)))
+		return NULL;
+	object = cache_alloc_or_reclaim(cache);
+	map_publish();
+	return object ? object : fail(ENOMEM);
+}
+
+/* ---- free ---- */
+
+/* Is @object the head of this CPU's list, and so free already? */
+static bool is_head(const struct slub_cache *cache, const void *object)
+{
+	return percpu_head(cache->list_slot) == object;
+}
+
+static void free_checked(struct slub_cache *cache, void *object)
+{
+	if (unlikely(is_head(cache, object))) {
+		stat_add(cache, STAT_DOUBLE_FREE);
+		log_message("slub_cache_free(%s): object %p is free already; "
+			    "left alone", cache->name, object);
+		return;
+	}
+	cache_free(cache, object);
+}
+
+SLUB_EXPORT void slub_cache_free_slow(struct slub_cache *cache, void *object)
+{
+	struct slub_cache *owner;
+
+	if (!object)
+		return;
+	map_publish();
+	owner = cache_of(object);
+	if (!owner) {
+		log_message("slub_cache_free(%s): %p lies in no slab; left "
+			    "alone", cache_is_live(cache) ? cache->name : "?",
+			    object);
+		return;
+	}
+	if (unlikely(owner != cache && owner->twin != cache &&
+		     cache->twin != owner)) {
+		stat_add(owner, STAT_WRONG_CACHE);
+		log_message("slub_cache_free(%s): object %p is of cache %s; "
+			    "freed there",
+			    cache_is_live(cache) ? cache->name : "?", object,
+			    owner->name);
+	}
+	free_checked(owner, object);
+}
+
+/* ---- alloc, with wishes ---- */
+
+static void *alloc_node(struct slub_cache *cache, int node)
+{
+	struct cache_node *from = cache->nodes[node];
+	uint32_t nr = 0;
+	void *chain, *rest;
+
+	if (slub_thread.locks_held)
+		return NULL;
+	chain = barn_get(from, cache);
+	if (!chain)
+		chain = node_refill(cache, from, &nr);
+	if (!chain)
+		return NULL;
+	rest = *link_of(cache, chain);
+	if (rest && !barn_put(from, cache, rest))
+		chain_flush(cache, rest);
+	return chain;
+}
+
+static bool flags_are_valid(const struct slub_cache *cache, unsigned int flags,
+			    int node)
+{
+	unsigned int all = SLUB_ZERO | SLUB_RESERVE | SLUB_NO_RESERVE;
+
+	if (flags & ~all || (flags & SLUB_ZERO && cache->ctor))
+		return false;
+	return node == SLUB_NODE_ANY ||
+	       (node >= 0 && (uint32_t)node < slab_nr_nodes());
+}
+
+SLUB_EXPORT void *slub_cache_alloc_node(struct slub_cache *cache,
+					unsigned int flags, int node)
+{
+	void *object;
+
+	if (!cache_is_usable(cache))
+		return NULL;
+	if (!flags_are_valid(cache, flags, node))
+		return fail(EINVAL);
+	if (node != SLUB_NODE_ANY && slab_nr_nodes() > 1)
+		object = alloc_node(cache, node);
+	else
+		object = cache_alloc(cache);
+	if (unlikely(!object))
+		object = cache_alloc_reserve(cache, flags);
+	if (unlikely(!object))
+		return fail(ENOMEM);
+	if (flags & SLUB_ZERO)
+		memset(object, 0, cache->object_size);
+	return object;
+}
+
+SLUB_EXPORT void *slub_cache_alloc_flags(struct slub_cache *cache,
+					 unsigned int flags)
+{
+	return slub_cache_alloc_node(cache, flags, SLUB_NODE_ANY);
+}
+
+SLUB_EXPORT void *slub_cache_zalloc(struct slub_cache *cache)
+{
+	return slub_cache_alloc_node(cache, SLUB_ZERO, SLUB_NODE_ANY);
+}
+
+/* ---- questions ---- */
+
+SLUB_EXPORT struct slub_cache *slub_cache_of(const void *object)
+{
+	return cache_of(object);
+}
+
+SLUB_EXPORT const char *slub_cache_name(const struct slub_cache *cache)
+{
+	if (cache_is_live(cache))
+		return cache->name;
+	return cache->args ? cache->args->name : "";
+}
+
+SLUB_EXPORT size_t slub_cache_size(const struct slub_cache *cache)
+{
+	return cache->object_size;
+}
+
+SLUB_EXPORT size_t slub_cache_stride(const struct slub_cache *cache)
+{
+	return cache->size;
+}
+
+SLUB_EXPORT bool slub_copy_allowed(const void *ptr, size_t bytes)
+{
+	struct slub_cache *cache = cache_of(ptr);
+	size_t offset, end;
+
+	if (!cache)
+		return true;
+	offset = ((uintptr_t)ptr -
+		  (uintptr_t)page_address(slab_of(cache, ptr))) % cache->size;
+	end = cache->usersize ? cache->useroffset + cache->usersize :
+				cache->object_size;
+	return offset >= cache->useroffset && offset <= end &&
+	       bytes <= end - offset;
+}
+
+SLUB_EXPORT int slub_cache_stats(struct slub_cache *cache,
+				 struct slub_cache_stats *stats)
+{
+	uint64_t *counts = &stats->alloc_spare;
+
+	if (!cache || !cache_is_live(cache))
+		return -EINVAL;
+	memset(stats, 0, sizeof(*stats));
+	for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
+		struct cache_node *node = cache->nodes[n];
+
+		stats->objects += __atomic_load_n(&node->nr_objects,
+						  __ATOMIC_RELAXED);
+		stats->slabs += __atomic_load_n(&node->nr_slabs,
+						__ATOMIC_RELAXED);
+	}
+	for (uint32_t s = 0; cache->stats && s < STAT_NR; s++)
+		counts[s] = (uint32_t)slub_percpu_sum32(cache->stats + 4 * s);
+	return 0;
+}
+
+_Static_assert(sizeof(struct slub_cache_stats) == 16 + 8 * STAT_NR,
+	       "in the order of enum cache_stat");

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A cache as a whole: giving back what it does not use, and looking at every
+ * object that is allocated.
+ */
+#include "slab/slab_internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+SLUB_EXPORT int slub_cache_shrink(struct slub_cache *cache)
+{
+	bool partial = false;
+
+	if (!cache_is_live(cache))
+		return 0;
+	cache_settle(cache);
+	cache_flush(cache);
+	cache_shrink_nodes(cache);
+	block_flush();
+	page_purge_if_needed();
+	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
+		partial |= __atomic_load_n(&cache->nodes[n]->nr_partial,
+					   __ATOMIC_RELAXED) != 0;
+	return partial;
+}
+
+/* What a visit of a cache's objects carries along. */
+struct visit {
+	struct slub_cache *cache;
+	int (*call)(void *object, void *arg);
+	void *arg;
+	int ret;
+};
+
+#define MARK_WORDS 2048	/* objects of a slab: 1 MiB / 8 bytes */
+
+/* Sets the bit of each object of @slab that is free; false: it changed. */
+static bool mark_free(struct slub_cache *cache, struct page *slab,
+		      uint64_t *marks)
+{
+	char *base = page_address(slab);
+	struct double_word state = slab_read(slab);
+	void *object = (void *)state.first;
+	uint32_t left = slab->count;
+
+	for (; object && left; left--) {
+		size_t i = (size_t)((char *)object - base) / cache->size;
+
+		if (i >= cache->objects)
+			return false;
+		marks[i / 64] |= 1ull << i % 64;
+		object = *link_of(cache, object);
+	}
+	return !object;
+}
+
+static void visit_slab(struct slub_cache *cache, struct page *slab, void *arg)
+{
+	struct visit *visit = arg;
+	uint64_t marks[MARK_WORDS];
+	char *base = page_address(slab);
+
+	if (cache != visit->cache || visit->ret)
+		return;
+	memset(marks, 0, sizeof(marks));
+	if (!mark_free(cache, slab, marks))
+		return;
+	for (uint32_t i = 0; i < slab->count && !visit->ret; i++) {
+		if (!(marks[i / 64] >> i % 64 & 1))
+			visit->ret = visit->call(base + (size_t)i * cache->size,
+						 visit->arg);
+	}
+}
+
+SLUB_EXPORT int slub_cache_for_each_object(struct slub_cache *cache,
+					   int (*call)(void *object, void *arg),
+					   void *arg)
+{
+	struct visit visit = { cache, call, arg, 0 };
+
+	if (!cache_is_live(cache))
+		return 0;
+	cache_settle(cache);
+	if (!cache_flush(cache))
+		return -EAGAIN;
+	slab_for_each(visit_slab, &visit);
+	return visit.ret;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A heap of a known population: 3,000 objects of 100 bytes of which every third is freed, two of
+ * 20,000 bytes, and three large blocks of 1 MiB.  Then it waits for the end of its input, or
+ * allocates and frees from two threads until then.
+ *
+ * usage: heap wait|busy
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NR_SMALL 3000
+#define NR_BUSY	 500
+
+static void *small[NR_SMALL];
+static void *middle[2];
+static void *large[3];
+
+/* For gdb. */
+void *volatile used_object, *volatile freed_object, *volatile large_block;
+
+static volatile int stop;
+
+static void *work(void *seed)
+{
+	static __thread void *mine[NR_BUSY];
+	unsigned int n = *(unsigned int *)seed;
+
+	while (!stop) {
+		n = n * 1103515245 + 12345;
+		free(mine[n / 8 % NR_BUSY]);
+		mine[n / 8 % NR_BUSY] = malloc(n / 65536 % 40000);
+	}
+	for (int i = 0; i < NR_BUSY; i++)
+		free(mine[i]);
+	return NULL;
+}
+
+static void populate(void)
+{
+	for (int i = 0; i < NR_SMALL; i++)
+		small[i] = malloc(100);
+	for (int i = 0; i < NR_SMALL; i += 3)
+		free(small[i]);
+	for (int i = 0; i < 2; i++)
+		middle[i] = malloc(20000);
+	for (int i = 0; i < 3; i++)
+		large[i] = malloc(1 << 20);
+	used_object = small[1];
+	freed_object = small[NR_SMALL - 3];
+	large_block = large[0];
+}
+
+int main(int argc, char **argv)
+{
+	unsigned int seeds[] = { 1, 2 };
+	pthread_t threads[2];
+	int busy = argc == 2 && !strcmp(argv[1], "busy");
+	char byte;
+
+	populate();
+	for (int i = 0; busy && i < 2; i++)
+		pthread_create(&threads[i], NULL, work, &seeds[i]);
+	if (write(1, "ready\n", 6) != 6)
+		return 1;
+	while (read(0, &byte, 1) > 0)
+		;
+	stop = 1;
+	for (int i = 0; busy && i < 2; i++)
+		pthread_join(threads[i], NULL);
+	return 0;
+}

@@ -1,0 +1,582 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Promise: `slub top`, `info`, `stats`, `map` and `options` tell the same of a living process, of
+its core file and of the statistics file that it leaves behind when it is killed; they neither stop
+nor disturb it; and whatever they are given, they answer with one clear line and the documented
+exit status.  The gdb commands tell what an address is.
+
+usage: inspect_test.py SLUB LIBRARY HEAP GDB_SCRIPT [FUZZ_SECONDS]"""
+
+import json
+import os
+import pty
+import random
+import re
+import resource
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+NOBODY = 65534
+SLUB = LIBRARY = HEAP = GDB_SCRIPT = ""
+FUZZ_SECONDS = 4.0
+READERS = ("top", "info", "stats", "map", "options")
+CORE_BYTES_MAX = 2 << 30
+
+
+def environment(**more):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("SLUB_", "LD_PRELOAD"))}
+    env.update(LC_ALL="C.UTF-8", **more)
+    return env
+
+
+def slub(*arguments, program=None, user=None, **more):
+    who = {} if user is None else {"user": user, "group": user, "extra_groups": []}
+    return subprocess.run([program or SLUB, *arguments], env=environment(**more), text=True,
+                          capture_output=True, stdin=subprocess.DEVNULL, timeout=60, **who)
+
+
+def cache_named(told, name):
+    return next(cache for cache in told["caches"] if cache["name"] == name)
+
+
+def limit_core():
+    resource.setrlimit(resource.RLIMIT_CORE, (CORE_BYTES_MAX, CORE_BYTES_MAX))
+
+
+class Target(unittest.TestCase):
+    """Programs on libslub, in a folder of their own."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        os.chmod(self.folder, 0o777)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def start(self, *command, library=LIBRARY, **more):
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   cwd=self.folder, preexec_fn=limit_core, text=True,
+                                   env=environment(LD_PRELOAD=library or LIBRARY, **more))
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
+
+    def heap(self, mode="wait", **more):
+        return self.start(HEAP, mode, **more)
+
+    def told(self, command, target, *arguments):
+        done = slub(command, "-p", str(target), "--json", *arguments)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        return json.loads(done.stdout)
+
+    def assertRefused(self, done, status, *words):
+        self.assertEqual(done.returncode, status, done)
+        self.assertEqual(done.stdout, "", done)
+        lines = done.stderr.splitlines()
+        self.assertEqual(len(lines), 1, lines)
+        self.assertTrue(lines[0].startswith("slub: "), lines)
+        for word in words:
+            self.assertIn(word, lines[0])
+
+    def core_of(self, process):
+        """Lets the process die of SIGABRT and returns its core file."""
+        with open("/proc/sys/kernel/core_pattern") as file:
+            pattern = file.read().strip()
+        if "/" in pattern or pattern.startswith("|"):
+            return self.core_by_gdb(process)
+        process.send_signal(signal.SIGABRT)
+        process.wait()
+        cores = [name for name in os.listdir(self.folder) if name.startswith("core")]
+        if not cores:
+            self.skipTest("this system writes no core files")
+        return self.path(cores[0])
+
+    def core_by_gdb(self, process):
+        if not shutil.which("gcore"):
+            self.skipTest("core files go elsewhere here, and there is no gcore")
+        subprocess.run(["gcore", "-o", self.path("core"), str(process.pid)], check=True,
+                       capture_output=True, timeout=100, preexec_fn=lambda: resource.setrlimit(
+                           resource.RLIMIT_FSIZE, (CORE_BYTES_MAX, CORE_BYTES_MAX)))
+        return self.path(f"core.{process.pid}")
+
+
+class Known(Target):
+    """The numbers of a heap whose population is known."""
+
+    def check(self, told):
+        small, middle = cache_named(told, "malloc-112"), cache_named(told, "malloc-20480")
+        used = small["objects"] - small["objects_cached"]
+        # How many are in lists is known to within a list.
+        self.assertLessEqual(abs(used - 2000), 2 * small["sheaf_capacity"])
+        self.assertGreaterEqual(small["objects"], 2000)
+        self.assertLessEqual(small["objects"], small["total_objects"])
+        self.assertGreaterEqual(small["total_objects"], 3000)
+        self.assertEqual(small["slabs"] * small["objs_per_slab"], small["total_objects"])
+        self.assertGreaterEqual(middle["objects"], 2)
+        self.assertEqual(told["heap"]["large_bytes"], 3 << 20)
+        self.assertGreaterEqual(told["heap"]["slab_bytes"], 3000 * 112)
+        self.assertGreaterEqual(told["heap"]["committed_bytes"], told["heap"]["slab_bytes"])
+
+    def test_a_living_process(self):
+        process = self.heap()
+        told = self.told("stats", process.pid)
+        self.check(told)
+        self.assertEqual((told["pid"], told["name"], told["schema"]), (process.pid, "heap", 1))
+
+    def test_a_core_file(self):
+        process = self.heap()
+        living = self.told("stats", process.pid)
+        told = self.told("stats", self.core_of(process))
+        self.check(told)
+        self.assertEqual(told["caches"], living["caches"])
+        self.assertEqual(told["heap"], living["heap"])
+        self.assertEqual((told["pid"], told["name"]), (process.pid, "heap"))
+
+    def test_what_a_killed_process_leaves_behind(self):
+        process = self.heap(SLUB_STATS_FILE=self.path("stats.%p"))
+        living = self.told("stats", process.pid)
+        process.kill()
+        process.wait()
+        told = self.told("stats", self.path(f"stats.{process.pid}"))
+        self.check(told)
+        self.assertEqual(told["exited"], False)
+        self.assertEqual(told["command"], f"{HEAP} wait")
+        self.assertEqual(told["heap"], living["heap"])
+        for mine, its in zip(told["caches"], living["caches"]):
+            for name in ("name", "slabs", "objects", "total_objects", "object_size", "order"):
+                self.assertEqual(mine[name], its[name], mine["name"])
+
+    def test_what_an_ended_process_leaves_behind(self):
+        process = self.heap(SLUB_STATS_FILE=self.path("stats"))
+        process.communicate()
+        told = self.told("stats", self.path("stats"))
+        self.assertEqual(told["exited"], True)
+        self.check(told)
+
+    def test_malloc_info_agrees(self):
+        code = ("import ctypes, sys; c = ctypes.CDLL(None); c.fdopen.restype = ctypes.c_void_p;"
+                "keep = [ctypes.create_string_buffer(100) for i in range(3000)];"
+                "out = c.fdopen(1, b'w'); c.malloc_info(0, ctypes.c_void_p(out));"
+                "c.fflush(ctypes.c_void_p(out))")
+        done = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True,
+                              env=environment(LD_PRELOAD=LIBRARY), timeout=60, check=True)
+        tree = ElementTree.fromstring(done.stdout)
+        caches = {cache.get("name"): cache.attrib for cache in tree.findall("cache")}
+        self.assertGreater(len(caches), 20)
+        totals = {total.get("type"): int(total.get("size")) for total in tree.findall("total")}
+        self.assertEqual(totals["object"] + totals["cached"],
+                         sum(int(c["active"]) * int(c["size"]) for c in caches.values()))
+        self.assertGreater(totals["slab"], totals["object"])
+
+
+class Forms(Target):
+    """Each command in each of its forms."""
+
+    def setUp(self):
+        super().setUp()
+        code = "import sys; x = [bytes(i % 3000) for i in range(20000)]; print('ready', flush=True);" \
+               "sys.stdin.read()"
+        self.process = self.start(sys.executable, "-c", code, SLUB_RETAIN="8M",
+                                  SLUB_STATS_FILE=self.path("stats"))
+        self.pid = str(self.process.pid)
+
+    def text(self, *arguments):
+        done = slub(*arguments)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        return done.stdout
+
+    def test_top(self):
+        for target in (self.pid, self.path("stats")):
+            text = self.text("top", "-p", target, "--once")
+            self.assertRegex(text, r"Active / Total Objects \(% used\) +: \d+ / \d+ \(\d+\.\d%\)")
+            self.assertRegex(text, r"(?m)^ *OBJS +ACTIVE +USE +OBJ SIZE +SLABS +OBJ/SLAB")
+            self.assertRegex(text, r"(?m) malloc-1024$")
+        rows = self.text("top", "-p", self.pid, "--once", "-s", "s").split("\n", 8)[8].splitlines()
+        sizes = [int(row.split("-")[-1]) for row in rows]
+        self.assertEqual(sizes, sorted(sizes, reverse=True))
+
+    def test_info(self):
+        text = self.text("info", "-p", self.pid)
+        self.assertIn("Slabs/Part/Cpu  O/S O %Fr %Ef Flg", text)
+        names = [line.split()[0] for line in text.splitlines()[1:]]
+        self.assertEqual(names, sorted(names, key=lambda name: int(name.split("-")[1])))
+        self.assertEqual(len(self.text("info", "-p", self.pid, "-N", "5").splitlines()), 6)
+        self.assertEqual(self.text("info", "-p", self.pid, "malloc-64$").count("malloc-"), 1)
+        self.assertIn("Slabcache Totals", self.text("info", "-p", self.pid, "-T"))
+        self.assertIn("by loss", self.text("info", "-p", self.pid, "-X"))
+        report = self.text("info", "-p", self.pid, "-r", "^malloc-512$")
+        for name in ("object_size", "objs_per_slab", "order", "slabs", "partial", "sheaf_capacity",
+                     "alloc_slab", "barn_get"):
+            self.assertRegex(report, rf"(?m)^{name} +\d+$")
+        for letters in ("-S", "-L", "-P", "-A", "-D", "-n", "-B", "-a", "-e", "-i", "-o", "-z",
+                        "-1", "-l", "-SBi"):
+            self.text("info", "-p", self.pid, letters)
+
+    def test_map(self):
+        text = self.text("map", "-p", self.pid)
+        self.assertRegex(text, r"(?m)^ +\d.*\|.*[A-Z].*\|$")
+        self.assertRegex(text, r"(?m)^A malloc-\d+ ")
+        svg = ElementTree.fromstring(self.text("map", "-p", self.pid, "--svg"))
+        self.assertTrue(svg.tag.endswith("svg"))
+        self.assertGreater(len(svg), 20)
+        told = self.told("map", self.pid)
+        slabs = [piece for piece in told["pieces"] if piece["kind"] == "slab"]
+        stats = self.told("stats", self.pid)
+        self.assertEqual(len(slabs), sum(cache["slabs"] for cache in stats["caches"]))
+        ends = [int(p["address"], 16) + p["pages"] * told["page_bytes"] for p in told["pieces"]]
+        starts = [int(p["address"], 16) for p in told["pieces"]]
+        self.assertTrue(all(e <= s for e, s in zip(ends, starts[1:])), "pieces overlap")
+        self.assertRefused(slub("map", "-p", self.path("stats")), 2, "statistics file")
+
+    def test_options(self):
+        text = self.text("options", "-p", self.pid)
+        self.assertRegex(text, r"(?m)^retain +8\.0M +SLUB_RETAIN +")
+        self.assertRegex(text, r"(?m)^huge +block +default +never\|block\|always ")
+        text = self.text("options", "-p", self.path("stats"))
+        self.assertRegex(text, r"(?m)^retain +8\.0M +environment +")
+        self.assertRegex(self.text("options"), r"(?m)^SLUB_RETAIN +16M ")
+        told = {o["name"]: o for o in self.told("options", self.pid)["options"]}
+        self.assertEqual(told["retain"]["value"], 8 << 20)
+        self.assertEqual(told["slabinfo"]["value"], None)
+
+    def test_openmetrics(self):
+        for command in ("stats", "top", "info"):
+            text = self.text(command, "-p", self.pid, "--openmetrics")
+            lines = text.splitlines()
+            self.assertEqual(lines[-1], "# EOF")
+            families = {line.split()[2]: line.split()[3] for line in lines
+                        if line.startswith("# TYPE ")}
+            self.assertEqual(families["slub_cache_events"], "counter")
+            for line in lines:
+                if line.startswith("#"):
+                    continue
+                found = re.fullmatch(r'(\w+)(\{(\w+="[^"]*",?)+\})? -?[\d.]+', line)
+                self.assertTrue(found, line)
+                name = re.sub(r"_(total|info)$", "", found.group(1))
+                self.assertIn(name, families)
+
+    def test_color(self):
+        self.assertIn("\033[", self.text("map", "-p", self.pid, "--color"))
+        self.assertNotIn("\033[", self.text("map", "-p", self.pid))
+        done = slub("info", "-p", self.pid, "--color=always", NO_COLOR="1")
+        self.assertIn("\033[", done.stdout, "what was asked for by name wins")
+
+    def test_watch_ends_with_the_process(self):
+        watcher = subprocess.Popen([SLUB, "stats", "-p", self.pid, "--watch", "0.1"], text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   env=environment())
+        lines = [watcher.stdout.readline() for _ in range(30)]
+        self.process.kill()
+        self.process.wait()
+        _, errors = watcher.communicate(timeout=30)
+        self.assertEqual(watcher.returncode, 4)
+        self.assertEqual(errors, f"slub: stats: no process {self.pid}\n")
+        self.assertTrue(any("in use" in line for line in lines))
+
+    def test_doctor(self):
+        self.assertRegex(self.text("doctor", self.pid), r"(?m)^ok +libslub +version .* in use")
+        self.assertRegex(self.text("doctor", sys.executable), r"(?m)^ok +loader ")
+        told = json.loads(slub("doctor", "--json", HEAP).stdout)
+        self.assertEqual((told["works"], told["schema"]), (True, 1))
+
+    def test_screen(self):
+        child, screen = pty.fork()
+        if not child:
+            os.environ.update(TERM="xterm-256color", LINES="30", COLUMNS="100")
+            os.execv(SLUB, [SLUB, "top", "-p", self.pid, "-d", "0.3"])
+        seen, keys = b"", [b"s", b"m", b"h", b"x", b" ", b"g", b"q"]
+        end = time.time() + 30
+        while time.time() < end:
+            if not select.select([screen], [], [], 0.5)[0]:
+                if keys:
+                    os.write(screen, keys.pop(0))
+                continue
+            try:
+                seen += os.read(screen, 65536)
+            except OSError:
+                break
+            if keys:
+                os.write(screen, keys.pop(0))
+        _, status = os.waitpid(child, 0)
+        self.assertEqual(status, 0, seen[-300:])
+        for word in (b"OBJS", b"malloc-", b"Sort by"):
+            self.assertIn(word, seen)
+
+
+class Undisturbed(Target):
+    def test_a_thousand_readings_of_a_busy_process(self):
+        process = self.heap("busy", SLUB_STATS_FILE=self.path("stats"))
+        for n in range(1000):
+            target = str(process.pid) if n % 3 else self.path("stats")
+            done = slub("stats", "-p", target, "--json")
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+            if n % 50 == 0:
+                for cache in json.loads(done.stdout)["caches"]:
+                    self.assertLessEqual(cache["objects"], cache["total_objects"], cache)
+        self.assertIsNone(process.poll())
+        process.communicate()
+        self.assertEqual(process.returncode, 0)
+
+    @unittest.skipUnless(shutil.which("strace"), "needs strace")
+    def test_the_process_does_nothing_for_it(self):
+        process = self.heap()
+        log = self.path("calls")
+        tracer = subprocess.Popen(["strace", "-f", "-o", log, "-p", str(process.pid)],
+                                  stderr=subprocess.PIPE, text=True)
+        line = tracer.stderr.readline()
+        if "attached" not in line:
+            tracer.communicate()
+            self.skipTest(line.strip())
+        for command in READERS:
+            self.assertEqual(slub(command, "-p", str(process.pid), "--once").returncode, 0)
+        tracer.send_signal(signal.SIGINT)
+        tracer.communicate(timeout=30)
+        with open(log) as file:
+            calls = [line for line in file if "read(0" not in line]
+        self.assertEqual(calls, [])
+
+    def test_a_child_leaves_the_file_alone(self):
+        code = ("import os, sys\nx = [bytes(1000) for i in range(3000)]\n"
+                "if os.fork() == 0:\n"
+                "    y = [bytes(1000) for i in range(30000)]\n    os._exit(0)\n"
+                "os.wait()\nprint('ready', flush=True)\nsys.stdin.read()")
+        process = self.start(sys.executable, "-c", code, SLUB_STATS_FILE=self.path("stats"))
+        told = self.told("stats", self.path("stats"))
+        self.assertEqual(told["pid"], process.pid)
+        self.assertEqual(sum(c["objects"] for c in told["caches"]),
+                         sum(c["objects"] for c in self.told("stats", process.pid)["caches"]))
+
+    def test_each_process_has_its_own_file(self):
+        code = ("import os, sys\nchild = os.fork()\nx = [bytes(1000) for i in range(3000)]\n"
+                "if child == 0: os._exit(0)\n"
+                "os.wait()\nprint(child, flush=True)\nprint('ready', flush=True)")
+        done = subprocess.run([sys.executable, "-c", code], text=True, stdout=subprocess.PIPE,
+                              env=environment(LD_PRELOAD=LIBRARY,
+                                              SLUB_STATS_FILE=self.path("stats.%p")), timeout=60)
+        child = int(done.stdout.split()[0])
+        self.assertEqual(self.told("stats", self.path(f"stats.{child}"))["pid"], child)
+
+    def test_another_file_is_not_overwritten(self):
+        with open(self.path("mine"), "w") as file:
+            file.write("precious\n")
+        done = subprocess.run([HEAP], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              env=environment(LD_PRELOAD=LIBRARY, SLUB_VERBOSE="1",
+                                              SLUB_STATS_FILE=self.path("mine")), timeout=60)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("no statistics file", done.stderr)
+        with open(self.path("mine")) as file:
+            self.assertEqual(file.read(), "precious\n")
+
+
+class Refusals(Target):
+    def test_arguments(self):
+        for command in READERS:
+            if command != "options":
+                self.assertRefused(slub(command), 2, "-p PID")
+            self.assertRefused(slub(command, "-p"), 2, "-p")
+            self.assertRefused(slub(command, "-p", "99999999999"), 2, "PID")
+            self.assertRefused(slub(command, "-p", "1", "--jsno"), 2, "--json")
+            self.assertRefused(slub(command, "-p", "1", "--watch", "x"), 2, "--watch")
+            self.assertRefused(slub(command, "-p", "1", "--color=blue"), 2, "always")
+        self.assertRefused(slub("top", "-p", "1", "-s", "Q"), 2, "--sort")
+        self.assertRefused(slub("info", "-p", "1", "["), 2, "regular expression")
+        self.assertRefused(slub("map", "-p", "1", "--columns=3"), 2, "--columns")
+        self.assertRefused(slub("map", "-p", "1", "--openmetrics"), 2, "metric")
+        self.assertRefused(slub("doctor"), 2, "PROGRAM|PID")
+
+    def test_help_names_the_exit_statuses(self):
+        for command in (*READERS, "doctor"):
+            done = slub(command, "--help")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn("Exit status", done.stdout)
+
+    def test_no_process(self):
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        for command in READERS:
+            self.assertRefused(slub(command, "-p", str(gone.pid)), 4, str(gone.pid))
+            self.assertRefused(slub(command, "-p", "/nonexistent"), 4, "/nonexistent")
+        self.assertRefused(slub("doctor", str(gone.pid)), 4)
+        self.assertRefused(slub("doctor", "/nonexistent"), 4)
+
+    def test_process_without_libslub(self):
+        process = subprocess.Popen([HEAP], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   env=environment(), text=True)
+        self.addCleanup(process.communicate)
+        process.stdout.readline()
+        for command in READERS:
+            self.assertRefused(slub(command, "-p", str(process.pid)), 1, "does not use libslub")
+        self.assertEqual(slub("doctor", str(process.pid)).returncode, 1)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to become another user")
+    def test_no_permission(self):
+        pid = str(self.heap().pid)
+        shutil.copy(SLUB, self.path("slub"))
+        for command in READERS:
+            self.assertRefused(slub(command, "-p", pid, program=self.path("slub"), user=NOBODY), 3)
+        with open(self.path("secret"), "w"):
+            os.chmod(self.path("secret"), 0o600)
+        self.assertRefused(slub("top", "-p", self.path("secret"), program=self.path("slub"),
+                                user=NOBODY), 3, "secret")
+
+    def test_unknown_version_of_the_library(self):
+        with open(LIBRARY, "rb") as file:
+            image = file.read()
+        at = image.index(b"SLUBABI\0\2\0\0\0")
+        other = self.path("libslub.so.0")
+        with open(other, "wb") as file:
+            file.write(image[:at + 8] + b"\x63" + image[at + 9:])
+        process = self.heap(library=other)
+        for command in READERS:
+            self.assertRefused(slub(command, "-p", str(process.pid)), 5, "version 99")
+        self.assertRefused(slub("check", str(process.pid)), 5, "version 99")
+        self.assertRefused(slub("stats", "-p", self.core_of(process)), 5, "libslub")
+
+    def test_files_that_are_something_else(self):
+        with open(self.path("text"), "w") as file:
+            file.write("hello\n")
+        open(self.path("empty"), "w").close()
+        for name in ("text", "empty"):
+            self.assertRefused(slub("top", "-p", self.path(name)), 5, name)
+        self.assertRefused(slub("top", "-p", SLUB), 5, "neither")
+        self.assertRefused(slub("top", "-p", self.folder), 5)
+        self.assertRefused(slub("top", "-p", "/dev/zero"), 5)
+
+
+class Damage(Target):
+    """Files cut short or filled with noise: an answer or one line, never a crash."""
+
+    def assertSurvived(self, done):
+        self.assertIn(done.returncode, (0, 1, 5), done)
+        if done.returncode:
+            self.assertRefused(done, done.returncode)
+        else:
+            self.assertEqual(done.stderr, "", done)
+
+    def stats_file(self):
+        process = self.heap(SLUB_STATS_FILE=self.path("stats"))
+        process.kill()
+        process.wait()
+        return self.path("stats")
+
+    def test_version_of_the_file(self):
+        path = self.stats_file()
+        with open(path, "r+b") as file:
+            file.seek(8)
+            file.write(b"\x07")
+        self.assertRefused(slub("stats", "-p", path), 5, "version 7")
+
+    def test_statistics_file_cut_short(self):
+        path = self.stats_file()
+        size = os.path.getsize(path)
+        # The last that counts is the record of the last cache.
+        for keep in (0, 1, 8, 15, 100, 463, 500, 1000, 4096, 8192, 20000):
+            shutil.copy(path, self.path("cut"))
+            os.truncate(self.path("cut"), min(keep, size))
+            self.assertRefused(slub("stats", "-p", self.path("cut")), 5, "cut")
+
+    def test_core_cut_short(self):
+        path = self.core_of(self.heap())
+        size = os.path.getsize(path)
+        for keep in (64, 200, 1000, 5000, size // 2, size - 4096):
+            os.truncate(path, size)
+            shutil.copy(path, self.path("cut"))
+            os.truncate(self.path("cut"), keep)
+            self.assertRefused(slub("stats", "-p", self.path("cut")), 5, "cut")
+
+    def fuzz(self, path, hot, commands):
+        """Overwrites a few places, most of them in @hot, reads, and puts back what was there."""
+        rng = random.Random(1)
+        size = os.path.getsize(path)
+        end, rounds = time.time() + FUZZ_SECONDS / 2, 0
+        with open(path, "r+b", buffering=0) as file:
+            while time.time() < end:
+                saved = []
+                for _ in range(rng.randrange(1, 8)):
+                    start, stop = rng.choice(hot) if rng.random() < 0.9 else (0, size)
+                    at = rng.randrange(start, stop)
+                    noise = rng.choice((rng.randbytes(rng.choice((1, 2, 4, 8, 64))), b"\xff" * 8,
+                                        b"\0" * 8, b"\xff\xff\xff\x7f"))
+                    file.seek(at)
+                    saved.append((at, file.read(len(noise))))
+                    file.seek(at)
+                    file.write(noise[:size - at])
+                self.assertSurvived(slub(rng.choice(commands), "-p", path, "--once"))
+                for at, old in reversed(saved):
+                    file.seek(at)
+                    file.write(old)
+                rounds += 1
+        self.assertGreater(rounds, 10)
+        self.assertEqual(slub("stats", "-p", path).returncode, 0, "the file is as it was")
+
+    def test_noise_in_a_statistics_file(self):
+        path = self.stats_file()
+        self.fuzz(path, [(0, 1000), (464, 940), (4096, 90000)], ("stats", "top", "info", "options"))
+
+    def test_noise_in_a_core_file(self):
+        path = self.core_of(self.heap())
+        with open(path, "rb") as file:
+            image = file.read()
+        hot = [(0, 64), (64, 4096)]
+        at = image.find(b"SLUBABI\0")
+        while at >= 0:
+            hot.append((at, at + 480))
+            at = image.find(b"SLUBABI\0", at + 8)
+        # Descriptors, the map and the caches are in the pages with many small numbers.
+        hot.append((0, len(image)))
+        self.fuzz(path, hot, ("stats", "top", "info", "map", "options"))
+
+
+@unittest.skipUnless(shutil.which("gdb"), "needs gdb")
+class Gdb(Target):
+    def gdb(self, *arguments):
+        done = subprocess.run(["gdb", "-q", "-nx", "-batch", "-ex", f"source {GDB_SCRIPT}",
+                               *arguments], text=True, capture_output=True, timeout=60,
+                              stdin=subprocess.DEVNULL, env=environment(), check=False)
+        return done.stdout + done.stderr
+
+    def commands(self):
+        for command in ("caches", "object used_object", "object freed_object",
+                        "object large_block", "slab used_object", "object 0x10", "object"):
+            yield from ("-ex", f"slub {command}")
+
+    def check(self, text):
+        self.assertRegex(text, r"(?m)^malloc-112 +\d+ +\d+ +112 ")
+        self.assertRegex(text, r"is of cache malloc-112: object 0x\w+, 112 bytes")
+        self.assertRegex(text, r"(?m)^in use$")
+        self.assertRegex(text, r"(?m)^free, in the list of CPU number \d+$")
+        self.assertIn("first page of a large block", text)
+        self.assertRegex(text, r"36 objects of 112 bytes, 36 carved, \d+ in use")
+        self.assertIn("0x10 is not in the heap", text)
+        self.assertIn("usage: slub object ADDR", text)
+
+    def test_living(self):
+        process = self.heap()
+        text = self.gdb("-p", str(process.pid), *self.commands())
+        if "not permitted" in text:
+            self.skipTest("gdb may not attach here")
+        self.check(text)
+
+    def test_core(self):
+        self.check(self.gdb(HEAP, self.core_of(self.heap()), *self.commands()))
+
+    def test_without_libslub(self):
+        self.assertIn("does not use libslub", self.gdb(shutil.which("true"), "-ex", "slub caches"))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (5, 6):
+        sys.exit(__doc__)
+    SLUB, LIBRARY, HEAP, GDB_SCRIPT = map(os.path.abspath, sys.argv[1:5])
+    if len(sys.argv) == 6:
+        FUZZ_SECONDS = float(sys.argv[5])
+    unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/* page/reserve.c: blocks kept aside, taken, and made up for by the frees that follow. */
+#include <atomic>
+#include <gtest/gtest.h>
+#include <thread>
+
+#include "start.h"
+#include "walk.h"
+
+namespace {
+
+const size_t MiB = 1ul << 20;
+
+class reserve : public testing::Test {
+protected:
+	static void SetUpTestSuite()
+	{
+		static bool started;
+
+		if (!started)
+			start::page(64 * MiB, 16 * MiB, 2);
+		started = true;
+	}
+	void TearDown() override
+	{
+		page_limit_set(0);
+		EXPECT_EQ(page_reserve_set(0), 0);
+		EXPECT_EQ(page_reserve_bytes(), 0u);
+		EXPECT_EQ(page_reserve_short, 0u);
+		EXPECT_EQ(page_used_bytes(), 0u);
+		EXPECT_EQ(superblock_nr_used(), 0u) << "a block was lost";
+	}
+	static std::vector<std::pair<void *, uint32_t>> take_all(uint32_t order)
+	{
+		std::vector<std::pair<void *, uint32_t>> all;
+		bool is_zero;
+
+		for (uint32_t node = 0; node < 2; node++)
+			while (void *block = zone_alloc(order, node, &is_zero))
+				all.emplace_back(block, node);
+		return all;
+	}
+	static void free_all(const std::vector<std::pair<void *, uint32_t>> &all, uint32_t order)
+	{
+		for (auto &[block, node] : all)
+			zone_free(block, order, node, true);
+	}
+};
+
+TEST_F(reserve, nothing_at_first)
+{
+	EXPECT_EQ(page_reserve_bytes(), 0u);
+	EXPECT_EQ(page_reserve_take(0, 0), nullptr);
+}
+
+TEST_F(reserve, set_keeps_that_much_resident_and_used)
+{
+	EXPECT_EQ(page_reserve_set(MiB), 0);
+	EXPECT_EQ(page_reserve_bytes(), MiB);
+	EXPECT_EQ(page_used_bytes(), MiB);
+	page_purge(0);
+	EXPECT_EQ(resident_pages((void *)heap_start, pagemap_committed()), MiB / PAGE_BYTES);
+	EXPECT_EQ(page_reserve_set(MiB + 1), 0);
+	EXPECT_EQ(page_reserve_bytes(), MiB + RESERVE_BYTES) << "rounded up";
+	EXPECT_EQ(page_reserve_set(100), 0);
+	EXPECT_EQ(page_reserve_bytes(), RESERVE_BYTES);
+}
+
+TEST_F(reserve, each_order_up_to_its_own)
+{
+	ASSERT_EQ(page_reserve_set(8 * RESERVE_BYTES), 0);
+	page_purge(0);
+	for (uint32_t order = 0; order <= RESERVE_ORDER; order++) {
+		auto *block = (char *)page_reserve_take(order, 0);
+
+		ASSERT_NE(block, nullptr);
+		EXPECT_EQ((uintptr_t)block % (PAGE_BYTES << order), 0u);
+		EXPECT_EQ(pagemap_get(block), (uint32_t)MAP_NONE);
+		memset(block, 0xff, PAGE_BYTES << order);
+		zone_free(block, order, page_node(page_of(block)), true);
+		EXPECT_EQ(page_reserve_bytes(), 8 * RESERVE_BYTES) << "order " << order;
+	}
+	EXPECT_EQ(page_reserve_take(RESERVE_ORDER + 1, 0), nullptr);
+}
+
+TEST_F(reserve, works_when_all_else_fails)
+{
+	ASSERT_EQ(page_reserve_set(6 * RESERVE_BYTES), 0);
+	auto all = take_all(BLOCK_ORDER_MAX);
+	auto rest = take_all(0);
+	std::vector<char *> taken;
+
+	for (int i = 0; i < 6; i++) {
+		taken.push_back((char *)page_reserve_take(RESERVE_ORDER, (uint32_t)i % 2));
+		ASSERT_NE(taken.back(), nullptr);
+		memset(taken.back(), 1, RESERVE_BYTES);
+	}
+	EXPECT_EQ(page_reserve_take(RESERVE_ORDER, 0), nullptr) << "used up";
+	EXPECT_EQ(page_reserve_bytes(), 0u);
+	free_all(rest, 0);
+	free_all(all, BLOCK_ORDER_MAX);
+	EXPECT_EQ(page_reserve_bytes(), 6 * RESERVE_BYTES);
+	for (char *block : taken)
+		zone_free(block, RESERVE_ORDER, page_node(page_of(block)), true);
+}
+
+TEST_F(reserve, works_beyond_the_limit)
+{
+	bool is_zero;
+
+	ASSERT_EQ(page_reserve_set(RESERVE_BYTES), 0);
+	page_limit_set(page_used_bytes());
+	EXPECT_EQ(zone_alloc(0, 0, &is_zero), nullptr);
+	void *block = page_reserve_take(RESERVE_ORDER, 0);
+	EXPECT_NE(block, nullptr);
+	EXPECT_EQ(zone_alloc(0, 0, &is_zero), nullptr);
+	zone_free(block, RESERVE_ORDER, page_node(page_of(block)), true);
+	EXPECT_EQ(page_reserve_bytes(), RESERVE_BYTES);
+}
+
+/* Whoever else wants the block that is freed comes second. */
+TEST_F(reserve, refills_before_anyone_else_gets_something)
+{
+	bool is_zero;
+
+	ASSERT_EQ(page_reserve_set(4 * RESERVE_BYTES), 0);
+	auto all = take_all(BLOCK_ORDER_MAX);
+	auto rest = take_all(0);
+	for (int i = 0; i < 4; i++)
+		all.emplace_back(page_reserve_take(RESERVE_ORDER, 0), 9);
+	ASSERT_EQ(page_reserve_short, 4u);
+	/* A page at a time, node by node: eight that are one block make up for one. */
+	std::sort(rest.begin(), rest.end(), [](auto &a, auto &b) {
+		return std::make_pair(a.second, a.first) < std::make_pair(b.second, b.first);
+	});
+	std::vector<std::pair<void *, uint32_t>> others;
+	for (auto &[block, node] : rest) {
+		zone_free(block, 0, node, true);
+		if (void *other = zone_alloc(RESERVE_ORDER, node, &is_zero)) {
+			others.emplace_back(other, node);
+			EXPECT_GE(page_reserve_bytes(), (node + 1) * 2 * RESERVE_BYTES);
+		}
+	}
+	EXPECT_FALSE(others.empty());
+	free_all(others, RESERVE_ORDER);
+	size_t filled = page_reserve_bytes();
+	for (auto &[block, node] : all) {
+		if (node == 9)
+			continue;
+		zone_free(block, BLOCK_ORDER_MAX, node, true);
+		EXPECT_GE(page_reserve_bytes(), std::min(filled + RESERVE_BYTES,
+							 4 * RESERVE_BYTES));
+		filled = page_reserve_bytes();
+	}
+	EXPECT_EQ(filled, 4 * RESERVE_BYTES);
+	EXPECT_EQ(page_reserve_short, 0u);
+	for (auto &[block, node] : all)
+		if (node == 9)
+			zone_free(block, RESERVE_ORDER, page_node(page_of(block)), true);
+}
+
+TEST_F(reserve, more_than_there_is_fills_up_later)
+{
+	EXPECT_EQ(page_reserve_set(80 * MiB), -12);
+	EXPECT_GT(page_reserve_bytes(), 60 * MiB);
+	EXPECT_LE(page_reserve_bytes(), 64 * MiB);
+	EXPECT_EQ(page_reserve_set(MiB), 0);
+	EXPECT_EQ(page_reserve_bytes(), MiB);
+	page_limit_set(2 * MiB);
+	EXPECT_EQ(page_reserve_set(3 * MiB), -12) << "the limit counts";
+	EXPECT_EQ(page_reserve_bytes(), 2 * MiB);
+}
+
+TEST_F(reserve, an_unreachable_size_is_an_error_and_no_overflow)
+{
+	EXPECT_EQ(page_reserve_set(SIZE_MAX), -12);
+	EXPECT_LE(page_reserve_bytes(), 64 * MiB);
+}
+
+TEST_F(reserve, threads)
+{
+	std::atomic<int> failures{0};
+	std::vector<std::thread> threads;
+
+	ASSERT_EQ(page_reserve_set(2 * MiB), 0);
+	for (int t = 0; t < 4; t++)
+		threads.emplace_back([&, t] {
+			harness::Random random((uint64_t)t);
+
+			for (int i = 0; i < 20000; i++) {
+				auto order = (uint32_t)random.below(RESERVE_ORDER + 1);
+				bool is_zero, spare = random.below(2);
+				auto node = (uint32_t)t % 2;
+				auto *block = (char *)(spare ? page_reserve_take(order, node)
+							     : zone_alloc(order, node, &is_zero));
+
+				if (!block) {
+					failures++;
+					continue;
+				}
+				block[0] = (char)t;
+				block[(PAGE_BYTES << order) - 1] = (char)t;
+				if (block[0] != (char)t)
+					failures++;
+				zone_free(block, order, page_node(page_of(block)), true);
+			}
+		});
+	for (auto &thread : threads)
+		thread.join();
+	EXPECT_EQ(failures, 0);
+	page_reserve_refill();
+	EXPECT_EQ(page_reserve_bytes(), 2 * MiB);
+	EXPECT_EQ(page_used_bytes(), 2 * MiB);
+}
+
+} /* namespace */

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a layer calls upwards: the start of the library, which a test of the
+ * layer has done by hand, and free() for any pointer.  Weak: a program that
+ * links the whole library has the real ones.
+ */
+#include <slub/cache.h>
+
+#include "base/start.h"
+
+__attribute__((__weak__)) bool slub_start(void)
+{
+	return true;
+}
+
+/* In a test of slab every object has a cache; lower layers have none. */
+extern __attribute__((__weak__)) void slub_cache_free_slow(struct slub_cache *,
+							   void *);
+extern __attribute__((__weak__)) struct slub_cache *slub_cache_of(const void *);
+
+__attribute__((__weak__)) void slub_free(void *object)
+{
+	if (object && slub_cache_free_slow)
+		slub_cache_free_slow(slub_cache_of(object), object);
+}

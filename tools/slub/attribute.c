@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* What /sys/kernel/slab shows of a cache. */
+#include "attribute.h"
+#include "view.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* Numbers of the structure as they are. */
+static const struct {
+	enum slub_abi_cache_field field;
+	const char *name;
+} plain[] = {
+	{ SLUB_ABI_CACHE_SIZE, "slab_size" },
+	{ SLUB_ABI_CACHE_OBJECT_SIZE, "object_size" },
+	{ SLUB_ABI_CACHE_ALIGN, "align" },
+	{ SLUB_ABI_CACHE_OBJECTS, "objs_per_slab" },
+	{ SLUB_ABI_CACHE_ORDER, "order" },
+	{ SLUB_ABI_CACHE_CAPACITY, "sheaf_capacity" },
+	{ SLUB_ABI_CACHE_CAPACITY_NOW, "sheaf_capacity_now" },
+	{ SLUB_ABI_CACHE_MIN_PARTIAL, "min_partial" },
+	{ SLUB_ABI_CACHE_CARVE_BATCH, "carve_batch" },
+	{ SLUB_ABI_CACHE_CTOR, "ctor" },
+	{ SLUB_ABI_CACHE_FLAGS, "flags" },
+	{ SLUB_ABI_CACHE_DEBUG, "debug" },
+};
+
+static const struct {
+	enum slub_abi_node_field field;
+	const char *name;
+} by_node[] = {
+	{ SLUB_ABI_NODE_NR_SLABS, "node_slabs" },
+	{ SLUB_ABI_NODE_NR_PARTIAL, "node_partial" },
+	{ SLUB_ABI_NODE_NR_OBJECTS, "node_objects" },
+	{ SLUB_ABI_NODE_NR_CARVED, "node_carved" },
+	{ SLUB_ABI_NODE_NR_SLABS_PEAK, "node_slabs_peak" },
+	{ SLUB_ABI_NODE_BARN_NR, "barn" },
+	{ SLUB_ABI_NODE_BARN_MAX, "barn_max" },
+	{ SLUB_ABI_NODE_BARN_CREDIT, "barn_credit" },
+	{ SLUB_ABI_NODE_BARN_REFUSED, "barn_refused" },
+};
+
+#define NR_PLAIN   (sizeof(plain) / sizeof(plain[0]))
+#define NR_BY_NODE (sizeof(by_node) / sizeof(by_node[0]))
+#define NR_COUNTED 9
+
+struct counted {
+	const char *name;
+	uint64_t value;
+};
+
+static void count(const struct cache_view *cache, struct counted *out)
+{
+	out[0] = (struct counted){ "slabs", cache->slabs };
+	out[1] = (struct counted){ "partial", cache_partial(cache) };
+	out[2] = (struct counted){ "empty", cache->empty };
+	out[3] = (struct counted){ "cpu_slabs", cache->carving };
+	out[4] = (struct counted){ "total_objects", cache_capacity(cache) };
+	out[5] = (struct counted){ "objects", cache->active };
+	out[6] = (struct counted){ "objects_cached", cache->cached };
+	out[8] = (struct counted){ "aliases", cache_aliases(cache) };
+	out[7] = (struct counted){ "objects_carved", cache->carved };
+}
+
+/* "total N0=x N1=y", as the kernel writes it. */
+static void print_nodes(const struct snapshot *snapshot,
+			const struct cache_view *cache, size_t i)
+{
+	printf("%-20s %" PRIu64, by_node[i].name,
+	       cache_node_sum(snapshot, cache, by_node[i].field));
+	for (uint32_t n = 0; n < snapshot->abi.nr_nodes; n++) {
+		if (snapshot->abi.nr_nodes > 1)
+			printf(" N%u=%" PRIu64, n,
+			       cache->nodes[n][by_node[i].field]);
+	}
+	putchar('\n');
+}
+
+void attributes_print(const struct snapshot *snapshot,
+		      const struct cache_view *cache)
+{
+	struct counted counted[NR_COUNTED];
+
+	for (size_t i = 0; i < NR_PLAIN; i++) {
+		if (snapshot_has(snapshot, plain[i].field))
+			printf("%-20s %" PRIu64 "\n", plain[i].name,
+			       cache_field(cache, plain[i].field));
+	}
+	count(cache, counted);
+	for (size_t i = 0; i < NR_COUNTED; i++)
+		printf("%-20s %" PRIu64 "\n", counted[i].name,
+		       counted[i].value);
+	for (size_t i = 0; i < NR_BY_NODE; i++) {
+		if (snapshot->abi.node_fields[by_node[i].field].bytes)
+			print_nodes(snapshot, cache, i);
+	}
+	for (size_t i = 0; i < NR_COUNTERS; i++) {
+		if (snapshot_counts(snapshot, counters[i].stat))
+			printf("%-20s %" PRIu64 "\n", counters[i].name,
+			       cache->stats[counters[i].stat]);
+	}
+}
+
+static void put_nodes(struct json *json, const struct snapshot *snapshot,
+		      const struct cache_view *cache)
+{
+	json_open_array(json, "nodes");
+	for (uint32_t n = 0; n < snapshot->abi.nr_nodes; n++) {
+		json_open(json, NULL);
+		json_number(json, "node", n);
+		for (size_t i = 0; i < NR_BY_NODE; i++) {
+			if (snapshot->abi.node_fields[by_node[i].field].bytes)
+				json_number(json, by_node[i].name,
+					    cache->nodes[n][by_node[i].field]);
+		}
+		json_close(json);
+	}
+	json_close(json);
+}
+
+void attributes_put(struct json *json, const struct snapshot *snapshot,
+		    const struct cache_view *cache)
+{
+	struct counted counted[NR_COUNTED];
+
+	json_string(json, "name", cache->name);
+	for (size_t i = 0; i < NR_PLAIN; i++) {
+		if (snapshot_has(snapshot, plain[i].field))
+			json_number(json, plain[i].name,
+				    cache_field(cache, plain[i].field));
+	}
+	count(cache, counted);
+	for (size_t i = 0; i < NR_COUNTED; i++)
+		json_number(json, counted[i].name, counted[i].value);
+	json_number(json, "bytes", cache_bytes(snapshot, cache));
+	put_nodes(json, snapshot, cache);
+	json_open(json, "statistics");
+	for (size_t i = 0; i < NR_COUNTERS; i++) {
+		if (snapshot_counts(snapshot, counters[i].stat))
+			json_number(json, counters[i].name,
+				    cache->stats[counters[i].stat]);
+	}
+	json_close(json);
+	json_bool(json, "torn", cache->damaged);
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/* slub doctor: will libslub work for a program, or does it in a process? */
+#include "doctor.h"
+#include "program.h"
+#include "request.h"
+#include "view.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SCHEMA 1
+
+static void print_doctor_help(FILE *to)
+{
+	fputs("usage: slub doctor [OPTION...] PROGRAM|PID\n\n"
+	      "Tells whether libslub can be preloaded into PROGRAM, and what\n"
+	      "it would find there; or how it does in the process PID.\n\n"
+	      "  -j, --json            print one JSON object\n"
+	      "      --color[=WHEN]    always, never or auto (the default)\n"
+	      "  -h, --help            print this\n\n"
+	      "Exit status: 0 it will work (or does), 1 it will not, 2 bad\n"
+	      "arguments, 3 no permission, 4 no such program or process,\n"
+	      "5 not readable.\n", to);
+}
+
+void find(struct doctor *doctor, enum finding finding, const char *what,
+	  const char *format, ...)
+{
+	static const char *const words[] = { "ok", "note", "problem" };
+	static const char *const colors[] = { "32", "33", "31" };
+	char text[1024];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	doctor->nr_problems += finding == FINDING_PROBLEM;
+	doctor->nr_notes += finding == FINDING_NOTE;
+	if (doctor->json) {
+		json_open(doctor->json, NULL);
+		json_string(doctor->json, "what", what);
+		json_string(doctor->json, "finding", words[finding]);
+		json_string(doctor->json, "text", text);
+		json_close(doctor->json);
+	} else if (doctor->color) {
+		printf("\033[%sm%-8s\033[0m %-14s %s\n", colors[finding],
+		       words[finding], what, text);
+	} else {
+		printf("%-8s %-14s %s\n", words[finding], what, text);
+	}
+}
+
+static void find_state(struct doctor *doctor, const struct state *state)
+{
+	switch (state->presence) {
+	case PRESENCE_ABSENT:
+		find(doctor, FINDING_PROBLEM, "libslub",
+		     "not in this process; `slub doctor PROGRAM` says whether "
+		     "it could be");
+		break;
+	case PRESENCE_NOT_STARTED:
+		find(doctor, FINDING_PROBLEM, "libslub",
+		     "mapped, but nobody has called it");
+		break;
+	case PRESENCE_SHADOWED:
+		find(doctor, FINDING_PROBLEM, "libslub", "mapped, but the "
+		     "program has a malloc of its own");
+		break;
+	case PRESENCE_IN_USE:
+		find(doctor, FINDING_OK, "libslub", "version %s in use, "
+		     "backend %s, CPU number %s%s",
+		     state->abi.library_version, state_backend(&state->abi),
+		     state_cpu_number(&state->abi),
+		     state->is_static ? ", linked into the program" : "");
+		if (!state->abi.membarrier)
+			find(doctor, FINDING_NOTE, "membarrier", "what lies in "
+			     "an idle CPU's lists stays there");
+	}
+}
+
+static int examine_process(struct doctor *doctor, const char *target)
+{
+	struct source source = { .command = "doctor" };
+	struct elf_file file;
+	int error, fd, pid = atoi(target);
+
+	error = process_open(&source.process, pid);
+	if (!error)
+		error = state_find(&source.state, &source.process);
+	if (error == -ESRCH)
+		complain("doctor: no process %d", pid);
+	else if (error == -EACCES)
+		complain("doctor: no permission to read process %d", pid);
+	else if (error == -EPROTO)
+		complain_version("doctor", target, source.state.abi.version);
+	else if (error)
+		complain("doctor: process %d: %s", pid, strerror(-error));
+	if (error)
+		return error == -ESRCH ? STATUS_NO_TARGET :
+		       error == -EACCES ? STATUS_NO_PERMISSION :
+		       STATUS_UNREADABLE;
+	find_state(doctor, &source.state);
+	fd = process_open_program(&source.process);
+	if (fd >= 0 && !elf_file_open(&file, fd)) {
+		doctor_examine_allocators(doctor, &file);
+		elf_file_close(&file);
+	}
+	if (fd >= 0)
+		close(fd);
+	doctor_examine_system(doctor, pid);
+	process_close(&source.process);
+	return doctor->nr_problems ? STATUS_NO : STATUS_OK;
+}
+
+static int examine_program(struct doctor *doctor, const char *name)
+{
+	char path[PATH_MAX];
+	int status = 0, fd;
+	char *found = program_find(name, &status);
+
+	if (!found)
+		return status == STATUS_NOT_FOUND ? STATUS_NO_TARGET :
+						    STATUS_NO_PERMISSION;
+	snprintf(path, sizeof(path), "%s", found);
+	free(found);
+	fd = program_open(path);
+	if (fd == -EACCES)
+		complain("doctor: no permission to read %s", path);
+	if (fd < 0)
+		return fd == -EACCES ? STATUS_NO_PERMISSION :
+		       fd == -ENOENT ? STATUS_NO_TARGET : STATUS_UNREADABLE;
+	find(doctor, FINDING_OK, "program", "%s", path);
+	doctor_examine_file(doctor, path, fd);
+	close(fd);
+	doctor_examine_system(doctor, getpid());
+	return doctor->nr_problems ? STATUS_NO : STATUS_OK;
+}
+
+static int examine(struct doctor *doctor, const char *target)
+{
+	if (strspn(target, "0123456789") == strlen(target) &&
+	    strlen(target) <= 7)
+		return examine_process(doctor, target);
+	return examine_program(doctor, target);
+}
+
+/* The object is written to a buffer: an error prints none. */
+static int examine_json(struct doctor *doctor, const char *target)
+{
+	char *text = NULL;
+	size_t length;
+	struct json json = { .to = open_memstream(&text, &length) };
+	int status;
+
+	if (!json.to)
+		return STATUS_UNREADABLE;
+	doctor->json = &json;
+	json_open(&json, NULL);
+	json_string(&json, "kind", "doctor");
+	json_number(&json, "schema", SCHEMA);
+	json_string(&json, "target", target);
+	json_open_array(&json, "findings");
+	status = examine(doctor, target);
+	json_close(&json);
+	json_bool(&json, "works", status == STATUS_OK);
+	json_close(&json);
+	fclose(json.to);
+	if (status <= STATUS_NO)
+		fputs(text, stdout);
+	free(text);
+	return status;
+}
+
+static int doctor_main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "json", no_argument, NULL, 'j' },
+		{ "color", optional_argument, NULL, REQUEST_COLOR },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	struct doctor doctor = { .json = NULL };
+	struct request request;
+	int letter, status;
+
+	request_init(&request, "doctor");
+	while ((letter = getopt_long(argc, argv, ":jh", options,
+				     NULL)) != -1) {
+		status = request_option(&request, letter);
+		if (status < 0)
+			return option_refused(letter, argv, options);
+		if (status)
+			return status;
+	}
+	if (request.help) {
+		print_doctor_help(stdout);
+		return 0;
+	}
+	if (argc - optind != 1 || !argv[optind][0]) {
+		complain("doctor: needs one program or PID; usage: slub doctor "
+			 "[OPTION...] PROGRAM|PID");
+		return STATUS_USAGE;
+	}
+	doctor.color = request.color;
+	return request.format == FORMAT_JSON ?
+	       examine_json(&doctor, argv[optind]) :
+	       examine(&doctor, argv[optind]);
+}
+
+const struct command cmd_doctor = {
+	.name = "doctor",
+	.summary = "tells whether libslub can work for a program",
+	.print_help = print_doctor_help,
+	.main = doctor_main,
+};

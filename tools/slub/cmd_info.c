@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: MIT */
+/* slub info: the kernel's slabinfo, for the caches of a process. */
+#include "attribute.h"
+#include "openmetrics.h"
+#include "request.h"
+#include "totals.h"
+#include "view.h"
+
+#include <inttypes.h>
+#include <regex.h>
+#include <string.h>
+
+#define NR_ALL 1e9
+
+struct info {
+	bool aliases, activity, show_empty, ctors, numa, report, totals;
+	bool extended, with_empty, single, inverted, exact, only_empty;
+	enum sort_key key;
+	double nr_max;
+	const char *pattern;
+	regex_t regex;
+};
+
+static void print_info_help(FILE *to)
+{
+	fputs("usage: slub info [OPTION...] -p TARGET [REGEX]\n\n"
+	      "Prints the caches of a process as slabinfo prints the kernel's.\n"
+	      "The process is not stopped.\n\n"
+	      "  -a, --aliases         caches that more than one name shares\n"
+	      "  -A, --activity        most active first\n"
+	      "  -B, --bytes           sizes in bytes\n"
+	      "  -D, --display-active  lists and slabs that moved, not sizes\n"
+	      "  -e, --empty           caches with empty slabs only\n"
+	      "  -i, --inverted        the order turned round\n"
+	      "  -l, --slabs           by name (the default)\n"
+	      "  -L, --sort-loss       by memory lost\n"
+	      "  -n, --numa            slabs of each node\n"
+	      "  -N, --lines=K         the first K only\n"
+	      "  -o, --ops             caches with a constructor\n"
+	      "  -P, --partial         by partial slabs\n"
+	      "  -r, --report          every number of each cache\n"
+	      "  -S, --size            by size\n"
+	      "  -T, --totals          sums, averages and extremes only\n"
+	      "  -X, --xtotals         sums, the largest and the most wasteful\n"
+	      "  -z, --zero            caches without slabs too\n"
+	      "  -1, --1ref            caches with one name only\n", to);
+	request_print_help(to);
+	request_print_statuses(to);
+}
+
+/* ---- which ---- */
+
+static bool is_shown(const struct info *info, const struct snapshot *now,
+		     const struct cache_view *cache)
+{
+	uint64_t aliases = cache_aliases(cache);
+
+	(void)now;
+	if (info->pattern && regexec(&info->regex, cache->name, 0, NULL, 0))
+		return false;
+	if (!cache->slabs && !info->with_empty && !info->pattern)
+		return false;
+	if (info->only_empty && !cache->empty)
+		return false;
+	if (info->ctors && !cache_field(cache, SLUB_ABI_CACHE_CTOR))
+		return false;
+	return !(info->aliases && !aliases) && !(info->single && aliases);
+}
+
+/* The snapshot keeps those that are shown, in their order. */
+static void select_caches(struct snapshot *now, const struct info *info)
+{
+	size_t nr = 0;
+
+	cache_sort(now, NULL, info->key);
+	for (size_t i = 0; i < now->nr_caches; i++) {
+		if (is_shown(info, now, &now->caches[i]))
+			now->caches[nr++] = now->caches[i];
+	}
+	for (size_t i = 0; info->inverted && i < nr / 2; i++) {
+		struct cache_view swapped = now->caches[i];
+
+		now->caches[i] = now->caches[nr - 1 - i];
+		now->caches[nr - 1 - i] = swapped;
+	}
+	if (nr > info->nr_max)
+		nr = (size_t)info->nr_max;
+	now->nr_caches = nr;
+}
+
+/* ---- how ---- */
+
+/* slabinfo's letters, where the thing exists here. */
+static const char *flag_letters(const struct cache_view *cache, char *buf)
+{
+	uint64_t debug = cache_field(cache, SLUB_ABI_CACHE_DEBUG);
+	static const char letters[] = "FZPUTA";
+	char *out = buf;
+
+	if (cache_aliases(cache))
+		*out++ = '*';
+	for (int i = 0; letters[i]; i++) {
+		if (debug >> i & 1)
+			*out++ = letters[i];
+	}
+	if (cache->damaged)
+		*out++ = '?';
+	*out = '\0';
+	return buf;
+}
+
+static void print_size_line(const struct info *info,
+			    const struct snapshot *now,
+			    const struct cache_view *cache)
+{
+	uint64_t bytes = cache_bytes(now, cache);
+	uint64_t used = cache->active *
+			cache_field(cache, SLUB_ABI_CACHE_OBJECT_SIZE);
+	char slabs[64], size[SIZE_TEXT], flags[16];
+
+	snprintf(slabs, sizeof(slabs), "%" PRIu64 "/%" PRIu64 "/%" PRIu64,
+		 cache->slabs, cache_partial(cache), cache->carving);
+	printf("%-21s %8" PRIu64 " %7" PRIu64 " %15s %14s %4" PRIu64
+	       " %1" PRIu64 " %3.0f %3.0f %s\n", cache->name, cache->active,
+	       cache_field(cache, SLUB_ABI_CACHE_OBJECT_SIZE),
+	       size_text(size, info->key == SORT_WASTE ?
+			 (bytes > used ? bytes - used : 0) : bytes,
+			 info->exact),
+	       slabs, cache_field(cache, SLUB_ABI_CACHE_OBJECTS),
+	       cache_field(cache, SLUB_ABI_CACHE_ORDER),
+	       percent(cache_partial(cache), cache->slabs),
+	       percent(used, bytes), flag_letters(cache, flags));
+}
+
+static void print_activity_line(const struct snapshot *now,
+				const struct cache_view *cache)
+{
+	uint64_t allocs = cache->stats[SLUB_ABI_STAT_ALLOC_REFILL] +
+			  cache->stats[SLUB_ABI_STAT_ALLOC_BARN] +
+			  cache->stats[SLUB_ABI_STAT_ALLOC_SPARE];
+	uint64_t frees = cache->stats[SLUB_ABI_STAT_FREE_SPARE] +
+			 cache->stats[SLUB_ABI_STAT_FREE_BARN] +
+			 cache->stats[SLUB_ABI_STAT_FREE_FLUSH];
+
+	(void)now;
+	printf("%-21s %8" PRIu64 " %10" PRIu64 " %10" PRIu64 " %10" PRIu64
+	       " %8" PRIu64 " %8" PRIu64 "\n", cache->name, cache->active,
+	       allocs, cache->stats[SLUB_ABI_STAT_ALLOC_REFILL], frees,
+	       cache->stats[SLUB_ABI_STAT_SLAB_ALLOC],
+	       cache->stats[SLUB_ABI_STAT_SLAB_FREE]);
+}
+
+static void print_numa_line(const struct snapshot *now,
+			    const struct cache_view *cache)
+{
+	printf("%-21s %8" PRIu64 " %8" PRIu64, cache->name, cache->active,
+	       cache->slabs);
+	for (uint32_t n = 0; n < now->abi.nr_nodes; n++)
+		printf("  N%u=%" PRIu64, n,
+		       cache->nodes[n][SLUB_ABI_NODE_NR_SLABS]);
+	putchar('\n');
+}
+
+static void print_head(const struct info *info, const struct request *request)
+{
+	const char *bold = request->color ? "\033[1m" : "";
+	const char *plain = request->color ? "\033[0m" : "";
+
+	if (info->numa)
+		printf("%s%-21s %8s %8s  %s%s\n", bold, "Name", "Objects",
+		       "Slabs", "Slabs of each node", plain);
+	else if (info->activity)
+		printf("%s%-21s %8s %10s %10s %10s %8s %8s%s\n", bold, "Name",
+		       "Objects", "Lists", "Refills", "Retired", "NewSlab",
+		       "FreeSlab", plain);
+	else
+		printf("%s%-21s %8s %7s %15s %14s %4s %1s %3s %3s %s%s\n",
+		       bold, "Name", "Objects", "Objsize",
+		       info->key == SORT_WASTE ? "Loss" : "Space",
+		       "Slabs/Part/Cpu", "O/S", "O", "%Fr", "%Ef", "Flg",
+		       plain);
+}
+
+static void print_report(const struct snapshot *now)
+{
+	for (size_t i = 0; i < now->nr_caches; i++) {
+		printf("%sCache %s\n", i ? "\n" : "", now->caches[i].name);
+		attributes_print(now, &now->caches[i]);
+	}
+}
+
+static void print_table(const struct info *info, const struct snapshot *now,
+			const struct request *request)
+{
+	print_head(info, request);
+	for (size_t i = 0; i < now->nr_caches; i++) {
+		if (info->numa)
+			print_numa_line(now, &now->caches[i]);
+		else if (info->activity)
+			print_activity_line(now, &now->caches[i]);
+		else
+			print_size_line(info, now, &now->caches[i]);
+	}
+}
+
+static void print_json(const struct snapshot *now)
+{
+	struct json json = { .to = stdout };
+
+	json_open_snapshot(&json, now, "info");
+	json_totals(&json, now);
+	json_open_array(&json, "caches");
+	for (size_t i = 0; i < now->nr_caches; i++) {
+		json_open(&json, NULL);
+		attributes_put(&json, now, &now->caches[i]);
+		json_close(&json);
+	}
+	json_close(&json);
+	json_close(&json);
+}
+
+/* The top of each list is printed from a copy: the order of one spoils none. */
+static void print_extended(struct snapshot *now, struct info *info,
+			   const struct request *request)
+{
+	size_t all = now->nr_caches;
+
+	totals_print(now, info->exact);
+	for (int round = 0; round < 2; round++) {
+		now->nr_caches = all;
+		info->key = round ? SORT_WASTE : SORT_BYTES;
+		cache_sort(now, NULL, info->key);
+		if (now->nr_caches > 5)
+			now->nr_caches = 5;
+		printf("\nCaches by %s\n", round ? "loss" : "size");
+		print_table(info, now, request);
+	}
+	now->nr_caches = all;
+}
+
+static void print(struct snapshot *now, const struct snapshot *before,
+		  const struct request *request, void *arg)
+{
+	struct info *info = arg;
+
+	(void)before;
+	select_caches(now, info);
+	if (request->format == FORMAT_JSON)
+		print_json(now);
+	else if (request->format == FORMAT_OPENMETRICS)
+		openmetrics_print(now);
+	else if (info->extended)
+		print_extended(now, info, request);
+	else if (info->totals)
+		totals_print(now, info->exact);
+	else if (info->report)
+		print_report(now);
+	else
+		print_table(info, now, request);
+}
+
+/* ---- options ---- */
+
+static const struct option options[] = {
+	{ "aliases", no_argument, NULL, 'a' },
+	{ "activity", no_argument, NULL, 'A' },
+	{ "bytes", no_argument, NULL, 'B' },
+	{ "display-active", no_argument, NULL, 'D' },
+	{ "empty", no_argument, NULL, 'e' },
+	{ "inverted", no_argument, NULL, 'i' },
+	{ "slabs", no_argument, NULL, 'l' },
+	{ "sort-loss", no_argument, NULL, 'L' },
+	{ "numa", no_argument, NULL, 'n' },
+	{ "lines", required_argument, NULL, 'N' },
+	{ "ops", no_argument, NULL, 'o' },
+	{ "partial", no_argument, NULL, 'P' },
+	{ "report", no_argument, NULL, 'r' },
+	{ "size", no_argument, NULL, 'S' },
+	{ "totals", no_argument, NULL, 'T' },
+	{ "xtotals", no_argument, NULL, 'X' },
+	{ "zero", no_argument, NULL, 'z' },
+	{ "1ref", no_argument, NULL, '1' },
+	REQUEST_OPTIONS,
+};
+
+static bool set_switch(struct info *info, int letter)
+{
+	struct { int letter; bool *to; } switches[] = {
+		{ 'a', &info->aliases }, { 'B', &info->exact },
+		{ 'D', &info->activity }, { 'e', &info->only_empty },
+		{ 'i', &info->inverted }, { 'n', &info->numa },
+		{ 'o', &info->ctors }, { 'r', &info->report },
+		{ 'T', &info->totals }, { 'X', &info->extended },
+		{ 'z', &info->with_empty }, { '1', &info->single },
+	};
+
+	for (size_t i = 0; i < sizeof(switches) / sizeof(switches[0]); i++) {
+		if (switches[i].letter == letter) {
+			*switches[i].to = true;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool set_order(struct info *info, int letter)
+{
+	switch (letter) {
+	case 'A':
+		info->key = SORT_ACTIVITY;
+		info->activity = true;
+		return true;
+	case 'l':
+		info->key = SORT_NAME;
+		return true;
+	case 'L':
+		info->key = SORT_WASTE;
+		return true;
+	case 'P':
+		info->key = SORT_PARTIAL;
+		return true;
+	case 'S':
+		info->key = SORT_BYTES;
+		return true;
+	}
+	return false;
+}
+
+static int parse(int argc, char **argv, struct request *request,
+		 struct info *info)
+{
+	int letter, status;
+
+	while ((letter = getopt_long(argc, argv, ":aABDeilLnN:oPrSTXz1"
+				     REQUEST_LETTERS, options, NULL)) != -1) {
+		if (set_switch(info, letter) || set_order(info, letter))
+			continue;
+		status = letter == 'N' ?
+			 !request_number("info", "lines", optarg, 1, NR_ALL,
+					 &info->nr_max) * STATUS_USAGE :
+			 request_option(request, letter);
+		if (status < 0)
+			return option_refused(letter, argv, options);
+		if (status)
+			return status;
+	}
+	if (request->help)
+		return 0;
+	status = request_check(request, argc, argv, 1);
+	info->pattern = !status && optind < argc ? argv[optind] : NULL;
+	return status;
+}
+
+static int info_main(int argc, char **argv)
+{
+	struct info info = { .key = SORT_NAME, .nr_max = NR_ALL };
+	struct request request;
+	int status;
+
+	request_init(&request, "info");
+	status = parse(argc, argv, &request, &info);
+	if (status)
+		return status;
+	if (request.help) {
+		print_info_help(stdout);
+		return 0;
+	}
+	if (info.pattern && regcomp(&info.regex, info.pattern,
+				    REG_EXTENDED | REG_NOSUB)) {
+		complain("info: '%s' is no regular expression", info.pattern);
+		return STATUS_USAGE;
+	}
+	status = request_run(&request, print, &info);
+	if (info.pattern)
+		regfree(&info.regex);
+	return status;
+}
+
+const struct command cmd_info = {
+	.name = "info",
+	.summary = "prints the caches of a process, as slabinfo does",
+	.print_help = print_info_help,
+	.main = info_main,
+};

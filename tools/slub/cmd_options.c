@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/* slub options: every option of the library, and what it is in a process. */
+#include "request.h"
+#include "settings.h"
+#include "view.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void print_options_help(FILE *to)
+{
+	fputs("usage: slub options [OPTION...] [-p TARGET]\n\n"
+	      "Prints the library's options: the value in force, where it came\n"
+	      "from, what it may be, and what it does.  Without a process: what\n"
+	      "there is, with the defaults.\n\n", to);
+	request_print_help(to);
+	request_print_statuses(to);
+}
+
+struct origin_search {
+	char *environment;		/* NUL after each; NULL: unknown */
+	size_t bytes;
+};
+
+static void read_environment(struct origin_search *search, uint32_t pid)
+{
+	size_t size = 1 << 20;
+	char path[64];
+	FILE *file;
+
+	*search = (struct origin_search){ NULL, 0 };
+	snprintf(path, sizeof(path), "/proc/%u/environ", pid);
+	file = fopen(path, "re");
+	search->environment = file ? malloc(size + 1) : NULL;
+	if (search->environment) {
+		search->bytes = fread(search->environment, 1, size, file);
+		search->environment[search->bytes] = '\0';
+	}
+	if (file)
+		fclose(file);
+}
+
+/* Is NAME= in the environment that the process started with? */
+static bool has_variable(const struct origin_search *search, const char *name)
+{
+	size_t length = strlen(name), at = 0;
+
+	while (at < search->bytes) {
+		const char *entry = search->environment + at;
+
+		if (!strncmp(entry, name, length) && entry[length] == '=')
+			return true;
+		at += strlen(entry) + 1;
+	}
+	return false;
+}
+
+static void variable_name(const char *option, char *name, size_t size)
+{
+	snprintf(name, size, "SLUB_%s", option);
+	for (char *c = name; *c; c++)
+		*c = (char)toupper((unsigned char)*c);
+}
+
+static const char *origin(const struct origin_search *search,
+			  const struct slub_abi_option *option, char *buf,
+			  size_t size)
+{
+	if (!option->given)
+		return "default";
+	if (!search->environment)
+		return "environment";
+	variable_name(option->name, buf, size);
+	if (has_variable(search, buf))
+		return buf;
+	return has_variable(search, "SLUB_OPTIONS") ? "SLUB_OPTIONS"
+						     : "environment";
+}
+
+static bool is_number(const struct slub_abi_option *option)
+{
+	return option->kind == SLUB_ABI_OPTION_SIZE ||
+	       option->kind == SLUB_ABI_OPTION_NUMBER;
+}
+
+static const char *value_text(const struct slub_abi_option *option,
+			      char buf[SIZE_TEXT])
+{
+	if (is_number(option) && option->value == SLUB_ABI_OPTION_AUTO)
+		return "auto";
+	if (is_number(option))
+		return size_text(buf, option->value,
+				 option->kind == SLUB_ABI_OPTION_NUMBER);
+	if (option->kind == SLUB_ABI_OPTION_TEXT && !option->given)
+		return "-";
+	return option->text;
+}
+
+static void print_text(const struct snapshot *now,
+		       const struct origin_search *search)
+{
+	printf("%-14s %-12s %-18s %-28s %s\n", "OPTION", "VALUE", "ORIGIN",
+	       "RANGE", "MEANING");
+	for (size_t i = 0; i < now->nr_options; i++) {
+		const struct slub_abi_option *option = &now->options[i];
+		char value[SIZE_TEXT], from[64], range[96];
+
+		printf("%-14s %-12s %-18s %-28s %s\n", option->name,
+		       value_text(option, value),
+		       origin(search, option, from, sizeof(from)),
+		       setting_range(option->name, range, sizeof(range)),
+		       setting_sentence(option->name));
+	}
+}
+
+static void print_json(const struct snapshot *now,
+		       const struct origin_search *search)
+{
+	struct json json = { .to = stdout };
+
+	json_open_snapshot(&json, now, "options");
+	json_open_array(&json, "options");
+	for (size_t i = 0; i < now->nr_options; i++) {
+		const struct slub_abi_option *option = &now->options[i];
+		char from[64], range[96];
+
+		json_open(&json, NULL);
+		json_string(&json, "name", option->name);
+		if (is_number(option) && option->value != SLUB_ABI_OPTION_AUTO)
+			json_number(&json, "value", option->value);
+		else if (option->kind == SLUB_ABI_OPTION_TEXT &&
+			 !option->given)
+			json_null(&json, "value");
+		else
+			json_string(&json, "value", is_number(option) ?
+				    "auto" : option->text);
+		json_string(&json, "origin",
+			    origin(search, option, from, sizeof(from)));
+		json_string(&json, "range",
+			    setting_range(option->name, range,
+					  sizeof(range)));
+		json_string(&json, "meaning", setting_sentence(option->name));
+		json_close(&json);
+	}
+	json_close(&json);
+	json_close(&json);
+}
+
+static void print(struct snapshot *now, const struct snapshot *before,
+		  const struct request *request, void *arg)
+{
+	struct origin_search search = { NULL, 0 };
+
+	(void)before, (void)arg;
+	/* A core's or file's PID may be somebody else's by now. */
+	if (now->process && !now->process->core)
+		read_environment(&search, now->pid);
+	if (request->format == FORMAT_JSON)
+		print_json(now, &search);
+	else
+		print_text(now, &search);
+	free(search.environment);
+}
+
+static int options_main(int argc, char **argv)
+{
+	static const struct option options[] = { REQUEST_OPTIONS };
+	struct request request;
+	int letter, status;
+
+	request_init(&request, "options");
+	while ((letter = getopt_long(argc, argv, ":" REQUEST_LETTERS, options,
+				     NULL)) != -1) {
+		status = request_option(&request, letter);
+		if (status < 0)
+			return option_refused(letter, argv, options);
+		if (status)
+			return status;
+	}
+	if (request.help) {
+		print_options_help(stdout);
+		return 0;
+	}
+	if (request.format == FORMAT_OPENMETRICS) {
+		complain("options: options are no metrics; use --json");
+		return STATUS_USAGE;
+	}
+	if (!request.target && optind == argc &&
+	    request.format == FORMAT_TEXT) {
+		settings_print_variables(stdout);
+		return 0;
+	}
+	status = request_check(&request, argc, argv, 0);
+	return status ? status : request_run(&request, print, NULL);
+}
+
+const struct command cmd_options = {
+	.name = "options",
+	.summary = "prints the library's options and their values",
+	.print_help = print_options_help,
+	.main = options_main,
+};

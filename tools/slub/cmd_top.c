@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/* slub top: the kernel's slabtop, for the caches of a process. */
+#include "attribute.h"
+#include "openmetrics.h"
+#include "top.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static void print_top_help(FILE *to)
+{
+	fputs("usage: slub top [OPTION...] -p TARGET\n\n"
+	      "Shows the caches of a process, the largest first, again and\n"
+	      "again; text, once, where the output is no terminal.  The\n"
+	      "process is not stopped.\n\n"
+	      "  -d, --delay=SECONDS   between two looks (default 3)\n"
+	      "  -s, --sort=KEY        the order (default c), as by the keys:\n",
+	      to);
+	sort_print_help(to);
+	fputs("  -o                    as --once\n"
+	      "      --human           sizes with a letter\n", to);
+	request_print_help(to);
+	fputs("\nKeys: q quit, space look now, m units, h help, and those of\n"
+	      "the order.\n", to);
+	request_print_statuses(to);
+}
+
+enum { OPTION_HUMAN = REQUEST_FIRST_OWN };
+
+static int set_sort(struct top *top, const char *key)
+{
+	if (strlen(key) == 1 && sort_key_is_known(key[0])) {
+		top->key = (enum sort_key)key[0];
+		return 0;
+	}
+	complain("top: --sort=%s: not one of a b c g l n o p s u v w", key);
+	return STATUS_USAGE;
+}
+
+static int set_option(struct request *request, struct top *top, int letter)
+{
+	switch (letter) {
+	case 'd':
+		return request_number("top", "delay", optarg, 0.1, 86400,
+				      &top->delay_seconds) ? 0 : STATUS_USAGE;
+	case 's':
+		return set_sort(top, optarg);
+	case 'o':
+		request->once = true;
+		return 0;
+	case OPTION_HUMAN:
+		top->human = true;
+		return 0;
+	}
+	return request_option(request, letter);
+}
+
+static int parse(int argc, char **argv, struct request *request,
+		 struct top *top)
+{
+	static const struct option options[] = {
+		{ "delay", required_argument, NULL, 'd' },
+		{ "sort", required_argument, NULL, 's' },
+		{ "human", no_argument, NULL, OPTION_HUMAN },
+		REQUEST_OPTIONS,
+	};
+	int letter, status;
+
+	while ((letter = getopt_long(argc, argv, ":d:s:o" REQUEST_LETTERS,
+				     options, NULL)) != -1) {
+		status = set_option(request, top, letter);
+		if (status < 0)
+			return option_refused(letter, argv, options);
+		if (status)
+			return status;
+	}
+	return request->help ? 0 : request_check(request, argc, argv, 0);
+}
+
+static void print_json(const struct snapshot *now)
+{
+	struct json json = { .to = stdout };
+
+	json_open_snapshot(&json, now, "top");
+	json_totals(&json, now);
+	json_open_array(&json, "caches");
+	for (size_t i = 0; i < now->nr_caches; i++) {
+		if (!now->caches[i].slabs)
+			continue;
+		json_open(&json, NULL);
+		attributes_put(&json, now, &now->caches[i]);
+		json_close(&json);
+	}
+	json_close(&json);
+	json_close(&json);
+}
+
+static void print(struct snapshot *now, const struct snapshot *before,
+		  const struct request *request, void *arg)
+{
+	const struct top *top = arg;
+
+	if (request->format == FORMAT_OPENMETRICS) {
+		openmetrics_print(now);
+	} else if (request->format == FORMAT_JSON) {
+		cache_sort(now, before, top->key);
+		print_json(now);
+	} else {
+		top_print(stdout, now, before, top, (size_t)-1);
+	}
+}
+
+static int top_main(int argc, char **argv)
+{
+	struct top top = { .key = SORT_BYTES, .delay_seconds = 3 };
+	struct request request;
+	int status;
+
+	request_init(&request, "top");
+	status = parse(argc, argv, &request, &top);
+	if (status)
+		return status;
+	if (request.help) {
+		print_top_help(stdout);
+		return 0;
+	}
+	if (request.once || request.watch_seconds ||
+	    request.format != FORMAT_TEXT || !isatty(STDOUT_FILENO) ||
+	    !isatty(STDIN_FILENO))
+		return request_run(&request, print, &top);
+	return top_screen(&request, &top);
+}
+
+const struct command cmd_top = {
+	.name = "top",
+	.summary = "shows the caches of a process, as slabtop does",
+	.print_help = print_top_help,
+	.main = top_main,
+};

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/* slub doctor: what a program's file tells. */
+#include "doctor.h"
+#include "program.h"
+
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A symbol that gives an allocator away, and its name. */
+static const struct {
+	const char *symbol;
+	const char *name;
+} allocators[] = {
+	{ "mi_malloc", "mimalloc" },
+	{ "je_malloc", "jemalloc" },
+	{ "_rjem_malloc", "jemalloc (Rust's)" },
+	{ "mallocx", "jemalloc" },
+	{ "tc_malloc", "tcmalloc" },
+	{ "TCMalloc_Internal_SetProfileSamplingRate", "tcmalloc" },
+	{ "rpmalloc", "rpmalloc" },
+	{ "scalable_malloc", "tbbmalloc" },
+	{ "__asan_init", "AddressSanitizer, whose malloc must be its own" },
+	{ "__tsan_init", "ThreadSanitizer, whose malloc must be its own" },
+	{ "slub_abi_state", "libslub" },
+};
+
+static const char *const libraries[] = {
+	"libjemalloc", "libmimalloc", "libtcmalloc", "libtbbmalloc",
+	"libhoard", "libsnmalloc", "libasan", "libtsan",
+};
+
+#define NR_ALLOCATORS (sizeof(allocators) / sizeof(allocators[0]))
+#define NR_LIBRARIES  (sizeof(libraries) / sizeof(libraries[0]))
+
+static bool has_symbol(const struct elf_file *file, const char *name)
+{
+	uint64_t unused;
+
+	return elf_file_symbol(file, SHT_DYNSYM, name, &unused) ||
+	       elf_file_symbol(file, SHT_SYMTAB, name, &unused);
+}
+
+static bool examine_libraries(struct doctor *doctor,
+			      const struct elf_file *file)
+{
+	bool found = false;
+	const char *needed;
+
+	for (unsigned int n = 0; (needed = elf_file_needed(file, n)); n++) {
+		for (size_t i = 0; i < NR_LIBRARIES; i++) {
+			if (strncmp(needed, libraries[i],
+				    strlen(libraries[i])))
+				continue;
+			find(doctor, FINDING_NOTE, "allocator",
+			     "links %s; a preloaded libslub comes before it, "
+			     "but its own interface (mallctl and the like) "
+			     "stays its own", needed);
+			found = true;
+		}
+	}
+	return found;
+}
+
+void doctor_examine_allocators(struct doctor *doctor,
+			       const struct elf_file *file)
+{
+	uint64_t unused;
+	bool found = examine_libraries(doctor, file);
+
+	if (elf_file_symbol(file, SHT_DYNSYM, "malloc", &unused)) {
+		find(doctor, FINDING_PROBLEM, "malloc", "the program exports a "
+		     "malloc of its own, which comes before a preloaded one");
+		found = true;
+	}
+	for (size_t i = 0; i < NR_ALLOCATORS; i++) {
+		if (!has_symbol(file, allocators[i].symbol))
+			continue;
+		find(doctor, FINDING_NOTE, "allocator", "has %s inside (symbol "
+		     "%s); what it allocates by that, libslub never sees",
+		     allocators[i].name, allocators[i].symbol);
+		found = true;
+	}
+	if (!found)
+		find(doctor, FINDING_OK, "allocator",
+		     "none inside that is known to this command");
+}
+
+static void examine_loader(struct doctor *doctor, const struct elf_file *file)
+{
+	const char *interpreter = elf_file_interpreter(file);
+	char ours[NAME_MAX + 1];
+
+	if (!interpreter)
+		find(doctor, FINDING_PROBLEM, "loader", "a static program: it "
+		     "has no loader that could preload libslub.so; link it "
+		     "with libslub.a");
+	else if (access(interpreter, F_OK))
+		find(doctor, FINDING_PROBLEM, "loader", "%s does not exist",
+		     interpreter);
+	else if (!program_same_loader(interpreter, ours, sizeof(ours)))
+		find(doctor, FINDING_PROBLEM, "loader", "%s is of another C "
+		     "library than libslub's (%s)", interpreter, ours);
+	else
+		find(doctor, FINDING_OK, "loader", "%s", interpreter);
+}
+
+static void examine_pages(struct doctor *doctor, const struct elf_file *file)
+{
+	uint64_t align = elf_file_align(file);
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	if (align && align < page)
+		find(doctor, FINDING_PROBLEM, "page size", "linked for pages of "
+		     "%lu bytes; this system has %lu", (unsigned long)align,
+		     (unsigned long)page);
+	else
+		find(doctor, FINDING_OK, "page size",
+		     "%lu bytes; libslub works with any", (unsigned long)page);
+}
+
+static void examine_elf(struct doctor *doctor, const struct elf_file *file)
+{
+	struct elf_file self;
+	int fd;
+
+	if (!elf_file_is_native(file)) {
+		find(doctor, FINDING_PROBLEM, "machine", "a program of another "
+		     "kind of machine: %u-bit, type %u",
+		     32 * elf_file_class(file), elf_file_machine(file));
+		return;
+	}
+	fd = program_open((char[PATH_MAX]){ "/proc/self/exe" });
+	if (fd >= 0 && !elf_file_open(&self, fd)) {
+		if (!elf_file_same_kind(file, &self))
+			find(doctor, FINDING_PROBLEM, "machine", "type %u; "
+			     "libslub is for type %u", elf_file_machine(file),
+			     elf_file_machine(&self));
+		elf_file_close(&self);
+	}
+	if (fd >= 0)
+		close(fd);
+	examine_loader(doctor, file);
+	doctor_examine_allocators(doctor, file);
+	examine_pages(doctor, file);
+	find(doctor, FINDING_OK, "TLS", "the program has %lu bytes; libslub "
+	     "adds a little to the static block, so it must be there from the "
+	     "start (preloaded or linked, not dlopened)",
+	     (unsigned long)elf_file_tls_bytes(file));
+}
+
+void doctor_examine_file(struct doctor *doctor, const char *path, int fd)
+{
+	const char *privilege = program_privilege(fd, path);
+	struct elf_file file;
+
+	if (privilege)
+		find(doctor, FINDING_PROBLEM, "privilege", "it is %s, and the "
+		     "loader preloads nothing into a program with more rights "
+		     "than its user", privilege);
+	else
+		find(doctor, FINDING_OK, "privilege",
+		     "runs with the rights of its user");
+	if (elf_file_open(&file, fd)) {
+		find(doctor, FINDING_PROBLEM, "file", "a damaged ELF file");
+		return;
+	}
+	examine_elf(doctor, &file);
+	elf_file_close(&file);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/* A walk over the heap of a process. */
+#include "heap.h"
+#include "progress.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WINDOW_PAGES 16384u	/* read at once; a multiple of 2 MiB */
+#define SLOTS_MAX    4096u
+
+struct walk {
+	const struct process *process;
+	const struct snapshot *snapshot;
+	const struct slub_abi *abi;
+	piece_visitor *visit;
+	void *arg;
+	int32_t owners[SLOTS_MAX];	/* slot number: index of the cache, or -1 */
+	/* the window */
+	uint64_t first;			/* number of its first page */
+	uint64_t nr;
+	uint16_t *map;
+	char *descriptors;
+};
+
+static void index_owners(struct walk *walk)
+{
+	memset(walk->owners, 0xff, sizeof(walk->owners));
+	for (size_t i = 0; i < walk->snapshot->nr_caches; i++) {
+		uint32_t slot = walk->snapshot->caches[i].slot;
+
+		slot /= walk->abi->slot_bytes;
+		if (slot < SLOTS_MAX)
+			walk->owners[slot] = (int32_t)i;
+	}
+}
+
+static const char *descriptor(const struct walk *walk, uint64_t i)
+{
+	return walk->descriptors + i * walk->abi->descriptor_stride;
+}
+
+static uint32_t number32(const char *at, uint16_t offset)
+{
+	uint32_t number;
+
+	memcpy(&number, at + offset, sizeof(number));
+	return number;
+}
+
+/* The second word of the state, which is aligned where the process had it. */
+static uint64_t slab_state(const struct walk *walk, uint64_t i)
+{
+	const struct slub_abi *abi = walk->abi;
+	uint64_t there = abi->descriptors +
+			 (walk->first + i) * abi->descriptor_stride;
+	uint64_t at = there + abi->descriptor_state, state;
+
+	at = (at + abi->descriptor_state_align - 1) &
+	     -(uint64_t)abi->descriptor_state_align;
+	if (at - there + 16 > abi->descriptor_stride)
+		return 0;
+	memcpy(&state, descriptor(walk, i) + (at - there) + 8, sizeof(state));
+	return state;
+}
+
+static void visit(struct walk *walk, struct piece *piece, uint64_t i)
+{
+	piece->address = walk->abi->heap_start +
+			 (walk->first + i) * walk->abi->page_bytes;
+	walk->visit(piece, walk->arg);
+}
+
+/* A slab at page @i of the window; how many pages it has, 0: there is none. */
+static uint64_t visit_slab(struct walk *walk, uint64_t i, int32_t owner)
+{
+	const struct cache_view *cache = &walk->snapshot->caches[owner];
+	uint64_t pages = 1ull << cache_field(cache, SLUB_ABI_CACHE_ORDER);
+	uint64_t state = slab_state(walk, i);
+	uint32_t flags = number32(descriptor(walk, i),
+				  walk->abi->descriptor_flags);
+	struct piece piece = { .kind = PIECE_SLAB, .pages = pages };
+	uint64_t most = cache_field(cache, SLUB_ABI_CACHE_OBJECTS);
+
+	if ((walk->first + i) % pages || i + pages > walk->nr ||
+	    (flags & 0xff) != SLUB_ABI_PAGE_SLAB)
+		return 0;
+	piece.cache = (size_t)owner;
+	piece.inuse = state & SLUB_ABI_STATE_INUSE;
+	piece.carved = number32(descriptor(walk, i),
+				walk->abi->descriptor_count);
+	piece.frozen = state & SLUB_ABI_STATE_FROZEN;
+	if (piece.inuse > most)
+		piece.inuse = most;
+	if (piece.carved > most)
+		piece.carved = most;
+	visit(walk, &piece, i);
+	return pages;
+}
+
+static uint64_t visit_large(struct walk *walk, uint64_t i)
+{
+	struct piece piece = { .kind = PIECE_LARGE };
+	uint64_t left = walk->abi->heap_bytes / walk->abi->page_bytes -
+			(walk->first + i);
+
+	piece.pages = number32(descriptor(walk, i),
+			       walk->abi->descriptor_count);
+	if (!piece.pages || piece.pages > left)
+		piece.pages = 1;
+	visit(walk, &piece, i);
+	return piece.pages;
+}
+
+static uint64_t visit_none(struct walk *walk, uint64_t i)
+{
+	uint32_t flags = number32(descriptor(walk, i),
+				  walk->abi->descriptor_flags);
+	struct piece piece = { .kind = PIECE_FREE, .pages = 1 };
+	uint32_t order = flags >> 8 & 0xff;
+
+	if ((flags & 0xff) == SLUB_ABI_PAGE_FREE && order < 20 &&
+	    i + (1ull << order) <= walk->nr) {
+		piece.pages = 1ull << order;
+		if (flags & SLUB_ABI_PAGE_DIRTY)
+			piece.kind = PIECE_IDLE;
+	}
+	visit(walk, &piece, i);
+	return piece.pages;
+}
+
+static uint64_t visit_page(struct walk *walk, uint64_t i)
+{
+	uint32_t entry = walk->map[i], number = entry / walk->abi->slot_bytes;
+	struct piece piece = { .kind = PIECE_EMERGENCY, .pages = 1 };
+	uint64_t pages = 0;
+
+	if (entry == SLUB_ABI_MAP_NONE)
+		return visit_none(walk, i);
+	if (entry == SLUB_ABI_MAP_LARGE)
+		return visit_large(walk, i);
+	if (entry != SLUB_ABI_MAP_EMERGENCY) {
+		if (number < SLOTS_MAX && walk->owners[number] >= 0)
+			pages = visit_slab(walk, i, walk->owners[number]);
+		if (pages)
+			return pages;
+		piece.kind = PIECE_FREE;	/* it is just coming or going */
+	}
+	visit(walk, &piece, i);
+	return 1;
+}
+
+static bool read_window(struct walk *walk)
+{
+	const struct slub_abi *abi = walk->abi;
+	uint64_t page = (abi->heap_start - abi->range_start) /
+			abi->page_bytes + walk->first;
+
+	return !process_read(walk->process, abi->map + page * 2, walk->map,
+			     walk->nr * 2) &&
+	       !process_read(walk->process, abi->descriptors + walk->first *
+			     abi->descriptor_stride, walk->descriptors,
+			     walk->nr * abi->descriptor_stride);
+}
+
+static int walk_windows(struct walk *walk)
+{
+	uint64_t pages = walk->abi->heap_bytes / walk->abi->page_bytes;
+	uint64_t at = 0;
+
+	while (at < pages) {
+		struct piece hole = { .kind = PIECE_UNREADABLE };
+		uint64_t i = at % WINDOW_PAGES;
+
+		walk->first = at - i;
+		walk->nr = pages - walk->first < WINDOW_PAGES ?
+			   pages - walk->first : WINDOW_PAGES;
+		if (read_window(walk)) {
+			while (i < walk->nr)
+				i += visit_page(walk, i);
+		} else {
+			hole.pages = walk->nr - i;
+			visit(walk, &hole, i);
+			i = walk->nr;
+		}
+		/* A large block may reach beyond the window. */
+		at = walk->first + i;
+		progress("reading the heap", at, pages);
+	}
+	progress_end();
+	return 0;
+}
+
+int heap_walk(const struct process *process, const struct snapshot *snapshot,
+	      piece_visitor *visit, void *arg)
+{
+	struct walk *walk = calloc(1, sizeof(*walk));
+	int error = -ENOMEM;
+
+	if (!walk)
+		return error;
+	walk->process = process;
+	walk->snapshot = snapshot;
+	walk->abi = &snapshot->abi;
+	walk->visit = visit;
+	walk->arg = arg;
+	index_owners(walk);
+	walk->map = malloc(WINDOW_PAGES * sizeof(*walk->map));
+	walk->descriptors = malloc((size_t)WINDOW_PAGES *
+				   snapshot->abi.descriptor_stride);
+	if (walk->map && walk->descriptors)
+		error = walk_windows(walk);
+	free(walk->map);
+	free(walk->descriptors);
+	free(walk);
+	return error;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* A walk over the heap of a process, from its lowest address up. */
+#ifndef SLUB_TOOL_HEAP_H
+#define SLUB_TOOL_HEAP_H
+
+#include "snapshot.h"
+
+enum piece_kind {
+	PIECE_SLAB,
+	PIECE_LARGE,
+	PIECE_IDLE,		/* free, memory is behind it */
+	PIECE_FREE,		/* free, no memory behind it, as far as is known */
+	PIECE_EMERGENCY,
+	PIECE_UNREADABLE,	/* not in the core file */
+};
+
+/* One slab or block; neighbours of the last kinds come as they come. */
+struct piece {
+	enum piece_kind kind;
+	uint64_t address;
+	uint64_t pages;
+	size_t cache;		/* of a slab: index in the snapshot */
+	uint64_t inuse;		/* of a slab */
+	uint64_t carved;
+	bool frozen;
+};
+
+typedef void piece_visitor(const struct piece *piece, void *arg);
+
+/*
+ * Calls @visit for each piece.  Takes no lock; on a heap that changes meanwhile
+ * pieces may be missed or seen as they were.  0 or -errno.
+ */
+int heap_walk(const struct process *process, const struct snapshot *snapshot,
+	      piece_visitor *visit, void *arg);
+
+#endif

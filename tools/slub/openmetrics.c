@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* A snapshot as OpenMetrics text: base units, every label's value quoted. */
+#include "openmetrics.h"
+#include "state.h"
+#include "view.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static void family(const char *name, const char *type, const char *unit,
+		   const char *help)
+{
+	printf("# TYPE %s %s\n", name, type);
+	if (unit)
+		printf("# UNIT %s %s\n", name, unit);
+	printf("# HELP %s %s\n", name, help);
+}
+
+static void put_label(const char *value)
+{
+	for (; *value; value++) {
+		if (*value == '"' || *value == '\\')
+			putchar('\\');
+		putchar(*value);
+	}
+}
+
+static void sample(const char *name, const char *cache, const char *label,
+		   const char *value, uint64_t number)
+{
+	printf("%s{", name);
+	if (cache) {
+		fputs("cache=\"", stdout);
+		put_label(cache);
+		fputs(label ? "\"," : "\"", stdout);
+	}
+	if (label) {
+		printf("%s=\"", label);
+		put_label(value);
+		putchar('"');
+	}
+	printf("} %" PRIu64 "\n", number);
+}
+
+static void print_info(const struct snapshot *snapshot)
+{
+	family("slub", "info", NULL, "The library and how it runs.");
+	fputs("slub_info{version=\"", stdout);
+	put_label(snapshot->abi.library_version);
+	printf("\",backend=\"%s\",cpu_number=\"%s\",pid=\"%u\",name=\"",
+	       state_backend(&snapshot->abi),
+	       state_cpu_number(&snapshot->abi), snapshot->pid);
+	put_label(snapshot->name);
+	puts("\"} 1");
+	family("slub_start_time_seconds", "gauge", "seconds",
+	       "When the process started to use it.");
+	printf("slub_start_time_seconds %.3f\n",
+	       (double)snapshot->abi.start_ns / 1e9);
+}
+
+static void print_heap(const struct snapshot *snapshot)
+{
+	family("slub_heap_bytes", "gauge", "bytes", "Memory by what it is.");
+	sample("slub_heap_bytes", NULL, "state", "committed",
+	       snapshot->committed_bytes);
+	sample("slub_heap_bytes", NULL, "state", "slab",
+	       snapshot->slab_bytes);
+	sample("slub_heap_bytes", NULL, "state", "large",
+	       snapshot->large_bytes);
+	sample("slub_heap_bytes", NULL, "state", "idle",
+	       snapshot->idle_bytes);
+}
+
+static void print_caches(const struct snapshot *snapshot)
+{
+	const struct cache_view *cache = snapshot->caches;
+	const struct cache_view *end = cache + snapshot->nr_caches;
+
+	family("slub_cache_objects", "gauge", NULL,
+	       "Objects in use, in lists of CPUs and barns, and free in slabs.");
+	for (; cache < end; cache++) {
+		sample("slub_cache_objects", cache->name, "state", "used",
+		       cache_used(cache));
+		sample("slub_cache_objects", cache->name, "state", "cached",
+		       cache->cached);
+		sample("slub_cache_objects", cache->name, "state", "free",
+		       cache_capacity(cache) - cache->active);
+	}
+	family("slub_cache_slabs", "gauge", NULL, "Slabs by their fill.");
+	for (cache = snapshot->caches; cache < end; cache++) {
+		sample("slub_cache_slabs", cache->name, "state", "full",
+		       cache->full);
+		sample("slub_cache_slabs", cache->name, "state", "partial",
+		       cache_partial(cache));
+		sample("slub_cache_slabs", cache->name, "state", "empty",
+		       cache->empty);
+	}
+	family("slub_cache_bytes", "gauge", "bytes", "Memory of its slabs.");
+	for (cache = snapshot->caches; cache < end; cache++)
+		sample("slub_cache_bytes", cache->name, NULL, NULL,
+		       cache_bytes(snapshot, cache));
+	family("slub_cache_object_size_bytes", "gauge", "bytes",
+	       "Size of an object.");
+	for (cache = snapshot->caches; cache < end; cache++)
+		sample("slub_cache_object_size_bytes", cache->name, NULL, NULL,
+		       cache_field(cache, SLUB_ABI_CACHE_OBJECT_SIZE));
+}
+
+static void print_counters(const struct snapshot *snapshot)
+{
+	bool has_any = false;
+
+	for (size_t c = 0; c < NR_COUNTERS; c++) {
+		if (!snapshot_counts(snapshot, counters[c].stat))
+			continue;
+		if (!has_any)
+			family("slub_cache_events", "counter", NULL,
+			       "What happened on the slow paths.");
+		has_any = true;
+		for (size_t i = 0; i < snapshot->nr_caches; i++)
+			sample("slub_cache_events_total",
+			       snapshot->caches[i].name, "event",
+			       counters[c].name,
+			       snapshot->caches[i].stats[counters[c].stat]);
+	}
+}
+
+void openmetrics_print(const struct snapshot *snapshot)
+{
+	print_info(snapshot);
+	print_heap(snapshot);
+	print_caches(snapshot);
+	print_counters(snapshot);
+	puts("# EOF");
+}

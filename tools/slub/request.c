@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/* The options and the loop that the commands which print snapshots share. */
+#include "request.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+void request_print_help(FILE *to)
+{
+	fputs("  -p, --process=TARGET  the process: a PID, a core file, or a\n"
+	      "                        statistics file (SLUB_STATS_FILE)\n"
+	      "  -j, --json            print one JSON object\n"
+	      "      --openmetrics     print metrics for a monitoring system\n"
+	      "      --watch=SECONDS   print again and again\n"
+	      "      --once            print once, then end\n"
+	      "      --color[=WHEN]    always, never or auto (the default)\n"
+	      "  -h, --help            print this\n", to);
+}
+
+void request_print_statuses(FILE *to)
+{
+	fputs("\nExit status: 0 done, 1 libslub is not in use there, 2 bad\n"
+	      "arguments, 3 no permission, 4 no such process or file,\n"
+	      "5 damaged, cut short, or of a version unknown to this command.\n",
+	      to);
+}
+
+static bool wants_color(void)
+{
+	const char *no = getenv("NO_COLOR");
+
+	return !(no && *no) && isatty(STDOUT_FILENO);
+}
+
+void request_init(struct request *request, const char *command)
+{
+	*request = (struct request){
+		.command = command,
+		.color = wants_color(),
+	};
+}
+
+bool request_number(const char *command, const char *option, const char *text,
+		    double min, double max, double *number)
+{
+	char *end;
+
+	errno = 0;
+	*number = strtod(text, &end);
+	if (!errno && end != text && !*end && isfinite(*number) &&
+	    *number >= min && *number <= max)
+		return true;
+	complain("%s: --%s=%s: not a number from %g to %g", command, option,
+		 text, min, max);
+	return false;
+}
+
+static int set_color(struct request *request, const char *when)
+{
+	if (!when || !strcmp(when, "always")) {
+		request->color = true;
+	} else if (!strcmp(when, "never")) {
+		request->color = false;
+	} else if (strcmp(when, "auto")) {
+		complain("%s: --color=%s: not one of always, never, auto",
+			 request->command, when);
+		return STATUS_USAGE;
+	}
+	return 0;
+}
+
+int request_option(struct request *request, int letter)
+{
+	switch (letter) {
+	case 'p':
+		request->target = optarg;
+		return 0;
+	case 'j':
+		request->format = FORMAT_JSON;
+		return 0;
+	case REQUEST_OPENMETRICS:
+		request->format = FORMAT_OPENMETRICS;
+		return 0;
+	case REQUEST_WATCH:
+		return request_number(request->command, "watch", optarg, 0.1,
+				      86400, &request->watch_seconds) ?
+		       0 : STATUS_USAGE;
+	case REQUEST_ONCE:
+		request->once = true;
+		return 0;
+	case REQUEST_COLOR:
+		return set_color(request, optarg);
+	case 'h':
+		request->help = true;
+		return 0;
+	}
+	return -1;
+}
+
+int request_check(const struct request *request, int argc, char **argv,
+		  int operands_max)
+{
+	if (!request->target || !*request->target) {
+		complain("%s: needs a process: -p PID, or -p FILE for a core or "
+			 "statistics file", request->command);
+		return STATUS_USAGE;
+	}
+	if (argc - optind > operands_max) {
+		complain("%s: '%s' is one argument too many", request->command,
+			 argv[optind + operands_max]);
+		return STATUS_USAGE;
+	}
+	if (request->format == FORMAT_OPENMETRICS && request->watch_seconds) {
+		complain("%s: --openmetrics is one text with an end: it cannot "
+			 "be watched", request->command);
+		return STATUS_USAGE;
+	}
+	return 0;
+}
+
+static void sleep_for(double seconds)
+{
+	struct timespec left = { (time_t)seconds,
+				 (long)(fmod(seconds, 1) * 1e9) };
+
+	while (nanosleep(&left, &left) && errno == EINTR)
+		;
+}
+
+static void separate(const struct request *request)
+{
+	if (request->format != FORMAT_TEXT)
+		return;
+	fputs(isatty(STDOUT_FILENO) ? "\033[H\033[2J" : "\n", stdout);
+}
+
+static int run_opened(const struct request *request, struct source *source,
+		      snapshot_printer *print, void *arg)
+{
+	struct snapshot now, before;
+	bool has_before = false;
+	int status;
+
+	for (;;) {
+		status = source_snapshot(source, &now);
+		if (status)
+			break;
+		if (has_before) {
+			separate(request);
+			print(&now, &before, request, arg);
+			snapshot_free(&before);
+		} else {
+			print(&now, NULL, request, arg);
+		}
+		before = now;
+		has_before = true;
+		if (!request->watch_seconds || request->once ||
+		    fflush(stdout) || ferror(stdout))
+			break;
+		sleep_for(request->watch_seconds);
+	}
+	if (has_before)
+		snapshot_free(&before);
+	return status;
+}
+
+int request_run(const struct request *request, snapshot_printer *print,
+		void *arg)
+{
+	struct source source;
+	int status = source_open(&source, request->command, request->target);
+
+	if (status)
+		return status;
+	status = run_opened(request, &source, print, arg);
+	source_close(&source);
+	return status;
+}

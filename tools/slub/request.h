@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* The options and the loop that the commands which print snapshots share. */
+#ifndef SLUB_TOOL_REQUEST_H
+#define SLUB_TOOL_REQUEST_H
+
+#include "slub.h"
+#include "source.h"
+
+enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_OPENMETRICS };
+
+struct request {
+	const char *command;		/* heads the messages */
+	const char *target;		/* a PID or a file */
+	enum format format;
+	double watch_seconds;		/* 0: once */
+	bool once;
+	bool color;
+	bool help;
+};
+
+/* The long options' values are above every letter. */
+enum request_option {
+	REQUEST_OPENMETRICS = 1000,
+	REQUEST_WATCH,
+	REQUEST_ONCE,
+	REQUEST_COLOR,
+	REQUEST_FIRST_OWN,		/* of the command itself */
+};
+
+#define REQUEST_LETTERS "p:jh"
+#define REQUEST_OPTIONS                                                   \
+	{ "process", required_argument, NULL, 'p' },                      \
+	{ "json", no_argument, NULL, 'j' },                               \
+	{ "openmetrics", no_argument, NULL, REQUEST_OPENMETRICS },        \
+	{ "watch", required_argument, NULL, REQUEST_WATCH },              \
+	{ "once", no_argument, NULL, REQUEST_ONCE },                      \
+	{ "color", optional_argument, NULL, REQUEST_COLOR },              \
+	{ "help", no_argument, NULL, 'h' },                               \
+	{ NULL, 0, NULL, 0 }
+
+/* What --help says of them. */
+void request_print_help(FILE *to);
+void request_print_statuses(FILE *to);
+
+/* Color as the terminal and NO_COLOR say. */
+void request_init(struct request *request, const char *command);
+/* One option.  0, an exit status after a message, or -1: it is not a common one. */
+int request_option(struct request *request, int letter);
+/* After the options: 0, or an exit status after a message. */
+int request_check(const struct request *request, int argc, char **argv,
+		  int operands_max);
+/* A number from @min to @max; false after a message. */
+bool request_number(const char *command, const char *option, const char *text,
+		    double min, double max, double *number);
+
+/*
+ * @before is the snapshot before, NULL the first time.  The caches of @now may
+ * be put in order.
+ */
+typedef void snapshot_printer(struct snapshot *now,
+			      const struct snapshot *before,
+			      const struct request *request, void *arg);
+
+/* Prints once, or every few seconds until the process ends. */
+int request_run(const struct request *request, snapshot_printer *print,
+		void *arg);
+
+#endif

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: MIT */
+/* How the heap of a process stands at one moment. */
+#include "snapshot.h"
+#include "heap.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define NR_SLOTS_MAX	 4096u
+#define STRUCT_BYTES_MAX 8192u
+#define NR_AREAS_MAX	 8192u
+#define AREA_BYTES_MAX	 65536u
+#define NR_OPTIONS_MAX	 256u
+#define HEAP_BYTES_MAX	 (1ull << 43)
+
+/* ---- what is computed ---- */
+
+uint64_t cache_aliases(const struct cache_view *cache)
+{
+	uint64_t users = cache_field(cache, SLUB_ABI_CACHE_USERS);
+
+	return users > 1 ? users - 1 : 0;
+}
+
+uint64_t cache_slab_bytes(const struct snapshot *snapshot,
+			  const struct cache_view *cache)
+{
+	return (uint64_t)snapshot->abi.page_bytes
+	       << cache_field(cache, SLUB_ABI_CACHE_ORDER);
+}
+
+uint64_t cache_bytes(const struct snapshot *snapshot,
+		     const struct cache_view *cache)
+{
+	return cache->slabs * cache_slab_bytes(snapshot, cache);
+}
+
+uint64_t cache_capacity(const struct cache_view *cache)
+{
+	return cache->slabs * cache_field(cache, SLUB_ABI_CACHE_OBJECTS);
+}
+
+uint64_t cache_used(const struct cache_view *cache)
+{
+	return cache->active > cache->cached ? cache->active - cache->cached
+					     : 0;
+}
+
+uint64_t cache_partial(const struct cache_view *cache)
+{
+	uint64_t rest = cache->full + cache->empty;
+
+	return cache->slabs > rest ? cache->slabs - rest : 0;
+}
+
+uint64_t cache_node_sum(const struct snapshot *snapshot,
+			const struct cache_view *cache,
+			enum slub_abi_node_field field)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t n = 0; n < snapshot->abi.nr_nodes; n++)
+		sum += cache->nodes[n][field];
+	return sum;
+}
+
+void clean_text(char *text, size_t size)
+{
+	text[size - 1] = '\0';
+	for (; *text; text++) {
+		if (!isprint((unsigned char)*text))
+			*text = '?';
+	}
+}
+
+void snapshot_finish(struct snapshot *snapshot)
+{
+	clean_text(snapshot->abi.library_version,
+		   sizeof(snapshot->abi.library_version));
+	snapshot->slab_bytes = 0;
+	for (size_t i = 0; i < snapshot->nr_caches; i++) {
+		struct cache_view *cache = &snapshot->caches[i];
+
+		if (cache->cached > cache->active)
+			cache->cached = cache->active;
+		snapshot->slab_bytes += cache_bytes(snapshot, cache);
+	}
+}
+
+void snapshot_free(struct snapshot *snapshot)
+{
+	free(snapshot->caches);
+	free(snapshot->options);
+	*snapshot = (struct snapshot){ .pid = 0 };
+}
+
+/* ---- is the description one to follow? ---- */
+
+static bool fields_are_sane(const struct slub_abi_field *fields, int nr,
+			    uint32_t bytes)
+{
+	for (int i = 0; i < nr; i++) {
+		uint16_t n = fields[i].bytes;
+
+		if (n && n != 1 && n != 2 && n != 4 && n != 8)
+			return false;
+		if ((uint32_t)fields[i].offset + n > bytes)
+			return false;
+	}
+	return true;
+}
+
+static bool heap_is_sane(const struct slub_abi *abi)
+{
+	uint64_t range_end, heap_end;
+
+	return (abi->page_bytes == 4096 || abi->page_bytes == 16384 ||
+		abi->page_bytes == 65536) &&
+	       !__builtin_add_overflow(abi->range_start, abi->range_bytes,
+				       &range_end) &&
+	       !__builtin_add_overflow(abi->heap_start, abi->heap_bytes,
+				       &heap_end) &&
+	       abi->heap_start >= abi->range_start && heap_end <= range_end &&
+	       abi->heap_bytes <= HEAP_BYTES_MAX;
+}
+
+bool abi_is_sane(const struct slub_abi *abi)
+{
+	uint32_t stride = abi->descriptor_stride;
+	uint32_t align = abi->descriptor_state_align;
+
+	return heap_is_sane(abi) && abi->map_stride == 2 && stride >= 32 &&
+	       stride <= 1024 && abi->descriptor_flags + 4u <= stride &&
+	       abi->descriptor_count + 4u <= stride &&
+	       abi->descriptor_state + 16u <= stride &&
+	       (align == 8 || align == 16) && abi->slot_bytes >= 16 &&
+	       abi->slot_bytes <= 256 && abi->slot_head + 8u <= abi->slot_bytes &&
+	       abi->slot_room + 4u <= abi->slot_bytes &&
+	       abi->slot_spare_head + 8u <= abi->slot_bytes &&
+	       abi->nr_slots <= NR_SLOTS_MAX && abi->nr_areas <= NR_AREAS_MAX &&
+	       abi->area_bytes <= AREA_BYTES_MAX &&
+	       abi->nr_nodes >= 1 && abi->nr_nodes <= NR_NODES_MAX &&
+	       abi->cache_bytes <= STRUCT_BYTES_MAX &&
+	       abi->cache_nodes + abi->nr_nodes * 8 <= abi->cache_bytes &&
+	       abi->node_bytes <= STRUCT_BYTES_MAX &&
+	       abi->nr_options <= NR_OPTIONS_MAX &&
+	       fields_are_sane(abi->cache_fields, SLUB_ABI_CACHE_FIELDS,
+			       abi->cache_bytes) &&
+	       fields_are_sane(abi->node_fields, SLUB_ABI_NODE_FIELDS,
+			       abi->node_bytes);
+}
+
+/* ---- caches ---- */
+
+static uint64_t field_get(const char *from, struct slub_abi_field field)
+{
+	uint64_t value = 0;
+
+	/* Little-endian, as every machine this runs on. */
+	memcpy(&value, from + field.offset, field.bytes);
+	return value;
+}
+
+static void read_name(const struct process *process, uint64_t address,
+		      char *name)
+{
+	size_t n = CACHE_NAME_SIZE - 1;
+
+	/* It may end just before the end of what is mapped. */
+	while (n && process_read(process, address, name, n))
+		n--;
+	name[n] = '\0';
+	clean_text(name, CACHE_NAME_SIZE);
+}
+
+static bool cache_is_sane(const struct cache_view *cache)
+{
+	return cache_field(cache, SLUB_ABI_CACHE_ORDER) <= 16 &&
+	       cache_field(cache, SLUB_ABI_CACHE_OBJECTS) >= 1 &&
+	       cache_field(cache, SLUB_ABI_CACHE_OBJECTS) < 1u << 24 &&
+	       cache_field(cache, SLUB_ABI_CACHE_SIZE) >= 1 &&
+	       cache_field(cache, SLUB_ABI_CACHE_SIZE) < 1ull << 40 &&
+	       cache_field(cache, SLUB_ABI_CACHE_OBJECT_SIZE) < 1ull << 40 &&
+	       cache_field(cache, SLUB_ABI_CACHE_CAPACITY) < 1u << 24 &&
+	       cache_field(cache, SLUB_ABI_CACHE_CAPACITY_NOW) < 1u << 24;
+}
+
+static bool read_nodes(const struct process *process,
+		       const struct slub_abi *abi, const char *bytes,
+		       struct cache_view *cache)
+{
+	char node[STRUCT_BYTES_MAX];
+
+	for (uint32_t n = 0; n < abi->nr_nodes; n++) {
+		uint64_t address;
+
+		memcpy(&address, bytes + abi->cache_nodes + 8 * n,
+		       sizeof(address));
+		if (process_read(process, address, node, abi->node_bytes))
+			return false;
+		for (int i = 0; i < SLUB_ABI_NODE_FIELDS; i++)
+			cache->nodes[n][i] = field_get(node,
+						       abi->node_fields[i]);
+	}
+	return true;
+}
+
+/* False: it has just gone, or makes no sense. */
+static bool read_cache(const struct process *process,
+		       const struct slub_abi *abi, uint64_t address,
+		       uint32_t slot, struct cache_view *cache)
+{
+	char bytes[STRUCT_BYTES_MAX];
+
+	*cache = (struct cache_view){ .slot = slot };
+	if (process_read(process, address, bytes, abi->cache_bytes))
+		return false;
+	for (int i = 0; i < SLUB_ABI_CACHE_FIELDS; i++)
+		cache->fields[i] = field_get(bytes, abi->cache_fields[i]);
+	if (cache_field(cache, SLUB_ABI_CACHE_SLOT) != slot ||
+	    !cache_is_sane(cache))
+		return false;
+	read_name(process, cache_field(cache, SLUB_ABI_CACHE_NAME),
+		  cache->name);
+	return read_nodes(process, abi, bytes, cache);
+}
+
+static int read_caches(struct snapshot *snapshot,
+		       const struct process *process)
+{
+	const struct slub_abi *abi = &snapshot->abi;
+	uint64_t owners[NR_SLOTS_MAX];
+	int error = process_read(process, abi->slot_owners, owners,
+				 abi->nr_slots * sizeof(owners[0]));
+
+	if (error)
+		return error;
+	snapshot->caches = calloc(abi->nr_slots + 1,
+				  sizeof(*snapshot->caches));
+	if (!snapshot->caches)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < abi->nr_slots; i++) {
+		if (owners[i] && read_cache(process, abi, owners[i],
+					    i * abi->slot_bytes,
+					    &snapshot->caches
+						    [snapshot->nr_caches]))
+			snapshot->nr_caches++;
+	}
+	return 0;
+}
+
+/* ---- objects in lists ---- */
+
+static void count_slot(const struct slub_abi *abi, const char *slot,
+		       struct cache_view *cache)
+{
+	int64_t capacity = (int64_t)cache_field(cache,
+						SLUB_ABI_CACHE_CAPACITY_NOW);
+	uint64_t head, spare;
+	int32_t room;
+
+	memcpy(&head, slot + abi->slot_head, sizeof(head));
+	memcpy(&room, slot + abi->slot_room, sizeof(room));
+	memcpy(&spare, slot + abi->slot_spare_head, sizeof(spare));
+	if (head)
+		cache->cached += room >= 0 && room < capacity ?
+				 (uint64_t)(capacity - room) : 1;
+	if (spare)
+		cache->cached += (uint64_t)capacity;
+}
+
+static void count_area(struct snapshot *snapshot, const char *area)
+{
+	const struct slub_abi *abi = &snapshot->abi;
+
+	for (size_t i = 0; i < snapshot->nr_caches; i++) {
+		struct cache_view *cache = &snapshot->caches[i];
+		uint64_t at = cache_field(cache, SLUB_ABI_CACHE_LIST_SLOT);
+
+		if (at && at + abi->slot_bytes <= abi->area_bytes)
+			count_slot(abi, area + at, cache);
+	}
+}
+
+/* Adds the counters that the caches have in one area. */
+static void count_stats(struct snapshot *snapshot,
+			const struct process *process, uint64_t area)
+{
+	uint32_t words[SLUB_ABI_STATS];
+
+	for (size_t i = 0; i < snapshot->nr_caches; i++) {
+		struct cache_view *cache = &snapshot->caches[i];
+		uint64_t at = cache_field(cache, SLUB_ABI_CACHE_STATS);
+
+		if (!at || process_read(process, area + at, words,
+					SLUB_ABI_STATS * sizeof(words[0])))
+			continue;
+		for (int s = 0; s < SLUB_ABI_STATS; s++) {
+			uint8_t word = snapshot->abi.stat_words[s];
+
+			if (word < SLUB_ABI_STATS)
+				cache->stats[s] += words[word];
+		}
+	}
+}
+
+static void count_areas(struct snapshot *snapshot,
+			const struct process *process)
+{
+	const struct slub_abi *abi = &snapshot->abi;
+	static uint64_t table[NR_AREAS_MAX];
+	static char area[AREA_BYTES_MAX];
+
+	count_stats(snapshot, process, abi->shared_area);
+
+	if (process_read(process, abi->base_table, table,
+			 abi->nr_areas * sizeof(table[0])))
+		return;
+	for (uint32_t i = 0; i < abi->nr_areas; i++) {
+		if (!table[i] || table[i] == abi->dummy_area ||
+		    process_read(process, table[i], area, abi->area_bytes))
+			continue;
+		count_area(snapshot, area);
+		count_stats(snapshot, process, table[i]);
+	}
+}
+
+static void count_barns(struct snapshot *snapshot)
+{
+	for (size_t i = 0; i < snapshot->nr_caches; i++) {
+		struct cache_view *cache = &snapshot->caches[i];
+
+		cache->cached += cache_node_sum(snapshot, cache,
+						SLUB_ABI_NODE_BARN_NR) *
+				 cache_field(cache,
+					     SLUB_ABI_CACHE_CAPACITY_NOW);
+	}
+}
+
+/* ---- slabs ---- */
+
+static void count_slab(struct snapshot *snapshot, const struct piece *piece)
+{
+	struct cache_view *cache = &snapshot->caches[piece->cache];
+
+	cache->slabs++;
+	cache->active += piece->inuse;
+	cache->carved += piece->carved;
+	cache->carving += piece->frozen;
+	cache->empty += !piece->inuse;
+	cache->full += piece->inuse ==
+		       cache_field(cache, SLUB_ABI_CACHE_OBJECTS);
+}
+
+static void count_piece(const struct piece *piece, void *arg)
+{
+	struct snapshot *snapshot = arg;
+	uint64_t bytes = piece->pages * snapshot->abi.page_bytes;
+
+	switch (piece->kind) {
+	case PIECE_SLAB:
+		count_slab(snapshot, piece);
+		break;
+	case PIECE_LARGE:
+		snapshot->large_blocks++;
+		snapshot->large_bytes += bytes;
+		break;
+	case PIECE_IDLE:
+		snapshot->idle_bytes += bytes;
+		break;
+	case PIECE_FREE:
+	case PIECE_EMERGENCY:
+	case PIECE_UNREADABLE:
+		break;
+	}
+}
+
+static void read_options(struct snapshot *snapshot,
+			 const struct process *process)
+{
+	const struct slub_abi *abi = &snapshot->abi;
+	size_t size = sizeof(*snapshot->options);
+
+	snapshot->options = calloc(abi->nr_options + 1, size);
+	if (!snapshot->options)
+		return;
+	for (uint32_t i = 0; i < abi->nr_options; i++) {
+		struct slub_abi_option *option = &snapshot->options[i];
+
+		if (process_read(process, abi->options +
+				 (uint64_t)i * abi->option_bytes, option,
+				 abi->option_bytes < size ?
+				 abi->option_bytes : size))
+			break;
+		clean_text(option->name, sizeof(option->name));
+		clean_text(option->text, sizeof(option->text));
+		snapshot->nr_options++;
+	}
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+int snapshot_of_process(struct snapshot *snapshot,
+			const struct process *process,
+			const struct slub_abi *abi)
+{
+	int error;
+
+	*snapshot = (struct snapshot){ .abi = *abi };
+	if (!abi_is_sane(abi))
+		return -EBADMSG;
+	snapshot->process = process;
+	snapshot->pid = (uint32_t)process->pid;
+	memcpy(snapshot->name, process->name, sizeof(snapshot->name));
+	clean_text(snapshot->name, sizeof(snapshot->name));
+	if (!process->core)
+		snapshot->time_ns = snapshot->census_ns = now_ns();
+	snapshot->committed_bytes = abi->heap_bytes;
+	error = read_caches(snapshot, process);
+	if (!error) {
+		count_areas(snapshot, process);
+		count_barns(snapshot);
+		error = heap_walk(process, snapshot, count_piece, snapshot);
+	}
+	if (!error) {
+		read_options(snapshot, process);
+		snapshot_finish(snapshot);
+	} else {
+		snapshot_free(snapshot);
+	}
+	return error;
+}

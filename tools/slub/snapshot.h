@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How the heap of a process stands at one moment, wherever it was read from.
+ * Everything in it has been checked: no number of it can lead astray.
+ */
+#ifndef SLUB_TOOL_SNAPSHOT_H
+#define SLUB_TOOL_SNAPSHOT_H
+
+#include "inspect/abi.h"
+#include "process.h"
+
+#define NR_NODES_MAX 8
+#define CACHE_NAME_SIZE 32
+
+struct cache_view {
+	char name[CACHE_NAME_SIZE];
+	uint32_t slot;
+	uint64_t fields[SLUB_ABI_CACHE_FIELDS];
+	uint64_t stats[SLUB_ABI_STATS];
+	uint64_t nodes[NR_NODES_MAX][SLUB_ABI_NODE_FIELDS];
+	/* by the census */
+	uint64_t slabs;
+	uint64_t full;			/* slabs with every object in use */
+	uint64_t empty;			/* slabs with none */
+	uint64_t carving;		/* slabs that objects are carved from */
+	uint64_t carved;
+	uint64_t active;		/* objects on no slab's freelist */
+	uint64_t cached;		/* of these in lists and barns, about */
+	bool damaged;			/* it was being written, or makes no sense */
+};
+
+struct snapshot {
+	char target[64];		/* "process 12", "core file x" */
+	uint32_t pid;
+	char name[32];
+	char command[240];		/* "" if unknown */
+	bool has_exited;
+	uint64_t time_ns;		/* of these numbers, CLOCK_REALTIME; 0: unknown */
+	uint64_t census_ns;		/* of the slabs' fill, likewise */
+	struct slub_abi abi;
+	struct cache_view *caches;	/* by name of size; see cache_sort() */
+	size_t nr_caches;
+	struct slub_abi_option *options;
+	size_t nr_options;
+	uint64_t committed_bytes;
+	uint64_t slab_bytes;
+	uint64_t large_bytes;
+	uint64_t large_blocks;		/* 0 in a statistics file */
+	uint64_t idle_bytes;		/* free, memory behind it; the least */
+	const struct process *process;	/* NULL: a file, no heap to walk */
+};
+
+static inline uint64_t cache_field(const struct cache_view *cache,
+				   enum slub_abi_cache_field field)
+{
+	return cache->fields[field];
+}
+
+/* Has this build of the library that number? */
+static inline bool snapshot_has(const struct snapshot *snapshot,
+				enum slub_abi_cache_field field)
+{
+	return snapshot->abi.cache_fields[field].bytes != 0;
+}
+
+static inline bool snapshot_counts(const struct snapshot *snapshot,
+				   enum slub_abi_stat stat)
+{
+	return snapshot->abi.stat_words[stat] != 0xff;
+}
+
+/* Names that share it, but the first. */
+uint64_t cache_aliases(const struct cache_view *cache);
+uint64_t cache_slab_bytes(const struct snapshot *snapshot,
+			  const struct cache_view *cache);
+/* Bytes of all its slabs. */
+uint64_t cache_bytes(const struct snapshot *snapshot,
+		     const struct cache_view *cache);
+uint64_t cache_capacity(const struct cache_view *cache);
+/* Active objects that are not in a list: what the program holds. */
+uint64_t cache_used(const struct cache_view *cache);
+uint64_t cache_partial(const struct cache_view *cache);
+/* One number, summed over the nodes. */
+uint64_t cache_node_sum(const struct snapshot *snapshot,
+			const struct cache_view *cache,
+			enum slub_abi_node_field field);
+
+/* 0, -EBADMSG if the description contradicts itself, or process_read()'s. */
+int snapshot_of_process(struct snapshot *snapshot,
+			const struct process *process,
+			const struct slub_abi *abi);
+void snapshot_free(struct snapshot *snapshot);
+/* Cleans a name that came from outside: printable letters only. */
+void clean_text(char *text, size_t size);
+bool abi_is_sane(const struct slub_abi *abi);
+/* Adds up what the caches hold, and cleans what is left to clean. */
+void snapshot_finish(struct snapshot *snapshot);
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/* Where a snapshot comes from. */
+#include "source.h"
+#include "core.h"
+#include "slub.h"
+#include "stats_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PID_MAX (1 << 22)	/* the kernel's PID_MAX_LIMIT */
+
+/* Says what is wrong with the target, and which exit status that is. */
+static int refuse(const struct source *source, int error, uint32_t version)
+{
+	const char *command = source->command, *label = source->label;
+	bool is_process = source->kind == SOURCE_PROCESS;
+
+	switch (-error) {
+	case ESRCH:
+	case ENOENT:
+		complain("%s: no %s", command, label);
+		return STATUS_NO_TARGET;
+	case EACCES:
+	case EPERM:
+		complain("%s: no permission to read %s%s", command, label,
+			 is_process ? "; its user may (unless kernel.yama."
+				      "ptrace_scope forbids it), and root" : "");
+		return STATUS_NO_PERMISSION;
+	case EPROTO:
+		if (source->kind == SOURCE_STATS && version)
+			complain("%s: %s is in version %u of its format; slub "
+				 SLUB_TOOL_VERSION " reads version %u", command,
+				 label, version, SLUB_STATS_VERSION);
+		else
+			complain_version(command, label, version);
+		break;
+	case ENOEXEC:
+		complain("%s: %s is neither a core file of this machine nor a "
+			 "statistics file of libslub", command, label);
+		break;
+	case ENODATA:
+		complain("%s: %s is cut short", command, label);
+		break;
+	case EBADMSG:
+	case EFAULT:
+		complain("%s: %s: what it says of its heap makes no sense",
+			 command, label);
+		break;
+	default:
+		complain("%s: cannot read %s: %s", command, label,
+			 strerror(-error));
+	}
+	return STATUS_UNREADABLE;
+}
+
+static bool is_number(const char *text)
+{
+	return *text && strspn(text, "0123456789") == strlen(text);
+}
+
+static int refuse_absent(const struct source *source)
+{
+	switch (source->state.presence) {
+	case PRESENCE_ABSENT:
+		complain("%s: %s does not use libslub", source->command,
+			 source->label);
+		break;
+	case PRESENCE_NOT_STARTED:
+		complain("%s: %s has libslub mapped, but not started",
+			 source->command, source->label);
+		break;
+	case PRESENCE_SHADOWED:
+	case PRESENCE_IN_USE:
+		return 0;
+	}
+	return STATUS_NO;
+}
+
+static int find_state(struct source *source)
+{
+	int error = state_find(&source->state, &source->process), status;
+
+	status = error ? refuse(source, error, source->state.abi.version) :
+			 refuse_absent(source);
+	if (status)
+		process_close(&source->process);
+	return status;
+}
+
+static int open_process(struct source *source)
+{
+	long pid = strlen(source->target) <= 7 ? atol(source->target) : 0;
+	int error;
+
+	source->kind = SOURCE_PROCESS;
+	if (pid < 1 || pid > PID_MAX) {
+		complain("%s: '%s' is no PID; it is a number from 1 to %d",
+			 source->command, source->target, PID_MAX);
+		return STATUS_USAGE;
+	}
+	snprintf(source->label, sizeof(source->label), "process %ld", pid);
+	error = process_open(&source->process, (pid_t)pid);
+	return error ? refuse(source, error, 0) : find_state(source);
+}
+
+/* -errno, or whether the file at @path is an ELF file. */
+static int is_elf(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), error;
+	struct stat status;
+	char magic[SELFMAG];
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	error = fstat(fd, &status) ? -errno : 0;
+	if (!error && !S_ISREG(status.st_mode))
+		error = S_ISDIR(status.st_mode) ? -EISDIR : -ENOEXEC;
+	n = error ? 0 : read(fd, magic, sizeof(magic));
+	close(fd);
+	if (error)
+		return error;
+	return n == SELFMAG && !memcmp(magic, ELFMAG, SELFMAG);
+}
+
+static int open_file(struct source *source)
+{
+	int elf = is_elf(source->target), error;
+
+	source->kind = elf > 0 ? SOURCE_CORE : SOURCE_STATS;
+	snprintf(source->label, sizeof(source->label), "%s '%.40s'",
+		 elf > 0 ? "core file" : "file", source->target);
+	if (elf < 0)
+		return refuse(source, elf, 0);
+	if (!elf)
+		return 0;
+	error = core_open(&source->process, source->target);
+	return error ? refuse(source, error, 0) : find_state(source);
+}
+
+int source_open(struct source *source, const char *command,
+		const char *target)
+{
+	*source = (struct source){ .command = command, .target = target };
+	return is_number(target) ? open_process(source) : open_file(source);
+}
+
+int source_snapshot(struct source *source, struct snapshot *snapshot)
+{
+	uint32_t version = 0;
+	int error;
+
+	*snapshot = (struct snapshot){ .pid = 0 };
+	if (source->kind == SOURCE_STATS) {
+		error = stats_file_read(snapshot, source->target, &version);
+	} else {
+		error = state_refresh(&source->state, &source->process);
+		version = source->state.abi.version;
+		if (!error)
+			error = snapshot_of_process(snapshot,
+						    &source->process,
+						    &source->state.abi);
+	}
+	if (error)
+		return refuse(source, error, version);
+	snprintf(snapshot->target, sizeof(snapshot->target), "%s",
+		 source->label);
+	return 0;
+}
+
+void source_close(struct source *source)
+{
+	if (source->kind != SOURCE_STATS)
+		process_close(&source->process);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* The interactive screen of slub top, by ncurses. */
+#include "top.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#if SLUB_TOOL_CURSES
+#include <curses.h>
+
+static const char key_help[] =
+	"q quit  h help  space now  m units  sort: a b c g l n o p s u v w";
+
+static void show_help(void)
+{
+	char *text = NULL;
+	size_t length;
+	FILE *to = open_memstream(&text, &length);
+
+	if (!to)
+		return;
+	fputs("slub top\n\n  q, ESC  quit\n  space   look again now\n"
+	      "  m       sizes with a letter, or as slabtop has them\n"
+	      "  h, ?    this\n\nSort by\n", to);
+	sort_print_help(to);
+	fputs("\nAny key goes back.", to);
+	fclose(to);
+	erase();
+	addstr(text);
+	free(text);
+	refresh();
+	timeout(-1);
+	getch();
+}
+
+static void draw_line(int y, const char *line, bool color)
+{
+	bool is_title = y == TOP_TITLES;
+
+	if (is_title)
+		attron(A_REVERSE);
+	else if (y < TOP_TITLES && color)
+		attron(COLOR_PAIR(1));
+	mvaddnstr(y, 0, line, COLS);
+	if (is_title)
+		for (int x = (int)strlen(line); x < COLS; x++)
+			addch(' ');
+	attrset(A_NORMAL);
+}
+
+static void draw(struct snapshot *now, const struct snapshot *before,
+		 const struct request *request, const struct top *top)
+{
+	size_t rows = LINES > TOP_HEAD_LINES + 1 ?
+		      (size_t)(LINES - TOP_HEAD_LINES - 1) : 1;
+	char *text = NULL, *rest;
+	size_t length;
+	FILE *to = open_memstream(&text, &length);
+
+	if (!to)
+		return;
+	top_print(to, now, before, top, rows);
+	fclose(to);
+	erase();
+	rest = text;
+	for (int y = 0; rest && y < LINES - 1; y++)
+		draw_line(y, strsep(&rest, "\n"), request->color);
+	free(text);
+	attron(A_DIM);
+	mvaddnstr(LINES - 1, 0, key_help, COLS - 1);
+	attrset(A_NORMAL);
+	refresh();
+}
+
+/* False: the user wants to go. */
+static bool answer_key(struct top *top, int key)
+{
+	switch (key) {
+	case 'q':
+	case 'Q':
+	case 27:
+		return false;
+	case 'h':
+	case '?':
+		show_help();
+		break;
+	case 'm':
+		top->human = !top->human;
+		break;
+	default:
+		if (sort_key_is_known(key))
+			top->key = (enum sort_key)key;
+	}
+	return true;
+}
+
+static bool open_screen(const struct request *request)
+{
+	const char *terminal = getenv("TERM");
+
+	if (!newterm(terminal, stdout, stdin)) {
+		complain("top: cannot use the terminal '%s'; --once prints "
+			 "text", terminal ? terminal : "");
+		return false;
+	}
+	cbreak();
+	noecho();
+	curs_set(0);
+	keypad(stdscr, TRUE);
+	if (request->color && has_colors()) {
+		start_color();
+		use_default_colors();
+		init_pair(1, COLOR_CYAN, -1);
+	}
+	return true;
+}
+
+static int loop(const struct request *request, struct source *source,
+		struct top *top)
+{
+	struct snapshot now, before;
+	bool has_before = false, stays = true;
+	int status = 0;
+
+	while (stays) {
+		status = source_snapshot(source, &now);
+		if (status)
+			break;
+		draw(&now, has_before ? &before : NULL, request, top);
+		if (has_before)
+			snapshot_free(&before);
+		before = now;
+		has_before = true;
+		timeout((int)(top->delay_seconds * 1000));
+		stays = answer_key(top, getch());
+	}
+	if (has_before)
+		snapshot_free(&before);
+	return status;
+}
+
+int top_screen(const struct request *request, struct top *top)
+{
+	struct source source;
+	int status = source_open(&source, request->command, request->target);
+	char *message = NULL;
+	size_t length;
+	FILE *real = stderr;
+
+	if (status)
+		return status;
+	if (!open_screen(request)) {
+		source_close(&source);
+		return STATUS_USAGE;
+	}
+	/* What is said while the screen is up is shown after it. */
+	stderr = open_memstream(&message, &length);
+	if (!stderr)
+		stderr = real;
+	status = loop(request, &source, top);
+	endwin();
+	if (stderr != real)
+		fclose(stderr);
+	stderr = real;
+	if (message)
+		fputs(message, stderr);
+	free(message);
+	source_close(&source);
+	return status;
+}
+
+#else
+
+int top_screen(const struct request *request, struct top *top)
+{
+	(void)request, (void)top;
+	complain("top: built without ncurses; --once prints text");
+	return STATUS_USAGE;
+}
+
+#endif

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/* Caches in order, and numbers as people read them. */
+#include "view.h"
+#include "state.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+const struct counter counters[NR_COUNTERS] = {
+	{ SLUB_ABI_STAT_ALLOC_SPARE, "alloc_from_spare",
+	  "lists taken from the CPU's spare" },
+	{ SLUB_ABI_STAT_ALLOC_BARN, "barn_get",
+	  "lists taken from a barn" },
+	{ SLUB_ABI_STAT_ALLOC_REFILL, "alloc_refill",
+	  "lists filled from slabs" },
+	{ SLUB_ABI_STAT_FREE_SPARE, "free_to_spare",
+	  "full lists kept as the CPU's spare" },
+	{ SLUB_ABI_STAT_FREE_BARN, "barn_put",
+	  "full lists put into a barn" },
+	{ SLUB_ABI_STAT_FREE_FLUSH, "free_flush",
+	  "full lists given back to slabs" },
+	{ SLUB_ABI_STAT_SLAB_ALLOC, "alloc_slab",
+	  "slabs got from the page layer" },
+	{ SLUB_ABI_STAT_SLAB_FREE, "free_slab",
+	  "slabs given back to the page layer" },
+	{ SLUB_ABI_STAT_WRONG_CACHE, "wrong_cache",
+	  "frees into a cache that the object is not of" },
+	{ SLUB_ABI_STAT_DOUBLE_FREE, "double_free",
+	  "frees of what was free" },
+	{ SLUB_ABI_STAT_OBJECTS_OUT, "objects_out",
+	  "objects taken from slabs" },
+	{ SLUB_ABI_STAT_OBJECTS_BACK, "objects_back",
+	  "objects given back to slabs" },
+};
+
+/* ---- numbers ---- */
+
+const char *size_text(char buf[SIZE_TEXT], uint64_t bytes, bool exact)
+{
+	static const char *const units[] = { "", "K", "M", "G", "T", "P" };
+	double size = (double)bytes;
+	int unit = 0;
+
+	while (!exact && size >= 1024 && unit < 5) {
+		size /= 1024;
+		unit++;
+	}
+	snprintf(buf, SIZE_TEXT, "%.*f%s", unit ? 1 : 0, size, units[unit]);
+	return buf;
+}
+
+double percent(uint64_t part, uint64_t whole)
+{
+	return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+uint64_t cache_waste(const struct snapshot *snapshot,
+		     const struct cache_view *cache)
+{
+	uint64_t all = cache_bytes(snapshot, cache);
+	uint64_t used = cache_used(cache) *
+			cache_field(cache, SLUB_ABI_CACHE_OBJECT_SIZE);
+
+	return all > used ? all - used : 0;
+}
+
+const struct cache_view *cache_by_slot(const struct snapshot *snapshot,
+				       uint32_t slot)
+{
+	for (size_t i = 0; snapshot && i < snapshot->nr_caches; i++) {
+		if (snapshot->caches[i].slot == slot)
+			return &snapshot->caches[i];
+	}
+	return NULL;
+}
+
+int64_t cache_growth(const struct snapshot *snapshot,
+		     const struct snapshot *before,
+		     const struct cache_view *cache)
+{
+	const struct cache_view *old = cache_by_slot(before, cache->slot);
+
+	if (!old || strcmp(old->name, cache->name))
+		return 0;
+	return (int64_t)(cache_bytes(snapshot, cache) -
+			 cache_bytes(before, old));
+}
+
+uint64_t cache_activity(const struct cache_view *cache)
+{
+	uint64_t sum = 0;
+
+	for (int i = SLUB_ABI_STAT_ALLOC_SPARE; i <= SLUB_ABI_STAT_SLAB_FREE;
+	     i++)
+		sum += cache->stats[i];
+	return sum;
+}
+
+const char *time_text(char buf[32], uint64_t ns)
+{
+	time_t seconds = (time_t)(ns / 1000000000);
+	struct tm tm;
+
+	if (!ns || !localtime_r(&seconds, &tm) ||
+	    !strftime(buf, 32, "%Y-%m-%d %H:%M:%S", &tm))
+		snprintf(buf, 32, "unknown");
+	return buf;
+}
+
+/* ---- order ---- */
+
+static const struct snapshot *sorting, *sorting_before;
+static enum sort_key sorting_key;
+
+static const struct {
+	enum sort_key key;
+	const char *what;
+} keys[] = {
+	{ SORT_ACTIVE, "active objects" },
+	{ SORT_PER_SLAB, "objects per slab" },
+	{ SORT_BYTES, "size of the cache" },
+	{ SORT_GROWTH, "growth since the last look" },
+	{ SORT_SLABS, "slabs" },
+	{ SORT_NAME, "name" },
+	{ SORT_OBJECTS, "objects" },
+	{ SORT_PAGES, "pages per slab" },
+	{ SORT_SIZE, "size of an object" },
+	{ SORT_USE, "use" },
+	{ SORT_ACTIVE_SLABS, "slabs that are not empty" },
+	{ SORT_WASTE, "memory beyond the objects in use" },
+};
+
+#define NR_KEYS (sizeof(keys) / sizeof(keys[0]))
+
+void sort_print_help(FILE *to)
+{
+	for (size_t i = 0; i < NR_KEYS; i++)
+		fprintf(to, "    %c  %s\n", keys[i].key, keys[i].what);
+}
+
+bool sort_key_is_known(int letter)
+{
+	for (size_t i = 0; i < NR_KEYS; i++) {
+		if ((int)keys[i].key == letter)
+			return true;
+	}
+	return false;
+}
+
+static double sort_value(const struct cache_view *cache)
+{
+	switch (sorting_key) {
+	case SORT_ACTIVE:
+		return (double)cache->active;
+	case SORT_PER_SLAB:
+		return (double)cache_field(cache, SLUB_ABI_CACHE_OBJECTS);
+	case SORT_BYTES:
+		return (double)cache_bytes(sorting, cache);
+	case SORT_SLABS:
+		return (double)cache->slabs;
+	case SORT_ACTIVE_SLABS:
+		return (double)(cache->slabs - cache->empty);
+	case SORT_OBJECTS:
+		return (double)cache_capacity(cache);
+	case SORT_PAGES:
+		return (double)cache_field(cache, SLUB_ABI_CACHE_ORDER);
+	case SORT_SIZE:
+		return (double)cache_field(cache, SLUB_ABI_CACHE_SIZE);
+	case SORT_USE:
+		return percent(cache->active, cache_capacity(cache));
+	case SORT_WASTE:
+		return (double)cache_waste(sorting, cache);
+	case SORT_GROWTH:
+		return (double)cache_growth(sorting, sorting_before, cache);
+	case SORT_PARTIAL:
+		return (double)cache_partial(cache);
+	case SORT_ACTIVITY:
+		return (double)cache_activity(cache);
+	case SORT_NAME:
+		break;
+	}
+	return 0;
+}
+
+/* "malloc-64" before "malloc-128"; strverscmp(3) knows numbers. */
+static int compare(const void *a, const void *b)
+{
+	const struct cache_view *one = a, *other = b;
+	double x = sort_value(one), y = sort_value(other);
+
+	if (x != y)
+		return x > y ? -1 : 1;
+	return strverscmp(one->name, other->name);
+}
+
+void cache_sort(struct snapshot *snapshot, const struct snapshot *before,
+		enum sort_key key)
+{
+	sorting = snapshot;
+	sorting_before = before;
+	sorting_key = key;
+	qsort(snapshot->caches, snapshot->nr_caches,
+	      sizeof(*snapshot->caches), compare);
+}
+
+/* ---- JSON ---- */
+
+#define SCHEMA 1	/* a change of meaning makes it 2 */
+
+void json_open_snapshot(struct json *json, const struct snapshot *snapshot,
+			const char *what)
+{
+	json_open(json, NULL);
+	json_string(json, "kind", what);
+	json_number(json, "schema", SCHEMA);
+	json_number(json, "pid", snapshot->pid);
+	json_string(json, "name", snapshot->name);
+	if (snapshot->command[0])
+		json_string(json, "command", snapshot->command);
+	json_bool(json, "exited", snapshot->has_exited);
+	json_string(json, "version", snapshot->abi.library_version);
+	json_string(json, "backend", state_backend(&snapshot->abi));
+	if (snapshot->time_ns)
+		json_real(json, "time", (double)snapshot->time_ns / 1e9);
+	else
+		json_null(json, "time");
+	json_real(json, "start_time", (double)snapshot->abi.start_ns / 1e9);
+}
+
+void json_totals(struct json *json, const struct snapshot *snapshot)
+{
+	json_open(json, "heap");
+	json_number(json, "committed_bytes", snapshot->committed_bytes);
+	json_number(json, "slab_bytes", snapshot->slab_bytes);
+	json_number(json, "large_bytes", snapshot->large_bytes);
+	json_number(json, "idle_bytes", snapshot->idle_bytes);
+	json_close(json);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* Caches in order, and numbers as people read them. */
+#ifndef SLUB_TOOL_VIEW_H
+#define SLUB_TOOL_VIEW_H
+
+#include "json.h"
+#include "snapshot.h"
+
+/* The letters are slabtop's; the capitals are slabinfo's options. */
+enum sort_key {
+	SORT_ACTIVE = 'a',
+	SORT_PER_SLAB = 'b',
+	SORT_BYTES = 'c',
+	SORT_SLABS = 'l',
+	SORT_ACTIVE_SLABS = 'v',
+	SORT_NAME = 'n',
+	SORT_OBJECTS = 'o',
+	SORT_PAGES = 'p',
+	SORT_SIZE = 's',
+	SORT_USE = 'u',
+	SORT_WASTE = 'w',
+	SORT_GROWTH = 'g',
+	SORT_PARTIAL = 'P',
+	SORT_ACTIVITY = 'A',
+};
+
+/* "a active", one a line, for --help. */
+void sort_print_help(FILE *to);
+/* @before, for the growth, may be NULL. */
+void cache_sort(struct snapshot *snapshot, const struct snapshot *before,
+		enum sort_key key);
+bool sort_key_is_known(int letter);
+
+#define SIZE_TEXT 24
+/* "8.0M"; with @exact the bytes. */
+const char *size_text(char buf[SIZE_TEXT], uint64_t bytes, bool exact);
+double percent(uint64_t part, uint64_t whole);
+
+/* Memory that its slabs take beyond the objects that the program holds. */
+uint64_t cache_waste(const struct snapshot *snapshot,
+		     const struct cache_view *cache);
+/* Bytes that it has grown since @before; 0 without one. */
+int64_t cache_growth(const struct snapshot *snapshot,
+		     const struct snapshot *before,
+		     const struct cache_view *cache);
+const struct cache_view *cache_by_slot(const struct snapshot *snapshot,
+				       uint32_t slot);
+/* Chains and slabs that moved on its behalf since the start. */
+uint64_t cache_activity(const struct cache_view *cache);
+
+/* The time as "2026-01-31 12:00:00"; "unknown" for 0. */
+const char *time_text(char buf[32], uint64_t ns);
+
+/* The head that every JSON output of a snapshot begins with. */
+void json_open_snapshot(struct json *json, const struct snapshot *snapshot,
+			const char *what);
+void json_totals(struct json *json, const struct snapshot *snapshot);
+/* The counters that exist in this build of the library, by their names. */
+struct counter {
+	enum slub_abi_stat stat;
+	const char *name;
+	const char *meaning;
+};
+#define NR_COUNTERS 12
+extern const struct counter counters[NR_COUNTERS];
+
+#endif
