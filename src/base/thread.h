@@ -41,6 +41,7 @@ enum thread_flag {
 	THREAD_IN_RECLAIM = 1 << 2,	/* do not start reclaim again */
 	THREAD_IN_INIT = 1 << 3,	/* is starting the library */
 	THREAD_FORKING = 1 << 4,	/* keeps collectors out for its fork */
+	THREAD_RESERVE = 1 << 5,	/* may have objects of the reserve */
 };
 
 struct thread_state {

@@ -99,11 +99,16 @@ static void *alloc_once(size_t bytes, size_t align, bool *is_zero)
 static cold void *alloc_after_reclaim(size_t bytes, size_t align,
 				      bool *is_zero)
 {
+	void *ptr;
+
 	if (slub_thread.locks_held)
 		return NULL;
 	slab_shrink_all();
 	page_purge(0);
-	return alloc_once(bytes, align, is_zero);
+	ptr = alloc_once(bytes, align, is_zero);
+	if (!ptr && bytes < malloc_limit && align <= MALLOC_ALIGN)
+		ptr = cache_alloc_reserve(sizeclass_cache(bytes), 0);
+	return ptr;
 }
 
 void *slow_alloc_aligned(size_t bytes, size_t align, bool *is_zero)

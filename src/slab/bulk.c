@@ -116,7 +116,8 @@ static void free_run(struct slub_cache *cache, size_t nr, void **objects)
 {
 	size_t most = (size_t)cache->capacity;
 
-	if (nr == 1 || cache->debug || slub_thread.locks_held) {
+	if (nr == 1 || cache->debug || cache->is_reserve ||
+	    slub_thread.locks_held) {
 		for (size_t i = 0; i < nr; i++)
 			cache_free(cache, objects[i]);
 		return;

@@ -58,7 +58,7 @@ static int nodes_create(struct slub_cache *cache)
  */
 static int slots_create(struct slub_cache *cache)
 {
-	uint32_t nr = cache->link || cache->debug ? 2 : 1;
+	uint32_t nr = cache->link || cache->debug || cache->is_reserve ? 2 : 1;
 	uint32_t slot = percpu_alloc_slots(nr);
 
 	if (!slot)

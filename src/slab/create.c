@@ -91,7 +91,19 @@ static int args_check(const struct slub_cache_args *args)
 
 /* ---- structures ---- */
 
-static struct slub_cache *struct_alloc(void)
+/* As new, but for the nodes, which are used again. */
+static void struct_clear(struct slub_cache *cache)
+{
+	struct slub_cache *next = cache->next;
+	struct cache_node *nodes[OS_NODES_MAX];
+
+	memcpy(nodes, cache->nodes, sizeof(nodes));
+	memset(cache, 0, sizeof(*cache));
+	memcpy(cache->nodes, nodes, sizeof(nodes));
+	cache->next = next;	/* for a walk that stands on it */
+}
+
+struct slub_cache *cache_struct_alloc(void)
 {
 	struct slub_cache *cache;
 
@@ -103,16 +115,27 @@ static struct slub_cache *struct_alloc(void)
 			dead_last = &dead_first;
 	}
 	lock_release(&cache_lock);
-	return cache ? cache : meta_alloc(sizeof(*cache));
+	if (!cache)
+		return meta_alloc(sizeof(*cache));
+	struct_clear(cache);
+	return cache;
 }
 
-static void struct_free(struct slub_cache *cache)
+void cache_struct_free(struct slub_cache *cache)
 {
 	lock_acquire(&cache_lock);
 	cache->links[0] = NULL;
 	*dead_last = cache;
 	dead_last = (struct slub_cache **)&cache->links[0];
 	lock_release(&cache_lock);
+}
+
+void cache_drop_shadow(struct slub_cache *shadow)
+{
+	__atomic_store_n(&shadow->state, CACHE_DEAD, __ATOMIC_RELEASE);
+	cache_settle(shadow);
+	cache_unmake(shadow);
+	cache_struct_free(shadow);
 }
 
 /* ---- making ---- */
@@ -198,12 +221,12 @@ static int make(const struct slub_cache_args *args, struct slub_cache *into,
 		return 0;
 	}
 	if (!cache)
-		cache = struct_alloc();
+		cache = cache_struct_alloc();
 	if (!cache)
 		return ENOMEM;
 	err = cache_make(cache, args);
 	if (err && !into)
-		struct_free(cache);
+		cache_struct_free(cache);
 	*out = cache;
 	return -err;
 }
@@ -309,19 +332,23 @@ SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
 	flushed = cache_flush(cache);
 	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
 		node_shrink(cache, cache->nodes[n]);
-	if (cache_has_slabs(cache)) {
+	if (cache_has_slabs(cache) ||
+	    (cache->reserve && cache_has_slabs(cache->reserve))) {
 		making_end();
 		if (flushed)
 			report_left(cache);
 		return flushed ? -EBUSY : -EAGAIN;
 	}
 	__atomic_store_n(&cache->state, CACHE_DEAD, __ATOMIC_RELEASE);
+	if (cache->reserve)
+		cache_drop_shadow(cache->reserve);
+	cache->reserve = NULL;
 	cache_settle(cache);
 	cache_unmake(cache);
 	making_end();
 	if (cache->args)
 		cache->state = CACHE_NOT_MADE;
 	else
-		struct_free(cache);
+		cache_struct_free(cache);
 	return 0;
 }

@@ -65,6 +65,11 @@ void cache_free(struct slub_cache *cache, void *object)
 		return;
 	}
 	cache_free_postponed();
+	if (unlikely(cache->is_reserve)) {
+		slab_free_objects(cache, slab_of(cache, object), object,
+				  object, 1);
+		return;
+	}
 	percpu_enter();
 	free_slow(cache, object);
 }

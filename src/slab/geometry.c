@@ -97,6 +97,9 @@ void cache_choose_geometry(struct slub_cache *cache, uint32_t sheaf_length)
 				  choose_capacity(cache, in_object);
 
 	cache->order = choose_order(cache->size);
+	/* What the reserve has are blocks of 32 KiB. */
+	if (cache->is_reserve && cache->order > 3)
+		cache->order = 3;
 	cache->objects = (uint32_t)((PAGE_BYTES << cache->order) /
 				    cache->size);
 	cache->capacity = (int32_t)n;
@@ -107,4 +110,6 @@ void cache_choose_geometry(struct slub_cache *cache, uint32_t sheaf_length)
 			n, max_size(4 * PAGE_BYTES / cache->size, 8));
 	cache->min_partial = (uint32_t)max_size(
 		4 * PAGE_BYTES / (PAGE_BYTES << cache->order), 1);
+	if (cache->is_reserve)
+		cache->min_partial = 0;
 }

@@ -35,7 +35,9 @@ static void partial_remove(struct cache_node *node, struct page *slab)
 
 static struct page *slab_new(struct slub_cache *cache, uint32_t node)
 {
-	void *block = block_alloc(cache->order, node, NULL);
+	void *block = cache->is_reserve ?
+			      page_reserve_take(cache->order, node) :
+			      block_alloc(cache->order, node, NULL);
 	struct page *slab;
 
 	if (!block)

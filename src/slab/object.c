@@ -40,7 +40,7 @@ SLUB_EXPORT void *slub_cache_alloc_slow(struct slub_cache *cache)
 
 	if (unlikely(!cache_is_usable(cache)))
 		return NULL;
-	object = cache_alloc_or_reclaim(cache);
+	object = cache_alloc_reserve(cache, 0);
 	map_publish();
 	return object ? object : fail(ENOMEM);
 }
@@ -78,8 +78,7 @@ SLUB_EXPORT void slub_cache_free_slow(struct slub_cache *cache, void *object)
 			    object);
 		return;
 	}
-	if (unlikely(owner != cache && owner->twin != cache &&
-		     cache->twin != owner)) {
+	if (unlikely(owner != cache && owner->root != cache)) {
 		stat_add(owner, STAT_WRONG_CACHE);
 		log_message("slub_cache_free(%s): object %p is of cache %s; "
 			    "freed there",

@@ -1,8 +1,123 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Objects out of the reserve (slub/reserve.h), for callers with the right to
+ * them.
+ *
+ * A slab made of reserve memory belongs to a shadow of its cache: a cache of
+ * the same objects, with slots that stay empty.  So an object of it that is
+ * freed goes straight back to its slab, never into a list that an ordinary
+ * allocation is served from; and a slab that becomes empty goes straight back
+ * to the page layer, which fills the reserve first.
+ */
 #include "slab/slab_internal.h"
+
+/* Blocks of the reserve are 32 KiB. */
+#define RESERVE_ORDER_MAX 3
+
+static bool has_right(unsigned int flags)
+{
+	if (flags & SLUB_NO_RESERVE)
+		return false;
+	return flags & SLUB_RESERVE || slub_thread.flags & THREAD_RESERVE;
+}
+
+/* The same objects; their slabs fit a block of the reserve. */
+static bool shadow_make(struct slub_cache *shadow, struct slub_cache *cache)
+{
+	size_t bytes = PAGE_BYTES << RESERVE_ORDER_MAX;
+	struct text name = { shadow->name_space, SLUB_CACHE_NAME_MAX, 0 };
+
+	if (cache->size > bytes)
+		return false;
+	text_printf(&name, "%s:reserve", cache->name);
+	shadow->name = shadow->name_space;
+	shadow->size = cache->size;
+	shadow->object_size = cache->object_size;
+	shadow->align = cache->align;
+	shadow->flags = cache->flags;
+	shadow->ctor = cache->ctor;
+	shadow->useroffset = cache->useroffset;
+	shadow->usersize = cache->usersize;
+	shadow->link = cache->link;
+	shadow->is_internal = true;
+	shadow->is_reserve = true;
+	shadow->root = cache;
+	return cache_publish(shadow, 0) == 0;
+}
+
+/* Made when it is first needed; two threads may race for it. */
+static struct slub_cache *shadow_of(struct slub_cache *cache)
+{
+	struct slub_cache *shadow =
+		__atomic_load_n(&cache->reserve, __ATOMIC_ACQUIRE);
+	struct slub_cache *none = NULL;
+
+	if (shadow)
+		return shadow;
+	shadow = cache_struct_alloc();
+	if (!shadow)
+		return NULL;
+	if (!shadow_make(shadow, cache)) {
+		cache_struct_free(shadow);
+		return NULL;
+	}
+	if (__atomic_compare_exchange_n(&cache->reserve, &none, shadow, false,
+					__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return shadow;
+	cache_drop_shadow(shadow);
+	return none;
+}
+
+static void *shadow_alloc(struct slub_cache *shadow)
+{
+	struct cache_node *node = node_current(shadow);
+	uint32_t nr = 0;
+	void *object = node_refill(shadow, node, &nr);
+	void *rest;
+
+	if (!object)
+		return NULL;
+	rest = *link_of(shadow, object);
+	if (rest)
+		chain_flush(shadow, rest);
+	return object;
+}
 
 void *cache_alloc_reserve(struct slub_cache *cache, unsigned int flags)
 {
-	(void)flags;
-	return cache_alloc_or_reclaim(cache);
+	void *object = cache_alloc_or_reclaim(cache);
+	struct slub_cache *shadow;
+
+	if (likely(object) || !has_right(flags) || slub_thread.locks_held)
+		return object;
+	shadow = shadow_of(cache);
+	return shadow ? shadow_alloc(shadow) : NULL;
+}
+
+/* ---- the public functions ---- */
+
+SLUB_EXPORT int slub_reserve_set(size_t bytes)
+{
+	if (slub_thread.locks_held || !slub_start())
+		return -12;	/* ENOMEM */
+	return page_reserve_set(bytes);
+}
+
+SLUB_EXPORT size_t slub_reserve_bytes(void)
+{
+	return page_reserve_bytes();
+}
+
+SLUB_EXPORT unsigned int slub_reserve_enter(void)
+{
+	unsigned int had = slub_thread.flags & THREAD_RESERVE;
+
+	slub_thread.flags |= THREAD_RESERVE;
+	return had;
+}
+
+SLUB_EXPORT void slub_reserve_leave(unsigned int saved)
+{
+	if (!(saved & THREAD_RESERVE))
+		slub_thread.flags &= ~(uint32_t)THREAD_RESERVE;
 }

@@ -127,7 +127,11 @@ struct slub_cache {
 	char name_space[SLUB_CACHE_NAME_MAX + 1];
 	const struct debug_layout *debug;	/* NULL: off; debug/debug.h */
 	struct slub_cache *twin;		/* slab/debug.c */
-	void *links[4];
+	/* Of a cache whose objects it has in slabs of another kind; else NULL. */
+	struct slub_cache *root;
+	struct slub_cache *reserve;	/* slab/reserve.c; NULL: not needed yet */
+	bool is_reserve;
+	void *links[2];
 	struct cache_node *nodes[OS_NODES_MAX];
 };
 
@@ -186,6 +190,10 @@ void cache_free(struct slub_cache *cache, void *object);
 void cache_free_postponed(void);
 /* cache_alloc(), and if there is no memory, once more after reclaim. */
 void *cache_alloc_or_reclaim(struct slub_cache *cache);
+
+/* reserve.c */
+/* As cache_alloc_or_reclaim(), and then from the reserve, with the right. */
+void *cache_alloc_reserve(struct slub_cache *cache, unsigned int flags);
 
 /* walk.c */
 /* Calls @visit with @arg for each slab, from the lowest address up. */

@@ -128,6 +128,12 @@ uint32_t slab_nr_nodes(void);
 
 extern struct lock cache_lock SLUB_INTERNAL;
 
+/* create.c: structures for caches that programs do not name */
+struct slub_cache *cache_struct_alloc(void);
+void cache_struct_free(struct slub_cache *cache);
+/* Takes out a shadow without slabs. */
+void cache_drop_shadow(struct slub_cache *shadow);
+
 /* object.c: false, with errno: nothing can be allocated from @cache */
 bool cache_is_usable(struct slub_cache *cache);
 /* bulk.c: frees objects that are all of @cache */
@@ -167,7 +173,4 @@ void cache_settle(struct slub_cache *cache);
 void grace_fork(bool prepare, bool in_child);
 /* deferred.c */
 void deferred_fork(bool prepare, bool in_child);
-/* reserve.c: after all else failed, see slub/reserve.h; NULL: no right */
-void *cache_alloc_reserve(struct slub_cache *cache, unsigned int flags);
-
 #endif

@@ -61,7 +61,8 @@ static void visit_slab(struct slub_cache *cache, struct page *slab, void *arg)
 	uint64_t marks[MARK_WORDS];
 	char *base = page_address(slab);
 
-	if (cache != visit->cache || visit->ret)
+	if ((cache != visit->cache && cache->root != visit->cache) ||
+	    visit->ret)
 		return;
 	memset(marks, 0, sizeof(marks));
 	if (!mark_free(cache, slab, marks))

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A core file: the memory of a process that is no more.  Every offset in the
+ * file is checked before it is used.
+ */
+#ifndef SLUB_TOOL_CORE_H
+#define SLUB_TOOL_CORE_H
+
+#include "elf_file.h"
+#include "process.h"
+
+struct core_segment {
+	uint64_t start;
+	uint64_t end;
+	uint64_t offset;		/* in the file */
+	uint64_t file_bytes;		/* the rest reads as zero */
+	bool writable;
+};
+
+struct core {
+	struct elf_file file;
+	struct core_segment *segments;	/* by address */
+	size_t nr_segments;
+};
+
+/*
+ * Opens the core at @path as a process.  Returns 0, -ENOEXEC if it is no core
+ * file of this kind of machine, -ENODATA if it is cut short, -EBADMSG if it is
+ * damaged, or another -errno.
+ */
+int core_open(struct process *process, const char *path);
+
+/* All of @bytes or nothing: 0 or -EFAULT. */
+int core_read(const struct core *core, uint64_t address, void *to,
+	      size_t bytes);
+void core_free(struct core *core);
+
+#endif
