@@ -8,6 +8,8 @@ import os
 REFERENCE = ("mimalloc", "snmalloc", "jemalloc")
 OURS = "libslub"
 UNIPROCESSOR = "libslub-up"		# built with -DSLUB_SMP=OFF: one CPU, one thread
+PEERS = ("mimalloc", "snmalloc", "jemalloc", "rpmalloc", "tcmalloc", "hardened")
+FEW = ("hardened",)			# slow by design: two rounds of each workload, no more
 BACKENDS = ("auto", "rseq", "thread", "tid", "lock")
 
 
@@ -23,6 +25,10 @@ class Allocator:
     @property
     def ours(self):
         return self.name.startswith(OURS)
+
+    @property
+    def few(self):
+        return self.name in FEW
 
     @property
     def uniprocessor(self):
@@ -55,8 +61,8 @@ def _peers(build):
             record = json.load(file)
         library = stamp[:-len(".json")]
         if os.path.exists(library):
-            found[record["name"]] = Allocator(record["name"], library, record["version"],
-                                              record["env"])
+            found[record["name"]] = Allocator(record["name"], os.path.realpath(library),
+                                              record["version"], record["env"])
     return found
 
 
@@ -68,29 +74,36 @@ def _left_out(build):
     return reasons
 
 
-def find(build, wanted):
+def find(build, wanted, mode="full"):
     """The allocators asked for (None: all there are) and what is left out, with the reason."""
     peers, left_out = _peers(build), _left_out(build)
     every = {"glibc": Allocator("glibc", None, os.confstr("CS_GNU_LIBC_VERSION").split()[-1])}
-    for name in ("mimalloc", "snmalloc", "jemalloc", "rpmalloc", "tcmalloc"):
+    for name in PEERS:
         if name in peers:
             every[name] = peers[name]
             left_out.pop(name, None)
-        elif name not in left_out and name != "tcmalloc":
-            left_out[name] = "not built (bench/peers/get builds it)"
+        else:
+            left_out.setdefault(name, "not built (`bench/peers/get` builds it)")
     ours = {OURS: _ours(build, OURS, "", {}), UNIPROCESSOR: _ours(build, UNIPROCESSOR, "up", {})}
     for backend in BACKENDS:
         name = f"{OURS}:{backend}"
         ours[name] = _ours(build, name, "", {"SLUB_FASTPATH": backend})
+    if wanted is None and mode == "quick":
+        for name in FEW:
+            if every.pop(name, None):
+                left_out[name] = "slow by design; measured in a full run (make bench)"
     if wanted is None:
-        wanted = list(every) + [name for name in (OURS, UNIPROCESSOR) if ours[name]]
+        wanted = list(every) + [name for name in (OURS, UNIPROCESSOR)
+                                if ours[name] and (name == OURS or mode == "full")]
         if not ours[OURS]:
             left_out[OURS] = "build/libslub.so is not there (`make` builds it)"
+        elif mode == "full" and not ours[UNIPROCESSOR]:
+            left_out[UNIPROCESSOR] = "build/up/libslub.so is not there, or does not build"
     every.update({name: allocator for name, allocator in ours.items() if allocator})
     chosen = [every[name] for name in wanted if name in every]
     for name in wanted:
         if name not in every:
-            known = name in ours or name in left_out or name == "tcmalloc"
+            known = name in ours or name in left_out
             left_out.setdefault(name, "not built" if known else
                                 "unknown; there are " + ", ".join(list(every) + list(ours)))
     return chosen, left_out

@@ -3,6 +3,7 @@
 import os
 import platform
 import re
+import shutil
 import subprocess
 
 
@@ -53,6 +54,31 @@ def describe(root):
         "load": os.getloadavg()[0],
         "tree": _said(["git", "describe", "--always", "--dirty"], cwd=root) or "no commit",
     }
+
+
+def programs():
+    """Versions of the real programs and of the tools, where they are there."""
+    asked = {"redis": ["redis-server", "--version"], "sqlite": ["sqlite3", "--version"],
+             "python": ["/usr/bin/python3", "--version"], "node": ["node", "--version"],
+             "ruby": ["ruby", "--version"], "gcc": ["g++", "--version"],
+             "git": ["git", "--version"], "valgrind": ["valgrind", "--version"],
+             "strace": ["strace", "--version"]}
+    found = {name: _said(command).split("\n", maxsplit=1)[0][:60]
+             for name, command in asked.items()}
+    return {name: version for name, version in found.items() if version}
+
+
+def lacks(build):
+    """What this machine does not have and figures are therefore without, with the reason."""
+    missing = {}
+    if len(os.sched_getaffinity(0)) < 2:
+        missing["a second CPU"] = "threads take turns on one; nothing here shows how they collide"
+    if _chosen("/sys/kernel/mm/transparent_hugepage/enabled") in ("never", "unknown"):
+        missing["huge pages"] = "transparent huge pages are off or not there"
+    free = shutil.disk_usage(build if os.path.exists(build) else "/").free >> 20
+    if free < 2048:
+        missing["disk"] = f"{free} MiB free; the peers' builds want 2,048"
+    return missing
 
 
 def backend(allocator, checker, program):

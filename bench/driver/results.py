@@ -11,9 +11,11 @@ def median(values):
 
 
 def spread(values):
-    """The middle half of the values, as a share of the median."""
-    if len(values) < 4 or not median(values):
+    """The middle half of the values as a share of the median; of two or three, all of them."""
+    if len(values) < 2 or not median(values):
         return 0.0
+    if len(values) < 4:
+        return (max(values) - min(values)) / abs(median(values))
     ordered, quarter = sorted(values), len(values) // 4
     return (ordered[-1 - quarter] - ordered[quarter]) / abs(median(values))
 

@@ -1,71 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Runs the jobs: every round of a job runs each allocator once, A B C A B C."""
-import json
 import os
-import subprocess
-import sys
-import time
+import shlex
+import shutil
+import tempfile
 
 import machine
+from process import Failure, Process, execute
 
-TIMEOUT = 300		# seconds for one process; none takes a fifth of it
-
-
-class Failure(Exception):
-    """Why one process gave no figures."""
-
-
-class Progress:
-    """Share done and time left, on standard error."""
-
-    def __init__(self, expected):
-        self.expected = expected	# seconds, by the plan's estimates
-        self.done = 0.0			# seconds of the estimate that are behind us
-        self.began = self.shown = time.time()
-
-    def step(self, what, estimate):
-        self.done += estimate
-        now = time.time()
-        terminal = sys.stderr.isatty()
-        if now - self.shown < (0.2 if terminal else 15):
-            return
-        self.shown = now
-        left = (now - self.began) / self.done * max(self.expected - self.done, 0)
-        text = (f"{100 * self.done / self.expected:3.0f} %  {what}, "
-                f"about {_duration(left)} left")
-        sys.stderr.write(f"\r\033[K{text}" if terminal else text + "\n")
-        sys.stderr.flush()
-
-    def end(self):
-        if sys.stderr.isatty():
-            sys.stderr.write("\r\033[K")
-        print(f"took {_duration(time.time() - self.began)}", file=sys.stderr)
-
-
-def _duration(seconds):
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min"
-
-
-def execute(command, environment, one_cpu=False):
-    """One process; its line of JSON."""
-    if one_cpu:
-        command = ["taskset", "-c", str(min(os.sched_getaffinity(0)))] + command
-    try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True,
-                              stdin=subprocess.DEVNULL, timeout=TIMEOUT, check=False)
-    except subprocess.TimeoutExpired:
-        raise Failure(f"no end within {TIMEOUT} s") from None
-    if done.returncode < 0:
-        raise Failure(f"ended by signal {-done.returncode}")
-    if done.returncode:
-        said = (done.stderr.strip() or "no message").split("\n")[-1]
-        raise Failure(f"ended with status {done.returncode}: {said}")
-    try:
-        return json.loads(done.stdout)
-    except ValueError:
-        raise Failure(f"no line of JSON, but {done.stdout[:80]!r}") from None
+TIMED = ("time", "seconds", "instructions", "cpu")	# not taken from the resting rounds
+LIBC = "libc.so.6"
 
 
 class Runner:
@@ -75,57 +19,147 @@ class Runner:
         self.programs, self.allocators = programs, allocators
         self.mode, self.rounds, self.results = mode, rounds, results
         self.notes = []
+        self.folder = tempfile.mkdtemp(prefix="slub-bench-")
+
+    def close(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # --- how much there is to do ---
 
     def rounds_of(self, job):
         return self.rounds or max(job.rounds_of[self.mode], 1)
 
+    def resting_rounds(self, job):
+        return (2 if self.mode == "full" else 1) if job.rests else 0
+
     def columns(self, job):
         return [one for one in self.allocators if (one.ours or not job.ours_only)
-                and not (one.uniprocessor and job.threads)]
+                and not (one.uniprocessor and (job.threads or job.kind != "core"))
+                and not (one.few and job.kind == "core")]
+
+    def seconds_of(self, job):
+        """The estimate for all of a job."""
+        columns, one = len(self.columns(job)), job.seconds_of[self.mode]
+        resting = self.resting_rounds(job) * (columns * one + (columns if job.alone else 1))
+        return self.rounds_of(job) * columns * one + resting
 
     def expected(self, jobs):
-        return sum(self.rounds_of(job) * len(self.columns(job)) * job.seconds_of[self.mode]
-                   for job in jobs) or 1
+        return sum(self.seconds_of(job) for job in jobs) or 1
 
-    def run(self, jobs):
-        progress = Progress(self.expected(jobs))
+    # --- the rounds ---
+
+    def run(self, jobs, progress):
         for job in jobs:
-            arguments = job.arguments(self.mode) + self.floor(job)
-            for number in range(self.rounds_of(job)):
-                self.round(job, number, arguments, progress)
-        progress.end()
+            self.job(job, progress)
+
+    def job(self, job, progress):
+        wanted = self.rounds_of(job)
+        number_of = wanted if self.rounds else progress.rounds(wanted)
+        if number_of < wanted:
+            self.notes.append(f"{job.name}: {number_of} of {wanted} rounds, for lack of time"
+                              if number_of else f"{job.name}: left out for lack of time")
+        if not number_of:
+            progress.step(job.name, self.seconds_of(job))
+            return
+        arguments = job.arguments(self.mode) + self.floor(job)
+        for number in range(number_of):
+            self.round(job, number, arguments, progress)
+        for number in range(self.resting_rounds(job)):
+            self.resting_round(job, number, arguments)
+        progress.step(job.name, self.seconds_of(job) - number_of * len(self.columns(job))
+                      * job.seconds_of[self.mode])
+
+    def order(self, job, number):
+        # Another one is first each time: what the last program left behind meets all alike.
+        columns = [one for one in self.columns(job)
+                   if one.name not in self.results.failures(job.name)
+                   and not (one.few and number > 1)]
+        first = number % max(len(columns), 1)
+        return columns[first:] + columns[:first]
 
     def round(self, job, number, arguments, progress):
-        columns = self.columns(job)
-        # Another one is first each time: what the last program left behind meets all alike.
-        first = number % max(len(columns), 1)
-        for allocator in columns[first:] + columns[:first]:
-            if allocator.name not in self.results.failures(job.name):
-                self.once(job, allocator, arguments)
-            progress.step(f"{job.name} round {number + 1} of {self.rounds_of(job)}, "
-                          f"{allocator.name}", job.seconds_of[self.mode])
+        for allocator in self.order(job, number):
+            self.attempt(job, allocator, self.once, arguments)
+            progress.step(f"{job.name} round {number + 1}, {allocator.name}",
+                          job.seconds_of[self.mode])
 
-    def once(self, job, allocator, arguments):
+    def attempt(self, job, allocator, call, arguments):
+        """call(...) unless memory is short; its failure is the job's for that allocator."""
         available = machine.available_mib()
         if job.mib > available and not self.fits(job, available):
             self.results.fail(job.name, allocator.name,
                               f"needs up to {job.mib} MiB free, there are {available}")
-            return
+            return None
         try:
-            answer = execute(self.command(job, allocator, arguments),
-                             self.environment(job, allocator), allocator.uniprocessor)
-            self.check(job, allocator, answer)
-        except Failure as why:
+            return call(job, allocator, arguments)
+        except (Failure, OSError) as why:
             self.results.fail(job.name, allocator.name, str(why))
-            return
-        self.results.add(job.name, allocator.name, answer)
+            return None
 
     def fits(self, job, available):
-        # The quick run of the hungriest job has an eighth of its threads.
-        return self.mode == "quick" and job.baseline and job.mib / 8 < available
+        # The quick run of the hungriest jobs has an eighth of their threads.
+        return self.mode == "quick" and job.threads and job.mib / 8 < available
 
-    def command(self, job, allocator, arguments):
-        command = [os.path.join(self.programs, job.program)] + arguments
+    def once(self, job, allocator, arguments):
+        quiet = ["--rest=0"] if job.kind in ("workload", "latency", "program") else []
+        for suffix, options in self.steps(job, arguments):
+            # Of a curve the points before a failure are kept.
+            one = execute(self.command(job, allocator, options, quiet),
+                          self.environment(job, allocator), allocator.uniprocessor,
+                          self.limit(job))
+            self.check(job, allocator, one)
+            rows = [dict(row, name=row["name"] + suffix) for row in one["rows"]
+                    if not job.steps or row["name"] in job.keep]
+            self.results.add(job.name, allocator.name, {"rows": rows})
+
+    def steps(self, job, arguments):
+        if not job.steps:
+            return [("", arguments)]
+        return [("/" + suffix, options.split()) for suffix, options in job.steps[self.mode]]
+
+    def resting_round(self, job, number, arguments):
+        """Memory only: while one rests for its second, the next one works."""
+        resting = []
+        for allocator in self.order(job, number):
+            process = self.attempt(job, allocator, self.start, arguments)
+            if process:
+                resting.append((allocator, process))
+            if job.alone:
+                self.collect(job, resting)
+                resting = []
+        self.collect(job, resting)
+
+    def start(self, job, allocator, arguments):
+        process = Process(self.command(job, allocator, arguments, ["--rest=1"]),
+                          self.environment(job, allocator), allocator.uniprocessor,
+                          self.limit(job))
+        process.work()
+        return process
+
+    def collect(self, job, resting):
+        for allocator, process in resting:
+            try:
+                answer = process.answer()
+                self.check(job, allocator, answer)
+            except Failure as why:
+                self.results.fail(job.name, allocator.name, str(why))
+                continue
+            answer["rows"] = [row for row in answer["rows"] if row["name"] not in TIMED]
+            self.results.add(job.name, allocator.name, answer)
+
+    # --- one process ---
+
+    def limit(self, job):
+        """Seconds after which a process is ended: who needs ten times what others need fails."""
+        return (6 if self.mode == "quick" else 40) + 10 * job.seconds_of[self.mode]
+
+    def command(self, job, allocator, arguments, more):
+        command = [os.path.join(self.programs, job.program)] + more
+        if job.real:
+            # A folder each: two of them may be there at once, one at rest.
+            folder = tempfile.mkdtemp(dir=self.folder)
+            return command + self.launch(job, allocator) + job.real(folder, self.mode)
+        command += arguments
         if job.startup:
             command += ["--program=" + os.path.join(self.programs, "empty"),
                         "--preload=" + (allocator.library or ""),
@@ -133,11 +167,20 @@ class Runner:
         return command
 
     @staticmethod
+    def launch(job, allocator):
+        if allocator.library:
+            return ["--preload=" + allocator.library]
+        return ["--preload=" + LIBC] if job.libc_first else []
+
+    @staticmethod
     def environment(job, allocator):
         environment = allocator.environment()
         if job.startup:
             environment.pop("LD_PRELOAD", None)
             environment.pop("GLIBC_TUNABLES", None)
+        if job.real:
+            environment.pop("LD_PRELOAD", None)		# launch sets it for the program alone
+        environment.update(job.env)
         return environment
 
     @staticmethod
@@ -151,10 +194,10 @@ class Runner:
         """What the job's process holds before any allocation, as an option to the job."""
         if not job.baseline:
             return []
-        plain = machine_environment()
+        plain = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
         try:
             answer = execute([os.path.join(self.programs, job.program)]
-                             + job.arguments(self.mode) + job.baseline.split(), plain)
+                             + job.arguments(self.mode) + shlex.split(job.baseline), plain)
         except Failure as why:
             self.notes.append(f"{job.name}: no floor measured: {why}")
             return []
@@ -162,7 +205,3 @@ class Runner:
         self.notes.append(f"{job.name}: the process without any allocation holds {rss:.1f} MiB; "
                           "rss-of-heap is what is beyond that")
         return [f"--baseline={rss}"]
-
-
-def machine_environment():
-    return {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}

@@ -76,6 +76,6 @@ def summary(results, allocators):
 
 LEGEND = """\
 Lower is better everywhere. In parentheses: the ratio to the best peer of the row, the C library
-included. Medians over the rounds; spread: the widest middle half of the rounds' values, as a
-share of the median. Target: libslub's ratio to (or value against) the limit; a question mark
-where the distance to the limit is within the spread."""
+included. Medians over the rounds; spread: the widest middle half of the rounds' values (of two
+or three rounds: all of them), as a share of the median. Target: libslub's ratio to (or value
+against) the limit; a question mark where the distance to the limit is within the spread."""

@@ -134,4 +134,32 @@ class Tcmalloc(Peer):
         shutil.copy(os.path.join(tree, "lib.so"), library)
 
 
-PEERS = [Mimalloc(), Snmalloc(), Jemalloc(), Rpmalloc(), Tcmalloc()]
+class Hardened(Peer):
+    name, title = "hardened", "hardened_malloc (full hardening)"
+    crate, version = "hardened-malloc-sys", "16.0.2026071503"
+
+    def says(self, source):
+        return self.version		# the crate counts with the allocator
+
+    def build(self, source, work, library, run):
+        # The options are the crate's default ones, which are the allocator's own. It is written
+        # in C23: compilers before that need a few of its words from headers.
+        tree = os.path.join(source, "vendor", "hardened-malloc")
+        with open(os.path.join(source, "config-default.conf"), encoding="utf-8") as file:
+            options = ["-D" + line.strip() for line in file if re.match(r"\w+=", line)]
+        flags = ["-O3", "-DNDEBUG", "-D_GNU_SOURCE", "-fPIC", "-fvisibility=hidden", "-fno-plt",
+                 f"-I{tree}", f"-I{tree}/include"] + options
+        words = ["-std=c2x", "-Dthread_local=_Thread_local"]
+        for header in ("stdalign.h", "stdbool.h", "assert.h"):
+            words += ["-include", header]
+        objects = []
+        for name in ("chacha.c", "h_malloc.c", "memory.c", "pages.c", "random.c", "util.c"):
+            objects.append(os.path.join(work, name + ".o"))
+            run(["cc"] + words + flags + ["-c", os.path.join(tree, name), "-o", objects[-1]])
+        objects.append(os.path.join(work, "new.o"))
+        run(["c++", "-std=c++17"] + flags + ["-c", os.path.join(tree, "new.cc"),
+                                             "-o", objects[-1]])
+        run(["c++", "-shared", "-Wl,-z,defs,-z,now"] + objects + ["-o", library, "-pthread"])
+
+
+PEERS = [Mimalloc(), Snmalloc(), Jemalloc(), Rpmalloc(), Tcmalloc(), Hardened()]

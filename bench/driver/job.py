@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+"""One program with one set of options: what becomes a row, or a table, of the report."""
+import os
+import shutil
+
+
+class Job:
+    """Its rows make one table. Sizes, rounds and seconds are given for quick and full."""
+
+    def __init__(self, name, title, program, quick, full, rounds, seconds, **more):
+        self.name = name
+        self.title = title
+        self.program = program
+        self.options = {"quick": quick, "full": full}
+        self.rounds_of = {"quick": rounds[0], "full": rounds[1]}
+        self.seconds_of = {"quick": seconds[0], "full": seconds[1]}	# one run, about
+        self.kind = more.get("kind", "core")	# core, workload, program, curve, micro
+        self.hidden = more.get("hidden", ())	# rows that stand in the JSON alone
+        self.startup = more.get("startup", False)	# the program itself preloads
+        self.baseline = more.get("baseline")	# options of a run whose "rss" is the floor
+        self.threads = more.get("threads", False)	# not for the uniprocessor build
+        self.ours_only = more.get("ours_only", False)
+        self.mib = more.get("mib", 0)		# memory the hungriest allocator takes
+        self.rests = more.get("rests", False)	# has a resting figure, measured in own rounds
+        self.alone = more.get("alone", False)	# too much memory to rest beside others
+        self.steps = more.get("steps")		# mode -> [(suffix, options)]: rows of a curve
+        self.keep = more.get("keep", ())	# of the steps' rows
+        self.needs = more.get("needs", ())	# commands on PATH
+        self.real = more.get("real")		# a function of (folder, mode): launch's arguments
+        self.libc_first = more.get("libc_first", False)	# linked to a malloc: glibc's is preloaded
+        self.env = more.get("env", {})
+
+    def arguments(self, mode):
+        return self.options[mode].split()
+
+    def absent(self, programs):
+        """Why it cannot be run here, or None."""
+        if not os.path.exists(os.path.join(programs, self.program)):
+            if self.ours_only:
+                return "it is built with the library (make bench), not beside it"
+            if self.kind == "micro":
+                return "Google Benchmark (libbenchmark-dev) was not there at build time"
+            return f"the program {self.program} is not built"
+        missing = [name for name in self.needs if not shutil.which(name)]
+        return f"{', '.join(missing)} is not installed" if missing else None

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: MIT
+"""Rounds, their order and the time they may take; no benchmark runs."""
+import sys
+import unittest
+from unittest import mock
+
+import canned		# noqa: F401  (sets the path)
+import allocators
+import job
+import plan
+import process
+import progress
+import results as store
+import rounds
+
+
+class Clock:
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+class Time(unittest.TestCase):
+    def setUp(self):
+        self.clock = Clock()
+
+    def test_rounds_shrink_when_the_machine_is_slow(self):
+        made = progress.Progress(100, self.clock.now + 100, self.clock)
+        self.assertEqual(made.rounds(5), 5)
+        self.clock.now += 60		# 20 s of the estimate took 60: a third of the speed
+        made.done = 20
+        self.assertEqual(made.rounds(5), 1)
+        self.assertEqual(made.rounds(50), 8)
+
+    def test_no_round_after_the_end(self):
+        made = progress.Progress(100, self.clock.now + 10, self.clock)
+        self.clock.now += 11
+        self.assertEqual(made.rounds(5), 0)
+
+    def test_without_a_limit_all_are_run(self):
+        made = progress.Progress(100, None, self.clock)
+        self.clock.now += 10000
+        self.assertEqual(made.rounds(5), 5)
+
+    def test_time_left(self):
+        made = progress.Progress(100, None, self.clock)
+        made.done, self.clock.now = 50, self.clock.now + 25
+        self.assertAlmostEqual(made.left(), 25)
+
+    def test_durations(self):
+        self.assertEqual(progress.duration(89), "89 s")
+        self.assertEqual(progress.duration(300), "5 min")
+
+
+def runner(names, mode="full"):
+    made = rounds.Runner("/nowhere", [allocators.Allocator(name, None, "1") for name in names],
+                         mode, None, store.Results())
+    made.close()
+    return made
+
+
+def a_job(**more):
+    return job.Job("it", "a title", "program", "", "", (3, 5), (1.0, 2.0), **more)
+
+
+class Order(unittest.TestCase):
+    def names(self, made, one, number):
+        return [allocator.name for allocator in made.order(one, number)]
+
+    def test_rounds_begin_with_another_one_each(self):
+        made, one = runner(["a", "b", "c"]), a_job()
+        self.assertEqual(self.names(made, one, 0), ["a", "b", "c"])
+        self.assertEqual(self.names(made, one, 1), ["b", "c", "a"])
+        self.assertEqual(self.names(made, one, 4), ["b", "c", "a"])
+
+    def test_who_failed_once_is_not_run_again(self):
+        made = runner(["a", "b"])
+        made.results.fail("it", "a", "why")
+        self.assertEqual(self.names(made, a_job(), 0), ["b"])
+
+    def test_the_slow_one_has_two_rounds(self):
+        made, one = runner(["a", "hardened"]), a_job(kind="workload")
+        self.assertIn("hardened", self.names(made, one, 1))
+        self.assertNotIn("hardened", self.names(made, one, 2))
+
+    def test_the_uniprocessor_build_runs_single_promises_only(self):
+        made = runner(["libslub-up"])
+        self.assertEqual(made.columns(a_job(threads=True)), [])
+        self.assertEqual(made.columns(a_job(kind="workload")), [])
+        self.assertEqual(len(made.columns(a_job())), 1)
+
+    def test_the_plan_fits_its_minutes(self):
+        for mode, columns in (("quick", 7), ("full", 8)):
+            made = runner(["x"] * columns, mode)
+            jobs = [one for one in plan.JOBS if one.rounds_of[mode]]
+            self.assertLess(made.expected(jobs), plan.MINUTES[mode] * 60)
+
+    def test_names_are_unique(self):
+        names = [one.name for one in plan.JOBS]
+        self.assertEqual(len(names), len(set(names)))
+
+
+class Steps(unittest.TestCase):
+    def test_points_of_a_curve_before_a_failure_are_kept(self):
+        made = runner(["a"])
+        steps = [("1", "--n=1"), ("2", "--n=2"), ("3", "--n=3")]
+        one = a_job(kind="curve", steps={"full": steps}, keep=("cpu",))
+
+        def execute(command, *_):
+            if command[-1] == "--n=3":
+                raise process.Failure("no end")
+            return {"malloc": "", "rows": [{"name": name, "value": 1.0, "unit": "ns"}
+                                           for name in ("cpu", "ops")]}
+
+        with mock.patch.object(rounds, "execute", execute):
+            made.round(one, 0, [], progress.Progress(1, None))
+        self.assertEqual(list(made.results.rows("it")), ["cpu/1", "cpu/2"])
+        self.assertEqual(made.results.failures("it"), {"a": "no end"})
+
+    def test_figures_of_another_malloc_do_not_count(self):
+        made = rounds.Runner("/nowhere", [allocators.Allocator("a", "/lib/a.so", "1")], "full",
+                             None, store.Results())
+        made.close()
+        with mock.patch.object(rounds, "execute",
+                               lambda *_: {"malloc": "/lib/libc.so.6", "rows": []}):
+            made.round(a_job(), 0, [], progress.Progress(1, None))
+        self.assertIn("the preload did not take effect", made.results.failures("it")["a"])
+
+    def test_what_needs_more_memory_than_there_is_names_it(self):
+        made = runner(["a"])
+        with mock.patch.object(rounds.machine, "available_mib", lambda: 100):
+            made.round(a_job(mib=200), 0, [], progress.Progress(1, None))
+        self.assertEqual(made.results.failures("it"),
+                         {"a": "needs up to 200 MiB free, there are 100"})
+
+
+class Processes(unittest.TestCase):
+    def answer(self, code, **more):
+        return process.execute([sys.executable, "-c", code], {}, **more)
+
+    def test_its_line_is_read(self):
+        self.assertEqual(self.answer("print('{\"rows\": []}')"), {"rows": []})
+
+    def test_a_status_is_a_failure_with_the_last_message(self):
+        with self.assertRaisesRegex(process.Failure, "status 3: two"):
+            self.answer("import sys; print('one\\ntwo', file=sys.stderr); sys.exit(3)")
+
+    def test_a_signal_is_a_failure(self):
+        with self.assertRaisesRegex(process.Failure, "signal 9"):
+            self.answer("import os; os.kill(os.getpid(), 9)")
+
+    def test_a_process_that_does_not_end_is_ended(self):
+        with self.assertRaisesRegex(process.Failure, "no end within 1 s"):
+            self.answer("import time; time.sleep(100)", timeout=1)
+
+
+if __name__ == "__main__":
+    unittest.main()
