@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * qmempool_bench: alloc and free through a queued pool against the cache under it, objects of 256
+ * bytes.
+ *
+ * "fastpath": the same object again and again, 30,000,000 pairs, pool (32, 128, 16). "N-pattern":
+ * 100,000 times 256 allocations followed by 256 frees, pool (32, 256, 0). "parallel": rounds of
+ * 1,024 on every CPU at once, pool (64, 1024 x CPUs).
+ *
+ * libslub's pool is a view of a cache, so one line more shows what both are worth: a cache whose
+ * lists per CPU hold two objects. The original's variants for callers in different contexts do
+ * not exist here: one call serves all.
+ */
+#include "seed.h"
+
+#include <slub/qmempool.h>
+
+enum { OBJECT_BYTES = 256, PATTERN = 256, PARALLEL_PATTERN = 1024 };
+
+struct from {
+	struct slub_cache *cache;
+	struct slub_qmempool *pool;
+};
+
+static uint64_t cache_reuse(uint64_t loops, void *arg)
+{
+	struct slub_cache *cache = ((struct from *)arg)->cache;
+
+	for (uint64_t i = 0; i < loops; i++) {
+		void *object = slub_cache_alloc(cache);
+
+		bench_escape(object);
+		slub_cache_free(cache, object);
+	}
+	return loops;
+}
+
+static uint64_t pool_reuse(uint64_t loops, void *arg)
+{
+	struct slub_qmempool *pool = ((struct from *)arg)->pool;
+
+	for (uint64_t i = 0; i < loops; i++) {
+		void *object = slub_qmempool_alloc(pool, 0);
+
+		bench_escape(object);
+		slub_qmempool_free(pool, object);
+	}
+	return loops;
+}
+
+static uint64_t cache_pattern(uint64_t loops, void *arg)
+{
+	struct slub_cache *cache = ((struct from *)arg)->cache;
+	void *object[PATTERN];
+
+	for (uint64_t i = 0; i < loops; i++) {
+		for (int n = 0; n < PATTERN; n++)
+			object[n] = slub_cache_alloc(cache);
+		bench_escape(object);
+		for (int n = 0; n < PATTERN; n++)
+			slub_cache_free(cache, object[n]);
+	}
+	return loops * PATTERN;
+}
+
+/* `nr` is a constant where it is called, so both patterns are loops of their own. */
+static inline uint64_t pool_rounds(uint64_t loops, struct slub_qmempool *pool, int nr)
+{
+	void *object[PARALLEL_PATTERN];
+
+	for (uint64_t i = 0; i < loops; i++) {
+		for (int n = 0; n < nr; n++)
+			object[n] = slub_qmempool_alloc(pool, 0);
+		bench_escape(object);
+		for (int n = 0; n < nr; n++)
+			slub_qmempool_free(pool, object[n]);
+	}
+	return loops * (uint64_t)nr;
+}
+
+static uint64_t pool_pattern(uint64_t loops, void *arg)
+{
+	return pool_rounds(loops, ((struct from *)arg)->pool, PATTERN);
+}
+
+static uint64_t pool_parallel(uint64_t loops, void *arg)
+{
+	return pool_rounds(loops, ((struct from *)arg)->pool, PARALLEL_PATTERN);
+}
+
+static struct from create(const char *name, unsigned int localq, unsigned int sharedq,
+			  unsigned int prealloc)
+{
+	struct slub_cache_args args = { .name = name, .size = OBJECT_BYTES,
+					.flags = SLUB_HWCACHE_ALIGN | SLUB_NO_MERGE };
+	struct from from;
+
+	args.sheaf_length = localq;
+	from.cache = slub_cache_create_args(&args);
+	from.pool = from.cache && sharedq ?
+		    slub_qmempool_create(localq, sharedq, prealloc, from.cache, 0) : NULL;
+	if (!from.cache || (sharedq && !from.pool))
+		bench_fatal("no cache or no pool");
+	return from;
+}
+
+static void destroy(struct from from)
+{
+	slub_qmempool_destroy(from.pool);
+	if (slub_cache_destroy(from.cache))
+		bench_fatal("a cache still has objects");
+}
+
+static unsigned int power_of_two(unsigned int n)
+{
+	unsigned int power = 1;
+
+	while (power < n)
+		power *= 2;
+	return power;
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t loops, patterns;
+	struct from cache, bare, pool;
+
+	seed_begin("qmempool", argc, argv);
+	loops = (uint64_t)bench_number("loops", 30000000);
+	patterns = (uint64_t)bench_number("patterns", 100000);
+	bench_options_done();
+	seed_bind(0);
+	cache = create("qmempool_bench_kmem", 0, 0, 0);
+	bare = create("qmempool_bench_bare", 2, 0, 0);
+
+	seed_line("Measured cost of doing alloc+free:");
+	pool = create("qmempool_bench_fast", 32, 128, 16);
+	slub_qmempool_free(pool.pool, slub_qmempool_alloc(pool.pool, 0));
+	seed_time_bench("kmem fastpath reuse", "reuse/cache", cache_reuse, loops, &cache, 0);
+	seed_time_bench("qmempool fastpath reuse", "reuse/qmempool", pool_reuse, loops, &pool, 0);
+	destroy(pool);
+	pool = create("qmempool_bench_pattern", 32, 256, 0);
+	seed_line("N-pattern with %d elements", PATTERN);
+	seed_time_bench("kmem alloc+free N-pattern", "npattern/cache", cache_pattern, patterns,
+			&cache, 0);
+	seed_time_bench("qmempool alloc+free N-pattern", "npattern/qmempool", pool_pattern,
+			patterns, &pool, 0);
+	seed_time_bench("kmem N-pattern, lists of two", "npattern/cache without lists",
+			cache_pattern, patterns / 4 + 1, &bare, 0);
+	destroy(pool);
+	pool = create("qmempool_bench_parallel", 64, power_of_two(1024 * seed_cpus), 0);
+	if (seed_cpus > 1)
+		seed_time_parallel("qmempool parallel N-pattern", "npattern 1024/qmempool/parallel",
+				   pool_parallel, patterns / 4 + 1, &pool);
+	else
+		seed_left_out("the parallel test: one CPU");
+	destroy(pool);
+	destroy(cache);
+	destroy(bare);
+	return seed_end();
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Walking over shrinkers, under a read-write lock and without a lock (see registry.h).
+ *
+ *   passes    a second, of all threads together, 1 to 64 threads walking; instructions in user
+ *             mode per pass
+ *   idle      microseconds of a pass when no group has anything
+ *   storm     file systems mounted and unmounted a second, while nobody walks and while every other
+ *             CPU walks; what the kernel's first lock-free walk was taken back for
+ */
+#include "registry.h"
+#include "instructions.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+enum { THREADS_MAX = 64 };
+
+static unsigned int nr_groups = 4000, nr_active;
+static double seconds = 1;
+static _Atomic unsigned int ready;	/* walkers that have their counters */
+static _Atomic bool go, stop;
+
+/* --- walkers --- */
+
+struct walker {
+	pthread_t thread;
+	const struct registry *registry;
+	unsigned int number;
+	uint64_t passes, asked, instructions;
+	bool counted;
+};
+
+static void *walk(void *arg)
+{
+	struct walker *walker = arg;
+	int counter = instructions_open();
+	unsigned int spins = 0;
+	uint64_t before;
+
+	seed_bind(walker->number % seed_cpus);
+	ready++;
+	while (!go)
+		seed_relax(&spins);
+	before = instructions_read(counter);
+	do {
+		walker->asked += walker->registry->pass();
+		walker->passes++;
+	} while (!stop);
+	walker->instructions = instructions_read(counter) - before;
+	walker->counted = counter >= 0;
+	instructions_close(counter);
+	return NULL;
+}
+
+/* Opening a counter may take a tenth of a second: nobody walks before all have theirs. */
+static void start(struct walker *walkers, unsigned int threads, const struct registry *registry,
+		  unsigned int first_cpu)
+{
+	unsigned int spins = 0;
+
+	ready = 0;
+	go = stop = false;
+	for (unsigned int i = 0; i < threads; i++) {
+		walkers[i] = (struct walker){ .registry = registry, .number = first_cpu + i };
+		if (pthread_create(&walkers[i].thread, NULL, walk, &walkers[i]))
+			bench_fatal("thread %u cannot be started", i);
+	}
+	while (ready < threads)
+		seed_relax(&spins);
+	go = true;
+}
+
+static struct walker finish(struct walker *walkers, unsigned int threads)
+{
+	struct walker sum = { .counted = true };
+
+	stop = true;
+	for (unsigned int i = 0; i < threads; i++) {
+		pthread_join(walkers[i].thread, NULL);
+		sum.passes += walkers[i].passes;
+		sum.asked += walkers[i].asked;
+		sum.instructions += walkers[i].instructions;
+		sum.counted &= walkers[i].counted;
+	}
+	return sum;
+}
+
+/* --- the measurements --- */
+
+static void passes(const struct registry *registry, unsigned int threads)
+{
+	struct walker walkers[THREADS_MAX], sum;
+	double began, rate, each, share;
+
+	start(walkers, threads, registry, 0);
+	began = bench_seconds();
+	bench_sleep(seconds);
+	sum = finish(walkers, threads);
+	rate = (double)sum.passes / (bench_seconds() - began);
+	each = (double)sum.instructions / (double)sum.passes;
+	share = (double)sum.asked / (double)sum.passes / (nr_active ? nr_active : 1);
+	seed_line("%s, %u threads: %.1f passes/s, %.0f instructions a pass, %.1f %% of the active"
+		  " shrinkers asked", registry->name, threads, rate, sum.counted ? each : 0.0,
+		  100 * share);
+	bench_row("/s", rate, "passes/%u/%s", threads, registry->row);
+	if (sum.counted)
+		bench_row("", each, "instructions a pass/%u/%s", threads, registry->row);
+	else if (threads == 1)
+		seed_left_out("instructions: no performance counters here");
+}
+
+static double storm_rate(const struct registry *registry)
+{
+	double began = bench_seconds(), now = began;
+	uint64_t cycles = 0;
+
+	while (now - began < seconds) {
+		for (int i = 0; i < 10; i++, cycles++) {
+			registry->mount();
+			registry->unmount();
+		}
+		now = bench_seconds();
+	}
+	return (double)cycles / (now - began);
+}
+
+static void storm(const struct registry *registry)
+{
+	unsigned int threads = seed_cpus - 1 < THREADS_MAX ? seed_cpus - 1 : THREADS_MAX;
+	struct walker walkers[THREADS_MAX], sum;
+	double alone = storm_rate(registry), during, full;
+
+	if (!threads)
+		return;
+	start(walkers, threads, registry, 1);
+	during = storm_rate(registry);
+	sum = finish(walkers, threads);
+	/* Groups that a walk skipped do not count. */
+	full = (double)sum.asked / nr_active / seconds;
+	seed_line("%s: %.0f mounts/s alone, %.0f while %u walk (%.2f), %.1f whole passes/s"
+		  " meanwhile", registry->name, alone, during, threads, during / alone, full);
+	bench_row("/s", alone, "storm/alone/%s", registry->row);
+	bench_row("/s", during, "storm/during walks/%s", registry->row);
+	bench_row("/s", full, "storm/passes/%s", registry->row);
+	bench_row("x", during / alone, "storm/ratio/%s", registry->row);
+}
+
+static void idle(const struct registry *registry)
+{
+	struct bench_samples samples = { 0 };
+
+	registry->create(nr_groups, 0);
+	registry->pass();
+	for (unsigned int i = 0; i < seed_rounds * 4; i++) {
+		uint64_t first = bench_cycles();
+
+		registry->pass();
+		bench_sample(&samples, seed_ns((double)(bench_cycles() - first)) / 1e3);
+	}
+	seed_line("%s: a pass with nothing to do: %.1f us", registry->name,
+		  bench_median(&samples));
+	bench_row("us", bench_median(&samples), "idle pass/%s", registry->row);
+	registry->destroy();
+}
+
+static void measure(const struct registry *registry)
+{
+	registry->create(nr_groups, nr_active);
+	registry->pass();
+	seed_line("%s: %u groups, %u active", registry->name, nr_groups, nr_active);
+	for (unsigned int threads = 1; threads <= THREADS_MAX; threads *= 2)
+		passes(registry, threads);
+	storm(registry);
+	registry->destroy();
+	idle(registry);
+}
+
+int main(int argc, char **argv)
+{
+	seed_begin("shrink", argc, argv);
+	nr_groups = (unsigned int)bench_number("groups", nr_groups);
+	seconds = bench_number("seconds", seconds);
+	bench_options_done();
+	if (nr_groups < 4 || nr_groups > 8000)
+		bench_fatal("--groups is 4 to 8000");
+	nr_active = nr_groups / 4 * 3;
+	seed_bind(0);
+	free(bench_malloc(16));		/* starts the library */
+	measure(&registry_locked);
+	measure(&registry_slub);
+	measure(&registry_slub_whole);
+	if (seed_cpus == 1)
+		seed_left_out("the storm during walks: one CPU");
+	return seed_end();
+}
