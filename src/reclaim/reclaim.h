@@ -22,6 +22,8 @@
 
 #include "percpu/percpu.h"
 
+#include <slub/group.h>
+#include <slub/shrinker.h>
 #include <slub/srcu.h>
 
 /*
@@ -42,5 +44,104 @@ int srcu_get_counters(struct slub_srcu *domain);
 /* Nobody but the calling thread came along: its readers are forgotten. */
 void srcu_fork_child(void);
 extern struct lock srcu_lock SLUB_INTERNAL;
+
+/* run.c */
+/*
+ * What a layer above can give back by itself.  @run is called with no lock
+ * held and returns the bytes it gave back; before the shrinkers, and once more
+ * after shrinkers that freed something.  It is never called twice at once by
+ * one thread, but may be by several.
+ */
+struct reclaimer {
+	size_t (*run)(int priority);
+	/* The pressure thread, about once a second; NULL: nothing to do. */
+	void (*idle)(void);
+	struct reclaimer *next;
+};
+/* While the library starts; they run in this order. */
+void reclaim_add(struct reclaimer *reclaimer);
+
+/*
+ * @growth_ms: reclaim at most so often when the heap is about to grow; 0:
+ * never.
+ */
+void reclaim_configure(uint32_t nr_nodes, uint64_t growth_ms);
+uint32_t reclaim_nr_nodes(void);
+
+/* Objects that shrinkers say they freed; 0 inside a reclaim. */
+size_t reclaim_run(int priority);
+size_t reclaim_all(void);
+struct reclaim_result {
+	size_t objects;		/* freed by shrinkers, as they say */
+	size_t bytes;		/* given back by the layers above */
+	bool is_cut_short;
+};
+/* One walk that ends after @ns; the next one goes on where it ended. */
+struct reclaim_result reclaim_for(int priority, uint64_t ns);
+void reclaim_idle(void);
+/* The shrinkers of @group and of those below it only. */
+size_t reclaim_group(const struct slub_group *group, int priority);
+/* For the page layer, with no lock held, before it asks the system for more. */
+void reclaim_before_growth(void);
+/* False: this thread may not reclaim now. */
+bool reclaim_enter(void);
+void reclaim_leave(void);
+
+/*
+ * walk.c: one walk, without what stands around it; @top NULL: all groups.
+ * @deadline_ns 0: none; else *@is_cut_short says whether it came.
+ */
+size_t shrinkers_run(int priority, const struct slub_group *top);
+size_t shrinkers_run_until(int priority, uint64_t deadline_ns,
+			   bool *is_cut_short);
+
+/* pressure.c */
+/* SLUB_PRESSURE; false: not understood, and nothing changed. */
+bool pressure_configure(const char *text);
+/* At the end of the start: the thread, if it was asked for. */
+void pressure_start(void);
+void pressure_fork_child(void);
+
+/* charge.c: for the layers that hand out objects */
+/*
+ * The groups this thread is in.  An *owner* is the number of who answers for a
+ * charge; it stays good for as long as something is charged to it, also when
+ * the group is deleted.
+ */
+struct group_thread {
+	uint32_t current;	/* owner of the group entered last; 0: none */
+	uint32_t nr;
+	uint64_t guess;		/* of a stock, see charge.c */
+	uint32_t owners[SLUB_GROUP_NESTING_MAX];
+	struct slub_group *groups[SLUB_GROUP_NESTING_MAX];
+};
+extern __thread struct group_thread group_thread
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* The owner to charge to, 0: none; a load. */
+static inline uint32_t group_current(void)
+{
+	return group_thread.current;
+}
+
+/* The owner of @group's charges, for as long as it is not deleted. */
+uint32_t group_owner_number(const struct slub_group *group);
+/*
+ * 0, or -ENOMEM: the maximum of a group is in the way.  May reclaim, call a
+ * handler and sleep if no lock is held; never fails inside a reclaim.
+ */
+int group_charge(uint32_t owner, size_t bytes);
+/* Gives back what group_charge() took, all or in parts; takes no lock. */
+void group_uncharge(uint32_t owner, size_t bytes);
+
+struct reclaim_stats {
+	uint64_t walks;
+	uint64_t growth_walks;
+	uint64_t group_walks;
+	uint64_t objects;	/* freed by shrinkers, as they say */
+	uint64_t bytes;		/* given back by the layers above */
+};
+extern struct reclaim_stats reclaim_stats;
+void reclaim_count(uint64_t *counter, uint64_t n);
 
 #endif

@@ -22,7 +22,7 @@
  * Locks: srcu_lock protects the list of domains.  `driver` admits one thread
  * to the grace period; nobody waits for it.
  */
-#include "reclaim/reclaim.h"
+#include "reclaim/reclaim_internal.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -47,27 +47,6 @@ static struct slub_srcu *domains;	/* under srcu_lock */
 
 _Static_assert(offsetof(struct slub_srcu, started) == 64, "a cache line on");
 _Static_assert(sizeof(struct slub_srcu) == 128, "programs embed it");
-
-/*
- * The fence of readers without membarrier.  ThreadSanitizer knows no fences,
- * but it knows an exchange.
- */
-static inline void reader_fence(void)
-{
-#if SLUB_CONFIG_PLAIN_C
-	static uint32_t everybody;
-
-	__atomic_fetch_add(&everybody, 1, __ATOMIC_ACQ_REL);
-#else
-	/* seq_cst: pairs with the one in writer_fence() */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-#endif
-}
-
-static inline void writer_fence(void)
-{
-	reader_fence();
-}
 
 /* ---- domains ---- */
 
@@ -153,7 +132,7 @@ SLUB_EXPORT int slub_srcu_read_lock_slow(struct slub_srcu *domain)
 	else
 		__atomic_fetch_add(&domain->shared[!!(word & SLUB_SRCU_PHASE)],
 				   1, __ATOMIC_RELAXED);
-	reader_fence();
+	full_fence();
 	/* Its other end is to be slow too. */
 	return (int)(word & ~SLUB_SRCU_FAST);
 }
@@ -162,7 +141,7 @@ SLUB_EXPORT void slub_srcu_read_unlock_slow(struct slub_srcu *domain, int index)
 {
 	uint32_t word = (uint32_t)index;
 
-	reader_fence();
+	full_fence();
 	if (word & COUNTERS_MASK)
 		slub_percpu_add(word + SLUB_SRCU_LEFT, 1);
 	else
@@ -204,7 +183,7 @@ static bool fence_everybody(struct slub_srcu *domain)
 {
 	if (!(__atomic_load_n(&domain->reader, __ATOMIC_RELAXED) &
 	      SLUB_SRCU_FAST)) {
-		writer_fence();
+		full_fence();
 		return os_clock_ns() >= domain->not_before_ns;
 	}
 	if (os_barrier() == 0)
@@ -269,7 +248,7 @@ static bool advance(struct slub_srcu *domain)
 		__atomic_store_n(&domain->started, domain->started + 1,
 				 __ATOMIC_RELAXED);
 		/* Pairs with the fence in slub_srcu_start_poll(). */
-		writer_fence();
+		full_fence();
 		domain->step = STEP_DRAIN_OLD;
 		return true;
 	case STEP_DRAIN_OLD:
@@ -313,7 +292,7 @@ SLUB_EXPORT uint64_t slub_srcu_start_poll(struct slub_srcu *domain)
 	 * What the caller changed comes before this look: a grace period that
 	 * it does not see begun will see the change.
 	 */
-	writer_fence();
+	full_fence();
 	return __atomic_load_n(&domain->started, __ATOMIC_RELAXED) + 1;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* How the layer starts, and what it does around fork. */
-#include "reclaim/reclaim.h"
+#include "reclaim/reclaim_internal.h"
+
+uint32_t fence_word SLUB_INTERNAL;	/* full_fence() */
 
 int reclaim_init(void)
 {
@@ -10,11 +12,20 @@ int reclaim_init(void)
 void reclaim_fork_prepare(void)
 {
 	lock_acquire_for_fork(&srcu_lock);
+	lock_acquire_for_fork(&registry_lock);
+	group_fork_prepare();
+	map_fork_prepare();
 }
 
 void reclaim_fork_finish(bool in_child)
 {
+	map_fork_finish(in_child);
+	group_fork_finish(in_child);
+	lock_release_after_fork(&registry_lock, in_child);
 	lock_release_after_fork(&srcu_lock, in_child);
-	if (in_child)
-		srcu_fork_child();
+	if (!in_child)
+		return;
+	pressure_fork_child();
+	walkers_fork_child();
+	srcu_fork_child();
 }

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory groups: accounts and limits inside one process.
+ *
+ * Groups form a tree.  A thread enters a group, and what it allocates from then
+ * on, of caches with SLUB_ACCOUNT and of malloc, is charged to that group and
+ * to all groups above it; a group's usage includes that of the groups below it.
+ * A charge stays with its object, whoever frees it wherever.
+ *
+ *   tenant = slub_group_create("tenant-7", NULL);
+ *   slub_group_limit_set(tenant, SLUB_GROUP_MAX, 64 << 20);
+ *   slub_group_enter(tenant);
+ *   ... allocate; NULL with ENOMEM when the tenant has all it may have ...
+ *   slub_group_leave(tenant);
+ *
+ * Every CPU keeps up to 64 KiB of a group's charges in advance, so that charging
+ * costs no atomic instruction.  They count as used where usage is compared with
+ * a limit at first; before a request is refused, and in slub_group_stats_read(), they
+ * are taken off, so limits and reports are exact.
+ *
+ * From: the kernel's memory cgroups (low, high, max, obj_cgroup).
+ */
+#ifndef SLUB_INCLUDE_GROUP_H
+#define SLUB_INCLUDE_GROUP_H
+
+#include <slub/shrinker.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct slub_group;
+
+/* Bounds: the longest name, the deepest tree, and what stands for no limit. */
+#define SLUB_GROUP_NAME_MAX 47
+#define SLUB_GROUP_DEPTH_MAX 32		/* groups above a group */
+#define SLUB_GROUP_NESTING_MAX 8	/* groups a thread has entered */
+#define SLUB_GROUP_NO_LIMIT ((size_t)1 << 62)
+
+/*
+ * slub_group_root - the group above all others.
+ *
+ * Its usage is what is charged to any group.  It may be given limits; it cannot
+ * be deleted.
+ * Returns it, or NULL with errno set:
+ *   ENOMEM  no memory for it, or the library could not start.
+ * Context: any thread; the first call not from a signal handler.  Cost: a load.
+ */
+SLUB_API struct slub_group *slub_group_root(void);
+
+/*
+ * slub_group_create - make a group below @parent; NULL: below the root.
+ *
+ * @name: 1 to SLUB_GROUP_NAME_MAX printable characters without blanks; copied;
+ * need not be unique.  A group's parent never changes, so the tree has no cycles.
+ * The caller owns the group until slub_group_delete().
+ * Returns it, or NULL with errno set:
+ *   EINVAL  a bad name; @parent is not a group;
+ *   E2BIG   more than SLUB_GROUP_DEPTH_MAX groups above it;
+ *   ENOSPC  there are 65,535 groups;
+ *   ENOMEM  no memory.
+ * Context: any thread, callbacks included; not from a signal handler; takes
+ * locks.
+ */
+SLUB_API struct slub_group *slub_group_create(const char *name,
+					      struct slub_group *parent);
+
+/*
+ * slub_group_delete - the group ends.
+ *
+ * What is still charged to it stays charged to its parent, without a look at
+ * the objects: in a constant time.  Threads that are inside charge to the parent
+ * from now on, and still have to leave.  Shrinkers that had something in it are
+ * asked on behalf of its parent.  Does not wait; a callback that runs for this
+ * group meanwhile may go on using the pointer until it returns.
+ * Returns 0, or
+ *   -EINVAL  not a group, or deleted already;
+ *   -EPERM   the root;
+ *   -EBUSY   there are groups below it.
+ * Context: as slub_group_create().
+ */
+SLUB_API int slub_group_delete(struct slub_group *group);
+
+/*
+ * slub_group_enter, slub_group_leave - this thread works for @group.
+ *
+ * They nest; leave them in the reverse order, and before the thread ends (else
+ * 64 bytes are lost).
+ * Return 0, or
+ *   -EINVAL  enter: not a group; leave: not the group entered last;
+ *   -ENOSPC  enter: nested deeper than SLUB_GROUP_NESTING_MAX.
+ * Context: any thread.  Cost: an atomic addition.
+ */
+SLUB_API int slub_group_enter(struct slub_group *group);
+SLUB_API int slub_group_leave(struct slub_group *group);
+
+/*
+ * slub_group_current - the group that this thread entered last.
+ *
+ * Returns it, even if it was deleted meanwhile; NULL: none.
+ * Errors: none.  Context: anywhere.  Cost: two loads.
+ */
+SLUB_API struct slub_group *slub_group_current(void);
+
+enum slub_group_limit {
+	/*
+	 * Up to this, pressure elsewhere leaves the group's shrinkers alone, but
+	 * for the last resort.
+	 */
+	SLUB_GROUP_LOW,
+	/*
+	 * Above this, who allocates reclaims from the group first, and is slowed
+	 * down, by up to 10 ms for 32 KiB.
+	 */
+	SLUB_GROUP_HIGH,
+	/* Never more than this: reclaim, the handler, and then ENOMEM. */
+	SLUB_GROUP_MAX,
+};
+
+/*
+ * slub_group_limit_set - set a limit in bytes; SLUB_GROUP_NO_LIMIT: none.
+ *
+ * Returns 0, or
+ *   -EINVAL  not a group or a limit;
+ *   -EBUSY   SLUB_GROUP_MAX below what is used, and reclaim did not help: the
+ *            limit stays as it was.
+ * Context: any thread, not from a signal handler; may call shrinkers.
+ */
+SLUB_API int slub_group_limit_set(struct slub_group *group,
+				  enum slub_group_limit limit, size_t bytes);
+/*
+ * slub_group_limit_get - a limit of a group.
+ *
+ * Returns it in bytes, SLUB_GROUP_NO_LIMIT: none; 0 if that is no group or no
+ * limit.  Errors: none but that.  Context: anywhere.
+ */
+SLUB_API size_t slub_group_limit_get(struct slub_group *group,
+				     enum slub_group_limit limit);
+
+/*
+ * slub_group_handler_set - @handler is called before a request is refused.
+ *
+ * It is called in the thread that allocates, without locks, with the group whose
+ * maximum is in the way and the bytes that are asked for.  It may free memory,
+ * raise the limit, log.  If it returns true the request is tried once more.
+ * What it allocates itself is charged without regard to limits.  NULL: none.
+ * Returns 0, or -EINVAL: not a group.
+ * Context: any thread; one that is in the old handler may stay in it for a while.
+ */
+typedef bool slub_group_handler_fn(struct slub_group *group, size_t bytes,
+				   void *arg) SLUB_NOEXCEPT;
+SLUB_API int slub_group_handler_set(struct slub_group *group,
+				    slub_group_handler_fn *handler, void *arg);
+
+struct slub_group_stats {
+	const char *name;
+	struct slub_group *parent;
+	size_t usage;		/* bytes charged now, exact */
+	size_t peak;		/* the most there ever was, what CPUs keep in
+				 * advance included */
+	size_t low, high, max;
+	uint64_t failures;	/* requests refused for this group's maximum */
+	uint64_t max_hits;	/* times the maximum was in the way */
+	uint64_t high_hits;	/* times usage was found above high */
+	uint32_t nr_children;
+	uint32_t depth;		/* groups above it */
+};
+
+/*
+ * slub_group_stats_read - what can be said of @group.
+ *
+ * Returns 0, or -EINVAL: not a group.  Context: anywhere.
+ * Cost: 64 words of each CPU are read.
+ */
+SLUB_API int slub_group_stats_read(struct slub_group *group,
+				   struct slub_group_stats *stats);
+
+/*
+ * slub_group_for_each - call @visit for every group, the root first.
+ *
+ * Stops when it returns non-zero.  No lock is held; a group that is deleted
+ * meanwhile may be visited.
+ * Returns what @visit returned last, else 0.  Errors: none.
+ * Context: any thread, callbacks included.
+ */
+SLUB_API int slub_group_for_each(int (*visit)(struct slub_group *, void *),
+				 void *arg);
+
+/*
+ * slub_group_charge, slub_group_uncharge - charge what the program got elsewhere.
+ *
+ * @bytes: from mmap() or a device, say.  @group: NULL is the group this thread
+ * is in.
+ *
+ * Returns a token that belongs to slub_group_uncharge(), or 0 with errno:
+ *   EINVAL  not a group, in no group, or above 2^40 bytes;
+ *   ENOMEM  a maximum is in the way.
+ * The token stays good when the group is deleted, and when its charges are given
+ * back in parts; the sum must be right.
+ * Context: any thread; may call shrinkers and the handler, and sleep.
+ */
+SLUB_API uint32_t slub_group_charge(struct slub_group *group, size_t bytes);
+SLUB_API void slub_group_uncharge(uint32_t token, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

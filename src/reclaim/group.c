@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The tree of groups, and who is in which.
+ *
+ * Locks: group_lock, for the tree; the pools' own.
+ */
+#include "reclaim/group.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define OWNERS_MAX (1u << 20)
+
+struct pool group_pool = POOL_INIT(sizeof(struct slub_group), GROUPS_MAX);
+struct pool owner_pool = POOL_INIT(sizeof(struct group_owner), OWNERS_MAX);
+struct slub_srcu group_domain = SLUB_SRCU_INIT;
+struct bits groups_alive;
+
+static struct lock group_lock = LOCK_INIT;
+/* under group_lock: the dead, the longest dead first */
+static struct slub_group *dead_first;
+static struct slub_group *dead_last;
+static struct slub_group *root;
+
+__thread struct group_thread group_thread
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* ---- who is what ---- */
+
+uint32_t group_number(const struct slub_group *group)
+{
+	return group ? pool_number(&group_pool, group) : 0;
+}
+
+bool group_is_alive(const struct slub_group *group)
+{
+	uintptr_t offset = (uintptr_t)group - (uintptr_t)group_pool.start;
+
+	return offset < (uintptr_t)pool_end(&group_pool) * sizeof(*group) &&
+	       offset % sizeof(*group) == 0 && offset != 0 &&
+	       __atomic_load_n(&group->is_alive, __ATOMIC_ACQUIRE);
+}
+
+bool group_is_below(const struct slub_group *group, const struct slub_group *top)
+{
+	for (; group; group = group->parent) {
+		if (group == top)
+			return true;
+	}
+	return !top;
+}
+
+bool group_is_protected(const struct slub_group *group)
+{
+	size_t low = __atomic_load_n(&group->limits[SLUB_GROUP_LOW],
+				     __ATOMIC_RELAXED);
+
+	return low && (size_t)__atomic_load_n(&group->usage,
+					      __ATOMIC_RELAXED) <= low;
+}
+
+/* ---- owners ---- */
+
+struct slub_group *owner_group(struct group_owner *owner)
+{
+	struct group_owner *heir;
+
+	/* acquire: pairs with the release in disinherit() */
+	while ((heir = __atomic_load_n(&owner->heir, __ATOMIC_ACQUIRE)) != NULL)
+		owner = heir;
+	return owner->group;
+}
+
+void owner_hold(struct group_owner *owner, int64_t n)
+{
+	__atomic_fetch_add(&owner->outstanding, n, __ATOMIC_RELAXED);
+}
+
+void owner_drop(struct group_owner *owner, int64_t n)
+{
+	/* acq_rel: the last one out has seen what all others did */
+	while (owner && __atomic_sub_fetch(&owner->outstanding, n,
+					   __ATOMIC_ACQ_REL) == 0) {
+		struct group_owner *heir = owner->heir;
+
+		pool_put(&owner_pool, owner);
+		owner = heir;
+		n = 1;
+	}
+}
+
+static struct group_owner *owner_make(struct slub_group *group)
+{
+	struct group_owner *owner = pool_get(&owner_pool);
+
+	if (!owner)
+		return NULL;
+	owner->group = group;
+	__atomic_store_n(&owner->heir, NULL, __ATOMIC_RELAXED);
+	owner->outstanding = 1;
+	return owner;
+}
+
+/* ---- making ---- */
+
+static bool name_is_good(const char *name)
+{
+	size_t n = 0;
+
+	if (!name)
+		return false;
+	for (; name[n]; n++) {
+		if (n == SLUB_GROUP_NAME_MAX || name[n] <= ' ' || name[n] > '~')
+			return false;
+	}
+	return n > 0;
+}
+
+/* The longest dead, if nobody can have it in hand any more: GROUP-5. */
+static struct slub_group *take_dead(void)
+{
+	struct slub_group *group;
+
+	lock_acquire(&group_lock);
+	group = dead_first;
+	if (group && (!slub_srcu_poll(&group_domain, group->cookie) ||
+		      walkers_use_group(group)))
+		group = NULL;
+	if (group) {
+		dead_first = group->next_dead;
+		if (!dead_first)
+			dead_last = NULL;
+	}
+	lock_release(&group_lock);
+	return group;
+}
+
+static void put_dead(struct slub_group *group)
+{
+	group->next_dead = NULL;
+	lock_acquire(&group_lock);
+	if (dead_last)
+		dead_last->next_dead = group;
+	else
+		dead_first = group;
+	dead_last = group;
+	lock_release(&group_lock);
+}
+
+static void group_set_up(struct slub_group *group, const char *name,
+			 struct slub_group *parent, struct group_owner *owner)
+{
+	memset(group->name, 0, sizeof(group->name));
+	for (size_t i = 0; name[i]; i++)
+		group->name[i] = name[i];
+	group->parent = parent;
+	group->owner = owner;
+	group->depth = parent ? parent->depth + 1 : 0;
+	group->nr_children = 0;
+	group->handler = NULL;
+	group->failures = group->max_hits = group->high_hits = 0;
+	group->limits[SLUB_GROUP_LOW] = 0;
+	group->limits[SLUB_GROUP_HIGH] = SLUB_GROUP_NO_LIMIT;
+	group->limits[SLUB_GROUP_MAX] = SLUB_GROUP_NO_LIMIT;
+	group->usage = group->peak = 0;
+	charge_tight_update(group);
+}
+
+/* Hangs @group in; false: @parent died meanwhile. */
+static bool group_hang(struct slub_group *group, struct slub_group *parent)
+{
+	bool good = true;
+
+	lock_acquire(&group_lock);
+	if (parent)
+		good = parent->is_alive;
+	else if (root)
+		good = false;
+	else
+		root = group;
+	if (good) {
+		if (parent)
+			parent->nr_children++;
+		/* release: pairs with group_is_alive() */
+		__atomic_store_n(&group->is_alive, 1, __ATOMIC_RELEASE);
+		bits_set(&groups_alive, group_number(group));
+	}
+	lock_release(&group_lock);
+	return good;
+}
+
+static struct slub_group *group_make(const char *name,
+				     struct slub_group *parent)
+{
+	struct slub_group *group = take_dead();
+	struct group_owner *owner;
+
+	if (!group)
+		group = pool_get(&group_pool);
+	if (!group) {
+		errno = pool_end(&group_pool) >= GROUPS_MAX ? ENOSPC : ENOMEM;
+		return NULL;
+	}
+	owner = owner_make(group);
+	if (!owner) {
+		put_dead(group);
+		errno = ENOMEM;
+		return NULL;
+	}
+	group_set_up(group, name, parent, owner);
+	if (group_hang(group, parent))
+		return group;
+	owner_drop(owner, 1);
+	put_dead(group);
+	errno = EINVAL;
+	return NULL;
+}
+
+SLUB_EXPORT struct slub_group *slub_group_root(void)
+{
+	struct slub_group *group = __atomic_load_n(&root, __ATOMIC_ACQUIRE);
+
+	if (group || slub_thread.locks_held || !slub_start())
+		return group;
+	charge_init();
+	group = group_make("root", NULL);
+	/* Two at once: the other one's. */
+	return group ? group : __atomic_load_n(&root, __ATOMIC_ACQUIRE);
+}
+
+SLUB_EXPORT struct slub_group *slub_group_create(const char *name,
+						 struct slub_group *parent)
+{
+	if (!parent)
+		parent = slub_group_root();
+	if (!parent) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	if (!name_is_good(name) || !group_is_alive(parent)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	if (parent->depth >= SLUB_GROUP_DEPTH_MAX) {
+		errno = E2BIG;
+		return NULL;
+	}
+	return group_make(name, parent);
+}
+
+/* ---- the end of a group ---- */
+
+/* Under the lock: 0 if it is dead now. */
+static int group_unhang(struct slub_group *group)
+{
+	if (!group_is_alive(group))
+		return -EINVAL;
+	if (group == root)
+		return -EPERM;
+	if (group->nr_children)
+		return -EBUSY;
+	group->parent->nr_children--;
+	__atomic_store_n(&group->is_alive, 0, __ATOMIC_RELEASE);
+	bits_clear(&groups_alive, group_number(group));
+	return 0;
+}
+
+/* From now on @group's charges are its parent's: GROUP-2. */
+static void disinherit(struct slub_group *group)
+{
+	struct group_owner *owner = group->owner;
+
+	owner_hold(group->parent->owner, 1);
+	/* release: pairs with the acquire in owner_group() */
+	__atomic_store_n(&owner->heir, group->parent->owner,
+			 __ATOMIC_RELEASE);
+	owner_drop(owner, 1);
+}
+
+SLUB_EXPORT int slub_group_delete(struct slub_group *group)
+{
+	struct slub_group *parent;
+	int err;
+
+	if (slub_thread.locks_held || !group_is_alive(group))
+		return -EINVAL;
+	lock_acquire(&group_lock);
+	err = group_unhang(group);
+	lock_release(&group_lock);
+	if (err)
+		return err;
+	parent = group->parent;
+	disinherit(group);
+	group->usage = 0;
+	charge_tight_update(group);
+	map_move(group_number(group), group_number(parent));
+	charge_set_low(group, 0);
+	group->cookie = slub_srcu_start_poll(&group_domain);
+	put_dead(group);
+	return 0;
+}
+
+/* ---- threads ---- */
+
+uint32_t group_owner_number(const struct slub_group *group)
+{
+	return pool_number(&owner_pool, group->owner);
+}
+
+SLUB_EXPORT int slub_group_enter(struct slub_group *group)
+{
+	struct group_thread *thread = &group_thread;
+
+	if (!group_is_alive(group))
+		return -EINVAL;
+	if (thread->nr == SLUB_GROUP_NESTING_MAX)
+		return -ENOSPC;
+	owner_hold(group->owner, 1);
+	thread->groups[thread->nr] = group;
+	thread->owners[thread->nr] = group_owner_number(group);
+	thread->nr++;
+	thread->current = thread->owners[thread->nr - 1];
+	return 0;
+}
+
+SLUB_EXPORT int slub_group_leave(struct slub_group *group)
+{
+	struct group_thread *thread = &group_thread;
+
+	if (!thread->nr || thread->groups[thread->nr - 1] != group)
+		return -EINVAL;
+	thread->nr--;
+	thread->current = thread->nr ? thread->owners[thread->nr - 1] : 0;
+	owner_drop(owner_of(thread->owners[thread->nr]), 1);
+	return 0;
+}
+
+SLUB_EXPORT struct slub_group *slub_group_current(void)
+{
+	return group_thread.nr ? group_thread.groups[group_thread.nr - 1] :
+				 NULL;
+}
+
+/* ---- what is known of a group ---- */
+
+SLUB_EXPORT int slub_group_handler_set(struct slub_group *group,
+				       slub_group_handler_fn *handler,
+				       void *arg)
+{
+	if (!group_is_alive(group))
+		return -EINVAL;
+	__atomic_store_n(&group->handler, NULL, __ATOMIC_RELEASE);
+	__atomic_store_n(&group->handler_arg, arg, __ATOMIC_RELEASE);
+	__atomic_store_n(&group->handler, handler, __ATOMIC_RELEASE);
+	return 0;
+}
+
+SLUB_EXPORT int slub_group_stats_read(struct slub_group *group,
+				      struct slub_group_stats *stats)
+{
+	if (!group_is_alive(group))
+		return -EINVAL;
+	stats->name = group->name;
+	stats->parent = group->parent;
+	stats->usage = group_usage(group);
+	stats->peak = (size_t)group->peak;
+	stats->low = group->limits[SLUB_GROUP_LOW];
+	stats->high = group->limits[SLUB_GROUP_HIGH];
+	stats->max = group->limits[SLUB_GROUP_MAX];
+	stats->failures = group->failures;
+	stats->max_hits = group->max_hits;
+	stats->high_hits = group->high_hits;
+	stats->nr_children = group->nr_children;
+	stats->depth = group->depth;
+	return 0;
+}
+
+SLUB_EXPORT int slub_group_for_each(int (*visit)(struct slub_group *, void *),
+				    void *arg)
+{
+	int result = 0;
+
+	for (uint32_t n = 1; n < pool_end(&group_pool) && !result; n++) {
+		struct slub_group *group = group_of_number(n);
+
+		if (group_is_alive(group))
+			result = visit(group, arg);
+	}
+	return result;
+}
+
+void group_fork_prepare(void)
+{
+	lock_acquire_for_fork(&group_lock);
+	lock_acquire_for_fork(&group_pool.lock);
+	lock_acquire_for_fork(&owner_pool.lock);
+}
+
+void group_fork_finish(bool in_child)
+{
+	lock_release_after_fork(&owner_pool.lock, in_child);
+	lock_release_after_fork(&group_pool.lock, in_child);
+	lock_release_after_fork(&group_lock, in_child);
+}

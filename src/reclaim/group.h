@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * group: what groups and charges are made of; of this layer only.
+ *
+ *   group   a node of the tree, with its counter and limits
+ *   owner   who answers for a charge: what objects refer to
+ *   stock   what a CPU keeps of an owner's charges, in advance
+ *
+ * Invariants:
+ *   GROUP-1  a group's parent is fixed and outlives it;
+ *   GROUP-2  an owner without heir names a living group; one with an heir has
+ *            lost its group, and the heir is the owner of that group's parent;
+ *   GROUP-3  an owner lives as long as something is outstanding: bytes (in
+ *            objects and in stocks), threads inside, its group, its testators;
+ *   GROUP-4  usage = bytes of objects + bytes in stocks, of the group and of
+ *            those below it;
+ *   GROUP-5  a dead group's structure is used again only after everybody has
+ *            left group_domain who could have found it by an owner, and no
+ *            walk uses it.
+ */
+#ifndef SLUB_RECLAIM_GROUP_H
+#define SLUB_RECLAIM_GROUP_H
+
+#include "reclaim/reclaim_internal.h"
+
+struct group_owner {
+	struct slub_group *group;
+	struct group_owner *heir;
+	int64_t outstanding;	/* atomic */
+	uint64_t reserved[4];
+	void *pool_link;
+};
+
+struct slub_group {
+	/* const while it lives */
+	struct slub_group *parent;
+	struct group_owner *owner;
+	uint32_t depth;
+	char name[SLUB_GROUP_NAME_MAX + 1];
+	/* under group_lock; is_alive is read without it */
+	uint32_t is_alive;
+	uint32_t nr_children;
+	uint32_t is_tight;	/* atomic; CHARGE-1 */
+	uint64_t cookie;	/* GROUP-5 */
+	struct slub_group *next_dead;
+	/* atomic */
+	slub_group_handler_fn *handler;
+	void *handler_arg;
+	uint64_t failures;
+	uint64_t max_hits;
+	uint64_t high_hits;
+	size_t limits[3];	/* by enum slub_group_limit */
+	int64_t usage align_to(64);
+	int64_t peak;
+	void *pool_link[6];
+};
+_Static_assert(sizeof(struct slub_group) % 64 == 0, "no line is shared");
+
+/* Who may find a group by an owner. */
+extern struct slub_srcu group_domain SLUB_INTERNAL;
+extern struct pool owner_pool SLUB_INTERNAL;
+
+static inline struct group_owner *owner_of(uint32_t number)
+{
+	return pool_item(&owner_pool, number);
+}
+
+/* Inside group_domain: the group that answers for @owner's charges now. */
+struct slub_group *owner_group(struct group_owner *owner);
+void owner_hold(struct group_owner *owner, int64_t n);
+void owner_drop(struct group_owner *owner, int64_t n);
+
+/* charge.c */
+/* Makes the stocks; without them every charge is slow. */
+void charge_init(void);
+/* Usage, or the maximum, or the group's life changed. */
+void charge_tight_update(struct slub_group *group);
+void charge_set_low(struct slub_group *group, size_t bytes);
+/* Of @group's usage, what lies in stocks.  Inside group_domain. */
+int64_t stocks_of(const struct slub_group *group);
+size_t group_usage(const struct slub_group *group);
+
+#endif

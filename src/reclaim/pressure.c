@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reacting to memory pressure: a bounded walk per event, with more pressure the
+ * longer it lasts.
+ */
+#define _GNU_SOURCE
+#include "reclaim/pressure.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#define WALK_NS 100000000u
+#define WALK_INTERVAL_NS 50000000u
+/* After so long a quiet time it begins anew. */
+#define QUIET_NS 10000000000u
+#define PRIORITY_STEP 2
+
+static uint32_t opening;	/* one thread at a time opens, or handles */
+static int epoll_fd = -1;	/* const once it is open */
+static struct source sources[SOURCES_MAX];
+static int nr_sources;
+
+static struct slub_pressure_stats stats;
+/* under `opening` */
+static int priority = SLUB_PRIORITY_MAX;
+static uint64_t last_walk_ns;
+
+static bool try_begin(void)
+{
+	uint32_t nobody = 0;
+
+	/* acquire: pairs with the release in end() */
+	return __atomic_compare_exchange_n(&opening, &nobody, thread_self(),
+					   false, __ATOMIC_ACQUIRE,
+					   __ATOMIC_RELAXED);
+}
+
+static void end(void)
+{
+	__atomic_store_n(&opening, 0, __ATOMIC_RELEASE);
+}
+
+static int open_all(void)
+{
+	int fd = (int)sys_call4(SYS_epoll_create1, EPOLL_CLOEXEC, 0, 0, 0);
+
+	if (fd < 0)
+		return fd;
+	nr_sources = sources_open(sources);
+	for (int i = 0; i < nr_sources; i++) {
+		struct epoll_event event = { sources[i].poll_events,
+					     { .u32 = (uint32_t)i } };
+
+		if (sys_call4(SYS_epoll_ctl, fd, EPOLL_CTL_ADD, sources[i].fd,
+			      (long)&event) == 0)
+			stats.sources |= sources[i].kind;
+	}
+	if (!nr_sources) {
+		close_fd(fd);
+		return -ENOENT;
+	}
+	__atomic_store_n(&epoll_fd, fd, __ATOMIC_RELEASE);
+	return fd;
+}
+
+SLUB_EXPORT int slub_pressure_fd(void)
+{
+	int fd = __atomic_load_n(&epoll_fd, __ATOMIC_ACQUIRE);
+
+	if (fd >= 0)
+		return fd;
+	if (slub_thread.locks_held || !slub_start() || !try_begin())
+		return -EAGAIN;
+	fd = __atomic_load_n(&epoll_fd, __ATOMIC_ACQUIRE);
+	if (fd < 0)
+		fd = open_all();
+	end();
+	return fd;
+}
+
+/* Reads all sources that are ready; returns how many had an event. */
+static int read_events(enum severity *worst)
+{
+	struct epoll_event ready[SOURCES_MAX];
+	long n = sys_call6(SYS_epoll_pwait, epoll_fd, (long)ready, SOURCES_MAX,
+			   0, 0, 8);
+	int events = 0;
+
+	for (long i = 0; i < n; i++) {
+		enum severity severity = source_read(&sources[ready[i].data.u32]);
+
+		events += severity != SEVERITY_NONE;
+		if (severity > *worst)
+			*worst = severity;
+	}
+	return events;
+}
+
+/* The longer it lasts, the more. */
+static void choose_priority(enum severity worst, uint64_t now)
+{
+	static const int first[] = { SLUB_PRIORITY_MAX, 8, 4, 2 };
+
+	if (!last_walk_ns || now - last_walk_ns > QUIET_NS)
+		priority = SLUB_PRIORITY_MAX;
+	else if (priority >= PRIORITY_STEP)
+		priority -= PRIORITY_STEP;
+	else
+		priority = 0;
+	if (priority > first[worst])
+		priority = first[worst];
+}
+
+static void walk(enum severity worst, uint64_t now)
+{
+	struct reclaim_result result;
+
+	choose_priority(worst, now);
+	result = reclaim_for(priority, WALK_NS);
+	last_walk_ns = os_clock_ns();
+	stats.priority = priority;
+	reclaim_count(&stats.walks, 1);
+	reclaim_count(&stats.cut_short, result.is_cut_short);
+	reclaim_count(&stats.objects, result.objects);
+	reclaim_count(&stats.bytes, result.bytes);
+	log_message("memory pressure: priority %d, %lu objects and %lu bytes "
+		    "freed", priority, result.objects, result.bytes);
+}
+
+SLUB_EXPORT int slub_pressure_handle(void)
+{
+	enum severity worst = SEVERITY_NONE;
+	uint64_t now;
+	int events;
+
+	if (__atomic_load_n(&epoll_fd, __ATOMIC_ACQUIRE) < 0)
+		return -EINVAL;
+	if (slub_thread.locks_held || !try_begin())
+		return 0;
+	events = read_events(&worst);
+	now = os_clock_ns();
+	reclaim_count(&stats.events, (uint64_t)events);
+	if (events && last_walk_ns && now - last_walk_ns < WALK_INTERVAL_NS)
+		reclaim_count(&stats.merged, (uint64_t)events);
+	else if (events)
+		walk(worst, now);
+	end();
+	return events;
+}
+
+SLUB_EXPORT void slub_pressure_stats_read(struct slub_pressure_stats *out)
+{
+	out->sources = __atomic_load_n(&stats.sources, __ATOMIC_RELAXED);
+	out->priority = __atomic_load_n(&stats.priority, __ATOMIC_RELAXED);
+	out->events = __atomic_load_n(&stats.events, __ATOMIC_RELAXED);
+	out->merged = __atomic_load_n(&stats.merged, __ATOMIC_RELAXED);
+	out->walks = __atomic_load_n(&stats.walks, __ATOMIC_RELAXED);
+	out->cut_short = __atomic_load_n(&stats.cut_short, __ATOMIC_RELAXED);
+	out->objects = __atomic_load_n(&stats.objects, __ATOMIC_RELAXED);
+	out->bytes = __atomic_load_n(&stats.bytes, __ATOMIC_RELAXED);
+}
+
+void pressure_wait(int wake_fd, int timeout_ms)
+{
+	struct pollfd fds[2] = { { wake_fd, POLLIN, 0 },
+				 { epoll_fd, POLLIN, 0 } };
+	struct {
+		long seconds;
+		long nanoseconds;
+	} timeout = { timeout_ms / 1000, timeout_ms % 1000 * 1000000l };
+
+	sys_call6(SYS_ppoll, (long)fds, 2, (long)&timeout, 0, 8, 0);
+}
+
+/* The sources are the parent's: what one reads the other misses. */
+void pressure_fork_child(void)
+{
+	if (opening && opening != thread_self())
+		opening = 0;
+	pressure_thread_fork_child();
+	if (epoll_fd < 0)
+		return;
+	close_fd(epoll_fd);
+	sources_close(sources, nr_sources);
+	epoll_fd = -1;
+	nr_sources = 0;
+	memset(&stats, 0, sizeof(stats));
+}
+
+/* ---- SLUB_PRESSURE ---- */
+
+static bool parse_number(const char **s, const char *name, uint32_t *out)
+{
+	size_t n = strlen(name), value;
+	const char *digits = *s + n + 1;
+
+	if (strncmp(*s, name, n) || (*s)[n] != '=' ||
+	    *digits < '0' || *digits > '9')
+		return false;
+	value = os_parse_number(&digits);
+	if (value < 1 || value > 10000000 || (*digits && *digits != ','))
+		return false;
+	*out = (uint32_t)value;
+	*s = digits;
+	return true;
+}
+
+bool pressure_configure(const char *s)
+{
+	struct pressure_options options = pressure_options;
+
+	for (; *s; s += *s == ',') {
+		if (!strncmp(s, "off", 3) && (!s[3] || s[3] == ',')) {
+			options.wants_thread = false;
+			s += 3;
+		} else if (!strncmp(s, "thread", 6) && (!s[6] || s[6] == ',')) {
+			options.wants_thread = true;
+			s += 6;
+		} else if (!parse_number(&s, "some", &options.some_us) &&
+			   !parse_number(&s, "full", &options.full_us) &&
+			   !parse_number(&s, "window", &options.window_us)) {
+			log_message("option pressure: '%s' is not known; valid: "
+				    "off, thread, some=US, full=US, window=US, "
+				    "with US from 1 to 10000000", s);
+			return false;
+		}
+	}
+	pressure_options = options;
+	return true;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of reclaim share with each other only. */
+#ifndef SLUB_RECLAIM_INTERNAL_H
+#define SLUB_RECLAIM_INTERNAL_H
+
+#include "reclaim/reclaim.h"
+
+#include "reclaim/bits.h"
+#include "reclaim/pool.h"
+
+/*
+ * A fence that pairs with another one.  ThreadSanitizer knows no fences, but it
+ * knows an exchange of everybody's.
+ */
+static inline void full_fence(void)
+{
+#if SLUB_CONFIG_PLAIN_C
+	extern uint32_t fence_word SLUB_INTERNAL;
+
+	__atomic_fetch_add(&fence_word, 1, __ATOMIC_ACQ_REL);
+#else
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
+#define SHRINKERS_MAX BITS_NR
+#define GROUPS_MAX BITS_NR
+
+/* ---- walkers: who is inside which callback ---- */
+
+/*
+ * A thread that walks.  `inside` and `group` are what it uses now; it is
+ * written by its thread alone, before a fence, after which the thread looks
+ * whether both are still there (WALK-1).
+ */
+struct walker {
+	uint32_t owner;			/* thread_self() */
+	struct slub_shrinker *inside;
+	struct slub_group *group;
+	struct slub_shrinker *waits_for;	/* it unregisters that one */
+} align_to(64);
+
+#define WALKERS_MAX 512
+
+/* NULL: too many walk at once. */
+struct walker *walker_begin(void);
+void walker_end(struct walker *walker);
+/* The next walker in use behind number @n, or NULL; start with -1. */
+struct walker *walker_next(int *n);
+bool walker_is_mine(const struct walker *walker);
+/* Does a walk, this thread's own included, use @group? */
+bool walkers_use_group(const struct slub_group *group);
+void walkers_fork_child(void);
+
+/* ---- registry ---- */
+
+/* Every registered shrinker, by its id; read without a lock. */
+extern struct slub_shrinker *shrinker_table[SHRINKERS_MAX];
+/* Those that are asked in every walk. */
+extern struct bits shrinkers_always;
+extern struct lock registry_lock SLUB_INTERNAL;
+
+/*
+ * Makes @walker use the shrinker with number @id, in @group, which has @number,
+ * or without one (NULL, 0).  NULL: there is no such shrinker or group any more.
+ */
+struct slub_shrinker *walker_enter(struct walker *walker, uint32_t id,
+				   struct slub_group *group, uint32_t number);
+
+static inline bool walker_is_inside(const struct walker *walker,
+				    const struct slub_shrinker *shrinker)
+{
+	/* Cleared by this thread itself, if a callback unregisters. */
+	return __atomic_load_n(&walker->inside, __ATOMIC_RELAXED) == shrinker;
+}
+
+static inline void walker_leave(struct walker *walker)
+{
+	/* release: pairs with the acquire in wait_for_callbacks() */
+	__atomic_store_n(&walker->inside, NULL, __ATOMIC_RELEASE);
+}
+
+/* ---- maps: which shrinkers have something, by group and node ---- */
+
+/* 64 shrinkers: who has something, and what it is owed. */
+struct map_unit {
+	uint64_t set;
+	int64_t deferred[64];
+	void *pool_link;
+};
+
+/*
+ * One group on one node.  Most groups are of use to few shrinkers, so the first
+ * unit is in the map itself, beside what a walk reads first; it has no bit in
+ * `summary`.
+ */
+struct map {
+	uint64_t top;		/* bit: a word of summary that is not 0 */
+	uint32_t first_number;	/* of the first unit, plus 1; 0: none yet */
+	struct map_unit first;
+	uint64_t summary[BITS_WORDS / 64];	/* bit: a unit that is not empty */
+	uint32_t blocks[BITS_WORDS / 64];	/* numbers in the pools */
+	uint64_t reserved;
+	void *pool_link;
+};
+
+/* Groups that have a bit set anywhere, by node; bit 0: no group. */
+extern struct bits map_groups[OS_NODES_MAX];
+
+/* NULL: the group has none. */
+struct map *map_get(uint32_t group_number, uint32_t node);
+/* Another unit than the first. */
+struct map_unit *map_unit_find(const struct map *map, uint32_t number);
+
+static inline struct map_unit *map_unit_get(struct map *map, uint32_t number)
+{
+	/* acquire: pairs with the compare-exchange in unit_make() */
+	if (likely(__atomic_load_n(&map->first_number, __ATOMIC_ACQUIRE) ==
+		   number + 1))
+		return &map->first;
+	return map_unit_find(map, number);
+}
+
+/* 0 or -ENOMEM. */
+/* @group: its number. */
+int map_mark(uint32_t group, uint32_t node, uint32_t id);
+/* To be followed by a new look at what the bit stands for. */
+void map_unmark(struct map_unit *unit, uint32_t id);
+void map_mark_again(uint32_t group, uint32_t node, uint32_t id);
+/* After a walk that found unit @number empty. */
+void map_tidy(uint32_t group_number, uint32_t node, uint32_t number);
+/* What @from has is @to's from now on. */
+void map_move(uint32_t from, uint32_t to);
+void map_fork_prepare(void);
+void map_fork_finish(bool in_child);
+
+/* ---- walk ---- */
+
+/* One visit: the kernel's do_shrink_slab().  @owed: deferred work. */
+size_t shrink_one(struct walker *walker, struct slub_shrinker *shrinker,
+		  struct slub_shrink_control *control, int64_t *owed);
+/* The shrinkers of one group (NULL: no group) on one node. */
+size_t shrink_map(struct walker *walker, uint32_t group, uint32_t node,
+		  int priority);
+
+/* ---- groups ---- */
+
+extern struct pool group_pool SLUB_INTERNAL;
+static inline struct slub_group *group_of_number(uint32_t number)
+{
+	return number ? pool_item(&group_pool, number) : NULL;
+}
+uint32_t group_number(const struct slub_group *group);
+bool group_is_alive(const struct slub_group *group);
+/* The numbers of those that live. */
+extern struct bits groups_alive;
+/* How many have a low limit. */
+extern uint32_t groups_with_low;
+/* Is @group @top or below it?  NULL is above all. */
+bool group_is_below(const struct slub_group *group,
+		    const struct slub_group *top);
+/* Does it use no more than it was promised? */
+bool group_is_protected(const struct slub_group *group);
+void group_fork_prepare(void);
+void group_fork_finish(bool in_child);
+
+#endif

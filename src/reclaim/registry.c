@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The shrinkers that are registered: a table by number, which walks read
+ * without a lock.
+ *
+ * Locks: registry_lock, for the numbers.
+ */
+#include "reclaim/reclaim_internal.h"
+
+#include <errno.h>
+
+enum state { STATE_NONE, STATE_REGISTERED, STATE_LEAVING, STATE_STUCK };
+
+#define SEEKS_MAX 1000000
+#define FLAGS_ALL (SLUB_SHRINKER_NUMA_AWARE | SLUB_SHRINKER_GROUP_AWARE)
+
+#define YIELDS_MAX 16
+#define SLEEP_MIN_NS 20000
+#define SLEEP_MAX_NS 1000000
+/* It is worth a message when one callback keeps unregister so long. */
+#define PATIENCE_NS 10000000000ull
+/* How far a ring of waiting callbacks is followed. */
+#define RING_MAX 16
+
+struct slub_shrinker *shrinker_table[SHRINKERS_MAX];
+struct bits shrinkers_always;
+
+struct lock registry_lock = LOCK_INIT;
+static struct bits numbers;		/* under registry_lock */
+static uint32_t number_hint = 1;	/* a number rests before it comes again */
+
+static uint32_t number_take(void)
+{
+	uint32_t id;
+
+	lock_acquire(&registry_lock);
+	id = bits_next_clear(&numbers, number_hint, SHRINKERS_MAX);
+	if (id == SHRINKERS_MAX)
+		id = bits_next_clear(&numbers, 1, SHRINKERS_MAX);
+	if (id != SHRINKERS_MAX) {
+		numbers.words[id / 64] |= bit_of(id);
+		number_hint = id + 1;
+	}
+	/* Beyond 4,096 numbers the tables grow: use those there are first. */
+	if (number_hint >= 4096)
+		number_hint = 1;
+	lock_release(&registry_lock);
+	return id;
+}
+
+static void number_return(uint32_t id)
+{
+	lock_acquire(&registry_lock);
+	numbers.words[id / 64] &= ~bit_of(id);
+	lock_release(&registry_lock);
+}
+
+SLUB_EXPORT int slub_shrinker_register(struct slub_shrinker *shrinker)
+{
+	uint32_t none = STATE_NONE, id;
+
+	if (!shrinker || !shrinker->count || !shrinker->scan ||
+	    shrinker->flags & ~(unsigned int)FLAGS_ALL ||
+	    shrinker->seeks > SEEKS_MAX)
+		return -EINVAL;
+	if (slub_thread.locks_held || !slub_start())
+		return -ENOSPC;
+	if (!__atomic_compare_exchange_n(&shrinker->state, &none,
+					 STATE_REGISTERED, false,
+					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return -EEXIST;
+	id = number_take();
+	if (id == SHRINKERS_MAX) {
+		__atomic_store_n(&shrinker->state, STATE_NONE,
+				 __ATOMIC_RELEASE);
+		return -ENOSPC;
+	}
+	shrinker->id = id;
+	for (uint32_t i = 0; i < OS_NODES_MAX; i++)
+		shrinker->deferred[i] = 0;
+	/* release: pairs with the acquire in walker_enter() */
+	__atomic_store_n(&shrinker_table[id], shrinker, __ATOMIC_RELEASE);
+	if (!(shrinker->flags & SLUB_SHRINKER_GROUP_AWARE))
+		bits_set(&shrinkers_always, id);
+	return 0;
+}
+
+struct slub_shrinker *walker_enter(struct walker *walker, uint32_t id,
+				   struct slub_group *group, uint32_t number)
+{
+	struct slub_shrinker *shrinker;
+
+	for (;;) {
+		/* acquire: pairs with the release in register */
+		shrinker = __atomic_load_n(&shrinker_table[id],
+					   __ATOMIC_ACQUIRE);
+		if (!shrinker)
+			return NULL;
+		__atomic_store_n(&walker->inside, shrinker, __ATOMIC_RELAXED);
+		__atomic_store_n(&walker->group, group, __ATOMIC_RELAXED);
+		full_fence();	/* WALK-1 */
+		if (likely(__atomic_load_n(&shrinker_table[id],
+					   __ATOMIC_ACQUIRE) == shrinker))
+			break;
+		walker_leave(walker);
+	}
+	if (number && !bit_is_set(groups_alive.words, number)) {
+		walker_leave(walker);
+		return NULL;
+	}
+	return shrinker;
+}
+
+/* ---- unregister ---- */
+
+/* Marks what this thread waits for, where others look for it. */
+static bool announce_wait(struct slub_shrinker *shrinker)
+{
+	struct walker *walker;
+	bool in_callback = false;
+	int n = -1;
+
+	while ((walker = walker_next(&n)) != NULL) {
+		if (walker_is_mine(walker)) {
+			__atomic_store_n(&walker->waits_for, shrinker,
+					 __ATOMIC_RELAXED);
+			in_callback = true;
+		}
+	}
+	/* seq_cst: of two that wait for each other, one sees the other */
+	full_fence();
+	return in_callback;
+}
+
+static bool am_inside(const struct slub_shrinker *shrinker)
+{
+	struct walker *walker;
+	int n = -1;
+
+	while ((walker = walker_next(&n)) != NULL) {
+		if (walker_is_mine(walker) &&
+		    walker_is_inside(walker, shrinker))
+			return true;
+	}
+	return false;
+}
+
+/* Does somebody inside @shrinker wait, at last, for this thread? */
+static bool waits_for_me(const struct slub_shrinker *shrinker, int steps)
+{
+	struct walker *walker;
+	int n = -1;
+
+	while (steps > 0 && (walker = walker_next(&n)) != NULL) {
+		const struct slub_shrinker *next;
+
+		if (!walker_is_inside(walker, shrinker))
+			continue;
+		next = __atomic_load_n(&walker->waits_for, __ATOMIC_RELAXED);
+		if (next && (am_inside(next) || waits_for_me(next, steps - 1)))
+			return true;
+	}
+	return false;
+}
+
+/* True: another thread is inside.  This thread's own callback is let go. */
+static bool somebody_inside(const struct slub_shrinker *shrinker)
+{
+	struct walker *walker;
+	bool found = false;
+	int n = -1;
+
+	while ((walker = walker_next(&n)) != NULL) {
+		/* acquire: pairs with the release in walker_leave() */
+		if (__atomic_load_n(&walker->inside, __ATOMIC_ACQUIRE) !=
+		    shrinker)
+			continue;
+		if (walker_is_mine(walker))
+			walker_leave(walker);
+		else
+			found = true;
+	}
+	return found;
+}
+
+static void wait_a_while(long nanoseconds)
+{
+	struct {
+		long seconds;
+		long nanoseconds;
+	} wait = { 0, nanoseconds };
+
+	sys_call4(SYS_nanosleep, (long)&wait, 0, 0, 0);
+}
+
+static int wait_for_callbacks(struct slub_shrinker *shrinker)
+{
+	long sleep_ns = SLEEP_MIN_NS;
+	uint64_t since = 0;
+	bool in_callback = false;
+	int err = 0;
+
+	for (int i = 0; somebody_inside(shrinker); i++) {
+		if (i == 0)
+			in_callback = announce_wait(shrinker);
+		if (in_callback && waits_for_me(shrinker, RING_MAX)) {
+			err = -EDEADLK;
+			break;
+		}
+		if (i < YIELDS_MAX) {
+			sys_call4(SYS_sched_yield, 0, 0, 0, 0);
+			continue;
+		}
+		wait_a_while(sleep_ns);
+		if (sleep_ns < SLEEP_MAX_NS)
+			sleep_ns *= 2;
+		if (!since)
+			since = os_clock_ns();
+		if (since != UINT64_MAX && os_clock_ns() - since > PATIENCE_NS) {
+			log_message("shrinker '%s': still waiting for its "
+				    "callback to return", shrinker->name ?
+				    shrinker->name : "");
+			since = UINT64_MAX;
+		}
+	}
+	if (in_callback)
+		announce_wait(NULL);
+	return err;
+}
+
+static bool state_change(struct slub_shrinker *shrinker, uint32_t from,
+			 uint32_t to)
+{
+	return __atomic_compare_exchange_n(&shrinker->state, &from, to, false,
+					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+SLUB_EXPORT int slub_shrinker_unregister(struct slub_shrinker *shrinker)
+{
+	uint32_t id;
+	int err;
+
+	if (!shrinker || slub_thread.locks_held)
+		return -EINVAL;
+	if (!state_change(shrinker, STATE_REGISTERED, STATE_LEAVING) &&
+	    !state_change(shrinker, STATE_STUCK, STATE_LEAVING))
+		return -EINVAL;
+	id = shrinker->id;
+	if (!(shrinker->flags & SLUB_SHRINKER_GROUP_AWARE))
+		bits_clear(&shrinkers_always, id);
+	__atomic_store_n(&shrinker_table[id], NULL, __ATOMIC_RELAXED);
+	full_fence();	/* WALK-1 */
+	err = wait_for_callbacks(shrinker);
+	/* Only now: a callback may still be clearing its number's bits. */
+	if (!err)
+		number_return(id);
+	__atomic_store_n(&shrinker->state, err ? STATE_STUCK : STATE_NONE,
+			 __ATOMIC_RELEASE);
+	return err;
+}
+
+SLUB_EXPORT int slub_shrinker_mark(struct slub_shrinker *shrinker,
+				   struct slub_group *group, int node)
+{
+	if (!shrinker || !(shrinker->flags & SLUB_SHRINKER_GROUP_AWARE) ||
+	    __atomic_load_n(&shrinker->state, __ATOMIC_RELAXED) !=
+		    STATE_REGISTERED ||
+	    node < 0 || node >= OS_NODES_MAX ||
+	    (node && !(shrinker->flags & SLUB_SHRINKER_NUMA_AWARE)) ||
+	    (group && !group_is_alive(group)))
+		return -EINVAL;
+	return map_mark(group_number(group), (uint32_t)node, shrinker->id);
+}
+
+SLUB_EXPORT int slub_shrinker_for_each(int (*visit)(struct slub_shrinker *,
+						    void *), void *arg)
+{
+	struct walker *walker = walker_begin();
+	int result = 0;
+
+	for (uint32_t id = 1; walker && id < SHRINKERS_MAX && !result; id++) {
+		struct slub_shrinker *shrinker;
+
+		if (!__atomic_load_n(&shrinker_table[id], __ATOMIC_RELAXED))
+			continue;
+		shrinker = walker_enter(walker, id, NULL, 0);
+		if (!shrinker)
+			continue;
+		result = visit(shrinker, arg);
+		walker_leave(walker);
+	}
+	if (walker)
+		walker_end(walker);
+	return result;
+}

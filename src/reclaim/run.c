@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reclaim as a whole: the layers above empty their lists, the shrinkers of the
+ * program free what they can do without, and what became free goes back to the
+ * system.
+ */
+#include "reclaim/reclaim_internal.h"
+
+#include <errno.h>
+
+/* slub_shrink_all(): as drop_slab(). */
+#define PASSES_MAX 10
+
+static struct reclaimer *reclaimers;
+static uint32_t nr_nodes = 1;
+struct reclaim_stats reclaim_stats;
+
+/* The growth hook. */
+static uint64_t growth_interval_ns;
+static uint64_t growth_next_ns;
+
+uint32_t reclaim_nr_nodes(void)
+{
+	return nr_nodes;
+}
+
+void reclaim_configure(uint32_t nodes, uint64_t growth_ms)
+{
+	nr_nodes = (uint32_t)min_size(max_size(nodes, 1), OS_NODES_MAX);
+	growth_interval_ns = growth_ms * 1000000;
+}
+
+void reclaim_add(struct reclaimer *reclaimer)
+{
+	struct reclaimer **link = &reclaimers;
+
+	while (*link)
+		link = &(*link)->next;
+	reclaimer->next = NULL;
+	/* release: pairs with the acquire in run_reclaimers() */
+	__atomic_store_n(link, reclaimer, __ATOMIC_RELEASE);
+}
+
+static size_t run_reclaimers(int priority)
+{
+	struct reclaimer *r = __atomic_load_n(&reclaimers, __ATOMIC_ACQUIRE);
+	size_t bytes = 0;
+
+	for (; r; r = __atomic_load_n(&r->next, __ATOMIC_ACQUIRE))
+		bytes += r->run(priority);
+	return bytes;
+}
+
+bool reclaim_enter(void)
+{
+	if (slub_thread.locks_held ||
+	    slub_thread.flags & (THREAD_IN_RECLAIM | THREAD_IN_INIT))
+		return false;
+	slub_thread.flags |= THREAD_IN_RECLAIM;
+	return true;
+}
+
+void reclaim_leave(void)
+{
+	slub_thread.flags &= ~(uint32_t)THREAD_IN_RECLAIM;
+}
+
+void reclaim_count(uint64_t *counter, uint64_t n)
+{
+	if (n)
+		__atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
+}
+
+struct reclaim_result reclaim_for(int priority, uint64_t ns)
+{
+	struct reclaim_result result = { 0, 0, false };
+
+	if (!reclaim_enter())
+		return result;
+	result.bytes = run_reclaimers(priority);
+	result.objects = shrinkers_run_until(priority, ns ? os_clock_ns() + ns : 0,
+					     &result.is_cut_short);
+	if (result.objects)
+		result.bytes += run_reclaimers(priority);
+	reclaim_leave();
+	reclaim_count(&reclaim_stats.walks, 1);
+	reclaim_count(&reclaim_stats.objects, result.objects);
+	reclaim_count(&reclaim_stats.bytes, result.bytes);
+	return result;
+}
+
+size_t reclaim_run(int priority)
+{
+	return reclaim_for(priority, 0).objects;
+}
+
+size_t reclaim_all(void)
+{
+	size_t freed = 0, got;
+
+	for (int i = 0; i < PASSES_MAX; i++) {
+		got = reclaim_run(0);
+		freed += got;
+		if (got >> i <= 1)
+			break;
+	}
+	return freed;
+}
+
+void reclaim_idle(void)
+{
+	struct reclaimer *r = __atomic_load_n(&reclaimers, __ATOMIC_ACQUIRE);
+
+	if (!reclaim_enter())
+		return;
+	for (; r; r = __atomic_load_n(&r->next, __ATOMIC_ACQUIRE)) {
+		if (r->idle)
+			r->idle();
+	}
+	reclaim_leave();
+}
+
+size_t reclaim_group(const struct slub_group *group, int priority)
+{
+	size_t freed;
+
+	if (!reclaim_enter())
+		return 0;
+	freed = shrinkers_run(priority, group);
+	reclaim_leave();
+	reclaim_count(&reclaim_stats.group_walks, 1);
+	reclaim_count(&reclaim_stats.objects, freed);
+	return freed;
+}
+
+void reclaim_before_growth(void)
+{
+	uint64_t now, next;
+
+	if (likely(!growth_interval_ns) || slub_thread.locks_held ||
+	    slub_thread.flags & THREAD_IN_RECLAIM)
+		return;
+	now = os_clock_ns();
+	next = __atomic_load_n(&growth_next_ns, __ATOMIC_RELAXED);
+	/* One thread per interval. */
+	if (now < next ||
+	    !__atomic_compare_exchange_n(&growth_next_ns, &next,
+					 now + growth_interval_ns, false,
+					 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		return;
+	reclaim_count(&reclaim_stats.growth_walks, 1);
+	reclaim_run(SLUB_PRIORITY_MAX / 2);
+}
+
+SLUB_EXPORT size_t slub_shrink(int priority)
+{
+	if (priority < 0)
+		priority = 0;
+	if (priority > SLUB_PRIORITY_MAX)
+		priority = SLUB_PRIORITY_MAX;
+	return slub_start() ? reclaim_run(priority) : 0;
+}
+
+SLUB_EXPORT size_t slub_shrink_all(void)
+{
+	return slub_start() ? reclaim_all() : 0;
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Asking the shrinkers: how much of whom, by the kernel's arithmetic.
+ *
+ *   delta = (freeable >> priority) * 4 / seeks      (freeable / 2: seeks 0)
+ *   total = min((owed >> priority) + delta, 2 * freeable)
+ *
+ * asked for in batches; what is not done is owed, at most 2 * freeable.
+ *
+ * What callbacks say is not believed further than it can be borne: counts are
+ * cut at COUNT_MAX, a visit ends after SCANS_MAX calls of scan, and a scan that
+ * says that it looked at nothing is taken to have looked at its batch.
+ */
+#include "reclaim/reclaim_internal.h"
+
+#define COUNT_MAX ((size_t)1 << 48)
+#define SCANS_MAX 4096
+
+/* An outrageous count is one of several billions. */
+static size_t believe(size_t count)
+{
+	return min_size(count, COUNT_MAX);
+}
+
+static size_t share(size_t freeable, const struct slub_shrinker *shrinker,
+		    int priority)
+{
+	size_t part = freeable >> priority;
+
+	if (!shrinker->seeks)
+		return freeable / 2;
+	/* Most of the time there is little pressure: save the division. */
+	return part ? part * 4 / shrinker->seeks : 0;
+}
+
+/* What one visit asks for, and what became of it. */
+struct visit {
+	struct walker *walker;
+	struct slub_shrinker *shrinker;
+	struct slub_shrink_control *control;
+	size_t total;		/* still to be looked at */
+	size_t scanned;
+	size_t freed;
+	uint32_t scans;
+};
+
+/* One batch; false: enough.  May leave the shrinker unregistered. */
+static bool scan_batch(struct visit *visit, size_t batch)
+{
+	struct slub_shrink_control *control = visit->control;
+	size_t nr = min_size(batch, visit->total), freed;
+
+	control->nr_to_scan = nr;
+	control->nr_scanned = nr;
+	visit->scans++;
+	freed = visit->shrinker->scan(visit->shrinker, control);
+	if (freed == SLUB_SHRINK_STOP)
+		return false;
+	visit->freed += believe(freed);
+	nr = control->nr_scanned ? believe(control->nr_scanned) : nr;
+	visit->scanned += nr;
+	visit->total -= min_size(nr, visit->total);
+	return walker_is_inside(visit->walker, visit->shrinker);
+}
+
+static void scan_all(struct visit *visit, size_t freeable)
+{
+	struct slub_shrinker *shrinker = visit->shrinker;
+	size_t batch = shrinker->batch ? shrinker->batch : SLUB_SHRINK_BATCH;
+
+	while (visit->total >= batch || visit->total >= freeable) {
+		if (visit->scans == SCANS_MAX) {
+			__atomic_fetch_add(&shrinker->cut_short, 1,
+					   __ATOMIC_RELAXED);
+			break;
+		}
+		if (!scan_batch(visit, batch))
+			break;
+	}
+}
+
+static void account(struct visit *visit)
+{
+	struct slub_shrinker *shrinker = visit->shrinker;
+
+	__atomic_fetch_add(&shrinker->scans, visit->scans, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&shrinker->scanned, visit->scanned,
+			   __ATOMIC_RELAXED);
+	__atomic_fetch_add(&shrinker->freed, visit->freed, __ATOMIC_RELAXED);
+}
+
+/* Takes all that is owed; most of the time there is nothing to write. */
+static size_t owed_take(int64_t *owed)
+{
+	if (!__atomic_load_n(owed, __ATOMIC_RELAXED))
+		return 0;
+	return (size_t)__atomic_exchange_n(owed, 0, __ATOMIC_RELAXED);
+}
+
+size_t shrink_one(struct walker *walker, struct slub_shrinker *shrinker,
+		  struct slub_shrink_control *control, int64_t *owed)
+{
+	struct visit visit = { walker, shrinker, control, 0, 0, 0, 0 };
+	size_t freeable, delta, before, rest;
+
+	freeable = shrinker->count(shrinker, control);
+	if (freeable == 0 || freeable >= SLUB_SHRINK_EMPTY)
+		return freeable == SLUB_SHRINK_STOP ? 0 : freeable;
+	if (!walker_is_inside(walker, shrinker))
+		return 0;
+	freeable = believe(freeable);
+	before = owed_take(owed);
+	delta = share(freeable, shrinker, control->priority);
+	visit.total = min_size((before >> control->priority) + delta,
+			       2 * freeable);
+	scan_all(&visit, freeable);
+	if (!walker_is_inside(walker, shrinker))
+		return visit.freed;
+	if (visit.scans)
+		account(&visit);
+	rest = before + delta;
+	rest -= min_size(rest, visit.scanned);
+	rest = min_size(rest, 2 * freeable);
+	if (rest)
+		__atomic_fetch_add(owed, (int64_t)rest, __ATOMIC_RELAXED);
+	return visit.freed;
+}
+
+/* What all pairs of one group and node have in common. */
+struct place {
+	struct walker *walker;
+	uint32_t group;		/* its number */
+	struct slub_shrink_control control;
+};
+
+/* The pair said that it has nothing: MAP-1. */
+static size_t shrink_empty(struct place *place, struct slub_shrinker *shrinker,
+			   struct map_unit *unit, uint32_t id)
+{
+	size_t freed;
+
+	map_unmark(unit, id);
+	freed = shrink_one(place->walker, shrinker, &place->control,
+			   &unit->deferred[id % 64]);
+	if (freed == SLUB_SHRINK_EMPTY)
+		return 0;
+	if (walker_is_inside(place->walker, shrinker))
+		map_mark_again(place->group, (uint32_t)place->control.node, id);
+	return freed;
+}
+
+/* The shrinker went, or the group did. */
+static void forget_stale(struct place *place, struct map_unit *unit,
+			 uint32_t id)
+{
+	map_unmark(unit, id);
+	if (__atomic_load_n(&shrinker_table[id], __ATOMIC_SEQ_CST) &&
+	    (!place->group || bit_is_set(groups_alive.words, place->group)))
+		map_mark_again(place->group, (uint32_t)place->control.node, id);
+}
+
+static size_t shrink_pair(struct place *place, struct map_unit *unit,
+			  uint32_t id)
+{
+	struct walker *walker = place->walker;
+	struct slub_shrinker *shrinker;
+	size_t freed;
+
+	shrinker = walker_enter(walker, id, place->control.group, place->group);
+	if (unlikely(!shrinker)) {
+		forget_stale(place, unit, id);
+		return 0;
+	}
+	freed = shrink_one(walker, shrinker, &place->control,
+			   &unit->deferred[id % 64]);
+	if (unlikely(freed == SLUB_SHRINK_EMPTY))
+		freed = walker_is_inside(walker, shrinker) ?
+			shrink_empty(place, shrinker, unit, id) : 0;
+	walker_leave(walker);
+	return freed;
+}
+
+static size_t shrink_unit(struct place *place, struct map_unit *unit,
+			  uint32_t number)
+{
+	uint64_t set = __atomic_load_n(&unit->set, __ATOMIC_RELAXED);
+	size_t freed = 0;
+
+	for (; set; set &= set - 1)
+		freed += shrink_pair(place, unit, number * 64 +
+				     (uint32_t)__builtin_ctzll(set));
+	if (unlikely(!__atomic_load_n(&unit->set, __ATOMIC_RELAXED)))
+		map_tidy(place->group, (uint32_t)place->control.node, number);
+	return freed;
+}
+
+/* The units that are not in the map itself. */
+static size_t shrink_rest(struct place *place, struct map *map, uint64_t top)
+{
+	size_t freed = 0;
+
+	for (; top; top &= top - 1) {
+		uint32_t word = (uint32_t)__builtin_ctzll(top);
+		uint64_t units = __atomic_load_n(&map->summary[word],
+						 __ATOMIC_RELAXED);
+
+		for (; units; units &= units - 1) {
+			uint32_t number = word * 64 +
+					  (uint32_t)__builtin_ctzll(units);
+			struct map_unit *unit = map_unit_find(map, number);
+
+			if (unit)
+				freed += shrink_unit(place, unit, number);
+		}
+	}
+	return freed;
+}
+
+size_t shrink_map(struct walker *walker, uint32_t group, uint32_t node,
+		  int priority)
+{
+	struct map *map = map_get(group, node);
+	struct place place = { walker, group,
+		{ 0, 0, group_of_number(group), (int)node, priority } };
+	uint32_t first;
+	uint64_t top;
+	size_t freed = 0;
+
+	if (!map)
+		return 0;
+	top = __atomic_load_n(&map->top, __ATOMIC_RELAXED);
+	first = __atomic_load_n(&map->first_number, __ATOMIC_ACQUIRE);
+	if (likely(first))
+		freed = shrink_unit(&place, &map->first, first - 1);
+	if (unlikely(top))
+		freed += shrink_rest(&place, map, top);
+	return freed;
+}
+
+static size_t shrink_always(struct walker *walker, uint32_t id, int priority,
+			    uint32_t nr_nodes)
+{
+	struct slub_shrinker *shrinker;
+	size_t freed = 0, got;
+
+	for (uint32_t node = 0; node < nr_nodes; node++) {
+		struct slub_shrink_control control = { 0, 0, NULL, (int)node,
+						       priority };
+
+		shrinker = walker_enter(walker, id, NULL, 0);
+		if (!shrinker)
+			break;
+		if (node && !(shrinker->flags & SLUB_SHRINKER_NUMA_AWARE)) {
+			walker_leave(walker);
+			break;
+		}
+		got = shrink_one(walker, shrinker, &control,
+				 &shrinker->deferred[node]);
+		freed += got == SLUB_SHRINK_EMPTY ? 0 : got;
+		walker_leave(walker);
+	}
+	return freed;
+}
+
+/* A walk: over what, and until when. */
+struct walk {
+	struct walker *walker;
+	const struct slub_group *top;
+	int priority;
+	uint64_t deadline_ns;	/* 0: none */
+	bool is_over;
+	size_t freed;
+};
+
+/* Where the last walk with a deadline ended: shrinker, and group by node. */
+static uint32_t resume_always;
+static uint32_t resume_group[OS_NODES_MAX];
+
+static bool is_over(struct walk *walk)
+{
+	if (walk->deadline_ns && os_clock_ns() >= walk->deadline_ns)
+		walk->is_over = true;
+	return walk->is_over;
+}
+
+/* Numbers in [@n, @end); returns where it stopped, @end: nowhere. */
+static uint32_t walk_always(struct walk *walk, uint32_t n, uint32_t end)
+{
+	for (n = bits_next(&shrinkers_always, n); n < end;
+	     n = bits_next(&shrinkers_always, n + 1)) {
+		if (is_over(walk))
+			return n;
+		walk->freed += shrink_always(walk->walker, n, walk->priority,
+					     reclaim_nr_nodes());
+	}
+	return end;
+}
+
+static bool is_spared(const struct walk *walk, uint32_t n)
+{
+	struct slub_group *group;
+
+	if (!walk->top && likely(!__atomic_load_n(&groups_with_low,
+						  __ATOMIC_RELAXED)))
+		return false;
+	group = group_of_number(n);
+	if (walk->top && !group_is_below(group, walk->top))
+		return true;
+	return group && group != walk->top && walk->priority &&
+	       group_is_protected(group);
+}
+
+static uint32_t walk_groups(struct walk *walk, uint32_t node, uint32_t n,
+			    uint32_t end)
+{
+	for (n = bits_next(&map_groups[node], n); n < end;
+	     n = bits_next(&map_groups[node], n + 1)) {
+		if (is_spared(walk, n))
+			continue;
+		if (is_over(walk))
+			return n;
+		walk->freed += shrink_map(walk->walker, n, node,
+					  walk->priority);
+	}
+	return end;
+}
+
+/* All numbers, beginning at *@resume; there it is left where time ran out. */
+static void walk_round(struct walk *walk, uint32_t *resume, uint32_t node,
+		       bool always)
+{
+	uint32_t from = walk->deadline_ns ?
+			__atomic_load_n(resume, __ATOMIC_RELAXED) : 0;
+	uint32_t n;
+
+	if (walk->is_over)
+		return;
+	n = always ? walk_always(walk, from, BITS_NR) :
+		     walk_groups(walk, node, from, BITS_NR);
+	if (n == BITS_NR && from)
+		n = always ? walk_always(walk, 0, from) :
+			     walk_groups(walk, node, 0, from);
+	if (walk->deadline_ns)
+		__atomic_store_n(resume, walk->is_over ? n : 0,
+				 __ATOMIC_RELAXED);
+}
+
+static uint32_t nodes_in_use(void)
+{
+	uint32_t nr = OS_NODES_MAX;
+
+	while (nr > 1 && bits_are_clear(&map_groups[nr - 1]))
+		nr--;
+	return nr;
+}
+
+static void walk_run(struct walk *walk)
+{
+	bool has_always = !walk->top && !bits_are_clear(&shrinkers_always);
+	uint32_t nr_nodes = nodes_in_use();
+
+	if (!has_always && nr_nodes == 1 && bits_are_clear(&map_groups[0]))
+		return;
+	walk->walker = walker_begin();
+	if (!walk->walker)
+		return;
+	if (has_always)
+		walk_round(walk, &resume_always, 0, true);
+	for (uint32_t node = 0; node < nr_nodes; node++)
+		walk_round(walk, &resume_group[node], node, false);
+	walker_end(walk->walker);
+}
+
+size_t shrinkers_run(int priority, const struct slub_group *top)
+{
+	struct walk walk = { NULL, top, priority, 0, false, 0 };
+
+	walk_run(&walk);
+	return walk.freed;
+}
+
+size_t shrinkers_run_until(int priority, uint64_t deadline_ns,
+			   bool *is_cut_short)
+{
+	struct walk walk = { NULL, NULL, priority, deadline_ns, false, 0 };
+
+	walk_run(&walk);
+	*is_cut_short = walk.is_over;
+	return walk.freed;
+}

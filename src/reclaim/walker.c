@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who walks, and what each walker uses at the moment.
+ *
+ * A walker announces what it is about to use in a structure that it alone
+ * writes, so walkers do not disturb each other, and unregister can wait for
+ * exactly those that are inside its shrinker.  (The reference count that the
+ * kernel has in each shrinker costs two atomic instructions on a cache line
+ * that all walkers share.)
+ *
+ * WALK-1  A walker announces, executes a fence, and looks again whether what
+ *         it announced is still registered.  Who unregisters takes it out of
+ *         the table, executes a fence, and looks at all walkers.  At least one
+ *         of the two sees the other.
+ */
+#include "reclaim/reclaim_internal.h"
+
+static struct walker walkers[WALKERS_MAX];
+static uint64_t walkers_busy[WALKERS_MAX / 64];
+
+struct walker *walker_begin(void)
+{
+	for (uint32_t i = 0; i < WALKERS_MAX / 64; i++) {
+		uint64_t busy = __atomic_load_n(&walkers_busy[i],
+						__ATOMIC_RELAXED);
+
+		while (~busy) {
+			uint64_t bit = ~busy & (busy + 1);
+
+			/* seq_cst: before what the walker announces */
+			busy = __atomic_fetch_or(&walkers_busy[i], bit,
+						 __ATOMIC_SEQ_CST);
+			if (!(busy & bit)) {
+				struct walker *walker;
+
+				walker = &walkers[i * 64 +
+						  (uint32_t)__builtin_ctzll(bit)];
+				__atomic_store_n(&walker->owner, thread_self(),
+						 __ATOMIC_RELAXED);
+				return walker;
+			}
+		}
+	}
+	return NULL;
+}
+
+void walker_end(struct walker *walker)
+{
+	uint32_t n = (uint32_t)(walker - walkers);
+
+	walker_leave(walker);
+	__atomic_store_n(&walker->group, NULL, __ATOMIC_RELEASE);
+	__atomic_store_n(&walker->owner, 0, __ATOMIC_RELAXED);
+	/* release: the next owner finds it empty */
+	__atomic_fetch_and(&walkers_busy[n / 64], ~bit_of(n),
+			   __ATOMIC_RELEASE);
+}
+
+struct walker *walker_next(int *n)
+{
+	for (uint32_t i = (uint32_t)(*n + 1); i < WALKERS_MAX; i++) {
+		uint64_t rest = __atomic_load_n(&walkers_busy[i / 64],
+						__ATOMIC_ACQUIRE) >> i % 64;
+
+		if (!rest) {
+			i |= 63;
+			continue;
+		}
+		i += (uint32_t)__builtin_ctzll(rest);
+		*n = (int)i;
+		return &walkers[i];
+	}
+	return NULL;
+}
+
+bool walker_is_mine(const struct walker *walker)
+{
+	return __atomic_load_n(&walker->owner, __ATOMIC_RELAXED) ==
+	       thread_self();
+}
+
+bool walkers_use_group(const struct slub_group *group)
+{
+	struct walker *walker;
+	int n = -1;
+
+	/* seq_cst: pairs with the one in walker_enter() */
+	full_fence();
+	while ((walker = walker_next(&n)) != NULL) {
+		if (__atomic_load_n(&walker->group, __ATOMIC_ACQUIRE) == group)
+			return true;
+	}
+	return false;
+}
+
+void walkers_fork_child(void)
+{
+	struct walker *walker;
+	int n = -1;
+
+	while ((walker = walker_next(&n)) != NULL) {
+		walker->waits_for = NULL;
+		if (!walker_is_mine(walker))
+			walker_end(walker);
+	}
+}

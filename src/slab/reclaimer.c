@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the slab and page layers give back by themselves when memory is short,
+ * before any shrinker is asked (reclaim/reclaim.h): the lists of all CPUs, the
+ * barns, empty slabs, free blocks.
+ */
+#include "slab/slab_internal.h"
+
+/* Above it, half of the idle memory may stay: it is only a hint. */
+#define PRIORITY_MILD 6
+
+static size_t run(int priority)
+{
+	size_t keep = priority > PRIORITY_MILD ? page_idle_limit() / 2 : 0;
+
+	slab_shrink_all();
+	return page_purge(keep) * PAGE_BYTES;
+}
+
+/*
+ * A heap that was the same a moment ago is one that nobody uses: what lies
+ * idle goes back.  One that is at work keeps it, or it would be bought again.
+ */
+static void idle(void)
+{
+	static size_t used_then, dirty_then;
+	size_t used = page_used_bytes(), dirty = page_nr_dirty();
+	bool quiet = used == used_then && dirty == dirty_then;
+
+	if (quiet && (dirty || !used_then)) {
+		slab_shrink_all();
+		page_purge(0);
+		dirty = page_nr_dirty();
+		used = page_used_bytes();
+	}
+	used_then = used;
+	dirty_then = dirty;
+}
+
+static struct reclaimer slabs = { .run = run, .idle = idle };
+
+/* The page layer is about to ask the system for more. */
+static bool before_growth(size_t bytes)
+{
+	(void)bytes;
+	return shrinkers_run(SLUB_PRIORITY_MAX / 2, NULL) > 0;
+}
+
+void slab_reclaimer_init(void)
+{
+	reclaim_add(&slabs);
+	page_set_growth_hook(before_growth);
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory pressure: each source brings a walk, and walks are bounded. */
+#include <slub/pressure.h>
+#include <slub/shrinker.h>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <fcntl.h>
+#include <fstream>
+#include <poll.h>
+#include <string>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <thread>
+#include <unistd.h>
+
+#include "harness.h"
+
+namespace {
+
+/* Counts how often it is asked, and can make that last. */
+struct Witness : slub_shrinker {
+	std::atomic<int> counts{0}, priority{-1};
+	int sleep_us = 0;
+
+	Witness() : slub_shrinker()
+	{
+		name = "witness";
+		count = [](slub_shrinker *s, slub_shrink_control *c) noexcept -> size_t {
+			auto *witness = static_cast<Witness *>(s);
+
+			witness->counts++;
+			witness->priority = c->priority;
+			usleep((useconds_t)witness->sleep_us);
+			return 0;
+		};
+		scan = [](slub_shrinker *, slub_shrink_control *) noexcept -> size_t {
+			return SLUB_SHRINK_STOP;
+		};
+		slub_shrinker_register(this);
+	}
+	~Witness() { slub_shrinker_unregister(this); }
+};
+
+bool is_readable(int fd, int timeout_ms)
+{
+	struct pollfd p = { fd, POLLIN, 0 };
+
+	return poll(&p, 1, timeout_ms) == 1;
+}
+
+slub_pressure_stats stats()
+{
+	slub_pressure_stats stats;
+
+	slub_pressure_stats_read(&stats);
+	return stats;
+}
+
+/* A directory that goes with everything in it. */
+struct Folder {
+	char path[32] = "/tmp/slub-pressure-XXXXXX";
+
+	Folder() { EXPECT_NE(mkdtemp(path), nullptr); }
+	~Folder()
+	{
+		unlink(file("watch").c_str());
+		rmdir(path);
+	}
+	std::string file(const char *name) { return std::string(path) + "/" + name; }
+};
+
+#define CHECK(cond) \
+	do { \
+		if (!(cond)) { \
+			fprintf(stderr, "line %d: %s\n", __LINE__, #cond); \
+			_exit(1); \
+		} \
+	} while (0)
+
+/* Each in a child: sources are opened once in the life of a process. */
+void expect_good(const std::function<void()> &body)
+{
+	std::string errors;
+
+	EXPECT_EQ(harness::in_child([&] { body(); _exit(0); }, &errors, 60), 0) << errors;
+}
+
+TEST(Pressure, AFifoAsSystemdSaysIt)
+{
+	Folder folder;
+	std::string path = folder.file("watch");
+
+	ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+	expect_good([&] {
+		Witness witness;
+
+		setenv("MEMORY_PRESSURE_WATCH", path.c_str(), 1);
+		CHECK(slub_pressure_handle() == -EINVAL);
+		int fd = slub_pressure_fd();
+		CHECK(fd >= 0 && slub_pressure_fd() == fd);
+		CHECK(stats().sources == SLUB_PRESSURE_WATCH);
+		CHECK(!is_readable(fd, 0) && slub_pressure_handle() == 0);
+		int out = open(path.c_str(), O_WRONLY);
+		CHECK(write(out, "x", 1) == 1);
+		CHECK(is_readable(fd, 1000) && slub_pressure_handle() == 1);
+		CHECK(witness.counts == 1 && stats().walks == 1);
+		CHECK(!is_readable(fd, 0) && slub_pressure_handle() == 0);
+		CHECK(witness.counts == 1);
+	});
+}
+
+TEST(Pressure, PressureGrowsWhileItLasts)
+{
+	Folder folder;
+	std::string path = folder.file("watch");
+
+	ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+	expect_good([&] {
+		Witness witness;
+		int last = SLUB_PRIORITY_MAX + 1;
+
+		setenv("MEMORY_PRESSURE_WATCH", path.c_str(), 1);
+		CHECK(slub_pressure_fd() >= 0);
+		int out = open(path.c_str(), O_WRONLY);
+		for (int i = 0; i < 8; i++) {
+			CHECK(write(out, "x", 1) == 1);
+			CHECK(slub_pressure_handle() == 1);
+			/* At once again: taken together. */
+			CHECK(write(out, "x", 1) == 1);
+			CHECK(slub_pressure_handle() == 1);
+			CHECK(witness.priority < last || witness.priority == 0);
+			last = witness.priority;
+			usleep(80000);
+		}
+		CHECK(last == 0);
+		CHECK(stats().events == 16 && stats().merged + stats().walks == 16);
+		CHECK(stats().walks >= 8);
+	});
+}
+
+TEST(Pressure, AWalkIsCutShortAndTheNextGoesOn)
+{
+	Folder folder;
+	std::string path = folder.file("watch");
+
+	ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+	expect_good([&] {
+		Witness witnesses[10];
+		int all = 0;
+
+		for (Witness &witness : witnesses)
+			witness.sleep_us = 30000;
+		setenv("MEMORY_PRESSURE_WATCH", path.c_str(), 1);
+		CHECK(slub_pressure_fd() >= 0);
+		int out = open(path.c_str(), O_WRONLY);
+		for (int i = 0; i < 10; i++) {
+			CHECK(write(out, "x", 1) == 1);
+			slub_pressure_handle();
+			usleep(60000);
+		}
+		CHECK(stats().cut_short >= 5);
+		for (Witness &witness : witnesses)
+			all += witness.counts > 0;
+		CHECK(all == 10);
+	});
+}
+
+TEST(Pressure, ASocketAndWhatIsToBeWrittenFirst)
+{
+	Folder folder;
+	std::string path = folder.file("watch");
+	struct sockaddr_un address = { AF_UNIX, {} };
+	int server = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	strcpy(address.sun_path, path.c_str());
+	ASSERT_EQ(bind(server, (struct sockaddr *)&address, sizeof(address)), 0);
+	ASSERT_EQ(listen(server, 1), 0);
+	expect_good([&] {
+		char got[32] = "";
+
+		setenv("MEMORY_PRESSURE_WATCH", path.c_str(), 1);
+		setenv("MEMORY_PRESSURE_WRITE", "c29tZSAyMDAwMDAA", 1);
+		int fd = slub_pressure_fd();
+		CHECK(fd >= 0);
+		int client = accept(server, nullptr, nullptr);
+		CHECK(read(client, got, sizeof(got)) == 12);
+		CHECK(!memcmp(got, "some 200000", 12));
+		CHECK(write(client, "now", 3) == 3);
+		CHECK(is_readable(fd, 1000) && slub_pressure_handle() == 1);
+	});
+	close(server);
+}
+
+TEST(Pressure, NothingToWatchIsAnError)
+{
+	expect_good([] {
+		setenv("MEMORY_PRESSURE_WATCH", "/dev/null", 1);
+		CHECK(slub_pressure_fd() == -ENOENT);
+		CHECK(slub_pressure_handle() == -EINVAL);
+		setenv("MEMORY_PRESSURE_WATCH", "/nowhere/at/all", 1);
+		CHECK(slub_pressure_fd() == -ENOENT);
+	});
+}
+
+TEST(Pressure, AThreadThatIsAskedFor)
+{
+	Folder folder;
+	std::string path = folder.file("watch");
+
+	ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+	expect_good([&] {
+		Witness witness;
+
+		setenv("MEMORY_PRESSURE_WATCH", path.c_str(), 1);
+		CHECK(slub_pressure_stop_thread() == -ESRCH);
+		CHECK(slub_pressure_start_thread() == 0);
+		CHECK(slub_pressure_start_thread() == -EEXIST);
+		int out = open(path.c_str(), O_WRONLY);
+		CHECK(write(out, "x", 1) == 1);
+		while (!witness.counts)
+			usleep(1000);
+		CHECK(slub_pressure_stop_thread() == 0);
+		CHECK(slub_pressure_stop_thread() == -ESRCH);
+		CHECK(slub_pressure_start_thread() == 0);
+		/* A child has neither thread nor sources. */
+		pid_t child = fork();
+		if (child == 0) {
+			slub_pressure_stats stats;
+
+			slub_pressure_stats_read(&stats);
+			bool good = slub_pressure_handle() == -EINVAL && !stats.sources &&
+				    slub_pressure_stop_thread() == -ESRCH &&
+				    slub_pressure_start_thread() == 0 &&
+				    slub_pressure_stop_thread() == 0;
+			_exit(good ? 0 : 1);
+		}
+		CHECK(harness::wait_for(child) == 0);
+		CHECK(slub_pressure_stop_thread() == 0);
+	});
+}
+
+/* What this machine has without systemd; it may have nothing. */
+TEST(Pressure, TheMachinesOwnSources)
+{
+	expect_good([] {
+		unsetenv("MEMORY_PRESSURE_WATCH");
+		int fd = slub_pressure_fd();
+		CHECK(fd >= 0 || fd == -ENOENT);
+		if (fd < 0)
+			return;
+		CHECK(stats().sources != 0);
+		CHECK(slub_pressure_handle() >= 0);
+		fprintf(stderr, "sources %#x\n", stats().sources);
+	});
+}
+
+bool put(const std::string &path, const std::string &text)
+{
+	std::ofstream file(path);
+
+	file << text << std::flush;
+	return file.good();
+}
+
+/* A real limit: cgroup v1 or v2, where this test may make a group. */
+TEST(Pressure, ARealGroupThatFillsUp)
+{
+	std::string v1 = "/sys/fs/cgroup/memory/slub-test", v2 = "/sys/fs/cgroup/slub-test";
+	std::string folder = mkdir(v1.c_str(), 0755) == 0 ? v1 : v2;
+	bool is_v1 = folder == v1;
+
+	if (!is_v1 && mkdir(v2.c_str(), 0755) != 0)
+		GTEST_SKIP() << "no cgroup can be made";
+	bool can = put(folder + (is_v1 ? "/memory.limit_in_bytes" : "/memory.max"), "67108864");
+	if (can) {
+		expect_good([&] {
+			Witness witness;
+			size_t bytes = 80 << 20;
+
+			if (!put(folder + "/cgroup.procs", std::to_string(getpid())))
+				_exit(0);
+			int fd = slub_pressure_fd();
+			CHECK(fd >= 0);
+			CHECK(stats().sources & (SLUB_PRESSURE_V1_USAGE | SLUB_PRESSURE_EVENTS));
+			/* Page cache: it can be taken back, so nobody is killed. */
+			int file = open("/var/tmp", O_TMPFILE | O_RDWR, 0600);
+			CHECK(file >= 0);
+			std::string page(1 << 20, 'x');
+			for (size_t done = 0; done < bytes; done += page.size())
+				CHECK(write(file, page.data(), page.size()) > 0);
+			CHECK(is_readable(fd, 10000));
+			CHECK(slub_pressure_handle() > 0);
+			CHECK(witness.counts > 0);
+		});
+	}
+	rmdir(folder.c_str());
+	if (!can)
+		GTEST_SKIP() << "no limit can be set in " << folder;
+}
+
+} /* namespace */
