@@ -27,7 +27,7 @@ _slub_run()
 	case $option in
 	--fastpath) COMPREPLY=($(compgen -W "auto rseq thread tid lock" -- "$word")); return ;;
 	--huge) COMPREPLY=($(compgen -W "never block always" -- "$word")); return ;;
-	--slabinfo) COMPREPLY=($(compgen -W stderr -f -- "$word")); return ;;
+	--slabinfo|--stats_file) COMPREPLY=($(compgen -W stderr -f -- "$word")); return ;;
 	--retain|--reserve) return ;;
 	esac
 
@@ -40,13 +40,53 @@ _slub_run()
 	fi
 }
 
+_slub_pids()
+{
+	(cd /proc && printf '%s ' [0-9]*)
+}
+
+# What follows an option of the commands that look into a process; false: the option itself.
+_slub_value()
+{
+	local option=$1 word=$2
+
+	case $option in
+	-p|--process) COMPREPLY=($(compgen -W "$(_slub_pids)" -f -- "$word")) ;;
+	--color) COMPREPLY=($(compgen -W "always never auto" -- "$word")) ;;
+	-s|--sort) COMPREPLY=($(compgen -W "a b c g l n o p s u v w" -- "$word")) ;;
+	--watch|-d|--delay|-N|--lines|--columns) ;;
+	*) return 1 ;;
+	esac
+}
+
+_slub_look()
+{
+	local word=$2 option=$3 command=${COMP_WORDS[1]}
+	local common="--process= --json --watch= --once --color= --help"
+
+	[[ $word == "=" ]] && word=
+	[[ $option == "=" ]] && option=${COMP_WORDS[COMP_CWORD - 2]}
+	_slub_value "$option" "$word" && return
+	case $command in
+	top) common+=" --openmetrics --delay= --sort= --human" ;;
+	info) common+=" --openmetrics --aliases --activity --bytes --display-active --empty \
+		--inverted --slabs --sort-loss --numa --lines= --ops --partial --report \
+		--size --totals --xtotals --zero --1ref" ;;
+	stats) common+=" --openmetrics" ;;
+	map) common+=" --svg --columns=" ;;
+	esac
+	COMPREPLY=($(compgen -W "$common" -- "$word"))
+	[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
+}
+
 _slub()
 {
 	local word=$2
 
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
-		COMPREPLY=($(compgen -W "run check help --help --version" -- "$word"))
+		COMPREPLY=($(compgen -W "run check doctor top info stats map profile options help \
+			--help --version" -- "$word"))
 		return
 	fi
 	case ${COMP_WORDS[1]} in
@@ -55,10 +95,28 @@ _slub()
 		if [[ $word == -* ]]; then
 			COMPREPLY=($(compgen -W "--json --quiet --help" -- "$word"))
 		else
-			COMPREPLY=($(compgen -W "$(cd /proc && printf '%s ' [0-9]*)" -- "$word"))
+			COMPREPLY=($(compgen -W "$(_slub_pids)" -- "$word"))
 		fi
 		;;
-	help) COMPREPLY=($(compgen -W "run check" -- "$word")) ;;
+	doctor)
+		if [[ $word == -* ]]; then
+			COMPREPLY=($(compgen -W "--json --color --help" -- "$word"))
+		else
+			COMPREPLY=($(compgen -W "$(_slub_pids)" -c -- "$word"))
+		fi
+		;;
+	top|info|stats|map|options) _slub_look "$@" ;;
+	profile)
+		if [[ $word == -* ]]; then
+			COMPREPLY=($(compgen -W "--output= --text --alloc --lines= --help" -- "$word"))
+			[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
+		else
+			COMPREPLY=($(compgen -f -- "$word"))
+		fi
+		;;
+	help)
+		COMPREPLY=($(compgen -W "run check doctor top info stats map profile options" -- "$word"))
+		;;
 	esac
 }
 

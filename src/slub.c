@@ -11,6 +11,10 @@
 #include <pthread.h>
 
 #include "inspect/inspect.h"
+#include "inspect/profile.h"
+#include "slab/debug.h"
+#include "malloc/bucket.h"
+#include "mempool/mempool.h"
 
 enum start_state { START_NOT, START_UNDER_WAY, START_DONE };
 
@@ -69,7 +73,14 @@ static bool start_layers(void)
 	if (reclaim_init())
 		log_message("no per-CPU counters for readers; they use atomic "
 			    "instructions");
+	slab_reclaimer_init();
+	reclaim_configure(nr_nodes, 0);
+	if (option_text(OPTION_pressure))
+		pressure_configure(option_text(OPTION_pressure));
+	debug_start();
+	profile_init();
 	malloc_open();
+	profile_start_by_option();
 	abi_publish(&cpus, nr_nodes);
 	return true;
 }
@@ -120,6 +131,9 @@ void slub_fork_prepare(void)
 	lock_fork_begin();
 	percpu_fork_prepare();
 	reclaim_fork_prepare();
+	bucket_fork_prepare();
+	mempool_fork_prepare();
+	profile_fork_prepare();
 	slab_fork_prepare();
 	page_fork_prepare();
 }
@@ -128,6 +142,9 @@ void slub_fork_finish(bool in_child)
 {
 	page_fork_finish(in_child);
 	slab_fork_finish(in_child);
+	profile_fork_finish(in_child);
+	mempool_fork_finish(in_child);
+	bucket_fork_finish(in_child);
 	percpu_fork_finish(in_child);
 	reclaim_fork_finish(in_child);
 	if (_IO_list_lock && _IO_list_unlock && _IO_list_resetlock) {
@@ -158,6 +175,7 @@ static void library_constructor(int argc, char **argv, char **environment)
 	slub_start();
 	percpu_thread_init();
 	pthread_atfork(slub_fork_prepare, fork_parent, fork_child);
+	pressure_start();
 }
 
 __attribute__((destructor))
@@ -165,6 +183,10 @@ static void library_destructor(void)
 {
 	const char *path = option_text(OPTION_slabinfo);
 
+	if (state == START_DONE) {
+		profile_finish();
+		debug_finish();
+	}
 	if (state != START_DONE || !path)
 		return;
 	if (slabinfo_write(path))

@@ -88,12 +88,14 @@ SLUB_API void *slub_bucket_calloc(struct slub_bucket *bucket, size_t nr,
 /*
  * slub_bucket_realloc - change the size of a block, within the bucket.
  *
- * As realloc(): @ptr NULL allocates; @size 0 frees and returns NULL; else
- * returns the block, moved or not, with the old contents up to the smaller
- * size.  On failure NULL with errno as slub_bucket_alloc(), and the old block
- * stays; EINVAL also when @ptr is not of this bucket.
+ * As realloc(): @ptr NULL allocates; @size 0 frees.
  * (The C library's realloc() takes blocks of a bucket, but when it has to move
  * one it moves it out of the bucket.)
+ *
+ * Returns the block, moved or not, with the old contents up to the smaller
+ * size; NULL for @size 0, and on failure, when the old block stays as it was.
+ * Errors: as slub_bucket_alloc(); EINVAL also when @ptr is not of this bucket.
+ * Context and cost: as slub_bucket_alloc(), and a copy if the block moves.
  */
 SLUB_API void *slub_bucket_realloc(struct slub_bucket *bucket, void *ptr,
 				   size_t size);

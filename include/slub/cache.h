@@ -15,6 +15,10 @@
  *
  * or, with a cache made at run time, slub_cache_create().
  *
+ * A shared object that contains the inline functions must never be unloaded
+ * (link it with -Wl,-z,nodelete, or compile it with -DSLUB_NO_INLINE): the
+ * kernel may still look at the descriptor of its last sequence.
+ *
  * Objects may also be freed by free() and slub_free(): the page that an object
  * lies in names its cache.
  *
@@ -66,6 +70,7 @@ enum slub_alloc_flag {
 	SLUB_NO_RESERVE = 1 << 2, /* not even if the thread has the right */
 };
 
+/* For slub_cache_alloc_node(): no node is preferred. */
 #define SLUB_NODE_ANY (-1)
 
 /* All that can be said about a cache; what is zero is not asked for. */
@@ -106,20 +111,23 @@ struct slub_cache;
 #endif
 
 /*
- * SLUB_CACHE_DEFINE - define a cache of objects of type @type as a variable.
+ * SLUB_CACHE_DEFINE, SLUB_CACHE_DEFINE_STATIC - define a cache as a variable.
  *
+ * Of objects of type @type; with _STATIC, for one file (static before
+ * SLUB_CACHE_DEFINE would miss the second of the two variables).
  * It is made by its first allocation; where its list lies is read from the
  * variable, whose address the linker knows, so there is no pointer to load.
  * @flags: enum slub_cache_flag; @ctor: void (*)(void *) or NULL.
- * If the cache cannot be made, slub_cache_alloc() returns NULL with the errno
- * of slub_cache_create().
+ *
+ * Errors: if the cache cannot be made, slub_cache_alloc() returns NULL with the
+ * errno of slub_cache_create().
+ * Context: at file scope, a semicolon behind it.
  */
 #define SLUB_CACHE_DEFINE(variable, type, flags_, ctor_)		\
 	const struct slub_cache_args variable##_args = {		\
 		#variable, sizeof(type), __alignof__(type), (flags_),	\
 		(ctor_), 0, false, 0, 0, 0 };				\
 	struct slub_cache variable = { 0, 0, 0, &variable##_args, { 0 } }
-/* The same for one file: static SLUB_CACHE_DEFINE() would miss the second. */
 #define SLUB_CACHE_DEFINE_STATIC(variable, type, flags_, ctor_)	\
 	static const struct slub_cache_args variable##_args = {		\
 		#variable, sizeof(type), __alignof__(type), (flags_),	\
@@ -162,8 +170,9 @@ SLUB_API struct slub_cache *slub_cache_create(const char *name, size_t size,
 /*
  * slub_cache_create_args - the same, with everything that can be said.
  *
- * Returns and errors: as slub_cache_create().  From: kmem_cache_create_usercopy()
- * and struct kmem_cache_args.
+ * Returns and errors: as slub_cache_create(), EINVAL also for @args NULL.
+ * Context: as slub_cache_create().  From: kmem_cache_create_usercopy() and struct
+ * kmem_cache_args.
  */
 SLUB_API struct slub_cache *
 slub_cache_create_args(const struct slub_cache_args *args);
@@ -190,6 +199,7 @@ SLUB_API int slub_cache_destroy(struct slub_cache *cache);
  *
  * Empties its lists on every CPU and its barns, and frees all empty slabs.
  * Returns 0, or 1 if slabs with free objects remain.
+ * Errors: none; 0 also if that is no cache.
  * Context and cost: as slub_cache_destroy().  From: kmem_cache_shrink().
  */
 SLUB_API int slub_cache_shrink(struct slub_cache *cache);
@@ -218,7 +228,8 @@ SLUB_API void *slub_cache_zalloc(struct slub_cache *cache);
  * slub_cache_alloc_bulk - allocate @nr objects at once.
  *
  * Writes them to @objects, which the caller owns then.  Returns @nr, or 0 with
- * errno as slub_cache_alloc_flags() and nothing allocated.
+ * errno set and nothing allocated.
+ * Errors and context: as slub_cache_alloc_flags().
  * Cost: one sequence per 64 objects: a third of single calls.
  * From: kmem_cache_alloc_bulk().
  */
@@ -232,7 +243,8 @@ SLUB_API size_t slub_cache_alloc_bulk(struct slub_cache *cache,
  * @cache: whose they are, or NULL for objects of any caches, malloc's included.
  * NULL pointers among @objects are skipped.  An object of another cache is
  * treated as by slub_cache_free().  @objects itself is left as it is.
- * From: kmem_cache_free_bulk().
+ * Context: as slub_cache_free().  Cost: objects of one cache in a row are freed
+ * together.  From: kmem_cache_free_bulk().
  */
 SLUB_API void slub_cache_free_bulk(struct slub_cache *cache, size_t nr,
 				   void **objects);
@@ -245,13 +257,20 @@ struct slub_prefill {
 };
 
 /*
- * slub_cache_prefill - put @nr objects aside, for allocations that cannot fail.
+ * slub_cache_prefill, slub_prefill_alloc, slub_prefill_return - put objects aside.
  *
- * @prefill is the caller's, on the stack or wherever.  Returns 0, or -ENOMEM or
- * -EINVAL with nothing put aside.  Call it again on the same @prefill to fill
- * it up to @nr.  slub_prefill_alloc() then takes one object off it, NULL only
- * when all are used; slub_prefill_return() frees what is left.  One thread at a
- * time may use a prefill.
+ * slub_cache_prefill() puts @nr objects aside, for allocations that cannot fail.
+ * @prefill is the caller's, on the stack or wherever, all zero at first.  Call
+ * it again on the same @prefill to fill it up to @nr.  slub_prefill_alloc() then
+ * takes one object off it; slub_prefill_return() frees what is left.
+ *
+ * Returns: slub_cache_prefill() 0 or a negative error number,
+ * slub_prefill_alloc() an object that the caller owns, NULL (and errno as it was)
+ * only when all are used.
+ * Errors:
+ *   -ENOMEM  no memory: nothing is put aside, not even what was before;
+ *   -EINVAL  no cache, or @prefill has objects of another one.
+ * Context: as slub_cache_alloc_flags(); one thread at a time may use a prefill.
  * From: kmem_cache_prefill_sheaf(), kmem_cache_alloc_from_sheaf(),
  * kmem_cache_return_sheaf().
  */
@@ -264,18 +283,28 @@ SLUB_API void slub_prefill_return(struct slub_prefill *prefill);
  * slub_free - free any object of this library: malloc's or a cache's.
  *
  * NULL is allowed; a pointer that is not ours is left alone.
+ * Context: anywhere, as free().  Cost: as free().
  * From: kfree(), which takes objects of every cache.
  */
 SLUB_API void slub_free(void *object);
 
 /*
- * slub_cache_of - the cache of an object; NULL: in no slab of this library.
- * From: virt_to_cache().
+ * slub_cache_of - the cache of an object.
+ *
+ * Returns it, malloc's own included; NULL when @object is in no slab of this
+ * library.  It is the owner's, and may end: see slub_cache_destroy().
+ * Errors: none.  Context: anywhere.  Cost: a few loads.  From: virt_to_cache().
  */
 SLUB_API struct slub_cache *slub_cache_of(const void *object);
 
-/* Its name, the bytes an object of it has for its user, bytes from one object to
- * the next.  From: kmem_cache_size(), slabinfo's object_size and slab_size. */
+/*
+ * slub_cache_name, slub_cache_size, slub_cache_stride - what a cache is like.
+ *
+ * Returns its name, which lives as long as the cache; the bytes an object of it
+ * has for its user; the bytes from one object to the next.
+ * Errors: none; @cache must be a cache.  Context: anywhere.
+ * From: kmem_cache_size(), slabinfo's object_size and slab_size.
+ */
 SLUB_API const char *slub_cache_name(const struct slub_cache *cache);
 SLUB_API size_t slub_cache_size(const struct slub_cache *cache);
 SLUB_API size_t slub_cache_stride(const struct slub_cache *cache);
@@ -285,8 +314,11 @@ SLUB_API size_t slub_cache_stride(const struct slub_cache *cache);
  *
  * Empties the cache's lists first, so that free objects are known as such;
  * what is allocated or freed meanwhile may be missed or seen.  Stops when
- * @visit returns non-zero, and returns that; else 0; -EAGAIN if lists could not
- * be emptied.  @visit is called without locks.
+ * @visit returns non-zero.  @visit is called without locks.
+ *
+ * Returns what @visit returned last, else 0, also when that is no cache.
+ * Errors: -EAGAIN, when lists could not be emptied; nothing was visited then.
+ * Context: as slub_cache_destroy().  Cost: a walk over all slabs.
  */
 SLUB_API int slub_cache_for_each_object(struct slub_cache *cache,
 					int (*visit)(void *object, void *arg),
@@ -296,8 +328,8 @@ SLUB_API int slub_cache_for_each_object(struct slub_cache *cache,
  * slub_copy_allowed - do @bytes from @ptr on lie in the part of one object that
  * may be copied (slub_cache_args.useroffset)?
  *
- * True for memory that is in no cache.  From: __check_heap_object(), hardened
- * usercopy.
+ * Returns true if they do, and for memory that is in no cache.  Errors: none.
+ * Context: anywhere.  From: __check_heap_object(), hardened usercopy.
  */
 SLUB_API bool slub_copy_allowed(const void *ptr, size_t bytes);
 
@@ -316,6 +348,9 @@ struct slub_cache_stats {
 	uint64_t slab_free;
 	uint64_t wrong_cache;	/* frees through another cache */
 	uint64_t double_free;	/* frees that were found to be the second */
+	uint64_t objects_out;	/* objects taken from slabs */
+	uint64_t objects_back;	/* objects given back to slabs */
+	uint64_t reserved[8];	/* 0: room for counts to come */
 };
 
 /*
@@ -326,7 +361,12 @@ struct slub_cache_stats {
 SLUB_API int slub_cache_stats(struct slub_cache *cache,
 			      struct slub_cache_stats *stats);
 
-/* What the inline functions leave; use slub_cache_alloc(), slub_cache_free(). */
+/*
+ * slub_cache_alloc_slow, slub_cache_free_slow - what the inline functions leave.
+ *
+ * For them, and for other languages; else use slub_cache_alloc() and
+ * slub_cache_free().  Returns, errors and context: as these.
+ */
 SLUB_API void *slub_cache_alloc_slow(struct slub_cache *cache);
 SLUB_API void slub_cache_free_slow(struct slub_cache *cache, void *object);
 
@@ -334,7 +374,7 @@ SLUB_API void slub_cache_free_slow(struct slub_cache *cache, void *object);
 /*
  * slub_cache_alloc - allocate an object.
  *
- * Returns and errors as slub_cache_alloc_flags() without flags.
+ * Returns, errors and context: as slub_cache_alloc_flags() without flags.
  * Cost: 15 instructions inline, no atomic one, when this CPU has a free object.
  * From: kmem_cache_alloc().
  */

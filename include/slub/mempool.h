@@ -91,6 +91,7 @@ slub_mempool_create_args(const struct slub_mempool_args *args);
  * The cache must outlive the pool.  An object of another cache that is freed to
  * the pool is found.
  * Returns and errors: as slub_mempool_create(); EINVAL also for @cache NULL.
+ * Context: as slub_mempool_create().
  * From: mempool_create_slab_pool().
  */
 SLUB_API struct slub_mempool *
@@ -102,7 +103,7 @@ slub_mempool_create_slab(size_t min_nr, struct slub_cache *cache);
  * They are aligned as malloc() aligns them.  A block that is not from this
  * library, or smaller than @size, is found when it is freed to the pool.
  * Returns and errors: as slub_mempool_create(); EINVAL also for @size 0 or above
- * PTRDIFF_MAX.  From: mempool_create_kmalloc_pool().
+ * PTRDIFF_MAX.  Context: as slub_mempool_create().  From: mempool_create_kmalloc_pool().
  */
 SLUB_API struct slub_mempool *slub_mempool_create_malloc(size_t min_nr,
 							 size_t size);
@@ -155,6 +156,7 @@ SLUB_API void *slub_mempool_alloc(struct slub_mempool *pool,
  * slub_mempool_alloc_reserved - an element of the reserve, at once or not at all.
  *
  * Returns and errors: as slub_mempool_alloc(), without alloc_fn() being asked.
+ * Context: as slub_mempool_alloc(); does not sleep but for the lock.
  * Cost: a lock.  From: mempool_alloc_preallocated().
  */
 SLUB_API void *slub_mempool_alloc_reserved(struct slub_mempool *pool);
@@ -167,6 +169,8 @@ SLUB_API void *slub_mempool_alloc_reserved(struct slub_mempool *pool);
  * Returns @nr, with the elements in @elements, or 0 with errno set as
  * slub_mempool_alloc(); EINVAL also when @nr is 0, or above the pool's min_nr
  * with SLUB_POOL_WAIT, for it could wait for ever.
+ * Somebody who waits for @nr waits for ever if the reserve is made smaller than
+ * that meanwhile.
  * Context: as slub_mempool_alloc().  From: mempool_alloc_bulk().
  */
 SLUB_API size_t slub_mempool_alloc_bulk(struct slub_mempool *pool,
@@ -209,6 +213,7 @@ struct slub_mempool_stats {
 	size_t waiters;		/* threads that wait now */
 	uint64_t taken;		/* elements taken from the reserve so far */
 	uint64_t waits;		/* times a thread went to sleep */
+	uint64_t timeouts;	/* of these, times nobody woke it for 5 s */
 	uint64_t refused;	/* frees that were refused */
 };
 

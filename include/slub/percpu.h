@@ -26,6 +26,10 @@
  * stopped for a moment, works on the shared area with atomic instructions
  * instead; sums and walks count that area like another CPU.
  *
+ * A shared object that contains the inline functions must never be unloaded
+ * (link it with -Wl,-z,nodelete, or compile it with -DSLUB_NO_INLINE): the
+ * kernel may still look at the descriptor of its last sequence.
+ *
  * From: the kernel's cpu_alloc proposal (alloc_percpu, this_cpu_add).
  */
 #ifndef SLUB_INCLUDE_PERCPU_H
@@ -39,6 +43,7 @@
 extern "C" {
 #endif
 
+/* Marks what the library exports. */
 #define SLUB_API __attribute__((__visibility__("default")))
 
 /*
@@ -81,28 +86,35 @@ SLUB_API int slub_percpu_free(uintptr_t offset);
  * Reading or writing another CPU's copy races with that CPU: use atomic
  * loads, and the operations below for this CPU's own.
  * Context: any thread; the first time for a CPU it takes a lock and may call
- * the kernel, so not from a signal handler.  From: per_cpu_ptr().
+ * the kernel, so not from a signal handler.  Errors: none but NULL; errno says
+ * nothing.  From: per_cpu_ptr().
  */
 SLUB_API void *slub_percpu_ptr(uintptr_t offset, unsigned int cpu);
 
 /*
  * slub_percpu_cpus - one past the highest CPU number that is expected.
  *
- * The possible CPUs of the machine, or what SLUB_CPUS says.
- * Context: anywhere; cost: a load.  From: nr_cpu_ids.
+ * Returns the possible CPUs of the machine, or what SLUB_CPUS says.
+ * Errors: none.  Context: anywhere; cost: a load.  From: nr_cpu_ids.
  */
 SLUB_API unsigned int slub_percpu_cpus(void);
 
 /*
  * slub_percpu_next - the next CPU behind @cpu whose area has been made.
  *
- * Start with -1; SLUB_PERCPU_SHARED comes last; -1 behind it.  A CPU that has
- * never run has no area: its copy is zero.
- * Context: anywhere; cost: a few loads.  From: for_each_possible_cpu().
+ * Start with -1.  A CPU that has never run has no area: its copy is zero.
+ * Returns its number; SLUB_PERCPU_SHARED comes last, and -1 behind it.
+ * Errors: none.
+ * Context: anywhere.  Cost: a few loads.  From: for_each_possible_cpu().
  */
 SLUB_API int slub_percpu_next(int cpu);
 
-/* Runs the statement for every CPU number that has an area. */
+/*
+ * slub_percpu_for_each - run the statement for every CPU number with an area.
+ *
+ * @cpu: the name of the int variable, which it declares.  SLUB_PERCPU_SHARED is
+ * its last value.  Context: as slub_percpu_next().
+ */
 #define slub_percpu_for_each(cpu)					\
 	for (int cpu = slub_percpu_next(-1); cpu >= 0;			\
 	     cpu = slub_percpu_next(cpu))
@@ -110,16 +122,17 @@ SLUB_API int slub_percpu_next(int cpu);
 /*
  * slub_percpu_bytes - bytes per CPU that are allocated by slub_percpu_alloc().
  *
- * Context: anywhere.  From: the cpu_bytes counter of the cpu_alloc proposal.
+ * Returns the sum of the sizes, each rounded up to 4 bytes.  Errors: none.
+ * Context: anywhere.  Cost: a load.  From: the cpu_bytes counter of the cpu_alloc proposal.
  */
 SLUB_API size_t slub_percpu_bytes(void);
 
 /*
  * slub_percpu_sum, slub_percpu_sum32 - the sum of a word over all CPUs.
  *
- * Exact when nobody adds meanwhile; else some value the sum had, or could
- * have had with the adds in another order.
- * Context: anywhere.  Cost: one cache miss per CPU.
+ * Returns the sum; exact when nobody adds meanwhile; else some value the sum had,
+ * or could have had with the adds in another order.
+ * Errors: none.  Context: anywhere.  Cost: one cache miss per CPU.
  */
 SLUB_API int64_t slub_percpu_sum(uintptr_t offset);
 SLUB_API int32_t slub_percpu_sum32(uintptr_t offset);
@@ -141,6 +154,8 @@ struct slub_percpu_list {
  *
  * Returns them as one chain, linked through their first words, NULL when there
  * are none; the caller owns them.  What is pushed meanwhile may be missed.
+ * Errors: none; where another CPU cannot be stopped (no membarrier), its list
+ * stays as it is.
  * Context: any thread, no lock of the library held; stops one CPU after the
  * other for a moment (a system call each).
  */
@@ -157,10 +172,24 @@ struct slub_percpu_self {
 	size_t map_pages;
 };
 
+/*
+ * slub_percpu_self - this thread's entrance, for the inline functions.
+ *
+ * Context: the inline functions and the library; leave it alone.
+ */
 extern SLUB_API __thread struct slub_percpu_self slub_percpu_self
 	__attribute__((__tls_model__("initial-exec")));
 
-/* The same operations as functions, for other languages and other CPUs. */
+/*
+ * slub_percpu_add_slow, slub_percpu_add32_slow, slub_percpu_fetch_add_slow,
+ * slub_percpu_cmpxchg_slow, slub_percpu_read_slow, slub_percpu_push_slow,
+ * slub_percpu_pop_slow - the operations on this CPU's copy, as functions.
+ *
+ * For other languages, other processors, and what the inline functions leave.
+ * Returns as the functions below, slub_percpu_fetch_add_slow() the value that the
+ * word had before.
+ * Errors and context: as slub_percpu_add() and so on.  Cost: a call more.
+ */
 SLUB_API void slub_percpu_add_slow(uintptr_t offset, int64_t n);
 SLUB_API void slub_percpu_add32_slow(uintptr_t offset, int32_t n);
 SLUB_API int64_t slub_percpu_fetch_add_slow(uintptr_t offset, int64_t n);
@@ -181,15 +210,20 @@ SLUB_API void *slub_percpu_pop_slow(uintptr_t list);
 #endif
 
 #if defined(__x86_64__) && !defined(SLUB_NO_INLINE)
+/* Defined where the inline functions have restartable sequences of their own. */
 #define SLUB_HAVE_SEQUENCES 1
 #include <slub/arch/x86_64.h>
 #endif
 
+/* The fast paths: inline even where the compiler does not optimize. */
 #define SLUB_INLINE static inline __attribute__((__always_inline__, __unused__))
 
 /*
+ * slub_percpu_may_run - has this thread an entrance?  For the inline functions.
+ *
  * Until this thread's first slow call its entrance is all zero, and nothing
  * inline may run.
+ * Returns true if it has.  Errors: none.  Context: anywhere.
  */
 #define slub_percpu_may_run()						\
 	__builtin_expect(slub_percpu_self.rseq != 0, 1)
@@ -236,7 +270,7 @@ aborted:
  * slub_percpu_add_return - add @n to this CPU's 8-byte word.
  *
  * Returns the new value of the word of the CPU that was added to.
- * Context and cost: as slub_percpu_add().  From: this_cpu_add_return().
+ * Errors: none.  Context and cost: as slub_percpu_add().  From: this_cpu_add_return().
  */
 SLUB_INLINE int64_t slub_percpu_add_return(uintptr_t offset, int64_t n)
 {
@@ -258,7 +292,7 @@ aborted:
  * slub_percpu_cmpxchg - replace this CPU's 8-byte word by @value if it is @old.
  *
  * Returns what was found: the word was replaced if that equals @old.
- * Context and cost: as slub_percpu_add().  From: this_cpu_cmpxchg().
+ * Errors: none.  Context and cost: as slub_percpu_add().  From: this_cpu_cmpxchg().
  */
 SLUB_INLINE int64_t slub_percpu_cmpxchg(uintptr_t offset, int64_t old,
 					int64_t value)
@@ -280,8 +314,8 @@ aborted:
 /*
  * slub_percpu_read - this CPU's 8-byte word.
  *
- * It may be another CPU's by the time you look at it.
- * Context: anywhere.  From: this_cpu_read().
+ * Returns it; it may be another CPU's by the time you look at it.
+ * Errors: none.  Context: anywhere.  From: this_cpu_read().
  */
 SLUB_INLINE int64_t slub_percpu_read(uintptr_t offset)
 {
@@ -292,8 +326,11 @@ SLUB_INLINE int64_t slub_percpu_read(uintptr_t offset)
  * slub_percpu_push - put @object in front of this CPU's list.
  *
  * @limit: how long the list may get (at most 2^30); it may be exceeded by a
- * few.  @object's first word becomes the link.  Returns false, and leaves the
- * object alone, when the list is full or this CPU has none right now.
+ * few.
+ *
+ * The first word of @object becomes the link.
+ * Returns true; false, and leaves the object alone, when the list is full or this
+ * CPU has none right now.  Errors: none but that.
  * Context: anywhere but a signal handler in a thread without a CPU.
  */
 SLUB_INLINE bool slub_percpu_push(uintptr_t list, void *object, uint32_t limit)
@@ -318,7 +355,7 @@ aborted:
  * Returns it, or NULL when the list is empty.  An object that was pushed may
  * still be read by a pop that is about to be restarted: its memory must stay
  * mapped (memory from this library does).
- * Context: as slub_percpu_push().
+ * Errors: none.  Context: as slub_percpu_push().
  */
 SLUB_INLINE void *slub_percpu_pop(uintptr_t list)
 {

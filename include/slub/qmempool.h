@@ -35,6 +35,7 @@
 extern "C" {
 #endif
 
+/* The bounds of what slub_qmempool_create() takes. */
 #define SLUB_QMEMPOOL_LOCALQ_MIN 16
 #define SLUB_QMEMPOOL_LOCALQ_MAX 4096
 #define SLUB_QMEMPOOL_SHAREDQ_MIN 32

@@ -38,13 +38,18 @@ SLUB_API void slub_free_deferred(void *object);
  * slub_deferred_barrier - wait until all that was deferred has been freed.
  *
  * Everything handed to slub_free_deferred() before this call is free
- * afterwards.  Sleeps; not inside slub_read_lock().
+ * afterwards.
+ * Context: any thread, not from a signal handler; sleeps; not inside
+ * slub_read_lock(), where it would wait for its caller.
  * From: kvfree_rcu_barrier().
  */
 SLUB_API void slub_deferred_barrier(void);
 
 /*
- * slub_deferred_pending - objects handed over and not freed yet, roughly.
+ * slub_deferred_pending - objects handed over and not freed yet.
+ *
+ * Returns their number, roughly: what lies in the CPUs' own sheaves is guessed.
+ * Errors: none.  Context: any thread.  Cost: a cache miss per CPU.
  */
 SLUB_API size_t slub_deferred_pending(void);
 

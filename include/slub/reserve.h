@@ -29,14 +29,18 @@ extern "C" {
  */
 SLUB_API int slub_reserve_set(size_t bytes);
 
-/* slub_reserve_bytes - how much lies in the reserve now, in bytes. */
+/*
+ * slub_reserve_bytes - how much lies in the reserve now.
+ *
+ * Returns bytes.  Errors: none.  Context: anywhere.
+ */
 SLUB_API size_t slub_reserve_bytes(void);
 
 /*
  * slub_reserve_enter, slub_reserve_leave - give this thread the right.
  *
- * They nest: returns what has to be handed to slub_reserve_leave().
- * Context: anywhere.  From: memalloc_noreclaim_save() and _restore().
+ * They nest.  Returns what has to be handed to slub_reserve_leave().
+ * Errors: none.  Context: anywhere.  From: memalloc_noreclaim_save() and _restore().
  */
 SLUB_API unsigned int slub_reserve_enter(void);
 SLUB_API void slub_reserve_leave(unsigned int saved);

@@ -112,6 +112,7 @@ SLUB_API void slub_srcu_synchronize(struct slub_srcu *domain);
  *
  * Returns a number for slub_srcu_poll(): never 0; a larger one is of a later
  * time, so of several cookies the largest stands for all.
+ * Errors: none.
  * Context: any thread, not from a signal handler for the first call of a
  * domain.  Cost: a fence.  From: start_poll_synchronize_srcu().
  */
@@ -122,7 +123,7 @@ SLUB_API uint64_t slub_srcu_start_poll(struct slub_srcu *domain);
  *
  * There is no thread in the background: this call itself moves the grace period
  * on as far as it goes without waiting, so call it now and then.
- * Returns true when they have; it stays true.
+ * Returns true when they have; it stays true.  Errors: none.
  * Context: anywhere, a signal handler included; does not sleep.
  * Cost: a load when it is true already; else a look at each CPU's counters and,
  * when these say that nobody is inside, a membarrier call.
@@ -130,7 +131,12 @@ SLUB_API uint64_t slub_srcu_start_poll(struct slub_srcu *domain);
  */
 SLUB_API bool slub_srcu_poll(struct slub_srcu *domain, uint64_t cookie);
 
-/* What the inline functions leave. */
+/*
+ * slub_srcu_read_lock_slow, slub_srcu_read_unlock_slow - what these leave.
+ *
+ * For slub_srcu_read_lock() and slub_srcu_read_unlock(), and for other languages.
+ * Returns, errors and context: as these.
+ */
 SLUB_API int slub_srcu_read_lock_slow(struct slub_srcu *domain);
 SLUB_API void slub_srcu_read_unlock_slow(struct slub_srcu *domain, int index);
 
@@ -151,7 +157,7 @@ SLUB_API void slub_srcu_read_unlock_slow(struct slub_srcu *domain, int index);
  * slub_srcu_read_lock - enter a section.
  *
  * Returns an index that belongs to slub_srcu_read_unlock(); any thread may hand
- * it in.  Sections nest, and may sleep.
+ * it in.  Sections nest, and may sleep.  Errors: none.
  * Context: anywhere, a signal handler included.
  * Cost: two loads and slub_percpu_add().  From: srcu_read_lock().
  */
@@ -185,16 +191,21 @@ SLUB_INLINE void slub_srcu_read_unlock(struct slub_srcu *domain, int index)
 }
 
 /*
- * The domain of the library itself: what slub_free_deferred() and caches with
- * SLUB_TYPESAFE_BY_RCU (rcu.h, cache.h) wait for.
+ * slub_rcu_domain - the domain of the library itself.
+ *
+ * What slub_free_deferred() and caches with SLUB_TYPESAFE_BY_RCU (rcu.h, cache.h)
+ * wait for.  Context: hand its address to the functions above, but not to
+ * slub_srcu_init() or slub_srcu_destroy().
  */
 extern SLUB_API struct slub_srcu slub_rcu_domain;
 
 /*
  * slub_read_lock, slub_read_unlock - a section of the library's own domain.
  *
- * As slub_srcu_read_lock() and slub_srcu_read_unlock().  A section that lasts
- * keeps all deferred frees from memory, so do not sleep in it for long.
+ * A section that lasts keeps all deferred frees from memory, so do not sleep in
+ * it for long.
+ * Returns, errors, context and cost: as slub_srcu_read_lock() and
+ * slub_srcu_read_unlock().
  * From: rcu_read_lock().
  */
 SLUB_INLINE int slub_read_lock(void)

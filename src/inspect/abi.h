@@ -281,7 +281,7 @@ struct slub_stats_head {
 struct slub_stats_cache {
 	uint32_t sequence;		/* odd: being written */
 	uint32_t slot;
-	char name[32];
+	char name[48];
 	/* by the census */
 	uint64_t slabs;
 	uint64_t active;		/* objects on no slab's freelist */

@@ -227,8 +227,8 @@ static const uint8_t stat_words[SLUB_ABI_STATS] = {
 	[SLUB_ABI_STAT_SLAB_FREE] = STAT_SLAB_FREE,
 	[SLUB_ABI_STAT_WRONG_CACHE] = STAT_WRONG_CACHE,
 	[SLUB_ABI_STAT_DOUBLE_FREE] = STAT_DOUBLE_FREE,
-	[SLUB_ABI_STAT_OBJECTS_OUT] = NO_WORD,
-	[SLUB_ABI_STAT_OBJECTS_BACK] = NO_WORD,
+	[SLUB_ABI_STAT_OBJECTS_OUT] = STAT_OBJECTS_OUT,
+	[SLUB_ABI_STAT_OBJECTS_BACK] = STAT_OBJECTS_BACK,
 	[12] = NO_WORD, [13] = NO_WORD, [14] = NO_WORD, [15] = NO_WORD,
 };
 
@@ -266,20 +266,54 @@ static uint64_t field_get(const void *from, struct slub_abi_field field)
 	return 0;
 }
 
-void census_record(const struct slub_cache *cache, uint32_t nr_nodes,
-		   struct slub_stats_cache *out)
+static void add_stats(const char *area, const struct slub_cache *cache,
+		      uint32_t *sums)
+{
+	const uint32_t *words = (const uint32_t *)(area + cache->stats);
+
+	for (int i = 0; i < STAT_NR; i++)
+		sums[i] += __atomic_load_n(&words[i], __ATOMIC_RELAXED);
+}
+
+/* One pass over the areas for all counters. */
+static void record_stats(const struct slub_cache *cache,
+			 struct slub_stats_cache *out)
+{
+	uint32_t sums[STAT_NR] = { 0 };
+
+	if (!cache->stats)
+		return;
+	add_stats(percpu_shared_area(), cache, sums);
+	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
+		char *area = percpu_area(cid);
+
+		if (area)
+			add_stats(area, cache, sums);
+	}
+	for (int i = 0; i < SLUB_ABI_STATS; i++) {
+		if (stat_words[i] != NO_WORD)
+			out->stats[i] = sums[stat_words[i]];
+	}
+}
+
+static void record_name(const struct slub_cache *cache,
+			struct slub_stats_cache *out)
 {
 	struct text name = { out->name, sizeof(out->name) - 1, 0 };
 
 	text_printf(&name, "%s", cache->name);
 	out->name[name.used_bytes] = '\0';
+	out->fields[SLUB_ABI_CACHE_NAME] = (uintptr_t)cache->name;
+}
+
+void census_record(const struct slub_cache *cache, uint32_t nr_nodes,
+		   struct slub_stats_cache *out)
+{
+	if (out->fields[SLUB_ABI_CACHE_NAME] != (uintptr_t)cache->name)
+		record_name(cache, out);
 	for (int i = 1; i < SLUB_ABI_CACHE_FIELDS_KNOWN; i++)
 		out->fields[i] = field_get(cache, cache_fields[i]);
-	for (int i = 0; cache->stats && i < SLUB_ABI_STATS; i++) {
-		if (stat_words[i] != NO_WORD)
-			out->stats[i] = (uint32_t)slub_percpu_sum32(
-				cache->stats + 4u * stat_words[i]);
-	}
+	record_stats(cache, out);
 	for (uint32_t n = 0; n < nr_nodes; n++) {
 		for (int i = 0; i < SLUB_ABI_NODE_FIELDS_KNOWN; i++)
 			out->nodes[n][i] = field_get(cache->nodes[n],

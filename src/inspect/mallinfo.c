@@ -88,15 +88,32 @@ SLUB_EXPORT void malloc_stats(void)
 	sys_call4(SYS_write, 2, (long)buf, (long)text.used_bytes, 0);
 }
 
+/* A program chooses the names of its caches. */
+static void xml_text(struct text *text, const char *s)
+{
+	for (; *s; s++) {
+		if (*s == '<')
+			text_printf(text, "&lt;");
+		else if (*s == '&')
+			text_printf(text, "&amp;");
+		else if (*s == '"')
+			text_printf(text, "&quot;");
+		else
+			text_printf(text, "%c", *s);
+	}
+}
+
 static void xml_cache(FILE *out, const struct slub_cache *cache,
 		      const struct cache_census *census)
 {
-	char buf[320];
+	char buf[640];
 	struct text text = { buf, sizeof(buf), 0 };
 
-	text_printf(&text, "<cache name=\"%s\" size=\"%u\" active=\"%zu\" "
+	text_printf(&text, "<cache name=\"");
+	xml_text(&text, cache->name);
+	text_printf(&text, "\" size=\"%u\" active=\"%zu\" "
 		    "cached=\"%zu\" objects=\"%zu\" slabs=\"%zu\"/>\n",
-		    cache->name, cache->size, census->active,
+		    cache->size, census->active,
 		    min_size(census_cached(cache), census->active),
 		    census->objects, census->slabs);
 	fwrite(buf, 1, text.used_bytes, out);

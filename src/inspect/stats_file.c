@@ -34,12 +34,6 @@ static _Atomic uint32_t is_wanted;	/* open it at the next chance */
 static _Atomic uint32_t census_busy;
 static _Atomic uint64_t census_due_ns;
 
-/*
- * The lower layers know nothing of this one; what they call when a slab or a
- * large block has come or gone, with no lock held.
- */
-extern void (*slab_notify)(struct slub_cache *cache) __attribute__((weak));
-
 static uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec now;
@@ -82,6 +76,9 @@ static void record_write(const struct slub_cache *cache,
 
 	if (!record_begin(record))
 		return;
+	/* The place may be another cache's by now, with a name made there. */
+	if (census)
+		record->fields[SLUB_ABI_CACHE_NAME] = 0;
 	census_record(cache, head->nr_nodes, record);
 	if (census) {
 		record->slabs = census->slabs;
@@ -124,11 +121,12 @@ static void records_write_all(void)
 
 static void census_if_due(void)
 {
-	uint64_t begin = clock_ns(CLOCK_MONOTONIC), end;
+	uint64_t begin, end;
 
-	if (begin < census_due_ns ||
+	if (os_clock_ns() < census_due_ns ||
 	    __atomic_exchange_n(&census_busy, 1, __ATOMIC_ACQUIRE))
 		return;
+	begin = clock_ns(CLOCK_MONOTONIC);
 	records_write_all();
 	end = clock_ns(CLOCK_MONOTONIC);
 	census_due_ns = end + max_size(CENSUS_PERIOD_NS,
@@ -142,7 +140,7 @@ static void head_update(void)
 	head->totals[SLUB_STATS_LARGE_BYTES] = large_nr_pages() * PAGE_BYTES;
 	head->totals[SLUB_STATS_IDLE_BYTES] = page_nr_dirty() * PAGE_BYTES;
 	head->abi.heap_bytes = pagemap_committed();
-	head->update_ns = clock_ns(CLOCK_REALTIME);
+	head->update_ns = clock_ns(CLOCK_REALTIME_COARSE);
 }
 
 void stats_file_update(struct slub_cache *cache)
@@ -302,8 +300,7 @@ void stats_file_open(void)
 	records_write_all();
 	/* Last: a file with a magic is one with a head. */
 	memcpy(head->magic, SLUB_STATS_MAGIC, sizeof(head->magic));
-	if (&slab_notify)
-		slab_notify = stats_file_update;
+	slab_notify = stats_file_update;
 }
 
 void stats_file_after_fork(void)

@@ -89,7 +89,7 @@ SLUB_EXPORT void *realloc(void *ptr, size_t bytes)
 {
 	struct slub_cache *cache = cache_of(ptr);
 
-	if (likely(cache && bytes)) {
+	if (likely(cache && bytes && !cache->debug)) {
 		if (size_is_worth_keeping(cache->object_size, bytes))
 			return ptr;
 		if (likely(bytes <= CLASS_BYTES_MAX))

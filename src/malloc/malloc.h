@@ -31,6 +31,8 @@ extern uint32_t malloc_paged_slots_bytes SLUB_INTERNAL;
 /* The slot of the list for a size, by (size + 15) / 16. */
 extern uint16_t malloc_slot[CLASS_BYTES_MAX / CLASS_STEP + 1] SLUB_INTERNAL;
 int sizeclass_init(void);
+/* Turns sampling (slab/sample.h) on or off; 0 or -ENOSPC. */
+int sizeclass_sample(bool on);
 /* Opens the fast path. */
 void malloc_open(void);
 /* The cache for @bytes <= CLASS_BYTES_MAX. */

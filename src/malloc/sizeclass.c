@@ -7,6 +7,7 @@
  * aligned to the largest power of two that divides its class.
  */
 #include "malloc/malloc.h"
+#include "slab/sample.h"
 
 size_t malloc_limit;
 size_t malloc_paged_limit;
@@ -54,6 +55,36 @@ struct slub_cache *sizeclass_aligned(size_t bytes, size_t align)
 	return &classes[class];
 }
 
+/* Where the fast path finds the lists; also while it runs. */
+static void slots_fill(void)
+{
+	bool samples = sample_is_on();
+
+	for (size_t i = 0; i < ARRAY_SIZE(malloc_slot); i++) {
+		const struct slub_cache *cache =
+			&classes[class_of(i * CLASS_STEP)];
+
+		__atomic_store_n(&malloc_slot[i],
+				 (uint16_t)(samples ? cache->sample_slot :
+						      cache->list_slot),
+				 __ATOMIC_RELAXED);
+	}
+}
+
+int sizeclass_sample(bool on)
+{
+	int err = sample_caches_prepare(classes, CLASS_NR);
+
+	if (err)
+		return err;
+	sample_switch_on(on);
+	slots_fill();
+	/* What lies in the sample slots is of no use any more. */
+	if (!on)
+		slab_shrink_all();
+	return 0;
+}
+
 int sizeclass_init(void)
 {
 	for (uint32_t c = 0; c < CLASS_NR; c++) {
@@ -66,9 +97,7 @@ int sizeclass_init(void)
 		if (err)
 			return err;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(malloc_slot); i++)
-		malloc_slot[i] = (uint16_t)classes[class_of(i * CLASS_STEP)]
-					 .list_slot;
+	slots_fill();
 	/* They were made in the order of their sizes. */
 	malloc_paged_slots = classes[class_of(PAGE_BYTES)].slot;
 	malloc_paged_slots_bytes = classes[CLASS_NR - 1].list_slot -

@@ -3,6 +3,8 @@
  * What the fast path leaves: every decision that malloc and free make.
  */
 #include "malloc/malloc.h"
+#include "slab/debug.h"
+#include "slab/sample.h"
 
 #include <errno.h>
 
@@ -17,6 +19,7 @@ void foreign_warn(const char *what, const void *ptr)
 {
 	static _Atomic bool warned;
 
+	debug_free_foreign(what, ptr);
 	if (__atomic_exchange_n(&warned, true, __ATOMIC_RELAXED))
 		return;
 	log_message("%s: pointer %p is not from this library; left alone "
@@ -36,10 +39,12 @@ static void free_by_entry(void *ptr, uint32_t entry)
 		emergency_free(ptr);
 		return;
 	case MAP_LARGE:
-		if (slub_thread.locks_held)
+		if (slub_thread.locks_held) {
 			deferred_push(ptr);
-		else
-			large_free(ptr);
+			return;
+		}
+		sample_large_gone(ptr);
+		large_free(ptr);
 		return;
 	}
 	cache = cache_of_slot(entry);
@@ -77,6 +82,26 @@ void slow_free(void *ptr)
 
 /* ---- alloc ---- */
 
+static void *class_alloc(size_t bytes, size_t align)
+{
+	struct slub_cache *cache = align <= MALLOC_ALIGN ?
+					   sizeclass_cache(bytes) :
+					   sizeclass_aligned(bytes, align);
+
+	if (unlikely(sample_is_wanted()))
+		return sample_alloc_slowly(cache, bytes);
+	return cache_alloc_sized(cache, bytes);
+}
+
+static void *large_alloc_told(size_t bytes, size_t align, bool *is_zero)
+{
+	void *ptr = large_alloc(bytes, align, is_zero);
+
+	if (unlikely(sample_is_wanted()) && ptr)
+		sample_large(ptr, bytes);
+	return ptr;
+}
+
 /* One try, from where this thread may allocate now. */
 static void *alloc_once(size_t bytes, size_t align, bool *is_zero)
 {
@@ -84,11 +109,9 @@ static void *alloc_once(size_t bytes, size_t align, bool *is_zero)
 
 	*is_zero = false;
 	if (max_size(bytes, align) <= CLASS_BYTES_MAX && align <= PAGE_BYTES)
-		ptr = cache_alloc(align <= MALLOC_ALIGN ?
-				  sizeclass_cache(bytes) :
-				  sizeclass_aligned(bytes, align));
+		ptr = class_alloc(bytes, align);
 	else if (!slub_thread.locks_held)
-		ptr = large_alloc(bytes, align, is_zero);
+		ptr = large_alloc_told(bytes, align, is_zero);
 	if (!ptr && slub_thread.locks_held)
 		ptr = emergency_alloc(bytes, align);
 	if (!ptr && slub_thread.locks_held)
@@ -103,8 +126,7 @@ static cold void *alloc_after_reclaim(size_t bytes, size_t align,
 
 	if (slub_thread.locks_held)
 		return NULL;
-	slab_shrink_all();
-	page_purge(0);
+	reclaim_all();
 	ptr = alloc_once(bytes, align, is_zero);
 	if (!ptr && bytes < malloc_limit && align <= MALLOC_ALIGN)
 		ptr = cache_alloc_reserve(sizeclass_cache(bytes), 0);
@@ -134,8 +156,10 @@ void *slow_alloc(size_t bytes)
 	void *ptr = NULL;
 
 	/* The usual case: a list that is empty. */
-	if (bytes < malloc_paged_limit)
-		ptr = cache_alloc(sizeclass_cache(bytes));
+	if (bytes < malloc_paged_limit && likely(!sample_is_wanted()))
+		ptr = cache_alloc_sized(sizeclass_cache(bytes), bytes);
+	else if (bytes < malloc_paged_limit)
+		ptr = sample_alloc(sizeclass_cache(bytes), bytes);
 	if (!ptr)
 		ptr = slow_alloc_aligned(bytes, MALLOC_ALIGN, &is_zero);
 	if (unlikely(!ptr))
@@ -159,7 +183,20 @@ size_t block_bytes(const void *ptr)
 		return emergency_bytes(ptr);
 	}
 	cache = cache_of_slot(entry);
-	return cache ? cache->object_size : 0;
+	return cache ? cache_object_bytes(cache, ptr) : 0;
+}
+
+/* For a profile the block of the old size has gone, and one has come. */
+static void *resize_large(void *ptr, size_t bytes)
+{
+	void *to = large_resize(ptr, bytes);
+
+	if (!to)
+		return NULL;
+	sample_large_gone(ptr);
+	if (unlikely(sample_is_wanted()))
+		sample_large(to, bytes);
+	return to;
 }
 
 void *slow_resize(void *ptr, size_t bytes)
@@ -169,7 +206,10 @@ void *slow_resize(void *ptr, size_t bytes)
 	if (entry == MAP_LARGE) {
 		if (bytes <= CLASS_BYTES_MAX || slub_thread.locks_held)
 			return NULL;
-		return large_resize(ptr, bytes);
+		return resize_large(ptr, bytes);
 	}
+	/* A watched object always moves: that finds stale pointers. */
+	if (cache_of_slot(entry) && cache_of_slot(entry)->debug)
+		return NULL;
 	return size_is_worth_keeping(block_bytes(ptr), bytes) ? ptr : NULL;
 }

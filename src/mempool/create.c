@@ -335,6 +335,7 @@ SLUB_EXPORT int slub_mempool_stats(struct slub_mempool *pool,
 	stats->waiters = pool->nr_waiters;
 	stats->taken = pool->nr_taken;
 	stats->waits = pool->nr_waits;
+	stats->timeouts = pool->nr_timeouts;
 	lock_release(&pool->lock);
 	stats->refused = __atomic_load_n(&pool->nr_refused, __ATOMIC_RELAXED);
 	return 0;

@@ -49,6 +49,7 @@ struct slub_mempool {
 	bool is_resizing;
 	uint64_t nr_taken;
 	uint64_t nr_waits;
+	uint64_t nr_timeouts;
 	_Atomic uint64_t nr_refused;	/* without the lock */
 	void *space[RESERVE_INLINE];
 };

@@ -70,15 +70,16 @@ static size_t wake_nr(const struct slub_mempool *pool, size_t nr)
 	return pool->nr_bulk_waiters ? INT_MAX : nr;
 }
 
-static void sleep_until_free(struct slub_mempool *pool, uint32_t seen)
+/* False: nobody freed an element for WAIT_SECONDS. */
+static bool sleep_until_free(struct slub_mempool *pool, uint32_t seen)
 {
 	struct {
 		long seconds;
 		long nanoseconds;
 	} patience = { WAIT_SECONDS, 0 };
 
-	sys_call4(SYS_futex, (long)&pool->frees, FUTEX_WAIT_PRIVATE,
-		  (long)seen, (long)&patience);
+	return sys_call4(SYS_futex, (long)&pool->frees, FUTEX_WAIT_PRIVATE,
+			 (long)seen, (long)&patience) != -ETIMEDOUT;
 }
 
 /*
@@ -90,7 +91,7 @@ static bool wait_and_take(struct slub_mempool *pool, size_t nr,
 {
 	uint32_t bulk = nr > 1, seen;
 	size_t others = 0;
-	bool done;
+	bool done, woken;
 
 	lock_acquire(&pool->lock);
 	done = take_locked(pool, nr, elements);
@@ -103,8 +104,9 @@ static bool wait_and_take(struct slub_mempool *pool, size_t nr,
 	pool->nr_waits++;
 	seen = pool->frees;
 	lock_release(&pool->lock);
-	sleep_until_free(pool, seen);		/* POOL-3 */
+	woken = sleep_until_free(pool, seen);	/* POOL-3 */
 	lock_acquire(&pool->lock);
+	pool->nr_timeouts += !woken;
 	/* In a forked child they are 0. */
 	pool->nr_waiters -= pool->nr_waiters > 0;
 	pool->nr_bulk_waiters -= pool->nr_bulk_waiters >= bulk ? bulk : 0;
@@ -282,10 +284,12 @@ SLUB_EXPORT size_t slub_mempool_alloc_bulk(struct slub_mempool *pool,
 					   void **elements)
 {
 	int err = alloc_check(pool, flags);
+	size_t most = err ? 0 : __atomic_load_n(&pool->min_nr,
+						__ATOMIC_RELAXED);
 
-	if (!err && (!nr || (flags & SLUB_POOL_WAIT && nr > pool->min_nr))) {
+	if (!err && (!nr || (flags & SLUB_POOL_WAIT && nr > most))) {
 		log_message("slub_mempool_alloc_bulk: %zu elements; 1 to %zu "
-			    "can be waited for", nr, pool->min_nr);
+			    "can be waited for", nr, most);
 		err = EINVAL;
 	}
 	if (err) {

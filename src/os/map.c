@@ -18,7 +18,11 @@ void *os_reserve(size_t bytes)
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
 			     0);
 
-	return ret < 0 && ret > -4096 ? NULL : (void *)ret;
+	if (ret < 0 && ret > -4096)
+		return NULL;
+	/* gdb's gcore would write every reserved page out, as zeros. */
+	sys_call4(SYS_madvise, ret, (long)bytes, MADV_DONTDUMP, 0);
+	return (void *)ret;
 }
 
 void os_unreserve(void *start, size_t bytes)
@@ -28,6 +32,7 @@ void os_unreserve(void *start, size_t bytes)
 
 int os_commit(void *start, size_t bytes)
 {
+	sys_call4(SYS_madvise, (long)start, (long)bytes, MADV_DODUMP, 0);
 	return (int)sys_call4(SYS_mprotect, (long)start, (long)bytes,
 			      PROT_READ | PROT_WRITE, 0);
 }

@@ -16,6 +16,8 @@
 
 static _Atomic size_t nr_pages_used;
 
+void (*slab_notify)(struct slub_cache *cache);
+
 size_t large_nr_pages(void)
 {
 	return __atomic_load_n(&nr_pages_used, __ATOMIC_RELAXED);
@@ -127,8 +129,10 @@ void *large_alloc(size_t bytes, size_t align, bool *is_zero)
 		ptr = run_piece(pages, align, 0, node, is_zero);
 	else
 		ptr = zone_piece(pages, align, node, is_zero);
-	if (ptr)
+	if (ptr) {
 		mark_large(ptr, pages, node, run);
+		slab_tell(NULL);
+	}
 	return ptr;
 }
 
@@ -152,6 +156,7 @@ void large_free(void *ptr)
 	else
 		free_pages(ptr, 0, pages, flags >> 16 & 0xff, true);
 	page_purge_if_needed();
+	slab_tell(NULL);
 }
 
 static void set_count(struct page *page, size_t pages)

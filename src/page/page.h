@@ -326,6 +326,20 @@ enum growth_cause {
 /* True: something was freed, and it is worth looking again. */
 bool page_growth_ask(size_t bytes, enum growth_cause cause);
 
+/*
+ * Called with no lock held when a slab of @cache, or a large block (NULL), has
+ * come or gone, and when objects have left or entered slabs; NULL: nobody
+ * wants to know.
+ */
+struct slub_cache;
+extern void (*slab_notify)(struct slub_cache *cache) SLUB_INTERNAL;
+
+static inline void slab_tell(struct slub_cache *cache)
+{
+	if (unlikely(slab_notify))
+		slab_notify(cache);
+}
+
 /* purge.c */
 void page_purge_init(const struct os_limits *limits);
 /* Tells that clean pages were taken into use; with no lock held. */

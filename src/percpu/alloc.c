@@ -32,7 +32,7 @@ static uint64_t *first;
 static size_t area_units;
 
 /* under area_lock */
-/* hint[n]: below it, no room for 2^n units or that alignment. */
+/* hint[n]: where to look first for up to 2^n units or that alignment. */
 #define HINTS 32
 static size_t hint[HINTS];
 static size_t general_bytes;	/* allocated, slots apart */
@@ -188,8 +188,14 @@ static int commit_to(size_t end_bytes)
 static int take_room(size_t n, size_t align, size_t *out)
 {
 	unsigned int h = order_of(max_size(n, align));
-	size_t unit = find_room(n, align, hint[h], area_units);
+	size_t unit;
 
+	if (n > area_units)
+		return ENOSPC;
+	unit = find_room(n, align, hint[h], area_units);
+	/* A hint may have passed by what was too small for others. */
+	if (unit == area_units)
+		unit = find_room(n, align, AREA_BYTES / UNIT, area_units);
 	if (unit == area_units)
 		return ENOSPC;
 	if (commit_to((unit + n) * UNIT))

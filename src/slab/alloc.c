@@ -3,11 +3,10 @@
  * The slow path of allocation: the CPU's main list is empty, or this thread
  * may not use it.
  */
-#include "slab/slab_internal.h"
+#include "slab/debug.h"
 
-/* Leaves @chain of about @nr objects to this CPU, or to the barn. */
-void chain_store(struct slub_cache *cache, struct cache_node *node,
-			void *chain, uint32_t nr)
+static void store(struct slub_cache *cache, struct cache_node *node,
+		  void *chain, uint32_t nr)
 {
 	int32_t room = capacity_now(cache) - (int32_t)nr;
 
@@ -18,6 +17,14 @@ void chain_store(struct slub_cache *cache, struct cache_node *node,
 		return;
 	if (!barn_put(node, cache, chain))
 		chain_flush(cache, chain);
+}
+
+/* Leaves @chain of about @nr objects to this CPU, or to the barn. */
+void chain_store(struct slub_cache *cache, struct cache_node *node,
+		 void *chain, uint32_t nr)
+{
+	store(cache, node, chain, nr);
+	cache_filled(cache);
 }
 
 /* A chain for a CPU that has none, from the nearest place that has one. */
@@ -52,13 +59,19 @@ static void *alloc_slow(struct slub_cache *cache)
 	rest = *link_of(cache, chain);
 	if (rest)
 		chain_store(cache, node, rest, nr - 1);
+	slab_tell(cache);
 	return chain;
 }
 
-void *cache_alloc(struct slub_cache *cache)
+void *cache_alloc_sized(struct slub_cache *cache, size_t bytes)
 {
-	void *object = percpu_pop(cache->list_slot, cache->link);
+	struct slub_cache *twin = cache->debug ? cache : cache_twin(cache);
+	void *object;
 
+	debug_mailbox_poll();
+	if (unlikely(twin != NULL))
+		return debug_alloc(twin, bytes);
+	object = percpu_pop(cache->list_slot, cache->link);
 	if (object)
 		return object;
 	if (slub_thread.locks_held)
@@ -68,13 +81,24 @@ void *cache_alloc(struct slub_cache *cache)
 	return alloc_slow(cache);
 }
 
+void *cache_alloc(struct slub_cache *cache)
+{
+	return cache_alloc_sized(cache, cache->object_size);
+}
+
+size_t cache_object_bytes(const struct slub_cache *cache, const void *object)
+{
+	if (unlikely(cache->debug != NULL))
+		return object_requested(cache->debug, object);
+	return cache->object_size;
+}
+
 void *cache_alloc_or_reclaim(struct slub_cache *cache)
 {
 	void *object = cache_alloc(cache);
 
 	if (likely(object) || slub_thread.locks_held)
 		return object;
-	slab_shrink_all();
-	page_purge(0);
+	reclaim_all();
 	return cache_alloc(cache);
 }

@@ -84,7 +84,7 @@ SLUB_EXPORT size_t slub_cache_alloc_bulk(struct slub_cache *cache,
 		errno = EINVAL;
 		return 0;
 	}
-	if (cache->debug)
+	if (cache_is_watched(cache))
 		have = 0;
 	else
 		have = alloc_some(cache, nr, objects);
@@ -116,8 +116,8 @@ static void free_run(struct slub_cache *cache, size_t nr, void **objects)
 {
 	size_t most = (size_t)cache->capacity;
 
-	if (nr == 1 || cache->debug || cache->is_reserve ||
-	    slub_thread.locks_held) {
+	if (nr == 1 || cache_is_watched(cache) || cache->is_reserve ||
+	    cache->is_sampled || slub_thread.locks_held) {
 		for (size_t i = 0; i < nr; i++)
 			cache_free(cache, objects[i]);
 		return;
@@ -141,12 +141,21 @@ static void free_run(struct slub_cache *cache, size_t nr, void **objects)
 			chain_retire(cache, objects[0]);
 		}
 	}
+	cache_filled(cache);
 }
 
 void cache_free_run(struct slub_cache *cache, size_t nr, void **objects)
 {
 	cache_free_postponed();
 	free_run(cache, nr, objects);
+}
+
+/* The same object twice in a row, which would link it to itself. */
+static void report_twice(struct slub_cache *owner, const void *object)
+{
+	stat_add(owner, STAT_DOUBLE_FREE);
+	log_message("slub_cache_free_bulk(%s): object %p stands there twice; "
+		    "freed once", owner->name, object);
 }
 
 SLUB_EXPORT void slub_cache_free_bulk(struct slub_cache *cache, size_t nr,
@@ -158,6 +167,10 @@ SLUB_EXPORT void slub_cache_free_bulk(struct slub_cache *cache, size_t nr,
 		struct slub_cache *owner = cache_of(objects[i]);
 		size_t end = i + 1;
 
+		if (unlikely(owner && i && objects[i] == objects[i - 1])) {
+			report_twice(owner, objects[i++]);
+			continue;
+		}
 		if (!owner || (cache && owner != cache)) {
 			if (cache)
 				slub_cache_free_slow(cache, objects[i]);
@@ -166,7 +179,7 @@ SLUB_EXPORT void slub_cache_free_bulk(struct slub_cache *cache, size_t nr,
 			i++;
 			continue;
 		}
-		while (end < nr && objects[end] &&
+		while (end < nr && objects[end] != objects[end - 1] &&
 		       cache_of(objects[end]) == owner)
 			end++;
 		cache_free_run(owner, end - i, objects + i);

@@ -7,7 +7,7 @@
  * without it: a cache that is taken out keeps its `next`, and its memory is
  * used for nothing but caches, so a walk that stands on it goes on.
  */
-#include "slab/slab_internal.h"
+#include "slab/debug.h"
 
 #include <string.h>
 
@@ -58,7 +58,8 @@ static int nodes_create(struct slub_cache *cache)
  */
 static int slots_create(struct slub_cache *cache)
 {
-	uint32_t nr = cache->link || cache->debug || cache->is_reserve ? 2 : 1;
+	uint32_t nr = cache->link || cache->debug || cache->is_reserve ||
+				      cache->is_sampled ? 2 : 1;
 	uint32_t slot = percpu_alloc_slots(nr);
 
 	if (!slot)
@@ -161,6 +162,8 @@ static void choose_link(struct slub_cache *cache,
 
 int cache_make(struct slub_cache *cache, const struct slub_cache_args *args)
 {
+	int err;
+
 	name_set(cache, args->name);
 	cache->object_size = (uint32_t)args->size;
 	cache->align = (uint32_t)choose_align(args);
@@ -170,7 +173,10 @@ int cache_make(struct slub_cache *cache, const struct slub_cache_args *args)
 	cache->usersize = (uint32_t)args->usersize;
 	cache->is_internal = false;
 	choose_link(cache, args);
-	return cache_publish(cache, args->sheaf_length);
+	err = cache_publish(cache, args->sheaf_length);
+	if (!err)
+		debug_cache_made(cache);
+	return err;
 }
 
 void cache_unmake(struct slub_cache *cache)
@@ -225,8 +231,10 @@ void slab_fork_finish(bool in_child)
 				node_rebuild(node);
 		}
 	}
-	if (in_child)
+	if (in_child) {
 		cache_making_after_fork();
+		debug_after_fork();
+	}
 	lock_release_after_fork(&cache_lock, in_child);
 	deferred_fork(false, in_child);
 	grace_fork(false, in_child);

@@ -10,7 +10,7 @@
  * (registering).
  */
 #define _GNU_SOURCE
-#include "slab/slab_internal.h"
+#include "slab/debug.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -146,9 +146,10 @@ static bool can_share(const struct slub_cache *cache,
 	unsigned long unlike = FLAGS_DEBUG | SLUB_NO_MERGE;
 	size_t align = max_size(args->align, sizeof(void *));
 
-	return !cache->is_internal && !cache->ctor && !cache->debug &&
+	return !cache->is_internal && !cache->ctor && !cache_is_watched(cache) &&
 	       !((cache->flags | args->flags) & unlike) &&
 	       (cache->flags & FLAGS_SHAPE) == (args->flags & FLAGS_SHAPE) &&
+	       !(args->flags & ~cache->flags & SLUB_HWCACHE_ALIGN) &&
 	       !cache->usersize && cache->align % align == 0 &&
 	       args->size <= cache->object_size &&
 	       cache->size - round_up(args->size, sizeof(void *)) <
@@ -332,13 +333,16 @@ SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
 	flushed = cache_flush(cache);
 	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
 		node_shrink(cache, cache->nodes[n]);
-	if (cache_has_slabs(cache) ||
+	debug_shrink_twins(cache);
+	if (cache_has_slabs(cache) || debug_has_slabs(cache) ||
 	    (cache->reserve && cache_has_slabs(cache->reserve))) {
 		making_end();
+		debug_report_left(cache);
 		if (flushed)
 			report_left(cache);
 		return flushed ? -EBUSY : -EAGAIN;
 	}
+	debug_cache_unmade(cache);
 	__atomic_store_n(&cache->state, CACHE_DEAD, __ATOMIC_RELEASE);
 	if (cache->reserve)
 		cache_drop_shadow(cache->reserve);

@@ -7,6 +7,11 @@
  * per-CPU list.  Taking the sheaf off that list makes it this thread's own;
  * a full one goes to the grace queue as one item.  60 objects share the cost of
  * the queue, and come back to their caches in runs.
+ *
+ * A thread that has the sheaf in its hands may be preempted, and a barrier would
+ * not find what lies in it: so callers are readers of a domain of their own.  A
+ * barrier sees to it that nobody puts a sheaf back, takes those that lie in the
+ * lists, and waits for those that callers hold.
  */
 #include "slab/slab_internal.h"
 
@@ -26,6 +31,9 @@ _Static_assert(sizeof(struct sheaf) == SHEAF_BYTES, "of its size class");
 static struct slub_cache sheaf_cache;
 static uintptr_t sheaves;	/* per-CPU offset of a list; const after start */
 static uint64_t objects_pending;	/* but for those in CPUs' sheaves */
+static struct slub_srcu callers = SLUB_SRCU_INIT;
+static uint32_t barriers;	/* under way */
+static bool is_used;
 
 static void sheaf_release(void **item)
 {
@@ -67,30 +75,44 @@ static struct sheaf *sheaf_get(void)
 	return sheaf;
 }
 
+static void sheaf_add(struct sheaf *sheaf, void *object)
+{
+	sheaf->objects[sheaf->nr++] = object;
+	if (sheaf->nr == SHEAF_OBJECTS ||
+	    __atomic_load_n(&barriers, __ATOMIC_RELAXED) ||
+	    !percpu_push_bounded((uint32_t)sheaves, sheaf, -SHEAVES_MAX))
+		sheaf_hand_over(sheaf);
+}
+
 SLUB_EXPORT void slub_free_deferred(void *object)
 {
 	struct sheaf *sheaf;
+	int index;
 
 	if (!object || !slub_start())
 		return;
+	if (unlikely(!__atomic_load_n(&is_used, __ATOMIC_RELAXED)))
+		__atomic_store_n(&is_used, true, __ATOMIC_RELAXED);
+	index = slub_srcu_read_lock(&callers);
 	sheaf = sheaf_get();
+	if (likely(sheaf != NULL))
+		sheaf_add(sheaf, object);
+	slub_srcu_read_unlock(&callers, index);
 	if (unlikely(!sheaf)) {
 		slub_srcu_synchronize(&slub_rcu_domain);
 		slub_free(object);
-		return;
 	}
-	sheaf->objects[sheaf->nr++] = object;
-	if (sheaf->nr == SHEAF_OBJECTS ||
-	    !percpu_push_bounded((uint32_t)sheaves, sheaf, -SHEAVES_MAX))
-		sheaf_hand_over(sheaf);
 }
 
 SLUB_EXPORT void slub_deferred_barrier(void)
 {
 	struct sheaf *sheaf;
 
-	if (!sheaves)
+	if (!sheaves || !__atomic_load_n(&is_used, __ATOMIC_RELAXED))
 		return;
+	__atomic_fetch_add(&barriers, 1, __ATOMIC_SEQ_CST);
+	/* Who did not see that is through; from here on nobody puts back. */
+	slub_srcu_synchronize(&callers);
 	sheaf = slub_percpu_list_drain(sheaves);
 	while (sheaf) {
 		struct sheaf *next = sheaf->link;
@@ -98,6 +120,9 @@ SLUB_EXPORT void slub_deferred_barrier(void)
 		sheaf_hand_over(sheaf);
 		sheaf = next;
 	}
+	/* What callers held meanwhile is in the queue. */
+	slub_srcu_synchronize(&callers);
+	__atomic_fetch_sub(&barriers, 1, __ATOMIC_RELAXED);
 	grace_flush(&queue);
 }
 
@@ -129,4 +154,7 @@ void deferred_fork(bool prepare, bool in_child)
 		grace_fork_prepare(&queue);
 	else
 		grace_fork_finish(&queue, in_child);
+	/* Of threads that did not come along. */
+	if (in_child)
+		barriers = 0;
 }

@@ -60,5 +60,6 @@ uint32_t chain_flush(struct slub_cache *cache, void *chain)
 	}
 	for (int i = 0; i < GROUPS; i++)
 		group_close(cache, &groups[i]);
+	slab_tell(cache);
 	return nr;
 }

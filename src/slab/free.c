@@ -3,7 +3,8 @@
  * The slow path of freeing: the CPU's main list is full, or this thread may
  * not use it.
  */
-#include "slab/slab_internal.h"
+#include "slab/debug.h"
+#include "slab/sample.h"
 
 /*
  * Objects freed where no lock may be taken: by a signal handler that
@@ -54,16 +55,40 @@ static void free_slow(struct slub_cache *cache, void *object)
 	}
 	if (full)
 		chain_retire(cache, full);
+	slab_tell(cache);
+	cache_filled(cache);
+}
+
+/*
+ * An object of a twin, or one from before its cache was watched: then the lists
+ * are to stay empty.
+ */
+static __attribute__((__noinline__)) void
+free_watched(struct slub_cache *cache, void *object)
+{
+	if (cache->debug) {
+		debug_free(cache, object, __builtin_frame_address(0));
+		return;
+	}
+	slab_free_objects(cache, slab_of(cache, object), object, object, 1);
 }
 
 void cache_free(struct slub_cache *cache, void *object)
 {
+	if (unlikely(cache->is_sampled)) {
+		if (slub_thread.locks_held) {
+			postpone(cache, object);
+			return;
+		}
+		sample_keeper->gone(object);
+	}
 	if (percpu_push(cache->list_slot, object, cache->link))
 		return;
 	if (slub_thread.locks_held) {
 		postpone(cache, object);
 		return;
 	}
+	debug_mailbox_poll();
 	cache_free_postponed();
 	if (unlikely(cache->is_reserve)) {
 		slab_free_objects(cache, slab_of(cache, object), object,
@@ -71,7 +96,10 @@ void cache_free(struct slub_cache *cache, void *object)
 		return;
 	}
 	percpu_enter();
-	free_slow(cache, object);
+	if (cache_is_watched(cache))
+		free_watched(cache, object);
+	else
+		free_slow(cache, object);
 }
 
 cold static void free_all_postponed(void)

@@ -3,12 +3,13 @@
  * What waits for readers (slub/srcu.h): slabs of TYPESAFE caches that became
  * empty, and sheaves of objects that were freed deferred.
  *
- *   add --> fresh --grace period begins--> waiting --readers left--> release
+ *   add --> fresh --grace period begins--> waiting --readers left--> ripe --> release
  *
  * Nobody works in the background: each call that adds something moves the queue
- * on as far as it goes without waiting.  One thread at a time releases, so
- * items are released in the order of their grace periods, and `done` tells
- * which are.
+ * on as far as it goes without waiting, and releases a few ripe items, more
+ * than it added: so the queue stays short however many threads add to it.
+ * What is waiting becomes ripe when all that was ripe before is released: items
+ * are done in the order of their grace periods, and `done` tells which are.
  *
  * An item is the word that links it to the next.
  *
@@ -16,6 +17,9 @@
  * are released.
  */
 #include "slab/slab_internal.h"
+
+/* Released by one call at the most, which adds one. */
+#define RELEASE_ITEMS 4
 
 /* Under the lock: begins a grace period for what is fresh. */
 static void begin(struct grace_queue *queue)
@@ -29,7 +33,23 @@ static void begin(struct grace_queue *queue)
 	queue->cookie = slub_srcu_start_poll(&slub_rcu_domain);
 }
 
-static void release_all(struct grace_queue *queue, void **item, uint64_t nr)
+/* Under the lock: up to @most ripe items, which are the caller's then. */
+static void **take_ripe(struct grace_queue *queue, uint64_t most, uint64_t *nr)
+{
+	void **first = queue->ripe, **last = first;
+
+	*nr = 0;
+	if (!first)
+		return NULL;
+	for (*nr = 1; *nr < most && *last; ++*nr)
+		last = *last;
+	queue->ripe = *last;
+	queue->ripe_nr -= *nr;
+	*last = NULL;
+	return first;
+}
+
+static void release(struct grace_queue *queue, void **item, uint64_t nr)
 {
 	while (item) {
 		void **next = *item;
@@ -38,46 +58,57 @@ static void release_all(struct grace_queue *queue, void **item, uint64_t nr)
 		item = next;
 	}
 	lock_acquire(&queue->lock);
-	queue->done += nr;
-	queue->releasing = false;
+	/* A child that was forked in between does not count on these. */
+	queue->unreleased -= min_size(nr, queue->unreleased);
+	if (!queue->unreleased) {
+		queue->done += queue->batch;
+		queue->batch = 0;
+	}
 	lock_release(&queue->lock);
 }
 
-/* Takes what may be released, if nobody else is at it. */
-static void **take_ripe(struct grace_queue *queue, uint64_t *nr)
+/* What waits becomes ripe, if its readers have left. */
+static void ripen(struct grace_queue *queue)
 {
 	uint64_t cookie;
-	void **items = NULL;
 
 	lock_acquire(&queue->lock);
 	begin(queue);
-	cookie = queue->waiting ? queue->cookie : 0;
+	cookie = queue->waiting && !queue->unreleased ? queue->cookie : 0;
 	lock_release(&queue->lock);
 	if (!cookie || !slub_srcu_poll(&slub_rcu_domain, cookie))
-		return NULL;
+		return;
 	lock_acquire(&queue->lock);
-	if (queue->waiting && queue->cookie == cookie && !queue->releasing) {
-		items = queue->waiting;
-		*nr = queue->waiting_nr;
+	if (queue->waiting && queue->cookie == cookie && !queue->unreleased) {
+		queue->ripe = queue->waiting;
+		queue->ripe_nr = queue->waiting_nr;
+		queue->unreleased = queue->batch = queue->waiting_nr;
 		queue->waiting = NULL;
-		queue->releasing = true;
 		begin(queue);
 	}
 	lock_release(&queue->lock);
-	return items;
 }
 
-void grace_poll(struct grace_queue *queue)
+/* Releases up to @most items; how many it were. */
+static uint64_t poll(struct grace_queue *queue, uint64_t most)
 {
 	void **items;
 	uint64_t nr;
 
-	if (!__atomic_load_n(&queue->added, __ATOMIC_RELAXED) ||
-	    slub_thread.locks_held)
-		return;
-	items = take_ripe(queue, &nr);
+	ripen(queue);
+	lock_acquire(&queue->lock);
+	items = take_ripe(queue, most, &nr);
+	lock_release(&queue->lock);
 	if (items)
-		release_all(queue, items, nr);
+		release(queue, items, nr);
+	return nr;
+}
+
+void grace_poll(struct grace_queue *queue)
+{
+	if (__atomic_load_n(&queue->added, __ATOMIC_RELAXED) &&
+	    !slub_thread.locks_held)
+		poll(queue, RELEASE_ITEMS);
 }
 
 void grace_add(struct grace_queue *queue, void **item)
@@ -110,7 +141,8 @@ void grace_flush(struct grace_queue *queue)
 	lock_release(&queue->lock);
 	while (!is_done(queue, target)) {
 		slub_srcu_synchronize(&slub_rcu_domain);
-		grace_poll(queue);
+		while (poll(queue, RELEASE_ITEMS))
+			;
 		sys_call4(SYS_sched_yield, 0, 0, 0, 0);
 	}
 }
@@ -132,14 +164,16 @@ void grace_fork_finish(struct grace_queue *queue, bool in_child)
 
 	if (!in_child)
 		return;
-	/* What another thread was releasing is lost to the child. */
-	if (queue->releasing || torn) {
-		queue->releasing = false;
-		queue->done = queue->added - queue->fresh_nr -
-			      (queue->waiting ? queue->waiting_nr : 0);
+	/* What other threads were releasing is lost to the child. */
+	queue->unreleased = queue->ripe_nr;
+	if (!queue->unreleased) {
+		queue->done += queue->batch;
+		queue->batch = 0;
 	}
 	if (torn) {
-		queue->fresh = queue->waiting = NULL;
+		queue->fresh = queue->waiting = queue->ripe = NULL;
+		queue->fresh_nr = queue->waiting_nr = queue->ripe_nr = 0;
+		queue->unreleased = queue->batch = 0;
 		queue->done = queue->added;
 	}
 }

@@ -71,6 +71,7 @@ static void slab_discard(struct slub_cache *cache, struct page *slab)
 		slab_give_back_later(slab);
 	else
 		slab_give_back(slab);
+	slab_tell(cache);
 }
 
 static void count_slab(struct slub_cache *cache, struct cache_node *node,
@@ -252,6 +253,7 @@ static bool node_grow(struct slub_cache *cache, struct cache_node *node)
 		partial_add(node, slab, true);
 	}
 	lock_release(&node->lock);
+	slab_tell(cache);
 	return true;
 }
 
@@ -270,7 +272,7 @@ static void chain_append(struct slub_cache *cache, void *chain, void *more)
 void *node_refill(struct slub_cache *cache, struct cache_node *node,
 		  uint32_t *nr)
 {
-	uint32_t wanted = (uint32_t)capacity_now(cache) / 2;
+	uint32_t wanted = ((uint32_t)capacity_now(cache) + 1) / 2;
 	void *chain = NULL;
 	uint32_t have = 0;
 
@@ -299,6 +301,8 @@ void *node_refill(struct slub_cache *cache, struct cache_node *node,
 			break;
 	}
 	*nr = have;
+	stat_add_many(cache, STAT_OBJECTS_OUT, have);
+	slab_tell(cache);
 	return chain;
 }
 
@@ -353,6 +357,7 @@ void slab_free_objects(struct slub_cache *cache, struct page *slab,
 		if (slab_update(slab, &old, new))
 			break;
 	}
+	stat_add_many(cache, STAT_OBJECTS_BACK, nr);
 	if (!locked)
 		return;
 	if (fate.lists)

@@ -3,7 +3,7 @@
  * Objects of typed caches, one at a time: what the inline functions of
  * slub/cache.h leave.
  */
-#include "slab/slab_internal.h"
+#include "slab/debug.h"
 
 #include <errno.h>
 #include <string.h>
@@ -73,6 +73,7 @@ SLUB_EXPORT void slub_cache_free_slow(struct slub_cache *cache, void *object)
 	map_publish();
 	owner = cache_of(object);
 	if (!owner) {
+		debug_free_outside(cache, object);
 		log_message("slub_cache_free(%s): %p lies in no slab; left "
 			    "alone", cache_is_live(cache) ? cache->name : "?",
 			    object);
@@ -80,6 +81,7 @@ SLUB_EXPORT void slub_cache_free_slow(struct slub_cache *cache, void *object)
 	}
 	if (unlikely(owner != cache && owner->root != cache)) {
 		stat_add(owner, STAT_WRONG_CACHE);
+		debug_free_wrong(cache, owner, object);
 		log_message("slub_cache_free(%s): object %p is of cache %s; "
 			    "freed there",
 			    cache_is_live(cache) ? cache->name : "?", object,
@@ -129,7 +131,8 @@ SLUB_EXPORT void *slub_cache_alloc_node(struct slub_cache *cache,
 		return NULL;
 	if (!flags_are_valid(cache, flags, node))
 		return fail(EINVAL);
-	if (node != SLUB_NODE_ANY && slab_nr_nodes() > 1)
+	if (node != SLUB_NODE_ANY && slab_nr_nodes() > 1 &&
+	    !cache_is_watched(cache))
 		object = alloc_node(cache, node);
 	else
 		object = cache_alloc(cache);
@@ -157,7 +160,7 @@ SLUB_EXPORT void *slub_cache_zalloc(struct slub_cache *cache)
 
 SLUB_EXPORT struct slub_cache *slub_cache_of(const void *object)
 {
-	return cache_of(object);
+	return cache_original(cache_of(object));
 }
 
 SLUB_EXPORT const char *slub_cache_name(const struct slub_cache *cache)
@@ -185,7 +188,8 @@ SLUB_EXPORT bool slub_copy_allowed(const void *ptr, size_t bytes)
 	if (!cache)
 		return true;
 	offset = ((uintptr_t)ptr -
-		  (uintptr_t)page_address(slab_of(cache, ptr))) % cache->size;
+		  (uintptr_t)object_at(cache, page_address(slab_of(cache, ptr)),
+				       0)) % cache->size;
 	end = cache->usersize ? cache->useroffset + cache->usersize :
 				cache->object_size;
 	return offset >= cache->useroffset && offset <= end &&
@@ -213,5 +217,6 @@ SLUB_EXPORT int slub_cache_stats(struct slub_cache *cache,
 	return 0;
 }
 
-_Static_assert(sizeof(struct slub_cache_stats) == 16 + 8 * STAT_NR,
+_Static_assert(offsetof(struct slub_cache_stats, reserved) ==
+		       16 + 8 * STAT_NR,
 	       "in the order of enum cache_stat");

@@ -97,6 +97,13 @@ bool cache_flush(struct slub_cache *cache)
 			done = false;
 		chain_flush(cache, out.main.head);
 		chain_flush(cache, out.spare.head);
+		if (!cache->sample_slot)
+			continue;
+		out = (struct slot){ { NULL, 0, 0 }, { NULL, 0, 0 } };
+		if (!percpu_collect_slot(cid, cache->sample_slot, &out))
+			done = false;
+		chain_flush(cache, out.main.head);
+		chain_flush(cache, out.spare.head);
 	}
 	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
 		barn_flush(cache, cache->nodes[n]);

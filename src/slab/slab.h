@@ -91,6 +91,8 @@ enum cache_stat {
 	STAT_SLAB_FREE,
 	STAT_WRONG_CACHE,
 	STAT_DOUBLE_FREE,
+	STAT_OBJECTS_OUT,	/* taken from slabs */
+	STAT_OBJECTS_BACK,	/* given back to slabs */
 	STAT_NR,
 };
 
@@ -126,11 +128,14 @@ struct slub_cache {
 	bool is_internal;
 	char name_space[SLUB_CACHE_NAME_MAX + 1];
 	const struct debug_layout *debug;	/* NULL: off; debug/debug.h */
-	struct slub_cache *twin;		/* slab/debug.c */
+	struct slub_cache *twin;		/* atomic; slab/debug.h */
 	/* Of a cache whose objects it has in slabs of another kind; else NULL. */
 	struct slub_cache *root;
 	struct slub_cache *reserve;	/* slab/reserve.c; NULL: not needed yet */
 	bool is_reserve;
+	bool is_sampled;		/* slab/sample.h */
+	uint32_t sample_slot;
+	struct slub_cache *sampled;
 	void *links[2];
 	struct cache_node *nodes[OS_NODES_MAX];
 };
@@ -142,10 +147,16 @@ _Static_assert(offsetof(struct slub_cache, slot) == 0 &&
 /* The size of the public structure. */
 _Static_assert(sizeof(struct slub_cache) <= 24 + 61 * 8, "slub/cache.h");
 
-static inline void stat_add(const struct slub_cache *cache, enum cache_stat s)
+static inline void stat_add_many(const struct slub_cache *cache,
+				 enum cache_stat s, uint32_t n)
 {
 	if (likely(cache->stats))
-		slub_percpu_add32(cache->stats + 4 * s, 1);
+		slub_percpu_add32(cache->stats + 4 * s, (int32_t)n);
+}
+
+static inline void stat_add(const struct slub_cache *cache, enum cache_stat s)
+{
+	stat_add_many(cache, s, 1);
 }
 
 static inline bool cache_is_live(const struct slub_cache *cache)
@@ -185,6 +196,10 @@ void slab_init(uint32_t nr_nodes, const struct os_cpus *cpus);
 
 /* alloc.c, free.c: the slow paths, which try the fast one first */
 void *cache_alloc(struct slub_cache *cache);
+/* The same, and the object need have @bytes only: for debugging. */
+void *cache_alloc_sized(struct slub_cache *cache, size_t bytes);
+/* Bytes of @object that its user may use; it is an object of @cache. */
+size_t cache_object_bytes(const struct slub_cache *cache, const void *object);
 void cache_free(struct slub_cache *cache, void *object);
 /* Frees what signal handlers could not; with no lock held. */
 void cache_free_postponed(void);
@@ -217,6 +232,9 @@ void slab_reclaim_if_needed(void);
 int deferred_init(void);
 /* Frees what no reader can see any more. */
 void deferred_poll(void);
+
+/* reclaimer.c: what reclaim asks of this layer and the one below. */
+void slab_reclaimer_init(void);
 
 void slab_fork_prepare(void);
 void slab_fork_finish(bool in_child);

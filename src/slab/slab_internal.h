@@ -3,6 +3,7 @@
 #ifndef SLUB_SLAB_INTERNAL_H
 #define SLUB_SLAB_INTERNAL_H
 
+#include "debug/debug.h"
 #include "slab/slab.h"
 
 #define STATE_FROZEN (1ul << 63)
@@ -128,6 +129,42 @@ uint32_t slab_nr_nodes(void);
 
 extern struct lock cache_lock SLUB_INTERNAL;
 
+/* From size, object_size, link and debug to a cache in the list. */
+int cache_publish(struct slub_cache *cache, uint32_t sheaf_length);
+
+/* ---- watched caches: slab/debug.h ---- */
+
+static inline struct slub_cache *cache_twin(const struct slub_cache *cache)
+{
+	/* acquire: pairs with the release in cache_debug_switch() */
+	return __atomic_load_n(&cache->twin, __ATOMIC_ACQUIRE);
+}
+
+/* Are its objects, or those that it hands out now, watched? */
+static inline bool cache_is_watched(const struct slub_cache *cache)
+{
+	return unlikely(cache->debug || cache_twin(cache));
+}
+
+/*
+ * To be called by whoever may have filled a list of @cache: it must be empty if
+ * the cache was switched to debugging meanwhile.
+ */
+static inline void cache_filled(struct slub_cache *cache)
+{
+	compiler_barrier();
+	if (unlikely(cache_twin(cache) != NULL))
+		cache_flush(cache);
+}
+
+/* The first byte of the object with number @i of the slab at @base. */
+static inline void *object_at(const struct slub_cache *cache, void *base,
+			      size_t i)
+{
+	return (char *)base + i * cache->size +
+	       (cache->debug ? cache->debug->left : 0);
+}
+
 /* create.c: structures for caches that programs do not name */
 struct slub_cache *cache_struct_alloc(void);
 void cache_struct_free(struct slub_cache *cache);
@@ -144,12 +181,15 @@ void cache_making_after_fork(void);
 /* grace.c: what waits for readers */
 struct grace_queue {
 	struct lock lock;
-	bool releasing;
 	/* under lock */
 	void **fresh;
 	void **waiting;		/* for the grace period @cookie */
+	void **ripe;		/* nobody can see them any more */
 	uint64_t fresh_nr;
 	uint64_t waiting_nr;
+	uint64_t ripe_nr;
+	uint64_t unreleased;	/* ripe, or just being released */
+	uint64_t batch;		/* of how many */
 	uint64_t cookie;
 	uint64_t added;
 	uint64_t done;

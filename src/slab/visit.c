@@ -3,7 +3,7 @@
  * A cache as a whole: giving back what it does not use, and looking at every
  * object that is allocated.
  */
-#include "slab/slab_internal.h"
+#include "slab/debug.h"
 
 #include <errno.h>
 #include <string.h>
@@ -17,6 +17,7 @@ SLUB_EXPORT int slub_cache_shrink(struct slub_cache *cache)
 	cache_settle(cache);
 	cache_flush(cache);
 	cache_shrink_nodes(cache);
+	debug_shrink_twins(cache);
 	block_flush();
 	page_purge_if_needed();
 	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
@@ -69,7 +70,7 @@ static void visit_slab(struct slub_cache *cache, struct page *slab, void *arg)
 		return;
 	for (uint32_t i = 0; i < slab->count && !visit->ret; i++) {
 		if (!(marks[i / 64] >> i % 64 & 1))
-			visit->ret = visit->call(base + (size_t)i * cache->size,
+			visit->ret = visit->call(object_at(cache, base, i),
 						 visit->arg);
 	}
 }

@@ -3,7 +3,10 @@
 """Promise: the fast paths of malloc and free are at most 22 instructions from entry to ret, with
 no call and no stack frame, and stay as they are until somebody looks at the change.
 
-usage: golden.py LIBRARY CONFIGURATION FOLDER [--update]
+The same of the inline functions of slub/cache.h and slub/percpu.h, compiled into a program: the
+whole of them stands in the program's own text, which leaves for nothing but the slow functions.
+
+usage: golden.py FILE CONFIGURATION FOLDER [--program] [--update]
 
 Follows each function from its entry: conditional branches are not taken, jumps within the function
 are followed, the first ret ends it.  The mnemonics are compared with FOLDER/NAME.txt, whose head
@@ -15,8 +18,9 @@ import re
 import subprocess
 import sys
 
-FUNCTIONS = ("malloc", "free")
-INSTRUCTIONS_MAX = 22
+# The most instructions each may have.
+LIBRARY = {"malloc": 22, "free": 22}
+PROGRAM = {"inline_cache_alloc": 19, "inline_cache_free": 29, "inline_percpu_add": 15}
 CONDITIONAL = re.compile(r"^j(?!mp)[a-z]+$")
 FRAME = re.compile(r"^(push|pop|enter|leave)|^(sub|add|lea|and|mov)\b.*,\s*%rsp$")
 
@@ -60,14 +64,23 @@ def fast_path(library, function):
     sys.exit(f"{function}: no ret within the function:\n" + "\n".join(path))
 
 
-def faults(function, path):
-    if len(path) > INSTRUCTIONS_MAX:
-        yield f"{function}: {len(path)} instructions; at most {INSTRUCTIONS_MAX}"
+def faults(function, path, most):
+    if len(path) > most:
+        yield f"{function}: {len(path)} instructions; at most {most}"
     for text in path:
         if text.startswith("call"):
             yield f"{function}: calls: {text}"
         if FRAME.match(text):
             yield f"{function}: stack frame: {text}"
+
+
+def exits(program, function):
+    """Where a function calls or jumps to outside of itself; the abort handlers come back."""
+    code, start = disassemble(program, function)
+    for text in code.values():
+        found = re.match(r"^(?:bnd )?(?:call|j[a-z]+)\s+\*?\S*\s*<([^>+]+)(\+0x[0-9a-f]+)?>", text)
+        if found and found.group(1) != function:
+            yield found.group(1).split("@")[0]
 
 
 def mnemonics(path):
@@ -105,14 +118,23 @@ def compare(path_of_file, head, function, path):
             f"{' '.join(mnemonics(path))}\nIf that is as it should be: golden.py --update", False)
 
 
-def main(library, configuration, folder, update=None):
+def main(library, configuration, folder, *options):
     failed = False
+    update = "--update" in options
+    functions = PROGRAM if "--program" in options else LIBRARY
     head = heading(library, configuration)
-    for function in FUNCTIONS:
+    for function in functions:
         path = fast_path(library, function)
         file = os.path.join(folder, f"{function}.txt")
         print(f"{function}: {len(path)} instructions")
-        for fault in faults(function, path):
+        wrong = list(faults(function, path, functions[function]))
+        if functions is PROGRAM:
+            left = sorted(set(exits(library, function)))
+            wrong += [f"{function}: leaves for {name}" for name in left
+                      if not name.endswith("_slow")]
+            if not left:
+                wrong.append(f"{function}: has no slow path")
+        for fault in wrong:
             print(fault)
             failed = True
         if update:
@@ -128,6 +150,6 @@ def main(library, configuration, folder, update=None):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (4, 5) or sys.argv[4:] not in ([], ["--update"]):
+    if len(sys.argv) < 4 or not set(sys.argv[4:]) <= {"--update", "--program"}:
         sys.exit(__doc__)
     sys.exit(main(*sys.argv[1:]))

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Promise: `slub run` preloads the library or says why it cannot, with the shell's exit statuses;
-`slub check` tells by its exit status whether a process uses it; both refuse wrong arguments with
-the nearest right one.
+`slub check` tells by its exit status whether a process uses it, and `slub doctor` whether a program
+can; all refuse wrong arguments with the nearest right one.
 
 usage: tool_test.py SLUB LIBRARY SLEEPER STATIC_SLEEPER OWN_SLEEPER PROBE"""
 
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -321,6 +322,91 @@ class Check(Folder):
     def test_no_permission(self):
         pid = self.start(SLUB, "run", SLEEPER)
         self.assertRefused(slub("check", pid, program=self.slub, user=NOBODY), 3, pid)
+
+
+class Completion(unittest.TestCase):
+    FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../completions/slub.bash")
+
+    def complete(self, *words):
+        code = ('source "$1"; shift; compopt() { :; }; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1));'
+                '_slub slub "${!#}" "${COMP_WORDS[COMP_CWORD - 1]}"; echo "${COMPREPLY[@]}"')
+        done = subprocess.run(["bash", "-c", code, "bash", self.FILE, "slub", *words], text=True,
+                              capture_output=True, timeout=60, check=False)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split()
+
+    def test_completion(self):
+        self.assertEqual(self.complete("t"), ["top"])
+        self.assertEqual(self.complete("help", "i"), ["info"])
+        self.assertEqual(self.complete("info", "--s"), ["--slabs", "--sort-loss", "--size"])
+        self.assertEqual(self.complete("map", "--sv"), ["--svg"])
+        self.assertIn(str(os.getpid()), self.complete("top", "-p", ""))
+        self.assertIn("w", self.complete("top", "-s", ""))
+        self.assertEqual(self.complete("stats", "--color", "=", "n"), ["never"])
+
+    def test_every_command_is_completed_and_has_a_page(self):
+        listed = re.findall(r"(?m)^  ([a-z]+) ", slub("--help").stdout)
+        self.assertIn("doctor", listed)
+        offered = self.complete("")
+        man = os.path.join(os.path.dirname(self.FILE), "../docs/man")
+        for name in listed:
+            self.assertIn(name, offered)
+            self.assertTrue(name == "help" or os.path.exists(f"{man}/slub-{name}.1"), name)
+
+
+class Doctor(Folder):
+    def findings(self, target, status, **more):
+        done = slub("doctor", "--json", target, **more)
+        self.assertEqual((done.returncode, done.stderr), (status, ""), done)
+        told = json.loads(done.stdout)
+        self.assertEqual(told["works"], status == 0)
+        return {finding["what"]: finding for finding in told["findings"]}
+
+    def test_what_will_work(self):
+        found = self.findings(SLEEPER, 0)
+        self.assertEqual(found["loader"]["finding"], "ok")
+        self.assertEqual(found["allocator"]["finding"], "ok")
+        for what in ("program", "privilege", "page size", "TLS", "rseq", "membarrier", "seccomp",
+                     "address space", "overcommit", "mappings", "CPUs", "cgroup"):
+            self.assertIn(what, found)
+        script = self.write("script", f"#!{SLEEPER}\n")
+        self.assertEqual(self.findings(script, 0)["program"]["text"], SLEEPER)
+
+    def test_what_has_it_inside(self):
+        for program in (STATIC_SLEEPER, OWN_SLEEPER):
+            self.assertIn("linked into", self.findings(program, 0)["libslub"]["text"])
+
+    def test_what_will_not_work(self):
+        with open(SLEEPER, "rb") as file:
+            image = bytearray(file.read())
+        image[18:20] = (183 if image[18] != 183 else 62).to_bytes(2, "little")
+        path = self.write("other", "")
+        with open(path, "wb") as file:
+            file.write(image)
+        self.assertEqual(self.findings(path, 1)["machine"]["finding"], "problem")
+        with open(path, "wb") as file:
+            file.write(b"\x7fELF" + b"\xff" * 30)
+        self.assertEqual(self.findings(path, 1)["file"]["finding"], "problem")
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to make set-user-ID programs")
+    def test_privileged(self):
+        if os.statvfs(self.folder).f_flag & os.ST_NOSUID:
+            self.skipTest("the folder for temporary files is mounted nosuid")
+        path = self.copy(SLEEPER, "privileged", 0o755 | stat.S_ISUID)
+        found = self.findings(path, 1, program=self.slub, user=NOBODY)
+        self.assertIn("setuid", found["privilege"]["text"])
+
+    def test_limits(self):
+        done = subprocess.run(["sh", "-c", f"ulimit -v 4000000; {SLUB} doctor {SLEEPER}"],
+                              text=True, capture_output=True, env=environment(), timeout=60)
+        self.assertRegex(done.stdout, r"(?m)^note +address space +4096000000 bytes")
+
+    def test_process(self):
+        process = subprocess.Popen([SLUB, "run", SLEEPER], stdin=subprocess.PIPE, text=True,
+                                   stdout=subprocess.PIPE, env=environment())
+        self.addCleanup(process.communicate)
+        process.stdout.readline()
+        self.assertIn("in use", self.findings(str(process.pid), 0)["libslub"]["text"])
 
 
 if __name__ == "__main__":

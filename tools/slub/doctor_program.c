@@ -22,7 +22,6 @@ static const struct {
 	{ "scalable_malloc", "tbbmalloc" },
 	{ "__asan_init", "AddressSanitizer, whose malloc must be its own" },
 	{ "__tsan_init", "ThreadSanitizer, whose malloc must be its own" },
-	{ "slub_abi_state", "libslub" },
 };
 
 static const char *const libraries[] = {
@@ -39,6 +38,20 @@ static bool has_symbol(const struct elf_file *file, const char *name)
 
 	return elf_file_symbol(file, SHT_DYNSYM, name, &unused) ||
 	       elf_file_symbol(file, SHT_SYMTAB, name, &unused);
+}
+
+/* A program that has libslub inside needs no preloading. */
+static bool has_libslub(const struct elf_file *file)
+{
+	const char *needed;
+
+	if (has_symbol(file, "slub_abi_state"))
+		return true;
+	for (unsigned int n = 0; (needed = elf_file_needed(file, n)); n++) {
+		if (!strncmp(needed, "libslub.so", 10))
+			return true;
+	}
+	return false;
 }
 
 static bool examine_libraries(struct doctor *doctor,
@@ -68,7 +81,8 @@ void doctor_examine_allocators(struct doctor *doctor,
 	uint64_t unused;
 	bool found = examine_libraries(doctor, file);
 
-	if (elf_file_symbol(file, SHT_DYNSYM, "malloc", &unused)) {
+	if (!has_libslub(file) &&
+	    elf_file_symbol(file, SHT_DYNSYM, "malloc", &unused)) {
 		find(doctor, FINDING_PROBLEM, "malloc", "the program exports a "
 		     "malloc of its own, which comes before a preloaded one");
 		found = true;
@@ -91,7 +105,10 @@ static void examine_loader(struct doctor *doctor, const struct elf_file *file)
 	const char *interpreter = elf_file_interpreter(file);
 	char ours[NAME_MAX + 1];
 
-	if (!interpreter)
+	if (has_libslub(file))
+		find(doctor, FINDING_OK, "libslub", "linked into the program: "
+		     "nothing needs to be preloaded");
+	else if (!interpreter)
 		find(doctor, FINDING_PROBLEM, "loader", "a static program: it "
 		     "has no loader that could preload libslub.so; link it "
 		     "with libslub.a");

@@ -14,6 +14,7 @@ static const struct command *const commands[] = {
 	&cmd_info,
 	&cmd_stats,
 	&cmd_map,
+	&cmd_profile,
 	&cmd_options,
 };
 

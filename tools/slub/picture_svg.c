@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The heap as SVG: a color for each cache, the stronger the fuller its slabs;
- * runs of cells that look the same are one rectangle.
+ * The heap as SVG: a color for each cache, the stronger the fuller its slabs.
+ * All cells that look the same are one path, with one rectangle for each run
+ * of them in a row.
  */
 #include "picture.h"
 #include "view.h"
@@ -25,17 +26,19 @@ static double rank_hue(size_t rank)
 	return hue;
 }
 
-/* Fill in tenths, so that neighbours become one rectangle. */
-static int fill_tenths(const struct cell *cell)
+#define FILL_STEPS 5
+
+/* Fill in steps, so that neighbours become one rectangle. */
+static int fill_step(const struct cell *cell)
 {
-	return (int)(cell_fill(cell) * 10 + 0.5);
+	return (int)(cell_fill(cell) * FILL_STEPS + 0.5);
 }
 
 static bool looks_same(const struct cell *a, const struct cell *b)
 {
 	return a->kind == b->kind &&
 	       (a->kind != PIECE_SLAB || (a->cache == b->cache &&
-					  fill_tenths(a) == fill_tenths(b)));
+					  fill_step(a) == fill_step(b)));
 }
 
 static void put_color(FILE *to, const struct picture *picture,
@@ -43,7 +46,8 @@ static void put_color(FILE *to, const struct picture *picture,
 {
 	static const char *const colors[] = {
 		[PIECE_LARGE] = "#888888", [PIECE_IDLE] = "#d9cfa8",
-		[PIECE_FREE] = "#f4f4f4", [PIECE_EMERGENCY] = "#cc3333",
+		[PIECE_FREE] = "#f4f4f4",
+		[PIECE_EMERGENCY] = "#e0c4c4",
 		[PIECE_UNREADABLE] = "#000000",
 	};
 
@@ -52,7 +56,7 @@ static void put_color(FILE *to, const struct picture *picture,
 	else
 		fprintf(to, "hsl(%.0f,70%%,%d%%)",
 			rank_hue(picture->ranks[cell->cache]),
-			86 - 4 * fill_tenths(cell));
+			86 - 8 * fill_step(cell));
 }
 
 static void put_text(FILE *to, const char *text)
@@ -69,50 +73,76 @@ static void put_text(FILE *to, const char *text)
 	}
 }
 
-static void put_run(FILE *to, const struct picture *picture, size_t first,
-		    size_t nr)
+/* The rectangles of every run that looks like @look, as a path's data. */
+static void put_runs(FILE *to, const struct picture *picture,
+		     const struct cell *look, size_t from)
 {
-	const struct cell *cell = &picture->cells[first];
-	size_t row = first / picture->nr_columns;
-	size_t column = first % picture->nr_columns;
+	for (size_t i = from; i < picture->nr_cells;) {
+		size_t end = (i / picture->nr_columns + 1) *
+			     picture->nr_columns;
+		size_t nr = 0;
 
-	if (cell->kind == PIECE_FREE)
-		return;
-	fprintf(to, "<rect x='%zu' y='%zu' width='%zu' height='%d' fill='",
-		LEFT + column * CELL_WIDTH, TOP + row * CELL_HEIGHT,
-		nr * CELL_WIDTH, CELL_HEIGHT - 2);
-	put_color(to, picture, cell);
-	fputs("'>", to);
-	if (cell->kind == PIECE_SLAB) {
-		fputs("<title>", to);
-		put_text(to, picture->snapshot->caches[cell->cache].name);
-		fprintf(to, ", %.0f %% in use</title>",
-			100 * cell_fill(cell));
+		if (end > picture->nr_cells)
+			end = picture->nr_cells;
+		while (i + nr < end && looks_same(&picture->cells[i + nr],
+						  look))
+			nr++;
+		if (nr)
+			fprintf(to, "M%zu %zuh%zuv%dh-%zuz",
+				LEFT + i % picture->nr_columns * CELL_WIDTH,
+				TOP + i / picture->nr_columns * CELL_HEIGHT,
+				nr * CELL_WIDTH, CELL_HEIGHT - 2,
+				nr * CELL_WIDTH);
+		i += nr ? nr : 1;
 	}
-	fputs("</rect>\n", to);
 }
 
-static void put_row(FILE *to, const struct picture *picture, size_t row)
+static void put_look(FILE *to, const struct picture *picture, size_t first)
 {
-	uint64_t cell_bytes = picture->pages_per_cell *
-			      picture->snapshot->abi.page_bytes;
-	size_t i = row * picture->nr_columns, end = i + picture->nr_columns;
+	const struct cell *look = &picture->cells[first];
+
+	fputs("<path fill='", to);
+	put_color(to, picture, look);
+	fputs("' d='", to);
+	put_runs(to, picture, look, first);
+	fputs("'>", to);
+	if (look->kind == PIECE_SLAB) {
+		fputs("<title>", to);
+		put_text(to, picture->snapshot->caches[look->cache].name);
+		fprintf(to, ", about %d %% in use</title>",
+			100 / FILL_STEPS * fill_step(look));
+	}
+	fputs("</path>\n", to);
+}
+
+static bool is_first_of_its_look(const struct picture *picture, size_t i)
+{
+	for (size_t before = 0; before < i; before++) {
+		if (looks_same(&picture->cells[before], &picture->cells[i]))
+			return false;
+	}
+	return true;
+}
+
+static void put_cells(FILE *to, const struct picture *picture)
+{
+	for (size_t i = 0; i < picture->nr_cells; i++) {
+		if (picture->cells[i].kind != PIECE_FREE &&
+		    is_first_of_its_look(picture, i))
+			put_look(to, picture, i);
+	}
+}
+
+static void put_scale(FILE *to, const struct picture *picture, size_t rows)
+{
+	uint64_t row_bytes = picture->nr_columns * picture->pages_per_cell *
+			     picture->snapshot->abi.page_bytes;
 	char size[SIZE_TEXT];
 
-	fprintf(to, "<text x='%d' y='%zu' text-anchor='end'>%s</text>\n",
-		LEFT - 8, TOP + row * CELL_HEIGHT + 10,
-		size_text(size, i * cell_bytes, false));
-	if (end > picture->nr_cells)
-		end = picture->nr_cells;
-	while (i < end) {
-		size_t nr = 1;
-
-		while (i + nr < end && looks_same(&picture->cells[i],
-						  &picture->cells[i + nr]))
-			nr++;
-		put_run(to, picture, i, nr);
-		i += nr;
-	}
+	for (size_t row = 0; row < rows; row += rows > 16 ? 4 : 1)
+		fprintf(to, "<text x='%d' y='%zu' text-anchor='end'>%s"
+			"</text>\n", LEFT - 8, TOP + row * CELL_HEIGHT + 10,
+			size_text(size, row * row_bytes, false));
 }
 
 static size_t put_legend_line(FILE *to, const struct cell *cell,
@@ -132,7 +162,7 @@ static size_t legend_height(const struct picture *picture)
 {
 	size_t nr = picture->snapshot->nr_caches;
 
-	return ((nr < NR_LEGEND ? nr : NR_LEGEND) + 3) * LEGEND_LINE;
+	return ((nr < NR_LEGEND ? nr : NR_LEGEND) + 4) * LEGEND_LINE;
 }
 
 static void put_legend(FILE *to, const struct picture *picture, size_t y)
@@ -144,6 +174,9 @@ static void put_legend(FILE *to, const struct picture *picture, size_t y)
 	y = put_legend_line(to, &cell, picture, y, "large blocks", "");
 	cell.kind = PIECE_IDLE;
 	y = put_legend_line(to, &cell, picture, y, "idle memory", "");
+	cell.kind = PIECE_EMERGENCY;
+	y = put_legend_line(to, &cell, picture, y, "pool for signal handlers",
+			    "");
 	cell = (struct cell){ .kind = PIECE_SLAB, .inuse = 1, .capacity = 1 };
 	for (size_t rank = 0; rank < NR_LEGEND; rank++) {
 		for (cell.cache = 0; cell.cache < snapshot->nr_caches;
@@ -185,8 +218,8 @@ void picture_print_svg(const struct picture *picture, FILE *to)
 	fprintf(to, "<rect x='%d' y='%d' width='%zu' height='%zu' "
 		"fill='#f4f4f4'/>\n", LEFT, TOP,
 		picture->nr_columns * CELL_WIDTH, rows * CELL_HEIGHT);
-	for (size_t row = 0; row < rows; row++)
-		put_row(to, picture, row);
+	put_scale(to, picture, rows);
+	put_cells(to, picture);
 	put_legend(to, picture, bottom + 24);
 	fputs("</svg>\n", to);
 }

@@ -33,6 +33,7 @@ extern const struct command cmd_map;
 extern const struct command cmd_stats;
 extern const struct command cmd_options;
 extern const struct command cmd_doctor;
+extern const struct command cmd_profile;
 
 /* message.c: one line on stderr, headed "slub: ". */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

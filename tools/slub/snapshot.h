@@ -10,7 +10,7 @@
 #include "process.h"
 
 #define NR_NODES_MAX 8
-#define CACHE_NAME_SIZE 32
+#define CACHE_NAME_SIZE 48
 
 struct cache_view {
 	char name[CACHE_NAME_SIZE];

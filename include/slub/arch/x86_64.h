@@ -7,8 +7,10 @@
  * Register use is the compiler's choice.  Local labels: 1 start, 2 one past
  * the commit, 3 descriptor, 4 abort.  The abort handler lies out of line,
  * behind an instruction (ud1 with the signature as its displacement) that
- * disassemblers read as one.  The contract (RSEQ-1 to RSEQ-6) is in the
- * library's src/arch/rseq.h and docs/rseq.md.
+ * disassemblers read as one.  Both go into the group of the function they belong
+ * to ("?"), and the handlers into a section of their own, not the compiler's,
+ * which counts its bytes for the exception tables.  The contract (RSEQ-1 to
+ * RSEQ-6) is in the library's src/arch/rseq.h and docs/rseq.md.
  *
  * A statement that uses one of these has labels `failed` and `aborted` around
  * it: failed means the area says no (an empty list, a full one, no area),
@@ -19,7 +21,7 @@
 
 /* Defines the descriptor and makes it the thread's current one (RSEQ-1). */
 #define SLUB_SEQ_ENTER							\
-	".pushsection __rseq_cs, \"aw\"\n\t"				\
+	".pushsection __rseq_cs, \"aw?\"\n\t"			\
 	".balign 32\n"							\
 	"3:\n\t"							\
 	".long 0, 0\n\t"						\
@@ -61,7 +63,7 @@
 
 #define SLUB_SEQ_LEAVE							\
 	"\n2:\n\t"							\
-	".pushsection .text.unlikely, \"ax\"\n\t"			\
+	".pushsection .text.slub_abort, \"ax?\"\n\t"		\
 	".byte 0x0f, 0xb9, 0x3d\n\t"					\
 	".long 0x53053053\n"						\
 	"4:\n\t"							\

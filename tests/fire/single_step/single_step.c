@@ -4,6 +4,7 @@
  * sequence of a library, and lets the thread's own checks judge.
  *
  *	single_step --library=build/libslub.so --breakpoint=hardware|instruction
+ *	single_step_api --library=self	the sequences in its own text
  *
  * --rounds=N: how many rounds of the tracee may pass before a boundary counts as
  * not reached.
@@ -50,6 +51,7 @@ static unsigned int patience;
 static struct counts counts;
 static const char *doing = "start";
 static bool rival_asked;
+static bool preload;	/* the library comes in by LD_PRELOAD */
 
 static void died(void)
 {
@@ -129,6 +131,8 @@ static bool rival_done(unsigned int milliseconds)
  */
 static void ask_rival(enum rival_task task, int cpu)
 {
+	if (rival_asked)
+		return;		/* still at what it was asked before */
 	shared->task = task;
 	shared->cpu = cpu;
 	rival_asked = true;
@@ -267,7 +271,8 @@ static void start_tracee(const char *library, int shared_fd)
 	if (!pid) {
 		char byte;
 
-		setenv("LD_PRELOAD", library, 1);
+		if (preload)
+			setenv("LD_PRELOAD", library, 1);
 		if (read(gate[0], &byte, 1) == 1)
 			execl("/proc/self/exe", "single_step", fd_text, NULL);
 		_exit(126);
@@ -360,6 +365,9 @@ int main(int argc, char **argv)
 	}
 	skip_other_backends();
 	library = fire_opt_str("library", "build/libslub.so");
+	preload = strcmp(library, "self") != 0;
+	if (!preload)
+		library = realpath("/proc/self/exe", NULL);
 	patience = fire_opt("rounds", 12);
 	fire_watchdog(fire_opt("limit", 240));
 	make_shared(&fd);

@@ -38,6 +38,12 @@ extern void _ZdaPvm(void *, size_t) __attribute__((weak));
 extern void free_sized(void *, size_t) __attribute__((weak));
 extern void cfree(void *) __attribute__((weak));
 
+/* In the program that links the library, api_work.c. */
+extern void step_api_start(void) __attribute__((weak));
+extern void step_api_round(unsigned int round) __attribute__((weak));
+extern void step_api_handler(void) __attribute__((weak));
+extern void step_api_rival(void) __attribute__((weak));
+
 static const size_t sizes[] = {
 	8, 16, 24, 48, 64, 100, 200, 500, 1024, 2000, 4096, 8192, 12000,
 	16384, 32768, 65536, 131072, 300000,
@@ -157,6 +163,8 @@ static void on_malloc_signal(int signal)
 	}
 	for (unsigned int i = 0; i < 40; i++)
 		free(objects[i]);
+	if (step_api_handler)
+		step_api_handler();
 	atomic_fetch_add(&shared->handled, 1);
 }
 
@@ -207,6 +215,8 @@ static void rival_allocates(int cpu)
 	}
 	for (unsigned int i = 0; i < BULK; i++)
 		free(objects[i]);
+	if (step_api_rival)
+		step_api_rival();
 }
 
 static void *rival(void *unused)
@@ -250,6 +260,8 @@ static void one_round(unsigned int round)
 	few_of_each();
 	the_other_calls(sizes[round % 10]);
 	the_operators(sizes[round % 10]);
+	if (step_api_round)
+		step_api_round(round);
 	bulk(sizes[round % 11], BULK);
 	bulk(sizes[10 + round % 4], 100);
 	malloc_trim(0);
@@ -270,6 +282,8 @@ int step_tracee(int shared_fd)
 	sched_getaffinity(0, sizeof(allowed), &allowed);
 	sigaction(STEP_SIGNAL_MALLOC, &malloc_action, NULL);
 	sigaction(STEP_SIGNAL_FORK, &fork_action, NULL);
+	if (step_api_start)
+		step_api_start();
 	if (pthread_create(&thread, NULL, rival, NULL))
 		fire_fail("pthread_create: %s", strerror(errno));
 	for (;;) {

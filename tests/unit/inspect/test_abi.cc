@@ -45,7 +45,7 @@ static_assert(offsetof(struct slub_abi, options) == 456);
 static_assert(sizeof(struct slub_abi) >= 472, "fields are only ever appended");
 static_assert(sizeof(struct slub_abi_option) == 256);
 static_assert(offsetof(struct slub_stats_head, abi) == 464);
-static_assert(offsetof(struct slub_stats_cache, fields) == 80);
+static_assert(offsetof(struct slub_stats_cache, fields) == 96);
 
 uint64_t field(const void *from, struct slub_abi_field field)
 {

@@ -144,6 +144,32 @@ TEST(census_all, one_walk_says_what_many_say)
 	free(paged);
 }
 
+/* What the program holds, to within the lists, however much of it was freed. */
+TEST(mallinfo, knows_what_is_in_use)
+{
+	static void *mine[4000];
+	struct slub_cache *cache = sizeclass_cache(700);
+	size_t before, slack = 4 * (size_t)cache->capacity * cache->size;
+
+	slab_shrink_all();
+	before = mallinfo2().uordblks;
+	for (void *&ptr : mine)
+		ptr = malloc(700);
+	EXPECT_NEAR(mallinfo2().uordblks - before, std::size(mine) * 704, slack);
+	for (size_t i = 0; i < std::size(mine); i += 2)
+		free(mine[i]);
+	struct mallinfo2 half = mallinfo2();
+	EXPECT_NEAR(half.uordblks - before, std::size(mine) / 2 * 704, slack);
+	EXPECT_EQ(half.fordblks, half.arena - half.uordblks);
+	EXPECT_GE(half.arena, half.uordblks + half.fsmblks);
+	slab_shrink_all();
+	EXPECT_EQ(mallinfo2().uordblks - before, std::size(mine) / 2 * 704);
+	for (size_t i = 1; i < std::size(mine); i += 2)
+		free(mine[i]);
+	slab_shrink_all();
+	EXPECT_EQ(mallinfo2().uordblks, before);
+}
+
 /* What is freed is in this CPU's list, and the sums know it. */
 TEST(census_cached, counts_the_lists)
 {

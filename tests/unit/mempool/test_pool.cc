@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* mempool/pool.c, mempool/create.c: what the interface does not show. */
 #include <gtest/gtest.h>
+#include <atomic>
 #include <thread>
+#include <vector>
 
 #include "start.h"
 
@@ -17,25 +19,43 @@ extern "C" {
 
 namespace {
 
-int made;
+std::atomic<int> made, numbers, left{1 << 30};
 
-void *make(unsigned int, void *) { return &((char *)nullptr)[++made * 16]; }
+/* Numbers in the place of pointers. */
+void *make(unsigned int, void *)
+{
+	if (left-- <= 0) {
+		left++;
+		return nullptr;
+	}
+	made++;
+	return (void *)(uintptr_t)(++numbers * 16);
+}
 
-void unmake(void *, void *) { made--; }
+void unmake(void *, void *)
+{
+	made--;
+	left++;
+}
 
 slub_mempool *pool_of(size_t min_nr) { return slub_mempool_create(min_nr, make, unmake, nullptr); }
 
-TEST(pool, elements_need_not_be_memory)
+class pool : public testing::Test {
+protected:
+	static void SetUpTestSuite() { start::slab(256ul << 20, 16ul << 20); }
+	void TearDown() override { EXPECT_EQ(made, 0); }
+};
+
+TEST_F(pool, elements_need_not_be_memory)
 {
 	slub_mempool *pool = pool_of(3);
 	void *element = slub_mempool_alloc_reserved(pool);
 
 	slub_mempool_free(pool, element);
 	EXPECT_EQ(slub_mempool_destroy(pool), 0);
-	EXPECT_EQ(made, 0);
 }
 
-TEST(pool, small_reserves_lie_in_the_structure)
+TEST_F(pool, small_reserves_lie_in_the_structure)
 {
 	slub_mempool *pool = pool_of(RESERVE_INLINE);
 
@@ -46,10 +66,9 @@ TEST(pool, small_reserves_lie_in_the_structure)
 	EXPECT_EQ(slub_mempool_resize(pool, 1), 0);
 	EXPECT_EQ(pool->nr, 1u);
 	EXPECT_EQ(slub_mempool_destroy(pool), 0);
-	EXPECT_EQ(made, 0);
 }
 
-TEST(pool, keep_takes_what_there_is_room_for)
+TEST_F(pool, keep_takes_what_there_is_room_for)
 {
 	slub_mempool *pool = pool_of(4);
 	void *elements[6];
@@ -66,10 +85,9 @@ TEST(pool, keep_takes_what_there_is_room_for)
 	for (int i = 0; i < 3; i++)
 		unmake(elements[i], nullptr);
 	EXPECT_EQ(slub_mempool_destroy(pool), 0);
-	EXPECT_EQ(made, 0);
 }
 
-TEST(pool, a_handler_that_interrupted_a_lock_leaves_the_reserve_alone)
+TEST_F(pool, a_handler_that_interrupted_a_lock_leaves_the_reserve_alone)
 {
 	slub_mempool *pool = pool_of(2);
 
@@ -78,7 +96,7 @@ TEST(pool, a_handler_that_interrupted_a_lock_leaves_the_reserve_alone)
 	void *element = slub_mempool_alloc(pool, 0);
 	EXPECT_NE(element, nullptr) << "the function may be asked";
 	slub_mempool_free(pool, element);
-	slub_mempool_stats stats;
+	struct slub_mempool_stats stats;
 	EXPECT_EQ(slub_mempool_stats(pool, &stats), -EAGAIN);
 	EXPECT_EQ(slub_mempool_resize(pool, 5), -ENOMEM);
 	EXPECT_EQ(pool_of(1), nullptr);
@@ -87,7 +105,7 @@ TEST(pool, a_handler_that_interrupted_a_lock_leaves_the_reserve_alone)
 	EXPECT_EQ(slub_mempool_destroy(pool), 0);
 }
 
-TEST(pool, only_one_resize_at_a_time)
+TEST_F(pool, only_one_resize_at_a_time)
 {
 	slub_mempool *pool = pool_of(2);
 
@@ -98,7 +116,7 @@ TEST(pool, only_one_resize_at_a_time)
 	EXPECT_EQ(slub_mempool_destroy(pool), 0);
 }
 
-TEST(pool, fork_takes_the_locks_and_lets_them_go)
+TEST_F(pool, fork_takes_the_locks_and_lets_them_go)
 {
 	slub_mempool *pool = pool_of(2);
 
@@ -112,6 +130,47 @@ TEST(pool, fork_takes_the_locks_and_lets_them_go)
 	EXPECT_EQ(pool->nr_waiters, 0u) << "they did not come along";
 	EXPECT_FALSE(pool->is_resizing);
 	EXPECT_EQ(slub_thread.locks_held, 0u);
+	EXPECT_EQ(slub_mempool_destroy(pool), 0);
+}
+
+TEST_F(pool, threads_that_wait_and_one_that_resizes)
+{
+	constexpr int rounds = 2000;
+	slub_mempool *pool = pool_of(4);
+	std::vector<std::thread> threads;
+	std::atomic<int> running{6};
+	bool in_use[1 << 16] = {};	/* by number; written by who has the element */
+
+	left = 8;
+	for (int t = 0; t < 6; t++) {
+		threads.emplace_back([&, t] {
+			std::vector<void *> elements(1 + t / 2);
+
+			for (int i = 0; i < rounds; i++) {
+				if (slub_mempool_alloc_bulk(pool, SLUB_POOL_WAIT, elements.size(),
+							    elements.data()) == 0)
+					continue;	/* too many, at this size */
+				for (void *e : elements) {
+					bool &mine = in_use[(uintptr_t)e / 16 % (1 << 16)];
+
+					EXPECT_FALSE(mine);
+					mine = true;
+				}
+				for (void *e : elements)
+					in_use[(uintptr_t)e / 16 % (1 << 16)] = false;
+				slub_mempool_free_bulk(pool, elements.size(), elements.data());
+			}
+			running--;
+		});
+	}
+	for (size_t i = 0; running; i++) {
+		slub_mempool_resize(pool, 3 + i % 5);
+		usleep(100);
+	}
+	for (auto &thread : threads)
+		thread.join();
+	left = 1 << 30;
+	EXPECT_EQ(pool->nr, pool->min_nr);
 	EXPECT_EQ(slub_mempool_destroy(pool), 0);
 }
 

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * libslub for C++17: everything, in one include.
+ *
+ *   slub::cache<T>          objects of one type from slabs of their own
+ *   slub::percpu<T>         counters with a copy per CPU
+ *   slub::allocator<T>      a standard allocator: nodes from caches
+ *   slub::memory_resource   the same for std::pmr containers
+ *   slub::read_guard        a reader that takes no lock
+ *   slub::free_deferred()   free what readers may still look at
+ *
+ * Header only, over the C interface; a program links libslub as a C program
+ * does.  docs/api-cpp.md has the guide.
+ */
+#ifndef SLUB_INCLUDE_SLUB_HPP
+#define SLUB_INCLUDE_SLUB_HPP
+
+#include <slub/cpp/cache.hpp>
+#include <slub/cpp/memory.hpp>
+#include <slub/cpp/percpu.hpp>
+#include <slub/cpp/rcu.hpp>
+
+#endif

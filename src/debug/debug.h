@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * debug: the bytes of one object that is being watched.
+ *
+ * Knows nothing of caches: slab/debug.c decides which objects are watched, and
+ * calls this layer with one object at a time.
+ *
+ * Words
+ *   letter   one kind of watching, as in the kernel: F Z P U T A
+ *   place    the bytes from one object to the next: the object and all around
+ *   zone     bytes around an object that nobody may write (letter Z)
+ *   poison   what a free object is filled with (letter P)
+ *   track    who allocated or freed an object last (letter U)
+ *   case     one look at one object: what was found, and the report of it
+ *   bug      something that is not as it must be
+ *   fix      what was done so that the program can go on
+ *
+ * One place, low to high (not to scale; what is not asked for is not there):
+ *
+ *   +------+---------------+------+------+-------+------+------+---------+
+ *   | left | object        |right | link | alloc | free | size | padding |
+ *   | zone |        :......| zone |      | track | track|      |         |
+ *   +------+---------------+------+------+-------+------+------+---------+
+ *   0      left            |      inuse  track          size   end   stride
+ *          ^ the pointer   object_size
+ *
+ *   :....  from the requested size on: belongs to the right zone while the
+ *          object is allocated
+ *
+ * All offsets but `left` and `stride` count from the pointer that the program
+ * has.  The bytes, as the kernel's: 0x6b poison, 0xa5 its last byte, 0x5a
+ * padding, 0xbb zone of a free object, 0xcc zone of an allocated one.
+ */
+#ifndef SLUB_DEBUG_H
+#define SLUB_DEBUG_H
+
+#include "page/page.h"
+
+#define SLUB_LIBRARY 1
+#include <slub/cache.h>
+
+#define DEBUG_POISON 0x6b
+#define DEBUG_POISON_END 0xa5
+#define DEBUG_PADDING 0x5a
+#define DEBUG_ZONE_FREE 0xbb
+#define DEBUG_ZONE_USED 0xcc
+
+#define DEBUG_LETTERS (SLUB_CONSISTENCY_CHECKS | SLUB_RED_ZONE | \
+		       SLUB_POISON | SLUB_STORE_USER | SLUB_TRACE | \
+		       SLUB_FAILSLAB)
+#define DEBUG_DEFAULT (SLUB_CONSISTENCY_CHECKS | SLUB_RED_ZONE | \
+		       SLUB_POISON | SLUB_STORE_USER)
+
+/* What a place is made for, beside the letters. */
+enum debug_kind {
+	DEBUG_SIZED = 1 << 24,	/* malloc's: each has a size of its own */
+	DEBUG_KEPT = 1 << 25,	/* constructed or TYPESAFE: no poison in it */
+};
+
+struct debug_layout {
+	const char *name;
+	uint32_t flags;		/* letters, enum debug_kind */
+	uint32_t object_size;
+	uint32_t left;		/* 0: no left zone */
+	uint32_t inuse;
+	uint32_t link;		/* DEBUG_LINK_OUTSIDE: in the descriptor */
+	uint32_t track;		/* 0: no tracks */
+	uint32_t size;		/* 0: no requested size */
+	uint32_t end;
+	uint32_t stride;
+	uint32_t align;
+};
+
+#define DEBUG_LINK_OUTSIDE UINT32_MAX
+
+/* layout.c */
+/*
+ * Fills *@layout; @size at least 1, @align a power of two.  @name is kept.
+ * Returns false if a place would be larger than @most bytes.
+ */
+bool debug_layout_make(struct debug_layout *layout, const char *name,
+		       size_t size, size_t align, uint32_t flags, size_t most);
+
+/* letters.c: SLUB_DEBUG */
+/*
+ * The letters that @setting gives to the cache @name; @by_default for what it
+ * does not speak of.  The grammar: slub-debug(7).
+ */
+uint32_t debug_letters_for(const char *setting, const char *name,
+			   uint32_t by_default);
+/* Has it nothing but letters where letters must be? */
+bool debug_letters_valid(const char *setting);
+/* Reports what in @setting is no letter. */
+void debug_letters_complain(const char *setting);
+/* "FZPU" of @flags; @buf has room for 8 characters. */
+const char *debug_letters_text(uint32_t flags, char *buf);
+/* Does @name match @pattern, which may end with one '*'? */
+bool debug_name_matches(const char *pattern, size_t length, const char *name);
+
+/* stack.c: call stacks, each stored once */
+#define STACK_DEPTH_MAX 16
+
+struct stack {
+	uint32_t nr;
+	uintptr_t frames[STACK_DEPTH_MAX];
+};
+
+/*
+ * The callers of the function that has the frame @frame, without those in this
+ * library; by frame pointers.
+ */
+void stack_read(struct stack *stack, const void *frame);
+/* A number for @stack, the same for the same stack; 0: no room is left. */
+uint32_t stack_store(const struct stack *stack);
+/* The frames behind a number, and how many; NULL for 0. */
+const uintptr_t *stack_frames(uint32_t number, uint32_t *nr);
+/* Bytes that stored stacks take. */
+size_t stack_bytes(void);
+
+/* track.c */
+struct track {
+	uintptr_t caller;	/* 0: never */
+	uint64_t when_ns;	/* os_clock_ns() */
+	uint32_t stack;		/* stack_store() */
+	uint32_t thread;
+	uint32_t cpu;
+	uint32_t unused;
+};
+
+enum track_kind { TRACK_ALLOC, TRACK_FREE };
+
+/* What is now; to be called without locks. */
+void track_now(struct track *track, const struct stack *stack);
+struct track *track_of(const struct debug_layout *layout, const void *object,
+		       enum track_kind kind);
+void track_set(const struct debug_layout *layout, void *object,
+	       enum track_kind kind, const struct track *track);
+
+/* report.c */
+struct report;
+
+/* What a report says about the slab of an object. */
+struct debug_slab {
+	const char *start;
+	size_t bytes;
+	const struct page *page;
+	uint32_t objects;
+	uint32_t inuse;
+	const void *freelist;
+};
+
+struct debug_case {
+	const struct debug_layout *layout;
+	struct debug_slab slab;
+	struct stack stack;	/* of who looks */
+	/* the rest is set by this layer */
+	struct report *report;	/* NULL: none, or none is free */
+	uint32_t bugs;
+	uint32_t fixes;
+	const void *shown;	/* the object whose bytes the report has */
+};
+
+/*
+ * A bug: the line "BUG name (pid): text".  @object: what it is about, or NULL;
+ * its tracks and bytes follow.  The kernel's object_err() and slab_err().
+ */
+void report_bug(struct debug_case *found, const void *object,
+		const char *format, ...) printf_like(3, 4);
+/* The same with a line that names bytes of @object that are wrong. */
+void report_bytes(struct debug_case *found, const void *object,
+		  const char *what, const unsigned char *from,
+		  const unsigned char *end, unsigned char right);
+/* Names one more object of the last bug. */
+void report_also(struct debug_case *found, const void *object);
+/* "FIX name: text" */
+void report_fix(struct debug_case *found, const char *format, ...)
+	printf_like(2, 3);
+/* A line of its own, without a bug: letter T. */
+void report_trace(const struct debug_layout *layout, const char *what,
+		  const void *object, const struct debug_slab *slab);
+/*
+ * Writes what was found to where SLUB_DEBUG_REPORT says, and aborts if
+ * SLUB_DEBUG_ABORT=1 and there was a bug.  Without locks.
+ */
+void report_finish(struct debug_case *found);
+/* Bugs since the start, and how many of their texts were dropped. */
+uint64_t report_nr_bugs(void);
+uint64_t report_nr_dropped(void);
+/* Is there a place that reports go to? */
+bool report_is_wanted(void);
+
+/* In a forked child: buffers that other threads were filling. */
+void report_after_fork(void);
+
+/* sink.c: where text goes */
+void sink_after_fork(void);
+/* Appends to @path, which is "stderr" or a file (%p: the PID). */
+void sink_write(const char *path, const char *text, size_t bytes);
+/* "file+0x12" of a code address, from /proc/self/maps. */
+void sink_describe(struct text *text, uintptr_t address);
+
+/* object.c */
+enum object_state { OBJECT_FREE, OBJECT_USED };
+
+/* Fills a place anew, @place being its first byte, as a free object. */
+void object_init(const struct debug_layout *layout, char *place);
+/* Zones and poison for what it is now; @size: as requested, if it is used. */
+void object_mark(const struct debug_layout *layout, void *object,
+		 enum object_state state, size_t size);
+/*
+ * Is everything around @object, and in it if it is free, as @state wants it?
+ * What is not is reported, and put right.
+ */
+bool object_check(struct debug_case *found, void *object,
+		  enum object_state state);
+/* Are the bytes between @from and @end of the slab all padding? */
+bool object_check_padding(struct debug_case *found, char *from, char *end);
+/* The size it was allocated with. */
+size_t object_requested(const struct debug_layout *layout,
+			const void *object);
+void object_set_requested(const struct debug_layout *layout, void *object,
+			  size_t size);
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * SLUB_DEBUG, in the grammar of the kernel's slab_debug=:
+ *
+ *   setting = block { ";" block }
+ *   block   = [letters] [ "," name { "," name } ]
+ *   letters = any of F Z P U T A O, or "-"; none: F Z P U
+ *   name    = of a cache, or its beginning and a "*"
+ *
+ * The first block with a name that matches wins, else the last one without
+ * names.
+ */
+#include "debug/debug.h"
+
+struct letter {
+	char c;
+	uint32_t flag;
+};
+
+static const struct letter letters[] = {
+	{ 'F', SLUB_CONSISTENCY_CHECKS },
+	{ 'Z', SLUB_RED_ZONE },
+	{ 'P', SLUB_POISON },
+	{ 'U', SLUB_STORE_USER },
+	{ 'T', SLUB_TRACE },
+	{ 'A', SLUB_FAILSLAB },
+};
+
+static char upper(char c)
+{
+	return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
+}
+
+static uint32_t letter_flag(char c)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(letters); i++) {
+		if (letters[i].c == upper(c))
+			return letters[i].flag;
+	}
+	return 0;
+}
+
+static size_t length_until(const char *s, char stop, char other)
+{
+	size_t n = 0;
+
+	while (s[n] && s[n] != stop && s[n] != other)
+		n++;
+	return n;
+}
+
+static uint32_t parse_letters(const char *s, size_t n)
+{
+	uint32_t flags = 0;
+
+	if (n == 0)
+		return DEBUG_DEFAULT;
+	for (size_t i = 0; i < n; i++) {
+		if (s[i] == '-')
+			return 0;
+		flags |= letter_flag(s[i]);
+	}
+	return flags;
+}
+
+bool debug_name_matches(const char *pattern, size_t length, const char *name)
+{
+	size_t i = 0;
+
+	for (; i < length && pattern[i] != '*'; i++) {
+		if (pattern[i] != name[i])
+			return false;
+	}
+	return i < length || name[i] == '\0';
+}
+
+/* Is @name in the list behind the letters? */
+static bool names_match(const char *s, size_t n, const char *name)
+{
+	size_t i = 0;
+
+	while (i < n) {
+		size_t length = 0;
+
+		i++;	/* the comma */
+		while (i + length < n && s[i + length] != ',')
+			length++;
+		if (length && debug_name_matches(s + i, length, name))
+			return true;
+		i += length;
+	}
+	return false;
+}
+
+uint32_t debug_letters_for(const char *setting, const char *name,
+			   uint32_t by_default)
+{
+	uint32_t flags = by_default;
+	const char *s = setting;
+
+	if (!setting)
+		return by_default;
+	for (;;) {
+		size_t n = length_until(s, ';', ';');
+		size_t head = length_until(s, ',', ';');
+
+		if (head == n)
+			flags = parse_letters(s, n);
+		else if (names_match(s + head, n - head, name))
+			return parse_letters(s, head);
+		if (!s[n])
+			return flags;
+		s += n + 1;
+		/* "FZ;" has no second block. */
+		if (!*s)
+			return flags;
+	}
+}
+
+/* The first character that should be a letter and is none; NULL: none. */
+static const char *first_wrong(const char *setting)
+{
+	const char *s = setting;
+
+	while (s && *s) {
+		size_t n = length_until(s, ';', ';');
+		size_t head = length_until(s, ',', ';');
+
+		for (size_t i = 0; i < head; i++) {
+			if (!letter_flag(s[i]) && s[i] != '-' &&
+			    upper(s[i]) != 'O')
+				return s + i;
+		}
+		s += n + (s[n] != '\0');
+	}
+	return NULL;
+}
+
+bool debug_letters_valid(const char *setting)
+{
+	return !first_wrong(setting);
+}
+
+void debug_letters_complain(const char *setting)
+{
+	const char *wrong = first_wrong(setting);
+
+	if (wrong)
+		log_message("option debug: '%c' is not one of F Z P U T A O -; "
+			    "ignored", *wrong);
+}
+
+const char *debug_letters_text(uint32_t flags, char *buf)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(letters); i++) {
+		if (flags & letters[i].flag)
+			buf[n++] = letters[i].c;
+	}
+	if (!n)
+		buf[n++] = '-';
+	buf[n] = '\0';
+	return buf;
+}

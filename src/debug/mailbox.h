@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How another process asks this one for something: `slub debug PID ...`.
+ *
+ * The asker finds the symbol slub_debug_mailbox as it finds slub_abi_state, and
+ * writes into it with process_vm_writev(2).  No signal, no thread: the next
+ * slow path of the allocator, by whatever thread, sees `state` and does what
+ * was asked before it goes on.  A process that does not allocate does not
+ * answer; the asker waits as long as it likes and may then withdraw.
+ *
+ *   asker                                     the process
+ *   -----                                     -----------
+ *   reads: magic, version known, state IDLE
+ *   writes id, operation, text
+ *   reads id: its own still?
+ *   writes state = REQUEST                    a slow path: REQUEST -> TAKEN
+ *                                             ... does it ...
+ *   reads state until DONE                    result, then DONE
+ *   reads result, writes state = IDLE
+ *
+ * A request that was not taken is withdrawn by writing IDLE.  An asker that
+ * died leaves DONE: the next one may write IDLE if `id` names a process that
+ * is no more.
+ *
+ * This header needs nothing but <stdint.h>, for the tools.
+ */
+#ifndef SLUB_DEBUG_MAILBOX_H
+#define SLUB_DEBUG_MAILBOX_H
+
+#include <stdint.h>
+
+#define DEBUG_MAILBOX_MAGIC "SLUBMBOX"
+#define DEBUG_MAILBOX_VERSION 1
+#define DEBUG_MAILBOX_TEXT_MAX 255
+
+enum debug_mailbox_state {
+	MAILBOX_IDLE,
+	MAILBOX_REQUEST,
+	MAILBOX_TAKEN,
+	MAILBOX_DONE,
+};
+
+/* What is asked, what `text` is, and what `result` then says. */
+enum debug_mailbox_operation {
+	/* text: as SLUB_DEBUG ("FZPU,malloc-64"); caches changed or -errno */
+	MAILBOX_DEBUG = 1,
+	/* text: a cache, its beginning and "*", or ""; bugs or -errno */
+	MAILBOX_VALIDATE,
+	/* the same; caches */
+	MAILBOX_SHRINK,
+	/* text: a file of the process's, %p its PID; traces or -errno */
+	MAILBOX_LEAKS,
+};
+
+struct debug_mailbox {
+	char magic[8];			/* DEBUG_MAILBOX_MAGIC, no NUL */
+	uint32_t version;
+	uint32_t size;			/* of this structure */
+	uint32_t state;			/* enum debug_mailbox_state */
+	uint32_t operation;		/* enum debug_mailbox_operation */
+	uint64_t id;			/* the asker's PID << 32, and a number */
+	int64_t result;
+	char text[DEBUG_MAILBOX_TEXT_MAX + 1];	/* ends with a NUL */
+};
+
+#endif

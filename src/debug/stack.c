@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Call stacks, by frame pointers, each stored once.
+ *
+ * A program may be compiled without frame pointers; then the register holds
+ * anything.  So a frame is read only where a stack is known to be: up to the
+ * end of the thread's own stack, which was looked at once, or, on a stack of
+ * the program's making (a coroutine, a signal stack), as far as the kernel
+ * says that the next pages can be read.
+ *
+ * The store: records one after the other, found through a table of buckets by
+ * a hash of the frames.  Nothing is ever taken out.  No lock: a record is
+ * complete before its bucket names it.
+ */
+#define _GNU_SOURCE
+#include <sys/auxv.h>
+#include <sys/uio.h>
+
+#include "debug/debug.h"
+
+/* ---- how far a stack goes ---- */
+
+#define PAGES_PER_CALL 64
+/* A thread's own stack is looked at as far as this. */
+#define OWN_BYTES_MAX ((uintptr_t)256 << 20)
+/* A stack of unknown kind is followed as far as this. */
+#define WINDOW_PAGES 16
+
+/* Known to be readable for as long as this thread lives. */
+static __thread uintptr_t own_low
+	__attribute__((tls_model("initial-exec")));
+static __thread uintptr_t own_high
+	__attribute__((tls_model("initial-exec")));
+
+/* Of the first thread; the dynamic linker's, or the C library's. */
+extern void *__libc_stack_end __attribute__((weak));
+
+/* How many of @nr pages from @page on can be read. */
+static size_t pages_readable(uintptr_t page, size_t nr)
+{
+	struct iovec remote[PAGES_PER_CALL];
+	char bytes[PAGES_PER_CALL];
+	struct iovec local = { bytes, nr };
+	long got;
+
+	for (size_t i = 0; i < nr; i++)
+		remote[i] = (struct iovec){
+			(void *)(page + i * PAGE_BYTES), 1 };
+	got = sys_call6(SYS_process_vm_readv,
+			sys_call4(SYS_getpid, 0, 0, 0, 0), (long)&local, 1,
+			(long)remote, (long)nr, 0);
+	return got > 0 ? (size_t)got : 0;
+}
+
+static bool range_is_readable(uintptr_t low, uintptr_t high)
+{
+	while (low < high) {
+		size_t nr = min_size((high - low + PAGE_BYTES - 1) /
+					     PAGE_BYTES, PAGES_PER_CALL);
+
+		if (pages_readable(low, nr) != nr)
+			return false;
+		low += nr * PAGE_BYTES;
+	}
+	return true;
+}
+
+/* Where the stack that @sp is in ends at the least. */
+static uintptr_t stack_end(uintptr_t sp)
+{
+	uintptr_t self = (uintptr_t)__builtin_thread_pointer();
+	uintptr_t first = &__libc_stack_end ? (uintptr_t)__libc_stack_end : 0;
+	uintptr_t low = round_down(sp, PAGE_BYTES);
+	uintptr_t end = 0;
+
+	if (sp >= own_low && sp < own_high)
+		return own_high;
+	/* A thread's control block lies at the end of its stack. */
+	if (self > sp && self - sp < OWN_BYTES_MAX)
+		end = self;
+	else if (first > sp && first - sp < OWN_BYTES_MAX)
+		end = first;
+	if (end && range_is_readable(low, end)) {
+		own_low = low;
+		own_high = end;
+		return end;
+	}
+	return low + pages_readable(low, WINDOW_PAGES) * PAGE_BYTES;
+}
+
+/* ---- reading ---- */
+
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char etext[] __attribute__((weak));
+
+/* A part of a static program: then its text is not only the library's. */
+static bool is_static(void)
+{
+	uintptr_t headers = getauxval(AT_PHDR);
+
+	return headers - (uintptr_t)__ehdr_start < PAGE_BYTES;
+}
+
+static bool is_ours(uintptr_t address)
+{
+	static uintptr_t start, end;
+
+	if (!end) {
+		struct {
+			uintptr_t low, high;
+		} text = { (uintptr_t)__ehdr_start, (uintptr_t)etext };
+
+		if (is_static())
+			text.high = text.low;
+		start = text.low;
+		end = text.high ? text.high : 1;
+	}
+	return address >= start && address < end;
+}
+
+struct frame {
+	uintptr_t next;
+	uintptr_t address;
+};
+
+void stack_read(struct stack *stack, const void *frame)
+{
+	uintptr_t at = (uintptr_t)frame;
+	uintptr_t end = stack_end(at);
+
+	stack->nr = 0;
+	while (stack->nr < STACK_DEPTH_MAX) {
+		const struct frame *f = (const struct frame *)at;
+
+		if (at % sizeof(void *) || at >= end || end - at < sizeof(*f))
+			break;
+		if (f->address < PAGE_BYTES)
+			break;
+		if (!is_ours(f->address))
+			stack->frames[stack->nr++] = f->address;
+		/* Towards the end, or it is no frame. */
+		if (f->next <= at)
+			break;
+		at = f->next;
+	}
+}
+
+/* ---- the store ---- */
+
+#define STORE_BYTES ((size_t)16 << 20)
+#define BUCKETS 16384
+#define RECORD_ALIGN 8
+
+struct record {
+	uint32_t next;		/* in the bucket; 0: the last */
+	uint32_t hash;
+	uint32_t nr;
+	uint32_t unused;
+	uintptr_t frames[];
+};
+
+struct store {
+	uint32_t buckets[BUCKETS];	/* offsets of records */
+	char records[];
+};
+
+static struct store *store;
+static _Atomic size_t used_bytes;
+static _Atomic uint32_t opening;
+
+static cold struct store *store_open(void)
+{
+	struct store *made;
+
+	if (__atomic_exchange_n(&opening, 1, __ATOMIC_ACQUIRE))
+		return NULL;	/* another thread is at it: one stack is lost */
+	made = os_reserve(STORE_BYTES);
+	if (!made || os_commit(made, STORE_BYTES))
+		return NULL;
+	/* Offset 0 means none. */
+	__atomic_store_n(&used_bytes, sizeof(*made) + RECORD_ALIGN,
+			 __ATOMIC_RELAXED);
+	__atomic_store_n(&store, made, __ATOMIC_RELEASE);
+	return made;
+}
+
+static struct record *record_at(struct store *s, uint32_t offset)
+{
+	return (struct record *)((char *)s + (size_t)offset * RECORD_ALIGN);
+}
+
+static uint32_t hash_of(const struct stack *stack)
+{
+	uint64_t h = stack->nr;
+
+	for (uint32_t i = 0; i < stack->nr; i++)
+		h = (h ^ stack->frames[i]) * 0x9e3779b97f4a7c15ul ^ h >> 29;
+	return (uint32_t)(h >> 32);
+}
+
+static bool record_is(const struct record *r, uint32_t hash,
+		      const struct stack *stack)
+{
+	if (r->hash != hash || r->nr != stack->nr)
+		return false;
+	for (uint32_t i = 0; i < r->nr; i++) {
+		if (r->frames[i] != stack->frames[i])
+			return false;
+	}
+	return true;
+}
+
+static uint32_t record_find(struct store *s, uint32_t at, uint32_t until,
+			    uint32_t hash, const struct stack *stack)
+{
+	while (at && at != until) {
+		const struct record *r = record_at(s, at);
+
+		if (record_is(r, hash, stack))
+			return at;
+		at = r->next;
+	}
+	return 0;
+}
+
+/* Room for a record, 0 when the store is full. */
+static uint32_t record_alloc(uint32_t nr)
+{
+	size_t bytes = sizeof(struct record) + nr * sizeof(uintptr_t);
+	size_t at = __atomic_load_n(&used_bytes, __ATOMIC_RELAXED);
+
+	do {
+		if (at + bytes > STORE_BYTES)
+			return 0;
+	} while (!__atomic_compare_exchange_n(&used_bytes, &at, at + bytes,
+					      true, __ATOMIC_RELAXED,
+					      __ATOMIC_RELAXED));
+	return (uint32_t)(at / RECORD_ALIGN);
+}
+
+uint32_t stack_store(const struct stack *stack)
+{
+	struct store *s = __atomic_load_n(&store, __ATOMIC_ACQUIRE);
+	uint32_t hash, first, seen = 0, at;
+	uint32_t *bucket;
+	struct record *r;
+
+	if (!stack->nr || (!s && !(s = store_open())))
+		return 0;
+	hash = hash_of(stack);
+	bucket = &s->buckets[hash % BUCKETS];
+	/* acquire: pairs with the release below, for the record's words */
+	first = __atomic_load_n(bucket, __ATOMIC_ACQUIRE);
+	at = record_find(s, first, 0, hash, stack);
+	if (at)
+		return at;
+	at = record_alloc(stack->nr);
+	if (!at)
+		return 0;
+	r = record_at(s, at);
+	r->hash = hash;
+	r->nr = stack->nr;
+	for (uint32_t i = 0; i < stack->nr; i++)
+		r->frames[i] = stack->frames[i];
+	do {
+		uint32_t other = record_find(s, first, seen, hash, stack);
+
+		/* Somebody was quicker; the room is lost. */
+		if (other)
+			return other;
+		seen = first;
+		r->next = first;
+	} while (!__atomic_compare_exchange_n(bucket, &first, at, false,
+					      __ATOMIC_RELEASE,
+					      __ATOMIC_ACQUIRE));
+	return at;
+}
+
+const uintptr_t *stack_frames(uint32_t number, uint32_t *nr)
+{
+	struct store *s = __atomic_load_n(&store, __ATOMIC_ACQUIRE);
+	const struct record *r;
+
+	*nr = 0;
+	/* A track may have been written over. */
+	if (!s || (size_t)number * RECORD_ALIGN < sizeof(*s) ||
+	    (size_t)number * RECORD_ALIGN + sizeof(*r) > stack_bytes())
+		return NULL;
+	r = record_at(s, number);
+	if (!r->nr || r->nr > STACK_DEPTH_MAX)
+		return NULL;
+	*nr = r->nr;
+	return r->frames;
+}
+
+size_t stack_bytes(void)
+{
+	return __atomic_load_n(&used_bytes, __ATOMIC_RELAXED);
+}

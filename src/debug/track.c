@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* Who allocated, and who freed, an object last. */
+#include "debug/debug.h"
+
+void track_now(struct track *track, const struct stack *stack)
+{
+	*track = (struct track){
+		.caller = stack->nr ? stack->frames[0] : 1,
+		.when_ns = os_clock_ns(),
+		.stack = stack_store(stack),
+		.thread = (uint32_t)sys_call4(SYS_gettid, 0, 0, 0, 0),
+		.cpu = os_cpu_current(),
+	};
+}
+
+struct track *track_of(const struct debug_layout *layout, const void *object,
+		       enum track_kind kind)
+{
+	if (!layout->track)
+		return NULL;
+	return (struct track *)((char *)object + layout->track) + kind;
+}
+
+void track_set(const struct debug_layout *layout, void *object,
+	       enum track_kind kind, const struct track *track)
+{
+	struct track *to = track_of(layout, object, kind);
+
+	if (to)
+		*to = *track;
+}

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The book of samples and sites, and when it is kept.
+ *
+ *   +---------+--------------+---------------------+------------------------+
+ *   | buckets | buckets      | sites, in the order | samples: those alive,  |
+ *   | of sites| of samples   | they were seen      | and a list of free ones|
+ *   +---------+--------------+---------------------+------------------------+
+ *
+ * It is reserved once, as large as it can get, and takes the memory that is
+ * used.  A sample that finds no room is counted as lost.
+ *
+ * Locks: book_lock protects the book.  Stacks are read and stored, and tracers
+ * told, without it.
+ */
+#define _GNU_SOURCE
+#include "inspect/profile.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <time.h>
+
+#include "inspect/probe.h"
+
+#define SITES_MAX (1u << 17)
+#define SITE_BUCKETS (1u << 14)
+#define SAMPLES_MAX (1u << 20)
+#define SAMPLE_BUCKETS (1u << 16)
+
+struct sample {
+	void *object;
+	uint64_t weight;
+	uint64_t bytes;
+	uint32_t site;
+	uint32_t next;		/* in its bucket, or free; + 1 */
+};
+
+/* Numbers are those of places, + 1; 0: none. */
+struct book {
+	uint32_t site_buckets[SITE_BUCKETS];
+	uint32_t sample_buckets[SAMPLE_BUCKETS];
+	struct profile_site sites[SITES_MAX];
+	struct sample samples[SAMPLES_MAX];
+};
+
+static struct lock book_lock = LOCK_INIT;
+/* under book_lock */
+static struct book *book;
+static struct profile_state state;
+static uint32_t free_first;
+static uint32_t nr_samples_used;	/* places that were ever used */
+
+/* One start or stop at a time. */
+static _Atomic uint32_t changing;
+/* It is on for the sake of tracers only. */
+static _Atomic bool for_tracers;
+static bool in_child_process;
+
+uint64_t profile_clock_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ---- the book, under the lock ---- */
+
+static void book_clear(void)
+{
+	memset(book->site_buckets, 0, sizeof(book->site_buckets));
+	memset(book->sample_buckets, 0, sizeof(book->sample_buckets));
+	state.nr_sites = 0;
+	state.lost = 0;
+	free_first = 0;
+	nr_samples_used = 0;
+}
+
+static uint32_t *sample_bucket(const void *object)
+{
+	uint64_t h = ((uintptr_t)object >> 4) * 0x9e3779b97f4a7c15ull;
+
+	return &book->sample_buckets[h >> 48 & (SAMPLE_BUCKETS - 1)];
+}
+
+/* The number of the site of @stack; 0: there is no room. */
+static uint32_t site_find(uint32_t stack)
+{
+	uint32_t *bucket = &book->site_buckets[stack % SITE_BUCKETS];
+	struct profile_site *site;
+
+	for (uint32_t n = *bucket; n; n = book->sites[n - 1].next) {
+		if (book->sites[n - 1].stack == stack)
+			return n;
+	}
+	if (state.nr_sites == SITES_MAX)
+		return 0;
+	site = &book->sites[state.nr_sites++];
+	memset(site, 0, sizeof(*site));
+	site->stack = stack;
+	site->next = *bucket;
+	*bucket = state.nr_sites;
+	return *bucket;
+}
+
+static uint32_t sample_place(void)
+{
+	uint32_t n = free_first;
+
+	if (n)
+		free_first = book->samples[n - 1].next;
+	else if (nr_samples_used < SAMPLES_MAX)
+		n = ++nr_samples_used;
+	return n;
+}
+
+static void sums_add(struct profile_sums *sums, const struct sample *sample)
+{
+	sums->samples++;
+	sums->weight += sample->weight;
+	sums->bytes += sample->bytes;
+}
+
+static void sums_subtract(struct profile_sums *sums,
+			  const struct sample *sample)
+{
+	sums->samples--;
+	sums->weight -= sample->weight;
+	sums->bytes -= sample->bytes;
+}
+
+static void book_enter(struct sample *sample, uint32_t stack)
+{
+	uint32_t *bucket = sample_bucket(sample->object);
+	uint32_t place;
+
+	sample->site = site_find(stack);
+	place = sample->site ? sample_place() : 0;
+	if (!place) {
+		state.lost++;
+		return;
+	}
+	sample->next = *bucket;
+	*bucket = place;
+	book->samples[place - 1] = *sample;
+	sums_add(&book->sites[sample->site - 1].all, sample);
+	sums_add(&book->sites[sample->site - 1].live, sample);
+}
+
+/* False: @object is not in it. */
+static bool book_remove(const void *object)
+{
+	uint32_t *link = sample_bucket(object);
+
+	while (*link) {
+		uint32_t place = *link;
+		struct sample *sample = &book->samples[place - 1];
+
+		if (sample->object != object) {
+			link = &sample->next;
+			continue;
+		}
+		sums_subtract(&book->sites[sample->site - 1].live, sample);
+		*link = sample->next;
+		sample->next = free_first;
+		free_first = place;
+		return true;
+	}
+	return false;
+}
+
+/* ---- what sampling tells ---- */
+
+static void taken(void *object, size_t bytes, double weight)
+{
+	struct sample sample = {
+		.object = object,
+		.weight = (uint64_t)(weight * WEIGHT_ONE + 0.5),
+		.bytes = (uint64_t)(weight * (double)bytes + 0.5),
+	};
+	struct stack stack;
+	uint32_t number;
+
+	stack_read(&stack, __builtin_frame_address(0));
+	number = stack_store(&stack);
+	lock_acquire(&book_lock);
+	book_enter(&sample, number);
+	lock_release(&book_lock);
+	probe_alloc(object, bytes, sample.bytes);
+}
+
+static void gone(void *object)
+{
+	bool found;
+
+	lock_acquire(&book_lock);
+	found = book_remove(object);
+	lock_release(&book_lock);
+	if (found)
+		probe_free(object);
+}
+
+/* ---- on and off ---- */
+
+static uint64_t choose_seed(void)
+{
+	const uint64_t *random = (const uint64_t *)getauxval(AT_RANDOM);
+	uint64_t seed = option_value(OPTION_profile_seed);
+
+	if (seed)
+		return seed;
+	return profile_clock_ns() ^ (random ? *random : 0);
+}
+
+static size_t choose_mean(void)
+{
+	size_t mean = option_value(OPTION_profile);
+
+	return mean ? mean : SLUB_PROFILE_BYTES_DEFAULT;
+}
+
+static int book_open(size_t mean)
+{
+	struct book *made = book;
+
+	if (!made) {
+		made = os_reserve(sizeof(*made));
+		if (!made)
+			return -ENOMEM;
+		if (os_commit(made, sizeof(*made))) {
+			os_unreserve(made, sizeof(*made));
+			return -ENOMEM;
+		}
+	}
+	lock_acquire(&book_lock);
+	book = made;
+	book_clear();
+	state.mean_bytes = mean;
+	state.start_ns = profile_clock_ns();
+	lock_release(&book_lock);
+	return 0;
+}
+
+/*
+ * The store of stacks is made with the first of them, and whoever comes while
+ * another thread makes it gets no number.  So that is done before any sample.
+ */
+static void stacks_open(void)
+{
+	struct stack stack = { 1, { (uintptr_t)stacks_open } };
+
+	stack_store(&stack);
+}
+
+static int start(size_t mean)
+{
+	int err;
+
+	if (sample_is_on())
+		sizeclass_sample(false);
+	err = book_open(mean);
+	if (err)
+		return err;
+	stacks_open();
+	sample_set((double)mean, choose_seed());
+	return sizeclass_sample(true);
+}
+
+static bool change_begin(void)
+{
+	return !__atomic_exchange_n(&changing, 1, __ATOMIC_ACQUIRE);
+}
+
+static void change_end(void)
+{
+	__atomic_store_n(&changing, 0, __ATOMIC_RELEASE);
+}
+
+/* Tracers came or went; `for_tracers` is looked at again under `changing`. */
+static cold void follow_tracers(bool traced)
+{
+	if (!change_begin())
+		return;
+	if (traced && !sample_is_on()) {
+		__atomic_store_n(&for_tracers, true, __ATOMIC_RELAXED);
+		if (start(choose_mean()))
+			__atomic_store_n(&for_tracers, false,
+					 __ATOMIC_RELAXED);
+	} else if (!traced && for_tracers) {
+		__atomic_store_n(&for_tracers, false, __ATOMIC_RELAXED);
+		sizeclass_sample(false);
+	}
+	change_end();
+}
+
+static void probes_changed(void)
+{
+	bool traced = __atomic_load_n(&sample_switch.probe_alloc,
+				      __ATOMIC_RELAXED) ||
+		      __atomic_load_n(&sample_switch.probe_free,
+				      __ATOMIC_RELAXED);
+	bool wrong = traced ? !sample_is_on() :
+			      __atomic_load_n(&for_tracers, __ATOMIC_RELAXED);
+
+	if (unlikely(wrong))
+		follow_tracers(traced);
+}
+
+static const struct sample_keeper keeper = { taken, gone, probes_changed };
+
+SLUB_EXPORT int slub_profile_start(size_t bytes)
+{
+	int err;
+
+	if (bytes > SLUB_PROFILE_BYTES_MAX)
+		return -EINVAL;
+	if (slub_thread.locks_held)
+		return -EAGAIN;
+	if (!slub_start())
+		return -ENOMEM;
+	if (!change_begin())
+		return -EBUSY;
+	__atomic_store_n(&for_tracers, false, __ATOMIC_RELAXED);
+	err = start(bytes ? bytes : choose_mean());
+	change_end();
+	return err;
+}
+
+SLUB_EXPORT int slub_profile_stop(void)
+{
+	int err = 0;
+
+	if (slub_thread.locks_held)
+		return -EAGAIN;
+	if (!change_begin())
+		return -EBUSY;
+	__atomic_store_n(&for_tracers, false, __ATOMIC_RELAXED);
+	if (sample_is_on())
+		err = sizeclass_sample(false);
+	change_end();
+	return err;
+}
+
+SLUB_EXPORT int slub_profile_write(const char *path)
+{
+	if (!path || !state.mean_bytes)
+		return -EINVAL;
+	if (slub_thread.locks_held)
+		return -EAGAIN;
+	return profile_write(path);
+}
+
+/* ---- a copy ---- */
+
+#define COPY_BYTES (SITES_MAX * sizeof(struct profile_site))
+
+int profile_copy(struct profile_state *copy)
+{
+	struct profile_site *sites = os_reserve(COPY_BYTES);
+
+	if (!sites)
+		return -ENOMEM;
+	if (os_commit(sites, COPY_BYTES)) {
+		os_unreserve(sites, COPY_BYTES);
+		return -ENOMEM;
+	}
+	lock_acquire(&book_lock);
+	*copy = state;
+	memcpy(sites, book->sites, state.nr_sites * sizeof(*sites));
+	lock_release(&book_lock);
+	copy->sites = sites;
+	return 0;
+}
+
+void profile_copy_free(struct profile_state *copy)
+{
+	os_unreserve((void *)copy->sites, COPY_BYTES);
+}
+
+/* ---- the process ---- */
+
+void profile_init(void)
+{
+	sample_keeper = &keeper;
+}
+
+void profile_start_by_option(void)
+{
+	int err;
+
+	if (!option_value(OPTION_profile) && !option_text(OPTION_profile_file))
+		return;
+	err = start(choose_mean());
+	if (err)
+		log_message("option profile: there is no heap profile, for "
+			    "want of memory (error %d)", -err);
+}
+
+/* A child would write over its parent's file unless the name tells them apart. */
+void profile_finish(void)
+{
+	const char *path = option_text(OPTION_profile_file);
+	int err;
+
+	if (!path || !state.mean_bytes || slub_thread.locks_held ||
+	    (in_child_process && !strstr(path, "%p")))
+		return;
+	err = profile_write(path);
+	if (err)
+		log_message("option profile_file: cannot write '%s' (error %d)",
+			    path, -err);
+}
+
+void profile_fork_prepare(void)
+{
+	lock_acquire_for_fork(&book_lock);
+}
+
+void profile_fork_finish(bool in_child)
+{
+	/* Its holder was in the middle of a change: begin a new book. */
+	if (lock_release_after_fork(&book_lock, in_child) && book)
+		book_clear();
+	if (in_child) {
+		in_child_process = true;
+		__atomic_store_n(&changing, 0, __ATOMIC_RELAXED);
+	}
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The heap profile: what is known of the sampled allocations (slab/sample.h).
+ *
+ * Words
+ *   site     a call stack that allocated, with the sums over its samples
+ *   sample   a sampled block that has not been freed yet
+ *   weight   how many allocations a sampled one stands for; sums of it and of
+ *            it times the bytes asked for are estimates of all allocations
+ */
+#ifndef SLUB_PROFILE_INTERNAL_H
+#define SLUB_PROFILE_INTERNAL_H
+
+#include "debug/debug.h"
+#include "inspect/inspect.h"
+#include "slab/sample.h"
+#include "slub/profile.h"
+
+/* Weights are counted in parts of 256. */
+#define WEIGHT_ONE 256
+
+struct profile_sums {
+	uint64_t samples;
+	uint64_t weight;
+	uint64_t bytes;		/* weighted */
+};
+
+struct profile_site {
+	uint32_t stack;		/* stack_store(); 0: not known */
+	uint32_t next;		/* in its bucket, + 1 */
+	struct profile_sums all;
+	struct profile_sums live;
+};
+
+struct profile_state {
+	size_t mean_bytes;	/* 0: there was never a profile */
+	uint64_t start_ns;	/* CLOCK_REALTIME */
+	uint64_t lost;		/* samples that there was no room for */
+	uint32_t nr_sites;
+	const struct profile_site *sites;
+};
+
+/* profile.c */
+/* A copy, until profile_copy_free(); 0 or -errno. */
+int profile_copy(struct profile_state *copy);
+void profile_copy_free(struct profile_state *copy);
+uint64_t profile_clock_ns(void);
+
+/* profile_file.c */
+int profile_write(const char *path);
+
+/* Called by src/slub.c */
+void profile_init(void);
+void profile_start_by_option(void);
+void profile_finish(void);
+void profile_fork_prepare(void);
+void profile_fork_finish(bool in_child);
+
+#endif

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Allocating and freeing watched objects: one at a time, under the node's
+ * lock, with everything looked at that the letters ask for.
+ *
+ *   F  the slab and its freelist; a second free; a pointer that is no object
+ *   Z  the zones of an object that is allocated or freed
+ *   P  the poison of an object that is allocated
+ *   U  who allocates and frees; the size asked for
+ *
+ * Locks: node->lock.  Reports are built under it and written without it.
+ */
+#include "slab/debug.h"
+
+/* ---- cases ---- */
+
+void case_begin(struct debug_case *found, const struct slub_cache *twin,
+		const void *frame)
+{
+	found->layout = twin->debug;
+	found->slab.start = NULL;
+	found->report = NULL;
+	found->bugs = 0;
+	found->fixes = 0;
+	found->shown = NULL;
+	found->stack.nr = 0;
+	if (frame && (twin->debug->flags & SLUB_STORE_USER ||
+		      report_is_wanted()))
+		stack_read(&found->stack, frame);
+}
+
+void case_end(struct debug_case *found, const struct slub_cache *twin)
+{
+	struct watch *watch = watch_of(twin);
+
+	if (likely(!found->bugs && !found->fixes))
+		return;
+	__atomic_fetch_add(&watch->errors, found->bugs + found->fixes,
+			   __ATOMIC_RELAXED);
+	__atomic_fetch_add(&watch->bugs, found->bugs, __ATOMIC_RELAXED);
+	report_finish(found);
+}
+
+static bool wants(const struct slub_cache *twin, uint32_t letters)
+{
+	return twin->debug->flags & letters;
+}
+
+/* ---- lists ---- */
+
+static void list_slab(struct cache_node *node, struct page *slab, bool tail)
+{
+	if (tail)
+		list_add_tail(&node->partial, &slab->list);
+	else
+		list_add_head(&node->partial, &slab->list);
+	node->nr_partial++;
+}
+
+static void unlist_slab(struct cache_node *node, struct page *slab)
+{
+	list_remove(&slab->list);
+	node->nr_partial--;
+}
+
+static void count_slab(const struct slub_cache *twin, struct cache_node *node,
+		       int n)
+{
+	node->nr_slabs += (size_t)n;
+	node->nr_objects += (size_t)n * twin->objects;
+	node->nr_carved += (size_t)n * twin->objects;
+	if (node->nr_slabs > node->nr_slabs_peak)
+		node->nr_slabs_peak = node->nr_slabs;
+}
+
+static struct cache_node *node_of(const struct slub_cache *twin,
+				  const struct page *slab)
+{
+	uint32_t n = page_node(slab);
+
+	/* Whatever has been written over the descriptor. */
+	return twin->nodes[n < slab_nr_nodes() ? n : 0];
+}
+
+/* ---- alloc ---- */
+
+/* Letter A: every so many allocations one fails. */
+static bool must_fail(const struct slub_cache *twin)
+{
+	static _Atomic uint64_t count;
+	size_t every = option_value(OPTION_debug_fail);
+
+	return wants(twin, SLUB_FAILSLAB) && every &&
+	       __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED) % every == 0;
+}
+
+static void check_before_alloc(struct debug_case *found,
+			       const struct slub_cache *twin,
+			       struct page *slab, void *object)
+{
+	case_slab(found, twin, slab);
+	if (wants(twin, SLUB_RED_ZONE | SLUB_POISON))
+		object_check(found, object, OBJECT_FREE);
+}
+
+/*
+ * The freelist says that @object is free, which is no object at all: the
+ * slab is looked through, and what cannot be told free is left alone.
+ */
+static void mend_slab(struct debug_case *found, const struct slub_cache *twin,
+		      struct page *slab)
+{
+	struct free_marks marks;
+
+	case_slab(found, twin, slab);
+	watched_check_slab(found, twin, slab);
+	watched_check_freelist(found, twin, slab, &marks);
+}
+
+/* The next object of @slab; NULL: it has none after all. */
+static void *take_from(struct debug_case *found, struct slub_cache *twin,
+		       struct cache_node *node, struct page *slab)
+{
+	struct double_word state;
+	void *object, *next;
+	uintptr_t counters;
+
+	if (wants(twin, SLUB_CONSISTENCY_CHECKS)) {
+		case_slab(found, twin, slab);
+		watched_check_slab(found, twin, slab);
+	}
+	object = (void *)slab_read(slab).first;
+	if (object && !watched_is_object(twin, slab, object))
+		mend_slab(found, twin, slab);
+	object = (void *)slab_read(slab).first;
+	if (object) {
+		next = *link_of(twin, object);
+		if (next && !watched_is_object(twin, slab, next)) {
+			mend_slab(found, twin, slab);
+			next = *link_of(twin, object);
+		}
+		check_before_alloc(found, twin, slab, object);
+	} else {
+		next = NULL;
+	}
+	state = slab_read(slab);
+	counters = state.second + (object != NULL);
+	if (!next) {
+		unlist_slab(node, slab);
+		counters &= ~STATE_LISTED;
+	} else if (watch_of(twin)->is_quarantined) {
+		/* Take turns: what was freed rests longer. */
+		list_remove(&slab->list);
+		list_add_tail(&node->partial, &slab->list);
+	}
+	watched_set_state(slab, next, counters);
+	return object;
+}
+
+static void *take_locked(struct debug_case *found, struct slub_cache *twin,
+			 struct cache_node *node)
+{
+	while (!list_is_empty(&node->partial)) {
+		struct page *slab = container_of(node->partial.next,
+						 struct page, list);
+		void *object = take_from(found, twin, node, slab);
+
+		if (object)
+			return object;
+	}
+	return NULL;
+}
+
+static bool grow(struct slub_cache *twin, struct cache_node *node)
+{
+	struct page *slab = watched_slab_new(twin, node->node);
+
+	if (!slab)
+		return false;
+	lock_acquire(&node->lock);
+	count_slab(twin, node, 1);
+	watched_set_state(slab, (void *)slab_read(slab).first,
+			  slab_read(slab).second | STATE_LISTED);
+	list_slab(node, slab, true);
+	pagemap_set(page_address(slab), (size_t)1 << twin->order, twin->slot);
+	lock_release(&node->lock);
+	slab_tell(twin);
+	return true;
+}
+
+static void trace(const struct debug_case *found, const char *what,
+		  const struct slub_cache *twin, const void *object)
+{
+	if (wants(twin, SLUB_TRACE))
+		report_trace(twin->debug, what, object, &found->slab);
+}
+
+void *debug_alloc(struct slub_cache *twin, size_t bytes)
+{
+	struct debug_case found;
+	struct cache_node *node;
+	struct track track;
+	void *object;
+
+	if (slub_thread.locks_held || must_fail(twin))
+		return NULL;
+	cache_free_postponed();
+	percpu_enter();
+	case_begin(&found, twin, __builtin_frame_address(0));
+	if (wants(twin, SLUB_STORE_USER))
+		track_now(&track, &found.stack);
+	node = node_current(twin);
+	do {
+		lock_acquire(&node->lock);
+		object = take_locked(&found, twin, node);
+		if (object) {
+			object_mark(twin->debug, object, OBJECT_USED, bytes);
+			if (wants(twin, SLUB_STORE_USER))
+				track_set(twin->debug, object, TRACK_ALLOC,
+					  &track);
+		}
+		lock_release(&node->lock);
+		case_end(&found, twin);
+	} while (!object && grow(twin, node));
+	if (object) {
+		stat_add(twin, STAT_OBJECTS_OUT);
+		trace(&found, "alloc", twin, object);
+	}
+	return object;
+}
+
+/* ---- free ---- */
+
+/* Is it an object, and allocated?  *@last: the end of the freelist. */
+static bool check_pointer(struct debug_case *found,
+			  const struct slub_cache *twin, struct page *slab,
+			  void *object, void **last)
+{
+	struct free_marks marks;
+
+	case_slab(found, twin, slab);
+	*last = NULL;
+	if (!watched_is_object(twin, slab, object)) {
+		report_bug(found, NULL, "Invalid object pointer %p", object);
+		report_fix(found, "Object at %p not freed", object);
+		return false;
+	}
+	if (!wants(twin, SLUB_CONSISTENCY_CHECKS))
+		return true;
+	watched_check_slab(found, twin, slab);
+	watched_check_freelist(found, twin, slab, &marks);
+	*last = marks.last;
+	if (!mark_is_set(&marks, watched_index(twin, slab, object)))
+		return true;
+	report_bug(found, object, "Object already free");
+	report_fix(found, "Object at %p not freed", object);
+	return false;
+}
+
+/* Links @object into the freelist: in front, or behind @last. */
+static void *freelist_add(const struct slub_cache *twin, struct page *slab,
+			  void *object, void *last)
+{
+	void *first = (void *)slab_read(slab).first;
+
+	if (first && last && watch_of(twin)->is_quarantined) {
+		*link_of(twin, last) = object;
+		*link_of(twin, object) = NULL;
+		return first;
+	}
+	*link_of(twin, object) = first;
+	return object;
+}
+
+/* True: @slab is empty, off the list, and to be given back. */
+static bool put_back(struct debug_case *found, struct slub_cache *twin,
+		     struct cache_node *node, struct page *slab, void *object,
+		     void *last)
+{
+	void *first = freelist_add(twin, slab, object, last);
+	uintptr_t counters = slab_read(slab).second;
+
+	if (counters & STATE_COUNT_MASK)
+		counters--;
+	if (!(counters & STATE_LISTED)) {
+		list_slab(node, slab, true);
+		counters |= STATE_LISTED;
+	}
+	watched_set_state(slab, first, counters);
+	if (counters & STATE_COUNT_MASK ||
+	    node->nr_partial <= twin->min_partial ||
+	    twin->flags & SLUB_TYPESAFE_BY_RCU)
+		return false;
+	/* The last chance to see what was written to its free objects. */
+	watched_validate(found, twin, slab);
+	unlist_slab(node, slab);
+	count_slab(twin, node, -1);
+	watched_slab_unmap(twin, slab);
+	return true;
+}
+
+void debug_free(struct slub_cache *twin, void *object, const void *frame)
+{
+	struct page *slab = slab_of(twin, object);
+	struct cache_node *node = node_of(twin, slab);
+	struct debug_case found;
+	struct track track;
+	bool discard = false;
+	void *last;
+
+	case_begin(&found, twin, frame);
+	if (wants(twin, SLUB_STORE_USER))
+		track_now(&track, &found.stack);
+	lock_acquire(&node->lock);
+	if (check_pointer(&found, twin, slab, object, &last)) {
+		if (wants(twin, SLUB_RED_ZONE | SLUB_POISON))
+			object_check(&found, object, OBJECT_USED);
+		object_mark(twin->debug, object, OBJECT_FREE,
+			    object_requested(twin->debug, object));
+		if (wants(twin, SLUB_STORE_USER))
+			track_set(twin->debug, object, TRACK_FREE, &track);
+		discard = put_back(&found, twin, node, slab, object, last);
+		stat_add(twin, STAT_OBJECTS_BACK);
+	}
+	lock_release(&node->lock);
+	trace(&found, "free", twin, object);
+	if (discard)
+		watched_slab_discard(twin, slab);
+	slab_tell(twin);
+	case_end(&found, twin);
+}
+
+/* ---- frees that reach no object ---- */
+
+/* A twin to report about @cache with; NULL: it is not watched. */
+static struct slub_cache *any_twin(struct slub_cache *cache)
+{
+	return cache->debug ? cache : cache_twin(cache);
+}
+
+void debug_free_wrong(struct slub_cache *cache, struct slub_cache *owner,
+		      const void *object)
+{
+	struct slub_cache *twin = any_twin(owner);
+	struct debug_case found;
+
+	if (!twin && cache_is_live(cache))
+		twin = any_twin(cache);
+	if (!twin || slub_thread.locks_held)
+		return;
+	case_begin(&found, twin, __builtin_frame_address(0));
+	report_bug(&found, NULL, "Wrong slab cache. %s but object %p is from "
+		   "%s", cache_is_live(cache) ? cache->name : "?", object,
+		   cache_original(owner)->name);
+	report_fix(&found, "Object at %p freed to %s", object,
+		   cache_original(owner)->name);
+	case_end(&found, twin);
+}
+
+void debug_free_outside(struct slub_cache *cache, const void *object)
+{
+	struct slub_cache *twin = cache_is_live(cache) ? any_twin(cache) :
+							 NULL;
+	struct debug_case found;
+
+	if (!twin || slub_thread.locks_held)
+		return;
+	case_begin(&found, twin, __builtin_frame_address(0));
+	report_bug(&found, NULL, "Attempt to free object(%p) outside of slab",
+		   object);
+	report_fix(&found, "Object at %p not freed", object);
+	case_end(&found, twin);
+}
+
+void debug_free_foreign(const char *call, const void *ptr)
+{
+	static const struct debug_layout nobody = { .name = "malloc" };
+	struct debug_case found = { .layout = &nobody };
+
+	if (!watch_first() || slub_thread.locks_held)
+		return;
+	stack_read(&found.stack, __builtin_frame_address(0));
+	report_bug(&found, NULL, "Invalid pointer %p: %s of what is not from "
+		   "this library", ptr, call);
+	report_fix(&found, "%p left alone", ptr);
+	report_finish(&found);
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* What another process asks for (debug/mailbox.h). */
+#include "debug/mailbox.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "slab/debug.h"
+
+#include <slub/debug.h>
+
+SLUB_EXPORT struct debug_mailbox slub_debug_mailbox = {
+	.magic = { 'S', 'L', 'U', 'B', 'M', 'B', 'O', 'X' },
+	.version = DEBUG_MAILBOX_VERSION,
+	.size = sizeof(struct debug_mailbox),
+};
+
+static bool is_meant(const struct slub_cache *cache, const char *pattern)
+{
+	return cache_is_live(cache) && !cache->debug &&
+	       (!*pattern || debug_name_matches(pattern, strlen(pattern),
+						cache->name));
+}
+
+static long validate_matching(const char *pattern)
+{
+	long bugs = 0, err = -EINVAL;
+
+	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+		long n;
+
+		if (!is_meant(c, pattern))
+			continue;
+		n = slub_cache_validate(c);
+		if (n >= 0)
+			err = 0;
+		bugs += n > 0 ? n : 0;
+	}
+	return err ? err : bugs;
+}
+
+static long shrink_matching(const char *pattern)
+{
+	long nr = 0;
+
+	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+		if (!is_meant(c, pattern))
+			continue;
+		slub_cache_shrink(c);
+		nr++;
+	}
+	return nr;
+}
+
+static long answer(uint32_t operation, const char *text)
+{
+	switch (operation) {
+	case MAILBOX_DEBUG:
+		return slub_debug(text);
+	case MAILBOX_VALIDATE:
+		return validate_matching(text);
+	case MAILBOX_SHRINK:
+		return shrink_matching(text);
+	case MAILBOX_LEAKS:
+		return slub_leaks_write(text);
+	}
+	return -EINVAL;
+}
+
+cold void debug_mailbox_answer(void)
+{
+	struct debug_mailbox *box = &slub_debug_mailbox;
+	char text[DEBUG_MAILBOX_TEXT_MAX + 1];
+	uint32_t request = MAILBOX_REQUEST;
+
+	/* acquire: what was asked was written before */
+	if (slub_thread.locks_held ||
+	    !__atomic_compare_exchange_n(&box->state, &request, MAILBOX_TAKEN,
+					 false, __ATOMIC_ACQUIRE,
+					 __ATOMIC_RELAXED))
+		return;
+	memcpy(text, box->text, sizeof(text));
+	text[DEBUG_MAILBOX_TEXT_MAX] = '\0';
+	box->result = answer(box->operation, text);
+	/* release: the result is there when the asker reads DONE */
+	__atomic_store_n(&box->state, MAILBOX_DONE, __ATOMIC_RELEASE);
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Switching watching on and off, and who is watched from the start.
+ *
+ * On: the original names its twin, then its lists are emptied on every CPU;
+ * they have no room then, so allocations reach the slow path, which goes to
+ * the twin.  A slow path that had not seen the twin may fill a list again
+ * after that; so who fills a list looks at `twin` once more and then empties
+ * it (cache_filled()).  Emptying stops each CPU with a barrier, so either the
+ * one sees the list or the other sees the twin.
+ *
+ * Off: the original forgets its twin.  The twin lives on with its objects, and
+ * serves again when the same letters are asked for.
+ */
+#include "slab/debug.h"
+
+#include <string.h>
+
+/* The largest place; a slab is 1 MiB. */
+#define PLACE_MAX ((size_t)512 << 10)
+
+/* atomic; entries are never taken out */
+static struct watch *watches;
+/* One switch at a time. */
+static _Atomic uint32_t switching;
+
+struct watch *watch_first(void)
+{
+	return __atomic_load_n(&watches, __ATOMIC_ACQUIRE);
+}
+
+struct slub_cache *cache_original(struct slub_cache *cache)
+{
+	return cache && cache->root ? cache->root : cache;
+}
+
+static void watch_add(struct watch *watch)
+{
+	watch->next = __atomic_load_n(&watches, __ATOMIC_RELAXED);
+	/* release: whoever finds it finds it complete */
+	while (!__atomic_compare_exchange_n(&watches, &watch->next, watch,
+					    true, __ATOMIC_RELEASE,
+					    __ATOMIC_RELAXED))
+		;
+}
+
+/* A watch of @original by these letters; or one that is free, if NULL. */
+static struct watch *watch_find(const struct slub_cache *original,
+				uint32_t flags)
+{
+	for (struct watch *w = watch_first(); w; w = w->next) {
+		if (w->original == original &&
+		    (!original ||
+		     (w->layout.flags & DEBUG_LETTERS) == flags))
+			return w;
+	}
+	return NULL;
+}
+
+/* ---- a twin ---- */
+
+static uint32_t kind_of(const struct slub_cache *original)
+{
+	if (original->is_internal)
+		return DEBUG_SIZED;
+	if (original->ctor || original->flags & SLUB_TYPESAFE_BY_RCU)
+		return DEBUG_KEPT;
+	return 0;
+}
+
+static void twin_name(struct slub_cache *twin,
+		      const struct slub_cache *original, uint32_t flags)
+{
+	struct text text = { twin->name_space, SLUB_CACHE_NAME_MAX, 0 };
+	char letters[8];
+
+	memset(twin->name_space, 0, sizeof(twin->name_space));
+	/* What does not fit is cut: the letters must. */
+	text_printf(&text, "%s", original->name);
+	text.used_bytes = min_size(text.used_bytes, SLUB_CACHE_NAME_MAX - 8);
+	text_printf(&text, ":%s", debug_letters_text(flags, letters));
+	twin->name_space[text.used_bytes] = '\0';
+	twin->name = twin->name_space;
+}
+
+static int twin_make(struct watch *watch, struct slub_cache *original,
+		     uint32_t flags)
+{
+	struct slub_cache *twin = &watch->cache;
+	size_t align = min_size(original->align, PAGE_BYTES);
+	int err;
+
+	if (!debug_layout_make(&watch->layout, original->name,
+			       original->object_size, align,
+			       flags | kind_of(original), PLACE_MAX))
+		return -7;	/* E2BIG */
+	twin_name(twin, original, flags);
+	twin->size = watch->layout.stride;
+	twin->object_size = original->object_size;
+	twin->align = (uint32_t)align;
+	twin->flags = (original->flags & ~(uint32_t)DEBUG_LETTERS) | flags;
+	twin->ctor = original->ctor;
+	twin->useroffset = original->useroffset;
+	twin->usersize = original->usersize;
+	twin->is_internal = true;
+	twin->link = watch->layout.link == DEBUG_LINK_OUTSIDE ?
+			     descriptor_bias : watch->layout.link;
+	twin->debug = &watch->layout;
+	watch->is_quarantined = original->is_internal;
+	watch->errors = 0;
+	watch->bugs = 0;
+	watch->original = original;
+	twin->root = original;
+	err = cache_publish(twin, 0);
+	if (err)
+		watch->original = NULL;
+	else if (twin->objects > WATCHED_OBJECTS_MAX)
+		twin->objects = WATCHED_OBJECTS_MAX;
+	return err;
+}
+
+static struct watch *watch_get(struct slub_cache *original, uint32_t flags,
+			       int *err)
+{
+	struct watch *watch = watch_find(original, flags);
+	bool fresh = false;
+
+	*err = 0;
+	if (watch)
+		return watch;
+	watch = watch_find(NULL, 0);
+	if (!watch) {
+		watch = meta_alloc(sizeof(*watch));
+		fresh = true;
+	}
+	*err = watch ? twin_make(watch, original, flags) : -12;
+	if (watch && fresh)
+		watch_add(watch);
+	return *err ? NULL : watch;
+}
+
+/* ---- the switch ---- */
+
+static int switch_on(struct slub_cache *cache, uint32_t flags)
+{
+	int err;
+	struct watch *watch = watch_get(cache, flags, &err);
+
+	if (!watch)
+		return err;
+	/* release: who sees the twin sees it complete */
+	__atomic_store_n(&cache->twin, &watch->cache, __ATOMIC_RELEASE);
+	if (!cache_flush(cache))
+		log_message("debugging %s: the lists of a CPU could not be "
+			    "emptied; objects in them are not watched",
+			    cache->name);
+	return 0;
+}
+
+int cache_debug_switch(struct slub_cache *cache, uint32_t flags)
+{
+	int err = 0;
+
+	cache = cache_original(cache);
+	if (!cache || flags & ~(uint32_t)DEBUG_LETTERS)
+		return -22;	/* EINVAL */
+	if (slub_thread.locks_held ||
+	    __atomic_exchange_n(&switching, 1, __ATOMIC_ACQUIRE))
+		return -16;	/* EBUSY */
+	if (flags)
+		err = switch_on(cache, flags);
+	else
+		__atomic_store_n(&cache->twin, NULL, __ATOMIC_RELEASE);
+	__atomic_store_n(&switching, 0, __ATOMIC_RELEASE);
+	return err;
+}
+
+/*
+ * Letter O: not if it would make the smallest slab that holds an object
+ * larger.
+ */
+static uint32_t without_growth(const struct slub_cache *cache,
+			       const char *setting, uint32_t flags)
+{
+	struct debug_layout layout;
+	const char *o = strpbrk(setting, "Oo,");
+
+	if (!o || *o == ',' || !(flags & DEBUG_LETTERS))
+		return flags;
+	if (debug_layout_make(&layout, cache->name, cache->object_size,
+			      cache->align, flags | kind_of(cache),
+			      PLACE_MAX) &&
+	    order_of(round_up(layout.stride, PAGE_BYTES) / PAGE_BYTES) <=
+		    order_of(round_up(cache->size, PAGE_BYTES) / PAGE_BYTES))
+		return flags;
+	return flags & ~(uint32_t)(SLUB_RED_ZONE | SLUB_POISON |
+				   SLUB_STORE_USER);
+}
+
+int debug_cache_made(struct slub_cache *cache)
+{
+	const char *setting = option_text(OPTION_debug);
+	uint32_t own = cache->flags & DEBUG_LETTERS;
+	uint32_t flags = debug_letters_for(setting, cache->name, own);
+
+	if (setting)
+		flags = without_growth(cache, setting, flags);
+	return flags ? cache_debug_switch(cache, flags) : 0;
+}
+
+bool debug_has_slabs(const struct slub_cache *cache)
+{
+	for (struct watch *w = watch_first(); w; w = w->next) {
+		if (w->original == cache && cache_has_slabs(&w->cache))
+			return true;
+	}
+	return false;
+}
+
+void debug_cache_unmade(struct slub_cache *cache)
+{
+	__atomic_store_n(&cache->twin, NULL, __ATOMIC_RELEASE);
+	for (struct watch *w = watch_first(); w; w = w->next) {
+		if (w->original != cache)
+			continue;
+		__atomic_store_n(&w->cache.state, CACHE_DEAD,
+				 __ATOMIC_RELEASE);
+		cache_unmake(&w->cache);
+		/* release: it may be used anew from here on */
+		__atomic_store_n(&w->original, NULL, __ATOMIC_RELEASE);
+	}
+}
+
+void debug_shrink_twins(struct slub_cache *cache)
+{
+	for (struct watch *w = watch_first(); w; w = w->next) {
+		if (w->original == cache)
+			cache_shrink_nodes(&w->cache);
+	}
+}
+
+void debug_after_fork(void)
+{
+	uint32_t taken = MAILBOX_TAKEN;
+
+	__atomic_store_n(&switching, 0, __ATOMIC_RELAXED);
+	/* Another thread was answering; the asker asked the parent. */
+	__atomic_compare_exchange_n(&slub_debug_mailbox.state, &taken,
+				    MAILBOX_IDLE, false, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
+	report_after_fork();
+	sink_after_fork();
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/* What programs call (slub/debug.h): switching, validating, counting. */
+#include <errno.h>
+
+#include "slab/debug.h"
+
+#include <slub/debug.h>
+
+/* ---- the switch ---- */
+
+SLUB_EXPORT int slub_cache_debug(struct slub_cache *cache, unsigned long flags)
+{
+	if (!cache || flags & ~(unsigned long)DEBUG_LETTERS ||
+	    !cache_is_usable(cache))
+		return -EINVAL;
+	return cache_debug_switch(cache, (uint32_t)flags);
+}
+
+SLUB_EXPORT int slub_debug(const char *setting)
+{
+	int nr = 0;
+
+	if (!setting || !debug_letters_valid(setting))
+		return -EINVAL;
+	if (slub_thread.locks_held || !slub_start())
+		return -EBUSY;
+	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+		uint32_t flags;
+		int err;
+
+		if (!cache_is_live(c) || c->debug)
+			continue;
+		flags = debug_letters_for(setting, c->name, UINT32_MAX);
+		if (flags == UINT32_MAX)
+			continue;
+		err = cache_debug_switch(c, flags);
+		if (err)
+			return err;
+		nr++;
+	}
+	return nr;
+}
+
+/* ---- validate ---- */
+
+struct validation {
+	struct debug_case found;
+	const void *frame;
+	long bugs;
+};
+
+static void validate_slab(struct slub_cache *twin, struct page *slab,
+			  void *arg)
+{
+	struct validation *v = arg;
+
+	case_begin(&v->found, twin, v->frame);
+	watched_validate(&v->found, twin, slab);
+}
+
+static void validate_after(struct slub_cache *twin, void *arg)
+{
+	struct validation *v = arg;
+
+	v->bugs += v->found.bugs;
+	case_end(&v->found, twin);
+}
+
+static long validate(const struct slub_cache *cache, const void *frame)
+{
+	struct validation v;
+	struct watched_visit visit = {
+		validate_slab, validate_after, &v, cache,
+	};
+
+	v.frame = frame;
+	v.bugs = 0;
+	watched_for_each(&visit);
+	return v.bugs;
+}
+
+/* Is or was @cache watched? */
+static bool has_watch(const struct slub_cache *cache)
+{
+	for (struct watch *w = watch_first(); w; w = w->next) {
+		if (w->original == cache)
+			return true;
+	}
+	return false;
+}
+
+SLUB_EXPORT long slub_cache_validate(struct slub_cache *cache)
+{
+	cache = cache_original(cache);
+	if (!cache || !has_watch(cache) || slub_thread.locks_held)
+		return -EINVAL;
+	return validate(cache, __builtin_frame_address(0));
+}
+
+SLUB_EXPORT long slub_validate_all(void)
+{
+	if (!watch_first() || slub_thread.locks_held)
+		return 0;
+	return validate(NULL, __builtin_frame_address(0));
+}
+
+SLUB_EXPORT unsigned long slub_cache_errors(struct slub_cache *cache)
+{
+	unsigned long n = 0;
+
+	cache = cache_original(cache);
+	for (struct watch *w = watch_first(); w && cache; w = w->next) {
+		if (w->original == cache)
+			n += __atomic_load_n(&w->errors, __ATOMIC_RELAXED);
+	}
+	return n;
+}
+
+/* ---- destroy ---- */
+
+static void left_slab(struct slub_cache *twin, struct page *slab, void *arg)
+{
+	struct validation *v = arg;
+	struct free_marks marks;
+
+	case_begin(&v->found, twin, v->frame);
+	case_slab(&v->found, twin, slab);
+	watched_mark_free(twin, slab, &marks);
+	for (uint32_t i = 0; i < twin->objects; i++) {
+		char *object = watched_object(twin, slab, i);
+
+		if (mark_is_set(&marks, i))
+			continue;
+		/* One bug a slab; its other objects are named only. */
+		if (!v->found.bugs)
+			report_bug(&v->found, object, "Objects remaining on "
+				   "slub_cache_destroy()");
+		else
+			report_also(&v->found, object);
+	}
+	if (v->found.bugs)
+		report_fix(&v->found, "Cache kept, with its objects");
+}
+
+void debug_report_left(struct slub_cache *cache)
+{
+	struct validation v;
+	struct watched_visit visit = {
+		left_slab, validate_after, &v, cache,
+	};
+
+	v.frame = __builtin_frame_address(0);
+	v.bugs = 0;
+	watched_for_each(&visit);
+}
+
+/* ---- start and exit ---- */
+
+void debug_start(void)
+{
+	const char *setting = option_text(OPTION_debug);
+
+	if (!setting)
+		return;
+	debug_letters_complain(setting);
+	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+		if (!c->debug && cache_is_live(c))
+			debug_cache_made(c);
+	}
+}
+
+void debug_finish(void)
+{
+	const char *leaks = option_text(OPTION_debug_leaks);
+
+	if (!watch_first())
+		return;
+	/* What was written to freed memory and never allocated again. */
+	slub_validate_all();
+	if (leaks)
+		slub_leaks_write(leaks);
+	if (report_nr_bugs())
+		log_message("%lu bugs found, %lu of their reports not written",
+			    (unsigned long)report_nr_bugs(),
+			    (unsigned long)report_nr_dropped());
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A walk over the slabs of watched caches.  Each is looked at with its node's
+ * lock, under which it cannot go away; found by the page map, without.
+ */
+#include "slab/debug.h"
+
+static bool is_listed(struct cache_node *node, const struct page *slab)
+{
+	for (struct list *i = node->partial.next; i != &node->partial;
+	     i = i->next) {
+		if (container_of(i, struct page, list) == slab)
+			return true;
+	}
+	return false;
+}
+
+/* Does @slab, found without the lock, belong to @twin still? */
+static bool is_current(struct slub_cache *twin, struct cache_node *node,
+		       struct page *slab)
+{
+	if (pagemap_get(page_address(slab)) != twin->slot ||
+	    cache_of_slot(twin->slot) != twin)
+		return false;
+	/* An empty one may be on its way back; a used one cannot. */
+	return state_inuse(slab_read(slab)) || is_listed(node, slab);
+}
+
+struct walk {
+	const struct watched_visit *visit;
+	size_t nr;
+};
+
+static void visit_slab(struct slub_cache *cache, struct page *slab, void *arg)
+{
+	struct walk *walk = arg;
+	const struct watched_visit *visit = walk->visit;
+	struct cache_node *node;
+	bool done = false;
+	uint32_t n;
+
+	if (!cache->debug || (visit->cache && visit->cache !=
+			      watch_of(cache)->original))
+		return;
+	n = page_node(slab);
+	node = cache->nodes[n < slab_nr_nodes() ? n : 0];
+	lock_acquire(&node->lock);
+	if (is_current(cache, node, slab)) {
+		visit->visit(cache, slab, visit->arg);
+		done = true;
+	}
+	lock_release(&node->lock);
+	if (!done)
+		return;
+	walk->nr++;
+	if (visit->after)
+		visit->after(cache, visit->arg);
+}
+
+size_t watched_for_each(const struct watched_visit *visit)
+{
+	struct walk walk = { visit, 0 };
+
+	slab_for_each(visit_slab, &walk);
+	return walk.nr;
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/* Sampling: see the head of sample.h. */
+#include "slab/sample.h"
+
+#include "slab/debug.h"
+#include "slab/real.h"
+
+/* Where tracers look for the counters of the probes. */
+struct sample_switch sample_switch
+	__attribute__((section(".probes"), used)) = { 0, 0, 0 };
+const struct sample_keeper *sample_keeper;
+bool sample_was_on;
+
+/* Written while sampling is off. */
+static double mean_bytes = 512 << 10;
+static uint64_t random_state;
+
+/* ---- chance ---- */
+
+/* One atomic addition, then a hash of the sum: splitmix64. */
+static uint64_t random_next(void)
+{
+	uint64_t x = __atomic_add_fetch(&random_state, 0x9e3779b97f4a7c15ull,
+					__ATOMIC_RELAXED);
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+	return x ^ x >> 31;
+}
+
+double sample_draw(void)
+{
+	return -real_log((double)((random_next() >> 11) + 1) * 0x1p-53);
+}
+
+double sample_weight(size_t bytes)
+{
+	return 1 / real_one_minus_exp((double)bytes / mean_bytes);
+}
+
+/* Does an allocation of @bytes have a sample point in it? */
+static bool is_sampled(size_t bytes)
+{
+	return sample_draw() * mean_bytes < (double)bytes;
+}
+
+/* Allocations from @cache that are not sampled before the next that is. */
+static uint64_t draw_unsampled(const struct slub_cache *cache)
+{
+	return (uint64_t)(sample_draw() * mean_bytes / cache->object_size);
+}
+
+void sample_set(double mean, uint64_t seed)
+{
+	mean_bytes = mean;
+	random_state = seed;
+}
+
+void sample_switch_on(bool on)
+{
+	sample_was_on |= on;
+	__atomic_store_n(&sample_switch.on, on, __ATOMIC_RELEASE);
+}
+
+/* ---- the twins ---- */
+
+int sample_caches_prepare(struct slub_cache *caches, uint32_t nr)
+{
+	uint32_t slot;
+
+	if (caches[0].sample_slot)
+		return 0;
+	slot = percpu_alloc_slots(nr);
+	if (!slot)
+		return -28;	/* ENOSPC */
+	for (uint32_t i = 0; i < nr; i++, slot += SLOT_BYTES) {
+		/* Whoever empties the CPUs' lists finds the cache by it. */
+		__atomic_store_n(&cache_slot_owner[slot / SLOT_BYTES],
+				 &caches[i], __ATOMIC_RELEASE);
+		__atomic_store_n(&caches[i].sample_slot, slot,
+				 __ATOMIC_RELEASE);
+	}
+	return 0;
+}
+
+static bool twin_make(struct slub_cache *twin, struct slub_cache *cache)
+{
+	struct text name = { twin->name_space, SLUB_CACHE_NAME_MAX, 0 };
+
+	text_printf(&name, "%s:sampled", cache->name);
+	twin->name = twin->name_space;
+	twin->size = cache->size;
+	twin->object_size = cache->object_size;
+	twin->align = cache->align;
+	twin->link = cache->link;
+	twin->is_internal = true;
+	twin->is_sampled = true;
+	twin->root = cache;
+	return cache_publish(twin, 0) == 0;
+}
+
+/* Made when it is first needed; two threads may race for it. */
+static struct slub_cache *twin_of(struct slub_cache *cache)
+{
+	struct slub_cache *twin = __atomic_load_n(&cache->sampled,
+						  __ATOMIC_ACQUIRE);
+	struct slub_cache *none = NULL;
+
+	if (likely(twin))
+		return twin;
+	twin = cache_struct_alloc();
+	if (!twin)
+		return NULL;
+	if (!twin_make(twin, cache)) {
+		cache_struct_free(twin);
+		return NULL;
+	}
+	if (__atomic_compare_exchange_n(&cache->sampled, &none, twin, false,
+					__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return twin;
+	cache_drop_shadow(twin);
+	return none;
+}
+
+static void *alloc_sampled(struct slub_cache *cache)
+{
+	struct slub_cache *twin = twin_of(cache);
+
+	return twin ? cache_alloc(twin) : NULL;
+}
+
+/* The probability is that of the object's size, what is told that asked for. */
+static void tell(struct slub_cache *cache, void *object, size_t bytes)
+{
+	sample_keeper->taken(object, bytes, sample_weight(cache->object_size));
+}
+
+/* ---- chains ---- */
+
+/* The end of @chain, and in *@nr its length, as far as @most objects. */
+static void *chain_end(struct slub_cache *cache, void *chain, uint32_t most,
+		       uint32_t *nr)
+{
+	void *object = chain, *next;
+
+	for (*nr = 1; *nr < most; (*nr)++, object = next) {
+		next = *link_of(cache, object);
+		if (!next)
+			break;
+	}
+	return object;
+}
+
+/*
+ * Objects for a sample slot: what was freed on this CPU since the last time,
+ * and if that is little, what a CPU with an empty list would get.
+ */
+static void *chain_gather(struct slub_cache *cache)
+{
+	uint32_t enough = (uint32_t)(cache->capacity + 1) / 2, nr = 0;
+	void *chain = percpu_take(cache->list_slot, capacity_now(cache));
+	void *more, *end = NULL;
+
+	if (chain) {
+		end = chain_end(cache, chain, enough, &nr);
+		if (nr >= enough)
+			return chain;
+	}
+	nr = (uint32_t)cache->capacity;
+	more = chain_fetch(cache, node_current(cache), &nr);
+	if (!chain)
+		return more;
+	*link_of(cache, end) = more;
+	return chain;
+}
+
+/* What no slot takes; nothing is known of its objects' future any more. */
+static void chain_put_away(struct slub_cache *cache, void *chain)
+{
+	if (!barn_put(node_current(cache), cache, chain))
+		chain_flush(cache, chain);
+}
+
+/*
+ * Leaves @chain to this CPU, cut behind @unsampled objects.  Where the thread
+ * has moved meanwhile and its new CPU has chains, all of it is put away, which
+ * leaves what is sampled to be drawn anew.
+ */
+static void chain_deal(struct slub_cache *cache, void *chain,
+		       uint64_t unsampled)
+{
+	uint32_t slot = cache->sample_slot;
+	void *rest = chain, *last = NULL;
+
+	while (rest && unsampled--) {
+		last = rest;
+		rest = *link_of(cache, rest);
+	}
+	if (rest && !percpu_put(slot + SLOT_SPARE, rest, 0)) {
+		chain_put_away(cache, chain);
+		return;
+	}
+	if (!last)
+		return;
+	*link_of(cache, last) = NULL;
+	if (!percpu_put(slot, chain, 0))
+		chain_put_away(cache, chain);
+	cache_filled(cache);
+}
+
+/* ---- alloc ---- */
+
+/* The main list is empty. */
+static void *alloc_dealt(struct slub_cache *cache, size_t bytes)
+{
+	void *chain = percpu_take(cache->sample_slot + SLOT_SPARE, 0);
+	void *object = NULL;
+	/* SAMPLE-1; otherwise nothing was drawn, or it lay behind the chain. */
+	uint64_t unsampled = chain ? 0 : draw_unsampled(cache);
+	bool is_told = !unsampled;
+
+	if (!chain)
+		chain = chain_gather(cache);
+	if (!chain)
+		return NULL;
+	if (is_told) {
+		object = alloc_sampled(cache);
+		is_told = object;
+		unsampled = draw_unsampled(cache) + !object;
+	}
+	if (!object) {
+		object = chain;
+		chain = *link_of(cache, chain);
+		unsampled--;
+	}
+	if (chain)
+		chain_deal(cache, chain, unsampled);
+	if (is_told)
+		tell(cache, object, bytes);
+	return object;
+}
+
+/* False: sampling is not on, or this is no time for it. */
+static bool look_closer(void)
+{
+	if (slub_thread.locks_held || !sample_keeper)
+		return false;
+	sample_keeper->probes_changed();
+	return sample_is_on();
+}
+
+void *sample_alloc(struct slub_cache *cache, size_t bytes)
+{
+	void *object;
+
+	if (!look_closer() || !cache->sample_slot)
+		return cache_alloc_sized(cache, bytes);
+	/* Lists of a watched cache stay empty (slab/debug.h). */
+	if (unlikely(cache_is_watched(cache)))
+		return sample_alloc_slowly(cache, bytes);
+	object = percpu_pop(cache->sample_slot, cache->link);
+	if (object)
+		return object;
+	cache_free_postponed();
+	percpu_enter();
+	return alloc_dealt(cache, bytes);
+}
+
+void *sample_alloc_slowly(struct slub_cache *cache, size_t bytes)
+{
+	void *object;
+
+	if (!look_closer() || !is_sampled(cache->object_size))
+		return cache_alloc_sized(cache, bytes);
+	object = alloc_sampled(cache);
+	if (!object)
+		return cache_alloc_sized(cache, bytes);
+	tell(cache, object, bytes);
+	return object;
+}
+
+/* ---- large blocks ---- */
+
+void sample_large(void *ptr, size_t bytes)
+{
+	if (look_closer() && is_sampled(bytes))
+		sample_keeper->taken(ptr, bytes, sample_weight(bytes));
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/* Promise: with SLUB_MERGE=1 caches of one shape are one cache, and only those. */
+#include "api.h"
+
+namespace {
+
+struct merged : testing::Test {
+	std::vector<struct slub_cache *> made;
+
+	struct slub_cache *make(size_t size, size_t align = 0, unsigned long flags = 0,
+				void (*ctor)(void *) = nullptr)
+	{
+		made.push_back(slub_cache_create(api::cache::name().c_str(), size, align, flags,
+						 ctor));
+		EXPECT_NE(made.back(), nullptr);
+		return made.back();
+	}
+	void TearDown() override
+	{
+		for (auto *cache : made)
+			EXPECT_EQ(slub_cache_destroy(cache), 0);
+	}
+};
+
+TEST_F(merged, same_shape_is_one_cache)
+{
+	struct slub_cache *a = make(64);
+
+	EXPECT_EQ(make(64), a);
+	EXPECT_EQ(make(60), a) << "it has room for it";
+	EXPECT_EQ(make(57, 4), a);
+	EXPECT_EQ(make(64, 8), a);
+}
+
+TEST_F(merged, another_shape_is_not)
+{
+	struct slub_cache *a = make(96);
+
+	EXPECT_NE(make(104), a);
+	EXPECT_NE(make(88), a) << "it would lose eight bytes";
+	EXPECT_NE(make(96, 64), a);
+	EXPECT_NE(make(96, 0, SLUB_HWCACHE_ALIGN), a) << "its objects would not be aligned";
+	EXPECT_NE(make(96, 0, SLUB_NO_MERGE), a);
+	EXPECT_NE(make(96, 0, SLUB_ACCOUNT), a);
+	EXPECT_NE(make(96, 0, SLUB_RECLAIM_ACCOUNT), a);
+	EXPECT_NE(make(96, 0, SLUB_TYPESAFE_BY_RCU), a);
+	EXPECT_NE(make(96, 0, 0, [](void *) {}), a);
+}
+
+TEST_F(merged, what_must_be_aligned_is)
+{
+	make(96);
+	struct slub_cache *aligned = make(96, 0, SLUB_HWCACHE_ALIGN);
+
+	void *objects[50];
+
+	for (void *&object : objects) {
+		object = slub_cache_alloc(aligned);
+		EXPECT_EQ((uintptr_t)object % 64, 0u);
+	}
+	slub_cache_free_bulk(aligned, 50, objects);
+}
+
+TEST_F(merged, none_joins_one_with_a_constructor_or_a_promise_of_its_own)
+{
+	struct slub_cache *ctor = make(200, 0, 0, [](void *) {});
+	struct slub_cache *alone = make(208, 0, SLUB_NO_MERGE);
+	struct slub_cache *typesafe = make(216, 0, SLUB_TYPESAFE_BY_RCU);
+	struct slub_cache_args args = {};
+
+	EXPECT_NE(make(200), ctor);
+	EXPECT_NE(make(208), alone);
+	EXPECT_NE(make(216), typesafe);
+	args.name = "with-window";
+	args.size = 232;
+	args.usersize = 10;
+	made.push_back(slub_cache_create_args(&args));
+	EXPECT_NE(make(232), made.back());
+}
+
+/* Its window would be lost: what lies outside of it could be copied. */
+TEST_F(merged, a_window_is_kept)
+{
+	struct slub_cache *plain = make(240);
+	struct slub_cache_args args = {};
+
+	args.name = "window-second";
+	args.size = 240;
+	args.usersize = 10;
+	made.push_back(slub_cache_create_args(&args));
+	EXPECT_NE(made.back(), plain);
+}
+
+TEST_F(merged, a_shorter_object_may_be_used_up_to_its_own_size)
+{
+	struct slub_cache *a = make(64), *b = make(58);
+	void *object = slub_cache_zalloc(b);
+
+	EXPECT_EQ(a, b);
+	EXPECT_EQ(harness::first_nonzero(object, 58), 58u);
+	EXPECT_TRUE(slub_copy_allowed(object, 58));
+	slub_cache_free(b, object);
+}
+
+TEST(merge, takes_as_many_destroys_as_creates)
+{
+	struct slub_cache *a = slub_cache_create("alias-1", 328, 0, 0, nullptr);
+	struct slub_cache *b = slub_cache_create("alias-2", 328, 0, 0, nullptr);
+	void *object = slub_cache_alloc(a);
+
+	ASSERT_EQ(a, b);
+	EXPECT_EQ(slub_cache_destroy(a), 0) << "the other goes on";
+	slub_cache_free(b, object);
+	object = slub_cache_alloc(b);
+	ASSERT_NE(object, nullptr);
+	EXPECT_EQ(slub_cache_destroy(b), -EBUSY);
+	slub_cache_free(b, object);
+	EXPECT_EQ(slub_cache_destroy(b), 0);
+	EXPECT_EQ(slub_cache_destroy(b), -EINVAL);
+}
+
+TEST(merge, is_off_unless_asked_for)
+{
+	EXPECT_EQ(api::run_again({ "SLUB_MERGE=0" }, "apart"), 0);
+}
+
+} /* namespace */
+
+extern "C" int act_instead(int argc, char **argv)
+{
+	if (!api::act_name(argc, argv))
+		return -1;
+	struct slub_cache *a = slub_cache_create("a", 64, 0, 0, nullptr);
+
+	MUST(a && a != slub_cache_create("b", 64, 0, 0, nullptr));
+	return 0;
+}

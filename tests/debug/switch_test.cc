@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+// Debugging is switched on and off while other threads allocate: no object is lost, handed out
+// twice or damaged, none is reported, and those from before are freed as ever.
+#include <atomic>
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "debug/mailbox.h"
+#include "harness.h"
+#include <slub/debug.h>
+
+namespace {
+
+const size_t SIZE = 50;
+
+// Allocates, fills, checks and frees until it is told to stop; returns what was damaged.
+size_t work(uint64_t seed, std::atomic<bool> *stop)
+{
+	harness::Random random(seed);
+	std::vector<char *> live(200, nullptr);
+	size_t damaged = 0;
+
+	while (!*stop) {
+		size_t i = random.below(live.size());
+		uint64_t key = seed * 1000 + i;
+
+		if (live[i]) {
+			damaged += !harness::intact(live[i], SIZE, key);
+			free(live[i]);
+			live[i] = nullptr;
+		} else {
+			live[i] = (char *)malloc(SIZE);
+			harness::fill(live[i], SIZE, key);
+		}
+	}
+	for (size_t i = 0; i < live.size(); i++) {
+		if (live[i])
+			damaged += !harness::intact(live[i], SIZE, seed * 1000 + i);
+		free(live[i]);
+	}
+	return damaged;
+}
+
+TEST(Switch, under_load_ten_times)
+{
+	std::atomic<bool> stop(false);
+	std::atomic<size_t> damaged(0);
+	std::vector<std::thread> threads;
+	void *probe = malloc(SIZE);
+	struct slub_cache *cache = slub_cache_of(probe);
+	std::string name = slub_cache_name(cache);
+
+	for (uint64_t t = 1; t <= 4; t++)
+		threads.emplace_back([&, t] { damaged += work(t, &stop); });
+	for (int i = 0; i < 10; i++) {
+		ASSERT_EQ(slub_debug(("FZPU," + name).c_str()), 1);
+		usleep(10000);
+		EXPECT_EQ(slub_cache_validate(cache), 0);
+		ASSERT_EQ(slub_debug(("-," + name).c_str()), 1);
+		usleep(10000);
+	}
+	stop = true;
+	for (auto &thread : threads)
+		thread.join();
+	EXPECT_EQ(damaged, 0u);
+	EXPECT_EQ(slub_cache_errors(cache), 0u);
+	EXPECT_EQ(slub_cache_validate(cache), 0);
+	free(probe);
+}
+
+TEST(Switch, all_new_objects_are_watched)
+{
+	ASSERT_EQ(slub_debug("FZPU,malloc-80"), 1);
+	for (int i = 0; i < 2000; i++) {
+		void *p = malloc(70);
+
+		// A watched object has exactly the bytes that were asked for.
+		ASSERT_EQ(malloc_usable_size(p), 70u) << i;
+		if (i % 3)
+			free(p);
+	}
+	ASSERT_EQ(slub_debug("-,malloc-80"), 1);
+	void *p = malloc(70);
+	EXPECT_EQ(malloc_usable_size(p), 80u);
+	free(p);
+}
+
+TEST(Switch, realloc_keeps_what_was_asked_for)
+{
+	ASSERT_EQ(slub_debug("FZPU"), slub_debug("-"));
+	ASSERT_GT(slub_debug("FZPU,malloc-*"), 70);
+	for (size_t size = 1; size < 5000; size += 77) {
+		char *p = (char *)malloc(size);
+
+		harness::fill(p, size, 5);
+		p = (char *)realloc(p, size + 100);
+		EXPECT_TRUE(harness::intact(p, size, 5));
+		memset(p, 1, size + 100);
+		p = (char *)realloc(p, size / 2 + 1);
+		EXPECT_EQ(malloc_usable_size(p), size / 2 + 1);
+		free(p);
+	}
+	EXPECT_EQ(slub_validate_all(), 0);
+	EXPECT_GT(slub_debug("-"), 70);
+}
+
+TEST(Switch, bad_settings)
+{
+	EXPECT_EQ(slub_debug(nullptr), -EINVAL);
+	EXPECT_EQ(slub_debug("FX,malloc-64"), -EINVAL);
+	EXPECT_EQ(slub_debug("F,no-such-cache"), 0);
+	EXPECT_EQ(slub_cache_debug(nullptr, SLUB_POISON), -EINVAL);
+	EXPECT_EQ(slub_cache_validate(nullptr), -EINVAL);
+	void *p = malloc(200);
+	EXPECT_EQ(slub_cache_debug(slub_cache_of(p), SLUB_PANIC), -EINVAL);
+	free(p);
+}
+
+struct debug_mailbox *mailbox()
+{
+	return (struct debug_mailbox *)dlsym(RTLD_DEFAULT, "slub_debug_mailbox");
+}
+
+template <typename T> void copy(pid_t pid, T *here, const T *there, bool write)
+{
+	struct iovec local = { here, sizeof(T) }, remote = { (void *)there, sizeof(T) };
+	ssize_t n = write ? process_vm_writev(pid, &local, 1, &remote, 1, 0)
+			  : process_vm_readv(pid, &local, 1, &remote, 1, 0);
+	ASSERT_EQ(n, (ssize_t)sizeof(T)) << strerror(errno);
+}
+
+// As another process does it; the child has the library at the same address.
+long ask(pid_t pid, uint32_t operation, const char *text)
+{
+	struct debug_mailbox box = {}, *there = mailbox();
+	uint32_t state = MAILBOX_REQUEST;
+
+	copy(pid, &box, there, false);
+	EXPECT_EQ(memcmp(box.magic, DEBUG_MAILBOX_MAGIC, 8), 0);
+	EXPECT_EQ(box.state, (uint32_t)MAILBOX_IDLE);
+	box.operation = operation;
+	strcpy(box.text, text);
+	copy(pid, &box, there, true);
+	copy(pid, &state, &there->state, true);
+	for (int i = 0; i < 5000 && state != MAILBOX_DONE; i++) {
+		usleep(1000);
+		copy(pid, &state, &there->state, false);
+	}
+	EXPECT_EQ(state, (uint32_t)MAILBOX_DONE);
+	copy(pid, &box, there, false);
+	state = MAILBOX_IDLE;
+	copy(pid, &state, &there->state, true);
+	return box.result;
+}
+
+TEST(Switch, mailbox)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		for (;;) {
+			for (int i = 0; i < 1000; i++) {
+				void *p[600];
+
+				for (auto &q : p)
+					q = malloc(64);
+				for (auto &q : p)
+					free(q);
+			}
+		}
+	}
+	ASSERT_GT(pid, 0);
+	EXPECT_EQ(ask(pid, MAILBOX_DEBUG, "FZPU,malloc-64"), 1);
+	EXPECT_EQ(ask(pid, MAILBOX_VALIDATE, "malloc-64"), 0);
+	EXPECT_EQ(ask(pid, MAILBOX_VALIDATE, "no-such-cache"), -EINVAL);
+	EXPECT_EQ(ask(pid, MAILBOX_SHRINK, "malloc-64"), 1);
+	EXPECT_EQ(ask(pid, MAILBOX_DEBUG, "-,malloc-64"), 1);
+	EXPECT_EQ(ask(pid, MAILBOX_DEBUG, "Q"), -EINVAL);
+	EXPECT_EQ(ask(pid, 99, ""), -EINVAL);
+	kill(pid, SIGKILL);
+	harness::wait_for(pid);
+}
+
+} // namespace

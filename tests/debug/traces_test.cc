@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+// Traces name who allocated what is allocated: counts, bytes, waste, most objects first.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include "harness.h"
+#include <slub/debug.h>
+
+namespace {
+
+__attribute__((noinline)) void *site_a(size_t n) { return harness::opaque(malloc(n)); }
+__attribute__((noinline)) void *site_b(size_t n) { return harness::opaque(malloc(n)); }
+
+struct Seen {
+	size_t count, bytes, waste;
+	uintptr_t caller;
+};
+
+int collect(const struct slub_trace *t, void *arg)
+{
+	((std::vector<Seen> *)arg)->push_back({ t->count, t->bytes, t->waste, t->frames[0] });
+	return 0;
+}
+
+TEST(Traces, by_call_site)
+{
+	ASSERT_EQ(slub_debug("U,malloc-1024"), 1);
+	std::vector<Seen> seen;
+	void *p[30];
+
+	seen.reserve(100);
+	for (int i = 0; i < 30; i++)
+		p[i] = i < 20 ? site_a(1000) : site_b(1020);
+	free(p[29]);
+	struct slub_cache *cache = slub_cache_of(p[0]);
+	ASSERT_EQ(slub_cache_alloc_traces(cache, collect, &seen), 0);
+	ASSERT_GE(seen.size(), 2u);
+	EXPECT_EQ(seen[0].count, 20u);
+	EXPECT_EQ(seen[0].bytes, 20000u);
+	EXPECT_EQ(seen[0].waste, 20u * 24);
+	EXPECT_EQ(seen[1].count, 9u);
+	EXPECT_EQ(seen[1].bytes, 9u * 1020);
+	// The return address lies in the function that called malloc.
+	EXPECT_LT(seen[0].caller - (uintptr_t)site_a, 100u);
+	EXPECT_LT(seen[1].caller - (uintptr_t)site_b, 100u);
+	for (int i = 0; i < 29; i++)
+		free(p[i]);
+	seen.clear();
+	ASSERT_EQ(slub_cache_alloc_traces(cache, collect, &seen), 0);
+	EXPECT_EQ(seen.size(), 0u);
+	EXPECT_EQ(slub_debug("-,malloc-1024"), 1);
+}
+
+TEST(Traces, written_as_text)
+{
+	std::string path = "/tmp/slub-leaks-" + std::to_string(getpid());
+
+	ASSERT_EQ(slub_debug("U,malloc-2048"), 1);
+	void *p = site_a(2000);
+	EXPECT_GE(slub_leaks_write("/tmp/slub-leaks-%p"), 1);
+	FILE *file = fopen(path.c_str(), "r");
+	ASSERT_NE(file, nullptr);
+	char line[512] = "";
+	EXPECT_NE(fgets(line, sizeof(line), file), nullptr);
+	EXPECT_NE(strstr(line, "1 malloc-2048 "), nullptr) << line;
+	EXPECT_NE(strstr(line, "bytes=2000 waste=48/48"), nullptr) << line;
+	fclose(file);
+	unlink(path.c_str());
+	free(p);
+	EXPECT_EQ(slub_debug("-,malloc-2048"), 1);
+}
+
+TEST(Traces, need_letter_u)
+{
+	void *p = malloc(3000);
+
+	EXPECT_EQ(slub_cache_alloc_traces(slub_cache_of(p), collect, nullptr), -EINVAL);
+	free(p);
+}
+
+} // namespace

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The tracee's share of the public interface: every inline sequence of slub/percpu.h and
+ * slub/cache.h, in this program's own text, one function each, and the library's functions
+ * behind them.  Each word and list has a twin in plain C that goes through the same
+ * operations; at the end of a round the two must be the same.
+ *
+ * STEP_MUTANT leaves out the store to rseq_cs: the harness must find that.
+ */
+#ifdef STEP_MUTANT
+#include <stddef.h>
+#include <slub/arch/x86_64.h>
+#undef SLUB_SEQ_ENTER
+#define SLUB_SEQ_ENTER							\
+	".pushsection __rseq_cs, \"aw\"\n\t"				\
+	".balign 32\n"							\
+	"3:\n\t"							\
+	".long 0, 0\n\t"						\
+	".quad 1f, 2f - 1f, 4f\n\t"					\
+	".popsection\n\t"						\
+	"leaq 3b(%%rip), %[t]\n\t"					\
+	"nop\n"								\
+	"1:\n\t"
+#endif
+#include <slub/cache.h>
+#include <slub/rcu.h>
+
+#include "single_step/step.h"
+
+#define NODES 48
+#define BULK_MAX 100
+
+struct thing {
+	uint64_t words[12];
+};
+
+static void construct(void *memory)
+{
+	((struct thing *)memory)->words[11] = 0xc0;
+}
+
+SLUB_CACHE_DEFINE_STATIC(plain_things, struct thing, 0, NULL);
+SLUB_CACHE_DEFINE_STATIC(made_things, struct thing, 0, construct);
+static struct slub_cache *const caches[] = { &plain_things, &made_things };
+
+struct node {
+	void *link;
+	atomic_int owners;
+};
+
+/* The twins of what lies in per-CPU memory. */
+static struct {
+	atomic_llong sum, fetched, exchanged;
+	atomic_int sum32;
+} twin;
+
+static uintptr_t sum, sum32, fetched, exchanged, list;
+static struct node nodes[NODES];
+/* Odd while the rival is at it. */
+static atomic_uint rival_turns;
+static uint64_t next_id = 1ull << 40;
+static __thread bool in_handler;
+
+/* ---- one function for each sequence, so that a failure names it ---- */
+
+#define APART __attribute__((__noinline__, __noclone__))
+
+APART static void seq_add(int64_t n)
+{
+	slub_percpu_add(sum, n);
+}
+
+APART static void seq_add32(int32_t n)
+{
+	slub_percpu_add32(sum32, n);
+}
+
+APART static int64_t seq_fetch_add(int64_t n)
+{
+	return slub_percpu_add_return(fetched, n) - n;
+}
+
+APART static int64_t seq_cmpxchg(int64_t old, int64_t new)
+{
+	return slub_percpu_cmpxchg(exchanged, old, new);
+}
+
+APART static bool seq_push(struct node *node)
+{
+	return slub_percpu_push(list, node, 1000);
+}
+
+APART static struct node *seq_pop(void)
+{
+	return slub_percpu_pop(list);
+}
+
+APART static void *seq_cache_alloc(struct slub_cache *cache)
+{
+	return slub_cache_alloc(cache);
+}
+
+APART static void seq_cache_free(struct slub_cache *cache, void *object)
+{
+	slub_cache_free(cache, object);
+}
+
+APART static int seq_read_lock(void)
+{
+	return slub_read_lock();
+}
+
+APART static void seq_read_unlock(int index)
+{
+	slub_read_unlock(index);
+}
+
+/* ---- words ---- */
+
+static void exchange_add(int64_t n, bool inlined)
+{
+	int64_t old = slub_percpu_read(exchanged), found;
+
+	for (;;) {
+		found = inlined ? seq_cmpxchg(old, old + n) :
+				  slub_percpu_cmpxchg_slow(exchanged, old,
+							   old + n);
+		if (found == old)
+			break;
+		old = found;
+	}
+	atomic_fetch_add(&twin.exchanged, n);
+}
+
+static void words(int n)
+{
+	seq_add(n);
+	slub_percpu_add_slow(sum, n);
+	atomic_fetch_add(&twin.sum, 2 * n);
+	seq_add32(n);
+	slub_percpu_add32_slow(sum32, n);
+	atomic_fetch_add(&twin.sum32, 2 * n);
+	seq_fetch_add(n);
+	slub_percpu_fetch_add_slow(fetched, n);
+	atomic_fetch_add(&twin.fetched, 2 * n);
+	exchange_add(n, true);
+	exchange_add(n, false);
+	seq_read_unlock(seq_read_lock());
+	slub_srcu_read_unlock_slow(&slub_rcu_domain,
+				   slub_srcu_read_lock_slow(&slub_rcu_domain));
+}
+
+/* ---- list ---- */
+
+static void own(struct node *node)
+{
+	if (node < nodes || node >= nodes + NODES)
+		fire_fail("list: %p was never pushed", (void *)node);
+	if (atomic_fetch_add(&node->owners, 1))
+		fire_fail("list: one node has two owners");
+}
+
+/* false: it stays with the caller. */
+static bool give(struct node *node, bool inlined)
+{
+	atomic_fetch_sub(&node->owners, 1);
+	if (inlined ? seq_push(node) : slub_percpu_push_slow(list, node, 1000))
+		return true;
+	atomic_fetch_add(&node->owners, 1);
+	return false;
+}
+
+static void lists(bool inlined)
+{
+	struct node *mine[8];
+	unsigned int nr = 0;
+
+	while (nr < 8) {
+		struct node *node = inlined ? seq_pop() :
+					      slub_percpu_pop_slow(list);
+
+		if (!node)
+			break;
+		own(node);
+		mine[nr++] = node;
+	}
+	while (nr)
+		if (give(mine[nr - 1], inlined))
+			nr--;
+}
+
+/* Everything is in the lists, once; then it is put there again. */
+static unsigned int drain(struct node **all)
+{
+	struct node *node = slub_percpu_list_drain(list);
+	unsigned int nr = 0;
+
+	for (; node; node = all[nr - 1]->link) {
+		own(node);
+		if (nr == NODES)
+			fire_fail("list: more nodes than there are");
+		all[nr++] = node;
+	}
+	return nr;
+}
+
+/* ---- caches ---- */
+
+static void check_thing(struct slub_cache *cache, struct thing *thing)
+{
+	if (!thing)
+		fire_fail("slub_cache_alloc: %s", strerror(errno));
+	if (cache == &made_things && thing->words[11] != 0xc0)
+		fire_fail("an object that was not constructed");
+}
+
+static void singles(struct slub_cache *cache, unsigned int nr)
+{
+	struct thing *things[BULK_MAX];
+	uint64_t id = next_id;
+
+	next_id += nr;
+	for (unsigned int i = 0; i < nr; i++) {
+		things[i] = seq_cache_alloc(cache);
+		if (!things[i] && in_handler)
+			nr = i;		/* it interrupted the library */
+		if (i == nr)
+			break;
+		check_thing(cache, things[i]);
+		fire_stamp(things[i], 88, id + i);
+	}
+	for (unsigned int i = 0; i < nr; i++) {
+		fire_unstamp(things[i], 88, id + i, "typed cache");
+		seq_cache_free(cache, things[i]);
+	}
+}
+
+static void bulk(struct slub_cache *cache, unsigned int nr)
+{
+	void *things[BULK_MAX];
+
+	if (slub_cache_alloc_bulk(cache, 0, nr, things) != nr)
+		fire_fail("slub_cache_alloc_bulk: %s", strerror(errno));
+	for (unsigned int i = 0; i < nr; i++) {
+		check_thing(cache, things[i]);
+		fire_stamp(things[i], 88, next_id + i);
+	}
+	for (unsigned int i = 0; i < nr; i++)
+		fire_unstamp(things[i], 88, next_id + i, "bulk");
+	next_id += nr;
+	slub_cache_free_bulk(cache, nr, things);
+}
+
+/* What the statistics of misuse count, by sequences too. */
+static void misuse(void)
+{
+	void *thing = seq_cache_alloc(&plain_things), *twice[2];
+
+	slub_cache_free_slow(&made_things, thing);
+	twice[0] = twice[1] = seq_cache_alloc(&plain_things);
+	slub_cache_free_bulk(&plain_things, 2, twice);
+	thing = seq_cache_alloc(&plain_things);
+	slub_cache_free_slow(&plain_things, thing);
+}
+
+/* ---- what the tracee calls ---- */
+
+void step_api_start(void)
+{
+	sum = slub_percpu_alloc(8, 8);
+	sum32 = slub_percpu_alloc(4, 4);
+	fetched = slub_percpu_alloc(8, 8);
+	exchanged = slub_percpu_alloc(8, 8);
+	list = slub_percpu_alloc(sizeof(struct slub_percpu_list),
+				 SLUB_PERCPU_LIST_ALIGN);
+	if (!sum || !sum32 || !fetched || !exchanged || !list)
+		fire_fail("slub_percpu_alloc: %s", strerror(errno));
+	for (unsigned int i = 0; i < NODES; i++) {
+		own(&nodes[i]);
+		while (!give(&nodes[i], true))
+			;
+	}
+}
+
+static void compare(void)
+{
+	if (slub_percpu_sum(sum) != twin.sum ||
+	    slub_percpu_sum32(sum32) != twin.sum32 ||
+	    slub_percpu_sum(fetched) != twin.fetched ||
+	    slub_percpu_sum(exchanged) != twin.exchanged)
+		fire_fail("words: %lld %d %lld %lld, their twins %lld %d %lld %lld",
+			  (long long)slub_percpu_sum(sum),
+			  slub_percpu_sum32(sum32),
+			  (long long)slub_percpu_sum(fetched),
+			  (long long)slub_percpu_sum(exchanged), twin.sum,
+			  twin.sum32, twin.fetched, twin.exchanged);
+}
+
+/* Only if the rival is idle all the while are the twins to be compared. */
+static void check(void)
+{
+	unsigned int turn = rival_turns, nr;
+	struct node *all[NODES + 1];
+
+	if (turn & 1)
+		return;
+	nr = drain(all);
+	if (turn == rival_turns) {
+		compare();
+		if (nr != NODES)
+			fire_fail("list: %u nodes of %u are left", nr, NODES);
+	}
+	while (nr)
+		if (give(all[nr - 1], true))
+			nr--;
+}
+
+void step_api_round(unsigned int round)
+{
+	struct slub_cache *cache = caches[round % 2];
+
+	/* Here, for it leaves the nodes in the list of this CPU. */
+	check();
+	words((int)(round % 100) + 1);
+	lists(true);
+	lists(false);
+	singles(cache, 20);
+	bulk(cache, 16);
+	bulk(cache, BULK_MAX);
+	singles(cache, BULK_MAX);
+	misuse();
+	slub_free_deferred(seq_cache_alloc(cache));
+	slub_deferred_barrier();
+}
+
+void step_api_handler(void)
+{
+	in_handler = true;
+	words(1);
+	lists(true);
+	singles(&plain_things, 4);
+	in_handler = false;
+}
+
+void step_api_rival(void)
+{
+	rival_turns++;
+	for (int i = 0; i < 20; i++) {
+		words(3);
+		lists(i % 2);
+		for (int k = 0; k < 30; k++)
+			seq_cache_free(caches[k % 2],
+				       seq_cache_alloc(caches[k % 2]));
+	}
+	rival_turns++;
+}

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Promise: whatever `slub top`, `info`, `stats`, `map`, `options` and `doctor` are given, wrong
+arguments, somebody else's process, files cut short or filled with noise, they answer with one clear
+line and the documented exit status.
+
+usage: refusal_test.py SLUB LIBRARY HEAP GDB_SCRIPT [FUZZ_SECONDS]"""
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+import unittest
+
+from target import FUZZ_SECONDS, HEAP, LIBRARY, NOBODY, READERS, SLUB, Target, environment, slub
+
+
+class Refusals(Target):
+    def test_arguments(self):
+        for command in READERS:
+            if command != "options":
+                self.assertRefused(slub(command), 2, "-p PID")
+            self.assertRefused(slub(command, "-p"), 2, "-p")
+            self.assertRefused(slub(command, "-p", "99999999999"), 2, "PID")
+            self.assertRefused(slub(command, "-p", "1", "--jsno"), 2, "--json")
+            self.assertRefused(slub(command, "-p", "1", "--watch", "x"), 2, "--watch")
+            self.assertRefused(slub(command, "-p", "1", "--color=blue"), 2, "always")
+        self.assertRefused(slub("top", "-p", "1", "-s", "Q"), 2, "--sort")
+        self.assertRefused(slub("info", "-p", "1", "["), 2, "regular expression")
+        self.assertRefused(slub("map", "-p", "1", "--columns=3"), 2, "--columns")
+        self.assertRefused(slub("map", "-p", "1", "--openmetrics"), 2, "metric")
+        self.assertRefused(slub("doctor"), 2, "PROGRAM|PID")
+
+    def test_help_names_the_exit_statuses(self):
+        for command in (*READERS, "doctor"):
+            done = slub(command, "--help")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn("Exit status", done.stdout)
+
+    def test_no_process(self):
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        for command in READERS:
+            self.assertRefused(slub(command, "-p", str(gone.pid)), 4, str(gone.pid))
+            self.assertRefused(slub(command, "-p", "/nonexistent"), 4, "/nonexistent")
+        self.assertRefused(slub("doctor", str(gone.pid)), 4)
+        self.assertRefused(slub("doctor", "/nonexistent"), 4)
+
+    def test_process_without_libslub(self):
+        process = subprocess.Popen([HEAP], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   env=environment(), text=True)
+        self.addCleanup(process.communicate)
+        process.stdout.readline()
+        for command in READERS:
+            self.assertRefused(slub(command, "-p", str(process.pid)), 1, "does not use libslub")
+        self.assertEqual(slub("doctor", str(process.pid)).returncode, 1)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to become another user")
+    def test_no_permission(self):
+        pid = str(self.heap().pid)
+        shutil.copy(SLUB, self.path("slub"))
+        for command in READERS:
+            self.assertRefused(slub(command, "-p", pid, program=self.path("slub"), user=NOBODY), 3)
+        with open(self.path("secret"), "w"):
+            os.chmod(self.path("secret"), 0o600)
+        self.assertRefused(slub("top", "-p", self.path("secret"), program=self.path("slub"),
+                                user=NOBODY), 3, "secret")
+
+    def test_unknown_version_of_the_library(self):
+        with open(LIBRARY, "rb") as file:
+            image = file.read()
+        at = image.index(b"SLUBABI\0\2\0\0\0")
+        other = self.path("libslub.so.0")
+        with open(other, "wb") as file:
+            file.write(image[:at + 8] + b"\x63" + image[at + 9:])
+        process = self.heap(library=other)
+        for command in READERS:
+            self.assertRefused(slub(command, "-p", str(process.pid)), 5, "version 99")
+        self.assertRefused(slub("check", str(process.pid)), 5, "version 99")
+        self.assertRefused(slub("stats", "-p", self.core_of(process)), 5, "libslub")
+
+    def test_files_that_are_something_else(self):
+        with open(self.path("text"), "w") as file:
+            file.write("hello\n")
+        open(self.path("empty"), "w").close()
+        for name in ("text", "empty"):
+            self.assertRefused(slub("top", "-p", self.path(name)), 5, name)
+        self.assertRefused(slub("top", "-p", SLUB), 5, "neither")
+        self.assertRefused(slub("top", "-p", self.folder), 5)
+        self.assertRefused(slub("top", "-p", "/dev/zero"), 5)
+
+
+class Damage(Target):
+    """Files cut short or filled with noise: an answer or one line, never a crash."""
+
+    def assertSurvived(self, done):
+        self.assertIn(done.returncode, (0, 1, 5), done)
+        if done.returncode:
+            self.assertRefused(done, done.returncode)
+        else:
+            self.assertEqual(done.stderr, "", done)
+
+    def stats_file(self):
+        process = self.heap(SLUB_STATS_FILE=self.path("stats"))
+        process.kill()
+        process.wait()
+        return self.path("stats")
+
+    def test_version_of_the_file(self):
+        path = self.stats_file()
+        with open(path, "r+b") as file:
+            file.seek(8)
+            file.write(b"\x07")
+        self.assertRefused(slub("stats", "-p", path), 5, "version 7")
+
+    def test_statistics_file_cut_short(self):
+        path = self.stats_file()
+        size = os.path.getsize(path)
+        # The last that counts is the record of the last cache.
+        for keep in (0, 1, 8, 15, 100, 463, 500, 1000, 4096, 8192, 20000):
+            shutil.copy(path, self.path("cut"))
+            os.truncate(self.path("cut"), min(keep, size))
+            self.assertRefused(slub("stats", "-p", self.path("cut")), 5, "cut")
+
+    def test_core_cut_short(self):
+        path = self.core_of(self.heap())
+        size = os.path.getsize(path)
+        for keep in (64, 200, 1000, 5000, size // 2, size - 4096):
+            os.truncate(path, size)
+            shutil.copy(path, self.path("cut"))
+            os.truncate(self.path("cut"), keep)
+            self.assertRefused(slub("stats", "-p", self.path("cut")), 5, "cut")
+
+    def fuzz(self, path, hot, commands):
+        """Overwrites a few places, most of them in @hot, reads, and puts back what was there."""
+        rng = random.Random(1)
+        size = os.path.getsize(path)
+        end, rounds = time.time() + FUZZ_SECONDS / 2, 0
+        with open(path, "r+b", buffering=0) as file:
+            while time.time() < end:
+                saved = []
+                for _ in range(rng.randrange(1, 8)):
+                    start, stop = rng.choice(hot) if rng.random() < 0.9 else (0, size)
+                    at = rng.randrange(start, stop)
+                    noise = rng.choice((rng.randbytes(rng.choice((1, 2, 4, 8, 64))), b"\xff" * 8,
+                                        b"\0" * 8, b"\xff\xff\xff\x7f"))
+                    file.seek(at)
+                    saved.append((at, file.read(len(noise))))
+                    file.seek(at)
+                    file.write(noise[:size - at])
+                self.assertSurvived(slub(rng.choice(commands), "-p", path, "--once"))
+                for at, old in reversed(saved):
+                    file.seek(at)
+                    file.write(old)
+                rounds += 1
+        self.assertGreater(rounds, 10)
+        self.assertEqual(slub("stats", "-p", path).returncode, 0, "the file is as it was")
+
+    def test_noise_in_a_statistics_file(self):
+        path = self.stats_file()
+        self.fuzz(path, [(0, 1000), (464, 940), (4096, 90000)], ("stats", "top", "info", "options"))
+
+    def test_noise_in_a_core_file(self):
+        path = self.core_of(self.heap())
+        with open(path, "rb") as file:
+            image = file.read()
+        hot = [(0, 64), (64, 4096)]
+        at = image.find(b"SLUBABI\0")
+        while at >= 0:
+            hot.append((at, at + 480))
+            at = image.find(b"SLUBABI\0", at + 8)
+        # The map, the descriptors and the caches are among what is not zero.
+        hot += [(at, at + 4096) for at in range(0, len(image) - 4096, 4096)
+                if image.count(0, at, at + 4096) < 4096]
+        self.fuzz(path, hot, ("stats", "top", "info", "map", "options"))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

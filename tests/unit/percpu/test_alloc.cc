@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* percpu/alloc.c: slots and offsets are given out once, packed, and zero again when given back. */
+#include <gtest/gtest.h>
+#include <set>
+
+#include "harness.h"
+#include "start.h"
+
+namespace {
+
+class alloc : public testing::Test {
+protected:
+	static void SetUpTestSuite()
+	{
+		start::option("PERCPU=static");
+		start::option("PERCPU_BYTES=64K");
+		start::percpu();
+		percpu_enter();
+		percpu_area_make(3);
+	}
+};
+
+TEST_F(alloc, slots_are_aligned_and_below_what_the_map_can_name)
+{
+	std::set<uint32_t> slots;
+	uint32_t slot;
+
+	while ((slot = percpu_alloc_slots(1))) {
+		ASSERT_EQ(slot % SLOT_BYTES, 0u);
+		ASSERT_LT(slot, (uint32_t)AREA_BYTES);
+		ASSERT_TRUE(slots.insert(slot).second);
+	}
+	EXPECT_EQ(slots.size(), (size_t)AREA_BYTES / SLOT_BYTES - 1) << "all but slot 0";
+	EXPECT_EQ(percpu_slots_end(), (uint32_t)AREA_BYTES);
+	/* Two in a row fit only where two in a row were given back. */
+	percpu_free_slots(SLOT_BYTES * 10, 1);
+	percpu_free_slots(SLOT_BYTES * 12, 1);
+	EXPECT_EQ(percpu_alloc_slots(2), 0u);
+	percpu_free_slots(SLOT_BYTES * 11, 1);
+	EXPECT_EQ(percpu_alloc_slots(2), SLOT_BYTES * 10u);
+	EXPECT_EQ(percpu_alloc_slots(1), SLOT_BYTES * 12u);
+	EXPECT_EQ(percpu_alloc_slots(1), 0u);
+	slots.erase(SLOT_BYTES * 11);	/* now with the one before it */
+	for (uint32_t s : slots)
+		percpu_free_slots(s, s == SLOT_BYTES * 10 ? 2 : 1);
+}
+
+TEST_F(alloc, a_slot_that_was_given_back_is_empty_in_every_area)
+{
+	uint32_t slot = percpu_alloc_slots(1);
+
+	for (char *area : { percpu_area(3), percpu_shared_area() })
+		memset(area + slot, 0xff, SLOT_BYTES);
+	percpu_free_slots(slot, 1);
+	ASSERT_EQ(percpu_alloc_slots(1), slot);
+	for (char *area : { percpu_area(3), percpu_shared_area() })
+		EXPECT_EQ(harness::first_nonzero(area + slot, SLOT_BYTES), (size_t)SLOT_BYTES);
+	percpu_free_slots(slot, 1);
+}
+
+TEST_F(alloc, slots_cannot_be_freed_as_offsets)
+{
+	uint32_t slot = percpu_alloc_slots(1);
+
+	EXPECT_EQ(slub_percpu_free(slot), -EINVAL);
+	percpu_free_slots(slot, 1);
+}
+
+TEST_F(alloc, the_area_is_filled_to_its_last_byte)
+{
+	size_t before = slub_percpu_bytes();
+	std::set<uintptr_t> all;
+	uintptr_t at;
+
+	while ((at = slub_percpu_alloc(4, 4))) {
+		ASSERT_GE(at, (uintptr_t)AREA_BYTES);
+		ASSERT_LE(at + 4, (uintptr_t)AREA_BYTES + 65536);
+		ASSERT_TRUE(all.insert(at).second);
+	}
+	EXPECT_EQ(errno, ENOSPC);
+	EXPECT_EQ(before + all.size() * 4, 65536u);
+	EXPECT_GE(percpu_committed(), (size_t)AREA_BYTES + 65536);
+	/* The last word of the last area can be written. */
+	*(uint32_t *)(percpu_shared_area() + *all.rbegin()) = 1;
+	for (uintptr_t one : all)
+		EXPECT_EQ(slub_percpu_free(one), 0);
+	EXPECT_EQ(slub_percpu_bytes(), before);
+}
+
+/* What a search for something larger passed by is found when it has become large enough. */
+TEST_F(alloc, room_that_was_passed_by_is_found)
+{
+	std::vector<uintptr_t> all;
+	uintptr_t at;
+
+	while ((at = slub_percpu_alloc(16, 16)))
+		all.push_back(at);
+	for (size_t i = 100; i < 104; i++) {
+		EXPECT_EQ(slub_percpu_free(all[i]), 0);
+		EXPECT_EQ(slub_percpu_alloc(64, 4), i < 103 ? 0u : all[100]);
+	}
+	EXPECT_EQ(slub_percpu_free(all[100]), 0);
+	all.erase(all.begin() + 100, all.begin() + 104);
+	for (uintptr_t one : all)
+		EXPECT_EQ(slub_percpu_free(one), 0);
+}
+
+TEST_F(alloc, absurd_sizes_look_at_nothing)
+{
+	for (size_t size : { (size_t)PTRDIFF_MAX, (size_t)1 << 62, (size_t)1 << 35, (size_t)1 << 33,
+			     (size_t)65537 }) {
+		errno = 0;
+		EXPECT_EQ(slub_percpu_alloc(size, 4), 0u);
+		EXPECT_EQ(errno, ENOSPC);
+	}
+}
+
+/* An area that is made after an allocation has it, and zero. */
+TEST_F(alloc, areas_that_come_later)
+{
+	uintptr_t at = slub_percpu_alloc(4096, 8);
+
+	EXPECT_EQ(percpu_area(7), nullptr);
+	auto *copy = (char *)slub_percpu_ptr(at, 7);
+	ASSERT_NE(copy, nullptr);
+	EXPECT_EQ(copy, percpu_area(7) + at);
+	EXPECT_EQ(harness::first_nonzero(copy, 4096), 4096u);
+	memset(copy, 1, 4096);
+	EXPECT_EQ(slub_percpu_free(at), 0);
+	EXPECT_EQ(slub_percpu_alloc(4096, 8), at);
+	EXPECT_EQ(harness::first_nonzero(copy, 4096), 4096u);
+	EXPECT_EQ(slub_percpu_free(at), 0);
+}
+
+} /* namespace */

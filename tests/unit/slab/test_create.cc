@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* slab/create.c: a cache takes its slots, nodes and structure, and gives them back. */
+#include "typed.h"
+
+namespace {
+
+using create = typed;
+
+TEST_F(create, links_behind_the_object_take_a_second_slot)
+{
+	struct slub_cache *plain = make("plain", 64), *ctor = make("ctor", 64, 0, [](void *) {}),
+			  *paged = make("paged", 8192);
+
+	EXPECT_EQ(plain->slot, plain->list_slot);
+	EXPECT_EQ(plain->inline_slot, plain->list_slot);
+	EXPECT_EQ(ctor->list_slot, ctor->slot + SLOT_BYTES);
+	EXPECT_EQ(ctor->inline_slot, ctor->list_slot);
+	EXPECT_EQ(ctor->link, 64u);
+	EXPECT_EQ(paged->list_slot, paged->slot + SLOT_BYTES);
+	EXPECT_EQ(paged->inline_slot, paged->slot) << "nothing inline: the link is in a descriptor";
+	EXPECT_EQ(cache_of_slot(ctor->slot), ctor);
+	EXPECT_EQ(cache_of_slot(ctor->list_slot), ctor);
+	for (auto *cache : { plain, ctor, paged }) {
+		uint32_t slot = cache->slot, list = cache->list_slot;
+
+		end(cache);
+		EXPECT_EQ(cache_of_slot(slot), nullptr);
+		EXPECT_EQ(cache_of_slot(list), nullptr);
+		EXPECT_EQ(cache->inline_slot, 0u) << "inline functions find an empty list";
+		EXPECT_EQ(cache->link, 0u);
+	}
+}
+
+/* Makes caches until one lives where @where did; they end with the test. */
+struct until {
+	std::vector<struct slub_cache *> made;
+
+	until(struct slub_cache *where, size_t size)
+	{
+		while (made.empty() || (made.back() != where && made.size() < 100))
+			made.push_back(typed::make(("until-" + std::to_string(made.size())).c_str(),
+						   size));
+		EXPECT_EQ(made.back(), where);
+	}
+	~until()
+	{
+		for (auto *cache : made)
+			typed::end(cache);
+	}
+};
+
+TEST_F(create, the_longest_dead_structure_is_used_first)
+{
+	struct slub_cache *one = make("one", 64), *two = make("two", 64);
+	struct cache_node *node = one->nodes[0];
+
+	end(one);
+	end(two);
+	until made(one, 128);
+	EXPECT_EQ(one->nodes[0], node) << "nodes are used again";
+	EXPECT_EQ(slub_cache_destroy(two), -EINVAL) << "its turn comes later";
+	struct slub_cache *next = make("next", 128);
+	EXPECT_EQ(next, two);
+	end(next);
+}
+
+TEST_F(create, a_new_life_has_nothing_of_the_old_one)
+{
+	struct slub_cache_args args = {};
+
+	args.name = "old";
+	args.size = 64;
+	args.usersize = 8;
+	args.useroffset = 8;
+	args.flags = SLUB_TYPESAFE_BY_RCU;
+	args.ctor = [](void *) {};
+	struct slub_cache *old = slub_cache_create_args(&args);
+	void *object = slub_cache_alloc_flags(old, 0);
+	slub_cache_free_slow(old, object);
+	end(old);
+	until made(old, 64);
+	struct slub_cache *cache = old;
+	EXPECT_EQ(cache->usersize, 0u);
+	EXPECT_EQ(cache->ctor, nullptr);
+	EXPECT_EQ(cache->flags, 0u);
+	EXPECT_EQ(cache->link, 0u);
+	struct slub_cache_stats stats;
+	EXPECT_EQ(slub_cache_stats(cache, &stats), 0);
+	for (size_t i = 0; i < sizeof(stats) / 8; i++)
+		EXPECT_EQ(((uint64_t *)&stats)[i], 0u);
+	check_cache(cache, {});
+}
+
+TEST_F(create, nothing_per_cpu_is_kept)
+{
+	end(make("warm", 64));
+	size_t bytes = slub_percpu_bytes();
+	uint32_t slots = percpu_slots_end();
+
+	for (int i = 0; i < 3000; i++)
+		end(make("again", 8 + (size_t)i % 300, i % 3 ? 0 : SLUB_TYPESAFE_BY_RCU));
+	EXPECT_EQ(slub_percpu_bytes(), bytes);
+	EXPECT_LE(percpu_slots_end(), slots + 2 * SLOT_BYTES);
+}
+
+TEST_F(create, walks_over_the_list_of_caches_find_it_while_it_lives)
+{
+	auto listed = [](struct slub_cache *cache) {
+		for (struct slub_cache *c = cache_first(); c; c = c->next)
+			if (c == cache && cache_is_live(c))
+				return true;
+		return false;
+	};
+	struct slub_cache *a = make("a", 64), *b = make("b", 64), *c = make("c", 64);
+
+	EXPECT_TRUE(listed(a) && listed(b) && listed(c));
+	end(b);
+	EXPECT_TRUE(listed(a) && !listed(b) && listed(c));
+	end(c);
+	end(a);
+	EXPECT_TRUE(!listed(a) && !listed(b) && !listed(c));
+}
+
+TEST_F(create, shared_ones_count_their_users)
+{
+	start::option("MERGE=1");
+	struct slub_cache *a = make("share-a", 72), *b = make("share-b", 70);
+
+	EXPECT_EQ(a, b);
+	EXPECT_EQ(a->users, 2u);
+	struct slub_cache *c = make("share-c", 72, SLUB_HWCACHE_ALIGN);
+	EXPECT_NE(c, a) << "objects of it lie 72 bytes apart";
+	end(c);
+	end(a);
+	EXPECT_EQ(b->users, 1u);
+	EXPECT_TRUE(cache_is_live(b));
+	end(b);
+	EXPECT_FALSE(cache_is_live(b));
+	start::option("MERGE=0");
+}
+
+} /* namespace */

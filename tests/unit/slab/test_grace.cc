@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * slab/grace.c: nothing is released while a reader is inside, everything is once, in the order of
+ * the grace periods, and a queue that many add to stays short.
+ */
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "typed.h"
+
+namespace {
+
+struct item {
+	void *link;
+	std::atomic<int> released{ 0 };
+	uint64_t batch = 0;
+};
+
+std::mutex order_mutex;
+std::vector<struct item *> order;
+
+void release_item(void **link)
+{
+	auto *one = (struct item *)link;
+
+	one->released++;
+	std::lock_guard<std::mutex> guard(order_mutex);
+	order.push_back(one);
+}
+
+struct grace : typed {
+	struct grace_queue queue = {};
+
+	void SetUp() override
+	{
+		typed::SetUp();
+		queue.release = release_item;
+		order.clear();
+	}
+};
+
+TEST_F(grace, waits_for_the_readers_that_are_inside)
+{
+	std::vector<struct item> items(10);
+	int reader = slub_read_lock();
+
+	for (auto &one : items)
+		grace_add(&queue, &one.link);
+	for (int i = 0; i < 100; i++)
+		grace_poll(&queue);
+	EXPECT_EQ(order.size(), 0u);
+	EXPECT_EQ(grace_nr(&queue), 10u);
+	slub_read_unlock(reader);
+	grace_flush(&queue);
+	EXPECT_EQ(grace_nr(&queue), 0u);
+	for (auto &one : items)
+		EXPECT_EQ(one.released, 1);
+}
+
+TEST_F(grace, a_reader_that_came_later_is_not_waited_for)
+{
+	std::vector<struct item> items(2);
+
+	grace_add(&queue, &items[0].link);
+	grace_flush(&queue);
+	int reader = slub_read_lock();
+	EXPECT_EQ(items[0].released, 1);
+	grace_add(&queue, &items[1].link);
+	grace_poll(&queue);
+	EXPECT_EQ(items[1].released, 0);
+	slub_read_unlock(reader);
+	grace_flush(&queue);
+	EXPECT_EQ(items[1].released, 1);
+}
+
+TEST_F(grace, batches_are_released_one_after_the_other)
+{
+	std::vector<struct item> items(1000);
+
+	for (size_t i = 0; i < items.size(); i++) {
+		/* A reader inside now and then makes batches of different sizes. */
+		int reader = i % 7 == 0 ? slub_read_lock() : -1;
+
+		items[i].batch = i;
+		grace_add(&queue, &items[i].link);
+		if (reader >= 0)
+			slub_read_unlock(reader);
+		/* What is done came before what is not. */
+		uint64_t done = queue.done;
+		for (size_t k = 0; k < done; k++)
+			ASSERT_EQ(items[k].released, 1) << k << " of " << done;
+	}
+	grace_flush(&queue);
+	EXPECT_EQ(order.size(), items.size());
+}
+
+TEST_F(grace, each_item_once_whoever_polls)
+{
+	const size_t nr = 20000, nr_threads = 4;
+	std::vector<struct item> items(nr * nr_threads);
+	std::vector<std::thread> threads;
+	std::atomic<uint64_t> most{ 0 };
+	std::atomic<bool> stop{ false };
+
+	for (size_t t = 0; t < nr_threads; t++) {
+		threads.emplace_back([&, t] {
+			for (size_t i = 0; i < nr; i++) {
+				grace_add(&queue, &items[t * nr + i].link);
+				uint64_t now = grace_nr(&queue);
+				if (now > most)
+					most = now;
+			}
+		});
+	}
+	std::thread reader([&] {
+		while (!stop)
+			slub_read_unlock(slub_read_lock());
+	});
+	for (auto &thread : threads)
+		thread.join();
+	stop = true;
+	reader.join();
+	grace_flush(&queue);
+	for (auto &one : items)
+		ASSERT_EQ(one.released, 1);
+	EXPECT_EQ(queue.done, queue.added);
+	EXPECT_EQ(queue.unreleased, 0u);
+	EXPECT_EQ(queue.ripe, nullptr);
+	EXPECT_LT(most, items.size()) << "some were released on the way";
+}
+
+/* In a child what other threads had in their hands is lost, and nothing is waited for. */
+TEST_F(grace, a_forked_child_gives_up_what_others_were_releasing)
+{
+	std::vector<struct item> items(8);
+
+	for (auto &one : items)
+		grace_add(&queue, &one.link);
+	grace_flush(&queue);
+	/* As if another thread had taken two of a batch of five. */
+	queue.added += 5;
+	queue.batch = queue.unreleased = 5;
+	queue.ripe = &items[0].link;
+	queue.ripe_nr = 3;
+	items[0].link = &items[1].link;
+	items[1].link = &items[2].link;
+	items[2].link = nullptr;
+	grace_fork_prepare(&queue);
+	grace_fork_finish(&queue, true);
+	grace_flush(&queue);
+	EXPECT_EQ(queue.done, queue.added);
+	EXPECT_EQ(items[0].released, 2);
+	EXPECT_EQ(items[2].released, 2);
+	EXPECT_EQ(items[3].released, 1);
+	grace_add(&queue, &items[4].link);
+	grace_flush(&queue);
+	EXPECT_EQ(items[4].released, 2);
+}
+
+TEST_F(grace, slabs_of_typesafe_caches_wait)
+{
+	struct slub_cache *cache = make("typesafe", 256, SLUB_TYPESAFE_BY_RCU);
+	std::vector<void *> objects(2000);
+
+	ASSERT_EQ(slub_cache_alloc_bulk(cache, 0, objects.size(), objects.data()), objects.size());
+	int reader = slub_read_lock();
+	slub_cache_free_bulk(cache, objects.size(), objects.data());
+	cache_flush(cache);
+	cache_shrink_nodes(cache);
+	EXPECT_FALSE(cache_has_slabs(cache));
+	for (void *object : objects)
+		ASSERT_EQ(cache_of(object), cache) << "its memory is still of its kind";
+	slub_read_unlock(reader);
+	cache_settle(cache);
+	for (void *object : objects)
+		ASSERT_EQ(cache_of(object), nullptr);
+	end(cache);
+}
+
+} /* namespace */

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* slab/visit.c: what is visited is what is allocated; what is shrunk is what is not. */
+#include <algorithm>
+#include <set>
+
+#include "typed.h"
+
+namespace {
+
+class visit : public typed, public testing::WithParamInterface<size_t> {};
+
+std::set<void *> visited(struct slub_cache *cache)
+{
+	std::set<void *> out;
+
+	EXPECT_EQ(slub_cache_for_each_object(cache, [](void *object, void *arg) {
+		EXPECT_TRUE(((std::set<void *> *)arg)->insert(object).second);
+		return 0;
+	}, &out), 0);
+	return out;
+}
+
+TEST_P(visit, sees_what_is_allocated_wherever_the_rest_lies)
+{
+	struct slub_cache *cache = make("visit", GetParam());
+	harness::Random random(GetParam());
+	std::set<void *> mine;
+
+	for (int round = 0; round < 12; round++) {
+		size_t most = std::min<size_t>((4 << 20) / cache->size, 20000);
+
+		for (size_t i = 0; i < most / 3; i++)
+			mine.insert(slub_cache_alloc_flags(cache, 0));
+		for (auto one = mine.begin(); one != mine.end();) {
+			if (random.below(3) == 0) {
+				++one;
+				continue;
+			}
+			slub_cache_free_slow(cache, *one);
+			one = mine.erase(one);
+		}
+		ASSERT_EQ(visited(cache), mine);
+		check_cache(cache, std::vector<void *>(mine.begin(), mine.end()));
+	}
+	for (void *object : mine)
+		slub_cache_free_slow(cache, object);
+	EXPECT_EQ(visited(cache).size(), 0u);
+	end(cache);
+}
+
+TEST_P(visit, shrink_leaves_slabs_with_objects_only)
+{
+	struct slub_cache *cache = make("shrink", GetParam());
+	std::vector<void *> objects(std::min<size_t>((4 << 20) / cache->size, 50000)), kept;
+
+	ASSERT_EQ(slub_cache_alloc_bulk(cache, 0, objects.size(), objects.data()), objects.size());
+	std::set<uintptr_t> slabs;
+	for (size_t i = 0; i < objects.size(); i++) {
+		if (i % 64 == 5) {
+			kept.push_back(objects[i]);
+			slabs.insert((uintptr_t)slab_of(cache, objects[i]));
+		} else {
+			slub_cache_free_slow(cache, objects[i]);
+		}
+	}
+	EXPECT_EQ(slub_cache_shrink(cache), 1);
+	EXPECT_EQ(check_cache(cache, kept), 0u) << "no list holds an object";
+	EXPECT_EQ(cache->nodes[0]->nr_slabs, slabs.size());
+	slub_cache_free_bulk(cache, kept.size(), kept.data());
+	EXPECT_EQ(slub_cache_shrink(cache), 0);
+	EXPECT_EQ(cache->nodes[0]->nr_slabs, 0u);
+	end(cache);
+}
+
+TEST_P(visit, answers_what_the_visitor_said)
+{
+	struct slub_cache *cache = make("stop", GetParam());
+	void *objects[3];
+
+	ASSERT_EQ(slub_cache_alloc_bulk(cache, 0, 3, objects), 3u);
+	int calls = 0;
+	EXPECT_EQ(slub_cache_for_each_object(cache, [](void *, void *arg) {
+		++*(int *)arg;
+		return -7;
+	}, &calls), -7);
+	EXPECT_EQ(calls, 1);
+	slub_cache_free_bulk(cache, 3, objects);
+	end(cache);
+}
+
+INSTANTIATE_TEST_SUITE_P(sizes, visit, testing::Values(8, 64, 200, 4096, 30000));
+
+} /* namespace */

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of `slub profile` share: a heap profile as it was read. */
+#ifndef SLUB_TOOL_PROFILE_H
+#define SLUB_TOOL_PROFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum profile_value {
+	VALUE_ALLOC_OBJECTS,
+	VALUE_ALLOC_SPACE,
+	VALUE_INUSE_OBJECTS,
+	VALUE_INUSE_SPACE,
+	NR_VALUES
+};
+
+struct profile_site {
+	uint64_t values[NR_VALUES];
+	uint64_t samples;		/* all that there were, live or not */
+	uint64_t live_samples;
+	size_t first;			/* of its frames, in profile.frames */
+	size_t nr_frames;
+};
+
+struct profile_mapping {
+	uint64_t start, end, offset;
+	char *path;
+	char *build_id;			/* hexadecimal; NULL: not known */
+	bool has_symbols;
+};
+
+/* A return address, less one: it lies in the call. */
+struct profile_location {
+	uint64_t address;
+	size_t mapping;			/* index + 1; 0: none */
+	char *function;			/* NULL: not known */
+	char *file;
+	unsigned int line;
+};
+
+struct profile {
+	uint64_t mean_bytes, pid, start_ns, written_ns, lost;
+	struct profile_site *sites;
+	size_t nr_sites;
+	uint64_t *frames;		/* indices of locations */
+	size_t nr_frames;
+	struct profile_location *locations;
+	size_t nr_locations;
+	struct profile_mapping *mappings;
+	size_t nr_mappings;
+	char *maps;			/* the text of /proc/PID/maps */
+};
+
+/* profile_read.c: 0, or an exit status after a message. */
+int profile_read(struct profile *profile, const char *path);
+void profile_free(struct profile *profile);
+
+/* profile_symbol.c: fills in functions, files and lines. */
+void profile_find_symbols(struct profile *profile);
+
+/* profile_proto.c: the profile in pprof's form; 0 or an exit status. */
+int profile_write_proto(const struct profile *profile, const char *path);
+
+#endif

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads the file that slub_profile_write() writes (docs/profile.md). */
+#include "index.h"
+#include "profile.h"
+#include "slub.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VERSION 1
+#define FRAMES_MAX 256
+
+struct reader {
+	struct profile *profile;
+	const char *path;
+	size_t line;
+	uint64_t samples, live_samples;	/* of the next site */
+	struct index addresses;		/* of locations */
+	struct build_id {
+		uint64_t start;
+		char hex[130];
+	} *ids;
+	size_t nr_ids;
+};
+
+static void *grow(void *array, size_t nr, size_t size)
+{
+	/* Doubles whenever the number is a power of two. */
+	if (nr & (nr - 1))
+		return array;
+	array = realloc(array, (nr ? 2 * nr : 1) * size);
+	if (!array) {
+		complain("profile: out of memory");
+		exit(125);
+	}
+	return array;
+}
+
+static int damaged(const struct reader *reader, const char *what)
+{
+	complain("profile: '%s', line %zu: %s", reader->path, reader->line,
+		 what);
+	return STATUS_UNREADABLE;
+}
+
+/* ---- lines ---- */
+
+static int read_comment(struct reader *reader, const char *line)
+{
+	struct profile *profile = reader->profile;
+	struct build_id id;
+	unsigned int version;
+
+	if (sscanf(line, "# slub-profile %u", &version) == 1) {
+		if (version == VERSION)
+			return 0;
+		complain("profile: '%s' is of version %u; this command knows "
+			 "version %d", reader->path, version, VERSION);
+		return STATUS_UNREADABLE;
+	}
+	if (sscanf(line, "# build-id %" SCNx64 " %128[0-9a-f]", &id.start,
+		   id.hex) == 2) {
+		reader->ids = grow(reader->ids, reader->nr_ids, sizeof(id));
+		reader->ids[reader->nr_ids++] = id;
+		return 0;
+	}
+	sscanf(line, "# mean_bytes %" SCNu64, &profile->mean_bytes);
+	sscanf(line, "# pid %" SCNu64, &profile->pid);
+	sscanf(line, "# start_ns %" SCNu64, &profile->start_ns);
+	sscanf(line, "# written_ns %" SCNu64, &profile->written_ns);
+	sscanf(line, "# lost %" SCNu64, &profile->lost);
+	sscanf(line, "# samples %" SCNu64 " %" SCNu64, &reader->live_samples,
+	       &reader->samples);
+	return 0;
+}
+
+/* The number of the location at @address. */
+static size_t find_location(struct reader *reader, uint64_t address)
+{
+	struct profile *profile = reader->profile;
+	struct profile_location *location;
+	size_t at = 0, found;
+
+	found = index_next(&reader->addresses, address, &at);
+	if (found != INDEX_NONE)
+		return found;
+	index_add(&reader->addresses, address, profile->nr_locations);
+	profile->locations = grow(profile->locations, profile->nr_locations,
+				  sizeof(*location));
+	location = &profile->locations[profile->nr_locations];
+	*location = (struct profile_location){ .address = address };
+	return profile->nr_locations++;
+}
+
+static bool read_frames(struct reader *reader, const char *text,
+			struct profile_site *site)
+{
+	struct profile *profile = reader->profile;
+
+	site->first = profile->nr_frames;
+	while (site->nr_frames < FRAMES_MAX) {
+		char *end;
+		uint64_t address;
+
+		text += strspn(text, " \n");
+		if (!*text)
+			return true;
+		address = strtoull(text, &end, 16);
+		if (end == text || !address)
+			return false;
+		profile->frames = grow(profile->frames, profile->nr_frames,
+				       sizeof(*profile->frames));
+		profile->frames[profile->nr_frames++] =
+			find_location(reader, address - 1);
+		site->nr_frames++;
+		text = end;
+	}
+	return false;
+}
+
+static int read_site(struct reader *reader, const char *line)
+{
+	struct profile *profile = reader->profile;
+	struct profile_site site = { .samples = reader->samples,
+				     .live_samples = reader->live_samples };
+	uint64_t *v = site.values;
+	int end = 0;
+
+	if (sscanf(line, " %" SCNu64 ": %" SCNu64 " [%" SCNu64 ": %" SCNu64
+		   "] @%n", &v[VALUE_INUSE_OBJECTS], &v[VALUE_INUSE_SPACE],
+		   &v[VALUE_ALLOC_OBJECTS], &v[VALUE_ALLOC_SPACE],
+		   &end) != 4 || !end)
+		return damaged(reader, "neither a sample, nor a comment, nor "
+			       "MAPPED_LIBRARIES:");
+	if (!read_frames(reader, line + end, &site))
+		return damaged(reader, "an address that is none");
+	profile->sites = grow(profile->sites, profile->nr_sites, sizeof(site));
+	profile->sites[profile->nr_sites++] = site;
+	return 0;
+}
+
+/* start-end perms offset device inode path */
+static void read_map(struct reader *reader, const char *line)
+{
+	struct profile *profile = reader->profile;
+	struct profile_mapping mapping = { .path = NULL };
+	char perms[5];
+	int path = 0;
+
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %*s %n",
+		   &mapping.start, &mapping.end, perms, &mapping.offset,
+		   &path) != 4 || !path || perms[2] != 'x')
+		return;
+	mapping.path = strndup(line + path, strcspn(line + path, "\n"));
+	profile->mappings = grow(profile->mappings, profile->nr_mappings,
+				 sizeof(mapping));
+	profile->mappings[profile->nr_mappings++] = mapping;
+}
+
+/* ---- the whole ---- */
+
+static int read_header(struct reader *reader, FILE *file, char **line,
+		       size_t *size)
+{
+	static const char start[] = "heap profile: ";
+
+	reader->line = 1;
+	if (getline(line, size, file) < 0 ||
+	    strncmp(*line, start, strlen(start)) ||
+	    !strstr(*line, "@ heapprofile")) {
+		complain("profile: '%s' is no heap profile of libslub; "
+			 "slub_profile_write() makes them", reader->path);
+		return STATUS_UNREADABLE;
+	}
+	reader->line = 2;
+	if (getline(line, size, file) < 0 ||
+	    strncmp(*line, "# slub-profile ", 15)) {
+		complain("profile: '%s' is a heap profile, but not one of "
+			 "libslub", reader->path);
+		return STATUS_UNREADABLE;
+	}
+	return read_comment(reader, *line);
+}
+
+static int read_sites(struct reader *reader, FILE *file, char **line,
+		      size_t *size)
+{
+	int status = 0;
+
+	while (!status && getline(line, size, file) >= 0) {
+		reader->line++;
+		if (!strcmp(*line, "MAPPED_LIBRARIES:\n"))
+			return 0;
+		status = **line == '#' ? read_comment(reader, *line) :
+					 read_site(reader, *line);
+	}
+	if (status)
+		return status;
+	complain("profile: '%s' is cut short: it has no MAPPED_LIBRARIES:",
+		 reader->path);
+	return STATUS_UNREADABLE;
+}
+
+static void read_maps(struct reader *reader, FILE *file, char **line,
+		      size_t *size)
+{
+	size_t bytes = 0;
+	FILE *copy = open_memstream(&reader->profile->maps, &bytes);
+
+	while (getline(line, size, file) >= 0) {
+		if (copy)
+			fputs(*line, copy);
+		read_map(reader, *line);
+	}
+	if (copy)
+		fclose(copy);
+}
+
+/* Build IDs are told by where a file's first page lies. */
+static void assign_build_ids(struct reader *reader)
+{
+	struct profile *profile = reader->profile;
+
+	for (size_t m = 0; m < profile->nr_mappings; m++) {
+		struct profile_mapping *mapping = &profile->mappings[m];
+		const struct build_id *best = NULL;
+
+		for (size_t i = 0; i < reader->nr_ids; i++) {
+			const struct build_id *id = &reader->ids[i];
+
+			if (id->start <= mapping->start &&
+			    (!best || id->start > best->start))
+				best = id;
+		}
+		/* A file without an ID may lie behind one that has one. */
+		if (best && best->start + mapping->offset + (64 << 20) >
+				    mapping->start)
+			mapping->build_id = strdup(best->hex);
+	}
+}
+
+static void assign_mappings(struct profile *profile)
+{
+	for (size_t i = 0; i < profile->nr_locations; i++) {
+		struct profile_location *location = &profile->locations[i];
+
+		for (size_t m = 0; m < profile->nr_mappings; m++) {
+			if (location->address >= profile->mappings[m].start &&
+			    location->address < profile->mappings[m].end)
+				location->mapping = m + 1;
+		}
+	}
+}
+
+int profile_read(struct profile *profile, const char *path)
+{
+	struct reader reader = { .profile = profile, .path = path };
+	FILE *file = fopen(path, "re");
+	size_t size = 0;
+	char *line = NULL;
+	int status;
+
+	memset(profile, 0, sizeof(*profile));
+	if (!file) {
+		complain("profile: cannot read '%s': %s", path,
+			 strerror(errno));
+		return errno == EACCES ? STATUS_NO_PERMISSION :
+					 STATUS_NO_TARGET;
+	}
+	status = read_header(&reader, file, &line, &size);
+	if (!status)
+		status = read_sites(&reader, file, &line, &size);
+	if (!status) {
+		read_maps(&reader, file, &line, &size);
+		assign_build_ids(&reader);
+		assign_mappings(profile);
+	}
+	fclose(file);
+	free(line);
+	free(reader.ids);
+	index_free(&reader.addresses);
+	return status;
+}
+
+void profile_free(struct profile *profile)
+{
+	for (size_t i = 0; i < profile->nr_locations; i++) {
+		free(profile->locations[i].function);
+		free(profile->locations[i].file);
+	}
+	for (size_t m = 0; m < profile->nr_mappings; m++) {
+		free(profile->mappings[m].path);
+		free(profile->mappings[m].build_id);
+	}
+	free(profile->locations);
+	free(profile->mappings);
+	free(profile->sites);
+	free(profile->frames);
+	free(profile->maps);
+}
