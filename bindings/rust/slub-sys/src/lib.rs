@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT
+//! Raw bindings to libslub, written by hand after its headers.
+//!
+//! Everything here is as unsafe as C; the crate `slub` is the way to use it
+//! from Rust.  What each function does, returns and costs is said in the C
+//! headers `slub/percpu.h`, `slub/cache.h`, `slub/srcu.h` and `slub/rcu.h`, and
+//! on its manual page.
+//!
+//! C's inline functions have no symbol. Their out-of-line twins have one and
+//! do the same; they are bound here under the name that C knows
+//! (`slub_percpu_add`, `slub_cache_alloc`, …).
+//!
+//! # Finding the library
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `SLUB_LIB_DIR` | the folder of `libslub.a` or `libslub.so`; without it `pkg-config slub` is asked |
+//! | `SLUB_LINK` | `static` or `shared`; without it static if there is an archive |
+//!
+//! A program that links this crate has libslub as its `malloc`, C code
+//! included.
+#![no_std]
+#![allow(non_camel_case_types)]
+
+use core::cell::UnsafeCell;
+pub use core::ffi::c_void;
+use core::sync::atomic::{compiler_fence, AtomicU32, Ordering};
+
+// C's types as Linux has them; core::ffi knows them only from Rust 1.64 on.
+#[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
+pub type c_char = i8;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "x86")))]
+pub type c_char = u8;
+pub type c_int = i32;
+pub type c_uint = u32;
+pub type c_ulong = usize;
+
+pub const SLUB_CACHE_SIZE_MAX: usize = 256 << 10;
+pub const SLUB_CACHE_NAME_MAX: usize = 47;
+
+// enum slub_cache_flag
+pub const SLUB_HWCACHE_ALIGN: c_ulong = 1 << 0;
+pub const SLUB_PANIC: c_ulong = 1 << 1;
+pub const SLUB_TYPESAFE_BY_RCU: c_ulong = 1 << 2;
+pub const SLUB_ACCOUNT: c_ulong = 1 << 3;
+pub const SLUB_RECLAIM_ACCOUNT: c_ulong = 1 << 4;
+pub const SLUB_NO_MERGE: c_ulong = 1 << 5;
+pub const SLUB_CONSISTENCY_CHECKS: c_ulong = 1 << 8;
+pub const SLUB_RED_ZONE: c_ulong = 1 << 9;
+pub const SLUB_POISON: c_ulong = 1 << 10;
+pub const SLUB_STORE_USER: c_ulong = 1 << 11;
+pub const SLUB_TRACE: c_ulong = 1 << 12;
+pub const SLUB_FAILSLAB: c_ulong = 1 << 13;
+
+// enum slub_alloc_flag
+pub const SLUB_ZERO: c_uint = 1 << 0;
+pub const SLUB_RESERVE: c_uint = 1 << 1;
+pub const SLUB_NO_RESERVE: c_uint = 1 << 2;
+
+pub const SLUB_NODE_ANY: c_int = -1;
+/// The number of the area for threads without a CPU of their own.
+pub const SLUB_PERCPU_SHARED: c_int = 0x7fff_ffff;
+
+/// A cache; only ever seen through a pointer.
+#[repr(C)]
+pub struct slub_cache {
+    _opaque: [u8; 0],
+    _not_send: core::marker::PhantomData<*mut u8>,
+}
+
+/// All that can be said about a cache; what is zero is not asked for.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct slub_cache_args {
+    pub name: *const c_char,
+    pub size: usize,
+    pub align: usize,
+    pub flags: c_ulong,
+    pub ctor: Option<unsafe extern "C" fn(object: *mut c_void)>,
+    pub free_pointer_offset: usize,
+    pub has_free_pointer_offset: bool,
+    pub useroffset: usize,
+    pub usersize: usize,
+    pub sheaf_length: c_uint,
+}
+
+/// Counts since a cache was made.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct slub_cache_stats {
+    pub objects: u64,
+    pub slabs: u64,
+    pub alloc_spare: u64,
+    pub alloc_barn: u64,
+    pub alloc_refill: u64,
+    pub free_spare: u64,
+    pub free_barn: u64,
+    pub free_flush: u64,
+    pub slab_alloc: u64,
+    pub slab_free: u64,
+    pub wrong_cache: u64,
+    pub double_free: u64,
+    pub objects_out: u64,
+    pub objects_back: u64,
+    pub reserved: [u64; 8],
+}
+
+/// Objects put aside for one user.
+#[repr(C)]
+#[derive(Debug)]
+pub struct slub_prefill {
+    pub cache: *mut slub_cache,
+    pub head: *mut c_void,
+    pub nr: usize,
+}
+
+/// A domain of readers.  The library's own is [`slub_rcu_domain`].
+#[repr(C)]
+pub struct slub_srcu {
+    pub reader: AtomicU32,
+    is_listed: u32,
+    rest: UnsafeCell<[u64; 15]>,
+}
+
+// SAFETY: all but `reader` is touched by the library only.
+unsafe impl Sync for slub_srcu {}
+
+extern "C" {
+    // slub/percpu.h
+    pub fn slub_percpu_alloc(size: usize, align: usize) -> usize;
+    pub fn slub_percpu_free(offset: usize) -> c_int;
+    pub fn slub_percpu_ptr(offset: usize, cpu: c_uint) -> *mut c_void;
+    pub fn slub_percpu_cpus() -> c_uint;
+    pub fn slub_percpu_next(cpu: c_int) -> c_int;
+    pub fn slub_percpu_bytes() -> usize;
+    pub fn slub_percpu_sum(offset: usize) -> i64;
+    pub fn slub_percpu_sum32(offset: usize) -> i32;
+    pub fn slub_percpu_list_drain(list: usize) -> *mut c_void;
+    #[link_name = "slub_percpu_add_slow"]
+    pub fn slub_percpu_add(offset: usize, n: i64);
+    #[link_name = "slub_percpu_add32_slow"]
+    pub fn slub_percpu_add32(offset: usize, n: i32);
+    #[link_name = "slub_percpu_fetch_add_slow"]
+    pub fn slub_percpu_fetch_add(offset: usize, n: i64) -> i64;
+    #[link_name = "slub_percpu_cmpxchg_slow"]
+    pub fn slub_percpu_cmpxchg(offset: usize, old: i64, value: i64) -> i64;
+    #[link_name = "slub_percpu_read_slow"]
+    pub fn slub_percpu_read(offset: usize) -> i64;
+    #[link_name = "slub_percpu_push_slow"]
+    pub fn slub_percpu_push(list: usize, object: *mut c_void, limit: u32) -> bool;
+    #[link_name = "slub_percpu_pop_slow"]
+    pub fn slub_percpu_pop(list: usize) -> *mut c_void;
+
+    // slub/cache.h
+    pub fn slub_cache_create(
+        name: *const c_char,
+        size: usize,
+        align: usize,
+        flags: c_ulong,
+        ctor: Option<unsafe extern "C" fn(object: *mut c_void)>,
+    ) -> *mut slub_cache;
+    pub fn slub_cache_create_args(args: *const slub_cache_args) -> *mut slub_cache;
+    pub fn slub_cache_destroy(cache: *mut slub_cache) -> c_int;
+    pub fn slub_cache_shrink(cache: *mut slub_cache) -> c_int;
+    #[link_name = "slub_cache_alloc_slow"]
+    pub fn slub_cache_alloc(cache: *mut slub_cache) -> *mut c_void;
+    #[link_name = "slub_cache_free_slow"]
+    pub fn slub_cache_free(cache: *mut slub_cache, object: *mut c_void);
+    pub fn slub_cache_alloc_flags(cache: *mut slub_cache, flags: c_uint) -> *mut c_void;
+    pub fn slub_cache_alloc_node(cache: *mut slub_cache, flags: c_uint, node: c_int)
+        -> *mut c_void;
+    pub fn slub_cache_zalloc(cache: *mut slub_cache) -> *mut c_void;
+    pub fn slub_cache_alloc_bulk(
+        cache: *mut slub_cache,
+        flags: c_uint,
+        nr: usize,
+        objects: *mut *mut c_void,
+    ) -> usize;
+    pub fn slub_cache_free_bulk(cache: *mut slub_cache, nr: usize, objects: *mut *mut c_void);
+    pub fn slub_cache_prefill(
+        cache: *mut slub_cache,
+        prefill: *mut slub_prefill,
+        nr: usize,
+    ) -> c_int;
+    pub fn slub_prefill_alloc(prefill: *mut slub_prefill) -> *mut c_void;
+    pub fn slub_prefill_return(prefill: *mut slub_prefill);
+    pub fn slub_free(object: *mut c_void);
+    pub fn slub_cache_of(object: *const c_void) -> *mut slub_cache;
+    pub fn slub_cache_name(cache: *const slub_cache) -> *const c_char;
+    pub fn slub_cache_size(cache: *const slub_cache) -> usize;
+    pub fn slub_cache_stride(cache: *const slub_cache) -> usize;
+    pub fn slub_cache_for_each_object(
+        cache: *mut slub_cache,
+        visit: Option<unsafe extern "C" fn(object: *mut c_void, arg: *mut c_void) -> c_int>,
+        arg: *mut c_void,
+    ) -> c_int;
+    pub fn slub_copy_allowed(ptr: *const c_void, bytes: usize) -> bool;
+    pub fn slub_cache_stats(cache: *mut slub_cache, stats: *mut slub_cache_stats) -> c_int;
+
+    // slub/srcu.h
+    pub static slub_rcu_domain: slub_srcu;
+    pub fn slub_srcu_synchronize(domain: *const slub_srcu);
+    fn slub_srcu_read_lock_slow(domain: *const slub_srcu) -> c_int;
+    fn slub_srcu_read_unlock_slow(domain: *const slub_srcu, index: c_int);
+
+    // slub/rcu.h
+    pub fn slub_free_deferred(object: *mut c_void);
+    pub fn slub_deferred_barrier();
+    pub fn slub_deferred_pending() -> usize;
+
+    // The malloc of the library, as every program sees it.
+    pub fn malloc(bytes: usize) -> *mut c_void;
+    pub fn calloc(n: usize, bytes: usize) -> *mut c_void;
+    pub fn realloc(ptr: *mut c_void, bytes: usize) -> *mut c_void;
+    pub fn free(ptr: *mut c_void);
+    pub fn aligned_alloc(align: usize, bytes: usize) -> *mut c_void;
+    pub fn malloc_usable_size(ptr: *mut c_void) -> usize;
+    pub fn malloc_trim(pad: usize) -> c_int;
+
+    fn __errno_location() -> *mut c_int;
+}
+
+/// What the last function that failed in this thread left in `errno`.
+pub fn errno() -> c_int {
+    // SAFETY: the address of this thread's errno is always valid.
+    unsafe { *__errno_location() }
+}
+
+const SRCU_FAST: u32 = 1;
+const SRCU_LEFT: u32 = 16;
+
+/// Enters a section of readers; returns what [`slub_read_unlock`] wants.
+///
+/// # Safety
+/// Each section must be left once.
+#[inline]
+pub unsafe fn slub_read_lock() -> c_int {
+    let index = slub_rcu_domain.reader.load(Ordering::Relaxed);
+    if index & SRCU_FAST == 0 {
+        return slub_srcu_read_lock_slow(&slub_rcu_domain);
+    }
+    slub_percpu_add((index - SRCU_FAST) as usize, 1);
+    compiler_fence(Ordering::SeqCst);
+    index as c_int
+}
+
+/// Leaves a section of readers.
+///
+/// # Safety
+/// `index` is what [`slub_read_lock`] returned, and is used once.
+#[inline]
+pub unsafe fn slub_read_unlock(index: c_int) {
+    if index as u32 & SRCU_FAST == 0 {
+        return slub_srcu_read_unlock_slow(&slub_rcu_domain, index);
+    }
+    compiler_fence(Ordering::SeqCst);
+    slub_percpu_add((index as u32 + SRCU_LEFT - SRCU_FAST) as usize, 1);
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+//! The C compiler's view of the structures and constants against this crate's.
+
+use slub_sys::*;
+use std::io::Write;
+use std::mem::{align_of, size_of};
+use std::process::{Command, Stdio};
+
+/// The value of each C expression, computed by the C compiler.
+fn values_in_c(test: &str, expressions: &[&str]) -> Vec<i64> {
+    let include = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../include");
+    let mut source = String::from(
+        "#include <stddef.h>\n#include <stdio.h>\n#include <slub/cache.h>\n\
+         #include <slub/rcu.h>\nint main(void) {\n",
+    );
+    for expression in expressions {
+        source += &format!("printf(\"%lld\\n\", (long long)({}));\n", expression);
+    }
+    source += "}\n";
+
+    let program = std::env::temp_dir().join(format!("slub-{}-{}", test, std::process::id()));
+    // Without the inline functions the program needs nothing of the library.
+    let mut compiler = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".into()))
+        .args(["-x", "c", "-", "-DSLUB_NO_INLINE", "-O1", "-I", include, "-o"])
+        .arg(&program)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("a C compiler");
+    compiler.stdin.take().unwrap().write_all(source.as_bytes()).unwrap();
+    assert!(compiler.wait().unwrap().success());
+    let output = Command::new(&program).output().unwrap();
+    std::fs::remove_file(&program).unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| line.parse().unwrap()).collect()
+}
+
+macro_rules! same_in_c {
+    ($test:expr; $($c:expr => $rust:expr),* $(,)?) => {
+        let c = values_in_c($test, &[$($c),*]);
+        let rust = [$($rust as i64),*];
+        for (i, name) in [$($c),*].iter().enumerate() {
+            assert_eq!(rust[i], c[i], "{}", name);
+        }
+    };
+}
+
+macro_rules! offset {
+    ($structure:ty, $($field:ident).+) => {{
+        let place = std::mem::MaybeUninit::<$structure>::uninit();
+        let base = place.as_ptr();
+        // SAFETY: only an address is computed.
+        unsafe { std::ptr::addr_of!((*base).$($field).+) as usize - base as usize }
+    }};
+}
+
+#[test]
+fn structures() {
+    same_in_c! { "structures";
+        "sizeof(struct slub_cache_args)" => size_of::<slub_cache_args>(),
+        "offsetof(struct slub_cache_args, flags)" => offset!(slub_cache_args, flags),
+        "offsetof(struct slub_cache_args, ctor)" => offset!(slub_cache_args, ctor),
+        "offsetof(struct slub_cache_args, has_free_pointer_offset)" =>
+            offset!(slub_cache_args, has_free_pointer_offset),
+        "offsetof(struct slub_cache_args, usersize)" => offset!(slub_cache_args, usersize),
+        "offsetof(struct slub_cache_args, sheaf_length)" =>
+            offset!(slub_cache_args, sheaf_length),
+        "sizeof(struct slub_cache_stats)" => size_of::<slub_cache_stats>(),
+        "offsetof(struct slub_cache_stats, slabs)" => offset!(slub_cache_stats, slabs),
+        "offsetof(struct slub_cache_stats, free_flush)" =>
+            offset!(slub_cache_stats, free_flush),
+        "offsetof(struct slub_cache_stats, double_free)" =>
+            offset!(slub_cache_stats, double_free),
+        "offsetof(struct slub_cache_stats, objects_back)" =>
+            offset!(slub_cache_stats, objects_back),
+        "sizeof(struct slub_prefill)" => size_of::<slub_prefill>(),
+        "offsetof(struct slub_prefill, nr)" => offset!(slub_prefill, nr),
+        "sizeof(struct slub_srcu)" => size_of::<slub_srcu>(),
+        "offsetof(struct slub_srcu, reader)" => offset!(slub_srcu, reader),
+        "__alignof__(struct slub_cache_args)" => align_of::<slub_cache_args>(),
+    }
+}
+
+#[test]
+fn constants() {
+    same_in_c! { "constants";
+        "SLUB_CACHE_SIZE_MAX" => SLUB_CACHE_SIZE_MAX,
+        "SLUB_CACHE_NAME_MAX" => SLUB_CACHE_NAME_MAX,
+        "SLUB_HWCACHE_ALIGN" => SLUB_HWCACHE_ALIGN,
+        "SLUB_PANIC" => SLUB_PANIC,
+        "SLUB_TYPESAFE_BY_RCU" => SLUB_TYPESAFE_BY_RCU,
+        "SLUB_ACCOUNT" => SLUB_ACCOUNT,
+        "SLUB_RECLAIM_ACCOUNT" => SLUB_RECLAIM_ACCOUNT,
+        "SLUB_NO_MERGE" => SLUB_NO_MERGE,
+        "SLUB_CONSISTENCY_CHECKS" => SLUB_CONSISTENCY_CHECKS,
+        "SLUB_RED_ZONE" => SLUB_RED_ZONE,
+        "SLUB_POISON" => SLUB_POISON,
+        "SLUB_STORE_USER" => SLUB_STORE_USER,
+        "SLUB_TRACE" => SLUB_TRACE,
+        "SLUB_FAILSLAB" => SLUB_FAILSLAB,
+        "SLUB_ZERO" => SLUB_ZERO,
+        "SLUB_RESERVE" => SLUB_RESERVE,
+        "SLUB_NO_RESERVE" => SLUB_NO_RESERVE,
+        "SLUB_NODE_ANY" => SLUB_NODE_ANY,
+        "SLUB_PERCPU_SHARED" => SLUB_PERCPU_SHARED,
+        "SLUB_SRCU_FAST" => 1,
+        "SLUB_SRCU_LEFT" => 16,
+    }
+}
+
+#[test]
+fn raw_calls() {
+    let name = b"sys-raw\0";
+    // SAFETY: the calls follow the C documentation.
+    unsafe {
+        let cache = slub_cache_create(name.as_ptr().cast(), 40, 8, 0, None);
+        assert!(!cache.is_null());
+        assert!(slub_cache_create(name.as_ptr().cast(), 40, 8, 0, None).is_null());
+        assert_eq!(errno(), 17, "EEXIST");
+        let object = slub_cache_zalloc(cache);
+        assert!(!object.is_null());
+        assert_eq!(slub_cache_of(object), cache);
+        assert_eq!(slub_cache_size(cache), 40);
+        assert_eq!(slub_cache_destroy(cache), -16, "EBUSY");
+        slub_cache_free(cache, object);
+        let mut objects = [std::ptr::null_mut(); 8];
+        assert_eq!(slub_cache_alloc_bulk(cache, 0, 8, objects.as_mut_ptr()), 8);
+        slub_cache_free_bulk(cache, 8, objects.as_mut_ptr());
+        assert_eq!(slub_cache_destroy(cache), 0);
+    }
+}

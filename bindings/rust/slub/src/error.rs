@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+
+use core::fmt;
+
+/// Why something could not be made or allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no memory.
+    OutOfMemory,
+    /// The name is empty, longer than 47 bytes, or has a blank or an
+    /// unprintable character.
+    BadName,
+    /// There is a cache of that name already.
+    NameTaken,
+    /// The type is larger than 256 KiB, or asks for an alignment above 4096.
+    BadType,
+    /// There are too many caches, or the per-CPU areas are full.
+    NoSpace,
+    /// Objects of the cache are still allocated.
+    Busy,
+    /// The lists of another CPU could not be emptied; try again.
+    TryAgain,
+    /// Another error, by its `errno`.
+    Other(i32),
+}
+
+const ENOMEM: i32 = 12;
+const EAGAIN: i32 = 11;
+const EBUSY: i32 = 16;
+const EEXIST: i32 = 17;
+const EINVAL: i32 = 22;
+const ENOSPC: i32 = 28;
+
+impl Error {
+    pub(crate) fn from_errno(errno: i32) -> Self {
+        match errno {
+            ENOMEM => Error::OutOfMemory,
+            EEXIST => Error::NameTaken,
+            ENOSPC => Error::NoSpace,
+            EBUSY => Error::Busy,
+            EAGAIN => Error::TryAgain,
+            other => Error::Other(other),
+        }
+    }
+
+    /// The `errno` that C code sees in the same situation.
+    pub fn errno(&self) -> i32 {
+        match *self {
+            Error::OutOfMemory => ENOMEM,
+            Error::BadName | Error::BadType => EINVAL,
+            Error::NameTaken => EEXIST,
+            Error::NoSpace => ENOSPC,
+            Error::Busy => EBUSY,
+            Error::TryAgain => EAGAIN,
+            Error::Other(errno) => errno,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match *self {
+            Error::OutOfMemory => "out of memory",
+            Error::BadName => "a cache's name has 1 to 47 printable ASCII characters and no blanks",
+            Error::NameTaken => "there is a cache of that name already",
+            Error::BadType => {
+                "a cache's objects have at most 256 KiB and an alignment of at most 4096"
+            }
+            Error::NoSpace => "the per-CPU areas are full (SLUB_PERCPU_BYTES is their size)",
+            Error::Busy => "objects of the cache are still allocated",
+            Error::TryAgain => "the lists of another CPU could not be emptied",
+            Error::Other(errno) => return write!(f, "libslub: error {}", errno),
+        })
+    }
+}
+
+#[cfg(feature = "std")]
+impl std::error::Error for Error {}
+
+#[cfg(feature = "std")]
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> Self {
+        std::io::Error::from_raw_os_error(error.errno())
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+//! libslub for Rust: the Linux kernel's SLUB allocator in user space.
+//!
+//! | | |
+//! |---|---|
+//! | [`Slub`] | the global allocator |
+//! | [`Cache`] | objects of one type from slabs of their own; [`cache::Box`] drops back into it |
+//! | [`StaticCache`] | the same for a `static`, made when it is first used |
+//! | [`Counter`] | a counter with a copy per CPU: an add takes no atomic instruction |
+//! | [`rcu`] | readers without locks, and freeing what they may still look at |
+//!
+//! ```
+//! #[global_allocator]
+//! static ALLOCATOR: slub::Slub = slub::Slub;
+//!
+//! static REQUESTS: slub::Counter = slub::Counter::new();
+//!
+//! let sessions = slub::Cache::new("session")?;
+//! let mut session = sessions.alloc([0u8; 200])?;
+//! session[0] = 1;
+//! REQUESTS.add(1);
+//! drop(session);                    // back into the cache
+//! assert_eq!(REQUESTS.sum(), 1);
+//! # Ok::<(), slub::Error>(())
+//! ```
+//!
+//! Linking is `slub-sys`'s affair: set `SLUB_LIB_DIR` or install libslub so that
+//! `pkg-config slub` finds it.  Minimum Rust: 1.63.
+//!
+//! # Without std
+//!
+//! The crate is `no_std`.  Its only feature, `std` (on by default), adds
+//! [`std::error::Error`] for [`Error`] and the conversion to `std::io::Error`.
+#![no_std]
+#![warn(missing_docs)]
+#![deny(unsafe_op_in_unsafe_fn)]
+
+#[cfg(any(feature = "std", doc))]
+extern crate std;
+
+pub mod cache;
+mod counter;
+mod error;
+mod global;
+pub mod rcu;
+
+pub use cache::{Cache, StaticCache};
+pub use counter::Counter;
+pub use error::Error;
+pub use global::Slub;
+/// The raw C interface.
+pub use slub_sys as sys;
+
+/// Runs the code of bindings/README.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
