@@ -9,7 +9,8 @@ if(NOT Python3_Interpreter_FOUND)
 endif()
 
 file(GLOB_RECURSE SLUB_MAN_INPUTS CONFIGURE_DEPENDS
-	${PROJECT_SOURCE_DIR}/include/slub/*.h ${PROJECT_SOURCE_DIR}/scripts/manpage/*.py)
+	${PROJECT_SOURCE_DIR}/include/slub/*.h ${PROJECT_SOURCE_DIR}/scripts/manpage/*.py
+	${PROJECT_SOURCE_DIR}/docs/man/*.7)
 add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/man.stamp
 	COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/man ${PROJECT_BINARY_DIR}/man
 	COMMAND ${CMAKE_COMMAND} -E touch ${PROJECT_BINARY_DIR}/man.stamp

@@ -108,14 +108,16 @@ _slub()
 	top|info|stats|map|options) _slub_look "$@" ;;
 	profile)
 		if [[ $word == -* ]]; then
-			COMPREPLY=($(compgen -W "--output= --text --alloc --lines= --help" -- "$word"))
+			COMPREPLY=($(compgen -W "--output= --text --alloc --lines= --help" \
+				-- "$word"))
 			[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
 		else
 			COMPREPLY=($(compgen -f -- "$word"))
 		fi
 		;;
 	help)
-		COMPREPLY=($(compgen -W "run check doctor top info stats map profile options" -- "$word"))
+		COMPREPLY=($(compgen -W "run check doctor top info stats map profile options" \
+			-- "$word"))
 		;;
 	esac
 }

@@ -2,15 +2,19 @@
 /*
  * Memory groups: accounts and limits inside one process.
  *
- * Groups form a tree.  A thread enters a group, and what it allocates from then
- * on, of caches with SLUB_ACCOUNT and of malloc, is charged to that group and
- * to all groups above it; a group's usage includes that of the groups below it.
- * A charge stays with its object, whoever frees it wherever.
+ * Groups form a tree.  A thread enters a group; what is charged from then on
+ * counts for that group and for all groups above it, so a group's usage
+ * includes that of the groups below it.  A charge is given back to who it was
+ * made to, whoever gives it back wherever.
+ *
+ * In this version a program charges what it allocates itself, by
+ * slub_group_charge() and slub_group_uncharge(): malloc and caches with
+ * SLUB_ACCOUNT do not charge by themselves yet.
  *
  *   tenant = slub_group_create("tenant-7", NULL);
  *   slub_group_limit_set(tenant, SLUB_GROUP_MAX, 64 << 20);
  *   slub_group_enter(tenant);
- *   ... allocate; NULL with ENOMEM when the tenant has all it may have ...
+ *   owner = slub_group_charge(tenant, bytes);   ... 0: it has all it may have
  *   slub_group_leave(tenant);
  *
  * Every CPU keeps up to 64 KiB of a group's charges in advance, so that charging

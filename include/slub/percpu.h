@@ -233,7 +233,7 @@ SLUB_API void *slub_percpu_pop_slow(uintptr_t list);
  *
  * The word is 8 (or 4) bytes, aligned to its size.  Safe against every other
  * thread and against signal handlers that do the same.
- * Context: anywhere, a signal handler included.  Cost: seven instructions, no
+ * Context: anywhere, a signal handler included.  Cost: 15 instructions, no
  * atomic one.  From: this_cpu_add().
  */
 SLUB_INLINE void slub_percpu_add(uintptr_t offset, int64_t n)

@@ -58,9 +58,9 @@ SLUB_API int slub_pressure_fd(void);
 SLUB_API int slub_pressure_handle(void);
 
 /*
- * slub_pressure_start_thread, slub_pressure_stop_thread - a thread that does it.
+ * slub_pressure_start_thread, slub_pressure_stop_thread - react in a thread.
  *
- * It sleeps until there is an event, and once a second lets the library return
+ * The thread sleeps until there is an event, and once a second lets the library return
  * what has become free since.  All signals are blocked in it.  It does not
  * come along into a forked child.
  * Return 0, or

@@ -29,7 +29,7 @@ extern "C" {
  * Cannot fail: without memory for a sheaf it waits for the readers itself, so
  * do not call it inside slub_read_lock() (it would wait for its caller) with
  * memory exhausted.
- * Context: any thread, not from a signal handler.  Cost: two sequences.
+ * Context: any thread, not from a signal handler.  Cost: four sequences.
  * From: kfree_rcu(), rcu sheaves.
  */
 SLUB_API void slub_free_deferred(void *object);

@@ -64,7 +64,8 @@ struct slub_srcu {
 
 /*
  * For a domain that is a variable: it is ready without slub_srcu_init(), and
- * gets its counters when they are first needed.
+ * gets its counters when they are first needed.  From then on the library knows
+ * it: slub_srcu_destroy() before its memory goes.
  */
 #define SLUB_SRCU_INIT							\
 	{ 0, 0, { 0, 0, 0, 0 }, { 0, 0, 0 }, 0, 0, 0, NULL, 0, 0, 0, 0,	\

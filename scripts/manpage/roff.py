@@ -50,7 +50,7 @@ class Page:
         if parameter:
             return f"\\fI{escape(parameter)}\\fR"
         if error:
-            known = error.lstrip("-") in errno.errorcode.values()
+            known = hasattr(errno, error.lstrip("-"))
             return f"\\fB{escape(error)}\\fR" if known else escape(error)
         if word:
             return f"\\fB{word}\\fR"

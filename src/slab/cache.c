@@ -91,7 +91,9 @@ int cache_publish(struct slub_cache *cache, uint32_t sheaf_length)
 		err = slots_create(cache);
 	if (err)
 		return err;
-	cache->stats = (uint32_t)percpu_alloc(STAT_NR * 4, 4);
+	/* Sampled twins come with a profile, in a program's own per-CPU memory. */
+	if (!cache->is_sampled)
+		cache->stats = (uint32_t)percpu_alloc(STAT_NR * 4, 4);
 	cache->users = 1;
 	lock_acquire(&cache_lock);
 	slots_publish(cache, cache);

@@ -252,6 +252,7 @@ static bool check_pointer(struct debug_case *found,
 	*last = marks.last;
 	if (!mark_is_set(&marks, watched_index(twin, slab, object)))
 		return true;
+	stat_add(twin, STAT_DOUBLE_FREE);
 	report_bug(found, object, "Object already free");
 	report_fix(found, "Object at %p not freed", object);
 	return false;

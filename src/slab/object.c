@@ -196,14 +196,11 @@ SLUB_EXPORT bool slub_copy_allowed(const void *ptr, size_t bytes)
 	       bytes <= end - offset;
 }
 
-SLUB_EXPORT int slub_cache_stats(struct slub_cache *cache,
-				 struct slub_cache_stats *stats)
+static void add_stats(const struct slub_cache *cache,
+		      struct slub_cache_stats *stats)
 {
 	uint64_t *counts = &stats->alloc_spare;
 
-	if (!cache || !cache_is_live(cache))
-		return -EINVAL;
-	memset(stats, 0, sizeof(*stats));
 	for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
 		struct cache_node *node = cache->nodes[n];
 
@@ -213,7 +210,20 @@ SLUB_EXPORT int slub_cache_stats(struct slub_cache *cache,
 						__ATOMIC_RELAXED);
 	}
 	for (uint32_t s = 0; cache->stats && s < STAT_NR; s++)
-		counts[s] = (uint32_t)slub_percpu_sum32(cache->stats + 4 * s);
+		counts[s] += (uint32_t)slub_percpu_sum32(cache->stats + 4 * s);
+}
+
+SLUB_EXPORT int slub_cache_stats(struct slub_cache *cache,
+				 struct slub_cache_stats *stats)
+{
+	if (!cache || !cache_is_live(cache))
+		return -EINVAL;
+	memset(stats, 0, sizeof(*stats));
+	add_stats(cache, stats);
+	for (struct watch *w = watch_first(); w; w = w->next) {
+		if (w->original == cache)
+			add_stats(&w->cache, stats);
+	}
 	return 0;
 }
 

@@ -182,9 +182,11 @@ static void chain_put_away(struct slub_cache *cache, void *chain)
 }
 
 /*
- * Leaves @chain to this CPU, cut behind @unsampled objects.  Where the thread
- * has moved meanwhile and its new CPU has chains, all of it is put away, which
- * leaves what is sampled to be drawn anew.
+ * Leaves @chain to this CPU, cut behind @unsampled objects.  The thread may have
+ * moved since it found its list empty.  Where the CPU it is on now has chains,
+ * this one is put away, and what was drawn for it is drawn anew.  That is
+ * asked first and whatever was drawn: to try and see what fits would keep
+ * the chains with no sample in them more often than the others.
  */
 static void chain_deal(struct slub_cache *cache, void *chain,
 		       uint64_t unsampled)
@@ -196,7 +198,8 @@ static void chain_deal(struct slub_cache *cache, void *chain,
 		last = rest;
 		rest = *link_of(cache, rest);
 	}
-	if (rest && !percpu_put(slot + SLOT_SPARE, rest, 0)) {
+	if (percpu_head(slot) || percpu_head(slot + SLOT_SPARE) ||
+	    (rest && !percpu_put(slot + SLOT_SPARE, rest, 0))) {
 		chain_put_away(cache, chain);
 		return;
 	}

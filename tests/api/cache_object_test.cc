@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Promises: a constructor runs once per object, whatever frees it; the free-pointer offset, the
- * user window, the sheaf length, zeroing, shrinking and the walk over objects do what slub/cache.h says.
+ * user window, the sheaf length, zeroing, shrinking and the walk over objects do what
+ * slub/cache.h says.
  */
 #include <algorithm>
 #include <atomic>

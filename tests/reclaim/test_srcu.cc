@@ -270,8 +270,10 @@ TEST(Srcu, AStragglerOfThePhaseBeforeIsWaitedFor)
 
 	slub_srcu_synchronize(&domain);
 	uint32_t read_before = domain.reader;
-	if (!(read_before & SLUB_SRCU_FAST))
+	if (!(read_before & SLUB_SRCU_FAST)) {
+		slub_srcu_destroy(&domain);
 		GTEST_SKIP() << "no membarrier";
+	}
 	slub_srcu_synchronize(&domain);
 	ASSERT_NE(domain.reader, read_before);
 	slub_percpu_add(read_before - SLUB_SRCU_FAST, 1);

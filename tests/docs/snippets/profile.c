@@ -5,13 +5,12 @@
 
 int main(void)
 {
-	char path[] = "/tmp/slub-profile-%p";
-
 	expect(slub_profile_start(4096) == 0);		/* one byte in 4,096 is a sample */
 	void *block = malloc(1 << 20);
 
-	expect(slub_profile_write(path) == 0);		/* for slub-profile(1), pprof */
+	expect(slub_profile_write("heap.prof") == 0);		/* for slub-profile(1), pprof */
 	expect(slub_profile_stop() == 0);
 	free(block);
+	remove("heap.prof");
 	return 0;
 }

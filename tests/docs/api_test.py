@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Promise: docs/api.md names every public function, quotes only code that is compiled and run,
+and every such program is quoted.
+
+usage: api_test.py SOURCE"""
+import os
+import re
+import sys
+import unittest
+
+SOURCE = ""
+
+
+def read(*path):
+    with open(os.path.join(SOURCE, *path), encoding="utf-8") as file:
+        return file.read()
+
+
+def flat(text):
+    return "\n".join(line.strip() for line in text.strip().split("\n"))
+
+
+class Api(unittest.TestCase):
+    def setUp(self):
+        self.document = read("docs", "api.md")
+        self.blocks = re.findall(r"(?ms)^```c\n(.*?)^```", self.document)
+        folder = os.path.join("tests", "docs", "snippets")
+        self.snippets = {name: flat(read(folder, name))
+                         for name in sorted(os.listdir(os.path.join(SOURCE, folder)))
+                         if name.endswith(".c")}
+
+    def test_every_quote_stands_in_a_program(self):
+        self.assertTrue(self.blocks)
+        for block in self.blocks:
+            self.assertTrue(any(flat(block) in text for text in self.snippets.values()),
+                            f"in no program of tests/docs/snippets:\n{block}")
+
+    def test_every_program_is_quoted(self):
+        for name, text in self.snippets.items():
+            self.assertTrue(any(flat(block) in text for block in self.blocks), name)
+
+    def test_every_header_and_function_is_named(self):
+        folder = os.path.join(SOURCE, "include", "slub")
+        for header in sorted(os.listdir(folder)):
+            if not header.endswith(".h"):
+                continue
+            self.assertIn(f"slub/{header}", self.document)
+            text = re.sub(r"(?s)/\*.*?\*/", " ", read("include", "slub", header))
+            for declaration in re.findall(r"(?ms)^SLUB_(?:API|INLINE)\s[^;{]*", text):
+                name = re.search(r"(\w+)\s*\(", declaration).group(1)
+                if not name.endswith("_slow"):
+                    self.assertRegex(self.document, rf"\b{name}\b", header)
+
+    def test_every_link_leads_somewhere(self):
+        links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", self.document)
+        for link in links:
+            self.assertTrue(os.path.exists(os.path.join(SOURCE, "docs", link)), link)
+        heads = {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-")
+                 for head in re.findall(r"^#+ (.*)$", self.document, re.MULTILINE)}
+        for anchor in re.findall(r"\]\(#([^)]+)\)", self.document):
+            self.assertIn(anchor, heads)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    SOURCE = os.path.abspath(sys.argv[1])
+    unittest.main(argv=sys.argv[:1], verbosity=2)
