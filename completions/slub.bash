@@ -85,8 +85,8 @@ _slub()
 
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
-		COMPREPLY=($(compgen -W "run check doctor top info stats map profile options help \
-			--help --version" -- "$word"))
+		COMPREPLY=($(compgen -W "run check doctor top info stats map profile options debug \
+			validate shrink leaks help --help --version" -- "$word"))
 		return
 	fi
 	case ${COMP_WORDS[1]} in
@@ -113,6 +113,22 @@ _slub()
 			[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
 		else
 			COMPREPLY=($(compgen -f -- "$word"))
+		fi
+		;;
+	debug)
+		if [[ $word == -* ]]; then
+			COMPREPLY=($(compgen -W "--timeout= --help" -- "$word"))
+			[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
+		elif ((COMP_CWORD == 2)); then
+			COMPREPLY=($(compgen -W "$(_slub_pids)" -- "$word"))
+		fi
+		;;
+	validate|shrink|leaks)
+		if [[ $3 == -p || $3 == --process ]]; then
+			COMPREPLY=($(compgen -W "$(_slub_pids)" -- "$word"))
+		elif [[ $word == -* ]]; then
+			COMPREPLY=($(compgen -W "--process= --timeout= --help" -- "$word"))
+			[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
 		fi
 		;;
 	help)

@@ -48,7 +48,7 @@ enum slub_cache_flag {
 	 * allocated again, until every reader inside slub_read_lock() has left.
 	 */
 	SLUB_TYPESAFE_BY_RCU = 1 << 2,
-	/* Charge objects to the memory group of the thread. */
+	/* To be charged to memory groups; kept and shown, not charged yet. */
 	SLUB_ACCOUNT = 1 << 3,
 	/* Objects that a shrinker can give back; shown as reclaimable. */
 	SLUB_RECLAIM_ACCOUNT = 1 << 4,

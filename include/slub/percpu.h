@@ -365,7 +365,7 @@ SLUB_INLINE void *slub_percpu_pop(uintptr_t list)
 
 	if (!slub_percpu_may_run())
 		goto failed;
-	SLUB_SEQ_POP(slub_percpu_self, object, slot, t);
+	SLUB_SEQ_POP_LIVE(slub_percpu_self, object, slot, t);
 	return object;
 failed:
 aborted:

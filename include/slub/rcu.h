@@ -23,7 +23,7 @@ extern "C" {
  *
  * @object: of malloc or of any cache; NULL is allowed.  Its bytes are not
  * touched before then.  Nobody may find it any more.
- * Objects are collected per CPU in sheaves of 60 and freed a sheaf at a time;
+ * Objects are collected per CPU in sheaves of 62 and freed a sheaf at a time;
  * no thread does that behind your back: it happens inside later calls of this
  * function, of slub_deferred_barrier(), and when memory is short.
  * Cannot fail: without memory for a sheaf it waits for the readers itself, so

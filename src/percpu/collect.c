@@ -184,6 +184,8 @@ void percpu_fork_prepare(void)
 			slub_thread.flags |= THREAD_FORKING;
 	}
 	lock_acquire_for_fork(&area_lock);
+	if (percpu_shared_area())
+		lock_acquire_for_fork(area_own_lock(percpu_shared_area()));
 	if (percpu_backend != BACKEND_LOCK)
 		return;
 	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
@@ -225,6 +227,9 @@ void percpu_fork_finish(bool in_child)
 							in_child);
 		}
 	}
+	if (percpu_shared_area())
+		lock_release_after_fork(area_own_lock(percpu_shared_area()),
+					in_child);
 	if (in_child && percpu_backend == BACKEND_THREAD) {
 		forget_owners();
 		percpu_numbers_after_fork();

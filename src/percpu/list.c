@@ -26,9 +26,14 @@
 static void *list_pop_rseq(uint32_t slot, uintptr_t link)
 {
 	for (int i = 0; i < ABORTS_MAX; i++) {
-		void *object = link_is_in_object(link) ?
-				       rseq_pop_link(slot, link) :
-				       rseq_pop_page(slot, link);
+		void *object;
+
+		if (unlikely(slot >= AREA_BYTES))
+			object = rseq_pop_live(slot);
+		else if (link_is_in_object(link))
+			object = rseq_pop_link(slot, link);
+		else
+			object = rseq_pop_page(slot, link);
 
 		if (likely(object != SEQUENCE_ABORTED))
 			return object;
@@ -133,7 +138,9 @@ static void *list_pop_area(uint32_t slot, uintptr_t link)
 
 	if (!area)
 		return NULL;
-	object = plain_pop(area, slot, link);
+	/* The dummy area has slots only. */
+	object = slot < AREA_BYTES || area_is_live(area) ?
+			 plain_pop(area, slot, link) : NULL;
 	percpu_area_leave(area);
 	return object;
 }

@@ -5,7 +5,7 @@
  * The object itself is not touched before its readers have left, so it cannot
  * be linked: its address goes into a sheaf, an array, that the CPU keeps in a
  * per-CPU list.  Taking the sheaf off that list makes it this thread's own;
- * a full one goes to the grace queue as one item.  60 objects share the cost of
+ * a full one goes to the grace queue as one item.  62 objects share the cost of
  * the queue, and come back to their caches in runs.
  *
  * A thread that has the sheaf in its hands may be preempted, and a barrier would

@@ -16,6 +16,10 @@ static const struct command *const commands[] = {
 	&cmd_map,
 	&cmd_profile,
 	&cmd_options,
+	&cmd_debug,
+	&cmd_validate,
+	&cmd_shrink,
+	&cmd_leaks,
 };
 
 #define NR_COMMANDS (sizeof(commands) / sizeof(commands[0]))

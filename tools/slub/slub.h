@@ -15,6 +15,7 @@ enum exit_status {
 	STATUS_NO_PERMISSION = 3,
 	STATUS_NO_TARGET = 4,		/* no such process or file */
 	STATUS_UNREADABLE = 5,		/* damaged, or of an unknown version */
+	STATUS_FAILED = 6,		/* the process did not answer, or could not */
 };
 
 /* A subcommand: one per cmd_*.c, listed in main.c. */
@@ -34,6 +35,10 @@ extern const struct command cmd_stats;
 extern const struct command cmd_options;
 extern const struct command cmd_doctor;
 extern const struct command cmd_profile;
+extern const struct command cmd_debug;
+extern const struct command cmd_validate;
+extern const struct command cmd_shrink;
+extern const struct command cmd_leaks;
 
 /* message.c: one line on stderr, headed "slub: ". */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

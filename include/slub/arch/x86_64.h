@@ -97,6 +97,29 @@
 	SLUB_SEQ_POP_AT(entrance_, object_, slot_, t_, "(%[object], %[link])", \
 			[link] "r"(offset_))
 
+/*
+ * The same for a list of slub_percpu_alloc(), which the dummy area is too small
+ * to have.
+ */
+#define SLUB_SEQ_POP_LIVE(entrance_, object_, slot_, t_)		\
+	__asm__ volatile goto(						\
+		SLUB_SEQ_ENTER						\
+		SLUB_SEQ_AREA						\
+		SLUB_SEQ_LIVE						\
+		"addq %[t], %[slot]\n\t"				\
+		"movq (%[slot]), %[object]\n\t"				\
+		"testq %[object], %[object]\n\t"			\
+		"jz %l[failed]\n\t"					\
+		"movq (%[object]), %[t]\n\t"				\
+		"addl $1, 8(%[slot])\n\t"				\
+		"movq %[t], (%[slot])"					\
+		SLUB_SEQ_LEAVE						\
+		: [object] "=&a"(object_), [t] "=&r"(t_),		\
+		  [slot] "+&r"(slot_)					\
+		: SLUB_SEQ_INPUTS(entrance_)				\
+		: "memory", "cc"					\
+		: failed, aborted)
+
 /* Puts @object_ in front of the list at @slot_ if there is room. */
 #define SLUB_SEQ_PUSH_AT(entrance_, object_, slot_, t_, link_, ...)		\
 	__asm__ volatile goto(						\

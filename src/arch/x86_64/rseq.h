@@ -65,6 +65,20 @@ aborted:
 	return SEQUENCE_RESTART;
 }
 
+/* The same from a list beyond the slots, where the dummy area ends. */
+static always_inline void *rseq_pop_live(uintptr_t offset)
+{
+	uintptr_t slot = offset, t;
+	void *object;
+
+	SLUB_SEQ_POP_LIVE(slub_thread.self, object, slot, t);
+	return object;
+failed:
+	return NULL;
+aborted:
+	return SEQUENCE_ABORTED;
+}
+
 /* The same with the link @link bytes into the object. */
 static always_inline void *rseq_pop_link(uintptr_t offset, uintptr_t link)
 {

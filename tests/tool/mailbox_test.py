@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Promise: `slub debug`, `validate`, `shrink` and `leaks` have a running process do what they say,
+leave its mailbox free whatever happens, and refuse what cannot be with one clear line.
+
+usage: mailbox_test.py SLUB LIBRARY HEAP GDB_SCRIPT"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import unittest
+
+from target import NOBODY, SLUB, Target, environment, slub
+
+BUSY = """
+print("ready", flush=True)
+keep = []
+while True:
+    keep.append([bytes(n) for n in range(40, 60)])
+    if len(keep) > 300:
+        keep = keep[200:]
+"""
+ASKERS = ("validate", "shrink", "leaks")
+
+
+class Mailbox(Target):
+    def busy(self):
+        return self.start(sys.executable, "-c", BUSY, PYTHONMALLOC="malloc")
+
+    def done(self, *arguments):
+        done = slub(*arguments)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        return done.stdout
+
+    def letters(self, pid):
+        return {cache["name"] for cache in self.told("info", pid, "-z")["caches"]
+                if ":" in cache["name"]}
+
+
+class Answers(Mailbox):
+    def test_debug_validate_leaks_and_off(self):
+        process = self.busy()
+        pid = str(process.pid)
+        self.assertEqual(self.letters(pid), set())
+        self.assertEqual(self.done("debug", pid, "malloc-96", "FZPU"), "1 cache: FZPU\n")
+        self.assertEqual(self.letters(pid), {"malloc-96:FZPU"})
+        self.assertEqual(self.done("validate", "-p", pid), "0 bugs in 1 watched cache\n")
+        traces = self.done("leaks", "-p", pid)
+        self.assertRegex(traces, r"(?m)^\d+ malloc-96 \[<0x[0-9a-f]+>\] .*bytes=\d+")
+        self.assertEqual(self.done("debug", pid, "malloc-96", "-"), "1 cache: no longer watched\n")
+        self.assertIsNone(process.poll())
+
+    def test_beginning_of_a_name(self):
+        pid = str(self.busy().pid)
+        nr = int(re.match(r"(\d+) caches: U\n$", self.done("debug", pid, "malloc-*", "U"))[1])
+        self.assertGreater(nr, 20)
+        self.assertEqual(self.done("validate", "-p", pid, "malloc-*"),
+                         f"0 bugs in {nr} watched caches\n")
+        heads = re.findall(r"(?m)^\d+ (\S+)", self.done("leaks", "-p", pid, "malloc-96"))
+        self.assertEqual(set(heads), {"malloc-96"})
+
+    def test_shrink(self):
+        pid = str(self.busy().pid)
+        self.assertRegex(self.done("shrink", "-p", pid), r"^\d\d+ caches shrunk; all slabs: \d+ ")
+        self.assertRegex(self.done("shrink", "-p", pid, "malloc-64"), "^1 cache shrunk; ")
+
+    def test_many_askers_at_once(self):
+        pid = str(self.busy().pid)
+        command = [SLUB, "shrink", "--timeout=50", "-p", pid, "malloc-64"]
+        askers = [subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True)
+                  for _ in range(12)]
+        for asker in askers:
+            self.assertRegex(asker.communicate(timeout=60)[0], "^1 cache shrunk")
+            self.assertEqual(asker.returncode, 0)
+
+    def test_leaks_leaves_no_file(self):
+        pid = str(self.busy().pid)
+        before = {name for name in os.listdir("/tmp") if name.startswith("slub-leaks-")}
+        self.done("debug", pid, "malloc-96", "U")
+        self.done("leaks", "-p", pid)
+        after = {name for name in os.listdir("/tmp") if name.startswith("slub-leaks-")}
+        self.assertLessEqual(after, before)
+
+
+class Silence(Mailbox):
+    def test_no_answer_and_then_one(self):
+        """The request of whoever gave up is not done later, and the next asker is answered."""
+        process = self.busy()
+        pid = str(process.pid)
+        process.send_signal(signal.SIGSTOP)
+        self.assertRefused(slub("debug", "-t", "0.2", pid, "malloc-64", "F"), 6, "not answer")
+        process.send_signal(signal.SIGCONT)
+        self.done("shrink", "-p", pid, "malloc-64")
+        self.assertEqual(self.letters(pid), set())
+
+    def test_killed_asker(self):
+        process = self.busy()
+        pid = str(process.pid)
+        process.send_signal(signal.SIGSTOP)
+        asker = subprocess.Popen([SLUB, "shrink", "-p", pid, "-t", "60"], env=environment())
+        with self.assertRaises(subprocess.TimeoutExpired):
+            asker.wait(0.5)
+        asker.kill()
+        asker.wait()
+        process.send_signal(signal.SIGCONT)
+        self.done("shrink", "-p", pid)
+
+    def test_process_that_waits(self):
+        self.assertRefused(slub("shrink", "-t", "0.2", "-p", str(self.heap().pid)), 6,
+                           "does not allocate")
+
+
+class Refusals(Mailbox):
+    def test_arguments(self):
+        for arguments, word in ((["1"], "three"), (["1", "a", "FX"], "'X'"), (["1", "a", ""], "no"),
+                                (["1", "a", "F-"], "'-'"), (["1", "a", "FO"], "start"),
+                                (["1", "", "F"], "no cache"), (["x", "a", "F"], "no PID"),
+                                (["-t", "0", "1", "a", "F"], "timeout")):
+            self.assertRefused(slub("debug", *arguments), 2, word)
+        for command in ASKERS:
+            self.assertRefused(slub(command), 2, "-p PID")
+            self.assertRefused(slub(command, "-p", SLUB), 2, "no PID")
+            self.assertRefused(slub(command, "-p", "1", "a", "b"), 2, "'b'")
+            self.assertRefused(slub(command, "-p", "1", "--timeot", "3"), 2, "--timeout")
+
+    def test_cache(self):
+        pid = str(self.heap().pid)
+        self.assertRefused(slub("debug", pid, "maloc-64", "F"), 4, "'malloc-64'")
+        self.assertRefused(slub("shrink", "-p", pid, "a,b"), 2, "a,b")
+        for command in ASKERS:
+            self.assertRefused(slub(command, "-p", pid, "zzzzzz*"), 4, "zzzzzz*")
+        for command in ("validate", "leaks"):
+            self.assertRefused(slub(command, "-p", pid), 6, "slub debug")
+
+    def test_process(self):
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        plain = self.start("sh", "-c", "echo ready; read x", library=" ")
+        for command in ASKERS:
+            self.assertRefused(slub(command, "-p", str(gone.pid)), 4)
+            self.assertRefused(slub(command, "-p", str(plain.pid)), 1, "does not use libslub")
+        self.assertRefused(slub("debug", str(plain.pid), "malloc-64", "F"), 1)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to become another user")
+    def test_permission(self):
+        pid = str(self.heap().pid)
+        shutil.copy(SLUB, self.path("slub"))
+        for command in ASKERS:
+            self.assertRefused(slub(command, "-p", pid, program=self.path("slub"), user=NOBODY), 3)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

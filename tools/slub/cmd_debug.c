@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/* slub debug: switches the watching of a process's caches on and off. */
+#include "mailbox.h"
+#include "slub.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static void print_debug_help(FILE *to)
+{
+	fputs("usage: slub debug [OPTION...] PID CACHE LETTERS\n\n"
+	      "Has a process watch a cache from now on, or no longer.  CACHE is\n"
+	      "a name, or its beginning and a '*'.  LETTERS are any of\n\n"
+	      "  F  consistency of slabs and freelists\n"
+	      "  Z  red zones around objects\n"
+	      "  P  poison in freed objects\n"
+	      "  U  who allocated and freed an object\n"
+	      "  T  a line for each allocation and free\n"
+	      "  A  some allocations fail (SLUB_DEBUG_FAIL)\n\n"
+	      "or '-' for none.\n\n", to);
+	mailbox_print_help(to);
+	mailbox_print_statuses(to);
+}
+
+static int check_letters(const char *letters)
+{
+	size_t known = strspn(letters, "FZPUTAfzputa");
+
+	if (!strcmp(letters, "-") || (known && !letters[known]))
+		return 0;
+	if (!*letters)
+		complain("debug: no letters; they are any of F Z P U T A, or '-' "
+			 "for none");
+	else if (letters[known] == 'O' || letters[known] == 'o')
+		complain("debug: letter O counts only at the start of a process "
+			 "(SLUB_DEBUG)");
+	else
+		complain("debug: '%c' in '%.20s' is none of F Z P U T A; '-' alone "
+			 "is for none", letters[known], letters);
+	return STATUS_USAGE;
+}
+
+static int parse(int argc, char **argv, struct mailbox *mailbox,
+		 const char **letters)
+{
+	static const struct option options[] = { MAILBOX_OPTIONS };
+	int letter, status;
+
+	while ((letter = getopt_long(argc, argv, MAILBOX_LETTERS, options,
+				     NULL)) != -1) {
+		status = mailbox_option(mailbox, letter);
+		if (status < 0)
+			return option_refused(letter, argv, options);
+		if (status)
+			return status;
+	}
+	if (mailbox->help)
+		return 0;
+	if (argc - optind != 3) {
+		complain("debug: takes three arguments: slub debug PID CACHE "
+			 "LETTERS");
+		return STATUS_USAGE;
+	}
+	mailbox->target = argv[optind];
+	mailbox->pattern = argv[optind + 1];
+	*letters = argv[optind + 2];
+	if (!*mailbox->pattern) {
+		complain("debug: no cache; '*' is for all");
+		return STATUS_USAGE;
+	}
+	return check_letters(*letters);
+}
+
+static int switch_letters(struct mailbox *mailbox, const char *letters)
+{
+	char text[DEBUG_MAILBOX_TEXT_MAX + 2];
+	int64_t nr;
+	int status;
+
+	snprintf(text, sizeof(text), "%s,%s", letters, mailbox->pattern);
+	status = mailbox_ask(mailbox, MAILBOX_DEBUG, text, &nr);
+	if (status)
+		return status;
+	printf("%" PRId64 " cache%s: %s\n", nr, nr == 1 ? "" : "s",
+	       *letters == '-' ? "no longer watched" : letters);
+	return 0;
+}
+
+static int debug(int argc, char **argv)
+{
+	struct mailbox mailbox = {
+		.command = "debug", .seconds = MAILBOX_SECONDS,
+	};
+	const char *letters = NULL;
+	int status = parse(argc, argv, &mailbox, &letters);
+
+	if (status)
+		return status;
+	if (mailbox.help) {
+		print_debug_help(stdout);
+		return 0;
+	}
+	status = mailbox_open(&mailbox);
+	if (status)
+		return status;
+	status = switch_letters(&mailbox, letters);
+	mailbox_close(&mailbox);
+	return status;
+}
+
+const struct command cmd_debug = {
+	.name = "debug",
+	.summary = "has a process watch its caches by letters, or no longer",
+	.print_help = print_debug_help,
+	.main = debug,
+};

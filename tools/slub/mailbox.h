@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Asks a living process for something (debug/mailbox.h).  It does it in its
+ * next slow path; one that neither allocates nor frees does not answer.
+ */
+#ifndef SLUB_TOOL_MAILBOX_H
+#define SLUB_TOOL_MAILBOX_H
+
+#include "debug/mailbox.h"
+#include "source.h"
+
+#include <stdio.h>
+
+struct mailbox {
+	const char *command;		/* heads the messages */
+	const char *target;		/* a PID, as it was given */
+	const char *pattern;		/* caches; "" for all */
+	double seconds;			/* to wait for the answer */
+	bool help;
+	/* by mailbox_open() */
+	struct source source;
+	uint64_t address;		/* of the mailbox in the process */
+	int lock;			/* one asker at a time */
+};
+
+#define MAILBOX_SECONDS 5
+
+#define MAILBOX_LETTERS "+:t:h"
+#define MAILBOX_OPTIONS                                                   \
+	{ "timeout", required_argument, NULL, 't' },                      \
+	{ "help", no_argument, NULL, 'h' },                               \
+	{ NULL, 0, NULL, 0 }
+
+/* What --help says of the common options, and of the exit statuses. */
+void mailbox_print_help(FILE *to);
+void mailbox_print_statuses(FILE *to);
+
+/* One common option.  0, an exit status after a message, or -1: another. */
+int mailbox_option(struct mailbox *mailbox, int letter);
+/* The arguments of a command that is `NAME -p PID [CACHE]`; likewise. */
+int mailbox_arguments(struct mailbox *mailbox, int argc, char **argv);
+
+/*
+ * Finds the process, its mailbox, and a cache that matches the pattern.
+ * 0, or an exit status after a message.
+ */
+int mailbox_open(struct mailbox *mailbox);
+/* Asks and waits.  0 and the answer, or an exit status after a message. */
+int mailbox_ask(struct mailbox *mailbox, uint32_t operation, const char *text,
+		int64_t *result);
+void mailbox_close(struct mailbox *mailbox);
+
+/* Is @name the pattern, or its beginning if that ends with a "*"? */
+bool mailbox_matches(const struct mailbox *mailbox, const char *name);
+/* Caches that match and are or were watched by this letter; 0: by any. */
+int mailbox_watched(struct mailbox *mailbox, char letter, size_t *nr);
+
+#endif

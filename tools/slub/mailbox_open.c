@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/* The arguments of the commands that ask a process, and its mailbox. */
+#include "mailbox.h"
+#include "elf_file.h"
+#include "elf_image.h"
+#include "request.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAILBOX_SYMBOL "slub_debug_mailbox"
+
+void mailbox_print_help(FILE *to)
+{
+	fprintf(to, "  -t, --timeout=SECONDS  wait so long for the answer; %d by "
+		"default\n"
+		"  -h, --help             print this\n", MAILBOX_SECONDS);
+}
+
+void mailbox_print_statuses(FILE *to)
+{
+	fputs("\nExit status: 0 done, 1 libslub is not in use there, 2 bad\n"
+	      "arguments, 3 no permission, 4 no such process or cache, 5 damaged,\n"
+	      "or of a version unknown to this command, 6 no answer, or it could\n"
+	      "not be done.\n", to);
+}
+
+int mailbox_option(struct mailbox *mailbox, int letter)
+{
+	switch (letter) {
+	case 'p':
+		mailbox->target = optarg;
+		return 0;
+	case 't':
+		return request_number(mailbox->command, "timeout", optarg, 0.1,
+				      86400, &mailbox->seconds) ?
+		       0 : STATUS_USAGE;
+	case 'h':
+		mailbox->help = true;
+		return 0;
+	}
+	return -1;
+}
+
+int mailbox_arguments(struct mailbox *mailbox, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "process", required_argument, NULL, 'p' },
+		MAILBOX_OPTIONS,
+	};
+	int letter, status;
+
+	mailbox->pattern = "";
+	/* Without the '+': the cache may come first. */
+	while ((letter = getopt_long(argc, argv, ":p:t:h", options,
+				     NULL)) != -1) {
+		status = mailbox_option(mailbox, letter);
+		if (status < 0)
+			return option_refused(letter, argv, options);
+		if (status)
+			return status;
+	}
+	if (mailbox->help)
+		return 0;
+	if (!mailbox->target) {
+		complain("%s: needs a process: -p PID", mailbox->command);
+		return STATUS_USAGE;
+	}
+	if (argc - optind > 1) {
+		complain("%s: '%s' is one argument too many", mailbox->command,
+			 argv[optind + 1]);
+		return STATUS_USAGE;
+	}
+	if (optind < argc)
+		mailbox->pattern = argv[optind];
+	return 0;
+}
+
+/* ---- the caches ---- */
+
+bool mailbox_matches(const struct mailbox *mailbox, const char *name)
+{
+	const char *pattern = mailbox->pattern;
+	size_t length = strcspn(pattern, "*");
+
+	return !*pattern || (!strncmp(pattern, name, length) &&
+			     (pattern[length] || !name[length]));
+}
+
+/* A watched cache has a second one, its twin, named "malloc-64:FZPU". */
+static const char *twin_letters(const struct cache_view *cache)
+{
+	const char *colon = strrchr(cache->name, ':');
+
+	return colon && colon[1] && !colon[1 + strspn(colon + 1, "FZPUTA")] ?
+	       colon + 1 : NULL;
+}
+
+static bool is_twin(const struct cache_view *cache)
+{
+	return twin_letters(cache) != NULL;
+}
+
+int mailbox_watched(struct mailbox *mailbox, char letter, size_t *nr)
+{
+	struct snapshot now;
+	int status = source_snapshot(&mailbox->source, &now);
+
+	*nr = 0;
+	if (status)
+		return status;
+	for (size_t i = 0; i < now.nr_caches; i++) {
+		struct cache_view *cache = &now.caches[i];
+
+		if (!is_twin(cache) ||
+		    (letter && !strchr(twin_letters(cache), letter)))
+			continue;
+		*strrchr(cache->name, ':') = '\0';
+		*nr += mailbox_matches(mailbox, cache->name);
+	}
+	snapshot_free(&now);
+	return 0;
+}
+
+static int refuse_cache(const struct mailbox *mailbox,
+			const struct snapshot *now)
+{
+	const char **names = calloc(now->nr_caches + 1, sizeof(*names));
+	const char *near = NULL;
+	size_t nr = 0;
+
+	for (size_t i = 0; names && i < now->nr_caches; i++) {
+		if (!is_twin(&now->caches[i]))
+			names[nr++] = now->caches[i].name;
+	}
+	if (names)
+		near = nearest_word(mailbox->pattern, names, nr);
+	if (near)
+		complain("%s: %s has no cache '%s'; did you mean '%s'?",
+			 mailbox->command, mailbox->source.label,
+			 mailbox->pattern, near);
+	else
+		complain("%s: %s has no cache '%s'; `slub info -z -p %s` lists "
+			 "them", mailbox->command, mailbox->source.label,
+			 mailbox->pattern, mailbox->target);
+	free(names);
+	return STATUS_NO_TARGET;
+}
+
+static int check_pattern(struct mailbox *mailbox)
+{
+	const char *star = strchr(mailbox->pattern, '*');
+	struct snapshot now;
+	bool found = false;
+	int status;
+
+	if (!*mailbox->pattern)
+		return 0;
+	if (strpbrk(mailbox->pattern, ",;") || (star && star[1])) {
+		complain("%s: '%s' is not one cache, nor the beginning of a name "
+			 "and a '*'", mailbox->command, mailbox->pattern);
+		return STATUS_USAGE;
+	}
+	status = source_snapshot(&mailbox->source, &now);
+	if (status)
+		return status;
+	for (size_t i = 0; i < now.nr_caches && !found; i++)
+		found = !is_twin(&now.caches[i]) &&
+			mailbox_matches(mailbox, now.caches[i].name);
+	if (!found)
+		status = refuse_cache(mailbox, &now);
+	snapshot_free(&now);
+	return status;
+}
+
+/* ---- the mailbox ---- */
+
+/* Of a library that was linked into the program; stripped: not found. */
+static int find_static(const struct process *process,
+		       const struct mapping *program, uint64_t *address)
+{
+	uint64_t page = sysconf(_SC_PAGESIZE), value, first;
+	int fd = process_open_program(process), error;
+	struct elf_file file;
+
+	if (fd < 0)
+		return fd;
+	error = elf_file_open(&file, fd);
+	close(fd);
+	if (error)
+		return error;
+	error = -ENOENT;
+	if (elf_file_symbol(&file, SHT_SYMTAB, MAILBOX_SYMBOL, &value) &&
+	    elf_file_first_address(&file, &first)) {
+		*address = program->start - (first & -page) + value;
+		error = 0;
+	}
+	elf_file_close(&file);
+	return error;
+}
+
+static int find_mailbox(struct mailbox *mailbox)
+{
+	const struct process *process = &mailbox->source.process;
+	const struct state *state = &mailbox->source.state;
+	struct debug_mailbox box;
+	int error;
+
+	if (state->is_static)
+		error = find_static(process, state->file, &mailbox->address);
+	else
+		error = elf_image_symbol(process, state->file->start,
+					 MAILBOX_SYMBOL, &mailbox->address);
+	if (!error)
+		error = process_read(process, mailbox->address, &box,
+				     sizeof(box));
+	if (!error && !memcmp(box.magic, DEBUG_MAILBOX_MAGIC,
+			      sizeof(box.magic)) &&
+	    box.version == DEBUG_MAILBOX_VERSION && box.size >= sizeof(box))
+		return 0;
+	if (error == -ESRCH) {
+		complain("%s: %s has ended", mailbox->command,
+			 mailbox->source.label);
+		return STATUS_NO_TARGET;
+	}
+	complain("%s: %s: its libslub cannot be asked%s", mailbox->command,
+		 mailbox->source.label,
+		 error == -ENOENT && state->is_static ?
+		 ": the program that it is linked into has no symbols" :
+		 error == -ENOENT ? ": it is older than this command" :
+		 error ? "" : " by this command: its mailbox is of another "
+			      "version");
+	return STATUS_UNREADABLE;
+}
+
+/* Only who may read the process can open this, and so hold the others up. */
+static int open_lock(struct mailbox *mailbox)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/mem",
+		 (int)mailbox->source.process.pid);
+	mailbox->lock = open(path, O_RDONLY | O_CLOEXEC);
+	if (mailbox->lock >= 0)
+		return 0;
+	complain("%s: cannot open %s: %s", mailbox->command, path,
+		 strerror(errno));
+	return errno == ENOENT ? STATUS_NO_TARGET : STATUS_NO_PERMISSION;
+}
+
+int mailbox_open(struct mailbox *mailbox)
+{
+	const char *target = mailbox->target;
+	int status;
+
+	mailbox->lock = -1;
+	if (!*target || strspn(target, "0123456789") != strlen(target)) {
+		complain("%s: '%s' is no PID; only a living process can be asked",
+			 mailbox->command, target);
+		return STATUS_USAGE;
+	}
+	status = source_open(&mailbox->source, mailbox->command, target);
+	if (status)
+		return status;
+	status = find_mailbox(mailbox);
+	if (!status)
+		status = check_pattern(mailbox);
+	if (!status)
+		status = open_lock(mailbox);
+	if (status)
+		mailbox_close(mailbox);
+	return status;
+}
+
+void mailbox_close(struct mailbox *mailbox)
+{
+	if (mailbox->lock >= 0)
+		close(mailbox->lock);
+	source_close(&mailbox->source);
+}
