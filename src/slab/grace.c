@@ -49,6 +49,17 @@ static void **take_ripe(struct grace_queue *queue, uint64_t most, uint64_t *nr)
 	return first;
 }
 
+/* Under the lock: counts the batch, if all of it is released. */
+static void batch_done(struct grace_queue *queue)
+{
+	if (queue->unreleased)
+		return;
+	/* release: pairs with grace_nr() */
+	__atomic_store_n(&queue->done, queue->done + queue->batch,
+			 __ATOMIC_RELEASE);
+	queue->batch = 0;
+}
+
 static void release(struct grace_queue *queue, void **item, uint64_t nr)
 {
 	while (item) {
@@ -60,10 +71,7 @@ static void release(struct grace_queue *queue, void **item, uint64_t nr)
 	lock_acquire(&queue->lock);
 	/* A child that was forked in between does not count on these. */
 	queue->unreleased -= min_size(nr, queue->unreleased);
-	if (!queue->unreleased) {
-		queue->done += queue->batch;
-		queue->batch = 0;
-	}
+	batch_done(queue);
 	lock_release(&queue->lock);
 }
 
@@ -149,8 +157,10 @@ void grace_flush(struct grace_queue *queue)
 
 uint64_t grace_nr(const struct grace_queue *queue)
 {
-	return __atomic_load_n(&queue->added, __ATOMIC_RELAXED) -
-	       __atomic_load_n(&queue->done, __ATOMIC_RELAXED);
+	/* In this order: what is done was added, also when we are preempted. */
+	uint64_t done = __atomic_load_n(&queue->done, __ATOMIC_ACQUIRE);
+
+	return __atomic_load_n(&queue->added, __ATOMIC_RELAXED) - done;
 }
 
 void grace_fork_prepare(struct grace_queue *queue)
@@ -166,10 +176,7 @@ void grace_fork_finish(struct grace_queue *queue, bool in_child)
 		return;
 	/* What other threads were releasing is lost to the child. */
 	queue->unreleased = queue->ripe_nr;
-	if (!queue->unreleased) {
-		queue->done += queue->batch;
-		queue->batch = 0;
-	}
+	batch_done(queue);
 	if (torn) {
 		queue->fresh = queue->waiting = queue->ripe = NULL;
 		queue->fresh_nr = queue->waiting_nr = queue->ripe_nr = 0;
