@@ -74,7 +74,7 @@ static bool start_layers(void)
 		log_message("no per-CPU counters for readers; they use atomic "
 			    "instructions");
 	slab_reclaimer_init();
-	reclaim_configure(nr_nodes, 0);
+	reclaim_configure(nr_nodes);
 	if (option_text(OPTION_pressure))
 		pressure_configure(option_text(OPTION_pressure));
 	debug_start();

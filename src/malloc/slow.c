@@ -129,7 +129,7 @@ static cold void *alloc_after_reclaim(size_t bytes, size_t align,
 	reclaim_all();
 	ptr = alloc_once(bytes, align, is_zero);
 	if (!ptr && bytes < malloc_limit && align <= MALLOC_ALIGN)
-		ptr = cache_alloc_reserve(sizeclass_cache(bytes), 0);
+		ptr = cache_alloc_from_reserve(sizeclass_cache(bytes), 0);
 	return ptr;
 }
 

@@ -110,6 +110,11 @@ bool os_is_secure(void);
 void meta_init(void *start, size_t bytes);
 /* Zeroed, aligned to 64 bytes; NULL when the region is used up. */
 void *meta_alloc(size_t bytes);
+/*
+ * The same for what may never be used: it lies apart from what meta_alloc()
+ * hands out, so that no page is touched for its neighbours' sake.
+ */
+void *meta_alloc_for_later(size_t bytes);
 size_t meta_used_bytes(void);
 extern struct lock meta_lock __attribute__((visibility("hidden")));
 

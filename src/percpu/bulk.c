@@ -7,7 +7,6 @@
 
 #include "percpu/percpu_internal.h"
 
-#define ABORTS_MAX 64
 /* A sequence should be over before the kernel wants the CPU back. */
 #define SEQUENCE_OBJECTS_MAX 64
 

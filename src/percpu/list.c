@@ -18,8 +18,6 @@
 
 #include "percpu/percpu_internal.h"
 
-#define ABORTS_MAX 64
-
 /* ---- rseq ---- */
 
 #if ARCH_HAS_RSEQ

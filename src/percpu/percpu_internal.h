@@ -5,6 +5,11 @@
 
 #include "percpu/percpu.h"
 
+/*
+ * How often a sequence is tried: a debugger that single-steps aborts each.
+ */
+#define ABORTS_MAX 64
+
 extern void *slub_dummy_base[AREAS_MAX];
 extern void *slub_cpu_base[AREAS_MAX];
 

@@ -19,8 +19,6 @@
 
 #include "percpu/percpu_internal.h"
 
-#define ABORTS_MAX 64
-
 /* Gives this thread what it needs to have an area, unless it may not now. */
 static void word_enter(void)
 {

@@ -61,11 +61,7 @@ struct reclaimer {
 /* While the library starts; they run in this order. */
 void reclaim_add(struct reclaimer *reclaimer);
 
-/*
- * @growth_ms: reclaim at most so often when the heap is about to grow; 0:
- * never.
- */
-void reclaim_configure(uint32_t nr_nodes, uint64_t growth_ms);
+void reclaim_configure(uint32_t nr_nodes);
 uint32_t reclaim_nr_nodes(void);
 
 /* Objects that shrinkers say they freed; 0 inside a reclaim. */
@@ -81,8 +77,6 @@ struct reclaim_result reclaim_for(int priority, uint64_t ns);
 void reclaim_idle(void);
 /* The shrinkers of @group and of those below it only. */
 size_t reclaim_group(const struct slub_group *group, int priority);
-/* For the page layer, with no lock held, before it asks the system for more. */
-void reclaim_before_growth(void);
 /* False: this thread may not reclaim now. */
 bool reclaim_enter(void);
 void reclaim_leave(void);
@@ -136,7 +130,6 @@ void group_uncharge(uint32_t owner, size_t bytes);
 
 struct reclaim_stats {
 	uint64_t walks;
-	uint64_t growth_walks;
 	uint64_t group_walks;
 	uint64_t objects;	/* freed by shrinkers, as they say */
 	uint64_t bytes;		/* given back by the layers above */

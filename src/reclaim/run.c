@@ -15,19 +15,14 @@ static struct reclaimer *reclaimers;
 static uint32_t nr_nodes = 1;
 struct reclaim_stats reclaim_stats;
 
-/* The growth hook. */
-static uint64_t growth_interval_ns;
-static uint64_t growth_next_ns;
-
 uint32_t reclaim_nr_nodes(void)
 {
 	return nr_nodes;
 }
 
-void reclaim_configure(uint32_t nodes, uint64_t growth_ms)
+void reclaim_configure(uint32_t nodes)
 {
 	nr_nodes = (uint32_t)min_size(max_size(nodes, 1), OS_NODES_MAX);
-	growth_interval_ns = growth_ms * 1000000;
 }
 
 void reclaim_add(struct reclaimer *reclaimer)
@@ -131,25 +126,6 @@ size_t reclaim_group(const struct slub_group *group, int priority)
 	reclaim_count(&reclaim_stats.group_walks, 1);
 	reclaim_count(&reclaim_stats.objects, freed);
 	return freed;
-}
-
-void reclaim_before_growth(void)
-{
-	uint64_t now, next;
-
-	if (likely(!growth_interval_ns) || slub_thread.locks_held ||
-	    slub_thread.flags & THREAD_IN_RECLAIM)
-		return;
-	now = os_clock_ns();
-	next = __atomic_load_n(&growth_next_ns, __ATOMIC_RELAXED);
-	/* One thread per interval. */
-	if (now < next ||
-	    !__atomic_compare_exchange_n(&growth_next_ns, &next,
-					 now + growth_interval_ns, false,
-					 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-		return;
-	reclaim_count(&reclaim_stats.growth_walks, 1);
-	reclaim_run(SLUB_PRIORITY_MAX / 2);
 }
 
 SLUB_EXPORT size_t slub_shrink(int priority)

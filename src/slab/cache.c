@@ -23,7 +23,8 @@ static struct cache_node *node_create(uint32_t n)
 
 	if (!node)
 		return NULL;
-	node->barn.chains = meta_alloc(barn_nr_room() * sizeof(void *));
+	node->barn.chains = meta_alloc_for_later(barn_nr_room() *
+						 sizeof(void *));
 	if (!node->barn.chains)
 		return NULL;
 	node->node = n;

@@ -125,7 +125,7 @@ static bool flags_are_valid(const struct slub_cache *cache, unsigned int flags,
 SLUB_EXPORT void *slub_cache_alloc_node(struct slub_cache *cache,
 					unsigned int flags, int node)
 {
-	void *object;
+	void *object = NULL;
 
 	if (!cache_is_usable(cache))
 		return NULL;
@@ -134,9 +134,7 @@ SLUB_EXPORT void *slub_cache_alloc_node(struct slub_cache *cache,
 	if (node != SLUB_NODE_ANY && slab_nr_nodes() > 1 &&
 	    !cache_is_watched(cache))
 		object = alloc_node(cache, node);
-	else
-		object = cache_alloc(cache);
-	if (unlikely(!object))
+	if (!object)
 		object = cache_alloc_reserve(cache, flags);
 	if (unlikely(!object))
 		return fail(ENOMEM);

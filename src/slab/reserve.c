@@ -83,15 +83,22 @@ static void *shadow_alloc(struct slub_cache *shadow)
 	return object;
 }
 
+void *cache_alloc_from_reserve(struct slub_cache *cache, unsigned int flags)
+{
+	struct slub_cache *shadow;
+
+	if (!has_right(flags) || slub_thread.locks_held)
+		return NULL;
+	shadow = shadow_of(cache);
+	return shadow ? shadow_alloc(shadow) : NULL;
+}
+
 void *cache_alloc_reserve(struct slub_cache *cache, unsigned int flags)
 {
 	void *object = cache_alloc_or_reclaim(cache);
-	struct slub_cache *shadow;
 
-	if (likely(object) || !has_right(flags) || slub_thread.locks_held)
-		return object;
-	shadow = shadow_of(cache);
-	return shadow ? shadow_alloc(shadow) : NULL;
+	return likely(object) ? object :
+				cache_alloc_from_reserve(cache, flags);
 }
 
 /* ---- the public functions ---- */

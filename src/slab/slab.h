@@ -207,6 +207,8 @@ void cache_free_postponed(void);
 void *cache_alloc_or_reclaim(struct slub_cache *cache);
 
 /* reserve.c */
+/* When all else has failed; NULL also without the right to it. */
+void *cache_alloc_from_reserve(struct slub_cache *cache, unsigned int flags);
 /* As cache_alloc_or_reclaim(), and then from the reserve, with the right. */
 void *cache_alloc_reserve(struct slub_cache *cache, unsigned int flags);
 

@@ -166,23 +166,15 @@ static void print(struct snapshot *now, const struct snapshot *before,
 
 static int options_main(int argc, char **argv)
 {
-	static const struct option options[] = { REQUEST_OPTIONS };
 	struct request request;
-	int letter, status;
+	int status = request_read(&request, "options", argc, argv);
 
-	request_init(&request, "options");
-	while ((letter = getopt_long(argc, argv, ":" REQUEST_LETTERS, options,
-				     NULL)) != -1) {
-		status = request_option(&request, letter);
-		if (status < 0)
-			return option_refused(letter, argv, options);
-		if (status)
-			return status;
-	}
-	if (request.help) {
+	if (status < 0) {
 		print_options_help(stdout);
 		return 0;
 	}
+	if (status)
+		return status;
 	if (request.format == FORMAT_OPENMETRICS) {
 		complain("options: options are no metrics; use --json");
 		return STATUS_USAGE;

@@ -101,6 +101,24 @@ int request_option(struct request *request, int letter)
 	return -1;
 }
 
+int request_read(struct request *request, const char *command, int argc,
+		 char **argv)
+{
+	static const struct option options[] = { REQUEST_OPTIONS };
+	int letter, status;
+
+	request_init(request, command);
+	while ((letter = getopt_long(argc, argv, ":" REQUEST_LETTERS, options,
+				     NULL)) != -1) {
+		status = request_option(request, letter);
+		if (status < 0)
+			return option_refused(letter, argv, options);
+		if (status)
+			return status;
+	}
+	return request->help ? -1 : 0;
+}
+
 int request_check(const struct request *request, int argc, char **argv,
 		  int operands_max)
 {

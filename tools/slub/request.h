@@ -46,6 +46,12 @@ void request_print_statuses(FILE *to);
 void request_init(struct request *request, const char *command);
 /* One option.  0, an exit status after a message, or -1: it is not a common one. */
 int request_option(struct request *request, int letter);
+/*
+ * All options of a command that has the common ones only.  0: go on; -1: help
+ * was asked for; else an exit status after a message.
+ */
+int request_read(struct request *request, const char *command, int argc,
+		 char **argv);
 /* After the options: 0, or an exit status after a message. */
 int request_check(const struct request *request, int argc, char **argv,
 		  int operands_max);
