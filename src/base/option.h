@@ -31,7 +31,7 @@ enum option_percpu {
 };
 
 enum option_huge {
-	HUGE_NEVER, HUGE_BLOCK, HUGE_ALWAYS,
+	HUGE_NEVER, HUGE_BLOCK, HUGE_ALWAYS, HUGE_AUTO,
 };
 
 /* The value of a size for which the word "auto" was given. */

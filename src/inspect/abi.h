@@ -49,6 +49,7 @@ enum slub_abi_huge {
 	SLUB_ABI_HUGE_NEVER = 0,
 	SLUB_ABI_HUGE_BLOCK = 1,
 	SLUB_ABI_HUGE_ALWAYS = 2,
+	SLUB_ABI_HUGE_AUTO = 3,
 };
 
 /* Entries of the page map: the offset of a slot in an area, or one of these. */

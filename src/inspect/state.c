@@ -26,7 +26,8 @@ _Static_assert((int)CPU_NUMBER_MM_CID == SLUB_ABI_CPU_MM_CID &&
 	       (int)CPU_NUMBER_GETCPU == SLUB_ABI_CPU_GETCPU, "CPU numbers");
 _Static_assert((int)HUGE_NEVER == SLUB_ABI_HUGE_NEVER &&
 	       (int)HUGE_BLOCK == SLUB_ABI_HUGE_BLOCK &&
-	       (int)HUGE_ALWAYS == SLUB_ABI_HUGE_ALWAYS, "huge");
+	       (int)HUGE_ALWAYS == SLUB_ABI_HUGE_ALWAYS &&
+	       (int)HUGE_AUTO == SLUB_ABI_HUGE_AUTO, "huge");
 _Static_assert((int)MAP_NONE == SLUB_ABI_MAP_NONE &&
 	       (int)MAP_LARGE == SLUB_ABI_MAP_LARGE &&
 	       (int)MAP_EMERGENCY == SLUB_ABI_MAP_EMERGENCY &&

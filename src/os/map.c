@@ -2,6 +2,7 @@
 /* Address space, and the memory behind it. */
 #define _GNU_SOURCE
 #include <elf.h>
+#include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
@@ -81,6 +82,15 @@ int os_purge(void *start, size_t bytes)
 int os_huge(void *start, size_t bytes, bool on)
 {
 	return os_advise(start, bytes, on ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+}
+
+bool os_huge_is_allowed(void)
+{
+	char text[64];
+
+	return os_file_read("/sys/kernel/mm/transparent_hugepage/enabled",
+			    text, sizeof(text)) > 0 &&
+	       !strstr(text, "[never]");
 }
 
 int os_move(void *from, void *to, size_t bytes)

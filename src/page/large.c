@@ -45,6 +45,7 @@ static size_t run_charge(size_t pages)
 	case HUGE_ALWAYS:
 		return n * SUPERBLOCK_PAGES;
 	case HUGE_BLOCK:
+	case HUGE_AUTO:
 		return n > 1 ? n * SUPERBLOCK_PAGES : pages;
 	case HUGE_NEVER:
 		break;

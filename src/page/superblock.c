@@ -15,6 +15,8 @@
 /* How much is committed at a time. */
 #define GROW_MIN 4
 #define GROW_MAX 32
+/* Superblocks of a heap that is not small any more. */
+#define HUGE_FROM 6
 
 enum superblock_state {
 	SB_NONE,		/* not committed yet */
@@ -29,6 +31,8 @@ struct lock superblock_lock = LOCK_INIT;
 static uint8_t *states;
 static size_t nr_committed;
 static size_t first_free;	/* no free superblock lies below */
+
+static bool huge_is_allowed;	/* const after start */
 
 /* written under the lock, read without it too, as estimates */
 static _Atomic size_t nr_dirty_blocks;
@@ -68,6 +72,8 @@ size_t superblock_nr_dirty(void)
 void superblock_init(void)
 {
 	states = meta_alloc(heap_reserved_bytes / SUPERBLOCK_BYTES + 1);
+	huge_is_allowed = option_value(OPTION_huge) == HUGE_AUTO &&
+			  os_huge_is_allowed();
 }
 
 static bool is_free(size_t index)
@@ -139,7 +145,14 @@ static void mark_used(size_t first, size_t n, bool *is_zero)
 		first_free++;
 }
 
-/* Block policy: whole superblocks of a run that is not cut into blocks. */
+/*
+ * Block policy: whole superblocks of a run that is not cut into blocks.
+ * Auto: those, and what is cut into blocks where the heap is not small any
+ * more.  A huge page that is used in part is a fifth of it at the most then, and
+ * ever less, while memory comes at a sixth of the price (in a virtual machine
+ * 440 ns for 4 KiB, against 2,100-2,900 in small pages).  With a limit every
+ * page that nobody asked for would count.
+ */
 static bool wants_huge(size_t n, bool is_block)
 {
 	switch ((enum option_huge)option_value(OPTION_huge)) {
@@ -147,6 +160,11 @@ static bool wants_huge(size_t n, bool is_block)
 		return true;
 	case HUGE_BLOCK:
 		return !is_block && n > 1;
+	case HUGE_AUTO:
+		if (!is_block)
+			return n > 1;
+		return huge_is_allowed && superblock_nr_used() > HUGE_FROM &&
+		       page_limit_room() == SIZE_MAX;
 	case HUGE_NEVER:
 		break;
 	}
@@ -174,8 +192,14 @@ char *superblock_take(size_t n, size_t align, uint32_t node, bool is_block,
 	if (!start)
 		return NULL;
 	os_node_bind(start, n * SUPERBLOCK_BYTES, node);
-	if (wants_huge(n, is_block))
-		os_huge(start, n * SUPERBLOCK_BYTES, true);
+	if (!wants_huge(n, is_block))
+		return start;
+	os_huge(start, n * SUPERBLOCK_BYTES, true);
+	/* The first touch of a block brings all the others. */
+	if (is_block && *is_zero) {
+		page_bought(n * SUPERBLOCK_PAGES);
+		*is_zero = false;
+	}
 	return start;
 }
 

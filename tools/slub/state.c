@@ -258,6 +258,7 @@ const char *state_huge(const struct slub_abi *abi)
 		[SLUB_ABI_HUGE_NEVER] = "never",
 		[SLUB_ABI_HUGE_BLOCK] = "block",
 		[SLUB_ABI_HUGE_ALWAYS] = "always",
+		[SLUB_ABI_HUGE_AUTO] = "auto",
 	};
 
 	return WORD(words, abi->huge);

@@ -76,7 +76,7 @@ TEST(option, defaults)
 
 	EXPECT_EQ(p.value[OPTION_fastpath], (size_t)FASTPATH_AUTO);
 	EXPECT_EQ(p.value[OPTION_verbose], 0u);
-	EXPECT_EQ(p.value[OPTION_huge], (size_t)HUGE_BLOCK);
+	EXPECT_EQ(p.value[OPTION_huge], (size_t)HUGE_AUTO);
 	EXPECT_EQ(p.value[OPTION_retain], 16ul << 20);
 	EXPECT_EQ(p.value[OPTION_reserve], 0u);
 	EXPECT_FALSE(p.has_text[OPTION_slabinfo]);
@@ -94,7 +94,7 @@ TEST(option, every_choice_of_every_enum)
 	} rows[] = {
 		{OPTION_fastpath, "FASTPATH", {"auto", "rseq", "thread", "tid", "lock"}},
 		{OPTION_verbose, "VERBOSE", {"0", "1"}},
-		{OPTION_huge, "HUGE", {"never", "block", "always"}},
+		{OPTION_huge, "HUGE", {"never", "block", "always", "auto"}},
 	};
 
 	for (auto &row : rows) {
@@ -200,7 +200,7 @@ TEST(option, bad_choice_names_the_nearest)
 		parsed p = parse_loud({row.first});
 
 		EXPECT_EQ(p.value[OPTION_fastpath], (size_t)FASTPATH_AUTO);
-		EXPECT_EQ(p.value[OPTION_huge], (size_t)HUGE_BLOCK);
+		EXPECT_EQ(p.value[OPTION_huge], (size_t)HUGE_AUTO);
 		EXPECT_NE(p.errors.find(row.second), std::string::npos) << p.errors;
 	}
 	EXPECT_NE(parse_loud({"SLUB_FASTPATH=x"}).errors.find("auto|rseq|thread|tid|lock"),
