@@ -80,6 +80,7 @@ static bool start_layers(void)
 	debug_start();
 	profile_init();
 	malloc_open();
+	sizeclass_guard_by_option();
 	profile_start_by_option();
 	abi_publish(&cpus, nr_nodes);
 	return true;

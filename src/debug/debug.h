@@ -114,6 +114,11 @@ void stack_read(struct stack *stack, const void *frame);
 uint32_t stack_store(const struct stack *stack);
 /* The frames behind a number, and how many; NULL for 0. */
 const uintptr_t *stack_frames(uint32_t number, uint32_t *nr);
+/*
+ * For other processes: the number n is of the record at the address that is
+ * returned + n * *@unit; see inspect/abi.h.  NULL: there is no memory.
+ */
+uintptr_t stack_store_base(uint32_t *unit);
 /* Bytes that stored stacks take. */
 size_t stack_bytes(void);
 
@@ -172,6 +177,9 @@ void report_bytes(struct debug_case *found, const void *object,
 		  const unsigned char *end, unsigned char right);
 /* Names one more object of the last bug. */
 void report_also(struct debug_case *found, const void *object);
+/* "Allocated in ..." and the stack, of the last bug; nothing if it never was. */
+void report_track(struct debug_case *found, const char *what,
+		  const struct track *track);
 /* "FIX name: text" */
 void report_fix(struct debug_case *found, const char *format, ...)
 	printf_like(2, 3);

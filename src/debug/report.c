@@ -300,6 +300,15 @@ void report_also(struct debug_case *found, const void *object)
 		   os_clock_ns());
 }
 
+void report_track(struct debug_case *found, const char *what,
+		  const struct track *track)
+{
+	struct text *text = text_of(found);
+
+	if (text)
+		text_track(text, what, track, os_clock_ns());
+}
+
 void report_fix(struct debug_case *found, const char *format, ...)
 {
 	struct text *text = text_of(found);

@@ -293,6 +293,14 @@ const uintptr_t *stack_frames(uint32_t number, uint32_t *nr)
 	return r->frames;
 }
 
+uintptr_t stack_store_base(uint32_t *unit)
+{
+	struct store *s = __atomic_load_n(&store, __ATOMIC_ACQUIRE);
+
+	*unit = RECORD_ALIGN;
+	return (uintptr_t)(s ? s : store_open());
+}
+
 size_t stack_bytes(void)
 {
 	return __atomic_load_n(&used_bytes, __ATOMIC_RELAXED);

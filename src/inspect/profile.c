@@ -257,7 +257,7 @@ static int start(size_t mean)
 {
 	int err;
 
-	if (sample_is_on())
+	if (sample_is_on(SAMPLE_PROFILE))
 		sizeclass_sample(false);
 	err = book_open(mean);
 	if (err)
@@ -282,7 +282,7 @@ static cold void follow_tracers(bool traced)
 {
 	if (!change_begin())
 		return;
-	if (traced && !sample_is_on()) {
+	if (traced && !sample_is_on(SAMPLE_PROFILE)) {
 		__atomic_store_n(&for_tracers, true, __ATOMIC_RELAXED);
 		if (start(choose_mean()))
 			__atomic_store_n(&for_tracers, false,
@@ -300,7 +300,7 @@ static void probes_changed(void)
 				      __ATOMIC_RELAXED) ||
 		      __atomic_load_n(&sample_switch.probe_free,
 				      __ATOMIC_RELAXED);
-	bool wrong = traced ? !sample_is_on() :
+	bool wrong = traced ? !sample_is_on(SAMPLE_PROFILE) :
 			      __atomic_load_n(&for_tracers, __ATOMIC_RELAXED);
 
 	if (unlikely(wrong))
@@ -336,7 +336,7 @@ SLUB_EXPORT int slub_profile_stop(void)
 	if (!change_begin())
 		return -EBUSY;
 	__atomic_store_n(&for_tracers, false, __ATOMIC_RELAXED);
-	if (sample_is_on())
+	if (sample_is_on(SAMPLE_PROFILE))
 		err = sizeclass_sample(false);
 	change_end();
 	return err;

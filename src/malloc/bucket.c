@@ -162,6 +162,7 @@ static struct slub_cache *class_create(const struct slub_bucket *bucket,
 {
 	char space[SLUB_CACHE_NAME_MAX + 1] = "";
 	struct text name = { space, SLUB_CACHE_NAME_MAX, 0 };
+	struct slub_cache *cache;
 	struct slub_cache_args args = {
 		.name = space, .size = bytes,
 		/* As aligned as malloc's own class of that size. */
@@ -171,7 +172,11 @@ static struct slub_cache *class_create(const struct slub_bucket *bucket,
 	};
 
 	text_printf(&name, "%s-%u", bucket->name, bytes);
-	return slub_cache_create_args(&args);
+	cache = slub_cache_create_args(&args);
+	/* Whose an object is, is asked by its page. */
+	if (cache)
+		cache->is_unguarded = true;
+	return cache;
 }
 
 /* Another thread makes it; NULL: it failed, or it takes too long. */

@@ -33,6 +33,9 @@ extern uint16_t malloc_slot[CLASS_BYTES_MAX / CLASS_STEP + 1] SLUB_INTERNAL;
 int sizeclass_init(void);
 /* Turns sampling (slab/sample.h) on or off; 0 or -ENOSPC. */
 int sizeclass_sample(bool on);
+/* One allocation in @every is guarded (slab/guard.h), 0: none; 0 or -errno. */
+int sizeclass_guard(uint64_t every);
+void sizeclass_guard_by_option(void);
 /* Opens the fast path. */
 void malloc_open(void);
 /* The cache for @bytes <= CLASS_BYTES_MAX. */

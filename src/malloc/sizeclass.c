@@ -7,6 +7,7 @@
  * aligned to the largest power of two that divides its class.
  */
 #include "malloc/malloc.h"
+#include "slab/guard.h"
 #include "slab/sample.h"
 
 size_t malloc_limit;
@@ -58,7 +59,7 @@ struct slub_cache *sizeclass_aligned(size_t bytes, size_t align)
 /* Where the fast path finds the lists; also while it runs. */
 static void slots_fill(void)
 {
-	bool samples = sample_is_on();
+	bool samples = sample_is_on_at_all();
 
 	for (size_t i = 0; i < ARRAY_SIZE(malloc_slot); i++) {
 		const struct slub_cache *cache =
@@ -71,18 +72,44 @@ static void slots_fill(void)
 	}
 }
 
-int sizeclass_sample(bool on)
+static int sample_switch_to(enum sample_use use, bool on)
 {
 	int err = sample_caches_prepare(classes, CLASS_NR);
 
 	if (err)
 		return err;
-	sample_switch_on(on);
+	sample_switch_on(use, on);
+	if (use == SAMPLE_GUARD)
+		sample_caches_switch();
 	slots_fill();
-	/* What lies in the sample slots is of no use any more. */
+	/* What was drawn for the sample slots counts no more. */
 	if (!on)
 		slab_shrink_all();
 	return 0;
+}
+
+int sizeclass_sample(bool on)
+{
+	return sample_switch_to(SAMPLE_PROFILE, on);
+}
+
+int sizeclass_guard(uint64_t every)
+{
+	int err = every ? guard_open(every) : 0;
+
+	if (err)
+		return err;
+	sample_set_guard(every);
+	return sample_switch_to(SAMPLE_GUARD, every);
+}
+
+void sizeclass_guard_by_option(void)
+{
+	size_t every = option_value(OPTION_guard);
+
+	if (every && sizeclass_guard(every))
+		log_message("option guard: nothing is guarded, for want of "
+			    "memory");
 }
 
 int sizeclass_init(void)

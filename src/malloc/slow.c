@@ -4,6 +4,7 @@
  */
 #include "malloc/malloc.h"
 #include "slab/debug.h"
+#include "slab/guard.h"
 #include "slab/sample.h"
 
 #include <errno.h>
@@ -12,7 +13,8 @@
 
 bool ptr_is_foreign(const void *ptr)
 {
-	return pagemap_get(ptr) == MAP_NONE && !emergency_map_bytes(ptr);
+	return pagemap_get(ptr) == MAP_NONE && !guard_owns(ptr) &&
+	       !emergency_map_bytes(ptr);
 }
 
 void foreign_warn(const char *what, const void *ptr)
@@ -26,13 +28,22 @@ void foreign_warn(const char *what, const void *ptr)
 		    "(further ones are not reported)", what, ptr);
 }
 
+static cold void free_guarded(void *ptr)
+{
+	if (sample_was_on)
+		sample_keeper->gone(ptr);
+	guard_free(ptr, NULL);
+}
+
 static void free_by_entry(void *ptr, uint32_t entry)
 {
 	struct slub_cache *cache;
 
 	switch (entry) {
 	case MAP_NONE:
-		if (!emergency_unmap(ptr))
+		if (guard_owns(ptr))
+			free_guarded(ptr);
+		else if (!emergency_unmap(ptr))
 			foreign_warn("free", ptr);
 		return;
 	case MAP_EMERGENCY:
@@ -89,7 +100,8 @@ static void *class_alloc(size_t bytes, size_t align)
 					   sizeclass_aligned(bytes, align);
 
 	if (unlikely(sample_is_wanted()))
-		return sample_alloc_slowly(cache, bytes);
+		return sample_alloc_slowly(cache, bytes,
+					   max_size(align, MALLOC_ALIGN));
 	return cache_alloc_sized(cache, bytes);
 }
 
@@ -176,7 +188,8 @@ size_t block_bytes(const void *ptr)
 
 	switch (entry) {
 	case MAP_NONE:
-		return emergency_map_bytes(ptr);
+		return guard_owns(ptr) ? guard_bytes(ptr) :
+					 emergency_map_bytes(ptr);
 	case MAP_LARGE:
 		return large_bytes(ptr);
 	case MAP_EMERGENCY:
@@ -209,7 +222,8 @@ void *slow_resize(void *ptr, size_t bytes)
 		return resize_large(ptr, bytes);
 	}
 	/* A watched object always moves: that finds stale pointers. */
-	if (cache_of_slot(entry) && cache_of_slot(entry)->debug)
+	if (guard_owns(ptr) ||
+	    (cache_of_slot(entry) && cache_of_slot(entry)->debug))
 		return NULL;
 	return size_is_worth_keeping(block_bytes(ptr), bytes) ? ptr : NULL;
 }

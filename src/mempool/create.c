@@ -6,6 +6,7 @@
  * reserves are blocks of pages.
  */
 #include "mempool/mempool.h"
+#include "slab/guard.h"
 
 #include <errno.h>
 #include <string.h>
@@ -131,6 +132,8 @@ static bool slab_owns(const void *element, void *data)
 {
 	const struct slub_cache *owner = cache_of(element);
 
+	if (guard_owns(element))
+		return guard_cache_of(element) == data;
 	/* A cache that was switched to debugging has two faces. */
 	return owner && (owner == data || owner->twin == data);
 }

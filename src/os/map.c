@@ -79,6 +79,17 @@ int os_purge(void *start, size_t bytes)
 	return os_advise(start, bytes, MADV_DONTNEED);
 }
 
+int os_withdraw(void *start, size_t bytes)
+{
+	int err = (int)sys_call4(SYS_mprotect, (long)start, (long)bytes,
+				 PROT_NONE, 0);
+
+	if (err)
+		return err;
+	sys_call4(SYS_madvise, (long)start, (long)bytes, MADV_DONTDUMP, 0);
+	return os_purge(start, bytes);
+}
+
 int os_huge(void *start, size_t bytes, bool on)
 {
 	return os_advise(start, bytes, on ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);

@@ -18,6 +18,8 @@ void *os_reserve(size_t bytes);
 void os_unreserve(void *start, size_t bytes);
 /* Makes reserved pages readable and writable; they read as zero. */
 int os_commit(void *start, size_t bytes);
+/* The opposite: the memory goes back, nothing can be touched or is dumped. */
+int os_withdraw(void *start, size_t bytes);
 /* The memory behind goes back; the pages stay usable and read as zero. */
 int os_purge(void *start, size_t bytes);
 /* Asks for huge pages, or for none. */

@@ -8,6 +8,7 @@
  * used for nothing but caches, so a walk that stands on it goes on.
  */
 #include "slab/debug.h"
+#include "slab/sample.h"
 
 #include <string.h>
 
@@ -177,8 +178,10 @@ int cache_make(struct slub_cache *cache, const struct slub_cache_args *args)
 	cache->is_internal = false;
 	choose_link(cache, args);
 	err = cache_publish(cache, args->sheaf_length);
-	if (!err)
-		debug_cache_made(cache);
+	if (err)
+		return err;
+	debug_cache_made(cache);
+	sample_cache_made(cache);
 	return err;
 }
 
@@ -197,6 +200,7 @@ void cache_unmake(struct slub_cache *cache)
 	}
 	lock_release(&cache_lock);
 	percpu_free_slots(cache->slot, nr);
+	sample_cache_unmade(cache);
 	if (cache->stats)
 		slub_percpu_free(cache->stats);
 	cache->stats = 0;

@@ -11,6 +11,7 @@
  */
 #define _GNU_SOURCE
 #include "slab/debug.h"
+#include "slab/guard.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -335,6 +336,7 @@ SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
 		node_shrink(cache, cache->nodes[n]);
 	debug_shrink_twins(cache);
 	if (cache_has_slabs(cache) || debug_has_slabs(cache) ||
+	    guard_has_objects(cache) ||
 	    (cache->reserve && cache_has_slabs(cache->reserve))) {
 		making_end();
 		debug_report_left(cache);

@@ -4,6 +4,8 @@
  * slub/cache.h leave.
  */
 #include "slab/debug.h"
+#include "slab/guard.h"
+#include "slab/sample.h"
 
 #include <errno.h>
 #include <string.h>
@@ -34,13 +36,22 @@ static void *fail(int err)
 	return NULL;
 }
 
+static void *alloc_one(struct slub_cache *cache, unsigned int flags)
+{
+	void *object = NULL;
+
+	if (unlikely(sample_is_wanted()))
+		object = sample_alloc_typed(cache);
+	return object ? object : cache_alloc_reserve(cache, flags);
+}
+
 SLUB_EXPORT void *slub_cache_alloc_slow(struct slub_cache *cache)
 {
 	void *object;
 
 	if (unlikely(!cache_is_usable(cache)))
 		return NULL;
-	object = cache_alloc_reserve(cache, 0);
+	object = alloc_one(cache, 0);
 	map_publish();
 	return object ? object : fail(ENOMEM);
 }
@@ -72,6 +83,10 @@ SLUB_EXPORT void slub_cache_free_slow(struct slub_cache *cache, void *object)
 		return;
 	map_publish();
 	owner = cache_of(object);
+	if (!owner && guard_owns(object)) {
+		guard_free(object, cache);
+		return;
+	}
 	if (!owner) {
 		debug_free_outside(cache, object);
 		log_message("slub_cache_free(%s): %p lies in no slab; left "
@@ -135,7 +150,7 @@ SLUB_EXPORT void *slub_cache_alloc_node(struct slub_cache *cache,
 	    !cache_is_watched(cache))
 		object = alloc_node(cache, node);
 	if (!object)
-		object = cache_alloc_reserve(cache, flags);
+		object = alloc_one(cache, flags);
 	if (unlikely(!object))
 		return fail(ENOMEM);
 	if (flags & SLUB_ZERO)
@@ -158,6 +173,8 @@ SLUB_EXPORT void *slub_cache_zalloc(struct slub_cache *cache)
 
 SLUB_EXPORT struct slub_cache *slub_cache_of(const void *object)
 {
+	if (guard_owns(object))
+		return guard_cache_of(object);
 	return cache_original(cache_of(object));
 }
 

@@ -3,7 +3,11 @@
 #include "slab/sample.h"
 
 #include "slab/debug.h"
+#include "slab/guard.h"
 #include "slab/real.h"
+
+/* What malloc() promises. */
+#define MALLOC_ALIGN 16
 
 /* Where tracers look for the counters of the probes. */
 struct sample_switch sample_switch
@@ -14,11 +18,18 @@ bool sample_was_on;
 /* Written while sampling is off. */
 static double mean_bytes = 512 << 10;
 static uint64_t random_state;
+/* Points of the guard per allocation; in (0, GUARD_ALWAYS]. */
+static double guard_rate;
+
+/* Its chance to have no point is one in 10^17. */
+#define GUARD_ALWAYS 40.0
+/* A free pushes to no sample slot, whatever was popped. */
+#define ROOM_NONE (-(1 << 30))
 
 /* ---- chance ---- */
 
 /* One atomic addition, then a hash of the sum: splitmix64. */
-static uint64_t random_next(void)
+uint64_t sample_random(void)
 {
 	uint64_t x = __atomic_add_fetch(&random_state, 0x9e3779b97f4a7c15ull,
 					__ATOMIC_RELAXED);
@@ -30,7 +41,7 @@ static uint64_t random_next(void)
 
 double sample_draw(void)
 {
-	return -real_log((double)((random_next() >> 11) + 1) * 0x1p-53);
+	return -real_log((double)((sample_random() >> 11) + 1) * 0x1p-53);
 }
 
 double sample_weight(size_t bytes)
@@ -38,16 +49,57 @@ double sample_weight(size_t bytes)
 	return 1 / real_one_minus_exp((double)bytes / mean_bytes);
 }
 
-/* Does an allocation of @bytes have a sample point in it? */
-static bool is_sampled(size_t bytes)
+/* Points of the profile in an allocation of @bytes, on average. */
+static double rate_profile(const struct slub_cache *cache, size_t bytes)
 {
-	return sample_draw() * mean_bytes < (double)bytes;
+	return sample_is_on(SAMPLE_PROFILE) && cache->is_internal ?
+		       (double)bytes / mean_bytes : 0;
+}
+
+static double rate_guard(void)
+{
+	return sample_is_on(SAMPLE_GUARD) ? guard_rate : 0;
+}
+
+/* Points of either kind in an allocation from @cache. */
+static double rate_of(const struct slub_cache *cache)
+{
+	return rate_profile(cache, cache->object_size) + rate_guard();
 }
 
 /* Allocations from @cache that are not sampled before the next that is. */
 static uint64_t draw_unsampled(const struct slub_cache *cache)
 {
-	return (uint64_t)(sample_draw() * mean_bytes / cache->object_size);
+	double n = sample_draw() / rate_of(cache);
+
+	/* Both may have been switched off meanwhile: then it is infinite. */
+	return n < 0x1p62 ? (uint64_t)n : 1ull << 62;
+}
+
+/* Uniform in [0, 1). */
+static double draw_chance(void)
+{
+	return (double)(sample_random() >> 11) * 0x1p-53;
+}
+
+/*
+ * What an allocation is sampled for that is: at least one of the two, each as
+ * likely as it would be by itself.
+ */
+static uint32_t draw_use(const struct slub_cache *cache)
+{
+	double profile = rate_profile(cache, cache->object_size);
+	double guard = rate_guard();
+
+	if (guard == 0)
+		return SAMPLE_PROFILE;
+	if (profile == 0)
+		return SAMPLE_GUARD;
+	profile = real_one_minus_exp(profile);
+	guard = real_one_minus_exp(guard);
+	if (draw_chance() * (profile + guard - profile * guard) >= profile)
+		return SAMPLE_GUARD;
+	return SAMPLE_PROFILE | (draw_chance() < guard ? SAMPLE_GUARD : 0);
 }
 
 void sample_set(double mean, uint64_t seed)
@@ -56,10 +108,21 @@ void sample_set(double mean, uint64_t seed)
 	random_state = seed;
 }
 
-void sample_switch_on(bool on)
+void sample_set_guard(uint64_t every)
 {
-	sample_was_on |= on;
-	__atomic_store_n(&sample_switch.on, on, __ATOMIC_RELEASE);
+	guard_rate = every <= 1 ? GUARD_ALWAYS :
+		     every < 1ull << 50 ? -real_log(1 - 1 / (double)every) :
+					  1 / (double)every;
+}
+
+void sample_switch_on(enum sample_use use, bool on)
+{
+	sample_was_on |= on && use == SAMPLE_PROFILE;
+	if (on)
+		__atomic_fetch_or(&sample_switch.on, use, __ATOMIC_RELEASE);
+	else
+		__atomic_fetch_and(&sample_switch.on, ~(uint32_t)use,
+				   __ATOMIC_RELEASE);
 }
 
 /* ---- the twins ---- */
@@ -127,6 +190,21 @@ static void *alloc_sampled(struct slub_cache *cache)
 	struct slub_cache *twin = twin_of(cache);
 
 	return twin ? cache_alloc(twin) : NULL;
+}
+
+/* An object for @use, which loses what there is no memory for. */
+static void *alloc_for(struct slub_cache *cache, size_t bytes, size_t align,
+		       uint32_t *use)
+{
+	void *object = NULL;
+
+	if (*use & SAMPLE_GUARD)
+		object = guard_alloc(cache, bytes, align);
+	if (!object && *use & SAMPLE_PROFILE)
+		object = alloc_sampled(cache);
+	if (!object)
+		*use = 0;
+	return object;
 }
 
 /* The probability is that of the object's size, what is told that asked for. */
@@ -199,14 +277,14 @@ static void chain_deal(struct slub_cache *cache, void *chain,
 		rest = *link_of(cache, rest);
 	}
 	if (percpu_head(slot) || percpu_head(slot + SLOT_SPARE) ||
-	    (rest && !percpu_put(slot + SLOT_SPARE, rest, 0))) {
+	    (rest && !percpu_put(slot + SLOT_SPARE, rest, ROOM_NONE))) {
 		chain_put_away(cache, chain);
 		return;
 	}
 	if (!last)
 		return;
 	*link_of(cache, last) = NULL;
-	if (!percpu_put(slot, chain, 0))
+	if (!percpu_put(slot, chain, ROOM_NONE))
 		chain_put_away(cache, chain);
 	cache_filled(cache);
 }
@@ -214,21 +292,21 @@ static void chain_deal(struct slub_cache *cache, void *chain,
 /* ---- alloc ---- */
 
 /* The main list is empty. */
-static void *alloc_dealt(struct slub_cache *cache, size_t bytes)
+static void *alloc_dealt(struct slub_cache *cache, size_t bytes, size_t align)
 {
 	void *chain = percpu_take(cache->sample_slot + SLOT_SPARE, 0);
 	void *object = NULL;
 	/* SAMPLE-1; otherwise nothing was drawn, or it lay behind the chain. */
 	uint64_t unsampled = chain ? 0 : draw_unsampled(cache);
-	bool is_told = !unsampled;
+	uint32_t use = 0;
 
 	if (!chain)
 		chain = chain_gather(cache);
 	if (!chain)
 		return NULL;
-	if (is_told) {
-		object = alloc_sampled(cache);
-		is_told = object;
+	if (!unsampled) {
+		use = draw_use(cache);
+		object = alloc_for(cache, bytes, align, &use);
 		unsampled = draw_unsampled(cache) + !object;
 	}
 	if (!object) {
@@ -238,7 +316,7 @@ static void *alloc_dealt(struct slub_cache *cache, size_t bytes)
 	}
 	if (chain)
 		chain_deal(cache, chain, unsampled);
-	if (is_told)
+	if (use & SAMPLE_PROFILE)
 		tell(cache, object, bytes);
 	return object;
 }
@@ -249,7 +327,7 @@ static bool look_closer(void)
 	if (slub_thread.locks_held || !sample_keeper)
 		return false;
 	sample_keeper->probes_changed();
-	return sample_is_on();
+	return sample_is_on_at_all();
 }
 
 void *sample_alloc(struct slub_cache *cache, size_t bytes)
@@ -260,32 +338,92 @@ void *sample_alloc(struct slub_cache *cache, size_t bytes)
 		return cache_alloc_sized(cache, bytes);
 	/* Lists of a watched cache stay empty (slab/debug.h). */
 	if (unlikely(cache_is_watched(cache)))
-		return sample_alloc_slowly(cache, bytes);
+		return sample_alloc_slowly(cache, bytes, MALLOC_ALIGN);
 	object = percpu_pop(cache->sample_slot, cache->link);
 	if (object)
 		return object;
 	cache_free_postponed();
 	percpu_enter();
-	return alloc_dealt(cache, bytes);
+	return alloc_dealt(cache, bytes, MALLOC_ALIGN);
 }
 
-void *sample_alloc_slowly(struct slub_cache *cache, size_t bytes)
+void *sample_alloc_slowly(struct slub_cache *cache, size_t bytes,
+			  size_t align)
 {
+	uint32_t use;
 	void *object;
 
-	if (!look_closer() || !is_sampled(cache->object_size))
+	if (!look_closer() || sample_draw() >= rate_of(cache))
 		return cache_alloc_sized(cache, bytes);
-	object = alloc_sampled(cache);
+	use = draw_use(cache);
+	object = alloc_for(cache, bytes, align, &use);
 	if (!object)
 		return cache_alloc_sized(cache, bytes);
-	tell(cache, object, bytes);
+	if (use & SAMPLE_PROFILE)
+		tell(cache, object, bytes);
 	return object;
+}
+
+/* ---- programs' caches ---- */
+
+void *sample_alloc_typed(struct slub_cache *cache)
+{
+	uint32_t use = SAMPLE_GUARD;
+	void *object;
+
+	if (!cache->sample_slot || cache->is_unguarded || !look_closer() ||
+	    !sample_is_on(SAMPLE_GUARD))
+		return NULL;
+	if (unlikely(cache_is_watched(cache)))
+		return sample_draw() < rate_guard() ?
+			       alloc_for(cache, cache->object_size,
+					 cache->align, &use) : NULL;
+	object = percpu_pop(cache->sample_slot, cache->link);
+	if (object)
+		return object;
+	cache_free_postponed();
+	percpu_enter();
+	return alloc_dealt(cache, cache->object_size, cache->align);
+}
+
+void sample_cache_made(struct slub_cache *cache)
+{
+	bool on = sample_is_on(SAMPLE_GUARD);
+
+	if (cache->is_internal || cache->is_unguarded ||
+	    !link_is_in_object(cache->link) ||
+	    (on && sample_caches_prepare(cache, 1)) || !cache->sample_slot)
+		return;
+	__atomic_store_n(&cache->inline_slot,
+			 on ? cache->sample_slot : cache->list_slot,
+			 __ATOMIC_RELAXED);
+}
+
+void sample_caches_switch(void)
+{
+	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+		if (cache_is_live(c))
+			sample_cache_made(c);
+	}
+}
+
+void sample_cache_unmade(struct slub_cache *cache)
+{
+	uint32_t slot = cache->sample_slot;
+
+	if (!slot)
+		return;
+	__atomic_store_n(&cache_slot_owner[slot / SLOT_BYTES], NULL,
+			 __ATOMIC_RELEASE);
+	percpu_free_slots(slot, 1);
+	cache->sample_slot = 0;
 }
 
 /* ---- large blocks ---- */
 
 void sample_large(void *ptr, size_t bytes)
 {
-	if (look_closer() && is_sampled(bytes))
+	if (look_closer() && sample_is_on(SAMPLE_PROFILE) &&
+	    sample_draw() * mean_bytes < (double)bytes)
 		sample_keeper->taken(ptr, bytes, sample_weight(bytes));
 }

@@ -23,6 +23,9 @@
  * objects in slabs of their own, whose pages name a slot without room, so that
  * free() of a sampled object, and of no other, leaves the fast path.
  *
+ * A program's own cache pops and pushes at one slot.  While there is a guard that
+ * is its sample slot, with a room below zero, so that a free takes the slow path.
+ *
  * Invariants
  *   SAMPLE-1  a chain in the spare of a sample slot means: the next allocation
  *             from this slot is sampled, once its main list is empty;
@@ -37,8 +40,14 @@
 struct sample_switch {
 	uint16_t probe_alloc;	/* how many tracers wait for otel_memory:alloc */
 	uint16_t probe_free;	/* the same for otel_memory:free */
-	uint32_t on;
+	uint32_t on;		/* enum sample_use, as bits */
 } align_to(8);
+
+/* What allocations are drawn for; one may be drawn for both. */
+enum sample_use {
+	SAMPLE_PROFILE = 1,
+	SAMPLE_GUARD = 2,	/* slab/guard.h: one in so many, whatever its size */
+};
 
 extern struct sample_switch sample_switch SLUB_INTERNAL;
 
@@ -47,7 +56,12 @@ static inline bool sample_is_wanted(void)
 	return __atomic_load_n((uint64_t *)&sample_switch, __ATOMIC_RELAXED);
 }
 
-static inline bool sample_is_on(void)
+static inline bool sample_is_on(enum sample_use use)
+{
+	return __atomic_load_n(&sample_switch.on, __ATOMIC_RELAXED) & use;
+}
+
+static inline bool sample_is_on_at_all(void)
 {
 	return __atomic_load_n(&sample_switch.on, __ATOMIC_RELAXED);
 }
@@ -66,8 +80,10 @@ extern const struct sample_keeper *sample_keeper SLUB_INTERNAL;
 
 /* Mean bytes between points, and what the random numbers begin with. */
 void sample_set(double mean_bytes, uint64_t seed);
-/* After what malloc_sample() did: allocations may be sampled, or not. */
-void sample_switch_on(bool on);
+/* One allocation in @every is to be guarded. */
+void sample_set_guard(uint64_t every);
+/* Allocations may be sampled for @use, or not. */
+void sample_switch_on(enum sample_use use, bool on);
 /* Sampling has been on, so there may be sampled blocks. */
 extern bool sample_was_on SLUB_INTERNAL;
 
@@ -80,8 +96,20 @@ int sample_caches_prepare(struct slub_cache *caches, uint32_t nr);
 /* While sampling is wanted, the slow paths end here. */
 /* An allocation of @bytes from @cache, whose fast path is at its sample slot. */
 void *sample_alloc(struct slub_cache *cache, size_t bytes);
-/* One that has no fast path. */
-void *sample_alloc_slowly(struct slub_cache *cache, size_t bytes);
+/* One that has no fast path, aligned to @align. */
+void *sample_alloc_slowly(struct slub_cache *cache, size_t bytes,
+			  size_t align);
+/*
+ * One from a program's cache, which is sampled for the guard only.  NULL: it is
+ * not; allocate as ever.
+ */
+void *sample_alloc_typed(struct slub_cache *cache);
+/* A program's cache was made: prepares it if there is a guard. */
+void sample_cache_made(struct slub_cache *cache);
+/* The guard was switched on or off: the same for those there are. */
+void sample_caches_switch(void);
+/* Its sample slot is free again; it is not used any more. */
+void sample_cache_unmade(struct slub_cache *cache);
 /* A large block has been allocated. */
 void sample_large(void *ptr, size_t bytes);
 /* It is about to be freed or has been resized. */
@@ -91,6 +119,7 @@ static inline void sample_large_gone(void *ptr)
 		sample_keeper->gone(ptr);
 }
 
+uint64_t sample_random(void);
 /* -ln of a random number in (0, 1]: exponentially distributed, mean 1. */
 double sample_draw(void);
 /* How many allocations one sampled one of @bytes stands for. */

@@ -134,6 +134,7 @@ struct slub_cache {
 	struct slub_cache *reserve;	/* slab/reserve.c; NULL: not needed yet */
 	bool is_reserve;
 	bool is_sampled;		/* slab/sample.h */
+	bool is_unguarded;		/* slab/guard.h: never */
 	uint32_t sample_slot;
 	struct slub_cache *sampled;
 	void *links[2];

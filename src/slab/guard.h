@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Guarded objects: one allocation in N is placed alone on pages of its own
+ * between pages that nobody may touch, and what was freed is kept so for a while
+ * (the kernel's KFENCE).  Which allocation it is, slab/sample.h draws.
+ *
+ *   | guard | place 0            | guard | place 1            | guard | ...
+ *           |####      (freed)   |       |            [object]|
+ *
+ * An object lies at the left end of its place or at the right one, by chance.
+ * The pages that it needs can be touched while it is allocated, nothing else of
+ * the place.  So the first wrong access ends the program with SIGSEGV, on
+ * which the library has no say: `slub explain` reads from the core, or from the
+ * stopped process, whose object it was.  The rest of the object's pages is
+ * filled, and looked at when it is freed.
+ *
+ * The range lies outside the heap, so free() and its relatives take a pointer
+ * into it for a foreign one, and leave the fast path by the test they make
+ * anyway.
+ *
+ * Words
+ *   place     pages for one object, and what is known of it
+ *   turn      a number for each guarded allocation
+ *
+ * Invariants
+ *   GUARD-1  who changed a place's state to TAKEN owns the place until he
+ *            changes it again; there are no locks, so also in signal handlers;
+ *   GUARD-2  object, bytes and tracks of a place stay as they are until it is
+ *            taken for the next object.
+ *
+ * The description for other processes is inspect/abi.h's; it is this.
+ */
+#ifndef SLUB_GUARD_H
+#define SLUB_GUARD_H
+
+#include "debug/debug.h"
+#include "slab/slab.h"
+
+#define GUARD_BYTES_MAX ((size_t)32 << 10)
+
+enum guard_state {
+	GUARD_NEVER,		/* used so far */
+	GUARD_TAKEN,		/* being changed */
+	GUARD_LIVE,
+	GUARD_FREED,
+};
+
+/* What was found at the free of an object, as bits. */
+enum guard_error {
+	GUARD_TWICE = 1,	/* freed again */
+	GUARD_INSIDE = 2,	/* freed by a pointer to elsewhere in it */
+	GUARD_BEYOND = 4,	/* bytes beside it were written */
+	GUARD_CACHE = 8,	/* freed to another cache */
+};
+
+struct guard_place {
+	uint64_t object;
+	uint64_t bytes;			/* asked for */
+	uint32_t state;			/* enum guard_state; atomic */
+	uint32_t errors;		/* enum guard_error */
+	uint64_t cache;			/* its address */
+	uint64_t turn;			/* when it was freed */
+	struct track allocated;
+	struct track freed;
+	char name[48];			/* of the cache */
+};
+
+struct guard_pool {
+	uint32_t version;
+	uint32_t size;			/* of this structure */
+	uint64_t every;			/* one allocation in so many; 0: off */
+	uint64_t base;			/* the first guard page */
+	uint64_t bytes;			/* 0: there never was a pool */
+	uint32_t page_bytes;
+	uint32_t place_bytes;		/* from one place to the next */
+	uint32_t nr_places;
+	uint32_t place_size;		/* of the structure */
+	uint64_t places;		/* struct guard_place[] */
+	uint64_t turns;			/* atomic */
+	uint64_t lost;			/* atomic; there was no place for it */
+	uint64_t errors;		/* atomic; found at frees */
+	uint64_t clock_offset_ns;	/* CLOCK_REALTIME less the tracks' clock */
+	uint64_t stacks;		/* what numbers of stacks count from */
+	uint32_t stack_unit;		/* bytes that a number stands for */
+	uint32_t next;			/* place to be looked at; atomic */
+};
+
+extern struct guard_pool guard_pool SLUB_INTERNAL;
+
+/* Is @ptr in the range of the guarded ones? */
+static inline bool guard_owns(const void *ptr)
+{
+	return unlikely((uintptr_t)ptr - guard_pool.base < guard_pool.bytes);
+}
+
+/* Makes the pool; 0 or -ENOMEM. */
+int guard_open(uint64_t every);
+/*
+ * @align divides a page.  NULL: no object of the cache can be guarded, or none
+ * now.
+ */
+void *guard_alloc(struct slub_cache *cache, size_t bytes, size_t align);
+/* @cache: through which it is freed; NULL: free(). */
+void guard_free(void *ptr, const struct slub_cache *cache);
+/* What was asked for; 0: that is no object. */
+size_t guard_bytes(const void *ptr);
+/* NULL: that is no object. */
+struct slub_cache *guard_cache_of(const void *ptr);
+/* Is an object of @cache allocated? */
+bool guard_has_objects(const struct slub_cache *cache);
+
+#endif
