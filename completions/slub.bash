@@ -86,7 +86,7 @@ _slub()
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
 		COMPREPLY=($(compgen -W "run check doctor top info stats map profile options debug \
-			validate shrink leaks help --help --version" -- "$word"))
+			validate shrink leaks explain help --help --version" -- "$word"))
 		return
 	fi
 	case ${COMP_WORDS[1]} in
@@ -121,6 +121,13 @@ _slub()
 			[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
 		elif ((COMP_CWORD == 2)); then
 			COMPREPLY=($(compgen -W "$(_slub_pids)" -- "$word"))
+		fi
+		;;
+	explain)
+		if [[ $word == -* ]]; then
+			COMPREPLY=($(compgen -W "--help" -- "$word"))
+		elif ((COMP_CWORD == 2)); then
+			COMPREPLY=($(compgen -W "$(_slub_pids)" -f -- "$word"))
 		fi
 		;;
 	validate|shrink|leaks)

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "percpu/percpu_internal.h"
+#include "slab/guard.h"
 #include "slub/version.h"
 
 SLUB_EXPORT struct slub_abi slub_abi_state = {
@@ -37,6 +38,33 @@ _Static_assert((int)TYPE_FREE == SLUB_ABI_PAGE_FREE &&
 	       (int)TYPE_LARGE == SLUB_ABI_PAGE_LARGE &&
 	       PAGE_DIRTY == SLUB_ABI_PAGE_DIRTY &&
 	       PAGE_RUN == SLUB_ABI_PAGE_RUN, "descriptors");
+
+#define SAME_PLACE(ours, theirs, field) \
+	(offsetof(ours, field) == offsetof(theirs, field) && \
+	 sizeof(((ours *)0)->field) == sizeof(((theirs *)0)->field))
+
+_Static_assert(sizeof(struct track) == sizeof(struct slub_abi_track) &&
+	       SAME_PLACE(struct track, struct slub_abi_track, when_ns) &&
+	       SAME_PLACE(struct track, struct slub_abi_track, stack) &&
+	       SAME_PLACE(struct track, struct slub_abi_track, cpu), "track");
+#define SAME_IN_PLACE(field) \
+	SAME_PLACE(struct guard_place, struct slub_abi_guard_place, field)
+_Static_assert(sizeof(struct guard_place) ==
+		       sizeof(struct slub_abi_guard_place) &&
+	       SAME_IN_PLACE(bytes) && SAME_IN_PLACE(state) &&
+	       SAME_IN_PLACE(errors) && SAME_IN_PLACE(allocated) &&
+	       SAME_IN_PLACE(freed) && SAME_IN_PLACE(name), "guard's place");
+#define SAME_IN_POOL(field) \
+	SAME_PLACE(struct guard_pool, struct slub_abi_guard, field)
+_Static_assert(sizeof(struct guard_pool) == sizeof(struct slub_abi_guard) &&
+	       SAME_IN_POOL(every) && SAME_IN_POOL(base) &&
+	       SAME_IN_POOL(nr_places) && SAME_IN_POOL(place_size) &&
+	       SAME_IN_POOL(places) && SAME_IN_POOL(lost) &&
+	       SAME_IN_POOL(stacks) && SAME_IN_POOL(stack_unit), "guard");
+_Static_assert((int)GUARD_LIVE == SLUB_ABI_GUARD_LIVE &&
+	       (int)GUARD_FREED == SLUB_ABI_GUARD_FREED &&
+	       (int)GUARD_BEYOND == SLUB_ABI_GUARD_BEYOND &&
+	       (int)GUARD_CACHE == SLUB_ABI_GUARD_CACHE, "guard's numbers");
 
 static uint64_t clock_real_ns(void)
 {
@@ -106,6 +134,7 @@ void abi_publish(const struct os_cpus *cpus, uint32_t nr_nodes)
 	abi->heap_start = heap_start;
 	pagemap_publish(&abi->heap_bytes);
 	abi->self = (uintptr_t)abi;
+	abi->guard = (uintptr_t)&guard_pool;
 	abi->start_ns = clock_real_ns();
 	describe_pages(abi);
 	describe_areas(abi);

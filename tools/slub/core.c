@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/procfs.h>
@@ -144,6 +145,19 @@ static void read_identity(struct process *process, const char *note,
 	process->name[sizeof(info.pr_fname)] = '\0';
 }
 
+static void read_signal(struct core *core, const char *note, size_t bytes)
+{
+	siginfo_t info;
+
+	/* The kernel writes that of the thread that died. */
+	if (bytes < sizeof(info) || core->signal)
+		return;
+	memcpy(&info, note, sizeof(info));
+	core->signal = info.si_signo;
+	if (info.si_signo == SIGSEGV || info.si_signo == SIGBUS)
+		core->fault = (uintptr_t)info.si_addr;
+}
+
 static size_t padded(size_t bytes)
 {
 	return (bytes + 3) & ~(size_t)3;
@@ -167,6 +181,8 @@ static int read_notes(struct process *process, const char *at, size_t bytes)
 			error = read_files(process, at + skip, note.n_descsz);
 		else if (note.n_type == NT_PRPSINFO)
 			read_identity(process, at + skip, note.n_descsz);
+		else if (note.n_type == NT_SIGINFO)
+			read_signal(process->core, at + skip, note.n_descsz);
 		at += all;
 		bytes -= all;
 	}

@@ -19,6 +19,8 @@ struct core_segment {
 
 struct core {
 	struct elf_file file;
+	int signal;			/* that it died of; 0: not known */
+	uint64_t fault;			/* the address, of SIGSEGV and SIGBUS */
 	struct core_segment *segments;	/* by address */
 	size_t nr_segments;
 };

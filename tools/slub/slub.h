@@ -39,6 +39,7 @@ extern const struct command cmd_debug;
 extern const struct command cmd_validate;
 extern const struct command cmd_shrink;
 extern const struct command cmd_leaks;
+extern const struct command cmd_explain;
 
 /* message.c: one line on stderr, headed "slub: ". */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* The objects between guard pages of a process. */
+#include "guard.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PLACES_MAX (1u << 20)
+#define PLACE_SIZE_MAX 4096u
+
+static bool pool_is_sane(const struct slub_abi_guard *pool)
+{
+	return pool->size >= sizeof(*pool) && pool->place_bytes &&
+	       pool->nr_places && pool->nr_places <= PLACES_MAX &&
+	       pool->place_size >= sizeof(struct slub_abi_guard_place) &&
+	       pool->place_size <= PLACE_SIZE_MAX &&
+	       pool->bytes / pool->place_bytes >= pool->nr_places &&
+	       pool->base <= UINT64_MAX - pool->bytes;
+}
+
+static int read_places(struct guard *guard, const struct process *process)
+{
+	const struct slub_abi_guard *pool = &guard->pool;
+	size_t bytes = (size_t)pool->nr_places * pool->place_size;
+	char *raw = malloc(bytes);
+	int error = -ENOMEM;
+
+	guard->places = calloc(pool->nr_places, sizeof(*guard->places));
+	if (raw && guard->places)
+		error = process_read(process, pool->places, raw, bytes);
+	for (uint32_t n = 0; n < pool->nr_places && !error; n++) {
+		struct slub_abi_guard_place *place = &guard->places[n];
+
+		memcpy(place, raw + (size_t)n * pool->place_size,
+		       sizeof(*place));
+		clean_text(place->name, sizeof(place->name));
+	}
+	free(raw);
+	return error;
+}
+
+int guard_read(struct guard *guard, const struct source *source)
+{
+	uint64_t address = source->state.abi.guard;
+	struct slub_abi_guard *pool = &guard->pool;
+	int error;
+
+	*guard = (struct guard){ .places = NULL };
+	if (!address)
+		return 0;
+	error = process_read(&source->process, address, pool, sizeof(*pool));
+	if (error)
+		return error;
+	if (pool->version != SLUB_ABI_GUARD_VERSION)
+		return -EPROTO;
+	if (!pool->bytes)
+		return 0;
+	if (!pool_is_sane(pool))
+		return -EBADMSG;
+	return read_places(guard, &source->process);
+}
+
+void guard_free(struct guard *guard)
+{
+	free(guard->places);
+}
+
+bool guard_has(const struct guard *guard, uint64_t address)
+{
+	return address - guard->pool.base < guard->pool.bytes;
+}
+
+/* What @address has to do with the object of one place. */
+static struct guard_finding relate(const struct slub_abi_guard_place *place,
+				   uint64_t address)
+{
+	struct guard_finding f = { GUARD_APART, UINT64_MAX, place };
+	bool live = place->state == SLUB_ABI_GUARD_LIVE;
+
+	if (!live && place->state != SLUB_ABI_GUARD_FREED)
+		return f;
+	if (address < place->object) {
+		f.relation = live ? GUARD_BEFORE : GUARD_BEFORE_FREED;
+		f.distance = place->object - address;
+	} else if (address - place->object < place->bytes) {
+		f.relation = live ? GUARD_INSIDE_LIVE : GUARD_INSIDE_FREED;
+		f.distance = address - place->object;
+	} else {
+		f.relation = live ? GUARD_BEHIND : GUARD_BEHIND_FREED;
+		f.distance = address - place->object - place->bytes;
+	}
+	return f;
+}
+
+static bool is_inside(const struct guard_finding *f)
+{
+	return f->relation == GUARD_INSIDE_LIVE ||
+	       f->relation == GUARD_INSIDE_FREED;
+}
+
+/* The guard page in front of a place is that behind its neighbour, too. */
+struct guard_finding guard_find(const struct guard *guard, uint64_t address)
+{
+	uint64_t n = (address - guard->pool.base) / guard->pool.place_bytes;
+	struct guard_finding best = { GUARD_APART, UINT64_MAX, NULL };
+
+	for (uint64_t i = n ? n - 1 : 0; i <= n; i++) {
+		struct guard_finding f;
+
+		if (i >= guard->pool.nr_places)
+			break;
+		f = relate(&guard->places[i], address);
+		if (is_inside(&f))
+			return f;
+		if (f.relation != GUARD_APART && f.distance < best.distance)
+			best = f;
+	}
+	return best;
+}
+
+size_t guard_stack(const struct guard *guard, const struct source *source,
+		   const struct slub_abi_track *track,
+		   uint64_t frames[GUARD_FRAMES_MAX])
+{
+	uint64_t at = guard->pool.stacks +
+		      (uint64_t)track->stack * guard->pool.stack_unit;
+	struct slub_abi_stack stack;
+	size_t nr;
+
+	if (!track->caller)
+		return 0;
+	frames[0] = track->caller;
+	if (!track->stack || !guard->pool.stacks ||
+	    process_read(&source->process, at, &stack, sizeof(stack)) ||
+	    !stack.nr)
+		return 1;
+	nr = stack.nr < GUARD_FRAMES_MAX ? stack.nr : GUARD_FRAMES_MAX;
+	if (process_read(&source->process, at + sizeof(stack), frames,
+			 nr * sizeof(*frames)))
+		return 1;
+	return nr;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* The objects between guard pages of a process, as it shows them. */
+#ifndef SLUB_TOOL_GUARD_H
+#define SLUB_TOOL_GUARD_H
+
+#include "source.h"
+
+#define GUARD_FRAMES_MAX 16
+
+struct guard {
+	struct slub_abi_guard pool;	/* bytes is 0 if there is none */
+	struct slub_abi_guard_place *places;
+};
+
+/* 0, or -errno: EPROTO a version that is not known, EBADMSG it is damaged. */
+int guard_read(struct guard *guard, const struct source *source);
+void guard_free(struct guard *guard);
+
+/* What @address has to do with an object. */
+enum guard_relation {
+	GUARD_APART,		/* nothing is known of it */
+	GUARD_INSIDE_LIVE,
+	GUARD_INSIDE_FREED,
+	GUARD_BEFORE,		/* an allocated object */
+	GUARD_BEHIND,
+	GUARD_BEFORE_FREED,
+	GUARD_BEHIND_FREED,
+};
+
+struct guard_finding {
+	enum guard_relation relation;
+	uint64_t distance;	/* into it, or to its first or last byte */
+	const struct slub_abi_guard_place *place;
+};
+
+bool guard_has(const struct guard *guard, uint64_t address);
+struct guard_finding guard_find(const struct guard *guard, uint64_t address);
+/* How many frames of the stack of @track were read. */
+size_t guard_stack(const struct guard *guard, const struct source *source,
+		   const struct slub_abi_track *track,
+		   uint64_t frames[GUARD_FRAMES_MAX]);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From code addresses to functions and lines: as `slub profile` does it, with
+ * the mappings that the process or the core names.  Without elfutils, or for a
+ * file that is gone, the file and the offset in it.
+ */
+#include "symbols.h"
+#include "profile.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct mapping *mapping_of(const struct process *process,
+					uint64_t address)
+{
+	for (size_t i = 0; i < process->nr_mappings; i++) {
+		if (address >= process->mappings[i].start &&
+		    address < process->mappings[i].end)
+			return &process->mappings[i];
+	}
+	return NULL;
+}
+
+/* What the mappings would look like in /proc; only those of files. */
+static char *maps_text(const struct process *process)
+{
+	const char *last = "";
+	char *text = NULL;
+	size_t bytes, inode = 0;
+	FILE *to = open_memstream(&text, &bytes);
+
+	if (!to)
+		return NULL;
+	for (size_t i = 0; i < process->nr_mappings; i++) {
+		const struct mapping *m = &process->mappings[i];
+
+		/* Neighbours are taken for one file by the inode. */
+		inode += strcmp(m->path, last) != 0;
+		last = m->path;
+		if (*m->path == '/' && !strchr(m->path, '\n'))
+			fprintf(to, "%" PRIx64 "-%" PRIx64 " r-xp %08" PRIx64
+				" 00:00 %zu %s\n", m->start, m->end, m->offset,
+				inode, m->path);
+	}
+	fclose(to);
+	return text;
+}
+
+/* The names of files and functions are the process's. */
+static void print_plain(const char *text)
+{
+	for (; *text; text++)
+		putchar((*text & 0xe0) && *text != 0x7f ? *text : '?');
+}
+
+static void print_location(const struct process *process,
+			   const struct profile_location *location)
+{
+	const struct mapping *m = mapping_of(process, location->address);
+
+	printf("\t0x%" PRIx64, location->address + 1);
+	if (location->function) {
+		putchar(' ');
+		print_plain(location->function);
+	}
+	if (location->file) {
+		printf(" (");
+		print_plain(location->file);
+		printf(":%u)", location->line);
+	} else if (m && *m->path) {
+		printf(" (");
+		print_plain(m->path);
+		printf("+0x%" PRIx64 ")",
+		       location->address + 1 - m->start + m->offset);
+	}
+	putchar('\n');
+}
+
+void symbols_print(const struct process *process, const uint64_t *addresses,
+		   size_t nr)
+{
+	struct profile_mapping all = { .end = UINT64_MAX };
+	struct profile profile = {
+		.nr_locations = nr, .mappings = &all, .nr_mappings = 1,
+		.maps = maps_text(process),
+	};
+
+	profile.locations = calloc(nr ? nr : 1, sizeof(*profile.locations));
+	if (!profile.locations)
+		profile.nr_locations = 0;
+	for (size_t i = 0; i < profile.nr_locations; i++) {
+		profile.locations[i].address = addresses[i] - 1;
+		profile.locations[i].mapping = 1;
+	}
+	profile_find_symbols(&profile);
+	for (size_t i = 0; i < profile.nr_locations; i++) {
+		print_location(process, &profile.locations[i]);
+		free(profile.locations[i].function);
+		free(profile.locations[i].file);
+	}
+	free(profile.locations);
+	free(profile.maps);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* From code addresses of a process, or of a core, to functions and lines. */
+#ifndef SLUB_TOOL_SYMBOLS_H
+#define SLUB_TOOL_SYMBOLS_H
+
+#include "process.h"
+
+/* Prints return addresses, one a line: "\t0x55d9 main+0x2a (file.c:12)". */
+void symbols_print(const struct process *process, const uint64_t *addresses,
+		   size_t nr);
+
+#endif
