@@ -350,7 +350,8 @@ struct slub_cache_stats {
 	uint64_t double_free;	/* frees that were found to be the second */
 	uint64_t objects_out;	/* objects taken from slabs */
 	uint64_t objects_back;	/* objects given back to slabs */
-	uint64_t reserved[8];	/* 0: room for counts to come */
+	uint64_t wrong_size;	/* sized frees with a size that cannot be, seen */
+	uint64_t reserved[7];	/* 0: room for counts to come */
 };
 
 /*

@@ -128,6 +128,7 @@ enum slub_abi_stat {
 	SLUB_ABI_STAT_DOUBLE_FREE,
 	SLUB_ABI_STAT_OBJECTS_OUT,	/* objects taken from slabs */
 	SLUB_ABI_STAT_OBJECTS_BACK,	/* objects given back to slabs */
+	SLUB_ABI_STAT_WRONG_SIZE,	/* sized frees with a size that cannot be */
 	SLUB_ABI_STATS_KNOWN,
 	SLUB_ABI_STATS = 16,
 };
@@ -255,6 +256,7 @@ enum slub_abi_guard_error {
 	SLUB_ABI_GUARD_INSIDE = 2,	/* freed by a pointer to elsewhere in it */
 	SLUB_ABI_GUARD_BEYOND = 4,	/* bytes beside it were written */
 	SLUB_ABI_GUARD_CACHE = 8,	/* freed to another cache */
+	SLUB_ABI_GUARD_SIZE = 16,	/* freed with another size */
 };
 
 struct slub_abi_track {

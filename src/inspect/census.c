@@ -229,7 +229,8 @@ static const uint8_t stat_words[SLUB_ABI_STATS] = {
 	[SLUB_ABI_STAT_DOUBLE_FREE] = STAT_DOUBLE_FREE,
 	[SLUB_ABI_STAT_OBJECTS_OUT] = STAT_OBJECTS_OUT,
 	[SLUB_ABI_STAT_OBJECTS_BACK] = STAT_OBJECTS_BACK,
-	[12] = NO_WORD, [13] = NO_WORD, [14] = NO_WORD, [15] = NO_WORD,
+	[SLUB_ABI_STAT_WRONG_SIZE] = STAT_WRONG_SIZE,
+	[13] = NO_WORD, [14] = NO_WORD, [15] = NO_WORD,
 };
 
 void census_describe(struct slub_abi *abi)

@@ -136,21 +136,27 @@ CXX_NEW_ALIGNED(_ZnamSt11align_val_t)
 CXX_NEW_ALIGNED_NOTHROW(_ZnwmSt11align_val_tRKSt9nothrow_t)
 CXX_NEW_ALIGNED_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t)
 
-/* delete: the size and the alignment are not needed */
+/* delete: the size and the alignment are not needed; see sized.c */
 #define CXX_DELETE(name, ...)						\
 	CXX void name(void *ptr, ##__VA_ARGS__);			\
 	CXX void name(void *ptr, ##__VA_ARGS__) { fast_free(ptr); }
+#define CXX_DELETE_SIZED(name, align, ...)				\
+	CXX void name(void *ptr, size_t n, ##__VA_ARGS__);		\
+	CXX void name(void *ptr, size_t n, ##__VA_ARGS__)		\
+	{								\
+		fast_free_sized(ptr, n, align);				\
+	}
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 CXX_DELETE(_ZdlPv)
 CXX_DELETE(_ZdaPv)
-CXX_DELETE(_ZdlPvm, size_t n)
-CXX_DELETE(_ZdaPvm, size_t n)
+CXX_DELETE_SIZED(_ZdlPvm, 0)
+CXX_DELETE_SIZED(_ZdaPvm, 0)
 CXX_DELETE(_ZdlPvRKSt9nothrow_t, const void *t)
 CXX_DELETE(_ZdaPvRKSt9nothrow_t, const void *t)
 CXX_DELETE(_ZdlPvSt11align_val_t, size_t a)
 CXX_DELETE(_ZdaPvSt11align_val_t, size_t a)
-CXX_DELETE(_ZdlPvmSt11align_val_t, size_t n, size_t a)
-CXX_DELETE(_ZdaPvmSt11align_val_t, size_t n, size_t a)
+CXX_DELETE_SIZED(_ZdlPvmSt11align_val_t, a, size_t a)
+CXX_DELETE_SIZED(_ZdaPvmSt11align_val_t, a, size_t a)
 CXX_DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, size_t a, const void *t)
 CXX_DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, size_t a, const void *t)

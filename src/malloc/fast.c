@@ -68,6 +68,31 @@ aborted:
 	return slow_alloc(bytes);
 }
 
+static __attribute__((__noinline__)) void
+free_sized_paged(void *ptr, size_t told, size_t align)
+{
+	if (!ptr)
+		return;
+	sized_check(ptr, told, align);
+	free_paged(ptr);
+}
+
+static always_inline void free_sized_inline(void *ptr, size_t told,
+					    size_t align)
+{
+	size_t index = pagemap_index(ptr);
+	uintptr_t slot, t;
+
+	if (unlikely(index >= pagemap_limit))
+		goto failed;
+	slot = ((uint16_t *)pagemap_base)[index];
+	RSEQ_PUSH(ptr, slot, t);
+	return;
+failed:
+aborted:
+	free_sized_paged(ptr, told, align);
+}
+
 static always_inline void free_inline(void *ptr)
 {
 	size_t index = pagemap_index(ptr);
@@ -95,6 +120,13 @@ static always_inline void free_inline(void *ptr)
 	slow_free(ptr);
 }
 
+static always_inline void free_sized_inline(void *ptr, size_t told,
+					    size_t align)
+{
+	sized_check(ptr, told, align);
+	slow_free(ptr);
+}
+
 #endif
 
 SLUB_HOT void *fast_alloc(size_t bytes)
@@ -105,6 +137,11 @@ SLUB_HOT void *fast_alloc(size_t bytes)
 SLUB_HOT void fast_free(void *ptr)
 {
 	free_inline(ptr);
+}
+
+SLUB_HOT void fast_free_sized(void *ptr, size_t told, size_t align)
+{
+	free_sized_inline(ptr, told, align);
 }
 
 /* The C functions are these, under their public names (interpose.c). */

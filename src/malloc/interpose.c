@@ -177,19 +177,17 @@ SLUB_EXPORT size_t malloc_usable_size(void *ptr)
 	return ptr ? block_bytes(ptr) : 0;
 }
 
-/* C23.  The size and alignment are hints that are not needed. */
+/* C23.  The size and alignment are not needed; see sized.c. */
 SLUB_EXPORT void free_sized(void *ptr, size_t bytes);
 SLUB_EXPORT void free_sized(void *ptr, size_t bytes)
 {
-	(void)bytes;
-	fast_free(ptr);
+	fast_free_sized(ptr, bytes, 0);
 }
 
 SLUB_EXPORT void free_aligned_sized(void *ptr, size_t align, size_t bytes);
 SLUB_EXPORT void free_aligned_sized(void *ptr, size_t align, size_t bytes)
 {
-	(void)align, (void)bytes;
-	fast_free(ptr);
+	fast_free_sized(ptr, bytes, align);
 }
 
 /* Empties every list and gives idle memory back, but for @pad bytes. */

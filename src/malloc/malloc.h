@@ -80,9 +80,14 @@ void deferred_push(void *ptr);
 /* Takes all such blocks, linked through their first word. */
 void *deferred_take(void);
 
+/* sized.c: looks whether a block to be freed can be of @told bytes. */
+void sized_check(void *ptr, size_t told, size_t align);
+
 /* fast.c's functions under names of our own, for the other entries */
 void *fast_alloc(size_t bytes);
 void fast_free(void *ptr);
+/* The same; the size is looked at if the fast path has to be left. */
+void fast_free_sized(void *ptr, size_t told, size_t align);
 
 /* src/slub.c: */
 /* Take every lock, and let go of them in parent and child. */

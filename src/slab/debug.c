@@ -373,6 +373,27 @@ void debug_free_outside(struct slub_cache *cache, const void *object)
 	case_end(&found, twin);
 }
 
+bool debug_knows_size(const struct slub_cache *twin, const void *object)
+{
+	return twin->debug->size &&
+	       watched_is_object(twin, slab_of(twin, object), object);
+}
+
+void debug_free_size(struct slub_cache *owner, const void *object, size_t told,
+		     size_t have)
+{
+	struct slub_cache *twin = any_twin(owner);
+	struct debug_case found;
+
+	if (!twin || slub_thread.locks_held)
+		return;
+	case_begin(&found, twin, __builtin_frame_address(0));
+	report_bug(&found, NULL, "Wrong size. Object %p of %zu bytes is freed "
+		   "as one of %zu", object, have, told);
+	report_fix(&found, "Object at %p freed as what it is", object);
+	case_end(&found, twin);
+}
+
 void debug_free_foreign(const char *call, const void *ptr)
 {
 	static const struct debug_layout nobody = { .name = "malloc" };

@@ -59,6 +59,12 @@ void debug_free_wrong(struct slub_cache *cache, struct slub_cache *owner,
 		      const void *object);
 void debug_free_outside(struct slub_cache *cache, const void *object);
 
+/* Is @object an object of the watched @twin, which has the size asked for? */
+bool debug_knows_size(const struct slub_cache *twin, const void *object);
+/* A free of @object that was told @told bytes, which cannot be. */
+void debug_free_size(struct slub_cache *owner, const void *object, size_t told,
+		     size_t have);
+
 /* Of a pointer that malloc does not know; @call: "free", "realloc". */
 void debug_free_foreign(const char *call, const void *ptr);
 

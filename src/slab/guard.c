@@ -315,6 +315,13 @@ void guard_free(void *ptr, const struct slub_cache *cache)
 	place_set(place, GUARD_FREED);
 }
 
+void guard_free_size(void *ptr, size_t told)
+{
+	(void)told;
+	say(place_of(ptr), GUARD_SIZE, "Wrong size", ptr,
+	    __builtin_frame_address(0));
+}
+
 /* ---- questions ---- */
 
 static struct guard_place *place_live(const void *ptr)

@@ -51,6 +51,7 @@ enum guard_error {
 	GUARD_INSIDE = 2,	/* freed by a pointer to elsewhere in it */
 	GUARD_BEYOND = 4,	/* bytes beside it were written */
 	GUARD_CACHE = 8,	/* freed to another cache */
+	GUARD_SIZE = 16,	/* freed with another size */
 };
 
 struct guard_place {
@@ -102,6 +103,8 @@ int guard_open(uint64_t every);
 void *guard_alloc(struct slub_cache *cache, size_t bytes, size_t align);
 /* @cache: through which it is freed; NULL: free(). */
 void guard_free(void *ptr, const struct slub_cache *cache);
+/* It is about to be freed as one of @told bytes, which it is not. */
+void guard_free_size(void *ptr, size_t told);
 /* What was asked for; 0: that is no object. */
 size_t guard_bytes(const void *ptr);
 /* NULL: that is no object. */

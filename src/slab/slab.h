@@ -93,6 +93,7 @@ enum cache_stat {
 	STAT_DOUBLE_FREE,
 	STAT_OBJECTS_OUT,	/* taken from slabs */
 	STAT_OBJECTS_BACK,	/* given back to slabs */
+	STAT_WRONG_SIZE,	/* sized frees, those that were looked at */
 	STAT_NR,
 };
 

@@ -164,6 +164,28 @@ static void free_interior(const struct crime *c)
 	free(get(c->size) + c->offset);
 }
 
+extern void _ZdlPvm(void *ptr, size_t size);	/* operator delete */
+extern void *_Znwm(size_t size);
+extern void free_sized(void *ptr, size_t size);
+extern void free_aligned_sized(void *ptr, size_t align, size_t size);
+
+static void sized_delete(const struct crime *c)
+{
+	kept = _Znwm(c->size);
+	_ZdlPvm(kept, c->size + c->offset);
+}
+
+static void free_sized_wrong(const struct crime *c)
+{
+	free_sized(get(c->size), c->size + c->offset);
+}
+
+static void free_aligned_sized_wrong(const struct crime *c)
+{
+	kept = aligned_alloc(64, c->size);
+	free_aligned_sized(kept, 64, c->size + c->offset);
+}
+
 static void free_stack(const struct crime *c)
 {
 	char buf[64];

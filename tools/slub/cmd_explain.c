@@ -98,7 +98,9 @@ static void print_errors(const struct guard *guard,
 	static const char *const words[] = {
 		"freed twice", "freed by a pointer into it",
 		"bytes beside it written", "freed to another cache",
+		"freed with another size",
 	};
+	const int nr_words = sizeof(words) / sizeof(words[0]);
 
 	for (uint32_t n = 0; n < guard->pool.nr_places; n++) {
 		const struct slub_abi_guard_place *place = &guard->places[n];
@@ -107,7 +109,7 @@ static void print_errors(const struct guard *guard,
 			continue;
 		printf("0x%" PRIx64 " of %" PRIu64 " bytes (%s):",
 		       place->object, place->bytes, place->name);
-		for (int i = 0; i < 4; i++) {
+		for (int i = 0; i < nr_words; i++) {
 			if (place->errors & 1u << i)
 				printf(" %s", words[i]);
 		}

@@ -32,6 +32,8 @@ const struct counter counters[NR_COUNTERS] = {
 	  "objects taken from slabs" },
 	{ SLUB_ABI_STAT_OBJECTS_BACK, "objects_back",
 	  "objects given back to slabs" },
+	{ SLUB_ABI_STAT_WRONG_SIZE, "wrong_size",
+	  "sized frees with a size that cannot be" },
 };
 
 /* ---- numbers ---- */

@@ -61,7 +61,7 @@ struct counter {
 	const char *name;
 	const char *meaning;
 };
-#define NR_COUNTERS 12
+#define NR_COUNTERS 13
 extern const struct counter counters[NR_COUNTERS];
 
 #endif

@@ -102,7 +102,8 @@ pub struct slub_cache_stats {
     pub double_free: u64,
     pub objects_out: u64,
     pub objects_back: u64,
-    pub reserved: [u64; 8],
+    pub wrong_size: u64,
+    pub reserved: [u64; 7],
 }
 
 /// Objects put aside for one user.

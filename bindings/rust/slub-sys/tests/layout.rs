@@ -72,6 +72,8 @@ fn structures() {
             offset!(slub_cache_stats, double_free),
         "offsetof(struct slub_cache_stats, objects_back)" =>
             offset!(slub_cache_stats, objects_back),
+        "offsetof(struct slub_cache_stats, wrong_size)" =>
+            offset!(slub_cache_stats, wrong_size),
         "sizeof(struct slub_prefill)" => size_of::<slub_prefill>(),
         "offsetof(struct slub_prefill, nr)" => offset!(slub_prefill, nr),
         "sizeof(struct slub_srcu)" => size_of::<slub_srcu>(),

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The size that operator delete and free_sized() are told: whether it can be
+ * the one that was asked for.  It is not needed to free the block, so a wrong one
+ * does no harm here; but it is a bug of the program, mostly a class without a
+ * virtual destructor, or another type.
+ *
+ * Watched and guarded objects know what was asked for; of others it is known
+ * what their class could have been asked for, and only a free that leaves the
+ * fast path looks.
+ */
+#include "malloc/malloc.h"
+#include "slab/debug.h"
+#include "slab/guard.h"
+
+/* realloc() leaves a quarter of room in a block beyond a page. */
+static bool is_what_was_asked(size_t asked, size_t told)
+{
+	return told == asked ||
+	       (told > PAGE_BYTES && told + told / 4 == asked);
+}
+
+/* realloc() leaves a block where it is as long as half of it is in use. */
+static bool fits_class(const struct slub_cache *cache, size_t told,
+		       size_t align)
+{
+	if (told > cache->object_size)
+		return false;
+	return align > MALLOC_ALIGN ||
+	       size_is_worth_keeping(cache->object_size, told);
+}
+
+static bool fits_large(const void *ptr, size_t told, size_t align)
+{
+	size_t have = large_bytes(ptr);
+
+	if (told > have)
+		return false;
+	return align > PAGE_BYTES ||
+	       (told > CLASS_BYTES_MAX &&
+		told + told / 4 + PAGE_BYTES >= have);
+}
+
+static cold void complain(struct slub_cache *cache, const void *ptr,
+			  size_t told, size_t have)
+{
+	static _Atomic bool said;
+
+	if (cache) {
+		stat_add(cache, STAT_WRONG_SIZE);
+		debug_free_size(cache, ptr, told, have);
+	}
+	if (!__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
+		log_message("sized free: %p has room for %zu bytes, and %zu "
+			    "were said; freed by its own size (further ones "
+			    "are not reported)", ptr, have, told);
+}
+
+void sized_check(void *ptr, size_t told, size_t align)
+{
+	struct slub_cache *cache = cache_of(ptr);
+	size_t have;
+
+	if (cache && likely(!cache->debug)) {
+		if (unlikely(!fits_class(cache, told, align)))
+			complain(cache, ptr, told, cache->object_size);
+	} else if (cache && debug_knows_size(cache, ptr)) {
+		have = cache_object_bytes(cache, ptr);
+		if (!is_what_was_asked(have, told))
+			complain(cache, ptr, told, have);
+	} else if (cache) {
+		if (!fits_class(cache, told, align))
+			complain(cache, ptr, told, cache->object_size);
+	} else if (guard_owns(ptr)) {
+		have = guard_bytes(ptr);
+		if (guard_cache_of(ptr) && !is_what_was_asked(have, told))
+			guard_free_size(ptr, told);
+	} else if (pagemap_get(ptr) == MAP_LARGE &&
+		   !fits_large(ptr, told, align)) {
+		complain(NULL, ptr, told, large_bytes(ptr));
+	}
+}

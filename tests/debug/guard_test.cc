@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: MIT
+// Promise: with SLUB_GUARD=N one allocation in N, of malloc and of typed caches, lies between pages
+// that nobody may touch; it is as good as any other, and the first wrong access ends the program.
+// Run with N=1 and N=64.
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "harness.h"
+#include "inspect/abi.h"
+#include <slub/debug.h>
+#include <slub/rcu.h>
+
+extern "C" struct slub_abi slub_abi_state;
+
+namespace {
+
+const struct slub_abi_guard *pool()
+{
+	return (const struct slub_abi_guard *)slub_abi_state.guard;
+}
+
+uint64_t every()
+{
+	return strtoull(getenv("SLUB_GUARD"), nullptr, 10);
+}
+
+bool is_guarded(const void *p)
+{
+	return (uintptr_t)p - pool()->base < pool()->bytes;
+}
+
+// Guarded allocations in `nr` of them, each freed before the next.
+template <class Alloc, class Free> uint64_t count(uint64_t nr, Alloc alloc, Free release)
+{
+	uint64_t guarded = 0;
+
+	for (uint64_t i = 0; i < nr; i++) {
+		void *p = alloc();
+
+		guarded += is_guarded(p);
+		release(p);
+	}
+	return guarded;
+}
+
+void expect_share(uint64_t guarded, uint64_t nr)
+{
+	double p = 1.0 / every(), mean = nr * p, deviation = sqrt(nr * p * (1 - p));
+
+	EXPECT_NEAR(guarded, mean, 6 * deviation) << "of " << nr;
+}
+
+TEST(Guard, takes_one_malloc_in_n)
+{
+	const uint64_t nr = every() == 1 ? 2000 : 200000;
+
+	expect_share(count(nr, [] { return malloc(50); }, free), nr);
+	expect_share(count(nr, [] { return malloc(5000); }, free), nr);
+	expect_share(count(nr, [] { return aligned_alloc(256, 512); }, free), nr);
+}
+
+TEST(Guard, takes_one_typed_object_in_n)
+{
+	const uint64_t nr = every() == 1 ? 2000 : 200000;
+	struct slub_cache *cache = slub_cache_create("guarded-share", 72, 0, 0, nullptr);
+
+	expect_share(count(nr, [=] { return slub_cache_alloc(cache); },
+			   [=](void *p) { slub_cache_free(cache, p); }), nr);
+	expect_share(count(nr, [=] { return slub_cache_alloc(cache); }, slub_free), nr);
+	EXPECT_EQ(0, slub_cache_destroy(cache));
+}
+
+TEST(Guard, leaves_alone_what_readers_may_look_at)
+{
+	struct slub_cache *cache = slub_cache_create("guarded-rcu", 72, 0, SLUB_TYPESAFE_BY_RCU,
+						     nullptr);
+
+	EXPECT_EQ(0u, count(10000, [=] { return slub_cache_alloc(cache); },
+			    [=](void *p) { slub_cache_free(cache, p); }));
+	EXPECT_EQ(0, slub_cache_destroy(cache));
+}
+
+TEST(Guard, objects_are_as_good_as_any)
+{
+	harness::Random random(7);
+	std::vector<std::pair<char *, size_t>> live(300);
+
+	for (int i = 0; i < 20000; i++) {
+		size_t n = random.below(live.size());
+		char *&p = live[n].first;
+		size_t &bytes = live[n].second;
+
+		if (!p) {
+			bytes = random.below(i % 10 ? 200 : 20000);
+			p = (char *)malloc(bytes);
+			ASSERT_GE(malloc_usable_size(p), bytes);
+		} else if (i % 3) {
+			ASSERT_TRUE(harness::intact(p, bytes, n));
+			free(p);
+			p = nullptr;
+			continue;
+		} else {
+			size_t more = random.below(400), kept = bytes < more ? bytes : more;
+
+			ASSERT_TRUE(harness::intact(p, bytes, n));
+			harness::fill(p, kept, n);
+			p = (char *)realloc(p, more + 1);
+			ASSERT_TRUE(harness::intact(p, kept, n));
+			bytes = more + 1;
+		}
+		ASSERT_EQ(0u, (uintptr_t)p % 16);
+		harness::fill(p, bytes, n);
+	}
+	for (auto &block : live)
+		free(block.first);
+	char *zeros = (char *)calloc(10, 30);
+	for (int i = 0; i < 300; i++)
+		ASSERT_EQ(0, zeros[i]);
+	free(zeros);
+	EXPECT_EQ(0u, pool()->errors);
+}
+
+TEST(Guard, alignment_is_kept)
+{
+	for (size_t align = 16; align <= 4096; align *= 2) {
+		for (size_t bytes = 1; bytes < 9000; bytes += 777) {
+			void *p = aligned_alloc(align, bytes);
+
+			ASSERT_EQ(0u, (uintptr_t)p % align) << bytes;
+			memset(p, 1, bytes);
+			free(p);
+		}
+	}
+	EXPECT_EQ(0u, pool()->errors);
+}
+
+TEST(Guard, threads_and_children)
+{
+	std::vector<std::thread> threads;
+	std::atomic<int> damaged(0);
+
+	for (int t = 0; t < 4; t++)
+		threads.emplace_back([t, &damaged] {
+			harness::Random random(t);
+
+			for (int i = 0; i < 5000; i++) {
+				size_t bytes = random.below(300);
+				char *p = (char *)malloc(bytes);
+
+				harness::fill(p, bytes, t);
+				damaged += !harness::intact(p, bytes, t);
+				free(p);
+			}
+		});
+	for (int i = 0; i < 10; i++) {
+		pid_t child = fork();
+		int status;
+
+		if (!child) {
+			for (int n = 0; n < 1000; n++)
+				free(malloc(100));
+			_exit(0);
+		}
+		waitpid(child, &status, 0);
+		EXPECT_EQ(0, status);
+	}
+	for (auto &thread : threads)
+		thread.join();
+	EXPECT_EQ(0, damaged);
+	EXPECT_EQ(0u, pool()->errors);
+}
+
+// Constructed each time, for it is a new object each time.
+void construct(void *object)
+{
+	strcpy((char *)object, "made");
+}
+
+TEST(Guard, constructors_run)
+{
+	struct slub_cache *cache = slub_cache_create("guarded-ctor", 100, 0, 0, construct);
+
+	for (int i = 0; i < 1000; i++) {
+		char *p = (char *)slub_cache_alloc(cache);
+
+		ASSERT_STREQ("made", p);
+		slub_cache_free(cache, p);
+	}
+	EXPECT_EQ(0, slub_cache_destroy(cache));
+}
+
+// An object of `alloc` that is guarded, and lies at the left or at the right end.
+template <class Alloc> char *guarded(Alloc alloc, bool right, size_t bytes)
+{
+	for (int i = 0; i < 2000000; i++) {
+		char *p = (char *)alloc();
+
+		if (is_guarded(p) && (right ? (uintptr_t)(p + bytes) : (uintptr_t)p) % 4096 == 0)
+			return p;
+		free(p);
+	}
+	return nullptr;
+}
+
+// What the compiler must not see through.
+char *volatile hidden;
+
+char *guarded_64(bool right)
+{
+	hidden = guarded([] { return malloc(64); }, right, 64);
+	return hidden;
+}
+
+typedef void crime(char *object);
+
+int signal_of(crime commit, bool right)
+{
+	int status;
+	pid_t child = fork();
+
+	if (!child) {
+		commit(guarded_64(right));
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+TEST(Guard, a_wrong_access_ends_the_program)
+{
+	auto overrun = [](char *p) { p[64] = 1; };
+	auto underrun = [](char *p) { hidden = p - 1; *hidden = 1; };
+	auto read_freed = [](char *p) { free(p); hidden = p + *(volatile char *)p; };
+	auto write_freed = [](char *p) { free(p); *(volatile char *)(p + 40) = 1; };
+
+	EXPECT_EQ(SIGSEGV, signal_of(overrun, true));
+	EXPECT_EQ(SIGSEGV, signal_of(underrun, false));
+	EXPECT_EQ(SIGSEGV, signal_of(read_freed, true));
+	EXPECT_EQ(SIGSEGV, signal_of(read_freed, false));
+	EXPECT_EQ(SIGSEGV, signal_of(write_freed, false));
+	EXPECT_EQ(0, signal_of([](char *p) { p[63] = 1; free(p); }, true));
+}
+
+TEST(Guard, wrong_frees_are_counted_and_left_alone)
+{
+	uint64_t errors = pool()->errors;
+	char *p = guarded_64(true);
+
+	ASSERT_NE(nullptr, p);
+	free(p + 16);
+	EXPECT_EQ(errors + 1, pool()->errors);
+	memset(p, 'x', 64);
+	free(p);
+	free(p);
+	EXPECT_EQ(errors + 2, pool()->errors);
+	p = guarded_64(false);
+	p[64] = 'o';	/* in the rest of its page */
+	free(p);
+	EXPECT_EQ(errors + 3, pool()->errors);
+}
+
+TEST(Guard, a_cache_with_a_guarded_object_stays)
+{
+	struct slub_cache *cache = slub_cache_create("guarded-left", 64, 0, 0, nullptr);
+	struct slub_cache *other = slub_cache_create("guarded-other", 64, 0, 0, nullptr);
+	void *p = guarded([=] { return slub_cache_alloc(cache); }, true, 64);
+	uint64_t errors = pool()->errors;
+
+	ASSERT_NE(nullptr, p);
+	EXPECT_EQ(cache, slub_cache_of(p));
+	EXPECT_EQ(-EBUSY, slub_cache_destroy(cache));
+	slub_cache_free(other, p);
+	EXPECT_EQ(errors + 1, pool()->errors);
+	EXPECT_EQ(0, slub_cache_destroy(cache));
+	EXPECT_EQ(0, slub_cache_destroy(other));
+}
+
+TEST(Guard, other_ways_to_free)
+{
+	struct slub_cache *cache = slub_cache_create("guarded-ways", 64, 0, 0, nullptr);
+	uint64_t errors = pool()->errors;
+	void *objects[100];
+
+	for (int round = 0; round < 20; round++) {
+		for (void *&p : objects)
+			p = slub_cache_alloc(cache);
+		if (round % 2) {
+			slub_cache_free_bulk(cache, 100, objects);
+			continue;
+		}
+		for (void *p : objects)
+			slub_free_deferred(p);
+	}
+	slub_deferred_barrier();
+	EXPECT_EQ(0, slub_cache_destroy(cache));
+	EXPECT_EQ(errors, pool()->errors);
+}
+
+// No place left: allocations go on unguarded.  The last test, for it takes them all.
+TEST(Guard, more_than_there_are_places)
+{
+	std::vector<void *> live;
+	uint64_t lost = pool()->lost;
+
+	for (uint64_t i = 0; i < every() * 5000; i++) {
+		live.push_back(malloc(20));
+		ASSERT_NE(nullptr, live.back());
+		memset(live.back(), 'm', 20);
+	}
+	EXPECT_GT(pool()->lost, lost);
+	for (void *p : live)
+		free(p);
+}
+
+} // namespace

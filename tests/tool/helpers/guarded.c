@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Prints the address of an object and the address that it will touch wrongly, and "ready"; does so
+ * when its input has a line, ends at the end of it.
+ *
+ * usage: guarded use|overrun|twice|abort
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BYTES 96
+
+static char *volatile object, *volatile at;
+
+static __attribute__((noinline)) void allocate_it(void)
+{
+	object = malloc(BYTES);
+	__asm__ volatile("");
+}
+
+static __attribute__((noinline)) void free_it(void)
+{
+	free(object);
+	__asm__ volatile("");
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 1 ? argv[1] : "";
+
+	do
+		allocate_it();	/* until it is at the end of a page */
+	while (!strcmp(mode, "overrun") && ((size_t)object + BYTES) % 4096);
+	at = object + (strcmp(mode, "overrun") ? 8 : BYTES);
+	if (strcmp(mode, "overrun"))
+		free_it();
+	if (!strcmp(mode, "twice"))
+		free_it();
+	fprintf(stderr, "%p %p\n", (void *)object, (void *)at);
+	puts("ready");
+	fflush(stdout);
+	if (getchar() == EOF)
+		return 0;
+	if (!strcmp(mode, "abort"))
+		abort();
+	*at = 1;
+	return 0;
+}
