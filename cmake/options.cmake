@@ -8,6 +8,7 @@ set(SLUB_ASSERT 0 CACHE STRING "Assertions: 0 none, 1 cheap ones, 2 also whole w
 set_property(CACHE SLUB_ASSERT PROPERTY STRINGS 0 1 2)
 option(SLUB_SMP "Build for more than one CPU" ON)
 option(SLUB_INJECT "Build the numbered injection points that tests stop at" OFF)
+option(SLUB_HARDENED "Build with encoded links and checks on the fast paths" OFF)
 option(SLUB_TSAN "Build with ThreadSanitizer" OFF)
 option(SLUB_ASAN "Build with AddressSanitizer" OFF)
 option(SLUB_BUILD_TESTS "Build the tests" OFF)
@@ -56,7 +57,8 @@ target_compile_definitions(slub_config INTERFACE
 	SLUB_CONFIG_LAYOUT=${SLUB_LAYOUT_INDEX}
 	SLUB_CONFIG_SMP=$<BOOL:${SLUB_SMP}>
 	SLUB_CONFIG_ASSERT=${SLUB_ASSERT}
-	SLUB_CONFIG_INJECT=$<BOOL:${SLUB_INJECT}>)
+	SLUB_CONFIG_INJECT=$<BOOL:${SLUB_INJECT}>
+	SLUB_CONFIG_HARDENED=$<BOOL:${SLUB_HARDENED}>)
 target_compile_options(slub_config INTERFACE ${SLUB_SANITIZE_FLAGS})
 target_link_options(slub_config INTERFACE ${SLUB_SANITIZE_FLAGS})
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")

@@ -13,6 +13,7 @@
 #include "inspect/inspect.h"
 #include "inspect/profile.h"
 #include "slab/debug.h"
+#include "slab/hardened.h"
 #include "malloc/bucket.h"
 #include "mempool/mempool.h"
 
@@ -46,6 +47,8 @@ static bool start_layers(void)
 	os_limits_read(&limits);
 	os_cpus_read(&cpus);
 	nr_nodes = os_nodes_read();
+	if (SLUB_CONFIG_HARDENED)
+		hardened_init();
 	if (!SLUB_CONFIG_SMP && cpus.allowed > 1) {
 		log_message("uniprocessor build on %u CPUs: staying on one",
 			    cpus.allowed);

@@ -81,6 +81,9 @@ static inline void **descriptor_link(uintptr_t bias, const void *object)
  * (0 for malloc's; behind what a constructor has made), or the bias of the
  * descriptors.
  */
+/* Slots lie at the start of an area: an offset has 16 bits. */
+#define AREA_SLOTS_BYTES 65536
+
 #define LINK_OFFSET_MAX ((uintptr_t)1 << LINK_PAGE_SHIFT)
 
 static inline bool link_is_in_object(uintptr_t link)
@@ -93,6 +96,38 @@ static inline void **object_link(uintptr_t link, void *object)
 	if (likely(link_is_in_object(link)))
 		return (void **)((char *)object + link);
 	return descriptor_link(link, object);
+}
+
+/*
+ * In the hardened build (slab/hardened.h) a link within an object is encoded, as
+ * the kernel's: with a secret, and with its own address, whose bytes are swapped
+ * so that its low bits, which vary, meet the high ones of the pointer.  Links
+ * in descriptors and those of lists beyond the slots are as they are.
+ */
+extern uintptr_t link_secret __attribute__((visibility("hidden")));
+
+static always_inline uintptr_t link_key(const void *place)
+{
+	return link_secret ^ __builtin_bswap64((uintptr_t)place);
+}
+
+/* The address of the next object, from the word at @place. */
+static always_inline uintptr_t link_decode(const void *place, const void *word)
+{
+	return (uintptr_t)word ^ link_key(place);
+}
+
+/* No address has anything in these 19 bits; NULL has not either. */
+static always_inline bool link_is_plausible(uintptr_t next)
+{
+	return !((next << 16 | next >> 48) & 0x7ffff);
+}
+
+/* Is the link of an object in the list at @slot encoded? */
+static always_inline bool link_is_encoded(uintptr_t slot, uintptr_t link)
+{
+	return SLUB_CONFIG_HARDENED && slot < AREA_SLOTS_BYTES &&
+	       link_is_in_object(link);
 }
 
 #endif

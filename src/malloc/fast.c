@@ -11,6 +11,7 @@
  * stack frame, no call.
  */
 #include "malloc/malloc.h"
+#include "slab/hardened.h"
 
 #if ARCH_HAS_RSEQ
 
@@ -27,6 +28,8 @@ static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
 		goto failed;
 	slot = malloc_slot[(bytes + CLASS_STEP - 1) / CLASS_STEP];
 	RSEQ_POP_PAGE(object, slot, t, descriptor_bias);
+	if (SLUB_CONFIG_HARDENED)
+		*descriptor_link(descriptor_bias, object) = HARDENED_MARK;
 	return object;
 failed:
 aborted:
@@ -45,6 +48,8 @@ static __attribute__((__noinline__)) void free_paged(void *ptr)
 	if (slot - malloc_paged_slots >= malloc_paged_slots_bytes)
 		goto failed;
 	slot += SLOT_BYTES;
+	if (SLUB_CONFIG_HARDENED && !hardened_may_push_page(ptr, slot))
+		goto failed;
 	link = descriptor_link(descriptor_bias, ptr);
 	RSEQ_PUSH_PAGE(ptr, slot, t, link);
 	return;
@@ -62,6 +67,8 @@ static always_inline void *alloc_inline(size_t bytes)
 		return alloc_paged(bytes);
 	slot = malloc_slot[(bytes + CLASS_STEP - 1) / CLASS_STEP];
 	RSEQ_POP(object, slot, t);
+	if (SLUB_CONFIG_HARDENED)
+		*(void **)object = NULL;
 	return object;
 failed:
 aborted:
@@ -86,6 +93,8 @@ static always_inline void free_sized_inline(void *ptr, size_t told,
 	if (unlikely(index >= pagemap_limit))
 		goto failed;
 	slot = ((uint16_t *)pagemap_base)[index];
+	if (SLUB_CONFIG_HARDENED && !hardened_may_push(ptr, slot))
+		goto failed;
 	RSEQ_PUSH(ptr, slot, t);
 	return;
 failed:
@@ -101,6 +110,8 @@ static always_inline void free_inline(void *ptr)
 	if (unlikely(index >= pagemap_limit))
 		goto failed;
 	slot = ((uint16_t *)pagemap_base)[index];
+	if (SLUB_CONFIG_HARDENED && !hardened_may_push(ptr, slot))
+		goto failed;
 	RSEQ_PUSH(ptr, slot, t);
 	return;
 failed:

@@ -100,6 +100,8 @@ uint32_t percpu_pop_bulk(uint32_t slot, uintptr_t link, void **objects,
 	uint32_t n = 0;
 	void *area;
 
+	if (SLUB_CONFIG_HARDENED)
+		return pop_each(slot, link, objects, nr);
 	switch (percpu_backend) {
 	case BACKEND_RSEQ:
 		if (link_is_in_object(link))
@@ -126,6 +128,9 @@ bool percpu_push_bulk(uint32_t slot, void *head, void **tail_link, uint32_t nr)
 	bool done = false;
 	void *area;
 
+	/* The caller's chain has no encoded end: one by one. */
+	if (SLUB_CONFIG_HARDENED)
+		return false;
 	switch (percpu_backend) {
 	case BACKEND_RSEQ:
 		return push_bulk_rseq(slot, head, tail_link, nr);

@@ -214,6 +214,26 @@ static void tid_room_add(char *area, uint32_t slot, int32_t n)
 			 __ATOMIC_RELAXED);
 }
 
+/* May be stale, and then anything. */
+static uintptr_t tid_next(uint32_t slot, uintptr_t link, void *object)
+{
+	void **place = object_link(link, object);
+	void *next = __atomic_load_n(place, __ATOMIC_RELAXED);
+
+	return link_is_encoded(slot, link) ? link_decode(place, next) :
+					     (uintptr_t)next;
+}
+
+/* Is the list still the one that was read? */
+static bool tid_is(char *area, uint32_t slot, const struct double_word *read)
+{
+	struct double_word now;
+
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	now = tid_read(tid_pair(area, slot));
+	return now.first == read->first && now.second == read->second;
+}
+
 static void *list_pop_tid(uint32_t slot, uintptr_t link)
 {
 	char *area = percpu_area(percpu_cpu_hint());
@@ -226,9 +246,10 @@ static void *list_pop_tid(uint32_t slot, uintptr_t link)
 		if (!old.first)
 			return NULL;
 		/* May be stale: then the id has changed and this is dropped. */
-		new.first = (uintptr_t)__atomic_load_n(
-			object_link(link, (void *)old.first),
-			__ATOMIC_RELAXED);
+		new.first = tid_next(slot, link, (void *)old.first);
+		if (SLUB_CONFIG_HARDENED && !link_is_plausible(new.first) &&
+		    tid_is(area, slot, &old))
+			return NULL;
 		new.second = old.second + 1;
 	} while (!double_word_exchange(tid_pair(area, slot), &old, new));
 	tid_room_add(area, slot, 1);
@@ -246,8 +267,12 @@ static bool tid_push(uint32_t slot, void *object, uintptr_t link,
 		return false;
 	old = tid_read(tid_pair(area, slot));
 	do {
-		__atomic_store_n(object_link(link, object), (void *)old.first,
-				 __ATOMIC_RELAXED);
+		void **place = object_link(link, object);
+		uintptr_t next = link_is_encoded(slot, link) ?
+				 link_decode(place, (void *)old.first) :
+				 old.first;
+
+		__atomic_store_n(place, (void *)next, __ATOMIC_RELAXED);
 		new.first = (uintptr_t)object;
 		new.second = old.second + 1;
 	} while (!double_word_exchange(tid_pair(area, slot), &old, new));

@@ -42,7 +42,7 @@ enum cpu_number {
  * Bytes of an area that hold slots: what a 16-bit slot offset can reach.  What
  * slub_percpu_alloc() hands out lies behind them.
  */
-#define AREA_BYTES 65536
+#define AREA_BYTES AREA_SLOTS_BYTES
 
 /* const after start */
 extern enum backend percpu_backend;

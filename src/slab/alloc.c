@@ -4,6 +4,7 @@
  * may not use it.
  */
 #include "slab/debug.h"
+#include "slab/hardened.h"
 
 static void store(struct slub_cache *cache, struct cache_node *node,
 		  void *chain, uint32_t nr)
@@ -56,11 +57,11 @@ static void *alloc_slow(struct slub_cache *cache)
 	chain = chain_fetch(cache, node, &nr);
 	if (!chain)
 		return NULL;
-	rest = *link_of(cache, chain);
+	rest = chain_next(cache, chain);
 	if (rest)
 		chain_store(cache, node, rest, nr - 1);
 	slab_tell(cache);
-	return chain;
+	return chain_unchained(cache, chain);
 }
 
 void *cache_alloc_sized(struct slub_cache *cache, size_t bytes)
@@ -73,7 +74,9 @@ void *cache_alloc_sized(struct slub_cache *cache, size_t bytes)
 		return debug_alloc(twin, bytes);
 	object = percpu_pop(cache->list_slot, cache->link);
 	if (object)
-		return object;
+		return chain_unchained(cache, object);
+	if (SLUB_CONFIG_HARDENED)
+		hardened_mend(cache, cache->list_slot);
 	if (slub_thread.locks_held)
 		return NULL;
 	cache_free_postponed();

@@ -17,7 +17,8 @@ static size_t chain_unlink(struct slub_cache *cache, void **chain, size_t nr,
 
 	for (i = 0; i < nr && *chain; i++) {
 		objects[i] = *chain;
-		*chain = *link_of(cache, *chain);
+		*chain = chain_next(cache, *chain);
+		chain_unchained(cache, objects[i]);
 	}
 	return i;
 }
@@ -49,6 +50,8 @@ static size_t alloc_some(struct slub_cache *cache, size_t nr, void **objects)
 	size_t have = percpu_pop_bulk(cache->list_slot, cache->link, objects,
 				      (uint32_t)min_size(nr, UINT32_MAX));
 
+	for (size_t i = 0; SLUB_CONFIG_HARDENED && i < have; i++)
+		chain_unchained(cache, objects[i]);
 	if (have == nr || slub_thread.locks_held)
 		return have;
 	cache_free_postponed();
@@ -106,8 +109,8 @@ SLUB_EXPORT size_t slub_cache_alloc_bulk(struct slub_cache *cache,
 static void **chain_link(struct slub_cache *cache, size_t nr, void **objects)
 {
 	for (size_t i = 0; i + 1 < nr; i++)
-		*link_of(cache, objects[i]) = objects[i + 1];
-	*link_of(cache, objects[nr - 1]) = NULL;
+		chain_set_next(cache, objects[i], objects[i + 1]);
+	chain_set_next(cache, objects[nr - 1], NULL);
 	return link_of(cache, objects[nr - 1]);
 }
 
@@ -117,7 +120,8 @@ static void free_run(struct slub_cache *cache, size_t nr, void **objects)
 	size_t most = (size_t)cache->capacity;
 
 	if (nr == 1 || cache_is_watched(cache) || cache->is_reserve ||
-	    cache->is_sampled || slub_thread.locks_held) {
+	    cache->is_sampled || slub_thread.locks_held ||
+	    SLUB_CONFIG_HARDENED) {
 		for (size_t i = 0; i < nr; i++)
 			cache_free(cache, objects[i]);
 		return;
@@ -205,7 +209,8 @@ SLUB_EXPORT int slub_cache_prefill(struct slub_cache *cache,
 			slub_prefill_return(prefill);
 			return -ENOMEM;
 		}
-		*chain_link(cache, n, objects) = prefill->head;
+		chain_link(cache, n, objects);
+		chain_set_next(cache, objects[n - 1], prefill->head);
 		prefill->head = objects[0];
 		prefill->nr += n;
 	}
@@ -218,9 +223,9 @@ SLUB_EXPORT void *slub_prefill_alloc(struct slub_prefill *prefill)
 
 	if (!object)
 		return NULL;
-	prefill->head = *link_of(prefill->cache, object);
+	prefill->head = chain_next(prefill->cache, object);
 	prefill->nr--;
-	return object;
+	return chain_unchained(prefill->cache, object);
 }
 
 SLUB_EXPORT void slub_prefill_return(struct slub_prefill *prefill)

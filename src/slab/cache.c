@@ -8,6 +8,7 @@
  * used for nothing but caches, so a walk that stands on it goes on.
  */
 #include "slab/debug.h"
+#include "slab/hardened.h"
 #include "slab/sample.h"
 
 #include <string.h>
@@ -71,6 +72,11 @@ static int slots_create(struct slub_cache *cache)
 	/* Inline, the link is an offset: links in descriptors go slow. */
 	cache->inline_slot = link_is_in_object(cache->link) ?
 				     cache->list_slot : slot;
+	/* Programs know nothing of encoded links: slot 0 sends them here. */
+	if (SLUB_CONFIG_HARDENED) {
+		cache->inline_slot = 0;
+		hardened_cache_made(cache);
+	}
 	return 0;
 }
 
@@ -199,6 +205,8 @@ void cache_unmake(struct slub_cache *cache)
 		break;
 	}
 	lock_release(&cache_lock);
+	if (SLUB_CONFIG_HARDENED)
+		hardened_cache_unmade(cache);
 	percpu_free_slots(cache->slot, nr);
 	sample_cache_unmade(cache);
 	if (cache->stats)

@@ -39,7 +39,7 @@ static void group_add(struct slub_cache *cache, struct group *group,
 		*group = (struct group){ slab, object, object, 1 };
 		return;
 	}
-	*link_of(cache, object) = group->head;
+	chain_set_next(cache, object, group->head);
 	group->head = object;
 	group->nr++;
 }
@@ -50,7 +50,7 @@ uint32_t chain_flush(struct slub_cache *cache, void *chain)
 	uint32_t nr = 0;
 
 	while (chain) {
-		void *next = *link_of(cache, chain);
+		void *next = chain_next(cache, chain);
 		struct page *slab = slab_of(cache, chain);
 
 		group_add(cache, group_of(groups, slab, cache->order), slab,

@@ -4,6 +4,7 @@
  * not use it.
  */
 #include "slab/debug.h"
+#include "slab/hardened.h"
 #include "slab/sample.h"
 
 /*
@@ -48,7 +49,7 @@ static void free_slow(struct slub_cache *cache, void *object)
 	void *full = percpu_take(cache->list_slot, capacity);
 
 	if (!full || !percpu_push(cache->list_slot, object, cache->link)) {
-		*link_of(cache, object) = NULL;
+		chain_set_next(cache, object, NULL);
 		if (!percpu_put(cache->list_slot, object, capacity - 1))
 			slab_free_objects(cache, slab_of(cache, object),
 					  object, object, 1);
@@ -82,6 +83,8 @@ void cache_free(struct slub_cache *cache, void *object)
 		}
 		sample_keeper->gone(object);
 	}
+	if (SLUB_CONFIG_HARDENED && !hardened_free(cache, object))
+		return;
 	if (percpu_push(cache->list_slot, object, cache->link))
 		return;
 	if (slub_thread.locks_held) {
@@ -110,7 +113,7 @@ cold static void free_all_postponed(void)
 		struct slub_cache *cache = cache_of(object);
 		void *next = *link_of(cache, object);
 
-		cache_free(cache, object);
+		cache_free(cache, chain_unchained(cache, object));
 		object = next;
 	}
 }

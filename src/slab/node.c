@@ -9,7 +9,7 @@
  *
  * Locks: node->lock.
  */
-#include "slab/slab_internal.h"
+#include "slab/hardened.h"
 
 struct cache_node *node_current(struct slub_cache *cache)
 {
@@ -207,6 +207,8 @@ static void *carving_link(struct slub_cache *cache,
 
 	if (unlikely(cache->ctor != NULL))
 		carving_construct(cache, first, carving->count);
+	if (SLUB_CONFIG_HARDENED)
+		return hardened_link(cache, first, carving->count);
 	for (uint32_t i = 1; i < carving->count; i++) {
 		*link_of(cache, object) = object + cache->size;
 		object += cache->size;
@@ -259,11 +261,11 @@ static bool node_grow(struct slub_cache *cache, struct cache_node *node)
 
 static void chain_append(struct slub_cache *cache, void *chain, void *more)
 {
-	void **link = link_of(cache, chain);
+	void *next;
 
-	while (*link)
-		link = link_of(cache, *link);
-	*link = more;
+	while ((next = chain_next(cache, chain)))
+		chain = next;
+	chain_set_next(cache, chain, more);
 }
 
 /* Slabs that one refill may empty to get a chain worth having. */
@@ -347,7 +349,7 @@ void slab_free_objects(struct slub_cache *cache, struct page *slab,
 			old = slab_read(slab);
 			continue;
 		}
-		*link_of(cache, tail) = (void *)old.first;
+		chain_set_next(cache, tail, (void *)old.first);
 		new.first = (uintptr_t)head;
 		new.second = old.second - nr;
 		if (fate.discards)

@@ -120,10 +120,10 @@ static void *alloc_node(struct slub_cache *cache, int node)
 		chain = node_refill(cache, from, &nr);
 	if (!chain)
 		return NULL;
-	rest = *link_of(cache, chain);
+	rest = chain_next(cache, chain);
 	if (rest && !barn_put(from, cache, rest))
 		chain_flush(cache, rest);
-	return chain;
+	return chain_unchained(cache, chain);
 }
 
 static bool flags_are_valid(const struct slub_cache *cache, unsigned int flags,

@@ -77,10 +77,10 @@ static void *shadow_alloc(struct slub_cache *shadow)
 
 	if (!object)
 		return NULL;
-	rest = *link_of(shadow, object);
+	rest = chain_next(shadow, object);
 	if (rest)
 		chain_flush(shadow, rest);
-	return object;
+	return chain_unchained(shadow, object);
 }
 
 void *cache_alloc_from_reserve(struct slub_cache *cache, unsigned int flags)

@@ -4,6 +4,7 @@
 
 #include "slab/debug.h"
 #include "slab/guard.h"
+#include "slab/hardened.h"
 #include "slab/real.h"
 
 /* What malloc() promises. */
@@ -222,7 +223,7 @@ static void *chain_end(struct slub_cache *cache, void *chain, uint32_t most,
 	void *object = chain, *next;
 
 	for (*nr = 1; *nr < most; (*nr)++, object = next) {
-		next = *link_of(cache, object);
+		next = chain_next(cache, object);
 		if (!next)
 			break;
 	}
@@ -248,7 +249,7 @@ static void *chain_gather(struct slub_cache *cache)
 	more = chain_fetch(cache, node_current(cache), &nr);
 	if (!chain)
 		return more;
-	*link_of(cache, end) = more;
+	chain_set_next(cache, end, more);
 	return chain;
 }
 
@@ -274,7 +275,7 @@ static void chain_deal(struct slub_cache *cache, void *chain,
 
 	while (rest && unsampled--) {
 		last = rest;
-		rest = *link_of(cache, rest);
+		rest = chain_next(cache, rest);
 	}
 	if (percpu_head(slot) || percpu_head(slot + SLOT_SPARE) ||
 	    (rest && !percpu_put(slot + SLOT_SPARE, rest, ROOM_NONE))) {
@@ -283,7 +284,7 @@ static void chain_deal(struct slub_cache *cache, void *chain,
 	}
 	if (!last)
 		return;
-	*link_of(cache, last) = NULL;
+	chain_set_next(cache, last, NULL);
 	if (!percpu_put(slot, chain, ROOM_NONE))
 		chain_put_away(cache, chain);
 	cache_filled(cache);
@@ -311,7 +312,8 @@ static void *alloc_dealt(struct slub_cache *cache, size_t bytes, size_t align)
 	}
 	if (!object) {
 		object = chain;
-		chain = *link_of(cache, chain);
+		chain = chain_next(cache, chain);
+		chain_unchained(cache, object);
 		unsampled--;
 	}
 	if (chain)
@@ -341,7 +343,9 @@ void *sample_alloc(struct slub_cache *cache, size_t bytes)
 		return sample_alloc_slowly(cache, bytes, MALLOC_ALIGN);
 	object = percpu_pop(cache->sample_slot, cache->link);
 	if (object)
-		return object;
+		return chain_unchained(cache, object);
+	if (SLUB_CONFIG_HARDENED)
+		hardened_mend(cache, cache->sample_slot);
 	cache_free_postponed();
 	percpu_enter();
 	return alloc_dealt(cache, bytes, MALLOC_ALIGN);
@@ -380,7 +384,9 @@ void *sample_alloc_typed(struct slub_cache *cache)
 					 cache->align, &use) : NULL;
 	object = percpu_pop(cache->sample_slot, cache->link);
 	if (object)
-		return object;
+		return chain_unchained(cache, object);
+	if (SLUB_CONFIG_HARDENED)
+		hardened_mend(cache, cache->sample_slot);
 	cache_free_postponed();
 	percpu_enter();
 	return alloc_dealt(cache, cache->object_size, cache->align);
@@ -395,6 +401,7 @@ void sample_cache_made(struct slub_cache *cache)
 	    (on && sample_caches_prepare(cache, 1)) || !cache->sample_slot)
 		return;
 	__atomic_store_n(&cache->inline_slot,
+			 SLUB_CONFIG_HARDENED ? 0 :
 			 on ? cache->sample_slot : cache->list_slot,
 			 __ATOMIC_RELAXED);
 }

@@ -32,6 +32,41 @@ static inline void **link_of(const struct slub_cache *cache, void *object)
 	return object_link(cache->link, object);
 }
 
+/* hardened.c: the next object of a chain; what makes no sense is reported. */
+void *hardened_next(const struct slub_cache *cache, void *object);
+
+static inline bool chain_is_encoded(const struct slub_cache *cache)
+{
+	return SLUB_CONFIG_HARDENED && link_is_in_object(cache->link) &&
+	       !cache->debug;
+}
+
+/* What follows @object in its chain. */
+static inline void *chain_next(const struct slub_cache *cache, void *object)
+{
+	return chain_is_encoded(cache) ? hardened_next(cache, object) :
+					 *link_of(cache, object);
+}
+
+static inline void chain_set_next(const struct slub_cache *cache, void *object,
+				  void *next)
+{
+	void **place = link_of(cache, object);
+
+	*place = chain_is_encoded(cache) ? (void *)link_decode(place, next) :
+					   next;
+}
+
+/* @object leaves its chain for the program: it has no link any more. */
+static inline void *chain_unchained(const struct slub_cache *cache,
+				    void *object)
+{
+	if (SLUB_CONFIG_HARDENED && object && !cache->debug)
+		*link_of(cache, object) = link_is_in_object(cache->link) ?
+						  NULL : (void *)-1;
+	return object;
+}
+
 /* The first page of the slab that @object lies in. */
 static inline struct page *slab_of(const struct slub_cache *cache,
 				   const void *object)

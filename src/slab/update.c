@@ -78,7 +78,7 @@ static void slab_repair(struct slub_cache *cache, struct page *slab, void *arg)
 	(void)arg;
 	if (!(page_flags_read(slab) & PAGE_LOCK_BIT) || slab == slub_thread.slab_locked)
 		return;
-	for (void *o = (void *)state->first; o; o = *link_of(cache, o))
+	for (void *o = (void *)state->first; o; o = chain_next(cache, o))
 		nr_free++;
 	state->second = (state->second & ~STATE_COUNT_MASK) |
 			(slab->count - nr_free);

@@ -51,7 +51,7 @@ static bool mark_free(struct slub_cache *cache, struct page *slab,
 		if (i >= cache->objects)
 			return false;
 		marks[i / 64] |= 1ull << i % 64;
-		object = *link_of(cache, object);
+		object = chain_next(cache, object);
 	}
 	return !object;
 }

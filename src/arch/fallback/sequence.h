@@ -28,6 +28,27 @@ static inline void half_commit(struct half *half, void *head)
 	*(void *volatile *)&half->head = head;
 }
 
+/* The object behind @object in the list at @offset; see link_is_encoded(). */
+static inline void *plain_next(uintptr_t offset, uintptr_t link, void *object)
+{
+	void **place = object_link(link, object);
+
+	if (!link_is_encoded(offset, link))
+		return *place;
+	return (void *)link_decode(place, *place);
+}
+
+static inline void plain_set_next(uintptr_t offset, uintptr_t link,
+				  void *object, void *next)
+{
+	void **place = object_link(link, object);
+
+	if (!link_is_encoded(offset, link))
+		*place = next;
+	else
+		*place = (void *)link_decode(place, next);
+}
+
 static inline void *plain_pop(void *area, uintptr_t offset, uintptr_t link)
 {
 	struct half *half = area_half(area, offset);
@@ -36,7 +57,9 @@ static inline void *plain_pop(void *area, uintptr_t offset, uintptr_t link)
 
 	if (!object)
 		return NULL;
-	next = *object_link(link, object);
+	next = plain_next(offset, link, object);
+	if (SLUB_CONFIG_HARDENED && !link_is_plausible((uintptr_t)next))
+		return NULL;
 	half->room += 1;
 	half_commit(half, next);
 	return object;
@@ -49,7 +72,7 @@ static inline bool plain_push(void *area, uintptr_t offset, void *object,
 
 	if (half->room <= 0)
 		return false;
-	*object_link(link, object) = half->head;
+	plain_set_next(offset, link, object, half->head);
 	half->room -= 1;
 	half_commit(half, object);
 	return true;

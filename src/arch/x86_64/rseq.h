@@ -34,10 +34,75 @@ _Static_assert(DESCRIPTOR_LINK == 8, "sequences spell it out");
  * labels `failed` and `aborted` of its own, so that nothing is tested twice.
  * @slot enters as the offset and is clobbered.
  */
+#if !SLUB_CONFIG_HARDENED
 #define RSEQ_POP(object_, slot_, t_)					\
 	SLUB_SEQ_POP(slub_thread.self, object_, slot_, t_)
 #define RSEQ_PUSH(object_, slot_, t_)					\
 	SLUB_SEQ_PUSH(slub_thread.self, object_, slot_, t_)
+#define RSEQ_POP_LINK(object_, slot_, t_, link_)			\
+	SLUB_SEQ_POP_LINK(slub_thread.self, object_, slot_, t_, link_)
+#define RSEQ_PUSH_LINK(object_, slot_, t_, link_)			\
+	SLUB_SEQ_PUSH_AT(slub_thread.self, object_, slot_, t_,		\
+			 "(%[object], %[link])", [link] "r"(link_))
+#else
+/*
+ * With encoded links (slot.h).  pop also fails where the link decodes to what
+ * is no address; that is told from an empty list on the slow path.
+ */
+#define RSEQ_POP_AT(object_, slot_, t_, place_, ...)			\
+	do {								\
+		uintptr_t next_;					\
+		__asm__ volatile goto(					\
+			RSEQ_ENTER					\
+			RSEQ_ADD_AREA("%[slot]")			\
+			"movq (%[slot]), %[object]\n\t"			\
+			"testq %[object], %[object]\n\t"		\
+			"jz %l[failed]\n\t"				\
+			"leaq " place_ ", %[next]\n\t"			\
+			"bswapq %[next]\n\t"				\
+			"xorq " place_ ", %[next]\n\t"			\
+			"xorq %[secret], %[next]\n\t"			\
+			"movq %[next], %[t]\n\t"			\
+			"rolq $16, %[t]\n\t"				\
+			"testl $0x7ffff, %k[t]\n\t"			\
+			"jnz %l[failed]\n\t"				\
+			"addl $1, 8(%[slot])\n\t"			\
+			"movq %[next], (%[slot])"			\
+			RSEQ_LEAVE					\
+			: [object] "=&a"(object_), [t] "=&r"(t_),	\
+			  [next] "=&r"(next_), [slot] "+&r"(slot_)	\
+			: RSEQ_INPUTS, [secret] "r"(link_secret),	\
+			  ## __VA_ARGS__				\
+			: "memory", "cc"				\
+			: failed, aborted);				\
+	} while (0)
+#define RSEQ_POP(object_, slot_, t_)					\
+	RSEQ_POP_AT(object_, slot_, t_, "(%[object])")
+#define RSEQ_POP_LINK(object_, slot_, t_, link_)			\
+	RSEQ_POP_AT(object_, slot_, t_, "(%[object], %[link])",		\
+		    [link] "r"(link_))
+#define RSEQ_PUSH_AT(object_, slot_, t_, place_)			\
+	__asm__ volatile goto(						\
+		RSEQ_ENTER						\
+		RSEQ_ADD_AREA("%[slot]")				\
+		"cmpl $0, 8(%[slot])\n\t"				\
+		"jle %l[failed]\n\t"					\
+		"movq (%[slot]), %[t]\n\t"				\
+		"xorq %[key], %[t]\n\t"					\
+		"movq %[t], (%[place])\n\t"				\
+		"subl $1, 8(%[slot])\n\t"				\
+		"movq %[object], (%[slot])"				\
+		RSEQ_LEAVE						\
+		: [t] "=&r"(t_), [slot] "+&r"(slot_)			\
+		: RSEQ_INPUTS, [object] "r"(object_),			\
+		  [place] "r"(place_), [key] "r"(link_key(place_))	\
+		: "memory", "cc"					\
+		: failed, aborted)
+#define RSEQ_PUSH(object_, slot_, t_)					\
+	RSEQ_PUSH_AT(object_, slot_, t_, object_)
+#define RSEQ_PUSH_LINK(object_, slot_, t_, link_)			\
+	RSEQ_PUSH_AT(object_, slot_, t_, (char *)(object_) + (link_))
+#endif
 
 static always_inline void *rseq_pop(uintptr_t offset)
 {
@@ -85,7 +150,7 @@ static always_inline void *rseq_pop_link(uintptr_t offset, uintptr_t link)
 	uintptr_t slot = offset, t;
 	void *object;
 
-	SLUB_SEQ_POP_LINK(slub_thread.self, object, slot, t, link);
+	RSEQ_POP_LINK(object, slot, t, link);
 	return object;
 failed:
 	return NULL;
@@ -98,8 +163,7 @@ rseq_push_link(uintptr_t offset, void *object, uintptr_t link)
 {
 	uintptr_t slot = offset, t;
 
-	SLUB_SEQ_PUSH_AT(slub_thread.self, object, slot, t,
-			 "(%[object], %[link])", [link] "r"(link));
+	RSEQ_PUSH_LINK(object, slot, t, link);
 	return SEQUENCE_DONE;
 failed:
 	return SEQUENCE_FAILED;

@@ -1,0 +1,4 @@
+/* SPDX-License-Identifier: MIT */
+#include "arch/slot.h"
+
+uintptr_t link_secret;

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The hardened build (-DSLUB_HARDENED=ON): what is checked when objects come and
+ * go, also on the fast paths.  Links are encoded (arch/slot.h), and an object
+ * that is handed out loses its link.
+ *
+ *   at alloc   the link of the head must decode to an address; what is behind
+ *              a link that does not is given up (leaked), and that is reported
+ *   at free    the pointer is that of an object, by the geometry of its slab;
+ *              the object has no link, or it is free already
+ *   in chains  as at alloc, and what follows lies in a slab of the same cache
+ *   new slabs  objects are linked in random order
+ *
+ * An object whose link is in its page's descriptor has HARDENED_MARK there while
+ * it is allocated.
+ *
+ * Nothing of this is compiled otherwise: callers ask SLUB_CONFIG_HARDENED.
+ */
+#ifndef SLUB_HARDENED_H
+#define SLUB_HARDENED_H
+
+#include "slab/slab_internal.h"
+
+#define HARDENED_MARK ((void *)-1)
+
+/*
+ * Of the slabs whose pages name a slot: is an offset that of an object?  Of a
+ * cache with two slots the second, its lists', says what to fill.
+ */
+struct hardened_geometry {
+	uint64_t magic;		/* 2^64 / size + 1 */
+	uint32_t mask;		/* of the offset within the slab */
+	uint32_t zero_bytes;	/* to be filled with zeros at a free */
+};
+
+extern struct hardened_geometry
+hardened_geometry[AREA_BYTES / SLOT_BYTES] SLUB_INTERNAL;
+
+/* Option zero_on_free. */
+extern bool hardened_zeroes SLUB_INTERNAL;
+
+/* Chooses the secret; before any object is made. */
+void hardened_init(void);
+void hardened_cache_made(const struct slub_cache *cache);
+void hardened_cache_unmade(const struct slub_cache *cache);
+
+static always_inline const struct hardened_geometry *
+geometry_of(uintptr_t slot)
+{
+	return &hardened_geometry[slot / SLOT_BYTES];
+}
+
+/* A multiple of the size times 2^64 / size has no fraction to speak of. */
+static always_inline bool is_at_object(const struct hardened_geometry *g,
+				       const void *ptr)
+{
+	uint64_t offset = (uint32_t)(uintptr_t)ptr & g->mask;
+
+	return offset * g->magic <= g->magic - 1;
+}
+
+/* May a free push @ptr, whose link is its first word, without a closer look? */
+static always_inline bool hardened_may_push(void *ptr, uintptr_t slot)
+{
+	const struct hardened_geometry *g = geometry_of(slot);
+
+	if (unlikely(!is_at_object(g, ptr) ||
+		     link_is_plausible(link_decode(ptr, *(void **)ptr))))
+		return false;
+	if (unlikely(hardened_zeroes))
+		__builtin_memset(ptr, 0, g->zero_bytes);
+	return true;
+}
+
+/* The same for one whose link is in its page's descriptor. */
+static always_inline bool hardened_may_push_page(void *ptr, uintptr_t slot)
+{
+	const struct hardened_geometry *g = geometry_of(slot);
+
+	if (unlikely(!is_at_object(g, ptr) ||
+		     *descriptor_link(descriptor_bias, ptr) != HARDENED_MARK))
+		return false;
+	if (unlikely(hardened_zeroes))
+		__builtin_memset(ptr, 0, g->zero_bytes);
+	return true;
+}
+
+/* Before @object of @cache goes to a list; false: it must not, and was reported. */
+bool hardened_free(struct slub_cache *cache, void *object);
+/* @slot of this CPU has a list that nothing can be popped off: takes it away. */
+void hardened_mend(struct slub_cache *cache, uint32_t slot);
+/* Links @nr new objects in random order; returns the first. */
+void *hardened_link(struct slub_cache *cache, char *first, uint32_t nr);
+
+#endif
