@@ -2,6 +2,7 @@
 # The short way in; CMake does the work.
 #
 #   make               build/libslub.so, build/libslub.a and build/slub
+#   make hardened      build/libslub-hardened.so, with checks on the fast paths
 #   make run           real programs with and without libslub, side by side
 #   make test          every test
 #   make bench         the benchmarks; make bench-quick: in about five minutes
@@ -19,7 +20,7 @@ MAKEFLAGS += --no-print-directory
 configure = cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_FLAGS)
 compile = cmake --build $(BUILD) -j $(JOBS)
 
-.PHONY: all build run test bench bench-quick install clean
+.PHONY: all build hardened run test bench bench-quick install clean
 
 all: build
 
@@ -27,6 +28,9 @@ build:
 	@scripts/setup build
 	$(configure) -DSLUB_BUILD_TESTS=OFF -DSLUB_BUILD_BENCH=OFF
 	$(compile)
+
+hardened: build
+	cmake --build $(BUILD) -j $(JOBS) --target slub_hardened
 
 run:
 	@scripts/setup run

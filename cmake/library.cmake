@@ -48,6 +48,20 @@ target_include_directories(slub INTERFACE
 	$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 add_library(slub::slub ALIAS slub)
 
+# The hardened build of the same, to be preloaded: `make hardened`, or the target
+# slub_hardened.  -DSLUB_HARDENED=ON makes libslub.so and libslub.a so.
+add_library(slub_hardened SHARED EXCLUDE_FROM_ALL ${SLUB_SOURCES})
+set_target_properties(slub_hardened PROPERTIES
+	C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS ON
+	SLUB_HARDENED ON OUTPUT_NAME slub-hardened
+	LINKER_LANGUAGE C LINK_DEPENDS ${SLUB_MAP} NO_SONAME ON)
+target_compile_options(slub_hardened PRIVATE ${SLUB_COMPILE_FLAGS})
+target_link_libraries(slub_hardened PRIVATE slub_config)
+# Its name in the process is that of the other, so that a program has one of them.
+target_link_options(slub_hardened PRIVATE -Wl,-soname,libslub.so.${PROJECT_VERSION_MAJOR}
+	-Wl,-z,nodelete -Wl,-z,now -Wl,-z,initfirst -Wl,--version-script=${SLUB_MAP}
+	-Wl,--no-undefined-version -Wl,--as-needed ${SLUB_SANITIZE_FLAGS})
+
 # The archive holds one object in which every hidden symbol is local, so that a
 # program may have a page_alloc() of its own beside the library's.
 set(SLUB_COMBINED ${PROJECT_BINARY_DIR}/libslub_combined.o)

@@ -49,6 +49,7 @@ endif()
 
 # What every object of the library is compiled with, and what a unit test that
 # includes the library's internal headers has to be compiled with too.
+set(SLUB_IS_HARDENED $<BOOL:${SLUB_HARDENED}>)
 add_library(slub_config INTERFACE)
 target_include_directories(slub_config INTERFACE ${PROJECT_SOURCE_DIR}/include)
 # For quoted names alone: the C++ library has a <debug/debug.h> too.
@@ -58,7 +59,8 @@ target_compile_definitions(slub_config INTERFACE
 	SLUB_CONFIG_SMP=$<BOOL:${SLUB_SMP}>
 	SLUB_CONFIG_ASSERT=${SLUB_ASSERT}
 	SLUB_CONFIG_INJECT=$<BOOL:${SLUB_INJECT}>
-	SLUB_CONFIG_HARDENED=$<BOOL:${SLUB_HARDENED}>)
+	# The target slub_hardened is so in every build.
+	SLUB_CONFIG_HARDENED=$<OR:${SLUB_IS_HARDENED},$<BOOL:$<TARGET_PROPERTY:SLUB_HARDENED>>>)
 target_compile_options(slub_config INTERFACE ${SLUB_SANITIZE_FLAGS})
 target_link_options(slub_config INTERFACE ${SLUB_SANITIZE_FLAGS})
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")

@@ -6,6 +6,8 @@
  * All are multiples of 16 and lie in page-aligned slabs, so an object is
  * aligned to the largest power of two that divides its class.
  */
+#include <sys/auxv.h>
+
 #include "malloc/malloc.h"
 #include "slab/guard.h"
 #include "slab/sample.h"
@@ -93,13 +95,22 @@ int sizeclass_sample(bool on)
 	return sample_switch_to(SAMPLE_PROFILE, on);
 }
 
+/* As the profile's, for a program that is to be sampled alike each time. */
+static uint64_t guard_seed(void)
+{
+	const uint64_t *random = (const uint64_t *)getauxval(AT_RANDOM);
+	uint64_t seed = option_value(OPTION_profile_seed);
+
+	return seed ? seed : os_clock_ns() ^ (random ? *random : 0);
+}
+
 int sizeclass_guard(uint64_t every)
 {
 	int err = every ? guard_open(every) : 0;
 
 	if (err)
 		return err;
-	sample_set_guard(every);
+	sample_set_guard(every, guard_seed());
 	return sample_switch_to(SAMPLE_GUARD, every);
 }
 

@@ -5,26 +5,36 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#include "slab/sample.h"
-
 #define SHUFFLED 128	/* objects that change places among each other */
 
 struct hardened_geometry hardened_geometry[AREA_BYTES / SLOT_BYTES];
 bool hardened_zeroes;
+static uint64_t order_state;
 
 /* ---- start ---- */
 
-void hardened_init(void)
+#define GRND_NONBLOCK 1
+
+static void choose_secrets(uint64_t secrets[2])
 {
 	const uint64_t *random = (const uint64_t *)getauxval(AT_RANDOM);
-	uint64_t secret = 0;
 
-	if (sys_call4(SYS_getrandom, (long)&secret, sizeof(secret), 1, 0) !=
-	    sizeof(secret))
-		/* The second word: the first is the stack protector's. */
-		secret = (random ? random[1] : 0) ^ os_clock_ns() *
-						    0x9e3779b97f4a7c15ull;
-	link_secret = secret;
+	if (sys_call4(SYS_getrandom, (long)secrets, 2 * sizeof(*secrets),
+		      GRND_NONBLOCK, 0) == 2 * sizeof(*secrets))
+		return;
+	/* The second word: the first is the stack protector's. */
+	secrets[0] = (random ? random[1] : 0) ^
+		     os_clock_ns() * 0x9e3779b97f4a7c15ull;
+	secrets[1] = secrets[0] * 0x94d049bb133111ebull ^ secrets[0] >> 32;
+}
+
+void hardened_init(void)
+{
+	uint64_t secrets[2] = { 0, 0 };
+
+	choose_secrets(secrets);
+	link_secret = secrets[0];
+	order_state = secrets[1];
 	hardened_zeroes = option_value(OPTION_zero_on_free) == 1;
 	/* What is no cache's: any offset will do. */
 	for (size_t i = 0; i < ARRAY_SIZE(hardened_geometry); i++)
@@ -139,12 +149,23 @@ void hardened_mend(struct slub_cache *cache, uint32_t slot)
 
 /* ---- random order ---- */
 
+/* splitmix64: nobody sees what comes of it but by the order of addresses. */
+static uint64_t order_random(void)
+{
+	uint64_t x = __atomic_add_fetch(&order_state, 0x9e3779b97f4a7c15ull,
+					__ATOMIC_RELAXED);
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+	return x ^ x >> 31;
+}
+
 static void shuffle(uint8_t *order, uint32_t nr)
 {
 	for (uint32_t i = 0; i < nr; i++)
 		order[i] = (uint8_t)i;
 	for (uint32_t i = nr; i > 1; i--) {
-		uint32_t j = (uint32_t)((sample_random() >> 32) * i >> 32);
+		uint32_t j = (uint32_t)((order_random() >> 32) * i >> 32);
 		uint8_t other = order[j];
 
 		order[j] = order[i - 1];

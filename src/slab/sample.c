@@ -109,8 +109,9 @@ void sample_set(double mean, uint64_t seed)
 	random_state = seed;
 }
 
-void sample_set_guard(uint64_t every)
+void sample_set_guard(uint64_t every, uint64_t seed)
 {
+	__atomic_fetch_add(&random_state, seed, __ATOMIC_RELAXED);
 	guard_rate = every <= 1 ? GUARD_ALWAYS :
 		     every < 1ull << 50 ? -real_log(1 - 1 / (double)every) :
 					  1 / (double)every;

@@ -81,7 +81,7 @@ extern const struct sample_keeper *sample_keeper SLUB_INTERNAL;
 /* Mean bytes between points, and what the random numbers begin with. */
 void sample_set(double mean_bytes, uint64_t seed);
 /* One allocation in @every is to be guarded. */
-void sample_set_guard(uint64_t every);
+void sample_set_guard(uint64_t every, uint64_t seed);
 /* Allocations may be sampled for @use, or not. */
 void sample_switch_on(enum sample_use use, bool on);
 /* Sampling has been on, so there may be sampled blocks. */

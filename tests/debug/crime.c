@@ -5,6 +5,9 @@
  *   crime --list    a line for each: name, and what the report must say
  *   crime NAME      commits it, and ends with status 0 if it lives to the end
  *
+ * Built with CRIME_PLAIN it needs no libslub, for other allocators; then there are
+ * no crimes with typed caches.
+ *
  * A row is a name, a function, its arguments, and the words of the report that
  * letters F, Z, P and U must give.
  */
@@ -16,7 +19,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#ifndef CRIME_PLAIN
 #include <slub/debug.h>
+#endif
 
 struct crime {
 	const char *name;
@@ -169,6 +174,22 @@ extern void *_Znwm(size_t size);
 extern void free_sized(void *ptr, size_t size);
 extern void free_aligned_sized(void *ptr, size_t align, size_t size);
 
+#ifdef CRIME_PLAIN
+/* The C library has the C23 functions from version 2.43 on. */
+__attribute__((weak)) void free_sized(void *ptr, size_t size)
+{
+	(void)size;
+	free(ptr);
+}
+
+__attribute__((weak)) void free_aligned_sized(void *ptr, size_t align,
+					      size_t size)
+{
+	(void)align, (void)size;
+	free(ptr);
+}
+#endif
+
 static void sized_delete(const struct crime *c)
 {
 	kept = _Znwm(c->size);
@@ -250,6 +271,7 @@ static void write_freed_beyond(const struct crime *c)
 }
 
 /* ---- typed caches ---- */
+#ifndef CRIME_PLAIN
 
 static struct slub_cache *cache_of(const struct crime *c, const char *name)
 {
@@ -385,6 +407,7 @@ static void typed_constructed(const struct crime *c)
 	slub_cache_free(cache, p);
 }
 
+#endif
 #include "crimes.h"
 
 static void list(void)

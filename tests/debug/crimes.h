@@ -141,6 +141,7 @@ static const struct crime crimes[] = {
 	  "Freechain corrupt" },
 	{ "write-freed-all", write_freed_beyond, 64, 0, 64,
 	  "Poison overwritten" },
+#ifndef CRIME_PLAIN
 	{ "typed-overrun-64-by-1", typed_overrun, 64, 0, 1,
 	  "Right Redzone overwritten" },
 	{ "typed-overrun-64-by-8", typed_overrun, 64, 0, 8,
@@ -173,4 +174,5 @@ static const struct crime crimes[] = {
 	  "Freepointer corrupt|Freechain corrupt" },
 	{ "typed-constructed-overrun", typed_constructed, 64, 0, 0,
 	  "Right Redzone overwritten" },
+#endif
 };

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Promise: the hardened library finds, without any option, double frees, frees of what is no
+object and links that were overwritten; it says so, goes on, and does none of it to a program that
+does nothing wrong.  Two runs of a program get their objects in different orders.
+
+usage: hardened_test.py LIBRARY CRIME"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LIBRARY, CRIME = map(os.path.abspath, sys.argv[1:3])
+
+# crime: what must be said of it
+FOUND = {
+    **{name: "Object already free" for name in (
+        "double-free-after-0", "double-free-after-5", "double-free-4096", "double-free-between",
+        "double-free-thread", "realloc-freed", "typed-double-free")},
+    **{name: "Invalid object pointer" for name in (
+        "free-interior-1", "free-interior-8", "free-interior-16", "free-interior-32",
+        "typed-interior-1", "typed-interior-8")},
+    **{name: "Freepointer corrupt" for name in (
+        "write-freed-at-0-then", "overrun-into-freed", "write-freed-link-kept")},
+}
+SOURCE = r"""
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *volatile kept[8];
+
+int main(int argc, char **argv)
+{
+	const char *mode = argv[argc - 1];
+
+	for (int i = 0; i < 8; i++)
+		kept[i] = malloc(64);
+	if (!strcmp(mode, "order")) {
+		for (int i = 1; i < 8; i++)
+			printf("%ld ", (long)(kept[i] - kept[i - 1]));
+		puts("");
+		return 0;
+	}
+	if (!strcmp(mode, "zero")) {
+		for (int i = 0; i < 8; i++) {
+			memset(kept[i], 'x', 64);
+			free(kept[i]);
+		}
+		for (int i = 0; i < 8; i++) {
+			kept[i] = malloc(64);
+			for (int n = 0; n < 64; n++)
+				if (kept[i][n])
+					return 1;
+		}
+		return 0;
+	}
+	free(kept[2]);
+	free(kept[4]);
+	if (!strcmp(mode, "write-freed-at-0-then"))
+		memset(kept[4], 'w', 8);
+	else if (!strcmp(mode, "overrun-into-freed"))
+		memset(kept[4] - 16, 'o', 32);
+	else	/* an address, as an attacker would write it */
+		*(char **)kept[4] = kept[0];
+	for (int i = 0; i < 1000; i++) {
+		char *p = malloc(64);
+
+		memset(p, i, 64);
+		if (p == kept[0])
+			return 1;
+	}
+	return 0;
+}
+"""
+
+
+class Hardened(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp()
+        cls.program = os.path.join(cls.folder, "program")
+        with open(cls.program + ".c", "w", encoding="ascii") as file:
+            file.write(SOURCE)
+        subprocess.run(["cc", "-O1", "-w", "-fno-builtin", "-o", cls.program,
+                        cls.program + ".c"], check=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    def commit(self, *command, **more):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("SLUB_")}
+        return subprocess.run(command, env=dict(env, LD_PRELOAD=LIBRARY,
+                                                SLUB_DEBUG_REPORT="stderr", **more),
+                              text=True, capture_output=True, timeout=60, check=False)
+
+    def one(self, crime, **more):
+        known = crime.startswith(("write-freed-at-0-then", "overrun-into", "write-freed-link-"))
+        return self.commit(self.program if known else CRIME, crime, **more)
+
+    def test_what_is_found(self):
+        for backend in ("rseq", "thread", "tid", "lock"):
+            for crime, words in FOUND.items():
+                with self.subTest(crime=crime, backend=backend):
+                    done = self.one(crime, SLUB_FASTPATH=backend)
+                    bugs = re.findall(r"^BUG \S+ \(\d+\): (.*)", done.stderr, re.MULTILINE)
+                    self.assertTrue(any(words in bug for bug in bugs), done)
+                    self.assertEqual(done.returncode, 0, done)
+
+    def test_abort_by_option(self):
+        done = self.one("double-free-after-0", SLUB_DEBUG_ABORT="1")
+        self.assertEqual(done.returncode, -6, done)
+
+    def test_no_false_alarm(self):
+        for backend in ("rseq", "thread", "tid", "lock"):
+            for settings in ({}, {"SLUB_ZERO_ON_FREE": "1"}, {"SLUB_GUARD": "50"},
+                             {"SLUB_DEBUG": "FZPU,malloc-64"}, {"SLUB_PROFILE": "4K"}):
+                with self.subTest(backend=backend, **settings):
+                    done = self.commit(sys.executable, "-c", "import json\n"
+                                       "x = [json.dumps({i: str(i) * (i % 300)}) for i in "
+                                       "range(20000)]\nprint(sum(len(json.loads(s)) for s in x))",
+                                       SLUB_FASTPATH=backend, **settings)
+                    self.assertEqual((done.stdout, done.stderr), ("20000\n", ""), done)
+
+    def test_random_order(self):
+        orders = {self.commit(self.program, "order").stdout for _ in range(8)}
+        self.assertGreater(len(orders), 4, orders)
+
+    def test_zero_on_free(self):
+        self.assertEqual(self.commit(self.program, "zero").returncode, 1)
+        self.assertEqual(self.commit(self.program, "zero", SLUB_ZERO_ON_FREE="1").returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
