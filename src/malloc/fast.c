@@ -53,8 +53,11 @@ static __attribute__((__noinline__)) void free_paged(void *ptr)
 	link = descriptor_link(descriptor_bias, ptr);
 	RSEQ_PUSH_PAGE(ptr, slot, t, link);
 	return;
-failed:
 aborted:
+	/* The link may have been written: it is not free all the same. */
+	if (SLUB_CONFIG_HARDENED)
+		*link = HARDENED_MARK;
+failed:
 	slow_free(ptr);
 }
 
@@ -97,8 +100,10 @@ static always_inline void free_sized_inline(void *ptr, size_t told,
 		goto failed;
 	RSEQ_PUSH(ptr, slot, t);
 	return;
-failed:
 aborted:
+	if (SLUB_CONFIG_HARDENED)
+		*(void **)ptr = NULL;	/* as in free_paged() */
+failed:
 	free_sized_paged(ptr, told, align);
 }
 
@@ -114,8 +119,10 @@ static always_inline void free_inline(void *ptr)
 		goto failed;
 	RSEQ_PUSH(ptr, slot, t);
 	return;
-failed:
 aborted:
+	if (SLUB_CONFIG_HARDENED)
+		*(void **)ptr = NULL;	/* as in free_paged() */
+failed:
 	free_paged(ptr);
 }
 
