@@ -35,6 +35,7 @@ class Peer:
 class Mimalloc(Peer):
     name, title = "mimalloc", "mimalloc 3"
     crate, version = "libmimalloc-sys", "0.1.49"
+    options = []
 
     def says(self, source):
         header = os.path.join(source, "c_src/mimalloc/v3/include/mimalloc.h")
@@ -47,9 +48,15 @@ class Mimalloc(Peer):
         tree = os.path.join(source, "c_src/mimalloc/v3")
         run(["cc", "-std=gnu11", "-O3", "-DNDEBUG", "-DMI_BUILD_RELEASE", "-DMI_SHARED_LIB",
              "-DMI_SHARED_LIB_EXPORT", "-DMI_MALLOC_OVERRIDE", "-fPIC", "-fvisibility=hidden",
-             "-fno-builtin-malloc", "-ftls-model=initial-exec", f"-I{tree}/include",
-             f"-I{tree}/src", "-shared", f"{tree}/src/static.c", "-o", library, "-pthread",
-             "-lrt"])
+             "-fno-builtin-malloc", "-ftls-model=initial-exec", *self.options,
+             f"-I{tree}/include", f"-I{tree}/src", "-shared", f"{tree}/src/static.c",
+             "-o", library, "-pthread", "-lrt"])
+
+
+class MimallocSecure(Mimalloc):
+    """With MI_SECURE=4: encoded links, padding, double frees, random addresses."""
+    name, title = "mimalloc-secure", "mimalloc 3 (secure)"
+    options = ["-DMI_SECURE=4"]
 
 
 class Jemalloc(Peer):
@@ -162,4 +169,6 @@ class Hardened(Peer):
         run(["c++", "-shared", "-Wl,-z,defs,-z,now"] + objects + ["-o", library, "-pthread"])
 
 
+# Only when asked for by name: bench/detection measures them.
+SECURE = [MimallocSecure()]
 PEERS = [Mimalloc(), Snmalloc(), Jemalloc(), Rpmalloc(), Tcmalloc(), Hardened()]

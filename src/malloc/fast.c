@@ -83,7 +83,8 @@ free_sized_paged(void *ptr, size_t told, size_t align)
 {
 	if (!ptr)
 		return;
-	sized_check(ptr, told, align);
+	if (!SLUB_CONFIG_HARDENED)	/* there each is looked at */
+		sized_check(ptr, told, align);
 	free_paged(ptr);
 }
 
@@ -93,6 +94,8 @@ static always_inline void free_sized_inline(void *ptr, size_t told,
 	size_t index = pagemap_index(ptr);
 	uintptr_t slot, t;
 
+	if (SLUB_CONFIG_HARDENED && ptr)
+		sized_check(ptr, told, align);
 	if (unlikely(index >= pagemap_limit))
 		goto failed;
 	slot = ((uint16_t *)pagemap_base)[index];

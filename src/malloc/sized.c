@@ -7,11 +7,12 @@
  *
  * Watched and guarded objects know what was asked for; of others it is known
  * what their class could have been asked for, and only a free that leaves the
- * fast path looks.
+ * fast path looks, but in the hardened build.
  */
 #include "malloc/malloc.h"
 #include "slab/debug.h"
 #include "slab/guard.h"
+#include "slab/hardened.h"
 
 /* realloc() leaves a quarter of room in a block beyond a page. */
 static bool is_what_was_asked(size_t asked, size_t told)
@@ -48,7 +49,10 @@ static cold void complain(struct slub_cache *cache, const void *ptr,
 
 	if (cache) {
 		stat_add(cache, STAT_WRONG_SIZE);
-		debug_free_size(cache, ptr, told, have);
+		if (SLUB_CONFIG_HARDENED && !cache->debug)
+			hardened_free_size(cache, ptr);
+		else
+			debug_free_size(cache, ptr, told, have);
 	}
 	if (!__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
 		log_message("sized free: %p has room for %zu bytes, and %zu "

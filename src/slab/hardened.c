@@ -136,6 +136,11 @@ bool hardened_free(struct slub_cache *cache, void *object)
 	return true;
 }
 
+void hardened_free_size(const struct slub_cache *cache, const void *object)
+{
+	say(cache, "Wrong size told for", object, "Freed by its own size");
+}
+
 void hardened_mend(struct slub_cache *cache, uint32_t slot)
 {
 	void *chain;

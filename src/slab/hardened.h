@@ -87,6 +87,8 @@ static always_inline bool hardened_may_push_page(void *ptr, uintptr_t slot)
 
 /* Before @object of @cache goes to a list; false: it must not, and was reported. */
 bool hardened_free(struct slub_cache *cache, void *object);
+/* @object is freed with a size that cannot be: reported only. */
+void hardened_free_size(const struct slub_cache *cache, const void *object);
 /* @slot of this CPU has a list that nothing can be popped off: takes it away. */
 void hardened_mend(struct slub_cache *cache, uint32_t slot);
 /* Links @nr new objects in random order; returns the first. */

@@ -24,6 +24,9 @@ FOUND = {
     **{name: "Invalid object pointer" for name in (
         "free-interior-1", "free-interior-8", "free-interior-16", "free-interior-32",
         "typed-interior-1", "typed-interior-8")},
+    **{name: "Wrong size told" for name in (
+        "sized-delete-larger", "sized-delete-base-class", "free-sized-wrong",
+        "free-aligned-sized-wrong")},
     **{name: "Freepointer corrupt" for name in (
         "write-freed-at-0-then", "overrun-into-freed", "write-freed-link-kept")},
 }
