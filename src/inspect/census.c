@@ -242,6 +242,9 @@ void census_describe(struct slub_abi *abi)
 	abi->node_bytes = sizeof(struct cache_node);
 	for (int i = 0; i < SLUB_ABI_CACHE_FIELDS; i++)
 		abi->cache_fields[i] = cache_fields[i];
+	/* Encoded links are nobody's to read. */
+	if (SLUB_CONFIG_HARDENED)
+		abi->cache_fields[SLUB_ABI_CACHE_LINK].bytes = 0;
 	for (int i = 0; i < SLUB_ABI_NODE_FIELDS; i++)
 		abi->node_fields[i] = node_fields[i];
 	for (int i = 0; i < SLUB_ABI_STATS; i++)
