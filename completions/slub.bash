@@ -86,7 +86,7 @@ _slub()
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
 		COMPREPLY=($(compgen -W "run check doctor top info stats map profile options debug \
-			validate shrink leaks explain help --help --version" -- "$word"))
+			validate shrink leaks guard explain help --help --version" -- "$word"))
 		return
 	fi
 	case ${COMP_WORDS[1]} in
@@ -130,7 +130,7 @@ _slub()
 			COMPREPLY=($(compgen -W "$(_slub_pids)" -f -- "$word"))
 		fi
 		;;
-	validate|shrink|leaks)
+	validate|shrink|leaks|guard)
 		if [[ $3 == -p || $3 == --process ]]; then
 			COMPREPLY=($(compgen -W "$(_slub_pids)" -- "$word"))
 		elif [[ $word == -* ]]; then

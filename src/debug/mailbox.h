@@ -50,6 +50,8 @@ enum debug_mailbox_operation {
 	MAILBOX_SHRINK,
 	/* text: a file of the process's, %p its PID; traces or -errno */
 	MAILBOX_LEAKS,
+	/* text: guard one object in so many, "0" for none; 0 or -errno */
+	MAILBOX_GUARD,
 };
 
 struct debug_mailbox {

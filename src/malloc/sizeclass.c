@@ -110,7 +110,9 @@ int sizeclass_guard(uint64_t every)
 
 	if (err)
 		return err;
-	sample_set_guard(every, guard_seed());
+	guard_pool.every = every;
+	if (every)
+		sample_set_guard(every, guard_seed());
 	return sample_switch_to(SAMPLE_GUARD, every);
 }
 
@@ -118,6 +120,7 @@ void sizeclass_guard_by_option(void)
 {
 	size_t every = option_value(OPTION_guard);
 
+	guard_switch = sizeclass_guard;
 	if (every && sizeclass_guard(every))
 		log_message("option guard: nothing is guarded, for want of "
 			    "memory");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "slab/debug.h"
+#include "slab/guard.h"
 
 #include <slub/debug.h>
 
@@ -52,6 +53,13 @@ static long shrink_matching(const char *pattern)
 	return nr;
 }
 
+static long guard_as_told(const char *text)
+{
+	size_t every = os_parse_number(&text);
+
+	return *text || !guard_switch ? -EINVAL : guard_switch(every);
+}
+
 static long answer(uint32_t operation, const char *text)
 {
 	switch (operation) {
@@ -63,6 +71,8 @@ static long answer(uint32_t operation, const char *text)
 		return shrink_matching(text);
 	case MAILBOX_LEAKS:
 		return slub_leaks_write(text);
+	case MAILBOX_GUARD:
+		return guard_as_told(text);
 	}
 	return -EINVAL;
 }

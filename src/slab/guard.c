@@ -17,6 +17,8 @@ struct guard_pool guard_pool = {
 	.place_size = sizeof(struct guard_place),
 };
 
+int (*guard_switch)(uint64_t every);
+
 /* ---- the pool ---- */
 
 static struct guard_place *place_at(uint32_t n)

@@ -94,6 +94,9 @@ static inline bool guard_owns(const void *ptr)
 	return unlikely((uintptr_t)ptr - guard_pool.base < guard_pool.bytes);
 }
 
+/* malloc's way to switch it while the process runs; 0 or -errno. */
+extern int (*guard_switch)(uint64_t every) SLUB_INTERNAL;
+
 /* Makes the pool; 0 or -ENOMEM. */
 int guard_open(uint64_t every);
 /*

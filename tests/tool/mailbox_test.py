@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 from target import NOBODY, SLUB, Target, environment, slub
@@ -61,6 +62,24 @@ class Answers(Mailbox):
                          f"0 bugs in {nr} watched caches\n")
         heads = re.findall(r"(?m)^\d+ (\S+)", self.done("leaks", "-p", pid, "malloc-96"))
         self.assertEqual(set(heads), {"malloc-96"})
+
+    def test_guard(self):
+        process = self.busy()
+        pid = str(process.pid)
+        self.assertIn("guards no objects", self.done("explain", pid))
+        self.assertEqual(self.done("guard", "-p", pid, "50"),
+                         f"process {pid} guards one object in 50\n")
+        told = ""
+        for _ in range(100):
+            told = self.done("explain", pid)
+            if re.search(r"one object in 50: \d+ are allocated, [1-9]\d* freed", told):
+                break
+            time.sleep(0.05)
+        self.assertRegex(told, r"one object in 50: \d+ are allocated, [1-9]\d* freed and kept")
+        self.assertIn("guards no more", self.done("guard", "-p", pid, "0"))
+        self.assertIsNone(process.poll())
+        self.assertRefused(slub("guard", "-p", pid, "many"), 2, "'many' is not a number")
+        self.assertRefused(slub("guard", "-p", pid), 2, "usage: slub guard -p PID N")
 
     def test_shrink(self):
         pid = str(self.busy().pid)

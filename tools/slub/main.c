@@ -20,6 +20,7 @@ static const struct command *const commands[] = {
 	&cmd_validate,
 	&cmd_shrink,
 	&cmd_leaks,
+	&cmd_guard,
 	&cmd_explain,
 };
 
