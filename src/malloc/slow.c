@@ -30,7 +30,8 @@ void foreign_warn(const char *what, const void *ptr)
 
 static cold void free_guarded(void *ptr)
 {
-	if (sample_was_on)
+	/* A handler that interrupted the holder of a lock leaves the sample. */
+	if (sample_was_on && !slub_thread.locks_held)
 		sample_keeper->gone(ptr);
 	guard_free(ptr, NULL);
 }
