@@ -18,6 +18,8 @@
 
 #include "percpu/percpu_internal.h"
 
+uintptr_t link_secret;
+
 /* ---- rseq ---- */
 
 #if ARCH_HAS_RSEQ

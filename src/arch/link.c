@@ -1,4 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-#include "arch/slot.h"
-
-uintptr_t link_secret;
