@@ -74,6 +74,7 @@ _slub_look()
 		--size --totals --xtotals --zero --1ref" ;;
 	stats) common+=" --openmetrics" ;;
 	map) common+=" --svg --columns=" ;;
+	traces) common+=" --alloc --free --lines=" ;;
 	esac
 	COMPREPLY=($(compgen -W "$common" -- "$word"))
 	[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
@@ -86,7 +87,7 @@ _slub()
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
 		COMPREPLY=($(compgen -W "run check doctor top info stats map profile options debug \
-			validate shrink leaks guard explain help --help --version" -- "$word"))
+			validate shrink leaks traces guard explain help --help --version" -- "$word"))
 		return
 	fi
 	case ${COMP_WORDS[1]} in
@@ -105,7 +106,7 @@ _slub()
 			COMPREPLY=($(compgen -W "$(_slub_pids)" -c -- "$word"))
 		fi
 		;;
-	top|info|stats|map|options) _slub_look "$@" ;;
+	top|info|stats|map|options|traces) _slub_look "$@" ;;
 	profile)
 		if [[ $word == -* ]]; then
 			COMPREPLY=($(compgen -W "--output= --text --alloc --lines= --help" \
@@ -132,15 +133,15 @@ _slub()
 		;;
 	validate|shrink|leaks|guard)
 		if [[ $3 == -p || $3 == --process ]]; then
-			COMPREPLY=($(compgen -W "$(_slub_pids)" -- "$word"))
+			COMPREPLY=($(compgen -W "$(_slub_pids)" -f -- "$word"))
 		elif [[ $word == -* ]]; then
 			COMPREPLY=($(compgen -W "--process= --timeout= --help" -- "$word"))
 			[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
 		fi
 		;;
 	help)
-		COMPREPLY=($(compgen -W "run check doctor top info stats map profile options" \
-			-- "$word"))
+		COMPREPLY=($(compgen -W "run check doctor top info stats map profile options debug \
+			validate shrink leaks traces" -- "$word"))
 		;;
 	esac
 }

@@ -121,6 +121,12 @@ const uintptr_t *stack_frames(uint32_t number, uint32_t *nr);
 uintptr_t stack_store_base(uint32_t *unit);
 /* Bytes that stored stacks take. */
 size_t stack_bytes(void);
+/*
+ * For other processes: *@store is where the store's address stands; @unit,
+ * @nr_at and @frames_at as in struct slub_abi (inspect/abi.h).
+ */
+void stack_describe(uint64_t *store, uint32_t *unit, uint16_t *nr_at,
+		    uint16_t *frames_at);
 
 /* track.c */
 struct track {

@@ -165,23 +165,33 @@ struct store {
 };
 
 static struct store *store;
-static _Atomic size_t used_bytes;
-static _Atomic uint32_t opening;
+/* Offset 0 means none. */
+static _Atomic size_t used_bytes = sizeof(struct store) + RECORD_ALIGN;
+static _Atomic bool is_hopeless;
 
+/*
+ * Threads may come here at once: each makes a store, the first one's stays.
+ * Who waited for it might be a handler that interrupted who makes it.
+ */
 static cold struct store *store_open(void)
 {
-	struct store *made;
+	struct store *made, *other = NULL;
 
-	if (__atomic_exchange_n(&opening, 1, __ATOMIC_ACQUIRE))
-		return NULL;	/* another thread is at it: one stack is lost */
-	made = os_reserve(STORE_BYTES);
-	if (!made || os_commit(made, STORE_BYTES))
+	if (is_hopeless)
 		return NULL;
-	/* Offset 0 means none. */
-	__atomic_store_n(&used_bytes, sizeof(*made) + RECORD_ALIGN,
-			 __ATOMIC_RELAXED);
-	__atomic_store_n(&store, made, __ATOMIC_RELEASE);
-	return made;
+	made = os_reserve(STORE_BYTES);
+	if (!made || os_commit(made, STORE_BYTES)) {
+		if (made)
+			os_unreserve(made, STORE_BYTES);
+		is_hopeless = true;
+		return NULL;
+	}
+	/* release: pairs with the acquire in stack_store() */
+	if (__atomic_compare_exchange_n(&store, &other, made, false,
+					__ATOMIC_RELEASE, __ATOMIC_ACQUIRE))
+		return made;
+	os_unreserve(made, STORE_BYTES);
+	return other;
 }
 
 static struct record *record_at(struct store *s, uint32_t offset)
@@ -304,4 +314,13 @@ uintptr_t stack_store_base(uint32_t *unit)
 size_t stack_bytes(void)
 {
 	return __atomic_load_n(&used_bytes, __ATOMIC_RELAXED);
+}
+
+void stack_describe(uint64_t *at, uint32_t *unit, uint16_t *nr_at,
+		    uint16_t *frames_at)
+{
+	*at = (uintptr_t)&store;
+	*unit = RECORD_ALIGN;
+	*nr_at = offsetof(struct record, nr);
+	*frames_at = offsetof(struct record, frames);
 }

@@ -106,6 +106,7 @@ enum slub_abi_cache_field {
 	 */
 	SLUB_ABI_CACHE_LINK,
 	SLUB_ABI_CACHE_STATS,		/* per-CPU offset of its counters; 0: none */
+	SLUB_ABI_CACHE_WATCH,		/* address of how it is watched, or 0 */
 	SLUB_ABI_CACHE_FIELDS_KNOWN,
 	SLUB_ABI_CACHE_FIELDS = 32,
 };
@@ -147,6 +148,26 @@ enum slub_abi_node_field {
 	SLUB_ABI_NODE_BARN_REFUSED,
 	SLUB_ABI_NODE_FIELDS_KNOWN,
 	SLUB_ABI_NODE_FIELDS = 16,
+};
+
+/* Of how a cache is watched: where things lie, from an object's address on. */
+enum slub_abi_watch_field {
+	SLUB_ABI_WATCH_LEFT,		/* bytes of a slab before its first object */
+	SLUB_ABI_WATCH_TRACK,		/* of the alloc track, the free track behind; 0: none */
+	SLUB_ABI_WATCH_REQUESTED,	/* of the size asked for, uint64_t; 0: none */
+	SLUB_ABI_WATCH_FIELDS_KNOWN,
+	SLUB_ABI_WATCH_FIELDS = 8,
+};
+
+/* Of a track: who allocated, or freed, an object last. */
+enum slub_abi_track_field {
+	SLUB_ABI_TRACK_CALLER,		/* an address; 0: nobody did */
+	SLUB_ABI_TRACK_WHEN,		/* ns of CLOCK_MONOTONIC */
+	SLUB_ABI_TRACK_STACK,		/* its number; 0: not stored */
+	SLUB_ABI_TRACK_THREAD,
+	SLUB_ABI_TRACK_CPU,
+	SLUB_ABI_TRACK_FIELDS_KNOWN,
+	SLUB_ABI_TRACK_FIELDS = 8,
 };
 
 enum slub_abi_option_kind {
@@ -234,6 +255,20 @@ struct slub_abi {
 	uint32_t option_bytes;
 	/* struct slub_abi_guard; 0, or behind `size`: this library has none */
 	uint64_t guard;
+
+	/*
+	 * Watched caches.  A stored stack is at its number times stack_unit
+	 * behind the address that stands at `stacks` (0 there: none is stored):
+	 * uint32_t how many frames at stack_nr, their addresses at stack_frames.
+	 */
+	uint64_t stacks;
+	uint32_t stack_unit;
+	uint16_t stack_nr;
+	uint16_t stack_frames;
+	uint32_t watch_bytes;
+	uint32_t track_bytes;
+	struct slub_abi_field watch_fields[SLUB_ABI_WATCH_FIELDS];
+	struct slub_abi_field track_fields[SLUB_ABI_TRACK_FIELDS];
 };
 
 /*

@@ -4,10 +4,11 @@
  * on a heap that changes meanwhile the sums are estimates.
  *
  * This file alone knows struct slub_cache from inside, and tells other
- * processes where its numbers are.
+ * processes where its numbers are, and those of watched objects.
  */
 #include "inspect/inspect.h"
 
+#include "debug/debug.h"
 #include "percpu/percpu_internal.h"
 #include "slab/slab_internal.h"
 
@@ -199,6 +200,8 @@ static const struct slub_abi_field cache_fields[SLUB_ABI_CACHE_FIELDS] = {
 	[SLUB_ABI_CACHE_CTOR] = FIELD(slub_cache, ctor),
 	[SLUB_ABI_CACHE_LINK] = FIELD(slub_cache, link),
 	[SLUB_ABI_CACHE_STATS] = FIELD(slub_cache, stats),
+	[SLUB_ABI_CACHE_DEBUG] = FIELD(slub_cache, letters),
+	[SLUB_ABI_CACHE_WATCH] = FIELD(slub_cache, debug),
 };
 
 static const struct slub_abi_field node_fields[SLUB_ABI_NODE_FIELDS] = {
@@ -212,6 +215,20 @@ static const struct slub_abi_field node_fields[SLUB_ABI_NODE_FIELDS] = {
 	[SLUB_ABI_NODE_BARN_MAX] = FIELD(cache_node, barn.nr_max),
 	[SLUB_ABI_NODE_BARN_CREDIT] = FIELD(cache_node, barn.credit),
 	[SLUB_ABI_NODE_BARN_REFUSED] = FIELD(cache_node, barn.refused),
+};
+
+static const struct slub_abi_field watch_fields[SLUB_ABI_WATCH_FIELDS] = {
+	[SLUB_ABI_WATCH_LEFT] = FIELD(debug_layout, left),
+	[SLUB_ABI_WATCH_TRACK] = FIELD(debug_layout, track),
+	[SLUB_ABI_WATCH_REQUESTED] = FIELD(debug_layout, size),
+};
+
+static const struct slub_abi_field track_fields[SLUB_ABI_TRACK_FIELDS] = {
+	[SLUB_ABI_TRACK_CALLER] = FIELD(track, caller),
+	[SLUB_ABI_TRACK_WHEN] = FIELD(track, when_ns),
+	[SLUB_ABI_TRACK_STACK] = FIELD(track, stack),
+	[SLUB_ABI_TRACK_THREAD] = FIELD(track, thread),
+	[SLUB_ABI_TRACK_CPU] = FIELD(track, cpu),
 };
 
 #define NO_WORD 0xff
@@ -233,6 +250,18 @@ static const uint8_t stat_words[SLUB_ABI_STATS] = {
 	[13] = NO_WORD, [14] = NO_WORD, [15] = NO_WORD,
 };
 
+static void describe_watching(struct slub_abi *abi)
+{
+	stack_describe(&abi->stacks, &abi->stack_unit, &abi->stack_nr,
+		       &abi->stack_frames);
+	abi->watch_bytes = sizeof(struct debug_layout);
+	abi->track_bytes = sizeof(struct track);
+	for (int i = 0; i < SLUB_ABI_WATCH_FIELDS; i++)
+		abi->watch_fields[i] = watch_fields[i];
+	for (int i = 0; i < SLUB_ABI_TRACK_FIELDS; i++)
+		abi->track_fields[i] = track_fields[i];
+}
+
 void census_describe(struct slub_abi *abi)
 {
 	abi->slot_owners = (uintptr_t)cache_slot_owner;
@@ -249,6 +278,7 @@ void census_describe(struct slub_abi *abi)
 		abi->node_fields[i] = node_fields[i];
 	for (int i = 0; i < SLUB_ABI_STATS; i++)
 		abi->stat_words[i] = stat_words[i];
+	describe_watching(abi);
 }
 
 static uint64_t field_get(const void *from, struct slub_abi_field field)

@@ -106,6 +106,7 @@ static int twin_make(struct watch *watch, struct slub_cache *original,
 	twin->link = watch->layout.link == DEBUG_LINK_OUTSIDE ?
 			     descriptor_bias : watch->layout.link;
 	twin->debug = &watch->layout;
+	twin->letters = (uint8_t)(flags / SLUB_CONSISTENCY_CHECKS);
 	watch->is_quarantined = original->is_internal;
 	watch->errors = 0;
 	watch->bugs = 0;

@@ -136,6 +136,7 @@ struct slub_cache {
 	bool is_reserve;
 	bool is_sampled;		/* slab/sample.h */
 	bool is_unguarded;		/* slab/guard.h: never */
+	uint8_t letters;		/* of a watched one: F Z P U T A, from bit 0 */
 	uint32_t sample_slot;
 	struct slub_cache *sampled;
 	void *links[2];

@@ -26,7 +26,7 @@ LISTED, FROZEN = 1 << 62, 1 << 63
 
 CACHE_FIELDS = ["name", "slot", "list_slot", "size", "object_size", "align", "flags", "order",
                 "objects", "capacity", "capacity_now", "min_partial", "carve_batch", "users",
-                "ctor", "debug", "link", "stats"]
+                "ctor", "debug", "link", "stats", "watch"]
 NODE_FIELDS = ["slabs", "partial", "objects", "carved", "slabs_peak", "barn_chains", "barn_nr",
                "barn_max", "barn_credit", "barn_refused"]
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * slub leaks: who allocated what is allocated now, in the caches watched by
- * letter U.  The process writes it to a file in a folder made for it, in its
- * own view of the files.
+ * letter U.  A process writes it to a file in a folder made for it, in its own
+ * view of the files; a core file is read.
  */
 #include "mailbox.h"
 #include "slub.h"
+#include "trace_print.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,12 +24,12 @@ struct folder {
 
 static void print_leaks_help(FILE *to)
 {
-	fputs("usage: slub leaks [OPTION...] -p PID [CACHE]\n\n"
+	fputs("usage: slub leaks [OPTION...] -p PID|CORE [CACHE]\n\n"
 	      "Prints who allocated the objects that are allocated now, by call\n"
 	      "stack, the most first; only objects that were allocated while\n"
 	      "their cache was watched by letter U (`slub debug`).  CACHE is a\n"
 	      "name, or its beginning and a '*'; all without it.\n\n"
-	      "  -p, --process=PID      the process\n", to);
+	      "  -p, --process=PID      the process, or its core file\n", to);
 	mailbox_print_help(to);
 	mailbox_print_statuses(to);
 }
@@ -182,6 +183,79 @@ static int check_letter(struct mailbox *mailbox)
 	return STATUS_FAILED;
 }
 
+/* ---- a core file ---- */
+
+/* All caches together, the most first. */
+static int compare(const void *a, const void *b)
+{
+	const struct trace *one = a, *other = b;
+
+	if (one->count != other->count)
+		return one->count > other->count ? -1 : 1;
+	return one->bytes > other->bytes ? -1 : one->bytes < other->bytes;
+}
+
+static int print_snapshot(const struct snapshot *now, const char *pattern)
+{
+	struct traces traces;
+	struct profile names;
+	int error = traces_collect(&traces, now, TRACE_ALLOC, pattern);
+
+	if (error) {
+		complain("leaks: %s: %s", now->target, strerror(-error));
+		return STATUS_UNREADABLE;
+	}
+	trace_names_find(&names, now->process, &traces);
+	if (traces.nr)
+		qsort(traces.rows, traces.nr, sizeof(*traces.rows), compare);
+	else
+		puts("nothing was allocated there that was watched by letter U");
+	for (size_t i = 0; i < traces.nr; i++)
+		trace_print_leak(now, &traces, &traces.rows[i], &names);
+	profile_free(&names);
+	traces_free(&traces);
+	return 0;
+}
+
+static bool is_traced(const struct snapshot *now, const char *pattern)
+{
+	for (size_t i = 0; i < now->nr_caches; i++) {
+		if (cache_is_traced(&now->caches[i], pattern))
+			return true;
+	}
+	return false;
+}
+
+static int leaks_of_file(const struct mailbox *mailbox)
+{
+	struct snapshot now;
+	struct source source;
+	int status = source_open(&source, "leaks", mailbox->target);
+
+	if (status)
+		return status;
+	status = source_snapshot(&source, &now);
+	if (!status && !now.process) {
+		complain("leaks: %s is a statistics file, which has no stacks; "
+			 "a process or a core file has", source.label);
+		status = STATUS_USAGE;
+	} else if (!status && !is_traced(&now, mailbox->pattern)) {
+		complain("leaks: in %s no such cache was watched by letter U",
+			 source.label);
+		status = STATUS_FAILED;
+	} else if (!status) {
+		status = print_snapshot(&now, mailbox->pattern);
+	}
+	snapshot_free(&now);
+	source_close(&source);
+	return status;
+}
+
+static bool is_number(const char *text)
+{
+	return *text && strspn(text, "0123456789") == strlen(text);
+}
+
 static int leaks(int argc, char **argv)
 {
 	struct mailbox mailbox = {
@@ -195,6 +269,8 @@ static int leaks(int argc, char **argv)
 		print_leaks_help(stdout);
 		return 0;
 	}
+	if (!is_number(mailbox.target))
+		return leaks_of_file(&mailbox);
 	status = mailbox_open(&mailbox);
 	if (status)
 		return status;

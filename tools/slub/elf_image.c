@@ -4,6 +4,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #define NR_DYNAMIC_MAX	256
 #define NR_CHAIN_MAX	100000	/* a hash chain this long is damage */
 #define NAME_SIZE_MAX	64
+#define NOTES_MAX	4096
 
 struct image {
 	const struct process *process;
@@ -187,4 +189,54 @@ int elf_image_symbol(const struct process *process, uint64_t base,
 		return -ENOENT;
 	error = read_dynamic(&image);
 	return error ? error : look_up(&image, name, address);
+}
+
+/* The note of that type among @bytes of notes. */
+static bool find_note(const char *notes, size_t bytes, char *hex, size_t size)
+{
+	Elf64_Nhdr note;
+
+	while (bytes >= sizeof(note)) {
+		size_t skip, all;
+
+		memcpy(&note, notes, sizeof(note));
+		skip = sizeof(note) + (((size_t)note.n_namesz + 3) & ~(size_t)3);
+		all = skip + (((size_t)note.n_descsz + 3) & ~(size_t)3);
+		if (all > bytes)
+			return false;
+		if (note.n_type == NT_GNU_BUILD_ID &&
+		    2 * (size_t)note.n_descsz < size) {
+			for (size_t i = 0; i < note.n_descsz; i++)
+				sprintf(hex + 2 * i, "%02x",
+					(unsigned char)notes[skip + i]);
+			return note.n_descsz > 0;
+		}
+		notes += all;
+		bytes -= all;
+	}
+	return false;
+}
+
+bool elf_image_build_id(const struct process *process, uint64_t base,
+			char *hex, size_t size)
+{
+	struct image image = { .process = process, .base = base };
+	Elf64_Phdr segments[NR_SEGMENTS_MAX];
+	char notes[NOTES_MAX];
+	Elf64_Ehdr head;
+
+	if (read_head(&image, &head) ||
+	    process_read(process, base + head.e_phoff, segments,
+			 head.e_phnum * sizeof(segments[0])))
+		return false;
+	/* Notes lie in the first pages of a file, as they do in memory. */
+	for (int i = 0; i < head.e_phnum; i++) {
+		if (segments[i].p_type == PT_NOTE &&
+		    segments[i].p_filesz <= sizeof(notes) &&
+		    !process_read(process, base + segments[i].p_offset, notes,
+				  segments[i].p_filesz) &&
+		    find_note(notes, segments[i].p_filesz, hex, size))
+			return true;
+	}
+	return false;
 }

@@ -15,4 +15,11 @@
 int elf_image_symbol(const struct process *process, uint64_t base,
 		     const char *name, uint64_t *address);
 
+/*
+ * The build ID of the file whose first byte lies at @base, in hexadecimal;
+ * false: it has none, or it is not in the memory (of a core file).
+ */
+bool elf_image_build_id(const struct process *process, uint64_t base,
+			char *hex, size_t size);
+
 #endif

@@ -91,6 +91,7 @@ static uint64_t visit_slab(struct walk *walk, uint64_t i, int32_t owner)
 	piece.carved = number32(descriptor(walk, i),
 				walk->abi->descriptor_count);
 	piece.frozen = state & SLUB_ABI_STATE_FROZEN;
+	piece.node = flags >> 16 & 0xff;
 	if (piece.inuse > most)
 		piece.inuse = most;
 	if (piece.carved > most)

@@ -23,6 +23,7 @@ struct piece {
 	uint64_t inuse;		/* of a slab */
 	uint64_t carved;
 	bool frozen;
+	uint32_t node;		/* of a slab */
 };
 
 typedef void piece_visitor(const struct piece *piece, void *arg);

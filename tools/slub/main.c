@@ -22,6 +22,7 @@ static const struct command *const commands[] = {
 	&cmd_leaks,
 	&cmd_guard,
 	&cmd_explain,
+	&cmd_traces,
 };
 
 #define NR_COMMANDS (sizeof(commands) / sizeof(commands[0]))
