@@ -156,8 +156,9 @@ void debug_mailbox_answer(void);
 /* Called in every slow path, with no lock held. */
 static inline void debug_mailbox_poll(void)
 {
-	if (unlikely(__atomic_load_n(&slub_debug_mailbox.state,
-				     __ATOMIC_RELAXED) == MAILBOX_REQUEST))
+	if (unlikely((__atomic_load_n(&slub_debug_mailbox.state,
+				      __ATOMIC_RELAXED) & MAILBOX_STATE) ==
+		     MAILBOX_REQUEST))
 		debug_mailbox_answer();
 }
 

@@ -77,21 +77,44 @@ static long answer(uint32_t operation, const char *text)
 	return -EINVAL;
 }
 
+/*
+ * Copies the request that this thread has just taken.  False: it was withdrawn,
+ * or has given way to another while this thread was held up.
+ */
+static bool copy_request(struct debug_mailbox *box, uint32_t number,
+			 uint32_t *operation, char *text)
+{
+	uint32_t taken = number | MAILBOX_TAKEN;
+
+	*operation = box->operation;
+	memcpy(text, box->text, DEBUG_MAILBOX_TEXT_MAX);
+	text[DEBUG_MAILBOX_TEXT_MAX] = '\0';
+	/* seq_cst: after TAKEN was stored; pairs with the asker's system calls */
+	if (__atomic_load_n(&box->withdrawn, __ATOMIC_SEQ_CST) != number ||
+	    !number)
+		return __atomic_load_n(&box->state, __ATOMIC_SEQ_CST) == taken;
+	__atomic_compare_exchange_n(&box->state, &taken, MAILBOX_IDLE, false,
+				    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+	return false;
+}
+
 cold void debug_mailbox_answer(void)
 {
 	struct debug_mailbox *box = &slub_debug_mailbox;
 	char text[DEBUG_MAILBOX_TEXT_MAX + 1];
-	uint32_t request = MAILBOX_REQUEST;
+	uint32_t request = __atomic_load_n(&box->state, __ATOMIC_RELAXED);
+	uint32_t number = request & ~(uint32_t)MAILBOX_STATE;
+	uint32_t taken = number | MAILBOX_TAKEN, operation;
 
-	/* acquire: what was asked was written before */
+	/* seq_cst: what was asked was written before; see copy_request() */
 	if (slub_thread.locks_held ||
-	    !__atomic_compare_exchange_n(&box->state, &request, MAILBOX_TAKEN,
-					 false, __ATOMIC_ACQUIRE,
-					 __ATOMIC_RELAXED))
+	    (request & MAILBOX_STATE) != MAILBOX_REQUEST ||
+	    !__atomic_compare_exchange_n(&box->state, &request, taken, false,
+					 __ATOMIC_SEQ_CST, __ATOMIC_RELAXED) ||
+	    !copy_request(box, number, &operation, text))
 		return;
-	memcpy(text, box->text, sizeof(text));
-	text[DEBUG_MAILBOX_TEXT_MAX] = '\0';
-	box->result = answer(box->operation, text);
+	box->result = answer(operation, text);
 	/* release: the result is there when the asker reads DONE */
-	__atomic_store_n(&box->state, MAILBOX_DONE, __ATOMIC_RELEASE);
+	__atomic_compare_exchange_n(&box->state, &taken, number | MAILBOX_DONE,
+				    false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }

@@ -250,13 +250,10 @@ void debug_shrink_twins(struct slub_cache *cache)
 
 void debug_after_fork(void)
 {
-	uint32_t taken = MAILBOX_TAKEN;
-
 	__atomic_store_n(&switching, 0, __ATOMIC_RELAXED);
-	/* Another thread was answering; the asker asked the parent. */
-	__atomic_compare_exchange_n(&slub_debug_mailbox.state, &taken,
-				    MAILBOX_IDLE, false, __ATOMIC_RELAXED,
-				    __ATOMIC_RELAXED);
+	/* Whatever is in it, and was being answered: the parent was asked. */
+	__atomic_store_n(&slub_debug_mailbox.state, MAILBOX_IDLE,
+			 __ATOMIC_RELAXED);
 	report_after_fork();
 	sink_after_fork();
 }

@@ -141,7 +141,8 @@ template <typename T> void copy(pid_t pid, T *here, const T *there, bool write)
 long ask(pid_t pid, uint32_t operation, const char *text)
 {
 	struct debug_mailbox box = {}, *there = mailbox();
-	uint32_t state = MAILBOX_REQUEST;
+	static uint32_t number;
+	uint32_t state = MAILBOX_NUMBER(++number) | MAILBOX_REQUEST;
 
 	copy(pid, &box, there, false);
 	EXPECT_EQ(memcmp(box.magic, DEBUG_MAILBOX_MAGIC, 8), 0);
@@ -150,11 +151,17 @@ long ask(pid_t pid, uint32_t operation, const char *text)
 	strcpy(box.text, text);
 	copy(pid, &box, there, true);
 	copy(pid, &state, &there->state, true);
-	for (int i = 0; i < 5000 && state != MAILBOX_DONE; i++) {
+	const uint32_t done = MAILBOX_NUMBER(number) | MAILBOX_DONE;
+	for (int i = 0; i < 5000 && state != done; i++) {
 		usleep(1000);
 		copy(pid, &state, &there->state, false);
+		// It had just been forked, and knew of no request.
+		if (state == MAILBOX_IDLE) {
+			state = MAILBOX_NUMBER(number) | MAILBOX_REQUEST;
+			copy(pid, &state, &there->state, true);
+		}
 	}
-	EXPECT_EQ(state, (uint32_t)MAILBOX_DONE);
+	EXPECT_EQ(state, done);
 	copy(pid, &box, there, false);
 	state = MAILBOX_IDLE;
 	copy(pid, &state, &there->state, true);
@@ -187,6 +194,73 @@ TEST(Switch, mailbox)
 	EXPECT_EQ(ask(pid, 99, ""), -EINVAL);
 	kill(pid, SIGKILL);
 	harness::wait_for(pid);
+}
+
+// Of a class that no other test watches.
+const size_t UNWATCHED = 704;
+
+// Goes through slow paths.
+void leave_the_fast_path()
+{
+	std::vector<void *> held(3000);
+
+	for (auto &p : held)
+		p = harness::opaque(malloc(UNWATCHED));
+	for (auto &p : held)
+		free(p);
+}
+
+void put(const char *text, uint32_t number)
+{
+	struct debug_mailbox *box = mailbox();
+
+	box->id = number;
+	box->operation = MAILBOX_DEBUG;
+	strcpy(box->text, text);
+	__atomic_store_n(&box->state, MAILBOX_NUMBER(number) | MAILBOX_REQUEST, __ATOMIC_SEQ_CST);
+}
+
+TEST(Switch, a_withdrawn_request_is_not_done)
+{
+	struct debug_mailbox *box = mailbox();
+
+	leave_the_fast_path();	// it has started
+	box->withdrawn = MAILBOX_NUMBER(77);
+	box->result = 42;
+	put("FZPU,malloc-704", 77);
+	leave_the_fast_path();
+	EXPECT_EQ(box->state, (uint32_t)MAILBOX_IDLE);
+	EXPECT_EQ(box->result, 42);
+	// The next one is.
+	put("FZPU,malloc-704", 78);
+	leave_the_fast_path();
+	EXPECT_EQ(box->state, MAILBOX_NUMBER(78) | MAILBOX_DONE);
+	EXPECT_EQ(box->result, 1);
+	box->state = MAILBOX_IDLE;
+	EXPECT_EQ(slub_debug("-,malloc-704"), 1);
+}
+
+// Who forks with a request in its mailbox: the child was not asked, and does not answer.
+TEST(Switch, a_child_was_not_asked)
+{
+	struct debug_mailbox *box = mailbox();
+
+	leave_the_fast_path();
+	for (uint32_t state : { MAILBOX_REQUEST, MAILBOX_TAKEN, MAILBOX_DONE }) {
+		strcpy(box->text, "FZPU,malloc-704");
+		box->operation = MAILBOX_DEBUG;
+		box->result = 42;
+		box->id = 5;
+		__atomic_store_n(&box->state, MAILBOX_NUMBER(5) | state, __ATOMIC_SEQ_CST);
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			leave_the_fast_path();
+			_exit(box->state != MAILBOX_IDLE || box->result != 42);
+		}
+		box->state = MAILBOX_IDLE;
+		EXPECT_EQ(harness::wait_for(pid), 0) << state;
+	}
 }
 
 } // namespace

@@ -90,6 +90,11 @@ static int write_state(const struct mailbox *mailbox, uint32_t state)
 			 sizeof(state));
 }
 
+static uint32_t state_of(const struct debug_mailbox *box)
+{
+	return box->state & MAILBOX_STATE;
+}
+
 /* ---- messages ---- */
 
 static int complain_error(const struct mailbox *mailbox, int error)
@@ -173,9 +178,9 @@ static int wait_for_idle(struct mailbox *mailbox, struct wait *wait)
 		error = box_read(mailbox, &box);
 		if (error)
 			return complain_error(mailbox, error);
-		if (box.state == MAILBOX_IDLE)
+		if (state_of(&box) == MAILBOX_IDLE)
 			return 0;
-		if (box.state != MAILBOX_TAKEN && asker_is_gone(&box)) {
+		if (state_of(&box) != MAILBOX_TAKEN && asker_is_gone(&box)) {
 			error = write_state(mailbox, MAILBOX_IDLE);
 			if (error)
 				return complain_error(mailbox, error);
@@ -189,39 +194,47 @@ static int post(struct mailbox *mailbox, struct debug_mailbox *box,
 		uint32_t operation, const char *text)
 {
 	size_t from = offsetof(struct debug_mailbox, operation);
+	size_t end = offsetof(struct debug_mailbox, withdrawn);
 	uint64_t id;
 	int error;
 
 	*box = (struct debug_mailbox){ .operation = operation };
+	/* The time in us as its number; 0 would be none. */
 	id = (uint64_t)getpid() << 32 |
-	     (uint32_t)(uint64_t)(now_seconds() * 1e6);
+	     (uint32_t)(uint64_t)(now_seconds() * 1e6) | 1;
 	box->id = id;
 	snprintf(box->text, sizeof(box->text), "%s", text);
-	error = box_write(mailbox, from, (char *)box + from,
-			  sizeof(*box) - from);
+	error = box_write(mailbox, from, (char *)box + from, end - from);
 	if (!error)
 		error = box_read(mailbox, box);
-	if (!error && (box->id != id || box->state != MAILBOX_IDLE))
+	if (!error && (box->id != id || state_of(box) != MAILBOX_IDLE))
 		return complain_busy(mailbox);
 	if (!error)
-		error = write_state(mailbox, MAILBOX_REQUEST);
+		error = write_state(mailbox, MAILBOX_NUMBER(id) |
+					     MAILBOX_REQUEST);
 	return error ? complain_error(mailbox, error) : 0;
 }
 
-/* It may be taken at that very moment: then the answer is waited for a little. */
+/*
+ * Afterwards the state is REQUEST or IDLE if the request was withdrawn and will
+ * not be done; TAKEN or DONE if it was too late for that.
+ */
 static int withdraw(struct mailbox *mailbox, struct debug_mailbox *box,
 		    uint64_t id)
 {
+	uint32_t number = MAILBOX_NUMBER(id);
 	struct timespec pause = { 0, PAUSE_NS_MAX };
-	int error = box_read(mailbox, box);
+	int error = box_write(mailbox, offsetof(struct debug_mailbox,
+						withdrawn), &number,
+			      sizeof(number));
 
-	if (error || box->state != MAILBOX_REQUEST || box->id != id)
-		return error;
-	error = write_state(mailbox, MAILBOX_IDLE);
-	if (error)
-		return error;
+	if (!error)
+		error = box_read(mailbox, box);
+	if (!error && box->id == id && state_of(box) == MAILBOX_REQUEST)
+		return write_state(mailbox, MAILBOX_IDLE);
+	/* Who has just taken it may find it withdrawn, or be done at once. */
 	nanosleep(&pause, NULL);
-	return box_read(mailbox, box);
+	return error ? error : box_read(mailbox, box);
 }
 
 static int await(struct mailbox *mailbox, struct wait *wait, uint64_t id,
@@ -232,16 +245,21 @@ static int await(struct mailbox *mailbox, struct wait *wait, uint64_t id,
 
 	do {
 		error = box_read(mailbox, &box);
-	} while (!error && box.id == id && box.state != MAILBOX_DONE &&
+		/* It was forked a moment ago, and forgot what its parent had. */
+		if (!error && box.id == id && state_of(&box) == MAILBOX_IDLE)
+			error = write_state(mailbox, MAILBOX_NUMBER(id) |
+						     MAILBOX_REQUEST);
+	} while (!error && box.id == id && state_of(&box) != MAILBOX_DONE &&
 		 wait_on(wait));
-	if (!error && box.id == id && box.state != MAILBOX_DONE)
+	if (!error && box.id == id && state_of(&box) != MAILBOX_DONE)
 		error = withdraw(mailbox, &box, id);
 	if (error)
 		return complain_error(mailbox, error);
 	if (box.id != id)
 		return complain_busy(mailbox);
-	if (box.state != MAILBOX_DONE)
-		return complain_silence(mailbox, box.state == MAILBOX_TAKEN);
+	if (state_of(&box) != MAILBOX_DONE)
+		return complain_silence(mailbox,
+					state_of(&box) == MAILBOX_TAKEN);
 	*result = box.result;
 	/* It may have ended since; its answer counts. */
 	write_state(mailbox, MAILBOX_IDLE);
