@@ -141,10 +141,12 @@ static void visit_heap(struct slub_cache *cache, struct page *slab, void *arg)
 {
 	struct heap_census *out = arg;
 	size_t active = slab_active(slab);
+	/* Zones and tracks of a watched object are no use to the program. */
+	size_t bytes = cache->debug ? cache->object_size : cache->size;
 
 	out->slab_bytes += PAGE_BYTES << cache->order;
 	out->objects += active;
-	out->object_bytes += active * cache->size;
+	out->object_bytes += active * bytes;
 }
 
 static size_t count_large(void)

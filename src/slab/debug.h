@@ -141,8 +141,8 @@ int cache_debug_switch(struct slub_cache *cache, uint32_t flags);
 int debug_cache_made(struct slub_cache *cache);
 /* Has @cache objects that are watched? */
 bool debug_has_slabs(const struct slub_cache *cache);
-/* Frees the empty slabs of a cache's twins. */
-void debug_shrink_twins(struct slub_cache *cache);
+/* Frees the empty slabs of a cache's twins; true: some with free objects stay. */
+bool debug_shrink_twins(struct slub_cache *cache);
 /* Reports the watched objects that keep a cache from being destroyed. */
 void debug_report_left(struct slub_cache *cache);
 

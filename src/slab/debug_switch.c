@@ -240,12 +240,17 @@ void debug_cache_unmade(struct slub_cache *cache)
 	}
 }
 
-void debug_shrink_twins(struct slub_cache *cache)
+bool debug_shrink_twins(struct slub_cache *cache)
 {
+	bool partial = false;
+
 	for (struct watch *w = watch_first(); w; w = w->next) {
-		if (w->original == cache)
-			cache_shrink_nodes(&w->cache);
+		if (w->original != cache)
+			continue;
+		cache_shrink_nodes(&w->cache);
+		partial |= cache_has_partial(&w->cache);
 	}
+	return partial;
 }
 
 void debug_after_fork(void)

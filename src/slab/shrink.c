@@ -120,6 +120,16 @@ bool cache_has_slabs(const struct slub_cache *cache)
 	return false;
 }
 
+bool cache_has_partial(const struct slub_cache *cache)
+{
+	for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
+		if (__atomic_load_n(&cache->nodes[n]->nr_partial,
+				    __ATOMIC_RELAXED))
+			return true;
+	}
+	return false;
+}
+
 void slab_reclaim_if_needed(void)
 {
 	size_t pages = page_purge_if_needed();

@@ -226,6 +226,8 @@ bool cache_flush(struct slub_cache *cache);
 /* Frees its empty slabs. */
 void cache_shrink_nodes(struct slub_cache *cache);
 bool cache_has_slabs(const struct slub_cache *cache);
+/* Has it slabs of which some objects are free? */
+bool cache_has_partial(const struct slub_cache *cache);
 
 /* shrink.c */
 /* Empties the lists of every CPU and every barn; frees empty slabs. */

@@ -10,20 +10,17 @@
 
 SLUB_EXPORT int slub_cache_shrink(struct slub_cache *cache)
 {
-	bool partial = false;
+	bool partial;
 
 	if (!cache_is_live(cache))
 		return 0;
 	cache_settle(cache);
 	cache_flush(cache);
 	cache_shrink_nodes(cache);
-	debug_shrink_twins(cache);
+	partial = debug_shrink_twins(cache);
 	block_flush();
 	page_purge_if_needed();
-	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
-		partial |= __atomic_load_n(&cache->nodes[n]->nr_partial,
-					   __ATOMIC_RELAXED) != 0;
-	return partial;
+	return partial | cache_has_partial(cache);
 }
 
 /* What a visit of a cache's objects carries along. */

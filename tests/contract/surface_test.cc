@@ -55,7 +55,8 @@ TEST(Surface, Mallinfo2CountsWhatIsHeld)
 		size_t before = in_use();
 		{
 			Holding holding(64 * mib, each);
-			EXPECT_GE(in_use(), before + 60 * mib) << "holding blocks of " << each;
+			/* What lies in the lists of CPUs is known to within a list. */
+			EXPECT_GE(in_use(), before + 59 * mib) << "holding blocks of " << each;
 			EXPECT_LE(in_use(), before + 90 * mib) << "holding blocks of " << each;
 			struct mallinfo2 info = mallinfo2();
 			EXPECT_GE(info.arena + info.hblkhd, info.uordblks);
