@@ -247,6 +247,30 @@ class Undisturbed(Target):
         process.communicate()
         self.assertEqual(process.returncode, 0)
 
+    @unittest.skipUnless(shutil.which("strace") and shutil.which("taskset"), "needs strace")
+    def test_the_process_does_nothing_for_a_thousand_readings(self):
+        """Two threads of it allocate and free all the time, and make no system call for that."""
+        # On one CPU: the first step on another commits memory for it.
+        cpu = min(os.sched_getaffinity(0))
+        process = self.start("taskset", "-c", str(cpu), HEAP, "spin")
+        log = self.path("calls")
+        time.sleep(0.2)
+        tracer = subprocess.Popen(["strace", "-f", "-o", log, "-p", str(process.pid)],
+                                  stderr=subprocess.PIPE, text=True)
+        line = tracer.stderr.readline()
+        if "attached" not in line:
+            tracer.communicate()
+            self.skipTest(line.strip())
+        for n in range(1000):
+            command = READERS[n % len(READERS)]
+            done = slub(command, "-p", str(process.pid), "--json")
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        self.assertIsNone(process.poll())
+        tracer.send_signal(signal.SIGINT)
+        tracer.communicate(timeout=30)
+        with open(log) as file:
+            self.assertEqual([line for line in file if "read(0" not in line], [])
+
     @unittest.skipUnless(shutil.which("strace"), "needs strace")
     def test_the_process_does_nothing_for_it(self):
         process = self.heap()

@@ -2,9 +2,10 @@
 /*
  * A heap of a known population: 3,000 objects of 100 bytes of which every third is freed, two of
  * 20,000 bytes, and three large blocks of 1 MiB.  Then it waits for the end of its input, or
- * allocates and frees from two threads until then.
+ * allocates and frees from two threads until then: blocks of all sizes, or (spin) a few of one
+ * size, so that the threads make no system calls.
  *
- * usage: heap wait|busy
+ * usage: heap wait|busy|spin
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -39,6 +40,19 @@ static void *work(void *seed)
 	return NULL;
 }
 
+static void *spin(void *unused)
+{
+	void *mine[10];
+
+	while (!stop) {
+		for (int i = 0; i < 10; i++)
+			mine[i] = malloc(100);
+		for (int i = 0; i < 10; i++)
+			free(mine[i]);
+	}
+	return unused;
+}
+
 static void populate(void)
 {
 	for (int i = 0; i < NR_SMALL; i++)
@@ -58,12 +72,13 @@ int main(int argc, char **argv)
 {
 	unsigned int seeds[] = { 1, 2 };
 	pthread_t threads[2];
-	int busy = argc == 2 && !strcmp(argv[1], "busy");
+	int spins = argc == 2 && !strcmp(argv[1], "spin");
+	int busy = spins || (argc == 2 && !strcmp(argv[1], "busy"));
 	char byte;
 
 	populate();
 	for (int i = 0; busy && i < 2; i++)
-		pthread_create(&threads[i], NULL, work, &seeds[i]);
+		pthread_create(&threads[i], NULL, spins ? spin : work, &seeds[i]);
 	if (write(1, "ready\n", 6) != 6)
 		return 1;
 	while (read(0, &byte, 1) > 0)
