@@ -16,8 +16,11 @@
  * nobody it waits for is waiting for it, with one exception: a signal handler
  * that interrupted the holder of a lock and forks, while another thread
  * forks too.  So the fork handler waits for a while only, and then forks
- * without the lock; its holder may have been in the middle of a change, and in
- * the child the layer builds what the lock protects anew.
+ * without the lock; its holder may have been in the middle of a change.  In the
+ * child the lock is free, and the layers that allocation itself stands on (a
+ * node, a zone, the areas, what waits for readers), and the profile's book,
+ * make anew what theirs protects; the others go on with what they find
+ * (docs/locking.md).
  */
 #ifndef SLUB_BASE_LOCK_H
 #define SLUB_BASE_LOCK_H
@@ -87,7 +90,7 @@ void lock_acquire_for_fork(struct lock *lock);
  * After fork: releases what lock_acquire_for_fork() took; a lock that the code
  * interrupted by a handler that forks holds stays held.  Returns true in a
  * child that was made without the lock: it is free now, and what it protects
- * has to be mended.
+ * may be halfway through a change.
  */
 bool lock_release_after_fork(struct lock *lock, bool in_child);
 
