@@ -243,8 +243,8 @@ static int book_open(size_t mean)
 }
 
 /*
- * The store of stacks is made with the first of them, and whoever comes while
- * another thread makes it gets no number.  So that is done before any sample.
+ * The store of stacks is made with the first of them, by system calls: before
+ * any sample, so that none pays for it.
  */
 static void stacks_open(void)
 {

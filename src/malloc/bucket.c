@@ -334,8 +334,8 @@ static bool owns(const struct slub_bucket *bucket, const void *ptr)
 	if (owner->object_size > CLASS_BYTES_MAX)
 		return false;
 	mine = bucket->classes[class_number(owner->object_size)];
-	/* A cache that was switched to debugging has two faces. */
-	return mine == owner || (owner->twin && mine == owner->twin);
+	/* Watched and sampled objects are in caches beside it. */
+	return mine && (mine == owner || mine == owner->root);
 }
 
 SLUB_EXPORT void slub_bucket_free(struct slub_bucket *bucket, void *ptr)

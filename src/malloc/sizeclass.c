@@ -81,8 +81,7 @@ static int sample_switch_to(enum sample_use use, bool on)
 	if (err)
 		return err;
 	sample_switch_on(use, on);
-	if (use == SAMPLE_GUARD)
-		sample_caches_switch();
+	sample_caches_switch();
 	slots_fill();
 	/* What was drawn for the sample slots counts no more. */
 	if (!on)

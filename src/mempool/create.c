@@ -134,8 +134,8 @@ static bool slab_owns(const void *element, void *data)
 
 	if (guard_owns(element))
 		return guard_cache_of(element) == data;
-	/* A cache that was switched to debugging has two faces. */
-	return owner && (owner == data || owner->twin == data);
+	/* Watched and sampled objects are in caches beside it. */
+	return owner && (owner == data || owner->root == data);
 }
 
 SLUB_EXPORT struct slub_mempool *

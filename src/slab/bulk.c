@@ -3,6 +3,7 @@
  * Many objects at once, all or nothing; and objects put aside (prefill).
  */
 #include "slab/slab_internal.h"
+#include "slab/sample.h"
 
 #include <errno.h>
 #include <string.h>
@@ -87,7 +88,7 @@ SLUB_EXPORT size_t slub_cache_alloc_bulk(struct slub_cache *cache,
 		errno = EINVAL;
 		return 0;
 	}
-	if (cache_is_watched(cache))
+	if (cache_is_watched(cache) || sample_is_on(SAMPLE_PROFILE))
 		have = 0;
 	else
 		have = alloc_some(cache, nr, objects);

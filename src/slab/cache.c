@@ -69,15 +69,49 @@ static int slots_create(struct slub_cache *cache)
 		return -28;	/* ENOSPC */
 	cache->slot = slot;
 	cache->list_slot = slot + (nr - 1) * SLOT_BYTES;
-	/* Inline, the link is an offset: links in descriptors go slow. */
-	cache->inline_slot = link_is_in_object(cache->link) ?
-				     cache->list_slot : slot;
-	/* Programs know nothing of encoded links: slot 0 sends them here. */
-	if (SLUB_CONFIG_HARDENED) {
-		cache->inline_slot = 0;
+	if (SLUB_CONFIG_HARDENED)
 		hardened_cache_made(cache);
-	}
 	return 0;
+}
+
+/*
+ * Where programs pop and push: in the cache's list; while there is a guard, in
+ * its sample slot; in slot 0, where nothing is and nothing fits, while there is a
+ * profile, and always where links are encoded, of which programs know nothing.
+ * Inline, the link is an offset: links in descriptors go slow.
+ */
+static void inline_slot_set(struct slub_cache *cache)
+{
+	uint32_t slot = cache->list_slot;
+
+	if (SLUB_CONFIG_HARDENED)
+		slot = 0;
+	else if (!link_is_in_object(cache->link))
+		slot = cache->slot;
+	else if (cache->is_internal)
+		;
+	else if (sample_is_on(SAMPLE_PROFILE))
+		slot = 0;
+	else if (sample_is_on(SAMPLE_GUARD) && cache->sample_slot &&
+		 !cache->is_unguarded)
+		slot = cache->sample_slot;
+	__atomic_store_n(&cache->inline_slot, slot, __ATOMIC_RELAXED);
+}
+
+void cache_inline_slot_set(struct slub_cache *cache)
+{
+	lock_acquire(&cache_lock);
+	inline_slot_set(cache);
+	lock_release(&cache_lock);
+}
+
+void cache_inline_slots_set(void)
+{
+	/* One that is being made has its slot set behind this, or before. */
+	lock_acquire(&cache_lock);
+	for (struct slub_cache *c = caches; c; c = c->next)
+		inline_slot_set(c);
+	lock_release(&cache_lock);
 }
 
 /* The inline functions must find nothing in an empty cache. */
@@ -99,11 +133,15 @@ int cache_publish(struct slub_cache *cache, uint32_t sheaf_length)
 		err = slots_create(cache);
 	if (err)
 		return err;
-	/* Sampled twins come with a profile, in a program's own per-CPU memory. */
-	if (!cache->is_sampled)
+	/*
+	 * malloc's sampled twins come with a profile, and would take what a
+	 * program has of per-CPU memory.
+	 */
+	if (!cache->is_sampled || !cache->root->is_internal)
 		cache->stats = (uint32_t)percpu_alloc(STAT_NR * 4, 4);
 	cache->users = 1;
 	lock_acquire(&cache_lock);
+	inline_slot_set(cache);
 	slots_publish(cache, cache);
 	cache->next = caches;
 	__atomic_store_n(&cache->state, CACHE_LIVE, __ATOMIC_RELEASE);

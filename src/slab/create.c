@@ -334,9 +334,12 @@ SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
 	flushed = cache_flush(cache);
 	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
 		node_shrink(cache, cache->nodes[n]);
+	if (cache->sampled)
+		cache_shrink_nodes(cache->sampled);
 	debug_shrink_twins(cache);
 	if (cache_has_slabs(cache) || debug_has_slabs(cache) ||
 	    guard_has_objects(cache) ||
+	    (cache->sampled && cache_has_slabs(cache->sampled)) ||
 	    (cache->reserve && cache_has_slabs(cache->reserve))) {
 		making_end();
 		debug_report_left(cache);
@@ -349,6 +352,9 @@ SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
 	if (cache->reserve)
 		cache_drop_shadow(cache->reserve);
 	cache->reserve = NULL;
+	if (cache->sampled)
+		cache_drop_shadow(cache->sampled);
+	cache->sampled = NULL;
 	cache_settle(cache);
 	cache_unmake(cache);
 	making_end();

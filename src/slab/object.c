@@ -235,6 +235,8 @@ SLUB_EXPORT int slub_cache_stats(struct slub_cache *cache,
 		return -EINVAL;
 	memset(stats, 0, sizeof(*stats));
 	add_stats(cache, stats);
+	if (cache->sampled)
+		add_stats(cache->sampled, stats);
 	for (struct watch *w = watch_first(); w; w = w->next) {
 		if (w->original == cache)
 			add_stats(&w->cache, stats);

@@ -51,21 +51,21 @@ double sample_weight(size_t bytes)
 }
 
 /* Points of the profile in an allocation of @bytes, on average. */
-static double rate_profile(const struct slub_cache *cache, size_t bytes)
+static double rate_profile(size_t bytes)
 {
-	return sample_is_on(SAMPLE_PROFILE) && cache->is_internal ?
-		       (double)bytes / mean_bytes : 0;
+	return sample_is_on(SAMPLE_PROFILE) ? (double)bytes / mean_bytes : 0;
 }
 
-static double rate_guard(void)
+static double rate_guard(const struct slub_cache *cache)
 {
-	return sample_is_on(SAMPLE_GUARD) ? guard_rate : 0;
+	return sample_is_on(SAMPLE_GUARD) && !cache->is_unguarded ?
+		       guard_rate : 0;
 }
 
 /* Points of either kind in an allocation from @cache. */
 static double rate_of(const struct slub_cache *cache)
 {
-	return rate_profile(cache, cache->object_size) + rate_guard();
+	return rate_profile(cache->object_size) + rate_guard(cache);
 }
 
 /* Allocations from @cache that are not sampled before the next that is. */
@@ -89,8 +89,8 @@ static double draw_chance(void)
  */
 static uint32_t draw_use(const struct slub_cache *cache)
 {
-	double profile = rate_profile(cache, cache->object_size);
-	double guard = rate_guard();
+	double profile = rate_profile(cache->object_size);
+	double guard = rate_guard(cache);
 
 	if (guard == 0)
 		return SAMPLE_PROFILE;
@@ -157,6 +157,10 @@ static bool twin_make(struct slub_cache *twin, struct slub_cache *cache)
 	twin->size = cache->size;
 	twin->object_size = cache->object_size;
 	twin->align = cache->align;
+	twin->flags = cache->flags & SLUB_TYPESAFE_BY_RCU;
+	twin->ctor = cache->ctor;
+	twin->useroffset = cache->useroffset;
+	twin->usersize = cache->usersize;
 	twin->link = cache->link;
 	twin->is_internal = true;
 	twin->is_sampled = true;
@@ -371,18 +375,32 @@ void *sample_alloc_slowly(struct slub_cache *cache, size_t bytes,
 
 /* ---- programs' caches ---- */
 
-void *sample_alloc_typed(struct slub_cache *cache)
+/* By a coin for each. */
+static void *alloc_tossed(struct slub_cache *cache)
 {
-	uint32_t use = SAMPLE_GUARD;
+	uint32_t use;
 	void *object;
 
-	if (!cache->sample_slot || cache->is_unguarded || !look_closer() ||
+	if (sample_draw() >= rate_of(cache))
+		return NULL;
+	use = draw_use(cache);
+	object = alloc_for(cache, cache->object_size, cache->align, &use);
+	if (use & SAMPLE_PROFILE)
+		tell(cache, object, cache->object_size);
+	return object;
+}
+
+void *sample_alloc_typed(struct slub_cache *cache)
+{
+	void *object;
+
+	if (!look_closer())
+		return NULL;
+	if (sample_is_on(SAMPLE_PROFILE) || cache_is_watched(cache))
+		return alloc_tossed(cache);
+	if (!cache->sample_slot || cache->is_unguarded ||
 	    !sample_is_on(SAMPLE_GUARD))
 		return NULL;
-	if (unlikely(cache_is_watched(cache)))
-		return sample_draw() < rate_guard() ?
-			       alloc_for(cache, cache->object_size,
-					 cache->align, &use) : NULL;
 	object = percpu_pop(cache->sample_slot, cache->link);
 	if (object)
 		return chain_unchained(cache, object);
@@ -395,16 +413,12 @@ void *sample_alloc_typed(struct slub_cache *cache)
 
 void sample_cache_made(struct slub_cache *cache)
 {
-	bool on = sample_is_on(SAMPLE_GUARD);
-
 	if (cache->is_internal || cache->is_unguarded ||
-	    !link_is_in_object(cache->link) ||
-	    (on && sample_caches_prepare(cache, 1)) || !cache->sample_slot)
+	    !link_is_in_object(cache->link) || !sample_is_on(SAMPLE_GUARD))
 		return;
-	__atomic_store_n(&cache->inline_slot,
-			 SLUB_CONFIG_HARDENED ? 0 :
-			 on ? cache->sample_slot : cache->list_slot,
-			 __ATOMIC_RELAXED);
+	/* Without a slot it is sampled for the profile only. */
+	sample_caches_prepare(cache, 1);
+	cache_inline_slot_set(cache);
 }
 
 void sample_caches_switch(void)
@@ -413,6 +427,7 @@ void sample_caches_switch(void)
 		if (cache_is_live(c))
 			sample_cache_made(c);
 	}
+	cache_inline_slots_set();
 }
 
 void sample_cache_unmade(struct slub_cache *cache)

@@ -25,6 +25,8 @@
  *
  * A program's own cache pops and pushes at one slot.  While there is a guard that
  * is its sample slot, with a room below zero, so that a free takes the slow path.
+ * While there is a profile it is slot 0, which sends both to the slow path, where
+ * a coin is tossed for each.
  *
  * Invariants
  *   SAMPLE-1  a chain in the spare of a sample slot means: the next allocation
@@ -99,14 +101,11 @@ void *sample_alloc(struct slub_cache *cache, size_t bytes);
 /* One that has no fast path, aligned to @align. */
 void *sample_alloc_slowly(struct slub_cache *cache, size_t bytes,
 			  size_t align);
-/*
- * One from a program's cache, which is sampled for the guard only.  NULL: it is
- * not; allocate as ever.
- */
+/* One from a program's cache.  NULL: it is not sampled; allocate as ever. */
 void *sample_alloc_typed(struct slub_cache *cache);
 /* A program's cache was made: prepares it if there is a guard. */
 void sample_cache_made(struct slub_cache *cache);
-/* The guard was switched on or off: the same for those there are. */
+/* Guard or profile was switched on or off: the same for those there are. */
 void sample_caches_switch(void);
 /* Its sample slot is free again; it is not used any more. */
 void sample_cache_unmade(struct slub_cache *cache);

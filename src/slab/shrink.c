@@ -83,7 +83,10 @@ void slab_shrink_all(void)
 		slub_thread.flags &= ~(uint32_t)THREAD_IN_RECLAIM;
 }
 
-/* Takes one slot's lists off every CPU; false: one could not be stopped. */
+/*
+ * Takes one slot's lists off every CPU, and those of its sampled objects; false:
+ * one could not be stopped.
+ */
 bool cache_flush(struct slub_cache *cache)
 {
 	bool done = true;
@@ -107,7 +110,7 @@ bool cache_flush(struct slub_cache *cache)
 	}
 	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
 		barn_flush(cache, cache->nodes[n]);
-	return done;
+	return cache->sampled ? cache_flush(cache->sampled) && done : done;
 }
 
 bool cache_has_slabs(const struct slub_cache *cache)

@@ -175,6 +175,9 @@ static inline bool cache_is_live(const struct slub_cache *cache)
 int cache_create(struct slub_cache *cache, const char *name, uint32_t size);
 /* Makes @cache as @args say, which are valid.  Returns 0 or -errno. */
 int cache_make(struct slub_cache *cache, const struct slub_cache_args *args);
+/* Sampling is on, or no longer: where programs pop and push in each cache, or one. */
+void cache_inline_slot_set(struct slub_cache *cache);
+void cache_inline_slots_set(void);
 /* Takes a cache without slabs out of the list; its slots are free again. */
 void cache_unmake(struct slub_cache *cache);
 /* Makes a program's variable the first time it is used; false: errno. */

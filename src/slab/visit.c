@@ -18,6 +18,10 @@ SLUB_EXPORT int slub_cache_shrink(struct slub_cache *cache)
 	cache_flush(cache);
 	cache_shrink_nodes(cache);
 	partial = debug_shrink_twins(cache);
+	if (cache->sampled) {
+		cache_shrink_nodes(cache->sampled);
+		partial |= cache_has_partial(cache->sampled);
+	}
 	block_flush();
 	page_purge_if_needed();
 	return partial | cache_has_partial(cache);

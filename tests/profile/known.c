@@ -22,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <slub/cache.h>
 #include <slub/profile.h>
 
 struct site {
@@ -29,13 +30,27 @@ struct site {
 	size_t objects, bytes, live_objects, live_bytes;
 };
 
-enum { SMALL, MIXED, CHURN, PAGED, ALIGNED, LARGE, ZEROED, GROWN, NR_SITES };
+enum { SMALL, MIXED, CHURN, PAGED, ALIGNED, LARGE, ZEROED, GROWN, TYPED, NR_SITES };
 static __thread struct site sites[NR_SITES] = {
 	{ "site_small", 0, 0, 0, 0 }, { "site_mixed", 0, 0, 0, 0 },
 	{ "site_churn", 0, 0, 0, 0 }, { "site_paged", 0, 0, 0, 0 },
 	{ "site_aligned", 0, 0, 0, 0 }, { "site_large", 0, 0, 0, 0 },
 	{ "site_zeroed", 0, 0, 0, 0 }, { "site_grown", 0, 0, 0, 0 },
+	{ "site_typed", 0, 0, 0, 0 },
 };
+
+struct thing {
+	char bytes[72];
+};
+
+/* Sets what a free object must have. */
+static void construct(void *object)
+{
+	memset(object, 7, sizeof(struct thing));
+}
+
+SLUB_CACHE_DEFINE_STATIC(things, struct thing, 0, NULL);
+SLUB_CACHE_DEFINE_STATIC(made_things, struct thing, 0, construct);
 
 #define SITE __attribute__((noinline))
 
@@ -147,6 +162,32 @@ SITE void site_grown(size_t nr)
 	}
 }
 
+/* Half of them by the inline functions, the rest in bulk; a quarter stays. */
+SITE void site_typed(size_t nr)
+{
+	void *bulk[16];
+
+	for (size_t i = 0; i < nr; i += 32) {
+		struct slub_cache *cache = i & 32 ? &things : &made_things;
+
+		for (int n = 0; n < 16; n++) {
+			struct thing *thing = kept(slub_cache_alloc(cache));
+
+			if (cache == &made_things && thing->bytes[71] != 7)
+				abort();
+			count(TYPED, 72, n & 1 ? 72 : 0);
+			thing->bytes[0] = 7;
+			if (!(n & 1))
+				slub_cache_free(cache, thing);
+		}
+		if (slub_cache_alloc_bulk(cache, 0, 16, bulk) != 16)
+			abort();
+		for (int n = 0; n < 16; n++)
+			count(TYPED, 72, 0);
+		slub_cache_free_bulk(cache, 16, bulk);
+	}
+}
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t bytes_all;
 
@@ -173,6 +214,7 @@ SITE void *allocate(void *arg)
 	site_large(bytes / 100000 + 1);
 	site_zeroed(bytes / 100);
 	site_grown(bytes / 1100);
+	site_typed(bytes / 72);
 	print_sites();
 	return NULL;
 }
