@@ -355,6 +355,17 @@ class Gdb(Target):
     def test_core(self):
         self.check(self.gdb(HEAP, self.core_of(self.heap()), *self.commands()))
 
+    def test_watched_objects(self):
+        process = self.heap(SLUB_DEBUG="FZPU,malloc-112")
+        arguments = ("-ex", "slub object used_object", "-ex", "slub object freed_object",
+                     "-ex", "slub slab used_object", "-ex", "slub object (long)used_object - 1")
+        text = self.gdb(HEAP, self.core_of(process), *arguments)
+        self.assertRegex(text, r"(0x\w+) is of cache malloc-112:FZPU: object \1, 112 bytes\n")
+        self.assertRegex(text, r"\nin use\nallocated by thread \d+ on CPU \d+, .*\n"
+                               r"  0x\w+ (populate|main) ")
+        self.assertRegex(text, r"\nfree, in the slab's freelist\nallocated .*\n(  .*\n)+freed by ")
+        self.assertRegex(text, r"(?m)^ +0 [X.]{5,}$")
+
     def test_gcore(self):
         """What is only reserved is not written out: it would fill a disk."""
         process = self.heap()

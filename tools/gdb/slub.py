@@ -29,6 +29,7 @@ CACHE_FIELDS = ["name", "slot", "list_slot", "size", "object_size", "align", "fl
                 "ctor", "debug", "link", "stats", "watch"]
 NODE_FIELDS = ["slabs", "partial", "objects", "carved", "slabs_peak", "barn_chains", "barn_nr",
                "barn_max", "barn_credit", "barn_refused"]
+TRACK_FIELDS = ["caller", "when", "stack", "thread", "cpu"]
 
 u8, u16, u32, u64 = ctypes.c_uint8, ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64
 
@@ -54,7 +55,10 @@ class Abi(ctypes.Structure):
         ("slot_spare_head", u16), ("reserved16", u16 * 3), ("stat_words", u8 * 16),
         ("slot_owners", u64), ("nr_slots", u32), ("cache_bytes", u32), ("cache_nodes", u32),
         ("node_bytes", u32), ("cache_fields", Field * 32), ("node_fields", Field * 16),
-        ("options", u64), ("nr_options", u32), ("option_bytes", u32),
+        ("options", u64), ("nr_options", u32), ("option_bytes", u32), ("guard", u64),
+        ("stacks", u64), ("stack_unit", u32), ("stack_nr", u16), ("stack_frames", u16),
+        ("watch_bytes", u32), ("track_bytes", u32), ("watch_fields", Field * 8),
+        ("track_fields", Field * 8),
     ]
 
 
@@ -88,6 +92,18 @@ class Cache:
         self.nodes = [{name: get(node, field)
                        for name, field in zip(NODE_FIELDS, heap.abi.node_fields)}
                       for node in nodes]
+        # A watched one: bytes in front of its slabs' first object, and where tracks are.
+        self.left = self.track = 0
+        if self.watch:
+            layout = read(self.watch, heap.abi.watch_bytes)
+            self.left, self.track = (get(layout, field) for field in heap.abi.watch_fields[:2])
+
+    def index_of(self, slab, address):
+        """The object that @address is in, or the one whose zone it is in."""
+        return max(address - slab.start - self.left, 0) // self.size
+
+    def start_of(self, slab, index):
+        return slab.start + self.left + index * self.size
 
 
 class Slab:
@@ -175,6 +191,15 @@ class Heap:
                 return
             yield obj
             obj = self.link(cache, obj)
+
+    def frames(self, number):
+        """The return addresses of a stored stack."""
+        store = word(self.abi.stacks)
+        if not number or not store:
+            return []
+        at = store + number * self.abi.stack_unit
+        nr, = struct.unpack("<I", read(at + self.abi.stack_nr, 4))
+        return [word(at + self.abi.stack_frames + 8 * i) for i in range(min(nr, 64))]
 
     def cpu_lists(self, cache):
         """(words, head) for every list that a CPU has."""
@@ -285,12 +310,13 @@ class Object(gdb.Command):
         if not cache:
             return
         slab = Slab(heap, cache, address)
-        index = (address - slab.start) // cache.size
+        index = cache.index_of(slab, address)
         if index >= cache.objects:
             print(f"{address:#x} is behind the last object of a slab of {cache.name}")
             return
-        start = slab.start + index * cache.size
-        inside = f", {address - start} bytes into it" if address != start else ""
+        start = cache.start_of(slab, index)
+        inside = f", {address - start} bytes into it" if address > start else \
+            f", {start - address} bytes before it" if address < start else ""
         print(f"{address:#x} is of cache {cache.name}: object {start:#x}, "
               f"{cache.object_size} bytes{inside}")
         print(f"slab {slab.start:#x}, object {index} of {cache.objects}")
@@ -299,6 +325,22 @@ class Object(gdb.Command):
             return
         where = heap.free_objects(cache, slab).get(start)
         print(f"free, in {where}" if where else "in use")
+        if cache.track:
+            self.print_track(heap, "allocated", start + cache.track)
+            self.print_track(heap, "freed", start + cache.track + heap.abi.track_bytes)
+
+    @staticmethod
+    def print_track(heap, what, at):
+        data = read(at, heap.abi.track_bytes)
+        track = {name: get(data, field)
+                 for name, field in zip(TRACK_FIELDS, heap.abi.track_fields)}
+        if not track["caller"]:
+            return
+        print(f"{what} by thread {track['thread']} on CPU {track['cpu']}, "
+              f"{track['when'] / 1e9:.3f} s after the system's start")
+        for frame in heap.frames(track["stack"]) or [track["caller"]]:
+            words = gdb.execute(f"info symbol {frame - 1:#x}", to_string=True).strip()
+            print(f"  {frame:#x} {words}")
 
 
 class SlabCommand(gdb.Command):
@@ -317,7 +359,7 @@ class SlabCommand(gdb.Command):
         free = heap.free_objects(cache, slab)
         marks = ""
         for i in range(cache.objects):
-            where = free.get(slab.start + i * cache.size)
+            where = free.get(cache.start_of(slab, i))
             marks += "_" if i >= slab.carved else "X" if not where else \
                      "." if "slab" in where else "o"
         print(f"slab {slab.start:#x} of cache {cache.name}: {slab.bytes} bytes, node {slab.node}, "
