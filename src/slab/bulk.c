@@ -74,6 +74,16 @@ static size_t alloc_each(struct slub_cache *cache, unsigned int flags,
 	return have;
 }
 
+/*
+ * Not with a guard: what is put aside (prefill) is linked, and a guarded object
+ * has no room for a link behind it.
+ */
+static bool is_sampled(const struct slub_cache *cache)
+{
+	return sample_is_on(SAMPLE_PROFILE) &&
+	       !(sample_is_on(SAMPLE_GUARD) && cache->sample_slot);
+}
+
 SLUB_EXPORT size_t slub_cache_alloc_bulk(struct slub_cache *cache,
 					 unsigned int flags, size_t nr,
 					 void **objects)
@@ -88,7 +98,7 @@ SLUB_EXPORT size_t slub_cache_alloc_bulk(struct slub_cache *cache,
 		errno = EINVAL;
 		return 0;
 	}
-	if (cache_is_watched(cache) || sample_is_on(SAMPLE_PROFILE))
+	if (cache_is_watched(cache) || is_sampled(cache))
 		have = 0;
 	else
 		have = alloc_some(cache, nr, objects);

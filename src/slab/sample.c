@@ -58,8 +58,8 @@ static double rate_profile(size_t bytes)
 
 static double rate_guard(const struct slub_cache *cache)
 {
-	return sample_is_on(SAMPLE_GUARD) && !cache->is_unguarded ?
-		       guard_rate : 0;
+	return sample_is_on(SAMPLE_GUARD) && !cache->is_unguarded &&
+			       cache->sample_slot ? guard_rate : 0;
 }
 
 /* Points of either kind in an allocation from @cache. */
