@@ -87,7 +87,8 @@ _slub()
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
 		COMPREPLY=($(compgen -W "run check doctor top info stats map profile options debug \
-			validate shrink leaks traces guard explain help --help --version" -- "$word"))
+			validate shrink leaks traces guard explain help --help --version" \
+			-- "$word"))
 		return
 	fi
 	case ${COMP_WORDS[1]} in

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Promise: a redis-server under load has one size class watched by FZPU and unwatched ten times, and
-answers every request, and every one right.
+"""Promise: a redis-server under load has one size class watched by FZPU and unwatched ten times,
+and answers every request, and every one right.
 
 usage: live_switch_test.py SLUB LIBRARY HEAP GDB_SCRIPT"""
 

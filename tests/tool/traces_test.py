@@ -36,7 +36,7 @@ class Sites(Target):
         return self.start(SITES, SLUB_DEBUG=f"{letters},malloc-1024", **more)
 
     def rows(self, told, kind="alloc_traces"):
-        """[(count, bytes, waste, function)] of malloc-1024; main's buffer for stdout is left out."""
+        """[(count, bytes, waste, function)] of malloc-1024, without main's buffer for stdout."""
         cache = next(c for c in told[kind] if c["cache"] == "malloc-1024")
         rows = [(t["count"], t["bytes"], t["waste"], t["stack"][0].get("function"))
                 for t in cache["traces"] if t["stack"]]
