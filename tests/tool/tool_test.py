@@ -336,7 +336,7 @@ class Completion(unittest.TestCase):
         return done.stdout.split()
 
     def test_completion(self):
-        self.assertEqual(self.complete("t"), ["top"])
+        self.assertEqual(self.complete("to"), ["top"])
         self.assertEqual(self.complete("help", "i"), ["info"])
         self.assertEqual(self.complete("info", "--s"), ["--slabs", "--sort-loss", "--size"])
         self.assertEqual(self.complete("map", "--sv"), ["--svg"])
