@@ -180,10 +180,12 @@ slub_cache_create_args(const struct slub_cache_args *args);
 /*
  * slub_cache_destroy - give a cache and all its memory back.
  *
- * Waits for deferred frees.  NULL is allowed.  Returns 0, or, with the cache
+ * Waits for deferred frees, and for a slub_cache_defrag() of another thread,
+ * which then ends with its batch.  NULL is allowed.  Returns 0, or, with the cache
  * unchanged and in use as before:
  *   -EBUSY   objects are still allocated; each is named on stderr if messages
  *            are on (SLUB_VERBOSE=1), slub_cache_for_each_object() finds them;
+ *            or called by a function that moves its objects (slub/defrag.h);
  *   -EINVAL  not a cache, destroyed already, or one of malloc's own;
  *   -EAGAIN  the lists of another CPU could not be emptied (no membarrier).
  * After 0 the pointer means nothing: slub_cache_alloc() on it returns NULL with
@@ -351,7 +353,9 @@ struct slub_cache_stats {
 	uint64_t objects_out;	/* objects taken from slabs */
 	uint64_t objects_back;	/* objects given back to slabs */
 	uint64_t wrong_size;	/* sized frees with a size that cannot be, seen */
-	uint64_t reserved[7];	/* 0: room for counts to come */
+	uint64_t objects_moved;	/* to other slabs: slub/defrag.h */
+	uint64_t objects_stayed; /* asked for, and could not be moved */
+	uint64_t reserved[5];	/* 0: room for counts to come */
 };
 
 /*

@@ -12,6 +12,7 @@
 #include <slub/bucket.h>
 #include <slub/cache.h>
 #include <slub/debug.h>
+#include <slub/defrag.h>
 #include <slub/group.h>
 #include <slub/mempool.h>
 #include <slub/percpu.h>

@@ -42,6 +42,7 @@ enum thread_flag {
 	THREAD_IN_INIT = 1 << 3,	/* is starting the library */
 	THREAD_FORKING = 1 << 4,	/* keeps collectors out for its fork */
 	THREAD_RESERVE = 1 << 5,	/* may have objects of the reserve */
+	THREAD_IN_DEFRAG = 1 << 6,	/* moves objects of a cache */
 };
 
 struct thread_state {

@@ -130,6 +130,8 @@ enum slub_abi_stat {
 	SLUB_ABI_STAT_OBJECTS_OUT,	/* objects taken from slabs */
 	SLUB_ABI_STAT_OBJECTS_BACK,	/* objects given back to slabs */
 	SLUB_ABI_STAT_WRONG_SIZE,	/* sized frees with a size that cannot be */
+	SLUB_ABI_STAT_OBJECTS_MOVED,	/* to other slabs, by defrag */
+	SLUB_ABI_STAT_OBJECTS_STAYED,	/* that defrag could not move */
 	SLUB_ABI_STATS_KNOWN,
 	SLUB_ABI_STATS = 16,
 };

@@ -16,6 +16,8 @@
 /* After so long a quiet time it begins anew. */
 #define QUIET_NS 10000000000u
 #define PRIORITY_STEP 2
+/* From here on objects are moved, too. */
+#define PRIORITY_MOVE 8
 
 static uint32_t opening;	/* one thread at a time opens, or handles */
 static int epoll_fd = -1;	/* const once it is open */
@@ -119,6 +121,8 @@ static void walk(enum severity worst, uint64_t now)
 
 	choose_priority(worst, now);
 	result = reclaim_for(priority, WALK_NS);
+	if (priority <= PRIORITY_MOVE)
+		result.bytes += reclaim_move(now + WALK_NS);
 	last_walk_ns = os_clock_ns();
 	stats.priority = priority;
 	reclaim_count(&stats.walks, 1);

@@ -56,6 +56,12 @@ struct reclaimer {
 	size_t (*run)(int priority);
 	/* The pressure thread, about once a second; NULL: nothing to do. */
 	void (*idle)(void);
+	/*
+	 * Makes room by functions of the program that move its objects, until
+	 * @deadline_ns; returns bytes.  After memory pressure only, never inside
+	 * an allocation.  NULL: nothing to do.
+	 */
+	size_t (*move)(uint64_t deadline_ns);
 	struct reclaimer *next;
 };
 /* While the library starts; they run in this order. */
@@ -75,6 +81,8 @@ struct reclaim_result {
 /* One walk that ends after @ns; the next one goes on where it ended. */
 struct reclaim_result reclaim_for(int priority, uint64_t ns);
 void reclaim_idle(void);
+/* Lets the layers above move objects; returns what they gave back, in bytes. */
+size_t reclaim_move(uint64_t deadline_ns);
 /* The shrinkers of @group and of those below it only. */
 size_t reclaim_group(const struct slub_group *group, int priority);
 /* False: this thread may not reclaim now. */

@@ -115,6 +115,22 @@ void reclaim_idle(void)
 	reclaim_leave();
 }
 
+size_t reclaim_move(uint64_t deadline_ns)
+{
+	struct reclaimer *r = __atomic_load_n(&reclaimers, __ATOMIC_ACQUIRE);
+	size_t bytes = 0;
+
+	if (!reclaim_enter())
+		return 0;
+	for (; r; r = __atomic_load_n(&r->next, __ATOMIC_ACQUIRE)) {
+		if (r->move)
+			bytes += r->move(deadline_ns);
+	}
+	reclaim_leave();
+	reclaim_count(&reclaim_stats.bytes, bytes);
+	return bytes;
+}
+
 size_t reclaim_group(const struct slub_group *group, int priority)
 {
 	size_t freed;

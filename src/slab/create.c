@@ -147,7 +147,8 @@ static bool can_share(const struct slub_cache *cache,
 	unsigned long unlike = FLAGS_DEBUG | SLUB_NO_MERGE;
 	size_t align = max_size(args->align, sizeof(void *));
 
-	return !cache->is_internal && !cache->ctor && !cache_is_watched(cache) &&
+	return !cache->is_internal && !cache->ctor && !cache->isolate &&
+	       !cache_is_watched(cache) &&
 	       !((cache->flags | args->flags) & unlike) &&
 	       (cache->flags & FLAGS_SHAPE) == (args->flags & FLAGS_SHAPE) &&
 	       !(args->flags & ~cache->flags & SLUB_HWCACHE_ALIGN) &&
@@ -322,12 +323,16 @@ SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
 
 	if (!cache)
 		return 0;
+	ret = defrag_shut(cache);
+	if (ret)
+		return ret;
 	making_begin();
 	ret = destroy_begin(cache);
 	if (ret) {
 		if (ret > 0)
 			cache->users--;
 		making_end();
+		defrag_open(cache);
 		return ret < 0 ? ret : 0;
 	}
 	cache_settle(cache);
@@ -342,6 +347,7 @@ SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
 	    (cache->sampled && cache_has_slabs(cache->sampled)) ||
 	    (cache->reserve && cache_has_slabs(cache->reserve))) {
 		making_end();
+		defrag_open(cache);
 		debug_report_left(cache);
 		if (flushed)
 			report_left(cache);
@@ -358,6 +364,9 @@ SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
 	cache_settle(cache);
 	cache_unmake(cache);
 	making_end();
+	cache->isolate = NULL;
+	cache->migrate = NULL;
+	defrag_open(cache);
 	if (cache->args)
 		cache->state = CACHE_NOT_MADE;
 	else

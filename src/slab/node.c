@@ -16,7 +16,7 @@ struct cache_node *node_current(struct slub_cache *cache)
 	return cache->nodes[os_node_current()];
 }
 
-static void partial_add(struct cache_node *node, struct page *slab, bool tail)
+void partial_add(struct cache_node *node, struct page *slab, bool tail)
 {
 	if (tail)
 		list_add_tail(&node->partial, &slab->list);
@@ -25,7 +25,7 @@ static void partial_add(struct cache_node *node, struct page *slab, bool tail)
 	node->nr_partial++;
 }
 
-static void partial_remove(struct cache_node *node, struct page *slab)
+void partial_remove(struct cache_node *node, struct page *slab)
 {
 	list_remove(&slab->list);
 	node->nr_partial--;
@@ -65,7 +65,7 @@ void slab_give_back(struct page *slab)
 	block_free(block, order, node);
 }
 
-static void slab_discard(struct slub_cache *cache, struct page *slab)
+void slab_discard(struct slub_cache *cache, struct page *slab)
 {
 	if (unlikely(cache->flags & SLUB_TYPESAFE_BY_RCU))
 		slab_give_back_later(slab);
@@ -74,8 +74,7 @@ static void slab_discard(struct slub_cache *cache, struct page *slab)
 	slab_tell(cache);
 }
 
-static void count_slab(struct slub_cache *cache, struct cache_node *node,
-		       int n)
+void node_count_slab(struct slub_cache *cache, struct cache_node *node, int n)
 {
 	node->nr_slabs += (size_t)n;
 	node->nr_objects += (size_t)n * cache->objects;
@@ -92,9 +91,8 @@ struct carving {
 	uint32_t count;
 };
 
-/* Takes the whole freelist of @slab; @bits are its new state bits. */
-static void *take_freelist(struct slub_cache *cache, struct page *slab,
-			   uintptr_t bits, uint32_t *nr)
+void *take_freelist(struct slub_cache *cache, struct page *slab,
+		    uintptr_t bits, uint32_t *nr)
 {
 	struct double_word old = slab_read(slab), new;
 
@@ -245,7 +243,7 @@ static bool node_grow(struct slub_cache *cache, struct cache_node *node)
 	if (!slab)
 		return false;
 	lock_acquire(&node->lock);
-	count_slab(cache, node, 1);
+	node_count_slab(cache, node, 1);
 	/* Nobody else can reach it yet: plain stores. */
 	if (!node->carve) {
 		page_state(slab)->second |= STATE_FROZEN;
@@ -367,7 +365,7 @@ void slab_free_objects(struct slub_cache *cache, struct page *slab,
 	if (fate.discards) {
 		if (old.second & STATE_LISTED)
 			partial_remove(node, slab);
-		count_slab(cache, node, -1);
+		node_count_slab(cache, node, -1);
 		node->nr_carved -= slab->count;
 	}
 	lock_release(&node->lock);
@@ -397,7 +395,7 @@ static struct page *take_empty(struct slub_cache *cache,
 		if (slab_is_empty(slab)) {
 			partial_remove(node, slab);
 			node->nr_carved -= slab->count;
-			count_slab(cache, node, -1);
+			node_count_slab(cache, node, -1);
 			return slab;
 		}
 	}
@@ -406,7 +404,7 @@ static struct page *take_empty(struct slub_cache *cache,
 
 		node->carve = NULL;
 		node->nr_carved -= slab->count;
-		count_slab(cache, node, -1);
+		node_count_slab(cache, node, -1);
 		return slab;
 	}
 	return NULL;
@@ -443,7 +441,7 @@ static void slab_relist(struct slub_cache *cache, struct page *slab, void *arg)
 	/* Its maker may have stood in the middle of it. */
 	pagemap_set(page_address(slab), (size_t)1 << cache->order,
 		    cache->slot);
-	count_slab(cache, node, 1);
+	node_count_slab(cache, node, 1);
 	node->nr_carved += slab->count;
 }
 

@@ -37,7 +37,16 @@ static void idle(void)
 	dirty_then = dirty;
 }
 
-static struct reclaimer slabs = { .run = run, .idle = idle };
+static size_t move(uint64_t deadline_ns)
+{
+	size_t bytes = defrag_until(deadline_ns);
+
+	if (bytes)
+		page_purge(0);
+	return bytes;
+}
+
+static struct reclaimer slabs = { .run = run, .idle = idle, .move = move };
 
 /* The page layer is about to ask the system for more. */
 static bool before_growth(size_t bytes)

@@ -48,6 +48,7 @@
 
 #define SLUB_LIBRARY 1
 #include <slub/cache.h>
+#include <slub/defrag.h>
 #include <slub/rcu.h>
 
 struct barn {
@@ -94,6 +95,8 @@ enum cache_stat {
 	STAT_OBJECTS_OUT,	/* taken from slabs */
 	STAT_OBJECTS_BACK,	/* given back to slabs */
 	STAT_WRONG_SIZE,	/* sized frees, those that were looked at */
+	STAT_OBJECTS_MOVED,	/* by defrag.c, move.c */
+	STAT_OBJECTS_STAYED,	/* defrag.c wanted to move them */
 	STAT_NR,
 };
 
@@ -139,6 +142,13 @@ struct slub_cache {
 	uint8_t letters;		/* of a watched one: F Z P U T A, from bit 0 */
 	uint32_t sample_slot;
 	struct slub_cache *sampled;
+	/* How its objects are moved; NULL: they are not.  slab/defrag.c */
+	slub_isolate_fn *isolate;
+	slub_migrate_fn *migrate;
+	void *mobility_arg;
+	/* under cache_lock: who moves objects, and who wants them to stop */
+	uint32_t movers;
+	uint32_t closers;
 	void *links[2];
 	struct cache_node *nodes[OS_NODES_MAX];
 };
@@ -242,6 +252,10 @@ void slab_reclaim_if_needed(void);
 int deferred_init(void);
 /* Frees what no reader can see any more. */
 void deferred_poll(void);
+
+/* defrag.c */
+/* Empties sparse slabs of all caches that allow it, until @deadline_ns. */
+size_t defrag_until(uint64_t deadline_ns);
 
 /* reclaimer.c: what reclaim asks of this layer and the one below. */
 void slab_reclaimer_init(void);

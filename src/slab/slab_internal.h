@@ -131,6 +131,15 @@ void *node_refill(struct slub_cache *cache, struct cache_node *node,
 /* Gives @nr objects of one slab, @head to @tail, back to it. */
 void slab_free_objects(struct slub_cache *cache, struct page *slab,
 		       void *head, void *tail, uint32_t nr);
+/* Takes the whole freelist of @slab; @bits are its new state bits. */
+void *take_freelist(struct slub_cache *cache, struct page *slab,
+		    uintptr_t bits, uint32_t *nr);
+/* A slab came (@n 1) or went (-1); under the node's lock. */
+void node_count_slab(struct slub_cache *cache, struct cache_node *node, int n);
+/* Back to the page layer; without locks. */
+void slab_discard(struct slub_cache *cache, struct page *slab);
+void partial_add(struct cache_node *node, struct page *slab, bool tail);
+void partial_remove(struct cache_node *node, struct page *slab);
 /* Frees slabs that are empty, whatever min_partial says. */
 void node_shrink(struct slub_cache *cache, struct cache_node *node);
 struct cache_node *node_current(struct slub_cache *cache);
@@ -139,6 +148,12 @@ struct cache_node *node_current(struct slub_cache *cache);
  * from the slabs there are.  What was in the barn is lost to the child.
  */
 void node_rebuild(struct cache_node *node);
+
+/* visit.c */
+#define MARK_WORDS 2048	/* objects of a slab: 1 MiB / 8 bytes */
+/* Sets the bit of each object of @slab that is free; false: it changed. */
+bool slab_mark_free(struct slub_cache *cache, struct page *slab,
+		    uint64_t *marks);
 
 /* flush.c */
 /* Gives a chain back to its slabs; returns how many objects it had. */
@@ -209,6 +224,16 @@ bool cache_is_usable(struct slub_cache *cache);
 void cache_free_run(struct slub_cache *cache, size_t nr, void **objects);
 /* create.c */
 void cache_making_after_fork(void);
+
+/* defrag.c */
+/*
+ * Nobody moves objects of @cache from here on, until defrag_open().  Returns 0,
+ * -EINVAL (not live) or -EBUSY (called by a function that moves objects).
+ */
+int defrag_shut(struct slub_cache *cache);
+void defrag_open(struct slub_cache *cache);
+/* In a forked child: slabs that other threads had isolated. */
+void defrag_after_fork(void);
 
 /* grace.c: what waits for readers */
 struct grace_queue {

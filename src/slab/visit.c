@@ -35,11 +35,8 @@ struct visit {
 	int ret;
 };
 
-#define MARK_WORDS 2048	/* objects of a slab: 1 MiB / 8 bytes */
-
-/* Sets the bit of each object of @slab that is free; false: it changed. */
-static bool mark_free(struct slub_cache *cache, struct page *slab,
-		      uint64_t *marks)
+bool slab_mark_free(struct slub_cache *cache, struct page *slab,
+		    uint64_t *marks)
 {
 	char *base = page_address(slab);
 	struct double_word state = slab_read(slab);
@@ -67,7 +64,7 @@ static void visit_slab(struct slub_cache *cache, struct page *slab, void *arg)
 	    visit->ret)
 		return;
 	memset(marks, 0, sizeof(marks));
-	if (!mark_free(cache, slab, marks))
+	if (!slab_mark_free(cache, slab, marks))
 		return;
 	for (uint32_t i = 0; i < slab->count && !visit->ret; i++) {
 		if (!(marks[i / 64] >> i % 64 & 1))

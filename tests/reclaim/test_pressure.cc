@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory pressure: each source brings a walk, and walks are bounded. */
+#include <slub/defrag.h>
 #include <slub/pressure.h>
 #include <slub/shrinker.h>
 
@@ -10,6 +11,7 @@
 #include <fcntl.h>
 #include <fstream>
 #include <poll.h>
+#include <set>
 #include <string>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -17,6 +19,7 @@
 #include <sys/un.h>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 #include "harness.h"
 
@@ -167,6 +170,75 @@ TEST(Pressure, AWalkIsCutShortAndTheNextGoesOn)
 		for (Witness &witness : witnesses)
 			all += witness.counts > 0;
 		CHECK(all == 10);
+	});
+}
+
+/* Objects that may be moved, of which one in ten is left. */
+struct Sparse {
+	slub_cache *cache = slub_cache_create("sparse", 200, 0, 0, nullptr);
+	std::set<void *> alive;
+	size_t moved = 0;
+
+	Sparse()
+	{
+		std::vector<void *> all(20000);
+
+		slub_cache_setup_mobility(cache, isolate, migrate, this);
+		for (void *&o : all)
+			o = slub_cache_alloc(cache);
+		for (size_t i = 0; i < all.size(); i++) {
+			if (i % 10)
+				slub_cache_free(cache, all[i]);
+			else
+				alive.insert(all[i]);
+		}
+	}
+	static void isolate(slub_cache *, void **objects, size_t n, void *arg) noexcept
+	{
+		for (size_t i = 0; i < n; i++) {
+			if (!static_cast<Sparse *>(arg)->alive.count(objects[i]))
+				objects[i] = nullptr;
+		}
+	}
+	static int migrate(slub_cache *, void *from, void *to, void *arg) noexcept
+	{
+		auto *self = static_cast<Sparse *>(arg);
+
+		self->alive.erase(from);
+		self->alive.insert(to);
+		self->moved++;
+		return SLUB_MIGRATED;
+	}
+	size_t slabs()
+	{
+		struct slub_cache_stats s = {};
+
+		slub_cache_stats(cache, &s);
+		return s.slabs;
+	}
+};
+
+TEST(Pressure, ObjectsThatMayBeMovedMakeRoom)
+{
+	Folder folder;
+	std::string path = folder.file("watch");
+
+	ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+	expect_good([&] {
+		Sparse sparse;
+
+		setenv("MEMORY_PRESSURE_WATCH", path.c_str(), 1);
+		CHECK(slub_pressure_fd() >= 0);
+		/* Not inside an allocation, and not when nobody is short of memory. */
+		slub_shrink_all();
+		size_t before = sparse.slabs();
+		CHECK(sparse.moved == 0);
+		int out = open(path.c_str(), O_WRONLY);
+		CHECK(write(out, "x", 1) == 1);
+		CHECK(slub_pressure_handle() == 1);
+		CHECK(sparse.moved > 1000);
+		CHECK(sparse.slabs() * 5 < before);
+		CHECK(stats().bytes > 0);
 	});
 }
 

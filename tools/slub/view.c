@@ -34,6 +34,10 @@ const struct counter counters[NR_COUNTERS] = {
 	  "objects given back to slabs" },
 	{ SLUB_ABI_STAT_WRONG_SIZE, "wrong_size",
 	  "sized frees with a size that cannot be" },
+	{ SLUB_ABI_STAT_OBJECTS_MOVED, "objects_moved",
+	  "objects moved to other slabs" },
+	{ SLUB_ABI_STAT_OBJECTS_STAYED, "objects_stayed",
+	  "objects that could not be moved" },
 };
 
 /* ---- numbers ---- */

@@ -61,7 +61,7 @@ struct counter {
 	const char *name;
 	const char *meaning;
 };
-#define NR_COUNTERS 13
+#define NR_COUNTERS 15
 extern const struct counter counters[NR_COUNTERS];
 
 #endif

@@ -103,7 +103,9 @@ pub struct slub_cache_stats {
     pub objects_out: u64,
     pub objects_back: u64,
     pub wrong_size: u64,
-    pub reserved: [u64; 7],
+    pub objects_moved: u64,
+    pub objects_stayed: u64,
+    pub reserved: [u64; 5],
 }
 
 /// Objects put aside for one user.

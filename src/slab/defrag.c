@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Emptying sparse slabs by moving their objects.
+ *
+ * A chunk of slabs is taken off the partial list and *isolated*: frozen without
+ * being the carving slab, so nobody allocates from them, none of them goes back
+ * to the page layer, and frees to them take no lock.  The fullest that together
+ * have room for the rest are kept, and what is free on them becomes the new
+ * places; from the others each object is moved.  Then all go back where they
+ * belong.  So no lock is held while the program's functions run, and what they
+ * get wrong harms this cache's objects at most.
+ *
+ * Locks: node->lock while slabs are isolated and put back; cache_lock for who
+ * moves and who wants to destroy.
+ */
+#include "slab/slab_internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Slabs isolated at once. */
+#define CHUNK 256
+/* Slabs that are fuller are left alone under memory pressure; percent. */
+#define PRESSURE_FILL 50
+
+struct moving {
+	struct slub_cache *cache;
+	struct cache_node *node;
+	uint32_t max_fill;
+	uint64_t deadline_ns;	/* 0: none */
+	/* the fullest first */
+	struct page *slabs[CHUNK];
+	uint32_t inuse[CHUNK];
+	uint32_t nr;
+	uint32_t nr_kept;	/* these take what the others have */
+	uint32_t next_kept;
+	void *room;		/* a chain of objects from kept slabs */
+	size_t nr_freed;	/* slabs */
+};
+
+/* ---- who moves, and who wants them to stop ---- */
+
+static int movers_enter(struct slub_cache *cache)
+{
+	int err = 0;
+
+	if (slub_thread.locks_held || slub_thread.flags & THREAD_IN_DEFRAG)
+		return -EBUSY;
+	lock_acquire(&cache_lock);
+	if (!cache_is_live(cache))
+		err = -EINVAL;
+	else if (!cache->isolate)
+		err = -EOPNOTSUPP;
+	else if (cache->closers)
+		err = -EBUSY;
+	else
+		cache->movers++;
+	lock_release(&cache_lock);
+	if (!err)
+		slub_thread.flags |= THREAD_IN_DEFRAG;
+	return err;
+}
+
+static void movers_leave(struct slub_cache *cache)
+{
+	slub_thread.flags &= ~(uint32_t)THREAD_IN_DEFRAG;
+	lock_acquire(&cache_lock);
+	__atomic_store_n(&cache->movers, cache->movers - 1, __ATOMIC_RELEASE);
+	lock_release(&cache_lock);
+}
+
+static void closers_add(struct slub_cache *cache, int n)
+{
+	lock_acquire(&cache_lock);
+	__atomic_store_n(&cache->closers, cache->closers + (uint32_t)n,
+			 __ATOMIC_RELAXED);
+	lock_release(&cache_lock);
+}
+
+int defrag_shut(struct slub_cache *cache)
+{
+	struct {
+		long seconds;
+		long nanoseconds;
+	} pause = { 0, 1000000 };
+
+	if (!cache_is_live(cache))
+		return -EINVAL;
+	closers_add(cache, 1);
+	/* acquire: what they did with the slabs is seen */
+	while (__atomic_load_n(&cache->movers, __ATOMIC_ACQUIRE)) {
+		if (slub_thread.flags & THREAD_IN_DEFRAG) {
+			closers_add(cache, -1);
+			return -EBUSY;
+		}
+		sys_call4(SYS_nanosleep, (long)&pause, 0, 0, 0);
+	}
+	return 0;
+}
+
+void defrag_open(struct slub_cache *cache)
+{
+	closers_add(cache, -1);
+}
+
+static bool is_over(const struct moving *m)
+{
+	return __atomic_load_n(&m->cache->closers, __ATOMIC_RELAXED) ||
+	       (m->deadline_ns && os_clock_ns() >= m->deadline_ns);
+}
+
+/* ---- isolating slabs, and putting them back ---- */
+
+static void state_bits_set(struct page *slab, uintptr_t bits)
+{
+	struct double_word old = slab_read(slab), new;
+
+	do {
+		new = old;
+		new.second &= ~(STATE_FROZEN | STATE_LISTED);
+		new.second |= bits;
+	} while (!slab_update(slab, &old, new));
+}
+
+/* Takes up to @left slabs from the front of the partial list. */
+static void isolate_slabs(struct moving *m, size_t left)
+{
+	m->nr = 0;
+	lock_acquire(&m->node->lock);
+	while (left-- && m->nr < CHUNK && !list_is_empty(&m->node->partial)) {
+		struct page *slab = container_of(m->node->partial.next,
+						 struct page, list);
+
+		partial_remove(m->node, slab);
+		state_bits_set(slab, STATE_FROZEN);
+		m->slabs[m->nr++] = slab;
+	}
+	lock_release(&m->node->lock);
+}
+
+/* Under the lock; true: it is empty, and now the caller's. */
+static bool put_back_locked(struct moving *m, struct page *slab)
+{
+	struct double_word state = slab_read(slab);
+
+	if (state_inuse(state) == 0) {
+		/* Nobody has an object of it, so nobody else changes it. */
+		state_bits_set(slab, 0);
+		m->node->nr_carved -= slab->count;
+		node_count_slab(m->cache, m->node, -1);
+		return true;
+	}
+	/* An object that comes back from here on finds the lock taken. */
+	state_bits_set(slab, 0);
+	state = slab_read(slab);
+	if (state.first || slab->count < m->cache->objects) {
+		state_bits_set(slab, STATE_LISTED);
+		partial_add(m->node, slab, true);
+	}
+	return false;
+}
+
+static void put_back(struct moving *m)
+{
+	for (uint32_t i = 0; i < m->nr; i++) {
+		bool is_empty;
+
+		lock_acquire(&m->node->lock);
+		is_empty = put_back_locked(m, m->slabs[i]);
+		lock_release(&m->node->lock);
+		if (!is_empty)
+			continue;
+		slab_discard(m->cache, m->slabs[i]);
+		m->nr_freed++;
+	}
+	m->nr = 0;
+}
+
+/* ---- which to empty ---- */
+
+static void sort_by_fill(struct moving *m)
+{
+	for (uint32_t i = 0; i < m->nr; i++)
+		m->inuse[i] = state_inuse(slab_read(m->slabs[i]));
+	for (uint32_t i = 1; i < m->nr; i++) {
+		struct page *slab = m->slabs[i];
+		uint32_t inuse = m->inuse[i], j = i;
+
+		for (; j && m->inuse[j - 1] < inuse; j--) {
+			m->inuse[j] = m->inuse[j - 1];
+			m->slabs[j] = m->slabs[j - 1];
+		}
+		m->inuse[j] = inuse;
+		m->slabs[j] = slab;
+	}
+}
+
+/* Keeps the fullest that have room for all objects of the others. */
+static void choose_kept(struct moving *m)
+{
+	size_t room = 0, needed = 0;
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < m->nr; i++)
+		needed += m->inuse[i];
+	for (; kept < m->nr; kept++) {
+		bool is_sparse = (size_t)m->inuse[kept] * 100 <=
+				 (size_t)m->max_fill * m->cache->objects;
+
+		if (is_sparse && room >= needed)
+			break;
+		needed -= m->inuse[kept];
+		room += m->slabs[kept]->count - m->inuse[kept];
+	}
+	m->nr_kept = kept;
+	m->next_kept = 0;
+}
+
+/* ---- moving ---- */
+
+static void room_add(struct moving *m, void *object)
+{
+	*link_of(m->cache, object) = m->room;
+	m->room = object;
+}
+
+static void *room_take(struct moving *m)
+{
+	void *object;
+
+	while (!m->room && m->next_kept < m->nr_kept) {
+		uint32_t nr = 0;
+
+		m->room = take_freelist(m->cache, m->slabs[m->next_kept++],
+					STATE_FROZEN, &nr);
+		stat_add_many(m->cache, STAT_OBJECTS_OUT, nr);
+	}
+	object = m->room;
+	if (object)
+		m->room = *link_of(m->cache, object);
+	return object;
+}
+
+/* Did the program free @object, which was ours to free? */
+static bool was_freed(struct slub_cache *cache, const void *object)
+{
+	if (likely(percpu_head(cache->list_slot) != object))
+		return false;
+	stat_add(cache, STAT_DOUBLE_FREE);
+	log_message("slub_cache_defrag(%s): the program's function freed %p, "
+		    "which it must not; not freed again", cache->name, object);
+	return true;
+}
+
+static void stay(struct moving *m, void *to)
+{
+	stat_add(m->cache, STAT_OBJECTS_STAYED);
+	if (to)
+		room_add(m, to);
+}
+
+static void migrate_one(struct moving *m, struct page *slab, void *from,
+			void *to)
+{
+	struct slub_cache *cache = m->cache;
+	int result = cache->migrate(cache, from, to, cache->mobility_arg);
+
+	if (result != SLUB_MIGRATED && result != SLUB_MIGRATED_FREE_LATER) {
+		stay(m, was_freed(cache, to) ? NULL : to);
+		return;
+	}
+	stat_add(cache, STAT_OBJECTS_MOVED);
+	if (result == SLUB_MIGRATED && !was_freed(cache, from))
+		slab_free_objects(cache, slab, from, from, 1);
+}
+
+/* @nr objects of @slab; false: there is no room for more. */
+static bool migrate_batch(struct moving *m, struct page *slab, void **objects,
+			  size_t nr)
+{
+	void *asked[SLUB_ISOLATE_MAX], *to[SLUB_ISOLATE_MAX];
+	struct slub_cache *cache = m->cache;
+	size_t n = 0;
+
+	while (n < nr && (to[n] = room_take(m)))
+		n++;
+	memcpy(asked, objects, n * sizeof(*asked));
+	if (n)
+		cache->isolate(cache, objects, n, cache->mobility_arg);
+	for (size_t i = 0; i < n; i++) {
+		if (objects[i] == asked[i]) {
+			migrate_one(m, slab, asked[i], to[i]);
+			continue;
+		}
+		if (objects[i])
+			log_message("slub_cache_defrag(%s): isolate made %p of "
+				    "%p; taken as NULL", cache->name,
+				    objects[i], asked[i]);
+		stay(m, to[i]);
+	}
+	return n == nr;
+}
+
+/* False: no room, or no time. */
+static bool migrate_slab(struct moving *m, struct page *slab)
+{
+	uint64_t marks[MARK_WORDS];
+	void *objects[SLUB_ISOLATE_MAX];
+	char *base = page_address(slab);
+	uint32_t nr = 0;
+
+	memset(marks, 0, sizeof(marks));
+	if (!slab_mark_free(m->cache, slab, marks))
+		return true;
+	for (uint32_t i = 0; i < slab->count; i++) {
+		if (marks[i / 64] >> i % 64 & 1)
+			continue;
+		objects[nr++] = object_at(m->cache, base, i);
+		if (nr < SLUB_ISOLATE_MAX)
+			continue;
+		if (!migrate_batch(m, slab, objects, nr) || is_over(m))
+			return false;
+		nr = 0;
+	}
+	return !nr || migrate_batch(m, slab, objects, nr);
+}
+
+/* False: that was the last one. */
+static bool chunk(struct moving *m, size_t left)
+{
+	bool goes_on = true;
+
+	isolate_slabs(m, left);
+	sort_by_fill(m);
+	choose_kept(m);
+	/* The sparsest first, in case that time runs out. */
+	for (uint32_t i = m->nr; goes_on && i > m->nr_kept; i--)
+		goes_on = migrate_slab(m, m->slabs[i - 1]) && !is_over(m);
+	chain_flush(m->cache, m->room);
+	m->room = NULL;
+	put_back(m);
+	return !is_over(m);
+}
+
+/* Slabs freed; the caller is one of the cache's movers. */
+static size_t move_objects(struct slub_cache *cache, uint32_t max_fill,
+			   uint64_t deadline_ns)
+{
+	struct moving m = { .cache = cache, .max_fill = max_fill,
+			    .deadline_ns = deadline_ns };
+	bool goes_on = true;
+
+	for (uint32_t n = 0; goes_on && n < slab_nr_nodes(); n++) {
+		size_t left;
+
+		m.node = cache->nodes[n];
+		left = __atomic_load_n(&m.node->nr_partial, __ATOMIC_RELAXED);
+		for (; goes_on && left; left -= min_size(left, CHUNK))
+			goes_on = chunk(&m, left);
+	}
+	return m.nr_freed;
+}
+
+static long defrag(struct slub_cache *cache, unsigned int max_fill)
+{
+	size_t nr_freed;
+	int err = movers_enter(cache);
+
+	if (err)
+		return err;
+	/* What lies in lists is free, and can be told only in its slab. */
+	deferred_poll();
+	cache_flush(cache);
+	nr_freed = move_objects(cache, max_fill, 0);
+	cache_shrink_nodes(cache);
+	movers_leave(cache);
+	block_flush();
+	page_purge_if_needed();
+	return (long)nr_freed;
+}
+
+/* ---- what programs call ---- */
+
+static bool is_complete(const struct slub_cache *cache,
+			slub_isolate_fn *isolate, slub_migrate_fn *migrate)
+{
+	return cache && !isolate == !migrate;
+}
+
+SLUB_EXPORT int slub_cache_setup_mobility(struct slub_cache *cache,
+					  slub_isolate_fn *isolate,
+					  slub_migrate_fn *migrate, void *arg)
+{
+	int err;
+
+	if (!is_complete(cache, isolate, migrate)) {
+		log_message("slub_cache_setup_mobility: a cache, and both "
+			    "functions or neither, must be given");
+		return -EINVAL;
+	}
+	if (!cache_is_usable(cache) || cache->is_internal)
+		return -EINVAL;
+	err = defrag_shut(cache);
+	if (err)
+		return err;
+	lock_acquire(&cache_lock);
+	if (cache->users > 1) {
+		err = -EBUSY;
+	} else {
+		cache->isolate = isolate;
+		cache->migrate = migrate;
+		cache->mobility_arg = arg;
+	}
+	lock_release(&cache_lock);
+	defrag_open(cache);
+	return err;
+}
+
+SLUB_EXPORT long slub_cache_defrag(struct slub_cache *cache,
+				   unsigned int max_fill)
+{
+	if (!cache || max_fill > 100)
+		return -EINVAL;
+	return defrag(cache, max_fill);
+}
+
+SLUB_EXPORT long slub_defrag_all(unsigned int max_fill)
+{
+	long nr_freed = 0;
+
+	if (max_fill > 100)
+		return -EINVAL;
+	if (slub_thread.locks_held || slub_thread.flags & THREAD_IN_DEFRAG)
+		return -EBUSY;
+	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+		long n = defrag(c, max_fill);
+
+		nr_freed += n > 0 ? n : 0;
+	}
+	return nr_freed;
+}
+
+size_t defrag_until(uint64_t deadline_ns)
+{
+	size_t bytes = 0;
+
+	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+		size_t nr_freed;
+
+		/* Its lists were emptied by the walk before. */
+		if (os_clock_ns() >= deadline_ns || movers_enter(c))
+			continue;
+		nr_freed = move_objects(c, PRESSURE_FILL, deadline_ns);
+		bytes += nr_freed * (PAGE_BYTES << c->order);
+		movers_leave(c);
+	}
+	if (bytes)
+		block_flush();
+	return bytes;
+}
+
+/* ---- fork ---- */
+
+static void relist(struct slub_cache *cache, struct page *slab, void *arg)
+{
+	struct cache_node *node = cache->nodes[page_node(slab)];
+	struct double_word state = slab_read(slab);
+
+	(void)arg;
+	if (!cache->movers || cache->debug || slab == node->carve ||
+	    !(state.second & STATE_FROZEN))
+		return;
+	state_bits_set(slab, STATE_LISTED);
+	if (state.first || slab->count < cache->objects)
+		partial_add(node, slab, true);
+	else
+		state_bits_set(slab, 0);
+}
+
+/* The new places that other threads had in hand are lost to the child. */
+void defrag_after_fork(void)
+{
+	bool any = false;
+
+	if (slub_thread.flags & THREAD_IN_DEFRAG)
+		return;
+	for (struct slub_cache *c = cache_first(); c; c = c->next)
+		any |= c->movers != 0;
+	if (any)
+		slab_for_each(relist, NULL);
+	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+		c->movers = 0;
+		c->closers = 0;
+	}
+}

@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: MIT */
+/* Moving objects: sparse slabs are emptied, whatever the program's functions do meanwhile. */
+#include <slub/defrag.h>
+#include <slub/rcu.h>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "harness.h"
+
+namespace {
+
+/* What the program knows of its objects: who lives, and where. */
+struct Object {
+	uint64_t number;
+	uint64_t again;		/* ~number */
+	char rest[184];
+};
+
+struct Table {
+	std::mutex lock;
+	std::vector<Object *> places;	/* by number; NULL: not allocated */
+	std::set<const void *> alive;
+	slub_cache *cache;
+	size_t isolated = 0, migrated = 0, most_at_once = 0;
+	std::function<void(void **, size_t)> on_isolate = [](void **, size_t) {};
+	std::function<int(void *, void *)> on_migrate = [this](void *from, void *to) {
+		return move(from, to);
+	};
+
+	explicit Table(const char *name)
+		: cache(slub_cache_create(name, sizeof(Object), 0, 0, nullptr))
+	{
+		EXPECT_EQ(slub_cache_setup_mobility(cache, isolate, migrate, this), 0);
+	}
+	~Table()
+	{
+		for (Object *&place : places)
+			drop(place);
+		EXPECT_EQ(slub_cache_destroy(cache), 0);
+	}
+	/* Numbers 0 to n, of which every @keep-th lives on. */
+	void fill(size_t n, size_t keep)
+	{
+		size_t first = places.size();
+
+		for (size_t i = 0; i < n; i++)
+			add();
+		for (size_t i = first; i < first + n; i++) {
+			if (i % keep)
+				drop(places[i]);
+		}
+	}
+	size_t add()
+	{
+		auto *o = static_cast<Object *>(slub_cache_alloc(cache));
+		std::lock_guard<std::mutex> hold(lock);
+
+		o->number = places.size();
+		o->again = ~o->number;
+		places.push_back(o);
+		alive.insert(o);
+		return o->number;
+	}
+	void drop(Object *&place)
+	{
+		Object *o;
+		{
+			std::lock_guard<std::mutex> hold(lock);
+			o = place;
+			if (!o)
+				return;
+			alive.erase(o);
+			place = nullptr;
+		}
+		slub_cache_free(cache, o);
+	}
+	int move(void *from, void *to)
+	{
+		auto *object = static_cast<Object *>(from);
+
+		*static_cast<Object *>(to) = *object;
+		places[object->number] = static_cast<Object *>(to);
+		alive.erase(from);
+		alive.insert(to);
+		return SLUB_MIGRATED;
+	}
+	/* Objects stay locked from isolate to the last migrate of the batch. */
+	size_t pinned = 0;
+	static void isolate(slub_cache *cache, void **objects, size_t n, void *arg) noexcept
+	{
+		auto *t = static_cast<Table *>(arg);
+
+		EXPECT_EQ(cache, t->cache);
+		t->lock.lock();
+		EXPECT_EQ(t->pinned, 0u);
+		t->most_at_once = std::max(t->most_at_once, n);
+		for (size_t i = 0; i < n; i++) {
+			if (t->alive.count(objects[i]))
+				t->pinned++;
+			else
+				objects[i] = nullptr;
+		}
+		t->isolated += t->pinned;
+		t->on_isolate(objects, n);
+		if (!t->pinned)
+			t->lock.unlock();
+	}
+	static int migrate(slub_cache *, void *from, void *to, void *arg) noexcept
+	{
+		auto *t = static_cast<Table *>(arg);
+		int result = t->on_migrate(from, to);
+
+		t->migrated++;
+		if (--t->pinned == 0)
+			t->lock.unlock();
+		return result;
+	}
+	void check()
+	{
+		for (size_t i = 0; i < places.size(); i++) {
+			if (!places[i])
+				continue;
+			ASSERT_EQ(places[i]->number, i);
+			ASSERT_EQ(places[i]->again, ~i);
+		}
+	}
+	size_t slab_bytes()
+	{
+		struct slub_cache_stats s = {};
+
+		EXPECT_EQ(slub_cache_stats(cache, &s), 0);
+		return s.objects * slub_cache_stride(cache);
+	}
+	size_t live_bytes() { return alive.size() * sizeof(Object); }
+};
+
+struct slub_cache_stats stats_of(slub_cache *cache)
+{
+	struct slub_cache_stats s = {};
+
+	EXPECT_EQ(slub_cache_stats(cache, &s), 0);
+	return s;
+}
+
+TEST(Defrag, ACacheATenthFullShrinksToItsObjects)
+{
+	Table t("tenth");
+
+	t.fill(200000, 10);
+	slub_cache_shrink(t.cache);
+	EXPECT_GT(t.slab_bytes(), 5 * t.live_bytes());
+	EXPECT_GT(slub_cache_defrag(t.cache, 100), 0);
+	EXPECT_LE(t.slab_bytes() * 10, t.live_bytes() * 13);
+	t.check();
+	EXPECT_GT(stats_of(t.cache).objects_moved, 15000u);
+	EXPECT_LE(t.most_at_once, (size_t)SLUB_ISOLATE_MAX);
+	/* There is nothing more to gain: it knows, and moves next to nothing. */
+	size_t moved = stats_of(t.cache).objects_moved;
+	slub_cache_defrag(t.cache, 100);
+	EXPECT_LT(stats_of(t.cache).objects_moved - moved, 600u);
+	t.check();
+}
+
+TEST(Defrag, WhatBecameFreeIsNotResidentAnyMore)
+{
+	Table t("resident");
+
+	t.fill(400000, 10);
+	slub_cache_shrink(t.cache);
+	size_t before = harness::resident_bytes();
+	slub_cache_defrag(t.cache, 100);
+	/* 80 MB of objects were, 8 are: at least the half of the difference. */
+	EXPECT_LT(harness::resident_bytes() + ((size_t)36 << 20), before);
+	t.check();
+}
+
+TEST(Defrag, AllCachesAtOnce)
+{
+	Table a("all-a"), b("all-b");
+
+	a.fill(50000, 10);
+	b.fill(50000, 20);
+	EXPECT_GT(slub_defrag_all(100), 0);
+	EXPECT_LE(a.slab_bytes() * 10, a.live_bytes() * 13);
+	EXPECT_LE(b.slab_bytes() * 10, b.live_bytes() * 14);
+	a.check();
+	b.check();
+}
+
+TEST(Defrag, FullerSlabsAreLeftAlone)
+{
+	Table t("fuller");
+
+	t.fill(50000, 2);
+	EXPECT_EQ(slub_cache_defrag(t.cache, 30), 0);
+	EXPECT_EQ(t.migrated, 0u);
+	EXPECT_GT(slub_cache_defrag(t.cache, 60), 0);
+	EXPECT_LE(t.slab_bytes() * 10, t.live_bytes() * 13);
+	t.check();
+}
+
+TEST(Defrag, WhatIsRefusedStays)
+{
+	Table t("refused");
+
+	t.fill(50000, 10);
+	t.on_migrate = [&](void *from, void *to) {
+		return static_cast<Object *>(from)->number % 20 ? t.move(from, to) :
+								  SLUB_MIGRATE_FAILED;
+	};
+	slub_cache_defrag(t.cache, 100);
+	t.check();
+	EXPECT_GT(stats_of(t.cache).objects_stayed, 1000u);
+	EXPECT_EQ(t.isolated, t.migrated);
+	/* Nothing was lost on the way: with consent it comes together. */
+	t.on_migrate = [&](void *from, void *to) { return t.move(from, to); };
+	slub_cache_defrag(t.cache, 100);
+	EXPECT_LE(t.slab_bytes() * 10, t.live_bytes() * 13);
+	t.check();
+}
+
+TEST(Defrag, IsolateMayRefuseAll)
+{
+	Table t("refuses-all");
+
+	t.fill(20000, 10);
+	t.on_isolate = [&](void **objects, size_t n) {
+		for (size_t i = 0; i < n; i++)
+			objects[i] = nullptr;
+		t.pinned = 0;
+	};
+	EXPECT_EQ(slub_cache_defrag(t.cache, 100), 0);
+	EXPECT_EQ(t.migrated, 0u);
+	t.check();
+}
+
+TEST(Defrag, PointersThatWereNotAskedForAreNotMoved)
+{
+	Table t("pointers");
+
+	t.fill(20000, 10);
+	t.on_isolate = [&](void **objects, size_t n) {
+		for (size_t i = 0; i < n; i++)
+			objects[i] = reinterpret_cast<void *>(0x1234);
+		t.pinned = 0;
+	};
+	EXPECT_EQ(slub_cache_defrag(t.cache, 100), 0);
+	EXPECT_EQ(t.migrated, 0u);
+	t.check();
+}
+
+TEST(Defrag, AFunctionThatFreesItselfIsNoticed)
+{
+	Table t("frees");
+	size_t lied = 0;
+
+	t.fill(20000, 10);
+	t.on_migrate = [&](void *from, void *to) {
+		int result = t.move(from, to);
+
+		if (t.migrated % 7 == 0) {
+			slub_cache_free(t.cache, from);
+			lied++;
+		}
+		return result;
+	};
+	slub_cache_defrag(t.cache, 100);
+	t.check();
+	EXPECT_GT(lied, 100u);
+	EXPECT_EQ(stats_of(t.cache).double_free, lied);
+}
+
+TEST(Defrag, MayBeFreedLater)
+{
+	Table t("later");
+
+	t.fill(20000, 10);
+	t.on_migrate = [&](void *from, void *to) {
+		t.move(from, to);
+		slub_free_deferred(from);
+		return SLUB_MIGRATED_FREE_LATER;
+	};
+	slub_cache_defrag(t.cache, 100);
+	slub_deferred_barrier();
+	slub_cache_shrink(t.cache);
+	EXPECT_LE(t.slab_bytes() * 10, t.live_bytes() * 13);
+	t.check();
+}
+
+TEST(Defrag, FunctionsMayAllocateSleepAndAskAgain)
+{
+	Table t("sleeps");
+	std::vector<void *> more;
+
+	t.fill(20000, 10);
+	t.on_migrate = [&](void *from, void *to) {
+		if (t.migrated % 500 == 0)
+			usleep(1000);
+		more.push_back(slub_cache_alloc(t.cache));
+		EXPECT_EQ(slub_cache_defrag(t.cache, 100), -EBUSY);
+		EXPECT_EQ(slub_defrag_all(100), -EBUSY);
+		EXPECT_EQ(slub_cache_destroy(t.cache), -EBUSY);
+		EXPECT_EQ(slub_cache_setup_mobility(t.cache, nullptr, nullptr, nullptr), -EBUSY);
+		return t.move(from, to);
+	};
+	EXPECT_GT(slub_cache_defrag(t.cache, 100), 0);
+	t.check();
+	for (void *o : more)
+		slub_cache_free(t.cache, o);
+}
+
+TEST(Defrag, OthersAllocateAndFreeMeanwhile)
+{
+	Table t("busy");
+	std::atomic<bool> stop{ false };
+	std::vector<std::thread> threads;
+
+	t.fill(50000, 10);
+	for (int i = 0; i < 3; i++)
+		threads.emplace_back([&, i] {
+			harness::Random random(i + 1);
+
+			while (!stop) {
+				if (random.below(2)) {
+					t.add();
+					continue;
+				}
+				size_t n;
+				{
+					std::lock_guard<std::mutex> hold(t.lock);
+					n = random.below(t.places.size());
+				}
+				t.drop(t.places[n]);
+			}
+		});
+	/* Two at once: each isolates slabs of its own. */
+	std::thread second([&] {
+		for (int i = 0; i < 100; i++) {
+			EXPECT_GE(slub_cache_defrag(t.cache, 100), 0);
+			slub_cache_shrink(t.cache);
+		}
+	});
+	for (int i = 0; i < 100; i++)
+		EXPECT_GE(slub_cache_defrag(t.cache, 60), 0);
+	stop = true;
+	for (std::thread &thread : threads)
+		thread.join();
+	second.join();
+	t.check();
+	slub_cache_shrink(t.cache);
+	slub_cache_defrag(t.cache, 100);
+	EXPECT_LE(t.slab_bytes() * 10, t.live_bytes() * 13 + 10 * 65536);
+	t.check();
+}
+
+TEST(Defrag, DestroyWaitsForTheBatch)
+{
+	auto t = std::make_unique<Table>("destroyed");
+	std::atomic<bool> inside{ false }, left{ false };
+	long result = 1;
+
+	t->fill(20000, 10);
+	t->on_migrate = [&](void *from, void *to) {
+		if (!inside.exchange(true))
+			usleep(50000);
+		int moved = t->move(from, to);
+		left = t->pinned == 1;
+		return moved;
+	};
+	std::thread mover([&] { result = slub_cache_defrag(t->cache, 100); });
+	while (!inside)
+		usleep(100);
+	/* Objects are left: refused, but not before the mover has stopped. */
+	EXPECT_EQ(slub_cache_destroy(t->cache), -EBUSY);
+	EXPECT_TRUE(left);
+	mover.join();
+	EXPECT_GE(result, 0);
+	t->check();
+	t.reset();	/* and this destroys it */
+}
+
+TEST(Defrag, BadInputIsRefused)
+{
+	slub_cache *cache = slub_cache_create("plain", 100, 0, 0, nullptr);
+
+	EXPECT_EQ(slub_cache_defrag(cache, 100), -EOPNOTSUPP);
+	EXPECT_EQ(slub_cache_defrag(cache, 101), -EINVAL);
+	EXPECT_EQ(slub_cache_defrag(nullptr, 100), -EINVAL);
+	EXPECT_EQ(slub_defrag_all(101), -EINVAL);
+	EXPECT_EQ(slub_cache_setup_mobility(nullptr, Table::isolate, Table::migrate, nullptr),
+		  -EINVAL);
+	EXPECT_EQ(slub_cache_setup_mobility(cache, Table::isolate, nullptr, nullptr), -EINVAL);
+	EXPECT_EQ(slub_cache_setup_mobility(slub_cache_of(malloc(100)), Table::isolate,
+					    Table::migrate, nullptr),
+		  -EINVAL);
+	EXPECT_EQ(slub_cache_setup_mobility(cache, Table::isolate, Table::migrate, nullptr), 0);
+	EXPECT_EQ(slub_cache_defrag(cache, 100), 0);
+	EXPECT_EQ(slub_cache_setup_mobility(cache, nullptr, nullptr, nullptr), 0);
+	EXPECT_EQ(slub_cache_defrag(cache, 100), -EOPNOTSUPP);
+	EXPECT_EQ(slub_cache_destroy(cache), 0);
+	EXPECT_EQ(slub_cache_defrag(cache, 100), -EINVAL);
+	EXPECT_EQ(slub_cache_destroy(cache), -EINVAL);
+}
+
+TEST(Defrag, AForkedChildHasItsSlabs)
+{
+	Table t("forked");
+	std::atomic<bool> inside{ false }, go_on{ false };
+
+	t.fill(20000, 10);
+	t.on_migrate = [&](void *from, void *to) {
+		inside = true;
+		while (!go_on)
+			usleep(100);
+		return t.move(from, to);
+	};
+	std::thread mover([&] { slub_cache_defrag(t.cache, 100); });
+	while (!inside)
+		usleep(100);
+	int status = harness::in_child([&] {
+		/* The mover did not come along, nor did what it had isolated stay so. */
+		for (Object *o : t.places) {
+			if (o)
+				slub_cache_free(t.cache, o);
+		}
+		slub_cache_shrink(t.cache);
+		/* What it had in hand as new places is lost, on a slab or two. */
+		_exit(t.slab_bytes() < 4 * 65536 ? 0 : 1);
+	});
+	go_on = true;
+	mover.join();
+	EXPECT_EQ(harness::describe_status(status), "exit 0");
+	t.check();
+}
+
+/* ---- moving one's own ---- */
+
+TEST(Move, ObjectsOfMallocComeTogether)
+{
+	std::vector<uint64_t *> all(200000);
+	const size_t size = 208;
+	size_t sparse = 0, moved = 0;
+
+	for (size_t i = 0; i < all.size(); i++) {
+		all[i] = static_cast<uint64_t *>(malloc(size));
+		all[i][0] = i;
+		all[i][size / 8 - 1] = ~i;
+	}
+	for (size_t i = 0; i < all.size(); i++) {
+		if (i % 10) {
+			free(all[i]);
+			all[i] = nullptr;
+		}
+	}
+	slub_shrink_all();	/* what lies in lists is not to be seen as used */
+	size_t before = stats_of(slub_cache_of(all[0])).slabs;
+	for (uint64_t *&p : all) {
+		if (!p || !slub_object_is_sparse(p))
+			continue;
+		sparse++;
+		void *to = slub_object_move(p);
+		if (to) {
+			p = static_cast<uint64_t *>(to);
+			moved++;
+		}
+	}
+	slub_shrink_all();
+	size_t after = stats_of(slub_cache_of(all[0])).slabs;
+	EXPECT_GT(sparse, all.size() / 20);
+	EXPECT_GT(moved * 10, sparse * 8);
+	EXPECT_LT(after * 5, before);
+	for (size_t i = 0; i < all.size(); i += 10) {
+		ASSERT_EQ(all[i][0], i);
+		ASSERT_EQ(all[i][size / 8 - 1], ~i);
+		free(all[i]);
+	}
+}
+
+TEST(Move, WhatIsNoSlabsIsNotSparse)
+{
+	int local = 0;
+	void *large = malloc(1 << 20);
+
+	EXPECT_FALSE(slub_object_is_sparse(nullptr));
+	EXPECT_FALSE(slub_object_is_sparse(&local));
+	EXPECT_FALSE(slub_object_is_sparse(large));
+	EXPECT_EQ(slub_object_move(nullptr), nullptr);
+	EXPECT_EQ(slub_object_move(&local), nullptr);
+	EXPECT_EQ(slub_object_move(large), nullptr);
+	free(large);
+}
+
+/* Fills @mine, frees nine in ten, and moves what is left. */
+size_t fill_and_move(std::vector<uint64_t *> &mine, harness::Random &random)
+{
+	size_t moved = 0;
+
+	for (size_t i = 0; i < mine.size(); i++) {
+		if (!mine[i])
+			mine[i] = static_cast<uint64_t *>(malloc(320));
+		mine[i][0] = mine[i][39] = i;
+	}
+	for (uint64_t *&p : mine) {
+		if (random.below(10)) {
+			free(p);
+			p = nullptr;
+		}
+	}
+	slub_shrink_all();
+	for (size_t i = 0; i < mine.size(); i++) {
+		void *to = slub_object_move(mine[i]);
+
+		moved += to != nullptr;
+		if (to)
+			mine[i] = static_cast<uint64_t *>(to);
+		EXPECT_TRUE(!mine[i] || (mine[i][0] == i && mine[i][39] == i));
+	}
+	return moved;
+}
+
+TEST(Move, ThreadsMoveTheirOwn)
+{
+	std::vector<std::thread> threads;
+	std::atomic<size_t> moved{ 0 };
+
+	for (int i = 0; i < 4; i++)
+		threads.emplace_back([&moved, i] {
+			harness::Random random(i + 1);
+			std::vector<uint64_t *> mine(10000);
+
+			for (int round = 0; round < 20; round++)
+				moved += fill_and_move(mine, random);
+			for (uint64_t *p : mine)
+				free(p);
+		});
+	for (std::thread &thread : threads)
+		thread.join();
+	EXPECT_GT(moved, 1000u);
+}
+
+} /* namespace */
