@@ -146,7 +146,8 @@ static size_t visit(struct walker *walker, uint32_t id, struct slub_group *group
 		    struct map_unit *unit, int priority)
 {
 	struct slub_shrink_control control = { 0, 0, group, 0, priority };
-	struct slub_shrinker *shrinker = shrinker_table[id];
+	struct slub_shrinker *shrinker =
+		(struct slub_shrinker *)(shrinker_table[id] & ~SHRINKER_SEEN);
 	size_t freed;
 
 	if (!shrinker)
@@ -241,14 +242,19 @@ static uint64_t cpu_time_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Over the CPUs in turn: two threads on one CPU would never meet. */
-static void pin(uint32_t n)
-{
-	cpu_set_t allowed, one;
-	int nr, cpu = -1;
+/* As the program was started. */
+static cpu_set_t allowed;
 
+__attribute__((constructor)) static void allowed_read(void)
+{
 	sched_getaffinity(0, sizeof(allowed), &allowed);
-	nr = CPU_COUNT(&allowed);
+}
+
+void pin(uint32_t n)
+{
+	cpu_set_t one;
+	int nr = CPU_COUNT(&allowed), cpu = -1;
+
 	for (uint32_t left = n % (uint32_t)nr + 1; left; left--) {
 		do {
 			cpu++;

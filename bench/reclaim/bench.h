@@ -36,6 +36,9 @@ void locked_end_write(void);
 /* Every shrinker is asked for every group, as before 4.19. */
 size_t product_walk(int priority);
 
+/* Puts this thread on a CPU, in turn by @n: two threads on one CPU would never meet. */
+void pin(uint32_t n);
+
 /*
  * Runs @body again and again in @nr threads, spread over the CPUs, for @ns.  Returns how many times
  * they ran it per second of CPU time, which other load on the machine does not change.

@@ -7,11 +7,26 @@
  *   srcu     unregister waits for a grace period of all walks
  *   rwlock   register and unregister take the lock that walks read-lock
  *
+ * The same storm runs beside three kinds of companions, so that what a walk costs it can be told
+ * from what any neighbour costs that uses the machine's memory:
+ *
+ *   alone    threads that spin in registers
+ *   apart    forked processes that walk over their own copy of all this: they share caches and
+ *            memory bandwidth with the storm, and not one byte
+ *   walks    threads that walk
+ *
+ * Times are of the storm's thread on its CPU, and its waits count as well: see struct cost.
+ *
  * Usage: reclaim_storm [--ms N] [--rounds N] [--walkers N]
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "bench.h"
 
@@ -64,6 +79,7 @@ static void mount_and_unmount(enum kind kind)
 
 struct walk_args {
 	enum kind kind;
+	uint32_t cpu;
 	uint64_t walks;
 };
 
@@ -71,6 +87,7 @@ static void *walk_thread(void *arg)
 {
 	struct walk_args *args = arg;
 
+	pin(args->cpu);
 	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
 		int index = 0;
 
@@ -92,6 +109,7 @@ static void *spin_thread(void *arg)
 {
 	struct walk_args *args = arg;
 
+	pin(args->cpu);
 	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
 		for (volatile int i = 0; i < 1000; i++)
 			continue;
@@ -100,32 +118,103 @@ static void *spin_thread(void *arg)
 	return NULL;
 }
 
-static double storm(enum kind kind, bool walks)
-{
-	struct walk_args args[64] = { { kind, 0 } };
-	pthread_t threads[64];
-	uint64_t start, end;
-	long done = 0;
+enum company { ALONE, APART, WALKS, COMPANIES };
 
+struct companions {
+	struct walk_args args[64];
+	pthread_t threads[64];
+	pid_t children[64];
+};
+
+static void companions_start(struct companions *c, enum kind kind, enum company company)
+{
 	stop = 0;
 	for (int i = 0; i < walkers; i++) {
-		args[i].kind = kind;
-		pthread_create(&threads[i], NULL, walks ? walk_thread : spin_thread, &args[i]);
+		c->args[i] = (struct walk_args){ kind, (uint32_t)i + 1, 0 };
+		if (company == APART) {
+			c->children[i] = fork();
+			if (c->children[i] == 0)
+				walk_thread(&c->args[i]);
+			continue;
+		}
+		pthread_create(&c->threads[i], NULL, company == WALKS ? walk_thread : spin_thread,
+			       &c->args[i]);
 	}
 	/* They run by now. */
-	while (walks && !__atomic_load_n(&args[0].walks, __ATOMIC_RELAXED))
+	while (company == WALKS && !__atomic_load_n(&c->args[0].walks, __ATOMIC_RELAXED))
 		sched_yield();
-	start = now_ns();
+}
+
+static void companions_stop(struct companions *c, enum company company)
+{
+	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+	for (int i = 0; i < walkers; i++) {
+		if (company == APART) {
+			kill(c->children[i], SIGKILL);
+			waitpid(c->children[i], NULL, 0);
+		} else {
+			pthread_join(c->threads[i], NULL);
+		}
+	}
+}
+
+/*
+ * What the storm has used: its time on the CPU, and the time that it slept of its own will.  Time
+ * in which the machine ran somebody else instead is not the storm's.
+ */
+struct cost {
+	uint64_t cpu, wall;
+	long sleeps;
+};
+
+static struct cost cost_now(void)
+{
+	struct timespec cpu;
+	struct rusage usage;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+	getrusage(RUSAGE_THREAD, &usage);
+	return (struct cost){ (uint64_t)cpu.tv_sec * 1000000000u + (uint64_t)cpu.tv_nsec,
+			      now_ns(), usage.ru_nvcsw };
+}
+
+/* Cycles a second. */
+static double storm(enum kind kind, enum company company)
+{
+	static struct companions companions;
+	struct cost start, end;
+	bool slept;
+	long done = 0;
+
+	companions_start(&companions, kind, company);
+	pin(0);
+	start = cost_now();
 	do {
 		for (int i = 0; i < 16; i++)
 			mount_and_unmount(kind);
 		done += 16;
-		end = now_ns();
-	} while (end - start < ns);
-	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
-	for (int i = 0; i < walkers; i++)
-		pthread_join(threads[i], NULL);
-	return (double)done * 1e9 / (double)(end - start);
+		end.wall = now_ns();
+	} while (end.wall - start.wall < ns);
+	end = cost_now();
+	companions_stop(&companions, company);
+	/* One that waits by sleeping or yielding for others is measured by the wall. */
+	slept = end.sleeps - start.sleeps > done / 1000;
+	return (double)done * 1e9 / (double)(slept ? end.wall - start.wall : end.cpu - start.cpu);
+}
+
+static void measure(enum kind kind)
+{
+	double rate[COMPANIES][ROUNDS_MAX], to_alone[ROUNDS_MAX], to_apart[ROUNDS_MAX];
+
+	for (int i = 0; i < rounds; i++) {
+		for (int c = 0; c < COMPANIES; c++)
+			rate[c][i] = storm(kind, (enum company)c);
+		to_alone[i] = rate[WALKS][i] / rate[ALONE][i];
+		to_apart[i] = rate[WALKS][i] / rate[APART][i];
+	}
+	printf("%-8s %10.0f %10.0f %10.0f %12.3f %12.3f\n", names[kind],
+	       median(rate[ALONE], rounds), median(rate[APART], rounds),
+	       median(rate[WALKS], rounds), median(to_alone, rounds), median(to_apart, rounds));
 }
 
 int main(int argc, char **argv)
@@ -139,19 +228,10 @@ int main(int argc, char **argv)
 			walkers = atoi(argv[i + 1]);
 	}
 	machine_make(4000, 3000);
-	printf("%d walkers, medians of %d rounds, interleaved\n", walkers, rounds);
-	printf("%-8s %16s %16s %8s\n", "", "no walk, cycles/s", "walks, cycles/s", "ratio");
-	for (int kind = 0; kind < KINDS; kind++) {
-		double quiet[ROUNDS_MAX], busy[ROUNDS_MAX], ratio[ROUNDS_MAX];
-
-		for (int i = 0; i < rounds; i++) {
-			quiet[i] = storm((enum kind)kind, false);
-			busy[i] = storm((enum kind)kind, true);
-			ratio[i] = busy[i] / quiet[i];
-		}
-		printf("%-8s %16.0f %16.0f %8.3f\n", names[kind], median(quiet, rounds),
-		       median(busy, rounds), median(ratio, rounds));
-	}
-	printf("no walk: the other threads spin, so both have as much of the machine\n");
+	printf("%d walkers, medians of %d rounds, interleaved; cycles a second\n", walkers, rounds);
+	printf("%-8s %10s %10s %10s %12s %12s\n", "", "alone", "apart", "walks", "walks/alone",
+	       "walks/apart");
+	for (int kind = 0; kind < KINDS; kind++)
+		measure((enum kind)kind);
 	return 0;
 }

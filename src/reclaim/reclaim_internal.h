@@ -54,8 +54,12 @@ void walkers_fork_child(void);
 
 /* ---- registry ---- */
 
-/* Every registered shrinker, by its id; read without a lock. */
-extern struct slub_shrinker *shrinker_table[SHRINKERS_MAX];
+/*
+ * Every registered shrinker, by its id; read without a lock.  Its address, and
+ * SHRINKER_SEEN once a walker has used it (WALK-2).
+ */
+extern uintptr_t shrinker_table[SHRINKERS_MAX];
+#define SHRINKER_SEEN 1ul
 /* Those that are asked in every walk. */
 extern struct bits shrinkers_always;
 extern struct lock registry_lock SLUB_INTERNAL;

@@ -22,7 +22,7 @@ enum state { STATE_NONE, STATE_REGISTERED, STATE_LEAVING, STATE_STUCK };
 /* How far a ring of waiting callbacks is followed. */
 #define RING_MAX 16
 
-struct slub_shrinker *shrinker_table[SHRINKERS_MAX];
+uintptr_t shrinker_table[SHRINKERS_MAX];
 struct bits shrinkers_always;
 
 struct lock registry_lock = LOCK_INIT;
@@ -79,28 +79,41 @@ SLUB_EXPORT int slub_shrinker_register(struct slub_shrinker *shrinker)
 	for (uint32_t i = 0; i < OS_NODES_MAX; i++)
 		shrinker->deferred[i] = 0;
 	/* release: pairs with the acquire in walker_enter() */
-	__atomic_store_n(&shrinker_table[id], shrinker, __ATOMIC_RELEASE);
+	__atomic_store_n(&shrinker_table[id], (uintptr_t)shrinker,
+			 __ATOMIC_RELEASE);
 	if (!(shrinker->flags & SLUB_SHRINKER_GROUP_AWARE))
 		bits_set(&shrinkers_always, id);
 	return 0;
+}
+
+/* Is @entry still in the table?  It says then that a walker has used it. */
+static bool entry_see(uint32_t id, uintptr_t entry)
+{
+	if (likely(entry & SHRINKER_SEEN))
+		return __atomic_load_n(&shrinker_table[id],
+				       __ATOMIC_ACQUIRE) == entry;
+	/* release: who takes it out and finds it seen looks at walkers */
+	return __atomic_compare_exchange_n(&shrinker_table[id], &entry,
+					   entry | SHRINKER_SEEN, false,
+					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
 struct slub_shrinker *walker_enter(struct walker *walker, uint32_t id,
 				   struct slub_group *group, uint32_t number)
 {
 	struct slub_shrinker *shrinker;
+	uintptr_t entry;
 
 	for (;;) {
 		/* acquire: pairs with the release in register */
-		shrinker = __atomic_load_n(&shrinker_table[id],
-					   __ATOMIC_ACQUIRE);
-		if (!shrinker)
+		entry = __atomic_load_n(&shrinker_table[id], __ATOMIC_ACQUIRE);
+		if (!entry)
 			return NULL;
+		shrinker = (struct slub_shrinker *)(entry & ~SHRINKER_SEEN);
 		__atomic_store_n(&walker->inside, shrinker, __ATOMIC_RELAXED);
 		__atomic_store_n(&walker->group, group, __ATOMIC_RELAXED);
 		full_fence();	/* WALK-1 */
-		if (likely(__atomic_load_n(&shrinker_table[id],
-					   __ATOMIC_ACQUIRE) == shrinker))
+		if (likely(entry_see(id, entry)))
 			break;
 		walker_leave(walker);
 	}
@@ -237,8 +250,9 @@ static bool state_change(struct slub_shrinker *shrinker, uint32_t from,
 
 SLUB_EXPORT int slub_shrinker_unregister(struct slub_shrinker *shrinker)
 {
+	uintptr_t entry;
 	uint32_t id;
-	int err;
+	int err = 0;
 
 	if (!shrinker || slub_thread.locks_held)
 		return -EINVAL;
@@ -248,9 +262,13 @@ SLUB_EXPORT int slub_shrinker_unregister(struct slub_shrinker *shrinker)
 	id = shrinker->id;
 	if (!(shrinker->flags & SLUB_SHRINKER_GROUP_AWARE))
 		bits_clear(&shrinkers_always, id);
-	__atomic_store_n(&shrinker_table[id], NULL, __ATOMIC_RELAXED);
-	full_fence();	/* WALK-1 */
-	err = wait_for_callbacks(shrinker);
+	/* acquire: pairs with the release in entry_see() */
+	entry = __atomic_exchange_n(&shrinker_table[id], 0, __ATOMIC_ACQ_REL);
+	/* WALK-2; 0: this is the second try, after -EDEADLK. */
+	if (!entry || entry & SHRINKER_SEEN) {
+		full_fence();	/* WALK-1 */
+		err = wait_for_callbacks(shrinker);
+	}
 	/* Only now: a callback may still be clearing its number's bits. */
 	if (!err)
 		number_return(id);
