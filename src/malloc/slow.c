@@ -135,12 +135,13 @@ static void *alloc_once(size_t bytes, size_t align, bool *is_zero)
 static cold void *alloc_after_reclaim(size_t bytes, size_t align,
 				      bool *is_zero)
 {
-	void *ptr;
+	int priority = RECLAIM_FIRST;
+	void *ptr = NULL;
 
 	if (slub_thread.locks_held)
 		return NULL;
-	reclaim_all();
-	ptr = alloc_once(bytes, align, is_zero);
+	while (!ptr && reclaim_more(&priority))
+		ptr = alloc_once(bytes, align, is_zero);
 	if (!ptr && bytes < malloc_limit && align <= MALLOC_ALIGN)
 		ptr = cache_alloc_from_reserve(sizeclass_cache(bytes), 0);
 	return ptr;

@@ -13,7 +13,7 @@
  */
 #include "page/page.h"
 
-#define TRIES_MAX 16
+#define TRIES_MAX 2
 
 static _Atomic size_t used_pages;
 static _Atomic size_t limit_pages = SIZE_MAX;	/* SIZE_MAX: none */
@@ -44,7 +44,10 @@ static bool try_charge(size_t pages)
 	return true;
 }
 
-/* Asks for as much as it takes, as long as that yields something. */
+/*
+ * Twice at the most: what was freed may serve the request without a page, and
+ * only the layers above can tell.
+ */
 static cold bool charge_after_growth_hook(size_t pages)
 {
 	for (int i = 0; i < TRIES_MAX; i++) {

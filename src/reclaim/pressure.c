@@ -16,6 +16,9 @@
 /* After so long a quiet time it begins anew. */
 #define QUIET_NS 10000000000u
 #define PRIORITY_STEP 2
+/* A walk that gave back this share, and so much, was enough: do no more. */
+#define ENOUGH_SHARE 32
+#define ENOUGH_BYTES ((size_t)1 << 20)
 /* From here on objects are moved, too. */
 #define PRIORITY_MOVE 8
 
@@ -28,6 +31,7 @@ static struct slub_pressure_stats stats;
 /* under `opening` */
 static int priority = SLUB_PRIORITY_MAX;
 static uint64_t last_walk_ns;
+static bool was_enough;		/* what the last walk gave back */
 
 static bool try_begin(void)
 {
@@ -100,13 +104,16 @@ static int read_events(enum severity *worst)
 	return events;
 }
 
-/* The longer it lasts, the more. */
+/* The longer it lasts in vain, the more. */
 static void choose_priority(enum severity worst, uint64_t now)
 {
 	static const int first[] = { SLUB_PRIORITY_MAX, 8, 4, 2 };
 
 	if (!last_walk_ns || now - last_walk_ns > QUIET_NS)
 		priority = SLUB_PRIORITY_MAX;
+	else if (was_enough)
+		priority = (int)min_size((size_t)priority + PRIORITY_STEP,
+					 SLUB_PRIORITY_MAX);
 	else if (priority >= PRIORITY_STEP)
 		priority -= PRIORITY_STEP;
 	else
@@ -123,6 +130,8 @@ static void walk(enum severity worst, uint64_t now)
 	result = reclaim_for(priority, WALK_NS);
 	if (priority <= PRIORITY_MOVE)
 		result.bytes += reclaim_move(now + WALK_NS);
+	was_enough = result.bytes >= max_size(reclaim_used() / ENOUGH_SHARE,
+					      ENOUGH_BYTES);
 	last_walk_ns = os_clock_ns();
 	stats.priority = priority;
 	reclaim_count(&stats.walks, 1);

@@ -62,6 +62,7 @@ struct reclaimer {
 	 * an allocation.  NULL: nothing to do.
 	 */
 	size_t (*move)(uint64_t deadline_ns);
+	size_t (*used)(void);	/* bytes handed out; NULL: not told */
 	struct reclaimer *next;
 };
 /* While the library starts; they run in this order. */
@@ -73,6 +74,13 @@ uint32_t reclaim_nr_nodes(void);
 /* Objects that shrinkers say they freed; 0 inside a reclaim. */
 size_t reclaim_run(int priority);
 size_t reclaim_all(void);
+/*
+ * For a request that failed: each call asks for more than the one before, so
+ * that nobody loses all for one object.  @priority: RECLAIM_FIRST at first.
+ * True: try again; false: all was asked for.
+ */
+#define RECLAIM_FIRST (SLUB_PRIORITY_MAX / 2)
+bool reclaim_more(int *priority);
 struct reclaim_result {
 	size_t objects;		/* freed by shrinkers, as they say */
 	size_t bytes;		/* given back by the layers above */
@@ -83,6 +91,8 @@ struct reclaim_result reclaim_for(int priority, uint64_t ns);
 void reclaim_idle(void);
 /* Lets the layers above move objects; returns what they gave back, in bytes. */
 size_t reclaim_move(uint64_t deadline_ns);
+/* Bytes that the layers above have handed out. */
+size_t reclaim_used(void);
 /* The shrinkers of @group and of those below it only. */
 size_t reclaim_group(const struct slub_group *group, int priority);
 /* False: this thread may not reclaim now. */

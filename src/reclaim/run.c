@@ -102,6 +102,28 @@ size_t reclaim_all(void)
 	return freed;
 }
 
+bool reclaim_more(int *priority)
+{
+	if (*priority < 0)
+		return false;
+	if (*priority > 0)
+		reclaim_run(*priority);
+	else
+		reclaim_all();
+	(*priority)--;
+	return true;
+}
+
+size_t reclaim_used(void)
+{
+	struct reclaimer *r = __atomic_load_n(&reclaimers, __ATOMIC_ACQUIRE);
+	size_t bytes = 0;
+
+	for (; r; r = __atomic_load_n(&r->next, __ATOMIC_ACQUIRE))
+		bytes += r->used ? r->used() : 0;
+	return bytes;
+}
+
 void reclaim_idle(void)
 {
 	struct reclaimer *r = __atomic_load_n(&reclaimers, __ATOMIC_ACQUIRE);

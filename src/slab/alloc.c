@@ -99,9 +99,11 @@ size_t cache_object_bytes(const struct slub_cache *cache, const void *object)
 void *cache_alloc_or_reclaim(struct slub_cache *cache)
 {
 	void *object = cache_alloc(cache);
+	int priority = RECLAIM_FIRST;
 
 	if (likely(object) || slub_thread.locks_held)
 		return object;
-	reclaim_all();
-	return cache_alloc(cache);
+	while (!object && reclaim_more(&priority))
+		object = cache_alloc(cache);
+	return object;
 }

@@ -46,13 +46,21 @@ static size_t move(uint64_t deadline_ns)
 	return bytes;
 }
 
-static struct reclaimer slabs = { .run = run, .idle = idle, .move = move };
+static struct reclaimer slabs = {
+	.run = run, .idle = idle, .move = move, .used = page_used_bytes,
+};
 
-/* The page layer is about to ask the system for more. */
+/*
+ * The page layer is about to ask the system for more.  What shrinkers free lies
+ * in lists and barns at first, where a few objects keep many slabs.
+ */
 static bool before_growth(size_t bytes)
 {
 	(void)bytes;
-	return shrinkers_run(SLUB_PRIORITY_MAX / 2, NULL) > 0;
+	if (!shrinkers_run(SLUB_PRIORITY_MAX / 2, NULL))
+		return false;
+	slab_shrink_all();
+	return true;
 }
 
 void slab_reclaimer_init(void)

@@ -146,6 +146,54 @@ TEST(Pressure, PressureGrowsWhileItLasts)
 	});
 }
 
+/* Has blocks of 4 KiB, and frees what it is asked for. */
+struct Hoard : slub_shrinker {
+	std::vector<void *> blocks;
+
+	explicit Hoard(size_t n) : slub_shrinker()
+	{
+		while (blocks.size() < n)
+			blocks.push_back(memset(malloc(4096), 1, 4096));
+		count = [](slub_shrinker *s, slub_shrink_control *) noexcept {
+			return static_cast<Hoard *>(s)->blocks.size();
+		};
+		scan = [](slub_shrinker *s, slub_shrink_control *c) noexcept {
+			auto *hoard = static_cast<Hoard *>(s);
+			size_t n = std::min(c->nr_to_scan, hoard->blocks.size());
+
+			for (size_t i = 0; i < n; i++) {
+				free(hoard->blocks.back());
+				hoard->blocks.pop_back();
+			}
+			return n;
+		};
+		seeks = SLUB_DEFAULT_SEEKS;
+		slub_shrinker_register(this);
+	}
+};
+
+TEST(Pressure, AWalkThatGaveEnoughIsNotFollowedByAHarderOne)
+{
+	Folder folder;
+	std::string path = folder.file("watch");
+
+	ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+	expect_good([&] {
+		Hoard hoard(16384);
+
+		setenv("MEMORY_PRESSURE_WATCH", path.c_str(), 1);
+		CHECK(slub_pressure_fd() >= 0);
+		int out = open(path.c_str(), O_WRONLY);
+		for (int i = 0; i < 8; i++) {
+			CHECK(write(out, "x", 1) == 1);
+			CHECK(slub_pressure_handle() == 1);
+			CHECK(stats().priority >= 4);
+			usleep(60000);
+		}
+		CHECK(hoard.blocks.size() > 8192);
+	});
+}
+
 TEST(Pressure, AWalkIsCutShortAndTheNextGoesOn)
 {
 	Folder folder;

@@ -120,6 +120,60 @@ TEST_F(shrink, lists_of_other_threads_are_emptied)
 	check_cache(cache, {});
 }
 
+/* A program that keeps what it can, and is asked to give some of it up. */
+struct holder : slub_shrinker {
+	std::vector<void *> held;
+	struct slub_cache *cache;
+	harness::Random random{ 1 };
+
+	explicit holder(struct slub_cache *cache) : slub_shrinker(), cache(cache)
+	{
+		count = [](slub_shrinker *s, slub_shrink_control *) noexcept {
+			return static_cast<holder *>(s)->held.size();
+		};
+		scan = [](slub_shrinker *s, slub_shrink_control *control) noexcept {
+			return static_cast<holder *>(s)->give_up(control->nr_to_scan);
+		};
+		seeks = SLUB_DEFAULT_SEEKS;
+	}
+	/* Any of them: so no slab becomes empty for long. */
+	size_t give_up(size_t nr)
+	{
+		nr = std::min(nr, held.size());
+		for (size_t i = 0; i < nr; i++) {
+			std::swap(held[random.below(held.size())], held.back());
+			cache_free(cache, held.back());
+			held.pop_back();
+		}
+		return nr;
+	}
+};
+
+TEST_F(shrink, a_request_at_the_limit_does_not_cost_everything)
+{
+	holder program(test_cache(1024));
+	size_t most = 0, least = SIZE_MAX;
+
+	slab_reclaimer_init();
+	page_limit_set(page_used_bytes() + (32ul << 20));
+	ASSERT_EQ(slub_shrinker_register(&program), 0);
+	for (int i = 0; i < 200000; i++) {
+		void *object = cache_alloc_or_reclaim(program.cache);
+
+		ASSERT_NE(object, nullptr);
+		program.held.push_back(object);
+		most = std::max(most, program.held.size());
+		if (i > 100000)
+			least = std::min(least, program.held.size());
+	}
+	EXPECT_GT(most, 25000u);
+	EXPECT_GT(least, most / 2);
+	EXPECT_EQ(slub_shrinker_unregister(&program), 0);
+	page_limit_set(0);
+	page_set_growth_hook(NULL);
+	program.give_up(SIZE_MAX);
+}
+
 TEST_F(shrink, does_nothing_under_a_lock)
 {
 	struct slub_cache *cache = test_cache(64);
