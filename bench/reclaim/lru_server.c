@@ -62,6 +62,16 @@ static void hook(struct entry *e)
 	newest.older = e;
 }
 
+/* Makes it the next to be given up. */
+static void hook_oldest(struct entry *e)
+{
+	unhook(e);
+	e->newer = newest.newer;
+	e->older = &newest;
+	e->newer->older = e;
+	newest.newer = e;
+}
+
 static struct entry **place_of(uint64_t key)
 {
 	struct entry **place = &buckets[(key * 0x9e3779b97f4a7c15u) >> 46];
@@ -192,12 +202,19 @@ static uint64_t random_next(uint64_t *state)
 	return *state;
 }
 
-/* 64 bytes to 3 KiB, larger from phase to phase and small again. */
+/* A thousand bytes on the average in each phase, and each time others. */
 static size_t size_of(uint64_t key, unsigned int phase)
 {
-	uint64_t random = key * 0xbf58476d1ce4e5b9u;
+	uint64_t random = (key * 0xbf58476d1ce4e5b9u) >> 40;
 
-	return 64 + (random >> 40) % (512u << phase % 3) + 128 * (phase % PHASES);
+	switch (phase % 3) {
+	case 0:
+		return 64 + random % 1872;
+	case 1:
+		return 800 + random % 400;
+	default:
+		return random % 4 ? 200 + random % 200 : 2600 + random % 400;
+	}
 }
 
 static void request(uint64_t *random, uint64_t nr_keys, unsigned int phase, size_t capacity)
@@ -218,6 +235,12 @@ static void request(uint64_t *random, uint64_t nr_keys, unsigned int phase, size
 	}
 	unhook(e);
 	hook(e);
+	/* One in twenty has changed at its source. */
+	if (random_next(random) % 20 == 0) {
+		hook_oldest(e);
+		evict();
+		insert(key, size_of(key, phase), capacity);
+	}
 }
 
 static double now(void)

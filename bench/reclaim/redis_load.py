@@ -15,7 +15,13 @@ LARGEST = 8192
 
 
 def size_of(key, phase):
-    return 64 + key * 2654435761 % (512 << phase % 3) + 128 * phase
+    """A thousand bytes on the average in each phase, and each time others."""
+    number = (key * 0xbf58476d1ce4e5b9 & 0xffffffffffffffff) >> 40
+    if phase % 3 == 0:
+        return 64 + number % 1872
+    if phase % 3 == 1:
+        return 800 + number % 400
+    return 200 + number % 200 if number % 4 else 2600 + number % 400
 
 
 class Client:
@@ -65,9 +71,11 @@ def batch(client, generator, nr_keys, phase, value):
     replies = client.ask([command(b"GET", b"%d" % key) for key in keys])
     missed = [key for key, reply in zip(keys, replies) if reply is None]
     errors = 0
-    if missed:
+    # One in twenty has changed at its source.
+    changed = missed + [key for key in keys if generator.random() < 0.05]
+    if changed:
         stored = client.ask([command(b"SET", b"%d" % key, value[:size_of(key, phase)])
-                             for key in missed])
+                             for key in changed])
         errors = sum(reply[:1] == b"-" for reply in stored)
     return BATCH - len(missed), errors
 

@@ -60,15 +60,15 @@ SLUB_API int slub_pressure_handle(void);
 /*
  * slub_pressure_start_thread, slub_pressure_stop_thread - react in a thread.
  *
- * The thread sleeps until there is an event, and once a second lets the library return
- * what has become free since.  All signals are blocked in it.  It does not
+ * The thread sleeps until there is an event; three times a second it looks whether
+ * the heap is at rest, and what lies free then goes back to the system.  All signals are blocked in it.  It does not
  * come along into a forked child.
  * Return 0, or
  *   -EEXIST  start: it runs;
  *   -EAGAIN  start: no thread can be made;
  *   -ESRCH   stop: it does not run;
  * and start the errors of slub_pressure_fd() but -ENOENT (then it only returns
- * memory once a second).
+ * memory of a heap at rest).
  * Context: any thread but that one, not from a signal handler; stop waits for
  * the walk that it may be in.
  */

@@ -106,7 +106,21 @@ void page_limit_set(size_t bytes)
 	page_purge_if_needed();
 }
 
-/* The group's limit, less a sixteenth for what is not heap. */
+/*
+ * For what is not heap and yet the group's: our tables, which are a share of
+ * the heap, and the program with its stacks and page tables.
+ */
+#define NOT_HEAP_SHARE 16
+#define NOT_HEAP_BYTES ((size_t)8 << 20)
+
+static size_t heap_part(size_t bytes)
+{
+	size_t part = bytes - bytes / NOT_HEAP_SHARE;
+
+	return max_size(part - min_size(part, NOT_HEAP_BYTES), bytes / 2);
+}
+
+/* The group's limit, less what is not heap. */
 static size_t limit_of_group(void)
 {
 	size_t bytes = os_cgroup_memory_max("/proc/self/cgroup",
@@ -117,7 +131,7 @@ static size_t limit_of_group(void)
 			    "using none");
 		return 0;
 	}
-	return bytes - bytes / 16;
+	return heap_part(bytes);
 }
 
 void page_limit_init(void)

@@ -54,7 +54,7 @@ extern struct lock srcu_lock SLUB_INTERNAL;
  */
 struct reclaimer {
 	size_t (*run)(int priority);
-	/* The pressure thread, about once a second; NULL: nothing to do. */
+	/* The pressure thread, a few times a second; NULL: nothing to do. */
 	void (*idle)(void);
 	/*
 	 * Makes room by functions of the program that move its objects, until

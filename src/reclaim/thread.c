@@ -8,7 +8,8 @@
 
 #include "reclaim/pressure.h"
 
-#define IDLE_MS 1000
+/* Two looks, and it is back within a second. */
+#define IDLE_MS 300
 
 enum thread_state_now { THREAD_NONE, THREAD_STARTING, THREAD_RUNS, THREAD_ENDS };
 

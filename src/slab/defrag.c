@@ -361,6 +361,57 @@ static size_t move_objects(struct slub_cache *cache, uint32_t max_fill,
 	return m.nr_freed;
 }
 
+/* ---- free objects of a page and more ---- */
+
+/* May the bytes of its free objects be lost?  Their links are elsewhere. */
+static bool bytes_may_go(const struct slub_cache *cache)
+{
+	return cache_is_live(cache) && !link_is_in_object(cache->link) &&
+	       !cache->ctor && !cache->debug &&
+	       !(cache->flags & SLUB_TYPESAFE_BY_RCU);
+}
+
+/* The whole pages in each object of the slab's freelist. */
+static void purge_slab(struct slub_cache *cache, struct page *slab)
+{
+	uint32_t nr = 0;
+	void *chain = take_freelist(cache, slab, STATE_FROZEN, &nr);
+
+	stat_add_many(cache, STAT_OBJECTS_OUT, nr);
+	for (void *o = chain; o; o = *link_of(cache, o)) {
+		uintptr_t start = round_up((uintptr_t)o, PAGE_BYTES);
+		uintptr_t end = round_down((uintptr_t)o + cache->size,
+					   PAGE_BYTES);
+
+		if (start < end)
+			os_purge((void *)start, end - start);
+	}
+	chain_flush(cache, chain);
+}
+
+static void purge_node(struct slub_cache *cache, struct cache_node *node)
+{
+	struct moving m = { .cache = cache, .node = node };
+	size_t left = __atomic_load_n(&node->nr_partial, __ATOMIC_RELAXED);
+
+	for (; left; left -= min_size(left, CHUNK)) {
+		isolate_slabs(&m, left);
+		for (uint32_t i = 0; i < m.nr; i++)
+			purge_slab(cache, m.slabs[i]);
+		put_back(&m);
+	}
+}
+
+void slab_purge_objects(void)
+{
+	if (slub_thread.locks_held)
+		return;
+	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+		for (uint32_t n = 0; bytes_may_go(c) && n < slab_nr_nodes(); n++)
+			purge_node(c, c->nodes[n]);
+	}
+}
+
 static long defrag(struct slub_cache *cache, unsigned int max_fill)
 {
 	size_t nr_freed;

@@ -19,17 +19,22 @@ static size_t run(int priority)
 
 /*
  * A heap that was the same a moment ago is one that nobody uses: what lies
- * idle goes back.  One that is at work keeps it, or it would be bought again.
+ * idle goes back, once.  One that is at work keeps it, or it would be bought
+ * again.
  */
 static void idle(void)
 {
 	static size_t used_then, dirty_then;
+	static bool is_done;
 	size_t used = page_used_bytes(), dirty = page_nr_dirty();
-	bool quiet = used == used_then && dirty == dirty_then;
 
-	if (quiet && (dirty || !used_then)) {
+	if (used != used_then || dirty != dirty_then) {
+		is_done = false;
+	} else if (!is_done) {
 		slab_shrink_all();
+		slab_purge_objects();
 		page_purge(0);
+		is_done = true;
 		dirty = page_nr_dirty();
 		used = page_used_bytes();
 	}

@@ -256,6 +256,12 @@ void deferred_poll(void);
 /* defrag.c */
 /* Empties sparse slabs of all caches that allow it, until @deadline_ns. */
 size_t defrag_until(uint64_t deadline_ns);
+/*
+ * Gives back the pages of free objects on slabs that are in use, where their
+ * links lie elsewhere: objects of a page and more.  To be called once the heap
+ * is at rest: what is allocated next faults.
+ */
+void slab_purge_objects(void);
 
 /* reclaimer.c: what reclaim asks of this layer and the one below. */
 void slab_reclaimer_init(void);

@@ -4,6 +4,7 @@
 #include <slub/rcu.h>
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <atomic>
 #include <cerrno>
@@ -443,6 +444,42 @@ TEST(Defrag, AForkedChildHasItsSlabs)
 	mover.join();
 	EXPECT_EQ(harness::describe_status(status), "exit 0");
 	t.check();
+}
+
+/* ---- what need not move ---- */
+
+TEST(Trim, FreeObjectsOfAPageAndMoreAreNotResident)
+{
+	for (size_t size : { 6000u, 12000u, 28000u }) {
+		std::vector<char *> all((64u << 20) / size);
+		size_t before, after;
+
+		for (char *&p : all)
+			p = static_cast<char *>(memset(malloc(size), 1, size));
+		before = harness::resident_bytes();
+		for (size_t i = 0; i < all.size(); i++) {
+			if (i % 10) {
+				free(all[i]);
+				all[i] = nullptr;
+			}
+		}
+		malloc_trim(0);
+		after = harness::resident_bytes();
+		/* 64 MiB were; a tenth is needed, and the ends of the other objects. */
+		EXPECT_LT(after + ((size_t)20 << 20), before) << size;
+		for (size_t i = 0; i < all.size(); i += 10) {
+			for (size_t at = 0; at < size; at++)
+				ASSERT_EQ(all[i][at], 1);
+		}
+		/* And they can be had again. */
+		for (char *&p : all) {
+			if (!p)
+				p = static_cast<char *>(malloc(size));
+			memset(p, 2, size);
+		}
+		for (char *p : all)
+			free(p);
+	}
 }
 
 /* ---- moving one's own ---- */

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+"""Promise: bench/reclaim/server_under_pressure and idle_return run, and tell who lived."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("SLUB_BUILD", os.path.join(ROOT, "build"))
+
+
+class Pressure(unittest.TestCase):
+    def run_script(self, name, out, *options):
+        command = [os.path.join(ROOT, "bench", "reclaim", name), "--build", BUILD, "--out", out,
+                   "--allocators", "libslub", *options]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    def test_a_cache_lives_in_less_than_it_wants(self):
+        with tempfile.TemporaryDirectory() as out:
+            text = self.run_script("server_under_pressure", out, "--servers", "lru", "--seconds",
+                                   "6", "--limit", "32")
+            with open(os.path.join(out, "server_under_pressure.json"), encoding="utf-8") as file:
+                result, = json.load(file)["results"]
+        self.assertIn("lived", text)
+        self.assertEqual(result["outcome"], "lived")
+        self.assertGreater(result["samples"][-1]["shrunk"], 0)
+        self.assertGreater(result["samples"][-1]["entries"], 1000)
+
+    def test_a_burst_goes_back(self):
+        with tempfile.TemporaryDirectory() as out:
+            self.run_script("idle_return", out, "--mib", "64", "--wait", "1500", "--shapes",
+                            "freed-random,freed-mixed,tenth-in-runs")
+            with open(os.path.join(out, "idle_return.json"), encoding="utf-8") as file:
+                results = json.load(file)
+        thread = {one["shape"]: one for one in results if one["allocator"] == "libslub thread"}
+        self.assertEqual(len(thread), 3)
+        for one in thread.values():
+            self.assertLessEqual(one["live"], one["pinned"] + (1 << 20))
+        # Not a time, but what is kept: the wait is longer than the thread's.
+        for shape in ("freed-random", "freed-mixed"):
+            self.assertLess(thread[shape]["rest"], thread[shape]["peak"] / 4, shape)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
