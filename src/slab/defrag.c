@@ -40,7 +40,7 @@ struct moving {
 
 /* ---- who moves, and who wants them to stop ---- */
 
-static int movers_enter(struct slub_cache *cache)
+static int movers_enter(struct slub_cache *cache, bool moves)
 {
 	int err = 0;
 
@@ -49,7 +49,7 @@ static int movers_enter(struct slub_cache *cache)
 	lock_acquire(&cache_lock);
 	if (!cache_is_live(cache))
 		err = -EINVAL;
-	else if (!cache->isolate)
+	else if (moves && !cache->isolate)
 		err = -EOPNOTSUPP;
 	else if (cache->closers)
 		err = -EBUSY;
@@ -404,18 +404,19 @@ static void purge_node(struct slub_cache *cache, struct cache_node *node)
 
 void slab_purge_objects(void)
 {
-	if (slub_thread.locks_held)
-		return;
 	for (struct slub_cache *c = cache_first(); c; c = c->next) {
-		for (uint32_t n = 0; bytes_may_go(c) && n < slab_nr_nodes(); n++)
+		if (!bytes_may_go(c) || movers_enter(c, false))
+			continue;
+		for (uint32_t n = 0; n < slab_nr_nodes(); n++)
 			purge_node(c, c->nodes[n]);
+		movers_leave(c);
 	}
 }
 
 static long defrag(struct slub_cache *cache, unsigned int max_fill)
 {
 	size_t nr_freed;
-	int err = movers_enter(cache);
+	int err = movers_enter(cache, true);
 
 	if (err)
 		return err;
@@ -499,7 +500,7 @@ size_t defrag_until(uint64_t deadline_ns)
 		size_t nr_freed;
 
 		/* Its lists were emptied by the walk before. */
-		if (os_clock_ns() >= deadline_ns || movers_enter(c))
+		if (os_clock_ns() >= deadline_ns || movers_enter(c, true))
 			continue;
 		nr_freed = move_objects(c, PRESSURE_FILL, deadline_ns);
 		bytes += nr_freed * (PAGE_BYTES << c->order);
