@@ -60,9 +60,9 @@ SLUB_API int slub_pressure_handle(void);
 /*
  * slub_pressure_start_thread, slub_pressure_stop_thread - react in a thread.
  *
- * The thread sleeps until there is an event; three times a second it looks whether
- * the heap is at rest, and what lies free then goes back to the system.  All signals are blocked in it.  It does not
- * come along into a forked child.
+ * The thread sleeps until there is an event; three times a second it looks
+ * whether the heap is at rest, and what lies free then goes back to the system.
+ * All signals are blocked in it.  It does not come along into a forked child.
  * Return 0, or
  *   -EEXIST  start: it runs;
  *   -EAGAIN  start: no thread can be made;
