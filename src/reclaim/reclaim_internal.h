@@ -38,6 +38,7 @@ struct walker {
 	struct slub_shrinker *inside;
 	struct slub_group *group;
 	struct slub_shrinker *waits_for;	/* it unregisters that one */
+	uint32_t walks;			/* begun with this structure */
 } align_to(64);
 
 #define WALKERS_MAX 512

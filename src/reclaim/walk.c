@@ -149,7 +149,13 @@ static size_t shrink_empty(struct place *place, struct slub_shrinker *shrinker,
 	return freed;
 }
 
-/* The shrinker went, or the group did. */
+/*
+ * The shrinker went, or the group did.  The next shrinker of that number may
+ * well want the bit again: it is left alone in most walks, for who sets it and
+ * who clears it want the same cache line.
+ */
+#define STALE_WALKS 8
+
 static void forget_stale(struct place *place, struct map_unit *unit,
 			 uint32_t id)
 {
@@ -168,7 +174,8 @@ static size_t shrink_pair(struct place *place, struct map_unit *unit,
 
 	shrinker = walker_enter(walker, id, place->control.group, place->group);
 	if (unlikely(!shrinker)) {
-		forget_stale(place, unit, id);
+		if (walker->walks % STALE_WALKS == 0)
+			forget_stale(place, unit, id);
 		return 0;
 	}
 	freed = shrink_one(walker, shrinker, &place->control,

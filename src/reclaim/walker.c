@@ -41,6 +41,7 @@ struct walker *walker_begin(void)
 						  (uint32_t)__builtin_ctzll(bit)];
 				__atomic_store_n(&walker->owner, thread_self(),
 						 __ATOMIC_RELAXED);
+				walker->walks++;
 				return walker;
 			}
 		}
