@@ -220,7 +220,7 @@ static void choose_kept(struct moving *m)
 
 static void room_add(struct moving *m, void *object)
 {
-	*link_of(m->cache, object) = m->room;
+	chain_set_next(m->cache, object, m->room);
 	m->room = object;
 }
 
@@ -237,8 +237,8 @@ static void *room_take(struct moving *m)
 	}
 	object = m->room;
 	if (object)
-		m->room = *link_of(m->cache, object);
-	return object;
+		m->room = chain_next(m->cache, object);
+	return chain_unchained(m->cache, object);
 }
 
 /* Did the program free @object, which was ours to free? */
@@ -378,7 +378,7 @@ static void purge_slab(struct slub_cache *cache, struct page *slab)
 	void *chain = take_freelist(cache, slab, STATE_FROZEN, &nr);
 
 	stat_add_many(cache, STAT_OBJECTS_OUT, nr);
-	for (void *o = chain; o; o = *link_of(cache, o)) {
+	for (void *o = chain; o; o = chain_next(cache, o)) {
 		uintptr_t start = round_up((uintptr_t)o, PAGE_BYTES);
 		uintptr_t end = round_down((uintptr_t)o + cache->size,
 					   PAGE_BYTES);

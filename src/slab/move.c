@@ -84,7 +84,7 @@ static void *take_one(struct slub_cache *cache, struct cache_node *node,
 	bool is_full;
 
 	do {
-		new.first = (uintptr_t)*link_of(cache, (void *)old.first);
+		new.first = (uintptr_t)chain_next(cache, (void *)old.first);
 		is_full = !new.first && slab->count == cache->objects;
 		new.second = old.second + 1;
 		if (is_full)
@@ -93,7 +93,7 @@ static void *take_one(struct slub_cache *cache, struct cache_node *node,
 	partial_remove(node, slab);
 	if (!is_full)
 		partial_add(node, slab, false);
-	return (void *)old.first;
+	return chain_unchained(cache, (void *)old.first);
 }
 
 static void *alloc_fuller(struct slub_cache *cache, struct page *slab)
