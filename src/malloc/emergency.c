@@ -41,7 +41,7 @@ static struct arena big = { NULL, BIG_SHIFT, BIG_WORDS, big_used,
 			    big_lengths };
 
 /* Freed in such a handler: a stack, linked through the blocks. */
-static _Atomic(void *) deferred;
+void *deferred_frees;
 
 static size_t arena_bytes(const struct arena *arena)
 {
@@ -158,19 +158,19 @@ size_t emergency_bytes(const void *ptr)
 
 void deferred_push(void *ptr)
 {
-	void *head = __atomic_load_n(&deferred, __ATOMIC_RELAXED);
+	void *head = __atomic_load_n(&deferred_frees, __ATOMIC_RELAXED);
 
 	do {
 		*(void **)ptr = head;
 		/* release: pairs with the acquire in deferred_take() */
-	} while (!__atomic_compare_exchange_n(&deferred, &head, ptr, true,
+	} while (!__atomic_compare_exchange_n(&deferred_frees, &head, ptr, true,
 					      __ATOMIC_RELEASE,
 					      __ATOMIC_RELAXED));
 }
 
 void *deferred_take(void)
 {
-	if (likely(!__atomic_load_n(&deferred, __ATOMIC_RELAXED)))
+	if (likely(!__atomic_load_n(&deferred_frees, __ATOMIC_RELAXED)))
 		return NULL;
-	return __atomic_exchange_n(&deferred, NULL, __ATOMIC_ACQUIRE);
+	return __atomic_exchange_n(&deferred_frees, NULL, __ATOMIC_ACQUIRE);
 }

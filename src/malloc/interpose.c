@@ -48,9 +48,10 @@ static void *realloc_move(void *ptr, size_t old, size_t bytes)
 
 	/*
 	 * What grows once beyond a page grows again: leave a quarter of room.
-	 * Until it is used most of that costs address space only.
+	 * Until it is used most of that costs address space only.  What has
+	 * superblocks of its own needs none: it grows in place or by mremap.
 	 */
-	if (bytes > old && bytes > PAGE_BYTES)
+	if (bytes > old && bytes > PAGE_BYTES && bytes < SUPERBLOCK_BYTES / 2)
 		to = fast_alloc(bytes + bytes / 4);
 	if (!to)
 		to = fast_alloc(bytes);

@@ -77,6 +77,7 @@ bool emergency_unmap(void *ptr);
 size_t emergency_map_bytes(const void *ptr);
 /* For a block whose free has to wait until no lock is held. */
 void deferred_push(void *ptr);
+extern void *deferred_frees SLUB_INTERNAL;	/* atomic */
 /* Takes all such blocks, linked through their first word. */
 void *deferred_take(void);
 

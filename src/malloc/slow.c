@@ -36,6 +36,16 @@ static cold void free_guarded(void *ptr)
 	guard_free(ptr, NULL);
 }
 
+static void free_large(void *ptr)
+{
+	if (unlikely(slub_thread.locks_held)) {
+		deferred_push(ptr);
+		return;
+	}
+	sample_large_gone(ptr);
+	large_free(ptr);
+}
+
 static void free_by_entry(void *ptr, uint32_t entry)
 {
 	struct slub_cache *cache;
@@ -51,12 +61,7 @@ static void free_by_entry(void *ptr, uint32_t entry)
 		emergency_free(ptr);
 		return;
 	case MAP_LARGE:
-		if (slub_thread.locks_held) {
-			deferred_push(ptr);
-			return;
-		}
-		sample_large_gone(ptr);
-		large_free(ptr);
+		free_large(ptr);
 		return;
 	}
 	cache = cache_of_slot(entry);
@@ -83,13 +88,26 @@ SLUB_EXPORT void slub_free(void *object)
 	fast_free(object);
 }
 
+/* Is anything left that handlers could not free? */
+static bool frees_are_pending(void)
+{
+	return unlikely(__atomic_load_n(&cache_postponed, __ATOMIC_RELAXED) ||
+			__atomic_load_n(&deferred_frees, __ATOMIC_RELAXED));
+}
+
 void slow_free(void *ptr)
 {
+	uint32_t entry;
+
 	if (!ptr)
 		return;
-	if (!slub_thread.locks_held)
+	if (frees_are_pending() && !slub_thread.locks_held)
 		free_deferred();
-	free_by_entry(ptr, pagemap_get(ptr));
+	entry = pagemap_get(ptr);
+	if (likely(entry == MAP_LARGE))
+		free_large(ptr);
+	else
+		free_by_entry(ptr, entry);
 }
 
 /* ---- alloc ---- */
@@ -164,11 +182,26 @@ void *slow_alloc_aligned(size_t bytes, size_t align, bool *is_zero)
 	return ptr;
 }
 
+/* A large block that was kept, if nothing is out of the ordinary, else NULL. */
+static always_inline void *slow_alloc_kept(size_t bytes)
+{
+	/* A limit of 0: the library has not started. */
+	if (unlikely(!malloc_paged_limit || slub_thread.locks_held ||
+		     sample_is_wanted()) || frees_are_pending())
+		return NULL;
+	return large_alloc_kept(bytes);
+}
+
 void *slow_alloc(size_t bytes)
 {
 	bool is_zero;
 	void *ptr = NULL;
 
+	if (bytes >= malloc_paged_limit) {
+		ptr = slow_alloc_kept(bytes);
+		if (likely(ptr))
+			return ptr;
+	}
 	/* The usual case: a list that is empty. */
 	if (bytes < malloc_paged_limit && likely(!sample_is_wanted()))
 		ptr = cache_alloc_sized(sizeclass_cache(bytes), bytes);

@@ -7,7 +7,7 @@
  * The lists are ordinary slots, linked through the descriptors.  A list that
  * is full goes back to the zone whole.
  */
-#include "page/page.h"
+#include "page/page_internal.h"
 
 /* Bytes that one CPU may keep per order, and blocks at the least. */
 #define LIST_BYTES ((size_t)128 << 10)
@@ -35,6 +35,7 @@ void block_init(uint32_t nr_nodes)
 	/* A list knows no node, so it pays only where there is one. */
 	for (uint32_t o = 0; nr_nodes == 1 && o <= BLOCK_ORDER_MAX; o++)
 		slots[o] = percpu_alloc_slots(1);
+	quick_init();
 }
 
 void *block_alloc(uint32_t order, uint32_t node, bool *is_zero)
@@ -102,4 +103,5 @@ void block_flush(void)
 			blocks_free(out.main.head, o);
 		}
 	}
+	quick_flush();
 }

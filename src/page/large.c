@@ -2,25 +2,29 @@
 /*
  * Large blocks: any number of pages.
  *
- * Up to half a superblock they come from the zones, cut to the pages asked
- * for (the tail goes back as smaller blocks); above, they are runs of whole
- * superblocks, of which only the pages in use have memory behind them.
+ * Up to half a superblock they come from the zones, cut to their class (the
+ * tail goes back as smaller blocks), or from quick.c; above, they are runs of
+ * whole superblocks, of which only the pages in use have memory behind them.
  *
  * The descriptor of the first page holds the number of pages; only that page
  * has a map entry, so an address inside a large block is not taken for one.
  */
-#include "page/page.h"
+#include "page/page_internal.h"
 
 /* Pages in the largest block that is cut from a zone. */
 #define ZONE_PAGES_MAX ((size_t)1 << BLOCK_ORDER_MAX)
 
+/* In large blocks, and in those that quick.c keeps. */
 static _Atomic size_t nr_pages_used;
 
 void (*slab_notify)(struct slub_cache *cache);
 
 size_t large_nr_pages(void)
 {
-	return __atomic_load_n(&nr_pages_used, __ATOMIC_RELAXED);
+	size_t kept = quick_nr_pages();
+	size_t used = __atomic_load_n(&nr_pages_used, __ATOMIC_RELAXED);
+
+	return used > kept ? used - kept : 0;
 }
 
 static bool is_run(size_t pages)
@@ -53,37 +57,30 @@ static size_t run_charge(size_t pages)
 	return pages;
 }
 
-/*
- * Frees @pages pages from page number @from of a block: the largest aligned
- * blocks that fit, in turn.
- */
-static void free_pages(char *block, size_t from, size_t pages, uint32_t node,
-		       bool is_dirty)
+/* Frees @pages pages from @start on: the largest aligned blocks, in turn. */
+static void free_pages(char *start, size_t pages, uint32_t node, bool is_dirty)
 {
 	while (pages) {
 		uint32_t order = ilog2(pages);
+		uintptr_t number = (uintptr_t)start >> PAGE_SHIFT;
 
-		if (from && (uint32_t)__builtin_ctzl(from) < order)
-			order = (uint32_t)__builtin_ctzl(from);
-		if (is_dirty)
-			block_free(block + from * PAGE_BYTES, order, node);
-		else
-			zone_free(block + from * PAGE_BYTES, order, node,
-				  false);
-		from += (size_t)1 << order;
+		if ((uint32_t)__builtin_ctzl(number) < order)
+			order = (uint32_t)__builtin_ctzl(number);
+		zone_free(start, order, node, is_dirty);
+		start += PAGE_BYTES << order;
 		pages -= (size_t)1 << order;
 	}
 }
 
-static void mark_large(void *ptr, size_t pages, uint32_t node, bool run)
+static void count_add(size_t pages)
 {
-	struct page *page = page_of(ptr);
-
-	page_flags_write(page, page_flags_make(TYPE_LARGE, 0, node) |
-				       (run ? PAGE_RUN : 0));
-	page->count = (uint32_t)pages;
-	pagemap_set(ptr, 1, MAP_LARGE);
 	__atomic_fetch_add(&nr_pages_used, pages, __ATOMIC_RELAXED);
+}
+
+void large_release(void *block, size_t pages, uint32_t node)
+{
+	count_add(-pages);
+	free_pages(block, pages, node, true);
 }
 
 static void *zone_piece(size_t pages, size_t align, uint32_t node,
@@ -91,11 +88,22 @@ static void *zone_piece(size_t pages, size_t align, uint32_t node,
 {
 	uint32_t order = order_of(max_size(pages, align / PAGE_BYTES));
 	size_t whole = (size_t)1 << order;
-	char *block = block_alloc(order, node, is_zero);
+	char *block = zone_alloc(order, node, is_zero);
 
 	if (block && whole > pages)
-		free_pages(block, pages, whole - pages, node, !*is_zero);
+		free_pages(block + pages * PAGE_BYTES, whole - pages, node,
+			   !*is_zero);
+	if (block)
+		count_add(pages);
 	return block;
+}
+
+/* One superblock, all of it wanted: a huge page leaves nothing unused. */
+static bool is_huge_block(void)
+{
+	size_t huge = option_value(OPTION_huge);
+
+	return huge == HUGE_BLOCK || huge == HUGE_AUTO;
 }
 
 /* A run for @pages pages, of which @charged are counted already. */
@@ -110,28 +118,43 @@ static void *run_piece(size_t pages, size_t align, size_t charged,
 	ptr = superblock_alloc(run_superblocks(pages),
 			       max_size(align / SUPERBLOCK_BYTES, 1), node,
 			       false, is_zero);
-	if (!ptr)
+	if (!ptr) {
 		page_uncharge(charge);
+		return NULL;
+	}
+	count_add(pages);
+	if (*is_zero && pages == SUPERBLOCK_PAGES && is_huge_block())
+		os_huge(ptr, SUPERBLOCK_BYTES, true);
 	return ptr;
+}
+
+/* What a block for @bytes has: classes leave an eighth of room at the most. */
+static size_t pages_for(size_t bytes)
+{
+	return quick_round(max_size((bytes + PAGE_BYTES - 1) / PAGE_BYTES, 1));
 }
 
 void *large_alloc(size_t bytes, size_t align, bool *is_zero)
 {
 	uint32_t node = os_node_current();
-	size_t pages;
+	size_t pages = pages_for(bytes);
 	bool run;
 	char *ptr;
 
 	if (bytes > heap_reserved_bytes || align > heap_reserved_bytes)
 		return NULL;
-	pages = max_size(round_up(bytes, PAGE_BYTES) / PAGE_BYTES, 1);
+	ptr = align <= PAGE_BYTES ? large_alloc_kept(bytes) : NULL;
+	if (ptr) {
+		*is_zero = false;
+		return ptr;
+	}
 	run = is_run(max_size(pages, align / PAGE_BYTES));
 	if (run)
 		ptr = run_piece(pages, align, 0, node, is_zero);
 	else
 		ptr = zone_piece(pages, align, node, is_zero);
 	if (ptr) {
-		mark_large(ptr, pages, node, run);
+		large_mark(ptr, pages, node, run);
 		slab_tell(NULL);
 	}
 	return ptr;
@@ -139,6 +162,7 @@ void *large_alloc(size_t bytes, size_t align, bool *is_zero)
 
 static void run_free(char *ptr, size_t pages)
 {
+	count_add(-pages);
 	superblock_free(ptr, run_superblocks(pages), true);
 	page_uncharge(run_charge(pages));
 }
@@ -149,21 +173,19 @@ void large_free(void *ptr)
 	size_t pages = page->count;
 	uint32_t flags = page_flags_read(page);
 
-	pagemap_set(ptr, 1, MAP_NONE);
+	large_entry_set(ptr, MAP_NONE);
 	page_flags_write(page, 0);
-	__atomic_fetch_sub(&nr_pages_used, pages, __ATOMIC_RELAXED);
 	if (flags & PAGE_RUN)
 		run_free(ptr, pages);
-	else
-		free_pages(ptr, 0, pages, flags >> 16 & 0xff, true);
-	page_purge_if_needed();
+	else if (!quick_free(ptr, pages, flags >> 16 & 0xff))
+		large_release(ptr, pages, flags >> 16 & 0xff);
+	purge_look();
 	slab_tell(NULL);
 }
 
 static void set_count(struct page *page, size_t pages)
 {
-	__atomic_fetch_add(&nr_pages_used, pages - page->count,
-			   __ATOMIC_RELAXED);
+	count_add(pages - page->count);
 	page->count = (uint32_t)pages;
 }
 
@@ -197,16 +219,17 @@ static void *run_move(char *ptr, size_t old, size_t pages)
 	if (!to)
 		return NULL;
 	if (os_move(ptr, to, bytes)) {
+		count_add(-pages);
 		page_uncharge(run_charge(pages) - charged);
 		/* The kernel may have unmapped the target first (PAGE-4). */
 		if (os_fill_hole(to, bytes) == 0)
 			superblock_free(to, run_superblocks(pages), true);
 		return NULL;
 	}
-	mark_large(to, pages, node, true);
-	pagemap_set(ptr, 1, MAP_NONE);
+	large_mark(to, pages, node, true);
+	large_entry_set(ptr, MAP_NONE);
 	page_flags_write(page_of(ptr), 0);
-	__atomic_fetch_sub(&nr_pages_used, old, __ATOMIC_RELAXED);
+	count_add(-old);
 	superblock_free(ptr, run_superblocks(old), false);
 	return to;
 }
@@ -227,23 +250,34 @@ static void *run_grow(char *ptr, size_t old, size_t pages)
 	return ptr;
 }
 
+/* A block out of a zone: its tail goes, or what is free behind it comes. */
+static void *piece_resize(char *ptr, size_t old, size_t pages)
+{
+	struct page *page = page_of(ptr);
+	uint32_t node = page_node(page);
+
+	if (pages < old)
+		free_pages(ptr + pages * PAGE_BYTES, old - pages, node, true);
+	else if (is_run(pages) ||
+		 !zone_extend(ptr + old * PAGE_BYTES, pages - old, node))
+		return NULL;
+	set_count(page, pages);
+	return ptr;
+}
+
 void *large_resize(void *ptr, size_t bytes)
 {
 	struct page *page = page_of(ptr);
 	size_t old = page->count;
-	size_t pages = round_up(bytes, PAGE_BYTES) / PAGE_BYTES;
+	size_t pages;
 
-	if (pages == old)
-		return ptr;
 	if (bytes > heap_reserved_bytes)
 		return NULL;
-	if (!(page_flags_read(page) & PAGE_RUN)) {
-		if (pages > old)
-			return NULL;
-		free_pages(ptr, pages, old - pages, page_node(page), true);
-		set_count(page, pages);
+	pages = pages_for(bytes);
+	if (pages == old)
 		return ptr;
-	}
+	if (!(page_flags_read(page) & PAGE_RUN))
+		return piece_resize(ptr, old, pages);
 	if (pages < old) {
 		run_shrink(ptr, old, pages);
 		set_count(page, pages);

@@ -11,7 +11,7 @@
  * and idle memory together keep to it.  See page_idle_limit() for frees, and
  * page_bought() for memory that was taken anew while other pages lay idle.
  */
-#include "page/page.h"
+#include "page/page_internal.h"
 
 #define TRIES_MAX 2
 
@@ -26,6 +26,14 @@ static size_t limit_read(void)
 static size_t used_read(void)
 {
 	return __atomic_load_n(&used_pages, __ATOMIC_RELAXED);
+}
+
+/* What quick.c keeps is counted, but it is idle memory. */
+static size_t used_really(void)
+{
+	size_t used = used_read(), idle = quick_nr_pages();
+
+	return used > idle ? used - idle : 0;
 }
 
 /* A compare-exchange, so that one request cannot make a smaller one fail. */
@@ -50,6 +58,9 @@ static bool try_charge(size_t pages)
  */
 static cold bool charge_after_growth_hook(size_t pages)
 {
+	quick_flush();
+	if (try_charge(pages))
+		return true;
 	for (int i = 0; i < TRIES_MAX; i++) {
 		if (pages > limit_read() ||
 		    !page_growth_ask(pages * PAGE_BYTES, GROWTH_FAILED))
@@ -79,7 +90,7 @@ void page_uncharge(size_t pages)
 
 size_t page_limit_room(void)
 {
-	size_t limit = limit_read(), used = used_read();
+	size_t limit = limit_read(), used = used_really();
 
 	if (likely(limit == SIZE_MAX))
 		return SIZE_MAX;
@@ -88,7 +99,7 @@ size_t page_limit_room(void)
 
 size_t page_used_bytes(void)
 {
-	return used_read() * PAGE_BYTES;
+	return used_really() * PAGE_BYTES;
 }
 
 size_t page_limit_bytes(void)
@@ -103,6 +114,7 @@ void page_limit_set(size_t bytes)
 	size_t pages = bytes ? max_size(bytes / PAGE_BYTES, 1) : SIZE_MAX;
 
 	__atomic_store_n(&limit_pages, pages, __ATOMIC_RELAXED);
+	purge_limit_changed();
 	page_purge_if_needed();
 }
 

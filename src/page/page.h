@@ -287,6 +287,11 @@ void block_flush(void);
  * is marked MAP_LARGE.  NULL: no memory.
  */
 void *large_alloc(size_t bytes, size_t align, bool *is_zero);
+/*
+ * The same for one that was freed and kept whole, which is the usual case; its
+ * contents are undefined.  NULL: there is none of this size.
+ */
+void *large_alloc_kept(size_t bytes);
 void large_free(void *ptr);
 /* Pages in large blocks. */
 size_t large_nr_pages(void);

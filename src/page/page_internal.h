@@ -38,6 +38,63 @@ struct page *zone_block_take(struct zone *zone, uint32_t order,
 void zone_block_split(struct zone *zone, struct page *page, uint32_t from,
 		      uint32_t order, bool is_dirty);
 
+/* Takes @more pages from @end on out of the zone, if all of them are free. */
+bool zone_extend(char *end, size_t more, uint32_t node);
+
+/* quick.c: freed large blocks that stay whole */
+extern struct lock quick_lock;
+extern _Atomic size_t quick_pages;
+void quick_init(void);
+/* Pages in the lists: idle memory. */
+static inline size_t quick_nr_pages(void)
+{
+	return __atomic_load_n(&quick_pages, __ATOMIC_RELAXED);
+}
+/* The pages of the class for @pages; @pages themselves if there is none. */
+size_t quick_round(size_t pages);
+/* Keeps @block; false: it is not to be kept, and the caller's. */
+bool quick_free(void *block, size_t pages, uint32_t node);
+/* Gives all of it back to the zones; does nothing while a lock is held. */
+void quick_flush(void);
+/* In a child whose parent forked without the lock: what was there is lost. */
+void quick_forget(void);
+
+/* purge.c */
+/* Pages that may lie idle whatever else is the case; 0 where that varies. */
+extern _Atomic size_t purge_idle_always;
+void purge_limit_changed(void);
+
+/* After a free, with no lock held: page_purge_if_needed(), mostly not called. */
+static inline void purge_look(void)
+{
+	size_t idle = quick_nr_pages() + superblock_nr_dirty();
+
+	for (uint32_t n = 0; n < nr_zones; n++)
+		idle += __atomic_load_n(&zones[n].nr_dirty, __ATOMIC_RELAXED);
+	if (idle > __atomic_load_n(&purge_idle_always, __ATOMIC_RELAXED))
+		page_purge_if_needed();
+}
+
+/* large.c */
+static inline void large_entry_set(const void *ptr, enum map_entry entry)
+{
+	__atomic_store_n((uint16_t *)pagemap_base + pagemap_index(ptr),
+			 (uint16_t)entry, __ATOMIC_RELAXED);
+}
+
+static inline void large_mark(void *ptr, size_t pages, uint32_t node, bool run)
+{
+	struct page *page = page_of(ptr);
+
+	page_flags_write(page, page_flags_make(TYPE_LARGE, 0, node) |
+				       (run ? PAGE_RUN : 0));
+	page->count = (uint32_t)pages;
+	large_entry_set(ptr, MAP_LARGE);
+}
+
+/* Gives a block that no longer counts as a large one to its zone. */
+void large_release(void *block, size_t pages, uint32_t node);
+
 /* reserve.c */
 void reserve_init(struct zone *zone);
 /* In a child whose parent forked without the lock: what was there is lost. */

@@ -7,7 +7,7 @@
  *
  * Locks: superblock_lock protects everything here and the commit.
  */
-#include "page/page.h"
+#include "page/page_internal.h"
 
 #include <string.h>
 
@@ -207,9 +207,12 @@ char *superblock_alloc(size_t n, size_t align, uint32_t node, bool is_block,
 		       bool *is_zero)
 {
 	size_t bytes = n * SUPERBLOCK_BYTES;
-	char *start = superblock_take(n, align, node, is_block, false,
-				      is_zero);
+	char *start;
 
+	/* Rather than new memory: what lies idle may make superblocks. */
+	if (quick_nr_pages() >= SUPERBLOCK_PAGES)
+		quick_flush();
+	start = superblock_take(n, align, node, is_block, false, is_zero);
 	if (!start && page_growth_ask(bytes, GROWTH_MORE))
 		start = superblock_take(n, align, node, is_block, false,
 					is_zero);

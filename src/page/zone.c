@@ -162,13 +162,19 @@ struct page *zone_block_take(struct zone *zone, uint32_t order,
 	return page;
 }
 
-static void *take_free(struct zone *zone, uint32_t order, bool *is_zero)
+/* A block off the lists, with @dirty_only one with memory behind it. */
+static void *take_free(struct zone *zone, uint32_t order, bool dirty_only,
+		       bool *is_zero)
 {
 	bool is_dirty;
 	struct page *page;
 
 	lock_acquire(&zone->lock);
-	page = zone_block_take(zone, order, &is_dirty);
+	page = block_find(zone, order);
+	if (page && (!dirty_only || page_is_dirty(page)))
+		page = zone_block_take(zone, order, &is_dirty);
+	else
+		page = NULL;
 	lock_release(&zone->lock);
 	if (!page)
 		return NULL;
@@ -180,9 +186,15 @@ static void *take_free(struct zone *zone, uint32_t order, bool *is_zero)
 static void *zone_look(struct zone *zone, uint32_t order, bool may_grow,
 		       bool *is_zero)
 {
-	void *block = take_free(zone, order, is_zero);
+	/* Large blocks that lie idle, merged, come before clean memory. */
+	bool dirty_only = quick_nr_pages() > 0;
+	void *block = take_free(zone, order, dirty_only, is_zero);
 	char *fresh;
 
+	if (!block && dirty_only) {
+		quick_flush();
+		block = take_free(zone, order, false, is_zero);
+	}
 	if (block)
 		return block;
 	fresh = superblock_take(1, 1, zone->node, true, may_grow, is_zero);
@@ -216,6 +228,66 @@ void *zone_alloc(uint32_t order, uint32_t node, bool *is_zero)
 	else if (*is_zero)
 		page_bought(pages);
 	return block;
+}
+
+/* How many pages from @end on, up to @more, start free blocks in a row. */
+static size_t free_behind(const struct zone *zone, char *end, size_t more)
+{
+	size_t pages = 0;
+
+	while (pages < more && pagemap_covers(end)) {
+		struct page *page = page_of(end);
+
+		if (page_type(page) != TYPE_FREE ||
+		    page_node(page) != zone->node)
+			break;
+		pages += (size_t)1 << page_order(page);
+		end += PAGE_BYTES << page_order(page);
+	}
+	return pages;
+}
+
+/* Takes the free block at @page but for what lies behind its first @pages. */
+static size_t take_front(struct zone *zone, struct page *page, size_t pages,
+			 size_t *nr_clean)
+{
+	uint32_t order = page_order(page);
+	size_t whole = (size_t)1 << order;
+	bool is_dirty = page_is_dirty(page);
+
+	block_remove(zone, page, order);
+	pages = min_size(pages, whole);
+	*nr_clean += is_dirty ? 0 : pages;
+	for (size_t at = pages; at < whole;) {
+		order = (uint32_t)__builtin_ctzl(at);
+		block_insert(zone, page + at, order, is_dirty);
+		at += (size_t)1 << order;
+	}
+	return pages;
+}
+
+bool zone_extend(char *end, size_t more, uint32_t node)
+{
+	struct zone *zone = zone_of_node(node);
+	size_t nr_clean = 0;
+	bool fits;
+
+	if (!page_charge(more))
+		return false;
+	lock_acquire(&zone->lock);
+	fits = free_behind(zone, end, more) >= more;
+	for (size_t left = fits ? more : 0; left;) {
+		size_t pages = take_front(zone, page_of(end), left, &nr_clean);
+
+		end += pages * PAGE_BYTES;
+		left -= pages;
+	}
+	lock_release(&zone->lock);
+	if (!fits)
+		page_uncharge(more);
+	else if (nr_clean)
+		page_bought(nr_clean);
+	return fits;
 }
 
 /* Puts a block on the lists; what is missing in the reserve comes first. */
@@ -256,7 +328,7 @@ static uint32_t take_dirty(struct zone *zone, uint32_t order,
 
 	lock_acquire(&zone->lock);
 	while (n < PURGE_BATCH && !list_is_empty(list)) {
-		pages[n] = container_of(list->next, struct page, list);
+		pages[n] = container_of(list->prev, struct page, list);
 		block_remove(zone, pages[n], order);
 		n++;
 	}
@@ -323,12 +395,15 @@ void page_fork_prepare(void)
 	lock_acquire_for_fork(&superblock_lock);
 	for (uint32_t n = 0; n < nr_zones; n++)
 		lock_acquire_for_fork(&zones[n].lock);
+	lock_acquire_for_fork(&quick_lock);
 	lock_acquire_for_fork(&meta_lock);
 }
 
 void page_fork_finish(bool in_child)
 {
 	lock_release_after_fork(&meta_lock, in_child);
+	if (lock_release_after_fork(&quick_lock, in_child))
+		quick_forget();
 	for (uint32_t n = 0; n < nr_zones; n++) {
 		if (lock_release_after_fork(&zones[n].lock, in_child))
 			zone_forget(&zones[n]);

@@ -12,16 +12,16 @@
  * interrupted the holder of one.  A stack that is only ever taken whole, so an
  * object that comes back cannot be mistaken (ABA).
  */
-static void *postponed;
+void *cache_postponed;
 
 static void postpone(struct slub_cache *cache, void *object)
 {
 	void **link = link_of(cache, object);
 
-	*link = __atomic_load_n(&postponed, __ATOMIC_RELAXED);
+	*link = __atomic_load_n(&cache_postponed, __ATOMIC_RELAXED);
 	/* release: pairs with the acquire in cache_free_postponed() */
-	while (!__atomic_compare_exchange_n(&postponed, link, object, true,
-					    __ATOMIC_RELEASE,
+	while (!__atomic_compare_exchange_n(&cache_postponed, link, object,
+					    true, __ATOMIC_RELEASE,
 					    __ATOMIC_RELAXED))
 		;
 }
@@ -107,7 +107,8 @@ void cache_free(struct slub_cache *cache, void *object)
 
 cold static void free_all_postponed(void)
 {
-	void *object = __atomic_exchange_n(&postponed, NULL, __ATOMIC_ACQUIRE);
+	void *object = __atomic_exchange_n(&cache_postponed, NULL,
+					   __ATOMIC_ACQUIRE);
 
 	while (object) {
 		struct slub_cache *cache = cache_of(object);
@@ -120,6 +121,6 @@ cold static void free_all_postponed(void)
 
 void cache_free_postponed(void)
 {
-	if (unlikely(__atomic_load_n(&postponed, __ATOMIC_RELAXED)))
+	if (unlikely(__atomic_load_n(&cache_postponed, __ATOMIC_RELAXED)))
 		free_all_postponed();
 }

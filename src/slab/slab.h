@@ -219,6 +219,7 @@ size_t cache_object_bytes(const struct slub_cache *cache, const void *object);
 void cache_free(struct slub_cache *cache, void *object);
 /* Frees what signal handlers could not; with no lock held. */
 void cache_free_postponed(void);
+extern void *cache_postponed SLUB_INTERNAL;	/* atomic; NULL: nothing */
 /* cache_alloc(), and if there is no memory, once more after reclaim. */
 void *cache_alloc_or_reclaim(struct slub_cache *cache);
 

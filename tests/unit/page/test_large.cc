@@ -35,7 +35,7 @@ protected:
 		}
 		EXPECT_EQ((uintptr_t)ptr % std::max(align, PAGE_BYTES), 0u);
 		EXPECT_GE(large_bytes(ptr), bytes);
-		EXPECT_LT(large_bytes(ptr), std::max<size_t>(bytes, 1) + PAGE_BYTES);
+		EXPECT_LT(large_bytes(ptr), std::max<size_t>(bytes, 1) + bytes / 8 + PAGE_BYTES);
 		EXPECT_EQ(pagemap_get(ptr), (uint32_t)MAP_LARGE);
 		EXPECT_EQ(page_type(page_of(ptr)), TYPE_LARGE);
 		if (large_bytes(ptr) > PAGE_BYTES) {
@@ -94,7 +94,7 @@ TEST_F(large, more_than_there_is)
 	EXPECT_EQ(large_nr_pages(), 0u);
 	char *ptr = alloc(100000);
 	EXPECT_EQ(large_resize(ptr, SIZE_MAX / 2), nullptr);
-	EXPECT_EQ(large_bytes(ptr), 102400u) << "unchanged";
+	EXPECT_EQ(large_bytes(ptr), 106496u) << "unchanged";
 	large_free(ptr);
 }
 
@@ -152,21 +152,62 @@ TEST_F(large, shrinking_gives_memory_back)
 	large_free(ptr);
 }
 
+TEST_F(large, a_block_cut_from_a_zone_grows_into_what_is_free_behind_it)
+{
+	char *ptr = alloc(72 * PAGE_BYTES), *wall;
+
+	harness::fill(ptr, 72 * PAGE_BYTES, 9);
+	/* Cut from 128 pages, out of a superblock that nobody else has blocks in. */
+	EXPECT_EQ(large_resize(ptr, 79 * PAGE_BYTES), ptr);
+	EXPECT_EQ(large_bytes(ptr), 80 * PAGE_BYTES);
+	EXPECT_EQ(large_resize(ptr, 224 * PAGE_BYTES), ptr) << "across a larger free block";
+	EXPECT_EQ(large_bytes(ptr), 224 * PAGE_BYTES);
+	EXPECT_EQ(large_nr_pages(), 224u);
+	EXPECT_TRUE(harness::intact(ptr, 72 * PAGE_BYTES, 9));
+	harness::fill(ptr, 224 * PAGE_BYTES, 10);
+	wall = alloc(32 * PAGE_BYTES);
+	ASSERT_EQ(wall, ptr + 224 * PAGE_BYTES);
+	EXPECT_EQ(large_resize(ptr, 225 * PAGE_BYTES), nullptr) << "has no room to grow";
+	EXPECT_TRUE(harness::intact(ptr, 224 * PAGE_BYTES, 10));
+	EXPECT_EQ(large_nr_pages(), 256u);
+	large_free(ptr);
+	large_free(wall);
+	EXPECT_EQ(large_nr_pages(), 0u);
+	page_purge(0);
+	EXPECT_EQ(superblock_nr_used(), 0u) << "all of it was merged";
+}
+
+TEST_F(large, one_that_was_freed_comes_back_whole)
+{
+	char *ptr = alloc(40 * PAGE_BYTES);
+	size_t dirty = page_nr_dirty();
+
+	large_free(ptr);
+	EXPECT_EQ(page_nr_dirty(), dirty + 40) << "it is idle memory";
+	EXPECT_EQ(large_nr_pages(), 0u);
+	EXPECT_EQ(alloc(37 * PAGE_BYTES), ptr) << "of the same class";
+	EXPECT_EQ(page_nr_dirty(), dirty);
+	large_free(ptr);
+	/* What it is part of is wanted in another size: that comes before clean memory. */
+	char *whole = alloc(64 * PAGE_BYTES);
+	EXPECT_EQ(whole, ptr);
+	large_free(whole);
+}
+
 TEST_F(large, shrinking_a_block_cut_from_a_zone_frees_its_tail)
 {
-	char *ptr = alloc(200 * PAGE_BYTES);
+	char *ptr = alloc(208 * PAGE_BYTES);
 
-	harness::fill(ptr, 200 * PAGE_BYTES, 4);
-	EXPECT_EQ(large_resize(ptr, 201 * PAGE_BYTES), nullptr) << "has no room to grow";
-	EXPECT_EQ(large_resize(ptr, 200 * PAGE_BYTES - 1), ptr);
-	EXPECT_EQ(large_resize(ptr, 75 * PAGE_BYTES), ptr);
-	EXPECT_EQ(large_bytes(ptr), 75 * PAGE_BYTES);
-	EXPECT_EQ(large_nr_pages(), 75u);
-	EXPECT_TRUE(harness::intact(ptr, 75 * PAGE_BYTES, 4));
+	harness::fill(ptr, 208 * PAGE_BYTES, 4);
+	EXPECT_EQ(large_resize(ptr, 208 * PAGE_BYTES - 1), ptr);
+	EXPECT_EQ(large_resize(ptr, 72 * PAGE_BYTES), ptr);
+	EXPECT_EQ(large_bytes(ptr), 72 * PAGE_BYTES);
+	EXPECT_EQ(large_nr_pages(), 72u);
+	EXPECT_TRUE(harness::intact(ptr, 72 * PAGE_BYTES, 4));
 	/* The next one may lie in the tail and must not reach back. */
 	char *next = alloc(64 * PAGE_BYTES);
 	harness::fill(next, 64 * PAGE_BYTES, 5);
-	EXPECT_TRUE(harness::intact(ptr, 75 * PAGE_BYTES, 4));
+	EXPECT_TRUE(harness::intact(ptr, 72 * PAGE_BYTES, 4));
 	large_free(ptr);
 	EXPECT_TRUE(harness::intact(next, 64 * PAGE_BYTES, 5));
 	large_free(next);

@@ -197,6 +197,22 @@ TEST_F(purge, buying_back_quickly_raises_the_limit)
 	EXPECT_EQ(page_idle_limit(), first);
 }
 
+/* What would stay when the program falls silent now is at most half of its peak, for a while. */
+TEST_F(purge, a_raised_limit_is_bounded_by_half_of_the_peak_until_that_was_paid_for)
+{
+	now_ns += 30000 * millisecond;
+	for (int i = 0; i < 6; i++) {
+		give(take(64 * MiB)[0]);
+		EXPECT_LE(page_idle_limit(), 32 * MiB) << "round " << i;
+		EXPECT_LE(idle(), 32 * MiB) << "round " << i;
+	}
+	EXPECT_GT(page_idle_limit(), 16 * MiB);
+	for (int i = 0; i < 30; i++)
+		give(take(64 * MiB)[0]);
+	EXPECT_GE(page_idle_limit(), 64 * MiB) << "it has bought back twelve times the peak";
+	EXPECT_EQ(idle(), 64 * MiB);
+}
+
 TEST_F(purge, buying_back_slowly_does_not)
 {
 	size_t first = page_idle_limit();
