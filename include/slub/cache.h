@@ -48,7 +48,7 @@ enum slub_cache_flag {
 	 * allocated again, until every reader inside slub_read_lock() has left.
 	 */
 	SLUB_TYPESAFE_BY_RCU = 1 << 2,
-	/* To be charged to memory groups; kept and shown, not charged yet. */
+	/* Objects are charged to groups (group.h); allocations are not inline. */
 	SLUB_ACCOUNT = 1 << 3,
 	/* Objects that a shrinker can give back; shown as reclaimable. */
 	SLUB_RECLAIM_ACCOUNT = 1 << 4,
@@ -380,7 +380,8 @@ SLUB_API void slub_cache_free_slow(struct slub_cache *cache, void *object);
  * slub_cache_alloc - allocate an object.
  *
  * Returns, errors and context: as slub_cache_alloc_flags() without flags.
- * Cost: 19 instructions inline, no atomic one, when this CPU has a free object.
+ * Cost: 19 instructions inline, no atomic one, when this CPU has a free object; a
+ * call more with SLUB_ACCOUNT.
  * From: kmem_cache_alloc().
  */
 SLUB_INLINE void *slub_cache_alloc(struct slub_cache *cache)

@@ -7,20 +7,37 @@
  * includes that of the groups below it.  A charge is given back to who it was
  * made to, whoever gives it back wherever.
  *
- * In this version a program charges what it allocates itself, by
- * slub_group_charge() and slub_group_uncharge(): malloc and caches with
- * SLUB_ACCOUNT do not charge by themselves yet.
- *
  *   tenant = slub_group_create("tenant-7", NULL);
  *   slub_group_limit_set(tenant, SLUB_GROUP_MAX, 64 << 20);
  *   slub_group_enter(tenant);
- *   owner = slub_group_charge(tenant, bytes);   ... 0: it has all it may have
+ *   block = malloc(1000);              ... NULL, ENOMEM: it has all it may have
  *   slub_group_leave(tenant);
+ *   free(block);                       ... by any thread, in any group or none
  *
- * Every CPU keeps up to 64 KiB of a group's charges in advance, so that charging
- * costs no atomic instruction.  They count as used where usage is compared with
- * a limit at first; before a request is refused, and in slub_group_stats_read(), they
- * are taken off, so limits and reports are exact.
+ * What a thread in a group allocates is charged by itself:
+ *
+ *   malloc, calloc, realloc, aligned_alloc and all their relatives, operator
+ *   new: malloc_usable_size() of the block (without debugging), that is its
+ *   size class, or the pages of one above 32 KiB;
+ *   caches and buckets with SLUB_ACCOUNT, by whatever call: slub_cache_size()
+ *   for each object;
+ *   nothing else: what the program got from elsewhere it may charge with
+ *   slub_group_charge().
+ *
+ * realloc() that leaves a block in place leaves it to its group; one that moves
+ * it charges the new block to the caller's.  Slabs hold objects of many groups,
+ * so what is free in them is charged to none.  A thread that a thread in a group
+ * makes is in no group.  In a signal handler that interrupted the library itself
+ * blocks may come from a pool that is charged to nobody.
+ *
+ * Outside of groups malloc and free are what they are without groups; a cache
+ * with SLUB_ACCOUNT costs a call where others are inline.
+ *
+ * A CPU, and a thread in a group, keep up to 64 KiB of a group's charges in
+ * advance (a thread up to twice that), so that charging costs no atomic instruction.
+ * They count as used where usage is compared with a limit at first; before a
+ * request is refused, and in slub_group_stats_read(), they are taken off, so
+ * limits and reports are exact.
  *
  * From: the kernel's memory cgroups (low, high, max, obj_cgroup).
  */
@@ -89,11 +106,11 @@ SLUB_API int slub_group_delete(struct slub_group *group);
  * slub_group_enter, slub_group_leave - this thread works for @group.
  *
  * They nest; leave them in the reverse order, and before the thread ends (else
- * 64 bytes are lost).
+ * 128 bytes are lost, and what it had charged in advance stays so).
  * Return 0, or
  *   -EINVAL  enter: not a group; leave: not the group entered last;
  *   -ENOSPC  enter: nested deeper than SLUB_GROUP_NESTING_MAX.
- * Context: any thread.  Cost: an atomic addition.
+ * Context: any thread.  Cost: an atomic addition, two short lists of the CPU.
  */
 SLUB_API int slub_group_enter(struct slub_group *group);
 SLUB_API int slub_group_leave(struct slub_group *group);
@@ -160,7 +177,7 @@ struct slub_group_stats {
 	const char *name;
 	struct slub_group *parent;
 	size_t usage;		/* bytes charged now, exact */
-	size_t peak;		/* the most there ever was, what CPUs keep in
+	size_t peak;		/* the most there ever was, what is charged in
 				 * advance included */
 	size_t low, high, max;
 	uint64_t failures;	/* requests refused for this group's maximum */
@@ -174,7 +191,7 @@ struct slub_group_stats {
  * slub_group_stats_read - what can be said of @group.
  *
  * Returns 0, or -EINVAL: not a group.  Context: anywhere.
- * Cost: 64 words of each CPU are read.
+ * Cost: 64 words of each CPU, and one of each thread in a group, are read.
  */
 SLUB_API int slub_group_stats_read(struct slub_group *group,
 				   struct slub_group_stats *stats);

@@ -53,6 +53,13 @@ struct thread_state {
 	 * thread: a thread that is not registered never leaves it.
 	 */
 	struct slub_percpu_self self;
+	/*
+	 * Sizes from here on are not for malloc's fast paths.  Both 0 until the
+	 * slow path has seen that this thread may use them, and again while it
+	 * is in a group (reclaim/group.c): then all sizes go slow.
+	 */
+	size_t malloc_limit;
+	size_t malloc_paged_limit;
 	uint32_t locks_held;	/* > 0: no lock may be taken in a handler */
 	uint32_t flags;		/* enum thread_flag */
 	uint32_t number;	/* backend thread: own slot number + 1 */

@@ -17,11 +17,11 @@
  *
  * One place, low to high (not to scale; what is not asked for is not there):
  *
- *   +------+---------------+------+------+-------+------+------+---------+
- *   | left | object        |right | link | alloc | free | size | padding |
- *   | zone |        :......| zone |      | track | track|      |         |
- *   +------+---------------+------+------+-------+------+------+---------+
- *   0      left            |      inuse  track          size   end   stride
+ *   +------+---------------+------+------+-------+------+------+-------+---------+
+ *   | left | object        |right | link | alloc | free | size | owner | padding |
+ *   | zone |        :......| zone |      | track | track|      |       |         |
+ *   +------+---------------+------+------+-------+------+------+-------+---------+
+ *   0      left            |      inuse  track          size   owner   end   stride
  *          ^ the pointer   object_size
  *
  *   :....  from the requested size on: belongs to the right zone while the
@@ -55,6 +55,7 @@
 enum debug_kind {
 	DEBUG_SIZED = 1 << 24,	/* malloc's: each has a size of its own */
 	DEBUG_KEPT = 1 << 25,	/* constructed or TYPESAFE: no poison in it */
+	DEBUG_OWNED = 1 << 26,	/* each has an owner: slab/account.h */
 };
 
 struct debug_layout {
@@ -66,6 +67,7 @@ struct debug_layout {
 	uint32_t link;		/* DEBUG_LINK_OUTSIDE: in the descriptor */
 	uint32_t track;		/* 0: no tracks */
 	uint32_t size;		/* 0: no requested size */
+	uint32_t owner;		/* 0: none */
 	uint32_t end;
 	uint32_t stride;
 	uint32_t align;

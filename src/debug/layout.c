@@ -4,7 +4,7 @@
 
 #define WORD sizeof(void *)
 
-/* Behind the object: the link, the tracks, the size. */
+/* Behind the object: the link, the tracks, the size, the owner. */
 static size_t lay_behind(struct debug_layout *layout, size_t size,
 			 uint32_t flags)
 {
@@ -31,6 +31,11 @@ static size_t lay_behind(struct debug_layout *layout, size_t size,
 	if (flags & DEBUG_SIZED && flags & (SLUB_STORE_USER | SLUB_RED_ZONE)) {
 		layout->size = (uint32_t)size;
 		size += sizeof(uint64_t);
+	}
+	layout->owner = 0;
+	if (flags & DEBUG_OWNED) {
+		layout->owner = (uint32_t)size;
+		size += WORD;
 	}
 	return size;
 }

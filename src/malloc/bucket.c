@@ -16,6 +16,7 @@
  *
  * Locks: buckets_lock protects the list of buckets.
  */
+#include "malloc/account.h"
 #include "malloc/bucket.h"
 
 #include <errno.h>
@@ -242,21 +243,36 @@ static bool large_is_of(const struct slub_bucket *bucket, const void *ptr)
 	       page_flags_read(page) & PAGE_BUCKET && page->link == bucket;
 }
 
+static void *large_try(size_t size, bool *is_zero)
+{
+	void *ptr;
+
+	if (slub_thread.locks_held)
+		return NULL;
+	ptr = large_alloc(size, MALLOC_ALIGN, is_zero);
+	if (ptr)
+		return ptr;
+	slab_shrink_all();
+	page_purge(0);
+	return large_alloc(size, MALLOC_ALIGN, is_zero);
+}
+
 static void *large_get(struct slub_bucket *bucket, size_t size, bool *is_zero)
 {
+	uint32_t owner = bucket->flags & SLUB_ACCOUNT ? group_current() : 0;
 	void *ptr = NULL;
 
-	if (!slub_thread.locks_held)
-		ptr = large_alloc(size, MALLOC_ALIGN, is_zero);
-	if (!ptr && !slub_thread.locks_held) {
-		slab_shrink_all();
-		page_purge(0);
-		ptr = large_alloc(size, MALLOC_ALIGN, is_zero);
+	if (!owner || !group_charge(owner, account_large_bytes(size))) {
+		ptr = large_try(size, is_zero);
+		if (!ptr && owner)
+			group_uncharge(owner, account_large_bytes(size));
 	}
-	if (ptr)
-		large_mark(bucket, ptr);
-	else
+	if (!ptr) {
 		errno = ENOMEM;
+		return NULL;
+	}
+	large_set_owner(ptr, owner);
+	large_mark(bucket, ptr);
 	return ptr;
 }
 

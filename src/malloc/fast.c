@@ -10,22 +10,23 @@
  * here.  tests/golden holds the listings: at most 22 instructions each, no
  * stack frame, no call.
  */
-#include "malloc/malloc.h"
+#include "malloc/account.h"
 #include "slab/hardened.h"
 
 #if ARCH_HAS_RSEQ
 
 /*
  * The same for classes of a page or more, whose links lie in the descriptors;
- * the slot that the map names for them has no room, so free() ends up here.
+ * the slot that the map names for them has no room, so free() ends up here.  So
+ * do the frees of accounted objects, and what threads in groups allocate.
  */
 static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
 {
 	uintptr_t slot, t;
 	void *object;
 
-	if (unlikely(bytes >= malloc_paged_limit))
-		goto failed;
+	if (unlikely(bytes >= slub_thread.malloc_paged_limit))
+		return slow_alloc_beyond(bytes);
 	slot = malloc_slot[(bytes + CLASS_STEP - 1) / CLASS_STEP];
 	RSEQ_POP_PAGE(object, slot, t, descriptor_bias);
 	if (SLUB_CONFIG_HARDENED)
@@ -45,8 +46,15 @@ static __attribute__((__noinline__)) void free_paged(void *ptr)
 	if (unlikely(index >= pagemap_limit))
 		goto failed;
 	slot = ((uint16_t *)pagemap_base)[index];
-	if (slot - malloc_paged_slots >= malloc_paged_slots_bytes)
-		goto failed;
+	if (slot - malloc_paged_slots >= malloc_paged_slots_bytes) {
+		struct slub_cache *cache = cache_of_slot((uint32_t)slot);
+
+		if (cache && cache->account_path != ACCOUNT_SLOW)
+			account_free_object(ptr, cache);
+		else
+			slow_free(ptr);
+		return;
+	}
 	slot += SLOT_BYTES;
 	if (SLUB_CONFIG_HARDENED && !hardened_may_push_page(ptr, slot))
 		goto failed;
@@ -66,7 +74,7 @@ static always_inline void *alloc_inline(size_t bytes)
 	uintptr_t slot, t;
 	void *object;
 
-	if (unlikely(bytes >= malloc_limit))
+	if (unlikely(bytes >= slub_thread.malloc_limit))
 		return alloc_paged(bytes);
 	slot = malloc_slot[(bytes + CLASS_STEP - 1) / CLASS_STEP];
 	RSEQ_POP(object, slot, t);

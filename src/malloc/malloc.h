@@ -22,9 +22,25 @@
 #define CLASS_BYTES_MAX ((size_t)32 << 10)
 #define CLASS_STEP 16
 #define CLASS_NR 72
-/* Sizes from here on are not for the fast path; 0 until the start is done. */
+/*
+ * What a thread's own limits (base/thread.h) are outside of groups; 0 until the
+ * start is done.
+ */
 extern size_t malloc_limit SLUB_INTERNAL;
 extern size_t malloc_paged_limit SLUB_INTERNAL;
+
+/* Opens the fast path to this thread, if the library has started. */
+static inline void malloc_limits_take(void)
+{
+	if (unlikely(!slub_thread.malloc_limit && !group_current())) {
+		/* acquire: pairs with the release in malloc_open() */
+		slub_thread.malloc_limit =
+			__atomic_load_n(&malloc_limit, __ATOMIC_ACQUIRE);
+		slub_thread.malloc_paged_limit =
+			__atomic_load_n(&malloc_paged_limit, __ATOMIC_RELAXED);
+	}
+}
+
 /* The first slot of the classes of a page or more, and how many bytes of them. */
 extern uint32_t malloc_paged_slots SLUB_INTERNAL;
 extern uint32_t malloc_paged_slots_bytes SLUB_INTERNAL;
@@ -47,6 +63,8 @@ struct slub_cache *sizeclass_aligned(size_t bytes, size_t align);
 void *slow_alloc(size_t bytes);
 /* As slow_alloc(), aligned; *@is_zero: known to read as zero. */
 void *slow_alloc_aligned(size_t bytes, size_t align, bool *is_zero);
+/* The same without a group's leave; the library has started. */
+void *slow_alloc_uncharged(size_t bytes, size_t align, bool *is_zero);
 void slow_free(void *ptr);
 /* Usable bytes of a block, 0 for a foreign pointer and NULL. */
 size_t block_bytes(const void *ptr);

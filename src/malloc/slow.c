@@ -2,7 +2,7 @@
 /*
  * What the fast path leaves: every decision that malloc and free make.
  */
-#include "malloc/malloc.h"
+#include "malloc/account.h"
 #include "slab/debug.h"
 #include "slab/guard.h"
 #include "slab/sample.h"
@@ -112,11 +112,21 @@ void slow_free(void *ptr)
 
 /* ---- alloc ---- */
 
-static void *class_alloc(size_t bytes, size_t align)
+static struct slub_cache *class_for(size_t bytes, size_t align)
 {
 	struct slub_cache *cache = align <= MALLOC_ALIGN ?
 					   sizeclass_cache(bytes) :
 					   sizeclass_aligned(bytes, align);
+	struct slub_cache *accounted = NULL;
+
+	if (unlikely(group_current()))
+		accounted = sizeclass_accounted(cache);
+	return accounted ? accounted : cache;
+}
+
+static void *class_alloc(size_t bytes, size_t align)
+{
+	struct slub_cache *cache = class_for(bytes, align);
 
 	if (unlikely(sample_is_wanted()))
 		return sample_alloc_slowly(cache, bytes,
@@ -161,25 +171,32 @@ static cold void *alloc_after_reclaim(size_t bytes, size_t align,
 	while (!ptr && reclaim_more(&priority))
 		ptr = alloc_once(bytes, align, is_zero);
 	if (!ptr && bytes < malloc_limit && align <= MALLOC_ALIGN)
-		ptr = cache_alloc_from_reserve(sizeclass_cache(bytes), 0);
+		ptr = cache_alloc_from_reserve(class_for(bytes, align), 0);
+	return ptr;
+}
+
+void *slow_alloc_uncharged(size_t bytes, size_t align, bool *is_zero)
+{
+	void *ptr = alloc_once(bytes, align, is_zero);
+
+	if (unlikely(!ptr))
+		ptr = alloc_after_reclaim(bytes, align, is_zero);
 	return ptr;
 }
 
 void *slow_alloc_aligned(size_t bytes, size_t align, bool *is_zero)
 {
-	void *ptr;
-
 	*is_zero = false;
 	if (unlikely(!slub_start()))
 		return NULL;
+	malloc_limits_take();
 	if (!slub_thread.locks_held)
 		free_deferred();
 	if (bytes > PTRDIFF_MAX || align > PTRDIFF_MAX)
 		return NULL;
-	ptr = alloc_once(bytes, align, is_zero);
-	if (unlikely(!ptr))
-		ptr = alloc_after_reclaim(bytes, align, is_zero);
-	return ptr;
+	if (unlikely(group_current()))
+		return account_alloc(bytes, align, is_zero);
+	return slow_alloc_uncharged(bytes, align, is_zero);
 }
 
 /* A large block that was kept, if nothing is out of the ordinary, else NULL. */
@@ -197,15 +214,17 @@ void *slow_alloc(size_t bytes)
 	bool is_zero;
 	void *ptr = NULL;
 
-	if (bytes >= malloc_paged_limit) {
+	if (bytes >= malloc_paged_limit && !group_current()) {
 		ptr = slow_alloc_kept(bytes);
 		if (likely(ptr))
 			return ptr;
 	}
+	malloc_limits_take();
 	/* The usual case: a list that is empty. */
-	if (bytes < malloc_paged_limit && likely(!sample_is_wanted()))
+	if (bytes < slub_thread.malloc_paged_limit &&
+	    likely(!sample_is_wanted()))
 		ptr = cache_alloc_sized(sizeclass_cache(bytes), bytes);
-	else if (bytes < malloc_paged_limit)
+	else if (bytes < slub_thread.malloc_paged_limit)
 		ptr = sample_alloc(sizeclass_cache(bytes), bytes);
 	if (!ptr)
 		ptr = slow_alloc_aligned(bytes, MALLOC_ALIGN, &is_zero);

@@ -171,7 +171,7 @@ void large_free(void *ptr)
 {
 	struct page *page = page_of(ptr);
 	size_t pages = page->count;
-	uint32_t flags = page_flags_read(page);
+	uint32_t flags = page_flags_read(page), owner = *page_owner(page);
 
 	large_entry_set(ptr, MAP_NONE);
 	page_flags_write(page, 0);
@@ -179,8 +179,15 @@ void large_free(void *ptr)
 		run_free(ptr, pages);
 	else if (!quick_free(ptr, pages, flags >> 16 & 0xff))
 		large_release(ptr, pages, flags >> 16 & 0xff);
+	if (owner)
+		group_uncharge(owner, pages * PAGE_BYTES);
 	purge_look();
 	slab_tell(NULL);
+}
+
+void large_set_owner(void *ptr, uint32_t owner)
+{
+	*page_owner(page_of(ptr)) = owner;
 }
 
 static void set_count(struct page *page, size_t pages)
@@ -265,17 +272,10 @@ static void *piece_resize(char *ptr, size_t old, size_t pages)
 	return ptr;
 }
 
-void *large_resize(void *ptr, size_t bytes)
+static void *resize(void *ptr, size_t old, size_t pages)
 {
 	struct page *page = page_of(ptr);
-	size_t old = page->count;
-	size_t pages;
 
-	if (bytes > heap_reserved_bytes)
-		return NULL;
-	pages = pages_for(bytes);
-	if (pages == old)
-		return ptr;
 	if (!(page_flags_read(page) & PAGE_RUN))
 		return piece_resize(ptr, old, pages);
 	if (pages < old) {
@@ -285,6 +285,37 @@ void *large_resize(void *ptr, size_t bytes)
 		return ptr;
 	}
 	return run_grow(ptr, old, pages);
+}
+
+void *large_resize(void *ptr, size_t bytes)
+{
+	size_t old = page_of(ptr)->count, pages;
+	uint32_t owner = *page_owner(page_of(ptr));
+	void *to;
+
+	if (bytes > heap_reserved_bytes)
+		return NULL;
+	pages = pages_for(bytes);
+	if (pages == old)
+		return ptr;
+	if (likely(!owner))
+		return resize(ptr, old, pages);
+	if (pages > old && group_charge(owner, (pages - old) * PAGE_BYTES))
+		return NULL;
+	to = resize(ptr, old, pages);
+	if (to)
+		large_set_owner(to, owner);
+	if (to && pages < old)
+		group_uncharge(owner, (old - pages) * PAGE_BYTES);
+	else if (!to && pages > old)
+		group_uncharge(owner, (pages - old) * PAGE_BYTES);
+	return to;
+}
+
+size_t large_bytes_for(size_t bytes)
+{
+	return bytes > heap_reserved_bytes ? bytes :
+					     pages_for(bytes) * PAGE_BYTES;
 }
 
 size_t large_bytes(const void *ptr)

@@ -85,7 +85,8 @@ struct page {
 #if SLUB_CONFIG_LAYOUT == 0
 	struct double_word state align_to(16);
 	struct list list;
-	void *unused[2];
+	uint32_t owner;		/* see page_owner() */
+	uint32_t unused[3];
 #elif SLUB_CONFIG_LAYOUT == 1
 	/* Two words at 16 or 24, whichever is 16-byte aligned here. */
 	uintptr_t state_space[3];
@@ -93,7 +94,8 @@ struct page {
 #else
 	struct double_word state;
 	struct list list;
-	void *unused;
+	uint32_t owner;
+	uint32_t unused;
 #endif
 };
 
@@ -118,6 +120,21 @@ static inline struct double_word *page_state(struct page *page)
 					      16);
 #else
 	return &page->state;
+#endif
+}
+
+/*
+ * Whom the large block, or the object of a page or more, that starts here is
+ * charged to; group_charge()'s owner.
+ */
+static inline uint32_t *page_owner(struct page *page)
+{
+#if SLUB_CONFIG_LAYOUT == 1
+	/* What the double word leaves of its space. */
+	return (uint32_t *)(page->state_space +
+			    ((uintptr_t)page->state_space % 16 ? 0 : 2));
+#else
+	return &page->owner;
 #endif
 }
 
@@ -296,8 +313,15 @@ void large_free(void *ptr);
 /* Pages in large blocks. */
 size_t large_nr_pages(void);
 size_t large_bytes(const void *ptr);
+/* What a block for @bytes will have. */
+size_t large_bytes_for(size_t bytes);
 /* Grows or shrinks in place, or moves by mremap; NULL: cannot, unchanged. */
 void *large_resize(void *ptr, size_t bytes);
+/*
+ * A block that was charged: large_free() gives the charge back, and
+ * large_resize() charges what it grows by, to the same owner.
+ */
+void large_set_owner(void *ptr, uint32_t owner);
 
 /* limit.c: what is in use, and how much may be */
 void page_limit_init(void);

@@ -89,6 +89,7 @@ static inline void large_mark(void *ptr, size_t pages, uint32_t node, bool run)
 	page_flags_write(page, page_flags_make(TYPE_LARGE, 0, node) |
 				       (run ? PAGE_RUN : 0));
 	page->count = (uint32_t)pages;
+	*page_owner(page) = 0;
 	large_entry_set(ptr, MAP_LARGE);
 }
 

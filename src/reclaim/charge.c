@@ -18,6 +18,9 @@
  * those of the groups below it, are left alone, and every charge is compared
  * with what is used in truth (CHARGE-1: a group that is not tight has a counter
  * of at most its maximum).
+ *
+ * A thread in a group has a stock of its own before those of the CPUs
+ * (thread_stock.c).
  */
 #include "reclaim/group.h"
 
@@ -78,8 +81,7 @@ static uint64_t stock_change(uintptr_t stock, uint64_t old, uint64_t value)
 					     (int64_t)value);
 }
 
-/* Takes @bytes out of this CPU's stock of @owner; @all: whatever it has. */
-static size_t stock_take(uint32_t owner, size_t bytes, bool all)
+size_t stock_take(uint32_t owner, size_t bytes, bool all)
 {
 	uintptr_t stock = stock_of(owner);
 	/* What this thread saw last: right, most of the time. */
@@ -164,6 +166,9 @@ static void set_tight(struct slub_group *group, bool on)
 		return;
 	/* seq_cst: before the look at the stocks that follows */
 	__atomic_fetch_add(&nr_tight, on ? 1u : -1u, __ATOMIC_SEQ_CST);
+	/* Threads look at their stocks anew; 0 stands for "do so". */
+	if (!__atomic_add_fetch(&group_generation, 1, __ATOMIC_SEQ_CST))
+		__atomic_add_fetch(&group_generation, 1, __ATOMIC_SEQ_CST);
 }
 
 void charge_tight_update(struct slub_group *group)
@@ -190,8 +195,7 @@ static void uncharge_up_to(struct slub_group *group,
 	}
 }
 
-/* May @number's stocks not be used now? */
-static bool is_tight(uint32_t number)
+bool charge_is_tight(uint32_t number)
 {
 	struct slub_group *g;
 	int index;
@@ -269,7 +273,8 @@ int64_t stocks_of(const struct slub_group *group)
 		if (area)
 			sum += stocks_in(area, offset, group);
 	}
-	return sum + stocks_in(percpu_shared_area(), offset, group);
+	return sum + stocks_in(percpu_shared_area(), offset, group) +
+	       thread_stocks_of(group);
 }
 
 size_t group_usage(const struct slub_group *group)
@@ -431,9 +436,13 @@ static bool charge_batch(uint32_t number, size_t bytes)
 	uint64_t other;
 	size_t rest;
 
-	if (!stock_of(number) || is_tight(number) ||
+	/* Another owner's last charge may go: that takes a lock. */
+	if (slub_thread.locks_held || !stock_of(number) ||
+	    charge_is_tight(number) ||
 	    charge_once(owner_of(number), bytes + STOCK_BATCH, false, &full))
 		return false;
+	if (!thread_stock_put(number, STOCK_BATCH))
+		return true;
 	rest = stock_put(number, STOCK_BATCH, true, &other);
 	uncharge_owner(number, rest);
 	if (other)
@@ -448,8 +457,10 @@ static int charge_slow(uint32_t number, size_t bytes)
 	struct slub_group *full;
 
 	if (!charge_batch(number, bytes)) {
-		if (is_tight(number))
+		if (charge_is_tight(number)) {
+			thread_stock_empty(number);
 			stock_empty(number);
+		}
 		if (charge_once(owner, bytes, forces, &full) &&
 		    charge_at_max(owner, bytes, full))
 			return -ENOMEM;
@@ -459,22 +470,66 @@ static int charge_slow(uint32_t number, size_t bytes)
 	return 0;
 }
 
+bool group_charge_stock(uint32_t owner, size_t bytes)
+{
+	size_t more;
+
+	if (!thread_stock_use(owner))
+		return false;
+	if (group_charge_fast(bytes))
+		return true;
+	more = stock_take(owner, 0, true);
+	if (more)
+		more = thread_stock_put(owner, more);
+	if (more)
+		charge_return(owner, more);
+	return group_charge_fast(bytes);
+}
+
 int group_charge(uint32_t owner, size_t bytes)
 {
-	if (likely(!is_tight(owner) && stock_take(owner, bytes, false)))
+	if (likely(group_charge_stock(owner, bytes)))
+		return 0;
+	if (!charge_is_tight(owner) && stock_take(owner, bytes, false))
 		return 0;
 	return bytes ? charge_slow(owner, bytes) : 0;
 }
 
-void group_uncharge(uint32_t owner, size_t bytes)
+/* Who frees one object of an owner mostly frees more: its stock replaces others. */
+void charge_return(uint32_t number, size_t bytes)
 {
-	uint64_t other;
+	uint64_t other = 0;
 	size_t rest = bytes;
 
-	if (likely(!is_tight(owner)))
-		rest = stock_put(owner, bytes, false, &other);
+	if (likely(!charge_is_tight(number)))
+		rest = stock_put(number, bytes, !slub_thread.locks_held,
+				 &other);
 	if (unlikely(rest))
-		uncharge_owner(owner, rest);
+		uncharge_owner(number, rest);
+	if (unlikely(other))
+		uncharge_owner(word_owner(other), other & BYTES_MASK);
+}
+
+/* Into the stock that this thread used last, if it is @owner's and has room. */
+static bool give_again(uint32_t owner, size_t bytes)
+{
+	uint64_t word = group_thread.guess;
+
+	if (word_owner(word) != owner ||
+	    (word & BYTES_MASK) + bytes > STOCK_MAX ||
+	    __atomic_load_n(&nr_tight, __ATOMIC_RELAXED) ||
+	    stock_change(stock_of(owner), word, word + bytes) != word)
+		return false;
+	group_thread.guess = word + bytes;
+	return true;
+}
+
+void group_uncharge(uint32_t owner, size_t bytes)
+{
+	if (owner != group_current() && give_again(owner, bytes))
+		return;
+	if (owner != group_current() || thread_stock_put(owner, bytes))
+		charge_return(owner, bytes);
 }
 
 /* ---- public ---- */

@@ -223,6 +223,7 @@ SLUB_EXPORT struct slub_group *slub_group_root(void)
 	if (group || slub_thread.locks_held || !slub_start())
 		return group;
 	charge_init();
+	thread_stock_init();
 	group = group_make("root", NULL);
 	/* Two at once: the other one's. */
 	return group ? group : __atomic_load_n(&root, __ATOMIC_ACQUIRE);
@@ -316,10 +317,13 @@ SLUB_EXPORT int slub_group_enter(struct slub_group *group)
 	if (thread->nr == SLUB_GROUP_NESTING_MAX)
 		return -ENOSPC;
 	owner_hold(group->owner, 1);
-	thread->groups[thread->nr] = group;
+	thread->groups[thread->nr] = group_number(group);
 	thread->owners[thread->nr] = group_owner_number(group);
 	thread->nr++;
-	thread->current = thread->owners[thread->nr - 1];
+	/* malloc goes slow from here on; see base/thread.h. */
+	slub_thread.malloc_limit = 0;
+	slub_thread.malloc_paged_limit = 0;
+	thread_stock_switch(thread->owners[thread->nr - 1]);
 	return 0;
 }
 
@@ -327,18 +331,20 @@ SLUB_EXPORT int slub_group_leave(struct slub_group *group)
 {
 	struct group_thread *thread = &group_thread;
 
-	if (!thread->nr || thread->groups[thread->nr - 1] != group)
+	if (!thread->nr || slub_group_current() != group)
 		return -EINVAL;
 	thread->nr--;
-	thread->current = thread->nr ? thread->owners[thread->nr - 1] : 0;
+	thread_stock_switch(thread->nr ? thread->owners[thread->nr - 1] : 0);
 	owner_drop(owner_of(thread->owners[thread->nr]), 1);
 	return 0;
 }
 
 SLUB_EXPORT struct slub_group *slub_group_current(void)
 {
-	return group_thread.nr ? group_thread.groups[group_thread.nr - 1] :
-				 NULL;
+	const struct group_thread *thread = &group_thread;
+
+	return thread->nr ? group_of_number(thread->groups[thread->nr - 1]) :
+			    NULL;
 }
 
 /* ---- what is known of a group ---- */
@@ -394,10 +400,12 @@ void group_fork_prepare(void)
 	lock_acquire_for_fork(&group_lock);
 	lock_acquire_for_fork(&group_pool.lock);
 	lock_acquire_for_fork(&owner_pool.lock);
+	lock_acquire_for_fork(&thread_stock_pool.lock);
 }
 
 void group_fork_finish(bool in_child)
 {
+	lock_release_after_fork(&thread_stock_pool.lock, in_child);
 	lock_release_after_fork(&owner_pool.lock, in_child);
 	lock_release_after_fork(&group_pool.lock, in_child);
 	lock_release_after_fork(&group_lock, in_child);

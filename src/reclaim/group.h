@@ -4,7 +4,8 @@
  *
  *   group   a node of the tree, with its counter and limits
  *   owner   who answers for a charge: what objects refer to
- *   stock   what a CPU keeps of an owner's charges, in advance
+ *   stock   what a CPU, or a thread in a group, keeps of an owner's charges, in
+ *           advance
  *
  * Invariants:
  *   GROUP-1  a group's parent is fixed and outlives it;
@@ -73,11 +74,34 @@ void owner_drop(struct group_owner *owner, int64_t n);
 /* charge.c */
 /* Makes the stocks; without them every charge is slow. */
 void charge_init(void);
+/* Takes @bytes out of this CPU's stock of @owner; @all: whatever it has. */
+size_t stock_take(uint32_t owner, size_t bytes, bool all);
+/* May @number's stocks not be used now? */
+bool charge_is_tight(uint32_t number);
+/* Of @number's charges, past this thread's stock. */
+void charge_return(uint32_t number, size_t bytes);
 /* Usage, or the maximum, or the group's life changed. */
 void charge_tight_update(struct slub_group *group);
 void charge_set_low(struct slub_group *group, size_t bytes);
 /* Of @group's usage, what lies in stocks.  Inside group_domain. */
 int64_t stocks_of(const struct slub_group *group);
+/* The same of what threads have. */
+int64_t thread_stocks_of(const struct slub_group *group);
+
+/* thread_stock.c */
+/* Makes room for the lists of those that no thread has. */
+void thread_stock_init(void);
+/* From now on this thread is in the group of @owner; 0: in none. */
+void thread_stock_switch(uint32_t owner);
+/* May @owner be charged out of this thread's stock?  Sees to it if need be. */
+bool thread_stock_use(uint32_t owner);
+/* Puts charges of @owner there; returns what does not belong there. */
+size_t thread_stock_put(uint32_t owner, size_t bytes);
+/* Gives back what this thread has in stock, if it is @owner's. */
+void thread_stock_empty(uint32_t owner);
+/* The stocks of threads that did not come along. */
+void thread_stock_fork_child(void);
+extern struct pool thread_stock_pool SLUB_INTERNAL;
 size_t group_usage(const struct slub_group *group);
 
 #endif

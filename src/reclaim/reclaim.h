@@ -122,13 +122,35 @@ void pressure_fork_child(void);
  */
 struct group_thread {
 	uint32_t current;	/* owner of the group entered last; 0: none */
-	uint32_t nr;
+	uint16_t nr;
+	bool is_switching;	/* the stock is of nobody for the moment */
+	struct thread_stock *stock;	/* of `current`; good while that is */
 	uint64_t guess;		/* of a stock, see charge.c */
 	uint32_t owners[SLUB_GROUP_NESTING_MAX];
-	struct slub_group *groups[SLUB_GROUP_NESTING_MAX];
+	uint32_t groups[SLUB_GROUP_NESTING_MAX];	/* their numbers */
 };
 extern __thread struct group_thread group_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/*
+ * What a thread in a group keeps of its charges, in advance; thread_stock.c.
+ * Changed by its thread alone and the handlers that interrupt it, so by single
+ * instructions, but none that other CPUs wait for; read by anybody.
+ */
+struct thread_stock {
+	void *link;		/* while no thread has it */
+	int64_t bytes;
+	uint32_t owner;		/* 0: nobody's */
+	/* Is it group_generation?  Else there is something to look at first. */
+	uint32_t generation;
+	uint64_t reserved[4];
+	void *pool_link;
+};
+
+/* Changes when a group becomes tight, or is so no more; never 0. */
+extern uint32_t group_generation SLUB_INTERNAL;
+
+#define THREAD_STOCK_MAX ((int64_t)64 << 10)
 
 /* The owner to charge to, 0: none; a load. */
 static inline uint32_t group_current(void)
@@ -143,8 +165,90 @@ uint32_t group_owner_number(const struct slub_group *group);
  * handler and sleep if no lock is held; never fails inside a reclaim.
  */
 int group_charge(uint32_t owner, size_t bytes);
-/* Gives back what group_charge() took, all or in parts; takes no lock. */
+/*
+ * Gives back what group_charge() took, all or in parts.  Takes a lock at most
+ * when @owner's last charge goes.
+ */
 void group_uncharge(uint32_t owner, size_t bytes);
+
+static inline void thread_stock_add(struct thread_stock *stock, int64_t n)
+{
+#if defined(__x86_64__) && !SLUB_CONFIG_PLAIN_C
+	__asm__ volatile("addq %[n], %[bytes]"
+		: [bytes] "+m"(stock->bytes)
+		: [n] "re"(n)
+		: "memory", "cc");
+#else
+	__atomic_fetch_add(&stock->bytes, n, __ATOMIC_RELAXED);
+#endif
+}
+
+/* True: what is left is below 0. */
+static inline bool thread_stock_sub(struct thread_stock *stock, int64_t n)
+{
+#if defined(__x86_64__) && !SLUB_CONFIG_PLAIN_C
+	bool negative;
+
+	__asm__ volatile("subq %[n], %[bytes]"
+		: [bytes] "+m"(stock->bytes), "=@ccs"(negative)
+		: [n] "re"(n)
+		: "memory");
+	return negative;
+#else
+	return __atomic_sub_fetch(&stock->bytes, n, __ATOMIC_RELAXED) < 0;
+#endif
+}
+
+static inline bool thread_stock_is_current(const struct thread_stock *stock)
+{
+	return stock->generation == __atomic_load_n(&group_generation,
+						    __ATOMIC_RELAXED);
+}
+
+/*
+ * The same as group_charge() and group_uncharge() out of this thread's stock,
+ * which must be in a group; false: not done, these have to do it.
+ */
+static inline bool group_charge_fast(size_t bytes)
+{
+	struct thread_stock *stock = group_thread.stock;
+
+	if (unlikely(!thread_stock_is_current(stock)))
+		return false;
+	if (likely(!thread_stock_sub(stock, (int64_t)bytes)))
+		return true;
+	thread_stock_add(stock, (int64_t)bytes);
+	return false;
+}
+
+static inline bool group_uncharge_fast(uint32_t owner, size_t bytes)
+{
+	struct thread_stock *stock = group_thread.stock;
+
+	if (unlikely(!owner || owner != group_thread.current ||
+		     !thread_stock_is_current(stock) ||
+		     __atomic_load_n(&stock->bytes, __ATOMIC_RELAXED) >=
+			     THREAD_STOCK_MAX))
+		return false;
+	thread_stock_add(stock, (int64_t)bytes);
+	return true;
+}
+
+/*
+ * What group_charge_fast() did has not happened.  The other way round there is
+ * no such thing: what was given back may have been used by a handler, and bytes
+ * below 0 mean something else (thread_stock.c).
+ */
+static inline void group_undo_charge_fast(size_t bytes)
+{
+	thread_stock_add(group_thread.stock, (int64_t)bytes);
+}
+
+/*
+ * group_charge() as far as it goes without a look at limits and without an
+ * atomic instruction: out of what this thread and this CPU have in stock.
+ */
+bool group_charge_stock(uint32_t owner, size_t bytes);
 
 struct reclaim_stats {
 	uint64_t walks;

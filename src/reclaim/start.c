@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How the layer starts, and what it does around fork. */
-#include "reclaim/reclaim_internal.h"
+#include "reclaim/group.h"
 
 uint32_t fence_word SLUB_INTERNAL;	/* full_fence() */
 
@@ -28,4 +28,5 @@ void reclaim_fork_finish(bool in_child)
 	pressure_fork_child();
 	walkers_fork_child();
 	srcu_fork_child();
+	thread_stock_fork_child();
 }

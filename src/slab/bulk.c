@@ -2,7 +2,7 @@
 /*
  * Many objects at once, all or nothing; and objects put aside (prefill).
  */
-#include "slab/slab_internal.h"
+#include "slab/account.h"
 #include "slab/sample.h"
 
 #include <errno.h>
@@ -60,6 +60,22 @@ static size_t alloc_some(struct slub_cache *cache, size_t nr, void **objects)
 	return have + alloc_behind(cache, nr - have, objects + have);
 }
 
+/* The same of a cache whose objects have owners. */
+static size_t alloc_some_charged(struct slub_cache *cache, size_t nr,
+				 void **objects)
+{
+	uint32_t owner;
+	size_t have;
+
+	if (!account_begin(cache, nr, &owner))
+		return 0;
+	have = alloc_some(cache, nr, objects);
+	for (size_t i = 0; i < have; i++)
+		*object_owner(cache, objects[i]) = owner;
+	account_cancel(cache, nr - have, owner);
+	return have;
+}
+
 /* One at a time, where the list is not the fast way. */
 static size_t alloc_each(struct slub_cache *cache, unsigned int flags,
 			 size_t nr, void **objects)
@@ -100,6 +116,8 @@ SLUB_EXPORT size_t slub_cache_alloc_bulk(struct slub_cache *cache,
 	}
 	if (cache_is_watched(cache) || is_sampled(cache))
 		have = 0;
+	else if (cache->is_accounted)
+		have = alloc_some_charged(cache, nr, objects);
 	else
 		have = alloc_some(cache, nr, objects);
 	if (have < nr)
@@ -125,18 +143,11 @@ static void **chain_link(struct slub_cache *cache, size_t nr, void **objects)
 	return link_of(cache, objects[nr - 1]);
 }
 
-/* A run of objects of one cache. */
-static void free_run(struct slub_cache *cache, size_t nr, void **objects)
+/* Objects of one cache whose owners have been seen to. */
+static void free_chains(struct slub_cache *cache, size_t nr, void **objects)
 {
 	size_t most = (size_t)cache->capacity;
 
-	if (nr == 1 || cache_is_watched(cache) || cache->is_reserve ||
-	    cache->is_sampled || slub_thread.locks_held ||
-	    SLUB_CONFIG_HARDENED) {
-		for (size_t i = 0; i < nr; i++)
-			cache_free(cache, objects[i]);
-		return;
-	}
 	for (; nr; objects += min_size(nr, most), nr -= min_size(nr, most)) {
 		size_t n = min_size(nr, most);
 		void **tail = chain_link(cache, n, objects);
@@ -157,6 +168,32 @@ static void free_run(struct slub_cache *cache, size_t nr, void **objects)
 		}
 	}
 	cache_filled(cache);
+}
+
+/* A run of objects of one cache. */
+static void free_run(struct slub_cache *cache, size_t nr, void **objects)
+{
+	if (nr == 1 || cache_is_watched(cache) || cache->is_reserve ||
+	    cache->is_sampled || slub_thread.locks_held ||
+	    SLUB_CONFIG_HARDENED) {
+		for (size_t i = 0; i < nr; i++)
+			cache_free(cache, objects[i]);
+		return;
+	}
+	if (likely(!cache->is_accounted)) {
+		free_chains(cache, nr, objects);
+		return;
+	}
+	while (nr) {
+		size_t n = account_free_many(cache, nr, objects);
+
+		if (n)
+			free_chains(cache, n, objects);
+		/* Behind these is one that is free already. */
+		n += n < nr;
+		objects += n;
+		nr -= n;
+	}
 }
 
 void cache_free_run(struct slub_cache *cache, size_t nr, void **objects)

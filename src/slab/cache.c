@@ -56,13 +56,15 @@ static int nodes_create(struct slub_cache *cache)
 
 /*
  * free() pushes to the slot that the map names, with the link in the first
- * word.  A cache whose links lie elsewhere has two slots: the map names the
- * first, which stays empty with room 0, so that free() leaves it alone.
+ * word.  A cache whose links lie elsewhere, or whose frees need more than that,
+ * has two slots: the map names the first, which stays empty with room 0, so that
+ * free() leaves it alone.
  */
 static int slots_create(struct slub_cache *cache)
 {
 	uint32_t nr = cache->link || cache->debug || cache->is_reserve ||
-				      cache->is_sampled ? 2 : 1;
+				      cache->is_sampled ||
+				      cache->is_accounted ? 2 : 1;
 	uint32_t slot = percpu_alloc_slots(nr);
 
 	if (!slot)
@@ -86,7 +88,7 @@ static void inline_slot_set(struct slub_cache *cache)
 
 	if (SLUB_CONFIG_HARDENED)
 		slot = 0;
-	else if (!link_is_in_object(cache->link))
+	else if (!link_is_in_object(cache->link) || cache->is_accounted)
 		slot = cache->slot;
 	else if (cache->is_internal)
 		;
@@ -220,6 +222,7 @@ int cache_make(struct slub_cache *cache, const struct slub_cache_args *args)
 	cache->useroffset = (uint32_t)args->useroffset;
 	cache->usersize = (uint32_t)args->usersize;
 	cache->is_internal = false;
+	cache->is_accounted = cache->flags & SLUB_ACCOUNT;
 	choose_link(cache, args);
 	err = cache_publish(cache, args->sheaf_length);
 	if (err)
@@ -234,6 +237,7 @@ void cache_unmake(struct slub_cache *cache)
 	uint32_t nr = (cache->list_slot - cache->slot) / SLOT_BYTES + 1;
 	struct slub_cache **link;
 
+	cache->account_path = ACCOUNT_SLOW;
 	lock_acquire(&cache_lock);
 	slots_publish(cache, NULL);
 	for (link = &caches; *link; link = &(*link)->next) {

@@ -10,6 +10,7 @@
  *
  * Locks: node->lock.  Reports are built under it and written without it.
  */
+#include "slab/account.h"
 #include "slab/debug.h"
 
 /* ---- cases ---- */
@@ -258,6 +259,19 @@ static bool check_pointer(struct debug_case *found,
 	return false;
 }
 
+/* Whom it was charged to, which it is no more. */
+static uint32_t owner_take(const struct slub_cache *twin, const void *object)
+{
+	uint32_t *where, owner;
+
+	if (!twin->is_accounted)
+		return 0;
+	where = object_owner(twin, object);
+	owner = *where;
+	*where = OWNER_FREE;
+	return owner == OWNER_FREE ? 0 : owner;
+}
+
 /* Links @object into the freelist: in front, or behind @last. */
 static void *freelist_add(const struct slub_cache *twin, struct page *slab,
 			  void *object, void *last)
@@ -307,6 +321,7 @@ void debug_free(struct slub_cache *twin, void *object, const void *frame)
 	struct debug_case found;
 	struct track track;
 	bool discard = false;
+	uint32_t owner = 0;
 	void *last;
 
 	case_begin(&found, twin, frame);
@@ -320,11 +335,13 @@ void debug_free(struct slub_cache *twin, void *object, const void *frame)
 			    object_requested(twin->debug, object));
 		if (wants(twin, SLUB_STORE_USER))
 			track_set(twin->debug, object, TRACK_FREE, &track);
+		owner = owner_take(twin, object);
 		discard = put_back(&found, twin, node, slab, object, last);
 		stat_add(twin, STAT_OBJECTS_BACK);
 	}
 	lock_release(&node->lock);
 	trace(&found, "free", twin, object);
+	account_cancel(twin, 1, owner);
 	if (discard)
 		watched_slab_discard(twin, slab);
 	slab_tell(twin);

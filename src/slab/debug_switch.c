@@ -61,11 +61,13 @@ static struct watch *watch_find(const struct slub_cache *original,
 
 static uint32_t kind_of(const struct slub_cache *original)
 {
+	uint32_t owned = original->is_accounted ? DEBUG_OWNED : 0;
+
 	if (original->is_internal)
-		return DEBUG_SIZED;
+		return DEBUG_SIZED | owned;
 	if (original->ctor || original->flags & SLUB_TYPESAFE_BY_RCU)
-		return DEBUG_KEPT;
-	return 0;
+		return DEBUG_KEPT | owned;
+	return owned;
 }
 
 static void twin_name(struct slub_cache *twin,
@@ -103,6 +105,7 @@ static int twin_make(struct watch *watch, struct slub_cache *original,
 	twin->useroffset = original->useroffset;
 	twin->usersize = original->usersize;
 	twin->is_internal = true;
+	twin->is_accounted = original->is_accounted;
 	twin->link = watch->layout.link == DEBUG_LINK_OUTSIDE ?
 			     descriptor_bias : watch->layout.link;
 	twin->debug = &watch->layout;

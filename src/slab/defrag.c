@@ -450,7 +450,9 @@ SLUB_EXPORT int slub_cache_setup_mobility(struct slub_cache *cache,
 			    "functions or neither, must be given");
 		return -EINVAL;
 	}
-	if (!cache_is_usable(cache) || cache->is_internal)
+	/* Owners stay where their objects were. */
+	if (!cache_is_usable(cache) || cache->is_internal ||
+	    cache->is_accounted)
 		return -EINVAL;
 	err = defrag_shut(cache);
 	if (err)

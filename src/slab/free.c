@@ -3,6 +3,7 @@
  * The slow path of freeing: the CPU's main list is full, or this thread may
  * not use it.
  */
+#include "slab/account.h"
 #include "slab/debug.h"
 #include "slab/hardened.h"
 #include "slab/sample.h"
@@ -76,6 +77,11 @@ free_watched(struct slub_cache *cache, void *object)
 
 void cache_free(struct slub_cache *cache, void *object)
 {
+	/* Its owner's last charge may take a lock. */
+	if (unlikely(cache->is_accounted && slub_thread.locks_held)) {
+		postpone(cache, object);
+		return;
+	}
 	if (unlikely(cache->is_sampled)) {
 		if (slub_thread.locks_held) {
 			postpone(cache, object);
@@ -84,6 +90,10 @@ void cache_free(struct slub_cache *cache, void *object)
 		sample_keeper->gone(object);
 	}
 	if (SLUB_CONFIG_HARDENED && !hardened_free(cache, object))
+		return;
+	/* A watched one has to be looked at first: debug_free(). */
+	if (unlikely(cache->is_accounted && !cache->debug) &&
+	    !account_free(cache, object))
 		return;
 	if (percpu_push(cache->list_slot, object, cache->link))
 		return;

@@ -3,7 +3,7 @@
  * The numbers of a cache: the pages of a slab, the length of the CPUs' lists,
  * the room of the barns.
  */
-#include "slab/slab_internal.h"
+#include "slab/account.h"
 
 /* Objects per slab that make fetching one worth its cost. */
 #define SLAB_OBJECTS_MIN 32
@@ -90,18 +90,36 @@ static size_t choose_capacity(const struct slub_cache *cache, bool in_object)
 	return min_size(max_size(bytes / cache->size, least), most);
 }
 
+/* Pages of a slab, objects in it, and where their owners are. */
+static void choose_slab(struct slub_cache *cache, bool in_object)
+{
+	bool has_owners = cache->is_accounted && in_object && !cache->debug;
+	uint32_t bytes = cache->size + (has_owners ? OWNER_BYTES : 0);
+
+	cache->order = choose_order(bytes);
+	/* What the reserve has are blocks of 32 KiB. */
+	if (cache->is_reserve && cache->order > 3)
+		cache->order = 3;
+	cache->objects = (uint32_t)((PAGE_BYTES << cache->order) / bytes);
+	cache->slab_mask = (uint32_t)(PAGE_BYTES << cache->order) - 1;
+	/* Exact up to the size of a slab, for sizes below a page. */
+	cache->owner_reciprocal = !has_owners ? 0 :
+		(uint32_t)(((1ull << 32) + cache->size - 1) / cache->size);
+	cache->account_path = ACCOUNT_SLOW;
+	if (!cache->is_accounted || cache->debug || cache->is_reserve ||
+	    cache->is_sampled || SLUB_CONFIG_HARDENED)
+		return;
+	cache->account_path = !has_owners ? ACCOUNT_PAGED :
+			      cache->link ? ACCOUNT_LINK : ACCOUNT_WORD;
+}
+
 void cache_choose_geometry(struct slub_cache *cache, uint32_t sheaf_length)
 {
 	bool in_object = link_is_in_object(cache->link);
 	size_t n = sheaf_length ? sheaf_length :
 				  choose_capacity(cache, in_object);
 
-	cache->order = choose_order(cache->size);
-	/* What the reserve has are blocks of 32 KiB. */
-	if (cache->is_reserve && cache->order > 3)
-		cache->order = 3;
-	cache->objects = (uint32_t)((PAGE_BYTES << cache->order) /
-				    cache->size);
+	choose_slab(cache, in_object);
 	cache->capacity = (int32_t)n;
 	__atomic_store_n(&cache->capacity_now, (int32_t)n, __ATOMIC_RELAXED);
 	cache->carve_batch = (uint32_t)n;

@@ -3,6 +3,7 @@
  * Objects of typed caches, one at a time: what the inline functions of
  * slub/cache.h leave.
  */
+#include "slab/account.h"
 #include "slab/debug.h"
 #include "slab/guard.h"
 #include "slab/sample.h"
@@ -45,15 +46,38 @@ static void *alloc_one(struct slub_cache *cache, unsigned int flags)
 	return object ? object : cache_alloc_reserve(cache, flags);
 }
 
-SLUB_EXPORT void *slub_cache_alloc_slow(struct slub_cache *cache)
+static __attribute__((__noinline__)) void *
+alloc_slowly(struct slub_cache *cache)
 {
+	uint32_t owner = 0;
 	void *object;
 
+	if (cache->account_path != ACCOUNT_SLOW && !sample_is_wanted()) {
+		object = account_alloc_rest(cache);
+		if (object)
+			return object;
+	}
 	if (unlikely(!cache_is_usable(cache)))
 		return NULL;
+	if (cache->is_accounted && !account_begin(cache, 1, &owner))
+		return fail(ENOMEM);
 	object = alloc_one(cache, 0);
+	if (cache->is_accounted)
+		account_end(cache, object, owner);
 	map_publish();
 	return object ? object : fail(ENOMEM);
+}
+
+SLUB_EXPORT void *slub_cache_alloc_slow(struct slub_cache *cache)
+{
+	if (cache->account_path >= ACCOUNT_LINK && !sample_is_wanted()) {
+		void *object = account_alloc_fast(cache, group_current(),
+						  false);
+
+		if (likely(object))
+			return object;
+	}
+	return alloc_slowly(cache);
 }
 
 /* ---- free ---- */
@@ -75,14 +99,18 @@ static void free_checked(struct slub_cache *cache, void *object)
 	cache_free(cache, object);
 }
 
-SLUB_EXPORT void slub_cache_free_slow(struct slub_cache *cache, void *object)
+static __attribute__((__noinline__)) void
+free_slowly(struct slub_cache *cache, void *object)
 {
 	struct slub_cache *owner;
 
 	if (!object)
 		return;
-	map_publish();
 	owner = cache_of(object);
+	if (owner == cache && cache->account_path != ACCOUNT_SLOW &&
+	    account_free_rest(cache, object))
+		return;
+	map_publish();
 	if (!owner && guard_owns(object)) {
 		guard_free(object, cache);
 		return;
@@ -103,6 +131,15 @@ SLUB_EXPORT void slub_cache_free_slow(struct slub_cache *cache, void *object)
 			    owner->name);
 	}
 	free_checked(owner, object);
+}
+
+SLUB_EXPORT void slub_cache_free_slow(struct slub_cache *cache, void *object)
+{
+	if (cache->account_path >= ACCOUNT_LINK &&
+	    likely(cache_of(object) == cache) &&
+	    account_free_fast(cache, object, false))
+		return;
+	free_slowly(cache, object);
 }
 
 /* ---- alloc, with wishes ---- */
@@ -141,16 +178,21 @@ SLUB_EXPORT void *slub_cache_alloc_node(struct slub_cache *cache,
 					unsigned int flags, int node)
 {
 	void *object = NULL;
+	uint32_t owner = 0;
 
 	if (!cache_is_usable(cache))
 		return NULL;
 	if (!flags_are_valid(cache, flags, node))
 		return fail(EINVAL);
+	if (cache->is_accounted && !account_begin(cache, 1, &owner))
+		return fail(ENOMEM);
 	if (node != SLUB_NODE_ANY && slab_nr_nodes() > 1 &&
 	    !cache_is_watched(cache))
 		object = alloc_node(cache, node);
 	if (!object)
 		object = alloc_one(cache, flags);
+	if (cache->is_accounted)
+		account_end(cache, object, owner);
 	if (unlikely(!object))
 		return fail(ENOMEM);
 	if (flags & SLUB_ZERO)

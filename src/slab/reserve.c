@@ -39,6 +39,7 @@ static bool shadow_make(struct slub_cache *shadow, struct slub_cache *cache)
 	shadow->useroffset = cache->useroffset;
 	shadow->usersize = cache->usersize;
 	shadow->link = cache->link;
+	shadow->is_accounted = cache->is_accounted;
 	shadow->is_internal = true;
 	shadow->is_reserve = true;
 	shadow->root = cache;

@@ -162,6 +162,7 @@ static bool twin_make(struct slub_cache *twin, struct slub_cache *cache)
 	twin->useroffset = cache->useroffset;
 	twin->usersize = cache->usersize;
 	twin->link = cache->link;
+	twin->is_accounted = cache->is_accounted;
 	twin->is_internal = true;
 	twin->is_sampled = true;
 	twin->root = cache;

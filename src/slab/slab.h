@@ -100,6 +100,14 @@ enum cache_stat {
 	STAT_NR,
 };
 
+/* How accounted objects leave the fast path, slab/account.h. */
+enum account_path {
+	ACCOUNT_SLOW,		/* there are none, or twins and shadows have them */
+	ACCOUNT_PAGED,		/* links and owners in the descriptors */
+	ACCOUNT_LINK,		/* owners in the slab, links in the object */
+	ACCOUNT_WORD,		/*   in its first word */
+};
+
 struct slub_cache {
 	/* The public part, see slub/cache.h; 0 unless the cache is live. */
 	uint32_t slot;		/* offset of the slot that the page map names */
@@ -110,6 +118,11 @@ struct slub_cache {
 	uint32_t list_slot;	/* offset of the slot in use */
 	uint32_t size;		/* bytes from one object to the next */
 	uint32_t object_size;	/* bytes the user may use */
+	/* Objects have owners, in slabs of this cache or of its twins. */
+	bool is_accounted;
+	uint8_t account_path;		/* enum account_path */
+	uint32_t slab_mask;		/* bytes of a slab, less 1 */
+	uint32_t owner_reciprocal;	/* 2^32 / size; 0: no owners there */
 	uint32_t align;
 	uint32_t order;
 	uint32_t objects;	/* per slab */
@@ -149,6 +162,8 @@ struct slub_cache {
 	/* under cache_lock: who moves objects, and who wants them to stop */
 	uint32_t movers;
 	uint32_t closers;
+	/* Of a class of malloc, that for threads in groups; made on demand. */
+	struct slub_cache *accounted;
 	void *links[2];
 	struct cache_node *nodes[OS_NODES_MAX];
 };

@@ -23,6 +23,7 @@
 	"1:\n\t"
 #endif
 #include <slub/cache.h>
+#include <slub/group.h>
 #include <slub/rcu.h>
 
 #include "single_step/step.h"
@@ -41,6 +42,7 @@ static void construct(void *memory)
 
 SLUB_CACHE_DEFINE_STATIC(plain_things, struct thing, 0, NULL);
 SLUB_CACHE_DEFINE_STATIC(made_things, struct thing, 0, construct);
+SLUB_CACHE_DEFINE_STATIC(charged_things, struct thing, SLUB_ACCOUNT, NULL);
 static struct slub_cache *const caches[] = { &plain_things, &made_things };
 
 struct node {
@@ -56,6 +58,7 @@ static struct {
 
 static uintptr_t sum, sum32, fetched, exchanged, list;
 static struct node nodes[NODES];
+static struct slub_group *group;
 /* Odd while the rival is at it. */
 static atomic_uint rival_turns;
 static uint64_t next_id = 1ull << 40;
@@ -263,6 +266,39 @@ static void misuse(void)
 	slub_cache_free_slow(&plain_things, thing);
 }
 
+/* ---- groups ---- */
+
+#define CHARGED 12
+
+/* What is allocated in a group is given back to it by threads inside and outside. */
+static void charged(void)
+{
+	struct slub_group_stats stats;
+	void *small[CHARGED], *paged[CHARGED], *things[CHARGED];
+	uint64_t id = next_id;	/* a handler takes some, too */
+
+	next_id += CHARGED;
+	slub_group_enter(group);
+	for (unsigned int i = 0; i < CHARGED; i++) {
+		small[i] = malloc(100);
+		paged[i] = malloc(5000);
+		things[i] = seq_cache_alloc(&charged_things);
+		if (!small[i] || !paged[i] || !things[i])
+			fire_fail("in a group: %s", strerror(errno));
+		fire_stamp(small[i], 88, id + i);
+	}
+	for (unsigned int i = 0; i < CHARGED; i++) {
+		if (i == CHARGED / 2)
+			slub_group_leave(group);
+		fire_unstamp(small[i], 88, id + i, "charged");
+		free(small[i]);
+		free(paged[i]);
+		seq_cache_free(&charged_things, things[i]);
+	}
+	if (slub_group_stats_read(group, &stats) || stats.usage)
+		fire_fail("group: %zu bytes are left", stats.usage);
+}
+
 /* ---- what the tracee calls ---- */
 
 void step_api_start(void)
@@ -273,7 +309,8 @@ void step_api_start(void)
 	exchanged = slub_percpu_alloc(8, 8);
 	list = slub_percpu_alloc(sizeof(struct slub_percpu_list),
 				 SLUB_PERCPU_LIST_ALIGN);
-	if (!sum || !sum32 || !fetched || !exchanged || !list)
+	group = slub_group_create("stepped", NULL);
+	if (!group || !sum || !sum32 || !fetched || !exchanged || !list)
 		fire_fail("slub_percpu_alloc: %s", strerror(errno));
 	for (unsigned int i = 0; i < NODES; i++) {
 		own(&nodes[i]);
@@ -329,6 +366,7 @@ void step_api_round(unsigned int round)
 	bulk(cache, BULK_MAX);
 	singles(cache, BULK_MAX);
 	misuse();
+	charged();
 	slub_free_deferred(seq_cache_alloc(cache));
 	slub_deferred_barrier();
 }

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * malloc in a group: see account.h.
+ *
+ * What is charged is what the program may use (malloc_usable_size(), without
+ * debugging): the size of the class, or the pages of a large block.  The charge
+ * comes first, so a request beyond a maximum takes no memory and asks nobody
+ * else for any.
+ */
+#include "malloc/account.h"
+#include "slab/debug.h"
+#include "slab/sample.h"
+
+#include <errno.h>
+
+struct slub_cache *account_class[CLASS_BYTES_MAX / CLASS_STEP + 1];
+
+/* ---- the classes ---- */
+
+/* Times that another thread's switch is waited for. */
+#define SWITCH_TRIES 1000
+
+static bool class_init(struct slub_cache *cache, const struct slub_cache *model)
+{
+	struct text name = { cache->name_space, SLUB_CACHE_NAME_MAX, 0 };
+
+	text_printf(&name, "malloc-cg-%u", model->object_size);
+	cache->name = cache->name_space;
+	cache->size = model->size;
+	cache->object_size = model->object_size;
+	cache->align = model->align;
+	cache->link = model->link;
+	cache->flags = SLUB_ACCOUNT;
+	cache->is_internal = true;
+	cache->is_accounted = true;
+	return cache_publish(cache, 0) == 0;
+}
+
+/* The sizes of class @cache now find it. */
+static void sizes_fill(struct slub_cache *cache)
+{
+	size_t i = cache->object_size / CLASS_STEP;
+	struct slub_cache *model = sizeclass_cache(cache->object_size);
+
+	for (;; i--) {
+		if (sizeclass_cache(i * CLASS_STEP) != model)
+			return;
+		__atomic_store_n(&account_class[i], cache, __ATOMIC_RELEASE);
+		if (!i)
+			return;
+	}
+}
+
+/* Two threads may race for it. */
+static cold struct slub_cache *class_make(struct slub_cache *model)
+{
+	struct slub_cache *cache = cache_struct_alloc(), *none = NULL;
+
+	if (!cache)
+		return NULL;
+	if (!class_init(cache, model)) {
+		cache_struct_free(cache);
+		return NULL;
+	}
+	if (!__atomic_compare_exchange_n(&model->accounted, &none, cache, false,
+					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+		cache_drop_shadow(cache);
+		return none;
+	}
+	for (int i = 0; debug_cache_made(cache) == -EBUSY && i < SWITCH_TRIES;
+	     i++)
+		sys_call4(SYS_sched_yield, 0, 0, 0, 0);
+	if (cache->account_path != ACCOUNT_SLOW)
+		sizes_fill(cache);
+	return cache;
+}
+
+struct slub_cache *sizeclass_accounted(struct slub_cache *cache)
+{
+	struct slub_cache *accounted = __atomic_load_n(&cache->accounted,
+						       __ATOMIC_ACQUIRE);
+
+	if (likely(accounted))
+		return accounted;
+	return slub_thread.locks_held ? NULL : class_make(cache);
+}
+
+/* ---- alloc ---- */
+
+/* What a block of @bytes is charged with. */
+static size_t charge_of(size_t bytes, size_t align)
+{
+	if (max_size(bytes, align) > CLASS_BYTES_MAX || align > PAGE_BYTES)
+		return account_large_bytes(bytes);
+	return align <= MALLOC_ALIGN ?
+		       sizeclass_cache(bytes)->object_size :
+		       sizeclass_aligned(bytes, align)->object_size;
+}
+
+/* False: it is a block that cannot have an owner. */
+static bool set_owner(void *ptr, uint32_t owner)
+{
+	uint32_t entry = pagemap_get(ptr);
+	struct slub_cache *cache;
+
+	if (entry == MAP_LARGE) {
+		large_set_owner(ptr, owner);
+		return true;
+	}
+	cache = entry < MAP_SPECIAL_END ? NULL : cache_of_slot(entry);
+	if (!cache || !cache->is_accounted)
+		return false;
+	*object_owner(cache, ptr) = owner;
+	return true;
+}
+
+void *account_alloc(size_t bytes, size_t align, bool *is_zero)
+{
+	uint32_t owner = group_current();
+	size_t charge = charge_of(bytes, align);
+	void *ptr;
+
+	*is_zero = false;
+	if (group_charge(owner, charge))
+		return NULL;
+	ptr = slow_alloc_uncharged(bytes, align, is_zero);
+	if (!ptr || unlikely(!set_owner(ptr, owner)))
+		group_uncharge(owner, charge);
+	return ptr;
+}
+
+static __attribute__((__noinline__)) void *
+alloc_rest(struct slub_cache *cache, size_t bytes)
+{
+	void *object = account_alloc_rest(cache);
+
+	return object ? object : slow_alloc(bytes);
+}
+
+SLUB_HOT void *slow_alloc_beyond(size_t bytes)
+{
+	uint32_t owner = group_current();
+	struct slub_cache *cache;
+	void *object;
+
+	if (unlikely(!owner || bytes > CLASS_BYTES_MAX || sample_is_wanted()))
+		return slow_alloc(bytes);
+	cache = account_class[(bytes + CLASS_STEP - 1) / CLASS_STEP];
+	if (unlikely(!cache))
+		return slow_alloc(bytes);
+	if (likely(cache->account_path == ACCOUNT_WORD)) {
+		object = account_alloc_fast(cache, owner, true);
+		if (likely(object))
+			return object;
+	}
+	return alloc_rest(cache, bytes);
+}
+
+static __attribute__((__noinline__)) void
+free_rest(void *ptr, struct slub_cache *cache)
+{
+	if (!account_free_rest(cache, ptr))
+		slow_free(ptr);
+}
+
+SLUB_HOT void account_free_object(void *ptr, struct slub_cache *cache)
+{
+	if (unlikely(cache->account_path != ACCOUNT_WORD ||
+		     !account_free_fast(cache, ptr, true)))
+		free_rest(ptr, cache);
+}

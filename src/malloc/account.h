@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * malloc for threads in groups (slub/group.h).
+ *
+ * Such a thread has no malloc_limit (base/thread.h), so what it asks for leaves
+ * the fast path at the first comparison and comes here.  Each class has a second
+ * cache, "malloc-cg-SIZE", made when it is first needed, whose objects have
+ * owners (slab/account.h); a large block has its owner in its descriptor.
+ */
+#ifndef SLUB_MALLOC_ACCOUNT_H
+#define SLUB_MALLOC_ACCOUNT_H
+
+#include "malloc/malloc.h"
+#include "slab/account.h"
+
+/* As malloc_slot: the cache for a size, NULL: not made yet, or go slow. */
+extern struct slub_cache *account_class[CLASS_BYTES_MAX / CLASS_STEP + 1]
+	SLUB_INTERNAL;
+
+/*
+ * The class for accounted objects that goes with @cache, one of malloc's; NULL:
+ * it cannot be made.
+ */
+struct slub_cache *sizeclass_accounted(struct slub_cache *cache);
+
+/* What allocations beyond malloc_limit are, in a group and outside. */
+void *slow_alloc_beyond(size_t bytes);
+
+/* slow_alloc_aligned() for a thread that is in a group. */
+void *account_alloc(size_t bytes, size_t align, bool *is_zero);
+
+/* What a large block of @bytes is charged with. */
+static inline size_t account_large_bytes(size_t bytes)
+{
+	return large_bytes_for(bytes);
+}
+
+/* free() of an object of @cache, which has an account_path. */
+void account_free_object(void *ptr, struct slub_cache *cache);
+
+#endif

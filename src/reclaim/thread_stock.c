@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The stock of a thread that is in a group: what it allocates and frees there
+ * is charged by one addition to a word of its own.
+ *
+ *   fast    add to `bytes`; below 0: undo, and go slow
+ *   slow    fill from the CPU's stock, or with a batch of charges (charge.c)
+ *   switch  enter and leave: the CPU gets what is left over
+ *
+ * A stock is taken from the pool when a thread enters its first group, and put
+ * back when it leaves its last one; a thread that ends before that keeps it for
+ * ever.  So others may read it at any time (STOCK-1: bytes of a stock are its
+ * owner's; who reads both looks at the owner again).
+ *
+ * A handler may interrupt its thread anywhere here, allocate, free, enter and
+ * leave.  `is_switching` tells it that the stock is between two owners, bytes
+ * below 0 that the fast path is about to undo what it took: then entering and
+ * leaving leave the stock to its owner, and charges go past it.
+ */
+#include "reclaim/group.h"
+
+#define STOCKS_MAX BITS_NR
+
+struct pool thread_stock_pool = POOL_INIT(sizeof(struct thread_stock),
+					  STOCKS_MAX);
+uint32_t group_generation = 1;
+
+/* Of who gets none: never current. */
+static struct thread_stock no_stock;
+/* Per CPU: those that no thread has; 0: no lists. */
+static uintptr_t idle;
+/* In an idle list at the most. */
+#define IDLE_MAX 64
+
+void thread_stock_init(void)
+{
+	uintptr_t none = 0, offset;
+
+	if (__atomic_load_n(&idle, __ATOMIC_RELAXED))
+		return;
+	offset = percpu_alloc(sizeof(struct slub_percpu_list),
+			      SLUB_PERCPU_LIST_ALIGN);
+	if (offset && !__atomic_compare_exchange_n(&idle, &none, offset, false,
+						   __ATOMIC_RELEASE,
+						   __ATOMIC_RELAXED))
+		slub_percpu_free(offset);
+}
+
+static struct thread_stock *stock_get(void)
+{
+	uintptr_t list = __atomic_load_n(&idle, __ATOMIC_ACQUIRE);
+	struct thread_stock *stock = NULL;
+
+	if (list)
+		stock = percpu_pop((uint32_t)list, 0);
+	if (!stock && !slub_thread.locks_held)
+		stock = pool_get(&thread_stock_pool);
+	return stock ? stock : &no_stock;
+}
+
+static void stock_release(struct thread_stock *stock)
+{
+	uintptr_t list = __atomic_load_n(&idle, __ATOMIC_ACQUIRE);
+
+	if (stock == &no_stock ||
+	    (list && percpu_push_bounded((uint32_t)list, stock, -IDLE_MAX)))
+		return;
+	/* In a handler it would be a lock too many: it is lost. */
+	if (!slub_thread.locks_held)
+		pool_put(&thread_stock_pool, stock);
+}
+
+static size_t take_all(struct thread_stock *stock)
+{
+	int64_t bytes = __atomic_load_n(&stock->bytes, __ATOMIC_RELAXED);
+
+	if (bytes <= 0)
+		return 0;
+	thread_stock_add(stock, -bytes);
+	return (size_t)bytes;
+}
+
+void thread_stock_switch(uint32_t owner)
+{
+	struct group_thread *thread = &group_thread;
+	struct thread_stock *stock;
+	uint32_t old;
+	size_t left;
+
+	/* In a handler that interrupted this very function, or the fast path. */
+	if (thread->is_switching ||
+	    (thread->stock && thread->stock->bytes < 0)) {
+		if (thread->stock)
+			thread->stock->generation = 0;
+		thread->current = owner;
+		return;
+	}
+	thread->is_switching = true;
+	compiler_barrier();
+	if (!thread->stock)
+		thread->stock = stock_get();
+	stock = thread->stock;
+	__atomic_store_n(&stock->generation, 0, __ATOMIC_RELAXED);
+	compiler_barrier();
+	old = stock->owner;
+	left = take_all(stock);
+	if (left)
+		charge_return(old, left);
+	__atomic_store_n(&stock->owner, owner, __ATOMIC_RELEASE);
+	thread->current = owner;
+	if (!owner) {
+		thread->stock = NULL;
+		stock_release(stock);
+	}
+	compiler_barrier();
+	thread->is_switching = false;
+}
+
+static bool is_mine(uint32_t owner)
+{
+	const struct group_thread *thread = &group_thread;
+
+	return thread->stock && thread->stock != &no_stock &&
+	       !thread->is_switching && thread->stock->owner == owner;
+}
+
+bool thread_stock_use(uint32_t owner)
+{
+	uint32_t generation = __atomic_load_n(&group_generation,
+					      __ATOMIC_SEQ_CST);
+
+	if (!is_mine(owner))
+		return false;
+	if (group_thread.stock->generation == generation)
+		return true;
+	if (charge_is_tight(owner))
+		return false;
+	__atomic_store_n(&group_thread.stock->generation, generation,
+			 __ATOMIC_RELAXED);
+	return true;
+}
+
+size_t thread_stock_put(uint32_t owner, size_t bytes)
+{
+	if (!thread_stock_use(owner) ||
+	    group_thread.stock->bytes >= THREAD_STOCK_MAX)
+		return bytes;
+	thread_stock_add(group_thread.stock, (int64_t)bytes);
+	return 0;
+}
+
+void thread_stock_empty(uint32_t owner)
+{
+	size_t bytes;
+
+	if (!is_mine(owner))
+		return;
+	bytes = take_all(group_thread.stock);
+	if (bytes)
+		charge_return(owner, bytes);
+}
+
+/* ---- seen from outside ---- */
+
+static int64_t stock_of(const struct thread_stock *stock,
+			const struct slub_group *group)
+{
+	uint32_t owner = __atomic_load_n(&stock->owner, __ATOMIC_ACQUIRE);
+	int64_t bytes = __atomic_load_n(&stock->bytes, __ATOMIC_ACQUIRE);
+
+	if (!owner || bytes <= 0 ||
+	    __atomic_load_n(&stock->owner, __ATOMIC_RELAXED) != owner ||
+	    !group_is_below(owner_group(owner_of(owner)), group))
+		return 0;
+	return bytes;
+}
+
+int64_t thread_stocks_of(const struct slub_group *group)
+{
+	int64_t sum = 0;
+
+	for (uint32_t n = 1; n < pool_end(&thread_stock_pool); n++)
+		sum += stock_of(pool_item(&thread_stock_pool, n), group);
+	return sum;
+}
+
+void thread_stock_fork_child(void)
+{
+	for (uint32_t n = 1; n < pool_end(&thread_stock_pool); n++) {
+		struct thread_stock *stock = pool_item(&thread_stock_pool, n);
+		uint32_t owner = stock->owner;
+		size_t bytes;
+
+		if (stock == group_thread.stock || !owner)
+			continue;
+		bytes = take_all(stock);
+		if (bytes)
+			charge_return(owner, bytes);
+	}
+}
