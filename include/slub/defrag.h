@@ -91,7 +91,8 @@ typedef int slub_migrate_fn(struct slub_cache *cache, void *from, void *to,
  * pressure thread.  Never inside an allocation, where the program may hold locks
  * of its own.
  * Returns 0, or
- *   -EINVAL  no cache, malloc's own, or one of the functions is NULL;
+ *   -EINVAL  no cache, malloc's own, one with SLUB_ACCOUNT, or one of the functions is
+ *           NULL;
  *   -EBUSY   the cache is shared with another user (SLUB_MERGE), or called
  *            from such a function.
  * Context: any thread, not from a signal handler; takes locks; may sleep.
