@@ -128,7 +128,7 @@ free_slowly(struct slub_cache *cache, void *object)
 		log_message("slub_cache_free(%s): object %p is of cache %s; "
 			    "freed there",
 			    cache_is_live(cache) ? cache->name : "?", object,
-			    owner->name);
+			    owner->root ? owner->root->name : owner->name);
 	}
 	free_checked(owner, object);
 }

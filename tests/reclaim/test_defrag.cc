@@ -47,8 +47,8 @@ struct Table {
 	}
 	~Table()
 	{
-		for (Object *&place : places)
-			drop(place);
+		for (size_t i = 0; i < places.size(); i++)
+			drop(i);
 		EXPECT_EQ(slub_cache_destroy(cache), 0);
 	}
 	/* Numbers 0 to n, of which every @keep-th lives on. */
@@ -60,7 +60,7 @@ struct Table {
 			add();
 		for (size_t i = first; i < first + n; i++) {
 			if (i % keep)
-				drop(places[i]);
+				drop(i);
 		}
 	}
 	size_t add()
@@ -74,16 +74,17 @@ struct Table {
 		alive.insert(o);
 		return o->number;
 	}
-	void drop(Object *&place)
+	/* By number: places moves when it grows. */
+	void drop(size_t number)
 	{
 		Object *o;
 		{
 			std::lock_guard<std::mutex> hold(lock);
-			o = place;
+			o = places[number];
 			if (!o)
 				return;
 			alive.erase(o);
-			place = nullptr;
+			places[number] = nullptr;
 		}
 		slub_cache_free(cache, o);
 	}
@@ -343,7 +344,7 @@ TEST(Defrag, OthersAllocateAndFreeMeanwhile)
 					std::lock_guard<std::mutex> hold(t.lock);
 					n = random.below(t.places.size());
 				}
-				t.drop(t.places[n]);
+				t.drop(n);
 			}
 		});
 	/* Two at once: each isolates slabs of its own. */
