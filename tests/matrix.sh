@@ -95,8 +95,15 @@ run_cell()
 		failed=1
 	fi
 	row "$cell" "$status" "$passed" "$bad" "$skipped" $((SECONDS - before))
-	grep -E 'Test +#.*\*\*\*(Failed|Timeout|Exception|Not Run)' "$log" |
+	[ "$bad" -eq 0 ] || failures "$log"
+}
+
+# failures LOG: what failed in it, each with the first of what it printed.
+failures()
+{
+	grep -E 'Test +#.*\*\*\*(Failed|Timeout|Exception|Not Run)' "$1" |
 		sed -E 's/.*: ([^ ]+) .*\*\*\*([A-Za-z ]+[a-z]).*/    \1: \2/'
+	grep -E -A 6 'Failure$|^BUG|[Aa]ssert|^ERROR|^WARNING' "$1" | head -n 40 | sed 's/^/    | /'
 }
 
 # run_variant NAME OPTIONS BACKENDS EXCLUDE LABELS

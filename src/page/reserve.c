@@ -94,16 +94,26 @@ struct page *reserve_claim(struct zone *zone, char **whole, bool *is_dirty)
 	return page;
 }
 
+/*
+ * Memory is put behind a block without the lock, so two may come for one that
+ * was missing: the second is given back.  It is not short then, so this does
+ * not come round again.
+ */
 void reserve_keep(struct zone *zone, struct page *page, bool is_dirty)
 {
 	char *block = page_address(page);
+	bool is_wanted;
 
 	for (size_t at = 0; !is_dirty && at < RESERVE_BYTES; at += PAGE_BYTES)
 		*(volatile char *)(block + at) = 0;
 	lock_acquire(&zone->lock);
-	push(zone, page);
+	is_wanted = reserve_is_short(zone);
+	if (is_wanted)
+		push(zone, page);
 	lock_release(&zone->lock);
 	short_update();
+	if (!is_wanted)
+		zone_free(block, RESERVE_ORDER, zone->node, true);
 }
 
 /* Takes from the zone's free blocks what the reserve lacks. */

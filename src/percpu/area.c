@@ -289,7 +289,12 @@ void percpu_base_set(uint32_t cid, char *area)
 	 * dependent loads base -> area of the sequences.
 	 */
 	__atomic_store_n(&slub_cpu_base[cid], base, __ATOMIC_RELEASE);
-	/* Programs index by CPU number whatever the library was built for. */
-	for (uint32_t i = 1; !SLUB_CONFIG_SMP && i < AREAS_MAX; i++)
+	/*
+	 * Programs index by CPU number whatever the library was built for.
+	 * Only where there are sequences: backend thread indexes by thread.
+	 */
+	if (SLUB_CONFIG_SMP || percpu_backend != BACKEND_RSEQ)
+		return;
+	for (uint32_t i = 1; i < AREAS_MAX; i++)
 		__atomic_store_n(&slub_cpu_base[i], base, __ATOMIC_RELEASE);
 }
