@@ -28,8 +28,7 @@ bool reserve_is_short(const struct zone *zone)
 	return reserve_nr(zone) < reserve_wanted(zone);
 }
 
-/* Sums up anew what is missing: after each change, with or without a lock. */
-static void short_update(void)
+static size_t missing_now(void)
 {
 	size_t missing = 0;
 
@@ -39,7 +38,30 @@ static void short_update(void)
 
 		missing += wanted > nr ? wanted - nr : 0;
 	}
-	__atomic_store_n(&page_reserve_short, missing, __ATOMIC_RELAXED);
+	return missing;
+}
+
+/*
+ * Sums up anew what is missing: after each change, with or without a lock.  Of
+ * several threads at it the last to store must not store an old sum, or a
+ * reserve that is short would be taken for full.  Each exchange takes in what
+ * was changed before the exchanges in front of it, so the last one sums up
+ * everything when it looks again; a change that it does not see is followed by
+ * an exchange that comes behind it.
+ */
+static void short_update(void)
+{
+	size_t missing = missing_now(), again;
+
+	for (;;) {
+		/* acq_rel: pairs with itself in other threads */
+		__atomic_exchange_n(&page_reserve_short, missing,
+				    __ATOMIC_ACQ_REL);
+		again = missing_now();
+		if (again == missing)
+			return;
+		missing = again;
+	}
 }
 
 void reserve_init(struct zone *zone)
