@@ -54,6 +54,27 @@ static inline long sys_call4(long nr, long a, long b, long c, long d)
 	return sys_call6(nr, a, b, c, d, 0, 0);
 }
 
+/*
+ * The @i-th wait for another thread that is in the middle of something: a yield
+ * at first.  It may have been preempted, and on a busy machine it takes many
+ * milliseconds until it runs again, while a yield may take none: so then sleep.
+ */
+#define WAIT_YIELDS 100
+#define WAIT_NS 50000
+
+static inline void sys_wait(unsigned int i)
+{
+	struct {
+		long seconds;
+		long nanoseconds;
+	} pause = { 0, WAIT_NS };
+
+	if (i < WAIT_YIELDS)
+		sys_call4(SYS_sched_yield, 0, 0, 0, 0);
+	else
+		sys_call4(SYS_nanosleep, (long)&pause, 0, 0, 0);
+}
+
 static inline long sys_futex(uint32_t *word, int op, uint32_t value)
 {
 	return sys_call4(SYS_futex, (long)word, op, (long)value, 0);

@@ -67,9 +67,9 @@ static cold struct slub_cache *class_make(struct slub_cache *model)
 		cache_drop_shadow(cache);
 		return none;
 	}
-	for (int i = 0; debug_cache_made(cache) == -EBUSY && i < SWITCH_TRIES;
-	     i++)
-		sys_call4(SYS_sched_yield, 0, 0, 0, 0);
+	for (unsigned int i = 0;
+	     debug_cache_made(cache) == -EBUSY && i < SWITCH_TRIES; i++)
+		sys_wait(i);
 	if (cache->account_path != ACCOUNT_SLOW)
 		sizes_fill(cache);
 	return cache;

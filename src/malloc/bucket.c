@@ -29,7 +29,7 @@
 /* A class whose cache is being made. */
 #define MAKING ((struct slub_cache *)1)
 /* How often another thread that makes it is waited for. */
-#define MAKING_YIELDS_MAX 10000
+#define MAKING_WAITS_MAX 10000
 
 #define FLAGS_ALL (SLUB_PANIC | SLUB_ACCOUNT | SLUB_RECLAIM_ACCOUNT |	\
 		   SLUB_CONSISTENCY_CHECKS | SLUB_RED_ZONE |		\
@@ -183,13 +183,13 @@ static struct slub_cache *class_create(const struct slub_bucket *bucket,
 /* Another thread makes it; NULL: it failed, or it takes too long. */
 static struct slub_cache *class_wait(struct slub_cache **class)
 {
-	for (int i = 0; i < MAKING_YIELDS_MAX; i++) {
+	for (unsigned int i = 0; i < MAKING_WAITS_MAX; i++) {
 		struct slub_cache *cache = __atomic_load_n(class,
 							   __ATOMIC_ACQUIRE);
 
 		if (cache != MAKING)
 			return cache;
-		sys_call4(SYS_sched_yield, 0, 0, 0, 0);
+		sys_wait(i);
 	}
 	return NULL;
 }

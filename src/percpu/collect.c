@@ -21,10 +21,14 @@
 /* One collector at a time; not a lock, for it is held across others. */
 static _Atomic uint32_t collecting;
 
-/* How often a thread that is in the middle of an operation is waited for. */
-#define BUSY_YIELDS_MAX 10000
+/*
+ * How often a thread that is in the middle of an operation is waited for; about
+ * a second.  For ever it must not be: a signal handler that interrupted it may
+ * wait for area_lock.
+ */
+#define BUSY_WAITS_MAX 10000
 /* How often fork waits for a collector; then its lists are lost to the child. */
-#define COLLECT_YIELDS_MAX 20000
+#define COLLECT_WAITS_MAX 2000
 
 bool percpu_collect_begin(void)
 {
@@ -71,10 +75,10 @@ static bool collect_rseq(uint32_t cid, char *area, const struct move *move)
 /* Waits until the owner is out of its operation; false: it takes too long. */
 static bool wait_not_busy(_Atomic uint32_t *busy)
 {
-	for (int i = 0; i < BUSY_YIELDS_MAX; i++) {
+	for (unsigned int i = 0; i < BUSY_WAITS_MAX; i++) {
 		if (!__atomic_load_n(busy, __ATOMIC_ACQUIRE))
 			return true;
-		sys_call4(SYS_sched_yield, 0, 0, 0, 0);
+		sys_wait(i);
 	}
 	return false;
 }
@@ -176,8 +180,9 @@ void percpu_fork_prepare(void)
 	if (!slub_thread.locks_held && collecting != thread_self()) {
 		bool begun = percpu_collect_begin();
 
-		for (int i = 0; !begun && i < COLLECT_YIELDS_MAX; i++) {
-			sys_call4(SYS_sched_yield, 0, 0, 0, 0);
+		for (unsigned int i = 0; !begun && i < COLLECT_WAITS_MAX;
+		     i++) {
+			sys_wait(i);
 			begun = percpu_collect_begin();
 		}
 		if (begun)

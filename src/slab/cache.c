@@ -291,6 +291,7 @@ void slab_fork_finish(bool in_child)
 	if (in_child) {
 		cache_making_after_fork();
 		defrag_after_fork();
+		shrink_after_fork();
 		debug_after_fork();
 	}
 	lock_release_after_fork(&cache_lock, in_child);

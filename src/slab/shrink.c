@@ -16,6 +16,17 @@
 
 static size_t pages_given;	/* since the last emptying */
 
+/*
+ * What a thread in slab_shrink_all() has taken off the lists and not yet given
+ * back is missed by a flush, and counts as allocated: so cache_flush() has to
+ * fall between shrinks, and shrinks let it in.
+ */
+static uint32_t shrinks_begun, shrinks_over;	/* atomic: how often */
+static int32_t flushers;			/* atomic */
+/* How often a flush is waited for, and how often shrinks are: 0.1 and 1 s. */
+#define SHRINK_WAITS_MAX 1000
+#define FLUSH_WAITS_MAX 10000
+
 static void barn_flush(struct slub_cache *cache, struct cache_node *node)
 {
 	void *chain;
@@ -61,6 +72,14 @@ void cache_shrink_nodes(struct slub_cache *cache)
 	}
 }
 
+/* Not for ever: a handler may have interrupted this thread's own flush. */
+static void let_flushers_in(void)
+{
+	for (unsigned int i = 0; i < SHRINK_WAITS_MAX &&
+	     __atomic_load_n(&flushers, __ATOMIC_RELAXED) > 0; i++)
+		sys_wait(i);
+}
+
 /*
  * The lists of blocks are emptied last: slabs that become empty end there.
  */
@@ -70,7 +89,11 @@ void slab_shrink_all(void)
 
 	if (slub_thread.locks_held)
 		return;
+	if (!had)
+		let_flushers_in();
 	slub_thread.flags |= THREAD_IN_RECLAIM;
+	/* seq_cst: it comes before the first list that is taken */
+	__atomic_fetch_add(&shrinks_begun, 1, __ATOMIC_SEQ_CST);
 	cache_free_postponed();
 	deferred_poll();
 	shrink_cpus();
@@ -79,15 +102,35 @@ void slab_shrink_all(void)
 			cache_shrink_nodes(c);
 	}
 	block_flush();
+	/* release: pairs with the acquire in nobody_shrinks() */
+	__atomic_fetch_add(&shrinks_over, 1, __ATOMIC_RELEASE);
 	if (!had)
 		slub_thread.flags &= ~(uint32_t)THREAD_IN_RECLAIM;
+}
+
+/* In a forked child: those that other threads had begun are over. */
+void shrink_after_fork(void)
+{
+	shrinks_over = shrinks_begun;
+	flushers = 0;
+}
+
+/* False: somebody may have objects in hand, of any cache; *@begun: how many. */
+static bool nobody_shrinks(uint32_t *begun)
+{
+	/* In this order: one that is over was begun. */
+	uint32_t over = __atomic_load_n(&shrinks_over, __ATOMIC_ACQUIRE);
+
+	*begun = __atomic_load_n(&shrinks_begun, __ATOMIC_SEQ_CST);
+	/* Above it: a handler that interrupted a shrink has forked. */
+	return (int32_t)(*begun - over) <= 0;
 }
 
 /*
  * Takes one slot's lists off every CPU, and those of its sampled objects; false:
  * one could not be stopped.
  */
-bool cache_flush(struct slub_cache *cache)
+static bool flush_once(struct slub_cache *cache)
 {
 	bool done = true;
 
@@ -110,7 +153,41 @@ bool cache_flush(struct slub_cache *cache)
 	}
 	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
 		barn_flush(cache, cache->nodes[n]);
-	return cache->sampled ? cache_flush(cache->sampled) && done : done;
+	return cache->sampled ? flush_once(cache->sampled) && done : done;
+}
+
+static bool flush_alone(struct slub_cache *cache)
+{
+	for (unsigned int i = 0;; i++) {
+		bool is_last = i == FLUSH_WAITS_MAX, alone;
+		uint32_t before, after;
+
+		alone = nobody_shrinks(&before);
+		if (!alone && !is_last) {
+			sys_wait(i);
+			continue;
+		}
+		if (!flush_once(cache))
+			return false;
+		if (alone && nobody_shrinks(&after) && before == after)
+			return true;
+		if (is_last)
+			return false;
+	}
+}
+
+bool cache_flush(struct slub_cache *cache)
+{
+	bool done;
+
+	cache_free_postponed();
+	/* Who shrinks does not wait for itself. */
+	if (slub_thread.flags & THREAD_IN_RECLAIM)
+		return flush_once(cache);
+	__atomic_fetch_add(&flushers, 1, __ATOMIC_RELAXED);
+	done = flush_alone(cache);
+	__atomic_fetch_sub(&flushers, 1, __ATOMIC_RELAXED);
+	return done;
 }
 
 bool cache_has_slabs(const struct slub_cache *cache)

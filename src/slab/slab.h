@@ -250,7 +250,10 @@ void slab_for_each(void (*visit)(struct slub_cache *cache, struct page *slab,
 				 void *arg),
 		   void *arg);
 
-/* Sees to it that @cache has no free objects but in its slabs. */
+/*
+ * Sees to it that @cache has no free objects but in its slabs; false: a CPU
+ * could not be stopped, or others shrink all the time.
+ */
 bool cache_flush(struct slub_cache *cache);
 /* Frees its empty slabs. */
 void cache_shrink_nodes(struct slub_cache *cache);

@@ -155,6 +155,9 @@ void node_rebuild(struct cache_node *node);
 bool slab_mark_free(struct slub_cache *cache, struct page *slab,
 		    uint64_t *marks);
 
+/* shrink.c */
+void shrink_after_fork(void);
+
 /* flush.c */
 /* Gives a chain back to its slabs; returns how many objects it had. */
 uint32_t chain_flush(struct slub_cache *cache, void *chain);

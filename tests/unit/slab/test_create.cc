@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* slab/create.c: a cache takes its slots, nodes and structure, and gives them back. */
+#include <atomic>
+#include <thread>
+
 #include "typed.h"
 
 namespace {
@@ -137,6 +140,38 @@ TEST_F(create, shared_ones_count_their_users)
 	end(b);
 	EXPECT_FALSE(cache_is_live(b));
 	start::option("MERGE=0");
+}
+
+/* What a thread that shrinks has in hand for a moment is free all the same. */
+TEST_F(create, nothing_is_left_while_others_shrink)
+{
+	std::atomic<bool> stop{ false };
+	std::vector<std::thread> others;
+
+	if (!percpu_can_stop && percpu_backend <= BACKEND_THREAD)
+		GTEST_SKIP() << "without membarrier(2) no CPU can be stopped";
+	for (int i = 0; i < 2; i++)
+		others.emplace_back([&] {
+			while (!stop)
+				slab_shrink_all();
+		});
+	for (int i = 0; i < 300; i++) {
+		struct slub_cache *cache = make("shrunk", 64);
+		std::vector<void *> objects(500);
+
+		ASSERT_EQ(slub_cache_alloc_bulk(cache, 0, objects.size(), objects.data()),
+			  objects.size());
+		for (void *object : objects)
+			slub_cache_free_slow(cache, object);
+		EXPECT_TRUE(cache_flush(cache));
+		for (uint32_t n = 0; n < slab_nr_nodes(); n++)
+			node_shrink(cache, cache->nodes[n]);
+		EXPECT_FALSE(cache_has_slabs(cache));
+		end(cache);
+	}
+	stop = true;
+	for (auto &other : others)
+		other.join();
 }
 
 } /* namespace */
