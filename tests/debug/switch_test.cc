@@ -152,7 +152,7 @@ long ask(pid_t pid, uint32_t operation, const char *text)
 	copy(pid, &box, there, true);
 	copy(pid, &state, &there->state, true);
 	const uint32_t done = MAILBOX_NUMBER(number) | MAILBOX_DONE;
-	for (int i = 0; i < 5000 && state != done; i++) {
+	for (int i = 0; i < 60000 && state != done; i++) {
 		usleep(1000);
 		copy(pid, &state, &there->state, false);
 		// It had just been forked, and knew of no request.

@@ -209,14 +209,16 @@ TEST(Pressure, AWalkIsCutShortAndTheNextGoesOn)
 		setenv("MEMORY_PRESSURE_WATCH", path.c_str(), 1);
 		CHECK(slub_pressure_fd() >= 0);
 		int out = open(path.c_str(), O_WRONLY);
-		for (int i = 0; i < 10; i++) {
+		/* On a busy machine a walk may be over before it has asked anyone. */
+		for (int i = 0; i < 300 && (i < 10 || all < 10); i++) {
 			CHECK(write(out, "x", 1) == 1);
 			slub_pressure_handle();
 			usleep(60000);
+			all = 0;
+			for (Witness &witness : witnesses)
+				all += witness.counts > 0;
 		}
 		CHECK(stats().cut_short >= 5);
-		for (Witness &witness : witnesses)
-			all += witness.counts > 0;
 		CHECK(all == 10);
 	});
 }

@@ -432,11 +432,15 @@ TEST(Shrinker, UnregisterWaitsForItsOwnCallback)
 	std::thread second([] { slub_shrink(12); });
 	while (gate.inside < 2)
 		usleep(100);
+	uint32_t registered = __atomic_load_n(&gate.state, __ATOMIC_ACQUIRE);
 	std::thread leaver([&] {
 		EXPECT_EQ(slub_shrinker_unregister(&gate), 0);
 		EXPECT_EQ(gate.inside, 0);
 		done = true;
 	});
+	/* Else the second call below would be the first. */
+	while (__atomic_load_n(&gate.state, __ATOMIC_ACQUIRE) == registered)
+		usleep(100);
 	usleep(20000);
 	EXPECT_FALSE(done);
 	EXPECT_EQ(slub_shrinker_unregister(&gate), -EINVAL);

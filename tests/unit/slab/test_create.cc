@@ -155,7 +155,7 @@ TEST_F(create, nothing_is_left_while_others_shrink)
 			while (!stop)
 				slab_shrink_all();
 		});
-	for (int i = 0; i < 300; i++) {
+	for (int i = 0; i < 1000; i++) {
 		struct slub_cache *cache = make("shrunk", 64);
 		std::vector<void *> objects(500);
 
