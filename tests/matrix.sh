@@ -9,6 +9,9 @@
 #	-l  names the cells and does nothing     -L  labels to run (contract|unit|fire)
 #	-k  only cells whose name matches        -j  build jobs (2)
 #
+# In the cells `inject` threads are held up at the injection points (src/base/inject.h), as
+# SLUB_INJECT says (rate=100).
+#
 # SLUB_TEST_SCALE (default 0.1 here) is the share of each fire program's usual work.  Exit status:
 # 0 all passed, 1 something failed, 2 bad use.
 
@@ -49,6 +52,7 @@ up|-DSLUB_SMP=OFF|rseq thread tid lock|fire.limits_cpuset
 assert|-DSLUB_ASSERT=2|rseq thread tid lock|fire.limits
 tsan|-DSLUB_TSAN=ON|-|contract|fire
 asan|-DSLUB_ASAN=ON|-|contract|fire
+inject|-DSLUB_INJECT=ON|rseq thread tid lock|fire.[ls]i|unit|fire
 '
 
 declare -a rows=()
@@ -115,6 +119,7 @@ run_variant()
 		cell=$name
 		[ "$backend" = - ] || cell=$name-$backend
 		[[ $cell =~ $pattern ]] || continue
+		[ "$name" != inject ] || export SLUB_INJECT=${SLUB_INJECT:-rate=100}
 		if [ $list_only = yes ]; then
 			echo "$cell"
 			continue

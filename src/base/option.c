@@ -390,13 +390,15 @@ static void read_variable(const char *s, enum pass pass)
 {
 	static const struct word options = { "options", 7 };
 	static const struct word library = { "library", 7 };
+	static const struct word points = { "inject", 6 };
 	struct word name, value;
 
 	if (strncmp(s, PREFIX, PREFIX_LENGTH) != 0)
 		return;
 	s += PREFIX_LENGTH;
-	/* SLUB_LIBRARY belongs to the slub command. */
-	if (!split(s, strlen(s), &name, &value) || word_is(name, library))
+	/* SLUB_LIBRARY belongs to the slub command, SLUB_INJECT to inject.c. */
+	if (!split(s, strlen(s), &name, &value) || word_is(name, library) ||
+	    (SLUB_CONFIG_INJECT && word_is(name, points)))
 		return;
 	if (word_is(name, options)) {
 		if (pass == PASS_VERBOSE_LIST || pass == PASS_LIST)

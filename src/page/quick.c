@@ -144,6 +144,7 @@ static void flush_class(uint32_t node, uint32_t class)
 
 	if (__atomic_load_n(&heads[node][class], __ATOMIC_RELAXED))
 		block = take_all(&heads[node][class], pages);
+	inject(INJECT_quick);
 	while (block) {
 		void *next = *link_of_block(block);
 

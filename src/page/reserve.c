@@ -54,6 +54,7 @@ static void short_update(void)
 	size_t missing = missing_now(), again;
 
 	for (;;) {
+		inject(INJECT_missing);
 		/* acq_rel: pairs with itself in other threads */
 		__atomic_exchange_n(&page_reserve_short, missing,
 				    __ATOMIC_ACQ_REL);
@@ -128,6 +129,7 @@ void reserve_keep(struct zone *zone, struct page *page, bool is_dirty)
 
 	for (size_t at = 0; !is_dirty && at < RESERVE_BYTES; at += PAGE_BYTES)
 		*(volatile char *)(block + at) = 0;
+	inject(INJECT_keep);
 	lock_acquire(&zone->lock);
 	is_wanted = reserve_is_short(zone);
 	if (is_wanted)

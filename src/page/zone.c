@@ -200,6 +200,7 @@ static void *zone_look(struct zone *zone, uint32_t order, bool may_grow,
 	fresh = superblock_take(1, 1, zone->node, true, may_grow, is_zero);
 	if (!fresh)
 		return NULL;
+	inject(INJECT_split);
 	lock_acquire(&zone->lock);
 	zone_block_split(zone, page_of(fresh), BLOCK_ORDER_MAX + 1, order,
 			 !*is_zero);
@@ -348,6 +349,7 @@ static void zone_purge_order(struct zone *zone, uint32_t order, size_t limit)
 		for (uint32_t i = 0; i < n; i++) {
 			void *block = page_address(pages[i]);
 
+			inject(INJECT_purge);
 			failed = failed ||
 				 os_purge(block, PAGE_BYTES << order) != 0;
 			zone_put(zone, pages[i], order, failed);

@@ -64,9 +64,12 @@ static bool collect_rseq(uint32_t cid, char *area, const struct move *move)
 
 	lock_acquire(&area_lock);
 	percpu_base_set(cid, NULL);
+	inject(INJECT_stop);
 	stopped = os_barrier_rseq() == 0;
+	inject(INJECT_stopped);
 	if (stopped)
 		move_slots(area, move);
+	inject(INJECT_restart);
 	percpu_base_set(cid, area);
 	lock_release(&area_lock);
 	return stopped;
@@ -93,12 +96,15 @@ static bool collect_thread(uint32_t cid, char *area, const struct move *move)
 	busy = *area_owner_busy(area);
 	/* Also its own: a signal handler may come in between. */
 	percpu_base_set(cid, NULL);
+	inject(INJECT_stop);
 	if (busy == &slub_thread.busy)
 		stopped = !*busy;
 	else if (busy)
 		stopped = os_barrier() == 0 && wait_not_busy(busy);
+	inject(INJECT_stopped);
 	if (stopped)
 		move_slots(area, move);
+	inject(INJECT_restart);
 	percpu_base_set(cid, area);
 	lock_release(&area_lock);
 	return stopped;

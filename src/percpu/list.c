@@ -28,6 +28,8 @@ static void *list_pop_rseq(uint32_t slot, uintptr_t link)
 	for (int i = 0; i < ABORTS_MAX; i++) {
 		void *object;
 
+		if (inject_fails(INJECT_abort))
+			continue;
 		if (unlikely(slot >= AREA_BYTES))
 			object = rseq_pop_live(slot);
 		else if (link_is_in_object(link))
@@ -44,11 +46,13 @@ static void *list_pop_rseq(uint32_t slot, uintptr_t link)
 static bool list_push_rseq(uint32_t slot, void *object, uintptr_t link)
 {
 	for (int i = 0; i < ABORTS_MAX; i++) {
-		enum sequence_result ret =
-			link_is_in_object(link) ?
+		enum sequence_result ret;
+
+		if (inject_fails(INJECT_abort))
+			continue;
+		ret = link_is_in_object(link) ?
 				rseq_push_link(slot, object, link) :
 				rseq_push_page(slot, object, link);
-
 		if (likely(ret != SEQUENCE_RESTART))
 			return ret == SEQUENCE_DONE;
 	}
@@ -58,8 +62,11 @@ static bool list_push_rseq(uint32_t slot, void *object, uintptr_t link)
 static void *list_take_rseq(uint32_t half, int32_t room)
 {
 	for (int i = 0; i < ABORTS_MAX; i++) {
-		void *chain = rseq_take(half, room);
+		void *chain;
 
+		if (inject_fails(INJECT_abort))
+			continue;
+		chain = rseq_take(half, room);
 		if (likely(chain != SEQUENCE_ABORTED))
 			return chain;
 	}
@@ -69,8 +76,11 @@ static void *list_take_rseq(uint32_t half, int32_t room)
 static bool list_put_rseq(uint32_t half, void *chain, int32_t room)
 {
 	for (int i = 0; i < ABORTS_MAX; i++) {
-		enum sequence_result ret = rseq_put(half, chain, room);
+		enum sequence_result ret;
 
+		if (inject_fails(INJECT_abort))
+			continue;
+		ret = rseq_put(half, chain, room);
 		if (likely(ret != SEQUENCE_RESTART))
 			return ret == SEQUENCE_DONE;
 	}
@@ -114,6 +124,7 @@ void *percpu_area_enter(void)
 			return NULL;
 		__atomic_store_n(&slub_thread.busy, 1, __ATOMIC_RELAXED);
 		compiler_barrier();	/* see the head of this file */
+		inject(INJECT_busy);
 		return __atomic_load_n(&slub_cpu_base[cid], __ATOMIC_ACQUIRE);
 	}
 	if (slub_thread.locks_held || !percpu_area(cid))
@@ -124,6 +135,7 @@ void *percpu_area_enter(void)
 
 void percpu_area_leave(void *area)
 {
+	inject(INJECT_leave);
 	if (percpu_backend == BACKEND_THREAD)
 		/* release: pairs with the acquire in wait_not_busy() */
 		__atomic_store_n(&slub_thread.busy, 0, __ATOMIC_RELEASE);
@@ -252,6 +264,7 @@ static void *list_pop_tid(uint32_t slot, uintptr_t link)
 		if (SLUB_CONFIG_HARDENED && !link_is_plausible(new.first) &&
 		    tid_is(area, slot, &old))
 			return NULL;
+		inject(INJECT_tid);
 		new.second = old.second + 1;
 	} while (!double_word_exchange(tid_pair(area, slot), &old, new));
 	tid_room_add(area, slot, 1);
@@ -275,6 +288,7 @@ static bool tid_push(uint32_t slot, void *object, uintptr_t link,
 				 old.first;
 
 		__atomic_store_n(place, (void *)next, __ATOMIC_RELAXED);
+		inject(INJECT_tid);
 		new.first = (uintptr_t)object;
 		new.second = old.second + 1;
 	} while (!double_word_exchange(tid_pair(area, slot), &old, new));

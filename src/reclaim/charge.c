@@ -224,6 +224,7 @@ static struct slub_group *charge_up(struct slub_group *group, size_t bytes,
 			return g;
 		}
 		note_peak(g, usage);
+		inject(INJECT_charge);
 	}
 	return NULL;
 }

@@ -291,7 +291,9 @@ SLUB_EXPORT int slub_group_delete(struct slub_group *group)
 	if (err)
 		return err;
 	parent = group->parent;
+	inject(INJECT_disinherit);
 	disinherit(group);
+	inject(INJECT_reparent);
 	group->usage = 0;
 	charge_tight_update(group);
 	map_move(group_number(group), group_number(parent));

@@ -113,6 +113,7 @@ struct slub_shrinker *walker_enter(struct walker *walker, uint32_t id,
 		__atomic_store_n(&walker->inside, shrinker, __ATOMIC_RELAXED);
 		__atomic_store_n(&walker->group, group, __ATOMIC_RELAXED);
 		full_fence();	/* WALK-1 */
+		inject(INJECT_announce);
 		if (likely(entry_see(id, entry)))
 			break;
 		walker_leave(walker);
@@ -266,6 +267,7 @@ SLUB_EXPORT int slub_shrinker_unregister(struct slub_shrinker *shrinker)
 	entry = __atomic_exchange_n(&shrinker_table[id], 0, __ATOMIC_ACQ_REL);
 	/* WALK-2; 0: this is the second try, after -EDEADLK. */
 	if (!entry || entry & SHRINKER_SEEN) {
+		inject(INJECT_unregister);
 		full_fence();	/* WALK-1 */
 		err = wait_for_callbacks(shrinker);
 	}

@@ -254,6 +254,7 @@ static bool advance(struct slub_srcu *domain)
 	case STEP_DRAIN_OLD:
 		if (!nobody_inside(domain, phase_now(domain) ^ SLUB_SRCU_PHASE))
 			return false;
+		inject(INJECT_phase);
 		__atomic_fetch_xor(&domain->reader, SLUB_SRCU_PHASE,
 				   __ATOMIC_SEQ_CST);
 		domain->step = STEP_DRAIN_LEFT;

@@ -140,6 +140,7 @@ static size_t shrink_empty(struct place *place, struct slub_shrinker *shrinker,
 	size_t freed;
 
 	map_unmark(unit, id);
+	inject(INJECT_unmark);
 	freed = shrink_one(place->walker, shrinker, &place->control,
 			   &unit->deferred[id % 64]);
 	if (freed == SLUB_SHRINK_EMPTY)

@@ -11,6 +11,7 @@ static void store(struct slub_cache *cache, struct cache_node *node,
 {
 	int32_t room = capacity_now(cache) - (int32_t)nr;
 
+	inject(INJECT_store);
 	if (percpu_put(cache->list_slot, chain, room > 0 ? room : 0))
 		return;
 	/* Somebody was quicker, or there is no list for this thread. */

@@ -40,6 +40,7 @@ static void *barn_miss(struct cache_node *node)
 {
 	if (!__atomic_load_n(&node->barn.refused, __ATOMIC_RELAXED))
 		return NULL;
+	inject(INJECT_barn);
 	lock_acquire(&node->lock);
 	if (node->barn.refused) {
 		node->barn.refused--;
@@ -66,6 +67,7 @@ void *barn_get(struct cache_node *node, const struct slub_cache *cache)
 	/* A look without the lock: mostly it is empty, or it is not. */
 	if (!__atomic_load_n(&node->barn.nr, __ATOMIC_RELAXED))
 		return barn_miss(node);
+	inject(INJECT_barn);
 	lock_acquire(&node->lock);
 	chain = barn_pop(&node->barn, cache);
 	if (chain)

@@ -77,6 +77,7 @@ static struct sheaf *sheaf_get(void)
 
 static void sheaf_add(struct sheaf *sheaf, void *object)
 {
+	inject(INJECT_sheaf);
 	sheaf->objects[sheaf->nr++] = object;
 	if (sheaf->nr == SHEAF_OBJECTS ||
 	    __atomic_load_n(&barriers, __ATOMIC_RELAXED) ||

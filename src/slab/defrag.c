@@ -331,6 +331,7 @@ static bool chunk(struct moving *m, size_t left)
 	bool goes_on = true;
 
 	isolate_slabs(m, left);
+	inject(INJECT_isolate);
 	sort_by_fill(m);
 	choose_kept(m);
 	/* The sparsest first, in case that time runs out. */

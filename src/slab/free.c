@@ -30,6 +30,7 @@ static void postpone(struct slub_cache *cache, void *object)
 /* The full main list: to the spare, else to the barn, else to the slabs. */
 void chain_retire(struct slub_cache *cache, void *chain)
 {
+	inject(INJECT_retire);
 	if (percpu_put(cache->list_slot + SLOT_SPARE, chain, 0)) {
 		stat_add(cache, STAT_FREE_SPARE);
 		return;

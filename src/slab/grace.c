@@ -62,6 +62,7 @@ static void batch_done(struct grace_queue *queue)
 
 static void release(struct grace_queue *queue, void **item, uint64_t nr)
 {
+	inject(INJECT_release);
 	while (item) {
 		void **next = *item;
 
@@ -86,6 +87,7 @@ static void ripen(struct grace_queue *queue)
 	lock_release(&queue->lock);
 	if (!cookie || !slub_srcu_poll(&slub_rcu_domain, cookie))
 		return;
+	inject(INJECT_ripen);
 	lock_acquire(&queue->lock);
 	if (queue->waiting && queue->cookie == cookie && !queue->unreleased) {
 		queue->ripe = queue->waiting;

@@ -67,6 +67,7 @@ void slab_give_back(struct page *slab)
 
 void slab_discard(struct slub_cache *cache, struct page *slab)
 {
+	inject(INJECT_discard);
 	if (unlikely(cache->flags & SLUB_TYPESAFE_BY_RCU))
 		slab_give_back_later(slab);
 	else
@@ -228,6 +229,7 @@ static void *refill_once(struct slub_cache *cache, struct cache_node *node,
 		chain = refill_carve(cache, node, nr, &carving);
 	lock_release(&node->lock);
 	if (carving.slab) {
+		inject(INJECT_carved);
 		*carved = true;
 		*nr = carving.count;
 		return carving_link(cache, &carving);
@@ -242,6 +244,7 @@ static bool node_grow(struct slub_cache *cache, struct cache_node *node)
 
 	if (!slab)
 		return false;
+	inject(INJECT_grow);
 	lock_acquire(&node->lock);
 	node_count_slab(cache, node, 1);
 	/* Nobody else can reach it yet: plain stores. */
@@ -342,6 +345,7 @@ void slab_free_objects(struct slub_cache *cache, struct page *slab,
 		slub_assert(state_inuse(old) >= nr || !locked);
 		fate = slab_fate(cache, node, old, nr);
 		if ((fate.lists || fate.empties) && !locked) {
+			inject(INJECT_fate);
 			lock_acquire(&node->lock);
 			locked = true;
 			old = slab_read(slab);

@@ -58,6 +58,7 @@ static void shrink_cpus(void)
 		struct slot *slots = percpu_collect(cid);
 		uint32_t nr = percpu_slots_end() / SLOT_BYTES;
 
+		inject(INJECT_collected);
 		for (uint32_t i = 1; slots && i < nr; i++)
 			flush_collected(i * SLOT_BYTES, &slots[i]);
 	}

@@ -53,6 +53,7 @@ bool slab_update(struct page *slab, struct double_word *old,
 	struct double_word *state = page_state(slab);
 	bool same;
 
+	inject(INJECT_update);
 	slab_lock(slab);
 	same = state->first == old->first && state->second == old->second;
 	if (same) {
@@ -106,6 +107,7 @@ struct double_word slab_read(struct page *slab)
 bool slab_update(struct page *slab, struct double_word *old,
 		 struct double_word new)
 {
+	inject(INJECT_update);
 	return double_word_exchange(page_state(slab), old, new);
 }
 

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "base/inject.h"
+
+#if SLUB_CONFIG_INJECT
+
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/syscall.h"
+#include "base/thread.h"
+
+#define SLEEP_US 200
+
+enum settings_state { SETTINGS_NOT_READ, SETTINGS_BEING_READ, SETTINGS_READ };
+
+/* const once they are read */
+static uint64_t rate;
+static uint64_t seed;
+static uint64_t sleep_us = SLEEP_US;
+static uint64_t points = ~0ull;
+static uint32_t settings;	/* enum settings_state */
+
+static const char *const names[] = {
+#define INJECT_POINT(name, what) #name,
+#include "base/inject.def"
+#undef INJECT_POINT
+};
+
+_Static_assert(INJECT_NR <= 64, "a bit for each");
+
+/* ---- SLUB_INJECT ---- */
+
+static bool is_word(const char *s, size_t n, const char *word)
+{
+	return strlen(word) == n && memcmp(s, word, n) == 0;
+}
+
+static uint64_t read_points(const char *s, size_t n)
+{
+	uint64_t bits = 0;
+
+	while (n) {
+		const char *end = memchr(s, '+', n);
+		size_t length = end ? (size_t)(end - s) : n;
+
+		for (int i = 0; i < INJECT_NR; i++) {
+			if (is_word(s, length, names[i]))
+				bits |= 1ull << i;
+		}
+		s += length + (end != NULL);
+		n -= length + (end != NULL);
+	}
+	return bits;
+}
+
+static uint64_t read_number(const char *s, size_t n)
+{
+	uint64_t value = 0;
+
+	for (; n && *s >= '0' && *s <= '9'; s++, n--)
+		value = value * 10 + (uint64_t)(*s - '0');
+	return value;
+}
+
+static void read_setting(const char *s, size_t n)
+{
+	const char *value = memchr(s, '=', n);
+	size_t name, rest;
+
+	if (!value)
+		return;
+	name = (size_t)(value++ - s);
+	rest = n - name - 1;
+	if (is_word(s, name, "rate"))
+		rate = read_number(value, rest);
+	else if (is_word(s, name, "seed"))
+		seed = read_number(value, rest);
+	else if (is_word(s, name, "sleep"))
+		sleep_us = read_number(value, rest);
+	else if (is_word(s, name, "points"))
+		points = read_points(value, rest);
+}
+
+static void read_settings(const char *s)
+{
+	while (*s) {
+		size_t n = strcspn(s, ",");
+
+		read_setting(s, n);
+		s += n + (s[n] == ',');
+	}
+}
+
+/* Before the C library has started there is no environment: later, then. */
+static bool settings_are_read(void)
+{
+	uint32_t now = __atomic_load_n(&settings, __ATOMIC_ACQUIRE);
+
+	if (now == SETTINGS_READ)
+		return true;
+	if (now != SETTINGS_NOT_READ || !environ ||
+	    !__atomic_compare_exchange_n(&settings, &now, SETTINGS_BEING_READ,
+					 false, __ATOMIC_ACQUIRE,
+					 __ATOMIC_RELAXED))
+		return false;
+	for (char **e = environ; *e; e++) {
+		if (strncmp(*e, "SLUB_INJECT=", 12) == 0)
+			read_settings(*e + 12);
+	}
+	__atomic_store_n(&settings, SETTINGS_READ, __ATOMIC_RELEASE);
+	return true;
+}
+
+/* ---- a passage ---- */
+
+/* splitmix64 */
+static uint64_t random_next(void)
+{
+	static __thread uint64_t state
+		__attribute__((tls_model("initial-exec")));
+	static uint64_t nr_threads;
+	uint64_t z;
+
+	if (!state)
+		state = (seed + __atomic_add_fetch(&nr_threads, 1,
+						   __ATOMIC_RELAXED)) *
+			0xd1342543de82ef95ull;
+	z = (state += 0x9e3779b97f4a7c15ull);
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return z ^ z >> 31;
+}
+
+bool inject_is_hit(enum inject_point point)
+{
+	return settings_are_read() && rate && points >> point & 1 &&
+	       random_next() % rate == 0;
+}
+
+static void pause_for(uint64_t us)
+{
+	struct timespec pause = { 0, (long)(us * 1000 % 1000000000) };
+
+	sys_call4(SYS_nanosleep, (long)&pause, 0, 0, 0);
+}
+
+void inject_wait(enum inject_point point)
+{
+	uint64_t dice;
+
+	if (likely(!inject_is_hit(point)))
+		return;
+	dice = random_next();
+	switch (dice % 4) {
+	case 0:
+		for (uint64_t i = 0; i < dice / 4 % 2000; i++)
+			compiler_barrier();
+		break;
+	case 1:
+		pause_for(dice / 4 % (sleep_us + 1));
+		break;
+	default:
+		sys_call4(SYS_sched_yield, 0, 0, 0, 0);
+	}
+}
+
+#else
+
+void inject_wait(enum inject_point point)
+{
+	(void)point;
+}
+
+bool inject_is_hit(enum inject_point point)
+{
+	(void)point;
+	return false;
+}
+
+#endif
