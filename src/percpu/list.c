@@ -219,13 +219,13 @@ static struct double_word tid_read(struct double_word *pair)
 	return now;
 }
 
-/* May be off by a few when two CPUs change it at once: it is a bound. */
+/*
+ * A bound, and yet it must not be stored late: a thread that was preempted in
+ * between would make an empty list full, and one of slub/percpu.h would stay so.
+ */
 static void tid_room_add(char *area, uint32_t slot, int32_t n)
 {
-	int32_t *room = tid_room(area, slot);
-
-	__atomic_store_n(room, __atomic_load_n(room, __ATOMIC_RELAXED) + n,
-			 __ATOMIC_RELAXED);
+	__atomic_fetch_add(tid_room(area, slot), n, __ATOMIC_RELAXED);
 }
 
 /* May be stale, and then anything. */

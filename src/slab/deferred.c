@@ -17,6 +17,13 @@
 
 #define SHEAF_BYTES 512
 #define SHEAF_OBJECTS ((SHEAF_BYTES - 2 * sizeof(void *)) / sizeof(void *))
+/*
+ * So many sheaves in the queue, some half a million objects, and who adds more
+ * is held up a little: a thread that was preempted while it releases what is
+ * ripe, or a reader, may keep them all waiting while others go on freeing.
+ * Not until they are gone, for the caller may be that reader.
+ */
+#define QUEUE_MOST 8192
 /* Sheaves in a CPU's list: those of threads that were moved meanwhile. */
 #define SHEAVES_MAX 4
 
@@ -61,6 +68,8 @@ static void sheaf_hand_over(struct sheaf *sheaf)
 {
 	__atomic_fetch_add(&objects_pending, sheaf->nr, __ATOMIC_RELAXED);
 	grace_add(&queue, &sheaf->link);
+	if (unlikely(grace_nr(&queue) > QUEUE_MOST))
+		sys_wait(WAIT_YIELDS);
 }
 
 static struct sheaf *sheaf_get(void)
