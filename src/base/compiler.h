@@ -33,6 +33,16 @@
 #define SLUB_CONFIG_PLAIN_C 0
 #endif
 
+/*
+ * A function whose reads may race with a program's writes, for what it read is
+ * thrown away then.  ThreadSanitizer cannot know that.
+ */
+#if SLUB_CONFIG_PLAIN_C
+#define may_race	__attribute__((no_sanitize("thread"), __noinline__))
+#else
+#define may_race
+#endif
+
 #define likely(x)	__builtin_expect(!!(x), 1)
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 

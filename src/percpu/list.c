@@ -228,8 +228,13 @@ static void tid_room_add(char *area, uint32_t slot, int32_t n)
 	__atomic_fetch_add(tid_room(area, slot), n, __ATOMIC_RELAXED);
 }
 
-/* May be stale, and then anything. */
-static uintptr_t tid_next(uint32_t slot, uintptr_t link, void *object)
+/*
+ * May be stale, and then anything: another thread has taken the object, and
+ * its program writes there.  The taker's exchange has changed the id, which was
+ * read before the head (tid_read()), so this thread's exchange fails, and what
+ * was read here is dropped.
+ */
+static may_race uintptr_t tid_next(uint32_t slot, uintptr_t link, void *object)
 {
 	void **place = object_link(link, object);
 	void *next = __atomic_load_n(place, __ATOMIC_RELAXED);

@@ -35,7 +35,7 @@ endforeach()
 
 # ThreadSanitizer delays signals to where it likes; without them it is as good.
 if(SLUB_TSAN)
-	set(backends thread lock)
+	set(backends thread tid lock)
 	set(churn_arguments --hz=0 --ops=400K)
 else()
 	set(backends rseq thread tid lock)
