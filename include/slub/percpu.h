@@ -170,6 +170,7 @@ struct slub_percpu_self {
 	uintptr_t cid;		/* from the thread pointer: the CPU number */
 	uintptr_t map_base;	/* the page map, for cache.h */
 	size_t map_pages;
+	char *area;		/* where this thread last worked on a word */
 };
 
 /*
@@ -232,9 +233,12 @@ SLUB_API void *slub_percpu_pop_slow(uintptr_t list);
  * slub_percpu_add, slub_percpu_add32 - add @n to this CPU's word.
  *
  * The word is 8 (or 4) bytes, aligned to its size.  Safe against every other
- * thread and against signal handlers that do the same.
- * Context: anywhere, a signal handler included.  Cost: 15 instructions, no
- * atomic one.  From: this_cpu_add().
+ * thread and against signal handlers that do the same.  As with the kernel's, the
+ * compiler may move other memory accesses past it: read a copy that this thread
+ * adds to by an atomic load, or by slub_percpu_read().
+ * Context: anywhere, a signal handler included.  Cost: 13 instructions, no
+ * atomic one, two stores; a call where the thread has come to another CPU.
+ * From: this_cpu_add().
  */
 SLUB_INLINE void slub_percpu_add(uintptr_t offset, int64_t n)
 {
@@ -243,7 +247,7 @@ SLUB_INLINE void slub_percpu_add(uintptr_t offset, int64_t n)
 
 	if (!slub_percpu_may_run())
 		goto failed;
-	SLUB_SEQ_ADD(slub_percpu_self, "q", "", offset, n, t);
+	SLUB_SEQ_ADD_HERE(slub_percpu_self, "q", "", offset, n, t);
 	return;
 failed:
 aborted:
@@ -258,7 +262,7 @@ SLUB_INLINE void slub_percpu_add32(uintptr_t offset, int32_t n)
 
 	if (!slub_percpu_may_run())
 		goto failed;
-	SLUB_SEQ_ADD(slub_percpu_self, "l", "k", offset, n, t);
+	SLUB_SEQ_ADD_HERE(slub_percpu_self, "l", "k", offset, n, t);
 	return;
 failed:
 aborted:

@@ -15,7 +15,8 @@
  *         may be off by one per aborted sequence; it bounds memory and nothing
  *         else depends on it.
  *         spare: not used, but in slot 0 of an area, where it says whether the
- *         area is live (AREA_LIVE).
+ *         area is live (AREA_LIVE), and the word behind it has the area's CPU
+ *         number (AREA_NUMBER).
  *
  * Backend tid uses the main list's second half as the transaction id, and
  * the spare's room as the main list's.
@@ -46,11 +47,14 @@ struct slot {
 
 /* Offset, in an area, of the word that says the area is live. */
 #define AREA_LIVE 24
+/* ... and of its CPU number. */
+#define AREA_NUMBER 28
 
 _Static_assert(sizeof(struct slot) == SLOT_BYTES, "slot size");
 _Static_assert(offsetof(struct slot, main.room) == SLOT_ROOM, "room");
 _Static_assert(offsetof(struct slot, spare) == SLOT_SPARE, "spare");
 _Static_assert(offsetof(struct slot, spare.room) == AREA_LIVE, "live");
+_Static_assert(offsetof(struct slot, spare.unused) == AREA_NUMBER, "number");
 
 /*
  * Where the link of a free object lives: in its first word, or, for objects

@@ -18,6 +18,8 @@ static const char dummy_area[AREA_BYTES] align_to(4096)
 /* What a thread that may not run the fast path indexes (AREA-1). */
 void *slub_dummy_base[AREAS_MAX] = { (void *)dummy_area };
 void *slub_cpu_base[AREAS_MAX];
+/* Of no CPU: what a thread remembers that has not worked on a word yet. */
+const struct slot percpu_no_area = { .spare.unused = UINT32_MAX };
 
 enum backend percpu_backend;
 enum cpu_number percpu_cpu_number;
@@ -270,6 +272,7 @@ void percpu_area_make(uint32_t cid)
 	lock_acquire(&area_lock);
 	if (!area_made[cid] && area_commit(area, 0, committed_bytes) == 0) {
 		*(uint32_t *)(area + AREA_LIVE) = 1;
+		*(uint32_t *)(area + AREA_NUMBER) = cid;
 		if (areas_end <= cid)
 			__atomic_store_n(&areas_end, cid + 1,
 					 __ATOMIC_RELEASE);

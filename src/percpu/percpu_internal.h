@@ -12,6 +12,7 @@
 
 extern void *slub_dummy_base[AREAS_MAX];
 extern void *slub_cpu_base[AREAS_MAX];
+extern const struct slot percpu_no_area;
 
 /* Makes the area of CPU number @cid and names it in the table. */
 void percpu_area_make(uint32_t cid);

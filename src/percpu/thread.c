@@ -15,6 +15,7 @@
 
 __thread struct thread_state slub_thread = {
 	.self.base = slub_dummy_base,
+	.self.area = (char *)&percpu_no_area,
 };
 /* What programs see of it, inline (slub/percpu.h). */
 extern SLUB_API __thread struct slub_percpu_self slub_percpu_self

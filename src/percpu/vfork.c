@@ -21,6 +21,8 @@ __attribute__((used)) void percpu_share(uintptr_t saved[2])
 	saved[1] = slub_thread.flags;
 	if (percpu_backend == BACKEND_RSEQ) {
 		slub_thread.self.base = slub_dummy_base;
+		/* The parent's next slow add finds its area again. */
+		slub_thread.self.area = (char *)&percpu_no_area;
 		slub_thread.flags |= THREAD_CHECKED;
 	}
 }

@@ -199,6 +199,29 @@
 		: "memory", "cc"					\
 		: failed, aborted)
 
+/*
+ * The same in the area that the entrance remembers, if that is this CPU's: an
+ * area has its CPU's number at 28.  The register that names the area is not
+ * written, so a processor that forwards stores by the name of their address
+ * does so for a word that is added to again and again.  A stopped CPU goes on:
+ * collectors move lists, not words.  No "memory": nothing else of the program's
+ * is read or written.
+ */
+#define SLUB_SEQ_ADD_HERE(entrance_, suffix_, modifier_, offset_, n_, t_)	\
+	__asm__ volatile goto(						\
+		SLUB_SEQ_ENTER						\
+		"movl %%fs:(%[cid]), %k[t]\n\t"				\
+		"cmpl %k[t], 28(%[area])\n\t"				\
+		"jne %l[failed]\n\t"					\
+		"add" suffix_ " %" modifier_ "[n], (%[area], %[offset])" \
+		SLUB_SEQ_LEAVE						\
+		: [t] "=&r"(t_)						\
+		: [rseq] "r"((entrance_).rseq), [cid] "r"((entrance_).cid),	\
+		  [area] "r"((entrance_).area), [offset] "r"(offset_),	\
+		  [n] "re"(n_)						\
+		: "cc"							\
+		: failed, aborted)
+
 /* Adds @n_ and leaves in it what the word was before. */
 #define SLUB_SEQ_FETCH_ADD(entrance_, suffix_, modifier_, offset_, n_, t_)	\
 	__asm__ volatile goto(						\

@@ -21,6 +21,7 @@
 _Static_assert(RSEQ_SIGNATURE == 0x53053053, "SLUB_SEQ_LEAVE spells it out");
 _Static_assert(SLOT_HEAD == 0 && SLOT_ROOM == 8, "sequences spell it out");
 _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
+_Static_assert(AREA_NUMBER == 28, "sequences spell it out");
 _Static_assert(DESCRIPTOR_LINK == 8, "sequences spell it out");
 
 #define RSEQ_ENTER		SLUB_SEQ_ENTER

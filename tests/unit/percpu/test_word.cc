@@ -83,6 +83,7 @@ TEST_F(word, a_thread_without_one_uses_the_shared_one)
 	}
 }
 
+/* Those that go slow; an inline add may go on, words are not collected. */
 TEST_F(word, a_stopped_cpu_sends_its_threads_to_the_shared_area)
 {
 	if (percpu_backend != BACKEND_RSEQ)
@@ -90,13 +91,50 @@ TEST_F(word, a_stopped_cpu_sends_its_threads_to_the_shared_area)
 	uint32_t cid = percpu_cid();
 
 	percpu_base_set(cid, NULL);
-	slub_percpu_add(at, 5);
 	slub_percpu_add_slow(at, 6);
+	EXPECT_EQ(shared(), 6);
+	slub_percpu_add(at, 5);
 	percpu_base_set(cid, percpu_area(cid));
-	EXPECT_EQ(shared(), 11);
-	slub_percpu_add(at, 1);
-	EXPECT_EQ(shared(), 11);
+	int64_t before = shared();
+	slub_percpu_add_slow(at, 1);
+	EXPECT_EQ(shared(), before);
 	EXPECT_EQ(slub_percpu_sum(at), 12);
+}
+
+/* The area that is remembered is asked whose it is, each time. */
+TEST_F(word, an_area_of_another_cpu_is_not_written)
+{
+	if (percpu_backend != BACKEND_RSEQ)
+		GTEST_SKIP() << "other backends remember none";
+	uint32_t other = percpu_cid() + 7;
+
+	percpu_area_make(other);
+	char *area = percpu_area(other);
+	for (char *wrong : { area, (char *)&percpu_no_area }) {
+		slub_thread.self.area = wrong;
+		slub_percpu_add(at, 1);
+		EXPECT_NE(slub_thread.self.area, wrong) << "found again";
+		slub_thread.self.area = wrong;
+		slub_percpu_add32(at, 1);
+		EXPECT_NE(slub_thread.self.area, wrong);
+	}
+	EXPECT_EQ(*(int64_t *)(area + at), 0);
+	EXPECT_EQ(slub_percpu_sum(at), 4);
+}
+
+TEST_F(word, a_thread_remembers_its_area)
+{
+	if (percpu_backend != BACKEND_RSEQ)
+		GTEST_SKIP() << "other backends remember none";
+	slub_percpu_add(at, 1);
+	EXPECT_EQ(slub_thread.self.area,
+		  percpu_area(*(uint32_t *)(slub_thread.self.area + AREA_NUMBER)));
+	std::thread([&] {
+		EXPECT_EQ(slub_thread.self.area, (char *)&percpu_no_area);
+		slub_percpu_add(at, 1);
+		EXPECT_NE(slub_thread.self.area, (char *)&percpu_no_area);
+	}).join();
+	EXPECT_EQ(slub_percpu_sum(at), 2);
 }
 
 TEST_F(word, lists_of_threads_without_a_cpu)
