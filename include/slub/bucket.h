@@ -86,6 +86,19 @@ SLUB_API void *slub_bucket_calloc(struct slub_bucket *bucket, size_t nr,
 				  size_t size);
 
 /*
+ * slub_bucket_aligned_alloc - the same, aligned to @align.
+ *
+ * @align: a power of two; below 16 it is 16.  slub_bucket_realloc() may move the
+ * block to where it is aligned to 16 only.  The caller owns the block until
+ * slub_bucket_free().
+ * Returns and errors: as slub_bucket_alloc(); EINVAL also if @align is not a power
+ * of two, ENOMEM also if it is above what malloc's aligned_alloc() takes.
+ * Context and cost: as slub_bucket_alloc(); up to twice @size is used.
+ */
+SLUB_API void *slub_bucket_aligned_alloc(struct slub_bucket *bucket,
+					 size_t align, size_t size);
+
+/*
  * slub_bucket_realloc - change the size of a block, within the bucket.
  *
  * As realloc(): @ptr NULL allocates; @size 0 frees.

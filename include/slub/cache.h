@@ -150,14 +150,15 @@ struct slub_cache;
  *   EINVAL  name missing, empty, too long or not printable; size 0 or above
  *           SLUB_CACHE_SIZE_MAX; align not a power of two or above 4096; an
  *           unknown flag; offsets that do not lie in the object;
- *   EEXIST  there is a cache of that name;
+ *   EEXIST  there is a cache of that name, or one that has it as an alias;
  *   ENOSPC  the areas have no slot left (about 1,900 caches);
  *   ENOMEM  no memory.
  * With SLUB_PANIC it does not return NULL but reports and aborts.
  *
  * With SLUB_MERGE=1 in the environment, a cache without constructor, debugging
  * and SLUB_NO_MERGE may be another one that has room for its objects: then
- * its pointer is returned, and it takes as many slub_cache_destroy().
+ * its pointer is returned, and it takes as many slub_cache_destroy().  The name
+ * becomes an alias of it: slub_cache_alias().
  *
  * Context: any thread, not from a signal handler; takes locks; may sleep.
  * From: kmem_cache_create().
@@ -310,6 +311,21 @@ SLUB_API struct slub_cache *slub_cache_of(const void *object);
 SLUB_API const char *slub_cache_name(const struct slub_cache *cache);
 SLUB_API size_t slub_cache_size(const struct slub_cache *cache);
 SLUB_API size_t slub_cache_stride(const struct slub_cache *cache);
+
+/*
+ * slub_cache_alias - the names of those who share a cache (SLUB_MERGE).
+ *
+ * Writes the @n-th, from 0 in the order they came, to @name: not the one that the
+ * cache was made with, which slub_cache_name() says.  A slub_cache_destroy() of a
+ * shared cache, whosever, frees the name that came last.
+ * Returns true; false, and leaves @name alone, when there are not so many, or
+ * @cache is none.
+ * Errors: none but that.  Context: any thread, not from a signal handler (false);
+ * takes a lock.
+ * From: slab_kset's links, which slabinfo -a shows.
+ */
+SLUB_API bool slub_cache_alias(const struct slub_cache *cache, unsigned int n,
+			       char name[SLUB_CACHE_NAME_MAX + 1]);
 
 /*
  * slub_cache_for_each_object - call @visit for each allocated object.

@@ -183,8 +183,8 @@ extern SLUB_API __thread struct slub_percpu_self slub_percpu_self
 
 /*
  * slub_percpu_add_slow, slub_percpu_add32_slow, slub_percpu_fetch_add_slow,
- * slub_percpu_cmpxchg_slow, slub_percpu_read_slow, slub_percpu_push_slow,
- * slub_percpu_pop_slow - the operations on this CPU's copy, as functions.
+ * slub_percpu_cmpxchg_slow, slub_percpu_cmpxchg32_slow, slub_percpu_read_slow,
+ * slub_percpu_push_slow, slub_percpu_pop_slow - the operations on this CPU's copy, as functions.
  *
  * For other languages, other processors, and what the inline functions leave.
  * Returns as the functions below, slub_percpu_fetch_add_slow() the value that the
@@ -196,6 +196,8 @@ SLUB_API void slub_percpu_add32_slow(uintptr_t offset, int32_t n);
 SLUB_API int64_t slub_percpu_fetch_add_slow(uintptr_t offset, int64_t n);
 SLUB_API int64_t slub_percpu_cmpxchg_slow(uintptr_t offset, int64_t old,
 					  int64_t value);
+SLUB_API int32_t slub_percpu_cmpxchg32_slow(uintptr_t offset, int32_t old,
+					    int32_t value);
 SLUB_API int64_t slub_percpu_read_slow(uintptr_t offset);
 SLUB_API bool slub_percpu_push_slow(uintptr_t list, void *object,
 				    uint32_t limit);
@@ -293,7 +295,8 @@ aborted:
 }
 
 /*
- * slub_percpu_cmpxchg - replace this CPU's 8-byte word by @value if it is @old.
+ * slub_percpu_cmpxchg, slub_percpu_cmpxchg32 - replace this CPU's word, of 8 (or
+ * 4) bytes, by @value if it is @old.
  *
  * Returns what was found: the word was replaced if that equals @old.
  * Errors: none.  Context and cost: as slub_percpu_add().  From: this_cpu_cmpxchg().
@@ -313,6 +316,23 @@ failed:
 aborted:
 #endif
 	return slub_percpu_cmpxchg_slow(offset, old, value);
+}
+
+SLUB_INLINE int32_t slub_percpu_cmpxchg32(uintptr_t offset, int32_t old,
+					  int32_t value)
+{
+#ifdef SLUB_HAVE_SEQUENCES
+	int32_t found = old;
+	uintptr_t t;
+
+	if (!slub_percpu_may_run())
+		goto failed;
+	SLUB_SEQ_CMPXCHG(slub_percpu_self, "l", "k", offset, found, value, t);
+	return found;
+failed:
+aborted:
+#endif
+	return slub_percpu_cmpxchg32_slow(offset, old, value);
 }
 
 /*

@@ -61,12 +61,12 @@ struct thread_state {
 	size_t malloc_limit;
 	size_t malloc_paged_limit;
 	uint32_t locks_held;	/* > 0: no lock may be taken in a handler */
-	uint32_t flags;		/* enum thread_flag */
+	uint16_t flags;		/* enum thread_flag */
+	uint16_t fork_patience;	/* waits left for locks, see lock.c */
 	uint32_t number;	/* backend thread: own slot number + 1 */
 	_Atomic uint32_t busy;	/* backend thread: inside a sequence */
 	void *slab_locked;	/* layout lock56: whose lock bit it holds */
 	void *lock_kept;	/* the lock it held when it began to fork */
-	uint32_t fork_patience;	/* waits left for locks, see lock.c */
 	/*
 	 * Where the fast path writes its rseq_cs pointer (at +8) and reads its
 	 * CPU number (at +24), 0 for ever, when there is no rseq area to use.

@@ -212,10 +212,10 @@ static cold struct slub_cache *class_make(struct slub_bucket *bucket,
 	return cache;
 }
 
-/* The bucket's cache for @size, made if need be; NULL: errno. */
-static struct slub_cache *class_of(struct slub_bucket *bucket, size_t size)
+/* The bucket's cache for what malloc has @model for; NULL: errno. */
+static struct slub_cache *class_like(struct slub_bucket *bucket,
+				     const struct slub_cache *model)
 {
-	const struct slub_cache *model = sizeclass_cache(size);
 	uint32_t number = (uint32_t)(model - sizeclass_cache(0));
 	struct slub_cache *cache;
 
@@ -243,27 +243,28 @@ static bool large_is_of(const struct slub_bucket *bucket, const void *ptr)
 	       page_flags_read(page) & PAGE_BUCKET && page->link == bucket;
 }
 
-static void *large_try(size_t size, bool *is_zero)
+static void *large_try(size_t size, size_t align, bool *is_zero)
 {
 	void *ptr;
 
 	if (slub_thread.locks_held)
 		return NULL;
-	ptr = large_alloc(size, MALLOC_ALIGN, is_zero);
+	ptr = large_alloc(size, align, is_zero);
 	if (ptr)
 		return ptr;
 	slab_shrink_all();
 	page_purge(0);
-	return large_alloc(size, MALLOC_ALIGN, is_zero);
+	return large_alloc(size, align, is_zero);
 }
 
-static void *large_get(struct slub_bucket *bucket, size_t size, bool *is_zero)
+static void *large_get(struct slub_bucket *bucket, size_t size, size_t align,
+		       bool *is_zero)
 {
 	uint32_t owner = bucket->flags & SLUB_ACCOUNT ? group_current() : 0;
 	void *ptr = NULL;
 
 	if (!owner || !group_charge(owner, account_large_bytes(size))) {
-		ptr = large_try(size, is_zero);
+		ptr = large_try(size, align, is_zero);
 		if (!ptr && owner)
 			group_uncharge(owner, account_large_bytes(size));
 	}
@@ -295,8 +296,9 @@ static void large_count(const struct slub_bucket *bucket,
 /* ---- alloc, free ---- */
 
 static void *bucket_alloc(struct slub_bucket *bucket, size_t size,
-			  bool *is_zero)
+			  size_t align, bool *is_zero)
 {
+	const struct slub_cache *model;
 	struct slub_cache *cache;
 
 	*is_zero = false;
@@ -310,9 +312,11 @@ static void *bucket_alloc(struct slub_bucket *bucket, size_t size,
 		errno = ENOMEM;
 		return NULL;
 	}
-	if (unlikely(size > CLASS_BYTES_MAX))
-		return large_get(bucket, size, is_zero);
-	cache = class_of(bucket, size);
+	if (unlikely(size > CLASS_BYTES_MAX || align > PAGE_BYTES))
+		return large_get(bucket, max_size(size, 1), align, is_zero);
+	model = align == MALLOC_ALIGN ? sizeclass_cache(size) :
+					sizeclass_aligned(size, align);
+	cache = class_like(bucket, model);
 	return likely(cache) ? slub_cache_alloc_slow(cache) : NULL;
 }
 
@@ -320,7 +324,22 @@ SLUB_EXPORT void *slub_bucket_alloc(struct slub_bucket *bucket, size_t size)
 {
 	bool is_zero;
 
-	return bucket_alloc(bucket, size, &is_zero);
+	return bucket_alloc(bucket, size, MALLOC_ALIGN, &is_zero);
+}
+
+SLUB_EXPORT void *slub_bucket_aligned_alloc(struct slub_bucket *bucket,
+					    size_t align, size_t size)
+{
+	bool is_zero;
+
+	if (!is_power_of_two(align)) {
+		log_message("slub_bucket_aligned_alloc: the alignment must be a "
+			    "power of two, not %zu", align);
+		errno = EINVAL;
+		return NULL;
+	}
+	return bucket_alloc(bucket, size, max_size(align, MALLOC_ALIGN),
+			    &is_zero);
 }
 
 SLUB_EXPORT void *slub_bucket_calloc(struct slub_bucket *bucket, size_t nr,
@@ -334,7 +353,7 @@ SLUB_EXPORT void *slub_bucket_calloc(struct slub_bucket *bucket, size_t nr,
 		errno = ENOMEM;
 		return NULL;
 	}
-	ptr = bucket_alloc(bucket, bytes, &is_zero);
+	ptr = bucket_alloc(bucket, bytes, MALLOC_ALIGN, &is_zero);
 	if (ptr && !is_zero)
 		memset(ptr, 0, bytes);
 	return ptr;
@@ -393,7 +412,7 @@ static void *resize(struct slub_bucket *bucket, void *ptr, size_t size)
 		return to;
 	if (pagemap_get(ptr) != MAP_LARGE && size_is_worth_keeping(have, size))
 		return ptr;
-	to = bucket_alloc(bucket, size, &is_zero);
+	to = bucket_alloc(bucket, size, MALLOC_ALIGN, &is_zero);
 	if (!to)
 		return NULL;
 	memcpy(to, ptr, min_size(have, size));

@@ -30,7 +30,7 @@ __attribute__((used)) void percpu_share(uintptr_t saved[2])
 void percpu_unshare(const uintptr_t saved[2])
 {
 	slub_thread.self.base = (void **)saved[0];
-	slub_thread.flags = (uint32_t)saved[1];
+	slub_thread.flags = (uint16_t)saved[1];
 }
 
 /* The end of the assembly below, in the parent. */

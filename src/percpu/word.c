@@ -11,8 +11,8 @@
  *   shared area     anybody, by atomic instructions
  *
  * So a thread that cannot run a sequence (not registered, on the slow path
- * while its CPU is stopped, or aborted again and again by a debugger) works on the shared area, and a sum
- * over all areas and the shared one is exact.
+ * while its CPU is stopped, or aborted again and again by a debugger) works on
+ * the shared area, and a sum over all areas and the shared one is exact.
  */
 #include "percpu/percpu.h"
 
@@ -95,6 +95,22 @@ aborted:
 failed:
 	return false;
 }
+static bool try_cmpxchg32(uintptr_t offset, int32_t *old, int32_t value)
+{
+	int32_t expected = *old;
+	uintptr_t t;
+
+	for (int i = 0; i < ABORTS_MAX; i++) {
+		*old = expected;
+		SLUB_SEQ_CMPXCHG(slub_thread.self, "l", "k", offset, *old,
+				 value, t);
+		return true;
+aborted:
+		continue;
+	}
+failed:
+	return false;
+}
 #else
 static bool try_fetch_add(uintptr_t offset, int64_t n, int64_t *old)
 {
@@ -109,6 +125,12 @@ static bool try_add32(uintptr_t offset, int32_t n)
 }
 
 static bool try_cmpxchg(uintptr_t offset, int64_t *old, int64_t value)
+{
+	(void)offset, (void)old, (void)value;
+	return false;
+}
+
+static bool try_cmpxchg32(uintptr_t offset, int32_t *old, int32_t value)
 {
 	(void)offset, (void)old, (void)value;
 	return false;
@@ -148,6 +170,19 @@ SLUB_EXPORT int64_t slub_percpu_cmpxchg_slow(uintptr_t offset, int64_t old,
 	    try_cmpxchg(offset, &old, value))
 		return old;
 	__atomic_compare_exchange_n((int64_t *)word_shared(offset), &old,
+				    value, false, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
+	return old;
+}
+
+SLUB_EXPORT int32_t slub_percpu_cmpxchg32_slow(uintptr_t offset, int32_t old,
+					       int32_t value)
+{
+	word_enter();
+	if (percpu_backend == BACKEND_RSEQ &&
+	    try_cmpxchg32(offset, &old, value))
+		return old;
+	__atomic_compare_exchange_n((int32_t *)word_shared(offset), &old,
 				    value, false, __ATOMIC_RELAXED,
 				    __ATOMIC_RELAXED);
 	return old;

@@ -7,7 +7,7 @@
  * new cache takes its place; the longest dead is taken first.
  *
  * Locks: cache_lock protects the list of dead caches, `users`, and the names
- * (registering).
+ * (registering); alias.c has those that share a cache.
  */
 #define _GNU_SOURCE
 #include "slab/debug.h"
@@ -196,7 +196,8 @@ static struct slub_cache *find(const struct slub_cache_args *args,
 	for (struct slub_cache *c = cache_first(); c; c = c->next) {
 		if (!cache_is_live(c))
 			continue;
-		if (strcmp(c->name, args->name) == 0)
+		if (strcmp(c->name, args->name) == 0 ||
+		    alias_is_one(c, args->name))
 			*same_name = true;
 		if (merge && can_share(c, args))
 			found = c;
@@ -219,10 +220,8 @@ static int make(const struct slub_cache_args *args, struct slub_cache *into,
 			    "name", args->name);
 		return EEXIST;
 	}
-	if (*out) {
-		(*out)->users++;
-		return 0;
-	}
+	if (*out)
+		return alias_add(*out, args->name);
 	if (!cache)
 		cache = cache_struct_alloc();
 	if (!cache)
@@ -330,7 +329,7 @@ SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
 	ret = destroy_begin(cache);
 	if (ret) {
 		if (ret > 0)
-			cache->users--;
+			alias_drop(cache);
 		making_end();
 		defrag_open(cache);
 		return ret < 0 ? ret : 0;

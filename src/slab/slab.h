@@ -164,6 +164,7 @@ struct slub_cache {
 	uint32_t closers;
 	/* Of a class of malloc, that for threads in groups; made on demand. */
 	struct slub_cache *accounted;
+	struct cache_alias *aliases;	/* slab/alias.c; under cache_lock */
 	void *links[2];
 	struct cache_node *nodes[OS_NODES_MAX];
 };

@@ -228,6 +228,11 @@ void cache_free_run(struct slub_cache *cache, size_t nr, void **objects);
 /* create.c */
 void cache_making_after_fork(void);
 
+/* alias.c: the further names of a shared cache; each with a user more or less */
+int alias_add(struct slub_cache *cache, const char *name);	/* 0 or an errno */
+void alias_drop(struct slub_cache *cache);
+bool alias_is_one(const struct slub_cache *cache, const char *name);
+
 /* defrag.c */
 /*
  * Nobody moves objects of @cache from here on, until defrag_open().  Returns 0,

@@ -102,6 +102,66 @@ TEST_F(merged, a_shorter_object_may_be_used_up_to_its_own_size)
 	slub_cache_free(b, object);
 }
 
+std::vector<std::string> aliases_of(const struct slub_cache *cache)
+{
+	std::vector<std::string> all;
+	char name[SLUB_CACHE_NAME_MAX + 1];
+
+	for (unsigned int n = 0; slub_cache_alias(cache, n, name); n++)
+		all.push_back(name);
+	return all;
+}
+
+TEST(merge, keeps_the_names_of_all)
+{
+	using names = std::vector<std::string>;
+	struct slub_cache *a = slub_cache_create("name-a", 344, 0, 0, nullptr);
+
+	ASSERT_NE(a, nullptr);
+	EXPECT_EQ(aliases_of(a), names());
+	EXPECT_EQ(slub_cache_create("name-b", 344, 0, 0, nullptr), a);
+	EXPECT_EQ(slub_cache_create("name-c", 340, 0, 0, nullptr), a);
+	EXPECT_STREQ(slub_cache_name(a), "name-a");
+	EXPECT_EQ(aliases_of(a), (names{ "name-b", "name-c" }));
+	/* A name is taken, as an alias or as the cache's own, whatever is asked for. */
+	for (const char *name : { "name-a", "name-b", "name-c" }) {
+		for (size_t size : { 344, 1000 }) {
+			errno = 0;
+			EXPECT_EQ(slub_cache_create(name, size, 0, 0, nullptr), nullptr);
+			EXPECT_EQ(errno, EEXIST) << name << " " << size;
+		}
+	}
+	EXPECT_EQ(aliases_of(a), (names{ "name-b", "name-c" })) << "nothing was added";
+	EXPECT_EQ(slub_cache_destroy(a), 0);
+	EXPECT_EQ(aliases_of(a), names{ "name-b" }) << "the last name is free";
+	EXPECT_EQ(slub_cache_create("name-c", 344, 0, 0, nullptr), a);
+	EXPECT_EQ(aliases_of(a), (names{ "name-b", "name-c" }));
+	for (int i = 0; i < 3; i++)
+		EXPECT_EQ(slub_cache_destroy(a), 0);
+	EXPECT_EQ(aliases_of(a), names()) << "no cache";
+	EXPECT_EQ(aliases_of(nullptr), names());
+}
+
+TEST(merge, many_names)
+{
+	struct slub_cache *a = slub_cache_create("many", 352, 0, 0, nullptr);
+	char name[SLUB_CACHE_NAME_MAX + 1] = "untouched";
+
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < 1000; i++)
+			ASSERT_EQ(slub_cache_create(("many-" + std::to_string(i)).c_str(), 352, 0,
+						    0, nullptr), a);
+		EXPECT_FALSE(slub_cache_alias(a, 1000, name));
+		EXPECT_STREQ(name, "untouched");
+		EXPECT_TRUE(slub_cache_alias(a, 999, name));
+		EXPECT_STREQ(name, "many-999");
+		for (int i = 0; i < 1000; i++)
+			EXPECT_EQ(slub_cache_destroy(a), 0);
+		strcpy(name, "untouched");
+	}
+	EXPECT_EQ(slub_cache_destroy(a), 0);
+}
+
 TEST(merge, takes_as_many_destroys_as_creates)
 {
 	struct slub_cache *a = slub_cache_create("alias-1", 328, 0, 0, nullptr);

@@ -94,6 +94,38 @@ TEST(percpu_word, neighbours_of_four_bytes_stay_apart)
 	EXPECT_EQ(slub_percpu_free(high), 0);
 }
 
+/* A count by exchanges in 4-byte words of every CPU: none is lost, and the neighbour stays. */
+TEST(percpu_word, cmpxchg32_replaces_what_was_found_and_no_neighbour)
+{
+	uintptr_t low = slub_percpu_alloc(4, 4), high = slub_percpu_alloc(4, 4);
+	std::atomic<int64_t> replaced{ 0 };
+	std::vector<std::thread> threads;
+	const int n = 20000;
+
+	slub_percpu_add32(high, -3);
+	EXPECT_EQ(slub_percpu_cmpxchg32_slow(low, 12345, 1), 0) << "not replaced";
+	EXPECT_EQ(slub_percpu_cmpxchg32(low, 12345, 1), 0) << "not replaced";
+	EXPECT_EQ(slub_percpu_sum32(low), 0);
+	for (int t = 0; t < 4; t++) {
+		threads.emplace_back([&, t] {
+			int32_t seen = 0, found;
+
+			for (int done = 0; done < n; seen = found) {
+				found = t % 2 ? slub_percpu_cmpxchg32(low, seen, seen + 1) :
+						slub_percpu_cmpxchg32_slow(low, seen, seen + 1);
+				done += found == seen;
+			}
+			replaced += n;
+		});
+	}
+	for (auto &thread : threads)
+		thread.join();
+	EXPECT_EQ(slub_percpu_sum32(low), replaced);
+	EXPECT_EQ(slub_percpu_sum32(high), -3);
+	EXPECT_EQ(slub_percpu_free(low), 0);
+	EXPECT_EQ(slub_percpu_free(high), 0);
+}
+
 /* Together every value is returned once for each CPU's count. */
 TEST(percpu_word, what_fetch_add_returns_belongs_to_one_caller)
 {

@@ -58,6 +58,55 @@ TEST_F(Bucket, EverySizeHoldsItsBytes)
 	EXPECT_EQ(stats().refused, 0u);
 }
 
+TEST_F(Bucket, AlignedBlocksOfEverySize)
+{
+	std::vector<std::pair<void *, size_t>> blocks;
+
+	const size_t sizes[] = { 0, 1, 16, 17, 100, 4096, 4097, 30000, 32768, 32769, 200000 };
+
+	for (size_t align = 1; align <= 1 << 16; align *= 2) {
+		for (size_t size : sizes) {
+			void *block = slub_bucket_aligned_alloc(bucket, align, size);
+
+			ASSERT_NE(block, nullptr) << align << " " << size;
+			EXPECT_EQ((uintptr_t)block % (align < 16 ? 16 : align), 0u) << size;
+			EXPECT_GE(malloc_usable_size(block), size);
+			harness::fill(block, size, size);
+			blocks.push_back({ block, size });
+		}
+	}
+	EXPECT_EQ(stats().live_blocks, blocks.size()) << "all of them are the bucket's";
+	for (auto &[block, size] : blocks) {
+		EXPECT_TRUE(harness::intact(block, size, size)) << size;
+		block = slub_bucket_realloc(bucket, block, size + 40);
+		ASSERT_NE(block, nullptr);
+		EXPECT_TRUE(harness::intact(block, size, size)) << size;
+	}
+	EXPECT_EQ(stats().live_blocks, blocks.size());
+	for (auto &[block, size] : blocks)
+		slub_bucket_free(bucket, block);
+	EXPECT_EQ(stats().live_blocks, 0u);
+	EXPECT_EQ(stats().refused, 0u);
+}
+
+TEST_F(Bucket, AlignmentsThatCannotBe)
+{
+	for (size_t align : { (size_t)0, (size_t)3, (size_t)48, SIZE_MAX }) {
+		errno = 0;
+		EXPECT_EQ(slub_bucket_aligned_alloc(bucket, align, 100), nullptr) << align;
+		EXPECT_EQ(errno, EINVAL) << align;
+	}
+	errno = 0;
+	EXPECT_EQ(slub_bucket_aligned_alloc(bucket, (size_t)1 << 62, 100), nullptr);
+	EXPECT_EQ(errno, ENOMEM);
+	errno = 0;
+	EXPECT_EQ(slub_bucket_aligned_alloc(bucket, 64, SIZE_MAX), nullptr);
+	EXPECT_EQ(errno, ENOMEM);
+	errno = 0;
+	EXPECT_EQ(slub_bucket_aligned_alloc(nullptr, 64, 100), nullptr);
+	EXPECT_EQ(errno, EINVAL);
+}
+
 TEST_F(Bucket, ItsCachesCarryItsName)
 {
 	void *block = slub_bucket_alloc(bucket, 100);

@@ -80,13 +80,14 @@ inline void page(size_t reserve, size_t retain, uint32_t nr_nodes = 1)
 	percpu_enter();
 }
 
-inline void slab(size_t reserve, size_t retain)
+/* @nr_nodes: of which this thread is on the first, whatever the machine has. */
+inline void slab(size_t reserve, size_t retain, uint32_t nr_nodes = 1)
 {
 	struct os_cpus cpus;
 
 	os_cpus_read(&cpus);
-	page(reserve, retain);
-	slab_init(1, &cpus);
+	page(reserve, retain, nr_nodes);
+	slab_init(nr_nodes, &cpus);
 }
 
 /* Keeps the calling thread where it is: its CPU number then stays the same. */

@@ -147,6 +147,8 @@ extern "C" {
     pub fn slub_percpu_fetch_add(offset: usize, n: i64) -> i64;
     #[link_name = "slub_percpu_cmpxchg_slow"]
     pub fn slub_percpu_cmpxchg(offset: usize, old: i64, value: i64) -> i64;
+    #[link_name = "slub_percpu_cmpxchg32_slow"]
+    pub fn slub_percpu_cmpxchg32(offset: usize, old: i32, value: i32) -> i32;
     #[link_name = "slub_percpu_read_slow"]
     pub fn slub_percpu_read(offset: usize) -> i64;
     #[link_name = "slub_percpu_push_slow"]

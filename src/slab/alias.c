@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The further names of a cache that several users share (SLUB_MERGE).
+ *
+ * An alias is a name and nothing else: who made it has the cache's own pointer.
+ * So when one of the users leaves, nobody can tell which, and the name that was
+ * given last is free again.
+ *
+ * Locks: cache_lock protects the lists.  Aliases are metadata, never unmapped.
+ */
+#include "slab/slab_internal.h"
+
+#include <string.h>
+
+struct cache_alias {
+	struct cache_alias *next;	/* of the same cache, the last one first */
+	char name[SLUB_CACHE_NAME_MAX + 1];
+};
+
+static struct cache_alias *unused;	/* under cache_lock */
+
+static struct cache_alias *alias_get(void)
+{
+	struct cache_alias *alias;
+
+	lock_acquire(&cache_lock);
+	alias = unused;
+	if (alias)
+		unused = alias->next;
+	lock_release(&cache_lock);
+	return alias ? alias : meta_alloc(sizeof(*alias));
+}
+
+int alias_add(struct slub_cache *cache, const char *name)
+{
+	struct cache_alias *alias = alias_get();
+
+	if (!alias)
+		return 12;	/* ENOMEM */
+	memset(alias->name, 0, sizeof(alias->name));
+	memcpy(alias->name, name, strnlen(name, SLUB_CACHE_NAME_MAX));
+	lock_acquire(&cache_lock);
+	alias->next = cache->aliases;
+	cache->aliases = alias;
+	cache->users++;
+	lock_release(&cache_lock);
+	return 0;
+}
+
+void alias_drop(struct slub_cache *cache)
+{
+	struct cache_alias *alias;
+
+	lock_acquire(&cache_lock);
+	cache->users--;
+	alias = cache->aliases;
+	if (alias) {
+		cache->aliases = alias->next;
+		alias->next = unused;
+		unused = alias;
+	}
+	lock_release(&cache_lock);
+}
+
+bool alias_is_one(const struct slub_cache *cache, const char *name)
+{
+	bool found = false;
+
+	lock_acquire(&cache_lock);
+	for (struct cache_alias *a = cache->aliases; a && !found; a = a->next)
+		found = strcmp(a->name, name) == 0;
+	lock_release(&cache_lock);
+	return found;
+}
+
+/* The @n-th in the order in which they were given; under cache_lock. */
+static const struct cache_alias *alias_at(const struct slub_cache *cache,
+					  size_t n)
+{
+	const struct cache_alias *a = cache->aliases;
+	size_t nr = 0;
+
+	for (const struct cache_alias *all = a; all; all = all->next)
+		nr++;
+	if (n >= nr)
+		return NULL;
+	for (size_t i = nr - 1; i > n; i--)
+		a = a->next;
+	return a;
+}
+
+SLUB_EXPORT bool slub_cache_alias(const struct slub_cache *cache,
+				  unsigned int n,
+				  char name[SLUB_CACHE_NAME_MAX + 1])
+{
+	const struct cache_alias *alias = NULL;
+
+	if (!cache || !cache_is_live(cache) || slub_thread.locks_held)
+		return false;
+	lock_acquire(&cache_lock);
+	alias = alias_at(cache, n);
+	if (alias)
+		memcpy(name, alias->name, sizeof(alias->name));
+	lock_release(&cache_lock);
+	return alias;
+}

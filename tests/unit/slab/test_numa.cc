@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* Caches on several NUMA nodes, which this test has whatever the machine is. */
+#include <climits>
+#include <set>
+
+#include "typed.h"
+
+namespace {
+
+const uint32_t nr_nodes = 3;
+
+class numa : public testing::TestWithParam<size_t> {
+protected:
+	static void SetUpTestSuite()
+	{
+		static bool started;
+
+		if (!started) {
+			start::slab(128ul << 20, 16ul << 20, nr_nodes);
+			ASSERT_EQ(deferred_init(), 0);
+		}
+		started = true;
+	}
+	void SetUp() override
+	{
+		cache = slub_cache_create("numa", GetParam(), 0, 0, nullptr);
+		ASSERT_NE(cache, nullptr);
+	}
+	void TearDown() override { EXPECT_EQ(slub_cache_destroy(cache), 0); }
+
+	uint32_t node_of(void *object) { return page_node(slab_of(cache, object)); }
+	size_t slabs_on(uint32_t node) { return cache->nodes[node]->nr_slabs; }
+
+	struct slub_cache *cache;
+};
+
+TEST_P(numa, objects_come_from_the_node_that_is_asked_for)
+{
+	std::vector<void *> objects;
+
+	for (int i = 0; i < 300; i++) {
+		for (uint32_t node = 0; node < nr_nodes; node++) {
+			objects.push_back(slub_cache_alloc_node(cache, SLUB_ZERO, (int)node));
+			ASSERT_NE(objects.back(), nullptr);
+			EXPECT_EQ(node_of(objects.back()), node);
+		}
+	}
+	EXPECT_EQ(std::set<void *>(objects.begin(), objects.end()).size(), objects.size());
+	std::set<void *> seen;
+	EXPECT_EQ(slub_cache_for_each_object(cache, [](void *object, void *arg) {
+		((std::set<void *> *)arg)->insert(object);
+		return 0;
+	}, &seen), 0);
+	EXPECT_EQ(seen, std::set<void *>(objects.begin(), objects.end()));
+	for (void *object : objects)
+		slub_cache_free_slow(cache, object);
+	EXPECT_EQ(slub_cache_shrink(cache), 0);
+	for (uint32_t node = 0; node < nr_nodes; node++)
+		EXPECT_EQ(slabs_on(node), 0u) << "on node " << node;
+}
+
+TEST_P(numa, without_a_wish_they_come_from_the_thread_s_own)
+{
+	void *object = slub_cache_alloc_node(cache, 0, SLUB_NODE_ANY);
+
+	ASSERT_NE(object, nullptr);
+	EXPECT_EQ(node_of(object), os_node_current());
+	slub_cache_free_slow(cache, object);
+}
+
+/* Whoever frees: the slab says where its object belongs. */
+TEST_P(numa, freed_objects_go_home)
+{
+	const size_t nr = 4000;
+	std::vector<void *> objects;
+
+	for (size_t i = 0; i < nr; i++)
+		objects.push_back(slub_cache_alloc_node(cache, 0, 2));
+	EXPECT_GT(slabs_on(2), 0u);
+	slub_cache_free_bulk(cache, nr, objects.data());
+	EXPECT_EQ(slub_cache_shrink(cache), 0);
+	EXPECT_EQ(slabs_on(2), 0u);
+}
+
+TEST_P(numa, nodes_that_there_are_not)
+{
+	for (int node : { (int)nr_nodes, -2, INT_MAX, INT_MIN }) {
+		errno = 0;
+		EXPECT_EQ(slub_cache_alloc_node(cache, 0, node), nullptr) << node;
+		EXPECT_EQ(errno, EINVAL) << node;
+	}
+}
+
+INSTANTIATE_TEST_SUITE_P(sizes, numa, testing::Values<size_t>(16, 200, 5000));
+
+} /* namespace */
