@@ -170,7 +170,7 @@ struct slub_percpu_self {
 	uintptr_t cid;		/* from the thread pointer: the CPU number */
 	uintptr_t map_base;	/* the page map, for cache.h */
 	size_t map_pages;
-	char *area;		/* where this thread last worked on a word */
+	char *area;		/* of the CPU it was on in its last slow call */
 };
 
 /*

@@ -8,6 +8,8 @@
  *   slub::memory_resource   the same for std::pmr containers
  *   slub::read_guard        a reader that takes no lock
  *   slub::free_deferred()   free what readers may still look at
+ *   slub::group             limits for a part of the program
+ *   slub::shrinker          what may be freed when memory is short
  *
  * Header only, over the C interface; a program links libslub as a C program
  * does.  docs/api-cpp.md has the guide.
@@ -16,8 +18,10 @@
 #define SLUB_INCLUDE_SLUB_HPP
 
 #include <slub/cpp/cache.hpp>
+#include <slub/cpp/group.hpp>
 #include <slub/cpp/memory.hpp>
 #include <slub/cpp/percpu.hpp>
 #include <slub/cpp/rcu.hpp>
+#include <slub/cpp/shrinker.hpp>
 
 #endif

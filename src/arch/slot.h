@@ -16,7 +16,7 @@
  *         else depends on it.
  *         spare: not used, but in slot 0 of an area, where it says whether the
  *         area is live (AREA_LIVE), and the word behind it has the area's CPU
- *         number (AREA_NUMBER).
+ *         number (AREA_NUMBER), or none while that CPU is stopped.
  *
  * Backend tid uses the main list's second half as the transaction id, and
  * the spare's room as the main list's.
@@ -49,6 +49,7 @@ struct slot {
 #define AREA_LIVE 24
 /* ... and of its CPU number. */
 #define AREA_NUMBER 28
+#define AREA_NUMBER_NONE 0x80000000u
 
 _Static_assert(sizeof(struct slot) == SLOT_BYTES, "slot size");
 _Static_assert(offsetof(struct slot, main.room) == SLOT_ROOM, "room");

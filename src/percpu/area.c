@@ -18,8 +18,10 @@ static const char dummy_area[AREA_BYTES] align_to(4096)
 /* What a thread that may not run the fast path indexes (AREA-1). */
 void *slub_dummy_base[AREAS_MAX] = { (void *)dummy_area };
 void *slub_cpu_base[AREAS_MAX];
-/* Of no CPU: what a thread remembers that has not worked on a word yet. */
-const struct slot percpu_no_area = { .spare.unused = UINT32_MAX };
+/* Of no CPU: what a thread remembers that has not made a slow call yet. */
+const struct slot percpu_no_area = {
+	.spare.unused = AREA_NUMBER_NONE,
+};
 
 enum backend percpu_backend;
 enum cpu_number percpu_cpu_number;
@@ -272,7 +274,6 @@ void percpu_area_make(uint32_t cid)
 	lock_acquire(&area_lock);
 	if (!area_made[cid] && area_commit(area, 0, committed_bytes) == 0) {
 		*(uint32_t *)(area + AREA_LIVE) = 1;
-		*(uint32_t *)(area + AREA_NUMBER) = cid;
 		if (areas_end <= cid)
 			__atomic_store_n(&areas_end, cid + 1,
 					 __ATOMIC_RELEASE);
@@ -281,6 +282,18 @@ void percpu_area_make(uint32_t cid)
 		percpu_base_set(cid, area);
 	}
 	lock_release(&area_lock);
+}
+
+/* The same for who remembers the area: its number says whether it may be used. */
+static void number_set(uint32_t cid, bool is_stopped)
+{
+	char *own = percpu_area(cid);
+
+	/* release: as for the entry */
+	if (own && percpu_backend == BACKEND_RSEQ)
+		__atomic_store_n((uint32_t *)(own + AREA_NUMBER),
+				 is_stopped ? AREA_NUMBER_NONE : cid,
+				 __ATOMIC_RELEASE);
 }
 
 void percpu_base_set(uint32_t cid, char *area)
@@ -292,6 +305,7 @@ void percpu_base_set(uint32_t cid, char *area)
 	 * dependent loads base -> area of the sequences.
 	 */
 	__atomic_store_n(&slub_cpu_base[cid], base, __ATOMIC_RELEASE);
+	number_set(cid, !area);
 	/*
 	 * Programs index by CPU number whatever the library was built for.
 	 * Only where there are sequences: backend thread indexes by thread.

@@ -84,6 +84,8 @@ uint32_t percpu_slots_end(void);
  * fails only for a reason that lies in the list.
  */
 void percpu_enter(void);
+/* Lets programs work inline on the area of the CPU this thread is on now. */
+void percpu_remember(void);
 
 /* list.c: the operations, on the area of the CPU the caller is on */
 void *percpu_pop(uint32_t slot, uintptr_t link);

@@ -152,6 +152,22 @@ static void rseq_enter(void)
 	}
 }
 
+/*
+ * One store: a signal handler that comes in between sees one area or the other,
+ * and asks it for its number.
+ */
+void percpu_remember(void)
+{
+	char *area;
+
+	if (percpu_backend != BACKEND_RSEQ ||
+	    slub_thread.self.base != slub_cpu_base)
+		return;
+	area = percpu_area(percpu_cid());
+	if (area)
+		slub_thread.self.area = area;
+}
+
 void percpu_enter(void)
 {
 	uint32_t cpu;

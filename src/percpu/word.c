@@ -5,14 +5,13 @@
  * Who may touch a word of an area how:
  *
  *   backend rseq    the CPU's own threads, by sequences, which are not atomic
- *                   towards other CPUs; nobody else changes it, so a CPU
- *                   that is stopped for its lists need not be for its words
+ *                   towards other CPUs; nobody else changes it
  *   other backends  anybody, by atomic instructions
  *   shared area     anybody, by atomic instructions
  *
- * So a thread that cannot run a sequence (not registered, on the slow path
- * while its CPU is stopped, or aborted again and again by a debugger) works on
- * the shared area, and a sum over all areas and the shared one is exact.
+ * So a thread that cannot run a sequence (not registered, its CPU stopped, or
+ * aborted again and again by a debugger) works on the shared area, and a sum
+ * over all areas and the shared one is exact.
  */
 #include "percpu/percpu.h"
 
@@ -20,23 +19,12 @@
 
 #include "percpu/percpu_internal.h"
 
-/*
- * Gives this thread what it needs to have an area, unless it may not now, and
- * remembers the area for the inline adds.  One store: a signal handler that
- * comes in between sees one area or the other, and asks it for its number.
- */
+/* Gives this thread what it needs to have an area, unless it may not now. */
 static void word_enter(void)
 {
-	char *area;
-
 	if (!slub_thread.locks_held)
 		percpu_enter();
-	if (percpu_backend != BACKEND_RSEQ ||
-	    slub_thread.self.base != slub_cpu_base)
-		return;
-	area = percpu_area(percpu_cid());
-	if (area)
-		slub_thread.self.area = area;
+	percpu_remember();
 }
 
 /* Where an atomic instruction may change the word at @offset. */

@@ -137,6 +137,14 @@ SLUB_EXPORT size_t slub_cache_alloc_bulk(struct slub_cache *cache,
 /* Links objects[0 .. nr) into a chain; they are of @cache. */
 static void **chain_link(struct slub_cache *cache, size_t nr, void **objects)
 {
+	const uintptr_t link = cache->link;
+
+	if (!SLUB_CONFIG_HARDENED && likely(link_is_in_object(link))) {
+		for (size_t i = 0; i + 1 < nr; i++)
+			*(void **)((char *)objects[i] + link) = objects[i + 1];
+		*(void **)((char *)objects[nr - 1] + link) = NULL;
+		return (void **)((char *)objects[nr - 1] + link);
+	}
 	for (size_t i = 0; i + 1 < nr; i++)
 		chain_set_next(cache, objects[i], objects[i + 1]);
 	chain_set_next(cache, objects[nr - 1], NULL);
@@ -210,14 +218,29 @@ static void report_twice(struct slub_cache *owner, const void *object)
 		    "freed once", owner->name, object);
 }
 
+/*
+ * How many from the start on are of one cache, all with @entry in the page map,
+ * and none like the one before it.
+ */
+static size_t run_length(size_t nr, void **objects, uint32_t entry)
+{
+	size_t end = 1;
+
+	while (end < nr && objects[end] != objects[end - 1] &&
+	       pagemap_get(objects[end]) == entry)
+		end++;
+	return end;
+}
+
 SLUB_EXPORT void slub_cache_free_bulk(struct slub_cache *cache, size_t nr,
 				      void **objects)
 {
 	size_t i = 0;
 
 	while (i < nr) {
-		struct slub_cache *owner = cache_of(objects[i]);
-		size_t end = i + 1;
+		uint32_t entry = pagemap_get(objects[i]);
+		struct slub_cache *owner = cache_of_slot(entry);
+		size_t n;
 
 		if (unlikely(owner && i && objects[i] == objects[i - 1])) {
 			report_twice(owner, objects[i++]);
@@ -231,11 +254,9 @@ SLUB_EXPORT void slub_cache_free_bulk(struct slub_cache *cache, size_t nr,
 			i++;
 			continue;
 		}
-		while (end < nr && objects[end] != objects[end - 1] &&
-		       cache_of(objects[end]) == owner)
-			end++;
-		cache_free_run(owner, end - i, objects + i);
-		i = end;
+		n = run_length(nr - i, objects + i, entry);
+		cache_free_run(owner, n, objects + i);
+		i += n;
 	}
 }
 

@@ -11,11 +11,12 @@
 #include <errno.h>
 #include <string.h>
 
-/* Lets this thread use the page map inline, as far as it reaches now. */
-static void map_publish(void)
+/* Lets this thread go inline: its CPU's area, the page map as far as it reaches. */
+static void entrance_publish(void)
 {
 	if (!slub_thread.self.rseq)
 		return;
+	percpu_remember();
 	slub_thread.self.map_base = pagemap_base;
 	slub_thread.self.map_pages = __atomic_load_n(&pagemap_limit,
 						     __ATOMIC_ACQUIRE);
@@ -64,7 +65,7 @@ alloc_slowly(struct slub_cache *cache)
 	object = alloc_one(cache, 0);
 	if (cache->is_accounted)
 		account_end(cache, object, owner);
-	map_publish();
+	entrance_publish();
 	return object ? object : fail(ENOMEM);
 }
 
@@ -110,7 +111,7 @@ free_slowly(struct slub_cache *cache, void *object)
 	if (owner == cache && cache->account_path != ACCOUNT_SLOW &&
 	    account_free_rest(cache, object))
 		return;
-	map_publish();
+	entrance_publish();
 	if (!owner && guard_owns(object)) {
 		guard_free(object, cache);
 		return;

@@ -3,14 +3,17 @@
  * The code of docs/api-cpp.md, which quotes it from here.  guide_quotes_test
  * compares them; indentation does not count.
  */
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <gtest/gtest.h>
 #include <list>
 #include <map>
 #include <memory_resource>
+#include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <slub/slub.hpp>
 
@@ -112,6 +115,71 @@ TEST(cpp_guide, readers)
 	slub::free_deferred(current.load());
 	slub::deferred_barrier();
 	EXPECT_NO_THROW(routes.close());
+}
+
+TEST(cpp_guide, limits)
+{
+	std::vector<std::vector<char>> blocks;
+
+	slub::group tenant("tenant7");
+	tenant.set_limit(SLUB_GROUP_MAX, 8 << 20);
+	{
+		slub::group_guard inside(tenant);
+		blocks.emplace_back(1 << 20);		// std::bad_alloc above 8 MiB
+	}
+	size_t charged = tenant.stats().usage;
+	EXPECT_GE(charged, 1u << 20);
+}
+
+TEST(cpp_guide, shrinker)
+{
+	std::vector<int> buffers(100);
+
+	slub::shrinker idle("idle buffers",
+		[&] { return buffers.size(); },
+		[&](size_t n) {
+			size_t freed = std::min(n, buffers.size());
+			buffers.resize(buffers.size() - freed);
+			return freed;
+		});
+	EXPECT_GT(slub_shrink_all(), 0u);
+	EXPECT_LT(buffers.size(), 100u);
+	EXPECT_EQ(idle.freed(), 100 - buffers.size());
+}
+
+struct mover {
+	std::set<order *> &all;			// a program with threads locks it
+
+	bool isolate(order *o) noexcept { return all.count(o) != 0; }
+	bool migrate(order *from, void *to) noexcept
+	{
+		all.insert(new (to) order(*from));
+		all.erase(from);
+		return true;
+	}
+};
+
+TEST(cpp_guide, mover)
+{
+	slub::cache<order> orders("moving-order");
+	std::set<order *> all;
+
+	for (int i = 0; i < 20000; i++)
+		all.insert(orders.make());
+	for (auto o = all.begin(); o != all.end();) {
+		for (int i = 0; i < 9 && o != all.end(); i++) {
+			orders.destroy(*o);
+			o = all.erase(o);
+		}
+		if (o != all.end())
+			++o;
+	}
+	mover move{ all };
+	orders.set_mover(move);
+	long slabs = orders.defrag();
+	EXPECT_GT(slabs, 0);
+	for (order *o : all)
+		orders.destroy(o);
 }
 
 } // namespace

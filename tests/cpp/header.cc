@@ -34,6 +34,20 @@ void use_header()
 	slub::memory_resource memory;
 	std::pmr::vector<item> more(3, &memory);
 
+	struct {
+		bool isolate(item *) noexcept { return false; }
+		bool migrate(item *, void *) noexcept { return false; }
+	} mover;
+	cache.set_mover(mover);
+	cache.defrag(50);
+	cache.pin();
+
+	slub::group group("header");
+	group.set_limit(SLUB_GROUP_MAX, group.stats().usage + (1 << 20));
+	slub::group_guard inside(group);
+	slub::shrinker shrinker("header", [] { return std::size_t(0); },
+				[](std::size_t) { return SLUB_SHRINK_STOP; });
+
 	slub::read_guard reading;
 	slub::free_deferred(one.release());
 	slub::deferred_barrier();

@@ -21,6 +21,7 @@
 
 #include <slub/cache.h>
 #include <slub/cpp/error.hpp>
+#include <slub/defrag.h>
 
 namespace slub {
 namespace detail {
@@ -223,6 +224,41 @@ public:
 	{
 		return slub_cache_shrink(handle_) == 0;
 	}
+	/*
+	 * Lets @mover's functions move objects, so that sparse slabs can be
+	 * emptied (slub/defrag.h):
+	 *
+	 *   bool isolate(T *object) noexcept;    may it move?  Then nobody frees it
+	 *                                        before migrate() was called.  It
+	 *                                        may be free: do not trust it
+	 *   bool migrate(T *from, void *to) noexcept;   moved: construct it at @to,
+	 *                                        destruct @from, and let all that
+	 *                                        pointed to @from point to @to
+	 *
+	 * @mover must live as long as the cache, or until pin().  Throws
+	 * std::system_error: EINVAL (SLUB_ACCOUNT), EBUSY (shared with another).
+	 */
+	template <class Mover> void set_mover(Mover &mover)
+	{
+		int result = slub_cache_setup_mobility(handle_, isolate<Mover>, migrate<Mover>,
+						       &mover);
+
+		if (result < 0)
+			detail::fail(-result, "slub::cache: objects of this cache cannot be moved");
+	}
+	/* Objects stay where they are from now on; waits for who moves some. */
+	void pin() noexcept
+	{
+		slub_cache_setup_mobility(handle_, nullptr, nullptr, nullptr);
+	}
+	/*
+	 * Empties slabs that are filled up to @max_fill percent.  Returns how many
+	 * went back, or what slub_cache_defrag() has for an error, negative.
+	 */
+	long defrag(unsigned int max_fill = 100) noexcept
+	{
+		return slub_cache_defrag(handle_, max_fill);
+	}
 	const char *name() const noexcept
 	{
 		return slub_cache_name(handle_);
@@ -280,6 +316,22 @@ private:
 			detail::fail(error, detail::why_no_cache(args, error));
 		}
 		return handle;
+	}
+
+	template <class Mover>
+	static void isolate(slub_cache *, void **objects, std::size_t nr, void *mover) noexcept
+	{
+		for (std::size_t i = 0; i < nr; i++) {
+			if (!static_cast<Mover *>(mover)->isolate(static_cast<T *>(objects[i])))
+				objects[i] = nullptr;
+		}
+	}
+	template <class Mover>
+	static int migrate(slub_cache *, void *from, void *to, void *mover) noexcept
+	{
+		bool moved = static_cast<Mover *>(mover)->migrate(static_cast<T *>(from), to);
+
+		return moved ? SLUB_MIGRATED : SLUB_MIGRATE_FAILED;
 	}
 
 	template <class... Args> T *build(void *memory, Args &&...args)

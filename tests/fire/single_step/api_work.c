@@ -88,6 +88,11 @@ APART static int64_t seq_cmpxchg(int64_t old, int64_t new)
 	return slub_percpu_cmpxchg(exchanged, old, new);
 }
 
+APART static int32_t seq_cmpxchg32(int32_t old, int32_t new)
+{
+	return slub_percpu_cmpxchg32(sum32, old, new);
+}
+
 APART static bool seq_push(struct node *node)
 {
 	return slub_percpu_push(list, node, 1000);
@@ -135,6 +140,20 @@ static void exchange_add(int64_t n, bool inlined)
 	atomic_fetch_add(&twin.exchanged, n);
 }
 
+static void exchange_add32(int32_t n, bool inlined)
+{
+	int32_t old = 0, found;
+
+	for (;;) {
+		found = inlined ? seq_cmpxchg32(old, old + n) :
+				  slub_percpu_cmpxchg32_slow(sum32, old, old + n);
+		if (found == old)
+			break;
+		old = found;
+	}
+	atomic_fetch_add(&twin.sum32, n);
+}
+
 static void words(int n)
 {
 	seq_add(n);
@@ -148,6 +167,8 @@ static void words(int n)
 	atomic_fetch_add(&twin.fetched, 2 * n);
 	exchange_add(n, true);
 	exchange_add(n, false);
+	exchange_add32(n, true);
+	exchange_add32(n, false);
 	seq_read_unlock(seq_read_lock());
 	slub_srcu_read_unlock_slow(&slub_rcu_domain,
 				   slub_srcu_read_lock_slow(&slub_rcu_domain));

@@ -48,10 +48,14 @@ TEST_F(area, fresh_area_is_empty_and_live)
 	percpu_area_make(7);
 	char *made = percpu_area(7);
 	ASSERT_NE(made, nullptr);
+	uint32_t number = *(uint32_t *)(made + AREA_NUMBER);
 	EXPECT_NE(*(uint32_t *)(made + AREA_LIVE), 0u);
+	EXPECT_EQ(number, percpu_backend == BACKEND_RSEQ ? 7u : 0u);
 	*(uint32_t *)(made + AREA_LIVE) = 0;
+	*(uint32_t *)(made + AREA_NUMBER) = 0;
 	EXPECT_EQ(harness::first_nonzero(made, AREA_BYTES), (size_t)AREA_BYTES);
 	*(uint32_t *)(made + AREA_LIVE) = 1;
+	*(uint32_t *)(made + AREA_NUMBER) = number;
 }
 
 TEST_F(area, making_one_again_keeps_it)

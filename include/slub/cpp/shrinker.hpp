@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * slub::shrinker: what may be freed when memory is short.
+ *
+ *   slub::shrinker idle("idle buffers",
+ *           [&] { return pool.idle(); },             // how many could be freed
+ *           [&](std::size_t n) { return pool.drop(n); });  // frees up to n
+ *
+ * The functions are called in any thread that reclaims, without any lock of the
+ * library; they may allocate and free.  An exception that leaves one ends the
+ * program.
+ */
+#ifndef SLUB_INCLUDE_CPP_SHRINKER_HPP
+#define SLUB_INCLUDE_CPP_SHRINKER_HPP
+
+#include <functional>
+#include <utility>
+
+#include <slub/cpp/error.hpp>
+#include <slub/shrinker.h>
+
+namespace slub {
+
+class shrinker {
+public:
+	using count_function = std::function<std::size_t()>;
+	using scan_function = std::function<std::size_t(std::size_t)>;
+
+	/*
+	 * Asked from now on.  @name must live as long as this; @seeks: what it
+	 * costs to make an object anew.  Throws std::system_error: EINVAL (an
+	 * empty function, seeks above 1,000,000), ENOSPC.
+	 */
+	shrinker(const char *name, count_function count, scan_function scan,
+		 unsigned int seeks = SLUB_DEFAULT_SEEKS)
+		: count_(std::move(count)), scan_(std::move(scan)), shrinker_()
+	{
+		shrinker_.name = name;
+		shrinker_.count = count_ ? call_count : nullptr;
+		shrinker_.scan = scan_ ? call_scan : nullptr;
+		shrinker_.data = this;
+		shrinker_.seeks = seeks;
+
+		int result = slub_shrinker_register(&shrinker_);
+
+		if (result < 0)
+			detail::fail(-result, result == -EINVAL ?
+				     "slub::shrinker: needs two functions, seeks up to 1000000" :
+				     "slub::shrinker: cannot be registered");
+	}
+	shrinker(const shrinker &) = delete;
+	shrinker &operator=(const shrinker &) = delete;
+	/* Waits for calls that are under way; not to be run by such a call. */
+	~shrinker()
+	{
+		slub_shrinker_unregister(&shrinker_);
+	}
+
+	/* Objects that scan said it freed. */
+	std::uint64_t freed() const noexcept
+	{
+		return __atomic_load_n(&shrinker_.freed, __ATOMIC_RELAXED);
+	}
+
+private:
+	static shrinker *self(slub_shrinker *shrinker_of) noexcept
+	{
+		return static_cast<shrinker *>(shrinker_of->data);
+	}
+	static std::size_t call_count(slub_shrinker *of, slub_shrink_control *) noexcept
+	{
+		return self(of)->count_();
+	}
+	static std::size_t call_scan(slub_shrinker *of, slub_shrink_control *control) noexcept
+	{
+		return self(of)->scan_(control->nr_to_scan);
+	}
+
+	count_function count_;
+	scan_function scan_;
+	slub_shrinker shrinker_;
+};
+
+} // namespace slub
+
+#endif

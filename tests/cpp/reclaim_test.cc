@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/* Promise: slub/cpp/group.hpp, slub/cpp/shrinker.hpp, and objects of slub::cache<T> that move. */
+#include <cstring>
+#include <gtest/gtest.h>
+#include <new>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include <slub/slub.hpp>
+
+namespace {
+
+TEST(cpp_group, charges_what_a_block_allocates)
+{
+	slub::group tenant("cpp-tenant");
+	void *inside_block, *outside_block;
+
+	EXPECT_EQ(slub_group_current(), nullptr);
+	{
+		slub::group_guard inside(tenant);
+		EXPECT_EQ(slub_group_current(), tenant.handle());
+		inside_block = ::operator new(100000);
+	}
+	EXPECT_EQ(slub_group_current(), nullptr);
+	size_t with_one = tenant.stats().usage;
+	EXPECT_GE(with_one, 100000u);
+	outside_block = ::operator new(100000);
+	EXPECT_EQ(tenant.stats().usage, with_one);
+	::operator delete(inside_block);
+	EXPECT_LT(tenant.stats().usage, 100000u);
+	::operator delete(outside_block);
+}
+
+TEST(cpp_group, refuses_more_than_its_limit)
+{
+	slub::group parent("cpp-parent"), child("cpp-child", parent);
+
+	EXPECT_EQ(parent.limit(SLUB_GROUP_MAX), SLUB_GROUP_NO_LIMIT);
+	parent.set_limit(SLUB_GROUP_MAX, 4 << 20);
+	EXPECT_EQ(parent.limit(SLUB_GROUP_MAX), 4u << 20);
+	slub::group_guard inside(child);
+	EXPECT_THROW(::operator delete(::operator new(5 << 20)), std::bad_alloc);
+	void *block = ::operator new(3 << 20);
+	EXPECT_THROW(parent.set_limit(SLUB_GROUP_MAX, 1 << 20), std::system_error);
+	EXPECT_EQ(parent.limit(SLUB_GROUP_MAX), 4u << 20) << "it stayed";
+	::operator delete(block);
+}
+
+TEST(cpp_group, moves_and_says_what_was_wrong)
+{
+	slub::group first("cpp-first");
+	slub_group *handle = first.handle();
+	slub::group second(std::move(first));
+
+	EXPECT_EQ(first.handle(), nullptr);
+	EXPECT_EQ(second.handle(), handle);
+	EXPECT_THROW(slub::group_guard inside(first), std::system_error);
+	for (const char *name : { "", "a b", static_cast<const char *>(nullptr) }) {
+		try {
+			slub::group bad(name);
+			FAIL();
+		} catch (const std::system_error &error) {
+			EXPECT_EQ(error.code().value(), EINVAL);
+			EXPECT_NE(strstr(error.what(), "slub::group '"), nullptr);
+		}
+	}
+}
+
+TEST(cpp_shrinker, is_asked_as_long_as_it_lives)
+{
+	size_t left = 1000, asked = 0;
+
+	{
+		slub::shrinker shrinker("cpp", [&] { return left; }, [&](size_t n) {
+			size_t freed = n < left ? n : left;
+
+			asked++;
+			left -= freed;
+			return freed;
+		});
+		slub_shrink_all();
+		EXPECT_GT(asked, 0u);
+		EXPECT_EQ(shrinker.freed(), 1000 - left);
+	}
+	size_t before = asked;
+	slub_shrink_all();
+	EXPECT_EQ(asked, before);
+}
+
+TEST(cpp_shrinker, needs_two_functions)
+{
+	EXPECT_THROW(slub::shrinker("cpp", nullptr, [](size_t) { return size_t(0); }),
+		     std::system_error);
+	EXPECT_THROW(slub::shrinker("cpp", [] { return size_t(0); }, nullptr), std::system_error);
+	EXPECT_THROW(slub::shrinker("cpp", [] { return size_t(0); },
+				    [](size_t) { return size_t(0); }, 2000000),
+		     std::system_error);
+}
+
+struct thing {
+	explicit thing(long number) : number(number), self(this)
+	{
+	}
+	thing(const thing &from) : number(from.number), self(this)
+	{
+	}
+	~thing()
+	{
+		self = nullptr;
+	}
+	long number;
+	thing *self;	/* wrong where an object was moved by its bytes */
+	char rest[80];
+};
+
+struct table {
+	std::set<thing *> all;
+	bool refuses = false;
+	long moved = 0;
+
+	bool isolate(thing *t) noexcept { return all.count(t) != 0; }
+	bool migrate(thing *from, void *to) noexcept
+	{
+		if (refuses)
+			return false;
+		all.insert(new (to) thing(*from));
+		all.erase(from);
+		from->~thing();
+		moved++;
+		return true;
+	}
+};
+
+TEST(cpp_cache, objects_move_by_their_copy_constructor)
+{
+	slub::cache<thing> things("cpp-moving");
+	struct table table;
+	std::vector<thing *> made;
+	long sum = 0, found = 0;
+
+	for (long i = 0; i < 20000; i++)
+		made.push_back(things.make(i));
+	for (long i = 0; i < 20000; i++) {
+		if (i % 16) {
+			things.destroy(made[i]);
+			continue;
+		}
+		table.all.insert(made[i]);
+		sum += i;
+	}
+	EXPECT_EQ(things.defrag(), -EOPNOTSUPP);
+	things.set_mover(table);
+	table.refuses = true;
+	things.defrag();
+	EXPECT_EQ(table.moved, 0);
+	table.refuses = false;
+	EXPECT_GT(things.defrag(), 0);
+	EXPECT_GT(table.moved, 0);
+	EXPECT_EQ(table.all.size(), 20000u / 16);
+	for (thing *t : table.all) {
+		EXPECT_EQ(t->self, t);
+		found += t->number;
+		things.destroy(t);
+	}
+	EXPECT_EQ(found, sum);
+	things.pin();
+	EXPECT_EQ(things.defrag(), -EOPNOTSUPP);
+	things.close();
+}
+
+TEST(cpp_cache, objects_of_a_charged_cache_do_not_move)
+{
+	slub::cache<thing> things("cpp-charged", SLUB_ACCOUNT);
+	struct table table;
+
+	EXPECT_THROW(things.set_mover(table), std::system_error);
+}
+
+} /* namespace */
