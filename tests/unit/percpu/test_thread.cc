@@ -116,6 +116,8 @@ TEST_F(thread, sharing_keeps_both_off_the_fast_path)
 	percpu_share(saved);
 	if (percpu_backend == BACKEND_RSEQ) {
 		EXPECT_EQ(slub_thread.self.base, (void **)slub_dummy_base);
+		percpu_remember();
+		EXPECT_EQ(slub_thread.self.area, (char *)&percpu_no_area);
 		EXPECT_EQ(percpu_pop(slot, 0), nullptr);
 		EXPECT_FALSE(percpu_push(slot, pool.at(1), 0));
 		percpu_enter();
