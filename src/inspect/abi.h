@@ -107,8 +107,23 @@ enum slub_abi_cache_field {
 	SLUB_ABI_CACHE_LINK,
 	SLUB_ABI_CACHE_STATS,		/* per-CPU offset of its counters; 0: none */
 	SLUB_ABI_CACHE_WATCH,		/* address of how it is watched, or 0 */
+	/*
+	 * An estimate of what is asked for less than OBJECT_SIZE, on average,
+	 * in 256ths of a byte, plus 1; 0: not known.
+	 */
+	SLUB_ABI_CACHE_SLACK,
+	SLUB_ABI_CACHE_USERSIZE,	/* bytes from USEROFFSET on, for copies */
+	SLUB_ABI_CACHE_USEROFFSET,
 	SLUB_ABI_CACHE_FIELDS_KNOWN,
 	SLUB_ABI_CACHE_FIELDS = 32,
+};
+
+/* Bits of SLUB_ABI_CACHE_FLAGS; the others are the library's. */
+enum slub_abi_cache_flag {
+	SLUB_ABI_FLAG_HWCACHE_ALIGN = 1 << 0,
+	SLUB_ABI_FLAG_TYPESAFE_BY_RCU = 1 << 2,
+	SLUB_ABI_FLAG_ACCOUNT = 1 << 3,
+	SLUB_ABI_FLAG_RECLAIM_ACCOUNT = 1 << 4,
 };
 
 /*
@@ -336,6 +351,8 @@ struct slub_abi_guard {
 	uint64_t stacks;
 	uint32_t stack_unit;
 	uint32_t next;
+	/* 0, or behind `size`: none; another such structure, of larger objects */
+	uint64_t larger;
 };
 
 struct slub_abi_stack {

@@ -204,6 +204,9 @@ static const struct slub_abi_field cache_fields[SLUB_ABI_CACHE_FIELDS] = {
 	[SLUB_ABI_CACHE_STATS] = FIELD(slub_cache, stats),
 	[SLUB_ABI_CACHE_DEBUG] = FIELD(slub_cache, letters),
 	[SLUB_ABI_CACHE_WATCH] = FIELD(slub_cache, debug),
+	[SLUB_ABI_CACHE_SLACK] = FIELD(slub_cache, slack),
+	[SLUB_ABI_CACHE_USERSIZE] = FIELD(slub_cache, usersize),
+	[SLUB_ABI_CACHE_USEROFFSET] = FIELD(slub_cache, useroffset),
 };
 
 static const struct slub_abi_field node_fields[SLUB_ABI_NODE_FIELDS] = {

@@ -39,6 +39,12 @@ _Static_assert((int)TYPE_FREE == SLUB_ABI_PAGE_FREE &&
 	       PAGE_DIRTY == SLUB_ABI_PAGE_DIRTY &&
 	       PAGE_RUN == SLUB_ABI_PAGE_RUN, "descriptors");
 
+_Static_assert((int)SLUB_HWCACHE_ALIGN == SLUB_ABI_FLAG_HWCACHE_ALIGN &&
+	       (int)SLUB_TYPESAFE_BY_RCU == SLUB_ABI_FLAG_TYPESAFE_BY_RCU &&
+	       (int)SLUB_ACCOUNT == SLUB_ABI_FLAG_ACCOUNT &&
+	       (int)SLUB_RECLAIM_ACCOUNT == SLUB_ABI_FLAG_RECLAIM_ACCOUNT,
+	       "flags");
+
 #define SAME_PLACE(ours, theirs, field) \
 	(offsetof(ours, field) == offsetof(theirs, field) && \
 	 sizeof(((ours *)0)->field) == sizeof(((theirs *)0)->field))
@@ -60,7 +66,8 @@ _Static_assert(sizeof(struct guard_pool) == sizeof(struct slub_abi_guard) &&
 	       SAME_IN_POOL(every) && SAME_IN_POOL(base) &&
 	       SAME_IN_POOL(nr_places) && SAME_IN_POOL(place_size) &&
 	       SAME_IN_POOL(places) && SAME_IN_POOL(lost) &&
-	       SAME_IN_POOL(stacks) && SAME_IN_POOL(stack_unit), "guard");
+	       SAME_IN_POOL(stacks) && SAME_IN_POOL(stack_unit) &&
+	       SAME_IN_POOL(larger), "guard");
 _Static_assert((int)GUARD_LIVE == SLUB_ABI_GUARD_LIVE &&
 	       (int)GUARD_FREED == SLUB_ABI_GUARD_FREED &&
 	       (int)GUARD_BEYOND == SLUB_ABI_GUARD_BEYOND &&

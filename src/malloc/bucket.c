@@ -18,6 +18,7 @@
  */
 #include "malloc/account.h"
 #include "malloc/bucket.h"
+#include "slab/guard.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -163,7 +164,6 @@ static struct slub_cache *class_create(const struct slub_bucket *bucket,
 {
 	char space[SLUB_CACHE_NAME_MAX + 1] = "";
 	struct text name = { space, SLUB_CACHE_NAME_MAX, 0 };
-	struct slub_cache *cache;
 	struct slub_cache_args args = {
 		.name = space, .size = bytes,
 		/* As aligned as malloc's own class of that size. */
@@ -173,11 +173,7 @@ static struct slub_cache *class_create(const struct slub_bucket *bucket,
 	};
 
 	text_printf(&name, "%s-%u", bucket->name, bytes);
-	cache = slub_cache_create_args(&args);
-	/* Whose an object is, is asked by its page. */
-	if (cache)
-		cache->is_unguarded = true;
-	return cache;
+	return slub_cache_create_args(&args);
 }
 
 /* Another thread makes it; NULL: it failed, or it takes too long. */
@@ -363,6 +359,8 @@ static bool owns(const struct slub_bucket *bucket, const void *ptr)
 {
 	const struct slub_cache *owner = cache_of(ptr), *mine;
 
+	if (guard_owns(ptr))
+		owner = guard_cache_of(ptr);
 	if (!owner)
 		return pagemap_get(ptr) == MAP_LARGE &&
 		       large_is_of(bucket, ptr);
@@ -410,7 +408,8 @@ static void *resize(struct slub_bucket *bucket, void *ptr, size_t size)
 
 	if (to)
 		return to;
-	if (pagemap_get(ptr) != MAP_LARGE && size_is_worth_keeping(have, size))
+	if (pagemap_get(ptr) != MAP_LARGE && !guard_owns(ptr) &&
+	    size_is_worth_keeping(have, size))
 		return ptr;
 	to = bucket_alloc(bucket, size, MALLOC_ALIGN, &is_zero);
 	if (!to)
@@ -458,6 +457,7 @@ static int class_count(struct slub_cache *cache,
 	slub_cache_stats(cache, &numbers);
 	if (ret)
 		nr = numbers.objects;
+	nr += guard_nr_objects(cache);
 	stats->classes++;
 	stats->live_blocks += nr;
 	stats->live_bytes += nr * cache->object_size;

@@ -109,8 +109,9 @@ int sizeclass_guard(uint64_t every)
 
 	if (err)
 		return err;
-	guard_pool.every = every;
-	if (every)
+	if (!every)
+		guard_pool.every = guard_pool_large.every = 0;
+	else
 		sample_set_guard(every, guard_seed());
 	return sample_switch_to(SAMPLE_GUARD, every);
 }

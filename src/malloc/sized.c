@@ -77,7 +77,7 @@ void sized_check(void *ptr, size_t told, size_t align)
 			complain(cache, ptr, told, cache->object_size);
 	} else if (guard_owns(ptr)) {
 		have = guard_bytes(ptr);
-		if (guard_cache_of(ptr) && !is_what_was_asked(have, told))
+		if (have && !is_what_was_asked(have, told))
 			guard_free_size(ptr, told);
 	} else if (pagemap_get(ptr) == MAP_LARGE &&
 		   !fits_large(ptr, told, align)) {

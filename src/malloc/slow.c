@@ -136,9 +136,14 @@ static void *class_alloc(size_t bytes, size_t align)
 
 static void *large_alloc_told(size_t bytes, size_t align, bool *is_zero)
 {
-	void *ptr = large_alloc(bytes, align, is_zero);
+	void *ptr = NULL;
 
-	if (unlikely(sample_is_wanted()) && ptr)
+	if (likely(!sample_is_wanted()))
+		return large_alloc(bytes, align, is_zero);
+	ptr = sample_large_guarded(bytes, align);
+	if (!ptr)
+		ptr = large_alloc(bytes, align, is_zero);
+	if (ptr)
 		sample_large(ptr, bytes);
 	return ptr;
 }

@@ -65,6 +65,28 @@ static void *alloc_slow(struct slub_cache *cache)
 	return chain_unchained(cache, chain);
 }
 
+/* How much a new allocation counts in the average: one part in so many. */
+#define SLACK_SPAN 32
+
+/*
+ * Nobody knows what the objects of a size class were asked for; but whoever
+ * finds a list empty does, and as good as by chance.  Two threads may
+ * forget each other's.
+ */
+static void slack_note(struct slub_cache *cache, size_t bytes)
+{
+	uint32_t now = (uint32_t)(cache->object_size - bytes) * 256 + 1;
+	uint32_t old = __atomic_load_n(&cache->slack, __ATOMIC_RELAXED);
+	int32_t step = ((int32_t)now - (int32_t)old) / SLACK_SPAN;
+
+	if (unlikely(!old))
+		step = (int32_t)now;
+	/* In a steady state nobody writes to the cache. */
+	if (step)
+		__atomic_store_n(&cache->slack, old + (uint32_t)step,
+				 __ATOMIC_RELAXED);
+}
+
 void *cache_alloc_sized(struct slub_cache *cache, size_t bytes)
 {
 	struct slub_cache *twin = cache->debug ? cache : cache_twin(cache);
@@ -82,6 +104,7 @@ void *cache_alloc_sized(struct slub_cache *cache, size_t bytes)
 		return NULL;
 	cache_free_postponed();
 	percpu_enter();
+	slack_note(cache, bytes);
 	return alloc_slow(cache);
 }
 

@@ -90,21 +90,37 @@ static size_t alloc_each(struct slub_cache *cache, unsigned int flags,
 	return have;
 }
 
-/*
- * Not with a guard: what is put aside (prefill) is linked, and a guarded object
- * has no room for a link behind it.
- */
+/* With a guard only those are drawn that are to be guarded. */
 static bool is_sampled(const struct slub_cache *cache)
 {
 	return sample_is_on(SAMPLE_PROFILE) &&
 	       !(sample_is_on(SAMPLE_GUARD) && cache->sample_slot);
 }
 
-SLUB_EXPORT size_t slub_cache_alloc_bulk(struct slub_cache *cache,
-					 unsigned int flags, size_t nr,
-					 void **objects)
+static size_t alloc_unguarded(struct slub_cache *cache, unsigned int flags,
+			      size_t nr, void **objects)
 {
 	size_t have;
+
+	if (cache_is_watched(cache) || is_sampled(cache))
+		have = 0;
+	else if (cache->is_accounted)
+		have = alloc_some_charged(cache, nr, objects);
+	else
+		have = alloc_some(cache, nr, objects);
+	if (have < nr)
+		have += alloc_each(cache, flags, nr - have, objects + have);
+	return have;
+}
+
+/*
+ * What is put aside (prefill) is linked, and a guarded object has no room for a
+ * link behind it: so only what goes to the caller @may_be_guarded.
+ */
+static size_t alloc_bulk(struct slub_cache *cache, unsigned int flags,
+			 size_t nr, void **objects, bool may_be_guarded)
+{
+	size_t have = 0;
 
 	if (!cache_is_usable(cache))
 		return 0;
@@ -114,14 +130,9 @@ SLUB_EXPORT size_t slub_cache_alloc_bulk(struct slub_cache *cache,
 		errno = EINVAL;
 		return 0;
 	}
-	if (cache_is_watched(cache) || is_sampled(cache))
-		have = 0;
-	else if (cache->is_accounted)
-		have = alloc_some_charged(cache, nr, objects);
-	else
-		have = alloc_some(cache, nr, objects);
-	if (have < nr)
-		have += alloc_each(cache, flags, nr - have, objects + have);
+	if (unlikely(sample_is_wanted()) && may_be_guarded)
+		have = sample_bulk_guarded(cache, nr, objects);
+	have += alloc_unguarded(cache, flags, nr - have, objects + have);
 	if (have < nr) {
 		slub_cache_free_bulk(cache, have, objects);
 		errno = ENOMEM;
@@ -130,6 +141,13 @@ SLUB_EXPORT size_t slub_cache_alloc_bulk(struct slub_cache *cache,
 	for (size_t i = 0; flags & SLUB_ZERO && i < nr; i++)
 		memset(objects[i], 0, cache->object_size);
 	return nr;
+}
+
+SLUB_EXPORT size_t slub_cache_alloc_bulk(struct slub_cache *cache,
+					 unsigned int flags, size_t nr,
+					 void **objects)
+{
+	return alloc_bulk(cache, flags, nr, objects, true);
 }
 
 /* ---- free ---- */
@@ -274,7 +292,7 @@ SLUB_EXPORT int slub_cache_prefill(struct slub_cache *cache,
 	while (prefill->nr < nr) {
 		size_t n = min_size(nr - prefill->nr, ARRAY_SIZE(objects));
 
-		if (!slub_cache_alloc_bulk(cache, 0, n, objects)) {
+		if (!alloc_bulk(cache, 0, n, objects, false)) {
 			slub_prefill_return(prefill);
 			return -ENOMEM;
 		}

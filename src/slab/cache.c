@@ -94,8 +94,7 @@ static void inline_slot_set(struct slub_cache *cache)
 		;
 	else if (sample_is_on(SAMPLE_PROFILE))
 		slot = 0;
-	else if (sample_is_on(SAMPLE_GUARD) && cache->sample_slot &&
-		 !cache->is_unguarded)
+	else if (sample_is_on(SAMPLE_GUARD) && cache->sample_slot)
 		slot = cache->sample_slot;
 	__atomic_store_n(&cache->inline_slot, slot, __ATOMIC_RELAXED);
 }

@@ -342,7 +342,7 @@ SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
 		cache_shrink_nodes(cache->sampled);
 	debug_shrink_twins(cache);
 	if (cache_has_slabs(cache) || debug_has_slabs(cache) ||
-	    guard_has_objects(cache) ||
+	    guard_nr_objects(cache) ||
 	    (cache->sampled && cache_has_slabs(cache->sampled)) ||
 	    (cache->reserve && cache_has_slabs(cache->reserve))) {
 		making_end();

@@ -11,41 +11,58 @@
 /* Places that are looked at for one that can be used. */
 #define TRIES 128
 
+/* Places for large blocks: one for so many of the others. */
+#define PLACES_PER_LARGE 64
+
+struct guard_pool guard_pool_large = {
+	.version = 1,
+	.size = sizeof(struct guard_pool),
+	.place_size = sizeof(struct guard_place),
+};
+
 struct guard_pool guard_pool = {
 	.version = 1,
 	.size = sizeof(struct guard_pool),
 	.place_size = sizeof(struct guard_place),
+	.larger = (uintptr_t)&guard_pool_large,
 };
 
 int (*guard_switch)(uint64_t every);
 
 /* ---- the pool ---- */
 
-static struct guard_place *place_at(uint32_t n)
+static struct guard_place *place_at(const struct guard_pool *pool, uint32_t n)
 {
-	return (struct guard_place *)guard_pool.places + n;
+	return (struct guard_place *)pool->places + n;
+}
+
+static struct guard_pool *pool_of(const void *ptr)
+{
+	return pool_owns(&guard_pool_large, ptr) ? &guard_pool_large :
+						   &guard_pool;
 }
 
 /* The place whose pages, or the guard page before them, @ptr points to. */
 static struct guard_place *place_of(const void *ptr)
 {
-	size_t n = ((uintptr_t)ptr - guard_pool.base) / guard_pool.place_bytes;
+	const struct guard_pool *pool = pool_of(ptr);
+	size_t n = ((uintptr_t)ptr - pool->base) / pool->place_bytes;
 
-	return n < guard_pool.nr_places ? place_at((uint32_t)n) : NULL;
+	return n < pool->nr_places ? place_at(pool, (uint32_t)n) : NULL;
 }
 
-static char *place_start(const struct guard_place *place)
+static char *place_start(const struct guard_pool *pool,
+			 const struct guard_place *place)
 {
-	size_t n = (size_t)(place - place_at(0));
+	size_t n = (size_t)(place - place_at(pool, 0));
 
-	return (char *)guard_pool.base + n * guard_pool.place_bytes +
-	       guard_pool.page_bytes;
+	return (char *)pool->base + n * pool->place_bytes + pool->page_bytes;
 }
 
-static char *place_end(const struct guard_place *place)
+static char *place_end(const struct guard_pool *pool,
+		       const struct guard_place *place)
 {
-	return place_start(place) + guard_pool.place_bytes -
-	       guard_pool.page_bytes;
+	return place_start(pool, place) + pool->place_bytes - pool->page_bytes;
 }
 
 static uint64_t clock_offset(void)
@@ -57,7 +74,8 @@ static uint64_t clock_offset(void)
 	       os_clock_ns();
 }
 
-static bool pool_make(uint32_t nr, size_t page, size_t place)
+static bool pool_make(struct guard_pool *pool, uint32_t nr, size_t page,
+		      size_t place)
 {
 	size_t bytes = nr * place + page;
 	size_t table = round_up(nr * sizeof(struct guard_place), page);
@@ -69,30 +87,42 @@ static bool pool_make(uint32_t nr, size_t page, size_t place)
 		os_unreserve(range, bytes + table);
 		return false;
 	}
-	guard_pool.page_bytes = (uint32_t)page;
-	guard_pool.place_bytes = (uint32_t)place;
-	guard_pool.nr_places = nr;
-	guard_pool.places = (uintptr_t)range + bytes;
-	guard_pool.base = (uintptr_t)range;
+	pool->page_bytes = (uint32_t)page;
+	pool->place_bytes = (uint32_t)place;
+	pool->nr_places = nr;
+	pool->places = (uintptr_t)range + bytes;
+	pool->base = (uintptr_t)range;
 	/* release: whoever takes a pointer for ours finds its place */
-	__atomic_store_n(&guard_pool.bytes, bytes, __ATOMIC_RELEASE);
+	__atomic_store_n(&pool->bytes, bytes, __ATOMIC_RELEASE);
+	return true;
+}
+
+/* For objects of @most bytes, @nr of them or as many as there is room for. */
+static bool pool_open(struct guard_pool *pool, uint32_t nr, size_t most)
+{
+	size_t page = os_page_size();
+	size_t place = round_up(most, page) + page;
+
+	while (!pool->bytes && nr >= PLACES_MIN &&
+	       !pool_make(pool, nr, page, place))
+		nr /= 2;
+	if (!pool->bytes)
+		return false;
+	pool->clock_offset_ns = clock_offset();
+	pool->stacks = stack_store_base(&pool->stack_unit);
 	return true;
 }
 
 int guard_open(uint64_t every)
 {
-	size_t page = os_page_size();
-	size_t place = round_up(GUARD_BYTES_MAX, page) + page;
 	uint32_t nr = (uint32_t)option_value(OPTION_guard_places);
 
-	while (!guard_pool.bytes && nr >= PLACES_MIN &&
-	       !pool_make(nr, page, place))
-		nr /= 2;
-	if (!guard_pool.bytes)
+	if (!pool_open(&guard_pool, nr, GUARD_BYTES_MAX))
 		return -12;	/* ENOMEM */
-	guard_pool.clock_offset_ns = clock_offset();
-	guard_pool.stacks = stack_store_base(&guard_pool.stack_unit);
-	guard_pool.every = every;
+	/* Without these large blocks are not guarded, and counted as lost. */
+	nr = (uint32_t)max_size(nr / PLACES_PER_LARGE, PLACES_MIN);
+	pool_open(&guard_pool_large, nr, GUARD_LARGE_MAX);
+	guard_pool.every = guard_pool_large.every = every;
 	return 0;
 }
 
@@ -120,15 +150,15 @@ static uint32_t place_state(const struct guard_place *place)
  * The next in turn that is free, and has been for half a round if one such is
  * near.  NULL: they are all in use, as far as was looked.
  */
-static struct guard_place *place_take(uint64_t turn)
+static struct guard_place *place_take(struct guard_pool *pool, uint64_t turn)
 {
-	uint32_t nr = guard_pool.nr_places;
+	uint32_t nr = pool->nr_places;
 	struct guard_place *early = NULL;
 
 	for (uint32_t i = 0; i < min_size(TRIES, nr); i++) {
-		uint32_t n = __atomic_fetch_add(&guard_pool.next, 1,
+		uint32_t n = __atomic_fetch_add(&pool->next, 1,
 						__ATOMIC_RELAXED);
-		struct guard_place *place = place_at(n % nr);
+		struct guard_place *place = place_at(pool, n % nr);
 		uint32_t state = place_state(place);
 
 		if (state == GUARD_LIVE || state == GUARD_TAKEN)
@@ -153,7 +183,7 @@ struct pages {
 
 static struct pages pages_of(const struct guard_place *place)
 {
-	size_t page = guard_pool.page_bytes;
+	size_t page = guard_pool.page_bytes;	/* as in the other */
 	char *object = (char *)place->object;
 	char *start = (char *)round_down((uintptr_t)object, page);
 	size_t bytes = (size_t)(object - start) + max_size(place->bytes, 1);
@@ -197,9 +227,9 @@ static const unsigned char *slack_find(const struct guard_place *place)
 static bool can_be_guarded(const struct slub_cache *cache, size_t bytes,
 			   size_t align)
 {
-	/* Readers may look at what was freed; a group is charged by slabs. */
-	return !(cache->flags & (SLUB_TYPESAFE_BY_RCU | SLUB_ACCOUNT)) &&
-	       bytes <= GUARD_BYTES_MAX && align <= guard_pool.page_bytes;
+	/* Readers may look at what was freed. */
+	return !(cache && cache->flags & SLUB_TYPESAFE_BY_RCU) &&
+	       bytes <= GUARD_LARGE_MAX && align <= guard_pool.page_bytes;
 }
 
 static void place_describe(struct guard_place *place,
@@ -209,7 +239,7 @@ static void place_describe(struct guard_place *place,
 	struct stack stack;
 
 	memset(place->name, 0, sizeof(place->name));
-	text_printf(&name, "%s", cache->name);
+	text_printf(&name, "%s", cache ? cache->name : "large block");
 	place->cache = (uintptr_t)cache;
 	place->errors = 0;
 	stack_read(&stack, frame);
@@ -217,41 +247,47 @@ static void place_describe(struct guard_place *place,
 	memset(&place->freed, 0, sizeof(place->freed));
 }
 
-static void place_choose(struct guard_place *place, size_t bytes, size_t align)
+static void place_choose(const struct guard_pool *pool,
+			 struct guard_place *place, size_t bytes, size_t align)
 {
 	size_t least = max_size(bytes, 1);
-	uintptr_t start = (uintptr_t)place_start(place);
+	uintptr_t start = (uintptr_t)place_start(pool, place);
+	uintptr_t end = (uintptr_t)place_end(pool, place);
 	bool right = sample_random() >> 63;
 
-	place->object = right ? round_down((uintptr_t)place_end(place) - least,
-					   align) : start;
+	place->object = right ? round_down(end - least, align) : start;
 	place->bytes = bytes;
+}
+
+static void *alloc_lost(struct guard_pool *pool)
+{
+	__atomic_fetch_add(&pool->lost, 1, __ATOMIC_RELAXED);
+	return NULL;
 }
 
 void *guard_alloc(struct slub_cache *cache, size_t bytes, size_t align)
 {
-	uint64_t turn = __atomic_fetch_add(&guard_pool.turns, 1,
-					   __ATOMIC_RELAXED);
+	struct guard_pool *pool = bytes <= GUARD_BYTES_MAX ? &guard_pool :
+							     &guard_pool_large;
+	uint64_t turn;
 	struct guard_place *place;
 	struct pages pages;
 
 	if (!can_be_guarded(cache, bytes, align))
 		return NULL;
-	place = place_take(turn);
-	if (!place) {
-		__atomic_fetch_add(&guard_pool.lost, 1, __ATOMIC_RELAXED);
-		return NULL;
-	}
-	place_choose(place, bytes, align);
+	turn = __atomic_fetch_add(&pool->turns, 1, __ATOMIC_RELAXED);
+	place = place_take(pool, turn);
+	if (!place)
+		return alloc_lost(pool);
+	place_choose(pool, place, bytes, align);
 	pages = pages_of(place);
 	if (os_commit(pages.start, pages.bytes)) {
 		place->turn = turn;
 		place_set(place, GUARD_FREED);
-		__atomic_fetch_add(&guard_pool.lost, 1, __ATOMIC_RELAXED);
-		return NULL;
+		return alloc_lost(pool);
 	}
 	slack_fill(place);
-	if (cache->ctor)
+	if (cache && cache->ctor)
 		cache->ctor((void *)place->object);
 	place_describe(place, cache, __builtin_frame_address(0));
 	place_set(place, GUARD_LIVE);
@@ -269,7 +305,8 @@ static void say(struct guard_place *place, enum guard_error error,
 	struct debug_case found = { .layout = &layout };
 
 	__atomic_fetch_or(&place->errors, error, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&guard_pool.errors, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&pool_of((void *)place->object)->errors, 1,
+			   __ATOMIC_RELAXED);
 	stack_read(&found.stack, frame);
 	report_bug(&found, NULL, "%s: %p, guarded object %p of %zu bytes",
 		   what, at, (void *)place->object, (size_t)place->bytes);
@@ -313,7 +350,7 @@ void guard_free(void *ptr, const struct slub_cache *cache)
 		say(place, GUARD_CACHE, "Wrong slab cache", ptr, frame);
 	pages = pages_of(place);
 	os_withdraw(pages.start, pages.bytes);
-	place->turn = __atomic_load_n(&guard_pool.turns, __ATOMIC_RELAXED);
+	place->turn = __atomic_load_n(&pool_of(ptr)->turns, __ATOMIC_RELAXED);
 	place_set(place, GUARD_FREED);
 }
 
@@ -348,14 +385,16 @@ struct slub_cache *guard_cache_of(const void *ptr)
 	return place ? (struct slub_cache *)place->cache : NULL;
 }
 
-bool guard_has_objects(const struct slub_cache *cache)
+size_t guard_nr_objects(const struct slub_cache *cache)
 {
-	for (uint32_t n = 0; n < guard_pool.nr_places; n++) {
-		const struct guard_place *place = place_at(n);
+	size_t nr = 0;
 
-		if (place_state(place) == GUARD_LIVE &&
-		    place->cache == (uintptr_t)cache)
-			return true;
+	/* A cache has none of the larger ones. */
+	for (uint32_t n = 0; n < guard_pool.nr_places; n++) {
+		const struct guard_place *place = place_at(&guard_pool, n);
+
+		nr += place_state(place) == GUARD_LIVE &&
+		      place->cache == (uintptr_t)cache;
 	}
-	return false;
+	return nr;
 }

@@ -36,7 +36,9 @@
 #include "debug/debug.h"
 #include "slab/slab.h"
 
+/* Of an object; large blocks have a pool of their own, with fewer places. */
 #define GUARD_BYTES_MAX ((size_t)32 << 10)
+#define GUARD_LARGE_MAX ((size_t)1 << 20)
 
 enum guard_state {
 	GUARD_NEVER,		/* used so far */
@@ -84,24 +86,32 @@ struct guard_pool {
 	uint64_t stacks;		/* what numbers of stacks count from */
 	uint32_t stack_unit;		/* bytes that a number stands for */
 	uint32_t next;			/* place to be looked at; atomic */
+	uint64_t larger;		/* address of that of larger objects; 0: none */
 };
 
 extern struct guard_pool guard_pool SLUB_INTERNAL;
+extern struct guard_pool guard_pool_large SLUB_INTERNAL;
 
-/* Is @ptr in the range of the guarded ones? */
+static inline bool pool_owns(const struct guard_pool *pool, const void *ptr)
+{
+	return (uintptr_t)ptr - pool->base < pool->bytes;
+}
+
+/* Is @ptr in a range of the guarded ones? */
 static inline bool guard_owns(const void *ptr)
 {
-	return unlikely((uintptr_t)ptr - guard_pool.base < guard_pool.bytes);
+	return unlikely(pool_owns(&guard_pool, ptr) ||
+			pool_owns(&guard_pool_large, ptr));
 }
 
 /* malloc's way to switch it while the process runs; 0 or -errno. */
 extern int (*guard_switch)(uint64_t every) SLUB_INTERNAL;
 
-/* Makes the pool; 0 or -ENOMEM. */
+/* Makes the pools; 0 or -ENOMEM. */
 int guard_open(uint64_t every);
 /*
- * @align divides a page.  NULL: no object of the cache can be guarded, or none
- * now.
+ * @cache NULL: a large block.  @align divides a page, or there is none.  NULL:
+ * no object of the cache can be guarded, or none now.
  */
 void *guard_alloc(struct slub_cache *cache, size_t bytes, size_t align);
 /* @cache: through which it is freed; NULL: free(). */
@@ -110,9 +120,9 @@ void guard_free(void *ptr, const struct slub_cache *cache);
 void guard_free_size(void *ptr, size_t told);
 /* What was asked for; 0: that is no object. */
 size_t guard_bytes(const void *ptr);
-/* NULL: that is no object. */
+/* NULL: that is no object of a cache. */
 struct slub_cache *guard_cache_of(const void *ptr);
-/* Is an object of @cache allocated? */
-bool guard_has_objects(const struct slub_cache *cache);
+/* Objects of @cache that are allocated. */
+size_t guard_nr_objects(const struct slub_cache *cache);
 
 #endif

@@ -58,8 +58,8 @@ static double rate_profile(size_t bytes)
 
 static double rate_guard(const struct slub_cache *cache)
 {
-	return sample_is_on(SAMPLE_GUARD) && !cache->is_unguarded &&
-			       cache->sample_slot ? guard_rate : 0;
+	return sample_is_on(SAMPLE_GUARD) && cache->sample_slot ?
+		       guard_rate : 0;
 }
 
 /* Points of either kind in an allocation from @cache. */
@@ -399,8 +399,7 @@ void *sample_alloc_typed(struct slub_cache *cache)
 		return NULL;
 	if (sample_is_on(SAMPLE_PROFILE) || cache_is_watched(cache))
 		return alloc_tossed(cache);
-	if (!cache->sample_slot || cache->is_unguarded ||
-	    !sample_is_on(SAMPLE_GUARD))
+	if (!cache->sample_slot || !sample_is_on(SAMPLE_GUARD))
 		return NULL;
 	object = percpu_pop(cache->sample_slot, cache->link);
 	if (object)
@@ -412,10 +411,32 @@ void *sample_alloc_typed(struct slub_cache *cache)
 	return alloc_dealt(cache, cache->object_size, cache->align);
 }
 
+size_t sample_bulk_guarded(struct slub_cache *cache, size_t nr, void **objects)
+{
+	size_t have = 0, at = 0;
+
+	/* Those of a watched cache are allocated one by one. */
+	if (!look_closer() || !sample_is_on(SAMPLE_GUARD) ||
+	    !cache->sample_slot || cache_is_watched(cache))
+		return 0;
+	for (;; have++) {
+		/* How many of the next are not: a geometric number. */
+		uint64_t skipped = (uint64_t)(sample_draw() / guard_rate);
+
+		if (skipped >= nr - at)
+			return have;
+		at += skipped + 1;
+		objects[have] = guard_alloc(cache, cache->object_size,
+					    cache->align);
+		if (!objects[have])
+			return have;
+	}
+}
+
 void sample_cache_made(struct slub_cache *cache)
 {
-	if (cache->is_internal || cache->is_unguarded ||
-	    !link_is_in_object(cache->link) || !sample_is_on(SAMPLE_GUARD))
+	if (cache->is_internal || !link_is_in_object(cache->link) ||
+	    !sample_is_on(SAMPLE_GUARD))
 		return;
 	/* Without a slot it is sampled for the profile only. */
 	sample_caches_prepare(cache, 1);
@@ -444,6 +465,14 @@ void sample_cache_unmade(struct slub_cache *cache)
 }
 
 /* ---- large blocks ---- */
+
+void *sample_large_guarded(size_t bytes, size_t align)
+{
+	if (!look_closer() || !sample_is_on(SAMPLE_GUARD) ||
+	    sample_draw() >= guard_rate)
+		return NULL;
+	return guard_alloc(NULL, bytes, max_size(align, MALLOC_ALIGN));
+}
 
 void sample_large(void *ptr, size_t bytes)
 {

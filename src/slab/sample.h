@@ -103,12 +103,16 @@ void *sample_alloc_slowly(struct slub_cache *cache, size_t bytes,
 			  size_t align);
 /* One from a program's cache.  NULL: it is not sampled; allocate as ever. */
 void *sample_alloc_typed(struct slub_cache *cache);
+/* The guarded ones among @nr objects: how many lie in @objects; the rest is to do. */
+size_t sample_bulk_guarded(struct slub_cache *cache, size_t nr, void **objects);
 /* A program's cache was made: prepares it if there is a guard. */
 void sample_cache_made(struct slub_cache *cache);
 /* Guard or profile was switched on or off: the same for those there are. */
 void sample_caches_switch(void);
 /* Its sample slot is free again; it is not used any more. */
 void sample_cache_unmade(struct slub_cache *cache);
+/* Instead of a large block: one between guard pages; NULL: not this one. */
+void *sample_large_guarded(size_t bytes, size_t align);
 /* A large block has been allocated. */
 void sample_large(void *ptr, size_t bytes);
 /* It is about to be freed or has been resized. */

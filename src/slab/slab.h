@@ -141,6 +141,11 @@ struct slub_cache {
 	uint32_t users;		/* slub_cache_create() that answered this one */
 	/* atomic, an estimate: how long a chain may get now, see slab_internal.h */
 	_Atomic int32_t capacity_now;
+	/*
+	 * atomic, an estimate: what is asked for less than the size, in 256ths
+	 * of a byte, plus 1; 0: not known.  slab/alloc.c
+	 */
+	uint32_t slack;
 	/* Of malloc's own: never destroyed, never merged. */
 	bool is_internal;
 	char name_space[SLUB_CACHE_NAME_MAX + 1];
@@ -151,7 +156,6 @@ struct slub_cache {
 	struct slub_cache *reserve;	/* slab/reserve.c; NULL: not needed yet */
 	bool is_reserve;
 	bool is_sampled;		/* slab/sample.h */
-	bool is_unguarded;		/* slab/guard.h: never */
 	uint8_t letters;		/* of a watched one: F Z P U T A, from bit 0 */
 	uint32_t sample_slot;
 	struct slub_cache *sampled;

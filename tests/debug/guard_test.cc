@@ -15,7 +15,9 @@
 
 #include "harness.h"
 #include "inspect/abi.h"
+#include <slub/bucket.h>
 #include <slub/debug.h>
+#include <slub/group.h>
 #include <slub/rcu.h>
 
 extern "C" struct slub_abi slub_abi_state;
@@ -32,9 +34,15 @@ uint64_t every()
 	return strtoull(getenv("SLUB_GUARD"), nullptr, 10);
 }
 
+const struct slub_abi_guard *larger()
+{
+	return (const struct slub_abi_guard *)pool()->larger;
+}
+
 bool is_guarded(const void *p)
 {
-	return (uintptr_t)p - pool()->base < pool()->bytes;
+	return (uintptr_t)p - pool()->base < pool()->bytes ||
+	       (uintptr_t)p - larger()->base < larger()->bytes;
 }
 
 // Guarded allocations in `nr` of them, each freed before the next.
@@ -76,6 +84,100 @@ TEST(Guard, takes_one_typed_object_in_n)
 			   [=](void *p) { slub_cache_free(cache, p); }), nr);
 	expect_share(count(nr, [=] { return slub_cache_alloc(cache); }, slub_free), nr);
 	EXPECT_EQ(0, slub_cache_destroy(cache));
+}
+
+TEST(Guard, takes_one_large_block_in_n)
+{
+	const uint64_t nr = every() == 1 ? 500 : 50000;
+
+	expect_share(count(nr, [] { return malloc(100000); }, free), nr);
+	expect_share(count(nr, [] { return aligned_alloc(4096, 40960); }, free), nr);
+	// These are too large for a place.
+	EXPECT_EQ(0u, count(200, [] { return malloc(3 << 20); }, free));
+	EXPECT_EQ(0u, larger()->errors);
+}
+
+TEST(Guard, large_blocks_are_as_good_as_any)
+{
+	for (int i = 0; i < 300; i++) {
+		size_t bytes = 33000 + 997 * i, more = bytes + 5000;
+		char *p = (char *)malloc(bytes);
+
+		ASSERT_GE(malloc_usable_size(p), bytes);
+		harness::fill(p, bytes, i);
+		p = (char *)realloc(p, more);
+		ASSERT_TRUE(harness::intact(p, bytes, i));
+		harness::fill(p, 100, i);
+		p = (char *)realloc(p, 100);
+		ASSERT_TRUE(harness::intact(p, 100, i));
+		free(p);
+		p = (char *)calloc(1, bytes);
+		for (size_t at = 0; at < bytes; at += 100)
+			ASSERT_EQ(0, p[at]);
+		free(p);
+	}
+	EXPECT_EQ(0u, larger()->errors);
+}
+
+TEST(Guard, takes_one_in_n_of_a_bulk)
+{
+	const uint64_t nr = every() == 1 ? 2000 : 200000;
+	struct slub_cache *cache = slub_cache_create("guarded-bulk", 72, 0, 0, nullptr);
+	uint64_t guarded = 0;
+	void *objects[50];
+
+	for (uint64_t i = 0; i < nr; i += 50) {
+		ASSERT_EQ(50u, slub_cache_alloc_bulk(cache, SLUB_ZERO, 50, objects));
+		for (void *p : objects) {
+			guarded += is_guarded(p);
+			ASSERT_EQ(0, memcmp(p, "\0\0\0\0\0\0\0", 8));
+			memset(p, 'x', 72);
+		}
+		slub_cache_free_bulk(cache, 50, objects);
+	}
+	expect_share(guarded, nr);
+	EXPECT_EQ(0, slub_cache_destroy(cache));
+	EXPECT_EQ(0u, pool()->errors);
+}
+
+TEST(Guard, takes_one_in_n_of_a_bucket)
+{
+	const uint64_t nr = every() == 1 ? 2000 : 200000;
+	struct slub_bucket *bucket = slub_bucket_create("guarded-bucket", 0);
+	struct slub_bucket_stats stats;
+
+	expect_share(count(nr, [=] { return slub_bucket_alloc(bucket, 50); },
+			   [=](void *p) { slub_bucket_free(bucket, p); }), nr);
+	char *p = (char *)slub_bucket_alloc(bucket, 50);
+	strcpy(p, "kept");
+	p = (char *)slub_bucket_realloc(bucket, p, 60);
+	p = (char *)slub_bucket_realloc(bucket, p, 400);
+	EXPECT_STREQ("kept", p);
+	EXPECT_EQ(0, slub_bucket_stats(bucket, &stats));
+	EXPECT_EQ(1u, stats.live_blocks);
+	EXPECT_EQ(0u, stats.refused);
+	EXPECT_EQ(-EBUSY, slub_bucket_destroy(bucket));
+	slub_bucket_free(bucket, p);
+	EXPECT_EQ(0, slub_bucket_destroy(bucket));
+	EXPECT_EQ(0u, pool()->errors);
+}
+
+// What lies between guard pages is charged to nobody, and so is nothing when it is gone.
+TEST(Guard, takes_one_accounted_object_in_n)
+{
+	const uint64_t nr = every() == 1 ? 2000 : 200000;
+	struct slub_group *group = slub_group_create("guarded", nullptr);
+	struct slub_cache *cache = slub_cache_create("guarded-account", 72, 0, SLUB_ACCOUNT,
+						     nullptr);
+
+	ASSERT_NE(nullptr, group);
+	slub_group_enter(group);
+	expect_share(count(nr, [=] { return slub_cache_alloc(cache); },
+			   [=](void *p) { slub_cache_free(cache, p); }), nr);
+	free(malloc(100000));
+	slub_group_leave(group);
+	EXPECT_EQ(0, slub_cache_destroy(cache));
+	EXPECT_EQ(0, slub_group_delete(group));
 }
 
 TEST(Guard, leaves_alone_what_readers_may_look_at)
