@@ -51,7 +51,7 @@ bench bench-quick:
 	$(compile)
 	bench/run --build $(BUILD) $(BENCH_FLAGS)
 
-install: build
+install: hardened
 	cmake --install $(BUILD)
 
 clean:

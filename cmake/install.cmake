@@ -6,6 +6,9 @@ include(CMakePackageConfigHelpers)
 install(TARGETS slub slub_static EXPORT slub
 	LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
 	ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# Where it was built, as `make install` does.
+install(FILES $<TARGET_FILE:slub_hardened> OPTIONAL
+	DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(EXISTS ${PROJECT_SOURCE_DIR}/include)
 	install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/
 		DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}

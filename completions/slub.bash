@@ -26,14 +26,23 @@ _slub_run()
 	[[ $option == "=" ]] && option=${COMP_WORDS[COMP_CWORD - 2]}
 	case $option in
 	--fastpath) COMPREPLY=($(compgen -W "auto rseq thread tid lock" -- "$word")); return ;;
-	--huge) COMPREPLY=($(compgen -W "never block always" -- "$word")); return ;;
-	--slabinfo|--stats_file) COMPREPLY=($(compgen -W stderr -f -- "$word")); return ;;
-	--retain|--reserve) return ;;
+	--huge) COMPREPLY=($(compgen -W "never block always auto" -- "$word")); return ;;
+	--percpu) COMPREPLY=($(compgen -W "virtual static" -- "$word")); return ;;
+	--pressure) COMPREPLY=($(compgen -W "thread" -- "$word")); return ;;
+	--slabinfo|--debug_report|--debug_leaks)
+		COMPREPLY=($(compgen -W stderr -f -- "$word")); return ;;
+	--stats_file|--profile_file) COMPREPLY=($(compgen -f -- "$word")); return ;;
+	--retain|--reserve|--percpu_bytes|--cpus|--limit|--reclaim_rate) return ;;
+	--debug|--debug_fail|--profile|--profile_seed|--guard|--guard_places) return ;;
 	esac
 
 	if [[ $word == -* ]]; then
-		COMPREPLY=($(compgen -W "--fastpath= --huge= --retain= --reserve= \
-			--slabinfo= --verbose --force --help --" -- "$word"))
+		COMPREPLY=($(compgen -W "--fastpath= --huge= --retain= --reserve= --slabinfo= \
+			--stats_file= --percpu= --percpu_bytes= --percpu_huge --cpus= --merge \
+			--limit= --reclaim_rate= --debug= --debug_report= --debug_abort \
+			--debug_leaks= --debug_fail= --profile= --profile_file= --profile_seed= \
+			--guard= --guard_places= --zero_on_free --pressure= --hardened \
+			--verbose --force --help --" -- "$word"))
 		[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
 	else
 		COMPREPLY=($(compgen -c -- "$word"))
@@ -53,7 +62,7 @@ _slub_value()
 	case $option in
 	-p|--process) COMPREPLY=($(compgen -W "$(_slub_pids)" -f -- "$word")) ;;
 	--color) COMPREPLY=($(compgen -W "always never auto" -- "$word")) ;;
-	-s|--sort) COMPREPLY=($(compgen -W "a b c g l n o p s u v w" -- "$word")) ;;
+	-s|--sort) COMPREPLY=($(compgen -W "a b c g k l n o p s u v w" -- "$word")) ;;
 	--watch|-d|--delay|-N|--lines|--columns) ;;
 	*) return 1 ;;
 	esac
@@ -62,19 +71,20 @@ _slub_value()
 _slub_look()
 {
 	local word=$2 option=$3 command=${COMP_WORDS[1]}
-	local common="--process= --json --watch= --once --color= --help"
+	local common="--process= --json --openmetrics --watch= --once --color= --help"
 
 	[[ $word == "=" ]] && word=
 	[[ $option == "=" ]] && option=${COMP_WORDS[COMP_CWORD - 2]}
 	_slub_value "$option" "$word" && return
 	case $command in
-	top) common+=" --openmetrics --delay= --sort= --human" ;;
-	info) common+=" --openmetrics --aliases --activity --bytes --display-active --empty \
+	top) common+=" --delay= --sort= --human" ;;
+	info) common+=" --aliases --activity --bytes --display-active --empty \
 		--inverted --slabs --sort-loss --numa --lines= --ops --partial --report \
-		--size --totals --xtotals --zero --1ref" ;;
-	stats) common+=" --openmetrics" ;;
+		--size --totals --unreclaim --xtotals --zero --1ref --debug= --shrink \
+		--tracking --validate" ;;
 	map) common+=" --svg --columns=" ;;
 	traces) common+=" --alloc --free --lines=" ;;
+	leaks) common+=" --lines=" ;;
 	esac
 	COMPREPLY=($(compgen -W "$common" -- "$word"))
 	[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
@@ -107,7 +117,7 @@ _slub()
 			COMPREPLY=($(compgen -W "$(_slub_pids)" -c -- "$word"))
 		fi
 		;;
-	top|info|stats|map|options|traces) _slub_look "$@" ;;
+	top|info|stats|map|options|traces|leaks) _slub_look "$@" ;;
 	profile)
 		if [[ $word == -* ]]; then
 			COMPREPLY=($(compgen -W "--output= --text --alloc --lines= --help" \
@@ -119,7 +129,7 @@ _slub()
 		;;
 	debug)
 		if [[ $word == -* ]]; then
-			COMPREPLY=($(compgen -W "--timeout= --help" -- "$word"))
+			COMPREPLY=($(compgen -W "--json --timeout= --help" -- "$word"))
 			[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
 		elif ((COMP_CWORD == 2)); then
 			COMPREPLY=($(compgen -W "$(_slub_pids)" -- "$word"))
@@ -127,22 +137,23 @@ _slub()
 		;;
 	explain)
 		if [[ $word == -* ]]; then
-			COMPREPLY=($(compgen -W "--help" -- "$word"))
+			COMPREPLY=($(compgen -W "--json --help" -- "$word"))
 		elif ((COMP_CWORD == 2)); then
 			COMPREPLY=($(compgen -W "$(_slub_pids)" -f -- "$word"))
 		fi
 		;;
-	validate|shrink|leaks|guard)
+	validate|shrink|guard)
 		if [[ $3 == -p || $3 == --process ]]; then
 			COMPREPLY=($(compgen -W "$(_slub_pids)" -f -- "$word"))
 		elif [[ $word == -* ]]; then
-			COMPREPLY=($(compgen -W "--process= --timeout= --help" -- "$word"))
+			COMPREPLY=($(compgen -W "--process= --json --timeout= --help" \
+				-- "$word"))
 			[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
 		fi
 		;;
 	help)
 		COMPREPLY=($(compgen -W "run check doctor top info stats map profile options debug \
-			validate shrink leaks traces" -- "$word"))
+			validate shrink leaks traces guard explain" -- "$word"))
 		;;
 	esac
 }

@@ -6,6 +6,7 @@ functions and lines.
 
 usage: explain_test.py SLUB LIBRARY GUARDED GDB_SCRIPT"""
 
+import json
 import os
 import re
 import sys
@@ -70,6 +71,28 @@ class Explain(Target):
         self.assertTracks(told, ("allocated", "allocate_it"))
         self.assertNotIn("freed 20", told)
 
+    def test_large_block(self):
+        process, block, at = self.guarded("large")
+        core = self.crash(process)
+        told = self.explained(core)
+        self.assertIn(f"{at}: use after free: byte 8 of object {block} of 200000 bytes "
+                      "(large block)", told)
+        self.assertTracks(told, *self.BOTH)
+        told = json.loads(self.explained("--json", core))
+        self.assertEqual((told["kind"], told["schema"], told["signal"]), ("explain", 1, 11))
+        self.assertEqual((told["address"], told["is"], told["distance"], told["object"]),
+                         (at, "use after free", 8, block))
+
+    def test_json(self):
+        process, block, at = self.guarded("use", SLUB_GUARD="0")
+        told = json.loads(self.explained("--json", process.pid))
+        self.assertEqual((told["guard"]["every"], told["objects"]), (0, []))
+        told = json.loads(self.explained(process.pid, at, "-j"))
+        self.assertEqual((told["is"], told["cache"], told["object"], told["offset"]),
+                         ("object", "malloc-96", block, 8))
+        told = json.loads(self.explained("--json", process.pid, "0x10"))
+        self.assertEqual((told["address"], told["is"]), ("0x10", "not of the heap"))
+
     def test_another_address_of_the_core(self):
         process, block, _ = self.guarded("use")
         core = self.crash(process)
@@ -116,7 +139,7 @@ class Explain(Target):
         self.assertRefused(slub("explain", "4194304"), 4, "no process 4194304")
         self.assertRefused(slub("explain", self.path("nothing")), 4, "no file")
         self.assertRefused(slub("explain", str(os.getpid())), 1, "does not use libslub")
-        self.assertRefused(slub("explain", "--json", "1"), 2, "--json")
+        self.assertRefused(slub("explain", "--jsno", "1"), 2, "--json")
 
 
 class Damage(Target):

@@ -127,7 +127,7 @@ class Forms(Target):
 
     def test_info(self):
         text = self.text("info", "-p", self.pid)
-        self.assertIn("Slabs/Part/Cpu  O/S O %Fr %Ef Flg", text)
+        self.assertIn("Slabs/Part/Cpu  O/S O %Fr %Ef   Slack Flg", text)
         names = [line.split()[0] for line in text.splitlines()[1:]]
         self.assertEqual(names, sorted(names, key=lambda name: int(name.split("-")[1])))
         self.assertEqual(len(self.text("info", "-p", self.pid, "-N", "5").splitlines()), 6)
@@ -141,6 +141,20 @@ class Forms(Target):
         for letters in ("-S", "-L", "-P", "-A", "-D", "-n", "-B", "-a", "-e", "-i", "-o", "-z",
                         "-1", "-l", "-SBi"):
             self.text("info", "-p", self.pid, letters)
+
+    def test_slack_of_a_size_class(self):
+        # A bytes object has 33 bytes more: 900, of the class of 960.
+        code = ("import sys; x = [bytes(867) for i in range(20000)];"
+                "print('ready', flush=True); sys.stdin.read()")
+        process = self.start(sys.executable, "-c", code, SLUB_STATS_FILE=self.path("slack"))
+        for target in (process.pid, self.path("slack")):
+            cache = cache_named(self.told("info", target), "malloc-960")
+            each = cache["slack_bytes"] / (cache["objects"] - cache["objects_cached"])
+            self.assertTrue(55 <= each <= 61, each)
+            self.assertRegex(self.text("top", "-p", str(target), "-s", "k"),
+                             r"NAME\n.* 1\.[12]M .* malloc-960\n")
+        self.assertRegex(self.text("info", "-r", "-p", str(process.pid), "^malloc-960$"),
+                         r"(?s)\nhwcache_align +0\n.*\nred_zone +0\n.*\nobjects_partial +\d+\n")
 
     def test_map(self):
         text = self.text("map", "-p", self.pid)

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Promise: `slub debug`, `validate`, `shrink` and `leaks` have a running process do what they say,
+"""Promise: `slub debug`, `validate` and `shrink` have a running process do what they say,
 leave its mailbox free whatever happens, and refuse what cannot be with one clear line.
 
 usage: mailbox_test.py SLUB LIBRARY HEAP GDB_SCRIPT"""
 
+import json
 import os
 import re
 import shutil
@@ -24,7 +25,7 @@ while True:
     if len(keep) > 300:
         keep = keep[200:]
 """
-ASKERS = ("validate", "shrink", "leaks")
+ASKERS = ("validate", "shrink")
 
 
 class Mailbox(Target):
@@ -50,9 +51,29 @@ class Answers(Mailbox):
         self.assertEqual(self.letters(pid), {"malloc-96:FZPU"})
         self.assertEqual(self.done("validate", "-p", pid), "0 bugs in 1 watched cache\n")
         traces = self.done("leaks", "-p", pid)
-        self.assertRegex(traces, r"(?m)^\d+ malloc-96 \[<0x[0-9a-f]+>\] .*bytes=\d+")
+        self.assertRegex(traces, r"(?m)^\d+ malloc-96 .* bytes=\d+ waste=\d+/\d+ age=\d+/")
         self.assertEqual(self.done("debug", pid, "malloc-96", "-"), "1 cache: no longer watched\n")
         self.assertIsNone(process.poll())
+
+    def test_json(self):
+        pid = str(self.busy().pid)
+        for arguments, member, value in (
+                (("debug", "--json", pid, "malloc-96", "FZPU"), "letters", "FZPU"),
+                (("validate", "--json", "-p", pid), "bugs", 0),
+                (("shrink", "-j", "-p", pid, "malloc-96"), "caches", 1),
+                (("guard", "--json", "-p", pid, "70"), "every", 70)):
+            told = json.loads(self.done(*arguments))
+            self.assertEqual((told["kind"], told["schema"], told["pid"], told[member]),
+                             (arguments[0], 1, int(pid), value))
+
+    def test_actions_of_slabinfo(self):
+        pid = str(self.busy().pid)
+        self.assertEqual(self.done("info", "-dFZPU", "-p", pid, "malloc-96"), "1 cache: FZPU\n")
+        self.assertEqual(self.done("info", "-v", "-p", pid), "0 bugs in 1 watched cache\n")
+        self.assertIn("malloc-96/alloc_traces: ", self.done("info", "-t", "-p", pid))
+        self.assertRegex(self.done("info", "-s", "-p", pid, "malloc-96"), "^1 cache shrunk; ")
+        self.assertEqual(self.done("info", "-d-", "-p", pid, "malloc-96"),
+                         "1 cache: no longer watched\n")
 
     def test_beginning_of_a_name(self):
         pid = str(self.busy().pid)
@@ -95,14 +116,6 @@ class Answers(Mailbox):
             self.assertRegex(asker.communicate(timeout=60)[0], "^1 cache shrunk")
             self.assertEqual(asker.returncode, 0)
 
-    def test_leaks_leaves_no_file(self):
-        pid = str(self.busy().pid)
-        before = {name for name in os.listdir("/tmp") if name.startswith("slub-leaks-")}
-        self.done("debug", pid, "malloc-96", "U")
-        self.done("leaks", "-p", pid)
-        after = {name for name in os.listdir("/tmp") if name.startswith("slub-leaks-")}
-        self.assertLessEqual(after, before)
-
 
 class Silence(Mailbox):
     def test_no_answer_and_then_one(self):
@@ -141,9 +154,7 @@ class Refusals(Mailbox):
             self.assertRefused(slub("debug", *arguments), 2, word)
         for command in ASKERS:
             self.assertRefused(slub(command), 2, "-p PID")
-            # `slub leaks` reads core files.
-            self.assertRefused(slub(command, "-p", SLUB), 5 if command == "leaks" else 2,
-                               "neither" if command == "leaks" else "no PID")
+            self.assertRefused(slub(command, "-p", SLUB), 2, "no PID")
             self.assertRefused(slub(command, "-p", "1", "a", "b"), 2, "'b'")
             self.assertRefused(slub(command, "-p", "1", "--timeot", "3"), 2, "--timeout")
 

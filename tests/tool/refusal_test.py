@@ -153,8 +153,8 @@ class Damage(Target):
                     file.seek(at)
                     file.write(noise[:size - at])
                 command = rng.choice(commands)
-                once = () if command == "leaks" else ("--once",)
-                self.assertSurvived(slub(command, "-p", path, *once))
+                how = ("--once", "-p") if command != "explain" else ()
+                self.assertSurvived(slub(command, *how, path))
                 for at, old in reversed(saved):
                     file.seek(at)
                     file.write(old)
@@ -167,7 +167,8 @@ class Damage(Target):
         self.fuzz(path, [(0, 1000), (464, 940), (4096, 90000)], ("stats", "top", "info", "options"))
 
     def test_noise_in_a_core_file(self):
-        path = self.core_of(self.heap(SLUB_DEBUG="FZPU,malloc-112,malloc-20480"))
+        path = self.core_of(self.heap(SLUB_DEBUG="FZPU,malloc-112,malloc-20480",
+                                      SLUB_GUARD="100"))
         with open(path, "rb") as file:
             image = file.read()
         hot = [(0, 64), (64, 4096)]
@@ -178,7 +179,8 @@ class Damage(Target):
         # The map, the descriptors and the caches are among what is not zero.
         hot += [(at, at + 4096) for at in range(0, len(image) - 4096, 4096)
                 if image.count(0, at, at + 4096) < 4096]
-        self.fuzz(path, hot, ("stats", "top", "info", "map", "options", "traces", "leaks"))
+        self.fuzz(path, hot, ("stats", "top", "info", "map", "options", "traces", "leaks",
+                              "explain"))
 
 
 if __name__ == "__main__":

@@ -338,11 +338,22 @@ class Completion(unittest.TestCase):
     def test_completion(self):
         self.assertEqual(self.complete("to"), ["top"])
         self.assertEqual(self.complete("help", "i"), ["info"])
-        self.assertEqual(self.complete("info", "--s"), ["--slabs", "--sort-loss", "--size"])
+        self.assertEqual(self.complete("info", "--s"), ["--slabs", "--sort-loss", "--size",
+                                                        "--shrink"])
         self.assertEqual(self.complete("map", "--sv"), ["--svg"])
         self.assertIn(str(os.getpid()), self.complete("top", "-p", ""))
         self.assertIn("w", self.complete("top", "-s", ""))
         self.assertEqual(self.complete("stats", "--color", "=", "n"), ["never"])
+
+    def test_every_option_is_completed(self):
+        for name in re.findall(r"(?m)^  ([a-z]+) ", slub("--help").stdout):
+            if name == "help":
+                continue
+            text = slub(name, "--help").stdout
+            listed = set(re.findall(r"(?m)^ +(?:-\w, )?(--[\w-]+)", text))
+            self.assertIn("--help", listed, name)
+            offered = {word.rstrip("=") for word in self.complete(name, "--")} - {"--"}
+            self.assertEqual(offered, listed, name)
 
     def test_every_command_is_completed_and_has_a_page(self):
         listed = re.findall(r"(?m)^  ([a-z]+) ", slub("--help").stdout)
@@ -352,6 +363,19 @@ class Completion(unittest.TestCase):
         for name in listed:
             self.assertIn(name, offered)
             self.assertTrue(name == "help" or os.path.exists(f"{man}/slub-{name}.1"), name)
+
+
+class ExitStatuses(unittest.TestCase):
+    def test_the_pages_name_those_that_help_names(self):
+        man = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/man")
+        for name in re.findall(r"(?m)^  ([a-z]+) ", slub("--help").stdout):
+            if name == "help":
+                continue
+            told = slub(name, "--help").stdout.split("Exit status:")[1]
+            with open(f"{man}/slub-{name}.1", encoding="utf-8") as file:
+                page = file.read().split(".SH EXIT STATUS")[1].split(".SH")[0]
+            self.assertEqual(set(re.findall(r"(?<!\d)\d{1,3}(?= )", told)),
+                             set(re.findall(r"(?m)^(\d+)$", page)), name)
 
 
 class Doctor(Folder):

@@ -23,6 +23,28 @@ static const struct {
 	{ SLUB_ABI_CACHE_CTOR, "ctor" },
 	{ SLUB_ABI_CACHE_FLAGS, "flags" },
 	{ SLUB_ABI_CACHE_DEBUG, "debug" },
+	{ SLUB_ABI_CACHE_USERSIZE, "usersize" },
+	{ SLUB_ABI_CACHE_USEROFFSET, "useroffset" },
+};
+
+/* Bits of a number, each a file of its own there: 0 or 1. */
+static const struct {
+	enum slub_abi_cache_field field;
+	uint64_t bit;
+	const char *name;
+} bits[] = {
+	{ SLUB_ABI_CACHE_FLAGS, SLUB_ABI_FLAG_HWCACHE_ALIGN, "hwcache_align" },
+	{ SLUB_ABI_CACHE_FLAGS, SLUB_ABI_FLAG_RECLAIM_ACCOUNT,
+	  "reclaim_account" },
+	{ SLUB_ABI_CACHE_FLAGS, SLUB_ABI_FLAG_TYPESAFE_BY_RCU,
+	  "destroy_by_rcu" },
+	{ SLUB_ABI_CACHE_FLAGS, SLUB_ABI_FLAG_ACCOUNT, "account" },
+	{ SLUB_ABI_CACHE_DEBUG, 1, "sanity_checks" },
+	{ SLUB_ABI_CACHE_DEBUG, 2, "red_zone" },
+	{ SLUB_ABI_CACHE_DEBUG, 4, "poison" },
+	{ SLUB_ABI_CACHE_DEBUG, 8, "store_user" },
+	{ SLUB_ABI_CACHE_DEBUG, 16, "trace" },
+	{ SLUB_ABI_CACHE_DEBUG, 32, "failslab" },
 };
 
 static const struct {
@@ -42,12 +64,22 @@ static const struct {
 
 #define NR_PLAIN   (sizeof(plain) / sizeof(plain[0]))
 #define NR_BY_NODE (sizeof(by_node) / sizeof(by_node[0]))
-#define NR_COUNTED 9
+#define NR_BITS	   (sizeof(bits) / sizeof(bits[0]))
+#define NR_COUNTED 10
 
 struct counted {
 	const char *name;
 	uint64_t value;
 };
+
+/* Allocated ones in slabs that are neither full nor empty. */
+static uint64_t partial_objects(const struct cache_view *cache)
+{
+	uint64_t in_full = cache->full *
+			   cache_field(cache, SLUB_ABI_CACHE_OBJECTS);
+
+	return cache->active > in_full ? cache->active - in_full : 0;
+}
 
 static void count(const struct cache_view *cache, struct counted *out)
 {
@@ -60,6 +92,8 @@ static void count(const struct cache_view *cache, struct counted *out)
 	out[6] = (struct counted){ "objects_cached", cache->cached };
 	out[8] = (struct counted){ "aliases", cache_aliases(cache) };
 	out[7] = (struct counted){ "objects_carved", cache->carved };
+	out[9] = (struct counted){ "objects_partial",
+				   partial_objects(cache) };
 }
 
 /* "total N0=x N1=y", as the kernel writes it. */
@@ -80,12 +114,21 @@ void attributes_print(const struct snapshot *snapshot,
 		      const struct cache_view *cache)
 {
 	struct counted counted[NR_COUNTED];
+	uint64_t slack;
 
 	for (size_t i = 0; i < NR_PLAIN; i++) {
 		if (snapshot_has(snapshot, plain[i].field))
 			printf("%-20s %" PRIu64 "\n", plain[i].name,
 			       cache_field(cache, plain[i].field));
 	}
+	for (size_t i = 0; i < NR_BITS; i++) {
+		if (snapshot_has(snapshot, bits[i].field))
+			printf("%-20s %d\n", bits[i].name,
+			       (cache_field(cache, bits[i].field) &
+				bits[i].bit) != 0);
+	}
+	if (cache_slack(cache, &slack))
+		printf("%-20s %" PRIu64 "\n", "slack_bytes", slack);
 	count(cache, counted);
 	for (size_t i = 0; i < NR_COUNTED; i++)
 		printf("%-20s %" PRIu64 "\n", counted[i].name,
@@ -122,6 +165,7 @@ void attributes_put(struct json *json, const struct snapshot *snapshot,
 		    const struct cache_view *cache)
 {
 	struct counted counted[NR_COUNTED];
+	uint64_t slack;
 
 	json_string(json, "name", cache->name);
 	for (size_t i = 0; i < NR_PLAIN; i++) {
@@ -129,6 +173,16 @@ void attributes_put(struct json *json, const struct snapshot *snapshot,
 			json_number(json, plain[i].name,
 				    cache_field(cache, plain[i].field));
 	}
+	for (size_t i = 0; i < NR_BITS; i++) {
+		if (snapshot_has(snapshot, bits[i].field))
+			json_bool(json, bits[i].name,
+				  cache_field(cache, bits[i].field) &
+				  bits[i].bit);
+	}
+	if (cache_slack(cache, &slack))
+		json_number(json, "slack_bytes", slack);
+	else
+		json_null(json, "slack_bytes");
 	count(cache, counted);
 	for (size_t i = 0; i < NR_COUNTED; i++)
 		json_number(json, counted[i].name, counted[i].value);

@@ -74,6 +74,7 @@ static int parse(int argc, char **argv, struct mailbox *mailbox,
 static int switch_letters(struct mailbox *mailbox, const char *letters)
 {
 	char text[DEBUG_MAILBOX_TEXT_MAX + 2];
+	struct json json = { .to = stdout };
 	int64_t nr;
 	int status;
 
@@ -81,6 +82,13 @@ static int switch_letters(struct mailbox *mailbox, const char *letters)
 	status = mailbox_ask(mailbox, MAILBOX_DEBUG, text, &nr);
 	if (status)
 		return status;
+	if (mailbox->json) {
+		mailbox_json_open(mailbox, &json);
+		json_number(&json, "caches", (uint64_t)nr);
+		json_string(&json, "letters", *letters == '-' ? "" : letters);
+		json_close(&json);
+		return 0;
+	}
 	printf("%" PRId64 " cache%s: %s\n", nr, nr == 1 ? "" : "s",
 	       *letters == '-' ? "no longer watched" : letters);
 	return 0;

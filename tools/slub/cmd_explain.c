@@ -5,8 +5,7 @@
  * or was stopped.
  */
 #include "core.h"
-#include "guard.h"
-#include "heap.h"
+#include "explain.h"
 #include "slub.h"
 #include "symbols.h"
 #include "view.h"
@@ -17,14 +16,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SCHEMA 1	/* of the JSON; a change of meaning makes it 2 */
+
+const char *const guard_errors[GUARD_ERRORS] = {
+	"freed twice", "freed by a pointer into it", "bytes beside it written",
+	"freed to another cache", "freed with another size",
+};
+
 static void print_explain_help(FILE *to)
 {
-	fputs("usage: slub explain PID|CORE [ADDRESS]\n\n"
+	fputs("usage: slub explain [OPTION...] PID|CORE [ADDRESS]\n\n"
 	      "Says what lies at ADDRESS (hexadecimal): which object, allocated\n"
 	      "and freed by whom, if it is one between guard pages (SLUB_GUARD=N);\n"
 	      "else which cache or block.  Of a core file ADDRESS is by default\n"
 	      "the one that the process died of.  Without any, what was found\n"
 	      "so far.\n\n"
+	      "  -j, --json             prints one JSON object\n"
 	      "  -h, --help             prints this\n\n"
 	      "Exit status: 0 done, 1 libslub is not in use there, 2 the arguments\n"
 	      "make no sense, 3 no permission, 4 no such process or file, 5 damaged\n"
@@ -92,60 +99,75 @@ static void explain_guarded(const struct guard *guard,
 	print_place(guard, source, f.place);
 }
 
+static void print_found(const struct guard *guard, const struct source *source,
+			const struct slub_abi_guard_place *place)
+{
+	printf("0x%" PRIx64 " of %" PRIu64 " bytes (%s):", place->object,
+	       place->bytes, place->name);
+	for (int i = 0; i < GUARD_ERRORS; i++) {
+		if (place->errors & 1u << i)
+			printf(" %s", guard_errors[i]);
+	}
+	putchar('\n');
+	print_place(guard, source, place);
+}
+
 static void print_errors(const struct guard *guard,
 			 const struct source *source)
 {
-	static const char *const words[] = {
-		"freed twice", "freed by a pointer into it",
-		"bytes beside it written", "freed to another cache",
-		"freed with another size",
-	};
-	const int nr_words = sizeof(words) / sizeof(words[0]);
+	for (; guard; guard = guard->larger) {
+		uint32_t nr = guard->places ? guard->pool.nr_places : 0;
 
-	for (uint32_t n = 0; n < guard->pool.nr_places; n++) {
-		const struct slub_abi_guard_place *place = &guard->places[n];
-
-		if (!place->errors)
-			continue;
-		printf("0x%" PRIx64 " of %" PRIu64 " bytes (%s):",
-		       place->object, place->bytes, place->name);
-		for (int i = 0; i < nr_words; i++) {
-			if (place->errors & 1u << i)
-				printf(" %s", words[i]);
+		for (uint32_t n = 0; n < nr; n++) {
+			if (guard->places[n].errors)
+				print_found(guard, source, &guard->places[n]);
 		}
-		putchar('\n');
-		print_place(guard, source, place);
+	}
+}
+
+/* What was found there at frees, and what there was no place for. */
+struct guard_sums guard_sums(const struct guard *guard)
+{
+	struct guard_sums sums = { 0, 0 };
+
+	for (; guard; guard = guard->larger) {
+		sums.lost += guard->pool.bytes ? guard->pool.lost : 0;
+		sums.errors += guard->pool.bytes ? guard->pool.errors : 0;
+	}
+	return sums;
+}
+
+void guard_count(const struct guard *guard, uint64_t counts[4])
+{
+	memset(counts, 0, 4 * sizeof(*counts));
+	for (; guard; guard = guard->larger) {
+		uint32_t nr = guard->places ? guard->pool.nr_places : 0;
+
+		for (uint32_t n = 0; n < nr; n++)
+			counts[guard->places[n].state & 3]++;
 	}
 }
 
 static void print_summary(const struct guard *guard,
 			  const struct source *source)
 {
-	uint64_t counts[4] = { 0 };
+	struct guard_sums sums = guard_sums(guard);
+	uint64_t counts[4];
 
 	if (!guard->pool.bytes) {
 		printf("%s guards no objects; SLUB_GUARD=N guards one in N\n",
 		       source->label);
 		return;
 	}
-	for (uint32_t n = 0; n < guard->pool.nr_places; n++)
-		counts[guard->places[n].state & 3]++;
+	guard_count(guard, counts);
 	printf("%s guards one object in %" PRIu64 ": %" PRIu64
 	       " are allocated, %" PRIu64 " freed and kept, %" PRIu64
 	       " found no place; %" PRIu64 " errors at frees\n",
 	       source->label, guard->pool.every, counts[SLUB_ABI_GUARD_LIVE],
-	       counts[SLUB_ABI_GUARD_FREED], guard->pool.lost,
-	       guard->pool.errors);
+	       counts[SLUB_ABI_GUARD_FREED], sums.lost, sums.errors);
 }
 
 /* ---- the rest of the heap ---- */
-
-struct search {
-	const struct snapshot *snapshot;
-	uint64_t address;
-	struct piece piece;
-	bool found;
-};
 
 static void match(const struct piece *piece, void *arg)
 {
@@ -158,7 +180,7 @@ static void match(const struct piece *piece, void *arg)
 	search->found = true;
 }
 
-static void print_object(const struct search *search)
+struct search_object search_object(const struct search *search)
 {
 	const struct cache_view *cache =
 		&search->snapshot->caches[search->piece.cache];
@@ -166,15 +188,27 @@ static void print_object(const struct search *search)
 	uint64_t offset = search->address - search->piece.address;
 	uint64_t n = size ? offset / size : 0;
 
-	if (n >= search->piece.carved)
-		printf("never used so far, in a slab of %s\n", cache->name);
-	else if (cache_field(cache, SLUB_ABI_CACHE_DEBUG))
-		printf("in a slab of the watched cache %s\n", cache->name);
+	return (struct search_object){
+		cache, search->piece.address + n * size, offset - n * size,
+		n < search->piece.carved,
+		cache_field(cache, SLUB_ABI_CACHE_DEBUG),
+	};
+}
+
+static void print_object(const struct search *search)
+{
+	struct search_object object = search_object(search);
+
+	if (!object.is_used)
+		printf("never used so far, in a slab of %s\n",
+		       object.cache->name);
+	else if (object.is_watched)
+		printf("in a slab of the watched cache %s\n",
+		       object.cache->name);
 	else
 		printf("byte %" PRIu64 " of object 0x%" PRIx64 " of %s, which "
 		       "is not guarded: who had it is not known\n",
-		       offset - n * size, search->piece.address + n * size,
-		       cache->name);
+		       object.offset, object.address, object.cache->name);
 }
 
 static void print_piece(const struct search *search)
@@ -205,7 +239,8 @@ static void print_piece(const struct search *search)
 	}
 }
 
-static int explain_plain(struct source *source, uint64_t address)
+static int explain_plain(struct source *source, uint64_t address,
+			 struct json *json)
 {
 	struct snapshot snapshot;
 	struct search search = { &snapshot, address, { .pages = 0 }, false };
@@ -214,8 +249,13 @@ static int explain_plain(struct source *source, uint64_t address)
 	if (status)
 		return status;
 	heap_walk(&source->process, &snapshot, match, &search);
-	printf("0x%" PRIx64 ": ", address);
-	print_piece(&search);
+	if (json) {
+		json_address(json, "address", address);
+		put_piece(json, &search);
+	} else {
+		printf("0x%" PRIx64 ": ", address);
+		print_piece(&search);
+	}
 	snapshot_free(&snapshot);
 	return 0;
 }
@@ -235,30 +275,96 @@ static bool parse_address(const char *text, uint64_t *address)
 	return false;
 }
 
+/* What the process died of, if it is known. */
+static int signal_of(const struct source *source)
+{
+	const struct core *core = source->process.core;
+
+	return core ? core->signal : 0;
+}
+
 /* What to explain: asked for, or what the process died of. */
 static bool choose_address(const struct source *source, const char *text,
 			   uint64_t *address)
 {
-	const struct core *core = source->process.core;
+	int signal = signal_of(source);
 
-	if (text || !core || !core->signal)
-		return text;
-	if (core->signal != SIGSEGV && core->signal != SIGBUS) {
-		printf("it died of signal %d (%s)\n", core->signal,
-		       strsignal(core->signal));
+	if (text)
+		return true;
+	if (signal != SIGSEGV && signal != SIGBUS)
 		return false;
-	}
-	*address = core->fault;
-	printf("it died of signal %d (%s) at 0x%" PRIx64 "\n", core->signal,
-	       strsignal(core->signal), core->fault);
+	*address = source->process.core->fault;
 	return true;
 }
 
+static void print_signal(const struct source *source, const uint64_t *address)
+{
+	int signal = signal_of(source);
+
+	if (!signal)
+		return;
+	printf("it died of signal %d (%s)", signal, strsignal(signal));
+	if (address)
+		printf(" at 0x%" PRIx64, *address);
+	putchar('\n');
+}
+
+static int explain_text(struct source *source, const struct guard *guard,
+			const char *text, uint64_t address)
+{
+	bool has_address = choose_address(source, text, &address);
+
+	if (!text)
+		print_signal(source, has_address ? &address : NULL);
+	if (has_address && !guard_of(guard, address))
+		return explain_plain(source, address, NULL);
+	if (has_address) {
+		explain_guarded(guard_of(guard, address), source, address);
+	} else {
+		print_summary(guard, source);
+		print_errors(guard, source);
+	}
+	return 0;
+}
+
+static int explain_json(struct source *source, const struct guard *guard,
+			const char *text, uint64_t address)
+{
+	bool has_address = choose_address(source, text, &address);
+	char *printed = NULL;
+	size_t length;
+	struct json json = { .to = open_memstream(&printed, &length) };
+	int status = 0;
+
+	if (!json.to)
+		return STATUS_FAILED;
+	json_open(&json, NULL);
+	json_string(&json, "kind", "explain");
+	json_number(&json, "schema", SCHEMA);
+	json_number(&json, "pid", (uint64_t)source->process.pid);
+	if (signal_of(source))
+		json_number(&json, "signal", (uint64_t)signal_of(source));
+	if (has_address && !guard_of(guard, address)) {
+		status = explain_plain(source, address, &json);
+	} else if (has_address) {
+		json_address(&json, "address", address);
+		put_guarded(&json, guard_of(guard, address), source, address);
+	} else {
+		put_found(&json, guard, source);
+	}
+	json_close(&json);
+	fclose(json.to);
+	if (!status)
+		fputs(printed, stdout);
+	free(printed);
+	return status;
+}
+
 static int explain_source(struct source *source, const char *text,
-			  uint64_t address)
+			  uint64_t address, bool json)
 {
 	struct guard guard;
-	int error = guard_read(&guard, source), status = 0;
+	int error = guard_read(&guard, source), status;
 
 	if (error) {
 		guard_free(&guard);
@@ -268,14 +374,8 @@ static int explain_source(struct source *source, const char *text,
 			 "makes no sense");
 		return STATUS_UNREADABLE;
 	}
-	if (!choose_address(source, text, &address)) {
-		print_summary(&guard, source);
-		print_errors(&guard, source);
-	} else if (guard_has(&guard, address)) {
-		explain_guarded(&guard, source, address);
-	} else {
-		status = explain_plain(source, address);
-	}
+	status = (json ? explain_json : explain_text)(source, &guard, text,
+						      address);
 	guard_free(&guard);
 	return status;
 }
@@ -283,20 +383,26 @@ static int explain_source(struct source *source, const char *text,
 static int explain(int argc, char **argv)
 {
 	static const struct option options[] = {
+		{ "json", no_argument, NULL, 'j' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
 	struct source source;
 	uint64_t address = 0;
+	bool json = false;
 	const char *text;
-	int letter = getopt_long(argc, argv, "+:h", options, NULL), status;
+	int letter, status;
 
-	if (letter == 'h') {
-		print_explain_help(stdout);
-		return 0;
+	while ((letter = getopt_long(argc, argv, ":jh", options,
+				     NULL)) != -1) {
+		if (letter == 'h') {
+			print_explain_help(stdout);
+			return 0;
+		}
+		if (letter != 'j')
+			return option_refused(letter, argv, options);
+		json = true;
 	}
-	if (letter != -1)
-		return option_refused(letter, argv, options);
 	if (argc - optind < 1 || argc - optind > 2) {
 		complain("explain takes a PID or core file, and an address; "
 			 "usage: slub explain PID|CORE [ADDRESS]");
@@ -313,7 +419,7 @@ static int explain(int argc, char **argv)
 			 "process or a core file", argv[optind]);
 		return STATUS_USAGE;
 	}
-	status = explain_source(&source, text, address);
+	status = explain_source(&source, text, address, json);
 	source_close(&source);
 	return status;
 }

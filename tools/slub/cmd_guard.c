@@ -4,6 +4,7 @@
 #include "slub.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define EVERY_DIGITS_MAX 12
@@ -26,17 +27,23 @@ static bool is_count(const char *text)
 
 static int ask(struct mailbox *mailbox, const char *every)
 {
+	struct json json = { .to = stdout };
 	int64_t result;
 	int status = mailbox_open(mailbox);
 
 	if (status)
 		return status;
 	status = mailbox_ask(mailbox, MAILBOX_GUARD, every, &result);
-	if (!status && strspn(every, "0") == strlen(every))
+	if (!status && mailbox->json) {
+		mailbox_json_open(mailbox, &json);
+		json_number(&json, "every", strtoull(every, NULL, 10));
+		json_close(&json);
+	} else if (!status && strspn(every, "0") == strlen(every)) {
 		printf("%s guards no more objects\n", mailbox->source.label);
-	else if (!status)
+	} else if (!status) {
 		printf("%s guards one object in %s\n", mailbox->source.label,
 		       every);
+	}
 	mailbox_close(mailbox);
 	return status;
 }

@@ -15,10 +15,14 @@
 struct info {
 	bool aliases, activity, show_empty, ctors, numa, report, totals;
 	bool extended, with_empty, single, inverted, exact, only_empty;
+	bool unreclaim;
 	enum sort_key key;
 	double nr_max;
 	const char *pattern;
 	regex_t regex;
+	/* What another command is to do: its letter, and debugging's letters. */
+	int action;
+	const char *letters;
 };
 
 static void print_info_help(FILE *to)
@@ -40,10 +44,18 @@ static void print_info_help(FILE *to)
 	      "  -P, --partial         by partial slabs\n"
 	      "  -r, --report          every number of each cache\n"
 	      "  -S, --size            by size\n"
+	      "  -U, --unreclaim       without those that shrinkers give back\n"
 	      "  -T, --totals          sums, averages and extremes only\n"
 	      "  -X, --xtotals         sums, the largest and the most wasteful\n"
 	      "  -z, --zero            caches without slabs too\n"
-	      "  -1, --1ref            caches with one name only\n", to);
+	      "  -1, --1ref            caches with one name only\n\n"
+	      "As in slabinfo, these do what another command does, and take no\n"
+	      "other option but -p; the name is a cache's, or its beginning and\n"
+	      "a '*':\n\n"
+	      "  -d, --debug[=LETTERS] slub debug, by default FZPU\n"
+	      "  -s, --shrink          slub shrink\n"
+	      "  -t, --tracking        slub traces\n"
+	      "  -v, --validate        slub validate\n\n", to);
 	request_print_help(to);
 	request_print_statuses(to);
 }
@@ -63,6 +75,9 @@ static bool is_shown(const struct info *info, const struct snapshot *now,
 	if (info->only_empty && !cache->empty)
 		return false;
 	if (info->ctors && !cache_field(cache, SLUB_ABI_CACHE_CTOR))
+		return false;
+	if (info->unreclaim && cache_field(cache, SLUB_ABI_CACHE_FLAGS) &
+			       SLUB_ABI_FLAG_RECLAIM_ACCOUNT)
 		return false;
 	return !(info->aliases && !aliases) && !(info->single && aliases);
 }
@@ -94,11 +109,16 @@ static void select_caches(struct snapshot *now, const struct info *info)
 static const char *flag_letters(const struct cache_view *cache, char *buf)
 {
 	uint64_t debug = cache_field(cache, SLUB_ABI_CACHE_DEBUG);
-	static const char letters[] = "FZPUTA";
+	uint64_t flags = cache_field(cache, SLUB_ABI_CACHE_FLAGS);
+	static const char letters[] = "FZPUT";
 	char *out = buf;
 
 	if (cache_aliases(cache))
 		*out++ = '*';
+	if (flags & SLUB_ABI_FLAG_HWCACHE_ALIGN)
+		*out++ = 'A';
+	if (flags & SLUB_ABI_FLAG_RECLAIM_ACCOUNT)
+		*out++ = 'a';
 	for (int i = 0; letters[i]; i++) {
 		if (debug >> i & 1)
 			*out++ = letters[i];
@@ -116,12 +136,12 @@ static void print_size_line(const struct info *info,
 	uint64_t bytes = cache_bytes(now, cache);
 	uint64_t used = cache->active *
 			cache_field(cache, SLUB_ABI_CACHE_OBJECT_SIZE);
-	char slabs[64], size[SIZE_TEXT], flags[16];
+	char slabs[64], size[SIZE_TEXT], slack[SIZE_TEXT], flags[16];
 
 	snprintf(slabs, sizeof(slabs), "%" PRIu64 "/%" PRIu64 "/%" PRIu64,
 		 cache->slabs, cache_partial(cache), cache->carving);
 	printf("%-21s %8" PRIu64 " %7" PRIu64 " %15s %14s %4" PRIu64
-	       " %1" PRIu64 " %3.0f %3.0f %s\n", cache->name, cache->active,
+	       " %1" PRIu64 " %3.0f %3.0f %7s %s\n", cache->name, cache->active,
 	       cache_field(cache, SLUB_ABI_CACHE_OBJECT_SIZE),
 	       size_text(size, info->key == SORT_WASTE ?
 			 (bytes > used ? bytes - used : 0) : bytes,
@@ -129,7 +149,8 @@ static void print_size_line(const struct info *info,
 	       slabs, cache_field(cache, SLUB_ABI_CACHE_OBJECTS),
 	       cache_field(cache, SLUB_ABI_CACHE_ORDER),
 	       percent(cache_partial(cache), cache->slabs),
-	       percent(used, bytes), flag_letters(cache, flags));
+	       percent(used, bytes), slack_text(slack, cache, info->exact),
+	       flag_letters(cache, flags));
 }
 
 static void print_activity_line(const struct snapshot *now,
@@ -174,11 +195,11 @@ static void print_head(const struct info *info, const struct request *request)
 		       "Objects", "Lists", "Refills", "Retired", "NewSlab",
 		       "FreeSlab", plain);
 	else
-		printf("%s%-21s %8s %7s %15s %14s %4s %1s %3s %3s %s%s\n",
+		printf("%s%-21s %8s %7s %15s %14s %4s %1s %3s %3s %7s %s%s\n",
 		       bold, "Name", "Objects", "Objsize",
 		       info->key == SORT_WASTE ? "Loss" : "Space",
-		       "Slabs/Part/Cpu", "O/S", "O", "%Fr", "%Ef", "Flg",
-		       plain);
+		       "Slabs/Part/Cpu", "O/S", "O", "%Fr", "%Ef", "Slack",
+		       "Flg", plain);
 }
 
 static void print_report(const struct snapshot *now)
@@ -277,9 +298,14 @@ static const struct option options[] = {
 	{ "report", no_argument, NULL, 'r' },
 	{ "size", no_argument, NULL, 'S' },
 	{ "totals", no_argument, NULL, 'T' },
+	{ "unreclaim", no_argument, NULL, 'U' },
 	{ "xtotals", no_argument, NULL, 'X' },
 	{ "zero", no_argument, NULL, 'z' },
 	{ "1ref", no_argument, NULL, '1' },
+	{ "debug", optional_argument, NULL, 'd' },
+	{ "shrink", no_argument, NULL, 's' },
+	{ "tracking", no_argument, NULL, 't' },
+	{ "validate", no_argument, NULL, 'v' },
 	REQUEST_OPTIONS,
 };
 
@@ -292,6 +318,7 @@ static bool set_switch(struct info *info, int letter)
 		{ 'o', &info->ctors }, { 'r', &info->report },
 		{ 'T', &info->totals }, { 'X', &info->extended },
 		{ 'z', &info->with_empty }, { '1', &info->single },
+		{ 'U', &info->unreclaim },
 	};
 
 	for (size_t i = 0; i < sizeof(switches) / sizeof(switches[0]); i++) {
@@ -326,14 +353,50 @@ static bool set_order(struct info *info, int letter)
 	return false;
 }
 
+static bool set_action(struct info *info, int letter)
+{
+	if (!strchr("dstv", letter))
+		return false;
+	info->action = letter;
+	if (letter == 'd')
+		info->letters = optarg ? optarg : "FZPU";
+	return true;
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+	optind = 0;	/* getopt begins anew */
+	return command->main(argc, argv);
+}
+
+/* slabinfo's options that are commands of their own here. */
+static int act(const struct info *info, const struct request *request)
+{
+	char *target = (char *)request->target;
+	char *cache = (char *)(info->pattern ? info->pattern : "*");
+	char *asked[] = { "info", "-p", target, cache, NULL };
+	char *watched[] = { "info", target, cache, (char *)info->letters, NULL };
+
+	switch (info->action) {
+	case 'd':
+		return run(&cmd_debug, 4, watched);
+	case 's':
+		return run(&cmd_shrink, 4, asked);
+	case 't':
+		return run(&cmd_traces, 4, asked);
+	}
+	return run(&cmd_validate, 4, asked);
+}
+
 static int parse(int argc, char **argv, struct request *request,
 		 struct info *info)
 {
 	int letter, status;
 
-	while ((letter = getopt_long(argc, argv, ":aABDeilLnN:oPrSTXz1"
+	while ((letter = getopt_long(argc, argv, ":aABd::DeilLnN:oPrsStTUvXz1"
 				     REQUEST_LETTERS, options, NULL)) != -1) {
-		if (set_switch(info, letter) || set_order(info, letter))
+		if (set_switch(info, letter) || set_order(info, letter) ||
+		    set_action(info, letter))
 			continue;
 		status = letter == 'N' ?
 			 !request_number("info", "lines", optarg, 1, NR_ALL,
@@ -365,6 +428,8 @@ static int info_main(int argc, char **argv)
 		print_info_help(stdout);
 		return 0;
 	}
+	if (info.action)
+		return act(&info, &request);
 	if (info.pattern && regcomp(&info.regex, info.pattern,
 				    REG_EXTENDED | REG_NOSUB)) {
 		complain("info: '%s' is no regular expression", info.pattern);

@@ -13,10 +13,12 @@
 #include <unistd.h>
 
 #define STATUS_NO_LIBRARY 125
-#define FIRST_SETTING	  256	/* above every letter, for getopt_long() */
+#define OPTION_HARDENED	  256	/* above every letter, for getopt_long() */
+#define FIRST_SETTING	  257
 
 struct request {
 	bool force;
+	bool hardened;
 	bool help;
 	char **command;
 };
@@ -26,7 +28,8 @@ static void print_run_help(FILE *to)
 	fputs("usage: slub run [OPTION...] [--] COMMAND [ARGUMENT...]\n\n"
 	      "Runs COMMAND with libslub preloaded as its malloc.\n\n", to);
 	settings_print(to);
-	fputs("  -f, --force        run it even if libslub cannot be preloaded\n"
+	fputs("      --hardened     preload libslub-hardened.so\n"
+	      "  -f, --force        run it even if libslub cannot be preloaded\n"
 	      "  -h, --help         print this\n\n"
 	      "Exit status: COMMAND's own; 2 bad arguments, 125 no libslub.so,\n"
 	      "126 COMMAND cannot be run with libslub, 127 no such command.\n",
@@ -36,7 +39,7 @@ static void print_run_help(FILE *to)
 /* 0 or an exit status. */
 static int parse(int argc, char **argv, struct request *request)
 {
-	struct option options[NR_SETTINGS + 3];
+	struct option options[NR_SETTINGS + 4];
 	int letter;
 
 	settings_options(options, FIRST_SETTING);
@@ -44,7 +47,10 @@ static int parse(int argc, char **argv, struct request *request)
 		(struct option) { "force", no_argument, NULL, 'f' };
 	options[NR_SETTINGS + 1] =
 		(struct option) { "help", no_argument, NULL, 'h' };
-	options[NR_SETTINGS + 2] = (struct option) { NULL, 0, NULL, 0 };
+	options[NR_SETTINGS + 2] = (struct option) {
+		"hardened", no_argument, NULL, OPTION_HARDENED
+	};
+	options[NR_SETTINGS + 3] = (struct option) { NULL, 0, NULL, 0 };
 
 	for (;;) {
 		letter = getopt_long(argc, argv, "+:fh", options, NULL);
@@ -54,6 +60,8 @@ static int parse(int argc, char **argv, struct request *request)
 			request->force = true;
 		else if (letter == 'h')
 			request->help = true;
+		else if (letter == OPTION_HARDENED)
+			request->hardened = true;
 		else if (letter < FIRST_SETTING)
 			return option_refused(letter, argv, options);
 		else if (!setting_apply(letter - FIRST_SETTING, optarg))
@@ -136,7 +144,7 @@ static int run(int argc, char **argv)
 		print_run_help(stdout);
 		return 0;
 	}
-	library = library_find();
+	library = library_find(request.hardened);
 	if (!library)
 		return STATUS_NO_LIBRARY;
 	status = examine(&request, library);

@@ -31,6 +31,7 @@ static int slab_bytes(struct mailbox *mailbox, uint64_t *bytes)
 
 static int print_shrunk(struct mailbox *mailbox)
 {
+	struct json json = { .to = stdout };
 	uint64_t before, after;
 	int64_t nr;
 	int status = slab_bytes(mailbox, &before);
@@ -42,6 +43,14 @@ static int print_shrunk(struct mailbox *mailbox)
 		status = slab_bytes(mailbox, &after);
 	if (status)
 		return status;
+	if (mailbox->json) {
+		mailbox_json_open(mailbox, &json);
+		json_number(&json, "caches", (uint64_t)nr);
+		json_number(&json, "slab_bytes_before", before);
+		json_number(&json, "slab_bytes_after", after);
+		json_close(&json);
+		return 0;
+	}
 	printf("%" PRId64 " cache%s shrunk; all slabs: %" PRIu64 " KiB before, %"
 	       PRIu64 " KiB after\n", nr, nr == 1 ? "" : "s", before / 1024,
 	       after / 1024);

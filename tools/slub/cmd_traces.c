@@ -103,8 +103,11 @@ static void put_cache(struct json *json, const struct snapshot *now,
 	json_string(json, "cache", name);
 	json_string(json, "letters", watch_letters(cache, letters));
 	json_open_array(json, "traces");
-	for (size_t i = 0; i < nr && i < job->nr_max; i++)
+	for (size_t i = 0; i < nr && i < job->nr_max; i++) {
+		json_open(json, NULL);
 		trace_put(json, traces, &traces->rows[from + i], names);
+		json_close(json);
+	}
 	json_close(json);
 	json_close(json);
 }

@@ -20,6 +20,7 @@ static void print_validate_help(FILE *to)
 
 static int print_bugs(struct mailbox *mailbox)
 {
+	struct json json = { .to = stdout };
 	int64_t bugs;
 	size_t nr;
 	int status = mailbox_watched(mailbox, 0, &nr);
@@ -37,6 +38,13 @@ static int print_bugs(struct mailbox *mailbox)
 			     &bugs);
 	if (status)
 		return status;
+	if (mailbox->json) {
+		mailbox_json_open(mailbox, &json);
+		json_number(&json, "bugs", (uint64_t)bugs);
+		json_number(&json, "caches", nr);
+		json_close(&json);
+		return bugs ? STATUS_NO : 0;
+	}
 	printf("%" PRId64 " bug%s in %zu watched cache%s\n", bugs,
 	       bugs == 1 ? "" : "s", nr, nr == 1 ? "" : "s");
 	return bugs ? STATUS_NO : 0;

@@ -3,6 +3,7 @@
 #include "guard.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,8 @@
 
 static bool pool_is_sane(const struct slub_abi_guard *pool)
 {
-	return pool->size >= sizeof(*pool) && pool->place_bytes &&
+	return pool->size >= offsetof(struct slub_abi_guard, larger) &&
+	       pool->place_bytes &&
 	       pool->nr_places && pool->nr_places <= PLACES_MAX &&
 	       pool->place_size >= sizeof(struct slub_abi_guard_place) &&
 	       pool->place_size <= PLACE_SIZE_MAX &&
@@ -40,35 +42,61 @@ static int read_places(struct guard *guard, const struct process *process)
 	return error;
 }
 
+/* That of larger objects is the end of the line. */
+static int read_pool(struct guard *guard, const struct process *process,
+		     uint64_t address, bool is_larger)
+{
+	struct slub_abi_guard *pool = &guard->pool;
+	int error;
+
+	*guard = (struct guard){ .places = NULL };
+	error = process_read(process, address, pool, sizeof(*pool));
+	if (error)
+		return error;
+	if (pool->version != SLUB_ABI_GUARD_VERSION)
+		return -EPROTO;
+	if (is_larger || pool->size < sizeof(*pool))
+		pool->larger = 0;
+	if (!pool->bytes)
+		return 0;
+	if (!pool_is_sane(pool))
+		return -EBADMSG;
+	return read_places(guard, process);
+}
+
 int guard_read(struct guard *guard, const struct source *source)
 {
 	uint64_t address = source->state.abi.guard;
-	struct slub_abi_guard *pool = &guard->pool;
 	int error;
 
 	*guard = (struct guard){ .places = NULL };
 	if (!address)
 		return 0;
-	error = process_read(&source->process, address, pool, sizeof(*pool));
-	if (error)
+	error = read_pool(guard, &source->process, address, false);
+	if (error || !guard->pool.larger)
 		return error;
-	if (pool->version != SLUB_ABI_GUARD_VERSION)
-		return -EPROTO;
-	if (!pool->bytes)
-		return 0;
-	if (!pool_is_sane(pool))
-		return -EBADMSG;
-	return read_places(guard, &source->process);
+	guard->larger = malloc(sizeof(*guard->larger));
+	if (!guard->larger)
+		return -ENOMEM;
+	return read_pool(guard->larger, &source->process, guard->pool.larger,
+			 true);
 }
 
 void guard_free(struct guard *guard)
 {
 	free(guard->places);
+	if (guard->larger)
+		free(guard->larger->places);
+	free(guard->larger);
 }
 
-bool guard_has(const struct guard *guard, uint64_t address)
+const struct guard *guard_of(const struct guard *guard, uint64_t address)
 {
-	return address - guard->pool.base < guard->pool.bytes;
+	for (; guard; guard = guard->larger) {
+		if (address - guard->pool.base < guard->pool.bytes)
+			return guard;
+	}
+	return NULL;
 }
 
 /* What @address has to do with the object of one place. */

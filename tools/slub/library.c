@@ -20,7 +20,10 @@ static const char *const places[] = {
 };
 
 /* A soname first: the plain name belongs to the compiler, and may be newer. */
-static const char *const names[] = { SLUB_TOOL_SONAME, "libslub.so" };
+static const char *const plain_names[] = { SLUB_TOOL_SONAME, "libslub.so" };
+static const char *const hardened_names[] = {
+	"libslub-hardened.so", "libslub-hardened.so",
+};
 
 #define NR(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -34,12 +37,12 @@ static char *find_named_by_user(const char *path)
 	return absolute;
 }
 
-static char *find_beside(const char *folder)
+static char *find_beside(const char *folder, const char *const names[2])
 {
 	char path[2 * PATH_MAX];
 
 	for (size_t i = 0; i < NR(places); i++) {
-		for (size_t j = 0; j < NR(names); j++) {
+		for (size_t j = 0; j < 2; j++) {
 			snprintf(path, sizeof(path), "%s/%s/%s", folder,
 				 places[i], names[j]);
 			if (!access(path, R_OK))
@@ -52,9 +55,9 @@ static char *find_beside(const char *folder)
 	return NULL;
 }
 
-char *library_find(void)
+char *library_find(bool hardened)
 {
-	const char *by_user = getenv("SLUB_LIBRARY");
+	const char *by_user = hardened ? NULL : getenv("SLUB_LIBRARY");
 	char folder[PATH_MAX], *found;
 	ssize_t length;
 
@@ -67,8 +70,12 @@ char *library_find(void)
 	}
 	folder[length] = '\0';
 	*strrchr(folder, '/') = '\0';
-	found = find_beside(folder);
-	if (!found)
+	found = find_beside(folder, hardened ? hardened_names : plain_names);
+	if (!found && hardened)
+		complain("no libslub-hardened.so in %s or its ../lib; `make "
+			 "hardened` builds it, `make install` installs it",
+			 folder);
+	else if (!found)
 		complain("no libslub.so in %s or its ../lib; SLUB_LIBRARY=PATH "
 			 "names one that is elsewhere", folder);
 	return found;

@@ -7,6 +7,7 @@
 #define SLUB_TOOL_MAILBOX_H
 
 #include "debug/mailbox.h"
+#include "json.h"
 #include "source.h"
 
 #include <stdio.h>
@@ -17,6 +18,7 @@ struct mailbox {
 	const char *pattern;		/* caches; "" for all */
 	double seconds;			/* to wait for the answer */
 	bool help;
+	bool json;
 	/* by mailbox_open() */
 	struct source source;
 	uint64_t address;		/* of the mailbox in the process */
@@ -25,9 +27,10 @@ struct mailbox {
 
 #define MAILBOX_SECONDS 5
 
-#define MAILBOX_LETTERS "+:t:h"
+#define MAILBOX_LETTERS "+:t:jh"
 #define MAILBOX_OPTIONS                                                   \
 	{ "timeout", required_argument, NULL, 't' },                      \
+	{ "json", no_argument, NULL, 'j' },                               \
 	{ "help", no_argument, NULL, 'h' },                               \
 	{ NULL, 0, NULL, 0 }
 
@@ -49,6 +52,8 @@ int mailbox_open(struct mailbox *mailbox);
 int mailbox_ask(struct mailbox *mailbox, uint32_t operation, const char *text,
 		int64_t *result);
 void mailbox_close(struct mailbox *mailbox);
+/* The head of the answer as JSON; json_close() ends it. */
+void mailbox_json_open(const struct mailbox *mailbox, struct json *json);
 
 /* Is @name the pattern, or its beginning if that ends with a "*"? */
 bool mailbox_matches(const struct mailbox *mailbox, const char *name);

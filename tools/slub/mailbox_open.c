@@ -12,11 +12,13 @@
 #include <unistd.h>
 
 #define MAILBOX_SYMBOL "slub_debug_mailbox"
+#define SCHEMA 1	/* of the JSON; a change of meaning makes it 2 */
 
 void mailbox_print_help(FILE *to)
 {
 	fprintf(to, "  -t, --timeout=SECONDS  wait so long for the answer; %d by "
 		"default\n"
+		"  -j, --json             print the answer as a JSON object\n"
 		"  -h, --help             print this\n", MAILBOX_SECONDS);
 }
 
@@ -38,6 +40,9 @@ int mailbox_option(struct mailbox *mailbox, int letter)
 		return request_number(mailbox->command, "timeout", optarg, 0.1,
 				      86400, &mailbox->seconds) ?
 		       0 : STATUS_USAGE;
+	case 'j':
+		mailbox->json = true;
+		return 0;
 	case 'h':
 		mailbox->help = true;
 		return 0;
@@ -55,7 +60,7 @@ int mailbox_arguments(struct mailbox *mailbox, int argc, char **argv)
 
 	mailbox->pattern = "";
 	/* Without the '+': the cache may come first. */
-	while ((letter = getopt_long(argc, argv, ":p:t:h", options,
+	while ((letter = getopt_long(argc, argv, ":p:t:jh", options,
 				     NULL)) != -1) {
 		status = mailbox_option(mailbox, letter);
 		if (status < 0)
@@ -280,4 +285,12 @@ void mailbox_close(struct mailbox *mailbox)
 	if (mailbox->lock >= 0)
 		close(mailbox->lock);
 	source_close(&mailbox->source);
+}
+
+void mailbox_json_open(const struct mailbox *mailbox, struct json *json)
+{
+	json_open(json, NULL);
+	json_string(json, "kind", mailbox->command);
+	json_number(json, "schema", SCHEMA);
+	json_number(json, "pid", (uint64_t)mailbox->source.process.pid);
 }

@@ -106,6 +106,19 @@ static void print_caches(const struct snapshot *snapshot)
 		       cache_field(cache, SLUB_ABI_CACHE_OBJECT_SIZE));
 }
 
+static void print_slack(const struct snapshot *snapshot)
+{
+	uint64_t bytes;
+
+	family("slub_cache_slack_bytes", "gauge", "bytes",
+	       "Of the objects in use, what was not asked for; an estimate.");
+	for (size_t i = 0; i < snapshot->nr_caches; i++) {
+		if (cache_slack(&snapshot->caches[i], &bytes))
+			sample("slub_cache_slack_bytes",
+			       snapshot->caches[i].name, NULL, NULL, bytes);
+	}
+}
+
 static void print_counters(const struct snapshot *snapshot)
 {
 	bool has_any = false;
@@ -130,6 +143,7 @@ void openmetrics_print(const struct snapshot *snapshot)
 	print_info(snapshot);
 	print_heap(snapshot);
 	print_caches(snapshot);
+	print_slack(snapshot);
 	print_counters(snapshot);
 	puts("# EOF");
 }

@@ -35,7 +35,8 @@ struct profile_mapping {
 struct profile_location {
 	uint64_t address;
 	size_t mapping;			/* index + 1; 0: none */
-	char *function;			/* NULL: not known */
+	char *function;			/* as in the source; NULL: not known */
+	char *symbol;			/* the linker's name, if it is another */
 	char *file;
 	unsigned int line;
 };

@@ -178,7 +178,8 @@ static size_t function_number(struct writer *writer, size_t i)
 	put_number(&writer->message, 2,
 		   string_number(writer, all[i].function));
 	put_number(&writer->message, 3,
-		   string_number(writer, all[i].function));
+		   string_number(writer, all[i].symbol ? all[i].symbol :
+						 all[i].function));
 	put_number(&writer->message, 4, string_number(writer, all[i].file));
 	put_message(&writer->out, 5, &writer->message);
 	return writer->nr_functions;

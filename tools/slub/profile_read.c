@@ -288,6 +288,7 @@ void profile_free(struct profile *profile)
 {
 	for (size_t i = 0; i < profile->nr_locations; i++) {
 		free(profile->locations[i].function);
+		free(profile->locations[i].symbol);
 		free(profile->locations[i].file);
 	}
 	for (size_t m = 0; m < profile->nr_mappings; m++) {

@@ -4,6 +4,7 @@
  * the process had mapped.  A file that has another build ID by now is not asked:
  * wrong names would be worse than none.
  */
+#include "demangle.h"
 #include "profile.h"
 #include "progress.h"
 #include "slub.h"
@@ -68,6 +69,10 @@ static void name_location(Dwfl_Module *module,
 	int number = 0;
 
 	if (name)
+		location->function = demangle(name);
+	if (location->function)
+		location->symbol = strdup(name);
+	else if (name)
 		location->function = strdup(name);
 	if (line)
 		file = dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL);

@@ -78,8 +78,29 @@ static void print_location(const struct process *process,
 	putchar('\n');
 }
 
-void symbols_print(const struct process *process, const uint64_t *addresses,
-		   size_t nr)
+static void put_location(struct json *json, const struct process *process,
+			 const struct profile_location *location)
+{
+	const struct mapping *m = mapping_of(process, location->address);
+
+	json_open(json, NULL);
+	json_address(json, "address", location->address + 1);
+	if (location->function)
+		json_string(json, "function", location->function);
+	if (location->file) {
+		json_string(json, "file", location->file);
+		json_number(json, "line", location->line);
+	} else if (m && *m->path) {
+		json_string(json, "mapping", m->path);
+		json_address(json, "offset", location->address + 1 - m->start +
+			     m->offset);
+	}
+	json_close(json);
+}
+
+static void symbols_find(const struct process *process,
+			 const uint64_t *addresses, size_t nr,
+			 struct json *json)
 {
 	struct profile_mapping all = { .end = UINT64_MAX };
 	struct profile profile = {
@@ -96,10 +117,28 @@ void symbols_print(const struct process *process, const uint64_t *addresses,
 	}
 	profile_find_symbols(&profile);
 	for (size_t i = 0; i < profile.nr_locations; i++) {
-		print_location(process, &profile.locations[i]);
+		if (json)
+			put_location(json, process, &profile.locations[i]);
+		else
+			print_location(process, &profile.locations[i]);
 		free(profile.locations[i].function);
+		free(profile.locations[i].symbol);
 		free(profile.locations[i].file);
 	}
 	free(profile.locations);
 	free(profile.maps);
+}
+
+void symbols_print(const struct process *process, const uint64_t *addresses,
+		   size_t nr)
+{
+	symbols_find(process, addresses, nr, NULL);
+}
+
+void symbols_put(struct json *json, const struct process *process,
+		 const uint64_t *addresses, size_t nr)
+{
+	json_open_array(json, "stack");
+	symbols_find(process, addresses, nr, json);
+	json_close(json);
 }

@@ -3,10 +3,14 @@
 #ifndef SLUB_TOOL_SYMBOLS_H
 #define SLUB_TOOL_SYMBOLS_H
 
+#include "json.h"
 #include "process.h"
 
 /* Prints return addresses, one a line: "\t0x55d9 main+0x2a (file.c:12)". */
 void symbols_print(const struct process *process, const uint64_t *addresses,
 		   size_t nr);
+/* The same as an array "stack". */
+void symbols_put(struct json *json, const struct process *process,
+		 const uint64_t *addresses, size_t nr);
 
 #endif

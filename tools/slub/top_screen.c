@@ -9,7 +9,7 @@
 #include <curses.h>
 
 static const char key_help[] =
-	"q quit  h help  space now  m units  sort: a b c g l n o p s u v w";
+	"q quit  h help  space now  m units  sort: a b c g k l n o p s u v w";
 
 static void show_help(void)
 {

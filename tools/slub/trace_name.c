@@ -130,9 +130,10 @@ const char *trace_name_text(const struct profile *names, uint64_t frame,
 		&names->mappings[found->mapping - 1] : NULL;
 	const char *slash = mapping ? strrchr(mapping->path, '/') : NULL;
 
+	/* The end of a long name is worth less than where it is. */
 	if (found && found->function && found->file)
-		snprintf(buf, size, "%s (%s:%u)", found->function, found->file,
-			 found->line);
+		snprintf(buf, size, "%.*s (%s:%u)", (int)size / 2,
+			 found->function, found->file, found->line);
 	else if (found && found->function)
 		snprintf(buf, size, "%s [%s]", found->function,
 			 slash ? slash + 1 : "");

@@ -171,7 +171,6 @@ static void put_origin(struct json *json, const struct traces *traces,
 void trace_put(struct json *json, const struct traces *traces,
 	       const struct trace *trace, const struct profile *names)
 {
-	json_open(json, NULL);
 	json_number(json, "count", trace->count);
 	json_number(json, "bytes", trace->bytes);
 	json_number(json, "waste", trace->waste);
@@ -186,6 +185,5 @@ void trace_put(struct json *json, const struct traces *traces,
 	json_open_array(json, "stack");
 	for (uint32_t i = 0; i < trace->nr_frames; i++)
 		put_frame(json, trace->frames[i], names);
-	json_close(json);
 	json_close(json);
 }

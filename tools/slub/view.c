@@ -71,6 +71,32 @@ uint64_t cache_waste(const struct snapshot *snapshot,
 	return all > used ? all - used : 0;
 }
 
+bool cache_slack(const struct cache_view *cache, uint64_t *bytes)
+{
+	uint64_t average = cache_field(cache, SLUB_ABI_CACHE_SLACK);
+	uint64_t size = cache_field(cache, SLUB_ABI_CACHE_OBJECT_SIZE);
+	uint64_t used = cache_used(cache);
+
+	*bytes = 0;
+	/* It is a part of the size in any library that makes sense. */
+	if (!average || (average - 1) / 256 > size || size > UINT32_MAX ||
+	    used > UINT32_MAX)
+		return false;
+	*bytes = (average - 1) * used / 256;
+	return true;
+}
+
+const char *slack_text(char buf[SIZE_TEXT], const struct cache_view *cache,
+		       bool exact)
+{
+	uint64_t bytes;
+
+	if (cache_slack(cache, &bytes))
+		return size_text(buf, bytes, exact);
+	snprintf(buf, SIZE_TEXT, "-");
+	return buf;
+}
+
 const struct cache_view *cache_by_slot(const struct snapshot *snapshot,
 				       uint32_t slot)
 {
@@ -127,6 +153,7 @@ static const struct {
 	{ SORT_PER_SLAB, "objects per slab" },
 	{ SORT_BYTES, "size of the cache" },
 	{ SORT_GROWTH, "growth since the last look" },
+	{ SORT_SLACK, "bytes that were not asked for" },
 	{ SORT_SLABS, "slabs" },
 	{ SORT_NAME, "name" },
 	{ SORT_OBJECTS, "objects" },
@@ -156,7 +183,11 @@ bool sort_key_is_known(int letter)
 
 static double sort_value(const struct cache_view *cache)
 {
+	uint64_t bytes;
+
 	switch (sorting_key) {
+	case SORT_SLACK:
+		return cache_slack(cache, &bytes) ? (double)bytes : -1;
 	case SORT_ACTIVE:
 		return (double)cache->active;
 	case SORT_PER_SLAB:

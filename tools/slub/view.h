@@ -20,6 +20,7 @@ enum sort_key {
 	SORT_USE = 'u',
 	SORT_WASTE = 'w',
 	SORT_GROWTH = 'g',
+	SORT_SLACK = 'k',
 	SORT_PARTIAL = 'P',
 	SORT_ACTIVITY = 'A',
 };
@@ -39,6 +40,14 @@ double percent(uint64_t part, uint64_t whole);
 /* Memory that its slabs take beyond the objects that the program holds. */
 uint64_t cache_waste(const struct snapshot *snapshot,
 		     const struct cache_view *cache);
+/*
+ * Of the objects in use, what was not asked for: the rest of their size class, an
+ * estimate; false: not known.
+ */
+bool cache_slack(const struct cache_view *cache, uint64_t *bytes);
+/* As text; "-" if it is not known. */
+const char *slack_text(char buf[SIZE_TEXT], const struct cache_view *cache,
+		       bool exact);
 /* Bytes that it has grown since @before; 0 without one. */
 int64_t cache_growth(const struct snapshot *snapshot,
 		     const struct snapshot *before,

@@ -3,19 +3,18 @@
  * Prints the address of an object and the address that it will touch wrongly, and "ready"; does so
  * when its input has a line, ends at the end of it.
  *
- * usage: guarded use|overrun|twice|abort
+ * usage: guarded use|overrun|twice|abort|large
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define BYTES 96
-
 static char *volatile object, *volatile at;
+static size_t bytes = 96;
 
 static __attribute__((noinline)) void allocate_it(void)
 {
-	object = malloc(BYTES);
+	object = malloc(bytes);
 	__asm__ volatile("");
 }
 
@@ -29,10 +28,12 @@ int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
 
+	if (!strcmp(mode, "large"))
+		bytes = 200000;
 	do
 		allocate_it();	/* until it is at the end of a page */
-	while (!strcmp(mode, "overrun") && ((size_t)object + BYTES) % 4096);
-	at = object + (strcmp(mode, "overrun") ? 8 : BYTES);
+	while (!strcmp(mode, "overrun") && ((size_t)object + bytes) % 4096);
+	at = object + (strcmp(mode, "overrun") ? 8 : bytes);
 	if (strcmp(mode, "overrun"))
 		free_it();
 	if (!strcmp(mode, "twice"))

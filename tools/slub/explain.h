@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of `slub explain` share. */
+#ifndef SLUB_TOOL_EXPLAIN_H
+#define SLUB_TOOL_EXPLAIN_H
+
+#include "guard.h"
+#include "heap.h"
+#include "json.h"
+#include "snapshot.h"
+#include "source.h"
+
+/* Which piece of the heap an address lies in. */
+struct search {
+	const struct snapshot *snapshot;
+	uint64_t address;
+	struct piece piece;
+	bool found;
+};
+
+/* The object of a slab that the address lies in, if it is one. */
+struct search_object {
+	const struct cache_view *cache;
+	uint64_t address, offset;	/* of it; into it */
+	bool is_used, is_watched;
+};
+
+struct search_object search_object(const struct search *search);
+
+/* How many guarded objects are in each state. */
+void guard_count(const struct guard *guard, uint64_t counts[4]);
+
+struct guard_sums {
+	uint64_t lost, errors;
+};
+
+struct guard_sums guard_sums(const struct guard *guard);
+
+/* What can be wrong with a guarded object, from bit 0 on. */
+#define GUARD_ERRORS 5
+extern const char *const guard_errors[GUARD_ERRORS];
+
+/* explain_json.c: the same as what cmd_explain.c prints, as members. */
+void put_guarded(struct json *json, const struct guard *guard,
+		 const struct source *source, uint64_t address);
+void put_found(struct json *json, const struct guard *guard,
+	       const struct source *source);
+void put_piece(struct json *json, const struct search *search);
+
+#endif
