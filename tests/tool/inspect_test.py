@@ -151,6 +151,7 @@ class Forms(Target):
             cache = cache_named(self.told("info", target), "malloc-960")
             each = cache["slack_bytes"] / (cache["objects"] - cache["objects_cached"])
             self.assertTrue(55 <= each <= 61, each)
+            self.assertTrue(80 < cache["fast_percent_min"] < 100, cache)
             self.assertRegex(self.text("top", "-p", str(target), "-s", "k"),
                              r"NAME\n.* 1\.[12]M .* malloc-960\n")
         self.assertRegex(self.text("info", "-r", "-p", str(process.pid), "^malloc-960$"),

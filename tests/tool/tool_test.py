@@ -82,6 +82,20 @@ class Run(Folder):
         self.assertEqual(done.stdout, "--verbose|a b|-f||")
         self.assertEqual(slub("run", "printf", "%s", "--help").stdout, "--help")
 
+    def test_hardened(self):
+        folder = os.path.join(self.folder, "hardened")
+        os.mkdir(folder)
+        shutil.copy(SLUB, folder)
+        program = os.path.join(folder, "slub")
+        self.assertRefused(slub("run", "--hardened", "true", program=program), 125,
+                           "no libslub-hardened.so", "make hardened")
+        # What it is named, not what is in it: tests/debug/hardened_test.py is about that.
+        shutil.copy(LIBRARY, os.path.join(folder, "libslub-hardened.so"))
+        done = slub("run", "--hardened", "--", "sh", "-c", "echo $LD_PRELOAD", program=program)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        self.assertEqual(done.stdout.strip(),
+                         os.path.realpath(os.path.join(folder, "libslub-hardened.so")))
+
     def test_settings_reach_the_library(self):
         for name, number in BACKENDS.items():
             done = slub("run", f"--fastpath={name}", "--", PROBE)

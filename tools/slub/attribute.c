@@ -188,6 +188,7 @@ void attributes_put(struct json *json, const struct snapshot *snapshot,
 		json_number(json, counted[i].name, counted[i].value);
 	json_number(json, "bytes", cache_bytes(snapshot, cache));
 	put_nodes(json, snapshot, cache);
+	json_real(json, "fast_percent_min", cache_fast_percent(cache));
 	json_open(json, "statistics");
 	for (size_t i = 0; i < NR_COUNTERS; i++) {
 		if (snapshot_counts(snapshot, counters[i].stat))

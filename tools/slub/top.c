@@ -100,8 +100,11 @@ static void print_cache(FILE *to, const struct snapshot *now,
 {
 	uint64_t capacity = cache_capacity(cache);
 	char size[SIZE_TEXT], all[SIZE_TEXT], growth[SIZE_TEXT + 1];
-	char waste[SIZE_TEXT], slack[SIZE_TEXT];
+	char waste[SIZE_TEXT], slack[SIZE_TEXT], fast[SIZE_TEXT] = "-";
+	double share = cache_fast_percent(cache);
 
+	if (share > 0)
+		snprintf(fast, sizeof(fast), "%.1f%%", share);
 	snprintf(size, sizeof(size), "%.2fK",
 		 (double)cache_field(cache, SLUB_ABI_CACHE_SIZE) / 1024);
 	snprintf(all, sizeof(all), "%" PRIu64 "K",
@@ -112,12 +115,12 @@ static void print_cache(FILE *to, const struct snapshot *now,
 		size_text(all, cache_bytes(now, cache), false);
 	}
 	fprintf(to, "%7" PRIu64 " %7" PRIu64 " %3.0f%% %8s %6" PRIu64 " %8"
-		PRIu64 " %10s %7" PRIu64 " %7s %7s %7s %s\n", capacity,
+		PRIu64 " %10s %7" PRIu64 " %7s %7s %6s %7s %s\n", capacity,
 		cache->active, percent(cache->active, capacity), size,
 		cache->slabs, cache_field(cache, SLUB_ABI_CACHE_OBJECTS), all,
 		cache->cached, size_text(waste, cache_waste(now, cache),
 					 false),
-		slack_text(slack, cache, false),
+		slack_text(slack, cache, false), fast,
 		growth_text(growth, cache_growth(now, before, cache)),
 		cache->name);
 }
@@ -126,9 +129,9 @@ void top_print(FILE *to, struct snapshot *now, const struct snapshot *before,
 	       const struct top *top, size_t rows)
 {
 	print_head(to, now);
-	fprintf(to, "%7s %7s %4s %8s %6s %8s %10s %7s %7s %7s %7s %s\n", "OBJS",
+	fprintf(to, "%7s %7s %4s %8s %6s %8s %10s %7s %7s %7s %6s %7s %s\n", "OBJS",
 		"ACTIVE", "USE", "OBJ SIZE", "SLABS", "OBJ/SLAB", "CACHE SIZE",
-		"CACHED", "WASTE", "SLACK", "GROWTH", "NAME");
+		"CACHED", "WASTE", "SLACK", "FAST", "GROWTH", "NAME");
 	cache_sort(now, before, top->key);
 	for (size_t i = 0; i < now->nr_caches && rows; i++) {
 		if (!now->caches[i].slabs)

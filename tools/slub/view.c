@@ -86,6 +86,19 @@ bool cache_slack(const struct cache_view *cache, uint64_t *bytes)
 	return true;
 }
 
+double cache_fast_percent(const struct cache_view *cache)
+{
+	const uint64_t *stats = cache->stats;
+	uint64_t whole_lists = stats[SLUB_ABI_STAT_ALLOC_SPARE] +
+			       stats[SLUB_ABI_STAT_ALLOC_BARN];
+	uint64_t slow = whole_lists + stats[SLUB_ABI_STAT_ALLOC_REFILL];
+	uint64_t all = stats[SLUB_ABI_STAT_OBJECTS_OUT] +
+		       whole_lists * cache_field(cache,
+						 SLUB_ABI_CACHE_CAPACITY_NOW);
+
+	return slow && all > slow ? percent(all - slow, all) : 0;
+}
+
 const char *slack_text(char buf[SIZE_TEXT], const struct cache_view *cache,
 		       bool exact)
 {

@@ -45,6 +45,12 @@ uint64_t cache_waste(const struct snapshot *snapshot,
  * estimate; false: not known.
  */
 bool cache_slack(const struct cache_view *cache, uint64_t *bytes);
+/*
+ * The fast path counts nothing.  But a list that was fetched is handed out object
+ * by object, one of them by the slow path: so about this share of the allocations
+ * at the least went by the fast one; 0: nothing is known.
+ */
+double cache_fast_percent(const struct cache_view *cache);
 /* As text; "-" if it is not known. */
 const char *slack_text(char buf[SIZE_TEXT], const struct cache_view *cache,
 		       bool exact);
