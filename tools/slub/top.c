@@ -96,7 +96,7 @@ static const char *growth_text(char *buf, int64_t growth)
 
 static void print_cache(FILE *to, const struct snapshot *now,
 			const struct snapshot *before,
-			const struct cache_view *cache, bool human)
+			const struct cache_view *cache, const struct top *top)
 {
 	uint64_t capacity = cache_capacity(cache);
 	char size[SIZE_TEXT], all[SIZE_TEXT], growth[SIZE_TEXT + 1];
@@ -109,18 +109,20 @@ static void print_cache(FILE *to, const struct snapshot *now,
 		 (double)cache_field(cache, SLUB_ABI_CACHE_SIZE) / 1024);
 	snprintf(all, sizeof(all), "%" PRIu64 "K",
 		 cache_bytes(now, cache) / 1024);
-	if (human) {
+	if (top->human) {
 		size_text(size, cache_field(cache, SLUB_ABI_CACHE_SIZE),
 			  false);
 		size_text(all, cache_bytes(now, cache), false);
 	}
 	fprintf(to, "%7" PRIu64 " %7" PRIu64 " %3.0f%% %8s %6" PRIu64 " %8"
-		PRIu64 " %10s %7" PRIu64 " %7s %7s %6s %7s %s\n", capacity,
+		PRIu64 " %10s %7" PRIu64 " %7s", capacity,
 		cache->active, percent(cache->active, capacity), size,
 		cache->slabs, cache_field(cache, SLUB_ABI_CACHE_OBJECTS), all,
 		cache->cached, size_text(waste, cache_waste(now, cache),
-					 false),
-		slack_text(slack, cache, false), fast,
+					 false));
+	if (!top->narrow)
+		fprintf(to, " %7s %6s", slack_text(slack, cache, false), fast);
+	fprintf(to, " %7s %s\n",
 		growth_text(growth, cache_growth(now, before, cache)),
 		cache->name);
 }
@@ -129,14 +131,15 @@ void top_print(FILE *to, struct snapshot *now, const struct snapshot *before,
 	       const struct top *top, size_t rows)
 {
 	print_head(to, now);
-	fprintf(to, "%7s %7s %4s %8s %6s %8s %10s %7s %7s %7s %6s %7s %s\n", "OBJS",
+	fprintf(to, "%7s %7s %4s %8s %6s %8s %10s %7s %7s%s %7s %s\n", "OBJS",
 		"ACTIVE", "USE", "OBJ SIZE", "SLABS", "OBJ/SLAB", "CACHE SIZE",
-		"CACHED", "WASTE", "SLACK", "FAST", "GROWTH", "NAME");
+		"CACHED", "WASTE", top->narrow ? "" : "   SLACK   FAST",
+		"GROWTH", "NAME");
 	cache_sort(now, before, top->key);
 	for (size_t i = 0; i < now->nr_caches && rows; i++) {
 		if (!now->caches[i].slabs)
 			continue;
-		print_cache(to, now, before, &now->caches[i], top->human);
+		print_cache(to, now, before, &now->caches[i], top);
 		rows--;
 	}
 }

@@ -12,6 +12,7 @@
 struct top {
 	enum sort_key key;
 	double delay_seconds;
+	bool narrow;		/* without SLACK and FAST */
 	bool human;			/* sizes with a letter */
 };
 

@@ -8,6 +8,9 @@
 #if SLUB_TOOL_CURSES
 #include <curses.h>
 
+/* With all columns and the longest names of malloc's classes. */
+#define COLUMNS_WIDE 112
+
 static const char key_help[] =
 	"q quit  h help  space now  m units  sort: a b c g k l n o p s u v w";
 
@@ -56,10 +59,12 @@ static void draw(struct snapshot *now, const struct snapshot *before,
 	char *text = NULL, *rest;
 	size_t length;
 	FILE *to = open_memstream(&text, &length);
+	struct top fitting = *top;
 
 	if (!to)
 		return;
-	top_print(to, now, before, top, rows);
+	fitting.narrow = COLS < COLUMNS_WIDE;
+	top_print(to, now, before, &fitting, rows);
 	fclose(to);
 	erase();
 	rest = text;
