@@ -197,7 +197,7 @@ SLUB_EXPORT int malloc_trim(size_t pad)
 	if (slub_thread.locks_held || !slub_start())
 		return 0;
 	slab_shrink_all();
-	slab_purge_objects();
+	slab_purge_objects(0);
 	return page_purge(pad) > 0;
 }
 

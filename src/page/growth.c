@@ -14,10 +14,14 @@
 
 /* const but for page_set_growth_hook() */
 static bool (*_Atomic growth_hook)(size_t bytes);
+/* const but for page_set_tight_hook() */
+static bool (*_Atomic tight_hook)(size_t bytes);
 
 /* Estimates: a lost update costs a call too many or too few. */
 static _Atomic uint64_t asked_at_ns;
 static _Atomic bool asked_in_vain;
+/* The same near a limit, and close to it, where more is asked for. */
+static _Atomic bool tight_in_vain[2];
 
 void page_set_growth_hook(bool (*hook)(size_t bytes))
 {
@@ -27,41 +31,77 @@ void page_set_growth_hook(bool (*hook)(size_t bytes))
 	__atomic_store_n(&asked_in_vain, false, __ATOMIC_RELAXED);
 }
 
-static bool is_due(enum growth_cause cause)
+void page_set_tight_hook(bool (*hook)(size_t bytes))
+{
+	/* release: pairs with the acquire in page_growth_ask() */
+	__atomic_store_n(&tight_hook, hook, __ATOMIC_RELEASE);
+}
+
+static _Atomic bool *in_vain_of(enum growth_cause cause)
+{
+	if (cause != GROWTH_TIGHT)
+		return &asked_in_vain;
+	return &tight_in_vain[page_limit_is_close()];
+}
+
+static bool is_due(enum growth_cause cause, const _Atomic bool *in_vain)
 {
 	size_t rate = option_value(OPTION_reclaim_rate);
 	uint64_t now = os_clock_ns();
+	/* In the future after a long call in vain. */
 	uint64_t last = __atomic_load_n(&asked_at_ns, __ATOMIC_RELAXED);
 
 	if (!rate)
 		return false;
-	if (cause == GROWTH_FAILED &&
-	    !__atomic_load_n(&asked_in_vain, __ATOMIC_RELAXED)) {
+	if (cause != GROWTH_MORE &&
+	    !__atomic_load_n(in_vain, __ATOMIC_RELAXED)) {
 		__atomic_store_n(&asked_at_ns, now, __ATOMIC_RELAXED);
 		return true;
 	}
 	/* Of several threads one gets the turn. */
-	return now - last >= SECOND_NS / rate &&
+	return (int64_t)(now - last) >= (int64_t)(SECOND_NS / rate) &&
 	       __atomic_compare_exchange_n(&asked_at_ns, &last, now, false,
 					   __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+/*
+ * What took long and was of no use waits four times as long; on a loaded machine
+ * it may have stood still most of the time.
+ */
+#define VAIN_SHARE 4
+#define VAIN_NS_MAX 50000000ull
+
+static void wait_after(uint64_t start)
+{
+	uint64_t now = os_clock_ns(), ns = now - start;
+
+	ns = ns < VAIN_NS_MAX ? ns : VAIN_NS_MAX;
+	__atomic_store_n(&asked_at_ns, now + ns * VAIN_SHARE, __ATOMIC_RELAXED);
 }
 
 bool page_growth_ask(size_t bytes, enum growth_cause cause)
 {
 	bool (*hook)(size_t);
+	_Atomic bool *in_vain;
+	uint64_t start;
 	bool freed;
 
 	/* acquire: what the hook works on is complete */
-	hook = __atomic_load_n(&growth_hook, __ATOMIC_ACQUIRE);
+	hook = __atomic_load_n(cause == GROWTH_TIGHT ? &tight_hook :
+			       &growth_hook, __ATOMIC_ACQUIRE);
 	if (likely(!hook))
 		return false;
 	if (slub_thread.locks_held || slub_thread.flags & THREAD_IN_RECLAIM)
 		return false;
-	if (!is_due(cause))
+	in_vain = in_vain_of(cause);
+	if (!is_due(cause, in_vain))
 		return false;
 	slub_thread.flags |= THREAD_IN_RECLAIM;
+	start = os_clock_ns();
 	freed = hook(bytes);
+	if (!freed && cause == GROWTH_TIGHT)
+		wait_after(start);
 	slub_thread.flags &= ~(uint32_t)THREAD_IN_RECLAIM;
-	__atomic_store_n(&asked_in_vain, !freed, __ATOMIC_RELAXED);
+	__atomic_store_n(in_vain, !freed, __ATOMIC_RELAXED);
 	return freed;
 }

@@ -132,23 +132,119 @@ static size_t heap_part(size_t bytes)
 	return max_size(part - min_size(part, NOT_HEAP_BYTES), bytes / 2);
 }
 
-/* The group's limit, less what is not heap. */
+/* The group's limit, less what is not heap; 0: none. */
 static size_t limit_of_group(void)
 {
 	size_t bytes = os_cgroup_memory_max("/proc/self/cgroup",
 					    "/sys/fs/cgroup");
 
-	if (!bytes) {
+	return bytes ? heap_part(bytes) : 0;
+}
+
+static size_t limit_auto(void)
+{
+	size_t bytes = limit_of_group();
+
+	if (!bytes)
 		log_message("option limit: no memory limit of a cgroup found; "
 			    "using none");
-		return 0;
-	}
-	return heap_part(bytes);
+	return bytes;
 }
 
 void page_limit_init(void)
 {
 	size_t bytes = option_value(OPTION_limit);
 
-	page_limit_set(bytes == OPTION_VALUE_AUTO ? limit_of_group() : bytes);
+	page_limit_set(bytes == OPTION_VALUE_AUTO ? limit_auto() : bytes);
+}
+
+/*
+ * ---- the cgroup's limit, where nobody asked for one ----
+ *
+ * What is beyond it gets the process killed, so near it memory that is free
+ * somewhere is worth more than time.  Nothing is refused for it: the group may
+ * have swap, and a block need not be written to.  The files are read once, by a
+ * heap that is not small any more, so that most processes never do.
+ */
+
+/* Superblocks from which on it is worth a look. */
+#define LOOK_FROM 4
+/* Huge pages up to this part of the limit. */
+#define HUGE_SHARE 8
+/* Parts of the limit that are left when it is near, and close. */
+#define NEAR_SHARE 4
+#define CLOSE_SHARE 16
+/* Between two times that the layers above are asked: a part of the room. */
+#define ROOM_SHARE 4
+#define STEP_MIN (((size_t)1 << 20) / PAGE_BYTES)
+
+static _Atomic size_t group_pages = SIZE_MAX;
+static _Atomic bool group_is_known;
+static _Atomic size_t tight_pages;	/* became resident since the last time */
+
+static size_t group_read(void)
+{
+	return __atomic_load_n(&group_pages, __ATOMIC_RELAXED);
+}
+
+void page_group_look(size_t superblocks)
+{
+	size_t bytes;
+
+	if (likely(superblocks < LOOK_FROM ||
+		   __atomic_load_n(&group_is_known, __ATOMIC_RELAXED)))
+		return;
+	if (__atomic_exchange_n(&group_is_known, true, __ATOMIC_RELAXED))
+		return;
+	bytes = limit_of_group();
+	if (!bytes)
+		return;
+	__atomic_store_n(&group_pages, bytes / PAGE_BYTES, __ATOMIC_RELAXED);
+	purge_limit_changed();
+}
+
+bool page_group_is_small(size_t bytes)
+{
+	return bytes / PAGE_BYTES > group_read() / HUGE_SHARE;
+}
+
+size_t page_group_room(void)
+{
+	size_t limit = group_read(), resident;
+
+	if (likely(limit == SIZE_MAX))
+		return SIZE_MAX;
+	resident = used_really() + page_nr_dirty();
+	return resident < limit ? limit - resident : 0;
+}
+
+/* Of the lower of the two limits, what is not resident; both in pages. */
+static size_t tight_room(size_t *limit)
+{
+	size_t resident = used_really() + page_nr_dirty();
+
+	*limit = min_size(group_read(), limit_read());
+	return resident < *limit ? *limit - resident : 0;
+}
+
+bool page_limit_is_close(void)
+{
+	size_t limit, room = tight_room(&limit);
+
+	return limit != SIZE_MAX && room < limit / CLOSE_SHARE;
+}
+
+void page_tight_look(size_t pages)
+{
+	size_t limit, room = tight_room(&limit);
+
+	if (limit == SIZE_MAX || room >= limit / NEAR_SHARE) {
+		__atomic_store_n(&tight_pages, 0, __ATOMIC_RELAXED);
+		return;
+	}
+	pages = __atomic_add_fetch(&tight_pages, pages, __ATOMIC_RELAXED);
+	if (pages < max_size(room / ROOM_SHARE, STEP_MIN))
+		return;
+	__atomic_store_n(&tight_pages, 0, __ATOMIC_RELAXED);
+	page_growth_ask(pages * PAGE_BYTES, GROWTH_TIGHT);
 }

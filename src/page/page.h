@@ -80,7 +80,7 @@ struct page {
 	uint32_t flags;
 	/* slab: objects carved so far (node lock); large: pages */
 	uint32_t count;
-	/* of the object or block that starts here and is on a list */
+	/* of the object or block that starts here and is on a list; see holes.c */
 	void *link;
 #if SLUB_CONFIG_LAYOUT == 0
 	struct double_word state align_to(16);
@@ -340,6 +340,19 @@ void page_charge_always(size_t pages);
 void page_uncharge(size_t pages);
 /* Pages that may still be taken into use; SIZE_MAX: no limit. */
 size_t page_limit_room(void);
+/*
+ * The same of what the cgroup allows, which nothing is refused for: pages that
+ * may still become resident.  SIZE_MAX: no limit, or the heap is small.
+ */
+size_t page_group_room(void);
+/* The heap in superblocks, when it has grown: the cgroup may limit it. */
+void page_group_look(size_t superblocks);
+/* Is it a good part of what the cgroup allows? */
+bool page_group_is_small(size_t bytes);
+/* Is less than a sixteenth left of the limit, or of the cgroup's? */
+bool page_limit_is_close(void);
+/* @pages became resident: asks the layers above if the limit is near. */
+void page_tight_look(size_t pages);
 
 /*
  * growth.c: asks the layers above to free something before the system is asked
@@ -348,9 +361,15 @@ size_t page_limit_room(void);
  * SLUB_RECLAIM_RATE says how often a second.
  */
 void page_set_growth_hook(bool (*hook)(size_t bytes));
+/*
+ * The same for when the limit of the process or of its cgroup is near: @bytes
+ * became resident since it was called.  True: as much was given back.
+ */
+void page_set_tight_hook(bool (*hook)(size_t bytes));
 enum growth_cause {
 	GROWTH_MORE,	/* the heap would have to grow */
 	GROWTH_FAILED,	/* it cannot, or must not */
+	GROWTH_TIGHT,	/* the limit is near */
 };
 /* True: something was freed, and it is worth looking again. */
 bool page_growth_ask(size_t bytes, enum growth_cause cause);

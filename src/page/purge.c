@@ -84,7 +84,7 @@ void purge_limit_changed(void)
 {
 	size_t bytes = min_size(LIMIT_MIN, option_value(OPTION_retain));
 
-	if (page_limit_bytes())
+	if (page_limit_bytes() || page_group_room() != SIZE_MAX)
 		bytes = 0;
 	size_write(&purge_idle_always, bytes / PAGE_BYTES);
 }
@@ -122,7 +122,7 @@ static size_t limit_raised(void)
 /* Where memory is limited, idle pages must not take what is left of it. */
 static size_t limit_bound(size_t bytes)
 {
-	size_t room = page_limit_room();
+	size_t room = min_size(page_limit_room(), page_group_room());
 
 	return likely(room == SIZE_MAX) ? bytes :
 					  min_size(bytes, room * PAGE_BYTES);
@@ -208,6 +208,8 @@ void page_bought(size_t pages)
 		count_bought(pages, given);
 	if (unlikely(page_limit_room() != SIZE_MAX))
 		make_room();
+	if (unlikely(__atomic_load_n(&purge_idle_always, __ATOMIC_RELAXED) == 0))
+		page_tight_look(pages);
 }
 
 size_t page_purge(size_t bytes)

@@ -164,7 +164,9 @@ static bool wants_huge(size_t n, bool is_block)
 		if (!is_block)
 			return n > 1;
 		return huge_is_allowed && superblock_nr_used() > HUGE_FROM &&
-		       page_limit_room() == SIZE_MAX;
+		       page_limit_room() == SIZE_MAX &&
+		       !page_group_is_small(superblock_nr_used() *
+					    SUPERBLOCK_BYTES);
 	case HUGE_NEVER:
 		break;
 	}
@@ -192,6 +194,7 @@ char *superblock_take(size_t n, size_t align, uint32_t node, bool is_block,
 	if (!start)
 		return NULL;
 	os_node_bind(start, n * SUPERBLOCK_BYTES, node);
+	page_group_look(superblock_nr_used());
 	if (!wants_huge(n, is_block))
 		return start;
 	os_huge(start, n * SUPERBLOCK_BYTES, true);

@@ -155,7 +155,9 @@ static bool put_back_locked(struct moving *m, struct page *slab)
 	state = slab_read(slab);
 	if (state.first || slab->count < m->cache->objects) {
 		state_bits_set(slab, STATE_LISTED);
-		partial_add(m->node, slab, true);
+		/* Full ones are filled up first, and others may become empty. */
+		partial_add(m->node, slab, state_inuse(state) * 2 <
+						   m->cache->objects);
 	}
 	return false;
 }
@@ -312,7 +314,7 @@ static bool migrate_slab(struct moving *m, struct page *slab)
 	memset(marks, 0, sizeof(marks));
 	if (!slab_mark_free(m->cache, slab, marks))
 		return true;
-	for (uint32_t i = 0; i < slab->count; i++) {
+	for (uint32_t i = 0; i < slab_objects_end(m->cache, slab); i++) {
 		if (marks[i / 64] >> i % 64 & 1)
 			continue;
 		objects[nr++] = object_at(m->cache, base, i);
@@ -362,22 +364,28 @@ static size_t move_objects(struct slub_cache *cache, uint32_t max_fill,
 	return m.nr_freed;
 }
 
-/* ---- free objects of a page and more ---- */
+/* ---- free objects on slabs that are in use ---- */
 
-/* May the bytes of its free objects be lost?  Their links are elsewhere. */
+/* May the bytes of its free objects be lost? */
 static bool bytes_may_go(const struct slub_cache *cache)
 {
-	return cache_is_live(cache) && !link_is_in_object(cache->link) &&
-	       !cache->ctor && !cache->debug &&
-	       !(cache->flags & SLUB_TYPESAFE_BY_RCU);
+	if (!cache_is_live(cache) || cache->ctor || cache->debug ||
+	    cache->flags & SLUB_TYPESAFE_BY_RCU)
+		return false;
+	return !link_is_in_object(cache->link) || holes_are_allowed(cache);
 }
 
 /* The whole pages in each object of the slab's freelist. */
 static void purge_slab(struct slub_cache *cache, struct page *slab)
 {
 	uint32_t nr = 0;
-	void *chain = take_freelist(cache, slab, STATE_FROZEN, &nr);
+	void *chain;
 
+	if (link_is_in_object(cache->link)) {
+		holes_make(cache, slab);
+		return;
+	}
+	chain = take_freelist(cache, slab, STATE_FROZEN, &nr);
 	stat_add_many(cache, STAT_OBJECTS_OUT, nr);
 	for (void *o = chain; o; o = chain_next(cache, o)) {
 		uintptr_t start = round_up((uintptr_t)o, PAGE_BYTES);
@@ -390,27 +398,50 @@ static void purge_slab(struct slub_cache *cache, struct page *slab)
 	chain_flush(cache, chain);
 }
 
-static void purge_node(struct slub_cache *cache, struct cache_node *node)
-{
-	struct moving m = { .cache = cache, .node = node };
-	size_t left = __atomic_load_n(&node->nr_partial, __ATOMIC_RELAXED);
+/* Slabs isolated at once, for that. */
+#define PURGE_CHUNK 32
 
-	for (; left; left -= min_size(left, CHUNK)) {
-		isolate_slabs(&m, left);
-		for (uint32_t i = 0; i < m.nr; i++)
-			purge_slab(cache, m.slabs[i]);
-		put_back(&m);
+/* The slabs of the list as it is; false: time is up. */
+static bool purge_node(struct moving *m)
+{
+	size_t left = __atomic_load_n(&m->node->nr_partial, __ATOMIC_RELAXED);
+
+	for (; left && !is_over(m); left -= min_size(left, PURGE_CHUNK)) {
+		isolate_slabs(m, min_size(left, PURGE_CHUNK));
+		for (uint32_t i = 0; i < m->nr; i++)
+			purge_slab(m->cache, m->slabs[i]);
+		put_back(m);
 	}
+	return !left;
 }
 
-void slab_purge_objects(void)
+static bool purge_cache(struct slub_cache *cache, uint64_t deadline_ns)
 {
-	for (struct slub_cache *c = cache_first(); c; c = c->next) {
-		if (!bytes_may_go(c) || movers_enter(c, false))
+	struct moving m = { .cache = cache, .deadline_ns = deadline_ns };
+	bool done = true;
+
+	if (!bytes_may_go(cache) || movers_enter(cache, false))
+		return true;
+	for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
+		m.node = cache->nodes[n];
+		done = purge_node(&m) && done;
+	}
+	movers_leave(cache);
+	return done;
+}
+
+void slab_purge_objects(uint64_t deadline_ns)
+{
+	/* How many caches a call has done before time was up. */
+	static uint32_t nr_done;
+	uint32_t skip = __atomic_exchange_n(&nr_done, 0, __ATOMIC_RELAXED);
+	uint32_t nr = 0;
+
+	for (struct slub_cache *c = cache_first(); c; c = c->next, nr++) {
+		if (nr < skip || purge_cache(c, deadline_ns))
 			continue;
-		for (uint32_t n = 0; n < slab_nr_nodes(); n++)
-			purge_node(c, c->nodes[n]);
-		movers_leave(c);
+		__atomic_store_n(&nr_done, nr, __ATOMIC_RELAXED);
+		return;
 	}
 }
 

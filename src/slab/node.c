@@ -46,6 +46,7 @@ static struct page *slab_new(struct slub_cache *cache, uint32_t node)
 	slab = page_of(block);
 	page_flags_write(slab, page_flags_make(TYPE_SLAB, cache->order, node));
 	slab->count = 0;
+	slab_holes_clear(cache, slab);
 	page_state(slab)->first = 0;
 	page_state(slab)->second = state_make(cache->objects, 0);
 	pagemap_set(block, (size_t)1 << cache->order, cache->slot);
@@ -58,8 +59,10 @@ void slab_give_back(struct page *slab)
 	uint32_t order = page_order(slab), node = page_node(slab);
 	struct slub_cache *cache = cache_of(block);
 
-	if (cache)
+	if (cache) {
 		stat_add(cache, STAT_SLAB_FREE);
+		holes_forget(cache, slab);
+	}
 	pagemap_set(block, (size_t)1 << order, MAP_NONE);
 	page_flags_write(slab, 0);
 	block_free(block, order, node);
@@ -90,6 +93,7 @@ struct carving {
 	struct page *slab;
 	uint32_t first;
 	uint32_t count;
+	uint32_t pages;		/* that had gone back to the system */
 };
 
 void *take_freelist(struct slub_cache *cache, struct page *slab,
@@ -130,7 +134,11 @@ static void carve(struct slub_cache *cache, struct cache_node *node,
 	out->slab = slab;
 	out->first = slab->count;
 	out->count = (uint32_t)min_size(carve_count(cache, node), left);
+	if (unlikely(slab_holes(cache, slab)))
+		holes_carve(cache, slab, &out->first, &out->count);
 	slab->count += out->count;
+	if (unlikely(slab_holes(cache, slab)))
+		out->pages = holes_carved(cache, slab, out->first, out->count);
 	node->nr_carved += out->count;
 	do {
 		new = old;
@@ -152,6 +160,25 @@ static void carve(struct slub_cache *cache, struct cache_node *node,
 	}
 }
 
+/* Slabs with nothing but holes that a refill passes over. */
+#define HOLES_PASSED_MAX 8
+
+/* The first with objects that have memory behind them, if it is near. */
+static struct page *partial_first(struct slub_cache *cache,
+				  struct cache_node *node)
+{
+	struct page *slab;
+
+	for (int i = 0;; i++) {
+		slab = container_of(node->partial.next, struct page, list);
+		if (likely(!slab_holes(cache, slab)) ||
+		    slab_read(slab).first || i == HOLES_PASSED_MAX)
+			return slab;
+		partial_remove(node, slab);
+		partial_add(node, slab, true);
+	}
+}
+
 /* A chain from the first partial slab, or something to carve there. */
 static void *refill_partial(struct slub_cache *cache, struct cache_node *node,
 			    uint32_t *nr, struct carving *carving)
@@ -162,7 +189,7 @@ static void *refill_partial(struct slub_cache *cache, struct cache_node *node,
 
 	if (list_is_empty(&node->partial))
 		return NULL;
-	slab = container_of(node->partial.next, struct page, list);
+	slab = partial_first(cache, node);
 	done = slab->count == cache->objects;
 	chain = take_freelist(cache, slab, done ? 0 : STATE_LISTED, nr);
 	if (!chain)
@@ -220,7 +247,7 @@ static void *carving_link(struct slub_cache *cache,
 static void *refill_once(struct slub_cache *cache, struct cache_node *node,
 			 uint32_t *nr, bool *carved)
 {
-	struct carving carving = { NULL, 0, 0 };
+	struct carving carving = { NULL, 0, 0, 0 };
 	void *chain;
 
 	lock_acquire(&node->lock);
@@ -228,6 +255,8 @@ static void *refill_once(struct slub_cache *cache, struct cache_node *node,
 	if (!chain && !carving.slab)
 		chain = refill_carve(cache, node, nr, &carving);
 	lock_release(&node->lock);
+	if (unlikely(carving.pages))
+		page_bought(carving.pages);
 	if (carving.slab) {
 		inject(INJECT_carved);
 		*carved = true;

@@ -32,7 +32,7 @@ static void idle(void)
 		is_done = false;
 	} else if (!is_done) {
 		slab_shrink_all();
-		slab_purge_objects();
+		slab_purge_objects(0);
 		page_purge(0);
 		is_done = true;
 		dirty = page_nr_dirty();
@@ -68,8 +68,47 @@ static bool before_growth(size_t bytes)
 	return true;
 }
 
+/* For the free pages of slabs that are in use, at a time: near, and close. */
+#define NEAR_NS 20000000ull
+#define CLOSE_NS 50000000ull
+
+static size_t resident_bytes(void)
+{
+	return page_used_bytes() + page_nr_dirty() * PAGE_BYTES;
+}
+
+static void give_all(void)
+{
+	slab_shrink_all();
+	slab_purge_objects(os_clock_ns() +
+			   (page_limit_is_close() ? CLOSE_NS : NEAR_NS));
+	page_purge(0);
+}
+
+/*
+ * The limit is near: what is free is worth more than time.  When it is very
+ * near, so is what the program can do without.
+ */
+static bool when_tight(size_t bytes)
+{
+	size_t before = resident_bytes();
+	int priority = SLUB_PRIORITY_MAX / 2;
+	bool helped = false;
+
+	give_all();
+	while (resident_bytes() + bytes > before && priority >= 0 &&
+	       page_limit_is_close()) {
+		if (!shrinkers_run(priority--, NULL))
+			continue;
+		helped = true;
+		give_all();
+	}
+	return helped || resident_bytes() + bytes <= before;
+}
+
 void slab_reclaimer_init(void)
 {
 	reclaim_add(&slabs);
 	page_set_growth_hook(before_growth);
+	page_set_tight_hook(when_tight);
 }

@@ -281,11 +281,11 @@ void deferred_poll(void);
 /* Empties sparse slabs of all caches that allow it, until @deadline_ns. */
 size_t defrag_until(uint64_t deadline_ns);
 /*
- * Gives back the pages of free objects on slabs that are in use, where their
- * links lie elsewhere: objects of a page and more.  To be called once the heap
- * is at rest: what is allocated next faults.
+ * Gives back whole pages of free objects on slabs that are in use, until
+ * @deadline_ns (0: none).  To be called once the heap is at rest, or memory is
+ * short: what is allocated next faults.
  */
-void slab_purge_objects(void);
+void slab_purge_objects(uint64_t deadline_ns);
 
 /* reclaimer.c: what reclaim asks of this layer and the one below. */
 void slab_reclaimer_init(void);

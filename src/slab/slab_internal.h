@@ -158,6 +158,49 @@ bool slab_mark_free(struct slub_cache *cache, struct page *slab,
 /* shrink.c */
 void shrink_after_fork(void);
 
+/*
+ * holes.c: free objects whose pages went back to the system while others on
+ * their slab are in use.  They are uncarved again: not counted in slab->count,
+ * on no freelist.  A slab with holes has a bit for each in the link of its
+ * descriptor, which objects with the link in themselves do not need; one
+ * without has carved its first slab->count objects.
+ */
+#define HOLES_OBJECTS_MAX 64
+
+static inline uint64_t slab_holes(const struct slub_cache *cache,
+				  const struct page *slab)
+{
+	return link_is_in_object(cache->link) && !cache->debug ?
+		       (uint64_t)(uintptr_t)slab->link : 0;
+}
+
+static inline void slab_holes_clear(const struct slub_cache *cache,
+				    struct page *slab)
+{
+	if (link_is_in_object(cache->link))
+		slab->link = NULL;
+}
+
+/* Objects are numbered below it. */
+static inline uint32_t slab_objects_end(const struct slub_cache *cache,
+					const struct page *slab)
+{
+	return slab_holes(cache, slab) ? cache->objects : slab->count;
+}
+
+/* At most *@count holes in a row, to be carved; under the node's lock. */
+void holes_carve(const struct slub_cache *cache, const struct page *slab,
+		 uint32_t *first, uint32_t *count);
+/* And after they were counted as carved; pages that get memory again. */
+uint32_t holes_carved(const struct slub_cache *cache, struct page *slab,
+		  uint32_t first, uint32_t count);
+/* The slab goes back to the page layer, as if it had none. */
+void holes_forget(const struct slub_cache *cache, struct page *slab);
+/* May @cache have some? */
+bool holes_are_allowed(const struct slub_cache *cache);
+/* Gives back what is free of an isolated slab, in whole pages. */
+void holes_make(struct slub_cache *cache, struct page *slab);
+
 /* flush.c */
 /* Gives a chain back to its slabs; returns how many objects it had. */
 uint32_t chain_flush(struct slub_cache *cache, void *chain);

@@ -43,6 +43,7 @@ bool slab_mark_free(struct slub_cache *cache, struct page *slab,
 	void *object = (void *)state.first;
 	uint32_t left = slab->count;
 
+	marks[0] |= slab_holes(cache, slab);
 	for (; object && left; left--) {
 		size_t i = (size_t)((char *)object - base) / cache->size;
 
@@ -66,7 +67,8 @@ static void visit_slab(struct slub_cache *cache, struct page *slab, void *arg)
 	memset(marks, 0, sizeof(marks));
 	if (!slab_mark_free(cache, slab, marks))
 		return;
-	for (uint32_t i = 0; i < slab->count && !visit->ret; i++) {
+	for (uint32_t i = 0; i < slab_objects_end(cache, slab) && !visit->ret;
+	     i++) {
 		if (!(marks[i / 64] >> i % 64 & 1))
 			visit->ret = visit->call(object_at(cache, base, i),
 						 visit->arg);

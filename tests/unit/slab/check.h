@@ -42,7 +42,8 @@ struct cache_check {
 		auto offset = (size_t)((char *)object - (char *)page_address(slab));
 
 		ASSERT_EQ(offset % cache->size, 0u) << "not the start of an object";
-		ASSERT_LT(offset / cache->size, slab->count) << "was not carved";
+		ASSERT_LT(offset / cache->size, slab_objects_end(cache, slab)) << "was not carved";
+		ASSERT_FALSE(slab_holes(cache, slab) >> offset / cache->size & 1) << "is a hole";
 		ASSERT_EQ(cache_of(object), cache);
 	}
 
@@ -61,6 +62,10 @@ struct cache_check {
 		EXPECT_EQ(page_order(slab), cache->order);
 		EXPECT_EQ(state_objects(state), cache->objects);
 		EXPECT_LE(slab->count, cache->objects);
+		if (uint64_t holes = slab_holes(cache, slab)) {
+			EXPECT_EQ(slab->count + (uint32_t)__builtin_popcountll(holes),
+				  cache->objects);
+		}
 		EXPECT_FALSE(slab->flags & PAGE_LOCK_BIT);
 		for (void *o = (void *)state.first; o; o = *link_of(cache, o)) {
 			ASSERT_NO_FATAL_FAILURE(hold(o, "on a slab's freelist"));

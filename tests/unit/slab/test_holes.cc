@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/* slab/holes.c: free pages of slabs that are in use go back, and come again. */
+#include <atomic>
+#include <gtest/gtest.h>
+#include <thread>
+
+#include "check.h"
+#include "start.h"
+
+namespace {
+
+class holes : public testing::Test {
+protected:
+	static void SetUpTestSuite()
+	{
+		static bool started;
+
+		if (!started)
+			start::slab(512ul << 20, 16ul << 20);
+		started = true;
+	}
+	void SetUp() override
+	{
+		if (!start::has_wanted_backend())
+			GTEST_SKIP() << "this process cannot have that backend";
+		if (!percpu_can_stop && percpu_backend <= BACKEND_THREAD)
+			GTEST_SKIP() << "without membarrier(2) no CPU can be stopped";
+		if (SLUB_CONFIG_HARDENED)
+			GTEST_SKIP() << "the hardened build knows free objects by their link";
+		shrink_fully();
+		used = page_used_bytes();
+	}
+	static void fill(void *object, uint32_t size)
+	{
+		memset(object, (int)((uintptr_t)object >> 4 & 0xff), size);
+	}
+	static bool is_filled(const void *object, uint32_t size)
+	{
+		auto *bytes = (const unsigned char *)object;
+
+		for (uint32_t i = 0; i < size; i++)
+			if (bytes[i] != ((uintptr_t)object >> 4 & 0xff))
+				return false;
+		return true;
+	}
+	static void *alloc(struct slub_cache *cache)
+	{
+		void *object = cache_alloc(cache);
+
+		fill(object, cache->size);
+		return object;
+	}
+	/* Empties the lists first: what lies in them is not free in its slab. */
+	static void purge()
+	{
+		slab_shrink_all();
+		slab_purge_objects(0);
+		page_purge(0);
+	}
+	size_t used;
+};
+
+TEST_F(holes, what_is_sparse_gives_back_its_free_pages)
+{
+	struct slub_cache *cache = test_cache(1024);
+	std::vector<void *> mine, kept;
+
+	for (int i = 0; i < 32768; i++)
+		mine.push_back(alloc(cache));
+	size_t full = harness::resident_bytes(), full_used = page_used_bytes();
+	for (size_t i = 0; i < mine.size(); i++) {
+		if (i % 32 == 5)
+			kept.push_back(mine[i]);
+		else
+			cache_free(cache, mine[i]);
+	}
+	purge();
+	size_t slabs = cache->nodes[0]->nr_slabs;
+	EXPECT_GE(slabs, 1000u) << "each has an object";
+	EXPECT_LE(harness::resident_bytes(), full - (24ul << 20)) << "of 31 MiB";
+	EXPECT_LE(page_used_bytes(), full_used - (24ul << 20)) << "and does not count";
+	for (void *object : kept)
+		EXPECT_TRUE(is_filled(object, 1024));
+	check_cache(cache, kept);
+	/* All of it comes again, before any new slab. */
+	while (kept.size() < mine.size())
+		kept.push_back(alloc(cache));
+	EXPECT_LE(cache->nodes[0]->nr_slabs, slabs + 2);
+	for (void *object : kept)
+		EXPECT_TRUE(is_filled(object, 1024));
+	check_cache(cache, kept);
+	for (void *object : kept)
+		cache_free(cache, object);
+	shrink_fully();
+	EXPECT_EQ(page_used_bytes(), used) << "the account is off";
+}
+
+/* Sizes whose objects lie across pages, fill them, and have room behind the last. */
+TEST_F(holes, come_and_go_among_objects_in_use)
+{
+	harness::Random random(7);
+
+	for (uint32_t size : { 144u, 208u, 576u, 1152u, 1408u, 1920u, 2048u, 3072u, 3584u }) {
+		struct slub_cache *cache = test_cache(size);
+		std::vector<void *> mine;
+
+		for (int round = 0; round < 12; round++) {
+			size_t wanted = random.below(3) ? random.below(300) : 3000;
+
+			while (mine.size() < wanted)
+				mine.push_back(alloc(cache));
+			while (mine.size() > wanted) {
+				size_t i = random.below(mine.size());
+
+				ASSERT_TRUE(is_filled(mine[i], size)) << size;
+				cache_free(cache, mine[i]);
+				mine[i] = mine.back();
+				mine.pop_back();
+			}
+			purge();
+			check_cache(cache, mine);
+			ASSERT_FALSE(HasFatalFailure()) << size << " round " << round;
+		}
+		for (void *object : mine)
+			cache_free(cache, object);
+		shrink_fully();
+		ASSERT_EQ(page_used_bytes(), used) << size;
+	}
+}
+
+TEST_F(holes, a_constructed_object_stays_as_it_is)
+{
+	static struct slub_cache cache;
+	std::vector<void *> mine;
+
+	ASSERT_EQ(cache_create(&cache, "constructed", 2032), 0);
+	cache.ctor = [](void *object) { memset(object, 0x5a, 2032); };
+	for (int i = 0; i < 1000; i++)
+		mine.push_back(cache_alloc(&cache));
+	for (size_t i = 1; i < mine.size(); i++)
+		cache_free(&cache, mine[i]);
+	slab_shrink_all();
+	size_t before = page_used_bytes();
+	slab_purge_objects(0);
+	EXPECT_EQ(page_used_bytes(), before);
+	cache_free(&cache, mine[0]);
+	shrink_fully();
+}
+
+TEST_F(holes, a_visit_passes_them_over)
+{
+	struct slub_cache *cache = test_cache(2048);
+	std::set<void *> kept, seen;
+	std::vector<void *> mine;
+
+	for (int i = 0; i < 2000; i++)
+		mine.push_back(alloc(cache));
+	for (size_t i = 0; i < mine.size(); i++) {
+		if (i % 10)
+			cache_free(cache, mine[i]);
+		else
+			kept.insert(mine[i]);
+	}
+	purge();
+	EXPECT_EQ(slub_cache_for_each_object(cache, [](void *object, void *arg) {
+		((std::set<void *> *)arg)->insert(object);
+		return 0;
+	}, &seen), 0);
+	EXPECT_EQ(seen, kept);
+	for (void *object : kept)
+		cache_free(cache, object);
+	shrink_fully();
+}
+
+TEST_F(holes, are_made_while_others_work)
+{
+	struct slub_cache *caches[] = { test_cache(208), test_cache(1152), test_cache(2048) };
+	std::atomic<int> errors{0}, left{3};
+	std::vector<std::thread> threads;
+
+	for (uint64_t t = 0; t < 3; t++)
+		threads.emplace_back([&, t] {
+			harness::Random random(t);
+			std::vector<void *> mine;
+			struct slub_cache *cache = caches[t];
+
+			for (int i = 0; i < 20000; i++) {
+				if (random.below(1000) >= mine.size()) {
+					mine.push_back(alloc(cache));
+					continue;
+				}
+				size_t at = random.below(mine.size());
+				errors += !is_filled(mine[at], cache->size);
+				cache_free(cache, mine[at]);
+				mine[at] = mine.back();
+				mine.pop_back();
+			}
+			for (void *object : mine)
+				cache_free(cache, object);
+			left--;
+		});
+	do {
+		slab_shrink_all();
+		slab_purge_objects(0);
+	} while (left > 0);
+	for (auto &thread : threads)
+		thread.join();
+	EXPECT_EQ(errors, 0) << "an object was given back that was in use";
+	for (struct slub_cache *cache : caches)
+		check_cache(cache, {});
+	shrink_fully();
+	EXPECT_EQ(page_used_bytes(), used);
+}
+
+} /* namespace */
