@@ -41,7 +41,7 @@ static _Atomic bool *in_vain_of(enum growth_cause cause)
 {
 	if (cause != GROWTH_TIGHT)
 		return &asked_in_vain;
-	return &tight_in_vain[page_limit_is_close()];
+	return &tight_in_vain[page_group_is_close()];
 }
 
 static bool is_due(enum growth_cause cause, const _Atomic bool *in_vain)

@@ -227,11 +227,11 @@ static size_t tight_room(size_t *limit)
 	return resident < *limit ? *limit - resident : 0;
 }
 
-bool page_limit_is_close(void)
+bool page_group_is_close(void)
 {
-	size_t limit, room = tight_room(&limit);
+	size_t room = page_group_room();
 
-	return limit != SIZE_MAX && room < limit / CLOSE_SHARE;
+	return room != SIZE_MAX && room < group_read() / CLOSE_SHARE;
 }
 
 void page_tight_look(size_t pages)

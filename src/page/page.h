@@ -349,8 +349,8 @@ size_t page_group_room(void);
 void page_group_look(size_t superblocks);
 /* Is it a good part of what the cgroup allows? */
 bool page_group_is_small(size_t bytes);
-/* Is less than a sixteenth left of the limit, or of the cgroup's? */
-bool page_limit_is_close(void);
+/* Is less than a sixteenth of what it allows left? */
+bool page_group_is_close(void);
 /* @pages became resident: asks the layers above if the limit is near. */
 void page_tight_look(size_t pages);
 

@@ -81,7 +81,7 @@ static void give_all(void)
 {
 	slab_shrink_all();
 	slab_purge_objects(os_clock_ns() +
-			   (page_limit_is_close() ? CLOSE_NS : NEAR_NS));
+			   (page_group_is_close() ? CLOSE_NS : NEAR_NS));
 	page_purge(0);
 }
 
@@ -97,7 +97,7 @@ static bool when_tight(size_t bytes)
 
 	give_all();
 	while (resident_bytes() + bytes > before && priority >= 0 &&
-	       page_limit_is_close()) {
+	       page_group_is_close()) {
 		if (!shrinkers_run(priority--, NULL))
 			continue;
 		helped = true;

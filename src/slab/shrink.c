@@ -81,6 +81,18 @@ static void let_flushers_in(void)
 		sys_wait(i);
 }
 
+void shrink_begin(void)
+{
+	/* seq_cst: it comes before the first list that is taken */
+	__atomic_fetch_add(&shrinks_begun, 1, __ATOMIC_SEQ_CST);
+}
+
+void shrink_end(void)
+{
+	/* release: pairs with the acquire in nobody_shrinks() */
+	__atomic_fetch_add(&shrinks_over, 1, __ATOMIC_RELEASE);
+}
+
 /*
  * The lists of blocks are emptied last: slabs that become empty end there.
  */
@@ -93,8 +105,7 @@ void slab_shrink_all(void)
 	if (!had)
 		let_flushers_in();
 	slub_thread.flags |= THREAD_IN_RECLAIM;
-	/* seq_cst: it comes before the first list that is taken */
-	__atomic_fetch_add(&shrinks_begun, 1, __ATOMIC_SEQ_CST);
+	shrink_begin();
 	cache_free_postponed();
 	deferred_poll();
 	shrink_cpus();
@@ -103,8 +114,7 @@ void slab_shrink_all(void)
 			cache_shrink_nodes(c);
 	}
 	block_flush();
-	/* release: pairs with the acquire in nobody_shrinks() */
-	__atomic_fetch_add(&shrinks_over, 1, __ATOMIC_RELEASE);
+	shrink_end();
 	if (!had)
 		slub_thread.flags &= ~(uint32_t)THREAD_IN_RECLAIM;
 }

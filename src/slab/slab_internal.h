@@ -157,6 +157,9 @@ bool slab_mark_free(struct slub_cache *cache, struct page *slab,
 
 /* shrink.c */
 void shrink_after_fork(void);
+/* Between them this thread may have objects in hand that are free. */
+void shrink_begin(void);
+void shrink_end(void);
 
 /*
  * holes.c: free objects whose pages went back to the system while others on
