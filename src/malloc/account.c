@@ -33,6 +33,7 @@ static bool class_init(struct slub_cache *cache, const struct slub_cache *model)
 	cache->flags = SLUB_ACCOUNT;
 	cache->is_internal = true;
 	cache->is_accounted = true;
+	cache->frees_inline = true;
 	return cache_publish(cache, 0) == 0;
 }
 
@@ -110,7 +111,7 @@ static bool set_owner(void *ptr, uint32_t owner)
 	cache = entry < MAP_SPECIAL_END ? NULL : cache_of_slot(entry);
 	if (!cache || !cache->is_accounted)
 		return false;
-	*object_owner(cache, ptr) = owner;
+	account_take(cache, ptr, owner);
 	return true;
 }
 
@@ -129,12 +130,20 @@ void *account_alloc(size_t bytes, size_t align, bool *is_zero)
 	return ptr;
 }
 
-static __attribute__((__noinline__)) void *
-alloc_rest(struct slub_cache *cache, size_t bytes)
+static void *refuse(void)
 {
-	void *object = account_alloc_rest(cache);
+	errno = ENOMEM;
+	return NULL;
+}
 
-	return object ? object : slow_alloc(bytes);
+static __attribute__((__noinline__)) void *
+alloc_rest(struct slub_cache *cache, uint32_t owner, size_t bytes)
+{
+	void *object;
+
+	if (!account_alloc_rest(cache, owner, &object))
+		return slow_alloc(bytes);
+	return object ? object : refuse();
 }
 
 SLUB_HOT void *slow_alloc_beyond(size_t bytes)
@@ -148,12 +157,10 @@ SLUB_HOT void *slow_alloc_beyond(size_t bytes)
 	cache = account_class[(bytes + CLASS_STEP - 1) / CLASS_STEP];
 	if (unlikely(!cache))
 		return slow_alloc(bytes);
-	if (likely(cache->account_path == ACCOUNT_WORD)) {
-		object = account_alloc_fast(cache, owner, true);
-		if (likely(object))
-			return object;
-	}
-	return alloc_rest(cache, bytes);
+	if (likely(cache->account_path == ACCOUNT_WORD) &&
+	    likely(account_alloc_fast(cache, owner, &object, true)))
+		return likely(object) ? object : refuse();
+	return alloc_rest(cache, owner, bytes);
 }
 
 static __attribute__((__noinline__)) void

@@ -288,6 +288,81 @@ size_t group_usage(const struct slub_group *group)
 	return usage > 0 ? (size_t)usage : 0;
 }
 
+/* ---- what lies in lists ---- */
+
+/*
+ * Objects that lie in lists of CPUs are charged still.  To empty the lists of all
+ * of them disturbs everybody: a group at its maximum may have that done so often,
+ * and waits for its turn.
+ */
+#define SETTLE_NS 200000
+
+static const struct kept_charges *kept;
+static uint64_t settle_last;	/* when the last one was begun */
+static uint64_t settle_done;	/* when the last one that has ended was */
+
+void group_set_kept(const struct kept_charges *charges)
+{
+	__atomic_store_n(&kept, charges, __ATOMIC_RELEASE);
+}
+
+static const struct kept_charges *kept_get(void)
+{
+	const struct kept_charges *k = __atomic_load_n(&kept, __ATOMIC_ACQUIRE);
+
+	return slub_thread.locks_held ? NULL : k;
+}
+
+size_t group_usage_settled(const struct slub_group *group)
+{
+	const struct kept_charges *k = kept_get();
+
+	if (k && !k->are_none())
+		k->settle(true);
+	return group_usage(group);
+}
+
+static void settle_here(void)
+{
+	const struct kept_charges *k = kept_get();
+
+	if (k)
+		k->settle(false);
+}
+
+static void sleep_ns(uint64_t ns)
+{
+	struct {
+		long seconds;
+		long nanoseconds;
+	} wait = { 0, (long)ns };
+
+	sys_call4(SYS_nanosleep, (long)&wait, 0, 0, 0);
+}
+
+/* Returns when one has been made, by whomever, that was begun after this call. */
+static void settle_in_turn(const struct kept_charges *k)
+{
+	uint64_t begin = os_clock_ns();
+
+	while (__atomic_load_n(&settle_done, __ATOMIC_ACQUIRE) < begin) {
+		uint64_t last = __atomic_load_n(&settle_last, __ATOMIC_RELAXED);
+		uint64_t now = os_clock_ns();
+
+		if (now - last < SETTLE_NS) {
+			sleep_ns(SETTLE_NS - (now - last));
+			continue;
+		}
+		if (!__atomic_compare_exchange_n(&settle_last, &last, now,
+						 false, __ATOMIC_RELAXED,
+						 __ATOMIC_RELAXED))
+			continue;
+		k->settle(true);
+		/* release: pairs with the acquire above */
+		__atomic_store_n(&settle_done, now, __ATOMIC_RELEASE);
+	}
+}
+
 /* ---- limits ---- */
 
 /*
@@ -349,22 +424,51 @@ static bool ask_handler(struct slub_group *group, size_t bytes)
 	return again;
 }
 
+/* After what this thread may just have freed. */
+static int charge_again(struct group_owner *owner, size_t bytes,
+			struct slub_group **full)
+{
+	if (!charge_once(owner, bytes, false, full))
+		return 0;
+	settle_here();
+	return charge_once(owner, bytes, false, full);
+}
+
+/* After what anybody may have freed. */
+static int charge_settled(struct group_owner *owner, size_t bytes,
+			  struct slub_group **full)
+{
+	const struct kept_charges *k = kept_get();
+
+	if (!charge_again(owner, bytes, full))
+		return 0;
+	if (!k || k->are_none())
+		return -ENOMEM;
+	settle_in_turn(k);
+	return charge_once(owner, bytes, false, full);
+}
+
 static int charge_at_max(struct group_owner *owner, size_t bytes,
 			 struct slub_group *full)
 {
 	struct slub_group *first = full;
 	int priority = SLUB_PRIORITY_MAX;
+	size_t freed = 0;
 
 	reclaim_count(&full->max_hits, 1);
 	for (; priority >= 0; priority--) {
-		/* Others may have freed something too: ask at the end. */
-		if (!reclaim_group(full, priority) && priority)
-			continue;
-		if (!charge_once(owner, bytes, false, &full))
+		size_t n = reclaim_group(full, priority);
+
+		freed += n;
+		if (n && !charge_again(owner, bytes, &full))
 			return 0;
 	}
+	/* Others may have freed something too: ask at the end. */
+	if (freed ? !charge_settled(owner, bytes, &full) :
+		    !charge_once(owner, bytes, false, &full))
+		return 0;
 	if (ask_handler(full, bytes) &&
-	    !charge_once(owner, bytes, false, &full))
+	    !charge_settled(owner, bytes, &full))
 		return 0;
 	reclaim_count(&first->failures, 1);
 	return -ENOMEM;
@@ -372,16 +476,10 @@ static int charge_at_max(struct group_owner *owner, size_t bytes,
 
 static void slow_down(size_t over, size_t high)
 {
-	struct {
-		long seconds;
-		long nanoseconds;
-	} wait = { 0, SLOW_DOWN_MAX_NS };
-
 	/* The full time from an eighth above high on. */
-	if (over < high / 8)
-		wait.nanoseconds = (long)(over / (high / 8 / 1000 + 1) *
-					  (SLOW_DOWN_MAX_NS / 1000));
-	sys_call4(SYS_nanosleep, (long)&wait, 0, 0, 0);
+	sleep_ns(over < high / 8 ? over / (high / 8 / 1000 + 1) *
+					   (SLOW_DOWN_MAX_NS / 1000) :
+				   SLOW_DOWN_MAX_NS);
 }
 
 /* The first group from @owner's up that is above high; NULL: none. */
@@ -409,10 +507,15 @@ static void handle_high(struct group_owner *owner)
 
 	if (!group)
 		return;
+	settle_here();
+	group = find_above_high(owner);
+	if (!group)
+		return;
 	reclaim_count(&group->high_hits, 1);
 	high = limit_of(group, SLUB_GROUP_HIGH);
 	for (; priority >= 0; priority--) {
-		reclaim_group(group, priority);
+		if (reclaim_group(group, priority))
+			settle_here();
 		usage = group_usage(group);
 		if (usage <= high)
 			return;
@@ -463,6 +566,7 @@ static int charge_slow(uint32_t number, size_t bytes)
 			stock_empty(number);
 		}
 		if (charge_once(owner, bytes, forces, &full) &&
+		    charge_settled(owner, bytes, &full) &&
 		    charge_at_max(owner, bytes, full))
 			return -ENOMEM;
 	}
@@ -576,7 +680,7 @@ SLUB_EXPORT int slub_group_limit_set(struct slub_group *group,
 		return -EINVAL;
 	if (bytes > SLUB_GROUP_NO_LIMIT)
 		bytes = SLUB_GROUP_NO_LIMIT;
-	for (; limit == SLUB_GROUP_MAX && group_usage(group) > bytes;
+	for (; limit == SLUB_GROUP_MAX && group_usage_settled(group) > bytes;
 	     priority--) {
 		if (priority < 0)
 			return -EBUSY;

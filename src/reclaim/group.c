@@ -370,7 +370,7 @@ SLUB_EXPORT int slub_group_stats_read(struct slub_group *group,
 		return -EINVAL;
 	stats->name = group->name;
 	stats->parent = group->parent;
-	stats->usage = group_usage(group);
+	stats->usage = group_usage_settled(group);
 	stats->peak = (size_t)group->peak;
 	stats->low = group->limits[SLUB_GROUP_LOW];
 	stats->high = group->limits[SLUB_GROUP_HIGH];

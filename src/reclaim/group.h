@@ -102,6 +102,8 @@ void thread_stock_empty(uint32_t owner);
 /* The stocks of threads that did not come along. */
 void thread_stock_fork_child(void);
 extern struct pool thread_stock_pool SLUB_INTERNAL;
+/* What it uses; what lies free in lists counts as used, or has been settled. */
 size_t group_usage(const struct slub_group *group);
+size_t group_usage_settled(const struct slub_group *group);
 
 #endif

@@ -250,6 +250,17 @@ static inline void group_undo_charge_fast(size_t bytes)
  */
 bool group_charge_stock(uint32_t owner, size_t bytes);
 
+/*
+ * Free objects in lists of CPUs that are charged still (slab/account.h).  Called
+ * with no lock held.
+ */
+struct kept_charges {
+	/* Gives them back: those of this CPU, or of all. */
+	void (*settle)(bool of_all);
+	bool (*are_none)(void);		/* as of a moment ago */
+};
+void group_set_kept(const struct kept_charges *charges);
+
 struct reclaim_stats {
 	uint64_t walks;
 	uint64_t group_walks;

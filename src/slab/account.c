@@ -4,27 +4,75 @@
 
 /* ---- what the fast paths leave ---- */
 
-void *account_alloc_rest(struct slub_cache *cache)
+/* Back to where it came from, charged to nobody. */
+static void put_back(struct slub_cache *cache, void *object)
 {
-	uint32_t owner = group_current();
+	*object_owner(cache, object) = 0;
+	cache_free(cache, object);
+}
+
+__attribute__((__noinline__)) void *
+account_claim(struct slub_cache *cache, void *object, uint32_t owner)
+{
+	uint32_t *where = object_owner(cache, object);
+	uint32_t old = owner_charged(*where);
+
+	if (old == owner) {
+		*where = owner;
+		return object;
+	}
+	/* Where no lock may be taken it stays whose it was. */
+	if (unlikely(old && slub_thread.locks_held)) {
+		*where = old;
+		return object;
+	}
+	*where = OWNER_FREE;
+	if (old)
+		group_uncharge(old, cache->object_size);
+	if (owner && !group_charge_fast(cache->object_size) &&
+	    group_charge(owner, cache->object_size)) {
+		put_back(cache, object);
+		return NULL;
+	}
+	*where = owner;
+	return object;
+}
+
+static void *pop(struct slub_cache *cache)
+{
+#if ARCH_HAS_RSEQ
 	void *object;
 
-	if (owner && !group_charge_fast(cache->object_size) &&
-	    !group_charge_stock(owner, cache->object_size))
-		return NULL;
-	object = percpu_pop(cache->list_slot, cache->link);
-	if (likely(object))
-		*object_owner(cache, object) = owner;
+	if (cache->account_path == ACCOUNT_PAGED) {
+		object = rseq_pop_page(cache->list_slot, cache->link);
+		if (object && object != SEQUENCE_ABORTED)
+			return object;
+	}
+#endif
+	return percpu_pop(cache->list_slot, cache->link);
+}
+
+bool account_alloc_rest(struct slub_cache *cache, uint32_t owner, void **object)
+{
+	uint32_t *where;
+
+	*object = pop(cache);
+	if (!*object)
+		return false;
+	where = object_owner(cache, *object);
+	if (likely(owner_charged(*where) == owner))
+		*where = owner;
 	else
-		account_cancel(cache, 1, owner);
-	return object;
+		*object = account_claim(cache, *object, owner);
+	return true;
 }
 
 static bool push(struct slub_cache *cache, void *object)
 {
 #if ARCH_HAS_RSEQ
-	if (cache->account_path == ACCOUNT_WORD &&
-	    rseq_push(cache->list_slot, object) == SEQUENCE_DONE)
+	if (cache->account_path == ACCOUNT_PAGED &&
+	    rseq_push_page(cache->list_slot, object, cache->link) ==
+		    SEQUENCE_DONE)
 		return true;
 #endif
 	return percpu_push(cache->list_slot, object, cache->link);
@@ -35,16 +83,13 @@ bool account_free_rest(struct slub_cache *cache, void *object)
 	uint32_t *where = object_owner(cache, object);
 	uint32_t owner = *where;
 
-	if (owner == OWNER_FREE || slub_thread.locks_held)
+	if (owner & OWNER_FREE)
 		return false;
-	*where = OWNER_FREE;
-	if (!push(cache, object)) {
-		*where = owner;
-		return false;
-	}
-	if (owner && !group_uncharge_fast(owner, cache->object_size))
-		group_uncharge(owner, cache->object_size);
-	return true;
+	*where = owner | OWNER_FREE;
+	if (push(cache, object))
+		return true;
+	*where = owner;
+	return false;
 }
 
 /* ---- alloc ---- */
@@ -61,6 +106,23 @@ void account_cancel(const struct slub_cache *cache, size_t nr, uint32_t owner)
 		group_uncharge(owner, nr * cache->object_size);
 }
 
+/* It may come from a list and be charged to somebody still, @owner included. */
+void account_take(const struct slub_cache *cache, void *object, uint32_t owner)
+{
+	uint32_t *where = object_owner(cache, object);
+	/* Watched ones are in no list, and were not carved here. */
+	uint32_t old = cache->debug ? 0 : owner_charged(*where);
+
+	if (unlikely(old && old != owner && slub_thread.locks_held)) {
+		*where = old;	/* as in account_claim() */
+		account_cancel(cache, 1, owner);
+		return;
+	}
+	*where = owner;
+	if (old)
+		group_uncharge(old, cache->object_size);
+}
+
 void account_end(const struct slub_cache *cache, void *object, uint32_t owner)
 {
 	const struct slub_cache *own;
@@ -71,7 +133,7 @@ void account_end(const struct slub_cache *cache, void *object, uint32_t owner)
 	}
 	own = cache_of(object);
 	if (likely(own))
-		*object_owner(own, object) = owner;
+		account_take(own, object, owner);
 	else	/* between guard pages: of no slab */
 		account_cancel(cache, 1, owner);
 }
@@ -90,7 +152,7 @@ bool account_free(struct slub_cache *cache, void *object)
 	uint32_t *where = object_owner(cache, object);
 	uint32_t owner = *where;
 
-	if (unlikely(owner == OWNER_FREE)) {
+	if (unlikely(owner & OWNER_FREE)) {
 		report_twice(cache, object);
 		return false;
 	}
@@ -110,7 +172,7 @@ size_t account_free_many(struct slub_cache *cache, size_t nr, void **objects)
 		uint32_t *where = object_owner(cache, objects[i]);
 		uint32_t owner = *where;
 
-		if (unlikely(owner == OWNER_FREE))
+		if (unlikely(owner & OWNER_FREE))
 			break;
 		*where = OWNER_FREE;
 		if (owner != last) {
@@ -124,4 +186,101 @@ size_t account_free_many(struct slub_cache *cache, size_t nr, void **objects)
 	if (i < nr)
 		report_twice(cache, objects[i]);
 	return i;
+}
+
+/* ---- lists ---- */
+
+void account_carved(const struct slub_cache *cache, void *first, uint32_t nr)
+{
+	for (uint32_t i = 0; i < nr; i++)
+		*object_owner(cache, (char *)first + (size_t)i * cache->size) =
+			OWNER_FREE;
+}
+
+void account_settle(const struct slub_cache *cache, void *chain)
+{
+	uint32_t last = 0;
+	size_t run = 0;
+
+	for (; chain; chain = chain_next(cache, chain)) {
+		uint32_t *where = object_owner(cache, chain);
+		uint32_t owner = owner_charged(*where);
+
+		*where = OWNER_FREE;
+		if (owner != last) {
+			account_cancel(cache, run, last);
+			last = owner;
+			run = 0;
+		}
+		run++;
+	}
+	account_cancel(cache, run, last);
+}
+
+/* This CPU's list, which it has again afterwards. */
+static void settle_half(struct slub_cache *cache, uint32_t half, int32_t room)
+{
+	void *chain = percpu_take(half, room);
+
+	if (!chain)
+		return;
+	account_settle(cache, chain);
+	if (!percpu_put(half, chain, room))
+		chain_flush(cache, chain);
+}
+
+static void settle_here(struct slub_cache *cache)
+{
+	settle_half(cache, cache->list_slot, capacity_now(cache) / 2);
+	settle_half(cache, cache->list_slot + SLOT_SPARE, 0);
+	cache_filled(cache);
+}
+
+static bool list_is_empty_at(const struct slub_cache *cache, uint32_t cid)
+{
+	return !percpu_peek(cid, cache->list_slot) &&
+	       !percpu_peek(cid, cache->list_slot + SLOT_SPARE);
+}
+
+static void settle_everywhere(struct slub_cache *cache)
+{
+	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
+		struct slot out = { { NULL, 0, 0 }, { NULL, 0, 0 } };
+
+		if (list_is_empty_at(cache, cid) ||
+		    !percpu_collect_slot(cid, cache->list_slot, &out))
+			continue;
+		chain_flush(cache, out.main.head);
+		chain_flush(cache, out.spare.head);
+	}
+}
+
+static bool keeps_charges(const struct slub_cache *cache)
+{
+	return cache_is_live(cache) && cache->account_path != ACCOUNT_SLOW;
+}
+
+void account_settle_lists(bool of_all)
+{
+	if (slub_thread.locks_held)
+		return;
+	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+		if (!keeps_charges(c))
+			continue;
+		if (of_all)
+			settle_everywhere(c);
+		else
+			settle_here(c);
+	}
+}
+
+bool account_lists_are_empty(void)
+{
+	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+		for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
+			if (keeps_charges(c) && !list_is_empty_at(c, cid))
+				return false;
+		}
+	}
+	return true;
 }

@@ -10,26 +10,37 @@
  * at the end of the slab; of objects of a page or more in the descriptor of
  * their page, and of watched ones behind them (debug/debug.h).
  *
- *   owner           the object is allocated, and charged: object_size bytes
- *   0               it is allocated and charged to nobody
- *   OWNER_FREE      it was allocated and has been freed
- *   anything else   it was never allocated
+ *   owner           who is charged with object_size bytes for it; 0: nobody
+ *   | OWNER_FREE    it has been freed by a function that looked at its owner
  *
- * The page map names a slot without room for these slabs, and the inline
- * functions are given the same: so all frees leave the fast path, and ask here.
+ * A free object keeps its charge while it lies in a CPU's list, main or spare: who
+ * takes it for the same owner touches no counter, and whoever frees it touches
+ * neither counter nor owner.  Beyond the list, in barns and slabs, free objects
+ * are charged to nobody: a chain is *settled* before it goes there.  What lies
+ * in lists is settled before a request is refused, and before a report.
+ *
+ * malloc's have lists that free() pushes to as to any other.  For all others the
+ * page map names a slot without room, and the inline functions are given the
+ * same: so their frees leave the fast path, and mark the owner.
  *
  * Invariants
- *   ACCOUNT-1  who takes an object off a list sets its owner before anybody
- *              else sees it; who frees it reads the owner, and sets OWNER_FREE,
- *              before it is on a list.
+ *   ACCOUNT-1  an owner is set before its object is first linked, and changed
+ *              by who holds the object alone: who allocated it, who took it off
+ *              a list, or is about to put it on one;
+ *   ACCOUNT-2  objects in barns and on slabs are charged to nobody.
  */
 #ifndef SLUB_SLAB_ACCOUNT_H
 #define SLUB_SLAB_ACCOUNT_H
 
 #include "slab/slab_internal.h"
 
-#define OWNER_FREE UINT32_MAX
+#define OWNER_FREE (1u << 31)
 #define OWNER_BYTES 4
+
+static always_inline uint32_t owner_charged(uint32_t word)
+{
+	return word & ~OWNER_FREE;
+}
 
 /* Where the owner of @object is, if it is at the end of its slab. */
 static always_inline uint32_t *slab_owner(const struct slub_cache *cache,
@@ -61,44 +72,53 @@ static inline uint32_t *object_owner(const struct slub_cache *cache,
  */
 
 /*
- * What account_alloc_fast() and account_free_fast() leave, but could be done
- * without the slow path: objects of a page or more, and those that are charged
- * to another group than the one this thread is in.
+ * Makes @object, just taken off a list, that of this thread's @owner.  NULL: a
+ * maximum is in the way; it is free again.
  */
-void *account_alloc_rest(struct slub_cache *cache);
+void *account_claim(struct slub_cache *cache, void *object, uint32_t owner);
+/*
+ * What account_alloc_fast() and account_free_fast() leave, but could be done
+ * without the slow path: objects of a page or more, sequences that were aborted.
+ */
+bool account_alloc_rest(struct slub_cache *cache, uint32_t owner, void **object);
 bool account_free_rest(struct slub_cache *cache, void *object);
 
 /*
- * NULL: account_alloc_rest() may do it.  @is_first_word: the link is known to be
+ * True: *@object is what the program gets, NULL if a maximum is in the way.
+ * False: account_alloc_rest() may do it.  @is_first_word: the link is known to be
  * in the first word of an object.
  */
-static always_inline void *account_alloc_fast(struct slub_cache *cache,
-					      uint32_t owner,
-					      bool is_first_word)
+static always_inline bool account_alloc_fast(struct slub_cache *cache,
+					     uint32_t owner, void **object,
+					     bool is_first_word)
 {
 #if ARCH_HAS_RSEQ
+	uint32_t *where;
 	uintptr_t slot, t;
-	void *object;
+	void *o;
 
-	if (owner && unlikely(!group_charge_fast(cache->object_size)))
-		return NULL;
 	slot = cache->list_slot;
 	if (is_first_word)
-		RSEQ_POP(object, slot, t);
+		RSEQ_POP(o, slot, t);
 	else
-		RSEQ_POP_LINK(object, slot, t, cache->link);
-	if (!object)
-		__builtin_unreachable();
-	*slab_owner(cache, object) = owner;
-	return object;
+		RSEQ_POP_LINK(o, slot, t, cache->link);
+	where = slab_owner(cache, o);
+	/* Not marked: free() put it there. */
+	if (likely(*where == owner)) {
+		*object = o;
+	} else if (likely(owner_charged(*where) == owner)) {
+		*where = owner;
+		*object = o;
+	} else {
+		*object = account_claim(cache, o, owner);
+	}
+	return true;
 failed:
 aborted:
-	if (owner)
-		group_undo_charge_fast(cache->object_size);
 #else
-	(void)cache, (void)owner, (void)is_first_word;
+	(void)cache, (void)owner, (void)object, (void)is_first_word;
 #endif
-	return NULL;
+	return false;
 }
 
 /* False: account_free_rest() may do it. */
@@ -110,10 +130,9 @@ static always_inline bool account_free_fast(struct slub_cache *cache,
 	uint32_t owner = *where;
 	uintptr_t slot, t;
 
-	if (likely(owner) &&
-	    unlikely(!group_uncharge_fast(owner, cache->object_size)))
+	if (unlikely(owner & OWNER_FREE))
 		return false;
-	*where = OWNER_FREE;
+	*where = owner | OWNER_FREE;
 	slot = cache->list_slot;
 	if (is_first_word)
 		RSEQ_PUSH(object, slot, t);
@@ -122,8 +141,7 @@ static always_inline bool account_free_fast(struct slub_cache *cache,
 	return true;
 failed:
 aborted:
-	/* Still allocated, but charged to nobody any more. */
-	*where = 0;
+	*where = owner;
 #else
 	(void)cache, (void)object, (void)is_first_word;
 #endif
@@ -142,6 +160,10 @@ bool account_begin(const struct slub_cache *cache, size_t nr, uint32_t *owner);
  * NULL: there is none; the charge is given back.
  */
 void account_end(const struct slub_cache *cache, void *object, uint32_t owner);
+/*
+ * The same for an object with an owner, of this very cache.
+ */
+void account_take(const struct slub_cache *cache, void *object, uint32_t owner);
 /* The charges of @nr objects that were not allocated after all. */
 void account_cancel(const struct slub_cache *cache, size_t nr, uint32_t owner);
 /*
@@ -154,5 +176,23 @@ bool account_free(struct slub_cache *cache, void *object);
  * already.
  */
 size_t account_free_many(struct slub_cache *cache, size_t nr, void **objects);
+
+/* From here on @to answers for what @from, which is allocated, is charged with. */
+static inline void account_move(const struct slub_cache *cache,
+				const void *from, const void *to)
+{
+	*object_owner(cache, to) = *object_owner(cache, from);
+	*object_owner(cache, from) = OWNER_FREE;
+}
+
+/* ---- lists ---- */
+
+/* Nobody is charged for @nr objects from @first on, which have just been carved. */
+void account_carved(const struct slub_cache *cache, void *first, uint32_t nr);
+/* Gives back what the free objects of @chain are charged with; with no lock held. */
+void account_settle(const struct slub_cache *cache, void *chain);
+/* The same of all lists of this CPU, and of all CPUs; see reclaim/reclaim.h. */
+void account_settle_lists(bool of_all);
+bool account_lists_are_empty(void);
 
 #endif

@@ -10,7 +10,7 @@
  * SLUB_RETAIN, or what the page layer lets lie idle if that is more.
  * Locks: node->lock.
  */
-#include "slab/slab_internal.h"
+#include "slab/account.h"
 
 #define CREDIT_PER_GET 4
 
@@ -83,6 +83,8 @@ bool barn_put(struct cache_node *node, const struct slub_cache *cache,
 	struct barn *barn = &node->barn;
 	bool done = false;
 
+	if (unlikely(cache->account_path != ACCOUNT_SLOW))
+		account_settle(cache, chain);
 	lock_acquire(&node->lock);
 	if (barn->credit && barn->nr < barn->nr_max &&
 	    __atomic_load_n(&barn_bytes, __ATOMIC_RELAXED) <= most) {

@@ -71,7 +71,7 @@ static size_t alloc_some_charged(struct slub_cache *cache, size_t nr,
 		return 0;
 	have = alloc_some(cache, nr, objects);
 	for (size_t i = 0; i < have; i++)
-		*object_owner(cache, objects[i]) = owner;
+		account_take(cache, objects[i], owner);
 	account_cancel(cache, nr - have, owner);
 	return have;
 }

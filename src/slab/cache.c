@@ -64,7 +64,8 @@ static int slots_create(struct slub_cache *cache)
 {
 	uint32_t nr = cache->link || cache->debug || cache->is_reserve ||
 				      cache->is_sampled ||
-				      cache->is_accounted ? 2 : 1;
+				      (cache->is_accounted &&
+				       !cache->frees_inline) ? 2 : 1;
 	uint32_t slot = percpu_alloc_slots(nr);
 
 	if (!slot)
@@ -86,7 +87,7 @@ static void inline_slot_set(struct slub_cache *cache)
 {
 	uint32_t slot = cache->list_slot;
 
-	if (SLUB_CONFIG_HARDENED)
+	if (SLUB_CONFIG_HARDENED || cache->frees_inline)
 		slot = 0;
 	else if (!link_is_in_object(cache->link) || cache->is_accounted)
 		slot = cache->slot;

@@ -4,7 +4,7 @@
  * object.  Neighbours in a chain mostly share a slab, but two or three slabs
  * often take turns, so a small table of open groups is kept.
  */
-#include "slab/slab_internal.h"
+#include "slab/account.h"
 
 #define GROUPS 16
 
@@ -49,6 +49,8 @@ uint32_t chain_flush(struct slub_cache *cache, void *chain)
 	struct group groups[GROUPS] = { { NULL, NULL, NULL, 0 } };
 	uint32_t nr = 0;
 
+	if (unlikely(cache->account_path != ACCOUNT_SLOW))
+		account_settle(cache, chain);
 	while (chain) {
 		void *next = chain_next(cache, chain);
 		struct page *slab = slab_of(cache, chain);

@@ -90,6 +90,13 @@ static size_t choose_capacity(const struct slub_cache *cache, bool in_object)
 	return min_size(max_size(bytes / cache->size, least), most);
 }
 
+/* What lies in a CPU's list can be had from outside, and links are plain. */
+static bool lists_can_be_settled(void)
+{
+	return percpu_backend == BACKEND_RSEQ && percpu_can_stop &&
+	       !SLUB_CONFIG_HARDENED;
+}
+
 /* Pages of a slab, objects in it, and where their owners are. */
 static void choose_slab(struct slub_cache *cache, bool in_object)
 {
@@ -106,11 +113,11 @@ static void choose_slab(struct slub_cache *cache, bool in_object)
 	cache->owner_reciprocal = !has_owners ? 0 :
 		(uint32_t)(((1ull << 32) + cache->size - 1) / cache->size);
 	cache->account_path = ACCOUNT_SLOW;
-	if (!cache->is_accounted || cache->debug || cache->is_reserve ||
-	    cache->is_sampled || SLUB_CONFIG_HARDENED)
-		return;
-	cache->account_path = !has_owners ? ACCOUNT_PAGED :
-			      cache->link ? ACCOUNT_LINK : ACCOUNT_WORD;
+	if (cache->is_accounted && !cache->debug && !cache->is_reserve &&
+	    !cache->is_sampled && lists_can_be_settled())
+		cache->account_path = !has_owners ? ACCOUNT_PAGED :
+				      cache->link ? ACCOUNT_LINK : ACCOUNT_WORD;
+	cache->frees_inline &= cache->account_path == ACCOUNT_WORD;
 }
 
 void cache_choose_geometry(struct slub_cache *cache, uint32_t sheaf_length)

@@ -10,7 +10,7 @@
  *
  * Locks: node->lock.
  */
-#include "slab/slab_internal.h"
+#include "slab/account.h"
 
 #include <string.h>
 
@@ -135,6 +135,8 @@ SLUB_EXPORT void *slub_object_move(void *object)
 	if (!to)
 		return NULL;
 	memcpy(to, object, cache->object_size);
+	if (cache->is_accounted)
+		account_move(cache, object, to);
 	stat_add(cache, STAT_OBJECTS_MOVED);
 	slab_free_objects(cache, slab, object, object, 1);
 	slab_reclaim_if_needed();

@@ -9,6 +9,7 @@
  *
  * Locks: node->lock.
  */
+#include "slab/account.h"
 #include "slab/hardened.h"
 
 struct cache_node *node_current(struct slub_cache *cache)
@@ -231,6 +232,8 @@ static void *carving_link(struct slub_cache *cache,
 	char *first = base + (size_t)carving->first * cache->size;
 	char *object = first;
 
+	if (unlikely(cache->is_accounted) && !cache->debug)
+		account_carved(cache, first, carving->count);
 	if (unlikely(cache->ctor != NULL))
 		carving_construct(cache, first, carving->count);
 	if (SLUB_CONFIG_HARDENED)

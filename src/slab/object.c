@@ -53,11 +53,9 @@ alloc_slowly(struct slub_cache *cache)
 	uint32_t owner = 0;
 	void *object;
 
-	if (cache->account_path != ACCOUNT_SLOW && !sample_is_wanted()) {
-		object = account_alloc_rest(cache);
-		if (object)
-			return object;
-	}
+	if (cache->account_path != ACCOUNT_SLOW && !sample_is_wanted() &&
+	    account_alloc_rest(cache, group_current(), &object))
+		return object ? object : fail(ENOMEM);
 	if (unlikely(!cache_is_usable(cache)))
 		return NULL;
 	if (cache->is_accounted && !account_begin(cache, 1, &owner))
@@ -71,13 +69,11 @@ alloc_slowly(struct slub_cache *cache)
 
 SLUB_EXPORT void *slub_cache_alloc_slow(struct slub_cache *cache)
 {
-	if (cache->account_path >= ACCOUNT_LINK && !sample_is_wanted()) {
-		void *object = account_alloc_fast(cache, group_current(),
-						  false);
+	void *object;
 
-		if (likely(object))
-			return object;
-	}
+	if (cache->account_path >= ACCOUNT_LINK && !sample_is_wanted() &&
+	    likely(account_alloc_fast(cache, group_current(), &object, false)))
+		return likely(object) ? object : fail(ENOMEM);
 	return alloc_slowly(cache);
 }
 

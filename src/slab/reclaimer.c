@@ -4,7 +4,7 @@
  * before any shrinker is asked (reclaim/reclaim.h): the lists of all CPUs, the
  * barns, empty slabs, free blocks.
  */
-#include "slab/slab_internal.h"
+#include "slab/account.h"
 
 /* Above it, half of the idle memory may stay: it is only a hint. */
 #define PRIORITY_MILD 6
@@ -106,8 +106,13 @@ static bool when_tight(size_t bytes)
 	return helped || resident_bytes() + bytes <= before;
 }
 
+static const struct kept_charges kept = {
+	account_settle_lists, account_lists_are_empty,
+};
+
 void slab_reclaimer_init(void)
 {
+	group_set_kept(&kept);
 	reclaim_add(&slabs);
 	page_set_growth_hook(before_growth);
 	page_set_tight_hook(when_tight);

@@ -100,9 +100,9 @@ enum cache_stat {
 	STAT_NR,
 };
 
-/* How accounted objects leave the fast path, slab/account.h. */
+/* How lists keep the charges of accounted objects, slab/account.h. */
 enum account_path {
-	ACCOUNT_SLOW,		/* there are none, or twins and shadows have them */
+	ACCOUNT_SLOW,		/* they do not, or there are none */
 	ACCOUNT_PAGED,		/* links and owners in the descriptors */
 	ACCOUNT_LINK,		/* owners in the slab, links in the object */
 	ACCOUNT_WORD,		/*   in its first word */
@@ -120,6 +120,8 @@ struct slub_cache {
 	uint32_t object_size;	/* bytes the user may use */
 	/* Objects have owners, in slabs of this cache or of its twins. */
 	bool is_accounted;
+	/* free() pushes to its list, which then keeps charges: slab/account.h */
+	bool frees_inline;
 	uint8_t account_path;		/* enum account_path */
 	uint32_t slab_mask;		/* bytes of a slab, less 1 */
 	uint32_t owner_reciprocal;	/* 2^32 / size; 0: no owners there */
