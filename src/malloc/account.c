@@ -14,6 +14,8 @@
 #include <errno.h>
 
 struct slub_cache *account_class[CLASS_BYTES_MAX / CLASS_STEP + 1];
+/* The same for classes of a page and more. */
+static struct slub_cache *paged_class[CLASS_BYTES_MAX / CLASS_STEP + 1];
 
 /* ---- the classes ---- */
 
@@ -37,19 +39,33 @@ static bool class_init(struct slub_cache *cache, const struct slub_cache *model)
 	return cache_publish(cache, 0) == 0;
 }
 
-/* The sizes of class @cache now find it. */
-static void sizes_fill(struct slub_cache *cache)
+/* While blocks are sampled, and where lists keep no charges, none are found. */
+static void sizes_fill(bool samples)
 {
-	size_t i = cache->object_size / CLASS_STEP;
-	struct slub_cache *model = sizeclass_cache(cache->object_size);
+	for (size_t i = 0; i < ARRAY_SIZE(account_class); i++) {
+		struct slub_cache *c = __atomic_load_n(
+			&sizeclass_cache(i * CLASS_STEP)->accounted,
+			__ATOMIC_ACQUIRE);
+		uint8_t path = c && !samples ? c->account_path : ACCOUNT_SLOW;
 
-	for (;; i--) {
-		if (sizeclass_cache(i * CLASS_STEP) != model)
-			return;
-		__atomic_store_n(&account_class[i], cache, __ATOMIC_RELEASE);
-		if (!i)
-			return;
+		__atomic_store_n(&account_class[i],
+				 path == ACCOUNT_WORD ? c : NULL,
+				 __ATOMIC_RELEASE);
+		__atomic_store_n(&paged_class[i],
+				 path == ACCOUNT_PAGED ? c : NULL,
+				 __ATOMIC_RELEASE);
 	}
+}
+
+void account_sizes_fill(void)
+{
+	bool samples;
+
+	/* Others may switch meanwhile, and fill before this one has. */
+	do {
+		samples = sample_is_on_at_all();
+		sizes_fill(samples);
+	} while (samples != sample_is_on_at_all());
 }
 
 /* Two threads may race for it. */
@@ -71,8 +87,7 @@ static cold struct slub_cache *class_make(struct slub_cache *model)
 	for (unsigned int i = 0;
 	     debug_cache_made(cache) == -EBUSY && i < SWITCH_TRIES; i++)
 		sys_wait(i);
-	if (cache->account_path != ACCOUNT_SLOW)
-		sizes_fill(cache);
+	account_sizes_fill();
 	return cache;
 }
 
@@ -146,21 +161,51 @@ alloc_rest(struct slub_cache *cache, uint32_t owner, size_t bytes)
 	return object ? object : refuse();
 }
 
+static __attribute__((__noinline__)) void *
+claim(struct slub_cache *cache, void *object, uint32_t owner)
+{
+	object = account_claim(cache, object, owner);
+	return object ? object : refuse();
+}
+
+/* Classes of a page or more, and those that have not been made yet. */
+static __attribute__((__noinline__)) void *alloc_paged(uint32_t owner,
+						       size_t bytes)
+{
+	struct slub_cache *cache =
+		paged_class[(bytes + CLASS_STEP - 1) / CLASS_STEP];
+	uint32_t *where;
+	void *object;
+
+	if (unlikely(!cache))
+		return slow_alloc(bytes);
+	object = account_pop_paged(cache);
+	if (unlikely(!object))
+		return alloc_rest(cache, owner, bytes);
+	where = page_owner(page_of(object));
+	if (unlikely(*where != (owner | OWNER_FREE)))
+		return claim(cache, object, owner);
+	*where = owner;
+	return object;
+}
+
 SLUB_HOT void *slow_alloc_beyond(size_t bytes)
 {
 	uint32_t owner = group_current();
 	struct slub_cache *cache;
 	void *object;
 
-	if (unlikely(!owner || bytes > CLASS_BYTES_MAX || sample_is_wanted()))
+	if (unlikely(bytes > CLASS_BYTES_MAX || !owner))
 		return slow_alloc(bytes);
 	cache = account_class[(bytes + CLASS_STEP - 1) / CLASS_STEP];
 	if (unlikely(!cache))
-		return slow_alloc(bytes);
-	if (likely(cache->account_path == ACCOUNT_WORD) &&
-	    likely(account_alloc_fast(cache, owner, &object, true)))
-		return likely(object) ? object : refuse();
-	return alloc_rest(cache, owner, bytes);
+		return alloc_paged(owner, bytes);
+	object = account_pop_fast(cache, true);
+	if (unlikely(!object))
+		return alloc_rest(cache, owner, bytes);
+	if (likely(*slab_owner(cache, object) == owner))
+		return object;
+	return claim(cache, object, owner);
 }
 
 static __attribute__((__noinline__)) void
@@ -172,7 +217,10 @@ free_rest(void *ptr, struct slub_cache *cache)
 
 SLUB_HOT void account_free_object(void *ptr, struct slub_cache *cache)
 {
-	if (unlikely(cache->account_path != ACCOUNT_WORD ||
-		     !account_free_fast(cache, ptr, true)))
-		free_rest(ptr, cache);
+	if (cache->account_path == ACCOUNT_PAGED ?
+		    account_free_paged(cache, ptr) :
+		    cache->account_path == ACCOUNT_WORD &&
+			    account_free_fast(cache, ptr, true))
+		return;
+	free_rest(ptr, cache);
 }

@@ -13,7 +13,7 @@
 #include "malloc/malloc.h"
 #include "slab/account.h"
 
-/* As malloc_slot: the cache for a size, NULL: not made yet, or go slow. */
+/* As malloc_slot: the cache for a size; NULL: not made yet, or of a page or more. */
 extern struct slub_cache *account_class[CLASS_BYTES_MAX / CLASS_STEP + 1]
 	SLUB_INTERNAL;
 
@@ -22,6 +22,9 @@ extern struct slub_cache *account_class[CLASS_BYTES_MAX / CLASS_STEP + 1]
  * it cannot be made.
  */
 struct slub_cache *sizeclass_accounted(struct slub_cache *cache);
+
+/* Fills it anew, after sampling was switched on or off. */
+void account_sizes_fill(void);
 
 /* What allocations beyond malloc_limit are, in a group and outside. */
 void *slow_alloc_beyond(size_t bytes);

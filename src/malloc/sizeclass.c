@@ -8,7 +8,7 @@
  */
 #include <sys/auxv.h>
 
-#include "malloc/malloc.h"
+#include "malloc/account.h"
 #include "slab/guard.h"
 #include "slab/sample.h"
 
@@ -83,6 +83,7 @@ static int sample_switch_to(enum sample_use use, bool on)
 	sample_switch_on(use, on);
 	sample_caches_switch();
 	slots_fill();
+	account_sizes_fill();
 	/* What was drawn for the sample slots counts no more. */
 	if (!on)
 		slab_shrink_all();

@@ -4,7 +4,7 @@
  * group.  Each has an *owner*, a word that says who it is charged to
  * (reclaim/reclaim.h):
  *
- *   a slab    | object 0 | object 1 | object 2 | ...    free    | 2 | 1 | 0 |
+ *   a slab    | object 0 | object 1 | object 2 | ...    free    | 0 | 1 | 2 |
  *                                                                 owners
  *
  * at the end of the slab; of objects of a page or more in the descriptor of
@@ -46,11 +46,10 @@ static always_inline uint32_t owner_charged(uint32_t word)
 static always_inline uint32_t *slab_owner(const struct slub_cache *cache,
 					  const void *object)
 {
-	uintptr_t mask = cache->slab_mask, n;
+	uint64_t at = (uintptr_t)object & cache->slab_mask;
+	uintptr_t owners = (uintptr_t)object - at + cache->owners;
 
-	n = ((uintptr_t)object & mask) * cache->owner_reciprocal >> 32;
-	/* The last word of the slab is that of object 0. */
-	return (uint32_t *)(((uintptr_t)object | mask) + 1) - 1 - n;
+	return (uint32_t *)owners + (at * cache->owner_reciprocal >> 32);
 }
 
 /* Where the owner of @object is; @cache is its own. */
@@ -77,46 +76,76 @@ static inline uint32_t *object_owner(const struct slub_cache *cache,
  */
 void *account_claim(struct slub_cache *cache, void *object, uint32_t owner);
 /*
- * What account_alloc_fast() and account_free_fast() leave, but could be done
+ * What account_pop_fast() and account_free_fast() leave, but could be done
  * without the slow path: objects of a page or more, sequences that were aborted.
  */
 bool account_alloc_rest(struct slub_cache *cache, uint32_t owner, void **object);
 bool account_free_rest(struct slub_cache *cache, void *object);
 
 /*
- * True: *@object is what the program gets, NULL if a maximum is in the way.
- * False: account_alloc_rest() may do it.  @is_first_word: the link is known to be
- * in the first word of an object.
+ * An object off this CPU's list, to be looked at next.  NULL: account_alloc_rest()
+ * may have one.  @is_first_word: the link is known to be in the first word.
  */
-static always_inline bool account_alloc_fast(struct slub_cache *cache,
-					     uint32_t owner, void **object,
-					     bool is_first_word)
+static always_inline void *account_pop_fast(const struct slub_cache *cache,
+					    bool is_first_word)
 {
 #if ARCH_HAS_RSEQ
-	uint32_t *where;
-	uintptr_t slot, t;
-	void *o;
+	uintptr_t slot = cache->list_slot, t;
+	void *object;
 
-	slot = cache->list_slot;
 	if (is_first_word)
-		RSEQ_POP(o, slot, t);
+		RSEQ_POP(object, slot, t);
 	else
-		RSEQ_POP_LINK(o, slot, t, cache->link);
-	where = slab_owner(cache, o);
-	/* Not marked: free() put it there. */
-	if (likely(*where == owner)) {
-		*object = o;
-	} else if (likely(owner_charged(*where) == owner)) {
-		*where = owner;
-		*object = o;
-	} else {
-		*object = account_claim(cache, o, owner);
-	}
-	return true;
+		RSEQ_POP_LINK(object, slot, t, cache->link);
+	if (!object)
+		__builtin_unreachable();
+	return object;
 failed:
 aborted:
 #else
-	(void)cache, (void)owner, (void)object, (void)is_first_word;
+	(void)cache, (void)is_first_word;
+#endif
+	return NULL;
+}
+
+/* The same of a cache with ACCOUNT_PAGED. */
+static always_inline void *account_pop_paged(const struct slub_cache *cache)
+{
+#if ARCH_HAS_RSEQ
+	uintptr_t slot = cache->list_slot, t;
+	void *object;
+
+	RSEQ_POP_PAGE(object, slot, t, descriptor_bias);
+	if (!object)
+		__builtin_unreachable();
+	return object;
+failed:
+aborted:
+#else
+	(void)cache;
+#endif
+	return NULL;
+}
+
+static always_inline bool account_free_paged(struct slub_cache *cache,
+					     void *object)
+{
+#if ARCH_HAS_RSEQ
+	uint32_t *where = page_owner(page_of(object));
+	uint32_t owner = *where;
+	uintptr_t slot = cache->list_slot, t;
+	void **link = descriptor_link(descriptor_bias, object);
+
+	if (unlikely(owner & OWNER_FREE))
+		return false;
+	*where = owner | OWNER_FREE;
+	RSEQ_PUSH_PAGE(object, slot, t, link);
+	return true;
+failed:
+aborted:
+	*where = owner;
+#else
+	(void)cache, (void)object;
 #endif
 	return false;
 }

@@ -108,10 +108,12 @@ static void choose_slab(struct slub_cache *cache, bool in_object)
 	if (cache->is_reserve && cache->order > 3)
 		cache->order = 3;
 	cache->objects = (uint32_t)((PAGE_BYTES << cache->order) / bytes);
-	cache->slab_mask = (uint32_t)(PAGE_BYTES << cache->order) - 1;
+	cache->slab_mask = (PAGE_BYTES << cache->order) - 1;
+	cache->owners = (PAGE_BYTES << cache->order) -
+			cache->objects * OWNER_BYTES;
 	/* Exact up to the size of a slab, for sizes below a page. */
 	cache->owner_reciprocal = !has_owners ? 0 :
-		(uint32_t)(((1ull << 32) + cache->size - 1) / cache->size);
+		((1ull << 32) + cache->size - 1) / cache->size;
 	cache->account_path = ACCOUNT_SLOW;
 	if (cache->is_accounted && !cache->debug && !cache->is_reserve &&
 	    !cache->is_sampled && lists_can_be_settled())

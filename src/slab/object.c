@@ -67,13 +67,27 @@ alloc_slowly(struct slub_cache *cache)
 	return object ? object : fail(ENOMEM);
 }
 
+static __attribute__((__noinline__)) void *
+claim(struct slub_cache *cache, void *object, uint32_t owner)
+{
+	object = account_claim(cache, object, owner);
+	return object ? object : fail(ENOMEM);
+}
+
 SLUB_EXPORT void *slub_cache_alloc_slow(struct slub_cache *cache)
 {
-	void *object;
+	if (cache->account_path >= ACCOUNT_LINK && !sample_is_wanted()) {
+		void *object = account_pop_fast(cache, false);
+		uint32_t owner = group_current();
+		uint32_t *where = slab_owner(cache, object);
 
-	if (cache->account_path >= ACCOUNT_LINK && !sample_is_wanted() &&
-	    likely(account_alloc_fast(cache, group_current(), &object, false)))
-		return likely(object) ? object : fail(ENOMEM);
+		if (unlikely(!object))
+			return alloc_slowly(cache);
+		if (unlikely(*where != (owner | OWNER_FREE)))
+			return claim(cache, object, owner);
+		*where = owner;
+		return object;
+	}
 	return alloc_slowly(cache);
 }
 
@@ -133,7 +147,7 @@ free_slowly(struct slub_cache *cache, void *object)
 SLUB_EXPORT void slub_cache_free_slow(struct slub_cache *cache, void *object)
 {
 	if (cache->account_path >= ACCOUNT_LINK &&
-	    likely(cache_of(object) == cache) &&
+	    likely(pagemap_get(object) == cache->slot) &&
 	    account_free_fast(cache, object, false))
 		return;
 	free_slowly(cache, object);

@@ -123,8 +123,9 @@ struct slub_cache {
 	/* free() pushes to its list, which then keeps charges: slab/account.h */
 	bool frees_inline;
 	uint8_t account_path;		/* enum account_path */
-	uint32_t slab_mask;		/* bytes of a slab, less 1 */
-	uint32_t owner_reciprocal;	/* 2^32 / size; 0: no owners there */
+	uint64_t slab_mask;		/* bytes of a slab, less 1 */
+	uint64_t owner_reciprocal;	/* 2^32 / size; 0: no owners there */
+	uint64_t owners;		/* where in a slab they begin */
 	uint32_t align;
 	uint32_t order;
 	uint32_t objects;	/* per slab */
