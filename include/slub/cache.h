@@ -101,10 +101,13 @@ struct slub_cache_args {
  */
 struct slub_cache {
 	uint32_t entry;		/* what the page map says of its pages */
-	uint32_t slot;		/* its list, an offset in every CPU's area */
+	uint32_t slot;		/* its list, an offset in every CPU's area; or
+				 * one that is empty: allocations are not inline */
 	uintptr_t link;		/* where in an object the link is */
 	const struct slub_cache_args *args;
-	uint64_t reserved[61];
+	uint32_t free_slot;	/* the list that is freed to */
+	uint32_t reserved_word;
+	uint64_t reserved[60];
 };
 #else
 struct slub_cache;
@@ -127,13 +130,14 @@ struct slub_cache;
 	const struct slub_cache_args variable##_args = {		\
 		#variable, sizeof(type), __alignof__(type), (flags_),	\
 		(ctor_), 0, false, 0, 0, 0 };				\
-	struct slub_cache variable = { 0, 0, 0, &variable##_args, { 0 } }
+	struct slub_cache variable =					\
+		{ 0, 0, 0, &variable##_args, 0, 0, { 0 } }
 #define SLUB_CACHE_DEFINE_STATIC(variable, type, flags_, ctor_)	\
 	static const struct slub_cache_args variable##_args = {		\
 		#variable, sizeof(type), __alignof__(type), (flags_),	\
 		(ctor_), 0, false, 0, 0, 0 };				\
 	static struct slub_cache variable =				\
-		{ 0, 0, 0, &variable##_args, { 0 } }
+		{ 0, 0, 0, &variable##_args, 0, 0, { 0 } }
 
 /*
  * slub_cache_create - make a cache of objects of @size bytes.
@@ -439,7 +443,7 @@ SLUB_INLINE void slub_cache_free(struct slub_cache *cache, void *object)
 	    ((const uint16_t *)slub_percpu_self.map_base)[page] !=
 		    cache->entry)
 		goto failed;
-	slot = cache->slot;
+	slot = cache->free_slot;
 	SLUB_SEQ_PUSH_HERE(slub_percpu_self, object, slot, t, cache->link);
 	return;
 failed:

@@ -35,7 +35,6 @@ static bool class_init(struct slub_cache *cache, const struct slub_cache *model)
 	cache->flags = SLUB_ACCOUNT;
 	cache->is_internal = true;
 	cache->is_accounted = true;
-	cache->frees_inline = true;
 	return cache_publish(cache, 0) == 0;
 }
 
@@ -200,7 +199,7 @@ SLUB_HOT void *slow_alloc_beyond(size_t bytes)
 	cache = account_class[(bytes + CLASS_STEP - 1) / CLASS_STEP];
 	if (unlikely(!cache))
 		return alloc_paged(owner, bytes);
-	object = account_pop_fast(cache, true);
+	object = account_pop_fast(cache);
 	if (unlikely(!object))
 		return alloc_rest(cache, owner, bytes);
 	if (likely(*slab_owner(cache, object) == owner))

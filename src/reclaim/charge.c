@@ -43,7 +43,6 @@
 
 static uintptr_t stocks;	/* per-CPU, 0: none */
 static uint32_t nr_tight;	/* groups that are */
-uint32_t groups_with_low;
 
 void charge_init(void)
 {
@@ -152,12 +151,6 @@ static void note_peak(struct slub_group *group, int64_t usage)
 					    __ATOMIC_RELAXED,
 					    __ATOMIC_RELAXED))
 		continue;
-}
-
-static size_t limit_of(const struct slub_group *group,
-		       enum slub_group_limit limit)
-{
-	return __atomic_load_n(&group->limits[limit], __ATOMIC_RELAXED);
 }
 
 static void set_tight(struct slub_group *group, bool on)
@@ -288,81 +281,6 @@ size_t group_usage(const struct slub_group *group)
 	return usage > 0 ? (size_t)usage : 0;
 }
 
-/* ---- what lies in lists ---- */
-
-/*
- * Objects that lie in lists of CPUs are charged still.  To empty the lists of all
- * of them disturbs everybody: a group at its maximum may have that done so often,
- * and waits for its turn.
- */
-#define SETTLE_NS 200000
-
-static const struct kept_charges *kept;
-static uint64_t settle_last;	/* when the last one was begun */
-static uint64_t settle_done;	/* when the last one that has ended was */
-
-void group_set_kept(const struct kept_charges *charges)
-{
-	__atomic_store_n(&kept, charges, __ATOMIC_RELEASE);
-}
-
-static const struct kept_charges *kept_get(void)
-{
-	const struct kept_charges *k = __atomic_load_n(&kept, __ATOMIC_ACQUIRE);
-
-	return slub_thread.locks_held ? NULL : k;
-}
-
-size_t group_usage_settled(const struct slub_group *group)
-{
-	const struct kept_charges *k = kept_get();
-
-	if (k && !k->are_none())
-		k->settle(true);
-	return group_usage(group);
-}
-
-static void settle_here(void)
-{
-	const struct kept_charges *k = kept_get();
-
-	if (k)
-		k->settle(false);
-}
-
-static void sleep_ns(uint64_t ns)
-{
-	struct {
-		long seconds;
-		long nanoseconds;
-	} wait = { 0, (long)ns };
-
-	sys_call4(SYS_nanosleep, (long)&wait, 0, 0, 0);
-}
-
-/* Returns when one has been made, by whomever, that was begun after this call. */
-static void settle_in_turn(const struct kept_charges *k)
-{
-	uint64_t begin = os_clock_ns();
-
-	while (__atomic_load_n(&settle_done, __ATOMIC_ACQUIRE) < begin) {
-		uint64_t last = __atomic_load_n(&settle_last, __ATOMIC_RELAXED);
-		uint64_t now = os_clock_ns();
-
-		if (now - last < SETTLE_NS) {
-			sleep_ns(SETTLE_NS - (now - last));
-			continue;
-		}
-		if (!__atomic_compare_exchange_n(&settle_last, &last, now,
-						 false, __ATOMIC_RELAXED,
-						 __ATOMIC_RELAXED))
-			continue;
-		k->settle(true);
-		/* release: pairs with the acquire above */
-		__atomic_store_n(&settle_done, now, __ATOMIC_RELEASE);
-	}
-}
-
 /* ---- limits ---- */
 
 /*
@@ -430,7 +348,7 @@ static int charge_again(struct group_owner *owner, size_t bytes,
 {
 	if (!charge_once(owner, bytes, false, full))
 		return 0;
-	settle_here();
+	kept_settle_here();
 	return charge_once(owner, bytes, false, full);
 }
 
@@ -438,14 +356,10 @@ static int charge_again(struct group_owner *owner, size_t bytes,
 static int charge_settled(struct group_owner *owner, size_t bytes,
 			  struct slub_group **full)
 {
-	const struct kept_charges *k = kept_get();
-
 	if (!charge_again(owner, bytes, full))
 		return 0;
-	if (!k || k->are_none())
-		return -ENOMEM;
-	settle_in_turn(k);
-	return charge_once(owner, bytes, false, full);
+	return kept_settle_all() ? charge_once(owner, bytes, false, full) :
+				   -ENOMEM;
 }
 
 static int charge_at_max(struct group_owner *owner, size_t bytes,
@@ -477,7 +391,7 @@ static int charge_at_max(struct group_owner *owner, size_t bytes,
 static void slow_down(size_t over, size_t high)
 {
 	/* The full time from an eighth above high on. */
-	sleep_ns(over < high / 8 ? over / (high / 8 / 1000 + 1) *
+	group_sleep(over < high / 8 ? over / (high / 8 / 1000 + 1) *
 					   (SLOW_DOWN_MAX_NS / 1000) :
 				   SLOW_DOWN_MAX_NS);
 }
@@ -507,7 +421,7 @@ static void handle_high(struct group_owner *owner)
 
 	if (!group)
 		return;
-	settle_here();
+	kept_settle_here();
 	group = find_above_high(owner);
 	if (!group)
 		return;
@@ -515,7 +429,7 @@ static void handle_high(struct group_owner *owner)
 	high = limit_of(group, SLUB_GROUP_HIGH);
 	for (; priority >= 0; priority--) {
 		if (reclaim_group(group, priority))
-			settle_here();
+			kept_settle_here();
 		usage = group_usage(group);
 		if (usage <= high)
 			return;
@@ -659,46 +573,4 @@ SLUB_EXPORT void slub_group_uncharge(uint32_t token, size_t bytes)
 {
 	if (token && token < pool_end(&owner_pool))
 		group_uncharge(token, bytes);
-}
-
-void charge_set_low(struct slub_group *group, size_t bytes)
-{
-	size_t before = __atomic_exchange_n(&group->limits[SLUB_GROUP_LOW],
-					    bytes, __ATOMIC_RELAXED);
-
-	__atomic_fetch_add(&groups_with_low,
-			   (uint32_t)(bytes != 0) - (uint32_t)(before != 0),
-			   __ATOMIC_RELAXED);
-}
-
-SLUB_EXPORT int slub_group_limit_set(struct slub_group *group,
-				     enum slub_group_limit limit, size_t bytes)
-{
-	int priority = SLUB_PRIORITY_MAX;
-
-	if (!group_is_alive(group) || (unsigned int)limit > SLUB_GROUP_MAX)
-		return -EINVAL;
-	if (bytes > SLUB_GROUP_NO_LIMIT)
-		bytes = SLUB_GROUP_NO_LIMIT;
-	for (; limit == SLUB_GROUP_MAX && group_usage_settled(group) > bytes;
-	     priority--) {
-		if (priority < 0)
-			return -EBUSY;
-		reclaim_group(group, priority);
-	}
-	if (limit == SLUB_GROUP_LOW) {
-		charge_set_low(group, bytes);
-		return 0;
-	}
-	__atomic_store_n(&group->limits[limit], bytes, __ATOMIC_RELAXED);
-	charge_tight_update(group);
-	return 0;
-}
-
-SLUB_EXPORT size_t slub_group_limit_get(struct slub_group *group,
-					enum slub_group_limit limit)
-{
-	if (!group_is_alive(group) || (unsigned int)limit > SLUB_GROUP_MAX)
-		return 0;
-	return limit_of(group, limit);
 }

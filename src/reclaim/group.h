@@ -88,6 +88,19 @@ int64_t stocks_of(const struct slub_group *group);
 /* The same of what threads have. */
 int64_t thread_stocks_of(const struct slub_group *group);
 
+static inline size_t limit_of(const struct slub_group *group,
+			      enum slub_group_limit limit)
+{
+	return __atomic_load_n(&group->limits[limit], __ATOMIC_RELAXED);
+}
+
+/* kept.c */
+/* Gives back what is kept in lists of this CPU. */
+void kept_settle_here(void);
+/* The same of all; may sleep.  False: there was nothing. */
+bool kept_settle_all(void);
+void group_sleep(uint64_t ns);
+
 /* thread_stock.c */
 /* Makes room for the lists of those that no thread has. */
 void thread_stock_init(void);

@@ -63,12 +63,7 @@ static inline uint32_t *object_owner(const struct slub_cache *cache,
 	return page_owner(page_of(object));
 }
 
-/*
- * ---- the fast paths ----
- *
- * Of caches with account_path ACCOUNT_WORD (links in the first word) or
- * ACCOUNT_LINK (elsewhere in the object), which have their owners in the slab.
- */
+/* ---- the fast paths ---- */
 
 /*
  * Makes @object, just taken off a list, that of this thread's @owner.  NULL: a
@@ -84,26 +79,22 @@ bool account_free_rest(struct slub_cache *cache, void *object);
 
 /*
  * An object off this CPU's list, to be looked at next.  NULL: account_alloc_rest()
- * may have one.  @is_first_word: the link is known to be in the first word.
+ * may have one.  Of a cache with ACCOUNT_WORD.
  */
-static always_inline void *account_pop_fast(const struct slub_cache *cache,
-					    bool is_first_word)
+static always_inline void *account_pop_fast(const struct slub_cache *cache)
 {
 #if ARCH_HAS_RSEQ
 	uintptr_t slot = cache->list_slot, t;
 	void *object;
 
-	if (is_first_word)
-		RSEQ_POP(object, slot, t);
-	else
-		RSEQ_POP_LINK(object, slot, t, cache->link);
+	RSEQ_POP(object, slot, t);
 	if (!object)
 		__builtin_unreachable();
 	return object;
 failed:
 aborted:
 #else
-	(void)cache, (void)is_first_word;
+	(void)cache;
 #endif
 	return NULL;
 }
@@ -150,7 +141,10 @@ aborted:
 	return false;
 }
 
-/* False: account_free_rest() may do it. */
+/*
+ * Of a cache with ACCOUNT_WORD or ACCOUNT_LINK; @is_first_word: it is the former.
+ * False: account_free_rest() may do it.
+ */
 static always_inline bool account_free_fast(struct slub_cache *cache,
 					    void *object, bool is_first_word)
 {

@@ -98,6 +98,11 @@ static void inline_slot_set(struct slub_cache *cache)
 	else if (sample_is_on(SAMPLE_GUARD) && cache->sample_slot)
 		slot = cache->sample_slot;
 	__atomic_store_n(&cache->inline_slot, slot, __ATOMIC_RELAXED);
+	/* An owner has to be looked at by who allocates alone. */
+	cache->allocs_fast = cache->frees_inline && !sample_is_on_at_all();
+	if (cache->allocs_fast)
+		slot = cache->list_slot;
+	__atomic_store_n(&cache->free_slot, slot, __ATOMIC_RELAXED);
 }
 
 void cache_inline_slot_set(struct slub_cache *cache)
@@ -238,6 +243,7 @@ void cache_unmake(struct slub_cache *cache)
 	struct slub_cache **link;
 
 	cache->account_path = ACCOUNT_SLOW;
+	cache->allocs_fast = false;
 	lock_acquire(&cache_lock);
 	slots_publish(cache, NULL);
 	for (link = &caches; *link; link = &(*link)->next) {
@@ -257,6 +263,7 @@ void cache_unmake(struct slub_cache *cache)
 	cache->slot = 0;
 	cache->list_slot = 0;
 	cache->inline_slot = 0;
+	cache->free_slot = 0;
 	cache->link = 0;
 }
 

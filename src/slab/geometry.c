@@ -119,7 +119,7 @@ static void choose_slab(struct slub_cache *cache, bool in_object)
 	    !cache->is_sampled && lists_can_be_settled())
 		cache->account_path = !has_owners ? ACCOUNT_PAGED :
 				      cache->link ? ACCOUNT_LINK : ACCOUNT_WORD;
-	cache->frees_inline &= cache->account_path == ACCOUNT_WORD;
+	cache->frees_inline = cache->account_path == ACCOUNT_WORD;
 }
 
 void cache_choose_geometry(struct slub_cache *cache, uint32_t sheaf_length)

@@ -74,21 +74,19 @@ claim(struct slub_cache *cache, void *object, uint32_t owner)
 	return object ? object : fail(ENOMEM);
 }
 
-SLUB_EXPORT void *slub_cache_alloc_slow(struct slub_cache *cache)
+SLUB_EXPORT SLUB_HOT void *slub_cache_alloc_slow(struct slub_cache *cache)
 {
-	if (cache->account_path >= ACCOUNT_LINK && !sample_is_wanted()) {
-		void *object = account_pop_fast(cache, false);
-		uint32_t owner = group_current();
-		uint32_t *where = slab_owner(cache, object);
+	uint32_t owner = group_current();
+	void *object;
 
-		if (unlikely(!object))
-			return alloc_slowly(cache);
-		if (unlikely(*where != (owner | OWNER_FREE)))
-			return claim(cache, object, owner);
-		*where = owner;
+	if (unlikely(!cache->allocs_fast))
+		return alloc_slowly(cache);
+	object = account_pop_fast(cache);
+	if (unlikely(!object))
+		return alloc_slowly(cache);
+	if (likely(*slab_owner(cache, object) == owner))
 		return object;
-	}
-	return alloc_slowly(cache);
+	return claim(cache, object, owner);
 }
 
 /* ---- free ---- */

@@ -111,9 +111,10 @@ enum account_path {
 struct slub_cache {
 	/* The public part, see slub/cache.h; 0 unless the cache is live. */
 	uint32_t slot;		/* offset of the slot that the page map names */
-	uint32_t inline_slot;	/* where programs pop and push themselves */
+	uint32_t inline_slot;	/* where programs pop themselves */
 	uintptr_t link;		/* of a free object, see object_link() */
 	const struct slub_cache_args *args;
+	uint32_t free_slot;	/* where they push; else as inline_slot */
 	/* const after create */
 	uint32_t list_slot;	/* offset of the slot in use */
 	uint32_t size;		/* bytes from one object to the next */
@@ -122,6 +123,7 @@ struct slub_cache {
 	bool is_accounted;
 	/* free() pushes to its list, which then keeps charges: slab/account.h */
 	bool frees_inline;
+	bool allocs_fast;		/* the same, and nothing is sampled */
 	uint8_t account_path;		/* enum account_path */
 	uint64_t slab_mask;		/* bytes of a slab, less 1 */
 	uint64_t owner_reciprocal;	/* 2^32 / size; 0: no owners there */
@@ -179,7 +181,8 @@ struct slub_cache {
 _Static_assert(offsetof(struct slub_cache, slot) == 0 &&
 	       offsetof(struct slub_cache, inline_slot) == 4 &&
 	       offsetof(struct slub_cache, link) == 8 &&
-	       offsetof(struct slub_cache, args) == 16, "slub/cache.h");
+	       offsetof(struct slub_cache, args) == 16 &&
+	       offsetof(struct slub_cache, free_slot) == 24, "slub/cache.h");
 /* The size of the public structure. */
 _Static_assert(sizeof(struct slub_cache) <= 24 + 61 * 8, "slub/cache.h");
 

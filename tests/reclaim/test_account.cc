@@ -2,6 +2,7 @@
 /* What malloc and caches with SLUB_ACCOUNT charge to groups: to the byte, whoever frees it. */
 #include <slub/bucket.h>
 #include <slub/debug.h>
+#include <slub/defrag.h>
 #include <slub/profile.h>
 #include <slub/rcu.h>
 
@@ -329,7 +330,8 @@ TEST_F(Account, BucketsWithTheFlagAreCharged)
 
 TEST_F(Account, ASecondFreeGivesNothingBack)
 {
-	slub_cache *cache = slub_cache_create("twice", 64, 0, SLUB_ACCOUNT, nullptr);
+	/* With a constructor: frees are not inline. */
+	slub_cache *cache = slub_cache_create("twice", 64, 0, SLUB_ACCOUNT, construct);
 	void *a = in_group([&] { return slub_cache_alloc(cache); });
 	void *b = in_group([&] { return slub_cache_alloc(cache); });
 
@@ -341,6 +343,126 @@ TEST_F(Account, ASecondFreeGivesNothingBack)
 	struct slub_cache_stats stats;
 	EXPECT_EQ(slub_cache_stats(cache, &stats), 0);
 	EXPECT_EQ(stats.double_free, 2u);
+	EXPECT_EQ(slub_cache_destroy(cache), 0);
+}
+
+/* ---- charges that stay with free objects in lists ---- */
+
+TEST_F(Account, WhoTakesAnObjectThatAnotherGroupFreedIsCharged)
+{
+	slub_group *other = slub_group_create("other", nullptr);
+
+	for (size_t bytes : { (size_t)64, (size_t)5000 }) {
+		void *block = in_group([&] { return malloc(bytes); });
+		size_t charge = charge_of(block);
+
+		free(block);
+		{
+			Inside inside(other);
+			block = malloc(harness::opaque(bytes));
+		}
+		EXPECT_EQ(usage(other), charge);
+		EXPECT_EQ(usage(group), 0u);
+		block = in_group([&] { return realloc(block, 3 * bytes); });
+		EXPECT_EQ(usage(other), 0u);
+		EXPECT_EQ(usage(group), charge_of(block));
+		free(block);
+	}
+	EXPECT_EQ(slub_group_delete(other), 0);
+}
+
+TEST_F(Account, FreeObjectsInListsOutliveTheirGroup)
+{
+	slub_group *child = slub_group_create("child", group);
+	std::vector<void *> blocks(100);
+
+	{
+		Inside inside(child);
+		for (auto &block : blocks)
+			block = malloc(200);
+	}
+	for (size_t i = 0; i < 50; i++)
+		free(blocks[i]);
+	EXPECT_EQ(slub_group_delete(child), 0);
+	EXPECT_EQ(usage(group), 50 * charge_of(blocks[99]));
+	for (size_t i = 50; i < 100; i++)
+		free(blocks[i]);
+	void *block = in_group([] { return malloc(200); });
+	EXPECT_EQ(usage(group), charge_of(block));
+	free(block);
+}
+
+/* What one thread frees is in the lists of whatever CPU it is on. */
+TEST_F(Account, AtTheMaximumWhatLiesInListsIsFound)
+{
+	constexpr size_t BYTES = 1000, NR = 60;
+	std::vector<void *> blocks(NR);
+	std::vector<void *> others(NR / 2);
+
+	ASSERT_EQ(slub_group_limit_set(group, SLUB_GROUP_MAX, NR * 1024), 0);
+	{
+		Inside inside(group);
+		for (auto &block : blocks)
+			block = malloc(BYTES);
+		EXPECT_EQ(malloc(harness::opaque(BYTES)), nullptr);
+	}
+	for (int round = 0; round < 20; round++) {
+		std::thread([&] {
+			for (auto &block : blocks)
+				free(block);
+		}).join();
+		/* Of another size: none of these are in the list that is asked. */
+		{
+			Inside inside(group);
+			for (auto &block : others)
+				block = malloc(2 * BYTES);
+		}
+		for (auto &block : others) {
+			ASSERT_NE(block, nullptr);
+			free(block);
+		}
+		Inside inside(group);
+		for (auto &block : blocks) {
+			block = malloc(BYTES);
+			ASSERT_NE(block, nullptr);
+		}
+	}
+	for (auto &block : blocks)
+		free(block);
+}
+
+TEST_F(Account, AnObjectThatMovesTakesItsChargeAlong)
+{
+	slub_cache *cache = slub_cache_create("moving", 500, 0, SLUB_ACCOUNT, nullptr);
+	std::vector<void *> objects(3000);
+	size_t moved = 0, left = 0;
+
+	{
+		Inside inside(group);
+		for (auto &object : objects)
+			object = slub_cache_alloc(cache);
+	}
+	for (size_t i = 0; i < objects.size(); i++) {
+		if (i % 8 == 0)
+			continue;
+		slub_cache_free(cache, objects[i]);
+		objects[i] = nullptr;
+	}
+	slub_shrink_all();
+	for (auto &object : objects) {
+		void *to = object ? slub_object_move(object) : nullptr;	/* watched: never */
+
+		left += object != nullptr;
+		moved += to != nullptr;
+		object = to ? to : object;
+	}
+	if (!getenv("SLUB_DEBUG")) {
+		EXPECT_GT(moved, 0u);
+	}
+	EXPECT_EQ(usage(group), left * 500);
+	for (auto &object : objects)
+		slub_cache_free(cache, object);
+	EXPECT_EQ(usage(group), 0u);
 	EXPECT_EQ(slub_cache_destroy(cache), 0);
 }
 
