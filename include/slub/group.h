@@ -176,7 +176,8 @@ SLUB_API int slub_group_handler_set(struct slub_group *group,
 struct slub_group_stats {
 	const char *name;
 	struct slub_group *parent;
-	size_t usage;		/* bytes charged now, exact */
+	size_t usage;		/* bytes charged now, exact; slub_group_memory_read()
+				 * says what memory that keeps */
 	size_t peak;		/* the most there ever was, what is charged in
 				 * advance included */
 	size_t low, high, max;
@@ -190,11 +191,67 @@ struct slub_group_stats {
 /*
  * slub_group_stats_read - what can be said of @group.
  *
- * Returns 0, or -EINVAL: not a group.  Context: anywhere.
- * Cost: 64 words of each CPU, and one of each thread in a group, are read.
+ * Returns 0, or -EINVAL: not a group.  Context: anywhere; in a handler that
+ * interrupted the library what lies free in lists of CPUs counts as used.
+ * Cost: 64 words of each CPU, and one of each thread in a group, are read; lists
+ * with accounted objects are emptied, those of other CPUs by interrupting them.
  */
 SLUB_API int slub_group_stats_read(struct slub_group *group,
 				   struct slub_group_stats *stats);
+
+/* What the objects of a group, and of those below it, keep of memory. */
+struct slub_group_memory {
+	size_t objects;		/* in slabs */
+	size_t object_bytes;	/* what is charged for them */
+	size_t slabs;		/* with at least one of these objects on it */
+	size_t slab_bytes;	/* of these slabs: what they pin */
+	/*
+	 * The same, but of a slab that others are on too only the part that goes
+	 * by the objects.  Over all groups and what is in none the sum is what
+	 * slabs with objects have.
+	 */
+	size_t share_bytes;
+	size_t large_blocks;
+	size_t large_bytes;
+	size_t reserved[4];	/* 0 */
+};
+
+/*
+ * slub_group_memory_read - the slabs that @group's objects keep.
+ *
+ * slub_group_stats_read() says what is charged; this counts it, object by object.
+ * Beside others who allocate and free it is a sample.  Lists of CPUs are emptied
+ * of accounted objects first.
+ * Returns 0, or
+ *   -EINVAL  not a group;
+ *   -EAGAIN  in a handler that interrupted the library.
+ * Context: any thread; takes locks.  Cost: a walk over the heap.
+ */
+SLUB_API int slub_group_memory_read(struct slub_group *group,
+				    struct slub_group_memory *memory);
+
+/*
+ * slub_cache_group_set, slub_bucket_group_set - a cache, a bucket, moves to a group.
+ *
+ * From now on what is allocated there is charged to @group, whatever group the
+ * allocating thread is in; NULL: to that thread's group again.  Objects that are
+ * allocated already stay charged to whom they are until they are freed, so the
+ * cost does not depend on how many there are; who allocates at the same time is
+ * charged the old or the new way.  When the group is deleted its parent takes
+ * its place.  Allocations from such a cache cost a call and a slow path; frees
+ * cost what they did.
+ * Returns 0, or
+ *   -EINVAL  not a live cache or bucket with SLUB_ACCOUNT; not a group;
+ *   -EBUSY   the cache is shared with another one of its kind (SLUB_NO_MERGE).
+ * Context: any thread, not from a signal handler or a handler of this library;
+ * waits until charges that are being made have been made.
+ */
+struct slub_cache;
+struct slub_bucket;
+SLUB_API int slub_cache_group_set(struct slub_cache *cache,
+				  struct slub_group *group);
+SLUB_API int slub_bucket_group_set(struct slub_bucket *bucket,
+				   struct slub_group *group);
 
 /*
  * slub_group_for_each - call @visit for every group, the root first.

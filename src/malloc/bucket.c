@@ -48,6 +48,7 @@ struct slub_bucket {
 	struct list list;	/* under buckets_lock */
 	/* atomic */
 	uint64_t nr_refused;
+	uint32_t place;		/* as struct slub_cache's, of large blocks too */
 	struct slub_cache *classes[CLASS_NR];
 };
 
@@ -205,6 +206,9 @@ static cold struct slub_cache *class_make(struct slub_bucket *bucket,
 	cache = class_create(bucket, bytes);
 	/* release: pairs with the acquire in class_of() */
 	__atomic_store_n(class, cache, __ATOMIC_RELEASE);
+	/* Behind this, for slub_bucket_group_set() may not have seen it. */
+	if (cache && bucket->flags & SLUB_ACCOUNT)
+		cache_place_copy(cache, &bucket->place);
 	return cache;
 }
 
@@ -253,13 +257,27 @@ static void *large_try(size_t size, size_t align, bool *is_zero)
 	return large_alloc(size, align, is_zero);
 }
 
+/* False: a maximum is in the way. */
+static bool large_charge(const struct slub_bucket *bucket, size_t bytes,
+			 uint32_t *owner)
+{
+	if (!(bucket->flags & SLUB_ACCOUNT))
+		return true;
+	if (group_charge_place(&bucket->place, bytes, owner))
+		return false;
+	if (*owner)
+		return true;
+	*owner = group_current();
+	return !*owner || !group_charge(*owner, bytes);
+}
+
 static void *large_get(struct slub_bucket *bucket, size_t size, size_t align,
 		       bool *is_zero)
 {
-	uint32_t owner = bucket->flags & SLUB_ACCOUNT ? group_current() : 0;
+	uint32_t owner = 0;
 	void *ptr = NULL;
 
-	if (!owner || !group_charge(owner, account_large_bytes(size))) {
+	if (large_charge(bucket, account_large_bytes(size), &owner)) {
 		ptr = large_try(size, align, is_zero);
 		if (!ptr && owner)
 			group_uncharge(owner, account_large_bytes(size));
@@ -495,6 +513,25 @@ SLUB_EXPORT int slub_bucket_stats(struct slub_bucket *bucket,
 	return count(bucket, stats);
 }
 
+/* ---- groups ---- */
+
+SLUB_EXPORT int slub_bucket_group_set(struct slub_bucket *bucket,
+				      struct slub_group *group)
+{
+	if (!bucket_is_live(bucket) || !(bucket->flags & SLUB_ACCOUNT) ||
+	    slub_thread.locks_held || (group && !group_is_good(group)))
+		return -EINVAL;
+	group_place_set(&bucket->place, group);
+	for (uint32_t c = 0; c < CLASS_NR; c++) {
+		struct slub_cache *cache = __atomic_load_n(&bucket->classes[c],
+							   __ATOMIC_ACQUIRE);
+
+		if (cache && cache != MAKING)
+			cache_place_copy(cache, &bucket->place);
+	}
+	return 0;
+}
+
 /* ---- destroy ---- */
 
 /* Destroys its caches until one is still in use. */
@@ -546,6 +583,7 @@ SLUB_EXPORT int slub_bucket_destroy(struct slub_bucket *bucket)
 	list_remove(&bucket->list);
 	lock_release(&buckets_lock);
 	bucket->magic = 0;
+	group_place_set(&bucket->place, NULL);
 	slub_cache_free_slow(&bucket_cache, bucket);
 	return 0;
 }

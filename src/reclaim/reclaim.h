@@ -158,6 +158,23 @@ static inline uint32_t group_current(void)
 	return group_thread.current;
 }
 
+/* Is @owner, of something that is charged, @group's or of a group below it? */
+bool group_owns(const struct slub_group *group, uint32_t owner);
+/* False: it is none that lives. */
+bool group_is_good(const struct slub_group *group);
+/*
+ * A place that names an owner whom things are charged to (0: none).  Setting it
+ * waits for who has read it and not charged yet.
+ */
+void group_place_set(uint32_t *place, const struct slub_group *group);
+/* @place names who @from names. */
+void group_place_copy(uint32_t *place, const uint32_t *from);
+/*
+ * group_charge() to who @place names, who is then in *@owner; 0: nobody is
+ * named, and nothing charged.
+ */
+int group_charge_place(const uint32_t *place, size_t bytes, uint32_t *owner);
+
 /* The owner of @group's charges, for as long as it is not deleted. */
 uint32_t group_owner_number(const struct slub_group *group);
 /*

@@ -208,6 +208,9 @@ static inline void account_move(const struct slub_cache *cache,
 	*object_owner(cache, from) = OWNER_FREE;
 }
 
+/* group.c: @cache is in the group that @place names from here on. */
+void cache_place_copy(struct slub_cache *cache, const uint32_t *place);
+
 /* ---- lists ---- */
 
 /* Nobody is charged for @nr objects from @first on, which have just been carved. */

@@ -99,9 +99,10 @@ static void inline_slot_set(struct slub_cache *cache)
 		slot = cache->sample_slot;
 	__atomic_store_n(&cache->inline_slot, slot, __ATOMIC_RELAXED);
 	/* An owner has to be looked at by who allocates alone. */
-	cache->allocs_fast = cache->frees_inline && !sample_is_on_at_all();
-	if (cache->allocs_fast)
+	if (cache->frees_inline && !sample_is_on_at_all())
 		slot = cache->list_slot;
+	cache->allocs_fast = slot && slot == cache->list_slot &&
+			     cache->frees_inline && !cache->place;
 	__atomic_store_n(&cache->free_slot, slot, __ATOMIC_RELAXED);
 }
 

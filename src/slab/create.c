@@ -148,6 +148,7 @@ static bool can_share(const struct slub_cache *cache,
 	size_t align = max_size(args->align, sizeof(void *));
 
 	return !cache->is_internal && !cache->ctor && !cache->isolate &&
+	       !cache->place &&
 	       !cache_is_watched(cache) &&
 	       !((cache->flags | args->flags) & unlike) &&
 	       (cache->flags & FLAGS_SHAPE) == (args->flags & FLAGS_SHAPE) &&
@@ -365,6 +366,7 @@ SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
 	making_end();
 	cache->isolate = NULL;
 	cache->migrate = NULL;
+	group_place_set(&cache->place, NULL);
 	defrag_open(cache);
 	if (cache->args)
 		cache->state = CACHE_NOT_MADE;

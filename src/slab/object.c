@@ -54,7 +54,7 @@ alloc_slowly(struct slub_cache *cache)
 	void *object;
 
 	if (cache->account_path != ACCOUNT_SLOW && !sample_is_wanted() &&
-	    account_alloc_rest(cache, group_current(), &object))
+	    !cache->place && account_alloc_rest(cache, group_current(), &object))
 		return object ? object : fail(ENOMEM);
 	if (unlikely(!cache_is_usable(cache)))
 		return NULL;

@@ -171,6 +171,8 @@ struct slub_cache {
 	/* under cache_lock: who moves objects, and who wants them to stop */
 	uint32_t movers;
 	uint32_t closers;
+	/* Who its objects are charged to, 0: who the thread works for. */
+	uint32_t place;
 	/* Of a class of malloc, that for threads in groups; made on demand. */
 	struct slub_cache *accounted;
 	struct cache_alias *aliases;	/* slab/alias.c; under cache_lock */

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Groups as caches see them: which slabs the objects of a group keep, and caches
+ * that are in a group by themselves.
+ */
+#include "slab/account.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- which memory a group keeps ---- */
+
+struct tally {
+	const struct slub_group *group;
+	struct slub_group_memory *memory;
+	/* The owner that was asked for last; neighbours mostly have one. */
+	uint32_t owner;
+	bool is_ours;
+};
+
+static bool is_ours(struct tally *tally, uint32_t owner)
+{
+	if (owner != tally->owner) {
+		tally->owner = owner;
+		tally->is_ours = group_owns(tally->group, owner);
+	}
+	return tally->is_ours;
+}
+
+/* Whether object @i is allocated, and who is charged for it. */
+static bool owner_at(const struct slub_cache *cache, void *base, uint32_t i,
+		     uint32_t *owner)
+{
+	*owner = __atomic_load_n(object_owner(cache, object_at(cache, base, i)),
+				 __ATOMIC_RELAXED);
+	return !(*owner & OWNER_FREE);
+}
+
+static void tally_slab(struct slub_cache *cache, struct page *slab, void *arg)
+{
+	struct tally *tally = arg;
+	size_t bytes = PAGE_BYTES << cache->order;
+	uint32_t used = 0, ours = 0, owner;
+	uint64_t marks[MARK_WORDS];
+
+	if (!cache->is_accounted)
+		return;
+	memset(marks, 0, sizeof(marks));
+	if (!slab_mark_free(cache, slab, marks))
+		return;
+	for (uint32_t i = 0; i < slab->count; i++) {
+		if (marks[i / 64] >> i % 64 & 1 ||
+		    !owner_at(cache, page_address(slab), i, &owner))
+			continue;
+		used++;
+		ours += is_ours(tally, owner);
+	}
+	if (!ours)
+		return;
+	tally->memory->objects += ours;
+	tally->memory->object_bytes += (size_t)ours * cache->object_size;
+	tally->memory->slabs++;
+	tally->memory->slab_bytes += bytes;
+	tally->memory->share_bytes += bytes * ours / used;
+}
+
+static void tally_large(struct tally *tally)
+{
+	char *addr = (char *)heap_start;
+	char *end = addr + pagemap_committed();
+
+	for (; addr < end; addr += PAGE_BYTES) {
+		if (pagemap_get(addr) != MAP_LARGE ||
+		    !is_ours(tally, *page_owner(page_of(addr))))
+			continue;
+		tally->memory->large_blocks++;
+		tally->memory->large_bytes += large_bytes(addr);
+	}
+}
+
+SLUB_EXPORT int slub_group_memory_read(struct slub_group *group,
+				       struct slub_group_memory *memory)
+{
+	struct tally tally = { group, memory, 0, false };
+
+	if (!group_is_good(group))
+		return -EINVAL;
+	if (slub_thread.locks_held)
+		return -EAGAIN;
+	memset(memory, 0, sizeof(*memory));
+	if (!account_lists_are_empty())
+		account_settle_lists(true);
+	slab_for_each(tally_slab, &tally);
+	tally_large(&tally);
+	return 0;
+}
+
+/* ---- caches in groups ---- */
+
+void cache_place_copy(struct slub_cache *cache, const uint32_t *place)
+{
+	group_place_copy(&cache->place, place);
+	cache_inline_slot_set(cache);
+}
+
+SLUB_EXPORT int slub_cache_group_set(struct slub_cache *cache,
+				     struct slub_group *group)
+{
+	int err = 0;
+
+	if (slub_thread.locks_held || !cache || !cache_is_usable(cache) ||
+	    cache->is_internal || !cache->is_accounted ||
+	    (group && !group_is_good(group)))
+		return -EINVAL;
+	lock_acquire(&cache_lock);
+	if (cache->users > 1)
+		err = -EBUSY;
+	lock_release(&cache_lock);
+	if (err)
+		return err;
+	group_place_set(&cache->place, group);
+	cache_inline_slot_set(cache);
+	return 0;
+}
