@@ -21,6 +21,7 @@
  *   size class, or the pages of one above 32 KiB;
  *   caches and buckets with SLUB_ACCOUNT, by whatever call: slub_cache_size()
  *   for each object;
+ *   a cache or bucket can be given a group of its own: slub_cache_group_set();
  *   nothing else: what the program got from elsewhere it may charge with
  *   slub_group_charge().
  *
@@ -30,8 +31,11 @@
  * makes is in no group.  In a signal handler that interrupted the library itself
  * blocks may come from a pool that is charged to nobody.
  *
- * Outside of groups malloc and free are what they are without groups; a cache
- * with SLUB_ACCOUNT costs a call where others are inline.
+ * Outside of groups malloc and free are what they are without groups; an
+ * allocation from a cache with SLUB_ACCOUNT costs a call where others are inline.
+ *
+ * A free object in a CPU's list keeps its charge until somebody takes it or the
+ * list is emptied, which is done before a request is refused and before a report.
  *
  * A CPU, and a thread in a group, keep up to 64 KiB of a group's charges in
  * advance (a thread up to twice that), so that charging costs no atomic instruction.
