@@ -74,6 +74,7 @@ build_variant()
 
 	# Under a sanitizer only programs that call the library by other names make sense.
 	[[ $options =~ TSAN|ASAN ]] && targets='--target fire_churn fire_threads'
+	[[ $options =~ ASAN ]] && targets+=' reclaim_storm_asan'
 	[ "$labels" = unit ] && targets='--target unit_tests'
 	# shellcheck disable=SC2086 # options and targets are words
 	cmake -S . -B "build/matrix-$name" -DSLUB_BUILD_TESTS=ON $options >"$log" 2>&1 &&
