@@ -257,27 +257,15 @@ static void *large_try(size_t size, size_t align, bool *is_zero)
 	return large_alloc(size, align, is_zero);
 }
 
-/* False: a maximum is in the way. */
-static bool large_charge(const struct slub_bucket *bucket, size_t bytes,
-			 uint32_t *owner)
-{
-	if (!(bucket->flags & SLUB_ACCOUNT))
-		return true;
-	if (group_charge_place(&bucket->place, bytes, owner))
-		return false;
-	if (*owner)
-		return true;
-	*owner = group_current();
-	return !*owner || !group_charge(*owner, bytes);
-}
-
 static void *large_get(struct slub_bucket *bucket, size_t size, size_t align,
 		       bool *is_zero)
 {
 	uint32_t owner = 0;
 	void *ptr = NULL;
 
-	if (large_charge(bucket, account_large_bytes(size), &owner)) {
+	if (!(bucket->flags & SLUB_ACCOUNT) ||
+	    !group_charge_place(&bucket->place, account_large_bytes(size),
+				&owner)) {
 		ptr = large_try(size, align, is_zero);
 		if (!ptr && owner)
 			group_uncharge(owner, account_large_bytes(size));

@@ -69,9 +69,12 @@ int group_charge_place(const uint32_t *place, size_t bytes, uint32_t *owner)
 {
 	int err;
 
-	*owner = hold(place);
-	if (!*owner)
-		return 0;
+	*owner = likely(!__atomic_load_n(place, __ATOMIC_RELAXED)) ? 0 :
+								     hold(place);
+	if (!*owner) {
+		*owner = group_current();
+		return *owner ? group_charge(*owner, bytes) : 0;
+	}
 	err = group_charge(*owner, bytes);
 	owner_drop(owner_of(*owner), 1);
 	return err;

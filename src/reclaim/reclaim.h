@@ -170,8 +170,8 @@ void group_place_set(uint32_t *place, const struct slub_group *group);
 /* @place names who @from names. */
 void group_place_copy(uint32_t *place, const uint32_t *from);
 /*
- * group_charge() to who @place names, who is then in *@owner; 0: nobody is
- * named, and nothing charged.
+ * group_charge() to who @place names, else to who this thread works for, who is
+ * then in *@owner; 0: nobody, and nothing is charged.
  */
 int group_charge_place(const uint32_t *place, size_t bytes, uint32_t *owner);
 

@@ -97,16 +97,9 @@ bool account_free_rest(struct slub_cache *cache, void *object)
 bool account_begin(const struct slub_cache *cache, size_t nr, uint32_t *owner)
 {
 	const struct slub_cache *original = cache->root ? cache->root : cache;
-	size_t bytes = nr * cache->object_size;
 
-	if (unlikely(__atomic_load_n(&original->place, __ATOMIC_RELAXED))) {
-		if (group_charge_place(&original->place, bytes, owner))
-			return false;
-		if (*owner)
-			return true;
-	}
-	*owner = group_current();
-	return !*owner || !group_charge(*owner, bytes);
+	return !group_charge_place(&original->place, nr * cache->object_size,
+				   owner);
 }
 
 void account_cancel(const struct slub_cache *cache, size_t nr, uint32_t owner)

@@ -146,8 +146,12 @@ SLUB_EXPORT void slub_cache_free_slow(struct slub_cache *cache, void *object)
 {
 	if (cache->account_path >= ACCOUNT_LINK &&
 	    likely(pagemap_get(object) == cache->slot) &&
-	    account_free_fast(cache, object, false))
+	    account_free_fast(cache, object, false)) {
+		/* Or the next one would come here too. */
+		if (cache->frees_inline)
+			entrance_publish();
 		return;
+	}
 	free_slowly(cache, object);
 }
 
