@@ -89,6 +89,12 @@
  * Takes the first object of the list at @slot_, which enters as the offset and
  * is clobbered.  @link_ is where the object keeps its link, an assembler
  * operand: "(%[object])" or "(%[object], %[link])".
+ *
+ * The next object is fetched ahead: the next pop reads its link, and its user
+ * writes to it.  One instruction, which costs nothing where the list is in the
+ * first-level cache; where what was freed lies about, each pop would wait for
+ * memory (100,000 objects freed in random order: 365 to 165 ns for allocating and
+ * freeing one; in the order of allocation 188 to 156).
  */
 #define SLUB_SEQ_POP_AT(entrance_, object_, slot_, t_, link_, ...)		\
 	__asm__ volatile goto(						\
@@ -98,6 +104,7 @@
 		"testq %[object], %[object]\n\t"			\
 		"jz %l[failed]\n\t"					\
 		"movq " link_ ", %[t]\n\t"				\
+		"prefetchw (%[t])\n\t"					\
 		"addl $1, 8(%[slot])\n\t"				\
 		"movq %[t], (%[slot])"					\
 		SLUB_SEQ_LEAVE						\

@@ -67,6 +67,7 @@ _Static_assert(DESCRIPTOR_LINK == 8, "sequences spell it out");
 			"rolq $16, %[t]\n\t"				\
 			"testl $0x7ffff, %k[t]\n\t"			\
 			"jnz %l[failed]\n\t"				\
+			"prefetchw (%[next])\n\t"			\
 			"addl $1, 8(%[slot])\n\t"			\
 			"movq %[next], (%[slot])"			\
 			RSEQ_LEAVE					\
