@@ -221,16 +221,44 @@ static void carving_construct(struct slub_cache *cache, char *object,
 		cache->ctor(object + (size_t)i * cache->size);
 }
 
+/* Objects of less than a line are linked by turns within this many bytes. */
+#define WINDOW_BYTES 1024
+#define LINE_BYTES 64
+
+/*
+ * Links @nr objects from @object on, one every @stride bytes; *@link is to
+ * name the first.  Returns the link of the last.
+ */
+static void **link_every(struct slub_cache *cache, void **link, char *object,
+			 uint32_t nr, size_t stride)
+{
+	for (uint32_t i = 0; i < nr; i++) {
+		*link = object;
+		link = link_of(cache, object);
+		object += stride;
+	}
+	return link;
+}
+
 /*
  * Links what was carved, in the order of the addresses.  No lock is held: a
  * constructor may allocate.
+ *
+ * Of objects smaller than a line, those that follow each other lie on different
+ * lines, up to 16 in a row: first the first of each line of a window, then the
+ * second, and so on.  A thread that hands out small objects one by one to
+ * threads on other CPUs would give them lines to fight for otherwise, and they
+ * get the same objects back with each free and malloc.
  */
 static void *carving_link(struct slub_cache *cache,
 			  const struct carving *carving)
 {
 	char *base = page_address(carving->slab);
 	char *first = base + (size_t)carving->first * cache->size;
-	char *object = first;
+	uint32_t step = (LINE_BYTES + cache->size - 1) / cache->size;
+	uint32_t window = step > 1 ? WINDOW_BYTES / cache->size :
+				     carving->count;
+	void *chain, **link = &chain;
 
 	if (unlikely(cache->is_accounted) && !cache->debug)
 		account_carved(cache, first, carving->count);
@@ -238,12 +266,19 @@ static void *carving_link(struct slub_cache *cache,
 		carving_construct(cache, first, carving->count);
 	if (SLUB_CONFIG_HARDENED)
 		return hardened_link(cache, first, carving->count);
-	for (uint32_t i = 1; i < carving->count; i++) {
-		*link_of(cache, object) = object + cache->size;
-		object += cache->size;
+	for (uint32_t i = 0; i < carving->count; i += window) {
+		char *object = first + (size_t)i * cache->size;
+		uint32_t n = (uint32_t)min_size(carving->count - i, window);
+
+		for (uint32_t turn = 0; turn < step && turn < n; turn++) {
+			link = link_every(cache, link, object,
+					  (n - turn + step - 1) / step,
+					  (size_t)step * cache->size);
+			object += cache->size;
+		}
 	}
-	*link_of(cache, object) = NULL;
-	return first;
+	*link = NULL;
+	return chain;
 }
 
 /* One chain; NULL: the node has neither partial slabs nor one to carve. */

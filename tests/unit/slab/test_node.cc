@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* slab/node.c: refilling from slabs, giving back to them, and when a slab goes. */
-#include <algorithm>
 #include <gtest/gtest.h>
+
+#include <algorithm>
 #include <map>
 
 #include "check.h"
@@ -71,10 +72,15 @@ protected:
 	std::vector<void *> mine;
 };
 
-TEST_P(node, fresh_objects_come_in_the_order_of_addresses)
+/* In the order of addresses; small ones by turns, so that neighbours share no line. */
+TEST_P(node, fresh_objects_are_neighbours_on_lines_of_their_own)
 {
 	ASSERT_GT(refill(), 0u);
 	EXPECT_LE(mine.size(), (size_t)cache->capacity);
+	for (size_t i = 1; i < mine.size(); i++)
+		EXPECT_NE((uintptr_t)mine[i] / 64, (uintptr_t)mine[i - 1] / 64);
+	if (cache->size < 64)
+		std::sort(mine.begin(), mine.end());
 	for (size_t i = 1; i < mine.size(); i++)
 		EXPECT_EQ((char *)mine[i] - (char *)mine[i - 1], cache->size);
 	EXPECT_EQ(where->nr_slabs, 1u);
