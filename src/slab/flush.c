@@ -15,53 +15,84 @@ struct group {
 	uint32_t nr;
 };
 
-static void group_close(struct slub_cache *cache, struct group *group)
+/* Open groups, each at the place that its slab's number gives it. */
+struct groups {
+	struct group at[GROUPS];
+	uint32_t open;	/* bit n: at[n] is one; else it was never written */
+};
+
+static void group_close(struct slub_cache *cache, const struct group *group)
 {
-	if (group->slab)
-		slab_free_objects(cache, group->slab, group->head,
-				  group->tail, group->nr);
-	group->slab = NULL;
+	slab_free_objects(cache, group->slab, group->head, group->tail,
+			  group->nr);
 }
 
-static struct group *group_of(struct group *groups, const struct page *slab,
-			      uint32_t order)
+static uint32_t group_place(const struct slub_cache *cache,
+			    const struct page *slab)
 {
-	size_t number = ((uintptr_t)slab / sizeof(struct page)) >> order;
+	size_t number = ((uintptr_t)slab / sizeof(*slab)) >> cache->order;
 
-	return &groups[number % GROUPS];
+	return number % GROUPS;
 }
 
-static void group_add(struct slub_cache *cache, struct group *group,
-		      struct page *slab, void *object)
+static void groups_add(struct slub_cache *cache, struct groups *groups,
+		       const struct group *run)
 {
-	if (group->slab != slab) {
+	uint32_t place = group_place(cache, run->slab);
+	struct group *group = &groups->at[place];
+
+	if (groups->open >> place & 1) {
+		if (group->slab == run->slab) {
+			chain_set_next(cache, run->tail, group->head);
+			group->head = run->head;
+			group->nr += run->nr;
+			return;
+		}
 		group_close(cache, group);
-		*group = (struct group){ slab, object, object, 1 };
-		return;
 	}
-	chain_set_next(cache, object, group->head);
-	group->head = object;
-	group->nr++;
+	groups->open |= 1u << place;
+	*group = *run;
+}
+
+/*
+ * The objects from @object on that lie in one slab.  They are linked as they
+ * have to be, so they are only read.  Returns what follows them.
+ */
+static void *run_take(struct slub_cache *cache, void *object,
+		      struct group *run)
+{
+	uintptr_t slab_bytes = PAGE_BYTES << cache->order;
+	uintptr_t base = round_down((uintptr_t)object, slab_bytes);
+	uint32_t nr = 0;
+
+	run->slab = page_of((void *)base);
+	run->head = object;
+	do {
+		run->tail = object;
+		object = chain_next(cache, object);
+		nr++;
+	} while ((uintptr_t)object - base < slab_bytes);
+	run->nr = nr;
+	return object;
 }
 
 uint32_t chain_flush(struct slub_cache *cache, void *chain)
 {
-	struct group groups[GROUPS] = { { NULL, NULL, NULL, 0 } };
+	struct groups groups;
 	uint32_t nr = 0;
 
 	if (unlikely(cache->account_path != ACCOUNT_SLOW))
 		account_settle(cache, chain);
+	groups.open = 0;
 	while (chain) {
-		void *next = chain_next(cache, chain);
-		struct page *slab = slab_of(cache, chain);
+		struct group run;
 
-		group_add(cache, group_of(groups, slab, cache->order), slab,
-			  chain);
-		chain = next;
-		nr++;
+		chain = run_take(cache, chain, &run);
+		groups_add(cache, &groups, &run);
+		nr += run.nr;
 	}
-	for (int i = 0; i < GROUPS; i++)
-		group_close(cache, &groups[i]);
+	for (; groups.open; groups.open &= groups.open - 1)
+		group_close(cache, &groups.at[__builtin_ctz(groups.open)]);
 	slab_tell(cache);
 	return nr;
 }
