@@ -41,7 +41,7 @@ void chain_retire(struct slub_cache *cache, void *chain)
 	}
 	stat_add(cache, STAT_FREE_FLUSH);
 	chain_flush(cache, chain);
-	capacity_decay(cache);
+	capacity_decay(cache, node_current(cache));
 	slab_reclaim_if_needed();
 }
 
