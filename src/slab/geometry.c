@@ -97,6 +97,60 @@ static bool lists_can_be_settled(void)
 	       !SLUB_CONFIG_HARDENED;
 }
 
+/*
+ * Long lists cost memory times the number of classes and of CPUs.  So they are
+ * short at first, and grow with the heap, by this much for each superblock, or
+ * where the program is busy with one size: this many refills in a row.
+ */
+#define FIRST_BYTES ((size_t)8 << 10)
+#define FIRST_BYTES_LARGE ((size_t)64 << 10)
+#define FIRST_OBJECTS 8
+#define FIRST_OBJECTS_LARGE 2
+#define STREAK 4
+#define STREAK_LARGE 64
+
+/* Estimates: whose refill was the last one, and how many in a row. */
+static struct slub_cache *_Atomic streak_cache;
+static _Atomic uint32_t streak_length;
+
+static uint32_t streak_count(struct slub_cache *cache)
+{
+	uint32_t n = 0;
+
+	if (__atomic_load_n(&streak_cache, __ATOMIC_RELAXED) == cache)
+		n = __atomic_load_n(&streak_length, __ATOMIC_RELAXED) + 1;
+	else
+		__atomic_store_n(&streak_cache, cache, __ATOMIC_RELAXED);
+	__atomic_store_n(&streak_length, n, __ATOMIC_RELAXED);
+	return n;
+}
+
+void capacity_grow(struct slub_cache *cache)
+{
+	bool in_object = link_is_in_object(cache->link);
+	uint32_t enough = in_object ? STREAK : STREAK_LARGE;
+	int32_t n = capacity_now(cache);
+
+	if (n >= cache->capacity)
+		return;
+	n = 2 * n < cache->capacity ? 2 * n : cache->capacity;
+	if (streak_count(cache) < enough &&
+	    (size_t)n * cache->size > superblock_nr_used() * FIRST_BYTES)
+		return;
+	__atomic_store_n(&cache->capacity_now, n, __ATOMIC_RELAXED);
+}
+
+/* What the lists of a new cache may hold. */
+static int32_t capacity_first(const struct slub_cache *cache, bool in_object)
+{
+	size_t n = in_object ?
+		   max_size(FIRST_BYTES / cache->size, FIRST_OBJECTS) :
+		   max_size(FIRST_BYTES_LARGE / cache->size,
+			    FIRST_OBJECTS_LARGE);
+
+	return (int32_t)min_size(n, (size_t)cache->capacity);
+}
+
 /* Pages of a slab, objects in it, and where their owners are. */
 static void choose_slab(struct slub_cache *cache, bool in_object)
 {
@@ -130,11 +184,13 @@ void cache_choose_geometry(struct slub_cache *cache, uint32_t sheaf_length)
 
 	choose_slab(cache, in_object);
 	cache->capacity = (int32_t)n;
+	if (!sheaf_length)
+		n = (size_t)capacity_first(cache, in_object);
 	__atomic_store_n(&cache->capacity_now, (int32_t)n, __ATOMIC_RELAXED);
-	cache->carve_batch = (uint32_t)n;
+	cache->carve_batch = (uint32_t)cache->capacity;
 	if (in_object)
 		cache->carve_batch = (uint32_t)min_size(
-			n, max_size(4 * PAGE_BYTES / cache->size, 8));
+			cache->carve_batch, max_size(4 * PAGE_BYTES / cache->size, 8));
 	cache->min_partial = (uint32_t)max_size(
 		4 * PAGE_BYTES / (PAGE_BYTES << cache->order), 1);
 	if (cache->is_reserve)

@@ -91,14 +91,8 @@ static inline int32_t capacity_now(const struct slub_cache *cache)
 	return __atomic_load_n(&cache->capacity_now, __ATOMIC_RELAXED);
 }
 
-static inline void capacity_grow(struct slub_cache *cache)
-{
-	int32_t n = capacity_now(cache);
-
-	if (n < cache->capacity)
-		__atomic_store_n(&cache->capacity_now, 2 * n < cache->capacity ?
-				 2 * n : cache->capacity, __ATOMIC_RELAXED);
-}
+/* geometry.c: after a refill from slabs */
+void capacity_grow(struct slub_cache *cache);
 
 static inline void capacity_decay(struct slub_cache *cache,
 				  const struct cache_node *node)
