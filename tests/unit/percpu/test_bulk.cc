@@ -12,18 +12,25 @@ namespace {
 
 const size_t nr_objects = 400;
 
+/* Once for all, whichever test comes first. */
+void start_once()
+{
+	static bool started;
+
+	if (started)
+		return;
+	started = true;
+	start::stay_on_this_cpu();
+	start::percpu();
+}
+
 class bulk : public testing::TestWithParam<bool> {
 protected:
 	static void SetUpTestSuite()
 	{
-		static bool started;
-
-		if (started)
-			return;
-		started = true;
-		start::stay_on_this_cpu();
-		start::percpu();
-		slot = percpu_alloc_slots(1);
+		start_once();
+		if (!slot)
+			slot = percpu_alloc_slots(1);
 	}
 	void SetUp() override
 	{
@@ -146,6 +153,7 @@ INSTANTIATE_TEST_SUITE_P(links, bulk, testing::Bool(), [](auto &info) {
 
 TEST(bounded, stops_at_its_limit)
 {
+	start_once();
 	if (!start::has_wanted_backend())
 		GTEST_SKIP() << "this process cannot have that backend";
 	objects pool(10, false);
