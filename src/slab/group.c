@@ -48,7 +48,7 @@ static void tally_slab(struct slub_cache *cache, struct page *slab, void *arg)
 	memset(marks, 0, sizeof(marks));
 	if (!slab_mark_free(cache, slab, marks))
 		return;
-	for (uint32_t i = 0; i < slab->count; i++) {
+	for (uint32_t i = 0; i < slab_objects_end(cache, slab); i++) {
 		if (marks[i / 64] >> i % 64 & 1 ||
 		    !owner_at(cache, page_address(slab), i, &owner))
 			continue;

@@ -62,6 +62,28 @@ TEST_F(AccountMemory, CountsWhatIsCharged)
 	EXPECT_EQ(slub_group_memory_read(child, &all), -EINVAL);
 }
 
+/* Trimming takes whole free pages out of slabs, so the last objects are not the last carved. */
+TEST_F(AccountMemory, CountsWhatLiesBehindHoles)
+{
+	std::vector<void *> kept, freed;
+
+	kept.reserve(2000);
+	freed.reserve(2000);
+	{
+		Inside inside(group);
+		for (int i = 0; i < 2000; i++)
+			(i % 32 == 25 ? kept : freed).push_back(malloc(1000));
+	}
+	for (void *block : freed)
+		free(block);
+	malloc_trim(0);
+	slub_group_memory memory = memory_of(group);
+	EXPECT_EQ(memory.objects, kept.size());
+	EXPECT_EQ(memory.object_bytes, usage(group));
+	for (void *block : kept)
+		free(block);
+}
+
 void construct(void *object) { *(int *)object = 1; }
 
 TEST_F(AccountPlace, ACacheInAGroupChargesIt)
