@@ -5,8 +5,12 @@
  * "reuse/SIZE": the same object over and over. "npattern/SIZE": 256 allocations, then 256 frees,
  * first allocated first freed. Both in ns per malloc+free pair; the value is the best of several
  * short repetitions (a short one is rarely interrupted), the median stands beside it.
+ *
+ * "floor": reuse of functions that do nothing, called in the same way. What is above it is an
+ * allocator's; a ratio of two figures that both contain it says less than it seems to.
  */
 #include "bench.h"
+#include "nothing.h"
 
 enum { PATTERN = 256 };
 
@@ -19,6 +23,19 @@ static double reuse(size_t size, long pairs)
 
 		bench_escape(object);
 		free(object);
+	}
+	return (bench_seconds() - start) * 1e9 / (double)pairs;
+}
+
+static double call_nothing(size_t size, long pairs)
+{
+	double start = bench_seconds();
+
+	for (long i = 0; i < pairs; i++) {
+		void *object = nothing_malloc(size);
+
+		bench_escape(object);
+		nothing_free(object);
 	}
 	return (bench_seconds() - start) * 1e9 / (double)pairs;
 }
@@ -58,7 +75,10 @@ static void measure(const char *name, double (*pattern)(size_t, long), size_t si
 
 	for (int i = 0; i < repeats; i++)
 		bench_sample(&samples, pattern(size, pairs));
-	bench_row_samples("ns", &samples, "%s/%zu", name, size);
+	if (size)
+		bench_row_samples("ns", &samples, "%s/%zu", name, size);
+	else
+		bench_row_samples("ns", &samples, "%s", name);
 }
 
 int main(int argc, char **argv)
@@ -72,6 +92,7 @@ int main(int argc, char **argv)
 	repeats = (int)bench_number("repeats", 15);
 	bench_options_done();
 
+	measure("floor", call_nothing, 0, seconds, repeats);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 		measure("reuse", reuse, sizes[i], seconds, repeats);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
