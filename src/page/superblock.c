@@ -16,7 +16,7 @@
 #define GROW_MIN 4
 #define GROW_MAX 32
 /* Superblocks of a heap that is not small any more. */
-#define HUGE_FROM 6
+#define HUGE_FROM 4
 
 enum superblock_state {
 	SB_NONE,		/* not committed yet */
