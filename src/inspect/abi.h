@@ -23,6 +23,13 @@
 #define SLUB_ABI_MAGIC   "SLUBABI"	/* eight bytes with its NUL */
 #define SLUB_ABI_VERSION 2u
 
+/*
+ * Objects in the spare list and in a chain of the barn, about: the cache's
+ * capacity_now less this share of it, which is at most that many.
+ */
+#define SLUB_ABI_KEPT_SHARE 4
+#define SLUB_ABI_KEPT_MAX 16
+
 enum slub_abi_backend {
 	SLUB_ABI_BACKEND_NONE = 0,	/* not started yet */
 	SLUB_ABI_BACKEND_RSEQ = 1,

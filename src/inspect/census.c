@@ -114,7 +114,7 @@ static size_t slot_nr_cached(const struct slub_cache *cache,
 	else if (slot->main.head)
 		nr = 1;
 	if (slot->spare.head)
-		nr += (size_t)capacity;
+		nr += chain_length(cache);
 	return nr;
 }
 
@@ -132,7 +132,7 @@ size_t census_cached(const struct slub_cache *cache)
 	for (int n = 0; n < OS_NODES_MAX && cache->nodes[n]; n++)
 		chains += __atomic_load_n(&cache->nodes[n]->barn.nr,
 					  __ATOMIC_RELAXED);
-	return nr + chains * (size_t)cache->capacity_now;
+	return nr + chains * chain_length(cache);
 }
 
 /* ---- the whole heap ---- */

@@ -6,6 +6,7 @@
 
 #include "percpu/percpu_internal.h"
 #include "slab/guard.h"
+#include "slab/slab_internal.h"
 #include "slub/version.h"
 
 SLUB_EXPORT struct slub_abi slub_abi_state = {
@@ -17,6 +18,9 @@ SLUB_EXPORT struct slub_abi slub_abi_state = {
 	.library_version = SLUB_VERSION_STRING,
 };
 
+_Static_assert(KEPT_SHARE == SLUB_ABI_KEPT_SHARE &&
+		       KEPT_MAX == SLUB_ABI_KEPT_MAX,
+	       "what a list keeps");
 _Static_assert((int)BACKEND_RSEQ == SLUB_ABI_BACKEND_RSEQ &&
 	       (int)BACKEND_THREAD == SLUB_ABI_BACKEND_THREAD &&
 	       (int)BACKEND_TID == SLUB_ABI_BACKEND_TID &&

@@ -52,7 +52,7 @@ void *chain_fetch(struct slub_cache *cache, struct cache_node *node,
 static void *alloc_slow(struct slub_cache *cache)
 {
 	struct cache_node *node = node_current(cache);
-	uint32_t nr = (uint32_t)cache->capacity;
+	uint32_t nr = chain_length(cache);
 	void *chain, *rest;
 
 	chain = chain_fetch(cache, node, &nr);

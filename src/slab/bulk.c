@@ -31,7 +31,7 @@ static size_t alloc_behind(struct slub_cache *cache, size_t nr, void **objects)
 	size_t have = 0;
 
 	while (have < nr) {
-		uint32_t length = (uint32_t)cache->capacity;
+		uint32_t length = chain_length(cache);
 		void *chain = chain_fetch(cache, node, &length);
 		size_t n;
 

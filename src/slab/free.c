@@ -45,19 +45,53 @@ void chain_retire(struct slub_cache *cache, void *chain)
 	slab_reclaim_if_needed();
 }
 
+/* Cuts @chain behind @nr objects, or its end; what is behind. */
+static void *chain_cut(struct slub_cache *cache, void *chain, int32_t nr)
+{
+	void *rest;
+
+	for (int32_t i = 1; i < nr; i++) {
+		void *next = chain_next(cache, chain);
+
+		if (!next)
+			return NULL;
+		chain = next;
+	}
+	rest = chain_next(cache, chain);
+	chain_set_next(cache, chain, NULL);
+	return rest;
+}
+
+/* @full has left the main list: @object and a part of it are the new one. */
+static void free_to_new_list(struct slub_cache *cache, void *object, void *full,
+			     int32_t capacity)
+{
+	int32_t kept = list_kept(capacity);
+	void *rest = full;
+
+	if (kept)
+		rest = chain_cut(cache, full, kept);
+	chain_set_next(cache, object, kept ? full : NULL);
+	/* Another thread on this CPU may have been quicker. */
+	if (!percpu_put(cache->list_slot, object, capacity - kept - 1))
+		chain_retire(cache, object);
+	if (rest)
+		chain_retire(cache, rest);
+}
+
 static void free_slow(struct slub_cache *cache, void *object)
 {
 	int32_t capacity = capacity_now(cache);
 	void *full = percpu_take(cache->list_slot, capacity);
 
-	if (!full || !percpu_push(cache->list_slot, object, cache->link)) {
+	if (full) {
+		free_to_new_list(cache, object, full, capacity);
+	} else if (!percpu_push(cache->list_slot, object, cache->link)) {
 		chain_set_next(cache, object, NULL);
 		if (!percpu_put(cache->list_slot, object, capacity - 1))
 			slab_free_objects(cache, slab_of(cache, object),
 					  object, object, 1);
 	}
-	if (full)
-		chain_retire(cache, full);
 	slab_tell(cache);
 	cache_filled(cache);
 }

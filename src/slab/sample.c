@@ -251,7 +251,7 @@ static void *chain_gather(struct slub_cache *cache)
 		if (nr >= enough)
 			return chain;
 	}
-	nr = (uint32_t)cache->capacity;
+	nr = chain_length(cache);
 	more = chain_fetch(cache, node_current(cache), &nr);
 	if (!chain)
 		return more;

@@ -254,6 +254,15 @@ static int read_caches(struct snapshot *snapshot,
 
 /* ---- objects in lists ---- */
 
+/* Objects in a chain that has left a main list, about. */
+static uint64_t chain_length(const struct cache_view *cache)
+{
+	uint64_t capacity = cache_field(cache, SLUB_ABI_CACHE_CAPACITY_NOW);
+	uint64_t kept = capacity / SLUB_ABI_KEPT_SHARE;
+
+	return capacity - (kept < SLUB_ABI_KEPT_MAX ? kept : SLUB_ABI_KEPT_MAX);
+}
+
 static void count_slot(const struct slub_abi *abi, const char *slot,
 		       struct cache_view *cache)
 {
@@ -269,7 +278,7 @@ static void count_slot(const struct slub_abi *abi, const char *slot,
 		cache->cached += room >= 0 && room < capacity ?
 				 (uint64_t)(capacity - room) : 1;
 	if (spare)
-		cache->cached += (uint64_t)capacity;
+		cache->cached += chain_length(cache);
 }
 
 static void count_area(struct snapshot *snapshot, const char *area)
@@ -335,8 +344,7 @@ static void count_barns(struct snapshot *snapshot)
 
 		cache->cached += cache_node_sum(snapshot, cache,
 						SLUB_ABI_NODE_BARN_NR) *
-				 cache_field(cache,
-					     SLUB_ABI_CACHE_CAPACITY_NOW);
+				 chain_length(cache);
 	}
 }
 
