@@ -54,7 +54,7 @@ static bool start_layers(void)
 			    cpus.allowed);
 		os_cpu_pin();
 	}
-	if (percpu_init(limits.address_bytes != SIZE_MAX, cpus.possible) ||
+	if (percpu_init(limits.address_bytes != SIZE_MAX) ||
 	    pagemap_init(&limits)) {
 		log_message("no address space to reserve; allocations fail");
 		return false;

@@ -129,7 +129,8 @@ static void describe_system(struct slub_abi *abi, const struct os_cpus *cpus,
 	abi->page_size = (uint32_t)os_page_size();
 	abi->nr_cpus_possible = cpus->possible;
 	abi->nr_cpus_allowed = cpus->allowed;
-	abi->nr_cpus_quota = cpus->quota;
+	abi->nr_cpus_quota = 0;
+	slab_publish_quota(&abi->nr_cpus_quota);
 	abi->nr_nodes = nr_nodes;
 	abi->huge = (uint32_t)option_value(OPTION_huge);
 	abi->retain_bytes = option_value(OPTION_retain);

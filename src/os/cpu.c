@@ -24,16 +24,11 @@ static uint32_t cpu_list_end(const char *path)
 	return end;
 }
 
-static uint32_t count_allowed(void)
+uint32_t os_cpus_possible(void)
 {
-	static unsigned long mask[CPUS_MAX / 64];
-	long bytes = sys_call4(SYS_sched_getaffinity, 0, sizeof(mask),
-			       (long)mask, 0);
-	uint32_t n = 0;
+	uint32_t end = cpu_list_end("/sys/devices/system/cpu/possible");
 
-	for (long i = 0; i < bytes / (long)sizeof(mask[0]); i++)
-		n += (uint32_t)__builtin_popcountl(mask[i]);
-	return n ? n : 1;
+	return end && end <= CPUS_MAX ? end : CPUS_MAX;
 }
 
 /* "max 100000" or "150000 100000": microseconds of CPU time per period. */
@@ -72,16 +67,29 @@ static uint32_t quota_v1(void)
 	return quota && period ? (uint32_t)((quota + period - 1) / period) : 0;
 }
 
+/* The kernel copies out as many bits as there can be CPUs, and some more. */
+#define BOUND_ENOUGH 512
+
 void os_cpus_read(struct os_cpus *cpus)
 {
-	uint32_t end = cpu_list_end("/sys/devices/system/cpu/possible");
+	unsigned long mask[CPUS_MAX / 64];
+	long bytes = sys_call4(SYS_sched_getaffinity, 0, sizeof(mask),
+			       (long)mask, 0);
+	uint32_t n = 0;
 
-	cpus->possible = end && end <= CPUS_MAX ? end : CPUS_MAX;
-	cpus->allowed = count_allowed();
+	for (long i = 0; i < bytes / (long)sizeof(mask[0]); i++)
+		n += (uint32_t)__builtin_popcountl(mask[i]);
+	cpus->allowed = n ? n : 1;
+	cpus->possible = bytes > 0 && bytes <= BOUND_ENOUGH / 8 ?
+			 (uint32_t)bytes * 8 : os_cpus_possible();
+}
+
+uint32_t os_cpu_quota(void)
+{
 	/* Seen from inside a container, its own group is the root. */
-	cpus->quota = quota_of("/sys/fs/cgroup/cpu.max");
-	if (!cpus->quota)
-		cpus->quota = quota_v1();
+	uint32_t quota = quota_of("/sys/fs/cgroup/cpu.max");
+
+	return quota ? quota : quota_v1();
 }
 
 uint32_t os_cpu_current(void)

@@ -7,20 +7,48 @@
 
 static uint32_t nr_nodes = 1;
 
-uint32_t os_nodes_read(void)
+/* Where memory may come from, in one call and no file; 0: the kernel will not say. */
+static uint32_t nodes_allowed(void)
+{
+	unsigned long mask[1024 / 64] = { 0 };
+	uint32_t end = 0;
+
+	if (sys_call6(SYS_get_mempolicy, 0, (long)mask, sizeof(mask) * 8, 0,
+		      MPOL_F_MEMS_ALLOWED, 0))
+		return 0;
+	for (uint32_t i = 0; i < ARRAY_SIZE(mask); i++) {
+		if (mask[i])
+			end = (i + 1) * 64 - (uint32_t)__builtin_clzl(mask[i]);
+	}
+	return end;
+}
+
+/* The highest number in a list such as "0-3,8-11", plus one; 0: unreadable. */
+static uint32_t nodes_online(void)
 {
 	char buf[128];
 	const char *s = buf;
-	uint32_t end = 1;
+	uint32_t end = 0;
 
 	if (os_file_read("/sys/devices/system/node/online", buf,
 			 sizeof(buf)) <= 0)
-		return nr_nodes;
+		return 0;
 	while (*s >= '0' && *s <= '9') {
 		end = (uint32_t)os_parse_number(&s) + 1;
 		if (*s == '-' || *s == ',')
 			s++;
 	}
+	return end;
+}
+
+uint32_t os_nodes_read(void)
+{
+	uint32_t end = nodes_allowed();
+
+	if (!end)
+		end = nodes_online();
+	if (!end)
+		return nr_nodes;
 	nr_nodes = end > OS_NODES_MAX ? OS_NODES_MAX : end;
 	return nr_nodes;
 }

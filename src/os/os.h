@@ -59,13 +59,17 @@ uint64_t os_clock_ns(void);
 
 /* cpu.c: how many CPUs there are, and which one this is */
 struct os_cpus {
-	uint32_t possible;	/* highest CPU number that can ever be, + 1 */
+	/* No CPU number is this or more; up to 512 that may be far too many. */
+	uint32_t possible;
 	uint32_t allowed;	/* by affinity and cpuset, at start */
-	uint32_t quota;		/* cpu.max, rounded up; 0: none */
 };
 void os_cpus_read(struct os_cpus *cpus);
 uint32_t os_cpu_current(void);
 /* Keeps the process on the CPU it is on (uniprocessor build). */
+/* Highest CPU number that can ever be, + 1.  Reads a file. */
+uint32_t os_cpus_possible(void);
+/* What the control group allows (cpu.max), rounded up; 0: no quota.  Reads files. */
+uint32_t os_cpu_quota(void);
 int os_cpu_pin(void);
 
 /* numa.c */

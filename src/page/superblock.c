@@ -32,7 +32,9 @@ static uint8_t *states;
 static size_t nr_committed;
 static size_t first_free;	/* no free superblock lies below */
 
-static bool huge_is_allowed;	/* const after start */
+/* What the kernel says, once somebody asked. */
+enum huge_answer { HUGE_NOT_ASKED, HUGE_REFUSED, HUGE_ALLOWED };
+static _Atomic uint8_t huge_answer;
 
 /* written under the lock, read without it too, as estimates */
 static _Atomic size_t nr_dirty_blocks;
@@ -72,8 +74,20 @@ size_t superblock_nr_dirty(void)
 void superblock_init(void)
 {
 	states = meta_alloc(heap_reserved_bytes / SUPERBLOCK_BYTES + 1);
-	huge_is_allowed = option_value(OPTION_huge) == HUGE_AUTO &&
-			  os_huge_is_allowed();
+	/* A start after one that failed, or a test's: ask anew. */
+	__atomic_store_n(&huge_answer, HUGE_NOT_ASKED, __ATOMIC_RELAXED);
+}
+
+/* Asked by a heap that is not small any more: most processes never do. */
+static bool huge_is_allowed(void)
+{
+	uint8_t answer = __atomic_load_n(&huge_answer, __ATOMIC_RELAXED);
+
+	if (answer == HUGE_NOT_ASKED) {
+		answer = os_huge_is_allowed() ? HUGE_ALLOWED : HUGE_REFUSED;
+		__atomic_store_n(&huge_answer, answer, __ATOMIC_RELAXED);
+	}
+	return answer == HUGE_ALLOWED;
 }
 
 static bool is_free(size_t index)
@@ -163,7 +177,7 @@ static bool wants_huge(size_t n, bool is_block)
 	case HUGE_AUTO:
 		if (!is_block)
 			return n > 1;
-		return huge_is_allowed && superblock_nr_used() > HUGE_FROM &&
+		return superblock_nr_used() > HUGE_FROM && huge_is_allowed() &&
 		       page_limit_room() == SIZE_MAX &&
 		       !page_group_is_small(superblock_nr_used() *
 					    SUPERBLOCK_BYTES);

@@ -38,7 +38,6 @@ static char *areas_start;
 static size_t area_stride;
 static char *shared_area;
 static char *collect_area;
-static uint32_t cpus_expected;
 /* under area_lock; read without it, for an area is never taken back */
 static uint32_t areas_end;
 static uint8_t area_made[AREAS_MAX];
@@ -79,7 +78,22 @@ static uint32_t choose_nr(bool is_tight)
 {
 	if (!is_tight)
 		return AREAS_MAX;
-	return (uint32_t)min_size(max_size(round_up(cpus_expected, 64), 64),
+	return (uint32_t)min_size(max_size(round_up(cpus_expected(), 64), 64),
+/* Option cpus, or what the system says; asked when somebody wants to know. */
+static uint32_t cpus_expected(void)
+{
+	static uint32_t known;	/* 0: not yet */
+	uint32_t cpus = __atomic_load_n(&known, __ATOMIC_RELAXED);
+
+	if (unlikely(!cpus)) {
+		cpus = (uint32_t)option_value(OPTION_cpus);
+		if (!cpus)
+			cpus = os_cpus_possible();
+		__atomic_store_n(&known, cpus, __ATOMIC_RELAXED);
+	}
+	return cpus;
+}
+
 				  AREAS_MAX);
 }
 
@@ -98,15 +112,13 @@ static size_t choose_stride(bool is_tight)
 	return AREA_BYTES + round_up(bytes, AREA_ALIGN);
 }
 
-int percpu_init(bool is_tight, uint32_t possible)
+int percpu_init(bool is_tight)
 {
-	size_t cpus = option_value(OPTION_cpus);
 	char *range = NULL;
 
 	/* A start that failed further on is tried again. */
 	if (areas_start)
 		return 0;
-	cpus_expected = (uint32_t)(cpus ? cpus : possible);
 	percpu_nr_areas = choose_nr(is_tight);
 	area_stride = choose_stride(is_tight);
 	while (!range) {
@@ -146,7 +158,7 @@ size_t percpu_committed(void)
 SLUB_EXPORT unsigned int slub_percpu_cpus(void)
 {
 	return percpu_backend == BACKEND_THREAD ? percpu_nr_areas :
-						  cpus_expected;
+						  cpus_expected();
 }
 
 char *percpu_collect_area(void)

@@ -54,10 +54,10 @@ extern struct lock area_lock;
 
 /* area.c */
 /*
- * Reserves the areas, for @possible CPUs at the least.  @is_tight: address
- * space is limited.  Returns 0 or -errno.
+ * Reserves the areas.  @is_tight: address space is limited, so not more of them
+ * than there can be CPUs.  Returns 0 or -errno.
  */
-int percpu_init(bool is_tight, uint32_t possible);
+int percpu_init(bool is_tight);
 /* Chooses the backend; the fast path may run from here on. */
 void percpu_start(const struct os_cpus *cpus);
 /* The area of CPU number @cid if it has been made, else NULL. */

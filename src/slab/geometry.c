@@ -23,16 +23,61 @@
 #define BARN_BYTES ((size_t)16 << 20)
 #define BARN_ROOM_MIN 256
 
-/* const after start */
-static uint32_t node_count = 1;
+static uint32_t node_count = 1;	/* const after start */
+/* Lowered once, to the quota; so a barn's room is enough for ever. */
 static uint32_t cpu_count = 1;
 
 void slab_init(uint32_t nr_nodes, const struct os_cpus *cpus)
 {
 	node_count = nr_nodes;
 	cpu_count = cpus->allowed;
-	if (cpus->quota && cpus->quota < cpu_count)
-		cpu_count = cpus->quota;
+}
+
+/*
+ * The quota bounds what barns hold.  Its files are read once, by a heap that is
+ * not small any more, so that most processes never do.
+ */
+#define LOOK_FROM 4		/* superblocks */
+
+static _Atomic bool quota_is_known;
+static uint32_t *published_quota;
+
+void slab_publish_quota(uint32_t *word)
+{
+	published_quota = word;
+}
+
+static void barns_bound(void)
+{
+	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+		for (uint32_t n = 0; n < node_count; n++) {
+			struct cache_node *node = c->nodes[n];
+
+			lock_acquire(&node->lock);
+			node->barn.nr_max = barn_nr_max(c);
+			node->barn.credit = (uint32_t)min_size(
+				node->barn.credit, node->barn.nr_max);
+			lock_release(&node->lock);
+		}
+	}
+}
+
+void slab_quota_look(void)
+{
+	uint32_t quota;
+
+	if (likely(superblock_nr_used() < LOOK_FROM ||
+		   __atomic_load_n(&quota_is_known, __ATOMIC_RELAXED)))
+		return;
+	if (__atomic_exchange_n(&quota_is_known, true, __ATOMIC_RELAXED))
+		return;
+	quota = os_cpu_quota();
+	if (published_quota)
+		__atomic_store_n(published_quota, quota, __ATOMIC_RELAXED);
+	if (!quota || quota >= cpu_count)
+		return;
+	__atomic_store_n(&cpu_count, quota, __ATOMIC_RELAXED);
+	barns_bound();
 }
 
 uint32_t slab_nr_nodes(void)

@@ -43,6 +43,7 @@ static struct page *slab_new(struct slub_cache *cache, uint32_t node)
 
 	if (!block)
 		return NULL;
+	slab_quota_look();
 	stat_add(cache, STAT_SLAB_ALLOC);
 	slab = page_of(block);
 	page_flags_write(slab, page_flags_make(TYPE_SLAB, cache->order, node));

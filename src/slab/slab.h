@@ -237,6 +237,8 @@ static inline struct slub_cache *cache_of(const void *ptr)
 
 struct slub_cache *cache_first(void);
 void slab_init(uint32_t nr_nodes, const struct os_cpus *cpus);
+/* Writes the CPU quota to @word once it is known; until then it stays. */
+void slab_publish_quota(uint32_t *word);
 
 /* alloc.c, free.c: the slow paths, which try the fast one first */
 void *cache_alloc(struct slub_cache *cache);

@@ -245,6 +245,8 @@ uint32_t barn_nr_room(void);
 uint32_t barn_nr_max(const struct slub_cache *cache);
 uint32_t barn_first_credit(void);
 uint32_t slab_nr_nodes(void);
+/* Reads the quota of CPUs once the heap is large enough for it to matter. */
+void slab_quota_look(void);
 
 extern struct lock cache_lock SLUB_INTERNAL;
 

@@ -116,12 +116,34 @@ static void print_size(uint64_t bytes)
 	printf("%.*f %s\n", unit ? 1 : 0, size, units[unit]);
 }
 
+/*
+ * The library knows a bound, so as to start without reading files; as it is the
+ * same system, this asks.
+ */
+static uint32_t cpus_possible(const struct slub_abi *abi)
+{
+	FILE *file = fopen("/sys/devices/system/cpu/possible", "re");
+	unsigned int first, last, end = 0;
+
+	if (!file)
+		return abi->nr_cpus_possible;
+	while (fscanf(file, "%u", &first) == 1) {
+		if (fscanf(file, "-%u", &last) != 1)
+			last = first;
+		end = last + 1;
+		if (fgetc(file) != ',')
+			break;
+	}
+	fclose(file);
+	return end && end < abi->nr_cpus_possible ? end : abi->nr_cpus_possible;
+}
+
 static void print_abi(const struct slub_abi *abi)
 {
 	printf("version      %s\n", abi->library_version);
 	printf("backend      %s\n", state_backend(abi));
 	printf("CPU number   %s\n", state_cpu_number(abi));
-	printf("CPUs         %u possible, %u allowed", abi->nr_cpus_possible,
+	printf("CPUs         %u possible, %u allowed", cpus_possible(abi),
 	       abi->nr_cpus_allowed);
 	if (abi->nr_cpus_quota)
 		printf(", quota of %u", abi->nr_cpus_quota);
@@ -155,7 +177,7 @@ static void print_text(const struct process *process,
 static void put_cpus(struct json *json, const struct slub_abi *abi)
 {
 	json_open(json, "cpus");
-	json_number(json, "possible", abi->nr_cpus_possible);
+	json_number(json, "possible", cpus_possible(abi));
 	json_number(json, "allowed", abi->nr_cpus_allowed);
 	if (abi->nr_cpus_quota)
 		json_number(json, "quota", abi->nr_cpus_quota);
