@@ -26,6 +26,15 @@ void *os_reserve(size_t bytes)
 	return (void *)ret;
 }
 
+void *os_map(size_t bytes)
+{
+	long ret = sys_call6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+			     0);
+
+	return ret < 0 && ret > -4096 ? NULL : (void *)ret;
+}
+
 void os_unreserve(void *start, size_t bytes)
 {
 	sys_call4(SYS_munmap, (long)start, (long)bytes, 0, 0);

@@ -16,6 +16,8 @@
 void *os_reserve(size_t bytes);
 /* Gives part of a reservation back to the system for good. */
 void os_unreserve(void *start, size_t bytes);
+/* Address space that can be written to at once; NULL: refused. */
+void *os_map(size_t bytes);
 /* Makes reserved pages readable and writable; they read as zero. */
 int os_commit(void *start, size_t bytes);
 /* The opposite: the memory goes back, nothing can be touched or is dumped. */
@@ -64,12 +66,12 @@ struct os_cpus {
 	uint32_t allowed;	/* by affinity and cpuset, at start */
 };
 void os_cpus_read(struct os_cpus *cpus);
-uint32_t os_cpu_current(void);
-/* Keeps the process on the CPU it is on (uniprocessor build). */
 /* Highest CPU number that can ever be, + 1.  Reads a file. */
 uint32_t os_cpus_possible(void);
 /* What the control group allows (cpu.max), rounded up; 0: no quota.  Reads files. */
 uint32_t os_cpu_quota(void);
+uint32_t os_cpu_current(void);
+/* Keeps the process on the CPU it is on (uniprocessor build). */
 int os_cpu_pin(void);
 
 /* numa.c */

@@ -9,6 +9,7 @@
 
 #define METADATA_ALIGN ((size_t)65536)	/* any system's page size */
 #define META_BYTES ((size_t)8 << 20)
+#define DESCRIPTORS_FIRST (2 * METADATA_ALIGN)
 #define HEAP_BYTES_MIN ((size_t)8 << 20)
 #define HEAP_BYTES_MAX ((size_t)1 << 42)
 
@@ -147,10 +148,14 @@ int pagemap_init(const struct os_limits *limits)
 	range_reserved_bytes = parts.total;
 	descriptor_bias = (uintptr_t)descriptors -
 			  (heap_start >> PAGE_SHIFT) * sizeof(struct page);
-	if (os_commit(range + parts.map, parts.meta) || pagemap_commit(0)) {
+	/* In one call, for they adjoin: descriptors for what the heap begins with. */
+	descriptor_committed = min_size(DESCRIPTORS_FIRST, parts.descriptors);
+	if (os_commit(range + parts.map, parts.meta + descriptor_committed) ||
+	    pagemap_commit(0)) {
 		/* The next start begins anew. */
 		os_unreserve(range, parts.total);
 		map_committed = 0;
+		descriptor_committed = 0;
 		return -12;
 	}
 	meta_init(range + parts.map, parts.meta);

@@ -42,14 +42,10 @@ static uint32_t slots_end = SLOT_BYTES;
 int percpu_alloc_init(size_t area_bytes)
 {
 	size_t map_bytes = round_up(area_bytes / UNIT / 8, 65536);
-	char *maps = os_reserve(2 * map_bytes);
+	char *maps = os_map(2 * map_bytes);
 
 	if (!maps)
 		return -ENOMEM;
-	if (os_commit(maps, 2 * map_bytes)) {
-		os_unreserve(maps, 2 * map_bytes);
-		return -ENOMEM;
-	}
 	used = (uint64_t *)maps;
 	first = (uint64_t *)(maps + map_bytes);
 	area_units = area_bytes / UNIT;

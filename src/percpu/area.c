@@ -31,8 +31,9 @@ uint32_t percpu_nr_areas;
 struct lock area_lock = LOCK_INIT;
 
 /*
- * The areas, one every area_stride bytes; behind the last the shared area and
- * the collection area.  Const after start.
+ * The areas, one every area_stride bytes; behind the last the shared area, and
+ * right before that the collection area, so that one call commits both.  Const
+ * after start.
  */
 static char *areas_start;
 static size_t area_stride;
@@ -40,8 +41,7 @@ static char *shared_area;
 static char *collect_area;
 /* under area_lock; read without it, for an area is never taken back */
 static uint32_t areas_end;
-static uint8_t area_made[AREAS_MAX];
-static size_t committed_bytes = AREA_BYTES;	/* of every area */
+static uint64_t area_made[AREAS_MAX / 64];	/* a bit each */
 
 /*
  * Set once at start; until then the fast path does not get as far as to use
@@ -54,6 +54,9 @@ uintptr_t slub_cid_offset;
 #define STATIC_BYTES ((size_t)32 << 10)
 #define VIRTUAL_BYTES (((size_t)32 << 20) - AREA_BYTES)
 #define AREA_ALIGN ((size_t)32 << 10)
+
+/* Of every area; what the statistics of caches take is there from the start. */
+static size_t committed_bytes = AREA_BYTES + AREA_ALIGN;
 
 /* Where this thread's scratch area lies from the thread pointer. */
 static uintptr_t scratch_offset(void)
@@ -73,12 +76,6 @@ static uint32_t table_entries(uint32_t possible)
 	return possible < AREAS_MAX ? possible : AREAS_MAX;
 }
 
-/* As many as any number can name; with little address space, what is there. */
-static uint32_t choose_nr(bool is_tight)
-{
-	if (!is_tight)
-		return AREAS_MAX;
-	return (uint32_t)min_size(max_size(round_up(cpus_expected(), 64), 64),
 /* Option cpus, or what the system says; asked when somebody wants to know. */
 static uint32_t cpus_expected(void)
 {
@@ -94,6 +91,12 @@ static uint32_t cpus_expected(void)
 	return cpus;
 }
 
+/* As many as any number can name; with little address space, what is there. */
+static uint32_t choose_nr(bool is_tight)
+{
+	if (!is_tight)
+		return AREAS_MAX;
+	return (uint32_t)min_size(max_size(round_up(cpus_expected(), 64), 64),
 				  AREAS_MAX);
 }
 
@@ -132,10 +135,9 @@ int percpu_init(bool is_tight)
 		else if (!range)
 			return -12;	/* ENOMEM */
 	}
-	shared_area = range + (size_t)percpu_nr_areas * area_stride;
-	collect_area = shared_area + area_stride;
-	if (os_commit(shared_area, AREA_BYTES) ||
-	    os_commit(collect_area, AREA_BYTES) ||
+	shared_area = range + ((size_t)percpu_nr_areas + 1) * area_stride;
+	collect_area = shared_area - AREA_BYTES;
+	if (os_commit(collect_area, AREA_BYTES + committed_bytes) ||
 	    percpu_alloc_init(area_stride)) {
 		os_unreserve(range, ((size_t)percpu_nr_areas + 2) *
 					    area_stride);
@@ -236,10 +238,16 @@ void percpu_start(const struct os_cpus *cpus)
 	compiler_barrier();
 }
 
+/* acquire: pairs with the release in percpu_area_make() */
+static bool is_made(uint32_t cid)
+{
+	return __atomic_load_n(&area_made[cid / 64], __ATOMIC_ACQUIRE) >>
+	       cid % 64 & 1;
+}
+
 char *percpu_area(uint32_t cid)
 {
-	if (cid >= percpu_nr_areas ||
-	    !__atomic_load_n(&area_made[cid], __ATOMIC_ACQUIRE))
+	if (cid >= percpu_nr_areas || !is_made(cid))
 		return NULL;
 	return areas_start + (size_t)cid * area_stride;
 }
@@ -267,7 +275,7 @@ int percpu_commit(size_t bytes)
 		return 0;
 	err = area_commit(shared_area, committed_bytes, bytes);
 	for (uint32_t cid = 0; cid < areas_end && !err; cid++) {
-		if (area_made[cid])
+		if (is_made(cid))
 			err = area_commit(areas_start + cid * area_stride,
 					  committed_bytes, bytes);
 	}
@@ -284,13 +292,14 @@ void percpu_area_make(uint32_t cid)
 	if (cid >= percpu_nr_areas)
 		return;
 	lock_acquire(&area_lock);
-	if (!area_made[cid] && area_commit(area, 0, committed_bytes) == 0) {
+	if (!is_made(cid) && area_commit(area, 0, committed_bytes) == 0) {
 		*(uint32_t *)(area + AREA_LIVE) = 1;
 		if (areas_end <= cid)
 			__atomic_store_n(&areas_end, cid + 1,
 					 __ATOMIC_RELEASE);
-		/* release: pairs with the acquire in percpu_area() */
-		__atomic_store_n(&area_made[cid], 1, __ATOMIC_RELEASE);
+		/* release: pairs with the acquire in is_made() */
+		__atomic_fetch_or(&area_made[cid / 64], 1ull << cid % 64,
+				  __ATOMIC_RELEASE);
 		percpu_base_set(cid, area);
 	}
 	lock_release(&area_lock);
