@@ -56,6 +56,17 @@
 #define align_to(n)	__attribute__((aligned(n)))
 #define printf_like(a, b) __attribute__((format(printf, a, b)))
 
+/*
+ * For zeroed arrays that most processes never touch, or only at one end: they lie
+ * behind everything else, so that what the start writes shares few pages.
+ */
+#if defined(__x86_64__) && !defined(__clang__)
+/* No linker script knows the name, so it is put behind .bss. */
+#define rarely_touched	__attribute__((section(".bss_rare,\"aw\",@nobits#")))
+#else
+#define rarely_touched	__attribute__((section(".bss.rare")))
+#endif
+
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 #define container_of(ptr, type, member) \
 	((type *)((char *)(ptr) - offsetof(type, member)))

@@ -251,7 +251,7 @@ static void complain_size(const struct option_row *row, struct word value)
 /* A copy, for within SLUB_OPTIONS the text does not end at a NUL. */
 static const char *keep_text(enum option_id id, struct word value)
 {
-	static char kept[OPTION_NR][TEXT_LENGTH_MAX + 1];
+	static char kept[OPTION_NR][TEXT_LENGTH_MAX + 1] rarely_touched;
 	size_t n = min_size(value.length, TEXT_LENGTH_MAX);
 
 	memcpy(kept[id], value.start, n);

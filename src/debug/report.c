@@ -27,7 +27,7 @@ struct report {
 	char buf[REPORT_BYTES];
 };
 
-static struct report reports[REPORTS];
+static struct report reports[REPORTS] rarely_touched;
 static _Atomic uint64_t nr_bugs, nr_dropped, nr_texts;
 
 uint64_t report_nr_bugs(void)

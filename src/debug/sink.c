@@ -70,8 +70,8 @@ struct module {
 
 /* Whoever has `busy` may touch these; nobody waits for it. */
 static _Atomic uint32_t busy;
-static struct module modules[MODULES_MAX];
-static char names[NAMES_BYTES];
+static struct module modules[MODULES_MAX] rarely_touched;
+static char names[NAMES_BYTES] rarely_touched;
 static uint32_t nr_modules;
 static uint32_t names_used;
 

@@ -13,9 +13,9 @@
 
 #include <errno.h>
 
-struct slub_cache *account_class[CLASS_BYTES_MAX / CLASS_STEP + 1];
+struct slub_cache *account_class[CLASS_BYTES_MAX / CLASS_STEP + 1] rarely_touched;
 /* The same for classes of a page and more. */
-static struct slub_cache *paged_class[CLASS_BYTES_MAX / CLASS_STEP + 1];
+static struct slub_cache *paged_class[CLASS_BYTES_MAX / CLASS_STEP + 1] rarely_touched;
 
 /* ---- the classes ---- */
 

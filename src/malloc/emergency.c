@@ -30,10 +30,10 @@ struct arena {
 	uint8_t *lengths;	/* granules of the block that starts here */
 };
 
-static _Atomic uint64_t small_used[SMALL_WORDS];
-static uint8_t small_lengths[SMALL_WORDS * WORD_BITS];
-static _Atomic uint64_t big_used[BIG_WORDS];
-static uint8_t big_lengths[BIG_WORDS * WORD_BITS];
+static _Atomic uint64_t small_used[SMALL_WORDS] rarely_touched;
+static uint8_t small_lengths[SMALL_WORDS * WORD_BITS] rarely_touched;
+static _Atomic uint64_t big_used[BIG_WORDS] rarely_touched;
+static uint8_t big_lengths[BIG_WORDS * WORD_BITS] rarely_touched;
 
 static struct arena small = { NULL, SMALL_SHIFT, SMALL_WORDS, small_used,
 			      small_lengths };

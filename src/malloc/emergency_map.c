@@ -18,7 +18,7 @@ struct mapping {
 	size_t base_bytes;
 };
 
-static struct mapping mappings[ENTRIES];
+static struct mapping mappings[ENTRIES] rarely_touched;
 static _Atomic uint32_t nr_mappings;
 
 static struct mapping *mapping_claim(void)

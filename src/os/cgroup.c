@@ -19,7 +19,7 @@
 /* The number in @folder/@name; SIZE_MAX: no such file, or no limit. */
 static size_t limit_in(const char *folder, const char *name)
 {
-	static char path[PATH_BYTES + 64];
+	static char path[PATH_BYTES + 64] rarely_touched;
 	struct text text = { path, sizeof(path) - 1, 0 };
 	char buf[32];
 	const char *s = buf;
@@ -37,7 +37,7 @@ static size_t limit_in(const char *folder, const char *name)
 static size_t limit_along(const char *mount, const char *group,
 			  const char *name)
 {
-	static char folder[PATH_BYTES];
+	static char folder[PATH_BYTES] rarely_touched;
 	struct text text = { folder, sizeof(folder) - 1, 0 };
 	size_t root = strlen(mount);
 	size_t least = SIZE_MAX;
@@ -73,7 +73,7 @@ static bool has_memory(const char *controllers)
 /* @line: "0::/group", or "4:memory:/group" in version 1. */
 static size_t limit_of_line(const char *line, const char *mount)
 {
-	static char below[PATH_BYTES];
+	static char below[PATH_BYTES] rarely_touched;
 	struct text text = { below, sizeof(below) - 1, 0 };
 	const char *controllers = strchr(line, ':');
 	const char *group = controllers ? strchr(controllers + 1, ':') : NULL;
@@ -91,7 +91,7 @@ static size_t limit_of_line(const char *line, const char *mount)
 
 size_t os_cgroup_memory_max(const char *membership, const char *mount)
 {
-	static char lines[2 * PATH_BYTES];
+	static char lines[2 * PATH_BYTES] rarely_touched;
 	char *line = lines;
 	size_t least = SIZE_MAX;
 

@@ -13,11 +13,14 @@
  * costs no memory, for only its zero page is ever read.
  */
 static const char dummy_area[AREA_BYTES] align_to(4096)
-	__attribute__((section(".bss.dummy_area,\"aw\",@nobits#")));
+	__attribute__((section(".bss_dummy_area,\"aw\",@nobits#")));
 
-/* What a thread that may not run the fast path indexes (AREA-1). */
-void *slub_dummy_base[AREAS_MAX] = { (void *)dummy_area };
-void *slub_cpu_base[AREAS_MAX];
+/*
+ * What a thread that may not run the fast path indexes (AREA-1).  Both are filled
+ * before any sequence runs, a page each on most machines: percpu_start().
+ */
+void *slub_dummy_base[AREAS_MAX] align_to(4096) rarely_touched;
+void *slub_cpu_base[AREAS_MAX] align_to(4096) rarely_touched;
 /* Of no CPU: what a thread remembers that has not made a slow call yet. */
 const struct slot percpu_no_area = {
 	.spare.unused = AREA_NUMBER_NONE,

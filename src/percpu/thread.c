@@ -23,7 +23,7 @@ extern SLUB_API __thread struct slub_percpu_self slub_percpu_self
 _Static_assert(offsetof(struct thread_state, self) == 0, "an alias of it");
 
 /* Backend thread: which numbers are taken; under area_lock. */
-static uint64_t numbers[AREAS_MAX / 64];
+static uint64_t numbers[AREAS_MAX / 64] rarely_touched;
 static pthread_key_t exit_key;
 /* Without a key a number would never come back: none is given out then. */
 static enum { KEY_NOT_YET, KEY_MADE, KEY_FAILED } exit_key_state;

@@ -30,11 +30,11 @@ struct map_block {
 	void *pool_link;
 };
 
-struct bits map_groups[OS_NODES_MAX];
+struct bits map_groups[OS_NODES_MAX] rarely_touched;
 
 static struct lock map_lock = LOCK_INIT;
 /* By node and number of the group; 0 is no group. */
-static uint32_t map_numbers[OS_NODES_MAX][GROUPS_MAX];
+static uint32_t map_numbers[OS_NODES_MAX][GROUPS_MAX] rarely_touched;
 
 static struct pool map_pool =
 	POOL_INIT(sizeof(struct map), GROUPS_MAX * OS_NODES_MAX);

@@ -24,7 +24,7 @@
 
 static uint32_t opening;	/* one thread at a time opens, or handles */
 static int epoll_fd = -1;	/* const once it is open */
-static struct source sources[SOURCES_MAX];
+static struct source sources[SOURCES_MAX] rarely_touched;
 static int nr_sources;
 
 static struct slub_pressure_stats stats;

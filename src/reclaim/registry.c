@@ -22,11 +22,11 @@ enum state { STATE_NONE, STATE_REGISTERED, STATE_LEAVING, STATE_STUCK };
 /* How far a ring of waiting callbacks is followed. */
 #define RING_MAX 16
 
-uintptr_t shrinker_table[SHRINKERS_MAX];
-struct bits shrinkers_always;
+uintptr_t shrinker_table[SHRINKERS_MAX] rarely_touched;
+struct bits shrinkers_always rarely_touched;
 
 struct lock registry_lock = LOCK_INIT;
-static struct bits numbers;		/* under registry_lock */
+static struct bits numbers rarely_touched;	/* under registry_lock */
 static uint32_t number_hint = 1;	/* a number rests before it comes again */
 
 static uint32_t number_take(void)

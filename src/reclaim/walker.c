@@ -19,7 +19,7 @@
  */
 #include "reclaim/reclaim_internal.h"
 
-static struct walker walkers[WALKERS_MAX];
+static struct walker walkers[WALKERS_MAX] rarely_touched;
 static uint64_t walkers_busy[WALKERS_MAX / 64];
 
 struct walker *walker_begin(void)

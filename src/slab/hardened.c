@@ -7,7 +7,7 @@
 
 #define SHUFFLED 128	/* objects that change places among each other */
 
-struct hardened_geometry hardened_geometry[AREA_BYTES / SLOT_BYTES];
+struct hardened_geometry hardened_geometry[AREA_BYTES / SLOT_BYTES] rarely_touched;
 bool hardened_zeroes;
 static uint64_t order_state;
 
