@@ -32,31 +32,33 @@ static const struct option_kind_row rows[OPTION_NR] = {
 struct slub_abi_option slub_abi_options[OPTION_NR];
 
 /* The @index-th word of "a|b|c". */
-static void put_choice(struct text *text, const char *choices, size_t index)
+static void put_choice(char *out, size_t room, const char *choices,
+		       size_t index)
 {
 	for (; *choices && index; choices++)
 		index -= *choices == '|';
-	for (; *choices && *choices != '|'; choices++)
-		text_printf(text, "%c", *choices);
+	for (index = 0; choices[index] && choices[index] != '|';)
+		index++;
+	memcpy(out, choices, min_size(index, room));
 }
 
 static void publish_one(enum option_id id)
 {
 	struct slub_abi_option *out = &slub_abi_options[id];
-	struct text name = { out->name, sizeof(out->name) - 1, 0 };
-	struct text text = { out->text, sizeof(out->text) - 1, 0 };
+	size_t room = sizeof(out->text) - 1;
 	const char *given = option_text(id);
 
-	text_printf(&name, "%s", rows[id].name);
+	memcpy(out->name, rows[id].name,
+	       strnlen(rows[id].name, sizeof(out->name) - 1));
 	out->kind = rows[id].kind;
 	out->given = option_was_given(id);
 	out->value = option_value(id);
 	out->min = rows[id].min;
 	out->max = rows[id].max;
 	if (out->kind == SLUB_ABI_OPTION_ENUM)
-		put_choice(&text, rows[id].choices, out->value);
+		put_choice(out->text, room, rows[id].choices, out->value);
 	else if (given)
-		text_printf(&text, "%s", given);
+		memcpy(out->text, given, strnlen(given, room));
 }
 
 void options_publish(void)

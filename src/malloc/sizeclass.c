@@ -62,15 +62,15 @@ struct slub_cache *sizeclass_aligned(size_t bytes, size_t align)
 static void slots_fill(void)
 {
 	bool samples = sample_is_on_at_all();
+	size_t i = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(malloc_slot); i++) {
-		const struct slub_cache *cache =
-			&classes[class_of(i * CLASS_STEP)];
+	for (uint32_t c = 0; c < CLASS_NR; c++) {
+		uint32_t slot = samples ? classes[c].sample_slot :
+					  classes[c].list_slot;
 
-		__atomic_store_n(&malloc_slot[i],
-				 (uint16_t)(samples ? cache->sample_slot :
-						      cache->list_slot),
-				 __ATOMIC_RELAXED);
+		for (; i <= class_bytes(c) / CLASS_STEP; i++)
+			__atomic_store_n(&malloc_slot[i], (uint16_t)slot,
+					 __ATOMIC_RELAXED);
 	}
 }
 

@@ -161,10 +161,8 @@ int cache_publish(struct slub_cache *cache, uint32_t sheaf_length)
 
 static void name_set(struct slub_cache *cache, const char *name)
 {
-	struct text text = { cache->name_space, SLUB_CACHE_NAME_MAX, 0 };
-
 	memset(cache->name_space, 0, sizeof(cache->name_space));
-	text_printf(&text, "%s", name);
+	memcpy(cache->name_space, name, strnlen(name, SLUB_CACHE_NAME_MAX));
 	cache->name = cache->name_space;
 }
 
