@@ -42,7 +42,8 @@ set_target_properties(slub PROPERTIES
 	LINKER_LANGUAGE C LINK_DEPENDS ${SLUB_MAP})
 target_link_options(slub PRIVATE
 	-Wl,-z,nodelete -Wl,-z,now -Wl,-z,initfirst -Wl,--version-script=${SLUB_MAP}
-	-Wl,--no-undefined-version -Wl,--as-needed ${SLUB_SANITIZE_FLAGS})
+	-Wl,--no-undefined-version -Wl,--as-needed -Wl,-Bsymbolic-functions
+	${SLUB_SANITIZE_FLAGS})
 target_include_directories(slub INTERFACE
 	$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
 	$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
@@ -60,7 +61,8 @@ target_link_libraries(slub_hardened PRIVATE slub_config)
 # Its name in the process is that of the other, so that a program has one of them.
 target_link_options(slub_hardened PRIVATE -Wl,-soname,libslub.so.${PROJECT_VERSION_MAJOR}
 	-Wl,-z,nodelete -Wl,-z,now -Wl,-z,initfirst -Wl,--version-script=${SLUB_MAP}
-	-Wl,--no-undefined-version -Wl,--as-needed ${SLUB_SANITIZE_FLAGS})
+	-Wl,--no-undefined-version -Wl,--as-needed -Wl,-Bsymbolic-functions
+	${SLUB_SANITIZE_FLAGS})
 
 # The archive holds one object in which every hidden symbol is local, so that a
 # program may have a page_alloc() of its own beside the library's.
