@@ -381,6 +381,25 @@ class Gdb(Target):
         self.assertRegex(text, r"\nfree, in the slab's freelist\nallocated .*\n(  .*\n)+freed by ")
         self.assertRegex(text, r"(?m)^ +0 [X.]{5,}$")
 
+    def test_a_slab_with_holes(self):
+        """Objects whose page went back to the system, between others that are in use."""
+        core = self.core_of(self.heap("holes"))
+        text = self.gdb(HEAP, core, "-ex", "slub object used_object", "-ex",
+                        "slub object freed_object", "-ex", "slub slab used_object", "-ex",
+                        "slub slab freed_object")
+        self.assertEqual(len(re.findall(r"(?m)^in use$", text)), 1, text)
+        self.assertEqual(len(re.findall(r"(?m)^free, and without memory$", text)), 1, text)
+        slabs = re.findall(r"(\d+) objects of 512 bytes, (\d+) carved, (\d+) in use\n"
+                           r"((?: +\d+ [X._o]+\n)+)", text)
+        self.assertEqual(len(slabs), 2, text)
+        for objects, carved, used, rows in slabs:
+            marks = "".join(row.split()[1] for row in rows.splitlines())
+            self.assertEqual(len(marks), int(objects))
+            self.assertEqual(marks.count("_"), int(objects) - int(carved))
+            self.assertEqual(marks.count("X"), int(used))
+            # A hole is followed by objects in use: it is not the end that was never carved.
+            self.assertRegex(marks, "_+[.o]*X")
+
     def test_gcore(self):
         """What is only reserved is not written out: it would fill a disk."""
         process = self.heap()

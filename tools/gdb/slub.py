@@ -113,11 +113,18 @@ class Slab:
         self.bytes = heap.abi.page_bytes << cache.order
         self.start = address // self.bytes * self.bytes
         flags, self.carved, self.freelist, self.state = heap.descriptor(self.start)
+        self.holes = heap.holes(cache, self.start)
         if flags & 0xff != TYPE_SLAB:
             raise gdb.GdbError(f"slub: the descriptor of the slab at {self.start:#x} is damaged "
                                f"(flags {flags:#x})")
         self.node = flags >> 16 & 0xff
         self.inuse = self.state & INUSE
+
+    def has_memory(self, index):
+        """False: the object was never used, or the page of it went back to the system."""
+        if self.holes:
+            return not self.holes >> index & 1
+        return index < self.carved
 
     def words(self):
         if self.state & FROZEN:
@@ -177,6 +184,16 @@ class Heap:
         flags, = struct.unpack("<I", read(at + abi.descriptor_flags, 4))
         count, = struct.unpack("<I", read(at + abi.descriptor_count, 4))
         return (flags, count) + struct.unpack("<QQ", read(state, 16))
+
+    def holes(self, cache, slab):
+        """A bit for each object whose page went back to the system.  A slab that has any was
+        carved to its end once; its `carved` counts the others."""
+        has_links = self.abi.cache_fields[CACHE_FIELDS.index("link")].bytes
+        if not has_links or cache.link >= 4096 or cache.watch:
+            return 0
+        page = (slab - self.abi.heap_start) // self.abi.page_bytes
+        return word(self.abi.descriptors + page * self.abi.descriptor_stride +
+                    self.abi.descriptor_link)
 
     def link(self, cache, obj):
         if cache.link < 4096:
@@ -320,8 +337,8 @@ class Object(gdb.Command):
         print(f"{address:#x} is of cache {cache.name}: object {start:#x}, "
               f"{cache.object_size} bytes{inside}")
         print(f"slab {slab.start:#x}, object {index} of {cache.objects}")
-        if index >= slab.carved:
-            print("never used")
+        if not slab.has_memory(index):
+            print("free, and without memory" if slab.holes else "never used")
             return
         where = heap.free_objects(cache, slab).get(start)
         print(f"free, in {where}" if where else "in use")
@@ -360,7 +377,7 @@ class SlabCommand(gdb.Command):
         marks = ""
         for i in range(cache.objects):
             where = free.get(cache.start_of(slab, i))
-            marks += "_" if i >= slab.carved else "X" if not where else \
+            marks += "_" if not slab.has_memory(i) else "X" if not where else \
                      "." if "slab" in where else "o"
         print(f"slab {slab.start:#x} of cache {cache.name}: {slab.bytes} bytes, node {slab.node}, "
               f"{slab.words()}")
@@ -368,7 +385,8 @@ class SlabCommand(gdb.Command):
               f"{marks.count('X')} in use")
         for i in range(0, len(marks), ROW):
             print(f"{i:5} {marks[i:i + ROW]}")
-        print("X in use   . free in the slab   o free in a list or barn   _ never used")
+        unused = "free, and without memory" if slab.holes else "never used"
+        print(f"X in use   . free in the slab   o free in a list or barn   _ {unused}")
 
 
 Slub()

@@ -3,10 +3,12 @@
  * A heap of a known population: 3,000 objects of 100 bytes of which every third is freed, two of
  * 20,000 bytes, and three large blocks of 1 MiB.  Then it waits for the end of its input, or
  * allocates and frees from two threads until then: blocks of all sizes, or (spin) a few of one
- * size, so that the threads make no system calls.
+ * size, so that the threads make no system calls.  With "holes" every fourth page of some slabs
+ * is in use, by objects of 500 bytes, and what lies between them goes back to the system.
  *
- * usage: heap wait|busy|spin
+ * usage: heap wait|busy|spin|holes
  */
+#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +17,7 @@
 
 #define NR_SMALL 3000
 #define NR_BUSY	 500
+#define NR_HOLES 4000
 
 static void *small[NR_SMALL];
 static void *middle[2];
@@ -68,6 +71,28 @@ static void populate(void)
 	large_block = large[0];
 }
 
+static void make_holes(void)
+{
+	static void *objects[NR_HOLES];
+
+	for (int i = 0; i < NR_HOLES; i++)
+		objects[i] = malloc(500);
+	used_object = freed_object = NULL;
+	for (int i = 0; i < NR_HOLES; i++) {
+		unsigned long at = (unsigned long)objects[i];
+
+		if (at / 4096 % 4 != 2) {
+			/* One in the middle of its page. */
+			if (at % 4096 > 1024 && at % 4096 < 2048)
+				freed_object = objects[i];
+			free(objects[i]);
+		} else {
+			used_object = objects[i];
+		}
+	}
+	malloc_trim(0);
+}
+
 int main(int argc, char **argv)
 {
 	unsigned int seeds[] = { 1, 2 };
@@ -77,6 +102,8 @@ int main(int argc, char **argv)
 	char byte;
 
 	populate();
+	if (argc == 2 && !strcmp(argv[1], "holes"))
+		make_holes();
 	for (int i = 0; busy && i < 2; i++)
 		pthread_create(&threads[i], NULL, spins ? spin : work, &seeds[i]);
 	if (write(1, "ready\n", 6) != 6)
