@@ -306,18 +306,14 @@ static bool migrate_batch(struct moving *m, struct page *slab, void **objects,
 /* False: no room, or no time. */
 static bool migrate_slab(struct moving *m, struct page *slab)
 {
-	uint64_t marks[MARK_WORDS];
-	void *objects[SLUB_ISOLATE_MAX];
-	char *base = page_address(slab);
+	void *objects[SLUB_ISOLATE_MAX], *object;
+	struct slab_iterator iterator;
 	uint32_t nr = 0;
 
-	memset(marks, 0, sizeof(marks));
-	if (!slab_mark_free(m->cache, slab, marks))
+	if (!slab_iterate(&iterator, m->cache, slab))
 		return true;
-	for (uint32_t i = 0; i < slab_objects_end(m->cache, slab); i++) {
-		if (marks[i / 64] >> i % 64 & 1)
-			continue;
-		objects[nr++] = object_at(m->cache, base, i);
+	while ((object = slab_next(&iterator)) != NULL) {
+		objects[nr++] = object;
 		if (nr < SLUB_ISOLATE_MAX)
 			continue;
 		if (!migrate_batch(m, slab, objects, nr) || is_over(m))

@@ -27,12 +27,11 @@ static bool is_ours(struct tally *tally, uint32_t owner)
 	return tally->is_ours;
 }
 
-/* Whether object @i is allocated, and who is charged for it. */
-static bool owner_at(const struct slub_cache *cache, void *base, uint32_t i,
+/* Whether @object is allocated, and who is charged for it. */
+static bool owner_at(const struct slub_cache *cache, const void *object,
 		     uint32_t *owner)
 {
-	*owner = __atomic_load_n(object_owner(cache, object_at(cache, base, i)),
-				 __ATOMIC_RELAXED);
+	*owner = __atomic_load_n(object_owner(cache, object), __ATOMIC_RELAXED);
 	return !(*owner & OWNER_FREE);
 }
 
@@ -41,16 +40,13 @@ static void tally_slab(struct slub_cache *cache, struct page *slab, void *arg)
 	struct tally *tally = arg;
 	size_t bytes = PAGE_BYTES << cache->order;
 	uint32_t used = 0, ours = 0, owner;
-	uint64_t marks[MARK_WORDS];
+	struct slab_iterator iterator;
+	void *object;
 
-	if (!cache->is_accounted)
+	if (!cache->is_accounted || !slab_iterate(&iterator, cache, slab))
 		return;
-	memset(marks, 0, sizeof(marks));
-	if (!slab_mark_free(cache, slab, marks))
-		return;
-	for (uint32_t i = 0; i < slab_objects_end(cache, slab); i++) {
-		if (marks[i / 64] >> i % 64 & 1 ||
-		    !owner_at(cache, page_address(slab), i, &owner))
+	while ((object = slab_next(&iterator)) != NULL) {
+		if (!owner_at(cache, object, &owner))
 			continue;
 		used++;
 		ours += is_ours(tally, owner);

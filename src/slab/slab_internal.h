@@ -174,9 +174,19 @@ void node_rebuild(struct cache_node *node);
 
 /* visit.c */
 #define MARK_WORDS 2048	/* objects of a slab: 1 MiB / 8 bytes */
-/* Sets the bit of each object of @slab that is free; false: it changed. */
-bool slab_mark_free(struct slub_cache *cache, struct page *slab,
-		    uint64_t *marks);
+/* The objects of a slab that are allocated, in the order of their addresses. */
+struct slab_iterator {
+	struct slub_cache *cache;
+	struct page *slab;
+	uint32_t next;
+	uint64_t free[MARK_WORDS];	/* a bit for each object */
+};
+
+/* False: it changes under our eyes, and cannot be told. */
+bool slab_iterate(struct slab_iterator *iterator, struct slub_cache *cache,
+		  struct page *slab);
+/* NULL: that was the last one. */
+void *slab_next(struct slab_iterator *iterator);
 
 /* shrink.c */
 void shrink_after_fork(void);

@@ -35,44 +35,55 @@ struct visit {
 	int ret;
 };
 
-bool slab_mark_free(struct slub_cache *cache, struct page *slab,
-		    uint64_t *marks)
+bool slab_iterate(struct slab_iterator *iterator, struct slub_cache *cache,
+		  struct page *slab)
 {
 	char *base = page_address(slab);
 	struct double_word state = slab_read(slab);
 	void *object = (void *)state.first;
 	uint32_t left = slab->count;
 
-	marks[0] |= slab_holes(cache, slab);
+	iterator->cache = cache;
+	iterator->slab = slab;
+	iterator->next = 0;
+	memset(iterator->free, 0, sizeof(iterator->free));
+	iterator->free[0] = slab_holes(cache, slab);
 	for (; object && left; left--) {
 		size_t i = (size_t)((char *)object - base) / cache->size;
 
 		if (i >= cache->objects)
 			return false;
-		marks[i / 64] |= 1ull << i % 64;
+		iterator->free[i / 64] |= 1ull << i % 64;
 		object = chain_next(cache, object);
 	}
 	return !object;
 }
 
+void *slab_next(struct slab_iterator *iterator)
+{
+	struct slub_cache *cache = iterator->cache;
+
+	while (iterator->next < slab_objects_end(cache, iterator->slab)) {
+		uint32_t i = iterator->next++;
+
+		if (!(iterator->free[i / 64] >> i % 64 & 1))
+			return object_at(cache, page_address(iterator->slab),
+					 i);
+	}
+	return NULL;
+}
+
 static void visit_slab(struct slub_cache *cache, struct page *slab, void *arg)
 {
 	struct visit *visit = arg;
-	uint64_t marks[MARK_WORDS];
-	char *base = page_address(slab);
+	struct slab_iterator iterator;
+	void *object;
 
 	if ((cache != visit->cache && cache->root != visit->cache) ||
-	    visit->ret)
+	    visit->ret || !slab_iterate(&iterator, cache, slab))
 		return;
-	memset(marks, 0, sizeof(marks));
-	if (!slab_mark_free(cache, slab, marks))
-		return;
-	for (uint32_t i = 0; i < slab_objects_end(cache, slab) && !visit->ret;
-	     i++) {
-		if (!(marks[i / 64] >> i % 64 & 1))
-			visit->ret = visit->call(object_at(cache, base, i),
-						 visit->arg);
-	}
+	while (!visit->ret && (object = slab_next(&iterator)) != NULL)
+		visit->ret = visit->call(object, visit->arg);
 }
 
 SLUB_EXPORT int slub_cache_for_each_object(struct slub_cache *cache,
