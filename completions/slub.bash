@@ -77,10 +77,11 @@ _slub_look()
 	[[ $option == "=" ]] && option=${COMP_WORDS[COMP_CWORD - 2]}
 	_slub_value "$option" "$word" && return
 	case $command in
-	top) common+=" --delay= --sort= --human" ;;
+	top) common+=" --delay= --sort= --human --groups" ;;
 	info) common+=" --aliases --activity --bytes --display-active --empty \
 		--inverted --slabs --sort-loss --numa --lines= --ops --partial --report \
 		--size --totals --unreclaim --xtotals --zero --1ref --debug= --shrink \
+		--first-alias --groups \
 		--tracking --validate" ;;
 	map) common+=" --svg --columns=" ;;
 	traces) common+=" --alloc --free --lines=" ;;

@@ -121,8 +121,22 @@ enum slub_abi_cache_field {
 	SLUB_ABI_CACHE_SLACK,
 	SLUB_ABI_CACHE_USERSIZE,	/* bytes from USEROFFSET on, for copies */
 	SLUB_ABI_CACHE_USEROFFSET,
+	SLUB_ABI_CACHE_ALIASES,		/* address of a struct slub_abi_alias, or 0 */
+	SLUB_ABI_CACHE_ACCOUNTED,	/* not 0: each object has an owner */
+	/* Where in a slab these are; OWNERS_HERE 0: elsewhere, see WATCH_OWNER. */
+	SLUB_ABI_CACHE_OWNERS,
+	SLUB_ABI_CACHE_OWNERS_HERE,
 	SLUB_ABI_CACHE_FIELDS_KNOWN,
 	SLUB_ABI_CACHE_FIELDS = 32,
+};
+
+/*
+ * A further name of a cache, the one given last first.  Never unmapped, but used
+ * again: the list may change under who follows it.
+ */
+struct slub_abi_alias {
+	uint64_t next;			/* address, or 0 */
+	char name[48];
 };
 
 /* Bits of SLUB_ABI_CACHE_FLAGS; the others are the library's. */
@@ -179,6 +193,7 @@ enum slub_abi_watch_field {
 	SLUB_ABI_WATCH_LEFT,		/* bytes of a slab before its first object */
 	SLUB_ABI_WATCH_TRACK,		/* of the alloc track, the free track behind; 0: none */
 	SLUB_ABI_WATCH_REQUESTED,	/* of the size asked for, uint64_t; 0: none */
+	SLUB_ABI_WATCH_OWNER,		/* of the owner, uint32_t; 0: none */
 	SLUB_ABI_WATCH_FIELDS_KNOWN,
 	SLUB_ABI_WATCH_FIELDS = 8,
 };
@@ -293,6 +308,79 @@ struct slub_abi {
 	uint32_t track_bytes;
 	struct slub_abi_field watch_fields[SLUB_ABI_WATCH_FIELDS];
 	struct slub_abi_field track_fields[SLUB_ABI_TRACK_FIELDS];
+	/* struct slub_abi_groups; 0, or behind `size`: this library has none */
+	uint64_t groups;
+	/*
+	 * Of a descriptor: the owner of the large block, or of the object of a
+	 * page or more, that starts there, uint32_t.  Where this is
+	 * descriptor_state: in what the state leaves of the 24 bytes from there on.
+	 */
+	uint16_t descriptor_owner;
+	uint16_t reserved_owner[3];
+};
+
+/*
+ * Memory groups.  Three kinds of structures, each with a number from 1 on: number
+ * n lies at the address that stands at `start`, plus n * bytes.
+ *
+ *   group     as group_fields say
+ *   owner     who answers for charges: of the group at GROUP, or, if HEIR is not
+ *             0, of whom the owner there is
+ *   stock     of a thread: bytes that are charged to the owner in advance
+ *
+ * The CPUs have such stocks too: nr_stocks words in each area and in the shared
+ * one, at the per-CPU offset that stands at `stocks`; {owner << stock_shift, bytes}.
+ *
+ * What an object, or a large block, is charged to is its owner's number, a word of
+ * 32 bits; SLUB_ABI_OWNER_FREE: it is free.  An object in a CPU's list may be free
+ * without that bit, and is charged to its owner until somebody takes it.
+ *
+ * A reader must refuse a `version` that it does not know; fields are only appended.
+ */
+#define SLUB_ABI_GROUPS_VERSION 1u
+#define SLUB_ABI_OWNER_FREE (1u << 31)
+#define SLUB_ABI_GROUP_NAME 48
+
+/* Of a group. */
+enum slub_abi_group_field {
+	SLUB_ABI_GROUP_PARENT,		/* an address; 0: the root */
+	SLUB_ABI_GROUP_ALIVE,
+	SLUB_ABI_GROUP_USAGE,		/* stocks and objects in lists included */
+	SLUB_ABI_GROUP_PEAK,		/* the most that was */
+	SLUB_ABI_GROUP_LOW,
+	SLUB_ABI_GROUP_HIGH,		/* from 2^62 on: no limit */
+	SLUB_ABI_GROUP_MAX,
+	SLUB_ABI_GROUP_FAILURES,
+	SLUB_ABI_GROUP_MAX_HITS,
+	SLUB_ABI_GROUP_HIGH_HITS,
+	SLUB_ABI_GROUP_FIELDS_KNOWN,
+	SLUB_ABI_GROUP_FIELDS = 16,
+};
+#define SLUB_ABI_GROUP_NO_LIMIT (1ull << 62)
+
+struct slub_abi_pool {
+	uint64_t start;			/* where its address stands; 0 there: none yet */
+	uint64_t end;			/* where, uint32_t, the highest number + 1 stands */
+	uint32_t bytes;
+	uint32_t reserved;
+};
+
+struct slub_abi_groups {
+	uint32_t version;
+	uint32_t size;			/* of this structure */
+	struct slub_abi_pool groups;
+	struct slub_abi_pool owners;
+	struct slub_abi_pool thread_stocks;
+	uint64_t stocks;		/* 0 there: there are none */
+	uint32_t nr_stocks;
+	uint32_t stock_shift;
+	struct slub_abi_field group_fields[SLUB_ABI_GROUP_FIELDS];
+	uint32_t group_name;		/* offset of a string in a group */
+	uint32_t reserved;
+	struct slub_abi_field owner_group;
+	struct slub_abi_field owner_heir;
+	struct slub_abi_field stock_owner;
+	struct slub_abi_field stock_bytes;	/* signed; below 0: none */
 };
 
 /*
@@ -409,7 +497,7 @@ struct slub_stats_head {
 	uint32_t record_bytes;
 	uint32_t nr_records;		/* records written so far at the most */
 	uint32_t nr_nodes;		/* node arrays in each record */
-	uint32_t reserved;
+	uint32_t groups_offset;		/* struct slub_stats_groups; 0: none */
 	uint64_t totals[SLUB_STATS_TOTALS];
 	struct slub_abi abi;		/* its addresses are of that process */
 };
@@ -428,6 +516,40 @@ struct slub_stats_cache {
 	uint64_t fields[SLUB_ABI_CACHE_FIELDS];
 	uint64_t stats[SLUB_ABI_STATS];
 	uint64_t nodes[][SLUB_ABI_NODE_FIELDS];
+	/*
+	 * Behind the nodes, in the SLUB_STATS_ALIASES bytes that end the record, if
+	 * record_bytes has room: further names, a NUL after each, as many as fit.
+	 */
+};
+#define SLUB_STATS_ALIASES 128
+
+/*
+ * The groups: this head, and nr_groups places of group_bytes behind it.  The
+ * fields are of the last moment, if the last one who charged did it slowly; the
+ * rest is by the census.
+ */
+struct slub_stats_groups {
+	uint32_t version;		/* SLUB_ABI_GROUPS_VERSION */
+	uint32_t size;			/* of this structure */
+	uint32_t nr_groups;		/* places written so far at the most */
+	uint32_t group_bytes;
+	uint32_t nr_beyond;		/* groups that have no place */
+	uint32_t reserved[3];
+};
+
+struct slub_stats_group {
+	uint32_t sequence;		/* odd: being written */
+	uint32_t number;		/* 0: there is none here */
+	uint32_t parent;		/* its number; 0: this is the root */
+	uint32_t nr_threads;		/* that are in it, and in none below it */
+	char name[SLUB_ABI_GROUP_NAME];
+	uint64_t fields[SLUB_ABI_GROUP_FIELDS];
+	/* with those of the groups below it */
+	uint64_t stock_bytes;		/* of its usage, charged in advance */
+	uint64_t objects;
+	uint64_t object_bytes;
+	uint64_t slab_bytes;		/* slabs with such an object */
+	uint64_t large_bytes;
 };
 
 #endif

@@ -207,6 +207,10 @@ static const struct slub_abi_field cache_fields[SLUB_ABI_CACHE_FIELDS] = {
 	[SLUB_ABI_CACHE_SLACK] = FIELD(slub_cache, slack),
 	[SLUB_ABI_CACHE_USERSIZE] = FIELD(slub_cache, usersize),
 	[SLUB_ABI_CACHE_USEROFFSET] = FIELD(slub_cache, useroffset),
+	[SLUB_ABI_CACHE_ALIASES] = FIELD(slub_cache, aliases),
+	[SLUB_ABI_CACHE_ACCOUNTED] = FIELD(slub_cache, is_accounted),
+	[SLUB_ABI_CACHE_OWNERS] = FIELD(slub_cache, owners),
+	[SLUB_ABI_CACHE_OWNERS_HERE] = FIELD(slub_cache, owner_reciprocal),
 };
 
 static const struct slub_abi_field node_fields[SLUB_ABI_NODE_FIELDS] = {
@@ -226,6 +230,7 @@ static const struct slub_abi_field watch_fields[SLUB_ABI_WATCH_FIELDS] = {
 	[SLUB_ABI_WATCH_LEFT] = FIELD(debug_layout, left),
 	[SLUB_ABI_WATCH_TRACK] = FIELD(debug_layout, track),
 	[SLUB_ABI_WATCH_REQUESTED] = FIELD(debug_layout, size),
+	[SLUB_ABI_WATCH_OWNER] = FIELD(debug_layout, owner),
 };
 
 static const struct slub_abi_field track_fields[SLUB_ABI_TRACK_FIELDS] = {
@@ -360,5 +365,6 @@ void census_record(const struct slub_cache *cache, uint32_t nr_nodes,
 			out->nodes[n][i] = field_get(cache->nodes[n],
 						     node_fields[i]);
 	}
+	alias_names(cache, (char *)out->nodes[nr_nodes], SLUB_STATS_ALIASES);
 	out->cached = census_cached(cache);
 }

@@ -51,6 +51,17 @@ void census_describe(struct slub_abi *abi);
 void census_record(const struct slub_cache *cache, uint32_t nr_nodes,
 		   struct slub_stats_cache *out);
 
+/* groups.c */
+#define STATS_GROUPS_MAX 1024	/* places in a statistics file, the first unused */
+#define STATS_GROUPS_BYTES (sizeof(struct slub_stats_groups) + \
+	STATS_GROUPS_MAX * sizeof(struct slub_stats_group))
+void groups_describe(struct slub_abi *abi);
+void groups_file_begin(struct slub_stats_groups *out);
+/* What is counted for the groups that this thread is in. */
+void groups_update(struct slub_stats_groups *out);
+/* All numbers of all groups. */
+void groups_record(struct slub_stats_groups *out);
+
 /* slabinfo.c */
 /* Writes the table of caches, /proc/slabinfo 2.1, to @path. */
 int slabinfo_write(const char *path);

@@ -151,6 +151,7 @@ void abi_publish(const struct os_cpus *cpus, uint32_t nr_nodes)
 	describe_pages(abi);
 	describe_areas(abi);
 	census_describe(abi);
+	groups_describe(abi);
 	options_publish();
 	abi->options = (uintptr_t)slub_abi_options;
 	abi->nr_options = OPTION_NR;

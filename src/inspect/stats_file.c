@@ -2,10 +2,10 @@
 /*
  * SLUB_STATS_FILE: the numbers of abi.h in a file that outlives the process.
  *
- *   0                    options_offset     records_offset
- *   +--------------------+---------+--------+------------------------------+
- *   | slub_stats_head    | options | -      | record of slot 0, 1, 2 ...   |
- *   +--------------------+---------+--------+------------------------------+
+ *   0                 options_offset   records_offset          groups_offset
+ *   +-----------------+---------+-----+------------------------+------------+
+ *   | slub_stats_head | options | -   | record of slot 0, 1, ..| groups     |
+ *   +-----------------+---------+-----+------------------------+------------+
  *
  * It is a shared mapping: a store is all it takes, and what was stored is in
  * the file whatever becomes of the process.  The room is allocated at the
@@ -48,6 +48,11 @@ static struct slub_stats_cache *record_at(size_t number)
 {
 	return (struct slub_stats_cache *)((char *)head +
 		head->records_offset + number * head->record_bytes);
+}
+
+static struct slub_stats_groups *groups_part(struct slub_stats_head *file)
+{
+	return (struct slub_stats_groups *)((char *)file + file->groups_offset);
 }
 
 /* False: somebody else is at it. */
@@ -116,6 +121,7 @@ static void records_write_all(void)
 	}
 	if (all)
 		census_all_free(all);
+	groups_record(groups_part(head));
 	head->census_ns = clock_ns(CLOCK_REALTIME);
 }
 
@@ -153,6 +159,7 @@ void stats_file_update(struct slub_cache *cache)
 	}
 	if (cache)
 		record_write(cache, NULL);
+	groups_update(groups_part(head));
 	census_if_due();
 	head_update();
 }
@@ -257,6 +264,13 @@ static void write_names(struct slub_stats_head *out)
 	}
 }
 
+static size_t record_bytes(void)
+{
+	return sizeof(struct slub_stats_cache) + SLUB_STATS_ALIASES +
+	       slub_abi_state.nr_nodes * sizeof(uint64_t) *
+		       SLUB_ABI_NODE_FIELDS;
+}
+
 static void write_head(struct slub_stats_head *out, size_t records_offset)
 {
 	out->version = SLUB_STATS_VERSION;
@@ -269,8 +283,10 @@ static void write_head(struct slub_stats_head *out, size_t records_offset)
 	out->option_bytes = sizeof(struct slub_abi_option);
 	out->records_offset = (uint32_t)records_offset;
 	out->nr_nodes = slub_abi_state.nr_nodes;
-	out->record_bytes = (uint32_t)(sizeof(struct slub_stats_cache) +
-		out->nr_nodes * sizeof(uint64_t) * SLUB_ABI_NODE_FIELDS);
+	out->record_bytes = (uint32_t)record_bytes();
+	out->groups_offset = (uint32_t)(records_offset +
+					CENSUS_SLOTS * record_bytes());
+	groups_file_begin(groups_part(out));
 	out->abi = slub_abi_state;
 	memcpy(out + 1, slub_abi_options, sizeof(slub_abi_options));
 	write_names(out);
@@ -287,9 +303,8 @@ void stats_file_open(void)
 	if (!given || !*given)
 		return;
 	path_expand(given, path, sizeof(path));
-	file_bytes = round_up(records_offset + CENSUS_SLOTS *
-		(sizeof(struct slub_stats_cache) + slub_abi_state.nr_nodes *
-		 sizeof(uint64_t) * SLUB_ABI_NODE_FIELDS), FILE_ALIGN);
+	file_bytes = round_up(records_offset + CENSUS_SLOTS * record_bytes() +
+			      STATS_GROUPS_BYTES, FILE_ALIGN);
 	new = map_file(path, file_bytes);
 	if (!new)
 		return;

@@ -26,10 +26,10 @@
 
 #include <errno.h>
 
-#define STOCKS 64
+#define STOCKS CHARGE_STOCKS
 #define STOCK_BATCH ((size_t)32 << 10)
 #define STOCK_MAX (2 * STOCK_BATCH)
-#define BYTES_BITS 40
+#define BYTES_BITS CHARGE_BYTES_BITS
 #define BYTES_MASK ((1ull << BYTES_BITS) - 1)
 #define CHARGE_MAX BYTES_MASK
 
@@ -41,17 +41,17 @@
 /* So far below its maximum a group is tight no more. */
 #define TIGHT_MARGIN (4 * STOCK_MAX)
 
-static uintptr_t stocks;	/* per-CPU, 0: none */
+uintptr_t charge_stocks;
 static uint32_t nr_tight;	/* groups that are */
 
 void charge_init(void)
 {
 	uintptr_t none = 0, offset;
 
-	if (__atomic_load_n(&stocks, __ATOMIC_RELAXED))
+	if (__atomic_load_n(&charge_stocks, __ATOMIC_RELAXED))
 		return;
 	offset = percpu_alloc(STOCKS * 8, 64);
-	if (offset && !__atomic_compare_exchange_n(&stocks, &none, offset,
+	if (offset && !__atomic_compare_exchange_n(&charge_stocks, &none, offset,
 						   false, __ATOMIC_RELEASE,
 						   __ATOMIC_RELAXED))
 		slub_percpu_free(offset);
@@ -59,7 +59,7 @@ void charge_init(void)
 
 static uintptr_t stock_of(uint32_t owner)
 {
-	uintptr_t offset = __atomic_load_n(&stocks, __ATOMIC_RELAXED);
+	uintptr_t offset = __atomic_load_n(&charge_stocks, __ATOMIC_RELAXED);
 
 	return offset ? offset + owner % STOCKS * 8 : 0;
 }
@@ -256,7 +256,7 @@ static int64_t stocks_in(const char *area, uintptr_t offset,
 
 int64_t stocks_of(const struct slub_group *group)
 {
-	uintptr_t offset = __atomic_load_n(&stocks, __ATOMIC_ACQUIRE);
+	uintptr_t offset = __atomic_load_n(&charge_stocks, __ATOMIC_ACQUIRE);
 	int64_t sum = 0;
 
 	if (!offset)

@@ -74,6 +74,11 @@ void owner_drop(struct group_owner *owner, int64_t n);
 /* charge.c */
 /* Makes the stocks; without them every charge is slow. */
 void charge_init(void);
+/* What the words of a CPU's stocks are: {owner << CHARGE_BYTES_BITS, bytes}. */
+#define CHARGE_STOCKS 64
+#define CHARGE_BYTES_BITS 40
+/* Per CPU; 0: none. */
+extern uintptr_t charge_stocks SLUB_INTERNAL;
 /* Takes @bytes out of this CPU's stock of @owner; @all: whatever it has. */
 size_t stock_take(uint32_t owner, size_t bytes, bool all);
 /* May @number's stocks not be used now? */

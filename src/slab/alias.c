@@ -41,7 +41,8 @@ int alias_add(struct slub_cache *cache, const char *name)
 	memcpy(alias->name, name, strnlen(name, SLUB_CACHE_NAME_MAX));
 	lock_acquire(&cache_lock);
 	alias->next = cache->aliases;
-	cache->aliases = alias;
+	/* release: who follows it without the lock finds the name */
+	__atomic_store_n(&cache->aliases, alias, __ATOMIC_RELEASE);
 	cache->users++;
 	lock_release(&cache_lock);
 	return 0;
@@ -71,6 +72,27 @@ bool alias_is_one(const struct slub_cache *cache, const char *name)
 		found = strcmp(a->name, name) == 0;
 	lock_release(&cache_lock);
 	return found;
+}
+
+void alias_names(const struct slub_cache *cache, char *to, size_t size)
+{
+	/* acquire: pairs with the release in alias_add() */
+	const struct cache_alias *alias =
+		__atomic_load_n(&cache->aliases, __ATOMIC_ACQUIRE);
+	size_t used = 0;
+
+	/* Each takes two bytes at least, so a list that changes has an end. */
+	while (alias && used + 2 < size) {
+		size_t n = strnlen(alias->name, SLUB_CACHE_NAME_MAX);
+
+		if (!n || used + n + 2 > size)
+			break;
+		memcpy(to + used, alias->name, n);
+		used += n;
+		to[used++] = '\0';
+		alias = __atomic_load_n(&alias->next, __ATOMIC_ACQUIRE);
+	}
+	to[used] = '\0';
 }
 
 /* The @n-th in the order in which they were given; under cache_lock. */

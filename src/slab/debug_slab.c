@@ -4,6 +4,7 @@
  * freelist is whole from the start, and whoever changes it holds the node's
  * lock.
  */
+#include "slab/account.h"
 #include "slab/debug.h"
 
 #include <string.h>
@@ -78,6 +79,8 @@ static void init_objects(struct slub_cache *twin, struct page *slab)
 		char *object = watched_object(twin, slab, i);
 
 		object_init(twin->debug, object - watch_left(twin));
+		if (twin->is_accounted)
+			*object_owner(twin, object) = OWNER_FREE;
 		/* A constructor may allocate; no lock is held. */
 		if (twin->ctor)
 			twin->ctor(object);

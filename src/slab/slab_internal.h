@@ -313,6 +313,11 @@ void cache_making_after_fork(void);
 int alias_add(struct slub_cache *cache, const char *name);	/* 0 or an errno */
 void alias_drop(struct slub_cache *cache);
 bool alias_is_one(const struct slub_cache *cache, const char *name);
+/*
+ * As many of the names as @to has room for, the last one first, a NUL after each
+ * and after all.  Takes no lock: a name may be that of a moment ago.
+ */
+void alias_names(const struct slub_cache *cache, char *to, size_t size);
 
 /* defrag.c */
 /*

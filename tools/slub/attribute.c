@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Numbers of the structure as they are. */
 static const struct {
@@ -161,6 +162,17 @@ static void put_nodes(struct json *json, const struct snapshot *snapshot,
 	json_close(json);
 }
 
+static void put_aliases(struct json *json, const struct cache_view *cache)
+{
+	char names[ALIASES_SIZE], *rest = names, *name;
+
+	memcpy(names, cache->aliases, sizeof(names));
+	json_open_array(json, "alias_names");
+	while (*names && (name = strsep(&rest, " ")) != NULL)
+		json_string(json, NULL, name);
+	json_close(json);
+}
+
 void attributes_put(struct json *json, const struct snapshot *snapshot,
 		    const struct cache_view *cache)
 {
@@ -168,6 +180,7 @@ void attributes_put(struct json *json, const struct snapshot *snapshot,
 	uint64_t slack;
 
 	json_string(json, "name", cache->name);
+	put_aliases(json, cache);
 	for (size_t i = 0; i < NR_PLAIN; i++) {
 		if (snapshot_has(snapshot, plain[i].field))
 			json_number(json, plain[i].name,

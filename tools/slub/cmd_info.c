@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* slub info: the kernel's slabinfo, for the caches of a process. */
 #include "attribute.h"
+#include "groups.h"
 #include "openmetrics.h"
 #include "request.h"
 #include "totals.h"
@@ -15,11 +16,12 @@
 struct info {
 	bool aliases, activity, show_empty, ctors, numa, report, totals;
 	bool extended, with_empty, single, inverted, exact, only_empty;
-	bool unreclaim;
+	bool unreclaim, groups;
 	enum sort_key key;
 	double nr_max;
 	const char *pattern;
 	regex_t regex;
+	int status;
 	/* What another command is to do: its letter, and debugging's letters. */
 	int action;
 	const char *letters;
@@ -30,11 +32,14 @@ static void print_info_help(FILE *to)
 	fputs("usage: slub info [OPTION...] -p TARGET [REGEX]\n\n"
 	      "Prints the caches of a process as slabinfo prints the kernel's.\n"
 	      "The process is not stopped.\n\n"
-	      "  -a, --aliases         caches that more than one name shares\n"
+	      "  -a, --aliases         the further names of caches that have some\n"
 	      "  -A, --activity        most active first\n"
 	      "  -B, --bytes           sizes in bytes\n"
 	      "  -D, --display-active  lists and slabs that moved, not sizes\n"
 	      "  -e, --empty           caches with empty slabs only\n"
+	      "  -f, --first-alias     caches by their first name (always so here)\n"
+	      "  -G, --groups          memory groups instead of caches; with -B,\n"
+	      "                        -N and -S\n"
 	      "  -i, --inverted        the order turned round\n"
 	      "  -l, --slabs           by name (the default)\n"
 	      "  -L, --sort-loss       by memory lost\n"
@@ -224,6 +229,21 @@ static void print_table(const struct info *info, const struct snapshot *now,
 	}
 }
 
+/* "cache <- alias alias", or with -i "alias -> cache", as slabinfo does. */
+static void print_aliases(const struct info *info, const struct snapshot *now)
+{
+	for (size_t i = 0; i < now->nr_caches; i++) {
+		const struct cache_view *cache = &now->caches[i];
+		char names[ALIASES_SIZE], *rest = names, *name;
+
+		memcpy(names, cache->aliases, sizeof(names));
+		if (!info->inverted)
+			printf("%-21s <- %s\n", cache->name, names);
+		while (info->inverted && (name = strsep(&rest, " ")) != NULL)
+			printf("%-21s -> %s\n", name, cache->name);
+	}
+}
+
 static void print_json(const struct snapshot *now)
 {
 	struct json json = { .to = stdout };
@@ -238,6 +258,24 @@ static void print_json(const struct snapshot *now)
 	}
 	json_close(&json);
 	json_close(&json);
+}
+
+static void print_groups(struct info *info, const struct snapshot *now,
+			 const struct request *request)
+{
+	struct groups groups;
+
+	info->status = groups_read(&groups, now, "info");
+	if (info->status)
+		return;
+	if (request->format == FORMAT_JSON)
+		groups_print_json(&groups, now);
+	else if (request->format == FORMAT_OPENMETRICS)
+		groups_print_openmetrics(&groups);
+	else
+		groups_print(stdout, &groups, info->key != SORT_BYTES,
+			     info->exact, (size_t)info->nr_max);
+	groups_free(&groups);
 }
 
 /* The top of each list is printed from a copy: the order of one spoils none. */
@@ -265,6 +303,10 @@ static void print(struct snapshot *now, const struct snapshot *before,
 	struct info *info = arg;
 
 	(void)before;
+	if (info->groups) {
+		print_groups(info, now, request);
+		return;
+	}
 	select_caches(now, info);
 	if (request->format == FORMAT_JSON)
 		print_json(now);
@@ -276,6 +318,8 @@ static void print(struct snapshot *now, const struct snapshot *before,
 		totals_print(now, info->exact);
 	else if (info->report)
 		print_report(now);
+	else if (info->aliases)
+		print_aliases(info, now);
 	else
 		print_table(info, now, request);
 }
@@ -288,6 +332,8 @@ static const struct option options[] = {
 	{ "bytes", no_argument, NULL, 'B' },
 	{ "display-active", no_argument, NULL, 'D' },
 	{ "empty", no_argument, NULL, 'e' },
+	{ "first-alias", no_argument, NULL, 'f' },
+	{ "groups", no_argument, NULL, 'G' },
 	{ "inverted", no_argument, NULL, 'i' },
 	{ "slabs", no_argument, NULL, 'l' },
 	{ "sort-loss", no_argument, NULL, 'L' },
@@ -318,7 +364,7 @@ static bool set_switch(struct info *info, int letter)
 		{ 'o', &info->ctors }, { 'r', &info->report },
 		{ 'T', &info->totals }, { 'X', &info->extended },
 		{ 'z', &info->with_empty }, { '1', &info->single },
-		{ 'U', &info->unreclaim },
+		{ 'U', &info->unreclaim }, { 'G', &info->groups },
 	};
 
 	for (size_t i = 0; i < sizeof(switches) / sizeof(switches[0]); i++) {
@@ -393,10 +439,11 @@ static int parse(int argc, char **argv, struct request *request,
 {
 	int letter, status;
 
-	while ((letter = getopt_long(argc, argv, ":aABd::DeilLnN:oPrsStTUvXz1"
+	while ((letter = getopt_long(argc, argv, ":aABd::DefGilLnN:oPrsStTUvXz1"
 				     REQUEST_LETTERS, options, NULL)) != -1) {
+		/* -f: a cache has no other name that it could be shown by */
 		if (set_switch(info, letter) || set_order(info, letter) ||
-		    set_action(info, letter))
+		    set_action(info, letter) || letter == 'f')
 			continue;
 		status = letter == 'N' ?
 			 !request_number("info", "lines", optarg, 1, NR_ALL,
@@ -409,7 +456,7 @@ static int parse(int argc, char **argv, struct request *request,
 	}
 	if (request->help)
 		return 0;
-	status = request_check(request, argc, argv, 1);
+	status = request_check(request, argc, argv, !info->groups);
 	info->pattern = !status && optind < argc ? argv[optind] : NULL;
 	return status;
 }
@@ -438,7 +485,7 @@ static int info_main(int argc, char **argv)
 	status = request_run(&request, print, &info);
 	if (info.pattern)
 		regfree(&info.regex);
-	return status;
+	return status ? status : info.status;
 }
 
 const struct command cmd_info = {

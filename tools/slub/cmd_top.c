@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* slub top: the kernel's slabtop, for the caches of a process. */
 #include "attribute.h"
+#include "groups.h"
 #include "openmetrics.h"
 #include "top.h"
 
@@ -18,14 +19,15 @@ static void print_top_help(FILE *to)
 	      to);
 	sort_print_help(to);
 	fputs("  -o                    as --once\n"
-	      "      --human           sizes with a letter\n", to);
+	      "      --human           sizes with a letter\n"
+	      "      --groups          memory groups instead of caches\n", to);
 	request_print_help(to);
-	fputs("\nKeys: q quit, space look now, m units, h help, and those of\n"
-	      "the order.\n", to);
+	fputs("\nKeys: q quit, space look now, m units, t memory groups or\n"
+	      "caches, h help, and those of the order.\n", to);
 	request_print_statuses(to);
 }
 
-enum { OPTION_HUMAN = REQUEST_FIRST_OWN };
+enum { OPTION_HUMAN = REQUEST_FIRST_OWN, OPTION_GROUPS };
 
 static int set_sort(struct top *top, const char *key)
 {
@@ -51,6 +53,9 @@ static int set_option(struct request *request, struct top *top, int letter)
 	case OPTION_HUMAN:
 		top->human = true;
 		return 0;
+	case OPTION_GROUPS:
+		top->groups = true;
+		return 0;
 	}
 	return request_option(request, letter);
 }
@@ -62,6 +67,7 @@ static int parse(int argc, char **argv, struct request *request,
 		{ "delay", required_argument, NULL, 'd' },
 		{ "sort", required_argument, NULL, 's' },
 		{ "human", no_argument, NULL, OPTION_HUMAN },
+		{ "groups", no_argument, NULL, OPTION_GROUPS },
 		REQUEST_OPTIONS,
 	};
 	int letter, status;
@@ -95,19 +101,43 @@ static void print_json(const struct snapshot *now)
 	json_close(&json);
 }
 
+static void print_groups(struct top *top, const struct snapshot *now,
+			 const struct request *request)
+{
+	struct groups groups;
+
+	top->status = groups_read(&groups, now, "top");
+	if (top->status)
+		return;
+	if (request->format == FORMAT_JSON)
+		groups_print_json(&groups, now);
+	else
+		groups_print_openmetrics(&groups);
+	groups_free(&groups);
+}
+
 static void print(struct snapshot *now, const struct snapshot *before,
 		  const struct request *request, void *arg)
 {
-	const struct top *top = arg;
+	struct top *top = arg;
 
-	if (request->format == FORMAT_OPENMETRICS) {
+	if (top->groups && request->format != FORMAT_TEXT) {
+		print_groups(top, now, request);
+	} else if (request->format == FORMAT_OPENMETRICS) {
 		openmetrics_print(now);
 	} else if (request->format == FORMAT_JSON) {
 		cache_sort(now, before, top->key);
 		print_json(now);
 	} else {
-		top_print(stdout, now, before, top, (size_t)-1);
+		top->status = top_print(stdout, now, before, top, (size_t)-1);
 	}
+}
+
+static int top_once(const struct request *request, struct top *top)
+{
+	int status = request_run(request, print, top);
+
+	return status ? status : top->status;
 }
 
 static int top_main(int argc, char **argv)
@@ -127,7 +157,7 @@ static int top_main(int argc, char **argv)
 	if (request.once || request.watch_seconds ||
 	    request.format != FORMAT_TEXT || !isatty(STDOUT_FILENO) ||
 	    !isatty(STDIN_FILENO))
-		return request_run(&request, print, &top);
+		return top_once(&request, &top);
 	return top_screen(&request, &top);
 }
 

@@ -65,6 +65,24 @@ static uint64_t slab_state(const struct walk *walk, uint64_t i)
 	return state;
 }
 
+/*
+ * Objects without memory between others; in the link of the descriptor, which
+ * objects with the link in themselves do not need.  See src/slab/holes.c.
+ */
+static uint64_t slab_holes(const struct walk *walk,
+			   const struct cache_view *cache, uint64_t i)
+{
+	uint64_t holes;
+
+	if (!snapshot_has(walk->snapshot, SLUB_ABI_CACHE_LINK) ||
+	    cache_field(cache, SLUB_ABI_CACHE_LINK) >= 4096 ||
+	    cache_field(cache, SLUB_ABI_CACHE_WATCH))
+		return 0;
+	memcpy(&holes, descriptor(walk, i) + walk->abi->descriptor_link,
+	       sizeof(holes));
+	return holes;
+}
+
 static void visit(struct walk *walk, struct piece *piece, uint64_t i)
 {
 	piece->address = walk->abi->heap_start +
@@ -90,6 +108,7 @@ static uint64_t visit_slab(struct walk *walk, uint64_t i, int32_t owner)
 	piece.inuse = state & SLUB_ABI_STATE_INUSE;
 	piece.carved = number32(descriptor(walk, i),
 				walk->abi->descriptor_count);
+	piece.holes = slab_holes(walk, cache, i);
 	piece.frozen = state & SLUB_ABI_STATE_FROZEN;
 	piece.node = flags >> 16 & 0xff;
 	if (piece.inuse > most)

@@ -22,6 +22,7 @@ struct piece {
 	size_t cache;		/* of a slab: index in the snapshot */
 	uint64_t inuse;		/* of a slab */
 	uint64_t carved;
+	uint64_t holes;		/* a bit for each; `carved` does not count them */
 	bool frozen;
 	uint32_t node;		/* of a slab */
 };

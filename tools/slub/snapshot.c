@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -94,13 +95,14 @@ void snapshot_free(struct snapshot *snapshot)
 {
 	free(snapshot->caches);
 	free(snapshot->options);
+	free(snapshot->groups);
 	*snapshot = (struct snapshot){ .pid = 0 };
 }
 
 /* ---- is the description one to follow? ---- */
 
-static bool fields_are_sane(const struct slub_abi_field *fields, int nr,
-			    uint32_t bytes)
+bool fields_are_sane(const struct slub_abi_field *fields, int nr,
+		     uint32_t bytes)
 {
 	for (int i = 0; i < nr; i++) {
 		uint16_t n = fields[i].bytes;
@@ -135,6 +137,7 @@ bool abi_is_sane(const struct slub_abi *abi)
 	return heap_is_sane(abi) && abi->map_stride == 2 && stride >= 32 &&
 	       stride <= 1024 && abi->descriptor_flags + 4u <= stride &&
 	       abi->descriptor_count + 4u <= stride &&
+	       abi->descriptor_link + 8u <= stride &&
 	       abi->descriptor_state + 16u <= stride &&
 	       (align == 8 || align == 16) && abi->slot_bytes >= 16 &&
 	       abi->slot_bytes <= 256 && abi->slot_head + 8u <= abi->slot_bytes &&
@@ -155,7 +158,7 @@ bool abi_is_sane(const struct slub_abi *abi)
 
 /* ---- caches ---- */
 
-static uint64_t field_get(const char *from, struct slub_abi_field field)
+uint64_t field_get(const char *from, struct slub_abi_field field)
 {
 	uint64_t value = 0;
 
@@ -174,6 +177,35 @@ static void read_name(const struct process *process, uint64_t address,
 		n--;
 	name[n] = '\0';
 	clean_text(name, CACHE_NAME_SIZE);
+}
+
+void aliases_add(struct cache_view *cache, const char *name)
+{
+	static const char rest[] = " ...";
+	size_t used = strlen(cache->aliases);
+	bool fits = used + strlen(name) + sizeof(rest) < ALIASES_SIZE;
+
+	if (used >= 3 && !strcmp(cache->aliases + used - 3, rest + 1))
+		return;
+	snprintf(cache->aliases + used, ALIASES_SIZE - used, "%s%s",
+		 used ? " " : "", fits ? name : rest + 1);
+}
+
+static void read_aliases(const struct process *process,
+			 struct cache_view *cache)
+{
+	uint64_t at = cache_field(cache, SLUB_ABI_CACHE_ALIASES);
+	uint64_t left = cache_aliases(cache);
+	struct slub_abi_alias alias;
+
+	/* As many as it has users: a list that changes has an end. */
+	for (; at && left && left < 1u << 16; left--) {
+		if (process_read(process, at, &alias, sizeof(alias)))
+			return;
+		clean_text(alias.name, sizeof(alias.name));
+		aliases_add(cache, alias.name);
+		at = alias.next;
+	}
 }
 
 static bool cache_is_sane(const struct cache_view *cache)
@@ -225,6 +257,7 @@ static bool read_cache(const struct process *process,
 		return false;
 	read_name(process, cache_field(cache, SLUB_ABI_CACHE_NAME),
 		  cache->name);
+	read_aliases(process, cache);
 	return read_nodes(process, abi, bytes, cache);
 }
 

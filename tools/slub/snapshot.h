@@ -11,6 +11,7 @@
 
 #define NR_NODES_MAX 8
 #define CACHE_NAME_SIZE 48
+#define ALIASES_SIZE 512
 
 struct cache_view {
 	char name[CACHE_NAME_SIZE];
@@ -26,6 +27,7 @@ struct cache_view {
 	uint64_t carved;
 	uint64_t active;		/* objects on no slab's freelist */
 	uint64_t cached;		/* of these in lists and barns, about */
+	char aliases[ALIASES_SIZE];	/* its further names, a blank between two */
 	bool damaged;			/* it was being written, or makes no sense */
 };
 
@@ -48,6 +50,11 @@ struct snapshot {
 	uint64_t large_blocks;		/* 0 in a statistics file */
 	uint64_t idle_bytes;		/* free, memory behind it; the least */
 	const struct process *process;	/* NULL: a file, no heap to walk */
+	/* of a statistics file; see groups_read() */
+	struct group_view *groups;
+	size_t nr_groups;
+	uint64_t nr_groups_beyond;
+	uint32_t groups_version;	/* 0: it has none */
 };
 
 static inline uint64_t cache_field(const struct cache_view *cache,
@@ -93,6 +100,12 @@ void snapshot_free(struct snapshot *snapshot);
 /* Cleans a name that came from outside: printable letters only. */
 void clean_text(char *text, size_t size);
 bool abi_is_sane(const struct slub_abi *abi);
+/* Fields of a structure of @bytes, and one of them. */
+bool fields_are_sane(const struct slub_abi_field *fields, int nr,
+		     uint32_t bytes);
+uint64_t field_get(const char *from, struct slub_abi_field field);
+/* One more name; "..." if there is no room. */
+void aliases_add(struct cache_view *cache, const char *name);
 /* Adds up what the caches hold, and cleans what is left to clean. */
 void snapshot_finish(struct snapshot *snapshot);
 

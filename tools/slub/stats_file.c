@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The statistics file that a process keeps, or has left behind. */
 #include "stats_file.h"
+#include "groups.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +12,9 @@
 
 #define FILE_BYTES_MAX ((size_t)64 << 20)
 #define NR_RECORDS_MAX 4096u
+/* What version 1 began with; what is behind it reads as 0 if not there. */
+#define HEAD_SIZE_MIN (offsetof(struct slub_stats_head, abi) + \
+		       offsetof(struct slub_abi, option_bytes) + 4)
 
 struct file {
 	char *bytes;
@@ -72,6 +76,9 @@ static int read_head(const struct file *file, struct slub_stats_head *head,
 		return -EPROTO;
 	if (file->size_bytes < sizeof(*head))
 		return -ENODATA;
+	if (head->size >= HEAD_SIZE_MIN && head->size < sizeof(*head))
+		memset((char *)head + head->size, 0,
+		       sizeof(*head) - head->size);
 	if (memcmp(head->abi.magic, SLUB_ABI_MAGIC, sizeof(head->abi.magic)) ||
 	    head->abi.version != SLUB_ABI_VERSION)
 		return -EBADMSG;
@@ -83,7 +90,7 @@ static bool head_is_sane(const struct slub_stats_head *head)
 	size_t nodes = head->nr_nodes * sizeof(uint64_t) *
 		       SLUB_ABI_NODE_FIELDS;
 
-	return head->size >= sizeof(*head) && abi_is_sane(&head->abi) &&
+	return head->size >= HEAD_SIZE_MIN && abi_is_sane(&head->abi) &&
 	       head->nr_nodes == head->abi.nr_nodes &&
 	       head->record_bytes >= sizeof(struct slub_stats_cache) + nodes &&
 	       head->nr_records <= NR_RECORDS_MAX &&
@@ -170,6 +177,28 @@ static void reconcile(const struct snapshot *snapshot,
 	cache->empty = cache->active ? 0 : cache->slabs;
 }
 
+/* The names at the end of a record, a NUL after each. */
+static void read_aliases(const struct slub_stats_head *head, const char *bytes,
+			 struct cache_view *cache)
+{
+	size_t nodes = sizeof(struct slub_stats_cache) +
+		       head->nr_nodes * sizeof(cache->nodes[0]);
+	char names[SLUB_STATS_ALIASES], *name = names;
+
+	if (head->record_bytes < nodes + sizeof(names) ||
+	    !cache_aliases(cache))
+		return;
+	memcpy(names, bytes + nodes, sizeof(names));
+	names[sizeof(names) - 1] = '\0';
+	while (name < names + sizeof(names) && *name) {
+		size_t size = strlen(name) + 1;
+
+		clean_text(name, size);
+		aliases_add(cache, name);
+		name += size;
+	}
+}
+
 static int read_records(struct snapshot *snapshot, const struct file *file,
 			const struct slub_stats_head *head)
 {
@@ -188,6 +217,7 @@ static int read_records(struct snapshot *snapshot, const struct file *file,
 
 		if (read_record(head, bytes, cache)) {
 			reconcile(snapshot, cache);
+			read_aliases(head, bytes, cache);
 			snapshot->nr_caches++;
 		}
 		bytes += head->record_bytes;
@@ -256,6 +286,12 @@ int stats_file_read(struct snapshot *snapshot, const char *path,
 	}
 	if (!error)
 		error = read_options(snapshot, &file, &head);
+	if (!error && head.groups_offset > file.size_bytes)
+		error = -ENODATA;
+	if (!error && head.groups_offset)
+		error = groups_of_file(snapshot,
+				       file.bytes + head.groups_offset,
+				       file.size_bytes - head.groups_offset);
 	free(file.bytes);
 	if (error)
 		snapshot_free(snapshot);

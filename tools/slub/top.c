@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What slub top shows. */
 #include "top.h"
+#include "groups.h"
 
 #include <inttypes.h>
 
@@ -127,8 +128,23 @@ static void print_cache(FILE *to, const struct snapshot *now,
 		cache->name);
 }
 
-void top_print(FILE *to, struct snapshot *now, const struct snapshot *before,
-	       const struct top *top, size_t rows)
+static int print_groups(FILE *to, const struct snapshot *now,
+			const struct top *top, size_t rows)
+{
+	struct groups groups;
+	int status = groups_read(&groups, now, "top");
+
+	if (status)
+		return status;
+	print_head(to, now);
+	groups_print(to, &groups, top->key == SORT_NAME, false, rows);
+	groups_free(&groups);
+	return 0;
+}
+
+static void print_caches(FILE *to, struct snapshot *now,
+			 const struct snapshot *before, const struct top *top,
+			 size_t rows)
 {
 	print_head(to, now);
 	fprintf(to, "%7s %7s %4s %8s %6s %8s %10s %7s %7s%s %7s %s\n", "OBJS",
@@ -142,4 +158,13 @@ void top_print(FILE *to, struct snapshot *now, const struct snapshot *before,
 		print_cache(to, now, before, &now->caches[i], top);
 		rows--;
 	}
+}
+
+int top_print(FILE *to, struct snapshot *now, const struct snapshot *before,
+	      const struct top *top, size_t rows)
+{
+	if (top->groups)
+		return print_groups(to, now, top, rows);
+	print_caches(to, now, before, top, rows);
+	return 0;
 }

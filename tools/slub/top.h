@@ -14,11 +14,16 @@ struct top {
 	double delay_seconds;
 	bool narrow;		/* without SLACK and FAST */
 	bool human;			/* sizes with a letter */
+	bool groups;			/* instead of caches */
+	int status;			/* of what was printed last */
 };
 
-/* Writes the head and at most @rows caches. */
-void top_print(FILE *to, struct snapshot *now, const struct snapshot *before,
-	       const struct top *top, size_t rows);
+/*
+ * Writes the head and at most @rows caches or groups.  0, or an exit status after a
+ * message.
+ */
+int top_print(FILE *to, struct snapshot *now, const struct snapshot *before,
+	      const struct top *top, size_t rows);
 /* The interactive screen.  0, or an exit status after a message. */
 int top_screen(const struct request *request, struct top *top);
 

@@ -12,7 +12,8 @@
 #define COLUMNS_WIDE 112
 
 static const char key_help[] =
-	"q quit  h help  space now  m units  sort: a b c g k l n o p s u v w";
+	"q quit  h help  space now  m units  t groups  "
+	"sort: a b c g k l n o p s u v w";
 
 static void show_help(void)
 {
@@ -24,6 +25,7 @@ static void show_help(void)
 		return;
 	fputs("slub top\n\n  q, ESC  quit\n  space   look again now\n"
 	      "  m       sizes with a letter, or as slabtop has them\n"
+	      "  t       memory groups, or caches; n and c sort groups too\n"
 	      "  h, ?    this\n\nSort by\n", to);
 	sort_print_help(to);
 	fputs("\nAny key goes back.", to);
@@ -52,7 +54,7 @@ static void draw_line(int y, const char *line, bool color)
 }
 
 static void draw(struct snapshot *now, const struct snapshot *before,
-		 const struct request *request, const struct top *top)
+		 const struct request *request, struct top *top)
 {
 	size_t rows = LINES > TOP_HEAD_LINES + 1 ?
 		      (size_t)(LINES - TOP_HEAD_LINES - 1) : 1;
@@ -64,7 +66,7 @@ static void draw(struct snapshot *now, const struct snapshot *before,
 	if (!to)
 		return;
 	fitting.narrow = COLS < COLUMNS_WIDE;
-	top_print(to, now, before, &fitting, rows);
+	top->status = top_print(to, now, before, &fitting, rows);
 	fclose(to);
 	erase();
 	rest = text;
@@ -88,6 +90,9 @@ static bool answer_key(struct top *top, int key)
 	case 'h':
 	case '?':
 		show_help();
+		break;
+	case 't':
+		top->groups = !top->groups;
 		break;
 	case 'm':
 		top->human = !top->human;
@@ -127,11 +132,12 @@ static int loop(const struct request *request, struct source *source,
 	bool has_before = false, stays = true;
 	int status = 0;
 
-	while (stays) {
+	while (stays && !status) {
 		status = source_snapshot(source, &now);
 		if (status)
 			break;
 		draw(&now, has_before ? &before : NULL, request, top);
+		status = top->status;
 		if (has_before)
 			snapshot_free(&before);
 		before = now;

@@ -77,14 +77,6 @@ bool cache_is_traced(const struct cache_view *cache, const char *pattern)
 			      (pattern[length] || !name[length])));
 }
 
-static uint64_t field_get(const char *from, struct slub_abi_field field)
-{
-	uint64_t value = 0;
-
-	memcpy(&value, from + field.offset, field.bytes);
-	return value;
-}
-
 static bool fields_fit(const struct slub_abi_field *fields, int nr,
 		       uint32_t bytes)
 {

@@ -43,9 +43,21 @@ static_assert(offsetof(struct slub_abi, cache_fields) == 264);
 static_assert(offsetof(struct slub_abi, node_fields) == 392);
 static_assert(offsetof(struct slub_abi, options) == 456);
 static_assert(sizeof(struct slub_abi) >= 472, "fields are only ever appended");
+static_assert(offsetof(struct slub_abi, guard) == 472);
+static_assert(offsetof(struct slub_abi, stacks) == 480);
+static_assert(offsetof(struct slub_abi, track_fields) == 536);
+static_assert(offsetof(struct slub_abi, groups) == 568);
+static_assert(offsetof(struct slub_abi, descriptor_owner) == 576);
+static_assert(offsetof(struct slub_abi_groups, stocks) == 80);
+static_assert(offsetof(struct slub_abi_groups, group_fields) == 96);
+static_assert(offsetof(struct slub_abi_groups, owner_group) == 168);
+static_assert(sizeof(struct slub_abi_alias) == 56);
 static_assert(sizeof(struct slub_abi_option) == 256);
 static_assert(offsetof(struct slub_stats_head, abi) == 464);
 static_assert(offsetof(struct slub_stats_cache, fields) == 96);
+static_assert(offsetof(struct slub_stats_head, groups_offset) == 332);
+static_assert(offsetof(struct slub_stats_group, fields) == 64);
+static_assert(offsetof(struct slub_stats_group, stock_bytes) == 192);
 
 uint64_t field(const void *from, struct slub_abi_field field)
 {

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory groups for other processes: where their numbers are, and a copy of
+ * them for the statistics file.
+ *
+ * This file alone looks into struct slub_group from outside of its layer.  It
+ * takes no lock: beside others who charge and free the sums are estimates.
+ */
+#include "inspect/inspect.h"
+
+#include <string.h>
+
+#include "percpu/percpu_internal.h"
+#include "reclaim/group.h"
+#include "slab/account.h"
+
+_Static_assert(SLUB_ABI_OWNER_FREE == OWNER_FREE &&
+	       SLUB_ABI_GROUP_NAME == SLUB_GROUP_NAME_MAX + 1 &&
+	       SLUB_ABI_GROUP_NO_LIMIT == SLUB_GROUP_NO_LIMIT, "groups");
+
+/* ---- where the numbers are ---- */
+
+#define FIELD(type, member) \
+	{ offsetof(struct type, member), sizeof(((struct type *)0)->member) }
+
+#define POOL(name, type) { \
+	.start = (uintptr_t)&(name).start, .end = (uintptr_t)&(name).nr_made, \
+	.bytes = sizeof(struct type) }
+
+static struct slub_abi_groups description;
+
+void groups_describe(struct slub_abi *abi)
+{
+	description = (struct slub_abi_groups){
+		.version = SLUB_ABI_GROUPS_VERSION,
+		.size = sizeof(description),
+		.groups = POOL(group_pool, slub_group),
+		.owners = POOL(owner_pool, group_owner),
+		.thread_stocks = POOL(thread_stock_pool, thread_stock),
+		.stocks = (uintptr_t)&charge_stocks,
+		.nr_stocks = CHARGE_STOCKS,
+		.stock_shift = CHARGE_BYTES_BITS,
+		.group_fields = {
+			[SLUB_ABI_GROUP_PARENT] = FIELD(slub_group, parent),
+			[SLUB_ABI_GROUP_ALIVE] = FIELD(slub_group, is_alive),
+			[SLUB_ABI_GROUP_USAGE] = FIELD(slub_group, usage),
+			[SLUB_ABI_GROUP_PEAK] = FIELD(slub_group, peak),
+			[SLUB_ABI_GROUP_LOW] =
+				FIELD(slub_group, limits[SLUB_GROUP_LOW]),
+			[SLUB_ABI_GROUP_HIGH] =
+				FIELD(slub_group, limits[SLUB_GROUP_HIGH]),
+			[SLUB_ABI_GROUP_MAX] =
+				FIELD(slub_group, limits[SLUB_GROUP_MAX]),
+			[SLUB_ABI_GROUP_FAILURES] = FIELD(slub_group, failures),
+			[SLUB_ABI_GROUP_MAX_HITS] = FIELD(slub_group, max_hits),
+			[SLUB_ABI_GROUP_HIGH_HITS] =
+				FIELD(slub_group, high_hits),
+		},
+		.group_name = offsetof(struct slub_group, name),
+		.owner_group = FIELD(group_owner, group),
+		.owner_heir = FIELD(group_owner, heir),
+		.stock_owner = FIELD(thread_stock, owner),
+		.stock_bytes = FIELD(thread_stock, bytes),
+	};
+#if SLUB_CONFIG_LAYOUT == 1
+	abi->descriptor_owner = abi->descriptor_state;
+#else
+	abi->descriptor_owner = offsetof(struct page, owner);
+#endif
+	abi->groups = (uintptr_t)&description;
+}
+
+/* ---- what each has, by a walk over the heap ---- */
+
+struct tally {
+	int64_t stock_bytes;
+	uint64_t objects;
+	uint64_t object_bytes;
+	uint64_t slab_bytes;
+	uint64_t large_bytes;
+	const struct page *slab;	/* the one counted last */
+	uint32_t nr_threads;
+};
+
+#define TALLIES_BYTES (STATS_GROUPS_MAX * sizeof(struct tally))
+
+/* Inside group_domain: whom @owner's charges are of; NULL: nobody. */
+static struct slub_group *group_of_owner(uint32_t owner)
+{
+	if (!owner || owner >= pool_end(&owner_pool))
+		return NULL;
+	return owner_group(owner_of(owner));
+}
+
+/* NULL: it has no place. */
+static struct tally *tally_of(struct tally *tallies,
+			      const struct slub_group *group)
+{
+	uint32_t number = group_number(group);
+
+	return number < STATS_GROUPS_MAX ? &tallies[number] : NULL;
+}
+
+static void add_object(struct tally *tallies, const struct slub_group *group,
+		       const struct slub_cache *cache, const struct page *slab)
+{
+	for (; group; group = group->parent) {
+		struct tally *tally = tally_of(tallies, group);
+
+		if (!tally)
+			continue;
+		tally->objects++;
+		tally->object_bytes += cache->object_size;
+		if (tally->slab != slab)
+			tally->slab_bytes += PAGE_BYTES << cache->order;
+		tally->slab = slab;
+	}
+}
+
+/* By the owners alone: no freelist is followed, no bitmap lies on the stack. */
+static void tally_slab(struct slub_cache *cache, struct page *slab, void *arg)
+{
+	uint32_t end = slab_objects_end(cache, slab);
+	uint64_t holes = slab_holes(cache, slab);
+	char *base = page_address(slab);
+	int index;
+
+	if (!cache->is_accounted || end > cache->objects)
+		return;
+	index = slub_srcu_read_lock(&group_domain);
+	for (uint32_t i = 0; i < end; i++) {
+		uint32_t owner;
+
+		if (i < HOLES_OBJECTS_MAX && holes >> i & 1)
+			continue;
+		owner = __atomic_load_n(object_owner(cache, object_at(cache,
+								base, i)),
+					__ATOMIC_RELAXED);
+		if (!(owner & OWNER_FREE))
+			add_object(arg, group_of_owner(owner), cache, slab);
+	}
+	slub_srcu_read_unlock(&group_domain, index);
+}
+
+static void tally_large(struct tally *tallies)
+{
+	char *addr = (char *)heap_start;
+	char *end = addr + pagemap_committed();
+
+	for (; addr < end; addr += PAGE_BYTES) {
+		struct slub_group *group;
+
+		if (pagemap_get(addr) != MAP_LARGE)
+			continue;
+		group = group_of_owner(*page_owner(page_of(addr)));
+		for (; group; group = group->parent) {
+			struct tally *tally = tally_of(tallies, group);
+
+			if (tally)
+				tally->large_bytes += large_bytes(addr);
+		}
+	}
+}
+
+static void add_stock(struct tally *tallies, struct slub_group *group,
+		      int64_t bytes)
+{
+	for (; group && bytes > 0; group = group->parent) {
+		struct tally *tally = tally_of(tallies, group);
+
+		if (tally)
+			tally->stock_bytes += bytes;
+	}
+}
+
+static void tally_area(struct tally *tallies, const char *area,
+		       uintptr_t offset)
+{
+	const uint64_t *words = (const uint64_t *)(area + offset);
+
+	for (uint32_t i = 0; i < CHARGE_STOCKS; i++) {
+		uint64_t word = __atomic_load_n(&words[i], __ATOMIC_RELAXED);
+
+		add_stock(tallies,
+			  group_of_owner((uint32_t)(word >> CHARGE_BYTES_BITS)),
+			  (int64_t)(word & ((1ull << CHARGE_BYTES_BITS) - 1)));
+	}
+}
+
+static void tally_stocks(struct tally *tallies)
+{
+	uintptr_t offset = __atomic_load_n(&charge_stocks, __ATOMIC_ACQUIRE);
+
+	for (uint32_t n = 1; n < pool_end(&thread_stock_pool); n++) {
+		const struct thread_stock *stock =
+			pool_item(&thread_stock_pool, n);
+		struct slub_group *group = group_of_owner(stock->owner);
+		struct tally *tally = group ? tally_of(tallies, group) : NULL;
+
+		if (tally)
+			tally->nr_threads++;
+		add_stock(tallies, group, stock->bytes);
+	}
+	if (!offset)
+		return;
+	tally_area(tallies, percpu_shared_area(), offset);
+	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
+		const char *area = percpu_area(cid);
+
+		if (area)
+			tally_area(tallies, area, offset);
+	}
+}
+
+/* ---- the statistics file ---- */
+
+static struct slub_stats_group *place_of(struct slub_stats_groups *out,
+					 uint32_t number)
+{
+	return (struct slub_stats_group *)(out + 1) + number;
+}
+
+/* False: somebody else is at it. */
+static bool place_begin(struct slub_stats_group *place)
+{
+	uint32_t now = __atomic_load_n(&place->sequence, __ATOMIC_RELAXED);
+
+	/* acquire: what is written stays behind it */
+	return !(now & 1) &&
+	       __atomic_compare_exchange_n(&place->sequence, &now, now + 1,
+					   false, __ATOMIC_ACQUIRE,
+					   __ATOMIC_RELAXED);
+}
+
+static void place_end(struct slub_stats_group *place)
+{
+	/* release: a reader that sees it even sees what was written */
+	__atomic_fetch_add(&place->sequence, 1, __ATOMIC_RELEASE);
+}
+
+static void record_counters(struct slub_stats_group *place,
+			    const struct slub_group *group)
+{
+	uint64_t *fields = place->fields;
+
+	place->parent = group_number(group->parent);
+	memcpy(place->name, group->name, sizeof(place->name));
+	fields[SLUB_ABI_GROUP_ALIVE] = 1;
+	fields[SLUB_ABI_GROUP_USAGE] = (uint64_t)
+		__atomic_load_n(&group->usage, __ATOMIC_RELAXED);
+	fields[SLUB_ABI_GROUP_PEAK] = (uint64_t)
+		__atomic_load_n(&group->peak, __ATOMIC_RELAXED);
+	fields[SLUB_ABI_GROUP_LOW] = limit_of(group, SLUB_GROUP_LOW);
+	fields[SLUB_ABI_GROUP_HIGH] = limit_of(group, SLUB_GROUP_HIGH);
+	fields[SLUB_ABI_GROUP_MAX] = limit_of(group, SLUB_GROUP_MAX);
+	fields[SLUB_ABI_GROUP_FAILURES] = group->failures;
+	fields[SLUB_ABI_GROUP_MAX_HITS] = group->max_hits;
+	fields[SLUB_ABI_GROUP_HIGH_HITS] = group->high_hits;
+}
+
+static void record_tally(struct slub_stats_group *place,
+			 const struct tally *tally)
+{
+	place->nr_threads = tally->nr_threads;
+	place->stock_bytes = (uint64_t)tally->stock_bytes;
+	place->objects = tally->objects;
+	place->object_bytes = tally->object_bytes;
+	place->slab_bytes = tally->slab_bytes;
+	place->large_bytes = tally->large_bytes;
+}
+
+static void record_place(struct slub_stats_groups *out, uint32_t number,
+			 const struct tally *tally)
+{
+	const struct slub_group *group = group_of_number(number);
+	struct slub_stats_group *place = place_of(out, number);
+	bool is_alive = group_is_alive(group);
+
+	if (!is_alive && !place->number)
+		return;
+	if (!place_begin(place))
+		return;
+	if (is_alive) {
+		record_counters(place, group);
+		record_tally(place, tally);
+	}
+	place->number = is_alive ? number : 0;
+	place_end(place);
+}
+
+static void update_place(struct slub_stats_groups *out,
+			 const struct slub_group *group)
+{
+	static const struct tally none;
+	uint32_t number = group_number(group);
+	struct slub_stats_group *place = place_of(out, number);
+
+	if (number >= STATS_GROUPS_MAX || !group_is_alive(group) ||
+	    !place_begin(place))
+		return;
+	/* What the census has not seen yet may have been another group's. */
+	if (place->number != number)
+		record_tally(place, &none);
+	record_counters(place, group);
+	place->number = number;
+	place_end(place);
+	if (out->nr_groups <= number)
+		out->nr_groups = number + 1;
+}
+
+void groups_update(struct slub_stats_groups *out)
+{
+	struct slub_group *group;
+	int index;
+
+	if (!group_current())
+		return;
+	index = slub_srcu_read_lock(&group_domain);
+	group = group_of_owner(group_current());
+	for (; group; group = group->parent)
+		update_place(out, group);
+	slub_srcu_read_unlock(&group_domain, index);
+}
+
+void groups_record(struct slub_stats_groups *out)
+{
+	uint32_t end = pool_end(&group_pool), nr_beyond = 0;
+	struct tally *tallies;
+	int index;
+
+	if (end == 1)
+		return;
+	tallies = os_reserve(TALLIES_BYTES);
+	if (!tallies)
+		return;
+	if (!os_commit(tallies, TALLIES_BYTES)) {
+		slab_for_each(tally_slab, tallies);
+		index = slub_srcu_read_lock(&group_domain);
+		tally_large(tallies);
+		tally_stocks(tallies);
+		for (uint32_t n = 1; n < end; n++) {
+			if (n < STATS_GROUPS_MAX)
+				record_place(out, n, &tallies[n]);
+			else
+				nr_beyond += group_is_alive(group_of_number(n));
+		}
+		slub_srcu_read_unlock(&group_domain, index);
+		out->nr_beyond = nr_beyond;
+		out->nr_groups = (uint32_t)min_size(end, STATS_GROUPS_MAX);
+	}
+	os_unreserve(tallies, TALLIES_BYTES);
+}
+
+void groups_file_begin(struct slub_stats_groups *out)
+{
+	out->version = SLUB_ABI_GROUPS_VERSION;
+	out->size = sizeof(*out);
+	out->group_bytes = sizeof(struct slub_stats_group);
+}
