@@ -415,6 +415,13 @@ static int explain(int argc, char **argv)
 	if (status)
 		return status;
 	if (source.kind == SOURCE_STATS) {
+		struct snapshot now;
+
+		/* Anything that is no core file is taken for one until it is read. */
+		status = source_snapshot(&source, &now);
+		if (status)
+			return status;
+		snapshot_free(&now);
 		complain("explain: '%s' is a statistics file; it takes a "
 			 "process or a core file", argv[optind]);
 		return STATUS_USAGE;

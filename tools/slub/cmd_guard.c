@@ -62,6 +62,11 @@ static int guard(int argc, char **argv)
 		print_guard_help(stdout);
 		return 0;
 	}
+	if (!*every) {
+		complain("guard: needs N, of how many objects one is guarded; "
+			 "usage: slub guard -p PID N");
+		return STATUS_USAGE;
+	}
 	if (!is_count(every)) {
 		complain("guard: '%s' is not a number up to 999999999999; usage: "
 			 "slub guard -p PID N", every);

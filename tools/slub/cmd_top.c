@@ -35,7 +35,7 @@ static int set_sort(struct top *top, const char *key)
 		top->key = (enum sort_key)key[0];
 		return 0;
 	}
-	complain("top: --sort=%s: not one of a b c g l n o p s u v w", key);
+	complain("top: --sort=%s: not one of a b c g k l n o p s u v w", key);
 	return STATUS_USAGE;
 }
 

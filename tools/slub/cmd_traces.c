@@ -82,6 +82,9 @@ static void print_text(const struct snapshot *now, const struct traces *traces,
 {
 	size_t nr;
 
+	if (!traces->nr)
+		printf("nothing is %s there that was watched by letter U\n",
+		       kind == TRACE_ALLOC ? "allocated" : "freed");
 	for (size_t from = 0; from < traces->nr; from += nr) {
 		nr = rows_of(traces, from);
 		print_heading(now, traces, from, nr, kind, color);
