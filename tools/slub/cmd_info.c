@@ -17,6 +17,7 @@ struct info {
 	bool aliases, activity, show_empty, ctors, numa, report, totals;
 	bool extended, with_empty, single, inverted, exact, only_empty;
 	bool unreclaim, groups;
+	bool first_alias;	/* a cache has no other name to be shown by */
 	enum sort_key key;
 	double nr_max;
 	const char *pattern;
@@ -325,87 +326,39 @@ static void print(struct snapshot *now, const struct snapshot *before,
 
 /* ---- options ---- */
 
-static const struct option options[] = {
-	{ "aliases", no_argument, NULL, 'a' },
-	{ "activity", no_argument, NULL, 'A' },
-	{ "bytes", no_argument, NULL, 'B' },
-	{ "display-active", no_argument, NULL, 'D' },
-	{ "empty", no_argument, NULL, 'e' },
-	{ "first-alias", no_argument, NULL, 'f' },
-	{ "groups", no_argument, NULL, 'G' },
-	{ "inverted", no_argument, NULL, 'i' },
-	{ "slabs", no_argument, NULL, 'l' },
-	{ "sort-loss", no_argument, NULL, 'L' },
-	{ "numa", no_argument, NULL, 'n' },
-	{ "lines", required_argument, NULL, 'N' },
-	{ "ops", no_argument, NULL, 'o' },
-	{ "partial", no_argument, NULL, 'P' },
-	{ "report", no_argument, NULL, 'r' },
-	{ "size", no_argument, NULL, 'S' },
-	{ "totals", no_argument, NULL, 'T' },
-	{ "unreclaim", no_argument, NULL, 'U' },
-	{ "xtotals", no_argument, NULL, 'X' },
-	{ "zero", no_argument, NULL, 'z' },
-	{ "1ref", no_argument, NULL, '1' },
-	{ "debug", optional_argument, NULL, 'd' },
-	{ "shrink", no_argument, NULL, 's' },
-	{ "tracking", no_argument, NULL, 't' },
-	{ "validate", no_argument, NULL, 'v' },
-	REQUEST_OPTIONS,
-};
-
-static bool set_switch(struct info *info, int letter)
+static int set_order(int letter, void *arg)
 {
-	struct { int letter; bool *to; } switches[] = {
-		{ 'a', &info->aliases }, { 'B', &info->exact },
-		{ 'D', &info->activity }, { 'e', &info->only_empty },
-		{ 'i', &info->inverted }, { 'n', &info->numa },
-		{ 'o', &info->ctors }, { 'r', &info->report },
-		{ 'T', &info->totals }, { 'X', &info->extended },
-		{ 'z', &info->with_empty }, { '1', &info->single },
-		{ 'U', &info->unreclaim }, { 'G', &info->groups },
-	};
+	struct info *info = arg;
 
-	for (size_t i = 0; i < sizeof(switches) / sizeof(switches[0]); i++) {
-		if (switches[i].letter == letter) {
-			*switches[i].to = true;
-			return true;
-		}
-	}
-	return false;
-}
-
-static bool set_order(struct info *info, int letter)
-{
 	switch (letter) {
 	case 'A':
 		info->key = SORT_ACTIVITY;
 		info->activity = true;
-		return true;
+		break;
 	case 'l':
 		info->key = SORT_NAME;
-		return true;
+		break;
 	case 'L':
 		info->key = SORT_WASTE;
-		return true;
+		break;
 	case 'P':
 		info->key = SORT_PARTIAL;
-		return true;
+		break;
 	case 'S':
 		info->key = SORT_BYTES;
-		return true;
+		break;
 	}
-	return false;
+	return 0;
 }
 
-static bool set_action(struct info *info, int letter)
+static int set_action(int letter, void *arg)
 {
-	if (!strchr("dstv", letter))
-		return false;
+	struct info *info = arg;
+
 	info->action = letter;
 	if (letter == 'd')
 		info->letters = optarg ? optarg : "FZPU";
-	return true;
+	return 0;
 }
 
 static int run(const struct command *command, int argc, char **argv)
@@ -436,23 +389,38 @@ static int act(const struct info *info, const struct request *request)
 static int parse(int argc, char **argv, struct request *request,
 		 struct info *info)
 {
-	int letter, status;
+	const struct own_option own[] = {
+		{ "aliases", 'a', .on = &info->aliases },
+		{ "activity", 'A', .set = set_order },
+		{ "bytes", 'B', .on = &info->exact },
+		{ "display-active", 'D', .on = &info->activity },
+		{ "empty", 'e', .on = &info->only_empty },
+		{ "first-alias", 'f', .on = &info->first_alias },
+		{ "groups", 'G', .on = &info->groups },
+		{ "inverted", 'i', .on = &info->inverted },
+		{ "slabs", 'l', .set = set_order },
+		{ "sort-loss", 'L', .set = set_order },
+		{ "numa", 'n', .on = &info->numa },
+		{ "lines", 'N', .number = &info->nr_max, .min = 1, .max = NR_ALL },
+		{ "ops", 'o', .on = &info->ctors },
+		{ "partial", 'P', .set = set_order },
+		{ "report", 'r', .on = &info->report },
+		{ "size", 'S', .set = set_order },
+		{ "totals", 'T', .on = &info->totals },
+		{ "unreclaim", 'U', .on = &info->unreclaim },
+		{ "xtotals", 'X', .on = &info->extended },
+		{ "zero", 'z', .on = &info->with_empty },
+		{ "1ref", '1', .on = &info->single },
+		{ "debug", 'd', .set = set_action, .argument = optional_argument },
+		{ "shrink", 's', .set = set_action },
+		{ "tracking", 't', .set = set_action },
+		{ "validate", 'v', .set = set_action },
+	};
+	int status = request_parse(request, argc, argv, own,
+				   sizeof(own) / sizeof(own[0]), info);
 
-	while ((letter = getopt_long(argc, argv, ":aABd::DefGilLnN:oPrsStTUvXz1"
-				     REQUEST_LETTERS, options, NULL)) != -1) {
-		/* -f: a cache has no other name that it could be shown by */
-		if (set_switch(info, letter) || set_order(info, letter) ||
-		    set_action(info, letter) || letter == 'f')
-			continue;
-		status = letter == 'N' ?
-			 !request_number("info", "lines", optarg, 1, NR_ALL,
-					 &info->nr_max) * STATUS_USAGE :
-			 request_option(request, letter);
-		if (status < 0)
-			return option_refused(letter, argv, options);
-		if (status)
-			return status;
-	}
+	if (status)
+		return status;
 	if (request->help)
 		return 0;
 	status = request_check(request, argc, argv, !info->groups);

@@ -142,23 +142,13 @@ static void print(struct snapshot *now, const struct snapshot *before,
 static int parse(int argc, char **argv, struct request *request,
 		 struct job *job)
 {
-	static const struct option options[] = {
-		{ "lines", required_argument, NULL, 'N' },
-		REQUEST_OPTIONS,
+	const struct own_option own[] = {
+		{ "lines", 'N', .number = &job->nr_max, .min = 1, .max = NR_ALL },
 	};
-	int letter, status;
+	int status = request_parse(request, argc, argv, own, 1, NULL);
 
-	while ((letter = getopt_long(argc, argv, ":N:" REQUEST_LETTERS, options,
-				     NULL)) != -1) {
-		status = letter == 'N' ?
-			 !request_number("leaks", "lines", optarg, 1, NR_ALL,
-					 &job->nr_max) * STATUS_USAGE :
-			 request_option(request, letter);
-		if (status < 0)
-			return option_refused(letter, argv, options);
-		if (status)
-			return status;
-	}
+	if (status)
+		return status;
 	if (request->help)
 		return 0;
 	if (request->format == FORMAT_OPENMETRICS) {

@@ -137,30 +137,15 @@ static void print(struct snapshot *now, const struct snapshot *before,
 static int parse(int argc, char **argv, struct request *request,
 		 struct map *map)
 {
-	static const struct option options[] = {
-		{ "svg", no_argument, NULL, OPTION_SVG },
-		{ "columns", required_argument, NULL, OPTION_COLUMNS },
-		REQUEST_OPTIONS,
+	const struct own_option own[] = {
+		{ "svg", OPTION_SVG, .on = &map->svg },
+		{ "columns", OPTION_COLUMNS, .number = &map->columns,
+		  .min = COLUMNS_MIN, .max = COLUMNS_MAX },
 	};
-	int letter, status;
+	int status = request_parse(request, argc, argv, own, 2, NULL);
 
-	while ((letter = getopt_long(argc, argv, ":" REQUEST_LETTERS, options,
-				     NULL)) != -1) {
-		status = 0;
-		if (letter == OPTION_SVG)
-			map->svg = true;
-		else if (letter == OPTION_COLUMNS)
-			status = request_number("map", "columns", optarg,
-						COLUMNS_MIN, COLUMNS_MAX,
-						&map->columns) ?
-				 0 : STATUS_USAGE;
-		else
-			status = request_option(request, letter);
-		if (status < 0)
-			return option_refused(letter, argv, options);
-		if (status)
-			return status;
-	}
+	if (status)
+		return status;
 	if (request->help)
 		return 0;
 	if (request->format == FORMAT_OPENMETRICS) {

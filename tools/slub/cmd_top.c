@@ -29,58 +29,34 @@ static void print_top_help(FILE *to)
 
 enum { OPTION_HUMAN = REQUEST_FIRST_OWN, OPTION_GROUPS };
 
-static int set_sort(struct top *top, const char *key)
+static int set_sort(int letter, void *arg)
 {
-	if (strlen(key) == 1 && sort_key_is_known(key[0])) {
-		top->key = (enum sort_key)key[0];
-		return 0;
-	}
-	complain("top: --sort=%s: not one of a b c g k l n o p s u v w", key);
-	return STATUS_USAGE;
-}
+	struct top *top = arg;
 
-static int set_option(struct request *request, struct top *top, int letter)
-{
-	switch (letter) {
-	case 'd':
-		return request_number("top", "delay", optarg, 0.1, 86400,
-				      &top->delay_seconds) ? 0 : STATUS_USAGE;
-	case 's':
-		return set_sort(top, optarg);
-	case 'o':
-		request->once = true;
-		return 0;
-	case OPTION_HUMAN:
-		top->human = true;
-		return 0;
-	case OPTION_GROUPS:
-		top->groups = true;
+	(void)letter;
+	if (strlen(optarg) == 1 && sort_key_is_known(optarg[0])) {
+		top->key = (enum sort_key)optarg[0];
 		return 0;
 	}
-	return request_option(request, letter);
+	complain("top: --sort=%s: not one of a b c g k l n o p s u v w", optarg);
+	return STATUS_USAGE;
 }
 
 static int parse(int argc, char **argv, struct request *request,
 		 struct top *top)
 {
-	static const struct option options[] = {
-		{ "delay", required_argument, NULL, 'd' },
-		{ "sort", required_argument, NULL, 's' },
-		{ "human", no_argument, NULL, OPTION_HUMAN },
-		{ "groups", no_argument, NULL, OPTION_GROUPS },
-		REQUEST_OPTIONS,
+	const struct own_option own[] = {
+		{ "delay", 'd', .number = &top->delay_seconds, .min = 0.1,
+		  .max = 86400 },
+		{ "sort", 's', .set = set_sort, .argument = required_argument },
+		{ "human", OPTION_HUMAN, .on = &top->human },
+		{ "groups", OPTION_GROUPS, .on = &top->groups },
+		{ "once", 'o', .on = &request->once },
 	};
-	int letter, status;
+	int status = request_parse(request, argc, argv, own, 5, top);
 
-	while ((letter = getopt_long(argc, argv, ":d:s:o" REQUEST_LETTERS,
-				     options, NULL)) != -1) {
-		status = set_option(request, top, letter);
-		if (status < 0)
-			return option_refused(letter, argv, options);
-		if (status)
-			return status;
-	}
-	return request->help ? 0 : request_check(request, argc, argv, 0);
+	return status || request->help ? status :
+	       request_check(request, argc, argv, 0);
 }
 
 static void print_json(const struct snapshot *now)

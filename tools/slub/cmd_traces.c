@@ -213,30 +213,15 @@ static void print(struct snapshot *now, const struct snapshot *before,
 static int parse(int argc, char **argv, struct request *request,
 		 struct job *job)
 {
-	static const struct option options[] = {
-		{ "alloc", no_argument, NULL, OPTION_ALLOC },
-		{ "free", no_argument, NULL, OPTION_FREE },
-		{ "lines", required_argument, NULL, 'N' },
-		REQUEST_OPTIONS,
+	const struct own_option own[] = {
+		{ "alloc", OPTION_ALLOC, .on = &job->kinds[TRACE_ALLOC] },
+		{ "free", OPTION_FREE, .on = &job->kinds[TRACE_FREE] },
+		{ "lines", 'N', .number = &job->nr_max, .min = 1, .max = NR_ALL },
 	};
-	int letter, status;
+	int status = request_parse(request, argc, argv, own, 3, NULL);
 
-	while ((letter = getopt_long(argc, argv, ":N:" REQUEST_LETTERS, options,
-				     NULL)) != -1) {
-		status = 0;
-		if (letter == OPTION_ALLOC || letter == OPTION_FREE)
-			job->kinds[letter - OPTION_ALLOC] = true;
-		else if (letter == 'N')
-			status = !request_number("traces", "lines", optarg, 1,
-						 NR_ALL, &job->nr_max) *
-				 STATUS_USAGE;
-		else
-			status = request_option(request, letter);
-		if (status < 0)
-			return option_refused(letter, argv, options);
-		if (status)
-			return status;
-	}
+	if (status)
+		return status;
 	if (!job->kinds[TRACE_ALLOC] && !job->kinds[TRACE_FREE])
 		job->kinds[TRACE_ALLOC] = job->kinds[TRACE_FREE] = true;
 	if (request->help)

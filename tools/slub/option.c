@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define NR_OPTIONS_MAX 32
+#define NR_OPTIONS_MAX 64
 
 static const char *nearest_option(const char *word,
 				  const struct option *options)

@@ -101,22 +101,80 @@ int request_option(struct request *request, int letter)
 	return -1;
 }
 
-int request_read(struct request *request, const char *command, int argc,
-		 char **argv)
+static int set_own(const struct request *request,
+		   const struct own_option *option, void *own)
 {
-	static const struct option options[] = { REQUEST_OPTIONS };
+	if (option->on) {
+		*option->on = true;
+		return 0;
+	}
+	if (option->number)
+		return request_number(request->command, option->name, optarg,
+				      option->min, option->max,
+				      option->number) ? 0 : STATUS_USAGE;
+	return option->set(option->letter, own);
+}
+
+/* Of @letter, which may be a common one. */
+static int set_option(struct request *request, int letter,
+		      const struct own_option *options, size_t nr, void *own)
+{
+	for (size_t i = 0; i < nr; i++) {
+		if (options[i].letter == letter)
+			return set_own(request, &options[i], own);
+	}
+	return request_option(request, letter);
+}
+
+#define NR_OWN_MAX 40
+
+/* What getopt_long() wants: the table, and the letters with their colons. */
+static void make_options(const struct own_option *own, size_t nr,
+			 struct option *options, char *letters)
+{
+	static const struct option common[] = { REQUEST_OPTIONS };
+
+	letters += sprintf(letters, ":" REQUEST_LETTERS);
+	for (size_t i = 0; i < nr; i++) {
+		int argument = own[i].number ? required_argument :
+					       own[i].argument;
+
+		options[i] = (struct option){ own[i].name, argument, NULL,
+					      own[i].letter };
+		if (own[i].letter < REQUEST_OPENMETRICS)
+			letters += sprintf(letters, "%c%.*s", own[i].letter,
+					   argument, "::");
+	}
+	memcpy(options + nr, common, sizeof(common));
+}
+
+int request_parse(struct request *request, int argc, char **argv,
+		  const struct own_option *own_options, size_t nr, void *own)
+{
+	struct option options[NR_OWN_MAX + 16];
+	char letters[sizeof(REQUEST_LETTERS) + 3 * NR_OWN_MAX + 2];
 	int letter, status;
 
-	request_init(request, command);
-	while ((letter = getopt_long(argc, argv, ":" REQUEST_LETTERS, options,
-				     NULL)) != -1) {
-		status = request_option(request, letter);
+	make_options(own_options, nr, options, letters);
+	while ((letter = getopt_long(argc, argv, letters, options, NULL)) !=
+	       -1) {
+		status = set_option(request, letter, own_options, nr, own);
 		if (status < 0)
 			return option_refused(letter, argv, options);
 		if (status)
 			return status;
 	}
-	return request->help ? -1 : 0;
+	return 0;
+}
+
+int request_read(struct request *request, const char *command, int argc,
+		 char **argv)
+{
+	int status;
+
+	request_init(request, command);
+	status = request_parse(request, argc, argv, NULL, 0, NULL);
+	return status ? status : -request->help;
 }
 
 int request_check(const struct request *request, int argc, char **argv,

@@ -46,6 +46,23 @@ void request_print_statuses(FILE *to);
 void request_init(struct request *request, const char *command);
 /* One option.  0, an exit status after a message, or -1: it is not a common one. */
 int request_option(struct request *request, int letter);
+/* An option of one command, with the first of these that is not NULL. */
+struct own_option {
+	const char *name;
+	int letter;			/* or a number from REQUEST_FIRST_OWN on */
+	bool *on;			/* set by it */
+	double *number;			/* its argument, from min to max */
+	double min, max;
+	/* Is given @own; 0, or an exit status after a message. */
+	int (*set)(int letter, void *own);
+	int argument;			/* for that, as in struct option */
+};
+/*
+ * All options, the common ones and @nr of the command's.  0, or an exit status
+ * after a message.
+ */
+int request_parse(struct request *request, int argc, char **argv,
+		  const struct own_option *options, size_t nr, void *own);
 /*
  * All options of a command that has the common ones only.  0: go on; -1: help
  * was asked for; else an exit status after a message.
