@@ -3,8 +3,8 @@
 //!
 //! Everything here is as unsafe as C; the crate `slub` is the way to use it
 //! from Rust.  What each function does, returns and costs is said in the C
-//! headers `slub/percpu.h`, `slub/cache.h`, `slub/srcu.h` and `slub/rcu.h`, and
-//! on its manual page.
+//! headers `slub/percpu.h`, `slub/cache.h`, `slub/srcu.h`, `slub/rcu.h`,
+//! `slub/group.h`, `slub/shrinker.h` and `slub/defrag.h`, and on its manual page.
 //!
 //! C's inline functions have no symbol. Their out-of-line twins have one and
 //! do the same; they are bound here under the name that C knows
@@ -60,6 +60,34 @@ pub const SLUB_NO_RESERVE: c_uint = 1 << 2;
 pub const SLUB_NODE_ANY: c_int = -1;
 /// The number of the area for threads without a CPU of their own.
 pub const SLUB_PERCPU_SHARED: c_int = 0x7fff_ffff;
+
+// slub/group.h
+pub const SLUB_GROUP_NAME_MAX: usize = 47;
+pub const SLUB_GROUP_DEPTH_MAX: u32 = 32;
+pub const SLUB_GROUP_NESTING_MAX: u32 = 8;
+pub const SLUB_GROUP_NO_LIMIT: usize = 1 << 62;
+
+// enum slub_group_limit
+pub const SLUB_GROUP_LOW: c_uint = 0;
+pub const SLUB_GROUP_HIGH: c_uint = 1;
+pub const SLUB_GROUP_MAX: c_uint = 2;
+
+// slub/shrinker.h
+pub const SLUB_SHRINK_STOP: usize = usize::MAX;
+pub const SLUB_SHRINK_EMPTY: usize = usize::MAX - 1;
+pub const SLUB_DEFAULT_SEEKS: c_uint = 2;
+pub const SLUB_SHRINK_BATCH: usize = 128;
+pub const SLUB_PRIORITY_MAX: c_int = 12;
+
+// enum slub_shrinker_flag
+pub const SLUB_SHRINKER_NUMA_AWARE: c_uint = 1 << 0;
+pub const SLUB_SHRINKER_GROUP_AWARE: c_uint = 1 << 1;
+
+// slub/defrag.h, and enum slub_migrate_result
+pub const SLUB_ISOLATE_MAX: usize = 64;
+pub const SLUB_MIGRATE_FAILED: c_int = 0;
+pub const SLUB_MIGRATED: c_int = 1;
+pub const SLUB_MIGRATED_FREE_LATER: c_int = 2;
 
 /// A cache; only ever seen through a pointer.
 #[repr(C)]
@@ -127,6 +155,96 @@ pub struct slub_srcu {
 
 // SAFETY: all but `reader` is touched by the library only.
 unsafe impl Sync for slub_srcu {}
+
+/// A group; only ever seen through a pointer.
+#[repr(C)]
+pub struct slub_group {
+    _opaque: [u8; 0],
+    _not_send: core::marker::PhantomData<*mut u8>,
+}
+
+/// What can be said of a group.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct slub_group_stats {
+    pub name: *const c_char,
+    pub parent: *mut slub_group,
+    pub usage: usize,
+    pub peak: usize,
+    pub low: usize,
+    pub high: usize,
+    pub max: usize,
+    pub failures: u64,
+    pub max_hits: u64,
+    pub high_hits: u64,
+    pub nr_children: u32,
+    pub depth: u32,
+}
+
+/// What the objects of a group keep of memory.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct slub_group_memory {
+    pub objects: usize,
+    pub object_bytes: usize,
+    pub slabs: usize,
+    pub slab_bytes: usize,
+    pub share_bytes: usize,
+    pub large_blocks: usize,
+    pub large_bytes: usize,
+    pub reserved: [usize; 4],
+}
+
+pub type slub_group_handler_fn =
+    unsafe extern "C" fn(group: *mut slub_group, bytes: usize, arg: *mut c_void) -> bool;
+
+/// What a shrinker's function is asked for.
+#[repr(C)]
+#[derive(Debug)]
+pub struct slub_shrink_control {
+    pub nr_to_scan: usize,
+    pub nr_scanned: usize,
+    pub group: *mut slub_group,
+    pub node: c_int,
+    pub priority: c_int,
+}
+
+pub type slub_shrinker_fn =
+    unsafe extern "C" fn(shrinker: *mut slub_shrinker, control: *mut slub_shrink_control) -> usize;
+
+/// Two functions that give memory back; all behind `flags` is the library's.
+#[repr(C)]
+#[derive(Debug)]
+pub struct slub_shrinker {
+    pub name: *const c_char,
+    pub count: Option<slub_shrinker_fn>,
+    pub scan: Option<slub_shrinker_fn>,
+    pub data: *mut c_void,
+    pub batch: usize,
+    pub seeks: c_uint,
+    pub flags: c_uint,
+    pub id: u32,
+    pub state: u32,
+    pub freed: u64,
+    pub scanned: u64,
+    pub scans: u64,
+    pub cut_short: u64,
+    pub deferred: [i64; 8],
+    pub reserved: [u64; 4],
+}
+
+pub type slub_isolate_fn = unsafe extern "C" fn(
+    cache: *mut slub_cache,
+    objects: *mut *mut c_void,
+    nr: usize,
+    arg: *mut c_void,
+);
+pub type slub_migrate_fn = unsafe extern "C" fn(
+    cache: *mut slub_cache,
+    from: *mut c_void,
+    to: *mut c_void,
+    arg: *mut c_void,
+) -> c_int;
 
 extern "C" {
     // slub/percpu.h
@@ -201,6 +319,49 @@ extern "C" {
     ) -> c_int;
     pub fn slub_copy_allowed(ptr: *const c_void, bytes: usize) -> bool;
     pub fn slub_cache_stats(cache: *mut slub_cache, stats: *mut slub_cache_stats) -> c_int;
+
+    // slub/group.h
+    pub fn slub_group_root() -> *mut slub_group;
+    pub fn slub_group_create(name: *const c_char, parent: *mut slub_group) -> *mut slub_group;
+    pub fn slub_group_delete(group: *mut slub_group) -> c_int;
+    pub fn slub_group_enter(group: *mut slub_group) -> c_int;
+    pub fn slub_group_leave(group: *mut slub_group) -> c_int;
+    pub fn slub_group_current() -> *mut slub_group;
+    pub fn slub_group_limit_set(group: *mut slub_group, limit: c_uint, bytes: usize) -> c_int;
+    pub fn slub_group_limit_get(group: *mut slub_group, limit: c_uint) -> usize;
+    pub fn slub_group_handler_set(
+        group: *mut slub_group,
+        handler: Option<slub_group_handler_fn>,
+        arg: *mut c_void,
+    ) -> c_int;
+    pub fn slub_group_stats_read(group: *mut slub_group, stats: *mut slub_group_stats) -> c_int;
+    pub fn slub_group_memory_read(group: *mut slub_group, memory: *mut slub_group_memory) -> c_int;
+    pub fn slub_cache_group_set(cache: *mut slub_cache, group: *mut slub_group) -> c_int;
+    pub fn slub_group_charge(group: *mut slub_group, bytes: usize) -> u32;
+    pub fn slub_group_uncharge(token: u32, bytes: usize);
+
+    // slub/shrinker.h
+    pub fn slub_shrinker_register(shrinker: *mut slub_shrinker) -> c_int;
+    pub fn slub_shrinker_unregister(shrinker: *mut slub_shrinker) -> c_int;
+    pub fn slub_shrinker_mark(
+        shrinker: *mut slub_shrinker,
+        group: *mut slub_group,
+        node: c_int,
+    ) -> c_int;
+    pub fn slub_shrink(priority: c_int) -> usize;
+    pub fn slub_shrink_all() -> usize;
+
+    // slub/defrag.h
+    pub fn slub_cache_setup_mobility(
+        cache: *mut slub_cache,
+        isolate: Option<slub_isolate_fn>,
+        migrate: Option<slub_migrate_fn>,
+        arg: *mut c_void,
+    ) -> c_int;
+    pub fn slub_cache_defrag(cache: *mut slub_cache, max_fill: c_uint) -> isize;
+    pub fn slub_defrag_all(max_fill: c_uint) -> isize;
+    pub fn slub_object_is_sparse(object: *const c_void) -> bool;
+    pub fn slub_object_move(object: *mut c_void) -> *mut c_void;
 
     // slub/srcu.h
     pub static slub_rcu_domain: slub_srcu;

@@ -11,7 +11,7 @@ fn values_in_c(test: &str, expressions: &[&str]) -> Vec<i64> {
     let include = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../include");
     let mut source = String::from(
         "#include <stddef.h>\n#include <stdio.h>\n#include <slub/cache.h>\n\
-         #include <slub/rcu.h>\nint main(void) {\n",
+         #include <slub/rcu.h>\n#include <slub/defrag.h>\n#include <slub/group.h>\nint main(void) {\n",
     );
     for expression in expressions {
         source += &format!("printf(\"%lld\\n\", (long long)({}));\n", expression);
@@ -78,6 +78,19 @@ fn structures() {
         "offsetof(struct slub_prefill, nr)" => offset!(slub_prefill, nr),
         "sizeof(struct slub_srcu)" => size_of::<slub_srcu>(),
         "offsetof(struct slub_srcu, reader)" => offset!(slub_srcu, reader),
+        "sizeof(struct slub_group_stats)" => size_of::<slub_group_stats>(),
+        "offsetof(struct slub_group_stats, max)" => offset!(slub_group_stats, max),
+        "offsetof(struct slub_group_stats, depth)" => offset!(slub_group_stats, depth),
+        "sizeof(struct slub_group_memory)" => size_of::<slub_group_memory>(),
+        "offsetof(struct slub_group_memory, large_bytes)" =>
+            offset!(slub_group_memory, large_bytes),
+        "sizeof(struct slub_shrink_control)" => size_of::<slub_shrink_control>(),
+        "offsetof(struct slub_shrink_control, priority)" =>
+            offset!(slub_shrink_control, priority),
+        "sizeof(struct slub_shrinker)" => size_of::<slub_shrinker>(),
+        "offsetof(struct slub_shrinker, seeks)" => offset!(slub_shrinker, seeks),
+        "offsetof(struct slub_shrinker, freed)" => offset!(slub_shrinker, freed),
+        "offsetof(struct slub_shrinker, deferred)" => offset!(slub_shrinker, deferred),
         "__alignof__(struct slub_cache_args)" => align_of::<slub_cache_args>(),
     }
 }
@@ -104,6 +117,24 @@ fn constants() {
         "SLUB_NO_RESERVE" => SLUB_NO_RESERVE,
         "SLUB_NODE_ANY" => SLUB_NODE_ANY,
         "SLUB_PERCPU_SHARED" => SLUB_PERCPU_SHARED,
+        "SLUB_GROUP_NAME_MAX" => SLUB_GROUP_NAME_MAX,
+        "SLUB_GROUP_DEPTH_MAX" => SLUB_GROUP_DEPTH_MAX,
+        "SLUB_GROUP_NESTING_MAX" => SLUB_GROUP_NESTING_MAX,
+        "SLUB_GROUP_NO_LIMIT" => SLUB_GROUP_NO_LIMIT,
+        "SLUB_GROUP_LOW" => SLUB_GROUP_LOW,
+        "SLUB_GROUP_HIGH" => SLUB_GROUP_HIGH,
+        "SLUB_GROUP_MAX" => SLUB_GROUP_MAX,
+        "SLUB_SHRINK_STOP" => SLUB_SHRINK_STOP,
+        "SLUB_SHRINK_EMPTY" => SLUB_SHRINK_EMPTY,
+        "SLUB_DEFAULT_SEEKS" => SLUB_DEFAULT_SEEKS,
+        "SLUB_SHRINK_BATCH" => SLUB_SHRINK_BATCH,
+        "SLUB_PRIORITY_MAX" => SLUB_PRIORITY_MAX,
+        "SLUB_SHRINKER_NUMA_AWARE" => SLUB_SHRINKER_NUMA_AWARE,
+        "SLUB_SHRINKER_GROUP_AWARE" => SLUB_SHRINKER_GROUP_AWARE,
+        "SLUB_ISOLATE_MAX" => SLUB_ISOLATE_MAX,
+        "SLUB_MIGRATE_FAILED" => SLUB_MIGRATE_FAILED,
+        "SLUB_MIGRATED" => SLUB_MIGRATED,
+        "SLUB_MIGRATED_FREE_LATER" => SLUB_MIGRATED_FREE_LATER,
         "SLUB_SRCU_FAST" => 1,
         "SLUB_SRCU_LEFT" => 16,
     }

@@ -16,6 +16,7 @@
 //! ```
 
 use crate::error::Error;
+use crate::group::Group;
 use core::borrow::{Borrow, BorrowMut};
 use core::fmt;
 use core::marker::PhantomData;
@@ -49,7 +50,7 @@ unsafe impl<T> Send for Cache<T> {}
 unsafe impl<T> Sync for Cache<T> {}
 
 /// `name` with a zero behind it, as C wants it.
-fn c_name(name: &str) -> Result<[u8; sys::SLUB_CACHE_NAME_MAX + 1], Error> {
+pub(crate) fn c_name(name: &str) -> Result<[u8; sys::SLUB_CACHE_NAME_MAX + 1], Error> {
     let mut bytes = [0; sys::SLUB_CACHE_NAME_MAX + 1];
     let valid = (1..=sys::SLUB_CACHE_NAME_MAX).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_graphic());
@@ -58,6 +59,23 @@ fn c_name(name: &str) -> Result<[u8; sys::SLUB_CACHE_NAME_MAX + 1], Error> {
     }
     bytes[..name.len()].copy_from_slice(name.as_bytes());
     Ok(bytes)
+}
+
+/// # Safety
+/// The cache lives.
+pub(crate) unsafe fn stats_of(cache: *mut sys::slub_cache) -> Stats {
+    /// A libslub newer than this crate may have more to count.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Roomy {
+        stats: Stats,
+        more: [u64; 32],
+    }
+    let mut roomy = Roomy::default();
+    let at: *mut Roomy = &mut roomy;
+    // SAFETY: the structure begins with the counts.
+    unsafe { sys::slub_cache_stats(cache, at.cast()) };
+    roomy.stats
 }
 
 impl<T> Cache<T> {
@@ -158,10 +176,7 @@ impl<T> Cache<T> {
     pub fn close(self) -> Result<(), Error> {
         let cache = ManuallyDrop::new(self);
         // SAFETY: the cache lives, and is not used again.
-        match unsafe { sys::slub_cache_destroy(cache.raw.as_ptr()) } {
-            0 => Ok(()),
-            negative => Err(Error::from_errno(-negative)),
-        }
+        Error::check(unsafe { sys::slub_cache_destroy(cache.raw.as_ptr()) })
     }
 
     /// The cache's name.
@@ -182,20 +197,22 @@ impl<T> Cache<T> {
 
     /// What has happened since the cache was made; slow paths only.
     pub fn stats(&self) -> Stats {
-        /// A libslub newer than this crate may have more to count.
-        #[repr(C)]
-        #[derive(Default)]
-        struct Roomy {
-            stats: Stats,
-            more: [u64; 32],
-        }
-        let mut roomy = Roomy::default();
-        // SAFETY: the cache lives; the structure begins with the counts.
-        unsafe {
-            let at: *mut Roomy = &mut roomy;
-            sys::slub_cache_stats(self.raw.as_ptr(), at.cast());
-        }
-        roomy.stats
+        // SAFETY: the cache lives.
+        unsafe { stats_of(self.raw.as_ptr()) }
+    }
+
+    /// From now on what is allocated here is charged to `group`, whatever group
+    /// the thread is in; `None`: to the thread's group.  The cache needs the flag
+    /// `SLUB_ACCOUNT`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Other`] (`EINVAL`) without that flag, [`Error::Busy`] for a cache
+    /// that is shared (`SLUB_MERGE`).
+    pub fn set_group(&self, group: Option<&Group>) -> Result<(), Error> {
+        let group = group.map_or(ptr::null_mut(), Group::as_raw);
+        // SAFETY: cache and group live; a deleted group's parent takes its place.
+        Error::check(unsafe { sys::slub_cache_group_set(self.raw.as_ptr(), group) })
     }
 
     /// The C cache, which self still owns.

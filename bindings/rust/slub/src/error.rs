@@ -15,9 +15,11 @@ pub enum Error {
     NameTaken,
     /// The type is larger than 256 KiB, or asks for an alignment above 4096.
     BadType,
-    /// There are too many caches, or the per-CPU areas are full.
+    /// There are too many caches, groups or shrinkers, the per-CPU areas are
+    /// full, or groups are nested too deep.
     NoSpace,
-    /// Objects of the cache are still allocated.
+    /// Objects of the cache are still allocated; there are groups below the
+    /// group; more is in use than the limit is to be; somebody moves objects.
     Busy,
     /// The lists of another CPU could not be emptied; try again.
     TryAgain,
@@ -44,6 +46,14 @@ impl Error {
         }
     }
 
+    /// What a C function returned: 0, or a negative `errno`.
+    pub(crate) fn check(result: i32) -> Result<(), Self> {
+        match result {
+            0 => Ok(()),
+            negative => Err(Error::from_errno(-negative)),
+        }
+    }
+
     /// The `errno` that C code sees in the same situation.
     pub fn errno(&self) -> i32 {
         match *self {
@@ -62,13 +72,18 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match *self {
             Error::OutOfMemory => "out of memory",
-            Error::BadName => "a cache's name has 1 to 47 printable ASCII characters and no blanks",
+            Error::BadName => "a name has 1 to 47 printable ASCII characters and no blanks",
             Error::NameTaken => "there is a cache of that name already",
             Error::BadType => {
                 "a cache's objects have at most 256 KiB and an alignment of at most 4096"
             }
-            Error::NoSpace => "the per-CPU areas are full (SLUB_PERCPU_BYTES is their size)",
-            Error::Busy => "objects of the cache are still allocated",
+            Error::NoSpace => {
+                "too many, or the per-CPU areas are full (SLUB_PERCPU_BYTES is their size)"
+            }
+            Error::Busy => {
+                "still in use: objects are allocated, groups are below it, or it holds more \
+                 than the limit"
+            }
             Error::TryAgain => "the lists of another CPU could not be emptied",
             Error::Other(errno) => return write!(f, "libslub: error {}", errno),
         })

@@ -7,6 +7,9 @@
 //! | [`Cache`] | objects of one type from slabs of their own; [`cache::Box`] drops back into it |
 //! | [`StaticCache`] | the same for a `static`, made when it is first used |
 //! | [`Counter`] | a counter with a copy per CPU: an add takes no atomic instruction |
+//! | [`MovableCache`] | objects behind handles, which may be moved so that sparse slabs become empty |
+//! | [`Group`] | limits inside the process, for a tenant or a request |
+//! | [`Shrinker`] | closures that give memory back when it is short |
 //! | [`rcu`] | readers without locks, and freeing what they may still look at |
 //!
 //! ```
@@ -30,7 +33,8 @@
 //! # Without std
 //!
 //! The crate is `no_std`.  Its only feature, `std` (on by default), adds
-//! [`std::error::Error`] for [`Error`] and the conversion to `std::io::Error`.
+//! [`std::error::Error`] for [`Error`], the conversion to `std::io::Error`, and that
+//! a panic in a [`Shrinker`]'s closure is caught; without it, it aborts.
 #![no_std]
 #![warn(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -42,12 +46,19 @@ pub mod cache;
 mod counter;
 mod error;
 mod global;
+pub mod group;
+pub mod movable;
+mod panics;
 pub mod rcu;
+pub mod shrinker;
 
 pub use cache::{Cache, StaticCache};
 pub use counter::Counter;
 pub use error::Error;
 pub use global::Slub;
+pub use group::Group;
+pub use movable::MovableCache;
+pub use shrinker::Shrinker;
 /// The raw C interface.
 pub use slub_sys as sys;
 
