@@ -401,7 +401,7 @@ SLUB_API void slub_cache_free_slow(struct slub_cache *cache, void *object);
  * slub_cache_alloc - allocate an object.
  *
  * Returns, errors and context: as slub_cache_alloc_flags() without flags.
- * Cost: 20 instructions inline, no atomic one, when this CPU has a free object; a
+ * Cost: 21 instructions inline, no atomic one, when this CPU has a free object; a
  * call more with SLUB_ACCOUNT, and where the thread has come to another CPU.
  * From: kmem_cache_alloc().
  */

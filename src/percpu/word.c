@@ -38,6 +38,33 @@ static void *word_shared(uintptr_t offset)
 }
 
 #if ARCH_HAS_RSEQ
+/* What programs do inline, for other languages and compilers. */
+static always_inline bool add_here(uintptr_t offset, int64_t n)
+{
+	uintptr_t t;
+
+	if (unlikely(!slub_thread.self.rseq))
+		goto failed;
+	SLUB_SEQ_ADD_HERE(slub_thread.self, "q", "", offset, n, t);
+	return true;
+failed:
+aborted:
+	return false;
+}
+
+static always_inline bool add32_here(uintptr_t offset, int32_t n)
+{
+	uintptr_t t;
+
+	if (unlikely(!slub_thread.self.rseq))
+		goto failed;
+	SLUB_SEQ_ADD_HERE(slub_thread.self, "l", "k", offset, n, t);
+	return true;
+failed:
+aborted:
+	return false;
+}
+
 static bool try_fetch_add(uintptr_t offset, int64_t n, int64_t *old)
 {
 	uintptr_t t;
@@ -100,6 +127,18 @@ failed:
 	return false;
 }
 #else
+static bool add_here(uintptr_t offset, int64_t n)
+{
+	(void)offset, (void)n;
+	return false;
+}
+
+static bool add32_here(uintptr_t offset, int32_t n)
+{
+	(void)offset, (void)n;
+	return false;
+}
+
 static bool try_fetch_add(uintptr_t offset, int64_t n, int64_t *old)
 {
 	(void)offset, (void)n, (void)old;
@@ -138,16 +177,24 @@ SLUB_EXPORT int64_t slub_percpu_fetch_add_slow(uintptr_t offset, int64_t n)
 
 SLUB_EXPORT void slub_percpu_add_slow(uintptr_t offset, int64_t n)
 {
-	slub_percpu_fetch_add_slow(offset, n);
+	if (unlikely(!add_here(offset, n)))
+		slub_percpu_fetch_add_slow(offset, n);
 }
 
-SLUB_EXPORT void slub_percpu_add32_slow(uintptr_t offset, int32_t n)
+static __attribute__((__noinline__)) void add32_slowly(uintptr_t offset,
+						       int32_t n)
 {
 	word_enter();
 	if (percpu_backend == BACKEND_RSEQ && try_add32(offset, n))
 		return;
 	__atomic_fetch_add((int32_t *)word_shared(offset), n,
 			   __ATOMIC_RELAXED);
+}
+
+SLUB_EXPORT void slub_percpu_add32_slow(uintptr_t offset, int32_t n)
+{
+	if (unlikely(!add32_here(offset, n)))
+		add32_slowly(offset, n);
 }
 
 SLUB_EXPORT int64_t slub_percpu_cmpxchg_slow(uintptr_t offset, int64_t old,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Objects of typed caches, one at a time: what the inline functions of
- * slub/cache.h leave.
+ * slub/cache.h leave, and the whole for callers that do not have them.
  */
 #include "slab/account.h"
 #include "slab/debug.h"
@@ -10,6 +10,58 @@
 
 #include <errno.h>
 #include <string.h>
+
+/* ---- what programs do inline, for other languages, compilers and buckets ---- */
+
+#if ARCH_HAS_RSEQ
+static always_inline void *pop_here(const struct slub_cache *cache)
+{
+	uintptr_t slot, t;
+	void *object;
+
+	if (unlikely(!slub_thread.self.rseq))
+		goto failed;
+	/* An empty one where programs must not pop; and that of no cache, 0. */
+	slot = cache->inline_slot;
+	SLUB_SEQ_POP_HERE(slub_thread.self, object, slot, t, cache->link);
+	if (!object)
+		__builtin_unreachable();
+	return object;
+failed:
+aborted:
+	return NULL;
+}
+
+static always_inline bool push_here(const struct slub_cache *cache, void *object)
+{
+	size_t page = ((uintptr_t)object - slub_thread.self.map_base) >>
+		      PAGE_SHIFT;
+	uintptr_t slot, t;
+
+	/* Of a thread without an entrance none. */
+	if (unlikely(page >= slub_thread.self.map_pages) ||
+	    ((const uint16_t *)slub_thread.self.map_base)[page] != cache->slot)
+		goto failed;
+	slot = cache->free_slot;
+	SLUB_SEQ_PUSH_HERE(slub_thread.self, object, slot, t, cache->link);
+	return true;
+failed:
+aborted:
+	return false;
+}
+#else
+static always_inline void *pop_here(const struct slub_cache *cache)
+{
+	(void)cache;
+	return NULL;
+}
+
+static always_inline bool push_here(const struct slub_cache *cache, void *object)
+{
+	(void)cache, (void)object;
+	return false;
+}
+#endif
 
 /* Lets this thread go inline: its CPU's area, the page map as far as it reaches. */
 static void entrance_publish(void)
@@ -74,19 +126,26 @@ claim(struct slub_cache *cache, void *object, uint32_t owner)
 	return object ? object : fail(ENOMEM);
 }
 
-SLUB_EXPORT SLUB_HOT void *slub_cache_alloc_slow(struct slub_cache *cache)
+static always_inline void *alloc_accounted(struct slub_cache *cache)
 {
 	uint32_t owner = group_current();
-	void *object;
+	void *object = account_pop_fast(cache);
 
-	if (unlikely(!cache->allocs_fast))
-		return alloc_slowly(cache);
-	object = account_pop_fast(cache);
 	if (unlikely(!object))
 		return alloc_slowly(cache);
 	if (likely(*slab_owner(cache, object) == owner))
 		return object;
 	return claim(cache, object, owner);
+}
+
+SLUB_EXPORT SLUB_HOT void *slub_cache_alloc_slow(struct slub_cache *cache)
+{
+	void *object;
+
+	if (cache->allocs_fast)
+		return alloc_accounted(cache);
+	object = pop_here(cache);
+	return likely(object) ? object : alloc_slowly(cache);
 }
 
 /* ---- free ---- */
@@ -142,7 +201,8 @@ free_slowly(struct slub_cache *cache, void *object)
 	free_checked(owner, object);
 }
 
-SLUB_EXPORT void slub_cache_free_slow(struct slub_cache *cache, void *object)
+SLUB_EXPORT SLUB_HOT void slub_cache_free_slow(struct slub_cache *cache,
+					       void *object)
 {
 	if (cache->account_path >= ACCOUNT_LINK &&
 	    likely(pagemap_get(object) == cache->slot) &&
@@ -152,7 +212,8 @@ SLUB_EXPORT void slub_cache_free_slow(struct slub_cache *cache, void *object)
 			entrance_publish();
 		return;
 	}
-	free_slowly(cache, object);
+	if (unlikely(!push_here(cache, object)))
+		free_slowly(cache, object);
 }
 
 /* ---- alloc, with wishes ---- */

