@@ -8,6 +8,77 @@
 #include <errno.h>
 #include <string.h>
 
+/* ---- one sequence, and no look at what is out of the ordinary ---- */
+
+/* In one sequence, which should be over before the kernel wants the CPU back. */
+#define HERE_MAX 64
+
+#if ARCH_HAS_RSEQ
+/* How many were in this CPU's list, up to @nr; 0 also where it has to be asked. */
+static always_inline size_t pop_here(const struct slub_cache *cache, size_t nr,
+				     void **objects)
+{
+	long n = (long)min_size(nr, HERE_MAX);
+
+	if (unlikely(!n))
+		return 0;
+	/* An empty one where programs must not pop; and that of no cache, 0. */
+	n = rseq_pop_bulk(cache->inline_slot, objects, n, cache->link);
+	return unlikely(n < 0) ? 0 : (size_t)n;
+}
+
+/* Is @object of the cache with @entry in the page map? */
+static always_inline bool is_of(const void *object, uint16_t entry,
+				uintptr_t base, size_t limit)
+{
+	size_t page = ((uintptr_t)object - base) >> PAGE_SHIFT;
+
+	return likely(page < limit && ((const uint16_t *)base)[page] == entry);
+}
+
+/*
+ * Frees objects[0 .. nr), if all are of @cache, one no function of whose has to look
+ * at what is freed (its link is then within the object), and there is room for them.
+ * Otherwise links have been written, and will be again.
+ */
+static always_inline bool push_here(const struct slub_cache *cache, size_t nr,
+				    void **objects)
+{
+	const uintptr_t base = pagemap_base, link = cache->link;
+	const size_t limit = pagemap_limit;
+	const uint16_t entry = (uint16_t)cache->slot;
+	const uint32_t slot = cache->inline_slot;
+	char *last = objects[0];
+
+	if (unlikely(!slot || slot != cache->list_slot) ||
+	    !is_of(last, entry, base, limit))
+		return false;
+	for (size_t i = 1; i < nr; i++) {
+		char *object = objects[i];
+
+		if (!is_of(object, entry, base, limit) ||
+		    unlikely(object == last))
+			return false;
+		*(void **)(last + link) = object;
+		last = object;
+	}
+	return rseq_push_bulk(slot, objects[0], (void **)(last + link),
+			      (int32_t)nr) == SEQUENCE_DONE;
+}
+#else
+static size_t pop_here(const struct slub_cache *cache, size_t nr, void **objects)
+{
+	(void)cache, (void)nr, (void)objects;
+	return 0;
+}
+
+static bool push_here(const struct slub_cache *cache, size_t nr, void **objects)
+{
+	(void)cache, (void)nr, (void)objects;
+	return false;
+}
+#endif
+
 /* ---- alloc ---- */
 
 /* Moves up to @nr objects of @chain to @objects; the rest stays in *@chain. */
@@ -117,11 +188,10 @@ static size_t alloc_unguarded(struct slub_cache *cache, unsigned int flags,
  * What is put aside (prefill) is linked, and a guarded object has no room for a
  * link behind it: so only what goes to the caller @may_be_guarded.
  */
-static size_t alloc_bulk(struct slub_cache *cache, unsigned int flags,
-			 size_t nr, void **objects, bool may_be_guarded)
+static __attribute__((__noinline__)) size_t
+alloc_bulk(struct slub_cache *cache, unsigned int flags, size_t nr,
+	   void **objects, size_t have, bool may_be_guarded)
 {
-	size_t have = 0;
-
 	if (!cache_is_usable(cache))
 		return 0;
 	if ((flags & SLUB_ZERO && cache->ctor) ||
@@ -130,7 +200,7 @@ static size_t alloc_bulk(struct slub_cache *cache, unsigned int flags,
 		errno = EINVAL;
 		return 0;
 	}
-	if (unlikely(sample_is_wanted()) && may_be_guarded)
+	if (unlikely(sample_is_wanted()) && may_be_guarded && !have)
 		have = sample_bulk_guarded(cache, nr, objects);
 	have += alloc_unguarded(cache, flags, nr - have, objects + have);
 	if (have < nr) {
@@ -143,11 +213,17 @@ static size_t alloc_bulk(struct slub_cache *cache, unsigned int flags,
 	return nr;
 }
 
-SLUB_EXPORT size_t slub_cache_alloc_bulk(struct slub_cache *cache,
-					 unsigned int flags, size_t nr,
-					 void **objects)
+SLUB_EXPORT SLUB_HOT size_t slub_cache_alloc_bulk(struct slub_cache *cache,
+						  unsigned int flags, size_t nr,
+						  void **objects)
 {
-	return alloc_bulk(cache, flags, nr, objects, true);
+	size_t have = 0;
+
+	if (likely(!flags && !sample_is_wanted()))
+		have = pop_here(cache, nr, objects);
+	if (likely(have == nr && nr))
+		return nr;
+	return alloc_bulk(cache, flags, nr, objects, have, true);
 }
 
 /* ---- free ---- */
@@ -250,8 +326,8 @@ static size_t run_length(size_t nr, void **objects, uint32_t entry)
 	return end;
 }
 
-SLUB_EXPORT void slub_cache_free_bulk(struct slub_cache *cache, size_t nr,
-				      void **objects)
+static __attribute__((__noinline__)) void
+free_bulk(struct slub_cache *cache, size_t nr, void **objects)
 {
 	size_t i = 0;
 
@@ -278,6 +354,14 @@ SLUB_EXPORT void slub_cache_free_bulk(struct slub_cache *cache, size_t nr,
 	}
 }
 
+SLUB_EXPORT SLUB_HOT void slub_cache_free_bulk(struct slub_cache *cache,
+					       size_t nr, void **objects)
+{
+	if (likely(cache && nr - 1 < HERE_MAX) && push_here(cache, nr, objects))
+		return;
+	free_bulk(cache, nr, objects);
+}
+
 /* ---- prefill ---- */
 
 SLUB_EXPORT int slub_cache_prefill(struct slub_cache *cache,
@@ -292,7 +376,7 @@ SLUB_EXPORT int slub_cache_prefill(struct slub_cache *cache,
 	while (prefill->nr < nr) {
 		size_t n = min_size(nr - prefill->nr, ARRAY_SIZE(objects));
 
-		if (!alloc_bulk(cache, 0, n, objects, false)) {
+		if (!alloc_bulk(cache, 0, n, objects, 0, false)) {
 			slub_prefill_return(prefill);
 			return -ENOMEM;
 		}

@@ -300,28 +300,27 @@ static always_inline long rseq_pop_bulk(uintptr_t offset, void **objects,
 					long nr, uintptr_t link)
 {
 	uintptr_t slot = offset, t, o;
-	long i = 0;
+	long i = -nr;	/* up to 0, from the end of @objects */
 
 	__asm__ volatile goto(
 		RSEQ_ENTER
-		"xorl %k[i], %k[i]\n\t"
 		RSEQ_ADD_AREA("%[slot]")
 		"movq (%[slot]), %[o]\n"
 		"5:\n\t"
 		"testq %[o], %[o]\n\t"
 		"jz 6f\n\t"
-		"movq %[o], (%[objects], %[i], 8)\n\t"
+		"movq %[o], (%[end], %[i], 8)\n\t"
 		"movq (%[o], %[link]), %[o]\n\t"
 		"addq $1, %[i]\n\t"
-		"cmpq %[nr], %[i]\n\t"
-		"jne 5b\n"
+		"jnz 5b\n"
 		"6:\n\t"
+		"addq %[nr], %[i]\n\t"
 		"addl %k[i], 8(%[slot])\n\t"
 		"movq %[o], (%[slot])"
 		RSEQ_LEAVE
 		: [t] "=&r"(t), [slot] "+&r"(slot), [o] "=&r"(o),
 		  [i] "+&r"(i)
-		: RSEQ_INPUTS, [objects] "r"(objects), [nr] "r"(nr),
+		: RSEQ_INPUTS, [end] "r"(objects + nr), [nr] "r"(nr),
 		  [link] "r"(link)
 		: "memory", "cc"
 		: aborted);
