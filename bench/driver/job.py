@@ -14,7 +14,7 @@ class Job:
         self.options = {"quick": quick, "full": full}
         self.rounds_of = {"quick": rounds[0], "full": rounds[1]}
         self.seconds_of = {"quick": seconds[0], "full": seconds[1]}	# one run, about
-        self.kind = more.get("kind", "core")	# core, workload, program, curve, micro
+        self.kind = more.get("kind", "core")	# core, grid, workload, program, curve, micro
         self.hidden = more.get("hidden", ())	# rows that stand in the JSON alone
         self.startup = more.get("startup", False)	# the program itself preloads
         self.baseline = more.get("baseline")	# options of a run whose "rss" is the floor

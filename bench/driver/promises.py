@@ -9,6 +9,19 @@ JOBS = [
         "pair", "--repeats=15", "--repeats=25", (3, 9), (0.45, 1.0)),
     Job("cache_pair", "slub_cache_alloc+slub_cache_free, inlined, ns per pair",
         "cache_pair", "", "", (3, 9), (0.3, 0.3), ours_only=True),
+    Job("api_object", "a cache that is a variable, inline, beside malloc; 16 in bulk beside 16 "
+        "single calls: ns per object allocated and freed",
+        "api_object", "--repeats=11", "", (1, 5), (0.3, 0.6), ours_only=True),
+    Job("api_counter", "slub_percpu_add beside a thread-local and an atomic add, by one thread and "
+        "by two on two CPUs: ns per add",
+        "api_counter", "--repeats=5 --adds=1000000", "", (1, 5), (0.5, 3.0), ours_only=True,
+        threads=True),
+    Job("api_percpu_table", "per-CPU objects of 8 bytes: time of an allocation, and memory when "
+        "every CPU has written every object",
+        "api_percpu_table", "--mib=128", "", (1, 1), (1.5, 12.0), kind="grid", ours_only=True,
+        mib=4000),
+    Job("api_letters", "malloc(64) and free with the class watched by each debugging letter: ns",
+        "api_letters", "--repeats=5", "", (1, 3), (1.0, 3.0), ours_only=True),
     Job("slab_test", "10,000 allocations, then 10,000 frees: cycles (TSC) per operation",
         "slab_test", "--repeats=5", "--repeats=11", (3, 7), (0.6, 1.3),
         hidden=("cold-", "touch-alloc", "touch-free")),

@@ -57,6 +57,33 @@ def table(results, job, title, hidden, allocators):
     return lines
 
 
+def grid(results, job, title):
+    """The lines of a job with rows like alloc/100/4096: a table for each first word."""
+    lines, rows = ["", f"{job}: {title}"], results.rows(job)
+    cells = [name.split("/") for name in rows]
+    for kind in dict.fromkeys(cell[0] for cell in cells):
+        across = sorted({int(cell[2]) for cell in cells if cell[0] == kind})
+        down = sorted({int(cell[1]) for cell in cells if cell[0] == kind})
+        made = [["objects, CPUs:"] + [f"{number:,}" for number in across]]
+        for number in down:
+            made.append([f"{number:,}"] + [_number(results.value(
+                job, f"{kind}/{number}/{other}", OURS)) for other in across])
+        widths = [max(len(row[i]) for row in made) for i in range(len(made[0]))]
+        unit = rows[f"{kind}/{down[0]}/{across[0]}"]["unit"]
+        lines += ["", f"{kind}, {unit}", ""]
+        lines += ["  ".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in made]
+    for name, why in results.failures(job).items():
+        lines.append(f"  {name} failed: {why}")
+    return lines
+
+
+def of(results, job, allocators):
+    """The lines of whatever kind of job."""
+    if job.kind == "grid":
+        return grid(results, job.name, job.title)
+    return table(results, job.name, job.title, job.hidden, allocators)
+
+
 def summary(results, allocators):
     """How many targets are met, and which are not."""
     judged = targets.every(results, allocators)

@@ -133,10 +133,9 @@ def rest(results, jobs, names, tables):
     """The tables of the other jobs, as they stand on the terminal."""
     lines = []
     for job in jobs:
-        if job.kind in ("core", "micro") and job.name in results.data:
-            shown = [name for name in names if name == OURS or results.rows(job.name)]
-            lines += ["```"] + tables.table(results, job.name, job.title, job.hidden,
-                                            shown)[1:] + ["```", ""]
+        if job.kind in ("core", "grid", "micro") and job.name in results.data:
+            shown = [name for name in names if name.startswith(OURS) or not job.ours_only]
+            lines += ["```"] + tables.of(results, job, shown)[1:] + ["```", ""]
     return ["## Single promises", ""] + lines if lines else []
 
 
