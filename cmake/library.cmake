@@ -13,6 +13,14 @@ foreach(source IN LISTS SLUB_SOURCES)
 	endif()
 endforeach()
 
+# These call functions of the program that must not throw.  C++17 sees to that; of what is compiled
+# as an older C++, or in another language, an exception that finds no way through here ends in
+# std::terminate() too, rather than leave a walk or a defrag that never ends.
+foreach(caller reclaim/walk reclaim/registry reclaim/charge slab/defrag)
+	set_source_files_properties(${PROJECT_SOURCE_DIR}/src/${caller}.c PROPERTIES
+		COMPILE_OPTIONS -fno-asynchronous-unwind-tables)
+endforeach()
+
 set(SLUB_COMPILE_FLAGS
 	-Wall -Wextra
 	-fvisibility=hidden

@@ -23,8 +23,14 @@
  * A walk over the shrinkers takes no lock.  It may call the same shrinker from
  * several threads at once, and a callback may do what it wants: sleep,
  * allocate, free, register and unregister, itself too.  It must return: not
- * by longjmp(), an exception, pthread_exit() or cancellation.  What is allocated
- * in it starts no further walk.
+ * by longjmp(), an exception (std::terminate() is called), pthread_exit() or
+ * cancellation.  What is allocated in it starts no further walk.
+ *
+ * A callback runs in whatever thread finds memory short, in the middle of that
+ * thread's malloc(), with the locks that it holds there.  So a callback must
+ * not wait for a lock that any thread holds while it allocates: take it by
+ * pthread_mutex_trylock(), and answer 0 or SLUB_SHRINK_STOP if it is taken.
+ * A thread that waits there for itself hangs; others go on.
  *
  * From: the kernel's shrinkers (shrinker_register(), do_shrink_slab()).
  */

@@ -63,6 +63,16 @@ static bool scan_batch(struct visit *visit, size_t batch)
 	return walker_is_inside(visit->walker, visit->shrinker);
 }
 
+/* Once a shrinker: it may go on so. */
+static void cut_short(struct slub_shrinker *shrinker)
+{
+	if (__atomic_fetch_add(&shrinker->cut_short, 1, __ATOMIC_RELAXED))
+		return;
+	log_message("shrinker '%s': asked %d times in one visit, and there is "
+		    "still more; left to the next walk", shrinker->name ?
+		    shrinker->name : "", SCANS_MAX);
+}
+
 static void scan_all(struct visit *visit, size_t freeable)
 {
 	struct slub_shrinker *shrinker = visit->shrinker;
@@ -70,8 +80,7 @@ static void scan_all(struct visit *visit, size_t freeable)
 
 	while (visit->total >= batch || visit->total >= freeable) {
 		if (visit->scans == SCANS_MAX) {
-			__atomic_fetch_add(&shrinker->cut_short, 1,
-					   __ATOMIC_RELAXED);
+			cut_short(shrinker);
 			break;
 		}
 		if (!scan_batch(visit, batch))
