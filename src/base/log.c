@@ -112,6 +112,15 @@ void text_printf(struct text *text, const char *format, ...)
 	va_end(args);
 }
 
+/* What the program was given may be anything; a message is one line of text. */
+static void make_printable(char *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if ((unsigned char)s[i] < ' ' || s[i] == 0x7f)
+			s[i] = '?';
+	}
+}
+
 static void log_line(const char *format, va_list args)
 {
 	char buf[512];
@@ -120,6 +129,7 @@ static void log_line(const char *format, va_list args)
 	text_printf(&text, "slub[%ld]: ",
 		    sys_call4(SYS_getpid, 0, 0, 0, 0));
 	text_vprintf(&text, format, args);
+	make_printable(buf, text.used_bytes);
 	buf[text.used_bytes] = '\n';
 	sys_call4(SYS_write, 2, (long)buf, (long)text.used_bytes + 1, 0);
 }

@@ -5,10 +5,11 @@
 
 #include "base/bits.h"
 #include "base/log.h"
+#include "base/nearest.h"
 
 #define PREFIX "SLUB_"
 #define PREFIX_LENGTH 5
-#define NAME_LENGTH_MAX 24
+#define NAME_LENGTH_MAX (NEAREST_BYTES - 1)
 #define TEXT_LENGTH_MAX 511
 
 enum option_kind { KIND_ENUM, KIND_SIZE, KIND_AUTO, KIND_NUMBER, KIND_TEXT };
@@ -218,6 +219,13 @@ static const char *terminated(struct word word, char *buf)
 	memcpy(buf, word.start, n);
 	buf[n] = '\0';
 	return buf;
+}
+
+const char *option_nearest(const char *choices, const char *s, size_t length,
+			   char buf[NEAREST_BYTES])
+{
+	return terminated(nearest_choice(choices, (struct word){ s, length }),
+			  buf);
 }
 
 static void complain_choice(const struct option_row *row, struct word value)

@@ -6,6 +6,8 @@
 #define _GNU_SOURCE
 #include "reclaim/pressure.h"
 
+#include "base/nearest.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -220,6 +222,17 @@ static bool parse_number(const char **s, const char *name, uint32_t *out)
 	return true;
 }
 
+static void complain(const char *s)
+{
+	char near[NEAREST_BYTES];
+
+	option_nearest("off|thread|some|full|window", s, strcspn(s, "=,"),
+		       near);
+	log_message("option pressure: '%s' is not known; valid: off, thread, "
+		    "some=US, full=US, window=US, with US from 1 to 10000000; "
+		    "nearest is '%s'; using the default", s, near);
+}
+
 bool pressure_configure(const char *s)
 {
 	struct pressure_options options = pressure_options;
@@ -234,9 +247,7 @@ bool pressure_configure(const char *s)
 		} else if (!parse_number(&s, "some", &options.some_us) &&
 			   !parse_number(&s, "full", &options.full_us) &&
 			   !parse_number(&s, "window", &options.window_us)) {
-			log_message("option pressure: '%s' is not known; valid: "
-				    "off, thread, some=US, full=US, window=US, "
-				    "with US from 1 to 10000000", s);
+			complain(s);
 			return false;
 		}
 	}

@@ -92,6 +92,16 @@ class WrongSettings(unittest.TestCase):
         (("SLUB_OPTIONS", "fastpath=tdi"), r"tdi.*tid"),
         (("SLUB_OPTIONS", "fastpaht=tid"), r"(?i)fastpaht.*fastpath"),
         (("SLUB_OPTIONS", "nonsense"), r"nonsense"),
+        (("SLUB_PRESSURE", "thred"), r"thred.*nearest is 'thread'"),
+        (("SLUB_PRESSURE", "thread,sme=5"), r"sme=5.*nearest is 'some'"),
+        (("SLUB_PRESSURE", "some=0"), r"some=0.*from 1 to 10000000"),
+        (("SLUB_DEBUG", "Q"), r"'Q'.*F Z P U T A O"),
+        (("SLUB_CPUS", "9000"), r"9000.*not a number from 1 to 8192"),
+        (("SLUB_LIMIT", "atuo"), r"atuo.*'auto'"),
+        (("SLUB_GUARD", "few"), r"few.*number from 1"),
+        (("SLUB_FASTPATH", "rs\neq\x1b[1m"), r"'rs\?eq\?\[1m'.*nearest is 'rseq'"),
+        (("SLUB_" + 300 * "X", "1"), r"unknown option 'X+' ignored; nearest is '\w+'"),
+        (("SLUB_", "1"), r"unknown option '' ignored; nearest is '\w+'"),
     )
 
     def test_one_line_that_names_the_nearest(self):

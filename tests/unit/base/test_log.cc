@@ -122,6 +122,13 @@ TEST(log, always_needs_no_option)
 		  std::string::npos);
 }
 
+TEST(log, what_is_no_text_is_shown_as_such)
+{
+	std::string errors = errors_of([] { log_always("'%s'", "a\nb\t\x1b[31m\x7f\xc3\xa4"); });
+
+	EXPECT_NE(errors.find("'a?b??[31m?\xc3\xa4'\n"), std::string::npos) << errors;
+}
+
 TEST(log, a_long_line_is_cut_and_still_a_line)
 {
 	std::string errors = errors_of([] {
