@@ -39,6 +39,11 @@ class Allocator:
                if key not in ("LD_PRELOAD", "GLIBC_TUNABLES") and not key.startswith("SLUB_")}
         if self.library:
             env["LD_PRELOAD"] = self.library
+        # Its settings of malloc would be glibc's alone; whether there is rseq is the machine's.
+        rseq = [one for one in os.environ.get("GLIBC_TUNABLES", "").split(":")
+                if one.startswith("glibc.pthread.rseq=")]
+        if rseq:
+            env["GLIBC_TUNABLES"] = rseq[-1]
         env.update(self.env)
         return env
 

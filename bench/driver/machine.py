@@ -81,6 +81,16 @@ def lacks(build):
     return missing
 
 
+def lacks_rseq(allocator, check):
+    """The same for restartable sequences: @check is what backend() said of an @allocator of ours
+    that was free to choose."""
+    found = re.search(r"^backend (?!rseq)(\w+)|; backend (?!rseq)(\w+)", check)
+    if not found or allocator.env or allocator.uniprocessor:
+        return {}
+    return {"restartable sequences": "the kernel or the C library has none for us; libslub ran on "
+            f"backend {found.group(1) or found.group(2)}"}
+
+
 def backend(allocator, checker, program):
     """What `slub check` says of a process on this libslub; '' where it cannot be asked."""
     if not os.path.exists(checker):

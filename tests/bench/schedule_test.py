@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: MIT
 """Rounds, their order and the time they may take; no benchmark runs."""
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
+import os
 import sys
+import tempfile
 import unittest
 from unittest import mock
 
-import canned		# noqa: F401  (sets the path)
+import canned		# sets the path
 import allocators
 import job
+import machine
 import plan
 import process
 import progress
@@ -134,6 +141,71 @@ class Steps(unittest.TestCase):
             made.round(a_job(mib=200), 0, [], progress.Progress(1, None))
         self.assertEqual(made.results.failures("it"),
                          {"a": "needs up to 200 MiB free, there are 100"})
+
+
+class Lacks(unittest.TestCase):
+    """What a machine does not have stands in the report, with the reason."""
+
+    def of(self, cpus=2, huge="always", free=1 << 40):
+        usage = mock.Mock(free=free)
+        with mock.patch.object(machine.os, "sched_getaffinity", lambda _: set(range(cpus))), \
+                mock.patch.object(machine, "_chosen", lambda _: huge), \
+                mock.patch.object(machine.shutil, "disk_usage", lambda _: usage):
+            return machine.lacks("/nonexistent")
+
+    def test_nothing(self):
+        self.assertEqual(self.of(), {})
+
+    def test_one_cpu_no_huge_pages_little_disk(self):
+        self.assertIn("take turns on one", self.of(cpus=1)["a second CPU"])
+        self.assertIn("off or not there", self.of(huge="never")["huge pages"])
+        self.assertIn("100 MiB free", self.of(free=100 << 20)["disk"])
+
+    def test_no_restartable_sequences(self):
+        free, forced = allocators.Allocator("libslub", "/l.so", "1"), allocators.Allocator(
+            "libslub:tid", "/l.so", "1", {"SLUB_FASTPATH": "tid"})
+        check = "libslub in use; file /x/rseq/l.so; backend %s; CPU number thread"
+        self.assertEqual(machine.lacks_rseq(free, check % "rseq"), {})
+        self.assertEqual(machine.lacks_rseq(free, ""), {})
+        self.assertEqual(machine.lacks_rseq(forced, check % "tid"), {})
+        self.assertIn("backend thread", machine.lacks_rseq(free, check % "thread")[
+            "restartable sequences"])
+
+    def test_whether_there_is_rseq_is_the_machines(self):
+        with mock.patch.dict(os.environ, {
+                "GLIBC_TUNABLES": "glibc.malloc.arena_max=1:glibc.pthread.rseq=0"}):
+            env = allocators.Allocator("libslub", "/l.so", "1").environment()
+        self.assertEqual(env["GLIBC_TUNABLES"], "glibc.pthread.rseq=0")
+        with mock.patch.dict(os.environ, {"GLIBC_TUNABLES": "glibc.malloc.arena_max=1"}):
+            env = allocators.Allocator("libslub", "/l.so", "1").environment()
+        self.assertNotIn("GLIBC_TUNABLES", env)
+
+    def test_peers_that_are_not_there(self):
+        with tempfile.TemporaryDirectory() as build:
+            os.mkdir(os.path.join(build, "peers"))
+            with open(os.path.join(build, "peers", "jemalloc.left-out"), "w",
+                      encoding="utf-8") as file:
+                file.write("cargo is not installed")
+            chosen, left_out = allocators.find(build, None)
+        self.assertEqual([one.name for one in chosen], ["glibc"])
+        self.assertEqual(left_out["jemalloc"], "cargo is not installed")
+        self.assertIn("bench/peers/get", left_out["mimalloc"])
+        self.assertIn("`make` builds it", left_out["libslub"])
+
+    def test_no_room_for_the_results(self):
+        loader = importlib.machinery.SourceFileLoader("bench_run",
+                                                      os.path.join(canned.BENCH, "run"))
+        bench_run = importlib.util.module_from_spec(
+            importlib.util.spec_from_loader("bench_run", loader))
+        loader.exec_module(bench_run)
+        options = mock.Mock(report="/proc/nonexistent/report")
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            kept = bench_run.keep(canned.data(), "/dev/full/results.json", options)
+        self.assertFalse(kept)
+        self.assertIn("/dev/full/results.json is left out: ", said.getvalue())
+        self.assertIn("/proc/nonexistent/report is left out: ", said.getvalue())
+        self.assertIn("churn_fixed", said.getvalue())
 
 
 class Processes(unittest.TestCase):
