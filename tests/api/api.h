@@ -85,7 +85,7 @@ enum { RSEQ = 1, THREAD, TID, LOCK };
  * Returns waitpid's status; *errors gets what it wrote on stderr.
  */
 inline int run_again(const std::vector<std::string> &settings, const char *name,
-		     std::string *errors = nullptr, unsigned seconds = 60)
+		     std::string *errors = nullptr, unsigned seconds = 240)
 {
 	return harness::in_child(
 		[&] {
