@@ -395,6 +395,7 @@ enum slub_abi_guard_state {
 	SLUB_ABI_GUARD_TAKEN = 1,	/* being changed */
 	SLUB_ABI_GUARD_LIVE = 2,
 	SLUB_ABI_GUARD_FREED = 3,
+	SLUB_ABI_GUARD_WAITING = 4,	/* freed; readers may look at it */
 };
 
 /* What was found when an object was freed, as bits. */
@@ -421,7 +422,7 @@ struct slub_abi_guard_place {
 	uint32_t state;			/* enum slub_abi_guard_state */
 	uint32_t errors;		/* enum slub_abi_guard_error */
 	uint64_t cache;
-	uint64_t turn;			/* `turns` when it was freed */
+	uint64_t turn;			/* `turns` when it was freed; not of WAITING */
 	struct slub_abi_track allocated;
 	struct slub_abi_track freed;
 	char name[48];			/* of the cache */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Counting what the heap holds, by a walk over the page map.  Takes no lock:
- * on a heap that changes meanwhile the sums are estimates.
+ * on a heap that changes meanwhile the sums are estimates.  Objects between guard
+ * pages (slab/guard.h) are in no slab, and are counted as if they were.
  *
  * This file alone knows struct slub_cache from inside, and tells other
  * processes where its numbers are, and those of watched objects.
@@ -10,6 +11,7 @@
 
 #include "debug/debug.h"
 #include "percpu/percpu_internal.h"
+#include "slab/guard.h"
 #include "slab/slab_internal.h"
 
 _Static_assert(SLUB_ABI_STATE_INUSE == STATE_COUNT_MASK &&
@@ -40,6 +42,13 @@ static void census_add(struct cache_census *out,
 	out->partial += active && active < cache->objects;
 }
 
+static void add_guarded(struct cache_census *out, size_t nr)
+{
+	out->objects += nr;
+	out->carved += nr;
+	out->active += nr;
+}
+
 struct cache_visit {
 	const struct slub_cache *cache;
 	struct cache_census *out;
@@ -60,6 +69,7 @@ void census_cache(const struct slub_cache *cache, struct cache_census *out)
 
 	*out = (struct cache_census){ 0, 0, 0, 0, 0 };
 	slab_for_each(visit_cache, &visit);
+	add_guarded(out, guard_nr_objects(cache));
 }
 
 static void visit_all(struct slub_cache *cache, struct page *slab, void *arg)
@@ -82,6 +92,26 @@ struct cache_census *census_all(void)
 		return NULL;
 	}
 	slab_for_each(visit_all, all);
+	return all;
+}
+
+static void visit_all_guarded(const struct guard_place *place, size_t bytes,
+			      void *arg)
+{
+	const struct slub_cache *cache = (struct slub_cache *)place->cache;
+	struct cache_census *all = arg;
+
+	(void)bytes;
+	if (cache)
+		add_guarded(&all[cache->slot / SLOT_BYTES], 1);
+}
+
+struct cache_census *census_all_live(void)
+{
+	struct cache_census *all = census_all();
+
+	if (all)
+		guard_visit(visit_all_guarded, all);
 	return all;
 }
 
@@ -149,6 +179,23 @@ static void visit_heap(struct slub_cache *cache, struct page *slab, void *arg)
 	out->object_bytes += active * bytes;
 }
 
+/* Their pages are not of the heap, but they are there for these objects alone. */
+static void visit_heap_guarded(const struct guard_place *place, size_t bytes,
+			       void *arg)
+{
+	struct heap_census *out = arg;
+
+	out->committed_bytes += bytes;
+	if (!place->cache) {
+		out->large_blocks++;
+		out->large_bytes += bytes;
+		return;
+	}
+	out->slab_bytes += bytes;
+	out->objects++;
+	out->object_bytes += place->bytes;
+}
+
 static size_t count_large(void)
 {
 	char *end = (char *)heap_start + pagemap_committed();
@@ -177,6 +224,7 @@ void census_heap(struct heap_census *out)
 	out->large_blocks = count_large();
 	out->dirty_bytes = page_nr_dirty() * PAGE_BYTES;
 	out->committed_bytes = pagemap_committed();
+	guard_visit(visit_heap_guarded, out);
 }
 
 /* ---- where the numbers are ---- */

@@ -36,6 +36,8 @@ void census_heap(struct heap_census *out);
  * S / SLOT_BYTES.  NULL: no memory.  Ends with census_all_free().
  */
 struct cache_census *census_all(void);
+/* The same, with the objects between guard pages. */
+struct cache_census *census_all_live(void);
 void census_all_free(struct cache_census *all);
 /* Objects in the lists of the CPUs and in the barns, about. */
 size_t census_cached(const struct slub_cache *cache);

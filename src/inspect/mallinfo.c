@@ -121,12 +121,12 @@ static void xml_cache(FILE *out, const struct slub_cache *cache,
 
 static void xml_caches(FILE *out)
 {
-	struct cache_census *all = census_all();
+	struct cache_census *all = census_all_live();
 
 	for (size_t i = 0; all && i < CENSUS_SLOTS; i++) {
 		const struct slub_cache *cache = census_cache_at(i);
 
-		if (cache && all[i].slabs)
+		if (cache && all[i].objects)
 			xml_cache(out, cache, &all[i]);
 	}
 	if (all)

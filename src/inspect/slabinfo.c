@@ -30,12 +30,12 @@ static void slabinfo_line(struct text *text, const struct slub_cache *cache,
 /* In the order of their slots, which is mostly that of their making. */
 static void slabinfo_lines(struct text *text)
 {
-	struct cache_census *all = census_all();
+	struct cache_census *all = census_all_live();
 
 	for (size_t i = 0; all && i < CENSUS_SLOTS; i++) {
 		const struct slub_cache *cache = census_cache_at(i);
 
-		if (cache && all[i].slabs)
+		if (cache && all[i].objects)
 			slabinfo_line(text, cache, &all[i]);
 	}
 	if (all)

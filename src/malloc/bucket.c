@@ -462,12 +462,12 @@ static int class_count(struct slub_cache *cache,
 
 	slub_cache_stats(cache, &numbers);
 	if (ret)
-		nr = numbers.objects;
-	nr += guard_nr_objects(cache);
+		nr = numbers.objects + guard_nr_objects(cache);
 	stats->classes++;
 	stats->live_blocks += nr;
 	stats->live_bytes += nr * cache->object_size;
-	stats->slab_bytes += numbers.slabs * (PAGE_BYTES << cache->order);
+	stats->slab_bytes += numbers.slabs * (PAGE_BYTES << cache->order) +
+			     guard_page_bytes(cache);
 	return ret;
 }
 

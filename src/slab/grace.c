@@ -16,6 +16,7 @@
  * Locks: the queue's own; not held while the readers are asked for or items
  * are released.
  */
+#include "slab/guard.h"
 #include "slab/slab_internal.h"
 
 /* Released by one call at the most, which adds one. */
@@ -204,12 +205,15 @@ void slab_give_back_later(struct page *slab)
 void cache_settle(struct slub_cache *cache)
 {
 	slub_deferred_barrier();
-	if (cache->flags & SLUB_TYPESAFE_BY_RCU)
-		grace_flush(&slabs);
+	if (!(cache->flags & SLUB_TYPESAFE_BY_RCU))
+		return;
+	guard_settle();
+	grace_flush(&slabs);
 }
 
 void grace_fork(bool prepare, bool in_child)
 {
+	guard_fork(prepare, in_child);
 	if (prepare)
 		grace_fork_prepare(&slabs);
 	else

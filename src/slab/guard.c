@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "slab/sample.h"
+#include "slab/slab_internal.h"
 
 #define PLACES_MIN 16
 /* Places that are looked at for one that can be used. */
@@ -161,7 +162,7 @@ static struct guard_place *place_take(struct guard_pool *pool, uint64_t turn)
 		struct guard_place *place = place_at(pool, n % nr);
 		uint32_t state = place_state(place);
 
-		if (state == GUARD_LIVE || state == GUARD_TAKEN)
+		if (state != GUARD_NEVER && state != GUARD_FREED)
 			continue;
 		if (state == GUARD_FREED && turn - place->turn < nr / 2) {
 			if (!early)
@@ -224,12 +225,9 @@ static const unsigned char *slack_find(const struct guard_place *place)
 
 /* ---- alloc ---- */
 
-static bool can_be_guarded(const struct slub_cache *cache, size_t bytes,
-			   size_t align)
+static bool can_be_guarded(size_t bytes, size_t align)
 {
-	/* Readers may look at what was freed. */
-	return !(cache && cache->flags & SLUB_TYPESAFE_BY_RCU) &&
-	       bytes <= GUARD_LARGE_MAX && align <= guard_pool.page_bytes;
+	return bytes <= GUARD_LARGE_MAX && align <= guard_pool.page_bytes;
 }
 
 static void place_describe(struct guard_place *place,
@@ -273,8 +271,9 @@ void *guard_alloc(struct slub_cache *cache, size_t bytes, size_t align)
 	struct guard_place *place;
 	struct pages pages;
 
-	if (!can_be_guarded(cache, bytes, align))
+	if (!can_be_guarded(bytes, align))
 		return NULL;
+	guard_poll();
 	turn = __atomic_fetch_add(&pool->turns, 1, __ATOMIC_RELAXED);
 	place = place_take(pool, turn);
 	if (!place)
@@ -292,6 +291,90 @@ void *guard_alloc(struct slub_cache *cache, size_t bytes, size_t align)
 	place_describe(place, cache, __builtin_frame_address(0));
 	place_set(place, GUARD_LIVE);
 	return (void *)place->object;
+}
+
+/* ---- what was freed ---- */
+
+static void withdraw(struct guard_place *place)
+{
+	struct pages pages = pages_of(place);
+
+	os_withdraw(pages.start, pages.bytes);
+	place->turn = __atomic_load_n(&pool_of(pages.start)->turns,
+				      __ATOMIC_RELAXED);
+	place_set(place, GUARD_FREED);
+}
+
+static void release(void **item)
+{
+	withdraw(container_of(item, struct guard_place, turn));
+}
+
+static struct grace_queue waiting = { .release = release };
+
+/* Those that no queue has yet: handlers free too, and the queue has a lock. */
+static void *fresh;
+
+static void fresh_add(void **item)
+{
+	*item = __atomic_load_n(&fresh, __ATOMIC_RELAXED);
+	/* release: pairs with the acquire in fresh_queue() */
+	while (!__atomic_compare_exchange_n(&fresh, item, item, true,
+					    __ATOMIC_RELEASE,
+					    __ATOMIC_RELAXED))
+		;
+}
+
+/* It is taken whole, so what comes back to it is not mistaken (ABA). */
+static void fresh_queue(void)
+{
+	void **item = NULL;
+
+	if (__atomic_load_n(&fresh, __ATOMIC_RELAXED))
+		item = __atomic_exchange_n(&fresh, NULL, __ATOMIC_ACQUIRE);
+	while (item) {
+		void **next = *item;
+
+		grace_add(&waiting, item);
+		item = next;
+	}
+}
+
+static bool has_readers(const struct guard_place *place)
+{
+	const struct slub_cache *cache = (struct slub_cache *)place->cache;
+
+	return cache && cache->flags & SLUB_TYPESAFE_BY_RCU;
+}
+
+static void withdraw_later(struct guard_place *place)
+{
+	place_set(place, GUARD_WAITING);
+	fresh_add((void **)&place->turn);
+	guard_poll();
+}
+
+void guard_poll(void)
+{
+	if (slub_thread.locks_held)
+		return;
+	fresh_queue();
+	grace_poll(&waiting);
+}
+
+void guard_settle(void)
+{
+	fresh_queue();
+	grace_flush(&waiting);
+}
+
+/* The places that the queue forgets in a child wait for ever. */
+void guard_fork(bool prepare, bool in_child)
+{
+	if (prepare)
+		grace_fork_prepare(&waiting);
+	else
+		grace_fork_finish(&waiting, in_child);
 }
 
 /* ---- free ---- */
@@ -317,6 +400,15 @@ static void say(struct guard_place *place, enum guard_error error,
 	report_finish(&found);
 }
 
+/* In the counters of its cache: of a freed place's the cache may be gone. */
+static void count(const struct guard_place *place, enum cache_stat stat)
+{
+	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+		if ((uintptr_t)c == place->cache && cache_is_live(c))
+			stat_add(c, stat);
+	}
+}
+
 static bool cache_is_right(const struct guard_place *place,
 			   const struct slub_cache *cache)
 {
@@ -329,7 +421,6 @@ void guard_free(void *ptr, const struct slub_cache *cache)
 	struct guard_place *place = place_of(ptr);
 	const unsigned char *written;
 	struct stack stack;
-	struct pages pages;
 
 	if (!place)
 		return;		/* the last guard page */
@@ -338,6 +429,7 @@ void guard_free(void *ptr, const struct slub_cache *cache)
 		return;
 	}
 	if (!place_try(place, GUARD_LIVE)) {
+		count(place, STAT_DOUBLE_FREE);
 		say(place, GUARD_TWICE, "Object already free", ptr, frame);
 		return;
 	}
@@ -346,12 +438,14 @@ void guard_free(void *ptr, const struct slub_cache *cache)
 	written = slack_find(place);
 	if (written)
 		say(place, GUARD_BEYOND, "Redzone overwritten", written, frame);
-	if (!cache_is_right(place, cache))
+	if (!cache_is_right(place, cache)) {
+		count(place, STAT_WRONG_CACHE);
 		say(place, GUARD_CACHE, "Wrong slab cache", ptr, frame);
-	pages = pages_of(place);
-	os_withdraw(pages.start, pages.bytes);
-	place->turn = __atomic_load_n(&pool_of(ptr)->turns, __ATOMIC_RELAXED);
-	place_set(place, GUARD_FREED);
+	}
+	if (has_readers(place))
+		withdraw_later(place);
+	else
+		withdraw(place);
 }
 
 void guard_free_size(void *ptr, size_t told)
@@ -380,21 +474,84 @@ size_t guard_bytes(const void *ptr)
 
 struct slub_cache *guard_cache_of(const void *ptr)
 {
-	const struct guard_place *place = place_live(ptr);
+	const struct guard_place *place = place_of(ptr);
+	uint32_t state = place ? place_state(place) : GUARD_NEVER;
 
-	return place ? (struct slub_cache *)place->cache : NULL;
+	if ((state == GUARD_LIVE || state == GUARD_WAITING) &&
+	    place->object == (uintptr_t)ptr)
+		return (struct slub_cache *)place->cache;
+	return NULL;
+}
+
+static void pool_visit(const struct guard_pool *pool, guard_visitor *visit,
+		       void *arg)
+{
+	for (uint32_t n = 0; n < pool->nr_places; n++) {
+		const struct guard_place *place = place_at(pool, n);
+
+		if (place_state(place) == GUARD_LIVE)
+			visit(place, pages_of(place).bytes, arg);
+	}
+}
+
+void guard_visit(guard_visitor *visit, void *arg)
+{
+	pool_visit(&guard_pool, visit, arg);
+	pool_visit(&guard_pool_large, visit, arg);
+}
+
+struct slub_cache *guard_cache_inside(const void *ptr, size_t *offset)
+{
+	const struct guard_place *place = place_of(ptr);
+
+	if (!place || !guard_cache_of((void *)place->object))
+		return NULL;
+	*offset = (uintptr_t)ptr - place->object;
+	return *offset < place->bytes ? (struct slub_cache *)place->cache :
+					NULL;
+}
+
+int guard_for_each_object(const struct slub_cache *cache,
+			  int (*call)(void *object, void *arg), void *arg)
+{
+	int ret = 0;
+
+	/* A cache has none of the larger ones. */
+	for (uint32_t n = 0; n < guard_pool.nr_places && !ret; n++) {
+		const struct guard_place *place = place_at(&guard_pool, n);
+
+		if (place_state(place) == GUARD_LIVE &&
+		    place->cache == (uintptr_t)cache)
+			ret = call((void *)place->object, arg);
+	}
+	return ret;
+}
+
+size_t guard_page_bytes(const struct slub_cache *cache)
+{
+	size_t bytes = 0;
+
+	for (uint32_t n = 0; n < guard_pool.nr_places; n++) {
+		const struct guard_place *place = place_at(&guard_pool, n);
+
+		if (place_state(place) == GUARD_LIVE &&
+		    place->cache == (uintptr_t)cache)
+			bytes += pages_of(place).bytes;
+	}
+	return bytes;
+}
+
+static int count_object(void *object, void *arg)
+{
+	(void)object;
+	++*(size_t *)arg;
+	return 0;
 }
 
 size_t guard_nr_objects(const struct slub_cache *cache)
 {
 	size_t nr = 0;
 
-	/* A cache has none of the larger ones. */
-	for (uint32_t n = 0; n < guard_pool.nr_places; n++) {
-		const struct guard_place *place = place_at(&guard_pool, n);
-
-		nr += place_state(place) == GUARD_LIVE &&
-		      place->cache == (uintptr_t)cache;
-	}
+	guard_for_each_object(cache, count_object, &nr);
 	return nr;
 }

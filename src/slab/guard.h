@@ -14,6 +14,12 @@
  * stopped process, whose object it was.  The rest of the object's pages is
  * filled, and looked at when it is freed.
  *
+ * Objects of SLUB_TYPESAFE_BY_RCU caches: who reads without a lock may find one
+ * after it was freed, look at it, and even lock it, until he leaves.  So it is
+ * no error to touch it then, and its pages stay as they are, of its type, until
+ * all readers that were inside have left (grace.c); then they go as the others.
+ * The place takes no other object meanwhile.
+ *
  * The range lies outside the heap, so free() and its relatives take a pointer
  * into it for a foreign one, and leave the fast path by the test they make
  * anyway.
@@ -45,6 +51,7 @@ enum guard_state {
 	GUARD_TAKEN,		/* being changed */
 	GUARD_LIVE,
 	GUARD_FREED,
+	GUARD_WAITING,		/* freed; readers may look at it */
 };
 
 /* What was found at the free of an object, as bits. */
@@ -62,7 +69,7 @@ struct guard_place {
 	uint32_t state;			/* enum guard_state; atomic */
 	uint32_t errors;		/* enum guard_error */
 	uint64_t cache;			/* its address */
-	uint64_t turn;			/* when it was freed */
+	uint64_t turn;			/* when it was freed; waiting: a link */
 	struct track allocated;
 	struct track freed;
 	char name[48];			/* of the cache */
@@ -120,9 +127,25 @@ void guard_free(void *ptr, const struct slub_cache *cache);
 void guard_free_size(void *ptr, size_t told);
 /* What was asked for; 0: that is no object. */
 size_t guard_bytes(const void *ptr);
-/* NULL: that is no object of a cache. */
+/* NULL: that is no object of a cache, nor memory that readers may take for one. */
 struct slub_cache *guard_cache_of(const void *ptr);
-/* Objects of @cache that are allocated. */
+/* The same of a pointer into it, @offset bytes behind its start. */
+struct slub_cache *guard_cache_inside(const void *ptr, size_t *offset);
+/* @bytes: of the pages that the object takes. */
+typedef void guard_visitor(const struct guard_place *place, size_t bytes,
+			   void *arg);
+/* All objects that are allocated, large blocks too. */
+void guard_visit(guard_visitor *visit, void *arg);
+/* Objects of @cache that are allocated; until @call returns what is not 0. */
+int guard_for_each_object(const struct slub_cache *cache,
+			  int (*call)(void *object, void *arg), void *arg);
 size_t guard_nr_objects(const struct slub_cache *cache);
+/* What they take. */
+size_t guard_page_bytes(const struct slub_cache *cache);
+/* Takes leave of those whose readers have left; without locks. */
+void guard_poll(void);
+/* Waits for all of them. */
+void guard_settle(void);
+void guard_fork(bool prepare, bool in_child);
 
 #endif

@@ -311,16 +311,25 @@ SLUB_EXPORT size_t slub_cache_stride(const struct slub_cache *cache)
 	return cache->size;
 }
 
+static size_t offset_in_object(const struct slub_cache *cache, const void *ptr)
+{
+	uintptr_t first = (uintptr_t)object_at(
+		cache, page_address(slab_of(cache, ptr)), 0);
+
+	return ((uintptr_t)ptr - first) % cache->size;
+}
+
 SLUB_EXPORT bool slub_copy_allowed(const void *ptr, size_t bytes)
 {
 	struct slub_cache *cache = cache_of(ptr);
 	size_t offset, end;
 
+	if (guard_owns(ptr))
+		cache = guard_cache_inside(ptr, &offset);
+	else if (cache)
+		offset = offset_in_object(cache, ptr);
 	if (!cache)
 		return true;
-	offset = ((uintptr_t)ptr -
-		  (uintptr_t)object_at(cache, page_address(slab_of(cache, ptr)),
-				       0)) % cache->size;
 	end = cache->usersize ? cache->useroffset + cache->usersize :
 				cache->object_size;
 	return offset >= cache->useroffset && offset <= end &&

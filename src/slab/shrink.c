@@ -8,6 +8,7 @@
  * the lists of all CPUs are emptied too.  (1 GiB of small objects freed in
  * random order: 157 MiB stayed with a constant of 32 MiB.)
  */
+#include "slab/guard.h"
 #include "slab/slab_internal.h"
 
 #define GIVEN_MIN ((size_t)2 << 20)
@@ -108,6 +109,7 @@ void slab_shrink_all(void)
 	shrink_begin();
 	cache_free_postponed();
 	deferred_poll();
+	guard_poll();
 	shrink_cpus();
 	for (struct slub_cache *c = cache_first(); c; c = c->next) {
 		if (cache_is_live(c))

@@ -4,6 +4,7 @@
  * object that is allocated.
  */
 #include "slab/debug.h"
+#include "slab/guard.h"
 
 #include <errno.h>
 #include <string.h>
@@ -98,5 +99,7 @@ SLUB_EXPORT int slub_cache_for_each_object(struct slub_cache *cache,
 	if (!cache_flush(cache))
 		return -EAGAIN;
 	slab_for_each(visit_slab, &visit);
+	if (!visit.ret)
+		visit.ret = guard_for_each_object(cache, call, arg);
 	return visit.ret;
 }

@@ -2,69 +2,9 @@
 // Promise: with SLUB_GUARD=N one allocation in N, of malloc and of typed caches, lies between pages
 // that nobody may touch; it is as good as any other, and the first wrong access ends the program.
 // Run with N=1 and N=64.
-#include <errno.h>
-#include <gtest/gtest.h>
-#include <malloc.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <thread>
-#include <unistd.h>
-#include <vector>
-
-#include "harness.h"
-#include "inspect/abi.h"
-#include <slub/bucket.h>
-#include <slub/debug.h>
-#include <slub/group.h>
-#include <slub/rcu.h>
-
-extern "C" struct slub_abi slub_abi_state;
+#include "guard.h"
 
 namespace {
-
-const struct slub_abi_guard *pool()
-{
-	return (const struct slub_abi_guard *)slub_abi_state.guard;
-}
-
-uint64_t every()
-{
-	return strtoull(getenv("SLUB_GUARD"), nullptr, 10);
-}
-
-const struct slub_abi_guard *larger()
-{
-	return (const struct slub_abi_guard *)pool()->larger;
-}
-
-bool is_guarded(const void *p)
-{
-	return (uintptr_t)p - pool()->base < pool()->bytes ||
-	       (uintptr_t)p - larger()->base < larger()->bytes;
-}
-
-// Guarded allocations in `nr` of them, each freed before the next.
-template <class Alloc, class Free> uint64_t count(uint64_t nr, Alloc alloc, Free release)
-{
-	uint64_t guarded = 0;
-
-	for (uint64_t i = 0; i < nr; i++) {
-		void *p = alloc();
-
-		guarded += is_guarded(p);
-		release(p);
-	}
-	return guarded;
-}
-
-void expect_share(uint64_t guarded, uint64_t nr)
-{
-	double p = 1.0 / every(), mean = nr * p, deviation = sqrt(nr * p * (1 - p));
-
-	EXPECT_NEAR(guarded, mean, 6 * deviation) << "of " << nr;
-}
 
 TEST(Guard, takes_one_malloc_in_n)
 {
@@ -180,16 +120,6 @@ TEST(Guard, takes_one_accounted_object_in_n)
 	EXPECT_EQ(0, slub_group_delete(group));
 }
 
-TEST(Guard, leaves_alone_what_readers_may_look_at)
-{
-	struct slub_cache *cache = slub_cache_create("guarded-rcu", 72, 0, SLUB_TYPESAFE_BY_RCU,
-						     nullptr);
-
-	EXPECT_EQ(0u, count(10000, [=] { return slub_cache_alloc(cache); },
-			    [=](void *p) { slub_cache_free(cache, p); }));
-	EXPECT_EQ(0, slub_cache_destroy(cache));
-}
-
 TEST(Guard, objects_are_as_good_as_any)
 {
 	harness::Random random(7);
@@ -299,19 +229,6 @@ TEST(Guard, constructors_run)
 	EXPECT_EQ(0, slub_cache_destroy(cache));
 }
 
-// An object of `alloc` that is guarded, and lies at the left or at the right end.
-template <class Alloc> char *guarded(Alloc alloc, bool right, size_t bytes)
-{
-	for (int i = 0; i < 2000000; i++) {
-		char *p = (char *)alloc();
-
-		if (is_guarded(p) && (right ? (uintptr_t)(p + bytes) : (uintptr_t)p) % 4096 == 0)
-			return p;
-		free(p);
-	}
-	return nullptr;
-}
-
 // What the compiler must not see through.
 char *volatile hidden;
 
@@ -381,6 +298,68 @@ TEST(Guard, a_cache_with_a_guarded_object_stays)
 	EXPECT_EQ(-EBUSY, slub_cache_destroy(cache));
 	slub_cache_free(other, p);
 	EXPECT_EQ(errors + 1, pool()->errors);
+	EXPECT_EQ(0, slub_cache_destroy(cache));
+	EXPECT_EQ(0, slub_cache_destroy(other));
+}
+
+// Counted as any other object, by whatever counts objects that are allocated.
+TEST(Guard, counts_of_live_objects_have_them)
+{
+	struct slub_cache *cache = slub_cache_create("guarded-counted", 72, 0, 0, nullptr);
+	auto visit = [](void *, void *nr) { ++*(size_t *)nr; return 0; };
+	struct mallinfo2 before, now;
+	std::vector<void *> live;
+	size_t nr = 0;
+
+	for (int i = 0; i < 500; i++)
+		live.push_back(slub_cache_alloc(cache));
+	EXPECT_EQ(0, slub_cache_for_each_object(cache, visit, &nr));
+	EXPECT_EQ(500u, nr);
+	for (void *p : live)
+		slub_cache_free(cache, p);
+	EXPECT_EQ(0, slub_cache_destroy(cache));
+
+	live.clear();
+	// What lies in lists is an estimate, so it takes many to be seen.
+	before = mallinfo2();
+	while (live.size() < 500)
+		live.push_back(guarded([] { return malloc(6000); }, live.size() % 2, 6000));
+	now = mallinfo2();
+	EXPECT_GE(now.uordblks, before.uordblks + 250 * 6000);
+	EXPECT_GE(now.arena, now.uordblks);
+	for (void *p : live)
+		free(p);
+	before = mallinfo2();
+	char *large = guarded([] { return malloc(100000); }, false, 100000);
+	now = mallinfo2();
+	EXPECT_EQ(now.hblks, before.hblks + 1);
+	EXPECT_GE(now.hblkhd, before.hblkhd + 100000);
+	free(large);
+}
+
+TEST(Guard, copies_are_checked_and_wrong_frees_are_counted)
+{
+	struct slub_cache_args args = {};
+	struct slub_cache_stats stats;
+	struct slub_cache *cache, *other;
+
+	args.name = "guarded-window";
+	args.size = 64;
+	args.useroffset = 16;
+	args.usersize = 8;
+	cache = slub_cache_create_args(&args);
+	other = slub_cache_create("guarded-wrong", 64, 0, 0, nullptr);
+	char *p = guarded([=] { return slub_cache_alloc(cache); }, true, 64);
+
+	ASSERT_NE(nullptr, p);
+	EXPECT_TRUE(slub_copy_allowed(p + 16, 8));
+	EXPECT_FALSE(slub_copy_allowed(p + 16, 9));
+	EXPECT_FALSE(slub_copy_allowed(p, 1));
+	slub_cache_free(other, p);
+	slub_cache_free(cache, p);
+	EXPECT_EQ(0, slub_cache_stats(cache, &stats));
+	EXPECT_EQ(1u, stats.wrong_cache);
+	EXPECT_EQ(1u, stats.double_free);
 	EXPECT_EQ(0, slub_cache_destroy(cache));
 	EXPECT_EQ(0, slub_cache_destroy(other));
 }

@@ -137,14 +137,19 @@ struct guard_sums guard_sums(const struct guard *guard)
 	return sums;
 }
 
-void guard_count(const struct guard *guard, uint64_t counts[4])
+void guard_count(const struct guard *guard, uint64_t counts[GUARD_STATES])
 {
-	memset(counts, 0, 4 * sizeof(*counts));
+	memset(counts, 0, GUARD_STATES * sizeof(*counts));
 	for (; guard; guard = guard->larger) {
 		uint32_t nr = guard->places ? guard->pool.nr_places : 0;
 
-		for (uint32_t n = 0; n < nr; n++)
-			counts[guard->places[n].state & 3]++;
+		for (uint32_t n = 0; n < nr; n++) {
+			uint32_t state = guard->places[n].state;
+
+			if (state == SLUB_ABI_GUARD_WAITING)
+				state = SLUB_ABI_GUARD_FREED;
+			counts[state % GUARD_STATES]++;
+		}
 	}
 }
 
@@ -152,7 +157,7 @@ static void print_summary(const struct guard *guard,
 			  const struct source *source)
 {
 	struct guard_sums sums = guard_sums(guard);
-	uint64_t counts[4];
+	uint64_t counts[GUARD_STATES];
 
 	if (!guard->pool.bytes) {
 		printf("%s guards no objects; SLUB_GUARD=N guards one in N\n",

@@ -26,8 +26,12 @@ struct search_object {
 
 struct search_object search_object(const struct search *search);
 
-/* How many guarded objects are in each state. */
-void guard_count(const struct guard *guard, uint64_t counts[4]);
+/*
+ * How many guarded objects are in each state; those that wait for readers are
+ * freed ones.
+ */
+#define GUARD_STATES 4
+void guard_count(const struct guard *guard, uint64_t counts[GUARD_STATES]);
 
 struct guard_sums {
 	uint64_t lost, errors;

@@ -66,7 +66,7 @@ void put_found(struct json *json, const struct guard *guard,
 	       const struct source *source)
 {
 	struct guard_sums sums = guard_sums(guard);
-	uint64_t counts[4];
+	uint64_t counts[GUARD_STATES];
 
 	guard_count(guard, counts);
 	json_open(json, "guard");

@@ -90,6 +90,38 @@ void guard_free(struct guard *guard)
 	free(guard->larger);
 }
 
+static void count_live(const struct slub_abi_guard_place *place,
+		       struct snapshot *snapshot)
+{
+	if (!place->cache) {
+		snapshot->large_blocks++;
+		snapshot->large_bytes += place->bytes;
+		return;
+	}
+	for (size_t i = 0; i < snapshot->nr_caches; i++) {
+		struct cache_view *cache = &snapshot->caches[i];
+
+		if (cache->address != place->cache)
+			continue;
+		cache->guarded++;
+		cache->carved++;
+		cache->active++;
+		return;
+	}
+}
+
+void guard_count_live(const struct guard *guard, struct snapshot *snapshot)
+{
+	for (; guard; guard = guard->larger) {
+		uint32_t nr = guard->places ? guard->pool.nr_places : 0;
+
+		for (uint32_t n = 0; n < nr; n++) {
+			if (guard->places[n].state == SLUB_ABI_GUARD_LIVE)
+				count_live(&guard->places[n], snapshot);
+		}
+	}
+}
+
 const struct guard *guard_of(const struct guard *guard, uint64_t address)
 {
 	for (; guard; guard = guard->larger) {
@@ -106,7 +138,8 @@ static struct guard_finding relate(const struct slub_abi_guard_place *place,
 	struct guard_finding f = { GUARD_APART, UINT64_MAX, place };
 	bool live = place->state == SLUB_ABI_GUARD_LIVE;
 
-	if (!live && place->state != SLUB_ABI_GUARD_FREED)
+	if (!live && place->state != SLUB_ABI_GUARD_FREED &&
+	    place->state != SLUB_ABI_GUARD_WAITING)
 		return f;
 	if (address < place->object) {
 		f.relation = live ? GUARD_BEFORE : GUARD_BEFORE_FREED;

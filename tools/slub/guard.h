@@ -16,6 +16,8 @@ struct guard {
 /* 0, or -errno: EPROTO a version that is not known, EBADMSG it is damaged. */
 int guard_read(struct guard *guard, const struct source *source);
 void guard_free(struct guard *guard);
+/* Adds what is allocated to the caches and large blocks of @snapshot. */
+void guard_count_live(const struct guard *guard, struct snapshot *snapshot);
 
 /* What @address has to do with an object. */
 enum guard_relation {

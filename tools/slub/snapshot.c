@@ -41,7 +41,8 @@ uint64_t cache_bytes(const struct snapshot *snapshot,
 
 uint64_t cache_capacity(const struct cache_view *cache)
 {
-	return cache->slabs * cache_field(cache, SLUB_ABI_CACHE_OBJECTS);
+	return cache->slabs * cache_field(cache, SLUB_ABI_CACHE_OBJECTS) +
+	       cache->guarded;
 }
 
 uint64_t cache_used(const struct cache_view *cache)
@@ -247,7 +248,7 @@ static bool read_cache(const struct process *process,
 {
 	char bytes[STRUCT_BYTES_MAX];
 
-	*cache = (struct cache_view){ .slot = slot };
+	*cache = (struct cache_view){ .slot = slot, .address = address };
 	if (process_read(process, address, bytes, abi->cache_bytes))
 		return false;
 	for (int i = 0; i < SLUB_ABI_CACHE_FIELDS; i++)

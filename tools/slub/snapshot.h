@@ -16,6 +16,7 @@
 struct cache_view {
 	char name[CACHE_NAME_SIZE];
 	uint32_t slot;
+	uint64_t address;		/* 0 in a statistics file */
 	uint64_t fields[SLUB_ABI_CACHE_FIELDS];
 	uint64_t stats[SLUB_ABI_STATS];
 	uint64_t nodes[NR_NODES_MAX][SLUB_ABI_NODE_FIELDS];
@@ -28,6 +29,7 @@ struct cache_view {
 	uint64_t active;		/* objects on no slab's freelist */
 	uint64_t cached;		/* of these in lists and barns, about */
 	char aliases[ALIASES_SIZE];	/* its further names, a blank between two */
+	uint64_t guarded;		/* of `active`: between guard pages, in no slab */
 	bool damaged;			/* it was being written, or makes no sense */
 };
 

@@ -2,6 +2,7 @@
 /* Where a snapshot comes from. */
 #include "source.h"
 #include "core.h"
+#include "guard.h"
 #include "slub.h"
 #include "stats_file.h"
 
@@ -150,6 +151,17 @@ int source_open(struct source *source, const char *command,
 	return is_number(target) ? open_process(source) : open_file(source);
 }
 
+/* A library without a guard, or with one that is not known, has none to count. */
+static void count_guarded(const struct source *source,
+			  struct snapshot *snapshot)
+{
+	struct guard guard;
+
+	if (!guard_read(&guard, source))
+		guard_count_live(&guard, snapshot);
+	guard_free(&guard);
+}
+
 int source_snapshot(struct source *source, struct snapshot *snapshot)
 {
 	uint32_t version = 0;
@@ -168,6 +180,8 @@ int source_snapshot(struct source *source, struct snapshot *snapshot)
 	}
 	if (error)
 		return refuse(source, error, version);
+	if (source->kind != SOURCE_STATS)
+		count_guarded(source, snapshot);
 	snprintf(snapshot->target, sizeof(snapshot->target), "%s",
 		 source->label);
 	return 0;

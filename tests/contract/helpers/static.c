@@ -23,12 +23,14 @@ static void *work(void *unused)
 	return NULL;
 }
 
+/* In the heap, or between guard pages, if there is a guard. */
 static int in_range(const void *block)
 {
+	const struct slub_abi_guard *guard = (struct slub_abi_guard *)slub_abi_state.guard;
 	uint64_t address = (uint64_t)block;
 
-	return address >= slub_abi_state.range_start &&
-	       address < slub_abi_state.range_start + slub_abi_state.range_bytes;
+	return address - slub_abi_state.range_start < slub_abi_state.range_bytes ||
+	       address - guard->base < guard->bytes;
 }
 
 int main(void)
