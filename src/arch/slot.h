@@ -104,22 +104,43 @@ static inline void **object_link(uintptr_t link, void *object)
 }
 
 /*
- * In the hardened build (slab/hardened.h) a link within an object is encoded, as
- * the kernel's: with a secret, and with its own address, whose bytes are swapped
- * so that its low bits, which vary, meet the high ones of the pointer.  Links
- * in descriptors and those of lists beyond the slots are as they are.
+ * What the hardened build (slab/hardened.h) checks of the objects in a slot's
+ * lists.  As large as a slot, so that the slot's offset is that in the table too.
  */
-extern uintptr_t link_secret __attribute__((visibility("hidden")));
+struct slot_check {
+	uintptr_t secret;	/* of the cache: one for all of its slots */
+	uint64_t magic;		/* 2^64 / size + 1 */
+	uint32_t mask;		/* of the offset within the slab */
+	uint32_t zero_bytes;	/* to be filled with zeros at a free */
+	uint64_t unused;
+};
 
-static always_inline uintptr_t link_key(const void *place)
+_Static_assert(sizeof(struct slot_check) == SLOT_BYTES, "index of a slot");
+
+extern struct slot_check slot_checks[AREA_SLOTS_BYTES / SLOT_BYTES]
+	__attribute__((visibility("hidden")));
+
+static always_inline struct slot_check *slot_check(uintptr_t slot)
 {
-	return link_secret ^ __builtin_bswap64((uintptr_t)place);
+	return (struct slot_check *)((char *)slot_checks + slot);
+}
+
+/*
+ * There a link within an object is encoded, as the kernel's: with a secret of
+ * the cache, and with its own address, whose bytes are swapped so that its low
+ * bits, which vary, meet the high ones of the pointer.  Links in descriptors and
+ * those of lists beyond the slots are as they are.
+ */
+static always_inline uintptr_t link_key(uintptr_t slot, const void *place)
+{
+	return slot_check(slot)->secret ^ __builtin_bswap64((uintptr_t)place);
 }
 
 /* The address of the next object, from the word at @place. */
-static always_inline uintptr_t link_decode(const void *place, const void *word)
+static always_inline uintptr_t link_decode(uintptr_t slot, const void *place,
+					   const void *word)
 {
-	return (uintptr_t)word ^ link_key(place);
+	return (uintptr_t)word ^ link_key(slot, place);
 }
 
 /* No address has anything in these 19 bits; NULL has not either. */

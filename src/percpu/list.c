@@ -18,7 +18,7 @@
 
 #include "percpu/percpu_internal.h"
 
-uintptr_t link_secret;
+struct slot_check slot_checks[AREA_SLOTS_BYTES / SLOT_BYTES];
 
 /* ---- rseq ---- */
 
@@ -239,7 +239,7 @@ static may_race uintptr_t tid_next(uint32_t slot, uintptr_t link, void *object)
 	void **place = object_link(link, object);
 	void *next = __atomic_load_n(place, __ATOMIC_RELAXED);
 
-	return link_is_encoded(slot, link) ? link_decode(place, next) :
+	return link_is_encoded(slot, link) ? link_decode(slot, place, next) :
 					     (uintptr_t)next;
 }
 
@@ -289,7 +289,8 @@ static bool tid_push(uint32_t slot, void *object, uintptr_t link,
 	do {
 		void **place = object_link(link, object);
 		uintptr_t next = link_is_encoded(slot, link) ?
-				 link_decode(place, (void *)old.first) :
+				 link_decode(slot, place,
+					     (void *)old.first) :
 				 old.first;
 
 		__atomic_store_n(place, (void *)next, __ATOMIC_RELAXED);

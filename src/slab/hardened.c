@@ -7,45 +7,67 @@
 
 #define SHUFFLED 128	/* objects that change places among each other */
 
-struct hardened_geometry hardened_geometry[AREA_BYTES / SLOT_BYTES] rarely_touched;
 bool hardened_zeroes;
 static uint64_t order_state;
 
-/* ---- start ---- */
+/* ---- secrets ---- */
 
 #define GRND_NONBLOCK 1
 
-static void choose_secrets(uint64_t secrets[2])
+/* As many as a start needs: one call is no dearer than the first one. */
+static uint64_t secrets[96];
+static uint32_t secrets_used;
+
+static bool draw(uint64_t *to, size_t bytes)
+{
+	return sys_call4(SYS_getrandom, (long)to, (long)bytes, GRND_NONBLOCK,
+			 0) == (long)bytes;
+}
+
+/* From what the kernel gave this process, whose second word nobody shows. */
+static uint64_t makeshift(void)
 {
 	const uint64_t *random = (const uint64_t *)getauxval(AT_RANDOM);
+	static uint64_t nr;
+	uint64_t x = (random ? random[1] : 0) ^ os_clock_ns();
 
-	if (sys_call4(SYS_getrandom, (long)secrets, 2 * sizeof(*secrets),
-		      GRND_NONBLOCK, 0) == 2 * sizeof(*secrets))
-		return;
-	/* The second word: the first is the stack protector's. */
-	secrets[0] = (random ? random[1] : 0) ^
-		     os_clock_ns() * 0x9e3779b97f4a7c15ull;
-	secrets[1] = secrets[0] * 0x94d049bb133111ebull ^ secrets[0] >> 32;
+	x += __atomic_add_fetch(&nr, 1, __ATOMIC_RELAXED) *
+	     0x9e3779b97f4a7c15ull;
+	return (x ^ x >> 32) * 0x94d049bb133111ebull;
 }
+
+/* Each once: what shows one of them says nothing of the others. */
+static uint64_t secret_new(void)
+{
+	uint32_t n = __atomic_fetch_add(&secrets_used, 1, __ATOMIC_RELAXED);
+	uint64_t secret;
+
+	if (n < ARRAY_SIZE(secrets) && secrets[n])
+		return secrets[n];
+	return draw(&secret, sizeof(secret)) ? secret : makeshift();
+}
+
+/* ---- caches ---- */
+
+static const struct slot_check check_none = { .magic = 1 };
 
 void hardened_init(void)
 {
-	uint64_t secrets[2] = { 0, 0 };
-
-	choose_secrets(secrets);
-	link_secret = secrets[0];
-	order_state = secrets[1];
+	if (!draw(secrets, sizeof(secrets)))
+		memset(secrets, 0, sizeof(secrets));
+	order_state = secret_new();
 	hardened_zeroes = option_value(OPTION_zero_on_free) == 1;
 	/* What is no cache's: any offset will do. */
-	for (size_t i = 0; i < ARRAY_SIZE(hardened_geometry); i++)
-		hardened_geometry[i] = (struct hardened_geometry){ 1, 0, 0 };
-	hardened_geometry[MAP_LARGE / SLOT_BYTES] = (struct hardened_geometry){
-		UINT64_MAX / PAGE_BYTES + 1, PAGE_BYTES - 1, 0 };
+	for (size_t i = 0; i < ARRAY_SIZE(slot_checks); i++)
+		slot_checks[i] = check_none;
+	slot_check(MAP_LARGE)->magic = UINT64_MAX / PAGE_BYTES + 1;
+	slot_check(MAP_LARGE)->mask = PAGE_BYTES - 1;
 }
 
 void hardened_cache_made(const struct slub_cache *cache)
 {
-	struct hardened_geometry g = {
+	struct slot_check check = {
+		.secret = secret_new(),
 		.mask = (uint32_t)(PAGE_BYTES << cache->order) - 1,
 		.magic = UINT64_MAX / cache->size + 1,
 	};
@@ -53,19 +75,22 @@ void hardened_cache_made(const struct slub_cache *cache)
 	/* A watched place is not where a multiple of the size is. */
 	if (cache->debug)
 		return;
-	hardened_geometry[cache->slot / SLOT_BYTES] = g;
+	*slot_check(cache->slot) = check;
 	/* What a constructor made, or a reader may look at, stays. */
 	if (!cache->ctor && !(cache->flags & SLUB_TYPESAFE_BY_RCU))
-		g.zero_bytes = cache->object_size;
-	hardened_geometry[cache->list_slot / SLOT_BYTES] = g;
+		check.zero_bytes = cache->object_size;
+	*slot_check(cache->list_slot) = check;
+}
+
+void hardened_slot_made(const struct slub_cache *cache, uint32_t slot)
+{
+	slot_check(slot)->secret = slot_check(cache->list_slot)->secret;
 }
 
 void hardened_cache_unmade(const struct slub_cache *cache)
 {
-	const struct hardened_geometry none = { 1, 0, 0 };
-
-	hardened_geometry[cache->slot / SLOT_BYTES] = none;
-	hardened_geometry[cache->list_slot / SLOT_BYTES] = none;
+	*slot_check(cache->slot) = check_none;
+	*slot_check(cache->list_slot) = check_none;
 }
 
 /* ---- what is found ---- */
@@ -89,13 +114,13 @@ static bool is_in_cache(const struct slub_cache *cache, uintptr_t next)
 {
 	return link_is_plausible(next) &&
 	       pagemap_get((void *)next) == cache->slot &&
-	       is_at_object(geometry_of(cache->slot), (void *)next);
+	       is_at_object(slot_check(cache->slot), (void *)next);
 }
 
 void *hardened_next(const struct slub_cache *cache, void *object)
 {
 	void **place = link_of(cache, object);
-	uintptr_t next = link_decode(place, *place);
+	uintptr_t next = link_decode(cache->list_slot, place, *place);
 
 	if (likely(!next || is_in_cache(cache, next)))
 		return (void *)next;
@@ -112,13 +137,13 @@ static bool is_free_already(const struct slub_cache *cache, void *object)
 
 	if (!link_is_in_object(cache->link))
 		return *place != HARDENED_MARK;
-	next = link_decode(place, *place);
+	next = link_decode(cache->list_slot, place, *place);
 	return !next || is_in_cache(cache, next);
 }
 
 bool hardened_free(struct slub_cache *cache, void *object)
 {
-	const struct hardened_geometry *g = geometry_of(cache->list_slot);
+	const struct slot_check *g = slot_check(cache->list_slot);
 
 	if (cache->debug)
 		return true;

@@ -23,35 +23,24 @@
 
 #define HARDENED_MARK ((void *)-1)
 
-/*
- * Of the slabs whose pages name a slot: is an offset that of an object?  Of a
- * cache with two slots the second, its lists', says what to fill.
- */
-struct hardened_geometry {
-	uint64_t magic;		/* 2^64 / size + 1 */
-	uint32_t mask;		/* of the offset within the slab */
-	uint32_t zero_bytes;	/* to be filled with zeros at a free */
-};
-
-extern struct hardened_geometry
-hardened_geometry[AREA_BYTES / SLOT_BYTES] SLUB_INTERNAL;
-
 /* Option zero_on_free. */
 extern bool hardened_zeroes SLUB_INTERNAL;
 
-/* Chooses the secret; before any object is made. */
+/* Before any cache is made. */
 void hardened_init(void);
 void hardened_cache_made(const struct slub_cache *cache);
 void hardened_cache_unmade(const struct slub_cache *cache);
+/* Lists at @slot will have objects of @cache. */
+void hardened_slot_made(const struct slub_cache *cache, uint32_t slot);
 
-static always_inline const struct hardened_geometry *
-geometry_of(uintptr_t slot)
-{
-	return &hardened_geometry[slot / SLOT_BYTES];
-}
+/*
+ * struct slot_check (arch/slot.h), of the slabs whose pages name the slot: is an
+ * offset that of an object?  Of a cache with two slots the second, its lists', says
+ * what to fill.
+ */
 
 /* A multiple of the size times 2^64 / size has no fraction to speak of. */
-static always_inline bool is_at_object(const struct hardened_geometry *g,
+static always_inline bool is_at_object(const struct slot_check *g,
 				       const void *ptr)
 {
 	uint64_t offset = (uint32_t)(uintptr_t)ptr & g->mask;
@@ -62,10 +51,11 @@ static always_inline bool is_at_object(const struct hardened_geometry *g,
 /* May a free push @ptr, whose link is its first word, without a closer look? */
 static always_inline bool hardened_may_push(void *ptr, uintptr_t slot)
 {
-	const struct hardened_geometry *g = geometry_of(slot);
+	const struct slot_check *g = slot_check(slot);
 
 	if (unlikely(!is_at_object(g, ptr) ||
-		     link_is_plausible(link_decode(ptr, *(void **)ptr))))
+		     link_is_plausible(link_decode(slot, ptr,
+						   *(void **)ptr))))
 		return false;
 	if (unlikely(hardened_zeroes))
 		__builtin_memset(ptr, 0, g->zero_bytes);
@@ -75,7 +65,7 @@ static always_inline bool hardened_may_push(void *ptr, uintptr_t slot)
 /* The same for one whose link is in its page's descriptor. */
 static always_inline bool hardened_may_push_page(void *ptr, uintptr_t slot)
 {
-	const struct hardened_geometry *g = geometry_of(slot);
+	const struct slot_check *g = slot_check(slot);
 
 	if (unlikely(!is_at_object(g, ptr) ||
 		     *descriptor_link(descriptor_bias, ptr) != HARDENED_MARK))

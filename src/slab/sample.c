@@ -139,6 +139,8 @@ int sample_caches_prepare(struct slub_cache *caches, uint32_t nr)
 	if (!slot)
 		return -28;	/* ENOSPC */
 	for (uint32_t i = 0; i < nr; i++, slot += SLOT_BYTES) {
+		if (SLUB_CONFIG_HARDENED)
+			hardened_slot_made(&caches[i], slot);
 		/* Whoever empties the CPUs' lists finds the cache by it. */
 		__atomic_store_n(&cache_slot_owner[slot / SLOT_BYTES],
 				 &caches[i], __ATOMIC_RELEASE);

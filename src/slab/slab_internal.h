@@ -53,8 +53,9 @@ static inline void chain_set_next(const struct slub_cache *cache, void *object,
 {
 	void **place = link_of(cache, object);
 
-	*place = chain_is_encoded(cache) ? (void *)link_decode(place, next) :
-					   next;
+	*place = chain_is_encoded(cache) ?
+			 (void *)link_decode(cache->list_slot, place, next) :
+			 next;
 }
 
 /* @object leaves its chain for the program: it has no link any more. */

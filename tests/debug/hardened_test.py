@@ -38,6 +38,16 @@ SOURCE = r"""
 
 static char *volatile kept[8];
 
+/* Of the list that both are freed to: from the link of the second one, in its first word. */
+static uintptr_t secret_of(size_t size)
+{
+	char *volatile first = malloc(size), *volatile second = malloc(size);
+
+	free(first);
+	free(second);
+	return *(uintptr_t *)second ^ (uintptr_t)first ^ __builtin_bswap64((uintptr_t)second);
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argv[argc - 1];
@@ -50,6 +60,9 @@ int main(int argc, char **argv)
 		puts("");
 		return 0;
 	}
+	if (!strcmp(mode, "secrets"))
+		return !(secret_of(64) == secret_of(64) && secret_of(200) == secret_of(200) &&
+			 secret_of(64) != secret_of(200));
 	if (!strcmp(mode, "zero")) {
 		for (int i = 0; i < 8; i++) {
 			memset(kept[i], 'x', 64);
@@ -134,6 +147,14 @@ class Hardened(unittest.TestCase):
     def test_random_order(self):
         orders = {self.commit(self.program, "order").stdout for _ in range(8)}
         self.assertGreater(len(orders), 4, orders)
+
+    def test_a_secret_per_cache(self):
+        for backend in ("rseq", "thread", "tid", "lock"):
+            with self.subTest(backend=backend):
+                # On one CPU, for both objects to go to one list.
+                done = self.commit("taskset", "-c", str(min(os.sched_getaffinity(0))), self.program,
+                                   "secrets", SLUB_FASTPATH=backend)
+                self.assertEqual(done.returncode, 0, done)
 
     def test_zero_on_free(self):
         self.assertEqual(self.commit(self.program, "zero").returncode, 1)

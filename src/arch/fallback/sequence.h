@@ -35,7 +35,7 @@ static inline void *plain_next(uintptr_t offset, uintptr_t link, void *object)
 
 	if (!link_is_encoded(offset, link))
 		return *place;
-	return (void *)link_decode(place, *place);
+	return (void *)link_decode(offset, place, *place);
 }
 
 static inline void plain_set_next(uintptr_t offset, uintptr_t link,
@@ -46,7 +46,7 @@ static inline void plain_set_next(uintptr_t offset, uintptr_t link,
 	if (!link_is_encoded(offset, link))
 		*place = next;
 	else
-		*place = (void *)link_decode(place, next);
+		*place = (void *)link_decode(offset, place, next);
 }
 
 static inline void *plain_pop(void *area, uintptr_t offset, uintptr_t link)

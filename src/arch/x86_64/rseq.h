@@ -73,7 +73,8 @@ _Static_assert(DESCRIPTOR_LINK == 8, "sequences spell it out");
 			RSEQ_LEAVE					\
 			: [object] "=&a"(object_), [t] "=&r"(t_),	\
 			  [next] "=&r"(next_), [slot] "+&r"(slot_)	\
-			: RSEQ_INPUTS, [secret] "r"(link_secret),	\
+			: RSEQ_INPUTS,					\
+			  [secret] "r"(slot_check(slot_)->secret),	\
 			  ## __VA_ARGS__				\
 			: "memory", "cc"				\
 			: failed, aborted);				\
@@ -97,7 +98,8 @@ _Static_assert(DESCRIPTOR_LINK == 8, "sequences spell it out");
 		RSEQ_LEAVE						\
 		: [t] "=&r"(t_), [slot] "+&r"(slot_)			\
 		: RSEQ_INPUTS, [object] "r"(object_),			\
-		  [place] "r"(place_), [key] "r"(link_key(place_))	\
+		  [place] "r"(place_),					\
+		  [key] "r"(link_key(slot_, place_))			\
 		: "memory", "cc"					\
 		: failed, aborted)
 #define RSEQ_PUSH(object_, slot_, t_)					\
