@@ -48,7 +48,7 @@ enum slub_cache_flag {
 	 * allocated again, until every reader inside slub_read_lock() has left.
 	 */
 	SLUB_TYPESAFE_BY_RCU = 1 << 2,
-	/* Objects are charged to groups (group.h); allocations are not inline. */
+	/* Objects are charged to groups (group.h). */
 	SLUB_ACCOUNT = 1 << 3,
 	/* Objects that a shrinker can give back; shown as reclaimable. */
 	SLUB_RECLAIM_ACCOUNT = 1 << 4,
@@ -106,8 +106,12 @@ struct slub_cache {
 	uintptr_t link;		/* where in an object the link is */
 	const struct slub_cache_args *args;
 	uint32_t free_slot;	/* the list that is freed to */
-	uint32_t reserved_word;
-	uint64_t reserved[60];
+	uint32_t account_slot;	/* its list, if who allocates looks at owners;
+				 * else 0: nothing is there */
+	uint64_t slab_mask;	/* where the owner of an object is */
+	uint64_t owner_reciprocal;
+	uint64_t owners;
+	uint64_t reserved[57];
 };
 #else
 struct slub_cache;
@@ -131,13 +135,13 @@ struct slub_cache;
 		#variable, sizeof(type), __alignof__(type), (flags_),	\
 		(ctor_), 0, false, 0, 0, 0 };				\
 	struct slub_cache variable =					\
-		{ 0, 0, 0, &variable##_args, 0, 0, { 0 } }
+		{ 0, 0, 0, &variable##_args, 0, 0, 0, 0, 0, { 0 } }
 #define SLUB_CACHE_DEFINE_STATIC(variable, type, flags_, ctor_)	\
 	static const struct slub_cache_args variable##_args = {		\
 		#variable, sizeof(type), __alignof__(type), (flags_),	\
 		(ctor_), 0, false, 0, 0, 0 };				\
 	static struct slub_cache variable =				\
-		{ 0, 0, 0, &variable##_args, 0, 0, { 0 } }
+		{ 0, 0, 0, &variable##_args, 0, 0, 0, 0, 0, { 0 } }
 
 /*
  * slub_cache_create - make a cache of objects of @size bytes.
@@ -389,34 +393,71 @@ SLUB_API int slub_cache_stats(struct slub_cache *cache,
 
 /*
  * slub_cache_alloc_slow, slub_cache_free_slow - what the inline functions leave.
+ * slub_cache_claim_slow - @object, just taken off @cache's list, becomes this
+ * thread's, whoever is charged with it.
  *
  * For them, and for other languages; else use slub_cache_alloc() and
  * slub_cache_free().  Returns, errors and context: as these.
  */
 SLUB_API void *slub_cache_alloc_slow(struct slub_cache *cache);
+SLUB_API void *slub_cache_claim_slow(struct slub_cache *cache, void *object);
 SLUB_API void slub_cache_free_slow(struct slub_cache *cache, void *object);
 
 #ifndef SLUB_LIBRARY
 /*
+ * slub_cache_alloc_owned - the part of slub_cache_alloc() for caches with
+ * SLUB_ACCOUNT: an object whose charge is kept is this thread's at once.
+ *
+ * @self: this thread's entrance, which it has.
+ * Returns, errors and context: as slub_cache_alloc().
+ */
+SLUB_INLINE void *slub_cache_alloc_owned(struct slub_cache *cache,
+					 const struct slub_percpu_self *self)
+{
+#ifdef SLUB_HAVE_SEQUENCES
+	uintptr_t slot = cache->account_slot, t, at;
+	const uint32_t *owners;
+	void *object;
+
+	SLUB_SEQ_POP_WORD_HERE(*self, object, slot, t);
+	at = (uintptr_t)object & cache->slab_mask;
+	owners = (const uint32_t *)((uintptr_t)object - at + cache->owners);
+	if (__builtin_expect(owners[at * cache->owner_reciprocal >> 32] !=
+			     slub_percpu_self.owner, 0))
+		return slub_cache_claim_slow(cache, object);
+	return object;
+failed:
+aborted:
+#endif
+	(void)self;
+	return slub_cache_alloc_slow(cache);
+}
+
+/*
  * slub_cache_alloc - allocate an object.
  *
  * Returns, errors and context: as slub_cache_alloc_flags() without flags.
- * Cost: 21 instructions inline, no atomic one, when this CPU has a free object; a
- * call more with SLUB_ACCOUNT, and where the thread has come to another CPU.
+ * Cost: 21 instructions inline, no atomic one, when this CPU has a free object;
+ * 46 with SLUB_ACCOUNT; a call more where the thread has come to another CPU, or
+ * the object was another group's.
  * From: kmem_cache_alloc().
  */
 SLUB_INLINE void *slub_cache_alloc(struct slub_cache *cache)
 {
 #ifdef SLUB_HAVE_SEQUENCES
+	struct slub_percpu_self self;
 	uintptr_t slot, t;
 	void *object;
 
 	if (!slub_percpu_may_run())
-		goto failed;
+		goto aborted;
 	slot = cache->slot;
-	SLUB_SEQ_POP_HERE(slub_percpu_self, object, slot, t, cache->link);
+	self = slub_percpu_self;
+	SLUB_SEQ_POP_HERE(self, object, slot, t, cache->link);
 	return object;
 failed:
+	if (cache->account_slot)
+		return slub_cache_alloc_owned(cache, &self);
 aborted:
 #endif
 	return slub_cache_alloc_slow(cache);

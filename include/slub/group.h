@@ -32,7 +32,7 @@
  * blocks may come from a pool that is charged to nobody.
  *
  * Outside of groups malloc and free are what they are without groups; an
- * allocation from a cache with SLUB_ACCOUNT costs a call where others are inline.
+ * allocation from a cache with SLUB_ACCOUNT is inline, too, and twice as long.
  *
  * A free object in a CPU's list keeps its charge until somebody takes it or the
  * list is emptied, which is done before a request is refused and before a report.

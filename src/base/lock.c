@@ -5,6 +5,10 @@
 
 #include "base/syscall.h"
 
+/* The lock that this thread held when it began to fork. */
+static __thread void *lock_kept
+	__attribute__((tls_model("initial-exec")));
+
 /* The CPU's hint that this is a loop that waits (arch lies above). */
 #if defined(__x86_64__)
 static inline void spin_pause(void)
@@ -97,7 +101,7 @@ void lock_acquire_for_fork(struct lock *lock)
 	uint32_t self = thread_self();
 
 	if (lock_is_mine(lock)) {
-		slub_thread.lock_kept = lock;
+		lock_kept = lock;
 		return;
 	}
 	slub_thread.locks_held++;
@@ -122,8 +126,8 @@ bool lock_release_after_fork(struct lock *lock, bool in_child)
 {
 	uint32_t old;
 
-	if (lock == slub_thread.lock_kept) {
-		slub_thread.lock_kept = NULL;
+	if (lock == lock_kept) {
+		lock_kept = NULL;
 		return false;
 	}
 	if (!lock_is_mine(lock)) {

@@ -66,7 +66,6 @@ struct thread_state {
 	uint32_t number;	/* backend thread: own slot number + 1 */
 	_Atomic uint32_t busy;	/* backend thread: inside a sequence */
 	void *slab_locked;	/* layout lock56: whose lock bit it holds */
-	void *lock_kept;	/* the lock it held when it began to fork */
 	/*
 	 * Where the fast path writes its rseq_cs pointer (at +8) and reads its
 	 * CPU number (at +24), 0 for ever, when there is no rseq area to use.

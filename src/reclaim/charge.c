@@ -555,7 +555,7 @@ void group_uncharge(uint32_t owner, size_t bytes)
 
 SLUB_EXPORT uint32_t slub_group_charge(struct slub_group *group, size_t bytes)
 {
-	uint32_t owner = group_thread.current;
+	uint32_t owner = group_current();
 
 	if (group)
 		owner = group_is_alive(group) ? group_owner_number(group) : 0;

@@ -121,10 +121,10 @@ void pressure_fork_child(void);
  * the group is deleted.
  */
 struct group_thread {
-	uint32_t current;	/* owner of the group entered last; 0: none */
 	uint16_t nr;
 	bool is_switching;	/* the stock is of nobody for the moment */
-	struct thread_stock *stock;	/* of `current`; good while that is */
+	/* of group_current(); good while that is */
+	struct thread_stock *stock;
 	uint64_t guess;		/* of a stock, see charge.c */
 	uint32_t owners[SLUB_GROUP_NESTING_MAX];
 	uint32_t groups[SLUB_GROUP_NESTING_MAX];	/* their numbers */
@@ -152,10 +152,10 @@ extern uint32_t group_generation SLUB_INTERNAL;
 
 #define THREAD_STOCK_MAX ((int64_t)64 << 10)
 
-/* The owner to charge to, 0: none; a load. */
+/* The owner of the group entered last, 0: none; a load. */
 static inline uint32_t group_current(void)
 {
-	return group_thread.current;
+	return slub_thread.self.owner;
 }
 
 /* Is @owner, of something that is charged, @group's or of a group below it? */
@@ -242,7 +242,7 @@ static inline bool group_uncharge_fast(uint32_t owner, size_t bytes)
 {
 	struct thread_stock *stock = group_thread.stock;
 
-	if (unlikely(!owner || owner != group_thread.current ||
+	if (unlikely(!owner || owner != group_current() ||
 		     !thread_stock_is_current(stock) ||
 		     __atomic_load_n(&stock->bytes, __ATOMIC_RELAXED) >=
 			     THREAD_STOCK_MAX))

@@ -92,7 +92,7 @@ void thread_stock_switch(uint32_t owner)
 	    (thread->stock && thread->stock->bytes < 0)) {
 		if (thread->stock)
 			thread->stock->generation = 0;
-		thread->current = owner;
+		slub_thread.self.owner = owner;
 		return;
 	}
 	thread->is_switching = true;
@@ -107,7 +107,7 @@ void thread_stock_switch(uint32_t owner)
 	if (left)
 		charge_return(old, left);
 	__atomic_store_n(&stock->owner, owner, __ATOMIC_RELEASE);
-	thread->current = owner;
+	slub_thread.self.owner = owner;
 	if (!owner) {
 		thread->stock = NULL;
 		stock_release(stock);

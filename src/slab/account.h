@@ -19,9 +19,14 @@
  * are charged to nobody: a chain is *settled* before it goes there.  What lies
  * in lists is settled before a request is refused, and before a report.
  *
- * malloc's have lists that free() pushes to as to any other.  For all others the
- * page map names a slot without room, and the inline functions are given the
- * same: so their frees leave the fast path, and mark the owner.
+ * malloc's, and those of typed caches with the link in the first word, have lists
+ * that are pushed to as any other.  For all others the page map names a slot
+ * without room, and the inline functions are given the same: so their frees leave
+ * the fast path, and mark the owner.
+ *
+ * slub_cache_alloc() finds nothing in the slot that it looks into first, and
+ * then pops here, and compares, if the cache has an account_slot: what caches
+ * without owners run is as long as ever.
  *
  * Invariants
  *   ACCOUNT-1  an owner is set before its object is first linked, and changed

@@ -101,9 +101,11 @@ static void inline_slot_set(struct slub_cache *cache)
 	/* An owner has to be looked at by who allocates alone. */
 	if (cache->frees_inline && !sample_is_on_at_all())
 		slot = cache->list_slot;
-	cache->allocs_fast = slot && slot == cache->list_slot &&
-			     cache->frees_inline && !cache->place;
 	__atomic_store_n(&cache->free_slot, slot, __ATOMIC_RELAXED);
+	/* While nothing is sampled, and who allocates is who is charged. */
+	if (!cache->frees_inline || slot != cache->list_slot || cache->place)
+		slot = 0;
+	__atomic_store_n(&cache->account_slot, slot, __ATOMIC_RELAXED);
 }
 
 void cache_inline_slot_set(struct slub_cache *cache)
@@ -242,7 +244,7 @@ void cache_unmake(struct slub_cache *cache)
 	struct slub_cache **link;
 
 	cache->account_path = ACCOUNT_SLOW;
-	cache->allocs_fast = false;
+	__atomic_store_n(&cache->account_slot, 0, __ATOMIC_RELAXED);
 	lock_acquire(&cache_lock);
 	slots_publish(cache, NULL);
 	for (link = &caches; *link; link = &(*link)->next) {

@@ -142,10 +142,15 @@ SLUB_EXPORT SLUB_HOT void *slub_cache_alloc_slow(struct slub_cache *cache)
 {
 	void *object;
 
-	if (cache->allocs_fast)
+	if (cache->account_slot)
 		return alloc_accounted(cache);
 	object = pop_here(cache);
 	return likely(object) ? object : alloc_slowly(cache);
+}
+
+SLUB_EXPORT void *slub_cache_claim_slow(struct slub_cache *cache, void *object)
+{
+	return claim(cache, object, group_current());
 }
 
 /* ---- free ---- */

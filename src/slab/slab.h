@@ -115,7 +115,12 @@ struct slub_cache {
 	uintptr_t link;		/* of a free object, see object_link() */
 	const struct slub_cache_args *args;
 	uint32_t free_slot;	/* where they push; else as inline_slot */
+	/* Where they pop if they look at owners; 0 while they must not. */
+	uint32_t account_slot;
 	/* const after create */
+	uint64_t slab_mask;		/* bytes of a slab, less 1 */
+	uint64_t owner_reciprocal;	/* 2^32 / size; 0: no owners there */
+	uint64_t owners;		/* where in a slab they begin */
 	uint32_t list_slot;	/* offset of the slot in use */
 	uint32_t size;		/* bytes from one object to the next */
 	uint32_t object_size;	/* bytes the user may use */
@@ -123,11 +128,7 @@ struct slub_cache {
 	bool is_accounted;
 	/* free() pushes to its list, which then keeps charges: slab/account.h */
 	bool frees_inline;
-	bool allocs_fast;		/* the same, and nothing is sampled */
 	uint8_t account_path;		/* enum account_path */
-	uint64_t slab_mask;		/* bytes of a slab, less 1 */
-	uint64_t owner_reciprocal;	/* 2^32 / size; 0: no owners there */
-	uint64_t owners;		/* where in a slab they begin */
 	uint32_t align;
 	uint32_t order;
 	uint32_t objects;	/* per slab */
@@ -184,7 +185,11 @@ _Static_assert(offsetof(struct slub_cache, slot) == 0 &&
 	       offsetof(struct slub_cache, inline_slot) == 4 &&
 	       offsetof(struct slub_cache, link) == 8 &&
 	       offsetof(struct slub_cache, args) == 16 &&
-	       offsetof(struct slub_cache, free_slot) == 24, "slub/cache.h");
+	       offsetof(struct slub_cache, free_slot) == 24 &&
+	       offsetof(struct slub_cache, account_slot) == 28 &&
+	       offsetof(struct slub_cache, slab_mask) == 32 &&
+	       offsetof(struct slub_cache, owner_reciprocal) == 40 &&
+	       offsetof(struct slub_cache, owners) == 48, "slub/cache.h");
 /* The size of the public structure. */
 _Static_assert(sizeof(struct slub_cache) <= 24 + 61 * 8, "slub/cache.h");
 

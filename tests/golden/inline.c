@@ -10,6 +10,7 @@ struct thing {
 };
 
 SLUB_CACHE_DEFINE_STATIC(things, struct thing, 0, NULL);
+SLUB_CACHE_DEFINE_STATIC(owned_things, struct thing, SLUB_ACCOUNT, NULL);
 
 uintptr_t counter;
 
@@ -18,6 +19,12 @@ uintptr_t counter;
 SEEN void *inline_cache_alloc(void)
 {
 	return slub_cache_alloc(&things);
+}
+
+/* What slub_cache_alloc() goes on with where nothing is in the plain list. */
+SEEN void *inline_cache_alloc_owned(const struct slub_percpu_self *self)
+{
+	return slub_cache_alloc_owned(&owned_things, self);
 }
 
 SEEN void inline_cache_free(void *thing)
@@ -35,6 +42,7 @@ int main(void)
 	void *thing = inline_cache_alloc();
 
 	inline_cache_free(thing);
+	slub_cache_free(&owned_things, inline_cache_alloc_owned(&slub_percpu_self));
 	counter = slub_percpu_alloc(8, 8);
 	inline_percpu_add(counter);
 	return !thing || slub_percpu_sum(counter) != 1;
