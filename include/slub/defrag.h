@@ -86,13 +86,14 @@ typedef int slub_migrate_fn(struct slub_cache *cache, void *from, void *to,
  *
  * @arg is given to both functions.  Both NULL: its objects stay where they are
  * from now on; waits until nobody is moving any.
+ * With SLUB_ACCOUNT an object stays charged to the group it is charged to; while
+ * it is being moved both its places are.
  * Once set, objects are moved by slub_cache_defrag(), slub_defrag_all(), and
  * after memory pressure by whoever handles it: slub_pressure_handle() or the
  * pressure thread.  Never inside an allocation, where the program may hold locks
  * of its own.
  * Returns 0, or
- *   -EINVAL  no cache, malloc's own, one with SLUB_ACCOUNT, or one of the functions is
- *           NULL;
+ *   -EINVAL  no cache, malloc's own, or one of the functions is NULL;
  *   -EBUSY   the cache is shared with another user (SLUB_MERGE), or called
  *            from such a function.
  * Context: any thread, not from a signal handler; takes locks; may sleep.

@@ -514,6 +514,14 @@ int group_charge(uint32_t owner, size_t bytes)
 	return bytes ? charge_slow(owner, bytes) : 0;
 }
 
+void group_charge_anyway(uint32_t owner, size_t bytes)
+{
+	struct slub_group *full;
+
+	if (charge_is_tight(owner) || !stock_take(owner, bytes, false))
+		charge_once(owner_of(owner), bytes, true, &full);
+}
+
 /* Who frees one object of an owner mostly frees more: its stock replaces others. */
 void charge_return(uint32_t number, size_t bytes)
 {

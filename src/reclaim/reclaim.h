@@ -183,6 +183,11 @@ uint32_t group_owner_number(const struct slub_group *group);
  */
 int group_charge(uint32_t owner, size_t bytes);
 /*
+ * The same without regard to limits, for a moment: something of @owner's is
+ * charged already, and the one or the other will be given back.
+ */
+void group_charge_anyway(uint32_t owner, size_t bytes);
+/*
  * Gives back what group_charge() took, all or in parts.  Takes a lock at most
  * when @owner's last charge goes.
  */

@@ -213,6 +213,29 @@ static inline void account_move(const struct slub_cache *cache,
 	*object_owner(cache, from) = OWNER_FREE;
 }
 
+/*
+ * @to becomes another place of what @from is, and is charged to whom that is: for
+ * a moment, in which nobody frees @from.  Of any cache.
+ */
+static inline void account_both(const struct slub_cache *cache,
+				const void *from, const void *to)
+{
+	uint32_t owner;
+
+	if (likely(!cache->is_accounted))
+		return;
+	owner = owner_charged(*object_owner(cache, from));
+	if (owner)
+		group_charge_anyway(owner, cache->object_size);
+	*object_owner(cache, to) = owner;
+}
+
+/* One of the two is no more; false: it was freed already. */
+static inline bool account_one_less(struct slub_cache *cache, void *object)
+{
+	return likely(!cache->is_accounted) || account_free(cache, object);
+}
+
 /* group.c: @cache is in the group that @place names from here on. */
 void cache_place_copy(struct slub_cache *cache, const uint32_t *place);
 

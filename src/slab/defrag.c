@@ -10,10 +10,13 @@
  * belong.  So no lock is held while the program's functions run, and what they
  * get wrong harms this cache's objects at most.
  *
+ * Of accounted objects both places are charged to the object's owner while it
+ * is moved: whichever of them is freed, by whomever and whenever, is paid back.
+ *
  * Locks: node->lock while slabs are isolated and put back; cache_lock for who
  * moves and who wants to destroy.
  */
-#include "slab/slab_internal.h"
+#include "slab/account.h"
 
 #include <errno.h>
 #include <string.h>
@@ -265,14 +268,18 @@ static void migrate_one(struct moving *m, struct page *slab, void *from,
 			void *to)
 {
 	struct slub_cache *cache = m->cache;
-	int result = cache->migrate(cache, from, to, cache->mobility_arg);
+	int result;
 
+	account_both(cache, from, to);
+	result = cache->migrate(cache, from, to, cache->mobility_arg);
 	if (result != SLUB_MIGRATED && result != SLUB_MIGRATED_FREE_LATER) {
-		stay(m, was_freed(cache, to) ? NULL : to);
+		stay(m, !was_freed(cache, to) && account_one_less(cache, to) ?
+				to : NULL);
 		return;
 	}
 	stat_add(cache, STAT_OBJECTS_MOVED);
-	if (result == SLUB_MIGRATED && !was_freed(cache, from))
+	if (result == SLUB_MIGRATED && !was_freed(cache, from) &&
+	    account_one_less(cache, from))
 		slab_free_objects(cache, slab, from, from, 1);
 }
 
@@ -480,9 +487,7 @@ SLUB_EXPORT int slub_cache_setup_mobility(struct slub_cache *cache,
 			    "functions or neither, must be given");
 		return -EINVAL;
 	}
-	/* Owners stay where their objects were. */
-	if (!cache_is_usable(cache) || cache->is_internal ||
-	    cache->is_accounted)
+	if (!cache_is_usable(cache) || cache->is_internal)
 		return -EINVAL;
 	err = defrag_shut(cache);
 	if (err)

@@ -236,7 +236,7 @@ public:
 	 *                                        pointed to @from point to @to
 	 *
 	 * @mover must live as long as the cache, or until pin().  Throws
-	 * std::system_error: EINVAL (SLUB_ACCOUNT), EBUSY (shared with another).
+	 * std::system_error: EBUSY (shared with another).
 	 */
 	template <class Mover> void set_mover(Mover &mover)
 	{
