@@ -229,6 +229,7 @@ static void uncharge_owner(uint32_t number, size_t bytes)
 
 	if (!bytes)
 		return;
+	prefetch_charged(number);
 	index = slub_srcu_read_lock(&group_domain);
 	uncharge_up_to(owner_group(owner), NULL, bytes);
 	slub_srcu_read_unlock(&group_domain, index);

@@ -13,6 +13,7 @@
 
 struct pool group_pool = POOL_INIT(sizeof(struct slub_group), GROUPS_MAX);
 struct pool owner_pool = POOL_INIT(sizeof(struct group_owner), OWNERS_MAX);
+struct pool hint_pool = POOL_INIT(sizeof(struct group_hint), OWNERS_MAX);
 struct slub_srcu group_domain = SLUB_SRCU_INIT;
 struct bits groups_alive;
 
@@ -36,6 +37,7 @@ bool group_is_alive(const struct slub_group *group)
 {
 	uintptr_t offset = (uintptr_t)group - (uintptr_t)group_pool.start;
 
+	prefetch_owner((uint32_t)(offset / sizeof(*group)));
 	return offset < (uintptr_t)pool_end(&group_pool) * sizeof(*group) &&
 	       offset % sizeof(*group) == 0 && offset != 0 &&
 	       __atomic_load_n(&group->is_alive, __ATOMIC_ACQUIRE);
@@ -89,6 +91,20 @@ void owner_drop(struct group_owner *owner, int64_t n)
 	}
 }
 
+/* Without memory there is no hint. */
+static void hint_set(uint32_t group, uint32_t owner)
+{
+	while (pool_end(&hint_pool) <= max_size(group, owner) &&
+	       pool_get(&hint_pool))
+		continue;
+	if (hint_of(group))
+		__atomic_store_n(&hint_of(group)->owner, owner,
+				 __ATOMIC_RELAXED);
+	if (hint_of(owner))
+		__atomic_store_n(&hint_of(owner)->group, group,
+				 __ATOMIC_RELAXED);
+}
+
 static struct group_owner *owner_make(struct slub_group *group)
 {
 	struct group_owner *owner = pool_get(&owner_pool);
@@ -98,6 +114,7 @@ static struct group_owner *owner_make(struct slub_group *group)
 	owner->group = group;
 	__atomic_store_n(&owner->heir, NULL, __ATOMIC_RELAXED);
 	owner->outstanding = 1;
+	hint_set(group_number(group), pool_number(&owner_pool, owner));
 	return owner;
 }
 
@@ -319,8 +336,10 @@ SLUB_EXPORT int slub_group_enter(struct slub_group *group)
 	if (thread->nr == SLUB_GROUP_NESTING_MAX)
 		return -ENOSPC;
 	owner_hold(group->owner, 1);
-	thread->groups[thread->nr] = group_number(group);
-	thread->owners[thread->nr] = group_owner_number(group);
+	thread->groups[thread->nr] = (uint32_t)(group -
+				(struct slub_group *)(void *)group_pool.start);
+	thread->owners[thread->nr] = (uint32_t)(group->owner -
+				(struct group_owner *)(void *)owner_pool.start);
 	thread->nr++;
 	/* malloc goes slow from here on; see base/thread.h. */
 	slub_thread.malloc_limit = 0;
@@ -402,12 +421,14 @@ void group_fork_prepare(void)
 	lock_acquire_for_fork(&group_lock);
 	lock_acquire_for_fork(&group_pool.lock);
 	lock_acquire_for_fork(&owner_pool.lock);
+	lock_acquire_for_fork(&hint_pool.lock);
 	lock_acquire_for_fork(&thread_stock_pool.lock);
 }
 
 void group_fork_finish(bool in_child)
 {
 	lock_release_after_fork(&thread_stock_pool.lock, in_child);
+	lock_release_after_fork(&hint_pool.lock, in_child);
 	lock_release_after_fork(&owner_pool.lock, in_child);
 	lock_release_after_fork(&group_pool.lock, in_child);
 	lock_release_after_fork(&group_lock, in_child);

@@ -33,15 +33,24 @@ struct group_owner {
 };
 
 struct slub_group {
+	/*
+	 * All that entering and charging look at, in one line: where each request
+	 * is for another of many groups, none of it is in the cache.
+	 */
 	/* const while it lives */
 	struct slub_group *parent;
 	struct group_owner *owner;
-	uint32_t depth;
+	/* atomic */
+	int64_t usage;
+	int64_t peak;
+	size_t limits[3];	/* by enum slub_group_limit */
+	uint32_t is_alive;	/* changed under group_lock */
+	uint32_t is_tight;	/* CHARGE-1 */
+
+	uint32_t depth;		/* const while it lives */
 	char name[SLUB_GROUP_NAME_MAX + 1];
-	/* under group_lock; is_alive is read without it */
-	uint32_t is_alive;
+	/* under group_lock */
 	uint32_t nr_children;
-	uint32_t is_tight;	/* atomic; CHARGE-1 */
 	uint64_t cookie;	/* GROUP-5 */
 	struct slub_group *next_dead;
 	/* atomic */
@@ -50,12 +59,10 @@ struct slub_group {
 	uint64_t failures;
 	uint64_t max_hits;
 	uint64_t high_hits;
-	size_t limits[3];	/* by enum slub_group_limit */
-	int64_t usage align_to(64);
-	int64_t peak;
-	void *pool_link[6];
-};
+	void *pool_link;
+} align_to(64);
 _Static_assert(sizeof(struct slub_group) % 64 == 0, "no line is shared");
+_Static_assert(offsetof(struct slub_group, depth) == 64, "one line");
 
 /* Who may find a group by an owner. */
 extern struct slub_srcu group_domain SLUB_INTERNAL;
@@ -64,6 +71,42 @@ extern struct pool owner_pool SLUB_INTERNAL;
 static inline struct group_owner *owner_of(uint32_t number)
 {
 	return pool_item(&owner_pool, number);
+}
+
+/*
+ * Who goes with whom, by number, as of the last time: to fetch a group's line and
+ * its owner's at once, where the address of the one is written in the other.
+ */
+struct group_hint {
+	uint32_t owner;		/* of the group with this number */
+	uint32_t group;		/* of the owner with this number */
+};
+extern struct pool hint_pool SLUB_INTERNAL;
+
+/* NULL: there is none. */
+static inline struct group_hint *hint_of(uint32_t number)
+{
+	return number < pool_end(&hint_pool) ? pool_item(&hint_pool, number) :
+					       NULL;
+}
+
+static inline void prefetch_owner(uint32_t group)
+{
+	const struct group_hint *hint = hint_of(group);
+
+	if (hint)
+		__builtin_prefetch(owner_of(__atomic_load_n(
+					   &hint->owner, __ATOMIC_RELAXED)), 1);
+}
+
+static inline void prefetch_charged(uint32_t owner)
+{
+	const struct group_hint *hint = hint_of(owner);
+
+	__builtin_prefetch(owner_of(owner), 1);
+	if (hint)
+		__builtin_prefetch(pool_item(&group_pool, __atomic_load_n(
+					   &hint->group, __ATOMIC_RELAXED)), 1);
 }
 
 /* Inside group_domain: the group that answers for @owner's charges now. */
