@@ -65,13 +65,19 @@ aborted:
 	return false;
 }
 
+/*
+ * What a sequence has for an output is used where it ran to its end only: gcc 12
+ * has been seen to leave it unset where it jumps to `failed`.
+ */
 static bool try_fetch_add(uintptr_t offset, int64_t n, int64_t *old)
 {
 	uintptr_t t;
 
 	for (int i = 0; i < ABORTS_MAX; i++) {
-		*old = n;
-		SLUB_SEQ_FETCH_ADD(slub_thread.self, "q", "", offset, *old, t);
+		int64_t found = n;
+
+		SLUB_SEQ_FETCH_ADD(slub_thread.self, "q", "", offset, found, t);
+		*old = found;
 		return true;
 aborted:
 		continue;
@@ -100,9 +106,11 @@ static bool try_cmpxchg(uintptr_t offset, int64_t *old, int64_t value)
 	uintptr_t t;
 
 	for (int i = 0; i < ABORTS_MAX; i++) {
-		*old = expected;
-		SLUB_SEQ_CMPXCHG(slub_thread.self, "q", "", offset, *old,
+		int64_t found = expected;
+
+		SLUB_SEQ_CMPXCHG(slub_thread.self, "q", "", offset, found,
 				 value, t);
+		*old = found;
 		return true;
 aborted:
 		continue;
@@ -116,9 +124,11 @@ static bool try_cmpxchg32(uintptr_t offset, int32_t *old, int32_t value)
 	uintptr_t t;
 
 	for (int i = 0; i < ABORTS_MAX; i++) {
-		*old = expected;
-		SLUB_SEQ_CMPXCHG(slub_thread.self, "l", "k", offset, *old,
+		int32_t found = expected;
+
+		SLUB_SEQ_CMPXCHG(slub_thread.self, "l", "k", offset, found,
 				 value, t);
+		*old = found;
 		return true;
 aborted:
 		continue;
