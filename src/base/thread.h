@@ -68,7 +68,8 @@ struct thread_state {
 	void *slab_locked;	/* layout lock56: whose lock bit it holds */
 	/*
 	 * Where the fast path writes its rseq_cs pointer (at +8) and reads its
-	 * CPU number (at +24), 0 for ever, when there is no rseq area to use.
+	 * CPU number (at +24), 0 for ever, when there is no rseq area to use;
+	 * what would be the kernel's CPU number (at +4) is none.
 	 */
 	uint64_t scratch[4] align_to(32);
 };

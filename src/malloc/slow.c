@@ -95,7 +95,26 @@ static bool frees_are_pending(void)
 			__atomic_load_n(&deferred_frees, __ATOMIC_RELAXED));
 }
 
-void slow_free(void *ptr)
+/*
+ * What the fast path is to backend rseq, to the others, whose lists it does not
+ * find: the list, with no look at anything else.
+ */
+static always_inline bool free_to_list(void *ptr)
+{
+	size_t index = pagemap_index(ptr);
+	struct slub_cache *cache;
+
+	/* There each object is looked at. */
+	if (SLUB_CONFIG_HARDENED || percpu_backend == BACKEND_RSEQ ||
+	    unlikely(index >= pagemap_limit))
+		return false;
+	cache = cache_of_slot(((uint16_t *)pagemap_base)[index]);
+	if (unlikely(!cache || cache->is_accounted || cache->is_sampled))
+		return false;
+	return percpu_push(cache->list_slot, ptr, cache->link);
+}
+
+static __attribute__((__noinline__)) void free_to_any(void *ptr)
 {
 	uint32_t entry;
 
@@ -108,6 +127,12 @@ void slow_free(void *ptr)
 		free_large(ptr);
 	else
 		free_by_entry(ptr, entry);
+}
+
+void slow_free(void *ptr)
+{
+	if (!free_to_list(ptr))
+		free_to_any(ptr);
 }
 
 /* ---- alloc ---- */
@@ -214,7 +239,18 @@ static always_inline void *slow_alloc_kept(size_t bytes)
 	return large_alloc_kept(bytes);
 }
 
-void *slow_alloc(size_t bytes)
+/* As free_to_list().  What a thread in a group asks for has an owner. */
+static always_inline void *alloc_from_list(size_t bytes)
+{
+	if (SLUB_CONFIG_HARDENED || percpu_backend == BACKEND_RSEQ ||
+	    bytes >= slub_thread.malloc_paged_limit)
+		return NULL;
+	return percpu_pop(malloc_slot[(bytes + CLASS_STEP - 1) / CLASS_STEP],
+			  bytes < slub_thread.malloc_limit ? 0 :
+							     descriptor_bias);
+}
+
+static __attribute__((__noinline__)) void *alloc_from_any(size_t bytes)
 {
 	bool is_zero;
 	void *ptr = NULL;
@@ -236,6 +272,13 @@ void *slow_alloc(size_t bytes)
 	if (unlikely(!ptr))
 		errno = ENOMEM;
 	return ptr;
+}
+
+void *slow_alloc(size_t bytes)
+{
+	void *ptr = alloc_from_list(bytes);
+
+	return likely(ptr) ? ptr : alloc_from_any(bytes);
 }
 
 /* ---- size ---- */

@@ -52,6 +52,7 @@ static uint64_t area_made[AREAS_MAX / 64];	/* a bit each */
  */
 uintptr_t slub_rseq_offset;
 uintptr_t slub_cid_offset;
+uintptr_t percpu_hint_offset;
 
 /* Bytes per CPU for slub_percpu_alloc(), unless SLUB_PERCPU_BYTES says. */
 #define STATIC_BYTES ((size_t)32 << 10)
@@ -237,6 +238,8 @@ void percpu_start(const struct os_cpus *cpus)
 		fill_tables(AREAS_MAX);
 		slub_rseq_offset = scratch_offset();
 		slub_cid_offset = slub_rseq_offset + RSEQ_MM_CID;
+		percpu_hint_offset = RSEQ_CPU_ID + (rseq.available ?
+				     rseq.offset : slub_rseq_offset);
 	}
 	compiler_barrier();
 }

@@ -23,7 +23,8 @@ struct slot_check slot_checks[AREA_SLOTS_BYTES / SLOT_BYTES];
 /* ---- rseq ---- */
 
 #if ARCH_HAS_RSEQ
-static void *list_pop_rseq(uint32_t slot, uintptr_t link)
+static __attribute__((__noinline__)) void *list_pop_rseq(uint32_t slot,
+							 uintptr_t link)
 {
 	for (int i = 0; i < ABORTS_MAX; i++) {
 		void *object;
@@ -43,7 +44,8 @@ static void *list_pop_rseq(uint32_t slot, uintptr_t link)
 	return NULL;
 }
 
-static bool list_push_rseq(uint32_t slot, void *object, uintptr_t link)
+static __attribute__((__noinline__)) bool
+list_push_rseq(uint32_t slot, void *object, uintptr_t link)
 {
 	for (int i = 0; i < ABORTS_MAX; i++) {
 		enum sequence_result ret;
@@ -114,38 +116,73 @@ static bool list_put_rseq(uint32_t half, void *chain, int32_t room)
 
 /* ---- thread and lock: an area that is ours for the moment ---- */
 
+static always_inline void *thread_area_enter(void)
+{
+	uint32_t number = slub_thread.number;
+
+	if (unlikely(!number ||
+		     __atomic_load_n(&slub_thread.busy, __ATOMIC_RELAXED)))
+		return NULL;
+	__atomic_store_n(&slub_thread.busy, 1, __ATOMIC_RELAXED);
+	compiler_barrier();	/* see the head of this file */
+	inject(INJECT_busy);
+	return __atomic_load_n(&slub_cpu_base[number - 1], __ATOMIC_ACQUIRE);
+}
+
+static always_inline void thread_area_leave(void)
+{
+	inject(INJECT_leave);
+	/* release: pairs with the acquire in wait_not_busy() */
+	__atomic_store_n(&slub_thread.busy, 0, __ATOMIC_RELEASE);
+}
+
+static always_inline void *lock_area_enter(void)
+{
+	/* No CPU is ever stopped: the dummy area means that there is none. */
+	char *area = __atomic_load_n(&slub_cpu_base[percpu_cpu_read()],
+				     __ATOMIC_ACQUIRE);
+
+	if (unlikely(slub_thread.locks_held || !area_is_live(area)))
+		return NULL;
+	lock_acquire(area_own_lock(area));
+	return area;
+}
+
+static always_inline void lock_area_leave(char *area)
+{
+	inject(INJECT_leave);
+	lock_release(area_own_lock(area));
+}
+
+static always_inline void *area_enter(enum backend backend)
+{
+	return backend == BACKEND_THREAD ? thread_area_enter() :
+					   lock_area_enter();
+}
+
+static always_inline void area_leave(enum backend backend, void *area)
+{
+	if (backend == BACKEND_THREAD)
+		thread_area_leave();
+	else
+		lock_area_leave(area);
+}
+
 void *percpu_area_enter(void)
 {
-	uint32_t cid = percpu_cpu_hint();
-
-	if (percpu_backend == BACKEND_THREAD) {
-		if (cid >= percpu_nr_areas ||
-		    __atomic_load_n(&slub_thread.busy, __ATOMIC_RELAXED))
-			return NULL;
-		__atomic_store_n(&slub_thread.busy, 1, __ATOMIC_RELAXED);
-		compiler_barrier();	/* see the head of this file */
-		inject(INJECT_busy);
-		return __atomic_load_n(&slub_cpu_base[cid], __ATOMIC_ACQUIRE);
-	}
-	if (slub_thread.locks_held || !percpu_area(cid))
-		return NULL;
-	lock_acquire(area_own_lock(percpu_area(cid)));
-	return percpu_area(cid);
+	return area_enter(percpu_backend);
 }
 
 void percpu_area_leave(void *area)
 {
-	inject(INJECT_leave);
-	if (percpu_backend == BACKEND_THREAD)
-		/* release: pairs with the acquire in wait_not_busy() */
-		__atomic_store_n(&slub_thread.busy, 0, __ATOMIC_RELEASE);
-	else
-		lock_release(area_own_lock(area));
+	area_leave(percpu_backend, area);
 }
 
-static void *list_pop_area(uint32_t slot, uintptr_t link)
+/* One function for each backend: this is malloc's way where it is chosen. */
+static always_inline void *list_pop_area(enum backend backend, uint32_t slot,
+					 uintptr_t link)
 {
-	void *area = percpu_area_enter();
+	void *area = area_enter(backend);
 	void *object;
 
 	if (!area)
@@ -153,20 +190,33 @@ static void *list_pop_area(uint32_t slot, uintptr_t link)
 	/* The dummy area has slots only. */
 	object = slot < AREA_BYTES || area_is_live(area) ?
 			 plain_pop(area, slot, link) : NULL;
-	percpu_area_leave(area);
+	area_leave(backend, area);
 	return object;
 }
 
-static bool list_push_area(uint32_t slot, void *object, uintptr_t link)
+static always_inline bool list_push_area(enum backend backend, uint32_t slot,
+					 void *object, uintptr_t link)
 {
-	void *area = percpu_area_enter();
+	void *area = area_enter(backend);
 	bool done;
 
 	if (!area)
 		return false;
 	done = plain_push(area, slot, object, link);
-	percpu_area_leave(area);
+	area_leave(backend, area);
 	return done;
+}
+
+static __attribute__((__noinline__)) void *list_pop_lock(uint32_t slot,
+							 uintptr_t link)
+{
+	return list_pop_area(BACKEND_LOCK, slot, link);
+}
+
+static __attribute__((__noinline__)) bool
+list_push_lock(uint32_t slot, void *object, uintptr_t link)
+{
+	return list_push_area(BACKEND_LOCK, slot, object, link);
 }
 
 static void *list_take_area(uint32_t half, int32_t room)
@@ -253,12 +303,21 @@ static bool tid_is(char *area, uint32_t slot, const struct double_word *read)
 	return now.first == read->first && now.second == read->second;
 }
 
-static void *list_pop_tid(uint32_t slot, uintptr_t link)
+/* The dummy area if there is none: nothing is on it, and nothing fits. */
+static always_inline char *tid_area(void)
 {
-	char *area = percpu_area(percpu_cpu_hint());
+	return __atomic_load_n(&slub_cpu_base[percpu_cpu_read()],
+			       __ATOMIC_ACQUIRE);
+}
+
+static __attribute__((__noinline__)) void *list_pop_tid(uint32_t slot,
+							uintptr_t link)
+{
+	char *area = tid_area();
 	struct double_word old, new;
 
-	if (!area)
+	/* The dummy area has slots only. */
+	if (unlikely(slot >= AREA_BYTES && !area_is_live(area)))
 		return NULL;
 	old = tid_read(tid_pair(area, slot));
 	do {
@@ -276,14 +335,12 @@ static void *list_pop_tid(uint32_t slot, uintptr_t link)
 	return (void *)old.first;
 }
 
-static bool tid_push(uint32_t slot, void *object, uintptr_t link,
-		     int32_t least)
+static always_inline bool tid_push(char *area, uint32_t slot, void *object,
+				   uintptr_t link, int32_t least)
 {
-	char *area = percpu_area(percpu_cpu_hint());
 	struct double_word old, new;
 
-	if (!area || __atomic_load_n(tid_room(area, slot),
-				     __ATOMIC_RELAXED) <= least)
+	if (__atomic_load_n(tid_room(area, slot), __ATOMIC_RELAXED) <= least)
 		return false;
 	old = tid_read(tid_pair(area, slot));
 	do {
@@ -302,15 +359,18 @@ static bool tid_push(uint32_t slot, void *object, uintptr_t link,
 	return true;
 }
 
-static bool list_push_tid(uint32_t slot, void *object, uintptr_t link)
+static __attribute__((__noinline__)) bool
+list_push_tid(uint32_t slot, void *object, uintptr_t link)
 {
-	return tid_push(slot, object, link, 0);
+	return tid_push(tid_area(), slot, object, link, 0);
 }
 
 /* For the lists of slub/percpu.h, whose room counts down from 0. */
 bool percpu_tid_push(uint32_t list, void *object, int32_t least)
 {
-	return tid_push(list, object, 0, least);
+	char *area = percpu_area(percpu_cpu_hint());
+
+	return area && tid_push(area, list, object, 0, least);
 }
 
 static void *tid_take(char *area, uint32_t half, int32_t room)
@@ -374,13 +434,14 @@ void *percpu_tid_take(char *area, uint32_t half)
 void *percpu_pop(uint32_t slot, uintptr_t link)
 {
 	switch (percpu_backend) {
-	case BACKEND_RSEQ:
-		return list_pop_rseq(slot, link);
+	case BACKEND_THREAD:
+		return list_pop_area(BACKEND_THREAD, slot, link);
 	case BACKEND_TID:
 		return list_pop_tid(slot, link);
-	case BACKEND_THREAD:
 	case BACKEND_LOCK:
-		return list_pop_area(slot, link);
+		return list_pop_lock(slot, link);
+	case BACKEND_RSEQ:
+		return list_pop_rseq(slot, link);
 	case BACKEND_NONE:
 		break;
 	}
@@ -390,13 +451,14 @@ void *percpu_pop(uint32_t slot, uintptr_t link)
 bool percpu_push(uint32_t slot, void *object, uintptr_t link)
 {
 	switch (percpu_backend) {
-	case BACKEND_RSEQ:
-		return list_push_rseq(slot, object, link);
+	case BACKEND_THREAD:
+		return list_push_area(BACKEND_THREAD, slot, object, link);
 	case BACKEND_TID:
 		return list_push_tid(slot, object, link);
-	case BACKEND_THREAD:
 	case BACKEND_LOCK:
-		return list_push_area(slot, object, link);
+		return list_push_lock(slot, object, link);
+	case BACKEND_RSEQ:
+		return list_push_rseq(slot, object, link);
 	case BACKEND_NONE:
 		break;
 	}

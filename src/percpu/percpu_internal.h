@@ -32,10 +32,33 @@ void *percpu_area_enter(void);
 void percpu_area_leave(void *area);
 
 /*
- * The CPU number of the caller for the backends tid and lock, where it is a
- * hint only, and its own number for backend thread.
+ * Backends tid and lock: where a thread finds its CPU number, from the thread
+ * pointer; a number beyond all areas where the kernel keeps none for it.
  */
-uint32_t percpu_cpu_hint(void);
+extern uintptr_t percpu_hint_offset SLUB_INTERNAL;
+/* ... and then asks for it. */
+cold uint32_t percpu_cpu_ask(void);
+
+/* The CPU number of the caller for the backends tid and lock: a hint only. */
+static always_inline uint32_t percpu_cpu_read(void)
+{
+	uint32_t cpu;
+
+	if (!SLUB_CONFIG_SMP)
+		return 0;
+	cpu = *(volatile uint32_t *)((char *)__builtin_thread_pointer() +
+				     percpu_hint_offset);
+	return likely(cpu < percpu_nr_areas) ? cpu : percpu_cpu_ask();
+}
+
+/* The same, or for backend thread the thread's own number. */
+static inline uint32_t percpu_cpu_hint(void)
+{
+	if (percpu_backend == BACKEND_THREAD)
+		return slub_thread.number ? slub_thread.number - 1 : AREAS_MAX;
+	return percpu_cpu_read();
+}
+
 /* Backend rseq: the number of the CPU this thread is on, for the moment. */
 uint32_t percpu_cid(void);
 /* In a forked child only the calling thread has a number. */

@@ -16,7 +16,10 @@
 __thread struct thread_state slub_thread = {
 	.self.base = slub_dummy_base,
 	.self.area = (char *)&percpu_no_area,
+	/* No CPU number; see percpu_hint_offset. */
+	.scratch[RSEQ_CPU_ID / 8] = (uint64_t)UINT32_MAX << 32,
 };
+_Static_assert(RSEQ_CPU_ID == 4, "the upper half");
 /* What programs see of it, inline (slub/percpu.h). */
 extern SLUB_API __thread struct slub_percpu_self slub_percpu_self
 	__attribute__((alias("slub_thread")));
@@ -112,16 +115,9 @@ void percpu_numbers_after_fork(void)
 	}
 }
 
-uint32_t percpu_cpu_hint(void)
+uint32_t percpu_cpu_ask(void)
 {
-	uint32_t cpu;
-
-	if (percpu_backend == BACKEND_THREAD)
-		return slub_thread.number ? slub_thread.number - 1 : AREAS_MAX;
-	if (!SLUB_CONFIG_SMP)
-		return 0;
-	cpu = os_cpu_current();
-	return percpu_nr_areas ? cpu % percpu_nr_areas : 0;
+	return percpu_nr_areas ? os_cpu_current() % percpu_nr_areas : 0;
 }
 
 uint32_t percpu_cid(void)
