@@ -33,7 +33,7 @@ def environment(**more):
 def slub(*arguments, program=None, user=None, **more):
     who = {} if user is None else {"user": user, "group": user, "extra_groups": []}
     return subprocess.run([program or SLUB, *arguments], env=environment(**more), text=True,
-                          capture_output=True, stdin=subprocess.DEVNULL, timeout=60, **who)
+                          capture_output=True, stdin=subprocess.DEVNULL, timeout=200, **who)
 
 
 def cache_named(told, name):
