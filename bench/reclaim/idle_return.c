@@ -3,6 +3,10 @@
  * What stays resident after a burst, one second after the last call: beside what is alive, and
  * beside the pages on which something is alive, which no allocator can give back.
  *
+ * The shapes whose names begin with "over" are bursts over a heap that stays: a quarter as many
+ * bytes of blocks of the same sizes, made before. In "four" each of four threads has its own
+ * part of the burst; they have ended when the wait begins, or wait themselves ("alive").
+ *
  *   live     usable bytes of the blocks that are kept
  *   pinned   bytes of the pages that a kept block touches
  *   rest     RSS after the wait, less RSS before the burst
@@ -18,31 +22,49 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define PAGE 4096u
+
+enum order { IN_ORDER, REVERSE, RANDOM };
+/* Who frees; FOUR and FOUR_ALIVE allocate, too. */
+enum who { MAIN, OTHERS, FOUR, FOUR_ALIVE };
 
 struct shape {
 	const char *name;
 	size_t least, most;	/* sizes, spread evenly over their logarithm */
 	unsigned int keep_one_in;	/* 0: none */
 	unsigned int run;	/* so many neighbours are kept, or freed, together */
-	int shuffled;		/* freed in random order */
-	int threads;		/* another thread than the one that allocated frees */
+	enum order order;
+	enum who who;
+	int is_over;		/* a heap that stays */
 };
 
 static const struct shape shapes[] = {
-	{ "freed", 208, 208, 0, 1, 0, 0 },
-	{ "freed-random", 208, 208, 0, 1, 1, 0 },
-	{ "freed-mixed", 16, 32768, 0, 1, 1, 0 },
-	{ "freed-large", 65536, 4194304, 0, 1, 1, 0 },
-	{ "freed-by-others", 16, 8192, 0, 1, 1, 1 },
-	{ "tenth", 208, 208, 10, 1, 0, 0 },
-	{ "tenth-mixed", 16, 32768, 10, 1, 1, 0 },
-	{ "tenth-in-runs", 208, 208, 10, 4000, 0, 0 },
-	{ "half-in-runs", 16, 2048, 2, 4000, 1, 0 },
-	{ "half-large", 65536, 4194304, 2, 1, 1, 0 },
+	{ "freed", 208, 208, 0, 1, IN_ORDER, MAIN, 0 },
+	{ "freed-random", 208, 208, 0, 1, RANDOM, MAIN, 0 },
+	{ "freed-mixed", 16, 32768, 0, 1, RANDOM, MAIN, 0 },
+	{ "freed-large", 65536, 4194304, 0, 1, RANDOM, MAIN, 0 },
+	{ "freed-by-others", 16, 8192, 0, 1, RANDOM, OTHERS, 0 },
+	{ "tenth", 208, 208, 10, 1, IN_ORDER, MAIN, 0 },
+	{ "tenth-mixed", 16, 32768, 10, 1, RANDOM, MAIN, 0 },
+	{ "tenth-in-runs", 208, 208, 10, 4000, IN_ORDER, MAIN, 0 },
+	{ "half-in-runs", 16, 2048, 2, 4000, RANDOM, MAIN, 0 },
+	{ "half-large", 65536, 4194304, 2, 1, RANDOM, MAIN, 0 },
+	{ "over-in", 64, 1024, 0, 1, IN_ORDER, MAIN, 1 },
+	{ "over-reverse", 64, 1024, 0, 1, REVERSE, MAIN, 1 },
+	{ "over-random", 64, 1024, 0, 1, RANDOM, MAIN, 1 },
+	{ "over-four", 64, 1024, 0, 1, IN_ORDER, FOUR, 1 },
+	{ "over-four-random", 64, 1024, 0, 1, RANDOM, FOUR, 1 },
+	{ "over-alive", 64, 1024, 0, 1, IN_ORDER, FOUR_ALIVE, 1 },
+	{ "over-alive-rev", 64, 1024, 0, 1, REVERSE, FOUR_ALIVE, 1 },
+	{ "over-alive-rand", 64, 1024, 0, 1, RANDOM, FOUR_ALIVE, 1 },
+	{ "over-tenth", 64, 1024, 10, 1, RANDOM, MAIN, 1 },
 };
+
+#define THREADS 4
+#define OVER_SHARE 4
 
 struct block {
 	char *start;
@@ -50,25 +72,33 @@ struct block {
 	int kept;
 };
 
-static uint64_t state = 88172645463325252u;
-
-static uint64_t random_next(void)
+static uint64_t random_next(uint64_t *state)
 {
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state;
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
 }
 
-static size_t random_size(const struct shape *shape)
+static size_t random_size(const struct shape *shape, uint64_t *state)
 {
 	size_t base = shape->least;
 
-	while (base < shape->most && random_next() % 3)
+	while (base < shape->most && random_next(state) % 3)
 		base *= 2;
 	if (base >= shape->most)
 		return shape->most;
-	return base + random_next() % base;
+	return base + random_next(state) % base;
+}
+
+/* From outside the heap, and resident. */
+static void *table(size_t bytes)
+{
+	void *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (start == MAP_FAILED)
+		abort();
+	return memset(start, 1, bytes);
 }
 
 static size_t resident(void)
@@ -84,55 +114,127 @@ static size_t resident(void)
 	return at ? strtoul(at + 4, NULL, 10) * 1024 : 0;
 }
 
-static void mark_kept(const struct shape *shape, struct block *blocks, size_t nr)
+struct part {
+	const struct shape *shape;
+	struct block *blocks;
+	size_t nr;
+	size_t bytes;
+	uint64_t state;
+};
+
+/* Sizes of @part's blocks, as far as its table goes; how many make its bytes. */
+static size_t choose(struct part *part)
 {
-	for (size_t i = 0; i < nr; i++)
-		blocks[i].kept = shape->keep_one_in && i / shape->run % shape->keep_one_in == 0;
+	uint64_t state = part->state;
+	size_t nr = 0;
+
+	for (size_t left = part->bytes; left; nr++) {
+		size_t size = random_size(part->shape, &state);
+
+		if (part->blocks)
+			part->blocks[nr].bytes = size;
+		left -= size < left ? size : left;
+	}
+	return nr;
 }
 
-static void shuffle(struct block *blocks, size_t nr)
+static void fill(struct part *part)
 {
-	for (size_t i = nr; i-- > 1;) {
-		size_t j = random_next() % (i + 1);
+	for (size_t i = 0; i < part->nr; i++) {
+		struct block *block = &part->blocks[i];
+
+		block->start = malloc(block->bytes);
+		memset(block->start, 1, block->bytes);
+		block->bytes = malloc_usable_size(block->start);
+		block->kept = part->shape->keep_one_in &&
+			      i / part->shape->run % part->shape->keep_one_in == 0;
+	}
+}
+
+static void turn(struct part *part)
+{
+	struct block *blocks = part->blocks;
+	uint64_t state = 2463534242u;
+
+	for (size_t i = part->nr; part->shape->order != IN_ORDER && i-- > 1;) {
+		size_t j = part->shape->order == RANDOM ? random_next(&state) % (i + 1) :
+							  part->nr - 1 - i;
 		struct block other = blocks[i];
 
+		if (part->shape->order == REVERSE && i <= j)
+			break;
 		blocks[i] = blocks[j];
 		blocks[j] = other;
 	}
 }
 
-struct work {
-	struct block *blocks;
-	size_t nr;
-};
-
-static void *free_blocks(void *arg)
+static void release(struct part *part)
 {
-	struct work *work = arg;
+	for (size_t i = 0; i < part->nr; i++) {
+		if (!part->blocks[i].kept)
+			free(part->blocks[i].start);
+	}
+}
 
-	for (size_t i = 0; i < work->nr; i++) {
-		if (!work->blocks[i].kept)
-			free(work->blocks[i].start);
+static pthread_barrier_t barrier;
+static size_t peak;
+
+static void *thread_main(void *arg)
+{
+	struct part *part = arg;
+	enum who who = part->shape->who;
+
+	if (who != OTHERS) {
+		fill(part);
+		turn(part);
+		pthread_barrier_wait(&barrier);
+		pthread_barrier_wait(&barrier);	/* the peak is read */
+	}
+	release(part);
+	if (who == FOUR_ALIVE) {
+		pthread_barrier_wait(&barrier);
+		pause();
 	}
 	return NULL;
 }
 
-static void free_all(const struct shape *shape, struct block *blocks, size_t nr)
+static void run_threads(struct part *all)
 {
-	struct work work[4];
-	pthread_t threads[4];
+	struct part parts[THREADS];
+	pthread_t threads[THREADS];
+	enum who who = all->shape->who;
 
-	if (!shape->threads) {
-		work[0] = (struct work){ blocks, nr };
-		free_blocks(&work[0]);
-		return;
+	pthread_barrier_init(&barrier, NULL, THREADS + 1);
+	for (size_t i = 0; i < THREADS; i++) {
+		size_t from = all->nr * i / THREADS;
+
+		parts[i] = *all;
+		parts[i].blocks += from;
+		parts[i].nr = all->nr * (i + 1) / THREADS - from;
+		pthread_create(&threads[i], NULL, thread_main, &parts[i]);
 	}
-	for (size_t i = 0; i < 4; i++) {
-		work[i] = (struct work){ blocks + nr / 4 * i, i < 3 ? nr / 4 : nr - nr / 4 * 3 };
-		pthread_create(&threads[i], NULL, free_blocks, &work[i]);
+	if (who != OTHERS) {
+		pthread_barrier_wait(&barrier);
+		peak = resident();
+		pthread_barrier_wait(&barrier);
 	}
-	for (size_t i = 0; i < 4; i++)
+	if (who == FOUR_ALIVE)
+		pthread_barrier_wait(&barrier);
+	for (size_t i = 0; i < THREADS && who != FOUR_ALIVE; i++)
 		pthread_join(threads[i], NULL);
+}
+
+static void burst(struct part *part)
+{
+	if (part->shape->who == MAIN || part->shape->who == OTHERS) {
+		fill(part);
+		turn(part);
+		peak = resident();
+	}
+	if (part->shape->who == MAIN)
+		release(part);
+	else
+		run_threads(part);
 }
 
 static int compare(const void *a, const void *b)
@@ -160,43 +262,36 @@ static size_t pinned_bytes(const struct block *blocks, size_t nr, uintptr_t *pag
 	return different * PAGE;
 }
 
-static size_t burst(const struct shape *shape, struct block *blocks, size_t bytes)
-{
-	size_t nr = 0;
-
-	for (size_t left = bytes; left; nr++) {
-		size_t size = random_size(shape);
-
-		blocks[nr].start = malloc(size);
-		blocks[nr].bytes = malloc_usable_size(blocks[nr].start);
-		memset(blocks[nr].start, 1, size);
-		left -= size < left ? size : left;
-	}
-	return nr;
-}
-
 static void measure(const struct shape *shape, size_t bytes, unsigned int wait_ms)
 {
-	size_t room = bytes / shape->least + 1;
-	size_t pages_room = bytes / PAGE + 2 * room + 1024;
-	/* From outside the heap, and resident before the burst. */
-	struct block *blocks = memset(valloc((room + 1) * sizeof(*blocks)), 1,
-				      (room + 1) * sizeof(*blocks));
-	uintptr_t *pages = memset(valloc(pages_room * sizeof(*pages)), 1,
-				  pages_room * sizeof(*pages));
-	size_t before = resident(), live = 0, rest, pinned, nr, peak;
+	struct shape stays = *shape;
+	struct part part = { shape, NULL, 0, bytes, 88172645463325252u };
+	struct part over = { &stays, NULL, 0, bytes / OVER_SHARE, 1181783497276652981u };
+	size_t before, live = 0, rest, pinned, nr;
+	struct block *blocks;
+	uintptr_t *pages;
 
-	nr = burst(shape, blocks, bytes);
-	mark_kept(shape, blocks, nr);
-	for (size_t i = 0; i < nr; i++)
-		live += blocks[i].kept ? blocks[i].bytes : 0;
-	if (shape->shuffled)
-		shuffle(blocks, nr);
-	peak = resident() - before;
-	free_all(shape, blocks, nr);
+	stays.keep_one_in = 1;
+	part.nr = choose(&part);
+	over.nr = shape->is_over ? choose(&over) : 0;
+	nr = part.nr + over.nr;
+	blocks = table((nr + 1) * sizeof(*blocks));
+	pages = table((2 * nr + (bytes + over.bytes) / PAGE + 1024) * sizeof(*pages));
+	over.blocks = blocks;
+	part.blocks = blocks + over.nr;
+	choose(&part);
+	if (over.nr)
+		choose(&over);
+	before = resident();
+
+	fill(&over);
+	burst(&part);
 	usleep(wait_ms * 1000);
 	rest = resident();
 	rest = rest > before ? rest - before : 0;
+	peak -= before;
+	for (size_t i = 0; i < nr; i++)
+		live += blocks[i].kept ? blocks[i].bytes : 0;
 	pinned = pinned_bytes(blocks, nr, pages);
 	printf("%s %zu %zu %zu %zu %lld\n", shape->name, peak, live, pinned, rest,
 	       (long long)rest - (long long)pinned);

@@ -198,7 +198,7 @@ SLUB_EXPORT int malloc_trim(size_t pad)
 		return 0;
 	slab_shrink_all();
 	slab_purge_objects(0);
-	return page_purge(pad) > 0;
+	return (pad ? page_purge(pad) : page_purge_all()) > 0;
 }
 
 /* glibc's knobs are accepted; none of them means anything here. */

@@ -239,6 +239,11 @@ void superblock_free(char *start, size_t n, bool is_dirty);
 bool superblock_extend(char *start, size_t n, size_t more);
 /* Purges free superblocks until at most @pages dirty pages are left. */
 void superblock_purge(size_t pages);
+/*
+ * Gives back the memory of the descriptors of free superblocks without memory
+ * of their own.  It is bought again with them, so not for a heap that is at work.
+ */
+void superblock_purge_descriptors(void);
 extern struct lock superblock_lock;
 size_t superblock_nr_dirty(void);
 size_t superblock_nr_used(void);
@@ -401,8 +406,12 @@ size_t page_idle_limit(void);
  * more than the limit lies idle.  Returns how many pages.
  */
 size_t page_purge_if_needed(void);
+/* Is the heap at less than half of what it was, and does not grow again? */
+bool page_has_fallen(void);
 /* Keeps at most @bytes of idle memory; returns how many pages it gave back. */
 size_t page_purge(size_t bytes);
+/* The same to the last page, and the descriptors of what is free then. */
+size_t page_purge_all(void);
 
 void page_fork_prepare(void);
 void page_fork_finish(bool in_child);

@@ -19,6 +19,12 @@
  * has been paid for in faults: forty vectors that grow to 2 MiB and are freed,
  * five times, left 102 MiB and leave 18.
  *
+ * A heap of some size that has fallen to half of its height is one whose burst is
+ * over: then the limit is a sixty-fourth of what is in use, 1 MiB at the least, until
+ * the heap grows again by a quarter, so that at rest little is kept beyond what is
+ * alive.  What is bought back fast raises that limit, too; and a heap that has
+ * grown again is one at work for ten seconds: its next fall is none.
+ *
  * It rises by no more than was bought back, and at most doubles from one purge
  * to the next: a program that fills and empties its heap twice is not one that
  * does so all the time.  It halves with each second since the last rise.
@@ -28,6 +34,12 @@
 
 #define LIMIT_MIN ((size_t)4 << 20)
 #define LIMIT_SHARE 8
+#define FALL_FROM ((size_t)64 << 20)
+#define FALL_MIN ((size_t)1 << 20)
+#define FALL_SHARE 64
+#define GROWS_SHARE 4
+#define GROWS_MIN ((size_t)16 << 20)
+#define AT_WORK_NS 10000000000ull
 #define PEAK_SHARE 2
 #define PATIENCE 12
 #define RAISED_SHARE 16
@@ -47,6 +59,9 @@ static _Atomic size_t cycle_from_bytes;	/* the limit it began with; 0: none */
 static _Atomic size_t cycle_bought;	/* pages bought back fast in it */
 static _Atomic size_t paid_bytes;	/* bought back fast; halved too */
 static _Atomic size_t peak_bytes;	/* resident; halved too */
+static _Atomic size_t height_bytes;	/* in use at the most; see fall_look() */
+static _Atomic size_t floor_bytes;	/* and since it fell; 0: it did not */
+static _Atomic uint64_t grown_at_ns;	/* again, after a fall; 0: never */
 
 _Atomic size_t purge_idle_always;
 
@@ -100,9 +115,43 @@ static size_t used_bytes(void)
 	       (zone_nr_dirty() + quick_nr_pages()) * PAGE_BYTES;
 }
 
+bool page_has_fallen(void)
+{
+	return size_read(&floor_bytes) != 0;
+}
+
+static bool is_at_work(void)
+{
+	uint64_t at = time_read(&grown_at_ns);
+
+	return at && os_clock_ns() - at < AT_WORK_NS;
+}
+
+/* More than the limit is idle: is it since the heap has fallen? */
+static void fall_look(void)
+{
+	size_t used = page_used_bytes(), floor = size_read(&floor_bytes);
+	size_t height = size_read(&height_bytes);
+
+	if (floor && used > floor + max_size(floor / GROWS_SHARE, GROWS_MIN)) {
+		size_write(&floor_bytes, 0);
+		time_write(&grown_at_ns, os_clock_ns());
+		height = 0;
+	} else if (height >= FALL_FROM && used <= height / 2 &&
+		   (floor ? used < floor : !is_at_work())) {
+		size_write(&floor_bytes, max_size(used, 1));
+	}
+	if (used > height)
+		size_write(&height_bytes, used);
+}
+
 /* What the limit is when it is not raised and @used bytes are in use. */
 static size_t limit_usual(size_t used)
 {
+	if (page_has_fallen())
+		return min_size(max_size(page_used_bytes() / FALL_SHARE,
+					 FALL_MIN),
+				option_value(OPTION_retain));
 	return min_size(max_size(used / LIMIT_SHARE, LIMIT_MIN),
 			option_value(OPTION_retain));
 }
@@ -233,6 +282,14 @@ size_t page_purge(size_t bytes)
 	return before - after;
 }
 
+size_t page_purge_all(void)
+{
+	size_t pages = page_purge(0);
+
+	superblock_purge_descriptors();
+	return pages;
+}
+
 size_t page_purge_if_needed(void)
 {
 	size_t idle = page_nr_dirty() * PAGE_BYTES;
@@ -243,6 +300,7 @@ size_t page_purge_if_needed(void)
 		return 0;
 	/* Beyond that only a raised limit could allow it: does it still? */
 	limit_decay();
+	fall_look();
 	/* What is idle was in use a moment ago, or is part of the peak. */
 	if (used + idle > size_read(&peak_bytes))
 		size_write(&peak_bytes, used + idle);

@@ -20,6 +20,7 @@
 
 enum superblock_state {
 	SB_NONE,		/* not committed yet */
+	SB_FRESH,		/* clean, and so are its descriptors */
 	SB_CLEAN,
 	SB_DIRTY,
 	SB_USED,
@@ -92,7 +93,7 @@ static bool huge_is_allowed(void)
 
 static bool is_free(size_t index)
 {
-	return states[index] == SB_CLEAN || states[index] == SB_DIRTY;
+	return states[index] >= SB_FRESH && states[index] <= SB_DIRTY;
 }
 
 /* First-fit for @n free superblocks; nr_committed when there are none. */
@@ -139,7 +140,7 @@ static bool grow_to(size_t end)
 	if (option_value(OPTION_huge) == HUGE_NEVER)
 		os_huge(superblock_address(nr_committed),
 			(target - nr_committed) * SUPERBLOCK_BYTES, false);
-	memset(states + nr_committed, SB_CLEAN, target - nr_committed);
+	memset(states + nr_committed, SB_FRESH, target - nr_committed);
 	nr_committed = target;
 	return true;
 }
@@ -342,5 +343,55 @@ void superblock_purge(size_t pages)
 		superblock_free(start, n, failed);
 		if (failed)
 			return;
+	}
+}
+
+/* Superblocks out of others' reach at a time. */
+#define TABLES_BATCH 64
+
+/*
+ * Takes the highest run of clean superblocks below *@end out, down to its new
+ * value; returns how many.  They count neither as used nor as free meanwhile.
+ */
+static size_t take_clean(size_t *end)
+{
+	size_t n = 0;
+
+	lock_acquire(&superblock_lock);
+	*end = min_size(*end, nr_committed);
+	while (*end > 0 && states[*end - 1] != SB_CLEAN)
+		--*end;
+	while (*end > 0 && states[*end - 1] == SB_CLEAN && n < TABLES_BATCH) {
+		states[--*end] = SB_USED;
+		n++;
+	}
+	lock_release(&superblock_lock);
+	return n;
+}
+
+/* A descriptor that is all zero is one of no type, as it was at first. */
+static void purge_descriptors(const char *start, size_t n)
+{
+	size_t unit = os_page_size();
+	uintptr_t from = round_up((uintptr_t)page_of(start), unit);
+	uintptr_t to = round_down((uintptr_t)page_of(start) +
+				  n * SUPERBLOCK_PAGES * sizeof(struct page),
+				  unit);
+
+	if (from < to)
+		os_purge((void *)from, to - from);
+}
+
+void superblock_purge_descriptors(void)
+{
+	size_t first = SIZE_MAX, n;
+
+	while ((n = take_clean(&first))) {
+		purge_descriptors(superblock_address(first), n);
+		lock_acquire(&superblock_lock);
+		memset(states + first, SB_FRESH, n);
+		if (first < first_free)
+			first_free = first;
+		lock_release(&superblock_lock);
 	}
 }

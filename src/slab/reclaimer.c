@@ -33,7 +33,7 @@ static void idle(void)
 	} else if (!is_done) {
 		slab_shrink_all();
 		slab_purge_objects(0);
-		page_purge(0);
+		page_purge_all();
 		is_done = true;
 		dirty = page_nr_dirty();
 		used = page_used_bytes();
@@ -47,7 +47,7 @@ static size_t move(uint64_t deadline_ns)
 	size_t bytes = defrag_until(deadline_ns);
 
 	if (bytes)
-		page_purge(0);
+		page_purge_all();
 	return bytes;
 }
 
@@ -82,7 +82,7 @@ static void give_all(void)
 	slab_shrink_all();
 	slab_purge_objects(os_clock_ns() +
 			   (page_group_is_close() ? CLOSE_NS : NEAR_NS));
-	page_purge(0);
+	page_purge_all();
 }
 
 /*

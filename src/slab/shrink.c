@@ -6,7 +6,9 @@
  * memory that a burst of frees could give back: so whenever the page layer has
  * given back an eighth of what is in use (2 MiB at the least, 32 at the most),
  * the lists of all CPUs are emptied too.  (1 GiB of small objects freed in
- * random order: 157 MiB stayed with a constant of 32 MiB.)
+ * random order: 157 MiB stayed with a constant of 32 MiB.)  After a burst, when
+ * the heap has fallen to half of its height, that is each time as much has
+ * been given back as may lie idle.
  */
 #include "slab/guard.h"
 #include "slab/slab_internal.h"
@@ -14,6 +16,13 @@
 #define GIVEN_MIN ((size_t)2 << 20)
 #define GIVEN_MAX ((size_t)32 << 20)
 #define GIVEN_SHARE 8
+/*
+ * A longer list of slabs is not searched for empty ones after a flush: those were
+ * given back when they became empty, but for min_partial of them.
+ */
+#define SEARCH_MAX 256
+/* Length of lists after a burst, until a refill: each object may pin a slab. */
+#define FALLEN_LENGTH 4
 
 static size_t pages_given;	/* since the last emptying */
 
@@ -66,12 +75,21 @@ static void shrink_cpus(void)
 	percpu_collect_end();
 }
 
-void cache_shrink_nodes(struct slub_cache *cache)
+static void shrink_nodes(struct slub_cache *cache, size_t search_max)
 {
 	for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
-		barn_flush(cache, cache->nodes[n]);
-		node_shrink(cache, cache->nodes[n]);
+		struct cache_node *node = cache->nodes[n];
+
+		barn_flush(cache, node);
+		if (__atomic_load_n(&node->nr_partial, __ATOMIC_RELAXED) <=
+		    search_max)
+			node_shrink(cache, node);
 	}
+}
+
+void cache_shrink_nodes(struct slub_cache *cache)
+{
+	shrink_nodes(cache, SIZE_MAX);
 }
 
 /* Not for ever: a handler may have interrupted this thread's own flush. */
@@ -97,7 +115,7 @@ void shrink_end(void)
 /*
  * The lists of blocks are emptied last: slabs that become empty end there.
  */
-void slab_shrink_all(void)
+static void shrink_all(size_t search_max)
 {
 	uint32_t had = slub_thread.flags & THREAD_IN_RECLAIM;
 
@@ -113,12 +131,17 @@ void slab_shrink_all(void)
 	shrink_cpus();
 	for (struct slub_cache *c = cache_first(); c; c = c->next) {
 		if (cache_is_live(c))
-			cache_shrink_nodes(c);
+			shrink_nodes(c, search_max);
 	}
 	block_flush();
 	shrink_end();
 	if (!had)
 		slub_thread.flags &= ~(uint32_t)THREAD_IN_RECLAIM;
+}
+
+void slab_shrink_all(void)
+{
+	shrink_all(SIZE_MAX);
 }
 
 /* In a forked child: those that other threads had begun are over. */
@@ -223,19 +246,51 @@ bool cache_has_partial(const struct slub_cache *cache)
 	return false;
 }
 
+static void shorten_lists(void)
+{
+	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+		if (cache_is_live(c) && capacity_now(c) > FALLEN_LENGTH)
+			__atomic_store_n(&c->capacity_now, FALLEN_LENGTH,
+					 __ATOMIC_RELAXED);
+	}
+}
+
+/*
+ * After a burst.  Lists that kept as much as may lie idle in slabs pin a slab
+ * with each object: the last ones are not to do so at rest.
+ */
+static void shrink_fallen(size_t enough)
+{
+	size_t before = page_used_bytes();
+
+	shrink_all(SEARCH_MAX);
+	if (page_used_bytes() + enough < before)
+		shorten_lists();
+	page_purge_if_needed();
+	superblock_purge_descriptors();
+}
+
 void slab_reclaim_if_needed(void)
 {
 	size_t pages = page_purge_if_needed();
+	bool has_fallen;
 	size_t enough;
 
 	if (likely(!pages))
 		return;
 	enough = superblock_nr_used() * SUPERBLOCK_BYTES / GIVEN_SHARE;
 	enough = max_size(min_size(enough, GIVEN_MAX), GIVEN_MIN);
+	has_fallen = page_has_fallen();
+	if (has_fallen)
+		enough = max_size(page_idle_limit(), GIVEN_MIN);
 	pages = __atomic_add_fetch(&pages_given, pages, __ATOMIC_RELAXED);
 	if (pages * PAGE_BYTES < enough)
 		return;
 	__atomic_store_n(&pages_given, 0, __ATOMIC_RELAXED);
-	slab_shrink_all();
+	if (has_fallen) {
+		shrink_fallen(enough);
+		return;
+	}
+	shrink_all(SEARCH_MAX);
 	page_purge_if_needed();
 }

@@ -106,6 +106,56 @@ TEST_F(purge, limit_is_an_eighth_of_what_is_used_within_bounds)
 	EXPECT_LE(idle(), page_idle_limit());
 }
 
+/* Some 4 MiB runs that count as used, and their end. */
+static std::vector<std::pair<char *, size_t>> use(size_t nr)
+{
+	std::vector<std::pair<char *, size_t>> runs;
+	bool is_zero;
+
+	for (size_t i = 0; i < nr; i++)
+		runs.push_back({ superblock_alloc(2, 1, 0, true, &is_zero), 2 });
+	page_charge_always(nr * 2 * SUPERBLOCK_PAGES);
+	return runs;
+}
+
+static void drop(std::vector<std::pair<char *, size_t>> &runs, size_t left)
+{
+	for (; runs.size() > left; runs.pop_back()) {
+		page_uncharge(2 * SUPERBLOCK_PAGES);
+		superblock_free(runs.back().first, 2, true);
+		page_purge_if_needed();
+	}
+}
+
+TEST_F(purge, a_heap_at_half_of_its_height_keeps_less_until_it_grows)
+{
+	auto runs = use(40);
+
+	now_ns += 20000 * millisecond;
+	drop(runs, 30);
+	EXPECT_FALSE(page_has_fallen());
+	drop(runs, 8);
+	EXPECT_TRUE(page_has_fallen());
+	EXPECT_EQ(page_idle_limit(), 1 * MiB);
+	EXPECT_LE(idle(), 1 * MiB);
+
+	/* It grows again, so it is at work, and the next fall is none. */
+	auto more = use(24);
+	drop(more, 20);
+	EXPECT_FALSE(page_has_fallen());
+	drop(more, 0);
+	EXPECT_FALSE(page_has_fallen());
+	EXPECT_GE(page_idle_limit(), 4 * MiB);
+
+	/* But after a while, again; a small heap has no falls. */
+	now_ns += 20000 * millisecond;
+	drop(runs, 0);
+	EXPECT_TRUE(page_has_fallen());
+	runs = use(6);
+	drop(runs, 0);
+	EXPECT_FALSE(page_has_fallen());
+}
+
 TEST_F(purge, idle_memory_stays_within_the_limit_and_goes_to_half_of_it)
 {
 	std::vector<std::pair<char *, size_t>> runs;

@@ -2,6 +2,8 @@
 /* page/superblock.c: first fit, growth and purging, against a list of who has what. */
 #include <gtest/gtest.h>
 
+#include <sys/mman.h>
+
 #include "start.h"
 #include "walk.h"
 
@@ -228,6 +230,7 @@ TEST_F(superblock, random_operations)
 			if (random.below(10))
 				break;
 			superblock_purge(0);
+			superblock_purge_descriptors();
 			for (enum state &state : states)
 				state = state == DIRTY ? CLEAN : state;
 			break;
@@ -235,6 +238,44 @@ TEST_F(superblock, random_operations)
 		expect_counts();
 		ASSERT_FALSE(HasFailure()) << "operation " << i;
 	}
+}
+
+static size_t nr_resident(const void *start, size_t pages)
+{
+	std::vector<unsigned char> there(pages);
+	size_t nr = 0;
+
+	EXPECT_EQ(mincore((void *)start, pages * PAGE_BYTES, there.data()), 0);
+	for (unsigned char page : there)
+		nr += page & 1;
+	return nr;
+}
+
+/* 512 descriptors are seven or eight pages. */
+TEST_F(superblock, descriptors_of_clean_superblocks_go_back)
+{
+	const size_t pages = SUPERBLOCK_PAGES * sizeof(struct page) / PAGE_BYTES;
+
+	if (os_page_size() != PAGE_BYTES)
+		GTEST_SKIP() << "the system's pages are larger";
+	ASSERT_TRUE(alloc(1, 1));
+	ASSERT_TRUE(alloc(2, 1));
+	for (size_t i = 0; i < 3 * SUPERBLOCK_PAGES; i++)
+		page_flags_write(page_of(address(0)) + i, 1u << 16);
+	release(1, true);
+	superblock_purge_descriptors();
+	EXPECT_EQ(nr_resident(page_of(address(1)), 2 * pages), 2 * pages) << "they are dirty";
+	superblock_purge(0);
+	for (enum state &state : states)
+		state = state == DIRTY ? CLEAN : state;
+	superblock_purge_descriptors();
+	EXPECT_EQ(nr_resident(page_of(address(0)), pages), pages) << "it is in use";
+	EXPECT_EQ(nr_resident(page_of(address(1)), 2 * pages), 0u);
+	EXPECT_EQ(page_flags_read(page_of(address(1))), 0u);
+	EXPECT_EQ(page_flags_read(page_of(address(0))), 1u << 16);
+	page_flags_write(page_of(address(0)), 0);
+	ASSERT_TRUE(alloc(2, 1)) << "they serve as before";
+	expect_counts();
 }
 
 } /* namespace */
