@@ -18,7 +18,7 @@
 
 #include "percpu/percpu_internal.h"
 
-struct slot_check slot_checks[AREA_SLOTS_BYTES / SLOT_BYTES];
+struct slot_check slot_checks[AREA_SLOTS_BYTES / SLOT_BYTES] rarely_touched;
 
 /* ---- rseq ---- */
 
