@@ -92,23 +92,7 @@ static inline int32_t capacity_now(const struct slub_cache *cache)
 	return __atomic_load_n(&cache->capacity_now, __ATOMIC_RELAXED);
 }
 
-/*
- * Of a full list its CPU keeps a part, what was freed last.  Given away whole, the
- * next two allocations would have to fetch it back, and two frees after that find
- * it full again: a program whose objects come and go at random did that with one
- * call in twelve where lists are short.
- */
-#define KEPT_SHARE 4
-#define KEPT_MAX 16
-
-static inline int32_t list_kept(int32_t capacity)
-{
-	int32_t n = capacity / KEPT_SHARE;
-
-	return n < KEPT_MAX ? n : KEPT_MAX;
-}
-
-/* So this many objects are in a chain that a CPU has given away, about. */
+/* Objects in a chain that a CPU has given away, about; see list_kept(). */
 static inline uint32_t chain_length(const struct slub_cache *cache)
 {
 	int32_t capacity = capacity_now(cache);
