@@ -392,12 +392,13 @@ SLUB_API int slub_cache_stats(struct slub_cache *cache,
 			      struct slub_cache_stats *stats);
 
 /*
- * slub_cache_alloc_slow, slub_cache_free_slow - what the inline functions leave.
- * slub_cache_claim_slow - @object, just taken off @cache's list, becomes this
- * thread's, whoever is charged with it.
+ * slub_cache_alloc_slow, slub_cache_claim_slow, slub_cache_free_slow - what the
+ * inline functions leave.
  *
  * For them, and for other languages; else use slub_cache_alloc() and
- * slub_cache_free().  Returns, errors and context: as these.
+ * slub_cache_free().  The second makes @object, just taken off @cache's list,
+ * this thread's, whoever is charged with it.
+ * Returns, errors and context: as these.
  */
 SLUB_API void *slub_cache_alloc_slow(struct slub_cache *cache);
 SLUB_API void *slub_cache_claim_slow(struct slub_cache *cache, void *object);
