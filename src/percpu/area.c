@@ -20,7 +20,7 @@ static const char dummy_area[AREA_BYTES] align_to(4096)
  * before any sequence runs, a page each on most machines: percpu_start().
  */
 void *slub_dummy_base[AREAS_MAX] align_to(4096) rarely_touched;
-void *slub_cpu_base[AREAS_MAX] align_to(4096) rarely_touched;
+struct percpu_bases percpu_bases align_to(4096) rarely_touched;
 /* Of no CPU: what a thread remembers that has not made a slow call yet. */
 const struct slot percpu_no_area = {
 	.spare.unused = AREA_NUMBER_NONE,
