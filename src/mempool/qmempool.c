@@ -91,8 +91,7 @@ static int preallocate(struct slub_cache *cache, unsigned int nr,
 /* The shared queue: as many chains as hold @sharedq objects may be put. */
 static void barns_open(struct slub_cache *cache, unsigned int sharedq)
 {
-	uint32_t length = (uint32_t)(cache->capacity -
-				     list_kept(cache->capacity));
+	uint32_t length = list_given(cache->capacity);
 	uint32_t chains = (sharedq + length - 1) / length;
 
 	for (uint32_t n = 0; n < OS_NODES_MAX && cache->nodes[n]; n++) {

@@ -324,4 +324,10 @@ static inline int32_t list_kept(int32_t capacity)
 	return n < KEPT_MAX ? n : KEPT_MAX;
 }
 
+/* ... and this many objects are in the chain that it gives away. */
+static inline uint32_t list_given(int32_t capacity)
+{
+	return (uint32_t)(capacity - list_kept(capacity));
+}
+
 #endif

@@ -92,12 +92,10 @@ static inline int32_t capacity_now(const struct slub_cache *cache)
 	return __atomic_load_n(&cache->capacity_now, __ATOMIC_RELAXED);
 }
 
-/* Objects in a chain that a CPU has given away, about; see list_kept(). */
+/* Objects in a chain that a CPU has given away, about; see list_given(). */
 static inline uint32_t chain_length(const struct slub_cache *cache)
 {
-	int32_t capacity = capacity_now(cache);
-
-	return (uint32_t)(capacity - list_kept(capacity));
+	return list_given(capacity_now(cache));
 }
 
 /* geometry.c: after a refill from slabs */
