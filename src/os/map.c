@@ -2,6 +2,7 @@
 /* Address space, and the memory behind it. */
 #define _GNU_SOURCE
 #include <elf.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -11,6 +12,9 @@
 /* Newer than some headers. */
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
 #endif
 
 void *os_reserve(size_t bytes)
@@ -86,6 +90,21 @@ static int os_advise(void *start, size_t bytes, int advice)
 int os_purge(void *start, size_t bytes)
 {
 	return os_advise(start, bytes, MADV_DONTNEED);
+}
+
+/* Linux 5.14 and later; not asked again where it is not known, or not allowed. */
+int os_populate(void *start, size_t bytes)
+{
+	static _Atomic bool is_refused;
+	int err;
+
+	if (__atomic_load_n(&is_refused, __ATOMIC_RELAXED))
+		return -EINVAL;
+	err = (int)sys_call4(SYS_madvise, (long)start, (long)bytes,
+			     MADV_POPULATE_WRITE, 0);
+	if (err == -EINVAL || err == -ENOSYS || err == -EPERM)
+		__atomic_store_n(&is_refused, true, __ATOMIC_RELAXED);
+	return err;
 }
 
 int os_withdraw(void *start, size_t bytes)

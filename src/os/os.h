@@ -24,6 +24,8 @@ int os_commit(void *start, size_t bytes);
 int os_withdraw(void *start, size_t bytes);
 /* The memory behind goes back; the pages stay usable and read as zero. */
 int os_purge(void *start, size_t bytes);
+/* Brings the memory behind whole pages at once; an error: touch them. */
+int os_populate(void *start, size_t bytes);
 /* Asks for huge pages, or for none. */
 int os_huge(void *start, size_t bytes, bool on);
 /* Would it be any use?  Reads a file: at start only. */

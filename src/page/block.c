@@ -38,18 +38,28 @@ void block_init(uint32_t nr_nodes)
 	quick_init();
 }
 
+static void *list_pop(uint32_t order)
+{
+	return slots[order] ? percpu_pop(slots[order], descriptor_bias) : NULL;
+}
+
 void *block_alloc(uint32_t order, uint32_t node, bool *is_zero)
 {
-	void *block = NULL;
+	void *block = list_pop(order);
 	bool zero = false;
 
-	if (slots[order])
-		block = percpu_pop(slots[order], descriptor_bias);
 	if (!block)
 		block = zone_alloc(order, node, &zero);
 	if (is_zero)
 		*is_zero = zero;
 	return block;
+}
+
+void *block_alloc_touched(uint32_t order, uint32_t node)
+{
+	void *block = list_pop(order);
+
+	return block ? block : window_alloc(order, node);
 }
 
 /* Gives a list of blocks back to the zone. */

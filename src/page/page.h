@@ -296,6 +296,8 @@ void block_init(uint32_t nr_nodes);
  * *@is_zero, if asked for, tells whether it is known to read as zero.
  */
 void *block_alloc(uint32_t order, uint32_t node, bool *is_zero);
+/* The same for one whose every page will be touched soon. */
+void *block_alloc_touched(uint32_t order, uint32_t node);
 void block_free(void *block, uint32_t order, uint32_t node);
 /* Frees a list of blocks that percpu_collect() took from slot @slot. */
 void block_free_collected(uint32_t slot, struct slot *lists);

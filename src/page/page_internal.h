@@ -38,6 +38,19 @@ struct page *zone_block_take(struct zone *zone, uint32_t order,
 void zone_block_split(struct zone *zone, struct page *page, uint32_t from,
 		      uint32_t order, bool is_dirty);
 
+/*
+ * Takes clean free blocks behind @block, of @order, so that all of it is a block of
+ * the order that it returns, @most at the most; and puts what is behind the
+ * first @order back on the lists.
+ */
+uint32_t zone_block_widen(void *block, uint32_t order, uint32_t most,
+			  uint32_t node);
+void zone_block_narrow(void *block, uint32_t from, uint32_t order,
+		       uint32_t node, bool is_dirty);
+
+/* window.c: the same as zone_alloc(), with the memory behind the block */
+void *window_alloc(uint32_t order, uint32_t node);
+
 /* Takes @more pages from @end on out of the zone, if all of them are free. */
 bool zone_extend(char *end, size_t more, uint32_t node);
 

@@ -231,6 +231,26 @@ void *zone_alloc(uint32_t order, uint32_t node, bool *is_zero)
 	return block;
 }
 
+uint32_t zone_block_widen(void *block, uint32_t order, uint32_t most,
+			  uint32_t node)
+{
+	struct zone *zone = zone_of_node(node);
+	struct page *page = page_of(block);
+
+	lock_acquire(&zone->lock);
+	while (order < most) {
+		struct page *buddy = page_buddy(page, order);
+
+		if (buddy < page || page_type(buddy) != TYPE_FREE ||
+		    page_order(buddy) != order || page_is_dirty(buddy))
+			break;
+		block_remove(zone, buddy, order);
+		order++;
+	}
+	lock_release(&zone->lock);
+	return order;
+}
+
 /* How many pages from @end on, up to @more, start free blocks in a row. */
 static size_t free_behind(const struct zone *zone, char *end, size_t more)
 {
@@ -310,6 +330,16 @@ static void zone_put(struct zone *zone, struct page *page, uint32_t order,
 	if (unlikely(kept)) {
 		page_charge_always(1 << RESERVE_ORDER);
 		reserve_keep(zone, kept, kept_is_dirty);
+	}
+}
+
+void zone_block_narrow(void *block, uint32_t from, uint32_t order,
+		       uint32_t node, bool is_dirty)
+{
+	while (from > order) {
+		from--;
+		zone_put(zone_of_node(node), page_buddy(page_of(block), from),
+			 from, is_dirty);
 	}
 }
 

@@ -94,7 +94,7 @@ static void init_objects(struct slub_cache *twin, struct page *slab)
 
 struct page *watched_slab_new(struct slub_cache *twin, uint32_t node)
 {
-	void *block = block_alloc(twin->order, node, NULL);
+	void *block = block_alloc_touched(twin->order, node);
 	struct page *slab;
 
 	if (!block)

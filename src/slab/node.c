@@ -34,11 +34,22 @@ void partial_remove(struct cache_node *node, struct page *slab)
 
 /* ---- slabs come and go; no lock held ---- */
 
+/* Slabs of a cache that has come to stay: the next will be filled too. */
+#define SLABS_TOUCHED 8
+
+static void *slab_block(struct slub_cache *cache, uint32_t node)
+{
+	if (cache->is_reserve)
+		return page_reserve_take(cache->order, node);
+	if (cache->nodes[node]->nr_slabs >= SLABS_TOUCHED &&
+	    link_is_in_object(cache->link))
+		return block_alloc_touched(cache->order, node);
+	return block_alloc(cache->order, node, NULL);
+}
+
 static struct page *slab_new(struct slub_cache *cache, uint32_t node)
 {
-	void *block = cache->is_reserve ?
-			      page_reserve_take(cache->order, node) :
-			      block_alloc(cache->order, node, NULL);
+	void *block = slab_block(cache, node);
 	struct page *slab;
 
 	if (!block)

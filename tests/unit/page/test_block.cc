@@ -90,6 +90,61 @@ TEST_F(block, freeing_touches_no_memory_of_the_block)
 	block_free(one, 3, 0);
 }
 
+/* Pages behind @start that are in memory. */
+size_t resident(void *start, size_t pages)
+{
+	std::vector<unsigned char> is_there(pages);
+	size_t n = 0;
+
+	EXPECT_EQ(mincore(start, pages * PAGE_BYTES, is_there.data()), 0);
+	for (unsigned char one : is_there)
+		n += one & 1;
+	return n;
+}
+
+bool kernel_can_populate()
+{
+	void *page = mmap(nullptr, PAGE_BYTES, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	bool can = madvise(page, PAGE_BYTES, 23 /* MADV_POPULATE_WRITE */) == 0;
+
+	munmap(page, PAGE_BYTES);
+	return can;
+}
+
+/* Its memory is there, and so is what the next blocks are taken from, as idle memory. */
+TEST_F(block, a_touched_block_brings_its_window)
+{
+	if (!kernel_can_populate())
+		GTEST_SKIP() << "Linux before 5.14";
+	page_purge_all();
+	ASSERT_EQ(page_nr_dirty(), 0u);
+	auto *one = (char *)block_alloc_touched(1, 0);
+	ASSERT_NE(one, nullptr);
+	EXPECT_EQ(resident(one, 16), 16u);
+	EXPECT_EQ(resident(one + 16 * PAGE_BYTES, 16), 0u);
+	EXPECT_EQ(page_nr_dirty(), 14u);
+	expect_zones_whole([&] {
+		std::vector<bool> used(256ul << (20 - PAGE_SHIFT));
+		used[heap_page(one)] = used[heap_page(one) + 1] = true;
+		return used;
+	}());
+	/* Not again for one of these, nor for what was not said to be touched. */
+	auto *two = (char *)block_alloc_touched(1, 0);
+	EXPECT_EQ(two, one + 2 * PAGE_BYTES);
+	EXPECT_EQ(page_nr_dirty(), 12u);
+	auto *large = (char *)block_alloc(5, 0, nullptr);
+	EXPECT_EQ(resident(large, 32), 0u);
+	/* One larger than a window is a window. */
+	auto *larger = (char *)block_alloc_touched(6, 0);
+	EXPECT_EQ(resident(larger, 64), 64u);
+	EXPECT_EQ(page_nr_dirty(), 12u);
+	block_free(one, 1, 0);
+	block_free(two, 1, 0);
+	block_free(large, 5, 0);
+	block_free(larger, 6, 0);
+}
+
 /* At most 128 KiB, or two blocks where these are larger, stay with the CPU. */
 TEST_F(block, a_full_list_goes_back_whole)
 {
