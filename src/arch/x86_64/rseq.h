@@ -307,13 +307,15 @@ static always_inline long rseq_pop_bulk(uintptr_t offset, void **objects,
 	__asm__ volatile goto(
 		RSEQ_ENTER
 		RSEQ_ADD_AREA("%[slot]")
-		"movq (%[slot]), %[o]\n"
-		"5:\n\t"
+		"movq (%[slot]), %[o]\n\t"
 		"testq %[o], %[o]\n\t"
-		"jz 6f\n\t"
+		"jz %l[failed]\n"
+		"5:\n\t"
 		"movq %[o], (%[end], %[i], 8)\n\t"
 		"movq (%[o], %[link]), %[o]\n\t"
 		"addq $1, %[i]\n\t"
+		"jz 6f\n\t"
+		"testq %[o], %[o]\n\t"
 		"jnz 5b\n"
 		"6:\n\t"
 		"addq %[nr], %[i]\n\t"
@@ -325,8 +327,10 @@ static always_inline long rseq_pop_bulk(uintptr_t offset, void **objects,
 		: RSEQ_INPUTS, [end] "r"(objects + nr), [nr] "r"(nr),
 		  [link] "r"(link)
 		: "memory", "cc"
-		: aborted);
+		: failed, aborted);
 	return i;
+failed:
+	return 0;
 aborted:
 	return -1;
 }

@@ -289,6 +289,12 @@ TEST_P(sequence, never_writes_the_dummy_area)
 			ASSERT_EQ(take(half, 9), nullptr);
 			ASSERT_FALSE(put(half, pool[0].at(0), 9));
 		}
+		if (!GetParam()) {
+			void *object = pool[0].at(0), *popped[9];
+
+			ASSERT_EQ(percpu_pop_bulk(slot, 0, popped, 9), 0u);
+			ASSERT_FALSE(percpu_push_bulk(slot, object, &pool[0].link(object), 1));
+		}
 	}
 	EXPECT_EQ(harness::first_nonzero(dummy, AREA_BYTES), (size_t)AREA_BYTES);
 	mprotect(dummy, AREA_BYTES, PROT_READ | PROT_WRITE);
