@@ -108,7 +108,8 @@ SLUB_API int slub_cache_setup_mobility(struct slub_cache *cache,
  *
  * @max_fill: percent; slabs that are fuller stay as they are.  100: whatever
  * can be emptied at all.  Objects go to the fullest slabs that have room.  What
- * isolate or migrate refuse stays; the next call tries again.
+ * isolate or migrate refuse stays, and all on a node whose new objects another
+ * thread is constructing; the next call tries again.
  * The cache works as ever meanwhile: objects may be allocated and freed.
  * slub_cache_destroy() in another thread waits for the batch it is at (see
  * there); what the functions use must live until it returned.

@@ -45,6 +45,7 @@ static int nodes_create(struct slub_cache *cache)
 			return -12;	/* ENOMEM */
 		list_init(&node->partial);
 		node->nr_partial = 0;
+		node->nr_constructing = 0;
 		node->nr_slabs_peak = 0;
 		node->barn.nr_max = barn_nr_max(cache);
 		node->barn.credit = barn_first_credit();

@@ -125,11 +125,24 @@ static void state_bits_set(struct page *slab, uintptr_t bits)
 	} while (!slab_update(slab, &old, new));
 }
 
+/*
+ * Under the lock: has the node objects that a constructor has not made yet?  isolate
+ * may tell by what it makes, and would take them for something.  So nothing is moved
+ * then, nor in a child whose parent was forked in the middle of it.
+ */
+static bool has_raw(const struct moving *m)
+{
+	/* acquire: what was made is seen */
+	return __atomic_load_n(&m->node->nr_constructing, __ATOMIC_ACQUIRE);
+}
+
 /* Takes up to @left slabs from the front of the partial list. */
 static void isolate_slabs(struct moving *m, size_t left)
 {
 	m->nr = 0;
 	lock_acquire(&m->node->lock);
+	if (unlikely(has_raw(m)))
+		left = 0;
 	while (left-- && m->nr < CHUNK && !list_is_empty(&m->node->partial)) {
 		struct page *slab = container_of(m->node->partial.next,
 						 struct page, list);

@@ -150,6 +150,8 @@ static void carve(struct slub_cache *cache, struct cache_node *node,
 	if (unlikely(slab_holes(cache, slab)))
 		holes_carve(cache, slab, &out->first, &out->count);
 	slab->count += out->count;
+	if (unlikely(cache->ctor != NULL))
+		__atomic_fetch_add(&node->nr_constructing, 1, __ATOMIC_RELAXED);
 	if (unlikely(slab_holes(cache, slab)))
 		out->pages = holes_carved(cache, slab, out->first, out->count);
 	node->nr_carved += out->count;
@@ -307,12 +309,15 @@ static void *refill_once(struct slub_cache *cache, struct cache_node *node,
 	lock_release(&node->lock);
 	if (unlikely(carving.pages))
 		page_bought(carving.pages);
-	if (carving.slab) {
-		inject(INJECT_carved);
-		*carved = true;
-		*nr = carving.count;
-		return carving_link(cache, &carving);
-	}
+	if (!carving.slab)
+		return chain;
+	inject(INJECT_carved);
+	*carved = true;
+	*nr = carving.count;
+	chain = carving_link(cache, &carving);
+	/* release: pairs with the acquire in has_raw() */
+	if (unlikely(cache->ctor != NULL))
+		__atomic_fetch_sub(&node->nr_constructing, 1, __ATOMIC_RELEASE);
 	return chain;
 }
 

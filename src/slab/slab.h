@@ -67,6 +67,8 @@ struct cache_node {
 	struct page *carve;
 	struct list partial;
 	size_t nr_partial;
+	/* atomic: who constructs what he carved, and has not linked it yet */
+	uint32_t nr_constructing;
 	/* statistics; written under lock */
 	size_t nr_slabs;
 	size_t nr_objects;	/* capacity of all slabs */
