@@ -190,16 +190,21 @@ void grace_fork_finish(struct grace_queue *queue, bool in_child)
 
 /* ---- slabs of TYPESAFE caches ---- */
 
+/* They are on no partial list.  (Their link is what holes.c, or an object, has.) */
 static void slab_release(void **item)
 {
-	slab_give_back(container_of(item, struct page, link));
+	struct list *list = (struct list *)(void *)item;
+
+	slab_give_back(container_of(list, struct page, list));
 }
 
 static struct grace_queue slabs = { .release = slab_release };
 
 void slab_give_back_later(struct page *slab)
 {
-	grace_add(&slabs, (void **)&slab->link);
+	/* Empty and on no list: so node_rebuild() knows it. */
+	page_state(slab)->second &= ~(STATE_FROZEN | STATE_LISTED);
+	grace_add(&slabs, (void **)&slab->list.next);
 }
 
 void cache_settle(struct slub_cache *cache)

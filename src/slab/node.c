@@ -521,6 +521,10 @@ static void slab_relist(struct slub_cache *cache, struct page *slab, void *arg)
 
 	if (cache->nodes[page_node(slab)] != node)
 		return;
+	/* It waits for readers, in a queue that came along. */
+	if (cache->flags & SLUB_TYPESAFE_BY_RCU && !state_inuse(*state) &&
+	    !(state->second & (STATE_FROZEN | STATE_LISTED)))
+		return;
 	state->second &= ~(STATE_FROZEN | STATE_LISTED);
 	if (state->first || slab->count < cache->objects) {
 		state->second |= STATE_LISTED;

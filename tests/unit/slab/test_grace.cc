@@ -183,4 +183,65 @@ TEST_F(grace, slabs_of_typesafe_caches_wait)
 	end(cache);
 }
 
+size_t nr_visited;
+
+void visit_waiting(struct slub_cache *cache, struct page *slab, void *which)
+{
+	struct slab_iterator iterator;
+
+	if (cache == which && slab_iterate(&iterator, cache, slab)) {
+		while (slab_next(&iterator))
+			nr_visited++;
+	}
+}
+
+/* A child that makes a node's lists anew finds them on the page map still. */
+TEST_F(grace, slabs_that_wait_are_not_their_nodes_again)
+{
+	struct slub_cache *cache = make("typesafe", 256, SLUB_TYPESAFE_BY_RCU);
+	std::vector<void *> objects(2000);
+
+	ASSERT_EQ(slub_cache_alloc_bulk(cache, 0, objects.size(), objects.data()), objects.size());
+	int reader = slub_read_lock();
+	slub_cache_free_bulk(cache, objects.size(), objects.data());
+	cache_flush(cache);
+	cache_shrink_nodes(cache);
+	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
+		node_rebuild(cache->nodes[n]);
+	EXPECT_FALSE(cache_has_slabs(cache));
+	slub_read_unlock(reader);
+	cache_settle(cache);
+	objects[0] = slub_cache_alloc_slow(cache);
+	EXPECT_NE(objects[0], nullptr);
+	slub_cache_free_slow(cache, objects[0]);
+	end(cache);
+}
+
+/* What links them in the queue is not taken for holes in them. */
+TEST_F(grace, slabs_that_wait_have_no_holes)
+{
+	slab_shrink_all();
+	size_t used = page_used_bytes();
+	/* Of 3,000 bytes there are as many on a slab as bits in an address. */
+	for (size_t size : { 256u, 2000u, 3000u }) {
+		struct slub_cache *cache = make("typesafe", size, SLUB_TYPESAFE_BY_RCU);
+		size_t nr = 1000;
+		std::vector<void *> objects(nr);
+
+		ASSERT_EQ(slub_cache_alloc_bulk(cache, 0, nr, objects.data()), nr);
+		int reader = slub_read_lock();
+		slub_cache_free_bulk(cache, nr, objects.data());
+		cache_flush(cache);
+		cache_shrink_nodes(cache);
+		nr_visited = 0;
+		slab_for_each(visit_waiting, cache);
+		EXPECT_EQ(nr_visited, 0u) << "objects that nobody has";
+		slub_read_unlock(reader);
+		cache_settle(cache);
+		end(cache);
+	}
+	slab_shrink_all();
+	EXPECT_EQ(page_used_bytes(), used);
+}
+
 } /* namespace */
