@@ -73,7 +73,10 @@ void quick_flush(void);
 void quick_forget(void);
 
 /* purge.c */
-/* Pages that may lie idle whatever else is the case; 0 where that varies. */
+/*
+ * Pages that a free of a block lets lie idle without a look at the limit, which is
+ * lower after a burst only; 0 where that varies.
+ */
 extern _Atomic size_t purge_idle_always;
 void purge_limit_changed(void);
 

@@ -92,16 +92,19 @@ static int args_check(const struct slub_cache_args *args)
 
 /* ---- structures ---- */
 
-/* As new, but for the nodes, which are used again. */
+/*
+ * As new, but for the nodes, which are used again: at no moment are they missing,
+ * for a walk may stand on it.
+ */
 static void struct_clear(struct slub_cache *cache)
 {
+	const size_t behind = offsetof(struct slub_cache, nodes) +
+			      sizeof(cache->nodes);
 	struct slub_cache *next = cache->next;
-	struct cache_node *nodes[OS_NODES_MAX];
 
-	memcpy(nodes, cache->nodes, sizeof(nodes));
-	memset(cache, 0, sizeof(*cache));
-	memcpy(cache->nodes, nodes, sizeof(nodes));
-	cache->next = next;	/* for a walk that stands on it */
+	memset(cache, 0, offsetof(struct slub_cache, nodes));
+	memset((char *)cache + behind, 0, sizeof(*cache) - behind);
+	cache->next = next;
 }
 
 struct slub_cache *cache_struct_alloc(void)

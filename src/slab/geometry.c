@@ -97,9 +97,10 @@ uint32_t barn_first_credit(void)
 
 uint32_t barn_nr_max(const struct slub_cache *cache)
 {
-	size_t n = BARN_BYTES / (cache->size * (size_t)cache->capacity);
+	/* 0: who walks over the caches stands on one that is being cleared. */
+	size_t bytes = cache->size * (size_t)cache->capacity;
+	size_t n = max_size(2 * cpu_count, BARN_BYTES / max_size(bytes, 1));
 
-	n = max_size(2 * cpu_count, n);
 	return (uint32_t)min_size(n, barn_nr_room());
 }
 
