@@ -19,8 +19,10 @@ static uint32_t pop_bulk_rseq(uint32_t slot, uintptr_t link, void **objects,
 	for (int aborts = 0; have < nr && aborts < ABORTS_MAX;) {
 		uint32_t n = (uint32_t)min_size(nr - have,
 						SEQUENCE_OBJECTS_MAX);
-		long got = rseq_pop_bulk(slot, objects + have, n, link);
+		long got;
 
+		percpu_remember();
+		got = rseq_pop_bulk(slot, objects + have, n, link);
 		if (got == 0)
 			break;
 		if (got < 0)
@@ -35,9 +37,10 @@ static bool push_bulk_rseq(uint32_t slot, void *head, void **tail_link,
 			   uint32_t nr)
 {
 	for (int i = 0; i < ABORTS_MAX; i++) {
-		enum sequence_result ret =
-			rseq_push_bulk(slot, head, tail_link, (int32_t)nr);
+		enum sequence_result ret;
 
+		percpu_remember();
+		ret = rseq_push_bulk(slot, head, tail_link, (int32_t)nr);
 		if (likely(ret != SEQUENCE_RESTART))
 			return ret == SEQUENCE_DONE;
 	}

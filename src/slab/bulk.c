@@ -331,6 +331,8 @@ free_bulk(struct slub_cache *cache, size_t nr, void **objects)
 {
 	size_t i = 0;
 
+	/* For the next one, if it is another CPU. */
+	percpu_remember();
 	while (i < nr) {
 		uint32_t entry = pagemap_get(objects[i]);
 		struct slub_cache *owner = cache_of_slot(entry);

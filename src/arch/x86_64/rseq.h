@@ -29,6 +29,11 @@ _Static_assert(DESCRIPTOR_LINK == 8, "sequences spell it out");
 #define RSEQ_ADD_AREA(reg)	SLUB_SEQ_ADD_AREA(reg)
 #define RSEQ_INPUTS		SLUB_SEQ_INPUTS(slub_thread.self)
 #define RSEQ_LEAVE		SLUB_SEQ_LEAVE
+/* Before this thread has an entrance, its area is one of no CPU. */
+#define RSEQ_HERE		SLUB_SEQ_HERE
+#define RSEQ_HERE_INPUTS						\
+	[rseq] "r"(slub_rseq_offset), [cid] "r"(slub_cid_offset),	\
+	[area] "r"(slub_thread.self.area)
 
 /*
  * pop and push as statements, for the function that is the fast path: it has
@@ -294,24 +299,30 @@ aborted:
 }
 
 /*
- * Takes up to @nr objects off the list into @objects; returns how many, 0 for
- * an empty list, -1 for an abort.  The stores to @objects are the caller's own
- * memory: a restart writes them again.
+ * The two for several objects work in the area that this thread remembers, as those
+ * of programs do (SLUB_SEQ_HERE; measured: 3 objects 0.93 -> 0.71 of single calls).
+ * Who calls them calls percpu_remember() where they fail.
+ */
+
+/*
+ * Takes up to @nr objects off the list at @slot into @objects; returns how many, 0
+ * for an empty list and on another CPU, -1 for an abort.  The stores to @objects
+ * are the caller's own memory: a restart writes them again.
  *
  * Each link waits for the one before it.  In rax, for with r13 or rbp as its base an
  * address has a displacement, and Zen takes a cycle longer to load (measured: 16
  * objects 0.57 -> 0.52 of single calls).
  */
-static always_inline long rseq_pop_bulk(uintptr_t offset, void **objects,
+static always_inline long rseq_pop_bulk(uintptr_t slot, void **objects,
 					long nr, uintptr_t link)
 {
-	uintptr_t slot = offset, t, o;
+	uintptr_t t, o;
 	long i = -nr;	/* up to 0, from the end of @objects */
 
 	__asm__ volatile goto(
 		RSEQ_ENTER
-		RSEQ_ADD_AREA("%[slot]")
-		"movq (%[slot]), %[o]\n\t"
+		RSEQ_HERE
+		"movq (%[area], %[slot]), %[o]\n\t"
 		"testq %[o], %[o]\n\t"
 		"jz %l[failed]\n"
 		"5:\n\t"
@@ -323,12 +334,12 @@ static always_inline long rseq_pop_bulk(uintptr_t offset, void **objects,
 		"jnz 5b\n"
 		"6:\n\t"
 		"addq %[nr], %[i]\n\t"
-		"addl %k[i], 8(%[slot])\n\t"
-		"movq %[o], (%[slot])"
+		"addl %k[i], 8(%[area], %[slot])\n\t"
+		"movq %[o], (%[area], %[slot])"
 		RSEQ_LEAVE
-		: [t] "=&r"(t), [slot] "+&r"(slot), [o] "=&a"(o),
-		  [i] "+&r"(i)
-		: RSEQ_INPUTS, [end] "r"(objects + nr), [nr] "r"(nr),
+		: [t] "=&r"(t), [o] "=&a"(o), [i] "+&r"(i)
+		: RSEQ_HERE_INPUTS, [slot] "r"(slot),
+		  [end] "r"(objects + nr), [nr] "r"(nr),
 		  [link] "r"(link)
 		: "memory", "cc"
 		: failed, aborted);
@@ -340,26 +351,27 @@ aborted:
 }
 
 /*
- * Puts the chain of @nr objects from @head to @tail in front of the list if
- * there is room for all of them.
+ * Puts the chain of @nr objects from @head to @tail in front of the list at @slot
+ * if there is room for all of them; fails on another CPU too.
  */
 static always_inline enum sequence_result
-rseq_push_bulk(uintptr_t offset, void *head, void **tail_link, int32_t nr)
+rseq_push_bulk(uintptr_t slot, void *head, void **tail_link, int32_t nr)
 {
-	uintptr_t slot = offset, t;
+	uintptr_t t;
 
 	__asm__ volatile goto(
 		RSEQ_ENTER
-		RSEQ_ADD_AREA("%[slot]")
-		"cmpl %[nr], 8(%[slot])\n\t"
+		RSEQ_HERE
+		"cmpl %[nr], 8(%[area], %[slot])\n\t"
 		"jl %l[failed]\n\t"
-		"movq (%[slot]), %[t]\n\t"
+		"movq (%[area], %[slot]), %[t]\n\t"
 		"movq %[t], (%[link])\n\t"
-		"subl %[nr], 8(%[slot])\n\t"
-		"movq %[head], (%[slot])"
+		"subl %[nr], 8(%[area], %[slot])\n\t"
+		"movq %[head], (%[area], %[slot])"
 		RSEQ_LEAVE
-		: [t] "=&r"(t), [slot] "+&r"(slot)
-		: RSEQ_INPUTS, [head] "r"(head), [link] "r"(tail_link),
+		: [t] "=&r"(t)
+		: RSEQ_HERE_INPUTS, [slot] "r"(slot),
+		  [head] "r"(head), [link] "r"(tail_link),
 		  [nr] "r"(nr)
 		: "memory", "cc"
 		: failed, aborted);
