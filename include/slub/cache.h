@@ -241,8 +241,8 @@ SLUB_API void *slub_cache_zalloc(struct slub_cache *cache);
  * Writes them to @objects, which the caller owns then.  Returns @nr, or 0 with
  * errno set and nothing allocated.
  * Errors and context: as slub_cache_alloc_flags().
- * Cost: one sequence per 64 objects.  With slub_cache_free_bulk() 27 instructions per
- * object in calls for 16, 23 in calls for 64; 54 by inline single calls.
+ * Cost: one sequence per 64 objects.  With slub_cache_free_bulk() 25 instructions per
+ * object in calls for 16, 21 in calls for 64; 54 by inline single calls.
  * From: kmem_cache_alloc_bulk().
  */
 SLUB_API size_t slub_cache_alloc_bulk(struct slub_cache *cache,
