@@ -234,6 +234,46 @@ SLUB_API void *slub_percpu_pop_slow(uintptr_t list);
 	__builtin_expect(slub_percpu_self.rseq != 0, 1)
 
 /*
+ * slub_percpu_try_add, slub_percpu_try_add32 - the inline part of slub_percpu_add()
+ * and slub_percpu_add32(): one attempt.
+ *
+ * Returns true; false, and nothing was added, where the thread has come to another
+ * CPU or was interrupted.  Errors: none but that.
+ * Context: as slub_percpu_add(), which calls it; use that.
+ */
+SLUB_INLINE bool slub_percpu_try_add(uintptr_t offset, int64_t n)
+{
+#ifdef SLUB_HAVE_SEQUENCES
+	uintptr_t t;
+
+	if (!slub_percpu_may_run())
+		goto failed;
+	SLUB_SEQ_ADD_HERE(slub_percpu_self, "q", "", offset, n, t);
+	return true;
+failed:
+aborted:
+#endif
+	(void)offset, (void)n;
+	return false;
+}
+
+SLUB_INLINE bool slub_percpu_try_add32(uintptr_t offset, int32_t n)
+{
+#ifdef SLUB_HAVE_SEQUENCES
+	uintptr_t t;
+
+	if (!slub_percpu_may_run())
+		goto failed;
+	SLUB_SEQ_ADD_HERE(slub_percpu_self, "l", "k", offset, n, t);
+	return true;
+failed:
+aborted:
+#endif
+	(void)offset, (void)n;
+	return false;
+}
+
+/*
  * slub_percpu_add, slub_percpu_add32 - add @n to this CPU's word.
  *
  * The word is 8 (or 4) bytes, aligned to its size.  Safe against every other
@@ -246,32 +286,14 @@ SLUB_API void *slub_percpu_pop_slow(uintptr_t list);
  */
 SLUB_INLINE void slub_percpu_add(uintptr_t offset, int64_t n)
 {
-#ifdef SLUB_HAVE_SEQUENCES
-	uintptr_t t;
-
-	if (!slub_percpu_may_run())
-		goto failed;
-	SLUB_SEQ_ADD_HERE(slub_percpu_self, "q", "", offset, n, t);
-	return;
-failed:
-aborted:
-#endif
-	slub_percpu_add_slow(offset, n);
+	if (!slub_percpu_try_add(offset, n))
+		slub_percpu_add_slow(offset, n);
 }
 
 SLUB_INLINE void slub_percpu_add32(uintptr_t offset, int32_t n)
 {
-#ifdef SLUB_HAVE_SEQUENCES
-	uintptr_t t;
-
-	if (!slub_percpu_may_run())
-		goto failed;
-	SLUB_SEQ_ADD_HERE(slub_percpu_self, "l", "k", offset, n, t);
-	return;
-failed:
-aborted:
-#endif
-	slub_percpu_add32_slow(offset, n);
+	if (!slub_percpu_try_add32(offset, n))
+		slub_percpu_add32_slow(offset, n);
 }
 
 /*

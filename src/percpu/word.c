@@ -38,33 +38,6 @@ static void *word_shared(uintptr_t offset)
 }
 
 #if ARCH_HAS_RSEQ
-/* What programs do inline, for other languages and compilers. */
-static always_inline bool add_here(uintptr_t offset, int64_t n)
-{
-	uintptr_t t;
-
-	if (unlikely(!slub_thread.self.rseq))
-		goto failed;
-	SLUB_SEQ_ADD_HERE(slub_thread.self, "q", "", offset, n, t);
-	return true;
-failed:
-aborted:
-	return false;
-}
-
-static always_inline bool add32_here(uintptr_t offset, int32_t n)
-{
-	uintptr_t t;
-
-	if (unlikely(!slub_thread.self.rseq))
-		goto failed;
-	SLUB_SEQ_ADD_HERE(slub_thread.self, "l", "k", offset, n, t);
-	return true;
-failed:
-aborted:
-	return false;
-}
-
 /*
  * What a sequence has for an output is used where it ran to its end only: gcc 12
  * has been seen to leave it unset where it jumps to `failed`.
@@ -137,18 +110,6 @@ failed:
 	return false;
 }
 #else
-static bool add_here(uintptr_t offset, int64_t n)
-{
-	(void)offset, (void)n;
-	return false;
-}
-
-static bool add32_here(uintptr_t offset, int32_t n)
-{
-	(void)offset, (void)n;
-	return false;
-}
-
 static bool try_fetch_add(uintptr_t offset, int64_t n, int64_t *old)
 {
 	(void)offset, (void)n, (void)old;
@@ -187,7 +148,7 @@ SLUB_EXPORT int64_t slub_percpu_fetch_add_slow(uintptr_t offset, int64_t n)
 
 SLUB_EXPORT void slub_percpu_add_slow(uintptr_t offset, int64_t n)
 {
-	if (unlikely(!add_here(offset, n)))
+	if (unlikely(!slub_percpu_try_add(offset, n)))
 		slub_percpu_fetch_add_slow(offset, n);
 }
 
@@ -203,7 +164,7 @@ static __attribute__((__noinline__)) void add32_slowly(uintptr_t offset,
 
 SLUB_EXPORT void slub_percpu_add32_slow(uintptr_t offset, int32_t n)
 {
-	if (unlikely(!add32_here(offset, n)))
+	if (unlikely(!slub_percpu_try_add32(offset, n)))
 		add32_slowly(offset, n);
 }
 
