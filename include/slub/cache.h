@@ -404,6 +404,59 @@ SLUB_API void *slub_cache_alloc_slow(struct slub_cache *cache);
 SLUB_API void *slub_cache_claim_slow(struct slub_cache *cache, void *object);
 SLUB_API void slub_cache_free_slow(struct slub_cache *cache, void *object);
 
+/*
+ * slub_cache_try_pop, slub_cache_try_push - the inline parts of slub_cache_alloc() and
+ * slub_cache_free(): one attempt.
+ *
+ * @self: this thread's entrance, which it has.  @slot_at: where it stands which the
+ * cache's list is; @link_at: where an object has its link; @entry_at: what the page
+ * map says of the cache's pages.  They are read when they are needed.
+ * Returns the object, or true; NULL, or false, and nothing is changed, where the list
+ * is empty, or full, @object is not the cache's or is the head already, or the thread
+ * has come to another CPU or was interrupted.  Errors: none but that.
+ * Context: as slub_cache_alloc() and slub_cache_free(), which call them; use those.
+ */
+SLUB_INLINE void *slub_cache_try_pop(const struct slub_percpu_self *self,
+				     const uint32_t *slot_at,
+				     const uintptr_t *link_at)
+{
+#ifdef SLUB_HAVE_SEQUENCES
+	uintptr_t slot = *slot_at, t;
+	void *object;
+
+	SLUB_SEQ_POP_HERE(*self, object, slot, t, *link_at);
+	if (!object)
+		__builtin_unreachable();
+	return object;
+failed:
+aborted:
+#endif
+	(void)self, (void)slot_at, (void)link_at;
+	return NULL;
+}
+
+SLUB_INLINE bool slub_cache_try_push(void *object, const uint32_t *entry_at,
+				     const uint32_t *slot_at,
+				     const uintptr_t *link_at)
+{
+#ifdef SLUB_HAVE_SEQUENCES
+	size_t page = ((uintptr_t)object - slub_percpu_self.map_base) >> 12;
+	uintptr_t slot, t;
+
+	/* Of a thread without an entrance the map has no pages. */
+	if (__builtin_expect(page >= slub_percpu_self.map_pages, 0) ||
+	    ((const uint16_t *)slub_percpu_self.map_base)[page] != *entry_at)
+		goto failed;
+	slot = *slot_at;
+	SLUB_SEQ_PUSH_HERE(slub_percpu_self, object, slot, t, *link_at);
+	return true;
+failed:
+aborted:
+#endif
+	(void)object, (void)entry_at, (void)slot_at, (void)link_at;
+	return false;
+}
+
 #ifndef SLUB_LIBRARY
 /*
  * slub_cache_alloc_owned - the part of slub_cache_alloc() for caches with
@@ -445,22 +498,16 @@ aborted:
  */
 SLUB_INLINE void *slub_cache_alloc(struct slub_cache *cache)
 {
-#ifdef SLUB_HAVE_SEQUENCES
-	struct slub_percpu_self self;
-	uintptr_t slot, t;
-	void *object;
+	if (slub_percpu_may_run()) {
+		const struct slub_percpu_self self = slub_percpu_self;
+		void *object = slub_cache_try_pop(&self, &cache->slot,
+						  &cache->link);
 
-	if (!slub_percpu_may_run())
-		goto aborted;
-	slot = cache->slot;
-	self = slub_percpu_self;
-	SLUB_SEQ_POP_HERE(self, object, slot, t, cache->link);
-	return object;
-failed:
-	if (cache->account_slot)
-		return slub_cache_alloc_owned(cache, &self);
-aborted:
-#endif
+		if (__builtin_expect(object != NULL, 1))
+			return object;
+		if (cache->account_slot)
+			return slub_cache_alloc_owned(cache, &self);
+	}
 	return slub_cache_alloc_slow(cache);
 }
 
@@ -477,21 +524,9 @@ aborted:
  */
 SLUB_INLINE void slub_cache_free(struct slub_cache *cache, void *object)
 {
-#ifdef SLUB_HAVE_SEQUENCES
-	size_t page = ((uintptr_t)object - slub_percpu_self.map_base) >> 12;
-	uintptr_t slot, t;
-
-	if (__builtin_expect(page >= slub_percpu_self.map_pages, 0) ||
-	    ((const uint16_t *)slub_percpu_self.map_base)[page] !=
-		    cache->entry)
-		goto failed;
-	slot = cache->free_slot;
-	SLUB_SEQ_PUSH_HERE(slub_percpu_self, object, slot, t, cache->link);
-	return;
-failed:
-aborted:
-#endif
-	slub_cache_free_slow(cache, object);
+	if (!slub_cache_try_push(object, &cache->entry, &cache->free_slot,
+				 &cache->link))
+		slub_cache_free_slow(cache, object);
 }
 #endif /* SLUB_LIBRARY */
 

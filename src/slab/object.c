@@ -13,55 +13,20 @@
 
 /* ---- what programs do inline, for other languages, compilers and buckets ---- */
 
-#if ARCH_HAS_RSEQ
 static always_inline void *pop_here(const struct slub_cache *cache)
 {
-	uintptr_t slot, t;
-	void *object;
-
-	if (unlikely(!slub_thread.self.rseq))
-		goto failed;
+	if (unlikely(!slub_percpu_may_run()))
+		return NULL;
 	/* An empty one where programs must not pop; and that of no cache, 0. */
-	slot = cache->inline_slot;
-	SLUB_SEQ_POP_HERE(slub_thread.self, object, slot, t, cache->link);
-	if (!object)
-		__builtin_unreachable();
-	return object;
-failed:
-aborted:
-	return NULL;
+	return slub_cache_try_pop(&slub_percpu_self, &cache->inline_slot,
+				  &cache->link);
 }
 
 static always_inline bool push_here(const struct slub_cache *cache, void *object)
 {
-	size_t page = ((uintptr_t)object - slub_thread.self.map_base) >>
-		      PAGE_SHIFT;
-	uintptr_t slot, t;
-
-	/* Of a thread without an entrance none. */
-	if (unlikely(page >= slub_thread.self.map_pages) ||
-	    ((const uint16_t *)slub_thread.self.map_base)[page] != cache->slot)
-		goto failed;
-	slot = cache->free_slot;
-	SLUB_SEQ_PUSH_HERE(slub_thread.self, object, slot, t, cache->link);
-	return true;
-failed:
-aborted:
-	return false;
+	return slub_cache_try_push(object, &cache->slot, &cache->free_slot,
+				   &cache->link);
 }
-#else
-static always_inline void *pop_here(const struct slub_cache *cache)
-{
-	(void)cache;
-	return NULL;
-}
-
-static always_inline bool push_here(const struct slub_cache *cache, void *object)
-{
-	(void)cache, (void)object;
-	return false;
-}
-#endif
 
 /* Lets this thread go inline: its CPU's area, the page map as far as it reaches. */
 static void entrance_publish(void)
