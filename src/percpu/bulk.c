@@ -7,9 +7,6 @@
 
 #include "percpu/percpu_internal.h"
 
-/* A sequence should be over before the kernel wants the CPU back. */
-#define SEQUENCE_OBJECTS_MAX 64
-
 #if ARCH_HAS_RSEQ
 static uint32_t pop_bulk_rseq(uint32_t slot, uintptr_t link, void **objects,
 			      uint32_t nr)

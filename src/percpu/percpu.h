@@ -94,6 +94,8 @@ bool percpu_push(uint32_t slot, void *object, uintptr_t link);
 void *percpu_head(uint32_t slot);
 /* @half is a slot's offset, plus SLOT_SPARE for the spare list. */
 bool percpu_push_bounded(uint32_t list, void *object, int32_t least);
+/* In one sequence, which should be over before the kernel wants the CPU back. */
+#define SEQUENCE_OBJECTS_MAX 64
 /* Up to @nr objects; returns how many.  @link as in object_link(). */
 uint32_t percpu_pop_bulk(uint32_t slot, uintptr_t link, void **objects,
 			 uint32_t nr);

@@ -10,15 +10,12 @@
 
 /* ---- one sequence, and no look at what is out of the ordinary ---- */
 
-/* In one sequence, which should be over before the kernel wants the CPU back. */
-#define HERE_MAX 64
-
 #if ARCH_HAS_RSEQ
 /* How many were in this CPU's list, up to @nr; 0 also where it has to be asked. */
-static always_inline size_t pop_here(const struct slub_cache *cache, size_t nr,
-				     void **objects)
+static always_inline size_t pop_bulk_here(const struct slub_cache *cache,
+					  size_t nr, void **objects)
 {
-	long n = (long)min_size(nr, HERE_MAX);
+	long n = (long)min_size(nr, SEQUENCE_OBJECTS_MAX);
 
 	if (unlikely(!n))
 		return 0;
@@ -41,8 +38,8 @@ static always_inline bool is_of(const void *object, uint16_t entry,
  * at what is freed (its link is then within the object), and there is room for them.
  * Otherwise links have been written, and will be again.
  */
-static always_inline bool push_here(const struct slub_cache *cache, size_t nr,
-				    void **objects)
+static always_inline bool push_bulk_here(const struct slub_cache *cache,
+					 size_t nr, void **objects)
 {
 	const uintptr_t base = pagemap_base, link = cache->link;
 	const size_t limit = pagemap_limit;
@@ -68,13 +65,15 @@ static always_inline bool push_here(const struct slub_cache *cache, size_t nr,
 			      (int32_t)nr) == SEQUENCE_DONE;
 }
 #else
-static size_t pop_here(const struct slub_cache *cache, size_t nr, void **objects)
+static size_t pop_bulk_here(const struct slub_cache *cache, size_t nr,
+			    void **objects)
 {
 	(void)cache, (void)nr, (void)objects;
 	return 0;
 }
 
-static bool push_here(const struct slub_cache *cache, size_t nr, void **objects)
+static bool push_bulk_here(const struct slub_cache *cache, size_t nr,
+			   void **objects)
 {
 	(void)cache, (void)nr, (void)objects;
 	return false;
@@ -222,7 +221,7 @@ SLUB_EXPORT SLUB_HOT size_t slub_cache_alloc_bulk(struct slub_cache *cache,
 	size_t have = 0;
 
 	if (likely(!flags && !sample_is_wanted()))
-		have = pop_here(cache, nr, objects);
+		have = pop_bulk_here(cache, nr, objects);
 	if (likely(have == nr && nr))
 		return nr;
 	return alloc_bulk(cache, flags, nr, objects, have, true);
@@ -361,7 +360,8 @@ free_bulk(struct slub_cache *cache, size_t nr, void **objects)
 SLUB_EXPORT SLUB_HOT void slub_cache_free_bulk(struct slub_cache *cache,
 					       size_t nr, void **objects)
 {
-	if (likely(cache && nr - 1 < HERE_MAX) && push_here(cache, nr, objects))
+	if (likely(cache && nr - 1 < SEQUENCE_OBJECTS_MAX) &&
+	    push_bulk_here(cache, nr, objects))
 		return;
 	free_bulk(cache, nr, objects);
 }
