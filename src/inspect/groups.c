@@ -220,24 +220,6 @@ static struct slub_stats_group *place_of(struct slub_stats_groups *out,
 	return (struct slub_stats_group *)(out + 1) + number;
 }
 
-/* False: somebody else is at it. */
-static bool place_begin(struct slub_stats_group *place)
-{
-	uint32_t now = __atomic_load_n(&place->sequence, __ATOMIC_RELAXED);
-
-	/* acquire: what is written stays behind it */
-	return !(now & 1) &&
-	       __atomic_compare_exchange_n(&place->sequence, &now, now + 1,
-					   false, __ATOMIC_ACQUIRE,
-					   __ATOMIC_RELAXED);
-}
-
-static void place_end(struct slub_stats_group *place)
-{
-	/* release: a reader that sees it even sees what was written */
-	__atomic_fetch_add(&place->sequence, 1, __ATOMIC_RELEASE);
-}
-
 static void record_counters(struct slub_stats_group *place,
 			    const struct slub_group *group)
 {
@@ -278,14 +260,14 @@ static void record_place(struct slub_stats_groups *out, uint32_t number,
 
 	if (!is_alive && !place->number)
 		return;
-	if (!place_begin(place))
+	if (!record_begin(&place->sequence))
 		return;
 	if (is_alive) {
 		record_counters(place, group);
 		record_tally(place, tally);
 	}
 	place->number = is_alive ? number : 0;
-	place_end(place);
+	record_end(&place->sequence);
 }
 
 static void update_place(struct slub_stats_groups *out,
@@ -296,14 +278,14 @@ static void update_place(struct slub_stats_groups *out,
 	struct slub_stats_group *place = place_of(out, number);
 
 	if (number >= STATS_GROUPS_MAX || !group_is_alive(group) ||
-	    !place_begin(place))
+	    !record_begin(&place->sequence))
 		return;
 	/* What the census has not seen yet may have been another group's. */
 	if (place->number != number)
 		record_tally(place, &none);
 	record_counters(place, group);
 	place->number = number;
-	place_end(place);
+	record_end(&place->sequence);
 	if (out->nr_groups <= number)
 		out->nr_groups = number + 1;
 }

@@ -84,6 +84,26 @@ extern SLUB_EXPORT struct slub_abi slub_abi_state;
 void abi_publish(const struct os_cpus *cpus, uint32_t nr_nodes);
 void abi_update(void);
 
+/*
+ * A record of the statistics file, a cache's or a group's, is written between
+ * these.  Its sequence is odd meanwhile; false: somebody else is at it.
+ */
+static inline bool record_begin(uint32_t *sequence)
+{
+	uint32_t now = __atomic_load_n(sequence, __ATOMIC_RELAXED);
+
+	/* acquire: what is written stays behind it */
+	return !(now & 1) &&
+	       __atomic_compare_exchange_n(sequence, &now, now + 1, false,
+					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+static inline void record_end(uint32_t *sequence)
+{
+	/* release: a reader that sees it even sees what was written */
+	__atomic_fetch_add(sequence, 1, __ATOMIC_RELEASE);
+}
+
 /* stats_file.c: SLUB_STATS_FILE */
 void stats_file_open(void);
 /* Brings the record of @cache up to date, and now and then all of them. */

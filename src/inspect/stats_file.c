@@ -55,31 +55,13 @@ static struct slub_stats_groups *groups_part(struct slub_stats_head *file)
 	return (struct slub_stats_groups *)((char *)file + file->groups_offset);
 }
 
-/* False: somebody else is at it. */
-static bool record_begin(struct slub_stats_cache *record)
-{
-	uint32_t now = __atomic_load_n(&record->sequence, __ATOMIC_RELAXED);
-
-	/* acquire: what is written stays behind it */
-	return !(now & 1) &&
-	       __atomic_compare_exchange_n(&record->sequence, &now, now + 1,
-					   false, __ATOMIC_ACQUIRE,
-					   __ATOMIC_RELAXED);
-}
-
-static void record_end(struct slub_stats_cache *record)
-{
-	/* release: a reader that sees it even sees what was written */
-	__atomic_fetch_add(&record->sequence, 1, __ATOMIC_RELEASE);
-}
-
 static void record_write(const struct slub_cache *cache,
 			 const struct cache_census *census)
 {
 	size_t number = cache->slot / SLOT_BYTES;
 	struct slub_stats_cache *record = record_at(number);
 
-	if (!record_begin(record))
+	if (!record_begin(&record->sequence))
 		return;
 	/* The place may be another cache's by now, with a name made there. */
 	if (census)
@@ -92,7 +74,7 @@ static void record_write(const struct slub_cache *cache,
 		record->partial = census->partial;
 	}
 	record->slot = cache->slot;
-	record_end(record);
+	record_end(&record->sequence);
 	if (head->nr_records <= number)
 		head->nr_records = (uint32_t)number + 1;
 }
@@ -101,10 +83,10 @@ static void record_clear(size_t number)
 {
 	struct slub_stats_cache *record = record_at(number);
 
-	if (!record->slot || !record_begin(record))
+	if (!record->slot || !record_begin(&record->sequence))
 		return;
 	record->slot = 0;
-	record_end(record);
+	record_end(&record->sequence);
 }
 
 static void records_write_all(void)
