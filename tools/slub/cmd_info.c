@@ -260,24 +260,6 @@ static void print_json(const struct snapshot *now)
 	json_close(&json);
 }
 
-static void print_groups(struct info *info, const struct snapshot *now,
-			 const struct request *request)
-{
-	struct groups groups;
-
-	info->status = groups_read(&groups, now, "info");
-	if (info->status)
-		return;
-	if (request->format == FORMAT_JSON)
-		groups_print_json(&groups, now);
-	else if (request->format == FORMAT_OPENMETRICS)
-		groups_print_openmetrics(&groups);
-	else
-		groups_print(stdout, &groups, info->key != SORT_BYTES,
-			     info->exact, (size_t)info->nr_max);
-	groups_free(&groups);
-}
-
 /* The top of each list is printed from a copy: the order of one spoils none. */
 static void print_extended(struct snapshot *now, struct info *info,
 			   const struct request *request)
@@ -304,7 +286,8 @@ static void print(struct snapshot *now, const struct snapshot *before,
 
 	(void)before;
 	if (info->groups) {
-		print_groups(info, now, request);
+		info->status = groups_show(now, request, info->key != SORT_BYTES,
+					   info->exact, (size_t)info->nr_max);
 		return;
 	}
 	select_caches(now, info);

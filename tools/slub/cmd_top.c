@@ -77,28 +77,13 @@ static void print_json(const struct snapshot *now)
 	json_close(&json);
 }
 
-static void print_groups(struct top *top, const struct snapshot *now,
-			 const struct request *request)
-{
-	struct groups groups;
-
-	top->status = groups_read(&groups, now, "top");
-	if (top->status)
-		return;
-	if (request->format == FORMAT_JSON)
-		groups_print_json(&groups, now);
-	else
-		groups_print_openmetrics(&groups);
-	groups_free(&groups);
-}
-
 static void print(struct snapshot *now, const struct snapshot *before,
 		  const struct request *request, void *arg)
 {
 	struct top *top = arg;
 
 	if (top->groups && request->format != FORMAT_TEXT) {
-		print_groups(top, now, request);
+		top->status = groups_show(now, request, false, false, 0);
 	} else if (request->format == FORMAT_OPENMETRICS) {
 		openmetrics_print(now);
 	} else if (request->format == FORMAT_JSON) {

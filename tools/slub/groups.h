@@ -3,6 +3,7 @@
 #ifndef SLUB_TOOL_GROUPS_H
 #define SLUB_TOOL_GROUPS_H
 
+#include "request.h"
 #include "snapshot.h"
 
 #include <stdio.h>
@@ -52,8 +53,11 @@ int groups_of_file(struct snapshot *snapshot, const char *bytes, size_t size);
 /* @by_name: else the largest first.  At most @rows. */
 void groups_print(FILE *to, const struct groups *groups, bool by_name,
 		  bool exact, size_t rows);
-void groups_print_json(const struct groups *groups,
-		       const struct snapshot *snapshot);
-void groups_print_openmetrics(const struct groups *groups);
+/*
+ * Reads them and prints them in the format of @request; the rest is for text.
+ * 0, or an exit status after a message.
+ */
+int groups_show(const struct snapshot *snapshot, const struct request *request,
+		bool by_name, bool exact, size_t rows);
 
 #endif

@@ -173,7 +173,7 @@ static void put_group(struct json *json, const struct entry *entry)
 	json_close(json);
 }
 
-void groups_print_json(const struct groups *groups,
+static void groups_print_json(const struct groups *groups,
 		       const struct snapshot *snapshot)
 {
 	struct json json = { .to = stdout };
@@ -202,7 +202,7 @@ static void sample(const char *name, const struct entry *entry,
 	printf("%s\"} %" PRIu64 "\n", what ? what : "", number);
 }
 
-void groups_print_openmetrics(const struct groups *groups)
+static void groups_print_openmetrics(const struct groups *groups)
 {
 	size_t nr;
 	struct entry *entries = make_entries(groups, true, &nr);
@@ -229,4 +229,22 @@ void groups_print_openmetrics(const struct groups *groups)
 	puts("# EOF");
 	if (entries)
 		free_entries(entries, nr);
+}
+
+int groups_show(const struct snapshot *snapshot, const struct request *request,
+		bool by_name, bool exact, size_t rows)
+{
+	struct groups groups;
+	int status = groups_read(&groups, snapshot, request->command);
+
+	if (status)
+		return status;
+	if (request->format == FORMAT_JSON)
+		groups_print_json(&groups, snapshot);
+	else if (request->format == FORMAT_OPENMETRICS)
+		groups_print_openmetrics(&groups);
+	else
+		groups_print(stdout, &groups, by_name, exact, rows);
+	groups_free(&groups);
+	return 0;
 }
