@@ -380,6 +380,21 @@ struct slub_cache_stats {
 	uint64_t wrong_size;	/* sized frees with a size that cannot be, seen */
 	uint64_t objects_moved;	/* to other slabs: slub/defrag.h */
 	uint64_t objects_stayed; /* asked for, and could not be moved */
+	uint64_t alloc_direct;	/* objects handed out past the CPUs' lists */
+	uint64_t free_direct;	/* objects given back past them */
+	uint64_t free_add_partial; /* slabs that a free put on a partial list */
+	uint64_t free_remove_partial; /* empty ones that it took off */
+	uint64_t alloc_node_mismatch; /* a node was asked for, and had none */
+	uint64_t cmpxchg_double_fail; /* a slab had changed meanwhile */
+	uint64_t alloc_refill_fail; /* of alloc_refill: there was no memory */
+	uint64_t lists_emptied;	/* given back to slabs, but for free_flush */
+	uint64_t sheaf_prefill_fast; /* slub_cache_prefill(): from the CPU's list */
+	uint64_t sheaf_prefill_slow; /* from behind it */
+	uint64_t sheaf_prefill_oversize; /* more than a list may hold */
+	uint64_t sheaf_return_fast; /* slub_prefill_return(): to the CPU's list */
+	uint64_t sheaf_return_slow; /* past it */
+	uint64_t free_rcu_sheaf; /* deferred frees, counted once no reader is left */
+	uint64_t free_rcu_sheaf_fail; /* that had to wait alone, for want of memory */
 	uint64_t reserved[5];	/* 0: room for counts to come */
 };
 

@@ -21,7 +21,7 @@
 
 #define SLUB_ABI_SYMBOL  "slub_abi_state"
 #define SLUB_ABI_MAGIC   "SLUBABI"	/* eight bytes with its NUL */
-#define SLUB_ABI_VERSION 2u
+#define SLUB_ABI_VERSION 3u
 
 /*
  * Objects in the spare list and in a chain of the barn, about: the cache's
@@ -126,6 +126,7 @@ enum slub_abi_cache_field {
 	/* Where in a slab these are; OWNERS_HERE 0: elsewhere, see WATCH_OWNER. */
 	SLUB_ABI_CACHE_OWNERS,
 	SLUB_ABI_CACHE_OWNERS_HERE,
+	SLUB_ABI_CACHE_UNGUARDED,	/* not 0: none of its objects has guard pages */
 	SLUB_ABI_CACHE_FIELDS_KNOWN,
 	SLUB_ABI_CACHE_FIELDS = 32,
 };
@@ -168,8 +169,24 @@ enum slub_abi_stat {
 	SLUB_ABI_STAT_WRONG_SIZE,	/* sized frees with a size that cannot be */
 	SLUB_ABI_STAT_OBJECTS_MOVED,	/* to other slabs, by defrag */
 	SLUB_ABI_STAT_OBJECTS_STAYED,	/* that defrag could not move */
+	/* since version 3 */
+	SLUB_ABI_STAT_ALLOC_DIRECT,	/* objects handed out past the CPUs' lists */
+	SLUB_ABI_STAT_FREE_DIRECT,	/* objects given back past them */
+	SLUB_ABI_STAT_FREE_ADD_PARTIAL,	/* slabs that a free put on a partial list */
+	SLUB_ABI_STAT_FREE_REMOVE_PARTIAL, /* empty ones that it took off */
+	SLUB_ABI_STAT_ALLOC_NODE_MISMATCH, /* a node was asked for, and had none */
+	SLUB_ABI_STAT_CMPXCHG_DOUBLE_FAIL, /* a slab had changed meanwhile */
+	SLUB_ABI_STAT_ALLOC_REFILL_FAIL, /* of ALLOC_REFILL: there was no memory */
+	SLUB_ABI_STAT_LISTS_EMPTIED,	/* given back to slabs, but for FREE_FLUSH */
+	SLUB_ABI_STAT_SHEAF_PREFILL_FAST, /* the CPU's list had it all */
+	SLUB_ABI_STAT_SHEAF_PREFILL_SLOW, /* a list had to be fetched */
+	SLUB_ABI_STAT_SHEAF_PREFILL_OVERSIZE, /* more than one list may hold */
+	SLUB_ABI_STAT_SHEAF_RETURN_FAST, /* the CPU's list took it all */
+	SLUB_ABI_STAT_SHEAF_RETURN_SLOW, /* it had no room */
+	SLUB_ABI_STAT_FREE_RCU_SHEAF,	/* deferred frees, counted once no reader is left */
+	SLUB_ABI_STAT_FREE_RCU_SHEAF_FAIL, /* that had to wait alone, for want of memory */
 	SLUB_ABI_STATS_KNOWN,
-	SLUB_ABI_STATS = 16,
+	SLUB_ABI_STATS = 32,
 };
 
 /* Of a cache's part on one node. */
@@ -252,7 +269,7 @@ struct slub_abi {
 	uint64_t retain_bytes;		/* free memory kept before it is purged */
 	char library_version[16];
 
-	/* since version 2 */
+	/* since version 2; from stat_words on, since version 3 */
 	uint64_t self;			/* address of this structure */
 	uint64_t start_ns;		/* when it started, CLOCK_REALTIME */
 	/* the map: one entry for each page from range_start on */
@@ -465,7 +482,7 @@ struct slub_abi_stack {
  * says how things stood when the process was killed.
  */
 #define SLUB_STATS_MAGIC   "SLUBSTA"
-#define SLUB_STATS_VERSION 1u
+#define SLUB_STATS_VERSION 2u
 
 enum slub_stats_state {
 	SLUB_STATS_RUNNING = 1,		/* or killed: look for the process */

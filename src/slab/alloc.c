@@ -17,8 +17,7 @@ static void store(struct slub_cache *cache, struct cache_node *node,
 	/* Somebody was quicker, or there is no list for this thread. */
 	if (percpu_put(cache->list_slot + SLOT_SPARE, chain, 0))
 		return;
-	if (!barn_put(node, cache, chain))
-		chain_flush(cache, chain);
+	chain_give(cache, node, chain);
 }
 
 /* Leaves @chain of about @nr objects to this CPU, or to the barn. */
@@ -27,6 +26,17 @@ void chain_store(struct slub_cache *cache, struct cache_node *node,
 {
 	store(cache, node, chain, nr);
 	cache_filled(cache);
+}
+
+void *chain_refill(struct slub_cache *cache, struct cache_node *node,
+		   uint32_t *nr)
+{
+	void *chain = node_refill(cache, node, nr);
+
+	stat_add(cache, STAT_ALLOC_REFILL);
+	if (unlikely(!chain))
+		stat_add(cache, STAT_ALLOC_REFILL_FAIL);
+	return chain;
 }
 
 /* A chain for a CPU that has none, from the nearest place that has one. */
@@ -45,8 +55,7 @@ void *chain_fetch(struct slub_cache *cache, struct cache_node *node,
 		return chain;
 	}
 	capacity_grow(cache);
-	stat_add(cache, STAT_ALLOC_REFILL);
-	return node_refill(cache, node, nr);
+	return chain_refill(cache, node, nr);
 }
 
 static void *alloc_slow(struct slub_cache *cache)

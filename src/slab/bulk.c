@@ -118,13 +118,21 @@ static size_t alloc_behind(struct slub_cache *cache, size_t nr, void **objects)
 	return have;
 }
 
-static size_t alloc_some(struct slub_cache *cache, size_t nr, void **objects)
+/* Objects from the CPU's list. */
+static size_t pop_some(struct slub_cache *cache, size_t nr, void **objects)
 {
 	size_t have = percpu_pop_bulk(cache->list_slot, cache->link, objects,
 				      (uint32_t)min_size(nr, UINT32_MAX));
 
 	for (size_t i = 0; SLUB_CONFIG_HARDENED && i < have; i++)
 		chain_unchained(cache, objects[i]);
+	return have;
+}
+
+static size_t alloc_some(struct slub_cache *cache, size_t nr, void **objects)
+{
+	size_t have = pop_some(cache, nr, objects);
+
 	if (have == nr || slub_thread.locks_held)
 		return have;
 	cache_free_postponed();
@@ -328,7 +336,7 @@ static size_t run_length(size_t nr, void **objects, uint32_t entry)
 }
 
 static __attribute__((__noinline__)) void
-free_bulk(struct slub_cache *cache, size_t nr, void **objects)
+free_bulk(struct slub_cache *cache, size_t nr, void **objects, bool is_deferred)
 {
 	size_t i = 0;
 
@@ -352,6 +360,8 @@ free_bulk(struct slub_cache *cache, size_t nr, void **objects)
 			continue;
 		}
 		n = run_length(nr - i, objects + i, entry);
+		if (is_deferred)
+			stat_add_many(owner, STAT_FREE_RCU_SHEAF, (uint32_t)n);
 		cache_free_run(owner, n, objects + i);
 		i += n;
 	}
@@ -363,15 +373,36 @@ SLUB_EXPORT SLUB_HOT void slub_cache_free_bulk(struct slub_cache *cache,
 	if (likely(cache && nr - 1 < SEQUENCE_OBJECTS_MAX) &&
 	    push_bulk_here(cache, nr, objects))
 		return;
-	free_bulk(cache, nr, objects);
+	free_bulk(cache, nr, objects, false);
+}
+
+void cache_free_deferred(size_t nr, void **objects)
+{
+	free_bulk(NULL, nr, objects, true);
 }
 
 /* ---- prefill ---- */
+
+/* Has the way from the list to the caller, and back, nothing to look at? */
+static bool is_plain(const struct slub_cache *cache)
+{
+	return !cache_is_watched(cache) && !cache->is_accounted &&
+	       !cache->is_sampled && !cache->is_reserve && !is_sampled(cache);
+}
+
+static void count_prefill(const struct slub_cache *cache, size_t nr, bool fast)
+{
+	stat_add(cache, nr > (size_t)cache->capacity ?
+				STAT_SHEAF_PREFILL_OVERSIZE :
+			fast ? STAT_SHEAF_PREFILL_FAST :
+			       STAT_SHEAF_PREFILL_SLOW);
+}
 
 SLUB_EXPORT int slub_cache_prefill(struct slub_cache *cache,
 				   struct slub_prefill *prefill, size_t nr)
 {
 	void *objects[64];
+	bool fast = true, wants = prefill->nr < nr;
 
 	if (!cache_is_usable(cache) || (prefill->nr && prefill->cache != cache))
 		return -EINVAL;
@@ -379,8 +410,11 @@ SLUB_EXPORT int slub_cache_prefill(struct slub_cache *cache,
 		*prefill = (struct slub_prefill){ cache, NULL, 0 };
 	while (prefill->nr < nr) {
 		size_t n = min_size(nr - prefill->nr, ARRAY_SIZE(objects));
+		size_t have = is_plain(cache) ? pop_some(cache, n, objects) : 0;
 
-		if (!alloc_bulk(cache, 0, n, objects, 0, false)) {
+		fast &= have == n;
+		if (have < n &&
+		    !alloc_bulk(cache, 0, n, objects, have, false)) {
 			slub_prefill_return(prefill);
 			return -ENOMEM;
 		}
@@ -389,6 +423,8 @@ SLUB_EXPORT int slub_cache_prefill(struct slub_cache *cache,
 		prefill->head = objects[0];
 		prefill->nr += n;
 	}
+	if (wants)
+		count_prefill(cache, nr, fast);
 	return 0;
 }
 
@@ -403,15 +439,38 @@ SLUB_EXPORT void *slub_prefill_alloc(struct slub_prefill *prefill)
 	return chain_unchained(prefill->cache, object);
 }
 
+/* To the CPU's list; false: there is no room for all, or a look at each is due. */
+static bool push_some(struct slub_cache *cache, size_t nr, void **objects)
+{
+	void **tail;
+
+	if (SLUB_CONFIG_HARDENED || slub_thread.locks_held ||
+	    !is_plain(cache) || run_length(nr, objects, cache->slot) < nr ||
+	    pagemap_get(objects[0]) != cache->slot)
+		return false;
+	tail = chain_link(cache, nr, objects);
+	if (!percpu_push_bulk(cache->list_slot, objects[0], tail, (uint32_t)nr))
+		return false;
+	cache_filled(cache);
+	return true;
+}
+
 SLUB_EXPORT void slub_prefill_return(struct slub_prefill *prefill)
 {
 	void *objects[64];
+	bool fast = true;
 
 	while (prefill->head) {
 		size_t n = chain_unlink(prefill->cache, &prefill->head,
 					ARRAY_SIZE(objects), objects);
 
+		if (push_some(prefill->cache, n, objects))
+			continue;
+		fast = false;
 		slub_cache_free_bulk(prefill->cache, n, objects);
 	}
+	if (prefill->nr)
+		stat_add(prefill->cache, fast ? STAT_SHEAF_RETURN_FAST :
+						STAT_SHEAF_RETURN_SLOW);
 	prefill->nr = 0;
 }

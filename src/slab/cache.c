@@ -150,6 +150,10 @@ int cache_publish(struct slub_cache *cache, uint32_t sheaf_length)
 	 */
 	if (!cache->is_sampled || !cache->root->is_internal)
 		cache->stats = (uint32_t)percpu_alloc(STAT_NR * 4, 4);
+	cache->is_unguarded = cache->debug || cache->is_reserve ||
+			      cache->align > PAGE_BYTES ||
+			      (cache->is_internal ? cache->is_accounted :
+			       !link_is_in_object(cache->link));
 	cache->users = 1;
 	lock_acquire(&cache_lock);
 	inline_slot_set(cache);

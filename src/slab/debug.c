@@ -225,6 +225,7 @@ void *debug_alloc(struct slub_cache *twin, size_t bytes)
 	} while (!object && grow(twin, node));
 	if (object) {
 		stat_add(twin, STAT_OBJECTS_OUT);
+		stat_add(twin, STAT_ALLOC_DIRECT);
 		trace(&found, "alloc", twin, object);
 	}
 	return object;
@@ -300,6 +301,7 @@ static bool put_back(struct debug_case *found, struct slub_cache *twin,
 	if (!(counters & STATE_LISTED)) {
 		list_slab(node, slab, true);
 		counters |= STATE_LISTED;
+		stat_add(twin, STAT_FREE_ADD_PARTIAL);
 	}
 	watched_set_state(slab, first, counters);
 	if (counters & STATE_COUNT_MASK ||
@@ -309,6 +311,7 @@ static bool put_back(struct debug_case *found, struct slub_cache *twin,
 	/* The last chance to see what was written to its free objects. */
 	watched_validate(found, twin, slab);
 	unlist_slab(node, slab);
+	stat_add(twin, STAT_FREE_REMOVE_PARTIAL);
 	count_slab(twin, node, -1);
 	watched_slab_unmap(twin, slab);
 	return true;
@@ -338,6 +341,7 @@ void debug_free(struct slub_cache *twin, void *object, const void *frame)
 		owner = owner_take(twin, object);
 		discard = put_back(&found, twin, node, slab, object, last);
 		stat_add(twin, STAT_OBJECTS_BACK);
+		stat_add(twin, STAT_FREE_DIRECT);
 	}
 	lock_release(&node->lock);
 	trace(&found, "free", twin, object);

@@ -46,7 +46,7 @@ static void sheaf_release(void **item)
 {
 	struct sheaf *sheaf = container_of(item, struct sheaf, link);
 
-	slub_cache_free_bulk(NULL, sheaf->nr, sheaf->objects);
+	cache_free_deferred(sheaf->nr, sheaf->objects);
 	__atomic_fetch_sub(&objects_pending, sheaf->nr, __ATOMIC_RELAXED);
 	cache_free(&sheaf_cache, sheaf);
 }
@@ -59,6 +59,7 @@ int deferred_init(void)
 
 	if (err)
 		return err;
+	sheaf_cache.is_unguarded = true;
 	sheaves = percpu_alloc(sizeof(struct slub_percpu_list),
 			       SLUB_PERCPU_LIST_ALIGN);
 	return sheaves ? 0 : -12;	/* ENOMEM */
@@ -94,6 +95,14 @@ static void sheaf_add(struct sheaf *sheaf, void *object)
 		sheaf_hand_over(sheaf);
 }
 
+cold static void count_failure(const void *object)
+{
+	const struct slub_cache *cache = cache_of(object);
+
+	if (cache)
+		stat_add(cache, STAT_FREE_RCU_SHEAF_FAIL);
+}
+
 SLUB_EXPORT void slub_free_deferred(void *object)
 {
 	struct sheaf *sheaf;
@@ -109,6 +118,7 @@ SLUB_EXPORT void slub_free_deferred(void *object)
 		sheaf_add(sheaf, object);
 	slub_srcu_read_unlock(&callers, index);
 	if (unlikely(!sheaf)) {
+		count_failure(object);
 		slub_srcu_synchronize(&slub_rcu_domain);
 		slub_free(object);
 	}

@@ -76,7 +76,7 @@ static void *run_take(struct slub_cache *cache, void *object,
 	return object;
 }
 
-uint32_t chain_flush(struct slub_cache *cache, void *chain)
+uint32_t chain_to_slabs(struct slub_cache *cache, void *chain)
 {
 	struct groups groups;
 	uint32_t nr = 0;
@@ -95,4 +95,11 @@ uint32_t chain_flush(struct slub_cache *cache, void *chain)
 		group_close(cache, &groups.at[__builtin_ctz(groups.open)]);
 	slab_tell(cache);
 	return nr;
+}
+
+uint32_t chain_flush(struct slub_cache *cache, void *chain)
+{
+	if (chain)
+		stat_add(cache, STAT_LISTS_EMPTIED);
+	return chain_to_slabs(cache, chain);
 }

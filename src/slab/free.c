@@ -27,6 +27,17 @@ static void postpone(struct slub_cache *cache, void *object)
 		;
 }
 
+bool chain_give(struct slub_cache *cache, struct cache_node *node, void *chain)
+{
+	if (barn_put(node, cache, chain)) {
+		stat_add(cache, STAT_FREE_BARN);
+		return true;
+	}
+	stat_add(cache, STAT_FREE_FLUSH);
+	chain_to_slabs(cache, chain);
+	return false;
+}
+
 /* The full main list: to the spare, else to the barn, else to the slabs. */
 void chain_retire(struct slub_cache *cache, void *chain)
 {
@@ -35,12 +46,8 @@ void chain_retire(struct slub_cache *cache, void *chain)
 		stat_add(cache, STAT_FREE_SPARE);
 		return;
 	}
-	if (barn_put(node_current(cache), cache, chain)) {
-		stat_add(cache, STAT_FREE_BARN);
+	if (chain_give(cache, node_current(cache), chain))
 		return;
-	}
-	stat_add(cache, STAT_FREE_FLUSH);
-	chain_flush(cache, chain);
 	capacity_decay(cache, node_current(cache));
 	slab_reclaim_if_needed();
 }
@@ -79,6 +86,13 @@ static void free_to_new_list(struct slub_cache *cache, void *object, void *full,
 		chain_retire(cache, rest);
 }
 
+/* Past the lists. */
+static void free_direct(struct slub_cache *cache, void *object)
+{
+	stat_add(cache, STAT_FREE_DIRECT);
+	slab_free_objects(cache, slab_of(cache, object), object, object, 1);
+}
+
 static void free_slow(struct slub_cache *cache, void *object)
 {
 	int32_t capacity = capacity_now(cache);
@@ -89,8 +103,7 @@ static void free_slow(struct slub_cache *cache, void *object)
 	} else if (!percpu_push(cache->list_slot, object, cache->link)) {
 		chain_set_next(cache, object, NULL);
 		if (!percpu_put(cache->list_slot, object, capacity - 1))
-			slab_free_objects(cache, slab_of(cache, object),
-					  object, object, 1);
+			free_direct(cache, object);
 	}
 	slab_tell(cache);
 	cache_filled(cache);
@@ -107,7 +120,7 @@ free_watched(struct slub_cache *cache, void *object)
 		debug_free(cache, object, __builtin_frame_address(0));
 		return;
 	}
-	slab_free_objects(cache, slab_of(cache, object), object, object, 1);
+	free_direct(cache, object);
 }
 
 void cache_free(struct slub_cache *cache, void *object)
@@ -139,8 +152,7 @@ void cache_free(struct slub_cache *cache, void *object)
 	debug_mailbox_poll();
 	cache_free_postponed();
 	if (unlikely(cache->is_reserve)) {
-		slab_free_objects(cache, slab_of(cache, object), object,
-				  object, 1);
+		free_direct(cache, object);
 		return;
 	}
 	percpu_enter();

@@ -457,8 +457,13 @@ void slab_free_objects(struct slub_cache *cache, struct page *slab,
 		node->nr_carved -= slab->count;
 	}
 	lock_release(&node->lock);
-	if (fate.discards)
-		slab_discard(cache, slab);
+	if (fate.lists)
+		stat_add(cache, STAT_FREE_ADD_PARTIAL);
+	if (!fate.discards)
+		return;
+	if (old.second & STATE_LISTED)
+		stat_add(cache, STAT_FREE_REMOVE_PARTIAL);
+	slab_discard(cache, slab);
 }
 
 /* ---- shrink ---- */

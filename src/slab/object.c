@@ -197,13 +197,18 @@ static void *alloc_node(struct slub_cache *cache, int node)
 	if (slub_thread.locks_held)
 		return NULL;
 	chain = barn_get(from, cache);
-	if (!chain)
-		chain = node_refill(cache, from, &nr);
+	if (chain)
+		stat_add(cache, STAT_ALLOC_BARN);
+	else
+		chain = chain_refill(cache, from, &nr);
+	/* What waits in a barn may be of any node. */
+	if (!chain || page_node(slab_of(cache, chain)) != (uint32_t)node)
+		stat_add(cache, STAT_ALLOC_NODE_MISMATCH);
 	if (!chain)
 		return NULL;
 	rest = chain_next(cache, chain);
-	if (rest && !barn_put(from, cache, rest))
-		chain_flush(cache, rest);
+	if (rest)
+		chain_give(cache, from, rest);
 	return chain_unchained(cache, chain);
 }
 

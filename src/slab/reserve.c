@@ -78,6 +78,7 @@ static void *shadow_alloc(struct slub_cache *shadow)
 
 	if (!object)
 		return NULL;
+	stat_add(shadow, STAT_ALLOC_DIRECT);
 	rest = chain_next(shadow, object);
 	if (rest)
 		chain_flush(shadow, rest);

@@ -264,8 +264,7 @@ static void *chain_gather(struct slub_cache *cache)
 /* What no slot takes; nothing is known of its objects' future any more. */
 static void chain_put_away(struct slub_cache *cache, void *chain)
 {
-	if (!barn_put(node_current(cache), cache, chain))
-		chain_flush(cache, chain);
+	chain_give(cache, node_current(cache), chain);
 }
 
 /*

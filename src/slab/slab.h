@@ -99,6 +99,21 @@ enum cache_stat {
 	STAT_WRONG_SIZE,	/* sized frees, those that were looked at */
 	STAT_OBJECTS_MOVED,	/* by defrag.c, move.c */
 	STAT_OBJECTS_STAYED,	/* defrag.c wanted to move them */
+	STAT_ALLOC_DIRECT,	/* objects handed out past the lists */
+	STAT_FREE_DIRECT,	/* objects given to their slab past the lists */
+	STAT_FREE_ADD_PARTIAL,	/* a free put a slab on the partial list */
+	STAT_FREE_REMOVE_PARTIAL, /* ... took an empty one off it */
+	STAT_ALLOC_NODE_MISMATCH, /* a node was asked for, and had none */
+	STAT_CMPXCHG_DOUBLE_FAIL, /* a slab's double word had changed */
+	STAT_ALLOC_REFILL_FAIL,	/* there was no memory */
+	STAT_LISTS_EMPTIED,	/* chains flushed, but for STAT_FREE_FLUSH */
+	STAT_SHEAF_PREFILL_FAST, /* the CPU's list had it all */
+	STAT_SHEAF_PREFILL_SLOW,
+	STAT_SHEAF_PREFILL_OVERSIZE, /* more than a list may hold */
+	STAT_SHEAF_RETURN_FAST,	/* the CPU's list took it all */
+	STAT_SHEAF_RETURN_SLOW,
+	STAT_FREE_RCU_SHEAF,	/* deferred frees, counted when they ripen */
+	STAT_FREE_RCU_SHEAF_FAIL, /* ... there was no sheaf for */
 	STAT_NR,
 };
 
@@ -164,6 +179,7 @@ struct slub_cache {
 	struct slub_cache *reserve;	/* slab/reserve.c; NULL: not needed yet */
 	bool is_reserve;
 	bool is_sampled;		/* slab/sample.h */
+	bool is_unguarded;		/* none of its objects has guard pages */
 	uint8_t letters;		/* of a watched one: F Z P U T A, from bit 0 */
 	uint32_t sample_slot;
 	struct slub_cache *sampled;

@@ -123,9 +123,14 @@ void slab_update_after_fork(void);
 /* alloc.c, free.c: chains between a CPU and what is behind it */
 void *chain_fetch(struct slub_cache *cache, struct cache_node *node,
 		  uint32_t *nr);
+/* ... from slabs; *@nr: of how many objects */
+void *chain_refill(struct slub_cache *cache, struct cache_node *node,
+		   uint32_t *nr);
 void chain_store(struct slub_cache *cache, struct cache_node *node,
 		 void *chain, uint32_t nr);
 void chain_retire(struct slub_cache *cache, void *chain);
+/* To the barn of @node, else to the slabs; true: the barn has it. */
+bool chain_give(struct slub_cache *cache, struct cache_node *node, void *chain);
 
 /* node.c: slabs of a node */
 /*
@@ -222,6 +227,8 @@ void holes_make(struct slub_cache *cache, struct page *slab);
 
 /* flush.c */
 /* Gives a chain back to its slabs; returns how many objects it had. */
+uint32_t chain_to_slabs(struct slub_cache *cache, void *chain);
+/* The same of a list that is emptied without a free that found it full. */
 uint32_t chain_flush(struct slub_cache *cache, void *chain);
 
 /* barn.c */
@@ -289,6 +296,8 @@ void cache_drop_shadow(struct slub_cache *shadow);
 bool cache_is_usable(struct slub_cache *cache);
 /* bulk.c: frees objects that are all of @cache */
 void cache_free_run(struct slub_cache *cache, size_t nr, void **objects);
+/* Frees objects of any caches, which count them as deferred. */
+void cache_free_deferred(size_t nr, void **objects);
 /* create.c */
 void cache_making_after_fork(void);
 

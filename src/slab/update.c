@@ -10,6 +10,14 @@
  */
 #include "slab/slab_internal.h"
 
+cold static void count_failure(struct page *slab)
+{
+	const struct slub_cache *cache = cache_of(page_address(slab));
+
+	if (cache)
+		stat_add(cache, STAT_CMPXCHG_DOUBLE_FAIL);
+}
+
 #if SLUB_CONFIG_LAYOUT == 2
 
 /* The slab whose lock bit this thread holds is in slub_thread.slab_locked. */
@@ -64,6 +72,8 @@ bool slab_update(struct page *slab, struct double_word *old,
 		*old = *state;
 	}
 	slab_unlock(slab);
+	if (unlikely(!same))
+		count_failure(slab);
 	return same;
 }
 
@@ -108,7 +118,10 @@ bool slab_update(struct page *slab, struct double_word *old,
 		 struct double_word new)
 {
 	inject(INJECT_update);
-	return double_word_exchange(page_state(slab), old, new);
+	if (likely(double_word_exchange(page_state(slab), old, new)))
+		return true;
+	count_failure(slab);
+	return false;
 }
 
 void slab_update_after_fork(void)

@@ -71,15 +71,19 @@ class Refusals(Target):
     def test_unknown_version_of_the_library(self):
         with open(LIBRARY, "rb") as file:
             image = file.read()
-        at = image.index(b"SLUBABI\0\2\0\0\0")
+        at = image.index(b"SLUBABI\0\3\0\0\0")
         other = self.path("libslub.so.0")
-        with open(other, "wb") as file:
-            file.write(image[:at + 8] + b"\x63" + image[at + 9:])
-        process = self.heap(library=other)
-        for command in READERS:
-            self.assertRefused(slub(command, "-p", str(process.pid)), 5, "version 99")
-        self.assertRefused(slub("check", str(process.pid)), 5, "version 99")
-        self.assertRefused(slub("stats", "-p", self.core_of(process)), 5, "libslub")
+        # One to come, and the one before.
+        for version in (99, 2):
+            with open(other + ".new", "wb") as file:
+                file.write(image[:at + 8] + bytes([version]) + image[at + 9:])
+            os.rename(other + ".new", other)
+            process = self.heap(library=other)
+            said = f"itself in version {version}; slub "
+            for command in READERS:
+                self.assertRefused(slub(command, "-p", str(process.pid)), 5, said)
+            self.assertRefused(slub("check", str(process.pid)), 5, said)
+            self.assertRefused(slub("stats", "-p", self.core_of(process)), 5, "libslub")
 
     def test_files_that_are_something_else(self):
         with open(self.path("text"), "w") as file:
@@ -112,10 +116,11 @@ class Damage(Target):
 
     def test_version_of_the_file(self):
         path = self.stats_file()
-        with open(path, "r+b") as file:
-            file.seek(8)
-            file.write(b"\x07")
-        self.assertRefused(slub("stats", "-p", path), 5, "version 7")
+        for version in (7, 1):
+            with open(path, "r+b") as file:
+                file.seek(8)
+                file.write(bytes([version]))
+            self.assertRefused(slub("stats", "-p", path), 5, f"version {version}")
 
     def test_statistics_file_cut_short(self):
         path = self.stats_file()
@@ -164,7 +169,7 @@ class Damage(Target):
 
     def test_noise_in_a_statistics_file(self):
         path = self.stats_file()
-        self.fuzz(path, [(0, 1000), (464, 940), (4096, 90000)], ("stats", "top", "info", "options"))
+        self.fuzz(path, [(0, 1000), (464, 960), (4096, 90000)], ("stats", "top", "info", "options"))
 
     def test_noise_in_a_core_file(self):
         path = self.core_of(self.heap(SLUB_DEBUG="FZPU,malloc-112,malloc-20480",

@@ -15,7 +15,7 @@ import struct
 
 import gdb
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 ROW = 64
 STEPS_MAX = 1 << 20
 
@@ -39,7 +39,7 @@ class Field(ctypes.Structure):
 
 
 class Abi(ctypes.Structure):
-    """struct slub_abi of src/inspect/abi.h, version 2."""
+    """struct slub_abi of src/inspect/abi.h, version 3."""
     _fields_ = [
         ("magic", ctypes.c_char * 8), ("version", u32), ("size", u32), ("ready", u32),
         ("backend", u32), ("cpu_number", u32), ("page_size", u32), ("layout", u32), ("smp", u32),
@@ -52,7 +52,7 @@ class Abi(ctypes.Structure):
         ("descriptor_link", u16), ("descriptor_state", u16), ("descriptor_state_align", u32),
         ("base_table", u64), ("dummy_area", u64), ("shared_area", u64), ("nr_areas", u32),
         ("area_bytes", u32), ("slot_bytes", u32), ("slot_head", u16), ("slot_room", u16),
-        ("slot_spare_head", u16), ("reserved16", u16 * 3), ("stat_words", u8 * 16),
+        ("slot_spare_head", u16), ("reserved16", u16 * 3), ("stat_words", u8 * 32),
         ("slot_owners", u64), ("nr_slots", u32), ("cache_bytes", u32), ("cache_nodes", u32),
         ("node_bytes", u32), ("cache_fields", Field * 32), ("node_fields", Field * 16),
         ("options", u64), ("nr_options", u32), ("option_bytes", u32), ("guard", u64),

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What /sys/kernel/slab shows of a cache. */
 #include "attribute.h"
+#include "counter.h"
+#include "symbols.h"
 #include "view.h"
 
 #include <inttypes.h>
@@ -21,7 +23,6 @@ static const struct {
 	{ SLUB_ABI_CACHE_CAPACITY_NOW, "sheaf_capacity_now" },
 	{ SLUB_ABI_CACHE_MIN_PARTIAL, "min_partial" },
 	{ SLUB_ABI_CACHE_CARVE_BATCH, "carve_batch" },
-	{ SLUB_ABI_CACHE_CTOR, "ctor" },
 	{ SLUB_ABI_CACHE_FLAGS, "flags" },
 	{ SLUB_ABI_CACHE_DEBUG, "debug" },
 	{ SLUB_ABI_CACHE_USERSIZE, "usersize" },
@@ -66,7 +67,7 @@ static const struct {
 #define NR_PLAIN   (sizeof(plain) / sizeof(plain[0]))
 #define NR_BY_NODE (sizeof(by_node) / sizeof(by_node[0]))
 #define NR_BITS	   (sizeof(bits) / sizeof(bits[0]))
-#define NR_COUNTED 10
+#define NR_COUNTED 13
 
 struct counted {
 	const char *name;
@@ -95,6 +96,11 @@ static void count(const struct cache_view *cache, struct counted *out)
 	out[7] = (struct counted){ "objects_carved", cache->carved };
 	out[9] = (struct counted){ "objects_partial",
 				   partial_objects(cache) };
+	/* A CPU keeps objects, not slabs; a node's own slabs are all it refills from. */
+	out[10] = (struct counted){ "cpu_partial", 0 };
+	out[11] = (struct counted){ "remote_node_defrag_ratio", 0 };
+	out[12] = (struct counted){ "skip_kfence",
+		cache_field(cache, SLUB_ABI_CACHE_UNGUARDED) != 0 };
 }
 
 /* "total N0=x N1=y", as the kernel writes it. */
@@ -109,6 +115,36 @@ static void print_nodes(const struct snapshot *snapshot,
 			       cache->nodes[n][by_node[i].field]);
 	}
 	putchar('\n');
+}
+
+/* Its symbol, else its address; 0: it has none. */
+static void print_ctor(const struct snapshot *snapshot,
+		       const struct cache_view *cache)
+{
+	uint64_t ctor = cache_field(cache, SLUB_ABI_CACHE_CTOR);
+	const char *name = symbol_name(snapshot->process, ctor);
+
+	printf("%-20s ", "ctor");
+	if (name)
+		puts(name);
+	else
+		printf(ctor ? "%#" PRIx64 "\n" : "%" PRIu64 "\n", ctor);
+}
+
+static void print_counters(const struct snapshot *snapshot,
+			   const struct cache_view *cache)
+{
+	uint64_t value;
+
+	for (size_t i = 0; i < nr_counters; i++) {
+		if (!counter_is_there(snapshot, &counters[i]))
+			continue;
+		printf("%-20s ", counters[i].name);
+		if (counter_value(&counters[i], cache, &value))
+			printf("%" PRIu64 "\n", value);
+		else
+			puts("-");
+	}
 }
 
 void attributes_print(const struct snapshot *snapshot,
@@ -128,21 +164,20 @@ void attributes_print(const struct snapshot *snapshot,
 			       (cache_field(cache, bits[i].field) &
 				bits[i].bit) != 0);
 	}
+	if (snapshot_has(snapshot, SLUB_ABI_CACHE_CTOR))
+		print_ctor(snapshot, cache);
 	if (cache_slack(cache, &slack))
 		printf("%-20s %" PRIu64 "\n", "slack_bytes", slack);
 	count(cache, counted);
 	for (size_t i = 0; i < NR_COUNTED; i++)
 		printf("%-20s %" PRIu64 "\n", counted[i].name,
 		       counted[i].value);
+	printf("%-20s %s\n", "slabs_cpu_partial", "0(0)");
 	for (size_t i = 0; i < NR_BY_NODE; i++) {
 		if (snapshot->abi.node_fields[by_node[i].field].bytes)
 			print_nodes(snapshot, cache, i);
 	}
-	for (size_t i = 0; i < NR_COUNTERS; i++) {
-		if (snapshot_counts(snapshot, counters[i].stat))
-			printf("%-20s %" PRIu64 "\n", counters[i].name,
-			       cache->stats[counters[i].stat]);
-	}
+	print_counters(snapshot, cache);
 }
 
 static void put_nodes(struct json *json, const struct snapshot *snapshot,
@@ -173,6 +208,38 @@ static void put_aliases(struct json *json, const struct cache_view *cache)
 	json_close(json);
 }
 
+static void put_ctor(struct json *json, const struct snapshot *snapshot,
+		     const struct cache_view *cache)
+{
+	uint64_t ctor = cache_field(cache, SLUB_ABI_CACHE_CTOR);
+	const char *name = symbol_name(snapshot->process, ctor);
+
+	if (!snapshot_has(snapshot, SLUB_ABI_CACHE_CTOR))
+		return;
+	json_number(json, "ctor", ctor);
+	if (name)
+		json_string(json, "ctor_name", name);
+	else
+		json_null(json, "ctor_name");
+}
+
+static void put_counters(struct json *json, const struct snapshot *snapshot,
+			 const struct cache_view *cache)
+{
+	uint64_t value;
+
+	json_open(json, "statistics");
+	for (size_t i = 0; i < nr_counters; i++) {
+		if (!counter_is_there(snapshot, &counters[i]))
+			continue;
+		if (counter_value(&counters[i], cache, &value))
+			json_number(json, counters[i].name, value);
+		else
+			json_null(json, counters[i].name);
+	}
+	json_close(json);
+}
+
 void attributes_put(struct json *json, const struct snapshot *snapshot,
 		    const struct cache_view *cache)
 {
@@ -192,6 +259,7 @@ void attributes_put(struct json *json, const struct snapshot *snapshot,
 				  cache_field(cache, bits[i].field) &
 				  bits[i].bit);
 	}
+	put_ctor(json, snapshot, cache);
 	if (cache_slack(cache, &slack))
 		json_number(json, "slack_bytes", slack);
 	else
@@ -199,15 +267,10 @@ void attributes_put(struct json *json, const struct snapshot *snapshot,
 	count(cache, counted);
 	for (size_t i = 0; i < NR_COUNTED; i++)
 		json_number(json, counted[i].name, counted[i].value);
+	json_string(json, "slabs_cpu_partial", "0(0)");
 	json_number(json, "bytes", cache_bytes(snapshot, cache));
 	put_nodes(json, snapshot, cache);
 	json_real(json, "fast_percent_min", cache_fast_percent(cache));
-	json_open(json, "statistics");
-	for (size_t i = 0; i < NR_COUNTERS; i++) {
-		if (snapshot_counts(snapshot, counters[i].stat))
-			json_number(json, counters[i].name,
-				    cache->stats[counters[i].stat]);
-	}
-	json_close(json);
+	put_counters(json, snapshot, cache);
 	json_bool(json, "torn", cache->damaged);
 }

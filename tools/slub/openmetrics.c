@@ -2,6 +2,7 @@
 /* A snapshot as OpenMetrics text: base units, every label's value quoted. */
 #include "openmetrics.h"
 #include "state.h"
+#include "counter.h"
 #include "view.h"
 
 #include <inttypes.h>
@@ -121,20 +122,20 @@ static void print_slack(const struct snapshot *snapshot)
 
 static void print_counters(const struct snapshot *snapshot)
 {
-	bool has_any = false;
+	const struct cache_view *caches = snapshot->caches;
+	uint64_t value;
 
-	for (size_t c = 0; c < NR_COUNTERS; c++) {
-		if (!snapshot_counts(snapshot, counters[c].stat))
+	family("slub_cache_events", "counter", NULL,
+	       "What happened on the slow paths.");
+	for (size_t c = 0; c < nr_counters; c++) {
+		if (!counter_is_there(snapshot, &counters[c]))
 			continue;
-		if (!has_any)
-			family("slub_cache_events", "counter", NULL,
-			       "What happened on the slow paths.");
-		has_any = true;
-		for (size_t i = 0; i < snapshot->nr_caches; i++)
-			sample("slub_cache_events_total",
-			       snapshot->caches[i].name, "event",
-			       counters[c].name,
-			       snapshot->caches[i].stats[counters[c].stat]);
+		for (size_t i = 0; i < snapshot->nr_caches; i++) {
+			if (counter_value(&counters[c], &caches[i], &value))
+				sample("slub_cache_events_total",
+				       caches[i].name, "event",
+				       counters[c].name, value);
+		}
 	}
 }
 

@@ -328,23 +328,38 @@ static void count_area(struct snapshot *snapshot, const char *area)
 	}
 }
 
+/* How many words a cache's counters are: what lies behind them may be nothing. */
+static size_t nr_stat_words(const struct slub_abi *abi)
+{
+	size_t nr = 0;
+
+	for (int s = 0; s < SLUB_ABI_STATS; s++) {
+		size_t word = abi->stat_words[s];
+
+		if (word < SLUB_ABI_STATS && word >= nr)
+			nr = word + 1;
+	}
+	return nr;
+}
+
 /* Adds the counters that the caches have in one area. */
 static void count_stats(struct snapshot *snapshot,
 			const struct process *process, uint64_t area)
 {
 	uint32_t words[SLUB_ABI_STATS];
+	size_t nr = nr_stat_words(&snapshot->abi);
 
 	for (size_t i = 0; i < snapshot->nr_caches; i++) {
 		struct cache_view *cache = &snapshot->caches[i];
 		uint64_t at = cache_field(cache, SLUB_ABI_CACHE_STATS);
 
 		if (!at || process_read(process, area + at, words,
-					SLUB_ABI_STATS * sizeof(words[0])))
+					nr * sizeof(words[0])))
 			continue;
 		for (int s = 0; s < SLUB_ABI_STATS; s++) {
 			uint8_t word = snapshot->abi.stat_words[s];
 
-			if (word < SLUB_ABI_STATS)
+			if (word < nr)
 				cache->stats[s] += words[word];
 		}
 	}

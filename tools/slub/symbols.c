@@ -6,6 +6,7 @@
  */
 #include "symbols.h"
 #include "profile.h"
+#include "snapshot.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -141,4 +142,51 @@ void symbols_put(struct json *json, const struct process *process,
 	json_open_array(json, "stack");
 	symbols_find(process, addresses, nr, json);
 	json_close(json);
+}
+
+/* ---- one function ---- */
+
+#define NAMES_MAX 64
+
+static struct {
+	uint64_t address;
+	char *name;
+} names[NAMES_MAX];
+static size_t nr_names;
+
+static char *find_name(const struct process *process, uint64_t address)
+{
+	struct profile_mapping all = { .end = UINT64_MAX };
+	struct profile_location location = { .address = address, .mapping = 1 };
+	struct profile profile = {
+		.locations = &location, .nr_locations = 1,
+		.mappings = &all, .nr_mappings = 1, .maps = maps_text(process),
+	};
+
+	profile_find_symbols(&profile);
+	free(location.symbol);
+	free(location.file);
+	free(profile.maps);
+	return location.function;
+}
+
+const char *symbol_name(const struct process *process, uint64_t address)
+{
+	char *name;
+
+	if (!process || !address)
+		return NULL;
+	for (size_t i = 0; i < nr_names; i++) {
+		if (names[i].address == address)
+			return names[i].name;
+	}
+	/* More constructors than that: they are shown by their addresses. */
+	if (nr_names == NAMES_MAX)
+		return NULL;
+	name = find_name(process, address);
+	if (name)
+		clean_text(name, strlen(name) + 1);
+	names[nr_names].address = address;
+	names[nr_names++].name = name;
+	return name;
 }

@@ -12,5 +12,10 @@ void symbols_print(const struct process *process, const uint64_t *addresses,
 /* The same as an array "stack". */
 void symbols_put(struct json *json, const struct process *process,
 		 const uint64_t *addresses, size_t nr);
+/*
+ * The function at @address; NULL: unknown, or there is no @process.  It stays: a
+ * run of this command reads one process.
+ */
+const char *symbol_name(const struct process *process, uint64_t address);
 
 #endif

@@ -7,39 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-const struct counter counters[NR_COUNTERS] = {
-	{ SLUB_ABI_STAT_ALLOC_SPARE, "alloc_from_spare",
-	  "lists taken from the CPU's spare" },
-	{ SLUB_ABI_STAT_ALLOC_BARN, "barn_get",
-	  "lists taken from a barn" },
-	{ SLUB_ABI_STAT_ALLOC_REFILL, "alloc_refill",
-	  "lists filled from slabs" },
-	{ SLUB_ABI_STAT_FREE_SPARE, "free_to_spare",
-	  "full lists kept as the CPU's spare" },
-	{ SLUB_ABI_STAT_FREE_BARN, "barn_put",
-	  "full lists put into a barn" },
-	{ SLUB_ABI_STAT_FREE_FLUSH, "free_flush",
-	  "full lists given back to slabs" },
-	{ SLUB_ABI_STAT_SLAB_ALLOC, "alloc_slab",
-	  "slabs got from the page layer" },
-	{ SLUB_ABI_STAT_SLAB_FREE, "free_slab",
-	  "slabs given back to the page layer" },
-	{ SLUB_ABI_STAT_WRONG_CACHE, "wrong_cache",
-	  "frees into a cache that the object is not of" },
-	{ SLUB_ABI_STAT_DOUBLE_FREE, "double_free",
-	  "frees of what was free" },
-	{ SLUB_ABI_STAT_OBJECTS_OUT, "objects_out",
-	  "objects taken from slabs" },
-	{ SLUB_ABI_STAT_OBJECTS_BACK, "objects_back",
-	  "objects given back to slabs" },
-	{ SLUB_ABI_STAT_WRONG_SIZE, "wrong_size",
-	  "sized frees with a size that cannot be" },
-	{ SLUB_ABI_STAT_OBJECTS_MOVED, "objects_moved",
-	  "objects moved to other slabs" },
-	{ SLUB_ABI_STAT_OBJECTS_STAYED, "objects_stayed",
-	  "objects that could not be moved" },
-};
-
 /* ---- numbers ---- */
 
 const char *size_text(char buf[SIZE_TEXT], uint64_t bytes, bool exact)

@@ -70,13 +70,5 @@ const char *time_text(char buf[32], uint64_t ns);
 void json_open_snapshot(struct json *json, const struct snapshot *snapshot,
 			const char *what);
 void json_totals(struct json *json, const struct snapshot *snapshot);
-/* The counters that exist in this build of the library, by their names. */
-struct counter {
-	enum slub_abi_stat stat;
-	const char *name;
-	const char *meaning;
-};
-#define NR_COUNTERS 15
-extern const struct counter counters[NR_COUNTERS];
 
 #endif

@@ -82,6 +82,24 @@ TEST_P(numa, freed_objects_go_home)
 	EXPECT_EQ(slabs_on(2), 0u);
 }
 
+/* A chain in a barn was freed by the node's threads, and is of any node. */
+TEST_P(numa, counts_what_a_node_has_not)
+{
+	void *object = slub_cache_alloc_node(cache, 0, 0);
+	struct slub_cache_stats stats;
+
+	ASSERT_NE(object, nullptr);
+	EXPECT_EQ(slub_cache_stats(cache, &stats), 0);
+	EXPECT_EQ(stats.alloc_node_mismatch, 0u);
+	chain_set_next(cache, object, nullptr);
+	ASSERT_TRUE(barn_put(cache->nodes[2], cache, object));
+	EXPECT_EQ(slub_cache_alloc_node(cache, 0, 2), object);
+	EXPECT_EQ(slub_cache_stats(cache, &stats), 0);
+	EXPECT_EQ(stats.alloc_node_mismatch, 1u);
+	EXPECT_EQ(stats.alloc_barn, 1u);
+	slub_cache_free_slow(cache, object);
+}
+
 TEST_P(numa, nodes_that_there_are_not)
 {
 	for (int node : { (int)nr_nodes, -2, INT_MAX, INT_MIN }) {

@@ -74,6 +74,8 @@ fn structures() {
             offset!(slub_cache_stats, objects_back),
         "offsetof(struct slub_cache_stats, wrong_size)" =>
             offset!(slub_cache_stats, wrong_size),
+        "offsetof(struct slub_cache_stats, free_rcu_sheaf_fail)" =>
+            offset!(slub_cache_stats, free_rcu_sheaf_fail),
         "sizeof(struct slub_prefill)" => size_of::<slub_prefill>(),
         "offsetof(struct slub_prefill, nr)" => offset!(slub_prefill, nr),
         "sizeof(struct slub_srcu)" => size_of::<slub_srcu>(),

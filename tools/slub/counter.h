@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is counted of a cache, by the kernel's names where it is the same, and what
+ * only this library counts.
+ */
+#ifndef SLUB_TOOL_COUNTER_H
+#define SLUB_TOOL_COUNTER_H
+
+#include "snapshot.h"
+
+enum counter_kind {
+	COUNTER_IS,		/* one of the library's */
+	COUNTER_PLUS,		/* two of them, added up */
+	COUNTER_MINUS,		/* one less the other */
+	COUNTER_NEVER,		/* it cannot happen here: 0 */
+	COUNTER_UNKNOWN,	/* a fast path's, which counts nothing */
+};
+
+struct counter {
+	const char *name;
+	const char *meaning;
+	enum counter_kind kind;
+	enum slub_abi_stat one, other;
+};
+
+extern const struct counter counters[];
+extern const size_t nr_counters;
+
+/* Does the library that was read count it? */
+bool counter_is_there(const struct snapshot *snapshot,
+		      const struct counter *counter);
+/* False: nobody knows; then *@value is 0. */
+bool counter_value(const struct counter *counter,
+		   const struct cache_view *cache, uint64_t *value);
+
+#endif
