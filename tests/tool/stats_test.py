@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Promise: each statistic and each attribute that the kernel has in /sys/kernel/slab is in the output
-of `slub info -r` and `slub stats`, by the kernel's name, with what it means here; the same of a
-process, of its core and of its statistics file.
+"""Promise: each statistic and each attribute that the kernel has in /sys/kernel/slab is in the
+output of `slub info -r` and `slub stats`, by the kernel's name, with what it means here; the same
+of a process, of its core and of its statistics file.
 
 usage: stats_test.py SLUB LIBRARY COUNTED GDB_SCRIPT"""
 
@@ -13,11 +13,11 @@ import unittest
 from target import HEAP, Target, cache_named, slub
 
 # Of CONFIG_SLUB_STATS.
-KERNEL = """alloc_fastpath alloc_slowpath free_fastpath free_slowpath free_rcu_sheaf free_rcu_sheaf_fail
-    free_add_partial free_remove_partial alloc_slab free_slab alloc_node_mismatch order_fallback
-    cmpxchg_double_fail sheaf_alloc sheaf_free sheaf_flush sheaf_refill barn_get barn_get_fail
-    barn_put barn_put_fail sheaf_prefill_fast sheaf_prefill_slow sheaf_prefill_oversize
-    sheaf_return_fast sheaf_return_slow""".split()
+KERNEL = """alloc_fastpath alloc_slowpath free_fastpath free_slowpath free_rcu_sheaf
+    free_rcu_sheaf_fail free_add_partial free_remove_partial alloc_slab free_slab
+    alloc_node_mismatch order_fallback cmpxchg_double_fail sheaf_alloc sheaf_free sheaf_flush
+    sheaf_refill barn_get barn_get_fail barn_put barn_put_fail sheaf_prefill_fast
+    sheaf_prefill_slow sheaf_prefill_oversize sheaf_return_fast sheaf_return_slow""".split()
 # The fast paths count nothing.
 UNKNOWN = {"alloc_fastpath", "free_fastpath"}
 ATTRIBUTES = """slab_size object_size objs_per_slab order sheaf_capacity min_partial cpu_partial

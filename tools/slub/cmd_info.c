@@ -170,10 +170,14 @@ static void print_activity_line(const struct snapshot *now,
 
 	(void)now;
 	printf("%-21s %8" PRIu64 " %10" PRIu64 " %10" PRIu64 " %10" PRIu64
-	       " %8" PRIu64 " %8" PRIu64 "\n", cache->name, cache->active,
-	       allocs, cache->stats[SLUB_ABI_STAT_ALLOC_REFILL], frees,
+	       " %8" PRIu64 " %8" PRIu64 " %5.0f %1" PRIu64 " %4" PRIu64 "\n",
+	       cache->name, cache->active, allocs,
+	       cache->stats[SLUB_ABI_STAT_ALLOC_REFILL], frees,
 	       cache->stats[SLUB_ABI_STAT_SLAB_ALLOC],
-	       cache->stats[SLUB_ABI_STAT_SLAB_FREE]);
+	       cache->stats[SLUB_ABI_STAT_SLAB_FREE],
+	       cache_fast_percent(cache),
+	       cache_field(cache, SLUB_ABI_CACHE_ORDER),
+	       cache->stats[SLUB_ABI_STAT_CMPXCHG_DOUBLE_FAIL]);
 }
 
 static void print_numa_line(const struct snapshot *now,
@@ -196,9 +200,9 @@ static void print_head(const struct info *info, const struct request *request)
 		printf("%s%-21s %8s %8s  %s%s\n", bold, "Name", "Objects",
 		       "Slabs", "Slabs of each node", plain);
 	else if (info->activity)
-		printf("%s%-21s %8s %10s %10s %10s %8s %8s%s\n", bold, "Name",
-		       "Objects", "Lists", "Refills", "Retired", "NewSlab",
-		       "FreeSlab", plain);
+		printf("%s%-21s %8s %10s %10s %10s %8s %8s %5s %1s %4s%s\n",
+		       bold, "Name", "Objects", "Lists", "Refills", "Retired",
+		       "NewSlab", "FreeSlab", "%Fast", "O", "CmpX", plain);
 	else
 		printf("%s%-21s %8s %7s %15s %14s %4s %1s %3s %3s %7s %s%s\n",
 		       bold, "Name", "Objects", "Objsize",
