@@ -124,6 +124,11 @@ class Forms(Target):
         rows = self.text("top", "-p", self.pid, "--once", "-s", "s").split("\n", 8)[8].splitlines()
         sizes = [int(row.split("-")[-1]) for row in rows]
         self.assertEqual(sizes, sorted(sizes, reverse=True))
+        caches = self.told("top", self.pid, "-s", "f")["caches"]
+        shares = [share for share in (c["fast_percent_min"] for c in caches) if share > 0]
+        self.assertGreater(len(shares), 3)
+        self.assertEqual(shares, sorted(shares))
+        self.assertTrue(all(c["fast_percent_min"] > 0 for c in caches[:len(shares)]))
 
     def test_info(self):
         text = self.text("info", "-p", self.pid)

@@ -132,6 +132,7 @@ static const struct {
 	{ SORT_ACTIVE, "active objects" },
 	{ SORT_PER_SLAB, "objects per slab" },
 	{ SORT_BYTES, "size of the cache" },
+	{ SORT_FAST, "share of the fast path, the least first" },
 	{ SORT_GROWTH, "growth since the last look" },
 	{ SORT_SLACK, "bytes that were not asked for" },
 	{ SORT_SLABS, "slabs" },
@@ -164,8 +165,12 @@ bool sort_key_is_known(int letter)
 static double sort_value(const struct cache_view *cache)
 {
 	uint64_t bytes;
+	double share;
 
 	switch (sorting_key) {
+	case SORT_FAST:
+		share = cache_fast_percent(cache);
+		return share > 0 ? 100 - share : -1;
 	case SORT_SLACK:
 		return cache_slack(cache, &bytes) ? (double)bytes : -1;
 	case SORT_ACTIVE:

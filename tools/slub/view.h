@@ -21,6 +21,7 @@ enum sort_key {
 	SORT_WASTE = 'w',
 	SORT_GROWTH = 'g',
 	SORT_SLACK = 'k',
+	SORT_FAST = 'f',
 	SORT_PARTIAL = 'P',
 	SORT_ACTIVITY = 'A',
 };
