@@ -13,7 +13,7 @@
 #define LIBRARY_NAME  "libslub.so"
 #define SCAN_SIZE_MAX (64ul << 20)
 
-/* What version 2 began with; fields behind it read as 0 if not there. */
+/* What version 3 has for certain; fields behind it read as 0 if not there. */
 #define ABI_SIZE_MIN (offsetof(struct slub_abi, option_bytes) + 4)
 
 static bool is_library(const struct mapping *mapping)
