@@ -343,7 +343,8 @@ struct slub_abi {
  *   group     as group_fields say
  *   owner     who answers for charges: of the group at GROUP, or, if HEIR is not
  *             0, of whom the owner there is
- *   stock     of a thread: bytes that are charged to the owner in advance
+ *   stock     of a thread: bytes that are charged to the owner in advance, and those
+ *             that are given back to another
  *
  * The CPUs have such stocks too: nr_stocks words in each area and in the shared
  * one, at the per-CPU offset that stands at `stocks`; {owner << stock_shift, bytes}.
@@ -393,7 +394,7 @@ struct slub_abi_groups {
 	uint32_t stock_shift;
 	struct slub_abi_field group_fields[SLUB_ABI_GROUP_FIELDS];
 	uint32_t group_name;		/* offset of a string in a group */
-	uint32_t reserved;
+	uint32_t stock_back;		/* in a thread's, of a word as the CPUs'; 0: none */
 	struct slub_abi_field owner_group;
 	struct slub_abi_field owner_heir;
 	struct slub_abi_field stock_owner;

@@ -61,6 +61,7 @@ void groups_describe(struct slub_abi *abi)
 		.owner_heir = FIELD(group_owner, heir),
 		.stock_owner = FIELD(thread_stock, owner),
 		.stock_bytes = FIELD(thread_stock, bytes),
+		.stock_back = offsetof(struct thread_stock, back),
 	};
 #if SLUB_CONFIG_LAYOUT == 1
 	abi->descriptor_owner = abi->descriptor_state;
@@ -173,18 +174,21 @@ static void add_stock(struct tally *tallies, struct slub_group *group,
 	}
 }
 
+static void add_word(struct tally *tallies, const uint64_t *at)
+{
+	uint64_t word = __atomic_load_n(at, __ATOMIC_RELAXED);
+
+	if (word & CHARGE_BYTES_MASK)
+		add_stock(tallies,
+			  group_of_owner((uint32_t)(word >> CHARGE_BYTES_BITS)),
+			  (int64_t)(word & CHARGE_BYTES_MASK));
+}
+
 static void tally_area(struct tally *tallies, const char *area,
 		       uintptr_t offset)
 {
-	const uint64_t *words = (const uint64_t *)(area + offset);
-
-	for (uint32_t i = 0; i < CHARGE_STOCKS; i++) {
-		uint64_t word = __atomic_load_n(&words[i], __ATOMIC_RELAXED);
-
-		add_stock(tallies,
-			  group_of_owner((uint32_t)(word >> CHARGE_BYTES_BITS)),
-			  (int64_t)(word & ((1ull << CHARGE_BYTES_BITS) - 1)));
-	}
+	for (uint32_t i = 0; i < CHARGE_STOCKS; i++)
+		add_word(tallies, (const uint64_t *)(area + offset) + i);
 }
 
 static void tally_stocks(struct tally *tallies)
@@ -200,6 +204,7 @@ static void tally_stocks(struct tally *tallies)
 		if (tally)
 			tally->nr_threads++;
 		add_stock(tallies, group, stock->bytes);
+		add_word(tallies, &stock->back);
 	}
 	if (!offset)
 		return;

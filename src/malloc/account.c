@@ -13,9 +13,8 @@
 
 #include <errno.h>
 
-struct slub_cache *account_class[CLASS_BYTES_MAX / CLASS_STEP + 1] rarely_touched;
-/* The same for classes of a page and more. */
-static struct slub_cache *paged_class[CLASS_BYTES_MAX / CLASS_STEP + 1] rarely_touched;
+/* As malloc_slot: the cache for a size; NULL: not made yet, or slow. */
+static struct slub_cache *account_class[CLASS_BYTES_MAX / CLASS_STEP + 1] rarely_touched;
 
 /* ---- the classes ---- */
 
@@ -45,14 +44,12 @@ static void sizes_fill(bool samples)
 		struct slub_cache *c = __atomic_load_n(
 			&sizeclass_cache(i * CLASS_STEP)->accounted,
 			__ATOMIC_ACQUIRE);
-		uint8_t path = c && !samples ? c->account_path : ACCOUNT_SLOW;
+		uint8_t path = i * CLASS_STEP <= CLASS_WORD_MAX ?
+				       ACCOUNT_WORD : ACCOUNT_PAGED;
 
-		__atomic_store_n(&account_class[i],
-				 path == ACCOUNT_WORD ? c : NULL,
-				 __ATOMIC_RELEASE);
-		__atomic_store_n(&paged_class[i],
-				 path == ACCOUNT_PAGED ? c : NULL,
-				 __ATOMIC_RELEASE);
+		if (c && (samples || c->account_path != path))
+			c = NULL;
+		__atomic_store_n(&account_class[i], c, __ATOMIC_RELEASE);
 	}
 }
 
@@ -150,12 +147,16 @@ static void *refuse(void)
 	return NULL;
 }
 
-static __attribute__((__noinline__)) void *
-alloc_rest(struct slub_cache *cache, uint32_t owner, size_t bytes)
+static struct slub_cache *account_cache(size_t bytes)
+{
+	return account_class[(bytes + CLASS_STEP - 1) / CLASS_STEP];
+}
+
+static __attribute__((__noinline__)) void *alloc_rest(size_t bytes)
 {
 	void *object;
 
-	if (!account_alloc_rest(cache, owner, &object))
+	if (!account_alloc_rest(account_cache(bytes), group_current(), &object))
 		return slow_alloc(bytes);
 	return object ? object : refuse();
 }
@@ -163,27 +164,30 @@ alloc_rest(struct slub_cache *cache, uint32_t owner, size_t bytes)
 static __attribute__((__noinline__)) void *
 claim(struct slub_cache *cache, void *object, uint32_t owner)
 {
+	if (likely(account_hand_over(cache, object_owner(cache, object), owner)))
+		return object;
 	object = account_claim(cache, object, owner);
 	return object ? object : refuse();
 }
 
-/* Classes of a page or more, and those that have not been made yet. */
-static __attribute__((__noinline__)) void *alloc_paged(uint32_t owner,
-						       size_t bytes)
+/*
+ * Classes of a page or more.  It keeps nothing over the sequence but @bytes, or it
+ * would need a stack frame.
+ */
+static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
 {
-	struct slub_cache *cache =
-		paged_class[(bytes + CLASS_STEP - 1) / CLASS_STEP];
-	uint32_t *where;
+	uint32_t *where, owner;
 	void *object;
 
-	if (unlikely(!cache))
+	if (unlikely(bytes > CLASS_BYTES_MAX || !group_current() ||
+		     !account_cache(bytes)))
 		return slow_alloc(bytes);
-	object = account_pop_paged(cache);
+	object = account_pop_paged(account_cache(bytes), &where);
 	if (unlikely(!object))
-		return alloc_rest(cache, owner, bytes);
-	where = page_owner(page_of(object));
+		return alloc_rest(bytes);
+	owner = group_current();
 	if (unlikely(*where != (owner | OWNER_FREE)))
-		return claim(cache, object, owner);
+		return claim(account_cache(bytes), object, owner);
 	*where = owner;
 	return object;
 }
@@ -194,14 +198,14 @@ SLUB_HOT void *slow_alloc_beyond(size_t bytes)
 	struct slub_cache *cache;
 	void *object;
 
-	if (unlikely(bytes > CLASS_BYTES_MAX || !owner))
+	if (unlikely(bytes > CLASS_WORD_MAX))
+		return alloc_paged(bytes);
+	cache = account_cache(bytes);
+	if (unlikely(!owner || !cache))
 		return slow_alloc(bytes);
-	cache = account_class[(bytes + CLASS_STEP - 1) / CLASS_STEP];
-	if (unlikely(!cache))
-		return alloc_paged(owner, bytes);
 	object = account_pop_fast(cache);
 	if (unlikely(!object))
-		return alloc_rest(cache, owner, bytes);
+		return alloc_rest(bytes);
 	if (likely(*slab_owner(cache, object) == owner))
 		return object;
 	return claim(cache, object, owner);
@@ -216,10 +220,12 @@ free_rest(void *ptr, struct slub_cache *cache)
 
 SLUB_HOT void account_free_object(void *ptr, struct slub_cache *cache)
 {
-	if (cache->account_path == ACCOUNT_PAGED ?
-		    account_free_paged(cache, ptr) :
-		    cache->account_path == ACCOUNT_WORD &&
-			    account_free_fast(cache, ptr, true))
-		return;
-	free_rest(ptr, cache);
+	if (likely(cache->account_path == ACCOUNT_WORD)) {
+		if (!account_free_fast(cache, ptr, true))
+			free_rest(ptr, cache);
+	} else if (cache->account_path == ACCOUNT_SLOW) {
+		slow_free(ptr);
+	} else {
+		free_rest(ptr, cache);
+	}
 }

@@ -13,10 +13,6 @@
 #include "malloc/malloc.h"
 #include "slab/account.h"
 
-/* As malloc_slot: the cache for a size; NULL: not made yet, or of a page or more. */
-extern struct slub_cache *account_class[CLASS_BYTES_MAX / CLASS_STEP + 1]
-	SLUB_INTERNAL;
-
 /*
  * The class for accounted objects that goes with @cache, one of malloc's; NULL:
  * it cannot be made.
@@ -38,7 +34,7 @@ static inline size_t account_large_bytes(size_t bytes)
 	return large_bytes_for(bytes);
 }
 
-/* free() of an object of @cache, which has an account_path. */
+/* free() of an object of @cache that is none of the usual ones of malloc. */
 void account_free_object(void *ptr, struct slub_cache *cache);
 
 #endif

@@ -49,10 +49,11 @@ static __attribute__((__noinline__)) void free_paged(void *ptr)
 	if (slot - malloc_paged_slots >= malloc_paged_slots_bytes) {
 		struct slub_cache *cache = cache_of_slot((uint32_t)slot);
 
-		if (cache && cache->account_path != ACCOUNT_SLOW)
+		if (!cache)
+			goto failed;
+		if (cache->account_path != ACCOUNT_PAGED ||
+		    !account_free_paged(cache, ptr))
 			account_free_object(ptr, cache);
-		else
-			slow_free(ptr);
 		return;
 	}
 	slot += SLOT_BYTES;

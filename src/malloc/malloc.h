@@ -21,6 +21,8 @@
 /* sizeclass.c */
 #define CLASS_BYTES_MAX ((size_t)32 << 10)
 #define CLASS_STEP 16
+/* The largest that is smaller than a page. */
+#define CLASS_WORD_MAX (PAGE_BYTES / 8 * 7)
 #define CLASS_NR 72
 /*
  * What a thread's own limits (base/thread.h) are outside of groups; 0 until the

@@ -30,7 +30,7 @@
 #define STOCK_BATCH ((size_t)32 << 10)
 #define STOCK_MAX (2 * STOCK_BATCH)
 #define BYTES_BITS CHARGE_BYTES_BITS
-#define BYTES_MASK ((1ull << BYTES_BITS) - 1)
+#define BYTES_MASK CHARGE_BYTES_MASK
 #define CHARGE_MAX BYTES_MASK
 
 /* Tries of the sequence before a charge goes without a stock. */
@@ -554,9 +554,12 @@ static bool give_again(uint32_t owner, size_t bytes)
 
 void group_uncharge(uint32_t owner, size_t bytes)
 {
-	if (owner != group_current() && give_again(owner, bytes))
-		return;
-	if (owner != group_current() || thread_stock_put(owner, bytes))
+	bool done = owner == group_current() ?
+			    !thread_stock_put(owner, bytes) :
+			    thread_stock_give(owner, bytes) ||
+				    give_again(owner, bytes);
+
+	if (!done)
 		charge_return(owner, bytes);
 }
 

@@ -117,9 +117,8 @@ void owner_drop(struct group_owner *owner, int64_t n);
 /* charge.c */
 /* Makes the stocks; without them every charge is slow. */
 void charge_init(void);
-/* What the words of a CPU's stocks are: {owner << CHARGE_BYTES_BITS, bytes}. */
 #define CHARGE_STOCKS 64
-#define CHARGE_BYTES_BITS 40
+#define CHARGE_BYTES_MASK ((1ull << CHARGE_BYTES_BITS) - 1)
 /* Per CPU; 0: none. */
 extern uintptr_t charge_stocks SLUB_INTERNAL;
 /* Takes @bytes out of this CPU's stock of @owner; @all: whatever it has. */
@@ -158,6 +157,8 @@ void thread_stock_switch(uint32_t owner);
 bool thread_stock_use(uint32_t owner);
 /* Puts charges of @owner there; returns what does not belong there. */
 size_t thread_stock_put(uint32_t owner, size_t bytes);
+/* Puts what is given back to @owner there; false: it does not belong there. */
+bool thread_stock_give(uint32_t owner, size_t bytes);
 /* Gives back what this thread has in stock, if it is @owner's. */
 void thread_stock_empty(uint32_t owner);
 /* The stocks of threads that did not come along. */

@@ -143,7 +143,9 @@ struct thread_stock {
 	uint32_t owner;		/* 0: nobody's */
 	/* Is it group_generation?  Else there is something to look at first. */
 	uint32_t generation;
-	uint64_t reserved[4];
+	/* What it gives back to another: {owner << CHARGE_BYTES_BITS, bytes}. */
+	uint64_t back;
+	uint64_t reserved[3];
 	void *pool_link;
 };
 
@@ -151,6 +153,8 @@ struct thread_stock {
 extern uint32_t group_generation SLUB_INTERNAL;
 
 #define THREAD_STOCK_MAX ((int64_t)64 << 10)
+/* Words of {owner, bytes}: the owner is above these. */
+#define CHARGE_BYTES_BITS 40
 
 /* The owner of the group entered last, 0: none; a load. */
 static inline uint32_t group_current(void)
@@ -221,6 +225,24 @@ static inline bool thread_stock_sub(struct thread_stock *stock, int64_t n)
 #endif
 }
 
+/* False: *@word was not @old. */
+static inline bool thread_stock_change(uint64_t *word, uint64_t old,
+				       uint64_t value)
+{
+#if defined(__x86_64__) && !SLUB_CONFIG_PLAIN_C
+	bool done;
+
+	__asm__ volatile("cmpxchgq %[value], %[word]"
+		: [word] "+m"(*word), "+a"(old), "=@ccz"(done)
+		: [value] "r"(value)
+		: "memory");
+	return done;
+#else
+	return __atomic_compare_exchange_n(word, &old, value, false,
+					   __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+#endif
+}
+
 static inline bool thread_stock_is_current(const struct thread_stock *stock)
 {
 	return stock->generation == __atomic_load_n(&group_generation,
@@ -264,6 +286,26 @@ static inline bool group_uncharge_fast(uint32_t owner, size_t bytes)
 static inline void group_undo_charge_fast(size_t bytes)
 {
 	thread_stock_add(group_thread.stock, (int64_t)bytes);
+}
+
+/*
+ * What @from is charged with for something of @bytes is this thread's owner's
+ * now: for runs of things that were @from's.  False: nothing has changed.
+ */
+static inline bool group_hand_over_fast(uint32_t from, size_t bytes)
+{
+	struct thread_stock *stock = group_thread.stock;
+	uint64_t back = __atomic_load_n(&stock->back, __ATOMIC_RELAXED);
+	uint64_t sum = back + bytes;
+
+	/* Of another owner it is beyond that by far. */
+	if (sum - ((uint64_t)from << CHARGE_BYTES_BITS) >
+		    (uint64_t)THREAD_STOCK_MAX || !group_charge_fast(bytes))
+		return false;
+	if (likely(thread_stock_change(&stock->back, back, sum)))
+		return true;
+	group_undo_charge_fast(bytes);
+	return false;
 }
 
 /*

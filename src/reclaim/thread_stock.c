@@ -6,6 +6,8 @@
  *   fast    add to `bytes`; below 0: undo, and go slow
  *   slow    fill from the CPU's stock, or with a batch of charges (charge.c)
  *   switch  enter and leave: the CPU gets what is left over
+ *   back    what another's things are charged with that become this owner's, as
+ *           long as it is one and the same other: one word, {owner, bytes}
  *
  * A stock is taken from the pool when a thread enters its first group, and put
  * back when it leaves its last one; a thread that ends before that keeps it for
@@ -70,6 +72,24 @@ static void stock_release(struct thread_stock *stock)
 		pool_put(&thread_stock_pool, stock);
 }
 
+/* What was to be given back: 0, or a word for give_back(). */
+static uint64_t take_back(struct thread_stock *stock)
+{
+	uint64_t word;
+
+	do {
+		word = __atomic_load_n(&stock->back, __ATOMIC_RELAXED);
+	} while (!thread_stock_change(&stock->back, word, 0));
+	return word;
+}
+
+static void give_back(uint64_t word)
+{
+	if (word & CHARGE_BYTES_MASK)
+		charge_return((uint32_t)(word >> CHARGE_BYTES_BITS),
+			      word & CHARGE_BYTES_MASK);
+}
+
 static size_t take_all(struct thread_stock *stock)
 {
 	int64_t bytes = __atomic_load_n(&stock->bytes, __ATOMIC_RELAXED);
@@ -106,6 +126,7 @@ void thread_stock_switch(uint32_t owner)
 	left = take_all(stock);
 	if (left)
 		charge_return(old, left);
+	give_back(take_back(stock));
 	__atomic_store_n(&stock->owner, owner, __ATOMIC_RELEASE);
 	slub_thread.self.owner = owner;
 	if (!owner) {
@@ -133,8 +154,10 @@ bool thread_stock_use(uint32_t owner)
 		return false;
 	if (group_thread.stock->generation == generation)
 		return true;
-	if (charge_is_tight(owner))
+	if (charge_is_tight(owner) || slub_thread.locks_held)
 		return false;
+	/* Whom it is given back to may be tight now. */
+	give_back(take_back(group_thread.stock));
 	__atomic_store_n(&group_thread.stock->generation, generation,
 			 __ATOMIC_RELAXED);
 	return true;
@@ -149,6 +172,21 @@ size_t thread_stock_put(uint32_t owner, size_t bytes)
 	return 0;
 }
 
+bool thread_stock_give(uint32_t owner, size_t bytes)
+{
+	struct thread_stock *stock = group_thread.stock;
+	uint64_t value = (uint64_t)owner << CHARGE_BYTES_BITS | bytes, word;
+
+	if (!is_mine(group_current()) || !thread_stock_is_current(stock) ||
+	    bytes > (size_t)THREAD_STOCK_MAX || slub_thread.locks_held)
+		return false;
+	do {
+		word = __atomic_load_n(&stock->back, __ATOMIC_RELAXED);
+	} while (!thread_stock_change(&stock->back, word, value));
+	give_back(word);
+	return true;
+}
+
 void thread_stock_empty(uint32_t owner)
 {
 	size_t bytes;
@@ -161,6 +199,18 @@ void thread_stock_empty(uint32_t owner)
 }
 
 /* ---- seen from outside ---- */
+
+static int64_t back_of(const struct thread_stock *stock,
+		       const struct slub_group *group)
+{
+	uint64_t word = __atomic_load_n(&stock->back, __ATOMIC_RELAXED);
+
+	if (!(word & CHARGE_BYTES_MASK) ||
+	    !group_is_below(owner_group(owner_of((uint32_t)(
+				    word >> CHARGE_BYTES_BITS))), group))
+		return 0;
+	return (int64_t)(word & CHARGE_BYTES_MASK);
+}
 
 static int64_t stock_of(const struct thread_stock *stock,
 			const struct slub_group *group)
@@ -179,8 +229,10 @@ int64_t thread_stocks_of(const struct slub_group *group)
 {
 	int64_t sum = 0;
 
-	for (uint32_t n = 1; n < pool_end(&thread_stock_pool); n++)
+	for (uint32_t n = 1; n < pool_end(&thread_stock_pool); n++) {
 		sum += stock_of(pool_item(&thread_stock_pool, n), group);
+		sum += back_of(pool_item(&thread_stock_pool, n), group);
+	}
 	return sum;
 }
 
@@ -191,7 +243,10 @@ void thread_stock_fork_child(void)
 		uint32_t owner = stock->owner;
 		size_t bytes;
 
-		if (stock == group_thread.stock || !owner)
+		if (stock == group_thread.stock)
+			continue;
+		give_back(take_back(stock));
+		if (!owner)
 			continue;
 		bytes = take_all(stock);
 		if (bytes)

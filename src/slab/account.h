@@ -71,6 +71,22 @@ static inline uint32_t *object_owner(const struct slub_cache *cache,
 /* ---- the fast paths ---- */
 
 /*
+ * @object, just taken off a list, becomes that of this thread's @owner, and its
+ * last one's charge goes back.  False: account_claim() may do it.
+ */
+static always_inline bool account_hand_over(const struct slub_cache *cache,
+					    uint32_t *where, uint32_t owner)
+{
+	uint32_t old = owner_charged(*where);
+
+	if (unlikely(!old || old == owner || !owner ||
+		     !group_hand_over_fast(old, cache->object_size)))
+		return false;
+	*where = owner;
+	return true;
+}
+
+/*
  * Makes @object, just taken off a list, that of this thread's @owner.  NULL: a
  * maximum is in the way; it is free again.
  */
@@ -104,22 +120,25 @@ aborted:
 	return NULL;
 }
 
-/* The same of a cache with ACCOUNT_PAGED. */
-static always_inline void *account_pop_paged(const struct slub_cache *cache)
+/* The same of a cache with ACCOUNT_PAGED; its owner's word is at *@where. */
+static always_inline void *account_pop_paged(const struct slub_cache *cache,
+					     uint32_t **where)
 {
 #if ARCH_HAS_RSEQ
-	uintptr_t slot = cache->list_slot, t;
+	uintptr_t slot = cache->list_slot, bias = descriptor_bias, t, at;
 	void *object;
 
-	RSEQ_POP_PAGE(object, slot, t, descriptor_bias);
+	RSEQ_POP_PAGE_AT(object, slot, t, at, bias);
 	if (!object)
 		__builtin_unreachable();
+	*where = page_owner((struct page *)(bias + at));
 	return object;
 failed:
 aborted:
 #else
 	(void)cache;
 #endif
+	*where = NULL;
 	return NULL;
 }
 
@@ -139,7 +158,8 @@ static always_inline bool account_free_paged(struct slub_cache *cache,
 	return true;
 failed:
 aborted:
-	*where = owner;
+	/* Found again: what is kept over the sequence needs a stack frame. */
+	*page_owner(page_of(object)) &= ~OWNER_FREE;
 #else
 	(void)cache, (void)object;
 #endif

@@ -87,6 +87,8 @@ alloc_slowly(struct slub_cache *cache)
 static __attribute__((__noinline__)) void *
 claim(struct slub_cache *cache, void *object, uint32_t owner)
 {
+	if (likely(account_hand_over(cache, object_owner(cache, object), owner)))
+		return object;
 	object = account_claim(cache, object, owner);
 	return object ? object : fail(ENOMEM);
 }

@@ -310,9 +310,19 @@ static void tally_piece(const struct piece *piece, void *arg)
 
 /* ---- stocks ---- */
 
+static void tally_word(const struct reader *reader, uint64_t word)
+{
+	uint32_t shift = reader->how.stock_shift;
+
+	add_ahead(reader, (uint32_t)(word >> shift),
+		  word & ((1ull << shift) - 1));
+}
+
 static void tally_thread_stocks(const struct reader *reader,
 				const struct pool *stocks)
 {
+	struct slub_abi_field back = { (uint16_t)reader->how.stock_back, 8 };
+
 	for (uint32_t i = 1; i < stocks->nr; i++) {
 		const char *at = item(stocks, i);
 		uint32_t owner = (uint32_t)field_get(at,
@@ -325,21 +335,22 @@ static void tally_thread_stocks(const struct reader *reader,
 			reader->views[group].nr_threads++;
 		if (bytes > 0)
 			add_ahead(reader, owner, (uint64_t)bytes);
+		if (reader->how.stock_back)
+			tally_word(reader, field_get(at, back));
 	}
 }
 
 static void tally_area(const struct reader *reader, uint64_t area,
 		       uint64_t offset)
 {
-	uint32_t shift = reader->how.stock_shift, nr = reader->how.nr_stocks;
+	uint32_t nr = reader->how.nr_stocks;
 	uint64_t words[NR_STOCKS_MAX];
 
 	if (process_read(reader->process, area + offset, words,
 			 nr * sizeof(words[0])))
 		return;
 	for (uint32_t i = 0; i < nr; i++)
-		add_ahead(reader, (uint32_t)(words[i] >> shift),
-			  words[i] & ((1ull << shift) - 1));
+		tally_word(reader, words[i]);
 }
 
 /* ---- objects in lists ---- */
@@ -452,6 +463,7 @@ static bool how_is_sane(const struct slub_abi_groups *how)
 			       how->groups.bytes) &&
 	       fields_are_sane(owner, 2, how->owners.bytes) &&
 	       fields_are_sane(stock, 2, how->thread_stocks.bytes) &&
+	       how->stock_back + 8ull <= how->thread_stocks.bytes &&
 	       how->group_name + (uint64_t)SLUB_ABI_GROUP_NAME <=
 		       how->groups.bytes &&
 	       how->nr_stocks <= NR_STOCKS_MAX && how->stock_shift >= 32 &&

@@ -180,27 +180,35 @@ aborted:
 	return SEQUENCE_RESTART;
 }
 
-/* The same with the link in the page descriptor; see slot.h. */
-#define RSEQ_POP_PAGE(object_, slot_, t_, bias_)			\
+/*
+ * The same with the link in the page descriptor; see slot.h.  @at is where that
+ * lies from @bias.
+ */
+#define RSEQ_POP_PAGE_AT(object_, slot_, t_, at_, bias_)		\
 	__asm__ volatile goto(						\
 		RSEQ_ENTER						\
 		RSEQ_ADD_AREA("%[slot]")				\
 		"movq (%[slot]), %[object]\n\t"				\
 		"testq %[object], %[object]\n\t"			\
 		"jz %l[failed]\n\t"					\
-		"movq %[object], %[t]\n\t"				\
-		"shrq $12, %[t]\n\t"					\
-		"imulq %[stride], %[t], %[t]\n\t"			\
-		"movq 8(%[bias], %[t]), %[t]\n\t"			\
+		"movq %[object], %[at]\n\t"				\
+		"shrq $12, %[at]\n\t"					\
+		"imulq %[stride], %[at], %[at]\n\t"			\
+		"movq 8(%[bias], %[at]), %[t]\n\t"			\
 		"addl $1, 8(%[slot])\n\t"				\
 		"movq %[t], (%[slot])"					\
 		RSEQ_LEAVE						\
 		: [object] "=&a"(object_), [t] "=&r"(t_),		\
-		  [slot] "+&r"(slot_)					\
+		  [at] "=&r"(at_), [slot] "+&r"(slot_)			\
 		: RSEQ_INPUTS, [bias] "r"(bias_),			\
 		  [stride] "i"(DESCRIPTOR_BYTES)			\
 		: "memory", "cc"					\
 		: failed, aborted)
+#define RSEQ_POP_PAGE(object_, slot_, t_, bias_)			\
+	do {								\
+		uintptr_t at_;						\
+		RSEQ_POP_PAGE_AT(object_, slot_, t_, at_, bias_);	\
+	} while (0)
 
 /* @link is descriptor_link(bias, object). */
 #define RSEQ_PUSH_PAGE(object_, slot_, t_, link_)			\
