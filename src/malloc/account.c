@@ -161,13 +161,20 @@ static __attribute__((__noinline__)) void *alloc_rest(size_t bytes)
 	return object ? object : refuse();
 }
 
-static __attribute__((__noinline__)) void *
-claim(struct slub_cache *cache, void *object, uint32_t owner)
+static cold void *claim_slowly(struct slub_cache *cache, void *object,
+			       uint32_t owner)
 {
-	if (likely(account_hand_over(cache, object_owner(cache, object), owner)))
-		return object;
 	object = account_claim(cache, object, owner);
 	return object ? object : refuse();
+}
+
+/* It is somebody else's, as yet. */
+static __attribute__((__noinline__)) void *
+claim(struct slub_cache *cache, void *object, uint32_t owner, uint32_t *where)
+{
+	if (likely(account_hand_over(cache, where, owner)))
+		return object;
+	return claim_slowly(cache, object, owner);
 }
 
 /*
@@ -187,7 +194,7 @@ static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
 		return alloc_rest(bytes);
 	owner = group_current();
 	if (unlikely(*where != (owner | OWNER_FREE)))
-		return claim(account_cache(bytes), object, owner);
+		return claim(account_cache(bytes), object, owner, where);
 	*where = owner;
 	return object;
 }
@@ -196,6 +203,7 @@ SLUB_HOT void *slow_alloc_beyond(size_t bytes)
 {
 	uint32_t owner = group_current();
 	struct slub_cache *cache;
+	uint32_t *where;
 	void *object;
 
 	if (unlikely(bytes > CLASS_WORD_MAX))
@@ -206,9 +214,10 @@ SLUB_HOT void *slow_alloc_beyond(size_t bytes)
 	object = account_pop_fast(cache);
 	if (unlikely(!object))
 		return alloc_rest(bytes);
-	if (likely(*slab_owner(cache, object) == owner))
+	where = slab_owner(cache, object);
+	if (likely(*where == owner))
 		return object;
-	return claim(cache, object, owner);
+	return claim(cache, object, owner, where);
 }
 
 static __attribute__((__noinline__)) void

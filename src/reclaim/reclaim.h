@@ -122,6 +122,7 @@ void pressure_fork_child(void);
  */
 struct group_thread {
 	uint16_t nr;
+	uint8_t turn;		/* see charge_return() */
 	bool is_switching;	/* the stock is of nobody for the moment */
 	/* of group_current(); good while that is */
 	struct thread_stock *stock;
@@ -289,8 +290,8 @@ static inline void group_undo_charge_fast(size_t bytes)
 }
 
 /*
- * What @from is charged with for something of @bytes is this thread's owner's
- * now: for runs of things that were @from's.  False: nothing has changed.
+ * What @from, not 0, is charged with for something of @bytes is this thread's
+ * owner's now: for runs of things that were @from's.  False: nothing has changed.
  */
 static inline bool group_hand_over_fast(uint32_t from, size_t bytes)
 {
@@ -300,11 +301,12 @@ static inline bool group_hand_over_fast(uint32_t from, size_t bytes)
 
 	/* Of another owner it is beyond that by far. */
 	if (sum - ((uint64_t)from << CHARGE_BYTES_BITS) >
-		    (uint64_t)THREAD_STOCK_MAX || !group_charge_fast(bytes))
+		    (uint64_t)THREAD_STOCK_MAX ||
+	    unlikely(!group_charge_fast(bytes)))
 		return false;
 	if (likely(thread_stock_change(&stock->back, back, sum)))
 		return true;
-	group_undo_charge_fast(bytes);
+	thread_stock_add(stock, (int64_t)bytes);
 	return false;
 }
 

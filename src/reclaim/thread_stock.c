@@ -79,7 +79,7 @@ static uint64_t take_back(struct thread_stock *stock)
 
 	do {
 		word = __atomic_load_n(&stock->back, __ATOMIC_RELAXED);
-	} while (!thread_stock_change(&stock->back, word, 0));
+	} while (word && !thread_stock_change(&stock->back, word, 0));
 	return word;
 }
 
@@ -98,6 +98,32 @@ static size_t take_all(struct thread_stock *stock)
 		return 0;
 	thread_stock_add(stock, -bytes);
 	return (size_t)bytes;
+}
+
+static bool is_mine(uint32_t owner)
+{
+	const struct group_thread *thread = &group_thread;
+
+	return thread->stock && thread->stock != &no_stock &&
+	       !thread->is_switching && thread->stock->owner == owner;
+}
+
+bool thread_stock_use(uint32_t owner)
+{
+	uint32_t generation = __atomic_load_n(&group_generation,
+					      __ATOMIC_SEQ_CST);
+
+	if (!is_mine(owner))
+		return false;
+	if (group_thread.stock->generation == generation)
+		return true;
+	if (charge_is_tight(owner) || slub_thread.locks_held)
+		return false;
+	/* Whom it is given back to may be tight now. */
+	give_back(take_back(group_thread.stock));
+	__atomic_store_n(&group_thread.stock->generation, generation,
+			 __ATOMIC_RELAXED);
+	return true;
 }
 
 void thread_stock_switch(uint32_t owner)
@@ -135,32 +161,9 @@ void thread_stock_switch(uint32_t owner)
 	}
 	compiler_barrier();
 	thread->is_switching = false;
-}
-
-static bool is_mine(uint32_t owner)
-{
-	const struct group_thread *thread = &group_thread;
-
-	return thread->stock && thread->stock != &no_stock &&
-	       !thread->is_switching && thread->stock->owner == owner;
-}
-
-bool thread_stock_use(uint32_t owner)
-{
-	uint32_t generation = __atomic_load_n(&group_generation,
-					      __ATOMIC_SEQ_CST);
-
-	if (!is_mine(owner))
-		return false;
-	if (group_thread.stock->generation == generation)
-		return true;
-	if (charge_is_tight(owner) || slub_thread.locks_held)
-		return false;
-	/* Whom it is given back to may be tight now. */
-	give_back(take_back(group_thread.stock));
-	__atomic_store_n(&group_thread.stock->generation, generation,
-			 __ATOMIC_RELAXED);
-	return true;
+	/* It can be used at once, unless something is tight. */
+	if (owner)
+		thread_stock_use(owner);
 }
 
 size_t thread_stock_put(uint32_t owner, size_t bytes)

@@ -71,16 +71,15 @@ static inline uint32_t *object_owner(const struct slub_cache *cache,
 /* ---- the fast paths ---- */
 
 /*
- * @object, just taken off a list, becomes that of this thread's @owner, and its
- * last one's charge goes back.  False: account_claim() may do it.
+ * An object just taken off a list, whose owner is at @where, becomes that of this
+ * thread's @owner, not 0.  False: account_claim() may do it.
  */
 static always_inline bool account_hand_over(const struct slub_cache *cache,
 					    uint32_t *where, uint32_t owner)
 {
 	uint32_t old = owner_charged(*where);
 
-	if (unlikely(!old || old == owner || !owner ||
-		     !group_hand_over_fast(old, cache->object_size)))
+	if (unlikely(!old || !group_hand_over_fast(old, cache->object_size)))
 		return false;
 	*where = owner;
 	return true;

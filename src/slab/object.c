@@ -84,13 +84,19 @@ alloc_slowly(struct slub_cache *cache)
 	return object ? object : fail(ENOMEM);
 }
 
+static cold void *claim_slowly(struct slub_cache *cache, void *object,
+			       uint32_t owner)
+{
+	object = account_claim(cache, object, owner);
+	return object ? object : fail(ENOMEM);
+}
+
 static __attribute__((__noinline__)) void *
 claim(struct slub_cache *cache, void *object, uint32_t owner)
 {
-	if (likely(account_hand_over(cache, object_owner(cache, object), owner)))
+	if (owner && account_hand_over(cache, object_owner(cache, object), owner))
 		return object;
-	object = account_claim(cache, object, owner);
-	return object ? object : fail(ENOMEM);
+	return claim_slowly(cache, object, owner);
 }
 
 static always_inline void *alloc_accounted(struct slub_cache *cache)
