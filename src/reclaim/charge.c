@@ -523,25 +523,15 @@ void group_charge_anyway(uint32_t owner, size_t bytes)
 		charge_once(owner_of(owner), bytes, true, &full);
 }
 
-/*
- * Who frees one object of an owner mostly frees more: its stock replaces others.
- * Where groups take turns what one leaves is not worth what it takes to look for
- * the other's counter, so mostly it replaces none; but one time in eight, or those
- * who were first would stay.
- */
-static bool may_replace(size_t bytes)
-{
-	return !slub_thread.locks_held &&
-	       (bytes < STOCK_BATCH / 8 || !(++group_thread.turn % 8));
-}
-
+/* Who frees one object of an owner mostly frees more: its stock replaces others. */
 void charge_return(uint32_t number, size_t bytes)
 {
 	uint64_t other = 0;
 	size_t rest = bytes;
 
 	if (likely(!charge_is_tight(number)))
-		rest = stock_put(number, bytes, may_replace(bytes), &other);
+		rest = stock_put(number, bytes, !slub_thread.locks_held,
+				 &other);
 	if (unlikely(rest))
 		uncharge_owner(number, rest);
 	if (unlikely(other))

@@ -122,7 +122,6 @@ void pressure_fork_child(void);
  */
 struct group_thread {
 	uint16_t nr;
-	uint8_t turn;		/* see charge_return() */
 	bool is_switching;	/* the stock is of nobody for the moment */
 	/* of group_current(); good while that is */
 	struct thread_stock *stock;
