@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "modes/modes.h"
+#include "modes/own_section.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/rseq.h>
 
 #define SHARED 512
-#define CPUS 8192
 
 struct object {
 	void *start;
@@ -19,37 +18,14 @@ static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- a critical section of the program's own: a counter per CPU ---- */
 
-static struct {
-	uint64_t count;
-	uint64_t unused[7];
-} counters[CPUS];
-
+static struct own_counter counters[OWN_CPUS];
 static atomic_ullong counted;
 
-static struct rseq *own_rseq(void)
-{
-	return (void *)((char *)__builtin_thread_pointer() + __rseq_offset);
-}
-
-/* Leaves rseq_cs set, as the contract of rseq(2) allows. */
 static void count_one(void)
 {
 	if (!__rseq_size)
 		return;
-	__asm__ volatile(
-		".pushsection __rseq_cs, \"aw\"\n\t.balign 32\n"
-		"3: .long 0, 0\n\t.quad 1f, 2f - 1f, 4f\n\t.popsection\n"
-		"5:\n\tleaq 3b(%%rip), %%rax\n\t"
-		"movq %%rax, 8(%[rseq])\n"
-		"1:\n\tmovl 4(%[rseq]), %%eax\n\t"
-		"shlq $6, %%rax\n\t"
-		"addq $1, (%[counters], %%rax)\n"
-		"2:\n\tjmp 6f\n\t"
-		".byte 0x0f, 0xb9, 0x3d\n\t.long 0x53053053\n"
-		"4:\n\tjmp 5b\n"
-		"6:\n\t"
-		:: [rseq] "r"(own_rseq()), [counters] "r"(counters)
-		: "rax", "memory", "cc");
+	own_section(counters);
 	atomic_fetch_add_explicit(&counted, 1, memory_order_relaxed);
 }
 
@@ -57,7 +33,7 @@ void modes_check_own(void)
 {
 	uint64_t sum = 0;
 
-	for (int i = 0; i < CPUS; i++)
+	for (int i = 0; i < OWN_CPUS; i++)
 		sum += counters[i].count;
 	printf("own critical section: %llu calls, counted %llu\n",
 	       (unsigned long long)counted, (unsigned long long)sum);

@@ -4,10 +4,12 @@
  * sequences and membarrier.
  *
  *	with_mode MODE [--error=ENOSYS|EPERM] [--preload=LIBRARY] -- COMMAND...
+ *	with_mode E|F --companion=LIBRARY -- COMMAND...
  *
  *	A  both work			B  membarrier fails
  *	C  glibc does not register	D  C, and rseq and membarrier fail
- *	E, F  as A; what is special is in the command
+ *	E, F  as A; what is special is in the command, or made by a companion
+ *	      (companion.c) in every program that the command starts
  *
  * The filters are there from before the command starts; mode D turns glibc's
  * registration off besides, for glibc takes a failing rseq for a missing one
@@ -42,7 +44,7 @@ static char **command_of(int argc, char **argv)
 		if (!strcmp(argv[i], "--") && i + 1 < argc)
 			return argv + i + 1;
 	fprintf(stderr, "usage: with_mode A|B|C|D|E|F [--error=ENOSYS|EPERM] "
-		"[--preload=LIBRARY] -- COMMAND...\n");
+		"[--preload=LIBRARY] [--companion=LIBRARY] -- COMMAND...\n");
 	exit(2);
 }
 
@@ -59,7 +61,7 @@ static int error_of(const char *name)
 int main(int argc, char **argv)
 {
 	char **command = command_of(argc, argv);
-	const char *preload;
+	const char *preload, *companion;
 	char mode = argv[1][0];
 	int error;
 
@@ -68,7 +70,8 @@ int main(int argc, char **argv)
 			argv[1]);
 		return 2;
 	}
-	fire_start(argc - 1, argv + 1, "error preload");
+	unsetenv("FIRE_COMPANION");
+	fire_start(argc - 1, argv + 1, "error preload companion");
 	error = error_of(fire_opt_str("error", "ENOSYS"));
 	preload = fire_opt_str("preload", NULL);
 	if (mode == 'C' || mode == 'D') {
@@ -80,6 +83,12 @@ int main(int argc, char **argv)
 	}
 	if (preload)
 		setenv("LD_PRELOAD", preload, 1);
+	companion = fire_opt_str("companion", NULL);
+	if (companion) {
+		setenv("FIRE_COMPANION", companion, 1);
+		setenv("FIRE_COMPANION_MODE", argv[1], 1);
+		setenv("LD_PRELOAD", companion, 1);
+	}
 	if (mode == 'B' || mode == 'D')
 		deny(SYS_membarrier, error);
 	if (mode == 'D')
