@@ -58,8 +58,8 @@ shift $((OPTIND - 1))
 # variant | cmake options | backends (- : the tests choose) or modes | tests to leave out | labels
 variants='
 layout-aligned64||rseq thread tid lock|
-layout-inner56|-DSLUB_LAYOUT=inner56|rseq thread tid lock|fire.limits
-layout-lock56|-DSLUB_LAYOUT=lock56|rseq thread tid lock|fire.limits
+layout-inner56|-DSLUB_LAYOUT=inner56|rseq thread tid lock|
+layout-lock56|-DSLUB_LAYOUT=lock56|rseq thread tid lock|
 mode||A B C D E F|
 up|-DSLUB_SMP=OFF|rseq thread tid lock|fire.limits_cpuset
 assert|-DSLUB_ASSERT=2|rseq thread tid lock|fire.limits
