@@ -106,7 +106,7 @@ earlier()
 	row "$1" $found
 }
 
-# Builds a variant, once; its log stays in build/matrix-logs.
+# build_variant NAME OPTIONS LABELS: builds it; the log stays in build/matrix-logs.
 build_variant()
 {
 	local name=$1 options=$2 log=$logs/$1-build.log targets=
@@ -115,7 +115,7 @@ build_variant()
 	[[ $options =~ TSAN|ASAN ]] && targets='--target fire_churn fire_threads'
 	[[ $options =~ ASAN ]] && targets+=' reclaim_storm_asan'
 	# What nothing wanted needs is not built.
-	case $labels in
+	case $3 in
 	unit) targets=${targets:-"--target unit_tests fire_with_mode"} ;;
 	'unit|fire' | 'fire|unit') targets=${targets:-"--target unit_tests fire_tests"} ;;
 	fire) targets=${targets:-"--target fire_tests"} ;;
@@ -201,7 +201,7 @@ run_variant()
 		! earlier "$cell" "$key" || continue
 		if [ $built = no ]; then
 			built=yes
-			if ! build_variant "$name" "$options"; then
+			if ! build_variant "$name" "$options" "$wanted"; then
 				failed=1
 				row "$name" BUILD - - - - "$commit"
 				tail -n 5 "$logs/$name-build.log"
