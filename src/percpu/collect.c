@@ -86,7 +86,11 @@ static bool wait_not_busy(_Atomic uint32_t *busy)
 	return false;
 }
 
-/* An ending thread waits for area_lock, so its busy word stays readable. */
+/*
+ * An ending thread waits for area_lock, so its busy word stays readable; and
+ * who takes over an area that has no owner waits too, so that only an area of
+ * another live thread needs the barrier.
+ */
 static bool collect_thread(uint32_t cid, char *area, const struct move *move)
 {
 	_Atomic uint32_t *busy;
@@ -100,7 +104,8 @@ static bool collect_thread(uint32_t cid, char *area, const struct move *move)
 	if (busy == &slub_thread.busy)
 		stopped = !*busy;
 	else if (busy)
-		stopped = os_barrier() == 0 && wait_not_busy(busy);
+		stopped = percpu_can_stop && os_barrier() == 0 &&
+			  wait_not_busy(busy);
 	inject(INJECT_stopped);
 	if (stopped)
 		move_slots(area, move);
@@ -141,7 +146,7 @@ static bool collect(uint32_t cid, const struct move *move)
 	case BACKEND_RSEQ:
 		return percpu_can_stop && collect_rseq(cid, area, move);
 	case BACKEND_THREAD:
-		return percpu_can_stop && collect_thread(cid, area, move);
+		return collect_thread(cid, area, move);
 	case BACKEND_TID:
 		return collect_tid(area, move);
 	case BACKEND_LOCK:

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "check.h"
+#include "lists.h"
 #include "start.h"
 
 struct typed : testing::Test {
@@ -24,6 +25,8 @@ struct typed : testing::Test {
 	{
 		if (!start::has_wanted_backend())
 			GTEST_SKIP() << "this process cannot have that backend";
+		if (!start::can_empty_lists())
+			GTEST_SKIP() << "without membarrier(2) no CPU can be stopped";
 	}
 	static struct slub_cache *make(const char *name, size_t size, unsigned long flags = 0,
 				       void (*ctor)(void *) = nullptr)
