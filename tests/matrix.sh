@@ -174,6 +174,8 @@ mode_cell()
 	C | D)	exclude+='|fire.single_step|.*[.]rseq$' ;;
 	# These choose the preloaded libraries themselves.
 	E | F)	exclude+="[^$mode]|fire.single_step|fire.sweep"
+		# That new threads have lists is what these are about.
+		[ "$mode" = E ] || exclude+='|unit.percpu_(collect|thread|word).rseq'
 		companion=--companion=$directory/tests/fire/libfire_companion.so ;;
 	esac
 	run_cell "mode-$mode" "$2" "$directory" "$4" "$exclude" \
