@@ -169,7 +169,9 @@ mode_cell()
 	local mode=$1 directory=$3 exclude=fire.mode_ companion=
 
 	case $mode in
-	A | B)	;;
+	A)	;;
+	# The single steps take minutes and ask for no barrier.
+	B)	exclude+='|fire.single_step' ;;
 	# Without registration nothing has a sequence to interrupt.
 	C | D)	exclude+='|fire.single_step|.*[.]rseq$' ;;
 	# These choose the preloaded libraries themselves.

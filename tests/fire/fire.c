@@ -239,11 +239,15 @@ void fire_watchdog(unsigned int seconds)
 		.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGPROF,
 	};
 	struct itimerspec when = { .it_value.tv_sec = seconds };
-	timer_t timer;
+	static timer_t timer;
+	static bool made;
 
-	if (sigaction(SIGPROF, &action, NULL) ||
-	    timer_create(CLOCK_MONOTONIC, &event, &timer) ||
-	    timer_settime(timer, 0, &when, NULL))
+	if (!made &&
+	    (sigaction(SIGPROF, &action, NULL) ||
+	     timer_create(CLOCK_MONOTONIC, &event, &timer)))
+		fire_fail("watchdog: %s", strerror(errno));
+	made = true;
+	if (timer_settime(timer, 0, &when, NULL))
 		fire_fail("watchdog: %s", strerror(errno));
 }
 

@@ -65,7 +65,7 @@ void fire_fail(const char *format, ...)
 void fire_skip(const char *format, ...)
 	__attribute__((noreturn, format(printf, 1, 2)));
 
-/* Ends the process with FIRE_HUNG, and says so, after so many seconds. */
+/* Ends the process with FIRE_HUNG, and says so, so many seconds after the last call. */
 void fire_watchdog(unsigned int seconds);
 
 /* Waits for a child; kills it and returns -1 when it takes longer. */

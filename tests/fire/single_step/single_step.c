@@ -318,6 +318,8 @@ static unsigned int disturb_all(void)
 		struct sequence *one = &sequences[i];
 		unsigned int missed;
 
+		/* For each: all take minutes on a busy machine, and hang not. */
+		fire_watchdog(fire_opt("limit", 240));
 		if (!run_to(one->start, 12)) {
 			printf("%-36s not reached\n", one->name);
 			unreached += !allowed(one->name);
