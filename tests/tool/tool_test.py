@@ -104,6 +104,14 @@ class Run(Folder):
         self.assertIn(f"retain_bytes {5 << 20}\n", done.stdout)
         self.assertIn("huge 0\n", done.stdout)
 
+    def test_words_are_no_names_of_files(self):
+        for option, variable, value in (("debug", "SLUB_DEBUG", "FZ,malloc-64;-"),
+                                        ("debug", "SLUB_DEBUG", "-"),
+                                        ("pressure", "SLUB_PRESSURE", "thread,some=150000"),
+                                        ("pressure", "SLUB_PRESSURE", "off")):
+            done = slub("run", f"--{option}={value}", "sh", "-c", f"echo ${variable}")
+            self.assertEqual((done.stdout, done.stderr), (value + "\n", ""))
+
     def test_slabinfo_is_written_where_the_command_was_started(self):
         table = os.path.join(self.folder, "table")
         done = subprocess.run([SLUB, "run", "--slabinfo=table", sys.executable, "-c",
@@ -122,6 +130,18 @@ class Run(Folder):
     def test_twice_preloads_once(self):
         done = slub("run", SLUB, "run", "sh", "-c", "echo $LD_PRELOAD")
         self.assertEqual(len(done.stdout.strip().split(":")), 1)
+
+    def test_a_folder_with_a_space_in_its_name(self):
+        folder = os.path.join(self.folder, "with a space")
+        os.mkdir(folder)
+        program, library = (shutil.copy(os.path.realpath(path), folder)
+                            for path in (SLUB, LIBRARY))
+        done = slub("run", "cat", "/proc/self/maps", program=program, SLUB_LIBRARY=library)
+        self.assertIn(library, done.stdout, done)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        named = os.path.join(folder, "lib slub.so")
+        os.rename(library, named)
+        self.assertRefused(slub("run", "true", program=program, SLUB_LIBRARY=named), 125, "space")
 
     def test_scripts(self):
         path = self.write("script", "#!/bin/sh\nexit 9\n")
@@ -247,6 +267,9 @@ class WrongArguments(Folder):
         self.assertRefused(slub("run", "--force=1", "true"), 2, "force")
         self.assertRefused(slub("run", "-z", "true"), 2, "-z")
         self.assertRefused(slub("run", "--slabinfo=", "true"), 2, "slabinfo")
+        self.assertRefused(slub("run", "--debug=FX,malloc-64", "true"), 2, "'X'", "F Z P U")
+        for value in ("threads", "some=", "thread,window=2s"):
+            self.assertRefused(slub("run", f"--pressure={value}", "true"), 2, value, "some=US")
 
     def test_check(self):
         for arguments in ([], ["1", "2"], ["x"], ["-1"], ["0"], ["99999999999"], ["1x"], [""],

@@ -28,9 +28,9 @@ static void print_run_help(FILE *to)
 	fputs("usage: slub run [OPTION...] [--] COMMAND [ARGUMENT...]\n\n"
 	      "Runs COMMAND with libslub preloaded as its malloc.\n\n", to);
 	settings_print(to);
-	fputs("      --hardened     preload libslub-hardened.so\n"
-	      "  -f, --force        run it even if libslub cannot be preloaded\n"
-	      "  -h, --help         print this\n\n"
+	fputs("  --hardened           preload libslub-hardened.so\n"
+	      "  -f, --force          run it even if libslub cannot be preloaded\n"
+	      "  -h, --help           print this\n\n"
 	      "Exit status: COMMAND's own; 2 bad arguments, 125 no libslub.so,\n"
 	      "126 COMMAND cannot be run with libslub, 127 no such command.\n",
 	      to);
@@ -91,26 +91,53 @@ static bool is_preloaded(const char *list, const char *library)
 	return false;
 }
 
-/* In front of what is preloaded already: the first malloc found is used. */
+/* "@first:@others", or @first alone. */
+static bool put_in_front(const char *variable, const char *first)
+{
+	const char *others = getenv(variable);
+	char *list;
+
+	if (asprintf(&list, "%s%s%s", first, others && *others ? ":" : "",
+		     others ? others : "") < 0) {
+		complain("no memory");
+		return false;
+	}
+	setenv(variable, list, 1);
+	free(list);
+	return true;
+}
+
+static bool search_folder_of(const char *library, const char *slash)
+{
+	char *folder = strndup(library, (size_t)(slash - library));
+	bool done = folder && put_in_front("LD_LIBRARY_PATH", folder);
+
+	free(folder);
+	return done;
+}
+
+/*
+ * In front of what is preloaded already: the first malloc found is used.
+ * Spaces part the names in LD_PRELOAD, but not the folders in which a name
+ * without a slash is looked for.
+ */
 static int preload(const char *library)
 {
 	const char *others = getenv("LD_PRELOAD");
-	char *list;
+	const char *slash = strrchr(library, '/');
+	const char *name = strchr(library, ' ') ? slash + 1 : library;
 
-	if (strpbrk(library, ": ")) {
-		complain("%s: the loader cannot preload a path with a space or "
-			 "a colon in it", library);
+	if (strpbrk(library, ":;") || strchr(slash, ' ')) {
+		complain("%s: the loader cannot preload a path with a colon or a "
+			 "semicolon in it, or a file with a space in its name",
+			 library);
 		return STATUS_NO_LIBRARY;
 	}
-	if (others && is_preloaded(others, library))
+	if (others && is_preloaded(others, name))
 		return 0;
-	if (asprintf(&list, "%s%s%s", library, others && *others ? ":" : "",
-		     others ? others : "") < 0) {
-		complain("no memory");
+	if ((name != library && !search_folder_of(library, slash)) ||
+	    !put_in_front("LD_PRELOAD", name))
 		return STATUS_NO_LIBRARY;
-	}
-	setenv("LD_PRELOAD", list, 1);
-	free(list);
 	return 0;
 }
 

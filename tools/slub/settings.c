@@ -11,12 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum kind { KIND_ENUM, KIND_SIZE, KIND_AUTO, KIND_NUMBER, KIND_TEXT };
+enum kind {
+	KIND_ENUM, KIND_SIZE, KIND_AUTO, KIND_NUMBER, KIND_TEXT, KIND_WORDS
+};
 
 struct row {
 	const char *name;
 	enum kind kind;
-	const char *choices;		/* of a KIND_ENUM: "first|second" */
+	const char *choices;		/* of a KIND_ENUM: "first|second"; of KIND_WORDS the form */
 	size_t value;			/* the default */
 	size_t min;			/* of sizes and numbers */
 	size_t max;
@@ -34,12 +36,15 @@ static const struct row rows[NR_SETTINGS] = {
 	{ #name, KIND_NUMBER, "", value, min, max, sentence },
 #define OPTION_TEXT(name, sentence) \
 	{ #name, KIND_TEXT, "", 0, 0, 0, sentence },
+#define OPTION_WORDS(name, form, sentence) \
+	{ #name, KIND_WORDS, form, 0, 0, 0, sentence },
 #include "base/option.def"
 #undef OPTION_ENUM
 #undef OPTION_SIZE
 #undef OPTION_AUTO
 #undef OPTION_NUMBER
 #undef OPTION_TEXT
+#undef OPTION_WORDS
 };
 
 /* A switch may be given without its value: --verbose is --verbose=1. */
@@ -202,6 +207,57 @@ static bool put_text(const struct row *row, const char *variable,
 	return true;
 }
 
+/* Letters, up to the first comma of each block: "FZ,dentry;P". */
+static bool check_debug(const char *value)
+{
+	for (const char *block = value;; block++) {
+		size_t letters = strspn(block, "FZPUTAO-fzputao");
+
+		block += letters;
+		if (*block && *block != ',' && *block != ';') {
+			complain("--debug=%s: '%c' is not one of the letters "
+				 "F Z P U T A O -", value, *block);
+			return false;
+		}
+		block += strcspn(block, ";");
+		if (!*block)
+			return true;
+	}
+}
+
+static bool is_trigger(const char *word, size_t length)
+{
+	static const char *const names[] = { "some=", "full=", "window=" };
+
+	for (int i = 0; i < 3; i++) {
+		size_t name = strlen(names[i]);
+
+		if (length > name && !strncmp(word, names[i], name))
+			return name + strspn(word + name, "0123456789") == length;
+	}
+	return false;
+}
+
+/* "thread", then triggers: "thread,some=150000,window=2000000". */
+static bool check_pressure(const char *value)
+{
+	for (const char *word = value;; word++) {
+		size_t length = strcspn(word, ",");
+
+		if (!(length == 3 && !strncmp(word, "off", 3)) &&
+		    !(length == 6 && !strncmp(word, "thread", 6)) &&
+		    !is_trigger(word, length)) {
+			complain("--pressure=%s: '%.*s' is not one of off, thread, "
+				 "some=US, full=US, window=US", value,
+				 (int)length, word);
+			return false;
+		}
+		word += length;
+		if (!*word)
+			return true;
+	}
+}
+
 bool setting_apply(enum setting setting, const char *value)
 {
 	const struct row *row = &rows[setting];
@@ -226,6 +282,11 @@ bool setting_apply(enum setting setting, const char *value)
 		break;
 	case KIND_TEXT:
 		return put_text(row, variable, value);
+	case KIND_WORDS:
+		if (!(setting == SETTING_debug ? check_debug(value) :
+						 check_pressure(value)))
+			return false;
+		break;
 	}
 	setenv(variable, value, 1);
 	return true;
@@ -252,6 +313,8 @@ const char *setting_range(const char *name, char *buf, size_t size)
 		snprintf(buf, size, "%s", row->choices);
 	else if (row->kind == KIND_TEXT)
 		snprintf(buf, size, "FILE");
+	else if (row->kind == KIND_WORDS)
+		snprintf(buf, size, "%s", row->choices);
 	else
 		snprintf(buf, size, "%s0, %s to %s",
 			 row->kind == KIND_AUTO ? "auto, " : "",
@@ -271,7 +334,7 @@ static void default_text(const struct row *row, char *buf, size_t size)
 {
 	const char *choice = row->choices;
 
-	if (row->kind == KIND_TEXT) {
+	if (row->kind == KIND_TEXT || row->kind == KIND_WORDS) {
 		snprintf(buf, size, "-");
 	} else if (row->kind != KIND_ENUM) {
 		value_text(row, row->value, buf, size);
@@ -310,10 +373,11 @@ void settings_print(FILE *to)
 			 is_switch(row) ? "" :
 			 row->kind == KIND_ENUM ? "=HOW" :
 			 row->kind == KIND_NUMBER ? "=N" :
-			 row->kind == KIND_TEXT ? "=FILE" : "=BYTES");
-		fprintf(to, "  %-18s %s", form, row->sentence);
+			 row->kind == KIND_TEXT ? "=FILE" :
+			 row->kind == KIND_WORDS ? "=WORDS" : "=BYTES");
+		fprintf(to, "  %-20s %s", form, row->sentence);
 		if (row->kind == KIND_ENUM && !is_switch(row)) {
-			fputs(":\n                     ", to);
+			fputs(":\n                       ", to);
 			print_choices(to, row->choices);
 		}
 		fputc('\n', to);
