@@ -133,6 +133,21 @@ class Manual(unittest.TestCase):
                 page = f"{called}.{section}"
                 self.assertTrue(page in self.pages or page in written, f"{name}: {page}")
 
+    def test_every_option_is_explained(self):
+        """In libslub(7), with each word that it takes."""
+        with open(os.path.join(SOURCE, "src", "base", "option.def"), encoding="utf-8") as file:
+            rows = re.findall(r'^OPTION_\w+\((\w+),(?: \d+, "([a-z|]*)")?', file.read(),
+                              re.MULTILINE)
+        with open(os.path.join(SOURCE, "docs", "man", "libslub.7"), encoding="utf-8") as file:
+            entries = re.split(r"^\.TP\n(?=\.BR? SLUB_)", file.read(), flags=re.MULTILINE)
+        self.assertGreater(len(rows), 20)
+        for name, words in rows:
+            entry = [entry for entry in entries if re.search(
+                rf"\bSLUB_{name.upper()}\b", entry.replace("\\\n", "").split("\n")[0])]
+            self.assertEqual(len(entry), 1, name)
+            for word in filter(None, words.split("|")):
+                self.assertRegex(entry[0], rf"\b{word}\b", name)
+
     def files(self, folder):
         where = os.path.join(self.folder, folder)
         return [os.path.join(where, name) for name in sorted(os.listdir(where))
