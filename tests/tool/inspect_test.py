@@ -46,6 +46,15 @@ class Known(Target):
         self.check(told)
         self.assertEqual((told["pid"], told["name"], told["schema"]), (process.pid, "heap", 1))
 
+    def test_a_pid_needs_no_letter(self):
+        pid = str(self.heap().pid)
+        for command in READERS:
+            done = slub(command, pid, "--json")
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+            self.assertEqual(json.loads(done.stdout)["pid"], int(pid), command)
+        self.assertIn("malloc-64", slub("info", pid, "malloc-64").stdout)
+        self.assertRefused(slub("top", pid, "7"), 2, "'7'")
+
     def test_each_backend(self):
         for backend in ("rseq", "thread", "tid", "lock"):
             with self.subTest(backend=backend):

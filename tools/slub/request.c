@@ -177,9 +177,18 @@ int request_read(struct request *request, const char *command, int argc,
 	return status ? status : -request->help;
 }
 
-int request_check(const struct request *request, int argc, char **argv,
+/* `slub top 1234`, as `slub check 1234`. */
+static void take_pid(struct request *request, int argc, char **argv)
+{
+	if (!request->target && optind < argc && *argv[optind] &&
+	    !argv[optind][strspn(argv[optind], "0123456789")])
+		request->target = argv[optind++];
+}
+
+int request_check(struct request *request, int argc, char **argv,
 		  int operands_max)
 {
+	take_pid(request, argc, argv);
 	if (!request->target || !*request->target) {
 		complain("%s: needs a process: -p PID, or -p FILE for a core or "
 			 "statistics file", request->command);

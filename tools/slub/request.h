@@ -70,7 +70,7 @@ int request_parse(struct request *request, int argc, char **argv,
 int request_read(struct request *request, const char *command, int argc,
 		 char **argv);
 /* After the options: 0, or an exit status after a message. */
-int request_check(const struct request *request, int argc, char **argv,
+int request_check(struct request *request, int argc, char **argv,
 		  int operands_max);
 /* A number from @min to @max; false after a message. */
 bool request_number(const char *command, const char *option, const char *text,
