@@ -51,8 +51,10 @@ bench bench-quick:
 	$(compile)
 	bench/run --build $(BUILD) $(BENCH_FLAGS)
 
+# So that the loader finds what is installed on this system.
 install: hardened
 	cmake --install $(BUILD)
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
 clean:
 	rm -rf $(BUILD)

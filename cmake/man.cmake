@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # The manual pages of the C interface, from the comments of the headers: the target `man` writes
-# them to man/man3 and man/man7 in the build folder (man -M build/man slub_cache_create).
+# them to man/man3 and man/man7 in the build folder, and puts those that are written by hand beside
+# them (man -M build/man slub_cache_create, slub-run).
 
 find_package(Python3 COMPONENTS Interpreter)
 if(NOT Python3_Interpreter_FOUND)
@@ -10,9 +11,12 @@ endif()
 
 file(GLOB_RECURSE SLUB_MAN_INPUTS CONFIGURE_DEPENDS
 	${PROJECT_SOURCE_DIR}/include/slub/*.h ${PROJECT_SOURCE_DIR}/scripts/manpage/*.py
-	${PROJECT_SOURCE_DIR}/docs/man/*.7)
+	${PROJECT_SOURCE_DIR}/docs/man/*.1 ${PROJECT_SOURCE_DIR}/docs/man/*.7)
 add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/man.stamp
 	COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/man ${PROJECT_BINARY_DIR}/man
+	COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/man/man1
+	COMMAND ${CMAKE_COMMAND} -E copy ${SLUB_MAN1} ${PROJECT_BINARY_DIR}/man/man1
+	COMMAND ${CMAKE_COMMAND} -E copy ${SLUB_MAN7} ${PROJECT_BINARY_DIR}/man/man7
 	COMMAND ${CMAKE_COMMAND} -E touch ${PROJECT_BINARY_DIR}/man.stamp
 	DEPENDS ${SLUB_MAN_INPUTS} ${PROJECT_SOURCE_DIR}/scripts/man
 	COMMENT "Writing the manual pages of the C interface"

@@ -87,6 +87,10 @@ _slub_look()
 	traces) common+=" --alloc --free --lines=" ;;
 	leaks) common+=" --lines=" ;;
 	esac
+	if [[ $word != -* ]]; then
+		COMPREPLY=($(compgen -W "$(_slub_pids)" -- "$word"))
+		return
+	fi
 	COMPREPLY=($(compgen -W "$common" -- "$word"))
 	[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
 }

@@ -379,6 +379,7 @@ class Completion(unittest.TestCase):
                                                         "--shrink"])
         self.assertEqual(self.complete("map", "--sv"), ["--svg"])
         self.assertIn(str(os.getpid()), self.complete("top", "-p", ""))
+        self.assertIn(str(os.getpid()), self.complete("stats", ""))
         self.assertIn("w", self.complete("top", "-s", ""))
         self.assertEqual(self.complete("stats", "--color", "=", "n"), ["never"])
 
