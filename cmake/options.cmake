@@ -53,7 +53,7 @@ set(SLUB_IS_HARDENED $<BOOL:${SLUB_HARDENED}>)
 add_library(slub_config INTERFACE)
 target_include_directories(slub_config INTERFACE ${PROJECT_SOURCE_DIR}/include)
 # For quoted names alone: the C++ library has a <debug/debug.h> too.
-target_compile_options(slub_config INTERFACE "SHELL:-iquote ${PROJECT_SOURCE_DIR}/src")
+target_compile_options(slub_config INTERFACE "SHELL:-iquote \"${PROJECT_SOURCE_DIR}/src\"")
 target_compile_definitions(slub_config INTERFACE
 	SLUB_CONFIG_LAYOUT=${SLUB_LAYOUT_INDEX}
 	SLUB_CONFIG_SMP=$<BOOL:${SLUB_SMP}>
