@@ -6,7 +6,8 @@
  * The hook may be expensive and free nothing, so there are at most
  * SLUB_RECLAIM_RATE calls a second.  One exception: a request that would fail
  * is worth another call as long as calls yield something, for a cache that lives
- * at its limit frees a little for each thing it takes in.
+ * at its limit frees a little for each thing it takes in.  Near a limit another is
+ * also worth it when much became resident since.
  */
 #include "page/page.h"
 
@@ -54,7 +55,8 @@ static bool is_due(enum growth_cause cause, const _Atomic bool *in_vain)
 	if (!rate)
 		return false;
 	if (cause != GROWTH_MORE &&
-	    !__atomic_load_n(in_vain, __ATOMIC_RELAXED)) {
+	    (!__atomic_load_n(in_vain, __ATOMIC_RELAXED) ||
+	     (cause == GROWTH_TIGHT && page_tight_has_grown()))) {
 		__atomic_store_n(&asked_at_ns, now, __ATOMIC_RELAXED);
 		return true;
 	}
@@ -99,8 +101,10 @@ bool page_growth_ask(size_t bytes, enum growth_cause cause)
 	slub_thread.flags |= THREAD_IN_RECLAIM;
 	start = os_clock_ns();
 	freed = hook(bytes);
-	if (!freed && cause == GROWTH_TIGHT)
+	if (!freed && cause == GROWTH_TIGHT) {
 		wait_after(start);
+		page_tight_in_vain();
+	}
 	slub_thread.flags &= ~(uint32_t)THREAD_IN_RECLAIM;
 	__atomic_store_n(in_vain, !freed, __ATOMIC_RELAXED);
 	return freed;

@@ -177,6 +177,12 @@ void page_limit_init(void)
 /* Between two times that the layers above are asked: a part of the room. */
 #define ROOM_SHARE 4
 #define STEP_MIN (((size_t)1 << 20) / PAGE_BYTES)
+/*
+ * After one in vain the next comes with time, or when as much again became
+ * resident: a server that was kept waiting makes up for it, and 200 ms were
+ * enough to take all that was left (killed after 246 to 263 s at a load of 20).
+ */
+#define RESIDENT_SHARE 64
 
 static _Atomic size_t group_pages = SIZE_MAX;
 static _Atomic bool group_is_known;
@@ -225,6 +231,24 @@ static size_t tight_room(size_t *limit)
 
 	*limit = min_size(group_read(), limit_read());
 	return resident < *limit ? *limit - resident : 0;
+}
+
+/* Resident when a call was in vain, in pages. */
+static _Atomic size_t vain_pages;
+
+void page_tight_in_vain(void)
+{
+	__atomic_store_n(&vain_pages, used_really() + page_nr_dirty(),
+			 __ATOMIC_RELAXED);
+}
+
+bool page_tight_has_grown(void)
+{
+	size_t limit, room = tight_room(&limit);
+	size_t then = __atomic_load_n(&vain_pages, __ATOMIC_RELAXED);
+	size_t step = max_size(room / ROOM_SHARE, then / RESIDENT_SHARE);
+
+	return used_really() + page_nr_dirty() > then + step;
 }
 
 bool page_group_is_close(void)

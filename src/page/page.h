@@ -360,6 +360,9 @@ bool page_group_is_small(size_t bytes);
 bool page_group_is_close(void);
 /* @pages became resident: asks the layers above if the limit is near. */
 void page_tight_look(size_t pages);
+/* That was in vain just now; and: is it worth another try, for what came since? */
+void page_tight_in_vain(void);
+bool page_tight_has_grown(void);
 
 /*
  * growth.c: asks the layers above to free something before the system is asked

@@ -136,6 +136,41 @@ TEST_F(growth, who_would_fail_asks_as_long_as_it_helps)
 	EXPECT_EQ(asked.size(), 7u);
 }
 
+/* However little time has passed: a program may take all that is left within it. */
+TEST_F(growth, near_the_limit_what_was_in_vain_is_tried_again_as_the_heap_grows)
+{
+	std::vector<void *> blocks;
+	bool is_zero;
+
+	page_purge_all();
+	page_limit_set(64 * MiB);
+	page_set_tight_hook([](size_t bytes) {
+		asked.push_back(bytes);
+		return false;
+	});
+	for (size_t bytes = 0; bytes < 63 * MiB; bytes += 2 * MiB) {
+		blocks.push_back(zone_alloc(BLOCK_ORDER_MAX, 0, &is_zero));
+		blocks.push_back(zone_alloc(BLOCK_ORDER_MAX, 0, &is_zero));
+		ASSERT_NE(blocks.back(), nullptr);
+		if (bytes < 44 * MiB) {
+			ASSERT_TRUE(asked.empty()) << "a quarter is left at " << bytes;
+		}
+	}
+	size_t all = asked.size();
+	EXPECT_GE(all, 4u);
+	EXPECT_LE(all, 16u) << "and no more often than that";
+	/* Not for what comes and goes. */
+	for (int i = 0; i < 1000; i++) {
+		zone_free(blocks.back(), BLOCK_ORDER_MAX, 0, false);
+		blocks.back() = zone_alloc(BLOCK_ORDER_MAX, 0, &is_zero);
+	}
+	EXPECT_LE(asked.size(), all + 1);
+	page_set_tight_hook(nullptr);
+	for (void *block : blocks)
+		zone_free(block, BLOCK_ORDER_MAX, 0, true);
+	page_limit_set(0);
+}
+
 TEST_F(growth, never_under_a_lock_or_within_reclaim)
 {
 	slub_thread.locks_held++;
