@@ -168,18 +168,24 @@ TEST_F(grace, a_forked_child_gives_up_what_others_were_releasing)
 	EXPECT_EQ(items[4].released, 2);
 }
 
+/* Slabs full of @objects become empty while a reader is inside; returns its section. */
+int empty_under_a_reader(struct slub_cache *cache, std::vector<void *> &objects)
+{
+	EXPECT_EQ(slub_cache_alloc_bulk(cache, 0, objects.size(), objects.data()), objects.size());
+	int reader = slub_read_lock();
+	slub_cache_free_bulk(cache, objects.size(), objects.data());
+	cache_flush(cache);
+	cache_shrink_nodes(cache);
+	return reader;
+}
+
 TEST_F(grace, slabs_of_typesafe_caches_wait)
 {
 	if (!start::can_empty_lists())
 		GTEST_SKIP() << "without membarrier(2) no CPU can be stopped";
 	struct slub_cache *cache = make("typesafe", 256, SLUB_TYPESAFE_BY_RCU);
 	std::vector<void *> objects(2000);
-
-	ASSERT_EQ(slub_cache_alloc_bulk(cache, 0, objects.size(), objects.data()), objects.size());
-	int reader = slub_read_lock();
-	slub_cache_free_bulk(cache, objects.size(), objects.data());
-	cache_flush(cache);
-	cache_shrink_nodes(cache);
+	int reader = empty_under_a_reader(cache, objects);
 	EXPECT_FALSE(cache_has_slabs(cache));
 	for (void *object : objects)
 		ASSERT_EQ(cache_of(object), cache) << "its memory is still of its kind";
@@ -205,14 +211,11 @@ void visit_waiting(struct slub_cache *cache, struct page *slab, void *which)
 /* A child that makes a node's lists anew finds them on the page map still. */
 TEST_F(grace, slabs_that_wait_are_not_their_nodes_again)
 {
+	if (!start::can_empty_lists())
+		GTEST_SKIP() << "without membarrier(2) no CPU can be stopped";
 	struct slub_cache *cache = make("typesafe", 256, SLUB_TYPESAFE_BY_RCU);
 	std::vector<void *> objects(2000);
-
-	ASSERT_EQ(slub_cache_alloc_bulk(cache, 0, objects.size(), objects.data()), objects.size());
-	int reader = slub_read_lock();
-	slub_cache_free_bulk(cache, objects.size(), objects.data());
-	cache_flush(cache);
-	cache_shrink_nodes(cache);
+	int reader = empty_under_a_reader(cache, objects);
 	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
 		node_rebuild(cache->nodes[n]);
 	EXPECT_FALSE(cache_has_slabs(cache));
