@@ -101,14 +101,13 @@ static bool frees_are_pending(void)
  */
 static always_inline bool free_to_list(void *ptr)
 {
-	size_t index = pagemap_index(ptr);
 	struct slub_cache *cache;
 
 	/* There each object is looked at. */
 	if (SLUB_CONFIG_HARDENED || percpu_backend == BACKEND_RSEQ ||
-	    unlikely(index >= pagemap_limit))
+	    unlikely(!pagemap_covers(ptr)))
 		return false;
-	cache = cache_of_slot(((uint16_t *)pagemap_base)[index]);
+	cache = cache_of_slot(((uint16_t *)pagemap_base)[pagemap_index(ptr)]);
 	if (unlikely(!cache || cache->is_accounted || cache->is_sampled))
 		return false;
 	return percpu_push(cache->list_slot, ptr, cache->link);

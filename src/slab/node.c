@@ -41,7 +41,8 @@ static void *slab_block(struct slub_cache *cache, uint32_t node)
 {
 	if (cache->is_reserve)
 		return page_reserve_take(cache->order, node);
-	if (cache->nodes[node]->nr_slabs >= SLABS_TOUCHED &&
+	if (__atomic_load_n(&cache->nodes[node]->nr_slabs,
+			    __ATOMIC_RELAXED) >= SLABS_TOUCHED &&
 	    link_is_in_object(cache->link))
 		return block_alloc_touched(cache->order, node);
 	return block_alloc(cache->order, node, NULL);
@@ -93,7 +94,9 @@ void slab_discard(struct slub_cache *cache, struct page *slab)
 
 void node_count_slab(struct slub_cache *cache, struct cache_node *node, int n)
 {
-	node->nr_slabs += (size_t)n;
+	/* Read without the lock too: see slab_block(). */
+	__atomic_store_n(&node->nr_slabs, node->nr_slabs + (size_t)n,
+			 __ATOMIC_RELAXED);
 	node->nr_objects += (size_t)n * cache->objects;
 	if (node->nr_slabs > node->nr_slabs_peak)
 		node->nr_slabs_peak = node->nr_slabs;
