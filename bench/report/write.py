@@ -2,6 +2,7 @@
 """The report: README.md with its pictures, and the JSON that it was made of."""
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,8 +25,21 @@ def folder(results, options):
                         options.mode)
 
 
+def without_places(data):
+    """The same with libraries by name: where they lay on this machine says nothing elsewhere."""
+    def named(allocator):
+        known = dict(allocator)
+        if known.get("library"):
+            known["library"] = os.path.basename(known["library"])
+        if known.get("check"):
+            known["check"] = re.sub(r"; file \S*/", "; file ", known["check"])
+        return known
+    return dict(data, allocators={name: named(one) for name, one in data["allocators"].items()})
+
+
 def report(data, path, jobs):
     """Write all of it into the folder `path`; the path of its README.md."""
+    data = without_places(data)
     os.makedirs(path, exist_ok=True)
     results = store.Results(data["results"])
     names = list(data["allocators"])

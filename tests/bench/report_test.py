@@ -32,6 +32,14 @@ class Report(unittest.TestCase):
                      "| 64 bytes, the same object | 110 | 41.0 |", "| json | 20.0 | 31.0 |"):
             self.assertIn(part, text)
 
+    def test_it_says_no_places_of_the_machine(self):
+        for known in self.data["allocators"].values():
+            known["library"] = "/home/somebody/build/libx.so"
+            known["check"] = "libslub in use; file /home/somebody/build/libslub.so.0; version 0"
+        self.assertNotIn("somebody", self.written())
+        with open(os.path.join(self.folder.name, "results.json"), encoding="utf-8") as file:
+            self.assertNotIn("somebody", file.read())
+
     def test_it_names_what_is_missing(self):
         text = self.written()
         self.assertIn("* rpmalloc: cargo is not installed", text)
