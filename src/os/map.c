@@ -100,8 +100,7 @@ int os_populate(void *start, size_t bytes)
 
 	if (__atomic_load_n(&is_refused, __ATOMIC_RELAXED))
 		return -EINVAL;
-	err = (int)sys_call4(SYS_madvise, (long)start, (long)bytes,
-			     MADV_POPULATE_WRITE, 0);
+	err = os_advise(start, bytes, MADV_POPULATE_WRITE);
 	if (err == -EINVAL || err == -ENOSYS || err == -EPERM)
 		__atomic_store_n(&is_refused, true, __ATOMIC_RELAXED);
 	return err;

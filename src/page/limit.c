@@ -169,7 +169,7 @@ void page_limit_init(void)
 
 /* Superblocks from which on it is worth a look. */
 #define LOOK_FROM 4
-/* Huge pages up to this part of the limit. */
+/* Huge pages, and windows, up to this part of the limit. */
 #define HUGE_SHARE 8
 /* Parts of the limit that are left when it is near, and close. */
 #define NEAR_SHARE 4
@@ -180,7 +180,7 @@ void page_limit_init(void)
 /*
  * After one in vain the next comes with time, or when as much again became
  * resident: a server that was kept waiting makes up for it, and 200 ms were
- * enough to take all that was left (killed after 246 to 263 s at a load of 20).
+ * enough to take all that was left (killed after 246 to 263 s, at loads of 3 to 25).
  */
 #define RESIDENT_SHARE 64
 
@@ -209,9 +209,16 @@ void page_group_look(size_t superblocks)
 	purge_limit_changed();
 }
 
-bool page_group_is_small(size_t bytes)
+bool page_memory_is_ample(void)
 {
-	return bytes / PAGE_BYTES > group_read() / HUGE_SHARE;
+	return limit_read() == SIZE_MAX &&
+	       superblock_nr_used() * SUPERBLOCK_PAGES <=
+		       group_read() / HUGE_SHARE;
+}
+
+size_t page_nr_resident(void)
+{
+	return used_really() + page_nr_dirty();
 }
 
 size_t page_group_room(void)
@@ -220,14 +227,14 @@ size_t page_group_room(void)
 
 	if (likely(limit == SIZE_MAX))
 		return SIZE_MAX;
-	resident = used_really() + page_nr_dirty();
+	resident = page_nr_resident();
 	return resident < limit ? limit - resident : 0;
 }
 
 /* Of the lower of the two limits, what is not resident; both in pages. */
 static size_t tight_room(size_t *limit)
 {
-	size_t resident = used_really() + page_nr_dirty();
+	size_t resident = page_nr_resident();
 
 	*limit = min_size(group_read(), limit_read());
 	return resident < *limit ? *limit - resident : 0;
@@ -238,8 +245,7 @@ static _Atomic size_t vain_pages;
 
 void page_tight_in_vain(void)
 {
-	__atomic_store_n(&vain_pages, used_really() + page_nr_dirty(),
-			 __ATOMIC_RELAXED);
+	__atomic_store_n(&vain_pages, page_nr_resident(), __ATOMIC_RELAXED);
 }
 
 bool page_tight_has_grown(void)
@@ -248,7 +254,7 @@ bool page_tight_has_grown(void)
 	size_t then = __atomic_load_n(&vain_pages, __ATOMIC_RELAXED);
 	size_t step = max_size(room / ROOM_SHARE, then / RESIDENT_SHARE);
 
-	return used_really() + page_nr_dirty() > then + step;
+	return page_nr_resident() > then + step;
 }
 
 bool page_group_is_close(void)

@@ -354,8 +354,10 @@ size_t page_limit_room(void);
 size_t page_group_room(void);
 /* The heap in superblocks, when it has grown: the cgroup may limit it. */
 void page_group_look(size_t superblocks);
-/* Is it a good part of what the cgroup allows? */
-bool page_group_is_small(size_t bytes);
+/* There is no limit near: what nobody asked for may be resident too. */
+bool page_memory_is_ample(void);
+/* Pages in use or idle. */
+size_t page_nr_resident(void);
 /* Is less than a sixteenth of what it allows left? */
 bool page_group_is_close(void);
 /* @pages became resident: asks the layers above if the limit is near. */

@@ -179,9 +179,7 @@ static bool wants_huge(size_t n, bool is_block)
 		if (!is_block)
 			return n > 1;
 		return superblock_nr_used() > HUGE_FROM && huge_is_allowed() &&
-		       page_limit_room() == SIZE_MAX &&
-		       !page_group_is_small(superblock_nr_used() *
-					    SUPERBLOCK_BYTES);
+		       page_memory_is_ample();
 	case HUGE_NEVER:
 		break;
 	}

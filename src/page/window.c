@@ -19,13 +19,6 @@
 
 #define WINDOW_ORDER 4
 
-/* Where memory is limited nothing is brought that nobody asked for. */
-static bool window_is_allowed(void)
-{
-	return page_limit_room() == SIZE_MAX &&
-	       !page_group_is_small(superblock_nr_used() * SUPERBLOCK_BYTES);
-}
-
 void *window_alloc(uint32_t order, uint32_t node)
 {
 	bool is_zero;
@@ -33,7 +26,8 @@ void *window_alloc(uint32_t order, uint32_t node)
 	uint32_t end = order;
 	bool is_dirty;
 
-	if (!block || !is_zero || !window_is_allowed())
+	/* Where memory is limited nothing is brought that nobody asked for. */
+	if (!block || !is_zero || !page_memory_is_ample())
 		return block;
 	if (order < WINDOW_ORDER)
 		end = zone_block_widen(block, order, WINDOW_ORDER, node);

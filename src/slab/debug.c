@@ -64,14 +64,11 @@ static void unlist_slab(struct cache_node *node, struct page *slab)
 	node->nr_partial--;
 }
 
-static void count_slab(const struct slub_cache *twin, struct cache_node *node,
-		       int n)
+/* There every object is carved from the start. */
+static void count_slab(struct slub_cache *twin, struct cache_node *node, int n)
 {
-	node->nr_slabs += (size_t)n;
-	node->nr_objects += (size_t)n * twin->objects;
+	node_count_slab(twin, node, n);
 	node->nr_carved += (size_t)n * twin->objects;
-	if (node->nr_slabs > node->nr_slabs_peak)
-		node->nr_slabs_peak = node->nr_slabs;
 }
 
 static struct cache_node *node_of(const struct slub_cache *twin,

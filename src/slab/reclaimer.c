@@ -74,7 +74,7 @@ static bool before_growth(size_t bytes)
 
 static size_t resident_bytes(void)
 {
-	return page_used_bytes() + page_nr_dirty() * PAGE_BYTES;
+	return page_nr_resident() * PAGE_BYTES;
 }
 
 static void give_all(void)
