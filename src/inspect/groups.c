@@ -132,7 +132,7 @@ static void tally_slab(struct slub_cache *cache, struct page *slab, void *arg)
 	for (uint32_t i = 0; i < end; i++) {
 		uint32_t owner;
 
-		if (i < HOLES_OBJECTS_MAX && holes >> i & 1)
+		if (object_is_hole(cache, holes, i))
 			continue;
 		owner = __atomic_load_n(object_owner(cache, object_at(cache,
 								base, i)),

@@ -6,7 +6,9 @@
  * What a list of sizes leaves behind when the sizes change is slabs with a few
  * objects each: at one in ten alive, 97 % of the slabs of 32 objects have one,
  * but of the pages with five objects 41 %.  The link of a free object lies in
- * it, so what goes back leaves the freelist too, and is uncarved again.
+ * it, so what goes back leaves the freelist too, and is uncarved again: each
+ * object that touches a hole, so that one on the border of two is carved with the
+ * second of them.  A hole is carved whole.
  *
  * The slab is isolated (defrag.c): nobody takes from it meanwhile, but objects
  * come back to it.  In what order a hole is noted matters to a child that was
@@ -15,65 +17,69 @@
  */
 #include "slab/slab_internal.h"
 
-static uint64_t run_of(uint32_t first, uint32_t count)
-{
-	uint64_t ones = count < 64 ? (1ull << count) - 1 : UINT64_MAX;
+#define PAGES_MAX (1u << HOLES_ORDER_MAX)
 
-	return ones << first;
+/* The object that the byte at @offset of a slab lies in. */
+static uint32_t object_at_offset(const struct slub_cache *cache, size_t offset)
+{
+	return (uint32_t)(offset / cache->size);
+}
+
+/* Behind the last object that touches the pages below @page. */
+static uint32_t objects_below(const struct slub_cache *cache, uint32_t page)
+{
+	uint32_t end = object_at_offset(cache, (size_t)page * PAGE_BYTES +
+						       cache->size - 1);
+
+	return end < cache->objects ? end : cache->objects;
+}
+
+/* An object lies across the start of @page. */
+static bool is_crossed(const struct slub_cache *cache, uint32_t page)
+{
+	size_t start = (size_t)page * PAGE_BYTES;
+
+	return start % cache->size &&
+	       object_at_offset(cache, start) < cache->objects;
 }
 
 /*
- * The objects that page @page of a slab touches; 0: what lies behind the last
- * object is in use.
+ * How many objects touch page @page; 0: none, or what lies behind the last object
+ * is in use.
  */
-static uint64_t objects_on(const struct slub_cache *cache, uint32_t page)
+static uint32_t objects_on(const struct slub_cache *cache, uint32_t page)
 {
 	size_t start = (size_t)page * PAGE_BYTES;
 	size_t end = (size_t)cache->objects * cache->size;
-	uint32_t first = (uint32_t)(start / cache->size);
-	uint32_t last = (uint32_t)((start + PAGE_BYTES - 1) / cache->size);
+	uint32_t first = object_at_offset(cache, start);
 
 	if (cache->owner_reciprocal && start + PAGE_BYTES > end)
 		return 0;
 	if (first >= cache->objects)
 		return 0;
-	if (last >= cache->objects)
-		last = cache->objects - 1;
-	return run_of(first, last - first + 1);
+	return objects_below(cache, page + 1) - first;
 }
 
-/* A bit per page on which all objects are among @objects. */
-static uint64_t pages_of(const struct slub_cache *cache, uint64_t objects)
+uint32_t holes_objects(const struct slub_cache *cache, uint64_t holes)
 {
-	uint64_t pages = 0;
+	uint32_t nr = 0;
 
-	for (uint32_t p = 0; objects && p < 1u << cache->order; p++) {
-		uint64_t on = objects_on(cache, p);
-
-		if (on && (on & ~objects) == 0)
-			pages |= 1ull << p;
+	for (uint32_t page = 0; page < PAGES_MAX && holes >> page; page++) {
+		if (!(holes >> page & 1))
+			continue;
+		nr += objects_below(cache, page + 1) -
+		      object_at_offset(cache, (size_t)page * PAGE_BYTES);
+		/* One across the border was counted with the page before. */
+		if (page && holes >> (page - 1) & 1 && is_crossed(cache, page))
+			nr--;
 	}
-	return pages;
-}
-
-static uint64_t objects_of(const struct slub_cache *cache, uint64_t pages)
-{
-	uint64_t objects = 0;
-
-	for (; pages; pages &= pages - 1)
-		objects |= objects_on(cache, (uint32_t)__builtin_ctzll(pages));
-	return objects;
-}
-
-static size_t nr_pages(const struct slub_cache *cache, uint64_t holes)
-{
-	return (size_t)__builtin_popcountll(pages_of(cache, holes));
+	return nr;
 }
 
 bool holes_are_allowed(const struct slub_cache *cache)
 {
 	return link_is_in_object(cache->link) && !SLUB_CONFIG_HARDENED &&
-	       cache->order && cache->objects <= HOLES_OBJECTS_MAX &&
+	       cache->order && cache->order <= HOLES_ORDER_MAX &&
 	       !cache->is_reserve && !cache->is_sampled &&
 	       os_page_size() == PAGE_BYTES;
 }
@@ -82,26 +88,26 @@ void holes_carve(const struct slub_cache *cache, const struct page *slab,
 		 uint32_t *first, uint32_t *count)
 {
 	uint64_t holes = slab_holes(cache, slab);
-	uint64_t more;
+	uint32_t page = (uint32_t)__builtin_ctzll(holes);
+	uint32_t end = objects_below(cache, page + 1);
 
-	*first = (uint32_t)__builtin_ctzll(holes);
-	more = ~(holes >> *first);
-	if (more)
-		*count = (uint32_t)min_size(*count,
-					    (size_t)__builtin_ctzll(more));
+	*first = object_at_offset(cache, (size_t)page * PAGE_BYTES);
+	/* It touches the next hole too; and is not the only one here. */
+	if (page + 1 < PAGES_MAX && holes >> (page + 1) & 1 &&
+	    is_crossed(cache, page + 1))
+		end--;
+	slub_assert(end > *first);
+	*count = end - *first;
 }
 
-uint32_t holes_carved(const struct slub_cache *cache, struct page *slab,
-		      uint32_t first, uint32_t count)
+uint32_t holes_carved(struct page *slab)
 {
-	uint64_t holes = slab_holes(cache, slab);
-	uint64_t left = holes & ~run_of(first, count);
-	size_t pages = nr_pages(cache, holes) - nr_pages(cache, left);
+	uint64_t holes = (uint64_t)(uintptr_t)slab->link;
 
-	page_charge_always(pages);
+	page_charge_always(1);
 	compiler_barrier();
-	slab->link = (void *)(uintptr_t)left;
-	return (uint32_t)pages;
+	slab->link = (void *)(uintptr_t)(holes & (holes - 1));
+	return 1;
 }
 
 void holes_forget(const struct slub_cache *cache, struct page *slab)
@@ -110,30 +116,63 @@ void holes_forget(const struct slub_cache *cache, struct page *slab)
 
 	if (likely(!holes))
 		return;
-	page_charge_always(nr_pages(cache, holes));
+	page_charge_always((size_t)__builtin_popcountll(holes));
 	slab->link = NULL;
 }
 
-static uint64_t chain_objects(const struct slub_cache *cache,
-			      const struct page *slab, void *chain)
+static size_t index_of(const struct slub_cache *cache, const char *base,
+		       const void *object)
 {
-	char *base = page_address(slab);
-	uint64_t objects = 0;
-
-	for (void *o = chain; o; o = chain_next(cache, o))
-		objects |= 1ull << (size_t)((char *)o - base) / cache->size;
-	return objects;
+	return (size_t)((const char *)object - base) / cache->size;
 }
 
-/* What of @chain is not among @holes. */
-static void *chain_without(const struct slub_cache *cache, char *base,
+/* Counts the objects of @chain on each page that they touch. */
+static void count_free(const struct slub_cache *cache, const char *base,
+		       void *chain, uint32_t *nr)
+{
+	for (void *o = chain; o; o = chain_next(cache, o)) {
+		size_t at = index_of(cache, base, o) * cache->size;
+		size_t first = at / PAGE_BYTES;
+		size_t last = (at + cache->size - 1) / PAGE_BYTES;
+
+		nr[first]++;
+		if (last != first)
+			nr[last]++;
+	}
+}
+
+/* The pages on which all objects are in @chain, or on the border of one of @had. */
+static uint64_t free_pages(const struct slub_cache *cache, const char *base,
+			   void *chain, uint64_t had)
+{
+	uint32_t pages = 1u << cache->order, nr[PAGES_MAX] = { 0 };
+	uint64_t all = 0;
+
+	count_free(cache, base, chain, nr);
+	for (uint32_t p = 0; p < pages; p++) {
+		uint32_t on = objects_on(cache, p);
+
+		if (had >> p & 1)
+			continue;
+		if (p && had >> (p - 1) & 1)
+			nr[p] += is_crossed(cache, p);
+		if (p + 1 < pages && had >> (p + 1) & 1)
+			nr[p] += is_crossed(cache, p + 1);
+		if (on && nr[p] == on)
+			all |= 1ull << p;
+	}
+	return all;
+}
+
+/* What of @chain touches none of @holes. */
+static void *chain_without(const struct slub_cache *cache, const char *base,
 			   void *chain, uint64_t holes)
 {
 	void *rest = NULL, *next;
 
 	for (; chain; chain = next) {
 		next = chain_next(cache, chain);
-		if (holes >> (size_t)((char *)chain - base) / cache->size & 1)
+		if (object_is_hole(cache, holes, index_of(cache, base, chain)))
 			continue;
 		chain_set_next(cache, chain, rest);
 		rest = chain;
@@ -141,11 +180,9 @@ static void *chain_without(const struct slub_cache *cache, char *base,
 	return rest;
 }
 
-/* @objects, which the caller has in hand, become holes. */
-static void note(struct slub_cache *cache, struct page *slab, uint64_t objects)
+/* @nr objects that the caller has in hand are holes, as @holes says. */
+static void note(struct page *slab, uint64_t holes, uint32_t nr)
 {
-	uint32_t nr = (uint32_t)__builtin_popcountll(objects);
-	uint64_t holes = slab_holes(cache, slab) | objects;
 	struct double_word old = slab_read(slab), new;
 
 	__atomic_store_n(&slab->link, (void *)(uintptr_t)holes,
@@ -175,7 +212,9 @@ static void purge_pages(char *base, uint64_t pages)
 		uint32_t n = more ? (uint32_t)__builtin_ctzll(more) : 64;
 
 		os_purge(base + first * PAGE_BYTES, n * PAGE_BYTES);
-		pages &= ~run_of(first, n);
+		if (first + n >= PAGES_MAX)
+			break;
+		pages &= UINT64_MAX << (first + n);
 	}
 }
 
@@ -183,16 +222,17 @@ static void purge_pages(char *base, uint64_t pages)
 static uint64_t take_holes(struct slub_cache *cache, struct page *slab,
 			   void **chain)
 {
-	uint64_t had = slab_holes(cache, slab), objects, pages;
+	const char *base = page_address(slab);
+	uint64_t had = slab_holes(cache, slab);
+	uint64_t pages = free_pages(cache, base, *chain, had);
+	uint32_t nr;
 
-	objects = had | chain_objects(cache, slab, *chain);
-	pages = pages_of(cache, objects) & ~pages_of(cache, had);
-	objects = objects_of(cache, pages) & ~had;
-	if (!objects)
+	if (!pages)
 		return 0;
-	*chain = chain_without(cache, page_address(slab), *chain, objects);
-	note(cache, slab, objects);
-	count(cache, slab, (uint32_t)__builtin_popcountll(objects));
+	nr = holes_objects(cache, had | pages) - holes_objects(cache, had);
+	*chain = chain_without(cache, base, *chain, pages);
+	note(slab, had | pages, nr);
+	count(cache, slab, nr);
 	page_uncharge((size_t)__builtin_popcountll(pages));
 	return pages;
 }

@@ -156,7 +156,7 @@ static void carve(struct slub_cache *cache, struct cache_node *node,
 	if (unlikely(cache->ctor != NULL))
 		__atomic_fetch_add(&node->nr_constructing, 1, __ATOMIC_RELAXED);
 	if (unlikely(slab_holes(cache, slab)))
-		out->pages = holes_carved(cache, slab, out->first, out->count);
+		out->pages = holes_carved(slab);
 	node->nr_carved += out->count;
 	do {
 		new = old;

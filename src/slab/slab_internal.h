@@ -183,13 +183,13 @@ void shrink_begin(void);
 void shrink_end(void);
 
 /*
- * holes.c: free objects whose pages went back to the system while others on
- * their slab are in use.  They are uncarved again: not counted in slab->count,
- * on no freelist.  A slab with holes has a bit for each in the link of its
- * descriptor, which objects with the link in themselves do not need; one
- * without has carved its first slab->count objects.
+ * holes.c: pages that went back to the system while objects on others of their slab
+ * are in use.  Objects that touch one are uncarved again: not counted in
+ * slab->count, on no freelist.  A slab with holes has a bit for each page in the
+ * link of its descriptor, which objects with the link in themselves do not need;
+ * one without has carved its first slab->count objects.
  */
-#define HOLES_OBJECTS_MAX 64
+#define HOLES_ORDER_MAX 6	/* as many pages as a word has bits */
 
 static inline uint64_t slab_holes(const struct slub_cache *cache,
 				  const struct page *slab)
@@ -205,6 +205,16 @@ static inline void slab_holes_clear(const struct slub_cache *cache,
 		slab->link = NULL;
 }
 
+/* Does object @i touch one of @holes?  It is smaller than a page. */
+static inline bool object_is_hole(const struct slub_cache *cache,
+				  uint64_t holes, size_t i)
+{
+	size_t first = i * cache->size / PAGE_BYTES;
+	size_t last = (i * cache->size + cache->size - 1) / PAGE_BYTES;
+
+	return unlikely(holes) && (holes >> first | holes >> last) & 1;
+}
+
 /* Objects are numbered below it. */
 static inline uint32_t slab_objects_end(const struct slub_cache *cache,
 					const struct page *slab)
@@ -212,14 +222,15 @@ static inline uint32_t slab_objects_end(const struct slub_cache *cache,
 	return slab_holes(cache, slab) ? cache->objects : slab->count;
 }
 
-/* At most *@count holes in a row, to be carved; under the node's lock. */
+/* The objects of the first hole, to be carved; under the node's lock. */
 void holes_carve(const struct slub_cache *cache, const struct page *slab,
 		 uint32_t *first, uint32_t *count);
 /* And after they were counted as carved; pages that get memory again. */
-uint32_t holes_carved(const struct slub_cache *cache, struct page *slab,
-		  uint32_t first, uint32_t count);
+uint32_t holes_carved(struct page *slab);
 /* The slab goes back to the page layer, as if it had none. */
 void holes_forget(const struct slub_cache *cache, struct page *slab);
+/* How many objects touch @holes. */
+uint32_t holes_objects(const struct slub_cache *cache, uint64_t holes);
 /* May @cache have some? */
 bool holes_are_allowed(const struct slub_cache *cache);
 /* Gives back what is free of an isolated slab, in whole pages. */

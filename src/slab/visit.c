@@ -43,12 +43,16 @@ bool slab_iterate(struct slab_iterator *iterator, struct slub_cache *cache,
 	struct double_word state = slab_read(slab);
 	void *object = (void *)state.first;
 	uint32_t left = slab->count;
+	uint64_t holes = slab_holes(cache, slab);
 
 	iterator->cache = cache;
 	iterator->slab = slab;
 	iterator->next = 0;
 	memset(iterator->free, 0, sizeof(iterator->free));
-	iterator->free[0] = slab_holes(cache, slab);
+	for (uint32_t i = 0; holes && i < cache->objects; i++) {
+		if (object_is_hole(cache, holes, i))
+			iterator->free[i / 64] |= 1ull << i % 64;
+	}
 	for (; object && left; left--) {
 		size_t i = (size_t)((char *)object - base) / cache->size;
 

@@ -114,6 +114,7 @@ class Slab:
         self.start = address // self.bytes * self.bytes
         flags, self.carved, self.freelist, self.state = heap.descriptor(self.start)
         self.holes = heap.holes(cache, self.start)
+        self.size, self.page_bytes = cache.size, heap.abi.page_bytes
         if flags & 0xff != TYPE_SLAB:
             raise gdb.GdbError(f"slub: the descriptor of the slab at {self.start:#x} is damaged "
                                f"(flags {flags:#x})")
@@ -122,9 +123,11 @@ class Slab:
 
     def has_memory(self, index):
         """False: the object was never used, or the page of it went back to the system."""
-        if self.holes:
-            return not self.holes >> index & 1
-        return index < self.carved
+        if not self.holes:
+            return index < self.carved
+        first = index * self.size // self.page_bytes
+        last = ((index + 1) * self.size - 1) // self.page_bytes
+        return not (self.holes >> first | self.holes >> last) & 1
 
     def words(self):
         if self.state & FROZEN:
@@ -186,8 +189,8 @@ class Heap:
         return (flags, count) + struct.unpack("<QQ", read(state, 16))
 
     def holes(self, cache, slab):
-        """A bit for each object whose page went back to the system.  A slab that has any was
-        carved to its end once; its `carved` counts the others."""
+        """A bit for each page that went back to the system.  A slab that has any was carved to
+        its end once; its `carved` counts the objects that touch none of them."""
         has_links = self.abi.cache_fields[CACHE_FIELDS.index("link")].bytes
         if not has_links or cache.link >= 4096 or cache.watch:
             return 0

@@ -22,7 +22,7 @@ struct piece {
 	size_t cache;		/* of a slab: index in the snapshot */
 	uint64_t inuse;		/* of a slab */
 	uint64_t carved;
-	uint64_t holes;		/* a bit for each; `carved` does not count them */
+	uint64_t holes;		/* a bit for each page; `carved` has no object on them */
 	bool frozen;
 	uint32_t node;		/* of a slab */
 };

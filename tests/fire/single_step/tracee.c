@@ -253,6 +253,22 @@ static void go_to(unsigned int n)
 	sched_setaffinity(0, sizeof(one), &one);
 }
 
+/* Slabs with an object each: their other pages go back to the system. */
+static void sparse(void)
+{
+	enum { OBJECTS = 160, BYTES = 1000, APART = 40 };
+	void *objects[OBJECTS];
+
+	for (int i = 0; i < OBJECTS; i++)
+		objects[i] = malloc(BYTES);
+	for (int i = 0; i < OBJECTS; i++)
+		if (i % APART)
+			free(objects[i]);
+	malloc_trim(0);
+	for (int i = 0; i < OBJECTS; i += APART)
+		free(objects[i]);
+}
+
 /* One round works all sizes a little and some of them in bulk. */
 static void one_round(unsigned int round)
 {
@@ -264,7 +280,7 @@ static void one_round(unsigned int round)
 		step_api_round(round);
 	bulk(sizes[round % 11], BULK);
 	bulk(sizes[10 + round % 4], 100);
-	malloc_trim(0);
+	sparse();
 	few_of_each();
 	sched_setaffinity(0, sizeof(allowed), &allowed);
 }

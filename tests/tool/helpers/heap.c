@@ -82,11 +82,11 @@ static void make_holes(void)
 		unsigned long at = (unsigned long)objects[i];
 
 		if (at / 4096 % 4 != 2) {
-			/* One in the middle of its page. */
-			if (at % 4096 > 1024 && at % 4096 < 2048)
+			/* One in the middle of its page, of a slab that is full. */
+			if (at % 4096 > 1024 && at % 4096 < 2048 && i < NR_HOLES / 2)
 				freed_object = objects[i];
 			free(objects[i]);
-		} else {
+		} else if (i < NR_HOLES / 2) {
 			used_object = objects[i];
 		}
 	}

@@ -43,7 +43,8 @@ struct cache_check {
 
 		ASSERT_EQ(offset % cache->size, 0u) << "not the start of an object";
 		ASSERT_LT(offset / cache->size, slab_objects_end(cache, slab)) << "was not carved";
-		ASSERT_FALSE(slab_holes(cache, slab) >> offset / cache->size & 1) << "is a hole";
+		ASSERT_FALSE(object_is_hole(cache, slab_holes(cache, slab), offset / cache->size))
+			<< "is in a hole";
 		ASSERT_EQ(cache_of(object), cache);
 	}
 
@@ -63,8 +64,12 @@ struct cache_check {
 		EXPECT_EQ(state_objects(state), cache->objects);
 		EXPECT_LE(slab->count, cache->objects);
 		if (uint64_t holes = slab_holes(cache, slab)) {
-			EXPECT_EQ(slab->count + (uint32_t)__builtin_popcountll(holes),
-				  cache->objects);
+			uint32_t uncarved = 0;
+
+			for (uint32_t i = 0; i < cache->objects; i++)
+				uncarved += object_is_hole(cache, holes, i);
+			EXPECT_EQ(holes_objects(cache, holes), uncarved);
+			EXPECT_EQ(slab->count + uncarved, cache->objects);
 		}
 		EXPECT_FALSE(slab->flags & PAGE_LOCK_BIT);
 		for (void *o = (void *)state.first; o; o = *link_of(cache, o)) {
