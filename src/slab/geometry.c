@@ -10,6 +10,15 @@
 #define SLAB_OBJECTS_MIN_LARGE 16
 /* A slab may lose a sixteenth at its end, an eighth if need be. */
 #define SLAB_ORDER_MAX 8
+/*
+ * Neighbours in memory are what the processor fetches ahead, and a page of a slab
+ * that nobody has carved costs nothing.  With slabs of one page, which hold
+ * enough objects of up to 128 bytes, the nodes of a tree lay a page here and a page
+ * there: json 2.4 million misses of the second-level cache and 8 % more cycles than
+ * with 32 KiB (1.1 million; 16 KiB: 1.5), strings 18 %, python 12 %; peaks are
+ * the same.  64 KiB gain nothing more.
+ */
+#define SLAB_BYTES_MIN ((size_t)32 << 10)
 
 /* Bytes in a slot's list: small ones fit a 256-object working set twice. */
 #define LIST_BYTES ((size_t)64 << 10)
@@ -113,7 +122,8 @@ static uint32_t choose_order(uint32_t size)
 {
 	size_t least = size >= PAGE_BYTES ? SLAB_OBJECTS_MIN_LARGE :
 					    SLAB_OBJECTS_MIN;
-	size_t pages = round_up(least * size, PAGE_BYTES) / PAGE_BYTES;
+	size_t pages = round_up(max_size(least * size, SLAB_BYTES_MIN),
+				PAGE_BYTES) / PAGE_BYTES;
 
 	for (uint32_t fraction = 16; fraction >= 4; fraction /= 2) {
 		for (uint32_t order = order_of(pages); order <= SLAB_ORDER_MAX;

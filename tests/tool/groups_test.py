@@ -75,7 +75,7 @@ class GroupsTarget(Target):
         self.assertTrue(inner["object_bytes"] <= inner["slab_bytes"] <= 1 << 20, inner)
         # Slabs that two groups are on are both's, but once their parent's.
         self.assertGreaterEqual(tenant["slab_bytes"], inner["slab_bytes"] + 3000 * 112)
-        self.assertEqual(groups["root/idle"]["slab_bytes"], 4096)
+        self.assertEqual(groups["root/idle"]["slab_bytes"], 32768)
 
 
 class Groups(GroupsTarget):

@@ -370,7 +370,7 @@ class Gdb(Target):
         self.assertRegex(text, r"(?m)^in use$")
         self.assertRegex(text, r"(?m)^free, in the list of CPU number \d+$")
         self.assertIn("first page of a large block", text)
-        self.assertRegex(text, r"36 objects of 112 bytes, 36 carved, \d+ in use")
+        self.assertRegex(text, r"292 objects of 112 bytes, \d+ carved, \d+ in use")
         self.assertIn("0x10 is not in the heap", text)
         self.assertIn("usage: slub object ADDR", text)
 
