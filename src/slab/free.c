@@ -123,6 +123,7 @@ free_watched(struct slub_cache *cache, void *object)
 	free_direct(cache, object);
 }
 
+/* What is looked at here is what cache_takes_chains() says no to. */
 void cache_free(struct slub_cache *cache, void *object)
 {
 	/* Its owner's last charge may take a lock. */

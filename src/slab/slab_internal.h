@@ -279,6 +279,18 @@ static inline bool cache_is_watched(const struct slub_cache *cache)
 }
 
 /*
+ * May a chain of freed objects go onto its lists as it is?  Otherwise cache_free()
+ * has to look at each: whoever goes past that asks here.  Owners are apart, for
+ * they can be seen to many at a time: account_free_many().
+ */
+static inline bool cache_takes_chains(const struct slub_cache *cache)
+{
+	return !SLUB_CONFIG_HARDENED && !cache->is_sampled &&
+	       !cache->is_reserve && !cache_is_watched(cache) &&
+	       !slub_thread.locks_held;
+}
+
+/*
  * To be called by whoever may have filled a list of @cache: it must be empty if
  * the cache was switched to debugging meanwhile.
  */
