@@ -191,12 +191,14 @@ static size_t alloc_some_charged(struct slub_cache *cache, size_t nr,
 
 /* One at a time, where the list is not the fast way. */
 static size_t alloc_each(struct slub_cache *cache, unsigned int flags,
-			 size_t nr, void **objects)
+			 size_t nr, void **objects, bool may_be_guarded)
 {
+	bool any = may_be_guarded || !sample_is_on(SAMPLE_GUARD);
 	size_t have;
 
 	for (have = 0; have < nr; have++) {
-		objects[have] = slub_cache_alloc_flags(cache, flags);
+		objects[have] = any ? slub_cache_alloc_flags(cache, flags) :
+				      cache_alloc_unsampled(cache, flags);
 		if (!objects[have])
 			break;
 	}
@@ -214,8 +216,8 @@ static bool is_looked_at(const struct slub_cache *cache)
 		!(sample_is_on(SAMPLE_GUARD) && cache->sample_slot));
 }
 
-static size_t alloc_unguarded(struct slub_cache *cache, unsigned int flags,
-			      size_t nr, void **objects)
+static size_t alloc_rest(struct slub_cache *cache, unsigned int flags,
+			 size_t nr, void **objects, bool may_be_guarded)
 {
 	size_t have;
 
@@ -226,7 +228,8 @@ static size_t alloc_unguarded(struct slub_cache *cache, unsigned int flags,
 	else
 		have = alloc_some(cache, nr, objects);
 	if (have < nr)
-		have += alloc_each(cache, flags, nr - have, objects + have);
+		have += alloc_each(cache, flags, nr - have, objects + have,
+				   may_be_guarded);
 	return have;
 }
 
@@ -248,7 +251,8 @@ alloc_bulk(struct slub_cache *cache, unsigned int flags, size_t nr,
 	}
 	if (unlikely(sample_is_wanted()) && may_be_guarded && !have)
 		have = sample_bulk_guarded(cache, nr, objects);
-	have += alloc_unguarded(cache, flags, nr - have, objects + have);
+	have += alloc_rest(cache, flags, nr - have, objects + have,
+			   may_be_guarded);
 	if (have < nr) {
 		slub_cache_free_bulk(cache, have, objects);
 		errno = ENOMEM;
@@ -420,6 +424,35 @@ void cache_free_deferred(size_t nr, void **objects)
 
 /* ---- prefill ---- */
 
+/*
+ * Who says where an object that is put aside has its link: a watched one has it
+ * elsewhere than those of its cache, whose place may be a red zone there.
+ */
+static struct slub_cache *linked_by(const struct slub_prefill *prefill,
+				    const void *object)
+{
+	struct slub_cache *owner = cache_of(object);
+
+	return owner ? owner : prefill->cache;
+}
+
+static void put_aside(struct slub_prefill *prefill, void *object)
+{
+	chain_set_next(linked_by(prefill, object), object, prefill->head);
+	prefill->head = object;
+	prefill->nr++;
+}
+
+static void *take_back(struct slub_prefill *prefill)
+{
+	void *object = prefill->head;
+	struct slub_cache *by = linked_by(prefill, object);
+
+	prefill->head = chain_next(by, object);
+	prefill->nr--;
+	return chain_unchained(by, object);
+}
+
 static void count_prefill(const struct slub_cache *cache, size_t nr, bool fast)
 {
 	stat_add(cache, nr > (size_t)cache->capacity ?
@@ -449,10 +482,8 @@ SLUB_EXPORT int slub_cache_prefill(struct slub_cache *cache,
 			slub_prefill_return(prefill);
 			return -ENOMEM;
 		}
-		chain_link(cache, n, objects);
-		chain_set_next(cache, objects[n - 1], prefill->head);
-		prefill->head = objects[0];
-		prefill->nr += n;
+		while (n)
+			put_aside(prefill, objects[--n]);
 	}
 	if (wants)
 		count_prefill(cache, nr, fast);
@@ -461,13 +492,7 @@ SLUB_EXPORT int slub_cache_prefill(struct slub_cache *cache,
 
 SLUB_EXPORT void *slub_prefill_alloc(struct slub_prefill *prefill)
 {
-	void *object = prefill->head;
-
-	if (!object)
-		return NULL;
-	prefill->head = chain_next(prefill->cache, object);
-	prefill->nr--;
-	return chain_unchained(prefill->cache, object);
+	return prefill->head ? take_back(prefill) : NULL;
 }
 
 /* To the CPU's list; false: there is no room for all, or a look at each is due. */
@@ -488,20 +513,20 @@ static bool push_some(struct slub_cache *cache, size_t nr, void **objects)
 
 SLUB_EXPORT void slub_prefill_return(struct slub_prefill *prefill)
 {
+	bool fast = true, had = prefill->nr;
 	void *objects[64];
-	bool fast = true;
 
 	while (prefill->head) {
-		size_t n = chain_unlink(prefill->cache, &prefill->head,
-					ARRAY_SIZE(objects), objects);
+		size_t n = 0;
 
+		while (prefill->head && n < ARRAY_SIZE(objects))
+			objects[n++] = take_back(prefill);
 		if (push_some(prefill->cache, n, objects))
 			continue;
 		fast = false;
 		slub_cache_free_bulk(prefill->cache, n, objects);
 	}
-	if (prefill->nr)
+	if (had)
 		stat_add(prefill->cache, fast ? STAT_SHEAF_RETURN_FAST :
 						STAT_SHEAF_RETURN_SLOW);
-	prefill->nr = 0;
 }

@@ -64,6 +64,19 @@ static void *alloc_one(struct slub_cache *cache, unsigned int flags)
 	return object ? object : cache_alloc_reserve(cache, flags);
 }
 
+void *cache_alloc_unsampled(struct slub_cache *cache, unsigned int flags)
+{
+	uint32_t owner = 0;
+	void *object;
+
+	if (cache->is_accounted && !account_begin(cache, 1, &owner))
+		return NULL;
+	object = cache_alloc_reserve(cache, flags);
+	if (cache->is_accounted)
+		account_end(cache, object, owner);
+	return object;
+}
+
 static __attribute__((__noinline__)) void *
 alloc_slowly(struct slub_cache *cache)
 {

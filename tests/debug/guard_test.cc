@@ -386,6 +386,36 @@ TEST(Guard, other_ways_to_free)
 }
 
 // No place left: allocations go on unguarded.  The last test, for it takes them all.
+// What is put aside is linked, which a guarded object has no room for: none of it is one.
+TEST(Guard, what_is_put_aside_is_not_guarded)
+{
+	for (int watched = 0; watched < 2; watched++) {
+		struct slub_cache *cache = slub_cache_create("guarded-prefill", 64, 0, 0,
+							     [](void *p) { memset(p, 0x5a, 64); });
+		struct slub_prefill prefill = {};
+		unsigned char wanted[64];
+
+		ASSERT_TRUE(cache);
+		memset(wanted, 0x5a, sizeof(wanted));
+		if (watched) {
+			ASSERT_EQ(0, slub_cache_debug(cache, SLUB_RED_ZONE | SLUB_STORE_USER));
+		}
+		for (size_t nr : { 5, 300 }) {
+			ASSERT_EQ(0, slub_cache_prefill(cache, &prefill, nr));
+			for (size_t i = 0; i < nr - 2; i++) {
+				void *p = slub_prefill_alloc(&prefill);
+
+				ASSERT_TRUE(p);
+				ASSERT_EQ(0, memcmp(p, wanted, sizeof(wanted)));
+				slub_cache_free(cache, p);
+			}
+			slub_prefill_return(&prefill);
+		}
+		EXPECT_EQ(0u, slub_cache_errors(cache));
+		EXPECT_EQ(0, slub_cache_destroy(cache));
+	}
+}
+
 TEST(Guard, more_than_there_are_places)
 {
 	std::vector<void *> live;

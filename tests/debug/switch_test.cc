@@ -112,6 +112,30 @@ TEST(Switch, realloc_keeps_what_was_asked_for)
 	EXPECT_GT(slub_debug("-"), 70);
 }
 
+// Objects that are put aside are linked where watched ones have their link, not in a red zone.
+TEST(Switch, what_is_put_aside_is_whole)
+{
+	struct slub_cache *cache = slub_cache_create("watched-prefill", 64, 0, 0,
+						     [](void *p) { memset(p, 0x5a, 64); });
+	struct slub_prefill prefill = {};
+
+	ASSERT_TRUE(cache);
+	ASSERT_EQ(0, slub_cache_prefill(cache, &prefill, 10));
+	ASSERT_EQ(0, slub_cache_debug(cache, SLUB_CONSISTENCY_CHECKS | SLUB_RED_ZONE));
+	ASSERT_EQ(0, slub_cache_prefill(cache, &prefill, 100));
+	EXPECT_EQ(0, slub_cache_validate(cache));
+	for (int i = 0; i < 70; i++) {
+		char *p = (char *)slub_prefill_alloc(&prefill);
+
+		ASSERT_TRUE(p);
+		ASSERT_EQ(0x5a, p[63]);
+		slub_cache_free(cache, p);
+	}
+	slub_prefill_return(&prefill);
+	EXPECT_EQ(0u, slub_cache_errors(cache));
+	EXPECT_EQ(0, slub_cache_destroy(cache));
+}
+
 TEST(Switch, bad_settings)
 {
 	EXPECT_EQ(slub_debug(nullptr), -EINVAL);
