@@ -342,12 +342,12 @@ struct slub_abi {
  *
  *   group     as group_fields say
  *   owner     who answers for charges: of the group at GROUP, or, if HEIR is not
- *             0, of whom the owner there is
+ *             0, of whom the owner there is; the low owner_stock_bits of OWNER_STOCK
+ *             are bytes that are charged to it in advance
  *   stock     of a thread: bytes that are charged to the owner in advance, and those
  *             that are given back to another
  *
- * The CPUs have such stocks too: nr_stocks words in each area and in the shared
- * one, at the per-CPU offset that stands at `stocks`; {owner << stock_shift, bytes}.
+ * What is given back to another is a word of {owner << stock_shift, bytes}.
  *
  * What an object, or a large block, is charged to is its owner's number, a word of
  * 32 bits; SLUB_ABI_OWNER_FREE: it is free.  An object in a CPU's list may be free
@@ -389,16 +389,18 @@ struct slub_abi_groups {
 	struct slub_abi_pool groups;
 	struct slub_abi_pool owners;
 	struct slub_abi_pool thread_stocks;
-	uint64_t stocks;		/* 0 there: there are none */
-	uint32_t nr_stocks;
+	uint64_t stocks;		/* of CPUs: no more, 0 */
+	uint32_t nr_stocks;		/* 0 */
 	uint32_t stock_shift;
 	struct slub_abi_field group_fields[SLUB_ABI_GROUP_FIELDS];
 	uint32_t group_name;		/* offset of a string in a group */
-	uint32_t stock_back;		/* in a thread's, of a word as the CPUs'; 0: none */
+	uint32_t stock_back;		/* in a thread's, of such a word; 0: none */
 	struct slub_abi_field owner_group;
 	struct slub_abi_field owner_heir;
 	struct slub_abi_field stock_owner;
 	struct slub_abi_field stock_bytes;	/* signed; below 0: none */
+	struct slub_abi_field owner_stock;	/* of 0 bytes: owners have none */
+	uint32_t owner_stock_bits;
 };
 
 /*

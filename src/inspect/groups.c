@@ -37,8 +37,6 @@ void groups_describe(struct slub_abi *abi)
 		.groups = POOL(group_pool, slub_group),
 		.owners = POOL(owner_pool, group_owner),
 		.thread_stocks = POOL(thread_stock_pool, thread_stock),
-		.stocks = (uintptr_t)&charge_stocks,
-		.nr_stocks = CHARGE_STOCKS,
 		.stock_shift = CHARGE_BYTES_BITS,
 		.group_fields = {
 			[SLUB_ABI_GROUP_PARENT] = FIELD(slub_group, parent),
@@ -62,6 +60,8 @@ void groups_describe(struct slub_abi *abi)
 		.stock_owner = FIELD(thread_stock, owner),
 		.stock_bytes = FIELD(thread_stock, bytes),
 		.stock_back = offsetof(struct thread_stock, back),
+		.owner_stock = FIELD(group_owner, word),
+		.owner_stock_bits = OWNER_STOCK_BITS,
 	};
 #if SLUB_CONFIG_LAYOUT == 1
 	abi->descriptor_owner = abi->descriptor_state;
@@ -174,46 +174,31 @@ static void add_stock(struct tally *tallies, struct slub_group *group,
 	}
 }
 
-static void add_word(struct tally *tallies, const uint64_t *at)
+static void tally_thread_stock(struct tally *tallies,
+			       const struct thread_stock *stock)
 {
-	uint64_t word = __atomic_load_n(at, __ATOMIC_RELAXED);
+	uint64_t back = __atomic_load_n(&stock->back, __ATOMIC_RELAXED);
+	struct slub_group *group = group_of_owner(stock->owner);
+	struct tally *tally = group ? tally_of(tallies, group) : NULL;
 
-	if (word & CHARGE_BYTES_MASK)
-		add_stock(tallies,
-			  group_of_owner((uint32_t)(word >> CHARGE_BYTES_BITS)),
-			  (int64_t)(word & CHARGE_BYTES_MASK));
-}
-
-static void tally_area(struct tally *tallies, const char *area,
-		       uintptr_t offset)
-{
-	for (uint32_t i = 0; i < CHARGE_STOCKS; i++)
-		add_word(tallies, (const uint64_t *)(area + offset) + i);
+	if (tally)
+		tally->nr_threads++;
+	add_stock(tallies, group, stock->bytes);
+	add_stock(tallies, group_of_owner(charge_word_owner(back)),
+		  (int64_t)charge_word_bytes(back));
 }
 
 static void tally_stocks(struct tally *tallies)
 {
-	uintptr_t offset = __atomic_load_n(&charge_stocks, __ATOMIC_ACQUIRE);
+	for (uint32_t n = 1; n < pool_end(&thread_stock_pool); n++)
+		tally_thread_stock(tallies, pool_item(&thread_stock_pool, n));
+	for (uint32_t n = 1; n < pool_end(&owner_pool); n++) {
+		uint64_t word = __atomic_load_n(&owner_of(n)->word,
+						__ATOMIC_RELAXED);
 
-	for (uint32_t n = 1; n < pool_end(&thread_stock_pool); n++) {
-		const struct thread_stock *stock =
-			pool_item(&thread_stock_pool, n);
-		struct slub_group *group = group_of_owner(stock->owner);
-		struct tally *tally = group ? tally_of(tallies, group) : NULL;
-
-		if (tally)
-			tally->nr_threads++;
-		add_stock(tallies, group, stock->bytes);
-		add_word(tallies, &stock->back);
-	}
-	if (!offset)
-		return;
-	tally_area(tallies, percpu_shared_area(), offset);
-	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
-		const char *area = percpu_area(cid);
-
-		if (area)
-			tally_area(tallies, area, offset);
+		if (owner_stock(word))
+			add_stock(tallies, group_of_owner(n),
+				  (int64_t)owner_stock(word));
 	}
 }
 

@@ -2,143 +2,30 @@
 /*
  * Charging.
  *
- * A CPU has 64 stocks, words of {owner, bytes} that are chosen by the owner's
- * number: bytes that are charged already and that nobody uses yet.  A charge
- * takes from a stock of its owner, freeing gives to it: one restartable
- * sequence.  A stock that is empty is filled, and one that is full emptied, with
- * an atomic addition to each group up to the root.
- *
- *     63        40 39                            0
- *    +------------+-------------------------------+
- *    |   owner    |             bytes             |
- *    +------------+-------------------------------+
+ * A charge takes from a stock, and freeing gives to it: of the thread (thread_stock.c),
+ * if it is in the group, else of the owner (stock.c).  A stock that is empty is
+ * filled, and one that is full emptied, with an atomic addition to each group up to
+ * the root.
  *
  * What is in a stock can be used without a look at the limits, so a group whose
  * counter, stocks included, has come to its maximum is *tight*: its stocks, and
  * those of the groups below it, are left alone, and every charge is compared
  * with what is used in truth (CHARGE-1: a group that is not tight has a counter
- * of at most its maximum).
- *
- * A thread in a group has a stock of its own before those of the CPUs
- * (thread_stock.c).
+ * of at most its maximum).  Before a request is refused, what owners have in stock
+ * goes back.
  */
 #include "reclaim/group.h"
 
 #include <errno.h>
 
-#define STOCKS CHARGE_STOCKS
-#define STOCK_BATCH ((size_t)32 << 10)
-#define STOCK_MAX (2 * STOCK_BATCH)
-#define BYTES_BITS CHARGE_BYTES_BITS
-#define BYTES_MASK CHARGE_BYTES_MASK
-#define CHARGE_MAX BYTES_MASK
-
-/* Tries of the sequence before a charge goes without a stock. */
-#define TRIES 4
+#define CHARGE_MAX CHARGE_BYTES_MASK
 
 /* Above high: how long for a batch at the most. */
 #define SLOW_DOWN_MAX_NS 10000000
 /* So far below its maximum a group is tight no more. */
 #define TIGHT_MARGIN (4 * STOCK_MAX)
 
-uintptr_t charge_stocks;
-static uint32_t nr_tight;	/* groups that are */
-
-void charge_init(void)
-{
-	uintptr_t none = 0, offset;
-
-	if (__atomic_load_n(&charge_stocks, __ATOMIC_RELAXED))
-		return;
-	offset = percpu_alloc(STOCKS * 8, 64);
-	if (offset && !__atomic_compare_exchange_n(&charge_stocks, &none, offset,
-						   false, __ATOMIC_RELEASE,
-						   __ATOMIC_RELAXED))
-		slub_percpu_free(offset);
-}
-
-static uintptr_t stock_of(uint32_t owner)
-{
-	uintptr_t offset = __atomic_load_n(&charge_stocks, __ATOMIC_RELAXED);
-
-	return offset ? offset + owner % STOCKS * 8 : 0;
-}
-
-static uint32_t word_owner(uint64_t word)
-{
-	return (uint32_t)(word >> BYTES_BITS);
-}
-
-static uint64_t make_word(uint32_t owner, uint64_t bytes)
-{
-	return (uint64_t)owner << BYTES_BITS | bytes;
-}
-
-static uint64_t stock_change(uintptr_t stock, uint64_t old, uint64_t value)
-{
-	return (uint64_t)slub_percpu_cmpxchg(stock, (int64_t)old,
-					     (int64_t)value);
-}
-
-size_t stock_take(uint32_t owner, size_t bytes, bool all)
-{
-	uintptr_t stock = stock_of(owner);
-	/* What this thread saw last: right, most of the time. */
-	uint64_t word = group_thread.guess, found;
-
-	for (int i = 0; stock && i < TRIES; i++) {
-		size_t has = word_owner(word) == owner ? word & BYTES_MASK : 0;
-
-		if (all)
-			bytes = has;
-		else if (has < bytes)
-			has = 0;
-		found = stock_change(stock, word, has ? word - bytes : word);
-		if (found == word) {
-			group_thread.guess = has ? word - bytes : word;
-			return has ? bytes : 0;
-		}
-		word = found;
-	}
-	return 0;
-}
-
-/*
- * Puts @bytes into this CPU's stock of @owner.  Returns what it has no room
- * for.  What was another owner's stock is taken out if @replaces: then it is in
- * *@out.
- */
-static size_t stock_put(uint32_t owner, size_t bytes, bool replaces,
-			uint64_t *out)
-{
-	uintptr_t stock = stock_of(owner);
-	uint64_t word = group_thread.guess, found, value;
-
-	*out = 0;
-	for (int i = 0; stock && i < TRIES; i++) {
-		size_t rest = bytes;
-
-		value = word;
-		if (word_owner(word) == owner) {
-			uint64_t sum = (word & BYTES_MASK) + bytes;
-
-			rest = sum > STOCK_MAX ? sum - STOCK_BATCH : 0;
-			value = make_word(owner, sum - rest);
-		} else if (!(word & BYTES_MASK) || replaces) {
-			rest = bytes > STOCK_MAX ? bytes - STOCK_BATCH : 0;
-			value = make_word(owner, bytes - rest);
-		}
-		found = stock_change(stock, word, value);
-		if (found == word) {
-			group_thread.guess = value;
-			if (word_owner(word) != owner && value != word)
-				*out = word;
-			return rest;
-		}
-		word = found;
-	}
-	return bytes;
-}
+uint32_t nr_tight;
 
 /* ---- counters ---- */
 
@@ -188,13 +75,11 @@ static void uncharge_up_to(struct slub_group *group,
 	}
 }
 
-bool charge_is_tight(uint32_t number)
+bool charge_is_tight_up(uint32_t number)
 {
 	struct slub_group *g;
 	int index;
 
-	if (likely(!__atomic_load_n(&nr_tight, __ATOMIC_RELAXED)))
-		return false;
 	index = slub_srcu_read_lock(&group_domain);
 	g = owner_group(owner_of(number));
 	while (g && !__atomic_load_n(&g->is_tight, __ATOMIC_RELAXED))
@@ -222,7 +107,7 @@ static struct slub_group *charge_up(struct slub_group *group, size_t bytes,
 	return NULL;
 }
 
-static void uncharge_owner(uint32_t number, size_t bytes)
+void charge_drop(uint32_t number, size_t bytes)
 {
 	struct group_owner *owner = owner_of(number);
 	int index;
@@ -234,42 +119,6 @@ static void uncharge_owner(uint32_t number, size_t bytes)
 	uncharge_up_to(owner_group(owner), NULL, bytes);
 	slub_srcu_read_unlock(&group_domain, index);
 	owner_drop(owner, (int64_t)bytes);
-}
-
-/* ---- stocks, seen from outside ---- */
-
-static int64_t stocks_in(const char *area, uintptr_t offset,
-			 const struct slub_group *group)
-{
-	const uint64_t *words = (const uint64_t *)(area + offset);
-	int64_t sum = 0;
-
-	for (uint32_t i = 0; i < STOCKS; i++) {
-		uint64_t word = __atomic_load_n(&words[i], __ATOMIC_RELAXED);
-
-		if (word & BYTES_MASK &&
-		    group_is_below(owner_group(owner_of(word_owner(word))),
-				   group))
-			sum += (int64_t)(word & BYTES_MASK);
-	}
-	return sum;
-}
-
-int64_t stocks_of(const struct slub_group *group)
-{
-	uintptr_t offset = __atomic_load_n(&charge_stocks, __ATOMIC_ACQUIRE);
-	int64_t sum = 0;
-
-	if (!offset)
-		return 0;
-	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
-		const char *area = percpu_area(cid);
-
-		if (area)
-			sum += stocks_in(area, offset, group);
-	}
-	return sum + stocks_in(percpu_shared_area(), offset, group) +
-	       thread_stocks_of(group);
 }
 
 size_t group_usage(const struct slub_group *group)
@@ -311,6 +160,8 @@ static int charge_once(struct group_owner *owner, size_t bytes, bool forces,
 	struct slub_group *group = owner_group(owner);
 
 	*full = charge_up(group, bytes, forces);
+	if (*full && stocks_drain(*full))
+		*full = charge_up(group, bytes, forces);
 	if (*full) {
 		*full = find_full(group, bytes);
 		if (!*full)
@@ -406,8 +257,12 @@ static struct slub_group *find_above_high(struct group_owner *owner)
 	for (; g; g = g->parent) {
 		size_t high = limit_of(g, SLUB_GROUP_HIGH);
 
-		if ((size_t)__atomic_load_n(&g->usage, __ATOMIC_RELAXED) >
-			    high && group_usage(g) > high)
+		if ((size_t)__atomic_load_n(&g->usage, __ATOMIC_RELAXED) <=
+		    high)
+			continue;
+		/* It would be looked at again and again. */
+		stocks_drain(g);
+		if (group_usage(g) > high)
 			break;
 	}
 	slub_srcu_read_unlock(&group_domain, index);
@@ -440,32 +295,19 @@ static void handle_high(struct group_owner *owner)
 
 /* ---- the two calls ---- */
 
-/* Gives back what this CPU has in stock for @number. */
-static void stock_empty(uint32_t number)
-{
-	size_t bytes = stock_take(number, 0, true);
-
-	uncharge_owner(number, bytes);
-}
-
-/* Charges a batch more than asked for, if there is room; false: there is not. */
+/* More than asked for, if there is room; false: there is not. */
 static bool charge_batch(uint32_t number, size_t bytes)
 {
+	size_t more = min_size(STOCK_BATCH,
+			       __atomic_load_n(&stock_max, __ATOMIC_RELAXED) /
+				       2);
 	struct slub_group *full;
-	uint64_t other;
-	size_t rest;
 
-	/* Another owner's last charge may go: that takes a lock. */
-	if (slub_thread.locks_held || !stock_of(number) ||
-	    charge_is_tight(number) ||
-	    charge_once(owner_of(number), bytes + STOCK_BATCH, false, &full))
+	if (slub_thread.locks_held || charge_is_tight(number) ||
+	    charge_once(owner_of(number), bytes + more, false, &full))
 		return false;
-	if (!thread_stock_put(number, STOCK_BATCH))
-		return true;
-	rest = stock_put(number, STOCK_BATCH, true, &other);
-	uncharge_owner(number, rest);
-	if (other)
-		uncharge_owner(word_owner(other), other & BYTES_MASK);
+	if (thread_stock_put(number, more))
+		charge_return(number, more);
 	return true;
 }
 
@@ -478,7 +320,7 @@ static int charge_slow(uint32_t number, size_t bytes)
 	if (!charge_batch(number, bytes)) {
 		if (charge_is_tight(number)) {
 			thread_stock_empty(number);
-			stock_empty(number);
+			charge_drop(number, stock_take(number, 0, true));
 		}
 		if (charge_once(owner, bytes, forces, &full) &&
 		    charge_settled(owner, bytes, &full) &&
@@ -506,6 +348,20 @@ bool group_charge_stock(uint32_t owner, size_t bytes)
 	return group_charge_fast(bytes);
 }
 
+bool group_charge_try(uint32_t owner, size_t bytes)
+{
+	struct slub_group *full;
+
+	if (group_charge_stock(owner, bytes))
+		return true;
+	if (charge_is_tight(owner) ||
+	    charge_once(owner_of(owner), bytes, false, &full))
+		return false;
+	if (may_reclaim())
+		handle_high(owner_of(owner));
+	return true;
+}
+
 int group_charge(uint32_t owner, size_t bytes)
 {
 	if (likely(group_charge_stock(owner, bytes)))
@@ -523,41 +379,19 @@ void group_charge_anyway(uint32_t owner, size_t bytes)
 		charge_once(owner_of(owner), bytes, true, &full);
 }
 
-/* Who frees one object of an owner mostly frees more: its stock replaces others. */
 void charge_return(uint32_t number, size_t bytes)
 {
-	uint64_t other = 0;
-	size_t rest = bytes;
-
 	if (likely(!charge_is_tight(number)))
-		rest = stock_put(number, bytes, !slub_thread.locks_held,
-				 &other);
-	if (unlikely(rest))
-		uncharge_owner(number, rest);
-	if (unlikely(other))
-		uncharge_owner(word_owner(other), other & BYTES_MASK);
-}
-
-/* Into the stock that this thread used last, if it is @owner's and has room. */
-static bool give_again(uint32_t owner, size_t bytes)
-{
-	uint64_t word = group_thread.guess;
-
-	if (word_owner(word) != owner ||
-	    (word & BYTES_MASK) + bytes > STOCK_MAX ||
-	    __atomic_load_n(&nr_tight, __ATOMIC_RELAXED) ||
-	    stock_change(stock_of(owner), word, word + bytes) != word)
-		return false;
-	group_thread.guess = word + bytes;
-	return true;
+		bytes = stock_put(number, bytes);
+	if (unlikely(bytes))
+		charge_drop(number, bytes);
 }
 
 void group_uncharge(uint32_t owner, size_t bytes)
 {
 	bool done = owner == group_current() ?
 			    !thread_stock_put(owner, bytes) :
-			    thread_stock_give(owner, bytes) ||
-				    give_again(owner, bytes);
+			    thread_stock_give(owner, bytes);
 
 	if (!done)
 		charge_return(owner, bytes);

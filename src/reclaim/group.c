@@ -35,11 +35,7 @@ uint32_t group_number(const struct slub_group *group)
 
 bool group_is_alive(const struct slub_group *group)
 {
-	uintptr_t offset = (uintptr_t)group - (uintptr_t)group_pool.start;
-
-	prefetch_owner((uint32_t)(offset / sizeof(*group)));
-	return offset < (uintptr_t)pool_end(&group_pool) * sizeof(*group) &&
-	       offset % sizeof(*group) == 0 && offset != 0 &&
+	return group_number_checked(group) &&
 	       __atomic_load_n(&group->is_alive, __ATOMIC_ACQUIRE);
 }
 
@@ -111,9 +107,12 @@ static struct group_owner *owner_make(struct slub_group *group)
 
 	if (!owner)
 		return NULL;
-	owner->group = group;
+	__atomic_store_n(&owner->group, group, __ATOMIC_RELAXED);
 	__atomic_store_n(&owner->heir, NULL, __ATOMIC_RELAXED);
-	owner->outstanding = 1;
+	__atomic_store_n(&owner->outstanding, 1, __ATOMIC_RELAXED);
+	/* release: pairs with owner_enter() */
+	__atomic_store_n(&owner->word, 0, __ATOMIC_RELEASE);
+	stock_set_max(pool_end(&owner_pool));
 	hint_set(group_number(group), pool_number(&owner_pool, owner));
 	return owner;
 }
@@ -174,6 +173,7 @@ static void group_set_up(struct slub_group *group, const char *name,
 	group->owner = owner;
 	group->depth = parent ? parent->depth + 1 : 0;
 	group->nr_children = 0;
+	__atomic_store_n(&group->nr_below, 0, __ATOMIC_RELAXED);
 	group->handler = NULL;
 	group->failures = group->max_hits = group->high_hits = 0;
 	group->limits[SLUB_GROUP_LOW] = 0;
@@ -181,6 +181,13 @@ static void group_set_up(struct slub_group *group, const char *name,
 	group->limits[SLUB_GROUP_MAX] = SLUB_GROUP_NO_LIMIT;
 	group->usage = group->peak = 0;
 	charge_tight_update(group);
+}
+
+/* Under the lock; reports read it without. */
+static void children_add(struct slub_group *group, uint32_t n)
+{
+	__atomic_store_n(&group->nr_children, group->nr_children + n,
+			 __ATOMIC_RELAXED);
 }
 
 /* Hangs @group in; false: @parent died meanwhile. */
@@ -196,8 +203,11 @@ static bool group_hang(struct slub_group *group, struct slub_group *parent)
 	else
 		root = group;
 	if (good) {
-		if (parent)
-			parent->nr_children++;
+		if (parent) {
+			children_add(parent, 1);
+			__atomic_fetch_add(&parent->nr_below, 1,
+					   __ATOMIC_RELAXED);
+		}
 		/* release: pairs with group_is_alive() */
 		__atomic_store_n(&group->is_alive, 1, __ATOMIC_RELEASE);
 		bits_set(&groups_alive, group_number(group));
@@ -227,7 +237,7 @@ static struct slub_group *group_make(const char *name,
 	group_set_up(group, name, parent, owner);
 	if (group_hang(group, parent))
 		return group;
-	owner_drop(owner, 1);
+	owner_kill(owner);
 	put_dead(group);
 	errno = EINVAL;
 	return NULL;
@@ -239,7 +249,6 @@ SLUB_EXPORT struct slub_group *slub_group_root(void)
 
 	if (group || slub_thread.locks_held || !slub_start())
 		return group;
-	charge_init();
 	thread_stock_init();
 	group = group_make("root", NULL);
 	/* Two at once: the other one's. */
@@ -277,7 +286,7 @@ static int group_unhang(struct slub_group *group)
 		return -EPERM;
 	if (group->nr_children)
 		return -EBUSY;
-	group->parent->nr_children--;
+	children_add(group->parent, -1u);
 	__atomic_store_n(&group->is_alive, 0, __ATOMIC_RELEASE);
 	bits_clear(&groups_alive, group_number(group));
 	return 0;
@@ -292,29 +301,41 @@ static void disinherit(struct slub_group *group)
 	/* release: pairs with the acquire in owner_group() */
 	__atomic_store_n(&owner->heir, group->parent->owner,
 			 __ATOMIC_RELEASE);
-	owner_drop(owner, 1);
+	owner_kill(owner);
+}
+
+/* Inside group_domain.  What it has goes to its parent. */
+static void group_wind_up(struct slub_group *group)
+{
+	struct slub_group *parent = group->parent;
+
+	inject(INJECT_disinherit);
+	disinherit(group);
+	/* release: its owner's stock is empty */
+	__atomic_fetch_sub(&parent->nr_below, 1, __ATOMIC_RELEASE);
+	inject(INJECT_reparent);
+	__atomic_store_n(&group->usage, 0, __ATOMIC_RELAXED);
+	charge_tight_update(group);
+	map_move(group_number(group), group_number(parent));
+	charge_set_low(group, 0);
 }
 
 SLUB_EXPORT int slub_group_delete(struct slub_group *group)
 {
-	struct slub_group *parent;
-	int err;
+	int err, index;
 
 	if (slub_thread.locks_held || !group_is_alive(group))
 		return -EINVAL;
+	/* The parent may be deleted too meanwhile: GROUP-5. */
+	index = slub_srcu_read_lock(&group_domain);
 	lock_acquire(&group_lock);
 	err = group_unhang(group);
 	lock_release(&group_lock);
+	if (!err)
+		group_wind_up(group);
+	slub_srcu_read_unlock(&group_domain, index);
 	if (err)
 		return err;
-	parent = group->parent;
-	inject(INJECT_disinherit);
-	disinherit(group);
-	inject(INJECT_reparent);
-	group->usage = 0;
-	charge_tight_update(group);
-	map_move(group_number(group), group_number(parent));
-	charge_set_low(group, 0);
 	group->cookie = slub_srcu_start_poll(&group_domain);
 	put_dead(group);
 	return 0;
@@ -325,47 +346,6 @@ SLUB_EXPORT int slub_group_delete(struct slub_group *group)
 uint32_t group_owner_number(const struct slub_group *group)
 {
 	return pool_number(&owner_pool, group->owner);
-}
-
-SLUB_EXPORT int slub_group_enter(struct slub_group *group)
-{
-	struct group_thread *thread = &group_thread;
-
-	if (!group_is_alive(group))
-		return -EINVAL;
-	if (thread->nr == SLUB_GROUP_NESTING_MAX)
-		return -ENOSPC;
-	owner_hold(group->owner, 1);
-	thread->groups[thread->nr] = (uint32_t)(group -
-				(struct slub_group *)(void *)group_pool.start);
-	thread->owners[thread->nr] = (uint32_t)(group->owner -
-				(struct group_owner *)(void *)owner_pool.start);
-	thread->nr++;
-	/* malloc goes slow from here on; see base/thread.h. */
-	slub_thread.malloc_limit = 0;
-	slub_thread.malloc_paged_limit = 0;
-	thread_stock_switch(thread->owners[thread->nr - 1]);
-	return 0;
-}
-
-SLUB_EXPORT int slub_group_leave(struct slub_group *group)
-{
-	struct group_thread *thread = &group_thread;
-
-	if (!thread->nr || slub_group_current() != group)
-		return -EINVAL;
-	thread->nr--;
-	thread_stock_switch(thread->nr ? thread->owners[thread->nr - 1] : 0);
-	owner_drop(owner_of(thread->owners[thread->nr]), 1);
-	return 0;
-}
-
-SLUB_EXPORT struct slub_group *slub_group_current(void)
-{
-	const struct group_thread *thread = &group_thread;
-
-	return thread->nr ? group_of_number(thread->groups[thread->nr - 1]) :
-			    NULL;
 }
 
 /* ---- what is known of a group ---- */
@@ -390,14 +370,15 @@ SLUB_EXPORT int slub_group_stats_read(struct slub_group *group,
 	stats->name = group->name;
 	stats->parent = group->parent;
 	stats->usage = group_usage_settled(group);
-	stats->peak = (size_t)group->peak;
-	stats->low = group->limits[SLUB_GROUP_LOW];
-	stats->high = group->limits[SLUB_GROUP_HIGH];
-	stats->max = group->limits[SLUB_GROUP_MAX];
-	stats->failures = group->failures;
-	stats->max_hits = group->max_hits;
-	stats->high_hits = group->high_hits;
-	stats->nr_children = group->nr_children;
+	stats->peak = (size_t)__atomic_load_n(&group->peak, __ATOMIC_RELAXED);
+	stats->low = limit_of(group, SLUB_GROUP_LOW);
+	stats->high = limit_of(group, SLUB_GROUP_HIGH);
+	stats->max = limit_of(group, SLUB_GROUP_MAX);
+	stats->failures = __atomic_load_n(&group->failures, __ATOMIC_RELAXED);
+	stats->max_hits = __atomic_load_n(&group->max_hits, __ATOMIC_RELAXED);
+	stats->high_hits = __atomic_load_n(&group->high_hits, __ATOMIC_RELAXED);
+	stats->nr_children = __atomic_load_n(&group->nr_children,
+					     __ATOMIC_RELAXED);
 	stats->depth = group->depth;
 	return 0;
 }

@@ -4,8 +4,8 @@
  *
  *   group   a node of the tree, with its counter and limits
  *   owner   who answers for a charge: what objects refer to
- *   stock   what a CPU, or a thread in a group, keeps of an owner's charges, in
- *           advance
+ *   stock   what an owner, or a thread in a group, keeps of its charges, in
+ *           advance: see stock.c, thread_stock.c
  *
  * Invariants:
  *   GROUP-1  a group's parent is fixed and outlives it;
@@ -28,9 +28,20 @@ struct group_owner {
 	struct slub_group *group;
 	struct group_owner *heir;
 	int64_t outstanding;	/* atomic */
-	uint64_t reserved[4];
+	uint64_t word;		/* atomic; stock.c */
+	uint64_t reserved[3];
 	void *pool_link;
 };
+
+/* Of an owner's word. */
+#define OWNER_STOCK_BITS 40
+#define OWNER_INSIDE (1ull << OWNER_STOCK_BITS)	/* one thread that is inside */
+#define OWNER_DEAD (1ull << 63)			/* its group is deleted */
+
+static inline size_t owner_stock(uint64_t word)
+{
+	return word & (OWNER_INSIDE - 1);
+}
 
 struct slub_group {
 	/*
@@ -49,8 +60,8 @@ struct slub_group {
 
 	uint32_t depth;		/* const while it lives */
 	char name[SLUB_GROUP_NAME_MAX + 1];
-	/* under group_lock */
-	uint32_t nr_children;
+	uint32_t nr_children;	/* under group_lock */
+	uint32_t nr_below;	/* the same, and those that are being deleted */
 	uint64_t cookie;	/* GROUP-5 */
 	struct slub_group *next_dead;
 	/* atomic */
@@ -68,9 +79,22 @@ _Static_assert(offsetof(struct slub_group, depth) == 64, "one line");
 extern struct slub_srcu group_domain SLUB_INTERNAL;
 extern struct pool owner_pool SLUB_INTERNAL;
 
+/* 0: @group is none, whatever it points to. */
+static inline uint32_t group_number_checked(const struct slub_group *group)
+{
+	uintptr_t offset = (uintptr_t)group - (uintptr_t)group_pool.start;
+	uint32_t number = (uint32_t)(offset / sizeof(*group));
+
+	if (unlikely(offset >=
+		     (uintptr_t)pool_end(&group_pool) * sizeof(*group)) ||
+	    unlikely(number * sizeof(*group) != offset))
+		return 0;
+	return number;
+}
+
 static inline struct group_owner *owner_of(uint32_t number)
 {
-	return pool_item(&owner_pool, number);
+	return (struct group_owner *)(void *)owner_pool.start + number;
 }
 
 /*
@@ -86,17 +110,9 @@ extern struct pool hint_pool SLUB_INTERNAL;
 /* NULL: there is none. */
 static inline struct group_hint *hint_of(uint32_t number)
 {
-	return number < pool_end(&hint_pool) ? pool_item(&hint_pool, number) :
-					       NULL;
-}
-
-static inline void prefetch_owner(uint32_t group)
-{
-	const struct group_hint *hint = hint_of(group);
-
-	if (hint)
-		__builtin_prefetch(owner_of(__atomic_load_n(
-					   &hint->owner, __ATOMIC_RELAXED)), 1);
+	return likely(number < pool_end(&hint_pool)) ?
+		       (struct group_hint *)(void *)hint_pool.start + number :
+		       NULL;
 }
 
 static inline void prefetch_charged(uint32_t owner)
@@ -114,25 +130,52 @@ struct slub_group *owner_group(struct group_owner *owner);
 void owner_hold(struct group_owner *owner, int64_t n);
 void owner_drop(struct group_owner *owner, int64_t n);
 
-/* charge.c */
-/* Makes the stocks; without them every charge is slow. */
-void charge_init(void);
-#define CHARGE_STOCKS 64
-#define CHARGE_BYTES_MASK ((1ull << CHARGE_BYTES_BITS) - 1)
-/* Per CPU; 0: none. */
-extern uintptr_t charge_stocks SLUB_INTERNAL;
-/* Takes @bytes out of this CPU's stock of @owner; @all: whatever it has. */
+/* *@at is @value if it was *@word; else *@word is what was found. */
+static inline bool owner_word_change(uint64_t *at, uint64_t *word,
+				     uint64_t value)
+{
+	/* acq_rel: who finds the last one gone has seen what it did */
+	return __atomic_compare_exchange_n(at, word, value, false,
+					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+/* stock.c */
+#define STOCK_BATCH ((size_t)32 << 10)
+#define STOCK_MAX (2 * STOCK_BATCH)
+/* An owner's; less where there are many owners. */
+extern size_t stock_max SLUB_INTERNAL;
+void stock_set_max(uint32_t nr_owners);
+/* Takes @bytes out of @owner's stock, or none; @all: whatever it has. */
 size_t stock_take(uint32_t owner, size_t bytes, bool all);
+/* Returns what there is no room for, for charge_drop(); may be more than @bytes. */
+size_t stock_put(uint32_t owner, size_t bytes);
+/* A thread that was inside no more is, and puts @bytes back. */
+void owner_leave(uint32_t number, size_t bytes);
+/* Its group is no more, and has let go of it. */
+void owner_kill(struct group_owner *owner);
+/* Of @group's usage, what lies in stocks.  Inside group_domain. */
+int64_t stocks_of(const struct slub_group *group);
+/* Gives back what owners of @top and below have in stock; false: nothing. */
+bool stocks_drain(const struct slub_group *top);
+
+/* charge.c */
+extern uint32_t nr_tight SLUB_INTERNAL;	/* groups that are */
+bool charge_is_tight_up(uint32_t number);
 /* May @number's stocks not be used now? */
-bool charge_is_tight(uint32_t number);
+static inline bool charge_is_tight(uint32_t number)
+{
+	/* seq_cst: after a look at group_generation */
+	return unlikely(__atomic_load_n(&nr_tight, __ATOMIC_SEQ_CST)) &&
+	       charge_is_tight_up(number);
+}
+/* Gives @bytes of @number's charges back, to all groups up to the root. */
+void charge_drop(uint32_t number, size_t bytes);
 /* Of @number's charges, past this thread's stock. */
 void charge_return(uint32_t number, size_t bytes);
 /* Usage, or the maximum, or the group's life changed. */
 void charge_tight_update(struct slub_group *group);
 void charge_set_low(struct slub_group *group, size_t bytes);
-/* Of @group's usage, what lies in stocks.  Inside group_domain. */
-int64_t stocks_of(const struct slub_group *group);
-/* The same of what threads have. */
+/* Of @group's usage, what lies in stocks of threads.  Inside group_domain. */
 int64_t thread_stocks_of(const struct slub_group *group);
 
 static inline size_t limit_of(const struct slub_group *group,
@@ -151,8 +194,6 @@ void group_sleep(uint64_t ns);
 /* thread_stock.c */
 /* Makes room for the lists of those that no thread has. */
 void thread_stock_init(void);
-/* From now on this thread is in the group of @owner; 0: in none. */
-void thread_stock_switch(uint32_t owner);
 /* May @owner be charged out of this thread's stock?  Sees to it if need be. */
 bool thread_stock_use(uint32_t owner);
 /* Puts charges of @owner there; returns what does not belong there. */

@@ -125,7 +125,6 @@ struct group_thread {
 	bool is_switching;	/* the stock is of nobody for the moment */
 	/* of group_current(); good while that is */
 	struct thread_stock *stock;
-	uint64_t guess;		/* of a stock, see charge.c */
 	uint32_t owners[SLUB_GROUP_NESTING_MAX];
 	uint32_t groups[SLUB_GROUP_NESTING_MAX];	/* their numbers */
 };
@@ -143,8 +142,7 @@ struct thread_stock {
 	uint32_t owner;		/* 0: nobody's */
 	/* Is it group_generation?  Else there is something to look at first. */
 	uint32_t generation;
-	/* What it gives back to another: {owner << CHARGE_BYTES_BITS, bytes}. */
-	uint64_t back;
+	uint64_t back;		/* what it gives back to another: a charge_word() */
 	uint64_t reserved[3];
 	void *pool_link;
 };
@@ -153,8 +151,24 @@ struct thread_stock {
 extern uint32_t group_generation SLUB_INTERNAL;
 
 #define THREAD_STOCK_MAX ((int64_t)64 << 10)
-/* Words of {owner, bytes}: the owner is above these. */
+/* A word of {owner, bytes}: the owner is above these. */
 #define CHARGE_BYTES_BITS 40
+#define CHARGE_BYTES_MASK ((1ull << CHARGE_BYTES_BITS) - 1)
+
+static inline uint64_t charge_word(uint32_t owner, uint64_t bytes)
+{
+	return (uint64_t)owner << CHARGE_BYTES_BITS | bytes;
+}
+
+static inline uint32_t charge_word_owner(uint64_t word)
+{
+	return (uint32_t)(word >> CHARGE_BYTES_BITS);
+}
+
+static inline size_t charge_word_bytes(uint64_t word)
+{
+	return word & CHARGE_BYTES_MASK;
+}
 
 /* The owner of the group entered last, 0: none; a load. */
 static inline uint32_t group_current(void)
@@ -296,24 +310,29 @@ static inline bool group_hand_over_fast(uint32_t from, size_t bytes)
 {
 	struct thread_stock *stock = group_thread.stock;
 	uint64_t back = __atomic_load_n(&stock->back, __ATOMIC_RELAXED);
-	uint64_t sum = back + bytes;
+	uint64_t sum = back;
 
 	/* Of another owner it is beyond that by far. */
-	if (sum - ((uint64_t)from << CHARGE_BYTES_BITS) >
-		    (uint64_t)THREAD_STOCK_MAX ||
-	    unlikely(!group_charge_fast(bytes)))
+	if ((back ^ charge_word(from, 0)) > (uint64_t)THREAD_STOCK_MAX) {
+		if (back)
+			return false;
+		sum = charge_word(from, 0);
+	}
+	if (unlikely(!group_charge_fast(bytes)))
 		return false;
-	if (likely(thread_stock_change(&stock->back, back, sum)))
+	if (likely(thread_stock_change(&stock->back, back, sum + bytes)))
 		return true;
 	thread_stock_add(stock, (int64_t)bytes);
 	return false;
 }
 
 /*
- * group_charge() as far as it goes without a look at limits and without an
- * atomic instruction: out of what this thread and this CPU have in stock.
+ * group_charge() as far as it goes without a look at limits and at other groups:
+ * out of what this thread and the owner have in stock.
  */
 bool group_charge_stock(uint32_t owner, size_t bytes);
+/* The same with one attempt to charge more: nobody is asked to make room. */
+bool group_charge_try(uint32_t owner, size_t bytes);
 
 /*
  * Free objects in lists of CPUs that are charged still (slab/account.h).  Called

@@ -70,6 +70,41 @@ TEST_F(Turns, ARunOfAnothersBlocksChangesHands)
 	EXPECT_EQ(slub_group_delete(parent), 0);
 }
 
+/* What lies in stocks of a hundred groups does not count against the maximum of the one above. */
+TEST_F(Turns, WhatManyHaveInStockOneMayUse)
+{
+	constexpr size_t MAX = 1000000, BYTES = 1000;
+	slub_group *parent = slub_group_create("parent", nullptr);
+	std::vector<slub_group *> children;
+	std::vector<void *> blocks;
+	size_t charged = 0;
+
+	blocks.reserve(MAX / BYTES + 1);
+	for (int i = 0; i < 100; i++) {
+		children.push_back(slub_group_create("child", parent));
+		Inside inside(children[i]);
+		free(malloc(harness::opaque((size_t)64)));
+	}
+	ASSERT_EQ(slub_group_limit_set(parent, SLUB_GROUP_MAX, MAX), 0);
+	{
+		Inside inside(children[0]);
+		while (void *block = malloc(harness::opaque(BYTES))) {
+			blocks.push_back(block);
+			charged += charge_of(block);
+		}
+	}
+	EXPECT_EQ(usage(parent), charged);
+	EXPECT_LE(charged, MAX);
+	ASSERT_FALSE(blocks.empty());
+	EXPECT_GT(charged + charge_of(blocks[0]), MAX);
+	for (void *block : blocks)
+		free(block);
+	EXPECT_EQ(usage(parent), 0u);
+	for (slub_group *child : children)
+		EXPECT_EQ(slub_group_delete(child), 0);
+	EXPECT_EQ(slub_group_delete(parent), 0);
+}
+
 /* What a thread is about to give back to a group does not count against its maximum. */
 TEST_F(Turns, WhatIsNotYetGivenBackMayBeUsed)
 {

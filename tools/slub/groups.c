@@ -2,7 +2,7 @@
 /*
  * The memory groups of a process: what they use, and which slabs that keeps.
  *
- * Usage counts what is charged in advance, in stocks of CPUs and threads, and what
+ * Usage counts what is charged in advance, in stocks of owners and threads, and what
  * lies free in lists of CPUs; both are taken off here.  The library takes no
  * part in it, so on a process that runs the sums are estimates.
  */
@@ -18,7 +18,6 @@
 #define NR_GROUPS_MAX  (1u << 16)
 #define NR_HEIRS_MAX   64
 #define DEPTH_MAX      64
-#define NR_STOCKS_MAX  1024u
 #define SLAB_BYTES_MAX ((size_t)4 << 20)
 #define NR_WORDS_MAX   (SLAB_BYTES_MAX / 8)
 #define NR_AREAS_MAX   8192u
@@ -349,17 +348,14 @@ static void tally_thread_stocks(const struct reader *reader,
 	}
 }
 
-static void tally_area(const struct reader *reader, uint64_t area,
-		       uint64_t offset)
+static void tally_owner_stocks(const struct reader *reader)
 {
-	uint32_t nr = reader->how.nr_stocks;
-	uint64_t words[NR_STOCKS_MAX];
+	const struct pool *owners = &reader->pools[OWNERS];
+	uint64_t mask = (1ull << reader->how.owner_stock_bits) - 1;
 
-	if (process_read(reader->process, area + offset, words,
-			 nr * sizeof(words[0])))
-		return;
-	for (uint32_t i = 0; i < nr; i++)
-		tally_word(reader, words[i]);
+	for (uint32_t i = 1; i < owners->nr; i++)
+		add_ahead(reader, i, field_get(item(owners, i),
+					       reader->how.owner_stock) & mask);
 }
 
 /* ---- objects in lists ---- */
@@ -440,20 +436,13 @@ static void read_areas(struct reader *reader)
 	const struct slub_abi *abi = reader->abi;
 	bool has_links = snapshot_has(reader->snapshot, SLUB_ABI_CACHE_LINK);
 	static uint64_t table[NR_AREAS_MAX];
-	uint64_t offset = 0;
 
-	process_read(reader->process, reader->how.stocks, &offset,
-		     sizeof(offset));
-	if (offset)
-		tally_area(reader, abi->shared_area, offset);
 	if (process_read(reader->process, abi->base_table, table,
 			 abi->nr_areas * sizeof(table[0])))
 		return;
 	for (uint32_t i = 0; i < abi->nr_areas; i++) {
 		if (!table[i] || table[i] == abi->dummy_area)
 			continue;
-		if (offset)
-			tally_area(reader, table[i], offset);
 		if (has_links)
 			read_lists(reader, table[i]);
 	}
@@ -464,19 +453,20 @@ static void read_areas(struct reader *reader)
 
 static bool how_is_sane(const struct slub_abi_groups *how)
 {
-	struct slub_abi_field owner[] = { how->owner_group, how->owner_heir };
+	struct slub_abi_field owner[] = { how->owner_group, how->owner_heir,
+					  how->owner_stock };
 	struct slub_abi_field stock[] = { how->stock_owner, how->stock_bytes };
 
 	return how->size >= sizeof(*how) &&
 	       fields_are_sane(how->group_fields, SLUB_ABI_GROUP_FIELDS,
 			       how->groups.bytes) &&
-	       fields_are_sane(owner, 2, how->owners.bytes) &&
+	       fields_are_sane(owner, 3, how->owners.bytes) &&
 	       fields_are_sane(stock, 2, how->thread_stocks.bytes) &&
 	       how->stock_back + 8ull <= how->thread_stocks.bytes &&
 	       how->group_name + (uint64_t)SLUB_ABI_GROUP_NAME <=
 		       how->groups.bytes &&
-	       how->nr_stocks <= NR_STOCKS_MAX && how->stock_shift >= 32 &&
-	       how->stock_shift < 64;
+	       how->owner_stock_bits > 0 && how->owner_stock_bits < 64 &&
+	       how->stock_shift >= 32 && how->stock_shift < 64;
 }
 
 static int read_how(struct reader *reader)
@@ -516,6 +506,7 @@ static int read_all(struct reader *reader)
 		for (uint32_t n = 1; n < reader->pools[GROUPS].nr; n++)
 			read_view(reader, n);
 		tally_thread_stocks(reader, &stocks);
+		tally_owner_stocks(reader);
 		read_areas(reader);
 		if (reader->pools[GROUPS].nr > 1)
 			error = heap_walk(reader->process, reader->snapshot,
