@@ -141,6 +141,19 @@ void *account_alloc(size_t bytes, size_t align, bool *is_zero)
 	return ptr;
 }
 
+bool account_large(void *ptr)
+{
+	uint32_t owner = group_current();
+	size_t bytes = large_bytes(ptr);
+
+	if (likely(group_charge_fast(bytes)) || group_charge_try(owner, bytes)) {
+		large_set_owner(ptr, owner);
+		return true;
+	}
+	large_free(ptr);
+	return false;
+}
+
 static void *refuse(void)
 {
 	errno = ENOMEM;

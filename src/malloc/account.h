@@ -34,6 +34,12 @@ static inline size_t account_large_bytes(size_t bytes)
 	return large_bytes_for(bytes);
 }
 
+/*
+ * Charges @ptr, a large block just taken, to this thread's owner.  False: that takes
+ * more than an attempt, and the block is free again.
+ */
+bool account_large(void *ptr);
+
 /* free() of an object of @cache that is none of the usual ones of malloc. */
 void account_free_object(void *ptr, struct slub_cache *cache);
 

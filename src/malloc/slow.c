@@ -254,10 +254,11 @@ static __attribute__((__noinline__)) void *alloc_from_any(size_t bytes)
 	bool is_zero;
 	void *ptr = NULL;
 
-	if (bytes >= malloc_paged_limit && !group_current()) {
+	if (bytes >= malloc_paged_limit) {
 		ptr = slow_alloc_kept(bytes);
-		if (likely(ptr))
+		if (likely(ptr && (!group_current() || account_large(ptr))))
 			return ptr;
+		ptr = NULL;
 	}
 	malloc_limits_take();
 	/* The usual case: a list that is empty. */

@@ -179,7 +179,7 @@ void large_free(void *ptr)
 		run_free(ptr, pages);
 	else if (!quick_free(ptr, pages, flags >> 16 & 0xff))
 		large_release(ptr, pages, flags >> 16 & 0xff);
-	if (owner)
+	if (owner && !group_uncharge_fast(owner, pages * PAGE_BYTES))
 		group_uncharge(owner, pages * PAGE_BYTES);
 	purge_look();
 	slab_tell(NULL);
