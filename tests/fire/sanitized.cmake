@@ -22,11 +22,12 @@ else()
 	set(sanitize -fsanitize=address,undefined -fno-sanitize-recover=all)
 endif()
 
-foreach(name churn threads)
+foreach(name churn threads groups)
 	add_executable(fire_${name} ${name}.c fire.c ${prefixed})
 	set_target_properties(fire_${name} PROPERTIES OUTPUT_NAME ${name})
 	target_include_directories(fire_${name} PRIVATE
-		${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
+		${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src
+		${PROJECT_SOURCE_DIR}/include)
 	target_compile_options(fire_${name} PRIVATE -O1 -g -Wall -Wextra -fno-builtin
 		${sanitize} -include ${CMAKE_CURRENT_SOURCE_DIR}/prefixed.h)
 	target_link_options(fire_${name} PRIVATE ${sanitize} -rdynamic)
@@ -44,6 +45,8 @@ endif()
 foreach(backend IN LISTS backends)
 	slub_test(fire.churn_${backend} fire fire_churn ${churn_arguments})
 	slub_test(fire.threads_${backend} fire fire_threads --count=1000 --abrupt=0)
-	set_tests_properties(fire.churn_${backend} fire.threads_${backend} PROPERTIES
+	slub_test(fire.groups_${backend} fire fire_groups)
+	set_tests_properties(fire.churn_${backend} fire.threads_${backend}
+		fire.groups_${backend} PROPERTIES
 		ENVIRONMENT "FIRE_EXPECT_LIB=1;SLUB_FASTPATH=${backend}" TIMEOUT 300)
 endforeach()
