@@ -100,7 +100,8 @@ TEST_F(holes, come_and_go_among_objects_in_use)
 {
 	harness::Random random(7);
 
-	for (uint32_t size : { 8u, 16u, 48u, 112u, 144u, 208u, 576u, 1152u, 1408u, 1920u, 2048u, 3072u, 3584u }) {
+	for (uint32_t size : { 8u, 16u, 48u, 112u, 144u, 208u, 576u, 1152u, 1408u, 1920u, 2048u,
+			       3072u, 3584u }) {
 		struct slub_cache *cache = test_cache(size);
 		std::vector<void *> mine;
 
