@@ -179,7 +179,9 @@ void large_free(void *ptr)
 		run_free(ptr, pages);
 	else if (!quick_free(ptr, pages, flags >> 16 & 0xff))
 		large_release(ptr, pages, flags >> 16 & 0xff);
-	if (owner && !group_uncharge_fast(owner, pages * PAGE_BYTES))
+	/* More than a block would be too much for a stock that no other can drain. */
+	if (owner && (pages > (size_t)1 << BLOCK_ORDER_MAX ||
+		      !group_uncharge_fast(owner, pages * PAGE_BYTES)))
 		group_uncharge(owner, pages * PAGE_BYTES);
 	purge_look();
 	slab_tell(NULL);

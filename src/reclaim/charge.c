@@ -96,10 +96,12 @@ static struct slub_group *charge_up(struct slub_group *group, size_t bytes,
 		int64_t usage = __atomic_add_fetch(&g->usage, (int64_t)bytes,
 						   __ATOMIC_RELAXED);
 
-		if (!forces && usage > (int64_t)limit_of(g, SLUB_GROUP_MAX)) {
+		if (unlikely(usage > (int64_t)limit_of(g, SLUB_GROUP_MAX))) {
 			set_tight(g, true);
-			uncharge_up_to(group, g->parent, bytes);
-			return g;
+			if (!forces) {
+				uncharge_up_to(group, g->parent, bytes);
+				return g;
+			}
 		}
 		note_peak(g, usage);
 		inject(INJECT_charge);
@@ -150,6 +152,25 @@ static struct slub_group *find_full(struct slub_group *group, size_t bytes)
 }
 
 /*
+ * Some counter is too high, perhaps for what lies in stocks.  Charged first and
+ * looked at then, so that of two that fit only alone not both get through; both may
+ * be refused, once.
+ */
+static struct slub_group *charge_in_truth(struct slub_group *group,
+					  size_t bytes)
+{
+	struct slub_group *full = find_full(group, bytes);
+
+	if (full)
+		return full;
+	charge_up(group, bytes, true);
+	full = find_full(group, 0);
+	if (full)
+		uncharge_up_to(group, NULL, bytes);
+	return full;
+}
+
+/*
  * One attempt.  0: charged.  Else -ENOMEM, and *@full is the group whose
  * maximum is in the way.
  */
@@ -162,11 +183,8 @@ static int charge_once(struct group_owner *owner, size_t bytes, bool forces,
 	*full = charge_up(group, bytes, forces);
 	if (*full && stocks_drain(*full))
 		*full = charge_up(group, bytes, forces);
-	if (*full) {
-		*full = find_full(group, bytes);
-		if (!*full)
-			charge_up(group, bytes, true);
-	}
+	if (*full)
+		*full = charge_in_truth(group, bytes);
 	slub_srcu_read_unlock(&group_domain, index);
 	if (*full)
 		return -ENOMEM;

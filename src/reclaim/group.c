@@ -287,17 +287,18 @@ static int group_unhang(struct slub_group *group)
 	if (group->nr_children)
 		return -EBUSY;
 	children_add(group->parent, -1u);
+	/* Here, where the parent is alive: it may be deleted in a moment, too. */
+	owner_hold(group->parent->owner, 1);
 	__atomic_store_n(&group->is_alive, 0, __ATOMIC_RELEASE);
 	bits_clear(&groups_alive, group_number(group));
 	return 0;
 }
 
-/* From now on @group's charges are its parent's: GROUP-2. */
+/* From now on @group's charges are its parent's, which is held: GROUP-2. */
 static void disinherit(struct slub_group *group)
 {
 	struct group_owner *owner = group->owner;
 
-	owner_hold(group->parent->owner, 1);
 	/* release: pairs with the acquire in owner_group() */
 	__atomic_store_n(&owner->heir, group->parent->owner,
 			 __ATOMIC_RELEASE);

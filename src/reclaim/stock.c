@@ -141,16 +141,21 @@ static bool is_alone(const struct slub_group *group)
 	return group && !__atomic_load_n(&group->nr_below, __ATOMIC_ACQUIRE);
 }
 
+/*
+ * Those of threads first: a thread that enters takes what its owner has along, tight
+ * or not, and would have it counted twice.  One that leaves a tight group puts
+ * nothing back.
+ */
 int64_t stocks_of(const struct slub_group *group)
 {
-	int64_t sum = 0;
+	int64_t sum = thread_stocks_of(group);
 
+	compiler_barrier();
 	if (is_alone(group))
-		return (int64_t)stock_in(group->owner, group) +
-		       thread_stocks_of(group);
+		return sum + (int64_t)stock_in(group->owner, group);
 	for (uint32_t n = 1; n < pool_end(&owner_pool); n++)
 		sum += (int64_t)stock_in(owner_of(n), group);
-	return sum + thread_stocks_of(group);
+	return sum;
 }
 
 static bool drain(struct group_owner *owner, const struct slub_group *top)

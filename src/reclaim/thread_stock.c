@@ -107,8 +107,10 @@ static bool is_mine(uint32_t owner)
 {
 	const struct group_thread *thread = &group_thread;
 
+	/* A handler may be in another group than its stock. */
 	return thread->stock && thread->stock != &no_stock &&
-	       !thread->is_switching && thread->stock->owner == owner;
+	       !thread->is_switching && thread->stock->owner == owner &&
+	       slub_thread.self.owner == owner;
 }
 
 bool thread_stock_use(uint32_t owner)
@@ -172,6 +174,8 @@ switch_begin(struct group_thread *thread)
 	}
 	thread->is_switching = true;
 	compiler_barrier();
+	/* A handler may have got one for the thread. */
+	stock = thread->stock;
 	if (stock && stock != &no_stock)
 		stop_using(stock);
 	else
@@ -239,7 +243,17 @@ static always_inline void go_in(struct group_thread *thread, uint32_t group,
 	thread->nr = (uint16_t)(place + 1);
 	compiler_barrier();
 	place_write(thread, place, group, owner);
-	/* malloc goes slow from here on; see base/thread.h. */
+}
+
+/*
+ * The thread is in @owner's group, and its malloc goes slow from here on; see
+ * base/thread.h.  In this order: a handler's malloc in between would find limits of 0
+ * and no group, and put them back.
+ */
+static always_inline void go_slow(uint32_t owner)
+{
+	slub_thread.self.owner = owner;
+	compiler_barrier();
 	slub_thread.malloc_limit = 0;
 	slub_thread.malloc_paged_limit = 0;
 }
@@ -255,7 +269,7 @@ static cold bool enter_alone(const struct slub_group *group, uint32_t number,
 	if (!group_thread.stock)
 		group_thread.stock = &no_stock;
 	go_in(&group_thread, number, owner);
-	slub_thread.self.owner = owner;
+	go_slow(owner);
 	return true;
 }
 
@@ -292,7 +306,7 @@ static always_inline bool enter(const struct slub_group *group, uint32_t number,
 		put_away(stock);
 	if (likely(stock != &no_stock))
 		become(stock, owner, bytes);
-	slub_thread.self.owner = owner;
+	go_slow(owner);
 	switch_end(thread, stock, owner);
 	return true;
 }
