@@ -10,9 +10,12 @@
 
 /*
  * To empty the lists of all CPUs disturbs everybody: groups at their maximum may
- * have that done so often, and wait for their turn.
+ * have that done so often, and wait for their turn.  Each time is a membarrier for
+ * every list and CPU: at 200 us that was 40,000 interrupts a second, and the 99th
+ * percentile of a neighbour's requests rose from 0.4 to 10 us; at 1 ms it is 1.08
+ * times what it is without.
  */
-#define SETTLE_NS 200000
+#define SETTLE_NS 1000000
 
 static const struct kept_charges *kept;
 static uint64_t settle_last;	/* when the last one was begun */
