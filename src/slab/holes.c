@@ -67,8 +67,7 @@ uint32_t holes_objects(const struct slub_cache *cache, uint64_t holes)
 	for (uint32_t page = 0; page < PAGES_MAX && holes >> page; page++) {
 		if (!(holes >> page & 1))
 			continue;
-		nr += objects_below(cache, page + 1) -
-		      object_at_offset(cache, (size_t)page * PAGE_BYTES);
+		nr += objects_on(cache, page);
 		/* One across the border was counted with the page before. */
 		if (page && holes >> (page - 1) & 1 && is_crossed(cache, page))
 			nr--;
