@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "malloc/malloc.h"
+#include "slab/guard.h"
 
 static void *no_memory(void)
 {
@@ -42,17 +43,12 @@ SLUB_EXPORT void *calloc(size_t n, size_t size)
 }
 
 /* The general case: another block, a copy, and the old one is freed. */
-static void *realloc_move(void *ptr, size_t old, size_t bytes)
+static void *realloc_move(void *ptr, size_t old, size_t bytes, bool may_room)
 {
 	void *to = NULL;
 
-	/*
-	 * What grows once beyond a page grows again: leave a quarter of room.
-	 * Until it is used most of that costs address space only.  What has
-	 * superblocks of its own needs none: it grows in place or by mremap.
-	 */
-	if (bytes > old && bytes > PAGE_BYTES && bytes < SUPERBLOCK_BYTES / 2)
-		to = fast_alloc(bytes + bytes / 4);
+	if (may_room && size_grows_on(old, bytes))
+		to = fast_alloc(size_with_room(bytes));
 	if (!to)
 		to = fast_alloc(bytes);
 	if (!to)
@@ -60,6 +56,14 @@ static void *realloc_move(void *ptr, size_t old, size_t bytes)
 	memcpy(to, ptr, min_size(old, bytes));
 	fast_free(ptr);
 	return to;
+}
+
+/* Its end is where the program thinks it is: room would hide what is written there. */
+static bool is_watched(const void *ptr)
+{
+	struct slub_cache *cache = cache_of(ptr);
+
+	return (cache && cache->debug) || guard_owns(ptr);
 }
 
 /* What is not an object of a cache that stays where it is. */
@@ -83,7 +87,7 @@ static cold void *realloc_slow(void *ptr, size_t bytes)
 	same = slow_resize(ptr, bytes);
 	if (same)
 		return same;
-	return realloc_move(ptr, block_bytes(ptr), bytes);
+	return realloc_move(ptr, block_bytes(ptr), bytes, !is_watched(ptr));
 }
 
 SLUB_EXPORT void *realloc(void *ptr, size_t bytes)
@@ -94,7 +98,8 @@ SLUB_EXPORT void *realloc(void *ptr, size_t bytes)
 		if (size_is_worth_keeping(cache->object_size, bytes))
 			return ptr;
 		if (likely(bytes <= CLASS_BYTES_MAX))
-			return realloc_move(ptr, cache->object_size, bytes);
+			return realloc_move(ptr, cache->object_size, bytes,
+					    true);
 	}
 	return realloc_slow(ptr, bytes);
 }

@@ -80,6 +80,33 @@ static inline bool size_is_worth_keeping(size_t have, size_t bytes)
 	return bytes <= have && (bytes >= have / 2 || have <= 128);
 }
 
+/*
+ * realloc() from @have to @bytes by a copy: is that one of many small steps?  What
+ * doubles has a policy of its own, and below REALLOC_ROOM_MIN a copy costs less
+ * than the room would.  What has superblocks of its own needs none: it grows in
+ * place or by mremap.
+ */
+#define REALLOC_ROOM_MIN 512
+static inline bool size_grows_on(size_t have, size_t bytes)
+{
+	return bytes > have && bytes - have <= have / 4 &&
+	       bytes >= REALLOC_ROOM_MIN && bytes < SUPERBLOCK_BYTES / 2;
+}
+
+/*
+ * What is asked for then: the next of 1, 1.5, 2, 3, 4, 6...  Every fourth class is
+ * one, so a text that grows passes a quarter of them, and leaves what it had in
+ * fewer lists.  200 texts to 16 KiB by lines: 0.67 of the cycles, peak 17.5 -> 13.7
+ * MiB, against a quarter of room beyond a page and none below; with each second
+ * class (1, 1.25, 1.5...) the peak is 19.5.
+ */
+static inline size_t size_with_room(size_t bytes)
+{
+	size_t step = (size_t)1 << (62 - __builtin_clzl(bytes));
+
+	return (bytes + step) & -step;
+}
+
 /* In place or by moving pages; NULL: the caller has to copy. */
 void *slow_resize(void *ptr, size_t bytes);
 bool ptr_is_foreign(const void *ptr);

@@ -14,11 +14,11 @@
 #include "slab/guard.h"
 #include "slab/hardened.h"
 
-/* realloc() leaves a quarter of room in a block beyond a page. */
+/* realloc() leaves room in a block that grows by small steps. */
 static bool is_what_was_asked(size_t asked, size_t told)
 {
 	return told == asked ||
-	       (told > PAGE_BYTES && told + told / 4 == asked);
+	       (told >= REALLOC_ROOM_MIN && size_with_room(told) == asked);
 }
 
 /* realloc() leaves a block where it is as long as half of it is in use. */
@@ -39,7 +39,7 @@ static bool fits_large(const void *ptr, size_t told, size_t align)
 		return false;
 	return align > PAGE_BYTES ||
 	       (told > CLASS_BYTES_MAX &&
-		told + told / 4 + PAGE_BYTES >= have);
+		size_with_room(told) + PAGE_BYTES >= have);
 }
 
 static cold void complain(struct slub_cache *cache, const void *ptr,

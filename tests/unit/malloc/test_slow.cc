@@ -51,6 +51,54 @@ TEST(slow, resize_keeps_a_block_that_is_well_used)
 	free(object);
 }
 
+/* How often a text of @from bytes moves that grows to @to. */
+int times_moved(size_t from, size_t to, size_t step)
+{
+	void *text = malloc(from), *now;
+	int times = 0;
+
+	for (size_t n = from; n <= to; n += step, text = now) {
+		now = realloc(text, n);
+		times += now != text;
+	}
+	free(text);
+	return times;
+}
+
+TEST(slow, what_grows_by_small_steps_gets_room)
+{
+	/* 8 classes per doubling, of which 2 are taken; the first step is to the second. */
+	EXPECT_LE(times_moved(512, 32 << 10, 40), 13);
+	EXPECT_LE(times_moved(32 << 10, 1 << 20, 1000), 11);
+	/* Too small to be worth it: as exact as malloc. */
+	EXPECT_EQ(times_moved(16, 128, 1), 7);
+}
+
+TEST(slow, what_grows_by_large_steps_gets_what_is_asked_for)
+{
+	for (size_t n = 64; n <= 1 << 20; n *= 2) {
+		void *block = realloc(malloc(n), 2 * n), *same = malloc(2 * n);
+
+		EXPECT_EQ(block_bytes(block), block_bytes(same)) << n;
+		free(block);
+		free(same);
+	}
+}
+
+TEST(slow, room_is_the_next_half_step_and_a_class)
+{
+	for (size_t n = REALLOC_ROOM_MIN; n < SUPERBLOCK_BYTES / 2; n += 13) {
+		size_t room = size_with_room(n);
+
+		ASSERT_GT(room, n);
+		ASSERT_LE(2 * room, 3 * n + 1) << n;
+		if (room <= CLASS_BYTES_MAX) {
+			ASSERT_EQ(sizeclass_cache(room)->object_size, room) << n;
+		}
+		ASSERT_TRUE(size_is_worth_keeping(room, n));
+	}
+}
+
 TEST(slow, sizes_beyond_reason)
 {
 	bool is_zero;
