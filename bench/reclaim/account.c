@@ -94,15 +94,16 @@ static void requests(bool grouped)
 {
 	for (int i = 0; i < TIMES / REQUEST; i++) {
 		void **blocks = backlog[i % BACKLOG];
-		struct slub_group *group = grouped ? any_group() : NULL;
+		struct slub_group *group = any_group();	/* who asks is found out either way */
 
+		__asm__ __volatile__("" : "+r"(group));
 		for (int k = 0; k < REQUEST; k++)
 			free(blocks[k]);
-		if (group)
+		if (grouped)
 			slub_group_enter(group);
 		for (int k = 0; k < REQUEST; k++)
 			blocks[k] = malloc(size);
-		if (group)
+		if (grouped)
 			slub_group_leave(group);
 	}
 }

@@ -37,11 +37,11 @@
  * A free object in a CPU's list keeps its charge until somebody takes it or the
  * list is emptied, which is done before a request is refused and before a report.
  *
- * A CPU, and a thread in a group, keep up to 64 KiB of a group's charges in
- * advance (a thread up to twice that), so that charging costs no atomic instruction.
- * They count as used where usage is compared with a limit at first; before a
- * request is refused, and in slub_group_stats_read(), they are taken off, so
- * limits and reports are exact.
+ * A group, and each thread in one, keep up to 64 KiB of its charges in advance, so that charging
+ * costs no atomic instruction; a thread whose blocks come and go by more keeps up to 1 MiB, but
+ * a 64th of what is left below the limits at most.  They count as used where usage is compared with
+ * a limit at first; before a request is refused, and in slub_group_stats_read(), they are taken
+ * off, so limits and reports are exact.
  *
  * From: the kernel's memory cgroups (low, high, max, obj_cgroup).
  */

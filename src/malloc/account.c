@@ -133,7 +133,7 @@ void *account_alloc(size_t bytes, size_t align, bool *is_zero)
 	void *ptr;
 
 	*is_zero = false;
-	if (group_charge(owner, charge))
+	if (!likely(group_charge_fast(charge)) && group_charge(owner, charge))
 		return NULL;
 	ptr = slow_alloc_uncharged(bytes, align, is_zero);
 	if (!ptr || unlikely(!set_owner(ptr, owner)))

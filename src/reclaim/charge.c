@@ -88,6 +88,31 @@ bool charge_is_tight_up(uint32_t number)
 	return g != NULL;
 }
 
+static size_t left_in(const struct slub_group *group)
+{
+	int64_t usage = __atomic_load_n(&group->usage, __ATOMIC_RELAXED);
+	size_t low = limit_of(group, SLUB_GROUP_LOW);
+	size_t limit = min_size(limit_of(group, SLUB_GROUP_HIGH),
+				limit_of(group, SLUB_GROUP_MAX));
+
+	/* Below low it is promised something: stocks must not cost it that. */
+	if (usage < (int64_t)low)
+		limit = min_size(limit, low);
+	return usage < (int64_t)limit ? (size_t)((int64_t)limit - usage) : 0;
+}
+
+size_t charge_left(uint32_t number)
+{
+	int index = slub_srcu_read_lock(&group_domain);
+	struct slub_group *g = owner_group(owner_of(number));
+	size_t left = SLUB_GROUP_NO_LIMIT;
+
+	for (; g; g = g->parent)
+		left = min_size(left, left_in(g));
+	slub_srcu_read_unlock(&group_domain, index);
+	return left;
+}
+
 /* NULL: charged.  Else the group whose maximum is in the way. */
 static struct slub_group *charge_up(struct slub_group *group, size_t bytes,
 				    bool forces)
@@ -316,15 +341,17 @@ static void handle_high(struct group_owner *owner)
 /* More than asked for, if there is room; false: there is not. */
 static bool charge_batch(uint32_t number, size_t bytes)
 {
-	size_t more = min_size(STOCK_BATCH,
-			       __atomic_load_n(&stock_max, __ATOMIC_RELAXED) /
-				       2);
+	size_t max = __atomic_load_n(&stock_max, __ATOMIC_RELAXED), more;
 	struct slub_group *full;
 
-	if (slub_thread.locks_held || charge_is_tight(number) ||
-	    charge_once(owner_of(number), bytes + more, false, &full))
+	if (slub_thread.locks_held || charge_is_tight(number))
 		return false;
-	if (thread_stock_put(number, more))
+	more = thread_stock_batch(number);
+	if (more <= STOCK_BATCH)
+		more = min_size(more, max / 2);
+	if (charge_once(owner_of(number), bytes + more, false, &full))
+		return false;
+	if (thread_stock_fill(number, more))
 		charge_return(number, more);
 	return true;
 }
@@ -360,7 +387,7 @@ bool group_charge_stock(uint32_t owner, size_t bytes)
 		return true;
 	more = stock_take(owner, 0, true);
 	if (more)
-		more = thread_stock_put(owner, more);
+		more = thread_stock_fill(owner, more);
 	if (more)
 		charge_return(owner, more);
 	return group_charge_fast(bytes);
@@ -372,8 +399,9 @@ bool group_charge_try(uint32_t owner, size_t bytes)
 
 	if (group_charge_stock(owner, bytes))
 		return true;
-	if (charge_is_tight(owner) ||
-	    charge_once(owner_of(owner), bytes, false, &full))
+	if (!charge_batch(owner, bytes) &&
+	    (charge_is_tight(owner) ||
+	     charge_once(owner_of(owner), bytes, false, &full)))
 		return false;
 	if (may_reclaim())
 		handle_high(owner_of(owner));
@@ -407,11 +435,14 @@ void charge_return(uint32_t number, size_t bytes)
 
 void group_uncharge(uint32_t owner, size_t bytes)
 {
-	bool done = owner == group_current() ?
-			    !thread_stock_put(owner, bytes) :
-			    thread_stock_give(owner, bytes);
-
-	if (!done)
+	/* By as little as that it may be more than there is room for. */
+	if (bytes <= STOCK_BATCH && likely(group_uncharge_fast(owner, bytes)))
+		return;
+	if (owner == group_current())
+		bytes = thread_stock_put(owner, bytes);
+	else if (thread_stock_give(owner, bytes))
+		bytes = 0;
+	if (bytes)
 		charge_return(owner, bytes);
 }
 

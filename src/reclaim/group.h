@@ -77,7 +77,6 @@ _Static_assert(offsetof(struct slub_group, depth) == 64, "one line");
 
 /* Who may find a group by an owner. */
 extern struct slub_srcu group_domain SLUB_INTERNAL;
-extern struct pool owner_pool SLUB_INTERNAL;
 
 /* 0: @group is none, whatever it points to. */
 static inline uint32_t group_number_checked(const struct slub_group *group)
@@ -150,7 +149,7 @@ size_t stock_take(uint32_t owner, size_t bytes, bool all);
 /* Returns what there is no room for, for charge_drop(); may be more than @bytes. */
 size_t stock_put(uint32_t owner, size_t bytes);
 /* A thread that was inside no more is, and puts @bytes back. */
-void owner_leave(uint32_t number, size_t bytes);
+void owner_leave_slowly(uint32_t number, size_t bytes);
 /* Its group is no more, and has let go of it. */
 void owner_kill(struct group_owner *owner);
 /* Of @group's usage, what lies in stocks.  Inside group_domain. */
@@ -161,13 +160,19 @@ bool stocks_drain(const struct slub_group *top);
 /* charge.c */
 extern uint32_t nr_tight SLUB_INTERNAL;	/* groups that are */
 bool charge_is_tight_up(uint32_t number);
+static inline bool charge_is_tight_anywhere(void)
+{
+	/* seq_cst: after a look at group_generation */
+	return unlikely(__atomic_load_n(&nr_tight, __ATOMIC_SEQ_CST));
+}
+
 /* May @number's stocks not be used now? */
 static inline bool charge_is_tight(uint32_t number)
 {
-	/* seq_cst: after a look at group_generation */
-	return unlikely(__atomic_load_n(&nr_tight, __ATOMIC_SEQ_CST)) &&
-	       charge_is_tight_up(number);
+	return charge_is_tight_anywhere() && charge_is_tight_up(number);
 }
+/* How far @number's group is below the tightest limit up to the root, at most 2^62. */
+size_t charge_left(uint32_t number);
 /* Gives @bytes of @number's charges back, to all groups up to the root. */
 void charge_drop(uint32_t number, size_t bytes);
 /* Of @number's charges, past this thread's stock. */
@@ -197,7 +202,14 @@ void thread_stock_init(void);
 /* May @owner be charged out of this thread's stock?  Sees to it if need be. */
 bool thread_stock_use(uint32_t owner);
 /* Puts charges of @owner there; returns what does not belong there. */
+size_t thread_stock_fill(uint32_t owner, size_t bytes);
+/*
+ * The same of what was freed.  Returns what there is no room for, too; may be more
+ * than @bytes.
+ */
 size_t thread_stock_put(uint32_t owner, size_t bytes);
+/* What to charge in advance where @owner's stocks have run dry. */
+size_t thread_stock_batch(uint32_t owner);
 /* Puts what is given back to @owner there; false: it does not belong there. */
 bool thread_stock_give(uint32_t owner, size_t bytes);
 /* Gives back what this thread has in stock, if it is @owner's. */

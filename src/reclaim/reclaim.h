@@ -20,7 +20,7 @@
 #ifndef SLUB_RECLAIM_H
 #define SLUB_RECLAIM_H
 
-#include "percpu/percpu.h"
+#include "reclaim/pool.h"
 
 #include <slub/group.h>
 #include <slub/shrinker.h>
@@ -143,14 +143,19 @@ struct thread_stock {
 	/* Is it group_generation?  Else there is something to look at first. */
 	uint32_t generation;
 	uint64_t back;		/* what it gives back to another: a charge_word() */
-	uint64_t reserved[3];
+	/* Of its thread alone: how much may lie in it, and was that too little? */
+	int64_t room;
+	bool has_overflowed;
+	uint64_t reserved[1];
 	void *pool_link;
 };
 
 /* Changes when a group becomes tight, or is so no more; never 0. */
 extern uint32_t group_generation SLUB_INTERNAL;
 
+/* Its room at first and, where its thread's blocks come and go by more, at last. */
 #define THREAD_STOCK_MAX ((int64_t)64 << 10)
+#define THREAD_STOCK_GROWN_MAX ((int64_t)1 << 20)
 /* A word of {owner, bytes}: the owner is above these. */
 #define CHARGE_BYTES_BITS 40
 #define CHARGE_BYTES_MASK ((1ull << CHARGE_BYTES_BITS) - 1)
@@ -286,7 +291,7 @@ static inline bool group_uncharge_fast(uint32_t owner, size_t bytes)
 	if (unlikely(!owner || owner != group_current() ||
 		     !thread_stock_is_current(stock) ||
 		     __atomic_load_n(&stock->bytes, __ATOMIC_RELAXED) >=
-			     THREAD_STOCK_MAX))
+			     stock->room))
 		return false;
 	thread_stock_add(stock, (int64_t)bytes);
 	return true;
@@ -302,6 +307,13 @@ static inline void group_undo_charge_fast(size_t bytes)
 	thread_stock_add(group_thread.stock, (int64_t)bytes);
 }
 
+/* What @owner has in stock will be changed soon. */
+extern struct pool owner_pool SLUB_INTERNAL;
+static inline void group_prefetch(uint32_t owner)
+{
+	__builtin_prefetch(pool_item(&owner_pool, owner), 1);
+}
+
 /*
  * What @from, not 0, is charged with for something of @bytes is this thread's
  * owner's now: for runs of things that were @from's.  False: nothing has changed.
@@ -310,17 +322,20 @@ static inline bool group_hand_over_fast(uint32_t from, size_t bytes)
 {
 	struct thread_stock *stock = group_thread.stock;
 	uint64_t back = __atomic_load_n(&stock->back, __ATOMIC_RELAXED);
-	uint64_t sum = back;
+	uint64_t sum = back + bytes;
 
 	/* Of another owner it is beyond that by far. */
-	if ((back ^ charge_word(from, 0)) > (uint64_t)THREAD_STOCK_MAX) {
+	if (unlikely((sum ^ charge_word(from, 0)) >
+		     (uint64_t)THREAD_STOCK_MAX)) {
 		if (back)
 			return false;
-		sum = charge_word(from, 0);
+		group_prefetch(from);
+		sum = charge_word(from, bytes);
 	}
-	if (unlikely(!group_charge_fast(bytes)))
+	if (unlikely(!thread_stock_is_current(stock)))
 		return false;
-	if (likely(thread_stock_change(&stock->back, back, sum + bytes)))
+	if (likely(!thread_stock_sub(stock, (int64_t)bytes)) &&
+	    likely(thread_stock_change(&stock->back, back, sum)))
 		return true;
 	thread_stock_add(stock, (int64_t)bytes);
 	return false;

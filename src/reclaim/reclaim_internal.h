@@ -153,7 +153,8 @@ size_t shrink_map(struct walker *walker, uint32_t group, uint32_t node,
 extern struct pool group_pool SLUB_INTERNAL;
 static inline struct slub_group *group_of_number(uint32_t number)
 {
-	return number ? pool_item(&group_pool, number) : NULL;
+	return number ? (struct slub_group *)pool_item(&group_pool, number) :
+			NULL;
 }
 uint32_t group_number(const struct slub_group *group);
 bool group_is_alive(const struct slub_group *group);

@@ -92,7 +92,7 @@ size_t stock_put(uint32_t owner, size_t bytes)
 	return rest;
 }
 
-void owner_leave(uint32_t number, size_t bytes)
+void owner_leave_slowly(uint32_t number, size_t bytes)
 {
 	struct group_owner *owner = owner_of(number);
 	uint64_t word = __atomic_load_n(&owner->word, __ATOMIC_RELAXED), value;

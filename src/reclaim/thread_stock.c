@@ -7,6 +7,10 @@
  *   slow    fill from the owner's stock, or with a batch of charges (charge.c)
  *   switch  enter and leave: what the owner has in stock comes along, and what is
  *           left over goes back there (stock.c)
+ *   room    how much may lie there.  It grows by doubling where what the thread
+ *           allocates and frees in turn is more (thread_stock_batch()), to a small
+ *           part of what is left below the limits; another group, or one that
+ *           is tight, has it begin anew
  *   back    what another's things are charged with that become this owner's, as
  *           long as it is one and the same other: one word, {owner, bytes}
  *
@@ -37,6 +41,8 @@ static struct thread_stock no_stock;
 static uintptr_t idle;
 /* In an idle list at the most. */
 #define IDLE_MAX 64
+/* A stock that has grown has room for this part of what is left below limits. */
+#define GROWN_SHARE 64
 
 void thread_stock_init(void)
 {
@@ -133,6 +139,21 @@ bool thread_stock_use(uint32_t owner)
 
 /* ---- enter and leave ---- */
 
+/* This thread no more is inside, and puts @bytes back. */
+static always_inline void owner_leave(uint32_t number, size_t bytes)
+{
+	uint64_t *at = &owner_of(number)->word;
+	uint64_t word = __atomic_load_n(at, __ATOMIC_RELAXED);
+
+	/* As one that is put: stock.c. */
+	if (unlikely(word & OWNER_DEAD || charge_is_tight_anywhere() ||
+		     owner_stock(word) + bytes >
+			     __atomic_load_n(&stock_max, __ATOMIC_RELAXED)) ||
+	    unlikely(!owner_word_change(at, &word,
+					word - OWNER_INSIDE + bytes)))
+		owner_leave_slowly(number, bytes);
+}
+
 /*
  * This thread is inside from now on, and has what was in stock, *@bytes, if it
  * @takes that.  False: @number is not @group's owner, or that is deleted.
@@ -220,6 +241,8 @@ static always_inline void become(struct thread_stock *stock, uint32_t owner,
 				 size_t bytes)
 {
 	__atomic_store_n(&stock->owner, owner, __ATOMIC_RELEASE);
+	stock->room = THREAD_STOCK_MAX;
+	stock->has_overflowed = false;
 	if (bytes)
 		thread_stock_add(stock, (int64_t)bytes);
 }
@@ -368,9 +391,11 @@ SLUB_EXPORT int slub_group_enter(struct slub_group *group)
 {
 	uint32_t number = group_number_checked(group);
 	const struct group_hint *hint = hint_of(number);
-	uint32_t owner = hint ? __atomic_load_n(&hint->owner,
-						__ATOMIC_RELAXED) : 0;
+	uint32_t owner;
 
+	/* Mostly they have the same number: both are fetched at once. */
+	__builtin_prefetch(&owner_of(number)->word, 1);
+	owner = hint ? __atomic_load_n(&hint->owner, __ATOMIC_RELAXED) : 0;
 	if (unlikely(group_thread.nr == SLUB_GROUP_NESTING_MAX))
 		return group_is_alive(group) ? -ENOSPC : -EINVAL;
 	/* By the hint: these lie in fewer lines than groups. */
@@ -402,13 +427,55 @@ SLUB_EXPORT struct slub_group *slub_group_current(void)
 			    NULL;
 }
 
-size_t thread_stock_put(uint32_t owner, size_t bytes)
+size_t thread_stock_fill(uint32_t owner, size_t bytes)
 {
-	if (!thread_stock_use(owner) ||
-	    group_thread.stock->bytes >= THREAD_STOCK_MAX)
+	if (!thread_stock_use(owner))
 		return bytes;
 	thread_stock_add(group_thread.stock, (int64_t)bytes);
 	return 0;
+}
+
+size_t thread_stock_put(uint32_t owner, size_t bytes)
+{
+	struct thread_stock *stock;
+	int64_t has, sum, stays;
+
+	if (!thread_stock_use(owner))
+		return bytes;
+	stock = group_thread.stock;
+	do {
+		has = __atomic_load_n(&stock->bytes, __ATOMIC_RELAXED);
+		sum = has + (int64_t)bytes;
+		stays = sum > stock->room ? stock->room / 2 : sum;
+	} while (!thread_stock_change((uint64_t *)&stock->bytes, (uint64_t)has,
+				      (uint64_t)stays));
+	stock->has_overflowed |= stays != sum;
+	return (size_t)(sum - stays);
+}
+
+/*
+ * Twice as much where it has overflowed since it was dry last: then the thread goes
+ * up and down by more than it has room for.  Who only goes up would gain little.
+ */
+size_t thread_stock_batch(uint32_t owner)
+{
+	struct thread_stock *stock;
+	int64_t room;
+
+	if (!thread_stock_use(owner))
+		return STOCK_BATCH;
+	stock = group_thread.stock;
+	room = stock->room << stock->has_overflowed;
+	if (room > THREAD_STOCK_MAX) {
+		size_t share = charge_left(owner) / GROWN_SHARE;
+
+		room = (int64_t)min_size(min_size((size_t)room,
+						  THREAD_STOCK_GROWN_MAX),
+					 max_size(share, THREAD_STOCK_MAX));
+	}
+	stock->has_overflowed = false;
+	stock->room = room;
+	return (size_t)room / 2;
 }
 
 bool thread_stock_give(uint32_t owner, size_t bytes)
@@ -419,6 +486,7 @@ bool thread_stock_give(uint32_t owner, size_t bytes)
 	if (!is_mine(group_current()) || !thread_stock_is_current(stock) ||
 	    bytes > (size_t)THREAD_STOCK_MAX || slub_thread.locks_held)
 		return false;
+	group_prefetch(owner);
 	do {
 		word = __atomic_load_n(&stock->back, __ATOMIC_RELAXED);
 	} while (!thread_stock_change(&stock->back, word, value));
@@ -432,6 +500,7 @@ void thread_stock_empty(uint32_t owner)
 
 	if (!is_mine(owner))
 		return;
+	group_thread.stock->room = THREAD_STOCK_MAX;
 	bytes = take_all(group_thread.stock);
 	if (bytes)
 		charge_return(owner, bytes);

@@ -192,6 +192,14 @@ size_t account_free_many(struct slub_cache *cache, size_t nr, void **objects)
 
 /* ---- lists ---- */
 
+/* Of a free object in a list, which has that in its descriptor if @is_paged. */
+static inline uint32_t *owner_in_list(const struct slub_cache *cache,
+				      const void *object, bool is_paged)
+{
+	return is_paged ? page_owner(page_of(object)) :
+			  object_owner(cache, object);
+}
+
 void account_carved(const struct slub_cache *cache, void *first, uint32_t nr)
 {
 	for (uint32_t i = 0; i < nr; i++)
@@ -201,11 +209,12 @@ void account_carved(const struct slub_cache *cache, void *first, uint32_t nr)
 
 void account_settle(const struct slub_cache *cache, void *chain)
 {
+	bool is_paged = cache->account_path == ACCOUNT_PAGED;
 	uint32_t last = 0;
 	size_t run = 0;
 
 	for (; chain; chain = chain_next(cache, chain)) {
-		uint32_t *where = object_owner(cache, chain);
+		uint32_t *where = owner_in_list(cache, chain, is_paged);
 		uint32_t owner = owner_charged(*where);
 
 		*where = OWNER_FREE;

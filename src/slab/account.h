@@ -79,7 +79,9 @@ static always_inline bool account_hand_over(const struct slub_cache *cache,
 {
 	uint32_t old = owner_charged(*where);
 
-	if (unlikely(!old || !group_hand_over_fast(old, cache->object_size)))
+	/* 0: it comes from a barn or a slab. */
+	if (!likely(old ? group_hand_over_fast(old, cache->object_size) :
+			  group_charge_fast(cache->object_size)))
 		return false;
 	*where = owner;
 	return true;
