@@ -192,14 +192,6 @@ size_t account_free_many(struct slub_cache *cache, size_t nr, void **objects)
 
 /* ---- lists ---- */
 
-/* Of a free object in a list, which has that in its descriptor if @is_paged. */
-static inline uint32_t *owner_in_list(const struct slub_cache *cache,
-				      const void *object, bool is_paged)
-{
-	return is_paged ? page_owner(page_of(object)) :
-			  object_owner(cache, object);
-}
-
 void account_carved(const struct slub_cache *cache, void *first, uint32_t nr)
 {
 	for (uint32_t i = 0; i < nr; i++)
@@ -207,14 +199,17 @@ void account_carved(const struct slub_cache *cache, void *first, uint32_t nr)
 			OWNER_FREE;
 }
 
-void account_settle(const struct slub_cache *cache, void *chain)
+/* @is_paged: both the owner and the link are in the descriptor. */
+static always_inline void settle(const struct slub_cache *cache, void *chain,
+				 bool is_paged)
 {
-	bool is_paged = cache->account_path == ACCOUNT_PAGED;
+	uintptr_t link = cache->link;
 	uint32_t last = 0;
 	size_t run = 0;
 
-	for (; chain; chain = chain_next(cache, chain)) {
-		uint32_t *where = owner_in_list(cache, chain, is_paged);
+	while (chain) {
+		uint32_t *where = is_paged ? page_owner(page_of(chain)) :
+					     object_owner(cache, chain);
 		uint32_t owner = owner_charged(*where);
 
 		*where = OWNER_FREE;
@@ -224,8 +219,18 @@ void account_settle(const struct slub_cache *cache, void *chain)
 			run = 0;
 		}
 		run++;
+		chain = is_paged ? *descriptor_link(link, chain) :
+				   chain_next(cache, chain);
 	}
 	account_cancel(cache, run, last);
+}
+
+void account_settle(const struct slub_cache *cache, void *chain)
+{
+	if (cache->account_path == ACCOUNT_PAGED)
+		settle(cache, chain, true);
+	else
+		settle(cache, chain, false);
 }
 
 /* This CPU's list, which it has again afterwards. */
