@@ -36,7 +36,8 @@
  *           in the stock, where each further look finds it; nothing takes from it,
  *           as takers look too.
  *
- * All stocks together are bounded, so with many groups each has little.
+ * All stocks together are bounded, so with many groups each has little.  Those of
+ * threads grow, these do not: nobody is inside who would see to it that they shrink.
  */
 #include "reclaim/group.h"
 

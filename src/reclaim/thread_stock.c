@@ -24,6 +24,8 @@
  * below 0 that the fast path is about to undo what it took: then entering and
  * leaving leave the stock to its owner, and charges go past it.  Where a handler
  * may have written the place above the innermost group, it is written again.
+ * `room` may be of before or after: it bounds what a thread keeps, and no sum is made
+ * of it.
  */
 #include "reclaim/group.h"
 
