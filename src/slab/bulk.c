@@ -193,12 +193,13 @@ static size_t alloc_some_charged(struct slub_cache *cache, size_t nr,
 static size_t alloc_each(struct slub_cache *cache, unsigned int flags,
 			 size_t nr, void **objects, bool may_be_guarded)
 {
-	bool any = may_be_guarded || !sample_is_on(SAMPLE_GUARD);
 	size_t have;
 
 	for (have = 0; have < nr; have++) {
-		objects[have] = any ? slub_cache_alloc_flags(cache, flags) :
-				      cache_alloc_unsampled(cache, flags);
+		/* Not by a look at the switch: it may be on at the next object. */
+		objects[have] = may_be_guarded ?
+					slub_cache_alloc_flags(cache, flags) :
+					cache_alloc_unguarded(cache, flags);
 		if (!objects[have])
 			break;
 	}

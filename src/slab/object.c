@@ -64,14 +64,17 @@ static void *alloc_one(struct slub_cache *cache, unsigned int flags)
 	return object ? object : cache_alloc_reserve(cache, flags);
 }
 
-void *cache_alloc_unsampled(struct slub_cache *cache, unsigned int flags)
+void *cache_alloc_unguarded(struct slub_cache *cache, unsigned int flags)
 {
 	uint32_t owner = 0;
-	void *object;
+	void *object = NULL;
 
 	if (cache->is_accounted && !account_begin(cache, 1, &owner))
 		return NULL;
-	object = cache_alloc_reserve(cache, flags);
+	if (unlikely(sample_is_wanted()))
+		object = sample_alloc_unguarded(cache);
+	if (!object)
+		object = cache_alloc_reserve(cache, flags);
 	if (cache->is_accounted)
 		account_end(cache, object, owner);
 	return object;

@@ -412,6 +412,19 @@ void *sample_alloc_typed(struct slub_cache *cache)
 	return alloc_dealt(cache, cache->object_size, cache->align);
 }
 
+void *sample_alloc_unguarded(struct slub_cache *cache)
+{
+	void *object;
+
+	if (!look_closer() ||
+	    sample_draw() >= rate_profile(cache->object_size))
+		return NULL;
+	object = alloc_sampled(cache);
+	if (object)
+		tell(cache, object, cache->object_size);
+	return object;
+}
+
 size_t sample_bulk_guarded(struct slub_cache *cache, size_t nr, void **objects)
 {
 	size_t have = 0, at = 0;

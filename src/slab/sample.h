@@ -103,6 +103,8 @@ void *sample_alloc_slowly(struct slub_cache *cache, size_t bytes,
 			  size_t align);
 /* One from a program's cache.  NULL: it is not sampled; allocate as ever. */
 void *sample_alloc_typed(struct slub_cache *cache);
+/* The same for the profile only. */
+void *sample_alloc_unguarded(struct slub_cache *cache);
 /* The guarded ones among @nr objects: how many lie in @objects; the rest is to do. */
 size_t sample_bulk_guarded(struct slub_cache *cache, size_t nr, void **objects);
 /* A program's cache was made: prepares it if there is a guard. */

@@ -281,8 +281,8 @@ void *cache_alloc_or_reclaim(struct slub_cache *cache);
 void *cache_alloc_from_reserve(struct slub_cache *cache, unsigned int flags);
 /* As cache_alloc_or_reclaim(), and then from the reserve, with the right. */
 void *cache_alloc_reserve(struct slub_cache *cache, unsigned int flags);
-/* object.c: one that the profile and the guard know nothing of */
-void *cache_alloc_unsampled(struct slub_cache *cache, unsigned int flags);
+/* object.c: one that is linked, so none between guard pages */
+void *cache_alloc_unguarded(struct slub_cache *cache, unsigned int flags);
 
 /* walk.c */
 /* Calls @visit with @arg for each slab, from the lowest address up. */
