@@ -249,7 +249,7 @@ SLUB_INLINE bool slub_percpu_try_add(uintptr_t offset, int64_t n)
 	const struct slub_percpu_self self = slub_percpu_self;
 	uintptr_t t;
 
-	if (__builtin_expect(self.rseq == 0, 0))
+	if (!slub_percpu_may_run())
 		goto failed;
 	SLUB_SEQ_ADD_HERE(self, "q", "", offset, n, t);
 	return true;
@@ -266,7 +266,7 @@ SLUB_INLINE bool slub_percpu_try_add32(uintptr_t offset, int32_t n)
 	const struct slub_percpu_self self = slub_percpu_self;
 	uintptr_t t;
 
-	if (__builtin_expect(self.rseq == 0, 0))
+	if (!slub_percpu_may_run())
 		goto failed;
 	SLUB_SEQ_ADD_HERE(self, "l", "k", offset, n, t);
 	return true;
