@@ -389,8 +389,8 @@ struct slub_abi_groups {
 	struct slub_abi_pool groups;
 	struct slub_abi_pool owners;
 	struct slub_abi_pool thread_stocks;
-	uint64_t stocks;		/* of CPUs: no more, 0 */
-	uint32_t nr_stocks;		/* 0 */
+	uint64_t stocks;		/* reserved, 0; once those of CPUs */
+	uint32_t nr_stocks;		/* reserved, 0 */
 	uint32_t stock_shift;
 	struct slub_abi_field group_fields[SLUB_ABI_GROUP_FIELDS];
 	uint32_t group_name;		/* offset of a string in a group */
