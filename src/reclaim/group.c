@@ -74,6 +74,51 @@ void owner_hold(struct group_owner *owner, int64_t n)
 	__atomic_fetch_add(&owner->outstanding, n, __ATOMIC_RELAXED);
 }
 
+/*
+ * Those that nobody refers to and the pool does not have yet: a handler that
+ * interrupted the holder of a lock may drop a last reference, and takes none.
+ */
+static struct group_owner *owners_left;
+
+static void owner_put_off(struct group_owner *owner)
+{
+	struct group_owner *next = __atomic_load_n(&owners_left,
+						   __ATOMIC_RELAXED);
+
+	do {
+		owner->pool_link = next;
+		/* release: pairs with the acquire in owners_collect() */
+	} while (!__atomic_compare_exchange_n(&owners_left, &next, owner, true,
+					      __ATOMIC_RELEASE,
+					      __ATOMIC_RELAXED));
+}
+
+/* They are taken all at once, so what comes back is not mistaken (ABA). */
+static void owners_collect(void)
+{
+	struct group_owner *owner = NULL;
+
+	if (unlikely(__atomic_load_n(&owners_left, __ATOMIC_RELAXED)))
+		owner = __atomic_exchange_n(&owners_left, NULL,
+					    __ATOMIC_ACQUIRE);
+	while (owner) {
+		struct group_owner *next = owner->pool_link;
+
+		pool_put(&owner_pool, owner);
+		owner = next;
+	}
+}
+
+static void owner_put(struct group_owner *owner)
+{
+	if (unlikely(slub_thread.locks_held)) {
+		owner_put_off(owner);
+		return;
+	}
+	pool_put(&owner_pool, owner);
+	owners_collect();
+}
+
 void owner_drop(struct group_owner *owner, int64_t n)
 {
 	/* acq_rel: the last one out has seen what all others did */
@@ -81,7 +126,7 @@ void owner_drop(struct group_owner *owner, int64_t n)
 					   __ATOMIC_ACQ_REL) == 0) {
 		struct group_owner *heir = owner->heir;
 
-		pool_put(&owner_pool, owner);
+		owner_put(owner);
 		owner = heir;
 		n = 1;
 	}
@@ -103,8 +148,10 @@ static void hint_set(uint32_t group, uint32_t owner)
 
 static struct group_owner *owner_make(struct slub_group *group)
 {
-	struct group_owner *owner = pool_get(&owner_pool);
+	struct group_owner *owner;
 
+	owners_collect();
+	owner = pool_get(&owner_pool);
 	if (!owner)
 		return NULL;
 	__atomic_store_n(&owner->group, group, __ATOMIC_RELAXED);
@@ -305,6 +352,20 @@ static void disinherit(struct slub_group *group)
 	owner_kill(owner);
 }
 
+/*
+ * What shrinkers have goes to the next group up that lives.  The parent may be deleted
+ * at the same time, and have moved what it had before this comes to it.
+ */
+static void bits_move_up(struct slub_group *group)
+{
+	do {
+		map_move(group_number(group), group_number(group->parent));
+		group = group->parent;
+		/* Pairs with that in group_wind_up(): one of the two sees the other. */
+		full_fence();
+	} while (!group_is_alive(group));
+}
+
 /* Inside group_domain.  What it has goes to its parent. */
 static void group_wind_up(struct slub_group *group)
 {
@@ -315,9 +376,10 @@ static void group_wind_up(struct slub_group *group)
 	/* release: its owner's stock is empty */
 	__atomic_fetch_sub(&parent->nr_below, 1, __ATOMIC_RELEASE);
 	inject(INJECT_reparent);
+	full_fence();
 	__atomic_store_n(&group->usage, 0, __ATOMIC_RELAXED);
 	charge_tight_update(group);
-	map_move(group_number(group), group_number(parent));
+	bits_move_up(group);
 	charge_set_low(group, 0);
 }
 

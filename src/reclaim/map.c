@@ -201,19 +201,29 @@ static void move_unit(struct map_unit *unit, uint32_t number, uint32_t node,
 		__atomic_store_n(&unit->deferred[i], 0, __ATOMIC_RELAXED);
 }
 
+/*
+ * From the top down, while who marks goes upwards: what is marked here meanwhile is
+ * found, or its mark is there afterwards for who moves it next.
+ */
 static void move_map(struct map *map, uint32_t node, uint32_t to)
 {
-	uint32_t first = map->first_number;
+	uint32_t first;
 
+	__atomic_store_n(&map->top, 0, __ATOMIC_SEQ_CST);
+	for (uint32_t i = 0; i < ARRAY_SIZE(map->summary); i++) {
+		uint64_t units = __atomic_exchange_n(&map->summary[i], 0,
+						     __ATOMIC_SEQ_CST);
+
+		for (; units; units &= units - 1) {
+			uint32_t number = i * 64 +
+					  (uint32_t)__builtin_ctzll(units);
+
+			move_unit(map_unit_find(map, number), number, node, to);
+		}
+	}
+	first = __atomic_load_n(&map->first_number, __ATOMIC_ACQUIRE);
 	if (first)
 		move_unit(&map->first, first - 1, node, to);
-	for (uint32_t i = 0; i < BITS_WORDS; i++) {
-		if (bit_is_set(map->summary, i))
-			move_unit(map_unit_find(map, i), i, node, to);
-	}
-	for (uint32_t i = 0; i < ARRAY_SIZE(map->summary); i++)
-		__atomic_store_n(&map->summary[i], 0, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&map->top, 0, __ATOMIC_SEQ_CST);
 }
 
 void map_move(uint32_t from, uint32_t to)
@@ -223,8 +233,8 @@ void map_move(uint32_t from, uint32_t to)
 
 		if (!map)
 			continue;
-		move_map(map, node, to);
 		bits_clear(&map_groups[node], from);
+		move_map(map, node, to);
 	}
 }
 

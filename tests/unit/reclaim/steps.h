@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Two threads in every order that matters: the one under test goes by single instructions (the
+ * processor's trap flag), and at a chosen one the other does its work, from beginning to end.
+ */
+#ifndef SLUB_TESTS_UNIT_STEPS_H
+#define SLUB_TESTS_UNIT_STEPS_H
+
+#include <functional>
+#include <semaphore.h>
+#include <signal.h>
+#include <thread>
+#include <ucontext.h>
+#include <x86intrin.h>
+
+#include "slub.h"
+
+namespace steps {
+
+constexpr unsigned long TRAP_FLAG = 0x100;
+
+/* What is asked after each instruction of this thread; false: no more. */
+inline thread_local const std::function<bool()> *asked;
+
+inline void on_trap(int, siginfo_t *, void *context)
+{
+	if (!(*asked)())
+		((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)TRAP_FLAG;
+}
+
+/* Calls @work, and @goes_on after each of its instructions until that says no. */
+inline void run(const std::function<void()> &work, const std::function<bool()> &goes_on)
+{
+	struct sigaction action = {};
+
+	action.sa_sigaction = on_trap;
+	action.sa_flags = SA_SIGINFO;
+	sigaction(SIGTRAP, &action, nullptr);
+	asked = &goes_on;
+	__writeeflags(__readeflags() | TRAP_FLAG);
+	work();
+	__writeeflags(__readeflags() & ~TRAP_FLAG);
+}
+
+/*
+ * @round(step) for step = 0, 1, ..., until one of them says that its work has fewer steps.
+ * Returns how many had it.
+ */
+inline unsigned for_each(const std::function<bool(unsigned)> &round)
+{
+	unsigned step = 0;
+
+	while (round(step))
+		step++;
+	return step;
+}
+
+/*
+ * Calls @work, and @meanwhile at its n-th step, if it has so many.  A step: one instruction at
+ * which this thread holds no lock and @state is not what it was at the last.
+ */
+inline bool interrupt(unsigned n, const std::function<uint64_t()> &state,
+		      const std::function<void()> &work, const std::function<void()> &meanwhile)
+{
+	uint64_t last = state();
+	bool done = false;
+
+	run(work, [&] {
+		if (slub_thread.locks_held || state() == last)
+			return true;
+		last = state();
+		if (n--)
+			return true;
+		done = true;
+		meanwhile();
+		return false;
+	});
+	return done;
+}
+
+/* A thread that does what it is told. */
+class Other {
+public:
+	Other() : thread([this] { serve(); })
+	{
+	}
+	~Other()
+	{
+		call(nullptr);
+		thread.join();
+		sem_destroy(&asks);
+		sem_destroy(&answers);
+	}
+	/* Returns when it is done; also for handlers. */
+	void call(std::function<void()> what)
+	{
+		begin(std::move(what));
+		finish();
+	}
+	void begin(std::function<void()> what)
+	{
+		todo = std::move(what);
+		sem_post(&asks);
+	}
+	void finish()
+	{
+		while (sem_wait(&answers))
+			continue;
+	}
+
+private:
+	static sem_t made()
+	{
+		sem_t semaphore;
+
+		sem_init(&semaphore, 0, 0);
+		return semaphore;
+	}
+	void serve()
+	{
+		bool over = false;
+
+		while (!over) {
+			while (sem_wait(&asks))
+				continue;
+			if (todo)
+				todo();
+			else
+				over = true;
+			sem_post(&answers);
+		}
+	}
+
+	sem_t asks = made(), answers = made();
+	std::function<void()> todo;
+	std::thread thread;
+};
+
+/* One word for all that lies in @things. */
+template <class... Things> uint64_t digest(const Things &...things)
+{
+	uint64_t sum = 0;
+
+	((sum = (sum ^ (uint64_t)things) * 0x9e3779b97f4a7c15ull, sum ^= sum >> 29), ...);
+	return sum;
+}
+
+} /* namespace steps */
+
+#endif

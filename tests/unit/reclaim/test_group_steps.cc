@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What two threads, or a thread and its handler, do to groups at once, at each step of the one.
+ */
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "start.h"
+#include "steps.h"
+
+#define _Static_assert static_assert
+extern "C" {
+#include "reclaim/group.h"
+}
+#undef _Static_assert
+
+namespace {
+
+class GroupSteps : public testing::Test {
+protected:
+	void SetUp() override
+	{
+		static bool started = (start::percpu(), true);
+
+		(void)started;
+		if (!start::has_wanted_backend() || percpu_backend == BACKEND_RSEQ)
+			GTEST_SKIP() << "a sequence that is stepped through never ends";
+		ASSERT_TRUE(slub_group_root());
+	}
+	static struct slub_group *make(const char *name, struct slub_group *parent = nullptr)
+	{
+		struct slub_group *group = slub_group_create(name, parent);
+
+		EXPECT_TRUE(group) << name;
+		return group;
+	}
+};
+
+/* Of an owner and its group. */
+uint64_t state_of(const struct slub_group *group, const struct group_owner *owner)
+{
+	return steps::digest(group->is_alive, group->usage, group->nr_children, group->nr_below,
+			     owner->heir, owner->outstanding, owner->word);
+}
+
+/* ---- two deletes at once ---- */
+
+std::vector<std::pair<int, struct slub_group *>> asked;
+
+struct Shrinkers {
+	static constexpr int NR = 192;
+	struct slub_shrinker all[NR] = {};
+
+	Shrinkers()
+	{
+		for (struct slub_shrinker &shrinker : all) {
+			shrinker.count = count;
+			shrinker.scan = count;
+			shrinker.flags = SLUB_SHRINKER_GROUP_AWARE;
+			shrinker.seeks = SLUB_DEFAULT_SEEKS;
+			EXPECT_EQ(slub_shrinker_register(&shrinker), 0);
+		}
+	}
+	~Shrinkers()
+	{
+		for (struct slub_shrinker &shrinker : all)
+			slub_shrinker_unregister(&shrinker);
+	}
+	static size_t count(struct slub_shrinker *shrinker,
+			    struct slub_shrink_control *control) noexcept
+	{
+		asked.push_back({ (int)shrinker->id, control->group });
+		return 0;
+	}
+	void mark(int n, struct slub_group *group)
+	{
+		EXPECT_EQ(slub_shrinker_mark(&all[n], group, 0), 0);
+	}
+	/* Is shrinker @n asked on behalf of @group? */
+	bool is_asked(int n, struct slub_group *group)
+	{
+		asked.clear();
+		shrinkers_run(SLUB_PRIORITY_MAX, group);
+		return std::find(asked.begin(), asked.end(),
+				 std::make_pair((int)all[n].id, group)) != asked.end();
+	}
+};
+
+class TwoDeletes : public GroupSteps {
+protected:
+	/* Below one that stays: a parent and its child, each with something of a shrinker. */
+	void prepare()
+	{
+		used_before = owner_pool.nr_used;
+		top = make("top");
+		parent = make("parent", top);
+		child = make("child", parent);
+		parents = parent->owner;
+		childs = child->owner;
+		token = slub_group_charge(child, 1000);
+		ASSERT_NE(token, 0u);
+		/* Their maps have a first unit, and others behind their summaries. */
+		shrinkers.mark(10, parent);
+		shrinkers.mark(70, child);
+		shrinkers.mark(140, child);
+	}
+	uint64_t state()
+	{
+		return steps::digest(state_of(parent, parents), state_of(child, childs),
+				     bits_are_clear(&map_groups[0]), map_state(parent),
+				     map_state(child), map_state(top));
+	}
+	static uint64_t map_state(struct slub_group *group)
+	{
+		struct map *map = map_get(group_number(group), 0);
+		uint64_t state = 0;
+
+		for (uint32_t i = 0; map && i < 3; i++) {
+			struct map_unit *unit = map_unit_get(map, first_unit + i);
+
+			state = steps::digest(state, map->summary[0], map->top,
+					      unit ? unit->set : 0);
+		}
+		return state;
+	}
+	/* What was the two's is the one's that stays, and no owner is there twice. */
+	void check()
+	{
+		struct slub_group_stats stats;
+		std::vector<struct slub_group *> more;
+		std::vector<uint32_t> owners = { token, group_owner_number(top) };
+
+		ASSERT_EQ(slub_group_stats_read(top, &stats), 0);
+		EXPECT_EQ(stats.usage, 1000u);
+		EXPECT_EQ(stats.nr_children, 0u);
+		for (int n : { 10, 70, 140 })
+			EXPECT_TRUE(shrinkers.is_asked(n, top)) << n;
+		for (int i = 0; i < 4; i++) {
+			more.push_back(make("more"));
+			owners.push_back(group_owner_number(more.back()));
+		}
+		std::sort(owners.begin(), owners.end());
+		EXPECT_EQ(std::unique(owners.begin(), owners.end()), owners.end());
+		for (struct slub_group *group : more)
+			EXPECT_EQ(slub_group_delete(group), 0);
+		slub_group_uncharge(token, 1000);
+		ASSERT_EQ(slub_group_stats_read(top, &stats), 0);
+		EXPECT_EQ(stats.usage, 0u);
+		EXPECT_EQ(slub_group_delete(top), 0);
+		EXPECT_EQ(owner_pool.nr_used, used_before);
+	}
+
+	static inline uint32_t first_unit;
+	Shrinkers shrinkers;
+	steps::Other other;
+	struct slub_group *top, *parent, *child;
+	struct group_owner *parents, *childs;
+	uint32_t token, used_before;
+};
+
+/* The parent is deleted, all of it, while its child's delete is at any step. */
+TEST_F(TwoDeletes, TheParentInTheMiddleOfItsChild)
+{
+	int done = 0;
+
+	first_unit = shrinkers.all[10].id / 64;
+	steps::for_each([&](unsigned step) {
+		int child_err = -1, parent_err = -1;
+		bool hit;
+
+		prepare();
+		hit = steps::interrupt(step, [&] { return state(); },
+				       [&] { child_err = slub_group_delete(child); }, [&] {
+			other.call([&] { parent_err = slub_group_delete(parent); });
+		});
+		EXPECT_EQ(child_err, 0);
+		done += hit && !parent_err;
+		if (parent_err) {
+			EXPECT_EQ(slub_group_delete(parent), 0);
+		}
+		check();
+		return hit && !HasFailure();
+	});
+	EXPECT_GE(done, 3);
+}
+
+/* The child has been unhung, and its delete goes on while its parent's is at any step. */
+TEST_F(TwoDeletes, TheChildInTheMiddleOfItsParent)
+{
+	int done = 0;
+
+	first_unit = shrinkers.all[10].id / 64;
+	steps::for_each([&](unsigned step) {
+		int child_err = -1, parent_err = -1;
+		bool hit, is_over = false;
+		sem_t unhung, go_on;
+
+		prepare();
+		sem_init(&unhung, 0, 0);
+		sem_init(&go_on, 0, 0);
+		other.begin([&] {
+			steps::interrupt(0, [&] { return child->is_alive; },
+					 [&] { child_err = slub_group_delete(child); }, [&] {
+				sem_post(&unhung);
+				while (sem_wait(&go_on))
+					continue;
+			});
+		});
+		while (sem_wait(&unhung))
+			continue;
+		hit = steps::interrupt(step, [&] { return state(); },
+				       [&] { parent_err = slub_group_delete(parent); }, [&] {
+			sem_post(&go_on);
+			other.finish();
+			is_over = true;
+		});
+		if (!is_over) {
+			sem_post(&go_on);
+			other.finish();
+		}
+		EXPECT_EQ(child_err, 0);
+		EXPECT_EQ(parent_err, 0);
+		check();
+		done += hit;
+		return hit && !HasFailure();
+	});
+	EXPECT_GE(done, 3);
+}
+
+/* ---- a handler and the owners' lock ---- */
+
+/* A handler, at any step of who makes groups, drops the last reference to an owner. */
+TEST_F(GroupSteps, AHandlerDropsTheLastReference)
+{
+	constexpr unsigned NR = 3000;
+	std::vector<uint32_t> tokens;
+	std::vector<struct slub_group *> made;
+	uint32_t used = owner_pool.nr_used;
+	unsigned held = 0;
+
+	for (unsigned i = 0; i < NR; i++) {
+		struct slub_group *group = make("short-lived");
+
+		tokens.push_back(slub_group_charge(group, 100));
+		ASSERT_NE(tokens.back(), 0u);
+		ASSERT_EQ(slub_group_delete(group), 0);
+	}
+	EXPECT_EQ(owner_pool.nr_used, used + NR);
+	for (int i = 0; i < 4; i++)
+		steps::run([&] { made.push_back(make("stepped")); }, [&] {
+			/* Nothing but what the library may do there. */
+			bool holds = lock_is_mine(&owner_pool.lock);
+
+			if (tokens.empty() || (!holds && tokens.size() % 8 == 7))
+				return !tokens.empty();
+			held += holds;
+			slub_group_uncharge(tokens.back(), 100);
+			tokens.pop_back();
+			return true;
+		});
+	EXPECT_GT(held, 10u);
+	for (uint32_t token : tokens)
+		slub_group_uncharge(token, 100);
+	for (struct slub_group *group : made)
+		EXPECT_EQ(slub_group_delete(group), 0);
+	EXPECT_EQ(owner_pool.nr_used, used);
+}
+
+} /* namespace */
