@@ -25,9 +25,28 @@
 /* So far below its maximum a group is tight no more. */
 #define TIGHT_MARGIN (4 * STOCK_MAX)
 
+/*
+ * A group's word: a number that is another after each change, and two bits.
+ *
+ *   TIGHT       stocks are left alone;
+ *   TIGHT_TOLD  all threads have been told: group_generation has changed since
+ *
+ * CHARGE-2: who has charged a tight group beyond its maximum changes the word before
+ * he looks at stocks, and who finds a group tight no more has read the word before
+ * the usage.  So that one has seen the charge, or leaves the group tight.
+ */
+#define TIGHT 1u
+#define TIGHT_TOLD 2u
+#define TIGHT_CHANGE 4u
+
 uint32_t nr_tight;
 
 /* ---- counters ---- */
+
+static bool is_tight(const struct slub_group *group)
+{
+	return __atomic_load_n(&group->tight, __ATOMIC_RELAXED) & TIGHT;
+}
 
 static void note_peak(struct slub_group *group, int64_t usage)
 {
@@ -40,27 +59,76 @@ static void note_peak(struct slub_group *group, int64_t usage)
 		continue;
 }
 
-static void set_tight(struct slub_group *group, bool on)
+static void tell_threads(void)
 {
-	if (__atomic_exchange_n(&group->is_tight, on, __ATOMIC_SEQ_CST) == on)
-		return;
-	/* seq_cst: before the look at the stocks that follows */
-	__atomic_fetch_add(&nr_tight, on ? 1u : -1u, __ATOMIC_SEQ_CST);
-	/* Threads look at their stocks anew; 0 stands for "do so". */
+	/* They look at their stocks anew; 0 stands for "do so". */
 	if (!__atomic_add_fetch(&group_generation, 1, __ATOMIC_SEQ_CST))
 		__atomic_add_fetch(&group_generation, 1, __ATOMIC_SEQ_CST);
 }
 
+/*
+ * When this returns the group is tight and all threads have been told, also where
+ * another thread is at it: the caller looks at stocks next, and what lies there
+ * counts as free.  Each call makes a new word: CHARGE-2.
+ */
+static void set_tight(struct slub_group *group)
+{
+	uint32_t word = __atomic_load_n(&group->tight, __ATOMIC_RELAXED), value;
+	bool counted = false;
+
+	do {
+		/* Before anybody finds the group tight. */
+		if (!(word & TIGHT) && !counted)
+			__atomic_fetch_add(&nr_tight, 1, __ATOMIC_SEQ_CST);
+		counted |= !(word & TIGHT);
+		value = (word + TIGHT_CHANGE) | TIGHT;
+		/* seq_cst: before the look at the stocks that follows */
+	} while (!__atomic_compare_exchange_n(&group->tight, &word, value, true,
+					      __ATOMIC_SEQ_CST,
+					      __ATOMIC_RELAXED));
+	if (counted && word & TIGHT)
+		__atomic_fetch_sub(&nr_tight, 1, __ATOMIC_SEQ_CST);
+	if (value & TIGHT_TOLD)
+		return;
+	tell_threads();
+	/* Who has changed it since tells threads himself. */
+	__atomic_compare_exchange_n(&group->tight, &value, value | TIGHT_TOLD,
+				    false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+
+/* False: its word is not @word any more. */
+static bool set_loose(struct slub_group *group, uint32_t word)
+{
+	uint32_t value = (word + TIGHT_CHANGE) & ~(TIGHT | TIGHT_TOLD);
+
+	if (!__atomic_compare_exchange_n(&group->tight, &word, value, false,
+					 __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+		return false;
+	__atomic_fetch_sub(&nr_tight, 1, __ATOMIC_SEQ_CST);
+	tell_threads();
+	return true;
+}
+
 void charge_tight_update(struct slub_group *group)
 {
-	size_t max = limit_of(group, SLUB_GROUP_MAX);
-	int64_t usage = __atomic_load_n(&group->usage, __ATOMIC_RELAXED);
+	uint32_t word;
+	int64_t usage;
+	size_t max;
 
-	if (usage > (int64_t)max)
-		set_tight(group, true);
-	else if (!group->is_alive ||
-		 (size_t)usage + min_size(TIGHT_MARGIN, max / 2) <= max)
-		set_tight(group, false);
+	do {
+		/* acquire: before usage and maximum, which it answers for */
+		word = __atomic_load_n(&group->tight, __ATOMIC_ACQUIRE);
+		max = limit_of(group, SLUB_GROUP_MAX);
+		usage = __atomic_load_n(&group->usage, __ATOMIC_RELAXED);
+		if (usage > (int64_t)max) {
+			set_tight(group);
+			return;
+		}
+		if (!(word & TIGHT) ||
+		    (group->is_alive &&
+		     (size_t)usage + min_size(TIGHT_MARGIN, max / 2) > max))
+			return;
+	} while (!set_loose(group, word));
 }
 
 static void uncharge_up_to(struct slub_group *group,
@@ -69,8 +137,7 @@ static void uncharge_up_to(struct slub_group *group,
 	for (; group != end; group = group->parent) {
 		__atomic_fetch_sub(&group->usage, (int64_t)bytes,
 				   __ATOMIC_RELAXED);
-		if (unlikely(__atomic_load_n(&group->is_tight,
-					     __ATOMIC_RELAXED)))
+		if (unlikely(is_tight(group)))
 			charge_tight_update(group);
 	}
 }
@@ -82,7 +149,7 @@ bool charge_is_tight_up(uint32_t number)
 
 	index = slub_srcu_read_lock(&group_domain);
 	g = owner_group(owner_of(number));
-	while (g && !__atomic_load_n(&g->is_tight, __ATOMIC_RELAXED))
+	while (g && !is_tight(g))
 		g = g->parent;
 	slub_srcu_read_unlock(&group_domain, index);
 	return g != NULL;
@@ -122,7 +189,7 @@ static struct slub_group *charge_up(struct slub_group *group, size_t bytes,
 						   __ATOMIC_RELAXED);
 
 		if (unlikely(usage > (int64_t)limit_of(g, SLUB_GROUP_MAX))) {
-			set_tight(g, true);
+			set_tight(g);
 			if (!forces) {
 				uncharge_up_to(group, g->parent, bytes);
 				return g;

@@ -56,7 +56,7 @@ struct slub_group {
 	int64_t peak;
 	size_t limits[3];	/* by enum slub_group_limit */
 	uint32_t is_alive;	/* changed under group_lock */
-	uint32_t is_tight;	/* CHARGE-1 */
+	uint32_t tight;		/* CHARGE-1, CHARGE-2 */
 
 	uint32_t depth;		/* const while it lives */
 	char name[SLUB_GROUP_NAME_MAX + 1];

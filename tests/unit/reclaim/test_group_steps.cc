@@ -18,6 +18,8 @@ extern "C" {
 
 namespace {
 
+constexpr size_t KIB = 1024;
+
 class GroupSteps : public testing::Test {
 protected:
 	void SetUp() override
@@ -266,6 +268,119 @@ TEST_F(GroupSteps, AHandlerDropsTheLastReference)
 	for (struct slub_group *group : made)
 		EXPECT_EQ(slub_group_delete(group), 0);
 	EXPECT_EQ(owner_pool.nr_used, used);
+}
+
+/* ---- a maximum ---- */
+
+/* Threads in a group, with something in stock each. */
+class Maximum : public GroupSteps {
+protected:
+	static constexpr size_t MAX = 1024 * KIB;
+
+	struct slub_group *group;
+	steps::Other inside[3], other;
+	size_t charged;
+
+	static uint64_t state(const struct slub_group *group)
+	{
+		return steps::digest(group->usage, group->tight, nr_tight, group_generation);
+	}
+	/* As many pieces as the group gives, up to @most in all. */
+	static size_t take(struct slub_group *group, size_t piece, size_t most)
+	{
+		size_t sum = 0;
+
+		while (sum + piece <= most && slub_group_charge(group, piece))
+			sum += piece;
+		return sum;
+	}
+	void prepare()
+	{
+		group = make("limited");
+		ASSERT_EQ(slub_group_limit_set(group, SLUB_GROUP_MAX, MAX), 0);
+		charged = 0;
+		for (steps::Other &thread : inside)
+			thread.call([this] {
+				uint32_t owner = group_owner_number(group);
+
+				EXPECT_EQ(slub_group_enter(group), 0);
+				EXPECT_EQ(take(nullptr, KIB, 80 * KIB), 80 * KIB);
+				slub_group_uncharge(owner, 80 * KIB);
+			});
+	}
+	/* Those inside use what they have in stock. */
+	void use_stocks()
+	{
+		for (steps::Other &thread : inside)
+			thread.call([this] { charged += take(nullptr, KIB, MAX); });
+	}
+	void check_and_clean()
+	{
+		uint32_t owner = group_owner_number(group);
+
+		EXPECT_LE(charged, MAX);
+		for (steps::Other &thread : inside)
+			thread.call([this] { EXPECT_EQ(slub_group_leave(group), 0); });
+		slub_group_uncharge(owner, charged);
+		EXPECT_EQ(slub_group_delete(group), 0);
+		EXPECT_EQ(nr_tight, 0u);
+	}
+};
+
+/* While a thread makes a group tight, another that finds it so counts stocks as free. */
+TEST_F(Maximum, TheSecondThatMakesAGroupTight)
+{
+	steps::for_each([&](unsigned step) {
+		uint32_t token = 0;
+		bool hit;
+
+		prepare();
+		while (MAX - (size_t)group->usage > 34 * KIB)
+			charged += take(group, KIB, KIB);
+		EXPECT_EQ(group->tight & 1, 0u);
+		hit = steps::interrupt(step, [&] { return state(group); },
+				       [&] { token = slub_group_charge(group, 40 * KIB); }, [&] {
+			other.call([&] { charged += take(group, 8 * KIB, MAX); });
+			use_stocks();
+		});
+		if (token)
+			charged += 40 * KIB;
+		use_stocks();
+		check_and_clean();
+		return hit && !HasFailure();
+	});
+}
+
+/* While a thread finds that a group is tight no more, another fills it. */
+TEST_F(Maximum, WhoFindsAGroupTightNoMore)
+{
+	unsigned loosened = 0;
+
+	steps::for_each([&](unsigned step) {
+		constexpr size_t BACK = 700 * KIB;
+		uint64_t passed = 0;
+		uint32_t owner;
+		int64_t before;
+		bool hit;
+
+		prepare();
+		owner = group_owner_number(group);
+		charged += take(group, BACK, BACK);
+		charged += take(group, 16 * KIB, MAX);
+		EXPECT_EQ(group->tight & 1, 1u);
+		before = group->usage;
+		/* From when it is given back on, each instruction. */
+		hit = steps::interrupt(step, [&] { return passed += group->usage != before; },
+				       [&] { slub_group_uncharge(owner, BACK); }, [&] {
+			other.call([&] { charged += take(group, 8 * KIB, MAX); });
+		});
+		charged -= BACK;
+		loosened += !(group->tight & 1);
+		use_stocks();
+		check_and_clean();
+		return hit && !HasFailure();
+	});
+	EXPECT_GT(loosened, 0u);
 }
 
 } /* namespace */
