@@ -125,7 +125,7 @@ TEST_F(Stock, IsASmallPartOfWhatIsLeft)
 			down(512 << 10);
 		}
 		EXPECT_EQ(group_thread.stock->room, THREAD_STOCK_MAX);
-		EXPECT_FALSE(group->is_tight);
+		EXPECT_FALSE(charge_is_tight_anywhere());
 		down(6 << 20);
 		ASSERT_EQ(slub_group_limit_set(group, limit, SLUB_GROUP_NO_LIMIT), 0);
 	}
