@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "malloc/malloc.h"
-#include "slab/guard.h"
 
 static void *no_memory(void)
 {
@@ -58,14 +57,6 @@ static void *realloc_move(void *ptr, size_t old, size_t bytes, bool may_room)
 	return to;
 }
 
-/* Its end is where the program thinks it is: room would hide what is written there. */
-static bool is_watched(const void *ptr)
-{
-	struct slub_cache *cache = cache_of(ptr);
-
-	return (cache && cache->debug) || guard_owns(ptr);
-}
-
 /* What is not an object of a cache that stays where it is. */
 static cold void *realloc_slow(void *ptr, size_t bytes)
 {
@@ -87,7 +78,9 @@ static cold void *realloc_slow(void *ptr, size_t bytes)
 	same = slow_resize(ptr, bytes);
 	if (same)
 		return same;
-	return realloc_move(ptr, block_bytes(ptr), bytes, !is_watched(ptr));
+	/* The end of a watched one shows what is written beyond: no room behind it. */
+	return realloc_move(ptr, block_bytes(ptr), bytes,
+			    !ptr_is_watched(ptr));
 }
 
 SLUB_EXPORT void *realloc(void *ptr, size_t bytes)

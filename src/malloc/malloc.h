@@ -110,6 +110,8 @@ static inline size_t size_with_room(size_t bytes)
 /* In place or by moving pages; NULL: the caller has to copy. */
 void *slow_resize(void *ptr, size_t bytes);
 bool ptr_is_foreign(const void *ptr);
+/* Is it of a cache that is debugged, or between guard pages? */
+bool ptr_is_watched(const void *ptr);
 /* Reports a pointer that is not ours, once per process. */
 void foreign_warn(const char *what, const void *ptr);
 

@@ -314,18 +314,22 @@ static void *resize_large(void *ptr, size_t bytes)
 	return to;
 }
 
+bool ptr_is_watched(const void *ptr)
+{
+	struct slub_cache *cache = cache_of(ptr);
+
+	return (cache && cache->debug) || guard_owns(ptr);
+}
+
 void *slow_resize(void *ptr, size_t bytes)
 {
-	uint32_t entry = pagemap_get(ptr);
-
-	if (entry == MAP_LARGE) {
+	if (pagemap_get(ptr) == MAP_LARGE) {
 		if (bytes <= CLASS_BYTES_MAX || slub_thread.locks_held)
 			return NULL;
 		return resize_large(ptr, bytes);
 	}
 	/* A watched object always moves: that finds stale pointers. */
-	if (guard_owns(ptr) ||
-	    (cache_of_slot(entry) && cache_of_slot(entry)->debug))
+	if (ptr_is_watched(ptr))
 		return NULL;
 	return size_is_worth_keeping(block_bytes(ptr), bytes) ? ptr : NULL;
 }
