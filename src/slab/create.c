@@ -162,20 +162,17 @@ static bool can_share(const struct slub_cache *cache,
 		       sizeof(void *);
 }
 
-/* One cache is made at a time; under the lock, but not for long. */
+/*
+ * One cache is made or destroyed at a time.  Who finds it set must not write to it,
+ * not even under a lock that making_end() does not take: what was cleared in between
+ * would be set again, for ever, by one who does not make anything.
+ */
 static void making_begin(void)
 {
-	for (;;) {
-		bool mine;
-
-		lock_acquire(&cache_lock);
-		mine = !making;
-		making = true;
-		lock_release(&cache_lock);
-		if (mine)
-			return;
-		sys_call4(SYS_sched_yield, 0, 0, 0, 0);
-	}
+	/* acquire: pairs with the release in making_end() */
+	for (unsigned int i = 0;
+	     __atomic_exchange_n(&making, true, __ATOMIC_ACQUIRE); i++)
+		sys_wait(i);
 }
 
 static void making_end(void)

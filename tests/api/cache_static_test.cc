@@ -265,4 +265,27 @@ TEST(cache_churn, while_others_use_other_caches)
 	EXPECT_EQ(api::count_objects(steady), 0u);
 }
 
+/* Each finds the other in the middle of it, time and again; one day both waited for ever. */
+TEST(cache_churn, made_by_two_threads_at_once)
+{
+	std::atomic<size_t> wrong{ 0 };
+	std::vector<std::thread> threads;
+
+	for (int t = 0; t < 2; t++) {
+		threads.emplace_back([&, t] {
+			std::string name = "at-once-" + std::to_string(t);
+
+			for (size_t i = 0; i < api::scaled(150000); i++) {
+				struct slub_cache *cache = slub_cache_create(
+					name.c_str(), 64, 0, SLUB_NO_MERGE, nullptr);
+
+				wrong += !cache || slub_cache_destroy(cache) != 0;
+			}
+		});
+	}
+	for (auto &thread : threads)
+		thread.join();
+	EXPECT_EQ(wrong, 0u);
+}
+
 } /* namespace */
