@@ -203,13 +203,9 @@ SLUB_EXPORT int slub_mempool_destroy(struct slub_mempool *pool)
 /* One resize of a pool at a time. */
 static bool resize_begin(struct slub_mempool *pool)
 {
-	bool mine;
-
-	lock_acquire(&pool->lock);
-	mine = !pool->is_resizing;
-	pool->is_resizing = true;
-	lock_release(&pool->lock);
-	return mine;
+	/* acquire: pairs with the release in resize_end() */
+	return !__atomic_exchange_n(&pool->is_resizing, true,
+				    __ATOMIC_ACQUIRE);
 }
 
 static void resize_end(struct slub_mempool *pool)

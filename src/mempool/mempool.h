@@ -46,7 +46,7 @@ struct slub_mempool {
 	size_t min_nr;
 	size_t capacity;	/* what `elements` has room for */
 	void **elements;
-	bool is_resizing;
+	bool is_resizing;	/* by exchange, without the lock */
 	uint64_t nr_taken;
 	uint64_t nr_waits;
 	uint64_t nr_timeouts;

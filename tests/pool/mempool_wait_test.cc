@@ -204,6 +204,30 @@ TEST(MempoolWait, FreedByOthersWhileItIsResized)
 	EXPECT_EQ(source.out(), 0);
 }
 
+/* A resize that is refused leaves no trace, however close the other one's end was. */
+TEST(MempoolWait, ResizesAtOnceLeaveNoneBehind)
+{
+	Source source;
+	slub_mempool *pool = source.pool(4);
+	std::atomic<int> wrong{ 0 };
+	std::vector<std::thread> all;
+
+	for (int t = 0; t < 2; t++) {
+		all.emplace_back([&, t] {
+			for (int i = 0; i < 1000000; i++) {
+				int err = slub_mempool_resize(pool, 2 + t);
+
+				wrong += err && err != -EBUSY;
+			}
+		});
+	}
+	for (auto &thread : all)
+		thread.join();
+	EXPECT_EQ(wrong, 0);
+	EXPECT_EQ(slub_mempool_resize(pool, 4), 0) << "nobody resizes it";
+	EXPECT_EQ(slub_mempool_destroy(pool), 0);
+}
+
 void do_nothing(int) {}
 
 TEST(MempoolWait, SignalsDoNotEndTheWait)
