@@ -21,10 +21,10 @@ SLUB, LIBRARY, KNOWN = map(os.path.abspath, sys.argv[1:])
 ALLOC_OBJECTS, ALLOC_SPACE, INUSE_OBJECTS, INUSE_SPACE = range(4)
 
 
-def run(*command, **more):
+def run(*command, seconds=100, **more):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("SLUB_", "LD_PRELOAD"))}
     env.update(LC_ALL="C.UTF-8", **more)
-    return subprocess.run(command, env=env, text=True, capture_output=True, timeout=100,
+    return subprocess.run(command, env=env, text=True, capture_output=True, timeout=seconds,
                           stdin=subprocess.DEVNULL, check=False)
 
 
