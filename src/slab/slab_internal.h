@@ -100,6 +100,9 @@ static inline uint32_t chain_length(const struct slub_cache *cache)
 
 /* geometry.c: after a refill from slabs */
 void capacity_grow(struct slub_cache *cache);
+/* ... and after a chain from the barn */
+void capacity_grow_settled(struct slub_cache *cache,
+			   const struct cache_node *node);
 
 static inline void capacity_decay(struct slub_cache *cache,
 				  const struct cache_node *node)

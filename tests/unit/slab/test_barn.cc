@@ -154,6 +154,37 @@ TEST_P(barn, take_empties_it)
 		chain_flush(cache, c);
 }
 
+TEST_P(barn, lists_grow_by_no_more_than_it_holds)
+{
+	int32_t before = cache->capacity_now;
+	const int32_t length = 4;
+	/* Chains that fill what the lists of all CPUs get longer by. */
+	uint32_t enough = (length * percpu_areas_end() + list_given(length) - 1) /
+			  list_given(length);
+	std::vector<void *> out;
+	uint32_t nr;
+
+	cache->capacity_now = length;
+	node->barn.credit = node->barn.nr_max = enough + 2;
+	for (uint32_t i = 0; i < enough; i++)
+		ASSERT_TRUE(barn_put(node, cache, chain()));
+	out.push_back(chain_fetch(cache, node, &nr));
+	ASSERT_EQ(node->barn.nr, enough - 1);
+	EXPECT_EQ(cache->capacity_now, length) << "a chain too few";
+	for (int i = 0; i < 2; i++)
+		ASSERT_TRUE(barn_put(node, cache, chain()));
+	out.push_back(chain_fetch(cache, node, &nr));
+	ASSERT_EQ(node->barn.nr, enough);
+	EXPECT_EQ(cache->capacity_now, 2 * length);
+	cache->capacity_now = cache->capacity;
+	out.push_back(chain_fetch(cache, node, &nr));
+	EXPECT_EQ(cache->capacity_now, cache->capacity) << "no more than there may be";
+	for (void *c : out)
+		chain_flush(cache, c);
+	cache->capacity_now = before;
+	node->barn.nr_max = barn_nr_max(cache);
+}
+
 INSTANTIATE_TEST_SUITE_P(size, barn, testing::Values(16, 256, 4096, 10240),
 			 testing::PrintToStringParamName());
 
