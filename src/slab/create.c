@@ -136,7 +136,7 @@ void cache_struct_free(struct slub_cache *cache)
 
 void cache_drop_shadow(struct slub_cache *shadow)
 {
-	__atomic_store_n(&shadow->state, CACHE_DEAD, __ATOMIC_RELEASE);
+	debug_cache_unmade(shadow);	/* dead from here on */
 	cache_settle(shadow);
 	cache_unmake(shadow);
 	cache_struct_free(shadow);
@@ -316,6 +316,33 @@ static int destroy_begin(struct slub_cache *cache)
 	return cache->users > 1 ? 1 : 0;
 }
 
+/* Gives back all slabs that are empty; false: there are others. */
+static bool slabs_give(struct slub_cache *cache, bool *flushed)
+{
+	*flushed = cache_flush(cache);
+	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
+		node_shrink(cache, cache->nodes[n]);
+	if (cache->sampled)
+		cache_shrink_nodes(cache->sampled);
+	debug_shrink_twins(cache);
+	return !cache_has_slabs(cache) && !debug_has_slabs(cache) &&
+	       !guard_nr_objects(cache) &&
+	       !(cache->sampled && cache_has_slabs(cache->sampled)) &&
+	       !(cache->reserve && cache_has_slabs(cache->reserve));
+}
+
+static bool is_emptied(struct slub_cache *cache, bool *flushed)
+{
+	for (unsigned int i = 0; i < DESTROY_TRIES; i++) {
+		if (slabs_give(cache, flushed))
+			return true;
+		if (!*flushed)
+			break;
+		sys_wait(i);
+	}
+	return false;
+}
+
 SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
 {
 	bool flushed;
@@ -336,16 +363,7 @@ SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
 		return ret < 0 ? ret : 0;
 	}
 	cache_settle(cache);
-	flushed = cache_flush(cache);
-	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
-		node_shrink(cache, cache->nodes[n]);
-	if (cache->sampled)
-		cache_shrink_nodes(cache->sampled);
-	debug_shrink_twins(cache);
-	if (cache_has_slabs(cache) || debug_has_slabs(cache) ||
-	    guard_nr_objects(cache) ||
-	    (cache->sampled && cache_has_slabs(cache->sampled)) ||
-	    (cache->reserve && cache_has_slabs(cache->reserve))) {
+	if (!is_emptied(cache, &flushed)) {
 		making_end();
 		defrag_open(cache);
 		debug_report_left(cache);
@@ -354,7 +372,6 @@ SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
 		return flushed ? -EBUSY : -EAGAIN;
 	}
 	debug_cache_unmade(cache);
-	__atomic_store_n(&cache->state, CACHE_DEAD, __ATOMIC_RELEASE);
 	if (cache->reserve)
 		cache_drop_shadow(cache->reserve);
 	cache->reserve = NULL;

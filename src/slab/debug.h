@@ -168,7 +168,7 @@ void debug_start(void);
 /* At exit: looks at all that is watched, and writes what leaked. */
 void debug_finish(void);
 
-/* Takes the twins of a cache that is destroyed. */
+/* Makes a cache dead, and takes its twins: it is being destroyed. */
 void debug_cache_unmade(struct slub_cache *cache);
 
 #endif

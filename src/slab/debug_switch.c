@@ -145,6 +145,20 @@ static struct watch *watch_get(struct slub_cache *original, uint32_t flags,
 
 /* ---- the switch ---- */
 
+/* Some five seconds: a switch may wait a second for who shrinks. */
+#define SWITCH_WAITS_MAX 100000
+
+static bool switch_begin(void)
+{
+	/* acquire: pairs with the release in switch_end() */
+	return !__atomic_exchange_n(&switching, 1, __ATOMIC_ACQUIRE);
+}
+
+static void switch_end(void)
+{
+	__atomic_store_n(&switching, 0, __ATOMIC_RELEASE);
+}
+
 static int switch_on(struct slub_cache *cache, uint32_t flags)
 {
 	int err;
@@ -176,14 +190,16 @@ int cache_debug_switch(struct slub_cache *cache, uint32_t flags)
 		return 0;
 	if (!cache || flags & ~(uint32_t)DEBUG_LETTERS)
 		return -22;	/* EINVAL */
-	if (slub_thread.locks_held ||
-	    __atomic_exchange_n(&switching, 1, __ATOMIC_ACQUIRE))
+	if (slub_thread.locks_held || !switch_begin())
 		return -16;	/* EBUSY */
-	if (flags)
+	/* Destroyed since it was found: debug_cache_unmade(). */
+	if (!cache_is_live(cache))
+		err = -22;	/* EINVAL */
+	else if (flags)
 		err = switch_on(cache, flags);
 	else
 		__atomic_store_n(&cache->twin, NULL, __ATOMIC_RELEASE);
-	__atomic_store_n(&switching, 0, __ATOMIC_RELEASE);
+	switch_end();
 	return err;
 }
 
@@ -229,8 +245,22 @@ bool debug_has_slabs(const struct slub_cache *cache)
 	return false;
 }
 
+/*
+ * Whoever switches may stand on the cache, or have found it a moment ago: a twin that
+ * was made now would be one of a cache that is no more, and its structure given to
+ * another one while it is still in the list.  So no switch is under way here, and who
+ * comes after it finds a dead cache.
+ */
 void debug_cache_unmade(struct slub_cache *cache)
 {
+	bool mine = switch_begin();
+
+	/* In a handler it may be its own thread's switch. */
+	for (unsigned int i = 0; !mine && i < SWITCH_WAITS_MAX; i++) {
+		sys_wait(i);
+		mine = switch_begin();
+	}
+	__atomic_store_n(&cache->state, CACHE_DEAD, __ATOMIC_RELEASE);
 	__atomic_store_n(&cache->twin, NULL, __ATOMIC_RELEASE);
 	for (struct watch *w = watch_first(); w; w = w->next) {
 		if (w->original != cache)
@@ -241,6 +271,8 @@ void debug_cache_unmade(struct slub_cache *cache)
 		/* release: it may be used anew from here on */
 		__atomic_store_n(&w->original, NULL, __ATOMIC_RELEASE);
 	}
+	if (mine)
+		switch_end();
 }
 
 bool debug_shrink_twins(struct slub_cache *cache)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What programs call (slub/debug.h): switching, validating, counting. */
 #include <errno.h>
+#include <string.h>
 
 #include "slab/debug.h"
 
@@ -16,8 +17,24 @@ SLUB_EXPORT int slub_cache_debug(struct slub_cache *cache, unsigned long flags)
 	return cache_debug_switch(cache, (uint32_t)flags);
 }
 
+/* False: it is none that can be watched, or no more; else its name. */
+static bool name_copy(const struct slub_cache *cache,
+		      char name[SLUB_CACHE_NAME_MAX + 1])
+{
+	bool is_live;
+
+	/* One that is live under the lock is so, and in the list, until its end. */
+	lock_acquire(&cache_lock);
+	is_live = cache_is_live(cache) && !cache->debug;
+	if (is_live)
+		memcpy(name, cache->name, strlen(cache->name) + 1);
+	lock_release(&cache_lock);
+	return is_live;
+}
+
 SLUB_EXPORT int slub_debug(const char *setting)
 {
+	char name[SLUB_CACHE_NAME_MAX + 1];
 	int nr = 0;
 
 	if (!setting || !debug_letters_valid(setting))
@@ -28,12 +45,14 @@ SLUB_EXPORT int slub_debug(const char *setting)
 		uint32_t flags;
 		int err;
 
-		if (!cache_is_live(c) || c->debug)
+		if (!name_copy(c, name))
 			continue;
-		flags = debug_letters_for(setting, c->name, UINT32_MAX);
+		flags = debug_letters_for(setting, name, UINT32_MAX);
 		if (flags == UINT32_MAX)
 			continue;
 		err = cache_debug_switch(c, flags);
+		if (err == -EINVAL)	/* destroyed meanwhile */
+			continue;
 		if (err)
 			return err;
 		nr++;

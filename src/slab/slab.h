@@ -228,6 +228,13 @@ static inline bool cache_is_live(const struct slub_cache *cache)
 	return __atomic_load_n(&cache->state, __ATOMIC_ACQUIRE) == CACHE_LIVE;
 }
 
+/*
+ * What is destroyed may have slabs, and free objects, in the hands of a thread that
+ * validates, moves, shrinks, makes holes or switches debugging: for a moment they are in
+ * no list.  So it is looked at so many times until it counts as in use.
+ */
+#define DESTROY_TRIES 150
+
 /* cache.c */
 /*
  * Makes a cache of the library's own, of objects of @size bytes (a multiple of
