@@ -539,16 +539,18 @@ static int classes_destroy(struct slub_bucket *bucket)
 static int destroy(struct slub_bucket *bucket)
 {
 	struct slub_bucket_stats stats;
-	int ret = count(bucket, &stats);
 
-	if (!ret && !stats.live_blocks)
-		return classes_destroy(bucket);
-	if (!ret)
-		log_message("slub_bucket_destroy(%s): %zu blocks of %zu bytes "
-			    "are still allocated, %zu of them large",
-			    bucket->name, stats.live_blocks, stats.live_bytes,
-			    stats.large_blocks);
-	return ret ? ret : -EBUSY;
+	for (unsigned int i = 0; i < DESTROY_TRIES; i++) {
+		int ret = count(bucket, &stats);
+
+		if (ret || !stats.live_blocks)
+			return ret ? ret : classes_destroy(bucket);
+		sys_wait(i);
+	}
+	log_message("slub_bucket_destroy(%s): %zu blocks of %zu bytes are still "
+		    "allocated, %zu of them large", bucket->name,
+		    stats.live_blocks, stats.live_bytes, stats.large_blocks);
+	return -EBUSY;
 }
 
 SLUB_EXPORT int slub_bucket_destroy(struct slub_bucket *bucket)
