@@ -165,13 +165,21 @@ static struct slub_cache *account_cache(size_t bytes)
 	return account_class[(bytes + CLASS_STEP - 1) / CLASS_STEP];
 }
 
+/*
+ * The list is empty, or the sequence was aborted.  Mostly there is a chain behind it,
+ * and the charge is in the thread's stock.
+ */
 static __attribute__((__noinline__)) void *alloc_rest(size_t bytes)
 {
+	struct slub_cache *cache = account_cache(bytes);
+	uint32_t owner = group_current();
 	void *object;
 
-	if (!account_alloc_rest(account_cache(bytes), group_current(), &object))
+	if (unlikely(!group_charge_fast(cache->object_size)))
 		return slow_alloc(bytes);
-	return object ? object : refuse();
+	object = cache_alloc_sized(cache, bytes);
+	account_end(cache, object, owner);
+	return likely(object) ? object : slow_alloc(bytes);
 }
 
 static cold void *claim_slowly(struct slub_cache *cache, void *object,

@@ -202,11 +202,15 @@ static inline uint32_t pagemap_get(const void *addr)
 void pagemap_set(const void *addr, size_t pages, uint32_t entry);
 
 /* The descriptor of the page that holds @addr; @addr lies in the heap. */
+static inline struct page *page_of_from(uintptr_t bias, const void *addr)
+{
+	return (struct page *)(bias + ((uintptr_t)addr >> PAGE_SHIFT) *
+					      sizeof(struct page));
+}
+
 static inline struct page *page_of(const void *addr)
 {
-	return (struct page *)(descriptor_bias +
-			       ((uintptr_t)addr >> PAGE_SHIFT) *
-				       sizeof(struct page));
+	return page_of_from(descriptor_bias, addr);
 }
 
 static inline void *page_address(const struct page *page)

@@ -45,7 +45,7 @@ static void *pop(struct slub_cache *cache)
 
 	if (cache->account_path == ACCOUNT_PAGED) {
 		object = rseq_pop_page(cache->list_slot, cache->link);
-		if (object && object != SEQUENCE_ABORTED)
+		if (object != SEQUENCE_ABORTED)
 			return object;
 	}
 #endif
@@ -70,10 +70,13 @@ bool account_alloc_rest(struct slub_cache *cache, uint32_t owner, void **object)
 static bool push(struct slub_cache *cache, void *object)
 {
 #if ARCH_HAS_RSEQ
-	if (cache->account_path == ACCOUNT_PAGED &&
-	    rseq_push_page(cache->list_slot, object, cache->link) ==
-		    SEQUENCE_DONE)
-		return true;
+	if (cache->account_path == ACCOUNT_PAGED) {
+		enum sequence_result result = rseq_push_page(
+			cache->list_slot, object, cache->link);
+
+		if (result != SEQUENCE_RESTART)
+			return result == SEQUENCE_DONE;
+	}
 #endif
 	return percpu_push(cache->list_slot, object, cache->link);
 }
@@ -86,7 +89,7 @@ bool account_free_rest(struct slub_cache *cache, void *object)
 	if (owner & OWNER_FREE)
 		return false;
 	*where = owner | OWNER_FREE;
-	if (push(cache, object))
+	if (push(cache, object) || cache_free_kept(cache, object))
 		return true;
 	*where = owner;
 	return false;
@@ -199,30 +202,34 @@ void account_carved(const struct slub_cache *cache, void *first, uint32_t nr)
 			OWNER_FREE;
 }
 
-/* @is_paged: both the owner and the link are in the descriptor. */
+/*
+ * One charge for all neighbours whose words are the same.  @is_paged: both the owner
+ * and the link are in the descriptor.
+ */
 static always_inline void settle(const struct slub_cache *cache, void *chain,
 				 bool is_paged)
 {
-	uintptr_t link = cache->link;
+	uintptr_t link = cache->link;	/* is_paged: descriptor_bias */
 	uint32_t last = 0;
 	size_t run = 0;
 
 	while (chain) {
-		uint32_t *where = is_paged ? page_owner(page_of(chain)) :
-					     object_owner(cache, chain);
-		uint32_t owner = owner_charged(*where);
+		uint32_t *where = is_paged ?
+			page_owner(page_of_from(link, chain)) :
+			object_owner(cache, chain);
+		uint32_t word = *where;
 
 		*where = OWNER_FREE;
-		if (owner != last) {
-			account_cancel(cache, run, last);
-			last = owner;
+		if (unlikely(word != last)) {
+			account_cancel(cache, run, owner_charged(last));
+			last = word;
 			run = 0;
 		}
 		run++;
 		chain = is_paged ? *descriptor_link(link, chain) :
 				   chain_next(cache, chain);
 	}
-	account_cancel(cache, run, last);
+	account_cancel(cache, run, owner_charged(last));
 }
 
 void account_settle(const struct slub_cache *cache, void *chain)

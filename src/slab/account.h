@@ -98,6 +98,11 @@ void *account_claim(struct slub_cache *cache, void *object, uint32_t owner);
  */
 bool account_alloc_rest(struct slub_cache *cache, uint32_t owner, void **object);
 bool account_free_rest(struct slub_cache *cache, void *object);
+/*
+ * free.c: @object, marked as free and charged, has found this CPU's list full.  False:
+ * it has to be looked at, by cache_free().
+ */
+bool cache_free_kept(struct slub_cache *cache, void *object);
 
 /*
  * An object off this CPU's list, to be looked at next.  NULL: account_alloc_rest()

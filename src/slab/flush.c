@@ -76,13 +76,11 @@ static void *run_take(struct slub_cache *cache, void *object,
 	return object;
 }
 
-uint32_t chain_to_slabs(struct slub_cache *cache, void *chain)
+uint32_t chain_settled_to_slabs(struct slub_cache *cache, void *chain)
 {
 	struct groups groups;
 	uint32_t nr = 0;
 
-	if (unlikely(cache->account_path != ACCOUNT_SLOW))
-		account_settle(cache, chain);
 	groups.open = 0;
 	while (chain) {
 		struct group run;
@@ -95,6 +93,13 @@ uint32_t chain_to_slabs(struct slub_cache *cache, void *chain)
 		group_close(cache, &groups.at[__builtin_ctz(groups.open)]);
 	slab_tell(cache);
 	return nr;
+}
+
+uint32_t chain_to_slabs(struct slub_cache *cache, void *chain)
+{
+	if (unlikely(cache->account_path != ACCOUNT_SLOW))
+		account_settle(cache, chain);
+	return chain_settled_to_slabs(cache, chain);
 }
 
 uint32_t chain_flush(struct slub_cache *cache, void *chain)

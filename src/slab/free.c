@@ -34,7 +34,7 @@ bool chain_give(struct slub_cache *cache, struct cache_node *node, void *chain)
 		return true;
 	}
 	stat_add(cache, STAT_FREE_FLUSH);
-	chain_to_slabs(cache, chain);
+	chain_settled_to_slabs(cache, chain);
 	return false;
 }
 
@@ -102,8 +102,11 @@ static void free_slow(struct slub_cache *cache, void *object)
 		free_to_new_list(cache, object, full, capacity);
 	} else if (!percpu_push(cache->list_slot, object, cache->link)) {
 		chain_set_next(cache, object, NULL);
-		if (!percpu_put(cache->list_slot, object, capacity - 1))
+		if (!percpu_put(cache->list_slot, object, capacity - 1)) {
+			if (unlikely(cache->account_path != ACCOUNT_SLOW))
+				account_settle(cache, object);
 			free_direct(cache, object);
+		}
 	}
 	slab_tell(cache);
 	cache_filled(cache);
@@ -161,6 +164,18 @@ void cache_free(struct slub_cache *cache, void *object)
 		free_watched(cache, object);
 	else
 		free_slow(cache, object);
+}
+
+/* It begins this CPU's next list, and the charge stays with it. */
+bool cache_free_kept(struct slub_cache *cache, void *object)
+{
+	if (unlikely(!cache_takes_chains(cache)))
+		return false;
+	debug_mailbox_poll();
+	cache_free_postponed();
+	percpu_enter();
+	free_slow(cache, object);
+	return true;
 }
 
 cold static void free_all_postponed(void)

@@ -242,6 +242,8 @@ void holes_make(struct slub_cache *cache, struct page *slab);
 /* flush.c */
 /* Gives a chain back to its slabs; returns how many objects it had. */
 uint32_t chain_to_slabs(struct slub_cache *cache, void *chain);
+/* The same of one that is charged to nobody: barn_put() has refused it. */
+uint32_t chain_settled_to_slabs(struct slub_cache *cache, void *chain);
 /* The same of a list that is emptied without a free that found it full. */
 uint32_t chain_flush(struct slub_cache *cache, void *chain);
 
