@@ -23,9 +23,6 @@ static struct slub_group *dead_first;
 static struct slub_group *dead_last;
 static struct slub_group *root;
 
-__thread struct group_thread group_thread
-	__attribute__((tls_model("initial-exec"), visibility("hidden")));
-
 /* ---- who is what ---- */
 
 uint32_t group_number(const struct slub_group *group)
@@ -296,7 +293,6 @@ SLUB_EXPORT struct slub_group *slub_group_root(void)
 
 	if (group || slub_thread.locks_held || !slub_start())
 		return group;
-	thread_stock_init();
 	group = group_make("root", NULL);
 	/* Two at once: the other one's. */
 	return group ? group : __atomic_load_n(&root, __ATOMIC_ACQUIRE);

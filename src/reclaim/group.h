@@ -106,12 +106,21 @@ struct group_hint {
 };
 extern struct pool hint_pool SLUB_INTERNAL;
 
+static inline struct group_hint *hint_at(uint32_t number)
+{
+	return (struct group_hint *)(void *)hint_pool.start + number;
+}
+
 /* NULL: there is none. */
 static inline struct group_hint *hint_of(uint32_t number)
 {
-	return likely(number < pool_end(&hint_pool)) ?
-		       (struct group_hint *)(void *)hint_pool.start + number :
-		       NULL;
+	return likely(number < pool_end(&hint_pool)) ? hint_at(number) : NULL;
+}
+
+/* @number is one that was given out. */
+static inline struct slub_group *group_at(uint32_t number)
+{
+	return (struct slub_group *)(void *)group_pool.start + number;
 }
 
 static inline void prefetch_charged(uint32_t owner)
@@ -197,8 +206,6 @@ bool kept_settle_all(void);
 void group_sleep(uint64_t ns);
 
 /* thread_stock.c */
-/* Makes room for the lists of those that no thread has. */
-void thread_stock_init(void);
 /* May @owner be charged out of this thread's stock?  Sees to it if need be. */
 bool thread_stock_use(uint32_t owner);
 /* Puts charges of @owner there; returns what does not belong there. */
@@ -212,6 +219,22 @@ size_t thread_stock_put(uint32_t owner, size_t bytes);
 size_t thread_stock_batch(uint32_t owner);
 /* Puts what is given back to @owner there; false: it does not belong there. */
 bool thread_stock_give(uint32_t owner, size_t bytes);
+/* What is in @stock goes to whom it is of. */
+void thread_stock_put_away(struct thread_stock *stock);
+/* What take_back() has taken: 0, or a charge_word(). */
+void thread_stock_give_back(uint64_t word);
+/* While it is this thread's others try to take it, in vain. */
+static inline uint32_t stock_owner(const struct thread_stock *stock)
+{
+	return __atomic_load_n(&stock->owner, __ATOMIC_RELAXED);
+}
+
+/* It is empty, and its thread does not look at it any more. */
+static inline void stock_release(struct thread_stock *stock)
+{
+	/* release: pairs with the acquire in stock_try() */
+	__atomic_store_n(&stock->owner, 0, __ATOMIC_RELEASE);
+}
 /* Gives back what this thread has in stock, if it is @owner's. */
 void thread_stock_empty(uint32_t owner);
 /* The stocks of threads that did not come along. */

@@ -123,8 +123,10 @@ void pressure_fork_child(void);
 struct group_thread {
 	uint16_t nr;
 	bool is_switching;	/* the stock is of nobody for the moment */
-	/* of group_current(); good while that is */
+	/* of group_current(); good while that is; else &no_stock */
 	struct thread_stock *stock;
+	/* The one before it, which may be another thread's by now. */
+	struct thread_stock *last_stock;
 	uint32_t owners[SLUB_GROUP_NESTING_MAX];
 	uint32_t groups[SLUB_GROUP_NESTING_MAX];	/* their numbers */
 };
@@ -137,18 +139,20 @@ extern __thread struct group_thread group_thread
  * instructions, but none that other CPUs wait for; read by anybody.
  */
 struct thread_stock {
-	void *link;		/* while no thread has it */
+	uint64_t reserved[2];
 	int64_t bytes;
-	uint32_t owner;		/* 0: nobody's */
+	uint32_t owner;		/* 0: nobody's, and no thread's */
 	/* Is it group_generation?  Else there is something to look at first. */
 	uint32_t generation;
 	uint64_t back;		/* what it gives back to another: a charge_word() */
 	/* Of its thread alone: how much may lie in it, and was that too little? */
 	int64_t room;
 	bool has_overflowed;
-	uint64_t reserved[1];
 	void *pool_link;
-};
+} align_to(64);
+
+/* Of a thread that has none: never current, and nobody's to take. */
+extern struct thread_stock no_stock SLUB_INTERNAL;
 
 /* Changes when a group becomes tight, or is so no more; never 0. */
 extern uint32_t group_generation SLUB_INTERNAL;
@@ -336,6 +340,28 @@ static inline bool group_hand_over_fast(uint32_t from, size_t bytes)
 		return false;
 	if (likely(!thread_stock_sub(stock, (int64_t)bytes)) &&
 	    likely(thread_stock_change(&stock->back, back, sum)))
+		return true;
+	thread_stock_add(stock, (int64_t)bytes);
+	return false;
+}
+
+/*
+ * The same in the middle of such a run, in fewer instructions: @from is an object's
+ * word, flags that are above owners' numbers included; 0 for nobody.  Where
+ * nothing of @from's is to go back yet nothing has changed.
+ */
+static always_inline bool group_hand_over_run(uint32_t from, size_t bytes)
+{
+	struct thread_stock *stock = group_thread.stock;
+	uint64_t back = __atomic_load_n(&stock->back, __ATOMIC_RELAXED);
+
+	/* Flags are shifted out.  It has 1 to THREAD_STOCK_MAX bytes of @from's. */
+	if (unlikely((back ^ charge_word(from, 0)) - 1 >=
+		     (uint64_t)THREAD_STOCK_MAX) ||
+	    unlikely(!thread_stock_is_current(stock)))
+		return false;
+	if (likely(!thread_stock_sub(stock, (int64_t)bytes)) &&
+	    likely(thread_stock_change(&stock->back, back, back + bytes)))
 		return true;
 	thread_stock_add(stock, (int64_t)bytes);
 	return false;

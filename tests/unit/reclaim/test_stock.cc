@@ -5,7 +5,11 @@
  */
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cerrno>
+#include <set>
+#include <thread>
+#include <vector>
 
 #include "slub.h"
 
@@ -179,6 +183,71 @@ TEST_F(Stock, IsForgottenWhereTheThreadGoesElsewhere)
 	ASSERT_EQ(slub_group_leave(other), 0);
 	EXPECT_EQ(group_thread.stock->room, THREAD_STOCK_MAX);
 	EXPECT_EQ(slub_group_delete(other), 0);
+}
+
+/* Each has one while it is inside; nobody is told of their end, and yet none is lost. */
+TEST_F(Stock, ThreadsOneAfterAnotherHaveTheSame)
+{
+	uint32_t end = pool_end(&thread_stock_pool);
+
+	/* What a thread is made of would be charged. */
+	ASSERT_EQ(slub_group_leave(group), 0);
+	for (int i = 0; i < 100; i++)
+		std::thread([this] {
+			EXPECT_EQ(slub_group_enter(group), 0);
+			EXPECT_NE(group_thread.stock, &no_stock);
+			EXPECT_EQ(slub_group_leave(group), 0);
+			EXPECT_EQ(group_thread.stock, &no_stock);
+		}).join();
+	EXPECT_LE(pool_end(&thread_stock_pool), end + 1);
+	ASSERT_EQ(slub_group_enter(group), 0);
+}
+
+TEST_F(Stock, IsOneThreadsAlone)
+{
+	constexpr int NR = 24, ROUNDS = 200;
+	struct thread_stock *stocks[NR];
+	std::atomic<int> arrived(0);
+	std::vector<std::thread> threads;
+	/* All are inside, and all have left, before the next round. */
+	auto meet = [&arrived] {
+		int turn = arrived++ / NR + 1;
+
+		while (arrived < turn * NR)
+			std::this_thread::yield();
+	};
+
+	ASSERT_EQ(slub_group_leave(group), 0);
+	for (int i = 0; i < NR; i++)
+		threads.emplace_back([&, i] {
+			for (int round = 0; round < ROUNDS; round++) {
+				EXPECT_EQ(slub_group_enter(group), 0);
+				stocks[i] = group_thread.stock;
+				meet();
+				if (!i) {
+					std::set<struct thread_stock *> all(stocks, stocks + NR);
+
+					all.insert(&no_stock);
+					EXPECT_EQ(all.size(), NR + 1u);
+				}
+				meet();
+				EXPECT_EQ(slub_group_leave(group), 0);
+				/* Some come back to one that another has taken. */
+				for (int n = 0; n < (i + round) % 3; n++)
+					std::this_thread::yield();
+			}
+		});
+	for (std::thread &thread : threads)
+		thread.join();
+	for (uint32_t n = 1; n < pool_end(&thread_stock_pool); n++) {
+		auto *stock = (struct thread_stock *)pool_item(&thread_stock_pool, n);
+
+		EXPECT_EQ(stock->owner, 0u);
+		EXPECT_EQ(stock->generation, 0u);
+		EXPECT_EQ(stock->bytes, 0);
+		EXPECT_EQ(stock->back, 0u);
+	}
+	ASSERT_EQ(slub_group_enter(group), 0);
 }
 
 } /* namespace */
