@@ -13,8 +13,34 @@
 
 #include <errno.h>
 
-/* As malloc_slot: the cache for a size; NULL: not made yet, or slow. */
-static struct slub_cache *account_class[CLASS_BYTES_MAX / CLASS_STEP + 1] rarely_touched;
+#define INDEX_END (CLASS_BYTES_MAX / CLASS_STEP + 1)
+#define WORD_INDEX_END (CLASS_WORD_MAX / CLASS_STEP + 1)
+
+/*
+ * As malloc_slot, by (size + 15) / 16: the cache for a size, and its slot.  NULL and 0,
+ * a slot that is always empty: it is not made yet, or slow.
+ */
+static struct slub_cache *account_caches[INDEX_END] rarely_touched;
+static uint16_t account_slots[INDEX_END] rarely_touched;
+
+/*
+ * Below a page: what slow_alloc_beyond() needs of such a cache, in half a line.
+ * The owner of the object at `at` bytes in its slab lies at
+ *
+ *	object + owners + (at * step >> 32)
+ *
+ * where `step` is (4 - size) / size in parts of 2^32, rounded up.  That is exact: `at`
+ * is the object's number times the size, and what was rounded comes to less than
+ * a byte for all of a slab.  So neither where the slab begins nor the object's
+ * number has to be known, which is 4 instructions fewer.
+ */
+static struct account_class {
+	uint64_t slab_mask;
+	int64_t step;
+	int64_t owners;
+	uint32_t bytes;		/* object_size */
+	uint32_t slot;		/* 0: not to be used; written last */
+} account_classes[WORD_INDEX_END] rarely_touched;
 
 /* ---- the classes ---- */
 
@@ -37,19 +63,50 @@ static bool class_init(struct slub_cache *cache, const struct slub_cache *model)
 	return cache_publish(cache, 0) == 0;
 }
 
+/* A class has one cache for ever, so what is there already stays as it is. */
+static void class_fill(struct account_class *class,
+		       const struct slub_cache *cache)
+{
+	uint32_t step = cache->size - OWNER_BYTES;
+
+	__atomic_store_n(&class->slab_mask, cache->slab_mask, __ATOMIC_RELAXED);
+	__atomic_store_n(&class->step,
+			 -(int64_t)(((uint64_t)step << 32) / cache->size),
+			 __ATOMIC_RELAXED);
+	__atomic_store_n(&class->owners, (int64_t)cache->owners,
+			 __ATOMIC_RELAXED);
+	__atomic_store_n(&class->bytes, cache->object_size, __ATOMIC_RELAXED);
+}
+
+static void size_fill(size_t i, struct slub_cache *cache)
+{
+	uint32_t slot = cache ? cache->list_slot : 0;
+
+	__atomic_store_n(&account_caches[i], cache, __ATOMIC_RELEASE);
+	if (i >= WORD_INDEX_END) {
+		__atomic_store_n(&account_slots[i], (uint16_t)slot,
+				 __ATOMIC_RELEASE);
+		return;
+	}
+	if (cache)
+		class_fill(&account_classes[i], cache);
+	/* release: who pops there finds the rest */
+	__atomic_store_n(&account_classes[i].slot, slot, __ATOMIC_RELEASE);
+}
+
 /* While blocks are sampled, and where lists keep no charges, none are found. */
 static void sizes_fill(bool samples)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(account_class); i++) {
+	for (size_t i = 0; i < INDEX_END; i++) {
 		struct slub_cache *c = __atomic_load_n(
 			&sizeclass_cache(i * CLASS_STEP)->accounted,
 			__ATOMIC_ACQUIRE);
-		uint8_t path = i * CLASS_STEP <= CLASS_WORD_MAX ?
-				       ACCOUNT_WORD : ACCOUNT_PAGED;
+		uint8_t path = i < WORD_INDEX_END ? ACCOUNT_WORD :
+						    ACCOUNT_PAGED;
 
 		if (c && (samples || c->account_path != path))
 			c = NULL;
-		__atomic_store_n(&account_class[i], c, __ATOMIC_RELEASE);
+		size_fill(i, c);
 	}
 }
 
@@ -160,9 +217,9 @@ static void *refuse(void)
 	return NULL;
 }
 
-static struct slub_cache *account_cache(size_t bytes)
+static size_t account_index(size_t bytes)
 {
-	return account_class[(bytes + CLASS_STEP - 1) / CLASS_STEP];
+	return (bytes + CLASS_STEP - 1) / CLASS_STEP;
 }
 
 /*
@@ -171,31 +228,41 @@ static struct slub_cache *account_cache(size_t bytes)
  */
 static __attribute__((__noinline__)) void *alloc_rest(size_t bytes)
 {
-	struct slub_cache *cache = account_cache(bytes);
+	struct slub_cache *cache = account_caches[account_index(bytes)];
 	uint32_t owner = group_current();
 	void *object;
 
-	if (unlikely(!group_charge_fast(cache->object_size)))
+	if (unlikely(!cache || !group_charge_fast(cache->object_size)))
 		return slow_alloc(bytes);
 	object = cache_alloc_sized(cache, bytes);
 	account_end(cache, object, owner);
 	return likely(object) ? object : slow_alloc(bytes);
 }
 
-static cold void *claim_slowly(struct slub_cache *cache, void *object,
-			       uint32_t owner)
+/* @object, for @bytes, is somebody else's, as yet. */
+static __attribute__((__noinline__)) void *
+claim(size_t bytes, void *object, uint32_t *where)
 {
+	struct slub_cache *cache = account_caches[account_index(bytes)];
+	uint32_t owner = group_current();
+
+	if (unlikely(!cache))	/* since a moment ago */
+		cache = cache_of(object);
+	if (likely(account_hand_over(cache, where, owner)))
+		return object;
 	object = account_claim(cache, object, owner);
 	return object ? object : refuse();
 }
 
-/* It is somebody else's, as yet. */
+/* Mostly it is one of a run of another's, where threads go from group to group. */
 static __attribute__((__noinline__)) void *
-claim(struct slub_cache *cache, void *object, uint32_t owner, uint32_t *where)
+take_over(size_t bytes, void *object, uint32_t *where, uint32_t owner,
+	  size_t charge)
 {
-	if (likely(account_hand_over(cache, where, owner)))
-		return object;
-	return claim_slowly(cache, object, owner);
+	if (unlikely(!group_hand_over_run(*where, charge)))
+		return claim(bytes, object, where);
+	*where = owner;
+	return object;
 }
 
 /*
@@ -207,38 +274,43 @@ static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
 	uint32_t *where, owner;
 	void *object;
 
-	if (unlikely(bytes > CLASS_BYTES_MAX || !group_current() ||
-		     !account_cache(bytes)))
+	/* In no group the library may not have started: no sequence then. */
+	if (unlikely(bytes > CLASS_BYTES_MAX || !group_current()))
 		return slow_alloc(bytes);
-	object = account_pop_paged(account_cache(bytes), &where);
+	object = account_pop_paged(account_slots[account_index(bytes)], &where);
 	if (unlikely(!object))
 		return alloc_rest(bytes);
 	owner = group_current();
 	if (unlikely(*where != (owner | OWNER_FREE)))
-		return claim(account_cache(bytes), object, owner, where);
+		return claim(bytes, object, where);
 	*where = owner;
 	return object;
 }
 
 SLUB_HOT void *slow_alloc_beyond(size_t bytes)
 {
-	uint32_t owner = group_current();
-	struct slub_cache *cache;
-	uint32_t *where;
+	const struct account_class *class;
+	uint32_t *where, owner = group_current();
 	void *object;
+	int64_t at;
 
 	if (unlikely(bytes > CLASS_WORD_MAX))
 		return alloc_paged(bytes);
-	cache = account_cache(bytes);
-	if (unlikely(!owner || !cache))
+	if (unlikely(!owner))
 		return slow_alloc(bytes);
-	object = account_pop_fast(cache);
+	class = &account_classes[account_index(bytes)];
+	/* One register: with what it is made of there would be a stack frame. */
+	__asm__("" : "+r"(class));
+	object = account_pop_fast(class->slot);
 	if (unlikely(!object))
 		return alloc_rest(bytes);
-	where = slab_owner(cache, object);
+	at = (int64_t)((uintptr_t)object & class->slab_mask);
+	at = (at * class->step >> 32) + class->owners;
+	__asm__("" : "+r"(at));
+	where = (uint32_t *)((char *)object + at);
 	if (likely(*where == owner))
 		return object;
-	return claim(cache, object, owner, where);
+	return take_over(bytes, object, where, owner, class->bytes);
 }
 
 static __attribute__((__noinline__)) void

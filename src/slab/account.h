@@ -105,13 +105,13 @@ bool account_free_rest(struct slub_cache *cache, void *object);
 bool cache_free_kept(struct slub_cache *cache, void *object);
 
 /*
- * An object off this CPU's list, to be looked at next.  NULL: account_alloc_rest()
- * may have one.  Of a cache with ACCOUNT_WORD.
+ * An object off this CPU's list at @slot, to be looked at next.  NULL:
+ * account_alloc_rest() may have one.  Of a cache with ACCOUNT_WORD.
  */
-static always_inline void *account_pop_fast(const struct slub_cache *cache)
+static always_inline void *account_pop_fast(uintptr_t slot)
 {
 #if ARCH_HAS_RSEQ
-	uintptr_t slot = cache->list_slot, t;
+	uintptr_t t;
 	void *object;
 
 	RSEQ_POP(object, slot, t);
@@ -121,17 +121,16 @@ static always_inline void *account_pop_fast(const struct slub_cache *cache)
 failed:
 aborted:
 #else
-	(void)cache;
+	(void)slot;
 #endif
 	return NULL;
 }
 
 /* The same of a cache with ACCOUNT_PAGED; its owner's word is at *@where. */
-static always_inline void *account_pop_paged(const struct slub_cache *cache,
-					     uint32_t **where)
+static always_inline void *account_pop_paged(uintptr_t slot, uint32_t **where)
 {
 #if ARCH_HAS_RSEQ
-	uintptr_t slot = cache->list_slot, bias = descriptor_bias, t, at;
+	uintptr_t bias = descriptor_bias, t, at;
 	void *object;
 
 	RSEQ_POP_PAGE_AT(object, slot, t, at, bias);
@@ -142,7 +141,7 @@ static always_inline void *account_pop_paged(const struct slub_cache *cache,
 failed:
 aborted:
 #else
-	(void)cache;
+	(void)slot;
 #endif
 	*where = NULL;
 	return NULL;

@@ -118,7 +118,7 @@ claim(struct slub_cache *cache, void *object, uint32_t owner)
 static always_inline void *alloc_accounted(struct slub_cache *cache)
 {
 	uint32_t owner = group_current();
-	void *object = account_pop_fast(cache);
+	void *object = account_pop_fast(cache->list_slot);
 
 	if (unlikely(!object))
 		return alloc_slowly(cache);

@@ -70,6 +70,78 @@ TEST_F(Turns, ARunOfAnothersBlocksChangesHands)
 	EXPECT_EQ(slub_group_delete(parent), 0);
 }
 
+/*
+ * Who is in no group takes what the group has freed past its charge, also a thread's first block,
+ * which no fast path serves.
+ */
+TEST_F(Turns, WhoIsInNoGroupIsChargedNothing)
+{
+	for (size_t bytes : { (size_t)64, (size_t)1000, (size_t)8192 }) {
+		Blocks first, mine;
+		std::atomic<bool> go(false);
+		/* Made out here, and with a list made out here. */
+		std::thread thread([&] {
+			while (!go)
+				std::this_thread::yield();
+			mine.take(bytes, 100);
+		});
+
+		{
+			Inside inside(group);
+			first.take(bytes, 100);
+			first.release();
+		}
+		go = true;
+		thread.join();
+		EXPECT_EQ(usage(group), 0u);
+		mine.release();
+		{
+			Inside inside(group);
+			first.take(bytes, 100);
+		}
+		EXPECT_EQ(usage(group), first.charged);
+		first.release();
+		mine.take(bytes, 100);
+		EXPECT_EQ(usage(group), 0u);
+		mine.release();
+	}
+}
+
+/* Chains go from list to barn and slab and back; what finds a list full or dry is charged once. */
+TEST_F(Turns, ListsThatRunFullAndDry)
+{
+	slub_group *other = slub_group_create("other", nullptr);
+
+	for (size_t bytes : { (size_t)48, (size_t)3000, (size_t)8192, (size_t)32768 }) {
+		Blocks first, second;
+
+		first.all.reserve(3000);
+		second.all.reserve(3000);
+		for (int round = 0; round < 3; round++) {
+			Inside inside(group);
+
+			first.take(bytes, 700);
+			for (size_t i = 0; i < 500; i++) {
+				free(first.all.back());
+				first.all.pop_back();
+			}
+			Inside deeper(other);
+			second.take(bytes, 300);
+		}
+		EXPECT_EQ(usage(other), second.charged);
+		EXPECT_EQ(usage(group), first.charged / 7 * 2);
+		{
+			Inside inside(other);
+			first.release();
+		}
+		EXPECT_EQ(usage(group), 0u);
+		EXPECT_EQ(usage(other), second.charged);
+		second.release();
+		EXPECT_EQ(usage(other), 0u);
+	}
+	EXPECT_EQ(slub_group_delete(other), 0);
+}
+
 /* What lies in stocks of a hundred groups does not count against the maximum of the one above. */
 TEST_F(Turns, WhatManyHaveInStockOneMayUse)
 {
