@@ -290,9 +290,10 @@ static bool enter(const struct slub_group *group, uint32_t number,
 
 static cold void leave_alone(uint32_t old, uint32_t owner)
 {
+	group_thread.nr--;
+	compiler_barrier();
 	slub_thread.self.owner = owner;
 	compiler_barrier();
-	group_thread.nr--;
 	owner_leave(old, 0);
 }
 
@@ -346,9 +347,11 @@ static always_inline void leave(struct group_thread *thread)
 	}
 	stock = thread->stock;
 	stop_using(stock);
+	/* In this order: a handler that leaves goes back to whom `nr` says. */
+	thread->nr--;
+	compiler_barrier();
 	slub_thread.self.owner = owner;
 	compiler_barrier();
-	thread->nr--;
 	stock_leave(stock, old);
 	if (unlikely(owner)) {
 		leave_to(thread, stock, owner);
@@ -516,9 +519,11 @@ SLUB_EXPORT int slub_group_leave(struct slub_group *group)
 	compiler_barrier();
 	__atomic_store_n(&stock->generation, 0, __ATOMIC_RELAXED);
 	compiler_barrier();
+	/* In this order, as in leave(). */
+	thread->nr = 0;
+	compiler_barrier();
 	slub_thread.self.owner = 0;
 	compiler_barrier();
-	thread->nr = 0;
 	/* No handler changes it now: it is not current. */
 	bytes = (size_t)__atomic_load_n(&stock->bytes, __ATOMIC_RELAXED);
 	back = __atomic_load_n(&stock->back, __ATOMIC_RELAXED);
