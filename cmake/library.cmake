@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 # libslub.so and libslub.a, from the same objects.
 
+include(CheckLinkerFlag)
+
 file(GLOB_RECURSE SLUB_SOURCES CONFIGURE_DEPENDS
 	${PROJECT_SOURCE_DIR}/src/*.c ${PROJECT_SOURCE_DIR}/src/*.S)
 
@@ -44,14 +46,20 @@ target_link_libraries(slub_objects PRIVATE slub_config)
 # handlers of other libraries, which may wait for a thread that allocates, are done.
 # nodelete: the kernel may still look at a restartable sequence's descriptor.
 set(SLUB_MAP ${PROJECT_SOURCE_DIR}/src/libslub.map)
+# What every program needs lies together; a linker that does not know INSERT goes without.
+set(SLUB_LAYOUT_SCRIPT ${PROJECT_SOURCE_DIR}/src/libslub.ld)
+check_linker_flag(C -Wl,-T,${SLUB_LAYOUT_SCRIPT} SLUB_LINKER_TAKES_SCRIPT)
+if(SLUB_LINKER_TAKES_SCRIPT)
+	set(SLUB_LAYOUT_FLAGS -Wl,-T,${SLUB_LAYOUT_SCRIPT})
+endif()
 add_library(slub SHARED $<TARGET_OBJECTS:slub_objects>)
 set_target_properties(slub PROPERTIES
 	VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
-	LINKER_LANGUAGE C LINK_DEPENDS ${SLUB_MAP})
+	LINKER_LANGUAGE C LINK_DEPENDS "${SLUB_MAP};${SLUB_LAYOUT_SCRIPT}")
 target_link_options(slub PRIVATE
 	-Wl,-z,nodelete -Wl,-z,now -Wl,-z,initfirst -Wl,--version-script=${SLUB_MAP}
 	-Wl,--no-undefined-version -Wl,--as-needed -Wl,-Bsymbolic-functions
-	${SLUB_SANITIZE_FLAGS})
+	${SLUB_LAYOUT_FLAGS} ${SLUB_SANITIZE_FLAGS})
 target_include_directories(slub INTERFACE
 	$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
 	$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
@@ -63,14 +71,14 @@ add_library(slub_hardened SHARED EXCLUDE_FROM_ALL ${SLUB_SOURCES})
 set_target_properties(slub_hardened PROPERTIES
 	C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS ON
 	SLUB_HARDENED ON OUTPUT_NAME slub-hardened
-	LINKER_LANGUAGE C LINK_DEPENDS ${SLUB_MAP} NO_SONAME ON)
+	LINKER_LANGUAGE C LINK_DEPENDS "${SLUB_MAP};${SLUB_LAYOUT_SCRIPT}" NO_SONAME ON)
 target_compile_options(slub_hardened PRIVATE ${SLUB_COMPILE_FLAGS})
 target_link_libraries(slub_hardened PRIVATE slub_config)
 # Its name in the process is that of the other, so that a program has one of them.
 target_link_options(slub_hardened PRIVATE -Wl,-soname,libslub.so.${PROJECT_VERSION_MAJOR}
 	-Wl,-z,nodelete -Wl,-z,now -Wl,-z,initfirst -Wl,--version-script=${SLUB_MAP}
 	-Wl,--no-undefined-version -Wl,--as-needed -Wl,-Bsymbolic-functions
-	${SLUB_SANITIZE_FLAGS})
+	${SLUB_LAYOUT_FLAGS} ${SLUB_SANITIZE_FLAGS})
 
 # The archive holds one object in which every hidden symbol is local, so that a
 # program may have a page_alloc() of its own beside the library's.

@@ -89,7 +89,7 @@ static bool start_layers(void)
 	return true;
 }
 
-static cold bool start(void)
+static cold usual bool start(void)
 {
 	uint32_t now = START_NOT;
 
@@ -111,7 +111,7 @@ static cold bool start(void)
 	return now == START_DONE;
 }
 
-bool slub_start(void)
+usual bool slub_start(void)
 {
 	if (likely(__atomic_load_n(&state, __ATOMIC_ACQUIRE) == START_DONE))
 		return true;

@@ -51,6 +51,11 @@
 #define SLUB_INTERNAL	__attribute__((visibility("hidden")))
 #define SLUB_HOT	__attribute__((__hot__, __aligned__(64)))
 #define cold		__attribute__((__cold__, __noinline__))
+/*
+ * What most programs run, as they start, grow, fork or end, of a file that few run more of: it lies
+ * with its like and not there.  libslub.ld says what lies where, and why.
+ */
+#define usual	__attribute__((section(".text.startup")))
 #define always_inline	inline __attribute__((always_inline))
 #define must_check	__attribute__((warn_unused_result))
 #define align_to(n)	__attribute__((aligned(n)))

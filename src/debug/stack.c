@@ -316,8 +316,8 @@ size_t stack_bytes(void)
 	return __atomic_load_n(&used_bytes, __ATOMIC_RELAXED);
 }
 
-void stack_describe(uint64_t *at, uint32_t *unit, uint16_t *nr_at,
-		    uint16_t *frames_at)
+usual void stack_describe(uint64_t *at, uint32_t *unit, uint16_t *nr_at,
+			     uint16_t *frames_at)
 {
 	*at = (uintptr_t)&store;
 	*unit = RECORD_ALIGN;

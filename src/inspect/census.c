@@ -338,7 +338,7 @@ static void describe_watching(struct slub_abi *abi)
 		abi->track_fields[i] = track_fields[i];
 }
 
-void census_describe(struct slub_abi *abi)
+usual void census_describe(struct slub_abi *abi)
 {
 	abi->slot_owners = (uintptr_t)cache_slot_owner;
 	abi->nr_slots = CENSUS_SLOTS;

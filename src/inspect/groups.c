@@ -29,7 +29,7 @@ _Static_assert(SLUB_ABI_OWNER_FREE == OWNER_FREE &&
 
 static struct slub_abi_groups description;
 
-void groups_describe(struct slub_abi *abi)
+usual void groups_describe(struct slub_abi *abi)
 {
 	description = (struct slub_abi_groups){
 		.version = SLUB_ABI_GROUPS_VERSION,

@@ -61,13 +61,13 @@ static void publish_one(enum option_id id)
 		memcpy(out->text, given, strnlen(given, room));
 }
 
-void options_publish(void)
+usual void options_publish(void)
 {
 	for (int i = 0; i < OPTION_NR; i++)
 		publish_one((enum option_id)i);
 }
 
-const char *option_text_named(const char *name)
+usual const char *option_text_named(const char *name)
 {
 	for (int i = 0; i < OPTION_NR; i++) {
 		if (strcmp(rows[i].name, name) == 0)

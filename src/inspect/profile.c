@@ -253,7 +253,7 @@ static void stacks_open(void)
 	stack_store(&stack);
 }
 
-static int start(size_t mean)
+static usual int start(size_t mean)
 {
 	int err;
 
@@ -380,12 +380,12 @@ void profile_copy_free(struct profile_state *copy)
 
 /* ---- the process ---- */
 
-void profile_init(void)
+usual void profile_init(void)
 {
 	sample_keeper = &keeper;
 }
 
-void profile_start_by_option(void)
+usual void profile_start_by_option(void)
 {
 	int err;
 
@@ -398,7 +398,7 @@ void profile_start_by_option(void)
 }
 
 /* A child would write over its parent's file unless the name tells them apart. */
-void profile_finish(void)
+usual void profile_finish(void)
 {
 	const char *path = option_text(OPTION_profile_file);
 	int err;
@@ -412,12 +412,12 @@ void profile_finish(void)
 			    path, -err);
 }
 
-void profile_fork_prepare(void)
+usual void profile_fork_prepare(void)
 {
 	lock_acquire_for_fork(&book_lock);
 }
 
-void profile_fork_finish(bool in_child)
+usual void profile_fork_finish(bool in_child)
 {
 	/* Its holder was in the middle of a change: begin a new book. */
 	if (lock_release_after_fork(&book_lock, in_child) && book)

@@ -136,7 +136,7 @@ static void describe_system(struct slub_abi *abi, const struct os_cpus *cpus,
 	abi->retain_bytes = option_value(OPTION_retain);
 }
 
-void abi_publish(const struct os_cpus *cpus, uint32_t nr_nodes)
+usual void abi_publish(const struct os_cpus *cpus, uint32_t nr_nodes)
 {
 	struct slub_abi *abi = &slub_abi_state;
 

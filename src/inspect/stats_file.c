@@ -274,7 +274,7 @@ static void write_head(struct slub_stats_head *out, size_t records_offset)
 	write_names(out);
 }
 
-void stats_file_open(void)
+usual void stats_file_open(void)
 {
 	const char *given = option_text_named("stats_file");
 	size_t records_offset = round_up(sizeof(*head) +
@@ -314,7 +314,7 @@ void stats_file_after_fork(void)
 }
 
 __attribute__((destructor))
-static void stats_file_finish(void)
+static usual void stats_file_finish(void)
 {
 	if (!head)
 		return;

@@ -580,13 +580,13 @@ SLUB_EXPORT int slub_bucket_destroy(struct slub_bucket *bucket)
 
 /* ---- fork ---- */
 
-void bucket_fork_prepare(void)
+usual void bucket_fork_prepare(void)
 {
 	lock_acquire_for_fork(&buckets_lock);
 }
 
 /* Who was making a cache in the parent does not make it in the child. */
-void bucket_fork_finish(bool in_child)
+usual void bucket_fork_finish(bool in_child)
 {
 	struct slub_bucket *b = in_child ? next_bucket(&buckets) : NULL;
 

@@ -48,7 +48,7 @@ static size_t arena_bytes(const struct arena *arena)
 	return ((size_t)arena->nr_words * WORD_BITS) << arena->shift;
 }
 
-int emergency_init(void)
+usual int emergency_init(void)
 {
 	bool is_zero;
 	char *start = superblock_alloc(1, 1, 0, true, &is_zero);

@@ -349,7 +349,7 @@ static struct slub_mempool *next_pool(const struct list *item)
 	return container_of(item->next, struct slub_mempool, list);
 }
 
-void mempool_fork_prepare(void)
+usual void mempool_fork_prepare(void)
 {
 	lock_acquire_for_fork(&pools_lock);
 	for (struct slub_mempool *p = next_pool(&pools); p;
@@ -361,7 +361,7 @@ void mempool_fork_prepare(void)
  * Nothing to mend where a lock could not be had: the count is written last when
  * elements come and first when they go, so one of them is lost at the most.
  */
-void mempool_fork_finish(bool in_child)
+usual void mempool_fork_finish(bool in_child)
 {
 	for (struct slub_mempool *p = next_pool(&pools); p;
 	     p = next_pool(&p->list)) {

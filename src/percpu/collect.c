@@ -181,7 +181,7 @@ bool percpu_collect_slot(uint32_t cid, uintptr_t offset, struct slot *out)
 	return collect(cid, &move);
 }
 
-void percpu_fork_prepare(void)
+usual void percpu_fork_prepare(void)
 {
 	/*
 	 * Wait for a collector: it holds lists that would be lost in the
@@ -232,7 +232,7 @@ static void forget_owners(void)
 	}
 }
 
-void percpu_fork_finish(bool in_child)
+usual void percpu_fork_finish(bool in_child)
 {
 	if (percpu_backend == BACKEND_LOCK) {
 		for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {

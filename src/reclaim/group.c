@@ -456,7 +456,7 @@ SLUB_EXPORT int slub_group_for_each(int (*visit)(struct slub_group *, void *),
 	return result;
 }
 
-void group_fork_prepare(void)
+usual void group_fork_prepare(void)
 {
 	lock_acquire_for_fork(&group_lock);
 	lock_acquire_for_fork(&group_pool.lock);
@@ -465,7 +465,7 @@ void group_fork_prepare(void)
 	lock_acquire_for_fork(&thread_stock_pool.lock);
 }
 
-void group_fork_finish(bool in_child)
+usual void group_fork_finish(bool in_child)
 {
 	lock_release_after_fork(&thread_stock_pool.lock, in_child);
 	lock_release_after_fork(&hint_pool.lock, in_child);

@@ -21,7 +21,7 @@ static const struct kept_charges *kept;
 static uint64_t settle_last;	/* when the last one was begun */
 static uint64_t settle_done;	/* when the last one that has ended was */
 
-void group_set_kept(const struct kept_charges *charges)
+usual void group_set_kept(const struct kept_charges *charges)
 {
 	__atomic_store_n(&kept, charges, __ATOMIC_RELEASE);
 }

@@ -238,7 +238,7 @@ void map_move(uint32_t from, uint32_t to)
 	}
 }
 
-void map_fork_prepare(void)
+usual void map_fork_prepare(void)
 {
 	lock_acquire_for_fork(&map_lock);
 	lock_acquire_for_fork(&map_pool.lock);
@@ -246,7 +246,7 @@ void map_fork_prepare(void)
 	lock_acquire_for_fork(&unit_pool.lock);
 }
 
-void map_fork_finish(bool in_child)
+usual void map_fork_finish(bool in_child)
 {
 	lock_release_after_fork(&unit_pool.lock, in_child);
 	lock_release_after_fork(&block_pool.lock, in_child);

@@ -20,12 +20,12 @@ uint32_t reclaim_nr_nodes(void)
 	return nr_nodes;
 }
 
-void reclaim_configure(uint32_t nodes)
+usual void reclaim_configure(uint32_t nodes)
 {
 	nr_nodes = (uint32_t)min_size(max_size(nodes, 1), OS_NODES_MAX);
 }
 
-void reclaim_add(struct reclaimer *reclaimer)
+usual void reclaim_add(struct reclaimer *reclaimer)
 {
 	struct reclaimer **link = &reclaimers;
 

@@ -79,7 +79,7 @@ static uint32_t fast_bit(void)
 	return percpu_can_stop ? SLUB_SRCU_FAST : 0;
 }
 
-int srcu_get_counters(struct slub_srcu *domain)
+usual int srcu_get_counters(struct slub_srcu *domain)
 {
 	uint32_t word = __atomic_load_n(&domain->reader, __ATOMIC_RELAXED);
 	uintptr_t offset;

@@ -4,12 +4,12 @@
 
 uint32_t fence_word SLUB_INTERNAL;	/* full_fence() */
 
-int reclaim_init(void)
+usual int reclaim_init(void)
 {
 	return srcu_get_counters(&slub_rcu_domain);
 }
 
-void reclaim_fork_prepare(void)
+usual void reclaim_fork_prepare(void)
 {
 	lock_acquire_for_fork(&srcu_lock);
 	lock_acquire_for_fork(&registry_lock);
@@ -17,7 +17,7 @@ void reclaim_fork_prepare(void)
 	map_fork_prepare();
 }
 
-void reclaim_fork_finish(bool in_child)
+usual void reclaim_fork_finish(bool in_child)
 {
 	map_fork_finish(in_child);
 	group_fork_finish(in_child);

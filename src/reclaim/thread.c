@@ -96,7 +96,7 @@ void pressure_thread_fork_child(void)
 	wake_fd = -1;
 }
 
-void pressure_start(void)
+usual void pressure_start(void)
 {
 	if (pressure_options.wants_thread && slub_pressure_start_thread())
 		log_message("option pressure: no thread could be started");

@@ -24,7 +24,7 @@ static struct watch *watches;
 /* One switch at a time. */
 static _Atomic uint32_t switching;
 
-struct watch *watch_first(void)
+usual struct watch *watch_first(void)
 {
 	return __atomic_load_n(&watches, __ATOMIC_ACQUIRE);
 }

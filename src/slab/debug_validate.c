@@ -175,7 +175,7 @@ void debug_report_left(struct slub_cache *cache)
 
 /* ---- start and exit ---- */
 
-void debug_start(void)
+usual void debug_start(void)
 {
 	const char *setting = option_text(OPTION_debug);
 
@@ -188,7 +188,7 @@ void debug_start(void)
 	}
 }
 
-void debug_finish(void)
+usual void debug_finish(void)
 {
 	const char *leaks = option_text(OPTION_debug_leaks);
 

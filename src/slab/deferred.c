@@ -53,7 +53,7 @@ static void sheaf_release(void **item)
 
 static struct grace_queue queue = { .release = sheaf_release };
 
-int deferred_init(void)
+usual int deferred_init(void)
 {
 	int err = cache_create(&sheaf_cache, "slub-sheaf", SHEAF_BYTES);
 
@@ -168,7 +168,7 @@ SLUB_EXPORT size_t slub_deferred_pending(void)
 	return nr;
 }
 
-void deferred_fork(bool prepare, bool in_child)
+usual void deferred_fork(bool prepare, bool in_child)
 {
 	if (prepare)
 		grace_fork_prepare(&queue);

@@ -166,12 +166,12 @@ uint64_t grace_nr(const struct grace_queue *queue)
 	return __atomic_load_n(&queue->added, __ATOMIC_RELAXED) - done;
 }
 
-void grace_fork_prepare(struct grace_queue *queue)
+usual void grace_fork_prepare(struct grace_queue *queue)
 {
 	lock_acquire_for_fork(&queue->lock);
 }
 
-void grace_fork_finish(struct grace_queue *queue, bool in_child)
+usual void grace_fork_finish(struct grace_queue *queue, bool in_child)
 {
 	bool torn = lock_release_after_fork(&queue->lock, in_child);
 
@@ -216,7 +216,7 @@ void cache_settle(struct slub_cache *cache)
 	grace_flush(&slabs);
 }
 
-void grace_fork(bool prepare, bool in_child)
+usual void grace_fork(bool prepare, bool in_child)
 {
 	guard_fork(prepare, in_child);
 	if (prepare)

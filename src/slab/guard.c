@@ -369,7 +369,7 @@ void guard_settle(void)
 }
 
 /* The places that the queue forgets in a child wait for ever. */
-void guard_fork(bool prepare, bool in_child)
+usual void guard_fork(bool prepare, bool in_child)
 {
 	if (prepare)
 		grace_fork_prepare(&waiting);

@@ -59,7 +59,7 @@ static struct reclaimer slabs = {
  * The page layer is about to ask the system for more.  What shrinkers free lies
  * in lists and barns at first, where a few objects keep many slabs.
  */
-static bool before_growth(size_t bytes)
+static usual bool before_growth(size_t bytes)
 {
 	(void)bytes;
 	if (!shrinkers_run(SLUB_PRIORITY_MAX / 2, NULL))
@@ -110,7 +110,7 @@ static const struct kept_charges kept = {
 	account_settle_lists, account_lists_are_empty,
 };
 
-void slab_reclaimer_init(void)
+usual void slab_reclaimer_init(void)
 {
 	group_set_kept(&kept);
 	reclaim_add(&slabs);

@@ -270,7 +270,7 @@ static void shrink_fallen(size_t enough)
 	superblock_purge_descriptors();
 }
 
-void slab_reclaim_if_needed(void)
+usual void slab_reclaim_if_needed(void)
 {
 	size_t pages = page_purge_if_needed();
 	bool has_fallen;

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What src/libslub.ld puts together stays so: windows.py LIBRARY SOURCE_FOLDER
+
+A fault maps the 64 KiB around it, so what every program runs has to lie in few of them.
+"""
+import glob
+import os
+import re
+import subprocess
+import sys
+
+WINDOW = 64 << 10
+# In the first lie the symbols, the constants and the beginning of the code.
+WINDOWS_MAX = 2
+# One for each way that a function comes there: hot, a file's name, `usual`, an archive's name.
+TOGETHER = ("malloc", "free", "slub_start", "cache_create", "superblock_alloc", "abi_publish",
+            "reclaim_fork_prepare", "slow_alloc", "pthread_atfork", "_fini")
+APART = ("slabinfo_write", "defrag_open", "report_bug")
+
+
+def output(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def main():
+    library, folder = sys.argv[1:]
+    failures = []
+    with open(f"{folder}/src/libslub.ld", encoding="utf-8") as script:
+        for name in re.findall(r"\*/(src/\S+)\.o\(", script.read()):
+            if not glob.glob(f"{folder}/{name}"):
+                failures.append(f"libslub.ld names {name}, which does not exist")
+
+    sections = {}
+    for line in output("readelf", "-SW", library).splitlines():
+        found = re.match(r"\s*\[\s*\d+\] (\S+)\s+\S+\s+([0-9a-f]+) [0-9a-f]+ ([0-9a-f]+)", line)
+        if found:
+            sections[found[1]] = (int(found[2], 16), int(found[3], 16))
+    begin, size = sections.get(".text.slub", (0, 0))
+    if not size:
+        failures.append("no section .text.slub: the linker has not read libslub.ld")
+    if begin + size > WINDOWS_MAX * WINDOW:
+        failures.append(f".text.slub ends at {begin + size:#x}, behind {WINDOWS_MAX} windows")
+    if sections.get(".rodata.slub", (WINDOW, 0))[0] > begin:
+        failures.append("the constants do not lie before the code")
+
+    where = {}
+    for line in output("nm", library).splitlines():
+        found = re.match(r"([0-9a-f]+) [tT] (\S+)$", line)
+        if found:
+            where[found[2]] = begin <= int(found[1], 16) < begin + size
+    for name in TOGETHER:
+        if not where.get(name, False):
+            failures.append(f"{name} does not lie in .text.slub")
+    for name in APART:
+        if where.get(name, True):
+            failures.append(f"{name} lies in .text.slub, or does not exist")
+    print("\n".join(failures) or f".text.slub: {size} bytes at {begin:#x}")
+    return bool(failures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
