@@ -127,8 +127,18 @@ void sizeclass_guard_by_option(void)
 			    "memory");
 }
 
+/* All of them are written: in one call it is a fault less for each page, and for some two. */
+static void classes_populate(void)
+{
+	uintptr_t from = round_up((uintptr_t)classes, PAGE_BYTES);
+	uintptr_t to = (uintptr_t)(classes + CLASS_NR) & ~(uintptr_t)(PAGE_BYTES - 1);
+
+	os_populate((void *)from, to - from);
+}
+
 int sizeclass_init(void)
 {
+	classes_populate();
 	for (uint32_t c = 0; c < CLASS_NR; c++) {
 		char name[SLUB_CACHE_NAME_MAX + 1] = "";
 		struct text text = { name, SLUB_CACHE_NAME_MAX, 0 };

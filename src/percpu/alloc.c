@@ -48,6 +48,8 @@ int percpu_alloc_init(size_t area_bytes)
 		return -ENOMEM;
 	used = (uint64_t *)maps;
 	first = (uint64_t *)(maps + map_bytes);
+	/* A page that is read before it is written faults twice. */
+	*used = *first = 0;
 	area_units = area_bytes / UNIT;
 	touched_units = AREA_BYTES / UNIT;
 	for (int i = 0; i < HINTS; i++)

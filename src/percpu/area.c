@@ -72,9 +72,9 @@ static uintptr_t scratch_offset(void)
 /* The entries that a CPU number in use can reach. */
 static uint32_t table_entries(uint32_t possible)
 {
-	uint32_t page_worth = 4096 / sizeof(void *);
+	uint32_t page_worth = 4096 / sizeof(void *) - BASES_GAP;
 
-	/* One page is touched anyway: fill it, against a later surprise. */
+	/* One page of each is touched anyway: fill it, against a later surprise. */
 	if (possible < page_worth)
 		possible = page_worth;
 	return possible < AREAS_MAX ? possible : AREAS_MAX;

@@ -15,7 +15,7 @@ struct pool group_pool = POOL_INIT(sizeof(struct slub_group), GROUPS_MAX);
 struct pool owner_pool = POOL_INIT(sizeof(struct group_owner), OWNERS_MAX);
 struct pool hint_pool = POOL_INIT(sizeof(struct group_hint), OWNERS_MAX);
 struct slub_srcu group_domain = SLUB_SRCU_INIT;
-struct bits groups_alive;
+struct bits groups_alive rarely_touched;
 
 static struct lock group_lock = LOCK_INIT;
 /* under group_lock: the dead, the longest dead first */
