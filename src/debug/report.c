@@ -360,7 +360,7 @@ void report_trace(const struct debug_layout *layout, const char *what,
 	sink_write(path, buf, text.used_bytes);
 }
 
-void report_after_fork(void)
+usual void report_after_fork(void)
 {
 	for (int i = 0; i < REPORTS; i++)
 		__atomic_store_n(&reports[i].taken, 0, __ATOMIC_RELAXED);

@@ -174,7 +174,7 @@ void sink_describe(struct text *text, uintptr_t address)
 	__atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
 }
 
-void sink_after_fork(void)
+usual void sink_after_fork(void)
 {
 	__atomic_store_n(&busy, 0, __ATOMIC_RELAXED);
 }

@@ -300,7 +300,7 @@ usual void stats_file_open(void)
 	slab_notify = stats_file_update;
 }
 
-void stats_file_after_fork(void)
+usual void stats_file_after_fork(void)
 {
 	const char *given = option_text_named("stats_file");
 

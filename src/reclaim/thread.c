@@ -89,7 +89,7 @@ SLUB_EXPORT int slub_pressure_stop_thread(void)
 	return 0;
 }
 
-void pressure_thread_fork_child(void)
+usual void pressure_thread_fork_child(void)
 {
 	state = THREAD_NONE;
 	close_fd(wake_fd);

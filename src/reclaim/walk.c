@@ -371,7 +371,7 @@ static uint32_t nodes_in_use(void)
 	return nr;
 }
 
-static void walk_run(struct walk *walk)
+static usual void walk_run(struct walk *walk)
 {
 	bool has_always = !walk->top && !bits_are_clear(&shrinkers_always);
 	uint32_t nr_nodes = nodes_in_use();
@@ -388,7 +388,7 @@ static void walk_run(struct walk *walk)
 	walker_end(walk->walker);
 }
 
-size_t shrinkers_run(int priority, const struct slub_group *top)
+usual size_t shrinkers_run(int priority, const struct slub_group *top)
 {
 	struct walk walk = { NULL, top, priority, 0, false, 0 };
 

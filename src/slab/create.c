@@ -180,7 +180,7 @@ static void making_end(void)
 	__atomic_store_n(&making, false, __ATOMIC_RELEASE);
 }
 
-void cache_making_after_fork(void)
+usual void cache_making_after_fork(void)
 {
 	making = false;
 }

@@ -288,7 +288,7 @@ bool debug_shrink_twins(struct slub_cache *cache)
 	return partial;
 }
 
-void debug_after_fork(void)
+usual void debug_after_fork(void)
 {
 	__atomic_store_n(&switching, 0, __ATOMIC_RELAXED);
 	/* Whatever is in it, and was being answered: the parent was asked. */

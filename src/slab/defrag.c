@@ -580,7 +580,7 @@ static void relist(struct slub_cache *cache, struct page *slab, void *arg)
 }
 
 /* The new places that other threads had in hand are lost to the child. */
-void defrag_after_fork(void)
+usual void defrag_after_fork(void)
 {
 	bool any = false;
 

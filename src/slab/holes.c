@@ -109,7 +109,7 @@ uint32_t holes_carved(struct page *slab)
 	return 1;
 }
 
-void holes_forget(const struct slub_cache *cache, struct page *slab)
+usual void holes_forget(const struct slub_cache *cache, struct page *slab)
 {
 	uint64_t holes = slab_holes(cache, slab);
 

@@ -145,7 +145,7 @@ void slab_shrink_all(void)
 }
 
 /* In a forked child: those that other threads had begun are over. */
-void shrink_after_fork(void)
+usual void shrink_after_fork(void)
 {
 	shrinks_over = shrinks_begun;
 	flushers = 0;
