@@ -29,6 +29,12 @@ static void barn_nr_set(struct barn *barn, uint32_t nr)
 	__atomic_store_n(&barn->nr, nr, __ATOMIC_RELAXED);
 }
 
+static void refused_add(struct barn *barn, int32_t n)
+{
+	__atomic_store_n(&barn->refused, barn->refused + (uint32_t)n,
+			 __ATOMIC_RELAXED);
+}
+
 /* Under the lock. */
 static void credit_add(struct barn *barn)
 {
@@ -44,7 +50,7 @@ static void *barn_miss(struct cache_node *node)
 	inject(INJECT_barn);
 	lock_acquire(&node->lock);
 	if (node->barn.refused) {
-		node->barn.refused--;
+		refused_add(&node->barn, -1);
 		credit_add(&node->barn);
 	}
 	lock_release(&node->lock);
@@ -107,7 +113,7 @@ bool barn_put(struct cache_node *node, const struct slub_cache *cache,
 				   __ATOMIC_RELAXED);
 		done = true;
 	} else if (barn->refused < barn->nr_max) {
-		barn->refused++;
+		refused_add(barn, 1);
 	}
 	lock_release(&node->lock);
 	return done;
