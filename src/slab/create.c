@@ -31,8 +31,11 @@
 /* under cache_lock */
 static struct slub_cache *dead_first;
 static struct slub_cache **dead_last = &dead_first;
-/* Set while a cache is being made: names are looked up, then registered. */
-static bool making;
+/*
+ * Who makes or destroys a cache, thread_self(), or 0: names are looked up, then
+ * registered.
+ */
+static uint32_t making;
 
 /* ---- what is asked for ---- */
 
@@ -137,7 +140,6 @@ void cache_struct_free(struct slub_cache *cache)
 void cache_drop_shadow(struct slub_cache *shadow)
 {
 	debug_cache_unmade(shadow);	/* dead from here on */
-	cache_settle(shadow);
 	cache_unmake(shadow);
 	cache_struct_free(shadow);
 }
@@ -166,23 +168,38 @@ static bool can_share(const struct slub_cache *cache,
  * One cache is made or destroyed at a time.  Who finds it set must not write to it,
  * not even under a lock that making_end() does not take: what was cleared in between
  * would be set again, for ever, by one who does not make anything.
+ *
+ * Whoever has it waits for no reader (slub/srcu.h): a reader may wait for it, in the
+ * first allocation from a cache that is a variable.
+ *
+ * False: this thread has it, and a handler or a shrinker's callback asks.
  */
-static void making_begin(void)
+static bool making_begin(void)
 {
-	/* acquire: pairs with the release in making_end() */
-	for (unsigned int i = 0;
-	     __atomic_exchange_n(&making, true, __ATOMIC_ACQUIRE); i++)
+	uint32_t self = thread_self();
+
+	for (unsigned int i = 0;; i++) {
+		uint32_t nobody = 0;
+
+		/* acquire: pairs with the release in making_end() */
+		if (__atomic_compare_exchange_n(&making, &nobody, self, false,
+						__ATOMIC_ACQUIRE,
+						__ATOMIC_RELAXED))
+			return true;
+		if (nobody == self)
+			return false;
 		sys_wait(i);
+	}
 }
 
 static void making_end(void)
 {
-	__atomic_store_n(&making, false, __ATOMIC_RELEASE);
+	__atomic_store_n(&making, 0, __ATOMIC_RELEASE);
 }
 
-usual void cache_making_after_fork(void)
+void cache_making_after_fork(void)
 {
-	making = false;
+	making = 0;
 }
 
 /* A live cache of that name, or one that can be shared; NULL: neither. */
@@ -243,8 +260,13 @@ static int create(const struct slub_cache_args *args, struct slub_cache *into,
 		return err;
 	if (slub_thread.locks_held || !slub_start())
 		return ENOMEM;
-	making_begin();
-	err = into && cache_is_live(into) ? 0 : make(args, into, out);
+	if (!making_begin())
+		return ENOMEM;
+	/* One that is being destroyed is still in the list. */
+	if (into && cache_is_dead(into))
+		err = EINVAL;
+	else
+		err = into && cache_is_live(into) ? 0 : make(args, into, out);
 	making_end();
 	return err;
 }
@@ -308,14 +330,6 @@ static void report_left(struct slub_cache *cache)
 		slub_cache_for_each_object(cache, report_object, cache);
 }
 
-/* Is it one that a program may destroy?  With one user less if shared. */
-static int destroy_begin(struct slub_cache *cache)
-{
-	if (!cache_is_live(cache) || cache->is_internal)
-		return -EINVAL;
-	return cache->users > 1 ? 1 : 0;
-}
-
 /* Gives back all slabs that are empty; false: there are others. */
 static bool slabs_give(struct slub_cache *cache, bool *flushed)
 {
@@ -324,6 +338,8 @@ static bool slabs_give(struct slub_cache *cache, bool *flushed)
 		node_shrink(cache, cache->nodes[n]);
 	if (cache->sampled)
 		cache_shrink_nodes(cache->sampled);
+	if (cache->reserve)
+		cache_shrink_nodes(cache->reserve);
 	debug_shrink_twins(cache);
 	return !cache_has_slabs(cache) && !debug_has_slabs(cache) &&
 	       !guard_nr_objects(cache) &&
@@ -343,9 +359,24 @@ static bool is_emptied(struct slub_cache *cache, bool *flushed)
 	return false;
 }
 
+/* 0: it is dead now; 1: it has one user less; else -errno. */
+static int destroy_begin(struct slub_cache *cache, bool *flushed)
+{
+	if (!cache_is_live(cache) || cache->is_internal)
+		return -EINVAL;
+	if (cache->users > 1) {
+		alias_drop(cache);
+		return 1;
+	}
+	if (!is_emptied(cache, flushed))
+		return *flushed ? -EBUSY : -EAGAIN;
+	debug_cache_unmade(cache);
+	return 0;
+}
+
 SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
 {
-	bool flushed;
+	bool flushed = false;
 	int ret;
 
 	if (!cache)
@@ -353,34 +384,31 @@ SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
 	ret = defrag_shut(cache);
 	if (ret)
 		return ret;
-	making_begin();
-	ret = destroy_begin(cache);
-	if (ret) {
-		if (ret > 0)
-			alias_drop(cache);
-		making_end();
-		defrag_open(cache);
-		return ret < 0 ? ret : 0;
-	}
 	cache_settle(cache);
-	if (!is_emptied(cache, &flushed)) {
+	ret = -EBUSY;
+	if (making_begin()) {
+		ret = destroy_begin(cache, &flushed);
+		/* Of one that is shared it may be another's from here on. */
+		if (ret)
+			defrag_open(cache);
 		making_end();
+	} else {
 		defrag_open(cache);
-		debug_report_left(cache);
-		if (flushed)
-			report_left(cache);
-		return flushed ? -EBUSY : -EAGAIN;
 	}
-	debug_cache_unmade(cache);
+	if (ret < 0 && (ret == -EAGAIN || flushed))
+		debug_report_left(cache);
+	if (ret == -EBUSY && flushed)
+		report_left(cache);
+	if (ret)
+		return ret < 0 ? ret : 0;
+	cache_settle(cache);
 	if (cache->reserve)
 		cache_drop_shadow(cache->reserve);
 	cache->reserve = NULL;
 	if (cache->sampled)
 		cache_drop_shadow(cache->sampled);
 	cache->sampled = NULL;
-	cache_settle(cache);
 	cache_unmake(cache);
-	making_end();
 	cache->isolate = NULL;
 	cache->migrate = NULL;
 	group_place_set(&cache->place, NULL);

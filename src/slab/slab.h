@@ -228,6 +228,11 @@ static inline bool cache_is_live(const struct slub_cache *cache)
 	return __atomic_load_n(&cache->state, __ATOMIC_ACQUIRE) == CACHE_LIVE;
 }
 
+static inline bool cache_is_dead(const struct slub_cache *cache)
+{
+	return __atomic_load_n(&cache->state, __ATOMIC_ACQUIRE) == CACHE_DEAD;
+}
+
 /*
  * What is destroyed may have slabs, and free objects, in the hands of a thread that
  * validates, moves, shrinks, makes holes or switches debugging: for a moment they are in

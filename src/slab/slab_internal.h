@@ -319,6 +319,8 @@ struct slub_cache *cache_struct_alloc(void);
 void cache_struct_free(struct slub_cache *cache);
 /* Takes out a shadow without slabs. */
 void cache_drop_shadow(struct slub_cache *shadow);
+/* visit.c: slub_cache_shrink(), but for what waits for readers */
+bool cache_give_back(struct slub_cache *cache);
 
 /* object.c: false, with errno: nothing can be allocated from @cache */
 bool cache_is_usable(struct slub_cache *cache);

@@ -9,13 +9,10 @@
 #include <errno.h>
 #include <string.h>
 
-SLUB_EXPORT int slub_cache_shrink(struct slub_cache *cache)
+bool cache_give_back(struct slub_cache *cache)
 {
 	bool partial;
 
-	if (!cache_is_live(cache))
-		return 0;
-	cache_settle(cache);
 	cache_flush(cache);
 	cache_shrink_nodes(cache);
 	partial = debug_shrink_twins(cache);
@@ -26,6 +23,14 @@ SLUB_EXPORT int slub_cache_shrink(struct slub_cache *cache)
 	block_flush();
 	page_purge_if_needed();
 	return partial | cache_has_partial(cache);
+}
+
+SLUB_EXPORT int slub_cache_shrink(struct slub_cache *cache)
+{
+	if (!cache_is_live(cache))
+		return 0;
+	cache_settle(cache);
+	return cache_give_back(cache);
 }
 
 /* What a visit of a cache's objects carries along. */

@@ -175,6 +175,29 @@ TEST(static_cache, many_threads_at_once_for_the_first_time)
 	}
 }
 
+/* A destroy waits for readers, and a reader must not wait for the destroy. */
+TEST(static_cache, is_made_by_a_reader_whom_a_destroy_waits_for)
+{
+	SLUB_CACHE_DEFINE_STATIC(for_readers, struct connection, 0, nullptr);
+	struct slub_cache *doomed = slub_cache_create("doomed", 64, 0, SLUB_NO_MERGE, nullptr);
+	std::atomic<bool> over{ false };
+	int index = slub_read_lock();
+
+	slub_free_deferred(slub_cache_alloc(doomed));
+	std::thread destroyer([&] {
+		EXPECT_EQ(slub_cache_destroy(doomed), 0);
+		over = true;
+	});
+	usleep(50000);
+	EXPECT_FALSE(over) << "the object is not free before the reader is gone";
+	void *object = slub_cache_alloc(&for_readers);
+	EXPECT_NE(object, nullptr);
+	slub_read_unlock(index);
+	destroyer.join();
+	slub_cache_free(&for_readers, object);
+	EXPECT_EQ(slub_cache_destroy(&for_readers), 0);
+}
+
 /* ---- made and destroyed again and again ---- */
 
 TEST(cache_churn, leaves_no_slots_memory_or_metadata_behind)
