@@ -304,6 +304,8 @@ usual void stats_file_after_fork(void)
 {
 	const char *given = option_text_named("stats_file");
 
+	/* The thread that was in the census did not come along. */
+	__atomic_store_n(&census_busy, 0, __ATOMIC_RELAXED);
 	if (!head)
 		return;
 	sys_call4(SYS_munmap, (long)head, (long)file_bytes, 0, 0);

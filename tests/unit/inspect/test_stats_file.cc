@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/* inspect/stats_file.c: what a forked child writes. */
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "harness.h"
+#include "slub.h"
+#include "start.h"
+#include "steps.h"
+
+namespace {
+
+const volatile struct slub_stats_head *file_of(const std::string &folder, pid_t pid)
+{
+	std::string path = folder + "/" + std::to_string(pid);
+	int fd = open(path.c_str(), O_RDONLY);
+	struct stat state;
+	void *file = MAP_FAILED;
+
+	if (fd >= 0 && !fstat(fd, &state))
+		file = mmap(nullptr, (size_t)state.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	if (fd >= 0)
+		close(fd);
+	unlink(path.c_str());
+	return file == MAP_FAILED ? nullptr : (struct slub_stats_head *)file;
+}
+
+/* Does anybody write the record of a cache? */
+bool is_in_a_record(const volatile struct slub_stats_head *file)
+{
+	for (uint32_t i = 0; i < file->nr_records; i++) {
+		auto *record = (const volatile struct slub_stats_cache *)
+			((const volatile char *)file + file->records_offset +
+			 (size_t)i * file->record_bytes);
+
+		if (record->sequence % 2)
+			return true;
+	}
+	return false;
+}
+
+/* Is the heap counted in a new file, and once more? */
+int child_counts(const std::string &folder)
+{
+	const volatile struct slub_stats_head *file;
+	uint64_t first;
+
+	stats_file_update(nullptr);
+	file = file_of(folder, getpid());
+	if (!file)
+		return 2;
+	first = file->census_ns;
+	for (int i = 0; i < 1000; i++) {
+		stats_file_update(nullptr);
+		if (file->census_ns != first)
+			return 0;
+		usleep(10000);
+	}
+	return 1;
+}
+
+/* Another thread is in the census, and does not come along. */
+TEST(stats_file, is_kept_in_the_child_of_a_census)
+{
+	char folder[] = "/tmp/slub-stats-XXXXXX";
+	const volatile struct slub_stats_head *file;
+	sem_t inside, go_on;
+	bool found = false;
+
+	ASSERT_NE(mkdtemp(folder), nullptr);
+	start::option("STATS_FILE=" + std::string(folder) + "/%p");
+	stats_file_open();
+	file = file_of(folder, getpid());
+	ASSERT_NE(file, nullptr);
+	sem_init(&inside, 0, 0);
+	sem_init(&go_on, 0, 0);
+	{
+		steps::Other other;
+
+		other.begin([&] {
+			/* A census is due ten times a second. */
+			for (unsigned step = 0; !found;) {
+				steps::run([] { stats_file_update(nullptr); }, [&] {
+					if (++step % 64 || !is_in_a_record(file))
+						return true;
+					found = true;
+					sem_post(&inside);
+					while (sem_wait(&go_on))
+						continue;
+					return false;
+				});
+				usleep(1000);
+			}
+		});
+		while (sem_wait(&inside))
+			continue;
+		pid_t child = fork();
+		if (child == 0) {
+			alarm(20);
+			_exit(child_counts(folder));
+		}
+		int status = harness::wait_for(child);
+		EXPECT_EQ(status, 0) << harness::describe_status(status);
+		sem_post(&go_on);
+		other.finish();
+	}
+	rmdir(folder);
+}
+
+} /* namespace */
