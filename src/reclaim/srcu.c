@@ -369,7 +369,9 @@ static void forget_readers(struct slub_srcu *domain)
 	if (!percpu_can_stop)
 		word &= ~SLUB_SRCU_FAST;
 	if (!is_balanced(domain, word)) {
-		offset = percpu_alloc(COUNTERS_BYTES, COUNTERS_BYTES);
+		/* A handler that interrupted the holder of area_lock may fork. */
+		offset = slub_thread.locks_held ? 0 :
+			 percpu_alloc(COUNTERS_BYTES, COUNTERS_BYTES);
 		word &= ~COUNTERS_MASK;
 		word = offset ? word | (uint32_t)offset : word & ~SLUB_SRCU_FAST;
 		memset(domain->shared, 0, sizeof(domain->shared));
