@@ -31,17 +31,50 @@ static pthread_key_t exit_key;
 /* Without a key a number would never come back: none is given out then. */
 static enum { KEY_NOT_YET, KEY_MADE, KEY_FAILED } exit_key_state;
 
-static uint32_t number_get(void)
+/* The lowest that is free; AREAS_MAX: none. */
+static uint32_t number_find(void)
 {
+	uint32_t number = AREAS_MAX;
+
+	lock_acquire(&area_lock);
 	for (uint32_t i = 0; i < percpu_nr_areas / 64; i++) {
 		if (~numbers[i]) {
-			uint32_t bit = (uint32_t)__builtin_ctzl(~numbers[i]);
-
-			numbers[i] |= 1ul << bit;
-			return i * 64 + bit;
+			number = i * 64 + (uint32_t)__builtin_ctzl(~numbers[i]);
+			break;
 		}
 	}
-	return AREAS_MAX;
+	lock_release(&area_lock);
+	return number;
+}
+
+static bool number_is_taken(uint32_t number)
+{
+	return numbers[number / 64] >> number % 64 & 1;
+}
+
+/*
+ * Takes @number, which goes with @area; false: another thread has it by now.
+ *
+ * In this order, for a signal handler may fork in between, and in the child
+ * percpu_fork_finish() frees all numbers and areas but this thread's.  Before the
+ * first store it frees this one, too, and all three follow; after it, it sets the
+ * bit itself.
+ */
+static bool number_take(uint32_t number, char *area)
+{
+	bool is_free;
+
+	lock_acquire(&area_lock);
+	is_free = !number_is_taken(number);
+	if (is_free) {
+		slub_thread.number = number + 1;
+		compiler_barrier();
+		*area_owner_busy(area) = &slub_thread.busy;
+		compiler_barrier();
+		numbers[number / 64] |= 1ul << number % 64;
+	}
+	lock_release(&area_lock);
+	return is_free;
 }
 
 /* Runs in a thread that ends; its lists stay for the next owner. */
@@ -80,25 +113,19 @@ static void thread_number_take(void)
 	char *area;
 
 	slub_thread.flags |= THREAD_CHECKED;
-	if (exit_key_state == KEY_FAILED)
+	/* A handler right before that took one: a second would hide the first. */
+	compiler_barrier();
+	if (slub_thread.number || exit_key_state == KEY_FAILED)
 		return;
-	lock_acquire(&area_lock);
-	number = number_get();
-	lock_release(&area_lock);
-	if (number >= percpu_nr_areas)
-		return;
-	percpu_area_make(number);
-	area = percpu_area(number);
-	if (!area) {
-		lock_acquire(&area_lock);
-		numbers[number / 64] &= ~(1ul << number % 64);
-		lock_release(&area_lock);
-		return;
-	}
-	lock_acquire(&area_lock);
-	*area_owner_busy(area) = &slub_thread.busy;
-	lock_release(&area_lock);
-	slub_thread.number = number + 1;
+	do {
+		number = number_find();
+		if (number >= percpu_nr_areas)
+			return;
+		percpu_area_make(number);
+		area = percpu_area(number);
+		if (!area)
+			return;
+	} while (!number_take(number, area));
 	/* May allocate: the number is in place, so it comes back here safely. */
 	if (exit_key_state == KEY_MADE &&
 	    pthread_setspecific(exit_key, &slub_thread))

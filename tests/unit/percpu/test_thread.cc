@@ -11,6 +11,9 @@
 #include "start.h"
 
 #include "objects.h"
+#if defined(__x86_64__)
+#include "steps.h"
+#endif
 
 namespace {
 
@@ -241,5 +244,85 @@ TEST_F(thread, numbers_of_other_threads_are_free_in_the_child)
 	stop = true;
 	other.join();
 }
+
+#if defined(__x86_64__)
+
+/* In new threads: @what at instruction 0, 1, ... of percpu_enter(), then @check. */
+void at_each_instruction(const std::function<void()> &what, const std::function<void()> &check)
+{
+	unsigned steps = steps::for_each([&](unsigned step) {
+		bool done = false;
+
+		std::thread([&] {
+			unsigned left = step;
+
+			steps::run(percpu_enter, [&] {
+				if (left--)
+					return true;
+				done = true;
+				what();
+				return false;
+			});
+			check();
+		}).join();
+		return done && !testing::Test::HasFailure();
+	});
+	EXPECT_GT(steps, 20u);
+}
+
+/* How many areas are this thread's. */
+size_t nr_mine()
+{
+	size_t nr = 0;
+
+	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++)
+		nr += *area_owner_busy(percpu_area(cid)) == &slub_thread.busy;
+	return nr;
+}
+
+TEST_F(thread, a_handler_that_enters_as_well_takes_no_second_number)
+{
+	if (percpu_backend != BACKEND_THREAD)
+		GTEST_SKIP() << "backend thread only";
+	at_each_instruction([] {
+		if (!slub_thread.locks_held)
+			percpu_enter();
+	}, [] {
+		ASSERT_EQ(nr_mine(), 1u);
+		EXPECT_EQ(*area_owner_busy(percpu_area(slub_thread.number - 1)),
+			  &slub_thread.busy);
+	});
+	EXPECT_EQ(nr_mine(), 1u);
+}
+
+TEST_F(thread, a_number_that_is_being_taken_is_not_anothers_in_the_child)
+{
+	if (percpu_backend != BACKEND_THREAD)
+		GTEST_SKIP() << "backend thread only";
+	pid_t child = -1;
+
+	at_each_instruction([&] {
+		percpu_fork_prepare();
+		child = fork();
+		percpu_fork_finish(child == 0);
+	}, [&] {
+		uint32_t others = 0;
+
+		if (child > 0) {
+			int status = harness::wait_for(child);
+
+			EXPECT_EQ(status, 0) << harness::describe_status(status);
+			child = -1;
+		}
+		if (child)
+			return;
+		alarm(20);
+		std::thread([&] { percpu_enter(); others = slub_thread.number; }).join();
+		_exit(slub_thread.number != others && slub_thread.number && others &&
+		      nr_mine() == 1 && slub_thread.locks_held == 0 ? 0 : 1);
+	});
+}
+
+#endif
 
 } /* namespace */
