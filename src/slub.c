@@ -102,10 +102,11 @@ static cold usual bool start(void)
 		__atomic_store_n(&state, now, __ATOMIC_RELEASE);
 		return now == START_DONE;
 	}
-	/* A handler that interrupted the start gets nothing. */
-	while (now == START_UNDER_WAY &&
-	       !(slub_thread.flags & THREAD_IN_INIT)) {
-		sys_call4(SYS_sched_yield, 0, 0, 0, 0);
+	for (unsigned int i = 0; now == START_UNDER_WAY; i++) {
+		/* A handler that interrupted the start gets nothing. */
+		if (slub_thread.flags & THREAD_IN_INIT)
+			return false;
+		sys_wait(i);
 		now = __atomic_load_n(&state, __ATOMIC_ACQUIRE);
 	}
 	return now == START_DONE;
@@ -116,6 +117,17 @@ usual bool slub_start(void)
 	if (likely(__atomic_load_n(&state, __ATOMIC_ACQUIRE) == START_DONE))
 		return true;
 	return start();
+}
+
+/* Another thread was starting, after a start that failed, and is not here. */
+static void start_fork_child(void)
+{
+	uint32_t under_way = START_UNDER_WAY;
+
+	if (!(slub_thread.flags & THREAD_IN_INIT))
+		__atomic_compare_exchange_n(&state, &under_way, START_NOT,
+					    false, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED);
 }
 
 /*
@@ -157,8 +169,10 @@ void slub_fork_finish(bool in_child)
 		else
 			_IO_list_unlock();
 	}
-	if (in_child)
+	if (in_child) {
+		start_fork_child();
 		abi_update();
+	}
 }
 
 static void fork_parent(void)
