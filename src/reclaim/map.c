@@ -246,10 +246,51 @@ usual void map_fork_prepare(void)
 	lock_acquire_for_fork(&unit_pool.lock);
 }
 
+/* Of one map: where a unit has a bit there is one in each level above. */
+static void map_mend(struct map *map, uint32_t group, uint32_t node)
+{
+	uint32_t first = __atomic_load_n(&map->first_number, __ATOMIC_RELAXED);
+
+	if (first && map->first.set)
+		mark_upwards(map, &map->first, group, node, first - 1);
+	for (uint32_t n = 0; n < BITS_WORDS; n++) {
+		struct map_unit *unit;
+
+		if (!map->blocks[n / UNITS_PER_BLOCK]) {
+			n |= UNITS_PER_BLOCK - 1;
+			continue;
+		}
+		unit = map_unit_find(map, n);
+		if (unit && unit->set)
+			mark_upwards(map, unit, group, node, n);
+	}
+}
+
+/*
+ * A thread that did not come along may have been on its way upwards in
+ * map_mark(), or had cleared a bit above in map_tidy() and not looked again.
+ */
+static void maps_fork_child(void)
+{
+	if (pool_end(&map_pool) == 1)	/* there is none */
+		return;
+	for (uint32_t node = 0; node < OS_NODES_MAX; node++) {
+		for (uint32_t group = 0; group < pool_end(&group_pool);
+		     group++) {
+			struct map *map = map_get(group, node);
+
+			if (map)
+				map_mend(map, group, node);
+		}
+	}
+}
+
 usual void map_fork_finish(bool in_child)
 {
 	lock_release_after_fork(&unit_pool.lock, in_child);
 	lock_release_after_fork(&block_pool.lock, in_child);
 	lock_release_after_fork(&map_pool.lock, in_child);
 	lock_release_after_fork(&map_lock, in_child);
+	if (in_child)
+		maps_fork_child();
 }

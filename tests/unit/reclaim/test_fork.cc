@@ -44,4 +44,43 @@ TEST_F(Fork, TheChildOfALocksHolderHasNoNewCounters)
 	slub_srcu_destroy(&domain);
 }
 
+int asked;
+
+/* A bit that another thread had set below, and not yet above. */
+TEST_F(Fork, AMarkThatWasOnItsWayUpwards)
+{
+	constexpr int NR = 192;
+	static struct slub_shrinker all[NR];
+	struct slub_group *group = slub_group_create("group", nullptr);
+	int marked = 0;
+
+	ASSERT_TRUE(group);
+	for (struct slub_shrinker &shrinker : all) {
+		shrinker.count = shrinker.scan = [](slub_shrinker *, slub_shrink_control *)
+			noexcept -> size_t { asked++; return 0; };
+		shrinker.flags = SLUB_SHRINKER_GROUP_AWARE;
+		shrinker.seeks = SLUB_DEFAULT_SEEKS;
+		ASSERT_EQ(slub_shrinker_register(&shrinker), 0);
+	}
+	/* In the first unit of the map, and in one that a summary names. */
+	for (int n : { 10, 140 }) {
+		uint32_t number = group_number(group);
+
+		ASSERT_EQ(slub_shrinker_mark(&all[n], group, 0), 0);
+		struct map *map = map_get(number, 0);
+		bits_clear(&map_groups[0], number);
+		map->top = map->summary[all[n].id / 64 / 64] = 0;
+		asked = 0;
+		shrinkers_run(SLUB_PRIORITY_MAX, group);
+		EXPECT_EQ(asked, 0) << n;
+		reclaim_fork_prepare();
+		reclaim_fork_finish(true);
+		shrinkers_run(SLUB_PRIORITY_MAX, group);
+		EXPECT_EQ(asked, ++marked) << n;
+	}
+	for (struct slub_shrinker &shrinker : all)
+		slub_shrinker_unregister(&shrinker);
+	EXPECT_EQ(slub_group_delete(group), 0);
+}
+
 } /* namespace */
