@@ -423,10 +423,19 @@ static bool list_put_tid(uint32_t half, void *chain, int32_t room)
 	return true;
 }
 
-/* For percpu_collect(), from any CPU. */
+/*
+ * For percpu_collect(), from any CPU.  An empty list loses its room, too, as under
+ * the other backends: who pushed and was preempted before it said so may have
+ * taken it off a list that was emptied meanwhile, and one of slub/percpu.h with
+ * a limit of 1 would be full and empty for ever.
+ */
 void *percpu_tid_take(char *area, uint32_t half)
 {
-	return tid_take(area, half, 0);
+	void *chain = tid_take(area, half, 0);
+
+	if (!chain && !(half & SLOT_SPARE))
+		__atomic_store_n(tid_room(area, half), 0, __ATOMIC_RELAXED);
+	return chain;
 }
 
 /* ---- the choice ---- */

@@ -7,6 +7,9 @@
 #include "start.h"
 
 #include "objects.h"
+#if defined(__x86_64__)
+#include "steps.h"
+#endif
 
 namespace {
 
@@ -231,6 +234,25 @@ TEST_P(list, handler_in_the_middle_of_an_operation_gets_nothing)
 	slub_thread.locks_held = 0;
 	EXPECT_EQ(pool.walk(percpu_take(first_slot, 0)), (std::vector<long>{ 0, 1 }));
 }
+
+#if defined(__x86_64__)
+/* A pusher that is preempted before it has counted, while its object is taken. */
+TEST_P(list, a_drained_list_is_not_full_for_ever)
+{
+	if (percpu_backend != BACKEND_TID)
+		GTEST_SKIP() << "the others count and push at once";
+	void *drained = nullptr;
+	auto head = [] { return *(volatile uint64_t *)(my_area() + first_slot); };
+
+	ASSERT_TRUE(steps::interrupt(0, head, [&] {
+		EXPECT_TRUE(percpu_push_bounded(first_slot, pool.at(1), -1));
+	}, [&] { drained = slub_percpu_list_drain(first_slot); }));
+	EXPECT_EQ(drained, pool.at(1));
+	EXPECT_EQ(slub_percpu_list_drain(first_slot), nullptr);
+	EXPECT_TRUE(percpu_push_bounded(first_slot, pool.at(2), -1));
+	EXPECT_EQ(slub_percpu_list_drain(first_slot), pool.at(2));
+}
+#endif
 
 const auto kind = [](const auto &info) { return info.param ? "paged" : "own"; };
 
