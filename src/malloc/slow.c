@@ -301,14 +301,21 @@ size_t block_bytes(const void *ptr)
 	return cache ? cache_object_bytes(cache, ptr) : 0;
 }
 
-/* For a profile the block of the old size has gone, and one has come. */
+/*
+ * For a profile the block of the old size has gone, and one has come.  It goes
+ * first: once it has moved, its address may be another thread's block, with a
+ * sample of its own.  If it cannot be resized the caller copies it and frees it,
+ * so its sample ends now or then; only one that cannot be copied either, for want
+ * of memory, goes on without.
+ */
 static void *resize_large(void *ptr, size_t bytes)
 {
-	void *to = large_resize(ptr, bytes);
+	void *to;
 
+	sample_large_gone(ptr);
+	to = large_resize(ptr, bytes);
 	if (!to)
 		return NULL;
-	sample_large_gone(ptr);
 	if (unlikely(sample_is_wanted()))
 		sample_large(to, bytes);
 	return to;

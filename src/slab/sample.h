@@ -117,7 +117,7 @@ void sample_cache_unmade(struct slub_cache *cache);
 void *sample_large_guarded(size_t bytes, size_t align);
 /* A large block has been allocated. */
 void sample_large(void *ptr, size_t bytes);
-/* It is about to be freed or has been resized. */
+/* It is about to be freed or resized. */
 static inline void sample_large_gone(void *ptr)
 {
 	if (unlikely(sample_was_on))

@@ -6,6 +6,12 @@
 #include "lists.h"
 #include "slub.h"
 
+#define _Static_assert static_assert
+extern "C" {
+#include "slab/sample.h"
+}
+#undef _Static_assert
+
 namespace {
 
 /* As in a signal handler that interrupted the holder of a lock. */
@@ -49,6 +55,37 @@ TEST(slow, resize_keeps_a_block_that_is_well_used)
 	EXPECT_EQ(slow_resize(object, 150000), object);
 	EXPECT_EQ(block_bytes(object), 160u << 10) << "a class";
 	free(object);
+}
+
+std::vector<bool> large_when_gone;
+
+/* A profile that only looks whether a block is one while its end is told. */
+const struct sample_keeper looking = {
+	[](void *, size_t, double) {},
+	[](void *object) { large_when_gone.push_back(pagemap_get(object) == MAP_LARGE); },
+	[] {},
+};
+
+/* Afterwards its address may be another thread's block, whose sample would be struck out. */
+TEST(slow, the_end_of_a_large_block_is_told_before_it_moves)
+{
+	const struct sample_keeper *keeper = ::sample_keeper;
+	bool was_on = sample_was_on;
+	void *block = malloc(4 << 20), *behind = malloc(4 << 20), *to;
+	void *between = malloc(4 << 20);
+
+	large_when_gone.reserve(8);
+	::sample_keeper = &looking;
+	sample_was_on = true;
+	to = realloc(block, 64 << 20);
+	::sample_keeper = keeper;
+	sample_was_on = was_on;
+	EXPECT_NE(to, block);
+	ASSERT_FALSE(large_when_gone.empty());
+	EXPECT_TRUE(large_when_gone.front());
+	free(to);
+	free(behind);
+	free(between);
 }
 
 /* How often a text of @from bytes moves that grows to @to. */
