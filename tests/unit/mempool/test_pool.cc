@@ -6,6 +6,9 @@
 #include <vector>
 
 #include "start.h"
+#if defined(__x86_64__)
+#include "steps.h"
+#endif
 
 #define _Static_assert static_assert
 #define _Atomic
@@ -173,5 +176,53 @@ TEST_F(pool, threads_that_wait_and_one_that_resizes)
 	EXPECT_EQ(pool->nr, pool->min_nr);
 	EXPECT_EQ(slub_mempool_destroy(pool), 0);
 }
+
+#if defined(__x86_64__)
+/* Fork cannot have the lock of the list of pools, which is being changed. */
+TEST_F(pool, fork_leaves_a_list_alone_that_changes)
+{
+	slub_mempool *pool = pool_of(2), *last = pool_of(1);
+	bool held = false;
+	sem_t inside, go_on;
+
+	sem_init(&inside, 0, 0);
+	sem_init(&go_on, 0, 0);
+	{
+		steps::Other other;
+
+		other.begin([&] {
+			steps::run([&] { EXPECT_EQ(slub_mempool_destroy(last), 0); }, [&] {
+				if (!slub_thread.locks_held || pool->list.next == &last->list)
+					return true;
+				held = true;
+				sem_post(&inside);
+				while (sem_wait(&go_on))
+					continue;
+				return false;
+			});
+			sem_post(&inside);
+		});
+		while (sem_wait(&inside))
+			continue;
+		ASSERT_TRUE(held);
+		lock_fork_begin();
+		mempool_fork_prepare();
+		EXPECT_FALSE(lock_is_mine(&pool->lock));
+		EXPECT_EQ(slub_thread.locks_held, 0u);
+		pid_t child = fork();
+		if (child == 0) {
+			alarm(20);
+			mempool_fork_finish(true);
+			slub_mempool_free(pool, slub_mempool_alloc_reserved(pool));
+			_exit(slub_mempool_destroy(pool) || slub_mempool_destroy(pool_of(1)));
+		}
+		mempool_fork_finish(false);
+		EXPECT_EQ(harness::wait_for(child), 0);
+		sem_post(&go_on);
+		other.finish();
+	}
+	EXPECT_EQ(slub_mempool_destroy(pool), 0);
+}
+#endif
 
 } /* namespace */
