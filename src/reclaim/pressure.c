@@ -88,6 +88,16 @@ SLUB_EXPORT int slub_pressure_fd(void)
 	return fd;
 }
 
+/*
+ * One that is over would be ready for ever, and the thread never sleep.  It stays
+ * open, and what is watched stands in the statistics, until a fork or the end.
+ */
+static void drop_if_over(const struct source *source)
+{
+	if (source->is_over)
+		sys_call4(SYS_epoll_ctl, epoll_fd, EPOLL_CTL_DEL, source->fd, 0);
+}
+
 /* Reads all sources that are ready; returns how many had an event. */
 static int read_events(enum severity *worst)
 {
@@ -97,8 +107,10 @@ static int read_events(enum severity *worst)
 	int events = 0;
 
 	for (long i = 0; i < n; i++) {
-		enum severity severity = source_read(&sources[ready[i].data.u32]);
+		struct source *source = &sources[ready[i].data.u32];
+		enum severity severity = source_read(source, ready[i].events);
 
+		drop_if_over(source);
 		events += severity != SEVERITY_NONE;
 		if (severity > *worst)
 			*worst = severity;

@@ -24,6 +24,7 @@ struct source {
 	uint32_t poll_events;
 	int fd;
 	int other_fd;		/* is kept open with it; -1: none */
+	bool is_over;		/* it will tell nothing any more */
 	uint64_t counts[EVENT_COUNTS];	/* memory.events, as last read */
 };
 
@@ -39,8 +40,11 @@ extern struct pressure_options pressure_options;
 /* source.c: opens what there is; returns how many. */
 int sources_open(struct source *sources);
 void sources_close(struct source *sources, int nr);
-/* Reads what made it ready, so that it becomes ready anew. */
-enum severity source_read(struct source *source);
+/*
+ * Reads what made it ready, so that it becomes ready anew, or finds that it is
+ * over.  @events: what epoll says of it.
+ */
+enum severity source_read(struct source *source, uint32_t events);
 
 /* thread.c */
 void pressure_thread_fork_child(void);

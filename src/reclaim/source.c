@@ -136,7 +136,7 @@ static int watch_connect(const char *path)
 static int open_watch(struct source *sources, int nr)
 {
 	struct source source = { SLUB_PRESSURE_WATCH, SEVERITY_SOME, EPOLLIN,
-				 -1, -1, { 0 } };
+				 -1, -1, false, { 0 } };
 	struct stat state;
 	char bytes[WRITE_MAX];
 	size_t n;
@@ -190,8 +190,8 @@ static int open_trigger(const char *path_or_folder, const char *name,
 static int open_triggers(struct source *sources, int nr, const char *where,
 			 const char *name, enum slub_pressure_source kind)
 {
-	struct source some = { kind, SEVERITY_SOME, EPOLLPRI, -1, -1, { 0 } };
-	struct source full = { kind, SEVERITY_FULL, EPOLLPRI, -1, -1, { 0 } };
+	struct source some = { kind, SEVERITY_SOME, EPOLLPRI, -1, -1, false, { 0 } };
+	struct source full = { kind, SEVERITY_FULL, EPOLLPRI, -1, -1, false, { 0 } };
 
 	some.fd = open_trigger(where, name, "some", pressure_options.some_us);
 	if (some.fd >= 0)
@@ -220,6 +220,7 @@ static enum severity events_read(struct source *source)
 	long n = sys_call4(SYS_pread64, source->fd, (long)buf, sizeof(buf) - 1,
 			   0);
 
+	source->is_over = n < 0;	/* the cgroup was removed */
 	buf[n > 0 ? n : 0] = '\0';
 	for (const char *line = buf; line && *line;) {
 		for (int i = 0; i < EVENT_COUNTS; i++) {
@@ -245,7 +246,7 @@ static enum severity events_read(struct source *source)
 static int open_events(struct source *sources, int nr, const char *folder)
 {
 	struct source source = { SLUB_PRESSURE_EVENTS, SEVERITY_NONE, EPOLLPRI,
-				 -1, -1, { 0 } };
+				 -1, -1, false, { 0 } };
 
 	source.fd = file_open_in(folder, "memory.events", O_RDONLY);
 	if (source.fd < 0)
@@ -282,7 +283,7 @@ static int open_v1(struct source *sources, int nr, const char *folder,
 static int open_v1_usage(struct source *sources, int nr, const char *folder)
 {
 	struct source source = { SLUB_PRESSURE_V1_USAGE, SEVERITY_FULL, EPOLLIN,
-				 -1, -1, { 0 } };
+				 -1, -1, false, { 0 } };
 	int fd = file_open_in(folder, "memory.limit_in_bytes", O_RDONLY);
 	char buf[32], number[32];
 	struct text text = { number, sizeof(number) - 1, 0 };
@@ -309,7 +310,7 @@ static int open_v1_usage(struct source *sources, int nr, const char *folder)
 static int open_cgroups(struct source *sources)
 {
 	struct source level = { SLUB_PRESSURE_V1_LEVEL, SEVERITY_SOME, EPOLLIN,
-				-1, -1, { 0 } };
+				-1, -1, false, { 0 } };
 	struct cgroup cgroup;
 	int nr = 0;
 
@@ -359,24 +360,41 @@ void sources_close(struct source *sources, int nr)
 	}
 }
 
-enum severity source_read(struct source *source)
+/* A trigger has an error when its cgroup was removed. */
+static enum severity trigger_read(struct source *source, uint32_t events)
+{
+	source->is_over = events & EPOLLERR;
+	return source->is_over ? SEVERITY_NONE : source->severity;
+}
+
+static enum severity watch_read(struct source *source, uint32_t events)
 {
 	char buf[DRAIN_BYTES];
 	long n;
 
+	if (source->poll_events == EPOLLPRI)
+		return trigger_read(source, events);
+	n = sys_call4(SYS_read, source->fd, (long)buf, sizeof(buf), 0);
+	source->is_over = n == 0 || (n < 0 && n != -EAGAIN && n != -EINTR);
+	return n > 0 ? source->severity : SEVERITY_NONE;
+}
+
+enum severity source_read(struct source *source, uint32_t events)
+{
+	char buf[8];
+	long n;
+
 	switch (source->kind) {
 	case SLUB_PRESSURE_EVENTS:
+		/* EPOLLERR belongs to each of its events. */
 		return events_read(source);
 	case SLUB_PRESSURE_WATCH:
-		if (source->poll_events == EPOLLPRI)
-			return source->severity;
-		n = sys_call4(SYS_read, source->fd, (long)buf, sizeof(buf), 0);
-		return n > 0 ? source->severity : SEVERITY_NONE;
+		return watch_read(source, events);
 	case SLUB_PRESSURE_V1_LEVEL:
 	case SLUB_PRESSURE_V1_USAGE:
-		n = sys_call4(SYS_read, source->fd, (long)buf, 8, 0);
+		n = sys_call4(SYS_read, source->fd, (long)buf, sizeof(buf), 0);
 		return n == 8 ? source->severity : SEVERITY_NONE;
 	default:
-		return source->severity;
+		return trigger_read(source, events);
 	}
 }

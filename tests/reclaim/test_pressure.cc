@@ -318,6 +318,31 @@ TEST(Pressure, ASocketAndWhatIsToBeWrittenFirst)
 	close(server);
 }
 
+TEST(Pressure, ASocketWhoseOtherEndCloses)
+{
+	Folder folder;
+	std::string path = folder.file("watch");
+	struct sockaddr_un address = { AF_UNIX, {} };
+	int server = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	strcpy(address.sun_path, path.c_str());
+	ASSERT_EQ(bind(server, (struct sockaddr *)&address, sizeof(address)), 0);
+	ASSERT_EQ(listen(server, 1), 0);
+	expect_good([&] {
+		setenv("MEMORY_PRESSURE_WATCH", path.c_str(), 1);
+		int fd = slub_pressure_fd();
+		CHECK(fd >= 0 && !is_readable(fd, 0));
+		int client = accept(server, nullptr, nullptr);
+		CHECK(write(client, "now", 3) == 3);
+		close(client);
+		/* What was said before is heard; then there is nothing to wait for. */
+		CHECK(is_readable(fd, 1000) && slub_pressure_handle() == 1);
+		CHECK(is_readable(fd, 1000) && slub_pressure_handle() == 0);
+		CHECK(!is_readable(fd, 0) && slub_pressure_handle() == 0);
+	});
+	close(server);
+}
+
 TEST(Pressure, NothingToWatchIsAnError)
 {
 	expect_good([] {
