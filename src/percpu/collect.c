@@ -178,7 +178,7 @@ bool percpu_collect_slot(uint32_t cid, uintptr_t offset, struct slot *out)
 {
 	struct move move = { (char *)out - offset, offset, SLOT_BYTES };
 
-	/* Slot 0 is the area's own: that of a cache which is no more. */
+	/* Slot 0 is the area's own: @out's cache is no more. */
 	return !offset || collect(cid, &move);
 }
 

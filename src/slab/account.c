@@ -288,12 +288,15 @@ void account_settle_lists(bool of_all)
 	if (slub_thread.locks_held)
 		return;
 	for (struct slub_cache *c = cache_first(); c; c = c->next) {
-		if (!keeps_charges(c))
+		/* The library's own are never destroyed. */
+		if (!keeps_charges(c) || (!c->is_internal && !cache_pin(c)))
 			continue;
 		if (of_all)
 			settle_everywhere(c);
 		else
 			settle_here(c);
+		if (!c->is_internal)
+			cache_unpin(c);
 	}
 }
 

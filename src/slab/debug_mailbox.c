@@ -45,10 +45,11 @@ static long shrink_matching(const char *pattern)
 	long nr = 0;
 
 	for (struct slub_cache *c = cache_first(); c; c = c->next) {
-		if (!is_meant(c, pattern))
+		if (!is_meant(c, pattern) || !cache_pin(c))
 			continue;
 		/* Not slub_cache_shrink(): this may be a reader itself. */
 		cache_give_back(c);
+		cache_unpin(c);
 		nr++;
 	}
 	return nr;

@@ -67,9 +67,7 @@ static int movers_enter(struct slub_cache *cache, bool moves)
 static void movers_leave(struct slub_cache *cache)
 {
 	slub_thread.flags &= ~(uint32_t)THREAD_IN_DEFRAG;
-	lock_acquire(&cache_lock);
-	__atomic_store_n(&cache->movers, cache->movers - 1, __ATOMIC_RELEASE);
-	lock_release(&cache_lock);
+	cache_unpin(cache);
 }
 
 static void closers_add(struct slub_cache *cache, int n)

@@ -238,7 +238,7 @@ static inline bool cache_is_dead(const struct slub_cache *cache)
  * validates, moves, shrinks, makes holes or switches debugging: for a moment they are in
  * no list.  So it is looked at so many times until it counts as in use.
  */
-#define DESTROY_TRIES 150
+#define DESTROY_TRIES 500
 
 /* cache.c */
 /*

@@ -319,6 +319,9 @@ struct slub_cache *cache_struct_alloc(void);
 void cache_struct_free(struct slub_cache *cache);
 /* Takes out a shadow without slabs. */
 void cache_drop_shadow(struct slub_cache *shadow);
+/* cache.c: @cache is not destroyed meanwhile */
+bool cache_pin(struct slub_cache *cache);
+void cache_unpin(struct slub_cache *cache);
 /* visit.c: slub_cache_shrink(), but for what waits for readers */
 bool cache_give_back(struct slub_cache *cache);
 
