@@ -292,16 +292,25 @@ TEST(Pressure, ObjectsThatMayBeMovedMakeRoom)
 	});
 }
 
-TEST(Pressure, ASocketAndWhatIsToBeWrittenFirst)
+/* A socket that the library can connect to; -1: none. */
+int listen_at(const std::string &path)
 {
-	Folder folder;
-	std::string path = folder.file("watch");
 	struct sockaddr_un address = { AF_UNIX, {} };
 	int server = socket(AF_UNIX, SOCK_STREAM, 0);
 
 	strcpy(address.sun_path, path.c_str());
-	ASSERT_EQ(bind(server, (struct sockaddr *)&address, sizeof(address)), 0);
-	ASSERT_EQ(listen(server, 1), 0);
+	if (bind(server, (struct sockaddr *)&address, sizeof(address)) || listen(server, 1))
+		return -1;
+	return server;
+}
+
+TEST(Pressure, ASocketAndWhatIsToBeWrittenFirst)
+{
+	Folder folder;
+	std::string path = folder.file("watch");
+	int server = listen_at(path);
+
+	ASSERT_GE(server, 0);
 	expect_good([&] {
 		char got[32] = "";
 
@@ -322,12 +331,9 @@ TEST(Pressure, ASocketWhoseOtherEndCloses)
 {
 	Folder folder;
 	std::string path = folder.file("watch");
-	struct sockaddr_un address = { AF_UNIX, {} };
-	int server = socket(AF_UNIX, SOCK_STREAM, 0);
+	int server = listen_at(path);
 
-	strcpy(address.sun_path, path.c_str());
-	ASSERT_EQ(bind(server, (struct sockaddr *)&address, sizeof(address)), 0);
-	ASSERT_EQ(listen(server, 1), 0);
+	ASSERT_GE(server, 0);
 	expect_good([&] {
 		setenv("MEMORY_PRESSURE_WATCH", path.c_str(), 1);
 		int fd = slub_pressure_fd();
