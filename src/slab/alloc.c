@@ -47,8 +47,10 @@ void *chain_fetch(struct slub_cache *cache, struct cache_node *node,
 
 	if (chain) {
 		stat_add(cache, STAT_ALLOC_SPARE);
+		capacity_grow_swapped(cache);
 		return chain;
 	}
+	capacity_swaps_end(cache);
 	chain = barn_get(node, cache);
 	if (chain) {
 		stat_add(cache, STAT_ALLOC_BARN);

@@ -46,6 +46,7 @@ void chain_retire(struct slub_cache *cache, void *chain)
 		stat_add(cache, STAT_FREE_SPARE);
 		return;
 	}
+	capacity_swaps_end(cache);
 	if (chain_give(cache, node_current(cache), chain))
 		return;
 	capacity_decay(cache, node_current(cache));

@@ -149,7 +149,7 @@ struct slub_cache {
 	uint32_t align;
 	uint32_t order;
 	uint32_t objects;	/* per slab */
-	int32_t capacity;	/* of a slot's chain at the most, objects */
+	int32_t capacity;	/* of a chain that is passed on, objects at most */
 	uint32_t min_partial;
 	uint32_t carve_batch;
 	uint32_t flags;		/* enum slub_cache_flag */
@@ -171,6 +171,8 @@ struct slub_cache {
 	uint32_t slack;
 	/* Of malloc's own: never destroyed, never merged. */
 	bool is_internal;
+	uint8_t swaps;		/* atomic, an estimate: slab/geometry.c */
+	int32_t capacity_most;	/* of a slot's chain; const after create */
 	char name_space[SLUB_CACHE_NAME_MAX + 1];
 	const struct debug_layout *debug;	/* NULL: off; debug/debug.h */
 	struct slub_cache *twin;		/* atomic; slab/debug.h */

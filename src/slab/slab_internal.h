@@ -77,7 +77,7 @@ static inline struct page *slab_of(const struct slub_cache *cache,
 }
 
 /*
- * A chain gets as long as cache->capacity, but a cache that only frees shortens
+ * A chain gets as long as cache->capacity_most, but a cache that only frees shortens
  * its chains bit by bit: what is left in them when the frees end keeps a slab
  * per object from being given back, in the worst case.  So it may stay as long as
  * that is an eighth of the node's slabs.  (Down to CAPACITY_MIN in any case, a
@@ -100,9 +100,18 @@ static inline uint32_t chain_length(const struct slub_cache *cache)
 
 /* geometry.c: after a refill from slabs */
 void capacity_grow(struct slub_cache *cache);
-/* ... and after a chain from the barn */
+/* ... after a chain from the barn */
 void capacity_grow_settled(struct slub_cache *cache,
 			   const struct cache_node *node);
+/* ... after a chain from the spare list */
+void capacity_grow_swapped(struct slub_cache *cache);
+
+/* A chain went beyond this CPU's lists, or came from there. */
+static inline void capacity_swaps_end(struct slub_cache *cache)
+{
+	if (__atomic_load_n(&cache->swaps, __ATOMIC_RELAXED))
+		__atomic_store_n(&cache->swaps, 0, __ATOMIC_RELAXED);
+}
 
 static inline void capacity_decay(struct slub_cache *cache,
 				  const struct cache_node *node)

@@ -185,6 +185,35 @@ TEST_P(barn, lists_grow_by_no_more_than_it_holds)
 	node->barn.nr_max = barn_nr_max(cache);
 }
 
+TEST_P(barn, lists_grow_where_main_and_spare_change_places)
+{
+	int32_t before = cache->capacity_now;
+	void *objects[12];
+
+	cache->capacity_now = 8;
+	for (int round = 0; round < 200; round++) {
+		for (void *&object : objects)
+			ASSERT_NE(object = cache_alloc(cache), nullptr);
+		for (void *object : objects)
+			cache_free(cache, object);
+	}
+	EXPECT_EQ(cache->capacity_now, 16) << "and then all of them fit into one";
+	cache->capacity_now = 48;
+	for (int i = 0; i < 100; i++)
+		capacity_grow_swapped(cache);
+	EXPECT_EQ(cache->capacity_now, std::min(64, cache->capacity_most))
+		<< "no more than there may be";
+	cache->capacity_now = 8;
+	capacity_swaps_end(cache);
+	for (int i = 0; i < 100; i++) {
+		capacity_grow_swapped(cache);
+		if (i % 4 == 3)
+			capacity_swaps_end(cache);
+	}
+	EXPECT_EQ(cache->capacity_now, 8) << "never so many in a row";
+	cache->capacity_now = before;
+}
+
 INSTANTIATE_TEST_SUITE_P(size, barn, testing::Values(16, 256, 4096, 10240),
 			 testing::PrintToStringParamName());
 

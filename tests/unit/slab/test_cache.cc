@@ -73,6 +73,8 @@ TEST_F(cache, lists_are_bounded_in_objects_and_bytes)
 		EXPECT_LE(c->capacity, 256);
 		EXPECT_GE(c->capacity_now, 2) << "short at first";
 		EXPECT_LE(c->capacity_now, c->capacity);
+		EXPECT_EQ(c->capacity_most, c->size < PAGE_BYTES ? std::max(c->capacity, 64) :
+								   c->capacity);
 		EXPECT_LE((size_t)c->capacity_now * c->size, 64ul << 10);
 		EXPECT_GE(c->carve_batch, 1u);
 		EXPECT_LE(c->carve_batch, (uint32_t)c->capacity);
