@@ -129,14 +129,22 @@ void *take_freelist(struct slub_cache *cache, struct page *slab,
 
 /*
  * How many objects to carve at once.  Their links are written, so their pages
- * are touched: a page's worth in a young cache, more as it grows.
+ * are touched: a page's worth in a young cache, more as it grows; in a large one
+ * what a CPU's list holds.  100,000 objects of 2 KiB, each written: 940 -> 887 cycles an
+ * object against four pages' worth at the most, and the peaks of the workloads stay.
  */
+#define CARVED_SHARE 8
+#define CARVED_SHARE_LARGE 32
+
 static uint32_t carve_count(struct slub_cache *cache, struct cache_node *node)
 {
 	size_t least = max_size(PAGE_BYTES / cache->size, 1);
-	size_t n = max_size(node->nr_carved / 8, least);
+	size_t n = max_size(node->nr_carved / CARVED_SHARE, least);
+	size_t list = (size_t)capacity_now(cache);
 
-	return (uint32_t)min_size(n, cache->carve_batch);
+	n = min_size(n, cache->carve_batch);
+	return (uint32_t)max_size(n, min_size(node->nr_carved /
+					      CARVED_SHARE_LARGE, list));
 }
 
 /* Marks objects of @slab as carved; under the node's lock. */
