@@ -118,6 +118,41 @@ static void requests_grouped(void)
 	requests(true);
 }
 
+/* A request that frees what it allocates: 64 blocks for one tenant, 8 at a time. */
+#define WITHIN 64
+#define LIVE 8
+
+static void within(bool grouped)
+{
+	for (int i = 0; i < TIMES / WITHIN; i++) {
+		struct slub_group *group = any_group();
+		void *blocks[LIVE] = { 0 };
+
+		__asm__ __volatile__("" : "+r"(group));
+		if (grouped)
+			slub_group_enter(group);
+		for (int k = 0; k < WITHIN; k++) {
+			free(blocks[k % LIVE]);
+			blocks[k % LIVE] = malloc(size);
+			__asm__ __volatile__("" : : "r"(blocks) : "memory");
+		}
+		for (int k = 0; k < LIVE; k++)
+			free(blocks[k]);
+		if (grouped)
+			slub_group_leave(group);
+	}
+}
+
+static void within_plain(void)
+{
+	within(false);
+}
+
+static void within_grouped(void)
+{
+	within(true);
+}
+
 /* ---- ratios ---- */
 
 static int compare(const void *a, const void *b)
@@ -186,11 +221,13 @@ int main(int argc, char **argv)
 		report(text, rounds, pairs_charged, NULL, pairs_plain, NULL);
 	}
 	size = 64;
-	nr_groups = 1;
-	report("requests of 16 blocks, one group / none", rounds, requests_grouped, NULL,
-	       requests_plain, NULL);
-	nr_groups = MANY;
-	report("requests of 16 blocks, 10,000 groups / none", rounds, requests_grouped, NULL,
-	       requests_plain, NULL);
+	for (nr_groups = 1; nr_groups <= MANY; nr_groups *= MANY) {
+		snprintf(text, sizeof(text), "requests of 16 blocks, %zu group%s / none", nr_groups,
+			 nr_groups > 1 ? "s" : "");
+		report(text, rounds, requests_grouped, NULL, requests_plain, NULL);
+		snprintf(text, sizeof(text), "  of 64 blocks that it frees, %zu group%s / none",
+			 nr_groups, nr_groups > 1 ? "s" : "");
+		report(text, rounds, within_grouped, NULL, within_plain, NULL);
+	}
 	return 0;
 }
