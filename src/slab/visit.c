@@ -41,6 +41,21 @@ struct visit {
 	int ret;
 };
 
+/*
+ * What follows @object in a list that others may be changing: it may have been
+ * handed out since, and its link be whatever the program writes there.  So it is
+ * neither judged nor mended: hardened_next() would write into the program's object.
+ */
+static may_race void *peek_next(const struct slub_cache *cache, void *object)
+{
+	void **place = link_of(cache, object);
+	void *next = __atomic_load_n(place, __ATOMIC_RELAXED);
+
+	return chain_is_encoded(cache) ?
+		       (void *)link_decode(cache->list_slot, place, next) :
+		       next;
+}
+
 bool slab_iterate(struct slab_iterator *iterator, struct slub_cache *cache,
 		  struct page *slab)
 {
@@ -61,10 +76,11 @@ bool slab_iterate(struct slab_iterator *iterator, struct slub_cache *cache,
 	for (; object && left; left--) {
 		size_t i = (size_t)((char *)object - base) / cache->size;
 
-		if (i >= cache->objects)
+		/* What a program wrote there is no address, or not of an object. */
+		if (i >= cache->objects || object != object_at(cache, base, i))
 			return false;
 		iterator->free[i / 64] |= 1ull << i % 64;
-		object = chain_next(cache, object);
+		object = peek_next(cache, object);
 	}
 	return !object;
 }

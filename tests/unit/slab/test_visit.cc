@@ -48,6 +48,33 @@ TEST_P(visit, sees_what_is_allocated_wherever_the_rest_lies)
 	end(cache);
 }
 
+/* A free object may be handed out in the middle of a look at its slab. */
+TEST_P(visit, writes_nothing_where_a_program_has_written)
+{
+	struct slub_cache *cache = make("visit_taken", GetParam());
+	static struct slab_iterator iterator;
+	void *objects[8];
+
+	ASSERT_EQ(slub_cache_alloc_bulk(cache, 0, 8, objects), 8u);
+	slub_cache_free_slow(cache, objects[3]);
+	ASSERT_TRUE(cache_flush(cache));
+	struct page *slab = slab_of(cache, objects[3]);
+	void *first = (void *)page_state(slab)->first;
+	void *link = *link_of(cache, first);
+	for (uintptr_t word : { (uintptr_t)0x4141414141414141, (uintptr_t)objects[0] + 1 }) {
+		*link_of(cache, first) = (void *)word;
+		EXPECT_FALSE(slab_iterate(&iterator, cache, slab));
+		EXPECT_EQ(*link_of(cache, first), (void *)word);
+	}
+	*link_of(cache, first) = link;
+	EXPECT_TRUE(slab_iterate(&iterator, cache, slab));
+	for (int i = 0; i < 8; i++) {
+		if (i != 3)
+			slub_cache_free_slow(cache, objects[i]);
+	}
+	end(cache);
+}
+
 TEST_P(visit, shrink_leaves_slabs_with_objects_only)
 {
 	struct slub_cache *cache = make("shrink", GetParam());
