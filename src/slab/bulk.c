@@ -3,6 +3,7 @@
  * Many objects at once, all or nothing; and objects put aside (prefill).
  */
 #include "slab/account.h"
+#include "slab/hardened.h"
 #include "slab/sample.h"
 
 #include <errno.h>
@@ -449,7 +450,9 @@ static void *take_back(struct slub_prefill *prefill)
 	void *object = prefill->head;
 	struct slub_cache *by = linked_by(prefill, object);
 
-	prefill->head = chain_next(by, object);
+	prefill->head = chain_is_encoded(by) ?
+				hardened_next_aside(by, object) :
+				*link_of(by, object);
 	prefill->nr--;
 	return chain_unchained(by, object);
 }

@@ -2,6 +2,8 @@
 /* The hardened build: see the head of hardened.h. */
 #include "slab/hardened.h"
 
+#include "slab/debug.h"
+
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -128,6 +130,21 @@ void *hardened_next(const struct slub_cache *cache, void *object)
 	say(cache, "Freepointer corrupt", object,
 	    "Objects behind it are given up");
 	return NULL;
+}
+
+void *hardened_next_aside(struct slub_cache *cache, void *object)
+{
+	void **place = link_of(cache, object);
+	void *next = (void *)link_decode(cache->list_slot, place, *place);
+	struct slub_cache *owner = NULL;
+
+	if (link_is_plausible((uintptr_t)next))
+		owner = cache_of(next);
+	if (owner && owner != cache &&
+	    cache_original(owner) == cache_original(cache) &&
+	    (owner->debug || is_at_object(slot_check(owner->slot), next)))
+		return next;
+	return hardened_next(cache, object);
 }
 
 static bool is_free_already(const struct slub_cache *cache, void *object)

@@ -77,6 +77,11 @@ static always_inline bool hardened_may_push_page(void *ptr, uintptr_t slot)
 
 /* Before @object of @cache goes to a list; false: it must not, and was reported. */
 bool hardened_free(struct slub_cache *cache, void *object);
+/*
+ * What follows @object of @cache where objects of a cache and of what stands for it,
+ * watched or sampled, are linked to each other: in what is put aside (prefill).
+ */
+void *hardened_next_aside(struct slub_cache *cache, void *object);
 /* @object is freed with a size that cannot be: reported only. */
 void hardened_free_size(const struct slub_cache *cache, const void *object);
 /* @slot of this CPU has a list that nothing can be popped off: takes it away. */

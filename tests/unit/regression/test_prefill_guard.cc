@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * What is put aside may be of two caches, if debugging was switched meanwhile: in the hardened
+ * build the second half was taken for damage and given up.
+ *
  * What is put aside is linked, and a guarded object has no room for a link behind it.  Whether
  * there is a guard was once asked before the objects were allocated, and then again for each.
  */
@@ -54,6 +57,25 @@ TEST(prefill_guard, switched_on_in_the_middle)
 	EXPECT_TRUE(guard_owns(object));
 	slub_cache_free_slow(cache, object);
 	EXPECT_EQ(guard_switch(0), 0);
+	EXPECT_EQ(slub_cache_destroy(cache), 0);
+}
+
+TEST(prefill_guard, watched_ones_behind_others)
+{
+	struct slub_cache *cache = slub_cache_create("put-aside-too", 64, 0, 0, nullptr);
+	struct slub_prefill prefill = {};
+	void *object;
+	int nr = 0;
+
+	ASSERT_TRUE(cache);
+	ASSERT_EQ(slub_cache_debug(cache, SLUB_RED_ZONE), 0);
+	ASSERT_EQ(slub_cache_prefill(cache, &prefill, 20), 0);
+	ASSERT_EQ(slub_cache_debug(cache, 0), 0);
+	ASSERT_EQ(slub_cache_prefill(cache, &prefill, 40), 0);
+	for (; (object = slub_prefill_alloc(&prefill)) != NULL; nr++)
+		slub_cache_free_slow(cache, object);
+	EXPECT_EQ(nr, 40);
+	EXPECT_EQ(slub_cache_errors(cache), 0u);
 	EXPECT_EQ(slub_cache_destroy(cache), 0);
 }
 
