@@ -154,14 +154,24 @@ static inline void page_flags_write(struct page *page, uint32_t flags)
 	__atomic_store_n(&page->flags, flags, __ATOMIC_RELAXED);
 }
 
+static inline enum page_type page_flags_type(uint32_t flags)
+{
+	return (enum page_type)(flags & 0xff);
+}
+
+static inline uint32_t page_flags_order(uint32_t flags)
+{
+	return flags >> 8 & 0xff;
+}
+
 static inline enum page_type page_type(const struct page *page)
 {
-	return (enum page_type)(page_flags_read(page) & 0xff);
+	return page_flags_type(page_flags_read(page));
 }
 
 static inline uint32_t page_order(const struct page *page)
 {
-	return page_flags_read(page) >> 8 & 0xff;
+	return page_flags_order(page_flags_read(page));
 }
 
 static inline uint32_t page_node(const struct page *page)

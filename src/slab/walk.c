@@ -2,6 +2,10 @@
 /*
  * A walk over all slabs by the page map.  Takes no lock: on a heap that changes
  * meanwhile it may miss slabs that come and go.
+ *
+ * How far it is to the next slab is what the descriptor says.  The cache that the
+ * map names may be one that is just ending, whose place another one takes: by the
+ * order of that one the walk would pass over slabs of others, which did not change.
  */
 #include "slab/slab_internal.h"
 
@@ -15,10 +19,11 @@ void slab_for_each(void (*visit)(struct slub_cache *cache, struct page *slab,
 	while (addr < end) {
 		struct slub_cache *cache = cache_of(addr);
 		struct page *page = page_of(addr);
+		uint32_t flags = page_flags_read(page);
 
-		if (cache && page_type(page) == TYPE_SLAB) {
+		if (cache && page_flags_type(flags) == TYPE_SLAB) {
 			visit(cache, page, arg);
-			addr += PAGE_BYTES << cache->order;
+			addr += PAGE_BYTES << page_flags_order(flags);
 		} else {
 			addr += PAGE_BYTES;
 		}

@@ -48,6 +48,30 @@ TEST_P(visit, sees_what_is_allocated_wherever_the_rest_lies)
 	end(cache);
 }
 
+/* What the map names for a slab that ends may be a cache that is being made by then. */
+TEST_P(visit, does_not_go_by_what_another_cache_becomes)
+{
+	struct slub_cache *other = make("visit_other", GetParam());
+	struct slub_cache *cache = make("visit_behind", GetParam());
+	std::set<void *> mine;
+	std::vector<void *> theirs;
+
+	/* By turns, so that slabs of both lie side by side. */
+	for (size_t i = 0; i < 8 * other->objects; i++) {
+		theirs.push_back(slub_cache_alloc_flags(other, 0));
+		mine.insert(slub_cache_alloc_flags(cache, 0));
+	}
+	uint32_t order = other->order;
+	other->order = 9;
+	EXPECT_EQ(visited(cache), mine);
+	other->order = order;
+	slub_cache_free_bulk(other, theirs.size(), theirs.data());
+	for (void *object : mine)
+		slub_cache_free_slow(cache, object);
+	end(cache);
+	end(other);
+}
+
 /* A free object may be handed out in the middle of a look at its slab. */
 TEST_P(visit, writes_nothing_where_a_program_has_written)
 {
