@@ -95,19 +95,23 @@ static int args_check(const struct slub_cache_args *args)
 
 /* ---- structures ---- */
 
+static void clear(struct slub_cache *cache, size_t from, size_t to)
+{
+	memset((char *)cache + from, 0, to - from);
+}
+
 /*
- * As new, but for the nodes, which are used again: at no moment are they missing,
- * for a walk may stand on it.
+ * As new, but for the nodes, which are used again, and the way on to the next cache:
+ * at no moment are they missing, for a walk may stand on it.
  */
 static void struct_clear(struct slub_cache *cache)
 {
-	const size_t behind = offsetof(struct slub_cache, nodes) +
-			      sizeof(cache->nodes);
-	struct slub_cache *next = cache->next;
+	const size_t next = offsetof(struct slub_cache, next);
+	const size_t nodes = offsetof(struct slub_cache, nodes);
 
-	memset(cache, 0, offsetof(struct slub_cache, nodes));
-	memset((char *)cache + behind, 0, sizeof(*cache) - behind);
-	cache->next = next;
+	clear(cache, 0, next);
+	clear(cache, next + sizeof(cache->next), nodes);
+	clear(cache, nodes + sizeof(cache->nodes), sizeof(*cache));
 }
 
 struct slub_cache *cache_struct_alloc(void)

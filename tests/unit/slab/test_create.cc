@@ -52,6 +52,28 @@ struct until {
 	}
 };
 
+/* A walk that stands on a cache while it ends and another one takes its place goes on. */
+TEST_F(create, the_way_to_the_next_cache_is_never_missing)
+{
+	struct slub_cache *cache = make("walked", 64);
+	std::atomic<bool> is_over = false;
+	std::atomic<long> looks = 0, missing = 0;
+	std::thread walk([&, cache] {
+		for (; !is_over; looks++)
+			missing += !__atomic_load_n(&cache->next, __ATOMIC_RELAXED);
+	});
+
+	ASSERT_TRUE(cache->next) << "malloc's own";
+	for (int i = 0; i < 30000 || looks < 30000; i++) {
+		end(cache);
+		cache = make("walked", 64);
+	}
+	is_over = true;
+	walk.join();
+	EXPECT_EQ(missing, 0);
+	end(cache);
+}
+
 TEST_F(create, the_longest_dead_structure_is_used_first)
 {
 	struct slub_cache *one = make("one", 64), *two = make("two", 64);
