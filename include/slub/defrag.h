@@ -119,7 +119,8 @@ SLUB_API int slub_cache_setup_mobility(struct slub_cache *cache,
  *   -EINVAL      no cache, or max_fill above 100;
  *   -EOPNOTSUPP  the cache has no such functions;
  *   -EBUSY       called from such a function, from a signal handler that
- *                interrupted the library, or the cache is being destroyed.
+ *                interrupted the library, or the cache is being destroyed or
+ *                its functions set (slub_cache_setup_mobility()).
  * Context: any thread; stops each CPU for a moment; calls the functions.  Cost:
  * a look at each slab with free objects, under the node's lock 256 at a time;
  * an atomic exchange per object moved.
