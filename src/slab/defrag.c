@@ -437,7 +437,8 @@ static bool purge_cache(struct slub_cache *cache, uint64_t deadline_ns)
 	if (!bytes_may_go(cache) || movers_enter(cache, false))
 		return true;
 	shrink_begin();
-	for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
+	/* Once more: until here it could end, and become one with a constructor. */
+	for (uint32_t n = 0; bytes_may_go(cache) && n < slab_nr_nodes(); n++) {
 		m.node = cache->nodes[n];
 		done = purge_node(&m) && done;
 	}

@@ -148,6 +148,36 @@ TEST_F(holes, a_constructed_object_stays_as_it_is)
 	shrink_fully();
 }
 
+/* Between the look at a cache and the pin it may end, and its place be another one's. */
+TEST_F(holes, none_in_a_cache_that_has_a_constructor_by_then)
+{
+	/* Walks go on with it, so it is in their list for good. */
+	static struct slub_cache cache;
+	std::vector<void *> mine;
+
+	ASSERT_EQ(cache_create(&cache, "becomes", 2032), 0);
+	for (int i = 0; i < 1000; i++)
+		mine.push_back(cache_alloc(&cache));
+	for (size_t i = 1; i < mine.size(); i++)
+		cache_free(&cache, mine[i]);
+	slab_shrink_all();
+	size_t before = page_used_bytes();
+	lock_acquire(&cache_lock);
+	std::thread purger([] { slab_purge_objects(0); });
+	/* The newest one is the first in the list: there it waits for the lock. */
+	while (!(cache_lock.word & LOCK_WAITERS))
+		std::this_thread::yield();
+	cache.ctor = [](void *) {};
+	lock_release(&cache_lock);
+	purger.join();
+	EXPECT_EQ(page_used_bytes(), before);
+	cache.ctor = nullptr;
+	slab_purge_objects(0);
+	EXPECT_LT(page_used_bytes(), before);
+	cache_free(&cache, mine[0]);
+	shrink_fully();
+}
+
 TEST_F(holes, a_visit_passes_them_over)
 {
 	struct slub_cache *cache = test_cache(2048);
