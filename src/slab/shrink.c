@@ -113,6 +113,27 @@ void shrink_end(void)
 }
 
 /*
+ * A slab that was taken out of its node is not counted there any more, and its cache
+ * seems to have none; so it is pinned until the slab is given back.  Else the cache
+ * could be destroyed meanwhile, and what is counted then is in per-CPU memory of
+ * somebody else.  What stands for a cache (watched, sampled) ends with that one.
+ */
+static void shrink_pinned(struct slub_cache *cache, size_t search_max)
+{
+	struct slub_cache *root = __atomic_load_n(&cache->root, __ATOMIC_RELAXED);
+	struct slub_cache *whose = root ? root : cache;
+
+	if (!cache_is_live(cache) ||
+	    (!whose->is_internal && !cache_pin(whose)))
+		return;
+	/* Until then it could become another's. */
+	if (cache_is_live(cache) && cache->root == root)
+		shrink_nodes(cache, search_max);
+	if (!whose->is_internal)
+		cache_unpin(whose);
+}
+
+/*
  * The lists of blocks are emptied last: slabs that become empty end there.
  */
 static void shrink_all(size_t search_max)
@@ -129,10 +150,8 @@ static void shrink_all(size_t search_max)
 	deferred_poll();
 	guard_poll();
 	shrink_cpus();
-	for (struct slub_cache *c = cache_first(); c; c = c->next) {
-		if (cache_is_live(c))
-			shrink_nodes(c, search_max);
-	}
+	for (struct slub_cache *c = cache_first(); c; c = c->next)
+		shrink_pinned(c, search_max);
 	block_flush();
 	shrink_end();
 	if (!had)
