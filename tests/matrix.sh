@@ -112,7 +112,8 @@ build_variant()
 	local name=$1 options=$2 log=$logs/$1-build.log targets=
 
 	# Under a sanitizer only programs that call the library by other names make sense.
-	[[ $options =~ TSAN|ASAN ]] && targets='--target fire_churn fire_threads fire_groups'
+	[[ $options =~ TSAN|ASAN ]] &&
+		targets='--target fire_churn fire_threads fire_groups fire_api_storm'
 	[[ $options =~ ASAN ]] && targets+=' reclaim_storm_asan'
 	# What nothing wanted needs is not built.
 	case $3 in

@@ -22,6 +22,30 @@ else()
 	set(sanitize -fsanitize=address,undefined -fno-sanitize-recover=all)
 endif()
 
+# The storm calls everything: a header gives each name it uses the prefix.
+set(storm_names "#define _GNU_SOURCE\n#include <malloc.h>\n#include <stdlib.h>\n")
+foreach(symbol malloc calloc realloc free memalign posix_memalign aligned_alloc pvalloc
+		reallocarray malloc_usable_size malloc_trim malloc_info)
+	string(APPEND storm_names "extern __typeof__(${symbol}) fire_${symbol}@\n"
+		"#define ${symbol} fire_${symbol}\n")
+endforeach()
+foreach(symbol IN LISTS symbols)
+	if(symbol MATCHES "^slub_")
+		string(APPEND storm_names "#define ${symbol} fire_${symbol}\n")
+	endif()
+endforeach()
+string(REPLACE "@" ";" storm_names "${storm_names}")
+file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/storm_names.h "${storm_names}")
+add_executable(fire_api_storm api_storm.c api_storm_objects.c api_storm_others.c fire.c
+	${prefixed})
+set_target_properties(fire_api_storm PROPERTIES OUTPUT_NAME api_storm)
+target_include_directories(fire_api_storm PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}
+	${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+target_compile_options(fire_api_storm PRIVATE -O1 -g -Wall -Wextra -fno-builtin ${sanitize}
+	-include ${CMAKE_CURRENT_BINARY_DIR}/storm_names.h)
+target_link_options(fire_api_storm PRIVATE ${sanitize} -rdynamic)
+target_link_libraries(fire_api_storm PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+
 foreach(name churn threads groups)
 	add_executable(fire_${name} ${name}.c fire.c ${prefixed})
 	set_target_properties(fire_${name} PROPERTIES OUTPUT_NAME ${name})
@@ -41,6 +65,16 @@ if(SLUB_TSAN)
 else()
 	set(backends rseq thread tid lock)
 	set(churn_arguments --ops=2M)
+endif()
+# ThreadSanitizer would name every statistic that is read while it is counted; the stacks that
+# profile and letters read are no variables to AddressSanitizer.
+if(SLUB_ASAN)
+	foreach(backend IN LISTS backends)
+		slub_test(fire.api_storm_${backend} fire fire_api_storm --ops=40K
+			--without=fork,vfork,profile,traces,debug)
+		set_tests_properties(fire.api_storm_${backend} PROPERTIES ENVIRONMENT
+			"FIRE_EXPECT_LIB=1;SLUB_FASTPATH=${backend}" TIMEOUT 300)
+	endforeach()
 endif()
 foreach(backend IN LISTS backends)
 	slub_test(fire.churn_${backend} fire fire_churn ${churn_arguments})
