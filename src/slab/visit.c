@@ -20,6 +20,10 @@ bool cache_give_back(struct slub_cache *cache)
 		cache_shrink_nodes(cache->sampled);
 		partial |= cache_has_partial(cache->sampled);
 	}
+	if (cache->reserve) {
+		cache_shrink_nodes(cache->reserve);
+		partial |= cache_has_partial(cache->reserve);
+	}
 	block_flush();
 	page_purge_if_needed();
 	return partial | cache_has_partial(cache);

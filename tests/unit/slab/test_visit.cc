@@ -5,6 +5,8 @@
 
 #include "typed.h"
 
+#include <slub/reserve.h>
+
 namespace {
 
 class visit : public typed, public testing::WithParamInterface<size_t> {};
@@ -137,6 +139,21 @@ TEST_P(visit, answers_what_the_visitor_said)
 	EXPECT_EQ(calls, 1);
 	slub_cache_free_bulk(cache, 3, objects);
 	end(cache);
+}
+
+/* What its objects of the reserve leave behind is free as well. */
+TEST_F(typed, shrink_gives_the_reserve_back)
+{
+	ASSERT_EQ(slub_reserve_set(1 << 20), 0);
+	struct slub_cache *cache = make("reserved", 256);
+	void *object = cache_alloc_from_reserve(cache, SLUB_RESERVE);
+	ASSERT_NE(object, nullptr);
+	slub_cache_free_slow(cache, object);
+	ASSERT_TRUE(cache_has_slabs(cache->reserve));
+	EXPECT_EQ(slub_cache_shrink(cache), 0);
+	EXPECT_FALSE(cache_has_slabs(cache->reserve));
+	end(cache);
+	EXPECT_EQ(slub_reserve_set(0), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(sizes, visit, testing::Values(8, 64, 200, 4096, 30000));
