@@ -44,9 +44,6 @@ static struct account_class {
 
 /* ---- the classes ---- */
 
-/* Times that another thread's switch is waited for. */
-#define SWITCH_TRIES 1000
-
 static bool class_init(struct slub_cache *cache, const struct slub_cache *model)
 {
 	struct text name = { cache->name_space, SLUB_CACHE_NAME_MAX, 0 };
@@ -137,9 +134,7 @@ static cold struct slub_cache *class_make(struct slub_cache *model)
 		cache_drop_shadow(cache);
 		return none;
 	}
-	for (unsigned int i = 0;
-	     debug_cache_made(cache) == -EBUSY && i < SWITCH_TRIES; i++)
-		sys_wait(i);
+	debug_cache_made(cache);
 	account_sizes_fill();
 	return cache;
 }

@@ -137,7 +137,7 @@ struct slub_cache *cache_original(struct slub_cache *cache);
  * watched for its size.
  */
 int cache_debug_switch(struct slub_cache *cache, uint32_t flags);
-/* What SLUB_DEBUG and the flags of a new cache ask for. */
+/* What SLUB_DEBUG and the flags of a new cache ask for; waits for other switches. */
 int debug_cache_made(struct slub_cache *cache);
 /* Has @cache objects that are watched? */
 bool debug_has_slabs(const struct slub_cache *cache);

@@ -21,8 +21,8 @@
 
 /* atomic; entries are never taken out */
 static struct watch *watches;
-/* One switch at a time. */
-static _Atomic uint32_t switching;
+/* One switch at a time: whose it is, thread_self(), or 0. */
+static uint32_t switching;
 
 usual struct watch *watch_first(void)
 {
@@ -150,8 +150,26 @@ static struct watch *watch_get(struct slub_cache *original, uint32_t flags,
 
 static bool switch_begin(void)
 {
+	uint32_t nobody = 0;
+
 	/* acquire: pairs with the release in switch_end() */
-	return !__atomic_exchange_n(&switching, 1, __ATOMIC_ACQUIRE);
+	return __atomic_compare_exchange_n(&switching, &nobody, thread_self(),
+					   false, __ATOMIC_ACQUIRE,
+					   __ATOMIC_RELAXED);
+}
+
+/* False: this thread is at it, and was interrupted by a handler; or it takes too long. */
+static bool switch_begin_waiting(void)
+{
+	for (unsigned int i = 0; i < SWITCH_WAITS_MAX; i++) {
+		if (switch_begin())
+			return true;
+		if (__atomic_load_n(&switching, __ATOMIC_RELAXED) ==
+		    thread_self())
+			return false;
+		sys_wait(i);
+	}
+	return false;
 }
 
 static void switch_end(void)
@@ -181,7 +199,8 @@ static bool may_be_watched(const struct slub_cache *cache)
 	return !cache->is_internal || strncmp(cache->name, "malloc-", 7) == 0;
 }
 
-int cache_debug_switch(struct slub_cache *cache, uint32_t flags)
+/* @waits: for another thread that switches. */
+static int switch_to(struct slub_cache *cache, uint32_t flags, bool waits)
 {
 	int err = 0;
 
@@ -190,7 +209,8 @@ int cache_debug_switch(struct slub_cache *cache, uint32_t flags)
 		return 0;
 	if (!cache || flags & ~(uint32_t)DEBUG_LETTERS)
 		return -22;	/* EINVAL */
-	if (slub_thread.locks_held || !switch_begin())
+	if (slub_thread.locks_held ||
+	    !(waits ? switch_begin_waiting() : switch_begin()))
 		return -16;	/* EBUSY */
 	/* Destroyed since it was found: debug_cache_unmade(). */
 	if (!cache_is_live(cache))
@@ -201,6 +221,11 @@ int cache_debug_switch(struct slub_cache *cache, uint32_t flags)
 		__atomic_store_n(&cache->twin, NULL, __ATOMIC_RELEASE);
 	switch_end();
 	return err;
+}
+
+int cache_debug_switch(struct slub_cache *cache, uint32_t flags)
+{
+	return switch_to(cache, flags, false);
 }
 
 /*
@@ -233,7 +258,7 @@ int debug_cache_made(struct slub_cache *cache)
 
 	if (setting)
 		flags = without_growth(cache, setting, flags);
-	return flags ? cache_debug_switch(cache, flags) : 0;
+	return flags ? switch_to(cache, flags, true) : 0;
 }
 
 bool debug_has_slabs(const struct slub_cache *cache)
@@ -253,13 +278,8 @@ bool debug_has_slabs(const struct slub_cache *cache)
  */
 void debug_cache_unmade(struct slub_cache *cache)
 {
-	bool mine = switch_begin();
+	bool mine = switch_begin_waiting();
 
-	/* In a handler it may be its own thread's switch. */
-	for (unsigned int i = 0; !mine && i < SWITCH_WAITS_MAX; i++) {
-		sys_wait(i);
-		mine = switch_begin();
-	}
 	__atomic_store_n(&cache->state, CACHE_DEAD, __ATOMIC_RELEASE);
 	__atomic_store_n(&cache->twin, NULL, __ATOMIC_RELEASE);
 	for (struct watch *w = watch_first(); w; w = w->next) {
@@ -290,7 +310,9 @@ bool debug_shrink_twins(struct slub_cache *cache)
 
 usual void debug_after_fork(void)
 {
-	__atomic_store_n(&switching, 0, __ATOMIC_RELAXED);
+	/* This thread's own goes on, when the handler that forked returns. */
+	if (switching != thread_self())
+		switching = 0;
 	/* Whatever is in it, and was being answered: the parent was asked. */
 	__atomic_store_n(&slub_debug_mailbox.state, MAILBOX_IDLE,
 			 __ATOMIC_RELAXED);

@@ -5,6 +5,8 @@
 
 #include "typed.h"
 
+#include <slub/debug.h>
+
 namespace {
 
 using create = typed;
@@ -194,6 +196,27 @@ TEST_F(create, nothing_is_left_while_others_shrink)
 	stop = true;
 	for (auto &other : others)
 		other.join();
+}
+
+/* Another thread switches debugging of another cache, and is held up by who shrinks. */
+TEST_F(create, what_it_is_watched_for_waits_for_another_switch)
+{
+	struct slub_cache *other = make("other", 64);
+
+	shrink_begin();
+	std::thread switches([&] { slub_cache_debug(other, SLUB_CONSISTENCY_CHECKS); });
+	while (!cache_twin(other))
+		sched_yield();
+	std::thread shrinks([] {
+		usleep(20000);
+		shrink_end();
+	});
+	struct slub_cache *cache = make("watched", 64, SLUB_CONSISTENCY_CHECKS);
+	switches.join();
+	shrinks.join();
+	EXPECT_NE(cache_twin(cache), nullptr);
+	end(cache);
+	end(other);
 }
 
 } /* namespace */
