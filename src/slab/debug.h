@@ -22,7 +22,8 @@
 
 struct watch {
 	struct debug_layout layout;	/* first: cache->debug names it */
-	struct slub_cache *original;	/* NULL: the twin is not in use */
+	/* atomic; NULL: the twin is not in use, unless a switch is under way */
+	struct slub_cache *original;
 	struct watch *next;		/* all there ever were */
 	/* Freed objects are used again as late as possible. */
 	bool is_quarantined;

@@ -85,6 +85,17 @@ static void twin_name(struct slub_cache *twin,
 	twin->name = twin->name_space;
 }
 
+/* @watch names its original from here on: its twin is published, and is found by it. */
+static void twin_adopt(struct watch *watch)
+{
+	struct slub_cache *twin = &watch->cache;
+
+	if (twin->objects > WATCHED_OBJECTS_MAX)
+		twin->objects = WATCHED_OBJECTS_MAX;
+	/* release: who finds the twin of its cache finds it complete */
+	__atomic_store_n(&watch->original, twin->root, __ATOMIC_RELEASE);
+}
+
 static int twin_make(struct watch *watch, struct slub_cache *original,
 		     uint32_t flags)
 {
@@ -113,13 +124,10 @@ static int twin_make(struct watch *watch, struct slub_cache *original,
 	watch->is_quarantined = original->is_internal;
 	watch->errors = 0;
 	watch->bugs = 0;
-	watch->original = original;
 	twin->root = original;
 	err = cache_publish(twin, 0);
-	if (err)
-		watch->original = NULL;
-	else if (twin->objects > WATCHED_OBJECTS_MAX)
-		twin->objects = WATCHED_OBJECTS_MAX;
+	if (!err)
+		twin_adopt(watch);
 	return err;
 }
 
@@ -127,7 +135,6 @@ static struct watch *watch_get(struct slub_cache *original, uint32_t flags,
 			       int *err)
 {
 	struct watch *watch = watch_find(original, flags);
-	bool fresh = false;
 
 	*err = 0;
 	if (watch)
@@ -135,11 +142,10 @@ static struct watch *watch_get(struct slub_cache *original, uint32_t flags,
 	watch = watch_find(NULL, 0);
 	if (!watch) {
 		watch = meta_alloc(sizeof(*watch));
-		fresh = true;
+		if (watch)
+			watch_add(watch);
 	}
 	*err = watch ? twin_make(watch, original, flags) : -12;
-	if (watch && fresh)
-		watch_add(watch);
 	return *err ? NULL : watch;
 }
 
@@ -313,6 +319,11 @@ usual void debug_after_fork(void)
 	/* This thread's own goes on, when the handler that forked returns. */
 	if (switching != thread_self())
 		switching = 0;
+	/* Published in between, and its watch no free one therefore. */
+	for (struct watch *w = watch_first(); w; w = w->next) {
+		if (!w->original && cache_is_live(&w->cache))
+			twin_adopt(w);
+	}
 	/* Whatever is in it, and was being answered: the parent was asked. */
 	__atomic_store_n(&slub_debug_mailbox.state, MAILBOX_IDLE,
 			 __ATOMIC_RELAXED);

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/* What a child finds of caches that threads of its parent were at, or its own in a handler. */
+#include <thread>
+
+#include "steps.h"
+#include "typed.h"
+
+extern "C" {
+#include "slab/debug.h"
+}
+#include <slub/debug.h>
+
+namespace {
+
+/* The status of a child of these layers that ends with @work. */
+int child(const std::function<int()> &work)
+{
+	pid_t pid;
+
+	lock_fork_begin();
+	percpu_fork_prepare();
+	reclaim_fork_prepare();
+	slab_fork_prepare();
+	page_fork_prepare();
+	pid = fork();
+	page_fork_finish(!pid);
+	slab_fork_finish(!pid);
+	percpu_fork_finish(!pid);
+	reclaim_fork_finish(!pid);
+	if (!pid) {
+		alarm(20);
+		_exit(work());
+	}
+	return harness::wait_for(pid);
+}
+
+#define EXPECT_CHILD(...)                                                            \
+	EXPECT_EQ(harness::describe_status(child(__VA_ARGS__)), "exit 0")
+
+using fork_test = typed;
+
+/*
+ * Calls @work, and @meanwhile where this thread has let go of a lock for the @n-th time, if it
+ * does so often.
+ */
+bool between_locks(unsigned n, const std::function<void()> &work,
+		   const std::function<void()> &meanwhile)
+{
+	bool had = false, done = false;
+
+	steps::run(work, [&] {
+		bool has = slub_thread.locks_held;
+		bool let_go = had && !has;
+
+		had = has;
+		if (!let_go || n--)
+			return true;
+		done = true;
+		meanwhile();
+		return false;
+	});
+	return done;
+}
+
+/* Uses what is watched of @cache. */
+int use_watched(struct slub_cache *cache)
+{
+	void *object;
+	int err = slub_cache_debug(cache, SLUB_CONSISTENCY_CHECKS | SLUB_POISON);
+
+	if (err)
+		return 10;
+	object = slub_cache_alloc_slow(cache);
+	if (!object || cache_of(object) != cache_twin(cache))
+		return 11;
+	slub_cache_free_slow(cache, object);
+	if (slub_cache_validate(cache) || slub_cache_destroy(cache))
+		return 12;
+	/* Each is in the list once. */
+	unsigned nr = 0;
+	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+		if (++nr > 1000)
+			return 13;
+	}
+	return 0;
+}
+
+/* The watch of a cache that is no more is used again. */
+TEST_F(fork_test, a_watch_is_complete_when_it_names_its_cache)
+{
+	for (bool reused : { false, true }) {
+		unsigned nr = steps::for_each([&](unsigned step) {
+			struct slub_cache *cache = make("watched", 64);
+			steps::Other other;
+			bool has_step;
+
+			has_step = between_locks(step, [&] {
+				EXPECT_EQ(slub_cache_debug(cache, SLUB_CONSISTENCY_CHECKS |
+							   SLUB_POISON), 0);
+			}, [&] {
+				for (struct watch *w = watch_first(); w; w = w->next) {
+					if (w->original == cache) {
+						EXPECT_TRUE(cache_is_live(&w->cache)) << step;
+					}
+				}
+				other.call([&] {
+					EXPECT_CHILD([&] { return use_watched(cache); }) << step;
+				});
+			});
+			end(cache);
+			return has_step && !HasFailure();
+		});
+		EXPECT_GT(nr, 3u) << reused;
+	}
+}
+
+} /* namespace */
