@@ -445,20 +445,13 @@ SLUB_EXPORT void *slub_bucket_realloc(struct slub_bucket *bucket, void *ptr,
 
 /* ---- what is in it ---- */
 
-static int count_object(void *object, void *arg)
-{
-	(void)object;
-	++*(size_t *)arg;
-	return 0;
-}
-
 /* Adds a cache's objects; returns 0 or -EAGAIN. */
 static int class_count(struct slub_cache *cache,
 		       struct slub_bucket_stats *stats)
 {
 	struct slub_cache_stats numbers = { 0 };
 	size_t nr = 0;
-	int ret = slub_cache_for_each_object(cache, count_object, &nr);
+	int ret = slub_cache_for_each_object(cache, object_count, &nr);
 
 	slub_cache_stats(cache, &numbers);
 	if (ret)
@@ -536,21 +529,26 @@ static int classes_destroy(struct slub_bucket *bucket)
 	return 0;
 }
 
+static int has_blocks(void *bucket)
+{
+	struct slub_bucket_stats stats;
+	int err = count(bucket, &stats);
+
+	return err ? err : stats.live_blocks != 0;
+}
+
 static int destroy(struct slub_bucket *bucket)
 {
 	struct slub_bucket_stats stats;
+	int err = wait_unused(has_blocks, bucket);
 
-	for (unsigned int i = 0; i < DESTROY_TRIES; i++) {
-		int ret = count(bucket, &stats);
-
-		if (ret || !stats.live_blocks)
-			return ret ? ret : classes_destroy(bucket);
-		sys_wait(i);
-	}
-	log_message("slub_bucket_destroy(%s): %zu blocks of %zu bytes are still "
-		    "allocated, %zu of them large", bucket->name,
-		    stats.live_blocks, stats.live_bytes, stats.large_blocks);
-	return -EBUSY;
+	if (!err)
+		return classes_destroy(bucket);
+	if (err == -EBUSY && !count(bucket, &stats))
+		log_message("slub_bucket_destroy(%s): %zu blocks of %zu bytes are still "
+			    "allocated, %zu of them large", bucket->name, stats.live_blocks,
+			    stats.live_bytes, stats.large_blocks);
+	return err;
 }
 
 SLUB_EXPORT int slub_bucket_destroy(struct slub_bucket *bucket)

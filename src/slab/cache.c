@@ -278,29 +278,6 @@ struct slub_cache *cache_first(void)
 	return __atomic_load_n(&caches, __ATOMIC_ACQUIRE);
 }
 
-/*
- * For who does anything else with a cache that its owner may destroy meanwhile, for a
- * moment: slub_cache_destroy() waits for it.  False: it is dead, or about to be.
- */
-bool cache_pin(struct slub_cache *cache)
-{
-	bool is_open;
-
-	lock_acquire(&cache_lock);
-	is_open = cache_is_live(cache) && !cache->closers;
-	if (is_open)
-		cache->movers++;
-	lock_release(&cache_lock);
-	return is_open;
-}
-
-void cache_unpin(struct slub_cache *cache)
-{
-	lock_acquire(&cache_lock);
-	__atomic_store_n(&cache->movers, cache->movers - 1, __ATOMIC_RELEASE);
-	lock_release(&cache_lock);
-}
-
 void slab_fork_prepare(void)
 {
 	grace_fork(true, false);

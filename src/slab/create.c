@@ -334,10 +334,12 @@ static void report_left(struct slub_cache *cache)
 		slub_cache_for_each_object(cache, report_object, cache);
 }
 
-/* Gives back all slabs that are empty; false: there are others. */
-static bool slabs_give(struct slub_cache *cache, bool *flushed)
+/* Gives back all slabs that are empty.  1: there are others; -EAGAIN: it is not known. */
+static int slabs_give(void *arg)
 {
-	*flushed = cache_flush(cache);
+	struct slub_cache *cache = arg;
+	bool flushed = cache_flush(cache);
+
 	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
 		node_shrink(cache, cache->nodes[n]);
 	if (cache->sampled)
@@ -345,63 +347,57 @@ static bool slabs_give(struct slub_cache *cache, bool *flushed)
 	if (cache->reserve)
 		cache_shrink_nodes(cache->reserve);
 	debug_shrink_twins(cache);
-	return !cache_has_slabs(cache) && !debug_has_slabs(cache) &&
-	       !guard_nr_objects(cache) &&
-	       !(cache->sampled && cache_has_slabs(cache->sampled)) &&
-	       !(cache->reserve && cache_has_slabs(cache->reserve));
-}
-
-static bool is_emptied(struct slub_cache *cache, bool *flushed)
-{
-	for (unsigned int i = 0; i < DESTROY_TRIES; i++) {
-		if (slabs_give(cache, flushed))
-			return true;
-		if (!*flushed)
-			break;
-		sys_wait(i);
-	}
-	return false;
+	if (cache_has_slabs(cache) || debug_has_slabs(cache) ||
+	    guard_nr_objects(cache) ||
+	    (cache->sampled && cache_has_slabs(cache->sampled)) ||
+	    (cache->reserve && cache_has_slabs(cache->reserve)))
+		return flushed ? 1 : -EAGAIN;
+	return 0;
 }
 
 /* 0: it is dead now; 1: it has one user less; else -errno. */
-static int destroy_begin(struct slub_cache *cache, bool *flushed)
+static int destroy_begin(struct slub_cache *cache)
 {
+	int err;
+
 	if (!cache_is_live(cache) || cache->is_internal)
 		return -EINVAL;
 	if (cache->users > 1) {
 		alias_drop(cache);
 		return 1;
 	}
-	if (!is_emptied(cache, flushed))
-		return *flushed ? -EBUSY : -EAGAIN;
+	err = wait_unused(slabs_give, cache);
+	if (err)
+		return err;
 	debug_cache_unmade(cache);
 	return 0;
 }
 
 SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
 {
-	bool flushed = false;
+	bool is_looked_at;
 	int ret;
 
 	if (!cache)
 		return 0;
-	ret = defrag_shut(cache);
+	ret = cache_shut(cache);
 	if (ret)
 		return ret;
 	cache_settle(cache);
 	ret = -EBUSY;
-	if (making_begin()) {
-		ret = destroy_begin(cache, &flushed);
+	is_looked_at = making_begin();
+	if (is_looked_at) {
+		ret = destroy_begin(cache);
 		/* Of one that is shared it may be another's from here on. */
 		if (ret)
-			defrag_open(cache);
+			cache_open(cache);
 		making_end();
 	} else {
-		defrag_open(cache);
+		cache_open(cache);
 	}
-	if (ret < 0 && (ret == -EAGAIN || flushed))
+	if (is_looked_at && (ret == -EAGAIN || ret == -EBUSY))
 		debug_report_left(cache);
-	if (ret == -EBUSY && flushed)
+	if (is_looked_at && ret == -EBUSY)
 		report_left(cache);
 	if (ret)
 		return ret < 0 ? ret : 0;
@@ -416,7 +412,7 @@ SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
 	cache->isolate = NULL;
 	cache->migrate = NULL;
 	group_place_set(&cache->place, NULL);
-	defrag_open(cache);
+	cache_open(cache);
 	if (cache->args)
 		cache->state = CACHE_NOT_MADE;
 	else

@@ -13,8 +13,8 @@
  * Of accounted objects both places are charged to the object's owner while it
  * is moved: whichever of them is freed, by whomever and whenever, is paid back.
  *
- * Locks: node->lock while slabs are isolated and put back; cache_lock for who
- * moves and who wants to destroy.
+ * Locks: node->lock while slabs are isolated and put back; cache_lock for how a
+ * cache's objects are moved.
  */
 #include "slab/account.h"
 
@@ -41,67 +41,28 @@ struct moving {
 	size_t nr_freed;	/* slabs */
 };
 
-/* ---- who moves, and who wants them to stop ---- */
+/* ---- who moves ---- */
 
+/* One of them at a time is this thread, and functions of the program that it runs none. */
 static int movers_enter(struct slub_cache *cache, bool moves)
 {
-	int err = 0;
-
 	if (slub_thread.locks_held || slub_thread.flags & THREAD_IN_DEFRAG)
 		return -EBUSY;
-	lock_acquire(&cache_lock);
-	if (!cache_is_live(cache))
-		err = -EINVAL;
-	else if (moves && !cache->isolate)
-		err = -EOPNOTSUPP;
-	else if (cache->closers)
-		err = -EBUSY;
-	else
-		cache->movers++;
-	lock_release(&cache_lock);
-	if (!err)
-		slub_thread.flags |= THREAD_IN_DEFRAG;
-	return err;
+	if (!cache_pin(cache))
+		return cache_is_live(cache) ? -EBUSY : -EINVAL;
+	/* It is not changed while there are movers. */
+	if (moves && !cache->isolate) {
+		cache_unpin(cache);
+		return -EOPNOTSUPP;
+	}
+	slub_thread.flags |= THREAD_IN_DEFRAG;
+	return 0;
 }
 
 static void movers_leave(struct slub_cache *cache)
 {
 	slub_thread.flags &= ~(uint32_t)THREAD_IN_DEFRAG;
 	cache_unpin(cache);
-}
-
-static void closers_add(struct slub_cache *cache, int n)
-{
-	lock_acquire(&cache_lock);
-	__atomic_store_n(&cache->closers, cache->closers + (uint32_t)n,
-			 __ATOMIC_RELAXED);
-	lock_release(&cache_lock);
-}
-
-int defrag_shut(struct slub_cache *cache)
-{
-	struct {
-		long seconds;
-		long nanoseconds;
-	} pause = { 0, 1000000 };
-
-	if (!cache_is_live(cache))
-		return -EINVAL;
-	closers_add(cache, 1);
-	/* acquire: what they did with the slabs is seen */
-	while (__atomic_load_n(&cache->movers, __ATOMIC_ACQUIRE)) {
-		if (slub_thread.flags & THREAD_IN_DEFRAG) {
-			closers_add(cache, -1);
-			return -EBUSY;
-		}
-		sys_call4(SYS_nanosleep, (long)&pause, 0, 0, 0);
-	}
-	return 0;
-}
-
-void defrag_open(struct slub_cache *cache)
-{
-	closers_add(cache, -1);
 }
 
 static bool is_over(const struct moving *m)
@@ -501,7 +462,7 @@ SLUB_EXPORT int slub_cache_setup_mobility(struct slub_cache *cache,
 	}
 	if (!cache_is_usable(cache) || cache->is_internal)
 		return -EINVAL;
-	err = defrag_shut(cache);
+	err = cache_shut(cache);
 	if (err)
 		return err;
 	lock_acquire(&cache_lock);
@@ -513,7 +474,7 @@ SLUB_EXPORT int slub_cache_setup_mobility(struct slub_cache *cache,
 		cache->mobility_arg = arg;
 	}
 	lock_release(&cache_lock);
-	defrag_open(cache);
+	cache_open(cache);
 	return err;
 }
 

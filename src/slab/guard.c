@@ -541,17 +541,10 @@ size_t guard_page_bytes(const struct slub_cache *cache)
 	return bytes;
 }
 
-static int count_object(void *object, void *arg)
-{
-	(void)object;
-	++*(size_t *)arg;
-	return 0;
-}
-
 size_t guard_nr_objects(const struct slub_cache *cache)
 {
 	size_t nr = 0;
 
-	guard_for_each_object(cache, count_object, &nr);
+	guard_for_each_object(cache, object_count, &nr);
 	return nr;
 }

@@ -235,13 +235,6 @@ static inline bool cache_is_dead(const struct slub_cache *cache)
 	return __atomic_load_n(&cache->state, __ATOMIC_ACQUIRE) == CACHE_DEAD;
 }
 
-/*
- * What is destroyed may have slabs, and free objects, in the hands of a thread that
- * validates, moves, shrinks, makes holes or switches debugging: for a moment they are in
- * no list.  So it is looked at so many times until it counts as in use.
- */
-#define DESTROY_TRIES 500
-
 /* cache.c */
 /*
  * Makes a cache of the library's own, of objects of @size bytes (a multiple of
@@ -277,6 +270,15 @@ void slab_init(uint32_t nr_nodes, const struct os_cpus *cpus);
 /* Writes the CPU quota to @word once it is known; until then it stays. */
 void slab_publish_quota(uint32_t *word);
 
+/* pin.c */
+/*
+ * Before something is destroyed: asks @is_used until it says 0, or a negative errno.  1:
+ * it is in use, or has slabs and free objects in the hands of a thread that validates,
+ * moves, shrinks, makes holes or switches debugging, which are in no list for a moment;
+ * so it is asked again, and after some 20 ms the answer is -EBUSY.
+ */
+int wait_unused(int (*is_used)(void *arg), void *arg);
+
 /* alloc.c, free.c: the slow paths, which try the fast one first */
 void *cache_alloc(struct slub_cache *cache);
 /* The same, and the object need have @bytes only: for debugging. */
@@ -297,6 +299,9 @@ void *cache_alloc_from_reserve(struct slub_cache *cache, unsigned int flags);
 void *cache_alloc_reserve(struct slub_cache *cache, unsigned int flags);
 /* object.c: one that is linked, so none between guard pages */
 void *cache_alloc_unguarded(struct slub_cache *cache, unsigned int flags);
+
+/* visit.c: for slub_cache_for_each_object(); adds 1 to the size_t at @arg. */
+int object_count(void *object, void *arg);
 
 /* walk.c */
 /* Calls @visit with @arg for each slab, from the lowest address up. */

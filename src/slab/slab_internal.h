@@ -328,9 +328,15 @@ struct slub_cache *cache_struct_alloc(void);
 void cache_struct_free(struct slub_cache *cache);
 /* Takes out a shadow without slabs. */
 void cache_drop_shadow(struct slub_cache *shadow);
-/* cache.c: @cache is not destroyed meanwhile */
+/* pin.c: @cache is not destroyed meanwhile.  False: it is dead, or about to be. */
 bool cache_pin(struct slub_cache *cache);
 void cache_unpin(struct slub_cache *cache);
+/*
+ * Nobody pins @cache from here on, until cache_open().  Returns 0, -EINVAL (not live)
+ * or -EBUSY (called by a function that moves objects).
+ */
+int cache_shut(struct slub_cache *cache);
+void cache_open(struct slub_cache *cache);
 /* visit.c: slub_cache_shrink(), but for what waits for readers */
 bool cache_give_back(struct slub_cache *cache);
 
@@ -354,12 +360,6 @@ bool alias_is_one(const struct slub_cache *cache, const char *name);
 void alias_names(const struct slub_cache *cache, char *to, size_t size);
 
 /* defrag.c */
-/*
- * Nobody moves objects of @cache from here on, until defrag_open().  Returns 0,
- * -EINVAL (not live) or -EBUSY (called by a function that moves objects).
- */
-int defrag_shut(struct slub_cache *cache);
-void defrag_open(struct slub_cache *cache);
 /* In a forked child: slabs that other threads had isolated. */
 void defrag_after_fork(void);
 

@@ -37,6 +37,13 @@ SLUB_EXPORT int slub_cache_shrink(struct slub_cache *cache)
 	return cache_give_back(cache);
 }
 
+int object_count(void *object, void *arg)
+{
+	(void)object;
+	++*(size_t *)arg;
+	return 0;
+}
+
 /* What a visit of a cache's objects carries along. */
 struct visit {
 	struct slub_cache *cache;
