@@ -375,12 +375,13 @@ static int destroy_begin(struct slub_cache *cache)
 
 SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
 {
+	struct cache_hold hold;
 	bool is_looked_at;
 	int ret;
 
 	if (!cache)
 		return 0;
-	ret = cache_shut(cache);
+	ret = cache_shut(cache, &hold);
 	if (ret)
 		return ret;
 	cache_settle(cache);
@@ -390,10 +391,10 @@ SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
 		ret = destroy_begin(cache);
 		/* Of one that is shared it may be another's from here on. */
 		if (ret)
-			cache_open(cache);
+			cache_open(&hold);
 		making_end();
 	} else {
-		cache_open(cache);
+		cache_open(&hold);
 	}
 	if (is_looked_at && (ret == -EAGAIN || ret == -EBUSY))
 		debug_report_left(cache);
@@ -412,7 +413,7 @@ SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
 	cache->isolate = NULL;
 	cache->migrate = NULL;
 	group_place_set(&cache->place, NULL);
-	cache_open(cache);
+	cache_open(&hold);
 	if (cache->args)
 		cache->state = CACHE_NOT_MADE;
 	else

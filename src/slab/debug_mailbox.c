@@ -45,11 +45,13 @@ static long shrink_matching(const char *pattern)
 	long nr = 0;
 
 	for (struct slub_cache *c = cache_first(); c; c = c->next) {
-		if (!is_meant(c, pattern) || !cache_pin(c))
+		struct cache_hold pin;
+
+		if (!is_meant(c, pattern) || !cache_pin(c, &pin))
 			continue;
 		/* Not slub_cache_shrink(): this may be a reader itself. */
 		cache_give_back(c);
-		cache_unpin(c);
+		cache_unpin(&pin);
 		nr++;
 	}
 	return nr;

@@ -43,26 +43,26 @@ struct moving {
 
 /* ---- who moves ---- */
 
-/* One of them at a time is this thread, and functions of the program that it runs none. */
-static int movers_enter(struct slub_cache *cache, bool moves)
+static int movers_enter(struct slub_cache *cache, struct cache_hold *pin,
+			bool moves)
 {
 	if (slub_thread.locks_held || slub_thread.flags & THREAD_IN_DEFRAG)
 		return -EBUSY;
-	if (!cache_pin(cache))
+	if (!cache_pin(cache, pin))
 		return cache_is_live(cache) ? -EBUSY : -EINVAL;
 	/* It is not changed while there are movers. */
 	if (moves && !cache->isolate) {
-		cache_unpin(cache);
+		cache_unpin(pin);
 		return -EOPNOTSUPP;
 	}
 	slub_thread.flags |= THREAD_IN_DEFRAG;
 	return 0;
 }
 
-static void movers_leave(struct slub_cache *cache)
+static void movers_leave(struct cache_hold *pin)
 {
 	slub_thread.flags &= ~(uint32_t)THREAD_IN_DEFRAG;
-	cache_unpin(cache);
+	cache_unpin(pin);
 }
 
 static bool is_over(const struct moving *m)
@@ -393,9 +393,10 @@ static bool purge_node(struct moving *m)
 static bool purge_cache(struct slub_cache *cache, uint64_t deadline_ns)
 {
 	struct moving m = { .cache = cache, .deadline_ns = deadline_ns };
+	struct cache_hold pin;
 	bool done = true;
 
-	if (!bytes_may_go(cache) || movers_enter(cache, false))
+	if (!bytes_may_go(cache) || movers_enter(cache, &pin, false))
 		return true;
 	shrink_begin();
 	/* Once more: until here it could end, and become one with a constructor. */
@@ -404,7 +405,7 @@ static bool purge_cache(struct slub_cache *cache, uint64_t deadline_ns)
 		done = purge_node(&m) && done;
 	}
 	shrink_end();
-	movers_leave(cache);
+	movers_leave(&pin);
 	return done;
 }
 
@@ -425,8 +426,9 @@ void slab_purge_objects(uint64_t deadline_ns)
 
 static long defrag(struct slub_cache *cache, unsigned int max_fill)
 {
+	struct cache_hold pin;
 	size_t nr_freed;
-	int err = movers_enter(cache, true);
+	int err = movers_enter(cache, &pin, true);
 
 	if (err)
 		return err;
@@ -435,7 +437,7 @@ static long defrag(struct slub_cache *cache, unsigned int max_fill)
 	cache_flush(cache);
 	nr_freed = move_objects(cache, max_fill, 0);
 	cache_shrink_nodes(cache);
-	movers_leave(cache);
+	movers_leave(&pin);
 	block_flush();
 	page_purge_if_needed();
 	return (long)nr_freed;
@@ -453,6 +455,7 @@ SLUB_EXPORT int slub_cache_setup_mobility(struct slub_cache *cache,
 					  slub_isolate_fn *isolate,
 					  slub_migrate_fn *migrate, void *arg)
 {
+	struct cache_hold hold;
 	int err;
 
 	if (!is_complete(cache, isolate, migrate)) {
@@ -462,7 +465,7 @@ SLUB_EXPORT int slub_cache_setup_mobility(struct slub_cache *cache,
 	}
 	if (!cache_is_usable(cache) || cache->is_internal)
 		return -EINVAL;
-	err = cache_shut(cache);
+	err = cache_shut(cache, &hold);
 	if (err)
 		return err;
 	lock_acquire(&cache_lock);
@@ -474,7 +477,7 @@ SLUB_EXPORT int slub_cache_setup_mobility(struct slub_cache *cache,
 		cache->mobility_arg = arg;
 	}
 	lock_release(&cache_lock);
-	cache_open(cache);
+	cache_open(&hold);
 	return err;
 }
 
@@ -507,14 +510,15 @@ size_t defrag_until(uint64_t deadline_ns)
 	size_t bytes = 0;
 
 	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+		struct cache_hold pin;
 		size_t nr_freed;
 
 		/* Its lists were emptied by the walk before. */
-		if (os_clock_ns() >= deadline_ns || movers_enter(c, true))
+		if (os_clock_ns() >= deadline_ns || movers_enter(c, &pin, true))
 			continue;
 		nr_freed = move_objects(c, PRESSURE_FILL, deadline_ns);
 		bytes += nr_freed * (PAGE_BYTES << c->order);
-		movers_leave(c);
+		movers_leave(&pin);
 	}
 	if (bytes)
 		block_flush();
@@ -529,7 +533,7 @@ static void relist(struct slub_cache *cache, struct page *slab, void *arg)
 	struct double_word state = slab_read(slab);
 
 	(void)arg;
-	if (!cache->movers || cache->debug || slab == node->carve ||
+	if (!cache->movers || cache_is_held(cache) || cache->debug || slab == node->carve ||
 	    !(state.second & STATE_FROZEN))
 		return;
 	state_bits_set(slab, STATE_LISTED);
@@ -539,19 +543,18 @@ static void relist(struct slub_cache *cache, struct page *slab, void *arg)
 		state_bits_set(slab, 0);
 }
 
-/* The new places that other threads had in hand are lost to the child. */
+/*
+ * The new places that other threads had in hand are lost to the child.  Where this
+ * thread, whom a handler or its own function interrupted, moves as well, so are the
+ * slabs that others had isolated: they cannot be told from its own.
+ */
 usual void defrag_after_fork(void)
 {
 	bool any = false;
 
-	if (slub_thread.flags & THREAD_IN_DEFRAG)
-		return;
 	for (struct slub_cache *c = cache_first(); c; c = c->next)
-		any |= c->movers != 0;
+		any |= c->movers && !cache_is_held(c);
 	if (any)
 		slab_for_each(relist, NULL);
-	for (struct slub_cache *c = cache_first(); c; c = c->next) {
-		c->movers = 0;
-		c->closers = 0;
-	}
+	holds_after_fork();
 }

@@ -6,41 +6,94 @@
  * moves, shrinks, settles or looks at its objects.  Who destroys it, or changes how its
  * objects are moved, shuts it: nobody else pins it, and those that have are waited for.
  *
+ * Either is counted in the cache.  A child of a fork has one thread, and counts anew:
+ * each thread has a list of its holds, on its stack.  A handler may fork at any
+ * instruction, so a hold is in the list only while it is counted; what is counted
+ * and not in the list is forgotten, and what is no more counted is not counted
+ * down.  So in the child a count is too low at the most, and never waited for in vain.
+ *
  * Locks: cache_lock protects the counts.
  */
 #include "slab/slab_internal.h"
 
 #include <errno.h>
 
-bool cache_pin(struct slub_cache *cache)
+/* Of this thread, the last one first. */
+static __thread struct cache_hold *holds
+	__attribute__((tls_model("initial-exec")));
+
+/* ---- counts, under cache_lock ---- */
+
+static void hold_begin(struct cache_hold *hold, struct slub_cache *cache,
+		       uint32_t *count)
+{
+	hold->cache = cache;
+	hold->count = count;
+	hold->next = holds;
+	__atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
+	compiler_barrier();
+	holds = hold;
+}
+
+static void hold_end(struct cache_hold *hold)
+{
+	uint32_t nr;
+
+	slub_assert(holds == hold);
+	holds = hold->next;
+	compiler_barrier();
+	nr = __atomic_load_n(hold->count, __ATOMIC_RELAXED);
+	/* release: pairs with the acquire in cache_shut() */
+	while (nr && !__atomic_compare_exchange_n(hold->count, &nr, nr - 1,
+						  false, __ATOMIC_RELEASE,
+						  __ATOMIC_RELAXED))
+		;
+}
+
+usual void holds_after_fork(void)
+{
+	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+		c->movers = 0;
+		c->closers = 0;
+	}
+	/* One that this thread destroys may be in no list. */
+	for (struct cache_hold *h = holds; h; h = h->next)
+		*h->count = 0;
+	for (struct cache_hold *h = holds; h; h = h->next)
+		++*h->count;
+}
+
+bool cache_is_held(const struct slub_cache *cache)
+{
+	for (struct cache_hold *h = holds; h; h = h->next) {
+		if (h->cache == cache)
+			return true;
+	}
+	return false;
+}
+
+/* ---- pin and shut ---- */
+
+bool cache_pin(struct slub_cache *cache, struct cache_hold *pin)
 {
 	bool is_open;
 
 	lock_acquire(&cache_lock);
 	is_open = cache_is_live(cache) && !cache->closers;
 	if (is_open)
-		cache->movers++;
+		hold_begin(pin, cache, &cache->movers);
 	lock_release(&cache_lock);
 	return is_open;
 }
 
-void cache_unpin(struct slub_cache *cache)
+void cache_unpin(struct cache_hold *pin)
 {
 	lock_acquire(&cache_lock);
-	/* release: pairs with the acquire in cache_shut() */
-	__atomic_store_n(&cache->movers, cache->movers - 1, __ATOMIC_RELEASE);
+	hold_end(pin);
 	lock_release(&cache_lock);
 }
 
-static void closers_add(struct slub_cache *cache, int n)
-{
-	lock_acquire(&cache_lock);
-	__atomic_store_n(&cache->closers, cache->closers + (uint32_t)n,
-			 __ATOMIC_RELAXED);
-	lock_release(&cache_lock);
-}
-
-int cache_shut(struct slub_cache *cache)
+int cache_shut(struct slub_cache *cache, struct cache_hold *hold)
 {
 	struct {
 		long seconds;
@@ -49,11 +102,13 @@ int cache_shut(struct slub_cache *cache)
 
 	if (!cache_is_live(cache))
 		return -EINVAL;
-	closers_add(cache, 1);
+	lock_acquire(&cache_lock);
+	hold_begin(hold, cache, &cache->closers);
+	lock_release(&cache_lock);
 	/* acquire: what they did with the slabs is seen */
 	while (__atomic_load_n(&cache->movers, __ATOMIC_ACQUIRE)) {
 		if (slub_thread.flags & THREAD_IN_DEFRAG) {
-			closers_add(cache, -1);
+			cache_open(hold);
 			return -EBUSY;
 		}
 		sys_call4(SYS_nanosleep, (long)&pause, 0, 0, 0);
@@ -61,10 +116,14 @@ int cache_shut(struct slub_cache *cache)
 	return 0;
 }
 
-void cache_open(struct slub_cache *cache)
+void cache_open(struct cache_hold *hold)
 {
-	closers_add(cache, -1);
+	lock_acquire(&cache_lock);
+	hold_end(hold);
+	lock_release(&cache_lock);
 }
+
+/* ---- what is not pinned ---- */
 
 #define WAIT_UNUSED_TRIES 500
 

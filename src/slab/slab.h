@@ -189,7 +189,7 @@ struct slub_cache {
 	slub_isolate_fn *isolate;
 	slub_migrate_fn *migrate;
 	void *mobility_arg;
-	/* under cache_lock: who moves objects, and who wants them to stop */
+	/* under cache_lock: who has pinned it, and who has shut it; slab/pin.c */
 	uint32_t movers;
 	uint32_t closers;
 	/* Who its objects are charged to, 0: who the thread works for. */

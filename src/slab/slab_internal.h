@@ -328,15 +328,25 @@ struct slub_cache *cache_struct_alloc(void);
 void cache_struct_free(struct slub_cache *cache);
 /* Takes out a shadow without slabs. */
 void cache_drop_shadow(struct slub_cache *shadow);
-/* pin.c: @cache is not destroyed meanwhile.  False: it is dead, or about to be. */
-bool cache_pin(struct slub_cache *cache);
-void cache_unpin(struct slub_cache *cache);
+/* pin.c: what this thread does with a cache, for a while; on its stack */
+struct cache_hold {
+	struct slub_cache *cache;
+	uint32_t *count;	/* in which it is counted */
+	struct cache_hold *next;
+};
+/* @cache is not destroyed meanwhile.  False: it is dead, or about to be. */
+bool cache_pin(struct slub_cache *cache, struct cache_hold *pin);
+void cache_unpin(struct cache_hold *pin);
 /*
  * Nobody pins @cache from here on, until cache_open().  Returns 0, -EINVAL (not live)
  * or -EBUSY (called by a function that moves objects).
  */
-int cache_shut(struct slub_cache *cache);
-void cache_open(struct slub_cache *cache);
+int cache_shut(struct slub_cache *cache, struct cache_hold *hold);
+void cache_open(struct cache_hold *hold);
+/* Has this thread pinned or shut it? */
+bool cache_is_held(const struct slub_cache *cache);
+/* In a forked child: those of other threads are none. */
+void holds_after_fork(void);
 /* visit.c: slub_cache_shrink(), but for what waits for readers */
 bool cache_give_back(struct slub_cache *cache);
 

@@ -114,4 +114,60 @@ TEST_F(fork_test, a_watch_is_complete_when_it_names_its_cache)
 	}
 }
 
+/* Another thread has pinned a cache; this one is interrupted while it moves objects of its own. */
+TEST_F(fork_test, others_pins_are_gone_also_if_a_mover_forks)
+{
+	static struct slub_cache *pinned;
+	static int status;
+	struct slub_cache *moved = make("moved", 512);
+	std::vector<void *> objects(200);
+	steps::Other other;
+
+	pinned = make("pinned", 64);
+	status = -1;
+	ASSERT_EQ(slub_cache_setup_mobility(moved,
+		[](slub_cache *, void **, size_t, void *) noexcept {},
+		[](slub_cache *, void *, void *, void *) noexcept -> int {
+			if (status < 0) {
+				status = child([] { return slub_cache_destroy(pinned); });
+			}
+			return -1;
+		}, nullptr), 0);
+	ASSERT_EQ(slub_cache_alloc_bulk(moved, 0, 200, objects.data()), 200u);
+	for (size_t i = 0; i < 200; i++) {
+		if (i % 8)
+			slub_cache_free_slow(moved, objects[i]);
+	}
+	struct cache_hold pin;
+	other.call([&] { EXPECT_TRUE(cache_pin(pinned, &pin)); });
+	EXPECT_GE(slub_cache_defrag(moved, 100), 0);
+	other.call([&] { cache_unpin(&pin); });
+	EXPECT_EQ(harness::describe_status(status), "exit 0");
+	for (size_t i = 0; i < 200; i += 8)
+		slub_cache_free_slow(moved, objects[i]);
+	end(pinned);
+	end(moved);
+}
+
+/* A handler forks, and what it interrupted goes on in both. */
+TEST_F(fork_test, own_pins_are_given_back_in_the_child)
+{
+	struct slub_cache *cache = make("pinned", 64);
+	struct cache_hold pin, hold;
+
+	ASSERT_TRUE(cache_pin(cache, &pin));
+	EXPECT_CHILD([&] {
+		cache_unpin(&pin);
+		return cache->movers || slub_cache_destroy(cache);
+	});
+	cache_unpin(&pin);
+	ASSERT_EQ(cache_shut(cache, &hold), 0);
+	EXPECT_CHILD([&] {
+		cache_open(&hold);
+		return cache->closers || !cache_pin(cache, &pin);
+	});
+	cache_open(&hold);
+	end(cache);
+}
+
 } /* namespace */
