@@ -19,6 +19,19 @@ struct lock cache_lock = LOCK_INIT;
 static struct slub_cache *caches;
 struct slub_cache *cache_slot_owner[AREA_BYTES / SLOT_BYTES];
 
+/* atomic; never taken out, whatever becomes of their caches */
+static struct cache_node *nodes_made;
+
+static void node_made(struct cache_node *node)
+{
+	node->next_made = __atomic_load_n(&nodes_made, __ATOMIC_RELAXED);
+	/* release: whoever finds it finds the next one */
+	while (!__atomic_compare_exchange_n(&nodes_made, &node->next_made, node,
+					    true, __ATOMIC_RELEASE,
+					    __ATOMIC_RELAXED))
+		;
+}
+
 static struct cache_node *node_create(uint32_t n)
 {
 	struct cache_node *node = meta_alloc(sizeof(*node));
@@ -30,6 +43,7 @@ static struct cache_node *node_create(uint32_t n)
 	if (!node->barn.chains)
 		return NULL;
 	node->node = n;
+	node_made(node);
 	return node;
 }
 
@@ -278,28 +292,30 @@ struct slub_cache *cache_first(void)
 	return __atomic_load_n(&caches, __ATOMIC_ACQUIRE);
 }
 
+/* ---- fork ---- */
+
+static struct cache_node *nodes_first(void)
+{
+	return __atomic_load_n(&nodes_made, __ATOMIC_ACQUIRE);
+}
+
+/* A walk may stand on a dead cache, with the lock of its node, which a new one gets. */
 void slab_fork_prepare(void)
 {
 	grace_fork(true, false);
 	deferred_fork(true, false);
 	lock_acquire_for_fork(&cache_lock);
-	for (struct slub_cache *c = caches; c; c = c->next) {
-		for (uint32_t n = 0; n < slab_nr_nodes(); n++)
-			lock_acquire_for_fork(&c->nodes[n]->lock);
-	}
+	for (struct cache_node *n = nodes_first(); n; n = n->next_made)
+		lock_acquire_for_fork(&n->lock);
 }
 
 void slab_fork_finish(bool in_child)
 {
 	if (in_child)
 		slab_update_after_fork();
-	for (struct slub_cache *c = caches; c; c = c->next) {
-		for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
-			struct cache_node *node = c->nodes[n];
-
-			if (lock_release_after_fork(&node->lock, in_child))
-				node_rebuild(node);
-		}
+	for (struct cache_node *n = nodes_first(); n; n = n->next_made) {
+		if (lock_release_after_fork(&n->lock, in_child))
+			node_rebuild(n);
 	}
 	if (in_child) {
 		cache_making_after_fork();

@@ -62,6 +62,7 @@ struct barn {
 struct cache_node {
 	struct lock lock;
 	uint32_t node;		/* const */
+	struct cache_node *next_made;	/* const: all there ever were, for fork */
 	/* under lock */
 	struct barn barn;
 	struct page *carve;
