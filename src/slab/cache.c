@@ -125,8 +125,10 @@ static void inline_slot_set(struct slub_cache *cache)
 
 void cache_inline_slot_set(struct slub_cache *cache)
 {
+	/* Of a dead one they are 0 by now, or will be. */
 	lock_acquire(&cache_lock);
-	inline_slot_set(cache);
+	if (cache_is_live(cache))
+		inline_slot_set(cache);
 	lock_release(&cache_lock);
 }
 
@@ -134,8 +136,10 @@ void cache_inline_slots_set(void)
 {
 	/* One that is being made has its slot set behind this, or before. */
 	lock_acquire(&cache_lock);
-	for (struct slub_cache *c = caches; c; c = c->next)
-		inline_slot_set(c);
+	for (struct slub_cache *c = caches; c; c = c->next) {
+		if (cache_is_live(c))
+			inline_slot_set(c);
+	}
 	lock_release(&cache_lock);
 }
 
@@ -257,34 +261,55 @@ int cache_make(struct slub_cache *cache, const struct slub_cache_args *args)
 	return err;
 }
 
+/* Under cache_lock. */
+static void inline_slots_clear(struct slub_cache *cache)
+{
+	__atomic_store_n(&cache->inline_slot, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&cache->free_slot, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&cache->account_slot, 0, __ATOMIC_RELAXED);
+}
+
+/* Under cache_lock: @cache is no more.  A variable of the program may be made again. */
+static void unlist(struct slub_cache *cache)
+{
+	struct slub_cache **link = &caches;
+
+	while (*link && *link != cache)
+		link = &(*link)->next;
+	if (*link)
+		__atomic_store_n(link, cache->next, __ATOMIC_RELEASE);
+	/* release: who makes it finds it cleared */
+	__atomic_store_n(&cache->state,
+			 cache->args ? CACHE_NOT_MADE : CACHE_DEAD,
+			 __ATOMIC_RELEASE);
+}
+
+/* It leaves the list last: in the child of a fork in between it is found by that. */
 void cache_unmake(struct slub_cache *cache)
 {
-	uint32_t nr = (cache->list_slot - cache->slot) / SLOT_BYTES + 1;
-	struct slub_cache **link;
+	uint32_t slot = cache->slot;
+	uint32_t nr = (cache->list_slot - slot) / SLOT_BYTES + 1;
 
 	cache->account_path = ACCOUNT_SLOW;
-	__atomic_store_n(&cache->account_slot, 0, __ATOMIC_RELAXED);
 	lock_acquire(&cache_lock);
 	slots_publish(cache, NULL);
-	for (link = &caches; *link; link = &(*link)->next) {
-		if (*link != cache)
-			continue;
-		__atomic_store_n(link, cache->next, __ATOMIC_RELEASE);
-		break;
-	}
+	inline_slots_clear(cache);
 	lock_release(&cache_lock);
 	if (SLUB_CONFIG_HARDENED)
 		hardened_cache_unmade(cache);
-	percpu_free_slots(cache->slot, nr);
+	/* 0: a handler has forked, and this is the child. */
+	if (slot)
+		percpu_free_slots(slot, nr);
 	sample_cache_unmade(cache);
 	if (cache->stats)
 		slub_percpu_free(cache->stats);
 	cache->stats = 0;
 	cache->slot = 0;
 	cache->list_slot = 0;
-	cache->inline_slot = 0;
-	cache->free_slot = 0;
 	cache->link = 0;
+	lock_acquire(&cache_lock);
+	unlist(cache);
+	lock_release(&cache_lock);
 }
 
 struct slub_cache *cache_first(void)
@@ -297,6 +322,51 @@ struct slub_cache *cache_first(void)
 static struct cache_node *nodes_first(void)
 {
 	return __atomic_load_n(&nodes_made, __ATOMIC_ACQUIRE);
+}
+
+/* Was another thread of the parent destroying it? */
+static bool is_dying(const struct slub_cache *cache)
+{
+	const struct slub_cache *root = cache->root ? cache->root : cache;
+
+	return (cache_is_dead(cache) || cache_is_dead(root)) &&
+	       !cache_is_held(root);
+}
+
+/* However far it was: what its slots and counters took is lost to the child. */
+static void bury(struct slub_cache *cache)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(cache_slot_owner); i++) {
+		if (cache_slot_owner[i] == cache)
+			cache_slot_owner[i] = NULL;
+	}
+	inline_slots_clear(cache);
+	cache->account_path = ACCOUNT_SLOW;
+	cache->slot = 0;
+	cache->list_slot = 0;
+	cache->sample_slot = 0;
+	cache->stats = 0;
+	cache->link = 0;
+	cache->place = 0;
+	cache->isolate = NULL;
+	cache->migrate = NULL;
+	cache->twin = NULL;
+	cache->reserve = NULL;
+	cache->sampled = NULL;
+	unlist(cache);
+}
+
+/* In a forked child: shadows before their roots, for these tell them. */
+static void bury_dying(void)
+{
+	for (struct slub_cache *c = caches; c; c = c->next) {
+		if (c->root && is_dying(c))
+			bury(c);
+	}
+	for (struct slub_cache *c = caches; c; c = c->next) {
+		if (is_dying(c))
+			bury(c);
+	}
 }
 
 /* A walk may stand on a dead cache, with the lock of its node, which a new one gets. */
@@ -320,6 +390,7 @@ void slab_fork_finish(bool in_child)
 	if (in_child) {
 		cache_making_after_fork();
 		defrag_after_fork();
+		bury_dying();
 		shrink_after_fork();
 		debug_after_fork();
 	}

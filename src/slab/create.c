@@ -203,7 +203,9 @@ static void making_end(void)
 
 void cache_making_after_fork(void)
 {
-	making = 0;
+	/* This thread's own goes on, when the handler that forked returns. */
+	if (making != thread_self())
+		making = 0;
 }
 
 /* A live cache of that name, or one that can be shared; NULL: neither. */
@@ -373,6 +375,17 @@ static int destroy_begin(struct slub_cache *cache)
 	return 0;
 }
 
+/* Nobody finds it by its cache when it is dropped. */
+static void drop_shadow(struct slub_cache **shadow)
+{
+	struct slub_cache *dropped = *shadow;
+
+	*shadow = NULL;
+	compiler_barrier();
+	if (dropped)
+		cache_drop_shadow(dropped);
+}
+
 SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
 {
 	struct cache_hold hold;
@@ -403,20 +416,14 @@ SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
 	if (ret)
 		return ret < 0 ? ret : 0;
 	cache_settle(cache);
-	if (cache->reserve)
-		cache_drop_shadow(cache->reserve);
-	cache->reserve = NULL;
-	if (cache->sampled)
-		cache_drop_shadow(cache->sampled);
-	cache->sampled = NULL;
-	cache_unmake(cache);
+	drop_shadow(&cache->reserve);
+	drop_shadow(&cache->sampled);
 	cache->isolate = NULL;
 	cache->migrate = NULL;
 	group_place_set(&cache->place, NULL);
+	cache_unmake(cache);
 	cache_open(&hold);
-	if (cache->args)
-		cache->state = CACHE_NOT_MADE;
-	else
+	if (!cache->args)
 		cache_struct_free(cache);
 	return 0;
 }

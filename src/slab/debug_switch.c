@@ -319,10 +319,17 @@ usual void debug_after_fork(void)
 	/* This thread's own goes on, when the handler that forked returns. */
 	if (switching != thread_self())
 		switching = 0;
-	/* Published in between, and its watch no free one therefore. */
+	/*
+	 * Published in between, and its watch no free one therefore; or the other way
+	 * round.
+	 */
 	for (struct watch *w = watch_first(); w; w = w->next) {
-		if (!w->original && cache_is_live(&w->cache))
+		bool is_live = cache_is_live(&w->cache);
+
+		if (!w->original && is_live)
 			twin_adopt(w);
+		else if (!is_live && !cache_is_held(w->original))
+			w->original = NULL;
 	}
 	/* Whatever is in it, and was being answered: the parent was asked. */
 	__atomic_store_n(&slub_debug_mailbox.state, MAILBOX_IDLE,

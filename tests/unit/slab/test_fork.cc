@@ -192,4 +192,60 @@ TEST_F(fork_test, a_destroyed_cache_has_no_lock_of_another_thread)
 	other.call([&] { lock_release(&node->lock); });
 }
 
+const struct slub_cache_args static_args = [] {
+	struct slub_cache_args args = {};
+
+	args.name = "static";
+	args.size = 64;
+	args.flags = SLUB_NO_MERGE | SLUB_CONSISTENCY_CHECKS;
+	return args;
+}();
+
+/* Uses a cache that is a variable, and is in the list of caches once at the end. */
+int use_static(struct slub_cache *cache)
+{
+	unsigned nr = 0, found = 0;
+
+	for (int i = 0; i < 2; i++) {
+		void *object = slub_cache_alloc_slow(cache);
+
+		if (!object)
+			return 10 + i;
+		if (!cache_twin(cache) || cache_of(object) != cache_twin(cache))
+			return 20 + i;
+		slub_cache_free_slow(cache, object);
+		if (i == 0 && slub_cache_destroy(cache))
+			return 30;
+	}
+	for (struct slub_cache *c = cache_first(); c && nr < 1000; c = c->next, nr++)
+		found += c == cache;
+	return found != 1 || nr == 1000 ? 40 : 0;
+}
+
+/* A thread of the parent was destroying it. */
+TEST_F(fork_test, a_cache_that_is_a_variable_can_be_used_again)
+{
+	static struct slub_cache caches[200];
+	unsigned nr = steps::for_each([&](unsigned step) {
+		struct slub_cache *cache = &caches[step];
+		steps::Other other;
+		bool has_step;
+
+		cache->args = &static_args;
+		void *object = slub_cache_alloc_slow(cache);
+		EXPECT_NE(object, nullptr);
+		slub_cache_free_slow(cache, object);
+		has_step = between_locks(step, [&] {
+			EXPECT_EQ(slub_cache_destroy(cache), 0);
+		}, [&] {
+			other.call([&] {
+				EXPECT_CHILD([&] { return use_static(cache); }) << step;
+			});
+		});
+		EXPECT_FALSE(cache_is_dead(cache)) << step;
+		return has_step && !HasFailure();
+	});
+	EXPECT_GT(nr, 10u);
+}
+
 } /* namespace */
