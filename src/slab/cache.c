@@ -381,12 +381,18 @@ void slab_fork_prepare(void)
 
 void slab_fork_finish(bool in_child)
 {
+	bool torn = false;
+
 	if (in_child)
 		slab_update_after_fork();
 	for (struct cache_node *n = nodes_first(); n; n = n->next_made) {
-		if (lock_release_after_fork(&n->lock, in_child))
-			node_rebuild(n);
+		if (!lock_release_after_fork(&n->lock, in_child))
+			continue;
+		node_rebuild(n);
+		torn = true;
 	}
+	if (torn)
+		barns_after_fork();
 	if (in_child) {
 		cache_making_after_fork();
 		defrag_after_fork();

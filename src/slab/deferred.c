@@ -39,15 +39,26 @@ static struct slub_cache sheaf_cache;
 static uintptr_t sheaves;	/* per-CPU offset of a list; const after start */
 static uint64_t objects_pending;	/* but for those in CPUs' sheaves */
 static struct slub_srcu callers = SLUB_SRCU_INIT;
-static uint32_t barriers;	/* under way */
+static uint64_t barriers;	/* under way */
 static bool is_used;
+
+/* Not below 0: in a child what its own thread was at may not be counted. */
+static void subtract(uint64_t *count, uint64_t nr)
+{
+	uint64_t now = __atomic_load_n(count, __ATOMIC_RELAXED);
+
+	while (!__atomic_compare_exchange_n(count, &now, now - min_size(nr, now),
+					    true, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED))
+		;
+}
 
 static void sheaf_release(void **item)
 {
 	struct sheaf *sheaf = container_of(item, struct sheaf, link);
 
 	cache_free_deferred(sheaf->nr, sheaf->objects);
-	__atomic_fetch_sub(&objects_pending, sheaf->nr, __ATOMIC_RELAXED);
+	subtract(&objects_pending, sheaf->nr);
 	cache_free(&sheaf_cache, sheaf);
 }
 
@@ -142,7 +153,7 @@ SLUB_EXPORT void slub_deferred_barrier(void)
 	}
 	/* What callers held meanwhile is in the queue. */
 	slub_srcu_synchronize(&callers);
-	__atomic_fetch_sub(&barriers, 1, __ATOMIC_RELAXED);
+	subtract(&barriers, 1);
 	grace_flush(&queue);
 }
 
@@ -168,13 +179,29 @@ SLUB_EXPORT size_t slub_deferred_pending(void)
 	return nr;
 }
 
+static uint64_t objects_in(void *const *item)
+{
+	uint64_t nr = 0;
+
+	for (; item; item = *item)
+		nr += container_of(item, struct sheaf, link)->nr;
+	return nr;
+}
+
+/* What other threads had in hand, or waited for, is nothing to the child. */
+static void count_anew(void)
+{
+	objects_pending = objects_in(queue.fresh) + objects_in(queue.waiting) +
+			  objects_in(queue.ripe);
+	barriers = 0;
+}
+
 usual void deferred_fork(bool prepare, bool in_child)
 {
 	if (prepare)
 		grace_fork_prepare(&queue);
 	else
 		grace_fork_finish(&queue, in_child);
-	/* Of threads that did not come along. */
 	if (in_child)
-		barriers = 0;
+		count_anew();
 }

@@ -263,6 +263,9 @@ bool barn_put(struct cache_node *node, const struct slub_cache *cache,
 /* Any chain, also when nobody asked for one: to empty the barn. */
 void *barn_take(struct cache_node *node, const struct slub_cache *cache);
 
+/* In a forked child, some of whose nodes were made anew: what is in barns. */
+void barns_after_fork(void);
+
 /* geometry.c: order, objects, lists; from size, object_size, link */
 void cache_choose_geometry(struct slub_cache *cache, uint32_t sheaf_length);
 /* Chains that the barn of a node has room for, whatever the cache. */

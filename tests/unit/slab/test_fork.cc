@@ -12,8 +12,8 @@ extern "C" {
 
 namespace {
 
-/* The status of a child of these layers that ends with @work. */
-int child(const std::function<int()> &work)
+/* fork() of these layers. */
+pid_t fork_here()
 {
 	pid_t pid;
 
@@ -27,10 +27,18 @@ int child(const std::function<int()> &work)
 	slab_fork_finish(!pid);
 	percpu_fork_finish(!pid);
 	reclaim_fork_finish(!pid);
-	if (!pid) {
+	if (!pid)
 		alarm(20);
+	return pid;
+}
+
+/* The status of a child that ends with @work. */
+int child(const std::function<int()> &work)
+{
+	pid_t pid = fork_here();
+
+	if (!pid)
 		_exit(work());
-	}
 	return harness::wait_for(pid);
 }
 
@@ -246,6 +254,92 @@ TEST_F(fork_test, a_cache_that_is_a_variable_can_be_used_again)
 		return has_step && !HasFailure();
 	});
 	EXPECT_GT(nr, 10u);
+}
+
+/* How many chains a barn takes; that they are none nobody looks at. */
+int fill_barn(struct slub_cache *cache)
+{
+	struct cache_node *node = cache->nodes[0];
+	int nr = 0;
+
+	node->barn.nr_max = node->barn.credit = barn_nr_room();
+	while (barn_put(node, cache, cache))
+		nr++;
+	return nr;
+}
+
+/* A thread of the parent had a node's lock for long, and the barn behind it is lost. */
+TEST_F(fork_test, lost_chains_do_not_count)
+{
+	struct slub_cache *cache = make("barn", 256 << 10);
+	struct cache_node *node = cache->nodes[0];
+	steps::Other other;
+	int nr = fill_barn(cache);
+
+	EXPECT_GT(nr, 1);
+	other.call([&] { lock_acquire(&node->lock); });
+	EXPECT_CHILD([&] { return fill_barn(cache) == nr ? 0 : 1; });
+	other.call([&] { lock_release(&node->lock); });
+	while (barn_take(node, cache))
+		continue;
+	end(cache);
+}
+
+/* Objects in the hands of a thread that frees what is ripe, or puts it into the queue. */
+TEST_F(fork_test, lost_objects_are_not_pending)
+{
+	struct slub_cache *cache = make("deferred", 64);
+	unsigned nr = steps::for_each([&](unsigned step) {
+		std::vector<void *> objects(200);
+		steps::Other other;
+		bool has_step;
+
+		EXPECT_EQ(slub_cache_alloc_bulk(cache, 0, 200, objects.data()), 200u);
+		for (void *object : objects)
+			slub_free_deferred(object);
+		has_step = between_locks(step, slub_deferred_barrier, [&] {
+			other.call([&] {
+				EXPECT_CHILD([&] {
+					slub_deferred_barrier();
+					return (int)slub_deferred_pending();
+				}) << step;
+			});
+		});
+		EXPECT_EQ(slub_deferred_pending(), 0u);
+		return has_step && !HasFailure();
+	});
+	EXPECT_GT(nr, 4u);
+	end(cache);
+}
+
+/* The thread that is at it forks itself, in a handler. */
+TEST_F(fork_test, own_objects_are_not_less_than_none)
+{
+	struct slub_cache *cache = make("deferred", 64);
+	unsigned nr = steps::for_each([&](unsigned step) {
+		static pid_t pid;
+		std::vector<void *> objects(200);
+		bool has_step;
+
+		pid = -1;
+		EXPECT_EQ(slub_cache_alloc_bulk(cache, 0, 200, objects.data()), 200u);
+		for (void *object : objects)
+			slub_free_deferred(object);
+		has_step = between_locks(step, slub_deferred_barrier, [&] {
+			pid = fork_here();
+		});
+		if (pid == 0) {
+			slub_deferred_barrier();
+			_exit((int)slub_deferred_pending());
+		}
+		if (pid > 0) {
+			int status = harness::wait_for(pid);
+			EXPECT_EQ(status, 0) << step << harness::describe_status(status);
+		}
+		return has_step && !HasFailure();
+	});
+	EXPECT_GT(nr, 4u);
+	end(cache);
 }
 
 } /* namespace */
