@@ -171,6 +171,7 @@ void slub_fork_finish(bool in_child)
 	}
 	if (in_child) {
 		start_fork_child();
+		sizeclass_fork_child();
 		abi_update();
 	}
 }

@@ -49,11 +49,13 @@ extern uint32_t malloc_paged_slots_bytes SLUB_INTERNAL;
 /* The slot of the list for a size, by (size + 15) / 16. */
 extern uint16_t malloc_slot[CLASS_BYTES_MAX / CLASS_STEP + 1] SLUB_INTERNAL;
 int sizeclass_init(void);
-/* Turns sampling (slab/sample.h) on or off; 0 or -ENOSPC. */
+/* Turns sampling (slab/sample.h) on or off; 0, -ENOSPC, or -EBUSY in a handler. */
 int sizeclass_sample(bool on);
 /* One allocation in @every is guarded (slab/guard.h), 0: none; 0 or -errno. */
 int sizeclass_guard(uint64_t every);
 void sizeclass_guard_by_option(void);
+/* In a forked child, with no lock held but by whom a handler interrupted. */
+void sizeclass_fork_child(void);
 /* Opens the fast path. */
 void malloc_open(void);
 /* The cache for @bytes <= CLASS_BYTES_MAX. */

@@ -6,6 +6,7 @@
  * All are multiples of 16 and lie in page-aligned slabs, so an object is
  * aligned to the largest power of two that divides its class.
  */
+#include <errno.h>
 #include <sys/auxv.h>
 
 #include "malloc/account.h"
@@ -74,6 +75,48 @@ static void slots_fill(void)
 	}
 }
 
+/* Who switches sampling, thread_self(), or 0: pools and slots are made by one. */
+static uint32_t switching;
+/* Some five seconds: a switch may empty all lists. */
+#define SWITCH_WAITS_MAX 100000
+
+/* False: this thread is at it, and was interrupted by a handler; or it takes too long. */
+static bool switch_begin(void)
+{
+	uint32_t self = thread_self();
+
+	for (unsigned int i = 0; i < SWITCH_WAITS_MAX; i++) {
+		uint32_t nobody = 0;
+
+		/* acquire: pairs with the release in switch_end() */
+		if (__atomic_compare_exchange_n(&switching, &nobody, self,
+						false, __ATOMIC_ACQUIRE,
+						__ATOMIC_RELAXED))
+			return true;
+		if (nobody == self)
+			return false;
+		sys_wait(i);
+	}
+	return false;
+}
+
+static void switch_end(void)
+{
+	__atomic_store_n(&switching, 0, __ATOMIC_RELEASE);
+}
+
+/* What another thread was switching in the parent is done, or not begun, as it stands. */
+void sizeclass_fork_child(void)
+{
+	if (!switching || switching == thread_self())
+		return;
+	switching = 0;
+	slots_fill();
+	account_sizes_fill();
+	if (!slub_thread.locks_held)
+		cache_inline_slots_set();
+}
+
 static int sample_switch_to(enum sample_use use, bool on)
 {
 	int err = sample_caches_prepare(classes, CLASS_NR);
@@ -92,7 +135,13 @@ static int sample_switch_to(enum sample_use use, bool on)
 
 int sizeclass_sample(bool on)
 {
-	return sample_switch_to(SAMPLE_PROFILE, on);
+	int err;
+
+	if (!switch_begin())
+		return -EBUSY;
+	err = sample_switch_to(SAMPLE_PROFILE, on);
+	switch_end();
+	return err;
 }
 
 /* As the profile's, for a program that is to be sampled alike each time. */
@@ -104,7 +153,7 @@ static uint64_t guard_seed(void)
 	return seed ? seed : os_clock_ns() ^ (random ? *random : 0);
 }
 
-int sizeclass_guard(uint64_t every)
+static int guard_switch_to(uint64_t every)
 {
 	int err = every ? guard_open(every) : 0;
 
@@ -115,6 +164,17 @@ int sizeclass_guard(uint64_t every)
 	else
 		sample_set_guard(every, guard_seed());
 	return sample_switch_to(SAMPLE_GUARD, every);
+}
+
+int sizeclass_guard(uint64_t every)
+{
+	int err;
+
+	if (!switch_begin())
+		return -EBUSY;
+	err = guard_switch_to(every);
+	switch_end();
+	return err;
 }
 
 void sizeclass_guard_by_option(void)

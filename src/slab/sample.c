@@ -129,23 +129,37 @@ void sample_switch_on(enum sample_use use, bool on)
 
 /* ---- the twins ---- */
 
+/* Others may make one at the same time; false: it has one by now. */
+static bool sample_slot_set(struct slub_cache *cache, uint32_t slot)
+{
+	uint32_t none = 0;
+
+	if (SLUB_CONFIG_HARDENED)
+		hardened_slot_made(cache, slot);
+	/* Whoever empties the CPUs' lists finds the cache by it. */
+	__atomic_store_n(&cache_slot_owner[slot / SLOT_BYTES], cache,
+			 __ATOMIC_RELEASE);
+	/* release: who pops there finds the rest */
+	if (__atomic_compare_exchange_n(&cache->sample_slot, &none, slot, false,
+					__ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		return true;
+	__atomic_store_n(&cache_slot_owner[slot / SLOT_BYTES], NULL,
+			 __ATOMIC_RELEASE);
+	return false;
+}
+
 int sample_caches_prepare(struct slub_cache *caches, uint32_t nr)
 {
 	uint32_t slot;
 
-	if (caches[0].sample_slot)
+	if (__atomic_load_n(&caches[nr - 1].sample_slot, __ATOMIC_ACQUIRE))
 		return 0;
 	slot = percpu_alloc_slots(nr);
 	if (!slot)
 		return -28;	/* ENOSPC */
-	for (uint32_t i = 0; i < nr; i++, slot += SLOT_BYTES) {
-		if (SLUB_CONFIG_HARDENED)
-			hardened_slot_made(&caches[i], slot);
-		/* Whoever empties the CPUs' lists finds the cache by it. */
-		__atomic_store_n(&cache_slot_owner[slot / SLOT_BYTES],
-				 &caches[i], __ATOMIC_RELEASE);
-		__atomic_store_n(&caches[i].sample_slot, slot,
-				 __ATOMIC_RELEASE);
+	for (uint32_t i = 0; i < nr; i++) {
+		if (!sample_slot_set(&caches[i], slot + i * SLOT_BYTES))
+			percpu_free_slots(slot + i * SLOT_BYTES, 1);
 	}
 	return 0;
 }
@@ -460,8 +474,13 @@ void sample_cache_made(struct slub_cache *cache)
 void sample_caches_switch(void)
 {
 	for (struct slub_cache *c = cache_first(); c; c = c->next) {
-		if (cache_is_live(c))
-			sample_cache_made(c);
+		struct cache_hold pin;
+
+		/* One that is destroyed meanwhile would keep its slot. */
+		if (c->is_internal || !cache_pin(c, &pin))
+			continue;
+		sample_cache_made(c);
+		cache_unpin(&pin);
 	}
 	cache_inline_slots_set();
 }

@@ -78,6 +78,29 @@ inline bool interrupt(unsigned n, const std::function<uint64_t()> &state,
 	return done;
 }
 
+/*
+ * Calls @work, and @meanwhile where this thread has let go of a lock for the @n-th time, if it
+ * does so often.
+ */
+inline bool between_locks(unsigned n, const std::function<void()> &work,
+			  const std::function<void()> &meanwhile)
+{
+	bool had = false, done = false;
+
+	run(work, [&] {
+		bool has = slub_thread.locks_held;
+		bool let_go = had && !has;
+
+		had = has;
+		if (!let_go || n--)
+			return true;
+		done = true;
+		meanwhile();
+		return false;
+	});
+	return done;
+}
+
 /* A thread that does what it is told. */
 class Other {
 public:

@@ -2,8 +2,17 @@
 /* malloc/sizeclass.c: every size gets the smallest class that fits. */
 #include <gtest/gtest.h>
 #include <set>
+#include <unistd.h>
 
+#include "harness.h"
 #include "slub.h"
+#if defined(__x86_64__)
+#include "steps.h"
+#endif
+
+extern "C" {
+#include "slab/guard.h"
+}
 
 namespace {
 
@@ -111,5 +120,53 @@ TEST(sizeclass, malloc_uses_them)
 	EXPECT_EQ(pagemap_get(large), (uint32_t)MAP_LARGE);
 	free(large);
 }
+
+#if defined(__x86_64__)
+/* 0: one pool of guarded objects was made by two; 1: two; 2: there are no @n instructions. */
+int guard_by_two(unsigned n)
+{
+	uintptr_t base = 0;
+	bool done = false;
+	sem_t called;
+	steps::Other other;
+
+	sem_init(&called, 0, 0);
+	steps::run([] { sizeclass_guard(100); }, [&] {
+		struct timespec soon;
+
+		if (guard_pool.bytes || slub_thread.locks_held || n--)
+			return !guard_pool.bytes;
+		done = true;
+		other.begin([&] {
+			sizeclass_guard(100);
+			base = guard_pool.base;
+			sem_post(&called);
+		});
+		/* It waits for this thread, or it does not. */
+		clock_gettime(CLOCK_REALTIME, &soon);
+		soon.tv_sec += soon.tv_nsec / 980000000;
+		soon.tv_nsec = (soon.tv_nsec + 20000000) % 1000000000;
+		while (sem_timedwait(&called, &soon) && errno == EINTR)
+			continue;
+		return false;
+	});
+	if (!done)
+		return 2;
+	other.finish();
+	return base != guard_pool.base;
+}
+
+TEST(sizeclass, two_that_switch_the_guard_make_one_pool)
+{
+	unsigned nr = steps::for_each([](unsigned step) {
+		int status = harness::in_child([&] { _exit(guard_by_two(step * 7)); });
+		bool is_last = status == 2 << 8;
+
+		EXPECT_TRUE(!status || is_last) << step << harness::describe_status(status);
+		return !is_last && !testing::Test::HasFailure();
+	});
+	EXPECT_GT(nr, 10u);
+}
+#endif
 
 } /* namespace */

@@ -47,29 +47,6 @@ int child(const std::function<int()> &work)
 
 using fork_test = typed;
 
-/*
- * Calls @work, and @meanwhile where this thread has let go of a lock for the @n-th time, if it
- * does so often.
- */
-bool between_locks(unsigned n, const std::function<void()> &work,
-		   const std::function<void()> &meanwhile)
-{
-	bool had = false, done = false;
-
-	steps::run(work, [&] {
-		bool has = slub_thread.locks_held;
-		bool let_go = had && !has;
-
-		had = has;
-		if (!let_go || n--)
-			return true;
-		done = true;
-		meanwhile();
-		return false;
-	});
-	return done;
-}
-
 /* Uses what is watched of @cache. */
 int use_watched(struct slub_cache *cache)
 {
@@ -102,7 +79,7 @@ TEST_F(fork_test, a_watch_is_complete_when_it_names_its_cache)
 			steps::Other other;
 			bool has_step;
 
-			has_step = between_locks(step, [&] {
+			has_step = steps::between_locks(step, [&] {
 				EXPECT_EQ(slub_cache_debug(cache, SLUB_CONSISTENCY_CHECKS |
 							   SLUB_POISON), 0);
 			}, [&] {
@@ -243,7 +220,7 @@ TEST_F(fork_test, a_cache_that_is_a_variable_can_be_used_again)
 		void *object = slub_cache_alloc_slow(cache);
 		EXPECT_NE(object, nullptr);
 		slub_cache_free_slow(cache, object);
-		has_step = between_locks(step, [&] {
+		has_step = steps::between_locks(step, [&] {
 			EXPECT_EQ(slub_cache_destroy(cache), 0);
 		}, [&] {
 			other.call([&] {
@@ -297,7 +274,7 @@ TEST_F(fork_test, lost_objects_are_not_pending)
 		EXPECT_EQ(slub_cache_alloc_bulk(cache, 0, 200, objects.data()), 200u);
 		for (void *object : objects)
 			slub_free_deferred(object);
-		has_step = between_locks(step, slub_deferred_barrier, [&] {
+		has_step = steps::between_locks(step, slub_deferred_barrier, [&] {
 			other.call([&] {
 				EXPECT_CHILD([&] {
 					slub_deferred_barrier();
@@ -325,7 +302,7 @@ TEST_F(fork_test, own_objects_are_not_less_than_none)
 		EXPECT_EQ(slub_cache_alloc_bulk(cache, 0, 200, objects.data()), 200u);
 		for (void *object : objects)
 			slub_free_deferred(object);
-		has_step = between_locks(step, slub_deferred_barrier, [&] {
+		has_step = steps::between_locks(step, slub_deferred_barrier, [&] {
 			pid = fork_here();
 		});
 		if (pid == 0) {
