@@ -28,21 +28,29 @@ bool group_owns(const struct slub_group *group, uint32_t owner)
 }
 
 /* @owner is held. */
-static void replace(uint32_t *place, uint32_t owner)
+static uint32_t exchange(uint32_t *place, uint32_t owner)
 {
-	uint32_t old = __atomic_exchange_n(place, owner, __ATOMIC_ACQ_REL);
+	return __atomic_exchange_n(place, owner, __ATOMIC_ACQ_REL);
+}
 
-	if (!old)
+uint32_t group_place_exchange(uint32_t *place, const struct slub_group *group)
+{
+	if (group)
+		owner_hold(group->owner, 1);
+	return exchange(place, group ? group_owner_number(group) : 0);
+}
+
+void group_place_drop(uint32_t owner)
+{
+	if (!owner)
 		return;
 	slub_srcu_synchronize(&group_domain);
-	owner_drop(owner_of(old), 1);
+	owner_drop(owner_of(owner), 1);
 }
 
 void group_place_set(uint32_t *place, const struct slub_group *group)
 {
-	if (group)
-		owner_hold(group->owner, 1);
-	replace(place, group ? group_owner_number(group) : 0);
+	group_place_drop(group_place_exchange(place, group));
 }
 
 /* The owner that @place names, held; 0: none. */
@@ -62,7 +70,7 @@ void group_place_copy(uint32_t *place, const uint32_t *from)
 	/* Twice, if it is set by somebody else in between. */
 	while (__atomic_load_n(place, __ATOMIC_RELAXED) !=
 	       __atomic_load_n(from, __ATOMIC_ACQUIRE))
-		replace(place, hold(from));
+		group_place_drop(exchange(place, hold(from)));
 }
 
 int group_charge_place(const uint32_t *place, size_t bytes, uint32_t *owner)

@@ -194,6 +194,9 @@ bool group_is_good(const struct slub_group *group);
  * waits for who has read it and not charged yet.
  */
 void group_place_set(uint32_t *place, const struct slub_group *group);
+/* The same in two steps: the first waits for nobody, and what it returns is dropped. */
+uint32_t group_place_exchange(uint32_t *place, const struct slub_group *group);
+void group_place_drop(uint32_t owner);
 /* @place names who @from names. */
 void group_place_copy(uint32_t *place, const uint32_t *from);
 /*

@@ -394,7 +394,7 @@ void slab_fork_finish(bool in_child)
 	if (torn)
 		barns_after_fork();
 	if (in_child) {
-		cache_making_after_fork();
+		making_after_fork();
 		defrag_after_fork();
 		bury_dying();
 		shrink_after_fork();

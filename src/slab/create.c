@@ -33,7 +33,7 @@ static struct slub_cache *dead_first;
 static struct slub_cache **dead_last = &dead_first;
 /*
  * Who makes or destroys a cache, thread_self(), or 0: names are looked up, then
- * registered.
+ * registered, and what may be shared is looked for, then shared.
  */
 static uint32_t making;
 
@@ -169,7 +169,8 @@ static bool can_share(const struct slub_cache *cache,
 }
 
 /*
- * One cache is made or destroyed at a time.  Who finds it set must not write to it,
+ * One cache is made or destroyed at a time, or gets what it cannot share with
+ * another.  Who finds it set must not write to it,
  * not even under a lock that making_end() does not take: what was cleared in between
  * would be set again, for ever, by one who does not make anything.
  *
@@ -178,7 +179,7 @@ static bool can_share(const struct slub_cache *cache,
  *
  * False: this thread has it, and a handler or a shrinker's callback asks.
  */
-static bool making_begin(void)
+bool making_begin(void)
 {
 	uint32_t self = thread_self();
 
@@ -196,12 +197,12 @@ static bool making_begin(void)
 	}
 }
 
-static void making_end(void)
+void making_end(void)
 {
 	__atomic_store_n(&making, 0, __ATOMIC_RELEASE);
 }
 
-void cache_making_after_fork(void)
+void making_after_fork(void)
 {
 	/* This thread's own goes on, when the handler that forked returns. */
 	if (making != thread_self())

@@ -13,8 +13,7 @@
  * Of accounted objects both places are charged to the object's owner while it
  * is moved: whichever of them is freed, by whomever and whenever, is paid back.
  *
- * Locks: node->lock while slabs are isolated and put back; cache_lock for how a
- * cache's objects are moved.
+ * Locks: node->lock while slabs are isolated and put back.
  */
 #include "slab/account.h"
 
@@ -451,6 +450,24 @@ static bool is_complete(const struct slub_cache *cache,
 	return cache && !isolate == !migrate;
 }
 
+static int mobility_set(struct slub_cache *cache, slub_isolate_fn *isolate,
+			slub_migrate_fn *migrate, void *arg)
+{
+	int err = -EBUSY;
+
+	/* It must not become another's as well between the look and the change. */
+	if (!making_begin())
+		return err;
+	if (cache->users == 1) {
+		cache->isolate = isolate;
+		cache->migrate = migrate;
+		cache->mobility_arg = arg;
+		err = 0;
+	}
+	making_end();
+	return err;
+}
+
 SLUB_EXPORT int slub_cache_setup_mobility(struct slub_cache *cache,
 					  slub_isolate_fn *isolate,
 					  slub_migrate_fn *migrate, void *arg)
@@ -468,15 +485,7 @@ SLUB_EXPORT int slub_cache_setup_mobility(struct slub_cache *cache,
 	err = cache_shut(cache, &hold);
 	if (err)
 		return err;
-	lock_acquire(&cache_lock);
-	if (cache->users > 1) {
-		err = -EBUSY;
-	} else {
-		cache->isolate = isolate;
-		cache->migrate = migrate;
-		cache->mobility_arg = arg;
-	}
-	lock_release(&cache_lock);
+	err = mobility_set(cache, isolate, migrate, arg);
 	cache_open(&hold);
 	return err;
 }

@@ -102,19 +102,24 @@ void cache_place_copy(struct slub_cache *cache, const uint32_t *place)
 SLUB_EXPORT int slub_cache_group_set(struct slub_cache *cache,
 				     struct slub_group *group)
 {
+	uint32_t before = 0;
 	int err = 0;
 
 	if (slub_thread.locks_held || !cache || !cache_is_usable(cache) ||
 	    cache->is_internal || !cache->is_accounted ||
 	    (group && !group_is_good(group)))
 		return -EINVAL;
-	lock_acquire(&cache_lock);
-	if (cache->users > 1)
+	/* It must not become another's as well between the look and the change. */
+	if (!making_begin())
+		return -EBUSY;
+	if (cache->users > 1) {
 		err = -EBUSY;
-	lock_release(&cache_lock);
-	if (err)
-		return err;
-	group_place_set(&cache->place, group);
-	cache_inline_slot_set(cache);
-	return 0;
+	} else {
+		before = group_place_exchange(&cache->place, group);
+		cache_inline_slot_set(cache);
+	}
+	making_end();
+	/* Behind it, for this waits for readers. */
+	group_place_drop(before);
+	return err;
 }

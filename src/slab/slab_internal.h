@@ -359,8 +359,13 @@ bool cache_is_usable(struct slub_cache *cache);
 void cache_free_run(struct slub_cache *cache, size_t nr, void **objects);
 /* Frees objects of any caches, which count them as deferred. */
 void cache_free_deferred(size_t nr, void **objects);
-/* create.c */
-void cache_making_after_fork(void);
+/*
+ * create.c: between them no cache is made, shared or destroyed by others.  False: this
+ * thread is at it, and a handler or a function of the program asks.
+ */
+bool making_begin(void);
+void making_end(void);
+void making_after_fork(void);
 
 /* alias.c: the further names of a shared cache; each with a user more or less */
 int alias_add(struct slub_cache *cache, const char *name);	/* 0 or an errno */

@@ -11,6 +11,8 @@ extern "C" {
 #undef _Static_assert
 #undef _Atomic
 
+#include <slub/group.h>
+
 namespace {
 
 using race_test = typed;
@@ -42,6 +44,67 @@ TEST_F(race_test, a_cache_has_one_sample_slot)
 		return has_step;
 	});
 	EXPECT_GT(nr, 0u);
+}
+
+/* Whoever shares a cache finds it as others have left it, or they find it shared. */
+template <class Set> void expect_own_or_shared(Set set, unsigned long flags)
+{
+	unsigned nr;
+
+	start::option("MERGE=1");
+	nr = steps::for_each([&](unsigned step) {
+		struct slub_cache *cache = typed::make("shared-a", 72, flags), *shared = nullptr;
+		steps::Other other;
+		int err = 1;
+		bool has_step;
+
+		has_step = steps::between_locks(step, [&] {
+			shared = slub_cache_create("shared-b", 72, 0, flags, nullptr);
+		}, [&] {
+			sem_t called;
+
+			sem_init(&called, 0, 0);
+			other.begin([&] {
+				err = set(cache);
+				sem_post(&called);
+			});
+			/* Or it waits until the other cache is made. */
+			for (int i = 0; i < 20 && sem_trywait(&called); i++)
+				usleep(1000);
+		});
+		if (has_step)
+			other.finish();
+		EXPECT_TRUE(err == 1 || (err == -EBUSY) == (shared == cache)) << step << " " << err;
+		if (!err) {
+			EXPECT_NE(shared, cache) << step;
+		}
+		typed::end(shared);
+		typed::end(cache);
+		return has_step && !testing::Test::HasFailure();
+	});
+	EXPECT_GT(nr, 3u);
+	start::option("MERGE=0");
+}
+
+TEST_F(race_test, a_cache_is_not_shared_while_its_objects_become_movable)
+{
+	expect_own_or_shared([](struct slub_cache *cache) {
+		return slub_cache_setup_mobility(cache,
+			[](slub_cache *, void **, size_t, void *) noexcept {},
+			[](slub_cache *, void *, void *, void *) noexcept -> int { return -1; },
+			nullptr);
+	}, 0);
+}
+
+TEST_F(race_test, a_cache_is_not_shared_while_it_enters_a_group)
+{
+	struct slub_group *group = slub_group_create("group", nullptr);
+
+	ASSERT_NE(group, nullptr);
+	expect_own_or_shared([&](struct slub_cache *cache) {
+		return slub_cache_group_set(cache, group);
+	}, SLUB_ACCOUNT);
+	EXPECT_EQ(slub_group_delete(group), 0);
 }
 
 } /* namespace */
