@@ -39,6 +39,12 @@ static inline struct watch *watch_of(const struct slub_cache *twin)
 				offsetof(struct watch, cache));
 }
 
+static inline struct slub_cache *watch_original(const struct watch *watch)
+{
+	/* acquire: pairs with the release in twin_adopt() */
+	return __atomic_load_n(&watch->original, __ATOMIC_ACQUIRE);
+}
+
 /* The bytes in front of the first object of a slab. */
 static inline size_t watch_left(const struct slub_cache *cache)
 {

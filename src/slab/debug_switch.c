@@ -49,7 +49,7 @@ static struct watch *watch_find(const struct slub_cache *original,
 				uint32_t flags)
 {
 	for (struct watch *w = watch_first(); w; w = w->next) {
-		if (w->original == original &&
+		if (watch_original(w) == original &&
 		    (!original ||
 		     (w->layout.flags & DEBUG_LETTERS) == flags))
 			return w;
@@ -270,7 +270,7 @@ int debug_cache_made(struct slub_cache *cache)
 bool debug_has_slabs(const struct slub_cache *cache)
 {
 	for (struct watch *w = watch_first(); w; w = w->next) {
-		if (w->original == cache && cache_has_slabs(&w->cache))
+		if (watch_original(w) == cache && cache_has_slabs(&w->cache))
 			return true;
 	}
 	return false;
@@ -289,7 +289,7 @@ void debug_cache_unmade(struct slub_cache *cache)
 	__atomic_store_n(&cache->state, CACHE_DEAD, __ATOMIC_RELEASE);
 	__atomic_store_n(&cache->twin, NULL, __ATOMIC_RELEASE);
 	for (struct watch *w = watch_first(); w; w = w->next) {
-		if (w->original != cache)
+		if (watch_original(w) != cache)
 			continue;
 		__atomic_store_n(&w->cache.state, CACHE_DEAD,
 				 __ATOMIC_RELEASE);
@@ -306,7 +306,7 @@ bool debug_shrink_twins(struct slub_cache *cache)
 	bool partial = false;
 
 	for (struct watch *w = watch_first(); w; w = w->next) {
-		if (w->original != cache)
+		if (watch_original(w) != cache)
 			continue;
 		cache_shrink_nodes(&w->cache);
 		partial |= cache_has_partial(&w->cache);
@@ -326,9 +326,9 @@ usual void debug_after_fork(void)
 	for (struct watch *w = watch_first(); w; w = w->next) {
 		bool is_live = cache_is_live(&w->cache);
 
-		if (!w->original && is_live)
+		if (!watch_original(w) && is_live)
 			twin_adopt(w);
-		else if (!is_live && !cache_is_held(w->original))
+		else if (!is_live && !cache_is_held(watch_original(w)))
 			w->original = NULL;
 	}
 	/* Whatever is in it, and was being answered: the parent was asked. */

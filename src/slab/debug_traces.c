@@ -95,7 +95,7 @@ static void count_slab(struct slub_cache *twin, struct page *slab, void *arg)
 	watched_mark_free(twin, slab, &marks);
 	for (uint32_t i = 0; i < twin->objects; i++) {
 		if (!mark_is_set(&marks, i))
-			count(arg, watch_of(twin)->original, twin->debug,
+			count(arg, watch_original(watch_of(twin)), twin->debug,
 			      watched_object(twin, slab, i));
 	}
 }
@@ -145,7 +145,7 @@ static void sort(struct table *table)
 static bool has_tracks(const struct slub_cache *cache)
 {
 	for (struct watch *w = watch_first(); w; w = w->next) {
-		if (w->original && (!cache || w->original == cache) &&
+		if (watch_original(w) && (!cache || watch_original(w) == cache) &&
 		    w->layout.track)
 			return true;
 	}

@@ -102,7 +102,7 @@ static long validate(const struct slub_cache *cache, const void *frame)
 static bool has_watch(const struct slub_cache *cache)
 {
 	for (struct watch *w = watch_first(); w; w = w->next) {
-		if (w->original == cache)
+		if (watch_original(w) == cache)
 			return true;
 	}
 	return false;
@@ -129,7 +129,7 @@ SLUB_EXPORT unsigned long slub_cache_errors(struct slub_cache *cache)
 
 	cache = cache_original(cache);
 	for (struct watch *w = watch_first(); w && cache; w = w->next) {
-		if (w->original == cache)
+		if (watch_original(w) == cache)
 			n += __atomic_load_n(&w->errors, __ATOMIC_RELAXED);
 	}
 	return n;

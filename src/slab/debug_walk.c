@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A walk over the slabs of watched caches.  Each is looked at with its node's
- * lock, under which it cannot go away; found by the page map, without.
+ * A walk over the slabs of watched caches, which are pinned.  Each is looked at with
+ * its node's lock, under which it cannot go away; found by the page map, without.
  */
 #include "slab/debug.h"
 
@@ -31,22 +31,20 @@ struct walk {
 	size_t nr;
 };
 
-static void visit_slab(struct slub_cache *cache, struct page *slab, void *arg)
+/* Of a slab that is its own; the twin stays what it is meanwhile. */
+static void visit_pinned(struct walk *walk, struct slub_cache *twin,
+			 struct page *slab)
 {
-	struct walk *walk = arg;
 	const struct watched_visit *visit = walk->visit;
 	struct cache_node *node;
 	bool done = false;
 	uint32_t n;
 
-	if (!cache->debug || (visit->cache && visit->cache !=
-			      watch_of(cache)->original))
-		return;
 	n = page_node(slab);
-	node = cache->nodes[n < slab_nr_nodes() ? n : 0];
+	node = twin->nodes[n < slab_nr_nodes() ? n : 0];
 	lock_acquire(&node->lock);
-	if (is_current(cache, node, slab)) {
-		visit->visit(cache, slab, visit->arg);
+	if (is_current(twin, node, slab)) {
+		visit->visit(twin, slab, visit->arg);
 		done = true;
 	}
 	lock_release(&node->lock);
@@ -54,7 +52,39 @@ static void visit_slab(struct slub_cache *cache, struct page *slab, void *arg)
 		return;
 	walk->nr++;
 	if (visit->after)
-		visit->after(cache, visit->arg);
+		visit->after(twin, visit->arg);
+}
+
+static bool is_meant(const struct walk *walk, const struct slub_cache *original)
+{
+	return original &&
+	       (!walk->visit->cache || walk->visit->cache == original);
+}
+
+/*
+ * Its original may be destroyed meanwhile, and the twin be another's behind the lock,
+ * where what was found is told.
+ */
+static void visit_slab(struct slub_cache *cache, struct page *slab, void *arg)
+{
+	struct slub_cache *original;
+	struct walk *walk = arg;
+	struct cache_hold pin;
+
+	if (!cache->debug)
+		return;
+	original = watch_original(watch_of(cache));
+	if (!is_meant(walk, original))
+		return;
+	if (original->is_internal) {	/* never destroyed */
+		visit_pinned(walk, cache, slab);
+		return;
+	}
+	if (!cache_pin(original, &pin))
+		return;
+	if (watch_original(watch_of(cache)) == original)
+		visit_pinned(walk, cache, slab);
+	cache_unpin(&pin);
 }
 
 size_t watched_for_each(const struct watched_visit *visit)

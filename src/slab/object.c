@@ -362,7 +362,7 @@ SLUB_EXPORT int slub_cache_stats(struct slub_cache *cache,
 	if (cache->sampled)
 		add_stats(cache->sampled, stats);
 	for (struct watch *w = watch_first(); w; w = w->next) {
-		if (w->original == cache)
+		if (watch_original(w) == cache)
 			add_stats(&w->cache, stats);
 	}
 	return 0;

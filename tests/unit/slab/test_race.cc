@@ -11,6 +11,7 @@ extern "C" {
 #undef _Static_assert
 #undef _Atomic
 
+#include <slub/debug.h>
 #include <slub/group.h>
 
 namespace {
@@ -105,6 +106,46 @@ TEST_F(race_test, a_cache_is_not_shared_while_it_enters_a_group)
 		return slub_cache_group_set(cache, group);
 	}, SLUB_ACCOUNT);
 	EXPECT_EQ(slub_group_delete(group), 0);
+}
+
+/* What is found is told of the cache that it was found in, though its owner is destroying it. */
+TEST_F(race_test, a_watched_cache_stays_while_it_is_looked_at)
+{
+	const unsigned long flags = SLUB_CONSISTENCY_CHECKS | SLUB_POISON;
+
+	/* Right behind the lock, and a little later; the walk is long for single steps. */
+	for (unsigned step : { 0, 20 }) {
+		struct slub_cache *cache = make("found", 64, flags), *next = nullptr;
+		struct cache_node *node = cache_twin(cache)->nodes[0];
+		auto *object = (char *)slub_cache_alloc_slow(cache);
+		bool seen = false, called = false;
+		unsigned n = step;
+		long bugs = 0;
+		steps::Other other;
+
+		slub_cache_free_slow(cache, object);
+		object[20]++;
+		steps::run([&] { bugs = slub_validate_all(); }, [&] {
+			seen |= lock_is_mine(&node->lock);
+			if (!seen || slub_thread.locks_held || n--)
+				return true;
+			other.begin([&] {
+				EXPECT_EQ(slub_cache_destroy(cache), 0);
+				next = make("next", 64, flags);
+				__atomic_store_n(&called, true, __ATOMIC_RELEASE);
+			});
+			/* Or it waits for this thread. */
+			while (!__atomic_load_n(&called, __ATOMIC_ACQUIRE) &&
+			       !__atomic_load_n(&cache->movers, __ATOMIC_RELAXED))
+				usleep(100);
+			return false;
+		});
+		ASSERT_TRUE(seen);
+		other.finish();
+		EXPECT_EQ(bugs, 1) << step;
+		EXPECT_EQ(slub_cache_errors(next), 0u) << step;
+		end(next);
+	}
 }
 
 } /* namespace */
