@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <signal.h>
 
 #include "inspect/inspect.h"
 #include "inspect/profile.h"
@@ -139,9 +140,49 @@ extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 extern void _IO_list_resetlock(void) __attribute__((weak));
 
+/*
+ * A handler that forked in the middle of this would find some of the locks its own, and
+ * let go of them before the fork that it interrupted; and the C library's fork takes
+ * locks of its own in between.  So signals wait meanwhile, but for those of which the
+ * thread itself is the cause, and those that the C library sends to other threads.
+ */
+#define SIGNAL_BIT(nr) (1ull << ((nr) - 1))
+#define SIGNALS_LET_IN (SIGNAL_BIT(SIGILL) | SIGNAL_BIT(SIGTRAP) |	\
+			SIGNAL_BIT(SIGBUS) | SIGNAL_BIT(SIGFPE) |	\
+			SIGNAL_BIT(SIGSEGV) | SIGNAL_BIT(SIGSYS) |	\
+			SIGNAL_BIT(32) | SIGNAL_BIT(33))
+
+struct fork_mask {
+	uint64_t before;	/* of signals, as the kernel has it */
+	uint32_t depth;
+};
+static __thread struct fork_mask fork_mask
+	__attribute__((tls_model("initial-exec")));
+
+static void signals_hold(void)
+{
+	uint64_t held = ~SIGNALS_LET_IN;
+
+	if (fork_mask.depth++)
+		return;
+	sys_call4(SYS_rt_sigprocmask, SIG_BLOCK, (long)&held,
+		  (long)&fork_mask.before, sizeof(held));
+}
+
+static void signals_let_in(void)
+{
+	uint64_t before = fork_mask.before;
+
+	if (--fork_mask.depth)
+		return;
+	sys_call4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0,
+		  sizeof(before));
+}
+
 /* See lock.h for who may be waited for, and for how long. */
 void slub_fork_prepare(void)
 {
+	signals_hold();
 	if (_IO_list_lock && _IO_list_unlock && _IO_list_resetlock)
 		_IO_list_lock();
 	lock_fork_begin();
@@ -174,6 +215,7 @@ void slub_fork_finish(bool in_child)
 		sizeclass_fork_child();
 		abi_update();
 	}
+	signals_let_in();
 }
 
 static void fork_parent(void)
