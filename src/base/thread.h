@@ -38,6 +38,7 @@ extern uintptr_t slub_cid_offset SLUB_INTERNAL;
 
 enum thread_flag {
 	THREAD_CHECKED = 1 << 0,	/* registration was looked at */
+	THREAD_IN_STATS = 1 << 1,	/* writes the statistics file */
 	THREAD_IN_RECLAIM = 1 << 2,	/* do not start reclaim again */
 	THREAD_IN_INIT = 1 << 3,	/* is starting the library */
 	THREAD_FORKING = 1 << 4,	/* keeps collectors out for its fork */

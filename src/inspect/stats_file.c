@@ -12,6 +12,10 @@
  * start, for a store into a hole on a full disk would be a signal.  Stores are
  * made when slabs come and go, never on a fast path.
  *
+ * A child lets go of its parent's file.  Where a handler forks that interrupted an
+ * update, this goes on in the child with a copy, at the same address, and then lets go
+ * of that.
+ *
  * No locks: a record's sequence is odd while somebody writes it, and whoever
  * finds it odd leaves it alone.  The census, which walks the heap, takes a
  * sixty-fourth of the time at the most.
@@ -29,7 +33,11 @@
 #define FILE_ALIGN 4096
 
 static struct slub_stats_head *head;	/* NULL: there is no file */
+/* The same, or what becomes it, or in a child a copy of the parent's. */
+static struct slub_stats_head *mapped;
 static size_t file_bytes;
+static bool is_copy;
+static uint32_t nr_forks;		/* of which this is the child */
 static _Atomic uint32_t is_wanted;	/* open it at the next chance */
 static _Atomic uint32_t census_busy;
 static _Atomic uint64_t census_due_ns;
@@ -131,19 +139,76 @@ static void head_update(void)
 	head->update_ns = clock_ns(CLOCK_REALTIME_COARSE);
 }
 
-void stats_file_update(struct slub_cache *cache)
+/* ---- who writes ---- */
+
+static void file_drop(void)
 {
-	if (!head) {
-		if (is_wanted &&
-		    __atomic_exchange_n(&is_wanted, 0, __ATOMIC_ACQUIRE))
-			stats_file_open();
+	struct slub_stats_head *file = mapped;
+	const char *given = option_text_named("stats_file");
+
+	head = NULL;
+	mapped = NULL;
+	/* Who forks from here on has nothing to copy. */
+	compiler_barrier();
+	if (file)
+		sys_call4(SYS_munmap, (long)file, (long)file_bytes, 0, 0);
+	/* The child gets a file of its own when it has something to say. */
+	for (; given && *given && !is_wanted; given++)
+		is_wanted = given[0] == '%' && given[1] == 'p';
+}
+
+static void copy_drop(void)
+{
+	while (unlikely(__atomic_exchange_n(&is_copy, false, __ATOMIC_RELAXED)))
+		file_drop();
+}
+
+/* False: a handler interrupted this thread, which will write soon enough. */
+static bool writing_begin(void)
+{
+	if (slub_thread.flags & THREAD_IN_STATS)
+		return false;
+	slub_thread.flags |= THREAD_IN_STATS;
+	compiler_barrier();
+	copy_drop();
+	return true;
+}
+
+static void writing_end(void)
+{
+	copy_drop();
+	compiler_barrier();
+	slub_thread.flags &= ~(uint32_t)THREAD_IN_STATS;
+}
+
+/* If there is no memory the rest of an update goes to the parent's file. */
+static void copy_make(void)
+{
+	long copy = sys_call6(SYS_mmap, 0, (long)file_bytes,
+			      PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (copy < 0 && copy > -4096)
 		return;
+	memcpy((void *)copy, mapped, file_bytes);
+	sys_call6(SYS_mremap, copy, (long)file_bytes, (long)file_bytes,
+		  MREMAP_MAYMOVE | MREMAP_FIXED, (long)mapped, 0);
+}
+
+usual void stats_file_after_fork(void)
+{
+	nr_forks++;
+	/* The thread that was in the census did not come along. */
+	__atomic_store_n(&census_busy, 0, __ATOMIC_RELAXED);
+	if (!mapped)
+		return;
+	if (slub_thread.flags & THREAD_IN_STATS) {
+		copy_make();
+		is_copy = true;
+	} else {
+		is_copy = false;
+		file_drop();
 	}
-	if (cache)
-		record_write(cache, NULL);
-	groups_update(groups_part(head));
-	census_if_due();
-	head_update();
 }
 
 /* ---- the file ---- */
@@ -274,11 +339,12 @@ static void write_head(struct slub_stats_head *out, size_t records_offset)
 	write_names(out);
 }
 
-usual void stats_file_open(void)
+static usual void file_open(void)
 {
 	const char *given = option_text_named("stats_file");
 	size_t records_offset = round_up(sizeof(*head) +
 					 sizeof(slub_abi_options), FILE_ALIGN);
+	uint32_t forks = nr_forks;
 	struct slub_stats_head *new;
 	char path[PATH_EXPANDED_MAX];
 
@@ -290,6 +356,13 @@ usual void stats_file_open(void)
 	new = map_file(path, file_bytes);
 	if (!new)
 		return;
+	mapped = new;
+	compiler_barrier();
+	/* This is the child of a handler, and the file the parent's. */
+	if (forks != *(volatile uint32_t *)&nr_forks) {
+		is_copy = true;
+		return;
+	}
 	write_head(new, records_offset);
 	/* release: who finds the head finds it filled in */
 	__atomic_store_n(&head, new, __ATOMIC_RELEASE);
@@ -300,27 +373,46 @@ usual void stats_file_open(void)
 	slab_notify = stats_file_update;
 }
 
-usual void stats_file_after_fork(void)
+usual void stats_file_open(void)
 {
-	const char *given = option_text_named("stats_file");
-
-	/* The thread that was in the census did not come along. */
-	__atomic_store_n(&census_busy, 0, __ATOMIC_RELAXED);
-	if (!head)
+	if (!writing_begin())
 		return;
-	sys_call4(SYS_munmap, (long)head, (long)file_bytes, 0, 0);
-	head = NULL;
-	/* The child gets a file of its own when it has something to say. */
-	for (; given && *given && !is_wanted; given++)
-		is_wanted = given[0] == '%' && given[1] == 'p';
+	file_open();
+	writing_end();
+}
+
+static void update(struct slub_cache *cache)
+{
+	if (cache)
+		record_write(cache, NULL);
+	groups_update(groups_part(head));
+	census_if_due();
+	head_update();
+}
+
+void stats_file_update(struct slub_cache *cache)
+{
+	if (!writing_begin())
+		return;
+	if (head)
+		update(cache);
+	else if (is_wanted &&
+		 __atomic_exchange_n(&is_wanted, 0, __ATOMIC_ACQUIRE))
+		file_open();
+	writing_end();
 }
 
 __attribute__((destructor))
 static usual void stats_file_finish(void)
 {
-	if (!head)
-		return;
-	head_update();
-	records_write_all();
-	head->state = SLUB_STATS_EXITED;
+	/* The end may come in a handler. */
+	bool begun = writing_begin();
+
+	if (head) {
+		head_update();
+		records_write_all();
+		head->state = SLUB_STATS_EXITED;
+	}
+	if (begun)
+		writing_end();
 }

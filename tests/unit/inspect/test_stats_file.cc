@@ -61,6 +61,61 @@ int child_counts(const std::string &folder)
 	return 1;
 }
 
+/* 0: the child, which leaves a handler in its @n-th step, has a file of its own; 2: it is over. */
+int fork_in_update(const std::string &folder, unsigned n)
+{
+	const volatile struct slub_stats_head *file;
+	pid_t pid = -1;
+
+	/* The process's own; a census is due at once. */
+	stats_file_update(nullptr);
+	file = file_of(folder, getpid());
+	if (!file)
+		return 3;
+	steps::run([] { stats_file_update(sizeclass_cache(64)); }, [&] {
+		if (n--)
+			return true;
+		pid = fork();
+		return false;
+	});
+	if (pid == 0) {
+		alarm(20);
+		stats_file_update(nullptr);
+		file = file_of(folder, getpid());
+		_exit(!file || file->pid != (uint32_t)getpid() || !file->census_ns);
+	}
+	if (pid < 0)
+		return 2;
+	int status = harness::wait_for(pid);
+	if (status)
+		fprintf(stderr, "%s\n", harness::describe_status(status).c_str());
+	return status || file->pid != (uint32_t)getpid();
+}
+
+/*
+ * A handler forks in the middle of an update, and it is the child's as well: it has a copy of the
+ * file to end it in, and then a file of its own.
+ */
+TEST(stats_file, is_left_by_the_child_that_was_writing_it)
+{
+	char folder[] = "/tmp/slub-stats-XXXXXX";
+	unsigned step = 0;
+	int status = 0;
+
+	ASSERT_NE(mkdtemp(folder), nullptr);
+	start::option("STATS_FILE=" + std::string(folder) + "/%p");
+	stats_file_open();
+	ASSERT_NE(file_of(folder, getpid()), nullptr);
+	for (; !status && step < 50000; step += step / 3 + 1) {
+		std::string errors;
+
+		status = harness::in_child([&] { _exit(fork_in_update(folder, step)); }, &errors);
+		EXPECT_TRUE(!status || status == 2 << 8) << step << " " << errors;
+	}
+	EXPECT_GT(step, 1000u);
+	rmdir(folder);
+}
+
 /* Another thread is in the census, and does not come along. */
 TEST(stats_file, is_kept_in_the_child_of_a_census)
 {
