@@ -128,43 +128,6 @@ const struct slub_cache *census_cache_at(size_t number)
 	return cache && cache->slot == number * SLOT_BYTES ? cache : NULL;
 }
 
-/* ---- objects in lists ---- */
-
-/* See arch/slot.h for what backend tid does with the two halves. */
-static size_t slot_nr_cached(const struct slub_cache *cache,
-			     const struct slot *slot)
-{
-	int32_t capacity = cache->capacity_now, room = slot->main.room;
-	size_t nr = 0;
-
-	if (percpu_backend == BACKEND_TID)
-		room = slot->spare.room;
-	if (slot->main.head && room < capacity)
-		nr = (size_t)(capacity - room);
-	else if (slot->main.head)
-		nr = 1;
-	if (slot->spare.head)
-		nr += chain_length(cache);
-	return nr;
-}
-
-size_t census_cached(const struct slub_cache *cache)
-{
-	size_t nr = 0, chains = 0;
-
-	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
-		char *area = percpu_area(cid);
-
-		if (area)
-			nr += slot_nr_cached(cache, (struct slot *)
-					     (area + cache->list_slot));
-	}
-	for (int n = 0; n < OS_NODES_MAX && cache->nodes[n]; n++)
-		chains += __atomic_load_n(&cache->nodes[n]->barn.nr,
-					  __ATOMIC_RELAXED);
-	return nr + chains * chain_length(cache);
-}
-
 /* ---- the whole heap ---- */
 
 static void visit_heap(struct slub_cache *cache, struct page *slab, void *arg)
@@ -212,7 +175,7 @@ void census_heap(struct heap_census *out)
 	slab_for_each(visit_heap, out);
 	for (size_t i = 0; i < CENSUS_SLOTS; i++) {
 		const struct slub_cache *cache = census_cache_at(i);
-		size_t nr = cache ? census_cached(cache) : 0;
+		size_t nr = cache ? cache_nr_cached(cache) : 0;
 
 		out->cached += nr;
 		out->cached_bytes += nr * (cache ? cache->size : 0);
@@ -430,5 +393,5 @@ void census_record(const struct slub_cache *cache, uint32_t nr_nodes,
 						     node_fields[i]);
 	}
 	alias_names(cache, (char *)out->nodes[nr_nodes], SLUB_STATS_ALIASES);
-	out->cached = census_cached(cache);
+	out->cached = cache_nr_cached(cache);
 }

@@ -39,8 +39,6 @@ struct cache_census *census_all(void);
 /* The same, with the objects between guard pages. */
 struct cache_census *census_all_live(void);
 void census_all_free(struct cache_census *all);
-/* Objects in the lists of the CPUs and in the barns, about. */
-size_t census_cached(const struct slub_cache *cache);
 /*
  * The cache whose slot has that number, NULL if there is none; each cache is
  * found once.  Numbers end before CENSUS_SLOTS.

@@ -114,7 +114,7 @@ static void xml_cache(FILE *out, const struct slub_cache *cache,
 	text_printf(&text, "\" size=\"%u\" active=\"%zu\" "
 		    "cached=\"%zu\" objects=\"%zu\" slabs=\"%zu\"/>\n",
 		    cache->size, census->active,
-		    min_size(census_cached(cache), census->active),
+		    min_size(cache_nr_cached(cache), census->active),
 		    census->objects, census->slabs);
 	fwrite(buf, 1, text.used_bytes, out);
 }

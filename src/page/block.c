@@ -55,6 +55,13 @@ void *block_alloc(uint32_t order, uint32_t node, bool *is_zero)
 	return block;
 }
 
+bool block_is_near(uint32_t order, uint32_t node)
+{
+	return quick_nr_pages() || superblock_nr_dirty() ||
+	       (slots[order] && percpu_head(slots[order])) ||
+	       zone_has_block(order, node);
+}
+
 void *block_alloc_touched(uint32_t order, uint32_t node)
 {
 	void *block = list_pop(order);

@@ -310,7 +310,12 @@ void block_init(uint32_t nr_nodes);
  * *@is_zero, if asked for, tells whether it is known to read as zero.
  */
 void *block_alloc(uint32_t order, uint32_t node, bool *is_zero);
-/* The same for one whose every page will be touched soon. */
+/*
+ * Would block_alloc() find one, or memory to make it of, that the heap has
+ * already?  As of a moment ago; false: it would take a clean superblock.
+ */
+bool block_is_near(uint32_t order, uint32_t node);
+/* The same as block_alloc() for one whose every page will be touched soon. */
 void *block_alloc_touched(uint32_t order, uint32_t node);
 void block_free(void *block, uint32_t order, uint32_t node);
 /* Frees a list of blocks that percpu_collect() took from slot @slot. */

@@ -31,6 +31,8 @@ extern uint32_t nr_zones;
 /* A block of 2^@order pages off the lists, or NULL; under the zone's lock. */
 struct page *zone_block_take(struct zone *zone, uint32_t order,
 			     bool *is_dirty);
+/* Is there one, as of a moment ago? */
+bool zone_has_block(uint32_t order, uint32_t node);
 /*
  * Splits what starts at @page, of order @from and on no list, down to @order;
  * the rest goes on the lists.  Under the zone's lock.

@@ -138,6 +138,17 @@ static struct page *block_find(struct zone *zone, uint32_t order)
 	return container_of(list->next, struct page, list);
 }
 
+bool zone_has_block(uint32_t order, uint32_t node)
+{
+	struct zone *zone = zone_of_node(node);
+	bool has;
+
+	lock_acquire(&zone->lock);
+	has = zone->present >> order;
+	lock_release(&zone->lock);
+	return has;
+}
+
 void zone_block_split(struct zone *zone, struct page *page, uint32_t from,
 		      uint32_t order, bool is_dirty)
 {

@@ -41,6 +41,8 @@ static void *slab_block(struct slub_cache *cache, uint32_t node)
 {
 	if (cache->is_reserve)
 		return page_reserve_take(cache->order, node);
+	if (!block_is_near(cache->order, node))
+		slab_empty_left();
 	if (__atomic_load_n(&cache->nodes[node]->nr_slabs,
 			    __ATOMIC_RELAXED) >= SLABS_TOUCHED &&
 	    link_is_in_object(cache->link))

@@ -211,6 +211,32 @@ static bool flush_once(struct slub_cache *cache)
 	return cache->sampled ? flush_once(cache->sampled) && done : done;
 }
 
+/* What is in the lists of one CPU, if there is something. */
+static void empty_cpu(struct slub_cache *cache, uint32_t cid)
+{
+	struct slot out = { { NULL, 0, 0 }, { NULL, 0, 0 } };
+
+	if (!percpu_peek(cid, cache->list_slot) &&
+	    !percpu_peek(cid, cache->list_slot + SLOT_SPARE))
+		return;
+	percpu_collect_slot(cid, cache->list_slot, &out);
+	chain_flush(cache, out.main.head);
+	chain_flush(cache, out.spare.head);
+}
+
+bool cache_empty(struct slub_cache *cache)
+{
+	/* Who waits for shrinks to be over comes first. */
+	if (__atomic_load_n(&flushers, __ATOMIC_RELAXED) > 0)
+		return false;
+	shrink_begin();
+	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++)
+		empty_cpu(cache, cid);
+	shrink_nodes(cache, SEARCH_MAX);
+	shrink_end();
+	return true;
+}
+
 static bool flush_alone(struct slub_cache *cache)
 {
 	for (unsigned int i = 0;; i++) {

@@ -327,6 +327,10 @@ void slab_shrink_all(void);
 /* Gives memory back if a burst of frees left much of it idle. */
 void slab_reclaim_if_needed(void);
 
+/* left.c */
+/* Objects in the lists of the CPUs and in the barns, about. */
+size_t cache_nr_cached(const struct slub_cache *cache);
+
 /* deferred.c */
 int deferred_init(void);
 /* Frees what no reader can see any more. */

@@ -193,6 +193,13 @@ void shrink_after_fork(void);
 /* Between them this thread may have objects in hand that are free. */
 void shrink_begin(void);
 void shrink_end(void);
+/*
+ * Empties the lists and barns of @cache, which is pinned or malloc's, and gives
+ * back what slabs are empty; false: a flush is waited for.
+ */
+bool cache_empty(struct slub_cache *cache);
+/* left.c: called before the heap takes another superblock for a slab */
+void slab_empty_left(void);
 
 /*
  * holes.c: pages that went back to the system while objects on others of their slab

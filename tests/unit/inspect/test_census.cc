@@ -178,7 +178,7 @@ TEST(mallinfo, knows_what_is_in_use)
 }
 
 /* What is freed is in this CPU's list, and the sums know it. */
-TEST(census_cached, counts_the_lists)
+TEST(cache_nr_cached, counts_the_lists)
 {
 	if (!start::can_empty_lists())
 		GTEST_SKIP() << "without membarrier(2) no CPU can be stopped";
@@ -188,12 +188,12 @@ TEST(census_cached, counts_the_lists)
 	for (void *&object : mine)
 		object = cache_alloc(cache);
 	slab_shrink_all();
-	EXPECT_EQ(census_cached(cache), 0u);
+	EXPECT_EQ(cache_nr_cached(cache), 0u);
 	for (int i = 0; i < 20; i++)
 		cache_free(cache, mine[i]);
 	/* Twenty, if the list did not run over and the thread stayed on its CPU. */
-	EXPECT_GE(census_cached(cache), 1u);
-	EXPECT_LE(census_cached(cache), 2u * (size_t)cache->capacity);
+	EXPECT_GE(cache_nr_cached(cache), 1u);
+	EXPECT_LE(cache_nr_cached(cache), 2u * (size_t)cache->capacity);
 	struct cache_census census = census_of(cache);
 	EXPECT_LE(census.active, std::size(mine));
 	for (size_t i = 20; i < std::size(mine); i++)

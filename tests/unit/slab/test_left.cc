@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* slab/left.c: before the heap grows, caches that are used no more give their slabs back. */
+#include <gtest/gtest.h>
+
+#include "check.h"
+#include "start.h"
+
+namespace {
+
+/* As many as lists and barn take, so that no list is shortened. */
+enum { SIZE = 1024, OBJECTS = 256 };
+
+class left : public testing::Test {
+protected:
+	static void SetUpTestSuite()
+	{
+		static bool started;
+
+		if (!started)
+			start::slab(512ul << 20, 16ul << 20);
+		started = true;
+	}
+	void SetUp() override
+	{
+		if (!start::has_wanted_backend())
+			GTEST_SKIP() << "this process cannot have that backend";
+		if (!percpu_can_stop && percpu_backend <= BACKEND_THREAD)
+			GTEST_SKIP() << "without membarrier(2) no CPU can be stopped";
+		slab_shrink_all();
+		for (void *&object : objects)
+			object = cache_alloc(cache);
+		harness::Random random(1);
+		for (size_t i = OBJECTS; i-- > 1;)
+			std::swap(objects[i], objects[random.below(i + 1)]);
+	}
+	void TearDown() override
+	{
+		for (void *object : others)
+			cache_free(other, object);
+		slab_shrink_all();
+	}
+	void grow()
+	{
+		size_t used = superblock_nr_used();
+
+		/* What is idle comes first. */
+		page_purge_all();
+		while (superblock_nr_used() == used)
+			others.push_back(cache_alloc(other));
+	}
+
+	struct slub_cache *cache = test_cache(SIZE), *other = test_cache(512);
+	void *objects[OBJECTS];
+	std::vector<void *> others;
+};
+
+TEST_F(left, slabs_go_back_before_the_heap_grows)
+{
+	for (void *object : objects)
+		cache_free(cache, object);
+	ASSERT_GT(cache_nr_cached(cache), 0u);
+	ASSERT_GT(cache->nodes[0]->nr_slabs, 4u) << "lists pin them";
+	grow();
+	EXPECT_EQ(cache->nodes[0]->nr_slabs, 0u);
+	EXPECT_EQ(cache_nr_cached(cache), 0u);
+	check_cache(cache, {});
+}
+
+TEST_F(left, lists_stay_where_objects_are_in_use)
+{
+	std::vector<void *> mine(objects + OBJECTS / 8, objects + OBJECTS);
+
+	for (int i = 0; i < OBJECTS / 8; i++)
+		cache_free(cache, objects[i]);
+	size_t cached = cache_nr_cached(cache), slabs = cache->nodes[0]->nr_slabs;
+	ASSERT_GT(cached, 0u);
+	grow();
+	EXPECT_EQ(cache_nr_cached(cache), cached);
+	EXPECT_EQ(cache->nodes[0]->nr_slabs, slabs);
+	check_cache(cache, mine);
+	for (void *object : mine)
+		cache_free(cache, object);
+}
+
+} // namespace
