@@ -288,18 +288,15 @@ void account_settle_lists(bool of_all)
 	if (slub_thread.locks_held)
 		return;
 	for (struct slub_cache *c = cache_first(); c; c = c->next) {
-		/* Of the library's own it goes without: see cache_drop_shadow(). */
-		bool needs_pin = !c->is_internal;
 		struct cache_hold pin;
 
-		if (!keeps_charges(c) || (needs_pin && !cache_pin(c, &pin)))
+		if (!keeps_charges(c) || !cache_pin_any(c, &pin))
 			continue;
 		if (of_all)
 			settle_everywhere(c);
 		else
 			settle_here(c);
-		if (needs_pin)
-			cache_unpin(&pin);
+		cache_unpin(&pin);
 	}
 }
 

@@ -112,17 +112,15 @@ static size_t left_bytes(struct slub_cache *cache)
 
 static size_t empty_if_left(struct slub_cache *cache)
 {
-	size_t bytes = 0;
+	struct cache_hold pin;
+	size_t bytes;
 
-	/* Those of malloc are never destroyed. */
-	if (!cache->is_internal && !cache_pin(cache))
+	if (!cache_pin_any(cache, &pin))
 		return 0;
-	if (cache_is_live(cache))
-		bytes = left_bytes(cache);
+	bytes = left_bytes(cache);
 	if (bytes && !cache_empty(cache))
 		bytes = 0;
-	if (!cache->is_internal)
-		cache_unpin(cache);
+	cache_unpin(&pin);
 	return bytes;
 }
 

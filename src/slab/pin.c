@@ -86,8 +86,27 @@ bool cache_pin(struct slub_cache *cache, struct cache_hold *pin)
 	return is_open;
 }
 
+bool cache_pin_any(struct slub_cache *cache, struct cache_hold *pin)
+{
+	struct slub_cache *root = __atomic_load_n(&cache->root, __ATOMIC_RELAXED);
+	struct slub_cache *whose = root ? root : cache;
+
+	pin->cache = NULL;
+	if (whose->is_internal)
+		return cache_is_live(cache);
+	if (!cache_pin(whose, pin))
+		return false;
+	/* Until then it could become another's. */
+	if (cache_is_live(cache) && cache->root == root)
+		return true;
+	cache_unpin(pin);
+	return false;
+}
+
 void cache_unpin(struct cache_hold *pin)
 {
+	if (!pin->cache)
+		return;
 	lock_acquire(&cache_lock);
 	hold_end(pin);
 	lock_release(&cache_lock);

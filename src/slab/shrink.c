@@ -116,21 +116,16 @@ void shrink_end(void)
  * A slab that was taken out of its node is not counted there any more, and its cache
  * seems to have none; so it is pinned until the slab is given back.  Else the cache
  * could be destroyed meanwhile, and what is counted then is in per-CPU memory of
- * somebody else.  What stands for a cache (watched, sampled) ends with that one.
+ * somebody else.
  */
 static void shrink_pinned(struct slub_cache *cache, size_t search_max)
 {
-	struct slub_cache *root = __atomic_load_n(&cache->root, __ATOMIC_RELAXED);
-	struct slub_cache *whose = root ? root : cache;
+	struct cache_hold pin;
 
-	if (!cache_is_live(cache) ||
-	    (!whose->is_internal && !cache_pin(whose)))
+	if (!cache_is_live(cache) || !cache_pin_any(cache, &pin))
 		return;
-	/* Until then it could become another's. */
-	if (cache_is_live(cache) && cache->root == root)
-		shrink_nodes(cache, search_max);
-	if (!whose->is_internal)
-		cache_unpin(whose);
+	shrink_nodes(cache, search_max);
+	cache_unpin(&pin);
 }
 
 /*

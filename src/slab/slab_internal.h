@@ -346,6 +346,11 @@ struct cache_hold {
 };
 /* @cache is not destroyed meanwhile.  False: it is dead, or about to be. */
 bool cache_pin(struct slub_cache *cache, struct cache_hold *pin);
+/*
+ * The same of any cache that a walk finds: what stands for a program's (watched, sampled,
+ * for the reserve) ends with that one, so that is pinned; malloc's own never end.
+ */
+bool cache_pin_any(struct slub_cache *cache, struct cache_hold *pin);
 void cache_unpin(struct cache_hold *pin);
 /*
  * Nobody pins @cache from here on, until cache_open().  Returns 0, -EINVAL (not live)
