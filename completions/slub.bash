@@ -110,14 +110,14 @@ _slub()
 	run) _slub_run "$@" ;;
 	check)
 		if [[ $word == -* ]]; then
-			COMPREPLY=($(compgen -W "--json --quiet --help" -- "$word"))
+			COMPREPLY=($(compgen -W "--process= --json --quiet --help" -- "$word"))
 		else
 			COMPREPLY=($(compgen -W "$(_slub_pids)" -- "$word"))
 		fi
 		;;
 	doctor)
 		if [[ $word == -* ]]; then
-			COMPREPLY=($(compgen -W "--json --color --help" -- "$word"))
+			COMPREPLY=($(compgen -W "--process= --json --color --help" -- "$word"))
 		else
 			COMPREPLY=($(compgen -W "$(_slub_pids)" -c -- "$word"))
 		fi
@@ -134,7 +134,7 @@ _slub()
 		;;
 	debug)
 		if [[ $word == -* ]]; then
-			COMPREPLY=($(compgen -W "--json --timeout= --help" -- "$word"))
+			COMPREPLY=($(compgen -W "--process= --json --timeout= --help" -- "$word"))
 			[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
 		elif ((COMP_CWORD == 2)); then
 			COMPREPLY=($(compgen -W "$(_slub_pids)" -- "$word"))
@@ -142,7 +142,7 @@ _slub()
 		;;
 	explain)
 		if [[ $word == -* ]]; then
-			COMPREPLY=($(compgen -W "--json --help" -- "$word"))
+			COMPREPLY=($(compgen -W "--process= --json --help" -- "$word"))
 		elif ((COMP_CWORD == 2)); then
 			COMPREPLY=($(compgen -W "$(_slub_pids)" -f -- "$word"))
 		fi

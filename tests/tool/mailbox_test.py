@@ -55,6 +55,16 @@ class Answers(Mailbox):
         self.assertEqual(self.done("debug", pid, "malloc-96", "-"), "1 cache: no longer watched\n")
         self.assertIsNone(process.poll())
 
+    def test_where_the_pid_stands(self):
+        pid = str(self.busy().pid)
+        self.assertEqual(self.done("debug", "-p", pid, "malloc-96", "FZ"), "1 cache: FZ\n")
+        for arguments in ((pid,), (pid, "malloc-96"), ("malloc-96", "-p", pid)):
+            self.assertEqual(self.done("validate", *arguments), "0 bugs in 1 watched cache\n")
+        self.assertRegex(self.done("shrink", pid), "caches shrunk")
+        self.assertIn("one object in 900", self.done("guard", pid, "900"))
+        self.assertIn("no more", self.done("guard", "0", "-p", pid))
+        self.assertIn("not of", self.done("explain", "-p", pid, "0x10"))
+
     def test_json(self):
         pid = str(self.busy().pid)
         for arguments, member, value in (
@@ -100,7 +110,7 @@ class Answers(Mailbox):
         self.assertIn("guards no more", self.done("guard", "-p", pid, "0"))
         self.assertIsNone(process.poll())
         self.assertRefused(slub("guard", "-p", pid, "many"), 2, "'many' is not a number")
-        self.assertRefused(slub("guard", "-p", pid), 2, "usage: slub guard -p PID N")
+        self.assertRefused(slub("guard", "-p", pid), 2, "usage: slub guard PID N")
 
     def test_shrink(self):
         pid = str(self.busy().pid)

@@ -315,7 +315,7 @@ class Check(Folder):
     def test_json(self):
         pid = self.start(SLUB, "run", SLEEPER)
         told = json.loads(slub("check", "--json", pid).stdout)
-        self.assertEqual((told["pid"], told["in_use"]), (int(pid), True))
+        self.assertEqual((told["kind"], told["pid"], told["in_use"]), ("check", int(pid), True))
         self.assertEqual(told["page_size_bytes"], os.sysconf("SC_PAGESIZE"))
         self.assertGreater(told["range"]["bytes"], 0)
         other = self.start(SLEEPER)
@@ -349,6 +349,13 @@ class Check(Folder):
         pid = self.start(self.slub, "run", SLEEPER)
         os.unlink(library)
         self.assertEqual(slub("check", pid).returncode, 0)
+
+    def test_process_by_option(self):
+        pid = self.start(SLUB, "run", SLEEPER)
+        for command in ("check", "doctor"):
+            for option in (["-p", pid], [f"--process={pid}"]):
+                self.assertEqual(slub(command, *option).returncode, 0, (command, option))
+            self.assertRefused(slub(command, "-p", pid, pid), 2, "needs one")
 
     def test_no_such_process(self):
         process = subprocess.Popen(["true"])

@@ -22,12 +22,13 @@ struct request {
 
 static void print_check_help(FILE *to)
 {
-	fputs("usage: slub check [OPTION...] PID\n\n"
+	fputs("usage: slub check [OPTION...] [-p] PID\n\n"
 	      "Tells whether libslub is the malloc of a running process, and\n"
 	      "how it runs there.  The process is not stopped.\n\n"
-	      "  -j, --json   print one JSON object\n"
-	      "  -q, --quiet  print nothing, answer by the exit status\n"
-	      "  -h, --help   print this\n\n"
+	      "  -p, --process=PID  the process\n"
+	      "  -j, --json         print one JSON object\n"
+	      "  -q, --quiet        print nothing, answer by the exit status\n"
+	      "  -h, --help         print this\n\n"
 	      "Exit status: 0 in use, 1 not in use, 2 bad arguments,\n"
 	      "3 no permission, 4 no such process, 5 a libslub of a kind that\n"
 	      "this command does not know.\n", to);
@@ -53,6 +54,7 @@ static int parse_pid(const char *text, pid_t *pid)
 static int parse(int argc, char **argv, struct request *request)
 {
 	static const struct option options[] = {
+		{ "process", required_argument, NULL, 'p' },
 		{ "json", no_argument, NULL, 'j' },
 		{ "quiet", no_argument, NULL, 'q' },
 		{ "help", no_argument, NULL, 'h' },
@@ -62,9 +64,11 @@ static int parse(int argc, char **argv, struct request *request)
 
 	/* Options may come before and behind the PID. */
 	for (;;) {
-		int letter = getopt_long(argc, argv, "+:jqh", options, NULL);
+		int letter = getopt_long(argc, argv, "+:p:jqh", options, NULL);
 
-		if (letter == 'j') {
+		if (letter == 'p') {
+			pid = optarg;
+		} else if (letter == 'j') {
 			request->json = true;
 		} else if (letter == 'q') {
 			request->quiet = true;
@@ -218,6 +222,7 @@ static void print_json(const struct process *process,
 	struct json json = { .to = stdout };
 
 	json_open(&json, NULL);
+	json_string(&json, "kind", "check");
 	json_number(&json, "schema", SCHEMA);
 	json_number(&json, "pid", process->pid);
 	json_string(&json, "name", process->name);

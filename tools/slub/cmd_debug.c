@@ -8,7 +8,7 @@
 
 static void print_debug_help(FILE *to)
 {
-	fputs("usage: slub debug [OPTION...] PID CACHE LETTERS\n\n"
+	fputs("usage: slub debug [OPTION...] [-p] PID CACHE LETTERS\n\n"
 	      "Has a process watch a cache from now on, or no longer.  CACHE is\n"
 	      "a name, or its beginning and a '*'.  LETTERS are any of\n\n"
 	      "  F  consistency of slabs and freelists\n"
@@ -17,7 +17,8 @@ static void print_debug_help(FILE *to)
 	      "  U  who allocated and freed an object\n"
 	      "  T  a line for each allocation and free\n"
 	      "  A  some allocations fail (SLUB_DEBUG_FAIL)\n\n"
-	      "or '-' for none.\n\n", to);
+	      "or '-' for none.\n\n"
+	      "  -p, --process=PID      the process\n", to);
 	mailbox_print_help(to);
 	mailbox_print_statuses(to);
 }
@@ -56,14 +57,15 @@ static int parse(int argc, char **argv, struct mailbox *mailbox,
 	}
 	if (mailbox->help)
 		return 0;
-	if (argc - optind != 3) {
+	if (!mailbox->target && optind < argc)
+		mailbox->target = argv[optind++];
+	if (argc - optind != 2) {
 		complain("debug: takes three arguments: slub debug PID CACHE "
 			 "LETTERS");
 		return STATUS_USAGE;
 	}
-	mailbox->target = argv[optind];
-	mailbox->pattern = argv[optind + 1];
-	*letters = argv[optind + 2];
+	mailbox->pattern = argv[optind];
+	*letters = argv[optind + 1];
 	if (!*mailbox->pattern) {
 		complain("debug: no cache; '*' is for all");
 		return STATUS_USAGE;

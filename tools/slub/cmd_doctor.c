@@ -16,9 +16,10 @@
 
 static void print_doctor_help(FILE *to)
 {
-	fputs("usage: slub doctor [OPTION...] PROGRAM|PID\n\n"
+	fputs("usage: slub doctor [OPTION...] [-p] PROGRAM|PID\n\n"
 	      "Tells whether libslub can be preloaded into PROGRAM, and what\n"
 	      "it would find there; or how it does in the process PID.\n\n"
+	      "  -p, --process=PID     the process\n"
 	      "  -j, --json            print one JSON object\n"
 	      "      --color[=WHEN]    always, never or auto (the default)\n"
 	      "  -h, --help            print this\n\n"
@@ -178,6 +179,7 @@ static int examine_json(struct doctor *doctor, const char *target)
 static int doctor_main(int argc, char **argv)
 {
 	static const struct option options[] = {
+		{ "process", required_argument, NULL, 'p' },
 		{ "json", no_argument, NULL, 'j' },
 		{ "color", optional_argument, NULL, REQUEST_COLOR },
 		{ "help", no_argument, NULL, 'h' },
@@ -188,7 +190,7 @@ static int doctor_main(int argc, char **argv)
 	int letter, status;
 
 	request_init(&request, "doctor");
-	while ((letter = getopt_long(argc, argv, ":jh", options,
+	while ((letter = getopt_long(argc, argv, ":p:jh", options,
 				     NULL)) != -1) {
 		status = request_option(&request, letter);
 		if (status < 0)
@@ -200,15 +202,17 @@ static int doctor_main(int argc, char **argv)
 		print_doctor_help(stdout);
 		return 0;
 	}
-	if (argc - optind != 1 || !argv[optind][0]) {
+	if (!request.target && optind < argc)
+		request.target = argv[optind++];
+	if (!request.target || !*request.target || optind < argc) {
 		complain("doctor: needs one program or PID; usage: slub doctor "
 			 "[OPTION...] PROGRAM|PID");
 		return STATUS_USAGE;
 	}
 	doctor.color = request.color;
 	return request.format == FORMAT_JSON ?
-	       examine_json(&doctor, argv[optind]) :
-	       examine(&doctor, argv[optind]);
+	       examine_json(&doctor, request.target) :
+	       examine(&doctor, request.target);
 }
 
 const struct command cmd_doctor = {

@@ -25,12 +25,13 @@ const char *const guard_errors[GUARD_ERRORS] = {
 
 static void print_explain_help(FILE *to)
 {
-	fputs("usage: slub explain [OPTION...] PID|CORE [ADDRESS]\n\n"
+	fputs("usage: slub explain [OPTION...] [-p] PID|CORE [ADDRESS]\n\n"
 	      "Says what lies at ADDRESS (hexadecimal): which object, allocated\n"
 	      "and freed by whom, if it is one between guard pages (SLUB_GUARD=N);\n"
 	      "else which cache or block.  Of a core file ADDRESS is by default\n"
 	      "the one that the process died of.  Without any, what was found\n"
 	      "so far.\n\n"
+	      "  -p, --process=TARGET   the process, or its core file\n"
 	      "  -j, --json             prints one JSON object\n"
 	      "  -h, --help             prints this\n\n"
 	      "Exit status: 0 done, 1 libslub is not in use there, 2 the arguments\n"
@@ -385,38 +386,63 @@ static int explain_source(struct source *source, const char *text,
 	return status;
 }
 
-static int explain(int argc, char **argv)
+struct arguments {
+	bool help;
+	bool json;
+	const char *target;
+	const char *text;		/* the address, NULL: none */
+	uint64_t address;
+};
+
+/* 0, or an exit status after a message. */
+static int parse(int argc, char **argv, struct arguments *arguments)
 {
 	static const struct option options[] = {
+		{ "process", required_argument, NULL, 'p' },
 		{ "json", no_argument, NULL, 'j' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
-	struct source source;
-	uint64_t address = 0;
-	bool json = false;
-	const char *text;
-	int letter, status;
+	int letter;
 
-	while ((letter = getopt_long(argc, argv, ":jh", options,
+	while ((letter = getopt_long(argc, argv, ":p:jh", options,
 				     NULL)) != -1) {
-		if (letter == 'h') {
-			print_explain_help(stdout);
-			return 0;
-		}
-		if (letter != 'j')
+		if (letter == 'p')
+			arguments->target = optarg;
+		else if (letter == 'j')
+			arguments->json = true;
+		else if (letter != 'h')
 			return option_refused(letter, argv, options);
-		json = true;
+		arguments->help |= letter == 'h';
 	}
-	if (argc - optind < 1 || argc - optind > 2) {
+	if (arguments->help)
+		return 0;
+	if (!arguments->target && optind < argc)
+		arguments->target = argv[optind++];
+	if (!arguments->target || argc - optind > 1) {
 		complain("explain takes a PID or core file, and an address; "
 			 "usage: slub explain PID|CORE [ADDRESS]");
 		return STATUS_USAGE;
 	}
-	text = argv[optind + 1];
-	if (text && !parse_address(text, &address))
-		return STATUS_USAGE;
-	status = source_open(&source, "explain", argv[optind]);
+	arguments->text = argv[optind];
+	return !arguments->text ||
+	       parse_address(arguments->text, &arguments->address) ?
+	       0 : STATUS_USAGE;
+}
+
+static int explain(int argc, char **argv)
+{
+	struct arguments arguments = { 0 };
+	struct source source;
+	int status = parse(argc, argv, &arguments);
+
+	if (status)
+		return status;
+	if (arguments.help) {
+		print_explain_help(stdout);
+		return 0;
+	}
+	status = source_open(&source, "explain", arguments.target);
 	if (status)
 		return status;
 	if (source.kind == SOURCE_STATS) {
@@ -428,10 +454,11 @@ static int explain(int argc, char **argv)
 			return status;
 		snapshot_free(&now);
 		complain("explain: '%s' is a statistics file; it takes a "
-			 "process or a core file", argv[optind]);
+			 "process or a core file", arguments.target);
 		return STATUS_USAGE;
 	}
-	status = explain_source(&source, text, address, json);
+	status = explain_source(&source, arguments.text, arguments.address,
+				arguments.json);
 	source_close(&source);
 	return status;
 }

@@ -125,8 +125,9 @@ static int complain_silence(const struct mailbox *mailbox, bool is_taken)
 			 "--timeout waits longer", mailbox->command,
 			 mailbox->source.label, mailbox->seconds);
 	else
-		complain("%s: %s has not answered in %g s: a process that does "
-			 "not allocate, or is stopped, does not answer",
+		complain("%s: %s has not answered in %g s: one that is stopped, "
+			 "does not allocate, or only what its lists have, does "
+			 "not answer; --timeout waits longer",
 			 mailbox->command, mailbox->source.label,
 			 mailbox->seconds);
 	return STATUS_FAILED;

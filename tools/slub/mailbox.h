@@ -27,8 +27,9 @@ struct mailbox {
 
 #define MAILBOX_SECONDS 5
 
-#define MAILBOX_LETTERS "+:t:jh"
+#define MAILBOX_LETTERS "+:p:t:jh"
 #define MAILBOX_OPTIONS                                                   \
+	{ "process", required_argument, NULL, 'p' },                      \
 	{ "timeout", required_argument, NULL, 't' },                      \
 	{ "json", no_argument, NULL, 'j' },                               \
 	{ "help", no_argument, NULL, 'h' },                               \
@@ -40,7 +41,7 @@ void mailbox_print_statuses(FILE *to);
 
 /* One common option.  0, an exit status after a message, or -1: another. */
 int mailbox_option(struct mailbox *mailbox, int letter);
-/* The arguments of a command that is `NAME -p PID [CACHE]`; likewise. */
+/* The arguments of a command that is `NAME [-p] PID [CACHE]`; likewise. */
 int mailbox_arguments(struct mailbox *mailbox, int argc, char **argv);
 
 /*

@@ -53,7 +53,6 @@ int mailbox_option(struct mailbox *mailbox, int letter)
 int mailbox_arguments(struct mailbox *mailbox, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "process", required_argument, NULL, 'p' },
 		MAILBOX_OPTIONS,
 	};
 	int letter, status;
@@ -70,7 +69,8 @@ int mailbox_arguments(struct mailbox *mailbox, int argc, char **argv)
 	}
 	if (mailbox->help)
 		return 0;
-	if (!mailbox->target) {
+	request_take_pid(&mailbox->target, argc, argv);
+	if (!mailbox->target || !*mailbox->target) {
 		complain("%s: needs a process: -p PID", mailbox->command);
 		return STATUS_USAGE;
 	}

@@ -177,18 +177,17 @@ int request_read(struct request *request, const char *command, int argc,
 	return status ? status : -request->help;
 }
 
-/* `slub top 1234`, as `slub check 1234`. */
-static void take_pid(struct request *request, int argc, char **argv)
+void request_take_pid(const char **target, int argc, char **argv)
 {
-	if (!request->target && optind < argc && *argv[optind] &&
+	if (!*target && optind < argc && *argv[optind] &&
 	    !argv[optind][strspn(argv[optind], "0123456789")])
-		request->target = argv[optind++];
+		*target = argv[optind++];
 }
 
 int request_check(struct request *request, int argc, char **argv,
 		  int operands_max)
 {
-	take_pid(request, argc, argv);
+	request_take_pid(&request->target, argc, argv);
 	if (!request->target || !*request->target) {
 		complain("%s: needs a process: -p PID, or -p FILE for a core or "
 			 "statistics file", request->command);

@@ -69,6 +69,11 @@ int request_parse(struct request *request, int argc, char **argv,
  */
 int request_read(struct request *request, const char *command, int argc,
 		 char **argv);
+/*
+ * `slub top 1234`, as `slub top -p 1234`: without a target yet, the argument at
+ * optind is it, if it is a number.
+ */
+void request_take_pid(const char **target, int argc, char **argv);
 /* After the options: 0, or an exit status after a message. */
 int request_check(struct request *request, int argc, char **argv,
 		  int operands_max);

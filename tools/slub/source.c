@@ -41,8 +41,8 @@ static int refuse(const struct source *source, int error, uint32_t version)
 			complain_version(command, label, version);
 		break;
 	case ENOEXEC:
-		complain("%s: %s is neither a core file of this machine nor a "
-			 "statistics file of libslub", command, label);
+		complain("%s: '%s' is neither a core file of this machine nor a "
+			 "statistics file of libslub", command, source->target);
 		break;
 	case ENODATA:
 		complain("%s: %s is cut short", command, label);
