@@ -350,6 +350,15 @@ class Check(Folder):
         os.unlink(library)
         self.assertEqual(slub("check", pid).returncode, 0)
 
+    def test_hardened_library_alone_and_beside_the_other(self):
+        plain = self.copy(LIBRARY, "libslub.so.0")
+        hardened = self.copy(LIBRARY, "libslub-hardened.so")
+        for first, preload in ((hardened, hardened), (hardened, f"{hardened}:{plain}"),
+                               (plain, f"{plain}:{hardened}")):
+            done = slub("check", self.start(SLEEPER, LD_PRELOAD=preload))
+            self.assertEqual(done.returncode, 0, done)
+            self.assertRegex(done.stdout, rf"(?m)^file +{re.escape(first)}$")
+
     def test_process_by_option(self):
         pid = self.start(SLUB, "run", SLEEPER)
         for command in ("check", "doctor"):

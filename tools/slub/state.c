@@ -10,18 +10,19 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LIBRARY_NAME  "libslub.so"
 #define SCAN_SIZE_MAX (64ul << 20)
 
 /* What version 3 has for certain; fields behind it read as 0 if not there. */
 #define ABI_SIZE_MIN (offsetof(struct slub_abi, option_bytes) + 4)
 
+/* libslub.so.0.1.0, libslub-hardened.so; deleted or not. */
 static bool is_library(const struct mapping *mapping)
 {
 	const char *slash = strrchr(mapping->path, '/');
+	const char *name = slash ? slash + 1 : "";
 
-	return slash && !mapping->offset &&
-	       !strncmp(slash + 1, LIBRARY_NAME, strlen(LIBRARY_NAME));
+	return !mapping->offset && !strncmp(name, "libslub", 7) &&
+	       (name[7] == '.' || name[7] == '-') && strstr(name + 7, ".so");
 }
 
 /* The structure at @address, if it is one that this command understands. */
@@ -153,13 +154,33 @@ static bool program_has_malloc(const struct process *process,
 	       !elf_image_symbol(process, program->start, "malloc", &unused);
 }
 
-static const struct mapping *find_library(const struct process *process)
+/*
+ * Of several libraries, the hardened one and the other, the first that started
+ * has the malloc; where none did, the first.  NULL, and no error, if there is none.
+ */
+static int find_library(const struct process *process, struct state *state,
+			const struct mapping **library)
 {
+	struct state other = *state;
+	int first_error = 0, error;
+
+	*library = NULL;
 	for (size_t i = 0; i < process->nr_mappings; i++) {
-		if (is_library(&process->mappings[i]))
-			return &process->mappings[i];
+		const struct mapping *mapping = &process->mappings[i];
+
+		if (!is_library(mapping))
+			continue;
+		error = find_shared(process, mapping, &other);
+		if (!*library)
+			first_error = error;
+		if (!*library || (!error && other.abi.ready)) {
+			*library = mapping;
+			*state = other;
+		}
+		if (!error && other.abi.ready)
+			return 0;
 	}
-	return NULL;
+	return first_error;
 }
 
 int state_find(struct state *state, const struct process *process)
@@ -169,14 +190,12 @@ int state_find(struct state *state, const struct process *process)
 
 	*state = (struct state){ .presence = PRESENCE_ABSENT };
 	program = process_file(process, process->program);
-	library = find_library(process);
-	if (library) {
-		error = find_shared(process, library, state);
-	} else if (program) {
+	error = find_library(process, state, &library);
+	if (!library && !program)
+		return 0;		/* a kernel thread */
+	if (!library) {
 		state->is_static = true;
 		error = find_static(process, program, state);
-	} else {
-		return 0;		/* a kernel thread */
 	}
 	if (error)
 		return error == -ENOENT ? 0 : error;
