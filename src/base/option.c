@@ -12,7 +12,9 @@
 #define NAME_LENGTH_MAX (NEAREST_BYTES - 1)
 #define TEXT_LENGTH_MAX 511
 
-enum option_kind { KIND_ENUM, KIND_SIZE, KIND_AUTO, KIND_NUMBER, KIND_TEXT };
+enum option_kind {
+	KIND_ENUM, KIND_SIZE, KIND_AUTO, KIND_NUMBER, KIND_TEXT, KIND_WORDS
+};
 
 struct option_row {
 	const char *name;
@@ -39,12 +41,15 @@ static const struct option_row rows[OPTION_NR] = {
 	{ #name, KIND_NUMBER, "", min, max },
 #define OPTION_TEXT(name, sentence) \
 	{ #name, KIND_TEXT, "", 0, 0 },
+#define OPTION_WORDS(name, form, sentence) \
+	{ #name, KIND_WORDS, "", 0, 0 },
 #include "base/option.def"
 #undef OPTION_ENUM
 #undef OPTION_SIZE
 #undef OPTION_AUTO
 #undef OPTION_NUMBER
 #undef OPTION_TEXT
+#undef OPTION_WORDS
 };
 
 static struct option_state states[OPTION_NR] = {
@@ -256,15 +261,25 @@ static void complain_size(const struct option_row *row, struct word value)
 			    row->min, row->max);
 }
 
-/* A copy, for within SLUB_OPTIONS the text does not end at a NUL. */
-static const char *keep_text(enum option_id id, struct word value)
+/*
+ * A copy, for within SLUB_OPTIONS the text does not end at a NUL.  The beginning
+ * of a longer one would be another file's name, and an empty one is no file's;
+ * SLUB_DEBUG= means something.
+ */
+static bool keep_text(enum option_id id, struct word value)
 {
 	static char kept[OPTION_NR][TEXT_LENGTH_MAX + 1] rarely_touched;
-	size_t n = min_size(value.length, TEXT_LENGTH_MAX);
 
-	memcpy(kept[id], value.start, n);
-	kept[id][n] = '\0';
-	return kept[id];
+	if (value.length > TEXT_LENGTH_MAX) {
+		log_message("option %s: longer than %d bytes; ignored",
+			    rows[id].name, TEXT_LENGTH_MAX);
+		return false;
+	}
+	memcpy(kept[id], value.start, value.length);
+	kept[id][value.length] = '\0';
+	states[id].text = value.length || rows[id].kind == KIND_WORDS ?
+			  kept[id] : NULL;
+	return true;
 }
 
 /* What @value says for a size, a number or the word for "choose yourself". */
@@ -307,7 +322,9 @@ static void option_set(enum option_id id, struct word value)
 		state->value = number;
 		break;
 	case KIND_TEXT:
-		state->text = keep_text(id, value);
+	case KIND_WORDS:
+		if (!keep_text(id, value))
+			return;
 		break;
 	}
 	state->given = true;

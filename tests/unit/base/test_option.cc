@@ -238,9 +238,29 @@ TEST(option, text_is_kept_whole)
 	p = parse({"SLUB_OPTIONS=slabinfo=/tmp/x,huge=never"});
 	EXPECT_STREQ(p.text[OPTION_slabinfo], "/tmp/x");
 	EXPECT_EQ(p.value[OPTION_huge], (size_t)HUGE_NEVER);
-	p = parse({"SLUB_SLABINFO=" + std::string(2000, 'p')});
-	EXPECT_TRUE(p.has_text[OPTION_slabinfo]);
-	EXPECT_LT(strlen(p.text[OPTION_slabinfo]), 1000u);
+	p = parse({"SLUB_SLABINFO=" + std::string(511, 'p')});
+	EXPECT_EQ(p.text[OPTION_slabinfo], std::string(511, 'p'));
+}
+
+TEST(option, text_that_is_too_long_is_refused)
+{
+	/* Its beginning would be the name of another file. */
+	parsed p = parse_loud({"SLUB_SLABINFO=" + std::string(512, 'p')});
+
+	EXPECT_FALSE(p.has_text[OPTION_slabinfo]);
+	EXPECT_EQ(count_of(p.errors, "option slabinfo: longer than 511 bytes; ignored"), 1u)
+		<< p.errors;
+}
+
+TEST(option, an_empty_name_is_no_file)
+{
+	parsed p = parse_loud({"SLUB_OPTIONS=profile_file=/tmp/x", "SLUB_PROFILE_FILE=",
+			       "SLUB_DEBUG="});
+
+	EXPECT_FALSE(p.has_text[OPTION_profile_file]);
+	EXPECT_TRUE(p.has_text[OPTION_debug]);
+	EXPECT_STREQ(p.text[OPTION_debug], "");
+	EXPECT_EQ(p.errors, "");
 }
 
 TEST(option, list)
