@@ -127,6 +127,12 @@ class Run(Folder):
         self.assertEqual(os.path.realpath(first), os.path.realpath(LIBRARY))
         self.assertEqual(second, "/nonexistent/other.so")
 
+    def test_in_front_of_another_malloc(self):
+        # Further behind it would be preloaded, and not used.
+        behind = f"/nonexistent/other.so:{os.path.realpath(LIBRARY)}"
+        done = slub("run", "sh", "-c", "echo $LD_PRELOAD", LD_PRELOAD=behind)
+        self.assertEqual(done.stdout.strip(), f"{os.path.realpath(LIBRARY)}:{behind}")
+
     def test_twice_preloads_once(self):
         done = slub("run", SLUB, "run", "sh", "-c", "echo $LD_PRELOAD")
         self.assertEqual(len(done.stdout.strip().split(":")), 1)
@@ -267,6 +273,8 @@ class WrongArguments(Folder):
         self.assertRefused(slub("run", "--force=1", "true"), 2, "force")
         self.assertRefused(slub("run", "-z", "true"), 2, "-z")
         self.assertRefused(slub("run", "--slabinfo=", "true"), 2, "slabinfo")
+        self.assertRefused(slub("run", "--slabinfo=/nonexistent/t", "true"), 2, "/nonexistent")
+        self.assertRefused(slub("run", "--stats_file=/" + 511 * "x", "true"), 2, "511")
         self.assertRefused(slub("run", "--debug=FX,malloc-64", "true"), 2, "'X'", "F Z P U")
         for value in ("threads", "some=", "thread,window=2s"):
             self.assertRefused(slub("run", f"--pressure={value}", "true"), 2, value, "some=US")

@@ -76,19 +76,13 @@ static int parse(int argc, char **argv, struct request *request)
 	return 0;
 }
 
-static bool is_preloaded(const char *list, const char *library)
+/* Further behind it would not be used: the first malloc found is. */
+static bool is_in_front(const char *list, const char *library)
 {
 	size_t length = strlen(library);
 
-	while (*list) {
-		size_t entry = strcspn(list, ": ");
-
-		if (entry == length && !strncmp(list, library, length))
-			return true;
-		list += entry;
-		list += strspn(list, ": ");
-	}
-	return false;
+	list += strspn(list, ": ");
+	return strcspn(list, ": ") == length && !strncmp(list, library, length);
 }
 
 /* "@first:@others", or @first alone. */
@@ -133,7 +127,7 @@ static int preload(const char *library)
 			 library);
 		return STATUS_NO_LIBRARY;
 	}
-	if (others && is_preloaded(others, name))
+	if (others && is_in_front(others, name))
 		return 0;
 	if ((name != library && !search_folder_of(library, slash)) ||
 	    !put_in_front("LD_PRELOAD", name))

@@ -11,6 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The longest text that the library keeps. */
+#define TEXT_LENGTH_MAX 511
+
 enum kind {
 	KIND_ENUM, KIND_SIZE, KIND_AUTO, KIND_NUMBER, KIND_TEXT, KIND_WORDS
 };
@@ -191,10 +194,34 @@ static char *absolute_path(const char *name)
 	return path;
 }
 
+/*
+ * The library says nothing unless it is asked to, and much later; here somebody
+ * reads it.  Of a folder that depends on the PID nothing is known yet.
+ */
+static bool check_path(const struct row *row, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char folder[TEXT_LENGTH_MAX + 1];
+
+	if (strlen(path) > TEXT_LENGTH_MAX) {
+		complain("--%s: a name of more than %d bytes: %.60s...",
+			 row->name, TEXT_LENGTH_MAX, path);
+		return false;
+	}
+	if (!slash || slash == path)
+		return true;
+	snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path), path);
+	if (strchr(folder, '%') || !access(folder, F_OK) || errno != ENOENT)
+		return true;
+	complain("--%s=%s: no folder %s", row->name, path, folder);
+	return false;
+}
+
 static bool put_text(const struct row *row, const char *variable,
 		     const char *value)
 {
 	char *path;
+	bool is_good;
 
 	if (!value[0]) {
 		complain("--%s: needs the name of a file, or \"stderr\"",
@@ -202,9 +229,11 @@ static bool put_text(const struct row *row, const char *variable,
 		return false;
 	}
 	path = absolute_path(value);
-	setenv(variable, path, 1);
+	is_good = check_path(row, path);
+	if (is_good)
+		setenv(variable, path, 1);
 	free(path);
-	return true;
+	return is_good;
 }
 
 /* Letters, up to the first comma of each block: "FZ,dentry;P". */
@@ -316,8 +345,9 @@ const char *setting_range(const char *name, char *buf, size_t size)
 	else if (row->kind == KIND_WORDS)
 		snprintf(buf, size, "%s", row->choices);
 	else
-		snprintf(buf, size, "%s0, %s to %s",
+		snprintf(buf, size, "%s%s%s to %s",
 			 row->kind == KIND_AUTO ? "auto, " : "",
+			 row->min ? "0, " : "",
 			 value_text(row, row->min, min, sizeof(min)),
 			 value_text(row, row->max, max, sizeof(max)));
 	return buf;
