@@ -6,6 +6,7 @@ nor disturb it.  The gdb commands tell what an address is.
 
 usage: inspect_test.py SLUB LIBRARY HEAP GDB_SCRIPT"""
 
+import contextlib
 import json
 import os
 import pty
@@ -260,6 +261,22 @@ class Forms(Target):
         self.assertEqual(status, 0, seen[-300:])
         for word in (b"OBJS", b"malloc-", b"Sort by"):
             self.assertIn(word, seen)
+
+    def test_screen_ended_by_a_signal(self):
+        # Status 1 would say that libslub is not in use there.
+        for number, ended in ((signal.SIGINT, 0), (signal.SIGTERM, -signal.SIGTERM)):
+            child, screen = pty.fork()
+            if not child:
+                os.environ["TERM"] = "xterm"
+                os.execv(SLUB, [SLUB, "top", self.pid])
+            seen = b""
+            while b"sort:" not in seen:
+                seen += os.read(screen, 65536)
+            os.kill(child, number)
+            with contextlib.suppress(OSError):
+                while os.read(screen, 65536):
+                    pass
+            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), ended)
 
 
 class Undisturbed(Target):

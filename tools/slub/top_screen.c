@@ -2,6 +2,7 @@
 /* The interactive screen of slub top, by ncurses. */
 #include "top.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,23 @@ static const char key_help[] =
 	"q quit  h help  space now  m units  t groups  "
 	"sort: a b c g k l n o p s u v w";
 
+/* The signal that ends it; curses would leave by exit status 1, which says no. */
+static volatile sig_atomic_t ended_by;
+
+static void on_signal(int number)
+{
+	ended_by = number;
+}
+
+/* Before newterm(), which takes only those that nobody has. */
+static void catch_signals(void)
+{
+	struct sigaction action = { .sa_handler = on_signal };
+
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}
+
 static void show_help(void)
 {
 	char *text = NULL;
@@ -23,7 +41,7 @@ static void show_help(void)
 
 	if (!to)
 		return;
-	fputs("slub top\n\n  q, ESC  quit\n  space   look again now\n"
+	fputs("slub top\n\n  q, ESC  quit (or Ctrl-C)\n  space   look again now\n"
 	      "  m       sizes with a letter, or as slabtop has them\n"
 	      "  t       memory groups, or caches; n and c sort groups too\n"
 	      "  h, ?    this\n\nSort by\n", to);
@@ -108,6 +126,7 @@ static bool open_screen(const struct request *request)
 {
 	const char *terminal = getenv("TERM");
 
+	catch_signals();
 	if (!newterm(terminal, stdout, stdin)) {
 		complain("top: cannot use the terminal '%s'; --once prints "
 			 "text", terminal ? terminal : "");
@@ -132,7 +151,7 @@ static int loop(const struct request *request, struct source *source,
 	bool has_before = false, stays = true;
 	int status = 0;
 
-	while (stays && !status) {
+	while (stays && !status && !ended_by) {
 		status = source_snapshot(source, &now);
 		if (status)
 			break;
@@ -177,6 +196,10 @@ int top_screen(const struct request *request, struct top *top)
 		fputs(message, stderr);
 	free(message);
 	source_close(&source);
+	if (ended_by == SIGTERM) {
+		signal(SIGTERM, SIG_DFL);
+		raise(SIGTERM);
+	}
 	return status;
 }
 
