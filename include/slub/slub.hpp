@@ -17,6 +17,10 @@
 #ifndef SLUB_INCLUDE_SLUB_HPP
 #define SLUB_INCLUDE_SLUB_HPP
 
+#if __cplusplus < 201703L
+#error "slub/slub.hpp needs C++17 (-std=c++17); C++11 has slub/slub.h"
+#endif
+
 #include <slub/cpp/cache.hpp>
 #include <slub/cpp/group.hpp>
 #include <slub/cpp/memory.hpp>

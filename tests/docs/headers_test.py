@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Promise: every public header compiles alone, twice in a row, as C11 and as C++17, without a
-warning, with every compiler that is there; and slub/slub.h includes all of them.
+"""Promise: every public header compiles alone, twice in a row, as C99, C11, C++11 and C++17,
+without a warning, with every compiler that is there; and slub/slub.h includes all of them.
 
 usage: headers_test.py INCLUDE"""
 import os
@@ -13,15 +13,17 @@ import tempfile
 import unittest
 
 INCLUDE = ""
-WARNINGS = ["-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Werror",
+            "-fsyntax-only"]
 COMPILERS = {
-    "c": [["gcc", "-std=c11"], ["clang", "-std=c11"]],
-    "cc": [["g++", "-std=c++17"], ["clang++", "-std=c++17"]],
+    "c": [["gcc", "-std=c99"], ["gcc", "-std=c11"], ["clang", "-std=c11"]],
+    "cc": [["g++", "-std=c++11"], ["g++", "-std=c++17"], ["clang++", "-std=c++17"]],
 }
+# slub/slub.hpp and what it includes.
+CPP = [["g++", "-std=c++17"], ["g++", "-std=c++20"], ["clang++", "-std=c++17"]]
 # Not in slub/slub.h: it takes short names.
 APART = {"slub/kernel.h", "slub/slub.h"}
-# With the sequences inline, an argument list may be empty, which ISO C does not know.
-VARIANTS = [["-Wpedantic", "-DSLUB_NO_INLINE"], []]
+VARIANTS = [["-DSLUB_NO_INLINE"], []]
 
 
 def names(suffix):
@@ -39,22 +41,29 @@ class Headers(unittest.TestCase):
                                   capture_output=True, text=True, check=False)
             self.assertEqual(done.stderr, "", f"{' '.join(compiler + flags)} {header}")
 
-    def compile_all(self, headers, language):
-        compilers = [c for c in COMPILERS[language] if shutil.which(c[0])]
+    def compile_all(self, headers, language, compilers=None):
+        compilers = [c for c in compilers or COMPILERS[language] if shutil.which(c[0])]
         self.assertTrue(compilers and headers)
         for header in headers:
             for compiler in compilers:
                 for flags in VARIANTS:
                     self.compile(language, header, compiler, flags)
 
-    def test_c11(self):
+    def test_c(self):
         self.compile_all(names(".h"), "c")
 
-    def test_cpp17(self):
+    def test_cpp(self):
         self.compile_all(names(".h"), "cc")
 
     def test_the_header_for_cpp(self):
-        self.compile_all(names(".hpp"), "cc")
+        self.compile_all(names(".hpp"), "cc", CPP)
+
+    def test_the_header_for_cpp_says_what_it_needs(self):
+        done = subprocess.run(["g++", "-std=c++14", "-I", INCLUDE, "-fsyntax-only", "-x", "c++",
+                               "-include", "slub/slub.hpp", "/dev/null"],
+                              capture_output=True, text=True, check=False)
+        errors = re.findall(r"error: .*", done.stderr)
+        self.assertIn("C++17", errors[0])
 
     def test_all_are_in_the_umbrella(self):
         with open(os.path.join(INCLUDE, "slub", "slub.h"), encoding="utf-8") as file:
