@@ -20,7 +20,8 @@
  * kernel may still look at the descriptor of its last sequence.
  *
  * Objects may also be freed by free() and slub_free(): the page that an object
- * lies in names its cache.
+ * lies in names its cache.  By slub_free() only where malloc and free are not this
+ * library's, under a sanitizer say.
  *
  * From: the kernel's kmem_cache_*().
  */
@@ -198,7 +199,8 @@ slub_cache_create_args(const struct slub_cache_args *args);
  *   -EINVAL  not a cache, destroyed already, or one of malloc's own;
  *   -EAGAIN  the lists of another CPU could not be emptied (no membarrier).
  * After 0 the pointer means nothing: slub_cache_alloc() on it returns NULL with
- * EINVAL as long as no new cache has taken its place.
+ * EINVAL as long as no new cache has taken its place.  A variable of
+ * SLUB_CACHE_DEFINE remains one: its next allocation makes the cache anew.
  *
  * Context: any thread, not from a signal handler; stops each CPU for a moment;
  * sleeps.  From: kmem_cache_destroy().

@@ -183,9 +183,11 @@ SLUB_API size_t slub_mempool_alloc_bulk(struct slub_mempool *pool,
  * They go to the reserve if it is not full, and wake waiters; else to free_fn().
  * NULL is skipped.  Reported if messages are on, counted
  * (slub_mempool_stats.refused) and left alone: an element that owns_fn()
- * denies; one that is among the 16 last ones put into the reserve, and so is
- * freed twice.  A foreign element of a pool without owns_fn() cannot be told
- * from an own one, and will be handed out by the pool.
+ * denies; while the reserve is not full, one that is among the 16 last ones put
+ * into it, and so is freed twice.  When it is full nobody looks there: such an
+ * element goes to free_fn(), and remains in the reserve.  A foreign element of a
+ * pool without owns_fn() cannot be told from an own one, and will be handed out by
+ * the pool.
  * Context: as free_fn(); does not sleep but for a lock.  From: mempool_free().
  */
 SLUB_API void slub_mempool_free(struct slub_mempool *pool, void *element);
