@@ -47,8 +47,7 @@ void sink_write(const char *path, const char *text, size_t bytes)
 		return;
 	}
 	path_of(path, &to);
-	fd = sys_call4(SYS_openat, AT_FDCWD, (long)name,
-		       O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	fd = os_create(name, O_APPEND);
 	if (fd < 0)
 		return;
 	write_all(fd, text, bytes);

@@ -204,8 +204,7 @@ int profile_write(const char *path)
 	int err;
 
 	path_expand(path, name, sizeof(name));
-	out.fd = sys_call4(SYS_openat, AT_FDCWD, (long)name,
-			   O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	out.fd = os_create(name, O_TRUNC);
 	if (out.fd < 0)
 		return (int)out.fd;
 	out.err = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Small files of /proc and /sys, without stdio. */
+/* Small files, most of them of /proc and /sys, without stdio. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/auxv.h>
@@ -8,15 +8,15 @@
 
 extern char **environ;
 
-static long os_open(const char *path, int flags)
+static long os_open(const char *path)
 {
-	return sys_call4(SYS_openat, AT_FDCWD, (long)path, flags | O_CLOEXEC,
-			 0644);
+	return sys_call4(SYS_openat, AT_FDCWD, (long)path,
+			 O_RDONLY | O_CLOEXEC, 0);
 }
 
 long os_file_read(const char *path, char *buf, size_t size)
 {
-	long fd = os_open(path, O_RDONLY);
+	long fd = os_open(path);
 	size_t used = 0;
 
 	buf[0] = '\0';
@@ -37,9 +37,22 @@ long os_file_read(const char *path, char *buf, size_t size)
 	return (long)used;
 }
 
+/* A FIFO that nobody reads would keep the process at its exit for ever. */
+long os_create(const char *path, int flags)
+{
+	long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path,
+			    O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC | flags,
+			    0644);
+
+	/* Who reads one may be slow. */
+	if (fd >= 0)
+		sys_call4(SYS_fcntl, fd, F_SETFL, flags & O_APPEND, 0);
+	return fd;
+}
+
 int os_file_write(const char *path, const char *buf, size_t bytes)
 {
-	long fd = os_open(path, O_WRONLY | O_CREAT | O_TRUNC);
+	long fd = os_create(path, O_TRUNC);
 	long n = 0;
 
 	if (fd < 0)

@@ -107,6 +107,11 @@ bool os_rseq_is_registered(void);
 /* file.c: small files of /proc and /sys */
 /* Reads at most @size - 1 bytes and terminates them; returns how many. */
 long os_file_read(const char *path, char *buf, size_t size);
+/*
+ * @path to write to, made if there is none; @flags: O_TRUNC or O_APPEND.  A descriptor
+ * or -errno; -ENXIO: a FIFO without a reader.
+ */
+long os_create(const char *path, int flags);
 /* Creates or truncates @path and writes it all. */
 int os_file_write(const char *path, const char *buf, size_t bytes);
 /* The number at *@s, which moves behind it; 0 where there is none. */

@@ -173,6 +173,14 @@ class Slabinfo(unittest.TestCase):
         lines = run(SLUB_VERBOSE="1", SLUB_SLABINFO="/nonexistent/table")[1]
         self.assertTrue(any("/nonexistent/table" in line for line in lines), lines)
 
+    def test_a_fifo_that_nobody_reads(self):
+        path = os.path.join(self.folder, "fifo")
+        os.mkfifo(path)
+        self.assertEqual(run(SLUB_SLABINFO=path)[1], [])
+        self.assertEqual(run(SLUB_PROFILE="1M", SLUB_PROFILE_FILE=path)[1], [])
+        lines = run(SLUB_VERBOSE="1", SLUB_SLABINFO=path)[1]
+        self.assertTrue(any(path in line for line in lines), lines)
+
 
 @unittest.skipUnless(os.geteuid() == 0, "needs root to make a set-user-ID program")
 class SetUserId(unittest.TestCase):
