@@ -26,6 +26,16 @@ inline void option(const std::string &assignment)
 	option_read(environment);
 }
 
+/* A suite may be set up more than once in a process; the layers start once. */
+template <typename Start> void once(Start start)
+{
+	static bool started;
+
+	if (!started)
+		start();
+	started = true;
+}
+
 /* The backend that SLUB_FASTPATH asks for runs, or the test has nothing to say. */
 inline bool has_wanted_backend()
 {

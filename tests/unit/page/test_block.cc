@@ -15,11 +15,7 @@ class block : public testing::Test {
 protected:
 	static void SetUpTestSuite()
 	{
-		static bool started;
-
-		if (!started)
-			start::page(256ul << 20, 1ul << 40);
-		started = true;
+		start::once([] { start::page(256ul << 20, 1ul << 40); });
 	}
 	void SetUp() override
 	{

@@ -46,11 +46,7 @@ class growth : public testing::Test {
 protected:
 	static void SetUpTestSuite()
 	{
-		static bool started;
-
-		if (!started)
-			start::page(256 * MiB, 1ul << 40);
-		started = true;
+		start::once([] { start::page(256 * MiB, 1ul << 40); });
 	}
 	void SetUp() override
 	{

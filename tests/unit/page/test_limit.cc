@@ -15,11 +15,7 @@ class limit : public testing::Test {
 protected:
 	static void SetUpTestSuite()
 	{
-		static bool started;
-
-		if (!started)
-			start::page(512 * MiB, 16 * MiB);
-		started = true;
+		start::once([] { start::page(512 * MiB, 16 * MiB); });
 	}
 	void SetUp() override
 	{

@@ -22,11 +22,7 @@ class purge : public testing::Test {
 protected:
 	static void SetUpTestSuite()
 	{
-		static bool started;
-
-		if (!started)
-			start::page(1024 * MiB, retain);
-		started = true;
+		start::once([] { start::page(1024 * MiB, retain); });
 	}
 	void SetUp() override
 	{

@@ -15,11 +15,7 @@ class reserve : public testing::Test {
 protected:
 	static void SetUpTestSuite()
 	{
-		static bool started;
-
-		if (!started)
-			start::page(64 * MiB, 16 * MiB, 2);
-		started = true;
+		start::once([] { start::page(64 * MiB, 16 * MiB, 2); });
 	}
 	void TearDown() override
 	{

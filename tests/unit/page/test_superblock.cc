@@ -21,11 +21,7 @@ class superblock : public testing::Test {
 protected:
 	static void SetUpTestSuite()
 	{
-		static bool started;
-
-		if (!started)
-			start::page(nr_reserved * SUPERBLOCK_BYTES, 1ul << 40);
-		started = true;
+		start::once([] { start::page(nr_reserved * SUPERBLOCK_BYTES, 1ul << 40); });
 	}
 	/* Other tests of this program have left everything free; purge it. */
 	void SetUp() override

@@ -21,11 +21,7 @@ class zone : public testing::Test {
 protected:
 	static void SetUpTestSuite()
 	{
-		static bool started;
-
-		if (!started)
-			start::page(heap_bytes, 64ul << 20, 2);
-		started = true;
+		start::once([] { start::page(heap_bytes, 64ul << 20, 2); });
 	}
 	void TearDown() override
 	{

@@ -12,11 +12,7 @@ class area : public testing::Test {
 protected:
 	static void SetUpTestSuite()
 	{
-		static bool started;
-
-		if (!started)
-			start::option("CPUS=128"), start::percpu();
-		started = true;
+		start::once([] { start::option("CPUS=128"), start::percpu(); });
 	}
 };
 

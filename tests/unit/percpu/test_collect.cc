@@ -126,11 +126,7 @@ class collect : public testing::Test {
 protected:
 	static void SetUpTestSuite()
 	{
-		static bool started;
-
-		if (!started)
-			start::percpu();
-		started = true;
+		start::once([] { start::percpu(); });
 	}
 	void SetUp() override
 	{

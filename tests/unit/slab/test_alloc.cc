@@ -17,11 +17,7 @@ class alloc : public testing::TestWithParam<uint32_t> {
 protected:
 	static void SetUpTestSuite()
 	{
-		static bool started;
-
-		if (!started)
-			start::slab(128ul << 20, 16ul << 20);
-		started = true;
+		start::once([] { start::slab(128ul << 20, 16ul << 20); });
 	}
 	void SetUp() override
 	{

@@ -11,11 +11,7 @@ class barn : public testing::TestWithParam<uint32_t> {
 protected:
 	static void SetUpTestSuite()
 	{
-		static bool started;
-
-		if (!started)
-			start::slab(256ul << 20, 16ul << 20);
-		started = true;
+		start::once([] { start::slab(256ul << 20, 16ul << 20); });
 	}
 	void SetUp() override
 	{

@@ -12,11 +12,7 @@ class flush : public testing::TestWithParam<uint32_t> {
 protected:
 	static void SetUpTestSuite()
 	{
-		static bool started;
-
-		if (!started)
-			start::slab(512ul << 20, 16ul << 20);
-		started = true;
+		start::once([] { start::slab(512ul << 20, 16ul << 20); });
 	}
 	void SetUp() override
 	{

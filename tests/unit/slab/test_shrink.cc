@@ -13,11 +13,7 @@ class shrink : public testing::Test {
 protected:
 	static void SetUpTestSuite()
 	{
-		static bool started;
-
-		if (!started)
-			start::slab(512ul << 20, 16ul << 20);
-		started = true;
+		start::once([] { start::slab(512ul << 20, 16ul << 20); });
 	}
 	void SetUp() override
 	{
