@@ -152,29 +152,31 @@ extern void _IO_list_resetlock(void) __attribute__((weak));
 			SIGNAL_BIT(SIGSEGV) | SIGNAL_BIT(SIGSYS) |	\
 			SIGNAL_BIT(32) | SIGNAL_BIT(33))
 
-struct fork_mask {
-	uint64_t before;	/* of signals, as the kernel has it */
-	uint32_t depth;
-};
-static __thread struct fork_mask fork_mask
+/* What was blocked before, as the kernel has it; with THREAD_SIGNALS_WAIT. */
+static __thread uint64_t signals_blocked
 	__attribute__((tls_model("initial-exec")));
 
+/* In this order: a handler may fork until they are blocked, and the flag is its own then. */
 static void signals_hold(void)
 {
-	uint64_t held = ~SIGNALS_LET_IN;
+	uint64_t held = ~SIGNALS_LET_IN, before = 0;
 
-	if (fork_mask.depth++)
+	if (slub_thread.flags & THREAD_SIGNALS_WAIT)
 		return;
-	sys_call4(SYS_rt_sigprocmask, SIG_BLOCK, (long)&held,
-		  (long)&fork_mask.before, sizeof(held));
+	sys_call4(SYS_rt_sigprocmask, SIG_BLOCK, (long)&held, (long)&before,
+		  sizeof(held));
+	signals_blocked = before;
+	slub_thread.flags |= THREAD_SIGNALS_WAIT;
 }
 
 static void signals_let_in(void)
 {
-	uint64_t before = fork_mask.before;
+	uint64_t before = signals_blocked;
 
-	if (--fork_mask.depth)
+	if (!(slub_thread.flags & THREAD_SIGNALS_WAIT))
 		return;
+	slub_thread.flags &= (uint16_t)~THREAD_SIGNALS_WAIT;
+	compiler_barrier();
 	sys_call4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0,
 		  sizeof(before));
 }

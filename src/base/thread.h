@@ -44,6 +44,7 @@ enum thread_flag {
 	THREAD_FORKING = 1 << 4,	/* keeps collectors out for its fork */
 	THREAD_RESERVE = 1 << 5,	/* may have objects of the reserve */
 	THREAD_IN_DEFRAG = 1 << 6,	/* moves objects of a cache */
+	THREAD_SIGNALS_WAIT = 1 << 7,	/* from fork's first lock to its last */
 };
 
 struct thread_state {
