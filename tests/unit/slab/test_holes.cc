@@ -4,23 +4,17 @@
 #include <gtest/gtest.h>
 #include <thread>
 
-#include "check.h"
-#include "start.h"
+#include "all_lists.h"
 
 namespace {
 
-class holes : public testing::Test {
+class holes : public all_lists {
 protected:
-	static void SetUpTestSuite()
-	{
-		start::once([] { start::slab(512ul << 20, 16ul << 20); });
-	}
 	void SetUp() override
 	{
-		if (!start::has_wanted_backend())
-			GTEST_SKIP() << "this process cannot have that backend";
-		if (!percpu_can_stop && percpu_backend <= BACKEND_THREAD)
-			GTEST_SKIP() << "without membarrier(2) no CPU can be stopped";
+		all_lists::SetUp();
+		if (IsSkipped())
+			return;
 		if (SLUB_CONFIG_HARDENED)
 			GTEST_SKIP() << "the hardened build knows free objects by their link";
 		shrink_fully();
@@ -45,6 +39,18 @@ protected:
 
 		fill(object, cache->size);
 		return object;
+	}
+	/* The first of 1,000 objects; the others are free again. */
+	static void *one_of_1000(struct slub_cache *cache)
+	{
+		std::vector<void *> mine;
+
+		for (int i = 0; i < 1000; i++)
+			mine.push_back(cache_alloc(cache));
+		for (size_t i = 1; i < mine.size(); i++)
+			cache_free(cache, mine[i]);
+		slab_shrink_all();
+		return mine[0];
 	}
 	/* Empties the lists first: what lies in them is not free in its slab. */
 	static void purge()
@@ -128,19 +134,14 @@ TEST_F(holes, come_and_go_among_objects_in_use)
 TEST_F(holes, a_constructed_object_stays_as_it_is)
 {
 	static struct slub_cache cache;
-	std::vector<void *> mine;
 
 	ASSERT_EQ(cache_create(&cache, "constructed", 2032), 0);
 	cache.ctor = [](void *object) { memset(object, 0x5a, 2032); };
-	for (int i = 0; i < 1000; i++)
-		mine.push_back(cache_alloc(&cache));
-	for (size_t i = 1; i < mine.size(); i++)
-		cache_free(&cache, mine[i]);
-	slab_shrink_all();
+	void *kept = one_of_1000(&cache);
 	size_t before = page_used_bytes();
 	slab_purge_objects(0);
 	EXPECT_EQ(page_used_bytes(), before);
-	cache_free(&cache, mine[0]);
+	cache_free(&cache, kept);
 	shrink_fully();
 }
 
@@ -149,14 +150,9 @@ TEST_F(holes, none_in_a_cache_that_has_a_constructor_by_then)
 {
 	/* Walks go on with it, so it is in their list for good. */
 	static struct slub_cache cache;
-	std::vector<void *> mine;
 
 	ASSERT_EQ(cache_create(&cache, "becomes", 2032), 0);
-	for (int i = 0; i < 1000; i++)
-		mine.push_back(cache_alloc(&cache));
-	for (size_t i = 1; i < mine.size(); i++)
-		cache_free(&cache, mine[i]);
-	slab_shrink_all();
+	void *kept = one_of_1000(&cache);
 	size_t before = page_used_bytes();
 	lock_acquire(&cache_lock);
 	std::thread purger([] { slab_purge_objects(0); });
@@ -170,7 +166,7 @@ TEST_F(holes, none_in_a_cache_that_has_a_constructor_by_then)
 	cache.ctor = nullptr;
 	slab_purge_objects(0);
 	EXPECT_LT(page_used_bytes(), before);
-	cache_free(&cache, mine[0]);
+	cache_free(&cache, kept);
 	shrink_fully();
 }
 

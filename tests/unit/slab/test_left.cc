@@ -2,26 +2,20 @@
 /* slab/left.c: before the heap grows, caches that are used no more give their slabs back. */
 #include <gtest/gtest.h>
 
-#include "check.h"
-#include "start.h"
+#include "all_lists.h"
 
 namespace {
 
 /* As many as lists and barn take, so that no list is shortened. */
 enum { SIZE = 1024, OBJECTS = 256 };
 
-class left : public testing::Test {
+class left : public all_lists {
 protected:
-	static void SetUpTestSuite()
-	{
-		start::once([] { start::slab(512ul << 20, 16ul << 20); });
-	}
 	void SetUp() override
 	{
-		if (!start::has_wanted_backend())
-			GTEST_SKIP() << "this process cannot have that backend";
-		if (!percpu_can_stop && percpu_backend <= BACKEND_THREAD)
-			GTEST_SKIP() << "without membarrier(2) no CPU can be stopped";
+		all_lists::SetUp();
+		if (IsSkipped())
+			return;
 		slab_shrink_all();
 		for (void *&object : objects)
 			object = cache_alloc(cache);

@@ -4,23 +4,17 @@
 #include <gtest/gtest.h>
 #include <thread>
 
-#include "check.h"
-#include "start.h"
+#include "all_lists.h"
 
 namespace {
 
-class shrink : public testing::Test {
+class shrink : public all_lists {
 protected:
-	static void SetUpTestSuite()
-	{
-		start::once([] { start::slab(512ul << 20, 16ul << 20); });
-	}
 	void SetUp() override
 	{
-		if (!start::has_wanted_backend())
-			GTEST_SKIP() << "this process cannot have that backend";
-		if (!percpu_can_stop && percpu_backend <= BACKEND_THREAD)
-			GTEST_SKIP() << "without membarrier(2) no CPU can be stopped";
+		all_lists::SetUp();
+		if (IsSkipped())
+			return;
 		slab_shrink_all();
 	}
 	static std::vector<void *> alloc(struct slub_cache *cache, size_t nr)
