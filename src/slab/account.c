@@ -259,25 +259,6 @@ static void settle_here(struct slub_cache *cache)
 	cache_filled(cache);
 }
 
-static bool list_is_empty_at(const struct slub_cache *cache, uint32_t cid)
-{
-	return !percpu_peek(cid, cache->list_slot) &&
-	       !percpu_peek(cid, cache->list_slot + SLOT_SPARE);
-}
-
-static void settle_everywhere(struct slub_cache *cache)
-{
-	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
-		struct slot out = { { NULL, 0, 0 }, { NULL, 0, 0 } };
-
-		if (list_is_empty_at(cache, cid) ||
-		    !percpu_collect_slot(cid, cache->list_slot, &out))
-			continue;
-		chain_flush(cache, out.main.head);
-		chain_flush(cache, out.spare.head);
-	}
-}
-
 static bool keeps_charges(const struct slub_cache *cache)
 {
 	return cache_is_live(cache) && cache->account_path != ACCOUNT_SLOW;
@@ -293,7 +274,7 @@ void account_settle_lists(bool of_all)
 		if (!keeps_charges(c) || !cache_pin_any(c, &pin))
 			continue;
 		if (of_all)
-			settle_everywhere(c);
+			cache_empty_lists(c);
 		else
 			settle_here(c);
 		cache_unpin(&pin);
@@ -304,7 +285,7 @@ bool account_lists_are_empty(void)
 {
 	for (struct slub_cache *c = cache_first(); c; c = c->next) {
 		for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
-			if (keeps_charges(c) && !list_is_empty_at(c, cid))
+			if (keeps_charges(c) && !cache_list_is_empty(c, cid))
 				return false;
 		}
 	}

@@ -76,11 +76,7 @@ static void visit_slab(struct slub_cache *cache, struct page *slab, void *arg)
 	original = watch_original(watch_of(cache));
 	if (!is_meant(walk, original))
 		return;
-	if (original->is_internal) {	/* never destroyed */
-		visit_pinned(walk, cache, slab);
-		return;
-	}
-	if (!cache_pin(original, &pin))
+	if (!cache_pin_any(cache, &pin))
 		return;
 	if (watch_original(watch_of(cache)) == original)
 		visit_pinned(walk, cache, slab);

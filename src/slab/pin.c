@@ -105,11 +105,8 @@ bool cache_pin_any(struct slub_cache *cache, struct cache_hold *pin)
 
 void cache_unpin(struct cache_hold *pin)
 {
-	if (!pin->cache)
-		return;
-	lock_acquire(&cache_lock);
-	hold_end(pin);
-	lock_release(&cache_lock);
+	if (pin->cache)
+		cache_open(pin);
 }
 
 int cache_shut(struct slub_cache *cache, struct cache_hold *hold)

@@ -122,7 +122,7 @@ static void shrink_pinned(struct slub_cache *cache, size_t search_max)
 {
 	struct cache_hold pin;
 
-	if (!cache_is_live(cache) || !cache_pin_any(cache, &pin))
+	if (!cache_pin_any(cache, &pin))
 		return;
 	shrink_nodes(cache, search_max);
 	cache_unpin(&pin);
@@ -206,17 +206,23 @@ static bool flush_once(struct slub_cache *cache)
 	return cache->sampled ? flush_once(cache->sampled) && done : done;
 }
 
-/* What is in the lists of one CPU, if there is something. */
-static void empty_cpu(struct slub_cache *cache, uint32_t cid)
+bool cache_list_is_empty(const struct slub_cache *cache, uint32_t cid)
 {
-	struct slot out = { { NULL, 0, 0 }, { NULL, 0, 0 } };
+	return !percpu_peek(cid, cache->list_slot) &&
+	       !percpu_peek(cid, cache->list_slot + SLOT_SPARE);
+}
 
-	if (!percpu_peek(cid, cache->list_slot) &&
-	    !percpu_peek(cid, cache->list_slot + SLOT_SPARE))
-		return;
-	percpu_collect_slot(cid, cache->list_slot, &out);
-	chain_flush(cache, out.main.head);
-	chain_flush(cache, out.spare.head);
+void cache_empty_lists(struct slub_cache *cache)
+{
+	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
+		struct slot out = { { NULL, 0, 0 }, { NULL, 0, 0 } };
+
+		if (cache_list_is_empty(cache, cid) ||
+		    !percpu_collect_slot(cid, cache->list_slot, &out))
+			continue;
+		chain_flush(cache, out.main.head);
+		chain_flush(cache, out.spare.head);
+	}
 }
 
 bool cache_empty(struct slub_cache *cache)
@@ -225,8 +231,7 @@ bool cache_empty(struct slub_cache *cache)
 	if (__atomic_load_n(&flushers, __ATOMIC_RELAXED) > 0)
 		return false;
 	shrink_begin();
-	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++)
-		empty_cpu(cache, cid);
+	cache_empty_lists(cache);
 	shrink_nodes(cache, SEARCH_MAX);
 	shrink_end();
 	return true;

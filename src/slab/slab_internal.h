@@ -193,6 +193,10 @@ void shrink_after_fork(void);
 /* Between them this thread may have objects in hand that are free. */
 void shrink_begin(void);
 void shrink_end(void);
+/* Are main and spare list of CPU number @cid empty, as of a moment ago? */
+bool cache_list_is_empty(const struct slub_cache *cache, uint32_t cid);
+/* What lies in the lists of all CPUs goes to its slabs; @cache is pinned or malloc's. */
+void cache_empty_lists(struct slub_cache *cache);
 /*
  * Empties the lists and barns of @cache, which is pinned or malloc's, and gives
  * back what slabs are empty; false: a flush is waited for.
