@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <sys/auxv.h>
 
+#include "base/turn.h"
 #include "malloc/account.h"
 #include "slab/guard.h"
 #include "slab/sample.h"
@@ -75,42 +76,14 @@ static void slots_fill(void)
 	}
 }
 
-/* Who switches sampling, thread_self(), or 0: pools and slots are made by one. */
-static uint32_t switching;
-/* Some five seconds: a switch may empty all lists. */
-#define SWITCH_WAITS_MAX 100000
-
-/* False: this thread is at it, and was interrupted by a handler; or it takes too long. */
-static bool switch_begin(void)
-{
-	uint32_t self = thread_self();
-
-	for (unsigned int i = 0; i < SWITCH_WAITS_MAX; i++) {
-		uint32_t nobody = 0;
-
-		/* acquire: pairs with the release in switch_end() */
-		if (__atomic_compare_exchange_n(&switching, &nobody, self,
-						false, __ATOMIC_ACQUIRE,
-						__ATOMIC_RELAXED))
-			return true;
-		if (nobody == self)
-			return false;
-		sys_wait(i);
-	}
-	return false;
-}
-
-static void switch_end(void)
-{
-	__atomic_store_n(&switching, 0, __ATOMIC_RELEASE);
-}
+/* To switch sampling: pools and slots are made by one; it may empty all lists. */
+static struct turn switching;
 
 /* What another thread was switching in the parent is done, or not begun, as it stands. */
 void sizeclass_fork_child(void)
 {
-	if (!switching || switching == thread_self())
+	if (!turn_after_fork(&switching))
 		return;
-	switching = 0;
 	slots_fill();
 	account_sizes_fill();
 	if (!slub_thread.locks_held)
@@ -137,10 +110,10 @@ int sizeclass_sample(bool on)
 {
 	int err;
 
-	if (!switch_begin())
+	if (!turn_wait(&switching, TURN_TRIES))
 		return -EBUSY;
 	err = sample_switch_to(SAMPLE_PROFILE, on);
-	switch_end();
+	turn_end(&switching);
 	return err;
 }
 
@@ -170,10 +143,10 @@ int sizeclass_guard(uint64_t every)
 {
 	int err;
 
-	if (!switch_begin())
+	if (!turn_wait(&switching, TURN_TRIES))
 		return -EBUSY;
 	err = guard_switch_to(every);
-	switch_end();
+	turn_end(&switching);
 	return err;
 }
 

@@ -200,19 +200,6 @@ SLUB_EXPORT int slub_mempool_destroy(struct slub_mempool *pool)
 
 /* ---- resize ---- */
 
-/* One resize of a pool at a time. */
-static bool resize_begin(struct slub_mempool *pool)
-{
-	/* acquire: pairs with the release in resize_end() */
-	return !__atomic_exchange_n(&pool->is_resizing, true,
-				    __ATOMIC_ACQUIRE);
-}
-
-static void resize_end(struct slub_mempool *pool)
-{
-	__atomic_store_n(&pool->is_resizing, false, __ATOMIC_RELEASE);
-}
-
 static void set_min_nr(struct slub_mempool *pool, size_t min_nr)
 {
 	__atomic_store_n(&pool->min_nr, min_nr, __ATOMIC_RELAXED);
@@ -309,13 +296,13 @@ SLUB_EXPORT int slub_mempool_resize(struct slub_mempool *pool, size_t min_nr)
 	}
 	if (slub_thread.locks_held)
 		return -ENOMEM;
-	if (!resize_begin(pool))
+	if (!turn_try(&pool->resizing))
 		return -EBUSY;
 	if (min_nr > pool->min_nr)
 		err = grow(pool, min_nr);
 	else
 		shrink(pool, min_nr);
-	resize_end(pool);
+	turn_end(&pool->resizing);
 	return err;
 }
 
@@ -378,7 +365,7 @@ usual void mempool_fork_finish(bool in_child)
 			/* Those did not come along. */
 			p->nr_waiters = 0;
 			p->nr_bulk_waiters = 0;
-			p->is_resizing = false;
+			turn_after_fork(&p->resizing);
 		}
 		lock_release_after_fork(&p->lock, in_child);
 	}

@@ -24,6 +24,7 @@
 #ifndef SLUB_MEMPOOL_H
 #define SLUB_MEMPOOL_H
 
+#include "base/turn.h"
 #include "slab/slab.h"
 
 #include <slub/mempool.h>
@@ -46,7 +47,7 @@ struct slub_mempool {
 	size_t min_nr;
 	size_t capacity;	/* what `elements` has room for */
 	void **elements;
-	bool is_resizing;	/* by exchange, without the lock */
+	struct turn resizing;	/* one at a time; without the lock */
 	uint64_t nr_taken;
 	uint64_t nr_waits;
 	uint64_t nr_timeouts;

@@ -7,6 +7,7 @@
 #include "reclaim/pressure.h"
 
 #include "base/nearest.h"
+#include "base/turn.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -24,7 +25,7 @@
 /* From here on objects are moved, too. */
 #define PRIORITY_MOVE 8
 
-static uint32_t opening;	/* one thread at a time opens, or handles */
+static struct turn opening;	/* one thread at a time opens, or handles */
 static int epoll_fd = -1;	/* const once it is open */
 static struct source sources[SOURCES_MAX] rarely_touched;
 static int nr_sources;
@@ -34,21 +35,6 @@ static struct slub_pressure_stats stats;
 static int priority = SLUB_PRIORITY_MAX;
 static uint64_t last_walk_ns;
 static bool was_enough;		/* what the last walk gave back */
-
-static bool try_begin(void)
-{
-	uint32_t nobody = 0;
-
-	/* acquire: pairs with the release in end() */
-	return __atomic_compare_exchange_n(&opening, &nobody, thread_self(),
-					   false, __ATOMIC_ACQUIRE,
-					   __ATOMIC_RELAXED);
-}
-
-static void end(void)
-{
-	__atomic_store_n(&opening, 0, __ATOMIC_RELEASE);
-}
 
 static int open_all(void)
 {
@@ -79,12 +65,12 @@ SLUB_EXPORT int slub_pressure_fd(void)
 
 	if (fd >= 0)
 		return fd;
-	if (slub_thread.locks_held || !slub_start() || !try_begin())
+	if (slub_thread.locks_held || !slub_start() || !turn_try(&opening))
 		return -EAGAIN;
 	fd = __atomic_load_n(&epoll_fd, __ATOMIC_ACQUIRE);
 	if (fd < 0)
 		fd = open_all();
-	end();
+	turn_end(&opening);
 	return fd;
 }
 
@@ -164,7 +150,7 @@ SLUB_EXPORT int slub_pressure_handle(void)
 
 	if (__atomic_load_n(&epoll_fd, __ATOMIC_ACQUIRE) < 0)
 		return -EINVAL;
-	if (slub_thread.locks_held || !try_begin())
+	if (slub_thread.locks_held || !turn_try(&opening))
 		return 0;
 	events = read_events(&worst);
 	now = os_clock_ns();
@@ -173,7 +159,7 @@ SLUB_EXPORT int slub_pressure_handle(void)
 		reclaim_count(&stats.merged, (uint64_t)events);
 	else if (events)
 		walk(worst, now);
-	end();
+	turn_end(&opening);
 	return events;
 }
 
@@ -204,8 +190,7 @@ void pressure_wait(int wake_fd, int timeout_ms)
 /* The sources are the parent's: what one reads the other misses. */
 void pressure_fork_child(void)
 {
-	if (opening && opening != thread_self())
-		opening = 0;
+	turn_after_fork(&opening);
 	pressure_thread_fork_child();
 	if (epoll_fd < 0)
 		return;

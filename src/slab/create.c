@@ -10,6 +10,7 @@
  * (registering); alias.c has those that share a cache.
  */
 #define _GNU_SOURCE
+#include "base/turn.h"
 #include "slab/debug.h"
 #include "slab/guard.h"
 
@@ -32,10 +33,10 @@
 static struct slub_cache *dead_first;
 static struct slub_cache **dead_last = &dead_first;
 /*
- * Who makes or destroys a cache, thread_self(), or 0: names are looked up, then
- * registered, and what may be shared is looked for, then shared.
+ * To make or destroy a cache: names are looked up, then registered, and what may be
+ * shared is looked for, then shared.
  */
-static uint32_t making;
+static struct turn making;
 
 /* ---- what is asked for ---- */
 
@@ -170,9 +171,7 @@ static bool can_share(const struct slub_cache *cache,
 
 /*
  * One cache is made or destroyed at a time, or gets what it cannot share with
- * another.  Who finds it set must not write to it,
- * not even under a lock that making_end() does not take: what was cleared in between
- * would be set again, for ever, by one who does not make anything.
+ * another.
  *
  * Whoever has it waits for no reader (slub/srcu.h): a reader may wait for it, in the
  * first allocation from a cache that is a variable.
@@ -181,32 +180,17 @@ static bool can_share(const struct slub_cache *cache,
  */
 bool making_begin(void)
 {
-	uint32_t self = thread_self();
-
-	for (unsigned int i = 0;; i++) {
-		uint32_t nobody = 0;
-
-		/* acquire: pairs with the release in making_end() */
-		if (__atomic_compare_exchange_n(&making, &nobody, self, false,
-						__ATOMIC_ACQUIRE,
-						__ATOMIC_RELAXED))
-			return true;
-		if (nobody == self)
-			return false;
-		sys_wait(i);
-	}
+	return turn_wait(&making, TURN_TRIES_ANY);
 }
 
 void making_end(void)
 {
-	__atomic_store_n(&making, 0, __ATOMIC_RELEASE);
+	turn_end(&making);
 }
 
 void making_after_fork(void)
 {
-	/* This thread's own goes on, when the handler that forked returns. */
-	if (making != thread_self())
-		making = 0;
+	turn_after_fork(&making);
 }
 
 /* A live cache of that name, or one that can be shared; NULL: neither. */

@@ -12,6 +12,7 @@
  * Off: the original forgets its twin.  The twin lives on with its objects, and
  * serves again when the same letters are asked for.
  */
+#include "base/turn.h"
 #include "slab/debug.h"
 
 #include <string.h>
@@ -21,8 +22,8 @@
 
 /* atomic; entries are never taken out */
 static struct watch *watches;
-/* One switch at a time: whose it is, thread_self(), or 0. */
-static uint32_t switching;
+/* One switch at a time. */
+static struct turn switching;
 
 usual struct watch *watch_first(void)
 {
@@ -151,38 +152,6 @@ static struct watch *watch_get(struct slub_cache *original, uint32_t flags,
 
 /* ---- the switch ---- */
 
-/* Some five seconds: a switch may wait a second for who shrinks. */
-#define SWITCH_WAITS_MAX 100000
-
-static bool switch_begin(void)
-{
-	uint32_t nobody = 0;
-
-	/* acquire: pairs with the release in switch_end() */
-	return __atomic_compare_exchange_n(&switching, &nobody, thread_self(),
-					   false, __ATOMIC_ACQUIRE,
-					   __ATOMIC_RELAXED);
-}
-
-/* False: this thread is at it, and was interrupted by a handler; or it takes too long. */
-static bool switch_begin_waiting(void)
-{
-	for (unsigned int i = 0; i < SWITCH_WAITS_MAX; i++) {
-		if (switch_begin())
-			return true;
-		if (__atomic_load_n(&switching, __ATOMIC_RELAXED) ==
-		    thread_self())
-			return false;
-		sys_wait(i);
-	}
-	return false;
-}
-
-static void switch_end(void)
-{
-	__atomic_store_n(&switching, 0, __ATOMIC_RELEASE);
-}
-
 static int switch_on(struct slub_cache *cache, uint32_t flags)
 {
 	int err;
@@ -216,7 +185,8 @@ static int switch_to(struct slub_cache *cache, uint32_t flags, bool waits)
 	if (!cache || flags & ~(uint32_t)DEBUG_LETTERS)
 		return -22;	/* EINVAL */
 	if (slub_thread.locks_held ||
-	    !(waits ? switch_begin_waiting() : switch_begin()))
+	    !(waits ? turn_wait(&switching, TURN_TRIES) :
+		      turn_try(&switching)))
 		return -16;	/* EBUSY */
 	/* Destroyed since it was found: debug_cache_unmade(). */
 	if (!cache_is_live(cache))
@@ -225,7 +195,7 @@ static int switch_to(struct slub_cache *cache, uint32_t flags, bool waits)
 		err = switch_on(cache, flags);
 	else
 		__atomic_store_n(&cache->twin, NULL, __ATOMIC_RELEASE);
-	switch_end();
+	turn_end(&switching);
 	return err;
 }
 
@@ -284,7 +254,7 @@ bool debug_has_slabs(const struct slub_cache *cache)
  */
 void debug_cache_unmade(struct slub_cache *cache)
 {
-	bool mine = switch_begin_waiting();
+	bool mine = turn_wait(&switching, TURN_TRIES);
 
 	__atomic_store_n(&cache->state, CACHE_DEAD, __ATOMIC_RELEASE);
 	__atomic_store_n(&cache->twin, NULL, __ATOMIC_RELEASE);
@@ -298,7 +268,7 @@ void debug_cache_unmade(struct slub_cache *cache)
 		__atomic_store_n(&w->original, NULL, __ATOMIC_RELEASE);
 	}
 	if (mine)
-		switch_end();
+		turn_end(&switching);
 }
 
 bool debug_shrink_twins(struct slub_cache *cache)
@@ -316,9 +286,7 @@ bool debug_shrink_twins(struct slub_cache *cache)
 
 usual void debug_after_fork(void)
 {
-	/* This thread's own goes on, when the handler that forked returns. */
-	if (switching != thread_self())
-		switching = 0;
+	turn_after_fork(&switching);
 	/*
 	 * Published in between, and its watch no free one therefore; or the other way
 	 * round.

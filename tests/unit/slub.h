@@ -19,6 +19,7 @@
 #define new new_value
 
 extern "C" {
+#include "base/turn.h"
 #include "inspect/inspect.h"
 #include "percpu/percpu_internal.h"
 #include "slab/slab_internal.h"

@@ -112,9 +112,9 @@ TEST_F(pool, only_one_resize_at_a_time)
 {
 	slub_mempool *pool = pool_of(2);
 
-	pool->is_resizing = true;
+	ASSERT_TRUE(turn_try(&pool->resizing));
 	EXPECT_EQ(slub_mempool_resize(pool, 5), -EBUSY);
-	pool->is_resizing = false;
+	turn_end(&pool->resizing);
 	EXPECT_EQ(slub_mempool_resize(pool, 5), 0);
 	EXPECT_EQ(slub_mempool_destroy(pool), 0);
 }
@@ -127,11 +127,11 @@ TEST_F(pool, fork_takes_the_locks_and_lets_them_go)
 	mempool_fork_prepare();
 	EXPECT_TRUE(lock_is_mine(&pool->lock));
 	pool->nr_waiters = 3;
-	pool->is_resizing = true;
+	pool->resizing.owner = thread_self() + 2;	/* another's */
 	mempool_fork_finish(true);
 	EXPECT_FALSE(lock_is_mine(&pool->lock));
 	EXPECT_EQ(pool->nr_waiters, 0u) << "they did not come along";
-	EXPECT_FALSE(pool->is_resizing);
+	EXPECT_EQ(pool->resizing.owner, 0u);
 	EXPECT_EQ(slub_thread.locks_held, 0u);
 	EXPECT_EQ(slub_mempool_destroy(pool), 0);
 }
