@@ -4,8 +4,9 @@
  * assembly is tested against, and what the backends thread and lock run,
  * on an area that nobody else touches meanwhile.
  *
- * The stores to `head` are volatile so that they stay the last ones, for the
- * sake of fork: the child may inherit an area in the middle of a sequence.
+ * The stores to `head` stay the last ones, for the sake of fork: the child may
+ * inherit an area in the middle of a sequence.  All stores to a half are whole
+ * words: others glance at them for a count or a guess (slab/left.c, percpu_peek).
  */
 #ifndef SLUB_ARCH_FALLBACK_SEQUENCE_H
 #define SLUB_ARCH_FALLBACK_SEQUENCE_H
@@ -22,10 +23,16 @@ static inline bool area_is_live(const void *area)
 	return *(const uint32_t *)((const char *)area + AREA_LIVE) != 0;
 }
 
+static inline void half_set_room(struct half *half, int32_t room)
+{
+	__atomic_store_n(&half->room, room, __ATOMIC_RELAXED);
+}
+
 static inline void half_commit(struct half *half, void *head)
 {
 	compiler_barrier();
-	*(void *volatile *)&half->head = head;
+	__atomic_store_n(&half->head, head, __ATOMIC_RELAXED);
+	compiler_barrier();
 }
 
 /* The object behind @object in the list at @offset; see link_is_encoded(). */
@@ -60,7 +67,7 @@ static inline void *plain_pop(void *area, uintptr_t offset, uintptr_t link)
 	next = plain_next(offset, link, object);
 	if (SLUB_CONFIG_HARDENED && !link_is_plausible((uintptr_t)next))
 		return NULL;
-	half->room += 1;
+	half_set_room(half, half->room + 1);
 	half_commit(half, next);
 	return object;
 }
@@ -73,7 +80,7 @@ static inline bool plain_push(void *area, uintptr_t offset, void *object,
 	if (half->room <= 0)
 		return false;
 	plain_set_next(offset, link, object, half->head);
-	half->room -= 1;
+	half_set_room(half, half->room - 1);
 	half_commit(half, object);
 	return true;
 }
@@ -87,7 +94,7 @@ static inline bool plain_push_bounded(void *area, uintptr_t offset,
 	if (!area_is_live(area) || half->room <= least)
 		return false;
 	*(void **)object = half->head;
-	half->room -= 1;
+	half_set_room(half, half->room - 1);
 	half_commit(half, object);
 	return true;
 }
@@ -105,7 +112,7 @@ static inline uint32_t plain_pop_bulk(void *area, uintptr_t offset,
 		object = *object_link(link, object);
 	}
 	if (i) {
-		half->room += (int32_t)i;
+		half_set_room(half, half->room + (int32_t)i);
 		half_commit(half, object);
 	}
 	return i;
@@ -119,7 +126,7 @@ static inline bool plain_push_bulk(void *area, uintptr_t offset, void *head,
 	if (half->room < (int32_t)nr)
 		return false;
 	*tail_link = half->head;
-	half->room -= (int32_t)nr;
+	half_set_room(half, half->room - (int32_t)nr);
 	half_commit(half, head);
 	return true;
 }
@@ -131,7 +138,7 @@ static inline void *plain_take(void *area, uintptr_t offset, int32_t room)
 
 	if (!chain)
 		return NULL;
-	half->room = room;
+	half_set_room(half, room);
 	half_commit(half, NULL);
 	return chain;
 }
@@ -143,7 +150,7 @@ static inline bool plain_put(void *area, uintptr_t offset, void *chain,
 
 	if (!area_is_live(area) || half->head)
 		return false;
-	half->room = room;
+	half_set_room(half, room);
 	half_commit(half, chain);
 	return true;
 }
