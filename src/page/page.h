@@ -245,9 +245,12 @@ void superblock_init(void);
  */
 char *superblock_alloc(size_t n, size_t align, uint32_t node, bool is_block,
 		       bool *is_zero);
-/* The same in one try; @may_grow: more may be asked of the system. */
+/*
+ * The same in one try; @may_grow: more may be asked of the system.  *@nr_clean: how
+ * many of them have no memory behind them, which page_bought() does not know as yet.
+ */
 char *superblock_take(size_t n, size_t align, uint32_t node, bool is_block,
-		      bool may_grow, bool *is_zero);
+		      bool may_grow, size_t *nr_clean);
 void superblock_free(char *start, size_t n, bool is_dirty);
 /* Makes a run longer in place: superblocks behind it, if they are free. */
 bool superblock_extend(char *start, size_t n, size_t more);

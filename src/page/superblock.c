@@ -145,19 +145,20 @@ static bool grow_to(size_t end)
 	return true;
 }
 
-static void mark_used(size_t first, size_t n, bool *is_zero)
+/* Returns how many of them have no memory behind them. */
+static size_t mark_used(size_t first, size_t n)
 {
-	*is_zero = true;
+	size_t nr_dirty = 0;
+
 	for (size_t i = first; i < first + n; i++) {
-		if (states[i] == SB_DIRTY) {
-			*is_zero = false;
-			count_add(&nr_dirty_blocks, -(size_t)1);
-		}
+		nr_dirty += states[i] == SB_DIRTY;
 		states[i] = SB_USED;
 	}
+	count_add(&nr_dirty_blocks, -nr_dirty);
 	count_add(&nr_used, n);
 	while (first_free < nr_committed && !is_free(first_free))
 		first_free++;
+	return n - nr_dirty;
 }
 
 /*
@@ -187,7 +188,7 @@ static bool wants_huge(size_t n, bool is_block)
 }
 
 char *superblock_take(size_t n, size_t align, uint32_t node, bool is_block,
-		      bool may_grow, bool *is_zero)
+		      bool may_grow, size_t *nr_clean)
 {
 	char *start = NULL;
 	size_t first;
@@ -200,7 +201,7 @@ char *superblock_take(size_t n, size_t align, uint32_t node, bool is_block,
 	if (n <= nr_committed && first <= nr_committed - n)
 		may_grow = true;	/* it need not */
 	if (may_grow && grow_to(first + n)) {
-		mark_used(first, n, is_zero);
+		*nr_clean = mark_used(first, n);
 		start = superblock_address(first);
 	}
 	lock_release(&superblock_lock);
@@ -212,9 +213,9 @@ char *superblock_take(size_t n, size_t align, uint32_t node, bool is_block,
 		return start;
 	os_huge(start, n * SUPERBLOCK_BYTES, true);
 	/* The first touch of a block brings all the others. */
-	if (is_block && *is_zero) {
+	if (is_block && *nr_clean == n) {
 		page_bought(n * SUPERBLOCK_PAGES);
-		*is_zero = false;
+		*nr_clean = 0;
 	}
 	return start;
 }
@@ -223,23 +224,25 @@ char *superblock_alloc(size_t n, size_t align, uint32_t node, bool is_block,
 		       bool *is_zero)
 {
 	size_t bytes = n * SUPERBLOCK_BYTES;
+	size_t nr_clean = 0;
 	char *start;
 
 	/* Rather than new memory: what lies idle may make superblocks. */
 	if (quick_nr_pages() >= SUPERBLOCK_PAGES)
 		quick_flush();
-	start = superblock_take(n, align, node, is_block, false, is_zero);
+	start = superblock_take(n, align, node, is_block, false, &nr_clean);
 	if (!start && page_growth_ask(bytes, GROWTH_MORE))
 		start = superblock_take(n, align, node, is_block, false,
-					is_zero);
+					&nr_clean);
 	if (!start)
 		start = superblock_take(n, align, node, is_block, true,
-					is_zero);
+					&nr_clean);
 	if (!start && page_growth_ask(bytes, GROWTH_FAILED))
 		start = superblock_take(n, align, node, is_block, true,
-					is_zero);
-	if (start && *is_zero)
-		page_bought(n * SUPERBLOCK_PAGES);
+					&nr_clean);
+	if (nr_clean)
+		page_bought(nr_clean * SUPERBLOCK_PAGES);
+	*is_zero = nr_clean == n;
 	return start;
 }
 
@@ -263,7 +266,7 @@ void superblock_free(char *start, size_t n, bool is_dirty)
 enum extension { EXTENDED, BLOCKED, NOT_COMMITTED };
 
 static enum extension extend(size_t next, size_t more, bool may_grow,
-			     bool *is_zero)
+			     size_t *nr_clean)
 {
 	enum extension result = BLOCKED;
 	size_t i = 0;
@@ -277,7 +280,7 @@ static enum extension extend(size_t next, size_t more, bool may_grow,
 		result = may_grow && grow_to(next + more) ? EXTENDED :
 							    NOT_COMMITTED;
 	if (result == EXTENDED)
-		mark_used(next, more, is_zero);
+		*nr_clean = mark_used(next, more);
 	lock_release(&superblock_lock);
 	return result;
 }
@@ -285,13 +288,13 @@ static enum extension extend(size_t next, size_t more, bool may_grow,
 bool superblock_extend(char *start, size_t n, size_t more)
 {
 	size_t next = superblock_index(start) + n;
-	bool is_zero;
-	enum extension result = extend(next, more, false, &is_zero);
+	size_t nr_clean;
+	enum extension result = extend(next, more, false, &nr_clean);
 
 	if (result == NOT_COMMITTED) {
 		/* What it frees lies elsewhere; the growth is asked for. */
 		page_growth_ask(more * SUPERBLOCK_BYTES, GROWTH_MORE);
-		result = extend(next, more, true, &is_zero);
+		result = extend(next, more, true, &nr_clean);
 	}
 	if (result != EXTENDED)
 		return false;
@@ -299,16 +302,16 @@ bool superblock_extend(char *start, size_t n, size_t more)
 	if (wants_huge(n + more, false))
 		os_huge(n > 1 ? start + n * SUPERBLOCK_BYTES : start,
 			(n > 1 ? more : n + more) * SUPERBLOCK_BYTES, true);
-	if (is_zero)
-		page_bought(more * SUPERBLOCK_PAGES);
+	if (nr_clean)
+		page_bought(nr_clean * SUPERBLOCK_PAGES);
 	return true;
 }
 
 /*
- * Takes the highest run of dirty superblocks out, as used; returns how many
- * and where.  Highest first: what stays is at the dense end.
+ * Takes the highest run of dirty superblocks out, @most of them, as used; returns
+ * how many and where.  Highest first: what stays is at the dense end.
  */
-static size_t take_dirty(size_t *first)
+static size_t take_dirty(size_t *first, size_t most)
 {
 	size_t end, n = 0;
 
@@ -316,7 +319,7 @@ static size_t take_dirty(size_t *first)
 	end = count_read(&nr_dirty_blocks) ? nr_committed : 0;
 	while (end > 0 && states[end - 1] != SB_DIRTY)
 		end--;
-	while (n < end && states[end - 1 - n] == SB_DIRTY) {
+	while (n < min_size(end, most) && states[end - 1 - n] == SB_DIRTY) {
 		states[end - 1 - n] = SB_USED;
 		n++;
 	}
@@ -329,9 +332,12 @@ static size_t take_dirty(size_t *first)
 
 void superblock_purge(size_t pages)
 {
-	while (page_nr_dirty() > pages) {
-		size_t first;
-		size_t n = take_dirty(&first);
+	size_t dirty;
+
+	while ((dirty = page_nr_dirty()) > pages) {
+		size_t most = round_up(dirty - pages, SUPERBLOCK_PAGES) /
+			      SUPERBLOCK_PAGES;
+		size_t first, n = take_dirty(&first, most);
 		char *start = superblock_address(first);
 		bool failed;
 

@@ -200,6 +200,7 @@ static void *zone_look(struct zone *zone, uint32_t order, bool may_grow,
 	/* Large blocks that lie idle, merged, come before clean memory. */
 	bool dirty_only = quick_nr_pages() > 0;
 	void *block = take_free(zone, order, dirty_only, is_zero);
+	size_t nr_clean;
 	char *fresh;
 
 	if (!block && dirty_only) {
@@ -208,9 +209,10 @@ static void *zone_look(struct zone *zone, uint32_t order, bool may_grow,
 	}
 	if (block)
 		return block;
-	fresh = superblock_take(1, 1, zone->node, true, may_grow, is_zero);
+	fresh = superblock_take(1, 1, zone->node, true, may_grow, &nr_clean);
 	if (!fresh)
 		return NULL;
+	*is_zero = nr_clean == 1;
 	inject(INJECT_split);
 	lock_acquire(&zone->lock);
 	zone_block_split(zone, page_of(fresh), BLOCK_ORDER_MAX + 1, order,

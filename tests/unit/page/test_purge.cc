@@ -152,6 +152,65 @@ TEST_F(purge, a_heap_at_half_of_its_height_keeps_less_until_it_grows)
 	EXPECT_FALSE(page_has_fallen());
 }
 
+TEST_F(purge, a_heap_that_goes_up_and_down_keeps_what_is_idle)
+{
+	std::vector<std::pair<char *, size_t>> runs;
+	auto grow_to = [&](size_t nr) {
+		for (auto run : use(nr - runs.size()))
+			runs.push_back(run);
+	};
+
+	for (size_t nr = 1; nr <= 24; nr++) {
+		grow_to(nr);
+		now_ns += 2000 * millisecond;
+	}
+	drop(runs, 14);
+	EXPECT_LE(idle(), 12 * MiB) << "it has bought nothing back as yet: an eighth";
+	for (int i = 0; i < 2; i++) {
+		grow_to(24);
+		drop(runs, 20);
+	}
+	drop(runs, 14);
+	EXPECT_EQ(idle(), 40 * MiB) << "it stands above half of 96 MiB";
+	EXPECT_LT(page_idle_limit(), 40 * MiB);
+	drop(runs, 9);
+	EXPECT_TRUE(page_has_fallen());
+	EXPECT_LE(idle(), page_idle_limit());
+
+	/* Grown again it is at work, and an eighth is enough. */
+	grow_to(26);
+	drop(runs, 4);
+	EXPECT_FALSE(page_has_fallen());
+	EXPECT_EQ(idle(), 88 * MiB);
+	drop(runs, 1);
+	EXPECT_LE(idle(), page_idle_limit());
+
+	/* In a quiet time that is forgotten. */
+	grow_to(24);
+	now_ns += 9000 * millisecond;
+	drop(runs, 14);
+	EXPECT_LE(idle(), 12 * MiB);
+
+	/* For the other tests: one more fall, for a small heap has none. */
+	now_ns += 20000 * millisecond;
+	drop(runs, 0);
+	runs = use(6);
+	drop(runs, 0);
+	EXPECT_FALSE(page_has_fallen());
+}
+
+TEST_F(purge, only_as_much_goes_back_as_is_to)
+{
+	auto runs = use(10);
+
+	for (auto &run : runs)
+		superblock_free(run.first, run.second, true);
+	page_uncharge(20 * SUPERBLOCK_PAGES);
+	EXPECT_EQ(idle(), 40 * MiB);
+	EXPECT_EQ(page_purge(30 * MiB), 10 * MiB / PAGE_BYTES) << "of one run of 40";
+	EXPECT_EQ(idle(), 30 * MiB);
+}
+
 TEST_F(purge, idle_memory_stays_within_the_limit_and_goes_to_half_of_it)
 {
 	std::vector<std::pair<char *, size_t>> runs;
