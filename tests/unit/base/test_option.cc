@@ -207,6 +207,18 @@ TEST(option, bad_choice_names_the_nearest)
 		  std::string::npos);
 }
 
+TEST(option, a_choice_that_nothing_is_near_names_no_nearest)
+{
+	for (const char *row : {"SLUB_FASTPATH=bogus", "SLUB_FASTPATH=yes", "SLUB_FASTPATH=xyz",
+				"SLUB_HUGE=nonsense", "SLUB_HUGE=on", "SLUB_VERBOSE=2",
+				"SLUB_PERCPU=", "SLUB_PERCPU=1"}) {
+		parsed p = parse_loud({row});
+
+		EXPECT_EQ(p.errors.find("nearest"), std::string::npos) << p.errors;
+		EXPECT_EQ(count_of(p.errors, " is not one of "), 1u) << row << p.errors;
+	}
+}
+
 TEST(option, unknown_name_names_the_nearest)
 {
 	for (const char *name : {"FASTPAHT=rseq", "fast_path=tid", "FASTPATHS=lock"}) {
@@ -218,6 +230,19 @@ TEST(option, unknown_name_names_the_nearest)
 	}
 	EXPECT_NE(parse_loud({"SLUB_RETIAN=1"}).errors.find("nearest is 'retain'"),
 		  std::string::npos);
+}
+
+TEST(option, a_name_that_nothing_is_near_lists_all)
+{
+	for (const char *name : {"X=1", "NONSENSE=1", "=1", "WHATEVER=tid", "QQQ=1"}) {
+		parsed p = parse_loud({std::string("SLUB_") + name});
+
+		EXPECT_EQ(count_of(p.errors, "\n"), 1u) << p.errors;
+		EXPECT_EQ(p.errors.find("nearest"), std::string::npos) << p.errors;
+		EXPECT_NE(p.errors.find("none of fastpath|verbose|"), std::string::npos)
+			<< p.errors;
+		EXPECT_NE(p.errors.find("|pressure\n"), std::string::npos) << p.errors;
+	}
 }
 
 TEST(option, very_long_names_and_values_are_survived)
