@@ -261,21 +261,24 @@ static void complain_choice(const struct option_row *row, struct word value)
 		    near ? "'" : "");
 }
 
+/* Zero is every size's way to say "none" or "choose yourself". */
 static void complain_size(const struct option_row *row, struct word value)
 {
 	char given[NAME_LENGTH_MAX + 1];
+	const char *zero = row->min > 1 ? " 0, or" : "";
+	size_t min = row->min > 1 ? row->min : 0;
 
 	terminated(value, given);
 	if (row->kind == KIND_NUMBER)
-		log_message("option %s: '%s' is not a number from %zu to %zu; "
-			    "using the default", row->name, given, row->min,
+		log_message("option %s: '%s' is not%s a number from %zu to %zu; "
+			    "using the default", row->name, given, zero, min,
 			    row->max);
 	else
-		log_message("option %s: '%s' is not%s a number of bytes from "
+		log_message("option %s: '%s' is not%s%s a number of bytes from "
 			    "%zu to %zu (with K, M, G or T behind it, as in "
 			    "64M); using the default", row->name, given,
-			    row->kind == KIND_AUTO ? " 'auto' or" : "",
-			    row->min, row->max);
+			    row->kind == KIND_AUTO ? " 'auto'," : "", zero, min,
+			    row->max);
 }
 
 /*

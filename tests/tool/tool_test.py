@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Promise: `slub run` preloads the library or says why it cannot, with the shell's exit statuses;
 `slub check` tells by its exit status whether a process uses it, and `slub doctor` whether a program
-can; all refuse wrong arguments with the nearest right one.
+can; all refuse wrong arguments with what would be right.
 
 usage: tool_test.py SLUB LIBRARY SLEEPER STATIC_SLEEPER OWN_SLEEPER PROBE"""
 
@@ -267,7 +267,14 @@ class WrongArguments(Folder):
                            "tid", "lock", "auto")
         self.assertRefused(slub("run", "--fastpath"), 2, "fastpath")
         self.assertRefused(slub("run", "--retain=12Q", "true"), 2, "12Q", "K", "M", "G")
-        self.assertRefused(slub("run", "--retain=-1", "true"), 2, "-1")
+        self.assertRefused(slub("run", "--retain=-1", "true"), 2, "-1", "from 0 to 64T")
+        self.assertRefused(slub("run", "--reserve=1M", "true"), 2,
+                           "not 0, or a number of bytes from 8M to 64T")
+        self.assertRefused(slub("run", "--limit=1", "true"), 2,
+                           "not 'auto', 0, or a number of bytes from 1M to 64T")
+        self.assertRefused(slub("run", "--guard_places=1", "true"), 2,
+                           "not 0, or a number from 16 to 16384")
+        self.assertRefused(slub("run", "--cpus=9000", "true"), 2, "not a number from 0 to 8192")
         self.assertRefused(slub("run", "--reserve=1K", "true"), 2, "1K")
         self.assertRefused(slub("run", "--huge=", "true"), 2, "never", "block", "always")
         self.assertRefused(slub("run", "--force=1", "true"), 2, "force")
