@@ -9,6 +9,7 @@ usage: tool_test.py SLUB LIBRARY SLEEPER STATIC_SLEEPER OWN_SLEEPER PROBE"""
 import json
 import os
 import re
+import resource
 import shutil
 import stat
 import subprocess
@@ -224,6 +225,20 @@ class RunRefuses(Folder):
         shutil.copy(SLUB, alone)
         self.assertRefused(slub("run", "true", program=os.path.join(alone, "slub")), 125,
                            "SLUB_LIBRARY")
+
+    def test_no_file_descriptor_left(self):
+        """One is enough for the loader, and for the program that is examined."""
+        limit = (4, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+        for command in ("run", "doctor"):
+            done = subprocess.run([SLUB, command, "true"], env=environment(), text=True,
+                                  capture_output=True, timeout=60,
+                                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE,
+                                                                        limit))
+            told = done.stdout + done.stderr
+            self.assertIn("Too many open files", told)
+            self.assertNotIn("ELF", told)
+        self.assertRefused(slub("run", "true", SLUB_LIBRARY=self.write("text", "text\n" * 20)), 126,
+                           "not an ELF file")
 
     def test_library_that_is_none(self):
         path = self.write("text.so", "text\n")
