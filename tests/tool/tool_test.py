@@ -19,6 +19,7 @@ import unittest
 
 NOBODY = 65534
 SLUB = LIBRARY = SLEEPER = STATIC_SLEEPER = OWN_SLEEPER = PROBE = ""
+LIBC_MATH = "libm.so.6"
 BACKENDS = {"rseq": "1", "thread": "2", "tid": "3", "lock": "4"}
 
 
@@ -388,6 +389,20 @@ class Check(Folder):
             done = slub("check", self.start(SLEEPER, LD_PRELOAD=preload))
             self.assertEqual(done.returncode, 0, done)
             self.assertRegex(done.stdout, rf"(?m)^file +{re.escape(first)}$")
+
+    def test_library_under_another_name(self):
+        """Found by what is in it; alone, and beside one that has the name and is not used."""
+        renamed = self.copy(LIBRARY, "libfoo.so")
+        plain = self.copy(LIBRARY, "libslub.so.0")
+        for preload in (renamed, f"{renamed}:{plain}", f"{LIBC_MATH}:{renamed}"):
+            pid = self.start(SLEEPER, LD_PRELOAD=preload)
+            done = slub("check", pid)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+            self.assertRegex(done.stdout, rf"(?m)^file +{re.escape(renamed)}$")
+            for command in ("stats", "options", "map", "doctor"):
+                self.assertEqual(slub(command, pid).returncode, 0, (command, preload))
+        os.unlink(renamed)
+        self.assertEqual(slub("check", pid).returncode, 0)
 
     def test_process_by_option(self):
         pid = self.start(SLUB, "run", SLEEPER)
