@@ -6,6 +6,7 @@ program ignores them all."""
 
 import os
 import re
+import resource
 import shutil
 import stat
 import subprocess
@@ -131,6 +132,26 @@ class WrongSettings(unittest.TestCase):
     def test_verbose_within_the_string(self):
         _, lines = run(SLUB_OPTIONS="fastpath=rsq,verbose=1")
         self.assertTrue(any("rsq" in line for line in lines), lines)
+
+
+class DataLimit(unittest.TestCase):
+    """Little that may be written (RLIMIT_DATA): the start makes less ready."""
+
+    def start_under(self, mib):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("SLUB_")}
+        done = subprocess.run(
+            [PROBE], env={**env, "SLUB_VERBOSE": "1"}, capture_output=True, text=True, timeout=60,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, 2 * (mib * MIB,)))
+        self.assertEqual((done.returncode, done.stderr), (0, ""), mib)
+        return dict(map(str.split, done.stdout.splitlines()))
+
+    def test_starts_under_12_mib(self):
+        for mib in (12, 16, 24):
+            values = self.start_under(mib)
+            self.assertLessEqual(int(values["range_bytes"]), 2 * mib * MIB)
+
+    def test_a_generous_one_changes_nothing(self):
+        self.assertEqual(self.start_under(1024)["range_bytes"], str(run()[0]["range_bytes"]))
 
 
 class Slabinfo(unittest.TestCase):
