@@ -71,12 +71,13 @@ _slub_value()
 _slub_look()
 {
 	local word=$2 option=$3 command=${COMP_WORDS[1]}
-	local common="--process= --json --openmetrics --watch= --once --color= --help"
+	local common="--process= --json --watch= --once --color= --help"
 
 	[[ $word == "=" ]] && word=
 	[[ $option == "=" ]] && option=${COMP_WORDS[COMP_CWORD - 2]}
 	_slub_value "$option" "$word" && return
 	case $command in
+	top|info|stats) common+=" --openmetrics" ;;&
 	top) common+=" --delay= --sort= --human --groups" ;;
 	info) common+=" --aliases --activity --bytes --display-active --empty \
 		--inverted --slabs --sort-loss --numa --lines= --ops --partial --report \

@@ -185,9 +185,11 @@ SLUB_API size_t slub_mempool_alloc_bulk(struct slub_mempool *pool,
  * (slub_mempool_stats.refused) and left alone: an element that owns_fn()
  * denies; while the reserve is not full, one that is among the 16 last ones put
  * into it, and so is freed twice.  When it is full nobody looks there: such an
- * element goes to free_fn(), and remains in the reserve.  A foreign element of a
- * pool without owns_fn() cannot be told from an own one, and will be handed out by
- * the pool.
+ * element goes to free_fn(), and remains in the reserve.  A cache that is watched
+ * by letter F or Z (slub-debug(7)) reports it when it gets the element for the
+ * second time: at once if both frees went there, else when the element leaves the
+ * reserve and is freed.  A foreign element of a pool without owns_fn() cannot be
+ * told from an own one, and will be handed out by the pool.
  * Context: as free_fn(); does not sleep but for a lock.  From: mempool_free().
  */
 SLUB_API void slub_mempool_free(struct slub_mempool *pool, void *element);

@@ -7,7 +7,7 @@
 
 #define NEAREST_BYTES 25
 
-/* Of @choices ("a|b|c") the nearest to the @length bytes at @s, in @buf. */
+/* Of @choices ("a|b|c") the nearest to the @length bytes at @s, in @buf; NULL: none is near. */
 const char *option_nearest(const char *choices, const char *s, size_t length,
 			   char buf[NEAREST_BYTES]);
 

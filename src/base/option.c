@@ -99,33 +99,40 @@ static bool word_is(struct word word, struct word other)
 	return true;
 }
 
-/* The number of single-letter edits between two short words. */
-static unsigned int edit_distance(struct word a, struct word b)
+/* The @i-th letter of @a and the @j-th of @b, counted from 1. */
+static bool same_letter(struct word a, size_t i, struct word b, size_t j)
 {
-	unsigned int row[NAME_LENGTH_MAX + 1];
-	size_t nb = min_size(b.length, NAME_LENGTH_MAX);
+	return lower(a.start[i - 1]) == lower(b.start[j - 1]);
+}
 
-	for (size_t j = 0; j <= nb; j++)
-		row[j] = (unsigned int)j;
+/*
+ * Edits (insert, remove, change, swap neighbours) that turn @a into @b, which has
+ * up to NAME_LENGTH_MAX letters.
+ */
+static size_t edit_distance(struct word a, struct word b)
+{
+	size_t rows[3][NAME_LENGTH_MAX + 1];
+	size_t *before = rows[0], *last = rows[1], *row = rows[2], *unused;
+
+	for (size_t j = 0; j <= b.length; j++)
+		last[j] = j;
 	for (size_t i = 1; i <= a.length; i++) {
-		unsigned int diagonal = row[0];
+		row[0] = i;
+		for (size_t j = 1; j <= b.length; j++) {
+			bool same = same_letter(a, i, b, j);
 
-		row[0] = (unsigned int)i;
-		for (size_t j = 1; j <= nb; j++) {
-			unsigned int up = row[j];
-			bool same = lower(a.start[i - 1]) ==
-				    lower(b.start[j - 1]);
-			unsigned int best = diagonal + (same ? 0 : 1);
-
-			if (up + 1 < best)
-				best = up + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			row[j] = best;
-			diagonal = up;
+			row[j] = min_size(min_size(last[j], row[j - 1]) + 1,
+					  last[j - 1] + (same ? 0 : 1));
+			if (i > 1 && j > 1 && same_letter(a, i, b, j - 1) &&
+			    same_letter(a, i - 1, b, j))
+				row[j] = min_size(row[j], before[j - 2] + 1);
 		}
+		unused = before;
+		before = last;
+		last = row;
+		row = unused;
 	}
-	return row[nb];
+	return last[b.length];
 }
 
 /* Steps through "a|b|c"; returns false at the end. */
@@ -155,14 +162,21 @@ static int find_choice(const char *choices, struct word value)
 	return -1;
 }
 
+/*
+ * One edit for each three letters is near: "tdi" is tid, "lokc" is lock, and "on"
+ * or "nonsense" nothing.  Of length 0: none is.
+ */
 static struct word nearest_choice(const char *choices, struct word value)
 {
 	struct word choice;
 	struct word best = { "", 0 };
-	unsigned int best_distance = ~0u;
+	size_t best_distance = (value.length + 1) / 3 + 1;
 
+	if (value.length > 2 * NAME_LENGTH_MAX)
+		return best;
 	while (next_choice(&choices, &choice)) {
-		unsigned int d = edit_distance(value, choice);
+		size_t d = choice.length <= NAME_LENGTH_MAX ?
+			   edit_distance(value, choice) : SIZE_MAX;
 
 		if (d < best_distance) {
 			best_distance = d;
@@ -229,36 +243,42 @@ static const char *terminated(struct word word, char *buf)
 const char *option_nearest(const char *choices, const char *s, size_t length,
 			   char buf[NEAREST_BYTES])
 {
-	return terminated(nearest_choice(choices, (struct word){ s, length }),
-			  buf);
+	struct word near = nearest_choice(choices, (struct word){ s, length });
+
+	return near.length ? terminated(near, buf) : NULL;
 }
 
 static void complain_choice(const struct option_row *row, struct word value)
 {
 	char given[NAME_LENGTH_MAX + 1];
-	char near[NAME_LENGTH_MAX + 1];
+	char buf[NAME_LENGTH_MAX + 1];
+	const char *near = option_nearest(row->choices, value.start,
+					  value.length, buf);
 
-	terminated(value, given);
-	terminated(nearest_choice(row->choices, value), near);
-	log_message("option %s: '%s' is not one of %s; nearest is '%s'; "
-		    "using the default", row->name, given, row->choices, near);
+	log_message("option %s: '%s' is not one of %s%s%s%s; using the default",
+		    row->name, terminated(value, given), row->choices,
+		    near ? "; nearest is '" : "", near ? near : "",
+		    near ? "'" : "");
 }
 
+/* Zero is every size's way to say "none" or "choose yourself". */
 static void complain_size(const struct option_row *row, struct word value)
 {
 	char given[NAME_LENGTH_MAX + 1];
+	const char *zero = row->min > 1 ? " 0, or" : "";
+	size_t min = row->min > 1 ? row->min : 0;
 
 	terminated(value, given);
 	if (row->kind == KIND_NUMBER)
-		log_message("option %s: '%s' is not a number from %zu to %zu; "
-			    "using the default", row->name, given, row->min,
+		log_message("option %s: '%s' is not%s a number from %zu to %zu; "
+			    "using the default", row->name, given, zero, min,
 			    row->max);
 	else
-		log_message("option %s: '%s' is not%s a number of bytes from "
+		log_message("option %s: '%s' is not%s%s a number of bytes from "
 			    "%zu to %zu (with K, M, G or T behind it, as in "
 			    "64M); using the default", row->name, given,
-			    row->kind == KIND_AUTO ? " 'auto' or" : "",
-			    row->min, row->max);
+			    row->kind == KIND_AUTO ? " 'auto'," : "", zero, min,
+			    row->max);
 }
 
 /*
@@ -332,21 +352,24 @@ static void option_set(enum option_id id, struct word value)
 
 static void complain_name(struct word name)
 {
-	struct word best = { "", 0 };
-	unsigned int best_distance = ~0u;
+	/* With a '|' in front of the first as well. */
+	static const char names[] =
+#define OPTION_ENUM(name, ...) "|" #name
+#define OPTION_SIZE(name, ...) "|" #name
+#define OPTION_TEXT(name, ...) "|" #name
+#include "base/option.def"
+#undef OPTION_ENUM
+#undef OPTION_SIZE
+#undef OPTION_TEXT
+		;
 	char given[NAME_LENGTH_MAX + 1];
+	char buf[NAME_LENGTH_MAX + 1];
+	const char *near = option_nearest(names + 1, name.start, name.length,
+					  buf);
 
-	for (int i = 0; i < OPTION_NR; i++) {
-		struct word known = { rows[i].name, strlen(rows[i].name) };
-		unsigned int d = edit_distance(name, known);
-
-		if (d < best_distance) {
-			best_distance = d;
-			best = known;
-		}
-	}
-	log_message("unknown option '%s' ignored; nearest is '%s'",
-		    terminated(name, given), best.start);
+	log_message("unknown option '%s' ignored; %s%s%s",
+		    terminated(name, given), near ? "nearest is '" : "it is none of ",
+		    near ? near : names + 1, near ? "'" : "");
 }
 
 static void option_assign(struct word name, struct word value)

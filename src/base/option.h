@@ -3,7 +3,8 @@
  * The options, read once at start from the environment: SLUB_NAME=value, or
  * several in SLUB_OPTIONS="name=value,name=value".  A single variable wins
  * over SLUB_OPTIONS.  An unknown name or value leaves the default and is
- * reported where messages are asked for, with the nearest valid one.
+ * reported where messages are asked for, with the nearest valid one, or with all
+ * that are valid if none is near.
  */
 #ifndef SLUB_BASE_OPTION_H
 #define SLUB_BASE_OPTION_H

@@ -6,6 +6,13 @@
 
 #include "os/os.h"
 
+/*
+ * A start with room for growth makes 15 MiB writable: the first 8 MiB of metadata,
+ * the per-CPU bitmaps and 4 MiB of heap among them.  Where RLIMIT_DATA is less
+ * than a few times that, what is written has to be small.
+ */
+#define DATA_TIGHT_BYTES ((size_t)64 << 20)
+
 static size_t machine_memory(void)
 {
 	struct sysinfo info;
@@ -16,12 +23,24 @@ static size_t machine_memory(void)
 	return (size_t)info.totalram * info.mem_unit;
 }
 
-void os_limits_read(struct os_limits *limits)
+/* SIZE_MAX: there is none. */
+static size_t resource_limit(int resource)
 {
 	struct rlimit rlimit = { RLIM_INFINITY, RLIM_INFINITY };
 
-	sys_call4(SYS_prlimit64, 0, RLIMIT_AS, 0, (long)&rlimit);
+	sys_call4(SYS_prlimit64, 0, resource, 0, (long)&rlimit);
+	return rlimit.rlim_cur == RLIM_INFINITY ? SIZE_MAX :
+						  (size_t)rlimit.rlim_cur;
+}
+
+void os_limits_read(struct os_limits *limits)
+{
+	size_t data = resource_limit(RLIMIT_DATA);
+
 	limits->memory_bytes = machine_memory();
-	limits->address_bytes = rlimit.rlim_cur == RLIM_INFINITY ?
-				SIZE_MAX : (size_t)rlimit.rlim_cur;
+	limits->address_bytes = resource_limit(RLIMIT_AS);
+	/* Half is for the heap, which cannot have more than all of @data. */
+	if (data < DATA_TIGHT_BYTES)
+		limits->address_bytes = min_size(limits->address_bytes,
+						 2 * data);
 }

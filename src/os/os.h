@@ -45,7 +45,8 @@ size_t os_page_size(void);
 /* limit.c: what the process may use */
 struct os_limits {
 	size_t memory_bytes;	/* physical memory of the machine */
-	size_t address_bytes;	/* RLIMIT_AS; SIZE_MAX: none */
+	/* RLIMIT_AS, or twice a small RLIMIT_DATA; SIZE_MAX: none */
+	size_t address_bytes;
 };
 void os_limits_read(struct os_limits *limits);
 

@@ -221,13 +221,14 @@ static bool parse_number(const char **s, const char *name, uint32_t *out)
 
 static void complain(const char *s)
 {
-	char near[NEAREST_BYTES];
+	char buf[NEAREST_BYTES];
+	const char *near = option_nearest("off|thread|some|full|window", s,
+					  strcspn(s, "=,"), buf);
 
-	option_nearest("off|thread|some|full|window", s, strcspn(s, "=,"),
-		       near);
 	log_message("option pressure: '%s' is not known; valid: off, thread, "
-		    "some=US, full=US, window=US, with US from 1 to 10000000; "
-		    "nearest is '%s'; using the default", s, near);
+		    "some=US, full=US, window=US, with US from 1 to 10000000%s%s%s"
+		    "; using the default", s, near ? "; nearest is '" : "",
+		    near ? near : "", near ? "'" : "");
 }
 
 bool pressure_configure(const char *s)

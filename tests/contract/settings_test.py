@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Promise: settings are obeyed; a wrong one is named with the nearest right one, once, where
+"""Promise: settings are obeyed; a wrong one is named with the right ones near it, once, where
 messages are asked for, and the default is used; without that nothing is written; a set-user-ID
 program ignores them all."""
 
 import os
 import re
+import resource
 import shutil
 import stat
 import subprocess
@@ -96,12 +97,13 @@ class WrongSettings(unittest.TestCase):
         (("SLUB_PRESSURE", "thread,sme=5"), r"sme=5.*nearest is 'some'"),
         (("SLUB_PRESSURE", "some=0"), r"some=0.*from 1 to 10000000"),
         (("SLUB_DEBUG", "Q"), r"'Q'.*F Z P U T A O"),
-        (("SLUB_CPUS", "9000"), r"9000.*not a number from 1 to 8192"),
+        (("SLUB_CPUS", "9000"), r"9000.*not a number from 0 to 8192"),
         (("SLUB_LIMIT", "atuo"), r"atuo.*'auto'"),
-        (("SLUB_GUARD", "few"), r"few.*number from 1"),
-        (("SLUB_FASTPATH", "rs\neq\x1b[1m"), r"'rs\?eq\?\[1m'.*nearest is 'rseq'"),
-        (("SLUB_" + 300 * "X", "1"), r"unknown option 'X+' ignored; nearest is '\w+'"),
-        (("SLUB_", "1"), r"unknown option '' ignored; nearest is '\w+'"),
+        (("SLUB_GUARD", "few"), r"few.*number from 0"),
+        (("SLUB_FASTPATH", "rs\neq\x1b"), r"'rs\?eq\?'.*nearest is 'rseq'"),
+        (("SLUB_" + 300 * "X", "1"), r"unknown option 'X+' ignored; it is none of fastpath\|.*"),
+        (("SLUB_", "1"), r"unknown option '' ignored; it is none of fastpath\|.*"),
+        (("SLUB_PRESSURE", "hello"), r"hello.*10000000; using"),
     )
 
     def test_one_line_that_names_the_nearest(self):
@@ -130,6 +132,26 @@ class WrongSettings(unittest.TestCase):
     def test_verbose_within_the_string(self):
         _, lines = run(SLUB_OPTIONS="fastpath=rsq,verbose=1")
         self.assertTrue(any("rsq" in line for line in lines), lines)
+
+
+class DataLimit(unittest.TestCase):
+    """Little that may be written (RLIMIT_DATA): the start makes less ready."""
+
+    def start_under(self, mib):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("SLUB_")}
+        done = subprocess.run(
+            [PROBE], env={**env, "SLUB_VERBOSE": "1"}, capture_output=True, text=True, timeout=60,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, 2 * (mib * MIB,)))
+        self.assertEqual((done.returncode, done.stderr), (0, ""), mib)
+        return dict(map(str.split, done.stdout.splitlines()))
+
+    def test_starts_under_12_mib(self):
+        for mib in (12, 16, 24):
+            values = self.start_under(mib)
+            self.assertLessEqual(int(values["range_bytes"]), 2 * mib * MIB)
+
+    def test_a_generous_one_changes_nothing(self):
+        self.assertEqual(self.start_under(1024)["range_bytes"], str(run()[0]["range_bytes"]))
 
 
 class Slabinfo(unittest.TestCase):

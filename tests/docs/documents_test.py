@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Promise: what README.md, CONTRIBUTING.md and docs/*.md name is there: other documents, commands
-of slub and gdb, environment variables.
+"""Promise: what README.md, CONTRIBUTING.md and docs/*.md name is there: other documents, files,
+commands of slub and gdb and their options, environment variables; and the links of all documents
+lead somewhere.
 
 usage: documents_test.py SOURCE"""
 import glob
@@ -50,6 +51,90 @@ class Names(unittest.TestCase):
             r"^OPTION_\w+\((\w+),", read("src", "base", "option.def"), re.MULTILINE)}
         self.assertAllThere(r"(?<!-D)\b(SLUB_[A-Z_]+)=",
                             lambda name: name in options | OF_OTHERS)
+
+    def test_files(self):
+        """Paths from the top of the tree, `src/page/pagemap.c`; a folder, a pattern or a program
+        is one too."""
+        folders = "|".join(name for name in os.listdir(SOURCE)
+                           if os.path.isdir(os.path.join(SOURCE, name)) and name[0] != "."
+                           and not name.startswith("build"))
+        self.assertAllThere(rf"`((?:{folders})/[\w./*-]+)`",
+                            lambda name: glob.glob(os.path.join(SOURCE, name)) +
+                            glob.glob(os.path.join(SOURCE, name + ".*")))
+
+    def test_the_map_of_files(self):
+        """The table at the end of docs/ARCHITECTURE.md: what it names is there, and every C file of
+        a layer is named."""
+        table = self.documents["docs/ARCHITECTURE.md"].partition("## The map of files")[2]
+        folder, named = "", []
+        for head, files in re.findall(r"(?m)^\| (?:`(\w+)` )?\| ([^|]*) \|", table):
+            folder = head or folder
+            named += [f"src/{folder}/{name}" for name in re.findall(r"`([^`]+)`", files)]
+        there = [path for name in named
+                 for path in glob.glob(os.path.join(SOURCE, name)) +
+                 glob.glob(os.path.join(SOURCE, name + ".[ch]")) or [None]]
+        self.assertGreater(len(named), 100)
+        self.assertNotIn(None, there, named)
+        every = glob.glob(os.path.join(SOURCE, "src", "*", "*.c"))
+        self.assertEqual(sorted(set(every) - set(there)), [])
+
+    def options_of(self, command):
+        page = read("docs", "man", f"slub-{command}.1").replace("\\-", "-")
+        page = re.search(r"(?ms)^\.SH OPTIONS\n(.*?)^\.SH ", page).group(1)
+        known = set(re.findall(r"(?<![\w-])--?\w[\w-]*", "\n".join(
+            re.findall(r"(?m)^\.B.*$", page))))
+        if command == "run":
+            known.update("--" + name for name in re.findall(
+                r"^OPTION_\w+\((\w+),", read("src", "base", "option.def"), re.MULTILINE))
+        return known
+
+    def test_options(self):
+        """Of command lines, in a block or between backticks; tests/tool/help_test.py compares the
+        manual, which is asked here, with the command."""
+        lines, wrong = 0, []
+        for document, text in self.documents.items():
+            for command, rest in re.findall(
+                    r"(?m)(?:`|^    |^\$ )(?:build/)?slub ([a-z]+)\b([^`\n]*)", text):
+                if not os.path.exists(os.path.join(SOURCE, "docs", "man", f"slub-{command}.1")):
+                    continue                    # gdb's
+                known = self.options_of(command)
+                for word in re.split(r"[#|;&]", rest)[0].split():
+                    if word == "--" or command == "run" and word[0] != "-":
+                        break
+                    name = re.match(r"--[\w-]+|-\w", word)
+                    lines += bool(name)
+                    if name and name.group() not in known:
+                        wrong.append((document, command, word))
+        self.assertGreater(lines, 10)
+        self.assertEqual(wrong, [])
+
+
+class Links(unittest.TestCase):
+    @staticmethod
+    def anchors(path):
+        """As GitHub makes them of headings."""
+        found = set()
+        for title in re.findall(r"(?m)^#+ (.*)$", read(path)):
+            found.add(re.sub(r"[^\w -]", "", title.strip().lower()).replace(" ", "-"))
+        return found
+
+    def test_links(self):
+        paths = [path for pattern in ("*.md", "docs/**/*.md", "src/**/*.md", "bench/**/*.md",
+                                      "bindings/**/*.md", "examples/**/*.md")
+                 for path in glob.glob(os.path.join(SOURCE, pattern), recursive=True)]
+        nr, broken = 0, []
+        for path in paths:
+            text = re.sub(r"(?ms)^```.*?^```", "", read(path))
+            for target in re.findall(r"(?<!`)\]\(<?([^)\s>]+)>?\)", text):
+                if re.match(r"\w+:", target):
+                    continue
+                nr += 1
+                name, _, anchor = target.partition("#")
+                there = os.path.join(os.path.dirname(path), name) if name else path
+                if not os.path.exists(there) or anchor and anchor not in self.anchors(there):
+                    broken.append((os.path.relpath(path, SOURCE), target))
+        self.assertGreater(nr, 30)
+        self.assertEqual(broken, [])
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness.h"
+#include <slub/debug.h>
 #include "source.h"
 
 namespace {
@@ -413,6 +414,40 @@ TEST(MempoolMisuse, FreeOfForeignAndTwice)
 	EXPECT_EQ(stats_of(pool).available, 2u);
 	EXPECT_EQ(slub_mempool_destroy(pool), 0);
 	EXPECT_EQ(source.out(), 0);
+}
+
+/* A watched cache finds what the pool does not look for. */
+void free_twice_while_full(unsigned long letter)
+{
+	slub_cache *cache = slub_cache_create("pooled-watched", 200, 0,
+					      SLUB_NO_MERGE | letter, nullptr);
+	slub_mempool *pool = slub_mempool_create_slab(2, cache);
+
+	ASSERT_NE(pool, nullptr);
+	void *element = slub_mempool_alloc(pool, 0);
+	slub_mempool_free(pool, element);
+	EXPECT_EQ(slub_cache_errors(cache), 0u);
+	slub_mempool_free(pool, element);
+	EXPECT_GT(slub_cache_errors(cache), 0u) << "at once: both went to the cache";
+
+	unsigned long before = slub_cache_errors(cache);
+	void *kept = slub_mempool_alloc_reserved(pool);
+	slub_mempool_free(pool, kept);
+	EXPECT_EQ(stats_of(pool).available, 2u);
+	slub_mempool_free(pool, kept);
+	EXPECT_EQ(slub_cache_errors(cache), before) << "to the cache it is the first";
+	EXPECT_EQ(stats_of(pool).refused, 0u);
+	EXPECT_EQ(slub_mempool_destroy(pool), 0);
+	EXPECT_GT(slub_cache_errors(cache), before) << "when it leaves the reserve too";
+	EXPECT_EQ(slub_cache_destroy(cache), 0);
+}
+
+TEST(MempoolMisuse, FreedTwiceWhileTheReserveIsFull)
+{
+	for (unsigned long letter : { SLUB_CONSISTENCY_CHECKS, SLUB_RED_ZONE }) {
+		SCOPED_TRACE(letter);
+		free_twice_while_full(letter);
+	}
 }
 
 TEST(MempoolMisuse, Destroy)

@@ -72,6 +72,14 @@ class Known(Target):
         self.assertEqual(told["heap"], living["heap"])
         self.assertEqual((told["pid"], told["name"]), (process.pid, "heap"))
 
+    def test_library_under_another_name(self):
+        """Its core file has the data of the library, but not its symbols."""
+        shutil.copy(LIBRARY, self.path("libfoo.so"))
+        process = self.heap(library=self.path("libfoo.so"))
+        living = self.told("stats", process.pid)
+        dead = self.told("stats", self.core_of(process))
+        self.assertEqual(dead["heap"], living["heap"])
+
     def test_what_a_killed_process_leaves_behind(self):
         process = self.heap(SLUB_STATS_FILE=self.path("stats.%p"))
         living = self.told("stats", process.pid)

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: MIT
 """Promise: `slub run` preloads the library or says why it cannot, with the shell's exit statuses;
 `slub check` tells by its exit status whether a process uses it, and `slub doctor` whether a program
-can; all refuse wrong arguments with the nearest right one.
+can; all refuse wrong arguments with what would be right.
 
 usage: tool_test.py SLUB LIBRARY SLEEPER STATIC_SLEEPER OWN_SLEEPER PROBE"""
 
 import json
 import os
 import re
+import resource
 import shutil
 import stat
 import subprocess
@@ -18,6 +19,7 @@ import unittest
 
 NOBODY = 65534
 SLUB = LIBRARY = SLEEPER = STATIC_SLEEPER = OWN_SLEEPER = PROBE = ""
+LIBC_MATH = "libm.so.6"
 BACKENDS = {"rseq": "1", "thread": "2", "tid": "3", "lock": "4"}
 
 
@@ -225,6 +227,20 @@ class RunRefuses(Folder):
         self.assertRefused(slub("run", "true", program=os.path.join(alone, "slub")), 125,
                            "SLUB_LIBRARY")
 
+    def test_no_file_descriptor_left(self):
+        """One is enough for the loader, and for the program that is examined."""
+        limit = (4, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+        for command in ("run", "doctor"):
+            done = subprocess.run([SLUB, command, "true"], env=environment(), text=True,
+                                  capture_output=True, timeout=60,
+                                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE,
+                                                                        limit))
+            told = done.stdout + done.stderr
+            self.assertIn("Too many open files", told)
+            self.assertNotIn("ELF", told)
+        self.assertRefused(slub("run", "true", SLUB_LIBRARY=self.write("text", "text\n" * 20)), 126,
+                           "not an ELF file")
+
     def test_library_that_is_none(self):
         path = self.write("text.so", "text\n")
         done = slub("run", "true", SLUB_LIBRARY=path)
@@ -267,7 +283,14 @@ class WrongArguments(Folder):
                            "tid", "lock", "auto")
         self.assertRefused(slub("run", "--fastpath"), 2, "fastpath")
         self.assertRefused(slub("run", "--retain=12Q", "true"), 2, "12Q", "K", "M", "G")
-        self.assertRefused(slub("run", "--retain=-1", "true"), 2, "-1")
+        self.assertRefused(slub("run", "--retain=-1", "true"), 2, "-1", "from 0 to 64T")
+        self.assertRefused(slub("run", "--reserve=1M", "true"), 2,
+                           "not 0, or a number of bytes from 8M to 64T")
+        self.assertRefused(slub("run", "--limit=1", "true"), 2,
+                           "not 'auto', 0, or a number of bytes from 1M to 64T")
+        self.assertRefused(slub("run", "--guard_places=1", "true"), 2,
+                           "not 0, or a number from 16 to 16384")
+        self.assertRefused(slub("run", "--cpus=9000", "true"), 2, "not a number from 0 to 8192")
         self.assertRefused(slub("run", "--reserve=1K", "true"), 2, "1K")
         self.assertRefused(slub("run", "--huge=", "true"), 2, "never", "block", "always")
         self.assertRefused(slub("run", "--force=1", "true"), 2, "force")
@@ -366,6 +389,20 @@ class Check(Folder):
             done = slub("check", self.start(SLEEPER, LD_PRELOAD=preload))
             self.assertEqual(done.returncode, 0, done)
             self.assertRegex(done.stdout, rf"(?m)^file +{re.escape(first)}$")
+
+    def test_library_under_another_name(self):
+        """Found by what is in it; alone, and beside one that has the name and is not used."""
+        renamed = self.copy(LIBRARY, "libfoo.so")
+        plain = self.copy(LIBRARY, "libslub.so.0")
+        for preload in (renamed, f"{renamed}:{plain}", f"{LIBC_MATH}:{renamed}"):
+            pid = self.start(SLEEPER, LD_PRELOAD=preload)
+            done = slub("check", pid)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+            self.assertRegex(done.stdout, rf"(?m)^file +{re.escape(renamed)}$")
+            for command in ("stats", "options", "map", "doctor"):
+                self.assertEqual(slub(command, pid).returncode, 0, (command, preload))
+        os.unlink(renamed)
+        self.assertEqual(slub("check", pid).returncode, 0)
 
     def test_process_by_option(self):
         pid = self.start(SLUB, "run", SLEEPER)

@@ -62,7 +62,7 @@ static void print_info_help(FILE *to)
 	      "  -s, --shrink          slub shrink\n"
 	      "  -t, --tracking        slub traces\n"
 	      "  -v, --validate        slub validate\n\n", to);
-	request_print_help(to);
+	request_print_help(to, true);
 	request_print_statuses(to);
 }
 

@@ -28,7 +28,7 @@ static void print_leaks_help(FILE *to)
 	      "name, or its beginning and a '*'; all without it.  The process\n"
 	      "is not stopped.  A statistics file has no stacks in it.\n\n"
 	      "  -N, --lines=K         the first K stacks only\n", to);
-	request_print_help(to);
+	request_print_help(to, false);
 	fputs("\nExit status: 0 done, 1 libslub is not in use there, 2 bad\n"
 	      "arguments, 3 no permission, 4 no such process or file, 5 damaged,\n"
 	      "cut short, or of a version unknown to this command, 6 letter U\n"

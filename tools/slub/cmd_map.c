@@ -31,7 +31,7 @@ static void print_map_help(FILE *to)
 	      "not stopped.  A statistics file has no heap to draw.\n\n"
 	      "      --svg             draw SVG\n"
 	      "      --columns=N       cells in a row\n", to);
-	request_print_help(to);
+	request_print_help(to, false);
 	request_print_statuses(to);
 }
 

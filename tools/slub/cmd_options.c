@@ -15,7 +15,7 @@ static void print_options_help(FILE *to)
 	      "Prints the library's options: the value in force, where it came\n"
 	      "from, what it may be, and what it does.  Without a process: what\n"
 	      "there is, with the defaults.\n\n", to);
-	request_print_help(to);
+	request_print_help(to, false);
 	request_print_statuses(to);
 }
 

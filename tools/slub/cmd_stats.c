@@ -15,7 +15,7 @@ static void print_stats_help(FILE *to)
 	      "Prints what a heap holds, and every number of each cache whose\n"
 	      "name matches the pattern CACHE.  The process is not stopped.\n\n",
 	      to);
-	request_print_help(to);
+	request_print_help(to, true);
 	request_print_statuses(to);
 }
 

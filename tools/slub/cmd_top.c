@@ -21,7 +21,7 @@ static void print_top_help(FILE *to)
 	fputs("  -o                    as --once\n"
 	      "      --human           sizes with a letter\n"
 	      "      --groups          memory groups instead of caches\n", to);
-	request_print_help(to);
+	request_print_help(to, true);
 	fputs("\nKeys: q quit, space look now, m units, t memory groups or\n"
 	      "caches, h help, and those of the order.\n", to);
 	request_print_statuses(to);

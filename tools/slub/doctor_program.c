@@ -3,6 +3,7 @@
 #include "doctor.h"
 #include "program.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <string.h>
 #include <unistd.h>
@@ -170,6 +171,7 @@ void doctor_examine_file(struct doctor *doctor, const char *path, int fd)
 {
 	const char *privilege = program_privilege(fd, path);
 	struct elf_file file;
+	int error;
 
 	if (privilege)
 		find(doctor, FINDING_PROBLEM, "privilege", "it is %s, and the "
@@ -178,8 +180,11 @@ void doctor_examine_file(struct doctor *doctor, const char *path, int fd)
 	else
 		find(doctor, FINDING_OK, "privilege",
 		     "runs with the rights of its user");
-	if (elf_file_open(&file, fd)) {
-		find(doctor, FINDING_PROBLEM, "file", "a damaged ELF file");
+	error = elf_file_open(&file, fd);
+	if (error) {
+		find(doctor, FINDING_PROBLEM, "file", "%s",
+		     error == -ENOEXEC ? "a damaged ELF file" :
+					 strerror(-error));
 		return;
 	}
 	examine_elf(doctor, &file);

@@ -2,6 +2,7 @@
 /* slub doctor: what the system allows a process. */
 #include "doctor.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <linux/membarrier.h>
 #include <stdlib.h>
@@ -25,7 +26,10 @@ static bool read_line(const char *path, char *line, size_t size)
 	return done;
 }
 
-/* What stands behind "NAME" in /proc/PID/FILE; false: it is not there. */
+/*
+ * What stands behind "NAME" in /proc/PID/FILE; false: it is not there, or, with
+ * errno set, the file cannot be opened.
+ */
 static bool proc_field(int pid, const char *name, const char *field,
 		       char *value, size_t size)
 {
@@ -34,6 +38,7 @@ static bool proc_field(int pid, const char *name, const char *field,
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	errno = 0;
 	file = fopen(path, "re");
 	while (file && !found && fgets(line, sizeof(line), file)) {
 		found = !strncmp(line, field, strlen(field));
@@ -52,8 +57,10 @@ static void examine_seccomp(struct doctor *doctor, int pid)
 {
 	char mode[32] = "";
 
-	if (!proc_field(pid, "status", "Seccomp", mode, sizeof(mode)) ||
-	    !strcmp(mode, "0"))
+	if (!proc_field(pid, "status", "Seccomp", mode, sizeof(mode)) && errno)
+		find(doctor, FINDING_NOTE, "seccomp", "cannot be told: "
+		     "/proc/%d/status: %s", pid, strerror(errno));
+	else if (!mode[0] || !strcmp(mode, "0"))
 		find(doctor, FINDING_OK, "seccomp", "no filter");
 	else
 		find(doctor, FINDING_NOTE, "seccomp", "a filter is in force; "

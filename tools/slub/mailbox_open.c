@@ -231,12 +231,12 @@ static int find_mailbox(struct mailbox *mailbox)
 			 mailbox->source.label);
 		return STATUS_NO_TARGET;
 	}
-	complain("%s: %s: its libslub cannot be asked%s", mailbox->command,
-		 mailbox->source.label,
+	complain("%s: %s: its libslub cannot be asked%s%s", mailbox->command,
+		 mailbox->source.label, error && error != -ENOENT ? ": " : "",
 		 error == -ENOENT && state->is_static ?
 		 ": the program that it is linked into has no symbols" :
 		 error == -ENOENT ? ": it is older than this command" :
-		 error ? "" : " by this command: its mailbox is of another "
+		 error ? strerror(-error) : " by this command: its mailbox is of another "
 			      "version");
 	return STATUS_UNREADABLE;
 }
@@ -245,15 +245,19 @@ static int find_mailbox(struct mailbox *mailbox)
 static int open_lock(struct mailbox *mailbox)
 {
 	char path[64];
+	int error;
 
 	snprintf(path, sizeof(path), "/proc/%d/mem",
 		 (int)mailbox->source.process.pid);
 	mailbox->lock = open(path, O_RDONLY | O_CLOEXEC);
 	if (mailbox->lock >= 0)
 		return 0;
+	error = errno;
 	complain("%s: cannot open %s: %s", mailbox->command, path,
-		 strerror(errno));
-	return errno == ENOENT ? STATUS_NO_TARGET : STATUS_NO_PERMISSION;
+		 strerror(error));
+	return error == ENOENT ? STATUS_NO_TARGET :
+	       error == EACCES || error == EPERM ? STATUS_NO_PERMISSION :
+	       STATUS_UNREADABLE;
 }
 
 int mailbox_open(struct mailbox *mailbox)

@@ -260,14 +260,15 @@ int profile_read(struct profile *profile, const char *path)
 	FILE *file = fopen(path, "re");
 	size_t size = 0;
 	char *line = NULL;
-	int status;
+	int error = errno, status;
 
 	memset(profile, 0, sizeof(*profile));
 	if (!file) {
 		complain("profile: cannot read '%s': %s", path,
-			 strerror(errno));
-		return errno == EACCES ? STATUS_NO_PERMISSION :
-					 STATUS_NO_TARGET;
+			 strerror(error));
+		return error == EACCES ? STATUS_NO_PERMISSION :
+		       error == ENOENT || error == ENOTDIR ? STATUS_NO_TARGET :
+		       STATUS_UNREADABLE;
 	}
 	status = read_header(&reader, file, &line, &size);
 	if (!status)

@@ -131,15 +131,16 @@ const char *program_privilege(int fd, const char *path)
 	return NULL;
 }
 
-static bool open_elf(const char *path, struct elf_file *file)
+/* As elf_file_open() returns. */
+static int open_elf(const char *path, struct elf_file *file)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC), error;
 
 	if (fd < 0)
-		return false;
+		return -errno;
 	error = elf_file_open(file, fd);
 	close(fd);
-	return !error;
+	return error;
 }
 
 static const char *base_name(const char *path)
@@ -157,7 +158,7 @@ bool program_same_loader(const char *interpreter, char *ours,
 	const char *own;
 	bool same = true;
 
-	if (!open_elf("/proc/self/exe", &self))
+	if (open_elf("/proc/self/exe", &self))
 		return true;
 	own = elf_file_interpreter(&self);
 	if (own) {
@@ -212,6 +213,13 @@ static int examine_elf(const char *path, const struct elf_file *program,
 	return examine_loader(path, interpreter);
 }
 
+static int refuse_open(const char *path, int error)
+{
+	if (error != EACCES)
+		complain("%s: cannot be examined: %s", path, strerror(error));
+	return -error;
+}
+
 /* The program at the end of a chain of scripts, opened; @path is replaced. */
 int program_open(char *path)
 {
@@ -222,7 +230,7 @@ int program_open(char *path)
 	for (int depth = 0; depth <= SCRIPT_DEPTH_MAX; depth++) {
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 		if (fd < 0)
-			return -errno;
+			return refuse_open(path, errno);
 		interpreter = script_interpreter(fd, line);
 		if (!interpreter)
 			return fd;
@@ -254,16 +262,19 @@ static int examine_open(int fd, const char *path, const char *library)
 	}
 	error = elf_file_open(&program, fd);
 	if (error) {
-		complain("%s: damaged ELF file", path);
+		complain("%s: %s", path, error == -ENOEXEC ?
+			 "damaged ELF file" : strerror(-error));
 		return STATUS_CANNOT_RUN;
 	}
 	status = STATUS_CANNOT_RUN;
-	if (open_elf(library, &ours)) {
+	error = open_elf(library, &ours);
+	if (!error) {
 		status = examine_elf(path, &program, &ours);
 		elf_file_close(&ours);
 	} else {
-		complain("%s: not a readable ELF file, so it cannot be "
-			 "preloaded", library);
+		complain("%s: cannot be preloaded: %s", library,
+			 error == -ENOEXEC ? "not an ELF file" :
+					     strerror(-error));
 	}
 	elf_file_close(&program);
 	return status;

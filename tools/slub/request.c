@@ -9,13 +9,15 @@
 #include <time.h>
 #include <unistd.h>
 
-void request_print_help(FILE *to)
+void request_print_help(FILE *to, bool has_metrics)
 {
 	fputs("  -p, --process=TARGET  the process: a PID, a core file, or a\n"
 	      "                        statistics file (SLUB_STATS_FILE)\n"
-	      "  -j, --json            print one JSON object\n"
-	      "      --openmetrics     print metrics for a monitoring system\n"
-	      "      --watch=SECONDS   print again and again\n"
+	      "  -j, --json            print one JSON object\n", to);
+	if (has_metrics)
+		fputs("      --openmetrics     print metrics for a monitoring system\n",
+		      to);
+	fputs("      --watch=SECONDS   print again and again\n"
 	      "      --once            print once, then end\n"
 	      "      --color[=WHEN]    always, never or auto (the default)\n"
 	      "  -h, --help            print this\n", to);

@@ -38,8 +38,8 @@ enum request_option {
 	{ "help", no_argument, NULL, 'h' },                               \
 	{ NULL, 0, NULL, 0 }
 
-/* What --help says of them. */
-void request_print_help(FILE *to);
+/* What --help says of them; without @has_metrics the command refuses --openmetrics. */
+void request_print_help(FILE *to, bool has_metrics);
 void request_print_statuses(FILE *to);
 
 /* Color as the terminal and NO_COLOR say. */

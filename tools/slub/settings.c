@@ -156,10 +156,24 @@ static const char *value_text(const struct row *row, size_t bytes, char *text,
 	return text;
 }
 
+/* "8M to 64T", from 0 on if that is next to the least. */
+static const char *range_text(const struct row *row, const char *before_least,
+			      char *text, size_t text_size)
+{
+	char min[32], max[32];
+
+	snprintf(text, text_size, "%s%s to %s",
+		 row->min > 1 ? before_least : "",
+		 value_text(row, row->min > 1 ? row->min : 0, min, sizeof(min)),
+		 value_text(row, row->max, max, sizeof(max)));
+	return text;
+}
+
 /* Zero is every size option's way to say "none" or "choose yourself". */
 static bool check_size(const struct row *row, const char *value)
 {
-	char min[32], max[32];
+	const char *zero = row->min > 1 ? " 0, or" : "";
+	char range[96];
 	size_t bytes;
 
 	if (row->kind == KIND_AUTO && !strcasecmp(value, "auto"))
@@ -167,15 +181,14 @@ static bool check_size(const struct row *row, const char *value)
 	if (parse_size(value, &bytes) &&
 	    (!bytes || (bytes >= row->min && bytes <= row->max)))
 		return true;
-	value_text(row, row->min, min, sizeof(min));
-	value_text(row, row->max, max, sizeof(max));
+	range_text(row, "", range, sizeof(range));
 	if (row->kind == KIND_NUMBER)
-		complain("--%s=%s: not a number from %s to %s", row->name,
-			 value, min, max);
+		complain("--%s=%s: not%s a number from %s", row->name, value,
+			 zero, range);
 	else
-		complain("--%s=%s: not%s a number of bytes from %s to %s, such "
+		complain("--%s=%s: not%s%s a number of bytes from %s, such "
 			 "as 64M (suffixes K, M, G and T)", row->name, value,
-			 row->kind == KIND_AUTO ? " 'auto' or" : "", min, max);
+			 row->kind == KIND_AUTO ? " 'auto'," : "", zero, range);
 	return false;
 }
 
@@ -333,7 +346,7 @@ static const struct row *row_named(const char *name)
 const char *setting_range(const char *name, char *buf, size_t size)
 {
 	const struct row *row = row_named(name);
-	char min[32], max[32];
+	char range[96];
 
 	buf[0] = '\0';
 	if (!row)
@@ -345,11 +358,9 @@ const char *setting_range(const char *name, char *buf, size_t size)
 	else if (row->kind == KIND_WORDS)
 		snprintf(buf, size, "%s", row->choices);
 	else
-		snprintf(buf, size, "%s%s%s to %s",
+		snprintf(buf, size, "%s%s",
 			 row->kind == KIND_AUTO ? "auto, " : "",
-			 row->min ? "0, " : "",
-			 value_text(row, row->min, min, sizeof(min)),
-			 value_text(row, row->max, max, sizeof(max)));
+			 range_text(row, "0, ", range, sizeof(range)));
 	return buf;
 }
 

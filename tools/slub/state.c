@@ -16,12 +16,12 @@
 #define ABI_SIZE_MIN (offsetof(struct slub_abi, option_bytes) + 4)
 
 /* libslub.so.0.1.0, libslub-hardened.so; deleted or not. */
-static bool is_library(const struct mapping *mapping)
+static bool has_our_name(const struct mapping *mapping)
 {
 	const char *slash = strrchr(mapping->path, '/');
 	const char *name = slash ? slash + 1 : "";
 
-	return !mapping->offset && !strncmp(name, "libslub", 7) &&
+	return !strncmp(name, "libslub", 7) &&
 	       (name[7] == '.' || name[7] == '-') && strstr(name + 7, ".so");
 }
 
@@ -157,20 +157,25 @@ static bool program_has_malloc(const struct process *process,
 /*
  * Of several libraries, the hardened one and the other, the first that started
  * has the malloc; where none did, the first.  NULL, and no error, if there is none.
+ * Without @by_name it is any file that has the state in it: a copy under another
+ * name is not ours by its name, and what is ours by its name need not be readable.
  */
-static int find_library(const struct process *process, struct state *state,
-			const struct mapping **library)
+static int find_library(const struct process *process, bool by_name,
+			struct state *state, const struct mapping **library)
 {
-	struct state other = *state;
 	int first_error = 0, error;
 
-	*library = NULL;
 	for (size_t i = 0; i < process->nr_mappings; i++) {
 		const struct mapping *mapping = &process->mappings[i];
+		struct state other = { .presence = PRESENCE_ABSENT };
 
-		if (!is_library(mapping))
+		if (mapping->offset || mapping->path[0] != '/' ||
+		    has_our_name(mapping) != by_name ||
+		    !strcmp(mapping->path, process->program))
 			continue;
 		error = find_shared(process, mapping, &other);
+		if (!by_name && error && !other.abi.version)
+			continue;
 		if (!*library)
 			first_error = error;
 		if (!*library || (!error && other.abi.ready)) {
@@ -185,12 +190,21 @@ static int find_library(const struct process *process, struct state *state,
 
 int state_find(struct state *state, const struct process *process)
 {
-	const struct mapping *program, *library;
-	int error;
+	const struct mapping *program, *library = NULL;
+	struct state other = { .presence = PRESENCE_ABSENT };
+	const struct mapping *renamed = NULL;
+	int error, renamed_error = 0;
 
 	*state = (struct state){ .presence = PRESENCE_ABSENT };
 	program = process_file(process, process->program);
-	error = find_library(process, state, &library);
+	error = find_library(process, true, state, &library);
+	if (!library || (!error && !state->abi.ready))
+		renamed_error = find_library(process, false, &other, &renamed);
+	if (renamed && (!library || other.abi.ready)) {
+		*state = other;
+		library = renamed;
+		error = renamed_error;
+	}
 	if (!library && !program)
 		return 0;		/* a kernel thread */
 	if (!library) {

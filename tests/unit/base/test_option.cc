@@ -161,7 +161,8 @@ TEST(option, a_limit_may_be_chosen_by_itself)
 	EXPECT_EQ(parse({"SLUB_OPTIONS=limit=2G"}).value[OPTION_limit], 2ul << 30);
 	parsed p = parse_loud({"SLUB_LIMIT=automatic"});
 	EXPECT_EQ(p.value[OPTION_limit], 0u);
-	EXPECT_NE(p.errors.find("not 'auto' or a number of bytes"), std::string::npos) << p.errors;
+	EXPECT_NE(p.errors.find("not 'auto', 0, or a number of bytes from 1048576 to"),
+		  std::string::npos) << p.errors;
 	/* The word means nothing elsewhere. */
 	EXPECT_FALSE(parse({"SLUB_RETAIN=auto"}).given[OPTION_retain]);
 }
@@ -173,7 +174,7 @@ TEST(option, numbers_that_are_not_of_bytes)
 	EXPECT_EQ(parse({"SLUB_RECLAIM_RATE=250"}).value[OPTION_reclaim_rate], 250u);
 	parsed p = parse_loud({"SLUB_RECLAIM_RATE=often"});
 	EXPECT_EQ(p.value[OPTION_reclaim_rate], 10u);
-	EXPECT_NE(p.errors.find("'often' is not a number from 1 to 1000000"), std::string::npos)
+	EXPECT_NE(p.errors.find("'often' is not a number from 0 to 1000000"), std::string::npos)
 		<< p.errors;
 }
 
@@ -183,7 +184,11 @@ TEST(option, a_size_has_a_least_value_but_0)
 	EXPECT_EQ(parse({"SLUB_RESERVE=8388607"}).value[OPTION_reserve], 0u);
 	EXPECT_FALSE(parse({"SLUB_RESERVE=1"}).given[OPTION_reserve]);
 	EXPECT_TRUE(parse({"SLUB_RESERVE=0"}).given[OPTION_reserve]);
-	EXPECT_NE(parse_loud({"SLUB_RESERVE=1"}).errors.find("from 8388608 to"),
+	EXPECT_NE(parse_loud({"SLUB_RESERVE=1"}).errors.find(
+			  "'1' is not 0, or a number of bytes from 8388608 to"),
+		  std::string::npos);
+	EXPECT_NE(parse_loud({"SLUB_GUARD_PLACES=1"}).errors.find(
+			  "'1' is not 0, or a number from 16 to 16384"),
 		  std::string::npos);
 }
 
@@ -207,6 +212,18 @@ TEST(option, bad_choice_names_the_nearest)
 		  std::string::npos);
 }
 
+TEST(option, a_choice_that_nothing_is_near_names_no_nearest)
+{
+	for (const char *row : {"SLUB_FASTPATH=bogus", "SLUB_FASTPATH=yes", "SLUB_FASTPATH=xyz",
+				"SLUB_HUGE=nonsense", "SLUB_HUGE=on", "SLUB_VERBOSE=2",
+				"SLUB_PERCPU=", "SLUB_PERCPU=1"}) {
+		parsed p = parse_loud({row});
+
+		EXPECT_EQ(p.errors.find("nearest"), std::string::npos) << p.errors;
+		EXPECT_EQ(count_of(p.errors, " is not one of "), 1u) << row << p.errors;
+	}
+}
+
 TEST(option, unknown_name_names_the_nearest)
 {
 	for (const char *name : {"FASTPAHT=rseq", "fast_path=tid", "FASTPATHS=lock"}) {
@@ -218,6 +235,19 @@ TEST(option, unknown_name_names_the_nearest)
 	}
 	EXPECT_NE(parse_loud({"SLUB_RETIAN=1"}).errors.find("nearest is 'retain'"),
 		  std::string::npos);
+}
+
+TEST(option, a_name_that_nothing_is_near_lists_all)
+{
+	for (const char *name : {"X=1", "NONSENSE=1", "=1", "WHATEVER=tid", "QQQ=1"}) {
+		parsed p = parse_loud({std::string("SLUB_") + name});
+
+		EXPECT_EQ(count_of(p.errors, "\n"), 1u) << p.errors;
+		EXPECT_EQ(p.errors.find("nearest"), std::string::npos) << p.errors;
+		EXPECT_NE(p.errors.find("none of fastpath|verbose|"), std::string::npos)
+			<< p.errors;
+		EXPECT_NE(p.errors.find("|pressure\n"), std::string::npos) << p.errors;
+	}
 }
 
 TEST(option, very_long_names_and_values_are_survived)

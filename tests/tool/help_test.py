@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Promise: the help of each command of `slub`, its manual page and what a shell completes name the
+options that it takes, and no others.
+
+usage: help_test.py SLUB SOURCE"""
+
+import os
+import re
+import string
+import subprocess
+import sys
+import unittest
+
+SLUB, SOURCE = map(os.path.abspath, sys.argv[1:3])
+NOBODYS_PID = "4194303"
+# What makes each command end with another status than that of a wrong argument.
+OPERANDS = {"run": ("true",), "profile": ("/nonexistent",),
+            "debug": ("-p", NOBODYS_PID, "*", "F"), "guard": ("-p", NOBODYS_PID, "1")}
+USAGE = 2
+# Of the options with a value; those of `slub run` by what `slub options` says of them.
+VALUES = {"process": NOBODYS_PID, "timeout": "1", "watch": "1", "lines": "5", "columns": "64",
+          "delay": "1", "sort": "c", "output": "/nonexistent"}
+LETTER_VALUES = {"p": NOBODYS_PID, "t": "1", "d": "1", "s": "c", "n": "5", "N": "5",
+                 "o": "/nonexistent"}
+RANGES = {"FILE": "stderr", "LETTERS,CACHE...": "F", "thread,TRIGGER...": "thread"}
+
+
+def slub(*arguments):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("SLUB_", "LD_PRELOAD"))}
+    return subprocess.run([SLUB, *arguments], env=env, text=True, capture_output=True,
+                          stdin=subprocess.DEVNULL, timeout=60)
+
+
+def read(*path):
+    with open(os.path.join(SOURCE, *path), encoding="utf-8") as file:
+        return file.read()
+
+
+def options_of_help(text):
+    """Long names with a = where they need a value, and letters."""
+    found = {}
+    for line in text.splitlines():
+        head = re.match(r"\s+(-\w(?:, --[\w-]+\S*)?|--[\w-]+\S*)(?:\s|$)", line)
+        for name, needs in re.findall(r"(-\w\b|--[\w-]+)(=?)", head.group(1)) if head else ():
+            found[name.lstrip("-")] = bool(needs)
+    return found
+
+
+class Help(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        names = re.findall(r"(?m)^  (\w+) ", slub("--help").stdout)
+        cls.helps = {name: options_of_help(slub(name, "--help").stdout)
+                     for name in names if name != "help"}
+        cls.values = dict(VALUES)
+        for row in slub("options").stdout.splitlines()[1:]:
+            name, _, is_range = row.split(None, 2)
+            is_range = re.split(r"\s{2,}| to ", is_range)[0]
+            cls.values.setdefault(name.removeprefix("SLUB_").lower(),
+                                  RANGES.get(is_range) or re.split(r"[|,]", is_range)[0])
+
+    def takes(self, command, name, needs_value):
+        """Whether it goes on behind that option."""
+        if len(name) == 1:
+            given = [f"-{name}"] + ([LETTER_VALUES[name]] if needs_value else [])
+        else:
+            given = [f"--{name}" + ("=" + self.values[name] if needs_value else "")]
+        done = slub(command, *given, *OPERANDS.get(command, ("-p", NOBODYS_PID)))
+        return done.returncode != USAGE, (given, done)
+
+    def letters_with_value(self, command):
+        text = slub(command, "--help").stdout
+        return set(re.findall(r"(?m)^\s+-(\w), --[\w-]+=", text))
+
+    def test_there_are_commands(self):
+        self.assertGreater(len(self.helps), 14)
+        for command, options in self.helps.items():
+            self.assertIn("help", options, command)
+            self.assertEqual(slub(command, "--help").returncode, 0)
+
+    def test_each_option_of_the_help_is_taken(self):
+        for command, options in self.helps.items():
+            letters = self.letters_with_value(command)
+            for name, needs in options.items():
+                with self.subTest(command=command, option=name):
+                    taken, why = self.takes(command, name, needs or name in letters)
+                    self.assertTrue(taken, why)
+
+    def test_no_other_is_taken(self):
+        """None that another command has, and no letter."""
+        every = {name: needs for options in self.helps.values() for name, needs in options.items()
+                 if len(name) > 1}
+        every["openmetrics"] = False
+        every.update((letter, False) for letter in string.ascii_letters + string.digits)
+        for command, options in self.helps.items():
+            for name, needs in every.items():
+                # getopt_long() takes beginnings too.
+                if name in options or len(name) > 1 and any(
+                        other.startswith(name) for other in options):
+                    continue
+                with self.subTest(command=command, option=name):
+                    self.assertFalse(*self.takes(command, name, needs))
+
+    def test_the_manual_has_the_same(self):
+        for command, options in self.helps.items():
+            page = read("docs", "man", f"slub-{command}.1").replace("\\-", "-")
+            page = re.search(r"(?ms)^\.SH OPTIONS\n(.*?)^\.SH ", page).group(1)
+            tags = "\n".join(re.findall(r"(?m)^\.B.*$", page))
+            found = {name.lstrip("-") for name in re.findall(r"(?<![\w-])--?\w[\w-]*", tags)}
+            with self.subTest(command=command):
+                if command == "run":            # the usual ones; the others are in libslub(7)
+                    self.assertEqual(found - set(options), set())
+                else:
+                    self.assertEqual(found, set(options))
+
+    def test_the_shell_completes_the_same(self):
+        completion = os.path.join(SOURCE, "completions", "slub.bash")
+        for command, options in self.helps.items():
+            script = (f'source "{completion}"; compopt() {{ :; }}; COMP_WORDS=(slub {command} --);'
+                      f' COMP_CWORD=2; _slub slub -- {command}; echo "${{COMPREPLY[@]}}"')
+            done = subprocess.run(["bash", "-c", script], capture_output=True, text=True,
+                                  check=True)
+            found = {word.strip("-=") for word in done.stdout.split()} - {""}
+            with self.subTest(command=command):
+                self.assertEqual(found, {name for name in options if len(name) > 1})
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
