@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <sched.h>
 #include <set>
 #include <string>
 #include <thread>
@@ -68,8 +69,30 @@ TEST(Defrag, AllCachesAtOnce)
 	b.check();
 }
 
+/* Keeps the thread where it is: each CPU that it comes to leaves a slab half carved. */
+class OnOneCpu {
+public:
+	OnOneCpu()
+	{
+		cpu_set_t one;
+
+		CPU_ZERO(&one);
+		CPU_SET(sched_getcpu(), &one);
+		sched_getaffinity(0, sizeof(before_), &before_);
+		sched_setaffinity(0, sizeof(one), &one);
+	}
+	~OnOneCpu()
+	{
+		sched_setaffinity(0, sizeof(before_), &before_);
+	}
+
+private:
+	cpu_set_t before_;
+};
+
 TEST(Defrag, FullerSlabsAreLeftAlone)
 {
+	OnOneCpu stays;
 	Table t("fuller");
 
 	t.fill(50000, 2);
