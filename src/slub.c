@@ -246,11 +246,11 @@ static void library_destructor(void)
 {
 	const char *path = option_text(OPTION_slabinfo);
 
-	if (state == START_DONE) {
-		profile_finish();
-		debug_finish();
-	}
-	if (state != START_DONE || !path)
+	if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != START_DONE)
+		return;
+	profile_finish();
+	debug_finish();
+	if (!path)
 		return;
 	if (slabinfo_write(path))
 		log_message("option slabinfo: cannot write '%s'", path);

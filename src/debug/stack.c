@@ -177,13 +177,13 @@ static cold struct store *store_open(void)
 {
 	struct store *made, *other = NULL;
 
-	if (is_hopeless)
+	if (__atomic_load_n(&is_hopeless, __ATOMIC_RELAXED))
 		return NULL;
 	made = os_reserve(STORE_BYTES);
 	if (!made || os_commit(made, STORE_BYTES)) {
 		if (made)
 			os_unreserve(made, STORE_BYTES);
-		is_hopeless = true;
+		__atomic_store_n(&is_hopeless, true, __ATOMIC_RELAXED);
 		return NULL;
 	}
 	/* release: pairs with the acquire in stack_store() */

@@ -287,7 +287,8 @@ static cold void follow_tracers(bool traced)
 		if (start(choose_mean()))
 			__atomic_store_n(&for_tracers, false,
 					 __ATOMIC_RELAXED);
-	} else if (!traced && for_tracers) {
+	} else if (!traced &&
+		   __atomic_load_n(&for_tracers, __ATOMIC_RELAXED)) {
 		__atomic_store_n(&for_tracers, false, __ATOMIC_RELAXED);
 		sizeclass_sample(false);
 	}

@@ -119,14 +119,16 @@ static void census_if_due(void)
 {
 	uint64_t begin, end;
 
-	if (os_clock_ns() < census_due_ns ||
+	if (os_clock_ns() < __atomic_load_n(&census_due_ns, __ATOMIC_RELAXED) ||
 	    __atomic_exchange_n(&census_busy, 1, __ATOMIC_ACQUIRE))
 		return;
 	begin = clock_ns(CLOCK_MONOTONIC);
 	records_write_all();
 	end = clock_ns(CLOCK_MONOTONIC);
-	census_due_ns = end + max_size(CENSUS_PERIOD_NS,
-				       (end - begin) * CENSUS_SHARE);
+	__atomic_store_n(&census_due_ns,
+			 end + max_size(CENSUS_PERIOD_NS,
+					(end - begin) * CENSUS_SHARE),
+			 __ATOMIC_RELAXED);
 	__atomic_store_n(&census_busy, 0, __ATOMIC_RELEASE);
 }
 
@@ -145,6 +147,7 @@ static void file_drop(void)
 {
 	struct slub_stats_head *file = mapped;
 	const char *given = option_text_named("stats_file");
+	bool per_process = false;
 
 	head = NULL;
 	mapped = NULL;
@@ -153,8 +156,10 @@ static void file_drop(void)
 	if (file)
 		sys_call4(SYS_munmap, (long)file, (long)file_bytes, 0, 0);
 	/* The child gets a file of its own when it has something to say. */
-	for (; given && *given && !is_wanted; given++)
-		is_wanted = given[0] == '%' && given[1] == 'p';
+	for (; given && *given && !per_process; given++)
+		per_process = given[0] == '%' && given[1] == 'p';
+	if (per_process)
+		__atomic_store_n(&is_wanted, 1, __ATOMIC_RELAXED);
 }
 
 static void copy_drop(void)
@@ -396,7 +401,7 @@ void stats_file_update(struct slub_cache *cache)
 		return;
 	if (head)
 		update(cache);
-	else if (is_wanted &&
+	else if (__atomic_load_n(&is_wanted, __ATOMIC_RELAXED) &&
 		 __atomic_exchange_n(&is_wanted, 0, __ATOMIC_ACQUIRE))
 		file_open();
 	writing_end();

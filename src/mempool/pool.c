@@ -52,6 +52,12 @@ static bool take(struct slub_mempool *pool, size_t nr, void **elements)
 	return done;
 }
 
+/* Under the lock, which orders it; atomic, for the kernel compares it. */
+static void count_free(struct slub_mempool *pool)
+{
+	__atomic_fetch_add(&pool->frees, 1, __ATOMIC_RELAXED);
+}
+
 static void wake(struct slub_mempool *pool, size_t nr)
 {
 	if (nr)
@@ -102,7 +108,7 @@ static bool wait_and_take(struct slub_mempool *pool, size_t nr,
 	pool->nr_waiters++;
 	pool->nr_bulk_waiters += bulk;
 	pool->nr_waits++;
-	seen = pool->frees;
+	seen = __atomic_load_n(&pool->frees, __ATOMIC_RELAXED);
 	lock_release(&pool->lock);
 	woken = sleep_until_free(pool, seen);	/* POOL-3 */
 	lock_acquire(&pool->lock);
@@ -167,7 +173,7 @@ size_t pool_keep(struct slub_mempool *pool, size_t nr, void **elements)
 	left = keep_locked(pool, nr, elements);
 	twice = left && pool->nr < pool->min_nr;
 	if (left < nr) {
-		pool->frees++;
+		count_free(pool);
 		woken = wake_nr(pool, nr - left);
 	}
 	lock_release(&pool->lock);
@@ -335,7 +341,7 @@ static void wake_to_ask(struct slub_mempool *pool)
 	    slub_thread.locks_held)
 		return;
 	lock_acquire(&pool->lock);
-	pool->frees++;
+	count_free(pool);
 	lock_release(&pool->lock);
 	wake(pool, 1);
 }

@@ -38,6 +38,11 @@ bool percpu_collect_begin(void)
 					   __ATOMIC_RELAXED);
 }
 
+static bool is_collecting(void)
+{
+	return __atomic_load_n(&collecting, __ATOMIC_RELAXED) == thread_self();
+}
+
 void percpu_collect_end(void)
 {
 	__atomic_store_n(&collecting, 0, __ATOMIC_RELEASE);
@@ -106,7 +111,7 @@ static bool collect_thread(uint32_t cid, char *area, const struct move *move)
 	percpu_base_set(cid, NULL);
 	inject(INJECT_stop);
 	if (busy == &slub_thread.busy)
-		stopped = !*busy;
+		stopped = !__atomic_load_n(busy, __ATOMIC_RELAXED);
 	else if (busy)
 		stopped = percpu_can_stop && os_barrier() == 0 &&
 			  wait_not_busy(busy);
@@ -193,7 +198,7 @@ usual void percpu_fork_prepare(void)
 	 * child.  Unless it is the code that this handler interrupted, or may
 	 * be waiting for a lock that that code holds.
 	 */
-	if (!slub_thread.locks_held && collecting != thread_self()) {
+	if (!slub_thread.locks_held && !is_collecting()) {
 		bool begun = percpu_collect_begin();
 
 		for (unsigned int i = 0; !begun && i < COLLECT_WAITS_MAX;
@@ -259,7 +264,7 @@ usual void percpu_fork_finish(bool in_child)
 		restart_all();
 	/* The child does not inherit another thread's collection. */
 	if (slub_thread.flags & THREAD_FORKING ||
-	    (in_child && collecting != thread_self())) {
+	    (in_child && !is_collecting())) {
 		slub_thread.flags &= ~(uint32_t)THREAD_FORKING;
 		percpu_collect_end();
 	}
