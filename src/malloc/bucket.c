@@ -11,8 +11,8 @@
  * or moved by realloc() loses the mark with its descriptor's flags.
  *
  * Invariants
- *   BUCKET-1  a class is NULL, MAKING, or a live cache of this bucket; only who
- *             has set MAKING replaces it, until the bucket is destroyed.
+ *   BUCKET-1  a class is NULL, a live cache of this bucket, being made, which only who
+ *             does that ends, or left so (in a child of fork), and anybody's to go on with.
  *
  * Locks: buckets_lock protects the list of buckets.
  */
@@ -27,8 +27,6 @@
 /* Of a large block's descriptor, beside PAGE_RUN; its `link` is the bucket. */
 #define PAGE_BUCKET (1u << 26)
 
-/* A class whose cache is being made. */
-#define MAKING ((struct slub_cache *)1)
 /* How often another thread that makes it is waited for. */
 #define MAKING_WAITS_MAX 10000
 
@@ -105,8 +103,7 @@ static bool list_enter(struct slub_bucket *bucket)
 }
 
 /* 0, or an errno. */
-static int create(const char *name, unsigned long flags,
-		  struct slub_bucket **out)
+static int create(const char *name, unsigned long flags, struct slub_bucket **out)
 {
 	struct slub_bucket *bucket;
 
@@ -136,8 +133,7 @@ static int create(const char *name, unsigned long flags,
 	return 0;
 }
 
-SLUB_EXPORT struct slub_bucket *slub_bucket_create(const char *name,
-						   unsigned long flags)
+SLUB_EXPORT struct slub_bucket *slub_bucket_create(const char *name, unsigned long flags)
 {
 	struct slub_bucket *bucket = NULL;
 	int err = create(name, flags, &bucket);
@@ -161,7 +157,7 @@ static uint32_t class_number(size_t size)
 }
 
 static struct slub_cache *class_create(const struct slub_bucket *bucket,
-				       uint32_t bytes)
+				       uint32_t bytes, struct slub_cache **class)
 {
 	char space[SLUB_CACHE_NAME_MAX + 1] = "";
 	struct text name = { space, SLUB_CACHE_NAME_MAX, 0 };
@@ -174,7 +170,7 @@ static struct slub_cache *class_create(const struct slub_bucket *bucket,
 	};
 
 	text_printf(&name, "%s-%u", bucket->name, bytes);
-	return slub_cache_create_args(&args);
+	return cache_create_at(&args, class);
 }
 
 /* Another thread makes it; NULL: it failed, or it takes too long. */
@@ -184,11 +180,23 @@ static struct slub_cache *class_wait(struct slub_cache **class)
 		struct slub_cache *cache = __atomic_load_n(class,
 							   __ATOMIC_ACQUIRE);
 
-		if (cache != MAKING)
+		if (!cache_is_making(cache))
 			return cache;
 		sys_wait(i);
 	}
 	return NULL;
+}
+
+/* True: this thread makes the class, or goes on where the parent's thread was: *@cache. */
+static bool class_begin(struct slub_cache **class, struct slub_cache **cache)
+{
+	do {
+		if (*cache && !cache_is_left(*cache))
+			return false;
+	} while (!__atomic_compare_exchange_n(class, cache, cache_making(NULL), false,
+					      __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE));
+	*cache = cache_made(*cache);
+	return true;
 }
 
 static cold struct slub_cache *class_make(struct slub_bucket *bucket,
@@ -200,10 +208,10 @@ static cold struct slub_cache *class_make(struct slub_bucket *bucket,
 	errno = ENOMEM;
 	if (slub_thread.locks_held)
 		return NULL;
-	if (!__atomic_compare_exchange_n(class, &cache, MAKING, false,
-					 __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE))
-		return cache == MAKING ? class_wait(class) : cache;
-	cache = class_create(bucket, bytes);
+	if (!class_begin(class, &cache))
+		return cache_is_making(cache) ? class_wait(class) : cache;
+	if (!cache)
+		cache = class_create(bucket, bytes, class);
 	/* release: pairs with the acquire in class_of() */
 	__atomic_store_n(class, cache, __ATOMIC_RELEASE);
 	/* Behind this, for slub_bucket_group_set() may not have seen it. */
@@ -213,14 +221,13 @@ static cold struct slub_cache *class_make(struct slub_bucket *bucket,
 }
 
 /* The bucket's cache for what malloc has @model for; NULL: errno. */
-static struct slub_cache *class_like(struct slub_bucket *bucket,
-				     const struct slub_cache *model)
+static struct slub_cache *class_like(struct slub_bucket *bucket, const struct slub_cache *model)
 {
 	uint32_t number = (uint32_t)(model - sizeclass_cache(0));
 	struct slub_cache *cache;
 
 	cache = __atomic_load_n(&bucket->classes[number], __ATOMIC_ACQUIRE);
-	if (likely(cache && cache != MAKING))
+	if (likely(cache && !cache_is_making(cache)))
 		return cache;
 	return class_make(bucket, number, model->size);
 }
@@ -257,8 +264,7 @@ static void *large_try(size_t size, size_t align, bool *is_zero)
 	return large_alloc(size, align, is_zero);
 }
 
-static void *large_get(struct slub_bucket *bucket, size_t size, size_t align,
-		       bool *is_zero)
+static void *large_get(struct slub_bucket *bucket, size_t size, size_t align, bool *is_zero)
 {
 	uint32_t owner = 0;
 	void *ptr = NULL;
@@ -280,8 +286,7 @@ static void *large_get(struct slub_bucket *bucket, size_t size, size_t align,
 }
 
 /* Adds the large blocks of @bucket to @stats. */
-static void large_count(const struct slub_bucket *bucket,
-			   struct slub_bucket_stats *stats)
+static void large_count(const struct slub_bucket *bucket, struct slub_bucket_stats *stats)
 {
 	char *addr = (char *)heap_start;
 	char *end = addr + pagemap_committed();
@@ -297,8 +302,7 @@ static void large_count(const struct slub_bucket *bucket,
 
 /* ---- alloc, free ---- */
 
-static void *bucket_alloc(struct slub_bucket *bucket, size_t size,
-			  size_t align, bool *is_zero)
+static void *bucket_alloc(struct slub_bucket *bucket, size_t size, size_t align, bool *is_zero)
 {
 	const struct slub_cache *model;
 	struct slub_cache *cache;
@@ -329,8 +333,7 @@ SLUB_EXPORT void *slub_bucket_alloc(struct slub_bucket *bucket, size_t size)
 	return bucket_alloc(bucket, size, MALLOC_ALIGN, &is_zero);
 }
 
-SLUB_EXPORT void *slub_bucket_aligned_alloc(struct slub_bucket *bucket,
-					    size_t align, size_t size)
+SLUB_EXPORT void *slub_bucket_aligned_alloc(struct slub_bucket *bucket, size_t align, size_t size)
 {
 	bool is_zero;
 
@@ -344,8 +347,7 @@ SLUB_EXPORT void *slub_bucket_aligned_alloc(struct slub_bucket *bucket,
 			    &is_zero);
 }
 
-SLUB_EXPORT void *slub_bucket_calloc(struct slub_bucket *bucket, size_t nr,
-				     size_t size)
+SLUB_EXPORT void *slub_bucket_calloc(struct slub_bucket *bucket, size_t nr, size_t size)
 {
 	size_t bytes;
 	bool is_zero;
@@ -425,8 +427,7 @@ static void *resize(struct slub_bucket *bucket, void *ptr, size_t size)
 	return to;
 }
 
-SLUB_EXPORT void *slub_bucket_realloc(struct slub_bucket *bucket, void *ptr,
-				      size_t size)
+SLUB_EXPORT void *slub_bucket_realloc(struct slub_bucket *bucket, void *ptr, size_t size)
 {
 	if (!ptr)
 		return slub_bucket_alloc(bucket, size);
@@ -478,7 +479,7 @@ static int count(struct slub_bucket *bucket, struct slub_bucket_stats *stats)
 		struct slub_cache *cache = __atomic_load_n(&bucket->classes[c],
 							   __ATOMIC_ACQUIRE);
 
-		if (cache && cache != MAKING && class_count(cache, stats))
+		if (cache && !cache_is_making(cache) && class_count(cache, stats))
 			ret = -EAGAIN;
 	}
 	return ret;
@@ -507,7 +508,7 @@ SLUB_EXPORT int slub_bucket_group_set(struct slub_bucket *bucket,
 		struct slub_cache *cache = __atomic_load_n(&bucket->classes[c],
 							   __ATOMIC_ACQUIRE);
 
-		if (cache && cache != MAKING)
+		if (cache && !cache_is_making(cache))
 			cache_place_copy(cache, &bucket->place);
 	}
 	return 0;
@@ -519,7 +520,7 @@ SLUB_EXPORT int slub_bucket_group_set(struct slub_bucket *bucket,
 static int classes_destroy(struct slub_bucket *bucket)
 {
 	for (uint32_t c = 0; c < CLASS_NR; c++) {
-		struct slub_cache *cache = bucket->classes[c];
+		struct slub_cache *cache = cache_made(bucket->classes[c]);
 		int err = cache ? slub_cache_destroy(cache) : 0;
 
 		if (err)
@@ -583,15 +584,15 @@ usual void bucket_fork_prepare(void)
 	lock_acquire_for_fork(&buckets_lock);
 }
 
-/* Who was making a cache in the parent does not make it in the child. */
+/* Who was making a cache in the parent does not go on in the child. */
 usual void bucket_fork_finish(bool in_child)
 {
 	struct slub_bucket *b = in_child ? next_bucket(&buckets) : NULL;
 
 	for (; b; b = next_bucket(&b->list)) {
 		for (uint32_t c = 0; c < CLASS_NR; c++) {
-			if (b->classes[c] == MAKING)
-				b->classes[c] = NULL;
+			if (cache_is_making(b->classes[c]))
+				b->classes[c] = cache_left(b->classes[c]);
 		}
 	}
 	lock_release_after_fork(&buckets_lock, in_child);

@@ -215,7 +215,7 @@ static struct slub_cache *find(const struct slub_cache_args *args,
 }
 
 static int make(const struct slub_cache_args *args, struct slub_cache *into,
-		struct slub_cache **out)
+		struct slub_cache **out, struct slub_cache **making_at)
 {
 	struct slub_cache *cache = into;
 	bool same_name;
@@ -235,6 +235,8 @@ static int make(const struct slub_cache_args *args, struct slub_cache *into,
 		cache = cache_struct_alloc();
 	if (!cache)
 		return ENOMEM;
+	if (making_at)
+		__atomic_store_n(making_at, cache_making(cache), __ATOMIC_RELAXED);
 	err = cache_make(cache, args);
 	if (err && !into)
 		cache_struct_free(cache);
@@ -243,7 +245,7 @@ static int make(const struct slub_cache_args *args, struct slub_cache *into,
 }
 
 static int create(const struct slub_cache_args *args, struct slub_cache *into,
-		  struct slub_cache **out)
+		  struct slub_cache **out, struct slub_cache **making_at)
 {
 	int err = args_check(args);
 
@@ -257,16 +259,16 @@ static int create(const struct slub_cache_args *args, struct slub_cache *into,
 	if (into && cache_is_dead(into))
 		err = EINVAL;
 	else
-		err = into && cache_is_live(into) ? 0 : make(args, into, out);
+		err = into && cache_is_live(into) ? 0 : make(args, into, out, making_at);
 	making_end();
 	return err;
 }
 
-SLUB_EXPORT struct slub_cache *
-slub_cache_create_args(const struct slub_cache_args *args)
+struct slub_cache *cache_create_at(const struct slub_cache_args *args,
+				   struct slub_cache **making_at)
 {
 	struct slub_cache *cache = NULL;
-	int err = create(args, NULL, &cache);
+	int err = create(args, NULL, &cache, making_at);
 
 	if (!err)
 		return cache;
@@ -278,6 +280,12 @@ slub_cache_create_args(const struct slub_cache_args *args)
 	}
 	errno = err;
 	return NULL;
+}
+
+SLUB_EXPORT struct slub_cache *
+slub_cache_create_args(const struct slub_cache_args *args)
+{
+	return cache_create_at(args, NULL);
 }
 
 SLUB_EXPORT struct slub_cache *slub_cache_create(const char *name, size_t size,
@@ -296,7 +304,7 @@ SLUB_EXPORT struct slub_cache *slub_cache_create(const char *name, size_t size,
 bool cache_make_static(struct slub_cache *cache)
 {
 	struct slub_cache *out;
-	int err = cache->args ? create(cache->args, cache, &out) : EINVAL;
+	int err = cache->args ? create(cache->args, cache, &out, NULL) : EINVAL;
 
 	if (!err)
 		return true;

@@ -266,6 +266,43 @@ static inline struct slub_cache *cache_of(const void *ptr)
 	return cache_of_slot(pagemap_get(ptr));
 }
 
+/*
+ * slub_cache_create_args(), which writes cache_making() of the cache to *@making_at, if that
+ * is not NULL, before anybody can find it: so the child of a fork in between knows whose it is.
+ */
+struct slub_cache *cache_create_at(const struct slub_cache_args *args,
+				   struct slub_cache **making_at);
+
+/* An odd address: @cache is being made; NULL: nobody knows yet where. */
+static inline struct slub_cache *cache_making(const struct slub_cache *cache)
+{
+	return (struct slub_cache *)((uintptr_t)cache | 1);
+}
+
+static inline bool cache_is_making(const struct slub_cache *cache)
+{
+	return (uintptr_t)cache & 1;
+}
+
+/* In the child of a fork: who was making it is not there, and another may go on. */
+static inline struct slub_cache *cache_left(const struct slub_cache *making)
+{
+	return (struct slub_cache *)((uintptr_t)making | 2);
+}
+
+static inline bool cache_is_left(const struct slub_cache *cache)
+{
+	return (uintptr_t)cache & 2;
+}
+
+/* What came of it: a cache that its maker had not got yet; NULL: nothing. */
+static inline struct slub_cache *cache_made(const struct slub_cache *left)
+{
+	struct slub_cache *cache = (struct slub_cache *)((uintptr_t)left & ~3ul);
+
+	return cache && cache_is_live(cache) ? cache : NULL;
+}
+
 struct slub_cache *cache_first(void);
 void slab_init(uint32_t nr_nodes, const struct os_cpus *cpus);
 /* Writes the CPU quota to @word once it is known; until then it stays. */

@@ -6,9 +6,11 @@
  * classes, through boxes that objects change hands in; debugging on and off; shrinking,
  * validating, profiling; forks; threads that end).  What must not happen: a call that never ends,
  * a stamp that changed, an error that the header does not name, an object that cannot be freed.
- * The rarer calls are in api_storm_objects.c and api_storm_others.c.
+ * The rarer calls are in api_storm_own.c, api_storm_objects.c and api_storm_others.c.
  *
  * --ops=N      steps in all           --threads=N  that take them
+ * --refuse=nyn   a storm for each letter, of so many steps; y: meanwhile the system refuses
+ *              memory at random moments (api_storm_refuse.c), and so may the library
  * --without=A,B   leaves calls out; --only=A,B  leaves out all others
  */
 #include "api_storm.h"
@@ -24,13 +26,16 @@ enum {
 	BOXES = 64,
 	SIZE_MAX_TESTED = 9000,
 	HUNG_SECONDS = STORM_HUNG_SECONDS,
+	/* What a storm may leave, compared with the one before. */
+	OBJECTS_LEFT = 65536,
+	HEAP_LEFT = 1 << 20,
+	PERCPU_LEFT = 8192,
 };
 
 static struct thread threads[THREADS_MAX];
 static _Atomic(struct head *) boxes[BOXES];
 static atomic_long steps_left;
 struct slub_cache *shared;
-static struct slub_srcu domain;
 static pthread_t ids[THREADS_MAX];
 static unsigned int nr_threads;
 static atomic_bool all_are_there;
@@ -48,6 +53,14 @@ void check_is(long got, long one, long other, const char *what)
 		fire_fail("%s: %ld", what, got);
 }
 
+/* What pthread_create() says; glibc's words for want of memory are others. */
+bool is_thread(int err)
+{
+	if (err == EAGAIN && is_refusing())
+		err = ENOMEM;
+	return !is_refused_err(-err, "pthread_create");
+}
+
 /*
  * In a child what others had in hand is lost to it.  Backend thread leaves alone, after a
  * second, who was interrupted in the middle of a list by a handler that waits for a lock.
@@ -56,7 +69,8 @@ bool is_destroyed(const struct thread *t, int err, const char *what)
 {
 	if (err == -EBUSY && t->is_child)
 		return false;
-	if (err == -EAGAIN && !strcmp(fire_backend_name(fire_backend()), "thread"))
+	if (err == -EAGAIN && (is_refusing() ||
+			       !strcmp(fire_backend_name(fire_backend()), "thread")))
 		return false;
 	check_is(err, 0, 0, what);
 	return true;
@@ -66,8 +80,8 @@ struct head *object_mark(struct thread *t, void *ptr, size_t size, struct slub_c
 {
 	struct head *head = ptr;
 
-	if (!head)
-		fire_fail("no memory for %zu bytes, errno %d", size, errno);
+	if (!head && is_refused("an object"))
+		return NULL;
 	head->size = size;
 	head->id = ((uint64_t)(t - threads) << 48) + t->next_id++;
 	head->cache = cache;
@@ -77,6 +91,8 @@ struct head *object_mark(struct thread *t, void *ptr, size_t size, struct slub_c
 
 void object_check(struct head *head)
 {
+	if (!head)
+		return;
 	fire_unstamp(head + 1, head->size - sizeof(*head), head->id, "object");
 }
 
@@ -120,6 +136,20 @@ static void take_shared(struct thread *t)
 	object_keep(t, object_mark(t, slub_cache_alloc(shared), size, shared));
 }
 
+/* What was @head is at @ptr now, which is NULL if it stays as and where it was. */
+struct head *object_resize(struct thread *t, struct head *head, void *ptr, size_t size)
+{
+	struct head *moved = ptr;
+	size_t kept;
+
+	if (!ptr && is_refused("realloc"))
+		return head;
+	kept = ((moved->size < size ? moved->size : size) - sizeof(*moved)) / 8 * 8;
+	if (fire_stamp_differs(moved + 1, kept, moved->id) != kept)
+		fire_fail("realloc to %zu: content lost", size);
+	return object_mark(t, moved, size, NULL);
+}
+
 static void take_realloc(struct thread *t)
 {
 	struct head *head = t->objects[below(t, OBJECTS)];
@@ -130,8 +160,7 @@ static void take_realloc(struct thread *t)
 		return;
 	while (t->objects[place] != head)
 		place++;
-	object_check(head);
-	t->objects[place] = object_mark(t, realloc(head, size), size, NULL);
+	t->objects[place] = object_resize(t, head, realloc(head, size), size);
 }
 
 static void take_box(struct thread *t)
@@ -154,159 +183,16 @@ static void take_deferred(struct thread *t)
 	size_t place = below(t, OBJECTS);
 	int index = slub_srcu_read_lock(&slub_rcu_domain);
 
-	if (t->objects[place]) {
-		object_check(t->objects[place]);
+	object_check(t->objects[place]);
+	/* Without memory it waits for readers, and would for itself. */
+	if (!is_refusing())
 		slub_free_deferred(t->objects[place]);
-	}
-	t->objects[place] = NULL;
 	slub_srcu_read_unlock(&slub_rcu_domain, index);
+	if (is_refusing())
+		slub_free_deferred(t->objects[place]);
+	t->objects[place] = NULL;
 	if (!below(t, 200))
 		slub_deferred_barrier();
-}
-
-/* ---- things of the thread's own ---- */
-
-
-static void construct(void *object)
-{
-	memset(object, 0, 16);
-}
-
-static void take_cache(struct thread *t)
-{
-	static const unsigned long flags[] = {
-		0, SLUB_NO_MERGE, SLUB_HWCACHE_ALIGN, SLUB_TYPESAFE_BY_RCU, SLUB_ACCOUNT,
-		SLUB_POISON | SLUB_RED_ZONE, SLUB_STORE_USER | SLUB_CONSISTENCY_CHECKS,
-	};
-	char name[SLUB_CACHE_NAME_MAX + 1];
-	void *some[40];
-	size_t size, nr = below(t, 40);
-
-	if (!t->cache) {
-		size = sizeof(struct head) + 8 + below(t, below(t, 4) ? 500 : 9000);
-		/* Of merged caches a destroy frees the name that came last, whosever. */
-		snprintf(name, sizeof(name), "own-%s-%lu", t->name,
-			 (unsigned long)t->next_id++);
-		t->cache = slub_cache_create(name, size, 0, flags[below(t, 7)],
-					     below(t, 4) ? NULL : construct);
-		if (!t->cache)
-			fire_fail("no cache, errno %d", errno);
-	}
-	size = slub_cache_size(t->cache);
-	if (slub_cache_alloc_bulk(t->cache, 0, nr, some) != nr)
-		fire_fail("no bulk, errno %d", errno);
-	for (size_t i = 0; i < nr; i++)
-		object_mark(t, some[i], size, t->cache);
-	for (size_t i = 0; i < nr; i++)
-		object_check(some[i]);
-	slub_cache_free_bulk(t->cache, nr, some);
-	if (!below(t, 4)) {
-		if (is_destroyed(t, slub_cache_destroy(t->cache), "slub_cache_destroy"))
-			t->cache = NULL;
-	}
-}
-
-static void take_bucket(struct thread *t)
-{
-	size_t size = 1 + below(t, 3000);
-	char *block;
-
-	if (!t->bucket)
-		t->bucket = slub_bucket_create(t->name, 0);
-	if (!t->bucket)
-		fire_fail("no bucket, errno %d", errno);
-	block = slub_bucket_alloc(t->bucket, size);
-	if (!block)
-		fire_fail("no block of a bucket, errno %d", errno);
-	fire_stamp(block, size, size);
-	fire_unstamp(block, size, size, "bucket");
-	slub_bucket_free(t->bucket, block);
-	if (!below(t, 8)) {
-		if (is_destroyed(t, slub_bucket_destroy(t->bucket), "slub_bucket_destroy"))
-			t->bucket = NULL;
-	}
-}
-
-static void take_group(struct thread *t)
-{
-	struct slub_group_stats stats;
-
-	if (!t->group) {
-		t->group = slub_group_create(t->name, NULL);
-		if (!t->group)
-			fire_fail("no group, errno %d", errno);
-		return;
-	}
-	check_is(slub_group_enter(t->group), 0, 0, "slub_group_enter");
-	for (size_t i = below(t, 20); i; i--)
-		take_malloc(t);
-	check_is(slub_group_stats_read(t->group, &stats), 0, 0, "slub_group_stats_read");
-	check_is(slub_group_leave(t->group), 0, 0, "slub_group_leave");
-	if (!below(t, 8)) {
-		check_is(slub_group_delete(t->group), 0, 0, "slub_group_delete");
-		t->group = NULL;
-	}
-}
-
-static size_t shrinker_count(struct slub_shrinker *shrinker, struct slub_shrink_control *control)
-{
-	free(malloc(100));
-	(void)shrinker, (void)control;
-	return 10;
-}
-
-static size_t shrinker_scan(struct slub_shrinker *shrinker, struct slub_shrink_control *control)
-{
-	(void)shrinker;
-	return control->nr_to_scan / 2;
-}
-
-static void take_shrinker(struct thread *t)
-{
-	if (t->shrinker.count) {
-		check_is(slub_shrinker_unregister(&t->shrinker), 0, 0, "slub_shrinker_unregister");
-		memset(&t->shrinker, 0, sizeof(t->shrinker));
-		return;
-	}
-	t->shrinker.name = t->name;
-	t->shrinker.count = shrinker_count;
-	t->shrinker.scan = shrinker_scan;
-	t->shrinker.seeks = SLUB_DEFAULT_SEEKS;
-	check_is(slub_shrinker_register(&t->shrinker), 0, 0, "slub_shrinker_register");
-}
-
-static void take_percpu(struct thread *t)
-{
-	if (!t->word) {
-		t->word = slub_percpu_alloc(8 << below(t, 4), 8);
-		t->word_sum = 0;
-		/* Where areas are small (SLUB_PERCPU=static) caches' counters fill them. */
-		if (!t->word && errno == ENOSPC)
-			return;
-		if (!t->word)
-			fire_fail("no per-CPU memory, errno %d", errno);
-	}
-	for (size_t i = below(t, 50); i; i--) {
-		slub_percpu_add(t->word, (int64_t)i);
-		t->word_sum += (int64_t)i;
-	}
-	if (slub_percpu_sum(t->word) != t->word_sum)
-		fire_fail("per-CPU sum %ld, not %ld", (long)slub_percpu_sum(t->word),
-			  (long)t->word_sum);
-	if (!below(t, 8)) {
-		check_is(slub_percpu_free(t->word), 0, 0, "slub_percpu_free");
-		t->word = 0;
-	}
-}
-
-static void take_srcu(struct thread *t)
-{
-	int index = slub_srcu_read_lock(&domain);
-
-	take_malloc(t);
-	slub_srcu_read_unlock(&domain, index);
-	if (!below(t, 16))
-		slub_srcu_synchronize(&domain);
 }
 
 /* ---- what concerns all ---- */
@@ -341,7 +227,7 @@ static void take_debug(struct thread *t)
 	int changed = slub_debug(settings[below(t, 8)]);
 
 	if (changed < 0 && changed != -EBUSY)
-		fire_fail("slub_debug: %d", changed);
+		is_refused_err(changed, "slub_debug");
 }
 
 static void take_validate(struct thread *t)
@@ -375,7 +261,7 @@ static void take_profile(struct thread *t)
 	int err = below(t, 2) ? slub_profile_start(4096) : slub_profile_stop();
 
 	if (err && err != -EBUSY && err != -EALREADY && err != -EINVAL)
-		fire_fail("profile: %d", err);
+		is_refused_err(err, "profile");
 }
 
 static void take_any(struct thread *t);
@@ -384,6 +270,7 @@ static void take_any(struct thread *t);
 static void be_child(struct thread *t)
 {
 	t->is_child = true;
+	refuse_fork_child();
 	for (int i = 0; i < 30; i++) {
 		take_malloc(t);
 		take_shared(t);
@@ -423,22 +310,19 @@ static void take_thread(struct thread *t)
 	pthread_t other;
 
 	/* It uses this thread's things, which waits meanwhile. */
-	if (pthread_create(&other, NULL, short_life, t) || pthread_join(other, NULL))
-		fire_fail("no thread");
+	if (is_thread(pthread_create(&other, NULL, short_life, t)))
+		pthread_join(other, NULL);
 }
 
 static const struct step steps[] = {
 	{ "malloc", take_malloc, 200 },	{ "large", take_large, 10 },
 	{ "shared", take_shared, 200 },	{ "realloc", take_realloc, 60 },
 	{ "box", take_box, 100 },	{ "free", take_free, 100 },
-	{ "deferred", take_deferred, 40 }, { "cache", take_cache, 40 },
-	{ "bucket", take_bucket, 30 },
-	{ "group", take_group, 30 },	{ "shrinker", take_shrinker, 20 },
-	{ "percpu", take_percpu, 40 },	{ "srcu", take_srcu, 20 },
-	{ "shrink", take_shrink, 4 },	{ "debug", take_debug, 3 },
-	{ "validate", take_validate, 3 }, { "look", take_look, 5 },
-	{ "profile", take_profile, 3 },	{ "fork", take_fork, 2 },
-	{ "thread", take_thread, 4 },	{ NULL, NULL, 0 },
+	{ "deferred", take_deferred, 40 }, { "shrink", take_shrink, 4 },
+	{ "debug", take_debug, 3 },	{ "validate", take_validate, 3 },
+	{ "look", take_look, 5 },	{ "profile", take_profile, 3 },
+	{ "fork", take_fork, 2 },	{ "thread", take_thread, 4 },
+	{ NULL, NULL, 0 },
 };
 
 /* All steps that are wanted, of each part. */
@@ -474,8 +358,11 @@ static void choose_from(const struct step *step)
 static void choose_steps(void)
 {
 	choose_from(steps);
+	choose_from(own_steps);
 	choose_from(object_steps);
 	choose_from(other_steps);
+	if (strchr(fire_opt_str("refuse", "n"), 'y'))
+		choose_from(refuse_steps);
 	if (!weights)
 		fire_fail("--only and --without leave nothing");
 }
@@ -488,6 +375,7 @@ static void take_any(struct thread *t)
 	while (which >= step->weight)
 		which -= step++->weight;
 	t->does = step->name;
+	errno = 0;
 	step->take(t);
 }
 
@@ -499,6 +387,11 @@ pthread_t thread_id(struct thread *t)
 struct thread *thread_any(struct thread *t)
 {
 	return &threads[below(t, nr_threads)];
+}
+
+long storm_steps_left(void)
+{
+	return atomic_load(&steps_left);
 }
 
 static void *run(void *arg)
@@ -518,75 +411,143 @@ static void *run(void *arg)
 
 /* ---- the end: all of it can be given back ---- */
 
-static void thread_drop(struct thread *t)
+/* Ends the program where something cannot be made that all need. */
+static void storm_start(uint64_t seed)
 {
-	for (int i = 0; i < OBJECTS; i++)
-		object_free(t->objects[i]);
-	check_is(slub_cache_destroy(t->cache), 0, 0, "the last slub_cache_destroy");
-	if (t->bucket)
-		check_is(slub_bucket_destroy(t->bucket), 0, 0, "the last slub_bucket_destroy");
-	check_is(slub_mempool_destroy(t->pool), 0, 0, "the last slub_mempool_destroy");
-	if (t->shrinker.count)
-		take_shrinker(t);
-	free(t->busy);
-	if (t->word)
-		check_is(slub_percpu_free(t->word), 0, 0, "the last slub_percpu_free");
-}
-
-/* When no object is left, no group has anything. */
-static void group_drop(struct thread *t)
-{
-	struct slub_group_stats stats;
-
-	if (!t->group)
-		return;
-	check_is(slub_group_stats_read(t->group, &stats), 0, 0, "slub_group_stats_read");
-	if (stats.usage)
-		fire_fail("%s still has %zu bytes", t->name, (size_t)stats.usage);
-	check_is(slub_group_delete(t->group), 0, 0, "the last slub_group_delete");
-}
-
-int main(int argc, char **argv)
-{
-	unsigned int nr;
-	uint64_t seed;
-
-	fire_start(argc, argv, "ops threads seed only without");
-	fire_require_library();
-	nr = (unsigned int)fire_opt("threads", 6);
-	if (!nr || nr > THREADS_MAX)
-		fire_fail("--threads=%u: 1 to %d", nr, THREADS_MAX);
-	atomic_store(&steps_left, (long)fire_count("ops", 400000));
-	seed = fire_seed();
-	choose_steps();
-	fire_watchdog(HUNG_SECONDS);
 	shared = slub_cache_create("storm-shared", 200, 0, SLUB_NO_MERGE, NULL);
 	if (!shared || slub_srcu_init(&domain))
 		fire_fail("no cache for all, errno %d", errno);
 	objects_start();
 	others_start();
-	nr_threads = nr;
-	for (unsigned int i = 0; i < nr; i++) {
+	memset(threads, 0, sizeof(threads));
+	for (unsigned int i = 0; i < nr_threads; i++) {
 		threads[i].random = fire_rng_state(seed + i);
 		snprintf(threads[i].name, sizeof(threads[i].name), "storm-%u", i);
-		if (pthread_create(&ids[i], NULL, run, &threads[i]))
-			fire_fail("no thread");
 	}
-	atomic_store(&all_are_there, true);
-	for (unsigned int i = 0; i < nr; i++)
-		pthread_join(ids[i], NULL);
+}
+
+static void storm_end(void)
+{
 	for (int i = 0; i < BOXES; i++)
 		object_free(atomic_exchange(&boxes[i], NULL));
-	for (unsigned int i = 0; i < nr; i++)
-		thread_drop(&threads[i]);
+	for (unsigned int i = 0; i < nr_threads; i++) {
+		for (int k = 0; k < OBJECTS; k++)
+			object_free(threads[i].objects[k]);
+		own_drop(&threads[i]);
+	}
 	slub_debug("-,*");
 	objects_end();
 	slub_deferred_barrier();
 	others_end();
-	for (unsigned int i = 0; i < nr; i++)
+	for (unsigned int i = 0; i < nr_threads; i++)
 		group_drop(&threads[i]);
 	check_is(slub_cache_destroy(shared), 0, 0, "destroying the shared cache");
 	slub_srcu_destroy(&domain);
-	printf("%u threads, backend %s\n", nr, fire_backend_name(fire_backend()));
+}
+
+static void storm(uint64_t seed, bool memory_is_refused)
+{
+	storm_start(seed);
+	atomic_store(&steps_left, (long)fire_count("ops", 400000));
+	atomic_store(&all_are_there, false);
+	for (unsigned int i = 0; i < nr_threads; i++)
+		if (pthread_create(&ids[i], NULL, run, &threads[i]))
+			fire_fail("no thread");
+	if (memory_is_refused)
+		refuse_begin();
+	atomic_store(&all_are_there, true);
+	for (unsigned int i = 0; i < nr_threads; i++)
+		pthread_join(ids[i], NULL);
+	refuse_end();
+	storm_end();
+}
+
+/* What is there after a storm: what the C library keeps, and what was lost. */
+struct rest {
+	size_t object_bytes;	/* in use */
+	size_t heap_bytes;	/* of slabs and large blocks, and free ones kept */
+	size_t percpu_bytes;
+	size_t mapped_kib;	/* VmData */
+	size_t resident_kib;
+};
+
+static size_t status_kib(const char *name)
+{
+	FILE *file = fopen("/proc/self/status", "r");
+	char line[200];
+	size_t kib = 0;
+
+	while (file && fgets(line, sizeof(line), file))
+		if (!strncmp(line, name, strlen(name)))
+			kib = strtoul(line + strlen(name), NULL, 10);
+	if (file)
+		fclose(file);
+	return kib;
+}
+
+static struct rest rest(void)
+{
+	struct mallinfo2 info;
+	size_t pending;
+
+	slub_profile_stop();
+	slub_reserve_set(0);
+	slub_shrink_all();
+	slub_deferred_barrier();
+	malloc_trim(0);
+	info = mallinfo2();
+	pending = slub_deferred_pending();
+	if (pending)
+		fire_fail("%zu deferred frees are pending for ever", pending);
+	return (struct rest){
+		info.uordblks + info.hblkhd, info.arena + info.hblkhd, slub_percpu_bytes(),
+		status_kib("VmData:"), status_kib("VmRSS:"),
+	};
+}
+
+static void rest_print(const struct rest *rest)
+{
+	printf("left: %zu bytes of objects, %zu of the heap, %zu of CPUs, %zu KiB mapped, "
+	       "%zu KiB resident\n", rest->object_bytes, rest->heap_bytes, rest->percpu_bytes,
+	       rest->mapped_kib, rest->resident_kib);
+}
+
+/* Lists of other lengths make a little difference, and caches that the library made meanwhile. */
+static void rest_check(const struct rest *before, const struct rest *now)
+{
+	if (now->object_bytes > before->object_bytes + OBJECTS_LEFT ||
+	    now->heap_bytes > before->heap_bytes + HEAP_LEFT ||
+	    now->percpu_bytes > before->percpu_bytes + PERCPU_LEFT)
+		fire_fail("a storm has left something");
+}
+
+int main(int argc, char **argv)
+{
+	struct rest before, now = { 0 };
+	const char *storms;
+	uint64_t seed;
+
+	fire_start(argc, argv, "ops threads seed only without refuse");
+	fire_require_library();
+	nr_threads = (unsigned int)fire_opt("threads", 6);
+	if (!nr_threads || nr_threads > THREADS_MAX)
+		fire_fail("--threads=%u: 1 to %d", nr_threads, THREADS_MAX);
+	storms = fire_opt_str("refuse", "n");
+	seed = fire_seed();
+	choose_steps();
+	fire_watchdog(HUNG_SECONDS);
+	others_load();
+	if (strchr(storms, 'y'))
+		refuse_start(seed);
+	for (; *storms; storms++) {
+		storm(seed++, *storms == 'y');
+		before = now;
+		now = rest();
+		rest_print(&now);
+		if (before.heap_bytes)
+			rest_check(&before, &now);
+	}
+	refuse_report();
+	printf("%u threads, backend %s\n", nr_threads, fire_backend_name(fire_backend()));
 	return 0;
 }

@@ -46,25 +46,52 @@ struct step {
 
 /* api_storm.c */
 extern struct slub_cache *shared;
+extern struct slub_srcu domain;
 
 uint64_t below(struct thread *t, uint64_t bound);
+bool is_thread(int err);
 bool is_destroyed(const struct thread *t, int err, const char *what);
 void check_is(long got, long one, long other, const char *what);
 struct head *object_mark(struct thread *t, void *ptr, size_t size, struct slub_cache *cache);
 void object_check(struct head *head);
+struct head *object_resize(struct thread *t, struct head *head, void *ptr, size_t size);
 void object_keep(struct thread *t, struct head *head);
 void object_free(struct head *head);
 void take_malloc(struct thread *t);
 void take_free(struct thread *t);
 
+long storm_steps_left(void);
+
 /* The same thread, whoever asks: to send it a signal. */
 pthread_t thread_id(struct thread *t);
 struct thread *thread_any(struct thread *t);
 
-/* api_storm_objects.c: what concerns objects.  api_storm_others.c: all else. */
-extern const struct step object_steps[], other_steps[];
+/*
+ * api_storm_own.c: things of a thread's own.  api_storm_objects.c: what concerns objects.
+ * api_storm_others.c: all else.
+ */
+extern const struct step own_steps[], object_steps[], other_steps[];
+
+/*
+ * api_storm_refuse.c: the system refuses memory from refuse_begin() to refuse_end().
+ * is_refused() is for who got nothing, with errno as it was then: true if that may be, else
+ * it ends the program.
+ */
+extern const struct step refuse_steps[];
+void refuse_start(uint64_t seed);
+void refuse_begin(void);
+void refuse_end(void);
+void refuse_fork_child(void);
+void refuse_report(void);
+bool is_refusing(void);
+bool is_refused(const char *what);
+bool is_refused_err(long err, const char *what);
+
+void own_drop(struct thread *t);
+void group_drop(struct thread *t);
 void objects_start(void);
 void objects_end(void);
+void others_load(void);
 void others_start(void);
 void others_end(void);
 

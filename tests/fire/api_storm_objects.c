@@ -6,6 +6,7 @@
 #include "api_storm.h"
 
 #include <malloc.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 #include <slub/qmempool.h>
@@ -16,8 +17,8 @@ static void check_zero(const void *object, size_t size, const char *what)
 {
 	const char *bytes = object;
 
-	if (!object)
-		fire_fail("%s: errno %d", what, errno);
+	if (!object && is_refused(what))
+		return;
 	if (bytes[0] || memcmp(bytes, bytes + 1, size - 1))
 		fire_fail("%s: not all zero", what);
 }
@@ -25,7 +26,7 @@ static void check_zero(const void *object, size_t size, const char *what)
 static void take_family(struct thread *t)
 {
 	size_t size = sizeof(struct head) + 8 + below(t, 5000), align = 16ul << below(t, 9);
-	void *ptr = NULL;
+	void *ptr = NULL, *old;
 
 	switch (below(t, 6)) {
 	case 0:
@@ -36,7 +37,7 @@ static void take_family(struct thread *t)
 		ptr = memalign(align, size);
 		break;
 	case 2:
-		check_is(posix_memalign(&ptr, align, size), 0, 0, "posix_memalign");
+		is_refused_err(-posix_memalign(&ptr, align, size), "posix_memalign");
 		break;
 	case 3:
 		ptr = pvalloc(size);
@@ -45,9 +46,14 @@ static void take_family(struct thread *t)
 		ptr = aligned_alloc(align, size);
 		break;
 	case 5:
-		ptr = reallocarray(malloc(10), 2, (size + 1) / 2);
+		old = malloc(10);
+		ptr = reallocarray(old, 2, (size + 1) / 2);
+		if (!ptr)
+			free(old);
 		break;
 	}
+	if (!ptr && is_refusing())
+		return;
 	if (malloc_usable_size(ptr) < size)
 		fire_fail("%zu bytes usable of %zu", malloc_usable_size(ptr), size);
 	object_keep(t, object_mark(t, ptr, size, NULL));
@@ -65,6 +71,8 @@ static void take_flags(struct thread *t)
 		object = slub_cache_alloc_node(shared, flags, below(t, 2) ? 0 : SLUB_NODE_ANY);
 	else
 		object = slub_cache_alloc_flags(shared, flags);
+	if (!object && is_refused("slub_cache_alloc_node"))
+		return;
 	if (flags & SLUB_ZERO)
 		check_zero(object, size, "SLUB_ZERO");
 	if (slub_cache_of(object) != shared || slub_cache_stride(shared) < size ||
@@ -81,7 +89,8 @@ static void take_prefill(struct thread *t)
 	struct slub_prefill aside = { 0 };
 	size_t size = slub_cache_size(shared), nr = below(t, 70), taken = below(t, nr + 1);
 
-	check_is(slub_cache_prefill(shared, &aside, nr), 0, 0, "slub_cache_prefill");
+	if (is_refused_err(slub_cache_prefill(shared, &aside, nr), "slub_cache_prefill"))
+		return;
 	while (taken--) {
 		struct head *head = object_mark(t, slub_prefill_alloc(&aside), size, shared);
 
@@ -218,8 +227,8 @@ static void nomad_settle(struct thread *t, size_t place)
 {
 	struct nomad *nomad = slub_cache_alloc(nomads);
 
-	if (!nomad)
-		fire_fail("no nomad, errno %d", errno);
+	if (!nomad && is_refused("a nomad"))
+		return;
 	for (int i = 0; i < 12; i++)
 		nomad->number[i] = t->random;
 	if (atomic_exchange(&nomad->place, place) != NOWHERE)
@@ -265,12 +274,12 @@ static void take_pool(struct thread *t)
 	if (!t->pool)
 		t->pool = below(t, 2) ? slub_mempool_create_malloc(4, 100) :
 					slub_mempool_create_slab(4, shared);
-	if (!t->pool)
-		fire_fail("no pool, errno %d", errno);
+	if (!t->pool && is_refused("slub_mempool_create"))
+		return;
 	for (size_t i = 0; i < nr; i++)
-		if (!(some[i] = slub_mempool_alloc(t->pool, 0)))
-			fire_fail("nothing from a pool, errno %d", errno);
-	check_is(slub_mempool_resize(t->pool, 1 + below(t, 20)), 0, 0, "slub_mempool_resize");
+		if (!(some[i] = slub_mempool_alloc(t->pool, 0)) && is_refused("a pool"))
+			nr = i;
+	is_refused_err(slub_mempool_resize(t->pool, 1 + below(t, 20)), "slub_mempool_resize");
 	for (size_t i = 0; i < nr; i++)
 		slub_mempool_free(t->pool, some[i]);
 	if (!below(t, 8)) {
@@ -332,11 +341,14 @@ static void take_queue(struct thread *t)
 	struct slub_qmempool *from = own ? own : queue;
 	struct head *head = slub_qmempool_alloc(from, 0);
 
-	object_check(object_mark(t, head, slub_cache_size(shared), shared));
+	if (!object_mark(t, head, slub_cache_size(shared), shared))
+		goto out;
+	object_check(head);
 	if (below(t, 2))
 		slub_qmempool_free(from, head);
 	else
 		object_keep(t, object_mark(t, head, slub_cache_size(shared), shared));
+out:
 	if (own)
 		check_is(slub_qmempool_destroy(own), 0, 0, "slub_qmempool_destroy");
 }
@@ -348,6 +360,8 @@ static void take_list(struct thread *t)
 	for (size_t i = below(t, 20); i; i--) {
 		void *object = malloc(64);
 
+		if (!object && is_refused("what is to be listed"))
+			break;
 		atomic_fetch_add(&listed, 1);
 		if (!slub_percpu_push(list, object, 40)) {
 			free(object);
@@ -400,14 +414,17 @@ static void take_shared_bucket(struct thread *t)
 {
 	size_t size = sizeof(struct head) + 8 + below(t, 3000);
 	struct slub_bucket_stats stats;
-	char *block;
+	struct head *head;
+	void *block;
 
 	block = slub_bucket_calloc(bucket, 1, size);
 	check_zero(block, size, "slub_bucket_calloc");
-	object_mark(t, block, size, NULL);
-	object_check((struct head *)block);
-	block = slub_bucket_realloc(bucket, block, size = size + below(t, 3000));
-	object_keep(t, object_mark(t, block, size, NULL));
+	if (block) {
+		head = object_mark(t, block, size, NULL);
+		size += below(t, 3000);
+		block = slub_bucket_realloc(bucket, head, size);
+		object_keep(t, object_resize(t, head, block, size));
+	}
 	block = slub_bucket_aligned_alloc(bucket, 1ul << (3 + below(t, 9)), size);
 	slub_bucket_free(bucket, object_mark(t, block, size, NULL));
 	if (!below(t, 30))
@@ -425,14 +442,17 @@ static void take_alike(struct thread *t)
 
 	snprintf(name, sizeof(name), "alike-%u", atomic_fetch_add(&serial, 1));
 	cache = slub_cache_create(name, 328 - 8 * below(t, 2), 0, 0, NULL);
-	if (!cache)
-		fire_fail("no cache like another, errno %d", errno);
+	if (!cache && is_refused("a cache like another"))
+		return;
 	for (size_t i = 0; i < nr; i++)
 		some[i] = object_mark(t, slub_cache_alloc(cache), slub_cache_size(cache), cache);
 	slub_cache_alias(cache, (unsigned int)below(t, 3), name);
 	while (nr)
 		object_free(some[--nr]);
-	is_destroyed(t, slub_cache_destroy(cache), "destroying one like another");
+	/* Where memory is refused it may take some attempts. */
+	while (!is_destroyed(t, slub_cache_destroy(cache), "destroying one like another") &&
+	       is_refusing() && !t->is_child)
+		sched_yield();
 }
 
 const struct step object_steps[] = {
@@ -478,5 +498,6 @@ void objects_end(void)
 	check_is(slub_cache_destroy(accounted), 0, 0, "destroying the accounted cache");
 	check_is(slub_bucket_destroy(bucket), 0, 0, "destroying the bucket for all");
 	check_is(slub_mempool_destroy(pool), 0, 0, "destroying the pool for all");
+	pool = NULL;
 	check_is(slub_qmempool_destroy(queue), 0, 0, "destroying the queue for all");
 }

@@ -36,8 +36,8 @@ foreach(symbol IN LISTS symbols)
 endforeach()
 string(REPLACE "@" ";" storm_names "${storm_names}")
 file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/storm_names.h "${storm_names}")
-add_executable(fire_api_storm api_storm.c api_storm_objects.c api_storm_others.c fire.c
-	${prefixed})
+add_executable(fire_api_storm api_storm.c api_storm_own.c api_storm_objects.c api_storm_others.c
+	api_storm_refuse.c fire.c ${prefixed})
 set_target_properties(fire_api_storm PROPERTIES OUTPUT_NAME api_storm)
 target_include_directories(fire_api_storm PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}
 	${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
