@@ -575,6 +575,8 @@ int main(int argc, char **argv)
 	atomic_store(&all_are_there, true);
 	for (unsigned int i = 0; i < nr; i++)
 		pthread_join(ids[i], NULL);
+	/* Its lists could not be emptied while it is preempted in the middle of them. */
+	slub_pressure_stop_thread();
 	for (int i = 0; i < BOXES; i++)
 		object_free(atomic_exchange(&boxes[i], NULL));
 	for (unsigned int i = 0; i < nr; i++)

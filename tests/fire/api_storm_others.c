@@ -508,7 +508,6 @@ void others_end(void)
 	check_is(slub_percpu_sum32(word32), 0, 0, "the sum of a half word");
 	slub_percpu_free(word);
 	slub_percpu_free(word32);
-	slub_pressure_stop_thread();
 	check_is(slub_group_stats_read(tenant, &stats), 0, 0, "slub_group_stats_read");
 	if (stats.usage)
 		fire_fail("the tenants still have %zu bytes", stats.usage);
