@@ -70,7 +70,7 @@ endif()
 # its own lock is not seen to be under one.  The stacks that profile and letters read are no
 # variables to AddressSanitizer.
 if(SLUB_TSAN)
-	set(storm_arguments --ops=100K --without=fork,vfork,library)
+	set(storm_arguments --ops=40K --without=fork,vfork,library)
 else()
 	set(storm_arguments --ops=40K --without=fork,vfork,profile,traces,debug)
 endif()
