@@ -22,12 +22,13 @@ static size_t lay_behind(struct debug_layout *layout, size_t size,
 	}
 	if (layout->link >= LINK_OFFSET_MAX)
 		layout->link = DEBUG_LINK_OUTSIDE;
-	layout->track = 0;
+	/* Atomic: has_tracks() glances at a layout that is made anew. */
+	__atomic_store_n(&layout->track,
+			 flags & SLUB_STORE_USER ? (uint32_t)size : 0,
+			 __ATOMIC_RELAXED);
 	layout->size = 0;
-	if (flags & SLUB_STORE_USER) {
-		layout->track = (uint32_t)size;
+	if (flags & SLUB_STORE_USER)
 		size += 2 * sizeof(struct track);
-	}
 	if (flags & DEBUG_SIZED && flags & (SLUB_STORE_USER | SLUB_RED_ZONE)) {
 		layout->size = (uint32_t)size;
 		size += sizeof(uint64_t);

@@ -104,18 +104,22 @@ static bool is_static(void)
 static bool is_ours(uintptr_t address)
 {
 	static uintptr_t start, end;
+	/* acquire: pairs with the release below: who sees the end sees the start */
+	uintptr_t now = __atomic_load_n(&end, __ATOMIC_ACQUIRE);
 
-	if (!end) {
+	if (!now) {
 		struct {
 			uintptr_t low, high;
 		} text = { (uintptr_t)__ehdr_start, (uintptr_t)etext };
 
 		if (is_static())
 			text.high = text.low;
-		start = text.low;
-		end = text.high ? text.high : 1;
+		now = text.high ? text.high : 1;
+		__atomic_store_n(&start, text.low, __ATOMIC_RELAXED);
+		__atomic_store_n(&end, now, __ATOMIC_RELEASE);
 	}
-	return address >= start && address < end;
+	return address >= __atomic_load_n(&start, __ATOMIC_RELAXED) &&
+	       address < now;
 }
 
 struct frame {

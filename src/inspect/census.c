@@ -34,12 +34,13 @@ static void census_add(struct cache_census *out,
 		       const struct slub_cache *cache, struct page *slab)
 {
 	size_t active = slab_active(slab);
+	uint32_t objects = __atomic_load_n(&cache->objects, __ATOMIC_RELAXED);
 
 	out->slabs++;
-	out->objects += cache->objects;
-	out->carved += slab->count;
+	out->objects += objects;
+	out->carved += slab_count_read(slab);
 	out->active += active;
-	out->partial += active && active < cache->objects;
+	out->partial += active && active < objects;
 }
 
 static void add_guarded(struct cache_census *out, size_t nr)
@@ -72,11 +73,20 @@ void census_cache(const struct slub_cache *cache, struct cache_census *out)
 	add_guarded(out, guard_nr_objects(cache));
 }
 
+/*
+ * The cache may be ending or be another by now: its numbers are each those of one of
+ * the two (struct slub_cache).
+ */
+static size_t slot_number(const struct slub_cache *cache)
+{
+	return __atomic_load_n(&cache->slot, __ATOMIC_RELAXED) / SLOT_BYTES;
+}
+
 static void visit_all(struct slub_cache *cache, struct page *slab, void *arg)
 {
 	struct cache_census *all = arg;
 
-	census_add(&all[cache->slot / SLOT_BYTES], cache, slab);
+	census_add(&all[slot_number(cache)], cache, slab);
 }
 
 #define ALL_BYTES (CENSUS_SLOTS * sizeof(struct cache_census))
@@ -103,7 +113,7 @@ static void visit_all_guarded(const struct guard_place *place, size_t bytes,
 
 	(void)bytes;
 	if (cache)
-		add_guarded(&all[cache->slot / SLOT_BYTES], 1);
+		add_guarded(&all[slot_number(cache)], 1);
 }
 
 struct cache_census *census_all_live(void)
@@ -125,7 +135,7 @@ const struct slub_cache *census_cache_at(size_t number)
 	const struct slub_cache *cache;
 
 	cache = __atomic_load_n(&cache_slot_owner[number], __ATOMIC_ACQUIRE);
-	return cache && cache->slot == number * SLOT_BYTES ? cache : NULL;
+	return cache && slot_number(cache) == number ? cache : NULL;
 }
 
 /* ---- the whole heap ---- */
@@ -135,9 +145,12 @@ static void visit_heap(struct slub_cache *cache, struct page *slab, void *arg)
 	struct heap_census *out = arg;
 	size_t active = slab_active(slab);
 	/* Zones and tracks of a watched object are no use to the program. */
-	size_t bytes = cache->debug ? cache->object_size : cache->size;
+	size_t bytes = __atomic_load_n(cache_is_twin(cache) ?
+				       &cache->object_size : &cache->size,
+				       __ATOMIC_RELAXED);
 
-	out->slab_bytes += PAGE_BYTES << cache->order;
+	out->slab_bytes += PAGE_BYTES << __atomic_load_n(&cache->order,
+							 __ATOMIC_RELAXED);
 	out->objects += active;
 	out->object_bytes += active * bytes;
 }
@@ -178,7 +191,8 @@ void census_heap(struct heap_census *out)
 		size_t nr = cache ? cache_nr_cached(cache) : 0;
 
 		out->cached += nr;
-		out->cached_bytes += nr * (cache ? cache->size : 0);
+		out->cached_bytes += nr * (cache ? __atomic_load_n(&cache->size,
+							__ATOMIC_RELAXED) : 0);
 	}
 	/* Neither is exact: they must not contradict each other. */
 	out->cached = min_size(out->cached, out->objects);
@@ -372,10 +386,14 @@ static void record_stats(const struct slub_cache *cache,
 static void record_name(const struct slub_cache *cache,
 			struct slub_stats_cache *out)
 {
-	struct text name = { out->name, sizeof(out->name) - 1, 0 };
+	char name[SLUB_CACHE_NAME_MAX + 1];
+	struct text text = { out->name, sizeof(out->name) - 1, 0 };
 
-	text_printf(&name, "%s", cache->name);
-	out->name[name.used_bytes] = '\0';
+	/* Else the next call does it: a census finds caches that end meanwhile. */
+	if (!cache_name_copy(cache, name))
+		return;
+	text_printf(&text, "%s", name);
+	out->name[text.used_bytes] = '\0';
 	out->fields[SLUB_ABI_CACHE_NAME] = (uintptr_t)cache->name;
 }
 

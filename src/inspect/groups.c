@@ -118,15 +118,20 @@ static void add_object(struct tally *tallies, const struct slub_group *group,
 	}
 }
 
-/* By the owners alone: no freelist is followed, no bitmap lies on the stack. */
-static void tally_slab(struct slub_cache *cache, struct page *slab, void *arg)
+/*
+ * By the owners alone: no freelist is followed, no bitmap lies on the stack.  The slab
+ * may go meanwhile, and what is read there be anything.
+ */
+static may_race void tally_pinned(struct tally *tallies,
+				  const struct slub_cache *cache,
+				  const struct page *slab)
 {
-	uint32_t end = slab_objects_end(cache, slab);
-	uint64_t holes = slab_holes(cache, slab);
+	uint64_t holes = slab_holes_peek(cache, slab);
+	uint32_t end = holes ? cache->objects : slab_count_read(slab);
 	char *base = page_address(slab);
 	int index;
 
-	if (!cache->is_accounted || end > cache->objects)
+	if (end > cache->objects)
 		return;
 	index = slub_srcu_read_lock(&group_domain);
 	for (uint32_t i = 0; i < end; i++) {
@@ -138,9 +143,22 @@ static void tally_slab(struct slub_cache *cache, struct page *slab, void *arg)
 								base, i)),
 					__ATOMIC_RELAXED);
 		if (!(owner & OWNER_FREE))
-			add_object(arg, group_of_owner(owner), cache, slab);
+			add_object(tallies, group_of_owner(owner), cache, slab);
 	}
 	slub_srcu_read_unlock(&group_domain, index);
+}
+
+/* With the sizes of another cache it would read behind the slab, or the heap. */
+static void tally_slab(struct slub_cache *cache, struct page *slab, void *arg)
+{
+	struct cache_hold pin;
+
+	if (!__atomic_load_n(&cache->is_accounted, __ATOMIC_RELAXED) ||
+	    slub_thread.locks_held || !cache_pin_any(cache, &pin))
+		return;
+	if (cache_of(page_address(slab)) == cache)
+		tally_pinned(arg, cache, slab);
+	cache_unpin(&pin);
 }
 
 static void tally_large(struct tally *tallies)
@@ -153,7 +171,8 @@ static void tally_large(struct tally *tallies)
 
 		if (pagemap_get(addr) != MAP_LARGE)
 			continue;
-		group = group_of_owner(*page_owner(page_of(addr)));
+		group = group_of_owner(__atomic_load_n(
+			page_owner(page_of(addr)), __ATOMIC_RELAXED));
 		for (; group; group = group->parent) {
 			struct tally *tally = tally_of(tallies, group);
 

@@ -103,17 +103,20 @@ static void xml_text(struct text *text, const char *s)
 	}
 }
 
+/* The cache may end meanwhile: then it has no line. */
 static void xml_cache(FILE *out, const struct slub_cache *cache,
 		      const struct cache_census *census)
 {
-	char buf[640];
+	char buf[640], name[SLUB_CACHE_NAME_MAX + 1];
 	struct text text = { buf, sizeof(buf), 0 };
 
+	if (!cache_name_copy(cache, name))
+		return;
 	text_printf(&text, "<cache name=\"");
-	xml_text(&text, cache->name);
+	xml_text(&text, name);
 	text_printf(&text, "\" size=\"%u\" active=\"%zu\" "
 		    "cached=\"%zu\" objects=\"%zu\" slabs=\"%zu\"/>\n",
-		    cache->size, census->active,
+		    __atomic_load_n(&cache->size, __ATOMIC_RELAXED), census->active,
 		    min_size(cache_nr_cached(cache), census->active),
 		    census->objects, census->slabs);
 	fwrite(buf, 1, text.used_bytes, out);

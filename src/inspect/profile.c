@@ -236,7 +236,7 @@ static int book_open(size_t mean)
 	lock_acquire(&book_lock);
 	book = made;
 	book_clear();
-	state.mean_bytes = mean;
+	__atomic_store_n(&state.mean_bytes, mean, __ATOMIC_RELAXED);
 	state.start_ns = profile_clock_ns();
 	lock_release(&book_lock);
 	return 0;
@@ -343,9 +343,15 @@ SLUB_EXPORT int slub_profile_stop(void)
 	return err;
 }
 
+/* Is there a book?  What is in it is read under its lock. */
+static bool has_begun(void)
+{
+	return __atomic_load_n(&state.mean_bytes, __ATOMIC_RELAXED);
+}
+
 SLUB_EXPORT int slub_profile_write(const char *path)
 {
-	if (!path || !state.mean_bytes)
+	if (!path || !has_begun())
 		return -EINVAL;
 	if (slub_thread.locks_held)
 		return -EAGAIN;
@@ -404,7 +410,7 @@ usual void profile_finish(void)
 	const char *path = option_text(OPTION_profile_file);
 	int err;
 
-	if (!path || !state.mean_bytes || slub_thread.locks_held ||
+	if (!path || !has_begun() || slub_thread.locks_held ||
 	    (in_child_process && !strstr(path, "%p")))
 		return;
 	err = profile_write(path);

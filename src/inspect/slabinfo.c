@@ -17,14 +17,21 @@ static const char header[] =
 	"<pagesperslab> : tunables <limit> <batchcount> <sharedfactor> : "
 	"slabdata <active_slabs> <num_slabs> <sharedavail>\n";
 
+/* The cache may end meanwhile: then it has no line. */
 static void slabinfo_line(struct text *text, const struct slub_cache *cache,
 			  const struct cache_census *census)
 {
+	char name[SLUB_CACHE_NAME_MAX + 1];
+
+	if (!cache_name_copy(cache, name))
+		return;
 	text_printf(text, "%-17s %6zu %6zu %6u %4u %4u : tunables %4u %4u %4u "
-		    ": slabdata %6zu %6zu %6u\n", cache->name, census->active,
-		    census->objects, cache->size, cache->objects,
-		    1u << cache->order, 0u, 0u, 0u, census->slabs,
-		    census->slabs, 0u);
+		    ": slabdata %6zu %6zu %6u\n", name, census->active,
+		    census->objects,
+		    __atomic_load_n(&cache->size, __ATOMIC_RELAXED),
+		    __atomic_load_n(&cache->objects, __ATOMIC_RELAXED),
+		    1u << __atomic_load_n(&cache->order, __ATOMIC_RELAXED),
+		    0u, 0u, 0u, census->slabs, census->slabs, 0u);
 }
 
 /* In the order of their slots, which is mostly that of their making. */

@@ -50,13 +50,12 @@ static bool class_init(struct slub_cache *cache, const struct slub_cache *model)
 
 	text_printf(&name, "malloc-cg-%u", model->object_size);
 	cache->name = cache->name_space;
-	cache->size = model->size;
-	cache->object_size = model->object_size;
+	cache_sizes_set(cache, model->size, model->object_size);
 	cache->align = model->align;
 	cache->link = model->link;
 	cache->flags = SLUB_ACCOUNT;
-	cache->is_internal = true;
-	cache->is_accounted = true;
+	cache_root_set(cache, NULL);
+	cache_accounted_set(cache, true);
 	return cache_publish(cache, 0) == 0;
 }
 

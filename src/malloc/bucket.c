@@ -374,7 +374,8 @@ static bool owns(const struct slub_bucket *bucket, const void *ptr)
 		       large_is_of(bucket, ptr);
 	if (owner->object_size > CLASS_BYTES_MAX)
 		return false;
-	mine = bucket->classes[class_number(owner->object_size)];
+	mine = __atomic_load_n(&bucket->classes[class_number(owner->object_size)],
+			       __ATOMIC_RELAXED);
 	/* Watched and sampled objects are in caches beside it. */
 	return mine && (mine == owner || mine == owner->root);
 }

@@ -67,7 +67,7 @@ static void slots_fill(void)
 	size_t i = 0;
 
 	for (uint32_t c = 0; c < CLASS_NR; c++) {
-		uint32_t slot = samples ? classes[c].sample_slot :
+		uint32_t slot = samples ? cache_sample_slot(&classes[c]) :
 					  classes[c].list_slot;
 
 		for (; i <= class_bytes(c) / CLASS_STEP; i++)

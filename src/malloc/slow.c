@@ -107,7 +107,7 @@ static always_inline bool free_to_list(void *ptr)
 	if (SLUB_CONFIG_HARDENED || percpu_backend == BACKEND_RSEQ ||
 	    unlikely(!pagemap_covers(ptr)))
 		return false;
-	cache = cache_of_slot(((uint16_t *)pagemap_base)[pagemap_index(ptr)]);
+	cache = cache_of_slot(pagemap_get_covered(ptr));
 	if (unlikely(!cache || cache->is_accounted || cache->is_sampled))
 		return false;
 	return percpu_push(cache->list_slot, ptr, cache->link);
@@ -244,7 +244,9 @@ static always_inline void *alloc_from_list(size_t bytes)
 	if (SLUB_CONFIG_HARDENED || percpu_backend == BACKEND_RSEQ ||
 	    bytes >= slub_thread.malloc_paged_limit)
 		return NULL;
-	return percpu_pop(malloc_slot[(bytes + CLASS_STEP - 1) / CLASS_STEP],
+	return percpu_pop(__atomic_load_n(
+				  &malloc_slot[(bytes + CLASS_STEP - 1) / CLASS_STEP],
+				  __ATOMIC_RELAXED),
 			  bytes < slub_thread.malloc_limit ? 0 :
 							     descriptor_bias);
 }

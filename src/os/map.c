@@ -17,6 +17,18 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
+/*
+ * The kernel orders an munmap() before the mmap() that gets the same addresses.  These
+ * are direct system calls: ThreadSanitizer has to be told.
+ */
+static void unmap_is_before_map(void)
+{
+	static uint32_t order;
+
+	if (SLUB_CONFIG_PLAIN_C)
+		__atomic_fetch_add(&order, 1, __ATOMIC_ACQ_REL);
+}
+
 void *os_reserve(size_t bytes)
 {
 	long ret = sys_call6(SYS_mmap, 0, (long)bytes, PROT_NONE,
@@ -25,6 +37,7 @@ void *os_reserve(size_t bytes)
 
 	if (ret < 0 && ret > -4096)
 		return NULL;
+	unmap_is_before_map();
 	/* gdb's gcore would write every reserved page out, as zeros. */
 	sys_call4(SYS_madvise, ret, (long)bytes, MADV_DONTDUMP, 0);
 	return (void *)ret;
@@ -36,11 +49,13 @@ void *os_map(size_t bytes)
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
 			     0);
 
+	unmap_is_before_map();
 	return ret < 0 && ret > -4096 ? NULL : (void *)ret;
 }
 
 void os_unreserve(void *start, size_t bytes)
 {
+	unmap_is_before_map();
 	sys_call4(SYS_munmap, (long)start, (long)bytes, 0, 0);
 }
 

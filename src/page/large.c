@@ -189,13 +189,13 @@ void large_free(void *ptr)
 
 void large_set_owner(void *ptr, uint32_t owner)
 {
-	*page_owner(page_of(ptr)) = owner;
+	__atomic_store_n(page_owner(page_of(ptr)), owner, __ATOMIC_RELAXED);
 }
 
 static void set_count(struct page *page, size_t pages)
 {
 	count_add(pages - page->count);
-	page->count = (uint32_t)pages;
+	__atomic_store_n(&page->count, (uint32_t)pages, __ATOMIC_RELAXED);
 }
 
 /* The run gets shorter: its last superblocks go, and a tail worth a call. */
@@ -322,5 +322,7 @@ size_t large_bytes_for(size_t bytes)
 
 size_t large_bytes(const void *ptr)
 {
-	return (size_t)page_of(ptr)->count * PAGE_BYTES;
+	/* Also asked for blocks that may be freed meanwhile: slab/group.c. */
+	return (size_t)__atomic_load_n(&page_of(ptr)->count, __ATOMIC_RELAXED) *
+	       PAGE_BYTES;
 }

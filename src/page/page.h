@@ -201,12 +201,17 @@ static inline bool pagemap_covers(const void *addr)
 }
 
 /* The map entry of an address, MAP_NONE for one outside the range. */
+static inline uint32_t pagemap_get_covered(const void *addr)
+{
+	return __atomic_load_n((uint16_t *)pagemap_base + pagemap_index(addr),
+			       __ATOMIC_RELAXED);
+}
+
 static inline uint32_t pagemap_get(const void *addr)
 {
 	if (!pagemap_covers(addr))
 		return MAP_NONE;
-	return __atomic_load_n((uint16_t *)pagemap_base + pagemap_index(addr),
-			       __ATOMIC_RELAXED);
+	return pagemap_get_covered(addr);
 }
 
 void pagemap_set(const void *addr, size_t pages, uint32_t entry);

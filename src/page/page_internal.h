@@ -106,8 +106,9 @@ static inline void large_mark(void *ptr, size_t pages, uint32_t node, bool run)
 
 	page_flags_write(page, page_flags_make(TYPE_LARGE, 0, node) |
 				       (run ? PAGE_RUN : 0));
-	page->count = (uint32_t)pages;
-	*page_owner(page) = 0;
+	/* Walks look at what they take for a slab, or count groups by. */
+	__atomic_store_n(&page->count, (uint32_t)pages, __ATOMIC_RELAXED);
+	__atomic_store_n(page_owner(page), 0, __ATOMIC_RELAXED);
 	large_entry_set(ptr, MAP_LARGE);
 }
 

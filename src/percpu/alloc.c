@@ -17,7 +17,6 @@
 #include "percpu/percpu.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "percpu/percpu_internal.h"
 
@@ -142,15 +141,24 @@ uint32_t percpu_alloc_slots(uint32_t nr)
 	return unit < end ? (uint32_t)(unit * UNIT) : 0;
 }
 
+/* By words: a collector may be there, and others glance at heads. */
+static void zero_words(char *at, size_t bytes)
+{
+	uint32_t *word = (uint32_t *)at;
+
+	for (size_t i = 0; i < bytes / sizeof(*word); i++)
+		__atomic_store_n(&word[i], 0, __ATOMIC_RELAXED);
+}
+
 static void zero(uintptr_t offset, size_t bytes)
 {
 	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
 		char *area = percpu_area(cid);
 
 		if (area)
-			memset(area + offset, 0, bytes);
+			zero_words(area + offset, bytes);
 	}
-	memset(percpu_shared_area() + offset, 0, bytes);
+	zero_words(percpu_shared_area() + offset, bytes);
 }
 
 void percpu_free_slots(uint32_t slot, uint32_t nr)
@@ -182,6 +190,13 @@ static int commit_to(size_t end_bytes)
 	return percpu_commit(min_size(bytes, area_units * UNIT));
 }
 
+/* Under the lock; read without it. */
+static void general_bytes_add(size_t bytes)
+{
+	__atomic_store_n(&general_bytes, general_bytes + bytes,
+			 __ATOMIC_RELAXED);
+}
+
 /* Under the lock: 0, or an errno. */
 static int take_room(size_t n, size_t align, size_t *out)
 {
@@ -200,7 +215,7 @@ static int take_room(size_t n, size_t align, size_t *out)
 		return ENOMEM;
 	take(unit, n);
 	hint[h] = unit + n;
-	general_bytes += n * UNIT;
+	general_bytes_add(n * UNIT);
 	*out = unit;
 	return 0;
 }
@@ -254,7 +269,7 @@ SLUB_EXPORT int slub_percpu_free(uintptr_t offset)
 		n = length_of(unit);
 		set_bits(first, false, unit, 1);
 		set_bits(used, false, unit, n);
-		general_bytes -= n * UNIT;
+		general_bytes_add(-(n * UNIT));
 		for (int i = 0; i < HINTS; i++)
 			hint[i] = min_size(hint[i], unit);
 	}

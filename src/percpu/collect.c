@@ -55,14 +55,17 @@ struct move {
 	size_t bytes;
 };
 
-/* Leaves the slots empty; by words, at which others glance (percpu_peek). */
+/*
+ * Leaves the slots empty; by words, at which others glance (percpu_peek), and which
+ * those who free empty slots store too (percpu_free_slots()).
+ */
 static void move_slots(char *from, const struct move *move)
 {
 	uint64_t *to = (uint64_t *)(move->to + move->start);
 	uint64_t *word = (uint64_t *)(from + move->start);
 
 	for (size_t i = 0; i < move->bytes / sizeof(*word); i++) {
-		to[i] = word[i];
+		to[i] = __atomic_load_n(&word[i], __ATOMIC_RELAXED);
 		__atomic_store_n(&word[i], 0, __ATOMIC_RELAXED);
 	}
 }

@@ -283,6 +283,13 @@ static struct lock *shared_lock(void)
 	return area_own_lock(percpu_shared_area());
 }
 
+/* Under its lock; who only looks whether there is something, or how much, has none. */
+static void shared_set(struct half *half, void *head, int32_t room)
+{
+	__atomic_store_n(&half->head, head, __ATOMIC_RELAXED);
+	__atomic_store_n(&half->room, room, __ATOMIC_RELAXED);
+}
+
 static bool has_no_cpu(void)
 {
 	return percpu_backend == BACKEND_RSEQ &&
@@ -305,8 +312,7 @@ SLUB_EXPORT bool slub_percpu_push_slow(uintptr_t list, void *object,
 	done = half->room > least;
 	if (done) {
 		*(void **)object = half->head;
-		half->head = object;
-		half->room--;
+		shared_set(half, object, half->room - 1);
 	}
 	lock_release(shared_lock());
 	return done;
@@ -325,8 +331,7 @@ SLUB_EXPORT void *slub_percpu_pop_slow(uintptr_t list)
 	lock_acquire(shared_lock());
 	object = half->head;
 	if (object) {
-		half->head = *(void **)object;
-		half->room++;
+		shared_set(half, *(void **)object, half->room + 1);
 	}
 	lock_release(shared_lock());
 	return object;
@@ -356,8 +361,7 @@ SLUB_EXPORT void *slub_percpu_list_drain(uintptr_t list)
 	}
 	lock_acquire(shared_lock());
 	all = chain_join(half->head, all);
-	half->head = NULL;
-	half->room = 0;
+	shared_set(half, NULL, 0);
 	lock_release(shared_lock());
 	return all;
 }

@@ -293,13 +293,16 @@ static bool may_reclaim(void)
 /* What the program itself can do about it; true: try again. */
 static bool ask_handler(struct slub_group *group, size_t bytes)
 {
-	slub_group_handler_fn *handler =
-		__atomic_load_n(&group->handler, __ATOMIC_ACQUIRE);
+	struct double_word now = { 0, 0 };
+	slub_group_handler_fn *handler;
 	bool again;
 
+	/* Both words at one moment: none is taken for none, or they are in @now. */
+	double_word_exchange(&group->handler, &now, now);
+	handler = (slub_group_handler_fn *)now.first;
 	if (!handler || !reclaim_enter())
 		return false;
-	again = handler(group, bytes, group->handler_arg);
+	again = handler(group, bytes, (void *)now.second);
 	reclaim_leave();
 	return again;
 }

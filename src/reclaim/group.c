@@ -207,23 +207,44 @@ static void put_dead(struct slub_group *group)
 	lock_release(&group_lock);
 }
 
+/* The function is never called with the argument of another. */
+static void handler_change(struct slub_group *group, struct double_word new)
+{
+	struct double_word old = { 0, 0 };
+
+	while (!double_word_exchange(&group->handler, &old, new))
+		;
+}
+
+/* Who walks over groups may look at one that has died and lives again. */
+static void counts_clear(struct slub_group *group)
+{
+	__atomic_store_n(&group->failures, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&group->max_hits, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&group->high_hits, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&group->limits[SLUB_GROUP_LOW], 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&group->limits[SLUB_GROUP_HIGH], SLUB_GROUP_NO_LIMIT,
+			 __ATOMIC_RELAXED);
+	__atomic_store_n(&group->limits[SLUB_GROUP_MAX], SLUB_GROUP_NO_LIMIT,
+			 __ATOMIC_RELAXED);
+	__atomic_store_n(&group->usage, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&group->peak, 0, __ATOMIC_RELAXED);
+}
+
 static void group_set_up(struct slub_group *group, const char *name,
 			 struct slub_group *parent, struct group_owner *owner)
 {
 	memset(group->name, 0, sizeof(group->name));
 	for (size_t i = 0; name[i]; i++)
 		group->name[i] = name[i];
-	group->parent = parent;
+	__atomic_store_n(&group->parent, parent, __ATOMIC_RELAXED);
 	group->owner = owner;
-	group->depth = parent ? parent->depth + 1 : 0;
-	group->nr_children = 0;
+	__atomic_store_n(&group->depth, parent ? parent->depth + 1 : 0,
+			 __ATOMIC_RELAXED);
+	__atomic_store_n(&group->nr_children, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&group->nr_below, 0, __ATOMIC_RELAXED);
-	group->handler = NULL;
-	group->failures = group->max_hits = group->high_hits = 0;
-	group->limits[SLUB_GROUP_LOW] = 0;
-	group->limits[SLUB_GROUP_HIGH] = SLUB_GROUP_NO_LIMIT;
-	group->limits[SLUB_GROUP_MAX] = SLUB_GROUP_NO_LIMIT;
-	group->usage = group->peak = 0;
+	handler_change(group, (struct double_word){ 0, 0 });
+	counts_clear(group);
 	charge_tight_update(group);
 }
 
@@ -415,9 +436,8 @@ SLUB_EXPORT int slub_group_handler_set(struct slub_group *group,
 {
 	if (!group_is_alive(group))
 		return -EINVAL;
-	__atomic_store_n(&group->handler, NULL, __ATOMIC_RELEASE);
-	__atomic_store_n(&group->handler_arg, arg, __ATOMIC_RELEASE);
-	__atomic_store_n(&group->handler, handler, __ATOMIC_RELEASE);
+	handler_change(group, (struct double_word){ (uintptr_t)handler,
+						    (uintptr_t)arg });
 	return 0;
 }
 
@@ -427,7 +447,7 @@ SLUB_EXPORT int slub_group_stats_read(struct slub_group *group,
 	if (!group_is_alive(group))
 		return -EINVAL;
 	stats->name = group->name;
-	stats->parent = group->parent;
+	stats->parent = __atomic_load_n(&group->parent, __ATOMIC_RELAXED);
 	stats->usage = group_usage_settled(group);
 	stats->peak = (size_t)__atomic_load_n(&group->peak, __ATOMIC_RELAXED);
 	stats->low = limit_of(group, SLUB_GROUP_LOW);
@@ -438,7 +458,7 @@ SLUB_EXPORT int slub_group_stats_read(struct slub_group *group,
 	stats->high_hits = __atomic_load_n(&group->high_hits, __ATOMIC_RELAXED);
 	stats->nr_children = __atomic_load_n(&group->nr_children,
 					     __ATOMIC_RELAXED);
-	stats->depth = group->depth;
+	stats->depth = __atomic_load_n(&group->depth, __ATOMIC_RELAXED);
 	return 0;
 }
 

@@ -65,8 +65,7 @@ struct slub_group {
 	uint64_t cookie;	/* GROUP-5 */
 	struct slub_group *next_dead;
 	/* atomic */
-	slub_group_handler_fn *handler;
-	void *handler_arg;
+	struct double_word handler align_to(16);	/* function, argument: as one */
 	uint64_t failures;
 	uint64_t max_hits;
 	uint64_t high_hits;

@@ -49,7 +49,8 @@ static int open_all(void)
 
 		if (sys_call4(SYS_epoll_ctl, fd, EPOLL_CTL_ADD, sources[i].fd,
 			      (long)&event) == 0)
-			stats.sources |= sources[i].kind;
+			__atomic_fetch_or(&stats.sources, sources[i].kind,
+					  __ATOMIC_RELAXED);
 	}
 	if (!nr_sources) {
 		close_fd(fd);
@@ -133,7 +134,7 @@ static void walk(enum severity worst, uint64_t now)
 	was_enough = result.bytes >= max_size(reclaim_used() / ENOUGH_SHARE,
 					      ENOUGH_BYTES);
 	last_walk_ns = os_clock_ns();
-	stats.priority = priority;
+	__atomic_store_n(&stats.priority, priority, __ATOMIC_RELAXED);
 	reclaim_count(&stats.walks, 1);
 	reclaim_count(&stats.cut_short, result.is_cut_short);
 	reclaim_count(&stats.objects, result.objects);

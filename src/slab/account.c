@@ -261,14 +261,16 @@ static void settle_here(struct slub_cache *cache)
 
 static bool keeps_charges(const struct slub_cache *cache)
 {
-	return cache_is_live(cache) && cache->account_path != ACCOUNT_SLOW;
+	return cache_is_live(cache) &&
+	       __atomic_load_n(&cache->account_path, __ATOMIC_RELAXED) !=
+		       ACCOUNT_SLOW;
 }
 
 void account_settle_lists(bool of_all)
 {
 	if (slub_thread.locks_held)
 		return;
-	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
 		struct cache_hold pin;
 
 		if (!keeps_charges(c) || !cache_pin_any(c, &pin))
@@ -283,7 +285,7 @@ void account_settle_lists(bool of_all)
 
 bool account_lists_are_empty(void)
 {
-	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
 		for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
 			if (keeps_charges(c) && !cache_list_is_empty(c, cid))
 				return false;

@@ -67,10 +67,8 @@ bool alias_is_one(const struct slub_cache *cache, const char *name)
 {
 	bool found = false;
 
-	lock_acquire(&cache_lock);
 	for (struct cache_alias *a = cache->aliases; a && !found; a = a->next)
 		found = strcmp(a->name, name) == 0;
-	lock_release(&cache_lock);
 	return found;
 }
 

@@ -136,7 +136,7 @@ void barns_after_fork(void)
 {
 	ptrdiff_t bytes = 0;
 
-	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
 		for (uint32_t n = 0; n < slab_nr_nodes(); n++)
 			bytes += c->nodes[n]->barn.nr * chain_bytes(c);
 	}

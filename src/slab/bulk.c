@@ -215,7 +215,7 @@ static bool is_looked_at(const struct slub_cache *cache)
 {
 	return cache_is_watched(cache) ||
 	       (sample_is_on(SAMPLE_PROFILE) &&
-		!(sample_is_on(SAMPLE_GUARD) && cache->sample_slot));
+		!(sample_is_on(SAMPLE_GUARD) && cache_sample_slot(cache)));
 }
 
 static size_t alloc_rest(struct slub_cache *cache, unsigned int flags,

@@ -64,9 +64,17 @@ static int nodes_create(struct slub_cache *cache)
 		node->barn.nr_max = barn_nr_max(cache);
 		node->barn.credit = barn_first_credit();
 		node->barn.refused = 0;
-		cache->nodes[n] = node;
+		/* release: a walk may glance at a cache that is made anew */
+		__atomic_store_n(&cache->nodes[n], node, __ATOMIC_RELEASE);
 	}
 	return 0;
+}
+
+static void slots_set(struct slub_cache *cache, uint32_t slot, uint32_t nr)
+{
+	__atomic_store_n(&cache->slot, slot, __ATOMIC_RELAXED);
+	__atomic_store_n(&cache->list_slot, slot + (nr - 1) * SLOT_BYTES,
+			 __ATOMIC_RELAXED);
 }
 
 /*
@@ -85,8 +93,7 @@ static int slots_create(struct slub_cache *cache)
 
 	if (!slot)
 		return -28;	/* ENOSPC */
-	cache->slot = slot;
-	cache->list_slot = slot + (nr - 1) * SLOT_BYTES;
+	slots_set(cache, slot, nr);
 	if (SLUB_CONFIG_HARDENED)
 		hardened_cache_made(cache);
 	return 0;
@@ -110,8 +117,8 @@ static void inline_slot_set(struct slub_cache *cache)
 		;
 	else if (sample_is_on(SAMPLE_PROFILE))
 		slot = 0;
-	else if (sample_is_on(SAMPLE_GUARD) && cache->sample_slot)
-		slot = cache->sample_slot;
+	else if (sample_is_on(SAMPLE_GUARD) && cache_sample_slot(cache))
+		slot = cache_sample_slot(cache);
 	__atomic_store_n(&cache->inline_slot, slot, __ATOMIC_RELAXED);
 	/* An owner has to be looked at by who allocates alone. */
 	if (cache->frees_inline && !sample_is_on_at_all())
@@ -176,7 +183,8 @@ int cache_publish(struct slub_cache *cache, uint32_t sheaf_length)
 	lock_acquire(&cache_lock);
 	inline_slot_set(cache);
 	slots_publish(cache, cache);
-	cache->next = caches;
+	/* release: a walk may stand here since its last life; see cache_next() */
+	__atomic_store_n(&cache->next, caches, __ATOMIC_RELEASE);
 	__atomic_store_n(&cache->state, CACHE_LIVE, __ATOMIC_RELEASE);
 	/* release: whoever finds the cache finds it complete */
 	__atomic_store_n(&caches, cache, __ATOMIC_RELEASE);
@@ -194,11 +202,10 @@ static void name_set(struct slub_cache *cache, const char *name)
 int cache_create(struct slub_cache *cache, const char *name, uint32_t size)
 {
 	name_set(cache, name);
-	cache->size = size;
-	cache->object_size = size;
+	cache_sizes_set(cache, size, size);
 	cache->align = (uint32_t)(size & -size);
 	cache->link = size >= PAGE_BYTES ? descriptor_bias : 0;
-	cache->is_internal = true;
+	cache_root_set(cache, NULL);
 	return cache_publish(cache, 0);
 }
 
@@ -234,7 +241,7 @@ static void choose_link(struct slub_cache *cache,
 		cache->link = bytes;
 		bytes += sizeof(void *);
 	}
-	cache->size = (uint32_t)round_up(bytes, cache->align);
+	cache_sizes_set(cache, round_up(bytes, cache->align), args->size);
 	if (cache->size >= PAGE_BYTES)
 		cache->link = descriptor_bias;
 }
@@ -244,14 +251,13 @@ int cache_make(struct slub_cache *cache, const struct slub_cache_args *args)
 	int err;
 
 	name_set(cache, args->name);
-	cache->object_size = (uint32_t)args->size;
 	cache->align = (uint32_t)choose_align(args);
 	cache->flags = (uint32_t)args->flags;
 	cache->ctor = args->ctor;
 	cache->useroffset = (uint32_t)args->useroffset;
 	cache->usersize = (uint32_t)args->usersize;
-	cache->is_internal = false;
-	cache->is_accounted = cache->flags & SLUB_ACCOUNT;
+	__atomic_store_n(&cache->is_internal, false, __ATOMIC_RELAXED);
+	cache_accounted_set(cache, cache->flags & SLUB_ACCOUNT);
 	choose_link(cache, args);
 	err = cache_publish(cache, args->sheaf_length);
 	if (err)
@@ -277,6 +283,7 @@ static void unlist(struct slub_cache *cache)
 	while (*link && *link != cache)
 		link = &(*link)->next;
 	if (*link)
+		/* release: for who goes past it without the lock */
 		__atomic_store_n(link, cache->next, __ATOMIC_RELEASE);
 	/* release: who makes it finds it cleared */
 	__atomic_store_n(&cache->state,
@@ -290,7 +297,7 @@ void cache_unmake(struct slub_cache *cache)
 	uint32_t slot = cache->slot;
 	uint32_t nr = (cache->list_slot - slot) / SLOT_BYTES + 1;
 
-	cache->account_path = ACCOUNT_SLOW;
+	__atomic_store_n(&cache->account_path, ACCOUNT_SLOW, __ATOMIC_RELAXED);
 	lock_acquire(&cache_lock);
 	slots_publish(cache, NULL);
 	inline_slots_clear(cache);
@@ -304,12 +311,27 @@ void cache_unmake(struct slub_cache *cache)
 	if (cache->stats)
 		slub_percpu_free(cache->stats);
 	cache->stats = 0;
-	cache->slot = 0;
-	cache->list_slot = 0;
+	slots_set(cache, 0, 1);
 	cache->link = 0;
 	lock_acquire(&cache_lock);
 	unlist(cache);
 	lock_release(&cache_lock);
+}
+
+bool cache_name_copy(const struct slub_cache *cache,
+		     char name[SLUB_CACHE_NAME_MAX + 1])
+{
+	bool is_live;
+
+	if (slub_thread.locks_held)
+		return false;
+	/* One that is live under the lock is so, and in the list, until its end. */
+	lock_acquire(&cache_lock);
+	is_live = cache_is_live(cache);
+	if (is_live)
+		memcpy(name, cache->name, strlen(cache->name) + 1);
+	lock_release(&cache_lock);
+	return is_live;
 }
 
 struct slub_cache *cache_first(void)

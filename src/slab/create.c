@@ -96,9 +96,13 @@ static int args_check(const struct slub_cache_args *args)
 
 /* ---- structures ---- */
 
+/* By words, at some of which walks glance. */
 static void clear(struct slub_cache *cache, size_t from, size_t to)
 {
-	memset((char *)cache + from, 0, to - from);
+	uint64_t *words = (uint64_t *)cache;
+
+	for (size_t i = from / sizeof(*words); i < to / sizeof(*words); i++)
+		__atomic_store_n(&words[i], 0, __ATOMIC_RELAXED);
 }
 
 /*
@@ -193,7 +197,11 @@ void making_after_fork(void)
 	turn_after_fork(&making);
 }
 
-/* A live cache of that name, or one that can be shared; NULL: neither. */
+/*
+ * A live cache of that name, or one that can be shared; NULL: neither.  Under
+ * cache_lock: shadows come and go without the turn, and one that has ended could be
+ * another, with no name yet, before it is compared.
+ */
 static struct slub_cache *find(const struct slub_cache_args *args,
 			       bool *same_name)
 {
@@ -202,7 +210,8 @@ static struct slub_cache *find(const struct slub_cache_args *args,
 	struct slub_cache *found = NULL;
 
 	*same_name = false;
-	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+	lock_acquire(&cache_lock);
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
 		if (!cache_is_live(c))
 			continue;
 		if (strcmp(c->name, args->name) == 0 ||
@@ -211,6 +220,7 @@ static struct slub_cache *find(const struct slub_cache_args *args,
 		if (merge && can_share(c, args))
 			found = c;
 	}
+	lock_release(&cache_lock);
 	return found;
 }
 
@@ -334,18 +344,20 @@ static int slabs_give(void *arg)
 {
 	struct slub_cache *cache = arg;
 	bool flushed = cache_flush(cache);
+	struct slub_cache *sampled = cache_sampled(cache);
+	struct slub_cache *reserve = cache_reserve(cache);
 
 	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
 		node_shrink(cache, cache->nodes[n]);
-	if (cache->sampled)
-		cache_shrink_nodes(cache->sampled);
-	if (cache->reserve)
-		cache_shrink_nodes(cache->reserve);
+	if (sampled)
+		cache_shrink_nodes(sampled);
+	if (reserve)
+		cache_shrink_nodes(reserve);
 	debug_shrink_twins(cache);
 	if (cache_has_slabs(cache) || debug_has_slabs(cache) ||
 	    guard_nr_objects(cache) ||
-	    (cache->sampled && cache_has_slabs(cache->sampled)) ||
-	    (cache->reserve && cache_has_slabs(cache->reserve)))
+	    (sampled && cache_has_slabs(sampled)) ||
+	    (reserve && cache_has_slabs(reserve)))
 		return flushed ? 1 : -EAGAIN;
 	return 0;
 }

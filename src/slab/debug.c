@@ -55,13 +55,13 @@ static void list_slab(struct cache_node *node, struct page *slab, bool tail)
 		list_add_tail(&node->partial, &slab->list);
 	else
 		list_add_head(&node->partial, &slab->list);
-	node->nr_partial++;
+	nr_partial_add(node, 1);
 }
 
 static void unlist_slab(struct cache_node *node, struct page *slab)
 {
 	list_remove(&slab->list);
-	node->nr_partial--;
+	nr_partial_add(node, -1);
 }
 
 /* There every object is carved from the start. */

@@ -18,16 +18,17 @@ SLUB_EXPORT struct debug_mailbox slub_debug_mailbox = {
 
 static bool is_meant(const struct slub_cache *cache, const char *pattern)
 {
-	return cache_is_live(cache) && !cache->debug &&
-	       (!*pattern || debug_name_matches(pattern, strlen(pattern),
-						cache->name));
+	char name[SLUB_CACHE_NAME_MAX + 1];
+
+	return !cache_is_twin(cache) && cache_name_copy(cache, name) &&
+	       (!*pattern || debug_name_matches(pattern, strlen(pattern), name));
 }
 
 static long validate_matching(const char *pattern)
 {
 	long bugs = 0, err = -EINVAL;
 
-	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
 		long n;
 
 		if (!is_meant(c, pattern))
@@ -44,7 +45,7 @@ static long shrink_matching(const char *pattern)
 {
 	long nr = 0;
 
-	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
 		struct cache_hold pin;
 
 		if (!is_meant(c, pattern) || !cache_pin(c, &pin))

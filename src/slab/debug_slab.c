@@ -103,7 +103,7 @@ struct page *watched_slab_new(struct slub_cache *twin, uint32_t node)
 	page_flags_write(slab, page_flags_make(TYPE_SLAB, twin->order, node));
 	/* Not before it is on a list does the page map name it. */
 	init_objects(twin, slab);
-	slab->count = twin->objects;
+	slab_count_set(slab, twin->objects);
 	watched_set_state(slab, watched_object(twin, slab, 0),
 			  state_make(twin->objects, 0));
 	stat_add(twin, STAT_SLAB_ALLOC);
@@ -273,7 +273,7 @@ bool watched_check_slab(struct debug_case *found,
 	if (slab->count != twin->objects) {
 		report_bug(found, NULL, "Wrong number of objects made. Found "
 			   "%u but should be %u", slab->count, twin->objects);
-		slab->count = twin->objects;
+		slab_count_set(slab, twin->objects);
 		report_fix(found, "Number of objects adjusted");
 	}
 	if (state_inuse(state) > twin->objects) {

@@ -92,7 +92,8 @@ static void twin_adopt(struct watch *watch)
 	struct slub_cache *twin = &watch->cache;
 
 	if (twin->objects > WATCHED_OBJECTS_MAX)
-		twin->objects = WATCHED_OBJECTS_MAX;
+		__atomic_store_n(&twin->objects, WATCHED_OBJECTS_MAX,
+				 __ATOMIC_RELAXED);
 	/* release: who finds the twin of its cache finds it complete */
 	__atomic_store_n(&watch->original, twin->root, __ATOMIC_RELEASE);
 }
@@ -109,23 +110,21 @@ static int twin_make(struct watch *watch, struct slub_cache *original,
 			       flags | kind_of(original), PLACE_MAX))
 		return -7;	/* E2BIG */
 	twin_name(twin, original, flags);
-	twin->size = watch->layout.stride;
-	twin->object_size = original->object_size;
+	cache_sizes_set(twin, watch->layout.stride, original->object_size);
 	twin->align = (uint32_t)align;
 	twin->flags = (original->flags & ~(uint32_t)DEBUG_LETTERS) | flags;
 	twin->ctor = original->ctor;
 	twin->useroffset = original->useroffset;
 	twin->usersize = original->usersize;
-	twin->is_internal = true;
-	twin->is_accounted = original->is_accounted;
+	cache_accounted_set(twin, original->is_accounted);
 	twin->link = watch->layout.link == DEBUG_LINK_OUTSIDE ?
 			     descriptor_bias : watch->layout.link;
-	twin->debug = &watch->layout;
+	__atomic_store_n(&twin->debug, &watch->layout, __ATOMIC_RELAXED);
 	twin->letters = (uint8_t)(flags / SLUB_CONSISTENCY_CHECKS);
 	watch->is_quarantined = original->is_internal;
 	watch->errors = 0;
 	watch->bugs = 0;
-	twin->root = original;
+	cache_root_set(twin, original);
 	err = cache_publish(twin, 0);
 	if (!err)
 		twin_adopt(watch);

@@ -146,7 +146,7 @@ static bool has_tracks(const struct slub_cache *cache)
 {
 	for (struct watch *w = watch_first(); w; w = w->next) {
 		if (watch_original(w) && (!cache || watch_original(w) == cache) &&
-		    w->layout.track)
+		    __atomic_load_n(&w->layout.track, __ATOMIC_RELAXED))
 			return true;
 	}
 	return false;
@@ -229,11 +229,13 @@ static void text_cpus(struct text *text, const uint64_t *cpus)
 static int write_trace(const struct slub_trace *t, void *arg)
 {
 	struct output *out = arg;
-	char buf[4096];
+	char buf[4096], name[SLUB_CACHE_NAME_MAX + 1] = "?";
 	struct text text = { buf, sizeof(buf), 0 };
 	unsigned long ms = 1000000;
 
-	text_printf(&text, "%zu %s ", t->count, slub_cache_name(t->cache));
+	/* It may have ended since it was counted. */
+	cache_name_copy(t->cache, name);
+	text_printf(&text, "%zu %s ", t->count, name);
 	sink_describe(&text, t->frames[0]);
 	text_printf(&text, " bytes=%zu waste=%zu/%zu age=%lu/%lu/%lums "
 		    "pid=%u-%u", t->bytes, t->waste, t->waste / t->count,

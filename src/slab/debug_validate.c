@@ -17,21 +17,6 @@ SLUB_EXPORT int slub_cache_debug(struct slub_cache *cache, unsigned long flags)
 	return cache_debug_switch(cache, (uint32_t)flags);
 }
 
-/* False: it is none that can be watched, or no more; else its name. */
-static bool name_copy(const struct slub_cache *cache,
-		      char name[SLUB_CACHE_NAME_MAX + 1])
-{
-	bool is_live;
-
-	/* One that is live under the lock is so, and in the list, until its end. */
-	lock_acquire(&cache_lock);
-	is_live = cache_is_live(cache) && !cache->debug;
-	if (is_live)
-		memcpy(name, cache->name, strlen(cache->name) + 1);
-	lock_release(&cache_lock);
-	return is_live;
-}
-
 SLUB_EXPORT int slub_debug(const char *setting)
 {
 	char name[SLUB_CACHE_NAME_MAX + 1];
@@ -41,11 +26,11 @@ SLUB_EXPORT int slub_debug(const char *setting)
 		return -EINVAL;
 	if (slub_thread.locks_held || !slub_start())
 		return -EBUSY;
-	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
 		uint32_t flags;
 		int err;
 
-		if (!name_copy(c, name))
+		if (cache_is_twin(c) || !cache_name_copy(c, name))
 			continue;
 		flags = debug_letters_for(setting, name, UINT32_MAX);
 		if (flags == UINT32_MAX)
@@ -182,7 +167,7 @@ usual void debug_start(void)
 	if (!setting)
 		return;
 	debug_letters_complain(setting);
-	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
 		if (!c->debug && cache_is_live(c))
 			debug_cache_made(c);
 	}

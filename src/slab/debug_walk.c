@@ -71,7 +71,7 @@ static void visit_slab(struct slub_cache *cache, struct page *slab, void *arg)
 	struct walk *walk = arg;
 	struct cache_hold pin;
 
-	if (!cache->debug)
+	if (!cache_is_twin(cache))
 		return;
 	original = watch_original(watch_of(cache));
 	if (!is_meant(walk, original))

@@ -168,13 +168,15 @@ SLUB_EXPORT size_t slub_deferred_pending(void)
 
 	slub_percpu_for_each(cpu) {
 		struct half *list;
+		int32_t room;
 
 		if (!sheaves)
 			break;
 		list = slub_percpu_ptr(sheaves, (unsigned int)cpu);
+		room = list ? __atomic_load_n(&list->room, __ATOMIC_RELAXED) : 0;
 		/* How full they are is theirs to know: half, say. */
-		if (list && list->room < 0)
-			nr += (size_t)-list->room * (SHEAF_OBJECTS / 2);
+		if (room < 0)
+			nr += (size_t)-room * (SHEAF_OBJECTS / 2);
 	}
 	return nr;
 }

@@ -389,21 +389,30 @@ static bool purge_node(struct moving *m)
 	return !left;
 }
 
-static bool purge_cache(struct slub_cache *cache, uint64_t deadline_ns)
+static bool purge_nodes(struct slub_cache *cache, uint64_t deadline_ns)
 {
 	struct moving m = { .cache = cache, .deadline_ns = deadline_ns };
-	struct cache_hold pin;
 	bool done = true;
 
-	if (!bytes_may_go(cache) || movers_enter(cache, &pin, false))
-		return true;
 	shrink_begin();
-	/* Once more: until here it could end, and become one with a constructor. */
-	for (uint32_t n = 0; bytes_may_go(cache) && n < slab_nr_nodes(); n++) {
+	for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
 		m.node = cache->nodes[n];
 		done = purge_node(&m) && done;
 	}
 	shrink_end();
+	return done;
+}
+
+static bool purge_cache(struct slub_cache *cache, uint64_t deadline_ns)
+{
+	struct cache_hold pin;
+	bool done = true;
+
+	/* Looked at when it is pinned: it could become one with a constructor. */
+	if (movers_enter(cache, &pin, false))
+		return true;
+	if (bytes_may_go(cache))
+		done = purge_nodes(cache, deadline_ns);
 	movers_leave(&pin);
 	return done;
 }
@@ -415,7 +424,7 @@ void slab_purge_objects(uint64_t deadline_ns)
 	uint32_t skip = __atomic_exchange_n(&nr_done, 0, __ATOMIC_RELAXED);
 	uint32_t nr = 0;
 
-	for (struct slub_cache *c = cache_first(); c; c = c->next, nr++) {
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c), nr++) {
 		if (nr < skip || purge_cache(c, deadline_ns))
 			continue;
 		__atomic_store_n(&nr_done, nr, __ATOMIC_RELAXED);
@@ -506,7 +515,7 @@ SLUB_EXPORT long slub_defrag_all(unsigned int max_fill)
 		return -EINVAL;
 	if (slub_thread.locks_held || slub_thread.flags & THREAD_IN_DEFRAG)
 		return -EBUSY;
-	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
 		long n = defrag(c, max_fill);
 
 		nr_freed += n > 0 ? n : 0;
@@ -518,7 +527,7 @@ size_t defrag_until(uint64_t deadline_ns)
 {
 	size_t bytes = 0;
 
-	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
 		struct cache_hold pin;
 		size_t nr_freed;
 
@@ -561,7 +570,7 @@ usual void defrag_after_fork(void)
 {
 	bool any = false;
 
-	for (struct slub_cache *c = cache_first(); c; c = c->next)
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c))
 		any |= c->movers && !cache_is_held(c);
 	if (any)
 		slab_for_each(relist, NULL);

@@ -59,7 +59,7 @@ void slab_publish_quota(uint32_t *word)
 
 static void barns_bound(void)
 {
-	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
 		for (uint32_t n = 0; n < node_count; n++) {
 			struct cache_node *node = c->nodes[n];
 
@@ -274,24 +274,28 @@ static void choose_slab(struct slub_cache *cache, bool in_object)
 {
 	bool has_owners = cache->is_accounted && in_object && !cache->debug;
 	uint32_t bytes = cache->size + (has_owners ? OWNER_BYTES : 0);
+	uint32_t order = choose_order(bytes);
+	uint8_t path = ACCOUNT_SLOW;
 
-	cache->order = choose_order(bytes);
 	/* What the reserve has are blocks of 32 KiB. */
-	if (cache->is_reserve && cache->order > 3)
-		cache->order = 3;
-	cache->objects = (uint32_t)((PAGE_BYTES << cache->order) / bytes);
+	if (cache->is_reserve && order > 3)
+		order = 3;
+	__atomic_store_n(&cache->order, order, __ATOMIC_RELAXED);
+	__atomic_store_n(&cache->objects,
+			 (uint32_t)((PAGE_BYTES << order) / bytes),
+			 __ATOMIC_RELAXED);
 	cache->slab_mask = (PAGE_BYTES << cache->order) - 1;
 	cache->owners = (PAGE_BYTES << cache->order) -
 			cache->objects * OWNER_BYTES;
 	/* Exact up to the size of a slab, for sizes below a page. */
 	cache->owner_reciprocal = !has_owners ? 0 :
 		((1ull << 32) + cache->size - 1) / cache->size;
-	cache->account_path = ACCOUNT_SLOW;
 	if (cache->is_accounted && !cache->debug && !cache->is_reserve &&
 	    !cache->is_sampled && lists_can_be_settled())
-		cache->account_path = !has_owners ? ACCOUNT_PAGED :
-				      cache->link ? ACCOUNT_LINK : ACCOUNT_WORD;
-	cache->frees_inline = cache->account_path == ACCOUNT_WORD;
+		path = !has_owners ? ACCOUNT_PAGED :
+		       cache->link ? ACCOUNT_LINK : ACCOUNT_WORD;
+	__atomic_store_n(&cache->account_path, path, __ATOMIC_RELAXED);
+	cache->frees_inline = path == ACCOUNT_WORD;
 }
 
 void cache_choose_geometry(struct slub_cache *cache, uint32_t sheaf_length)

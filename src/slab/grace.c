@@ -203,7 +203,10 @@ static struct grace_queue slabs = { .release = slab_release };
 void slab_give_back_later(struct page *slab)
 {
 	/* Empty and on no list: so node_rebuild() knows it. */
-	page_state(slab)->second &= ~(STATE_FROZEN | STATE_LISTED);
+	struct double_word now = slab_read(slab);
+
+	slab_state_set(slab, now.first,
+		       now.second & ~(STATE_FROZEN | STATE_LISTED));
 	grace_add(&slabs, (void **)&slab->list.next);
 }
 

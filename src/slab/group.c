@@ -27,23 +27,27 @@ static bool is_ours(struct tally *tally, uint32_t owner)
 	return tally->is_ours;
 }
 
-/* Whether @object is allocated, and who is charged for it. */
-static bool owner_at(const struct slub_cache *cache, const void *object,
+/*
+ * Whether @object is allocated, and who is charged for it.  Where the slab has gone
+ * that is any word, and dropped.
+ */
+static may_race bool owner_at(const struct slub_cache *cache, const void *object,
 		     uint32_t *owner)
 {
 	*owner = __atomic_load_n(object_owner(cache, object), __ATOMIC_RELAXED);
 	return !(*owner & OWNER_FREE);
 }
 
-static void tally_slab(struct slub_cache *cache, struct page *slab, void *arg)
+/* Of a cache that is pinned. */
+static void tally_pinned(struct tally *tally, struct slub_cache *cache,
+			 struct page *slab)
 {
-	struct tally *tally = arg;
 	size_t bytes = PAGE_BYTES << cache->order;
 	uint32_t used = 0, ours = 0, owner;
 	struct slab_iterator iterator;
 	void *object;
 
-	if (!cache->is_accounted || !slab_iterate(&iterator, cache, slab))
+	if (!slab_iterate(&iterator, cache, slab))
 		return;
 	while ((object = slab_next(&iterator)) != NULL) {
 		if (!owner_at(cache, object, &owner))
@@ -51,13 +55,29 @@ static void tally_slab(struct slub_cache *cache, struct page *slab, void *arg)
 		used++;
 		ours += is_ours(tally, owner);
 	}
-	if (!ours)
+	if (!ours || cache_of(page_address(slab)) != cache)
 		return;
 	tally->memory->objects += ours;
 	tally->memory->object_bytes += (size_t)ours * cache->object_size;
 	tally->memory->slabs++;
 	tally->memory->slab_bytes += bytes;
 	tally->memory->share_bytes += bytes * ours / used;
+}
+
+/*
+ * A cache that ended meanwhile and became another would have no size for a moment, by
+ * which an object's number is found.
+ */
+static void tally_slab(struct slub_cache *cache, struct page *slab, void *arg)
+{
+	struct cache_hold pin;
+
+	if (!__atomic_load_n(&cache->is_accounted, __ATOMIC_RELAXED) ||
+	    !cache_pin_any(cache, &pin))
+		return;
+	if (cache_of(page_address(slab)) == cache)
+		tally_pinned(arg, cache, slab);
+	cache_unpin(&pin);
 }
 
 static void tally_large(struct tally *tally)
@@ -67,7 +87,8 @@ static void tally_large(struct tally *tally)
 
 	for (; addr < end; addr += PAGE_BYTES) {
 		if (pagemap_get(addr) != MAP_LARGE ||
-		    !is_ours(tally, *page_owner(page_of(addr))))
+		    !is_ours(tally, __atomic_load_n(page_owner(page_of(addr)),
+						    __ATOMIC_RELAXED)))
 			continue;
 		tally->memory->large_blocks++;
 		tally->memory->large_bytes += large_bytes(addr);

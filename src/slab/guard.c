@@ -403,7 +403,7 @@ static void say(struct guard_place *place, enum guard_error error,
 /* In the counters of its cache: of a freed place's the cache may be gone. */
 static void count(const struct guard_place *place, enum cache_stat stat)
 {
-	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
 		if ((uintptr_t)c == place->cache && cache_is_live(c))
 			stat_add(c, stat);
 	}

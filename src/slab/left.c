@@ -58,6 +58,7 @@ static size_t slot_nr_cached(const struct slub_cache *cache,
 
 size_t cache_nr_cached(const struct slub_cache *cache)
 {
+	uint32_t offset = __atomic_load_n(&cache->list_slot, __ATOMIC_RELAXED);
 	size_t nr = 0, chains = 0;
 
 	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
@@ -65,11 +66,17 @@ size_t cache_nr_cached(const struct slub_cache *cache)
 
 		if (area)
 			nr += slot_nr_cached(cache, (struct slot *)
-					     (area + cache->list_slot));
+					     (area + offset));
 	}
-	for (int n = 0; n < OS_NODES_MAX && cache->nodes[n]; n++)
-		chains += __atomic_load_n(&cache->nodes[n]->barn.nr,
-					  __ATOMIC_RELAXED);
+	for (int n = 0; n < OS_NODES_MAX; n++) {
+		/* acquire: pairs with nodes_create(), which may be at it */
+		struct cache_node *node = __atomic_load_n(&cache->nodes[n],
+							  __ATOMIC_ACQUIRE);
+
+		if (!node)
+			break;
+		chains += __atomic_load_n(&node->barn.nr, __ATOMIC_RELAXED);
+	}
 	return nr + chains * chain_length(cache);
 }
 
@@ -146,7 +153,7 @@ void slab_empty_left(void)
 	enough = max_size(superblocks / GROWN_SHARE, 1) * SUPERBLOCK_BYTES;
 	slub_thread.flags |= THREAD_IN_RECLAIM;
 	for (struct slub_cache *c = cache_first(); c && bytes < enough;
-	     c = c->next)
+	     c = cache_next(c))
 		bytes += empty_if_left(c);
 	if (bytes)
 		block_flush();

@@ -23,13 +23,13 @@ void partial_add(struct cache_node *node, struct page *slab, bool tail)
 		list_add_tail(&node->partial, &slab->list);
 	else
 		list_add_head(&node->partial, &slab->list);
-	node->nr_partial++;
+	nr_partial_add(node, 1);
 }
 
 void partial_remove(struct cache_node *node, struct page *slab)
 {
 	list_remove(&slab->list);
-	node->nr_partial--;
+	nr_partial_add(node, -1);
 }
 
 /* ---- slabs come and go; no lock held ---- */
@@ -61,10 +61,9 @@ static struct page *slab_new(struct slub_cache *cache, uint32_t node)
 	stat_add(cache, STAT_SLAB_ALLOC);
 	slab = page_of(block);
 	page_flags_write(slab, page_flags_make(TYPE_SLAB, cache->order, node));
-	slab->count = 0;
+	slab_count_set(slab, 0);
 	slab_holes_clear(cache, slab);
-	page_state(slab)->first = 0;
-	page_state(slab)->second = state_make(cache->objects, 0);
+	slab_state_set(slab, 0, state_make(cache->objects, 0));
 	pagemap_set(block, (size_t)1 << cache->order, cache->slot);
 	return slab;
 }
@@ -99,7 +98,9 @@ void node_count_slab(struct slub_cache *cache, struct cache_node *node, int n)
 	/* Read without the lock too: see slab_block(). */
 	__atomic_store_n(&node->nr_slabs, node->nr_slabs + (size_t)n,
 			 __ATOMIC_RELAXED);
-	node->nr_objects += (size_t)n * cache->objects;
+	__atomic_store_n(&node->nr_objects,
+			 node->nr_objects + (size_t)n * cache->objects,
+			 __ATOMIC_RELAXED);
 	if (node->nr_slabs > node->nr_slabs_peak)
 		node->nr_slabs_peak = node->nr_slabs;
 }
@@ -162,7 +163,7 @@ static void carve(struct slub_cache *cache, struct cache_node *node,
 	out->count = (uint32_t)min_size(carve_count(cache, node), left);
 	if (unlikely(slab_holes(cache, slab)))
 		holes_carve(cache, slab, &out->first, &out->count);
-	slab->count += out->count;
+	slab_count_set(slab, slab->count + out->count);
 	if (unlikely(cache->ctor != NULL))
 		__atomic_fetch_add(&node->nr_constructing, 1, __ATOMIC_RELAXED);
 	if (unlikely(slab_holes(cache, slab)))
@@ -344,12 +345,12 @@ static bool node_grow(struct slub_cache *cache, struct cache_node *node)
 	inject(INJECT_grow);
 	lock_acquire(&node->lock);
 	node_count_slab(cache, node, 1);
-	/* Nobody else can reach it yet: plain stores. */
+	/* Nobody else can reach it yet: no exchange. */
 	if (!node->carve) {
-		page_state(slab)->second |= STATE_FROZEN;
+		slab_state_set(slab, 0, state_make(cache->objects, STATE_FROZEN));
 		node->carve = slab;
 	} else {
-		page_state(slab)->second |= STATE_LISTED;
+		slab_state_set(slab, 0, state_make(cache->objects, STATE_LISTED));
 		partial_add(node, slab, true);
 	}
 	lock_release(&node->lock);
@@ -423,9 +424,10 @@ static struct fate slab_fate(struct slub_cache *cache, struct cache_node *node,
 
 	fate.empties = state_inuse(old) == nr &&
 		       !(old.second & STATE_FROZEN);
-	/* Is it one more than the partial list is to keep? */
+	/* Is it one more than the partial list is to keep?  A guess, until locked. */
 	fate.discards = fate.empties &&
-			node->nr_partial >= cache->min_partial + !is_full;
+			__atomic_load_n(&node->nr_partial, __ATOMIC_RELAXED) >=
+				cache->min_partial + !is_full;
 	fate.lists = is_full && !fate.discards;
 	return fate;
 }

@@ -355,12 +355,15 @@ static void add_stats(const struct slub_cache *cache,
 SLUB_EXPORT int slub_cache_stats(struct slub_cache *cache,
 				 struct slub_cache_stats *stats)
 {
+	struct slub_cache *sampled;
+
 	if (!cache || !cache_is_live(cache))
 		return -EINVAL;
 	memset(stats, 0, sizeof(*stats));
 	add_stats(cache, stats);
-	if (cache->sampled)
-		add_stats(cache->sampled, stats);
+	sampled = cache_sampled(cache);
+	if (sampled)
+		add_stats(sampled, stats);
 	for (struct watch *w = watch_first(); w; w = w->next) {
 		if (watch_original(w) == cache)
 			add_stats(&w->cache, stats);

@@ -52,7 +52,7 @@ static void hold_end(struct cache_hold *hold)
 
 usual void holds_after_fork(void)
 {
-	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
 		c->movers = 0;
 		c->closers = 0;
 	}
@@ -92,12 +92,15 @@ bool cache_pin_any(struct slub_cache *cache, struct cache_hold *pin)
 	struct slub_cache *whose = root ? root : cache;
 
 	pin->cache = NULL;
-	if (whose->is_internal)
-		return cache_is_live(cache);
-	if (!cache_pin(whose, pin))
+	if (!__atomic_load_n(&whose->is_internal, __ATOMIC_RELAXED) &&
+	    !cache_pin(whose, pin))
 		return false;
-	/* Until then it could become another's. */
-	if (cache_is_live(cache) && cache->root == root)
+	/*
+	 * Until then it could become another's: also a program's cache the shadow
+	 * of one, which is as malloc's own and yet ends.
+	 */
+	if (cache_is_live(cache) &&
+	    __atomic_load_n(&cache->root, __ATOMIC_RELAXED) == root)
 		return true;
 	cache_unpin(pin);
 	return false;

@@ -31,18 +31,16 @@ static bool shadow_make(struct slub_cache *shadow, struct slub_cache *cache)
 		return false;
 	text_printf(&name, "%s:reserve", cache->name);
 	shadow->name = shadow->name_space;
-	shadow->size = cache->size;
-	shadow->object_size = cache->object_size;
+	cache_sizes_set(shadow, cache->size, cache->object_size);
 	shadow->align = cache->align;
 	shadow->flags = cache->flags;
 	shadow->ctor = cache->ctor;
 	shadow->useroffset = cache->useroffset;
 	shadow->usersize = cache->usersize;
 	shadow->link = cache->link;
-	shadow->is_accounted = cache->is_accounted;
-	shadow->is_internal = true;
+	cache_accounted_set(shadow, cache->is_accounted);
 	shadow->is_reserve = true;
-	shadow->root = cache;
+	cache_root_set(shadow, cache);
 	return cache_publish(shadow, 0) == 0;
 }
 

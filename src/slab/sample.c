@@ -16,7 +16,7 @@ struct sample_switch sample_switch
 const struct sample_keeper *sample_keeper;
 bool sample_was_on;
 
-/* Written while sampling is off. */
+/* Written while sampling is off; atomic, for who still draws by what it was. */
 static double mean_bytes = 512 << 10;
 static uint64_t random_state;
 /* Points of the guard per allocation; in (0, GUARD_ALWAYS]. */
@@ -45,21 +45,31 @@ double sample_draw(void)
 	return -real_log((double)((sample_random() >> 11) + 1) * 0x1p-53);
 }
 
+static double atomic_read(const double *number)
+{
+	double now;
+
+	__atomic_load(number, &now, __ATOMIC_RELAXED);
+	return now;
+}
+
 double sample_weight(size_t bytes)
 {
-	return 1 / real_one_minus_exp((double)bytes / mean_bytes);
+	return 1 / real_one_minus_exp((double)bytes /
+				      atomic_read(&mean_bytes));
 }
 
 /* Points of the profile in an allocation of @bytes, on average. */
 static double rate_profile(size_t bytes)
 {
-	return sample_is_on(SAMPLE_PROFILE) ? (double)bytes / mean_bytes : 0;
+	return sample_is_on(SAMPLE_PROFILE) ?
+		       (double)bytes / atomic_read(&mean_bytes) : 0;
 }
 
 static double rate_guard(const struct slub_cache *cache)
 {
-	return sample_is_on(SAMPLE_GUARD) && cache->sample_slot ?
-		       guard_rate : 0;
+	return sample_is_on(SAMPLE_GUARD) && cache_sample_slot(cache) ?
+		       atomic_read(&guard_rate) : 0;
 }
 
 /* Points of either kind in an allocation from @cache. */
@@ -105,21 +115,26 @@ static uint32_t draw_use(const struct slub_cache *cache)
 
 void sample_set(double mean, uint64_t seed)
 {
-	mean_bytes = mean;
-	random_state = seed;
+	__atomic_store(&mean_bytes, &mean, __ATOMIC_RELAXED);
+	__atomic_store_n(&random_state, seed, __ATOMIC_RELAXED);
 }
 
 void sample_set_guard(uint64_t every, uint64_t seed)
 {
+	double rate;
+
 	__atomic_fetch_add(&random_state, seed, __ATOMIC_RELAXED);
-	guard_rate = every <= 1 ? GUARD_ALWAYS :
-		     every < 1ull << 50 ? -real_log(1 - 1 / (double)every) :
-					  1 / (double)every;
+	rate = every <= 1 ? GUARD_ALWAYS :
+	       every < 1ull << 50 ? -real_log(1 - 1 / (double)every) :
+				    1 / (double)every;
+	__atomic_store(&guard_rate, &rate, __ATOMIC_RELAXED);
 }
 
 void sample_switch_on(enum sample_use use, bool on)
 {
-	sample_was_on |= on && use == SAMPLE_PROFILE;
+	/* Who frees a sampled block got its pointer from who was told to sample. */
+	if (on && use == SAMPLE_PROFILE)
+		__atomic_store_n(&sample_was_on, true, __ATOMIC_RELAXED);
 	if (on)
 		__atomic_fetch_or(&sample_switch.on, use, __ATOMIC_RELEASE);
 	else
@@ -170,18 +185,16 @@ static bool twin_make(struct slub_cache *twin, struct slub_cache *cache)
 
 	text_printf(&name, "%s:sampled", cache->name);
 	twin->name = twin->name_space;
-	twin->size = cache->size;
-	twin->object_size = cache->object_size;
+	cache_sizes_set(twin, cache->size, cache->object_size);
 	twin->align = cache->align;
 	twin->flags = cache->flags & SLUB_TYPESAFE_BY_RCU;
 	twin->ctor = cache->ctor;
 	twin->useroffset = cache->useroffset;
 	twin->usersize = cache->usersize;
 	twin->link = cache->link;
-	twin->is_accounted = cache->is_accounted;
-	twin->is_internal = true;
+	cache_accounted_set(twin, cache->is_accounted);
 	twin->is_sampled = true;
-	twin->root = cache;
+	cache_root_set(twin, cache);
 	return cache_publish(twin, 0) == 0;
 }
 
@@ -291,7 +304,7 @@ static void chain_put_away(struct slub_cache *cache, void *chain)
 static void chain_deal(struct slub_cache *cache, void *chain,
 		       uint64_t unsampled)
 {
-	uint32_t slot = cache->sample_slot;
+	uint32_t slot = cache_sample_slot(cache);
 	void *rest = chain, *last = NULL;
 
 	while (rest && unsampled--) {
@@ -316,7 +329,7 @@ static void chain_deal(struct slub_cache *cache, void *chain,
 /* The main list is empty. */
 static void *alloc_dealt(struct slub_cache *cache, size_t bytes, size_t align)
 {
-	void *chain = percpu_take(cache->sample_slot + SLOT_SPARE, 0);
+	void *chain = percpu_take(cache_sample_slot(cache) + SLOT_SPARE, 0);
 	void *object = NULL;
 	/* SAMPLE-1; otherwise nothing was drawn, or it lay behind the chain. */
 	uint64_t unsampled = chain ? 0 : draw_unsampled(cache);
@@ -357,16 +370,16 @@ void *sample_alloc(struct slub_cache *cache, size_t bytes)
 {
 	void *object;
 
-	if (!look_closer() || !cache->sample_slot)
+	if (!look_closer() || !cache_sample_slot(cache))
 		return cache_alloc_sized(cache, bytes);
 	/* Lists of a watched cache stay empty (slab/debug.h). */
 	if (unlikely(cache_is_watched(cache)))
 		return sample_alloc_slowly(cache, bytes, MALLOC_ALIGN);
-	object = percpu_pop(cache->sample_slot, cache->link);
+	object = percpu_pop(cache_sample_slot(cache), cache->link);
 	if (object)
 		return chain_unchained(cache, object);
 	if (SLUB_CONFIG_HARDENED)
-		hardened_mend(cache, cache->sample_slot);
+		hardened_mend(cache, cache_sample_slot(cache));
 	cache_free_postponed();
 	percpu_enter();
 	return alloc_dealt(cache, bytes, MALLOC_ALIGN);
@@ -414,13 +427,13 @@ void *sample_alloc_typed(struct slub_cache *cache)
 		return NULL;
 	if (sample_is_on(SAMPLE_PROFILE) || cache_is_watched(cache))
 		return alloc_tossed(cache);
-	if (!cache->sample_slot || !sample_is_on(SAMPLE_GUARD))
+	if (!cache_sample_slot(cache) || !sample_is_on(SAMPLE_GUARD))
 		return NULL;
-	object = percpu_pop(cache->sample_slot, cache->link);
+	object = percpu_pop(cache_sample_slot(cache), cache->link);
 	if (object)
 		return chain_unchained(cache, object);
 	if (SLUB_CONFIG_HARDENED)
-		hardened_mend(cache, cache->sample_slot);
+		hardened_mend(cache, cache_sample_slot(cache));
 	cache_free_postponed();
 	percpu_enter();
 	return alloc_dealt(cache, cache->object_size, cache->align);
@@ -445,11 +458,12 @@ size_t sample_bulk_guarded(struct slub_cache *cache, size_t nr, void **objects)
 
 	/* Those of a watched cache are allocated one by one. */
 	if (!look_closer() || !sample_is_on(SAMPLE_GUARD) ||
-	    !cache->sample_slot || cache_is_watched(cache))
+	    !cache_sample_slot(cache) || cache_is_watched(cache))
 		return 0;
 	for (;; have++) {
 		/* How many of the next are not: a geometric number. */
-		uint64_t skipped = (uint64_t)(sample_draw() / guard_rate);
+		uint64_t skipped = (uint64_t)(sample_draw() /
+					      atomic_read(&guard_rate));
 
 		if (skipped >= nr - at)
 			return have;
@@ -473,11 +487,12 @@ void sample_cache_made(struct slub_cache *cache)
 
 void sample_caches_switch(void)
 {
-	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
 		struct cache_hold pin;
 
 		/* One that is destroyed meanwhile would keep its slot. */
-		if (c->is_internal || !cache_pin(c, &pin))
+		if (__atomic_load_n(&c->is_internal, __ATOMIC_RELAXED) ||
+		    !cache_pin(c, &pin))
 			continue;
 		sample_cache_made(c);
 		cache_unpin(&pin);
@@ -502,7 +517,7 @@ void sample_cache_unmade(struct slub_cache *cache)
 void *sample_large_guarded(size_t bytes, size_t align)
 {
 	if (!look_closer() || !sample_is_on(SAMPLE_GUARD) ||
-	    sample_draw() >= guard_rate)
+	    sample_draw() >= atomic_read(&guard_rate))
 		return NULL;
 	return guard_alloc(NULL, bytes, max_size(align, MALLOC_ALIGN));
 }
@@ -510,6 +525,6 @@ void *sample_large_guarded(size_t bytes, size_t align)
 void sample_large(void *ptr, size_t bytes)
 {
 	if (look_closer() && sample_is_on(SAMPLE_PROFILE) &&
-	    sample_draw() * mean_bytes < (double)bytes)
+	    sample_draw() * atomic_read(&mean_bytes) < (double)bytes)
 		sample_keeper->taken(ptr, bytes, sample_weight(bytes));
 }

@@ -68,6 +68,13 @@ static inline bool sample_is_on_at_all(void)
 	return __atomic_load_n(&sample_switch.on, __ATOMIC_RELAXED);
 }
 
+/* 0: it has none yet. */
+static inline uint32_t cache_sample_slot(const struct slub_cache *cache)
+{
+	/* acquire: pairs with sample_slot_set() */
+	return __atomic_load_n(&cache->sample_slot, __ATOMIC_ACQUIRE);
+}
+
 /* Who keeps the profile; called with no lock held.  Set once, before a start. */
 struct sample_keeper {
 	/* @weight: how many such allocations this one stands for. */
@@ -86,7 +93,7 @@ void sample_set(double mean_bytes, uint64_t seed);
 void sample_set_guard(uint64_t every, uint64_t seed);
 /* Allocations may be sampled for @use, or not. */
 void sample_switch_on(enum sample_use use, bool on);
-/* Sampling has been on, so there may be sampled blocks. */
+/* atomic; sampling has been on, so there may be sampled blocks. */
 extern bool sample_was_on SLUB_INTERNAL;
 
 /*
@@ -120,7 +127,7 @@ void sample_large(void *ptr, size_t bytes);
 /* It is about to be freed or resized. */
 static inline void sample_large_gone(void *ptr)
 {
-	if (unlikely(sample_was_on))
+	if (unlikely(__atomic_load_n(&sample_was_on, __ATOMIC_RELAXED)))
 		sample_keeper->gone(ptr);
 }
 

@@ -11,6 +11,7 @@
  * been given back as may lie idle.
  */
 #include "slab/guard.h"
+#include "slab/sample.h"
 #include "slab/slab_internal.h"
 
 #define GIVEN_MIN ((size_t)2 << 20)
@@ -53,6 +54,9 @@ static void flush_collected(uint32_t slot, struct slot *lists)
 		block_free_collected(slot, lists);
 		return;
 	}
+	/* The slot's cache may be ending, but for one whose objects these are. */
+	if (!lists->main.head && !lists->spare.head)
+		return;
 	cache = cache_of_slot(slot);
 	if (!cache)
 		return;
@@ -145,7 +149,7 @@ static void shrink_all(size_t search_max)
 	deferred_poll();
 	guard_poll();
 	shrink_cpus();
-	for (struct slub_cache *c = cache_first(); c; c = c->next)
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c))
 		shrink_pinned(c, search_max);
 	block_flush();
 	shrink_end();
@@ -182,6 +186,8 @@ static bool nobody_shrinks(uint32_t *begun)
  */
 static bool flush_once(struct slub_cache *cache)
 {
+	struct slub_cache *sampled = cache_sampled(cache);
+	uint32_t sample_slot = cache_sample_slot(cache);
 	bool done = true;
 
 	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
@@ -193,23 +199,24 @@ static bool flush_once(struct slub_cache *cache)
 			done = false;
 		chain_flush(cache, out.main.head);
 		chain_flush(cache, out.spare.head);
-		if (!cache->sample_slot)
+		if (!sample_slot)
 			continue;
 		out = (struct slot){ { NULL, 0, 0 }, { NULL, 0, 0 } };
-		if (!percpu_collect_slot(cid, cache->sample_slot, &out))
+		if (!percpu_collect_slot(cid, sample_slot, &out))
 			done = false;
 		chain_flush(cache, out.main.head);
 		chain_flush(cache, out.spare.head);
 	}
 	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
 		barn_flush(cache, cache->nodes[n]);
-	return cache->sampled ? flush_once(cache->sampled) && done : done;
+	return sampled ? flush_once(sampled) && done : done;
 }
 
 bool cache_list_is_empty(const struct slub_cache *cache, uint32_t cid)
 {
-	return !percpu_peek(cid, cache->list_slot) &&
-	       !percpu_peek(cid, cache->list_slot + SLOT_SPARE);
+	uint32_t slot = __atomic_load_n(&cache->list_slot, __ATOMIC_RELAXED);
+
+	return !percpu_peek(cid, slot) && !percpu_peek(cid, slot + SLOT_SPARE);
 }
 
 void cache_empty_lists(struct slub_cache *cache)
@@ -293,7 +300,7 @@ bool cache_has_partial(const struct slub_cache *cache)
 
 static void shorten_lists(void)
 {
-	for (struct slub_cache *c = cache_first(); c; c = c->next) {
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
 		if (cache_is_live(c) && capacity_now(c) > FALLEN_LENGTH)
 			__atomic_store_n(&c->capacity_now, FALLEN_LENGTH,
 					 __ATOMIC_RELAXED);

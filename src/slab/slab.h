@@ -67,10 +67,10 @@ struct cache_node {
 	struct barn barn;
 	struct page *carve;
 	struct list partial;
-	size_t nr_partial;
+	size_t nr_partial;	/* read without the lock too, as a guess */
 	/* atomic: who constructs what he carved, and has not linked it yet */
 	uint32_t nr_constructing;
-	/* statistics; written under lock */
+	/* statistics; written under lock, as whole words, read without */
 	size_t nr_slabs;
 	size_t nr_objects;	/* capacity of all slabs */
 	size_t nr_carved;
@@ -135,21 +135,24 @@ struct slub_cache {
 	uint32_t free_slot;	/* where they push; else as inline_slot */
 	/* Where they pop if they look at owners; 0 while they must not. */
 	uint32_t account_slot;
-	/* const after create */
+	/*
+	 * const after create.  Those with a star, and slot, are stored atomically:
+	 * walks glance at them in a cache that ends, or that becomes another.
+	 */
 	uint64_t slab_mask;		/* bytes of a slab, less 1 */
 	uint64_t owner_reciprocal;	/* 2^32 / size; 0: no owners there */
 	uint64_t owners;		/* where in a slab they begin */
-	uint32_t list_slot;	/* offset of the slot in use */
-	uint32_t size;		/* bytes from one object to the next */
-	uint32_t object_size;	/* bytes the user may use */
-	/* Objects have owners, in slabs of this cache or of its twins. */
+	uint32_t list_slot;	/* * offset of the slot in use */
+	uint32_t size;		/* * bytes from one object to the next */
+	uint32_t object_size;	/* * bytes the user may use */
+	/* * Objects have owners, in slabs of this cache or of its twins. */
 	bool is_accounted;
 	/* free() pushes to its list, which then keeps charges: slab/account.h */
 	bool frees_inline;
-	uint8_t account_path;		/* enum account_path */
+	uint8_t account_path;		/* * enum account_path */
 	uint32_t align;
-	uint32_t order;
-	uint32_t objects;	/* per slab */
+	uint32_t order;		/* * */
+	uint32_t objects;	/* * per slab */
 	int32_t capacity;	/* of a chain that is passed on, objects at most */
 	uint32_t min_partial;
 	uint32_t carve_batch;
@@ -159,7 +162,7 @@ struct slub_cache {
 	uint32_t stats;		/* per-CPU offset of enum cache_stat words */
 	void (*ctor)(void *object);
 	const char *name;
-	struct slub_cache *next;
+	struct slub_cache *next;	/* atomic; cache_next() */
 	/* under cache_lock */
 	uint32_t state;		/* enum cache_state; read without the lock */
 	uint32_t users;		/* slub_cache_create() that answered this one */
@@ -170,22 +173,22 @@ struct slub_cache {
 	 * of a byte, plus 1; 0: not known.  slab/alloc.c
 	 */
 	uint32_t slack;
-	/* Of malloc's own: never destroyed, never merged. */
+	/* * Of malloc's own, and shadows: not destroyed by programs, never merged. */
 	bool is_internal;
 	uint8_t swaps;		/* atomic, an estimate: slab/geometry.c */
 	int32_t capacity_most;	/* of a slot's chain; const after create */
 	char name_space[SLUB_CACHE_NAME_MAX + 1];
-	const struct debug_layout *debug;	/* NULL: off; debug/debug.h */
+	const struct debug_layout *debug;	/* * NULL: off; debug/debug.h */
 	struct slub_cache *twin;		/* atomic; slab/debug.h */
-	/* Of a cache whose objects it has in slabs of another kind; else NULL. */
+	/* * Of a cache whose objects it has in slabs of another kind; else NULL. */
 	struct slub_cache *root;
-	struct slub_cache *reserve;	/* slab/reserve.c; NULL: not needed yet */
+	struct slub_cache *reserve;	/* atomic; slab/reserve.c; NULL: not needed yet */
 	bool is_reserve;
 	bool is_sampled;		/* slab/sample.h */
 	bool is_unguarded;		/* none of its objects has guard pages */
 	uint8_t letters;		/* of a watched one: F Z P U T A, from bit 0 */
-	uint32_t sample_slot;
-	struct slub_cache *sampled;
+	uint32_t sample_slot;		/* atomic */
+	struct slub_cache *sampled;	/* atomic; cache_sampled() */
 	/* How its objects are moved; NULL: they are not.  slab/defrag.c */
 	slub_isolate_fn *isolate;
 	slub_migrate_fn *migrate;
@@ -257,7 +260,9 @@ extern struct slub_cache *cache_slot_owner[AREA_BYTES / SLOT_BYTES]
 /* The cache whose slot has offset @slot; NULL: none. */
 static inline struct slub_cache *cache_of_slot(uint32_t slot)
 {
-	return cache_slot_owner[slot / SLOT_BYTES];
+	/* acquire: pairs with slots_publish() and sample_slot_set() */
+	return __atomic_load_n(&cache_slot_owner[slot / SLOT_BYTES],
+			       __ATOMIC_ACQUIRE);
 }
 
 /* The cache of the object at @ptr, NULL if it lies in no slab. */
@@ -303,7 +308,25 @@ static inline struct slub_cache *cache_made(const struct slub_cache *left)
 	return cache && cache_is_live(cache) ? cache : NULL;
 }
 
+/*
+ * The name of @cache, that a walk has found.  False: it is not live, or a lock is
+ * held; then @name is left alone.
+ */
+bool cache_name_copy(const struct slub_cache *cache,
+		     char name[SLUB_CACHE_NAME_MAX + 1]);
+
 struct slub_cache *cache_first(void);
+
+/*
+ * The one behind @cache in the list, which may have left it.  One that came back to
+ * it as another cache leads to the head of the list as it was then.
+ */
+static inline struct slub_cache *cache_next(const struct slub_cache *cache)
+{
+	/* acquire: pairs with cache_publish() and unlist() */
+	return __atomic_load_n(&cache->next, __ATOMIC_ACQUIRE);
+}
+
 void slab_init(uint32_t nr_nodes, const struct os_cpus *cpus);
 /* Writes the CPU quota to @word once it is known; until then it stays. */
 void slab_publish_quota(uint32_t *word);

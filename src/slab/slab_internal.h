@@ -124,6 +124,31 @@ static inline void capacity_decay(struct slub_cache *cache,
 				 __ATOMIC_RELAXED);
 }
 
+/*
+ * The double word of a slab that nobody else can change; walks look at its counters
+ * all the same.
+ */
+static inline void slab_state_set(struct page *slab, uintptr_t first,
+				  uintptr_t second)
+{
+	struct double_word *state = page_state(slab);
+
+	__atomic_store_n(&state->first, first, __ATOMIC_RELAXED);
+	__atomic_store_n(&state->second, second, __ATOMIC_RELAXED);
+}
+
+/* Of the objects that were carved; under the node's lock, or as above. */
+static inline void slab_count_set(struct page *slab, uint32_t count)
+{
+	__atomic_store_n(&slab->count, count, __ATOMIC_RELAXED);
+}
+
+/* ... and as who looks without the lock sees it. */
+static inline uint32_t slab_count_read(const struct page *slab)
+{
+	return __atomic_load_n(&slab->count, __ATOMIC_RELAXED);
+}
+
 /* update.c: the double word of a slab */
 struct double_word slab_read(struct page *slab);
 /* As double_word_exchange(); under the lock bit in layout lock56. */
@@ -161,6 +186,13 @@ void *take_freelist(struct slub_cache *cache, struct page *slab,
 void node_count_slab(struct slub_cache *cache, struct cache_node *node, int n);
 /* Back to the page layer; without locks. */
 void slab_discard(struct slub_cache *cache, struct page *slab);
+/* Under the node's lock; who looks without it finds a whole number. */
+static inline void nr_partial_add(struct cache_node *node, int n)
+{
+	__atomic_store_n(&node->nr_partial, node->nr_partial + (size_t)n,
+			 __ATOMIC_RELAXED);
+}
+
 void partial_add(struct cache_node *node, struct page *slab, bool tail);
 void partial_remove(struct cache_node *node, struct page *slab);
 /* Frees slabs that are empty, whatever min_partial says. */
@@ -179,10 +211,14 @@ struct slab_iterator {
 	struct slub_cache *cache;
 	struct page *slab;
 	uint32_t next;
+	uint32_t end;
 	uint64_t free[MARK_WORDS];	/* a bit for each object */
 };
 
-/* False: it changes under our eyes, and cannot be told. */
+/*
+ * Of a cache that stays what it is meanwhile; the slab may go.  False: it changes under
+ * our eyes, and cannot be told.
+ */
 bool slab_iterate(struct slab_iterator *iterator, struct slub_cache *cache,
 		  struct page *slab);
 /* NULL: that was the last one. */
@@ -220,6 +256,10 @@ static inline uint64_t slab_holes(const struct slub_cache *cache,
 	return link_is_in_object(cache->link) && !cache->debug ?
 		       (uint64_t)(uintptr_t)slab->link : 0;
 }
+
+/* visit.c: of a slab that is looked at without the lock, and may have gone */
+uint64_t slab_holes_peek(const struct slub_cache *cache,
+			 const struct page *slab);
 
 static inline void slab_holes_clear(const struct slub_cache *cache,
 				    struct page *slab)
@@ -289,6 +329,28 @@ void slab_quota_look(void);
 
 extern struct lock cache_lock SLUB_INTERNAL;
 
+/* What walks glance at, of a cache that is being made; see struct slub_cache. */
+static inline void cache_sizes_set(struct slub_cache *cache, size_t size,
+				   size_t object_size)
+{
+	__atomic_store_n(&cache->size, (uint32_t)size, __ATOMIC_RELAXED);
+	__atomic_store_n(&cache->object_size, (uint32_t)object_size,
+			 __ATOMIC_RELAXED);
+}
+
+static inline void cache_accounted_set(struct slub_cache *cache, bool is_accounted)
+{
+	__atomic_store_n(&cache->is_accounted, is_accounted, __ATOMIC_RELAXED);
+}
+
+/* The library's own, and what stands for @root, if there is one. */
+static inline void cache_root_set(struct slub_cache *cache,
+				  struct slub_cache *root)
+{
+	__atomic_store_n(&cache->root, root, __ATOMIC_RELAXED);
+	__atomic_store_n(&cache->is_internal, true, __ATOMIC_RELAXED);
+}
+
 /* From size, object_size, link and debug to a cache in the list. */
 int cache_publish(struct slub_cache *cache, uint32_t sheaf_length);
 
@@ -298,6 +360,25 @@ static inline struct slub_cache *cache_twin(const struct slub_cache *cache)
 {
 	/* acquire: pairs with the release in cache_debug_switch() */
 	return __atomic_load_n(&cache->twin, __ATOMIC_ACQUIRE);
+}
+
+/* Its shadows, complete; NULL: there is none. */
+static inline struct slub_cache *cache_sampled(const struct slub_cache *cache)
+{
+	/* acquire: pairs with twin_of() in sample.c */
+	return __atomic_load_n(&cache->sampled, __ATOMIC_ACQUIRE);
+}
+
+static inline struct slub_cache *cache_reserve(const struct slub_cache *cache)
+{
+	/* acquire: pairs with shadow_of() in reserve.c */
+	return __atomic_load_n(&cache->reserve, __ATOMIC_ACQUIRE);
+}
+
+/* Is it one that stands for another and has watched objects?  It stays what it is. */
+static inline bool cache_is_twin(const struct slub_cache *cache)
+{
+	return __atomic_load_n(&cache->debug, __ATOMIC_RELAXED);
 }
 
 /* Are its objects, or those that it hands out now, watched? */
@@ -386,6 +467,7 @@ void making_after_fork(void);
 /* alias.c: the further names of a shared cache; each with a user more or less */
 int alias_add(struct slub_cache *cache, const char *name);	/* 0 or an errno */
 void alias_drop(struct slub_cache *cache);
+/* Under cache_lock. */
 bool alias_is_one(const struct slub_cache *cache, const char *name);
 /*
  * As many of the names as @to has room for, the last one first, a NUL after each

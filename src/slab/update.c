@@ -108,9 +108,15 @@ struct double_word slab_read(struct page *slab)
 	struct double_word *state = page_state(slab);
 	struct double_word now;
 
-	/* May be torn: the exchange that follows finds out. */
-	now.second = __atomic_load_n(&state->second, __ATOMIC_RELAXED);
-	now.first = __atomic_load_n(&state->first, __ATOMIC_RELAXED);
+	/*
+	 * May be torn: the exchange that follows finds out.  Acquire: pairs with
+	 * slab_update().  Who finds by the counters alone that the last object has
+	 * come back gives the pages away (slab_is_empty()), and who takes one off the
+	 * freelist reads its link first (move.c); the object may have come back
+	 * without the lock that they hold.
+	 */
+	now.second = __atomic_load_n(&state->second, __ATOMIC_ACQUIRE);
+	now.first = __atomic_load_n(&state->first, __ATOMIC_ACQUIRE);
 	return now;
 }
 

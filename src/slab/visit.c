@@ -11,18 +11,21 @@
 
 bool cache_give_back(struct slub_cache *cache)
 {
+	struct slub_cache *sampled, *reserve;
 	bool partial;
 
 	cache_flush(cache);
 	cache_shrink_nodes(cache);
 	partial = debug_shrink_twins(cache);
-	if (cache->sampled) {
-		cache_shrink_nodes(cache->sampled);
-		partial |= cache_has_partial(cache->sampled);
+	sampled = cache_sampled(cache);
+	reserve = cache_reserve(cache);
+	if (sampled) {
+		cache_shrink_nodes(sampled);
+		partial |= cache_has_partial(sampled);
 	}
-	if (cache->reserve) {
-		cache_shrink_nodes(cache->reserve);
-		partial |= cache_has_partial(cache->reserve);
+	if (reserve) {
+		cache_shrink_nodes(reserve);
+		partial |= cache_has_partial(reserve);
 	}
 	block_flush();
 	page_purge_if_needed();
@@ -67,18 +70,33 @@ static may_race void *peek_next(const struct slub_cache *cache, void *object)
 		       next;
 }
 
+/* The link of a slab that is a free block by now is any word. */
+may_race uint64_t slab_holes_peek(const struct slub_cache *cache,
+				  const struct page *slab)
+{
+	if (!link_is_in_object(cache->link) || cache->debug ||
+	    cache->order > HOLES_ORDER_MAX)
+		return 0;
+	return (uint64_t)(uintptr_t)__atomic_load_n(&slab->link,
+						    __ATOMIC_RELAXED);
+}
+
 bool slab_iterate(struct slab_iterator *iterator, struct slub_cache *cache,
 		  struct page *slab)
 {
 	char *base = page_address(slab);
 	struct double_word state = slab_read(slab);
 	void *object = (void *)state.first;
-	uint32_t left = slab->count;
-	uint64_t holes = slab_holes(cache, slab);
+	uint32_t left = slab_count_read(slab);
+	uint64_t holes = slab_holes_peek(cache, slab);
 
+	/* Of a slab that has gone it may be anything: the pages of a large block. */
+	if (left > cache->objects)
+		return false;
 	iterator->cache = cache;
 	iterator->slab = slab;
 	iterator->next = 0;
+	iterator->end = holes ? cache->objects : left;
 	memset(iterator->free, 0, sizeof(iterator->free));
 	for (uint32_t i = 0; holes && i < cache->objects; i++) {
 		if (object_is_hole(cache, holes, i))
@@ -100,7 +118,7 @@ void *slab_next(struct slab_iterator *iterator)
 {
 	struct slub_cache *cache = iterator->cache;
 
-	while (iterator->next < slab_objects_end(cache, iterator->slab)) {
+	while (iterator->next < iterator->end) {
 		uint32_t i = iterator->next++;
 
 		if (!(iterator->free[i / 64] >> i % 64 & 1))
@@ -110,14 +128,29 @@ void *slab_next(struct slab_iterator *iterator)
 	return NULL;
 }
 
+/*
+ * Is @cache, that a walk has found, @wanted or a shadow of it?  A shadow is live as long
+ * as @wanted is, which the caller sees to; one that names it and is not live has just
+ * been made from what was another's.
+ */
+static bool is_of(const struct slub_cache *cache,
+		  const struct slub_cache *wanted)
+{
+	if (cache == wanted)
+		return true;
+	return __atomic_load_n(&cache->root, __ATOMIC_RELAXED) == wanted &&
+	       cache_is_live(cache) &&
+	       __atomic_load_n(&cache->root, __ATOMIC_RELAXED) == wanted;
+}
+
 static void visit_slab(struct slub_cache *cache, struct page *slab, void *arg)
 {
 	struct visit *visit = arg;
 	struct slab_iterator iterator;
 	void *object;
 
-	if ((cache != visit->cache && cache->root != visit->cache) ||
-	    visit->ret || !slab_iterate(&iterator, cache, slab))
+	if (!is_of(cache, visit->cache) || visit->ret ||
+	    !slab_iterate(&iterator, cache, slab))
 		return;
 	while (!visit->ret && (object = slab_next(&iterator)) != NULL)
 		visit->ret = visit->call(object, visit->arg);

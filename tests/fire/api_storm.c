@@ -428,6 +428,8 @@ static void storm_start(uint64_t seed)
 
 static void storm_end(void)
 {
+	/* Its lists could not be emptied while it is preempted in the middle of them. */
+	slub_pressure_stop_thread();
 	for (int i = 0; i < BOXES; i++)
 		object_free(atomic_exchange(&boxes[i], NULL));
 	for (unsigned int i = 0; i < nr_threads; i++) {

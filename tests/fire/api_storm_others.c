@@ -524,7 +524,6 @@ void others_end(void)
 	slub_percpu_free(word);
 	slub_percpu_free(word32);
 	pthread_key_delete(key);
-	slub_pressure_stop_thread();
 	check_is(slub_group_stats_read(tenant, &stats), 0, 0, "slub_group_stats_read");
 	if (stats.usage)
 		fire_fail("the tenants still have %zu bytes", stats.usage);

@@ -242,11 +242,12 @@ void fire_watchdog(unsigned int seconds)
 	static timer_t timer;
 	static bool made;
 
-	if (!made &&
-	    (sigaction(SIGPROF, &action, NULL) ||
-	     timer_create(CLOCK_MONOTONIC, &event, &timer)))
+	if (!made && (sigaction(SIGPROF, &action, NULL) ||
+		      timer_create(CLOCK_MONOTONIC, &event, &timer)))
 		fire_fail("watchdog: %s", strerror(errno));
-	made = true;
+	/* Written once, before there are threads. */
+	if (!made)
+		made = true;
 	if (timer_settime(timer, 0, &when, NULL))
 		fire_fail("watchdog: %s", strerror(errno));
 }

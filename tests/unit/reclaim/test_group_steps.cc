@@ -383,4 +383,55 @@ TEST_F(Maximum, WhoFindsAGroupTightNoMore)
 	EXPECT_GT(loosened, 0u);
 }
 
+/* ---- a handler and its argument ---- */
+
+struct Pair {
+	slub_group_handler_fn *handler;
+	int called = 0, mixed = 0;
+};
+
+Pair pairs[2];
+
+template <int N> bool answer(struct slub_group *, size_t, void *arg) noexcept
+{
+	pairs[N].called++;
+	pairs[N].mixed += arg != &pairs[N];
+	return false;
+}
+
+/* A handler that is replaced while it is asked gets its own argument, or the other does. */
+TEST_F(GroupSteps, a_handler_has_its_own_argument)
+{
+	struct slub_group *group = make("asked");
+	uint64_t at_call = 0;
+
+	pairs[0].handler = answer<0>;
+	pairs[1].handler = answer<1>;
+	ASSERT_EQ(slub_group_limit_set(group, SLUB_GROUP_MAX, 4 * KIB), 0);
+	/* Where it is called: what matters lies right before that. */
+	ASSERT_EQ(slub_group_handler_set(group, pairs[0].handler, &pairs[0]), 0);
+	steps::run([&] { EXPECT_EQ(slub_group_charge(group, 8 * KIB), 0u); }, [&] {
+		return at_call++, !pairs[0].called;
+	});
+	ASSERT_EQ(pairs[0].called, 1);
+	for (uint64_t before = 1; before < 60; before++) {
+		uint64_t at = 0;
+		steps::Other other;
+
+		ASSERT_EQ(slub_group_handler_set(group, pairs[0].handler, &pairs[0]), 0);
+		steps::run([&] { EXPECT_EQ(slub_group_charge(group, 8 * KIB), 0u); }, [&] {
+			if (++at + before < at_call)
+				return true;
+			other.call([&] {
+				slub_group_handler_set(group, pairs[1].handler, &pairs[1]);
+			});
+			return false;
+		});
+	}
+	EXPECT_EQ(pairs[0].called + pairs[1].called, 60);
+	EXPECT_GT(pairs[1].called, 0);
+	EXPECT_EQ(pairs[0].mixed + pairs[1].mixed, 0);
+	EXPECT_EQ(slub_group_delete(group), 0);
+}
+
 } /* namespace */

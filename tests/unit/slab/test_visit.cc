@@ -94,6 +94,11 @@ TEST_P(visit, writes_nothing_where_a_program_has_written)
 	}
 	*link_of(cache, first) = link;
 	EXPECT_TRUE(slab_iterate(&iterator, cache, slab));
+	/* It has gone, and its first page begins a large block of 800 MiB. */
+	uint32_t count = slab->count;
+	slab->count = 200000;
+	EXPECT_FALSE(slab_iterate(&iterator, cache, slab));
+	slab->count = count;
 	for (int i = 0; i < 8; i++) {
 		if (i != 3)
 			slub_cache_free_slow(cache, objects[i]);
