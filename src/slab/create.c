@@ -248,6 +248,9 @@ static int make(const struct slub_cache_args *args, struct slub_cache *into,
 	if (making_at)
 		__atomic_store_n(making_at, cache_making(cache), __ATOMIC_RELAXED);
 	err = cache_make(cache, args);
+	/* The structure is anybody's from here on. */
+	if (err && making_at)
+		__atomic_store_n(making_at, cache_making(NULL), __ATOMIC_RELEASE);
 	if (err && !into)
 		cache_struct_free(cache);
 	*out = cache;
