@@ -43,6 +43,15 @@
 #define may_race
 #endif
 
+/*
+ * `_Atomic` marks what several threads look at, and no more: each access is one of
+ * the __atomic builtins, with the order it needs (with and without the word the library's
+ * instructions are the same, gcc 12).  clang does not take the builtins for such types.
+ */
+#ifdef __clang__
+#define _Atomic
+#endif
+
 #define likely(x)	__builtin_expect(!!(x), 1)
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 

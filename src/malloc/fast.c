@@ -186,6 +186,8 @@ SLUB_EXPORT SLUB_HOT void free(void *ptr)
 }
 
 /* glibc's internal names for the same. */
+#ifndef __clang__
 #pragma GCC diagnostic ignored "-Wmissing-attributes"
+#endif
 SLUB_EXPORT void *__libc_malloc(size_t bytes) __attribute__((alias("malloc")));
 SLUB_EXPORT void __libc_free(void *ptr) __attribute__((alias("free")));

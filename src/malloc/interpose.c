@@ -212,7 +212,9 @@ SLUB_EXPORT int mallopt(int param, int value)
 	SLUB_EXPORT type name(__VA_ARGS__)				\
 		__attribute__((alias(#target)));
 
+#ifndef __clang__
 #pragma GCC diagnostic ignored "-Wmissing-attributes"
+#endif
 LIBC_NAME(void *, __libc_calloc, calloc, size_t, size_t)
 LIBC_NAME(void *, __libc_realloc, realloc, void *, size_t)
 LIBC_NAME(void *, __libc_memalign, memalign, size_t, size_t)
