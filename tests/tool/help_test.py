@@ -10,6 +10,7 @@ import re
 import string
 import subprocess
 import sys
+import tempfile
 import unittest
 
 SLUB, SOURCE = map(os.path.abspath, sys.argv[1:3])
@@ -127,4 +128,7 @@ class Help(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    with tempfile.TemporaryDirectory() as folder:       # a profile is a file
+        os.chdir(folder)
+        result = unittest.main(argv=sys.argv[:1], verbosity=2, exit=False).result
+    sys.exit(not result.wasSuccessful())
