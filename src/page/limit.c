@@ -85,6 +85,7 @@ void page_uncharge(size_t pages)
 {
 	size_t was = __atomic_fetch_sub(&used_pages, pages, __ATOMIC_RELAXED);
 
+	swing_freed(pages);
 	slub_assert(was >= pages);
 }
 

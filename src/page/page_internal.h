@@ -93,6 +93,14 @@ static inline void purge_look(void)
 		page_purge_if_needed();
 }
 
+/* swing.c: pages are given back */
+void swing_freed(size_t pages);
+/*
+ * With @used pages in use: is as much taken as is given back, of late?  What counts is
+ * some @window pages of either.
+ */
+bool swing_look(size_t used, size_t window);
+
 /* large.c */
 static inline void large_entry_set(const void *ptr, enum map_entry entry)
 {

@@ -25,12 +25,9 @@
  * alive.  What is bought back fast raises that limit, too; and a heap that has
  * grown again is one at work for ten seconds: its next fall is none.
  *
- * A heap of some size that was seen to buy back what it gave goes up and down: it keeps
- * all that is idle as long as it stands at half of its peak or above it, or at an eighth,
- * where it fell to half and grew again within ten seconds.  400 blocks of 256 KiB to 16 MiB,
- * 20 of them alive: 154 MiB are given back and bought again, and not 248; 40,000
- * blocks: 460 MiB, and not 4,600.  Below that the raised limit counts, so what is left at rest
- * is no more than without.
+ * A heap of some size that was seen to buy back what it gave, and takes while it gives
+ * (page/swing.c), goes up and down: it keeps all that is idle, and that it is at half
+ * of its height is no fall.  When it only gives, the limits count again.
  *
  * It rises by no more than was bought back, and at most doubles from one purge
  * to the next: a program that fills and empties its heap twice is not one that
@@ -49,7 +46,7 @@
 #define AT_WORK_NS 10000000000ull
 #define PEAK_SHARE 2
 #define PATIENCE 12
-#define AT_WORK_SHARE 8
+#define SWING_SHARE 4
 #define RAISED_SHARE 16
 #define BOUGHT_PAGES (((size_t)8 << 20) / PAGE_BYTES)
 #define BOUGHT_NS 62500000ull
@@ -135,8 +132,8 @@ static bool is_at_work(void)
 	return at && os_clock_ns() - at < AT_WORK_NS;
 }
 
-/* More than the limit is idle: is it since the heap has fallen? */
-static void fall_look(void)
+/* More than the limit is idle: is it since the heap has fallen, and does not @swing? */
+static void fall_look(bool swings)
 {
 	size_t used = page_used_bytes(), floor = size_read(&floor_bytes);
 	size_t height = size_read(&height_bytes);
@@ -145,7 +142,7 @@ static void fall_look(void)
 		size_write(&floor_bytes, 0);
 		time_write(&grown_at_ns, os_clock_ns());
 		height = 0;
-	} else if (height >= FALL_FROM && used <= height / 2 &&
+	} else if (height >= FALL_FROM && used <= height / 2 && !swings &&
 		   (floor ? used < floor : !is_at_work())) {
 		size_write(&floor_bytes, max_size(used, 1));
 	}
@@ -191,14 +188,15 @@ size_t page_idle_limit(void)
 				    limit_raised()));
 }
 
-/* Does the heap go up and down, and not yet very far down?  Then what is idle stays. */
-static bool is_swinging(size_t used, size_t idle)
+/* Does the heap go up and down, and was seen to?  Then what is @idle may stay. */
+static bool is_swinging(size_t idle)
 {
 	size_t peak = size_read(&peak_bytes);
+	bool swings = swing_look(page_used_bytes() / PAGE_BYTES,
+				 peak / SWING_SHARE / PAGE_BYTES);
 
-	return size_read(&raised_bytes) && peak >= FALL_FROM &&
-	       idle <= limit_bound(raised_max_bytes) && !page_has_fallen() &&
-	       used >= peak / (is_at_work() ? AT_WORK_SHARE : PEAK_SHARE);
+	return swings && size_read(&raised_bytes) && peak >= FALL_FROM &&
+	       idle <= limit_bound(raised_max_bytes);
 }
 
 /* Halves the raised limit, and the peak, for each second since it was raised. */
@@ -313,16 +311,18 @@ size_t page_purge_if_needed(void)
 	size_t idle = page_nr_dirty() * PAGE_BYTES;
 	size_t used = used_bytes();
 	size_t pages;
+	bool swings;
 
 	if (likely(idle <= limit_bound(limit_usual(used))))
 		return 0;
 	/* Beyond that only a raised limit could allow it: does it still? */
 	limit_decay();
-	fall_look();
 	/* What is idle was in use a moment ago, or is part of the peak. */
 	if (used + idle > size_read(&peak_bytes))
 		size_write(&peak_bytes, used + idle);
-	if (idle <= page_idle_limit() || is_swinging(used, idle))
+	swings = is_swinging(idle);
+	fall_look(swings);
+	if ((swings && !page_has_fallen()) || idle <= page_idle_limit())
 		return 0;
 	if (slub_thread.locks_held || slub_thread.flags & THREAD_IN_RECLAIM)
 		return 0;

@@ -119,6 +119,7 @@ bool quick_free(void *block, size_t pages, uint32_t node)
 	*link_of_block(block) = *head;
 	head_set(head, block);
 	count_add(pages);
+	swing_freed(pages);
 	lock_release(&quick_lock);
 	return true;
 }
@@ -148,7 +149,9 @@ static void flush_class(uint32_t node, uint32_t class)
 	while (block) {
 		void *next = *link_of_block(block);
 
+		/* It was counted when it came. */
 		large_release(block, pages, node);
+		swing_freed(-pages);
 		block = next;
 	}
 }
