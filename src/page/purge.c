@@ -29,7 +29,7 @@
  * (page/swing.c), goes up and down: it keeps all that is idle, and that it is at half
  * of its height is no fall.  When it only gives, the limits count again.
  *
- * It rises by no more than was bought back, and at most doubles from one purge
+ * A limit rises by no more than was bought back, and at most doubles from one purge
  * to the next: a program that fills and empties its heap twice is not one that
  * does so all the time.  It halves with each second since the last rise.
  * That is worked out when somebody looks, so it needs no purge to happen.
