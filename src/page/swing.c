@@ -48,6 +48,26 @@ static size_t above(size_t a, size_t b)
 	return a > b ? a - b : 0;
 }
 
+/* Piece by piece, so that a fall counts as much as one that is looked at often. */
+static bool account(size_t freed, size_t taken, size_t window)
+{
+	size_t recent = count_read(&recent_freed);
+
+	while (freed) {
+		size_t piece = min_size(freed, window / 2 + 1);
+
+		freed -= piece;
+		recent += piece;
+		if (recent > window) {
+			recent /= 2;
+			taken /= 2;
+		}
+	}
+	count_write(&recent_freed, recent);
+	count_write(&recent_taken, taken);
+	return taken > 0 && taken * TAKEN_SHARE >= recent;
+}
+
 bool swing_look(size_t used, size_t window)
 {
 	size_t now = count_read(&freed_pages), before = count_read(&last_used);
@@ -56,13 +76,6 @@ bool swing_look(size_t used, size_t window)
 
 	count_write(&last_freed, now);
 	count_write(&last_used, used);
-	freed = count_read(&recent_freed) + min_size(freed, 4 * window);
 	taken = min_size(count_read(&recent_taken) + taken, window);
-	while (freed > max_size(window, 1)) {
-		freed /= 2;
-		taken /= 2;
-	}
-	count_write(&recent_freed, freed);
-	count_write(&recent_taken, taken);
-	return taken > 0 && taken * TAKEN_SHARE >= freed;
+	return account(min_size(freed, 4 * window), taken, window);
 }

@@ -193,6 +193,15 @@ TEST_F(purge, a_heap_that_goes_up_and_down_keeps_what_is_idle)
 	drop(runs, 4);
 	EXPECT_TRUE(page_has_fallen());
 	EXPECT_LE(idle(), page_idle_limit());
+	/* The same in one piece. */
+	grow_to(24);
+	for (; runs.size() > 4; runs.pop_back()) {
+		page_uncharge(2 * SUPERBLOCK_PAGES);
+		superblock_free(runs.back().first, 2, true);
+	}
+	page_purge_if_needed();
+	EXPECT_LE(idle(), page_idle_limit());
+	EXPECT_LT(page_idle_limit(), 80 * MiB);
 
 	/* For the other tests: one more fall, for a small heap has none. */
 	now_ns += 20000 * millisecond;
