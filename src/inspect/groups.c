@@ -154,10 +154,9 @@ static void tally_slab(struct slub_cache *cache, struct page *slab, void *arg)
 	struct cache_hold pin;
 
 	if (!__atomic_load_n(&cache->is_accounted, __ATOMIC_RELAXED) ||
-	    slub_thread.locks_held || !cache_pin_any(cache, &pin))
+	    slub_thread.locks_held || !cache_pin_slab(cache, slab, &pin))
 		return;
-	if (cache_of(page_address(slab)) == cache)
-		tally_pinned(arg, cache, slab);
+	tally_pinned(arg, cache, slab);
 	cache_unpin(&pin);
 }
 

@@ -70,16 +70,6 @@ static _Atomic uint64_t grown_at_ns;	/* again, after a fall; 0: never */
 
 _Atomic size_t purge_idle_always;
 
-static size_t size_read(const _Atomic size_t *what)
-{
-	return __atomic_load_n(what, __ATOMIC_RELAXED);
-}
-
-static void size_write(_Atomic size_t *what, size_t value)
-{
-	__atomic_store_n(what, value, __ATOMIC_RELAXED);
-}
-
 static uint64_t time_read(const _Atomic uint64_t *what)
 {
 	return __atomic_load_n(what, __ATOMIC_RELAXED);

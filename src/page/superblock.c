@@ -51,25 +51,20 @@ static size_t superblock_index(const char *addr)
 	return ((uintptr_t)addr - heap_start) >> SUPERBLOCK_SHIFT;
 }
 
-static size_t count_read(const _Atomic size_t *count)
-{
-	return __atomic_load_n(count, __ATOMIC_RELAXED);
-}
-
 /* Under the lock: no other writer, so load and store do. */
 static void count_add(_Atomic size_t *count, size_t n)
 {
-	__atomic_store_n(count, count_read(count) + n, __ATOMIC_RELAXED);
+	size_write(count, size_read(count) + n);
 }
 
 size_t superblock_nr_used(void)
 {
-	return count_read(&nr_used);
+	return size_read(&nr_used);
 }
 
 size_t superblock_nr_dirty(void)
 {
-	return count_read(&nr_dirty_blocks) * SUPERBLOCK_PAGES;
+	return size_read(&nr_dirty_blocks) * SUPERBLOCK_PAGES;
 }
 
 void superblock_init(void)
@@ -316,7 +311,7 @@ static size_t take_dirty(size_t *first, size_t most)
 	size_t end, n = 0;
 
 	lock_acquire(&superblock_lock);
-	end = count_read(&nr_dirty_blocks) ? nr_committed : 0;
+	end = size_read(&nr_dirty_blocks) ? nr_committed : 0;
 	while (end > 0 && states[end - 1] != SB_DIRTY)
 		end--;
 	while (n < min_size(end, most) && states[end - 1 - n] == SB_DIRTY) {

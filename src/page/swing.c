@@ -28,19 +28,9 @@ static _Atomic size_t last_used;
 static _Atomic size_t recent_freed;
 static _Atomic size_t recent_taken;
 
-static size_t count_read(const _Atomic size_t *what)
-{
-	return __atomic_load_n(what, __ATOMIC_RELAXED);
-}
-
-static void count_write(_Atomic size_t *what, size_t value)
-{
-	__atomic_store_n(what, value, __ATOMIC_RELAXED);
-}
-
 void swing_freed(size_t pages)
 {
-	count_write(&freed_pages, count_read(&freed_pages) + pages);
+	size_write(&freed_pages, size_read(&freed_pages) + pages);
 }
 
 static size_t above(size_t a, size_t b)
@@ -51,7 +41,7 @@ static size_t above(size_t a, size_t b)
 /* Piece by piece, so that a fall counts as much as one that is looked at often. */
 static bool account(size_t freed, size_t taken, size_t window)
 {
-	size_t recent = count_read(&recent_freed);
+	size_t recent = size_read(&recent_freed);
 
 	while (freed) {
 		size_t piece = min_size(freed, window / 2 + 1);
@@ -63,19 +53,19 @@ static bool account(size_t freed, size_t taken, size_t window)
 			taken /= 2;
 		}
 	}
-	count_write(&recent_freed, recent);
-	count_write(&recent_taken, taken);
+	size_write(&recent_freed, recent);
+	size_write(&recent_taken, taken);
 	return taken > 0 && taken * TAKEN_SHARE >= recent;
 }
 
 bool swing_look(size_t used, size_t window)
 {
-	size_t now = count_read(&freed_pages), before = count_read(&last_used);
-	size_t freed = above(now, count_read(&last_freed));
+	size_t now = size_read(&freed_pages), before = size_read(&last_used);
+	size_t freed = above(now, size_read(&last_freed));
 	size_t taken = above(used + freed, before);
 
-	count_write(&last_freed, now);
-	count_write(&last_used, used);
-	taken = min_size(count_read(&recent_taken) + taken, window);
+	size_write(&last_freed, now);
+	size_write(&last_used, used);
+	taken = min_size(size_read(&recent_taken) + taken, window);
 	return account(min_size(freed, 4 * window), taken, window);
 }

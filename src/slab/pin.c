@@ -106,6 +106,17 @@ bool cache_pin_any(struct slub_cache *cache, struct cache_hold *pin)
 	return false;
 }
 
+bool cache_pin_slab(struct slub_cache *cache, const struct page *slab,
+		    struct cache_hold *pin)
+{
+	if (!cache_pin_any(cache, pin))
+		return false;
+	if (cache_of(page_address(slab)) == cache)
+		return true;
+	cache_unpin(pin);
+	return false;
+}
+
 void cache_unpin(struct cache_hold *pin)
 {
 	if (pin->cache)

@@ -436,6 +436,9 @@ bool cache_pin(struct slub_cache *cache, struct cache_hold *pin);
  * for the reserve) ends with that one, so that is pinned; malloc's own never end.
  */
 bool cache_pin_any(struct slub_cache *cache, struct cache_hold *pin);
+/* ... which @slab is of, whose cache @cache was when a walk found it; false also: no more. */
+bool cache_pin_slab(struct slub_cache *cache, const struct page *slab,
+		    struct cache_hold *pin);
 void cache_unpin(struct cache_hold *pin);
 /*
  * Nobody pins @cache from here on, until cache_open().  Returns 0, -EINVAL (not live)
