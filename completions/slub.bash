@@ -28,6 +28,7 @@ _slub_run()
 	--fastpath) COMPREPLY=($(compgen -W "auto rseq thread tid lock" -- "$word")); return ;;
 	--huge) COMPREPLY=($(compgen -W "never block always auto" -- "$word")); return ;;
 	--percpu) COMPREPLY=($(compgen -W "virtual static" -- "$word")); return ;;
+	--deepbind) COMPREPLY=($(compgen -W "drop keep" -- "$word")); return ;;
 	--pressure) COMPREPLY=($(compgen -W "thread" -- "$word")); return ;;
 	--slabinfo|--debug_report|--debug_leaks)
 		COMPREPLY=($(compgen -W stderr -f -- "$word")); return ;;
@@ -41,7 +42,7 @@ _slub_run()
 			--stats_file= --percpu= --percpu_bytes= --percpu_huge --cpus= --merge \
 			--limit= --reclaim_rate= --debug= --debug_report= --debug_abort \
 			--debug_leaks= --debug_fail= --profile= --profile_file= --profile_seed= \
-			--guard= --guard_places= --zero_on_free --pressure= --hardened \
+			--guard= --guard_places= --deepbind= --zero_on_free --pressure= --hardened \
 			--verbose --force --help --" -- "$word"))
 		[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
 	else

@@ -35,6 +35,10 @@ enum option_huge {
 	HUGE_NEVER, HUGE_BLOCK, HUGE_ALWAYS, HUGE_AUTO,
 };
 
+enum option_deepbind {
+	DEEPBIND_DROP, DEEPBIND_KEEP,
+};
+
 /* The value of a size for which the word "auto" was given. */
 #define OPTION_VALUE_AUTO SIZE_MAX
 

@@ -23,6 +23,7 @@ __attribute__((destructor)) static void on_unload(void)
 
 void *plugin_make(size_t n);
 void plugin_release(void *block);
+void *plugin_malloc(void);
 
 void *plugin_make(size_t n)
 {
@@ -32,4 +33,10 @@ void *plugin_make(size_t n)
 void plugin_release(void *block)
 {
 	free(block);
+}
+
+/* Which malloc it was given. */
+void *plugin_malloc(void)
+{
+	return (void *)malloc;
 }

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dlopen() with RTLD_DEEPBIND: a plugin opened so looks for its symbols in its own
+ * libraries first, and the C library is one of them.  So its malloc and free are the C
+ * library's, while the program and what it gives the plugin to free are ours: PHP, which
+ * opens its extensions so, aborts in the first of them under each preloaded allocator.
+ *
+ * So the flag is dropped, and SLUB_DEEPBIND=keep keeps it, for a program whose plugins
+ * bring symbols that the program has too, and which never pass on a block.
+ *
+ * Only in the shared library: a program that is linked statically has no such plugins.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+
+#include "malloc/malloc.h"
+
+#if defined(__x86_64__)
+
+struct dlopen_call {
+	void *next;	/* the function to go on with; NULL: there is none */
+	uint64_t flags;
+};
+
+/* Another allocator may have been preloaded before us; then its plugins are its own. */
+static bool malloc_is_ours(void)
+{
+	Dl_info used, own;
+
+	return dladdr(dlsym(RTLD_DEFAULT, "malloc"), &used) &&
+	       dladdr((void *)malloc_open, &own) && used.dli_fbase == own.dli_fbase;
+}
+
+static void tell_once(void)
+{
+	static _Atomic bool told;
+
+	if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+		log_message("dlopen: RTLD_DEEPBIND is dropped, for a plugin would have "
+			    "a malloc of its own; SLUB_DEEPBIND=keep keeps it");
+}
+
+__attribute__((visibility("hidden"), used))
+struct dlopen_call slub_dlopen_prepare(int flags);
+
+struct dlopen_call slub_dlopen_prepare(int flags)
+{
+	struct dlopen_call call = { dlsym(RTLD_NEXT, "dlopen"), (uint32_t)flags };
+
+	if (likely(!(flags & RTLD_DEEPBIND)) ||
+	    option_value(OPTION_deepbind) == DEEPBIND_KEEP || !malloc_is_ours())
+		return call;
+	tell_once();
+	call.flags &= ~(uint64_t)RTLD_DEEPBIND;
+	return call;
+}
+
+/*
+ * The C library takes the caller, whose RUNPATH it searches, from the return address: so
+ * this goes on by a jump.
+ */
+__asm__(".pushsection .text\n\t"
+	".globl dlopen\n\t.type dlopen, @function\n"
+	"dlopen:\n\t"
+	".cfi_startproc\n\t"
+	"pushq %rdi\n\t"
+	".cfi_adjust_cfa_offset 8\n\t"
+	"subq $16, %rsp\n\t"
+	".cfi_adjust_cfa_offset 16\n\t"
+	"movl %esi, %edi\n\t"
+	"call slub_dlopen_prepare\n\t"
+	"addq $16, %rsp\n\t"
+	".cfi_adjust_cfa_offset -16\n\t"
+	"popq %rdi\n\t"
+	".cfi_adjust_cfa_offset -8\n\t"
+	"movl %edx, %esi\n\t"
+	"testq %rax, %rax\n\t"
+	"jz 1f\n\t"
+	"jmp *%rax\n"
+	"1:\tret\n\t"
+	".cfi_endproc\n\t"
+	".size dlopen, .-dlopen\n\t"
+	".popsection");
+
+#endif
