@@ -60,7 +60,7 @@ static bool start_layers(void)
 		log_message("no address space to reserve; allocations fail");
 		return false;
 	}
-	superblock_init();
+	superblock_init(nr_nodes);
 	page_purge_init(&limits);
 	block_init(nr_nodes);
 	slab_init(nr_nodes, &cpus);

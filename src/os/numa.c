@@ -2,10 +2,12 @@
 /* NUMA nodes. */
 #define _GNU_SOURCE
 #include <linux/mempolicy.h>
+#include <sched.h>
 
 #include "os/os.h"
 
 static uint32_t nr_nodes = 1;
+static bool binds;	/* const after start */
 
 /* Where memory may come from, in one call and no file; 0: the kernel will not say. */
 static uint32_t nodes_allowed(void)
@@ -41,6 +43,20 @@ static uint32_t nodes_online(void)
 	return end;
 }
 
+/*
+ * Memory has a policy of its own before the thread's counts: what was started by
+ * "numactl --membind=1" is to get memory of node 1 wherever it runs.
+ */
+static bool thread_has_policy(void)
+{
+	int mode = MPOL_DEFAULT;
+
+	if (sys_call6(SYS_get_mempolicy, (long)&mode, 0, 0, 0, 0, 0))
+		return false;
+	mode &= ~MPOL_MODE_FLAGS;
+	return mode != MPOL_DEFAULT && mode != MPOL_LOCAL;
+}
+
 uint32_t os_nodes_read(void)
 {
 	uint32_t end = nodes_allowed();
@@ -50,6 +66,8 @@ uint32_t os_nodes_read(void)
 	if (!end)
 		return nr_nodes;
 	nr_nodes = end > OS_NODES_MAX ? OS_NODES_MAX : end;
+	/* Of more nodes than that, several share a number here. */
+	binds = end > 1 && end <= OS_NODES_MAX && !thread_has_policy();
 	return nr_nodes;
 }
 
@@ -59,16 +77,16 @@ uint32_t os_node_current(void)
 
 	if (nr_nodes == 1)
 		return 0;
-	sys_call4(SYS_getcpu, (long)&cpu, (long)&node, 0, 0);
+	/* Each refill asks; the C library has it without entering the kernel. */
+	getcpu(&cpu, &node);
 	return node % nr_nodes;
 }
 
-void os_node_bind(void *start, size_t bytes, uint32_t node)
+bool os_node_bind(void *start, size_t bytes, uint32_t node)
 {
 	unsigned long mask = 1ul << node;
 
-	if (nr_nodes == 1)
-		return;
-	sys_call6(SYS_mbind, (long)start, (long)bytes, MPOL_PREFERRED,
-		  (long)&mask, OS_NODES_MAX + 1, 0);
+	return binds && !sys_call6(SYS_mbind, (long)start, (long)bytes,
+				   MPOL_PREFERRED, (long)&mask,
+				   OS_NODES_MAX + 1, 0);
 }

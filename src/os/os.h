@@ -81,8 +81,11 @@ int os_cpu_pin(void);
 #define OS_NODES_MAX 8
 uint32_t os_nodes_read(void);
 uint32_t os_node_current(void);
-/* Asks for memory of @node, best effort. */
-void os_node_bind(void *start, size_t bytes, uint32_t node);
+/*
+ * Asks for memory of @node, best effort, where there is none yet.  false: that
+ * node has none, or the process was started with a policy of its own.
+ */
+bool os_node_bind(void *start, size_t bytes, uint32_t node);
 
 /* membarrier.c */
 /* Registers; true when os_barrier_rseq() will work. */

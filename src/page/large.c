@@ -221,7 +221,8 @@ static void *run_move(char *ptr, size_t old, size_t pages)
 	/* All of the source: what is left behind counts as clean. */
 	size_t bytes = run_superblocks(old) * SUPERBLOCK_BYTES;
 	bool is_zero;
-	uint32_t node = os_node_current();
+	/* Where its pages are, wherever this thread is. */
+	uint32_t node = page_node(page_of(ptr));
 	size_t charged = run_charge(old);
 	char *to = run_piece(pages, PAGE_BYTES, charged, node, &is_zero);
 

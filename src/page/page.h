@@ -243,7 +243,7 @@ size_t pagemap_committed(void);
 void pagemap_publish(uint64_t *word);
 
 /* superblock.c */
-void superblock_init(void);
+void superblock_init(uint32_t nr_nodes);
 /*
  * @n superblocks, the first aligned to @align superblocks; NULL: no space.
  * Before the heap grows the growth hook is asked.

@@ -32,6 +32,11 @@ struct lock superblock_lock = LOCK_INIT;
 static uint8_t *states;
 static size_t nr_committed;
 static size_t first_free;	/* no free superblock lies below */
+/*
+ * The node that each was last bound to, + 1.  Of a free one under the lock too,
+ * else of whoever has it: the lock is between the two.  NULL: there is one node.
+ */
+static uint8_t *homes;
 
 /* What the kernel says, once somebody asked. */
 enum huge_answer { HUGE_NOT_ASKED, HUGE_REFUSED, HUGE_ALLOWED };
@@ -67,9 +72,11 @@ size_t superblock_nr_dirty(void)
 	return size_read(&nr_dirty_blocks) * SUPERBLOCK_PAGES;
 }
 
-void superblock_init(void)
+void superblock_init(uint32_t nr_nodes)
 {
 	states = meta_alloc(heap_reserved_bytes / SUPERBLOCK_BYTES + 1);
+	if (nr_nodes > 1)
+		homes = meta_alloc(heap_reserved_bytes / SUPERBLOCK_BYTES + 1);
 	/* A start after one that failed, or a test's: ask anew. */
 	__atomic_store_n(&huge_answer, HUGE_NOT_ASKED, __ATOMIC_RELAXED);
 }
@@ -112,6 +119,26 @@ static size_t find_run(size_t n, size_t align)
 		i += length + 1;
 	}
 	return nr_committed;
+}
+
+/* The lowest idle one with memory of @node; nr_committed when there is none. */
+static size_t find_near(uint32_t node)
+{
+	size_t i = size_read(&nr_dirty_blocks) ? first_free : nr_committed;
+
+	while (i < nr_committed &&
+	       (states[i] != SB_DIRTY || homes[i] != node + 1))
+		i++;
+	return i;
+}
+
+/* On several nodes memory that is near goes before a low address. */
+static size_t find(size_t n, size_t align, uint32_t node)
+{
+	size_t near = homes && n == 1 && align == 1 ? find_near(node) :
+						      nr_committed;
+
+	return near < nr_committed ? near : find_run(n, align);
 }
 
 /* Commits so that @end superblocks are there. */
@@ -157,6 +184,28 @@ static size_t mark_used(size_t first, size_t n)
 }
 
 /*
+ * What was just taken becomes memory of @node.  Memory that idled there on another
+ * node goes back first: binding does not move it, and to have it moved
+ * would copy what nobody wants.  Returns how many are clean then.
+ */
+static size_t settle(size_t first, size_t n, uint32_t node, size_t nr_clean)
+{
+	char *start = superblock_address(first);
+	bool is_strange = false;
+
+	if (!homes || !os_node_bind(start, n * SUPERBLOCK_BYTES, node))
+		return nr_clean;
+	for (size_t i = first; i < first + n; i++) {
+		is_strange |= homes[i] && homes[i] != node + 1;
+		homes[i] = (uint8_t)(node + 1);
+	}
+	if (is_strange && nr_clean < n &&
+	    !os_purge(start, n * SUPERBLOCK_BYTES))
+		return n;
+	return nr_clean;
+}
+
+/*
  * Block policy: whole superblocks of a run that is not cut into blocks.
  * Auto: those, and what is cut into blocks where the heap is not small any
  * more.  A huge page that is used in part is a fifth of it at the most then, and
@@ -189,7 +238,7 @@ char *superblock_take(size_t n, size_t align, uint32_t node, bool is_block,
 	size_t first;
 
 	lock_acquire(&superblock_lock);
-	first = find_run(n, align);
+	first = find(n, align, node);
 	if (first == nr_committed)
 		first = round_up(heap_start / SUPERBLOCK_BYTES + first,
 				 align) - heap_start / SUPERBLOCK_BYTES;
@@ -202,7 +251,7 @@ char *superblock_take(size_t n, size_t align, uint32_t node, bool is_block,
 	lock_release(&superblock_lock);
 	if (!start)
 		return NULL;
-	os_node_bind(start, n * SUPERBLOCK_BYTES, node);
+	*nr_clean = settle(first, n, node, *nr_clean);
 	page_group_look(superblock_nr_used());
 	if (!wants_huge(n, is_block))
 		return start;
@@ -283,6 +332,7 @@ static enum extension extend(size_t next, size_t more, bool may_grow,
 bool superblock_extend(char *start, size_t n, size_t more)
 {
 	size_t next = superblock_index(start) + n;
+	uint32_t node = page_node(page_of(start));
 	size_t nr_clean;
 	enum extension result = extend(next, more, false, &nr_clean);
 
@@ -294,6 +344,7 @@ bool superblock_extend(char *start, size_t n, size_t more)
 	if (result != EXTENDED)
 		return false;
 	/* Like the run, so that it stays one mapping and can be moved. */
+	nr_clean = settle(next, more, node, nr_clean);
 	if (wants_huge(n + more, false))
 		os_huge(n > 1 ? start + n * SUPERBLOCK_BYTES : start,
 			(n > 1 ? more : n + more) * SUPERBLOCK_BYTES, true);

@@ -82,7 +82,7 @@ inline void page(size_t reserve, size_t retain, uint32_t nr_nodes = 1)
 	os_cpus_read(&cpus);
 	if (percpu_init(false) || pagemap_init(&limits))
 		abort();
-	superblock_init();
+	superblock_init(nr_nodes);
 	page_purge_init(&limits);
 	block_init(nr_nodes);
 	percpu_start(&cpus);

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/* Superblocks of a machine with three nodes: what is bound to which, and what idled on another. */
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "start.h"
+
+namespace {
+
+const uint32_t nr_nodes = 3;
+std::vector<int> bound(64, -1);		/* by superblock: the node that it was last bound to */
+uint32_t current;
+bool refuses;
+
+size_t index_of(const void *start)
+{
+	return ((uintptr_t)start - heap_start) / SUPERBLOCK_BYTES;
+}
+
+} /* namespace */
+
+/* os/numa.c of this program. */
+extern "C" {
+
+uint32_t os_nodes_read(void)
+{
+	return nr_nodes;
+}
+
+uint32_t os_node_current(void)
+{
+	return current;
+}
+
+bool os_node_bind(void *start, size_t bytes, uint32_t node)
+{
+	for (size_t i = 0; !refuses && i < bytes / SUPERBLOCK_BYTES; i++)
+		bound[index_of(start) + i] = (int)node;
+	return !refuses;
+}
+
+}
+
+namespace {
+
+class nodes : public testing::Test {
+protected:
+	static void SetUpTestSuite()
+	{
+		start::once([] { start::page(64 * SUPERBLOCK_BYTES, 1ul << 40, nr_nodes); });
+	}
+	void SetUp() override
+	{
+		superblock_purge(0);
+		ASSERT_EQ(superblock_nr_used(), 0u);
+	}
+	void TearDown() override
+	{
+		refuses = false;
+		current = 0;
+	}
+	char *take(size_t n, uint32_t node, bool *is_zero)
+	{
+		return superblock_alloc(n, 1, node, false, is_zero);
+	}
+	/* @n superblocks, one by one, written and freed: they idle on @node. */
+	std::vector<char *> idle(size_t n, uint32_t node)
+	{
+		std::vector<char *> all;
+		bool is_zero;
+
+		for (size_t i = 0; i < n; i++) {
+			all.push_back(take(1, node, &is_zero));
+			memset(all.back(), 1, SUPERBLOCK_BYTES);
+		}
+		for (char *start : all)
+			superblock_free(start, 1, true);
+		return all;
+	}
+};
+
+TEST_F(nodes, idle_memory_of_the_node_goes_first)
+{
+	bool is_zero;
+	std::vector<char *> other = idle(2, 0), own;
+	char *a = take(1, 0, &is_zero), *b = take(1, 0, &is_zero);
+
+	own = idle(1, 2);
+	superblock_free(a, 1, true);
+	superblock_free(b, 1, true);
+	char *got = take(1, 2, &is_zero);
+
+	EXPECT_EQ(got, own[0]);
+	EXPECT_FALSE(is_zero);
+	EXPECT_EQ(got[100], 1);
+	superblock_free(got, 1, true);
+}
+
+TEST_F(nodes, what_idled_on_another_goes_back_first)
+{
+	std::vector<char *> other = idle(4, 1);
+	bool is_zero = false;
+	char *got = take(4, 2, &is_zero);
+
+	EXPECT_EQ(got, other[0]);
+	EXPECT_TRUE(is_zero);
+	for (size_t i = 0; i < 4; i++) {
+		EXPECT_EQ(bound[index_of(got) + i], 2);
+		EXPECT_EQ(got[i * SUPERBLOCK_BYTES], 0);
+	}
+	superblock_free(got, 4, true);
+}
+
+/* A node without memory, or a policy of the process: nothing would be gained. */
+TEST_F(nodes, where_nothing_is_bound_idle_memory_is_as_good_as_any)
+{
+	std::vector<char *> other = idle(1, 1);
+	bool is_zero = true;
+
+	refuses = true;
+	char *got = take(1, 2, &is_zero);
+
+	EXPECT_EQ(got, other[0]);
+	EXPECT_FALSE(is_zero);
+	EXPECT_EQ(got[100], 1);
+	superblock_free(got, 1, true);
+}
+
+/* mremap() moves one mapping, which all of one policy is. */
+TEST_F(nodes, a_run_grows_on_its_own)
+{
+	const size_t bytes = 2 * SUPERBLOCK_BYTES;
+	bool is_zero;
+
+	idle(8, 0);
+	superblock_purge(0);
+	current = 1;
+	char *run = (char *)large_alloc(bytes, PAGE_BYTES, &is_zero);
+
+	ASSERT_NE(run, nullptr);
+	current = 2;
+	ASSERT_EQ(large_resize(run, 2 * bytes), run);
+	for (size_t i = 0; i < 4; i++)
+		EXPECT_EQ(bound[index_of(run) + i], 1) << i;
+	EXPECT_EQ(page_node(page_of(run)), 1u);
+	large_free(run);
+}
+
+TEST_F(nodes, a_run_that_moves_keeps_its_node)
+{
+	const size_t bytes = 2 * SUPERBLOCK_BYTES;
+	bool is_zero;
+
+	current = 1;
+	char *run = (char *)large_alloc(bytes, PAGE_BYTES, &is_zero);
+	char *wall = (char *)large_alloc(bytes, PAGE_BYTES, &is_zero);
+
+	memset(run, 3, bytes);
+	current = 2;
+	char *moved = (char *)large_resize(run, 2 * bytes);
+
+	if (!moved)
+		GTEST_SKIP() << "this kernel does not move pages";
+	EXPECT_NE(moved, run);
+	EXPECT_EQ(moved[bytes - 1], 3);
+	EXPECT_EQ(page_node(page_of(moved)), 1u);
+	for (size_t i = 0; i < 4; i++)
+		EXPECT_EQ(bound[index_of(moved) + i], 1) << i;
+	large_free(moved);
+	large_free(wall);
+}
+
+} /* namespace */
