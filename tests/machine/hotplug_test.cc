@@ -153,7 +153,7 @@ TEST_F(hotplug, threads_are_moved_in_the_middle)
 
 	all.resize(std::min(all.size(), (size_t)3));
 	std::atomic<bool> stop { false };
-	std::atomic<size_t> damaged { 0 }, turns { 0 };
+	std::atomic<size_t> damaged { 0 }, turns { 0 }, bound { 0 };
 	std::vector<std::thread> threads;
 	uintptr_t at = slub_percpu_alloc(8, 8);
 	std::atomic<void *> exchange[64] = {};
@@ -163,6 +163,7 @@ TEST_F(hotplug, threads_are_moved_in_the_middle)
 			harness::Random random((uint64_t)i + 1);
 
 			nodes::go_to_cpu(all[(size_t)i % all.size()]);
+			bound++;
 			while (!stop) {
 				void *object = slub_cache_alloc(cache);
 				size_t bytes = 1 + random.below(6000);
@@ -183,6 +184,8 @@ TEST_F(hotplug, threads_are_moved_in_the_middle)
 			}
 		});
 	}
+	while (bound < threads.size())
+		usleep(1000);
 	for (int round = 0; round < 4; round++) {
 		for (int off : all) {
 			EXPECT_TRUE(switch_cpu(off, false)) << off;
@@ -195,7 +198,6 @@ TEST_F(hotplug, threads_are_moved_in_the_middle)
 		}
 		for (int on : all)
 			switch_cpu(on, true);
-		fprintf(stderr, "round %d, %zu turns\n", round, turns.load());
 	}
 	stop = true;
 	for (std::thread &thread : threads)
@@ -218,6 +220,9 @@ TEST_F(hotplug, cpus_that_come_later)
 
 	if (later.empty())
 		GTEST_SKIP() << "all are online: tests/machine/run --online 2";
+	/* It takes an emulated one a second to come. */
+	for (size_t i = 0; later.size() > 8; i = (i + 1) % (later.size() - 1))
+		later.erase(later.begin() + (long)i);
 	for (int cpu : later) {
 		ASSERT_LT((unsigned int)cpu, slub_percpu_cpus());
 		if (!switch_cpu(cpu, true))

@@ -179,7 +179,7 @@ TEST(nodes, a_full_node_is_not_insisted_on)
 {
 	SKIP_WITHOUT_NODES();
 	int last = nodes::with_memory().back();
-	const size_t bytes = 64 << 10, most = 600 * MIB / bytes;
+	const size_t bytes = 64 << 10, most = 350 * MIB / bytes;
 	struct slub_cache *cache = slub_cache_create("full", bytes, 0, 0, nullptr);
 	std::vector<void *> objects;
 	size_t elsewhere = 0;
