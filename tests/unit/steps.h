@@ -9,6 +9,7 @@
 #include <functional>
 #include <semaphore.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <thread>
 #include <ucontext.h>
 #include <x86intrin.h>
@@ -21,25 +22,69 @@ constexpr unsigned long TRAP_FLAG = 0x100;
 
 /* What is asked after each instruction of this thread; false: no more. */
 inline thread_local const std::function<bool()> *asked;
+/* This thread's registers, as it is asked. */
+inline thread_local const greg_t *registers;
 
 inline void on_trap(int, siginfo_t *, void *context)
 {
+	registers = ((ucontext_t *)context)->uc_mcontext.gregs;
 	if (!(*asked)())
 		((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)TRAP_FLAG;
+}
+
+inline void handle(int signal, void (*handler)(int, siginfo_t *, void *))
+{
+	struct sigaction action = {};
+
+	action.sa_sigaction = handler;
+	action.sa_flags = SA_SIGINFO;
+	sigaction(signal, &action, nullptr);
 }
 
 /* Calls @work, and @goes_on after each of its instructions until that says no. */
 inline void run(const std::function<void()> &work, const std::function<bool()> &goes_on)
 {
-	struct sigaction action = {};
-
-	action.sa_sigaction = on_trap;
-	action.sa_flags = SA_SIGINFO;
-	sigaction(SIGTRAP, &action, nullptr);
+	handle(SIGTRAP, on_trap);
 	asked = &goes_on;
 	__writeeflags(__readeflags() | TRAP_FLAG);
 	work();
 	__writeeflags(__readeflags() & ~TRAP_FLAG);
+}
+
+constexpr uintptr_t PAGE = 4096;
+inline void *fenced;
+
+inline void on_fault(int, siginfo_t *, void *context)
+{
+	mprotect(fenced, PAGE, PROT_READ | PROT_WRITE);
+	/* Here again, it is none of ours. */
+	signal(SIGSEGV, SIG_DFL);
+	((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] |= (greg_t)TRAP_FLAG;
+}
+
+/* As run(), but the steps begin where @work comes to @place, or near it: a long way is short. */
+inline void run_from(const void *place, const std::function<void()> &work,
+		     const std::function<bool()> &goes_on)
+{
+	handle(SIGTRAP, on_trap);
+	handle(SIGSEGV, on_fault);
+	asked = &goes_on;
+	fenced = (void *)((uintptr_t)place & -PAGE);
+	mprotect(fenced, PAGE, PROT_NONE);
+	work();
+	__writeeflags(__readeflags() & ~TRAP_FLAG);
+	mprotect(fenced, PAGE, PROT_READ | PROT_WRITE);
+	signal(SIGSEGV, SIG_DFL);
+}
+
+/* For who is asked: does the instruction before, or the next one, work on @thing? */
+inline bool is_in_hand(const void *thing)
+{
+	for (int i = REG_R8; i <= REG_RSP; i++) {
+		if (registers[i] == (greg_t)thing)
+			return true;
+	}
+	return false;
 }
 
 /*

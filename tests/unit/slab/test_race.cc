@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Two threads that do the same to a cache, or one what the other does not expect. */
 #include "steps.h"
+#include "structure.h"
 #include "typed.h"
 
 #define _Static_assert static_assert
@@ -12,7 +13,6 @@ extern "C" {
 #undef _Atomic
 
 #include <cstring>
-#include <vector>
 
 #include <slub/debug.h>
 #include <slub/group.h>
@@ -86,6 +86,7 @@ template <class Set> void expect_own_or_shared(Set set, unsigned long flags)
 		typed::end(cache);
 		return has_step && !testing::Test::HasFailure();
 	});
+	/* Behind the look for one to share, and twice while that gets a name. */
 	EXPECT_GT(nr, 2u);
 	start::option("MERGE=0");
 }
@@ -149,18 +150,6 @@ TEST_F(race_test, a_watched_cache_stays_while_it_is_looked_at)
 		EXPECT_EQ(slub_cache_errors(next), 0u) << step;
 		end(next);
 	}
-}
-
-/* The structure of a dead cache, among those of others. */
-void take_structure(struct slub_cache *dead)
-{
-	std::vector<struct slub_cache *> others;
-	struct slub_cache *cache;
-
-	while ((cache = cache_struct_alloc()) != dead)
-		others.push_back(cache);
-	for (struct slub_cache *other : others)
-		cache_struct_free(other);
 }
 
 /* As reserve.c makes one. */
