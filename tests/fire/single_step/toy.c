@@ -51,7 +51,8 @@ static struct rseq *own_rseq(void)
 	"4:\n\tjmp 5b\n"						\
 	"6:\n\t"
 
-static void *pop(void)
+/* One sequence each, whatever the compiler would inline. */
+static __attribute__((__noinline__)) void *pop(void)
 {
 	void *object;
 
@@ -68,7 +69,7 @@ static void *pop(void)
 	return object;
 }
 
-static void push(void *object)
+static __attribute__((__noinline__)) void push(void *object)
 {
 	__asm__ volatile(ENTER
 		"movq (%%rdx), %%rax\n\t"
