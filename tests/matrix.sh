@@ -17,6 +17,9 @@
 # The cells `mode-A` to `mode-F` run all tests under tests/fire/modes/with_mode, but those that
 # make a mode of their own or need what the mode takes away.
 #
+# In the cell `clang` the library and all C of the tests are clang's; where there is none, it is
+# skipped.  The listings of the fast paths (label golden) are gcc's.
+#
 # In the cells `inject` threads are held up at the injection points (src/base/inject.h), as
 # SLUB_INJECT says (rate=100).
 #
@@ -54,9 +57,11 @@ while getopts lrk:j:t:L: option; do
 done
 shift $((OPTIND - 1))
 [ $# -eq 0 ] || usage
+# With the highest number, or by its own name.
+clang=$(compgen -c clang | grep -xE 'clang(-[0-9]+)?' | sort -uV | tail -n 1)
 
 # variant | cmake options | backends (- : the tests choose) or modes | tests to leave out | labels
-variants='
+variants="
 layout-aligned64||rseq thread tid lock|
 layout-inner56|-DSLUB_LAYOUT=inner56|rseq thread tid lock|
 layout-lock56|-DSLUB_LAYOUT=lock56|rseq thread tid lock|
@@ -66,7 +71,8 @@ assert|-DSLUB_ASSERT=2|rseq thread tid lock|fire.limits
 tsan|-DSLUB_TSAN=ON|-|contract|fire
 asan|-DSLUB_ASAN=ON|-|contract|fire
 inject|-DSLUB_INJECT=ON|rseq thread tid lock|fire.[ls]i|unit|fire
-'
+clang|-DCMAKE_C_COMPILER=$clang|-||unit|contract|abi|api|fire
+"
 
 declare -a rows=() left_out=()
 failed=0
@@ -124,6 +130,12 @@ build_variant()
 	# shellcheck disable=SC2086 # options and targets are words
 	cmake -S . -B "$(folder "$name")" -DSLUB_BUILD_TESTS=ON $options >"$log" 2>&1 &&
 		cmake --build "$(folder "$name")" -j "$jobs" $targets >>"$log" 2>&1 </dev/null
+}
+
+# missing VARIANT: what it would need that is not here.
+missing()
+{
+	[ "$1" != clang ] || [ -n "$clang" ] || echo 'there is no clang'
 }
 
 # folder VARIANT: where it is built.
@@ -188,7 +200,7 @@ mode_cell()
 # run_variant NAME OPTIONS BACKENDS EXCLUDE LABELS
 run_variant()
 {
-	local name=$1 options=$2 backends=$3 exclude=$4 wanted=$5 cell backend built=no key
+	local name=$1 options=$2 backends=$3 exclude=$4 wanted=$5 cell backend built=no key reason
 
 	key="$wanted $SLUB_TEST_SCALE"
 	for backend in $backends; do
@@ -201,6 +213,11 @@ run_variant()
 		[ "$name" != inject ] || export SLUB_INJECT=${SLUB_INJECT:-rate=100}
 		if [ $list_only = yes ]; then
 			echo "$cell"
+			continue
+		fi
+		reason=$(missing "$name")
+		if [ -n "$reason" ]; then
+			row "$cell" skip - - - - "$reason"
 			continue
 		fi
 		! earlier "$cell" "$key" || continue
