@@ -11,8 +11,8 @@
  * would buy the same pages back each time, at a page fault each (10,000 blocks
  * of 4 KiB, allocated and freed over and over: 5,900 cycles per block against
  * 40).  So the limit rises while pages that were given back are bought back
- * fast (8 MiB within a sixteenth of a second; that is some 1.5 % of a CPU in
- * page faults), up to a sixteenth of the machine's memory.
+ * fast (8 MiB within an eighth of a second; that is 1 to 3 % of a CPU in page
+ * faults), up to a sixteenth of the machine's memory.
  *
  * A limit that was raised is what stays when the program falls silent.  So it
  * counts up to half of the peak of what was resident, until twelve times the peak
@@ -49,7 +49,7 @@
 #define SWING_SHARE 4
 #define RAISED_SHARE 16
 #define BOUGHT_PAGES (((size_t)8 << 20) / PAGE_BYTES)
-#define BOUGHT_NS 62500000ull
+#define BOUGHT_NS 125000000ull
 #define DECAY_NS 1000000000ull
 
 /* Estimates: a lost update costs a purge too many or too few. */
