@@ -15,6 +15,8 @@ BUILD ?= build
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 CMAKE_FLAGS ?=
+# By their labels: storms, and programs and tools that wait for each other.
+TESTED_ALONE = ^(fire|preload|tool|bench|rust|cpp|examples)$$
 MAKEFLAGS += --no-print-directory
 
 configure = cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_FLAGS)
@@ -41,7 +43,8 @@ test:
 	@scripts/setup test
 	$(configure) -DSLUB_BUILD_TESTS=ON -DSLUB_BUILD_BENCH=OFF
 	$(compile)
-	ctest --test-dir $(BUILD) --output-on-failure
+	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) -LE '$(TESTED_ALONE)'
+	ctest --test-dir $(BUILD) --output-on-failure -L '$(TESTED_ALONE)'
 	tests/matrix.sh -L unit -k '^(layout-[il]|up|assert).*-rseq'
 
 bench-quick: BENCH_FLAGS = --quick
