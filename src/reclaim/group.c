@@ -63,7 +63,8 @@ struct slub_group *owner_group(struct group_owner *owner)
 	/* acquire: pairs with the release in disinherit() */
 	while ((heir = __atomic_load_n(&owner->heir, __ATOMIC_ACQUIRE)) != NULL)
 		owner = heir;
-	return owner->group;
+	/* Who only adds up stocks may come by a number that is another's by now. */
+	return __atomic_load_n(&owner->group, __ATOMIC_RELAXED);
 }
 
 void owner_hold(struct group_owner *owner, int64_t n)
