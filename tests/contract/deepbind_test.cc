@@ -15,15 +15,6 @@ using Release = void (*)(void *);
 using Address = void *(*)();
 using Open = void *(*)(const char *, int);
 
-static std::string folder()
-{
-	char path[4096] = {};
-
-	if (!realpath("/proc/self/exe", path))
-		return ".";
-	return std::string(path).substr(0, std::string(path).rfind('/'));
-}
-
 /* Not where libslub is linked statically, or a sanitizer has a dlopen() of its own. */
 static bool dlopen_is_ours()
 {
@@ -51,7 +42,7 @@ protected:
 	}
 	bool open(int flags)
 	{
-		plugin = dlopen((folder() + "/libplugin.so").c_str(), flags);
+		plugin = dlopen((harness::folder() + "/libplugin.so").c_str(), flags);
 		return plugin != nullptr;
 	}
 	void *plugin = nullptr;
@@ -81,7 +72,7 @@ TEST_F(DeepBind, DISABLED_HasAMallocOfItsOwn)
 
 TEST_F(DeepBind, KeptWhereAskedFor)
 {
-	std::string command = "SLUB_DEEPBIND=keep '" + folder() +
+	std::string command = "SLUB_DEEPBIND=keep '" + harness::folder() +
 		"/deepbind_test' --gtest_also_run_disabled_tests "
 		"--gtest_filter=*HasAMallocOfItsOwn > /dev/null";
 
@@ -91,7 +82,7 @@ TEST_F(DeepBind, KeptWhereAskedFor)
 /* The C library searches the RUNPATH of whoever called dlopen(). */
 TEST_F(DeepBind, TheCallersPathIsSearched)
 {
-	void *opener = dlopen((folder() + "/libopener.so").c_str(), RTLD_NOW);
+	void *opener = dlopen((harness::folder() + "/libopener.so").c_str(), RTLD_NOW);
 
 	ASSERT_NE(opener, nullptr) << dlerror();
 	auto open_there = reinterpret_cast<Open>(dlsym(opener, "opener_open"));

@@ -13,15 +13,6 @@
 
 #include "harness.h"
 
-static std::string folder()
-{
-	char path[4096] = {};
-
-	if (!realpath("/proc/self/exe", path))
-		return ".";
-	return std::string(path).substr(0, std::string(path).rfind('/'));
-}
-
 static std::string output_of(const std::string &command, int *status)
 {
 	std::string text;
@@ -38,7 +29,7 @@ TEST(Startup, ConstructorOfHighestPriority)
 {
 	int status;
 
-	EXPECT_EQ(output_of(folder() + "/early", &status), "early\n");
+	EXPECT_EQ(output_of(harness::folder() + "/early", &status), "early\n");
 	EXPECT_EQ(status, 0) << harness::describe_status(status)
 			     << " (51: early block lost, 52: not ready, 53: after exit)";
 }
@@ -46,7 +37,7 @@ TEST(Startup, ConstructorOfHighestPriority)
 TEST(Startup, StaticProgram)
 {
 	int status;
-	std::string program = folder() + "/static_program";
+	std::string program = harness::folder() + "/static_program";
 
 	if (access(program.c_str(), X_OK) != 0)
 		GTEST_SKIP() << "no libslub.a in this build";
@@ -58,7 +49,7 @@ TEST(Startup, StaticProgram)
 TEST(Startup, NonPieStaticProgram)
 {
 	int status;
-	std::string program = folder() + "/static_fixed_program";
+	std::string program = harness::folder() + "/static_fixed_program";
 
 	if (access(program.c_str(), X_OK) != 0)
 		GTEST_SKIP() << "no libslub.a in this build";
@@ -71,7 +62,7 @@ using Release = void (*)(void *);
 
 TEST(Startup, LibraryLoadedAndUnloaded)
 {
-	std::string path = folder() + "/libplugin.so";
+	std::string path = harness::folder() + "/libplugin.so";
 	std::vector<void *> blocks;
 
 	for (int round = 0; round < 50; round++) {

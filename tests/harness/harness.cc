@@ -95,6 +95,15 @@ std::vector<size_t> classes(size_t limit)
 	return list;
 }
 
+std::string folder()
+{
+	char path[4096] = {};
+
+	if (!realpath("/proc/self/exe", path))
+		return ".";
+	return std::string(path).substr(0, std::string(path).rfind('/'));
+}
+
 size_t resident_bytes()
 {
 	char text[64] = {};

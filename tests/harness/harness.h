@@ -37,6 +37,9 @@ std::vector<size_t> classes(size_t limit);
 /* Resident bytes of this process, read without allocating. */
 size_t resident_bytes();
 
+/* Where this program lies. */
+std::string folder();
+
 /* A number that the compiler cannot see through: keeps calls and arguments as written. */
 size_t opaque(size_t value);
 void *opaque(void *pointer);

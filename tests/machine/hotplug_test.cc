@@ -19,6 +19,8 @@
 
 namespace {
 
+using nodes::on_cpu;
+
 std::string cpu_file(int cpu)
 {
 	return "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/online";
@@ -44,14 +46,6 @@ std::vector<int> cpus(const char *which)
 			found.push_back(cpu);
 	}
 	return found;
-}
-
-template <typename Body> void on_cpu(int cpu, Body body)
-{
-	std::thread([&] {
-		nodes::go_to_cpu(cpu);
-		body();
-	}).join();
 }
 
 class hotplug : public testing::Test {

@@ -9,7 +9,9 @@
 #include <gtest/gtest.h>
 #include <linux/mempolicy.h>
 #include <sched.h>
+#include <string>
 #include <sys/syscall.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -52,6 +54,15 @@ inline void go_to_cpu(int cpu)
 	CPU_ZERO(&set);
 	CPU_SET((size_t)cpu, &set);
 	ASSERT_EQ(sched_setaffinity(0, sizeof(set), &set), 0) << "CPU " << cpu;
+}
+
+/* A thread of its own on @cpu: the test's stays where it is. */
+template <typename Body> void on_cpu(int cpu, Body body)
+{
+	std::thread([&] {
+		go_to_cpu(cpu);
+		body();
+	}).join();
 }
 
 /* Nodes that have memory and an own processor. */

@@ -17,13 +17,9 @@ namespace {
 
 const size_t MIB = 1ul << 20;
 
-/* A thread of its own on a processor of @node: the test's stays where it is. */
 template <typename Body> void on_node(int node, Body body)
 {
-	std::thread([&] {
-		nodes::go_to_cpu(nodes::cpus_of(node)[0]);
-		body();
-	}).join();
+	nodes::on_cpu(nodes::cpus_of(node)[0], body);
 }
 
 std::vector<char *> blocks(size_t nr, size_t bytes)

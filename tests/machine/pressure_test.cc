@@ -106,7 +106,7 @@ struct slub_pressure_stats report(const char *when, const values &kept)
 }
 
 /* Memory that the library knows nothing of: only the kernel can tell it. */
-bool press(bool by_thread)
+void press(bool by_thread)
 {
 	const size_t bytes = 24 * MIB;
 	char *map = (char *)mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
@@ -119,7 +119,6 @@ bool press(bool by_thread)
 	}
 	for (int i = 0; i < 50 && by_thread; i++)
 		usleep(20000);
-	return true;
 }
 
 /* Makes 128 MiB of values in a group with room for 64, then has other memory come. */
