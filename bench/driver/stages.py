@@ -97,7 +97,7 @@ def _seeds(runner, options, until):
         try:
             text, _ = process.communicate(timeout=left)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGTERM)		# its programs too
+            os.killpg(process.pid, signal.SIGINT)		# its programs too
             text, _ = process.communicate()
             runner.notes.append(f"the seeds' measurements were cut after {left:.0f} s")
     if process.returncode:

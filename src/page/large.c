@@ -9,6 +9,8 @@
  * The descriptor of the first page holds the number of pages; only that page
  * has a map entry, so an address inside a large block is not taken for one.
  */
+#include <string.h>
+
 #include "page/page_internal.h"
 
 /* Pages in the largest block that is cut from a zone. */
@@ -167,14 +169,19 @@ static void run_free(char *ptr, size_t pages)
 	page_uncharge(run_charge(pages));
 }
 
+static void unmark(void *ptr)
+{
+	large_entry_set(ptr, MAP_NONE);
+	page_flags_write(page_of(ptr), 0);
+}
+
 void large_free(void *ptr)
 {
 	struct page *page = page_of(ptr);
 	size_t pages = page->count;
 	uint32_t flags = page_flags_read(page), owner = *page_owner(page);
 
-	large_entry_set(ptr, MAP_NONE);
-	page_flags_write(page, 0);
+	unmark(ptr);
 	if (flags & PAGE_RUN)
 		run_free(ptr, pages);
 	else if (!quick_free(ptr, pages, flags >> 16 & 0xff))
@@ -215,6 +222,31 @@ static void run_shrink(char *ptr, size_t old, size_t pages)
 	}
 }
 
+/*
+ * So small a block has no business in a superblock of its own: the heap's range is four
+ * times the memory, and would be full before that is.
+ */
+#define RUN_PAGES_MIN (SUPERBLOCK_PAGES / 4)
+
+/* From a run to a block that is cut from a zone, by a copy; NULL: no memory. */
+static void *run_leave(char *ptr, size_t old, size_t pages)
+{
+	uint32_t node = page_node(page_of(ptr));
+	bool is_zero;
+	void *to = large_alloc_kept(pages * PAGE_BYTES);
+
+	if (!to) {
+		to = zone_piece(pages, PAGE_BYTES, node, &is_zero);
+		if (!to)
+			return NULL;
+		large_mark(to, pages, node, false);
+	}
+	memcpy(to, ptr, pages * PAGE_BYTES);
+	unmark(ptr);
+	run_free(ptr, old);
+	return to;
+}
+
 /* Moves the pages, not the bytes, to a longer run. */
 static void *run_move(char *ptr, size_t old, size_t pages)
 {
@@ -237,8 +269,7 @@ static void *run_move(char *ptr, size_t old, size_t pages)
 		return NULL;
 	}
 	large_mark(to, pages, node, true);
-	large_entry_set(ptr, MAP_NONE);
-	page_flags_write(page_of(ptr), 0);
+	unmark(ptr);
 	count_add(-old);
 	superblock_free(ptr, run_superblocks(old), false);
 	return to;
@@ -278,9 +309,14 @@ static void *piece_resize(char *ptr, size_t old, size_t pages)
 static void *resize(void *ptr, size_t old, size_t pages)
 {
 	struct page *page = page_of(ptr);
+	void *to = NULL;
 
 	if (!(page_flags_read(page) & PAGE_RUN))
 		return piece_resize(ptr, old, pages);
+	if (pages < old && pages < RUN_PAGES_MIN)
+		to = run_leave(ptr, old, pages);
+	if (to)
+		return to;
 	if (pages < old) {
 		run_shrink(ptr, old, pages);
 		set_count(page, pages);
@@ -288,6 +324,22 @@ static void *resize(void *ptr, size_t old, size_t pages)
 		return ptr;
 	}
 	return run_grow(ptr, old, pages);
+}
+
+static void *resize_charged(void *ptr, size_t old, size_t pages, uint32_t owner)
+{
+	void *to;
+
+	if (pages > old && group_charge(owner, (pages - old) * PAGE_BYTES))
+		return NULL;
+	to = resize(ptr, old, pages);
+	if (to)
+		large_set_owner(to, owner);
+	if (to && pages < old)
+		group_uncharge(owner, (old - pages) * PAGE_BYTES);
+	else if (!to && pages > old)
+		group_uncharge(owner, (pages - old) * PAGE_BYTES);
+	return to;
 }
 
 void *large_resize(void *ptr, size_t bytes)
@@ -301,17 +353,11 @@ void *large_resize(void *ptr, size_t bytes)
 	pages = pages_for(bytes);
 	if (pages == old)
 		return ptr;
-	if (likely(!owner))
-		return resize(ptr, old, pages);
-	if (pages > old && group_charge(owner, (pages - old) * PAGE_BYTES))
-		return NULL;
-	to = resize(ptr, old, pages);
-	if (to)
-		large_set_owner(to, owner);
-	if (to && pages < old)
-		group_uncharge(owner, (old - pages) * PAGE_BYTES);
-	else if (!to && pages > old)
-		group_uncharge(owner, (pages - old) * PAGE_BYTES);
+	to = likely(!owner) ? resize(ptr, old, pages) :
+			      resize_charged(ptr, old, pages, owner);
+	/* What was cut off is free, as after large_free(). */
+	if (pages < old)
+		purge_look();
 	return to;
 }
 

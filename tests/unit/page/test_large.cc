@@ -209,6 +209,49 @@ TEST_F(large, shrinking_a_block_cut_from_a_zone_frees_its_tail)
 	large_free(next);
 }
 
+/* Else 100 KiB would keep 2 MiB of the heap's range, which would be full at a twentieth. */
+TEST_F(large, a_run_that_shrinks_to_little_leaves_its_superblock)
+{
+	const size_t left = 100000;
+	std::vector<char *> mine;
+
+	for (size_t i = 0; i < 1000; i++) {
+		char *ptr = alloc(3 * MiB);
+
+		ASSERT_NE(ptr, nullptr) << i;
+		harness::fill(ptr, left, i);
+		mine.push_back((char *)large_resize(ptr, left));
+		ASSERT_NE(mine.back(), nullptr);
+		ASSERT_EQ(large_bytes(mine.back()), 26 * PAGE_BYTES);
+	}
+	EXPECT_LT(superblock_nr_used(), 64u);
+	EXPECT_EQ(large_nr_pages(), 1000 * 26u);
+	for (size_t i = 0; i < mine.size(); i++) {
+		EXPECT_TRUE(harness::intact(mine[i], left, i));
+		large_free(mine[i]);
+	}
+	EXPECT_EQ(large_nr_pages(), 0u);
+	page_purge(0);
+	EXPECT_EQ(superblock_nr_used(), 0u);
+	EXPECT_EQ(page_used_bytes(), 0u);
+}
+
+TEST_F(large, a_run_that_finds_no_other_place_shrinks_where_it_is)
+{
+	std::vector<char *> mine;
+	bool is_zero;
+
+	while (auto *ptr = (char *)large_alloc(2 * MiB, 16, &is_zero))
+		mine.push_back(ptr);
+	ASSERT_FALSE(mine.empty());
+	harness::fill(mine[0], 100000, 1);
+	EXPECT_EQ(large_resize(mine[0], 100000), mine[0]);
+	EXPECT_TRUE(harness::intact(mine[0], 100000, 1));
+	EXPECT_EQ(large_bytes(mine[0]), 26 * PAGE_BYTES);
+	for (char *one : mine)
+		large_free(one);
+}
+
 TEST_F(large, moves_pages_and_keeps_what_is_in_them)
 {
 	char *ptr = alloc(4 * MiB);

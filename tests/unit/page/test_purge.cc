@@ -242,6 +242,23 @@ TEST_F(purge, idle_memory_stays_within_the_limit_and_goes_to_half_of_it)
 	}
 }
 
+/* realloc() frees as free() does; nobody may call again. */
+TEST_F(purge, what_is_cut_off_a_large_block_goes_back_in_the_same_call)
+{
+	for (size_t left : { 8 * MiB, 3 * MiB, MiB, 40 * PAGE_BYTES }) {
+		bool is_zero;
+		auto *ptr = (char *)large_alloc(100 * MiB, 16, &is_zero);
+
+		ASSERT_NE(ptr, nullptr);
+		harness::fill(ptr, 100 * MiB, 1);
+		ptr = (char *)large_resize(ptr, left);
+		EXPECT_LE(idle(), page_idle_limit()) << left;
+		EXPECT_TRUE(harness::intact(ptr, left, 1));
+		large_free(ptr);
+		now_ns += 20000 * millisecond;
+	}
+}
+
 TEST_F(purge, nothing_is_purged_under_a_lock_or_within_reclaim)
 {
 	auto run = take(12 * MiB);
