@@ -66,6 +66,13 @@ int os_commit(void *start, size_t bytes)
 			      PROT_READ | PROT_WRITE, 0);
 }
 
+/* All of it?  A call that does nothing, but for looking. */
+static bool is_mapped(void *start, size_t bytes)
+{
+	return sys_call4(SYS_msync, (long)start, (long)bytes, MS_ASYNC, 0) !=
+	       -12;	/* ENOMEM */
+}
+
 int os_fill_hole(void *start, size_t bytes)
 {
 	long ret = sys_call6(SYS_mmap, (long)start, (long)bytes,
@@ -73,8 +80,9 @@ int os_fill_hole(void *start, size_t bytes)
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
 				     MAP_FIXED_NOREPLACE, -1, 0);
 
-	if (ret == -17)		/* EEXIST: it was never unmapped */
-		return 0;
+	/* EEXIST: it was never unmapped, or part of it is somebody else's since. */
+	if (ret == -17)
+		return is_mapped(start, bytes) ? 0 : -17;
 	if (ret < 0 && ret > -4096)
 		return (int)ret;
 	/* A kernel that does not know the flag took it for a hint. */

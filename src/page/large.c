@@ -247,6 +247,12 @@ static void *run_leave(char *ptr, size_t old, size_t pages)
 	return to;
 }
 
+/*
+ * A move left a hole that could not be filled, and will again: with RLIMIT_AS lowered below
+ * what is reserved the kernel unmaps the target, then refuses, and refuses the filling.
+ */
+static _Atomic bool moves_leave_holes;
+
 /* Moves the pages, not the bytes, to a longer run. */
 static void *run_move(char *ptr, size_t old, size_t pages)
 {
@@ -256,8 +262,10 @@ static void *run_move(char *ptr, size_t old, size_t pages)
 	/* Where its pages are, wherever this thread is. */
 	uint32_t node = page_node(page_of(ptr));
 	size_t charged = run_charge(old);
-	char *to = run_piece(pages, PAGE_BYTES, charged, node, &is_zero);
+	char *to = NULL;
 
+	if (!__atomic_load_n(&moves_leave_holes, __ATOMIC_RELAXED))
+		to = run_piece(pages, PAGE_BYTES, charged, node, &is_zero);
 	if (!to)
 		return NULL;
 	if (os_move(ptr, to, bytes)) {
@@ -266,6 +274,9 @@ static void *run_move(char *ptr, size_t old, size_t pages)
 		/* The kernel may have unmapped the target first (PAGE-4). */
 		if (os_fill_hole(to, bytes) == 0)
 			superblock_free(to, run_superblocks(pages), true);
+		else
+			__atomic_store_n(&moves_leave_holes, true,
+					 __ATOMIC_RELAXED);
 		return NULL;
 	}
 	large_mark(to, pages, node, true);

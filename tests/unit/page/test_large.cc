@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* page/large.c: blocks of any number of pages, grown, shrunk and moved. */
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "start.h"
 #include "walk.h"
@@ -304,6 +306,26 @@ TEST_F(large, moving_a_run_made_of_used_memory)
 	expect_free_memory_truthful();
 	large_free(to);
 	large_free(wall);
+}
+
+/* The limit is set after the start, as by a sandbox: the kernel unmaps the target, then refuses. */
+TEST_F(large, a_move_that_leaves_a_hole_is_the_last)
+{
+	EXPECT_EQ(harness::in_child([this] {
+		const struct rlimit low = { 64 * MiB, 64 * MiB };
+		char *ptr = alloc(4 * MiB), *wall = alloc(2 * MiB);
+		size_t used = superblock_nr_used();
+
+		harness::fill(ptr, 4 * MiB, 1);
+		if (wall != ptr + 4 * MiB || setrlimit(RLIMIT_AS, &low))
+			_exit(1);
+		for (int i = 0; i < 20; i++)
+			if (large_resize(ptr, 9 * MiB))
+				_exit(0);	/* another kernel */
+		if (superblock_nr_used() > used + 5)
+			_exit(2);
+		_exit(harness::intact(ptr, 4 * MiB, 1) ? 0 : 3);
+	}), 0) << "2: each of them takes part of the heap away";
 }
 
 TEST_F(large, random_operations)
