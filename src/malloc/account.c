@@ -184,6 +184,9 @@ void *account_alloc(size_t bytes, size_t align, bool *is_zero)
 	void *ptr;
 
 	*is_zero = false;
+	/* Else it would be the group's peak, and more than its counters hold. */
+	if (unlikely(!large_is_possible(bytes, align)))
+		return NULL;
 	if (!likely(group_charge_fast(charge)) && group_charge(owner, charge))
 		return NULL;
 	ptr = slow_alloc_uncharged(bytes, align, is_zero);

@@ -51,9 +51,10 @@ void *bucket_large_alloc(struct slub_bucket *bucket, size_t size, size_t align,
 	uint32_t owner = 0;
 	void *ptr = NULL;
 
-	if (!(bucket->flags & SLUB_ACCOUNT) ||
-	    !group_charge_place(&bucket->place, account_large_bytes(size),
-				&owner)) {
+	if (large_is_possible(size, align) &&
+	    (!(bucket->flags & SLUB_ACCOUNT) ||
+	     !group_charge_place(&bucket->place, account_large_bytes(size),
+				 &owner))) {
 		ptr = large_try(size, align, is_zero);
 		if (!ptr && owner)
 			group_uncharge(owner, account_large_bytes(size));

@@ -136,6 +136,14 @@ static size_t pages_for(size_t bytes)
 	return quick_round(max_size((bytes + PAGE_BYTES - 1) / PAGE_BYTES, 1));
 }
 
+bool large_is_possible(size_t bytes, size_t align)
+{
+	size_t limit = page_limit_bytes();
+
+	return max_size(bytes, align) <= heap_reserved_bytes &&
+	       (!limit || bytes <= limit);
+}
+
 void *large_alloc(size_t bytes, size_t align, bool *is_zero)
 {
 	uint32_t node = os_node_current();
@@ -143,7 +151,7 @@ void *large_alloc(size_t bytes, size_t align, bool *is_zero)
 	bool run;
 	char *ptr;
 
-	if (bytes > heap_reserved_bytes || align > heap_reserved_bytes)
+	if (!large_is_possible(bytes, align))
 		return NULL;
 	ptr = align <= PAGE_BYTES ? large_alloc_kept(bytes) : NULL;
 	if (ptr) {

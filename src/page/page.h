@@ -339,6 +339,11 @@ void block_flush(void);
  */
 void *large_alloc(size_t bytes, size_t align, bool *is_zero);
 /*
+ * Could that ever be had, if everybody gave back what they can?  Not what is larger than
+ * the heap or the limit: for that nobody is to be asked.
+ */
+bool large_is_possible(size_t bytes, size_t align);
+/*
  * The same for one that was freed and kept whole, which is the usual case; its
  * contents are undefined.  NULL: there is none of this size.
  */

@@ -34,6 +34,27 @@ TEST_F(Account, MallocIsChargedWithTheSizeOfItsClass)
 	}
 }
 
+/* A length out of a broken file: not the peak, and not more than the counters hold. */
+TEST_F(Account, WhatCanNeverBeHadIsNotCharged)
+{
+	slub_bucket *bucket = slub_bucket_create("impossible", SLUB_ACCOUNT);
+	slub_group_stats stats = {};
+
+	ASSERT_NE(bucket, nullptr);
+	for (size_t bytes : { (size_t)1 << 50, (size_t)1 << 62, (size_t)PTRDIFF_MAX }) {
+		Inside inside(group);
+
+		free(malloc(100));
+		EXPECT_EQ(malloc(harness::opaque(bytes)), nullptr);
+		EXPECT_EQ(slub_bucket_alloc(bucket, harness::opaque(bytes)), nullptr);
+		free(malloc(100));
+	}
+	EXPECT_EQ(slub_group_stats_read(group, &stats), 0);
+	EXPECT_LT(stats.peak, (size_t)64 << 20);
+	EXPECT_EQ(stats.usage, 0u);
+	EXPECT_EQ(slub_bucket_destroy(bucket), 0);
+}
+
 TEST_F(Account, EveryWayToAllocateAndToFree)
 {
 	std::vector<void *> blocks;

@@ -9,6 +9,8 @@
 #define _Static_assert static_assert
 extern "C" {
 #include "slab/sample.h"
+#include <slub/bucket.h>
+#include <slub/shrinker.h>
 }
 #undef _Static_assert
 
@@ -257,6 +259,38 @@ TEST(slow, under_a_lock_frees_of_many_objects_wait)
 	slab_shrink_all();
 	census_cache(cache, &census);
 	EXPECT_EQ(census.active, 0u);
+}
+
+size_t nr_asked;
+
+size_t one_to_give(struct slub_shrinker *, struct slub_shrink_control *) noexcept
+{
+	nr_asked++;
+	return 1;
+}
+
+/* A length read from a broken file must not cost a program its caches. */
+TEST(slow, nobody_gives_up_anything_for_what_can_never_be_had)
+{
+	struct slub_shrinker shrinker = {};
+	struct slub_bucket *bucket = slub_bucket_create("impossible", 0);
+
+	shrinker.count = shrinker.scan = one_to_give;
+	ASSERT_EQ(slub_shrinker_register(&shrinker), 0);
+	for (size_t bytes : { heap_reserved_bytes + 1, (size_t)1 << 50, (size_t)PTRDIFF_MAX }) {
+		EXPECT_EQ(malloc(bytes), nullptr);
+		EXPECT_EQ(calloc(1, bytes), nullptr);
+		EXPECT_EQ(aligned_alloc(64, bytes), nullptr);
+		EXPECT_EQ(aligned_alloc((size_t)1 << 50, 64), nullptr);
+		EXPECT_EQ(slub_bucket_alloc(bucket, bytes), nullptr);
+	}
+	EXPECT_EQ(nr_asked, 0u);
+	page_limit_set(page_used_bytes() + (8 << 20));
+	EXPECT_EQ(malloc(1 << 30), nullptr) << "more than the limit";
+	EXPECT_EQ(nr_asked, 0u);
+	page_limit_set(0);
+	EXPECT_EQ(slub_shrinker_unregister(&shrinker), 0);
+	EXPECT_EQ(slub_bucket_destroy(bucket), 0);
 }
 
 TEST(slow, foreign_pointers_are_left_alone_and_reported_once)
