@@ -283,7 +283,7 @@ size_t zone_nr_dirty(void);
 /*
  * Keeps @bytes aside from now on, rounded up to RESERVE_BYTES; 0: none.  Their
  * memory is there, not only promised.  Returns 0, or -ENOMEM when there is not
- * enough: what is missing is then taken from the blocks that are freed next.
+ * enough; as much as before is kept then.
  */
 int page_reserve_set(size_t bytes);
 /*

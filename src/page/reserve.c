@@ -188,9 +188,18 @@ static void zone_drop(struct zone *zone, size_t keep)
 		zone_free(page_address(page), RESERVE_ORDER, zone->node, true);
 }
 
-int page_reserve_set(size_t bytes)
+static size_t blocks_wanted(void)
 {
-	size_t blocks = bytes / RESERVE_BYTES + (bytes % RESERVE_BYTES != 0);
+	size_t blocks = 0;
+
+	for (uint32_t n = 0; n < nr_zones; n++)
+		blocks += reserve_wanted(&zones[n]);
+	return blocks;
+}
+
+/* Shares @blocks out among the zones; false: there is not enough. */
+static bool blocks_set(size_t blocks)
+{
 	bool filled = true;
 
 	for (uint32_t n = 0; n < nr_zones; n++) {
@@ -204,6 +213,18 @@ int page_reserve_set(size_t bytes)
 		zone_drop(&zones[n], reserve_wanted(&zones[n]));
 		filled = filled && zone_fill(&zones[n]);
 	}
+	return filled;
+}
+
+int page_reserve_set(size_t bytes)
+{
+	size_t blocks = bytes / RESERVE_BYTES + (bytes % RESERVE_BYTES != 0);
+	size_t before = blocks_wanted();
+	bool filled = bytes <= heap_reserved_bytes && blocks_set(blocks);
+
+	/* All that there was may be in it by now, and every free would go there. */
+	if (!filled)
+		blocks_set(before);
 	page_purge_if_needed();
 	return filled ? 0 : -12;	/* ENOMEM */
 }

@@ -155,22 +155,36 @@ TEST_F(reserve, refills_before_anyone_else_gets_something)
 			zone_free(block, RESERVE_ORDER, page_node(page_of(block)), true);
 }
 
-TEST_F(reserve, more_than_there_is_fills_up_later)
+/* Otherwise nothing would be left to the program: all of it, and each free, would be kept. */
+TEST_F(reserve, more_than_there_is_leaves_it_as_it_was)
 {
+	bool is_zero;
+	void *used = zone_alloc(BLOCK_ORDER_MAX, 0, &is_zero);
+
 	EXPECT_EQ(page_reserve_set(80 * MiB), -12);
-	EXPECT_GT(page_reserve_bytes(), 60 * MiB);
-	EXPECT_LE(page_reserve_bytes(), 64 * MiB);
+	EXPECT_EQ(page_reserve_bytes(), 0u);
 	EXPECT_EQ(page_reserve_set(MiB), 0);
+	EXPECT_EQ(page_reserve_set(64 * MiB), -12);
+	EXPECT_EQ(page_reserve_bytes(), MiB);
+	EXPECT_EQ(page_reserve_short, 0u);
+	void *block = zone_alloc(BLOCK_ORDER_MAX, 1, &is_zero);
+	ASSERT_NE(block, nullptr);
+	zone_free(block, BLOCK_ORDER_MAX, 1, true);
+	zone_free(used, BLOCK_ORDER_MAX, 0, true);
 	EXPECT_EQ(page_reserve_bytes(), MiB);
 	page_limit_set(2 * MiB);
 	EXPECT_EQ(page_reserve_set(3 * MiB), -12) << "the limit counts";
-	EXPECT_EQ(page_reserve_bytes(), 2 * MiB);
+	EXPECT_EQ(page_reserve_bytes(), MiB);
+	EXPECT_EQ(page_reserve_set(2 * MiB), 0);
 }
 
 TEST_F(reserve, an_unreachable_size_is_an_error_and_no_overflow)
 {
-	EXPECT_EQ(page_reserve_set(SIZE_MAX), -12);
-	EXPECT_LE(page_reserve_bytes(), 64 * MiB);
+	for (size_t bytes : { SIZE_MAX, SIZE_MAX - 4095, (size_t)1 << 47, 64 * MiB + 1 }) {
+		EXPECT_EQ(page_reserve_set(bytes), -12);
+		EXPECT_EQ(page_reserve_bytes(), 0u);
+		EXPECT_EQ(superblock_nr_used(), 0u) << "nothing was tried";
+	}
 }
 
 TEST_F(reserve, threads)
