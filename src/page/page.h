@@ -287,8 +287,8 @@ size_t zone_nr_dirty(void);
  */
 int page_reserve_set(size_t bytes);
 /*
- * A block of 2^@order pages out of the reserve, of @node if it has one; its
- * contents are undefined.  NULL: the reserve is used up, or @order too large.
+ * A block of 2^@order pages out of the reserve of @node, to which it has to go
+ * back; its contents are undefined.  NULL: that is used up, or @order too large.
  * It is freed as any block; what is freed refills the reserve first.
  */
 void *page_reserve_take(uint32_t order, uint32_t node);

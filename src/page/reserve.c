@@ -247,13 +247,11 @@ static void tail_free(char *block, uint32_t order, uint32_t node)
 
 void *page_reserve_take(uint32_t order, uint32_t node)
 {
-	struct page *page = NULL;
-	uint32_t n = node < nr_zones ? node : 0;
+	struct page *page;
 
 	if (order > RESERVE_ORDER || slub_thread.locks_held)
 		return NULL;
-	for (uint32_t i = 0; i < nr_zones && !page; i++)
-		page = pop(&zones[(n + i) % nr_zones], 0);
+	page = pop(&zones[node < nr_zones ? node : 0], 0);
 	if (!page)
 		return NULL;
 	tail_free(page_address(page), order, page_node(page));

@@ -67,11 +67,22 @@ static struct slub_cache *shadow_of(struct slub_cache *cache)
 	return none;
 }
 
+/* Each node has a share of the reserve: from this thread's, or any other that has some. */
+static void *shadow_refill(struct slub_cache *shadow)
+{
+	uint32_t n = os_node_current(), nr = 0;
+	void *chain = NULL;
+
+	for (uint32_t i = 0; i < slab_nr_nodes() && !chain; i++)
+		chain = node_refill(shadow,
+				    shadow->nodes[(n + i) % slab_nr_nodes()],
+				    &nr);
+	return chain;
+}
+
 static void *shadow_alloc(struct slub_cache *shadow)
 {
-	struct cache_node *node = node_current(shadow);
-	uint32_t nr = 0;
-	void *object = node_refill(shadow, node, &nr);
+	void *object = shadow_refill(shadow);
 	void *rest;
 
 	if (!object)

@@ -123,7 +123,7 @@ TEST_F(reserve, refills_before_anyone_else_gets_something)
 	auto all = take_all(BLOCK_ORDER_MAX);
 	auto rest = take_all(0);
 	for (int i = 0; i < 4; i++)
-		all.emplace_back(page_reserve_take(RESERVE_ORDER, 0), 9);
+		all.emplace_back(page_reserve_take(RESERVE_ORDER, (uint32_t)i % 2), 9);
 	ASSERT_EQ(page_reserve_short, 4u);
 	/* A page at a time, node by node: eight that are one block make up for one. */
 	std::sort(rest.begin(), rest.end(), [](auto &a, auto &b) {

@@ -5,6 +5,8 @@
 
 #include "typed.h"
 
+#include <slub/reserve.h>
+
 namespace {
 
 const uint32_t nr_nodes = 3;
@@ -114,6 +116,38 @@ TEST_P(numa, nodes_that_there_are_not)
 		EXPECT_EQ(slub_cache_alloc_node(cache, 0, node), nullptr) << node;
 		EXPECT_EQ(errno, EINVAL) << node;
 	}
+}
+
+/* What lies in another node's reserve is had too, and goes back to where it came from. */
+TEST_P(numa, the_reserve_of_all_nodes)
+{
+	std::vector<void *> objects;
+
+	ASSERT_EQ(slub_reserve_set(nr_nodes * RESERVE_BYTES), 0);
+	while (void *object = cache_alloc_from_reserve(cache, SLUB_RESERVE)) {
+		objects.push_back(object);
+		ASSERT_LT(objects.size(), nr_nodes * RESERVE_BYTES / 8);
+	}
+	EXPECT_EQ(page_reserve_bytes(), 0u);
+	std::set<uint32_t> nodes;
+	for (void *object : objects)
+		nodes.insert(node_of(object));
+	EXPECT_EQ(nodes.size(), nr_nodes);
+	for (void *object : objects)
+		slub_cache_free_slow(cache, object);
+	EXPECT_EQ(slub_cache_shrink(cache), 0);
+	EXPECT_EQ(page_reserve_bytes(), nr_nodes * RESERVE_BYTES);
+	EXPECT_EQ(slub_reserve_set(0), 0);
+	/* No zone has an empty list for one with blocks. */
+	for (uint32_t node = 0; node < nr_nodes; node++)
+		for (uint32_t order = 0; order <= BLOCK_ORDER_MAX; order++) {
+			bool is_zero;
+			void *block = zone_alloc(order, node, &is_zero);
+
+			ASSERT_TRUE(pagemap_covers(block)) << node << ", " << order;
+			memset(block, 1, PAGE_BYTES << order);
+			zone_free(block, order, node, true);
+		}
 }
 
 INSTANTIATE_TEST_SUITE_P(sizes, numa, testing::Values<size_t>(16, 200, 5000));
