@@ -31,16 +31,23 @@
 extern size_t malloc_limit SLUB_INTERNAL;
 extern size_t malloc_paged_limit SLUB_INTERNAL;
 
-/* Opens the fast path to this thread, if the library has started. */
+/*
+ * Opens the fast path to this thread, if the library has started.  Both limits or
+ * none, and the paged one last: alone it would have alloc_paged() take objects of
+ * all sizes for such as are linked in their descriptors.
+ */
 static inline void malloc_limits_take(void)
 {
-	if (unlikely(!slub_thread.malloc_limit && !group_current())) {
-		/* acquire: pairs with the release in malloc_open() */
-		slub_thread.malloc_limit =
-			__atomic_load_n(&malloc_limit, __ATOMIC_ACQUIRE);
-		slub_thread.malloc_paged_limit =
-			__atomic_load_n(&malloc_paged_limit, __ATOMIC_RELAXED);
-	}
+	/* acquire: pairs with the release in malloc_open() */
+	size_t limit = likely(slub_thread.malloc_limit || group_current()) ? 0 :
+		       __atomic_load_n(&malloc_limit, __ATOMIC_ACQUIRE);
+
+	if (likely(!limit))
+		return;
+	slub_thread.malloc_limit = limit;
+	compiler_barrier();
+	slub_thread.malloc_paged_limit =
+		__atomic_load_n(&malloc_paged_limit, __ATOMIC_RELAXED);
 }
 
 /* The first slot of the classes of a page or more, and how many bytes of them. */

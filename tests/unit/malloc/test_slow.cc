@@ -293,6 +293,24 @@ TEST(slow, nobody_gives_up_anything_for_what_can_never_be_had)
 	EXPECT_EQ(slub_bucket_destroy(bucket), 0);
 }
 
+/* The start of the library sets the paged one first, and a thread may look in between. */
+TEST(slow, a_thread_takes_both_limits_or_none)
+{
+	size_t limit = malloc_limit, mine[2];
+
+	slub_thread.malloc_limit = slub_thread.malloc_paged_limit = 0;
+	malloc_limit = 0;
+	malloc_limits_take();
+	mine[0] = slub_thread.malloc_limit;
+	mine[1] = slub_thread.malloc_paged_limit;
+	malloc_limit = limit;
+	malloc_limits_take();
+	EXPECT_EQ(mine[0], 0u);
+	EXPECT_EQ(mine[1], 0u) << "objects of words would be taken for pages";
+	EXPECT_EQ(slub_thread.malloc_limit, malloc_limit);
+	EXPECT_EQ(slub_thread.malloc_paged_limit, malloc_paged_limit);
+}
+
 TEST(slow, foreign_pointers_are_left_alone_and_reported_once)
 {
 	std::string errors;
