@@ -75,7 +75,11 @@ cold struct slub_cache *bucket_class_make(struct slub_bucket *bucket,
 		cache = class_create(bucket, bytes, class);
 	/* release: pairs with the acquire in bucket_class() */
 	__atomic_store_n(class, cache, __ATOMIC_RELEASE);
-	/* Behind this, for slub_bucket_group_set() may not have seen it. */
+	/*
+	 * Behind this, for slub_bucket_group_set() may not have seen it.  seq_cst: pairs with
+	 * bucket_classes_place(), so that one of the two sees what the other has written.
+	 */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (cache && bucket->flags & SLUB_ACCOUNT)
 		cache_place_copy(cache, &bucket->place);
 	return cache;
@@ -95,6 +99,8 @@ static struct slub_cache *class_made(const struct slub_bucket *bucket,
 
 void bucket_classes_place(struct slub_bucket *bucket)
 {
+	/* seq_cst: the place was written before; pairs with bucket_class_make() */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	for (uint32_t c = 0; c < CLASS_NR; c++) {
 		struct slub_cache *cache = class_made(bucket, c);
 
