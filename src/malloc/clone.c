@@ -104,6 +104,9 @@ SLUB_EXPORT int clone(child_function *fn, void *stack, int flags, void *arg,
 	call.tls = va_arg(args, void *);
 	call.child_tid = va_arg(args, void *);
 	va_end(args);
+	/* EINVAL; what is put in their place here would hide it. */
+	if (!fn || !stack)
+		return clone_call(&call);
 	if (!(flags & CLONE_VM))
 		return clone_copied(&call);
 	if (flags & CLONE_SETTLS)

@@ -340,6 +340,21 @@ TEST(Fork, CloneWithSharedMemoryAllocates)
 	munmap(stack, stack_bytes);
 }
 
+TEST(Fork, CloneWithoutAFunctionOrAStackIsRefused)
+{
+	alignas(64) static char stack[65536];
+
+	for (int flags : { SIGCHLD, CLONE_VM | SIGCHLD, CLONE_VM | CLONE_SETTLS | SIGCHLD }) {
+		errno = 0;
+		EXPECT_EQ(clone(nullptr, stack + sizeof(stack), flags, nullptr), -1);
+		EXPECT_EQ(errno, EINVAL);
+		errno = 0;
+		EXPECT_EQ(clone(clone_body, nullptr, flags, nullptr), -1);
+		EXPECT_EQ(errno, EINVAL);
+	}
+	EXPECT_EQ(allocate_everywhere(), 0);
+}
+
 /* Around the C library's fork, so none of its handlers run: the child must cope as well. */
 TEST(Fork, RawSystemCall)
 {
