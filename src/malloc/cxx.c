@@ -6,6 +6,11 @@
  * until there is none, then std::bad_alloc is thrown, or nullptr returned by
  * the nothrow forms.  Both come from the program's libstdc++ or libc++, to
  * which there are weak references only.
+ *
+ * A program may replace some of them and leave the others, which then work by its own:
+ * new[] by its new, delete of a size by its delete.  So what is not replaced looks
+ * whether that is (program_new, program_delete); and all are weak, for who links the
+ * archive.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -77,14 +82,78 @@ static always_inline void *new_object(size_t bytes, size_t align)
 	return likely(ptr) ? ptr : handle_failure(bytes, align);
 }
 
+/* ---- what the program has replaced; NULL: nothing.  Const after start ---- */
+
+static struct {
+	void *(*one)(size_t n);
+	void *(*many)(size_t n);
+	void *(*one_aligned)(size_t n, size_t align);
+	void *(*many_aligned)(size_t n, size_t align);
+} program_new;
+
+static struct {
+	void (*one)(void *ptr);
+	void (*many)(void *ptr);
+	void (*one_aligned)(void *ptr, size_t align);
+	void (*many_aligned)(void *ptr, size_t align);
+} program_delete;
+
+#define CXX SLUB_EXPORT __attribute__((weak))
+
+/* The declaration that -Wmissing-prototypes wants, and the definition. */
+#define CXX_FUNCTION(type, name, ...)					\
+	CXX type name(__VA_ARGS__);					\
+	CXX type name(__VA_ARGS__)
+/* One that others work by: known by a name of our own, too. */
+#define CXX_BASE(type, name, own, ...)					\
+	CXX type name(__VA_ARGS__) __attribute__((alias(#own)));
+
+/* ---- new ---- */
+
+static void *own_new(size_t n)
+{
+	return new_object(n, 1);
+}
+
+static void *own_new_many(size_t n)
+{
+	return unlikely(program_new.one) ? program_new.one(n) :
+					   new_object(n, 1);
+}
+
+static void *own_new_aligned(size_t n, size_t align)
+{
+	return new_object(n, align);
+}
+
+static void *own_new_many_aligned(size_t n, size_t align)
+{
+	return unlikely(program_new.one_aligned) ?
+		       program_new.one_aligned(n, align) :
+		       new_object(n, align);
+}
+
+CXX_BASE(void *, _Znwm, own_new, size_t n)
+CXX_BASE(void *, _Znam, own_new_many, size_t n)
+CXX_BASE(void *, _ZnwmSt11align_val_t, own_new_aligned, size_t n, size_t a)
+CXX_BASE(void *, _ZnamSt11align_val_t, own_new_many_aligned, size_t n, size_t a)
+
 typedef void *nothrow_new(size_t bytes, const void *tag);
 typedef void *nothrow_new_aligned(size_t bytes, size_t align, const void *tag);
 
 /*
- * A handler may throw, and the nothrow forms have to catch it, which C cannot
- * say.  The C++ library's own form can: it calls operator new, which is the one
- * above, and catches.
+ * A handler, or the program's own operator new, may throw, and the nothrow forms
+ * have to catch it, which C cannot say.  The C++ library's own form can: it calls
+ * operator new, which is the one above or the program's, and catches.
  */
+static cold void *nothrow_by_library(void *next, size_t bytes, size_t align,
+				     const void *tag)
+{
+	if (align <= MALLOC_ALIGN)
+		return ((nothrow_new *)next)(bytes, tag);
+	return ((nothrow_new_aligned *)next)(bytes, align, tag);
+}
+
 static cold void *nothrow_failure(const char *name, size_t bytes, size_t align,
 				  const void *tag)
 {
@@ -92,9 +161,7 @@ static cold void *nothrow_failure(const char *name, size_t bytes, size_t align,
 
 	if (!next || !current_handler())
 		return NULL;
-	if (align <= MALLOC_ALIGN)
-		return ((nothrow_new *)next)(bytes, tag);
-	return ((nothrow_new_aligned *)next)(bytes, align, tag);
+	return nothrow_by_library(next, bytes, align, tag);
 }
 
 static always_inline void *new_nothrow(const char *name, size_t bytes,
@@ -105,58 +172,167 @@ static always_inline void *new_nothrow(const char *name, size_t bytes,
 	return likely(ptr) ? ptr : nothrow_failure(name, bytes, align, tag);
 }
 
-#define CXX SLUB_EXPORT
-
-/* The declaration that -Wmissing-prototypes wants, and the definition. */
-#define CXX_NEW(name)							\
-	CXX void *name(size_t n);					\
-	CXX void *name(size_t n) { return new_object(n, 1); }
-#define CXX_NEW_ALIGNED(name)						\
-	CXX void *name(size_t n, size_t a);				\
-	CXX void *name(size_t n, size_t a) { return new_object(n, a); }
-#define CXX_NEW_NOTHROW(name)						\
-	CXX void *name(size_t n, const void *t);			\
-	CXX void *name(size_t n, const void *t)				\
+/* Without a C++ library nobody can throw. */
+#define CXX_NEW_NOTHROW(name, own)					\
+	CXX_FUNCTION(void *, name, size_t n, const void *tag)		\
 	{								\
-		return new_nothrow(#name, n, 1, t);			\
+		void *next;						\
+									\
+		if (likely(!own))					\
+			return new_nothrow(#name, n, 1, tag);		\
+		next = dlsym(RTLD_NEXT, #name);				\
+		return next ? ((nothrow_new *)next)(n, tag) : own(n);	\
 	}
-#define CXX_NEW_ALIGNED_NOTHROW(name)					\
-	CXX void *name(size_t n, size_t a, const void *t);		\
-	CXX void *name(size_t n, size_t a, const void *t)		\
+#define CXX_NEW_ALIGNED_NOTHROW(name, own)				\
+	CXX_FUNCTION(void *, name, size_t n, size_t a, const void *tag)	\
 	{								\
-		return new_nothrow(#name, n, a, t);			\
+		void *next;						\
+									\
+		if (likely(!own))					\
+			return new_nothrow(#name, n, a, tag);		\
+		next = dlsym(RTLD_NEXT, #name);				\
+		return next ? ((nothrow_new_aligned *)next)(n, a, tag) :\
+			      own(n, a);				\
 	}
 
-CXX_NEW(_Znwm)
-CXX_NEW(_Znam)
-CXX_NEW_NOTHROW(_ZnwmRKSt9nothrow_t)
-CXX_NEW_NOTHROW(_ZnamRKSt9nothrow_t)
-CXX_NEW_ALIGNED(_ZnwmSt11align_val_t)
-CXX_NEW_ALIGNED(_ZnamSt11align_val_t)
-CXX_NEW_ALIGNED_NOTHROW(_ZnwmSt11align_val_tRKSt9nothrow_t)
-CXX_NEW_ALIGNED_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t)
+CXX_NEW_NOTHROW(_ZnwmRKSt9nothrow_t, program_new.one)
+CXX_NEW_NOTHROW(_ZnamRKSt9nothrow_t, program_new.many)
+CXX_NEW_ALIGNED_NOTHROW(_ZnwmSt11align_val_tRKSt9nothrow_t,
+			program_new.one_aligned)
+CXX_NEW_ALIGNED_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t,
+			program_new.many_aligned)
 
-/* delete: the size and the alignment are not needed; see sized.c */
-#define CXX_DELETE(name, ...)						\
-	CXX void name(void *ptr, ##__VA_ARGS__);			\
-	CXX void name(void *ptr, ##__VA_ARGS__) { fast_free(ptr); }
-#define CXX_DELETE_SIZED(name, align, ...)				\
-	CXX void name(void *ptr, size_t n, ##__VA_ARGS__);		\
-	CXX void name(void *ptr, size_t n, ##__VA_ARGS__)		\
-	{								\
-		fast_free_sized(ptr, n, align);				\
-	}
+/* ---- delete: the size and the alignment are not needed; see sized.c ---- */
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
-CXX_DELETE(_ZdlPv)
-CXX_DELETE(_ZdaPv)
-CXX_DELETE_SIZED(_ZdlPvm, 0)
-CXX_DELETE_SIZED(_ZdaPvm, 0)
-CXX_DELETE(_ZdlPvRKSt9nothrow_t, const void *t)
-CXX_DELETE(_ZdaPvRKSt9nothrow_t, const void *t)
-CXX_DELETE(_ZdlPvSt11align_val_t, size_t a)
-CXX_DELETE(_ZdaPvSt11align_val_t, size_t a)
-CXX_DELETE_SIZED(_ZdlPvmSt11align_val_t, a, size_t a)
-CXX_DELETE_SIZED(_ZdaPvmSt11align_val_t, a, size_t a)
-CXX_DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, size_t a, const void *t)
-CXX_DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, size_t a, const void *t)
+static void own_delete(void *ptr)
+{
+	fast_free(ptr);
+}
+
+static void own_delete_many(void *ptr)
+{
+	if (unlikely(program_delete.one))
+		program_delete.one(ptr);
+	else
+		fast_free(ptr);
+}
+
+static void own_delete_aligned(void *ptr, size_t align)
+{
+	fast_free(ptr);
+}
+
+static void own_delete_many_aligned(void *ptr, size_t align)
+{
+	if (unlikely(program_delete.one_aligned))
+		program_delete.one_aligned(ptr, align);
+	else
+		fast_free(ptr);
+}
+
+CXX_BASE(void, _ZdlPv, own_delete, void *ptr)
+CXX_BASE(void, _ZdaPv, own_delete_many, void *ptr)
+CXX_BASE(void, _ZdlPvSt11align_val_t, own_delete_aligned, void *ptr, size_t a)
+CXX_BASE(void, _ZdaPvSt11align_val_t, own_delete_many_aligned, void *ptr,
+	 size_t a)
+
+#define CXX_DELETE_SIZED(name, own)					\
+	CXX_FUNCTION(void, name, void *ptr, size_t n)			\
+	{								\
+		if (unlikely(own))					\
+			own(ptr);					\
+		else							\
+			fast_free_sized(ptr, n, 0);			\
+	}
+#define CXX_DELETE_SIZED_ALIGNED(name, own)				\
+	CXX_FUNCTION(void, name, void *ptr, size_t n, size_t a)		\
+	{								\
+		if (unlikely(own))					\
+			own(ptr, a);					\
+		else							\
+			fast_free_sized(ptr, n, a);			\
+	}
+#define CXX_DELETE_NOTHROW(name, own)					\
+	CXX_FUNCTION(void, name, void *ptr, const void *tag)		\
+	{								\
+		if (unlikely(own))					\
+			own(ptr);					\
+		else							\
+			fast_free(ptr);					\
+	}
+#define CXX_DELETE_ALIGNED_NOTHROW(name, own)				\
+	CXX_FUNCTION(void, name, void *ptr, size_t a, const void *tag)	\
+	{								\
+		if (unlikely(own))					\
+			own(ptr, a);					\
+		else							\
+			fast_free(ptr);					\
+	}
+
+CXX_DELETE_SIZED(_ZdlPvm, program_delete.one)
+CXX_DELETE_SIZED(_ZdaPvm, program_delete.many)
+CXX_DELETE_SIZED_ALIGNED(_ZdlPvmSt11align_val_t, program_delete.one_aligned)
+CXX_DELETE_SIZED_ALIGNED(_ZdaPvmSt11align_val_t, program_delete.many_aligned)
+CXX_DELETE_NOTHROW(_ZdlPvRKSt9nothrow_t, program_delete.one)
+CXX_DELETE_NOTHROW(_ZdaPvRKSt9nothrow_t, program_delete.many)
+CXX_DELETE_ALIGNED_NOTHROW(_ZdlPvSt11align_val_tRKSt9nothrow_t,
+			   program_delete.one_aligned)
+CXX_DELETE_ALIGNED_NOTHROW(_ZdaPvSt11align_val_tRKSt9nothrow_t,
+			   program_delete.many_aligned)
+
+/* ---- start ---- */
+
+/* Is it the C++ library's, which is found where the archive's names are not? */
+static bool is_of_library(void *function)
+{
+	Dl_info used, library;
+
+	return dladdr(function, &used) &&
+	       dladdr((void *)_ZSt15get_new_handlerv, &library) &&
+	       used.dli_fbase == library.dli_fbase;
+}
+
+/*
+ * What the program calls by @name, unless it is @own.  @linked is what this library
+ * does: in a program linked with the archive the same, in the shared one always
+ * @own (-Bsymbolic-functions).
+ */
+static void *replaced(const char *name, void *linked, void *own)
+{
+	void *used = linked == own ? dlsym(RTLD_DEFAULT, name) : linked;
+
+	return !used || used == own || is_of_library(used) ? NULL : used;
+}
+
+#define REPLACED(name, own) replaced(#name, (void *)name, (void *)own)
+
+/* Before the constructors of others, which may call them. */
+__attribute__((constructor(102)))
+static void look_at_the_program(void)
+{
+	/* Most programs are not C++, and have no such library. */
+	if (!_ZSt15get_new_handlerv)
+		return;
+	program_new.one = REPLACED(_Znwm, own_new);
+	program_new.many = REPLACED(_Znam, own_new_many);
+	program_new.one_aligned = REPLACED(_ZnwmSt11align_val_t,
+					   own_new_aligned);
+	program_new.many_aligned = REPLACED(_ZnamSt11align_val_t,
+					    own_new_many_aligned);
+	program_delete.one = REPLACED(_ZdlPv, own_delete);
+	program_delete.many = REPLACED(_ZdaPv, own_delete_many);
+	program_delete.one_aligned = REPLACED(_ZdlPvSt11align_val_t,
+					      own_delete_aligned);
+	program_delete.many_aligned = REPLACED(_ZdaPvSt11align_val_t,
+					       own_delete_many_aligned);
+	/* What works by one of them is as good as replaced. */
+	if (!program_new.many)
+		program_new.many = program_new.one;
+	if (!program_new.many_aligned)
+		program_new.many_aligned = program_new.one_aligned;
+	if (!program_delete.many)
+		program_delete.many = program_delete.one;
+	if (!program_delete.many_aligned)
+		program_delete.many_aligned = program_delete.one_aligned;
+}
