@@ -447,9 +447,11 @@ SLUB_INLINE void *slub_cache_try_pop(const struct slub_percpu_self *self,
 	return object;
 failed:
 aborted:
-#endif
+	return slub_seq_end(NULL);
+#else
 	(void)self, (void)slot_at, (void)link_at;
 	return NULL;
+#endif
 }
 
 SLUB_INLINE bool slub_cache_try_push(void *object, const uint32_t *entry_at,

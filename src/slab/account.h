@@ -120,10 +120,11 @@ static always_inline void *account_pop_fast(uintptr_t slot)
 	return object;
 failed:
 aborted:
+	return slub_seq_end(NULL);
 #else
 	(void)slot;
-#endif
 	return NULL;
+#endif
 }
 
 /* The same of a cache with ACCOUNT_PAGED; its owner's word is at *@where. */
@@ -140,11 +141,13 @@ static always_inline void *account_pop_paged(uintptr_t slot, uint32_t **where)
 	return object;
 failed:
 aborted:
+	*where = NULL;
+	return slub_seq_end(NULL);
 #else
 	(void)slot;
-#endif
 	*where = NULL;
 	return NULL;
+#endif
 }
 
 static always_inline bool account_free_paged(struct slub_cache *cache,

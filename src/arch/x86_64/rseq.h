@@ -121,9 +121,9 @@ static always_inline void *rseq_pop(uintptr_t offset)
 	RSEQ_POP(object, slot, t);
 	return object;
 failed:
-	return NULL;
+	return slub_seq_end(NULL);
 aborted:
-	return SEQUENCE_ABORTED;
+	return slub_seq_end(SEQUENCE_ABORTED);
 }
 
 static always_inline enum sequence_result rseq_push(uintptr_t offset,
@@ -148,9 +148,9 @@ static always_inline void *rseq_pop_live(uintptr_t offset)
 	SLUB_SEQ_POP_LIVE(slub_thread.self, object, slot, t);
 	return object;
 failed:
-	return NULL;
+	return slub_seq_end(NULL);
 aborted:
-	return SEQUENCE_ABORTED;
+	return slub_seq_end(SEQUENCE_ABORTED);
 }
 
 /* The same with the link @link bytes into the object. */
@@ -162,9 +162,9 @@ static always_inline void *rseq_pop_link(uintptr_t offset, uintptr_t link)
 	RSEQ_POP_LINK(object, slot, t, link);
 	return object;
 failed:
-	return NULL;
+	return slub_seq_end(NULL);
 aborted:
-	return SEQUENCE_ABORTED;
+	return slub_seq_end(SEQUENCE_ABORTED);
 }
 
 static always_inline enum sequence_result
@@ -235,9 +235,9 @@ static always_inline void *rseq_pop_page(uintptr_t offset, uintptr_t bias)
 	RSEQ_POP_PAGE(object, slot, t, bias);
 	return object;
 failed:
-	return NULL;
+	return slub_seq_end(NULL);
 aborted:
-	return SEQUENCE_ABORTED;
+	return slub_seq_end(SEQUENCE_ABORTED);
 }
 
 static always_inline enum sequence_result
@@ -274,9 +274,9 @@ static always_inline void *rseq_take(uintptr_t offset, int32_t room)
 		: failed, aborted);
 	return chain;
 failed:
-	return NULL;
+	return slub_seq_end(NULL);
 aborted:
-	return SEQUENCE_ABORTED;
+	return slub_seq_end(SEQUENCE_ABORTED);
 }
 
 static always_inline enum sequence_result
@@ -353,9 +353,9 @@ static always_inline long rseq_pop_bulk(uintptr_t slot, void **objects,
 		: failed, aborted);
 	return i;
 failed:
-	return 0;
+	return (long)slub_seq_end(NULL);
 aborted:
-	return -1;
+	return (long)slub_seq_end((void *)-1l);
 }
 
 /*
