@@ -51,13 +51,11 @@ static cold void throw_bad_alloc(void)
 
 static void *try_alloc(size_t bytes, size_t align)
 {
-	bool is_zero;
-
 	if (align <= MALLOC_ALIGN)
 		return fast_alloc(bytes);
 	if (!is_power_of_two(align))
 		return NULL;
-	return slow_alloc_aligned(bytes, align, &is_zero);
+	return alloc_aligned(bytes, align);
 }
 
 static cold void *handle_failure(size_t bytes, size_t align)

@@ -15,26 +15,54 @@
 
 #if ARCH_HAS_RSEQ
 
-/*
- * The same for classes of a page or more, whose links lie in the descriptors;
- * the slot that the map names for them has no room, so free() ends up here.  So
- * do the frees of accounted objects, and what threads in groups allocate.
- */
-static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
+/* The first of the list for @bytes; NULL: it is empty, or the sequence was aborted. */
+static always_inline void *list_pop(size_t bytes)
 {
-	uintptr_t slot, t;
+	uintptr_t slot = malloc_slot[(bytes + CLASS_STEP - 1) / CLASS_STEP], t;
 	void *object;
 
-	if (unlikely(bytes >= slub_thread.malloc_paged_limit))
-		return slow_alloc_beyond(bytes);
-	slot = malloc_slot[(bytes + CLASS_STEP - 1) / CLASS_STEP];
+	RSEQ_POP(object, slot, t);
+	/* So that nobody asks again. */
+	if (!object)
+		__builtin_unreachable();
+	if (SLUB_CONFIG_HARDENED)
+		*(void **)object = NULL;
+	return object;
+failed:
+aborted:
+	return slub_seq_end(NULL);
+}
+
+/* The same for classes of a page or more, whose links lie in the descriptors. */
+static always_inline void *list_pop_paged(size_t bytes)
+{
+	uintptr_t slot = malloc_slot[(bytes + CLASS_STEP - 1) / CLASS_STEP], t;
+	void *object;
+
 	RSEQ_POP_PAGE(object, slot, t, descriptor_bias);
+	if (!object)
+		__builtin_unreachable();
 	if (SLUB_CONFIG_HARDENED)
 		*descriptor_link(descriptor_bias, object) = HARDENED_MARK;
 	return object;
 failed:
 aborted:
-	return slow_alloc(bytes);
+	return slub_seq_end(NULL);
+}
+
+/*
+ * The slot that the map names for classes of a page or more has no room, so free() ends
+ * up in free_paged().  So do the frees of accounted objects, and what threads in groups
+ * allocate in alloc_paged().
+ */
+static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
+{
+	void *object;
+
+	if (unlikely(bytes >= slub_thread.malloc_paged_limit))
+		return slow_alloc_beyond(bytes);
+	object = list_pop_paged(bytes);
+	return likely(object) ? object : slow_alloc(bytes);
 }
 
 static __attribute__((__noinline__)) void free_paged(void *ptr)
@@ -70,21 +98,26 @@ failed:
 	slow_free(ptr);
 }
 
+static __attribute__((__noinline__)) void *pop_paged(size_t bytes)
+{
+	return likely(bytes < slub_thread.malloc_paged_limit) ?
+		       list_pop_paged(bytes) : NULL;
+}
+
+SLUB_HOT void *fast_pop(size_t bytes)
+{
+	return likely(bytes < slub_thread.malloc_limit) ? list_pop(bytes) :
+							  pop_paged(bytes);
+}
+
 static always_inline void *alloc_inline(size_t bytes)
 {
-	uintptr_t slot, t;
 	void *object;
 
 	if (unlikely(bytes >= slub_thread.malloc_limit))
 		return alloc_paged(bytes);
-	slot = malloc_slot[(bytes + CLASS_STEP - 1) / CLASS_STEP];
-	RSEQ_POP(object, slot, t);
-	if (SLUB_CONFIG_HARDENED)
-		*(void **)object = NULL;
-	return object;
-failed:
-aborted:
-	return slow_alloc(bytes);
+	object = list_pop(bytes);
+	return likely(object) ? object : slow_alloc(bytes);
 }
 
 static __attribute__((__noinline__)) void
@@ -139,6 +172,12 @@ failed:
 }
 
 #else
+
+void *fast_pop(size_t bytes)
+{
+	(void)bytes;
+	return NULL;
+}
 
 static always_inline void *alloc_inline(size_t bytes)
 {

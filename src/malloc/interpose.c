@@ -108,13 +108,12 @@ SLUB_EXPORT void *reallocarray(void *ptr, size_t n, size_t size)
 
 static void *aligned(size_t align, size_t bytes)
 {
-	bool is_zero;
 	void *ptr;
 
 	if (align <= MALLOC_ALIGN)
 		return fast_alloc(bytes);
-	ptr = slow_alloc_aligned(bytes, align, &is_zero);
-	return ptr ? ptr : no_memory();
+	ptr = alloc_aligned(bytes, align);
+	return likely(ptr) ? ptr : no_memory();
 }
 
 /* Any power of two will do, and any size (C17); EINVAL otherwise. */

@@ -72,7 +72,9 @@ struct slub_cache *sizeclass_aligned(size_t bytes, size_t align);
 
 /* slow.c: without errno; NULL: no memory */
 void *slow_alloc(size_t bytes);
-/* As slow_alloc(), aligned; *@is_zero: known to read as zero. */
+/* As slow_alloc(), aligned to @align, a power of two. */
+void *alloc_aligned(size_t bytes, size_t align);
+/* The same from behind the lists; *@is_zero: known to read as zero. */
 void *slow_alloc_aligned(size_t bytes, size_t align, bool *is_zero);
 /* The same without a group's leave; the library has started. */
 void *slow_alloc_uncharged(size_t bytes, size_t align, bool *is_zero);
@@ -144,6 +146,8 @@ void sized_check(void *ptr, size_t told, size_t align);
 
 /* fast.c's functions under names of our own, for the other entries */
 void *fast_alloc(size_t bytes);
+/* The first of the list for @bytes alone; NULL if that is empty or anything is unusual. */
+void *fast_pop(size_t bytes);
 void fast_free(void *ptr);
 /* The same; the size is looked at if the fast path has to be left. */
 void fast_free_sized(void *ptr, size_t told, size_t align);

@@ -50,14 +50,13 @@ struct slub_cache *sizeclass_cache(size_t bytes)
 	return &classes[class_of(bytes)];
 }
 
+/*
+ * Between two powers of two the classes are the multiples of a step.  If that is less
+ * than @align, a multiple of @align is one of them, and otherwise @align divides them all.
+ */
 struct slub_cache *sizeclass_aligned(size_t bytes, size_t align)
 {
-	uint32_t class = class_of(round_up(bytes ? bytes : 1, align));
-
-	/* Ends at the latest at a power of two. */
-	while (classes[class].size & (align - 1))
-		class++;
-	return &classes[class];
+	return &classes[class_of(round_up(bytes ? bytes : 1, align))];
 }
 
 /* Where the fast path finds the lists; also while it runs. */

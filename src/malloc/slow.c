@@ -251,6 +251,25 @@ static always_inline void *alloc_from_list(size_t bytes)
 							     descriptor_bias);
 }
 
+/*
+ * What is rounded up to its alignment is of a class whose objects lie so
+ * (sizeclass_aligned()), so its list will do, if there is something in it.
+ */
+SLUB_HOT void *alloc_aligned(size_t bytes, size_t align)
+{
+	size_t rounded = round_up(bytes ? bytes : 1, align);
+	void *ptr = NULL;
+	bool is_zero;
+
+	/* Not where rounding up has gone past the end. */
+	if (likely(align <= PAGE_BYTES && rounded >= bytes)) {
+		ptr = fast_pop(rounded);
+		if (unlikely(!ptr))
+			ptr = alloc_from_list(rounded);
+	}
+	return likely(ptr) ? ptr : slow_alloc_aligned(bytes, align, &is_zero);
+}
+
 static __attribute__((__noinline__)) void *alloc_from_any(size_t bytes)
 {
 	bool is_zero;

@@ -110,6 +110,9 @@ static void the_other_calls(size_t size)
 	drop(&one);
 	one = keep(aligned_alloc(256, size), size);
 	drop(&one);
+	/* Classes of a page or more have a sequence of their own. */
+	one = keep(aligned_alloc(4096, 5000), 5000);
+	drop(&one);
 	if (posix_memalign(&aligned, 512, size))
 		fire_fail("posix_memalign");
 	one = keep(aligned, size);

@@ -98,6 +98,9 @@ TEST(sizeclass, aligned_is_the_smallest_aligned_that_fits)
 					want = size;
 			ASSERT_EQ(sizeclass_aligned(bytes, align)->size, want)
 				<< bytes << " aligned to " << align;
+			/* What alloc_aligned() takes from the list for a size is of it. */
+			ASSERT_EQ(sizeclass_cache(round_up(bytes ? bytes : 1, align))->size, want)
+				<< bytes << " aligned to " << align;
 		}
 }
 
