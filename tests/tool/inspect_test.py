@@ -448,6 +448,14 @@ class Gdb(Target):
             self.assertEqual(marks.count("X"), int(used))
             # A hole is followed by objects in use: it is not the end that was never carved.
             self.assertRegex(marks, "_+[.o]*X")
+        used, freed = re.findall(r"is of cache malloc-512: object (0x\w+),", text)
+        self.assertEqual(slub("explain", core, used).stdout,
+                         f"{used}: byte 0 of object {used} of malloc-512, which is not guarded: "
+                         "who had it is not known\n")
+        self.assertEqual(slub("explain", core, freed).stdout,
+                         f"{freed}: free, and without memory, in a slab of malloc-512\n")
+        self.assertEqual(json.loads(slub("explain", "-j", core, freed).stdout)["is"],
+                         "without memory")
 
     def test_gcore(self):
         """What is only reserved is not written out: it would fill a disk."""

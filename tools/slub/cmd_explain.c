@@ -186,6 +186,23 @@ static void match(const struct piece *piece, void *arg)
 	search->found = true;
 }
 
+/* Where a slab has holes, `carved` is a sum and says nothing of a place. */
+static enum object_kind kind_of(const struct search *search,
+				const struct cache_view *cache, uint64_t n)
+{
+	const struct piece *piece = &search->piece;
+
+	if (cache_field(cache, SLUB_ABI_CACHE_DEBUG))
+		return OBJECT_WATCHED;
+	if (n >= cache_field(cache, SLUB_ABI_CACHE_OBJECTS))
+		return OBJECT_BEHIND;
+	if (!piece->holes)
+		return n < piece->carved ? OBJECT_USED : OBJECT_NEVER_USED;
+	return piece_is_hole(piece, search->snapshot->abi.page_bytes, n,
+			     cache_field(cache, SLUB_ABI_CACHE_SIZE)) ?
+		       OBJECT_HOLE : OBJECT_USED;
+}
+
 struct search_object search_object(const struct search *search)
 {
 	const struct cache_view *cache =
@@ -196,25 +213,26 @@ struct search_object search_object(const struct search *search)
 
 	return (struct search_object){
 		cache, search->piece.address + n * size, offset - n * size,
-		n < search->piece.carved,
-		cache_field(cache, SLUB_ABI_CACHE_DEBUG),
+		kind_of(search, cache, n),
 	};
 }
 
 static void print_object(const struct search *search)
 {
+	static const char *const words[] = {
+		[OBJECT_WATCHED] = "in a slab of the watched cache",
+		[OBJECT_NEVER_USED] = "never used so far, in a slab of",
+		[OBJECT_HOLE] = "free, and without memory, in a slab of",
+		[OBJECT_BEHIND] = "behind the last object of a slab of",
+	};
 	struct search_object object = search_object(search);
 
-	if (!object.is_used)
-		printf("never used so far, in a slab of %s\n",
-		       object.cache->name);
-	else if (object.is_watched)
-		printf("in a slab of the watched cache %s\n",
-		       object.cache->name);
-	else
+	if (object.kind == OBJECT_USED)
 		printf("byte %" PRIu64 " of object 0x%" PRIx64 " of %s, which "
 		       "is not guarded: who had it is not known\n",
 		       object.offset, object.address, object.cache->name);
+	else
+		printf("%s %s\n", words[object.kind], object.cache->name);
 }
 
 static void print_piece(const struct search *search)

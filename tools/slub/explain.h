@@ -17,11 +17,19 @@ struct search {
 	bool found;
 };
 
+enum object_kind {
+	OBJECT_USED,		/* now, or it was once */
+	OBJECT_WATCHED,
+	OBJECT_NEVER_USED,
+	OBJECT_HOLE,		/* free; what memory it had went back */
+	OBJECT_BEHIND,		/* no object: behind the last one of the slab */
+};
+
 /* The object of a slab that the address lies in, if it is one. */
 struct search_object {
 	const struct cache_view *cache;
 	uint64_t address, offset;	/* of it; into it */
-	bool is_used, is_watched;
+	enum object_kind kind;
 };
 
 struct search_object search_object(const struct search *search);

@@ -95,12 +95,18 @@ void put_found(struct json *json, const struct guard *guard,
 
 static void put_object(struct json *json, const struct search *search)
 {
+	static const char *const words[] = {
+		[OBJECT_USED] = "object",
+		[OBJECT_WATCHED] = "in a watched slab",
+		[OBJECT_NEVER_USED] = "never used",
+		[OBJECT_HOLE] = "without memory",
+		[OBJECT_BEHIND] = "behind the objects",
+	};
 	struct search_object object = search_object(search);
 
-	json_string(json, "is", !object.is_used ? "never used" :
-			  object.is_watched ? "in a watched slab" : "object");
+	json_string(json, "is", words[object.kind]);
 	json_string(json, "cache", object.cache->name);
-	if (!object.is_used || object.is_watched)
+	if (object.kind != OBJECT_USED)
 		return;
 	json_address(json, "object", object.address);
 	json_number(json, "offset", object.offset);

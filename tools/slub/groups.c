@@ -260,15 +260,6 @@ static void tally_watched(const struct reader *reader,
 	}
 }
 
-/* Does the object @at bytes into the slab touch a page without memory? */
-static bool is_hole(const struct piece *piece, uint64_t page_bytes,
-		    uint64_t at, uint64_t size)
-{
-	uint64_t first = at / page_bytes, last = (at + size - 1) / page_bytes;
-
-	return last < 64 && (piece->holes >> first | piece->holes >> last) & 1;
-}
-
 static void tally_slab(const struct reader *reader, const struct piece *piece)
 {
 	const struct cache_view *cache =
@@ -294,7 +285,7 @@ static void tally_slab(const struct reader *reader, const struct piece *piece)
 	for (uint64_t i = 0; i < nr; i++) {
 		uint64_t object = piece->address + i * size;
 
-		if (is_hole(piece, reader->abi->page_bytes, i * size, size))
+		if (piece_is_hole(piece, reader->abi->page_bytes, i, size))
 			continue;
 		tally_object(reader, cache, piece, object, is_here ? words[i] :
 			     read_page_owner(reader, object));

@@ -83,6 +83,15 @@ static uint64_t slab_holes(const struct walk *walk,
 	return holes;
 }
 
+bool piece_is_hole(const struct piece *piece, uint64_t page_bytes, uint64_t n,
+		   uint64_t size)
+{
+	uint64_t first = n * size / page_bytes;
+	uint64_t last = ((n + 1) * size - 1) / page_bytes;
+
+	return last < 64 && (piece->holes >> first | piece->holes >> last) & 1;
+}
+
 static void visit(struct walk *walk, struct piece *piece, uint64_t i)
 {
 	piece->address = walk->abi->heap_start +

@@ -29,6 +29,10 @@ struct piece {
 
 typedef void piece_visitor(const struct piece *piece, void *arg);
 
+/* Does object @n of a slab, of @size bytes, touch a page without memory? */
+bool piece_is_hole(const struct piece *piece, uint64_t page_bytes, uint64_t n,
+		   uint64_t size);
+
 /*
  * Calls @visit for each piece.  Takes no lock; on a heap that changes meanwhile
  * pieces may be missed or seen as they were.  0 or -errno.
