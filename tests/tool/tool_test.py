@@ -531,6 +531,20 @@ class Doctor(Folder):
         process.stdout.readline()
         self.assertIn("in use", self.findings(str(process.pid), 0)["libslub"]["text"])
 
+    def test_process_without_rseq(self):
+        """The process's own tunables count, not those of who asks."""
+        off = {"GLIBC_TUNABLES": "glibc.pthread.rseq=0"}
+        found = {}
+        for name, its, ours in (("off", off, {}), ("on", {}, off)):
+            process = subprocess.Popen([SLUB, "run", SLEEPER], stdin=subprocess.PIPE, text=True,
+                                       stdout=subprocess.PIPE, env=environment(**its))
+            self.addCleanup(process.communicate)
+            process.stdout.readline()
+            found[name] = self.findings(str(process.pid), 0, **ours)
+        self.assertIn("backend thread", found["off"]["libslub"]["text"])
+        self.assertIn("GLIBC_TUNABLES switches it off", found["off"]["rseq"]["text"])
+        self.assertNotIn("GLIBC_TUNABLES", found["on"]["rseq"]["text"])
+
 
 if __name__ == "__main__":
     if len(sys.argv) != 7:

@@ -99,16 +99,35 @@ static void examine_vm(struct doctor *doctor)
 		find(doctor, FINDING_OK, "huge pages", "%s", value);
 }
 
-static void examine_rseq(struct doctor *doctor)
+/* Was the process started with rseq switched off? */
+static bool has_no_rseq(int pid)
+{
+	static const char name[] = "GLIBC_TUNABLES=";
+	char path[64], *line = NULL;
+	bool found = false;
+	size_t size = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/environ", pid);
+	file = fopen(path, "re");
+	while (file && !found && getdelim(&line, &size, '\0', file) > 0)
+		found = !strncmp(line, name, strlen(name)) &&
+			strstr(line, "glibc.pthread.rseq=0");
+	if (file)
+		fclose(file);
+	free(line);
+	return found;
+}
+
+static void examine_rseq(struct doctor *doctor, int pid)
 {
 	long commands = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
-	const char *tunables = getenv("GLIBC_TUNABLES");
 	struct utsname system;
 	int major = 0, minor = 0;
 
 	uname(&system);
 	sscanf(system.release, "%d.%d", &major, &minor);
-	if (tunables && strstr(tunables, "glibc.pthread.rseq=0"))
+	if (has_no_rseq(pid))
 		find(doctor, FINDING_NOTE, "rseq", "GLIBC_TUNABLES switches it "
 		     "off: the lists will be the threads'");
 	else if (major < 4 || (major == 4 && minor < 18))
@@ -191,7 +210,7 @@ static void examine_cpus(struct doctor *doctor, int pid)
 
 void doctor_examine_system(struct doctor *doctor, int pid)
 {
-	examine_rseq(doctor);
+	examine_rseq(doctor, pid);
 	examine_seccomp(doctor, pid);
 	examine_limit(doctor, pid, "address space", "Max address space");
 	examine_limit(doctor, pid, "data", "Max data size");
