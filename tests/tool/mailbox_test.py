@@ -85,6 +85,13 @@ class Answers(Mailbox):
         self.assertEqual(self.done("info", "-d-", "-p", pid, "malloc-96"),
                          "1 cache: no longer watched\n")
 
+    def test_a_cache_that_was_watched_twice_is_one(self):
+        pid = str(self.busy().pid)
+        for letters in ("FZ", "FZPU", "U"):
+            self.done("debug", pid, "malloc-96", letters)
+        self.assertEqual(self.letters(pid), {"malloc-96:FZ", "malloc-96:FZPU", "malloc-96:U"})
+        self.assertEqual(self.done("validate", pid), "0 bugs in 1 watched cache\n")
+
     def test_beginning_of_a_name(self):
         pid = str(self.busy().pid)
         nr = int(re.match(r"(\d+) caches: U\n$", self.done("debug", pid, "malloc-*", "U"))[1])

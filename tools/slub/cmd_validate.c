@@ -23,7 +23,7 @@ static int print_bugs(struct mailbox *mailbox)
 	struct json json = { .to = stdout };
 	int64_t bugs;
 	size_t nr;
-	int status = mailbox_watched(mailbox, 0, &nr);
+	int status = mailbox_watched(mailbox, &nr);
 
 	if (status)
 		return status;

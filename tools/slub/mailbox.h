@@ -58,7 +58,7 @@ void mailbox_json_open(const struct mailbox *mailbox, struct json *json);
 
 /* Is @name the pattern, or its beginning if that ends with a "*"? */
 bool mailbox_matches(const struct mailbox *mailbox, const char *name);
-/* Caches that match and are or were watched by this letter; 0: by any. */
-int mailbox_watched(struct mailbox *mailbox, char letter, size_t *nr);
+/* Caches that match and are or were watched. */
+int mailbox_watched(struct mailbox *mailbox, size_t *nr);
 
 #endif

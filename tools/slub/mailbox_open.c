@@ -4,6 +4,7 @@
 #include "elf_file.h"
 #include "elf_image.h"
 #include "request.h"
+#include "trace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -96,20 +97,39 @@ bool mailbox_matches(const struct mailbox *mailbox, const char *name)
 }
 
 /* A watched cache has a second one, its twin, named "malloc-64:FZPU". */
-static const char *twin_letters(const struct cache_view *cache)
-{
-	const char *colon = strrchr(cache->name, ':');
-
-	return colon && colon[1] && !colon[1 + strspn(colon + 1, "FZPUTA")] ?
-	       colon + 1 : NULL;
-}
-
 static bool is_twin(const struct cache_view *cache)
 {
-	return twin_letters(cache) != NULL;
+	return cache_field(cache, SLUB_ABI_CACHE_DEBUG) != 0;
 }
 
-int mailbox_watched(struct mailbox *mailbox, char letter, size_t *nr)
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+/* A cache that was watched by other letters before has two twins. */
+static size_t count_watched(const struct mailbox *mailbox,
+			    const struct snapshot *now)
+{
+	char (*names)[CACHE_NAME_SIZE] = calloc(now->nr_caches + 1,
+						sizeof(*names));
+	size_t nr = 0, different = 0;
+
+	for (size_t i = 0; names && i < now->nr_caches; i++) {
+		if (!is_twin(&now->caches[i]))
+			continue;
+		cache_plain_name(&now->caches[i], names[nr]);
+		nr += mailbox_matches(mailbox, names[nr]);
+	}
+	if (names)
+		qsort(names, nr, sizeof(*names), by_name);
+	for (size_t i = 0; i < nr; i++)
+		different += !i || strcmp(names[i], names[i - 1]);
+	free(names);
+	return different;
+}
+
+int mailbox_watched(struct mailbox *mailbox, size_t *nr)
 {
 	struct snapshot now;
 	int status = source_snapshot(&mailbox->source, &now);
@@ -117,15 +137,7 @@ int mailbox_watched(struct mailbox *mailbox, char letter, size_t *nr)
 	*nr = 0;
 	if (status)
 		return status;
-	for (size_t i = 0; i < now.nr_caches; i++) {
-		struct cache_view *cache = &now.caches[i];
-
-		if (!is_twin(cache) ||
-		    (letter && !strchr(twin_letters(cache), letter)))
-			continue;
-		*strrchr(cache->name, ':') = '\0';
-		*nr += mailbox_matches(mailbox, cache->name);
-	}
+	*nr = count_watched(mailbox, &now);
 	snapshot_free(&now);
 	return 0;
 }

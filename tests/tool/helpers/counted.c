@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Caches with what the kernel counts: one with a constructor, whose objects are allocated, put
- * aside, freed at once and deferred, and one of objects of two pages.  Then it waits for the end of
- * its input.
+ * aside, freed at once and deferred, one of objects of two pages, and one with a name that a
+ * watched cache could have.  Then it waits for the end of its input.
  */
 #include <slub/slub.h>
 #include <string.h>
@@ -50,9 +50,10 @@ int main(void)
 {
 	struct slub_cache *cache = slub_cache_create("counted", 200, 0, 0, counted_init);
 	struct slub_cache *large = slub_cache_create("counted-large", 8192, 0, 0, NULL);
+	struct slub_cache *watched = slub_cache_create("counted:A", 100, 0, 0, NULL);
 	char byte;
 
-	if (!cache || !large || fill(cache) || !slub_cache_alloc(large) ||
+	if (!cache || !large || !watched || fill(cache) || !slub_cache_alloc(large) ||
 	    write(1, "ready\n", 6) != 6)
 		return 1;
 	while (read(0, &byte, 1) > 0)
