@@ -90,6 +90,8 @@ bool debug_layout_make(struct debug_layout *layout, const char *name,
  */
 uint32_t debug_letters_for(const char *setting, const char *name,
 			   uint32_t by_default);
+/* Has what it says of @name the letter O: not what would take larger slabs? */
+bool debug_letters_spare(const char *setting, const char *name);
 /* Has it nothing but letters where letters must be? */
 bool debug_letters_valid(const char *setting);
 /* Reports what in @setting is no letter. */

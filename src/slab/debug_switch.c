@@ -207,13 +207,11 @@ int cache_debug_switch(struct slub_cache *cache, uint32_t flags)
  * Letter O: not if it would make the smallest slab that holds an object
  * larger.
  */
-static uint32_t without_growth(const struct slub_cache *cache,
-			       const char *setting, uint32_t flags)
+static uint32_t without_growth(const struct slub_cache *cache, uint32_t flags)
 {
 	struct debug_layout layout;
-	const char *o = strpbrk(setting, "Oo,");
 
-	if (!o || *o == ',' || !(flags & DEBUG_LETTERS))
+	if (!(flags & DEBUG_LETTERS))
 		return flags;
 	if (debug_layout_make(&layout, cache->name, cache->object_size,
 			      cache->align, flags | kind_of(cache),
@@ -231,8 +229,8 @@ int debug_cache_made(struct slub_cache *cache)
 	uint32_t own = cache->flags & DEBUG_LETTERS;
 	uint32_t flags = debug_letters_for(setting, cache->name, own);
 
-	if (setting)
-		flags = without_growth(cache, setting, flags);
+	if (debug_letters_spare(setting, cache->name))
+		flags = without_growth(cache, flags);
 	return flags ? switch_to(cache, flags, true) : 0;
 }
 

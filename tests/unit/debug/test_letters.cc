@@ -51,6 +51,20 @@ TEST(Letters, order_of_blocks)
 	EXPECT_EQ(letters("F,b;Z", "a"), Z);
 }
 
+TEST(Letters, o_is_of_its_block)
+{
+	EXPECT_TRUE(debug_letters_spare("FZPUO", "a"));
+	EXPECT_TRUE(debug_letters_spare("oFZ,a", "a"));
+	EXPECT_TRUE(debug_letters_spare("P,a;FZPUO", "b"));
+	EXPECT_FALSE(debug_letters_spare("P,a;FZPUO", "a"));
+	EXPECT_TRUE(debug_letters_spare("P;FZPUO,a", "a"));
+	EXPECT_FALSE(debug_letters_spare("P;FZPUO,a", "b"));
+	EXPECT_FALSE(debug_letters_spare("FZPU,O", "O"));
+	EXPECT_FALSE(debug_letters_spare("FZPUO,a", "b"));
+	EXPECT_FALSE(debug_letters_spare("", "a"));
+	EXPECT_FALSE(debug_letters_spare(nullptr, "a"));
+}
+
 TEST(Letters, odd_settings)
 {
 	EXPECT_EQ(debug_letters_for(nullptr, "a", KEEP), KEEP);
