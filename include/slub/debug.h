@@ -114,6 +114,7 @@ slub_cache_free_traces(struct slub_cache *cache,
  * @path: "stderr" or a file that is appended to; %p is the PID.  With
  * SLUB_DEBUG_LEAKS=PATH in the environment this happens at exit.
  * Returns the number of traces, or -ENOMEM; 0 when no cache is watched with U.
+ * -ENAMETOOLONG: a name with %p in it is of more than 511 bytes.
  * Context: any thread, not from a signal handler; writes the file.
  */
 SLUB_API long slub_leaks_write(const char *path);

@@ -58,8 +58,8 @@ SLUB_API int slub_profile_stop(void);
  *
  * @path: a file that is made or overwritten; %p is the process's number.
  * Returns 0; -EINVAL: @path is NULL, or there was never a profile; -ENOMEM;
- * -EAGAIN as above; or what the system says of the file (-ENOENT, -EACCES,
- * -ENOSPC and so on).
+ * -EAGAIN as above; -ENAMETOOLONG: a name with %p in it is of more than 511 bytes;
+ * or what the system says of the file (-ENOENT, -EACCES, -ENOSPC and so on).
  * Context: any thread; reads /proc/self/maps.  The program goes on meanwhile.
  */
 SLUB_API int slub_profile_write(const char *path);

@@ -6,21 +6,7 @@
 
 #include "debug/debug.h"
 
-#define PATH_BYTES 512
 #define STDERR 2
-
-static void path_of(const char *path, struct text *to)
-{
-	for (; *path; path++) {
-		if (path[0] == '%' && path[1] == 'p') {
-			text_printf(to, "%ld",
-				    sys_call4(SYS_getpid, 0, 0, 0, 0));
-			path++;
-		} else {
-			text_printf(to, "%c", *path);
-		}
-	}
-}
 
 static void write_all(long fd, const char *text, size_t bytes)
 {
@@ -38,16 +24,15 @@ static void write_all(long fd, const char *text, size_t bytes)
 
 void sink_write(const char *path, const char *text, size_t bytes)
 {
-	char name[PATH_BYTES] = "";
-	struct text to = { name, sizeof(name) - 1, 0 };
+	char buf[OS_PATH_BYTES];
+	const char *name = os_path(path, buf, sizeof(buf));
 	long fd;
 
 	if (strcmp(path, "stderr") == 0) {
 		write_all(STDERR, text, bytes);
 		return;
 	}
-	path_of(path, &to);
-	fd = os_create(name, O_APPEND);
+	fd = name ? os_create(name, O_APPEND) : -1;
 	if (fd < 0)
 		return;
 	write_all(fd, text, bytes);

@@ -66,11 +66,6 @@ void groups_record(struct slub_stats_groups *out);
 /* Writes the table of caches, /proc/slabinfo 2.1, to @path. */
 int slabinfo_write(const char *path);
 
-/* path.c */
-#define PATH_EXPANDED_MAX 512
-/* Replaces %p by the process's number; cuts what is too long. */
-void path_expand(const char *path, char *to, size_t size);
-
 /* options.c */
 extern struct slub_abi_option slub_abi_options[OPTION_NR] SLUB_INTERNAL;
 void options_publish(void);

@@ -198,13 +198,13 @@ static void put_maps(struct out *out)
 
 int profile_write(const char *path)
 {
-	char name[PATH_EXPANDED_MAX];
+	char buf[OS_PATH_BYTES];
+	const char *name = os_path(path, buf, sizeof(buf));
 	struct profile_state state;
 	struct out out;
 	int err;
 
-	path_expand(path, name, sizeof(name));
-	out.fd = os_create(name, O_TRUNC);
+	out.fd = name ? os_create(name, O_TRUNC) : -36;	/* ENAMETOOLONG */
 	if (out.fd < 0)
 		return (int)out.fd;
 	out.err = 0;

@@ -51,15 +51,16 @@ static void slabinfo_lines(struct text *text)
 
 static int table_write(const char *path, struct text *text)
 {
-	char name[PATH_EXPANDED_MAX];
+	char buf[OS_PATH_BYTES];
+	const char *name = os_path(path, buf, sizeof(buf));
 
 	text_printf(text, "%s", header);
 	slabinfo_lines(text);
 	if (strcmp(path, "stderr") == 0)
 		return sys_call4(SYS_write, 2, (long)text->buf,
 				 (long)text->used_bytes, 0) < 0;
-	path_expand(path, name, sizeof(name));
-	return os_file_write(name, text->buf, text->used_bytes);
+	return name ? os_file_write(name, text->buf, text->used_bytes) :
+		      -36;	/* ENAMETOOLONG */
 }
 
 int slabinfo_write(const char *path)

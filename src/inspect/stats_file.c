@@ -351,11 +351,16 @@ static usual void file_open(void)
 					 sizeof(slub_abi_options), FILE_ALIGN);
 	uint32_t forks = nr_forks;
 	struct slub_stats_head *new;
-	char path[PATH_EXPANDED_MAX];
+	char buf[OS_PATH_BYTES];
+	const char *path;
 
 	if (!given || !*given)
 		return;
-	path_expand(given, path, sizeof(path));
+	path = os_path(given, buf, sizeof(buf));
+	if (!path) {
+		log_message("option stats_file: '%s' is too long", given);
+		return;
+	}
 	file_bytes = round_up(records_offset + CENSUS_SLOTS * record_bytes() +
 			      STATS_GROUPS_BYTES, FILE_ALIGN);
 	new = map_file(path, file_bytes);

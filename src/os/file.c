@@ -2,6 +2,7 @@
 /* Small files, most of them of /proc and /sys, without stdio. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <string.h>
 #include <sys/auxv.h>
 
 #include "os/os.h"
@@ -48,6 +49,27 @@ long os_create(const char *path, int flags)
 	if (fd >= 0)
 		sys_call4(SYS_fcntl, fd, F_SETFL, flags & O_APPEND, 0);
 	return fd;
+}
+
+const char *os_path(const char *path, char *buf, size_t size)
+{
+	struct text text = { buf, size, 0 };
+
+	if (!strstr(path, "%p"))
+		return path;
+	for (; *path; path++) {
+		if (path[0] == '%' && path[1] == 'p') {
+			text_printf(&text, "%ld",
+				    sys_call4(SYS_getpid, 0, 0, 0, 0));
+			path++;
+		} else {
+			text_printf(&text, "%c", *path);
+		}
+	}
+	if (text.used_bytes == size)
+		return NULL;
+	buf[text.used_bytes] = '\0';
+	return buf;
 }
 
 int os_file_write(const char *path, const char *buf, size_t bytes)

@@ -116,6 +116,13 @@ long os_file_read(const char *path, char *buf, size_t size);
  * or -errno; -ENXIO: a FIFO without a reader.
  */
 long os_create(const char *path, int flags);
+/*
+ * The name of the file that @path stands for: %p is the process's number.  @path itself
+ * where there is none, else in @buf; NULL if that has no room, for the beginning of a name
+ * would be another file's.
+ */
+const char *os_path(const char *path, char *buf, size_t size);
+#define OS_PATH_BYTES 512	/* for what options name */
 /* Creates or truncates @path and writes it all. */
 int os_file_write(const char *path, const char *buf, size_t bytes);
 /* The number at *@s, which moves behind it; 0 where there is none. */

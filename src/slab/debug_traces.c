@@ -258,9 +258,13 @@ static int write_trace(const struct slub_trace *t, void *arg)
 
 SLUB_EXPORT long slub_leaks_write(const char *path)
 {
-	struct output out = { path, 0 };
-	int err = traces(NULL, TRACK_ALLOC, write_trace, &out);
+	char buf[OS_PATH_BYTES];
+	struct output out = { os_path(path, buf, sizeof(buf)), 0 };
+	int err;
 
+	if (!out.path)
+		return -ENAMETOOLONG;
+	err = traces(NULL, TRACK_ALLOC, write_trace, &out);
 	if (err == -EINVAL)
 		return 0;
 	return err ? err : out.nr;

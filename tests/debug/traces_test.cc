@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <string>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
 
@@ -52,6 +53,29 @@ TEST(Traces, by_call_site)
 	ASSERT_EQ(slub_cache_alloc_traces(cache, collect, &seen), 0);
 	EXPECT_EQ(seen.size(), 0u);
 	EXPECT_EQ(slub_debug("-,malloc-1024"), 1);
+}
+
+TEST(Traces, in_a_file_with_a_long_name)
+{
+	std::string folder = "/tmp/slub-leaks-" + std::to_string(getpid()) + "-";
+
+	folder += std::string(200, 'f');
+	ASSERT_EQ(mkdir(folder.c_str(), 0700), 0);
+	std::string inner = folder + "/" + std::string(200, 'g');
+	ASSERT_EQ(mkdir(inner.c_str(), 0700), 0);
+	std::string path = inner + "/" + std::string(200, 'h');
+
+	ASSERT_EQ(slub_debug("U,malloc-2048"), 1);
+	void *p = site_a(2000);
+	EXPECT_GE(slub_leaks_write(path.c_str()), 1);
+	EXPECT_EQ(access(path.c_str(), F_OK), 0);
+	EXPECT_EQ(slub_leaks_write((path + "%p").c_str()), -ENAMETOOLONG);
+	EXPECT_EQ(unlink(path.c_str()), 0);
+	// Nor is there a file of a shorter name.
+	EXPECT_EQ(rmdir(inner.c_str()), 0);
+	EXPECT_EQ(rmdir(folder.c_str()), 0);
+	free(p);
+	EXPECT_EQ(slub_debug("-,malloc-2048"), 1);
 }
 
 TEST(Traces, written_as_text)

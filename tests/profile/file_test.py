@@ -38,6 +38,18 @@ class Options(ProfileTest):
         self.assertGreaterEqual(header_of(self.path("heap"))[3],
                                 sum(values[3] for values in true.values()))
 
+    def test_a_long_name(self):
+        """Beyond what an option may have; the beginning of it would be another file's."""
+        folder = os.path.join(self.path("f" * 200), "g" * 200)
+        os.makedirs(folder)
+        path = os.path.join(folder, "h" * 200)
+        self.known("write", path, 0, 1 << 20, SLUB_PROFILE="1")
+        self.assertEqual(os.listdir(folder), ["h" * 200])
+        self.assertGreater(header_of(path)[1], 1 << 20)
+        done = run(KNOWN, "write", path + "%p", "0", "65536", SLUB_PROFILE="1")
+        self.assertEqual(done.returncode, 104)
+        self.assertEqual(os.listdir(folder), ["h" * 200])
+
     def test_calls_in_any_order(self):
         self.known("calls", self.path("heap"))
         self.assertEqual(self.files(), ["heap"])
