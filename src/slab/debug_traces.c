@@ -6,8 +6,12 @@
 
 #include <slub/debug.h>
 
-/* Call stacks that are told apart; the rest is counted as one. */
-#define TRACES_MAX 8192
+/*
+ * Room for call stacks, of each cache those of its own.  Who finds more begins again with
+ * four times the room; the store of stacks is full at some 700,000.
+ */
+#define TRACES_MIN 8192u
+#define TRACES_MAX (1u << 21)
 
 struct sums {
 	struct slub_trace trace;
@@ -19,28 +23,59 @@ struct table {
 	enum track_kind kind;
 	uint64_t now;
 	uint32_t nr;
-	struct sums sums[TRACES_MAX];
+	uint32_t room;		/* a power of two */
+	bool is_full;		/* what was counted is not all */
+	struct sums sums[];
 };
 
-static uint32_t slot_of(const struct slub_cache *cache,
+static size_t table_bytes(uint32_t room)
+{
+	return sizeof(struct table) + room * sizeof(struct sums);
+}
+
+static struct table *table_make(enum track_kind kind, uint32_t room)
+{
+	struct table *table = os_reserve(table_bytes(room));
+
+	if (!table)
+		return NULL;
+	if (os_commit(table, table_bytes(room))) {
+		os_unreserve(table, table_bytes(room));
+		return NULL;
+	}
+	table->kind = kind;
+	table->now = os_clock_ns();
+	table->room = room;
+	return table;
+}
+
+static void table_free(struct table *table)
+{
+	os_unreserve(table, table_bytes(table->room));
+}
+
+static uint32_t slot_of(const struct table *table,
+			const struct slub_cache *cache,
 			const struct track *track)
 {
 	uint64_t h = (uintptr_t)cache >> 6 ^ track->caller ^
 		     (uint64_t)track->stack << 32;
 
-	return (uint32_t)(h * 0x9e3779b97f4a7c15ul >> 51) % TRACES_MAX;
+	return (uint32_t)(h * 0x9e3779b97f4a7c15ul >> 32) & (table->room - 1);
 }
 
-/* The row of a track; the last one when all are in use. */
+/* The row of a track; NULL when so many are in use that finding one would take long. */
 static struct sums *row_of(struct table *table,
 			   const struct slub_cache *cache,
 			   const struct track *track)
 {
-	uint32_t i = slot_of(cache, track);
+	uint32_t i = slot_of(table, cache, track);
 
-	for (uint32_t n = 0; n < TRACES_MAX; n++) {
+	for (;; i = (i + 1) & (table->room - 1)) {
 		struct sums *s = &table->sums[i];
 
+		if (!s->trace.count && table->nr >= table->room / 4 * 3)
+			return NULL;
 		if (!s->trace.count) {
 			s->trace.cache = cache;
 			s->trace.age_min_ns = UINT64_MAX;
@@ -53,9 +88,7 @@ static struct sums *row_of(struct table *table,
 		if (s->trace.cache == cache && s->stack == track->stack &&
 		    s->caller == track->caller)
 			return s;
-		i = (i + 1) % TRACES_MAX;
 	}
-	return &table->sums[i];
 }
 
 static void count(struct table *table, const struct slub_cache *cache,
@@ -64,11 +97,17 @@ static void count(struct table *table, const struct slub_cache *cache,
 	const struct track *track = track_of(layout, object, table->kind);
 	size_t bytes = object_requested(layout, object);
 	struct slub_trace *t;
+	struct sums *row;
 	uint64_t age;
 
-	if (!track || !track->caller)
+	if (!track || !track->caller || table->is_full)
 		return;
-	t = &row_of(table, cache, track)->trace;
+	row = row_of(table, cache, track);
+	if (!row) {
+		table->is_full = true;
+		return;
+	}
+	t = &row->trace;
 	age = table->now > track->when_ns ? table->now - track->when_ns : 0;
 	t->count++;
 	t->bytes += bytes;
@@ -126,7 +165,7 @@ static void sort(struct table *table)
 	struct sums *s = table->sums;
 	uint32_t nr = 0;
 
-	for (uint32_t i = 0; i < TRACES_MAX; i++) {
+	for (uint32_t i = 0; i < table->room; i++) {
 		if (s[i].trace.count)
 			s[nr++] = s[i];
 	}
@@ -152,28 +191,38 @@ static bool has_tracks(const struct slub_cache *cache)
 	return false;
 }
 
+/* All that @cache, NULL: each one, has; NULL: there is no memory. */
+static struct table *collect(const struct slub_cache *cache,
+			     enum track_kind kind)
+{
+	struct watched_visit slabs = { count_slab, NULL, NULL, cache };
+
+	for (uint32_t room = TRACES_MIN; room <= TRACES_MAX; room *= 4) {
+		struct table *table = table_make(kind, room);
+
+		if (!table)
+			return NULL;
+		slabs.arg = table;
+		watched_for_each(&slabs);
+		if (!table->is_full)
+			return table;
+		table_free(table);
+	}
+	return NULL;
+}
+
 static int traces(struct slub_cache *cache, enum track_kind kind,
 		  int (*visit)(const struct slub_trace *, void *), void *arg)
 {
-	struct watched_visit slabs = { count_slab, NULL, NULL, NULL };
 	struct table *table;
 	int ret = 0;
 
 	cache = cache_original(cache);
-	slabs.cache = cache;
 	if (!has_tracks(cache) || slub_thread.locks_held)
 		return -EINVAL;
-	table = os_reserve(sizeof(*table));
+	table = collect(cache, kind);
 	if (!table)
 		return -ENOMEM;
-	if (os_commit(table, sizeof(*table))) {
-		os_unreserve(table, sizeof(*table));
-		return -ENOMEM;
-	}
-	table->kind = kind;
-	table->now = os_clock_ns();
-	slabs.arg = table;
-	watched_for_each(&slabs);
 	sort(table);
 	for (uint32_t i = 0; i < table->nr && !ret; i++) {
 		struct sums *s = &table->sums[i];
@@ -185,7 +234,7 @@ static int traces(struct slub_cache *cache, enum track_kind kind,
 		}
 		ret = visit(&s->trace, arg);
 	}
-	os_unreserve(table, sizeof(*table));
+	table_free(table);
 	return ret;
 }
 

@@ -55,6 +55,47 @@ TEST(Traces, by_call_site)
 	EXPECT_EQ(slub_debug("-,malloc-1024"), 1);
 }
 
+// Two to the power of 14 call stacks: which of two functions calls, at each depth.
+#define ON_THE_STACK __attribute__((noinline, optimize("no-omit-frame-pointer", \
+						       "no-optimize-sibling-calls")))
+void *one(size_t n, unsigned int path, int depth);
+void *other(size_t n, unsigned int path, int depth);
+
+ON_THE_STACK void *one(size_t n, unsigned int path, int depth)
+{
+	void *p = !depth ? malloc(n) : path & 1 ? one(n, path >> 1, depth - 1) :
+						  other(n, path >> 1, depth - 1);
+
+	return harness::opaque(p);
+}
+
+ON_THE_STACK void *other(size_t n, unsigned int path, int depth)
+{
+	void *p = !depth ? malloc(n) : path & 1 ? one(n, path >> 1, depth - 1) :
+						  other(n, path >> 1, depth - 1);
+
+	return harness::opaque(p);
+}
+
+TEST(Traces, of_more_stacks_than_the_first_table_holds)
+{
+	const unsigned int nr = 10000;
+	std::vector<Seen> seen;
+	std::vector<void *> objects(nr);
+
+	seen.reserve(2 * nr);
+	ASSERT_EQ(slub_debug("U,malloc-640"), 1);
+	for (unsigned int i = 0; i < nr; i++)
+		objects[i] = one(640, i, 14);
+	ASSERT_EQ(slub_cache_alloc_traces(slub_cache_of(objects[0]), collect, &seen), 0);
+	EXPECT_EQ(seen.size(), nr);
+	for (const Seen &s : seen)
+		ASSERT_EQ(s.count, 1u);
+	for (void *p : objects)
+		free(p);
+	EXPECT_EQ(slub_debug("-,malloc-640"), 1);
+}
+
 TEST(Traces, in_a_file_with_a_long_name)
 {
 	std::string folder = "/tmp/slub-leaks-" + std::to_string(getpid()) + "-";
