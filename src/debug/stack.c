@@ -65,6 +65,12 @@ static bool range_is_readable(uintptr_t low, uintptr_t high)
 	return true;
 }
 
+static bool is_first_thread(void)
+{
+	return sys_call4(SYS_gettid, 0, 0, 0, 0) ==
+	       sys_call4(SYS_getpid, 0, 0, 0, 0);
+}
+
 /* Where the stack that @sp is in ends at the least. */
 static uintptr_t stack_end(uintptr_t sp)
 {
@@ -75,8 +81,12 @@ static uintptr_t stack_end(uintptr_t sp)
 
 	if (sp >= own_low && sp < own_high)
 		return own_high;
-	/* A thread's control block lies at the end of its stack. */
-	if (self > sp && self - sp < OWN_BYTES_MAX)
+	/*
+	 * A thread's control block lies at the end of its stack; but that of the first
+	 * one among what is mapped, where coroutines may have theirs, and what lies
+	 * between is not there for ever.
+	 */
+	if (self > sp && self - sp < OWN_BYTES_MAX && !is_first_thread())
 		end = self;
 	else if (first > sp && first - sp < OWN_BYTES_MAX)
 		end = first;
