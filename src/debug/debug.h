@@ -214,7 +214,9 @@ void report_after_fork(void);
 void sink_after_fork(void);
 /* Appends to @path, which is "stderr" or a file (%p: the PID). */
 void sink_write(const char *path, const char *text, size_t bytes);
-/* "file+0x12" of a code address, from /proc/self/maps. */
+/* What is described from now on is looked up anew. */
+void sink_forget(void);
+/* "file+0x12" of a code address, from /proc/self/maps, as addr2line(1) has it. */
 void sink_describe(struct text *text, uintptr_t address);
 
 /* object.c */

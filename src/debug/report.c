@@ -63,6 +63,7 @@ static struct report *report_take(void)
 		if (__atomic_exchange_n(&r->taken, 1, __ATOMIC_ACQUIRE))
 			continue;
 		r->text = (struct text){ r->buf, REPORT_BYTES, 0 };
+		sink_forget();
 		return r;
 	}
 	return NULL;

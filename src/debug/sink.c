@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Where text goes, and what files the addresses in it belong to. */
 #define _GNU_SOURCE
+#include <elf.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/uio.h>
 
 #include "debug/debug.h"
 
@@ -48,7 +50,7 @@ void sink_write(const char *path, const char *text, size_t bytes)
 struct module {
 	uintptr_t start;
 	uintptr_t end;
-	uintptr_t offset;
+	uintptr_t bias;		/* added to the addresses that the file has */
 	uint32_t name;		/* in names */
 };
 
@@ -58,6 +60,10 @@ static struct module modules[MODULES_MAX] rarely_touched;
 static char names[NAMES_BYTES] rarely_touched;
 static uint32_t nr_modules;
 static uint32_t names_used;
+/* Of the file whose mappings are being read, one behind the other. */
+static uintptr_t first_byte, last_end;
+/* What was read may be of a plugin that has made room for another. */
+static bool is_stale;
 
 static uintptr_t parse_hex(const char **s)
 {
@@ -75,21 +81,66 @@ static uintptr_t parse_hex(const char **s)
 	}
 }
 
+/* Another thread may unmap it at this moment. */
+static bool read_own(uintptr_t from, void *to, size_t bytes)
+{
+	struct iovec local = { to, bytes }, remote = { (void *)from, bytes };
+
+	return sys_call6(SYS_process_vm_readv,
+			 sys_call4(SYS_getpid, 0, 0, 0, 0), (long)&local, 1,
+			 (long)&remote, 1, 0) == (long)bytes;
+}
+
+/*
+ * The bias of the file whose first byte lies at @base: what addr2line(1) wants is
+ * neither the address, but in a program that is not relocated, nor the offset in the
+ * file, where a linker has made the two differ.  @otherwise: it is no ELF file.
+ */
+static uintptr_t bias_of(uintptr_t base, uintptr_t otherwise)
+{
+	Elf64_Ehdr head;
+	Elf64_Phdr segment;
+
+	if (!base || !read_own(base, &head, sizeof(head)) ||
+	    memcmp(head.e_ident, ELFMAG, SELFMAG))
+		return otherwise;
+	for (uint32_t i = 0; i < head.e_phnum; i++) {
+		if (!read_own(base + head.e_phoff + i * sizeof(segment),
+			      &segment, sizeof(segment)))
+			break;
+		if (segment.p_type == PT_LOAD)
+			return base - round_down(segment.p_vaddr, PAGE_BYTES);
+	}
+	return otherwise;
+}
+
 /* start-end perms offset device inode name */
 static void module_add(const char *line)
 {
 	struct module *m = &modules[nr_modules];
 	const char *slash = strchr(line, '/');
+	uintptr_t offset;
+	bool is_code;
 	size_t length;
 
 	m->start = parse_hex(&line);
 	line += *line == '-';
 	m->end = parse_hex(&line);
-	if (!slash || nr_modules == MODULES_MAX - 1 ||
-	    strlen(line) < 6 || line[3] != 'x')
+	if (!slash || nr_modules == MODULES_MAX - 1 || strlen(line) < 6) {
+		first_byte = 0;
 		return;
+	}
+	is_code = line[3] == 'x';
 	line += 6;
-	m->offset = parse_hex(&line);
+	offset = parse_hex(&line);
+	if (!offset)
+		first_byte = m->start;
+	else if (m->start != last_end)
+		first_byte = 0;
+	last_end = m->end;
+	if (!is_code)
+		return;
+	m->bias = bias_of(first_byte, m->start - offset);
 	length = strlen(slash) + 1;
 	if (names_used + length > NAMES_BYTES)
 		return;
@@ -109,6 +160,7 @@ static void modules_read(void)
 
 	nr_modules = 0;
 	names_used = 0;
+	first_byte = 0;
 	if (fd < 0)
 		return;
 	while ((n = sys_call4(SYS_read, fd, (long)(buf + used),
@@ -140,6 +192,11 @@ static const struct module *module_find(uintptr_t address)
 	return NULL;
 }
 
+void sink_forget(void)
+{
+	__atomic_store_n(&is_stale, true, __ATOMIC_RELAXED);
+}
+
 void sink_describe(struct text *text, uintptr_t address)
 {
 	const struct module *m;
@@ -147,6 +204,8 @@ void sink_describe(struct text *text, uintptr_t address)
 	text_printf(text, "[<0x%lx>]", (unsigned long)address);
 	if (__atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE))
 		return;
+	if (__atomic_exchange_n(&is_stale, false, __ATOMIC_RELAXED))
+		nr_modules = 0;
 	m = module_find(address);
 	if (!m) {
 		modules_read();
@@ -154,7 +213,7 @@ void sink_describe(struct text *text, uintptr_t address)
 	}
 	if (m)
 		text_printf(text, " %s+0x%lx", names + m->name,
-			    (unsigned long)(address - m->start + m->offset));
+			    (unsigned long)(address - m->bias));
 	__atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
 }
 

@@ -313,6 +313,7 @@ SLUB_EXPORT long slub_leaks_write(const char *path)
 
 	if (!out.path)
 		return -ENAMETOOLONG;
+	sink_forget();
 	err = traces(NULL, TRACK_ALLOC, write_trace, &out);
 	if (err == -EINVAL)
 		return 0;
