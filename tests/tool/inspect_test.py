@@ -347,7 +347,7 @@ class Undisturbed(Target):
         code = ("import os, sys\nx = [bytes(1000) for i in range(3000)]\n"
                 "if os.fork() == 0:\n"
                 "    y = [bytes(1000) for i in range(30000)]\n    os._exit(0)\n"
-                "os.wait()\nprint('ready', flush=True)\nsys.stdin.read()")
+                "os.wait()\nprint('ready', flush=True)\nos.read(0, 1)")
         process = self.start(sys.executable, "-c", code, SLUB_STATS_FILE=self.path("stats"))
         told = self.told("stats", self.path("stats"))
         self.assertEqual(told["pid"], process.pid)
