@@ -85,9 +85,10 @@ static void drop_if_over(const struct source *source)
 		sys_call4(SYS_epoll_ctl, epoll_fd, EPOLL_CTL_DEL, source->fd, 0);
 }
 
-/* Reads all sources that are ready; returns how many had an event. */
+/* Reads all sources that are ready, looks at the others; returns how many had an event. */
 static int read_events(enum severity *worst)
 {
+	enum severity said[SOURCES_MAX] = { SEVERITY_NONE };
 	struct epoll_event ready[SOURCES_MAX];
 	long n = sys_call6(SYS_epoll_pwait, epoll_fd, (long)ready, SOURCES_MAX,
 			   0, 0, 8);
@@ -95,12 +96,16 @@ static int read_events(enum severity *worst)
 
 	for (long i = 0; i < n; i++) {
 		struct source *source = &sources[ready[i].data.u32];
-		enum severity severity = source_read(source, ready[i].events);
 
+		said[ready[i].data.u32] = source_read(source, ready[i].events);
 		drop_if_over(source);
-		events += severity != SEVERITY_NONE;
-		if (severity > *worst)
-			*worst = severity;
+	}
+	for (int i = 0; i < nr_sources; i++) {
+		if (said[i] == SEVERITY_NONE)
+			said[i] = source_look(&sources[i]);
+		events += said[i] != SEVERITY_NONE;
+		if (said[i] > *worst)
+			*worst = said[i];
 	}
 	return events;
 }

@@ -18,6 +18,15 @@ enum severity {
 #define SOURCES_MAX 8
 #define EVENT_COUNTS 5
 
+/* What a stall trigger was told: so long in a window. */
+struct stall {
+	const char *word;	/* its line; NULL: this is no trigger */
+	uint32_t stall_us;
+	uint32_t window_us;
+	uint64_t total_us;	/* as of the look at since_ns */
+	uint64_t since_ns;
+};
+
 struct source {
 	enum slub_pressure_source kind;
 	enum severity severity;
@@ -26,6 +35,7 @@ struct source {
 	int other_fd;		/* is kept open with it; -1: none */
 	bool is_over;		/* it will tell nothing any more */
 	uint64_t counts[EVENT_COUNTS];	/* memory.events, as last read */
+	struct stall stall;
 };
 
 /* Microseconds; stalled for so long within a window. */
@@ -45,6 +55,13 @@ void sources_close(struct source *sources, int nr);
  * over.  @events: what epoll says of it.
  */
 enum severity source_read(struct source *source, uint32_t events);
+/*
+ * What a trigger would have said: its event may be gone.  Who polls a descriptor
+ * that watches others, as programs and the thread poll epoll's, has the kernel look
+ * at the trigger, and a look takes the event; epoll then looks once more, and finds
+ * none.  So it is the time stalled that tells.
+ */
+enum severity source_look(struct source *source);
 
 /* thread.c */
 void pressure_thread_fork_child(void);

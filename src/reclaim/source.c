@@ -61,6 +61,51 @@ static int add(struct source *sources, int nr, struct source source)
 	return nr + 1;
 }
 
+/* ---- time stalled ---- */
+
+#define NO_STALL { NULL, 0, 0, 0, 0 }
+
+/* "some 150000 2000000", as a trigger is written. */
+static struct stall stall_parse(const char *text)
+{
+	struct stall stall = NO_STALL;
+	const char *digits = text + 5;
+
+	if (strncmp(text, "some ", 5) && strncmp(text, "full ", 5))
+		return stall;
+	stall.stall_us = (uint32_t)os_parse_number(&digits);
+	digits += *digits == ' ';
+	stall.window_us = (uint32_t)os_parse_number(&digits);
+	if (stall.stall_us)
+		stall.word = text[0] == 's' ? "some" : "full";
+	return stall;
+}
+
+/* "some avg10=0.00 avg60=0.00 avg300=0.00 total=2923007", and the same of full. */
+static uint64_t stall_total(const struct source *source)
+{
+	char buf[256];
+	long n = sys_call4(SYS_pread64, source->fd, (long)buf, sizeof(buf) - 1,
+			   0);
+	const char *at;
+
+	buf[n > 0 ? n : 0] = '\0';
+	at = strstr(buf, source->stall.word);
+	at = at ? strstr(at, "total=") : NULL;
+	if (!at)
+		return source->stall.total_us;
+	at += strlen("total=");
+	return os_parse_number(&at);
+}
+
+static void stall_begin(struct source *source)
+{
+	if (!source->stall.word)
+		return;
+	source->stall.total_us = stall_total(source);
+	source->stall.since_ns = os_clock_ns();
+}
+
 /* ---- systemd ---- */
 
 static const char *watch_path;
@@ -136,9 +181,9 @@ static int watch_connect(const char *path)
 static int open_watch(struct source *sources, int nr)
 {
 	struct source source = { SLUB_PRESSURE_WATCH, SEVERITY_SOME, EPOLLIN,
-				 -1, -1, false, { 0 } };
+				 -1, -1, false, { 0 }, NO_STALL };
 	struct stat state;
-	char bytes[WRITE_MAX];
+	char bytes[WRITE_MAX + 1];
 	size_t n;
 
 	if (stat(watch_path, &state)) {
@@ -154,13 +199,17 @@ static int open_watch(struct source *sources, int nr)
 				      O_RDWR : O_RDONLY);
 	if (S_ISREG(state.st_mode))
 		source.poll_events = EPOLLPRI;
-	n = watch_write ? base64_decode(watch_write, bytes, sizeof(bytes)) : 0;
+	n = watch_write ? base64_decode(watch_write, bytes, WRITE_MAX) : 0;
+	bytes[n] = '\0';
+	if (S_ISREG(state.st_mode))
+		source.stall = stall_parse(bytes);
 	if (source.fd < 0 || (n && !write_all(source.fd, bytes, n))) {
 		log_message("MEMORY_PRESSURE_WATCH: cannot use '%s'",
 			    watch_path);
 		close_fd(source.fd);
 		return nr;
 	}
+	stall_begin(&source);
 	return add(sources, nr, source);
 }
 
@@ -187,19 +236,32 @@ static int open_trigger(const char *path_or_folder, const char *name,
 	return -EINVAL;
 }
 
+static int add_trigger(struct source *sources, int nr, const char *where,
+		       const char *name, struct source source)
+{
+	source.poll_events = EPOLLPRI;
+	source.stall.window_us = pressure_options.window_us;
+	source.fd = open_trigger(where, name, source.stall.word,
+				 source.stall.stall_us);
+	if (source.fd < 0)
+		return nr;
+	stall_begin(&source);
+	return add(sources, nr, source);
+}
+
 static int open_triggers(struct source *sources, int nr, const char *where,
 			 const char *name, enum slub_pressure_source kind)
 {
-	struct source some = { kind, SEVERITY_SOME, EPOLLPRI, -1, -1, false, { 0 } };
-	struct source full = { kind, SEVERITY_FULL, EPOLLPRI, -1, -1, false, { 0 } };
+	struct source source = { kind, SEVERITY_SOME, EPOLLPRI, -1, -1, false,
+				 { 0 }, NO_STALL };
 
-	some.fd = open_trigger(where, name, "some", pressure_options.some_us);
-	if (some.fd >= 0)
-		nr = add(sources, nr, some);
-	full.fd = open_trigger(where, name, "full", pressure_options.full_us);
-	if (full.fd >= 0)
-		nr = add(sources, nr, full);
-	return nr;
+	source.stall.word = "some";
+	source.stall.stall_us = pressure_options.some_us;
+	nr = add_trigger(sources, nr, where, name, source);
+	source.severity = SEVERITY_FULL;
+	source.stall.word = "full";
+	source.stall.stall_us = pressure_options.full_us;
+	return add_trigger(sources, nr, where, name, source);
 }
 
 /* ---- memory.events ---- */
@@ -246,7 +308,7 @@ static enum severity events_read(struct source *source)
 static int open_events(struct source *sources, int nr, const char *folder)
 {
 	struct source source = { SLUB_PRESSURE_EVENTS, SEVERITY_NONE, EPOLLPRI,
-				 -1, -1, false, { 0 } };
+				 -1, -1, false, { 0 }, NO_STALL };
 
 	source.fd = file_open_in(folder, "memory.events", O_RDONLY);
 	if (source.fd < 0)
@@ -283,7 +345,7 @@ static int open_v1(struct source *sources, int nr, const char *folder,
 static int open_v1_usage(struct source *sources, int nr, const char *folder)
 {
 	struct source source = { SLUB_PRESSURE_V1_USAGE, SEVERITY_FULL, EPOLLIN,
-				 -1, -1, false, { 0 } };
+				 -1, -1, false, { 0 }, NO_STALL };
 	int fd = file_open_in(folder, "memory.limit_in_bytes", O_RDONLY);
 	char buf[32], number[32];
 	struct text text = { number, sizeof(number) - 1, 0 };
@@ -310,7 +372,7 @@ static int open_v1_usage(struct source *sources, int nr, const char *folder)
 static int open_cgroups(struct source *sources)
 {
 	struct source level = { SLUB_PRESSURE_V1_LEVEL, SEVERITY_SOME, EPOLLIN,
-				-1, -1, false, { 0 } };
+				-1, -1, false, { 0 }, NO_STALL };
 	struct cgroup cgroup;
 	int nr = 0;
 
@@ -364,7 +426,23 @@ void sources_close(struct source *sources, int nr)
 static enum severity trigger_read(struct source *source, uint32_t events)
 {
 	source->is_over = events & EPOLLERR;
+	stall_begin(source);
 	return source->is_over ? SEVERITY_NONE : source->severity;
+}
+
+enum severity source_look(struct source *source)
+{
+	const struct stall *stall = &source->stall;
+	bool is_stalled;
+
+	if (!stall->word || source->is_over)
+		return SEVERITY_NONE;
+	is_stalled = stall_total(source) - stall->total_us >= stall->stall_us;
+	/* What comes little by little does not count: a window begins anew. */
+	if (is_stalled || os_clock_ns() - stall->since_ns >=
+			  stall->window_us * (uint64_t)1000)
+		stall_begin(source);
+	return is_stalled ? source->severity : SEVERITY_NONE;
 }
 
 static enum severity watch_read(struct source *source, uint32_t events)

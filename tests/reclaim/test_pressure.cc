@@ -399,6 +399,50 @@ TEST(Pressure, AThreadThatIsAskedFor)
 	});
 }
 
+/* Base64, as systemd writes what is to be written. */
+const char SOME_100_MS_OF_2_S[] = "c29tZSAxMDAwMDAgMjAwMDAwMAA=";
+
+/*
+ * A stall trigger of the kernel's, of a pressure that is easy to make: whoever polls the descriptor
+ * takes the trigger's event away, and is to be told of it all the same.
+ */
+TEST(Pressure, AStallTriggerThatWasPolled)
+{
+	bool can = access("/proc/pressure/cpu", R_OK | W_OK) == 0;
+
+	expect_good([&] {
+		Witness witness;
+		std::atomic<bool> stop{false};
+		std::vector<std::thread> busy;
+
+		setenv("MEMORY_PRESSURE_WATCH", "/proc/pressure/cpu", 1);
+		setenv("MEMORY_PRESSURE_WRITE", SOME_100_MS_OF_2_S, 1);
+		int fd = slub_pressure_fd();
+		can = can && fd >= 0;
+		if (!can)
+			_exit(0);
+		for (unsigned i = 0; i < 2 * std::thread::hardware_concurrency(); i++) {
+			busy.emplace_back([&] {
+				while (!stop)
+					continue;
+			});
+		}
+		CHECK(is_readable(fd, 50000));
+		CHECK(slub_pressure_handle() == 1);
+		CHECK(witness.counts == 1 && stats().walks == 1);
+		/* The same by the thread. */
+		CHECK(slub_pressure_start_thread() == 0);
+		while (witness.counts == 1)
+			usleep(1000);
+		CHECK(slub_pressure_stop_thread() == 0);
+		stop = true;
+		for (auto &thread : busy)
+			thread.join();
+	});
+	if (!can)
+		GTEST_SKIP() << "no trigger can be set";
+}
+
 /* What this machine has without systemd; it may have nothing. */
 TEST(Pressure, TheMachinesOwnSources)
 {
