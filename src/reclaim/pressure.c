@@ -36,22 +36,36 @@ static int priority = SLUB_PRIORITY_MAX;
 static uint64_t last_walk_ns;
 static bool was_enough;		/* what the last walk gave back */
 
+/* Returns how many of @nr sources can be watched; those that cannot go (a plain file). */
+static int watch(int fd, int nr)
+{
+	int nr_watched = 0;
+
+	for (int i = 0; i < nr; i++) {
+		struct source *source = &sources[i];
+		struct epoll_event event = { source->poll_events,
+					     { .u32 = (uint32_t)nr_watched } };
+
+		if (sys_call4(SYS_epoll_ctl, fd, EPOLL_CTL_ADD, source->fd,
+			      (long)&event)) {
+			log_message("memory pressure: source 0x%x cannot be watched",
+				    source->kind);
+			sources_close(source, 1);
+			continue;
+		}
+		__atomic_fetch_or(&stats.sources, source->kind, __ATOMIC_RELAXED);
+		sources[nr_watched++] = *source;
+	}
+	return nr_watched;
+}
+
 static int open_all(void)
 {
 	int fd = (int)sys_call4(SYS_epoll_create1, EPOLL_CLOEXEC, 0, 0, 0);
 
 	if (fd < 0)
 		return fd;
-	nr_sources = sources_open(sources);
-	for (int i = 0; i < nr_sources; i++) {
-		struct epoll_event event = { sources[i].poll_events,
-					     { .u32 = (uint32_t)i } };
-
-		if (sys_call4(SYS_epoll_ctl, fd, EPOLL_CTL_ADD, sources[i].fd,
-			      (long)&event) == 0)
-			__atomic_fetch_or(&stats.sources, sources[i].kind,
-					  __ATOMIC_RELAXED);
-	}
+	nr_sources = watch(fd, sources_open(sources));
 	if (!nr_sources) {
 		close_fd(fd);
 		return -ENOENT;
@@ -181,16 +195,16 @@ SLUB_EXPORT void slub_pressure_stats_read(struct slub_pressure_stats *out)
 	out->bytes = __atomic_load_n(&stats.bytes, __ATOMIC_RELAXED);
 }
 
-void pressure_wait(int wake_fd, int timeout_ms)
+bool pressure_wait(int wake_fd, int timeout_ms)
 {
 	struct pollfd fds[2] = { { wake_fd, POLLIN, 0 },
-				 { epoll_fd, POLLIN, 0 } };
+				 { wake_fd < 0 ? -1 : epoll_fd, POLLIN, 0 } };
 	struct {
 		long seconds;
 		long nanoseconds;
 	} timeout = { timeout_ms / 1000, timeout_ms % 1000 * 1000000l };
 
-	sys_call6(SYS_ppoll, (long)fds, 2, (long)&timeout, 0, 8, 0);
+	return sys_call6(SYS_ppoll, (long)fds, 2, (long)&timeout, 0, 8, 0) > 0;
 }
 
 /* The sources are the parent's: what one reads the other misses. */

@@ -65,8 +65,11 @@ enum severity source_look(struct source *source);
 
 /* thread.c */
 void pressure_thread_fork_child(void);
-/* pressure.c: waits for an event, a wake-up, or @timeout_ms. */
-void pressure_wait(int wake_fd, int timeout_ms);
+/*
+ * pressure.c: waits for an event, a wake-up, or @timeout_ms, which it says by false.
+ * @wake_fd -1: for that only.
+ */
+bool pressure_wait(int wake_fd, int timeout_ms);
 
 static inline void close_fd(int fd)
 {

@@ -17,13 +17,26 @@ static uint32_t state;
 static pthread_t thread;
 static int wake_fd = -1;
 
+static bool is_to_end(void)
+{
+	return __atomic_load_n(&state, __ATOMIC_ACQUIRE) == THREAD_ENDS;
+}
+
+/*
+ * Programs close all descriptors there are (closefrom(3) of a daemon): poll() returns
+ * at once then, for ever.  So who was woken for nothing sleeps without them.
+ */
 static void *thread_main(void *unused)
 {
 	(void)unused;
-	while (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != THREAD_ENDS) {
-		pressure_wait(wake_fd, IDLE_MS);
-		if (slub_pressure_handle() <= 0)
-			reclaim_idle();
+	while (!is_to_end()) {
+		bool is_woken = pressure_wait(wake_fd, IDLE_MS);
+
+		if (slub_pressure_handle() > 0)
+			continue;
+		reclaim_idle();
+		if (is_woken && !is_to_end())
+			pressure_wait(-1, IDLE_MS);
 	}
 	return NULL;
 }

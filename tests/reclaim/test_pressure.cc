@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <ctime>
 #include <fcntl.h>
 #include <fstream>
 #include <poll.h>
@@ -357,6 +358,9 @@ TEST(Pressure, NothingToWatchIsAnError)
 		CHECK(slub_pressure_handle() == -EINVAL);
 		setenv("MEMORY_PRESSURE_WATCH", "/nowhere/at/all", 1);
 		CHECK(slub_pressure_fd() == -ENOENT);
+		/* A plain file says nothing. */
+		setenv("MEMORY_PRESSURE_WATCH", "/proc/self/exe", 1);
+		CHECK(slub_pressure_fd() == -ENOENT && !stats().sources);
 	});
 }
 
@@ -441,6 +445,27 @@ TEST(Pressure, AStallTriggerThatWasPolled)
 	});
 	if (!can)
 		GTEST_SKIP() << "no trigger can be set";
+}
+
+/* A daemon closes all descriptors there are, the library's too: the thread sleeps all the same. */
+TEST(Pressure, TheThreadSleepsWithoutItsDescriptors)
+{
+	Folder folder;
+	std::string path = folder.file("watch");
+
+	ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+	expect_good([&] {
+		struct timespec used;
+
+		setenv("MEMORY_PRESSURE_WATCH", path.c_str(), 1);
+		CHECK(slub_pressure_start_thread() == 0);
+		for (int fd = 3; fd < 256; fd++)
+			close(fd);
+		usleep(2000000);
+		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+		CHECK(used.tv_sec == 0 && used.tv_nsec < 300000000);
+		CHECK(slub_pressure_stop_thread() == 0);
+	});
 }
 
 /* What this machine has without systemd; it may have nothing. */
