@@ -275,7 +275,7 @@ SLUB_API int slub_group_for_each(int (*visit)(struct slub_group *, void *),
  * is in.
  *
  * Returns a token that belongs to slub_group_uncharge(), or 0 with errno:
- *   EINVAL  not a group, in no group, or above 2^40 bytes;
+ *   EINVAL  not a group, in no group, or 2^39 bytes or more;
  *   ENOMEM  a maximum is in the way.
  * The token stays good when the group is deleted, and when its charges are given
  * back in parts; the sum must be right.

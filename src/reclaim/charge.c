@@ -180,10 +180,16 @@ size_t charge_left(uint32_t number)
 	return left;
 }
 
-/* NULL: charged.  Else the group whose maximum is in the way. */
+/*
+ * NULL: charged.  Else the group whose maximum is in the way.  Only what no group
+ * refuses counts for the peaks.
+ */
 static struct slub_group *charge_up(struct slub_group *group, size_t bytes,
 				    bool forces)
 {
+	int64_t usages[SLUB_GROUP_DEPTH_MAX + 1];
+	size_t nr = 0;
+
 	for (struct slub_group *g = group; g; g = g->parent) {
 		int64_t usage = __atomic_add_fetch(&g->usage, (int64_t)bytes,
 						   __ATOMIC_RELAXED);
@@ -195,9 +201,12 @@ static struct slub_group *charge_up(struct slub_group *group, size_t bytes,
 				return g;
 			}
 		}
-		note_peak(g, usage);
+		usages[nr++] = usage;
 		inject(INJECT_charge);
 	}
+	nr = 0;
+	for (struct slub_group *g = group; g; g = g->parent)
+		note_peak(g, usages[nr++]);
 	return NULL;
 }
 

@@ -185,6 +185,23 @@ TEST(Group, AParentsMaximumBindsItsChildrenTogether)
 	slub_group_delete(parent);
 }
 
+TEST(Group, WhatAParentRefusesWasNeverThere)
+{
+	slub_group *parent = slub_group_create("parent", nullptr);
+	slub_group *child = slub_group_create("child", parent);
+
+	slub_group_limit_set(parent, SLUB_GROUP_MAX, 1 << 20);
+	EXPECT_EQ(slub_group_charge(child, 100 << 20), 0u);
+	EXPECT_EQ(usage(child), 0u);
+	EXPECT_EQ(stats_of(child).peak, 0u);
+	uint32_t token = slub_group_charge(child, 1000);
+	EXPECT_GE(stats_of(child).peak, 1000u);
+	EXPECT_LE(stats_of(child).peak, 1u << 20);
+	slub_group_uncharge(token, 1000);
+	slub_group_delete(child);
+	slub_group_delete(parent);
+}
+
 /* Objects that are freed by a shrinker when the group is full. */
 struct Hoard : slub_shrinker {
 	slub_group *group;
