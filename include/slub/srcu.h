@@ -59,7 +59,8 @@ struct slub_srcu {
 	uint32_t step;
 	uint32_t done;		/* futex: changes with `completed` */
 	uint32_t waiters;
-	uint64_t reserved1[2];
+	uint32_t generation;	/* of shared[]: another one in a forked child */
+	uint32_t reserved1[3];
 };
 
 /*
@@ -69,7 +70,7 @@ struct slub_srcu {
  */
 #define SLUB_SRCU_INIT							\
 	{ 0, 0, { 0, 0, 0, 0 }, { 0, 0, 0 }, 0, 0, 0, NULL, 0, 0, 0, 0,	\
-	  { 0, 0 } }
+	  0, { 0, 0, 0 } }
 
 /*
  * slub_srcu_init - make a domain.
@@ -146,6 +147,7 @@ SLUB_API void slub_srcu_read_unlock_slow(struct slub_srcu *domain, int index);
  *
  *   bit 0       there are counters, and readers need no fence; else the slow
  *               functions
+ *   bits 1-2    of an index without counters: the generation
  *   bit 3       the phase
  *   bits 5-30   where the counters lie in an area:
  *               entered[2], left[2], 8 bytes each

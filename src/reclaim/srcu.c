@@ -30,6 +30,8 @@
 
 #define COUNTERS_BYTES 32
 #define COUNTERS_MASK (~31u)
+#define GENERATION 2u
+#define GENERATION_MASK 6u
 
 /* How long a fence may sit in a CPU that was not told to execute one. */
 #define SETTLE_NS 20000000u
@@ -52,9 +54,11 @@ _Static_assert(sizeof(struct slub_srcu) == 128, "programs embed it");
 
 static void list_domain(struct slub_srcu *domain)
 {
+	if (__atomic_load_n(&domain->is_listed, __ATOMIC_RELAXED))
+		return;
 	lock_acquire(&srcu_lock);
 	if (!domain->is_listed) {
-		domain->is_listed = 1;
+		__atomic_store_n(&domain->is_listed, 1, __ATOMIC_RELAXED);
 		domain->next = domains;
 		domains = domain;
 	}
@@ -115,26 +119,41 @@ SLUB_EXPORT int slub_srcu_init(struct slub_srcu *domain)
 
 /* ---- readers, where the inline functions leave it to us ---- */
 
+/* Counters, or a child that forgets readers who do without. */
+static uint32_t get_ready(struct slub_srcu *domain)
+{
+	int kept = errno;
+
+	if (srcu_get_counters(domain))
+		list_domain(domain);
+	errno = kept;
+	return __atomic_load_n(&domain->reader, __ATOMIC_RELAXED);
+}
+
+static int64_t *shared_counter(struct slub_srcu *domain, uint32_t word,
+			       uint32_t kind)
+{
+	return &domain->shared[kind / 8 + !!(word & SLUB_SRCU_PHASE)];
+}
+
 SLUB_EXPORT int slub_srcu_read_lock_slow(struct slub_srcu *domain)
 {
 	uint32_t word = __atomic_load_n(&domain->reader, __ATOMIC_RELAXED);
 
 	if (!(word & COUNTERS_MASK) && !slub_thread.locks_held &&
-	    slub_start()) {
-		int kept = errno;
-
-		srcu_get_counters(domain);
-		errno = kept;
-		word = __atomic_load_n(&domain->reader, __ATOMIC_RELAXED);
-	}
-	if (word & COUNTERS_MASK)
-		slub_percpu_add(word & ~SLUB_SRCU_FAST, 1);
-	else
-		__atomic_fetch_add(&domain->shared[!!(word & SLUB_SRCU_PHASE)],
-				   1, __ATOMIC_RELAXED);
-	full_fence();
+	    slub_start())
+		word = get_ready(domain);
 	/* Its other end is to be slow too. */
-	return (int)(word & ~SLUB_SRCU_FAST);
+	word &= ~SLUB_SRCU_FAST;
+	if (word & COUNTERS_MASK) {
+		slub_percpu_add(word, 1);
+	} else {
+		word |= domain->generation;
+		__atomic_fetch_add(shared_counter(domain, word, 0), 1,
+				   __ATOMIC_RELAXED);
+	}
+	full_fence();
+	return (int)word;
 }
 
 SLUB_EXPORT void slub_srcu_read_unlock_slow(struct slub_srcu *domain, int index)
@@ -144,10 +163,9 @@ SLUB_EXPORT void slub_srcu_read_unlock_slow(struct slub_srcu *domain, int index)
 	full_fence();
 	if (word & COUNTERS_MASK)
 		slub_percpu_add(word + SLUB_SRCU_LEFT, 1);
-	else
-		__atomic_fetch_add(
-			&domain->shared[2 + !!(word & SLUB_SRCU_PHASE)], 1,
-			__ATOMIC_RELAXED);
+	else if ((word & GENERATION_MASK) == domain->generation)
+		__atomic_fetch_add(shared_counter(domain, word, SLUB_SRCU_LEFT),
+				   1, __ATOMIC_RELAXED);
 }
 
 /* ---- sums ---- */
@@ -359,7 +377,8 @@ SLUB_EXPORT void slub_srcu_destroy(struct slub_srcu *domain)
 /*
  * Readers of other threads did not come along, and will never count themselves
  * out.  One of this thread's own may be inside and will: into the old counters,
- * so they are replaced and not cleared.
+ * so they are replaced and not cleared, or, where they are shared[], of the old
+ * generation, which is not counted.
  */
 static void forget_readers(struct slub_srcu *domain)
 {
@@ -375,6 +394,8 @@ static void forget_readers(struct slub_srcu *domain)
 		word &= ~COUNTERS_MASK;
 		word = offset ? word | (uint32_t)offset : word & ~SLUB_SRCU_FAST;
 		memset(domain->shared, 0, sizeof(domain->shared));
+		domain->generation = (domain->generation + GENERATION) &
+				     GENERATION_MASK;
 	}
 	domain->reader = word;
 	domain->waiters = 0;
@@ -382,7 +403,8 @@ static void forget_readers(struct slub_srcu *domain)
 	if (domain->driver != thread_self()) {
 		domain->driver = 0;
 		domain->step = STEP_IDLE;
-		domain->completed = domain->started;
+		/* Also that which the last cookie is for. */
+		domain->completed = ++domain->started;
 	}
 }
 

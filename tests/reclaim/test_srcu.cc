@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <linux/filter.h>
@@ -425,6 +426,76 @@ TEST(Srcu, AForkedChildStartsWithoutReaders)
 	stop = true;
 	for (auto &reader : readers)
 		reader.join();
+	slub_srcu_synchronize(&domain);
+	slub_srcu_destroy(&domain);
+}
+
+/* The areas are full: a domain that has no counters gets none. */
+void fill_areas()
+{
+	for (size_t bytes = 32 << 20; bytes >= 4; bytes /= 2) {
+		while (slub_percpu_alloc(bytes, 4))
+			continue;
+	}
+}
+
+/* Readers are forgotten also where they are counted in the domain itself. */
+TEST(Srcu, AForkedChildStartsWithoutReadersOfADomainWithoutCounters)
+{
+	EXPECT_EQ(harness::in_child([] {
+		slub_srcu domain = SLUB_SRCU_INIT;
+		std::atomic<int> inside{0};
+
+		fill_areas();
+		if (slub_srcu_init(&domain) != -ENOSPC)
+			_exit(10);
+		std::thread reader([&] {
+			slub_srcu_read_lock(&domain);
+			inside = 1;
+			pause();
+		});
+		while (!inside)
+			usleep(100);
+		int index = slub_srcu_read_lock(&domain), fresh = 0;
+		pid_t child = fork();
+		if (child == 0) {
+			alarm(10);
+			slub_srcu_synchronize(&domain);
+			slub_srcu_read_unlock(&domain, index);
+			slub_srcu_synchronize(&domain);
+			fresh = slub_srcu_read_lock(&domain);
+			uint64_t cookie = slub_srcu_start_poll(&domain);
+			if (slub_srcu_poll(&domain, cookie))
+				_exit(1);
+			slub_srcu_read_unlock(&domain, fresh);
+			slub_srcu_synchronize(&domain);
+			_exit(0);
+		}
+		_exit(harness::wait_for(child) == 0 ? 0 : 11);
+	}), 0);
+}
+
+TEST(Srcu, WhatWasAskedForBeforeTheForkIsOver)
+{
+	slub_srcu domain = SLUB_SRCU_INIT;
+	int index = slub_srcu_read_lock(&domain);
+	uint64_t cookie = slub_srcu_start_poll(&domain);
+
+	EXPECT_FALSE(slub_srcu_poll(&domain, cookie));
+	uint64_t later = slub_srcu_start_poll(&domain);
+	EXPECT_EQ(harness::in_child([&] {
+		int own = slub_srcu_read_lock(&domain);
+
+		if (!slub_srcu_poll(&domain, cookie) || !slub_srcu_poll(&domain, later))
+			_exit(1);
+		/* What is asked for now is not. */
+		if (slub_srcu_poll(&domain, slub_srcu_start_poll(&domain)))
+			_exit(2);
+		slub_srcu_read_unlock(&domain, own);
+		slub_srcu_synchronize(&domain);
+		_exit(0);
+	}), 0);
+	slub_srcu_read_unlock(&domain, index);
 	slub_srcu_synchronize(&domain);
 	slub_srcu_destroy(&domain);
 }
