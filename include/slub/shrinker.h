@@ -119,7 +119,8 @@ struct slub_shrinker {
 	uint64_t scans;		/* calls of scan */
 	uint64_t cut_short;	/* visits that asked for too many scans */
 	int64_t deferred[8];	/* by node: owed from earlier visits */
-	uint64_t reserved[4];
+	uint64_t stamp;		/* of this registration */
+	uint64_t reserved[3];
 };
 
 /*

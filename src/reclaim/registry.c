@@ -28,8 +28,10 @@ struct bits shrinkers_always rarely_touched;
 struct lock registry_lock = LOCK_INIT;
 static struct bits numbers rarely_touched;	/* under registry_lock */
 static uint32_t number_hint = 1;	/* a number rests before it comes again */
+static uint64_t last_stamp;
 
-static uint32_t number_take(void)
+/* @stamp: tells its shrinker from those that had the number before. */
+static uint32_t number_take(uint64_t *stamp)
 {
 	uint32_t id;
 
@@ -40,6 +42,7 @@ static uint32_t number_take(void)
 	if (id != SHRINKERS_MAX) {
 		numbers.words[id / 64] |= bit_of(id);
 		number_hint = id + 1;
+		*stamp = ++last_stamp;
 	}
 	/* Beyond 4,096 numbers the tables grow: use those there are first. */
 	if (number_hint >= 4096)
@@ -69,7 +72,7 @@ SLUB_EXPORT int slub_shrinker_register(struct slub_shrinker *shrinker)
 					 STATE_REGISTERED, false,
 					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return -EEXIST;
-	id = number_take();
+	id = number_take(&shrinker->stamp);
 	if (id == SHRINKERS_MAX) {
 		__atomic_store_n(&shrinker->state, STATE_NONE,
 				 __ATOMIC_RELEASE);

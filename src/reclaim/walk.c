@@ -98,12 +98,47 @@ static void account(struct visit *visit)
 	__atomic_fetch_add(&shrinker->freed, visit->freed, __ATOMIC_RELAXED);
 }
 
+/*
+ * What a shrinker is owed in a group lies in the map, and stays there when it goes: so
+ * the word has a part of its stamp as well, and the next shrinker of that number
+ * does not take over the debt.
+ */
+#define OWED_BITS 50
+#define OWED_MAX ((1ull << OWED_BITS) - 1)
+
+static uint64_t owed_stamp(const struct slub_shrinker *shrinker)
+{
+	return shrinker->flags & SLUB_SHRINKER_GROUP_AWARE ?
+	       shrinker->stamp << OWED_BITS : 0;
+}
+
+static size_t owed_count(uint64_t word, const struct slub_shrinker *shrinker)
+{
+	return (word & ~OWED_MAX) == owed_stamp(shrinker) ? word & OWED_MAX : 0;
+}
+
 /* Takes all that is owed; most of the time there is nothing to write. */
-static size_t owed_take(int64_t *owed)
+static size_t owed_take(int64_t *owed, const struct slub_shrinker *shrinker)
 {
 	if (!__atomic_load_n(owed, __ATOMIC_RELAXED))
 		return 0;
-	return (size_t)__atomic_exchange_n(owed, 0, __ATOMIC_RELAXED);
+	return owed_count((uint64_t)__atomic_exchange_n(owed, 0,
+							__ATOMIC_RELAXED),
+			  shrinker);
+}
+
+static void owed_add(int64_t *owed, size_t n,
+		     const struct slub_shrinker *shrinker)
+{
+	int64_t old = __atomic_load_n(owed, __ATOMIC_RELAXED);
+	uint64_t sum;
+
+	do {
+		sum = min_size(owed_count((uint64_t)old, shrinker) + n,
+			       OWED_MAX) | owed_stamp(shrinker);
+	} while (!__atomic_compare_exchange_n(owed, &old, (int64_t)sum, true,
+					      __ATOMIC_RELAXED,
+					      __ATOMIC_RELAXED));
 }
 
 size_t shrink_one(struct walker *walker, struct slub_shrinker *shrinker,
@@ -118,7 +153,7 @@ size_t shrink_one(struct walker *walker, struct slub_shrinker *shrinker,
 	if (!walker_is_inside(walker, shrinker))
 		return 0;
 	freeable = believe(freeable);
-	before = owed_take(owed);
+	before = owed_take(owed, shrinker);
 	delta = share(freeable, shrinker, control->priority);
 	visit.total = min_size((before >> control->priority) + delta,
 			       2 * freeable);
@@ -131,7 +166,7 @@ size_t shrink_one(struct walker *walker, struct slub_shrinker *shrinker,
 	rest -= min_size(rest, visit.scanned);
 	rest = min_size(rest, 2 * freeable);
 	if (rest)
-		__atomic_fetch_add(owed, (int64_t)rest, __ATOMIC_RELAXED);
+		owed_add(owed, rest, shrinker);
 	return visit.freed;
 }
 

@@ -125,6 +125,43 @@ TEST(Shrinker, DebtIsAtMostTwiceWhatThereIs)
 	EXPECT_EQ(stubborn.deferred[0], 20000);
 }
 
+/* What the last shrinker of a number was owed in a group is not the next one's. */
+TEST(Shrinker, DebtsGoWithTheirShrinker)
+{
+	slub_group *group = slub_group_create("group", nullptr);
+	Cache next(500);
+	uint32_t id;
+
+	{
+		Shrinker stubborn(SLUB_SHRINKER_GROUP_AWARE);
+
+		stubborn.on_count = [](Control *) { return 1 << 24; };
+		ASSERT_EQ(slub_shrinker_register(&stubborn), 0);
+		id = stubborn.id;
+		slub_shrinker_mark(&stubborn, group, 0);
+		for (int i = 0; i < 3; i++)
+			slub_shrink(0);
+	}
+	next.flags = SLUB_SHRINKER_GROUP_AWARE;
+	for (int i = 0; i < 100000; i++) {
+		ASSERT_EQ(slub_shrinker_register(&next), 0);
+		if (next.id == id)
+			break;
+		slub_shrinker_unregister(&next);
+	}
+	ASSERT_EQ(next.id, id);
+	slub_shrinker_mark(&next, group, 0);
+	/* 500 >> 12 of its own. */
+	EXPECT_EQ(slub_shrink(12), 0u);
+	EXPECT_EQ(next.objects, 500u);
+	/* Its own debt is kept: 31 each time, which makes a batch of 32. */
+	next.batch = 32;
+	EXPECT_EQ(slub_shrink(5), 0u);
+	EXPECT_EQ(slub_shrink(0), 500u);
+	slub_shrinker_unregister(&next);
+	slub_group_delete(group);
+}
+
 TEST(Shrinker, TheBatchIsItsOwn)
 {
 	Cache cache(4096);

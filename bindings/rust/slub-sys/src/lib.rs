@@ -245,7 +245,8 @@ pub struct slub_shrinker {
     pub scans: u64,
     pub cut_short: u64,
     pub deferred: [i64; 8],
-    pub reserved: [u64; 4],
+    pub stamp: u64,
+    pub reserved: [u64; 3],
 }
 
 pub type slub_isolate_fn = unsafe extern "C" fn(
