@@ -162,7 +162,7 @@ SLUB_API int slub_shrinker_unregister(struct slub_shrinker *shrinker);
  * objects of no group.  @node: 0 unless it is NUMA_AWARE.
  * Returns 0, or
  *   -EINVAL  it is not registered, not group-aware, or there is no such node
- *            or group;
+ *            or group, or that is being deleted: mark its parent then;
  *   -ENOMEM  no memory for the bitmap.  The objects are not asked for then:
  *            call again with the next one.
  * Context: any thread; the first time for a group and 64 shrinkers it takes a

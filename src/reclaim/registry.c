@@ -285,6 +285,8 @@ SLUB_EXPORT int slub_shrinker_unregister(struct slub_shrinker *shrinker)
 SLUB_EXPORT int slub_shrinker_mark(struct slub_shrinker *shrinker,
 				   struct slub_group *group, int node)
 {
+	int err;
+
 	if (!shrinker || !(shrinker->flags & SLUB_SHRINKER_GROUP_AWARE) ||
 	    __atomic_load_n(&shrinker->state, __ATOMIC_RELAXED) !=
 		    STATE_REGISTERED ||
@@ -292,7 +294,11 @@ SLUB_EXPORT int slub_shrinker_mark(struct slub_shrinker *shrinker,
 	    (node && !(shrinker->flags & SLUB_SHRINKER_NUMA_AWARE)) ||
 	    (group && !group_is_alive(group)))
 		return -EINVAL;
-	return map_mark(group_number(group), (uint32_t)node, shrinker->id);
+	err = map_mark(group_number(group), (uint32_t)node, shrinker->id);
+	/* After a full barrier: its end has moved the mark up, or is seen here. */
+	if (!err && group && !group_is_alive(group))
+		err = -EINVAL;
+	return err;
 }
 
 SLUB_EXPORT int slub_shrinker_for_each(int (*visit)(struct slub_shrinker *,

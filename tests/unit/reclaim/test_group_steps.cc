@@ -231,6 +231,37 @@ TEST_F(TwoDeletes, TheChildInTheMiddleOfItsParent)
 	EXPECT_GE(done, 3);
 }
 
+/* A group is deleted at any step of a mark for it: it is its parent's then, or refused. */
+TEST_F(TwoDeletes, InTheMiddleOfAMark)
+{
+	int refused = 0, moved = 0;
+
+	first_unit = shrinkers.all[10].id / 64;
+	steps::for_each([&](unsigned step) {
+		uint64_t passed = 0;
+		int err = -1;
+		bool hit;
+
+		prepare();
+		hit = steps::interrupt(step, [&] { return ++passed; }, [&] {
+			err = slub_shrinker_mark(&shrinkers.all[40], child, 0);
+		}, [&] {
+			other.call([&] { EXPECT_EQ(slub_group_delete(child), 0); });
+		});
+		if (!hit) {
+			EXPECT_EQ(slub_group_delete(child), 0);
+		}
+		refused += err == -EINVAL;
+		moved += !err;
+		EXPECT_TRUE(err == -EINVAL || shrinkers.is_asked(40, parent)) << step;
+		EXPECT_EQ(slub_group_delete(parent), 0);
+		check();
+		return hit && !HasFailure();
+	});
+	EXPECT_GT(refused, 0);
+	EXPECT_GT(moved, 0);
+}
+
 /* ---- a handler and the owners' lock ---- */
 
 /* A handler, at any step of who makes groups, drops the last reference to an owner. */
