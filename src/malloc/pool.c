@@ -5,11 +5,25 @@
 #include "malloc/malloc.h"
 #include "mempool/mempool.h"
 
-/* The size stands where the pool keeps a pointer for its functions. */
+/*
+ * The size stands where the pool keeps a pointer for its functions.  malloc() has no
+ * flags: the thread has the right to the reserve meanwhile, or has it not.
+ */
 static void *block_alloc_fn(unsigned int flags, void *data)
 {
-	(void)flags;
-	return fast_alloc((size_t)data);
+	uint32_t had = slub_thread.flags & THREAD_RESERVE;
+	void *block;
+
+	if (flags & SLUB_NO_RESERVE)
+		slub_thread.flags &= ~(uint32_t)THREAD_RESERVE;
+	else if (flags & SLUB_RESERVE)
+		slub_thread.flags |= THREAD_RESERVE;
+	compiler_barrier();
+	block = fast_alloc((size_t)data);
+	compiler_barrier();
+	slub_thread.flags &= ~(uint32_t)THREAD_RESERVE;
+	slub_thread.flags |= (uint16_t)had;
+	return block;
 }
 
 static void block_free_fn(void *element, void *data)

@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 #include <cerrno>
 #include <set>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
 
 #include "harness.h"
 #include <slub/debug.h>
+#include <slub/reserve.h>
 #include "source.h"
 
 namespace {
@@ -329,6 +331,33 @@ TEST(Mempool, OfBlocks)
 	errno = 0;
 	EXPECT_EQ(slub_mempool_create_malloc(3, SIZE_MAX), nullptr);
 	EXPECT_EQ(errno, EINVAL);
+}
+
+/* The library's reserve: for who asks for it, and after the pool's own. */
+TEST(Mempool, OfBlocksWithTheRightToTheReserve)
+{
+	EXPECT_EQ(harness::in_child([] {
+		auto can_be_had = [] { return harness::opaque(malloc(1000)) != nullptr; };
+		slub_mempool *pool = slub_mempool_create_malloc(1, 1000);
+		struct rlimit none = { 0, 0 };
+
+		if (!pool || slub_reserve_set(256 << 10))
+			_exit(1);
+		setrlimit(RLIMIT_DATA, &none);
+		while (can_be_had())
+			continue;
+		size_t bytes = slub_reserve_bytes();
+		unsigned int saved = slub_reserve_enter();
+		/* With the right to both the pool's comes first. */
+		if (!slub_mempool_alloc(pool, 0) || slub_reserve_bytes() != bytes)
+			_exit(2);
+		slub_reserve_leave(saved);
+		if (slub_mempool_alloc(pool, 0) || slub_mempool_alloc(pool, SLUB_NO_RESERVE))
+			_exit(3);
+		if (!slub_mempool_alloc(pool, SLUB_RESERVE) || can_be_had())
+			_exit(4);
+		_exit(0);
+	}), 0);
 }
 
 TEST(MempoolMisuse, Create)
