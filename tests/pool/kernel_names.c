@@ -77,6 +77,41 @@ exact:
 	return 0;
 }
 
+/* The whole room of a block, of which the compiler must not know the size. */
+static __attribute__((__noinline__)) void fill_room(void *block, int byte)
+{
+	memset(block, byte, ksize(block));
+}
+
+/* Zero wherever it grows to, in its room or beyond, whatever lay there before. */
+static int check_krealloc_zero(void)
+{
+	static const size_t sizes[] = { 100, 110, 200, 207, 50, 112, 5000 };
+	unsigned char *many[64], *p;
+
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < 64; i++) {
+			many[i] = kmalloc(round ? 100 : 200, GFP_KERNEL);
+			CHECK(many[i]);
+			fill_room(many[i], 0xdd);
+		}
+		for (int i = 0; i < 64; i++)
+			kfree(many[i]);
+	}
+	p = NULL;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		size_t before = i ? sizes[i - 1] : 0;
+
+		p = krealloc(p, sizes[i], GFP_KERNEL | __GFP_ZERO);
+		CHECK(p);
+		for (size_t n = before; n < sizes[i]; n++)
+			CHECK(p[n] == 0);
+		memset(p, 0xee, sizes[i]);
+	}
+	kfree(p);
+	return 0;
+}
+
 int check_kmalloc(void)
 {
 	unsigned char *p = kzalloc(100, GFP_KERNEL), *q;
@@ -84,10 +119,15 @@ int check_kmalloc(void)
 	int *array;
 
 	CHECK(p && ksize(p) >= 100 && p[99] == 0);
-	memset(p, 0xee, ksize(p));
+	fill_room(p, 0xee);
 	q = krealloc(p, 5000, GFP_KERNEL | __GFP_ZERO);
 	CHECK(q && q[99] == 0xee && q[200] == 0 && q[4999] == 0);
 	CHECK(krealloc(q, 0, GFP_KERNEL) == NULL);
+	CHECK(check_krealloc_zero() == 0);
+	/* There is room behind the 100 bytes: nobody may take that for an overflow. */
+	p = kmalloc(100, GFP_KERNEL);
+	CHECK(p);
+	kfree_sensitive(p);
 	array = kcalloc(100, sizeof(*array), GFP_ATOMIC);
 	CHECK(array && array[99] == 0);
 	array = krealloc_array(array, 200, sizeof(*array), GFP_KERNEL);

@@ -191,15 +191,46 @@ static inline void kmem_cache_free_bulk(struct kmem_cache *s, size_t nr,
 
 /* ---- kmalloc ---- */
 
+/* How much the block has room for; discouraged, as in the kernel. */
+static inline size_t ksize(const void *p)
+{
+	return malloc_usable_size((void *)(uintptr_t)p);
+}
+
+/*
+ * Zero from byte @from of a block to the end of its room.  The compiler takes a
+ * block to end at what malloc() was asked for, and with _FORTIFY_SOURCE the program
+ * would be ended here: so it must not see whose block it is.
+ */
+static inline void slub_kernel_zero(const void *p, size_t from)
+{
+	char *block = (char *)(uintptr_t)p;
+	size_t room = ksize(p);
+
+	__asm__ __volatile__("" : "+r"(block));
+	if (from < room)
+		memset(block + from, 0, room - from);
+}
+
+static inline void *slub_kernel_malloc_once(size_t size, gfp_t gfp)
+{
+	void *p = gfp & __GFP_ZERO ? calloc(1, size) : malloc(size);
+
+	/* krealloc() may let it grow into its room. */
+	if (p && gfp & __GFP_ZERO)
+		slub_kernel_zero(p, size);
+	return p;
+}
+
 static inline void *slub_kernel_malloc(size_t size, gfp_t gfp)
 {
 	unsigned int saved;
 	void *p;
 
 	if (!(gfp & __GFP_MEMALLOC))
-		return gfp & __GFP_ZERO ? calloc(1, size) : malloc(size);
+		return slub_kernel_malloc_once(size, gfp);
 	saved = slub_reserve_enter();
-	p = gfp & __GFP_ZERO ? calloc(1, size) : malloc(size);
+	p = slub_kernel_malloc_once(size, gfp);
 	slub_reserve_leave(saved);
 	return p;
 }
@@ -247,12 +278,6 @@ static inline void *kzalloc_node(size_t size, gfp_t gfp, int node)
 	return kmalloc_node(size, gfp | __GFP_ZERO, node);
 }
 
-/* How much the block has room for; discouraged, as in the kernel. */
-static inline size_t ksize(const void *p)
-{
-	return malloc_usable_size((void *)(uintptr_t)p);
-}
-
 static inline void kfree(const void *p)
 {
 	slub_free((void *)(uintptr_t)p);
@@ -261,7 +286,7 @@ static inline void kfree(const void *p)
 static inline void kfree_sensitive(const void *p)
 {
 	if (p) {
-		memset((void *)(uintptr_t)p, 0, ksize(p));
+		slub_kernel_zero(p, 0);
 		/* It is read, as far as the compiler knows. */
 		__asm__ __volatile__("" : : "r"(p) : "memory");
 	}
@@ -273,7 +298,10 @@ static inline void kfree_bulk(size_t nr, void **objects)
 	slub_cache_free_bulk(NULL, nr, objects);
 }
 
-/* With __GFP_ZERO what the block grows by is zero, counted from ksize(). */
+/*
+ * With __GFP_ZERO what the block grows by is zero, if all calls for it had the flag,
+ * from the first on.
+ */
 static inline void *krealloc(const void *p, size_t size, gfp_t gfp)
 {
 	size_t old = p ? ksize(p) : 0;
@@ -288,8 +316,8 @@ static inline void *krealloc(const void *p, size_t size, gfp_t gfp)
 	do {
 		to = realloc((void *)(uintptr_t)p, size);
 	} while (slub_kernel_again(to, gfp));
-	if (to && gfp & __GFP_ZERO && size > old)
-		memset((char *)to + old, 0, size - old);
+	if (to && gfp & __GFP_ZERO)
+		slub_kernel_zero(to, size < old ? size : old);
 	return to;
 }
 
