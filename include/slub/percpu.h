@@ -377,8 +377,8 @@ SLUB_INLINE int64_t slub_percpu_read(uintptr_t offset)
 /*
  * slub_percpu_push - put @object in front of this CPU's list.
  *
- * @limit: how long the list may get (at most 2^30); it may be exceeded by a
- * few.
+ * @limit: how long the list may get (at most 2^30).  It may be exceeded, by one for
+ * each pop that was interrupted since the list was last found empty.
  *
  * The first word of @object becomes the link.
  * Returns true; false, and leaves the object alone, when the list is full or this

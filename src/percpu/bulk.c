@@ -80,6 +80,25 @@ static bool push_bounded_rseq(uint32_t list, void *object, int32_t least)
 }
 #endif
 
+/*
+ * An aborted push leaves a list's room one too low, an aborted pop one too high.  A
+ * cache's list has it set right each time it is taken or put.  Those of slub/percpu.h are
+ * pushed to and popped from only, for as long as the program runs: so one that is empty,
+ * and yet full, is begun anew (and see percpu_room_mend()).
+ */
+static bool push_first(uint32_t list, void *object, int32_t least)
+{
+	void *had = *(void **)object;
+
+	if (least >= 0 || percpu_head(list))
+		return false;
+	*(void **)object = NULL;
+	if (percpu_put(list, object, -1))
+		return true;
+	*(void **)object = had;
+	return false;
+}
+
 /* One after the other, for objects whose links lie elsewhere, and for tid. */
 static uint32_t pop_each(uint32_t slot, uintptr_t link, void **objects,
 			 uint32_t nr)
@@ -157,7 +176,8 @@ bool percpu_push_bounded(uint32_t list, void *object, int32_t least)
 
 	switch (percpu_backend) {
 	case BACKEND_RSEQ:
-		return push_bounded_rseq(list, object, least);
+		return push_bounded_rseq(list, object, least) ||
+		       push_first(list, object, least);
 	case BACKEND_TID:
 		return percpu_tid_push(list, object, least);
 	case BACKEND_THREAD:

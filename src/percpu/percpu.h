@@ -69,6 +69,13 @@ char *percpu_shared_area(void);
 /* What every area has of committed memory, from its start. */
 size_t percpu_committed(void);
 
+/* How much room the main list of @slot has is there: arch/slot.h. */
+static inline const int32_t *percpu_room(const struct slot *slot)
+{
+	return percpu_backend == BACKEND_TID ? &slot->spare.room :
+					       &slot->main.room;
+}
+
 /* alloc.c: offsets */
 /* slub_percpu_alloc() for the library itself, which may not have started. */
 uintptr_t percpu_alloc(size_t size, size_t align);
@@ -92,8 +99,10 @@ void *percpu_pop(uint32_t slot, uintptr_t link);
 bool percpu_push(uint32_t slot, void *object, uintptr_t link);
 /* The first object of this CPU's list, as of a moment ago. */
 void *percpu_head(uint32_t slot);
-/* @half is a slot's offset, plus SLOT_SPARE for the spare list. */
+/* On a list of slub/percpu.h; @half is a slot's offset, plus SLOT_SPARE for the spare list. */
 bool percpu_push_bounded(uint32_t list, void *object, int32_t least);
+/* To be called when nothing could be popped off such a list: it has all its room again. */
+void percpu_room_mend(uint32_t list);
 /* In one sequence, which should be over before the kernel wants the CPU back. */
 #define SEQUENCE_OBJECTS_MAX 64
 /* Up to @nr objects; returns how many.  @link as in object_link(). */

@@ -318,6 +318,21 @@ SLUB_EXPORT bool slub_percpu_push_slow(uintptr_t list, void *object,
 	return done;
 }
 
+/*
+ * What aborted pops have added.  With something in it the room of a list is below 0, so on
+ * another CPU by now it is not taken for one with objects.
+ */
+void percpu_room_mend(uint32_t list)
+{
+	int32_t room = 0;
+
+	if (percpu_backend == BACKEND_RSEQ)
+		room = __atomic_load_n((int32_t *)(area_now() + list + SLOT_ROOM),
+				       __ATOMIC_RELAXED);
+	if (unlikely(room > 0))
+		try_cmpxchg32(list + SLOT_ROOM, &room, 0);
+}
+
 SLUB_EXPORT void *slub_percpu_pop_slow(uintptr_t list)
 {
 	struct half *half = area_half(percpu_shared_area(), list);
@@ -325,6 +340,8 @@ SLUB_EXPORT void *slub_percpu_pop_slow(uintptr_t list)
 
 	word_enter();
 	object = percpu_pop((uint32_t)list, 0);
+	if (!object)
+		percpu_room_mend((uint32_t)list);
 	if (object || slub_thread.locks_held ||
 	    !__atomic_load_n(&half->head, __ATOMIC_RELAXED))
 		return object;

@@ -90,6 +90,7 @@ static struct sheaf *sheaf_get(void)
 
 	if (sheaf)
 		return sheaf;
+	percpu_room_mend((uint32_t)sheaves);
 	sheaf = cache_alloc(&sheaf_cache);
 	if (sheaf)
 		sheaf->nr = 0;
@@ -167,13 +168,13 @@ SLUB_EXPORT size_t slub_deferred_pending(void)
 	size_t nr = __atomic_load_n(&objects_pending, __ATOMIC_RELAXED);
 
 	slub_percpu_for_each(cpu) {
-		struct half *list;
+		struct slot *list;
 		int32_t room;
 
 		if (!sheaves)
 			break;
 		list = slub_percpu_ptr(sheaves, (unsigned int)cpu);
-		room = list ? __atomic_load_n(&list->room, __ATOMIC_RELAXED) : 0;
+		room = list ? __atomic_load_n(percpu_room(list), __ATOMIC_RELAXED) : 0;
 		/* How full they are is theirs to know: half, say. */
 		if (room < 0)
 			nr += (size_t)-room * (SHEAF_OBJECTS / 2);

@@ -34,10 +34,7 @@
 
 static size_t main_nr(const struct slub_cache *cache, const struct slot *slot)
 {
-	/* See arch/slot.h for what backend tid does with the two halves. */
-	const int32_t *word = percpu_backend == BACKEND_TID ?
-			      &slot->spare.room : &slot->main.room;
-	int32_t room = __atomic_load_n(word, __ATOMIC_RELAXED);
+	int32_t room = __atomic_load_n(percpu_room(slot), __ATOMIC_RELAXED);
 	int32_t capacity = capacity_now(cache);
 
 	return room < capacity ? (size_t)(capacity - room) : 1;

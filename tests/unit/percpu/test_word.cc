@@ -158,6 +158,33 @@ TEST_F(word, lists_of_threads_without_a_cpu)
 	}
 }
 
+/* Each abort may leave the room one more or one less than it is. */
+TEST_F(word, aborts_make_no_list_full_or_endless)
+{
+	if (percpu_backend != BACKEND_RSEQ)
+		GTEST_SKIP() << "other backends abort nothing";
+	void *words[4][2] = {};
+	auto *here = (struct slub_percpu_list *)(percpu_area(percpu_cid()) + list);
+
+	here->room = -3;
+	words[0][0] = words;
+	EXPECT_TRUE(slub_percpu_push(list, words[0], 1)) << "it is empty";
+	EXPECT_EQ(words[0][0], nullptr);
+	words[1][0] = words;
+	EXPECT_FALSE(slub_percpu_push(list, words[1], 1)) << "it is full";
+	EXPECT_EQ(words[1][0], words) << "left alone";
+	EXPECT_EQ(slub_percpu_pop(list), words[0]);
+	here->room = 5;
+	EXPECT_EQ(slub_percpu_pop(list), nullptr);
+	EXPECT_TRUE(slub_percpu_push(list, words[0], 2));
+	EXPECT_TRUE(slub_percpu_push(list, words[1], 2));
+	EXPECT_FALSE(slub_percpu_push(list, words[2], 2)) << "it is full";
+	EXPECT_EQ(slub_percpu_list_drain(list), words[1]);
+	here->room = -1;
+	EXPECT_FALSE(slub_percpu_push(list, words[2], 0)) << "no limit is below 1";
+	here->room = 0;
+}
+
 TEST_F(word, next_and_ptr)
 {
 	percpu_area_make(20);

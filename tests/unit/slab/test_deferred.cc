@@ -37,6 +37,20 @@ TEST_F(deferred, a_barrier_frees_what_lies_in_a_sheaf_that_is_not_full)
 	end(cache);
 }
 
+TEST_F(deferred, what_lies_in_a_sheaf_is_pending)
+{
+	struct slub_cache *cache = make("pending", 64);
+
+	for (int round = 0; round < 3; round++) {
+		slub_free_deferred(slub_cache_alloc_flags(cache, 0));
+		EXPECT_GT(slub_deferred_pending(), 0u) << round;
+		EXPECT_LE(slub_deferred_pending(), 62u) << round;
+		slub_deferred_barrier();
+		EXPECT_EQ(slub_deferred_pending(), 0u) << round;
+	}
+	end(cache);
+}
+
 TEST_F(deferred, nothing_is_free_while_a_reader_is_inside)
 {
 	struct slub_cache *cache = make("kept", 64);
