@@ -367,7 +367,10 @@ static void chain_append(struct slub_cache *cache, void *chain, void *more)
 	chain_set_next(cache, chain, more);
 }
 
-/* Slabs that one refill may empty to get a chain worth having. */
+/*
+ * Slabs that one refill may empty to get a chain worth having.  To get one at all it tries as
+ * long as there is memory: what it has just put there others may be quicker to take.
+ */
 #define REFILL_SLABS_MAX 8
 
 void *node_refill(struct slub_cache *cache, struct cache_node *node,
@@ -377,7 +380,7 @@ void *node_refill(struct slub_cache *cache, struct cache_node *node,
 	void *chain = NULL;
 	uint32_t have = 0;
 
-	for (int i = 0; i < REFILL_SLABS_MAX && have < wanted; i++) {
+	for (int i = 0; (i < REFILL_SLABS_MAX || !chain) && have < wanted; i++) {
 		bool carved = false;
 		uint32_t n = 0;
 		void *more = refill_once(cache, node, &n, &carved);

@@ -50,6 +50,41 @@ TEST_F(race_test, a_cache_has_one_sample_slot)
 	EXPECT_GT(nr, 0u);
 }
 
+/* Who finds that others have taken the slab that he has just fetched fetches another. */
+TEST_F(race_test, a_refill_is_not_refused_where_others_are_quicker)
+{
+	struct slub_cache *cache = make("quick", 64 << 10);
+	struct cache_node *node = cache->nodes[0];
+	std::vector<void *> chains;
+	unsigned taken = 0;
+	steps::Other other;
+	void *mine = nullptr;
+	bool had = false;
+	uint32_t nr = 0;
+	auto has_objects = [&] { return node->carve || !list_is_empty(&node->partial); };
+
+	steps::run([&] { mine = node_refill(cache, node, &nr); }, [&] {
+		bool let_go = had && !slub_thread.locks_held;
+
+		had = slub_thread.locks_held;
+		if (!let_go || !has_objects())
+			return true;
+		other.call([&] {
+			uint32_t n;
+
+			while (has_objects())
+				chains.push_back(node_refill(cache, node, &n));
+		});
+		return ++taken < 12;
+	});
+	EXPECT_EQ(taken, 12u);
+	EXPECT_NE(mine, nullptr) << "there is memory";
+	for (void *chain : chains)
+		chain_flush(cache, chain);
+	chain_flush(cache, mine);
+	end(cache);
+}
+
 /* Whoever shares a cache finds it as others have left it, or they find it shared. */
 template <class Set> void expect_own_or_shared(Set set, unsigned long flags)
 {
