@@ -45,6 +45,7 @@ enum thread_flag {
 	THREAD_RESERVE = 1 << 5,	/* may have objects of the reserve */
 	THREAD_IN_DEFRAG = 1 << 6,	/* moves objects of a cache */
 	THREAD_SIGNALS_WAIT = 1 << 7,	/* from fork's first lock to its last */
+	THREAD_REFUSED = 1 << 8,	/* its request fails on purpose */
 };
 
 struct thread_state {

@@ -195,7 +195,8 @@ static cold void *alloc_after_reclaim(size_t bytes, size_t align,
 	int priority = RECLAIM_FIRST;
 	void *ptr = NULL;
 
-	if (slub_thread.locks_held || !large_is_possible(bytes, align))
+	if (slub_thread.locks_held || cache_refused() ||
+	    !large_is_possible(bytes, align))
 		return NULL;
 	while (!ptr && reclaim_more(&priority))
 		ptr = alloc_once(bytes, align, is_zero);

@@ -137,7 +137,7 @@ void *cache_alloc_or_reclaim(struct slub_cache *cache)
 	void *object = cache_alloc(cache);
 	int priority = RECLAIM_FIRST;
 
-	if (likely(object) || slub_thread.locks_held)
+	if (likely(object) || slub_thread.locks_held || cache_refused())
 		return object;
 	while (!object && reclaim_more(&priority))
 		object = cache_alloc(cache);

@@ -82,14 +82,21 @@ static struct cache_node *node_of(const struct slub_cache *twin,
 
 /* ---- alloc ---- */
 
-/* Letter A: every so many allocations one fails. */
+/*
+ * Letter A: every so many allocations one fails.  An allocation, not a try: who finds no
+ * memory comes back after a reclaim, and would find the next number; see cache_refused().
+ */
 static bool must_fail(const struct slub_cache *twin)
 {
 	static _Atomic uint64_t count;
 	size_t every = option_value(OPTION_debug_fail);
 
-	return wants(twin, SLUB_FAILSLAB) && every &&
-	       __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED) % every == 0;
+	if (!wants(twin, SLUB_FAILSLAB) || !every)
+		return false;
+	if (!(slub_thread.flags & THREAD_REFUSED) &&
+	    __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED) % every == 0)
+		slub_thread.flags |= THREAD_REFUSED;
+	return slub_thread.flags & THREAD_REFUSED;
 }
 
 static void check_before_alloc(struct debug_case *found,

@@ -350,6 +350,17 @@ void cache_free(struct slub_cache *cache, void *object);
 /* Frees what signal handlers could not; with no lock held. */
 void cache_free_postponed(void);
 extern void *cache_postponed SLUB_INTERNAL;	/* atomic; NULL: nothing */
+/*
+ * Was it refused on purpose (letter A), so that nothing is to be tried again?  Asked once, where
+ * the request ends; until then all of its tries fail.
+ */
+static inline bool cache_refused(void)
+{
+	bool refused = slub_thread.flags & THREAD_REFUSED;
+
+	slub_thread.flags &= (uint16_t)~THREAD_REFUSED;
+	return refused;
+}
 /* cache_alloc(), and if there is no memory, once more after reclaim. */
 void *cache_alloc_or_reclaim(struct slub_cache *cache);
 
