@@ -256,6 +256,7 @@ int cache_make(struct slub_cache *cache, const struct slub_cache_args *args)
 	cache->ctor = args->ctor;
 	cache->useroffset = (uint32_t)args->useroffset;
 	cache->usersize = (uint32_t)args->usersize;
+	cache->has_sheaf_length = args->sheaf_length;
 	__atomic_store_n(&cache->is_internal, false, __ATOMIC_RELAXED);
 	cache_accounted_set(cache, cache->flags & SLUB_ACCOUNT);
 	choose_link(cache, args);

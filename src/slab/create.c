@@ -155,6 +155,18 @@ void cache_drop_shadow(struct slub_cache *shadow)
 
 /* ---- making ---- */
 
+/* May what @args ask for be another cache?  Not if SLUB_DEBUG names it, which is to be watched. */
+static bool may_share(const struct slub_cache_args *args)
+{
+	uint32_t own = (uint32_t)args->flags & FLAGS_DEBUG;
+
+	return option_value(OPTION_merge) == 1 && !args->ctor &&
+	       !args->usersize && !args->has_free_pointer_offset &&
+	       !args->sheaf_length &&
+	       !debug_letters_for(option_text(OPTION_debug), args->name, own);
+}
+
+/* A variable is its program's: it may be gone when its own user has destroyed it. */
 static bool can_share(const struct slub_cache *cache,
 		      const struct slub_cache_args *args)
 {
@@ -162,7 +174,7 @@ static bool can_share(const struct slub_cache *cache,
 	size_t align = max_size(args->align, sizeof(void *));
 
 	return !cache->is_internal && !cache->ctor && !cache->isolate &&
-	       !cache->place &&
+	       !cache->place && !cache->args && !cache->has_sheaf_length &&
 	       !cache_is_watched(cache) &&
 	       !((cache->flags | args->flags) & unlike) &&
 	       (cache->flags & FLAGS_SHAPE) == (args->flags & FLAGS_SHAPE) &&
@@ -205,8 +217,7 @@ void making_after_fork(void)
 static struct slub_cache *find(const struct slub_cache_args *args,
 			       bool *same_name)
 {
-	bool merge = option_value(OPTION_merge) == 1 && !args->ctor &&
-		     !args->usersize && !args->has_free_pointer_offset;
+	bool merge = may_share(args);
 	struct slub_cache *found = NULL;
 
 	*same_name = false;

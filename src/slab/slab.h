@@ -176,6 +176,7 @@ struct slub_cache {
 	/* * Of malloc's own, and shadows: not destroyed by programs, never merged. */
 	bool is_internal;
 	uint8_t swaps;		/* atomic, an estimate: slab/geometry.c */
+	bool has_sheaf_length;	/* its user has said how long lists are */
 	int32_t capacity_most;	/* of a slot's chain; const after create */
 	char name_space[SLUB_CACHE_NAME_MAX + 1];
 	const struct debug_layout *debug;	/* * NULL: off; debug/debug.h */

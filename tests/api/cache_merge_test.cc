@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Promise: with SLUB_MERGE=1 caches of one shape are one cache, and only those. */
+#include <slub/debug.h>
+
 #include "api.h"
 
 namespace {
@@ -100,6 +102,50 @@ TEST_F(merged, a_shorter_object_may_be_used_up_to_its_own_size)
 	EXPECT_EQ(harness::first_nonzero(object, 58), 58u);
 	EXPECT_TRUE(slub_copy_allowed(object, 58));
 	slub_cache_free(b, object);
+}
+
+/* What somebody has said of its lists goes for its own. */
+TEST_F(merged, a_sheaf_length_is_kept)
+{
+	struct slub_cache *plain = make(424);
+	struct slub_cache_args args = {};
+
+	args.name = "sheaf-second";
+	args.size = 424;
+	args.sheaf_length = 4;
+	made.push_back(slub_cache_create_args(&args));
+	EXPECT_NE(made.back(), plain);
+	args.name = "sheaf-first";
+	args.size = 432;
+	made.push_back(slub_cache_create_args(&args));
+	EXPECT_NE(make(432), made.back());
+}
+
+/* Its user may destroy it and unmap it, for all it knows. */
+struct large_thing {
+	char bytes[440];
+};
+SLUB_CACHE_DEFINE_STATIC(merge_variable, struct large_thing, 0, NULL);
+
+TEST_F(merged, a_variable_is_its_programs_own)
+{
+	void *object = slub_cache_alloc(&merge_variable);
+
+	ASSERT_NE(object, nullptr);
+	EXPECT_NE(make(440), &merge_variable);
+	slub_cache_free(&merge_variable, object);
+	EXPECT_EQ(slub_cache_destroy(&merge_variable), 0);
+}
+
+/* SLUB_DEBUG asks for those whose name begins with "watched-". */
+TEST_F(merged, one_that_is_to_be_watched_is)
+{
+	struct slub_cache *plain = make(448);
+
+	made.push_back(slub_cache_create("watched-one", 448, 0, 0, nullptr));
+	EXPECT_NE(made.back(), plain);
+	EXPECT_EQ(slub_cache_validate(made.back()), 0) << "it is watched";
+	EXPECT_EQ(slub_cache_validate(plain), -EINVAL);
 }
 
 std::vector<std::string> aliases_of(const struct slub_cache *cache)
