@@ -94,6 +94,18 @@ static void free_direct(struct slub_cache *cache, void *object)
 	slab_free_objects(cache, slab_of(cache, object), object, object, 1);
 }
 
+/* An empty slab fills the reserve, also the one that is being carved. */
+static void free_to_reserve(struct slub_cache *cache, void *object)
+{
+	struct page *slab = slab_of(cache, object);
+	struct cache_node *node = cache->nodes[page_node(slab)];
+
+	free_direct(cache, object);
+	/* It may be gone: then this is a look too many. */
+	if (!state_inuse(counters_of(slab)))
+		node_shrink(cache, node);
+}
+
 static void free_slow(struct slub_cache *cache, void *object)
 {
 	int32_t capacity = capacity_now(cache);
@@ -157,7 +169,7 @@ void cache_free(struct slub_cache *cache, void *object)
 	debug_mailbox_poll();
 	cache_free_postponed();
 	if (unlikely(cache->is_reserve)) {
-		free_direct(cache, object);
+		free_to_reserve(cache, object);
 		return;
 	}
 	percpu_enter();

@@ -36,16 +36,6 @@ static bool is_sparse(const struct slub_cache *cache, struct page *slab,
 	       __atomic_load_n(&node->nr_partial, __ATOMIC_RELAXED) > 1;
 }
 
-/* The counters alone: no lock bit is taken for a hint. */
-static struct double_word counters_of(struct page *slab)
-{
-	struct double_word state = {
-		0, __atomic_load_n(&page_state(slab)->second, __ATOMIC_RELAXED)
-	};
-
-	return state;
-}
-
 /* The fullest slab with a free object, as full as @slab or more; or NULL. */
 static struct page *find_fuller(struct cache_node *node, struct page *slab)
 {

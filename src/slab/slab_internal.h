@@ -149,6 +149,16 @@ static inline uint32_t slab_count_read(const struct page *slab)
 	return __atomic_load_n(&slab->count, __ATOMIC_RELAXED);
 }
 
+/* The counters alone: no lock bit is taken for a hint, and the slab may be gone. */
+static inline struct double_word counters_of(struct page *slab)
+{
+	struct double_word state = {
+		0, __atomic_load_n(&page_state(slab)->second, __ATOMIC_RELAXED)
+	};
+
+	return state;
+}
+
 /* update.c: the double word of a slab */
 struct double_word slab_read(struct page *slab);
 /* As double_word_exchange(); under the lock bit in layout lock56. */

@@ -4,6 +4,8 @@
 
 #include "typed.h"
 
+#include <slub/reserve.h>
+
 namespace {
 
 /* On one CPU: a list that was filled is there. */
@@ -64,6 +66,25 @@ TEST_F(stats, a_free_lists_a_slab_and_takes_it_off)
 	struct slub_cache_stats after = of(cache);
 	EXPECT_GT(after.free_remove_partial, 0u);
 	EXPECT_EQ(after.free_remove_partial, after.slab_free) << "each had been on the list";
+	end(cache);
+}
+
+TEST_F(stats, of_objects_of_the_reserve)
+{
+	struct slub_cache *cache = make("reserved", 512);
+
+	ASSERT_EQ(slub_reserve_set(256 << 10), 0);
+	void *object = cache_alloc_from_reserve(cache, SLUB_RESERVE);
+	ASSERT_NE(object, nullptr);
+	EXPECT_EQ(of(cache).slabs, 1u);
+	EXPECT_GT(of(cache).objects, 0u);
+	EXPECT_EQ(of(cache).alloc_direct, 1u);
+	EXPECT_LT(slub_reserve_bytes(), (size_t)256 << 10);
+	slub_cache_free_slow(cache, object);
+	EXPECT_EQ(of(cache).free_direct, 1u);
+	EXPECT_EQ(of(cache).slabs, 0u) << "though it was being carved";
+	EXPECT_EQ(slub_reserve_bytes(), (size_t)256 << 10);
+	EXPECT_EQ(slub_reserve_set(0), 0);
 	end(cache);
 }
 
