@@ -310,12 +310,18 @@ SLUB_EXPORT size_t slub_cache_stride(const struct slub_cache *cache)
 	return cache->size;
 }
 
+/*
+ * How far @ptr, into a slab, lies behind the start of an object.  SIZE_MAX: in none, but in
+ * what is left over at the slab's end, or in front of a watched one.
+ */
 static size_t offset_in_object(const struct slub_cache *cache, const void *ptr)
 {
-	uintptr_t first = (uintptr_t)object_at(
-		cache, page_address(slab_of(cache, ptr)), 0);
+	size_t at = (size_t)((const char *)ptr -
+			     (char *)page_address(slab_of(cache, ptr)));
+	size_t offset = at % cache->size, left = watch_left(cache);
 
-	return ((uintptr_t)ptr - first) % cache->size;
+	return at / cache->size < cache->objects && offset >= left ?
+		       offset - left : SIZE_MAX;
 }
 
 SLUB_EXPORT bool slub_copy_allowed(const void *ptr, size_t bytes)

@@ -294,6 +294,27 @@ TEST(user_window, bounds_copies)
 	EXPECT_TRUE(slub_copy_allowed(nullptr, 8));
 }
 
+/* What is left over at its ends is nobody's to copy. */
+TEST(user_window, has_nothing_of_a_slab_but_its_objects)
+{
+	for (size_t size : { 200ul, 3000ul, 5000ul, 9000ul, 100000ul }) {
+		api::cache cache(size);
+		auto *object = static_cast<char *>(slub_cache_alloc(cache));
+		/* The cache has one slab: from here to there. */
+		auto *start = (char *)((uintptr_t)object & -4096ul), *end = start;
+		size_t allowed = 0;
+
+		while (slub_cache_of(start - 1) == cache.it)
+			start -= 4096;
+		while (slub_cache_of(end) == cache.it)
+			end += 4096;
+		for (char *at = start; at < end; at++)
+			allowed += slub_copy_allowed(at, 1);
+		EXPECT_EQ(allowed, api::stats_of(cache).objects * size);
+		slub_cache_free(cache, object);
+	}
+}
+
 /* ---- and the rest ---- */
 
 TEST(sheaf_length, bounds_what_a_cpu_keeps)
