@@ -16,6 +16,7 @@
  * Locks: node->lock while slabs are isolated and put back.
  */
 #include "slab/account.h"
+#include "slab/hardened.h"
 
 #include <errno.h>
 #include <string.h>
@@ -250,8 +251,10 @@ static void migrate_one(struct moving *m, struct page *slab, void *from,
 	}
 	stat_add(cache, STAT_OBJECTS_MOVED);
 	if (result == SLUB_MIGRATED && !was_freed(cache, from) &&
-	    account_one_less(cache, from))
+	    account_one_less(cache, from)) {
+		hardened_zero(cache, from);
 		slab_free_objects(cache, slab, from, from, 1);
+	}
 }
 
 /* @nr objects of @slab; false: there is no room for more. */

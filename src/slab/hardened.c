@@ -173,8 +173,7 @@ bool hardened_free(struct slub_cache *cache, void *object)
 		say(cache, "Object already free", object, "Left alone");
 		return false;
 	}
-	if (hardened_zeroes)
-		memset(object, 0, g->zero_bytes);
+	hardened_zero(cache, object);
 	return true;
 }
 

@@ -77,6 +77,13 @@ static always_inline bool hardened_may_push_page(void *ptr, uintptr_t slot)
 
 /* Before @object of @cache goes to a list; false: it must not, and was reported. */
 bool hardened_free(struct slub_cache *cache, void *object);
+/* Option zero_on_free: nobody uses @object of @cache any more. */
+static inline void hardened_zero(const struct slub_cache *cache, void *object)
+{
+	if (SLUB_CONFIG_HARDENED && unlikely(hardened_zeroes))
+		__builtin_memset(object, 0,
+				 slot_check(cache->list_slot)->zero_bytes);
+}
 /*
  * What follows @object of @cache where objects of a cache and of what stands for it,
  * watched or sampled, are linked to each other: in what is put aside (prefill).

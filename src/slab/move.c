@@ -11,6 +11,7 @@
  * Locks: node->lock.
  */
 #include "slab/account.h"
+#include "slab/hardened.h"
 
 #include <string.h>
 
@@ -128,6 +129,7 @@ SLUB_EXPORT void *slub_object_move(void *object)
 	if (cache->is_accounted)
 		account_move(cache, object, to);
 	stat_add(cache, STAT_OBJECTS_MOVED);
+	hardened_zero(cache, object);
 	slab_free_objects(cache, slab, object, object, 1);
 	slab_reclaim_if_needed();
 	return to;

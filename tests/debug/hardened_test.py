@@ -31,12 +31,38 @@ FOUND = {
         "write-freed-at-0-then", "overrun-into-freed", "write-freed-link-kept")},
 }
 SOURCE = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static char *volatile kept[8];
+
+/* Bytes that are left of what was moved elsewhere; -1: nothing was. */
+static long left_behind(void)
+{
+	enum { NR = 20000, BYTES = 96 };
+	void *(*move)(void *) = (void *(*)(void *))dlsym(RTLD_DEFAULT, "slub_object_move");
+	static char *volatile all[NR];
+	long left = 0, moved = 0;
+
+	for (int i = 0; i < NR; i++)
+		memset(all[i] = malloc(BYTES), 'x', BYTES);
+	for (int i = 0; i < NR; i++)
+		if (i % 10)
+			free(all[i]);
+	for (int i = 0; i < NR; i += 10) {
+		char *to = move(all[i]);
+
+		moved += !!to;
+		/* Its first word is a link. */
+		for (int n = 8; to && n < BYTES; n++)
+			left += all[i][n] == 'x';
+	}
+	return moved ? left : -1;
+}
 
 /* Of the list that both are freed to: from the link of the second one, in its first word. */
 static uintptr_t secret_of(size_t size)
@@ -76,6 +102,8 @@ int main(int argc, char **argv)
 		}
 		return 0;
 	}
+	if (!strcmp(mode, "zero-moved"))
+		return left_behind() != 0;
 	free(kept[2]);
 	free(kept[4]);
 	if (!strcmp(mode, "write-freed-at-0-then"))
@@ -159,6 +187,10 @@ class Hardened(unittest.TestCase):
     def test_zero_on_free(self):
         self.assertEqual(self.commit(self.program, "zero").returncode, 1)
         self.assertEqual(self.commit(self.program, "zero", SLUB_ZERO_ON_FREE="1").returncode, 0)
+        # And where an object has been moved away.
+        self.assertEqual(self.commit(self.program, "zero-moved").returncode, 1)
+        self.assertEqual(self.commit(self.program, "zero-moved", SLUB_ZERO_ON_FREE="1").returncode,
+                         0)
 
 
 if __name__ == "__main__":
