@@ -91,7 +91,10 @@ struct slub_cache_args {
 	/* The part that slub_copy_allowed() lets be copied; 0, 0: all. */
 	size_t useroffset;
 	size_t usersize;
-	/* Objects in a CPU's list at the most (a sheaf); 0: by their size. */
+	/*
+	 * Objects that a CPU's list (a sheaf) may get by frees; 0: by their size.
+	 * One that was empty gets all that is free on a slab, which may be more.
+	 */
 	unsigned int sheaf_length;
 };
 

@@ -471,7 +471,8 @@ SLUB_EXPORT int slub_cache_prefill(struct slub_cache *cache,
 	void *objects[64];
 	bool fast = true, wants = prefill->nr < nr;
 
-	if (!cache_is_usable(cache) || (prefill->nr && prefill->cache != cache))
+	if (!cache || !cache_is_usable(cache) ||
+	    (prefill->nr && prefill->cache != cache))
 		return -EINVAL;
 	if (!prefill->nr)
 		*prefill = (struct slub_prefill){ cache, NULL, 0 };

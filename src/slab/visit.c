@@ -34,7 +34,7 @@ bool cache_give_back(struct slub_cache *cache)
 
 SLUB_EXPORT int slub_cache_shrink(struct slub_cache *cache)
 {
-	if (!cache_is_live(cache))
+	if (!cache || !cache_is_live(cache))
 		return 0;
 	cache_settle(cache);
 	return cache_give_back(cache);
@@ -162,7 +162,7 @@ SLUB_EXPORT int slub_cache_for_each_object(struct slub_cache *cache,
 {
 	struct visit visit = { cache, call, arg, 0 };
 
-	if (!cache_is_live(cache))
+	if (!cache || !cache_is_live(cache))
 		return 0;
 	cache_settle(cache);
 	if (!cache_flush(cache))

@@ -69,6 +69,18 @@ TEST_P(misuse, free_of_null)
 	EXPECT_EQ(slub_cache_destroy(cache), 0);
 }
 
+TEST(misuse_of_null, as_a_cache_is_answered)
+{
+	struct slub_prefill prefill = {};
+	auto never = [](void *, void *) { return 1; };
+
+	EXPECT_EQ(slub_cache_prefill(nullptr, &prefill, 1), -EINVAL);
+	EXPECT_EQ(slub_cache_shrink(nullptr), 0);
+	EXPECT_EQ(slub_cache_for_each_object(nullptr, never, nullptr), 0);
+	EXPECT_EQ(slub_cache_destroy(nullptr), 0);
+	EXPECT_EQ(slub_cache_stats(nullptr, nullptr), -EINVAL);
+}
+
 TEST_P(misuse, free_of_foreign_pointers)
 {
 	struct slub_cache *cache = make();
