@@ -58,6 +58,9 @@ enum debug_kind {
 	DEBUG_OWNED = 1 << 26,	/* each has an owner: slab/account.h */
 };
 
+/* Letter O, beside the others: not those that would make the smallest slab larger. */
+#define DEBUG_NO_GROWTH (1u << 27)
+
 struct debug_layout {
 	const char *name;
 	uint32_t flags;		/* letters, enum debug_kind */
@@ -85,13 +88,11 @@ bool debug_layout_make(struct debug_layout *layout, const char *name,
 
 /* letters.c: SLUB_DEBUG */
 /*
- * The letters that @setting gives to the cache @name; @by_default for what it
- * does not speak of.  The grammar: slub-debug(7).
+ * The letters that @setting gives to the cache @name, DEBUG_NO_GROWTH among them;
+ * @by_default for what it does not speak of.  The grammar: slub-debug(7).
  */
 uint32_t debug_letters_for(const char *setting, const char *name,
 			   uint32_t by_default);
-/* Has what it says of @name the letter O: not what would take larger slabs? */
-bool debug_letters_spare(const char *setting, const char *name);
 /* Has it nothing but letters where letters must be? */
 bool debug_letters_valid(const char *setting);
 /* Reports what in @setting is no letter. */

@@ -24,6 +24,7 @@ static const struct letter letters[] = {
 	{ 'U', SLUB_STORE_USER },
 	{ 'T', SLUB_TRACE },
 	{ 'A', SLUB_FAILSLAB },
+	{ 'O', DEBUG_NO_GROWTH },
 };
 
 static char upper(char c)
@@ -92,48 +93,29 @@ static bool names_match(const char *s, size_t n, const char *name)
 	return false;
 }
 
-/* The letters, @nr of them, of the block that counts for @name; NULL: none does. */
-static const char *letters_of(const char *setting, const char *name, size_t *nr)
-{
-	const char *found = NULL;
-
-	for (const char *s = setting; s;) {
-		size_t n = length_until(s, ';', ';');
-		size_t head = length_until(s, ',', ';');
-		bool is_named = head != n &&
-				names_match(s + head, n - head, name);
-
-		if (head == n || is_named) {
-			found = s;
-			*nr = head;
-		}
-		/* "FZ;" has no second block. */
-		if (is_named || !s[n] || !s[n + 1])
-			break;
-		s += n + 1;
-	}
-	return found;
-}
-
 uint32_t debug_letters_for(const char *setting, const char *name,
 			   uint32_t by_default)
 {
-	size_t nr;
-	const char *s = letters_of(setting, name, &nr);
+	uint32_t flags = by_default;
+	const char *s = setting;
 
-	return s ? parse_letters(s, nr) : by_default;
-}
+	if (!setting)
+		return by_default;
+	for (;;) {
+		size_t n = length_until(s, ';', ';');
+		size_t head = length_until(s, ',', ';');
 
-bool debug_letters_spare(const char *setting, const char *name)
-{
-	size_t nr;
-	const char *s = letters_of(setting, name, &nr);
-
-	for (; s && nr; s++, nr--) {
-		if (upper(*s) == 'O')
-			return true;
+		if (head == n)
+			flags = parse_letters(s, n);
+		else if (names_match(s + head, n - head, name))
+			return parse_letters(s, head);
+		if (!s[n])
+			return flags;
+		s += n + 1;
+		/* "FZ;" has no second block. */
+		if (!*s)
+			return flags;
 	}
-	return false;
 }
 
 /* The first character that should be a letter and is none; NULL: none. */
@@ -146,8 +128,7 @@ static const char *first_wrong(const char *setting)
 		size_t head = length_until(s, ',', ';');
 
 		for (size_t i = 0; i < head; i++) {
-			if (!letter_flag(s[i]) && s[i] != '-' &&
-			    upper(s[i]) != 'O')
+			if (!letter_flag(s[i]) && s[i] != '-')
 				return s + i;
 		}
 		s += n + (s[n] != '\0');

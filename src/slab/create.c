@@ -163,7 +163,8 @@ static bool may_share(const struct slub_cache_args *args)
 	return option_value(OPTION_merge) == 1 && !args->ctor &&
 	       !args->usersize && !args->has_free_pointer_offset &&
 	       !args->sheaf_length &&
-	       !debug_letters_for(option_text(OPTION_debug), args->name, own);
+	       !(debug_letters_for(option_text(OPTION_debug), args->name, own) &
+		 DEBUG_LETTERS);
 }
 
 /* A variable is its program's: it may be gone when its own user has destroyed it. */

@@ -173,27 +173,49 @@ static bool may_be_watched(const struct slub_cache *cache)
 	return !cache->is_internal || strncmp(cache->name, "malloc-", 7) == 0;
 }
 
+/* Letter O: not if it would make the smallest slab that holds an object larger. */
+static uint32_t without_growth(const struct slub_cache *cache, uint32_t flags)
+{
+	uint32_t letters = flags & DEBUG_LETTERS;
+	struct debug_layout layout;
+
+	if (letters == flags ||
+	    (debug_layout_make(&layout, cache->name, cache->object_size,
+			       cache->align, letters | kind_of(cache),
+			       PLACE_MAX) &&
+	     order_of(round_up(layout.stride, PAGE_BYTES) / PAGE_BYTES) <=
+		     order_of(round_up(cache->size, PAGE_BYTES) / PAGE_BYTES)))
+		return letters;
+	return letters & ~(uint32_t)(SLUB_RED_ZONE | SLUB_POISON |
+				     SLUB_STORE_USER);
+}
+
+static int switch_live(struct slub_cache *cache, uint32_t flags)
+{
+	if (flags)
+		return switch_on(cache, flags);
+	__atomic_store_n(&cache->twin, NULL, __ATOMIC_RELEASE);
+	return 0;
+}
+
 /* @waits: for another thread that switches. */
 static int switch_to(struct slub_cache *cache, uint32_t flags, bool waits)
 {
-	int err = 0;
+	int err;
 
 	cache = cache_original(cache);
 	if (cache && !may_be_watched(cache))
 		return 0;
-	if (!cache || flags & ~(uint32_t)DEBUG_LETTERS)
+	if (!cache || flags & ~(uint32_t)(DEBUG_LETTERS | DEBUG_NO_GROWTH))
 		return -22;	/* EINVAL */
 	if (slub_thread.locks_held ||
 	    !(waits ? turn_wait(&switching, TURN_TRIES) :
 		      turn_try(&switching)))
 		return -16;	/* EBUSY */
 	/* Destroyed since it was found: debug_cache_unmade(). */
-	if (!cache_is_live(cache))
-		err = -22;	/* EINVAL */
-	else if (flags)
-		err = switch_on(cache, flags);
-	else
-		__atomic_store_n(&cache->twin, NULL, __ATOMIC_RELEASE);
+	err = cache_is_live(cache) ?
+		      switch_live(cache, without_growth(cache, flags)) :
+		      -22;	/* EINVAL */
 	turn_end(&switching);
 	return err;
 }
@@ -203,35 +225,13 @@ int cache_debug_switch(struct slub_cache *cache, uint32_t flags)
 	return switch_to(cache, flags, false);
 }
 
-/*
- * Letter O: not if it would make the smallest slab that holds an object
- * larger.
- */
-static uint32_t without_growth(const struct slub_cache *cache, uint32_t flags)
-{
-	struct debug_layout layout;
-
-	if (!(flags & DEBUG_LETTERS))
-		return flags;
-	if (debug_layout_make(&layout, cache->name, cache->object_size,
-			      cache->align, flags | kind_of(cache),
-			      PLACE_MAX) &&
-	    order_of(round_up(layout.stride, PAGE_BYTES) / PAGE_BYTES) <=
-		    order_of(round_up(cache->size, PAGE_BYTES) / PAGE_BYTES))
-		return flags;
-	return flags & ~(uint32_t)(SLUB_RED_ZONE | SLUB_POISON |
-				   SLUB_STORE_USER);
-}
-
 int debug_cache_made(struct slub_cache *cache)
 {
 	const char *setting = option_text(OPTION_debug);
 	uint32_t own = cache->flags & DEBUG_LETTERS;
 	uint32_t flags = debug_letters_for(setting, cache->name, own);
 
-	if (debug_letters_spare(setting, cache->name))
-		flags = without_growth(cache, flags);
-	return flags ? switch_to(cache, flags, true) : 0;
+	return flags & DEBUG_LETTERS ? switch_to(cache, flags, true) : 0;
 }
 
 bool debug_has_slabs(const struct slub_cache *cache)

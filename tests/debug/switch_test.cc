@@ -287,4 +287,19 @@ TEST(Switch, a_child_was_not_asked)
 	}
 }
 
+// With Z, P or U the smallest slab of an object of 4,096 bytes would be larger.
+TEST(Switch, letter_o_leaves_out_what_makes_slabs_larger)
+{
+	auto visit = [](const struct slub_trace *, void *) { return 0; };
+	struct slub_cache *small = slub_cache_create("small-o", 512, 0, 0, nullptr);
+	struct slub_cache *page = slub_cache_create("page-o", 4096, 0, 0, nullptr);
+
+	ASSERT_EQ(slub_debug("FZPUO,small-o,page-o"), 2);
+	EXPECT_EQ(slub_cache_alloc_traces(page, visit, nullptr), -EINVAL) << "not by U";
+	EXPECT_EQ(slub_cache_alloc_traces(small, visit, nullptr), 0);
+	EXPECT_EQ(slub_cache_validate(page), 0) << "it is watched";
+	EXPECT_EQ(slub_cache_destroy(small), 0);
+	EXPECT_EQ(slub_cache_destroy(page), 0);
+}
+
 } // namespace

@@ -12,7 +12,7 @@ namespace {
 
 const uint32_t F = SLUB_CONSISTENCY_CHECKS, Z = SLUB_RED_ZONE, P = SLUB_POISON,
 	       U = SLUB_STORE_USER, T = SLUB_TRACE, A = SLUB_FAILSLAB;
-const uint32_t ALL = F | Z | P | U, NONE = 0, KEEP = 77;
+const uint32_t ALL = F | Z | P | U, NONE = 0, KEEP = 77, O = DEBUG_NO_GROWTH;
 
 uint32_t letters(const char *setting, const char *name)
 {
@@ -32,7 +32,15 @@ TEST(Letters, documented_examples)
 	EXPECT_EQ(letters("Z,dentry;U,kmalloc-*", "kmalloc-8"), U);
 	EXPECT_EQ(letters("FZ;-,zs_handle,zspage", "zspage"), NONE);
 	EXPECT_EQ(letters("FZ;-,zs_handle,zspage", "other"), F | Z);
-	EXPECT_EQ(letters("O", "dentry"), NONE);
+	EXPECT_EQ(letters("O", "dentry"), O);
+}
+
+TEST(Letters, o_is_a_letter_of_its_block)
+{
+	EXPECT_EQ(letters("FZPUO", "x"), ALL | O);
+	EXPECT_EQ(letters("F,nothing;FZPUO", "x"), ALL | O);
+	EXPECT_EQ(letters("FZPUO,other;FZPU", "x"), ALL);
+	EXPECT_EQ(letters("Zo,x;F", "x"), Z | O);
 }
 
 TEST(Letters, every_letter_in_either_case)
@@ -53,16 +61,16 @@ TEST(Letters, order_of_blocks)
 
 TEST(Letters, o_is_of_its_block)
 {
-	EXPECT_TRUE(debug_letters_spare("FZPUO", "a"));
-	EXPECT_TRUE(debug_letters_spare("oFZ,a", "a"));
-	EXPECT_TRUE(debug_letters_spare("P,a;FZPUO", "b"));
-	EXPECT_FALSE(debug_letters_spare("P,a;FZPUO", "a"));
-	EXPECT_TRUE(debug_letters_spare("P;FZPUO,a", "a"));
-	EXPECT_FALSE(debug_letters_spare("P;FZPUO,a", "b"));
-	EXPECT_FALSE(debug_letters_spare("FZPU,O", "O"));
-	EXPECT_FALSE(debug_letters_spare("FZPUO,a", "b"));
-	EXPECT_FALSE(debug_letters_spare("", "a"));
-	EXPECT_FALSE(debug_letters_spare(nullptr, "a"));
+	EXPECT_TRUE(debug_letters_for("FZPUO", "a", 0) & DEBUG_NO_GROWTH);
+	EXPECT_TRUE(debug_letters_for("oFZ,a", "a", 0) & DEBUG_NO_GROWTH);
+	EXPECT_TRUE(debug_letters_for("P,a;FZPUO", "b", 0) & DEBUG_NO_GROWTH);
+	EXPECT_FALSE(debug_letters_for("P,a;FZPUO", "a", 0) & DEBUG_NO_GROWTH);
+	EXPECT_TRUE(debug_letters_for("P;FZPUO,a", "a", 0) & DEBUG_NO_GROWTH);
+	EXPECT_FALSE(debug_letters_for("P;FZPUO,a", "b", 0) & DEBUG_NO_GROWTH);
+	EXPECT_FALSE(debug_letters_for("FZPU,O", "O", 0) & DEBUG_NO_GROWTH);
+	EXPECT_FALSE(debug_letters_for("FZPUO,a", "b", 0) & DEBUG_NO_GROWTH);
+	EXPECT_FALSE(debug_letters_for("", "a", 0) & DEBUG_NO_GROWTH);
+	EXPECT_FALSE(debug_letters_for(nullptr, "a", 0) & DEBUG_NO_GROWTH);
 }
 
 TEST(Letters, odd_settings)
