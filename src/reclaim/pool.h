@@ -17,8 +17,8 @@ struct pool {
 	uint32_t nr_max;
 	/* set once */
 	char *start;
-	/* under the lock */
-	struct lock lock;
+	/* under the lock; in another line than what all read */
+	struct lock lock align_to(64);
 	uint32_t nr_made;	/* read without it: numbers below it exist */
 	uint32_t nr_used;
 	size_t committed_bytes;

@@ -63,7 +63,20 @@ extern uintptr_t shrinker_table[SHRINKERS_MAX];
 #define SHRINKER_SEEN 1ul
 /* Those that are asked in every walk. */
 extern struct bits shrinkers_always;
-extern struct lock registry_lock SLUB_INTERNAL;
+
+/*
+ * What each registration writes, in cache lines of its own: two, for Intel's
+ * processors fetch them in pairs.  Beside `map_pool`, which walks read for each
+ * group, the hint made a storm of registrations beside a walk 0.60 as fast as
+ * one without (Ice Lake).
+ */
+struct registry {
+	struct lock lock;
+	uint32_t hint;		/* a number rests before it comes again */
+	uint64_t last_stamp;
+} align_to(128);
+
+extern struct registry registry SLUB_INTERNAL;
 
 /*
  * Makes @walker use the shrinker with number @id, in @group, which has @number,

@@ -3,7 +3,7 @@
  * The shrinkers that are registered: a table by number, which walks read
  * without a lock.
  *
- * Locks: registry_lock, for the numbers.
+ * Locks: registry.lock, for the numbers.
  */
 #include "reclaim/reclaim_internal.h"
 
@@ -25,37 +25,35 @@ enum state { STATE_NONE, STATE_REGISTERED, STATE_LEAVING, STATE_STUCK };
 uintptr_t shrinker_table[SHRINKERS_MAX] rarely_touched;
 struct bits shrinkers_always rarely_touched;
 
-struct lock registry_lock = LOCK_INIT;
-static struct bits numbers rarely_touched;	/* under registry_lock */
-static uint32_t number_hint = 1;	/* a number rests before it comes again */
-static uint64_t last_stamp;
+struct registry registry = { .lock = LOCK_INIT, .hint = 1 };
+static struct bits numbers rarely_touched;	/* under registry.lock */
 
 /* @stamp: tells its shrinker from those that had the number before. */
 static uint32_t number_take(uint64_t *stamp)
 {
 	uint32_t id;
 
-	lock_acquire(&registry_lock);
-	id = bits_next_clear(&numbers, number_hint, SHRINKERS_MAX);
+	lock_acquire(&registry.lock);
+	id = bits_next_clear(&numbers, registry.hint, SHRINKERS_MAX);
 	if (id == SHRINKERS_MAX)
 		id = bits_next_clear(&numbers, 1, SHRINKERS_MAX);
 	if (id != SHRINKERS_MAX) {
 		numbers.words[id / 64] |= bit_of(id);
-		number_hint = id + 1;
-		*stamp = ++last_stamp;
+		registry.hint = id + 1;
+		*stamp = ++registry.last_stamp;
 	}
 	/* Beyond 4,096 numbers the tables grow: use those there are first. */
-	if (number_hint >= 4096)
-		number_hint = 1;
-	lock_release(&registry_lock);
+	if (registry.hint >= 4096)
+		registry.hint = 1;
+	lock_release(&registry.lock);
 	return id;
 }
 
 static void number_return(uint32_t id)
 {
-	lock_acquire(&registry_lock);
+	lock_acquire(&registry.lock);
 	numbers.words[id / 64] &= ~bit_of(id);
-	lock_release(&registry_lock);
+	lock_release(&registry.lock);
 }
 
 SLUB_EXPORT int slub_shrinker_register(struct slub_shrinker *shrinker)

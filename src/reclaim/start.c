@@ -12,7 +12,7 @@ usual int reclaim_init(void)
 usual void reclaim_fork_prepare(void)
 {
 	lock_acquire_for_fork(&srcu_lock);
-	lock_acquire_for_fork(&registry_lock);
+	lock_acquire_for_fork(&registry.lock);
 	group_fork_prepare();
 	map_fork_prepare();
 }
@@ -21,7 +21,7 @@ usual void reclaim_fork_finish(bool in_child)
 {
 	map_fork_finish(in_child);
 	group_fork_finish(in_child);
-	lock_release_after_fork(&registry_lock, in_child);
+	lock_release_after_fork(&registry.lock, in_child);
 	lock_release_after_fork(&srcu_lock, in_child);
 	if (!in_child)
 		return;

@@ -199,7 +199,7 @@ static size_t shrink_empty(struct place *place, struct slub_shrinker *shrinker,
  * well want the bit again: it is left alone in most walks, for who sets it and
  * who clears it want the same cache line.
  */
-#define STALE_WALKS 8
+#define STALE_WALKS 32
 
 static void forget_stale(struct place *place, struct map_unit *unit,
 			 uint32_t id)

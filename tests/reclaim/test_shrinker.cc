@@ -289,8 +289,8 @@ TEST(Shrinker, NineThousandShrinkersInManyGroups)
 	std::vector<slub_group *> groups;
 	size_t asked = 0;
 
-	for (int i = 0; i < 8; i++)
-		slub_shrink(12);	/* one of eight forgets the bits of earlier tests */
+	for (int i = 0; i < 32; i++)
+		slub_shrink(12);	/* one of 32 forgets the bits of earlier tests */
 	for (int i = 0; i < GROUPS; i++)
 		groups.push_back(slub_group_create("g", nullptr));
 	for (int i = 0; i < SHRINKERS; i++) {
@@ -537,7 +537,8 @@ TEST(Shrinker, StormDuringWalks)
 		stormers.emplace_back([&, t] {
 			slub_group *group = slub_group_create("storm", nullptr);
 
-			for (long i = 0; i < wanted / 2; i++) {
+			/* On busy CPUs walkers may come late: until they have seen something. */
+			for (long i = 0; i < wanted / 2 || (!calls && i < 1000 * wanted); i++) {
 				bool aware = i % 2;
 				auto *s = new Shrinker(aware ? SLUB_SHRINKER_GROUP_AWARE : 0);
 				std::unique_ptr<std::atomic<long>> life(new std::atomic<long>(42));
