@@ -17,14 +17,14 @@
 #define ZONE_PAGES_MAX ((size_t)1 << BLOCK_ORDER_MAX)
 
 /* In large blocks, and in those that quick.c keeps. */
-static _Atomic size_t nr_pages_used;
+static struct page_count large_pages;
 
 void (*slab_notify)(struct slub_cache *cache);
 
 size_t large_nr_pages(void)
 {
 	size_t kept = quick_nr_pages();
-	size_t used = __atomic_load_n(&nr_pages_used, __ATOMIC_RELAXED);
+	size_t used = __atomic_load_n(&large_pages.pages, __ATOMIC_RELAXED);
 
 	return used > kept ? used - kept : 0;
 }
@@ -76,7 +76,7 @@ static void free_pages(char *start, size_t pages, uint32_t node, bool is_dirty)
 
 static void count_add(size_t pages)
 {
-	__atomic_fetch_add(&nr_pages_used, pages, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&large_pages.pages, pages, __ATOMIC_RELAXED);
 }
 
 void large_release(void *block, size_t pages, uint32_t node)

@@ -15,7 +15,7 @@
 
 #define TRIES_MAX 2
 
-static _Atomic size_t used_pages;
+static struct page_count used_pages;
 static _Atomic size_t limit_pages = SIZE_MAX;	/* SIZE_MAX: none */
 
 static size_t limit_read(void)
@@ -25,7 +25,7 @@ static size_t limit_read(void)
 
 static size_t used_read(void)
 {
-	return __atomic_load_n(&used_pages, __ATOMIC_RELAXED);
+	return __atomic_load_n(&used_pages.pages, __ATOMIC_RELAXED);
 }
 
 /* What quick.c keeps is counted, but it is idle memory. */
@@ -46,7 +46,7 @@ static bool try_charge(size_t pages)
 
 		if (unlikely(pages > limit || used > limit - pages))
 			return false;
-	} while (!__atomic_compare_exchange_n(&used_pages, &used, used + pages,
+	} while (!__atomic_compare_exchange_n(&used_pages.pages, &used, used + pages,
 					      true, __ATOMIC_RELAXED,
 					      __ATOMIC_RELAXED));
 	return true;
@@ -78,12 +78,12 @@ bool page_charge(size_t pages)
 
 void page_charge_always(size_t pages)
 {
-	__atomic_fetch_add(&used_pages, pages, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&used_pages.pages, pages, __ATOMIC_RELAXED);
 }
 
 void page_uncharge(size_t pages)
 {
-	size_t was = __atomic_fetch_sub(&used_pages, pages, __ATOMIC_RELAXED);
+	size_t was = __atomic_fetch_sub(&used_pages.pages, pages, __ATOMIC_RELAXED);
 
 	swing_freed(pages);
 	slub_assert(was >= pages);

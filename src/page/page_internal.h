@@ -23,7 +23,15 @@ struct zone {
 	_Atomic size_t nr_dirty;	/* pages in dirty blocks */
 	_Atomic size_t nr_reserve;	/* blocks in the reserve */
 	_Atomic size_t reserve_wanted;	/* blocks that it is to have */
-};
+} align_to(64);
+
+/*
+ * Pages that all CPUs count, with each run taken or given back.  In a line of its
+ * own: what malloc and free read would wait for it (tests/golden/lines.py).
+ */
+struct page_count {
+	_Atomic size_t pages;
+} align_to(64);
 
 /* zone.c */
 extern struct zone zones[OS_NODES_MAX];
