@@ -118,20 +118,21 @@ static void requests_grouped(void)
 	requests(true);
 }
 
-/* A request that frees what it allocates: 64 blocks for one tenant, 8 at a time. */
-#define WITHIN 64
+/* A request that frees what it allocates: so many blocks for one tenant, 8 at a time. */
 #define LIVE 8
+
+static int nr_within;
 
 static void within(bool grouped)
 {
-	for (int i = 0; i < TIMES / WITHIN; i++) {
+	for (int i = 0; i < TIMES / nr_within; i++) {
 		struct slub_group *group = any_group();
 		void *blocks[LIVE] = { 0 };
 
 		__asm__ __volatile__("" : "+r"(group));
 		if (grouped)
 			slub_group_enter(group);
-		for (int k = 0; k < WITHIN; k++) {
+		for (int k = 0; k < nr_within; k++) {
 			free(blocks[k % LIVE]);
 			blocks[k % LIVE] = malloc(size);
 			__asm__ __volatile__("" : : "r"(blocks) : "memory");
@@ -225,9 +226,12 @@ int main(int argc, char **argv)
 		snprintf(text, sizeof(text), "requests of 16 blocks, %zu group%s / none", nr_groups,
 			 nr_groups > 1 ? "s" : "");
 		report(text, rounds, requests_grouped, NULL, requests_plain, NULL);
-		snprintf(text, sizeof(text), "  of 64 blocks that it frees, %zu group%s / none",
-			 nr_groups, nr_groups > 1 ? "s" : "");
-		report(text, rounds, within_grouped, NULL, within_plain, NULL);
+		for (nr_within = 64; nr_within <= 1024; nr_within *= 4) {
+			snprintf(text, sizeof(text),
+				 "  of %d blocks that it frees, %zu group%s / none", nr_within,
+				 nr_groups, nr_groups > 1 ? "s" : "");
+			report(text, rounds, within_grouped, NULL, within_plain, NULL);
+		}
 	}
 	return 0;
 }
