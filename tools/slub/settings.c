@@ -300,6 +300,18 @@ static bool check_pressure(const char *value)
 	}
 }
 
+/* The library ignores a longer one, whose beginning is another setting. */
+static bool check_words(enum setting setting, const char *value)
+{
+	if (strlen(value) > TEXT_LENGTH_MAX) {
+		complain("--%s: more than %d bytes, all that libslub takes: "
+			 "%.60s...", rows[setting].name, TEXT_LENGTH_MAX, value);
+		return false;
+	}
+	return setting == SETTING_debug ? check_debug(value) :
+					  check_pressure(value);
+}
+
 bool setting_apply(enum setting setting, const char *value)
 {
 	const struct row *row = &rows[setting];
@@ -325,8 +337,7 @@ bool setting_apply(enum setting setting, const char *value)
 	case KIND_TEXT:
 		return put_text(row, variable, value);
 	case KIND_WORDS:
-		if (!(setting == SETTING_debug ? check_debug(value) :
-						 check_pressure(value)))
+		if (!check_words(setting, value))
 			return false;
 		break;
 	}
