@@ -6,11 +6,15 @@ of a process, of its core and of its statistics file.
 
 usage: stats_test.py SLUB LIBRARY COUNTED GDB_SCRIPT"""
 
+import json
+import mmap
 import re
+import struct
+import subprocess
 import sys
 import unittest
 
-from target import HEAP, Target, cache_named, slub
+from target import HEAP, SLUB, Target, cache_named, environment, slub
 
 # Of CONFIG_SLUB_STATS.
 KERNEL = """alloc_fastpath alloc_slowpath free_fastpath free_slowpath free_rcu_sheaf
@@ -24,6 +28,23 @@ ATTRIBUTES = """slab_size object_size objs_per_slab order sheaf_capacity min_par
     objects_partial partial cpu_slabs slabs_cpu_partial ctor aliases align hwcache_align
     reclaim_account destroy_by_rcu usersize remote_node_defrag_ratio failslab skip_kfence slabs
     total_objects objects sanity_checks red_zone poison store_user trace""".split()
+
+
+# enum slub_abi_stat, by the names that the tool has for them.
+ABI_STATS = """alloc_spare alloc_barn alloc_refill free_spare free_barn free_flush slab_alloc
+    slab_free wrong_cache double_free objects_out objects_back wrong_size objects_moved
+    objects_stayed alloc_direct free_direct free_add_partial free_remove_partial
+    alloc_node_mismatch cmpxchg_double_fail alloc_refill_fail lists_emptied sheaf_prefill_fast
+    sheaf_prefill_slow sheaf_prefill_oversize sheaf_return_fast sheaf_return_slow
+    free_rcu_sheaf""".split()
+
+
+def next_counts(watching):
+    """Of the cache, in the next object that `slub stats --watch --json` prints."""
+    lines = []
+    while not lines or lines[-1] != "}\n":
+        lines.append(next(watching.stdout))
+    return cache_named(json.loads("".join(lines)), "counted")["statistics"]
 
 
 class Statistics(Target):
@@ -109,6 +130,43 @@ class Statistics(Target):
         self.assertEqual(lines["slabs_cpu_partial"], "0(0)")
         for name in UNKNOWN:
             self.assertEqual(lines[name], "-")
+
+    def test_counters_that_wrap(self):
+        """Words of 32 bits: what is printed again and again goes on behind 2^32."""
+        path = self.path("stats")
+        process = self.counted(SLUB_STATS_FILE=path)
+        process.kill()
+        process.wait()
+        numbers = {name: n for n, name in enumerate(ABI_STATS)}
+        with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as image:
+            records = struct.unpack_from("<I", image, 316)[0]
+            at = image.find(b"counted\0", records) + 48 + 5 * 8 + 32 * 8
+
+            def put(name, value):
+                struct.pack_into("<Q", image, at + 8 * numbers[name], value)
+            self.assertEqual(struct.unpack_from("<Q", image, at + 8 * numbers["free_rcu_sheaf"])[0],
+                             150)
+            for name in ("objects_out", "objects_back", "alloc_refill", "free_flush"):
+                put(name, 2**32 - 10)
+            put("alloc_direct", 2**32 - 30)
+            put("free_direct", 40)
+            watching = subprocess.Popen([SLUB, "stats", "--watch=0.3", "--json", "-p", path],
+                                        stdout=subprocess.PIPE, env=environment(), text=True)
+            self.addCleanup(watching.communicate)
+            self.addCleanup(watching.kill)
+            first = next_counts(watching)
+            for name in ("objects_out", "objects_back", "alloc_refill"):
+                put(name, 90)
+            while (then := next_counts(watching))["alloc_refill"] == first["alloc_refill"]:
+                pass
+        self.assertEqual(first["objects_out"], 2**32 - 10)
+        self.assertEqual((first["sheaf_refill"], first["sheaf_flush"]), (20, 2**32 - 50))
+        self.assertEqual(then["objects_out"], 2**32 + 90)
+        self.assertEqual(then["alloc_slowpath"], first["alloc_slowpath"] + 100)
+        self.assertEqual((then["sheaf_refill"], then["sheaf_flush"]), (120, 2**32 + 50))
+        done = slub("stats", "--openmetrics", "-p", path)
+        for event, value in (("alloc_slowpath", 60), ("sheaf_refill", 120)):
+            self.assertIn(f'events_total{{cache="counted",event="{event}"}} {value}\n', done.stdout)
 
     def test_as_metrics(self):
         done = slub("stats", "--openmetrics", "-p", str(self.counted().pid))

@@ -115,6 +115,17 @@ bool counter_is_there(const struct snapshot *snapshot,
 	return true;
 }
 
+/* A difference that is so little below 0: the two were not read at one moment. */
+#define SKEW_MAX 65536
+
+/* Of two counters modulo 2^32, of which @one counts what @other does and more. */
+static uint64_t difference(uint64_t one, uint64_t other)
+{
+	if (one >= other)
+		return one - other;
+	return other - one <= SKEW_MAX ? 0 : (uint32_t)(one - other);
+}
+
 bool counter_value(const struct counter *counter,
 		   const struct cache_view *cache, uint64_t *value)
 {
@@ -130,8 +141,7 @@ bool counter_value(const struct counter *counter,
 		*value = one + other;
 		break;
 	case COUNTER_MINUS:
-		/* They were not read at one moment. */
-		*value = one > other ? one - other : 0;
+		*value = difference(one, other);
 		break;
 	case COUNTER_NEVER:
 		break;

@@ -120,6 +120,7 @@ static void print_slack(const struct snapshot *snapshot)
 	}
 }
 
+/* Modulo 2^32, sums of two as well: what falls begins anew for who reads it, at 0 then. */
 static void print_counters(const struct snapshot *snapshot)
 {
 	const struct cache_view *caches = snapshot->caches;
@@ -134,7 +135,7 @@ static void print_counters(const struct snapshot *snapshot)
 			if (counter_value(&counters[c], &caches[i], &value))
 				sample("slub_cache_events_total",
 				       caches[i].name, "event",
-				       counters[c].name, value);
+				       counters[c].name, (uint32_t)value);
 		}
 	}
 }

@@ -236,6 +236,7 @@ static int run_opened(const struct request *request, struct source *source,
 		if (status)
 			break;
 		if (has_before) {
+			snapshot_continue(&now, &before);
 			separate(request);
 			print(&now, &before, request, arg);
 			snapshot_free(&before);

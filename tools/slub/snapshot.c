@@ -92,6 +92,49 @@ void snapshot_finish(struct snapshot *snapshot)
 	}
 }
 
+/*
+ * From one look to the next a counter moves by less than 2^31, or the cache is another
+ * one by now, and its counters began anew.
+ */
+static uint64_t counter_after(uint64_t before, uint64_t now)
+{
+	uint32_t more = (uint32_t)now - (uint32_t)before;
+
+	return more >> 31 ? now : before + more;
+}
+
+static void stats_continue(struct cache_view *cache,
+			   const struct cache_view *old, bool all)
+{
+	for (int s = 0; s < SLUB_ABI_STATS; s++)
+		cache->stats[s] = all ? counter_after(old->stats[s],
+						      cache->stats[s]) :
+					old->stats[s];
+}
+
+void snapshot_continue(struct snapshot *now, const struct snapshot *before)
+{
+	/* A CPU that was stopped just then: its part of each counter is missing. */
+	bool all = now->nr_areas >= before->nr_areas;
+
+	if (now->abi.start_ns != before->abi.start_ns)
+		return;
+	if (!all)
+		now->nr_areas = before->nr_areas;
+	for (size_t i = 0; i < now->nr_caches; i++) {
+		struct cache_view *cache = &now->caches[i];
+
+		for (size_t o = 0; o < before->nr_caches; o++) {
+			const struct cache_view *old = &before->caches[o];
+
+			if (old->slot == cache->slot &&
+			    old->address == cache->address &&
+			    !strcmp(old->name, cache->name))
+				stats_continue(cache, old, all);
+		}
+	}
+}
+
 void snapshot_free(struct snapshot *snapshot)
 {
 	free(snapshot->caches);
@@ -342,7 +385,7 @@ static size_t nr_stat_words(const struct slub_abi *abi)
 	return nr;
 }
 
-/* Adds the counters that the caches have in one area. */
+/* Adds the counters that the caches have in one area: modulo 2^32, as each of them is. */
 static void count_stats(struct snapshot *snapshot,
 			const struct process *process, uint64_t area)
 {
@@ -360,7 +403,8 @@ static void count_stats(struct snapshot *snapshot,
 			uint8_t word = snapshot->abi.stat_words[s];
 
 			if (word < nr)
-				cache->stats[s] += words[word];
+				cache->stats[s] = (uint32_t)
+					(cache->stats[s] + words[word]);
 		}
 	}
 }
@@ -383,6 +427,7 @@ static void count_areas(struct snapshot *snapshot,
 			continue;
 		count_area(snapshot, area);
 		count_stats(snapshot, process, table[i]);
+		snapshot->nr_areas++;
 	}
 }
 

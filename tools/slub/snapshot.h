@@ -51,6 +51,7 @@ struct snapshot {
 	uint64_t large_bytes;
 	uint64_t large_blocks;		/* 0 in a statistics file */
 	uint64_t idle_bytes;		/* free, memory behind it; the least */
+	uint32_t nr_areas;		/* of CPUs that were counted; not those stopped */
 	const struct process *process;	/* NULL: a file, no heap to walk */
 	/* of a statistics file; see groups_read() */
 	struct group_view *groups;
@@ -98,6 +99,11 @@ uint64_t cache_node_sum(const struct snapshot *snapshot,
 int snapshot_of_process(struct snapshot *snapshot,
 			const struct process *process,
 			const struct slub_abi *abi);
+/*
+ * Counters are words of 32 bits.  Those of @now, a later look at what @before is of,
+ * go on where these were, also behind 2^32.
+ */
+void snapshot_continue(struct snapshot *now, const struct snapshot *before);
 void snapshot_free(struct snapshot *snapshot);
 /* Cleans a name that came from outside: printable letters only. */
 void clean_text(char *text, size_t size);

@@ -155,6 +155,8 @@ static int loop(const struct request *request, struct source *source,
 		status = source_snapshot(source, &now);
 		if (status)
 			break;
+		if (has_before)
+			snapshot_continue(&now, &before);
 		draw(&now, has_before ? &before : NULL, request, top);
 		status = top->status;
 		if (has_before)
