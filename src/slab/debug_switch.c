@@ -225,11 +225,12 @@ int cache_debug_switch(struct slub_cache *cache, uint32_t flags)
 	return switch_to(cache, flags, false);
 }
 
+/* As the kernel's kmem_cache_flags(): what SLUB_DEBUG says comes to the cache's own letters. */
 int debug_cache_made(struct slub_cache *cache)
 {
 	const char *setting = option_text(OPTION_debug);
 	uint32_t own = cache->flags & DEBUG_LETTERS;
-	uint32_t flags = debug_letters_for(setting, cache->name, own);
+	uint32_t flags = own | debug_letters_for(setting, cache->name, 0);
 
 	return flags & DEBUG_LETTERS ? switch_to(cache, flags, true) : 0;
 }

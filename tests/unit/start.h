@@ -17,7 +17,7 @@ namespace start {
 /* One more option as if it stood in the environment; before the layers start. */
 inline void option(const std::string &assignment)
 {
-	static std::string kept[8];
+	static std::string kept[16];
 	static int nr;
 	char *environment[2] = { nullptr, nullptr };
 

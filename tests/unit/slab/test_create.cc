@@ -219,4 +219,24 @@ TEST_F(create, what_it_is_watched_for_waits_for_another_switch)
 	end(other);
 }
 
+/* What SLUB_DEBUG says is added to them, as in the kernel; "-" adds none. */
+TEST_F(create, letters_that_it_is_made_with_stay)
+{
+	const uint32_t F = SLUB_CONSISTENCY_CHECKS, Z = SLUB_RED_ZONE, P = SLUB_POISON;
+	auto letters = [](const char *setting, const char *name, unsigned long own) {
+		start::option(std::string("DEBUG=") + setting);
+		struct slub_cache *cache = make(name, 64, own), *twin = cache_twin(cache);
+		uint32_t flags = twin ? twin->debug->flags & DEBUG_LETTERS : 0;
+
+		end(cache);
+		return flags;
+	};
+
+	EXPECT_EQ(letters("Z,named;P", "any", F), F | P);
+	EXPECT_EQ(letters("Z,named;P", "named", F), F | Z);
+	EXPECT_EQ(letters("P;-,named", "named", F), F);
+	EXPECT_EQ(letters("P;-,named", "named", 0), 0u);
+	EXPECT_EQ(letters("-", "any", F | Z), F | Z);
+}
+
 } /* namespace */
