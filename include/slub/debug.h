@@ -23,8 +23,9 @@ extern "C" {
  * slub_debug - watch caches from now on, or no more.
  *
  * @setting: as SLUB_DEBUG: "FZPU,malloc-64,conn*", "-,malloc-64", "FZ" for all
- * caches; caches that it does not name stay as they are.  New objects of a
- * cache are watched; those from before stay valid and are not.
+ * caches; caches that it does not name stay as they are.  A cache that several
+ * share (SLUB_MERGE) has the names of all.  New objects of a cache are watched;
+ * those from before stay valid and are not.
  * Returns how many caches were changed, or -EINVAL for a setting that has a
  * letter that is none, -ENOMEM, -EBUSY while another thread does the same.
  * Context: any thread, not from a signal handler; stops each CPU for a moment.

@@ -93,6 +93,12 @@ bool debug_layout_make(struct debug_layout *layout, const char *name,
  */
 uint32_t debug_letters_for(const char *setting, const char *name,
 			   uint32_t by_default);
+/*
+ * Does a block of @setting name it?  *@flags: that block's letters, else those of the
+ * last block without names, if there is one.
+ */
+bool debug_letters_named(const char *setting, const char *name,
+			 uint32_t *flags);
 /* Has it nothing but letters where letters must be? */
 bool debug_letters_valid(const char *setting);
 /* Reports what in @setting is no letter. */

@@ -93,29 +93,38 @@ static bool names_match(const char *s, size_t n, const char *name)
 	return false;
 }
 
-uint32_t debug_letters_for(const char *setting, const char *name,
-			   uint32_t by_default)
+bool debug_letters_named(const char *setting, const char *name,
+			 uint32_t *flags)
 {
-	uint32_t flags = by_default;
 	const char *s = setting;
 
-	if (!setting)
-		return by_default;
 	for (;;) {
 		size_t n = length_until(s, ';', ';');
 		size_t head = length_until(s, ',', ';');
 
-		if (head == n)
-			flags = parse_letters(s, n);
-		else if (names_match(s + head, n - head, name))
-			return parse_letters(s, head);
+		if (head == n) {
+			*flags = parse_letters(s, n);
+		} else if (names_match(s + head, n - head, name)) {
+			*flags = parse_letters(s, head);
+			return true;
+		}
 		if (!s[n])
-			return flags;
+			return false;
 		s += n + 1;
 		/* "FZ;" has no second block. */
 		if (!*s)
-			return flags;
+			return false;
 	}
+}
+
+uint32_t debug_letters_for(const char *setting, const char *name,
+			   uint32_t by_default)
+{
+	uint32_t flags = by_default;
+
+	if (setting)
+		debug_letters_named(setting, name, &flags);
+	return flags;
 }
 
 /* The first character that should be a letter and is none; NULL: none. */

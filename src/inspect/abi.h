@@ -127,6 +127,11 @@ enum slub_abi_cache_field {
 	SLUB_ABI_CACHE_OWNERS,
 	SLUB_ABI_CACHE_OWNERS_HERE,
 	SLUB_ABI_CACHE_UNGUARDED,	/* not 0: none of its objects has guard pages */
+	/*
+	 * Address of the cache that a program allocates from and that this one stands
+	 * for, watched by letters for instance; 0: it is such a one itself.
+	 */
+	SLUB_ABI_CACHE_ROOT,
 	SLUB_ABI_CACHE_FIELDS_KNOWN,
 	SLUB_ABI_CACHE_FIELDS = 32,
 };

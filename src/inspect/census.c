@@ -237,6 +237,7 @@ static const struct slub_abi_field cache_fields[SLUB_ABI_CACHE_FIELDS] = {
 	[SLUB_ABI_CACHE_OWNERS] = FIELD(slub_cache, owners),
 	[SLUB_ABI_CACHE_OWNERS_HERE] = FIELD(slub_cache, owner_reciprocal),
 	[SLUB_ABI_CACHE_UNGUARDED] = FIELD(slub_cache, is_unguarded),
+	[SLUB_ABI_CACHE_ROOT] = FIELD(slub_cache, root),
 };
 
 static const struct slub_abi_field node_fields[SLUB_ABI_NODE_FIELDS] = {

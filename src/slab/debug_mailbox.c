@@ -19,9 +19,16 @@ SLUB_EXPORT struct debug_mailbox slub_debug_mailbox = {
 static bool is_meant(const struct slub_cache *cache, const char *pattern)
 {
 	char name[SLUB_CACHE_NAME_MAX + 1];
+	size_t length = strlen(pattern);
+	bool found;
 
-	return !cache_is_twin(cache) && cache_name_copy(cache, name) &&
-	       (!*pattern || debug_name_matches(pattern, strlen(pattern), name));
+	if (cache_is_twin(cache) || !cache_name_copy(cache, name))
+		return false;
+	found = !length || debug_name_matches(pattern, length, name);
+	/* Or one of the names that it is shared under. */
+	for (unsigned int n = 0; !found && slub_cache_alias(cache, n, name); n++)
+		found = debug_name_matches(pattern, length, name);
+	return found;
 }
 
 static long validate_matching(const char *pattern)

@@ -17,6 +17,18 @@ SLUB_EXPORT int slub_cache_debug(struct slub_cache *cache, unsigned long flags)
 	return cache_debug_switch(cache, (uint32_t)flags);
 }
 
+/* What @setting says of @cache, by its @name or by those of who shares it; UINT32_MAX: nothing. */
+static uint32_t letters_told(const char *setting, const struct slub_cache *cache,
+			     char name[SLUB_CACHE_NAME_MAX + 1])
+{
+	uint32_t flags = UINT32_MAX;
+	bool found = debug_letters_named(setting, name, &flags);
+
+	for (unsigned int n = 0; !found && slub_cache_alias(cache, n, name); n++)
+		found = debug_letters_named(setting, name, &flags);
+	return flags;
+}
+
 SLUB_EXPORT int slub_debug(const char *setting)
 {
 	char name[SLUB_CACHE_NAME_MAX + 1];
@@ -32,7 +44,7 @@ SLUB_EXPORT int slub_debug(const char *setting)
 
 		if (cache_is_twin(c) || !cache_name_copy(c, name))
 			continue;
-		flags = debug_letters_for(setting, name, UINT32_MAX);
+		flags = letters_told(setting, c, name);
 		if (flags == UINT32_MAX)
 			continue;
 		err = cache_debug_switch(c, flags);

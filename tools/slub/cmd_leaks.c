@@ -3,6 +3,7 @@
  * slub leaks: who allocated what is allocated now, in the caches watched by
  * letter U, of all caches together; read as `slub traces` reads it.
  */
+#include "cache_name.h"
 #include "request.h"
 #include "trace_print.h"
 #include "view.h"
@@ -40,7 +41,7 @@ static void print_leaks_help(FILE *to)
 static bool is_watched(const struct snapshot *now, const char *pattern)
 {
 	for (size_t i = 0; i < now->nr_caches; i++) {
-		if (cache_is_traced(&now->caches[i], pattern))
+		if (cache_is_traced(now, &now->caches[i], pattern))
 			return true;
 	}
 	return false;
@@ -101,7 +102,7 @@ static void print_json(const struct snapshot *now, const struct traces *traces,
 		const struct trace *trace = &traces->rows[i];
 
 		json_open(&json, NULL);
-		cache_plain_name(&now->caches[trace->cache], name);
+		cache_plain_name(now, &now->caches[trace->cache], name);
 		json_string(&json, "cache", name);
 		trace_put(&json, traces, trace, names);
 		json_close(&json);

@@ -3,6 +3,7 @@
  * slub traces: who allocated what is allocated, and who freed what was there
  * before; the kernel's alloc_traces and free_traces.  The process is only read.
  */
+#include "cache_name.h"
 #include "request.h"
 #include "trace_print.h"
 #include "view.h"
@@ -70,7 +71,7 @@ static void print_heading(const struct snapshot *now,
 		bytes += traces->rows[i].bytes;
 		waste += traces->rows[i].waste;
 	}
-	cache_plain_name(&now->caches[traces->rows[from].cache], name);
+	cache_plain_name(now, &now->caches[traces->rows[from].cache], name);
 	printf("%s%s/%s: %" PRIu64 " objects, %" PRIu64 " bytes asked for, %"
 	       PRIu64 " wasted%s\n", color ? "\033[1m" : "", name,
 	       kind_names[kind], count, bytes, waste, color ? "\033[0m" : "");
@@ -102,7 +103,7 @@ static void put_cache(struct json *json, const struct snapshot *now,
 	char name[CACHE_NAME_SIZE], letters[8];
 
 	json_open(json, NULL);
-	cache_plain_name(cache, name);
+	cache_plain_name(now, cache, name);
 	json_string(json, "cache", name);
 	json_string(json, "letters", watch_letters(cache, letters));
 	json_open_array(json, "traces");
@@ -134,7 +135,7 @@ static void put_kind(struct json *json, const struct snapshot *now,
 static bool is_watched(const struct snapshot *now, const char *pattern)
 {
 	for (size_t i = 0; i < now->nr_caches; i++) {
-		if (cache_is_traced(&now->caches[i], pattern))
+		if (cache_is_traced(now, &now->caches[i], pattern))
 			return true;
 	}
 	return false;

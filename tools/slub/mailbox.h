@@ -56,8 +56,6 @@ void mailbox_close(struct mailbox *mailbox);
 /* The head of the answer as JSON; json_close() ends it. */
 void mailbox_json_open(const struct mailbox *mailbox, struct json *json);
 
-/* Is @name the pattern, or its beginning if that ends with a "*"? */
-bool mailbox_matches(const struct mailbox *mailbox, const char *name);
 /* Caches that match and are or were watched. */
 int mailbox_watched(struct mailbox *mailbox, size_t *nr);
 

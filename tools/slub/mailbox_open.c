@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The arguments of the commands that ask a process, and its mailbox. */
 #include "mailbox.h"
+#include "cache_name.h"
 #include "elf_file.h"
 #include "elf_image.h"
 #include "request.h"
-#include "trace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -87,21 +87,6 @@ int mailbox_arguments(struct mailbox *mailbox, int argc, char **argv)
 
 /* ---- the caches ---- */
 
-bool mailbox_matches(const struct mailbox *mailbox, const char *name)
-{
-	const char *pattern = mailbox->pattern;
-	size_t length = strcspn(pattern, "*");
-
-	return !*pattern || (!strncmp(pattern, name, length) &&
-			     (pattern[length] || !name[length]));
-}
-
-/* A watched cache has a second one, its twin, named "malloc-64:FZPU". */
-static bool is_twin(const struct cache_view *cache)
-{
-	return cache_field(cache, SLUB_ABI_CACHE_DEBUG) != 0;
-}
-
 static int by_name(const void *a, const void *b)
 {
 	return strcmp(a, b);
@@ -116,10 +101,10 @@ static size_t count_watched(const struct mailbox *mailbox,
 	size_t nr = 0, different = 0;
 
 	for (size_t i = 0; names && i < now->nr_caches; i++) {
-		if (!is_twin(&now->caches[i]))
+		if (!cache_is_twin(&now->caches[i]))
 			continue;
-		cache_plain_name(&now->caches[i], names[nr]);
-		nr += mailbox_matches(mailbox, names[nr]);
+		cache_plain_name(now, &now->caches[i], names[nr]);
+		nr += cache_is_called(now, &now->caches[i], mailbox->pattern);
 	}
 	if (names)
 		qsort(names, nr, sizeof(*names), by_name);
@@ -150,7 +135,7 @@ static int refuse_cache(const struct mailbox *mailbox,
 	size_t nr = 0;
 
 	for (size_t i = 0; names && i < now->nr_caches; i++) {
-		if (!is_twin(&now->caches[i]))
+		if (!cache_is_twin(&now->caches[i]))
 			names[nr++] = now->caches[i].name;
 	}
 	if (names)
@@ -185,8 +170,9 @@ static int check_pattern(struct mailbox *mailbox)
 	if (status)
 		return status;
 	for (size_t i = 0; i < now.nr_caches && !found; i++)
-		found = !is_twin(&now.caches[i]) &&
-			mailbox_matches(mailbox, now.caches[i].name);
+		found = !cache_is_twin(&now.caches[i]) &&
+			cache_is_called(&now, &now.caches[i],
+					mailbox->pattern);
 	if (!found)
 		status = refuse_cache(mailbox, &now);
 	snapshot_free(&now);

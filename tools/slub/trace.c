@@ -6,6 +6,7 @@
  * offset is checked, and a track that makes no sense is left out.
  */
 #include "trace.h"
+#include "cache_name.h"
 #include "heap.h"
 
 #include <errno.h>
@@ -55,26 +56,11 @@ const char *watch_letters(const struct cache_view *cache, char *buf)
 	return buf;
 }
 
-void cache_plain_name(const struct cache_view *cache,
-		      char name[CACHE_NAME_SIZE])
+bool cache_is_traced(const struct snapshot *snapshot,
+		     const struct cache_view *cache, const char *pattern)
 {
-	char *colon;
-
-	memcpy(name, cache->name, CACHE_NAME_SIZE);
-	colon = strrchr(name, ':');
-	if (colon && cache_field(cache, SLUB_ABI_CACHE_DEBUG))
-		*colon = '\0';
-}
-
-bool cache_is_traced(const struct cache_view *cache, const char *pattern)
-{
-	size_t length = strcspn(pattern, "*");
-	char name[CACHE_NAME_SIZE];
-
-	cache_plain_name(cache, name);
 	return cache_field(cache, SLUB_ABI_CACHE_DEBUG) & LETTER_U &&
-	       (!*pattern || (!strncmp(pattern, name, length) &&
-			      (pattern[length] || !name[length])));
+	       cache_is_called(snapshot, cache, pattern);
 }
 
 static bool fields_fit(const struct slub_abi_field *fields, int nr,
@@ -336,11 +322,17 @@ static const struct snapshot *sorting;
 static int compare(const void *a, const void *b)
 {
 	const struct trace *one = a, *other = b;
-	int by_name = strverscmp(sorting->caches[one->cache].name,
-				 sorting->caches[other->cache].name);
+	char names[2][CACHE_NAME_SIZE];
+	int by_name;
 
+	cache_plain_name(sorting, &sorting->caches[one->cache], names[0]);
+	cache_plain_name(sorting, &sorting->caches[other->cache], names[1]);
+	by_name = strverscmp(names[0], names[1]);
 	if (by_name)
 		return by_name;
+	/* Watched by other letters before. */
+	if (one->cache != other->cache)
+		return one->cache < other->cache ? -1 : 1;
 	if (one->count != other->count)
 		return one->count > other->count ? -1 : 1;
 	if (one->caller != other->caller)
@@ -369,7 +361,8 @@ static bool prepare(struct reader *reader)
 			abi->track_bytes))
 		return false;
 	for (size_t i = 0; i < snapshot->nr_caches; i++) {
-		if (cache_is_traced(&snapshot->caches[i], reader->pattern))
+		if (cache_is_traced(snapshot, &snapshot->caches[i],
+				    reader->pattern))
 			found |= read_watch(reader, &snapshot->caches[i],
 					    &reader->watches[i]);
 	}

@@ -48,10 +48,8 @@ void traces_free(struct traces *traces);
 
 /* The letters of a watched cache, "" for others; @buf has room for 8. */
 const char *watch_letters(const struct cache_view *cache, char *buf);
-/* Does @cache, watched by letter U, match? */
-bool cache_is_traced(const struct cache_view *cache, const char *pattern);
-/* The name that the program knows: without ":FZPU". */
-void cache_plain_name(const struct cache_view *cache,
-		      char name[CACHE_NAME_SIZE]);
+/* Is @cache watched by letter U, and called so? */
+bool cache_is_traced(const struct snapshot *snapshot,
+		     const struct cache_view *cache, const char *pattern);
 
 #endif

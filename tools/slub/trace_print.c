@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "trace_print.h"
+#include "cache_name.h"
 
 #include <inttypes.h>
 
@@ -113,7 +114,8 @@ void trace_print_leak(const struct snapshot *snapshot,
 	struct ages ages = ages_of(traces, trace);
 	char cache[CACHE_NAME_SIZE], name[512];
 
-	cache_plain_name(&snapshot->caches[trace->cache], cache);
+	cache_plain_name(snapshot, &snapshot->caches[trace->cache],
+			 cache);
 	printf("%" PRIu64 " %s %s bytes=%" PRIu64 " waste=%" PRIu64 "/%" PRIu64,
 	       trace->count, cache,
 	       caller_text(trace, names, name, sizeof(name)), trace->bytes,

@@ -239,4 +239,24 @@ TEST_F(create, letters_that_it_is_made_with_stay)
 	EXPECT_EQ(letters("-", "any", F | Z), F | Z);
 }
 
+/* A cache has the names of all who share it; its own goes first. */
+TEST_F(create, shared_ones_are_watched_by_any_of_their_names)
+{
+	start::option("MERGE=1");
+	struct slub_cache *cache = make("share-a", 72), *same = make("share-b", 72);
+	auto letters = [&](const char *setting) {
+		EXPECT_EQ(slub_debug(setting), 1) << setting;
+		return cache_twin(cache) ? cache_twin(cache)->debug->flags & DEBUG_LETTERS : 0;
+	};
+
+	EXPECT_EQ(cache, same);
+	EXPECT_EQ(letters("F,share-b"), (uint32_t)SLUB_CONSISTENCY_CHECKS);
+	EXPECT_EQ(letters("Z,share-b;P,share-a"), (uint32_t)SLUB_POISON);
+	EXPECT_EQ(letters("-,share-b*"), 0u);
+	EXPECT_EQ(slub_debug("F,share-c"), 0);
+	end(cache);
+	end(same);
+	start::option("MERGE=0");
+}
+
 } /* namespace */
