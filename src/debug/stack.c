@@ -4,9 +4,13 @@
  *
  * A program may be compiled without frame pointers; then the register holds
  * anything.  So a frame is read only where a stack is known to be: up to the
- * end of the thread's own stack, which was looked at once, or, on a stack of
- * the program's making (a coroutine, a signal stack), as far as the kernel
- * says that the next pages can be read.
+ * end of the thread's own stack, which is there as long as the thread is, or, on
+ * a stack of the program's making (a coroutine, a signal stack), as far as the
+ * kernel says that the next pages can be read.
+ *
+ * What can be read between the stack pointer and the end of the thread's stack is
+ * not its stack therefore: below one without a guard page another mapping may
+ * begin, a coroutine's stack, and go.
  *
  * The store: records one after the other, found through a table of buckets by
  * a hash of the frames.  Nothing is ever taken out.  No lock: a record is
@@ -21,16 +25,22 @@
 /* ---- how far a stack goes ---- */
 
 #define PAGES_PER_CALL 64
-/* A thread's own stack is looked at as far as this. */
+/* The first thread's stack is looked at as far as this. */
 #define OWN_BYTES_MAX ((uintptr_t)256 << 20)
 /* A stack of unknown kind is followed as far as this. */
 #define WINDOW_PAGES 16
+/* How much of a thread's descriptor is looked at; glibc 2.36 has 2,304 bytes. */
+#define THREAD_BYTES 2304
+/* A stack ends so near behind the descriptor at the most. */
+#define THREAD_ROOM ((uintptr_t)64 << 10)
 
 /* Known to be readable for as long as this thread lives. */
 static __thread uintptr_t own_low
 	__attribute__((tls_model("initial-exec")));
+/* 0: nobody has looked; OWN_UNKNOWN: in vain */
 static __thread uintptr_t own_high
 	__attribute__((tls_model("initial-exec")));
+#define OWN_UNKNOWN ((uintptr_t)1)
 
 /* Of the first thread; the dynamic linker's, or the C library's. */
 extern void *__libc_stack_end __attribute__((weak));
@@ -65,35 +75,53 @@ static bool range_is_readable(uintptr_t low, uintptr_t high)
 	return true;
 }
 
-static bool is_first_thread(void)
+/*
+ * A thread's descriptor lies at the end of its stack, from the thread pointer on, and
+ * says where that is: three words in a row, the block, its bytes, and those of its
+ * guard (glibc's stackblock; pthread_getattr_np(3) would allocate).  At which place
+ * differs from version to version; but words of a block that the descriptor is at the
+ * end of are nothing else.  The first thread's are 0, and other C libraries may have
+ * none: nothing is known then.
+ */
+static cold void own_find(void)
 {
-	return sys_call4(SYS_gettid, 0, 0, 0, 0) ==
-	       sys_call4(SYS_getpid, 0, 0, 0, 0);
+	const uintptr_t *words = __builtin_thread_pointer();
+	uintptr_t self = (uintptr_t)words;
+
+	own_high = OWN_UNKNOWN;
+	if (!range_is_readable(self, self + THREAD_BYTES))
+		return;
+	for (size_t i = 0; i + 2 < THREAD_BYTES / sizeof(*words); i++) {
+		uintptr_t start = words[i], bytes = words[i + 1];
+		uintptr_t guard = words[i + 2];
+
+		if (start && start < self && bytes > self - start &&
+		    bytes - (self - start) <= THREAD_ROOM &&
+		    guard < self - start) {
+			own_low = start + guard;
+			own_high = self;
+			return;
+		}
+	}
 }
 
 /* Where the stack that @sp is in ends at the least. */
 static uintptr_t stack_end(uintptr_t sp)
 {
-	uintptr_t self = (uintptr_t)__builtin_thread_pointer();
 	uintptr_t first = &__libc_stack_end ? (uintptr_t)__libc_stack_end : 0;
 	uintptr_t low = round_down(sp, PAGE_BYTES);
-	uintptr_t end = 0;
 
+	if (unlikely(!own_high))
+		own_find();
 	if (sp >= own_low && sp < own_high)
 		return own_high;
-	/*
-	 * A thread's control block lies at the end of its stack; but that of the first
-	 * one among what is mapped, where coroutines may have theirs, and what lies
-	 * between is not there for ever.
-	 */
-	if (self > sp && self - sp < OWN_BYTES_MAX && !is_first_thread())
-		end = self;
-	else if (first > sp && first - sp < OWN_BYTES_MAX)
-		end = first;
-	if (end && range_is_readable(low, end)) {
+	/* The first thread's grows: more of it may be known by now. */
+	if (first > sp && first - sp < OWN_BYTES_MAX &&
+	    (own_high == OWN_UNKNOWN || own_high == first) &&
+	    range_is_readable(low, first)) {
 		own_low = low;
-		own_high = end;
-		return end;
+		own_high = first;
+		return first;
 	}
 	return low + pages_readable(low, WINDOW_PAGES) * PAGE_BYTES;
 }
