@@ -501,6 +501,11 @@ enum slub_stats_total {
 	SLUB_STATS_COMMITTED_BYTES,	/* of the heap */
 	SLUB_STATS_LARGE_BYTES,
 	SLUB_STATS_IDLE_BYTES,		/* free, memory is behind it */
+	/*
+	 * No total: when the process began, in ticks since the boot (proc_pid_stat(5),
+	 * starttime).  It tells the process from a later one with its PID.  0: not known.
+	 */
+	SLUB_STATS_BEGAN_TICKS,
 	SLUB_STATS_TOTALS_KNOWN,
 	SLUB_STATS_TOTALS = 16,
 };

@@ -218,13 +218,52 @@ usual void stats_file_after_fork(void)
 
 /* ---- the file ---- */
 
+#define STARTTIME 22	/* which field of /proc/PID/stat it is */
+
+/* When a process began, in ticks since the boot; 0: not known, or there is none. */
+static uint64_t began_ticks(uint32_t pid)
+{
+	char path[32], line[1024];
+	struct text text = { path, sizeof(path) - 1, 0 };
+	const char *s = line;
+	int field = 2;
+
+	text_printf(&text, "/proc/%u/stat", pid);
+	path[text.used_bytes] = '\0';
+	if (os_file_read(path, line, sizeof(line)) <= 0)
+		return 0;
+	/* Behind the second one, a name that may have anything in it. */
+	for (const char *c = line; *c; c++) {
+		if (*c == ')')
+			s = c;
+	}
+	for (; *s && field < STARTTIME; s++)
+		field += *s == ' ';
+	return os_parse_number(&s);
+}
+
+/* Does the process that made this file live?  Another may have its PID by now. */
+static bool is_written(const struct slub_stats_head *old)
+{
+	uint64_t began = old->version == SLUB_STATS_VERSION ?
+			 old->totals[SLUB_STATS_BEGAN_TICKS] : 0;
+	uint64_t now;
+
+	if (old->state != SLUB_STATS_RUNNING ||
+	    old->pid == (uint32_t)sys_call4(SYS_getpid, 0, 0, 0, 0) ||
+	    sys_call4(SYS_kill, old->pid, 0, 0, 0) == -3)	/* ESRCH */
+		return false;
+	now = began_ticks(old->pid);
+	return !began || !now || began == now;
+}
+
 /* An older file of this kind that no living process writes. */
 static bool may_replace(const char *path)
 {
 	struct slub_stats_head old;
 	long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path,
 			    O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
-	long self = sys_call4(SYS_getpid, 0, 0, 0, 0), n;
+	long n;
 
 	if (fd < 0)
 		return false;
@@ -235,8 +274,7 @@ static bool may_replace(const char *path)
 			    "statistics file; choose another name", path);
 		return false;
 	}
-	if (old.state == SLUB_STATS_RUNNING && old.pid != self &&
-	    sys_call4(SYS_kill, old.pid, 0, 0, 0) != -3) {	/* ESRCH */
+	if (is_written(&old)) {
 		log_message("option stats_file: '%s' is being written by "
 			    "process %u; %%p in the name is the PID", path,
 			    old.pid);
@@ -330,6 +368,7 @@ static void write_head(struct slub_stats_head *out, size_t records_offset)
 	out->state = SLUB_STATS_RUNNING;
 	out->pid = (uint32_t)sys_call4(SYS_getpid, 0, 0, 0, 0);
 	out->start_ns = clock_ns(CLOCK_REALTIME);
+	out->totals[SLUB_STATS_BEGAN_TICKS] = began_ticks(out->pid);
 	out->options_offset = sizeof(*out);
 	out->nr_options = OPTION_NR;
 	out->option_bytes = sizeof(struct slub_abi_option);

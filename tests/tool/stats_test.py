@@ -12,6 +12,7 @@ import re
 import struct
 import subprocess
 import sys
+import time
 import unittest
 
 from target import HEAP, SLUB, Target, cache_named, environment, slub
@@ -167,6 +168,37 @@ class Statistics(Target):
         done = slub("stats", "--openmetrics", "-p", path)
         for event, value in (("alloc_slowpath", 60), ("sheaf_refill", 120)):
             self.assertIn(f'events_total{{cache="counted",event="{event}"}} {value}\n', done.stdout)
+
+    def file_of(self, pid, written=True, **more):
+        """A file that a killed process left, as if it had been that of @pid; who writes it then?"""
+        path = self.path(f"stats-{pid}")
+        self.counted(SLUB_STATS_FILE=path).kill()
+        with open(path, "r+b") as file:
+            self.assertEqual(struct.unpack("<8sIII", file.read(20))[3], 1)
+            file.write(struct.pack("<I", pid))
+            for offset, value in more.items():
+                file.seek(int(offset[1:]))
+                file.write(struct.pack("<Q", value))
+        process = self.counted(SLUB_STATS_FILE=path)
+        self.assertEqual(self.told("stats", path)["pid"], pid if written else process.pid)
+
+    def test_a_file_whose_process_is_gone_and_its_pid_is_not(self):
+        """It is told by when the process began; where that is not known the PID alone counts."""
+        other = subprocess.Popen(["sleep", "60"])
+        self.addCleanup(other.wait)
+        self.addCleanup(other.kill)
+        time.sleep(0.1)     # ticks are of 10 ms
+        self.file_of(other.pid, written=False)
+        self.file_of(other.pid, o360=0)
+        with open(f"/proc/{other.pid}/stat") as file:
+            began = int(file.read().rpartition(")")[2].split()[19])
+        self.file_of(other.pid, o360=began)
+
+    def test_a_file_that_is_being_written(self):
+        path = self.path("stats")
+        pid = self.counted(SLUB_STATS_FILE=path).pid
+        self.counted(SLUB_STATS_FILE=path)
+        self.assertEqual(self.told("stats", path)["pid"], pid)
 
     def test_as_metrics(self):
         done = slub("stats", "--openmetrics", "-p", str(self.counted().pid))
