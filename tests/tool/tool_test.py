@@ -4,7 +4,7 @@
 `slub check` tells by its exit status whether a process uses it, and `slub doctor` whether a program
 can; all refuse wrong arguments with what would be right.
 
-usage: tool_test.py SLUB LIBRARY SLEEPER STATIC_SLEEPER OWN_SLEEPER PROBE"""
+usage: tool_test.py SLUB LIBRARY SLEEPER STATIC_SLEEPER OWN_SLEEPER PROBE OLD_SLEEPER OLD_LOADER"""
 
 import json
 import os
@@ -18,7 +18,7 @@ import tempfile
 import unittest
 
 NOBODY = 65534
-SLUB = LIBRARY = SLEEPER = STATIC_SLEEPER = OWN_SLEEPER = PROBE = ""
+SLUB = LIBRARY = SLEEPER = STATIC_SLEEPER = OWN_SLEEPER = PROBE = OLD_SLEEPER = OLD_LOADER = ""
 LIBC_MATH = "libm.so.6"
 BACKENDS = {"rseq": "1", "thread": "2", "tid": "3", "lock": "4"}
 
@@ -548,9 +548,32 @@ class Doctor(Folder):
         self.assertIn("GLIBC_TUNABLES switches it off", found["off"]["rseq"]["text"])
         self.assertNotIn("GLIBC_TUNABLES", found["on"]["rseq"]["text"])
 
+    def test_c_library_that_registers_no_threads(self):
+        """This system's loader without the name of what says where they are registered."""
+        with open(f"/lib64/{os.path.basename(OLD_LOADER)}", "rb") as file:
+            loader = file.read()
+        if b"\0__rseq_offset\0" not in loader:
+            self.skipTest("this system's registers none either")
+        os.makedirs(os.path.dirname(OLD_LOADER), exist_ok=True)
+        with open(OLD_LOADER, "wb") as file:
+            file.write(loader.replace(b"\0__rseq_offset\0", b"\0__rseq_offseT\0"))
+        os.chmod(OLD_LOADER, 0o755)
+        self.addCleanup(shutil.rmtree, os.path.dirname(OLD_LOADER))
+        process = subprocess.Popen([SLUB, "run", OLD_SLEEPER], stdin=subprocess.PIPE, text=True,
+                                   stdout=subprocess.PIPE, env=environment())
+        self.addCleanup(process.communicate)
+        process.stdout.readline()
+        found = self.findings(str(process.pid), 0)
+        self.assertIn("backend thread", found["libslub"]["text"])
+        for rseq in (found["rseq"], self.findings(OLD_SLEEPER, 0)["rseq"]):
+            self.assertEqual(rseq["finding"], "note")
+            self.assertIn("2.35", rseq["text"])
+        self.assertEqual(self.findings(SLEEPER, 0)["rseq"]["finding"], "ok")
+
 
 if __name__ == "__main__":
-    if len(sys.argv) != 7:
+    if len(sys.argv) != 9:
         sys.exit(__doc__)
-    SLUB, LIBRARY, SLEEPER, STATIC_SLEEPER, OWN_SLEEPER, PROBE = map(os.path.abspath, sys.argv[1:])
+    (SLUB, LIBRARY, SLEEPER, STATIC_SLEEPER, OWN_SLEEPER, PROBE, OLD_SLEEPER,
+     OLD_LOADER) = map(os.path.abspath, sys.argv[1:])
     unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -105,6 +105,7 @@ static int examine_process(struct doctor *doctor, const char *target)
 		       error == -EACCES ? STATUS_NO_PERMISSION :
 		       STATUS_UNREADABLE;
 	find_state(doctor, &source.state);
+	doctor_ask_process(doctor, &source.process);
 	fd = process_open_program(&source.process);
 	if (fd >= 0 && !elf_file_open(&file, fd)) {
 		doctor_examine_allocators(doctor, &file);

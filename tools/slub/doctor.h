@@ -13,11 +13,19 @@ enum finding {
 	FINDING_PROBLEM,	/* it will not work */
 };
 
+/* Does the C library register threads for rseq?  glibc does from 2.35 on. */
+enum registers {
+	REGISTERS_UNKNOWN,
+	REGISTERS_NONE,
+	REGISTERS_THREADS,
+};
+
 struct doctor {
 	struct json *json;	/* NULL: text */
 	bool color;
 	unsigned int nr_problems;
 	unsigned int nr_notes;
+	enum registers registers;
 };
 
 /* Says what was found about @what. */
@@ -29,6 +37,9 @@ void doctor_examine_file(struct doctor *doctor, const char *path, int fd);
 /* Allocators that the file has inside, or asks for. */
 void doctor_examine_allocators(struct doctor *doctor,
 			       const struct elf_file *file);
+
+/* Looks at the loader in a process for what stands in doctor->registers. */
+void doctor_ask_process(struct doctor *doctor, const struct process *process);
 
 /* doctor_system.c: the machine, and what process @pid may use of it */
 void doctor_examine_system(struct doctor *doctor, int pid);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* slub doctor: what a program's file tells. */
 #include "doctor.h"
+#include "elf_image.h"
 #include "program.h"
 
 #include <errno.h>
@@ -101,6 +102,45 @@ void doctor_examine_allocators(struct doctor *doctor,
 		     "none inside that is known to this command");
 }
 
+/* What tells that it is a C library's loader, and that it says where rseq areas are. */
+#define LOADER_SYMBOL "__tls_get_addr"
+#define RSEQ_SYMBOL   "__rseq_offset"
+
+static void ask_loader(struct doctor *doctor, const char *loader)
+{
+	char path[PATH_MAX];
+	struct elf_file file;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s", loader);
+	fd = program_open(path);
+	if (fd >= 0 && !elf_file_open(&file, fd)) {
+		if (has_symbol(&file, RSEQ_SYMBOL))
+			doctor->registers = REGISTERS_THREADS;
+		else if (has_symbol(&file, LOADER_SYMBOL))
+			doctor->registers = REGISTERS_NONE;
+		elf_file_close(&file);
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+void doctor_ask_process(struct doctor *doctor, const struct process *process)
+{
+	for (size_t i = 0; i < process->nr_mappings; i++) {
+		const struct mapping *m = &process->mappings[i];
+		uint64_t unused;
+
+		if (m->offset || !*m->path ||
+		    elf_image_symbol(process, m->start, LOADER_SYMBOL, &unused))
+			continue;
+		doctor->registers = elf_image_symbol(process, m->start,
+						     RSEQ_SYMBOL, &unused) ?
+				    REGISTERS_NONE : REGISTERS_THREADS;
+		return;
+	}
+}
+
 static void examine_loader(struct doctor *doctor, const struct elf_file *file)
 {
 	const char *interpreter = elf_file_interpreter(file);
@@ -121,6 +161,8 @@ static void examine_loader(struct doctor *doctor, const struct elf_file *file)
 		     "library than libslub's (%s)", interpreter, ours);
 	else
 		find(doctor, FINDING_OK, "loader", "%s", interpreter);
+	if (interpreter && !access(interpreter, R_OK))
+		ask_loader(doctor, interpreter);
 }
 
 static void examine_pages(struct doctor *doctor, const struct elf_file *file)

@@ -133,6 +133,10 @@ static void examine_rseq(struct doctor *doctor, int pid)
 	else if (major < 4 || (major == 4 && minor < 18))
 		find(doctor, FINDING_NOTE, "rseq", "Linux %s has none: the "
 		     "lists will be the threads'", system.release);
+	else if (doctor->registers == REGISTERS_NONE)
+		find(doctor, FINDING_NOTE, "rseq", "the C library registers no "
+		     "threads for it (glibc does from 2.35 on): the lists will "
+		     "be the threads', which is slower");
 	else
 		find(doctor, FINDING_OK, "rseq", "Linux %s%s", system.release,
 		     major > 6 || (major == 6 && minor >= 3) ?
