@@ -107,6 +107,12 @@ class Explain(Target):
         self.assertIn("it died of signal 6 (Aborted)\n", told)
         self.assertIn("guards one object in 1: ", told)
 
+    def test_the_core_of_a_process_that_lives(self):
+        process, _, _ = self.guarded("use")
+        told = self.explained(self.core_by_gdb(process))
+        self.assertNotIn("died", told)
+        self.assertIn("guards one object in 1: ", told)
+
     def test_a_living_process(self):
         process, block, at = self.guarded("use")
         told = self.explained(process.pid, at)

@@ -300,6 +300,7 @@ class WrongArguments(Folder):
         self.assertRefused(slub("run", "--stats_file=/" + 511 * "x", "true"), 2, "511")
         self.assertRefused(slub("run", "--debug=FX,malloc-64", "true"), 2, "'X'", "F Z P U")
         self.assertRefused(slub("run", "--debug=FZ," + 509 * "x", "true"), 2, "--debug", "511")
+        self.assertRefused(slub("run", "--debug", "--", "true"), 2, "--debug=LETTERS")
         self.assertEqual(slub("run", "--debug=FZ," + 508 * "x", "true").returncode, 0)
         self.assertRefused(slub("run", "--pressure=" + 128 * "off," + "off", "true"), 2, "511")
         for value in ("threads", "some=", "thread,window=2s"):

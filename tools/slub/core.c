@@ -153,6 +153,9 @@ static void read_signal(struct core *core, const char *note, size_t bytes)
 	if (bytes < sizeof(info) || core->signal)
 		return;
 	memcpy(&info, note, sizeof(info));
+	/* Nobody dies of it: gcore(1) stopped a living process. */
+	if (info.si_signo == SIGSTOP)
+		return;
 	core->signal = info.si_signo;
 	if (info.si_signo == SIGSEGV || info.si_signo == SIGBUS)
 		core->fault = (uintptr_t)info.si_addr;

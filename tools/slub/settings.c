@@ -308,6 +308,12 @@ static bool check_words(enum setting setting, const char *value)
 			 "%.60s...", rows[setting].name, TEXT_LENGTH_MAX, value);
 		return false;
 	}
+	/* `slub run --debug -- COMMAND` has no letters, and not none of them. */
+	if (!strcmp(value, "--")) {
+		complain("--%s: needs a value: --%s=%s", rows[setting].name,
+			 rows[setting].name, rows[setting].choices);
+		return false;
+	}
 	return setting == SETTING_debug ? check_debug(value) :
 					  check_pressure(value);
 }
