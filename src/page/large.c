@@ -85,15 +85,30 @@ void large_release(void *block, size_t pages, uint32_t node)
 	free_pages(block, pages, node, true);
 }
 
-static void *zone_piece(size_t pages, size_t align, uint32_t node,
+/* Of *@node or, when there is none and no more to be had, of another: *@node then. */
+static char *block_of_any(uint32_t order, uint32_t *node, bool *is_zero)
+{
+	uint32_t own = *node;
+	char *block = zone_alloc(order, own, is_zero);
+
+	for (uint32_t n = 1; unlikely(!block) && n < nr_zones; n++) {
+		*node = (own + n) % nr_zones;
+		if (zone_has_block(order, *node))
+			block = zone_alloc(order, *node, is_zero);
+	}
+	return block;
+}
+
+/* *@node: where it is wanted, and where it is. */
+static void *zone_piece(size_t pages, size_t align, uint32_t *node,
 			bool *is_zero)
 {
 	uint32_t order = order_of(max_size(pages, align / PAGE_BYTES));
 	size_t whole = (size_t)1 << order;
-	char *block = zone_alloc(order, node, is_zero);
+	char *block = block_of_any(order, node, is_zero);
 
 	if (block && whole > pages)
-		free_pages(block + pages * PAGE_BYTES, whole - pages, node,
+		free_pages(block + pages * PAGE_BYTES, whole - pages, *node,
 			   !*is_zero);
 	if (block)
 		count_add(pages);
@@ -162,7 +177,7 @@ void *large_alloc(size_t bytes, size_t align, bool *is_zero)
 	if (run)
 		ptr = run_piece(pages, align, 0, node, is_zero);
 	else
-		ptr = zone_piece(pages, align, node, is_zero);
+		ptr = zone_piece(pages, align, &node, is_zero);
 	if (ptr) {
 		large_mark(ptr, pages, node, run);
 		slab_tell(NULL);
@@ -244,7 +259,7 @@ static void *run_leave(char *ptr, size_t old, size_t pages)
 	void *to = large_alloc_kept(pages * PAGE_BYTES);
 
 	if (!to) {
-		to = zone_piece(pages, PAGE_BYTES, node, &is_zero);
+		to = zone_piece(pages, PAGE_BYTES, &node, &is_zero);
 		if (!to)
 			return NULL;
 		large_mark(to, pages, node, false);

@@ -271,6 +271,10 @@ size_t superblock_nr_dirty(void);
 size_t superblock_nr_used(void);
 
 /* zone.c: the buddy lists of one node */
+/*
+ * A block of @node, out of its zone or a new superblock.  NULL: there is none; where
+ * other nodes have one nobody was asked to free something, for their zones come first.
+ */
 void *zone_alloc(uint32_t order, uint32_t node, bool *is_zero);
 void zone_free(void *block, uint32_t order, uint32_t node, bool is_dirty);
 void zone_init(uint32_t nr_nodes);

@@ -173,6 +173,10 @@ static bool zone_fill(struct zone *zone)
 		bool is_zero;
 		void *block = zone_alloc(RESERVE_ORDER, zone->node, &is_zero);
 
+		/* Another node's block is no share of this one's. */
+		if (!block && nr_zones > 1 &&
+		    page_growth_ask(RESERVE_BYTES, GROWTH_FAILED))
+			block = zone_alloc(RESERVE_ORDER, zone->node, &is_zero);
 		if (!block)
 			return false;
 		reserve_keep(zone, page_of(block), !is_zero);

@@ -221,6 +221,16 @@ static void *zone_look(struct zone *zone, uint32_t order, bool may_grow,
 	return fresh;
 }
 
+/* Who finds no memory on @zone's node asks the others, which goes before a reclaim. */
+static bool others_have_block(const struct zone *zone, uint32_t order)
+{
+	for (uint32_t n = 0; n < nr_zones; n++) {
+		if (n != zone->node && zone_has_block(order, n))
+			return true;
+	}
+	return false;
+}
+
 void *zone_alloc(uint32_t order, uint32_t node, bool *is_zero)
 {
 	struct zone *zone = zone_of_node(node);
@@ -235,7 +245,8 @@ void *zone_alloc(uint32_t order, uint32_t node, bool *is_zero)
 		block = zone_look(zone, order, false, is_zero);
 	if (unlikely(!block))
 		block = zone_look(zone, order, true, is_zero);
-	if (unlikely(!block) && page_growth_ask(bytes, GROWTH_FAILED))
+	if (unlikely(!block) && !others_have_block(zone, order) &&
+	    page_growth_ask(bytes, GROWTH_FAILED))
 		block = zone_look(zone, order, true, is_zero);
 	if (unlikely(!block))
 		page_uncharge(pages);

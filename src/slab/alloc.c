@@ -28,11 +28,30 @@ void chain_store(struct slub_cache *cache, struct cache_node *node,
 	cache_filled(cache);
 }
 
+/* A node is preferred, not insisted on: what others have, when there is no more to be had. */
+static cold void *refill_elsewhere(struct slub_cache *cache,
+				   const struct cache_node *node, uint32_t *nr)
+{
+	void *chain = NULL;
+
+	for (uint32_t i = 1; i < slab_nr_nodes() && !chain; i++) {
+		uint32_t n = (node->node + i) % slab_nr_nodes();
+
+		*nr = chain_length(cache);
+		chain = barn_get(cache->nodes[n], cache);
+		if (!chain)
+			chain = node_refill(cache, cache->nodes[n], nr);
+	}
+	return chain;
+}
+
 void *chain_refill(struct slub_cache *cache, struct cache_node *node,
 		   uint32_t *nr)
 {
 	void *chain = node_refill(cache, node, nr);
 
+	if (unlikely(!chain))
+		chain = refill_elsewhere(cache, node, nr);
 	stat_add(cache, STAT_ALLOC_REFILL);
 	if (unlikely(!chain))
 		stat_add(cache, STAT_ALLOC_REFILL_FAIL);

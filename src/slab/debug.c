@@ -200,12 +200,34 @@ static void trace(const struct debug_case *found, const char *what,
 		report_trace(twin->debug, what, object, &found->slab);
 }
 
+/* An object of @node; NULL: no memory.  @track: who allocates, with letter U. */
+static void *alloc_of(struct debug_case *found, struct slub_cache *twin,
+		      struct cache_node *node, size_t bytes,
+		      const struct track *track)
+{
+	void *object;
+
+	do {
+		lock_acquire(&node->lock);
+		object = take_locked(found, twin, node);
+		if (object) {
+			object_mark(twin->debug, object, OBJECT_USED, bytes);
+			if (wants(twin, SLUB_STORE_USER))
+				track_set(twin->debug, object, TRACK_ALLOC,
+					  track);
+		}
+		lock_release(&node->lock);
+		case_end(found, twin);
+	} while (!object && grow(twin, node));
+	return object;
+}
+
 void *debug_alloc(struct slub_cache *twin, size_t bytes)
 {
 	struct debug_case found;
-	struct cache_node *node;
 	struct track track;
-	void *object;
+	void *object = NULL;
+	uint32_t own;
 
 	if (slub_thread.locks_held || must_fail(twin))
 		return NULL;
@@ -214,19 +236,11 @@ void *debug_alloc(struct slub_cache *twin, size_t bytes)
 	case_begin(&found, twin, __builtin_frame_address(0));
 	if (wants(twin, SLUB_STORE_USER))
 		track_now(&track, &found.stack);
-	node = node_current(twin);
-	do {
-		lock_acquire(&node->lock);
-		object = take_locked(&found, twin, node);
-		if (object) {
-			object_mark(twin->debug, object, OBJECT_USED, bytes);
-			if (wants(twin, SLUB_STORE_USER))
-				track_set(twin->debug, object, TRACK_ALLOC,
-					  &track);
-		}
-		lock_release(&node->lock);
-		case_end(&found, twin);
-	} while (!object && grow(twin, node));
+	own = os_node_current();
+	for (uint32_t n = 0; !object && n < slab_nr_nodes(); n++)
+		object = alloc_of(&found, twin,
+				  twin->nodes[(own + n) % slab_nr_nodes()],
+				  bytes, &track);
 	if (object) {
 		stat_add(twin, STAT_OBJECTS_OUT);
 		stat_add(twin, STAT_ALLOC_DIRECT);

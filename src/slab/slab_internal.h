@@ -170,7 +170,7 @@ void slab_update_after_fork(void);
 /* alloc.c, free.c: chains between a CPU and what is behind it */
 void *chain_fetch(struct slub_cache *cache, struct cache_node *node,
 		  uint32_t *nr);
-/* ... from slabs; *@nr: of how many objects */
+/* ... from slabs, of other nodes if need be; *@nr: of how many objects */
 void *chain_refill(struct slub_cache *cache, struct cache_node *node,
 		   uint32_t *nr);
 void chain_store(struct slub_cache *cache, struct cache_node *node,

@@ -171,4 +171,63 @@ TEST_F(nodes, a_run_that_moves_keeps_its_node)
 	large_free(wall);
 }
 
+/* Half superblocks of the first node, all there are; every other one is free again. */
+std::vector<char *> fill_and_free_half()
+{
+	std::vector<char *> all, kept;
+	bool is_zero;
+
+	while (char *block = (char *)large_alloc(SUPERBLOCK_BYTES / 2, PAGE_BYTES, &is_zero))
+		all.push_back(block);
+	for (char *block : all) {
+		if ((uintptr_t)block % SUPERBLOCK_BYTES)
+			large_free(block);
+		else
+			kept.push_back(block);
+	}
+	return kept;
+}
+
+TEST_F(nodes, another_node_s_memory_is_better_than_none)
+{
+	std::vector<char *> blocks = fill_and_free_half();
+	bool is_zero;
+
+	ASSERT_EQ(superblock_nr_used(), 64u);
+	for (size_t bytes : { 40ul << 10, 100ul << 10, SUPERBLOCK_BYTES / 2 }) {
+		current = 2;
+		char *block = (char *)large_alloc(bytes, PAGE_BYTES, &is_zero);
+
+		ASSERT_NE(block, nullptr) << bytes;
+		EXPECT_EQ(page_node(page_of(block)), 0u);
+		memset(block, 1, bytes);
+		blocks.push_back(block);
+	}
+	for (char *block : blocks)
+		large_free(block);
+	page_purge(0);
+	EXPECT_EQ(superblock_nr_used(), 0u);
+}
+
+unsigned nr_asked;
+
+/* Whoever is asked to free something loses what he would rather have kept. */
+TEST_F(nodes, the_other_nodes_come_before_a_reclaim)
+{
+	std::vector<char *> blocks = fill_and_free_half();
+	bool is_zero;
+
+	current = 1;
+	nr_asked = 0;
+	page_set_growth_hook([](size_t) { return ++nr_asked > 0; });
+	blocks.push_back((char *)large_alloc(64 << 10, PAGE_BYTES, &is_zero));
+	page_set_growth_hook(nullptr);
+	ASSERT_NE(blocks.back(), nullptr);
+	EXPECT_EQ(nr_asked, 1u) << "more than before a heap grows";
+	for (char *block : blocks)
+		large_free(block);
+	page_purge(0);
+	EXPECT_EQ(superblock_nr_used(), 0u);
+}
+
 } /* namespace */

@@ -5,6 +5,7 @@
 
 #include "typed.h"
 
+#include <slub/debug.h>
 #include <slub/reserve.h>
 
 namespace {
@@ -148,6 +149,62 @@ TEST_P(numa, the_reserve_of_all_nodes)
 			memset(block, 1, PAGE_BYTES << order);
 			zone_free(block, order, node, true);
 		}
+}
+
+/* All memory is @owner's, and all but one block of it in use. */
+class one_block_left {
+public:
+	explicit one_block_left(uint32_t owner) : owner(owner)
+	{
+		for (uint32_t order = BLOCK_ORDER_MAX + 1; order-- > 0;) {
+			bool is_zero;
+
+			while (void *block = zone_alloc(order, owner, &is_zero))
+				taken.push_back({ block, order });
+		}
+		zone_free(taken.front().first, BLOCK_ORDER_MAX, owner, true);
+	}
+	~one_block_left()
+	{
+		for (size_t i = 1; i < taken.size(); i++)
+			zone_free(taken[i].first, taken[i].second, owner, true);
+	}
+
+private:
+	uint32_t owner;
+	std::vector<std::pair<void *, uint32_t>> taken;
+};
+
+/* A node is preferred, not insisted on. */
+TEST_P(numa, another_node_s_memory_is_better_than_none)
+{
+	for (uint32_t owner = 0; owner < nr_nodes; owner++) {
+		one_block_left left(owner);
+
+		for (int node : { 0, 1, 2, SLUB_NODE_ANY }) {
+			void *object = slub_cache_alloc_node(cache, 0, node);
+
+			ASSERT_NE(object, nullptr) << node << " of " << owner;
+			EXPECT_EQ(node_of(object), owner);
+			slub_cache_free_slow(cache, object);
+			EXPECT_EQ(slub_cache_shrink(cache), 0);
+			EXPECT_EQ(slabs_on(owner), 0u);
+		}
+	}
+}
+
+TEST_P(numa, so_it_is_to_a_watched_cache)
+{
+	ASSERT_EQ(slub_cache_debug(cache, SLUB_POISON | SLUB_STORE_USER), 0);
+	for (uint32_t owner = 0; owner < nr_nodes; owner++) {
+		one_block_left left(owner);
+		void *object = slub_cache_alloc_flags(cache, 0);
+
+		ASSERT_NE(object, nullptr) << owner;
+		EXPECT_EQ(node_of(object), owner);
+		slub_cache_free_slow(cache, object);
+		EXPECT_EQ(slub_cache_shrink(cache), 0);
+	}
 }
 
 INSTANTIATE_TEST_SUITE_P(sizes, numa, testing::Values<size_t>(16, 200, 5000));
