@@ -122,6 +122,11 @@ void lock_acquire_for_fork(struct lock *lock)
 	slub_thread.locks_held--;
 }
 
+bool lock_is_of_fork(const struct lock *lock)
+{
+	return lock_is_mine(lock) && lock != lock_kept;
+}
+
 bool lock_release_after_fork(struct lock *lock, bool in_child)
 {
 	uint32_t old;

@@ -87,6 +87,11 @@ void lock_fork_begin(void);
  */
 void lock_acquire_for_fork(struct lock *lock);
 /*
+ * From there on: did fork get @lock?  Then what it protects is whole, also in the
+ * child.  False: it could not be had, or the code that a handler interrupted has it.
+ */
+bool lock_is_of_fork(const struct lock *lock);
+/*
  * After fork: releases what lock_acquire_for_fork() took; a lock that the code
  * interrupted by a handler that forks holds stays held.  Returns true in a
  * child that was made without the lock: it is free now, and what it protects

@@ -19,6 +19,11 @@ struct zone {
 	uint32_t present;	/* bit per order: a list is not empty */
 	struct list free[BLOCK_ORDER_MAX + 1][KINDS];
 	struct list reserve;	/* blocks of RESERVE_ORDER, type TYPE_NONE */
+	/*
+	 * Blocks that a purge has taken off the lists, type TYPE_NONE; their count
+	 * says which thread's.  For a child, which has to put them back itself.
+	 */
+	struct list purged;
 	/* written under lock, read without it too */
 	_Atomic size_t nr_dirty;	/* pages in dirty blocks */
 	_Atomic size_t nr_reserve;	/* blocks in the reserve */

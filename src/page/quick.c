@@ -124,35 +124,36 @@ bool quick_free(void *block, size_t pages, uint32_t node)
 	return true;
 }
 
-/* A whole list. */
-static void *take_all(void **head, size_t pages)
+static void *take_one(void **head, size_t pages)
 {
-	void *chain;
+	void *block;
 
 	lock_acquire(&quick_lock);
-	chain = *head;
-	head_set(head, NULL);
-	for (void *b = chain; b; b = *link_of_block(b))
+	block = *head;
+	if (block) {
+		head_set(head, *link_of_block(block));
 		count_add(-pages);
+	}
 	lock_release(&quick_lock);
-	return chain;
+	return block;
 }
 
+/* One by one: of a list in hand a child that is forked meanwhile would lose all. */
 static void flush_class(uint32_t node, uint32_t class)
 {
 	size_t pages = class_pages(class);
-	void *block = NULL;
+	/* Others may be freeing all the time. */
+	size_t most = quick_nr_pages() / pages;
+	void *block, **head = &heads[node][class];
 
-	if (__atomic_load_n(&heads[node][class], __ATOMIC_RELAXED))
-		block = take_all(&heads[node][class], pages);
-	inject(INJECT_quick);
-	while (block) {
-		void *next = *link_of_block(block);
-
+	while (__atomic_load_n(head, __ATOMIC_RELAXED) && most--) {
+		block = take_one(head, pages);
+		if (!block)
+			return;
+		inject(INJECT_quick);
 		/* It was counted when it came. */
 		large_release(block, pages, node);
 		swing_freed(-pages);
-		block = next;
 	}
 }
 

@@ -56,6 +56,18 @@ static size_t superblock_index(const char *addr)
 	return ((uintptr_t)addr - heap_start) >> SUPERBLOCK_SHIFT;
 }
 
+/*
+ * Runs that a purge has taken, in use for all others until their memory has gone back.
+ * A child does not have the threads that would put them back, so it does it itself.
+ */
+#define TAKEN_MAX 16
+static struct {
+	uint32_t owner;		/* thread_self(); 0: none */
+	uint8_t state;		/* what they were */
+	size_t first;
+	size_t n;
+} taken[TAKEN_MAX];
+
 /* Under the lock: no other writer, so load and store do. */
 static void count_add(_Atomic size_t *count, size_t n)
 {
@@ -290,20 +302,29 @@ char *superblock_alloc(size_t n, size_t align, uint32_t node, bool is_block,
 	return start;
 }
 
-void superblock_free(char *start, size_t n, bool is_dirty)
+/* Under the lock. */
+static void mark_free(size_t first, size_t n, enum superblock_state state)
 {
-	size_t first = superblock_index(start);
-
-	lock_acquire(&superblock_lock);
 	for (size_t i = first; i < first + n; i++) {
 		slub_assert(states[i] == SB_USED);
-		states[i] = is_dirty ? SB_DIRTY : SB_CLEAN;
+		states[i] = (uint8_t)state;
 	}
-	if (is_dirty)
+	if (state == SB_DIRTY)
 		count_add(&nr_dirty_blocks, n);
-	count_add(&nr_used, -n);
 	if (first < first_free)
 		first_free = first;
+}
+
+void superblock_free_locked(char *start, size_t n, bool is_dirty)
+{
+	mark_free(superblock_index(start), n, is_dirty ? SB_DIRTY : SB_CLEAN);
+	count_add(&nr_used, -n);
+}
+
+void superblock_free(char *start, size_t n, bool is_dirty)
+{
+	lock_acquire(&superblock_lock);
+	superblock_free_locked(start, n, is_dirty);
 	lock_release(&superblock_lock);
 }
 
@@ -353,6 +374,49 @@ bool superblock_extend(char *start, size_t n, size_t more)
 	return true;
 }
 
+/* Under the lock.  Of more at a time than there is room for, those are lost to a child. */
+static void taken_add(size_t first, size_t n, enum superblock_state state)
+{
+	size_t i = 0;
+
+	while (i < TAKEN_MAX && taken[i].owner)
+		i++;
+	if (!n || i == TAKEN_MAX)
+		return;
+	taken[i].owner = thread_self();
+	taken[i].state = (uint8_t)state;
+	taken[i].first = first;
+	taken[i].n = n;
+}
+
+/* What was taken is free again; @nr_counted of them counted as used. */
+static void taken_return(size_t first, size_t n, enum superblock_state state,
+			 size_t nr_counted)
+{
+	lock_acquire(&superblock_lock);
+	for (size_t i = 0; i < TAKEN_MAX; i++) {
+		if (taken[i].first == first)
+			taken[i].owner = 0;
+	}
+	mark_free(first, n, state);
+	count_add(&nr_used, -nr_counted);
+	lock_release(&superblock_lock);
+}
+
+void superblock_fork_child(void)
+{
+	for (size_t i = 0; i < TAKEN_MAX; i++) {
+		/* This thread's own: a handler forks, and the purge goes on behind it. */
+		if (!taken[i].owner || taken[i].owner == thread_self())
+			continue;
+		/* Of what was dirty nobody knows whether it still is. */
+		mark_free(taken[i].first, taken[i].n, taken[i].state);
+		if (taken[i].state == SB_DIRTY)
+			count_add(&nr_used, -taken[i].n);
+		taken[i].owner = 0;
+	}
+}
+
 /*
  * Takes the highest run of dirty superblocks out, @most of them, as used; returns
  * how many and where.  Highest first: what stays is at the dense end.
@@ -371,8 +435,9 @@ static size_t take_dirty(size_t *first, size_t most)
 	}
 	count_add(&nr_used, n);
 	count_add(&nr_dirty_blocks, -n);
-	lock_release(&superblock_lock);
 	*first = end - n;
+	taken_add(*first, n, SB_DIRTY);
+	lock_release(&superblock_lock);
 	return n;
 }
 
@@ -389,8 +454,9 @@ void superblock_purge(size_t pages)
 
 		if (!n)
 			return;
+		inject(INJECT_purge);
 		failed = os_purge(start, n * SUPERBLOCK_BYTES) != 0;
-		superblock_free(start, n, failed);
+		taken_return(first, n, failed ? SB_DIRTY : SB_CLEAN, n);
 		if (failed)
 			return;
 	}
@@ -415,6 +481,7 @@ static size_t take_clean(size_t *end)
 		states[--*end] = SB_USED;
 		n++;
 	}
+	taken_add(*end, n, SB_CLEAN);
 	lock_release(&superblock_lock);
 	return n;
 }
@@ -438,10 +505,6 @@ void superblock_purge_descriptors(void)
 
 	while ((n = take_clean(&first))) {
 		purge_descriptors(superblock_address(first), n);
-		lock_acquire(&superblock_lock);
-		memset(states + first, SB_FRESH, n);
-		if (first < first_free)
-			first_free = first;
-		lock_release(&superblock_lock);
+		taken_return(first, n, SB_FRESH, 0);
 	}
 }

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/* Fork while memory goes back to the system: a child gets back what the purge had taken. */
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "start.h"
+#include "walk.h"
+
+namespace {
+
+const size_t heap_bytes = 40ul << 20;
+thread_local std::function<void()> at_purge, at_release;
+
+} /* namespace */
+
+/* os_purge() and large_release() of this program, by the linker's --wrap. */
+extern "C" {
+
+void __real_large_release(void *block, size_t pages, uint32_t node);
+
+void __wrap_large_release(void *block, size_t pages, uint32_t node)
+{
+	if (at_release)
+		at_release();
+	__real_large_release(block, pages, node);
+}
+
+int __real_os_purge(void *start, size_t bytes);
+
+int __wrap_os_purge(void *start, size_t bytes)
+{
+	if (at_purge)
+		at_purge();
+	return __real_os_purge(start, bytes);
+}
+
+}
+
+namespace {
+
+/* Calls @check in a child that is made here. */
+void in_child(const std::function<void()> &check)
+{
+	pid_t pid;
+
+	lock_fork_begin();
+	page_fork_prepare();
+	pid = fork();
+	page_fork_finish(!pid);
+	if (!pid) {
+		at_purge = nullptr;
+		check();
+		_exit(testing::Test::HasFailure());
+	}
+	EXPECT_EQ(harness::wait_for(pid), 0);
+}
+
+/* As if no purge had ever begun: all is free, nothing is in use, and all of it can be had. */
+void expect_all_free()
+{
+	std::vector<char *> all;
+	bool is_zero;
+
+	page_purge_all();
+	EXPECT_EQ(superblock_nr_used(), 0u);
+	EXPECT_EQ(page_nr_dirty(), 0u);
+	EXPECT_TRUE(free_blocks().empty());
+	while (char *start = superblock_alloc(1, 1, 0, true, &is_zero)) {
+		memset(start, 1, SUPERBLOCK_BYTES);
+		all.push_back(start);
+	}
+	EXPECT_EQ(all.size(), heap_bytes / SUPERBLOCK_BYTES);
+	for (char *start : all)
+		superblock_free(start, 1, true);
+}
+
+class page_fork : public testing::Test {
+protected:
+	static void SetUpTestSuite()
+	{
+		start::once([] { start::page(heap_bytes, 1ul << 40, 2); });
+	}
+	void TearDown() override { expect_all_free(); }
+
+	/* @nr dirty superblocks, and one of each node with pages that cannot be merged. */
+	void idle(size_t nr)
+	{
+		std::vector<char *> all;
+		bool is_zero;
+
+		for (size_t i = 0; i < nr; i++) {
+			all.push_back(superblock_alloc(1, 1, 0, true, &is_zero));
+			memset(all.back(), 1, SUPERBLOCK_BYTES);
+		}
+		for (char *start : all)
+			superblock_free(start, 1, true);
+		for (uint32_t node = 0; node < 2; node++) {
+			for (int i = 0; i < 9; i++) {
+				char *block = (char *)zone_alloc(0, node, &is_zero);
+
+				*block = 1;
+				blocks.push_back({ block, node });
+			}
+		}
+		for (size_t i = 0; i < blocks.size(); i += 2)
+			zone_free(blocks[i].start, 0, blocks[i].node, true);
+	}
+	void free_rest()
+	{
+		for (size_t i = 1; i < blocks.size(); i += 2)
+			zone_free(blocks[i].start, 0, blocks[i].node, true);
+		blocks.clear();
+	}
+	struct block {
+		char *start;
+		uint32_t node;
+	};
+	std::vector<block> blocks;
+	std::vector<char *> handed_out;
+	bool is_child = false;
+	unsigned nr_purges = 0;
+};
+
+/* Whoever forks is another thread than the one that purges, at each of its system calls. */
+TEST_F(page_fork, what_another_thread_purges_is_the_child_s)
+{
+	idle(8);
+	std::thread([&] {
+		at_purge = [&] {
+			nr_purges++;
+			std::thread([&] {
+				in_child([&] {
+					free_rest();
+					expect_all_free();
+				});
+			}).join();
+		};
+		page_purge_all();
+	}).join();
+	/* Superblocks, single pages of both nodes, descriptors. */
+	EXPECT_GT(nr_purges, 10u);
+	free_rest();
+}
+
+/* What one thread has in hand is lost to the child, and that is to be little. */
+TEST_F(page_fork, what_another_thread_merges_is_one_block)
+{
+	const size_t bytes = 104 << 10;
+	std::vector<void *> all;
+	bool is_zero;
+
+	/* Not so many that they are purged as they are freed. */
+	for (int i = 0; i < 30; i++)
+		all.push_back(large_alloc(bytes, PAGE_BYTES, &is_zero));
+	for (void *block : all)
+		large_free(block);
+	std::thread([&] {
+		at_release = [&] {
+			in_child([&] {
+				at_release = nullptr;
+				page_purge(0);
+				EXPECT_EQ(page_used_bytes(), bytes);
+			});
+			nr_purges++;
+		};
+		page_purge(0);
+	}).join();
+	EXPECT_EQ(nr_purges, 30u);
+}
+
+/* A handler forks, and in the child, too, the purge that it interrupted goes on. */
+TEST_F(page_fork, what_the_thread_itself_purges_is_out_of_reach_until_then)
+{
+	idle(8);
+	at_purge = [&] {
+		lock_fork_begin();
+		page_fork_prepare();
+		pid_t pid = fork();
+
+		page_fork_finish(!pid);
+		if (pid) {
+			EXPECT_EQ(harness::wait_for(pid), 0);
+			nr_purges++;
+			return;
+		}
+		/* What is handed out here is not purged below. */
+		at_purge = nullptr;
+		bool is_zero;
+
+		while (char *start = (char *)zone_alloc(0, 1, &is_zero)) {
+			memset(start, 1, PAGE_BYTES);
+			handed_out.push_back(start);
+		}
+		is_child = true;
+	};
+	page_purge_all();
+	at_purge = nullptr;
+	if (is_child) {
+		for (char *start : handed_out)
+			EXPECT_EQ(*start, 1);
+		for (char *start : handed_out)
+			zone_free(start, 0, 1, true);
+		free_rest();
+		expect_all_free();
+		_exit(testing::Test::HasFailure());
+	}
+	EXPECT_GT(nr_purges, 10u);
+	free_rest();
+}
+
+} /* namespace */
