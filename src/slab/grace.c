@@ -22,6 +22,38 @@
 /* Released by one call at the most, which adds one. */
 #define RELEASE_ITEMS 4
 
+/* Under the lock: counts the batch, if all of it is released. */
+static void batch_done(struct grace_queue *queue)
+{
+	if (queue->unreleased)
+		return;
+	/* release: pairs with grace_nr() */
+	__atomic_store_n(&queue->done, queue->done + queue->batch,
+			 __ATOMIC_RELEASE);
+	queue->batch = 0;
+}
+
+/*
+ * In a child what was being released counts no more: of other threads it is lost.  Of
+ * this one, whose handler forked, it will be released before the thread does anything
+ * else; but nobody in that handler could wait for it.
+ */
+static void forked(struct grace_queue *queue)
+{
+	queue->is_forked = false;
+	queue->forks++;
+	queue->unreleased = queue->ripe_nr;
+	batch_done(queue);
+}
+
+/* Not in the child's handler of fork, which may have interrupted the holder. */
+static void queue_lock(struct grace_queue *queue)
+{
+	lock_acquire(&queue->lock);
+	if (unlikely(queue->is_forked))
+		forked(queue);
+}
+
 /* Under the lock: begins a grace period for what is fresh. */
 static void begin(struct grace_queue *queue)
 {
@@ -50,18 +82,9 @@ static void **take_ripe(struct grace_queue *queue, uint64_t most, uint64_t *nr)
 	return first;
 }
 
-/* Under the lock: counts the batch, if all of it is released. */
-static void batch_done(struct grace_queue *queue)
-{
-	if (queue->unreleased)
-		return;
-	/* release: pairs with grace_nr() */
-	__atomic_store_n(&queue->done, queue->done + queue->batch,
-			 __ATOMIC_RELEASE);
-	queue->batch = 0;
-}
-
-static void release(struct grace_queue *queue, void **item, uint64_t nr)
+/* @forks: what the queue's was when it gave the items. */
+static void release(struct grace_queue *queue, void **item, uint64_t nr,
+		    uint32_t forks)
 {
 	inject(INJECT_release);
 	while (item) {
@@ -70,10 +93,13 @@ static void release(struct grace_queue *queue, void **item, uint64_t nr)
 		queue->release(item);
 		item = next;
 	}
-	lock_acquire(&queue->lock);
+	queue_lock(queue);
 	/* A child that was forked in between does not count on these. */
-	queue->unreleased -= min_size(nr, queue->unreleased);
-	batch_done(queue);
+	if (queue->forks == forks) {
+		slub_assert(queue->unreleased >= nr);
+		queue->unreleased -= nr;
+		batch_done(queue);
+	}
 	lock_release(&queue->lock);
 }
 
@@ -82,14 +108,14 @@ static void ripen(struct grace_queue *queue)
 {
 	uint64_t cookie;
 
-	lock_acquire(&queue->lock);
+	queue_lock(queue);
 	begin(queue);
 	cookie = queue->waiting && !queue->unreleased ? queue->cookie : 0;
 	lock_release(&queue->lock);
 	if (!cookie || !slub_srcu_poll(&slub_rcu_domain, cookie))
 		return;
 	inject(INJECT_ripen);
-	lock_acquire(&queue->lock);
+	queue_lock(queue);
 	if (queue->waiting && queue->cookie == cookie && !queue->unreleased) {
 		queue->ripe = queue->waiting;
 		queue->ripe_nr = queue->waiting_nr;
@@ -104,14 +130,16 @@ static void ripen(struct grace_queue *queue)
 static uint64_t poll(struct grace_queue *queue, uint64_t most)
 {
 	void **items;
+	uint32_t forks;
 	uint64_t nr;
 
 	ripen(queue);
-	lock_acquire(&queue->lock);
+	queue_lock(queue);
 	items = take_ripe(queue, most, &nr);
+	forks = queue->forks;
 	lock_release(&queue->lock);
 	if (items)
-		release(queue, items, nr);
+		release(queue, items, nr, forks);
 	return nr;
 }
 
@@ -124,7 +152,7 @@ void grace_poll(struct grace_queue *queue)
 
 void grace_add(struct grace_queue *queue, void **item)
 {
-	lock_acquire(&queue->lock);
+	queue_lock(queue);
 	*item = queue->fresh;
 	queue->fresh = item;
 	queue->fresh_nr++;
@@ -137,7 +165,7 @@ static bool is_done(struct grace_queue *queue, uint64_t target)
 {
 	bool done;
 
-	lock_acquire(&queue->lock);
+	queue_lock(queue);
 	done = queue->done >= target;
 	lock_release(&queue->lock);
 	return done;
@@ -147,7 +175,7 @@ void grace_flush(struct grace_queue *queue)
 {
 	uint64_t target;
 
-	lock_acquire(&queue->lock);
+	queue_lock(queue);
 	target = queue->added;
 	lock_release(&queue->lock);
 	while (!is_done(queue, target)) {
@@ -177,9 +205,7 @@ usual void grace_fork_finish(struct grace_queue *queue, bool in_child)
 
 	if (!in_child)
 		return;
-	/* What other threads were releasing is lost to the child. */
-	queue->unreleased = queue->ripe_nr;
-	batch_done(queue);
+	queue->is_forked = true;
 	if (torn) {
 		queue->fresh = queue->waiting = queue->ripe = NULL;
 		queue->fresh_nr = queue->waiting_nr = queue->ripe_nr = 0;

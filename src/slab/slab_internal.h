@@ -507,6 +507,8 @@ struct grace_queue {
 	uint64_t cookie;
 	uint64_t added;
 	uint64_t done;
+	uint32_t forks;		/* that made this process, and were seen */
+	bool is_forked;		/* one that was not: see forked() */
 	void (*release)(void **item);	/* const; called without the lock */
 };
 

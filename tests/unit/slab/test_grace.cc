@@ -168,6 +168,70 @@ TEST_F(grace, a_forked_child_gives_up_what_others_were_releasing)
 	EXPECT_EQ(items[4].released, 2);
 }
 
+/* The code that a handler interrupted has the lock, and goes on with what it has read. */
+TEST_F(grace, a_child_that_a_handler_forked_amid_a_change_gives_up_no_more)
+{
+	std::vector<struct item> items(3);
+
+	/* Another thread has four of a batch of five; this one had one, and counts it off. */
+	queue.added = queue.batch = queue.unreleased = 5;
+	lock_acquire(&queue.lock);
+	uint64_t unreleased = queue.unreleased;
+	grace_fork_prepare(&queue);
+	grace_fork_finish(&queue, true);
+	queue.unreleased = unreleased - 1;
+	lock_release(&queue.lock);
+	for (auto &one : items)
+		grace_add(&queue, &one.link);
+	for (int i = 0; i < 100 && queue.done < queue.added; i++) {
+		slub_srcu_synchronize(&slub_rcu_domain);
+		grace_poll(&queue);
+	}
+	EXPECT_EQ(queue.done, queue.added);
+	for (auto &one : items)
+		EXPECT_EQ(one.released, 1);
+}
+
+struct grace_queue *forks;	/* as from a handler: the next release of it, in a child */
+
+void release_and_fork(void **link)
+{
+	if (forks) {
+		grace_fork_prepare(forks);
+		grace_fork_finish(forks, true);
+		forks = nullptr;
+	}
+	release_item(link);
+}
+
+/* There the thread goes on with what it had in its own hands. */
+TEST_F(grace, a_child_that_a_handler_forked_amid_a_release_loses_nothing)
+{
+	std::vector<struct item> items(12);
+	int reader = slub_read_lock();
+
+	queue.release = release_and_fork;
+	/* Nine for one grace period, three for the next. */
+	for (int i = 0; i < 8; i++) {
+		items[i].link = queue.fresh;
+		queue.fresh = &items[i].link;
+	}
+	queue.fresh_nr = queue.added = 8;
+	for (int i = 8; i < 12; i++)
+		grace_add(&queue, &items[i].link);
+	ASSERT_EQ(queue.waiting_nr, 9u);
+	forks = &queue;
+	slub_read_unlock(reader);
+	/* All are released before it says that they are. */
+	while (queue.done < queue.added) {
+		grace_poll(&queue);
+		EXPECT_LE(queue.done, order.size());
+	}
+	for (auto &one : items)
+		EXPECT_EQ(one.released, 1);
+	EXPECT_EQ(queue.unreleased, 0u);
+}
+
 /* Slabs full of @objects become empty while a reader is inside; returns its section. */
 int empty_under_a_reader(struct slub_cache *cache, std::vector<void *> &objects)
 {
