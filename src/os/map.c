@@ -90,7 +90,7 @@ int os_fill_hole(void *start, size_t bytes)
 		os_unreserve((void *)ret, bytes);
 		return -12;	/* ENOMEM */
 	}
-	return 0;
+	return 1;
 }
 
 #define ADVISE_TRIES 16

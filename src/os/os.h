@@ -36,8 +36,9 @@ bool os_huge_is_allowed(void);
  */
 int os_move(void *from, void *to, size_t bytes);
 /*
- * After a move that failed: maps again what is missing of @start.  An error
- * means that somebody else's mapping may lie there now.
+ * After a move that failed: maps @start again if it is missing.  Returns 1 if it was, 0
+ * if all of it is mapped; that may be a mapping of somebody else, who was quicker and took
+ * all of it.  An error means that part of it is, or that there is no memory.
  */
 int os_fill_hole(void *start, size_t bytes);
 size_t os_page_size(void);

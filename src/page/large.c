@@ -273,8 +273,29 @@ static void *run_leave(char *ptr, size_t old, size_t pages)
 /*
  * A move left a hole that could not be filled, and will again: with RLIMIT_AS lowered below
  * what is reserved the kernel unmaps the target, then refuses, and refuses the filling.
+ * Or the hole is somebody else's mapping now.
  */
 static _Atomic bool moves_leave_holes;
+
+/*
+ * After which error a move left a hole: a kernel either unmaps the target before it comes
+ * upon that, or it does not.  So what is mapped there after the same error is somebody
+ * else's, who was quicker than the filling and took all of it.  Until that is known it
+ * cannot be told: the first such move of a process may be taken in.
+ */
+static _Atomic int hole_error;
+
+/* A move failed with @err: are the @bytes at @to still this heap's, or again (PAGE-4)? */
+static bool is_ours_still(void *to, size_t bytes, int err)
+{
+	int filled = os_fill_hole(to, bytes);
+
+	if (filled > 0)
+		__atomic_store_n(&hole_error, err, __ATOMIC_RELAXED);
+	return filled > 0 ||
+	       (!filled &&
+		__atomic_load_n(&hole_error, __ATOMIC_RELAXED) != err);
+}
 
 /* Moves the pages, not the bytes, to a longer run. */
 static void *run_move(char *ptr, size_t old, size_t pages)
@@ -286,16 +307,17 @@ static void *run_move(char *ptr, size_t old, size_t pages)
 	uint32_t node = page_node(page_of(ptr));
 	size_t charged = run_charge(old);
 	char *to = NULL;
+	int err;
 
 	if (!__atomic_load_n(&moves_leave_holes, __ATOMIC_RELAXED))
 		to = run_piece(pages, PAGE_BYTES, charged, node, &is_zero);
 	if (!to)
 		return NULL;
-	if (os_move(ptr, to, bytes)) {
+	err = os_move(ptr, to, bytes);
+	if (err) {
 		count_add(-pages);
 		page_uncharge(run_charge(pages) - charged);
-		/* The kernel may have unmapped the target first (PAGE-4). */
-		if (os_fill_hole(to, bytes) == 0)
+		if (is_ours_still(to, bytes, err))
 			superblock_free(to, run_superblocks(pages), true);
 		else
 			__atomic_store_n(&moves_leave_holes, true,

@@ -34,7 +34,7 @@ TEST_F(hole, where_there_is_none)
 TEST_F(hole, all_of_it_is_one)
 {
 	os_unreserve(start, bytes);
-	EXPECT_EQ(os_fill_hole(start, bytes), 0);
+	EXPECT_EQ(os_fill_hole(start, bytes), 1);
 	harness::fill(start, bytes, 1);
 	EXPECT_TRUE(harness::intact(start, bytes, 1));
 }
@@ -50,7 +50,7 @@ TEST_F(hole, somebody_else_was_quicker)
 				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 		ASSERT_EQ(theirs, start + at);
 		theirs[5] = 5;
-		EXPECT_NE(os_fill_hole(start, bytes), 0) << at;
+		EXPECT_LT(os_fill_hole(start, bytes), 0) << at;
 		EXPECT_EQ(theirs[5], 5);
 	}
 }

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* Moves of large blocks that fail: what is at the target is the heap's, or somebody else's. */
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <sys/mman.h>
+#include <vector>
+
+#include "start.h"
+
+namespace {
+
+const size_t MiB = 1ul << 20, heap_bytes = 64 * MiB;
+
+/* What the kernel does to the target of a move, before it fails. */
+enum { NOTHING, UNMAPS, OTHER_MAPS } then;
+void *target;
+unsigned nr_moves;
+
+} /* namespace */
+
+/* os_move() of this program, by the linker's --wrap. */
+extern "C" int __wrap_os_move(void *, void *to, size_t bytes)
+{
+	nr_moves++;
+	target = to;
+	if (then != NOTHING)
+		munmap(to, bytes);
+	if (then == OTHER_MAPS && mmap(to, bytes, PROT_READ | PROT_WRITE,
+				       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
+				       0) != to)
+		return 0;
+	return -EFAULT;
+}
+
+namespace {
+
+class move : public testing::Test {
+protected:
+	static void SetUpTestSuite()
+	{
+		start::once([] { start::page(heap_bytes, 1ul << 40); });
+	}
+	char *alloc(size_t bytes)
+	{
+		bool is_zero;
+
+		return (char *)large_alloc(bytes, PAGE_BYTES, &is_zero);
+	}
+	/* How many superblocks can be had; @theirs: that are none. */
+	size_t count_all(const void *theirs = nullptr, size_t nr_theirs = 0)
+	{
+		std::vector<char *> all;
+
+		while (char *block = alloc(SUPERBLOCK_BYTES)) {
+			size_t i = (size_t)(block - (const char *)theirs) / SUPERBLOCK_BYTES;
+
+			EXPECT_FALSE(theirs && i < nr_theirs) << "handed out: " << i;
+			all.push_back(block);
+		}
+		for (char *block : all)
+			large_free(block);
+		return all.size();
+	}
+	/* Fails for want of a move. */
+	void grow_in_vain()
+	{
+		char *ptr = alloc(4 * MiB), *wall = alloc(2 * MiB);
+		unsigned before = nr_moves;
+
+		ASSERT_EQ(wall, ptr + 4 * MiB);
+		memset(ptr, 1, 4 * MiB);
+		EXPECT_EQ(large_resize(ptr, 9 * MiB), nullptr);
+		EXPECT_EQ(nr_moves, before + 1);
+		EXPECT_EQ(ptr[4 * MiB - 1], 1);
+		large_free(ptr);
+		large_free(wall);
+	}
+};
+
+TEST_F(move, a_target_that_was_left_alone_is_the_heap_s)
+{
+	then = NOTHING;
+	for (int i = 0; i < 5; i++)
+		grow_in_vain();
+	EXPECT_EQ(count_all(), heap_bytes / SUPERBLOCK_BYTES);
+}
+
+/* Another thread maps memory between the move and the filling, just where the target was. */
+TEST_F(move, a_target_that_was_unmapped_may_be_somebody_else_s)
+{
+	then = UNMAPS;
+	grow_in_vain();
+	EXPECT_EQ(count_all(), heap_bytes / SUPERBLOCK_BYTES);
+	then = OTHER_MAPS;
+	grow_in_vain();
+	/* With the one behind it, which was to be the longer run's. */
+	EXPECT_EQ(count_all(target, 2), heap_bytes / SUPERBLOCK_BYTES - 5);
+	for (size_t i = 0; i < 4 * MiB; i += PAGE_BYTES)
+		ASSERT_EQ(((char *)target)[i], 0);
+}
+
+} /* namespace */
