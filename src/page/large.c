@@ -86,30 +86,18 @@ void large_release(void *block, size_t pages, uint32_t node)
 }
 
 /* Of *@node or, when there is none and no more to be had, of another: *@node then. */
-static char *block_of_any(uint32_t order, uint32_t *node, bool *is_zero)
-{
-	uint32_t own = *node;
-	char *block = zone_alloc(order, own, is_zero);
-
-	for (uint32_t n = 1; unlikely(!block) && n < nr_zones; n++) {
-		*node = (own + n) % nr_zones;
-		if (zone_has_block(order, *node))
-			block = zone_alloc(order, *node, is_zero);
-	}
-	return block;
-}
-
-/* *@node: where it is wanted, and where it is. */
 static void *zone_piece(size_t pages, size_t align, uint32_t *node,
 			bool *is_zero)
 {
 	uint32_t order = order_of(max_size(pages, align / PAGE_BYTES));
-	size_t whole = (size_t)1 << order;
-	char *block = block_of_any(order, node, is_zero);
+	uint32_t own = *node;
+	void *block = zone_alloc_front(order, pages, own, is_zero);
 
-	if (block && whole > pages)
-		free_pages(block + pages * PAGE_BYTES, whole - pages, *node,
-			   !*is_zero);
+	for (uint32_t n = 1; unlikely(!block) && n < nr_zones; n++) {
+		*node = (own + n) % nr_zones;
+		if (zone_has_block(order, *node))
+			block = zone_alloc_front(order, pages, *node, is_zero);
+	}
 	if (block)
 		count_add(pages);
 	return block;

@@ -66,6 +66,10 @@ void zone_block_narrow(void *block, uint32_t from, uint32_t order,
 /* window.c: the same as zone_alloc(), with the memory behind the block */
 void *window_alloc(uint32_t order, uint32_t node);
 
+/* As zone_alloc(), but what is behind the first @pages goes back and never counted. */
+void *zone_alloc_front(uint32_t order, size_t pages, uint32_t node,
+		       bool *is_zero);
+
 /* Takes @more pages from @end on out of the zone, if all of them are free. */
 bool zone_extend(char *end, size_t more, uint32_t node);
 

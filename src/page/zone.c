@@ -232,16 +232,51 @@ static bool others_have_block(const struct zone *zone, uint32_t order)
 	return false;
 }
 
-void *zone_alloc(uint32_t order, uint32_t node, bool *is_zero)
+/*
+ * Puts a block on the lists; what is missing in the reserve comes first.
+ * @is_purged: a purge had taken it.
+ */
+static void zone_put(struct zone *zone, struct page *page, uint32_t order,
+		     bool is_dirty, bool is_purged)
 {
-	struct zone *zone = zone_of_node(node);
-	size_t pages = (size_t)1 << order;
-	size_t bytes = PAGE_BYTES << order;
-	void *block;
+	bool whole_is_dirty, kept_is_dirty;
+	struct page *kept = NULL;
+	char *whole;
 
-	if (!page_charge(pages))
-		return NULL;
-	block = zone_look(zone, order, false, is_zero);
+	lock_acquire(&zone->lock);
+	if (is_purged)
+		list_remove(&page->list);
+	whole = block_put(zone, page, order, &is_dirty);
+	whole_is_dirty = kept_is_dirty = is_dirty;
+	if (unlikely(reserve_is_short(zone)))
+		kept = reserve_claim(zone, &whole, &kept_is_dirty);
+	lock_release(&zone->lock);
+	if (whole)
+		superblock_free(whole, 1, whole_is_dirty);
+	if (unlikely(kept)) {
+		page_charge_always(1 << RESERVE_ORDER);
+		reserve_keep(zone, kept, kept_is_dirty);
+	}
+}
+
+/* What is behind the first @pages of a block of @order, in the largest blocks there are. */
+static void tail_put(struct zone *zone, struct page *page, uint32_t order,
+		     size_t pages, bool is_dirty)
+{
+	while (pages < (size_t)1 << order) {
+		uint32_t piece = (uint32_t)__builtin_ctzl(pages);
+
+		zone_put(zone, page + pages, piece, is_dirty, false);
+		pages += (size_t)1 << piece;
+	}
+}
+
+/* A block off the lists, or of what the system, or whoever is asked, gives for it. */
+static void *zone_find(struct zone *zone, uint32_t order, bool *is_zero)
+{
+	size_t bytes = PAGE_BYTES << order;
+	void *block = zone_look(zone, order, false, is_zero);
+
 	if (unlikely(!block) && page_growth_ask(bytes, GROWTH_MORE))
 		block = zone_look(zone, order, false, is_zero);
 	if (unlikely(!block))
@@ -249,11 +284,31 @@ void *zone_alloc(uint32_t order, uint32_t node, bool *is_zero)
 	if (unlikely(!block) && !others_have_block(zone, order) &&
 	    page_growth_ask(bytes, GROWTH_FAILED))
 		block = zone_look(zone, order, true, is_zero);
-	if (unlikely(!block))
+	return block;
+}
+
+void *zone_alloc_front(uint32_t order, size_t pages, uint32_t node,
+		       bool *is_zero)
+{
+	struct zone *zone = zone_of_node(node);
+	void *block;
+
+	if (!page_charge(pages))
+		return NULL;
+	block = zone_find(zone, order, is_zero);
+	if (unlikely(!block)) {
 		page_uncharge(pages);
-	else if (*is_zero)
+		return NULL;
+	}
+	tail_put(zone, page_of(block), order, pages, !*is_zero);
+	if (*is_zero)
 		page_bought(pages);
 	return block;
+}
+
+void *zone_alloc(uint32_t order, uint32_t node, bool *is_zero)
+{
+	return zone_alloc_front(order, (size_t)1 << order, node, is_zero);
 }
 
 uint32_t zone_block_widen(void *block, uint32_t order, uint32_t most,
@@ -334,33 +389,6 @@ bool zone_extend(char *end, size_t more, uint32_t node)
 	else if (nr_clean)
 		page_bought(nr_clean);
 	return fits;
-}
-
-/*
- * Puts a block on the lists; what is missing in the reserve comes first.
- * @is_purged: a purge had taken it.
- */
-static void zone_put(struct zone *zone, struct page *page, uint32_t order,
-		     bool is_dirty, bool is_purged)
-{
-	bool whole_is_dirty, kept_is_dirty;
-	struct page *kept = NULL;
-	char *whole;
-
-	lock_acquire(&zone->lock);
-	if (is_purged)
-		list_remove(&page->list);
-	whole = block_put(zone, page, order, &is_dirty);
-	whole_is_dirty = kept_is_dirty = is_dirty;
-	if (unlikely(reserve_is_short(zone)))
-		kept = reserve_claim(zone, &whole, &kept_is_dirty);
-	lock_release(&zone->lock);
-	if (whole)
-		superblock_free(whole, 1, whole_is_dirty);
-	if (unlikely(kept)) {
-		page_charge_always(1 << RESERVE_ORDER);
-		reserve_keep(zone, kept, kept_is_dirty);
-	}
 }
 
 void zone_block_narrow(void *block, uint32_t from, uint32_t order,

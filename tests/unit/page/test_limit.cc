@@ -56,6 +56,26 @@ TEST_F(limit, zone_blocks_count_while_they_are_out)
 	EXPECT_EQ(page_used_bytes(), used) << "what is purged was not in use";
 }
 
+/* A block of a zone is twice as large at the most as what is wanted of it. */
+TEST_F(limit, what_fits_is_not_refused_for_its_surroundings)
+{
+	for (size_t pages : { 9, 18, 72, 144, 224 }) {
+		size_t bytes = pages * PAGE_BYTES;
+		bool is_zero;
+
+		ASSERT_EQ(large_bytes_for(bytes), bytes);
+		allow(bytes);
+		void *block = large_alloc(bytes, PAGE_BYTES, &is_zero);
+
+		ASSERT_NE(block, nullptr) << pages;
+		EXPECT_EQ(page_used_bytes(), used + bytes);
+		EXPECT_EQ(large_alloc(bytes, PAGE_BYTES, &is_zero), nullptr);
+		large_free(block);
+		page_purge(0);
+		EXPECT_TRUE(free_blocks().empty());
+	}
+}
+
 TEST_F(limit, runs_count_by_their_pages)
 {
 	bool is_zero;
