@@ -198,9 +198,11 @@ static cold void *alloc_after_reclaim(size_t bytes, size_t align,
 	if (slub_thread.locks_held || cache_refused() ||
 	    !large_is_possible(bytes, align))
 		return NULL;
-	while (!ptr && reclaim_more(&priority))
+	while (!ptr && !cache_is_refused() && reclaim_more(&priority))
 		ptr = alloc_once(bytes, align, is_zero);
-	if (!ptr && bytes < malloc_limit && align <= MALLOC_ALIGN)
+	if (ptr || cache_refused())
+		return ptr;
+	if (bytes < malloc_limit && align <= MALLOC_ALIGN)
 		ptr = cache_alloc_from_reserve(class_for(bytes, align), 0);
 	return ptr;
 }

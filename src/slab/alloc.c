@@ -150,15 +150,3 @@ size_t cache_object_bytes(const struct slub_cache *cache, const void *object)
 		return object_requested(cache->debug, object);
 	return cache->object_size;
 }
-
-void *cache_alloc_or_reclaim(struct slub_cache *cache)
-{
-	void *object = cache_alloc(cache);
-	int priority = RECLAIM_FIRST;
-
-	if (likely(object) || slub_thread.locks_held || cache_refused())
-		return object;
-	while (!object && reclaim_more(&priority))
-		object = cache_alloc(cache);
-	return object;
-}

@@ -106,10 +106,16 @@ void *cache_alloc_from_reserve(struct slub_cache *cache, unsigned int flags)
 
 void *cache_alloc_reserve(struct slub_cache *cache, unsigned int flags)
 {
-	void *object = cache_alloc_or_reclaim(cache);
+	void *object = cache_alloc(cache);
+	int priority = RECLAIM_FIRST;
 
-	return likely(object) ? object :
-				cache_alloc_from_reserve(cache, flags);
+	if (likely(object) || slub_thread.locks_held)
+		return object;
+	while (!object && !cache_is_refused() && reclaim_more(&priority))
+		object = cache_alloc(cache);
+	if (object || cache_refused())
+		return object;
+	return cache_alloc_from_reserve(cache, flags);
 }
 
 /* ---- the public functions ---- */

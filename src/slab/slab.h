@@ -352,23 +352,28 @@ void cache_free(struct slub_cache *cache, void *object);
 void cache_free_postponed(void);
 extern void *cache_postponed SLUB_INTERNAL;	/* atomic; NULL: nothing */
 /*
- * Was it refused on purpose (letter A), so that nothing is to be tried again?  Asked once, where
- * the request ends; until then all of its tries fail.
+ * Was it refused on purpose (letter A), so that nothing is to be tried again, nor the reserve?
+ * cache_refused() is asked once, where the request ends; until then all of its tries fail.
  */
+static inline bool cache_is_refused(void)
+{
+	return slub_thread.flags & THREAD_REFUSED;
+}
+
 static inline bool cache_refused(void)
 {
-	bool refused = slub_thread.flags & THREAD_REFUSED;
+	bool refused = cache_is_refused();
 
 	slub_thread.flags &= (uint16_t)~THREAD_REFUSED;
 	return refused;
 }
-/* cache_alloc(), and if there is no memory, once more after reclaim. */
-void *cache_alloc_or_reclaim(struct slub_cache *cache);
-
 /* reserve.c */
 /* When all else has failed; NULL also without the right to it. */
 void *cache_alloc_from_reserve(struct slub_cache *cache, unsigned int flags);
-/* As cache_alloc_or_reclaim(), and then from the reserve, with the right. */
+/*
+ * cache_alloc(), and if there is no memory, once more after reclaim; then from the reserve,
+ * with the right.
+ */
 void *cache_alloc_reserve(struct slub_cache *cache, unsigned int flags);
 /* object.c: one that is linked, so none between guard pages */
 void *cache_alloc_unguarded(struct slub_cache *cache, unsigned int flags);

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <slub/debug.h>
+#include <slub/reserve.h>
 #include <slub/shrinker.h>
 
 #include "harness.h"
@@ -86,6 +87,24 @@ TEST_F(refusal, of_a_typed_cache)
 	ASSERT_NE(cache, nullptr);
 	EXPECT_EQ(failures([&] { return slub_cache_alloc(cache); }), NR / every);
 	EXPECT_EQ(failures([&] { return slub_cache_zalloc(cache); }), NR / every);
+	EXPECT_EQ(slub_cache_destroy(cache), 0);
+}
+
+/* Who may take of the reserve is to see the failure, too. */
+TEST_F(refusal, of_those_who_have_a_reserve)
+{
+	struct slub_cache *cache = slub_cache_create("refused-reserve", 200, 0, 0, nullptr);
+
+	ASSERT_NE(cache, nullptr);
+	ASSERT_EQ(slub_reserve_set(1 << 18), 0);
+	EXPECT_EQ(failures([&] { return slub_cache_alloc_flags(cache, SLUB_RESERVE); }),
+		  NR / every);
+	unsigned int saved = slub_reserve_enter();
+	EXPECT_EQ(failures([&] { return slub_cache_alloc(cache); }), NR / every);
+	EXPECT_EQ(failures([] { return malloc(harness::opaque(BYTES)); }), NR / every);
+	slub_reserve_leave(saved);
+	EXPECT_EQ(slub_reserve_bytes(), 1u << 18);
+	EXPECT_EQ(slub_reserve_set(0), 0);
 	EXPECT_EQ(slub_cache_destroy(cache), 0);
 }
 

@@ -148,7 +148,7 @@ TEST_F(shrink, a_request_at_the_limit_does_not_cost_everything)
 	page_limit_set(page_used_bytes() + (32ul << 20));
 	ASSERT_EQ(slub_shrinker_register(&program), 0);
 	for (int i = 0; i < 200000; i++) {
-		void *object = cache_alloc_or_reclaim(program.cache);
+		void *object = cache_alloc_reserve(program.cache, 0);
 
 		ASSERT_NE(object, nullptr);
 		program.held.push_back(object);
