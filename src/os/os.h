@@ -24,7 +24,10 @@ int os_commit(void *start, size_t bytes);
 int os_withdraw(void *start, size_t bytes);
 /* The memory behind goes back; the pages stay usable and read as zero. */
 int os_purge(void *start, size_t bytes);
-/* Brings the memory behind whole pages at once; an error: touch them. */
+/*
+ * Brings the memory behind whole pages at once; an error: touch them.  -EINVAL: it is not
+ * known here, and nothing was brought; after any other some of them may be there.
+ */
 int os_populate(void *start, size_t bytes);
 /* Asks for huge pages, or for none. */
 int os_huge(void *start, size_t bytes, bool on);

@@ -15,6 +15,8 @@
  *
  * Locks: zone->lock, not across the system call.
  */
+#include <errno.h>
+
 #include "page/page_internal.h"
 
 #define WINDOW_ORDER 4
@@ -32,7 +34,8 @@ void *window_alloc(uint32_t order, uint32_t node)
 	if (order < WINDOW_ORDER)
 		end = zone_block_widen(block, order, WINDOW_ORDER, node);
 	inject(INJECT_window);
-	is_dirty = os_populate(block, PAGE_BYTES << end) == 0;
+	/* What breaks off, for want of memory in the group, say, has brought some of it. */
+	is_dirty = os_populate(block, PAGE_BYTES << end) != -EINVAL;
 	if (end == order)
 		return block;
 	if (is_dirty)

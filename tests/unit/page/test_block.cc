@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* page/block.c: blocks through the lists of a CPU, under the backend of SLUB_FASTPATH. */
 #include <atomic>
+#include <cerrno>
 #include <gtest/gtest.h>
 #include <mutex>
 #include <thread>
@@ -8,6 +9,28 @@
 #include "lists.h"
 #include "start.h"
 #include "walk.h"
+
+namespace {
+
+bool populate_breaks_off;
+
+} /* namespace */
+
+/* os_populate() of this program, by the linker's --wrap. */
+extern "C" {
+
+int __real_os_populate(void *start, size_t bytes);
+
+int __wrap_os_populate(void *start, size_t bytes)
+{
+	if (!populate_breaks_off)
+		return __real_os_populate(start, bytes);
+	for (size_t at = 0; at < bytes / 2; at += PAGE_BYTES)
+		((volatile char *)start)[at] = 0;
+	return -ENOMEM;
+}
+
+}
 
 namespace {
 
@@ -144,6 +167,20 @@ TEST_F(block, a_touched_block_brings_its_window)
 	block_free(two, 1, 0);
 	block_free(large, 5, 0);
 	block_free(larger, 6, 0);
+}
+
+/* The memory of half of it is there, and nobody would ever give it back. */
+TEST_F(block, a_window_that_broke_off_is_idle_memory)
+{
+	page_purge_all();
+	populate_breaks_off = true;
+	auto *one = (char *)block_alloc_touched(0, 0);
+	populate_breaks_off = false;
+	ASSERT_NE(one, nullptr);
+	EXPECT_EQ(resident(one, 16), 8u);
+	page_purge_all();
+	EXPECT_EQ(resident(one, 16), 1u);
+	block_free(one, 0, 0);
 }
 
 /* At most 128 KiB, or two blocks where these are larger, stay with the CPU. */
