@@ -82,10 +82,17 @@ SLUB_API struct slub_group *slub_group_root(void);
  * Returns it, or NULL with errno set:
  *   EINVAL  a bad name; @parent is not a group;
  *   E2BIG   more than SLUB_GROUP_DEPTH_MAX groups above it;
- *   ENOSPC  there are 65,535 groups;
+ *   ENOSPC  there are 65,535 groups, the root included; or 1,048,575 groups that live, or
+ *           were deleted while something that is not freed yet was charged to them or a
+ *           thread was inside;
  *   ENOMEM  no memory.
+ * A program that makes a group for each request, and keeps an object of each, comes to
+ * the second of these: a deleted group then is 64 bytes until the last of what was
+ * charged to it is freed.  Nothing is lost then, and it works again after that.
  * Context: any thread, callbacks included; not from a signal handler; takes
- * locks.
+ * locks.  Where all groups are taken it waits, a second at the most, for one that was
+ * deleted a moment ago; one that was deleted in a callback is had again when the
+ * callback has returned.
  */
 SLUB_API struct slub_group *slub_group_create(const char *name,
 					      struct slub_group *parent);

@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define OWNERS_MAX (1u << 20)
+/* Looks at the dead before there is no group for the caller: about a second. */
+#define DEAD_TRIES 5000u
 
 struct pool group_pool = POOL_INIT(sizeof(struct slub_group), GROUPS_MAX);
 struct pool owner_pool = POOL_INIT(sizeof(struct group_owner), OWNERS_MAX);
@@ -177,22 +179,59 @@ static bool name_is_good(const char *name)
 	return n > 0;
 }
 
-/* The longest dead, if nobody can have it in hand any more: GROUP-5. */
+/*
+ * One that died long ago, if nobody can have it in hand any more: GROUP-5.  A walk
+ * that stays in a group holds up that one, and none of those behind it.
+ */
 static struct slub_group *take_dead(void)
 {
-	struct slub_group *group;
+	struct slub_group *group, *before = NULL;
 
 	lock_acquire(&group_lock);
-	group = dead_first;
-	if (group && (!slub_srcu_poll(&group_domain, group->cookie) ||
-		      walkers_use_group(group)))
-		group = NULL;
+	for (group = dead_first; group; group = group->next_dead) {
+		if (!slub_srcu_poll(&group_domain, group->cookie))
+			group = NULL;
+		if (!group || !walkers_use_group(group))
+			break;
+		before = group;
+	}
 	if (group) {
-		dead_first = group->next_dead;
-		if (!dead_first)
-			dead_last = NULL;
+		if (before)
+			before->next_dead = group->next_dead;
+		else
+			dead_first = group->next_dead;
+		if (dead_last == group)
+			dead_last = before;
 	}
 	lock_release(&group_lock);
+	return group;
+}
+
+static bool has_dead(void)
+{
+	bool has;
+
+	lock_acquire(&group_lock);
+	has = dead_first != NULL;
+	lock_release(&group_lock);
+	return has;
+}
+
+/*
+ * Where no new one can be had, those that have died are waited for: nobody is inside
+ * group_domain for longer than it takes to charge.  Not for ever, for the caller may be
+ * in a callback for one of them, or a handler have interrupted who is inside.
+ */
+static struct slub_group *wait_for_dead(void)
+{
+	struct slub_group *group = NULL;
+
+	if (slub_thread.locks_held)
+		return NULL;
+	for (unsigned int i = 0; i < DEAD_TRIES && !group && has_dead(); i++) {
+		sys_wait(i);
+		group = take_dead();
+	}
 	return group;
 }
 
@@ -282,6 +321,12 @@ static bool group_hang(struct slub_group *group, struct slub_group *parent)
 	return good;
 }
 
+/* Why pool_get() had none: its numbers have ended, or there was no memory. */
+static int none_left(const struct pool *pool)
+{
+	return pool->start && pool_end(pool) >= pool->nr_max ? ENOSPC : ENOMEM;
+}
+
 static struct slub_group *group_make(const char *name,
 				     struct slub_group *parent)
 {
@@ -290,14 +335,16 @@ static struct slub_group *group_make(const char *name,
 
 	if (!group)
 		group = pool_get(&group_pool);
+	if (!group)
+		group = wait_for_dead();
 	if (!group) {
-		errno = pool_end(&group_pool) >= GROUPS_MAX ? ENOSPC : ENOMEM;
+		errno = none_left(&group_pool);
 		return NULL;
 	}
 	owner = owner_make(group);
 	if (!owner) {
 		put_dead(group);
-		errno = ENOMEM;
+		errno = none_left(&owner_pool);
 		return NULL;
 	}
 	group_set_up(group, name, parent, owner);
