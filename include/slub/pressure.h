@@ -38,6 +38,11 @@ extern "C" {
  * The first call opens the sources.  The descriptor belongs to the library: do
  * not read it and do not close it.  A forked child must call this again; what it
  * inherited is its parent's.
+ * A program that closes descriptors that it does not know, as daemons close all from
+ * 3 up, should do so before the first call.  Else the library finds, before it uses
+ * or closes one, that it is closed or another's; leaves it alone; says so once, with
+ * SLUB_VERBOSE=1; and opens its sources anew, in the next call of this or of
+ * slub_pressure_handle(), under the old number if that is free.
  * Returns the descriptor, or
  *   -ENOENT  there is nothing to watch; with SLUB_VERBOSE=1 a message says what
  *            was tried;
@@ -52,7 +57,10 @@ SLUB_API int slub_pressure_fd(void);
  *
  * Does nothing if there is nothing.  At most one walk, of 100 ms or a little
  * more, and one in 50 ms: events in between are counted and taken together.
- * Returns the number of events, 0: none, or -EINVAL when nothing is watched.
+ * Returns the number of events, 0: none, or
+ *   -EINVAL  nothing is watched;
+ *   -EBADF   the program closed the descriptor, and what has been opened anew has
+ *            another number: ask slub_pressure_fd().
  * Context: any thread, not from a signal handler; calls shrinkers.
  */
 SLUB_API int slub_pressure_handle(void);

@@ -26,7 +26,8 @@
 #define PRIORITY_MOVE 8
 
 static struct turn opening;	/* one thread at a time opens, or handles */
-static int epoll_fd = -1;	/* const once it is open */
+static int epoll_fd = -1;	/* changed under `opening` */
+static struct identity epoll_identity;	/* under `opening` */
 static struct source sources[SOURCES_MAX] rarely_touched;
 static int nr_sources;
 
@@ -59,12 +60,14 @@ static int watch(int fd, int nr)
 	return nr_watched;
 }
 
-static int open_all(void)
+/* @min: the number that the descriptor gets if it is free, or a higher one. */
+static int open_all(int min)
 {
 	int fd = (int)sys_call4(SYS_epoll_create1, EPOLL_CLOEXEC, 0, 0, 0);
 
 	if (fd < 0)
 		return fd;
+	fd = descriptor_keep(fd, min, &epoll_identity);
 	nr_sources = watch(fd, sources_open(sources));
 	if (!nr_sources) {
 		close_fd(fd);
@@ -74,17 +77,53 @@ static int open_all(void)
 	return fd;
 }
 
+/* What the program has closed, or given to others, is left alone. */
+static void close_all(void)
+{
+	int fd = epoll_fd;
+
+	__atomic_store_n(&epoll_fd, -1, __ATOMIC_RELEASE);
+	descriptor_close(fd, &epoll_identity);
+	sources_close(sources, nr_sources);
+	nr_sources = 0;
+}
+
+/* Under `opening`: are all descriptors what they were?  DESCRIPTOR-1 */
+static bool is_whole(void)
+{
+	for (int i = 0; i < nr_sources; i++) {
+		if (!source_is_whole(&sources[i]))
+			return false;
+	}
+	return descriptor_is_kept(epoll_fd, &epoll_identity);
+}
+
+/* Under its old number, if that is free: the program may poll it. */
+static int open_anew(void)
+{
+	static bool is_said;
+	int number = epoll_fd;
+
+	if (!is_said)
+		log_message("memory pressure: the program closed descriptors of "
+			    "this library; they are opened anew");
+	is_said = true;
+	close_all();
+	__atomic_store_n(&stats.sources, 0, __ATOMIC_RELAXED);
+	return open_all(number);
+}
+
 SLUB_EXPORT int slub_pressure_fd(void)
 {
 	int fd = __atomic_load_n(&epoll_fd, __ATOMIC_ACQUIRE);
 
-	if (fd >= 0)
-		return fd;
 	if (slub_thread.locks_held || !slub_start() || !turn_try(&opening))
-		return -EAGAIN;
-	fd = __atomic_load_n(&epoll_fd, __ATOMIC_ACQUIRE);
+		return fd >= 0 ? fd : -EAGAIN;
+	fd = epoll_fd;
 	if (fd < 0)
-		fd = open_all();
+		fd = open_all(DESCRIPTOR_MIN);
+	else if (!is_whole())
+		fd = open_anew();
 	turn_end(&opening);
 	return fd;
 }
@@ -162,6 +201,15 @@ static void walk(enum severity worst, uint64_t now)
 		    "freed", priority, result.objects, result.bytes);
 }
 
+static int handle_lost(void)
+{
+	int number = epoll_fd, fd = open_anew();
+
+	if (fd < 0)
+		return -EINVAL;
+	return fd == number ? 0 : -EBADF;
+}
+
 SLUB_EXPORT int slub_pressure_handle(void)
 {
 	enum severity worst = SEVERITY_NONE;
@@ -172,6 +220,11 @@ SLUB_EXPORT int slub_pressure_handle(void)
 		return -EINVAL;
 	if (slub_thread.locks_held || !turn_try(&opening))
 		return 0;
+	if (unlikely(!is_whole())) {
+		events = handle_lost();
+		turn_end(&opening);
+		return events;
+	}
 	events = read_events(&worst);
 	now = os_clock_ns();
 	reclaim_count(&stats.events, (uint64_t)events);
@@ -195,10 +248,23 @@ SLUB_EXPORT void slub_pressure_stats_read(struct slub_pressure_stats *out)
 	out->bytes = __atomic_load_n(&stats.bytes, __ATOMIC_RELAXED);
 }
 
-bool pressure_wait(int wake_fd, int timeout_ms)
+/* -1: it is not the library's any more, which slub_pressure_handle() sees to. */
+static int fd_to_poll(void)
+{
+	int fd = __atomic_load_n(&epoll_fd, __ATOMIC_ACQUIRE);
+
+	if (fd < 0 || !turn_try(&opening))
+		return fd;
+	if (!descriptor_is_kept(epoll_fd, &epoll_identity))
+		fd = -1;
+	turn_end(&opening);
+	return fd;
+}
+
+bool pressure_wait(int wake_fd, bool for_events, int timeout_ms)
 {
 	struct pollfd fds[2] = { { wake_fd, POLLIN, 0 },
-				 { wake_fd < 0 ? -1 : epoll_fd, POLLIN, 0 } };
+				 { for_events ? fd_to_poll() : -1, POLLIN, 0 } };
 	struct {
 		long seconds;
 		long nanoseconds;
@@ -214,10 +280,7 @@ void pressure_fork_child(void)
 	pressure_thread_fork_child();
 	if (epoll_fd < 0)
 		return;
-	close_fd(epoll_fd);
-	sources_close(sources, nr_sources);
-	epoll_fd = -1;
-	nr_sources = 0;
+	close_all();
 	memset(&stats, 0, sizeof(stats));
 }
 

@@ -3,6 +3,7 @@
 #ifndef SLUB_RECLAIM_PRESSURE_H
 #define SLUB_RECLAIM_PRESSURE_H
 
+#include "reclaim/descriptor.h"
 #include "reclaim/reclaim_internal.h"
 
 #include <slub/pressure.h>
@@ -36,6 +37,7 @@ struct source {
 	bool is_over;		/* it will tell nothing any more */
 	uint64_t counts[EVENT_COUNTS];	/* memory.events, as last read */
 	struct stall stall;
+	struct identity identity, other_identity;
 };
 
 /* Microseconds; stalled for so long within a window. */
@@ -50,6 +52,8 @@ extern struct pressure_options pressure_options;
 /* source.c: opens what there is; returns how many. */
 int sources_open(struct source *sources);
 void sources_close(struct source *sources, int nr);
+/* False: the program closed one of its descriptors. */
+bool source_is_whole(const struct source *source);
 /*
  * Reads what made it ready, so that it becomes ready anew, or finds that it is
  * over.  @events: what epoll says of it.
@@ -66,15 +70,9 @@ enum severity source_look(struct source *source);
 /* thread.c */
 void pressure_thread_fork_child(void);
 /*
- * pressure.c: waits for an event, a wake-up, or @timeout_ms, which it says by false.
- * @wake_fd -1: for that only.
+ * pressure.c: waits for a wake-up (@wake_fd; -1: none), an event of the sources, if it is
+ * @for_events, or @timeout_ms, which it says by false.
  */
-bool pressure_wait(int wake_fd, int timeout_ms);
-
-static inline void close_fd(int fd)
-{
-	if (fd >= 0)
-		sys_call4(SYS_close, fd, 0, 0, 0);
-}
+bool pressure_wait(int wake_fd, bool for_events, int timeout_ms);
 
 #endif

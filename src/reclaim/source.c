@@ -57,6 +57,9 @@ static int add(struct source *sources, int nr, struct source source)
 		close_fd(source.other_fd);
 		return nr;
 	}
+	source.fd = descriptor_keep(source.fd, DESCRIPTOR_MIN, &source.identity);
+	source.other_fd = descriptor_keep(source.other_fd, DESCRIPTOR_MIN,
+					  &source.other_identity);
 	sources[nr] = source;
 	return nr + 1;
 }
@@ -64,6 +67,7 @@ static int add(struct source *sources, int nr, struct source source)
 /* ---- time stalled ---- */
 
 #define NO_STALL { NULL, 0, 0, 0, 0 }
+#define NO_IDENTITY { 0, 0, false }
 
 /* "some 150000 2000000", as a trigger is written. */
 static struct stall stall_parse(const char *text)
@@ -181,7 +185,7 @@ static int watch_connect(const char *path)
 static int open_watch(struct source *sources, int nr)
 {
 	struct source source = { SLUB_PRESSURE_WATCH, SEVERITY_SOME, EPOLLIN,
-				 -1, -1, false, { 0 }, NO_STALL };
+				 -1, -1, false, { 0 }, NO_STALL, NO_IDENTITY, NO_IDENTITY };
 	struct stat state;
 	char bytes[WRITE_MAX + 1];
 	size_t n;
@@ -253,7 +257,7 @@ static int open_triggers(struct source *sources, int nr, const char *where,
 			 const char *name, enum slub_pressure_source kind)
 {
 	struct source source = { kind, SEVERITY_SOME, EPOLLPRI, -1, -1, false,
-				 { 0 }, NO_STALL };
+				 { 0 }, NO_STALL, NO_IDENTITY, NO_IDENTITY };
 
 	source.stall.word = "some";
 	source.stall.stall_us = pressure_options.some_us;
@@ -308,7 +312,7 @@ static enum severity events_read(struct source *source)
 static int open_events(struct source *sources, int nr, const char *folder)
 {
 	struct source source = { SLUB_PRESSURE_EVENTS, SEVERITY_NONE, EPOLLPRI,
-				 -1, -1, false, { 0 }, NO_STALL };
+				 -1, -1, false, { 0 }, NO_STALL, NO_IDENTITY, NO_IDENTITY };
 
 	source.fd = file_open_in(folder, "memory.events", O_RDONLY);
 	if (source.fd < 0)
@@ -345,7 +349,7 @@ static int open_v1(struct source *sources, int nr, const char *folder,
 static int open_v1_usage(struct source *sources, int nr, const char *folder)
 {
 	struct source source = { SLUB_PRESSURE_V1_USAGE, SEVERITY_FULL, EPOLLIN,
-				 -1, -1, false, { 0 }, NO_STALL };
+				 -1, -1, false, { 0 }, NO_STALL, NO_IDENTITY, NO_IDENTITY };
 	int fd = file_open_in(folder, "memory.limit_in_bytes", O_RDONLY);
 	char buf[32], number[32];
 	struct text text = { number, sizeof(number) - 1, 0 };
@@ -372,7 +376,7 @@ static int open_v1_usage(struct source *sources, int nr, const char *folder)
 static int open_cgroups(struct source *sources)
 {
 	struct source level = { SLUB_PRESSURE_V1_LEVEL, SEVERITY_SOME, EPOLLIN,
-				-1, -1, false, { 0 }, NO_STALL };
+				-1, -1, false, { 0 }, NO_STALL, NO_IDENTITY, NO_IDENTITY };
 	struct cgroup cgroup;
 	int nr = 0;
 
@@ -417,9 +421,17 @@ int sources_open(struct source *sources)
 void sources_close(struct source *sources, int nr)
 {
 	for (int i = 0; i < nr; i++) {
-		close_fd(sources[i].fd);
-		close_fd(sources[i].other_fd);
+		descriptor_close(sources[i].fd, &sources[i].identity);
+		descriptor_close(sources[i].other_fd,
+				 &sources[i].other_identity);
 	}
+}
+
+bool source_is_whole(const struct source *source)
+{
+	return descriptor_is_kept(source->fd, &source->identity) &&
+	       (source->other_fd < 0 ||
+		descriptor_is_kept(source->other_fd, &source->other_identity));
 }
 
 /* A trigger has an error when its cgroup was removed. */

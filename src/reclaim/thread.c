@@ -15,11 +15,19 @@ enum thread_state_now { THREAD_NONE, THREAD_STARTING, THREAD_RUNS, THREAD_ENDS }
 
 static uint32_t state;
 static pthread_t thread;
+/* const while the thread runs */
 static int wake_fd = -1;
+static struct identity wake_identity;
 
 static bool is_to_end(void)
 {
 	return __atomic_load_n(&state, __ATOMIC_ACQUIRE) == THREAD_ENDS;
+}
+
+/* -1: the program closed it, so who stops the thread waits until it looks. */
+static int wake_fd_kept(void)
+{
+	return descriptor_is_kept(wake_fd, &wake_identity) ? wake_fd : -1;
 }
 
 /*
@@ -30,13 +38,13 @@ static void *thread_main(void *unused)
 {
 	(void)unused;
 	while (!is_to_end()) {
-		bool is_woken = pressure_wait(wake_fd, IDLE_MS);
+		bool is_woken = pressure_wait(wake_fd_kept(), true, IDLE_MS);
 
 		if (slub_pressure_handle() > 0)
 			continue;
 		reclaim_idle();
 		if (is_woken && !is_to_end())
-			pressure_wait(-1, IDLE_MS);
+			pressure_wait(-1, false, IDLE_MS);
 	}
 	return NULL;
 }
@@ -63,6 +71,7 @@ static int start(void)
 	wake_fd = (int)sys_call4(SYS_eventfd2, 0, EFD_CLOEXEC, 0, 0);
 	if (wake_fd < 0)
 		return wake_fd;
+	wake_fd = descriptor_keep(wake_fd, DESCRIPTOR_MIN, &wake_identity);
 	err = thread_make();
 	if (err) {
 		close_fd(wake_fd);
@@ -94,9 +103,9 @@ SLUB_EXPORT int slub_pressure_stop_thread(void)
 	if (!__atomic_compare_exchange_n(&state, &runs, THREAD_ENDS, false,
 					 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		return -ESRCH;
-	sys_call4(SYS_write, wake_fd, (long)&one, sizeof(one), 0);
+	sys_call4(SYS_write, wake_fd_kept(), (long)&one, sizeof(one), 0);
 	pthread_join(thread, NULL);
-	close_fd(wake_fd);
+	descriptor_close(wake_fd, &wake_identity);
 	wake_fd = -1;
 	__atomic_store_n(&state, THREAD_NONE, __ATOMIC_RELEASE);
 	return 0;
@@ -105,7 +114,7 @@ SLUB_EXPORT int slub_pressure_stop_thread(void)
 usual void pressure_thread_fork_child(void)
 {
 	state = THREAD_NONE;
-	close_fd(wake_fd);
+	descriptor_close(wake_fd, &wake_identity);
 	wake_fd = -1;
 }
 

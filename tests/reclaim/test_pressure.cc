@@ -22,77 +22,9 @@
 #include <unistd.h>
 #include <vector>
 
-#include "harness.h"
+#include "pressure.h"
 
 namespace {
-
-/* Counts how often it is asked, and can make that last. */
-struct Witness : slub_shrinker {
-	std::atomic<int> counts{0}, priority{-1};
-	int sleep_us = 0;
-
-	Witness() : slub_shrinker()
-	{
-		name = "witness";
-		count = [](slub_shrinker *s, slub_shrink_control *c) noexcept -> size_t {
-			auto *witness = static_cast<Witness *>(s);
-
-			witness->counts++;
-			witness->priority = c->priority;
-			usleep((useconds_t)witness->sleep_us);
-			return 0;
-		};
-		scan = [](slub_shrinker *, slub_shrink_control *) noexcept -> size_t {
-			return SLUB_SHRINK_STOP;
-		};
-		slub_shrinker_register(this);
-	}
-	~Witness() { slub_shrinker_unregister(this); }
-};
-
-bool is_readable(int fd, int timeout_ms)
-{
-	struct pollfd p = { fd, POLLIN, 0 };
-
-	return poll(&p, 1, timeout_ms) == 1;
-}
-
-slub_pressure_stats stats()
-{
-	slub_pressure_stats stats;
-
-	slub_pressure_stats_read(&stats);
-	return stats;
-}
-
-/* A directory that goes with everything in it. */
-struct Folder {
-	char path[32] = "/tmp/slub-pressure-XXXXXX";
-
-	Folder() { EXPECT_NE(mkdtemp(path), nullptr); }
-	~Folder()
-	{
-		unlink(file("watch").c_str());
-		rmdir(path);
-	}
-	std::string file(const char *name) { return std::string(path) + "/" + name; }
-};
-
-#define CHECK(cond) \
-	do { \
-		if (!(cond)) { \
-			fprintf(stderr, "line %d: %s\n", __LINE__, #cond); \
-			_exit(1); \
-		} \
-	} while (0)
-
-/* Each in a child: sources are opened once in the life of a process. */
-void expect_good(const std::function<void()> &body)
-{
-	std::string errors;
-
-	EXPECT_EQ(harness::in_child([&] { body(); _exit(0); }, &errors, 60), 0) << errors;
-}
 
 TEST(Pressure, AFifoAsSystemdSaysIt)
 {
@@ -445,27 +377,6 @@ TEST(Pressure, AStallTriggerThatWasPolled)
 	});
 	if (!can)
 		GTEST_SKIP() << "no trigger can be set";
-}
-
-/* A daemon closes all descriptors there are, the library's too: the thread sleeps all the same. */
-TEST(Pressure, TheThreadSleepsWithoutItsDescriptors)
-{
-	Folder folder;
-	std::string path = folder.file("watch");
-
-	ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-	expect_good([&] {
-		struct timespec used;
-
-		setenv("MEMORY_PRESSURE_WATCH", path.c_str(), 1);
-		CHECK(slub_pressure_start_thread() == 0);
-		for (int fd = 3; fd < 256; fd++)
-			close(fd);
-		usleep(2000000);
-		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-		CHECK(used.tv_sec == 0 && used.tv_nsec < 300000000);
-		CHECK(slub_pressure_stop_thread() == 0);
-	});
 }
 
 /* What this machine has without systemd; it may have nothing. */
