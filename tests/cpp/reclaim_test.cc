@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Promise: slub/cpp/group.hpp, slub/cpp/shrinker.hpp, and objects of slub::cache<T> that move. */
+#include <atomic>
 #include <cstring>
 #include <gtest/gtest.h>
+#include <memory>
 #include <new>
 #include <set>
 #include <thread>
@@ -96,6 +98,35 @@ TEST(cpp_shrinker, needs_two_functions)
 	EXPECT_THROW(slub::shrinker("cpp", [] { return size_t(0); },
 				    [](size_t) { return size_t(0); }, 2000000),
 		     std::system_error);
+}
+
+/* Two calls that destroy each other's shrinker: none of the two may be gone while it is called. */
+void destroy_each_other()
+{
+	std::unique_ptr<slub::shrinker> two[2];
+	std::atomic<bool> taken[2] = {};
+	std::atomic<int> inside{0};
+
+	for (int i = 0; i < 2; i++) {
+		two[i].reset(new slub::shrinker("cpp", [&, i]() -> size_t {
+			if (taken[i].exchange(true))
+				return 0;
+			for (inside++; inside < 2;)
+				std::this_thread::yield();
+			two[!i].reset();
+			return 0;
+		}, [](size_t) { return size_t(0); }));
+	}
+	std::thread one([] { slub_shrink(SLUB_PRIORITY_MAX); });
+	std::thread other([] { slub_shrink(SLUB_PRIORITY_MAX); });
+	one.join();
+	other.join();
+}
+
+TEST(cpp_shrinker, is_not_destroyed_while_it_is_called)
+{
+	GTEST_FLAG_SET(death_test_style, "threadsafe");
+	EXPECT_DEATH(destroy_each_other(), "slub::shrinker: destroyed where");
 }
 
 struct thing {

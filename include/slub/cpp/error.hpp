@@ -2,7 +2,8 @@
 /*
  * How the C++ interface reports what the C one returns as errno: no memory is
  * std::bad_alloc, everything else std::system_error with a text that says what
- * was wrong.  Built with -fno-exceptions, it writes the text and aborts.
+ * was wrong.  Built with -fno-exceptions, it writes the text and aborts.  What a
+ * destructor cannot do, and nobody may go on without, ends the program with a text.
  */
 #ifndef SLUB_INCLUDE_CPP_ERROR_HPP
 #define SLUB_INCLUDE_CPP_ERROR_HPP
@@ -10,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <new>
 #include <string>
 #include <system_error>
@@ -37,6 +39,12 @@ namespace detail {
 	std::fprintf(stderr, "%s (error %d)\n", what.c_str(), error);
 	std::abort();
 #endif
+}
+
+[[noreturn]] inline void stop(const char *what) noexcept
+{
+	std::fprintf(stderr, "%s\n", what);
+	std::terminate();
 }
 
 } // namespace detail

@@ -51,10 +51,18 @@ public:
 	}
 	shrinker(const shrinker &) = delete;
 	shrinker &operator=(const shrinker &) = delete;
-	/* Waits for calls that are under way; not to be run by such a call. */
+	/*
+	 * Waits for calls that are under way; not to be run by such a call.  Where a call
+	 * of another shrinker runs it, and a call of this one waits for that in its turn
+	 * (two that destroy each other), neither can go on: std::terminate(), with a text.
+	 * C's slub_shrinker_unregister() tells (EDEADLK), and can be called again.
+	 * Likewise in a signal handler that interrupted the library.
+	 */
 	~shrinker()
 	{
-		slub_shrinker_unregister(&shrinker_);
+		if (slub_shrinker_unregister(&shrinker_))
+			detail::stop("slub::shrinker: destroyed where its calls cannot be "
+				     "waited for");
 	}
 
 	/* Objects that scan said it freed. */
