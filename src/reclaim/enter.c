@@ -12,7 +12,10 @@
  * push, 15 now.)
  *
  *   STOCK-2  a stock of owner 0 is empty and not current, and no thread has it; who
- *            changes that 0 has it until he writes 0 again.
+ *            changes that 0 has it until he writes 0 again;
+ *   STOCK-3  what a thread has it has under `stock` or, while it `is_switching` and that
+ *            is none, under `last_stock`: a handler that interrupts it may fork, and the
+ *            child gives back all but these (thread_stock_fork_child()).
  *
  * A thread that ends inside a group keeps its stock for ever.
  */
@@ -41,7 +44,16 @@ static always_inline bool stock_try(struct thread_stock *stock, uint32_t owner)
 					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-static struct thread_stock *stock_take_free(uint32_t owner)
+/* Before it is tried: STOCK-3. */
+static inline void stock_will_be(struct group_thread *thread,
+				 struct thread_stock *stock)
+{
+	thread->last_stock = stock;
+	compiler_barrier();
+}
+
+static struct thread_stock *stock_take_free(struct group_thread *thread,
+					    uint32_t owner)
 {
 	uint32_t nr = pool_end(&thread_stock_pool) - 1;
 	uint32_t first = thread_self() * 2654435769u >> 8;
@@ -50,8 +62,10 @@ static struct thread_stock *stock_take_free(uint32_t owner)
 		struct thread_stock *stock = pool_item(&thread_stock_pool,
 						       1 + (first + i) % nr);
 
-		if (!__atomic_load_n(&stock->owner, __ATOMIC_RELAXED) &&
-		    stock_try(stock, owner))
+		if (__atomic_load_n(&stock->owner, __ATOMIC_RELAXED))
+			continue;
+		stock_will_be(thread, stock);
+		if (stock_try(stock, owner))
 			return stock;
 	}
 	return NULL;
@@ -61,20 +75,18 @@ static struct thread_stock *stock_take_free(uint32_t owner)
 static __attribute__((__noinline__)) struct thread_stock *
 stock_find(struct group_thread *thread, uint32_t owner)
 {
-	struct thread_stock *stock = stock_take_free(owner);
+	struct thread_stock *stock = stock_take_free(thread, owner);
 
 	while (!stock && !slub_thread.locks_held) {
 		stock = pool_get(&thread_stock_pool);
 		if (!stock)
 			return &no_stock;
+		stock_will_be(thread, stock);
 		/* From the moment it is there others find it, too. */
 		if (!stock_try(stock, owner))
 			stock = NULL;
 	}
-	if (!stock)
-		return &no_stock;
-	thread->last_stock = stock;
-	return stock;
+	return stock ? stock : &no_stock;
 }
 
 /* One that is empty, and @owner's from here on. */

@@ -217,6 +217,20 @@ int64_t thread_stocks_of(const struct slub_group *group)
 	return sum;
 }
 
+/*
+ * Has this thread @stock, or is about to, or to let go of it?  STOCK-3.  Then it is
+ * empty and not current; what is another's and looks so too stays taken.
+ */
+static bool is_in_hand(const struct thread_stock *stock)
+{
+	const struct group_thread *thread = &group_thread;
+
+	if (thread->stock != &no_stock)
+		return stock == thread->stock;
+	return thread->is_switching && stock == thread->last_stock &&
+	       !stock->bytes && !stock->back && !stock->generation;
+}
+
 void thread_stock_fork_child(void)
 {
 	for (uint32_t n = 1; n < pool_end(&thread_stock_pool); n++) {
@@ -224,7 +238,7 @@ void thread_stock_fork_child(void)
 		uint32_t owner = stock->owner;
 		size_t bytes;
 
-		if (stock == group_thread.stock)
+		if (is_in_hand(stock))
 			continue;
 		thread_stock_give_back(take_back(stock));
 		if (!owner)

@@ -414,6 +414,71 @@ TEST_F(Maximum, WhoFindsAGroupTightNoMore)
 	EXPECT_GT(loosened, 0u);
 }
 
+/* ---- a handler that forks ---- */
+
+bool is_every_stock_free()
+{
+	for (uint32_t n = 1; n < pool_end(&thread_stock_pool); n++) {
+		auto *stock = (struct thread_stock *)pool_item(&thread_stock_pool, n);
+
+		if (stock->owner || stock->bytes || stock->back)
+			return false;
+	}
+	return true;
+}
+
+/* In the child this thread goes on with its stock, and nobody else has it. */
+void fork_while_one_enters_and_leaves(struct slub_group *group)
+{
+	uint32_t owner = group_owner_number(group);
+
+	steps::for_each([&](unsigned step) {
+		uint32_t has = 0, passed = 0;
+		bool good = false, hit;
+
+		hit = steps::interrupt(step, [&] { return ++passed; }, [&] {
+			good = !slub_group_enter(group);
+			has = group_thread.stock->owner;
+			good = good && !slub_group_leave(group);
+		}, [&] { thread_stock_fork_child(); });
+		EXPECT_TRUE(good) << step;
+		EXPECT_EQ(has, owner) << step;
+		EXPECT_TRUE(is_every_stock_free()) << step;
+		EXPECT_EQ(group_usage(group), 0u) << step;
+		return hit && !testing::Test::HasFailure();
+	});
+}
+
+TEST_F(GroupSteps, a_handler_forks_while_its_thread_enters_or_leaves)
+{
+	struct slub_group *group = make("forked");
+
+	/* So there is something in stock. */
+	uint32_t token = slub_group_charge(group, KIB);
+	ASSERT_NE(token, 0u);
+	slub_group_uncharge(token, KIB);
+	fork_while_one_enters_and_leaves(group);
+	/* A thread that has no stock to come back to. */
+	std::thread([&] {
+		percpu_thread_init();
+		steps::for_each([&](unsigned step) {
+			uint32_t passed = 0;
+			bool hit;
+
+			group_thread.last_stock = &no_stock;
+			hit = steps::interrupt(step, [&] { return ++passed; },
+					       [&] { slub_group_enter(group); },
+					       [&] { thread_stock_fork_child(); });
+			EXPECT_EQ(group_thread.stock->owner, group_owner_number(group)) << step;
+			EXPECT_EQ(slub_group_leave(group), 0) << step;
+			EXPECT_TRUE(is_every_stock_free()) << step;
+			EXPECT_EQ(group_usage(group), 0u) << step;
+			return hit && !HasFailure();
+		});
+	}).join();
+	EXPECT_EQ(slub_group_delete(group), 0);
+}
+
 /* ---- a handler and its argument ---- */
 
 struct Pair {
