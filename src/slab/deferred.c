@@ -10,8 +10,13 @@
  *
  * A thread that has the sheaf in its hands may be preempted, and a barrier would
  * not find what lies in it: so callers are readers of a domain of their own.  A
- * barrier sees to it that nobody puts a sheaf back, takes those that lie in the
- * lists, and waits for those that callers hold.
+ * barrier says that nobody is to touch the lists any more, neither to take a sheaf nor
+ * to put one back, and waits for the callers that did not hear that:
+ *
+ *   SHEAF-1  while there is a barrier that has waited so, the lists are its own.
+ *
+ * So it takes what lies in all CPUs' lists by plain exchanges, and no CPU need be
+ * stopped, which without membarrier(2) cannot be.
  */
 #include "slab/slab_internal.h"
 
@@ -42,13 +47,16 @@ static struct slub_srcu callers = SLUB_SRCU_INIT;
 static uint64_t barriers;	/* under way */
 static bool is_used;
 
-/* Not below 0: in a child what its own thread was at may not be counted. */
+/*
+ * Not below 0: in a child what its own thread was at may not be counted.
+ * release: of barriers, what the lists have lost; pairs with the acquire in may_use_lists()
+ */
 static void subtract(uint64_t *count, uint64_t nr)
 {
 	uint64_t now = __atomic_load_n(count, __ATOMIC_RELAXED);
 
 	while (!__atomic_compare_exchange_n(count, &now, now - min_size(nr, now),
-					    true, __ATOMIC_RELAXED,
+					    true, __ATOMIC_RELEASE,
 					    __ATOMIC_RELAXED))
 		;
 }
@@ -84,13 +92,22 @@ static void sheaf_hand_over(struct sheaf *sheaf)
 		sys_wait(WAIT_YIELDS);
 }
 
+/* Inside `callers`: SHEAF-1. */
+static bool may_use_lists(void)
+{
+	return likely(!__atomic_load_n(&barriers, __ATOMIC_ACQUIRE));
+}
+
 static struct sheaf *sheaf_get(void)
 {
-	struct sheaf *sheaf = percpu_pop((uint32_t)sheaves, 0);
+	struct sheaf *sheaf = NULL;
 
-	if (sheaf)
-		return sheaf;
-	percpu_room_mend((uint32_t)sheaves);
+	if (may_use_lists()) {
+		sheaf = percpu_pop((uint32_t)sheaves, 0);
+		if (sheaf)
+			return sheaf;
+		percpu_room_mend((uint32_t)sheaves);
+	}
 	sheaf = cache_alloc(&sheaf_cache);
 	if (sheaf)
 		sheaf->nr = 0;
@@ -101,8 +118,7 @@ static void sheaf_add(struct sheaf *sheaf, void *object)
 {
 	inject(INJECT_sheaf);
 	sheaf->objects[sheaf->nr++] = object;
-	if (sheaf->nr == SHEAF_OBJECTS ||
-	    __atomic_load_n(&barriers, __ATOMIC_RELAXED) ||
+	if (sheaf->nr == SHEAF_OBJECTS || !may_use_lists() ||
 	    !percpu_push_bounded((uint32_t)sheaves, sheaf, -SHEAVES_MAX))
 		sheaf_hand_over(sheaf);
 }
@@ -136,24 +152,44 @@ SLUB_EXPORT void slub_free_deferred(void *object)
 	}
 }
 
-SLUB_EXPORT void slub_deferred_barrier(void)
+static void hand_over_all(struct sheaf *sheaf)
 {
-	struct sheaf *sheaf;
-
-	if (!sheaves || !__atomic_load_n(&is_used, __ATOMIC_RELAXED))
-		return;
-	__atomic_fetch_add(&barriers, 1, __ATOMIC_SEQ_CST);
-	/* Who did not see that is through; from here on nobody puts back. */
-	slub_srcu_synchronize(&callers);
-	sheaf = slub_percpu_list_drain(sheaves);
 	while (sheaf) {
 		struct sheaf *next = sheaf->link;
 
 		sheaf_hand_over(sheaf);
 		sheaf = next;
 	}
-	/* What callers held meanwhile is in the queue. */
+}
+
+/* SHEAF-1; of two barriers at once one gets each list. */
+static void take_lists(void)
+{
+	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
+		char *area = percpu_area(cid);
+		struct slot *list = area ? (struct slot *)(area + sheaves) :
+					   NULL;
+
+		if (!list || !__atomic_load_n(&list->main.head, __ATOMIC_RELAXED))
+			continue;
+		__atomic_store_n(&list->main.room, 0, __ATOMIC_RELAXED);
+		hand_over_all(__atomic_exchange_n(&list->main.head, NULL,
+						  __ATOMIC_RELAXED));
+	}
+}
+
+SLUB_EXPORT void slub_deferred_barrier(void)
+{
+	if (!sheaves || !__atomic_load_n(&is_used, __ATOMIC_RELAXED))
+		return;
+	__atomic_fetch_add(&barriers, 1, __ATOMIC_SEQ_CST);
+	/* Who did not see that is through, and its sheaf in a list or the queue. */
 	slub_srcu_synchronize(&callers);
+	/* Of these two backends a list is a number too, or has a lock. */
+	if (percpu_backend == BACKEND_TID || percpu_backend == BACKEND_LOCK)
+		hand_over_all(slub_percpu_list_drain(sheaves));
+	else
+		take_lists();
 	subtract(&barriers, 1);
 	grace_flush(&queue);
 }
