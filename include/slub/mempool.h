@@ -133,7 +133,9 @@ SLUB_API int slub_mempool_destroy(struct slub_mempool *pool);
  * Waiters are woken by slub_mempool_free() in the order in which they came; a
  * thread that comes at that moment may be quicker, and the woken one waits
  * anew: there is progress, but no promise of whose.  Every five seconds a
- * waiter asks alloc_fn() again.
+ * waiter asks alloc_fn() again; it need not for what goes to free_fn() by way of
+ * slub_mempool_free(), even in the moment before it sleeps, unless membarrier(2)
+ * is refused.
  *
  * Returns the element, which the caller owns until slub_mempool_free(); its
  * contents are what alloc_fn(), reset_fn() or its last user left.  NULL with

@@ -88,44 +88,6 @@ static bool sleep_until_free(struct slub_mempool *pool, uint32_t seen)
 			 (long)seen, (long)&patience) != -ETIMEDOUT;
 }
 
-/*
- * Takes @nr elements, after one sleep if need be; false: there are too few
- * still, and alloc_fn() should be asked before the next sleep.
- */
-static bool wait_and_take(struct slub_mempool *pool, size_t nr,
-			  void **elements)
-{
-	uint32_t bulk = nr > 1, seen;
-	size_t others = 0;
-	bool done, woken;
-
-	lock_acquire(&pool->lock);
-	done = take_locked(pool, nr, elements);
-	if (done) {
-		lock_release(&pool->lock);
-		return true;
-	}
-	pool->nr_waiters++;
-	pool->nr_bulk_waiters += bulk;
-	pool->nr_waits++;
-	seen = __atomic_load_n(&pool->frees, __ATOMIC_RELAXED);
-	lock_release(&pool->lock);
-	woken = sleep_until_free(pool, seen);	/* POOL-3 */
-	lock_acquire(&pool->lock);
-	pool->nr_timeouts += !woken;
-	/* In a forked child they are 0. */
-	pool->nr_waiters -= pool->nr_waiters > 0;
-	pool->nr_bulk_waiters -= pool->nr_bulk_waiters >= bulk ? bulk : 0;
-	done = take_locked(pool, nr, elements);
-	/* One wake-up may stand for several elements (timeouts, signals). */
-	if (pool->nr)
-		others = wake_nr(pool, pool->nr);
-	lock_release(&pool->lock);
-	if (done)
-		wake(pool, others);
-	return done;
-}
-
 static bool is_kept(const struct slub_mempool *pool, const void *element)
 {
 	size_t nr = min_size(pool->nr, TWICE_NR);
@@ -252,6 +214,75 @@ static size_t try_all(struct slub_mempool *pool, unsigned int flags,
 			      elements + have);
 }
 
+/* What is counted of a thread that waits. */
+struct wait {
+	uint32_t seen;	/* of `frees` */
+	uint32_t is_bulk;
+};
+
+static struct wait wait_begin(struct slub_mempool *pool, bool is_bulk)
+{
+	struct wait wait = { 0, is_bulk };
+
+	lock_acquire(&pool->lock);
+	pool->nr_waiters++;
+	pool->nr_bulk_waiters += wait.is_bulk;
+	wait.seen = __atomic_load_n(&pool->frees, __ATOMIC_RELAXED);
+	lock_release(&pool->lock);
+	return wait;
+}
+
+/* False: nobody freed an element for WAIT_SECONDS. */
+static bool wait_sleep(struct slub_mempool *pool, const struct wait *wait)
+{
+	lock_acquire(&pool->lock);
+	pool->nr_waits++;
+	lock_release(&pool->lock);
+	return sleep_until_free(pool, wait->seen);
+}
+
+/* Takes @nr elements that are missing; false: there are too few still. */
+static bool wait_end(struct slub_mempool *pool, const struct wait *wait,
+		     bool woken, size_t nr, void **elements)
+{
+	size_t others = 0;
+	bool done;
+
+	lock_acquire(&pool->lock);
+	pool->nr_timeouts += !woken;
+	/* In a forked child they are 0. */
+	pool->nr_waiters -= pool->nr_waiters > 0;
+	pool->nr_bulk_waiters -= pool->nr_bulk_waiters >= wait->is_bulk ?
+				 wait->is_bulk : 0;
+	done = take_locked(pool, nr, elements);
+	/* One wake-up may stand for several elements (timeouts, signals). */
+	if (pool->nr)
+		others = wake_nr(pool, pool->nr);
+	lock_release(&pool->lock);
+	if (done)
+		wake(pool, others);
+	return done;
+}
+
+/*
+ * Adds to @have, after one sleep if need be; less than @nr: there are too few still,
+ * and alloc_fn() should be asked before the next sleep.
+ */
+static size_t wait_for(struct slub_mempool *pool, unsigned int flags,
+		       size_t nr, size_t have, void **elements)
+{
+	struct wait wait = wait_begin(pool, nr - have > 1);
+	bool woken = true;
+
+	/* POOL-4; without it an element that comes now is found WAIT_SECONDS later. */
+	os_barrier();
+	have = try_all(pool, flags, nr, have, elements);
+	if (have < nr)
+		woken = wait_sleep(pool, &wait);	/* POOL-3 */
+	return wait_end(pool, &wait, woken, nr - have, elements + have) ? nr :
+									  have;
+}
+
 static bool alloc(struct slub_mempool *pool, unsigned int flags, size_t nr,
 		  void **elements)
 {
@@ -263,9 +294,7 @@ static bool alloc(struct slub_mempool *pool, unsigned int flags, size_t nr,
 			errno = ENOMEM;
 			return false;
 		}
-		if (wait_and_take(pool, nr - have, elements + have))
-			break;
-		have = try_all(pool, flags, nr, have, elements);
+		have = wait_for(pool, flags, nr, have, elements);
 	}
 	for (size_t i = 0; pool->args.init_fn && i < nr; i++)
 		pool->args.init_fn(elements[i], pool->args.data);
@@ -337,6 +366,7 @@ static bool is_short(const struct slub_mempool *pool)
 /* The owner's function has memory again: somebody may want to ask it. */
 static void wake_to_ask(struct slub_mempool *pool)
 {
+	compiler_barrier();	/* pairs with os_barrier() in wait_for(): POOL-4 */
 	if (likely(!__atomic_load_n(&pool->nr_waiters, __ATOMIC_RELAXED)) ||
 	    slub_thread.locks_held)
 		return;

@@ -47,7 +47,8 @@ TEST(MempoolWait, TheFunctionIsAskedAgain)
 	source.left = 0;
 	void *element = slub_mempool_alloc(pool, 0);
 	std::thread waiter([&] { got = slub_mempool_alloc(pool, SLUB_POOL_WAIT); });
-	wait_until_waiting(pool, 1);
+	while (!stats_of(pool).waits)
+		usleep(100);
 	source.left = 1;	/* nobody tells the waiter; it looks by itself */
 	waiter.join();
 	EXPECT_EQ(stats_of(pool).timeouts, 1u);
@@ -55,6 +56,65 @@ TEST(MempoolWait, TheFunctionIsAskedAgain)
 	EXPECT_NE(got, element);
 	slub_mempool_free(pool, element);
 	slub_mempool_free(pool, got);
+	EXPECT_EQ(slub_mempool_destroy(pool), 0);
+}
+
+/* One element at a time: while it is given back its user is asked for another in vain. */
+struct Slow {
+	std::atomic<int> stage{0}, asked{0};
+	std::atomic<bool> has{true};
+	int things[2];
+
+	void wait_for(int wanted)
+	{
+		while (stage < wanted)
+			usleep(100);
+	}
+	static void *alloc(unsigned int, void *data)
+	{
+		auto *slow = static_cast<Slow *>(data);
+
+		/* The second time in vain: the last look before it waits. */
+		if (slow->stage == 1 && ++slow->asked == 4) {
+			slow->stage = 2;
+			slow->wait_for(3);
+			return nullptr;
+		}
+		return slow->has.exchange(false) ? &slow->things[1] : nullptr;
+	}
+	static void free_one(void *, void *data)
+	{
+		auto *slow = static_cast<Slow *>(data);
+
+		if (slow->stage == 0) {
+			slow->stage = 1;
+			slow->wait_for(2);
+			slow->has = true;
+		}
+	}
+};
+
+TEST(MempoolWait, WhatIsGivenBackBeforeOneSleepsIsNotSleptThrough)
+{
+	Slow slow;
+	slub_mempool *pool = slub_mempool_create(1, Slow::alloc, Slow::free_one, &slow);
+
+	slow.has = true;
+	void *extra = slub_mempool_alloc(pool, 0);
+	std::thread other([&] {
+		/* The reserve is full: it goes to free_fn(), and nobody waits yet. */
+		slub_mempool_free(pool, extra);
+		slow.stage = 3;
+	});
+	slow.wait_for(1);
+	void *first = slub_mempool_alloc(pool, 0);	/* asks once, then the reserve */
+	slow.asked = 2;
+	void *second = slub_mempool_alloc(pool, SLUB_POOL_WAIT);
+	other.join();
+	EXPECT_TRUE(first && second);
+	EXPECT_EQ(stats_of(pool).timeouts, 0u);
+	slub_mempool_free(pool, first);
+	slub_mempool_free(pool, second);
 	EXPECT_EQ(slub_mempool_destroy(pool), 0);
 }
 
