@@ -69,7 +69,6 @@ TEST_F(Numbers, ADeadGroupIsWaitedFor)
 	std::thread reader([&] {
 		int index;
 
-		percpu_thread_init();
 		index = slub_srcu_read_lock(&group_domain);
 		stage = 1;
 		while (stage < 2)

@@ -460,7 +460,6 @@ TEST_F(GroupSteps, a_handler_forks_while_its_thread_enters_or_leaves)
 	fork_while_one_enters_and_leaves(group);
 	/* A thread that has no stock to come back to. */
 	std::thread([&] {
-		percpu_thread_init();
 		steps::for_each([&](unsigned step) {
 			uint32_t passed = 0;
 			bool hit;

@@ -76,7 +76,6 @@ void defer_by_threads(struct slub_cache *cache, const std::function<void()> &mea
 
 	for (int t = 0; t < NR; t++) {
 		threads.emplace_back([&] {
-			percpu_thread_init();
 			for (int i = 0; i < 10; i++)
 				slub_free_deferred(slub_cache_alloc_flags(cache, 0));
 			for (ready++; !stop;)
@@ -113,7 +112,6 @@ TEST_F(refused, by_threads_and_barriers_at_once)
 
 	for (int t = 0; t < 4; t++) {
 		threads.emplace_back([&, t] {
-			percpu_thread_init();
 			for (int i = 0; i < 20000; i++) {
 				slub_free_deferred(slub_cache_alloc_flags(cache, 0));
 				if (t < 2 && i % 100 == 0)
