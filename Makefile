@@ -45,7 +45,7 @@ test:
 	$(compile)
 	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) -LE '$(TESTED_ALONE)'
 	ctest --test-dir $(BUILD) --output-on-failure -L '$(TESTED_ALONE)'
-	tests/matrix.sh -L unit -k '^(layout-[il]|up|assert).*-rseq'
+	tests/matrix.sh -j $(JOBS) -t $(JOBS) -L unit -k '^(inner56-assert|lock56-assert|up)-rseq'
 
 bench-quick: BENCH_FLAGS = --quick
 bench bench-quick:

@@ -20,6 +20,9 @@
 # In the cell `clang` the library and all C of the tests are clang's; where there is none, it is
 # skipped.  The listings of the fast paths (label golden) are gcc's.
 #
+# The cells `inner56-assert` and `lock56-assert` leave out what chooses another backend itself: they
+# are for CI, where the plain build runs that.
+#
 # In the cells `inject` threads are held up at the injection points (src/base/inject.h), as
 # SLUB_INJECT says (rate=100).
 #
@@ -68,6 +71,8 @@ layout-lock56|-DSLUB_LAYOUT=lock56|rseq thread tid lock|
 mode||A B C D E F|
 up|-DSLUB_SMP=OFF|rseq thread tid lock|fire.limits_cpuset
 assert|-DSLUB_ASSERT=2|rseq thread tid lock|fire.limits
+inner56-assert|-DSLUB_LAYOUT=inner56 -DSLUB_ASSERT=2|rseq|.*[.][tl][^.]*$
+lock56-assert|-DSLUB_LAYOUT=lock56 -DSLUB_ASSERT=2|rseq|.*[.][tl][^.]*$
 tsan|-DSLUB_TSAN=ON|-|contract|fire
 asan|-DSLUB_ASAN=ON|-|contract|fire
 inject|-DSLUB_INJECT=ON|rseq thread tid lock|fire.[ls]i|unit|fire
