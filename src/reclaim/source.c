@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -50,11 +51,16 @@ static bool write_all(int fd, const char *bytes, size_t n)
 	return sys_call4(SYS_write, fd, (long)bytes, (long)n, 0) == (long)n;
 }
 
+static void close_both(const struct source *source)
+{
+	close_fd(source->fd);
+	close_fd(source->other_fd);
+}
+
 static int add(struct source *sources, int nr, struct source source)
 {
 	if (nr == SOURCES_MAX) {
-		close_fd(source.fd);
-		close_fd(source.other_fd);
+		close_both(&source);
 		return nr;
 	}
 	source.fd = descriptor_keep(source.fd, DESCRIPTOR_MIN, &source.identity);
@@ -64,51 +70,7 @@ static int add(struct source *sources, int nr, struct source source)
 	return nr + 1;
 }
 
-/* ---- time stalled ---- */
-
-#define NO_STALL { NULL, 0, 0, 0, 0 }
 #define NO_IDENTITY { 0, 0, false }
-
-/* "some 150000 2000000", as a trigger is written. */
-static struct stall stall_parse(const char *text)
-{
-	struct stall stall = NO_STALL;
-	const char *digits = text + 5;
-
-	if (strncmp(text, "some ", 5) && strncmp(text, "full ", 5))
-		return stall;
-	stall.stall_us = (uint32_t)os_parse_number(&digits);
-	digits += *digits == ' ';
-	stall.window_us = (uint32_t)os_parse_number(&digits);
-	if (stall.stall_us)
-		stall.word = text[0] == 's' ? "some" : "full";
-	return stall;
-}
-
-/* "some avg10=0.00 avg60=0.00 avg300=0.00 total=2923007", and the same of full. */
-static uint64_t stall_total(const struct source *source)
-{
-	char buf[256];
-	long n = sys_call4(SYS_pread64, source->fd, (long)buf, sizeof(buf) - 1,
-			   0);
-	const char *at;
-
-	buf[n > 0 ? n : 0] = '\0';
-	at = strstr(buf, source->stall.word);
-	at = at ? strstr(at, "total=") : NULL;
-	if (!at)
-		return source->stall.total_us;
-	at += strlen("total=");
-	return os_parse_number(&at);
-}
-
-static void stall_begin(struct source *source)
-{
-	if (!source->stall.word)
-		return;
-	source->stall.total_us = stall_total(source);
-	source->stall.since_ns = os_clock_ns();
-}
 
 /* ---- systemd ---- */
 
@@ -182,38 +144,47 @@ static int watch_connect(const char *path)
 	return fd;
 }
 
+/* And told what is to be written to it. */
+static int open_watched(const struct stat *state)
+{
+	char bytes[WRITE_MAX];
+	size_t n = watch_write ? base64_decode(watch_write, bytes, WRITE_MAX) : 0;
+	int fd;
+
+	if (S_ISSOCK(state->st_mode))
+		fd = watch_connect(watch_path);
+	else
+		fd = file_open(watch_path, watch_write || S_ISFIFO(state->st_mode) ?
+					   O_RDWR : O_RDONLY);
+	if (fd < 0 || !n || write_all(fd, bytes, n))
+		return fd;
+	close_fd(fd);
+	return -EINVAL;
+}
+
 static int open_watch(struct source *sources, int nr)
 {
 	struct source source = { SLUB_PRESSURE_WATCH, SEVERITY_SOME, EPOLLIN,
-				 -1, -1, false, { 0 }, NO_STALL, NO_IDENTITY, NO_IDENTITY };
+				 -1, -1, false, false, { 0 }, NO_IDENTITY, NO_IDENTITY };
 	struct stat state;
-	char bytes[WRITE_MAX + 1];
-	size_t n;
 
 	if (stat(watch_path, &state)) {
 		log_message("MEMORY_PRESSURE_WATCH: there is no '%s'",
 			    watch_path);
 		return nr;
 	}
-	if (S_ISSOCK(state.st_mode))
-		source.fd = watch_connect(watch_path);
-	else
-		source.fd = file_open(watch_path, watch_write ||
-				      S_ISFIFO(state.st_mode) ?
-				      O_RDWR : O_RDONLY);
+	source.is_trigger = S_ISREG(state.st_mode) && watch_write;
 	if (S_ISREG(state.st_mode))
 		source.poll_events = EPOLLPRI;
-	n = watch_write ? base64_decode(watch_write, bytes, WRITE_MAX) : 0;
-	bytes[n] = '\0';
-	if (S_ISREG(state.st_mode))
-		source.stall = stall_parse(bytes);
-	if (source.fd < 0 || (n && !write_all(source.fd, bytes, n))) {
+	if (source.is_trigger)
+		source.other_fd = open_watched(&state);
+	source.fd = open_watched(&state);
+	if (source.fd < 0 || (source.is_trigger && source.other_fd < 0)) {
 		log_message("MEMORY_PRESSURE_WATCH: cannot use '%s'",
 			    watch_path);
-		close_fd(source.fd);
+		close_both(&source);
 		return nr;
 	}
-	stall_begin(&source);
 	return add(sources, nr, source);
 }
 
@@ -240,32 +211,30 @@ static int open_trigger(const char *path_or_folder, const char *name,
 	return -EINVAL;
 }
 
+/* The twin first: a window that begins no later has its event no later. */
 static int add_trigger(struct source *sources, int nr, const char *where,
-		       const char *name, struct source source)
+		       const char *name, const char *word, uint32_t stall_us,
+		       struct source source)
 {
-	source.poll_events = EPOLLPRI;
-	source.stall.window_us = pressure_options.window_us;
-	source.fd = open_trigger(where, name, source.stall.word,
-				 source.stall.stall_us);
-	if (source.fd < 0)
-		return nr;
-	stall_begin(&source);
-	return add(sources, nr, source);
+	source.other_fd = open_trigger(where, name, word, stall_us);
+	source.fd = open_trigger(where, name, word, stall_us);
+	if (source.fd >= 0 && source.other_fd >= 0)
+		return add(sources, nr, source);
+	close_both(&source);
+	return nr;
 }
 
 static int open_triggers(struct source *sources, int nr, const char *where,
 			 const char *name, enum slub_pressure_source kind)
 {
-	struct source source = { kind, SEVERITY_SOME, EPOLLPRI, -1, -1, false,
-				 { 0 }, NO_STALL, NO_IDENTITY, NO_IDENTITY };
+	struct source source = { kind, SEVERITY_SOME, EPOLLPRI, -1, -1, true,
+				 false, { 0 }, NO_IDENTITY, NO_IDENTITY };
 
-	source.stall.word = "some";
-	source.stall.stall_us = pressure_options.some_us;
-	nr = add_trigger(sources, nr, where, name, source);
+	nr = add_trigger(sources, nr, where, name, "some",
+			 pressure_options.some_us, source);
 	source.severity = SEVERITY_FULL;
-	source.stall.word = "full";
-	source.stall.stall_us = pressure_options.full_us;
-	return add_trigger(sources, nr, where, name, source);
+	return add_trigger(sources, nr, where, name, "full",
+			   pressure_options.full_us, source);
 }
 
 /* ---- memory.events ---- */
@@ -312,7 +281,7 @@ static enum severity events_read(struct source *source)
 static int open_events(struct source *sources, int nr, const char *folder)
 {
 	struct source source = { SLUB_PRESSURE_EVENTS, SEVERITY_NONE, EPOLLPRI,
-				 -1, -1, false, { 0 }, NO_STALL, NO_IDENTITY, NO_IDENTITY };
+				 -1, -1, false, false, { 0 }, NO_IDENTITY, NO_IDENTITY };
 
 	source.fd = file_open_in(folder, "memory.events", O_RDONLY);
 	if (source.fd < 0)
@@ -339,8 +308,7 @@ static int open_v1(struct source *sources, int nr, const char *folder,
 	    write_all(control, text_of, text.used_bytes)) {
 		nr = add(sources, nr, source);
 	} else {
-		close_fd(source.fd);
-		close_fd(source.other_fd);
+		close_both(&source);
 	}
 	close_fd(control);
 	return nr;
@@ -349,7 +317,7 @@ static int open_v1(struct source *sources, int nr, const char *folder,
 static int open_v1_usage(struct source *sources, int nr, const char *folder)
 {
 	struct source source = { SLUB_PRESSURE_V1_USAGE, SEVERITY_FULL, EPOLLIN,
-				 -1, -1, false, { 0 }, NO_STALL, NO_IDENTITY, NO_IDENTITY };
+				 -1, -1, false, false, { 0 }, NO_IDENTITY, NO_IDENTITY };
 	int fd = file_open_in(folder, "memory.limit_in_bytes", O_RDONLY);
 	char buf[32], number[32];
 	struct text text = { number, sizeof(number) - 1, 0 };
@@ -376,7 +344,7 @@ static int open_v1_usage(struct source *sources, int nr, const char *folder)
 static int open_cgroups(struct source *sources)
 {
 	struct source level = { SLUB_PRESSURE_V1_LEVEL, SEVERITY_SOME, EPOLLIN,
-				-1, -1, false, { 0 }, NO_STALL, NO_IDENTITY, NO_IDENTITY };
+				-1, -1, false, false, { 0 }, NO_IDENTITY, NO_IDENTITY };
 	struct cgroup cgroup;
 	int nr = 0;
 
@@ -434,27 +402,33 @@ bool source_is_whole(const struct source *source)
 		descriptor_is_kept(source->other_fd, &source->other_identity));
 }
 
+/* Takes the event of a trigger's twin, which has one when the trigger has. */
+static bool take_twin(const struct source *source)
+{
+	struct pollfd twin = { source->other_fd, POLLPRI, 0 };
+	struct {
+		long seconds;
+		long nanoseconds;
+	} at_once = { 0, 0 };
+
+	return sys_call6(SYS_ppoll, (long)&twin, 1, (long)&at_once, 0, 8, 0) > 0 &&
+	       !(twin.revents & POLLERR);
+}
+
 /* A trigger has an error when its cgroup was removed. */
 static enum severity trigger_read(struct source *source, uint32_t events)
 {
 	source->is_over = events & EPOLLERR;
-	stall_begin(source);
+	if (source->is_trigger)
+		take_twin(source);
 	return source->is_over ? SEVERITY_NONE : source->severity;
 }
 
 enum severity source_look(struct source *source)
 {
-	const struct stall *stall = &source->stall;
-	bool is_stalled;
-
-	if (!stall->word || source->is_over)
+	if (!source->is_trigger || source->is_over || !take_twin(source))
 		return SEVERITY_NONE;
-	is_stalled = stall_total(source) - stall->total_us >= stall->stall_us;
-	/* What comes little by little does not count: a window begins anew. */
-	if (is_stalled || os_clock_ns() - stall->since_ns >=
-			  stall->window_us * (uint64_t)1000)
-		stall_begin(source);
-	return is_stalled ? source->severity : SEVERITY_NONE;
+	return source->severity;
 }
 
 static enum severity watch_read(struct source *source, uint32_t events)
