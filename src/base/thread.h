@@ -13,27 +13,38 @@
 #include "base/compiler.h"
 
 /*
- * The library's own sequences read where the rseq area is from variables that
- * are set once (arch/rseq.h): malloc() may be called before this thread has an
+ * The library's own sequences read where the rseq area is from a variable that
+ * is set once (arch/rseq.h): malloc() may be called before this thread has an
  * entrance.
  */
 #if SLUB_CONFIG_SMP
 #define SLUB_SEQ_INPUTS(entrance_)					\
-	[rseq] "r"(slub_rseq_offset), [cid] "r"(slub_cid_offset),	\
+	[rseq] "r"(slub_rseq_offset()), [cid] "r"(slub_cid_offset()),	\
 	[base] "r"((entrance_).base)
 #else
 #define SLUB_SEQ_UNIPROCESSOR 1
 #define SLUB_SEQ_INPUTS(entrance_)					\
-	[rseq] "r"(slub_rseq_offset),					\
+	[rseq] "r"(slub_rseq_offset()),					\
 	[base] "r"((entrance_).base)
 #endif
 /*
- * Offsets from the thread pointer: of the rseq area, and of the CPU number
- * in use (mm_cid or cpu_id).  Both lie in slub_thread.scratch where there is
- * no rseq.
+ * Offsets from the thread pointer: of the rseq area (the low half), and of the
+ * CPU number in use (mm_cid or cpu_id; the high one).  Both lie in
+ * slub_thread.scratch where there is no rseq.  In one word, for loads are what
+ * a pair of malloc and free waits for (docs/performance.md).
  */
-extern uintptr_t slub_rseq_offset SLUB_INTERNAL;
-extern uintptr_t slub_cid_offset SLUB_INTERNAL;
+extern int64_t slub_seq_offsets SLUB_INTERNAL;
+
+static always_inline intptr_t slub_rseq_offset(void)
+{
+	return (int32_t)slub_seq_offsets;
+}
+
+static always_inline intptr_t slub_cid_offset(void)
+{
+	return slub_seq_offsets >> 32;
+}
+
 #include <slub/percpu.h>
 
 enum thread_flag {
@@ -51,18 +62,19 @@ enum thread_flag {
 struct thread_state {
 	/*
 	 * The entrance that programs use inline.  self.base is the table of
-	 * CPU areas that every fast path indexes.  It names the dummy table
-	 * until the slow path has seen that the kernel has registered this
-	 * thread: a thread that is not registered never leaves it.
+	 * CPU areas that sequences index, but for malloc's and free's.  It names
+	 * the dummy table until the slow path has seen that the kernel has
+	 * registered this thread: one that is not registered never leaves it.
 	 */
 	struct slub_percpu_self self;
 	/*
-	 * Sizes from here on are not for malloc's fast paths.  Both 0 until the
-	 * slow path has seen that this thread may use them, and again while it
-	 * is in a group (reclaim/group.c): then all sizes go slow.
+	 * Sizes from here on are not for malloc's fast path, and pages from here
+	 * on not for free's (malloc/fast.c).  Both 0 until the slow path has seen
+	 * that this thread may use them; the first also while it is in a group
+	 * (reclaim/enter.c): then all sizes go slow.
 	 */
 	size_t malloc_limit;
-	size_t malloc_paged_limit;
+	size_t free_limit;
 	uint32_t locks_held;	/* > 0: no lock may be taken in a handler */
 	uint16_t flags;		/* enum thread_flag */
 	uint16_t fork_patience;	/* waits left for locks, see lock.c */

@@ -17,7 +17,7 @@
 #define WORD_INDEX_END (CLASS_WORD_MAX / CLASS_STEP + 1)
 
 /*
- * As malloc_slot, by (size + 15) / 16: the cache for a size, and its slot.  NULL and 0,
+ * As malloc_slot, by size_index(): the cache for a size, and its slot.  NULL and 0,
  * a slot that is always empty: it is not made yet, or slow.
  */
 static struct slub_cache *account_caches[INDEX_END] rarely_touched;
@@ -214,18 +214,13 @@ static void *refuse(void)
 	return NULL;
 }
 
-static size_t account_index(size_t bytes)
-{
-	return (bytes + CLASS_STEP - 1) / CLASS_STEP;
-}
-
 /*
  * The list is empty, or the sequence was aborted.  Mostly there is a chain behind it,
  * and the charge is in the thread's stock.
  */
 static __attribute__((__noinline__)) void *alloc_rest(size_t bytes)
 {
-	struct slub_cache *cache = account_caches[account_index(bytes)];
+	struct slub_cache *cache = account_caches[size_index(bytes)];
 	uint32_t owner = group_current();
 	void *object;
 
@@ -240,7 +235,7 @@ static __attribute__((__noinline__)) void *alloc_rest(size_t bytes)
 static __attribute__((__noinline__)) void *
 claim(size_t bytes, void *object, uint32_t *where)
 {
-	struct slub_cache *cache = account_caches[account_index(bytes)];
+	struct slub_cache *cache = account_caches[size_index(bytes)];
 	uint32_t owner = group_current();
 
 	if (unlikely(!cache))	/* since a moment ago */
@@ -274,7 +269,7 @@ static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
 	/* In no group the library may not have started: no sequence then. */
 	if (unlikely(bytes > CLASS_BYTES_MAX || !group_current()))
 		return slow_alloc(bytes);
-	object = account_pop_paged(account_slots[account_index(bytes)], &where);
+	object = account_pop_paged(account_slots[size_index(bytes)], &where);
 	if (unlikely(!object))
 		return alloc_rest(bytes);
 	owner = group_current();
@@ -295,7 +290,7 @@ SLUB_HOT void *slow_alloc_beyond(size_t bytes)
 		return alloc_paged(bytes);
 	if (unlikely(!owner))
 		return slow_alloc(bytes);
-	class = &account_classes[account_index(bytes)];
+	class = &account_classes[size_index(bytes)];
 	/* One register: with what it is made of there would be a stack frame. */
 	__asm__("" : "+r"(class));
 	object = account_pop_fast(class->slot);

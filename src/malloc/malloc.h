@@ -22,38 +22,41 @@
 #define CLASS_BYTES_MAX ((size_t)32 << 10)
 #define CLASS_STEP 16
 /* The largest that is smaller than a page. */
-#define CLASS_WORD_MAX (PAGE_BYTES / 8 * 7)
+#define CLASS_WORD_MAX (PAGE_BYTES / 16 * 15)
 #define CLASS_NR 72
-/*
- * What a thread's own limits (base/thread.h) are outside of groups; 0 until the
- * start is done.
- */
-extern size_t malloc_limit SLUB_INTERNAL;
+/* Sizes from here on have no lists; 0 until the start is done. */
 extern size_t malloc_paged_limit SLUB_INTERNAL;
 
-/*
- * Opens the fast path to this thread, if the library has started.  Both limits or
- * none, and the paged one last: alone it would have alloc_paged() take objects of
- * all sizes for such as are linked in their descriptors.
- */
-static inline void malloc_limits_take(void)
+/* Where tables have what is for @bytes. */
+static always_inline size_t size_index(size_t bytes)
 {
-	/* acquire: pairs with the release in malloc_open() */
-	size_t limit = likely(slub_thread.malloc_limit || group_current()) ? 0 :
-		       __atomic_load_n(&malloc_limit, __ATOMIC_ACQUIRE);
+	return (bytes + CLASS_STEP - 1) / CLASS_STEP;
+}
 
-	if (likely(!limit))
-		return;
-	slub_thread.malloc_limit = limit;
-	compiler_barrier();
-	slub_thread.malloc_paged_limit =
-		__atomic_load_n(&malloc_paged_limit, __ATOMIC_RELAXED);
+/* How far the map reaches, for a thread's free_limit. */
+#define MAP_FRONT_PAGES (MAP_FRONT_BYTES >> PAGE_SHIFT)
+static inline size_t fast_free_limit(void)
+{
+	return MAP_FRONT_PAGES +
+	       __atomic_load_n(&pagemap_limit, __ATOMIC_ACQUIRE);
+}
+
+void fast_paths_open_now(void);
+/*
+ * Opens the fast paths to this thread, where it has an entrance and the library has
+ * started: free()'s, also when the map has grown, and in no group malloc()'s.
+ */
+static inline void fast_paths_open(void)
+{
+	if (unlikely(slub_thread.free_limit != fast_free_limit() ||
+		     !(slub_thread.malloc_limit || group_current())))
+		fast_paths_open_now();
 }
 
 /* The first slot of the classes of a page or more, and how many bytes of them. */
 extern uint32_t malloc_paged_slots SLUB_INTERNAL;
 extern uint32_t malloc_paged_slots_bytes SLUB_INTERNAL;
-/* The slot of the list for a size, by (size + 15) / 16. */
+/* The slot of the list for a size, by size_index(). */
 extern uint16_t malloc_slot[CLASS_BYTES_MAX / CLASS_STEP + 1] SLUB_INTERNAL;
 int sizeclass_init(void);
 /* Turns sampling (slab/sample.h) on or off; 0, -ENOSPC, or -EBUSY in a handler. */

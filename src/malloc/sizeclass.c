@@ -14,7 +14,6 @@
 #include "slab/guard.h"
 #include "slab/sample.h"
 
-size_t malloc_limit;
 size_t malloc_paged_limit;
 uint32_t malloc_paged_slots;
 uint32_t malloc_paged_slots_bytes;
@@ -59,6 +58,16 @@ struct slub_cache *sizeclass_aligned(size_t bytes, size_t align)
 	return &classes[class_of(round_up(bytes ? bytes : 1, align))];
 }
 
+_Static_assert(CLASS_WORD_MAX / CLASS_STEP < TABLE_SIZES, "one for each size");
+
+static void slot_set(size_t index, uint16_t slot)
+{
+	__atomic_store_n(&malloc_slot[index], slot, __ATOMIC_RELAXED);
+	if (index < TABLE_SIZES)
+		__atomic_store_n(&percpu_table.slots[index], slot,
+				 __ATOMIC_RELAXED);
+}
+
 /* Where the fast path finds the lists; also while it runs. */
 static void slots_fill(void)
 {
@@ -70,8 +79,7 @@ static void slots_fill(void)
 					  classes[c].list_slot;
 
 		for (; i <= class_bytes(c) / CLASS_STEP; i++)
-			__atomic_store_n(&malloc_slot[i], (uint16_t)slot,
-					 __ATOMIC_RELAXED);
+			slot_set(i, (uint16_t)slot);
 	}
 }
 
@@ -191,10 +199,7 @@ int sizeclass_init(void)
 
 void malloc_open(void)
 {
-	size_t paged = classes[class_of(PAGE_BYTES) - 1].size + 1;
-
-	/* release: whoever sees the limits sees all that start has set up */
+	/* release: whoever sees the limit sees all that start has set up */
 	__atomic_store_n(&malloc_paged_limit, CLASS_BYTES_MAX + 1,
 			 __ATOMIC_RELEASE);
-	__atomic_store_n(&malloc_limit, paged, __ATOMIC_RELEASE);
 }

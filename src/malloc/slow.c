@@ -9,6 +9,24 @@
 
 #include <errno.h>
 
+/* ---- the fast paths ---- */
+
+__attribute__((__noinline__)) void fast_paths_open_now(void)
+{
+	/* acquire: pairs with the release in malloc_open() */
+	if (slub_thread.self.base != slub_cpu_base ||
+	    unlikely(!__atomic_load_n(&malloc_paged_limit, __ATOMIC_ACQUIRE)))
+		return;
+	slub_thread.free_limit = fast_free_limit();
+	slub_thread.malloc_limit = CLASS_WORD_MAX + 1;
+	/* Looked at last: a handler may have come in between, and changed it. */
+	compiler_barrier();
+	if (unlikely(group_current()))
+		slub_thread.malloc_limit = 0;
+	if (unlikely(slub_thread.self.base != slub_cpu_base))
+		slub_thread.malloc_limit = slub_thread.free_limit = 0;
+}
+
 /* ---- free ---- */
 
 bool ptr_is_foreign(const void *ptr)
@@ -17,7 +35,7 @@ bool ptr_is_foreign(const void *ptr)
 	       !emergency_map_bytes(ptr);
 }
 
-void foreign_warn(const char *what, const void *ptr)
+cold void foreign_warn(const char *what, const void *ptr)
 {
 	static _Atomic bool warned;
 
@@ -121,6 +139,7 @@ static __attribute__((__noinline__)) void free_to_any(void *ptr)
 		return;
 	if (frees_are_pending() && !slub_thread.locks_held)
 		free_deferred();
+	fast_paths_open();
 	entry = pagemap_get(ptr);
 	if (likely(entry == MAP_LARGE))
 		free_large(ptr);
@@ -202,7 +221,7 @@ static cold void *alloc_after_reclaim(size_t bytes, size_t align,
 		ptr = alloc_once(bytes, align, is_zero);
 	if (ptr || cache_refused())
 		return ptr;
-	if (bytes < malloc_limit && align <= MALLOC_ALIGN)
+	if (bytes <= CLASS_WORD_MAX && align <= MALLOC_ALIGN)
 		ptr = cache_alloc_from_reserve(class_for(bytes, align), 0);
 	return ptr;
 }
@@ -221,7 +240,7 @@ void *slow_alloc_aligned(size_t bytes, size_t align, bool *is_zero)
 	*is_zero = false;
 	if (unlikely(!slub_start()))
 		return NULL;
-	malloc_limits_take();
+	fast_paths_open();
 	if (!slub_thread.locks_held)
 		free_deferred();
 	if (bytes > PTRDIFF_MAX || align > PTRDIFF_MAX)
@@ -241,17 +260,23 @@ static always_inline void *slow_alloc_kept(size_t bytes)
 	return large_alloc_kept(bytes);
 }
 
-/* As free_to_list().  What a thread in a group asks for has an owner. */
+/* Has it a list?  What a thread in a group asks for has an owner. */
+static always_inline bool has_list(size_t bytes)
+{
+	/* acquire: pairs with the release in malloc_open() */
+	return bytes < __atomic_load_n(&malloc_paged_limit, __ATOMIC_ACQUIRE) &&
+	       likely(!group_current());
+}
+
+/* As free_to_list(). */
 static always_inline void *alloc_from_list(size_t bytes)
 {
 	if (SLUB_CONFIG_HARDENED || percpu_backend == BACKEND_RSEQ ||
-	    bytes >= slub_thread.malloc_paged_limit)
+	    !has_list(bytes))
 		return NULL;
-	return percpu_pop(__atomic_load_n(
-				  &malloc_slot[(bytes + CLASS_STEP - 1) / CLASS_STEP],
-				  __ATOMIC_RELAXED),
-			  bytes < slub_thread.malloc_limit ? 0 :
-							     descriptor_bias);
+	return percpu_pop(__atomic_load_n(&malloc_slot[size_index(bytes)],
+					  __ATOMIC_RELAXED),
+			  bytes <= CLASS_WORD_MAX ? 0 : descriptor_bias);
 }
 
 /*
@@ -284,13 +309,13 @@ static __attribute__((__noinline__)) void *alloc_from_any(size_t bytes)
 			return ptr;
 		ptr = NULL;
 	}
-	malloc_limits_take();
 	/* The usual case: a list that is empty. */
-	if (bytes < slub_thread.malloc_paged_limit &&
-	    likely(!sample_is_wanted()))
-		ptr = cache_alloc_sized(sizeclass_cache(bytes), bytes);
-	else if (bytes < slub_thread.malloc_paged_limit)
-		ptr = sample_alloc(sizeclass_cache(bytes), bytes);
+	if (has_list(bytes))
+		ptr = likely(!sample_is_wanted()) ?
+			      cache_alloc_sized(sizeclass_cache(bytes), bytes) :
+			      sample_alloc(sizeclass_cache(bytes), bytes);
+	/* Behind it, for it may have given the thread its entrance. */
+	fast_paths_open();
 	if (!ptr)
 		ptr = slow_alloc_aligned(bytes, MALLOC_ALIGN, &is_zero);
 	if (unlikely(!ptr))

@@ -14,10 +14,12 @@
  *
  * The reserved range, low to high:
  *
- *   +-----+------+-------------+------------------------+
- *   | map | meta | descriptors | heap ->                |
- *   +-----+------+-------------+------------------------+
- *   ^ pagemap_base             ^ 2 MiB aligned   committed
+ *   +-------+-----+------+-------------+------------------------+
+ *   | areas | map | meta | descriptors | heap ->                |
+ *   +-------+-----+------+-------------+------------------------+
+ *           ^ pagemap_base             ^ 2 MiB aligned   committed
+ *
+ * "Areas" is the copy of the table of areas that free() takes (percpu/percpu.h).
  *
  * The map has two bytes per page of the whole range: the offset of the slot
  * that free() pushes to, or a special slot below whose room is 0 for ever.

@@ -28,7 +28,7 @@ static uint64_t *published_bytes;
 
 /* Sizes of the parts, each a multiple of METADATA_ALIGN. */
 struct parts {
-	size_t map;
+	size_t map;		/* and what is in front of it */
 	size_t meta;
 	size_t descriptors;
 	size_t heap;
@@ -65,7 +65,7 @@ static void size_parts(struct parts *parts, size_t heap, bool is_tight)
 	/* The map also has entries for itself and the other parts. */
 	entries = (front + heap) / PAGE_BYTES;
 	entries += entries / 1024 + 65536;
-	parts->map = round_up(entries * 2, METADATA_ALIGN);
+	parts->map = MAP_FRONT_BYTES + round_up(entries * 2, METADATA_ALIGN);
 	parts->total = parts->map + front + heap;
 }
 
@@ -106,7 +106,8 @@ int pagemap_commit(size_t bytes)
 
 	if (bytes > heap_reserved_bytes)
 		return -12;	/* ENOMEM */
-	err = grow_part((char *)pagemap_base, &map_committed, pages * 2);
+	err = grow_part((char *)pagemap_base - MAP_FRONT_BYTES, &map_committed,
+			MAP_FRONT_BYTES + pages * 2);
 	if (!err)
 		err = grow_part(descriptors, &descriptor_committed,
 				bytes / PAGE_BYTES * sizeof(struct page));
@@ -140,12 +141,17 @@ int pagemap_init(const struct os_limits *limits)
 
 	if (!range)
 		return -12;
+	/* A start that failed further on is tried again: with a range of its own. */
+	committed_bytes = 0;
+	map_committed = 0;
+	pagemap_limit = 0;
 	descriptors = range + parts.map + parts.meta;
-	pagemap_base = (uintptr_t)range;
+	pagemap_base = (uintptr_t)range + MAP_FRONT_BYTES;
+	percpu_map_front_set(range);
 	heap_start = round_up((uintptr_t)descriptors + parts.descriptors,
 			      SUPERBLOCK_BYTES);
 	heap_reserved_bytes = parts.heap;
-	range_reserved_bytes = parts.total;
+	range_reserved_bytes = parts.total - MAP_FRONT_BYTES;
 	descriptor_bias = (uintptr_t)descriptors -
 			  (heap_start >> PAGE_SHIFT) * sizeof(struct page);
 	/* In one call, for they adjoin: descriptors for what the heap begins with. */
@@ -153,9 +159,8 @@ int pagemap_init(const struct os_limits *limits)
 	if (os_commit(range + parts.map, parts.meta + descriptor_committed) ||
 	    pagemap_commit(0)) {
 		/* The next start begins anew. */
+		percpu_map_front_set(NULL);
 		os_unreserve(range, parts.total);
-		map_committed = 0;
-		descriptor_committed = 0;
 		return -12;
 	}
 	meta_init(range + parts.map, parts.meta);

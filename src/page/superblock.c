@@ -86,6 +86,8 @@ size_t superblock_nr_dirty(void)
 
 void superblock_init(uint32_t nr_nodes)
 {
+	nr_committed = 0;
+	first_free = 0;
 	states = meta_alloc(heap_reserved_bytes / SUPERBLOCK_BYTES + 1);
 	if (nr_nodes > 1)
 		homes = meta_alloc(heap_reserved_bytes / SUPERBLOCK_BYTES + 1);

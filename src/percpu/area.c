@@ -16,11 +16,12 @@ static const char dummy_area[AREA_BYTES] align_to(4096)
 	__attribute__((section(".bss_dummy_area,\"aw\",@nobits#")));
 
 /*
- * What a thread that may not run the fast path indexes (AREA-1).  Both are filled
- * before any sequence runs, a page each on most machines: percpu_start().
+ * The first is what a thread that may not run the fast path indexes (AREA-1).  All are
+ * filled before any sequence runs, a page each on most machines: percpu_start().
  */
 void *slub_dummy_base[AREAS_MAX] align_to(4096) rarely_touched;
-struct percpu_bases percpu_bases align_to(4096) rarely_touched;
+struct cpu_table percpu_table align_to(4096) rarely_touched;
+void **slub_map_bases align_to(64);
 /* Of no CPU: what a thread remembers that has not made a slow call yet. */
 const struct slot percpu_no_area = {
 	.spare.unused = AREA_NUMBER_NONE,
@@ -31,7 +32,7 @@ enum cpu_number percpu_cpu_number;
 bool percpu_can_stop;
 uint32_t percpu_nr_areas;
 
-struct lock area_lock = LOCK_INIT;
+struct lock area_lock align_to(64) = LOCK_INIT;
 
 /*
  * The areas, one every area_stride bytes; behind the last the shared area, and
@@ -50,8 +51,7 @@ static uint64_t area_made[AREAS_MAX / 64];	/* a bit each */
  * Set once at start; until then the fast path does not get as far as to use
  * them (malloc/fast.c).
  */
-uintptr_t slub_rseq_offset;
-uintptr_t slub_cid_offset;
+int64_t slub_seq_offsets align_to(64);
 uintptr_t percpu_hint_offset;
 
 /* Bytes per CPU for slub_percpu_alloc(), unless SLUB_PERCPU_BYTES says. */
@@ -63,16 +63,16 @@ uintptr_t percpu_hint_offset;
 static size_t committed_bytes = AREA_BYTES + AREA_ALIGN;
 
 /* Where this thread's scratch area lies from the thread pointer. */
-static uintptr_t scratch_offset(void)
+static intptr_t scratch_offset(void)
 {
-	return (uintptr_t)slub_thread.scratch -
-	       (uintptr_t)__builtin_thread_pointer();
+	return (intptr_t)slub_thread.scratch -
+	       (intptr_t)__builtin_thread_pointer();
 }
 
 /* The entries that a CPU number in use can reach. */
 static uint32_t table_entries(uint32_t possible)
 {
-	uint32_t page_worth = 4096 / sizeof(void *) - BASES_GAP;
+	uint32_t page_worth = (4096 - TABLE_GAP) / sizeof(void *);
 
 	/* One page of each is touched anyway: fill it, against a later surprise. */
 	if (possible < page_worth)
@@ -126,6 +126,7 @@ int percpu_init(bool is_tight)
 	/* A start that failed further on is tried again. */
 	if (areas_start)
 		return 0;
+	percpu_map_front_set(NULL);
 	percpu_nr_areas = choose_nr(is_tight);
 	area_stride = choose_stride(is_tight);
 	while (!range) {
@@ -172,11 +173,19 @@ char *percpu_collect_area(void)
 	return collect_area;
 }
 
+void percpu_map_front_set(void *memory)
+{
+	slub_map_bases = memory ? (void **)((char *)memory + TABLE_GAP) :
+				  slub_cpu_base;
+}
+
 static void fill_tables(uint32_t entries)
 {
 	for (uint32_t i = 0; i < entries; i++) {
 		slub_dummy_base[i] = (void *)dummy_area;
 		slub_cpu_base[i] = (void *)dummy_area;
+		if (percpu_backend == BACKEND_RSEQ)
+			slub_map_bases[i] = (void *)dummy_area;
 	}
 }
 
@@ -220,6 +229,11 @@ static void choose_cpu_number(const struct os_rseq *rseq)
 	}
 }
 
+static void offsets_set(intptr_t rseq, intptr_t cid)
+{
+	slub_seq_offsets = (int64_t)((uint64_t)cid << 32 | (uint32_t)rseq);
+}
+
 void percpu_start(const struct os_cpus *cpus)
 {
 	struct os_rseq rseq;
@@ -230,16 +244,14 @@ void percpu_start(const struct os_cpus *cpus)
 	percpu_can_stop = os_membarrier_register() && !SLUB_CONFIG_PLAIN_C;
 	if (percpu_backend == BACKEND_RSEQ) {
 		fill_tables(table_entries(cpus->possible));
-		slub_cid_offset = rseq.offset + (rseq.has_mm_cid ?
-						 RSEQ_MM_CID : RSEQ_CPU_ID);
-		slub_rseq_offset = rseq.offset;
+		offsets_set((intptr_t)rseq.offset, (intptr_t)rseq.offset +
+			    (rseq.has_mm_cid ? RSEQ_MM_CID : RSEQ_CPU_ID));
 	} else {
-		/* The fast path stays on the dummy area and fails at once. */
+		/* Sequences stay on the dummy area and fail at once. */
 		fill_tables(AREAS_MAX);
-		slub_rseq_offset = scratch_offset();
-		slub_cid_offset = slub_rseq_offset + RSEQ_MM_CID;
+		offsets_set(scratch_offset(), scratch_offset() + RSEQ_MM_CID);
 		percpu_hint_offset = RSEQ_CPU_ID + (rseq.available ?
-				     rseq.offset : slub_rseq_offset);
+				     rseq.offset : (uintptr_t)scratch_offset());
 	}
 	compiler_barrier();
 }
@@ -323,6 +335,11 @@ static void number_set(uint32_t cid, bool is_stopped)
 				 __ATOMIC_RELEASE);
 }
 
+/*
+ * In both tables; the copy is read by sequences only.  Between the two stores malloc()
+ * and free() see different areas on this CPU, the one the dummy: it stops, or begins, a
+ * moment sooner than the other.
+ */
 void percpu_base_set(uint32_t cid, char *area)
 {
 	void *base = area ? (void *)area : (void *)dummy_area;
@@ -332,6 +349,8 @@ void percpu_base_set(uint32_t cid, char *area)
 	 * dependent loads base -> area of the sequences.
 	 */
 	__atomic_store_n(&slub_cpu_base[cid], base, __ATOMIC_RELEASE);
+	if (percpu_backend == BACKEND_RSEQ)
+		__atomic_store_n(&slub_map_bases[cid], base, __ATOMIC_RELEASE);
 	number_set(cid, !area);
 	/*
 	 * Programs index by CPU number whatever the library was built for.

@@ -2,7 +2,7 @@
 /*
  * Emptying the lists of any CPU: the stop-a-CPU protocol.
  *
- *   1  point the CPU's base entry at the dummy area
+ *   1  point the CPU's base entry, in both tables, at the dummy area
  *   2  membarrier(PRIVATE_EXPEDITED_RSEQ): every sequence that had read the
  *      entry before is restarted, and reads the dummy
  *   3  the area is ours: move its lists out, leave it empty

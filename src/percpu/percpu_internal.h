@@ -11,19 +11,6 @@
 #define ABORTS_MAX 64
 
 extern void *slub_dummy_base[AREAS_MAX];
-/*
- * The table does not begin with a page: the first object of a slab does, and a
- * processor that compares the low bits of addresses takes the load of a base
- * for one of what was just stored there (measured: a pair of malloc and free of
- * one object 6.2 -> 10 ns).
- */
-#define BASES_GAP 216
-struct percpu_bases {
-	void *gap[BASES_GAP];
-	void *base[AREAS_MAX];
-};
-extern struct percpu_bases percpu_bases;
-#define slub_cpu_base (percpu_bases.base)
 extern const struct slot percpu_no_area;
 
 /* Makes the area of CPU number @cid and names it in the table. */

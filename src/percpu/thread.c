@@ -152,7 +152,7 @@ uint32_t percpu_cid(void)
 	if (!SLUB_CONFIG_SMP)
 		return 0;
 	return *(volatile uint32_t *)((char *)__builtin_thread_pointer() +
-				      slub_cid_offset);
+				      slub_cid_offset());
 }
 
 static void rseq_enter(void)
@@ -161,10 +161,10 @@ static void rseq_enter(void)
 		slub_thread.flags |= THREAD_CHECKED;
 		if (os_rseq_is_registered()) {
 			slub_thread.self.base = slub_cpu_base;
-			slub_thread.self.cid = slub_cid_offset;
+			slub_thread.self.cid = (uintptr_t)slub_cid_offset();
 			/* Last: nothing inline runs before it is there. */
 			compiler_barrier();
-			slub_thread.self.rseq = slub_rseq_offset;
+			slub_thread.self.rseq = (uintptr_t)slub_rseq_offset();
 		}
 	}
 	if (slub_thread.self.base == slub_cpu_base) {

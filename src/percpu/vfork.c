@@ -3,8 +3,9 @@
  * vfork(): the child shares its parent's thread-local storage and is not
  * registered with the kernel, yet finds the parent's registration, with the
  * CPU number where the parent stopped.  No sequence may run in it, so the
- * thread is put on the dummy table first.  The parent sleeps meanwhile and
- * gets its table back when it wakes up.  (clone(): malloc/clone.c.)
+ * thread is put on the dummy table first, and the fast paths of malloc and free
+ * are closed to it.  The parent sleeps meanwhile and gets its table back when it
+ * wakes up, and the fast paths in its next slow call.  (clone(): malloc/clone.c.)
  *
  * A child made by a system call of the program's own, without these
  * functions, cannot be seen; it shares errno with its parent just as well.
@@ -17,14 +18,24 @@
 
 __attribute__((used)) void percpu_share(uintptr_t saved[2])
 {
-	saved[0] = (uintptr_t)slub_thread.self.base;
 	saved[1] = slub_thread.flags;
-	if (percpu_backend == BACKEND_RSEQ) {
-		slub_thread.self.base = slub_dummy_base;
-		/* The parent's next slow add finds its area again. */
-		slub_thread.self.area = (char *)&percpu_no_area;
+	if (percpu_backend == BACKEND_RSEQ)
 		slub_thread.flags |= THREAD_CHECKED;
-	}
+	compiler_barrier();
+	saved[0] = (uintptr_t)slub_thread.self.base;
+	if (percpu_backend != BACKEND_RSEQ)
+		return;
+	/*
+	 * In this order, for a signal handler may come in between: with the flag it
+	 * gets no table, and without a table it opens nothing (fast_paths_open()).
+	 */
+	slub_thread.self.base = slub_dummy_base;
+	compiler_barrier();
+	slub_thread.malloc_limit = 0;
+	slub_thread.free_limit = 0;
+	/* The parent's next slow add finds its area again. */
+	slub_thread.self.area = (char *)&percpu_no_area;
+	compiler_barrier();
 }
 
 void percpu_unshare(const uintptr_t saved[2])

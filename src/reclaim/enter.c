@@ -214,15 +214,12 @@ static always_inline void go_in(struct group_thread *thread, uint32_t group,
 
 /*
  * The thread is in @owner's group, and its malloc goes slow from here on; see
- * base/thread.h.  In this order: a handler's malloc in between would find limits of 0
- * and no group, and put them back; and with the paged one alone it would take objects of all
- * sizes for such as are linked in their descriptors, as in malloc_limits_take().
+ * base/thread.h.  In this order: a handler's malloc in between would find no group, and
+ * open the fast path again.
  */
 static always_inline void go_slow(uint32_t owner)
 {
 	slub_thread.self.owner = owner;
-	compiler_barrier();
-	slub_thread.malloc_paged_limit = 0;
 	compiler_barrier();
 	slub_thread.malloc_limit = 0;
 }

@@ -12,12 +12,12 @@ import subprocess
 import sys
 
 LINE = 64
-# Written with each run of pages taken or given back, with each registration.
+# Written with each run of pages taken or given back, with each registration, each stop of a CPU.
 WRITTEN = ("used_pages", "large_pages", "quick_lock", "quick_pages", "superblock_lock", "zones",
-           "registry")
+           "registry", "area_lock")
 # Read by malloc and free, in and out of groups, by walks, and where lists are filled.
 READ = ("pagemap_base", "pagemap_limit", "descriptor_bias", "malloc_slot", "malloc_paged_slots",
-        "percpu_hint_offset", "slub_rseq_offset", "slub_cid_offset", "percpu_bases", "classes",
+        "percpu_hint_offset", "slub_seq_offsets", "slub_map_bases", "percpu_table", "classes",
         "account_classes", "account_slots", "account_caches", "group_generation", "nr_tight",
         "stock_max", "groups_with_low", "groups_alive", "sample_switch", "shrinker_table",
         "owner_pool", "hint_pool", "group_pool", "map_pool", "block_pool", "unit_pool",

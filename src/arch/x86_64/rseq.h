@@ -32,7 +32,7 @@ _Static_assert(DESCRIPTOR_LINK == 8, "sequences spell it out");
 /* Before this thread has an entrance, its area is one of no CPU. */
 #define RSEQ_HERE		SLUB_SEQ_HERE
 #define RSEQ_HERE_INPUTS						\
-	[rseq] "r"(slub_rseq_offset), [cid] "r"(slub_cid_offset),	\
+	[rseq] "r"(slub_rseq_offset()), [cid] "r"(slub_cid_offset()),	\
 	[area] "r"(slub_thread.self.area)
 
 /*
@@ -41,10 +41,10 @@ _Static_assert(DESCRIPTOR_LINK == 8, "sequences spell it out");
  * @slot enters as the offset and is clobbered.
  */
 #if !SLUB_CONFIG_HARDENED
-#define RSEQ_POP(object_, slot_, t_)					\
-	SLUB_SEQ_POP(slub_thread.self, object_, slot_, t_)
-#define RSEQ_PUSH(object_, slot_, t_)					\
-	SLUB_SEQ_PUSH(slub_thread.self, object_, slot_, t_)
+#define RSEQ_POP_IN(entrance_, object_, slot_, t_)			\
+	SLUB_SEQ_POP(entrance_, object_, slot_, t_)
+#define RSEQ_PUSH_IN(entrance_, object_, slot_, t_)			\
+	SLUB_SEQ_PUSH(entrance_, object_, slot_, t_)
 #define RSEQ_POP_LINK(object_, slot_, t_, link_)			\
 	SLUB_SEQ_POP_LINK(slub_thread.self, object_, slot_, t_, link_)
 #define RSEQ_PUSH_LINK(object_, slot_, t_, link_)			\
@@ -55,7 +55,7 @@ _Static_assert(DESCRIPTOR_LINK == 8, "sequences spell it out");
  * With encoded links (slot.h).  pop also fails where the link decodes to what
  * is no address; that is told from an empty list on the slow path.
  */
-#define RSEQ_POP_AT(object_, slot_, t_, place_, ...)			\
+#define RSEQ_POP_AT(entrance_, object_, slot_, t_, place_, ...)		\
 	do {								\
 		uintptr_t next_;					\
 		__asm__ volatile goto(					\
@@ -78,18 +78,18 @@ _Static_assert(DESCRIPTOR_LINK == 8, "sequences spell it out");
 			RSEQ_LEAVE					\
 			: [object] "=&a"(object_), [t] "=&r"(t_),	\
 			  [next] "=&r"(next_), [slot] "+&r"(slot_)	\
-			: RSEQ_INPUTS,					\
+			: SLUB_SEQ_INPUTS(entrance_),			\
 			  [secret] "r"(slot_check(slot_)->secret),	\
 			  ## __VA_ARGS__				\
 			: "memory", "cc"				\
 			: failed, aborted);				\
 	} while (0)
-#define RSEQ_POP(object_, slot_, t_)					\
-	RSEQ_POP_AT(object_, slot_, t_, "(%[object])")
+#define RSEQ_POP_IN(entrance_, object_, slot_, t_)			\
+	RSEQ_POP_AT(entrance_, object_, slot_, t_, "(%[object])")
 #define RSEQ_POP_LINK(object_, slot_, t_, link_)			\
-	RSEQ_POP_AT(object_, slot_, t_, "(%[object], %[link])",		\
-		    [link] "r"(link_))
-#define RSEQ_PUSH_AT(object_, slot_, t_, place_)			\
+	RSEQ_POP_AT(slub_thread.self, object_, slot_, t_,		\
+		    "(%[object], %[link])", [link] "r"(link_))
+#define RSEQ_PUSH_AT(entrance_, object_, slot_, t_, place_)		\
 	__asm__ volatile goto(						\
 		RSEQ_ENTER						\
 		RSEQ_ADD_AREA("%[slot]")				\
@@ -102,16 +102,21 @@ _Static_assert(DESCRIPTOR_LINK == 8, "sequences spell it out");
 		"movq %[object], (%[slot])"				\
 		RSEQ_LEAVE						\
 		: [t] "=&r"(t_), [slot] "+&r"(slot_)			\
-		: RSEQ_INPUTS, [object] "r"(object_),			\
+		: SLUB_SEQ_INPUTS(entrance_), [object] "r"(object_),	\
 		  [place] "r"(place_),					\
 		  [key] "r"(link_key(slot_, place_))			\
 		: "memory", "cc"					\
 		: failed, aborted)
-#define RSEQ_PUSH(object_, slot_, t_)					\
-	RSEQ_PUSH_AT(object_, slot_, t_, object_)
+#define RSEQ_PUSH_IN(entrance_, object_, slot_, t_)			\
+	RSEQ_PUSH_AT(entrance_, object_, slot_, t_, object_)
 #define RSEQ_PUSH_LINK(object_, slot_, t_, link_)			\
-	RSEQ_PUSH_AT(object_, slot_, t_, (char *)(object_) + (link_))
+	RSEQ_PUSH_AT(slub_thread.self, object_, slot_, t_,		\
+		     (char *)(object_) + (link_))
 #endif
+#define RSEQ_POP(object_, slot_, t_)					\
+	RSEQ_POP_IN(slub_thread.self, object_, slot_, t_)
+#define RSEQ_PUSH(object_, slot_, t_)					\
+	RSEQ_PUSH_IN(slub_thread.self, object_, slot_, t_)
 
 static always_inline void *rseq_pop(uintptr_t offset)
 {

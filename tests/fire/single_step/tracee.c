@@ -272,6 +272,19 @@ static void sparse(void)
 		free(objects[i]);
 }
 
+/* vfork() closes the fast paths to its thread: the next free() opens its own. */
+static void after_vfork(size_t size)
+{
+	struct object one = keep(malloc(size), size);
+	pid_t pid = vfork();
+
+	if (!pid)
+		_exit(0);
+	if (pid < 0 || waitpid(pid, NULL, 0) != pid)
+		fire_fail("vfork: %s", strerror(errno));
+	drop(&one);
+}
+
 /* One round works all sizes a little and some of them in bulk. */
 static void one_round(unsigned int round)
 {
@@ -279,6 +292,7 @@ static void one_round(unsigned int round)
 	few_of_each();
 	the_other_calls(sizes[round % 10]);
 	the_operators(sizes[round % 10]);
+	after_vfork(sizes[round % 10]);
 	if (step_api_round)
 		step_api_round(round);
 	bulk(sizes[round % 11], BULK);

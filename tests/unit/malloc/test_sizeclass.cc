@@ -72,11 +72,14 @@ TEST(sizeclass, fast_path_table_says_the_same)
 TEST(sizeclass, limits_part_the_paths)
 {
 	EXPECT_EQ(malloc_paged_limit, CLASS_BYTES_MAX + 1);
+	EXPECT_EQ(CLASS_WORD_MAX, sizeclass_cache(PAGE_BYTES)[-1].size);
+	for (size_t i = 0; i * CLASS_STEP <= CLASS_WORD_MAX; i++)
+		ASSERT_EQ(percpu_table.slots[i], malloc_slot[i]) << i * CLASS_STEP;
 	for (size_t bytes = 0; bytes <= CLASS_BYTES_MAX; bytes++) {
 		struct slub_cache *cache = sizeclass_cache(bytes);
 		bool is_paged = cache->slot - malloc_paged_slots < malloc_paged_slots_bytes;
 
-		ASSERT_EQ(bytes < malloc_limit, cache->link == 0) << bytes;
+		ASSERT_EQ(bytes <= CLASS_WORD_MAX, cache->link == 0) << bytes;
 		ASSERT_EQ(is_paged, cache->link != 0) << bytes;
 		/* free() adds a slot to the one that the map names. */
 		if (is_paged) {

@@ -293,22 +293,45 @@ TEST(slow, nobody_gives_up_anything_for_what_can_never_be_had)
 	EXPECT_EQ(slub_bucket_destroy(bucket), 0);
 }
 
-/* The start of the library sets the paged one first, and a thread may look in between. */
-TEST(slow, a_thread_takes_both_limits_or_none)
+/* The start of the library sets the paged one last, and a thread may look in between. */
+TEST(slow, the_fast_paths_are_open_once_the_library_has_started)
 {
-	size_t limit = malloc_limit, mine[2];
+	const size_t limit = malloc_paged_limit;
+	size_t before[2], after[2];
 
-	slub_thread.malloc_limit = slub_thread.malloc_paged_limit = 0;
-	malloc_limit = 0;
-	malloc_limits_take();
-	mine[0] = slub_thread.malloc_limit;
-	mine[1] = slub_thread.malloc_paged_limit;
-	malloc_limit = limit;
-	malloc_limits_take();
-	EXPECT_EQ(mine[0], 0u);
-	EXPECT_EQ(mine[1], 0u) << "objects of words would be taken for pages";
-	EXPECT_EQ(slub_thread.malloc_limit, malloc_limit);
-	EXPECT_EQ(slub_thread.malloc_paged_limit, malloc_paged_limit);
+	slub_thread.malloc_limit = slub_thread.free_limit = 0;
+	malloc_paged_limit = 0;
+	fast_paths_open();
+	before[0] = slub_thread.malloc_limit;
+	before[1] = slub_thread.free_limit;
+	malloc_paged_limit = limit;
+	fast_paths_open();
+	after[0] = slub_thread.malloc_limit;
+	after[1] = slub_thread.free_limit;
+	EXPECT_EQ(before[0], 0u);
+	EXPECT_EQ(before[1], 0u);
+	if (percpu_backend != BACKEND_RSEQ) {
+		EXPECT_EQ(after[0], 0u) << "no area is this thread's";
+		EXPECT_EQ(after[1], 0u);
+		return;
+	}
+	EXPECT_EQ(after[0], CLASS_WORD_MAX + 1);
+	EXPECT_EQ(after[1], pagemap_limit + MAP_FRONT_PAGES);
+}
+
+/* What lies behind the pages that free() was told of goes the longer way, and tells it. */
+TEST(slow, a_thread_frees_where_the_map_has_grown)
+{
+	void *object = malloc(48);
+	const size_t open = slub_thread.free_limit;
+
+	ASSERT_NE(object, nullptr);
+	slub_thread.free_limit = 1;
+	free(object);
+	EXPECT_EQ(slub_thread.free_limit, percpu_backend == BACKEND_RSEQ ? open : 1);
+	EXPECT_EQ(malloc(48), object) << "on the list all the same";
+	free(object);
+	slub_thread.free_limit = open;
 }
 
 TEST(slow, foreign_pointers_are_left_alone_and_reported_once)

@@ -140,4 +140,20 @@ TEST_F(pagemap, flags_keep_their_parts_apart)
 			}
 }
 
+/* A start that failed behind this one: the next has a range, and a map, of its own. */
+TEST_F(pagemap, a_second_start_begins_anew)
+{
+	EXPECT_EQ(harness::in_child([] {
+		const uintptr_t before = pagemap_base;
+		struct os_limits limits;
+
+		os_limits_read(&limits);
+		if (pagemap_init(&limits) || pagemap_base == before || pagemap_committed() ||
+		    pagemap_commit(SUPERBLOCK_BYTES))
+			_exit(1);
+		pagemap_set((void *)heap_start, 1, MAP_LARGE);
+		_exit(pagemap_get((void *)heap_start) == MAP_LARGE ? 0 : 2);
+	}), 0);
+}
+
 } /* namespace */

@@ -12,12 +12,13 @@
 static int barriers_rseq, barriers_all, barrier_result;
 static uint32_t stopped_cid;
 static uint32_t slot;
-static void *base_seen, *head_seen;
+static void *base_seen, *map_seen, *head_seen;
 
 static int barrier(int *count)
 {
 	++*count;
 	base_seen = slub_cpu_base[stopped_cid];
+	map_seen = slub_map_bases[stopped_cid];
 	head_seen = area_half(percpu_area(stopped_cid), slot)->head;
 	return barrier_result;
 }
@@ -80,6 +81,10 @@ TEST_F(stop, base_then_barrier_then_lists)
 	ASSERT_NE(got, nullptr);
 	EXPECT_EQ(percpu_backend == BACKEND_RSEQ ? barriers_rseq : barriers_all, 1);
 	EXPECT_EQ(base_seen, slub_dummy_base[0]) << "new sequences went on";
+	if (percpu_backend == BACKEND_RSEQ) {
+		EXPECT_EQ(map_seen, slub_dummy_base[0]) << "free() went on";
+		EXPECT_EQ(slub_map_bases[stopped_cid], area);
+	}
 	EXPECT_EQ(head_seen, pool.at(1)) << "moved before old sequences were stopped";
 	EXPECT_EQ(slub_cpu_base[stopped_cid], area);
 	got += slot / SLOT_BYTES;

@@ -119,8 +119,11 @@ TEST_F(thread, sharing_keeps_both_off_the_fast_path)
 	uint32_t flags = slub_thread.flags;
 
 	ASSERT_TRUE(percpu_put(slot, pool.at(0), 4));
+	slub_thread.malloc_limit = slub_thread.free_limit = 8;
 	percpu_share(saved);
 	if (percpu_backend == BACKEND_RSEQ) {
+		EXPECT_EQ(slub_thread.malloc_limit, 0u);
+		EXPECT_EQ(slub_thread.free_limit, 0u);
 		EXPECT_EQ(slub_thread.self.base, (void **)slub_dummy_base);
 		percpu_remember();
 		EXPECT_EQ(slub_thread.self.area, (char *)&percpu_no_area);
@@ -132,6 +135,7 @@ TEST_F(thread, sharing_keeps_both_off_the_fast_path)
 	percpu_unshare(saved);
 	EXPECT_EQ(slub_thread.self.base, table);
 	EXPECT_EQ(slub_thread.flags, flags);
+	slub_thread.malloc_limit = slub_thread.free_limit = 0;
 }
 
 TEST_F(thread, child_of_vfork_runs_no_sequence)
