@@ -6,6 +6,7 @@ import shutil
 import tempfile
 
 import machine
+import warm
 from process import Failure, Process, execute
 
 TIMED = ("time", "seconds", "instructions", "cpu")	# not taken from the resting rounds
@@ -19,6 +20,12 @@ class Runner:
         self.programs, self.allocators = programs, allocators
         self.mode, self.rounds, self.results = mode, rounds, results
         self.notes = []
+        self.is_taken_back = warm.is_taken_back()
+        if self.is_taken_back:
+            self.notes.append(
+                "the machine beneath takes back what is free (a balloon that reports free pages): "
+                f"before each process {warm.AT_LEAST_MIB} to {warm.AT_MOST_MIB} MiB are written "
+                "to and freed, so that all of them find memory that is there")
         self.folder = tempfile.mkdtemp(prefix="slub-bench-")
 
     def close(self):
@@ -90,6 +97,8 @@ class Runner:
             self.results.fail(job.name, allocator.name,
                               f"needs up to {job.mib} MiB free, there are {available}")
             return None
+        if self.is_taken_back:
+            warm.make_present(warm.wanted_mib(job.mib, available))
         try:
             return call(job, allocator, arguments)
         except (Failure, OSError) as why:
