@@ -9,7 +9,7 @@
 
 #include "seed.h"
 
-struct registry {
+struct seed_registry {
 	const char *name, *row;
 	/* Groups 0 to @groups - 1, a shrinker each; those of the first @active have objects. */
 	void (*create)(unsigned int groups, unsigned int active);
@@ -22,10 +22,10 @@ struct registry {
 };
 
 /* As the kernel had it until 6.6: under a read-write lock, tried and not waited for. */
-extern const struct registry registry_locked;
+extern const struct seed_registry registry_locked;
 /* libslub's: the walk, and the call of which it is a part. */
-extern const struct registry registry_slub;
-extern const struct registry registry_slub_whole;
+extern const struct seed_registry registry_slub;
+extern const struct seed_registry registry_slub_whole;
 
 /* What a file of 1 MiB in memory is to its shrinker. */
 enum { FILE_PAGES = 256 };

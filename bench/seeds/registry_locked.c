@@ -133,6 +133,6 @@ static void unmount(void)
 	take_away(mounted);
 }
 
-const struct registry registry_locked = {
+const struct seed_registry registry_locked = {
 	"read-write lock", "locked", create, destroy, pass, mount, unmount,
 };

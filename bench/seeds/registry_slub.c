@@ -96,9 +96,9 @@ static void unmount(void)
 	slub_shrinker_unregister(&one_more.shrinker);
 }
 
-const struct registry registry_slub = {
+const struct seed_registry registry_slub = {
 	"lock-free", "lock-free", create, destroy, pass, mount, unmount,
 };
-const struct registry registry_slub_whole = {
+const struct seed_registry registry_slub_whole = {
 	"slub_shrink()", "slub_shrink", create, destroy, whole_pass, mount, unmount,
 };

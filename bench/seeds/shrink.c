@@ -25,7 +25,7 @@ static _Atomic bool go, stop;
 
 struct walker {
 	pthread_t thread;
-	const struct registry *registry;
+	const struct seed_registry *registry;
 	unsigned int number;
 	uint64_t passes, asked, instructions;
 	bool counted;
@@ -54,8 +54,8 @@ static void *walk(void *arg)
 }
 
 /* Opening a counter may take a tenth of a second: nobody walks before all have theirs. */
-static void start(struct walker *walkers, unsigned int threads, const struct registry *registry,
-		  unsigned int first_cpu)
+static void start(struct walker *walkers, unsigned int threads,
+		  const struct seed_registry *registry, unsigned int first_cpu)
 {
 	unsigned int spins = 0;
 
@@ -88,7 +88,7 @@ static struct walker finish(struct walker *walkers, unsigned int threads)
 
 /* --- the measurements --- */
 
-static void passes(const struct registry *registry, unsigned int threads)
+static void passes(const struct seed_registry *registry, unsigned int threads)
 {
 	struct walker walkers[THREADS_MAX], sum;
 	double began, rate, each, share;
@@ -110,7 +110,7 @@ static void passes(const struct registry *registry, unsigned int threads)
 		seed_left_out("instructions: no performance counters here");
 }
 
-static double storm_rate(const struct registry *registry)
+static double storm_rate(const struct seed_registry *registry)
 {
 	double began = bench_seconds(), now = began;
 	uint64_t cycles = 0;
@@ -125,7 +125,7 @@ static double storm_rate(const struct registry *registry)
 	return (double)cycles / (now - began);
 }
 
-static void storm(const struct registry *registry)
+static void storm(const struct seed_registry *registry)
 {
 	unsigned int threads = seed_cpus - 1 < THREADS_MAX ? seed_cpus - 1 : THREADS_MAX;
 	struct walker walkers[THREADS_MAX], sum;
@@ -146,7 +146,7 @@ static void storm(const struct registry *registry)
 	bench_row("x", during / alone, "storm/ratio/%s", registry->row);
 }
 
-static void idle(const struct registry *registry)
+static void idle(const struct seed_registry *registry)
 {
 	struct bench_samples samples = { 0 };
 
@@ -164,7 +164,7 @@ static void idle(const struct registry *registry)
 	registry->destroy();
 }
 
-static void measure(const struct registry *registry)
+static void measure(const struct seed_registry *registry)
 {
 	registry->create(nr_groups, nr_active);
 	registry->pass();
