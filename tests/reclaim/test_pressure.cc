@@ -40,10 +40,12 @@ TEST(Pressure, AFifoAsSystemdSaysIt)
 		int fd = slub_pressure_fd();
 		CHECK(fd >= 0 && slub_pressure_fd() == fd);
 		CHECK(stats().sources == SLUB_PRESSURE_WATCH);
+		CHECK(!is_readable(fd, 0) && slub_pressure_handle() == 0);
 		int out = open(path.c_str(), O_WRONLY);
 		CHECK(write(out, "x", 1) == 1);
 		CHECK(is_readable(fd, 1000) && slub_pressure_handle() == 1);
 		CHECK(witness.counts == 1 && stats().walks == 1);
+		CHECK(!is_readable(fd, 0) && slub_pressure_handle() == 0);
 		CHECK(witness.counts == 1);
 	});
 }
@@ -275,6 +277,7 @@ TEST(Pressure, ASocketWhoseOtherEndCloses)
 		/* What was said before is heard; then there is nothing to wait for. */
 		CHECK(is_readable(fd, 1000) && slub_pressure_handle() == 1);
 		CHECK(is_readable(fd, 1000) && slub_pressure_handle() == 0);
+		CHECK(!is_readable(fd, 0) && slub_pressure_handle() == 0);
 	});
 	close(server);
 }
