@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 
-def _read(path, otherwise=""):
+def read(path, otherwise=""):
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()
@@ -25,20 +25,20 @@ def _said(command, cwd=None):
 
 
 def available_mib():
-    found = re.search(r"^MemAvailable:\s+(\d+)", _read("/proc/meminfo"), re.M)
+    found = re.search(r"^MemAvailable:\s+(\d+)", read("/proc/meminfo"), re.M)
     return int(found.group(1)) // 1024 if found else 0
 
 
 def _chosen(path):
-    found = re.search(r"\[(\w+)\]", _read(path))
+    found = re.search(r"\[(\w+)\]", read(path))
     return found.group(1) if found else "unknown"
 
 
 def describe(root):
-    cpuinfo, meminfo = _read("/proc/cpuinfo"), _read("/proc/meminfo")
+    cpuinfo, meminfo = read("/proc/cpuinfo"), read("/proc/meminfo")
     model = re.search(r"^model name\s*: (.*)$", cpuinfo, re.M)
     memory = re.search(r"^MemTotal:\s+(\d+)", meminfo, re.M)
-    system = re.search(r'^PRETTY_NAME="?([^"\n]*)', _read("/etc/os-release"), re.M)
+    system = re.search(r'^PRETTY_NAME="?([^"\n]*)', read("/etc/os-release"), re.M)
     return {
         "processor": model.group(1) if model else platform.processor(),
         "cpus": len(os.sched_getaffinity(0)),
@@ -49,7 +49,7 @@ def describe(root):
         "libc": " ".join(platform.libc_ver()),
         "compiler": _said(["cc", "--version"]).split("\n", maxsplit=1)[0],
         "huge_pages": _chosen("/sys/kernel/mm/transparent_hugepage/enabled"),
-        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+        "governor": read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
                           "unknown").strip(),
         "load": os.getloadavg()[0],
         "tree": _said(["git", "describe", "--always", "--dirty"], cwd=root) or "no commit",

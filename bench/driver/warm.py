@@ -9,7 +9,8 @@ this before each program 39 to 72, and 35 to 41.
 import contextlib
 import glob
 import mmap
-import os
+
+import machine
 
 BALLOON = "0x0005"	# a virtio device's number
 REPORTING = 5		# the bit VIRTIO_BALLOON_F_REPORTING of its features
@@ -18,18 +19,10 @@ AT_MOST_MIB = 512	# of what takes gigabytes the first part
 PAGE = 4096
 
 
-def _read(folder, name):
-    try:
-        with open(os.path.join(folder, name), encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
-
-
 def is_taken_back(devices="/sys/bus/virtio/devices"):
     """Does the machine beneath get what this one leaves free?"""
-    return any(_read(folder, "device") == BALLOON
-               and _read(folder, "features")[REPORTING:REPORTING + 1] == "1"
+    return any(machine.read(folder + "/device").strip() == BALLOON
+               and machine.read(folder + "/features")[REPORTING:REPORTING + 1] == "1"
                for folder in glob.glob(devices + "/*"))
 
 
