@@ -6,13 +6,15 @@
  * So a process that frees and then never calls again has nothing left to give
  * back, and there is no thread, no timer and no signal for it.
  *
- * The limit is an eighth of what is in use, 4 MiB at the least and SLUB_RETAIN
- * at the most.  A program that frees and allocates more than that in turns
- * would buy the same pages back each time, at a page fault each (10,000 blocks
- * of 4 KiB, allocated and freed over and over: 5,900 cycles per block against
- * 40).  So the limit rises while pages that were given back are bought back
- * fast (8 MiB within an eighth of a second; that is 1 to 3 % of a CPU in page
- * faults), up to a sixteenth of the machine's memory.
+ * The limit is SLUB_RETAIN where that is given.  By default it is an eighth of what is
+ * in use, 4 MiB at the least and 16 MiB at the most; what follows is about that.
+ *
+ * A program that frees and allocates more than that in turns would buy the same
+ * pages back each time, at a page fault each (10,000 blocks of 4 KiB, allocated
+ * and freed over and over: 5,900 cycles per block against 40).  So the limit rises
+ * while pages that were given back are bought back fast (8 MiB within an eighth of a
+ * second; that is 1 to 3 % of a CPU in page faults), up to a sixteenth of the
+ * machine's memory.
  *
  * A limit that was raised is what stays when the program falls silent.  So it
  * counts up to half of the peak of what was resident, until twelve times the peak
@@ -55,6 +57,7 @@
 /* Estimates: a lost update costs a purge too many or too few. */
 static _Atomic size_t raised_bytes;	/* 0: the limit is not raised */
 static size_t raised_max_bytes;		/* const after start */
+static bool retain_is_given;		/* SLUB_RETAIN; const after start */
 static _Atomic uint64_t raised_at_ns;	/* or halved */
 static _Atomic size_t given_pages;	/* back, and not bought since */
 static _Atomic size_t bought_pages;	/* in this window */
@@ -87,6 +90,7 @@ void page_purge_init(const struct os_limits *limits)
 	if (limits->address_bytes != SIZE_MAX ||
 	    option_value(OPTION_retain) == 0)
 		raised_max_bytes = 0;
+	retain_is_given = option_was_given(OPTION_retain);
 	page_limit_init();
 }
 
@@ -140,9 +144,14 @@ static void fall_look(bool swings)
 		size_write(&height_bytes, used);
 }
 
-/* What the limit is when it is not raised and @used bytes are in use. */
+/*
+ * What the limit is when it is not raised and @used bytes are in use.  Who names one asks
+ * for that much, whatever the heap's size and course.
+ */
 static size_t limit_usual(size_t used)
 {
+	if (retain_is_given)
+		return option_value(OPTION_retain);
 	if (page_has_fallen())
 		return min_size(max_size(page_used_bytes() / FALL_SHARE,
 					 FALL_MIN),

@@ -66,7 +66,10 @@ inline void percpu()
 	percpu_thread_init();
 }
 
-/* A heap of @reserve bytes that keeps at most @retain free bytes resident. */
+/*
+ * A heap of @reserve bytes that keeps @retain free bytes resident; what SLUB_RETAIN is by
+ * default is not given, so it counts as at most that much.
+ */
 inline void page(size_t reserve, size_t retain, uint32_t nr_nodes = 1)
 {
 	struct os_limits limits = { (size_t)1 << 34, SIZE_MAX };
@@ -75,7 +78,8 @@ inline void page(size_t reserve, size_t retain, uint32_t nr_nodes = 1)
 	stay_if_uniprocessor();
 	option_read(environ);
 	option("RESERVE=" + std::to_string(reserve));
-	option("RETAIN=" + std::to_string(retain));
+	if (retain != option_value(OPTION_retain))
+		option("RETAIN=" + std::to_string(retain));
 	option("HUGE=never");
 	limits.memory_bytes = (size_t)1 << 34;
 	limits.address_bytes = SIZE_MAX;
