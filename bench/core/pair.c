@@ -6,8 +6,8 @@
  * first allocated first freed. Both in ns per malloc+free pair; the value is the best of several
  * short repetitions (a short one is rarely interrupted), the median stands beside it.
  *
- * "floor": reuse of functions that do nothing, called in the same way. What is above it is an
- * allocator's; a ratio of two figures that both contain it says less than it seems to.
+ * "floor" and "floor-npattern": functions that do nothing, called in the same ways. What is above
+ * is an allocator's; a ratio of two figures that both contain it says less than it seems to.
  */
 #include "bench.h"
 #include "nothing.h"
@@ -56,6 +56,22 @@ static double npattern(size_t size, long pairs)
 	return (bench_seconds() - start) * 1e9 / (double)(rounds * PATTERN);
 }
 
+static double npattern_nothing(size_t size, long pairs)
+{
+	static void *object[PATTERN];
+	long rounds = pairs / PATTERN;
+	double start = bench_seconds();
+
+	for (long round = 0; round < rounds; round++) {
+		for (int i = 0; i < PATTERN; i++)
+			object[i] = nothing_malloc(size);
+		bench_escape(object);
+		for (int i = 0; i < PATTERN; i++)
+			nothing_free(object[i]);
+	}
+	return (bench_seconds() - start) * 1e9 / (double)(rounds * PATTERN);
+}
+
 /* As many pairs as take about `seconds`, so that slow sizes do not take the day. */
 static long calibrate(double (*pattern)(size_t, long), size_t size, double seconds)
 {
@@ -93,6 +109,7 @@ int main(int argc, char **argv)
 	bench_options_done();
 
 	measure("floor", call_nothing, 0, seconds, repeats);
+	measure("floor-npattern", npattern_nothing, 0, seconds, repeats);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 		measure("reuse", reuse, sizes[i], seconds, repeats);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)

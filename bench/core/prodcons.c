@@ -5,8 +5,10 @@
  *
  * "SIZE": the objects are not touched, the allocator's work alone. "SIZE/written": the producer
  * writes the first word, the consumer reads it. "mix": sizes of 16 to 1,024 bytes, at random.
+ * "floor": functions that do nothing, called in the same way: what the ring takes by itself.
  */
 #include "bench.h"
+#include "nothing.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -21,7 +23,7 @@ struct batch {
 
 static struct batch ring[RING];
 static size_t object_size;
-static bool written, free_running;
+static bool written, is_floor, free_running;
 static long batches;
 static volatile uint64_t sum;
 
@@ -49,7 +51,10 @@ static void *consume(void *unused)
 		for (int i = 0; i < BATCH; i++) {
 			if (written)
 				read += *(uint64_t *)batch->object[i];
-			free(batch->object[i]);
+			if (is_floor)
+				nothing_free(batch->object[i]);
+			else
+				free(batch->object[i]);
 		}
 		atomic_store_explicit(&batch->full, false, memory_order_release);
 	}
@@ -71,7 +76,7 @@ static void produce(void)
 			size_t size = object_size == MIX ? bench_between(&random, 16, 1024)
 							 : object_size;
 
-			batch->object[i] = malloc(size);
+			batch->object[i] = is_floor ? nothing_malloc(size) : malloc(size);
 			if (written)
 				*(uint64_t *)batch->object[i] = (uint64_t)i;
 		}
@@ -92,20 +97,34 @@ static double once(void)
 	return (bench_seconds() - start) * 1e9 / ((double)batches * BATCH);
 }
 
-static void measure(size_t size, bool touch, int repeats)
+static double median(int repeats)
 {
 	struct bench_samples samples = { 0 };
+
+	once();
+	for (int i = 0; i < repeats; i++)
+		bench_sample(&samples, once());
+	return bench_median(&samples);
+}
+
+static void measure(size_t size, bool touch, int repeats)
+{
 	const char *suffix = touch ? "/written" : "";
 
 	object_size = size;
 	written = touch;
-	once();
-	for (int i = 0; i < repeats; i++)
-		bench_sample(&samples, once());
 	if (size == MIX)
-		bench_row("ns", bench_median(&samples), "mix%s", suffix);
+		bench_row("ns", median(repeats), "mix%s", suffix);
 	else
-		bench_row("ns", bench_median(&samples), "%zu%s", size, suffix);
+		bench_row("ns", median(repeats), "%zu%s", size, suffix);
+}
+
+static void measure_floor(int repeats)
+{
+	object_size = 16;
+	written = false;
+	is_floor = true;
+	bench_row("ns", median(repeats), "floor");
 }
 
 int main(int argc, char **argv)
@@ -122,5 +141,6 @@ int main(int argc, char **argv)
 	for (int touch = 0; touch <= 1; touch++)
 		for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 			measure(sizes[i], touch, repeats);
+	measure_floor(repeats);
 	return bench_end();
 }

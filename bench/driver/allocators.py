@@ -10,6 +10,7 @@ OURS = "libslub"
 UNIPROCESSOR = "libslub-up"		# built with -DSLUB_SMP=OFF: one CPU, one thread
 PEERS = ("mimalloc", "snmalloc", "jemalloc", "rpmalloc", "tcmalloc", "hardened")
 FEW = ("hardened",)			# slow by design: two rounds of each workload, no more
+RETAINS = OURS + ":retain"		# with all the memory that it ever had, in huge pages
 BACKENDS = ("auto", "rseq", "thread", "tid", "lock")
 
 
@@ -93,6 +94,7 @@ def find(build, wanted, mode="full"):
     for backend in BACKENDS:
         name = f"{OURS}:{backend}"
         ours[name] = _ours(build, name, "", {"SLUB_FASTPATH": backend})
+    ours[RETAINS] = _ours(build, RETAINS, "", {"SLUB_RETAIN": "1G", "SLUB_HUGE": "always"})
     if wanted is None and mode == "quick":
         for name in FEW:
             if every.pop(name, None):

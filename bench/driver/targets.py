@@ -7,6 +7,7 @@ from results import spread
 
 SMALL = ("8", "16", "32", "64")
 MIDDLE = ("128", "256", "512", "1024")
+FLOOR = "floor"		# rows of that name, or that begin so: the same without an allocator's work
 
 
 class Target:
@@ -43,7 +44,14 @@ class Target:
         doubtful = abs(value - self.limit) < noise / 2 * abs(value)
         return {"job": self.job, "row": row, "value": value, "limit": self.limit,
                 "against": against, "met": met, "doubtful": doubtful,
+                "floor": self.floor(results, divisor, allocators),
                 "missing_peers": self.missing(allocators)}
+
+    def floor(self, results, divisor, allocators):
+        """What would be reached by doing nothing; None where the job does not measure that."""
+        least = [results.best(self.job, row, allocators)[0] for row in results.rows(self.job)
+                 if row.startswith(FLOOR)]
+        return min((value for value in least if value), default=0) / divisor or None
 
     def own_row(self, row):
         return row.split("/")[0] + "/" + self.own
@@ -111,6 +119,7 @@ def words(judged):
     value = judged["value"]
     shown = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
     text = f"{shown} of {judged['limit']:g} {mark}"
-    if judged["against"]:
-        text += f" ({judged['against']})"
-    return text
+    beside = [judged["against"]] if judged["against"] else []
+    if judged["floor"] and not judged["met"]:
+        beside.append(f"floor {judged['floor']:.3g}")
+    return text + (f" ({', '.join(beside)})" if beside else "")

@@ -8,6 +8,7 @@ import plan
 import process
 import results as store
 import summary
+import targets
 
 
 class Values(unittest.TestCase):
@@ -34,6 +35,31 @@ class Values(unittest.TestCase):
         self.assertEqual(summary.ratio(3, 2), 1.5)
         self.assertIsNone(summary.ratio(None, 2))
         self.assertIsNone(summary.ratio(3, 0))
+
+
+class Target(unittest.TestCase):
+    """Of 16 bytes handed over, 0.7 of the best of three peers is asked."""
+
+    def words(self, ours, **floors):
+        rows = {"16": canned.row("ns", mimalloc=[10.0] * 3, snmalloc=[12.0] * 3,
+                                 jemalloc=[20.0] * 3, libslub=[ours] * 3)}
+        for name, value in floors.items():
+            rows[name] = canned.row("ns", mimalloc=[value + 1] * 3, libslub=[value] * 3)
+        results = store.Results({"prodcons": {"rows": rows, "failures": {}}})
+        names = ["mimalloc", "snmalloc", "jemalloc", "libslub"]
+        return targets.words(targets.verdict(results, "prodcons", "16", names))
+
+    def test_ratio_to_the_best(self):
+        self.assertEqual(self.words(9.0), "0.9 of 0.7 MISSED (mimalloc)")
+        self.assertEqual(self.words(5.0), "0.5 of 0.7 met (mimalloc)")
+
+    def test_a_miss_says_what_doing_nothing_takes(self):
+        self.assertEqual(self.words(9.0, floor=8.0), "0.9 of 0.7 MISSED (mimalloc, floor 0.8)")
+        self.assertEqual(self.words(5.0, floor=4.0), "0.5 of 0.7 met (mimalloc)")
+
+    def test_the_least_floor_counts(self):
+        self.assertEqual(self.words(9.0, **{"floor": 8.0, "floor-npattern": 6.0}),
+                         "0.9 of 0.7 MISSED (mimalloc, floor 0.6)")
 
 
 class Summary(unittest.TestCase):
