@@ -70,7 +70,7 @@ TEST_F(cache, lists_are_bounded_in_objects_and_bytes)
 	for (struct slub_cache *c : all) {
 		SCOPED_TRACE("size " + std::to_string(c->size));
 		EXPECT_GE(c->capacity, 16);
-		EXPECT_LE(c->capacity, 256);
+		EXPECT_LE(c->capacity, 512);
 		EXPECT_GE(c->capacity_now, 2) << "short at first";
 		EXPECT_LE(c->capacity_now, c->capacity);
 		EXPECT_EQ(c->capacity_most, c->size < PAGE_BYTES ? std::max(c->capacity, 64) :
