@@ -57,7 +57,6 @@
 /* Estimates: a lost update costs a purge too many or too few. */
 static _Atomic size_t raised_bytes;	/* 0: the limit is not raised */
 static size_t raised_max_bytes;		/* const after start */
-static bool retain_is_given;		/* SLUB_RETAIN; const after start */
 static _Atomic uint64_t raised_at_ns;	/* or halved */
 static _Atomic size_t given_pages;	/* back, and not bought since */
 static _Atomic size_t bought_pages;	/* in this window */
@@ -90,7 +89,6 @@ void page_purge_init(const struct os_limits *limits)
 	if (limits->address_bytes != SIZE_MAX ||
 	    option_value(OPTION_retain) == 0)
 		raised_max_bytes = 0;
-	retain_is_given = option_was_given(OPTION_retain);
 	page_limit_init();
 }
 
@@ -150,7 +148,7 @@ static void fall_look(bool swings)
  */
 static size_t limit_usual(size_t used)
 {
-	if (retain_is_given)
+	if (option_was_given(OPTION_retain))
 		return option_value(OPTION_retain);
 	if (page_has_fallen())
 		return min_size(max_size(page_used_bytes() / FALL_SHARE,
