@@ -2,7 +2,7 @@
 /* page/purge.c, with a clock that stands still unless it is moved on. */
 #include <gtest/gtest.h>
 
-#include "start.h"
+#include "run.h"
 #include "walk.h"
 
 static uint64_t now_ns = 1000000000000ull;
@@ -19,9 +19,9 @@ const size_t retain = 16 * MiB;
 const uint64_t millisecond = 1000000;
 
 /* Some 4 MiB runs that count as used, and their end. */
-std::vector<std::pair<char *, size_t>> use(size_t nr)
+std::vector<run> use(size_t nr)
 {
-	std::vector<std::pair<char *, size_t>> runs;
+	std::vector<run> runs;
 	bool is_zero;
 
 	for (size_t i = 0; i < nr; i++)
@@ -30,13 +30,10 @@ std::vector<std::pair<char *, size_t>> use(size_t nr)
 	return runs;
 }
 
-void drop(std::vector<std::pair<char *, size_t>> &runs, size_t left)
+void drop(std::vector<run> &runs, size_t left)
 {
-	for (; runs.size() > left; runs.pop_back()) {
-		page_uncharge(2 * SUPERBLOCK_PAGES);
-		superblock_free(runs.back().first, 2, true);
-		page_purge_if_needed();
-	}
+	for (; runs.size() > left; runs.pop_back())
+		give(runs.back());
 }
 
 class purge : public testing::Test {
@@ -73,32 +70,10 @@ protected:
 			size_t bytes = round_up(page_idle_limit() + 8 * MiB, SUPERBLOCK_BYTES);
 
 			now_ns += 2000 * millisecond;
-			give(take(bytes, false)[0]);
+			give(take(bytes, false));
 		}
 		page_purge(0);
 		now_ns += 2000 * millisecond;
-	}
-	std::vector<std::pair<char *, size_t>> take(size_t bytes, bool touch = true)
-	{
-		bool is_zero;
-		size_t n = bytes / SUPERBLOCK_BYTES;
-		char *start = superblock_alloc(n, 1, 0, true, &is_zero);
-
-		EXPECT_NE(start, nullptr);
-		page_charge_always(bytes / PAGE_BYTES);
-		for (size_t at = 0; touch && at < bytes; at += PAGE_BYTES)
-			start[at] = 1;
-		return { { start, n } };
-	}
-	void give(const std::pair<char *, size_t> &run)
-	{
-		page_uncharge(run.second * SUPERBLOCK_PAGES);
-		superblock_free(run.first, run.second, true);
-		page_purge_if_needed();
-	}
-	static size_t idle()
-	{
-		return page_nr_dirty() * PAGE_BYTES;
 	}
 };
 
@@ -106,10 +81,10 @@ protected:
 TEST_F(purge, a_first_growing_does_not_raise_the_limit)
 {
 	size_t first = page_idle_limit();
-	std::vector<std::pair<char *, size_t>> runs;
+	std::vector<run> runs;
 
 	for (int i = 0; i < 4; i++)
-		runs.push_back(take(8 * MiB)[0]);
+		runs.push_back(take(8 * MiB));
 	EXPECT_EQ(page_idle_limit(), first);
 	for (auto &run : runs)
 		give(run);
@@ -127,9 +102,9 @@ TEST_F(purge, limit_is_an_eighth_of_what_is_used_within_bounds)
 	now_ns += 200 * millisecond;
 	auto most = take(192 * MiB);
 	EXPECT_EQ(page_idle_limit(), retain);
-	give(most[0]);
-	give(more[0]);
-	give(some[0]);
+	give(most);
+	give(more);
+	give(some);
 	EXPECT_LE(idle(), page_idle_limit());
 }
 
@@ -164,7 +139,7 @@ TEST_F(purge, a_heap_at_half_of_its_height_keeps_less_until_it_grows)
 
 TEST_F(purge, a_heap_that_goes_up_and_down_keeps_what_is_idle)
 {
-	std::vector<std::pair<char *, size_t>> runs;
+	std::vector<run> runs;
 	auto grow_to = [&](size_t nr) {
 		for (auto run : use(nr - runs.size()))
 			runs.push_back(run);
@@ -225,10 +200,10 @@ TEST_F(purge, only_as_much_goes_back_as_is_to)
 
 TEST_F(purge, idle_memory_stays_within_the_limit_and_goes_to_half_of_it)
 {
-	std::vector<std::pair<char *, size_t>> runs;
+	std::vector<run> runs;
 
 	for (int i = 0; i < 8; i++) {
-		runs.push_back(take(2 * MiB)[0]);
+		runs.push_back(take(2 * MiB));
 		now_ns += 200 * millisecond;
 	}
 	give(runs[0]);
@@ -263,7 +238,7 @@ TEST_F(purge, nothing_is_purged_under_a_lock_or_within_reclaim)
 {
 	auto run = take(12 * MiB);
 
-	superblock_free(run[0].first, run[0].second, true);
+	superblock_free(run.first, run.second, true);
 	slub_thread.locks_held = 1;
 	EXPECT_EQ(page_purge_if_needed(), 0u);
 	slub_thread.locks_held = 0;
@@ -323,7 +298,7 @@ TEST_F(purge, buying_back_quickly_raises_the_limit)
 	size_t first = page_idle_limit();
 
 	for (int i = 0; i < 20; i++)
-		give(take(12 * MiB)[0]);
+		give(take(12 * MiB));
 	EXPECT_GT(page_idle_limit(), first);
 	EXPECT_GE(page_idle_limit(), 12 * MiB) << "until it is enough for the program";
 	EXPECT_EQ(idle(), 12 * MiB) << "nothing is given back any more";
@@ -336,13 +311,13 @@ TEST_F(purge, a_raised_limit_is_bounded_by_half_of_the_peak_until_that_was_paid_
 {
 	now_ns += 30000 * millisecond;
 	for (int i = 0; i < 6; i++) {
-		give(take(64 * MiB)[0]);
+		give(take(64 * MiB));
 		EXPECT_LE(page_idle_limit(), 32 * MiB) << "round " << i;
 		EXPECT_LE(idle(), 32 * MiB) << "round " << i;
 	}
 	EXPECT_GT(page_idle_limit(), 16 * MiB);
 	for (int i = 0; i < 30; i++)
-		give(take(64 * MiB)[0]);
+		give(take(64 * MiB));
 	EXPECT_GE(page_idle_limit(), 64 * MiB) << "it has bought back twelve times the peak";
 	EXPECT_EQ(idle(), 64 * MiB);
 }
@@ -352,7 +327,7 @@ TEST_F(purge, buying_back_slowly_does_not)
 	size_t first = page_idle_limit();
 
 	for (int i = 0; i < 20; i++) {
-		give(take(12 * MiB)[0]);
+		give(take(12 * MiB));
 		now_ns += 200 * millisecond;
 	}
 	EXPECT_EQ(page_idle_limit(), first);
@@ -361,15 +336,15 @@ TEST_F(purge, buying_back_slowly_does_not)
 TEST_F(purge, raised_limit_halves_with_each_quiet_second)
 {
 	for (int i = 0; i < 20; i++)
-		give(take(12 * MiB)[0]);
+		give(take(12 * MiB));
 	size_t raised = page_idle_limit();
 	ASSERT_GE(raised, 12 * MiB);
 	/* Within the second it holds. */
-	give(take(raised + 8 * MiB)[0]);
+	give(take(raised + 8 * MiB));
 	EXPECT_GE(page_idle_limit(), raised);
 	raised = page_idle_limit();
 	now_ns += 1100 * millisecond;
-	give(take(raised + 8 * MiB)[0]);
+	give(take(raised + 8 * MiB));
 	EXPECT_EQ(page_idle_limit(), std::max(raised / 2, 4 * MiB));
 	settle();
 	EXPECT_EQ(page_idle_limit(), 4 * MiB);
@@ -378,13 +353,13 @@ TEST_F(purge, raised_limit_halves_with_each_quiet_second)
 /* Filling the heap once more buys back a lot at once: it may double the limit, no more. */
 TEST_F(purge, one_regrowth_doubles_the_limit_at_most)
 {
-	std::vector<std::pair<char *, size_t>> runs;
+	std::vector<run> runs;
 
 	for (int round = 0; round < 4; round++) {
 		size_t before = page_idle_limit();
 
 		for (int i = 0; i < 10; i++)
-			runs.push_back(take(8 * MiB)[0]);
+			runs.push_back(take(8 * MiB));
 		/* An eighth of what is in use it may be in any case. */
 		EXPECT_LE(page_idle_limit(), std::max(2 * before, 10 * MiB)) << "round " << round;
 		for (auto &run : runs)
@@ -398,10 +373,10 @@ TEST_F(purge, the_limit_rises_by_what_was_bought_back_at_most)
 {
 	/* Raises it to 64 MiB. */
 	while (page_idle_limit() < 64 * MiB)
-		give(take(80 * MiB)[0]);
+		give(take(80 * MiB));
 	size_t raised = page_idle_limit();
 	auto run = take(raised + 2 * MiB);
-	give(run[0]);
+	give(run);
 	size_t kept = idle();
 	ASSERT_LE(kept, raised / 2);
 	/* What is idle is used first, then 12 MiB are bought. */
@@ -409,7 +384,7 @@ TEST_F(purge, the_limit_rises_by_what_was_bought_back_at_most)
 	now_ns += 200 * millisecond;
 	auto some = take(8 * MiB, false), more = take(4 * MiB, false), last = take(8 * MiB, false);
 	EXPECT_LE(page_idle_limit(), raised + 20 * MiB);
-	for (auto &one : { reused[0], some[0], more[0], last[0] })
+	for (auto &one : { reused, some, more, last })
 		give(one);
 }
 
@@ -417,7 +392,7 @@ TEST_F(purge, the_limit_rises_by_what_was_bought_back_at_most)
 TEST_F(purge, raised_limit_falls_though_nothing_was_purged)
 {
 	for (int i = 0; i < 20; i++)
-		give(take(12 * MiB)[0]);
+		give(take(12 * MiB));
 	ASSERT_EQ(idle(), 12 * MiB);
 	ASSERT_GE(page_idle_limit(), 12 * MiB);
 	now_ns += 900 * millisecond;
@@ -435,7 +410,7 @@ TEST_F(purge, raised_limit_has_a_bound)
 	const size_t bound = 1024 * MiB;
 
 	for (int i = 0; i < 60; i++)
-		give(take(512 * MiB, false)[0]);
+		give(take(512 * MiB, false));
 	EXPECT_LE(page_idle_limit(), bound);
 	EXPECT_LE(idle(), bound);
 }
