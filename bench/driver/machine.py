@@ -50,7 +50,7 @@ def describe(root):
         "compiler": _said(["cc", "--version"]).split("\n", maxsplit=1)[0],
         "huge_pages": _chosen("/sys/kernel/mm/transparent_hugepage/enabled"),
         "governor": read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
-                          "unknown").strip(),
+                         "unknown").strip(),
         "load": os.getloadavg()[0],
         "tree": _said(["git", "describe", "--always", "--dirty"], cwd=root) or "no commit",
     }

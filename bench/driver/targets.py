@@ -49,9 +49,10 @@ class Target:
 
     def floor(self, results, divisor, allocators):
         """What would be reached by doing nothing; None where the job does not measure that."""
-        least = [results.best(self.job, row, allocators)[0] for row in results.rows(self.job)
+        found = [results.best(self.job, row, allocators)[0] for row in results.rows(self.job)
                  if row.startswith(FLOOR)]
-        return min((value for value in least if value), default=0) / divisor or None
+        measured = [value for value in found if value is not None]
+        return min(measured) / divisor if measured else None
 
     def own_row(self, row):
         return row.split("/")[0] + "/" + self.own
