@@ -59,32 +59,22 @@ _Static_assert(offsetof(struct slot, spare.unused) == AREA_NUMBER, "number");
 
 /*
  * Where the link of a free object lives: in its first word, or, for objects
- * of a page or more, in the descriptor of the page it starts on.  The latter
- * touches no object: 256 objects of 16 KiB would share eight sets of a
- * second-level cache otherwise, and a fresh object would cost a page fault
- * for being free.
+ * of a page or more, in a table with a word for each page.  The latter touches no
+ * object: 256 objects of 16 KiB would share eight sets of a second-level cache
+ * otherwise, and a fresh object would cost a page fault for being free.
  */
 #define LINK_PAGE_SHIFT 12
 
-/* The descriptor of the page at address A is at bias + (A >> 12) * stride. */
-#if SLUB_CONFIG_LAYOUT == 0
-#define DESCRIPTOR_BYTES 64
-#else
-#define DESCRIPTOR_BYTES 56
-#endif
-#define DESCRIPTOR_LINK 8	/* offset of the link within a descriptor */
-
-static inline void **descriptor_link(uintptr_t bias, const void *object)
+/* The link of the page at address A is at bias + (A >> 12) * 8. */
+static inline void **page_link(uintptr_t bias, const void *object)
 {
-	return (void **)(bias + DESCRIPTOR_LINK +
-			 ((uintptr_t)object >> LINK_PAGE_SHIFT) *
-				 DESCRIPTOR_BYTES);
+	return (void **)bias + ((uintptr_t)object >> LINK_PAGE_SHIFT);
 }
 
 /*
  * Where a free object keeps its link.  @link is an offset within the object
  * (0 for malloc's; behind what a constructor has made), or the bias of the
- * descriptors.
+ * pages' links.
  */
 /* Slots lie at the start of an area: an offset has 16 bits. */
 #define AREA_SLOTS_BYTES 65536
@@ -100,7 +90,7 @@ static inline void **object_link(uintptr_t link, void *object)
 {
 	if (likely(link_is_in_object(link)))
 		return (void **)((char *)object + link);
-	return descriptor_link(link, object);
+	return page_link(link, object);
 }
 
 /*
@@ -128,8 +118,8 @@ static always_inline struct slot_check *slot_check(uintptr_t slot)
 /*
  * There a link within an object is encoded, as the kernel's: with a secret of
  * the cache, and with its own address, whose bytes are swapped so that its low
- * bits, which vary, meet the high ones of the pointer.  Links in descriptors and
- * those of lists beyond the slots are as they are.
+ * bits, which vary, meet the high ones of the pointer.  Links of pages and those
+ * of lists beyond the slots are as they are.
  */
 static always_inline uintptr_t link_key(uintptr_t slot, const void *place)
 {

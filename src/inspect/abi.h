@@ -21,7 +21,7 @@
 
 #define SLUB_ABI_SYMBOL  "slub_abi_state"
 #define SLUB_ABI_MAGIC   "SLUBABI"	/* eight bytes with its NUL */
-#define SLUB_ABI_VERSION 3u
+#define SLUB_ABI_VERSION 4u
 
 /*
  * Objects in the spare list and in a chain of the barn, about: the cache's
@@ -108,8 +108,7 @@ enum slub_abi_cache_field {
 	SLUB_ABI_CACHE_DEBUG,		/* letters F Z P U T A as bits 0 to 5 */
 	/*
 	 * Where a free object keeps the address of the next: at this offset in
-	 * it, or, from 4096 on, at descriptor_link of the descriptor at this +
-	 * (address >> 12) * descriptor_stride.
+	 * it, or, from 4096 on, at this + (address >> 12) * 8.
 	 */
 	SLUB_ABI_CACHE_LINK,
 	SLUB_ABI_CACHE_STATS,		/* per-CPU offset of its counters; 0: none */
@@ -286,7 +285,7 @@ struct slub_abi {
 	uint32_t descriptor_stride;
 	uint16_t descriptor_flags;	/* offsets; uint32_t */
 	uint16_t descriptor_count;	/* uint32_t: objects carved, or pages */
-	uint16_t descriptor_link;	/* a pointer */
+	uint16_t descriptor_holes;	/* uint64_t: bits for pages of a slab */
 	uint16_t descriptor_state;	/* two words, {freelist, counters} */
 	uint32_t descriptor_state_align; /* round its address up to this */
 	/* base table: for each CPU number its area, dummy_area, or NULL */

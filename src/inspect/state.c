@@ -102,7 +102,7 @@ static void describe_pages(struct slub_abi *abi)
 	abi->descriptor_stride = sizeof(struct page);
 	abi->descriptor_flags = offsetof(struct page, flags);
 	abi->descriptor_count = offsetof(struct page, count);
-	abi->descriptor_link = offsetof(struct page, link);
+	abi->descriptor_holes = offsetof(struct page, holes);
 	abi->descriptor_state = 16;
 	abi->descriptor_state_align = SLUB_CONFIG_LAYOUT == 2 ? 8 : 16;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A bucket's large blocks: what is too large for a class, or for its alignment.  The descriptor
- * has PAGE_BUCKET set, and its link is the bucket; one that is freed, or moved by realloc(), loses
+ * has PAGE_BUCKET set, and names the bucket; one that is freed, or moved by realloc(), loses
  * the mark with its descriptor's flags.
  */
 #include "malloc/account.h"
@@ -16,7 +16,7 @@ static void large_mark(struct slub_bucket *bucket, void *ptr)
 {
 	struct page *page = page_of(ptr);
 
-	page->link = bucket;
+	page->bucket = bucket;
 	page_flags_write(page, page_flags_read(page) | PAGE_BUCKET);
 }
 
@@ -28,7 +28,7 @@ bool bucket_large_owns(const struct slub_bucket *bucket, const void *ptr)
 		return false;
 	page = page_of(ptr);
 	return page_type(page) == TYPE_LARGE &&
-	       page_flags_read(page) & PAGE_BUCKET && page->link == bucket;
+	       page_flags_read(page) & PAGE_BUCKET && page->bucket == bucket;
 }
 
 static void *large_try(size_t size, size_t align, bool *is_zero)

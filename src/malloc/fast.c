@@ -85,17 +85,17 @@ aborted:
 	return slub_seq_end(NULL);
 }
 
-/* The same for classes of a page or more, whose links lie in the descriptors. */
+/* The same for classes of a page or more, whose links lie in the table of pages. */
 static always_inline void *list_pop_paged(size_t bytes)
 {
 	uintptr_t slot = malloc_slot[size_index(bytes)], t;
 	void *object;
 
-	RSEQ_POP_PAGE(object, slot, t, descriptor_bias);
+	RSEQ_POP_PAGE(object, slot, t, page_link_bias);
 	if (!object)
 		__builtin_unreachable();
 	if (SLUB_CONFIG_HARDENED)
-		*descriptor_link(descriptor_bias, object) = HARDENED_MARK;
+		*page_link(page_link_bias, object) = HARDENED_MARK;
 	return object;
 failed:
 aborted:
@@ -182,7 +182,7 @@ static __attribute__((__noinline__)) void free_paged(void *ptr)
 	slot += SLOT_BYTES;
 	if (SLUB_CONFIG_HARDENED && !hardened_may_push_page(ptr, slot))
 		goto failed;
-	link = descriptor_link(descriptor_bias, ptr);
+	link = page_link(page_link_bias, ptr);
 	RSEQ_PUSH_PAGE(ptr, slot, t, link);
 	return;
 aborted:

@@ -276,7 +276,7 @@ static always_inline void *alloc_from_list(size_t bytes)
 		return NULL;
 	return percpu_pop(__atomic_load_n(&malloc_slot[size_index(bytes)],
 					  __ATOMIC_RELAXED),
-			  bytes <= CLASS_WORD_MAX ? 0 : descriptor_bias);
+			  bytes <= CLASS_WORD_MAX ? 0 : page_link_bias);
 }
 
 /*

@@ -40,7 +40,7 @@ void block_init(uint32_t nr_nodes)
 
 static void *list_pop(uint32_t order)
 {
-	return slots[order] ? percpu_pop(slots[order], descriptor_bias) : NULL;
+	return slots[order] ? percpu_pop(slots[order], page_link_bias) : NULL;
 }
 
 void *block_alloc(uint32_t order, uint32_t node, bool *is_zero)
@@ -73,7 +73,7 @@ void *block_alloc_touched(uint32_t order, uint32_t node)
 static void blocks_free(void *block, uint32_t order)
 {
 	while (block) {
-		void *next = *descriptor_link(descriptor_bias, block);
+		void *next = *page_link(page_link_bias, block);
 
 		zone_free(block, order, 0, true);
 		block = next;
@@ -89,10 +89,10 @@ void block_free(void *block, uint32_t order, uint32_t node)
 		zone_free(block, order, node, true);
 		return;
 	}
-	if (percpu_push(slot, block, descriptor_bias))
+	if (percpu_push(slot, block, page_link_bias))
 		return;
 	full = percpu_take(slot, list_capacity(order));
-	*descriptor_link(descriptor_bias, block) = NULL;
+	*page_link(page_link_bias, block) = NULL;
 	if (!percpu_put(slot, block, list_capacity(order) - 1))
 		zone_free(block, order, node, true);
 	blocks_free(full, order);

@@ -38,6 +38,11 @@
 #include "reclaim/reclaim.h"
 
 #define PAGE_SHIFT LINK_PAGE_SHIFT
+#if SLUB_CONFIG_LAYOUT == 0
+#define DESCRIPTOR_BYTES 64
+#else
+#define DESCRIPTOR_BYTES 56
+#endif
 #define PAGE_BYTES ((size_t)1 << PAGE_SHIFT)
 #define SUPERBLOCK_SHIFT 21
 #define SUPERBLOCK_BYTES ((size_t)1 << SUPERBLOCK_SHIFT)
@@ -82,8 +87,10 @@ struct page {
 	uint32_t flags;
 	/* slab: objects carved so far (node lock); large: pages */
 	uint32_t count;
-	/* of the object or block that starts here and is on a list; see holes.c */
-	void *link;
+	union {
+		uint64_t holes;		/* slab: see slab/holes.c */
+		void *bucket;		/* large: see malloc/bucket_large.c */
+	};
 #if SLUB_CONFIG_LAYOUT == 0
 	struct double_word state align_to(16);
 	struct list list;
@@ -102,7 +109,6 @@ struct page {
 };
 
 _Static_assert(sizeof(struct page) == DESCRIPTOR_BYTES, "descriptor size");
-_Static_assert(offsetof(struct page, link) == DESCRIPTOR_LINK, "link");
 #if SLUB_CONFIG_LAYOUT == 0
 _Static_assert(offsetof(struct page, state) == 16, "double word aligned");
 _Static_assert(offsetof(struct page, list) == 32, "list behind it");
@@ -186,6 +192,7 @@ extern uintptr_t pagemap_base SLUB_INTERNAL;
 /* pages from the base to the end of what is committed */
 extern size_t pagemap_limit SLUB_INTERNAL;
 extern uintptr_t descriptor_bias SLUB_INTERNAL;
+extern uintptr_t page_link_bias SLUB_INTERNAL;
 extern uintptr_t heap_start;
 extern size_t heap_reserved_bytes;
 extern size_t range_reserved_bytes;

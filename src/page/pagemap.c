@@ -16,6 +16,7 @@
 uintptr_t pagemap_base;
 size_t pagemap_limit;
 uintptr_t descriptor_bias;
+uintptr_t page_link_bias;
 uintptr_t heap_start;
 size_t heap_reserved_bytes;
 size_t range_reserved_bytes;
@@ -23,6 +24,8 @@ size_t range_reserved_bytes;
 static size_t committed_bytes;	/* of the heap; read without the lock too */
 static char *descriptors;
 static size_t descriptor_committed;
+static char *links;
+static size_t links_committed;
 static size_t map_committed;
 static uint64_t *published_bytes;
 
@@ -31,6 +34,7 @@ struct parts {
 	size_t map;		/* and what is in front of it */
 	size_t meta;
 	size_t descriptors;
+	size_t links;		/* of pages */
 	size_t heap;
 	size_t total;
 };
@@ -61,7 +65,9 @@ static void size_parts(struct parts *parts, size_t heap, bool is_tight)
 	parts->meta = is_tight ? META_BYTES / 8 : META_BYTES;
 	parts->descriptors = round_up(pages * sizeof(struct page),
 				      METADATA_ALIGN);
-	front = parts->meta + parts->descriptors + SUPERBLOCK_BYTES;
+	parts->links = round_up(pages * sizeof(void *), METADATA_ALIGN);
+	front = parts->meta + parts->descriptors + parts->links +
+		SUPERBLOCK_BYTES;
 	/* The map also has entries for itself and the other parts. */
 	entries = (front + heap) / PAGE_BYTES;
 	entries += entries / 1024 + 65536;
@@ -112,6 +118,9 @@ int pagemap_commit(size_t bytes)
 		err = grow_part(descriptors, &descriptor_committed,
 				bytes / PAGE_BYTES * sizeof(struct page));
 	if (!err)
+		err = grow_part(links, &links_committed,
+				bytes / PAGE_BYTES * sizeof(void *));
+	if (!err)
 		err = grow_part((char *)heap_start, &heap, bytes);
 	if (err)
 		return err;
@@ -144,16 +153,19 @@ int pagemap_init(const struct os_limits *limits)
 	/* A start that failed further on is tried again: with a range of its own. */
 	committed_bytes = 0;
 	map_committed = 0;
+	links_committed = 0;
 	pagemap_limit = 0;
 	descriptors = range + parts.map + parts.meta;
 	pagemap_base = (uintptr_t)range + MAP_FRONT_BYTES;
 	percpu_map_front_set(range);
-	heap_start = round_up((uintptr_t)descriptors + parts.descriptors,
-			      SUPERBLOCK_BYTES);
+	links = descriptors + parts.descriptors;
+	heap_start = round_up((uintptr_t)links + parts.links, SUPERBLOCK_BYTES);
 	heap_reserved_bytes = parts.heap;
 	range_reserved_bytes = parts.total - MAP_FRONT_BYTES;
 	descriptor_bias = (uintptr_t)descriptors -
 			  (heap_start >> PAGE_SHIFT) * sizeof(struct page);
+	page_link_bias = (uintptr_t)links -
+			 (heap_start >> PAGE_SHIFT) * sizeof(void *);
 	/* In one call, for they adjoin: descriptors for what the heap begins with. */
 	descriptor_committed = min_size(DESCRIPTORS_FIRST, parts.descriptors);
 	if (os_commit(range + parts.map, parts.meta + descriptor_committed) ||

@@ -72,7 +72,7 @@ static void head_set(void **head, void *block)
 
 static void **link_of_block(void *block)
 {
-	return descriptor_link(descriptor_bias, block);
+	return page_link(page_link_bias, block);
 }
 
 void *large_alloc_kept(size_t bytes)

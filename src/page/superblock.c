@@ -489,16 +489,22 @@ static size_t take_clean(size_t *end)
 }
 
 /* A descriptor that is all zero is one of no type, as it was at first. */
-static void purge_descriptors(const char *start, size_t n)
+static void purge_within(void *start, size_t bytes)
 {
 	size_t unit = os_page_size();
-	uintptr_t from = round_up((uintptr_t)page_of(start), unit);
-	uintptr_t to = round_down((uintptr_t)page_of(start) +
-				  n * SUPERBLOCK_PAGES * sizeof(struct page),
-				  unit);
+	uintptr_t from = round_up((uintptr_t)start, unit);
+	uintptr_t to = round_down((uintptr_t)start + bytes, unit);
 
 	if (from < to)
 		os_purge((void *)from, to - from);
+}
+
+static void purge_descriptors(const char *start, size_t n)
+{
+	size_t pages = n * SUPERBLOCK_PAGES;
+
+	purge_within(page_of(start), pages * sizeof(struct page));
+	purge_within(page_link(page_link_bias, start), pages * sizeof(void *));
 }
 
 void superblock_purge_descriptors(void)

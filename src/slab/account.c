@@ -203,19 +203,19 @@ void account_carved(const struct slub_cache *cache, void *first, uint32_t nr)
 }
 
 /*
- * One charge for all neighbours whose words are the same.  @is_paged: both the owner
- * and the link are in the descriptor.
+ * One charge for all neighbours whose words are the same.  @is_paged: the owner is in
+ * the descriptor, and the link in the table of pages.
  */
 static always_inline void settle(const struct slub_cache *cache, void *chain,
 				 bool is_paged)
 {
-	uintptr_t link = cache->link;	/* is_paged: descriptor_bias */
+	uintptr_t link = cache->link;	/* is_paged: page_link_bias */
 	uint32_t last = 0;
 	size_t run = 0;
 
 	while (chain) {
 		uint32_t *where = is_paged ?
-			page_owner(page_of_from(link, chain)) :
+			page_owner(page_of(chain)) :
 			object_owner(cache, chain);
 		uint32_t word = *where;
 
@@ -226,7 +226,7 @@ static always_inline void settle(const struct slub_cache *cache, void *chain,
 			run = 0;
 		}
 		run++;
-		chain = is_paged ? *descriptor_link(link, chain) :
+		chain = is_paged ? *page_link(link, chain) :
 				   chain_next(cache, chain);
 	}
 	account_cancel(cache, run, owner_charged(last));

@@ -131,13 +131,14 @@ aborted:
 static always_inline void *account_pop_paged(uintptr_t slot, uint32_t **where)
 {
 #if ARCH_HAS_RSEQ
-	uintptr_t bias = descriptor_bias, t, at;
+	uintptr_t bias = page_link_bias, t, at;
 	void *object;
 
 	RSEQ_POP_PAGE_AT(object, slot, t, at, bias);
 	if (!object)
 		__builtin_unreachable();
-	*where = page_owner((struct page *)(bias + at));
+	*where = page_owner((struct page *)(descriptor_bias +
+					    at * sizeof(struct page)));
 	return object;
 failed:
 aborted:
@@ -157,7 +158,7 @@ static always_inline bool account_free_paged(struct slub_cache *cache,
 	uint32_t *where = page_owner(page_of(object));
 	uint32_t owner = *where;
 	uintptr_t slot = cache->list_slot, t;
-	void **link = descriptor_link(descriptor_bias, object);
+	void **link = page_link(page_link_bias, object);
 
 	if (unlikely(owner & OWNER_FREE))
 		return false;

@@ -204,7 +204,7 @@ int cache_create(struct slub_cache *cache, const char *name, uint32_t size)
 	name_set(cache, name);
 	cache_sizes_set(cache, size, size);
 	cache->align = (uint32_t)(size & -size);
-	cache->link = size >= PAGE_BYTES ? descriptor_bias : 0;
+	cache->link = size >= PAGE_BYTES ? page_link_bias : 0;
 	cache_root_set(cache, NULL);
 	return cache_publish(cache, 0);
 }
@@ -226,7 +226,7 @@ static size_t choose_align(const struct slub_cache_args *args)
 /*
  * Where the link of a free object lies: in its first word; where the caller
  * says; behind the object if nothing of it may be touched; or, for objects of
- * a page or more, in the page's descriptor.
+ * a page or more, in the table of pages.
  */
 static void choose_link(struct slub_cache *cache,
 			const struct slub_cache_args *args)
@@ -243,7 +243,7 @@ static void choose_link(struct slub_cache *cache,
 	}
 	cache_sizes_set(cache, round_up(bytes, cache->align), args->size);
 	if (cache->size >= PAGE_BYTES)
-		cache->link = descriptor_bias;
+		cache->link = page_link_bias;
 }
 
 int cache_make(struct slub_cache *cache, const struct slub_cache_args *args)

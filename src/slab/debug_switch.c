@@ -118,7 +118,7 @@ static int twin_make(struct watch *watch, struct slub_cache *original,
 	twin->usersize = original->usersize;
 	cache_accounted_set(twin, original->is_accounted);
 	twin->link = watch->layout.link == DEBUG_LINK_OUTSIDE ?
-			     descriptor_bias : watch->layout.link;
+			     page_link_bias : watch->layout.link;
 	__atomic_store_n(&twin->debug, &watch->layout, __ATOMIC_RELAXED);
 	twin->letters = (uint8_t)(flags / SLUB_CONSISTENCY_CHECKS);
 	watch->is_quarantined = original->is_internal;

@@ -68,7 +68,7 @@ static always_inline bool hardened_may_push_page(void *ptr, uintptr_t slot)
 	const struct slot_check *g = slot_check(slot);
 
 	if (unlikely(!is_at_object(g, ptr) ||
-		     *descriptor_link(descriptor_bias, ptr) != HARDENED_MARK))
+		     *page_link(page_link_bias, ptr) != HARDENED_MARK))
 		return false;
 	if (unlikely(hardened_zeroes))
 		__builtin_memset(ptr, 0, g->zero_bytes);

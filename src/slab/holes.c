@@ -101,11 +101,11 @@ void holes_carve(const struct slub_cache *cache, const struct page *slab,
 
 uint32_t holes_carved(struct page *slab)
 {
-	uint64_t holes = (uint64_t)(uintptr_t)slab->link;
+	uint64_t holes = slab->holes;
 
 	page_charge_always(1);
 	compiler_barrier();
-	slab->link = (void *)(uintptr_t)(holes & (holes - 1));
+	slab->holes = holes & (holes - 1);
 	return 1;
 }
 
@@ -116,7 +116,7 @@ usual void holes_forget(const struct slub_cache *cache, struct page *slab)
 	if (likely(!holes))
 		return;
 	page_charge_always((size_t)__builtin_popcountll(holes));
-	slab->link = NULL;
+	slab->holes = 0;
 }
 
 static size_t index_of(const struct slub_cache *cache, const char *base,
@@ -184,8 +184,7 @@ static void note(struct page *slab, uint64_t holes, uint32_t nr)
 {
 	struct double_word old = slab_read(slab), new;
 
-	__atomic_store_n(&slab->link, (void *)(uintptr_t)holes,
-			 __ATOMIC_RELEASE);
+	__atomic_store_n(&slab->holes, holes, __ATOMIC_RELEASE);
 	do {
 		new = old;
 		new.second -= nr;

@@ -254,9 +254,8 @@ void slab_empty_left(void);
 /*
  * holes.c: pages that went back to the system while objects on others of their slab
  * are in use.  Objects that touch one are uncarved again: not counted in
- * slab->count, on no freelist.  A slab with holes has a bit for each page in the
- * link of its descriptor, which objects with the link in themselves do not need;
- * one without has carved its first slab->count objects.
+ * slab->count, on no freelist.  A slab with holes has a bit for each page in its
+ * descriptor; one without has carved its first slab->count objects.
  */
 #define HOLES_ORDER_MAX 6	/* as many pages as a word has bits */
 
@@ -264,7 +263,7 @@ static inline uint64_t slab_holes(const struct slub_cache *cache,
 				  const struct page *slab)
 {
 	return link_is_in_object(cache->link) && !cache->debug ?
-		       (uint64_t)(uintptr_t)slab->link : 0;
+		       slab->holes : 0;
 }
 
 /* visit.c: of a slab that is looked at without the lock, and may have gone */
@@ -275,7 +274,7 @@ static inline void slab_holes_clear(const struct slub_cache *cache,
 				    struct page *slab)
 {
 	if (link_is_in_object(cache->link))
-		slab->link = NULL;
+		slab->holes = 0;
 }
 
 /* Does object @i touch one of @holes?  It is smaller than a page. */

@@ -70,15 +70,14 @@ static may_race void *peek_next(const struct slub_cache *cache, void *object)
 		       next;
 }
 
-/* The link of a slab that is a free block by now is any word. */
+/* The holes of a slab that is a free block by now is any word. */
 may_race uint64_t slab_holes_peek(const struct slub_cache *cache,
 				  const struct page *slab)
 {
 	if (!link_is_in_object(cache->link) || cache->debug ||
 	    cache->order > HOLES_ORDER_MAX)
 		return 0;
-	return (uint64_t)(uintptr_t)__atomic_load_n(&slab->link,
-						    __ATOMIC_RELAXED);
+	return __atomic_load_n(&slab->holes, __ATOMIC_RELAXED);
 }
 
 bool slab_iterate(struct slab_iterator *iterator, struct slub_cache *cache,

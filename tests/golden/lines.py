@@ -16,8 +16,9 @@ LINE = 64
 WRITTEN = ("used_pages", "large_pages", "quick_lock", "quick_pages", "superblock_lock", "zones",
            "registry", "area_lock")
 # Read by malloc and free, in and out of groups, by walks, and where lists are filled.
-READ = ("pagemap_base", "pagemap_limit", "descriptor_bias", "malloc_slot", "malloc_paged_slots",
-        "percpu_hint_offset", "slub_seq_offsets", "slub_map_bases", "percpu_table", "classes",
+READ = ("pagemap_base", "pagemap_limit", "descriptor_bias", "page_link_bias", "malloc_slot",
+        "malloc_paged_slots", "percpu_hint_offset", "slub_seq_offsets", "slub_map_bases",
+        "percpu_table", "classes",
         "account_classes", "account_slots", "account_caches", "group_generation", "nr_tight",
         "stock_max", "groups_with_low", "groups_alive", "sample_switch", "shrinker_table",
         "owner_pool", "hint_pool", "group_pool", "map_pool", "block_pool", "unit_pool",

@@ -71,10 +71,10 @@ class Refusals(Target):
     def test_unknown_version_of_the_library(self):
         with open(LIBRARY, "rb") as file:
             image = file.read()
-        at = image.index(b"SLUBABI\0\3\0\0\0")
+        at = image.index(b"SLUBABI\0\4\0\0\0")
         other = self.path("libslub.so.0")
         # One to come, and the one before.
-        for version in (99, 2):
+        for version in (99, 3):
             with open(other + ".new", "wb") as file:
                 file.write(image[:at + 8] + bytes([version]) + image[at + 9:])
             os.rename(other + ".new", other)

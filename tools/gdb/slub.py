@@ -15,7 +15,7 @@ import struct
 
 import gdb
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 ROW = 64
 STEPS_MAX = 1 << 20
 
@@ -39,7 +39,7 @@ class Field(ctypes.Structure):
 
 
 class Abi(ctypes.Structure):
-    """struct slub_abi of src/inspect/abi.h, version 3."""
+    """struct slub_abi of src/inspect/abi.h, version 4."""
     _fields_ = [
         ("magic", ctypes.c_char * 8), ("version", u32), ("size", u32), ("ready", u32),
         ("backend", u32), ("cpu_number", u32), ("page_size", u32), ("layout", u32), ("smp", u32),
@@ -49,7 +49,7 @@ class Abi(ctypes.Structure):
         ("library_version", ctypes.c_char * 16), ("self", u64), ("start_ns", u64), ("map", u64),
         ("map_stride", u32), ("page_bytes", u32), ("descriptors", u64),
         ("descriptor_stride", u32), ("descriptor_flags", u16), ("descriptor_count", u16),
-        ("descriptor_link", u16), ("descriptor_state", u16), ("descriptor_state_align", u32),
+        ("descriptor_holes", u16), ("descriptor_state", u16), ("descriptor_state_align", u32),
         ("base_table", u64), ("dummy_area", u64), ("shared_area", u64), ("nr_areas", u32),
         ("area_bytes", u32), ("slot_bytes", u32), ("slot_head", u16), ("slot_room", u16),
         ("slot_spare_head", u16), ("reserved16", u16 * 3), ("stat_words", u8 * 32),
@@ -196,13 +196,12 @@ class Heap:
             return 0
         page = (slab - self.abi.heap_start) // self.abi.page_bytes
         return word(self.abi.descriptors + page * self.abi.descriptor_stride +
-                    self.abi.descriptor_link)
+                    self.abi.descriptor_holes)
 
     def link(self, cache, obj):
         if cache.link < 4096:
             return word(obj + cache.link)
-        at = cache.link + (obj >> 12) * self.abi.descriptor_stride & (1 << 64) - 1
-        return word(at + self.abi.descriptor_link)
+        return word(cache.link + (obj >> 12) * 8)
 
     def chain(self, cache, obj):
         """The objects of a list, until one lies outside or it is too long."""

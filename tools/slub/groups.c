@@ -371,8 +371,7 @@ static uint64_t next_of(const struct reader *reader, uint64_t link,
 			uint64_t object)
 {
 	uint64_t at = link < 4096 ? object + link :
-		      descriptor_of(reader, object) +
-			      reader->abi->descriptor_link;
+		      link + (object >> 12) * 8;
 	uint64_t next = 0;
 
 	return process_read(reader->process, at, &next, sizeof(next)) ? 0 :

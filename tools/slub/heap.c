@@ -78,7 +78,7 @@ static uint64_t slab_holes(const struct walk *walk,
 	    cache_field(cache, SLUB_ABI_CACHE_LINK) >= 4096 ||
 	    cache_field(cache, SLUB_ABI_CACHE_WATCH))
 		return 0;
-	memcpy(&holes, descriptor(walk, i) + walk->abi->descriptor_link,
+	memcpy(&holes, descriptor(walk, i) + walk->abi->descriptor_holes,
 	       sizeof(holes));
 	return holes;
 }

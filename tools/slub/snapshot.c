@@ -181,7 +181,7 @@ bool abi_is_sane(const struct slub_abi *abi)
 	return heap_is_sane(abi) && abi->map_stride == 2 && stride >= 32 &&
 	       stride <= 1024 && abi->descriptor_flags + 4u <= stride &&
 	       abi->descriptor_count + 4u <= stride &&
-	       abi->descriptor_link + 8u <= stride &&
+	       abi->descriptor_holes + 8u <= stride &&
 	       abi->descriptor_state + 16u <= stride &&
 	       (align == 8 || align == 16) && abi->slot_bytes >= 16 &&
 	       abi->slot_bytes <= 256 && abi->slot_head + 8u <= abi->slot_bytes &&

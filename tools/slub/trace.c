@@ -117,14 +117,12 @@ static bool read_link(const struct reader *reader,
 		      const struct cache_view *cache, uint64_t object,
 		      uint64_t slab, uint64_t *next)
 {
-	const struct slub_abi *abi = reader->abi;
 	uint64_t link = cache_field(cache, SLUB_ABI_CACHE_LINK);
 	uint64_t at = object - slab + link;
 
 	if (link >= 4096)
-		return !process_read(reader->process, link + (object >> 12) *
-				     abi->descriptor_stride +
-				     abi->descriptor_link, next, sizeof(*next));
+		return !process_read(reader->process, link + (object >> 12) * 8,
+				     next, sizeof(*next));
 	if (at + sizeof(*next) > reader->slab_bytes)
 		return false;
 	memcpy(next, reader->slab + at, sizeof(*next));

@@ -22,7 +22,6 @@ _Static_assert(RSEQ_SIGNATURE == 0x53053053, "SLUB_SEQ_LEAVE spells it out");
 _Static_assert(SLOT_HEAD == 0 && SLOT_ROOM == 8, "sequences spell it out");
 _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 _Static_assert(AREA_NUMBER == 28, "sequences spell it out");
-_Static_assert(DESCRIPTOR_LINK == 8, "sequences spell it out");
 
 #define RSEQ_ENTER		SLUB_SEQ_ENTER
 #define RSEQ_AREA		SLUB_SEQ_AREA
@@ -186,8 +185,8 @@ aborted:
 }
 
 /*
- * The same with the link in the page descriptor; see slot.h.  @at is where that
- * lies from @bias.
+ * The same with the link in the table of pages; see slot.h.  @at is the number of the
+ * object's page in it.
  */
 #define RSEQ_POP_PAGE_AT(object_, slot_, t_, at_, bias_)		\
 	__asm__ volatile goto(						\
@@ -198,15 +197,13 @@ aborted:
 		"jz %l[failed]\n\t"					\
 		"movq %[object], %[at]\n\t"				\
 		"shrq $12, %[at]\n\t"					\
-		"imulq %[stride], %[at], %[at]\n\t"			\
-		"movq 8(%[bias], %[at]), %[t]\n\t"			\
+		"movq (%[bias], %[at], 8), %[t]\n\t"			\
 		"addl $1, 8(%[slot])\n\t"				\
 		"movq %[t], (%[slot])"					\
 		RSEQ_LEAVE						\
 		: [object] "=&a"(object_), [t] "=&r"(t_),		\
 		  [at] "=&r"(at_), [slot] "+&r"(slot_)			\
-		: RSEQ_INPUTS, [bias] "r"(bias_),			\
-		  [stride] "i"(DESCRIPTOR_BYTES)			\
+		: RSEQ_INPUTS, [bias] "r"(bias_)			\
 		: "memory", "cc"					\
 		: failed, aborted)
 #define RSEQ_POP_PAGE(object_, slot_, t_, bias_)			\
@@ -215,7 +212,7 @@ aborted:
 		RSEQ_POP_PAGE_AT(object_, slot_, t_, at_, bias_);	\
 	} while (0)
 
-/* @link is descriptor_link(bias, object). */
+/* @link is page_link(bias, object). */
 #define RSEQ_PUSH_PAGE(object_, slot_, t_, link_)			\
 	__asm__ volatile goto(						\
 		RSEQ_ENTER						\
@@ -248,7 +245,7 @@ aborted:
 static always_inline enum sequence_result
 rseq_push_page(uintptr_t offset, void *object, uintptr_t bias)
 {
-	void **link = descriptor_link(bias, object);
+	void **link = page_link(bias, object);
 	uintptr_t slot = offset, t;
 
 	RSEQ_PUSH_PAGE(object, slot, t, link);

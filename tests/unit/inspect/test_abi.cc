@@ -74,7 +74,7 @@ TEST(abi, says_what_is)
 	struct slub_abi *abi = &slub_abi_state;
 
 	EXPECT_EQ(memcmp(abi->magic, "SLUBABI", 8), 0);
-	EXPECT_EQ(abi->version, 3u);
+	EXPECT_EQ(abi->version, 4u);
 	EXPECT_EQ(abi->size, sizeof(*abi));
 	EXPECT_EQ(abi->ready, 1u);
 	EXPECT_EQ(abi->backend, (uint32_t)percpu_backend);

@@ -78,9 +78,10 @@ TEST_F(pagemap, entries_are_of_their_pages_alone)
 	pagemap_set(at, 1, MAP_NONE);
 }
 
-TEST_F(pagemap, descriptors_are_there_and_lead_back)
+TEST_F(pagemap, descriptors_and_links_are_there)
 {
 	struct page *last = nullptr;
+	void **last_link = nullptr;
 
 	for (size_t at = 0; at < pagemap_committed(); at += PAGE_BYTES) {
 		char *addr = (char *)heap_start + at;
@@ -91,7 +92,16 @@ TEST_F(pagemap, descriptors_are_there_and_lead_back)
 		if (last) {
 			ASSERT_EQ((char *)page - (char *)last, DESCRIPTOR_BYTES);
 		}
-		ASSERT_EQ((void **)&page->link, descriptor_link(descriptor_bias, addr));
+		void **link = page_link(page_link_bias, addr);
+
+		ASSERT_EQ(link, page_link(page_link_bias, addr + PAGE_BYTES - 1));
+		ASSERT_EQ(*link, nullptr);
+		if (last_link) {
+			ASSERT_EQ(link - last_link, 1);
+		}
+		*link = addr;		/* readable and writable */
+		*link = nullptr;
+		last_link = link;
 		page->count = 1;	/* readable and writable */
 		page->count = 0;
 		last = page;
@@ -106,7 +116,7 @@ TEST_F(pagemap, layout)
 		char *start = (char *)page;
 		std::vector<int> users(DESCRIPTOR_BYTES);
 		struct part { void *at; size_t bytes; } parts[] = {
-			{ &page->flags, 4 }, { &page->count, 4 }, { &page->link, 8 },
+			{ &page->flags, 4 }, { &page->count, 4 }, { &page->holes, 8 },
 			{ page_state(page), 16 }, { &page->list, 16 },
 		};
 

@@ -41,6 +41,10 @@ protected:
 	{
 		return (char *)heap_start + index * SUPERBLOCK_BYTES;
 	}
+	static void **link(size_t index)
+	{
+		return page_link(page_link_bias, address(index));
+	}
 	/* The lowest place where @n of them fit; nr_reserved: none. */
 	size_t first_fit(size_t n, size_t align)
 	{
@@ -258,6 +262,8 @@ TEST_F(superblock, descriptors_of_clean_superblocks_go_back)
 	ASSERT_TRUE(alloc(2, 1));
 	for (size_t i = 0; i < 3 * SUPERBLOCK_PAGES; i++)
 		page_flags_write(page_of(address(0)) + i, 1u << 16);
+	for (size_t i = 0; i < 3; i++)
+		*link(i) = address(i);
 	release(1, true);
 	superblock_purge_descriptors();
 	EXPECT_EQ(nr_resident(page_of(address(1)), 2 * pages), 2 * pages) << "they are dirty";
@@ -266,10 +272,13 @@ TEST_F(superblock, descriptors_of_clean_superblocks_go_back)
 		state = state == DIRTY ? CLEAN : state;
 	superblock_purge_descriptors();
 	EXPECT_EQ(nr_resident(page_of(address(0)), pages), pages) << "it is in use";
+	EXPECT_EQ(*link(0), address(0));
+	EXPECT_EQ(nr_resident(link(1), 2), 0u) << "a page of links for each superblock";
 	EXPECT_EQ(nr_resident(page_of(address(1)), 2 * pages), 0u);
 	EXPECT_EQ(page_flags_read(page_of(address(1))), 0u);
 	EXPECT_EQ(page_flags_read(page_of(address(0))), 1u << 16);
 	page_flags_write(page_of(address(0)), 0);
+	*link(0) = nullptr;
 	ASSERT_TRUE(alloc(2, 1)) << "they serve as before";
 	expect_counts();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Objects for lists to hold, in their own words or, a page each, in descriptors. */
+/* Objects for lists to hold, in their own words or, a page each, in a table. */
 #ifndef SLUB_TESTS_UNIT_OBJECTS_H
 #define SLUB_TESTS_UNIT_OBJECTS_H
 
@@ -10,23 +10,23 @@
 struct objects {
 	size_t nr, stride;
 	char *start;
-	char *descriptors;
+	void **links;
 	uintptr_t bias;		/* 0: the link lies in the object */
 
 	objects(size_t count, bool paged) : nr(count), stride(paged ? 4096 : 64)
 	{
 		start = (char *)os_reserve(nr * stride);
-		descriptors = (char *)calloc(nr, DESCRIPTOR_BYTES);
+		links = (void **)calloc(nr, sizeof(*links));
 		if (!start || os_commit(start, nr * stride))
 			abort();
-		bias = paged ? (uintptr_t)descriptors -
-			       ((uintptr_t)start >> LINK_PAGE_SHIFT) * DESCRIPTOR_BYTES : 0;
+		bias = paged ? (uintptr_t)links -
+			       ((uintptr_t)start >> LINK_PAGE_SHIFT) * sizeof(*links) : 0;
 	}
 	objects(const objects &) = delete;
 	~objects()
 	{
 		os_unreserve(start, nr * stride);
-		free(descriptors);
+		free(links);
 	}
 	void *at(size_t i) const { return start + i * stride; }
 	/* -1 for NULL, -2 for what is none of these. */

@@ -57,7 +57,7 @@ TEST_F(cache, geometry_of_every_size)
 TEST_F(cache, links_lie_in_the_descriptors_from_a_page_on)
 {
 	for (struct slub_cache *c : all) {
-		EXPECT_EQ(c->link, c->size >= PAGE_BYTES ? descriptor_bias : 0) << c->size;
+		EXPECT_EQ(c->link, c->size >= PAGE_BYTES ? page_link_bias : 0) << c->size;
 		/* Two objects on one page would have one link. */
 		if (c->link) {
 			EXPECT_GE(c->size, PAGE_BYTES);
