@@ -187,6 +187,17 @@ static inline uint32_t page_node(const struct page *page)
 	return page_flags_read(page) >> 16 & 0xff;
 }
 
+/* A number that others look at without its lock, or that is an estimate. */
+static inline size_t size_read(const _Atomic size_t *what)
+{
+	return __atomic_load_n(what, __ATOMIC_RELAXED);
+}
+
+static inline void size_write(_Atomic size_t *what, size_t value)
+{
+	__atomic_store_n(what, value, __ATOMIC_RELAXED);
+}
+
 /* pagemap.c: const after start, but for the limit, which grows */
 extern uintptr_t pagemap_base SLUB_INTERNAL;
 /* pages from the base to the end of what is committed */
@@ -457,6 +468,8 @@ void page_bought(size_t pages);
 size_t page_nr_dirty(void);
 /* How many bytes of free memory may keep memory behind them. */
 size_t page_idle_limit(void);
+/* ... at the most, however fast what was given back is bought back; 0: never more. */
+size_t page_idle_most(void);
 /*
  * Called after frees, with no lock held: gives memory back to the system if
  * more than the limit lies idle.  Returns how many pages.

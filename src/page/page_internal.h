@@ -73,17 +73,6 @@ void *zone_alloc_front(uint32_t order, size_t pages, uint32_t node,
 /* Takes @more pages from @end on out of the zone, if all of them are free. */
 bool zone_extend(char *end, size_t more, uint32_t node);
 
-/* A number that others look at without its lock, or that is an estimate. */
-static inline size_t size_read(const _Atomic size_t *what)
-{
-	return __atomic_load_n(what, __ATOMIC_RELAXED);
-}
-
-static inline void size_write(_Atomic size_t *what, size_t value)
-{
-	__atomic_store_n(what, value, __ATOMIC_RELAXED);
-}
-
 /* quick.c: freed large blocks that stay whole */
 extern struct lock quick_lock;
 extern _Atomic size_t quick_pages;

@@ -185,6 +185,11 @@ size_t page_idle_limit(void)
 				    limit_raised()));
 }
 
+size_t page_idle_most(void)
+{
+	return limit_bound(raised_max_bytes);
+}
+
 /* Does the heap go up and down, and was seen to?  Then what is @idle may stay. */
 static bool is_swinging(size_t idle)
 {
@@ -193,7 +198,7 @@ static bool is_swinging(size_t idle)
 				 peak / SWING_SHARE / PAGE_BYTES);
 
 	return swings && size_read(&raised_bytes) && peak >= FALL_FROM &&
-	       idle <= limit_bound(raised_max_bytes);
+	       idle <= page_idle_most();
 }
 
 /* Halves the raised limit, and the peak, for each second since it was raised. */

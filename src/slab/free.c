@@ -47,8 +47,11 @@ void chain_retire(struct slub_cache *cache, void *chain)
 		return;
 	}
 	capacity_swaps_end(cache);
-	if (chain_give(cache, node_current(cache), chain))
+	if (chain_give(cache, node_current(cache), chain)) {
+		if (barns_have_sent())
+			slab_reclaim_if_needed();
 		return;
+	}
 	capacity_decay(cache, node_current(cache));
 	slab_reclaim_if_needed();
 }

@@ -22,19 +22,20 @@
 
 /*
  * Bytes in a slot's list, and objects.  slab_test, 10,000 of a size: with 64 KiB and 256
- * objects 8 bytes take 4.6 and 5.5 cycles, now 4.3 and 5.1; 1 KiB 9.9 and 9.5, now 8.1
- * and 7.0.  Longer ones gain little and pin more slabs (docs/performance.md).
+ * objects 8 bytes take 4.6 and 5.5 cycles, with 512 4.3 and 5.1; 1 KiB 9.9 and 9.5, with
+ * 256 KiB 5.9 and 5.3.  Of pages, with 512 KiB and 64 objects: 4 KiB 11 and 12, now 7 and
+ * 8.5; 16 KiB 14 and 16, now 8.2 and 9.3.  More objects gain little and pin more slabs
+ * (docs/performance.md).
  */
-#define LIST_BYTES ((size_t)128 << 10)
-#define LIST_BYTES_LARGE ((size_t)512 << 10)
+#define LIST_BYTES ((size_t)256 << 10)
+#define LIST_BYTES_LARGE ((size_t)2 << 20)
 #define LIST_OBJECTS_MIN 16
 #define LIST_OBJECTS_MAX 512
-#define LIST_OBJECTS_MAX_LARGE 64
+#define LIST_OBJECTS_MAX_LARGE 128
 #define LIST_OBJECTS_SWAPPED 64
 /* Above this, a list of LIST_OBJECTS_MIN would hold too many bytes. */
 #define LIST_MIN_UP_TO ((size_t)32 << 10)
-/* Bytes that a barn holds, and chains at the least: two per CPU. */
-#define BARN_BYTES ((size_t)16 << 20)
+/* Chains that a barn has room for at the least: two per CPU. */
 #define BARN_ROOM_MIN 256
 
 static uint32_t node_count = 1;	/* const after start */
@@ -61,7 +62,7 @@ void slab_publish_quota(uint32_t *word)
 	published_quota = word;
 }
 
-static void barns_bound(void)
+static cold void barns_bound(void)
 {
 	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
 		for (uint32_t n = 0; n < node_count; n++) {

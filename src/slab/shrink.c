@@ -42,8 +42,26 @@ static void barn_flush(struct slub_cache *cache, struct cache_node *node)
 {
 	void *chain;
 
-	while ((chain = barn_take(node, cache)))
+	while ((chain = barn_take(node)))
 		chain_flush(cache, chain);
+}
+
+cold bool cache_empty_barn_by_one(struct slub_cache *cache, uint32_t node)
+{
+	struct cache_hold pin;
+	void *chain;
+
+	/* Who waits for shrinks to be over comes first. */
+	if (__atomic_load_n(&flushers, __ATOMIC_RELAXED) > 0 ||
+	    !cache_pin_any(cache, &pin))
+		return false;
+	shrink_begin();
+	chain = barn_take(cache->nodes[node]);
+	if (chain)
+		chain_flush(cache, chain);
+	shrink_end();
+	cache_unpin(&pin);
+	return chain;
 }
 
 static void flush_collected(uint32_t slot, struct slot *lists)

@@ -248,6 +248,8 @@ void cache_empty_lists(struct slub_cache *cache);
  * back what slabs are empty; false: a flush is waited for.
  */
 bool cache_empty(struct slub_cache *cache);
+/* Gives a chain of the barn of @node to its slabs; false: none, or it may not be. */
+bool cache_empty_barn_by_one(struct slub_cache *cache, uint32_t node);
 /* left.c: called before the heap takes another superblock for a slab */
 void slab_empty_left(void);
 
@@ -321,8 +323,24 @@ void *barn_get(struct cache_node *node, const struct slub_cache *cache);
 bool barn_put(struct cache_node *node, const struct slub_cache *cache,
 	      void *chain);
 /* Any chain, also when nobody asked for one: to empty the barn. */
-void *barn_take(struct cache_node *node, const struct slub_cache *cache);
+void *barn_take(struct cache_node *node);
 
+/*
+ * barn_bound.c: what all barns hold, at the most where they are busy, and one of them
+ * does; two chains per CPU may be more.
+ */
+#define BARN_BYTES ((size_t)256 << 20)
+
+extern _Atomic uint32_t barn_turn SLUB_INTERNAL;
+/* So many bytes came, or went. */
+void barns_count(ptrdiff_t bytes);
+/* A chain of @bytes was refused, and one is wanted. */
+void barns_again(size_t bytes);
+bool barns_have_room(void);
+/* Barns that are idle give some of theirs to the slabs; no lock held.  False: to no avail. */
+bool barns_make_room(void);
+/* Did they, since this was asked last? */
+bool barns_have_sent(void);
 /* In a forked child, some of whose nodes were made anew: what is in barns. */
 void barns_after_fork(void);
 

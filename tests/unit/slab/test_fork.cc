@@ -257,7 +257,7 @@ TEST_F(fork_test, lost_chains_do_not_count)
 	other.call([&] { lock_acquire(&node->lock); });
 	EXPECT_CHILD([&] { return fill_barn(cache) == nr ? 0 : 1; });
 	other.call([&] { lock_release(&node->lock); });
-	while (barn_take(node, cache))
+	while (barn_take(node))
 		continue;
 	end(cache);
 }

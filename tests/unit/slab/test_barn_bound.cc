@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/* slab/barn_bound.c: what all barns hold, with a clock that stands still unless it is moved on. */
+#include <gtest/gtest.h>
+
+#include "check.h"
+#include "start.h"
+
+static uint64_t clock_ns = 1000000000000;
+
+extern "C" uint64_t os_clock_ns(void)
+{
+	return clock_ns;
+}
+
+namespace {
+
+constexpr size_t RETAIN = 16ul << 20;
+constexpr uint64_t SECOND = 1000000000;
+
+struct side {
+	struct slub_cache *cache;
+	struct cache_node *node;
+
+	explicit side(uint32_t size) : cache(test_cache(size)), node(cache->nodes[0]) { }
+	size_t bytes() const { return (size_t)cache->capacity_now * cache->size; }
+	/* A chain straight from the slabs. */
+	void *chain() const
+	{
+		uint32_t nr;
+
+		return node_refill(cache, node, &nr);
+	}
+	/* False: the slabs have it. */
+	bool put() const
+	{
+		void *c = chain();
+
+		node->barn.credit = 100;
+		if (barn_put(node, cache, c))
+			return true;
+		chain_flush(cache, c);
+		return false;
+	}
+	/* To the bound; how many chains are there then. */
+	uint32_t fill() const
+	{
+		while (node->barn.nr < node->barn.nr_max && put())
+			;
+		return node->barn.nr;
+	}
+	void empty() const
+	{
+		while (void *c = barn_take(node))
+			chain_flush(cache, c);
+	}
+	/* @n chains are refused, and as many are wanted when the barn is empty. */
+	void want_again(uint32_t n) const
+	{
+		fill();
+		node->barn.refused = 0;
+		for (uint32_t i = 0; i < n; i++)
+			ASSERT_FALSE(put());
+		empty();
+		for (uint32_t i = 0; i < n; i++)
+			ASSERT_EQ(barn_get(node, cache), nullptr);
+	}
+};
+
+class barn_bound : public testing::Test {
+protected:
+	barn_bound() : large(2048), small(64) { }
+	static void SetUpTestSuite()
+	{
+		start::once([] { start::slab(512ul << 20, RETAIN); });
+	}
+	/* The heap is large, so that it is not what bounds them. */
+	void SetUp() override
+	{
+		clock_ns += 100 * SECOND;
+		for (const side &s : { large, small }) {
+			s.cache->capacity_now = s.cache->capacity;
+			s.node->barn.refused = 0;
+		}
+		while (superblock_nr_used() < 96)
+			ballast.push_back(large.chain());
+		barns_have_sent();
+	}
+	void TearDown() override
+	{
+		for (const side &s : { large, small })
+			s.empty();
+		for (void *c : ballast)
+			chain_flush(large.cache, c);
+		slab_shrink_all();
+		for (const side &s : { large, small })
+			check_cache(s.cache, {});
+	}
+	/* Chains of @s until more than @bound is there. */
+	static uint32_t chains(const side &s, size_t bound)
+	{
+		return (uint32_t)(bound / s.bytes()) + 1;
+	}
+	side large, small;
+	std::vector<void *> ballast;
+};
+
+TEST_F(barn_bound, is_what_may_lie_idle)
+{
+	EXPECT_EQ(large.fill(), chains(large, RETAIN));
+	large.empty();
+	EXPECT_EQ(large.fill(), chains(large, RETAIN));
+}
+
+TEST_F(barn_bound, chains_count_for_what_a_list_holds_now)
+{
+	large.cache->capacity_now = 4;
+	for (int i = 0; i < 3; i++)
+		ASSERT_TRUE(large.put());
+	large.cache->capacity_now = large.cache->capacity;
+	EXPECT_EQ(large.fill(), chains(large, RETAIN)) << "all of them for the longer ones";
+	large.empty();
+	large.cache->capacity_now = large.cache->capacity / 2;
+	EXPECT_EQ(large.fill(), chains(large, RETAIN)) << "the first in an empty one says anew";
+	large.cache->capacity_now = 4;
+	EXPECT_FALSE(large.put()) << "shorter ones count no less beside them";
+	large.empty();
+	large.cache->capacity_now = large.cache->capacity;
+	EXPECT_EQ(large.fill(), chains(large, RETAIN)) << "nothing is lost or left";
+}
+
+TEST_F(barn_bound, rises_while_what_it_refused_is_wanted_again)
+{
+	const auto wanted = (uint32_t)((12ul << 20) / large.bytes());
+
+	large.want_again(wanted);
+	EXPECT_EQ(large.fill(), chains(large, RETAIN)) << "that may happen once";
+	large.empty();
+	large.want_again(wanted);
+	const uint32_t risen = large.fill();
+	EXPECT_GT(risen, chains(large, RETAIN + (7ul << 20)));
+	EXPECT_LE(risen, chains(large, RETAIN + (24ul << 20))) << "by no more than was wanted";
+	large.empty();
+	for (int i = 0; i < 40 && large.node->barn.nr < large.node->barn.nr_max; i++)
+		large.want_again(std::min<uint32_t>(wanted, 40));
+	EXPECT_GT(large.fill(), chains(large, 2 * RETAIN)) << "and again";
+	EXPECT_LE((large.node->barn.nr - 1) * large.bytes(), BARN_BYTES);
+	large.empty();
+	clock_ns += 10 * SECOND;
+	EXPECT_EQ(large.fill(), chains(large, RETAIN)) << "it halves with each second";
+}
+
+TEST_F(barn_bound, stays_where_little_is_wanted_again)
+{
+	const auto wanted = (uint32_t)((6ul << 20) / large.bytes());
+
+	for (int i = 0; i < 10; i++) {
+		large.want_again(wanted);
+		clock_ns += SECOND;
+	}
+	EXPECT_EQ(large.fill(), chains(large, RETAIN));
+}
+
+TEST_F(barn_bound, idle_barns_make_room)
+{
+	const uint32_t before = large.fill();
+	int tries = 0;
+
+	while (tries < 100 && !small.put())
+		tries++;
+	EXPECT_GT(tries, 0) << "it was in use a moment ago";
+	EXPECT_LT(tries, 100);
+	EXPECT_EQ(small.node->barn.nr, 1u);
+	EXPECT_LT(large.node->barn.nr, before);
+	EXPECT_GE(large.node->barn.nr + 4, before) << "no more than it takes";
+	EXPECT_TRUE(barns_have_sent());
+	EXPECT_FALSE(barns_have_sent());
+}
+
+TEST_F(barn_bound, busy_barns_keep_theirs)
+{
+	const uint32_t before = large.fill();
+
+	for (int i = 0; i < 200; i++) {
+		void *c = barn_get(large.node, large.cache);
+
+		ASSERT_NE(c, nullptr);
+		ASSERT_TRUE(barn_put(large.node, large.cache, c));
+		ASSERT_FALSE(small.put()) << i;
+	}
+	EXPECT_EQ(large.node->barn.nr, before);
+	EXPECT_FALSE(barns_have_sent());
+}
+
+} /* namespace */
