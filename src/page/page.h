@@ -466,6 +466,8 @@ void page_purge_init(const struct os_limits *limits);
 void page_bought(size_t pages);
 /* Free pages with memory behind them, those in per-CPU lists apart. */
 size_t page_nr_dirty(void);
+/* What barns hold.  What that is more than SLUB_RETAIN is idle as free pages are. */
+extern _Atomic ptrdiff_t page_kept_bytes SLUB_INTERNAL;
 /* How many bytes of free memory may keep memory behind them. */
 size_t page_idle_limit(void);
 /* ... at the most, however fast what was given back is bought back; 0: never more. */

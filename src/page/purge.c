@@ -31,6 +31,10 @@
  * (page/swing.c), goes up and down: it keeps all that is idle, and that it is at half
  * of its height is no fall.  When it only gives, the limits count again.
  *
+ * What the barns above this layer hold beyond SLUB_RETAIN is idle, too, and the limit is
+ * one for both: 200 MiB of 2 KiB objects, filled and freed twenty times, left 212 MiB
+ * when each had its own, and leave 105.
+ *
  * A limit rises by no more than was bought back, and at most doubles from one purge
  * to the next: a program that fills and empties its heap twice is not one that
  * does so all the time.  It halves with each second since the last rise.
@@ -71,6 +75,8 @@ static _Atomic size_t floor_bytes;	/* and since it fell; 0: it did not */
 static _Atomic uint64_t grown_at_ns;	/* again, after a fall; 0: never */
 
 _Atomic size_t purge_idle_always;
+_Atomic ptrdiff_t page_kept_bytes;
+static _Atomic size_t last_kept;	/* what the last look at the swing saw */
 
 static uint64_t time_read(const _Atomic uint64_t *what)
 {
@@ -112,6 +118,20 @@ static size_t used_bytes(void)
 	       (zone_nr_dirty() + quick_nr_pages()) * PAGE_BYTES;
 }
 
+static size_t kept_bytes(void)
+{
+	ptrdiff_t kept = __atomic_load_n(&page_kept_bytes, __ATOMIC_RELAXED) -
+			 (ptrdiff_t)option_value(OPTION_retain);
+
+	return kept > 0 ? (size_t)kept : 0;
+}
+
+/* @used bytes, less what is kept. */
+static size_t busy(size_t used)
+{
+	return used - min_size(used, kept_bytes());
+}
+
 bool page_has_fallen(void)
 {
 	return size_read(&floor_bytes) != 0;
@@ -127,7 +147,7 @@ static bool is_at_work(void)
 /* More than the limit is idle: is it since the heap has fallen, and does not @swing? */
 static void fall_look(bool swings)
 {
-	size_t used = page_used_bytes(), floor = size_read(&floor_bytes);
+	size_t used = busy(page_used_bytes()), floor = size_read(&floor_bytes);
 	size_t height = size_read(&height_bytes);
 
 	if (floor && used > floor + max_size(floor / GROWS_SHARE, GROWS_MIN)) {
@@ -151,7 +171,7 @@ static size_t limit_usual(size_t used)
 	if (option_was_given(OPTION_retain))
 		return option_value(OPTION_retain);
 	if (page_has_fallen())
-		return min_size(max_size(page_used_bytes() / FALL_SHARE,
+		return min_size(max_size(busy(page_used_bytes()) / FALL_SHARE,
 					 FALL_MIN),
 				option_value(OPTION_retain));
 	return min_size(max_size(used / LIMIT_SHARE, LIMIT_MIN),
@@ -194,9 +214,15 @@ size_t page_idle_most(void)
 static bool is_swinging(size_t idle)
 {
 	size_t peak = size_read(&peak_bytes);
-	bool swings = swing_look(page_used_bytes() / PAGE_BYTES,
-				 peak / SWING_SHARE / PAGE_BYTES);
+	size_t kept = kept_bytes(), before = size_read(&last_kept);
+	bool swings;
 
+	/* What went to a barn was freed, and what was fetched from there is used. */
+	if (kept > before)
+		swing_freed((kept - before) / PAGE_BYTES);
+	size_write(&last_kept, kept);
+	swings = swing_look(busy(page_used_bytes()) / PAGE_BYTES,
+			    peak / SWING_SHARE / PAGE_BYTES);
 	return swings && size_read(&raised_bytes) && peak >= FALL_FROM &&
 	       idle <= page_idle_most();
 }
@@ -308,28 +334,39 @@ size_t page_purge_all(void)
 	return pages;
 }
 
-size_t page_purge_if_needed(void)
+/* More lies idle than may without a raised limit, which could allow it: does it still? */
+static cold size_t purge_idle(size_t used, size_t idle, size_t kept)
 {
-	size_t idle = page_nr_dirty() * PAGE_BYTES;
-	size_t used = used_bytes();
-	size_t pages;
+	size_t limit, pages;
 	bool swings;
 
-	if (likely(idle <= limit_bound(limit_usual(used))))
-		return 0;
-	/* Beyond that only a raised limit could allow it: does it still? */
 	limit_decay();
 	/* What is idle was in use a moment ago, or is part of the peak. */
 	if (used + idle > size_read(&peak_bytes))
 		size_write(&peak_bytes, used + idle);
 	swings = is_swinging(idle);
 	fall_look(swings);
-	if ((swings && !page_has_fallen()) || idle <= page_idle_limit())
+	limit = page_idle_limit();
+	if ((swings && !page_has_fallen()) || idle <= limit)
 		return 0;
 	if (slub_thread.locks_held || slub_thread.flags & THREAD_IN_RECLAIM)
 		return 0;
 	slub_thread.flags |= THREAD_IN_RECLAIM;
-	pages = page_purge(page_idle_limit() / 2);
+	pages = page_purge(limit / 2 - min_size(limit / 2, kept));
 	slub_thread.flags &= ~(uint32_t)THREAD_IN_RECLAIM;
 	return pages;
+}
+
+size_t page_purge_if_needed(void)
+{
+	size_t kept = kept_bytes();
+	size_t idle = page_nr_dirty() * PAGE_BYTES + kept;
+	size_t used = busy(used_bytes());
+
+	if (likely(idle <= limit_bound(limit_usual(used))))
+		return 0;
+	/* Where barns hold as much as may be idle, not page by page. */
+	if (kept && idle - kept < FALL_MIN)
+		return 0;
+	return purge_idle(used, idle, kept);
 }

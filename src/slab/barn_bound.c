@@ -7,8 +7,11 @@
  * (8 MiB within an eighth of a second): each has been given to its slabs object by
  * object, and taken from there.  It rises by no more than that, at most doubles from
  * one window to the next, and halves with each second since: a program that fills
- * and empties a cache twice is not one that does so all the time.  `slab_test` of 2 KiB,
- * 20 MiB in a round, each malloc and free: 12 and 11 cycles before, 10 and 8 now.
+ * and empties a cache twice is not one that does so all the time.  What is left when the
+ * program falls silent counts, too: so it rises up to half of the heap until twelve
+ * times the heap was wanted again, as the page layer's limit does (page/purge.c).
+ * `slab_test` of 2 KiB, 20 MiB in a round: 12 and 11 cycles for a malloc and a free
+ * before, 10 and 8 now.
  *
  * Where there is no room, the chains of barns that have not been used lately
  * make some.  Else the first cache that filled its barn would keep it,
@@ -20,6 +23,8 @@
 #include "slab/account.h"
 
 #define AGAIN_BYTES ((size_t)8 << 20)
+#define HEAP_SHARE 2
+#define PATIENCE 12
 #define AGAIN_NS 125000000ull
 #define DECAY_NS 1000000000ull
 /* Puts without room after which barns that were not used meanwhile are idle, or half. */
@@ -27,14 +32,9 @@
 /* Chains that one put may send away: they may be shorter than its own. */
 #define SENT_MAX 4
 
-/*
- * Bytes in all barns, as barn_put() counts them.  In a child it may be a chain too many or
- * too few, also below 0, for a handler may have forked in the middle of a change.
- */
-static _Atomic ptrdiff_t barn_bytes;
-
 /* Estimates: a lost update raises the bound a little later. */
 static _Atomic size_t raised_bytes;	/* the bound; 0: it is not raised */
+static _Atomic size_t paid_bytes;	/* wanted again fast; halved too */
 static _Atomic uint64_t raised_at_ns;	/* or halved */
 static _Atomic size_t again_bytes;	/* refused, and wanted in this window */
 static _Atomic uint64_t window_at_ns;
@@ -43,9 +43,13 @@ static _Atomic bool some_sent;
 
 _Atomic uint32_t barn_turn = 2;		/* 0 and 1: never used */
 
+/*
+ * As barn_put() counts them.  In a child it may be a chain too many or too few, also
+ * below 0, for a handler may have forked in the middle of a change.
+ */
 usual void barns_count(ptrdiff_t bytes)
 {
-	__atomic_fetch_add(&barn_bytes, bytes, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&page_kept_bytes, bytes, __ATOMIC_RELAXED);
 }
 
 /* ---- the bound ---- */
@@ -55,24 +59,41 @@ usual static size_t bound_usual(void)
 	return max_size(page_idle_limit(), option_value(OPTION_retain));
 }
 
-static size_t bound_raised(void)
+/* For each second since it was raised. */
+static void bound_halve(uint64_t now)
 {
-	size_t raised = size_read(&raised_bytes);
-	uint64_t at, seconds;
+	uint64_t at = __atomic_load_n(&raised_at_ns, __ATOMIC_RELAXED);
+	uint64_t seconds = (now - at) / DECAY_NS;
+	size_t raised;
 
-	if (likely(!raised))
-		return 0;
-	at = __atomic_load_n(&raised_at_ns, __ATOMIC_RELAXED);
-	seconds = (os_clock_ns() - at) / DECAY_NS;
 	if (!seconds)
-		return raised;
-	raised = seconds < 64 ? raised >> seconds : 0;
-	if (raised <= option_value(OPTION_retain))
-		raised = 0;
-	size_write(&raised_bytes, raised);
+		return;
 	__atomic_store_n(&raised_at_ns, at + seconds * DECAY_NS,
 			 __ATOMIC_RELAXED);
-	return raised;
+	seconds = min_size(seconds, 63);
+	raised = size_read(&raised_bytes) >> seconds;
+	size_write(&raised_bytes,
+		   raised > option_value(OPTION_retain) ? raised : 0);
+	size_write(&paid_bytes, size_read(&paid_bytes) >> seconds);
+}
+
+static size_t bound_raised(void)
+{
+	if (likely(!size_read(&raised_bytes)))
+		return 0;
+	bound_halve(os_clock_ns());
+	return size_read(&raised_bytes);
+}
+
+/* How far it may rise. */
+static size_t bound_most(void)
+{
+	size_t heap = superblock_nr_used() * SUPERBLOCK_BYTES;
+	size_t most = min_size(page_idle_most(), BARN_BYTES);
+
+	if (size_read(&paid_bytes) / PATIENCE < heap)
+		most = min_size(most, heap / HEAP_SHARE);
+	return most;
 }
 
 static cold void bound_raise(size_t bytes)
@@ -80,11 +101,16 @@ static cold void bound_raise(size_t bytes)
 	uint64_t now = os_clock_ns();
 	uint64_t before = __atomic_exchange_n(&window_at_ns, now,
 					      __ATOMIC_RELAXED);
-	size_t from = max_size(bound_usual(), bound_raised());
-	size_t most = min_size(page_idle_most(), BARN_BYTES);
+	size_t from, most;
 
 	size_write(&again_bytes, 0);
-	if (now - before >= AGAIN_NS || from >= most)
+	if (now - before >= AGAIN_NS)
+		return;
+	bound_halve(now);
+	size_write(&paid_bytes, size_read(&paid_bytes) + bytes);
+	from = max_size(bound_usual(), size_read(&raised_bytes));
+	most = bound_most();
+	if (from >= most)
 		return;
 	__atomic_store_n(&raised_at_ns, now, __ATOMIC_RELAXED);
 	size_write(&raised_bytes, min_size(from + min_size(from, bytes), most));
@@ -104,7 +130,7 @@ usual void barns_again(size_t bytes)
 usual bool barns_have_room(void)
 {
 	size_t heap = superblock_nr_used() * SUPERBLOCK_BYTES;
-	ptrdiff_t bytes = __atomic_load_n(&barn_bytes, __ATOMIC_RELAXED);
+	ptrdiff_t bytes = __atomic_load_n(&page_kept_bytes, __ATOMIC_RELAXED);
 
 	if (bytes > (ptrdiff_t)max_size(heap, SUPERBLOCK_BYTES))
 		return false;
@@ -198,5 +224,5 @@ void barns_after_fork(void)
 			bytes += (ptrdiff_t)barn->nr * barn->chain_bytes;
 		}
 	}
-	__atomic_store_n(&barn_bytes, bytes, __ATOMIC_RELAXED);
+	__atomic_store_n(&page_kept_bytes, bytes, __ATOMIC_RELAXED);
 }

@@ -218,6 +218,31 @@ TEST_F(purge, idle_memory_stays_within_the_limit_and_goes_to_half_of_it)
 }
 
 /* realloc() frees as free() does; nobody may call again. */
+/* Beyond SLUB_RETAIN, which they may hold beside the free pages. */
+TEST_F(purge, what_barns_keep_is_idle_too)
+{
+	auto runs = use(8);
+	bool is_zero;
+	void *blocks[2] = { zone_alloc(7, 0, &is_zero), zone_alloc(7, 0, &is_zero) };
+
+	page_purge(0);
+	page_kept_bytes = retain;
+	drop(runs, 7);
+	EXPECT_EQ(idle(), 4 * MiB) << "at the limit nothing happens";
+	page_kept_bytes = retain + 3 * MiB;
+	drop(runs, 6);
+	EXPECT_EQ(idle(), 0u) << "half of it, less what they keep";
+	page_kept_bytes = retain + 8 * MiB;
+	drop(runs, 5);
+	EXPECT_EQ(idle(), 0u);
+	zone_free(blocks[0], 7, 0, true);
+	page_purge_if_needed();
+	EXPECT_EQ(idle(), MiB / 2) << "they keep more than may be idle: not page by page";
+	page_kept_bytes = 0;
+	zone_free(blocks[1], 7, 0, true);
+	drop(runs, 0);
+}
+
 TEST_F(purge, what_is_cut_off_a_large_block_goes_back_in_the_same_call)
 {
 	for (size_t left : { 8 * MiB, 3 * MiB, MiB, 40 * PAGE_BYTES }) {

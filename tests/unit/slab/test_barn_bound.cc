@@ -68,7 +68,7 @@ struct side {
 
 class barn_bound : public testing::Test {
 protected:
-	barn_bound() : large(2048), small(64) { }
+	barn_bound() : large(4096), small(64) { }
 	static void SetUpTestSuite()
 	{
 		start::once([] { start::slab(512ul << 20, RETAIN); });
@@ -140,13 +140,28 @@ TEST_F(barn_bound, rises_while_what_it_refused_is_wanted_again)
 	EXPECT_GT(risen, chains(large, RETAIN + (7ul << 20)));
 	EXPECT_LE(risen, chains(large, RETAIN + (24ul << 20))) << "by no more than was wanted";
 	large.empty();
-	for (int i = 0; i < 40 && large.node->barn.nr < large.node->barn.nr_max; i++)
-		large.want_again(std::min<uint32_t>(wanted, 40));
+	for (int i = 0; i < 20; i++)
+		large.want_again(wanted);
+	const size_t heap = superblock_nr_used() * SUPERBLOCK_BYTES;
 	EXPECT_GT(large.fill(), chains(large, 2 * RETAIN)) << "and again";
-	EXPECT_LE((large.node->barn.nr - 1) * large.bytes(), BARN_BYTES);
+	EXPECT_LE(large.fill(), chains(large, heap / 2)) << "up to half of the heap";
 	large.empty();
 	clock_ns += 10 * SECOND;
 	EXPECT_EQ(large.fill(), chains(large, RETAIN)) << "it halves with each second";
+}
+
+TEST_F(barn_bound, rises_beyond_half_of_the_heap_when_that_was_paid_for)
+{
+	const size_t heap = superblock_nr_used() * SUPERBLOCK_BYTES;
+	const auto wanted = (uint32_t)((16ul << 20) / large.bytes());
+
+	for (size_t paid = 0; paid < 14 * heap; paid += wanted * large.bytes())
+		large.want_again(wanted);
+	EXPECT_GT(large.fill(), chains(large, heap / 2));
+	EXPECT_LE(large.node->barn.nr * large.bytes(), heap);
+	large.empty();
+	clock_ns += 10 * SECOND;
+	EXPECT_EQ(large.fill(), chains(large, RETAIN));
 }
 
 TEST_F(barn_bound, stays_where_little_is_wanted_again)
