@@ -4,8 +4,9 @@
  * of each power of two from 8 to 16,384 bytes; cycles of the time stamp counter per operation.
  *
  * "alloc/SIZE", "free/SIZE" and "both/SIZE" leave the objects alone; "touch-alloc", "touch-free"
- * and "touch-both" write the first word of each. Median of the repetitions after the first;
- * "cold-alloc" and "cold-free" are the first one, which finds no object of that size.
+ * and "touch-both" write the first word of each. "cold-alloc" and "cold-free" are the first time,
+ * which finds no object of that size; the others are medians of so many repetitions behind --warm
+ * milliseconds of them, in which an allocator may see that what is freed is wanted again.
  */
 #include "bench.h"
 
@@ -39,12 +40,16 @@ static void once(size_t size, bool touch, double *alloc, double *release)
 	*alloc = (double)(middle - start) / OBJECTS;
 }
 
+static double warm;	/* seconds */
+
 static void repeat(struct result *result, size_t size, bool touch, int repeats)
 {
-	double alloc, release;
+	double alloc, release, until = bench_seconds() + warm;
 
 	memset(result, 0, sizeof(*result));
 	once(size, touch, &result->cold_alloc, &result->cold_free);
+	while (bench_seconds() < until)
+		once(size, touch, &alloc, &release);
 	for (int i = 0; i < repeats; i++) {
 		once(size, touch, &alloc, &release);
 		bench_sample(&result->alloc, alloc);
@@ -60,6 +65,7 @@ int main(int argc, char **argv)
 
 	bench_begin("slab_test", argc, argv);
 	repeats = (int)bench_number("repeats", 15);
+	warm = bench_number("warm", 30) / 1000;
 	bench_options_done();
 	memset(object, 0, sizeof(object));
 	for (size_t i = 0; i < OBJECTS; i++)
