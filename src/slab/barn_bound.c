@@ -134,7 +134,9 @@ usual bool barns_have_room(void)
 
 	if (bytes > (ptrdiff_t)max_size(heap, SUPERBLOCK_BYTES))
 		return false;
-	return bytes <= (ptrdiff_t)bound_usual() ||
+	/* First what is mostly enough, and cheap. */
+	return bytes <= (ptrdiff_t)option_value(OPTION_retain) ||
+	       bytes <= (ptrdiff_t)page_idle_limit() ||
 	       bytes <= (ptrdiff_t)bound_raised();
 }
 

@@ -21,18 +21,23 @@
 #define SLAB_BYTES_MIN ((size_t)32 << 10)
 
 /*
- * Bytes in a slot's list, and objects.  slab_test, 10,000 of a size: with 64 KiB and 256
- * objects 8 bytes take 4.6 and 5.5 cycles, with 512 4.3 and 5.1; 1 KiB 9.9 and 9.5, with
- * 256 KiB 5.9 and 5.3.  Of pages, with 512 KiB and 64 objects: 4 KiB 11 and 12, now 7 and
- * 8.5; 16 KiB 14 and 16, now 8.2 and 9.3.  More objects gain little and pin more slabs
- * (docs/performance.md).
+ * Bytes in a slot's list, and objects: so many of any size, and more of those that take
+ * little room.  slab_test, 10,000 of a size, cycles for a malloc and a free: with 64 KiB and
+ * 256 objects 8 bytes take 10.1, with 256 KiB and 512 objects 8.9, now 8.4 (functions that
+ * do nothing: 7.3); 1 KiB 19.4, 12.4, 11.8; 2 KiB 31.7, 17.3, 15.0.  Of pages, with 512
+ * KiB and 64 objects: 4 KiB 23, now 15; 16 KiB 30, now 17 (docs/performance.md).
  */
-#define LIST_BYTES ((size_t)256 << 10)
+#define LIST_BYTES ((size_t)512 << 10)
+#define LIST_BYTES_SMALL ((size_t)64 << 10)
 #define LIST_BYTES_LARGE ((size_t)2 << 20)
 #define LIST_OBJECTS_MIN 16
 #define LIST_OBJECTS_MAX 512
+#define LIST_OBJECTS_MAX_SMALL 2048
 #define LIST_OBJECTS_MAX_LARGE 128
 #define LIST_OBJECTS_SWAPPED 64
+/* Beyond so many CPUs they share what as many have, down to a quarter each. */
+#define LIST_CPUS 8
+#define LIST_SHARES_MAX 4
 /* Above this, a list of LIST_OBJECTS_MIN would hold too many bytes. */
 #define LIST_MIN_UP_TO ((size_t)32 << 10)
 /* Chains that a barn has room for at the least: two per CPU. */
@@ -143,13 +148,23 @@ static uint32_t choose_order(uint32_t size)
 	return SLAB_ORDER_MAX;
 }
 
+static size_t objects_max(size_t size, bool in_object)
+{
+	size_t n = max_size(LIST_OBJECTS_MAX, LIST_BYTES_SMALL / size);
+
+	return in_object ? min_size(n, LIST_OBJECTS_MAX_SMALL) :
+			   LIST_OBJECTS_MAX_LARGE;
+}
+
 static size_t choose_capacity(const struct slub_cache *cache, bool in_object)
 {
-	size_t most = in_object ? LIST_OBJECTS_MAX : LIST_OBJECTS_MAX_LARGE;
-	size_t bytes = in_object ? LIST_BYTES : LIST_BYTES_LARGE;
+	size_t shares = max_size(cpu_count / LIST_CPUS, 1);
+	size_t bytes = (in_object ? LIST_BYTES : LIST_BYTES_LARGE) /
+		       min_size(shares, LIST_SHARES_MAX);
 	size_t least = cache->size <= LIST_MIN_UP_TO ? LIST_OBJECTS_MIN : 2;
 
-	return min_size(max_size(bytes / cache->size, least), most);
+	return min_size(max_size(bytes / cache->size, least),
+			objects_max(cache->size, in_object));
 }
 
 /*

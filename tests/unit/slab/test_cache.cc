@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* slab/cache.c: the geometry of slabs and the table from slot to cache. */
+#include <algorithm>
 #include <gtest/gtest.h>
 
 #include "start.h"
@@ -70,7 +71,8 @@ TEST_F(cache, lists_are_bounded_in_objects_and_bytes)
 	for (struct slub_cache *c : all) {
 		SCOPED_TRACE("size " + std::to_string(c->size));
 		EXPECT_GE(c->capacity, 16);
-		EXPECT_LE(c->capacity, 512);
+		EXPECT_LE((size_t)c->capacity,
+			  std::max<size_t>(512, std::min<size_t>(2048, (64ul << 10) / c->size)));
 		EXPECT_GE(c->capacity_now, 2) << "short at first";
 		EXPECT_LE(c->capacity_now, c->capacity);
 		EXPECT_EQ(c->capacity_most, c->size < PAGE_BYTES ? std::max(c->capacity, 64) :
@@ -82,6 +84,31 @@ TEST_F(cache, lists_are_bounded_in_objects_and_bytes)
 		EXPECT_LE((size_t)c->capacity * c->size, 2ul << 20);
 		EXPECT_GE(c->nodes[0]->barn.nr_max, 2u);
 	}
+}
+
+/* Objects in a list of @size, on a machine of that many CPUs. */
+static int32_t capacity_of(uint32_t size, uint32_t nr_cpus)
+{
+	struct os_cpus cpus = {}, real;
+	struct slub_cache c = {};
+
+	cpus.possible = cpus.allowed = nr_cpus;
+	slab_init(1, &cpus);
+	c.size = size;
+	cache_choose_geometry(&c, 0);
+	os_cpus_read(&real);
+	slab_init(1, &real);
+	return c.capacity;
+}
+
+TEST_F(cache, lists_of_many_cpus_share)
+{
+	EXPECT_EQ(capacity_of(1024, 1), 512);
+	EXPECT_EQ(capacity_of(1024, 8), 512);
+	EXPECT_EQ(capacity_of(1024, 16), 256);
+	EXPECT_EQ(capacity_of(1024, 32), 128);
+	EXPECT_EQ(capacity_of(1024, 512), 128) << "a quarter at the least";
+	EXPECT_EQ(capacity_of(16, 512), 2048) << "which take little room";
 }
 
 TEST_F(cache, slots_are_of_one_cache)
