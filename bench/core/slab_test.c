@@ -7,8 +7,11 @@
  * and "touch-both" write the first word of each. "cold-alloc" and "cold-free" are the first time,
  * which finds no object of that size; the others are medians of so many repetitions behind --warm
  * milliseconds of them, in which an allocator may see that what is freed is wanted again.
+ *
+ * "floor": functions that do nothing, called in the same way, as "both".
  */
 #include "bench.h"
+#include "nothing.h"
 
 enum { OBJECTS = 10000, SIZE_MAX_TESTED = 16384 };
 
@@ -38,6 +41,29 @@ static void once(size_t size, bool touch, double *alloc, double *release)
 	bench_escape(object);
 	*release = (double)(bench_cycles() - middle) / OBJECTS;
 	*alloc = (double)(middle - start) / OBJECTS;
+}
+
+/* As once() of one size does it. */
+static double once_nothing(void)
+{
+	uint64_t start = bench_cycles();
+
+	for (int i = 0; i < OBJECTS; i++)
+		object[i] = nothing_malloc(8);
+	bench_escape(object);
+	for (int i = 0; i < OBJECTS; i++)
+		nothing_free(object[i]);
+	bench_escape(object);
+	return (double)(bench_cycles() - start) / OBJECTS;
+}
+
+static void measure_floor(int repeats)
+{
+	static struct bench_samples both;
+
+	for (int i = 0; i < repeats; i++)
+		bench_sample(&both, once_nothing());
+	bench_row("cycles", bench_median(&both), "floor");
 }
 
 static double warm;	/* seconds */
@@ -85,5 +111,6 @@ int main(int argc, char **argv)
 		bench_row("cycles", bench_median(&result.free), "touch-free/%zu", size);
 		bench_row("cycles", bench_median(&result.both), "touch-both/%zu", size);
 	}
+	measure_floor(repeats);
 	return bench_end();
 }
