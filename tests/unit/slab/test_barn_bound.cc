@@ -164,6 +164,32 @@ TEST_F(barn_bound, rises_beyond_half_of_the_heap_when_that_was_paid_for)
 	EXPECT_EQ(large.fill(), chains(large, RETAIN));
 }
 
+TEST_F(barn_bound, stays_raised_while_it_is_used)
+{
+	const auto wanted = (uint32_t)((12ul << 20) / large.bytes());
+
+	for (int i = 0; i < 20; i++)
+		large.want_again(wanted);
+	const uint32_t risen = large.fill();
+
+	ASSERT_GT(risen, chains(large, 2 * RETAIN));
+	for (int i = 0; i < 20; i++) {
+		large.empty();
+		clock_ns += SECOND;
+		EXPECT_EQ(large.fill(), risen) << "second " << i;
+	}
+	/* What is full and stays so is not in use. */
+	clock_ns += SECOND;
+	EXPECT_FALSE(large.put()) << "and the second after the last use halves it";
+	clock_ns += SECOND;
+	EXPECT_FALSE(large.put());
+	large.empty();
+	EXPECT_LT(large.fill(), risen);
+	large.empty();
+	clock_ns += 2 * SECOND;
+	EXPECT_LT(large.fill(), risen / 2) << "nor what was silent for two seconds";
+}
+
 TEST_F(barn_bound, stays_where_little_is_wanted_again)
 {
 	const auto wanted = (uint32_t)((6ul << 20) / large.bytes());
