@@ -5,8 +5,9 @@
  *
  * "alloc/SIZE", "free/SIZE" and "both/SIZE" leave the objects alone; "touch-alloc", "touch-free"
  * and "touch-both" write the first word of each. "cold-alloc" and "cold-free" are the first time,
- * which finds no object of that size; the others are medians of so many repetitions behind --warm
- * milliseconds of them, in which an allocator may see that what is freed is wanted again.
+ * which finds no object of that size; the others are medians of --repeats of them behind --warm
+ * milliseconds, in which an allocator may see that what is freed is wanted again, and over as much
+ * again: an allocator that looks at the clock is not met at one moment.
  *
  * "floor": functions that do nothing, called in the same way, as "both".
  */
@@ -68,15 +69,24 @@ static void measure_floor(int repeats)
 
 static double warm;	/* seconds */
 
+/* Repetitions that are not sampled. */
+static void pass(size_t size, bool touch, double seconds)
+{
+	double alloc, release, until = bench_seconds() + seconds;
+
+	while (bench_seconds() < until)
+		once(size, touch, &alloc, &release);
+}
+
 static void repeat(struct result *result, size_t size, bool touch, int repeats)
 {
-	double alloc, release, until = bench_seconds() + warm;
+	double alloc, release;
 
 	memset(result, 0, sizeof(*result));
 	once(size, touch, &result->cold_alloc, &result->cold_free);
-	while (bench_seconds() < until)
-		once(size, touch, &alloc, &release);
+	pass(size, touch, warm);
 	for (int i = 0; i < repeats; i++) {
+		pass(size, touch, warm / repeats);
 		once(size, touch, &alloc, &release);
 		bench_sample(&result->alloc, alloc);
 		bench_sample(&result->free, release);

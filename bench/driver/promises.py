@@ -23,7 +23,7 @@ JOBS = [
     Job("api_letters", "malloc(64) and free with the class watched by each debugging letter: ns",
         "api_letters", "--repeats=5", "", (1, 3), (1.0, 3.0), ours_only=True),
     Job("slab_test", "10,000 allocations, then 10,000 frees: cycles (TSC) per operation",
-        "slab_test", "--repeats=5", "--repeats=11", (3, 7), (1.3, 2.0),
+        "slab_test", "--repeats=5", "--repeats=11", (3, 7), (1.7, 2.1),
         hidden=("cold-", "touch-alloc", "touch-free")),
     Job("prodcons", "one thread allocates, another frees: ns per object",
         "prodcons", "--repeats=3", "--repeats=5", (3, 7), (0.5, 0.8), threads=True),
