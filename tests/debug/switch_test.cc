@@ -199,7 +199,7 @@ TEST(Switch, mailbox)
 	if (pid == 0) {
 		for (;;) {
 			for (int i = 0; i < 1000; i++) {
-				void *p[600];
+				void *p[3000];	// more than a CPU's lists hold
 
 				for (auto &q : p)
 					q = malloc(64);
