@@ -21,7 +21,7 @@
 #define SLAB_BYTES_MAX ((size_t)4 << 20)
 #define NR_WORDS_MAX   (SLAB_BYTES_MAX / 8)
 #define NR_AREAS_MAX   8192u
-#define STEPS_MAX      (1u << 20)
+#define LIST_MAX       (1u << 16)	/* a longer one is none: it was read while it changed */
 
 struct pool {
 	uint64_t start;
@@ -40,7 +40,6 @@ struct reader {
 	/* addresses of free objects in lists, in order */
 	uint64_t *listed;
 	size_t nr_listed, nr_listed_max;
-	uint32_t steps_left;		/* of all lists together */
 };
 
 enum { GROUPS, OWNERS };
@@ -384,16 +383,14 @@ static void read_list(struct reader *reader, const struct cache_view *cache,
 	uint64_t link = cache_field(cache, SLUB_ABI_CACHE_LINK);
 	const struct slub_abi *abi = reader->abi;
 
-	while (object >= abi->heap_start &&
-	       object < abi->heap_start + abi->heap_bytes &&
-	       reader->steps_left) {
+	for (uint32_t n = 0; n < LIST_MAX && object >= abi->heap_start &&
+	     object < abi->heap_start + abi->heap_bytes; n++) {
 		uint32_t owner = read_owner(reader, cache, object);
 
 		if (owner && !(owner & SLUB_ABI_OWNER_FREE) &&
 		    list_add(reader, object))
 			return;
 		object = next_of(reader, link, object);
-		reader->steps_left--;
 	}
 }
 
@@ -513,7 +510,6 @@ int groups_of_process(struct groups *groups, const struct snapshot *snapshot,
 		.process = snapshot->process,
 		.snapshot = snapshot,
 		.abi = &snapshot->abi,
-		.steps_left = STEPS_MAX,
 	};
 	int error = read_how(&reader);
 
