@@ -217,7 +217,6 @@ TEST_F(purge, idle_memory_stays_within_the_limit_and_goes_to_half_of_it)
 	}
 }
 
-/* realloc() frees as free() does; nobody may call again. */
 /* Beyond SLUB_RETAIN, which they may hold beside the free pages. */
 TEST_F(purge, what_barns_keep_is_idle_too)
 {
@@ -243,6 +242,24 @@ TEST_F(purge, what_barns_keep_is_idle_too)
 	drop(runs, 0);
 }
 
+TEST_F(purge, what_barns_keep_holds_nothing_back_where_there_is_no_room)
+{
+	bool is_zero;
+	void *blocks[2] = { zone_alloc(7, 0, &is_zero), zone_alloc(7, 0, &is_zero) };
+
+	page_purge(0);
+	page_kept_bytes = retain + PAGE_BYTES;
+	page_limit_set(1);
+	zone_free(blocks[0], 7, 0, true);
+	ASSERT_EQ(idle(), MiB / 2);
+	page_purge_if_needed();
+	EXPECT_EQ(idle(), 0u);
+	page_limit_set(0);
+	page_kept_bytes = 0;
+	zone_free(blocks[1], 7, 0, true);
+}
+
+/* realloc() frees as free() does; nobody may call again. */
 TEST_F(purge, what_is_cut_off_a_large_block_goes_back_in_the_same_call)
 {
 	for (size_t left : { 8 * MiB, 3 * MiB, MiB, 40 * PAGE_BYTES }) {
