@@ -14,16 +14,21 @@
 #define CREDIT_PER_GET 4
 
 /* What a list of @cache holds at the most by now, and so a chain. */
-static uint32_t list_bytes(const struct slub_cache *cache)
+static size_t list_bytes(const struct slub_cache *cache)
 {
-	return (uint32_t)min_size((size_t)capacity_now(cache) * cache->size,
-				  UINT32_MAX);
+	return (size_t)capacity_now(cache) * cache->size;
 }
 
-/* Under the lock; read without it. */
-static void barn_nr_set(struct barn *barn, uint32_t nr)
+/*
+ * Another chain, or one less, and what it counts for.  Under the lock, the count over
+ * all barns too, for the sake of fork; read without it.
+ */
+static void barn_change(struct barn *barn, uint32_t nr, ptrdiff_t bytes)
 {
 	__atomic_store_n(&barn->nr, nr, __ATOMIC_RELAXED);
+	__atomic_store_n(&barn->bytes, barn->bytes + (size_t)bytes,
+			 __ATOMIC_RELAXED);
+	barns_count(bytes);
 }
 
 static void refused_add(struct barn *barn, int32_t n)
@@ -69,13 +74,12 @@ static cold void *barn_miss(struct cache_node *node,
 	return NULL;
 }
 
-/* Under the lock, the count of bytes too, for the sake of fork. */
+/* Nobody knows what this chain counted for: its share of all, and the last for the rest. */
 static void *barn_pop(struct barn *barn)
 {
 	if (!barn->nr)
 		return NULL;
-	barn_nr_set(barn, barn->nr - 1);
-	barns_count(-(ptrdiff_t)barn->chain_bytes);
+	barn_change(barn, barn->nr - 1, -(ptrdiff_t)(barn->bytes / barn->nr));
 	return barn->chains[barn->nr];
 }
 
@@ -96,24 +100,6 @@ void *barn_get(struct cache_node *node, const struct slub_cache *cache)
 	return chain;
 }
 
-/*
- * Another chain, in a barn that had one less.  All of them count for what a list holds
- * now: chains get longer with the lists, and are the longer ones as long as any is here.
- */
-static void barn_count(struct barn *barn, uint32_t bytes)
-{
-	uint32_t before = barn->chain_bytes;
-
-	if (barn->nr == 1)
-		before = 0;
-	if (bytes > before)
-		__atomic_store_n(&barn->chain_bytes, bytes, __ATOMIC_RELAXED);
-	else
-		bytes = before;
-	barns_count((ptrdiff_t)barn->nr * bytes -
-		    (ptrdiff_t)(barn->nr - 1) * before);
-}
-
 bool barn_put(struct cache_node *node, const struct slub_cache *cache,
 	      void *chain)
 {
@@ -128,9 +114,8 @@ bool barn_put(struct cache_node *node, const struct slub_cache *cache,
 	lock_acquire(&node->lock);
 	if (has_room && barn->credit && barn->nr < barn->nr_max) {
 		barn->chains[barn->nr] = chain;
-		barn_nr_set(barn, barn->nr + 1);
+		barn_change(barn, barn->nr + 1, (ptrdiff_t)list_bytes(cache));
 		barn->credit--;
-		barn_count(barn, list_bytes(cache));
 		done = true;
 	} else if (barn->refused < barn->nr_max) {
 		refused_add(barn, 1);

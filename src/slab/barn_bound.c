@@ -68,13 +68,18 @@ usual static size_t bound_usual(void)
 static void bound_halve(uint64_t now)
 {
 	uint64_t at = __atomic_load_n(&raised_at_ns, __ATOMIC_RELAXED);
-	uint64_t seconds = (now - at) / DECAY_NS;
+	uint64_t seconds;
 	size_t raised;
 
-	if (!seconds)
+	/* Another thread may have raised it since this one looked at the clock. */
+	if ((int64_t)(now - at) < (int64_t)DECAY_NS)
 		return;
-	__atomic_store_n(&raised_at_ns, at + seconds * DECAY_NS,
-			 __ATOMIC_RELAXED);
+	seconds = (now - at) / DECAY_NS;
+	/* One thread halves it for these seconds. */
+	if (!__atomic_compare_exchange_n(&raised_at_ns, &at,
+					 at + seconds * DECAY_NS, false,
+					 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		return;
 	if (__atomic_exchange_n(&was_low, false, __ATOMIC_RELAXED) &&
 	    seconds == 1)
 		return;
@@ -111,7 +116,6 @@ static cold void bound_raise(size_t bytes)
 					      __ATOMIC_RELAXED);
 	size_t from, most;
 
-	size_write(&again_bytes, 0);
 	if (now - before >= AGAIN_NS)
 		return;
 	bound_halve(now);
@@ -127,7 +131,11 @@ static cold void bound_raise(size_t bytes)
 usual void barns_again(size_t bytes)
 {
 	bytes = __atomic_add_fetch(&again_bytes, bytes, __ATOMIC_RELAXED);
-	if (unlikely(bytes >= AGAIN_BYTES))
+	if (likely(bytes < AGAIN_BYTES))
+		return;
+	/* Others may have seen as much: it counts once. */
+	bytes = __atomic_exchange_n(&again_bytes, 0, __ATOMIC_RELAXED);
+	if (bytes >= AGAIN_BYTES)
 		bound_raise(bytes);
 }
 
@@ -156,7 +164,7 @@ usual bool barns_have_room(void)
 	/* First what is mostly enough, and cheap. */
 	return bytes <= (ptrdiff_t)option_value(OPTION_retain) ||
 	       bytes <= (ptrdiff_t)page_idle_limit() ||
-	       bytes <= (ptrdiff_t)bound_raised();
+	       bytes <= (ptrdiff_t)min_size(bound_raised(), page_idle_most());
 }
 
 /* ---- room ---- */
@@ -182,10 +190,10 @@ static size_t idle_bytes(const struct barn *barn, uint32_t turn)
 {
 	uint32_t used = __atomic_load_n(&barn->used, __ATOMIC_RELAXED);
 
-	if (turn - used < 2)
+	/* Signed: others may have begun the next turn meanwhile. */
+	if ((int32_t)(turn - used) < 2)
 		return 0;
-	return (size_t)__atomic_load_n(&barn->nr, __ATOMIC_RELAXED) *
-	       __atomic_load_n(&barn->chain_bytes, __ATOMIC_RELAXED);
+	return __atomic_load_n(&barn->bytes, __ATOMIC_RELAXED);
 }
 
 /* The largest idle barn gives a chain to its slabs; false: there is none. */
@@ -239,11 +247,8 @@ void barns_after_fork(void)
 	ptrdiff_t bytes = 0;
 
 	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
-		for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
-			const struct barn *barn = &c->nodes[n]->barn;
-
-			bytes += (ptrdiff_t)barn->nr * barn->chain_bytes;
-		}
+		for (uint32_t n = 0; n < slab_nr_nodes(); n++)
+			bytes += (ptrdiff_t)c->nodes[n]->barn.bytes;
 	}
 	__atomic_store_n(&page_kept_bytes, bytes, __ATOMIC_RELAXED);
 }

@@ -299,10 +299,15 @@ static void **chain_link(struct slub_cache *cache, size_t nr, void **objects)
 	return link_of(cache, objects[nr - 1]);
 }
 
-/* Objects of one cache whose owners have been seen to. */
+/*
+ * Objects of one cache whose owners have been seen to.  Chains are about as long as lists
+ * are by now: a barn counts them so.
+ */
 static void free_chains(struct slub_cache *cache, size_t nr, void **objects)
 {
-	size_t most = (size_t)cache->capacity;
+	size_t most = min_size(max_size((size_t)capacity_now(cache),
+					CAPACITY_MIN),
+			       (size_t)cache->capacity);
 
 	for (; nr; objects += min_size(nr, most), nr -= min_size(nr, most)) {
 		size_t n = min_size(nr, most);

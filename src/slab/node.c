@@ -566,6 +566,7 @@ void node_rebuild(struct cache_node *node)
 	node->nr_partial = 0;
 	node->carve = NULL;
 	node->barn.nr = 0;
+	node->barn.bytes = 0;
 	node->nr_slabs = 0;
 	node->nr_objects = 0;
 	node->nr_carved = 0;

@@ -58,7 +58,7 @@ struct barn {
 	uint32_t credit;	/* chains it may still take, see barn.c */
 	uint32_t refused;	/* chains it could have taken */
 	uint32_t used;		/* the turn in which it was last */
-	uint32_t chain_bytes;	/* that each counts for; see barn_put() */
+	size_t bytes;		/* what its chains count for; see barn_put() */
 };
 
 struct cache_node {

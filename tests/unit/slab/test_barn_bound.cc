@@ -111,21 +111,48 @@ TEST_F(barn_bound, is_what_may_lie_idle)
 	EXPECT_EQ(large.fill(), chains(large, RETAIN));
 }
 
-TEST_F(barn_bound, chains_count_for_what_a_list_holds_now)
+TEST_F(barn_bound, chains_count_for_what_a_list_held_then)
 {
+	const ptrdiff_t before = page_kept_bytes;
+
 	large.cache->capacity_now = 4;
+	const size_t four = large.bytes();
 	for (int i = 0; i < 3; i++)
 		ASSERT_TRUE(large.put());
+	EXPECT_EQ(page_kept_bytes, before + (ptrdiff_t)(3 * four));
 	large.cache->capacity_now = large.cache->capacity;
-	EXPECT_EQ(large.fill(), chains(large, RETAIN)) << "all of them for the longer ones";
-	large.empty();
-	large.cache->capacity_now = large.cache->capacity / 2;
-	EXPECT_EQ(large.fill(), chains(large, RETAIN)) << "the first in an empty one says anew";
+	EXPECT_EQ(large.fill(), 3 + chains(large, RETAIN - 3 * four));
 	large.cache->capacity_now = 4;
-	EXPECT_FALSE(large.put()) << "shorter ones count no less beside them";
+	EXPECT_FALSE(large.put()) << "there is no room for a short one either";
 	large.empty();
-	large.cache->capacity_now = large.cache->capacity;
-	EXPECT_EQ(large.fill(), chains(large, RETAIN)) << "nothing is lost or left";
+	EXPECT_EQ(page_kept_bytes, before) << "nothing is lost or left";
+	EXPECT_EQ(large.node->barn.bytes, 0u);
+}
+
+/* Objects of a chain in @s's barn. */
+static size_t chain_objects(const side &s, uint32_t n)
+{
+	size_t nr = 0;
+
+	for (void *o = s.node->barn.chains[n]; o; o = *link_of(s.cache, o))
+		nr++;
+	return nr;
+}
+
+TEST_F(barn_bound, chains_freed_in_bulk_are_no_longer_than_they_count)
+{
+	std::vector<void *> objects(4096);
+
+	for (void *&o : objects)
+		ASSERT_NE(o = cache_alloc(small.cache), nullptr);
+	small.cache->capacity_now = 32;
+	small.node->barn.credit = 200;
+	cache_empty_lists(small.cache);
+	cache_free_run(small.cache, objects.size(), objects.data());
+	ASSERT_GT(small.node->barn.nr, 10u);
+	for (uint32_t n = 0; n < small.node->barn.nr; n++)
+		EXPECT_LE(chain_objects(small, n), 32u);
+	EXPECT_EQ(small.node->barn.bytes, small.node->barn.nr * 32 * 64);
 }
 
 TEST_F(barn_bound, rises_while_what_it_refused_is_wanted_again)
@@ -178,6 +205,10 @@ TEST_F(barn_bound, stays_raised_while_it_is_used)
 		clock_ns += SECOND;
 		EXPECT_EQ(large.fill(), risen) << "second " << i;
 	}
+	large.empty();
+	clock_ns -= SECOND / 100;
+	EXPECT_EQ(large.fill(), risen) << "another thread's clock";
+	clock_ns += SECOND / 100;
 	/* What is full and stays so is not in use. */
 	clock_ns += SECOND;
 	EXPECT_FALSE(large.put()) << "and the second after the last use halves it";
@@ -188,6 +219,20 @@ TEST_F(barn_bound, stays_raised_while_it_is_used)
 	large.empty();
 	clock_ns += 2 * SECOND;
 	EXPECT_LT(large.fill(), risen / 2) << "nor what was silent for two seconds";
+}
+
+TEST_F(barn_bound, a_limit_that_comes_near_counts)
+{
+	const auto wanted = (uint32_t)((12ul << 20) / large.bytes());
+
+	for (int i = 0; i < 20; i++)
+		large.want_again(wanted);
+	ASSERT_GT(large.fill(), chains(large, 2 * RETAIN));
+	void *c = barn_take(large.node);
+	page_limit_set(1);
+	EXPECT_FALSE(barn_put(large.node, large.cache, c));
+	page_limit_set(0);
+	EXPECT_TRUE(barn_put(large.node, large.cache, c));
 }
 
 TEST_F(barn_bound, stays_where_little_is_wanted_again)
