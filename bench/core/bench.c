@@ -227,6 +227,15 @@ void bench_options_done(void)
 			bench_fatal("unknown argument '%s'", bench_argv[i]);
 }
 
+void bench_options_done_settle(void)
+{
+	double until = bench_seconds() + bench_number("settle", 300) / 1000;
+
+	bench_options_done();
+	while (bench_seconds() < until)
+		;
+}
+
 /* --- the result --- */
 
 static void put(const char *format, ...)

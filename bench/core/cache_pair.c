@@ -91,7 +91,7 @@ int main(int argc, char **argv)
 
 	bench_begin("cache_pair", argc, argv);
 	repeats = (int)bench_number("repeats", 15);
-	bench_options_done();
+	bench_options_done_settle();
 	measure_floor(repeats);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		measure("reuse", reuse, sizes[i], repeats);

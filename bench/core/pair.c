@@ -103,7 +103,7 @@ int main(int argc, char **argv)
 	bench_begin("pair", argc, argv);
 	seconds = bench_number("milliseconds", 2) / 1e3;	/* one repetition */
 	repeats = (int)bench_number("repeats", 15);
-	bench_options_done();
+	bench_options_done_settle();
 
 	measure("floor", reuse_nothing, 0, seconds, repeats);
 	measure("floor-npattern", npattern_nothing, 0, seconds, repeats);

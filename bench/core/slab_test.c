@@ -102,7 +102,7 @@ int main(int argc, char **argv)
 	bench_begin("slab_test", argc, argv);
 	repeats = (int)bench_number("repeats", 15);
 	warm = bench_number("warm", 30) / 1000;
-	bench_options_done();
+	bench_options_done_settle();
 	memset(object, 0, sizeof(object));
 	for (size_t i = 0; i < OBJECTS; i++)
 		bench_escape(&object[i]);

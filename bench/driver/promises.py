@@ -6,9 +6,9 @@ from job import Job
 JOBS = [
     Job("pair", "malloc+free of one size, ns per pair: the same object (reuse); "
         "256 allocations, then 256 frees (npattern)",
-        "pair", "--repeats=15", "--repeats=25", (3, 9), (0.45, 1.0)),
+        "pair", "--repeats=15", "--repeats=25", (3, 9), (0.8, 1.3)),
     Job("cache_pair", "slub_cache_alloc+slub_cache_free, inlined, ns per pair",
-        "cache_pair", "", "", (3, 9), (0.3, 0.3), ours_only=True),
+        "cache_pair", "", "", (3, 9), (0.6, 0.6), ours_only=True),
     Job("api_object", "a cache that is a variable, inline, beside malloc; 16 in bulk beside 16 "
         "single calls: ns per object allocated and freed",
         "api_object", "--repeats=11", "", (1, 5), (0.3, 0.6), ours_only=True),
@@ -23,7 +23,7 @@ JOBS = [
     Job("api_letters", "malloc(64) and free with the class watched by each debugging letter: ns",
         "api_letters", "--repeats=5", "", (1, 3), (1.0, 3.0), ours_only=True),
     Job("slab_test", "10,000 allocations, then 10,000 frees: cycles (TSC) per operation",
-        "slab_test", "--repeats=5", "--repeats=11", (3, 7), (1.7, 2.1),
+        "slab_test", "--repeats=5", "--repeats=11", (3, 7), (2.0, 2.4),
         hidden=("cold-", "touch-alloc", "touch-free")),
     Job("prodcons", "one thread allocates, another frees: ns per object",
         "prodcons", "--repeats=3", "--repeats=5", (3, 7), (0.5, 0.8), threads=True),
