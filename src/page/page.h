@@ -38,11 +38,6 @@
 #include "reclaim/reclaim.h"
 
 #define PAGE_SHIFT LINK_PAGE_SHIFT
-#if SLUB_CONFIG_LAYOUT == 0
-#define DESCRIPTOR_BYTES 64
-#else
-#define DESCRIPTOR_BYTES 56
-#endif
 #define PAGE_BYTES ((size_t)1 << PAGE_SHIFT)
 #define SUPERBLOCK_SHIFT 21
 #define SUPERBLOCK_BYTES ((size_t)1 << SUPERBLOCK_SHIFT)
@@ -108,6 +103,7 @@ struct page {
 #endif
 };
 
+#define DESCRIPTOR_BYTES (SLUB_CONFIG_LAYOUT == 0 ? 64 : 56)
 _Static_assert(sizeof(struct page) == DESCRIPTOR_BYTES, "descriptor size");
 #if SLUB_CONFIG_LAYOUT == 0
 _Static_assert(offsetof(struct page, state) == 16, "double word aligned");
@@ -236,16 +232,16 @@ static inline uint32_t pagemap_get(const void *addr)
 
 void pagemap_set(const void *addr, size_t pages, uint32_t entry);
 
-/* The descriptor of the page that holds @addr; @addr lies in the heap. */
-static inline struct page *page_of_from(uintptr_t bias, const void *addr)
+/* @number: of the page in the address space; it lies in the heap. */
+static inline struct page *page_of_number(uintptr_t number)
 {
-	return (struct page *)(bias + ((uintptr_t)addr >> PAGE_SHIFT) *
-					      sizeof(struct page));
+	return (struct page *)(descriptor_bias + number * sizeof(struct page));
 }
 
+/* The descriptor of the page that holds @addr; @addr lies in the heap. */
 static inline struct page *page_of(const void *addr)
 {
-	return page_of_from(descriptor_bias, addr);
+	return page_of_number((uintptr_t)addr >> PAGE_SHIFT);
 }
 
 static inline void *page_address(const struct page *page)

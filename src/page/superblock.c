@@ -488,7 +488,6 @@ static size_t take_clean(size_t *end)
 	return n;
 }
 
-/* A descriptor that is all zero is one of no type, as it was at first. */
 static void purge_within(void *start, size_t bytes)
 {
 	size_t unit = os_page_size();
@@ -499,6 +498,7 @@ static void purge_within(void *start, size_t bytes)
 		os_purge((void *)from, to - from);
 }
 
+/* A descriptor that is all zero is one of no type, as it was at first. */
 static void purge_descriptors(const char *start, size_t n)
 {
 	size_t pages = n * SUPERBLOCK_PAGES;

@@ -137,8 +137,7 @@ static always_inline void *account_pop_paged(uintptr_t slot, uint32_t **where)
 	RSEQ_POP_PAGE_AT(object, slot, t, at, bias);
 	if (!object)
 		__builtin_unreachable();
-	*where = page_owner((struct page *)(descriptor_bias +
-					    at * sizeof(struct page)));
+	*where = page_owner(page_of_number(at));
 	return object;
 failed:
 aborted:
