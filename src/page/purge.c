@@ -127,10 +127,10 @@ static size_t kept_bytes(void)
 	return kept > 0 ? (size_t)kept : 0;
 }
 
-/* @used bytes, less what is kept. */
-static size_t busy(size_t used)
+/* @used bytes, less the @kept ones. */
+static size_t busy(size_t used, size_t kept)
 {
-	return used - min_size(used, kept_bytes());
+	return used - min_size(used, kept);
 }
 
 bool page_has_fallen(void)
@@ -146,9 +146,10 @@ static bool is_at_work(void)
 }
 
 /* More than the limit is idle: is it since the heap has fallen, and does not @swing? */
-static void fall_look(bool swings)
+static void fall_look(size_t kept, bool swings)
 {
-	size_t used = busy(page_used_bytes()), floor = size_read(&floor_bytes);
+	size_t used = busy(page_used_bytes(), kept);
+	size_t floor = size_read(&floor_bytes);
 	size_t height = size_read(&height_bytes);
 
 	if (floor && used > floor + max_size(floor / GROWS_SHARE, GROWS_MIN)) {
@@ -172,7 +173,8 @@ static size_t limit_usual(size_t used)
 	if (option_was_given(OPTION_retain))
 		return option_value(OPTION_retain);
 	if (page_has_fallen())
-		return min_size(max_size(busy(page_used_bytes()) / FALL_SHARE,
+		return min_size(max_size(busy(page_used_bytes(),
+					      kept_bytes()) / FALL_SHARE,
 					 FALL_MIN),
 				option_value(OPTION_retain));
 	return min_size(max_size(used / LIMIT_SHARE, LIMIT_MIN),
@@ -212,17 +214,17 @@ size_t page_idle_most(void)
 }
 
 /* Does the heap go up and down, and was seen to?  Then what is @idle may stay. */
-static bool is_swinging(size_t idle)
+static bool is_swinging(size_t idle, size_t kept)
 {
 	size_t peak = size_read(&peak_bytes);
-	size_t kept = kept_bytes(), before = size_read(&last_kept);
+	size_t before = size_read(&last_kept);
 	bool swings;
 
 	/* What went to a barn was freed, and what was fetched from there is used. */
 	if (kept > before)
 		swing_freed((kept - before) / PAGE_BYTES);
 	size_write(&last_kept, kept);
-	swings = swing_look(busy(page_used_bytes()) / PAGE_BYTES,
+	swings = swing_look(busy(page_used_bytes(), kept) / PAGE_BYTES,
 			    peak / SWING_SHARE / PAGE_BYTES);
 	return swings && size_read(&raised_bytes) && peak >= FALL_FROM &&
 	       idle <= page_idle_most();
@@ -346,8 +348,8 @@ static cold size_t purge_idle(size_t used, size_t idle, size_t kept)
 	/* What is idle was in use a moment ago, or is part of the peak. */
 	if (used + idle > size_read(&peak_bytes))
 		size_write(&peak_bytes, used + idle);
-	swings = is_swinging(idle);
-	fall_look(swings);
+	swings = is_swinging(idle, kept);
+	fall_look(kept, swings);
 	limit = page_idle_limit();
 	if ((swings && !page_has_fallen()) || idle <= limit)
 		return 0;
@@ -363,7 +365,7 @@ size_t page_purge_if_needed(void)
 {
 	size_t kept = kept_bytes();
 	size_t idle = page_nr_dirty() * PAGE_BYTES + kept;
-	size_t used = busy(used_bytes());
+	size_t used = busy(used_bytes(), kept);
 	size_t limit = limit_bound(limit_usual(used));
 
 	if (likely(idle <= limit))
