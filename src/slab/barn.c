@@ -28,7 +28,7 @@ static void barn_change(struct barn *barn, uint32_t nr, ptrdiff_t bytes)
 	__atomic_store_n(&barn->nr, nr, __ATOMIC_RELAXED);
 	__atomic_store_n(&barn->bytes, barn->bytes + (size_t)bytes,
 			 __ATOMIC_RELAXED);
-	barns_count(bytes);
+	__atomic_fetch_add(&page_kept_bytes, bytes, __ATOMIC_RELAXED);
 }
 
 static void refused_add(struct barn *barn, int32_t n)

@@ -44,15 +44,6 @@ static _Atomic bool some_sent;
 
 _Atomic uint32_t barn_turn = 2;		/* 0 and 1: never used */
 
-/*
- * As barn_put() counts them.  In a child it may be a chain too many or too few, also
- * below 0, for a handler may have forked in the middle of a change.
- */
-usual void barns_count(ptrdiff_t bytes)
-{
-	__atomic_fetch_add(&page_kept_bytes, bytes, __ATOMIC_RELAXED);
-}
-
 /* ---- the bound ---- */
 
 usual static size_t bound_usual(void)
@@ -95,7 +86,7 @@ static size_t bound_raised(void)
 	if (likely(!size_read(&raised_bytes)))
 		return 0;
 	bound_halve(os_clock_ns());
-	return size_read(&raised_bytes);
+	return min_size(size_read(&raised_bytes), page_idle_most());
 }
 
 /* How far it may rise. */
@@ -164,7 +155,7 @@ usual bool barns_have_room(void)
 	/* First what is mostly enough, and cheap. */
 	return bytes <= (ptrdiff_t)option_value(OPTION_retain) ||
 	       bytes <= (ptrdiff_t)page_idle_limit() ||
-	       bytes <= (ptrdiff_t)min_size(bound_raised(), page_idle_most());
+	       bytes <= (ptrdiff_t)bound_raised();
 }
 
 /* ---- room ---- */
@@ -242,6 +233,7 @@ usual bool barns_have_sent(void)
 	return __atomic_exchange_n(&some_sent, false, __ATOMIC_RELAXED);
 }
 
+/* A chain too many or too few, also below 0: a handler may have forked amid a change. */
 void barns_after_fork(void)
 {
 	ptrdiff_t bytes = 0;

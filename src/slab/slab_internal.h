@@ -332,8 +332,6 @@ void *barn_take(struct cache_node *node);
 #define BARN_BYTES ((size_t)256 << 20)
 
 extern _Atomic uint32_t barn_turn SLUB_INTERNAL;
-/* So many bytes came, or went. */
-void barns_count(ptrdiff_t bytes);
 /* A chain of @bytes was refused, and one is wanted. */
 void barns_again(size_t bytes);
 bool barns_have_room(void);
