@@ -100,6 +100,12 @@ protected:
 	{
 		return (uint32_t)(bound / s.bytes()) + 1;
 	}
+	/* As far as may be. */
+	void raise() const
+	{
+		for (int i = 0; i < 20; i++)
+			large.want_again((uint32_t)((12ul << 20) / large.bytes()));
+	}
 	side large, small;
 	std::vector<void *> ballast;
 };
@@ -167,8 +173,7 @@ TEST_F(barn_bound, rises_while_what_it_refused_is_wanted_again)
 	EXPECT_GT(risen, chains(large, RETAIN + (7ul << 20)));
 	EXPECT_LE(risen, chains(large, RETAIN + (24ul << 20))) << "by no more than was wanted";
 	large.empty();
-	for (int i = 0; i < 20; i++)
-		large.want_again(wanted);
+	raise();
 	const size_t heap = superblock_nr_used() * SUPERBLOCK_BYTES;
 	EXPECT_GT(large.fill(), chains(large, 2 * RETAIN)) << "and again";
 	EXPECT_LE(large.fill(), chains(large, heap / 2)) << "up to half of the heap";
@@ -193,10 +198,7 @@ TEST_F(barn_bound, rises_beyond_half_of_the_heap_when_that_was_paid_for)
 
 TEST_F(barn_bound, stays_raised_while_it_is_used)
 {
-	const auto wanted = (uint32_t)((12ul << 20) / large.bytes());
-
-	for (int i = 0; i < 20; i++)
-		large.want_again(wanted);
+	raise();
 	const uint32_t risen = large.fill();
 
 	ASSERT_GT(risen, chains(large, 2 * RETAIN));
@@ -223,10 +225,7 @@ TEST_F(barn_bound, stays_raised_while_it_is_used)
 
 TEST_F(barn_bound, a_limit_that_comes_near_counts)
 {
-	const auto wanted = (uint32_t)((12ul << 20) / large.bytes());
-
-	for (int i = 0; i < 20; i++)
-		large.want_again(wanted);
+	raise();
 	ASSERT_GT(large.fill(), chains(large, 2 * RETAIN));
 	void *c = barn_take(large.node);
 	page_limit_set(1);

@@ -55,7 +55,7 @@ TEST_F(cache, geometry_of_every_size)
 	}
 }
 
-TEST_F(cache, links_lie_in_the_descriptors_from_a_page_on)
+TEST_F(cache, links_lie_in_the_table_of_pages_from_a_page_on)
 {
 	for (struct slub_cache *c : all) {
 		EXPECT_EQ(c->link, c->size >= PAGE_BYTES ? page_link_bias : 0) << c->size;
