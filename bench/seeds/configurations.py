@@ -8,6 +8,7 @@ import allocators
 BACKENDS = ("rseq", "thread", "tid", "lock")
 LAYOUTS = ("aligned64", "inner56", "lock56")
 SIMULATED_CPUS = (2, 16, 64, 512, 4096)
+MIN_ORDERS = (3, 5, 7, 8)
 # For the tables of code size: what the default build is compared with.
 VARIANTS = {"up": ["-DSLUB_SMP=OFF"], "assert": ["-DSLUB_ASSERT=1"]}
 
@@ -68,7 +69,7 @@ class Columns:
 
     def of(self, kind):
         return {"allocators": self.allocators, "backends": self.backends,
-                "layouts": self.layouts, "library": self.one,
+                "layouts": self.layouts, "library": self.one, "orders": self.orders,
                 "simulated": self.simulated}[kind]()
 
     def one(self):
@@ -92,6 +93,10 @@ class Columns:
     def simulated(self):
         return [Configuration(f"{cpus} CPUs", self.build, None, {"SLUB_CPUS": str(cpus)})
                 for cpus in SIMULATED_CPUS]
+
+    def orders(self):
+        return [Configuration(f"{4 << order} KiB", self.build, None,
+                              {"SLUB_MIN_ORDER": str(order)}) for order in MIN_ORDERS]
 
     def layouts(self):
         if self._layouts is None:

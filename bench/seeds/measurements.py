@@ -12,6 +12,7 @@ class Measurement:
           backends    a column for each way to guard a CPU's lists (SLUB_FASTPATH)
           layouts     a column for each build with another slab descriptor
           simulated   a column for each number of CPUs that libslub is told of (SLUB_CPUS)
+          orders      a column for each least size of slabs (SLUB_MIN_ORDER)
           library     one column: libslub as built
     """
 
@@ -78,6 +79,10 @@ ALL = [
                 preload=True, seconds=(0.5, 1.2, 4)),
     Measurement("page_block", "the same from libslub's page layer", "page_block", "library",
                 PAGES, seconds=(0.5, 1.2, 4)),
+    Measurement("slab_objects", "a million objects of 8 bytes, by the least size of a slab: objects"
+                " in each, cycles", "slab_objects", "orders", ("--objects=300000 --rounds=2", "",
+                                                              "--rounds=25"),
+                header="cache.h", seconds=(0.3, 0.5, 1.5)),
     Measurement("shared_cache", "Norm (one list under a lock) against PCPU (a list per CPU): cycles"
                 " per allocation, and per alloc and free", "shared_cache", "library",
                 ("--rounds=1", "--rounds=5", "--rounds=15"), seconds=(1, 3, 8)),

@@ -8,7 +8,10 @@
 /* Objects per slab that make fetching one worth its cost. */
 #define SLAB_OBJECTS_MIN 32
 #define SLAB_OBJECTS_MIN_LARGE 16
-/* A slab may lose a sixteenth at its end, an eighth if need be. */
+/*
+ * A slab may lose a sixteenth at its end, an eighth if need be.  Option min_order has
+ * the same bound: 131,072 objects of 8 bytes, for as many slab_iterator has bits.
+ */
 #define SLAB_ORDER_MAX 8
 /*
  * Neighbours in memory are what the processor fetches ahead, and a page of a slab
@@ -135,9 +138,10 @@ static uint32_t choose_order(uint32_t size)
 					    SLAB_OBJECTS_MIN;
 	size_t pages = round_up(max_size(least * size, SLAB_BYTES_MIN),
 				PAGE_BYTES) / PAGE_BYTES;
+	size_t first = max_size(order_of(pages), option_value(OPTION_min_order));
 
 	for (uint32_t fraction = 16; fraction >= 4; fraction /= 2) {
-		for (uint32_t order = order_of(pages); order <= SLAB_ORDER_MAX;
+		for (uint32_t order = (uint32_t)first; order <= SLAB_ORDER_MAX;
 		     order++) {
 			size_t bytes = PAGE_BYTES << order;
 

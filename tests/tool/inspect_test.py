@@ -165,6 +165,13 @@ class Forms(Target):
                         "-1", "-l", "-SBi"):
             self.text("info", "-p", self.pid, letters)
 
+    def test_more_objects_in_a_slab_than_16_bits_count(self):
+        process = self.start("sh", "-c", "echo ready; read line", SLUB_MIN_ORDER="8")
+        self.assertRegex(self.text("info", "-p", str(process.pid), "^malloc-16$"),
+                         r"malloc-16 .* 65536 8 ")
+        cache = cache_named(self.told("info", process.pid), "malloc-16")
+        self.assertEqual((cache["objs_per_slab"], cache["order"]), (65536, 8))
+
     def test_slack_of_a_size_class(self):
         # A bytes object has 33 bytes more: 900, of the class of 960.
         code = ("import sys; x = [bytes(867) for i in range(20000)];"
