@@ -7,20 +7,30 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-int instructions_open(void)
+static int counter_open(uint64_t config)
 {
 	struct perf_event_attr event;
 
 	memset(&event, 0, sizeof(event));
 	event.size = sizeof(event);
 	event.type = PERF_TYPE_HARDWARE;
-	event.config = PERF_COUNT_HW_INSTRUCTIONS;
+	event.config = config;
 	event.exclude_kernel = 1;
 	event.exclude_hv = 1;
 	return (int)syscall(SYS_perf_event_open, &event, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-uint64_t instructions_read(int counter)
+int instructions_open(void)
+{
+	return counter_open(PERF_COUNT_HW_INSTRUCTIONS);
+}
+
+int clock_cycles_open(void)
+{
+	return counter_open(PERF_COUNT_HW_CPU_CYCLES);
+}
+
+uint64_t counter_read(int counter)
 {
 	uint64_t count = 0;
 
@@ -29,7 +39,7 @@ uint64_t instructions_read(int counter)
 	return count;
 }
 
-void instructions_close(int counter)
+void counter_close(int counter)
 {
 	if (counter >= 0)
 		close(counter);

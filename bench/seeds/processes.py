@@ -5,12 +5,15 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 
 TIMEOUT = 900
 
 # A last-level cache that the objects do not fit in, though there are few of them.
 CACHEGRIND = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--LL=1048576,16,64",
               "--cachegrind-out-file=/dev/null"]
+CALLGRIND = ["valgrind", "--tool=callgrind"]
+HOT_SPOTS = 5
 COUNTS = {"I   refs": "instructions", "D   refs": "data references",
           "LL refs": "last-level references", "LL misses": "last-level misses"}
 
@@ -96,3 +99,48 @@ def counted(configuration, measurement, arguments):
     library = [row for row in rows if row["name"].startswith("library/")]
     return library + [{"name": name, "unit": "", "value": (full[name] - base[name]) / operations}
                       for name in full], []
+
+
+def _hot_spots(file):
+    """All instructions, and {function: instructions}, by callgrind_annotate."""
+    output, _ = execute(["callgrind_annotate", "--threshold=100", "--auto=no", file], dict(os.environ))
+    found = re.search(r"^ *([\d,]+) .*PROGRAM TOTALS", output, re.M)
+    if not found:
+        raise Failure("callgrind_annotate's answer has no 'PROGRAM TOTALS'")
+    spots = {}
+    # A function whose body comes from several files has a line for each.
+    for count, name in re.findall(r"^ *([\d,]+) \([\d. ]+%\)  \S+?:([\w.]+)", output, re.M):
+        spots[name] = spots.get(name, 0) + int(count.replace(",", ""))
+    return int(found.group(1).replace(",", "")), spots
+
+
+def _profile(configuration, measurement, arguments, one):
+    """The rows of one case: instructions of a pass, and where most of them are."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "callgrind")
+        output, _ = execute(CALLGRIND + [f"--toggle-collect={measurement.toggle}",
+                                         f"--callgrind-out-file={file}",
+                                         configuration.program(measurement), *arguments,
+                                         *one.split(), "--json"],
+                            configuration.environment(measurement))
+        total, spots = _hot_spots(file)
+    answer, lines = answer_of(output)
+    name, passes = (word.split("=")[1] for word in one.split())
+    rows = [{"name": f"{name}/instructions a pass", "unit": "", "value": total / int(passes)}]
+    hottest = sorted(spots.items(), key=lambda spot: -spot[1])[:HOT_SPOTS]
+    rows += [{"name": f"{name}/{function}", "unit": "%", "value": 100 * count / total}
+             for function, count in hottest]
+    return [row for row in answer["rows"] if row["name"].startswith("library/")] + rows, lines
+
+
+def profiled(configuration, measurement, arguments):
+    """Instructions by function, by callgrind."""
+    for tool in ("valgrind", "callgrind_annotate"):
+        if not shutil.which(tool):
+            raise Missing(f"{tool} is not installed")
+    rows, lines = [], []
+    for one in measurement.profiled:
+        more, said = _profile(configuration, measurement, arguments, one)
+        rows += [row for row in more if row["name"] not in {old["name"] for old in rows}]
+        lines += said
+    return rows, lines

@@ -3,10 +3,13 @@
  * Walking over shrinkers, under a read-write lock and without a lock (see registry.h).
  *
  *   passes    a second, of all threads together, 1 to 64 threads walking; instructions in user
- *             mode per pass
+ *             mode per pass and per cycle, where the processor's counters may be read
  *   idle      microseconds of a pass when no group has anything
  *   storm     file systems mounted and unmounted a second, while nobody walks and while every other
  *             CPU walks; what the kernel's first lock-free walk was taken back for
+ *
+ * With --walk=ROW it makes --passes passes over that registry and nothing else, for a profiler,
+ * which counts what seed_walk() calls.
  */
 #include "registry.h"
 #include "instructions.h"
@@ -27,29 +30,31 @@ struct walker {
 	pthread_t thread;
 	const struct seed_registry *registry;
 	unsigned int number;
-	uint64_t passes, asked, instructions;
+	uint64_t passes, asked, instructions, cycles;
 	bool counted;
 };
 
 static void *walk(void *arg)
 {
 	struct walker *walker = arg;
-	int counter = instructions_open();
+	int instructions = instructions_open(), cycles = clock_cycles_open();
 	unsigned int spins = 0;
-	uint64_t before;
 
 	seed_bind(walker->number % seed_cpus);
 	ready++;
 	while (!go)
 		seed_relax(&spins);
-	before = instructions_read(counter);
+	walker->instructions = counter_read(instructions);
+	walker->cycles = counter_read(cycles);
 	do {
 		walker->asked += walker->registry->pass();
 		walker->passes++;
 	} while (!stop);
-	walker->instructions = instructions_read(counter) - before;
-	walker->counted = counter >= 0;
-	instructions_close(counter);
+	walker->instructions = counter_read(instructions) - walker->instructions;
+	walker->cycles = counter_read(cycles) - walker->cycles;
+	walker->counted = instructions >= 0 && cycles >= 0 && walker->cycles;
+	counter_close(instructions);
+	counter_close(cycles);
 	return NULL;
 }
 
@@ -81,6 +86,7 @@ static struct walker finish(struct walker *walkers, unsigned int threads)
 		sum.passes += walkers[i].passes;
 		sum.asked += walkers[i].asked;
 		sum.instructions += walkers[i].instructions;
+		sum.cycles += walkers[i].cycles;
 		sum.counted &= walkers[i].counted;
 	}
 	return sum;
@@ -88,26 +94,36 @@ static struct walker finish(struct walker *walkers, unsigned int threads)
 
 /* --- the measurements --- */
 
+static void counted(const struct seed_registry *registry, unsigned int threads,
+		    const struct walker *sum)
+{
+	double each = (double)sum->instructions / (double)sum->passes;
+	double per_cycle = (double)sum->instructions / (double)sum->cycles;
+
+	seed_line("%s, %u threads: %.0f instructions a pass, %.2f per cycle", registry->name,
+		  threads, each, per_cycle);
+	bench_row("", each, "instructions a pass/%u/%s", threads, registry->row);
+	bench_row("", per_cycle, "instructions per cycle/%u/%s", threads, registry->row);
+}
+
 static void passes(const struct seed_registry *registry, unsigned int threads)
 {
 	struct walker walkers[THREADS_MAX], sum;
-	double began, rate, each, share;
+	double began, rate, share;
 
 	start(walkers, threads, registry, 0);
 	began = bench_seconds();
 	bench_sleep(seconds);
 	sum = finish(walkers, threads);
 	rate = (double)sum.passes / (bench_seconds() - began);
-	each = (double)sum.instructions / (double)sum.passes;
 	share = (double)sum.asked / (double)sum.passes / (nr_active ? nr_active : 1);
-	seed_line("%s, %u threads: %.1f passes/s, %.0f instructions a pass, %.1f %% of the active"
-		  " shrinkers asked", registry->name, threads, rate, sum.counted ? each : 0.0,
-		  100 * share);
+	seed_line("%s, %u threads: %.1f passes/s, %.1f %% of the active shrinkers asked",
+		  registry->name, threads, rate, 100 * share);
 	bench_row("/s", rate, "passes/%u/%s", threads, registry->row);
 	if (sum.counted)
-		bench_row("", each, "instructions a pass/%u/%s", threads, registry->row);
+		counted(registry, threads, &sum);
 	else if (threads == 1)
-		seed_left_out("instructions: no performance counters here");
+		seed_left_out("instructions and cycles: no performance counters here");
 }
 
 static double storm_rate(const struct seed_registry *registry)
@@ -176,9 +192,46 @@ static void measure(const struct seed_registry *registry)
 	idle(registry);
 }
 
+/* --- for a profiler --- */
+
+/* A name of its own in the program: who counts begins here. */
+__attribute__((noinline, noclone)) unsigned int seed_walk(const struct seed_registry *registry,
+							  unsigned int nr)
+{
+	unsigned int asked = 0;
+
+	while (nr--)
+		asked += registry->pass();
+	return asked;
+}
+
+static void profiled(const char *row, unsigned int nr)
+{
+	static const struct seed_registry *const all[] = {
+		&registry_locked, &registry_slub, &registry_slub_whole,
+	};
+	const struct seed_registry *registry = NULL;
+
+	for (unsigned int i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (strcmp(all[i]->row, row) == 0)
+			registry = all[i];
+	if (!registry)
+		bench_fatal("--walk is locked, lock-free or slub_shrink");
+	registry->create(nr_groups, nr_active);
+	registry->pass();
+	seed_line("%s: %u groups, %u active, %u passes: %u asked", registry->name, nr_groups,
+		  nr_active, nr, seed_walk(registry, nr));
+	registry->destroy();
+}
+
 int main(int argc, char **argv)
 {
+	const char *row;
+	unsigned int nr;
+
 	seed_begin("shrink", argc, argv);
+	row = bench_string("walk", NULL);
+	nr = (unsigned int)bench_number("passes", 10);
 	nr_groups = (unsigned int)bench_number("groups", nr_groups);
 	seconds = bench_number("seconds", seconds);
 	bench_options_done();
@@ -187,6 +240,10 @@ int main(int argc, char **argv)
 	nr_active = nr_groups / 4 * 3;
 	seed_bind(0);
 	free(bench_malloc(16));		/* starts the library */
+	if (row) {
+		profiled(row, nr);
+		return seed_end();
+	}
 	measure(&registry_locked);
 	measure(&registry_slub);
 	measure(&registry_slub_whole);
