@@ -24,6 +24,16 @@ def functions(library):
     return sizes
 
 
+def rows(library):
+    """What the code of a library takes, as rows of a table."""
+    sizes = functions(library)
+    fast = sum(size for name, size in sizes.items() if FAST.match(name))
+    return [{"name": "code/fast path", "unit": "bytes", "value": fast},
+            {"name": "code/malloc and free", "unit": "bytes",
+             "value": sizes["malloc"] + sizes["free"]},
+            {"name": "code/all of the library", "unit": "bytes", "value": sum(sizes.values())}]
+
+
 def compare(old, new):
     """[(function, old, new)] of those that differ, by growth; and the sums over all."""
     before, after = functions(old), functions(new)

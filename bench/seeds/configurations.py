@@ -70,7 +70,7 @@ class Columns:
     def of(self, kind):
         return {"allocators": self.allocators, "backends": self.backends,
                 "layouts": self.layouts, "library": self.one, "orders": self.orders,
-                "simulated": self.simulated}[kind]()
+                "processors": self.processors, "simulated": self.simulated}[kind]()
 
     def one(self):
         return [Configuration("libslub", self.build, library(self.build))]
@@ -106,12 +106,23 @@ class Columns:
     def _layout(self, name):
         tree = self.build
         if name != LAYOUTS[0]:
-            tree = os.path.join(self.build, "seeds-" + name)
-            why = compile_tree(self.root, tree, [f"-DSLUB_LAYOUT={name}"], ["slub", "bench_seeds"])
-            if why and not os.path.exists(library(tree)):
-                self.left_out[f"layout {name}"] = f"does not build: {why}"
-                return None
-        return Configuration(name, tree, library(tree), {}, f"library/layout/{name}")
+            tree = self._tree(name, [f"-DSLUB_LAYOUT={name}"], f"layout {name}")
+        return tree and Configuration(name, tree, library(tree), {}, f"library/layout/{name}")
+
+    def processors(self):
+        """The default build, and the one for a single CPU."""
+        tree = self._tree("up", VARIANTS["up"], "the build for one CPU")
+        return [Configuration(name, where, library(where), {}, f"library/processors/{name}")
+                for name, where in (("SMP", self.build), ("uniprocessor", tree)) if where]
+
+    def _tree(self, name, options, what):
+        """Another build with the programs in it; None where it does not build."""
+        tree = os.path.join(self.build, "seeds-" + name)
+        why = compile_tree(self.root, tree, options, ["slub", "bench_seeds"])
+        if why and not os.path.exists(library(tree)):
+            self.left_out[what] = f"does not build: {why}"
+            return None
+        return tree
 
     def variant(self, name):
         """The library built with one option changed; None where it does not build."""

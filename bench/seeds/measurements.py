@@ -11,6 +11,7 @@ class Measurement:
     kind  allocators  on malloc; a column for the C library, each peer and libslub
           backends    a column for each way to guard a CPU's lists (SLUB_FASTPATH)
           layouts     a column for each build with another slab descriptor
+          processors  a column for the default build, and one for the build for a single CPU
           simulated   a column for each number of CPUs that libslub is told of (SLUB_CPUS)
           orders      a column for each least size of slabs (SLUB_MIN_ORDER)
           library     one column: libslub as built
@@ -29,6 +30,10 @@ class Measurement:
         # program's row that says how many operations are between the two.
         self.without = more.get("without")
         self.operations = more.get("operations")
+        # Run under callgrind: the arguments of each case, and the function that is counted.
+        self.profiled = more.get("profiled", ())
+        self.toggle = more.get("toggle")
+        self.sized = more.get("sized", False)		# the library's bytes of code stand there too
 
     def arguments(self, mode):
         return self.sizes[mode].split()
@@ -37,6 +42,7 @@ class Measurement:
 HIDDEN_LOOP = ("loop", "loop/*")
 FASTPATH = ("--loops=300000 --patterns=1000 --rounds=3", "--loops=20000000 --patterns=20000",
             "--loops=100000000 --patterns=100000")
+ONE_CPU = " --cpus=1"
 SLAB_TEST = ("--rounds=2", "--rounds=9", "--rounds=25")
 PACKET = ("--intervals=2", "--intervals=5", "--intervals=20")
 PAGES = ("--loops=3000 --rounds=2", "--loops=100000", "--loops=400000")
@@ -59,6 +65,16 @@ ALL = [
                 "backends", SLAB_TEST, preload=True, seconds=(1, 2, 4)),
     Measurement("backends_fastpath", "fastpath by backend: ns per alloc and free", "fastpath",
                 "backends", FASTPATH, preload=True, hidden=HIDDEN_LOOP, seconds=(0.3, 2, 9)),
+    Measurement("uniprocessor", "the default build and one for a single CPU (SLUB_SMP=OFF): bytes of"
+                " code; fastpath on one CPU, ns per alloc and free", "fastpath", "processors",
+                tuple(one + ONE_CPU for one in FASTPATH), preload=True, hidden=HIDDEN_LOOP,
+                sized=True, seconds=(0.3, 1.5, 7)),
+    Measurement("uniprocessor_cache", "the same on a typed cache, inline", "fastpath_cache",
+                "processors", tuple(one + ONE_CPU for one in FASTPATH), header="cache.h",
+                hidden=HIDDEN_LOOP, seconds=(0.3, 1.5, 7)),
+    Measurement("uniprocessor_slab_test", "slab_test by both builds, on one CPU: cycles per"
+                " operation", "slab_test", "processors",
+                tuple(one + ONE_CPU for one in SLAB_TEST), preload=True, seconds=(1, 2, 4)),
     Measurement("bulk", "slab_bulk_test01, 1 to 250 objects at once: ns per object", "bulk",
                 "library", ("--loops=100000 --rounds=2", "--loops=2000000", "--loops=10000000"),
                 header="cache.h", hidden=("loop", "*/cycles"), seconds=(1, 4, 30)),
@@ -121,6 +137,11 @@ ALL = [
     Measurement("shrink", "walks over 4,000 groups' shrinkers, lock-free against a read-write lock",
                 "shrink", "library", ("--seconds=0.05 --groups=400", "--seconds=0.3", ""),
                 header="shrinker.h", seconds=(2, 9, 29), rounds=(1, 2, 3)),
+    Measurement("shrink_hot_spots", "what a pass over them runs: instructions, and the functions with"
+                " most of them, counted by callgrind", "shrink", "library",
+                ("--groups=400", "", ""), profiled=tuple(f"--walk={row} --passes=10" for row in
+                                                         ("locked", "lock-free", "slub_shrink")),
+                toggle="seed_walk", header="shrinker.h", seconds=(10, 15, 15), rounds=(1, 1, 1)),
 ]
 
 

@@ -100,6 +100,7 @@ static void report_library(void)
 		  layout_name(abi->layout), abi->smp ? "SMP" : "uniprocessor");
 	bench_row("", 1, "library/backend/%s", backend_name(abi->backend));
 	bench_row("", 1, "library/layout/%s", layout_name(abi->layout));
+	bench_row("", 1, "library/processors/%s", abi->smp ? "SMP" : "uniprocessor");
 }
 
 int seed_end(void)
