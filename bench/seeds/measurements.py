@@ -33,7 +33,7 @@ class Measurement:
         # Run under callgrind: the arguments of each case, and the function that is counted.
         self.profiled = more.get("profiled", ())
         self.toggle = more.get("toggle")
-        self.sized = more.get("sized", False)		# the library's bytes of code stand there too
+        self.sized = more.get("sized", False)	# bytes of code stand there too
 
     def arguments(self, mode):
         return self.sizes[mode].split()
@@ -65,8 +65,8 @@ ALL = [
                 "backends", SLAB_TEST, preload=True, seconds=(1, 2, 4)),
     Measurement("backends_fastpath", "fastpath by backend: ns per alloc and free", "fastpath",
                 "backends", FASTPATH, preload=True, hidden=HIDDEN_LOOP, seconds=(0.3, 2, 9)),
-    Measurement("uniprocessor", "the default build and one for a single CPU (SLUB_SMP=OFF): bytes of"
-                " code; fastpath on one CPU, ns per alloc and free", "fastpath", "processors",
+    Measurement("uniprocessor", "the default build and one for a single CPU (SLUB_SMP=OFF): bytes"
+                " of code; fastpath on one CPU, ns per alloc and free", "fastpath", "processors",
                 tuple(one + ONE_CPU for one in FASTPATH), preload=True, hidden=HIDDEN_LOOP,
                 sized=True, seconds=(0.3, 1.5, 7)),
     Measurement("uniprocessor_cache", "the same on a typed cache, inline", "fastpath_cache",
@@ -137,8 +137,8 @@ ALL = [
     Measurement("shrink", "walks over 4,000 groups' shrinkers, lock-free against a read-write lock",
                 "shrink", "library", ("--seconds=0.05 --groups=400", "--seconds=0.3", ""),
                 header="shrinker.h", seconds=(2, 9, 29), rounds=(1, 2, 3)),
-    Measurement("shrink_hot_spots", "what a pass over them runs: instructions, and the functions with"
-                " most of them, counted by callgrind", "shrink", "library",
+    Measurement("shrink_hot_spots", "what a pass over them runs: instructions, and the functions"
+                " with most of them, counted by callgrind", "shrink", "library",
                 ("--groups=400", "", ""), profiled=tuple(f"--walk={row} --passes=10" for row in
                                                          ("locked", "lock-free", "slub_shrink")),
                 toggle="seed_walk", header="shrinker.h", seconds=(10, 15, 15), rounds=(1, 1, 1)),

@@ -103,7 +103,8 @@ def counted(configuration, measurement, arguments):
 
 def _hot_spots(file):
     """All instructions, and {function: instructions}, by callgrind_annotate."""
-    output, _ = execute(["callgrind_annotate", "--threshold=100", "--auto=no", file], dict(os.environ))
+    output, _ = execute(["callgrind_annotate", "--threshold=100", "--auto=no", file],
+                        dict(os.environ))
     found = re.search(r"^ *([\d,]+) .*PROGRAM TOTALS", output, re.M)
     if not found:
         raise Failure("callgrind_annotate's answer has no 'PROGRAM TOTALS'")
