@@ -44,6 +44,7 @@ static bool start_layers(void)
 	struct os_cpus cpus;
 	uint32_t nr_nodes;
 
+	os_output_init();
 	read_options();
 	os_limits_read(&limits);
 	os_cpus_read(&cpus);
@@ -82,6 +83,8 @@ static bool start_layers(void)
 	if (option_text(OPTION_pressure))
 		pressure_configure(option_text(OPTION_pressure));
 	debug_start();
+	if (option_text(OPTION_slabinfo))
+		slabinfo_start(option_text(OPTION_slabinfo));
 	profile_init();
 	malloc_open();
 	sizeclass_guard_by_option();
@@ -244,14 +247,10 @@ static void library_constructor(int argc, char **argv, char **environment)
 __attribute__((destructor))
 static void library_destructor(void)
 {
-	const char *path = option_text(OPTION_slabinfo);
-
 	if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != START_DONE)
 		return;
 	profile_finish();
 	debug_finish();
-	if (!path)
-		return;
-	if (slabinfo_write(path))
-		log_message("option slabinfo: cannot write '%s'", path);
+	if (option_text(OPTION_slabinfo))
+		slabinfo_finish(option_text(OPTION_slabinfo));
 }

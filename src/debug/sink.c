@@ -2,6 +2,7 @@
 /* Where text goes, and what files the addresses in it belong to. */
 #define _GNU_SOURCE
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -10,35 +11,24 @@
 
 #define STDERR 2
 
-static void write_all(long fd, const char *text, size_t bytes)
-{
-	while (bytes) {
-		long n = sys_call4(SYS_write, fd, (long)text, (long)bytes, 0);
-
-		if (n == -4)	/* EINTR */
-			continue;
-		if (n <= 0)
-			return;
-		text += n;
-		bytes -= (size_t)n;
-	}
-}
-
 void sink_write(const char *path, const char *text, size_t bytes)
 {
+	static _Atomic bool complained;
 	char buf[OS_PATH_BYTES];
 	const char *name = os_path(path, buf, sizeof(buf));
 	long fd;
 
 	if (strcmp(path, "stderr") == 0) {
-		write_all(STDERR, text, bytes);
+		os_write_all(STDERR, text, bytes);
 		return;
 	}
-	fd = name ? os_create(name, O_APPEND) : -1;
-	if (fd < 0)
-		return;
-	write_all(fd, text, bytes);
-	sys_call4(SYS_close, fd, 0, 0, 0);
+	fd = name ? os_output_open(name, O_APPEND) : -ENAMETOOLONG;
+	if (fd >= 0) {
+		os_write_all(fd, text, bytes);
+		sys_call4(SYS_close, fd, 0, 0, 0);
+	} else if (!__atomic_exchange_n(&complained, true, __ATOMIC_RELAXED)) {
+		os_output_complain("debug", path, fd);
+	}
 }
 
 /* ---- which file an address belongs to ---- */

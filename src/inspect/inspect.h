@@ -63,8 +63,11 @@ void groups_update(struct slub_stats_groups *out);
 void groups_record(struct slub_stats_groups *out);
 
 /* slabinfo.c */
-/* Writes the table of caches, /proc/slabinfo 2.1, to @path. */
-int slabinfo_write(const char *path);
+/* Writes the table of caches, /proc/slabinfo 2.1, to @path; 0 or -errno. */
+long slabinfo_write(const char *path);
+/* At the start and at exit, for @path of SLUB_SLABINFO. */
+void slabinfo_start(const char *path);
+void slabinfo_finish(const char *path);
 
 /* options.c */
 extern struct slub_abi_option slub_abi_options[OPTION_NR] SLUB_INTERNAL;

@@ -55,7 +55,7 @@ static uint32_t nr_samples_used;	/* places that were ever used */
 static _Atomic uint32_t changing;
 /* It is on for the sake of tracers only. */
 static _Atomic bool for_tracers;
-static bool in_child_process;
+static struct os_file_id file_before;
 
 uint64_t profile_clock_ns(void)
 {
@@ -394,9 +394,12 @@ usual void profile_init(void)
 
 usual void profile_start_by_option(void)
 {
+	const char *path = option_text(OPTION_profile_file);
 	int err;
 
-	if (!option_value(OPTION_profile) && !option_text(OPTION_profile_file))
+	if (path)
+		os_output_expect(&file_before, path);
+	if (!option_value(OPTION_profile) && !path)
 		return;
 	err = start(choose_mean());
 	if (err)
@@ -404,19 +407,25 @@ usual void profile_start_by_option(void)
 			    "want of memory (error %d)", -err);
 }
 
-/* A child would write over its parent's file unless the name tells them apart. */
+static cold void write_at_exit(const char *path)
+{
+	char buf[OS_PATH_BYTES];
+	const char *name;
+	int err = -ENAMETOOLONG;
+
+	if (!has_begun() || slub_thread.locks_held || !os_output_is_ours(path))
+		return;
+	name = os_output_name(&file_before, path, buf, sizeof(buf));
+	if (name)
+		err = profile_write(name);
+	if (err)
+		os_output_complain("profile_file", path, err);
+}
+
 usual void profile_finish(void)
 {
-	const char *path = option_text(OPTION_profile_file);
-	int err;
-
-	if (!path || !has_begun() || slub_thread.locks_held ||
-	    (in_child_process && !strstr(path, "%p")))
-		return;
-	err = profile_write(path);
-	if (err)
-		log_message("option profile_file: cannot write '%s' (error %d)",
-			    path, -err);
+	if (option_text(OPTION_profile_file))
+		write_at_exit(option_text(OPTION_profile_file));
 }
 
 usual void profile_fork_prepare(void)
@@ -429,8 +438,6 @@ usual void profile_fork_finish(bool in_child)
 	/* Its holder was in the middle of a change: begin a new book. */
 	if (lock_release_after_fork(&book_lock, in_child) && book)
 		book_clear();
-	if (in_child) {
-		in_child_process = true;
+	if (in_child)
 		__atomic_store_n(&changing, 0, __ATOMIC_RELAXED);
-	}
 }

@@ -33,19 +33,8 @@ struct out {
 
 static void out_bytes(struct out *out, const char *bytes, size_t nr)
 {
-	while (nr && !out->err) {
-		long n = sys_call4(SYS_write, out->fd, (long)bytes, (long)nr,
-				   0);
-
-		if (n == -4)	/* EINTR */
-			continue;
-		if (n <= 0) {
-			out->err = n ? n : -5;	/* EIO */
-			return;
-		}
-		bytes += n;
-		nr -= (size_t)n;
-	}
+	if (!out->err)
+		out->err = os_write_all(out->fd, bytes, nr);
 }
 
 static void out_flush(struct out *out)
@@ -204,7 +193,7 @@ int profile_write(const char *path)
 	struct out out;
 	int err;
 
-	out.fd = name ? os_create(name, O_TRUNC) : -36;	/* ENAMETOOLONG */
+	out.fd = name ? os_output_open(name, O_TRUNC) : -36;	/* ENAMETOOLONG */
 	if (out.fd < 0)
 		return (int)out.fd;
 	out.err = 0;

@@ -4,8 +4,11 @@
  * tools and the eyes that know it.  Objects in the CPUs' lists and in the
  * barns count as active, as they do in the kernel.
  */
+#define _GNU_SOURCE
 #include "inspect/inspect.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 #define LINE_BYTES 160
@@ -49,30 +52,60 @@ static void slabinfo_lines(struct text *text)
 		census_all_free(all);
 }
 
-static int table_write(const char *path, struct text *text)
+static long table_write(const char *name, struct text *text)
 {
-	char buf[OS_PATH_BYTES];
-	const char *name = os_path(path, buf, sizeof(buf));
+	bool to_stderr = strcmp(name, "stderr") == 0;
+	long fd = to_stderr ? 2 : os_output_open(name, O_TRUNC);
+	long err;
 
+	if (fd < 0)
+		return fd;
 	text_printf(text, "%s", header);
 	slabinfo_lines(text);
-	if (strcmp(path, "stderr") == 0)
-		return sys_call4(SYS_write, 2, (long)text->buf,
-				 (long)text->used_bytes, 0) < 0;
-	return name ? os_file_write(name, text->buf, text->used_bytes) :
-		      -36;	/* ENAMETOOLONG */
+	err = os_write_all(fd, text->buf, text->used_bytes);
+	if (!to_stderr)
+		sys_call4(SYS_close, fd, 0, 0, 0);
+	return err;
 }
 
-int slabinfo_write(const char *path)
+long slabinfo_write(const char *path)
 {
-	char *buf = os_reserve(BUFFER_BYTES);
-	struct text text = { buf, BUFFER_BYTES, 0 };
-	int err = -12;	/* ENOMEM */
+	char name[OS_PATH_BYTES];
+	char *buf;
+	struct text text;
+	long err = -ENOMEM;
 
+	path = os_path(path, name, sizeof(name));
+	if (!path)
+		return -ENAMETOOLONG;
+	buf = os_reserve(BUFFER_BYTES);
 	if (!buf)
 		return err;
+	text = (struct text){ buf, BUFFER_BYTES, 0 };
 	if (!os_commit(buf, BUFFER_BYTES))
 		err = table_write(path, &text);
 	os_unreserve(buf, BUFFER_BYTES);
 	return err;
+}
+
+static struct os_file_id before;
+
+void slabinfo_start(const char *path)
+{
+	os_output_expect(&before, path);
+}
+
+void slabinfo_finish(const char *path)
+{
+	char buf[OS_PATH_BYTES];
+	const char *name;
+	long err = -ENAMETOOLONG;
+
+	if (!os_output_is_ours(path))
+		return;
+	name = os_output_name(&before, path, buf, sizeof(buf));
+	if (name)
+		err = slabinfo_write(name);
+	if (err)
+		os_output_complain("slabinfo", path, err);
 }

@@ -285,8 +285,7 @@ static bool may_replace(const char *path)
 
 static long create(const char *path)
 {
-	int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-	long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path, flags, 0644);
+	long fd = os_output_open(path, O_EXCL);
 
 	if (fd != -17)		/* EEXIST */
 		return fd;
@@ -294,7 +293,7 @@ static long create(const char *path)
 		return -17;
 	/* A new file: who reads the old one, or writes it, keeps it. */
 	sys_call4(SYS_unlinkat, AT_FDCWD, (long)path, 0, 0);
-	return sys_call4(SYS_openat, AT_FDCWD, (long)path, flags, 0644);
+	return os_output_open(path, O_EXCL);
 }
 
 /* Room for every byte, or an error. */

@@ -38,58 +38,19 @@ long os_file_read(const char *path, char *buf, size_t size)
 	return (long)used;
 }
 
-/* A FIFO that nobody reads would keep the process at its exit for ever. */
-long os_create(const char *path, int flags)
+long os_write_all(long fd, const char *buf, size_t bytes)
 {
-	long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path,
-			    O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC | flags,
-			    0644);
-
-	/* Who reads one may be slow. */
-	if (fd >= 0)
-		sys_call4(SYS_fcntl, fd, F_SETFL, flags & O_APPEND, 0);
-	return fd;
-}
-
-const char *os_path(const char *path, char *buf, size_t size)
-{
-	struct text text = { buf, size, 0 };
-
-	if (!strstr(path, "%p"))
-		return path;
-	for (; *path; path++) {
-		if (path[0] == '%' && path[1] == 'p') {
-			text_printf(&text, "%ld",
-				    sys_call4(SYS_getpid, 0, 0, 0, 0));
-			path++;
-		} else {
-			text_printf(&text, "%c", *path);
-		}
-	}
-	if (text.used_bytes == size)
-		return NULL;
-	buf[text.used_bytes] = '\0';
-	return buf;
-}
-
-int os_file_write(const char *path, const char *buf, size_t bytes)
-{
-	long fd = os_create(path, O_TRUNC);
-	long n = 0;
-
-	if (fd < 0)
-		return (int)fd;
 	while (bytes) {
-		n = sys_call4(SYS_write, fd, (long)buf, (long)bytes, 0);
-		if (n == -4)
+		long n = sys_call4(SYS_write, fd, (long)buf, (long)bytes, 0);
+
+		if (n == -4)	/* EINTR */
 			continue;
 		if (n <= 0)
-			break;
+			return n ? n : -5;	/* EIO */
 		buf += n;
 		bytes -= (size_t)n;
 	}
-	sys_call4(SYS_close, fd, 0, 0, 0);
-	return n < 0 ? (int)n : 0;
+	return 0;
 }
 
 size_t os_parse_number(const char **s)

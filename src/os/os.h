@@ -115,20 +115,8 @@ bool os_rseq_is_registered(void);
 /* file.c: small files of /proc and /sys */
 /* Reads at most @size - 1 bytes and terminates them; returns how many. */
 long os_file_read(const char *path, char *buf, size_t size);
-/*
- * @path to write to, made if there is none; @flags: O_TRUNC or O_APPEND.  A descriptor
- * or -errno; -ENXIO: a FIFO without a reader.
- */
-long os_create(const char *path, int flags);
-/*
- * The name of the file that @path stands for: %p is the process's number.  @path itself
- * where there is none, else in @buf; NULL if that has no room, for the beginning of a name
- * would be another file's.
- */
-const char *os_path(const char *path, char *buf, size_t size);
-#define OS_PATH_BYTES 512	/* for what options name */
-/* Creates or truncates @path and writes it all. */
-int os_file_write(const char *path, const char *buf, size_t bytes);
+/* All of @buf; 0 or -errno. */
+long os_write_all(long fd, const char *buf, size_t bytes);
 /* The number at *@s, which moves behind it; 0 where there is none. */
 size_t os_parse_number(const char **s);
 /*
@@ -137,6 +125,40 @@ size_t os_parse_number(const char **s);
  */
 void os_environment_read(void (*use)(char **environment));
 bool os_is_secure(void);
+
+/* output.c: files that options and calls name */
+/* At the start of the process. */
+void os_output_init(void);
+/*
+ * @path to write to, readable by its owner only; @flags: O_TRUNC, O_APPEND, or O_EXCL for one
+ * that must not be there yet.  A descriptor or -errno: -ELOOP for a symbolic link, -EPERM for
+ * another user's file, -EMLINK for one with two names, -ENXIO for a FIFO without a reader.
+ */
+long os_output_open(const char *path, int flags);
+/* Says that @path, which @option names, cannot be written. */
+void os_output_complain(const char *option, const char *path, long err);
+/*
+ * The name of the file that @path stands for: %p is the process's number.  @path itself
+ * where there is none, else in @buf; NULL if that has no room, for the beginning of a name
+ * would be another file's.
+ */
+const char *os_path(const char *path, char *buf, size_t size);
+#define OS_PATH_BYTES 512	/* for what options name */
+/* What is written at exit: other processes may have been given the same name. */
+struct os_file_id {
+	uint64_t inode;
+	uint64_t written_ns;
+};
+/* What there is as @path when the process starts. */
+void os_output_expect(struct os_file_id *before, const char *path);
+/* False in a forked child without a name of its own: the file is its parent's. */
+bool os_output_is_ours(const char *path);
+/*
+ * The name to write to, as of os_path().  Another process may have written @path since this
+ * one began, such as the program that a wrapper runs: then it is @path, a dot, and the PID.
+ */
+const char *os_output_name(const struct os_file_id *before, const char *path,
+			   char *buf, size_t size);
 
 /* meta.c: memory for the library's own structures; never freed */
 void meta_init(void *start, size_t bytes);

@@ -193,7 +193,8 @@ usual void debug_finish(void)
 		return;
 	/* What was written to freed memory and never allocated again. */
 	slub_validate_all();
-	if (leaks)
+	/* What a child inherited is no leak of its own. */
+	if (leaks && os_output_is_ours(leaks))
 		slub_leaks_write(leaks);
 	if (report_nr_bugs())
 		log_message("%lu bugs found, %lu of their reports not written",

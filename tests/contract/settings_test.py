@@ -221,7 +221,9 @@ class SetUserId(unittest.TestCase):
     def test_ignores_them_all(self):
         table = os.path.join(self.folder, "table")
         env = {"SLUB_FASTPATH": "lock", "SLUB_VERBOSE": "1", "SLUB_RETAIN": "12Q",
-               "SLUB_SLABINFO": table, "SLUB_OPTIONS": "huge=never"}
+               "SLUB_SLABINFO": table, "SLUB_OPTIONS": "huge=never",
+               "SLUB_STATS_FILE": table, "SLUB_PROFILE": "1", "SLUB_PROFILE_FILE": table,
+               "SLUB_DEBUG": "UT", "SLUB_DEBUG_LEAKS": table, "SLUB_DEBUG_REPORT": table}
         done = subprocess.run([self.program], env=env, capture_output=True, text=True,
                               user=65534, timeout=60)
         self.assertEqual(done.returncode, 0)
