@@ -88,34 +88,17 @@ static int preallocate(struct slub_cache *cache, unsigned int nr,
 	return -err;
 }
 
-/* The shared queue: as many chains as hold @sharedq objects may be put. */
-static void barns_open(struct slub_cache *cache, unsigned int sharedq)
-{
-	uint32_t length = list_given(cache->capacity);
-	uint32_t chains = (sharedq + length - 1) / length;
-
-	for (uint32_t n = 0; n < OS_NODES_MAX && cache->nodes[n]; n++) {
-		struct cache_node *node = cache->nodes[n];
-		size_t credit = min_size(chains, node->barn.nr_max);
-
-		lock_acquire(&node->lock);
-		node->barn.credit = (uint32_t)max_size(node->barn.credit,
-						       credit);
-		lock_release(&node->lock);
-	}
-}
-
 static int create(struct slub_qmempool *pool, unsigned int flags)
 {
 	int err = 0;
 
 	/* Before what is preallocated is put somewhere. */
 	if (cache_is_live(pool->cache))
-		barns_open(pool->cache, pool->sharedq);
+		cache_barns_open(pool->cache, pool->sharedq);
 	err = preallocate(pool->cache, pool->prealloc, flags);
 	if (err)
 		return err;
-	barns_open(pool->cache, pool->sharedq);
+	cache_barns_open(pool->cache, pool->sharedq);
 	if ((uint32_t)pool->cache->capacity < pool->localq)
 		log_message("slub_qmempool_create: cache %s holds %u objects "
 			    "per CPU, not %u; its sheaf_length says how many",

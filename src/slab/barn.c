@@ -124,6 +124,22 @@ bool barn_put(struct cache_node *node, const struct slub_cache *cache,
 	return done;
 }
 
+cold void cache_barns_open(struct slub_cache *cache, uint32_t nr)
+{
+	uint32_t length = list_given(cache->capacity);
+	uint32_t chains = (nr + length - 1) / length;
+
+	for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
+		struct cache_node *node = cache->nodes[n];
+		struct barn *barn = &node->barn;
+
+		lock_acquire(&node->lock);
+		barn->credit = (uint32_t)max_size(
+			barn->credit, min_size(chains, barn->nr_max));
+		lock_release(&node->lock);
+	}
+}
+
 cold void *barn_take(struct cache_node *node)
 {
 	void *chain;

@@ -400,6 +400,10 @@ bool cache_has_slabs(const struct slub_cache *cache);
 /* Has it slabs of which some objects are free? */
 bool cache_has_partial(const struct slub_cache *cache);
 
+/* barn.c */
+/* Each barn of @cache, which is live, takes chains of @nr objects in all, if it has room. */
+void cache_barns_open(struct slub_cache *cache, uint32_t nr);
+
 /* shrink.c */
 /* Empties the lists of every CPU and every barn; frees empty slabs. */
 void slab_shrink_all(void);

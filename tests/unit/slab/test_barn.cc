@@ -52,6 +52,20 @@ TEST_P(barn, empty)
 	EXPECT_EQ(barn_take(node), nullptr);
 }
 
+TEST_P(barn, opened_for_a_number_of_objects)
+{
+	uint32_t length = list_given(cache->capacity), most = node->barn.nr_max;
+
+	ASSERT_GE(most, 9u);
+	node->barn.credit = 0;
+	cache_barns_open(cache, 7 * length + 1);
+	EXPECT_EQ(node->barn.credit, 8u) << "the last one need not be full";
+	cache_barns_open(cache, length);
+	EXPECT_EQ(node->barn.credit, 8u) << "never lowered";
+	cache_barns_open(cache, most * length + 1);
+	EXPECT_EQ(node->barn.credit, most) << "what there is room for";
+}
+
 TEST_P(barn, last_in_first_out_and_whole)
 {
 	void *one = chain(), *two = chain(), *three = chain();
