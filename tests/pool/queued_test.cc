@@ -54,7 +54,8 @@ class queued : public testing::TestWithParam<enum queued_guard> {
 protected:
 	void SetUp() override
 	{
-		cache = slub_cache_create("queued", sizeof(struct packet), 0, SLUB_NO_MERGE, nullptr);
+		cache = slub_cache_create("queued", sizeof(struct packet), 0, SLUB_NO_MERGE,
+					  nullptr);
 		ASSERT_NE(cache, nullptr);
 		ASSERT_TRUE(queued_create(&pool, cache, 32, 256));
 		queued_enter(&local, take_and_give);
