@@ -141,19 +141,24 @@ uint32_t percpu_alloc_slots(uint32_t nr)
 	return unit < end ? (uint32_t)(unit * UNIT) : 0;
 }
 
-/* By words: a collector may be there, and others glance at heads. */
+/*
+ * By words: a collector may be there, and others glance at heads.  Read first: a page
+ * that its CPU has never written to has no memory, and needs none.
+ */
 static void zero_words(char *at, size_t bytes)
 {
 	uint32_t *word = (uint32_t *)at;
 
-	for (size_t i = 0; i < bytes / sizeof(*word); i++)
-		__atomic_store_n(&word[i], 0, __ATOMIC_RELAXED);
+	for (size_t i = 0; i < bytes / sizeof(*word); i++) {
+		if (__atomic_load_n(&word[i], __ATOMIC_RELAXED))
+			__atomic_store_n(&word[i], 0, __ATOMIC_RELAXED);
+	}
 }
 
 static void zero(uintptr_t offset, size_t bytes)
 {
-	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
-		char *area = percpu_area(cid);
+	for (uint32_t cid = 0; cid < percpu_copies_end(); cid++) {
+		char *area = percpu_copies(cid);
 
 		if (area)
 			zero_words(area + offset, bytes);

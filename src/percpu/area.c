@@ -44,8 +44,13 @@ static size_t area_stride;
 static char *shared_area;
 static char *collect_area;
 /* under area_lock; read without it, for an area is never taken back */
-static uint32_t areas_end;
-static uint64_t area_made[AREAS_MAX / 64];	/* a bit each */
+static uint32_t copies_end, areas_end;
+/*
+ * A bit each.  There is memory for copies first, which is all that a CPU needs which others
+ * write for; lists and its entries in the tables are made when it runs.
+ */
+static uint64_t area_mapped[AREAS_MAX / 64];
+static uint64_t area_made[AREAS_MAX / 64];
 
 /*
  * Set once at start; until then the fast path does not get as far as to use
@@ -256,18 +261,44 @@ void percpu_start(const struct os_cpus *cpus)
 	compiler_barrier();
 }
 
-/* acquire: pairs with the release in percpu_area_make() */
-static bool is_made(uint32_t cid)
+/* acquire: pairs with the release in bit_set() */
+static bool bit_is_set(const uint64_t *map, uint32_t cid)
 {
-	return __atomic_load_n(&area_made[cid / 64], __ATOMIC_ACQUIRE) >>
+	return __atomic_load_n(&map[cid / 64], __ATOMIC_ACQUIRE) >>
 	       cid % 64 & 1;
+}
+
+/*
+ * Under the lock; @end is one past the highest that is set.  release: what the bit says of
+ * the area has been done.  Pairs with bit_is_set(), and with who reads the end.
+ */
+static void bit_set(uint64_t *map, uint32_t *end, uint32_t cid)
+{
+	if (*end <= cid)
+		__atomic_store_n(end, cid + 1, __ATOMIC_RELEASE);
+	__atomic_fetch_or(&map[cid / 64], 1ull << cid % 64, __ATOMIC_RELEASE);
+}
+
+static char *area_if(const uint64_t *map, uint32_t cid)
+{
+	if (cid >= percpu_nr_areas || !bit_is_set(map, cid))
+		return NULL;
+	return areas_start + (size_t)cid * area_stride;
 }
 
 char *percpu_area(uint32_t cid)
 {
-	if (cid >= percpu_nr_areas || !is_made(cid))
-		return NULL;
-	return areas_start + (size_t)cid * area_stride;
+	return area_if(area_made, cid);
+}
+
+char *percpu_copies(uint32_t cid)
+{
+	return area_if(area_mapped, cid);
+}
+
+uint32_t percpu_copies_end(void)
+{
+	return __atomic_load_n(&copies_end, __ATOMIC_ACQUIRE);
 }
 
 uint32_t percpu_areas_end(void)
@@ -292,15 +323,39 @@ int percpu_commit(size_t bytes)
 	if (bytes <= committed_bytes)
 		return 0;
 	err = area_commit(shared_area, committed_bytes, bytes);
-	for (uint32_t cid = 0; cid < areas_end && !err; cid++) {
-		if (is_made(cid))
-			err = area_commit(areas_start + cid * area_stride,
-					  committed_bytes, bytes);
+	for (uint32_t cid = 0; cid < copies_end && !err; cid++) {
+		char *area = percpu_copies(cid);
+
+		if (area)
+			err = area_commit(area, committed_bytes, bytes);
 	}
 	/* What a failure left committed does no harm, and is done again. */
 	if (!err)
 		__atomic_store_n(&committed_bytes, bytes, __ATOMIC_RELEASE);
 	return err;
+}
+
+/* Under the lock.  Nothing is written: of this area no page is in memory yet. */
+static bool area_map(uint32_t cid)
+{
+	char *area = areas_start + (size_t)cid * area_stride;
+
+	if (bit_is_set(area_mapped, cid))
+		return true;
+	if (area_commit(area, 0, committed_bytes))
+		return false;
+	bit_set(area_mapped, &copies_end, cid);
+	return true;
+}
+
+char *percpu_copies_make(uint32_t cid)
+{
+	if (cid >= percpu_nr_areas)
+		return NULL;
+	lock_acquire(&area_lock);
+	area_map(cid);
+	lock_release(&area_lock);
+	return percpu_copies(cid);
 }
 
 void percpu_area_make(uint32_t cid)
@@ -310,14 +365,9 @@ void percpu_area_make(uint32_t cid)
 	if (cid >= percpu_nr_areas)
 		return;
 	lock_acquire(&area_lock);
-	if (!is_made(cid) && area_commit(area, 0, committed_bytes) == 0) {
+	if (!bit_is_set(area_made, cid) && area_map(cid)) {
 		*(uint32_t *)(area + AREA_LIVE) = 1;
-		if (areas_end <= cid)
-			__atomic_store_n(&areas_end, cid + 1,
-					 __ATOMIC_RELEASE);
-		/* release: pairs with the acquire in is_made() */
-		__atomic_fetch_or(&area_made[cid / 64], 1ull << cid % 64,
-				  __ATOMIC_RELEASE);
+		bit_set(area_made, &areas_end, cid);
 		percpu_base_set(cid, area);
 	}
 	lock_release(&area_lock);

@@ -108,6 +108,12 @@ void percpu_start(const struct os_cpus *cpus);
 char *percpu_area(uint32_t cid);
 /* One past the highest CPU number that has an area. */
 uint32_t percpu_areas_end(void);
+/*
+ * The same, also of a CPU that has not run: its area has memory for copies of what programs
+ * allocate, and no lists.
+ */
+char *percpu_copies(uint32_t cid);
+uint32_t percpu_copies_end(void);
 /* The area for threads that have no CPU; slub/percpu.h. */
 char *percpu_shared_area(void);
 /* What every area has of committed memory, from its start. */

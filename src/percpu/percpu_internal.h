@@ -15,6 +15,8 @@ extern const struct slot percpu_no_area;
 
 /* Makes the area of CPU number @cid and names it in the table. */
 void percpu_area_make(uint32_t cid);
+/* Makes percpu_copies() of it; NULL: there is no memory, or no such CPU. */
+char *percpu_copies_make(uint32_t cid);
 /* Points CPU number @cid at @area; NULL: at the dummy area. */
 void percpu_base_set(uint32_t cid, char *area);
 char *percpu_collect_area(void);

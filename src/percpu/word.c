@@ -222,12 +222,12 @@ SLUB_EXPORT int64_t slub_percpu_read_slow(uintptr_t offset)
 
 SLUB_EXPORT int slub_percpu_next(int cpu)
 {
-	uint32_t end = percpu_areas_end();
+	uint32_t end = percpu_copies_end();
 
 	if (cpu == SLUB_PERCPU_SHARED)
 		return -1;
 	for (uint32_t cid = (uint32_t)(cpu + 1); cid < end; cid++) {
-		if (percpu_area(cid))
+		if (percpu_copies(cid))
 			return (int)cid;
 	}
 	return SLUB_PERCPU_SHARED;
@@ -241,11 +241,9 @@ SLUB_EXPORT void *slub_percpu_ptr(uintptr_t offset, unsigned int cpu)
 		return NULL;
 	if (cpu == SLUB_PERCPU_SHARED)
 		return percpu_shared_area() + offset;
-	area = percpu_area(cpu);
-	if (!area && cpu < percpu_nr_areas && !slub_thread.locks_held) {
-		percpu_area_make(cpu);
-		area = percpu_area(cpu);
-	}
+	area = percpu_copies(cpu);
+	if (!area && !slub_thread.locks_held)
+		area = percpu_copies_make(cpu);
 	return area ? area + offset : NULL;
 }
 

@@ -120,12 +120,18 @@ TEST_F(alloc, areas_that_come_later)
 {
 	uintptr_t at = slub_percpu_alloc(4096, 8);
 
-	EXPECT_EQ(percpu_area(7), nullptr);
+	EXPECT_EQ(percpu_copies(7), nullptr);
 	auto *copy = (char *)slub_percpu_ptr(at, 7);
 	ASSERT_NE(copy, nullptr);
-	EXPECT_EQ(copy, percpu_area(7) + at);
+	EXPECT_EQ(copy, percpu_copies(7) + at);
+	EXPECT_EQ(percpu_area(7), nullptr) << "no lists before it runs";
+	EXPECT_LE(percpu_areas_end(), 7u);
+	EXPECT_GE(percpu_copies_end(), 8u);
 	EXPECT_EQ(harness::first_nonzero(copy, 4096), 4096u);
 	memset(copy, 1, 4096);
+	percpu_area_make(7);
+	EXPECT_EQ(percpu_area(7) + at, copy);
+	EXPECT_EQ(harness::first_nonzero(copy, 4096), 0u) << "what was written stays";
 	EXPECT_EQ(slub_percpu_free(at), 0);
 	EXPECT_EQ(slub_percpu_alloc(4096, 8), at);
 	EXPECT_EQ(harness::first_nonzero(copy, 4096), 4096u);
