@@ -119,6 +119,10 @@ ALL = [
                 "layouts", (COUNTED + " --order=random",) * 3,
                 without=COUNTED + " --order=random --phase=alloc", operations="objects/64",
                 preload=True, environment=KEEP, seconds=(2, 2, 2), rounds=(1, 1, 1)),
+    Measurement("ramfs", "dd of a file into pages of the page layer, 2 GiB: MiB a second; ns a page"
+                " without the copy", "ramfs", "layouts",
+                ("--mib=64 --rounds=2", "--rounds=5", "--rounds=15"), environment=KEEP,
+                seconds=(0.3, 9, 25)),
     Measurement("counter", "adding to a counter: per CPU, thread-local, atomic: ns per add",
                 "counter", "backends", ("--loops=300000 --rounds=2", "--loops=10000000", ""),
                 header="percpu.h", hidden=("*/cycles",), seconds=(0.3, 2, 15), rounds=(1, 3, 3)),
@@ -130,6 +134,9 @@ ALL = [
                 " are simulated: cycles per alloc, resident MiB", "percpu_scale", "simulated",
                 ("--objects=1000", "--mib=500", ""), header="percpu.h", rounds=(1, 1, 3),
                 seconds=(0.3, 2, 5)),
+    Measurement("percpu_sparse", "the same where two CPUs of them are in use: resident MiB",
+                "percpu_scale", "simulated", ("--objects=1000 --used=2",) + ("--used=2",) * 2,
+                header="percpu.h", hidden=("*/alloc",), rounds=(1, 1, 3), seconds=(0.3, 1, 2)),
     Measurement("reader", "a reader's way in and out: SRCU, a read-write lock, a reference count:"
                 " ns", "reader", "library",
                 ("--loops=300000 --rounds=2", "--loops=3000000", ""), header="srcu.h",

@@ -4,6 +4,9 @@
  * expect (SLUB_CPUS): cycles per allocation, and resident memory once every CPU's copy of every
  * object was written; beside it arrays of pointers on the same malloc.
  *
+ * With --used=N the map is sparse: N CPUs run, and only their copies are written; an array has
+ * room for a pointer to each CPU's, and blocks for N.
+ *
  * What would take more than --mib is reckoned from the sizes instead, and marked by its row's
  * name; so are the arrays' cycles left out there.
  */
@@ -15,7 +18,8 @@
 enum { OBJECTS_MAX = 100000, COUNTER_BYTES = 4, BLOCK_BYTES = 16 };
 
 static struct {
-	unsigned int cpus;
+	unsigned int cpus;	/* that there can be */
+	unsigned int used;	/* whose copies are written */
 	double budget;
 	double begin;		/* resident before the first: areas stay, so all is counted */
 	uintptr_t *offset;
@@ -29,13 +33,13 @@ static double resident(void)
 
 static void print(const char *what, uint32_t objects, double cycles, double bytes, bool reckoned)
 {
-	seed_line("%u objects, %u CPUs, %s: %.2f MiB%s", objects, set.cpus, what,
+	seed_line("%u objects, %u of %u CPUs, %s: %.2f MiB%s", objects, set.used, set.cpus, what,
 		  bytes / BENCH_MIB, reckoned ? " (reckoned)" : "");
-	if (cycles > 0)
+	if (cycles > 0 && set.used == set.cpus) {
 		seed_line("%u objects, %u CPUs, %s: %.0f cycles per alloc", objects, set.cpus,
 			  what, cycles);
-	if (cycles > 0)
 		bench_row("cycles", cycles, "%u/%s/alloc", objects, what);
+	}
 	bench_row("MiB", bytes / BENCH_MIB, "%u/%s/memory%s", objects, what,
 		  reckoned ? " (reckoned)" : "");
 }
@@ -56,14 +60,14 @@ static bool percpu_alloc(uint32_t objects)
 
 static void percpu(uint32_t objects)
 {
-	double cycles, bytes = (double)objects * COUNTER_BYTES * set.cpus;
+	double cycles, bytes = (double)objects * COUNTER_BYTES * set.used;
 	bool reckoned = bytes > set.budget;
 	uint64_t first = bench_cycles();
 
 	if (!percpu_alloc(objects))
 		return;
 	cycles = (double)(bench_cycles() - first) / objects;
-	for (unsigned int cpu = 0; !reckoned && cpu < set.cpus; cpu++)
+	for (unsigned int cpu = 0; !reckoned && cpu < set.used; cpu++)
 		for (uint32_t i = 0; i < objects; i++) {
 			int32_t *copy = slub_percpu_ptr(set.offset[i], cpu);
 
@@ -78,7 +82,7 @@ static void percpu(uint32_t objects)
 
 static void array(uint32_t objects)
 {
-	double bytes = (double)objects * set.cpus * (sizeof(void *) + BLOCK_BYTES);
+	double bytes = (double)objects * (set.cpus * sizeof(void *) + set.used * BLOCK_BYTES);
 	double before = resident(), cycles;
 	uint64_t first = bench_cycles();
 
@@ -87,7 +91,7 @@ static void array(uint32_t objects)
 		return;
 	}
 	for (uint32_t i = 0; i < objects; i++)
-		set.array[i] = pointer_array_create(set.cpus, COUNTER_BYTES);
+		set.array[i] = pointer_array_create_sparse(set.cpus, set.used, COUNTER_BYTES);
 	cycles = (double)(bench_cycles() - first) / objects;
 	print("array", objects, cycles, resident() - before, false);
 	for (uint32_t i = 0; i < objects; i++)
@@ -101,11 +105,14 @@ int main(int argc, char **argv)
 	seed_begin("percpu_scale", argc, argv);
 	set.budget = bench_number("mib", 2048) * BENCH_MIB;
 	most = bench_number("objects", OBJECTS_MAX);
+	set.cpus = slub_percpu_cpus();
+	set.used = (unsigned int)bench_number("used", set.cpus);
 	bench_options_done();
+	if (set.used < 1 || set.used > set.cpus)
+		bench_fatal("--used is 1 to %u, the CPUs that are expected", set.cpus);
 	if (most < 1 || most > OBJECTS_MAX)
 		bench_fatal("--objects is 1 to %d", OBJECTS_MAX);
 	seed_bind(0);
-	set.cpus = slub_percpu_cpus();
 	set.offset = bench_map(OBJECTS_MAX * sizeof(*set.offset));
 	set.array = bench_map(OBJECTS_MAX * sizeof(*set.array));
 	memset(set.offset, 0, OBJECTS_MAX * sizeof(*set.offset));

@@ -18,15 +18,23 @@ struct pointer_array {
 	void *object[1];	/* one per CPU */
 };
 
-static inline struct pointer_array *pointer_array_create(unsigned int cpus, size_t size)
+/* Room for @cpus, of which the first @used have an object. */
+static inline struct pointer_array *pointer_array_create_sparse(unsigned int cpus,
+								unsigned int used, size_t size)
 {
 	struct pointer_array *array = bench_malloc(cpus * sizeof(void *));
 
-	for (unsigned int cpu = 0; cpu < cpus; cpu++) {
+	memset(array, 0, cpus * sizeof(void *));
+	for (unsigned int cpu = 0; cpu < used; cpu++) {
 		array->object[cpu] = bench_malloc(size);
 		memset(array->object[cpu], 0, size);
 	}
 	return array;
+}
+
+static inline struct pointer_array *pointer_array_create(unsigned int cpus, size_t size)
+{
+	return pointer_array_create_sparse(cpus, cpus, size);
 }
 
 static inline void pointer_array_destroy(struct pointer_array *array, unsigned int cpus)

@@ -36,7 +36,7 @@ def _median(column, row):
 def _ratio(cells, unit):
     """The first column against the best of the others; where less is better."""
     others = [cell for cell in cells[1:] if cell]
-    if unit in ("pps", "", "x", "/s") or cells[0] is None or not others:
+    if unit in ("pps", "", "x", "/s", "MiB/s") or cells[0] is None or not others:
         return ""
     return f"{cells[0] / min(others):.2f}"
 
