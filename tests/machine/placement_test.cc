@@ -87,11 +87,13 @@ TEST(placement, an_offset_that_is_used_again_stays_near)
 	SKIP_WITHOUT_NODES();
 	if (!areas_are_of_processors())
 		GTEST_SKIP() << "areas are of mm_cid's numbers";
-	uintptr_t first = slub_percpu_alloc(4096, 4096), words;
+	/* The last of four pages, in which no CPU has written. */
+	uintptr_t first = slub_percpu_alloc(16384, 4096), again, words;
 
 	EXPECT_EQ(slub_percpu_free(first), 0);
-	words = slub_percpu_alloc(4096, 4096);
-	EXPECT_EQ(words, first);
+	again = slub_percpu_alloc(16384, 4096);
+	EXPECT_EQ(again, first);
+	words = again + 12288;
 	for (int node : nodes::complete()) {
 		int cpu = nodes::cpus_of(node).back();
 
@@ -101,7 +103,7 @@ TEST(placement, an_offset_that_is_used_again_stays_near)
 				<< "CPU " << cpu;
 		});
 	}
-	EXPECT_EQ(slub_percpu_free(words), 0);
+	EXPECT_EQ(slub_percpu_free(again), 0);
 }
 
 } /* namespace */
