@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Promise: docs/api.md names every public function, quotes only code that is compiled and run,
-and every such program is quoted.
+"""Promise: docs/api.md names every public function; it and README.md quote only code that is
+compiled and run, and every such program is quoted.
 
 usage: api_test.py SOURCE"""
 import os
@@ -25,6 +25,10 @@ class Api(unittest.TestCase):
     def setUp(self):
         self.document = read("docs", "api.md")
         self.blocks = re.findall(r"(?ms)^```c\n(.*?)^```", self.document)
+        # There one block has what stands at the top of a file and what stands in a function.
+        self.paragraphs = [text for block in re.findall(r"(?ms)^```c\n(.*?)^```",
+                                                        read("README.md"))
+                           for text in block.strip().split("\n\n")]
         folder = os.path.join("tests", "docs", "snippets")
         self.snippets = {name: flat(read(folder, name))
                          for name in sorted(os.listdir(os.path.join(SOURCE, folder)))
@@ -32,13 +36,15 @@ class Api(unittest.TestCase):
 
     def test_every_quote_stands_in_a_program(self):
         self.assertTrue(self.blocks)
-        for block in self.blocks:
+        self.assertTrue(self.paragraphs)
+        for block in self.blocks + self.paragraphs:
             self.assertTrue(any(flat(block) in text for text in self.snippets.values()),
                             f"in no program of tests/docs/snippets:\n{block}")
 
     def test_every_program_is_quoted(self):
         for name, text in self.snippets.items():
-            self.assertTrue(any(flat(block) in text for block in self.blocks), name)
+            self.assertTrue(any(flat(block) in text for block in self.blocks + self.paragraphs),
+                            name)
 
     def test_every_header_and_function_is_named(self):
         folder = os.path.join(SOURCE, "include", "slub")
