@@ -38,6 +38,22 @@ static void read_options(void)
 		os_environment_read(option_read);
 }
 
+/* What is wanted here, nobody has begun to use: memory and addresses go back. */
+static cold bool start_failed(const char *why)
+{
+	static bool is_told;
+
+	/* Each request tries again. */
+	if (!is_told)
+		log_message("%s; allocations fail", why);
+	is_told = true;
+	sizeclass_exit();
+	pagemap_exit();
+	percpu_exit();
+	os_places_forget();
+	return false;
+}
+
 static bool start_layers(void)
 {
 	struct os_limits limits;
@@ -56,19 +72,13 @@ static bool start_layers(void)
 			    cpus.allowed);
 		os_cpu_pin();
 	}
-	if (percpu_init(limits.address_bytes != SIZE_MAX) ||
-	    pagemap_init(&limits)) {
-		log_message("no address space to reserve; allocations fail");
-		return false;
-	}
-	superblock_init(nr_nodes);
+	if (percpu_init() || pagemap_init(&limits) || superblock_init(nr_nodes))
+		return start_failed("no address space to start with");
 	page_purge_init(&limits);
 	block_init(nr_nodes);
 	slab_init(nr_nodes, &cpus);
-	if (sizeclass_init()) {
-		log_message("no room for the size classes; allocations fail");
-		return false;
-	}
+	if (sizeclass_init())
+		return start_failed("no room for the size classes");
 	if (emergency_init())
 		log_message("no memory for the emergency pool; signal handlers "
 			    "may be refused memory");
@@ -123,15 +133,39 @@ usual bool slub_start(void)
 	return start();
 }
 
-/* Another thread was starting, after a start that failed, and is not here. */
-static void start_fork_child(void)
-{
-	uint32_t under_way = START_UNDER_WAY;
+/*
+ * A fork begins the start itself, if nobody has, so that no child finds one half done;
+ * whoever asks meanwhile waits, and in the forking thread gets nothing.
+ */
+static bool start_is_held;	/* by a fork, which alone writes it */
 
-	if (!(slub_thread.flags & THREAD_IN_INIT))
-		__atomic_compare_exchange_n(&state, &under_way, START_NOT,
-					    false, __ATOMIC_RELAXED,
-					    __ATOMIC_RELAXED);
+static cold void start_fork_hold(void)
+{
+	uint32_t now = START_NOT;
+
+	/* A handler forks in the middle of it: the child goes on with it. */
+	if (slub_thread.flags & THREAD_IN_INIT)
+		return;
+	for (unsigned int i = 0;
+	     !__atomic_compare_exchange_n(&state, &now, START_UNDER_WAY, false,
+					  __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE);
+	     i++) {
+		if (now == START_DONE)
+			return;
+		sys_wait(i);
+		now = START_NOT;
+	}
+	slub_thread.flags |= THREAD_IN_INIT;
+	start_is_held = true;
+}
+
+static cold void start_fork_let_go(void)
+{
+	if (!start_is_held || !(slub_thread.flags & THREAD_IN_INIT))
+		return;
+	start_is_held = false;
+	slub_thread.flags &= ~(uint32_t)THREAD_IN_INIT;
+	__atomic_store_n(&state, START_NOT, __ATOMIC_RELEASE);
 }
 
 /*
@@ -188,6 +222,8 @@ static void signals_let_in(void)
 void slub_fork_prepare(void)
 {
 	signals_hold();
+	if (unlikely(__atomic_load_n(&state, __ATOMIC_ACQUIRE) != START_DONE))
+		start_fork_hold();
 	if (_IO_list_lock && _IO_list_unlock && _IO_list_resetlock)
 		_IO_list_lock();
 	lock_fork_begin();
@@ -216,10 +252,11 @@ void slub_fork_finish(bool in_child)
 			_IO_list_unlock();
 	}
 	if (in_child) {
-		start_fork_child();
 		sizeclass_fork_child();
 		abi_update();
 	}
+	if (unlikely(__atomic_load_n(&state, __ATOMIC_RELAXED) != START_DONE))
+		start_fork_let_go();
 	signals_let_in();
 }
 

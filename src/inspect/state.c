@@ -112,7 +112,7 @@ static void describe_areas(struct slub_abi *abi)
 	abi->base_table = (uintptr_t)slub_cpu_base;
 	abi->dummy_area = (uintptr_t)slub_dummy_base[0];
 	abi->shared_area = (uintptr_t)percpu_shared_area();
-	abi->nr_areas = (uint32_t)min_size(percpu_nr_areas, AREAS_MAX);
+	abi->nr_areas = AREAS_MAX;
 	abi->area_bytes = AREA_BYTES;
 	abi->slot_bytes = SLOT_BYTES;
 	abi->slot_head = SLOT_HEAD;

@@ -59,6 +59,8 @@ extern uint32_t malloc_paged_slots_bytes SLUB_INTERNAL;
 /* The slot of the list for a size, by size_index(). */
 extern uint16_t malloc_slot[CLASS_BYTES_MAX / CLASS_STEP + 1] SLUB_INTERNAL;
 int sizeclass_init(void);
+/* A start has failed: the classes are as new. */
+void sizeclass_exit(void);
 /* Turns sampling (slab/sample.h) on or off; 0, -ENOSPC, or -EBUSY in a handler. */
 int sizeclass_sample(bool on);
 /* One allocation in @every is guarded (slab/guard.h), 0: none; 0 or -errno. */

@@ -7,6 +7,7 @@
  * aligned to the largest power of two that divides its class.
  */
 #include <errno.h>
+#include <string.h>
 #include <sys/auxv.h>
 
 #include "base/turn.h"
@@ -195,6 +196,12 @@ int sizeclass_init(void)
 	malloc_paged_slots_bytes = classes[CLASS_NR - 1].list_slot -
 				   malloc_paged_slots;
 	return 0;
+}
+
+cold void sizeclass_exit(void)
+{
+	caches_forget();
+	memset(classes, 0, sizeof(classes));
 }
 
 void malloc_open(void)

@@ -7,9 +7,8 @@
 #include "os/os.h"
 
 /*
- * A start with room for growth makes 15 MiB writable: the first 8 MiB of metadata,
- * the per-CPU bitmaps and 4 MiB of heap among them.  Where RLIMIT_DATA is less
- * than a few times that, what is written has to be small.
+ * A start makes 12 MiB writable, 8 MiB of heap and the per-CPU bitmaps among them.  Where
+ * RLIMIT_DATA is but a few times that, idle memory is not to be kept.
  */
 #define DATA_TIGHT_BYTES ((size_t)64 << 20)
 
@@ -33,14 +32,17 @@ static size_t resource_limit(int resource)
 						  (size_t)rlimit.rlim_cur;
 }
 
+size_t os_address_limit(void)
+{
+	return resource_limit(RLIMIT_AS);
+}
+
 void os_limits_read(struct os_limits *limits)
 {
 	size_t data = resource_limit(RLIMIT_DATA);
 
 	limits->memory_bytes = machine_memory();
-	limits->address_bytes = resource_limit(RLIMIT_AS);
-	/* Half is for the heap, which cannot have more than all of @data. */
+	limits->address_bytes = os_address_limit();
 	if (data < DATA_TIGHT_BYTES)
-		limits->address_bytes = min_size(limits->address_bytes,
-						 2 * data);
+		limits->address_bytes = min_size(limits->address_bytes, data);
 }

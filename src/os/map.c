@@ -66,31 +66,22 @@ int os_commit(void *start, size_t bytes)
 			      PROT_READ | PROT_WRITE, 0);
 }
 
-/* All of it?  A call that does nothing, but for looking. */
-static bool is_mapped(void *start, size_t bytes)
-{
-	return sys_call4(SYS_msync, (long)start, (long)bytes, MS_ASYNC, 0) !=
-	       -12;	/* ENOMEM */
-}
-
-int os_fill_hole(void *start, size_t bytes)
+int os_map_at(void *start, size_t bytes)
 {
 	long ret = sys_call6(SYS_mmap, (long)start, (long)bytes,
 			     PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
 				     MAP_FIXED_NOREPLACE, -1, 0);
 
-	/* EEXIST: it was never unmapped, or part of it is somebody else's since. */
-	if (ret == -17)
-		return is_mapped(start, bytes) ? 0 : -17;
 	if (ret < 0 && ret > -4096)
 		return (int)ret;
+	unmap_is_before_map();
 	/* A kernel that does not know the flag took it for a hint. */
 	if (ret != (long)start) {
 		os_unreserve((void *)ret, bytes);
-		return -12;	/* ENOMEM */
+		return -EEXIST;
 	}
-	return 1;
+	return 0;
 }
 
 #define ADVISE_TRIES 16

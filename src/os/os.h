@@ -18,6 +18,11 @@ void *os_reserve(size_t bytes);
 void os_unreserve(void *start, size_t bytes);
 /* Address space that can be written to at once; NULL: refused. */
 void *os_map(size_t bytes);
+/*
+ * The same at @start, of a place.  -EEXIST: somebody has mapped some of it; nothing
+ * was, then.
+ */
+int os_map_at(void *start, size_t bytes);
 /* Makes reserved pages readable and writable; they read as zero. */
 int os_commit(void *start, size_t bytes);
 /* The opposite: the memory goes back, nothing can be touched or is dumped. */
@@ -38,21 +43,26 @@ bool os_huge_is_allowed(void);
  * the reservation.  @from stays committed and reads as zero.
  */
 int os_move(void *from, void *to, size_t bytes);
-/*
- * After a move that failed: maps @start again if it is missing.  Returns 1 if it was, 0
- * if all of it is mapped; that may be a mapping of somebody else, who was quicker and took
- * all of it.  An error means that part of it is, or that there is no memory.
- */
-int os_fill_hole(void *start, size_t bytes);
 size_t os_page_size(void);
+
+/* place.c: where there is room to grow */
+/*
+ * A span of @bytes that is free and stays so, aligned to 2 MiB; nothing is there before
+ * os_map_at().  NULL: there is none.
+ */
+void *os_place(size_t bytes);
+/* A start that failed has left nothing in its places: the next one looks anew. */
+void os_places_forget(void);
 
 /* limit.c: what the process may use */
 struct os_limits {
 	size_t memory_bytes;	/* physical memory of the machine */
-	/* RLIMIT_AS, or twice a small RLIMIT_DATA; SIZE_MAX: none */
+	/* RLIMIT_AS, or a small RLIMIT_DATA; SIZE_MAX: none */
 	size_t address_bytes;
 };
 void os_limits_read(struct os_limits *limits);
+/* RLIMIT_AS as it is now; SIZE_MAX: none. */
+size_t os_address_limit(void);
 
 /* cgroup.c */
 /*
@@ -161,8 +171,11 @@ const char *os_output_name(const struct os_file_id *before, const char *path,
 			   char *buf, size_t size);
 
 /* meta.c: memory for the library's own structures; never freed */
-void meta_init(void *start, size_t bytes);
-/* Zeroed, aligned to 64 bytes; NULL when the region is used up. */
+/* It grows down from @end, by @bytes at the most, and is mapped as far as it is used. */
+void meta_init(void *end, size_t bytes);
+/* A start has failed: all of it goes back. */
+void meta_exit(void);
+/* Zeroed, aligned to 64 bytes; NULL: no memory, or no room in the place. */
 void *meta_alloc(size_t bytes);
 /*
  * The same for what may never be used: it lies apart from what meta_alloc()

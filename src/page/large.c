@@ -9,6 +9,7 @@
  * The descriptor of the first page holds the number of pages; only that page
  * has a map entry, so an address inside a large block is not taken for one.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "page/page_internal.h"
@@ -141,9 +142,10 @@ static size_t pages_for(size_t bytes)
 
 bool large_is_possible(size_t bytes, size_t align)
 {
-	size_t limit = page_limit_bytes();
+	size_t limit = page_limit_bytes(), most = max_size(bytes, align);
 
-	return max_size(bytes, align) <= heap_reserved_bytes &&
+	/* What is less than the heap need not ask the system. */
+	return (most <= pagemap_committed() || most <= pagemap_most()) &&
 	       (!limit || bytes <= limit);
 }
 
@@ -259,30 +261,17 @@ static void *run_leave(char *ptr, size_t old, size_t pages)
 }
 
 /*
- * A move left a hole that could not be filled, and will again: with RLIMIT_AS lowered below
- * what is reserved the kernel unmaps the target, then refuses, and refuses the filling.
- * Or the hole is somebody else's mapping now.
+ * A move left a hole that could not be filled, and will again: with RLIMIT_AS below what is
+ * mapped some kernels unmap the target, then refuse, and refuse the filling.
  */
 static _Atomic bool moves_leave_holes;
 
-/*
- * After which error a move left a hole: a kernel either unmaps the target before it comes
- * upon that, or it does not.  So what is mapped there after the same error is somebody
- * else's, who was quicker than the filling and took all of it.  Until that is known it
- * cannot be told: the first such move of a process may be taken in.
- */
-static _Atomic int hole_error;
-
-/* A move failed with @err: are the @bytes at @to still this heap's, or again (PAGE-4)? */
-static bool is_ours_still(void *to, size_t bytes, int err)
+/* A move failed: are the @bytes at @to still there, or again (PAGE-4)? */
+static bool is_there(void *to, size_t bytes)
 {
-	int filled = os_fill_hole(to, bytes);
+	int err = os_map_at(to, bytes);
 
-	if (filled > 0)
-		__atomic_store_n(&hole_error, err, __ATOMIC_RELAXED);
-	return filled > 0 ||
-	       (!filled &&
-		__atomic_load_n(&hole_error, __ATOMIC_RELAXED) != err);
+	return !err || err == -EEXIST;
 }
 
 /* Moves the pages, not the bytes, to a longer run. */
@@ -295,17 +284,15 @@ static void *run_move(char *ptr, size_t old, size_t pages)
 	uint32_t node = page_node(page_of(ptr));
 	size_t charged = run_charge(old);
 	char *to = NULL;
-	int err;
 
 	if (!__atomic_load_n(&moves_leave_holes, __ATOMIC_RELAXED))
 		to = run_piece(pages, PAGE_BYTES, charged, node, &is_zero);
 	if (!to)
 		return NULL;
-	err = os_move(ptr, to, bytes);
-	if (err) {
+	if (os_move(ptr, to, bytes)) {
 		count_add(-pages);
 		page_uncharge(run_charge(pages) - charged);
-		if (is_ours_still(to, bytes, err))
+		if (is_there(to, bytes))
 			superblock_free(to, run_superblocks(pages), true);
 		else
 			__atomic_store_n(&moves_leave_holes, true,

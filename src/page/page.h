@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * page: blocks of pages out of one reserved range.
+ * page: blocks of pages out of one range of addresses.
  *
  * Words
  *   page        4 KiB of the heap, whatever the system's page size; the unit of
@@ -12,14 +12,15 @@
  *   clean       free, and known to read as zero with no memory behind it
  *   dirty       free, but memory is still behind it
  *
- * The reserved range, low to high:
+ * The range and what belongs to it, low to high, each part with room behind it to grow:
  *
- *   +-------+-----+------+-------------+------------------------+
- *   | areas | map | meta | descriptors | heap ->                |
- *   +-------+-----+------+-------------+------------------------+
- *           ^ pagemap_base             ^ 2 MiB aligned   committed
+ *   +----------------+----------+----------+--------------+--------------------+
+ *   | descriptors -> | links -> | <- meta -> | areas | map -> | heap ->          |
+ *   +----------------+----------+----------+--------------+--------------------+
+ *                               pagemap_base ^      2 MiB aligned ^     committed
  *
- * "Areas" is the copy of the table of areas that free() takes (percpu/percpu.h).
+ * "Areas" is the copy of the table of areas that free() takes (percpu/percpu.h).  What is
+ * committed is mapped; behind it nothing is.
  *
  * The map has two bytes per page of the whole range: the offset of the slot
  * that free() pushes to, or a special slot below whose room is 0 for ever.
@@ -250,16 +251,25 @@ static inline void *page_address(const struct page *page)
 			 sizeof(struct page)) << PAGE_SHIFT);
 }
 
-/* Reserves the range and sets up everything in front of the heap. */
+/* Finds a place for the range and sets up everything in front of the heap. */
 int pagemap_init(const struct os_limits *limits);
-/* Commits the heap up to @bytes from its start; under superblock_lock. */
+/* A start has failed: all of it goes back. */
+void pagemap_exit(void);
+/*
+ * Commits the heap up to @bytes from its start; under superblock_lock.  -EEXIST: of that
+ * somebody has mapped some, at an address of his own choice.
+ */
 int pagemap_commit(size_t bytes);
+/* The same where it is his: the heap goes on behind it. */
+int pagemap_pass(size_t bytes);
 size_t pagemap_committed(void);
+/* How large the heap may become, with the limit on address space as it is now. */
+size_t pagemap_most(void);
 /* Keeps *@word at what is committed, for other processes to read. */
 void pagemap_publish(uint64_t *word);
 
 /* superblock.c */
-void superblock_init(uint32_t nr_nodes);
+int superblock_init(uint32_t nr_nodes);
 /*
  * @n superblocks, the first aligned to @align superblocks; NULL: no space.
  * Before the heap grows the growth hook is asked.

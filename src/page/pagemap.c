@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The reserved range: its parts, how much of it is committed, and the map from
- * page to slot.
+ * The range: its parts, how much of each is mapped, and the map from page to slot.
  *
- * Locks: superblock_lock protects the commit (pagemap_commit).
+ * Nothing is reserved.  Each part has a place (os/place.c) and is mapped as it grows, so
+ * what the process is charged for is what the heap has grown to.
+ *
+ * Locks: superblock_lock protects the growth (pagemap_commit, pagemap_pass).
  */
 #include "page/page.h"
 
+#include <errno.h>
+
 #define METADATA_ALIGN ((size_t)65536)	/* any system's page size */
-#define META_BYTES ((size_t)8 << 20)
-#define DESCRIPTORS_FIRST (2 * METADATA_ALIGN)
+/*
+ * More than the barns of every cache there can be, on eight nodes with 8,192 CPUs, and
+ * it costs nothing.
+ */
+#define META_BYTES ((size_t)4 << 30)
 #define HEAP_BYTES_MIN ((size_t)8 << 20)
 #define HEAP_BYTES_MAX ((size_t)1 << 42)
 
@@ -21,28 +28,30 @@ uintptr_t heap_start;
 size_t heap_reserved_bytes;
 size_t range_reserved_bytes;
 
+/* What grows upwards from its start. */
+struct part {
+	char *start;
+	size_t bytes;		/* mapped */
+};
+
+static struct part descriptors;
+static struct part links;
+static struct part map;		/* and what is in front of it */
 static size_t committed_bytes;	/* of the heap; read without the lock too */
-static char *descriptors;
-static size_t descriptor_committed;
-static char *links;
-static size_t links_committed;
-static size_t map_committed;
 static uint64_t *published_bytes;
 
 /* Sizes of the parts, each a multiple of METADATA_ALIGN. */
-struct parts {
-	size_t map;		/* and what is in front of it */
-	size_t meta;
+struct sizes {
 	size_t descriptors;
 	size_t links;		/* of pages */
+	size_t map;		/* and what is in front of it */
 	size_t heap;
 	size_t total;
 };
 
 /*
  * Four times the memory: what is freed in one size and wanted in another may
- * sit at another address.  With a limit on the address space, half of what is
- * allowed, for libraries and stacks need some too.
+ * sit at another address.
  */
 static size_t choose_heap_bytes(const struct os_limits *limits)
 {
@@ -50,85 +59,128 @@ static size_t choose_heap_bytes(const struct os_limits *limits)
 
 	if (!bytes)
 		bytes = round_up_power_of_two(limits->memory_bytes) * 4;
-	if (limits->address_bytes != SIZE_MAX)
-		bytes = min_size(bytes, limits->address_bytes / 2);
 	bytes = max_size(min_size(bytes, HEAP_BYTES_MAX), HEAP_BYTES_MIN);
 	return round_down(bytes, SUPERBLOCK_BYTES);
 }
 
-static void size_parts(struct parts *parts, size_t heap, bool is_tight)
+static void size_parts(struct sizes *sizes, size_t heap)
 {
 	size_t pages = heap / PAGE_BYTES;
-	size_t front, entries;
+	/* The map also has entries for itself, and up to where the heap is aligned. */
+	size_t entries = (SUPERBLOCK_BYTES + heap) / PAGE_BYTES;
 
-	parts->heap = heap;
-	parts->meta = is_tight ? META_BYTES / 8 : META_BYTES;
-	parts->descriptors = round_up(pages * sizeof(struct page),
-				      METADATA_ALIGN);
-	parts->links = round_up(pages * sizeof(void *), METADATA_ALIGN);
-	front = parts->meta + parts->descriptors + parts->links +
-		SUPERBLOCK_BYTES;
-	/* The map also has entries for itself and the other parts. */
-	entries = (front + heap) / PAGE_BYTES;
 	entries += entries / 1024 + 65536;
-	parts->map = MAP_FRONT_BYTES + round_up(entries * 2, METADATA_ALIGN);
-	parts->total = parts->map + front + heap;
+	sizes->heap = heap;
+	sizes->descriptors = round_up(pages * sizeof(struct page),
+				      METADATA_ALIGN);
+	sizes->links = round_up(pages * sizeof(void *), METADATA_ALIGN);
+	sizes->map = MAP_FRONT_BYTES + round_up(entries * 2, METADATA_ALIGN);
+	sizes->total = sizes->descriptors + sizes->links + META_BYTES +
+		       sizes->map + SUPERBLOCK_BYTES + heap;
 }
 
-static char *reserve(struct parts *parts, const struct os_limits *limits)
+static char *find_place(struct sizes *sizes, const struct os_limits *limits)
 {
 	size_t heap = choose_heap_bytes(limits);
-	char *range;
+	char *place;
 
 	for (;;) {
-		size_parts(parts, heap, heap < (size_t)1 << 32);
-		range = os_reserve(parts->total);
-		if (range || heap <= HEAP_BYTES_MIN)
-			return range;
+		size_parts(sizes, heap);
+		place = os_place(sizes->total);
+		if (place || heap <= HEAP_BYTES_MIN)
+			return place;
 		heap = round_down(max_size(heap / 2, HEAP_BYTES_MIN),
 				  SUPERBLOCK_BYTES);
 	}
 }
 
-/* Commits [*@done, @wanted) of a part that starts at @start. */
-static int grow_part(char *start, size_t *done, size_t wanted)
+static int part_grow(struct part *part, size_t wanted)
 {
 	int err;
 
 	wanted = round_up(wanted, METADATA_ALIGN);
-	if (wanted <= *done)
+	if (wanted <= part->bytes)
 		return 0;
-	err = os_commit(start + *done, wanted - *done);
+	err = os_map_at(part->start + part->bytes, wanted - part->bytes);
 	if (!err)
-		*done = wanted;
+		part->bytes = wanted;
 	return err;
+}
+
+static cold void part_drop(struct part *part)
+{
+	if (part->bytes)
+		os_unreserve(part->start, part->bytes);
+	part->bytes = 0;
+}
+
+/*
+ * What RLIMIT_AS leaves to the heap, which gives back memory but no addresses: stacks,
+ * libraries and files of the program's need some too.
+ */
+#define REST_BYTES ((size_t)64 << 20)
+#define REST_SHARE 8
+
+size_t pagemap_most(void)
+{
+	size_t limit = os_address_limit();
+
+	if (limit == SIZE_MAX)
+		return heap_reserved_bytes;
+	limit -= max_size(min_size(limit / 2, REST_BYTES), limit / REST_SHARE);
+	return min_size(limit, heap_reserved_bytes);
+}
+
+static size_t pages_to(size_t heap)
+{
+	return (heap_start + heap - pagemap_base) >> PAGE_SHIFT;
+}
+
+/* What there has to be for a heap of @bytes. */
+static int tables_grow(size_t bytes)
+{
+	size_t pages = bytes / PAGE_BYTES;
+	int err = part_grow(&map, MAP_FRONT_BYTES + pages_to(bytes) * 2);
+
+	if (!err)
+		err = part_grow(&descriptors, pages * sizeof(struct page));
+	return err ? err : part_grow(&links, pages * sizeof(void *));
+}
+
+/* The map is mapped before anyone looks there. */
+static void committed_set(size_t bytes)
+{
+	__atomic_store_n(&committed_bytes, bytes, __ATOMIC_RELAXED);
+	if (published_bytes)
+		__atomic_store_n(published_bytes, bytes, __ATOMIC_RELAXED);
+	/* release: the map comes first */
+	__atomic_store_n(&pagemap_limit, pages_to(bytes), __ATOMIC_RELEASE);
 }
 
 int pagemap_commit(size_t bytes)
 {
-	size_t pages = (heap_start + bytes - pagemap_base) >> PAGE_SHIFT;
-	size_t heap = committed_bytes;
+	size_t before = committed_bytes;
 	int err;
 
-	if (bytes > heap_reserved_bytes)
-		return -12;	/* ENOMEM */
-	err = grow_part((char *)pagemap_base - MAP_FRONT_BYTES, &map_committed,
-			MAP_FRONT_BYTES + pages * 2);
-	if (!err)
-		err = grow_part(descriptors, &descriptor_committed,
-				bytes / PAGE_BYTES * sizeof(struct page));
-	if (!err)
-		err = grow_part(links, &links_committed,
-				bytes / PAGE_BYTES * sizeof(void *));
-	if (!err)
-		err = grow_part((char *)heap_start, &heap, bytes);
+	if (bytes <= before)
+		return 0;
+	if (bytes > pagemap_most())
+		return -ENOMEM;
+	err = tables_grow(bytes);
+	/* An error of the tables' is none that pagemap_pass() can mend. */
 	if (err)
-		return err;
-	__atomic_store_n(&committed_bytes, heap, __ATOMIC_RELAXED);
-	if (published_bytes)
-		__atomic_store_n(published_bytes, heap, __ATOMIC_RELAXED);
-	/* release: the map is readable before anyone looks there */
-	__atomic_store_n(&pagemap_limit, pages, __ATOMIC_RELEASE);
+		return -ENOMEM;
+	err = os_map_at((char *)heap_start + before, bytes - before);
+	if (!err)
+		committed_set(bytes);
+	return err;
+}
+
+cold int pagemap_pass(size_t bytes)
+{
+	if (bytes > heap_reserved_bytes || tables_grow(bytes))
+		return -ENOMEM;
+	committed_set(bytes);
 	return 0;
 }
 
@@ -145,38 +197,43 @@ void pagemap_publish(uint64_t *word)
 
 int pagemap_init(const struct os_limits *limits)
 {
-	struct parts parts;
-	char *range = reserve(&parts, limits);
+	struct sizes sizes;
+	char *place = find_place(&sizes, limits);
 
-	if (!range)
-		return -12;
-	/* A start that failed further on is tried again: with a range of its own. */
-	committed_bytes = 0;
-	map_committed = 0;
-	links_committed = 0;
-	pagemap_limit = 0;
-	descriptors = range + parts.map + parts.meta;
-	pagemap_base = (uintptr_t)range + MAP_FRONT_BYTES;
-	percpu_map_front_set(range);
-	links = descriptors + parts.descriptors;
-	heap_start = round_up((uintptr_t)links + parts.links, SUPERBLOCK_BYTES);
-	heap_reserved_bytes = parts.heap;
-	range_reserved_bytes = parts.total - MAP_FRONT_BYTES;
-	descriptor_bias = (uintptr_t)descriptors -
+	if (!place)
+		return -ENOMEM;
+	descriptors.start = place;
+	links.start = place + sizes.descriptors;
+	map.start = links.start + sizes.links + META_BYTES;
+	pagemap_base = (uintptr_t)map.start + MAP_FRONT_BYTES;
+	heap_start = round_up((uintptr_t)map.start + sizes.map, SUPERBLOCK_BYTES);
+	heap_reserved_bytes = sizes.heap;
+	range_reserved_bytes = heap_start + sizes.heap - pagemap_base;
+	descriptor_bias = (uintptr_t)descriptors.start -
 			  (heap_start >> PAGE_SHIFT) * sizeof(struct page);
-	page_link_bias = (uintptr_t)links -
+	page_link_bias = (uintptr_t)links.start -
 			 (heap_start >> PAGE_SHIFT) * sizeof(void *);
-	/* In one call, for they adjoin: descriptors for what the heap begins with. */
-	descriptor_committed = min_size(DESCRIPTORS_FIRST, parts.descriptors);
-	if (os_commit(range + parts.map, parts.meta + descriptor_committed) ||
-	    pagemap_commit(0)) {
-		/* The next start begins anew. */
-		percpu_map_front_set(NULL);
-		os_unreserve(range, parts.total);
-		return -12;
+	meta_init(map.start, META_BYTES);
+	if (tables_grow(0)) {
+		pagemap_exit();
+		return -ENOMEM;
 	}
-	meta_init(range + parts.map, parts.meta);
+	committed_set(0);
+	percpu_map_front_set(map.start);
 	return 0;
+}
+
+cold void pagemap_exit(void)
+{
+	percpu_map_front_set(NULL);
+	pagemap_limit = 0;
+	if (committed_bytes)
+		os_unreserve((void *)heap_start, committed_bytes);
+	committed_bytes = 0;
+	part_drop(&map);
+	part_drop(&descriptors);
+	part_drop(&links);
+	meta_exit();
 }
 
 void pagemap_set(const void *addr, size_t pages, uint32_t entry)

@@ -9,6 +9,7 @@
  */
 #include "page/page_internal.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define NR_MAX ((size_t)1 << (42 - SUPERBLOCK_SHIFT))
@@ -19,7 +20,7 @@
 #define HUGE_FROM 4
 
 enum superblock_state {
-	SB_NONE,		/* not committed yet */
+	SB_NONE,		/* not committed yet, or somebody else's */
 	SB_FRESH,		/* clean, and so are its descriptors */
 	SB_CLEAN,
 	SB_DIRTY,
@@ -84,15 +85,17 @@ size_t superblock_nr_dirty(void)
 	return size_read(&nr_dirty_blocks) * SUPERBLOCK_PAGES;
 }
 
-void superblock_init(uint32_t nr_nodes)
+int superblock_init(uint32_t nr_nodes)
 {
+	size_t bytes = heap_reserved_bytes / SUPERBLOCK_BYTES + 1;
+
 	nr_committed = 0;
 	first_free = 0;
-	states = meta_alloc(heap_reserved_bytes / SUPERBLOCK_BYTES + 1);
-	if (nr_nodes > 1)
-		homes = meta_alloc(heap_reserved_bytes / SUPERBLOCK_BYTES + 1);
+	states = meta_alloc(bytes);
+	homes = nr_nodes > 1 ? meta_alloc(bytes) : NULL;
 	/* A start after one that failed, or a test's: ask anew. */
 	__atomic_store_n(&huge_answer, HUGE_NOT_ASKED, __ATOMIC_RELAXED);
+	return states && (homes || nr_nodes == 1) ? 0 : -ENOMEM;
 }
 
 /* Asked by a heap that is not small any more: most processes never do. */
@@ -155,30 +158,57 @@ static size_t find(size_t n, size_t align, uint32_t node)
 	return near < nr_committed ? near : find_run(n, align);
 }
 
-/* Commits so that @end superblocks are there. */
-static bool grow_to(size_t end)
+enum growth { GROWN, REFUSED, PASSED };
+
+static int commit_to(size_t target)
+{
+	size_t n = target - nr_committed;
+	int err = pagemap_commit(target * SUPERBLOCK_BYTES);
+
+	if (err)
+		return err;
+	if (option_value(OPTION_huge) == HUGE_NEVER)
+		os_huge(superblock_address(nr_committed), n * SUPERBLOCK_BYTES,
+			false);
+	memset(states + nr_committed, SB_FRESH, n);
+	nr_committed = target;
+	return 0;
+}
+
+/* Somebody has mapped some of what comes next: goes on behind the first of it. */
+static cold enum growth pass(size_t end)
+{
+	int err = 0;
+
+	while (nr_committed < end && !err)
+		err = commit_to(nr_committed + 1);
+	if (!err)
+		return GROWN;
+	if (err != -EEXIST ||
+	    pagemap_pass((nr_committed + 1) * SUPERBLOCK_BYTES))
+		return REFUSED;
+	states[nr_committed++] = SB_NONE;
+	return PASSED;
+}
+
+/* Commits so that @end superblocks are there.  PASSED: look anew where there is room. */
+static enum growth grow_to(size_t end)
 {
 	size_t reserved = heap_reserved_bytes / SUPERBLOCK_BYTES;
-	size_t step = nr_committed / 8;
-	size_t target;
+	size_t step = max_size(min_size(nr_committed / 8, GROW_MAX), GROW_MIN);
+	size_t target = min_size(max_size(end, nr_committed + step), reserved);
+	int err;
 
 	if (end <= nr_committed)
-		return true;
+		return GROWN;
 	if (end > reserved)
-		return false;
-	step = max_size(min_size(step, GROW_MAX), GROW_MIN);
-	target = min_size(max_size(end, nr_committed + step), reserved);
-	if (pagemap_commit(target * SUPERBLOCK_BYTES)) {
-		target = end;
-		if (pagemap_commit(target * SUPERBLOCK_BYTES))
-			return false;
-	}
-	if (option_value(OPTION_huge) == HUGE_NEVER)
-		os_huge(superblock_address(nr_committed),
-			(target - nr_committed) * SUPERBLOCK_BYTES, false);
-	memset(states + nr_committed, SB_FRESH, target - nr_committed);
-	nr_committed = target;
-	return true;
+		return REFUSED;
+	err = commit_to(target);
+	if (err && target > end)
+		err = commit_to(end);
+	if (err == -EEXIST)
+		return pass(end);
+	return err ? REFUSED : GROWN;
 }
 
 /* Returns how many of them have no memory behind them. */
@@ -248,17 +278,21 @@ static bool wants_huge(size_t n, bool is_block)
 char *superblock_take(size_t n, size_t align, uint32_t node, bool is_block,
 		      bool may_grow, size_t *nr_clean)
 {
+	enum growth growth;
 	char *start = NULL;
 	size_t first;
 
 	lock_acquire(&superblock_lock);
-	first = find(n, align, node);
-	if (first == nr_committed)
-		first = round_up(heap_start / SUPERBLOCK_BYTES + first,
-				 align) - heap_start / SUPERBLOCK_BYTES;
-	if (n <= nr_committed && first <= nr_committed - n)
-		may_grow = true;	/* it need not */
-	if (may_grow && grow_to(first + n)) {
+	do {
+		first = find(n, align, node);
+		if (first == nr_committed)
+			first = round_up(heap_start / SUPERBLOCK_BYTES + first,
+					 align) - heap_start / SUPERBLOCK_BYTES;
+		if (n <= nr_committed && first <= nr_committed - n)
+			may_grow = true;	/* it need not */
+		growth = may_grow ? grow_to(first + n) : REFUSED;
+	} while (unlikely(growth == PASSED));
+	if (growth == GROWN) {
 		*nr_clean = mark_used(first, n);
 		start = superblock_address(first);
 	}
@@ -344,8 +378,8 @@ static enum extension extend(size_t next, size_t more, bool may_grow,
 	if (i == more)
 		result = EXTENDED;
 	else if (next + i >= nr_committed)
-		result = may_grow && grow_to(next + more) ? EXTENDED :
-							    NOT_COMMITTED;
+		result = may_grow && grow_to(next + more) == GROWN ?
+			 EXTENDED : NOT_COMMITTED;
 	if (result == EXTENDED)
 		*nr_clean = mark_used(next, more);
 	lock_release(&superblock_lock);

@@ -38,9 +38,14 @@ static size_t general_bytes;	/* allocated, slots apart */
 static size_t touched_units;	/* above it, every area is still zero */
 static uint32_t slots_end = SLOT_BYTES;
 
+static size_t bitmap_bytes(size_t units)
+{
+	return round_up(units / 8, 65536);
+}
+
 int percpu_alloc_init(size_t area_bytes)
 {
-	size_t map_bytes = round_up(area_bytes / UNIT / 8, 65536);
+	size_t map_bytes = bitmap_bytes(area_bytes / UNIT);
 	char *maps = os_map(2 * map_bytes);
 
 	if (!maps)
@@ -54,6 +59,16 @@ int percpu_alloc_init(size_t area_bytes)
 	for (int i = 0; i < HINTS; i++)
 		hint[i] = AREA_BYTES / UNIT;
 	return 0;
+}
+
+/* Under the lock. */
+cold void percpu_alloc_exit(void)
+{
+	if (area_units)
+		os_unreserve(used, 2 * bitmap_bytes(area_units));
+	area_units = 0;
+	general_bytes = 0;
+	slots_end = SLOT_BYTES;
 }
 
 /* ---- bits ---- */

@@ -30,14 +30,13 @@ const struct slot percpu_no_area = {
 enum backend percpu_backend;
 enum cpu_number percpu_cpu_number;
 bool percpu_can_stop;
-uint32_t percpu_nr_areas;
 
 struct lock area_lock align_to(64) = LOCK_INIT;
 
 /*
- * The areas, one every area_stride bytes; behind the last the shared area, and
- * right before that the collection area, so that one call commits both.  Const
- * after start.
+ * The areas, one every area_stride bytes, in a place (os/place.c) of which only those that
+ * are made are mapped; before the first the shared area, and right before that the
+ * collection area, so that one call maps both.  Const after start.
  */
 static char *areas_start;
 static size_t area_stride;
@@ -65,7 +64,8 @@ uintptr_t percpu_hint_offset;
 #define AREA_ALIGN ((size_t)32 << 10)
 
 /* Of every area; what the statistics of caches take is there from the start. */
-static size_t committed_bytes = AREA_BYTES + AREA_ALIGN;
+#define COMMITTED_FIRST (AREA_BYTES + AREA_ALIGN)
+static size_t committed_bytes = COMMITTED_FIRST;
 
 /* Where this thread's scratch area lies from the thread pointer. */
 static intptr_t scratch_offset(void)
@@ -100,23 +100,12 @@ static uint32_t cpus_expected(void)
 	return cpus;
 }
 
-/* As many as any number can name; with little address space, what is there. */
-static uint32_t choose_nr(bool is_tight)
-{
-	if (!is_tight)
-		return AREAS_MAX;
-	return (uint32_t)min_size(max_size(round_up(cpus_expected(), 64), 64),
-				  AREAS_MAX);
-}
-
 /*
- * static: what is reserved at start is all there is.  virtual: a range so
- * large that it need not be thought about, mapped as far as it is used.
+ * static: what there is at start is all there is.  virtual: places so far apart that room
+ * need not be thought about, mapped as far as it is used.
  */
-static size_t choose_stride(bool is_tight)
+static size_t choose_stride(bool is_static)
 {
-	bool is_static = is_tight ||
-			 option_value(OPTION_percpu) == PERCPU_STATIC;
 	size_t bytes = option_value(OPTION_percpu_bytes);
 
 	if (!bytes)
@@ -124,37 +113,54 @@ static size_t choose_stride(bool is_tight)
 	return AREA_BYTES + round_up(bytes, AREA_ALIGN);
 }
 
-int percpu_init(bool is_tight)
+static char *find_place(void)
 {
-	char *range = NULL;
+	bool is_static = option_value(OPTION_percpu) == PERCPU_STATIC;
+	char *place;
 
-	/* A start that failed further on is tried again. */
+	area_stride = choose_stride(is_static);
+	place = os_place((AREAS_MAX + 2) * area_stride);
+	if (place)
+		return place;
+	/* Few address bits, or much was asked for. */
+	area_stride = AREA_BYTES + AREA_ALIGN;
+	return os_place((AREAS_MAX + 2) * area_stride);
+}
+
+int percpu_init(void)
+{
+	char *place = areas_start ? NULL : find_place();
+
 	if (areas_start)
 		return 0;
+	if (!place)
+		return -12;	/* ENOMEM */
 	percpu_map_front_set(NULL);
-	percpu_nr_areas = choose_nr(is_tight);
-	area_stride = choose_stride(is_tight);
-	while (!range) {
-		size_t bytes = ((size_t)percpu_nr_areas + 2) * area_stride;
-
-		range = os_reserve(bytes);
-		if (!range && area_stride > AREA_BYTES + AREA_ALIGN)
-			area_stride = AREA_BYTES + AREA_ALIGN;
-		else if (!range && percpu_nr_areas > 64)
-			percpu_nr_areas = choose_nr(true);
-		else if (!range)
-			return -12;	/* ENOMEM */
-	}
-	shared_area = range + ((size_t)percpu_nr_areas + 1) * area_stride;
-	collect_area = shared_area - AREA_BYTES;
-	if (os_commit(collect_area, AREA_BYTES + committed_bytes) ||
-	    percpu_alloc_init(area_stride)) {
-		os_unreserve(range, ((size_t)percpu_nr_areas + 2) *
-					    area_stride);
+	collect_area = place;
+	shared_area = place + AREA_BYTES;
+	areas_start = place + 2 * area_stride;
+	if (os_map_at(collect_area, AREA_BYTES + committed_bytes)) {
+		areas_start = shared_area = NULL;
 		return -12;
 	}
-	areas_start = range;
+	if (percpu_alloc_init(area_stride)) {
+		percpu_exit();
+		return -12;
+	}
 	return 0;
+}
+
+/* The lock: fork holds it, and the shared area's own with it. */
+cold void percpu_exit(void)
+{
+	lock_acquire(&area_lock);
+	if (areas_start) {
+		os_unreserve(collect_area, AREA_BYTES + committed_bytes);
+		percpu_alloc_exit();
+	}
+	areas_start = shared_area = collect_area = NULL;
+	committed_bytes = COMMITTED_FIRST;
+	lock_release(&area_lock);
 }
 
 char *percpu_shared_area(void)
@@ -169,7 +175,7 @@ size_t percpu_committed(void)
 
 SLUB_EXPORT unsigned int slub_percpu_cpus(void)
 {
-	return percpu_backend == BACKEND_THREAD ? percpu_nr_areas :
+	return percpu_backend == BACKEND_THREAD ? AREAS_MAX :
 						  cpus_expected();
 }
 
@@ -281,7 +287,7 @@ static void bit_set(uint64_t *map, uint32_t *end, uint32_t cid)
 
 static char *area_if(const uint64_t *map, uint32_t cid)
 {
-	if (cid >= percpu_nr_areas || !bit_is_set(map, cid))
+	if (cid >= AREAS_MAX || !bit_is_set(map, cid))
 		return NULL;
 	return areas_start + (size_t)cid * area_stride;
 }
@@ -309,30 +315,46 @@ uint32_t percpu_areas_end(void)
 /* Makes [@from, @to) of an area usable. */
 static int area_commit(char *area, size_t from, size_t to)
 {
-	int err = os_commit(area + from, to - from);
+	int err = os_map_at(area + from, to - from);
 
 	if (!err && option_value(OPTION_percpu_huge))
 		os_huge(area + from, to - from, true);
 	return err;
 }
 
-int percpu_commit(size_t bytes)
+/* The opposite, of every area below @end. */
+static cold void areas_withdraw(uint32_t end, size_t from, size_t to)
 {
-	int err;
-
-	if (bytes <= committed_bytes)
-		return 0;
-	err = area_commit(shared_area, committed_bytes, bytes);
-	for (uint32_t cid = 0; cid < copies_end && !err; cid++) {
+	for (uint32_t cid = 0; cid < end; cid++) {
 		char *area = percpu_copies(cid);
 
 		if (area)
-			err = area_commit(area, committed_bytes, bytes);
+			os_unreserve(area + from, to - from);
 	}
-	/* What a failure left committed does no harm, and is done again. */
-	if (!err)
-		__atomic_store_n(&committed_bytes, bytes, __ATOMIC_RELEASE);
-	return err;
+	os_unreserve(shared_area + from, to - from);
+}
+
+int percpu_commit(size_t bytes)
+{
+	size_t from = committed_bytes;
+	int err;
+
+	if (bytes <= from)
+		return 0;
+	err = area_commit(shared_area, from, bytes);
+	if (err)
+		return err;
+	for (uint32_t cid = 0; cid < copies_end; cid++) {
+		char *area = percpu_copies(cid);
+
+		err = area ? area_commit(area, from, bytes) : 0;
+		if (err) {
+			areas_withdraw(cid, from, bytes);
+			return err;
+		}
+	}
+	__atomic_store_n(&committed_bytes, bytes, __ATOMIC_RELEASE);
+	return 0;
 }
 
 /* Under the lock.  Nothing is written: of this area no page is in memory yet. */
@@ -350,7 +372,7 @@ static bool area_map(uint32_t cid)
 
 char *percpu_copies_make(uint32_t cid)
 {
-	if (cid >= percpu_nr_areas)
+	if (cid >= AREAS_MAX)
 		return NULL;
 	lock_acquire(&area_lock);
 	area_map(cid);
@@ -362,7 +384,7 @@ void percpu_area_make(uint32_t cid)
 {
 	char *area = areas_start + (size_t)cid * area_stride;
 
-	if (cid >= percpu_nr_areas)
+	if (cid >= AREAS_MAX)
 		return;
 	lock_acquire(&area_lock);
 	if (!bit_is_set(area_made, cid) && area_map(cid)) {

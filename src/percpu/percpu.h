@@ -92,16 +92,14 @@ void percpu_map_front_set(void *memory);
 extern enum backend percpu_backend;
 extern enum cpu_number percpu_cpu_number;
 extern bool percpu_can_stop;	/* another CPU's area can be drained */
-extern uint32_t percpu_nr_areas;
 
 extern struct lock area_lock;
 
 /* area.c */
-/*
- * Reserves the areas.  @is_tight: address space is limited, so not more of them
- * than there can be CPUs.  Returns 0 or -errno.
- */
-int percpu_init(bool is_tight);
+/* Finds a place for the areas, and maps the shared one.  Returns 0 or -errno. */
+int percpu_init(void);
+/* A start has failed: all of it goes back. */
+void percpu_exit(void);
 /* Chooses the backend; the fast path may run from here on. */
 void percpu_start(const struct os_cpus *cpus);
 /* The area of CPU number @cid if it has been made, else NULL. */

@@ -22,6 +22,7 @@ void percpu_base_set(uint32_t cid, char *area);
 char *percpu_collect_area(void);
 /* alloc.c */
 int percpu_alloc_init(size_t area_bytes);
+void percpu_alloc_exit(void);
 /* area.c, under area_lock: makes @bytes of every area usable. */
 int percpu_commit(size_t bytes);
 /* Backend tid: takes a list of any area. */
@@ -49,7 +50,7 @@ static always_inline uint32_t percpu_cpu_read(void)
 		return 0;
 	cpu = *(volatile uint32_t *)((char *)__builtin_thread_pointer() +
 				     percpu_hint_offset);
-	return likely(cpu < percpu_nr_areas) ? cpu : percpu_cpu_ask();
+	return likely(cpu < AREAS_MAX) ? cpu : percpu_cpu_ask();
 }
 
 /* The same, or for backend thread the thread's own number. */

@@ -37,7 +37,7 @@ static uint32_t number_find(void)
 	uint32_t number = AREAS_MAX;
 
 	lock_acquire(&area_lock);
-	for (uint32_t i = 0; i < percpu_nr_areas / 64; i++) {
+	for (uint32_t i = 0; i < AREAS_MAX / 64; i++) {
 		if (~numbers[i]) {
 			number = i * 64 + (uint32_t)__builtin_ctzl(~numbers[i]);
 			break;
@@ -119,7 +119,7 @@ static void thread_number_take(void)
 		return;
 	do {
 		number = number_find();
-		if (number >= percpu_nr_areas)
+		if (number >= AREAS_MAX)
 			return;
 		percpu_area_make(number);
 		area = percpu_area(number);
@@ -144,7 +144,7 @@ void percpu_numbers_after_fork(void)
 
 uint32_t percpu_cpu_ask(void)
 {
-	return percpu_nr_areas ? os_cpu_current() % percpu_nr_areas : 0;
+	return os_cpu_current() % AREAS_MAX;
 }
 
 uint32_t percpu_cid(void)

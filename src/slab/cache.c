@@ -335,6 +335,15 @@ bool cache_name_copy(const struct slub_cache *cache,
 	return is_live;
 }
 
+cold void caches_forget(void)
+{
+	lock_acquire(&cache_lock);
+	caches = NULL;
+	nodes_made = NULL;
+	memset(cache_slot_owner, 0, sizeof(cache_slot_owner));
+	lock_release(&cache_lock);
+}
+
 struct slub_cache *cache_first(void)
 {
 	return __atomic_load_n(&caches, __ATOMIC_ACQUIRE);

@@ -248,6 +248,8 @@ static inline bool cache_is_dead(const struct slub_cache *cache)
  * 16); it is never destroyed.  Returns 0 or -errno.
  */
 int cache_create(struct slub_cache *cache, const char *name, uint32_t size);
+/* A start has failed: all caches and their nodes are nowhere any more. */
+void caches_forget(void);
 /* Makes @cache as @args say, which are valid.  Returns 0 or -errno. */
 int cache_make(struct slub_cache *cache, const struct slub_cache_args *args);
 /* Sampling is on, or no longer: where programs pop and push in each cache, or one. */

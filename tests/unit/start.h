@@ -60,7 +60,7 @@ inline void percpu()
 	stay_if_uniprocessor();
 	option_read(environ);
 	os_cpus_read(&cpus);
-	if (percpu_init(false))
+	if (percpu_init())
 		abort();
 	percpu_start(&cpus);
 	percpu_thread_init();
@@ -84,9 +84,10 @@ inline void page(size_t reserve, size_t retain, uint32_t nr_nodes = 1)
 	limits.memory_bytes = (size_t)1 << 34;
 	limits.address_bytes = SIZE_MAX;
 	os_cpus_read(&cpus);
-	if (percpu_init(false) || pagemap_init(&limits))
+	if (percpu_init() || pagemap_init(&limits))
 		abort();
-	superblock_init(nr_nodes);
+	if (superblock_init(nr_nodes))
+		abort();
 	page_purge_init(&limits);
 	block_init(nr_nodes);
 	percpu_start(&cpus);

@@ -78,8 +78,8 @@ static void examine_limit(struct doctor *doctor, int pid, const char *name,
 	if (!strcmp(value, "unlimited"))
 		find(doctor, FINDING_OK, name, "unlimited");
 	else
-		find(doctor, FINDING_NOTE, name, "%s bytes; libslub reserves "
-		     "half of what is allowed", value);
+		find(doctor, FINDING_NOTE, name, "%s bytes; the heap leaves "
+		     "some of it to the rest of the program", value);
 }
 
 static void examine_vm(struct doctor *doctor)

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* os/map.c: what is behind addresses, and whose they are. */
+/* os/map.c and os/place.c: what is mapped where it is wanted, and whose addresses are whose. */
+#include <fstream>
 #include <gtest/gtest.h>
+#include <string>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "harness.h"
 #include "slub.h"
@@ -10,11 +13,11 @@ namespace {
 
 const size_t bytes = 1 << 20;
 
-class hole : public testing::Test {
+class map_at : public testing::Test {
 protected:
 	void SetUp() override
 	{
-		start = (char *)os_map(bytes);
+		start = (char *)os_place(bytes);
 		ASSERT_NE(start, nullptr);
 	}
 	void TearDown() override
@@ -24,35 +27,102 @@ protected:
 	char *start;
 };
 
-TEST_F(hole, where_there_is_none)
+TEST_F(map_at, what_is_free)
 {
-	start[0] = 1;
-	EXPECT_EQ(os_fill_hole(start, bytes), 0);
-	EXPECT_EQ(start[0], 1);
-}
-
-TEST_F(hole, all_of_it_is_one)
-{
-	os_unreserve(start, bytes);
-	EXPECT_EQ(os_fill_hole(start, bytes), 1);
+	ASSERT_EQ(os_map_at(start, bytes), 0);
+	EXPECT_EQ(harness::first_nonzero(start, bytes), bytes);
 	harness::fill(start, bytes, 1);
 	EXPECT_TRUE(harness::intact(start, bytes, 1));
 }
 
-/* A thread got addresses of the hole for a mapping of its own: they are not to be taken. */
-TEST_F(hole, somebody_else_was_quicker)
+TEST_F(map_at, what_is_mapped_stays_as_it_is)
+{
+	ASSERT_EQ(os_map_at(start, bytes), 0);
+	start[0] = 1;
+	EXPECT_EQ(os_map_at(start, bytes), -EEXIST);
+	EXPECT_EQ(start[0], 1);
+}
+
+/* Somebody wanted an address of the place for a mapping of his own: it is not to be taken. */
+TEST_F(map_at, somebody_else_was_there)
 {
 	for (size_t at : { (size_t)0, bytes / 2, bytes - 65536 }) {
-		char *theirs;
+		char *theirs = (char *)mmap(start + at, 65536, PROT_READ | PROT_WRITE,
+					    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+					    -1, 0);
 
-		os_unreserve(start, bytes);
-		theirs = (char *)mmap(start + at, 65536, PROT_READ | PROT_WRITE,
-				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 		ASSERT_EQ(theirs, start + at);
 		theirs[5] = 5;
-		EXPECT_LT(os_fill_hole(start, bytes), 0) << at;
+		EXPECT_EQ(os_map_at(start, bytes), -EEXIST) << at;
 		EXPECT_EQ(theirs[5], 5);
+		os_unreserve(start, bytes);
 	}
+}
+
+/* In KiB, of /proc/self/status. */
+size_t status(const std::string &name)
+{
+	std::ifstream file("/proc/self/status");
+	std::string word;
+	size_t value = 0;
+
+	while (file >> word)
+		if (word == name + ":")
+			file >> value;
+	return value;
+}
+
+/* Nothing of it is mapped, nor was for a moment: what limits and monitors look at stays. */
+TEST(place, costs_no_address_space)
+{
+	size_t before = status("VmPeak");
+	char *place = (char *)os_place(256ul << 30);
+
+	ASSERT_NE(place, nullptr);
+	EXPECT_EQ((uintptr_t)place % (2ul << 20), 0u);
+	EXPECT_LT(status("VmPeak"), before + 65536);
+	EXPECT_EQ(os_map_at(place + (256ul << 30) - bytes, bytes), 0);
+	os_unreserve(place + (256ul << 30) - bytes, bytes);
+}
+
+TEST(place, under_a_limit_too)
+{
+	EXPECT_EQ(harness::in_child([] {
+		const size_t now = status("VmSize") << 10;
+		const struct rlimit limit = { now + 16 * bytes, now + 16 * bytes };
+
+		os_places_forget();
+		setrlimit(RLIMIT_AS, &limit);
+		char *place = (char *)os_place(256ul << 30);
+
+		if (!place || os_map_at(place, bytes))
+			_exit(1);
+		_exit(os_map_at(place + bytes, 32 * bytes) == -ENOMEM ? 0 : 2);
+	}), 0);
+}
+
+TEST(place, no_two_overlap)
+{
+	char *first = (char *)os_place(3 * bytes), *second = (char *)os_place(bytes);
+
+	EXPECT_GE(second, first + 3 * bytes);
+}
+
+/* As of another copy of the library in the process, which looks for itself. */
+TEST(place, what_is_used_is_passed_over)
+{
+	EXPECT_EQ(harness::in_child([] {
+		os_places_forget();
+		char *first = (char *)os_place(64 * bytes);
+
+		if (os_map_at(first + 32 * bytes, bytes))
+			_exit(1);
+		os_places_forget();
+		char *second = (char *)os_place(64 * bytes);
+
+		_exit(second && (second >= first + 33 * bytes ||
+				 second + 64 * bytes <= first + 32 * bytes) ? 0 : 2);
+	}), 0);
 }
 
 } /* namespace */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* page/pagemap.c and page.h: the range, the map, and the descriptors in their three layouts. */
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "harness.h"
 #include "start.h"
@@ -26,9 +28,10 @@ TEST_F(pagemap, range_is_laid_out_as_it_says)
 	EXPECT_EQ(heap_reserved_bytes, 64ul << 20);
 	EXPECT_GT(heap_start, pagemap_base);
 	EXPECT_LE(heap_start + heap_reserved_bytes, pagemap_base + range_reserved_bytes);
-	/* The descriptors lie between the map and the heap. */
-	EXPECT_GT((uintptr_t)page_of((void *)heap_start), pagemap_base);
-	EXPECT_LE((uintptr_t)page_of((char *)heap_start + heap_reserved_bytes), heap_start);
+	/* Descriptors and links lie before the map, so it need not answer for them. */
+	EXPECT_LE((uintptr_t)page_of((char *)heap_start + heap_reserved_bytes), pagemap_base);
+	EXPECT_LE((uintptr_t)page_link(page_link_bias, (char *)heap_start + heap_reserved_bytes),
+		  pagemap_base);
 }
 
 TEST_F(pagemap, commit_grows_and_stops_at_the_reservation)
@@ -150,19 +153,51 @@ TEST_F(pagemap, flags_keep_their_parts_apart)
 			}
 }
 
-/* A start that failed behind this one: the next has a range, and a map, of its own. */
+bool is_mapped(uintptr_t addr)
+{
+	return msync((void *)(addr & ~4095ul), 4096, MS_ASYNC) == 0;
+}
+
+/* A start that fails behind this one gives all of it back, and the next begins anew. */
 TEST_F(pagemap, a_second_start_begins_anew)
 {
 	EXPECT_EQ(harness::in_child([] {
-		const uintptr_t before = pagemap_base;
+		const uintptr_t parts[] = { pagemap_base, heap_start, page_link_bias ?
+			(uintptr_t)page_link(page_link_bias, (void *)heap_start) : 0,
+			(uintptr_t)page_of((void *)heap_start), (uintptr_t)meta_alloc(8) };
 		struct os_limits limits;
 
+		for (uintptr_t part : parts)
+			if (!is_mapped(part))
+				_exit(1);
+		pagemap_exit();
+		os_places_forget();
+		for (uintptr_t part : parts)
+			if (is_mapped(part))
+				_exit(2);
 		os_limits_read(&limits);
-		if (pagemap_init(&limits) || pagemap_base == before || pagemap_committed() ||
+		if (pagemap_init(&limits) || pagemap_committed() ||
 		    pagemap_commit(SUPERBLOCK_BYTES))
-			_exit(1);
+			_exit(3);
 		pagemap_set((void *)heap_start, 1, MAP_LARGE);
-		_exit(pagemap_get((void *)heap_start) == MAP_LARGE ? 0 : 2);
+		_exit(pagemap_get((void *)heap_start) == MAP_LARGE ? 0 : 4);
+	}), 0);
+}
+
+/* The limit as it is when the heap grows counts, and some of it is for others. */
+TEST_F(pagemap, a_limit_set_later_holds)
+{
+	EXPECT_EQ(harness::in_child([] {
+		struct rlimit limit = { 48ul << 20, RLIM_INFINITY };
+		size_t committed = pagemap_committed();
+
+		/* Half of a small one. */
+		setrlimit(RLIMIT_AS, &limit);
+		if (pagemap_commit(26ul << 20) != -ENOMEM || pagemap_committed() != committed)
+			_exit(1);
+		limit.rlim_cur = RLIM_INFINITY;
+		setrlimit(RLIMIT_AS, &limit);
+		_exit(pagemap_commit(26ul << 20) ? 2 : 0);
 	}), 0);
 }
 

@@ -195,7 +195,7 @@ TEST_F(word, next_and_ptr)
 	EXPECT_EQ(seen.back(), SLUB_PERCPU_SHARED);
 	EXPECT_EQ(seen[seen.size() - 2], 20);
 	EXPECT_EQ(slub_percpu_ptr(at, 20), percpu_area(20) + at);
-	EXPECT_EQ(slub_percpu_ptr(at, percpu_nr_areas), nullptr);
+	EXPECT_EQ(slub_percpu_ptr(at, AREAS_MAX), nullptr);
 	EXPECT_EQ(slub_percpu_ptr(percpu_committed(), 20), nullptr);
 	*(int64_t *)slub_percpu_ptr(at, 20) = 5;
 	*(int64_t *)slub_percpu_ptr(at, SLUB_PERCPU_SHARED) = 6;

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Places for what grows where it lies: spans of address space that are free and stay so,
+ * of which nothing is reserved.  So a process is charged (RLIMIT_AS) for what it uses,
+ * and the kernel itself refuses what is beyond its limit.
+ *
+ * A mapping without an address goes to the highest gap below the first one (on some
+ * machines to the lowest above it), so a place lies far from there: at nine sixteenths of
+ * the first one's address, and below ten.  On x86-64 that is from 72 TiB on: above what
+ * engines of scripts draw addresses from (64 TiB), and below programs (85 TiB).  Where it
+ * is varies with what the kernel drew for the process.
+ *
+ * Somebody may map a piece of a place all the same, at an address of his own.  Nobody maps
+ * over him: see os_map_at().
+ *
+ * For the start: not to be called by two threads at a time.
+ */
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "os/os.h"
+
+#define PLACE_ALIGN ((uintptr_t)2 << 20)
+/* ThreadSanitizer knows what lies within this of the first mapping, and nothing below. */
+#define NEAR_MOST ((uintptr_t)480 << 30)
+#define NEAR_LEAST ((uintptr_t)32 << 30)
+
+/* What no place was taken of. */
+static uintptr_t free_start;	/* 0: not known */
+static uintptr_t free_end;
+
+static bool find_free(void)
+{
+	size_t bytes = os_page_size();
+	void *first = os_map(bytes);
+
+	if (!first)
+		return false;
+	os_unreserve(first, bytes);
+	if (SLUB_CONFIG_PLAIN_C) {
+		free_start = (uintptr_t)first - NEAR_MOST;
+		free_end = (uintptr_t)first - NEAR_LEAST;
+	} else {
+		free_start = (uintptr_t)first / 16 * 9;
+		free_end = (uintptr_t)first / 16 * 10;
+	}
+	free_start = round_up(free_start, PLACE_ALIGN);
+	return true;
+}
+
+/*
+ * Another copy of the library may be there.  A mapping that is neither private nor shared is
+ * refused as such once the kernel has seen that the place is free; so none is made.
+ */
+static bool is_free(uintptr_t start, size_t bytes)
+{
+	long ret = sys_call6(SYS_mmap, (long)start, (long)bytes, PROT_NONE,
+			     MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+	return ret == -EINVAL;
+}
+
+void *os_place(size_t bytes)
+{
+	bytes = round_up(bytes, PLACE_ALIGN);
+	if (!free_start && !find_free())
+		return NULL;
+	while (free_start < free_end && bytes <= free_end - free_start) {
+		uintptr_t start = free_start;
+
+		free_start += bytes;
+		if (is_free(start, bytes))
+			return (void *)start;
+	}
+	return NULL;
+}
+
+cold void os_places_forget(void)
+{
+	free_start = 0;
+}
