@@ -84,6 +84,37 @@ TEST_F(area, areas_do_not_overlap)
 	EXPECT_GE(percpu_area(21) - percpu_area(20), AREA_BYTES);
 }
 
+/* Nobody has the highest number here, and its area lies nowhere else all the same. */
+TEST_F(area, shared_area_lies_beyond_the_last)
+{
+	percpu_area_make(20);
+	percpu_area_make(21);
+	ptrdiff_t stride = percpu_area(21) - percpu_area(20);
+	char *end = percpu_area(20) + ((ptrdiff_t)percpu_nr_areas - 20) * stride;
+	EXPECT_GE(percpu_collect_area(), end);
+	EXPECT_GE(percpu_shared_area() - percpu_collect_area(), AREA_BYTES);
+}
+
+/* Backend lock: whichever is not held at a fork may be held in the child for ever. */
+TEST_F(area, fork_holds_the_lock_of_each)
+{
+	percpu_area_make(0);
+	percpu_area_make(20);
+	if (percpu_backend != BACKEND_LOCK)
+		GTEST_SKIP() << "areas have no lock under this backend";
+	lock_fork_begin();
+	percpu_fork_prepare();
+	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++)
+		if (percpu_area(cid)) {
+			EXPECT_TRUE(lock_is_mine(area_own_lock(percpu_area(cid)))) << cid;
+		}
+	percpu_fork_finish(false);
+	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++)
+		if (percpu_area(cid)) {
+			EXPECT_FALSE(lock_is_mine(area_own_lock(percpu_area(cid)))) << cid;
+		}
+}
+
 TEST_F(area, many_threads_make_one)
 {
 	std::vector<std::thread> threads;

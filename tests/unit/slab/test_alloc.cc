@@ -176,6 +176,36 @@ TEST_P(alloc, under_a_lock_only_the_lists_are_used)
 	check_cache(cache, {});
 }
 
+TEST_P(alloc, what_was_put_off_is_freed_on_the_next_slow_path)
+{
+	std::vector<void *> mine;
+
+	if (percpu_backend != BACKEND_LOCK)
+		start::stay_on_this_cpu();
+	for (int i = 0; i < 400 * cache->capacity && i < 100000; i++) {
+		void *object = cache_alloc(cache);
+		if (!object)
+			break;
+		mine.push_back(object);
+	}
+	uint32_t before = slub_thread.locks_held++;
+	while (!cache_postponed && !mine.empty()) {
+		cache_free(cache, mine.back());
+		mine.pop_back();
+	}
+	slub_thread.locks_held = before;
+	if (!cache_postponed)
+		GTEST_SKIP() << "the list takes them all";
+	/* Until the list is full, and a little more. */
+	for (size_t i = 0; cache_postponed && i < 2u * cache->capacity && !mine.empty(); i++) {
+		cache_free(cache, mine.back());
+		mine.pop_back();
+	}
+	EXPECT_EQ(cache_postponed, nullptr);
+	for (void *one : mine)
+		cache_free(cache, one);
+}
+
 TEST_P(alloc, no_memory_is_an_answer)
 {
 	std::vector<void *> mine;
