@@ -389,7 +389,13 @@ void percpu_area_make(uint32_t cid)
 	lock_acquire(&area_lock);
 	if (!bit_is_set(area_made, cid) && area_map(cid)) {
 		*(uint32_t *)(area + AREA_LIVE) = 1;
+		/*
+		 * Who finds the area remembers it, and 0 would be the number of CPU 0:
+		 * its threads would work here beside this CPU's.
+		 */
+		*(uint32_t *)(area + AREA_NUMBER) = AREA_NUMBER_NONE;
 		bit_set(area_made, &areas_end, cid);
+		inject(INJECT_area);
 		percpu_base_set(cid, area);
 	}
 	lock_release(&area_lock);
@@ -423,6 +429,7 @@ void percpu_base_set(uint32_t cid, char *area)
 	__atomic_store_n(&slub_cpu_base[cid], base, __ATOMIC_RELEASE);
 	if (percpu_backend == BACKEND_RSEQ)
 		__atomic_store_n(&slub_map_bases[cid], base, __ATOMIC_RELEASE);
+	inject(INJECT_number);
 	number_set(cid, !area);
 	/*
 	 * Programs index by CPU number whatever the library was built for.

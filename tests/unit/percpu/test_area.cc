@@ -49,7 +49,7 @@ TEST_F(area, fresh_area_is_empty_and_live)
 	ASSERT_NE(made, nullptr);
 	uint32_t number = *(uint32_t *)(made + AREA_NUMBER);
 	EXPECT_NE(*(uint32_t *)(made + AREA_LIVE), 0u);
-	EXPECT_EQ(number, percpu_backend == BACKEND_RSEQ ? 7u : 0u);
+	EXPECT_EQ(number, percpu_backend == BACKEND_RSEQ ? 7u : AREA_NUMBER_NONE);
 	*(uint32_t *)(made + AREA_LIVE) = 0;
 	*(uint32_t *)(made + AREA_NUMBER) = 0;
 	EXPECT_EQ(harness::first_nonzero(made, AREA_BYTES), (size_t)AREA_BYTES);

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * percpu/area.c, instruction by instruction: whoever finds an area remembers it, and its number
+ * then says whose it is.  So none is ever found with the number of another CPU.
+ */
+#include <gtest/gtest.h>
+
+#include "start.h"
+#include "steps.h"
+
+namespace {
+
+class area_steps : public testing::Test {
+protected:
+	static void SetUpTestSuite()
+	{
+		start::once([] { start::option("CPUS=128"), start::percpu(); });
+	}
+
+	/* Calls @work, and looks at the area of @cid after each of its instructions. */
+	static void look(uint32_t cid, const std::function<void()> &work)
+	{
+		seen_none = seen_own = seen_other = 0;
+		steps::run(work, [cid] {
+			char *area = percpu_area(cid);
+			uint32_t number;
+
+			if (!area)
+				return true;
+			number = *(uint32_t *)(area + AREA_NUMBER);
+			seen_none += number == AREA_NUMBER_NONE;
+			seen_own += number == cid;
+			seen_other += number != cid && number != AREA_NUMBER_NONE;
+			return true;
+		});
+	}
+
+	static inline unsigned seen_none, seen_own, seen_other;
+};
+
+TEST_F(area_steps, a_new_area_has_no_number_before_its_own)
+{
+	ASSERT_EQ(percpu_backend, BACKEND_RSEQ);
+	ASSERT_EQ(percpu_area(70), nullptr);
+	look(70, [] { percpu_area_make(70); });
+	EXPECT_EQ(seen_other, 0u) << "instructions at which it was another CPU's";
+	EXPECT_GT(seen_none, 0u);
+	EXPECT_GT(seen_own, 0u);
+}
+
+TEST_F(area_steps, a_stopped_area_has_no_number)
+{
+	ASSERT_EQ(percpu_backend, BACKEND_RSEQ);
+	percpu_area_make(71);
+	look(71, [] { percpu_base_set(71, nullptr); });
+	EXPECT_EQ(seen_other, 0u);
+	EXPECT_GT(seen_none, 0u);
+	EXPECT_EQ(*(uint32_t *)(percpu_area(71) + AREA_NUMBER), AREA_NUMBER_NONE);
+	look(71, [] { percpu_base_set(71, percpu_area(71)); });
+	EXPECT_EQ(seen_other, 0u);
+	EXPECT_GT(seen_own, 0u);
+}
+
+} /* namespace */
