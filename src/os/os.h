@@ -121,6 +121,8 @@ void os_rseq_read(struct os_rseq *rseq);
  * the kernel, for a vfork child sees the CPU numbers of its parent.
  */
 bool os_rseq_is_registered(void);
+/* Has the area a CPU number?  The kernel takes it away where a registration ends. */
+bool os_rseq_has_cpu(void);
 
 /* file.c: small files of /proc and /sys */
 /* Reads at most @size - 1 bytes and terminates them; returns how many. */
