@@ -14,7 +14,7 @@
 # row comes from build/matrix-logs/results, which gets a line after each cell.  The last column is
 # the commit that was tested, with a + if files differed from it.
 #
-# The cells `mode-A` to `mode-F` run all tests under tests/fire/modes/with_mode, but those that
+# The cells `mode-A` to `mode-G` run all tests under tests/fire/modes/with_mode, but those that
 # make a mode of their own or need what the mode takes away.
 #
 # In the cell `clang` the library and all C of the tests are clang's; where there is none, it is
@@ -68,7 +68,7 @@ variants="
 layout-aligned64||rseq thread tid lock|
 layout-inner56|-DSLUB_LAYOUT=inner56|rseq thread tid lock|
 layout-lock56|-DSLUB_LAYOUT=lock56|rseq thread tid lock|
-mode||A B C D E F|
+mode||A B C D E F G|
 up|-DSLUB_SMP=OFF|rseq thread tid lock|fire.limits_cpuset
 assert|-DSLUB_ASSERT=2|rseq thread tid lock|fire.limits
 inner56-assert|-DSLUB_LAYOUT=inner56 -DSLUB_ASSERT=2|rseq|.*[.][tl][^.]*$
@@ -193,9 +193,9 @@ mode_cell()
 	# Without registration nothing has a sequence to interrupt.
 	C | D)	exclude+='|fire.single_step|.*[.]rseq$' ;;
 	# These choose the preloaded libraries themselves.
-	E | F)	exclude+="[^$mode]|fire.single_step|fire.sweep"
+	E | F | G) exclude+="[^$mode]|fire.single_step|fire.sweep"
 		# That new threads have lists is what these are about.
-		[ "$mode" = E ] || exclude+='|unit.percpu_(collect|thread|word).rseq'
+		[ "$mode" != F ] || exclude+='|unit.percpu_(collect|thread|word).rseq'
 		companion=--companion=$directory/tests/fire/libfire_companion.so ;;
 	esac
 	run_cell "mode-$mode" "$2" "$directory" "$4" "$exclude" \

@@ -34,7 +34,8 @@ static always_inline struct front front_sizes(void)
 
 static always_inline uintptr_t front_slot(struct front front, size_t bytes)
 {
-	const uint16_t *slots = (const uint16_t *)front.base - TABLE_SIZES;
+	const uint16_t *slots = (const uint16_t *)(front.base - TABLE_NONE) -
+				TABLE_SIZES;
 
 	return slots[size_index(bytes)];
 }

@@ -19,7 +19,7 @@ static const char dummy_area[AREA_BYTES] align_to(4096)
  * The first is what a thread that may not run the fast path indexes (AREA-1).  All are
  * filled before any sequence runs, a page each on most machines: percpu_start().
  */
-void *slub_dummy_base[AREAS_MAX] align_to(4096) rarely_touched;
+struct dummy_table percpu_dummy align_to(4096) rarely_touched;
 struct cpu_table percpu_table align_to(4096) rarely_touched;
 void **slub_map_bases align_to(64);
 /* Of no CPU: what a thread remembers that has not made a slow call yet. */
@@ -190,14 +190,18 @@ void percpu_map_front_set(void *memory)
 				  slub_cpu_base;
 }
 
+static void fill_table(void **base, uint32_t entries)
+{
+	for (void **entry = base - TABLE_NONE; entry < base + entries; entry++)
+		*entry = (void *)dummy_area;
+}
+
 static void fill_tables(uint32_t entries)
 {
-	for (uint32_t i = 0; i < entries; i++) {
-		slub_dummy_base[i] = (void *)dummy_area;
-		slub_cpu_base[i] = (void *)dummy_area;
-		if (percpu_backend == BACKEND_RSEQ)
-			slub_map_bases[i] = (void *)dummy_area;
-	}
+	fill_table(slub_dummy_base, entries);
+	fill_table(slub_cpu_base, entries);
+	if (percpu_backend == BACKEND_RSEQ)
+		fill_table(slub_map_bases, entries);
 }
 
 static void choose_backend(const struct os_rseq *rseq)

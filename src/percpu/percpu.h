@@ -50,14 +50,18 @@ enum cpu_number {
  * The table of areas, which malloc() addresses, and a copy of it right before the page
  * map, for free().  So each of them needs one address for all that it looks up:
  *
- *   +-----+-----------------+------------------+
- *   | gap | slots for sizes | area of each CPU |
- *   +-----+-----------------+------------------+
- *                           ^ slub_cpu_base
- *   +-----+------------------+-----+--------------
- *   | gap | area of each CPU |     | page map ...
- *   +-----+------------------+-----+--------------
- *         ^ slub_map_bases         ^ MAP_FRONT_BYTES from the beginning
+ *   +-----+-----------------+------+------------------+
+ *   | gap | slots for sizes | none | area of each CPU |
+ *   +-----+-----------------+------+------------------+
+ *                                  ^ slub_cpu_base
+ *   +-----+------+------------------+-----+--------------
+ *   | gap | none | area of each CPU |     | page map ...
+ *   +-----+------+------------------+-----+--------------
+ *                ^ slub_map_bases         ^ MAP_FRONT_BYTES from the beginning
+ *
+ * Where the table is indexed by cpu_id, a thread that is not registered finds -1 there
+ * (the kernel's), or -2 (the C library's): the entries before the first name the dummy
+ * area, so each sequence fails in it as on a CPU without an area.
  *
  * The gaps are for processors that compare the low 12 bits of addresses and take a
  * load for one of what was just stored there (measured: a pair of malloc and free of
@@ -67,10 +71,13 @@ enum cpu_number {
  */
 #define TABLE_SIZES 244
 #define TABLE_GAP 3456
+#define TABLE_NONE 2
 struct cpu_table {
-	char gap[TABLE_GAP - TABLE_SIZES * sizeof(uint16_t)];
+	char gap[TABLE_GAP - TABLE_NONE * sizeof(void *) -
+		 TABLE_SIZES * sizeof(uint16_t)];
 	/* by (size + 15) / 16, below a page: the slot of the list for it */
 	uint16_t slots[TABLE_SIZES];
+	void *none[TABLE_NONE];
 	void *base[AREAS_MAX];
 };
 _Static_assert(offsetof(struct cpu_table, base) == TABLE_GAP, "no padding");

@@ -10,9 +10,18 @@
  */
 #define ABORTS_MAX 64
 
-extern void *slub_dummy_base[AREAS_MAX];
+/* The dummy table, with what a table has before its first entry. */
+struct dummy_table {
+	void *none[TABLE_NONE];
+	void *base[AREAS_MAX];
+};
+extern struct dummy_table percpu_dummy;
+#define slub_dummy_base (percpu_dummy.base)
+
 extern const struct slot percpu_no_area;
 
+/* Keeps this thread off all sequences, until something gives it its table back. */
+void percpu_leave(void);
 /* Makes the area of CPU number @cid and names it in the table. */
 void percpu_area_make(uint32_t cid);
 /* Makes percpu_copies() of it; NULL: there is no memory, or no such CPU. */

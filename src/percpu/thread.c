@@ -155,6 +155,21 @@ uint32_t percpu_cid(void)
 				      slub_cid_offset());
 }
 
+void percpu_leave(void)
+{
+	/*
+	 * In this order, for a signal handler may come in between: without a table it
+	 * opens no fast path (fast_paths_open()).
+	 */
+	slub_thread.self.base = slub_dummy_base;
+	compiler_barrier();
+	slub_thread.malloc_limit = 0;
+	slub_thread.free_limit = 0;
+	/* The next slow add of a thread that comes back finds its area again. */
+	slub_thread.self.area = (char *)&percpu_no_area;
+	compiler_barrier();
+}
+
 static void rseq_enter(void)
 {
 	if (!(slub_thread.flags & THREAD_CHECKED)) {
@@ -170,7 +185,10 @@ static void rseq_enter(void)
 	if (slub_thread.self.base == slub_cpu_base) {
 		uint32_t cid = percpu_cid();
 
-		if (cid < AREAS_MAX && !percpu_area(cid))
+		/* The program has ended the registration of this thread. */
+		if (unlikely(!os_rseq_has_cpu()))
+			percpu_leave();
+		else if (cid < AREAS_MAX && !percpu_area(cid))
 			percpu_area_make(cid);
 	}
 }

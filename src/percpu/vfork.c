@@ -25,17 +25,8 @@ __attribute__((used)) void percpu_share(uintptr_t saved[2])
 	saved[0] = (uintptr_t)slub_thread.self.base;
 	if (percpu_backend != BACKEND_RSEQ)
 		return;
-	/*
-	 * In this order, for a signal handler may come in between: with the flag it
-	 * gets no table, and without a table it opens nothing (fast_paths_open()).
-	 */
-	slub_thread.self.base = slub_dummy_base;
-	compiler_barrier();
-	slub_thread.malloc_limit = 0;
-	slub_thread.free_limit = 0;
-	/* The parent's next slow add finds its area again. */
-	slub_thread.self.area = (char *)&percpu_no_area;
-	compiler_barrier();
+	/* A signal handler that comes in between gets no table, for the flag is set. */
+	percpu_leave();
 }
 
 void percpu_unshare(const uintptr_t saved[2])

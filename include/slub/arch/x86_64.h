@@ -45,13 +45,17 @@ void *slub_seq_end(void *result)
 	"movq %[t], %%fs:8(%[rseq])\n"					\
 	"1:\n\t"
 
-/* Leaves the address of this CPU's area in %[t], or adds it to a register. */
+/*
+ * Leaves the address of this CPU's area in %[t], or adds it to a register.  With its
+ * sign: the kernel's CPU number is below 0 in a thread that is not registered, and
+ * each table has entries for that.
+ */
 #ifndef SLUB_SEQ_UNIPROCESSOR
 #define SLUB_SEQ_AREA							\
-	"movl %%fs:(%[cid]), %k[t]\n\t"					\
+	"movslq %%fs:(%[cid]), %[t]\n\t"				\
 	"movq (%[base], %[t], 8), %[t]\n\t"
 #define SLUB_SEQ_ADD_AREA(reg)						\
-	"movl %%fs:(%[cid]), %k[t]\n\t"					\
+	"movslq %%fs:(%[cid]), %[t]\n\t"				\
 	"addq (%[base], %[t], 8), " reg "\n\t"
 #ifndef SLUB_SEQ_INPUTS
 #define SLUB_SEQ_INPUTS(entrance_)						\

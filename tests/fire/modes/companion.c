@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A library preloaded into a program that knows nothing of it, to run it in
- * mode E or F (FIRE_COMPANION_MODE):
+ * mode E, F or G (FIRE_COMPANION_MODE):
  *
  *	E  each use of a mutex and each sched_yield() runs a critical section of
  *	   this library's own, which stays the thread's current one
  *	F  a thread ends its registration for rseq before it runs anything else,
  *	   as if raw clone() had made it; the first thread keeps its own
+ *	G  getauxval() knows nothing of rseq, as before Linux 6.3: who looks there
+ *	   for mm_cid finds that there is none
  */
 #include "modes/own_section.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -81,6 +84,32 @@ int sched_yield(void)
 {
 	live_section();
 	return (int)syscall(SYS_sched_yield);
+}
+
+/* -- mode G --------------------------------------------------------------- */
+
+/* Called before anything here is initialised, by ld.so and by libraries. */
+unsigned long getauxval(unsigned long type)
+{
+	static unsigned long vector[128];
+	const char *wanted = getenv("FIRE_COMPANION_MODE");
+
+	if (type == AT_RSEQ_FEATURE_SIZE && wanted && wanted[0] == 'G') {
+		errno = ENOENT;
+		return 0;
+	}
+	if (!vector[0]) {
+		int file = (int)syscall(SYS_open, "/proc/self/auxv", O_RDONLY);
+
+		if (syscall(SYS_read, file, vector, sizeof(vector)) <= 0)
+			abort();
+		syscall(SYS_close, file);
+	}
+	for (int i = 0; vector[i]; i += 2)
+		if (vector[i] == type)
+			return vector[i + 1];
+	errno = ENOENT;
+	return 0;
 }
 
 /* -- mode F --------------------------------------------------------------- */

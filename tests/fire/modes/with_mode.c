@@ -4,12 +4,13 @@
  * sequences and membarrier.
  *
  *	with_mode MODE [--error=ENOSYS|EPERM] [--preload=LIBRARY] -- COMMAND...
- *	with_mode E|F --companion=LIBRARY -- COMMAND...
+ *	with_mode E|F|G --companion=LIBRARY -- COMMAND...
  *
  *	A  both work			B  membarrier fails
  *	C  glibc does not register	D  C, and rseq and membarrier fail
  *	E, F  as A; what is special is in the command, or made by a companion
  *	      (companion.c) in every program that the command starts
+ *	G  as A, on a kernel that has no mm_cid, as its companion says
  *
  * The filters are there from before the command starts; mode D turns glibc's
  * registration off besides, for glibc takes a failing rseq for a missing one
@@ -43,7 +44,7 @@ static char **command_of(int argc, char **argv)
 	for (int i = 2; i < argc; i++)
 		if (!strcmp(argv[i], "--") && i + 1 < argc)
 			return argv + i + 1;
-	fprintf(stderr, "usage: with_mode A|B|C|D|E|F [--error=ENOSYS|EPERM] "
+	fprintf(stderr, "usage: with_mode A|B|C|D|E|F|G [--error=ENOSYS|EPERM] "
 		"[--preload=LIBRARY] [--companion=LIBRARY] -- COMMAND...\n");
 	exit(2);
 }
@@ -58,6 +59,18 @@ static int error_of(const char *name)
 	exit(2);
 }
 
+/* One of them, or both, in this order. */
+static void preload_set(const char *first, const char *second)
+{
+	char both[8192];
+
+	if (!first && !second)
+		return;
+	snprintf(both, sizeof(both), "%s %s", first ? first : "",
+		 second ? second : "");
+	setenv("LD_PRELOAD", both, 1);
+}
+
 int main(int argc, char **argv)
 {
 	char **command = command_of(argc, argv);
@@ -65,8 +78,8 @@ int main(int argc, char **argv)
 	char mode = argv[1][0];
 	int error;
 
-	if (strlen(argv[1]) != 1 || mode < 'A' || mode > 'F') {
-		fprintf(stderr, "with_mode: no mode %s; A to F are known\n",
+	if (strlen(argv[1]) != 1 || mode < 'A' || mode > 'G') {
+		fprintf(stderr, "with_mode: no mode %s; A to G are known\n",
 			argv[1]);
 		return 2;
 	}
@@ -81,14 +94,12 @@ int main(int argc, char **argv)
 		    !strcmp(getenv("SLUB_FASTPATH"), "rseq"))
 			unsetenv("SLUB_FASTPATH");
 	}
-	if (preload)
-		setenv("LD_PRELOAD", preload, 1);
 	companion = fire_opt_str("companion", NULL);
 	if (companion) {
 		setenv("FIRE_COMPANION", companion, 1);
 		setenv("FIRE_COMPANION_MODE", argv[1], 1);
-		setenv("LD_PRELOAD", companion, 1);
 	}
+	preload_set(companion, preload);
 	if (mode == 'B' || mode == 'D')
 		deny(SYS_membarrier, error);
 	if (mode == 'D')

@@ -42,6 +42,17 @@ TEST_F(area, tables_name_the_dummy_until_an_area_is_made)
 	EXPECT_EQ(harness::first_nonzero(dummy, AREA_BYTES), (size_t)AREA_BYTES);
 }
 
+/* cpu_id of a thread that is not registered is -1 or -2. */
+TEST_F(area, tables_name_the_dummy_before_their_first_entry)
+{
+	void *dummy = slub_dummy_base[0];
+
+	for (void **table : { slub_dummy_base, slub_cpu_base, slub_map_bases }) {
+		EXPECT_EQ(*(table - 1), dummy);
+		EXPECT_EQ(*(table - 2), dummy);
+	}
+}
+
 TEST_F(area, fresh_area_is_empty_and_live)
 {
 	percpu_area_make(7);
