@@ -221,6 +221,29 @@ TEST_F(collect, takes_both_lists_and_leaves_none)
 }
 
 /* An operation that is under way in the collector's own thread is waited for by nobody. */
+/* Under backend tid a neighbour's transaction id lies where an empty spare has no room. */
+TEST_F(collect, a_slot_leaves_its_neighbours_alone)
+{
+	uint32_t first = percpu_alloc_slots(3);
+	struct slot out = {};
+	ASSERT_NE(first, 0u);
+	percpu_area_make(9);
+	auto *slots = (struct slot *)(percpu_area(9) + first);
+
+	for (struct slot *neighbour : { &slots[0], &slots[2] }) {
+		neighbour->main.room = neighbour->spare.room = 7;
+		neighbour->main.unused = neighbour->spare.unused = 8;
+	}
+	EXPECT_TRUE(percpu_collect_slot(9, first + SLOT_BYTES, &out));
+	for (struct slot *neighbour : { &slots[0], &slots[2] }) {
+		EXPECT_EQ(neighbour->main.room, 7);
+		EXPECT_EQ(neighbour->main.unused, 8u);
+		EXPECT_EQ(neighbour->spare.room, 7);
+		EXPECT_EQ(neighbour->spare.unused, 8u);
+	}
+	percpu_free_slots(first, 3);
+}
+
 TEST_F(collect, own_thread_in_the_middle_of_an_operation)
 {
 	if (percpu_backend != BACKEND_THREAD)
