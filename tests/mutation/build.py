@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: MIT
+"""The build that mutants are made from: its objects, commands and tests."""
+import json
+import os
+import re
+import shlex
+import subprocess
+import time
+
+import trial
+
+OPTIONS = ["-DSLUB_BUILD_TESTS=ON", "-DSLUB_BUILD_BENCH=OFF", "-DSLUB_ASSERT=2"]
+TARGETS = ["slub", "unit_tests", "fire_tests", "api_percpu_list_test",
+           "api_percpu_word_test", "api_percpu_alloc_test", "api_bulk_test"]
+# By the folder of the mutant.  What tests limits, other modes or whole programs is left out.
+CONCERNED = {
+    "percpu": r"unit\.(percpu|slab_(alloc|bulk|barn|shrink|deferred\.))"
+              r"|api_(percpu|bulk)",
+    "slab": r"unit\.(slab_(?!race|fork)|regression_chain|regression_prefill)|api_bulk",
+}
+CONCERNED["arch"] = CONCERNED["percpu"]
+FIRE = r"fire\.(churn|churn_one_thread|threads|fork_storm|api_storm|mode_A|mode_C)$"
+SCALE = "0.02"
+SECONDS_MAX = 20	# a test that takes longer is left out
+
+
+class Tests:
+    """What there is to link and to run; as data, for trials in processes of their own."""
+
+    def __init__(self, folder, data):
+        self.folder = folder
+        self.root = data["root"]
+        self.commands = data["commands"]	# object: how it is compiled
+        self.users = data["users"]		# source or header: objects
+        self.tests = data["tests"]
+
+    @classmethod
+    def load(cls, folder):
+        with open(os.path.join(folder, "mutation.json"), encoding="utf-8") as file:
+            return cls(folder, json.load(file))
+
+    def concerning(self, path):
+        """Its own tests first, then the quick ones."""
+        stem = os.path.splitext(os.path.basename(path))[0]
+        folder = path.split("/")[1]
+        own = re.compile(rf"unit\.{folder}_{stem}\b|api_{folder}_{stem}_")
+        wanted = re.compile(CONCERNED[folder] + "|" + FIRE)
+        found = [test for test in self.tests if wanted.match(test["name"])]
+        return sorted(found, key=lambda test: (not own.match(test["name"]),
+                                               test["name"].startswith("fire"),
+                                               test["seconds"]))
+
+
+def compile_commands(folder):
+    with open(os.path.join(folder, "compile_commands.json"), encoding="utf-8") as file:
+        for entry in json.load(file):
+            words = shlex.split(entry["command"])
+            output = words[words.index("-o") + 1]
+            yield os.path.join(entry["directory"], output), words, entry["file"]
+
+
+def read_commands(root, folder):
+    """The objects of the library and of the tests, and what each is made from."""
+    commands, users = {}, {}
+    for output, words, source in compile_commands(folder):
+        if "slub_hardened.dir" in output or not os.path.exists(output):
+            continue
+        commands[output] = {"words": words, "source": source}
+        with open(output + ".d", encoding="utf-8") as file:
+            for name in file.read().replace("\\\n", " ").split()[1:]:
+                path = os.path.relpath(os.path.join(folder, name), root)
+                if path.startswith(("src/", "include/")):
+                    users.setdefault(path, []).append(output)
+    return commands, users
+
+
+def link_of(program):
+    """The command that links a program or a library of the build, and where it is run."""
+    folder, name = os.path.split(program)
+    for where, _, names in os.walk(os.path.join(folder, "CMakeFiles")):
+        if "link.txt" not in names:
+            continue
+        with open(os.path.join(where, "link.txt"), encoding="utf-8") as file:
+            words = shlex.split(file.readline())
+        if "-o" in words and os.path.basename(words[words.index("-o") + 1]) == name:
+            return {"words": words, "folder": folder, "program": program}
+    return None
+
+
+def properties(test):
+    return {each["name"]: each["value"] for each in test.get("properties", [])}
+
+
+def read_tests(folder):
+    shown = subprocess.run(["ctest", "--show-only=json-v1"], cwd=folder, check=True,
+                           capture_output=True, text=True).stdout
+    library = link_of(os.path.realpath(os.path.join(folder, "libslub.so")))
+    wanted = re.compile("|".join([*CONCERNED.values(), FIRE]))
+    for test in json.loads(shown)["tests"]:
+        command = test.get("command", [])
+        if not command or not wanted.match(test["name"]) or not os.path.exists(command[0]):
+            continue
+        told = properties(test)
+        environment = dict(each.split("=", 1) for each in told.get("ENVIRONMENT", []))
+        is_unit = test["name"].startswith("unit.")
+        if not is_unit:
+            if test["name"].startswith("fire."):
+                environment.setdefault("SLUB_TEST_SCALE", SCALE)
+            environment.setdefault("LD_PRELOAD", os.path.join(folder, "libslub.so"))
+        yield {"name": test["name"], "command": command, "environment": environment,
+               "folder": told.get("WORKING_DIRECTORY", folder),
+               "link": link_of(command[0]) if is_unit else library, "seconds": 0}
+
+
+def timed(tests):
+    """Those that pass, and how long they take."""
+    for test in tests:
+        start = time.monotonic()
+        passed, _ = trial.passes(test, {}, SECONDS_MAX)
+        test["seconds"] = round(time.monotonic() - start, 2)
+        if passed:
+            yield test
+        else:
+            print(f"left out: {test['name']} did not pass within {SECONDS_MAX} s")
+
+
+def prepared(root, folder, jobs):
+    """Builds what is to be mutated, and times its tests."""
+    subprocess.run(["cmake", "-S", root, "-B", folder, *OPTIONS], check=True,
+                   stdout=subprocess.DEVNULL)
+    subprocess.run(["cmake", "--build", folder, "-j", str(jobs), "--target", *TARGETS],
+                   check=True, stdout=subprocess.DEVNULL)
+    known = os.path.join(folder, "mutation.json")
+    commands, users = read_commands(root, folder)
+    if os.path.exists(known) and all(os.path.getmtime(output) < os.path.getmtime(known)
+                                     for output in commands):
+        return Tests.load(folder)
+    tests = list(timed(read_tests(folder)))
+    data = {"root": root, "commands": commands, "users": users, "tests": tests}
+    with open(known, "w", encoding="utf-8") as file:
+        json.dump(data, file)
+    print(f"{len(tests)} tests, {sum(test['seconds'] for test in tests):.0f} s in all",
+          flush=True)
+    return Tests(folder, data)

@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""One mutant: compiled, linked with its tests, which run until one fails."""
+import functools
+import json
+import os
+import resource
+import signal
+import shutil
+import subprocess
+import sys
+
+import operators
+
+DATA_MAX = 4 << 30	# a mutant may allocate for ever
+SKIPPED = 77
+
+
+@functools.lru_cache(None)
+def fence():
+    """A PID namespace, so that nothing outlives a trial; nothing where there is none."""
+    words = ["unshare", "-pf", "--kill-child", "--mount-proc"]
+    try:
+        if subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0:
+            return words
+    except FileNotFoundError:
+        pass
+    return []
+
+
+def limits(seconds):
+    def apply():
+        resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 2, int(seconds) + 3))
+        resource.setrlimit(resource.RLIMIT_DATA, (DATA_MAX, DATA_MAX))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    return apply
+
+
+def passes(test, replaced, seconds):
+    """(has it passed, why not); @replaced: paths of the build to paths of the mutant."""
+    def path(text):
+        for old, new in replaced.items():
+            text = text.replace(old, new)
+        return text
+
+    command = [path(word) for word in test["command"]]
+    environment = {**os.environ,
+                   **{name: path(value) for name, value in test["environment"].items()}}
+    # Of the test alone: unshare, too, would be preloaded.
+    words = [f"{name}={value}" for name, value in environment.items()
+             if os.environ.get(name) != value]
+    with subprocess.Popen([*fence(), "env", *words, *command], cwd=test["folder"],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL, start_new_session=True,
+                          preexec_fn=limits(seconds)) as child:
+        try:
+            status = child.wait(timeout=2 * seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            return False, "timeout"
+    return status in (0, SKIPPED), f"status {status}"
+
+
+class Trial:
+    def __init__(self, tests, folder, named):
+        self.tests, self.folder, self.named = tests, folder, named
+        self.objects = {}	# of the build: the mutant's
+
+    def source_write(self, text):
+        path = os.path.join(self.folder, self.named.path)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def compiled(self, output, name):
+        """In the worker's folder, so that a mutant's path is that of the original."""
+        command = self.tests.commands[output]
+        words = list(command["words"])
+        own = os.path.relpath(command["source"], self.tests.root)
+        words[words.index("-o") + 1] = os.path.join(self.folder, name)
+        if own == self.named.path:
+            words[words.index(command["source"])] = own
+        # Before the tree's own folder of headers.
+        place = words.index("-iquote")
+        words[place:place] = ["-iquote", "src"]
+        words += ["-g0", "-w"]
+        done = subprocess.run(words, cwd=self.folder, capture_output=True, check=False)
+        return os.path.join(self.folder, name) if done.returncode == 0 else None
+
+    def dependents(self):
+        for output in self.tests.users.get(self.named.path, []):
+            yield output, os.path.relpath(output, self.tests.folder).replace("/", "_")
+
+    def is_changed(self, source, text):
+        """None: it does not compile.  Else: is any object of the library another?"""
+        changed = False
+        for output, name in self.dependents():
+            if "slub_objects.dir" not in output:
+                continue
+            original = os.path.join(self.folder, "original_" + name)
+            if not os.path.exists(original):
+                self.source_write(source)
+                os.replace(self.compiled(output, name), original)
+            self.source_write(text)
+            made = self.compiled(output, name)
+            if not made:
+                return None
+            self.objects[output] = made
+            with open(made, "rb") as one, open(original, "rb") as other:
+                changed |= one.read() != other.read()
+        return changed
+
+    def of_test(self, output):
+        """A test's own object, if it includes the header that was changed."""
+        if output not in self.objects:
+            for dependent, name in self.dependents():
+                if dependent == output:
+                    self.objects[output] = self.compiled(output, name)
+        return self.objects.get(output)
+
+    def linked(self, link):
+        made = os.path.join(self.folder, os.path.basename(link["program"]))
+        words = list(link["words"])
+        for place, word in enumerate(words):
+            path = os.path.normpath(os.path.join(link["folder"], word))
+            if word.endswith(".o"):
+                words[place] = self.of_test(path) or word
+        words[words.index("-o") + 1] = made
+        words.append("-Wl,-S")
+        done = subprocess.run(words, cwd=link["folder"], capture_output=True, check=False)
+        return made if done.returncode == 0 else None
+
+    def run(self, source, text):
+        changed = self.is_changed(source, text)
+        if changed is None:
+            return {"outcome": "does not compile"}
+        if not changed:
+            return {"outcome": "same code"}
+        made = {}
+        for test in self.tests.concerning(self.named.path):
+            program = test["link"]["program"]
+            if program not in made:
+                made[program] = self.linked(test["link"])
+            if not made[program]:
+                return {"outcome": "does not compile"}
+            replaced = {program: made[program],
+                        os.path.join(self.tests.folder, "libslub.so"): made[program]}
+            seconds = max(8, 5 * test["seconds"])
+            passed, why = passes(test, replaced, seconds)
+            # Not by chance, or for a machine that is busy: the original passes.
+            if not passed and all(passes(test, {}, seconds)[0] for _ in range(2)):
+                return {"outcome": "caught", "by": test["name"], "why": why}
+        return {"outcome": "survived"}
+
+    def over(self):
+        """Nothing of it is to be found by the next."""
+        shutil.rmtree(os.path.join(self.folder, "src"), ignore_errors=True)
+
+
+def run(tests, folder, named):
+    with open(os.path.join(tests.root, named.path), encoding="utf-8") as file:
+        source = file.read()
+    one = Trial(tests, folder, named)
+    try:
+        return one.run(source, operators.apply(source, named))
+    finally:
+        one.over()
+
+
+def main():
+    import build
+    import score
+    folder, where, named = json.load(sys.stdin)
+    print(json.dumps(run(build.Tests.load(folder), where, score.Named(**named))))
+
+
+if __name__ == "__main__":
+    main()
