@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Mappings for requests of such a signal handler that the emergency pool is too
- * small for.  They lie outside the reserved range, so free() takes them for
+ * small for.  They lie outside the range, so free() takes them for
  * foreign at first; a table of a few entries, changed by single
  * compare-exchanges, knows better.
  */
