@@ -89,10 +89,10 @@ private:
 			int end = std::snprintf(name, sizeof(name), "%.30s-%zu", Tag::name, Size);
 
 			if (Align > 8)
-				end += std::snprintf(name + end, sizeof(name) - end,
+				end += std::snprintf(name + end, sizeof(name) - size_t(end),
 						     "a%zu", Align);
 			if (copy > 1)
-				std::snprintf(name + end, sizeof(name) - end, ".%d", copy);
+				std::snprintf(name + end, sizeof(name) - size_t(end), ".%d", copy);
 			slub_cache *cache = slub_cache_create(name, Size, Align, flags, nullptr);
 
 			if (cache || errno != EEXIST)
