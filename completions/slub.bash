@@ -33,17 +33,17 @@ _slub_run()
 	--slabinfo|--debug_report|--debug_leaks)
 		COMPREPLY=($(compgen -W stderr -f -- "$word")); return ;;
 	--stats_file|--profile_file) COMPREPLY=($(compgen -f -- "$word")); return ;;
-	--retain|--reserve|--percpu_bytes|--cpus|--limit|--reclaim_rate) return ;;
+	--retain|--reserve|--percpu_bytes|--cpus|--min_order|--limit|--reclaim_rate) return ;;
 	--debug|--debug_fail|--profile|--profile_seed|--guard|--guard_places) return ;;
 	esac
 
 	if [[ $word == -* ]]; then
 		COMPREPLY=($(compgen -W "--fastpath= --huge= --retain= --reserve= --slabinfo= \
 			--stats_file= --percpu= --percpu_bytes= --percpu_huge --cpus= --merge \
-			--limit= --reclaim_rate= --debug= --debug_report= --debug_abort \
-			--debug_leaks= --debug_fail= --profile= --profile_file= --profile_seed= \
-			--guard= --guard_places= --deepbind= --zero_on_free --pressure= --hardened \
-			--verbose --force --help --" -- "$word"))
+			--min_order= --limit= --reclaim_rate= --debug= --debug_report= \
+			--debug_abort --debug_leaks= --debug_fail= --profile= --profile_file= \
+			--profile_seed= --guard= --guard_places= --deepbind= --zero_on_free \
+			--pressure= --hardened --verbose --force --help --" -- "$word"))
 		[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
 	else
 		COMPREPLY=($(compgen -c -- "$word"))
