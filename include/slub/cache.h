@@ -5,7 +5,7 @@
  * A cache knows the size, the alignment and, if you give it one, the
  * constructor of its objects.  Allocating and freeing go through a list of
  * the CPU the thread is on, inline in your program; behind it stand the
- * node's barn of full lists, the slabs, and the page allocator.
+ * CPU's barn of full lists, the slabs, and the page allocator.
  *
  *   SLUB_CACHE_DEFINE_STATIC(connections, struct connection, 0, NULL);
  *

@@ -9,14 +9,14 @@
  *
  *   qmempool           here
  *   localq, per CPU    the CPU's list of the cache (a sheaf), no atomics
- *   sharedq            the node's barn of full lists
+ *   sharedq            the CPUs' barns of full lists
  *   bulk of 16         a whole list, in one step
  *   kmem_cache         the slabs
  *
  * so a queued pool is a view of a cache with qmempool's calls: alloc and free
  * are slub_cache_alloc() and slub_cache_free(), and objects may as well be
  * freed by these.  A pool sees to it that the cache has @prealloc objects at
- * hand and that its barn takes in @sharedq objects at once.
+ * hand; how many its barns hold follows from the budget for free memory.
  *
  * What does not exist here: the variants of the original that differ in who
  * has to disable preemption or softirqs (__qmempool_alloc, _softirq,
@@ -58,8 +58,9 @@ struct slub_qmempool {
  * cache's sheaf length stands for it; give a cache that is made for the pool a
  * sheaf_length (slub_cache_args) of @localq.  One that is shorter is used as it
  * is, and told in a message.
- * @sharedq: objects that the shared queue is to take in, a power of two from 32
- * to 2^20.  @prealloc: objects to have at hand now, at most @sharedq.
+ * @sharedq: a power of two from 32 to 2^20.  It bounds @prealloc; the barns take as many
+ * as the budget for free memory allows (docs/memory.md).
+ * @prealloc: objects to have at hand now, at most @sharedq.
  * @flags: enum slub_alloc_flag, for the preallocation.
  * The cache stays the caller's and must outlive the pool.
  *

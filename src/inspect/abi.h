@@ -21,14 +21,17 @@
 
 #define SLUB_ABI_SYMBOL  "slub_abi_state"
 #define SLUB_ABI_MAGIC   "SLUBABI"	/* eight bytes with its NUL */
-#define SLUB_ABI_VERSION 4u
+#define SLUB_ABI_VERSION 5u
 
 /*
- * Objects in the spare list and in a chain of the barn, about: the cache's
- * capacity_now less this share of it, which is at most that many.
+ * Objects in the spare list, about: the cache's capacity_now less this share of it,
+ * which is at most that many.
  */
 #define SLUB_ABI_KEPT_SHARE 4
 #define SLUB_ABI_KEPT_MAX 16
+
+#define SLUB_ABI_BARN_CHAINS 32
+#define SLUB_ABI_BARN_SHIFT 48
 
 enum slub_abi_backend {
 	SLUB_ABI_BACKEND_NONE = 0,	/* not started yet */
@@ -131,6 +134,8 @@ enum slub_abi_cache_field {
 	 * for, watched by letters for instance; 0: it is such a one itself.
 	 */
 	SLUB_ABI_CACHE_ROOT,
+	SLUB_ABI_CACHE_BARN,		/* per-CPU offset of a barn; 0: none */
+	SLUB_ABI_CACHE_IN_BARNS,	/* objects in all of them, about */
 	SLUB_ABI_CACHE_FIELDS_KNOWN,
 	SLUB_ABI_CACHE_FIELDS = 32,
 };
@@ -200,11 +205,6 @@ enum slub_abi_node_field {
 	SLUB_ABI_NODE_NR_OBJECTS,	/* capacity of its slabs */
 	SLUB_ABI_NODE_NR_CARVED,
 	SLUB_ABI_NODE_NR_SLABS_PEAK,
-	SLUB_ABI_NODE_BARN_CHAINS,	/* address of an array of chains */
-	SLUB_ABI_NODE_BARN_NR,		/* chains in it */
-	SLUB_ABI_NODE_BARN_MAX,
-	SLUB_ABI_NODE_BARN_CREDIT,
-	SLUB_ABI_NODE_BARN_REFUSED,
 	SLUB_ABI_NODE_FIELDS_KNOWN,
 	SLUB_ABI_NODE_FIELDS = 16,
 };
@@ -299,7 +299,13 @@ struct slub_abi {
 	uint16_t slot_head;
 	uint16_t slot_room;
 	uint16_t slot_spare_head;
-	uint16_t reserved16[3];
+	/*
+	 * A barn: chains from number *oldest to *newest (uint32_t) less 1, number n in word
+	 * n % SLUB_ABI_BARN_CHAINS: how many objects, << SLUB_ABI_BARN_SHIFT, and the first.
+	 */
+	uint16_t barn_oldest;
+	uint16_t barn_newest;
+	uint16_t barn_chains;
 	/* word of a counter behind its cache's offset; 0xff: there is none */
 	uint8_t stat_words[SLUB_ABI_STATS];
 	/* caches: slot_owners[slot / slot_bytes] is the cache, or NULL */

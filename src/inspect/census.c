@@ -217,7 +217,7 @@ static const struct slub_abi_field cache_fields[SLUB_ABI_CACHE_FIELDS] = {
 	[SLUB_ABI_CACHE_OBJECT_SIZE] = FIELD(slub_cache, object_size),
 	[SLUB_ABI_CACHE_ORDER] = FIELD(slub_cache, order),
 	[SLUB_ABI_CACHE_OBJECTS] = FIELD(slub_cache, objects),
-	[SLUB_ABI_CACHE_CAPACITY] = FIELD(slub_cache, capacity_most),
+	[SLUB_ABI_CACHE_CAPACITY] = FIELD(slub_cache, capacity),
 	[SLUB_ABI_CACHE_CAPACITY_NOW] = FIELD(slub_cache, capacity_now),
 	[SLUB_ABI_CACHE_MIN_PARTIAL] = FIELD(slub_cache, min_partial),
 	[SLUB_ABI_CACHE_CARVE_BATCH] = FIELD(slub_cache, carve_batch),
@@ -238,6 +238,8 @@ static const struct slub_abi_field cache_fields[SLUB_ABI_CACHE_FIELDS] = {
 	[SLUB_ABI_CACHE_OWNERS_HERE] = FIELD(slub_cache, owner_reciprocal),
 	[SLUB_ABI_CACHE_UNGUARDED] = FIELD(slub_cache, is_unguarded),
 	[SLUB_ABI_CACHE_ROOT] = FIELD(slub_cache, root),
+	[SLUB_ABI_CACHE_BARN] = FIELD(slub_cache, barn),
+	[SLUB_ABI_CACHE_IN_BARNS] = FIELD(slub_cache, in_barns),
 };
 
 static const struct slub_abi_field node_fields[SLUB_ABI_NODE_FIELDS] = {
@@ -246,11 +248,6 @@ static const struct slub_abi_field node_fields[SLUB_ABI_NODE_FIELDS] = {
 	[SLUB_ABI_NODE_NR_OBJECTS] = FIELD(cache_node, nr_objects),
 	[SLUB_ABI_NODE_NR_CARVED] = FIELD(cache_node, nr_carved),
 	[SLUB_ABI_NODE_NR_SLABS_PEAK] = FIELD(cache_node, nr_slabs_peak),
-	[SLUB_ABI_NODE_BARN_CHAINS] = FIELD(cache_node, barn.chains),
-	[SLUB_ABI_NODE_BARN_NR] = FIELD(cache_node, barn.nr),
-	[SLUB_ABI_NODE_BARN_MAX] = FIELD(cache_node, barn.nr_max),
-	[SLUB_ABI_NODE_BARN_CREDIT] = FIELD(cache_node, barn.credit),
-	[SLUB_ABI_NODE_BARN_REFUSED] = FIELD(cache_node, barn.refused),
 };
 
 static const struct slub_abi_field watch_fields[SLUB_ABI_WATCH_FIELDS] = {

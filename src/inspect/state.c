@@ -117,6 +117,9 @@ static void describe_areas(struct slub_abi *abi)
 	abi->slot_bytes = SLOT_BYTES;
 	abi->slot_head = SLOT_HEAD;
 	abi->slot_room = SLOT_ROOM;
+	abi->barn_oldest = offsetof(struct barn, oldest);
+	abi->barn_newest = offsetof(struct barn, newest);
+	abi->barn_chains = offsetof(struct barn, chains);
 	if (percpu_backend == BACKEND_TID)
 		abi->slot_room += SLOT_SPARE;
 	abi->slot_spare_head = SLOT_SPARE + SLOT_HEAD;
@@ -131,7 +134,6 @@ static void describe_system(struct slub_abi *abi, const struct os_cpus *cpus,
 	abi->nr_cpus_possible = cpus->possible;
 	abi->nr_cpus_allowed = cpus->allowed;
 	abi->nr_cpus_quota = 0;
-	slab_publish_quota(&abi->nr_cpus_quota);
 	abi->nr_nodes = nr_nodes;
 	abi->huge = (uint32_t)option_value(OPTION_huge);
 	abi->retain_bytes = option_value(OPTION_retain);

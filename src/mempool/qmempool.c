@@ -92,13 +92,9 @@ static int create(struct slub_qmempool *pool, unsigned int flags)
 {
 	int err = 0;
 
-	/* Before what is preallocated is put somewhere. */
-	if (cache_is_live(pool->cache))
-		cache_barns_open(pool->cache, pool->sharedq);
 	err = preallocate(pool->cache, pool->prealloc, flags);
 	if (err)
 		return err;
-	cache_barns_open(pool->cache, pool->sharedq);
 	if ((uint32_t)pool->cache->capacity < pool->localq)
 		log_message("slub_qmempool_create: cache %s holds %u objects "
 			    "per CPU, not %u; its sheaf_length says how many",

@@ -136,15 +136,6 @@ int os_huge(void *start, size_t bytes, bool on)
 	return os_advise(start, bytes, on ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
-bool os_huge_is_allowed(void)
-{
-	char text[64];
-
-	return os_file_read("/sys/kernel/mm/transparent_hugepage/enabled",
-			    text, sizeof(text)) > 0 &&
-	       !strstr(text, "[never]");
-}
-
 int os_move(void *from, void *to, size_t bytes)
 {
 	long ret = sys_call6(SYS_mremap, (long)from, (long)bytes, (long)bytes,

@@ -36,8 +36,6 @@ int os_purge(void *start, size_t bytes);
 int os_populate(void *start, size_t bytes);
 /* Asks for huge pages, or for none. */
 int os_huge(void *start, size_t bytes, bool on);
-/* Would it be any use?  Reads a file: at start only. */
-bool os_huge_is_allowed(void);
 /*
  * Moves the memory behind @from (whole pages) to @to, both committed parts of
  * the reservation.  @from stays committed and reads as zero.

@@ -52,8 +52,8 @@ static size_t run_charge(size_t pages)
 	case HUGE_ALWAYS:
 		return n * SUPERBLOCK_PAGES;
 	case HUGE_BLOCK:
-	case HUGE_AUTO:
 		return n > 1 ? n * SUPERBLOCK_PAGES : pages;
+	case HUGE_AUTO:
 	case HUGE_NEVER:
 		break;
 	}
@@ -107,9 +107,7 @@ static void *zone_piece(size_t pages, size_t align, uint32_t *node,
 /* One superblock, all of it wanted: a huge page leaves nothing unused. */
 static bool is_huge_block(void)
 {
-	size_t huge = option_value(OPTION_huge);
-
-	return huge == HUGE_BLOCK || huge == HUGE_AUTO;
+	return option_value(OPTION_huge) == HUGE_BLOCK;
 }
 
 /* A run for @pages pages, of which @charged are counted already. */

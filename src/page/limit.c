@@ -85,7 +85,6 @@ void page_uncharge(size_t pages)
 {
 	size_t was = __atomic_fetch_sub(&used_pages.pages, pages, __ATOMIC_RELAXED);
 
-	swing_freed(pages);
 	slub_assert(was >= pages);
 }
 

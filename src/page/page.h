@@ -466,25 +466,25 @@ static inline void slab_tell(struct slub_cache *cache)
 		slab_notify(cache);
 }
 
-/* purge.c */
+/* budget.c */
 void page_purge_init(const struct os_limits *limits);
 /* Tells that clean pages were taken into use; with no lock held. */
 void page_bought(size_t pages);
 /* Free pages with memory behind them, those in per-CPU lists apart. */
 size_t page_nr_dirty(void);
-/* What barns hold.  What that is more than SLUB_RETAIN is idle as free pages are. */
+/* What barns hold: it counts as the free pages do. */
 extern _Atomic ptrdiff_t page_kept_bytes SLUB_INTERNAL;
 /* How many bytes of free memory may keep memory behind them. */
-size_t page_idle_limit(void);
-/* ... at the most, however fast what was given back is bought back; 0: never more. */
-size_t page_idle_most(void);
+size_t page_budget(void);
+/* May barns hold @bytes more? */
+bool page_budget_has_room(size_t bytes);
 /*
  * Called after frees, with no lock held: gives memory back to the system if
  * more than the limit lies idle.  Returns how many pages.
  */
 size_t page_purge_if_needed(void);
-/* Is the heap at less than half of what it was, and does not grow again? */
-bool page_has_fallen(void);
+/* Gives back what is held for regret alone: somebody asks for it.  Returns how many pages. */
+size_t page_purge_regret(void);
 /* Keeps at most @bytes of idle memory; returns how many pages it gave back. */
 size_t page_purge(size_t bytes);
 /* The same to the last page, and the descriptors of what is free then. */

@@ -91,7 +91,7 @@ void quick_flush(void);
 /* In a child whose parent forked without the lock: what was there is lost. */
 void quick_forget(void);
 
-/* purge.c */
+/* budget.c */
 /*
  * Pages that a free of a block lets lie idle without a look at the limit, which is
  * lower after a burst only; 0 where that varies.
@@ -109,14 +109,6 @@ static inline void purge_look(void)
 	if (idle > __atomic_load_n(&purge_idle_always, __ATOMIC_RELAXED))
 		page_purge_if_needed();
 }
-
-/* swing.c: pages are given back */
-void swing_freed(size_t pages);
-/*
- * With @used pages in use: is as much taken as is given back, of late?  What counts is
- * some @window pages of either.
- */
-bool swing_look(size_t used, size_t window);
 
 /* large.c */
 static inline void large_entry_set(const void *ptr, enum map_entry entry)

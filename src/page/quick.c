@@ -119,7 +119,6 @@ bool quick_free(void *block, size_t pages, uint32_t node)
 	*link_of_block(block) = *head;
 	head_set(head, block);
 	count_add(pages);
-	swing_freed(pages);
 	lock_release(&quick_lock);
 	return true;
 }
@@ -153,7 +152,6 @@ static void flush_class(uint32_t node, uint32_t class)
 		inject(INJECT_quick);
 		/* It was counted when it came. */
 		large_release(block, pages, node);
-		swing_freed(-pages);
 	}
 }
 

@@ -59,7 +59,7 @@ int64_t slub_seq_offsets align_to(64);
 uintptr_t percpu_hint_offset;
 
 /* Bytes per CPU for slub_percpu_alloc(), unless SLUB_PERCPU_BYTES says. */
-#define STATIC_BYTES ((size_t)32 << 10)
+#define STATIC_BYTES ((size_t)64 << 10)
 #define VIRTUAL_BYTES (((size_t)32 << 20) - AREA_BYTES)
 #define AREA_ALIGN ((size_t)32 << 10)
 

@@ -184,6 +184,8 @@ bool percpu_peek(uint32_t cid, uintptr_t offset);	/* worth it? a guess */
 bool percpu_collect_slot(uint32_t cid, uintptr_t offset, struct slot *out);
 
 /* thread.c */
+/* The number of the CPU, or of the thread, for the moment; AREAS_MAX or more: none. */
+uint32_t percpu_here(void);
 void percpu_thread_init(void);
 /*
  * Around the making of a child that shares this thread's TLS: keeps both off

@@ -170,6 +170,12 @@ void percpu_leave(void)
 	compiler_barrier();
 }
 
+uint32_t percpu_here(void)
+{
+	return percpu_backend == BACKEND_RSEQ ? percpu_cid() :
+						percpu_cpu_hint();
+}
+
 static void rseq_enter(void)
 {
 	if (!(slub_thread.flags & THREAD_CHECKED)) {

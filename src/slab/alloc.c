@@ -6,8 +6,7 @@
 #include "slab/debug.h"
 #include "slab/hardened.h"
 
-static void store(struct slub_cache *cache, struct cache_node *node,
-		  void *chain, uint32_t nr)
+static void store(struct slub_cache *cache, void *chain, uint32_t nr)
 {
 	int32_t room = capacity_now(cache) - (int32_t)nr;
 
@@ -17,14 +16,13 @@ static void store(struct slub_cache *cache, struct cache_node *node,
 	/* Somebody was quicker, or there is no list for this thread. */
 	if (percpu_put(cache->list_slot + SLOT_SPARE, chain, 0))
 		return;
-	chain_give(cache, node, chain);
+	chain_give(cache, chain, nr);
 }
 
-/* Leaves @chain of about @nr objects to this CPU, or to the barn. */
-void chain_store(struct slub_cache *cache, struct cache_node *node,
-		 void *chain, uint32_t nr)
+/* Leaves @chain of about @nr objects to this CPU, or to its barn. */
+void chain_store(struct slub_cache *cache, void *chain, uint32_t nr)
 {
-	store(cache, node, chain, nr);
+	store(cache, chain, nr);
 	cache_filled(cache);
 }
 
@@ -37,10 +35,7 @@ static cold void *refill_elsewhere(struct slub_cache *cache,
 	for (uint32_t i = 1; i < slab_nr_nodes() && !chain; i++) {
 		uint32_t n = (node->node + i) % slab_nr_nodes();
 
-		*nr = chain_length(cache);
-		chain = barn_get(cache->nodes[n], cache);
-		if (!chain)
-			chain = node_refill(cache, cache->nodes[n], nr);
+		chain = node_refill(cache, cache->nodes[n], nr);
 	}
 	return chain;
 }
@@ -64,19 +59,16 @@ void *chain_fetch(struct slub_cache *cache, struct cache_node *node,
 {
 	void *chain = percpu_take(cache->list_slot + SLOT_SPARE, 0);
 
+	capacity_grow(cache);
 	if (chain) {
 		stat_add(cache, STAT_ALLOC_SPARE);
-		capacity_grow_swapped(cache);
 		return chain;
 	}
-	capacity_swaps_end(cache);
-	chain = barn_get(node, cache);
+	chain = barn_get(cache, nr);
 	if (chain) {
 		stat_add(cache, STAT_ALLOC_BARN);
-		capacity_grow_settled(cache, node);
 		return chain;
 	}
-	capacity_grow(cache);
 	return chain_refill(cache, node, nr);
 }
 
@@ -91,7 +83,7 @@ static void *alloc_slow(struct slub_cache *cache)
 		return NULL;
 	rest = chain_next(cache, chain);
 	if (rest)
-		chain_store(cache, node, rest, nr - 1);
+		chain_store(cache, rest, nr - 1);
 	slab_tell(cache);
 	return chain_unchained(cache, chain);
 }

@@ -146,7 +146,7 @@ static size_t alloc_behind(struct slub_cache *cache, size_t nr, void **objects)
 		n = chain_unlink(cache, &chain, nr - have, objects + have);
 		have += n;
 		if (chain)
-			chain_store(cache, node, chain,
+			chain_store(cache, chain,
 				    length > n ? length - (uint32_t)n : 1);
 	}
 	return have;

@@ -38,10 +38,6 @@ static struct cache_node *node_create(uint32_t n)
 
 	if (!node)
 		return NULL;
-	node->barn.chains = meta_alloc_for_later(barn_nr_room() *
-						 sizeof(void *));
-	if (!node->barn.chains)
-		return NULL;
 	node->node = n;
 	node_made(node);
 	return node;
@@ -61,9 +57,6 @@ static int nodes_create(struct slub_cache *cache)
 		node->nr_partial = 0;
 		node->nr_constructing = 0;
 		node->nr_slabs_peak = 0;
-		node->barn.nr_max = barn_nr_max(cache);
-		node->barn.credit = barn_first_credit();
-		node->barn.refused = 0;
 		/* release: a walk may glance at a cache that is made anew */
 		__atomic_store_n(&cache->nodes[n], node, __ATOMIC_RELEASE);
 	}
@@ -175,6 +168,10 @@ int cache_publish(struct slub_cache *cache, uint32_t sheaf_length)
 	 */
 	if (!cache->is_sampled || !cache->root->is_internal)
 		cache->stats = (uint32_t)percpu_alloc(STAT_NR * 4, 4);
+	if (!cache->is_sampled && !cache->debug && !cache->is_reserve)
+		cache->barn = (uint32_t)percpu_alloc(sizeof(struct barn), 8);
+	cache->barn_credit = BARN_FIRST_CREDIT;
+	cache->barn_refused = 0;
 	cache->is_unguarded = cache->debug || cache->is_reserve ||
 			      cache->align > PAGE_BYTES ||
 			      (cache->is_internal ? cache->is_accounted :
@@ -312,6 +309,9 @@ void cache_unmake(struct slub_cache *cache)
 	if (cache->stats)
 		slub_percpu_free(cache->stats);
 	cache->stats = 0;
+	if (cache->barn)
+		slub_percpu_free(cache->barn);
+	cache->barn = 0;
 	slots_set(cache, 0, 1);
 	cache->link = 0;
 	lock_acquire(&cache_lock);
@@ -378,6 +378,7 @@ static void bury(struct slub_cache *cache)
 	cache->list_slot = 0;
 	cache->sample_slot = 0;
 	cache->stats = 0;
+	cache->barn = 0;
 	cache->link = 0;
 	cache->place = 0;
 	cache->isolate = NULL;
@@ -413,19 +414,15 @@ void slab_fork_prepare(void)
 
 void slab_fork_finish(bool in_child)
 {
-	bool torn = false;
-
 	if (in_child)
 		slab_update_after_fork();
 	for (struct cache_node *n = nodes_first(); n; n = n->next_made) {
 		if (!lock_release_after_fork(&n->lock, in_child))
 			continue;
 		node_rebuild(n);
-		torn = true;
 	}
-	if (torn)
-		barns_after_fork();
 	if (in_child) {
+		barns_after_fork();
 		making_after_fork();
 		defrag_after_fork();
 		bury_dying();

@@ -450,7 +450,7 @@ static long defrag(struct slub_cache *cache, unsigned int max_fill)
 	cache_shrink_nodes(cache);
 	movers_leave(&pin);
 	block_flush();
-	page_purge_if_needed();
+	page_purge_regret();
 	return (long)nr_freed;
 }
 

@@ -27,9 +27,9 @@ static void postpone(struct slub_cache *cache, void *object)
 		;
 }
 
-bool chain_give(struct slub_cache *cache, struct cache_node *node, void *chain)
+bool chain_give(struct slub_cache *cache, void *chain, uint32_t nr)
 {
-	if (barn_put(node, cache, chain)) {
+	if (barn_put(cache, chain, nr)) {
 		stat_add(cache, STAT_FREE_BARN);
 		return true;
 	}
@@ -46,13 +46,9 @@ void chain_retire(struct slub_cache *cache, void *chain)
 		stat_add(cache, STAT_FREE_SPARE);
 		return;
 	}
-	capacity_swaps_end(cache);
-	if (chain_give(cache, node_current(cache), chain)) {
-		if (barns_have_sent())
-			slab_reclaim_if_needed();
-		return;
-	}
-	capacity_decay(cache, node_current(cache));
+	if (!chain_give(cache, chain, chain_length(cache)))
+		capacity_decay(cache, node_current(cache));
+	/* Also where a barn has it, for another may have given one to its slabs. */
 	slab_reclaim_if_needed();
 }
 

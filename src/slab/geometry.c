@@ -23,108 +23,22 @@
  */
 #define SLAB_BYTES_MIN ((size_t)32 << 10)
 
-/*
- * Bytes in a slot's list, and objects: so many of any size, and more of those that take
- * little room.  slab_test, 10,000 of a size, cycles for a malloc and a free: with 64 KiB and
- * 256 objects 8 bytes take 10.1, with 256 KiB and 512 objects 8.9, now 8.4 (functions that
- * do nothing: 7.3); 1 KiB 19.4, 12.4, 11.8; 2 KiB 31.7, 17.3, 15.0.  Of pages, with 512
- * KiB and 64 objects: 4 KiB 23, now 15; 16 KiB 30, now 17 (docs/performance.md).
- */
-#define LIST_BYTES ((size_t)512 << 10)
-#define LIST_BYTES_SMALL ((size_t)64 << 10)
-#define LIST_BYTES_LARGE ((size_t)2 << 20)
 #define LIST_OBJECTS_MIN 16
-#define LIST_OBJECTS_MAX 512
-#define LIST_OBJECTS_MAX_SMALL 2048
-#define LIST_OBJECTS_MAX_LARGE 128
-#define LIST_OBJECTS_SWAPPED 64
-/* Beyond so many CPUs they share what as many have, down to a quarter each. */
-#define LIST_CPUS 8
-#define LIST_SHARES_MAX 4
+#define LIST_OBJECTS_MAX 2048
 /* Above this, a list of LIST_OBJECTS_MIN would hold too many bytes. */
 #define LIST_MIN_UP_TO ((size_t)32 << 10)
-/* Chains that a barn has room for at the least: two per CPU. */
-#define BARN_ROOM_MIN 256
 
 static uint32_t node_count = 1;	/* const after start */
-/* Lowered once, to the quota; so a barn's room is enough for ever. */
-static uint32_t cpu_count = 1;
 
 void slab_init(uint32_t nr_nodes, const struct os_cpus *cpus)
 {
 	node_count = nr_nodes;
-	cpu_count = cpus->allowed;
-}
-
-/*
- * The quota bounds what barns hold.  Its files are read once, by a heap that is
- * not small any more, so that most processes never do.
- */
-#define LOOK_FROM 4		/* superblocks */
-
-static _Atomic bool quota_is_known;
-static uint32_t *published_quota;
-
-void slab_publish_quota(uint32_t *word)
-{
-	published_quota = word;
-}
-
-static cold void barns_bound(void)
-{
-	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
-		for (uint32_t n = 0; n < node_count; n++) {
-			struct cache_node *node = c->nodes[n];
-
-			lock_acquire(&node->lock);
-			node->barn.nr_max = barn_nr_max(c);
-			node->barn.credit = (uint32_t)min_size(
-				node->barn.credit, node->barn.nr_max);
-			lock_release(&node->lock);
-		}
-	}
-}
-
-void slab_quota_look(void)
-{
-	uint32_t quota;
-
-	if (likely(superblock_nr_used() < LOOK_FROM ||
-		   __atomic_load_n(&quota_is_known, __ATOMIC_RELAXED)))
-		return;
-	if (__atomic_exchange_n(&quota_is_known, true, __ATOMIC_RELAXED))
-		return;
-	quota = os_cpu_quota();
-	if (published_quota)
-		__atomic_store_n(published_quota, quota, __ATOMIC_RELAXED);
-	if (!quota || quota >= cpu_count)
-		return;
-	__atomic_store_n(&cpu_count, quota, __ATOMIC_RELAXED);
-	barns_bound();
+	(void)cpus;
 }
 
 uint32_t slab_nr_nodes(void)
 {
 	return node_count;
-}
-
-uint32_t barn_nr_room(void)
-{
-	return 2 * cpu_count > BARN_ROOM_MIN ? 2 * cpu_count : BARN_ROOM_MIN;
-}
-
-uint32_t barn_first_credit(void)
-{
-	return 2 * cpu_count;
-}
-
-uint32_t barn_nr_max(const struct slub_cache *cache)
-{
-	/* 0: who walks over the caches stands on one that is being cleared. */
-	size_t bytes = cache->size * (size_t)cache->capacity;
-	size_t n = max_size(2 * cpu_count, BARN_BYTES / max_size(bytes, 1));
-
-	return (uint32_t)min_size(n, barn_nr_room());
 }
 
 /*
@@ -152,37 +66,6 @@ static uint32_t choose_order(uint32_t size)
 	return SLAB_ORDER_MAX;
 }
 
-static size_t objects_max(size_t size, bool in_object)
-{
-	size_t n = max_size(LIST_OBJECTS_MAX, LIST_BYTES_SMALL / size);
-
-	return in_object ? min_size(n, LIST_OBJECTS_MAX_SMALL) :
-			   LIST_OBJECTS_MAX_LARGE;
-}
-
-static size_t choose_capacity(const struct slub_cache *cache, bool in_object)
-{
-	size_t shares = max_size(cpu_count / LIST_CPUS, 1);
-	size_t bytes = (in_object ? LIST_BYTES : LIST_BYTES_LARGE) /
-		       min_size(shares, LIST_SHARES_MAX);
-	size_t least = cache->size <= LIST_MIN_UP_TO ? LIST_OBJECTS_MIN : 2;
-
-	return min_size(max_size(bytes / cache->size, least),
-			objects_max(cache->size, in_object));
-}
-
-/*
- * Where lists grow because they change places.  Of 512 live blocks of up to 4 KiB
- * the largest classes have 32 and more, which go up and down by 20.
- */
-static size_t choose_capacity_most(const struct slub_cache *cache,
-				   bool in_object, size_t capacity)
-{
-	if (!in_object || cache->size > PAGE_BYTES)
-		return capacity;
-	return max_size(capacity, LIST_OBJECTS_SWAPPED);
-}
-
 /* What lies in a CPU's list can be had from outside, and links are plain. */
 static bool lists_can_be_settled(void)
 {
@@ -191,95 +74,51 @@ static bool lists_can_be_settled(void)
 }
 
 /*
- * Long lists cost memory times the number of classes and of CPUs.  So they are
- * short at first, and grow with the heap, by this much for each superblock, or
- * where the program is busy with one size: this many refills in a row.
+ * Lists are short at first.  One that is found empty gets longer by a quarter, one
+ * that is flushed shorter by a sixteenth.  All lists of one size may hold a part of
+ * the budget for free memory.
  */
 #define FIRST_BYTES ((size_t)8 << 10)
 #define FIRST_BYTES_LARGE ((size_t)64 << 10)
 #define FIRST_OBJECTS 8
 #define FIRST_OBJECTS_LARGE 2
-#define STREAK 4
-#define STREAK_LARGE 64
+#define BUDGET_SHARE 16
+#define GROW_SHARE 4
 
-/* Estimates: whose refill was the last one, and how many in a row. */
-static struct slub_cache *_Atomic streak_cache;
-static _Atomic uint32_t streak_length;
-
-static uint32_t streak_count(struct slub_cache *cache)
+/* By what the process may hold now. */
+static int32_t capacity_most(const struct slub_cache *cache)
 {
-	uint32_t n = 0;
+	size_t least = cache->size <= LIST_MIN_UP_TO ? LIST_OBJECTS_MIN : 2;
+	size_t cpus = max_size(percpu_areas_end(), 1);
+	size_t bytes = page_budget() / BUDGET_SHARE / cpus;
 
-	if (__atomic_load_n(&streak_cache, __ATOMIC_RELAXED) == cache)
-		n = __atomic_load_n(&streak_length, __ATOMIC_RELAXED) + 1;
-	else
-		__atomic_store_n(&streak_cache, cache, __ATOMIC_RELAXED);
-	__atomic_store_n(&streak_length, n, __ATOMIC_RELAXED);
-	return n;
+	return (int32_t)min_size(max_size(bytes / cache->size, least),
+				 (size_t)cache->capacity);
+}
+
+static void capacity_set(struct slub_cache *cache, int32_t n)
+{
+	__atomic_store_n(&cache->capacity_now, n, __ATOMIC_RELAXED);
 }
 
 void capacity_grow(struct slub_cache *cache)
 {
-	bool in_object = link_is_in_object(cache->link);
-	uint32_t enough = in_object ? STREAK : STREAK_LARGE;
-	int32_t n = capacity_now(cache);
+	int32_t n = capacity_now(cache), most;
 
 	if (n >= cache->capacity)
 		return;
-	n = 2 * n < cache->capacity ? 2 * n : cache->capacity;
-	if (streak_count(cache) < enough &&
-	    (size_t)n * cache->size > superblock_nr_used() * FIRST_BYTES)
-		return;
-	__atomic_store_n(&cache->capacity_now, n, __ATOMIC_RELAXED);
+	most = capacity_most(cache);
+	n += n / GROW_SHARE + 1;
+	if (n <= most)
+		capacity_set(cache, n);
 }
 
-/*
- * Chains that go to the barn and come back say that lists are too short for a program
- * whose objects come and go.  Longer ones hold no more in all, where what is left in the
- * barn would fill what they get longer by.  `call_latency`, 512 live blocks of up to 4 KiB:
- * 5 % of the calls of its largest classes left the lists and 2,270 chains of each came
- * back, 1 % and 150 now; slow calls of all classes 2.9 % -> 1.5 %.
- */
-void capacity_grow_settled(struct slub_cache *cache,
-			   const struct cache_node *node)
+void capacity_fit(struct slub_cache *cache)
 {
-	int32_t n = capacity_now(cache), more = cache->capacity - n;
-	uint32_t left = __atomic_load_n(&node->barn.nr, __ATOMIC_RELAXED) *
-			list_given(n);
+	int32_t most = capacity_most(cache);
 
-	if (more > n)
-		more = n;
-	if (more > 0 && left >= (uint32_t)more * percpu_areas_end())
-		__atomic_store_n(&cache->capacity_now, n + more,
-				 __ATOMIC_RELAXED);
-}
-
-/*
- * Where a CPU's two lists change places all the time, objects come and go by more than
- * one holds, and by less than both.  A main list as long as both holds the same objects
- * without that.  So many times in a row, and nothing that went to the barn or the slabs
- * or came from there: what is passed on to other CPUs is to get there.  Up to 64
- * objects, as the lists of a queue's both ends would only hold more (`queue
- * --producers=3` at its peak: 4.1 MiB before, 4.3, and 5.2 if up to 64 KiB).  `call_latency`
- * by two threads: of 4 million pairs 22,300 found the main list empty and 1,800 both;
- * 900 and 120 since.
- */
-#define SWAPS_IN_A_ROW 8
-
-void capacity_grow_swapped(struct slub_cache *cache)
-{
-	uint8_t swaps = __atomic_load_n(&cache->swaps, __ATOMIC_RELAXED) + 1;
-	int32_t n = capacity_now(cache);
-	int32_t more = (cache->capacity_most < LIST_OBJECTS_SWAPPED ?
-			cache->capacity_most : LIST_OBJECTS_SWAPPED) - n;
-
-	swaps %= SWAPS_IN_A_ROW;
-	__atomic_store_n(&cache->swaps, swaps, __ATOMIC_RELAXED);
-	if (more > n)
-		more = n;
-	if (!swaps && more > 0)
-		__atomic_store_n(&cache->capacity_now, n + more,
-				 __ATOMIC_RELAXED);
+	if (capacity_now(cache) > most && !cache->has_sheaf_length)
+		capacity_set(cache, most);
 }
 
 /* What the lists of a new cache may hold. */
@@ -325,17 +164,12 @@ static void choose_slab(struct slub_cache *cache, bool in_object)
 void cache_choose_geometry(struct slub_cache *cache, uint32_t sheaf_length)
 {
 	bool in_object = link_is_in_object(cache->link);
-	size_t n = sheaf_length ? sheaf_length :
-				  choose_capacity(cache, in_object);
+	size_t n = sheaf_length ? sheaf_length : LIST_OBJECTS_MAX;
 
 	choose_slab(cache, in_object);
 	cache->capacity = (int32_t)n;
-	cache->capacity_most = (int32_t)n;
-	if (!sheaf_length) {
-		cache->capacity_most =
-			(int32_t)choose_capacity_most(cache, in_object, n);
+	if (!sheaf_length)
 		n = (size_t)capacity_first(cache, in_object);
-	}
 	__atomic_store_n(&cache->capacity_now, (int32_t)n, __ATOMIC_RELAXED);
 	cache->carve_batch = (uint32_t)cache->capacity;
 	if (in_object)

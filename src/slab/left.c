@@ -56,7 +56,7 @@ static size_t slot_nr_cached(const struct slub_cache *cache,
 size_t cache_nr_cached(const struct slub_cache *cache)
 {
 	uint32_t offset = __atomic_load_n(&cache->list_slot, __ATOMIC_RELAXED);
-	size_t nr = 0, chains = 0;
+	size_t nr = 0;
 
 	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
 		char *area = percpu_area(cid);
@@ -65,16 +65,7 @@ size_t cache_nr_cached(const struct slub_cache *cache)
 			nr += slot_nr_cached(cache, (struct slot *)
 					     (area + offset));
 	}
-	for (int n = 0; n < OS_NODES_MAX; n++) {
-		/* acquire: pairs with nodes_create(), which may be at it */
-		struct cache_node *node = __atomic_load_n(&cache->nodes[n],
-							  __ATOMIC_ACQUIRE);
-
-		if (!node)
-			break;
-		chains += __atomic_load_n(&node->barn.nr, __ATOMIC_RELAXED);
-	}
-	return nr + chains * chain_length(cache);
+	return nr + __atomic_load_n(&cache->in_barns, __ATOMIC_RELAXED);
 }
 
 static size_t carved_bytes(struct slub_cache *cache)

@@ -57,7 +57,6 @@ static struct page *slab_new(struct slub_cache *cache, uint32_t node)
 
 	if (!block)
 		return NULL;
-	slab_quota_look();
 	stat_add(cache, STAT_SLAB_ALLOC);
 	slab = page_of(block);
 	page_flags_write(slab, page_flags_make(TYPE_SLAB, cache->order, node));
@@ -565,8 +564,6 @@ void node_rebuild(struct cache_node *node)
 	list_init(&node->partial);
 	node->nr_partial = 0;
 	node->carve = NULL;
-	node->barn.nr = 0;
-	node->barn.bytes = 0;
 	node->nr_slabs = 0;
 	node->nr_objects = 0;
 	node->nr_carved = 0;

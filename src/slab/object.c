@@ -220,19 +220,14 @@ static void *alloc_node(struct slub_cache *cache, int node)
 
 	if (slub_thread.locks_held)
 		return NULL;
-	chain = barn_get(from, cache);
-	if (chain)
-		stat_add(cache, STAT_ALLOC_BARN);
-	else
-		chain = chain_refill(cache, from, &nr);
-	/* What waits in a barn may be of any node. */
+	chain = chain_refill(cache, from, &nr);
 	if (!chain || page_node(slab_of(cache, chain)) != (uint32_t)node)
 		stat_add(cache, STAT_ALLOC_NODE_MISMATCH);
 	if (!chain)
 		return NULL;
 	rest = chain_next(cache, chain);
 	if (rest)
-		chain_give(cache, from, rest);
+		chain_give(cache, rest, nr - 1);
 	return chain_unchained(cache, chain);
 }
 

@@ -11,7 +11,7 @@
 
 static size_t run(int priority)
 {
-	size_t keep = priority > PRIORITY_MILD ? page_idle_limit() / 2 : 0;
+	size_t keep = priority > PRIORITY_MILD ? page_budget() / 2 : 0;
 
 	slab_shrink_all();
 	return page_purge(keep) * PAGE_BYTES;

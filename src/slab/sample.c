@@ -291,7 +291,7 @@ static void *chain_gather(struct slub_cache *cache)
 /* What no slot takes; nothing is known of its objects' future any more. */
 static void chain_put_away(struct slub_cache *cache, void *chain)
 {
-	chain_give(cache, node_current(cache), chain);
+	chain_give(cache, chain, chain_length(cache));
 }
 
 /*

@@ -38,25 +38,28 @@ static int32_t flushers;			/* atomic */
 #define SHRINK_WAITS_MAX 1000
 #define FLUSH_WAITS_MAX 10000
 
-static void barn_flush(struct slub_cache *cache, struct cache_node *node)
+static void barns_flush(struct slub_cache *cache)
 {
-	void *chain;
+	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
+		void *chain;
 
-	while ((chain = barn_take(node)))
-		chain_flush(cache, chain);
+		while ((chain = barn_take(cache, cid)))
+			chain_flush(cache, chain);
+	}
 }
 
-cold bool cache_empty_barn_by_one(struct slub_cache *cache, uint32_t node)
+cold bool cache_empty_barns_by_one(struct slub_cache *cache)
 {
 	struct cache_hold pin;
-	void *chain;
+	void *chain = NULL;
 
 	/* Who waits for shrinks to be over comes first. */
 	if (__atomic_load_n(&flushers, __ATOMIC_RELAXED) > 0 ||
 	    !cache_pin_any(cache, &pin))
 		return false;
 	shrink_begin();
-	chain = barn_take(cache->nodes[node]);
+	for (uint32_t cid = 0; cid < percpu_areas_end() && !chain; cid++)
+		chain = barn_take(cache, cid);
 	if (chain)
 		chain_flush(cache, chain);
 	shrink_end();
@@ -99,10 +102,10 @@ static void shrink_cpus(void)
 
 static void shrink_nodes(struct slub_cache *cache, size_t search_max)
 {
+	barns_flush(cache);
 	for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
 		struct cache_node *node = cache->nodes[n];
 
-		barn_flush(cache, node);
 		if (__atomic_load_n(&node->nr_partial, __ATOMIC_RELAXED) <=
 		    search_max)
 			node_shrink(cache, node);
@@ -147,6 +150,7 @@ static void shrink_pinned(struct slub_cache *cache, size_t search_max)
 	if (!cache_pin_any(cache, &pin))
 		return;
 	shrink_nodes(cache, search_max);
+	capacity_fit(cache);
 	cache_unpin(&pin);
 }
 
@@ -225,8 +229,7 @@ static bool flush_once(struct slub_cache *cache)
 		chain_flush(cache, out.main.head);
 		chain_flush(cache, out.spare.head);
 	}
-	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
-		barn_flush(cache, cache->nodes[n]);
+	barns_flush(cache);
 	return sampled ? flush_once(sampled) && done : done;
 }
 
@@ -316,51 +319,20 @@ bool cache_has_partial(const struct slub_cache *cache)
 	return false;
 }
 
-static void shorten_lists(void)
-{
-	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
-		if (cache_is_live(c) && capacity_now(c) > FALLEN_LENGTH)
-			__atomic_store_n(&c->capacity_now, FALLEN_LENGTH,
-					 __ATOMIC_RELAXED);
-	}
-}
-
-/*
- * After a burst.  Lists that kept as much as may lie idle in slabs pin a slab
- * with each object: the last ones are not to do so at rest.
- */
-static void shrink_fallen(size_t enough)
-{
-	size_t before = page_used_bytes();
-
-	shrink_all(SEARCH_MAX);
-	if (page_used_bytes() + enough < before)
-		shorten_lists();
-	page_purge_if_needed();
-	superblock_purge_descriptors();
-}
-
 usual void slab_reclaim_if_needed(void)
 {
 	size_t pages = page_purge_if_needed();
-	bool has_fallen;
 	size_t enough;
 
 	if (likely(!pages))
 		return;
 	enough = superblock_nr_used() * SUPERBLOCK_BYTES / GIVEN_SHARE;
 	enough = max_size(min_size(enough, GIVEN_MAX), GIVEN_MIN);
-	has_fallen = page_has_fallen();
-	if (has_fallen)
-		enough = max_size(page_idle_limit(), GIVEN_MIN);
 	pages = __atomic_add_fetch(&pages_given, pages, __ATOMIC_RELAXED);
 	if (pages * PAGE_BYTES < enough)
 		return;
 	__atomic_store_n(&pages_given, 0, __ATOMIC_RELAXED);
-	if (has_fallen) {
-		shrink_fallen(enough);
-		return;
-	}
 	shrink_all(SEARCH_MAX);
 	page_purge_if_needed();
+	superblock_purge_descriptors();
 }

@@ -10,7 +10,7 @@
  *   chain    objects linked through their link word, owned by whoever holds
  *            the pointer to the first
  *   slot     a cache's two chains on one CPU: main and spare
- *   barn     a node's store of full chains
+ *   barn     a CPU's store of full chains
  *   partial  slabs of a node with free or uncarved objects, not being carved
  *
  * The life of an object:
@@ -51,14 +51,17 @@
 #include <slub/defrag.h>
 #include <slub/rcu.h>
 
+#define BARN_CHAINS 32
+#define BARN_FIRST_CREDIT 1
+#define BARN_ENTRY_SHIFT 48	/* slab/barn.c */
+
+/* Of a CPU and a cache: full chains, from the oldest on. */
 struct barn {
-	void **chains;		/* stack of nr_room places; const */
-	uint32_t nr;
-	uint32_t nr_max;	/* const */
-	uint32_t credit;	/* chains it may still take, see barn.c */
-	uint32_t refused;	/* chains it could have taken */
-	uint32_t used;		/* the turn in which it was last */
-	size_t bytes;		/* what its chains count for; see barn_put() */
+	struct lock lock;
+	uint32_t oldest;	/* numbers that only grow */
+	uint32_t newest;	/* one past it */
+	uint32_t unused;
+	uint64_t chains[BARN_CHAINS];
 };
 
 struct cache_node {
@@ -66,7 +69,6 @@ struct cache_node {
 	uint32_t node;		/* const */
 	struct cache_node *next_made;	/* const: all there ever were, for fork */
 	/* under lock */
-	struct barn barn;
 	struct page *carve;
 	struct list partial;
 	size_t nr_partial;	/* read without the lock too, as a guess */
@@ -177,9 +179,12 @@ struct slub_cache {
 	uint32_t slack;
 	/* * Of malloc's own, and shadows: not destroyed by programs, never merged. */
 	bool is_internal;
-	uint8_t swaps;		/* atomic, an estimate: slab/geometry.c */
 	bool has_sheaf_length;	/* its user has said how long lists are */
-	int32_t capacity_most;	/* of a slot's chain; const after create */
+	uint32_t barn;		/* per-CPU offset of a struct barn; 0: none */
+	uint32_t in_barns;	/* atomic: objects, about */
+	/* atomic, estimates: chains that barns may take, and could have; barn.c */
+	uint32_t barn_credit;
+	uint32_t barn_refused;
 	char name_space[SLUB_CACHE_NAME_MAX + 1];
 	const struct debug_layout *debug;	/* * NULL: off; debug/debug.h */
 	struct slub_cache *twin;		/* atomic; slab/debug.h */
@@ -401,10 +406,6 @@ void cache_shrink_nodes(struct slub_cache *cache);
 bool cache_has_slabs(const struct slub_cache *cache);
 /* Has it slabs of which some objects are free? */
 bool cache_has_partial(const struct slub_cache *cache);
-
-/* barn.c */
-/* Each barn of @cache, which is live, takes chains of @nr objects in all, if it has room. */
-void cache_barns_open(struct slub_cache *cache, uint32_t nr);
 
 /* shrink.c */
 /* Empties the lists of every CPU and every barn; frees empty slabs. */

@@ -77,7 +77,7 @@ static inline struct page *slab_of(const struct slub_cache *cache,
 }
 
 /*
- * A chain gets as long as cache->capacity_most, but a cache that only frees shortens
+ * A chain gets as long as cache->capacity, but a cache that only frees shortens
  * its chains bit by bit: what is left in them when the frees end keeps a slab
  * per object from being given back, in the worst case.  So it may stay as long as
  * that is an eighth of the node's slabs.  (Down to CAPACITY_MIN in any case, a
@@ -98,20 +98,10 @@ static inline uint32_t chain_length(const struct slub_cache *cache)
 	return list_given(capacity_now(cache));
 }
 
-/* geometry.c: after a refill from slabs */
+/* geometry.c: the main list was found empty */
 void capacity_grow(struct slub_cache *cache);
-/* ... after a chain from the barn */
-void capacity_grow_settled(struct slub_cache *cache,
-			   const struct cache_node *node);
-/* ... after a chain from the spare list */
-void capacity_grow_swapped(struct slub_cache *cache);
-
-/* A chain went beyond this CPU's lists, or came from there. */
-static inline void capacity_swaps_end(struct slub_cache *cache)
-{
-	if (__atomic_load_n(&cache->swaps, __ATOMIC_RELAXED))
-		__atomic_store_n(&cache->swaps, 0, __ATOMIC_RELAXED);
-}
+/* All lists are empty: they are not to get longer than the budget allows now. */
+void capacity_fit(struct slub_cache *cache);
 
 static inline void capacity_decay(struct slub_cache *cache,
 				  const struct cache_node *node)
@@ -173,11 +163,10 @@ void *chain_fetch(struct slub_cache *cache, struct cache_node *node,
 /* ... from slabs, of other nodes if need be; *@nr: of how many objects */
 void *chain_refill(struct slub_cache *cache, struct cache_node *node,
 		   uint32_t *nr);
-void chain_store(struct slub_cache *cache, struct cache_node *node,
-		 void *chain, uint32_t nr);
+void chain_store(struct slub_cache *cache, void *chain, uint32_t nr);
 void chain_retire(struct slub_cache *cache, void *chain);
-/* To the barn of @node, else to the slabs; true: the barn has it. */
-bool chain_give(struct slub_cache *cache, struct cache_node *node, void *chain);
+/* About @nr objects to this CPU's barn, else to the slabs; true: the barn has them. */
+bool chain_give(struct slub_cache *cache, void *chain, uint32_t nr);
 
 /* node.c: slabs of a node */
 /*
@@ -248,8 +237,8 @@ void cache_empty_lists(struct slub_cache *cache);
  * back what slabs are empty; false: a flush is waited for.
  */
 bool cache_empty(struct slub_cache *cache);
-/* Gives a chain of the barn of @node to its slabs; false: none, or it may not be. */
-bool cache_empty_barn_by_one(struct slub_cache *cache, uint32_t node);
+/* Gives one chain of its barns to its slabs; false: there is none, or it may not be. */
+bool cache_empty_barns_by_one(struct slub_cache *cache);
 /* left.c: called before the heap takes another superblock for a slab */
 void slab_empty_left(void);
 
@@ -319,38 +308,22 @@ uint32_t chain_settled_to_slabs(struct slub_cache *cache, void *chain);
 uint32_t chain_flush(struct slub_cache *cache, void *chain);
 
 /* barn.c */
-void *barn_get(struct cache_node *node, const struct slub_cache *cache);
-bool barn_put(struct cache_node *node, const struct slub_cache *cache,
-	      void *chain);
-/* Any chain, also when nobody asked for one: to empty the barn. */
-void *barn_take(struct cache_node *node);
-
-/*
- * barn_bound.c: what all barns hold, at the most where they are busy, and one of them
- * does; two chains per CPU may be more.
- */
-#define BARN_BYTES ((size_t)256 << 20)
-
-extern _Atomic uint32_t barn_turn SLUB_INTERNAL;
-/* A chain of @bytes was refused, and one is wanted. */
-void barns_again(size_t bytes);
-bool barns_have_room(void);
-/* Barns that are idle give some of theirs to the slabs; no lock held.  False: to no avail. */
-bool barns_make_room(void);
-/* Did they, since this was asked last? */
-bool barns_have_sent(void);
-/* In a forked child, some of whose nodes were made anew: what is in barns. */
+/* That of CPU number @cid; NULL: there is no such CPU, or the cache has no barns. */
+struct barn *barn_of(const struct slub_cache *cache, uint32_t cid);
+/* Chains in @barn, as of a moment ago. */
+uint32_t barn_nr(const struct barn *barn);
+/* A chain of about *@nr objects for this CPU; NULL: no CPU has one. */
+void *barn_get(struct slub_cache *cache, uint32_t *nr);
+/* False: there is no room. */
+bool barn_put(struct slub_cache *cache, void *chain, uint32_t nr);
+/* The oldest chain of CPU number @cid, to empty its barn. */
+void *barn_take(struct slub_cache *cache, uint32_t cid);
+/* In a forked child. */
 void barns_after_fork(void);
 
 /* geometry.c: order, objects, lists; from size, object_size, link */
 void cache_choose_geometry(struct slub_cache *cache, uint32_t sheaf_length);
-/* Chains that the barn of a node has room for, whatever the cache. */
-uint32_t barn_nr_room(void);
-uint32_t barn_nr_max(const struct slub_cache *cache);
-uint32_t barn_first_credit(void);
 uint32_t slab_nr_nodes(void);
-/* Reads the quota of CPUs once the heap is large enough for it to matter. */
-void slab_quota_look(void);
 
 extern struct lock cache_lock SLUB_INTERNAL;
 

@@ -28,7 +28,7 @@ bool cache_give_back(struct slub_cache *cache)
 		partial |= cache_has_partial(reserve);
 	}
 	block_flush();
-	page_purge_if_needed();
+	page_purge_regret();
 	return partial | cache_has_partial(cache);
 }
 

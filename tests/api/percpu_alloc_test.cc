@@ -226,7 +226,7 @@ TEST_P(configured, works)
 INSTANTIATE_TEST_SUITE_P(
 	settings, configured,
 	testing::Values(
-		configuration{ { "SLUB_PERCPU=static" }, "fill-32K" },
+		configuration{ { "SLUB_PERCPU=static" }, "fill-64K" },
 		configuration{ { "SLUB_PERCPU=static", "SLUB_PERCPU_BYTES=1M" }, "fill-1M" },
 		configuration{ { "SLUB_PERCPU=static", "SLUB_PERCPU_BYTES=4K" }, "fill-32K" },
 		configuration{ { "SLUB_PERCPU_BYTES=1M" }, "fill-1M" },
@@ -351,6 +351,8 @@ extern "C" int act_instead(int argc, char **argv)
 	std::string act = name;
 	if (act == "fill-32K")
 		act_fill(32 << 10);
+	else if (act == "fill-64K")
+		act_fill(64 << 10);
 	else if (act == "fill-1M")
 		act_fill(1 << 20);
 	else if (act == "fragmented")

@@ -71,7 +71,7 @@ class Refusals(Target):
     def test_unknown_version_of_the_library(self):
         with open(LIBRARY, "rb") as file:
             image = file.read()
-        at = image.index(b"SLUBABI\0\4\0\0\0")
+        at = image.index(b"SLUBABI\0\5\0\0\0")
         other = self.path("libslub.so.0")
         # One to come, and the one before.
         for version in (99, 3):

@@ -15,7 +15,7 @@ import struct
 
 import gdb
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 ROW = 64
 STEPS_MAX = 1 << 20
 
@@ -26,9 +26,12 @@ LISTED, FROZEN = 1 << 62, 1 << 63
 
 CACHE_FIELDS = ["name", "slot", "list_slot", "size", "object_size", "align", "flags", "order",
                 "objects", "capacity", "capacity_now", "min_partial", "carve_batch", "users",
-                "ctor", "debug", "link", "stats", "watch"]
-NODE_FIELDS = ["slabs", "partial", "objects", "carved", "slabs_peak", "barn_chains", "barn_nr",
-               "barn_max", "barn_credit", "barn_refused"]
+                "ctor", "debug", "link", "stats", "watch", "slack", "usersize", "useroffset",
+                "aliases", "accounted", "owners", "owners_here", "unguarded", "root", "barn",
+                "in_barns"]
+NODE_FIELDS = ["slabs", "partial", "objects", "carved", "slabs_peak"]
+BARN_CHAINS = 32
+BARN_SHIFT = 48
 TRACK_FIELDS = ["caller", "when", "stack", "thread", "cpu"]
 
 u8, u16, u32, u64 = ctypes.c_uint8, ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64
@@ -39,7 +42,7 @@ class Field(ctypes.Structure):
 
 
 class Abi(ctypes.Structure):
-    """struct slub_abi of src/inspect/abi.h, version 4."""
+    """struct slub_abi of src/inspect/abi.h, version 5."""
     _fields_ = [
         ("magic", ctypes.c_char * 8), ("version", u32), ("size", u32), ("ready", u32),
         ("backend", u32), ("cpu_number", u32), ("page_size", u32), ("layout", u32), ("smp", u32),
@@ -52,7 +55,8 @@ class Abi(ctypes.Structure):
         ("descriptor_holes", u16), ("descriptor_state", u16), ("descriptor_state_align", u32),
         ("base_table", u64), ("dummy_area", u64), ("shared_area", u64), ("nr_areas", u32),
         ("area_bytes", u32), ("slot_bytes", u32), ("slot_head", u16), ("slot_room", u16),
-        ("slot_spare_head", u16), ("reserved16", u16 * 3), ("stat_words", u8 * 32),
+        ("slot_spare_head", u16), ("barn_oldest", u16), ("barn_newest", u16),
+        ("barn_chains", u16), ("stat_words", u8 * 32),
         ("slot_owners", u64), ("nr_slots", u32), ("cache_bytes", u32), ("cache_nodes", u32),
         ("node_bytes", u32), ("cache_fields", Field * 32), ("node_fields", Field * 16),
         ("options", u64), ("nr_options", u32), ("option_bytes", u32), ("guard", u64),
@@ -231,9 +235,16 @@ class Heap:
             yield f"the spare list of CPU number {cpu}", word(slot + self.abi.slot_spare_head)
 
     def barn_lists(self, cache):
-        for number, node in enumerate(cache.nodes):
-            for i in range(min(node["barn_nr"], 4096)):
-                yield f"the barn of node {number}", word(node["barn_chains"] + 8 * i)
+        table = read(self.abi.base_table, 8 * self.abi.nr_areas)
+        for cpu, (area,) in enumerate(struct.iter_unpack("<Q", table)):
+            if area in (0, self.abi.dummy_area) or not cache.barn:
+                continue
+            barn = area + cache.barn
+            oldest, newest = (struct.unpack("<I", read(barn + at, 4))[0]
+                              for at in (self.abi.barn_oldest, self.abi.barn_newest))
+            for n in range(min((newest - oldest) % 2**32, BARN_CHAINS)):
+                entry = word(barn + self.abi.barn_chains + 8 * ((oldest + n) % BARN_CHAINS))
+                yield f"the barn of CPU number {cpu}", entry % (1 << BARN_SHIFT)
 
     def free_objects(self, cache, slab):
         """Where each free object of the slab is: address -> words."""

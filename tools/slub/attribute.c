@@ -21,6 +21,7 @@ static const struct {
 	{ SLUB_ABI_CACHE_ORDER, "order" },
 	{ SLUB_ABI_CACHE_CAPACITY, "sheaf_capacity" },
 	{ SLUB_ABI_CACHE_CAPACITY_NOW, "sheaf_capacity_now" },
+	{ SLUB_ABI_CACHE_IN_BARNS, "objects_in_barns" },
 	{ SLUB_ABI_CACHE_MIN_PARTIAL, "min_partial" },
 	{ SLUB_ABI_CACHE_CARVE_BATCH, "carve_batch" },
 	{ SLUB_ABI_CACHE_FLAGS, "flags" },
@@ -58,10 +59,6 @@ static const struct {
 	{ SLUB_ABI_NODE_NR_OBJECTS, "node_objects" },
 	{ SLUB_ABI_NODE_NR_CARVED, "node_carved" },
 	{ SLUB_ABI_NODE_NR_SLABS_PEAK, "node_slabs_peak" },
-	{ SLUB_ABI_NODE_BARN_NR, "barn" },
-	{ SLUB_ABI_NODE_BARN_MAX, "barn_max" },
-	{ SLUB_ABI_NODE_BARN_CREDIT, "barn_credit" },
-	{ SLUB_ABI_NODE_BARN_REFUSED, "barn_refused" },
 };
 
 #define NR_PLAIN   (sizeof(plain) / sizeof(plain[0]))

@@ -436,9 +436,7 @@ static void count_barns(struct snapshot *snapshot)
 	for (size_t i = 0; i < snapshot->nr_caches; i++) {
 		struct cache_view *cache = &snapshot->caches[i];
 
-		cache->cached += cache_node_sum(snapshot, cache,
-						SLUB_ABI_NODE_BARN_NR) *
-				 chain_length(cache);
+		cache->cached += cache_field(cache, SLUB_ABI_CACHE_IN_BARNS);
 	}
 }
 

@@ -74,7 +74,7 @@ TEST(abi, says_what_is)
 	struct slub_abi *abi = &slub_abi_state;
 
 	EXPECT_EQ(memcmp(abi->magic, "SLUBABI", 8), 0);
-	EXPECT_EQ(abi->version, 4u);
+	EXPECT_EQ(abi->version, 5u);
 	EXPECT_EQ(abi->size, sizeof(*abi));
 	EXPECT_EQ(abi->ready, 1u);
 	EXPECT_EQ(abi->backend, (uint32_t)percpu_backend);
@@ -116,7 +116,7 @@ TEST(abi, leads_to_the_caches)
 	EXPECT_EQ(at(SLUB_ABI_CACHE_OBJECT_SIZE), cache->object_size);
 	EXPECT_EQ(at(SLUB_ABI_CACHE_ORDER), cache->order);
 	EXPECT_EQ(at(SLUB_ABI_CACHE_OBJECTS), cache->objects);
-	EXPECT_EQ(at(SLUB_ABI_CACHE_CAPACITY), (uint64_t)cache->capacity_most);
+	EXPECT_EQ(at(SLUB_ABI_CACHE_CAPACITY), (uint64_t)cache->capacity);
 	EXPECT_EQ(at(SLUB_ABI_CACHE_STATS), cache->stats);
 	void *node = ((void **)((char *)cache + abi->cache_nodes))[0];
 	ASSERT_EQ(node, cache->nodes[0]);

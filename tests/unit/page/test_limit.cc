@@ -201,7 +201,7 @@ TEST_F(limit, idle_memory_makes_room)
 	auto *second = (char *)large_alloc(8 * MiB, PAGE_BYTES, &is_zero);
 	ASSERT_NE(second, nullptr);
 	EXPECT_LE(page_nr_dirty(), page_limit_room());
-	EXPECT_LE(page_idle_limit(), page_limit_room() * PAGE_BYTES);
+	EXPECT_LE(page_budget(), page_limit_room() * PAGE_BYTES);
 	large_free(second);
 	large_free(wall);
 }

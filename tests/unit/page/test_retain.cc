@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* page/purge.c where SLUB_RETAIN is given: that much may lie idle, whatever the heap's size. */
+/* page/budget.c where SLUB_RETAIN is given: that much may lie idle, whatever the heap's size. */
 #include <gtest/gtest.h>
 
 #include "run.h"
@@ -23,14 +23,14 @@ protected:
 
 TEST_F(given, a_small_heap_has_the_whole_limit)
 {
-	EXPECT_EQ(page_idle_limit(), retain);
+	EXPECT_EQ(page_budget(), retain);
 	auto small = take(8 * MiB);
-	EXPECT_EQ(page_idle_limit(), retain);
+	EXPECT_EQ(page_budget(), retain);
 	give(small);
 	EXPECT_EQ(idle(), 8 * MiB);
 }
 
-/* By default the second of these would be the end of a burst, of which 1 MiB stays. */
+/* By default 1 MiB would stay. */
 TEST_F(given, a_heap_that_falls_keeps_it_too)
 {
 	auto first = take(48 * MiB), second = take(48 * MiB);
@@ -39,7 +39,7 @@ TEST_F(given, a_heap_that_falls_keeps_it_too)
 	EXPECT_EQ(idle(), 48 * MiB);
 	give(second);
 	EXPECT_EQ(idle(), 96 * MiB);
-	EXPECT_EQ(page_idle_limit(), retain);
+	EXPECT_EQ(page_budget(), retain);
 }
 
 TEST_F(given, beyond_it_memory_goes_back_to_half)

@@ -127,15 +127,25 @@ struct cache_check {
 		EXPECT_GE(node->nr_slabs_peak, slabs);
 	}
 
-	size_t hold_barn()
+	size_t hold_barns()
 	{
-		uint32_t chains = 0;
-		size_t n = 0;
+		const uint64_t pointer = (1ull << BARN_ENTRY_SHIFT) - 1;
+		size_t n = 0, counted = 0;
 
-		for (; chains < node->barn.nr; chains++)
-			n += hold_chain(node->barn.chains[chains], "in the barn");
-		EXPECT_EQ(chains, node->barn.nr);
-		EXPECT_LE(chains, node->barn.nr_max);
+		for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
+			struct barn *barn = barn_of(cache, cid);
+
+			if (!barn)
+				continue;
+			EXPECT_LE(barn->newest - barn->oldest, (uint32_t)BARN_CHAINS);
+			for (uint32_t i = barn->oldest; i != barn->newest; i++) {
+				uint64_t entry = barn->chains[i % BARN_CHAINS];
+
+				n += hold_chain((void *)(uintptr_t)(entry & pointer), "in a barn");
+				counted += entry >> BARN_ENTRY_SHIFT;
+			}
+		}
+		EXPECT_EQ(cache->in_barns, counted);
 		return n;
 	}
 
@@ -160,7 +170,7 @@ struct cache_check {
 		if (testing::Test::HasFatalFailure())
 			return 0;
 		check_node();
-		size_t kept = hold_cpus() + hold_barn();
+		size_t kept = hold_cpus() + hold_barns();
 		for (void *object : user) {
 			hold(object, "with the user");
 			check_object(slab_of(cache, object), object);

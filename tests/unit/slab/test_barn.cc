@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/barn.c: chains on credit, last in first out. */
-#include <algorithm>
+/* slab/barn.c: each CPU takes its own chains first, the newest, and others' oldest. */
 #include <gtest/gtest.h>
 
 #include "check.h"
@@ -8,226 +7,189 @@
 
 namespace {
 
+constexpr size_t MiB = 1ul << 20;
+
 class barn : public testing::TestWithParam<uint32_t> {
 protected:
 	static void SetUpTestSuite()
 	{
-		start::once([] { start::slab(256ul << 20, 16ul << 20); });
+		start::stay_on_this_cpu();
+		start::once([] { start::slab(256 * MiB, 16 * MiB); });
 	}
 	void SetUp() override
 	{
 		cache = test_cache(GetParam());
-		node = cache->nodes[0];
 		slab_shrink_all();
-		node->barn.credit = 6;
-		/*
-		 * So that a full barn of the smallest is in one superblock: before the heap takes
-		 * another it empties caches that nobody allocates from, as it is here.
-		 */
-		cache->carve_batch = std::min(cache->carve_batch, 512u);
+		page_purge(0);
+		percpu_area_make(other_cpu());
+		own = barn_of(cache, percpu_here());
+		other = barn_of(cache, other_cpu());
+		ASSERT_NE(own, nullptr);
+		ASSERT_NE(other, nullptr);
+		ASSERT_NE(own, other);
+		cache->barn_credit = 100;
+		cache->barn_refused = 0;
 	}
 	void TearDown() override
 	{
-		while (void *chain = barn_take(node))
-			chain_flush(cache, chain);
 		slab_shrink_all();
 		check_cache(cache, {});
-		EXPECT_EQ(node->nr_slabs, 0u);
+		EXPECT_EQ(cache->in_barns, 0u);
+		EXPECT_EQ(page_kept_bytes, 0);
+		EXPECT_EQ(cache->nodes[0]->nr_slabs, 0u);
+	}
+	static uint32_t other_cpu()
+	{
+		return percpu_here() + 1;
 	}
 	/* A chain straight from the slabs. */
 	void *chain()
 	{
-		uint32_t nr;
-
-		return node_refill(cache, node, &nr);
+		return node_refill(cache, cache->nodes[0], &nr);
+	}
+	/* As a thread there would: this one stays where it is. */
+	void move_to_other()
+	{
+		other->chains[other->newest++ % BARN_CHAINS] =
+			own->chains[--own->newest % BARN_CHAINS];
 	}
 	struct slub_cache *cache;
-	struct cache_node *node;
+	struct ::barn *own, *other;
+	uint32_t nr;
 };
 
 TEST_P(barn, empty)
 {
-	EXPECT_EQ(barn_get(node, cache), nullptr);
-	EXPECT_EQ(node->barn.credit, 6u) << "nothing was fetched";
-	EXPECT_EQ(barn_take(node), nullptr);
+	EXPECT_EQ(barn_get(cache, &nr), nullptr);
+	EXPECT_EQ(barn_take(cache, percpu_here()), nullptr);
+	EXPECT_EQ(barn_take(cache, 8191), nullptr) << "a CPU that there is not";
 }
 
-TEST_P(barn, opened_for_a_number_of_objects)
-{
-	uint32_t length = list_given(cache->capacity), most = node->barn.nr_max;
-
-	ASSERT_GE(most, 9u);
-	node->barn.credit = 0;
-	cache_barns_open(cache, 7 * length + 1);
-	EXPECT_EQ(node->barn.credit, 8u) << "the last one need not be full";
-	cache_barns_open(cache, length);
-	EXPECT_EQ(node->barn.credit, 8u) << "never lowered";
-	cache_barns_open(cache, most * length + 1);
-	EXPECT_EQ(node->barn.credit, most) << "what there is room for";
-}
-
-TEST_P(barn, last_in_first_out_and_whole)
+TEST_P(barn, own_chains_newest_first_and_whole)
 {
 	void *one = chain(), *two = chain(), *three = chain();
-	void *after_one = *link_of(cache, one);
+	size_t objects = 0;
 
-	EXPECT_TRUE(barn_put(node, cache, one));
-	EXPECT_TRUE(barn_put(node, cache, two));
-	EXPECT_TRUE(barn_put(node, cache, three));
-	EXPECT_EQ(node->barn.nr, 3u);
-	check_cache(cache, {});
-	EXPECT_EQ(barn_get(node, cache), three);
-	EXPECT_EQ(barn_get(node, cache), two);
-	EXPECT_EQ(barn_get(node, cache), one);
-	EXPECT_EQ(*link_of(cache, one), after_one) << "the chain itself is as it was";
-	EXPECT_EQ(barn_get(node, cache), nullptr);
-	EXPECT_EQ(node->barn.nr, 0u);
+	for (void *c : { one, two, three }) {
+		ASSERT_TRUE(barn_put(cache, c, 7));
+		objects += 7;
+		EXPECT_EQ(cache->in_barns, objects);
+		EXPECT_EQ((size_t)page_kept_bytes, objects * cache->size);
+	}
+	for (void *c : { three, two, one }) {
+		nr = 0;
+		EXPECT_EQ(barn_get(cache, &nr), c);
+		EXPECT_EQ(nr, 7u);
+	}
+	EXPECT_EQ(barn_get(cache, &nr), nullptr);
 	for (void *c : { one, two, three })
 		chain_flush(cache, c);
 }
 
+TEST_P(barn, oldest_of_another_cpu_only_without_own)
+{
+	void *first = chain(), *second = chain(), *mine = chain();
+
+	for (void *c : { first, second }) {
+		ASSERT_TRUE(barn_put(cache, c, 1));
+		move_to_other();
+	}
+	ASSERT_TRUE(barn_put(cache, mine, 1));
+	for (void *c : { mine, first, second })
+		EXPECT_EQ(barn_get(cache, &nr), c);
+	EXPECT_EQ(barn_get(cache, &nr), nullptr);
+	for (void *c : { mine, first, second })
+		chain_flush(cache, c);
+}
+
+TEST_P(barn, holds_so_many_chains)
+{
+	std::vector<void *> objects, over;
+	uint32_t n = 0;
+
+	/* One object each, so that the budget is not what bounds it. */
+	for (int i = 0; i < BARN_CHAINS + 2; i++)
+		objects.push_back(cache_alloc(cache));
+	for (void *object : objects) {
+		chain_set_next(cache, object, nullptr);
+		if (barn_put(cache, object, 1))
+			n++;
+		else
+			over.push_back(object);
+	}
+	EXPECT_EQ(n, std::min<size_t>(BARN_CHAINS, page_budget() / cache->size));
+	EXPECT_EQ(barn_nr(own), n);
+	EXPECT_EQ(over.size(), BARN_CHAINS + 2 - n);
+	for (void *object : over)
+		chain_flush(cache, object);
+}
+
 TEST_P(barn, credit_is_used_up_and_earned)
 {
-	node->barn.credit = 2;
-	EXPECT_TRUE(barn_put(node, cache, chain()));
-	EXPECT_TRUE(barn_put(node, cache, chain()));
-	EXPECT_EQ(node->barn.credit, 0u);
-	void *third = chain();
-	EXPECT_FALSE(barn_put(node, cache, third)) << "who only frees gets no more";
-	check_cache(cache, [&] {
-		std::vector<void *> mine;
+	void *third, *c;
 
-		for (void *o = third; o; o = *link_of(cache, o))
-			mine.push_back(o);
-		return mine;
-	}());
-	void *got = barn_get(node, cache);
-	ASSERT_NE(got, nullptr);
-	EXPECT_EQ(node->barn.credit, std::min(4u, node->barn.nr_max));
-	EXPECT_TRUE(barn_put(node, cache, third));
-	chain_flush(cache, got);
-}
-
-TEST_P(barn, holds_no_more_than_its_bound)
-{
-	uint32_t nr = 0;
-	void *c;
-
-	for (; nr <= node->barn.nr_max; nr++) {
-		node->barn.credit = 100;
-		c = chain();
-		if (!barn_put(node, cache, c))
-			break;
-	}
-	EXPECT_LE(nr, node->barn.nr_max);
-	EXPECT_EQ(node->barn.nr, nr);
-	chain_flush(cache, c);
-	check_cache(cache, {});
-	/* No credit beyond what it can hold. */
-	void *got = barn_get(node, cache);
-	EXPECT_LE(node->barn.credit, node->barn.nr_max);
-	chain_flush(cache, got);
-}
-
-TEST_P(barn, all_barns_share_a_bound_in_bytes)
-{
-	size_t bytes = (size_t)cache->capacity_now * cache->size;
-	size_t most = std::max<size_t>(page_idle_limit(), 16ul << 20) / bytes + 1, nr = 0;
-
-	most = std::min<size_t>(most, barn_nr_room());
-	void *c = nullptr;
-
-	node->barn.nr_max = barn_nr_room();
-	for (; nr <= most; nr++) {
-		node->barn.credit = 100;
-		c = chain();
-		if (!c || !barn_put(node, cache, c))
-			break;
-	}
-	EXPECT_LE(nr, most);
-	if (c)
-		chain_flush(cache, c);
-	/* Taking them out makes room again. */
-	TearDown();
-	node->barn.credit = 1;
-	c = chain();
-	EXPECT_TRUE(barn_put(node, cache, c));
-}
-
-TEST_P(barn, take_empties_it)
-{
-	std::vector<void *> in = { chain(), chain(), chain() };
-	std::vector<void *> out;
-
-	for (void *c : in)
-		ASSERT_TRUE(barn_put(node, cache, c));
-	while (void *c = barn_take(node))
-		out.push_back(c);
-	EXPECT_EQ(out, std::vector<void *>(in.rbegin(), in.rend()));
-	EXPECT_EQ(node->barn.nr, 0u);
-	EXPECT_EQ(barn_get(node, cache), nullptr);
-	for (void *c : in)
-		chain_flush(cache, c);
-}
-
-TEST_P(barn, lists_grow_by_no_more_than_it_holds)
-{
-	int32_t before = cache->capacity_now;
-	const int32_t length = 4;
-	/* Chains that fill what the lists of all CPUs get longer by. */
-	uint32_t enough = (length * percpu_areas_end() + list_given(length) - 1) /
-			  list_given(length);
-	std::vector<void *> out;
-	uint32_t nr;
-
-	cache->capacity_now = length;
-	node->barn.credit = node->barn.nr_max = enough + 2;
-	for (uint32_t i = 0; i < enough; i++)
-		ASSERT_TRUE(barn_put(node, cache, chain()));
-	out.push_back(chain_fetch(cache, node, &nr));
-	ASSERT_EQ(node->barn.nr, enough - 1);
-	EXPECT_EQ(cache->capacity_now, length) << "a chain too few";
+	cache->barn_credit = 2;
 	for (int i = 0; i < 2; i++)
-		ASSERT_TRUE(barn_put(node, cache, chain()));
-	out.push_back(chain_fetch(cache, node, &nr));
-	ASSERT_EQ(node->barn.nr, enough);
-	EXPECT_EQ(cache->capacity_now, 2 * length);
-	cache->capacity_now = cache->capacity;
-	out.push_back(chain_fetch(cache, node, &nr));
-	EXPECT_EQ(cache->capacity_now, cache->capacity) << "no more than there may be";
-	for (void *c : out)
-		chain_flush(cache, c);
-	cache->capacity_now = before;
-	node->barn.nr_max = barn_nr_max(cache);
+		ASSERT_TRUE(barn_put(cache, chain(), 1));
+	third = chain();
+	EXPECT_FALSE(barn_put(cache, third, 1)) << "who only frees gets no more";
+	EXPECT_EQ(cache->barn_refused, 1u);
+	c = barn_get(cache, &nr);
+	EXPECT_EQ(cache->barn_credit, 4u);
+	chain_flush(cache, c);
+	c = barn_get(cache, &nr);
+	EXPECT_EQ(cache->barn_credit, 8u);
+	chain_flush(cache, c);
+	EXPECT_EQ(barn_get(cache, &nr), nullptr);
+	EXPECT_EQ(cache->barn_credit, 12u) << "the third would have been there";
+	EXPECT_EQ(barn_get(cache, &nr), nullptr);
+	EXPECT_EQ(cache->barn_credit, 12u) << "and no other";
+	chain_flush(cache, third);
 }
 
-TEST_P(barn, lists_grow_where_main_and_spare_change_places)
+/* The numbers of chains grow for ever, and go round. */
+TEST_P(barn, numbers_wrap)
 {
-	int32_t before = cache->capacity_now;
-	void *objects[12];
+	own->oldest = own->newest = UINT32_MAX - 1;
+	for (int i = 0; i < 4; i++)
+		ASSERT_TRUE(barn_put(cache, chain(), 1));
+	EXPECT_EQ(own->newest, 2u);
+	EXPECT_EQ(barn_nr(own), 4u);
+	void *newest = barn_get(cache, &nr), *oldest = barn_take(cache, percpu_here());
+	EXPECT_NE(newest, oldest);
+	chain_flush(cache, newest);
+	chain_flush(cache, oldest);
+}
 
-	cache->capacity_now = 8;
-	for (int round = 0; round < 200; round++) {
-		for (void *&object : objects)
-			ASSERT_NE(object = cache_alloc(cache), nullptr);
-		for (void *object : objects)
-			cache_free(cache, object);
+TEST_P(barn, none_beyond_the_budget)
+{
+	void *c = chain();
+
+	page_kept_bytes = (ptrdiff_t)page_budget();
+	EXPECT_FALSE(barn_put(cache, c, 1));
+	page_kept_bytes = 0;
+	EXPECT_TRUE(barn_put(cache, c, 1));
+}
+
+/* Without room the sizes that hold chains give one each, in turn. */
+TEST_P(barn, others_make_room)
+{
+	struct slub_cache *first = test_cache(64), *second = test_cache(128);
+	void *c = chain();
+	uint32_t n;
+
+	for (struct slub_cache *other : { first, second }) {
+		other->barn_credit = 100;
+		for (int i = 0; i < 3; i++)
+			ASSERT_TRUE(barn_put(other, node_refill(other, other->nodes[0], &n), 1));
 	}
-	EXPECT_EQ(cache->capacity_now, 16) << "and then all of them fit into one";
-	cache->capacity_now = 48;
-	for (int i = 0; i < 100; i++)
-		capacity_grow_swapped(cache);
-	EXPECT_EQ(cache->capacity_now, std::min(64, cache->capacity_most))
-		<< "no more than there may be";
-	cache->capacity_now = 8;
-	capacity_swaps_end(cache);
-	for (int i = 0; i < 100; i++) {
-		capacity_grow_swapped(cache);
-		if (i % 4 == 3)
-			capacity_swaps_end(cache);
-	}
-	EXPECT_EQ(cache->capacity_now, 8) << "never so many in a row";
-	cache->capacity_now = before;
+	/* There is room for all of these but a byte. */
+	ptrdiff_t held = page_kept_bytes, others;
+	page_kept_bytes = (ptrdiff_t)page_budget() - (ptrdiff_t)cache->size + 1;
+	others = page_kept_bytes - held;
+	EXPECT_TRUE(barn_put(cache, c, 1));
+	EXPECT_EQ(first->in_barns + second->in_barns, 5u) << "one gave a chain, as far as it goes";
+	page_kept_bytes -= others;
 }
 
 INSTANTIATE_TEST_SUITE_P(size, barn, testing::Values(16, 256, 4096, 10240),

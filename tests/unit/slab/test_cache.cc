@@ -66,49 +66,42 @@ TEST_F(cache, links_lie_in_the_table_of_pages_from_a_page_on)
 	}
 }
 
-TEST_F(cache, lists_are_bounded_in_objects_and_bytes)
+TEST_F(cache, lists_are_short_at_first_and_bounded)
 {
 	for (struct slub_cache *c : all) {
 		SCOPED_TRACE("size " + std::to_string(c->size));
-		EXPECT_GE(c->capacity, 16);
-		EXPECT_LE((size_t)c->capacity,
-			  std::max<size_t>(512, std::min<size_t>(2048, (64ul << 10) / c->size)));
-		EXPECT_GE(c->capacity_now, 2) << "short at first";
-		EXPECT_LE(c->capacity_now, c->capacity);
-		EXPECT_EQ(c->capacity_most, c->size < PAGE_BYTES ? std::max(c->capacity, 64) :
-								   c->capacity);
+		EXPECT_EQ(c->capacity, 2048);
+		EXPECT_GE(c->capacity_now, 2);
 		EXPECT_LE((size_t)c->capacity_now * c->size, 64ul << 10);
 		EXPECT_GE(c->carve_batch, 1u);
 		EXPECT_LE(c->carve_batch, (uint32_t)c->capacity);
 		EXPECT_GE(c->min_partial, 1u);
-		EXPECT_LE((size_t)c->capacity * c->size, 2ul << 20);
-		EXPECT_GE(c->nodes[0]->barn.nr_max, 2u);
 	}
 }
 
-/* Objects in a list of @size, on a machine of that many CPUs. */
-static int32_t capacity_of(uint32_t size, uint32_t nr_cpus)
+/* A part of the budget, which the CPUs in use share. */
+TEST_F(cache, lists_grow_to_a_share_of_the_budget)
 {
-	struct os_cpus cpus = {}, real;
-	struct slub_cache c = {};
+	for (struct slub_cache *c : all) {
+		SCOPED_TRACE("size " + std::to_string(c->size));
+		size_t bytes = page_budget() / 16 / percpu_areas_end();
+		size_t most = std::max<size_t>(bytes / c->size, c->size <= 32 << 10 ? 16 : 2);
+		int32_t first = c->capacity_now, before;
 
-	cpus.possible = cpus.allowed = nr_cpus;
-	slab_init(1, &cpus);
-	c.size = size;
-	cache_choose_geometry(&c, 0);
-	os_cpus_read(&real);
-	slab_init(1, &real);
-	return c.capacity;
-}
-
-TEST_F(cache, lists_of_many_cpus_share)
-{
-	EXPECT_EQ(capacity_of(1024, 1), 512);
-	EXPECT_EQ(capacity_of(1024, 8), 512);
-	EXPECT_EQ(capacity_of(1024, 16), 256);
-	EXPECT_EQ(capacity_of(1024, 32), 128);
-	EXPECT_EQ(capacity_of(1024, 512), 128) << "a quarter at the least";
-	EXPECT_EQ(capacity_of(16, 512), 2048) << "which take little room";
+		do {
+			before = c->capacity_now;
+			capacity_grow(c);
+			EXPECT_LE(c->capacity_now, before + before / 4 + 1);
+		} while (c->capacity_now > before);
+		EXPECT_LE((size_t)c->capacity_now, std::max<size_t>(std::min<size_t>(most, 2048),
+								   (size_t)first));
+		EXPECT_GT((size_t)c->capacity_now * 5 / 4 + 1,
+			  std::min<size_t>(most, 2048)) << "no further step has room";
+		c->capacity_now = 2048;
+		capacity_fit(c);
+		EXPECT_EQ((size_t)c->capacity_now, std::min<size_t>(most, 2048));
+		c->capacity_now = first;
+	}
 }
 
 TEST_F(cache, slots_are_of_one_cache)

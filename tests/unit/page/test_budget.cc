@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+/* page/budget.c, with a clock that stands still unless it is moved on. */
+#include <gtest/gtest.h>
+
+#include "run.h"
+#include "walk.h"
+
+static uint64_t now_ns = 1000000000000ull;
+
+extern "C" uint64_t os_clock_ns(void)
+{
+	return now_ns;
+}
+
+namespace {
+
+const size_t MiB = 1ul << 20;
+const size_t retain = 16 * MiB;
+const uint64_t second = 1000000000;
+
+/* Some 4 MiB runs that count as used, and their end. */
+std::vector<run> use(size_t nr)
+{
+	std::vector<run> runs;
+	bool is_zero;
+
+	for (size_t i = 0; i < nr; i++)
+		runs.push_back({ superblock_alloc(2, 1, 0, true, &is_zero), 2 });
+	page_charge_always(nr * 2 * SUPERBLOCK_PAGES);
+	return runs;
+}
+
+void drop(std::vector<run> &runs, size_t left)
+{
+	for (; runs.size() > left; runs.pop_back())
+		give(runs.back());
+}
+
+class budget : public testing::Test {
+protected:
+	static void SetUpTestSuite()
+	{
+		start::once([] { start::page(2048 * MiB, retain); });
+	}
+	/* All is forgotten after so many seconds. */
+	void SetUp() override
+	{
+		page_purge(0);
+		now_ns += 100 * second;
+		page_budget_has_room(retain + 1);
+		ASSERT_EQ(page_budget(), MiB);
+	}
+	void TearDown() override
+	{
+		page_purge(0);
+	}
+};
+
+/* The first test: memory that was never given back is not wanted again. */
+TEST_F(budget, a_first_growth_is_no_regret)
+{
+	auto run = take(48 * MiB);
+
+	EXPECT_EQ(page_budget(), 6 * MiB);
+	give(run);
+	EXPECT_EQ(page_budget(), MiB);
+}
+
+TEST_F(budget, is_an_eighth_of_what_is_used_within_bounds)
+{
+	auto some = take(4 * MiB);
+	EXPECT_EQ(page_budget(), MiB);
+	auto more = take(60 * MiB);
+	EXPECT_EQ(page_budget(), 8 * MiB);
+	auto most = take(192 * MiB);
+	EXPECT_EQ(page_budget(), retain);
+	for (auto &run : { most, more, some })
+		give(run);
+	EXPECT_LE(idle(), MiB);
+}
+
+TEST_F(budget, memory_goes_back_in_the_call_that_frees_too_much)
+{
+	auto whole = take(64 * MiB);
+	auto runs = use(4);
+
+	/* Of 80 MiB 10; 4 at a time, and half of the base below it. */
+	drop(runs, 2);
+	EXPECT_EQ(idle(), 8 * MiB) << "there is room";
+	drop(runs, 1);
+	EXPECT_LE(idle(), 68 * MiB / 8 / 2);
+	drop(runs, 0);
+	give(whole);
+	EXPECT_LE(idle(), MiB) << "of a burst that is over";
+}
+
+TEST_F(budget, barns_and_free_pages_share_it)
+{
+	auto whole = take(64 * MiB);
+	auto runs = use(2);
+
+	EXPECT_TRUE(page_budget_has_room(9 * MiB));
+	EXPECT_FALSE(page_budget_has_room(9 * MiB + 1)) << "72 / 8";
+	page_kept_bytes = 6 * MiB;
+	EXPECT_TRUE(page_budget_has_room(MiB));
+	EXPECT_FALSE(page_budget_has_room(3 * MiB)) << "what barns hold is not in use: 66 / 8";
+	drop(runs, 1);
+	EXPECT_EQ(idle(), 0u) << "10 MiB are too much: down to half of 7.75, less the 6";
+	page_kept_bytes = 0;
+	drop(runs, 0);
+	EXPECT_EQ(idle(), 4 * MiB);
+	give(whole);
+}
+
+/* Else each free of a page near the budget would give that page back. */
+TEST_F(budget, a_few_pages_stay_where_barns_hold_all_of_it)
+{
+	bool is_zero;
+	void *blocks[2] = { zone_alloc(4, 0, &is_zero), zone_alloc(6, 0, &is_zero) };
+	void *buddy = zone_alloc(4, 0, &is_zero);
+
+	page_purge(0);
+	page_kept_bytes = 4 * MiB;
+	zone_free(blocks[0], 4, 0, true);
+	ASSERT_LT(page_nr_dirty(), 64u);
+	EXPECT_EQ(page_purge_if_needed(), 0u) << "less than 256 KiB";
+	zone_free(blocks[1], 6, 0, true);
+	EXPECT_GT(page_purge_if_needed(), 0u) << "and more";
+	EXPECT_EQ(page_nr_dirty(), 0u);
+	zone_free(buddy, 4, 0, true);
+	page_kept_bytes = 0;
+}
+
+TEST_F(budget, regret_is_what_was_given_back_and_is_wanted_again)
+{
+	auto run = take(64 * MiB);
+
+	give(run);
+	size_t given = 64 * MiB - idle();
+	EXPECT_EQ(page_budget(), MiB) << "nothing is wanted yet";
+	run = take(64 * MiB);
+	EXPECT_EQ(page_budget(), 8 * MiB + given);
+	give(run);
+	EXPECT_EQ(idle(), 64 * MiB) << "so it stays from the second time on";
+	run = take(64 * MiB);
+	EXPECT_EQ(page_budget(), 8 * MiB + given) << "and costs nothing";
+	give(run);
+}
+
+TEST_F(budget, regret_is_for_no_more_than_was_given_back)
+{
+	auto run = take(16 * MiB);
+
+	give(run);
+	size_t given = 16 * MiB - idle();
+	run = take(512 * MiB, false);
+	EXPECT_EQ(page_budget(), retain + given);
+	give(run);
+}
+
+TEST_F(budget, half_of_the_regret_is_forgotten_each_second)
+{
+	auto run = take(64 * MiB);
+
+	give(run);
+	size_t given = 64 * MiB - idle();
+	give(take(64 * MiB));
+	EXPECT_EQ(page_budget(), MiB + given);
+	now_ns += second * 9 / 10;
+	EXPECT_EQ(page_budget(), MiB + given);
+	now_ns += second / 10;
+	EXPECT_EQ(page_budget(), MiB + given / 2);
+	now_ns += 2 * second;
+	EXPECT_EQ(page_budget(), MiB + given / 8);
+	now_ns += 100 * second;
+	EXPECT_EQ(page_budget(), MiB);
+	EXPECT_EQ(idle(), 64 * MiB) << "nobody has freed anything since";
+	give(take(2 * MiB));
+	EXPECT_LE(idle(), MiB) << "now somebody has";
+}
+
+TEST_F(budget, what_was_given_back_long_ago_is_no_regret)
+{
+	give(take(64 * MiB));
+	now_ns += 60 * second;
+	auto run = take(64 * MiB);
+	EXPECT_EQ(page_budget(), 8 * MiB);
+	give(run);
+}
+
+TEST_F(budget, another_threads_clock_may_be_behind)
+{
+	give(take(64 * MiB));
+	auto run = take(64 * MiB);
+	size_t before = page_budget();
+	now_ns -= second / 2;
+	EXPECT_EQ(page_budget(), before);
+	now_ns += second / 2;
+	give(run);
+}
+
+/* A sixteenth of the 16 GiB that start.h says the machine has. */
+TEST_F(budget, regret_has_a_bound)
+{
+	for (int i = 0; i < 4; i++)
+		give(take(1536 * MiB, false));
+	EXPECT_LE(page_budget(), 1024 * MiB + retain);
+	EXPECT_LE(idle(), 1024 * MiB + retain);
+}
+
+/* Near a limit free memory gives way. */
+TEST_F(budget, is_no_more_than_there_is_room)
+{
+	auto run = take(64 * MiB);
+
+	page_limit_set(64 * MiB + PAGE_BYTES);
+	EXPECT_EQ(page_budget(), (size_t)PAGE_BYTES);
+	EXPECT_FALSE(page_budget_has_room(2 * PAGE_BYTES));
+	page_limit_set(0);
+	EXPECT_EQ(page_budget(), 8 * MiB);
+	give(run);
+}
+
+TEST_F(budget, only_as_much_goes_back_as_is_to)
+{
+	auto runs = use(10);
+
+	for (auto &run : runs)
+		superblock_free(run.first, run.second, true);
+	page_uncharge(20 * SUPERBLOCK_PAGES);
+	EXPECT_EQ(idle(), 40 * MiB);
+	EXPECT_EQ(page_purge(30 * MiB), 10 * MiB / PAGE_BYTES) << "of one run of 40";
+	EXPECT_EQ(idle(), 30 * MiB);
+}
+
+/* realloc() frees as free() does; nobody may call again. */
+TEST_F(budget, what_is_cut_off_a_large_block_goes_back_in_the_same_call)
+{
+	for (size_t left : { 8 * MiB, 3 * MiB, MiB, 40 * PAGE_BYTES }) {
+		bool is_zero;
+		auto *ptr = (char *)large_alloc(100 * MiB, 16, &is_zero);
+
+		ASSERT_NE(ptr, nullptr);
+		harness::fill(ptr, 100 * MiB, 1);
+		ptr = (char *)large_resize(ptr, left);
+		EXPECT_LE(idle(), page_budget()) << left;
+		EXPECT_TRUE(harness::intact(ptr, left, 1));
+		large_free(ptr);
+		now_ns += 20 * second;
+	}
+}
+
+TEST_F(budget, nothing_is_purged_under_a_lock_or_within_reclaim)
+{
+	auto run = take(12 * MiB);
+
+	superblock_free(run.first, run.second, true);
+	page_uncharge(run.second * SUPERBLOCK_PAGES);
+	slub_thread.locks_held = 1;
+	EXPECT_EQ(page_purge_if_needed(), 0u);
+	slub_thread.locks_held = 0;
+	slub_thread.flags |= THREAD_IN_RECLAIM;
+	EXPECT_EQ(page_purge_if_needed(), 0u);
+	slub_thread.flags &= ~(uint32_t)THREAD_IN_RECLAIM;
+	EXPECT_EQ(idle(), 12 * MiB);
+	EXPECT_GT(page_purge_if_needed(), 0u);
+	EXPECT_LE(idle(), MiB);
+	EXPECT_EQ(slub_thread.flags & THREAD_IN_RECLAIM, 0u);
+}
+
+/* The sum that is kept is the one that is counted, and means resident memory. */
+TEST_F(budget, accounting)
+{
+	harness::Random random(3);
+	std::vector<std::pair<char *, uint32_t>> blocks;
+
+	for (int i = 0; i < 5000; i++) {
+		if (random.below(600) > blocks.size()) {
+			uint32_t order = (uint32_t)random.below(BLOCK_ORDER_MAX + 1) / 2;
+			bool is_zero;
+			auto *start = (char *)zone_alloc(order, 0, &is_zero);
+			memset(start, 1, PAGE_BYTES << order);
+			blocks.emplace_back(start, order);
+		} else if (!blocks.empty()) {
+			size_t at = random.below(blocks.size());
+			auto [start, order] = blocks[at];
+			blocks[at] = blocks.back();
+			blocks.pop_back();
+			zone_free(start, order, 0, true);
+		}
+		if (i % 250 == 0) {
+			size_t target = random.below(8) * MiB / 2, before = page_nr_dirty();
+			size_t given = page_purge(target);
+
+			EXPECT_EQ(given, before - page_nr_dirty());
+			EXPECT_LE(idle(), target);
+			EXPECT_EQ(zone_nr_dirty(), count_dirty(free_blocks()));
+		}
+	}
+	page_purge(0);
+	EXPECT_EQ(page_nr_dirty(), 0u);
+	size_t in_use = 0;
+	for (auto &[start, order] : blocks)
+		in_use += (size_t)1 << order;
+	EXPECT_EQ(resident_pages((void *)heap_start, pagemap_committed()), in_use);
+	for (auto &[start, order] : blocks)
+		zone_free(start, order, 0, true);
+	page_purge(0);
+	EXPECT_EQ(resident_pages((void *)heap_start, pagemap_committed()), 0u);
+}
+
+} /* namespace */
