@@ -81,10 +81,12 @@ target_link_options(slub_hardened PRIVATE -Wl,-soname,libslub.so.${PROJECT_VERSI
 	${SLUB_LAYOUT_FLAGS} ${SLUB_SANITIZE_FLAGS})
 
 # The archive holds one object in which every hidden symbol is local, so that a
-# program may have a page_alloc() of its own beside the library's.
+# program may have a page_alloc() of its own beside the library's.  operator new is left to the
+# program's C++ library (src/malloc/cxx_new.c).
+set(SLUB_ARCHIVED "$<FILTER:$<TARGET_OBJECTS:slub_objects>,EXCLUDE,/cxx_(new|library)[.]>")
 set(SLUB_COMBINED ${PROJECT_BINARY_DIR}/libslub_combined.o)
 add_custom_command(OUTPUT ${SLUB_COMBINED}
-	COMMAND ${CMAKE_LINKER} -r -o ${SLUB_COMBINED} $<TARGET_OBJECTS:slub_objects>
+	COMMAND ${CMAKE_LINKER} -r -o ${SLUB_COMBINED} ${SLUB_ARCHIVED}
 	COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${SLUB_COMBINED}
 	DEPENDS slub_objects $<TARGET_OBJECTS:slub_objects>
 	COMMENT "Combining the objects of libslub.a"
