@@ -428,9 +428,9 @@ SLUB_API void slub_cache_free_slow(struct slub_cache *cache, void *object);
  * slub_cache_try_pop, slub_cache_try_push - the inline parts of slub_cache_alloc() and
  * slub_cache_free(): one attempt.
  *
- * @self: this thread's entrance, which it has.  @slot_at: where it stands which the
- * cache's list is; @link_at: where an object has its link; @entry_at: what the page
- * map says of the cache's pages.  They are read when they are needed.
+ * @self: from slub_percpu_entrance(), of a thread that has one.  @slot_at: where it
+ * stands which the cache's list is; @link_at: where an object has its link; @entry_at:
+ * what the page map says of the cache's pages.  They are read when they are needed.
  * Returns the object, or true; NULL, or false, and nothing is changed, where the list
  * is empty, or full, @object is not the cache's or is the head already, or the thread
  * has come to another CPU or was interrupted.  Errors: none but that.
@@ -441,10 +441,10 @@ SLUB_INLINE void *slub_cache_try_pop(const struct slub_percpu_self *self,
 				     const uintptr_t *link_at)
 {
 #ifdef SLUB_HAVE_SEQUENCES
-	uintptr_t slot = *slot_at, t;
+	uintptr_t t;
 	void *object;
 
-	SLUB_SEQ_POP_HERE(*self, object, slot, t, *link_at);
+	SLUB_SEQ_POP_HERE(*self, object, *slot_at, t, *link_at);
 	if (!object)
 		__builtin_unreachable();
 	return object;
@@ -462,15 +462,15 @@ SLUB_INLINE bool slub_cache_try_push(void *object, const uint32_t *entry_at,
 				     const uintptr_t *link_at)
 {
 #ifdef SLUB_HAVE_SEQUENCES
-	size_t page = ((uintptr_t)object - slub_percpu_self.map_base) >> 12;
-	uintptr_t slot, t;
+	const struct slub_percpu_self self = slub_percpu_entrance();
+	size_t page = ((uintptr_t)object - self.map_base) >> 12;
+	uintptr_t t;
 
 	/* Of a thread without an entrance the map has no pages. */
-	if (__builtin_expect(page >= slub_percpu_self.map_pages, 0) ||
-	    ((const uint16_t *)slub_percpu_self.map_base)[page] != *entry_at)
+	if (__builtin_expect(page >= self.map_pages, 0) ||
+	    ((const uint16_t *)self.map_base)[page] != *entry_at)
 		goto failed;
-	slot = *slot_at;
-	SLUB_SEQ_PUSH_HERE(slub_percpu_self, object, slot, t, *link_at);
+	SLUB_SEQ_PUSH_HERE(self, object, *slot_at, t, *link_at);
 	return true;
 failed:
 aborted:
@@ -491,11 +491,11 @@ SLUB_INLINE void *slub_cache_alloc_owned(struct slub_cache *cache,
 					 const struct slub_percpu_self *self)
 {
 #ifdef SLUB_HAVE_SEQUENCES
-	uintptr_t slot = cache->account_slot, t, at;
 	const uint32_t *owners;
+	uintptr_t t, at;
 	void *object;
 
-	SLUB_SEQ_POP_WORD_HERE(*self, object, slot, t);
+	SLUB_SEQ_POP_WORD_HERE(*self, object, cache->account_slot, t);
 	at = (uintptr_t)object & cache->slab_mask;
 	owners = (const uint32_t *)((uintptr_t)object - at + cache->owners);
 	if (__builtin_expect(owners[at * cache->owner_reciprocal >> 32] !=
@@ -513,15 +513,15 @@ aborted:
  * slub_cache_alloc - allocate an object.
  *
  * Returns, errors and context: as slub_cache_alloc_flags() without flags.
- * Cost: 21 instructions inline, no atomic one, when this CPU has a free object;
- * 46 with SLUB_ACCOUNT; a call more where the thread has come to another CPU, or
+ * Cost: 22 instructions inline, no atomic one, when this CPU has a free object;
+ * 47 with SLUB_ACCOUNT; a call more where the thread has come to another CPU, or
  * the object was another group's.
  * From: kmem_cache_alloc().
  */
 SLUB_INLINE void *slub_cache_alloc(struct slub_cache *cache)
 {
 	if (slub_percpu_may_run()) {
-		const struct slub_percpu_self self = slub_percpu_self;
+		const struct slub_percpu_self self = slub_percpu_entrance();
 		void *object = slub_cache_try_pop(&self, &cache->slot,
 						  &cache->link);
 
@@ -541,7 +541,7 @@ SLUB_INLINE void *slub_cache_alloc(struct slub_cache *cache)
  * to; the second of two frees in a row, which is ignored; a pointer that is in
  * no slab, which is left alone.  Other double frees are found by debugging
  * (SLUB_CONSISTENCY_CHECKS), not here.
- * Context: anywhere.  Cost: 30 instructions inline, no atomic one.
+ * Context: anywhere.  Cost: 31 instructions inline, no atomic one.
  * From: kmem_cache_free().
  */
 SLUB_INLINE void slub_cache_free(struct slub_cache *cache, void *object)

@@ -15,11 +15,12 @@
 
 static always_inline void *pop_here(const struct slub_cache *cache)
 {
+	const struct slub_percpu_self self = slub_percpu_entrance();
+
 	if (unlikely(!slub_percpu_may_run()))
 		return NULL;
 	/* An empty one where programs must not pop; and that of no cache, 0. */
-	return slub_cache_try_pop(&slub_percpu_self, &cache->inline_slot,
-				  &cache->link);
+	return slub_cache_try_pop(&self, &cache->inline_slot, &cache->link);
 }
 
 static always_inline bool push_here(const struct slub_cache *cache, void *object)

@@ -20,8 +20,8 @@ import sys
 
 # The most instructions each may have.
 LIBRARY = {"malloc": 22, "free": 22}
-PROGRAM = {"inline_cache_alloc": 21, "inline_cache_alloc_owned": 28,
-           "inline_cache_free": 30, "inline_percpu_add": 13}
+PROGRAM = {"inline_cache_alloc": 22, "inline_cache_alloc_owned": 29,
+           "inline_cache_free": 31, "inline_percpu_add": 14}
 CONDITIONAL = re.compile(r"^j(?!mp)[a-z]+$")
 FRAME = re.compile(r"^(push|pop|enter|leave)|^(sub|add|lea|and|mov)\b.*,\s*%rsp$")
 

@@ -3,7 +3,7 @@
  * slub::percpu<T>: counters with a copy per CPU.
  *
  *   slub::percpu<long> requests;
- *   requests += 1;                            // 13 instructions, none atomic
+ *   requests += 1;                            // 14 instructions, none atomic
  *   requests.sum();                           // over all CPUs
  *
  *   struct traffic { long packets, bytes; };  // several, side by side

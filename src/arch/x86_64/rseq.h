@@ -30,9 +30,9 @@ _Static_assert(AREA_NUMBER == 28, "sequences spell it out");
 #define RSEQ_LEAVE		SLUB_SEQ_LEAVE
 /* Before this thread has an entrance, its area is one of no CPU. */
 #define RSEQ_HERE		SLUB_SEQ_HERE
-#define RSEQ_HERE_INPUTS						\
+#define RSEQ_HERE_INPUTS(area_)						\
 	[rseq] "r"(slub_rseq_offset()), [cid] "r"(slub_cid_offset()),	\
-	[area] "r"(slub_thread.self.area)
+	[area] "r"(area_)
 
 /*
  * pop and push as statements, for the function that is the fast path: it has
@@ -326,13 +326,14 @@ aborted:
 static always_inline long rseq_pop_bulk(uintptr_t slot, void **objects,
 					long nr, uintptr_t link)
 {
+	const struct slub_percpu_self self = slub_percpu_entrance();
 	uintptr_t t, o;
 	long i = -nr;	/* up to 0, from the end of @objects */
 
 	__asm__ volatile goto(
 		RSEQ_ENTER
 		RSEQ_HERE
-		"movq (%[area], %[slot]), %[o]\n\t"
+		"movq (%[slot]), %[o]\n\t"
 		"testq %[o], %[o]\n\t"
 		"jz %l[failed]\n"
 		"5:\n\t"
@@ -344,11 +345,12 @@ static always_inline long rseq_pop_bulk(uintptr_t slot, void **objects,
 		"jnz 5b\n"
 		"6:\n\t"
 		"addq %[nr], %[i]\n\t"
-		"addl %k[i], 8(%[area], %[slot])\n\t"
-		"movq %[o], (%[area], %[slot])"
+		"addl %k[i], 8(%[slot])\n\t"
+		"movq %[o], (%[slot])"
 		RSEQ_LEAVE
 		: [t] "=&r"(t), [o] "=&a"(o), [i] "+&r"(i)
-		: RSEQ_HERE_INPUTS, [slot] "r"(slot),
+		: RSEQ_HERE_INPUTS(self.area),
+		  [slot] "r"(self.area + slot),
 		  [end] "r"(objects + nr), [nr] "r"(nr),
 		  [link] "r"(link)
 		: "memory", "cc"
@@ -367,20 +369,22 @@ aborted:
 static always_inline enum sequence_result
 rseq_push_bulk(uintptr_t slot, void *head, void **tail_link, int32_t nr)
 {
+	const struct slub_percpu_self self = slub_percpu_entrance();
 	uintptr_t t;
 
 	__asm__ volatile goto(
 		RSEQ_ENTER
 		RSEQ_HERE
-		"cmpl %[nr], 8(%[area], %[slot])\n\t"
+		"cmpl %[nr], 8(%[slot])\n\t"
 		"jl %l[failed]\n\t"
-		"movq (%[area], %[slot]), %[t]\n\t"
+		"movq (%[slot]), %[t]\n\t"
 		"movq %[t], (%[link])\n\t"
-		"subl %[nr], 8(%[area], %[slot])\n\t"
-		"movq %[head], (%[area], %[slot])"
+		"subl %[nr], 8(%[slot])\n\t"
+		"movq %[head], (%[slot])"
 		RSEQ_LEAVE
 		: [t] "=&r"(t)
-		: RSEQ_HERE_INPUTS, [slot] "r"(slot),
+		: RSEQ_HERE_INPUTS(self.area),
+		  [slot] "r"(self.area + slot),
 		  [head] "r"(head), [link] "r"(tail_link),
 		  [nr] "r"(nr)
 		: "memory", "cc"
