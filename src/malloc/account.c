@@ -308,8 +308,11 @@ SLUB_HOT void *slow_alloc_beyond(size_t bytes)
 static __attribute__((__noinline__)) void
 free_rest(void *ptr, struct slub_cache *cache)
 {
+	int kept = errno;
+
 	if (!account_free_rest(cache, ptr))
 		slow_free(ptr);
+	errno = kept;
 }
 
 SLUB_HOT void account_free_object(void *ptr, struct slub_cache *cache)

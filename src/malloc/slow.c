@@ -133,6 +133,7 @@ static always_inline bool free_to_list(void *ptr)
 
 static __attribute__((__noinline__)) void free_to_any(void *ptr)
 {
+	int kept = errno;
 	uint32_t entry;
 
 	if (!ptr)
@@ -145,6 +146,7 @@ static __attribute__((__noinline__)) void free_to_any(void *ptr)
 		free_large(ptr);
 	else
 		free_by_entry(ptr, entry);
+	errno = kept;
 }
 
 void slow_free(void *ptr)

@@ -386,6 +386,7 @@ static size_t run_length(size_t nr, void **objects, uint32_t entry)
 static __attribute__((__noinline__)) void
 free_bulk(struct slub_cache *cache, size_t nr, void **objects, bool is_deferred)
 {
+	int kept = errno;
 	size_t i = 0;
 
 	/* For the next one, if it is another CPU. */
@@ -413,6 +414,7 @@ free_bulk(struct slub_cache *cache, size_t nr, void **objects, bool is_deferred)
 		cache_free_run(owner, n, objects + i);
 		i += n;
 	}
+	errno = kept;
 }
 
 SLUB_EXPORT SLUB_HOT void slub_cache_free_bulk(struct slub_cache *cache,

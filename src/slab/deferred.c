@@ -20,6 +20,8 @@
  */
 #include "slab/slab_internal.h"
 
+#include <errno.h>
+
 #define SHEAF_BYTES 512
 #define SHEAF_OBJECTS ((SHEAF_BYTES - 2 * sizeof(void *)) / sizeof(void *))
 /*
@@ -131,13 +133,11 @@ cold static void count_failure(const void *object)
 		stat_add(cache, STAT_FREE_RCU_SHEAF_FAIL);
 }
 
-SLUB_EXPORT void slub_free_deferred(void *object)
+static void free_later(void *object)
 {
 	struct sheaf *sheaf;
 	int index;
 
-	if (!object || !slub_start())
-		return;
 	if (unlikely(!__atomic_load_n(&is_used, __ATOMIC_RELAXED)))
 		__atomic_store_n(&is_used, true, __ATOMIC_RELAXED);
 	index = slub_srcu_read_lock(&callers);
@@ -150,6 +150,15 @@ SLUB_EXPORT void slub_free_deferred(void *object)
 		slub_srcu_synchronize(&slub_rcu_domain);
 		slub_free(object);
 	}
+}
+
+SLUB_EXPORT void slub_free_deferred(void *object)
+{
+	int kept = errno;
+
+	if (object && slub_start())
+		free_later(object);
+	errno = kept;
 }
 
 static void hand_over_all(struct sheaf *sheaf)

@@ -162,14 +162,10 @@ static void free_checked(struct slub_cache *cache, void *object)
 	cache_free(cache, object);
 }
 
-static __attribute__((__noinline__)) void
-free_slowly(struct slub_cache *cache, void *object)
+static void free_any(struct slub_cache *cache, void *object)
 {
-	struct slub_cache *owner;
+	struct slub_cache *owner = cache_of(object);
 
-	if (!object)
-		return;
-	owner = cache_of(object);
 	if (owner == cache && cache->account_path != ACCOUNT_SLOW &&
 	    account_free_rest(cache, object))
 		return;
@@ -194,6 +190,17 @@ free_slowly(struct slub_cache *cache, void *object)
 			    owner->root ? owner->root->name : owner->name);
 	}
 	free_checked(owner, object);
+}
+
+static __attribute__((__noinline__)) void
+free_slowly(struct slub_cache *cache, void *object)
+{
+	int kept = errno;
+
+	if (!object)
+		return;
+	free_any(cache, object);
+	errno = kept;
 }
 
 SLUB_EXPORT SLUB_HOT void slub_cache_free_slow(struct slub_cache *cache,
