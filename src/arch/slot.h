@@ -99,7 +99,7 @@ static inline void **object_link(uintptr_t link, void *object)
  */
 struct slot_check {
 	uintptr_t secret;	/* of the cache: one for all of its slots */
-	uint64_t magic;		/* 2^64 / size + 1 */
+	uint64_t magic;		/* 2^64 / size + 1; 0: no objects */
 	uint32_t mask;		/* of the offset within the slab */
 	uint32_t zero_bytes;	/* to be filled with zeros at a free */
 	uint64_t unused;

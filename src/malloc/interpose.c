@@ -170,9 +170,13 @@ SLUB_EXPORT void *pvalloc(size_t bytes)
 /* Stays the same for the block's life; all of it may be written. */
 SLUB_EXPORT size_t malloc_usable_size(void *ptr)
 {
-	if (ptr && ptr_is_foreign(ptr))
+	if (!ptr)
+		return 0;
+	if (unlikely(ptr_is_foreign(ptr))) {
 		foreign_warn("malloc_usable_size", ptr);
-	return ptr ? block_bytes(ptr) : 0;
+		return 0;
+	}
+	return block_bytes(ptr);
 }
 
 /* C23.  The size and alignment are not needed; see sized.c. */

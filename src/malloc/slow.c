@@ -29,9 +29,19 @@ __attribute__((__noinline__)) void fast_paths_open_now(void)
 
 /* ---- free ---- */
 
+/* A large block begins with a page. */
+static bool is_at_large(const void *ptr)
+{
+	return !((uintptr_t)ptr % PAGE_BYTES);
+}
+
 bool ptr_is_foreign(const void *ptr)
 {
-	return pagemap_get(ptr) == MAP_NONE && !guard_owns(ptr) &&
+	uint32_t entry = pagemap_get(ptr);
+
+	if (entry == MAP_LARGE)
+		return !is_at_large(ptr);
+	return entry == MAP_NONE && !guard_owns(ptr) &&
 	       !emergency_map_bytes(ptr);
 }
 
@@ -56,6 +66,10 @@ static cold void free_guarded(void *ptr)
 
 static void free_large(void *ptr)
 {
+	if (unlikely(!is_at_large(ptr))) {
+		foreign_warn("free", ptr);
+		return;
+	}
 	if (unlikely(slub_thread.locks_held)) {
 		deferred_push(ptr);
 		return;

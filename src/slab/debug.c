@@ -438,7 +438,10 @@ void debug_free_foreign(const char *call, const void *ptr)
 	static const struct debug_layout nobody = { .name = "malloc" };
 	struct debug_case found = { .layout = &nobody };
 
-	if (!watch_first() || slub_thread.locks_held)
+	/* Where no cache is watched another allocator's is none of the program's bugs. */
+	if (!watch_first() && !(SLUB_CONFIG_HARDENED && pagemap_covers(ptr)))
+		return;
+	if (slub_thread.locks_held)
 		return;
 	stack_read(&found.stack, __builtin_frame_address(0));
 	report_bug(&found, NULL, "Invalid pointer %p: %s of what is not from "

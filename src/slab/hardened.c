@@ -51,7 +51,7 @@ static uint64_t secret_new(void)
 
 /* ---- caches ---- */
 
-static const struct slot_check check_none = { .magic = 1 };
+static const struct slot_check check_any = { .magic = 1 };
 
 void hardened_init(void)
 {
@@ -59,11 +59,12 @@ void hardened_init(void)
 		memset(secrets, 0, sizeof(secrets));
 	order_state = secret_new();
 	hardened_zeroes = option_value(OPTION_zero_on_free) == 1;
-	/* What is no cache's: any offset will do. */
+	/* A watched cache checks its objects itself: any offset will do. */
 	for (size_t i = 0; i < ARRAY_SIZE(slot_checks); i++)
-		slot_checks[i] = check_none;
-	slot_check(MAP_LARGE)->magic = UINT64_MAX / PAGE_BYTES + 1;
-	slot_check(MAP_LARGE)->mask = PAGE_BYTES - 1;
+		slot_checks[i] = check_any;
+	/* Pages with these entries hold no objects and may not be readable: none will do. */
+	for (uint32_t slot = 0; slot < MAP_SPECIAL_END; slot += SLOT_BYTES)
+		slot_check(slot)->magic = 0;
 }
 
 void hardened_cache_made(const struct slub_cache *cache)
@@ -91,8 +92,8 @@ void hardened_slot_made(const struct slub_cache *cache, uint32_t slot)
 
 void hardened_cache_unmade(const struct slub_cache *cache)
 {
-	*slot_check(cache->slot) = check_none;
-	*slot_check(cache->list_slot) = check_none;
+	*slot_check(cache->slot) = check_any;
+	*slot_check(cache->list_slot) = check_any;
 }
 
 /* ---- what is found ---- */

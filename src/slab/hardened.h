@@ -39,13 +39,13 @@ void hardened_slot_made(const struct slub_cache *cache, uint32_t slot);
  * what to fill.
  */
 
-/* A multiple of the size times 2^64 / size has no fraction to speak of. */
+/* A multiple of the size times 2^64 / size has no fraction to speak of.  Magic 0: never. */
 static always_inline bool is_at_object(const struct slot_check *g,
 				       const void *ptr)
 {
 	uint64_t offset = (uint32_t)(uintptr_t)ptr & g->mask;
 
-	return offset * g->magic <= g->magic - 1;
+	return offset * g->magic < g->magic;
 }
 
 /* May a free push @ptr, whose link is its first word, without a closer look? */
