@@ -144,6 +144,7 @@ static void visit_heap(struct slub_cache *cache, struct page *slab, void *arg)
 {
 	struct heap_census *out = arg;
 	size_t active = slab_active(slab);
+	size_t objects = __atomic_load_n(&cache->objects, __ATOMIC_RELAXED);
 	/* Zones and tracks of a watched object are no use to the program. */
 	size_t bytes = __atomic_load_n(cache_is_twin(cache) ?
 				       &cache->object_size : &cache->size,
@@ -153,6 +154,7 @@ static void visit_heap(struct slub_cache *cache, struct page *slab, void *arg)
 							 __ATOMIC_RELAXED);
 	out->objects += active;
 	out->object_bytes += active * bytes;
+	out->free += objects - min_size(active, objects);
 }
 
 /* Their pages are not of the heap, but they are there for these objects alone. */

@@ -22,6 +22,7 @@ struct heap_census {
 	size_t objects;
 	size_t cached_bytes;	/* of these, in CPUs' lists and barns, about */
 	size_t cached;
+	size_t free;		/* objects on slabs' freelists, or not carved */
 	size_t large_bytes;
 	size_t large_blocks;
 	size_t dirty_bytes;
@@ -50,6 +51,10 @@ void census_describe(struct slub_abi *abi);
 /* All numbers of a cache but the census's. */
 void census_record(const struct slub_cache *cache, uint32_t nr_nodes,
 		   struct slub_stats_cache *out);
+
+/* mallinfo.c */
+struct mallinfo2;
+void mallinfo_fill(struct mallinfo2 *info, const struct heap_census *census);
 
 /* groups.c */
 #define STATS_GROUPS_MAX 1024	/* places in a statistics file, the first unused */

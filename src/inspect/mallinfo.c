@@ -3,10 +3,13 @@
  * glibc's statistics functions, in its words:
  *
  *   arena     slabs, and free memory that is kept
+ *   ordblks   free objects in slabs, and 1 for the memory that is kept; so it is never
+ *             0, as glibc's, by which programs divide
  *   hblks     large blocks; hblkhd their bytes
- *   uordblks  bytes of objects in use, at their size
- *   smblks    objects in the CPUs' lists and the barns; fsmblks their bytes
- *   fordblks  what of arena is not in use
+ *   uordblks  bytes of objects that the program has, at their size
+ *   smblks    objects in the CPUs' lists and the barns; fsmblks their bytes.  They are
+ *             free, as glibc's in fast bins, and no part of uordblks
+ *   fordblks  the rest of arena
  *   keepcost  free memory that is kept
  *
  * They walk the heap: their cost grows with it (about a millisecond per GiB),
@@ -23,23 +26,30 @@
 #include "inspect/inspect.h"
 #include "slub/version.h"
 
+void mallinfo_fill(struct mallinfo2 *info, const struct heap_census *census)
+{
+	memset(info, 0, sizeof(*info));
+	info->arena = census->slab_bytes + census->dirty_bytes;
+	info->ordblks = census->free + 1;
+	info->hblks = census->large_blocks;
+	info->hblkhd = census->large_bytes;
+	info->smblks = census->cached;
+	info->fsmblks = census->cached_bytes;
+	info->uordblks = census->object_bytes - census->cached_bytes;
+	/* Estimates, on a heap in use: the parts are not to exceed the whole. */
+	info->uordblks = min_size(info->uordblks, info->arena);
+	info->fordblks = info->arena - info->uordblks;
+	info->keepcost = census->dirty_bytes;
+}
+
 SLUB_EXPORT struct mallinfo2 mallinfo2(void)
 {
 	struct mallinfo2 info;
-	struct heap_census census;
+	struct heap_census census = { .slab_bytes = 0 };
 
-	memset(&info, 0, sizeof(info));
-	if (!slub_start())
-		return info;
-	census_heap(&census);
-	info.arena = census.slab_bytes + census.dirty_bytes;
-	info.hblks = census.large_blocks;
-	info.hblkhd = census.large_bytes;
-	info.smblks = census.cached;
-	info.fsmblks = census.cached_bytes;
-	info.uordblks = census.object_bytes - census.cached_bytes;
-	info.fordblks = info.arena - info.uordblks;
-	info.keepcost = census.dirty_bytes;
+	if (slub_start())
+		census_heap(&census);
+	mallinfo_fill(&info, &census);
 	return info;
 }
 
@@ -55,6 +65,7 @@ SLUB_EXPORT struct mallinfo mallinfo(void)
 
 	memset(&info, 0, sizeof(info));
 	info.arena = clamp_int(wide.arena);
+	info.ordblks = clamp_int(wide.ordblks);
 	info.hblks = clamp_int(wide.hblks);
 	info.hblkhd = clamp_int(wide.hblkhd);
 	info.smblks = clamp_int(wide.smblks);

@@ -107,10 +107,7 @@ static void refuse(struct slub_mempool *pool, const void *element,
 		    why);
 }
 
-/*
- * Moves elements to the reserve for which there is room, from the last one
- * down; returns how many are left.  What is there already is set to NULL.
- */
+/* As pool_keep(); stops at an element that is there already. */
 static size_t keep_locked(struct slub_mempool *pool, size_t nr,
 			  void **elements)
 {
@@ -126,26 +123,30 @@ static size_t keep_locked(struct slub_mempool *pool, size_t nr,
 	return nr;
 }
 
-size_t pool_keep(struct slub_mempool *pool, size_t nr, void **elements)
+/* @nr becomes how many are left; true: the last of these is in the reserve already. */
+static bool keep_some(struct slub_mempool *pool, size_t *nr, void **elements)
 {
 	size_t left, woken = 0;
 	bool twice;
 
 	lock_acquire(&pool->lock);
-	left = keep_locked(pool, nr, elements);
+	left = keep_locked(pool, *nr, elements);
 	twice = left && pool->nr < pool->min_nr;
-	if (left < nr) {
+	if (left < *nr) {
 		count_free(pool);
-		woken = wake_nr(pool, nr - left);
+		woken = wake_nr(pool, *nr - left);
 	}
 	lock_release(&pool->lock);
 	wake(pool, woken);
-	if (twice) {
-		refuse(pool, elements[left - 1], "is free already");
-		elements[left - 1] = NULL;
-		left = pool_keep(pool, left - 1, elements);
-	}
-	return left;
+	*nr = left;
+	return twice;
+}
+
+size_t pool_keep(struct slub_mempool *pool, size_t nr, void **elements)
+{
+	while (keep_some(pool, &nr, elements))
+		refuse(pool, elements[--nr], "is free already");
+	return nr;
 }
 
 /* ---- alloc ---- */

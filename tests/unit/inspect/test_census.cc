@@ -149,6 +149,55 @@ TEST(census_all, one_walk_says_what_many_say)
 	free(paged);
 }
 
+/* As glibc's users read them: free chunks, of which there is one at least. */
+TEST(mallinfo, counts_free_objects)
+{
+	if (!start::can_empty_lists())
+		GTEST_SKIP() << "without membarrier(2) no CPU can be stopped";
+	static void *mine[4000];
+	struct mallinfo2 full, half, listed;
+
+	slab_shrink_all();
+	EXPECT_GE(mallinfo2().ordblks, 1u);
+	for (void *&ptr : mine)
+		ptr = malloc(700);
+	slab_shrink_all();
+	full = mallinfo2();
+	EXPECT_EQ(full.smblks, 0u);
+	for (size_t i = 0; i < std::size(mine); i += 2)
+		free(mine[i]);
+	listed = mallinfo2();
+	EXPECT_GT(listed.smblks, 0u);
+	EXPECT_GE(listed.fsmblks, listed.smblks * 16);
+	/* Each is on a freelist, in a list or a barn. */
+	EXPECT_NEAR(listed.ordblks + listed.smblks - full.ordblks, std::size(mine) / 2, 128);
+	slab_shrink_all();
+	half = mallinfo2();
+	EXPECT_EQ(half.smblks, 0u);
+	EXPECT_EQ(half.ordblks - full.ordblks, std::size(mine) / 2);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+	struct mallinfo narrow = mallinfo();
+#pragma GCC diagnostic pop
+	EXPECT_EQ((size_t)narrow.ordblks, half.ordblks);
+	for (size_t i = 1; i < std::size(mine); i += 2)
+		free(mine[i]);
+}
+
+/* Slabs are counted at another moment than objects: no sum goes below 0. */
+TEST(mallinfo, parts_do_not_exceed_the_whole)
+{
+	struct heap_census census = { };
+	struct mallinfo2 info;
+
+	census.slab_bytes = 4096;
+	census.object_bytes = 5000;
+	census.cached_bytes = 100;
+	mallinfo_fill(&info, &census);
+	EXPECT_EQ(info.fordblks, 0u);
+	EXPECT_EQ(info.uordblks, info.arena);
+}
+
 /* What the program holds, to within the lists, however much of it was freed. */
 TEST(mallinfo, knows_what_is_in_use)
 {

@@ -90,6 +90,23 @@ TEST_F(pool, keep_takes_what_there_is_room_for)
 	EXPECT_EQ(slub_mempool_destroy(pool), 0);
 }
 
+TEST_F(pool, keep_refuses_each_element_that_is_there)
+{
+	slub_mempool *pool = pool_of(4);
+	void *element = slub_mempool_alloc_reserved(pool);
+	void *other = slub_mempool_alloc_reserved(pool), *elements[64];
+	struct slub_mempool_stats stats;
+
+	for (void *&each : elements)
+		each = element;
+	EXPECT_EQ(pool_keep(pool, std::size(elements), elements), 0u);
+	EXPECT_EQ(pool->nr, 3u) << "once";
+	EXPECT_EQ(slub_mempool_stats(pool, &stats), 0);
+	EXPECT_EQ(stats.refused, std::size(elements) - 1);
+	slub_mempool_free(pool, other);
+	EXPECT_EQ(slub_mempool_destroy(pool), 0);
+}
+
 TEST_F(pool, a_handler_that_interrupted_a_lock_leaves_the_reserve_alone)
 {
 	slub_mempool *pool = pool_of(2);
