@@ -52,7 +52,7 @@ _Static_assert(sizeof(struct slub_srcu) == 128, "programs embed it");
 
 /* ---- domains ---- */
 
-static void list_domain(struct slub_srcu *domain)
+static usual void list_domain(struct slub_srcu *domain)
 {
 	if (__atomic_load_n(&domain->is_listed, __ATOMIC_RELAXED))
 		return;

@@ -31,6 +31,8 @@
 #define USED_SHARE 2
 /* A large heap looks each time it has grown by so much. */
 #define GROWN_SHARE 16
+/* A heap that is smaller does not look. */
+#define SUPERBLOCKS_MIN 2
 
 static size_t main_nr(const struct slub_cache *cache, const struct slot *slot)
 {
@@ -119,19 +121,24 @@ static size_t empty_if_left(struct slub_cache *cache)
 	return bytes;
 }
 
-/* Has the heap grown, or fallen, since somebody looked? */
-static bool is_due(size_t superblocks)
+/*
+ * Has the heap grown, or fallen, since somebody looked?  The first superblocks are no
+ * reason: the look at all caches alone made 30 KiB of code resident.
+ */
+static usual bool is_due(size_t superblocks)
 {
 	static _Atomic size_t looked_at;
 	size_t then = __atomic_load_n(&looked_at, __ATOMIC_RELAXED);
 
+	if (superblocks < SUPERBLOCKS_MIN)
+		return false;
 	if (superblocks >= then && superblocks - then < then / GROWN_SHARE)
 		return false;
 	__atomic_store_n(&looked_at, superblocks, __ATOMIC_RELAXED);
 	return true;
 }
 
-void slab_empty_left(void)
+usual void slab_empty_left(void)
 {
 	size_t superblocks = superblock_nr_used(), bytes = 0, enough;
 

@@ -15,8 +15,9 @@ WINDOW = 64 << 10
 WINDOWS_MAX = 2
 # One for each way that a function comes there: hot, a file's name, `usual`, an archive's name.
 TOGETHER = ("malloc", "free", "slub_start", "cache_create", "superblock_alloc", "abi_publish",
-            "reclaim_fork_prepare", "slow_alloc", "pthread_atfork", "_fini")
-APART = ("slabinfo_write", "cache_shut", "report_bug")
+            "reclaim_fork_prepare", "slow_alloc", "pthread_atfork", "_fini",
+            "list_domain", "frame_dummy", "slab_empty_left", "realloc.cold")
+APART = ("slabinfo_write", "cache_shut", "report_bug", "account_large")
 
 
 def output(*command):
