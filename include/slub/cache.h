@@ -100,8 +100,8 @@ struct slub_cache_args {
 
 #ifndef SLUB_LIBRARY
 /*
- * A cache.  The first words are what the inline functions read; the rest is
- * the library's.  It may stand in your program (SLUB_CACHE_DEFINE).
+ * A cache.  The first words are what the inline functions read.  It may stand in your
+ * program (SLUB_CACHE_DEFINE): then it stands for a structure of the library's.
  */
 struct slub_cache {
 	uint32_t entry;		/* what the page map says of its pages */
@@ -115,8 +115,17 @@ struct slub_cache {
 	uint64_t slab_mask;	/* where the owner of an object is */
 	uint64_t owner_reciprocal;
 	uint64_t owners;
-	uint64_t reserved[57];
+	struct slub_cache *made;	/* of a variable: the library's structure */
+	uint64_t is_inline;		/* of a variable: SLUB_CACHE_INLINE */
+	uint64_t reserved[5];
 };
+
+/* Does the file that defines a cache have inline functions, to read its first words? */
+#ifdef SLUB_HAVE_SEQUENCES
+#define SLUB_CACHE_INLINE 1
+#else
+#define SLUB_CACHE_INLINE 0
+#endif
 #else
 struct slub_cache;
 #endif
@@ -130,6 +139,10 @@ struct slub_cache;
  * variable, whose address the linker knows, so there is no pointer to load.
  * @flags: enum slub_cache_flag; @ctor: void (*)(void *) or NULL.
  *
+ * A plugin (compiled with -DSLUB_NO_INLINE) should destroy its caches before it is
+ * unloaded.  A cache that it leaves stays with its objects, and is the plugin's again
+ * when it is loaded anew, if it has no constructor.
+ *
  * Errors: if the cache cannot be made, slub_cache_alloc() returns NULL with the
  * errno of slub_cache_create().
  * Context: at file scope, a semicolon behind it.
@@ -139,13 +152,15 @@ struct slub_cache;
 		#variable, sizeof(type), __alignof__(type), (flags_),	\
 		(ctor_), 0, false, 0, 0, 0 };				\
 	struct slub_cache variable =					\
-		{ 0, 0, 0, &variable##_args, 0, 0, 0, 0, 0, { 0 } }
+		{ 0, 0, 0, &variable##_args, 0, 0, 0, 0, 0, 0,		\
+		  SLUB_CACHE_INLINE, { 0 } }
 #define SLUB_CACHE_DEFINE_STATIC(variable, type, flags_, ctor_)	\
 	static const struct slub_cache_args variable##_args = {		\
 		#variable, sizeof(type), __alignof__(type), (flags_),	\
 		(ctor_), 0, false, 0, 0, 0 };				\
 	static struct slub_cache variable =				\
-		{ 0, 0, 0, &variable##_args, 0, 0, 0, 0, 0, { 0 } }
+		{ 0, 0, 0, &variable##_args, 0, 0, 0, 0, 0, 0,		\
+		  SLUB_CACHE_INLINE, { 0 } }
 
 /*
  * slub_cache_create - make a cache of objects of @size bytes.

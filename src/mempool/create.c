@@ -131,11 +131,12 @@ slub_mempool_create(size_t min_nr,
 static bool slab_owns(const void *element, void *data)
 {
 	const struct slub_cache *owner = cache_of(element);
+	const struct slub_cache *cache = cache_real(data);
 
 	if (guard_owns(element))
-		return guard_cache_of(element) == data;
+		return guard_cache_of(element) == cache;
 	/* Watched and sampled objects are in caches beside it. */
-	return owner && (owner == data || owner->root == data);
+	return owner && (owner == cache || owner->root == cache);
 }
 
 SLUB_EXPORT struct slub_mempool *

@@ -90,16 +90,17 @@ static int preallocate(struct slub_cache *cache, unsigned int nr,
 
 static int create(struct slub_qmempool *pool, unsigned int flags)
 {
-	int err = 0;
+	const struct slub_cache *cache;
+	int err = preallocate(pool->cache, pool->prealloc, flags);
 
-	err = preallocate(pool->cache, pool->prealloc, flags);
 	if (err)
 		return err;
-	if ((uint32_t)pool->cache->capacity < pool->localq)
+	cache = cache_real(pool->cache);
+	if ((uint32_t)cache->capacity < pool->localq)
 		log_message("slub_qmempool_create: cache %s holds %u objects "
 			    "per CPU, not %u; its sheaf_length says how many",
-			    pool->cache->name,
-			    (uint32_t)pool->cache->capacity, pool->localq);
+			    cache->name, (uint32_t)cache->capacity,
+			    pool->localq);
 	return 0;
 }
 

@@ -243,7 +243,8 @@ static __attribute__((__noinline__)) size_t
 alloc_bulk(struct slub_cache *cache, unsigned int flags, size_t nr,
 	   void **objects, size_t have, bool may_be_guarded)
 {
-	if (!cache_is_usable(cache))
+	cache = cache_usable(cache);
+	if (!cache)
 		return 0;
 	if ((flags & SLUB_ZERO && cache->ctor) ||
 	    flags & ~(unsigned int)(SLUB_ZERO | SLUB_RESERVE |
@@ -273,7 +274,7 @@ SLUB_EXPORT SLUB_HOT size_t slub_cache_alloc_bulk(struct slub_cache *cache,
 
 	if (likely(!flags && nr - 1 < SEQUENCE_OBJECTS_MAX &&
 		   !sample_is_wanted())) {
-		have = pop_bulk_here(cache, nr, objects);
+		have = pop_bulk_here(cache_real(cache), nr, objects);
 		if (likely(have == nr))
 			return nr;
 	}
@@ -420,6 +421,8 @@ free_bulk(struct slub_cache *cache, size_t nr, void **objects, bool is_deferred)
 SLUB_EXPORT SLUB_HOT void slub_cache_free_bulk(struct slub_cache *cache,
 					       size_t nr, void **objects)
 {
+	if (likely(cache))
+		cache = cache_real(cache);
 	if (likely(cache && nr - 1 < SEQUENCE_OBJECTS_MAX) &&
 	    push_bulk_here(cache, nr, objects))
 		return;
@@ -478,8 +481,9 @@ SLUB_EXPORT int slub_cache_prefill(struct slub_cache *cache,
 	void *objects[64];
 	bool fast = true, wants = prefill->nr < nr;
 
-	if (!cache || !cache_is_usable(cache) ||
-	    (prefill->nr && prefill->cache != cache))
+	if (cache)
+		cache = cache_usable(cache);
+	if (!cache || (prefill->nr && prefill->cache != cache))
 		return -EINVAL;
 	if (!prefill->nr)
 		*prefill = (struct slub_prefill){ cache, NULL, 0 };

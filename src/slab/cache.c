@@ -121,6 +121,7 @@ static void inline_slot_set(struct slub_cache *cache)
 	if (!cache->frees_inline || slot != cache->list_slot || cache->place)
 		slot = 0;
 	__atomic_store_n(&cache->account_slot, slot, __ATOMIC_RELAXED);
+	front_copy(cache);
 }
 
 void cache_inline_slot_set(struct slub_cache *cache)
@@ -243,6 +244,17 @@ static void choose_link(struct slub_cache *cache,
 		cache->link = page_link_bias;
 }
 
+bool cache_is_like(const struct slub_cache *cache,
+		   const struct slub_cache_args *args)
+{
+	return cache->object_size == args->size &&
+	       cache->align == choose_align(args) &&
+	       cache->flags == args->flags && cache->ctor == args->ctor &&
+	       cache->useroffset == args->useroffset &&
+	       cache->usersize == args->usersize &&
+	       !args->has_free_pointer_offset && !args->sheaf_length;
+}
+
 int cache_make(struct slub_cache *cache, const struct slub_cache_args *args)
 {
 	int err;
@@ -271,22 +283,22 @@ static void inline_slots_clear(struct slub_cache *cache)
 	__atomic_store_n(&cache->inline_slot, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&cache->free_slot, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&cache->account_slot, 0, __ATOMIC_RELAXED);
+	front_copy(cache);
 }
 
-/* Under cache_lock: @cache is no more.  A variable of the program may be made again. */
+/* Under cache_lock: @cache is no more. */
 static void unlist(struct slub_cache *cache)
 {
 	struct slub_cache **link = &caches;
 
+	/* While it is in the list: the child of a fork finds it by that. */
+	front_part(cache);
 	while (*link && *link != cache)
 		link = &(*link)->next;
 	if (*link)
 		/* release: for who goes past it without the lock */
 		__atomic_store_n(link, cache->next, __ATOMIC_RELEASE);
-	/* release: who makes it finds it cleared */
-	__atomic_store_n(&cache->state,
-			 cache->args ? CACHE_NOT_MADE : CACHE_DEAD,
-			 __ATOMIC_RELEASE);
+	__atomic_store_n(&cache->state, CACHE_DEAD, __ATOMIC_RELEASE);
 }
 
 /* It leaves the list last: in the child of a fork in between it is found by that. */
@@ -381,6 +393,8 @@ static void bury(struct slub_cache *cache)
 	cache->barn = 0;
 	cache->link = 0;
 	cache->place = 0;
+	cache->front = NULL;
+	cache->is_copied = false;
 	cache->isolate = NULL;
 	cache->migrate = NULL;
 	cache->twin = NULL;

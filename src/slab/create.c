@@ -167,7 +167,7 @@ static bool may_share(const struct slub_cache_args *args)
 		 DEBUG_LETTERS);
 }
 
-/* A variable is its program's: it may be gone when its own user has destroyed it. */
+/* A variable is its program's, which destroys it. */
 static bool can_share(const struct slub_cache *cache,
 		      const struct slub_cache_args *args)
 {
@@ -175,7 +175,7 @@ static bool can_share(const struct slub_cache *cache,
 	size_t align = max_size(args->align, sizeof(void *));
 
 	return !cache->is_internal && !cache->ctor && !cache->isolate &&
-	       !cache->place && !cache->args && !cache->has_sheaf_length &&
+	       !cache->place && !cache->front && !cache->has_sheaf_length &&
 	       !cache_is_watched(cache) &&
 	       !((cache->flags | args->flags) & unlike) &&
 	       (cache->flags & FLAGS_SHAPE) == (args->flags & FLAGS_SHAPE) &&
@@ -210,66 +210,117 @@ void making_after_fork(void)
 	turn_after_fork(&making);
 }
 
+/* What is there already of a cache that is to be made; NULL: nothing. */
+struct found {
+	struct slub_cache *same;	/* a live cache of that name */
+	struct slub_cache *shared;	/* one that can be shared */
+};
+
 /*
- * A live cache of that name, or one that can be shared; NULL: neither.  Under
- * cache_lock: shadows come and go without the turn, and one that has ended could be
- * another, with no name yet, before it is compared.
+ * Under cache_lock: shadows come and go without the turn, and one that has ended could
+ * be another, with no name yet, before it is compared.
  */
-static struct slub_cache *find(const struct slub_cache_args *args,
-			       bool *same_name)
+static struct found find(const struct slub_cache_args *args)
 {
 	bool merge = may_share(args);
-	struct slub_cache *found = NULL;
+	struct found found = { NULL, NULL };
 
-	*same_name = false;
 	lock_acquire(&cache_lock);
 	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
 		if (!cache_is_live(c))
 			continue;
-		if (strcmp(c->name, args->name) == 0 ||
-		    alias_is_one(c, args->name))
-			*same_name = true;
+		if (!c->is_left && (strcmp(c->name, args->name) == 0 ||
+				    alias_is_one(c, args->name)))
+			found.same = c;
 		if (merge && can_share(c, args))
-			found = c;
+			found.shared = c;
 	}
 	lock_release(&cache_lock);
 	return found;
 }
 
-static int make(const struct slub_cache_args *args, struct slub_cache *into,
-		struct slub_cache **out, struct slub_cache **making_at)
+/* A cache that a plugin has left becomes @front's; false: its name is free. */
+static bool take_over(struct slub_cache *left, struct cache_front *front)
 {
-	struct slub_cache *cache = into;
-	bool same_name;
-	int err;
+	bool is_like = front && !left->ctor && cache_is_like(left, front->args);
 
-	*out = into ? NULL : find(args, &same_name);
-	if (into)
-		find(args, &same_name);
-	if (same_name) {
+	lock_acquire(&cache_lock);
+	if (is_like)
+		front_join(front, left);
+	else
+		front_leave(left);
+	lock_release(&cache_lock);
+	/* Where programs pop and push, of which the variable has a copy. */
+	if (is_like)
+		cache_inline_slot_set(left);
+	return is_like;
+}
+
+/* @out: one that is there already, or NULL: a new one is to be made. */
+static int look(const struct slub_cache_args *args, struct cache_front *front,
+		struct slub_cache **out)
+{
+	struct found found = find(args);
+
+	*out = NULL;
+	if (found.same && front_is_gone(found.same)) {
+		if (take_over(found.same, front))
+			*out = found.same;
+		found = find(args);
+		if (*out)
+			return 0;
+	}
+	if (found.same) {
 		log_message("slub_cache_create(%s): there is a cache of that "
 			    "name", args->name);
 		return EEXIST;
 	}
-	if (*out)
-		return alias_add(*out, args->name);
-	if (!cache)
-		cache = cache_struct_alloc();
+	if (front || !found.shared)
+		return 0;
+	*out = found.shared;
+	return alias_add(found.shared, args->name);
+}
+
+static int make(const struct slub_cache_args *args, struct cache_front *front,
+		struct slub_cache **out, struct slub_cache **making_at)
+{
+	int err = look(args, front, out);
+	struct slub_cache *cache;
+
+	if (err || *out)
+		return err;
+	cache = cache_struct_alloc();
 	if (!cache)
 		return ENOMEM;
 	if (making_at)
 		__atomic_store_n(making_at, cache_making(cache), __ATOMIC_RELAXED);
+	if (front)
+		front_join(front, cache);
 	err = cache_make(cache, args);
 	/* The structure is anybody's from here on. */
 	if (err && making_at)
 		__atomic_store_n(making_at, cache_making(NULL), __ATOMIC_RELEASE);
-	if (err && !into)
+	if (err) {
+		front_part(cache);
 		cache_struct_free(cache);
+	}
 	*out = cache;
 	return -err;
 }
 
-static int create(const struct slub_cache_args *args, struct slub_cache *into,
+/* The structure that the variable has already, if it can be used. */
+static int made_before(const struct cache_front *front, struct slub_cache **out)
+{
+	*out = front_cache(front);
+	/* One that is being destroyed is still in the list. */
+	if (cache_is_dead(*out))
+		return EINVAL;
+	if (!cache_is_live(*out))
+		*out = NULL;
+	return 0;
+}
+
+static int create(const struct slub_cache_args *args, struct cache_front *front,
 		  struct slub_cache **out, struct slub_cache **making_at)
 {
 	int err = args_check(args);
@@ -280,11 +331,11 @@ static int create(const struct slub_cache_args *args, struct slub_cache *into,
 		return ENOMEM;
 	if (!making_begin())
 		return ENOMEM;
-	/* One that is being destroyed is still in the list. */
-	if (into && cache_is_dead(into))
-		err = EINVAL;
-	else
-		err = into && cache_is_live(into) ? 0 : make(args, into, out, making_at);
+	*out = NULL;
+	if (front)
+		err = made_before(front, out);
+	if (!err && !*out)
+		err = make(args, front, out, making_at);
 	making_end();
 	return err;
 }
@@ -326,15 +377,15 @@ SLUB_EXPORT struct slub_cache *slub_cache_create(const char *name, size_t size,
 	return slub_cache_create_args(&args);
 }
 
-bool cache_make_static(struct slub_cache *cache)
+struct slub_cache *cache_make_static(struct cache_front *front)
 {
-	struct slub_cache *out;
-	int err = cache->args ? create(cache->args, cache, &out, NULL) : EINVAL;
+	struct slub_cache *cache;
+	int err = create(front->args, front, &cache, NULL);
 
 	if (!err)
-		return true;
+		return cache;
 	errno = err;
-	return false;
+	return NULL;
 }
 
 /* ---- destroying ---- */
@@ -406,15 +457,12 @@ static void drop_shadow(struct slub_cache **shadow)
 		cache_drop_shadow(dropped);
 }
 
-SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
+static int destroy(struct slub_cache *cache)
 {
 	struct cache_hold hold;
 	bool is_looked_at;
-	int ret;
+	int ret = cache_shut(cache, &hold);
 
-	if (!cache)
-		return 0;
-	ret = cache_shut(cache, &hold);
 	if (ret)
 		return ret;
 	cache_settle(cache);
@@ -443,7 +491,11 @@ SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
 	group_place_set(&cache->place, NULL);
 	cache_unmake(cache);
 	cache_open(&hold);
-	if (!cache->args)
-		cache_struct_free(cache);
+	cache_struct_free(cache);
 	return 0;
+}
+
+SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
+{
+	return cache ? destroy(cache_real(cache)) : 0;
 }

@@ -137,6 +137,11 @@ size_t watched_for_each(const struct watched_visit *visit);
 struct watch *watch_first(void);
 /* The cache that a program knows: a twin's original, or the cache itself. */
 struct slub_cache *cache_original(struct slub_cache *cache);
+/* ... that a program asks for; NULL: it gave none. */
+static inline struct slub_cache *cache_asked(const struct slub_cache *cache)
+{
+	return cache ? cache_original(cache_real(cache)) : NULL;
+}
 /*
  * Watches what @cache hands out from now on by the letters @flags, 0: no
  * more.  Returns 0 or -errno: EINVAL for a letter that is none, ENOMEM,

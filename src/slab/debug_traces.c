@@ -217,7 +217,7 @@ static int traces(struct slub_cache *cache, enum track_kind kind,
 	struct table *table;
 	int ret = 0;
 
-	cache = cache_original(cache);
+	cache = cache_asked(cache);
 	if (!has_tracks(cache) || slub_thread.locks_held)
 		return -EINVAL;
 	table = collect(cache, kind);

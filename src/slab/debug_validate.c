@@ -11,8 +11,10 @@
 
 SLUB_EXPORT int slub_cache_debug(struct slub_cache *cache, unsigned long flags)
 {
-	if (!cache || flags & ~(unsigned long)DEBUG_LETTERS ||
-	    !cache_is_usable(cache))
+	if (!cache || flags & ~(unsigned long)DEBUG_LETTERS)
+		return -EINVAL;
+	cache = cache_usable(cache);
+	if (!cache)
 		return -EINVAL;
 	return cache_debug_switch(cache, (uint32_t)flags);
 }
@@ -107,7 +109,7 @@ static bool has_watch(const struct slub_cache *cache)
 
 SLUB_EXPORT long slub_cache_validate(struct slub_cache *cache)
 {
-	cache = cache_original(cache);
+	cache = cache_asked(cache);
 	if (!cache || !has_watch(cache) || slub_thread.locks_held)
 		return -EINVAL;
 	return validate(cache, __builtin_frame_address(0));
@@ -124,7 +126,7 @@ SLUB_EXPORT unsigned long slub_cache_errors(struct slub_cache *cache)
 {
 	unsigned long n = 0;
 
-	cache = cache_original(cache);
+	cache = cache_asked(cache);
 	for (struct watch *w = watch_first(); w && cache; w = w->next) {
 		if (watch_original(w) == cache)
 			n += __atomic_load_n(&w->errors, __ATOMIC_RELAXED);

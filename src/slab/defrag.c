@@ -243,7 +243,8 @@ static void migrate_one(struct moving *m, struct page *slab, void *from,
 	int result;
 
 	account_both(cache, from, to);
-	result = cache->migrate(cache, from, to, cache->mobility_arg);
+	result = cache->migrate(cache_public(cache), from, to,
+				cache->mobility_arg);
 	if (result != SLUB_MIGRATED && result != SLUB_MIGRATED_FREE_LATER) {
 		stay(m, !was_freed(cache, to) && account_one_less(cache, to) ?
 				to : NULL);
@@ -269,7 +270,8 @@ static bool migrate_batch(struct moving *m, struct page *slab, void **objects,
 		n++;
 	memcpy(asked, objects, n * sizeof(*asked));
 	if (n)
-		cache->isolate(cache, objects, n, cache->mobility_arg);
+		cache->isolate(cache_public(cache), objects, n,
+			       cache->mobility_arg);
 	for (size_t i = 0; i < n; i++) {
 		if (objects[i] == asked[i]) {
 			migrate_one(m, slab, asked[i], to[i]);
@@ -492,7 +494,8 @@ SLUB_EXPORT int slub_cache_setup_mobility(struct slub_cache *cache,
 			    "functions or neither, must be given");
 		return -EINVAL;
 	}
-	if (!cache_is_usable(cache) || cache->is_internal)
+	cache = cache_usable(cache);
+	if (!cache || cache->is_internal)
 		return -EINVAL;
 	err = cache_shut(cache, &hold);
 	if (err)
@@ -507,7 +510,7 @@ SLUB_EXPORT long slub_cache_defrag(struct slub_cache *cache,
 {
 	if (!cache || max_fill > 100)
 		return -EINVAL;
-	return defrag(cache, max_fill);
+	return defrag(cache_real(cache), max_fill);
 }
 
 SLUB_EXPORT long slub_defrag_all(unsigned int max_fill)

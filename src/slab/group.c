@@ -125,8 +125,10 @@ SLUB_EXPORT int slub_cache_group_set(struct slub_cache *cache,
 	uint32_t before = 0;
 	int err = 0;
 
-	if (slub_thread.locks_held || !cache || !cache_is_usable(cache) ||
-	    cache->is_internal || !cache->is_accounted ||
+	if (slub_thread.locks_held || !cache)
+		return -EINVAL;
+	cache = cache_usable(cache);
+	if (!cache || cache->is_internal || !cache->is_accounted ||
 	    (group && !group_is_good(group)))
 		return -EINVAL;
 	/* It must not become another's as well between the look and the change. */

@@ -40,20 +40,20 @@ static void entrance_publish(void)
 						     __ATOMIC_ACQUIRE);
 }
 
-/* Is @cache one to allocate from?  Makes a program's variable. */
-bool cache_is_usable(struct slub_cache *cache)
-{
-	if (likely(cache_is_live(cache)))
-		return true;
-	if (cache_make_static(cache))
-		return true;
-	return false;
-}
-
 static void *fail(int err)
 {
 	errno = err;
 	return NULL;
+}
+
+struct slub_cache *cache_usable(struct slub_cache *cache)
+{
+	struct slub_cache *real = cache_real(cache);
+
+	if (likely(cache_is_live(real)))
+		return real;
+	return cache->args ? cache_make_static((struct cache_front *)cache) :
+			     fail(EINVAL);
 }
 
 static void *alloc_one(struct slub_cache *cache, unsigned int flags)
@@ -90,8 +90,8 @@ alloc_slowly(struct slub_cache *cache)
 	if (cache->account_path != ACCOUNT_SLOW && !sample_is_wanted() &&
 	    !cache->place && account_alloc_rest(cache, group_current(), &object))
 		return object ? object : fail(ENOMEM);
-	if (unlikely(!cache_is_usable(cache)))
-		return NULL;
+	if (unlikely(!cache_is_live(cache)))
+		return fail(EINVAL);
 	if (cache->is_accounted && !account_begin(cache, 1, &owner))
 		return fail(ENOMEM);
 	object = alloc_one(cache, 0);
@@ -128,7 +128,7 @@ static always_inline void *alloc_accounted(struct slub_cache *cache)
 	return claim(cache, object, owner);
 }
 
-SLUB_EXPORT SLUB_HOT void *slub_cache_alloc_slow(struct slub_cache *cache)
+static always_inline void *alloc(struct slub_cache *cache)
 {
 	void *object;
 
@@ -138,9 +138,22 @@ SLUB_EXPORT SLUB_HOT void *slub_cache_alloc_slow(struct slub_cache *cache)
 	return likely(object) ? object : alloc_slowly(cache);
 }
 
+static __attribute__((__noinline__)) void *
+alloc_by_front(struct slub_cache *front)
+{
+	struct slub_cache *cache = cache_usable(front);
+
+	return likely(cache) ? alloc(cache) : NULL;
+}
+
+SLUB_EXPORT SLUB_HOT void *slub_cache_alloc_slow(struct slub_cache *cache)
+{
+	return unlikely(cache->args) ? alloc_by_front(cache) : alloc(cache);
+}
+
 SLUB_EXPORT void *slub_cache_claim_slow(struct slub_cache *cache, void *object)
 {
-	return claim(cache, object, group_current());
+	return claim(cache_real(cache), object, group_current());
 }
 
 /* ---- free ---- */
@@ -206,6 +219,7 @@ free_slowly(struct slub_cache *cache, void *object)
 SLUB_EXPORT SLUB_HOT void slub_cache_free_slow(struct slub_cache *cache,
 					       void *object)
 {
+	cache = cache_real(cache);
 	if (cache->account_path >= ACCOUNT_LINK &&
 	    likely(pagemap_get(object) == cache->slot) &&
 	    account_free_fast(cache, object, false)) {
@@ -256,7 +270,8 @@ SLUB_EXPORT void *slub_cache_alloc_node(struct slub_cache *cache,
 	void *object = NULL;
 	uint32_t owner = 0;
 
-	if (!cache_is_usable(cache))
+	cache = cache_usable(cache);
+	if (!cache)
 		return NULL;
 	if (!flags_are_valid(cache, flags, node))
 		return fail(EINVAL);
@@ -292,25 +307,27 @@ SLUB_EXPORT void *slub_cache_zalloc(struct slub_cache *cache)
 SLUB_EXPORT struct slub_cache *slub_cache_of(const void *object)
 {
 	if (guard_owns(object))
-		return guard_cache_of(object);
-	return cache_original(cache_of(object));
+		return cache_public(guard_cache_of(object));
+	return cache_public(cache_original(cache_of(object)));
 }
 
 SLUB_EXPORT const char *slub_cache_name(const struct slub_cache *cache)
 {
-	if (cache_is_live(cache))
-		return cache->name;
+	const struct slub_cache *real = cache_real(cache);
+
+	if (cache_is_live(real))
+		return real->name;
 	return cache->args ? cache->args->name : "";
 }
 
 SLUB_EXPORT size_t slub_cache_size(const struct slub_cache *cache)
 {
-	return cache->object_size;
+	return cache_real(cache)->object_size;
 }
 
 SLUB_EXPORT size_t slub_cache_stride(const struct slub_cache *cache)
 {
-	return cache->size;
+	return cache_real(cache)->size;
 }
 
 /*
@@ -366,6 +383,8 @@ SLUB_EXPORT int slub_cache_stats(struct slub_cache *cache,
 {
 	struct slub_cache *sampled, *reserve;
 
+	if (cache)
+		cache = cache_real(cache);
 	if (!cache || !cache_is_live(cache))
 		return -EINVAL;
 	memset(stats, 0, sizeof(*stats));

@@ -82,7 +82,7 @@ struct cache_node {
 } align_to(64);
 
 enum cache_state {
-	CACHE_NOT_MADE,		/* a variable of the program, not used yet */
+	CACHE_NOT_MADE,
 	CACHE_LIVE,
 	CACHE_DEAD,
 };
@@ -130,12 +130,28 @@ enum account_path {
 	ACCOUNT_WORD,		/*   in its first word */
 };
 
+/* A program's variable: struct slub_cache of slub/cache.h; slab/front.c. */
+struct cache_front {
+	uint32_t slot;
+	uint32_t inline_slot;
+	uintptr_t link;
+	const struct slub_cache_args *args;	/* never NULL */
+	uint32_t free_slot;
+	uint32_t account_slot;
+	uint64_t slab_mask;
+	uint64_t owner_reciprocal;
+	uint64_t owners;
+	struct slub_cache *cache;	/* atomic; NULL: not made yet */
+	uint64_t is_inline;
+	uint64_t reserved[5];
+};
+
 struct slub_cache {
 	/* The public part, see slub/cache.h; 0 unless the cache is live. */
 	uint32_t slot;		/* offset of the slot that the page map names */
 	uint32_t inline_slot;	/* where programs pop themselves */
 	uintptr_t link;		/* of a free object, see object_link() */
-	const struct slub_cache_args *args;
+	const struct slub_cache_args *args;	/* NULL: else it is a front */
 	uint32_t free_slot;	/* where they push; else as inline_slot */
 	/* Where they pop if they look at owners; 0 while they must not. */
 	uint32_t account_slot;
@@ -209,6 +225,10 @@ struct slub_cache {
 	/* Of a class of malloc, that for threads in groups; made on demand. */
 	struct slub_cache *accounted;
 	struct cache_alias *aliases;	/* slab/alias.c; under cache_lock */
+	/* The program's variable that stands for it, or NULL; slab/front.c */
+	struct cache_front *front;
+	bool is_copied;		/* there, what the inline functions read */
+	bool is_left;		/* by a plugin: its name is free */
 	void *links[2];
 	struct cache_node *nodes[OS_NODES_MAX];
 };
@@ -222,8 +242,39 @@ _Static_assert(offsetof(struct slub_cache, slot) == 0 &&
 	       offsetof(struct slub_cache, slab_mask) == 32 &&
 	       offsetof(struct slub_cache, owner_reciprocal) == 40 &&
 	       offsetof(struct slub_cache, owners) == 48, "slub/cache.h");
-/* The size of the public structure. */
-_Static_assert(sizeof(struct slub_cache) <= 24 + 61 * 8, "slub/cache.h");
+_Static_assert(offsetof(struct cache_front, args) == 16 &&
+	       offsetof(struct cache_front, owners) == 48 &&
+	       sizeof(struct cache_front) == 112, "slub/cache.h");
+
+/* front.c */
+/* The structure that @front stands for; one that is not live: there is none. */
+struct slub_cache *front_cache(const struct cache_front *front);
+/* From here on @front stands for @cache, which is about to be made. */
+void front_join(struct cache_front *front, struct slub_cache *cache);
+/* ... and no longer. */
+void front_part(struct slub_cache *cache);
+/* What inline functions read has changed; under cache_lock. */
+void front_copy(const struct slub_cache *cache);
+/* Has the plugin been unloaded that @cache is a variable of? */
+bool front_is_gone(const struct slub_cache *cache);
+/* Then: it is nobody's. */
+void front_leave(struct slub_cache *cache);
+
+/* A cache as programs know it: the structure, or a variable in its place. */
+static always_inline struct slub_cache *cache_real(const struct slub_cache *cache)
+{
+	if (unlikely(cache->args))
+		return front_cache((const struct cache_front *)cache);
+	return (struct slub_cache *)cache;
+}
+
+static inline struct slub_cache *cache_public(struct slub_cache *cache)
+{
+	struct cache_front *front;
+
+	front = cache ? __atomic_load_n(&cache->front, __ATOMIC_RELAXED) : NULL;
+	return front ? (struct slub_cache *)front : cache;
+}
 
 static inline void stat_add_many(const struct slub_cache *cache,
 				 enum cache_stat s, uint32_t n)
@@ -262,8 +313,11 @@ void cache_inline_slot_set(struct slub_cache *cache);
 void cache_inline_slots_set(void);
 /* Takes a cache without slabs out of the list; its slots are free again. */
 void cache_unmake(struct slub_cache *cache);
-/* Makes a program's variable the first time it is used; false: errno. */
-bool cache_make_static(struct slub_cache *cache);
+/* Does @cache have the shape that @args ask for? */
+bool cache_is_like(const struct slub_cache *cache,
+		   const struct slub_cache_args *args);
+/* Makes a program's variable the first time it is used; NULL: errno. */
+struct slub_cache *cache_make_static(struct cache_front *front);
 extern struct slub_cache *cache_slot_owner[AREA_BYTES / SLOT_BYTES]
 	SLUB_INTERNAL;
 

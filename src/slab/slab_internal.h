@@ -451,8 +451,11 @@ void holds_after_fork(void);
 /* visit.c: slub_cache_shrink(), but for what waits for readers */
 bool cache_give_back(struct slub_cache *cache);
 
-/* object.c: false, with errno: nothing can be allocated from @cache */
-bool cache_is_usable(struct slub_cache *cache);
+/*
+ * object.c: the structure of @cache, which a program gave; NULL, with errno: nothing can be
+ * allocated from it
+ */
+struct slub_cache *cache_usable(struct slub_cache *cache);
 /* bulk.c: frees objects that are all of @cache */
 void cache_free_run(struct slub_cache *cache, size_t nr, void **objects);
 /* Frees objects of any caches, which count them as deferred. */

@@ -34,6 +34,8 @@ bool cache_give_back(struct slub_cache *cache)
 
 SLUB_EXPORT int slub_cache_shrink(struct slub_cache *cache)
 {
+	if (cache)
+		cache = cache_real(cache);
 	if (!cache || !cache_is_live(cache))
 		return 0;
 	cache_settle(cache);
@@ -159,8 +161,11 @@ SLUB_EXPORT int slub_cache_for_each_object(struct slub_cache *cache,
 					   int (*call)(void *object, void *arg),
 					   void *arg)
 {
-	struct visit visit = { cache, call, arg, 0 };
+	struct visit visit = { NULL, call, arg, 0 };
 
+	if (cache)
+		cache = cache_real(cache);
+	visit.cache = cache;
 	if (!cache || !cache_is_live(cache))
 		return 0;
 	cache_settle(cache);
