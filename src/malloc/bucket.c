@@ -123,9 +123,8 @@ SLUB_EXPORT int slub_bucket_group_set(struct slub_bucket *bucket,
 				      struct slub_group *group)
 {
 	if (!bucket_is_live(bucket) || !(bucket->flags & SLUB_ACCOUNT) ||
-	    slub_thread.locks_held || (group && !group_is_good(group)))
+	    slub_thread.locks_held || group_place_set(&bucket->place, group))
 		return -EINVAL;
-	group_place_set(&bucket->place, group);
 	bucket_classes_place(bucket);
 	return 0;
 }

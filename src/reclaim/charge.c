@@ -527,20 +527,31 @@ void group_uncharge(uint32_t owner, size_t bytes)
 
 /* ---- public ---- */
 
+/* @owner is held.  Returns it, or 0 with errno. */
+static uint32_t charge_held(uint32_t owner, size_t bytes)
+{
+	int err = EINVAL;
+
+	if (owner && bytes <= CHARGE_MAX / 2) {
+		if (!group_charge(owner, bytes))
+			return owner;
+		err = ENOMEM;
+	}
+	errno = err;
+	return 0;
+}
+
+/* A thread that is in the group holds its owner; any other one has to. */
 SLUB_EXPORT uint32_t slub_group_charge(struct slub_group *group, size_t bytes)
 {
-	uint32_t owner = group_current();
+	uint32_t owner, token;
 
-	if (group)
-		owner = group_is_alive(group) ? group_owner_number(group) : 0;
-	if (!owner || bytes > CHARGE_MAX / 2) {
-		errno = EINVAL;
-		return 0;
-	}
-	if (!group_charge(owner, bytes))
-		return owner;
-	errno = ENOMEM;
-	return 0;
+	if (!group)
+		return charge_held(group_current(), bytes);
+	owner = group_hold(group);
+	token = charge_held(owner, bytes);
+	group_drop(owner);
+	return token;
 }
 
 SLUB_EXPORT void slub_group_uncharge(uint32_t token, size_t bytes)

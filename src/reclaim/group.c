@@ -74,6 +74,51 @@ void owner_hold(struct group_owner *owner, int64_t n)
 	__atomic_fetch_add(&owner->outstanding, n, __ATOMIC_RELAXED);
 }
 
+/* False: nobody holds it, so it is another's soon, or is in the pool. */
+static bool owner_hold_if_held(struct group_owner *owner)
+{
+	int64_t n = __atomic_load_n(&owner->outstanding, __ATOMIC_RELAXED);
+
+	/* acquire: pairs with the release in owner_make() */
+	while (n > 0 && !__atomic_compare_exchange_n(&owner->outstanding, &n,
+						     n + 1, true,
+						     __ATOMIC_ACQUIRE,
+						     __ATOMIC_RELAXED))
+		continue;
+	return n > 0;
+}
+
+/*
+ * An owner goes back to the pool with its last reference, and may be another
+ * group's a moment later, so a number that was read is not good for anything
+ * until its owner is held.  Three steps, in this order:
+ *
+ *   group_domain  the group lives, and its structure is no other group's until
+ *                 this thread has left the domain (GROUP-5);
+ *   hold          only an owner that is held already: from 0 none comes back
+ *                 but through owner_make();
+ *   look          an owner that is held stays what it is.  If it is this
+ *                 group's, it was held for this group; else it went to the pool
+ *                 between the first two steps, and came back for another one.
+ */
+uint32_t group_hold(const struct slub_group *group)
+{
+	int index = slub_srcu_read_lock(&group_domain);
+	struct group_owner *owner = NULL;
+
+	if (group_is_alive(group))
+		owner = group->owner;
+	inject(INJECT_hold);
+	if (owner && !owner_hold_if_held(owner))
+		owner = NULL;
+	if (owner && __atomic_load_n(&owner->group, __ATOMIC_RELAXED) != group) {
+		owner_drop(owner, 1);
+		owner = NULL;
+	}
+	slub_srcu_read_unlock(&group_domain, index);
+	return owner ? pool_number(&owner_pool, owner) : 0;
+}
+
 /*
  * Those that nobody refers to and the pool does not have yet: a handler that
  * interrupted the holder of a lock may drop a last reference, and takes none.
@@ -156,7 +201,8 @@ static struct group_owner *owner_make(struct slub_group *group)
 		return NULL;
 	__atomic_store_n(&owner->group, group, __ATOMIC_RELAXED);
 	__atomic_store_n(&owner->heir, NULL, __ATOMIC_RELAXED);
-	__atomic_store_n(&owner->outstanding, 1, __ATOMIC_RELAXED);
+	/* release: pairs with owner_hold_if_held() */
+	__atomic_store_n(&owner->outstanding, 1, __ATOMIC_RELEASE);
 	/* release: pairs with owner_enter() */
 	__atomic_store_n(&owner->word, 0, __ATOMIC_RELEASE);
 	stock_set_max(pool_end(&owner_pool));

@@ -134,6 +134,7 @@ static inline void prefetch_charged(uint32_t owner)
 
 /* Inside group_domain: the group that answers for @owner's charges now. */
 struct slub_group *owner_group(struct group_owner *owner);
+/* @owner is held already; else see group_hold(). */
 void owner_hold(struct group_owner *owner, int64_t n);
 void owner_drop(struct group_owner *owner, int64_t n);
 

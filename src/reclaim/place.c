@@ -9,6 +9,8 @@
  */
 #include "reclaim/group.h"
 
+#include <errno.h>
+
 bool group_is_good(const struct slub_group *group)
 {
 	return group_is_alive(group);
@@ -27,17 +29,15 @@ bool group_owns(const struct slub_group *group, uint32_t owner)
 	return owns;
 }
 
-/* @owner is held. */
-static uint32_t exchange(uint32_t *place, uint32_t owner)
+void group_drop(uint32_t owner)
 {
-	return __atomic_exchange_n(place, owner, __ATOMIC_ACQ_REL);
+	if (owner)
+		owner_drop(owner_of(owner), 1);
 }
 
-uint32_t group_place_exchange(uint32_t *place, const struct slub_group *group)
+uint32_t group_place_exchange(uint32_t *place, uint32_t owner)
 {
-	if (group)
-		owner_hold(group->owner, 1);
-	return exchange(place, group ? group_owner_number(group) : 0);
+	return __atomic_exchange_n(place, owner, __ATOMIC_ACQ_REL);
 }
 
 void group_place_drop(uint32_t owner)
@@ -45,12 +45,17 @@ void group_place_drop(uint32_t owner)
 	if (!owner)
 		return;
 	slub_srcu_synchronize(&group_domain);
-	owner_drop(owner_of(owner), 1);
+	group_drop(owner);
 }
 
-void group_place_set(uint32_t *place, const struct slub_group *group)
+int group_place_set(uint32_t *place, const struct slub_group *group)
 {
-	group_place_drop(group_place_exchange(place, group));
+	uint32_t owner = group ? group_hold(group) : 0;
+
+	if (group && !owner)
+		return -EINVAL;
+	group_place_drop(group_place_exchange(place, owner));
+	return 0;
 }
 
 /* The owner that @place names, held; 0: none. */
@@ -70,7 +75,7 @@ void group_place_copy(uint32_t *place, const uint32_t *from)
 	/* Twice, if it is set by somebody else in between. */
 	while (__atomic_load_n(place, __ATOMIC_RELAXED) !=
 	       __atomic_load_n(from, __ATOMIC_ACQUIRE))
-		group_place_drop(exchange(place, hold(from)));
+		group_place_drop(group_place_exchange(place, hold(from)));
 }
 
 int group_charge_place(const uint32_t *place, size_t bytes, uint32_t *owner)
@@ -84,6 +89,6 @@ int group_charge_place(const uint32_t *place, size_t bytes, uint32_t *owner)
 		return *owner ? group_charge(*owner, bytes) : 0;
 	}
 	err = group_charge(*owner, bytes);
-	owner_drop(owner_of(*owner), 1);
+	group_drop(*owner);
 	return err;
 }

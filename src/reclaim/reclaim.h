@@ -189,13 +189,20 @@ static inline uint32_t group_current(void)
 bool group_owns(const struct slub_group *group, uint32_t owner);
 /* False: it is none that lives. */
 bool group_is_good(const struct slub_group *group);
+/* The owner of @group's charges, held until group_drop(); 0: @group is deleted. */
+uint32_t group_hold(const struct slub_group *group);
+void group_drop(uint32_t owner);
 /*
  * A place that names an owner whom things are charged to (0: none).  Setting it
- * waits for who has read it and not charged yet.
+ * waits for who has read it and not charged yet.  Returns 0, or -EINVAL: @group
+ * is deleted.
  */
-void group_place_set(uint32_t *place, const struct slub_group *group);
-/* The same in two steps: the first waits for nobody, and what it returns is dropped. */
-uint32_t group_place_exchange(uint32_t *place, const struct slub_group *group);
+int group_place_set(uint32_t *place, const struct slub_group *group);
+/*
+ * The same in two steps.  The first takes over the caller's hold on @owner, waits
+ * for nobody, and returns an owner that is to be dropped.
+ */
+uint32_t group_place_exchange(uint32_t *place, uint32_t owner);
 void group_place_drop(uint32_t owner);
 /* @place names who @from names. */
 void group_place_copy(uint32_t *place, const uint32_t *from);

@@ -122,26 +122,25 @@ void cache_place_copy(struct slub_cache *cache, const uint32_t *place)
 SLUB_EXPORT int slub_cache_group_set(struct slub_cache *cache,
 				     struct slub_group *group)
 {
-	uint32_t before = 0;
-	int err = 0;
+	uint32_t owner = 0;
+	int err = -EBUSY;
 
 	if (slub_thread.locks_held || !cache)
 		return -EINVAL;
 	cache = cache_usable(cache);
 	if (!cache || cache->is_internal || !cache->is_accounted ||
-	    (group && !group_is_good(group)))
+	    (group && !(owner = group_hold(group))))
 		return -EINVAL;
 	/* It must not become another's as well between the look and the change. */
-	if (!making_begin())
-		return -EBUSY;
-	if (cache->users > 1) {
-		err = -EBUSY;
-	} else {
-		before = group_place_exchange(&cache->place, group);
-		cache_inline_slot_set(cache);
+	if (making_begin()) {
+		if (cache->users <= 1) {
+			owner = group_place_exchange(&cache->place, owner);
+			cache_inline_slot_set(cache);
+			err = 0;
+		}
+		making_end();
 	}
-	making_end();
-	/* Behind it, for this waits for readers. */
-	group_place_drop(before);
+	/* The old one, or the new one that it did not become; this waits for readers. */
+	group_place_drop(owner);
 	return err;
 }

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/* A group is deleted, and its owner is another's, at each step of a call that names the group. */
+#include <gtest/gtest.h>
+
+#include "start.h"
+#include "steps.h"
+
+#define _Static_assert static_assert
+extern "C" {
+#include "reclaim/group.h"
+}
+#undef _Static_assert
+
+namespace {
+
+/* The group is all that holds its owner, which is another group's as soon as it can be. */
+class ADelete : public testing::Test {
+protected:
+	void SetUp() override
+	{
+		static bool started = (start::percpu(), true);
+
+		(void)started;
+		if (!start::has_wanted_backend() || percpu_backend == BACKEND_RSEQ)
+			GTEST_SKIP() << "a sequence that is stepped through never ends";
+		top = make("top");
+		ASSERT_TRUE(top);
+		used_before = owner_pool.nr_used;
+	}
+	void TearDown() override
+	{
+		if (!IsSkipped()) {
+			EXPECT_EQ(slub_group_delete(top), 0);
+		}
+	}
+	/*
+	 * At each instruction of @work the group is deleted, and one more made: in another
+	 * structure, for who names a group that was deleted before the call names the next one.
+	 */
+	void at_each_step(const std::function<void()> &work, const std::function<void()> &check)
+	{
+		steps::for_each([&](unsigned step) {
+			int index = slub_srcu_read_lock(&group_domain);
+			uint64_t passed = 0;
+			bool hit;
+
+			group = make("short", top);
+			next = nullptr;
+			/* Each instruction up to the hold, and then one in 32. */
+			hit = steps::interrupt(step, [&] {
+				return ++passed < 300 ? passed : passed / 32 * 32;
+			}, work, [&] {
+				other.call([&] {
+					EXPECT_EQ(slub_group_delete(group), 0);
+					next = make("next", top);
+				});
+			});
+			slub_srcu_read_unlock(&group_domain, index);
+			if (!hit) {
+				EXPECT_EQ(slub_group_delete(group), 0);
+			}
+			check();
+			if (next) {
+				EXPECT_EQ(slub_group_delete(next), 0);
+			}
+			EXPECT_EQ(usage(top), 0u) << step;
+			EXPECT_EQ(owner_pool.nr_used, used_before) << step;
+			return hit && !HasFailure();
+		});
+	}
+	static struct slub_group *make(const char *name, struct slub_group *parent = nullptr)
+	{
+		struct slub_group *group = slub_group_create(name, parent);
+
+		EXPECT_TRUE(group) << name;
+		return group;
+	}
+	static size_t usage(struct slub_group *group)
+	{
+		struct slub_group_stats stats = {};
+
+		EXPECT_EQ(slub_group_stats_read(group, &stats), 0);
+		return stats.usage;
+	}
+
+	steps::Other other;
+	struct slub_group *top, *group, *next;
+	uint32_t used_before;
+};
+
+/* It is charged to the group, then to its parent, or refused; to the next one never. */
+TEST_F(ADelete, InTheMiddleOfACharge)
+{
+	int charged = 0, refused = 0;
+	uint32_t token;
+
+	at_each_step([&] { token = slub_group_charge(group, 1000); }, [&] {
+		if (next) {
+			EXPECT_EQ(usage(next), 0u);
+		}
+		EXPECT_EQ(usage(top), token ? 1000u : 0u);
+		charged += token != 0;
+		refused += !token;
+		slub_group_uncharge(token, 1000);
+	});
+	EXPECT_GT(charged, 0);
+	EXPECT_GT(refused, 0);
+}
+
+TEST_F(ADelete, InTheMiddleOfAPlaceBeingSet)
+{
+	int set = 0, refused = 0;
+	uint32_t place;
+
+	at_each_step([&] { place = 0, (void)group_place_set(&place, group); }, [&] {
+		uint32_t owner = 0;
+
+		if (place) {
+			EXPECT_EQ(group_charge_place(&place, 1000, &owner), 0);
+			EXPECT_EQ(usage(top), 1000u);
+			if (next) {
+				EXPECT_EQ(usage(next), 0u);
+			}
+			group_uncharge(owner, 1000);
+		}
+		set += place != 0;
+		refused += !place;
+		group_place_set(&place, nullptr);
+	});
+	EXPECT_GT(set, 0);
+	EXPECT_GT(refused, 0);
+}
+
+} /* namespace */
