@@ -34,6 +34,13 @@
  * CHARGE-2: who has charged a tight group beyond its maximum changes the word before
  * he looks at stocks, and who finds a group tight no more has read the word before
  * the usage.  So that one has seen the charge, or leaves the group tight.
+ *
+ * CHARGE-3: a dead group is not tight once all charges that met it are over, or
+ * nr_tight would be above 0, and each stock unused, until its structure is used
+ * again.  A charge may have found the group alive, and come to its maximum after
+ * the delete has looked; so who made a group tight looks whether it lives, behind a
+ * fence (set_tight()), and the delete makes it dead, before a fence, and looks whether
+ * it is tight (group_wind_up()).  One of the two sees what the other did.
  */
 #define TIGHT 1u
 #define TIGHT_TOLD 2u
@@ -71,7 +78,7 @@ static void tell_threads(void)
  * another thread is at it: the caller looks at stocks next, and what lies there
  * counts as free.  Each call makes a new word: CHARGE-2.
  */
-static void set_tight(struct slub_group *group)
+static void make_tight(struct slub_group *group)
 {
 	uint32_t word = __atomic_load_n(&group->tight, __ATOMIC_RELAXED), value;
 	bool counted = false;
@@ -96,6 +103,16 @@ static void set_tight(struct slub_group *group)
 				    false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 
+static void set_tight(struct slub_group *group)
+{
+	make_tight(group);
+	inject(INJECT_tight);
+	/* CHARGE-3 */
+	full_fence();
+	if (unlikely(!__atomic_load_n(&group->is_alive, __ATOMIC_RELAXED)))
+		charge_tight_update(group);
+}
+
 /* False: its word is not @word any more. */
 static bool set_loose(struct slub_group *group, uint32_t word)
 {
@@ -109,26 +126,36 @@ static bool set_loose(struct slub_group *group, uint32_t word)
 	return true;
 }
 
+static bool is_above_max(const struct slub_group *group)
+{
+	return __atomic_load_n(&group->usage, __ATOMIC_RELAXED) >
+	       (int64_t)limit_of(group, SLUB_GROUP_MAX);
+}
+
+/* It is dead, or so far below its maximum that stocks may be used. */
+static bool may_be_loose(const struct slub_group *group)
+{
+	size_t max = limit_of(group, SLUB_GROUP_MAX);
+	int64_t margin = (int64_t)min_size(TIGHT_MARGIN, max / 2);
+
+	return !__atomic_load_n(&group->is_alive, __ATOMIC_RELAXED) ||
+	       __atomic_load_n(&group->usage, __ATOMIC_RELAXED) + margin <=
+		       (int64_t)max;
+}
+
 void charge_tight_update(struct slub_group *group)
 {
 	uint32_t word;
-	int64_t usage;
-	size_t max;
 
 	do {
 		/* acquire: before usage and maximum, which it answers for */
 		word = __atomic_load_n(&group->tight, __ATOMIC_ACQUIRE);
-		max = limit_of(group, SLUB_GROUP_MAX);
-		usage = __atomic_load_n(&group->usage, __ATOMIC_RELAXED);
-		if (usage > (int64_t)max) {
-			set_tight(group);
+		if (!may_be_loose(group)) {
+			if (is_above_max(group))
+				set_tight(group);
 			return;
 		}
-		if (!(word & TIGHT) ||
-		    (group->is_alive &&
-		     (size_t)usage + min_size(TIGHT_MARGIN, max / 2) > max))
-			return;
-	} while (!set_loose(group, word));
+	} while (word & TIGHT && !set_loose(group, word));
 }
 
 static void uncharge_up_to(struct slub_group *group,

@@ -308,7 +308,7 @@ static void counts_clear(struct slub_group *group)
 	__atomic_store_n(&group->failures, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&group->max_hits, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&group->high_hits, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&group->limits[SLUB_GROUP_LOW], 0, __ATOMIC_RELAXED);
+	charge_set_low(group, 0);
 	__atomic_store_n(&group->limits[SLUB_GROUP_HIGH], SLUB_GROUP_NO_LIMIT,
 			 __ATOMIC_RELAXED);
 	__atomic_store_n(&group->limits[SLUB_GROUP_MAX], SLUB_GROUP_NO_LIMIT,

@@ -16,6 +16,28 @@ void charge_set_low(struct slub_group *group, size_t bytes)
 			   __ATOMIC_RELAXED);
 }
 
+/* False: @group is deleted.  Inside group_domain, so that no other group is meant. */
+static bool limit_change(struct slub_group *group, enum slub_group_limit limit,
+			 size_t bytes)
+{
+	int index = slub_srcu_read_lock(&group_domain);
+	bool lives = group_is_alive(group);
+
+	if (lives && limit == SLUB_GROUP_LOW) {
+		charge_set_low(group, bytes);
+		/* As CHARGE-3: this, or group_wind_up(), comes last and sees the other. */
+		full_fence();
+		if (!group_is_alive(group))
+			charge_set_low(group, 0);
+	} else if (lives) {
+		__atomic_store_n(&group->limits[limit], bytes,
+				 __ATOMIC_RELAXED);
+		charge_tight_update(group);
+	}
+	slub_srcu_read_unlock(&group_domain, index);
+	return lives;
+}
+
 SLUB_EXPORT int slub_group_limit_set(struct slub_group *group,
 				     enum slub_group_limit limit, size_t bytes)
 {
@@ -31,13 +53,7 @@ SLUB_EXPORT int slub_group_limit_set(struct slub_group *group,
 			return -EBUSY;
 		reclaim_group(group, priority);
 	}
-	if (limit == SLUB_GROUP_LOW) {
-		charge_set_low(group, bytes);
-		return 0;
-	}
-	__atomic_store_n(&group->limits[limit], bytes, __ATOMIC_RELAXED);
-	charge_tight_update(group);
-	return 0;
+	return limit_change(group, limit, bytes) ? 0 : -EINVAL;
 }
 
 SLUB_EXPORT size_t slub_group_limit_get(struct slub_group *group,

@@ -37,7 +37,8 @@ protected:
 	 * At each instruction of @work the group is deleted, and one more made: in another
 	 * structure, for who names a group that was deleted before the call names the next one.
 	 */
-	void at_each_step(const std::function<void()> &work, const std::function<void()> &check)
+	void at_each_step(const std::function<void()> &work, const std::function<void()> &check,
+			  const std::function<void()> &prepare = [] {})
 	{
 		steps::for_each([&](unsigned step) {
 			int index = slub_srcu_read_lock(&group_domain);
@@ -46,6 +47,7 @@ protected:
 
 			group = make("short", top);
 			next = nullptr;
+			prepare();
 			/* Each instruction up to the hold, and then one in 32. */
 			hit = steps::interrupt(step, [&] {
 				return ++passed < 300 ? passed : passed / 32 * 32;
@@ -65,6 +67,8 @@ protected:
 			}
 			EXPECT_EQ(usage(top), 0u) << step;
 			EXPECT_EQ(owner_pool.nr_used, used_before) << step;
+			EXPECT_EQ(nr_tight, 0u) << step;
+			EXPECT_EQ(groups_with_low, 0u) << step;
 			return hit && !HasFailure();
 		});
 	}
@@ -129,6 +133,31 @@ TEST_F(ADelete, InTheMiddleOfAPlaceBeingSet)
 	});
 	EXPECT_GT(set, 0);
 	EXPECT_GT(refused, 0);
+}
+
+/* A group that is made tight by a charge that must not fail is not for ever, if it is dead. */
+TEST_F(ADelete, InTheMiddleOfAChargeAboveTheMaximum)
+{
+	uint32_t token;
+
+	at_each_step([&] { group_charge_anyway(token, 200000); }, [&] {
+		slub_group_uncharge(token, 100);
+		group_uncharge(token, 200000);
+	}, [&] {
+		/* So that there is an owner who answers for the other. */
+		token = slub_group_charge(group, 100);
+		slub_group_limit_set(group, SLUB_GROUP_MAX, 100000);
+	});
+}
+
+/* What is set while a group dies is not found in the next one, nor counted for ever. */
+TEST_F(ADelete, InTheMiddleOfALimitBeingSet)
+{
+	at_each_step([&] { slub_group_limit_set(group, SLUB_GROUP_LOW, 5000); }, [&] {
+		if (next) {
+			EXPECT_EQ(slub_group_limit_get(next, SLUB_GROUP_LOW), 0u);
+		}
+	});
 }
 
 } /* namespace */
