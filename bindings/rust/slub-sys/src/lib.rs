@@ -164,11 +164,12 @@ pub struct slub_prefill {
 #[repr(C)]
 pub struct slub_srcu {
     pub reader: AtomicU32,
-    is_listed: u32,
+    is_listed: AtomicU32,
     rest: UnsafeCell<[u64; 15]>,
 }
 
-// SAFETY: all but `reader` is touched by the library only.
+// SAFETY: all but `reader` is touched by the library only.  It writes behind a shared
+// reference, so each field must be one that allows that (a test below).
 unsafe impl Sync for slub_srcu {}
 
 /// A group; only ever seen through a pointer.
@@ -437,4 +438,26 @@ pub unsafe fn slub_read_unlock(index: c_int) {
     }
     compiler_fence(Ordering::SeqCst);
     slub_percpu_add((index as u32 + SRCU_LEFT - SRCU_FAST) as usize, 1);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the library may write to while Rust code has a shared reference.
+    trait Shared {}
+    impl Shared for AtomicU32 {}
+    impl<T> Shared for UnsafeCell<T> {}
+
+    fn is_shared<T: Shared>(_: &T) {}
+
+    #[test]
+    fn no_field_of_a_domain_is_plain() {
+        // SAFETY: only references to the fields are made.
+        let slub_srcu { reader, is_listed, rest } = unsafe { &slub_rcu_domain };
+
+        is_shared(reader);
+        is_shared(is_listed);
+        is_shared(rest);
+    }
 }
