@@ -85,6 +85,7 @@ struct page {
 	uint32_t count;
 	union {
 		uint64_t holes;		/* slab: see slab/holes.c */
+		void *purged;		/* slab without holes: see slab/holes.c */
 		void *bucket;		/* large: see malloc/bucket_large.c */
 	};
 #if SLUB_CONFIG_LAYOUT == 0

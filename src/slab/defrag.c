@@ -354,27 +354,12 @@ static bool bytes_may_go(const struct slub_cache *cache)
 	return !link_is_in_object(cache->link) || holes_are_allowed(cache);
 }
 
-/* The whole pages in each object of the slab's freelist. */
 static void purge_slab(struct slub_cache *cache, struct page *slab)
 {
-	uint32_t nr = 0;
-	void *chain;
-
-	if (link_is_in_object(cache->link)) {
+	if (link_is_in_object(cache->link))
 		holes_make(cache, slab);
-		return;
-	}
-	chain = take_freelist(cache, slab, STATE_FROZEN, &nr);
-	stat_add_many(cache, STAT_OBJECTS_OUT, nr);
-	for (void *o = chain; o; o = chain_next(cache, o)) {
-		uintptr_t start = round_up((uintptr_t)o, PAGE_BYTES);
-		uintptr_t end = round_down((uintptr_t)o + cache->size,
-					   PAGE_BYTES);
-
-		if (start < end)
-			os_purge((void *)start, end - start);
-	}
-	chain_flush(cache, chain);
+	else
+		objects_purge(cache, slab);
 }
 
 /* Slabs isolated at once, for that. */

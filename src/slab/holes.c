@@ -253,3 +253,44 @@ void holes_make(struct slub_cache *cache, struct page *slab)
 		chain_flush(cache, chain);
 	purge_pages(page_address(slab), pages);
 }
+
+/* ---- objects of a page or more, whose link lies elsewhere ---- */
+
+static void purge_object(const struct slub_cache *cache, void *object)
+{
+	uintptr_t start = round_up((uintptr_t)object, PAGE_BYTES);
+	uintptr_t end = round_down((uintptr_t)object + cache->size, PAGE_BYTES);
+
+	if (start < end)
+		os_purge((void *)start, end - start);
+}
+
+/*
+ * Near a limit this is called again and again, and a system call for each free object,
+ * not for each that was freed since, took most of a program's time.
+ *
+ * Objects come to a freelist at its front, and who takes any forgets what was purged
+ * (take_freelist(), move.c), so those that were purged are its end, from `purged` on.
+ * What came back to the slab while its list was in hand lies behind that list now;
+ * then nothing is known of the slab.
+ */
+void objects_purge(struct slub_cache *cache, struct page *slab)
+{
+	void *chain, *tail = NULL, *known = slab->purged;
+	bool is_new = true;
+	uint32_t nr = 0;
+
+	if ((void *)slab_read(slab).first == known)
+		return;
+	chain = take_freelist(cache, slab, STATE_FROZEN, &nr);
+	stat_add_many(cache, STAT_OBJECTS_OUT, nr);
+	for (void *o = chain; o; o = chain_next(cache, o)) {
+		is_new = is_new && o != known;
+		if (is_new)
+			purge_object(cache, o);
+		tail = o;
+	}
+	chain_flush(cache, chain);
+	if (!chain_next(cache, tail))
+		slab_purged_set(cache, slab, chain);
+}

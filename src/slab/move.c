@@ -81,6 +81,8 @@ static void *take_one(struct slub_cache *cache, struct cache_node *node,
 		if (is_full)
 			new.second &= ~STATE_LISTED;
 	} while (!slab_update(slab, &old, new));
+	/* It may have been the first of those. */
+	slab_purged_set(cache, slab, NULL);
 	partial_remove(node, slab);
 	if (!is_full)
 		partial_add(node, slab, false);

@@ -62,6 +62,7 @@ static struct page *slab_new(struct slub_cache *cache, uint32_t node)
 	page_flags_write(slab, page_flags_make(TYPE_SLAB, cache->order, node));
 	slab_count_set(slab, 0);
 	slab_holes_clear(cache, slab);
+	slab_purged_set(cache, slab, NULL);
 	slab_state_set(slab, 0, state_make(cache->objects, 0));
 	pagemap_set(block, (size_t)1 << cache->order, cache->slot);
 	return slab;
@@ -125,6 +126,7 @@ void *take_freelist(struct slub_cache *cache, struct page *slab,
 		new.first = 0;
 		new.second = state_make(cache->objects, bits) | slab->count;
 	} while (!slab_update(slab, &old, new));
+	slab_purged_set(cache, slab, NULL);
 	*nr = slab->count - state_inuse(old);
 	return (void *)old.first;
 }

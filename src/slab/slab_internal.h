@@ -268,6 +268,17 @@ static inline void slab_holes_clear(const struct slub_cache *cache,
 		slab->holes = 0;
 }
 
+/*
+ * holes.c: of a slab whose objects have no link in them.  This object of its
+ * freelist, and those behind it, have no memory behind them; NULL: not known.
+ */
+static inline void slab_purged_set(const struct slub_cache *cache,
+				   struct page *slab, void *object)
+{
+	if (!link_is_in_object(cache->link))
+		slab->purged = object;
+}
+
 /* Does object @i touch one of @holes?  It is smaller than a page. */
 static inline bool object_is_hole(const struct slub_cache *cache,
 				  uint64_t holes, size_t i)
@@ -298,6 +309,8 @@ uint32_t holes_objects(const struct slub_cache *cache, uint64_t holes);
 bool holes_are_allowed(const struct slub_cache *cache);
 /* Gives back what is free of an isolated slab, in whole pages. */
 void holes_make(struct slub_cache *cache, struct page *slab);
+/* The whole pages in each free object of such a slab go back, once. */
+void objects_purge(struct slub_cache *cache, struct page *slab);
 
 /* flush.c */
 /* Gives a chain back to its slabs; returns how many objects it had. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* slab/holes.c: free pages of slabs that are in use go back, and come again. */
+#include <algorithm>
 #include <atomic>
 #include <gtest/gtest.h>
 #include <thread>
@@ -233,6 +234,104 @@ TEST_F(holes, are_made_while_others_work)
 		check_cache(cache, {});
 	shrink_fully();
 	EXPECT_EQ(page_used_bytes(), used);
+}
+
+/* ---- objects of a page or more, whose link lies elsewhere ---- */
+
+constexpr uint32_t BIG = 16384;
+
+/* Objects that are free have no memory, so nobody minds what a test writes there. */
+class purged : public holes {
+protected:
+	void SetUp() override
+	{
+		holes::SetUp();
+		if (IsSkipped())
+			return;
+		cache = test_cache(BIG);
+		for (int i = 0; i < 256; i++)
+			mine.push_back(alloc(cache));
+		/* One of two that lie beside each other keeps the slab. */
+		for (void *object : mine) {
+			if ((uintptr_t)object / BIG % 2)
+				kept.push_back(object);
+			else
+				free.push_back(object);
+		}
+		ASSERT_GE(free.size(), 100u);
+		mark(mine);
+		give_back(free);
+	}
+	void TearDown() override
+	{
+		if (IsSkipped())
+			return;
+		check_cache(cache, kept);
+		give_back(kept);
+		check_cache(cache, {});
+	}
+	void give_back(const std::vector<void *> &objects)
+	{
+		for (void *object : objects)
+			cache_free(cache, object);
+		purge();
+	}
+	static void mark(const std::vector<void *> &objects)
+	{
+		for (void *object : objects)
+			((char *)object)[BIG / 2] = 1;
+	}
+	static size_t nr_marked(const std::vector<void *> &objects)
+	{
+		size_t nr = 0;
+
+		for (void *object : objects)
+			nr += ((char *)object)[BIG / 2] == 1;
+		return nr;
+	}
+
+	struct slub_cache *cache;
+	std::vector<void *> mine, kept, free;
+};
+
+TEST_F(purged, what_is_free_goes_back_once)
+{
+	EXPECT_EQ(nr_marked(free), 0u);
+	mark(free);
+	for (int i = 0; i < 3; i++)
+		purge();
+	EXPECT_EQ(nr_marked(free), free.size()) << "a system call for what was given back before";
+}
+
+TEST_F(purged, only_what_was_freed_since_goes_back)
+{
+	std::vector<void *> more(kept.begin(), kept.begin() + 20);
+
+	mark(free);
+	mark(more);
+	kept.erase(kept.begin(), kept.begin() + 20);
+	/* The last of a slab takes the slab along: then it is none of ours any more. */
+	for (void *object : more) {
+		void *other = (char *)object - BIG;
+
+		free.erase(std::remove(free.begin(), free.end(), other), free.end());
+	}
+	EXPECT_EQ(nr_marked(kept), kept.size());
+	give_back(more);
+	EXPECT_EQ(nr_marked(more), 0u);
+	EXPECT_EQ(nr_marked(free), free.size());
+}
+
+TEST_F(purged, what_was_in_use_again_goes_back_again)
+{
+	std::vector<void *> again;
+
+	for (size_t i = 0; i < free.size(); i++)
+		again.push_back(cache_alloc(cache));
+	mark(again);
+	give_back(again);
+	EXPECT_EQ(nr_marked(again), 0u);
+	EXPECT_EQ(nr_marked(free), 0u);
 }
 
 } /* namespace */
