@@ -8,7 +8,8 @@
  * machines to the lowest above it), so a place lies far from there: at nine sixteenths of
  * the first one's address, and below ten.  On x86-64 that is from 72 TiB on: above what
  * engines of scripts draw addresses from (64 TiB), and below programs (85 TiB).  Where it
- * is varies with what the kernel drew for the process.
+ * is varies with what the kernel drew for the process.  Under an emulator that maps from
+ * the bottom up (valgrind, from 64 MiB on) it lies half a tebibyte above the first one.
  *
  * Somebody may map a piece of a place all the same, at an address of his own.  Nobody maps
  * over him: see os_map_at().
@@ -24,6 +25,9 @@
 /* ThreadSanitizer knows what lies within this of the first mapping, and nothing below. */
 #define NEAR_MOST ((uintptr_t)480 << 30)
 #define NEAR_LEAST ((uintptr_t)32 << 30)
+/* A first mapping below this has no place below it. */
+#define LOW ((uintptr_t)1 << 40)
+#define LOW_END ((uintptr_t)6 << 40)
 
 /* What no place was taken of. */
 static uintptr_t free_start;	/* 0: not known */
@@ -40,6 +44,9 @@ static bool find_free(void)
 	if (SLUB_CONFIG_PLAIN_C) {
 		free_start = (uintptr_t)first - NEAR_MOST;
 		free_end = (uintptr_t)first - NEAR_LEAST;
+	} else if ((uintptr_t)first < LOW) {
+		free_start = (uintptr_t)first + LOW / 2;
+		free_end = LOW_END;
 	} else {
 		free_start = (uintptr_t)first / 16 * 9;
 		free_end = (uintptr_t)first / 16 * 10;
