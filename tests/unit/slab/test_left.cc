@@ -17,6 +17,9 @@ protected:
 		if (IsSkipped())
 			return;
 		slab_shrink_all();
+		/* A heap of one superblock does not look. */
+		while (superblock_nr_used() < 2)
+			others.push_back(cache_alloc(other));
 		for (void *&object : objects)
 			object = cache_alloc(cache);
 		harness::Random random(1);
