@@ -8,7 +8,8 @@
  *
  * Held memory is free pages with memory behind them and the chains in barns.  Regret
  * is what was given back and was soon wanted again: each page that the kernel has to
- * clear once more counts, up to a sixteenth of the machine's memory, and half of it is
+ * clear once more counts, and each chain that a barn had no room for and then had not
+ * when it was asked, up to a sixteenth of the machine's memory; half of it is
  * forgotten each second.  So a program that fills and empties its heap all the time
  * keeps what it needs from the second time on, and one that is done with a burst holds
  * a mebibyte.
@@ -132,10 +133,18 @@ static cold void make_room(void)
 		page_purge(room * PAGE_BYTES);
 }
 
-static cold void count_regret(size_t bytes)
+void page_given(size_t bytes)
 {
-	size_t given;
+	halve(os_clock_ns());
+	__atomic_fetch_add(&given_bytes, bytes, __ATOMIC_RELAXED);
+}
 
+cold void page_wanted(size_t bytes)
+{
+	size_t given = size_read(&given_bytes);
+
+	if (!given)
+		return;
 	halve(os_clock_ns());
 	given = size_read(&given_bytes);
 	bytes = min_size(bytes, given);
@@ -147,7 +156,7 @@ static cold void count_regret(size_t bytes)
 void page_bought(size_t pages)
 {
 	if (unlikely(size_read(&given_bytes)))
-		count_regret(pages * PAGE_BYTES);
+		page_wanted(pages * PAGE_BYTES);
 	if (unlikely(page_limit_room() != SIZE_MAX))
 		make_room();
 	if (unlikely(__atomic_load_n(&purge_idle_always, __ATOMIC_RELAXED) == 0))
@@ -170,9 +179,7 @@ size_t page_purge(size_t bytes)
 	after = page_nr_dirty();
 	if (after >= before)
 		return 0;
-	halve(os_clock_ns());
-	__atomic_fetch_add(&given_bytes, (before - after) * PAGE_BYTES,
-			   __ATOMIC_RELAXED);
+	page_given((before - after) * PAGE_BYTES);
 	return before - after;
 }
 

@@ -101,6 +101,7 @@ static void *missed(struct slub_cache *cache)
 
 	if (refused) {
 		write(&cache->barn_refused, refused - 1);
+		page_wanted(chain_length(cache) * (size_t)cache->size);
 		credit_earn(cache);
 	}
 	return NULL;
@@ -217,8 +218,11 @@ static cold bool make_room(const struct slub_cache *cache)
 
 static bool has_room(const struct slub_cache *cache, size_t bytes)
 {
-	return page_budget_has_room(bytes) ||
-	       (make_room(cache) && page_budget_has_room(bytes));
+	if (page_budget_has_room(bytes) ||
+	    (make_room(cache) && page_budget_has_room(bytes)))
+		return true;
+	page_given(bytes);
+	return false;
 }
 
 bool barn_put(struct slub_cache *cache, void *chain, uint32_t nr)

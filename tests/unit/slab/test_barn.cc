@@ -165,9 +165,14 @@ TEST_P(barn, none_beyond_the_budget)
 {
 	void *c = chain();
 
-	page_kept_bytes = (ptrdiff_t)page_budget();
+	size_t before = page_budget();
+
+	page_kept_bytes = (ptrdiff_t)before;
 	EXPECT_FALSE(barn_put(cache, c, 1));
 	page_kept_bytes = 0;
+	EXPECT_EQ(page_budget(), before) << "nobody wants it yet";
+	EXPECT_EQ(barn_get(cache, &nr), nullptr);
+	EXPECT_GT(page_budget(), before) << "it would have been there";
 	EXPECT_TRUE(barn_put(cache, c, 1));
 }
 
