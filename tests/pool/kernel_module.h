@@ -33,6 +33,7 @@ int check_kmalloc(void);
 int check_caches(void);
 int check_pools(void);
 int check_rcu(void);
+int check_nofail(void);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The names of slub/kernel.h, one by one; a second file that includes it. */
 #include <slub/kernel.h>
+#include <slub/group.h>
 
 #include "kernel_module.h"
 
@@ -261,4 +262,83 @@ int check_rcu(void)
 	synchronize_srcu(&own);
 	cleanup_srcu_struct(&own);
 	return 0;
+}
+
+/* ---- what must not fail is asked for until there is room ---- */
+
+struct refusals {
+	int nr;
+	int nr_max;	/* the last of them makes room, and says nothing of it; 0: none */
+};
+
+static bool relent(struct slub_group *group, size_t bytes, void *arg)
+{
+	struct refusals *refusals = arg;
+
+	(void)bytes;
+	if (++refusals->nr == refusals->nr_max)
+		slub_group_limit_set(group, SLUB_GROUP_MAX, SLUB_GROUP_NO_LIMIT);
+	return false;
+}
+
+/* What one request asks for that is refused, and then as much as three of them. */
+static int expect_refused(struct slub_group *group, struct refusals *refusals, bool is_refused)
+{
+	CHECK(is_refused && refusals->nr > 0);
+	refusals->nr_max = 3 * refusals->nr;
+	refusals->nr = 0;
+	CHECK(!slub_group_limit_set(group, SLUB_GROUP_MAX, 0));
+	return 0;
+}
+
+static int check_nofail_bulk(struct slub_group *group, struct refusals *refusals,
+			     struct kmem_cache *s)
+{
+	void *many[4];
+
+	CHECK(!slub_group_limit_set(group, SLUB_GROUP_MAX, 0));
+	CHECK(!expect_refused(group, refusals,
+			      kmem_cache_alloc_bulk(s, GFP_KERNEL, 4, many) == 0));
+	CHECK(kmem_cache_alloc_bulk(s, GFP_KERNEL | __GFP_NOFAIL, 0, NULL) == 0);
+	CHECK(kmem_cache_alloc_bulk(s, GFP_KERNEL | __GFP_NOFAIL, 4, many) == 4);
+	kmem_cache_free_bulk(s, 4, many);
+	CHECK(refusals->nr == refusals->nr_max);
+	return 0;
+}
+
+static int check_nofail_bucket(struct slub_group *group, struct refusals *refusals,
+			       kmem_buckets *b)
+{
+	void *p;
+
+	CHECK(!slub_group_limit_set(group, SLUB_GROUP_MAX, 0));
+	CHECK(!expect_refused(group, refusals, !kmem_buckets_alloc(b, 5000, GFP_KERNEL)));
+	p = kmem_buckets_alloc(b, 5000, GFP_KERNEL | __GFP_ZERO | __GFP_NOFAIL);
+	CHECK(p && refusals->nr == refusals->nr_max);
+	kfree(p);
+	return 0;
+}
+
+int check_nofail(void)
+{
+	struct kmem_cache *s = kmem_cache_create("nofail", 5000, 0, SLAB_ACCOUNT, NULL);
+	kmem_buckets *b = kmem_buckets_create("nofail", SLAB_ACCOUNT, 0, 0, NULL);
+	struct slub_group *group = slub_group_create("nofail", NULL);
+	struct refusals bulk = { 0, 0 }, bucket = { 0, 0 };
+	int line;
+
+	CHECK(s && b && group);
+	CHECK(!slub_group_handler_set(group, relent, &bulk));
+	slub_group_enter(group);
+	line = check_nofail_bulk(group, &bulk, s);
+	slub_group_handler_set(group, relent, &bucket);
+	if (!line)
+		line = check_nofail_bucket(group, &bucket, b);
+	/* Whatever fails is told in memory of nobody's. */
+	slub_group_leave(group);
+	slub_group_handler_set(group, NULL, NULL);
+	CHECK(slub_bucket_destroy(b) == 0);
+	kmem_cache_destroy(s);
+	CHECK(slub_group_delete(group) == 0);
+	return line;
 }

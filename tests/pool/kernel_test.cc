@@ -89,6 +89,8 @@ TEST(KernelNames, Pools) { EXPECT_EQ(check_pools(), 0) << "line of kernel_names.
 
 TEST(KernelNames, Rcu) { EXPECT_EQ(check_rcu(), 0) << "line of kernel_names.c"; }
 
+TEST(KernelNames, Nofail) { EXPECT_EQ(check_nofail(), 0) << "line of kernel_names.c"; }
+
 TEST(KernelNames, Cplusplus)
 {
 	struct kmem_cache *cache = kmem_cache_create("from_cplusplus", 64, 0, 0, nullptr);

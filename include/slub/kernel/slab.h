@@ -179,8 +179,13 @@ static inline void kmem_cache_free(struct kmem_cache *s, void *object)
 static inline int kmem_cache_alloc_bulk(struct kmem_cache *s, gfp_t gfp,
 					size_t nr, void **objects)
 {
-	return (int)slub_cache_alloc_bulk(s, gfp & SLUB_KERNEL_ALLOC_FLAGS, nr,
+	size_t n;
+
+	do {
+		n = slub_cache_alloc_bulk(s, gfp & SLUB_KERNEL_ALLOC_FLAGS, nr,
 					  objects);
+	} while (slub_kernel_again(n == nr ? &n : NULL, gfp));
+	return (int)n;
 }
 
 static inline void kmem_cache_free_bulk(struct kmem_cache *s, size_t nr,
@@ -377,9 +382,13 @@ kmem_buckets_create(const char *name, slab_flags_t flags,
 
 static inline void *kmem_buckets_alloc(kmem_buckets *b, size_t size, gfp_t gfp)
 {
-	if (gfp & __GFP_ZERO)
-		return slub_bucket_calloc(b, 1, size);
-	return slub_bucket_alloc(b, size);
+	void *p;
+
+	do {
+		p = gfp & __GFP_ZERO ? slub_bucket_calloc(b, 1, size) :
+				       slub_bucket_alloc(b, size);
+	} while (slub_kernel_again(p, gfp));
+	return p;
 }
 
 #define kmem_buckets_valloc kmem_buckets_alloc
