@@ -9,6 +9,7 @@ usage: explain_test.py SLUB LIBRARY GUARDED GDB_SCRIPT"""
 import json
 import os
 import re
+import shutil
 import sys
 import unittest
 
@@ -18,12 +19,12 @@ GUARDED = HEAP
 
 
 class Explain(Target):
-    def guarded(self, mode, **more):
+    def guarded(self, mode, program=GUARDED, **more):
         """The process, its object and the address that it will touch."""
         with open(self.path("addresses"), "w+", encoding="ascii") as addresses:
             if not more:
                 more = {"SLUB_GUARD": "1"}
-            process = self.start("sh", "-c", f"exec {GUARDED} {mode} 2>addresses", **more)
+            process = self.start("sh", "-c", f"exec {program} {mode} 2>addresses", **more)
             addresses.seek(0)
             return process, *addresses.read().split()
 
@@ -92,6 +93,27 @@ class Explain(Target):
                          ("object", "malloc-96", block, 8))
         told = json.loads(self.explained("--json", process.pid, "0x10"))
         self.assertEqual((told["address"], told["is"]), ("0x10", "not of the heap"))
+
+    def replaced(self, process):
+        """Another build of the program has its name by now: nothing that it says is right."""
+        with open(f"/proc/{process.pid}/exe", "rb") as file:
+            image = file.read()
+        build_id = image.index(b"\x14\0\0\0\x03\0\0\0GNU\0") + 12
+        other = image[:build_id] + bytes(20) + image[build_id + 20:]
+        with open(self.path("other"), "wb") as file:
+            file.write(other.replace(b"allocate_it", b"wrong_names"))
+        os.replace(self.path("other"), self.path("program"))
+
+    def test_a_program_that_was_replaced(self):
+        shutil.copy(GUARDED, self.path("program"))
+        process, block, _ = self.guarded("use", self.path("program"))
+        self.assertTracks(self.explained(process.pid, block), *self.BOTH)
+        self.replaced(process)
+        for target in (lambda: process.pid, lambda: self.crash(process)):
+            told = self.explained(target(), block)
+            self.assertNotIn("wrong_names", told)
+            self.assertNotIn("guarded.c", told)
+            self.assertRegex(told, r"\t0x[0-9a-f]+ \(\S*/program\+0x[0-9a-f]+\)\n")
 
     def test_another_address_of_the_core(self):
         process, block, _ = self.guarded("use")

@@ -39,6 +39,7 @@ void find(struct doctor *doctor, enum finding finding, const char *what,
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
+	clean_string(text);
 	doctor->nr_problems += finding == FINDING_PROBLEM;
 	doctor->nr_notes += finding == FINDING_NOTE;
 	if (doctor->json) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A core file: the memory of a process that is no more. */
 #include "core.h"
+#include "slub.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -86,14 +87,30 @@ static int read_segments(struct core *core, const char *table, uint64_t nr)
 	return 0;
 }
 
+static const struct core_segment *segment_at(const struct core *core,
+					     uint64_t address)
+{
+	size_t low = 0, high = core->nr_segments;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct core_segment *segment = &core->segments[middle];
+
+		if (address < segment->start)
+			high = middle;
+		else if (address >= segment->end)
+			low = middle + 1;
+		else
+			return segment;
+	}
+	return NULL;
+}
+
 static bool is_writable(const struct core *core, uint64_t address)
 {
-	for (size_t i = 0; i < core->nr_segments; i++) {
-		if (address >= core->segments[i].start &&
-		    address < core->segments[i].end)
-			return core->segments[i].writable;
-	}
-	return false;
+	const struct core_segment *segment = segment_at(core, address);
+
+	return segment && segment->writable;
 }
 
 /*
@@ -120,11 +137,16 @@ static int read_files(struct process *process, const char *note, size_t bytes)
 		if (length == (size_t)(end - name))
 			return -EBADMSG;
 		memcpy(range, note + i * sizeof(range), sizeof(range));
+		if (range[1] < range[0])
+			return -EBADMSG;
 		mapping.start = range[0];
 		mapping.end = range[1];
 		mapping.offset = range[2] * head[1];
 		mapping.writable = is_writable(process->core, range[0]);
 		mapping.path = strdup(name);
+		clean_string(mapping.path);
+		mapping.deleted = mapping.path &&
+				  process_strip_deleted(mapping.path);
 		if (!mapping.path || !process_add_mapping(process, &mapping))
 			return -ENOMEM;
 		name += length + 1;
@@ -143,6 +165,7 @@ static void read_identity(struct process *process, const char *note,
 	process->pid = info.pr_pid;
 	memcpy(process->name, info.pr_fname, sizeof(info.pr_fname));
 	process->name[sizeof(info.pr_fname)] = '\0';
+	clean_string(process->name);
 }
 
 static void read_signal(struct core *core, const char *note, size_t bytes)
@@ -262,25 +285,6 @@ int core_open(struct process *process, const char *path)
 	return error;
 }
 
-static const struct core_segment *segment_at(const struct core *core,
-					     uint64_t address)
-{
-	size_t low = 0, high = core->nr_segments;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct core_segment *segment = &core->segments[middle];
-
-		if (address < segment->start)
-			high = middle;
-		else if (address >= segment->end)
-			low = middle + 1;
-		else
-			return segment;
-	}
-	return NULL;
-}
-
 /* Pages that nobody touched are not in the file, and would read as zero. */
 static bool read_piece(const struct core *core,
 		       const struct core_segment *segment, uint64_t at,
@@ -317,6 +321,16 @@ int core_read(const struct core *core, uint64_t address, void *to,
 		bytes -= n;
 	}
 	return 0;
+}
+
+bool core_is_untouched(const struct core *core, uint64_t address,
+		       uint64_t bytes)
+{
+	const struct core_segment *segment = segment_at(core, address);
+
+	return segment && segment->writable &&
+	       bytes <= segment->end - address &&
+	       address - segment->start >= segment->file_bytes;
 }
 
 void core_free(struct core *core)

@@ -35,6 +35,9 @@ int core_open(struct process *process, const char *path);
 /* All of @bytes or nothing: 0 or -EFAULT. */
 int core_read(const struct core *core, uint64_t address, void *to,
 	      size_t bytes);
+/* Memory that nobody has touched: it reads as zero, and is not in the file. */
+bool core_is_untouched(const struct core *core, uint64_t address,
+		       uint64_t bytes);
 void core_free(struct core *core);
 
 #endif

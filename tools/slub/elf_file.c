@@ -1,11 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads an ELF file. */
 #include "elf_file.h"
+#include "slub.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#define NR_DYNAMIC_MAX 4096
+
+/* A file that is cut short while it is read: what is behind its end is a signal. */
+static void on_sigbus(int number)
+{
+	static const char text[] =
+		"slub: a file was cut short while it was read\n";
+
+	(void)number;
+	(void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+	_exit(STATUS_UNREADABLE);
+}
 
 int elf_file_open(struct elf_file *file, int fd)
 {
@@ -19,6 +35,7 @@ int elf_file_open(struct elf_file *file, int fd)
 	bytes = mmap(NULL, status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (bytes == MAP_FAILED)
 		return -errno;
+	signal(SIGBUS, on_sigbus);
 	file->bytes = bytes;
 	file->size_bytes = status.st_size;
 	if (memcmp(bytes, ELFMAG, SELFMAG)) {
@@ -179,10 +196,10 @@ bool elf_file_symbol(const struct elf_file *file, uint32_t type,
 {
 	Elf64_Shdr table;
 
+	/* A file has one of each kind; a thousand would take for ever. */
 	for (unsigned int i = 0; section(file, i, &table); i++) {
-		if (table.sh_type == type &&
-		    symbol_in(file, &table, name, value))
-			return true;
+		if (table.sh_type == type)
+			return symbol_in(file, &table, name, value);
 	}
 	return false;
 }
@@ -202,12 +219,19 @@ static const char *string_at(const struct elf_file *file, uint32_t nr,
 	return strings + offset;
 }
 
+/* For each library that is needed the table is gone through again. */
+static uint64_t min_entries(uint64_t nr)
+{
+	return nr < NR_DYNAMIC_MAX ? nr : NR_DYNAMIC_MAX;
+}
+
 const char *elf_file_needed(const struct elf_file *file, unsigned int nr)
 {
 	Elf64_Shdr table;
 
 	for (unsigned int i = 0; section(file, i, &table); i++) {
-		uint64_t entries = table.sh_size / sizeof(Elf64_Dyn);
+		uint64_t entries = min_entries(table.sh_size /
+					       sizeof(Elf64_Dyn));
 		const char *bytes = part(file, table.sh_offset, entries,
 					 sizeof(Elf64_Dyn));
 		Elf64_Dyn entry;
@@ -221,6 +245,7 @@ const char *elf_file_needed(const struct elf_file *file, unsigned int nr)
 				return string_at(file, table.sh_link,
 						 entry.d_un.d_val);
 		}
+		return NULL;
 	}
 	return NULL;
 }

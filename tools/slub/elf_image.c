@@ -10,7 +10,7 @@
 
 #define NR_SEGMENTS_MAX 64
 #define NR_DYNAMIC_MAX	256
-#define NR_CHAIN_MAX	100000	/* a hash chain this long is damage */
+#define NR_CHAIN_MAX	1000	/* a hash chain this long is damage */
 #define NAME_SIZE_MAX	64
 #define NOTES_MAX	4096
 

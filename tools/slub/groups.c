@@ -22,6 +22,7 @@
 #define NR_WORDS_MAX   (SLAB_BYTES_MAX / 8)
 #define NR_AREAS_MAX   8192u
 #define LIST_MAX       (1u << 16)	/* a longer one is none: it was read while it changed */
+#define LISTS_MAX      (1u << 25)	/* objects in all of them */
 
 struct pool {
 	uint64_t start;
@@ -40,6 +41,7 @@ struct reader {
 	/* addresses of free objects in lists, in order */
 	uint64_t *listed;
 	size_t nr_listed, nr_listed_max;
+	size_t nr_looked_at;
 };
 
 enum { GROUPS, OWNERS };
@@ -384,9 +386,11 @@ static void read_list(struct reader *reader, const struct cache_view *cache,
 	const struct slub_abi *abi = reader->abi;
 
 	for (uint32_t n = 0; n < LIST_MAX && object >= abi->heap_start &&
-	     object < abi->heap_start + abi->heap_bytes; n++) {
+	     object < abi->heap_start + abi->heap_bytes &&
+	     reader->nr_looked_at < LISTS_MAX; n++) {
 		uint32_t owner = read_owner(reader, cache, object);
 
+		reader->nr_looked_at++;
 		if (owner && !(owner & SLUB_ABI_OWNER_FREE) &&
 		    list_add(reader, object))
 			return;

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLACES_MAX (1u << 20)
-#define PLACE_SIZE_MAX 4096u
+#define PLACES_MAX (1u << 16)
+#define PLACE_SIZE_MAX 1024u
 
 static bool pool_is_sane(const struct slub_abi_guard *pool)
 {

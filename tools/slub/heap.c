@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A walk over the heap of a process. */
+#include "core.h"
 #include "heap.h"
 #include "progress.h"
 
@@ -180,13 +181,32 @@ static uint64_t visit_page(struct walk *walk, uint64_t i)
 	return 1;
 }
 
-static bool read_window(struct walk *walk)
+static uint64_t window_map(const struct walk *walk)
 {
 	const struct slub_abi *abi = walk->abi;
 	uint64_t page = (abi->heap_start - abi->range_start) /
 			abi->page_bytes + walk->first;
 
-	return !process_read(walk->process, abi->map + page * 2, walk->map,
+	return abi->map + page * 2;
+}
+
+/* A core may name more heap than anybody could look through, if nothing is in it. */
+static bool window_is_empty(const struct walk *walk)
+{
+	const struct core *core = walk->process->core;
+
+	return core && core_is_untouched(core, window_map(walk),
+					 walk->nr * 2) &&
+	       core_is_untouched(core, walk->abi->descriptors + walk->first *
+				 walk->abi->descriptor_stride,
+				 walk->nr * walk->abi->descriptor_stride);
+}
+
+static bool read_window(struct walk *walk)
+{
+	const struct slub_abi *abi = walk->abi;
+
+	return !process_read(walk->process, window_map(walk), walk->map,
 			     walk->nr * 2) &&
 	       !process_read(walk->process, abi->descriptors + walk->first *
 			     abi->descriptor_stride, walk->descriptors,
@@ -200,12 +220,16 @@ static int walk_windows(struct walk *walk)
 
 	while (at < pages) {
 		struct piece hole = { .kind = PIECE_UNREADABLE };
+		bool is_empty;
 		uint64_t i = at % WINDOW_PAGES;
 
 		walk->first = at - i;
 		walk->nr = pages - walk->first < WINDOW_PAGES ?
 			   pages - walk->first : WINDOW_PAGES;
-		if (read_window(walk)) {
+		is_empty = window_is_empty(walk);
+		if (is_empty)
+			hole.kind = PIECE_FREE;
+		if (!is_empty && read_window(walk)) {
 			while (i < walk->nr)
 				i += visit_page(walk, i);
 		} else {

@@ -3,11 +3,31 @@
 #include "slub.h"
 
 #include <stdlib.h>
+#include <sys/random.h>
+
+/* Drawn at the start: a file cannot be made so that all of it falls into one place. */
+static uint64_t seed(void)
+{
+	static uint64_t drawn;
+
+	if (!drawn && getrandom(&drawn, sizeof(drawn), GRND_NONBLOCK) < 0)
+		drawn = 0;
+	drawn |= 1;
+	return drawn;
+}
+
+/* Each bit of both has its part in each bit of the result (MurmurHash's last step). */
+uint64_t hash_mix(uint64_t hash, uint64_t more)
+{
+	hash ^= more + seed();
+	hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccdu;
+	hash = (hash ^ hash >> 33) * 0xc4ceb9fe1a85ec53u;
+	return hash ^ hash >> 33;
+}
 
 static size_t place_of(const struct index *index, uint64_t hash, size_t step)
 {
-	return (size_t)((hash * 0x9e3779b97f4a7c15u >> 20) + step) &
-	       (index->size - 1);
+	return (size_t)(hash_mix(hash, 0) + step) & (index->size - 1);
 }
 
 size_t index_next(const struct index *index, uint64_t hash, size_t *at)

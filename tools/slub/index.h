@@ -24,6 +24,8 @@ size_t index_next(const struct index *index, uint64_t hash, size_t *at);
 void index_add(struct index *index, uint64_t hash, size_t number);
 void index_free(struct index *index);
 
+/* One hash of two numbers, another in each run. */
+uint64_t hash_mix(uint64_t hash, uint64_t more);
 uint64_t hash_string(const char *text);
 
 #endif

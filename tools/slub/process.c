@@ -2,6 +2,7 @@
 /* Another process: its name, its mappings, its memory. */
 #include "process.h"
 #include "core.h"
+#include "slub.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +31,7 @@ static int translate(int error)
 	return -error;
 }
 
-static bool strip_deleted(char *path)
+bool process_strip_deleted(char *path)
 {
 	size_t length = strlen(path), suffix = strlen(DELETED);
 
@@ -52,8 +53,9 @@ static bool parse_mapping(char *line, struct mapping *mapping)
 		   &mapping->offset, &path_at) < 4 || !path_at)
 		return false;
 	mapping->writable = permissions[1] == 'w';
-	mapping->path = strdup(line + path_at);
-	mapping->deleted = mapping->path && strip_deleted(mapping->path);
+	mapping->path = strdup(clean_string(line + path_at));
+	mapping->deleted = mapping->path &&
+			   process_strip_deleted(mapping->path);
 	return mapping->path;
 }
 
@@ -113,6 +115,7 @@ static int read_name(struct process *process)
 	if (!fgets(process->name, sizeof(process->name), file))
 		process->name[0] = '\0';
 	process->name[strcspn(process->name, "\n")] = '\0';
+	clean_string(process->name);
 	fclose(file);
 	return 0;
 }
@@ -125,8 +128,8 @@ static void read_program(struct process *process)
 	proc_path(path, sizeof(path), process->pid, "exe");
 	length = readlink(path, target, sizeof(target) - 1);
 	target[length < 0 ? 0 : length] = '\0';
-	strip_deleted(target);
-	process->program = strdup(target);
+	process_strip_deleted(target);
+	process->program = strdup(clean_string(target));
 }
 
 int process_open(struct process *process, pid_t pid)

@@ -41,6 +41,9 @@ void process_close(struct process *process);
 bool process_add_mapping(struct process *process,
 			 const struct mapping *mapping);
 
+/* Takes what the kernel puts behind the name of a file that has none any more; was it there? */
+bool process_strip_deleted(char *path);
+
 /* All of @bytes or nothing: 0, or -errno as above (-EFAULT: not mapped). */
 int process_read(const struct process *process, uint64_t address, void *to,
 		 size_t bytes);

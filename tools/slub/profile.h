@@ -25,7 +25,7 @@ struct profile_site {
 };
 
 struct profile_mapping {
-	uint64_t start, end, offset;
+	uint64_t start, end, offset;	/* start is the first: see profile_read.c */
 	char *path;
 	char *build_id;			/* hexadecimal; NULL: not known */
 	bool has_symbols;
@@ -57,6 +57,12 @@ struct profile {
 /* profile_read.c: 0, or an exit status after a message. */
 int profile_read(struct profile *profile, const char *path);
 void profile_free(struct profile *profile);
+
+/* profile_mapping.c: the mappings of a process, and in which of them an address lies, + 1. */
+struct process;
+bool profile_mappings_of(struct profile *names, const struct process *process);
+size_t profile_mapping_at(struct profile *names, const struct process *process,
+			  uint64_t address);
 
 /* profile_symbol.c: fills in functions, files and lines. */
 void profile_find_symbols(struct profile *profile);

@@ -12,6 +12,21 @@
 #define VERSION 1
 #define FRAMES_MAX 256
 
+static ssize_t next_line(FILE *file, char **line, size_t *size)
+{
+	ssize_t length = getline(line, size, file);
+
+	/* Behind the line's own end, which is a control as well. */
+	if (length > 0 && (*line)[length - 1] == '\n') {
+		(*line)[length - 1] = '\0';
+		clean_string(*line);
+		strcat(*line, "\n");
+	} else if (length > 0) {
+		clean_string(*line);
+	}
+	return length;
+}
+
 struct reader {
 	struct profile *profile;
 	const char *path;
@@ -19,7 +34,7 @@ struct reader {
 	uint64_t samples, live_samples;	/* of the next site */
 	struct index addresses;		/* of locations */
 	struct build_id {
-		uint64_t start;
+		uint64_t start;		/* first, as in a mapping */
 		char hex[130];
 	} *ids;
 	size_t nr_ids;
@@ -167,7 +182,7 @@ static int read_header(struct reader *reader, FILE *file, char **line,
 	static const char start[] = "heap profile: ";
 
 	reader->line = 1;
-	if (getline(line, size, file) < 0 ||
+	if (next_line(file, line, size) < 0 ||
 	    strncmp(*line, start, strlen(start)) ||
 	    !strstr(*line, "@ heapprofile")) {
 		complain("profile: '%s' is no heap profile of libslub; "
@@ -175,7 +190,7 @@ static int read_header(struct reader *reader, FILE *file, char **line,
 		return STATUS_UNREADABLE;
 	}
 	reader->line = 2;
-	if (getline(line, size, file) < 0 ||
+	if (next_line(file, line, size) < 0 ||
 	    strncmp(*line, "# slub-profile ", 15)) {
 		complain("profile: '%s' is a heap profile, but not one of "
 			 "libslub", reader->path);
@@ -189,7 +204,7 @@ static int read_sites(struct reader *reader, FILE *file, char **line,
 {
 	int status = 0;
 
-	while (!status && getline(line, size, file) >= 0) {
+	while (!status && next_line(file, line, size) >= 0) {
 		reader->line++;
 		if (!strcmp(*line, "MAPPED_LIBRARIES:\n"))
 			return 0;
@@ -209,7 +224,7 @@ static void read_maps(struct reader *reader, FILE *file, char **line,
 	size_t bytes = 0;
 	FILE *copy = open_memstream(&reader->profile->maps, &bytes);
 
-	while (getline(line, size, file) >= 0) {
+	while (next_line(file, line, size) >= 0) {
 		if (copy)
 			fputs(*line, copy);
 		read_map(reader, *line);
@@ -218,22 +233,54 @@ static void read_maps(struct reader *reader, FILE *file, char **line,
 		fclose(copy);
 }
 
+static int mapping_order(const void *a, const void *b)
+{
+	const struct profile_mapping *one = a, *other = b;
+
+	return (one->start > other->start) - (one->start < other->start);
+}
+
+static int id_order(const void *a, const void *b)
+{
+	const struct build_id *one = a, *other = b;
+
+	return (one->start > other->start) - (one->start < other->start);
+}
+
+/* How many of @nr, @size bytes apart, begin with a number that is not above @address. */
+static size_t nr_up_to(const void *array, size_t nr, size_t size,
+		       uint64_t address)
+{
+	size_t low = 0;
+
+	while (low < nr) {
+		size_t middle = low + (nr - low) / 2;
+		uint64_t start;
+
+		memcpy(&start, (const char *)array + middle * size,
+		       sizeof(start));
+		if (start <= address)
+			low = middle + 1;
+		else
+			nr = middle;
+	}
+	return low;
+}
+
 /* Build IDs are told by where a file's first page lies. */
 static void assign_build_ids(struct reader *reader)
 {
 	struct profile *profile = reader->profile;
 
+	if (reader->nr_ids)
+		qsort(reader->ids, reader->nr_ids, sizeof(*reader->ids),
+		      id_order);
 	for (size_t m = 0; m < profile->nr_mappings; m++) {
 		struct profile_mapping *mapping = &profile->mappings[m];
-		const struct build_id *best = NULL;
+		size_t nr = nr_up_to(reader->ids, reader->nr_ids,
+				     sizeof(*reader->ids), mapping->start);
+		const struct build_id *best = nr ? &reader->ids[nr - 1] : NULL;
 
-		for (size_t i = 0; i < reader->nr_ids; i++) {
-			const struct build_id *id = &reader->ids[i];
-
-			if (id->start <= mapping->start &&
-			    (!best || id->start > best->start))
-				best = id;
-		}
 		/* A file without an ID may lie behind one that has one. */
 		if (best && best->start + mapping->offset + (64 << 20) >
 				    mapping->start)
@@ -245,12 +292,12 @@ static void assign_mappings(struct profile *profile)
 {
 	for (size_t i = 0; i < profile->nr_locations; i++) {
 		struct profile_location *location = &profile->locations[i];
+		size_t nr = nr_up_to(profile->mappings, profile->nr_mappings,
+				     sizeof(*profile->mappings),
+				     location->address);
 
-		for (size_t m = 0; m < profile->nr_mappings; m++) {
-			if (location->address >= profile->mappings[m].start &&
-			    location->address < profile->mappings[m].end)
-				location->mapping = m + 1;
-		}
+		if (nr && location->address < profile->mappings[nr - 1].end)
+			location->mapping = nr;
 	}
 }
 
@@ -275,6 +322,9 @@ int profile_read(struct profile *profile, const char *path)
 		status = read_sites(&reader, file, &line, &size);
 	if (!status) {
 		read_maps(&reader, file, &line, &size);
+		if (profile->nr_mappings)
+			qsort(profile->mappings, profile->nr_mappings,
+			      sizeof(*profile->mappings), mapping_order);
 		assign_build_ids(&reader);
 		assign_mappings(profile);
 	}

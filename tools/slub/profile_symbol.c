@@ -76,8 +76,9 @@ static void name_location(Dwfl_Module *module,
 		location->function = strdup(name);
 	if (line)
 		file = dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL);
+	clean_string(location->function);
 	if (file) {
-		location->file = strdup(file);
+		location->file = clean_string(strdup(file));
 		location->line = (unsigned int)number;
 	}
 }

@@ -46,6 +46,12 @@ extern const struct command cmd_traces;
 /* message.c: one line on stderr, headed "slub: ". */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/*
+ * clean.c: makes text from outside fit for a terminal, where it is read: UTF-8 stays,
+ * control characters and bytes that are no letter become '?'.  Returns @text.
+ */
+char *clean_string(char *text);
+
 /* nearest.c: the closest of @nr_words, or NULL if none is close. */
 const char *nearest_word(const char *word, const char *const *words,
 			 size_t nr_words);

@@ -15,6 +15,7 @@
 #define NR_AREAS_MAX	 8192u
 #define AREA_BYTES_MAX	 65536u
 #define NR_OPTIONS_MAX	 256u
+#define NR_ALIASES_MAX	 (1u << 16)
 #define HEAP_BYTES_MAX	 (1ull << 43)
 
 /* ---- what is computed ---- */
@@ -191,7 +192,7 @@ bool abi_is_sane(const struct slub_abi *abi)
 	       abi->area_bytes <= AREA_BYTES_MAX &&
 	       abi->nr_nodes >= 1 && abi->nr_nodes <= NR_NODES_MAX &&
 	       abi->cache_bytes <= STRUCT_BYTES_MAX &&
-	       abi->cache_nodes + abi->nr_nodes * 8 <= abi->cache_bytes &&
+	       abi->cache_nodes + abi->nr_nodes * 8ull <= abi->cache_bytes &&
 	       abi->node_bytes <= STRUCT_BYTES_MAX &&
 	       abi->nr_options <= NR_OPTIONS_MAX &&
 	       fields_are_sane(abi->cache_fields, SLUB_ABI_CACHE_FIELDS,
@@ -235,15 +236,16 @@ void aliases_add(struct cache_view *cache, const char *name)
 		 used ? " " : "", fits ? name : rest + 1);
 }
 
+/* @room: for all caches together, so that lists that bite their tails have an end. */
 static void read_aliases(const struct process *process,
-			 struct cache_view *cache)
+			 struct cache_view *cache, uint32_t *room)
 {
 	uint64_t at = cache_field(cache, SLUB_ABI_CACHE_ALIASES);
 	uint64_t left = cache_aliases(cache);
 	struct slub_abi_alias alias;
 
-	/* As many as it has users: a list that changes has an end. */
-	for (; at && left && left < 1u << 16; left--) {
+	/* As many as it has users. */
+	for (; at && left && *room; left--, --*room) {
 		if (process_read(process, at, &alias, sizeof(alias)))
 			return;
 		clean_text(alias.name, sizeof(alias.name));
@@ -287,7 +289,7 @@ static bool read_nodes(const struct process *process,
 /* False: it has just gone, or makes no sense. */
 static bool read_cache(const struct process *process,
 		       const struct slub_abi *abi, uint64_t address,
-		       uint32_t slot, struct cache_view *cache)
+		       uint32_t slot, uint32_t *room, struct cache_view *cache)
 {
 	char bytes[STRUCT_BYTES_MAX];
 
@@ -301,7 +303,7 @@ static bool read_cache(const struct process *process,
 		return false;
 	read_name(process, cache_field(cache, SLUB_ABI_CACHE_NAME),
 		  cache->name);
-	read_aliases(process, cache);
+	read_aliases(process, cache, room);
 	return read_nodes(process, abi, bytes, cache);
 }
 
@@ -310,6 +312,7 @@ static int read_caches(struct snapshot *snapshot,
 {
 	const struct slub_abi *abi = &snapshot->abi;
 	uint64_t owners[NR_SLOTS_MAX];
+	uint32_t room = NR_ALIASES_MAX;
 	int error = process_read(process, abi->slot_owners, owners,
 				 abi->nr_slots * sizeof(owners[0]));
 
@@ -321,7 +324,7 @@ static int read_caches(struct snapshot *snapshot,
 		return -ENOMEM;
 	for (uint32_t i = 0; i < abi->nr_slots; i++) {
 		if (owners[i] && read_cache(process, abi, owners[i],
-					    i * abi->slot_bytes,
+					    i * abi->slot_bytes, &room,
 					    &snapshot->caches
 						    [snapshot->nr_caches]))
 			snapshot->nr_caches++;
@@ -366,7 +369,8 @@ static void count_area(struct snapshot *snapshot, const char *area)
 		struct cache_view *cache = &snapshot->caches[i];
 		uint64_t at = cache_field(cache, SLUB_ABI_CACHE_LIST_SLOT);
 
-		if (at && at + abi->slot_bytes <= abi->area_bytes)
+		if (at && at <= abi->area_bytes &&
+		    abi->slot_bytes <= abi->area_bytes - at)
 			count_slot(abi, area + at, cache);
 	}
 }

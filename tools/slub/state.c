@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define SCAN_SIZE_MAX (64ul << 20)
+#define SCANS_MAX     16	/* of that size, for one process */
 
 /* What version 3 has for certain; fields behind it read as 0 if not there. */
 #define ABI_SIZE_MIN (offsetof(struct slub_abi, option_bytes) + 4)
@@ -76,6 +77,9 @@ static int find_in_program_file(const struct process *process,
 	return error;
 }
 
+/* What may still be searched: a core can name one file a thousand times. */
+static size_t scan_bytes;
+
 /* A stripped program: the state names itself by its magic. */
 static bool find_magic(const struct process *process,
 		       const struct mapping *mapping, struct state *state)
@@ -84,8 +88,9 @@ static bool find_magic(const struct process *process,
 	bool found = false;
 	char *copy;
 
-	if (bytes > SCAN_SIZE_MAX)
+	if (bytes > SCAN_SIZE_MAX || bytes > scan_bytes)
 		return false;
+	scan_bytes -= bytes;
 	copy = malloc(bytes);
 	if (!copy || process_read(process, mapping->start, copy, bytes)) {
 		free(copy);
@@ -196,6 +201,7 @@ int state_find(struct state *state, const struct process *process)
 	int error, renamed_error = 0;
 
 	*state = (struct state){ .presence = PRESENCE_ABSENT };
+	scan_bytes = SCANS_MAX * SCAN_SIZE_MAX;
 	program = process_file(process, process->program);
 	error = find_library(process, true, state, &library);
 	if (!library || (!error && !state->abi.ready))

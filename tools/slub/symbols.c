@@ -24,58 +24,19 @@ static const struct mapping *mapping_of(const struct process *process,
 	return NULL;
 }
 
-/* What the mappings would look like in /proc; only those of files. */
-static char *maps_text(const struct process *process)
-{
-	const char *last = "";
-	char *text = NULL;
-	size_t bytes, inode = 0;
-	FILE *to = open_memstream(&text, &bytes);
-
-	if (!to)
-		return NULL;
-	for (size_t i = 0; i < process->nr_mappings; i++) {
-		const struct mapping *m = &process->mappings[i];
-
-		/* Neighbours are taken for one file by the inode. */
-		inode += strcmp(m->path, last) != 0;
-		last = m->path;
-		if (*m->path == '/' && !strchr(m->path, '\n'))
-			fprintf(to, "%" PRIx64 "-%" PRIx64 " r-xp %08" PRIx64
-				" 00:00 %zu %s\n", m->start, m->end, m->offset,
-				inode, m->path);
-	}
-	fclose(to);
-	return text;
-}
-
-/* The names of files and functions are the process's. */
-static void print_plain(const char *text)
-{
-	for (; *text; text++)
-		putchar((*text & 0xe0) && *text != 0x7f ? *text : '?');
-}
-
 static void print_location(const struct process *process,
 			   const struct profile_location *location)
 {
 	const struct mapping *m = mapping_of(process, location->address);
 
 	printf("\t0x%" PRIx64, location->address + 1);
-	if (location->function) {
-		putchar(' ');
-		print_plain(location->function);
-	}
-	if (location->file) {
-		printf(" (");
-		print_plain(location->file);
-		printf(":%u)", location->line);
-	} else if (m && *m->path) {
-		printf(" (");
-		print_plain(m->path);
-		printf("+0x%" PRIx64 ")",
+	if (location->function)
+		printf(" %s", location->function);
+	if (location->file)
+		printf(" (%s:%u)", location->file, location->line);
+	else if (m && *m->path)
+		printf(" (%s+0x%" PRIx64 ")", m->path,
 		       location->address + 1 - m->start + m->offset);
-	}
 	putchar('\n');
 }
 
@@ -99,35 +60,37 @@ static void put_location(struct json *json, const struct process *process,
 	json_close(json);
 }
 
+/* Looks up those of @names, which the caller has made room for. */
+static void look_up(struct profile *names, const struct process *process)
+{
+	if (!profile_mappings_of(names, process))
+		return;
+	for (size_t i = 0; i < names->nr_locations; i++)
+		names->locations[i].mapping =
+			profile_mapping_at(names, process,
+					   names->locations[i].address);
+	profile_find_symbols(names);
+}
+
 static void symbols_find(const struct process *process,
 			 const uint64_t *addresses, size_t nr,
 			 struct json *json)
 {
-	struct profile_mapping all = { .end = UINT64_MAX };
-	struct profile profile = {
-		.nr_locations = nr, .mappings = &all, .nr_mappings = 1,
-		.maps = maps_text(process),
+	struct profile names = {
+		.locations = calloc(nr ? nr : 1, sizeof(*names.locations)),
 	};
 
-	profile.locations = calloc(nr ? nr : 1, sizeof(*profile.locations));
-	if (!profile.locations)
-		profile.nr_locations = 0;
-	for (size_t i = 0; i < profile.nr_locations; i++) {
-		profile.locations[i].address = addresses[i] - 1;
-		profile.locations[i].mapping = 1;
-	}
-	profile_find_symbols(&profile);
-	for (size_t i = 0; i < profile.nr_locations; i++) {
+	for (; names.locations && names.nr_locations < nr; names.nr_locations++)
+		names.locations[names.nr_locations].address =
+			addresses[names.nr_locations] - 1;
+	look_up(&names, process);
+	for (size_t i = 0; i < names.nr_locations; i++) {
 		if (json)
-			put_location(json, process, &profile.locations[i]);
+			put_location(json, process, &names.locations[i]);
 		else
-			print_location(process, &profile.locations[i]);
-		free(profile.locations[i].function);
-		free(profile.locations[i].symbol);
-		free(profile.locations[i].file);
+			print_location(process, &names.locations[i]);
 	}
-	free(profile.locations);
-	free(profile.maps);
+	profile_free(&names);
 }
 
 void symbols_print(const struct process *process, const uint64_t *addresses,
@@ -156,18 +119,20 @@ static size_t nr_names;
 
 static char *find_name(const struct process *process, uint64_t address)
 {
-	struct profile_mapping all = { .end = UINT64_MAX };
-	struct profile_location location = { .address = address, .mapping = 1 };
-	struct profile profile = {
-		.locations = &location, .nr_locations = 1,
-		.mappings = &all, .nr_mappings = 1, .maps = maps_text(process),
+	struct profile names = {
+		.locations = calloc(1, sizeof(*names.locations)),
 	};
+	char *name;
 
-	profile_find_symbols(&profile);
-	free(location.symbol);
-	free(location.file);
-	free(profile.maps);
-	return location.function;
+	if (!names.locations)
+		return NULL;
+	names.nr_locations = 1;
+	names.locations[0].address = address;
+	look_up(&names, process);
+	name = names.locations[0].function;
+	names.locations[0].function = NULL;
+	profile_free(&names);
+	return name;
 }
 
 const char *symbol_name(const struct process *process, uint64_t address)

@@ -154,8 +154,7 @@ static void mark_free(struct reader *reader, const struct cache_view *cache,
 
 static uint64_t hash_of(size_t cache, uint64_t caller, uint32_t stack)
 {
-	return (caller ^ (uint64_t)stack << 40 ^ cache << 8) *
-	       0x9e3779b97f4a7c15u;
+	return hash_mix(hash_mix(caller, stack), cache);
 }
 
 static void read_stack(const struct reader *reader, struct trace *row)

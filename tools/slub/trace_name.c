@@ -4,67 +4,10 @@
  * told to elfutils, and a file that is another one by now is not asked.
  */
 #include "trace_name.h"
-#include "elf_image.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- mappings ---- */
-
-/* Of the file's first mapping, for that has its head. */
-static char *build_id_of(const struct process *process, const char *path)
-{
-	const struct mapping *first = process_file(process, path);
-	char hex[130];
-
-	return first && elf_image_build_id(process, first->start, hex,
-					   sizeof(hex)) ?
-	       strdup(hex) : NULL;
-}
-
-static bool add_mappings(struct profile *names, const struct process *process)
-{
-	size_t size;
-	FILE *maps = open_memstream(&names->maps, &size);
-
-	names->mappings = calloc(process->nr_mappings + 1,
-				 sizeof(*names->mappings));
-	if (!maps || !names->mappings)
-		return false;
-	for (size_t i = 0, file = 0; i < process->nr_mappings; i++) {
-		const struct mapping *from = &process->mappings[i];
-		struct profile_mapping *to =
-			&names->mappings[names->nr_mappings];
-
-		if (*from->path != '/' || from->deleted)
-			continue;
-		*to = (struct profile_mapping){
-			from->start, from->end, from->offset,
-			strdup(from->path), build_id_of(process, from->path),
-			false,
-		};
-		if (!to->path)
-			break;
-		/* elfutils tells files apart by their inodes. */
-		file += !names->nr_mappings || strcmp(to[-1].path, to->path);
-		names->nr_mappings++;
-		fprintf(maps, "%" PRIx64 "-%" PRIx64 " r-xp %08" PRIx64
-			" 00:00 %zu %s\n", from->start, from->end,
-			from->offset, file, from->path);
-	}
-	return !fclose(maps);
-}
-
-static size_t mapping_of(const struct profile *names, uint64_t address)
-{
-	for (size_t i = 0; i < names->nr_mappings; i++) {
-		if (address >= names->mappings[i].start &&
-		    address < names->mappings[i].end)
-			return i + 1;
-	}
-	return 0;
-}
 
 /* ---- locations ---- */
 
@@ -77,7 +20,8 @@ static int compare_locations(const void *a, const void *b)
 }
 
 /* Each address once, less one as in every profile, in their order. */
-static bool add_locations(struct profile *names, const struct traces *traces)
+static bool add_locations(struct profile *names, const struct process *process,
+			  const struct traces *traces)
 {
 	struct profile_location *all;
 	size_t nr = 0, kept = 0;
@@ -94,7 +38,8 @@ static bool add_locations(struct profile *names, const struct traces *traces)
 		if (i && all[i].address == all[i - 1].address)
 			continue;
 		all[kept] = all[i];
-		all[kept].mapping = mapping_of(names, all[kept].address);
+		all[kept].mapping = profile_mapping_at(names, process,
+						       all[kept].address);
 		kept++;
 	}
 	names->locations = all;
@@ -106,8 +51,8 @@ void trace_names_find(struct profile *names, const struct process *process,
 		      const struct traces *traces)
 {
 	*names = (struct profile){ .pid = (uint64_t)process->pid };
-	if (traces->nr && add_mappings(names, process) &&
-	    add_locations(names, traces))
+	if (traces->nr && profile_mappings_of(names, process) &&
+	    add_locations(names, process, traces))
 		profile_find_symbols(names);
 }
 
