@@ -295,6 +295,16 @@ static void misuse(void)
 
 #define CHARGED 12
 
+/* By name, from outside: the group's owner is held meanwhile. */
+static void charged_by_name(void)
+{
+	uint32_t token = slub_group_charge(group, 1000);
+
+	if (!token || slub_group_limit_set(group, SLUB_GROUP_HIGH, SLUB_GROUP_NO_LIMIT))
+		fire_fail("group: %s", strerror(errno));
+	slub_group_uncharge(token, 1000);
+}
+
 /* What is allocated in a group is given back to it by threads inside and outside. */
 static void charged(void)
 {
@@ -303,6 +313,7 @@ static void charged(void)
 	uint64_t id = next_id;	/* a handler takes some, too */
 
 	next_id += CHARGED;
+	charged_by_name();
 	slub_group_enter(group);
 	for (unsigned int i = 0; i < CHARGED; i++) {
 		small[i] = malloc(100);
