@@ -2,8 +2,10 @@
 /*
  * How another process asks this one for something: `slub debug PID ...`.
  *
- * The asker finds the symbol slub_debug_mailbox as it finds slub_abi_state, and
- * writes into it with process_vm_writev(2).  No signal, no thread: the next
+ * The asker opens /proc/PID/mem, finds the symbol slub_debug_mailbox as it finds
+ * slub_abi_state, and reads and writes there by that one descriptor.  It stands for
+ * the memory that the process had when it was opened: who runs another program since,
+ * or has a PID that was used again, is not written to.  No signal, no thread: the next
  * slow path of the allocator, by whatever thread, sees `state` and does what
  * was asked before it goes on.  A process that does not allocate does not
  * answer; the asker waits as long as it likes and may then withdraw.
@@ -65,10 +67,8 @@ enum debug_mailbox_operation {
 	MAILBOX_VALIDATE,
 	/* the same; caches */
 	MAILBOX_SHRINK,
-	/* text: a file of the process's, %p its PID; traces or -errno */
-	MAILBOX_LEAKS,
 	/* text: guard one object in so many, "0" for none; 0 or -errno */
-	MAILBOX_GUARD,
+	MAILBOX_GUARD = 5,
 };
 
 struct debug_mailbox {

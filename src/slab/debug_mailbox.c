@@ -81,8 +81,6 @@ static long answer(uint32_t operation, const char *text)
 		return validate_matching(text);
 	case MAILBOX_SHRINK:
 		return shrink_matching(text);
-	case MAILBOX_LEAKS:
-		return slub_leaks_write(text);
 	case MAILBOX_GUARD:
 		return guard_as_told(text);
 	}

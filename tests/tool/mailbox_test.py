@@ -25,6 +25,18 @@ while True:
     if len(keep) > 300:
         keep = keep[200:]
 """
+# Sleeps until it runs itself anew: where addresses are not drawn, at the same ones.
+RUNS_ANEW = """
+import ctypes, os, signal, sys
+box = (ctypes.c_uint32 * 8).in_dll(ctypes.CDLL(None), "slub_debug_mailbox")
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+print("ready" if len(sys.argv) == 1 else ctypes.addressof(box) == int(sys.argv[1]), flush=True)
+signal.sigwait({signal.SIGUSR1})
+if len(sys.argv) == 1:
+    os.execv(sys.executable, [sys.executable, "-c", os.environ["TEXT"],
+                              str(ctypes.addressof(box))])
+print(*box[4:], flush=True)
+"""
 ASKERS = ("validate", "shrink")
 
 
@@ -40,6 +52,24 @@ class Mailbox(Target):
     def letters(self, pid):
         return {cache["name"] for cache in self.told("info", pid, "-z")["caches"]
                 if ":" in cache["name"]}
+
+
+class Another(Mailbox):
+    def test_program_is_not_asked(self):
+        process = self.start("setarch", "-R", sys.executable, "-c", RUNS_ANEW, TEXT=RUNS_ANEW)
+        asker = subprocess.Popen([SLUB, "shrink", "-t", "60", "-p", str(process.pid)],
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(asker.kill)
+        while not os.path.exists(f"/proc/{asker.pid}/fd/3"):
+            time.sleep(0.01)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGUSR1)
+        self.assertEqual(process.stdout.readline(), "True\n", "its mailbox lies where it lay")
+        out, complaint = asker.communicate(timeout=60)
+        self.assertEqual((asker.returncode, out), (4, ""), complaint)
+        self.assertRegex(complaint, "has ended; whether it did that before is not known")
+        process.send_signal(signal.SIGUSR1)
+        self.assertEqual(process.stdout.readline(), "0 0 0 0\n")
 
 
 class Answers(Mailbox):

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -58,29 +57,30 @@ static bool wait_on(struct wait *wait)
 
 /* ---- the process's memory ---- */
 
+/*
+ * By the descriptor alone: reads and writes of 0 bytes are those of a process that has
+ * ended, or that runs another program now.
+ */
 static int box_read(const struct mailbox *mailbox, struct debug_mailbox *box)
 {
-	int error = process_read(&mailbox->source.process, mailbox->address,
-				 box, sizeof(*box));
+	ssize_t done = pread(mailbox->memory, box, sizeof(*box),
+			     (off_t)mailbox->address);
 
-	if (!error && memcmp(box->magic, DEBUG_MAILBOX_MAGIC,
-			     sizeof(box->magic)))
-		error = -ESRCH;		/* it runs another program now */
-	return error == -EFAULT ? -ESRCH : error;
+	if (done < 0)
+		return errno == EIO ? -ESRCH : -errno;
+	return (size_t)done == sizeof(*box) &&
+	       !memcmp(box->magic, DEBUG_MAILBOX_MAGIC, sizeof(box->magic)) ?
+	       0 : -ESRCH;
 }
 
 static int box_write(const struct mailbox *mailbox, size_t offset,
 		     const void *from, size_t bytes)
 {
-	struct iovec here = { (void *)from, bytes };
-	struct iovec there = {
-		(void *)(uintptr_t)(mailbox->address + offset), bytes
-	};
-	ssize_t done = process_vm_writev(mailbox->source.process.pid, &here, 1,
-					 &there, 1, 0);
+	ssize_t done = pwrite(mailbox->memory, from, bytes,
+			      (off_t)(mailbox->address + offset));
 
 	if (done < 0)
-		return -errno;
+		return errno == EIO ? -ESRCH : -errno;
 	return (size_t)done == bytes ? 0 : -ESRCH;
 }
 
@@ -104,7 +104,8 @@ static int complain_error(const struct mailbox *mailbox, int error)
 
 	switch (-error) {
 	case ESRCH:
-		complain("%s: %s has ended, without an answer", command, label);
+		complain("%s: %s has ended; whether it did that before is not "
+			 "known", command, label);
 		return STATUS_NO_TARGET;
 	case EPERM:
 	case EACCES:
@@ -171,7 +172,7 @@ static int wait_for_idle(struct mailbox *mailbox, struct wait *wait)
 	struct debug_mailbox box;
 	int error;
 
-	while (flock(mailbox->lock, LOCK_EX | LOCK_NB)) {
+	while (flock(mailbox->memory, LOCK_EX | LOCK_NB)) {
 		if (!wait_on(wait))
 			return complain_busy(mailbox);
 	}
@@ -290,6 +291,6 @@ int mailbox_ask(struct mailbox *mailbox, uint32_t operation, const char *text,
 		status = post(mailbox, &box, operation, text);
 	if (!status)
 		status = await(mailbox, &wait, box.id, result);
-	flock(mailbox->lock, LOCK_UN);
+	flock(mailbox->memory, LOCK_UN);
 	return interrupted ? 128 + interrupted : status;
 }

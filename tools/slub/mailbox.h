@@ -22,7 +22,7 @@ struct mailbox {
 	/* by mailbox_open() */
 	struct source source;
 	uint64_t address;		/* of the mailbox in the process */
-	int lock;			/* one asker at a time */
+	int memory;		/* /proc/PID/mem: of one program, and a lock */
 };
 
 #define MAILBOX_SECONDS 5

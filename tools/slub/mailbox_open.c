@@ -239,16 +239,19 @@ static int find_mailbox(struct mailbox *mailbox)
 	return STATUS_UNREADABLE;
 }
 
-/* Only who may read the process can open this, and so hold the others up. */
-static int open_lock(struct mailbox *mailbox)
+/*
+ * Only who may write to the process can open this, and so hold the others up.  Before
+ * anything is looked for: see debug/mailbox.h.
+ */
+static int open_memory(struct mailbox *mailbox)
 {
 	char path[64];
 	int error;
 
 	snprintf(path, sizeof(path), "/proc/%d/mem",
 		 (int)mailbox->source.process.pid);
-	mailbox->lock = open(path, O_RDONLY | O_CLOEXEC);
-	if (mailbox->lock >= 0)
+	mailbox->memory = open(path, O_RDWR | O_CLOEXEC);
+	if (mailbox->memory >= 0)
 		return 0;
 	error = errno;
 	complain("%s: cannot open %s: %s", mailbox->command, path,
@@ -263,7 +266,7 @@ int mailbox_open(struct mailbox *mailbox)
 	const char *target = mailbox->target;
 	int status;
 
-	mailbox->lock = -1;
+	mailbox->memory = -1;
 	if (!*target || strspn(target, "0123456789") != strlen(target)) {
 		complain("%s: '%s' is no PID; only a living process can be asked",
 			 mailbox->command, target);
@@ -272,11 +275,11 @@ int mailbox_open(struct mailbox *mailbox)
 	status = source_open(&mailbox->source, mailbox->command, target);
 	if (status)
 		return status;
-	status = find_mailbox(mailbox);
+	status = open_memory(mailbox);
+	if (!status)
+		status = find_mailbox(mailbox);
 	if (!status)
 		status = check_pattern(mailbox);
-	if (!status)
-		status = open_lock(mailbox);
 	if (status)
 		mailbox_close(mailbox);
 	return status;
@@ -284,8 +287,8 @@ int mailbox_open(struct mailbox *mailbox)
 
 void mailbox_close(struct mailbox *mailbox)
 {
-	if (mailbox->lock >= 0)
-		close(mailbox->lock);
+	if (mailbox->memory >= 0)
+		close(mailbox->memory);
 	source_close(&mailbox->source);
 }
 
