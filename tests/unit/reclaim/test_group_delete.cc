@@ -1,28 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* A group is deleted, and its owner is another's, at each step of a call that names the group. */
-#include <gtest/gtest.h>
-
-#include "start.h"
-#include "steps.h"
-
-#define _Static_assert static_assert
-extern "C" {
-#include "reclaim/group.h"
-}
-#undef _Static_assert
+#include "group_steps.h"
 
 namespace {
 
 /* The group is all that holds its owner, which is another group's as soon as it can be. */
-class ADelete : public testing::Test {
+class ADelete : public GroupSteps {
 protected:
 	void SetUp() override
 	{
-		static bool started = (start::percpu(), true);
-
-		(void)started;
-		if (!start::has_wanted_backend() || percpu_backend == BACKEND_RSEQ)
-			GTEST_SKIP() << "a sequence that is stepped through never ends";
+		GroupSteps::SetUp();
+		if (IsSkipped())
+			return;
 		top = make("top");
 		ASSERT_TRUE(top);
 		used_before = owner_pool.nr_used;
@@ -71,13 +60,6 @@ protected:
 			EXPECT_EQ(groups_with_low, 0u) << step;
 			return hit && !HasFailure();
 		});
-	}
-	static struct slub_group *make(const char *name, struct slub_group *parent = nullptr)
-	{
-		struct slub_group *group = slub_group_create(name, parent);
-
-		EXPECT_TRUE(group) << name;
-		return group;
 	}
 	static size_t usage(struct slub_group *group)
 	{

@@ -2,43 +2,14 @@
 /*
  * What two threads, or a thread and its handler, do to groups at once, at each step of the one.
  */
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <vector>
 
-#include "start.h"
-#include "steps.h"
-
-#define _Static_assert static_assert
-extern "C" {
-#include "reclaim/group.h"
-}
-#undef _Static_assert
+#include "group_steps.h"
 
 namespace {
 
 constexpr size_t KIB = 1024;
-
-class GroupSteps : public testing::Test {
-protected:
-	void SetUp() override
-	{
-		static bool started = (start::percpu(), true);
-
-		(void)started;
-		if (!start::has_wanted_backend() || percpu_backend == BACKEND_RSEQ)
-			GTEST_SKIP() << "a sequence that is stepped through never ends";
-		ASSERT_TRUE(slub_group_root());
-	}
-	static struct slub_group *make(const char *name, struct slub_group *parent = nullptr)
-	{
-		struct slub_group *group = slub_group_create(name, parent);
-
-		EXPECT_TRUE(group) << name;
-		return group;
-	}
-};
 
 /* Of an owner and its group. */
 uint64_t state_of(const struct slub_group *group, const struct group_owner *owner)
