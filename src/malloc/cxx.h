@@ -38,6 +38,29 @@ extern new_handler _ZSt15get_new_handlerv(void) __attribute__((weak));
 void *cxx_replaced(const char *name, void *linked, void *own);
 #define CXX_REPLACED(name, own) cxx_replaced(#name, (void *)name, (void *)own)
 
+/*
+ * Fills in @program, whose members are the program's own operators, at the start.  @one and
+ * @many are the plain operators' names; @own is our name of the first, and the others'
+ * beginning.  What works by one of the operators is as good as replaced with it.  Most
+ * programs are not C++, and have no library to look for.
+ */
+#define CXX_LOOK_AT_PROGRAM(program, one_, many_, own)			\
+	CXX_START static void look_at_the_program(void)			\
+	{								\
+		if (!_ZSt15get_new_handlerv)				\
+			return;						\
+		program.one = CXX_REPLACED(one_, own);			\
+		program.many = CXX_REPLACED(many_, own##_many);		\
+		program.one_aligned =					\
+			CXX_REPLACED(one_##St11align_val_t, own##_aligned); \
+		program.many_aligned = CXX_REPLACED(			\
+			many_##St11align_val_t, own##_many_aligned);	\
+		if (!program.many)					\
+			program.many = program.one;			\
+		if (!program.many_aligned)				\
+			program.many_aligned = program.one_aligned;	\
+	}
+
 /* cxx_library.c, which is in the shared library only */
 /* The function @name of the C++ library that the code at @caller uses; NULL: none. */
 void *cxx_library_function(const char *name, const void *caller);

@@ -112,20 +112,4 @@ void *cxx_replaced(const char *name, void *linked, void *own)
 	return !used || used == own || is_of_library(used) ? NULL : used;
 }
 
-CXX_START static void look_at_the_program(void)
-{
-	/* Most programs are not C++, and have no such library. */
-	if (!_ZSt15get_new_handlerv)
-		return;
-	program_delete.one = CXX_REPLACED(_ZdlPv, own_delete);
-	program_delete.many = CXX_REPLACED(_ZdaPv, own_delete_many);
-	program_delete.one_aligned = CXX_REPLACED(_ZdlPvSt11align_val_t,
-						  own_delete_aligned);
-	program_delete.many_aligned = CXX_REPLACED(_ZdaPvSt11align_val_t,
-						   own_delete_many_aligned);
-	/* What works by one of them is as good as replaced. */
-	if (!program_delete.many)
-		program_delete.many = program_delete.one;
-	if (!program_delete.many_aligned)
-		program_delete.many_aligned = program_delete.one_aligned;
-}
+CXX_LOOK_AT_PROGRAM(program_delete, _ZdlPv, _ZdaPv, own_delete)

@@ -203,20 +203,4 @@ CXX_NEW_ALIGNED_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t,
 
 /* ---- start ---- */
 
-CXX_START static void look_at_the_program(void)
-{
-	/* Most programs are not C++, and have no such library. */
-	if (!_ZSt15get_new_handlerv)
-		return;
-	program_new.one = CXX_REPLACED(_Znwm, own_new);
-	program_new.many = CXX_REPLACED(_Znam, own_new_many);
-	program_new.one_aligned = CXX_REPLACED(_ZnwmSt11align_val_t,
-					       own_new_aligned);
-	program_new.many_aligned = CXX_REPLACED(_ZnamSt11align_val_t,
-						own_new_many_aligned);
-	/* What works by one of them is as good as replaced. */
-	if (!program_new.many)
-		program_new.many = program_new.one;
-	if (!program_new.many_aligned)
-		program_new.many_aligned = program_new.one_aligned;
-}
+CXX_LOOK_AT_PROGRAM(program_new, _Znwm, _Znam, own_new)
