@@ -139,12 +139,10 @@ void page_given(size_t bytes)
 	__atomic_fetch_add(&given_bytes, bytes, __ATOMIC_RELAXED);
 }
 
-cold void page_wanted(size_t bytes)
+static cold void count_regret(size_t bytes)
 {
-	size_t given = size_read(&given_bytes);
+	size_t given;
 
-	if (!given)
-		return;
 	halve(os_clock_ns());
 	given = size_read(&given_bytes);
 	bytes = min_size(bytes, given);
@@ -153,10 +151,15 @@ cold void page_wanted(size_t bytes)
 					   regret_most));
 }
 
-void page_bought(size_t pages)
+void page_wanted(size_t bytes)
 {
 	if (unlikely(size_read(&given_bytes)))
-		page_wanted(pages * PAGE_BYTES);
+		count_regret(bytes);
+}
+
+void page_bought(size_t pages)
+{
+	page_wanted(pages * PAGE_BYTES);
 	if (unlikely(page_limit_room() != SIZE_MAX))
 		make_room();
 	if (unlikely(__atomic_load_n(&purge_idle_always, __ATOMIC_RELAXED) == 0))
