@@ -115,9 +115,8 @@ SLUB_EXPORT bool slub_cache_alias(const struct slub_cache *cache,
 {
 	const struct cache_alias *alias = NULL;
 
-	if (cache)
-		cache = cache_real(cache);
-	if (!cache || !cache_is_live(cache) || slub_thread.locks_held)
+	cache = cache_live(cache);
+	if (!cache || slub_thread.locks_held)
 		return false;
 	lock_acquire(&cache_lock);
 	alias = alias_at(cache, n);

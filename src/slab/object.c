@@ -383,9 +383,8 @@ SLUB_EXPORT int slub_cache_stats(struct slub_cache *cache,
 {
 	struct slub_cache *sampled, *reserve;
 
-	if (cache)
-		cache = cache_real(cache);
-	if (!cache || !cache_is_live(cache))
+	cache = cache_live(cache);
+	if (!cache)
 		return -EINVAL;
 	memset(stats, 0, sizeof(*stats));
 	add_stats(cache, stats);

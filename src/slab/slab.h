@@ -293,6 +293,14 @@ static inline bool cache_is_live(const struct slub_cache *cache)
 	return __atomic_load_n(&cache->state, __ATOMIC_ACQUIRE) == CACHE_LIVE;
 }
 
+/* The structure of @cache, which a program gave; NULL: none, or none that is live. */
+static inline struct slub_cache *cache_live(const struct slub_cache *cache)
+{
+	struct slub_cache *real = cache ? cache_real(cache) : NULL;
+
+	return real && cache_is_live(real) ? real : NULL;
+}
+
 static inline bool cache_is_dead(const struct slub_cache *cache)
 {
 	return __atomic_load_n(&cache->state, __ATOMIC_ACQUIRE) == CACHE_DEAD;

@@ -34,9 +34,8 @@ bool cache_give_back(struct slub_cache *cache)
 
 SLUB_EXPORT int slub_cache_shrink(struct slub_cache *cache)
 {
-	if (cache)
-		cache = cache_real(cache);
-	if (!cache || !cache_is_live(cache))
+	cache = cache_live(cache);
+	if (!cache)
 		return 0;
 	cache_settle(cache);
 	return cache_give_back(cache);
@@ -161,12 +160,10 @@ SLUB_EXPORT int slub_cache_for_each_object(struct slub_cache *cache,
 					   int (*call)(void *object, void *arg),
 					   void *arg)
 {
-	struct visit visit = { NULL, call, arg, 0 };
+	struct visit visit = { cache_live(cache), call, arg, 0 };
 
-	if (cache)
-		cache = cache_real(cache);
-	visit.cache = cache;
-	if (!cache || !cache_is_live(cache))
+	cache = visit.cache;
+	if (!cache)
 		return 0;
 	cache_settle(cache);
 	if (!cache_flush(cache))
