@@ -61,27 +61,29 @@ static bool wait_on(struct wait *wait)
  * By the descriptor alone: reads and writes of 0 bytes are those of a process that has
  * ended, or that runs another program now.
  */
-static int box_read(const struct mailbox *mailbox, struct debug_mailbox *box)
+static int error_of(ssize_t done, size_t bytes)
 {
-	ssize_t done = pread(mailbox->memory, box, sizeof(*box),
-			     (off_t)mailbox->address);
-
 	if (done < 0)
 		return errno == EIO ? -ESRCH : -errno;
-	return (size_t)done == sizeof(*box) &&
-	       !memcmp(box->magic, DEBUG_MAILBOX_MAGIC, sizeof(box->magic)) ?
-	       0 : -ESRCH;
+	return (size_t)done == bytes ? 0 : -ESRCH;
+}
+
+static int box_read(const struct mailbox *mailbox, struct debug_mailbox *box)
+{
+	int error = error_of(pread(mailbox->memory, box, sizeof(*box),
+				   (off_t)mailbox->address), sizeof(*box));
+
+	if (!error && memcmp(box->magic, DEBUG_MAILBOX_MAGIC,
+			     sizeof(box->magic)))
+		error = -ESRCH;
+	return error;
 }
 
 static int box_write(const struct mailbox *mailbox, size_t offset,
 		     const void *from, size_t bytes)
 {
-	ssize_t done = pwrite(mailbox->memory, from, bytes,
-			      (off_t)(mailbox->address + offset));
-
-	if (done < 0)
-		return errno == EIO ? -ESRCH : -errno;
-	return (size_t)done == bytes ? 0 : -ESRCH;
+	return error_of(pwrite(mailbox->memory, from, bytes,
+			       (off_t)(mailbox->address + offset)), bytes);
 }
 
 static int write_state(const struct mailbox *mailbox, uint32_t state)

@@ -233,21 +233,23 @@ static void read_maps(struct reader *reader, FILE *file, char **line,
 		fclose(copy);
 }
 
-static int mapping_order(const void *a, const void *b)
+/* Of a mapping or a build ID, which both begin with it. */
+static uint64_t start_of(const void *element)
 {
-	const struct profile_mapping *one = a, *other = b;
+	uint64_t start;
 
-	return (one->start > other->start) - (one->start < other->start);
+	memcpy(&start, element, sizeof(start));
+	return start;
 }
 
-static int id_order(const void *a, const void *b)
+static int start_order(const void *a, const void *b)
 {
-	const struct build_id *one = a, *other = b;
+	uint64_t one = start_of(a), other = start_of(b);
 
-	return (one->start > other->start) - (one->start < other->start);
+	return (one > other) - (one < other);
 }
 
-/* How many of @nr, @size bytes apart, begin with a number that is not above @address. */
+/* How many of @nr, @size bytes apart, do not start above @address. */
 static size_t nr_up_to(const void *array, size_t nr, size_t size,
 		       uint64_t address)
 {
@@ -255,11 +257,8 @@ static size_t nr_up_to(const void *array, size_t nr, size_t size,
 
 	while (low < nr) {
 		size_t middle = low + (nr - low) / 2;
-		uint64_t start;
 
-		memcpy(&start, (const char *)array + middle * size,
-		       sizeof(start));
-		if (start <= address)
+		if (start_of((const char *)array + middle * size) <= address)
 			low = middle + 1;
 		else
 			nr = middle;
@@ -274,7 +273,7 @@ static void assign_build_ids(struct reader *reader)
 
 	if (reader->nr_ids)
 		qsort(reader->ids, reader->nr_ids, sizeof(*reader->ids),
-		      id_order);
+		      start_order);
 	for (size_t m = 0; m < profile->nr_mappings; m++) {
 		struct profile_mapping *mapping = &profile->mappings[m];
 		size_t nr = nr_up_to(reader->ids, reader->nr_ids,
@@ -324,7 +323,7 @@ int profile_read(struct profile *profile, const char *path)
 		read_maps(&reader, file, &line, &size);
 		if (profile->nr_mappings)
 			qsort(profile->mappings, profile->nr_mappings,
-			      sizeof(*profile->mappings), mapping_order);
+			      sizeof(*profile->mappings), start_order);
 		assign_build_ids(&reader);
 		assign_mappings(profile);
 	}
