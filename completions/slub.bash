@@ -27,6 +27,7 @@ _slub_run()
 	case $option in
 	--fastpath) COMPREPLY=($(compgen -W "auto rseq thread tid lock" -- "$word")); return ;;
 	--huge) COMPREPLY=($(compgen -W "never block always auto" -- "$word")); return ;;
+	--mode) COMPREPLY=($(compgen -W "balanced compact fast" -- "$word")); return ;;
 	--percpu) COMPREPLY=($(compgen -W "virtual static" -- "$word")); return ;;
 	--deepbind) COMPREPLY=($(compgen -W "drop keep" -- "$word")); return ;;
 	--pressure) COMPREPLY=($(compgen -W "thread" -- "$word")); return ;;
@@ -38,9 +39,9 @@ _slub_run()
 	esac
 
 	if [[ $word == -* ]]; then
-		COMPREPLY=($(compgen -W "--fastpath= --huge= --retain= --reserve= --slabinfo= \
-			--stats_file= --percpu= --percpu_bytes= --percpu_huge --cpus= --merge \
-			--min_order= --limit= --reclaim_rate= --debug= --debug_report= \
+		COMPREPLY=($(compgen -W "--fastpath= --huge= --mode= --retain= --reserve= \
+			--slabinfo= --stats_file= --percpu= --percpu_bytes= --percpu_huge --cpus= \
+			--merge --min_order= --limit= --reclaim_rate= --debug= --debug_report= \
 			--debug_abort --debug_leaks= --debug_fail= --profile= --profile_file= \
 			--profile_seed= --guard= --guard_places= --deepbind= --zero_on_free \
 			--pressure= --hardened --verbose --force --help --" -- "$word"))

@@ -54,6 +54,26 @@ static cold bool start_failed(const char *why)
 	return false;
 }
 
+#define FAST_MEMORY_SHARE 16
+
+/* SLUB_MODE is a word for two numbers, each of which counts where it is given. */
+static void settle_mode(const struct os_limits *limits)
+{
+	switch ((enum option_mode)option_value(OPTION_mode)) {
+	case MODE_BALANCED:
+		break;
+	case MODE_COMPACT:
+		option_settle(OPTION_retain, 0);
+		option_settle(OPTION_huge, HUGE_NEVER);
+		break;
+	case MODE_FAST:
+		option_settle(OPTION_retain, min_size(limits->memory_bytes,
+						      limits->address_bytes) /
+					     FAST_MEMORY_SHARE);
+		break;
+	}
+}
+
 static bool start_layers(void)
 {
 	struct os_limits limits;
@@ -63,6 +83,7 @@ static bool start_layers(void)
 	os_output_init();
 	read_options();
 	os_limits_read(&limits);
+	settle_mode(&limits);
 	os_cpus_read(&cpus);
 	nr_nodes = os_nodes_read();
 	if (SLUB_CONFIG_HARDENED)

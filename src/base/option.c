@@ -83,6 +83,14 @@ bool option_was_given(enum option_id id)
 	return states[id].given;
 }
 
+void option_settle(enum option_id id, size_t value)
+{
+	if (states[id].given)
+		return;
+	states[id].value = value;
+	states[id].given = true;
+}
+
 static char lower(char c)
 {
 	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;

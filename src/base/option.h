@@ -35,6 +35,10 @@ enum option_huge {
 	HUGE_NEVER, HUGE_BLOCK, HUGE_ALWAYS, HUGE_AUTO,
 };
 
+enum option_mode {
+	MODE_BALANCED, MODE_COMPACT, MODE_FAST,
+};
+
 enum option_deepbind {
 	DEEPBIND_DROP, DEEPBIND_KEEP,
 };
@@ -47,6 +51,9 @@ size_t option_value(enum option_id id);
 /* A text option; NULL when it was not given. */
 const char *option_text(enum option_id id);
 bool option_was_given(enum option_id id);
+
+/* What another option makes of @id: as if it had been given, where it was not. */
+void option_settle(enum option_id id, size_t value);
 
 /* Reads the NULL-terminated @environment; strings are kept, not copied. */
 void option_read(char **environment);

@@ -23,6 +23,9 @@
  */
 #define SLAB_BYTES_MIN ((size_t)32 << 10)
 
+/* SLUB_MODE=compact: so many times fewer objects to a slab, and bytes to a list. */
+#define COMPACT_SHARE 4
+
 #define LIST_OBJECTS_MIN 16
 #define LIST_OBJECTS_MAX 2048
 /* Above this, a list of LIST_OBJECTS_MIN would hold too many bytes. */
@@ -41,6 +44,22 @@ uint32_t slab_nr_nodes(void)
 	return node_count;
 }
 
+static bool is_compact(void)
+{
+	return option_value(OPTION_mode) == MODE_COMPACT;
+}
+
+/* Enough objects, and neighbours enough; where memory is spared, a page of them. */
+static size_t slab_bytes_wanted(uint32_t size)
+{
+	size_t least = size >= PAGE_BYTES ? SLAB_OBJECTS_MIN_LARGE :
+					    SLAB_OBJECTS_MIN;
+
+	if (is_compact())
+		return max_size(least / COMPACT_SHARE * size, PAGE_BYTES);
+	return max_size(least * size, SLAB_BYTES_MIN);
+}
+
 /*
  * The smallest slab that holds enough objects and loses little.  The loss is
  * address space and page-table room rather than memory: what lies behind the
@@ -48,10 +67,7 @@ uint32_t slab_nr_nodes(void)
  */
 static uint32_t choose_order(uint32_t size)
 {
-	size_t least = size >= PAGE_BYTES ? SLAB_OBJECTS_MIN_LARGE :
-					    SLAB_OBJECTS_MIN;
-	size_t pages = round_up(max_size(least * size, SLAB_BYTES_MIN),
-				PAGE_BYTES) / PAGE_BYTES;
+	size_t pages = round_up(slab_bytes_wanted(size), PAGE_BYTES) / PAGE_BYTES;
 	size_t first = max_size(order_of(pages), option_value(OPTION_min_order));
 
 	for (uint32_t fraction = 16; fraction >= 4; fraction /= 2) {
@@ -88,7 +104,8 @@ static bool lists_can_be_settled(void)
 /* By what the process may hold now. */
 static int32_t capacity_most(const struct slub_cache *cache)
 {
-	size_t least = cache->size <= LIST_MIN_UP_TO ? LIST_OBJECTS_MIN : 2;
+	size_t least = cache->size > LIST_MIN_UP_TO ? 2 :
+		       is_compact() ? FIRST_OBJECTS : LIST_OBJECTS_MIN;
 	size_t cpus = max_size(percpu_areas_end(), 1);
 	size_t bytes = page_budget() / BUDGET_SHARE / cpus;
 
@@ -124,9 +141,10 @@ void capacity_fit(struct slub_cache *cache)
 /* What the lists of a new cache may hold. */
 static int32_t capacity_first(const struct slub_cache *cache, bool in_object)
 {
+	size_t share = is_compact() ? COMPACT_SHARE : 1;
 	size_t n = in_object ?
-		   max_size(FIRST_BYTES / cache->size, FIRST_OBJECTS) :
-		   max_size(FIRST_BYTES_LARGE / cache->size,
+		   max_size(FIRST_BYTES / share / cache->size, FIRST_OBJECTS) :
+		   max_size(FIRST_BYTES_LARGE / share / cache->size,
 			    FIRST_OBJECTS_LARGE);
 
 	return (int32_t)min_size(n, (size_t)cache->capacity);

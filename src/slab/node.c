@@ -45,7 +45,8 @@ static void *slab_block(struct slub_cache *cache, uint32_t node)
 		slab_empty_left();
 	if (__atomic_load_n(&cache->nodes[node]->nr_slabs,
 			    __ATOMIC_RELAXED) >= SLABS_TOUCHED &&
-	    link_is_in_object(cache->link))
+	    link_is_in_object(cache->link) &&
+	    option_value(OPTION_mode) != MODE_COMPACT)
 		return block_alloc_touched(cache->order, node);
 	return block_alloc(cache->order, node, NULL);
 }

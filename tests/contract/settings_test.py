@@ -17,7 +17,7 @@ import unittest
 PROBE = ""
 STATIC_PROBE = ""
 BACKENDS = {"rseq": 1, "thread": 2, "tid": 3, "lock": 4}
-HUGE = {"never": 0, "block": 1, "always": 2}
+HUGE = {"never": 0, "block": 1, "always": 2, "auto": 3}
 MIB = 1 << 20
 
 
@@ -57,6 +57,21 @@ class GoodSettings(unittest.TestCase):
                              ("1G", 1024 * MIB), ("3m", 3 * MIB)):
             self.assertEqual(run(SLUB_RETAIN=text)[0]["retain_bytes"], number, text)
 
+    def test_mode_is_a_word_for_retain_and_huge(self):
+        with open("/proc/meminfo", encoding="ascii") as file:
+            memory = int(file.readline().split()[1]) << 10
+        for given, retain, huge in (
+                ({}, 16 * MIB, "auto"), ({"SLUB_MODE": "balanced"}, 16 * MIB, "auto"),
+                ({"SLUB_MODE": "compact"}, 0, "never"), ({"SLUB_MODE": "fast"}, None, "auto"),
+                ({"SLUB_MODE": "compact", "SLUB_RETAIN": "5M"}, 5 * MIB, "never"),
+                ({"SLUB_OPTIONS": "huge=block,mode=compact"}, 0, "block")):
+            values = run(**given)[0]
+            self.assertEqual(values["huge"], HUGE[huge], given)
+            if retain is None:
+                self.assertAlmostEqual(values["retain_bytes"] / memory, 1 / 16, delta=0.001)
+            else:
+                self.assertEqual(values["retain_bytes"], retain, given)
+
     def test_reserve(self):
         for text, number in (("256M", 256 * MIB), ("1G", 1024 * MIB)):
             values, _ = run(SLUB_RESERVE=text)
@@ -89,6 +104,7 @@ class WrongSettings(unittest.TestCase):
         (("SLUB_RETAIN", "99999999999999999999"), r"9999"),
         (("SLUB_RETIAN", "12M"), r"(?i)retian.*retain"),
         (("SLUB_HUGE", "alwys"), r"alwys.*always"),
+        (("SLUB_MODE", "small"), r"small.*balanced\|compact\|fast"),
         (("SLUB_RESERVE", "lots"), r"lots"),
         (("SLUB_OPTIONS", "fastpath=tdi"), r"tdi.*tid"),
         (("SLUB_OPTIONS", "fastpaht=tid"), r"(?i)fastpaht.*fastpath"),

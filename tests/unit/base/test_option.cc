@@ -95,6 +95,7 @@ TEST(option, every_choice_of_every_enum)
 		{OPTION_fastpath, "FASTPATH", {"auto", "rseq", "thread", "tid", "lock"}},
 		{OPTION_verbose, "VERBOSE", {"0", "1"}},
 		{OPTION_huge, "HUGE", {"never", "block", "always", "auto"}},
+		{OPTION_mode, "MODE", {"balanced", "compact", "fast"}},
 	};
 
 	for (auto &row : rows) {
