@@ -57,7 +57,7 @@ void front_part(struct slub_cache *cache)
 	cache->is_copied = false;
 }
 
-void front_copy(const struct slub_cache *cache)
+usual void front_copy(const struct slub_cache *cache)
 {
 	struct cache_front *front = cache->front;
 

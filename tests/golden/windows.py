@@ -16,7 +16,8 @@ WINDOWS_MAX = 2
 # One for each way that a function comes there: hot, a file's name, `usual`, an archive's name.
 TOGETHER = ("malloc", "free", "slub_start", "cache_create", "superblock_alloc", "abi_publish",
             "reclaim_fork_prepare", "slow_alloc", "pthread_atfork", "_fini",
-            "list_domain", "frame_dummy", "slab_empty_left", "realloc.cold")
+            "list_domain", "frame_dummy", "slab_empty_left", "realloc.cold",
+            "front_copy")
 APART = ("slabinfo_write", "cache_shut", "report_bug", "account_large")
 
 
