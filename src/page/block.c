@@ -14,8 +14,12 @@
 #define LIST_BLOCKS_MIN 2
 #define LIST_BLOCKS_MAX 8
 
-/* const after start; 0: no list for this order */
-static uint32_t slots[BLOCK_ORDER_MAX + 1];
+#define NR_SLOTS (BLOCK_ORDER_MAX + 1)
+/* Of so many CPUs at a time what is in the lists fits the stack: 2.5 KiB. */
+#define FLUSH_CPUS 8
+
+/* const after start, in a row; 0: no list for this order */
+static uint32_t slots[NR_SLOTS];
 
 static int32_t list_capacity(uint32_t order)
 {
@@ -28,13 +32,14 @@ static int32_t list_capacity(uint32_t order)
 void block_init(uint32_t nr_nodes)
 {
 	/* The special slots of enum map_entry come first. */
-	uint32_t special = MAP_SPECIAL_END / SLOT_BYTES - 1;
+	uint32_t special = MAP_SPECIAL_END / SLOT_BYTES - 1, first;
 
 	zone_init(nr_nodes);
 	percpu_alloc_slots(special);
 	/* A list knows no node, so it pays only where there is one. */
-	for (uint32_t o = 0; nr_nodes == 1 && o <= BLOCK_ORDER_MAX; o++)
-		slots[o] = percpu_alloc_slots(1);
+	first = nr_nodes == 1 ? percpu_alloc_slots(NR_SLOTS) : 0;
+	for (uint32_t o = 0; first && o < NR_SLOTS; o++)
+		slots[o] = first + o * SLOT_BYTES;
 	quick_init();
 }
 
@@ -110,15 +115,15 @@ void block_free_collected(uint32_t slot, struct slot *lists)
 
 void block_flush(void)
 {
-	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
-		for (uint32_t o = 0; slots[0] && o <= BLOCK_ORDER_MAX; o++) {
-			struct slot out = { { NULL, 0, 0 }, { NULL, 0, 0 } };
+	struct slot lists[FLUSH_CPUS * NR_SLOTS];
+	struct collection taken = { .lists = lists,
+				    .nr_lists_max = FLUSH_CPUS * NR_SLOTS };
 
-			if (!percpu_peek(cid, slots[o]))
-				continue;
-			percpu_collect_slot(cid, slots[o], &out);
-			blocks_free(out.main.head, o);
-		}
+	percpu_collection_init(&taken, COLLECT_LISTS, slots[0], NR_SLOTS);
+	while (percpu_collect(&taken)) {
+		for (uint32_t i = 0; i < taken.nr_lists; i++)
+			block_free_collected(collection_slot(&taken, i),
+					     &lists[i]);
 	}
 	quick_flush();
 }

@@ -179,9 +179,9 @@ SLUB_EXPORT unsigned int slub_percpu_cpus(void)
 						  cpus_expected();
 }
 
-char *percpu_collect_area(void)
+struct slot *percpu_collect_area(void)
 {
-	return collect_area;
+	return (struct slot *)collect_area;
 }
 
 void percpu_map_front_set(void *memory)

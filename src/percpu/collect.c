@@ -9,11 +9,18 @@
  *   4  point the entry back
  *
  * Whoever comes by between 1 and 4 finds nothing and takes the slow path.
- * The lists are moved by copying the area's slots into the collection area,
- * so a CPU is stopped for a few microseconds, whatever is in its lists.
+ * The lists are moved by copying the area's slots, so a CPU is stopped for a few
+ * microseconds, whatever is in its lists.
+ *
+ * The barrier reaches every CPU that runs a thread of the process, so one is enough
+ * for several: steps 1 and 3 are taken for up to COLLECT_CPUS of them in turn, with
+ * one step 2 in between.  What holds for one CPU holds for each: its entry was set
+ * before the barrier, so a sequence that had read the old one had begun before it, and
+ * was restarted or had made its last store; none reads the old one after it.  Step 4
+ * of one CPU may come before step 3 of another, for a sequence works on the area of
+ * one CPU alone.
  */
 #include "percpu/percpu.h"
-
 
 #include "percpu/percpu_internal.h"
 
@@ -29,7 +36,7 @@ static _Atomic uint32_t collecting;
 /* How often fork waits for a collector; then its lists are lost to the child. */
 #define COLLECT_WAITS_MAX 2000
 
-bool percpu_collect_begin(void)
+static bool begin(void)
 {
 	uint32_t none = 0;
 
@@ -48,54 +55,61 @@ void percpu_collect_end(void)
 	__atomic_store_n(&collecting, 0, __ATOMIC_RELEASE);
 }
 
-/* What is moved out of an area, and where to (at the same offset). */
-struct move {
-	char *to;
-	uintptr_t start;
-	size_t bytes;
+/* CPUs that are stopped together. */
+struct stopped {
+	uint32_t nr;
+	uint32_t cids[COLLECT_CPUS];
 };
 
 /*
  * Leaves the slots empty; by words, at which others glance (percpu_peek), and which
  * those who free empty slots store too (percpu_free_slots()).
  */
-static void move_slots(char *from, const struct move *move)
+static void move_slots(char *area, struct collection *collection)
 {
-	uint64_t *to = (uint64_t *)(move->to + move->start);
-	uint64_t *word = (uint64_t *)(from + move->start);
+	size_t nr = collection->nr_slots * (SLOT_BYTES / sizeof(uint64_t));
+	uint64_t *to = (uint64_t *)(collection->lists + collection->nr_lists);
+	uint64_t *word = (uint64_t *)(area + collection->start);
 
-	for (size_t i = 0; i < move->bytes / sizeof(*word); i++) {
+	for (size_t i = 0; i < nr; i++) {
 		to[i] = __atomic_load_n(&word[i], __ATOMIC_RELAXED);
 		__atomic_store_n(&word[i], 0, __ATOMIC_RELAXED);
 	}
+	collection->nr_lists += collection->nr_slots;
 }
 
-static bool collect_rseq(uint32_t cid, char *area, const struct move *move)
+static void collect_rseq(const struct stopped *cpus,
+			 struct collection *collection)
 {
 	bool stopped;
 
 	lock_acquire(&area_lock);
-	percpu_base_set(cid, NULL);
+	for (uint32_t i = 0; i < cpus->nr; i++)
+		percpu_base_set(cpus->cids[i], NULL);
 	inject(INJECT_stop);
 	stopped = os_barrier_rseq() == 0;
 	inject(INJECT_stopped);
-	if (stopped)
-		move_slots(area, move);
-	inject(INJECT_restart);
-	percpu_base_set(cid, area);
+	for (uint32_t i = 0; i < cpus->nr; i++) {
+		char *area = percpu_area(cpus->cids[i]);
+
+		if (stopped)
+			move_slots(area, collection);
+		inject(INJECT_restart);
+		percpu_base_set(cpus->cids[i], area);
+	}
 	lock_release(&area_lock);
-	return stopped;
+	collection->is_whole &= stopped;
 }
 
 /* Waits until the owner is out of its operation; false: it takes too long. */
-static bool wait_not_busy(_Atomic uint32_t *busy)
+static bool wait_not_busy(_Atomic uint32_t *busy, unsigned int *waits)
 {
-	for (unsigned int i = 0; i < BUSY_WAITS_MAX; i++) {
-		if (!__atomic_load_n(busy, __ATOMIC_ACQUIRE))
-			return true;
-		sys_wait(i);
+	while (__atomic_load_n(busy, __ATOMIC_ACQUIRE)) {
+		if (*waits == BUSY_WAITS_MAX)
+			return false;
+		sys_wait((*waits)++);
 	}
-	return false;
+	return true;
 }
 
 /*
@@ -103,79 +117,86 @@ static bool wait_not_busy(_Atomic uint32_t *busy)
  * who takes over an area that has no owner waits too, so that only an area of
  * another live thread needs the barrier.
  */
-static bool collect_thread(uint32_t cid, char *area, const struct move *move)
+static void collect_thread(const struct stopped *cpus,
+			   struct collection *collection)
 {
-	_Atomic uint32_t *busy;
-	bool stopped = true;
+	bool are_others = false, fenced;
+	unsigned int waits = 0;
 
 	lock_acquire(&area_lock);
-	busy = *area_owner_busy(area);
-	/* Also its own: a signal handler may come in between. */
-	percpu_base_set(cid, NULL);
-	inject(INJECT_stop);
-	if (busy == &slub_thread.busy)
-		stopped = !__atomic_load_n(busy, __ATOMIC_RELAXED);
-	else if (busy)
-		stopped = percpu_can_stop && os_barrier() == 0 &&
-			  wait_not_busy(busy);
-	inject(INJECT_stopped);
-	if (stopped)
-		move_slots(area, move);
-	inject(INJECT_restart);
-	percpu_base_set(cid, area);
-	lock_release(&area_lock);
-	return stopped;
-}
+	for (uint32_t i = 0; i < cpus->nr; i++) {
+		_Atomic uint32_t *busy =
+			*area_owner_busy(percpu_area(cpus->cids[i]));
 
-static bool collect_tid(char *area, const struct move *move)
-{
-	uintptr_t end = move->start + move->bytes;
-
-	for (uintptr_t slot = move->start; slot < end; slot += SLOT_BYTES) {
-		struct slot *out = (struct slot *)(move->to + slot);
-
-		out->main.head = percpu_tid_take(area, slot);
-		out->spare.head = percpu_tid_take(area, slot + SLOT_SPARE);
+		are_others |= busy && busy != &slub_thread.busy;
+		/* Also its own: a signal handler may come in between. */
+		percpu_base_set(cpus->cids[i], NULL);
 	}
-	return true;
+	inject(INJECT_stop);
+	fenced = are_others && percpu_can_stop && os_barrier() == 0;
+	inject(INJECT_stopped);
+	for (uint32_t i = 0; i < cpus->nr; i++) {
+		char *area = percpu_area(cpus->cids[i]);
+		_Atomic uint32_t *busy = *area_owner_busy(area);
+		bool stopped = true;
+
+		if (busy == &slub_thread.busy)
+			stopped = !__atomic_load_n(busy, __ATOMIC_RELAXED);
+		else if (busy)
+			stopped = fenced && wait_not_busy(busy, &waits);
+		if (stopped)
+			move_slots(area, collection);
+		inject(INJECT_restart);
+		percpu_base_set(cpus->cids[i], area);
+		collection->is_whole &= stopped;
+	}
+	lock_release(&area_lock);
 }
 
-static bool collect_lock(char *area, const struct move *move)
+static void collect_tid(char *area, struct collection *collection)
+{
+	struct slot *to = collection->lists + collection->nr_lists;
+
+	for (uint32_t i = 0; i < collection->nr_slots; i++) {
+		uint32_t slot = collection->start + i * SLOT_BYTES;
+
+		to[i] = (struct slot){ { NULL, 0, 0 }, { NULL, 0, 0 } };
+		to[i].main.head = percpu_tid_take(area, slot);
+		to[i].spare.head = percpu_tid_take(area, slot + SLOT_SPARE);
+	}
+	collection->nr_lists += collection->nr_slots;
+}
+
+static void collect_lock(char *area, struct collection *collection)
 {
 	lock_acquire(area_own_lock(area));
-	move_slots(area, move);
+	move_slots(area, collection);
 	lock_release(area_own_lock(area));
-	return true;
 }
 
-static bool collect(uint32_t cid, const struct move *move)
+static void collect(const struct stopped *cpus, struct collection *collection)
 {
-	char *area = percpu_area(cid);
-
-	if (!area)
-		return false;
 	switch (percpu_backend) {
 	case BACKEND_RSEQ:
-		return percpu_can_stop && collect_rseq(cid, area, move);
+		if (percpu_can_stop)
+			collect_rseq(cpus, collection);
+		else
+			collection->is_whole = false;
+		return;
 	case BACKEND_THREAD:
-		return collect_thread(cid, area, move);
+		collect_thread(cpus, collection);
+		return;
 	case BACKEND_TID:
-		return collect_tid(area, move);
+		for (uint32_t i = 0; i < cpus->nr; i++)
+			collect_tid(percpu_area(cpus->cids[i]), collection);
+		return;
 	case BACKEND_LOCK:
-		return collect_lock(area, move);
+		for (uint32_t i = 0; i < cpus->nr; i++)
+			collect_lock(percpu_area(cpus->cids[i]), collection);
+		return;
 	case BACKEND_NONE:
-		break;
+		collection->is_whole = false;
 	}
-	return false;
-}
-
-/* Slot 0 is the area's own. */
-struct slot *percpu_collect(uint32_t cid)
-{
-	struct move move = { percpu_collect_area(), SLOT_BYTES,
-			     percpu_slots_end() - SLOT_BYTES };
-
-	return collect(cid, &move) ? (struct slot *)move.to : NULL;
 }
 
 bool percpu_peek(uint32_t cid, uintptr_t offset)
@@ -186,12 +207,93 @@ bool percpu_peek(uint32_t cid, uintptr_t offset)
 				       __ATOMIC_RELAXED);
 }
 
-bool percpu_collect_slot(uint32_t cid, uintptr_t offset, struct slot *out)
+/* Is there anything to move, also a list's room?  As of a moment ago. */
+static bool is_used(const char *area, const struct collection *collection)
 {
-	struct move move = { (char *)out - offset, offset, SLOT_BYTES };
+	size_t nr = collection->nr_slots * (SLOT_BYTES / sizeof(uint64_t));
+	const uint64_t *word = (const uint64_t *)(area + collection->start);
 
-	/* Slot 0 is the area's own: @out's cache is no more. */
-	return !offset || collect(cid, &move);
+	for (size_t i = 0; i < nr; i++) {
+		if (__atomic_load_n(&word[i], __ATOMIC_RELAXED))
+			return true;
+	}
+	return false;
+}
+
+static bool has_lists(uint32_t cid, const struct collection *collection)
+{
+	for (uint32_t i = 0; i < collection->nr_slots; i++) {
+		uint32_t slot = collection->start + i * SLOT_BYTES;
+
+		if (percpu_peek(cid, slot) ||
+		    percpu_peek(cid, slot + SLOT_SPARE))
+			return true;
+	}
+	return false;
+}
+
+static bool is_wanted(uint32_t cid, const struct collection *collection)
+{
+	const char *area = percpu_area(cid);
+
+	switch (area ? collection->from : COLLECT_NONE) {
+	case COLLECT_NONE:
+		break;
+	case COLLECT_ALL:
+		return true;
+	case COLLECT_USED:
+		return is_used(area, collection);
+	case COLLECT_LISTS:
+		return has_lists(cid, collection);
+	}
+	return false;
+}
+
+bool percpu_collect(struct collection *collection)
+{
+	struct stopped cpus;
+	uint32_t room;
+
+	cpus.nr = 0;
+	collection->nr_lists = 0;
+	if (!collection->nr_slots)
+		return false;
+	room = min_size(COLLECT_CPUS, collection->nr_lists_max /
+				      collection->nr_slots);
+	for (; collection->next < collection->end && cpus.nr < room;
+	     collection->next++) {
+		if (is_wanted(collection->next, collection))
+			cpus.cids[cpus.nr++] = collection->next;
+	}
+	if (cpus.nr)
+		collect(&cpus, collection);
+	return cpus.nr;
+}
+
+void percpu_collection_init(struct collection *collection,
+			    enum collect_from from, uint32_t start,
+			    uint32_t nr_slots)
+{
+	collection->from = from;
+	collection->start = start;
+	/* Slot 0 is the area's own: @start's cache is no more. */
+	collection->end = start ? percpu_areas_end() : 0;
+	collection->nr_slots = nr_slots;
+	collection->next = 0;
+	collection->is_whole = true;
+	collection->nr_lists = 0;
+}
+
+/* Slot 0 is the area's own.  As many CPUs at a time as there is room for. */
+bool percpu_collect_begin(struct collection *collection)
+{
+	if (!begin())
+		return false;
+	percpu_collection_init(collection, COLLECT_USED, SLOT_BYTES,
+			       percpu_slots_end() / SLOT_BYTES - 1);
+	collection->lists = percpu_collect_area();
+	collection->nr_lists_max = AREA_BYTES / SLOT_BYTES;
+	return true;
 }
 
 usual void percpu_fork_prepare(void)
@@ -202,12 +304,12 @@ usual void percpu_fork_prepare(void)
 	 * be waiting for a lock that that code holds.
 	 */
 	if (!slub_thread.locks_held && !is_collecting()) {
-		bool begun = percpu_collect_begin();
+		bool begun = begin();
 
 		for (unsigned int i = 0; !begun && i < COLLECT_WAITS_MAX;
 		     i++) {
 			sys_wait(i);
-			begun = percpu_collect_begin();
+			begun = begin();
 		}
 		if (begun)
 			slub_thread.flags |= THREAD_FORKING;

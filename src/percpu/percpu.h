@@ -170,18 +170,49 @@ void *percpu_take(uint32_t half, int32_t room);
 bool percpu_put(uint32_t half, void *chain, int32_t room);
 
 /* collect.c: emptying the lists of any CPU */
+/* Whose lists are collected. */
+enum collect_from {
+	COLLECT_NONE,
+	COLLECT_ALL,	/* every CPU's */
+	COLLECT_USED,	/* where there are lists or room in them; a guess */
+	COLLECT_LISTS,	/* where there are lists; a guess */
+};
+/* So many CPUs are stopped at a time, with one barrier for all. */
+#define COLLECT_CPUS 32
+/* What is taken off some CPUs: the lists of @nr_slots slots in a row, from @start on. */
+struct collection {
+	enum collect_from from;
+	uint32_t start;
+	uint32_t nr_slots;
+	uint32_t next;		/* the CPU number to go on with */
+	uint32_t end;
+	uint32_t nr_lists;	/* taken: @nr_slots for each CPU */
+	uint32_t nr_lists_max;	/* room for so many; at least @nr_slots */
+	bool is_whole;		/* until a CPU could not be stopped */
+	struct slot *lists;
+};
+/* All but @lists and @nr_lists_max. */
+void percpu_collection_init(struct collection *collection,
+			    enum collect_from from, uint32_t start,
+			    uint32_t nr_slots);
 /*
- * Moves the lists of CPU number @cid into the collection area and returns it;
- * NULL where there is nothing to do or it cannot be done.  Between
- * percpu_collect_begin(), which fails while another thread is at it, and
- * percpu_collect_end().
+ * Takes the lists of the next few CPUs; false: there were none.  With true there may
+ * yet be none in it, where no CPU could be stopped.
  */
-bool percpu_collect_begin(void);
-struct slot *percpu_collect(uint32_t cid);
+bool percpu_collect(struct collection *collection);
+/* The offset of the slot that @lists[@i] was taken from. */
+static inline uint32_t collection_slot(const struct collection *collection,
+				       uint32_t i)
+{
+	return collection->start + i % collection->nr_slots * SLOT_BYTES;
+}
+/*
+ * The same of all slots, into the collection area; the first fails while another
+ * thread is at it.
+ */
+bool percpu_collect_begin(struct collection *collection);
 void percpu_collect_end(void);
-/* The same for the one slot at @offset, into *@out; needs no begin and end. */
 bool percpu_peek(uint32_t cid, uintptr_t offset);	/* worth it? a guess */
-bool percpu_collect_slot(uint32_t cid, uintptr_t offset, struct slot *out);
 
 /* thread.c */
 /* The number of the CPU, or of the thread, for the moment; AREAS_MAX or more: none. */

@@ -28,7 +28,7 @@ void percpu_area_make(uint32_t cid);
 char *percpu_copies_make(uint32_t cid);
 /* Points CPU number @cid at @area; NULL: at the dummy area. */
 void percpu_base_set(uint32_t cid, char *area);
-char *percpu_collect_area(void);
+struct slot *percpu_collect_area(void);
 /* alloc.c */
 int percpu_alloc_init(size_t area_bytes);
 void percpu_alloc_exit(void);

@@ -366,13 +366,15 @@ static void *chain_join(void *chain, void *all)
 SLUB_EXPORT void *slub_percpu_list_drain(uintptr_t list)
 {
 	struct half *half = area_half(percpu_shared_area(), list);
+	struct slot lists[COLLECT_CPUS];
+	struct collection taken = { .lists = lists,
+				    .nr_lists_max = COLLECT_CPUS };
 	void *all = NULL;
 
-	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
-		struct slot out = { { NULL, 0, 0 }, { NULL, 0, 0 } };
-
-		if (percpu_collect_slot(cid, list, &out))
-			all = chain_join(out.main.head, all);
+	percpu_collection_init(&taken, COLLECT_ALL, (uint32_t)list, 1);
+	while (percpu_collect(&taken)) {
+		for (uint32_t i = 0; i < taken.nr_lists; i++)
+			all = chain_join(lists[i].main.head, all);
 	}
 	lock_acquire(shared_lock());
 	all = chain_join(half->head, all);

@@ -87,15 +87,15 @@ static void flush_collected(uint32_t slot, struct slot *lists)
 
 static void shrink_cpus(void)
 {
-	if (!percpu_collect_begin())
-		return;
-	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
-		struct slot *slots = percpu_collect(cid);
-		uint32_t nr = percpu_slots_end() / SLOT_BYTES;
+	struct collection taken;
 
+	if (!percpu_collect_begin(&taken))
+		return;
+	while (percpu_collect(&taken)) {
 		inject(INJECT_collected);
-		for (uint32_t i = 1; slots && i < nr; i++)
-			flush_collected(i * SLOT_BYTES, &slots[i]);
+		for (uint32_t i = 0; i < taken.nr_lists; i++)
+			flush_collected(collection_slot(&taken, i),
+					&taken.lists[i]);
 	}
 	percpu_collect_end();
 }
@@ -202,33 +202,33 @@ static bool nobody_shrinks(uint32_t *begun)
 	return (int32_t)(*begun - over) <= 0;
 }
 
-/*
- * Takes one slot's lists off every CPU, and those of its sampled objects; false:
- * one could not be stopped.
- */
+/* Takes one slot's lists off every CPU; false: one could not be stopped. */
+static bool slot_flush(struct slub_cache *cache, uint32_t slot,
+		       enum collect_from from)
+{
+	struct slot lists[COLLECT_CPUS];
+	struct collection taken = { .lists = lists,
+				    .nr_lists_max = COLLECT_CPUS };
+
+	percpu_collection_init(&taken, from, slot, 1);
+	while (percpu_collect(&taken)) {
+		for (uint32_t i = 0; i < taken.nr_lists; i++) {
+			chain_flush(cache, lists[i].main.head);
+			chain_flush(cache, lists[i].spare.head);
+		}
+	}
+	return taken.is_whole;
+}
+
+/* The same with its barns, and with all of its sampled objects. */
 static bool flush_once(struct slub_cache *cache)
 {
 	struct slub_cache *sampled = cache_sampled(cache);
 	uint32_t sample_slot = cache_sample_slot(cache);
-	bool done = true;
+	bool done = slot_flush(cache, cache->list_slot, COLLECT_ALL);
 
-	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
-		struct slot out = { { NULL, 0, 0 }, { NULL, 0, 0 } };
-
-		if (!percpu_area(cid))
-			continue;
-		if (!percpu_collect_slot(cid, cache->list_slot, &out))
-			done = false;
-		chain_flush(cache, out.main.head);
-		chain_flush(cache, out.spare.head);
-		if (!sample_slot)
-			continue;
-		out = (struct slot){ { NULL, 0, 0 }, { NULL, 0, 0 } };
-		if (!percpu_collect_slot(cid, sample_slot, &out))
-			done = false;
-		chain_flush(cache, out.main.head);
-		chain_flush(cache, out.spare.head);
-	}
+	if (sample_slot)
+		done &= slot_flush(cache, sample_slot, COLLECT_ALL);
 	barns_flush(cache);
 	return sampled ? flush_once(sampled) && done : done;
 }
@@ -242,15 +242,7 @@ bool cache_list_is_empty(const struct slub_cache *cache, uint32_t cid)
 
 void cache_empty_lists(struct slub_cache *cache)
 {
-	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
-		struct slot out = { { NULL, 0, 0 }, { NULL, 0, 0 } };
-
-		if (cache_list_is_empty(cache, cid) ||
-		    !percpu_collect_slot(cid, cache->list_slot, &out))
-			continue;
-		chain_flush(cache, out.main.head);
-		chain_flush(cache, out.spare.head);
-	}
+	slot_flush(cache, cache->list_slot, COLLECT_LISTS);
 }
 
 bool cache_empty(struct slub_cache *cache)

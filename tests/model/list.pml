@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The lists of CPUs under backend rseq: pop, push, take and put as sequences
- * (arch/rseq.h), and another CPU's lists emptied (percpu/collect.c).
+ * (arch/rseq.h), and the lists of all CPUs emptied together (percpu/collect.c).
  *
  * Threads run on CPUs, one on each at a time.  In a sequence a thread may be
  * preempted before each step, then it begins anew wherever it runs next; a
@@ -31,7 +31,7 @@ bool is_listed[OBJECTS + 1];	/* in some CPU's list */
 byte nr_over;
 
 byte held[THREADS];		/* one object each */
-byte chain[THREADS + 1];	/* and a list; the last is the collector's */
+byte chain[THREADS + CPUS];	/* and a list; the last are the collector's */
 
 inline run_somewhere(me)
 {
@@ -161,14 +161,17 @@ inline membarrier()
 	}
 }
 
-/* By words, as move_slots() does. */
-inline collect(c)
+inline stop(c)
 {
 	base[c] = DUMMY;	/*~ stop-skipped: skip */
-	map_base[c] = DUMMY;	/*~ one-table-stopped: skip */
-	membarrier();		/*~ barrier-skipped: skip */
-	chain[THREADS] = head[c];
-	atomic { head[c] = 0; mark(chain[THREADS], false) }	/*~ restart-before-move: swap 2 */
+	map_base[c] = DUMMY	/*~ one-table-stopped: skip */
+}
+
+/* By words, as move_slots() does. */
+inline move(c)
+{
+	chain[THREADS + c] = head[c];
+	atomic { head[c] = 0; mark(chain[THREADS + c], false) }	/*~ restart-before-move: swap 2 */
 	base[c] = c;
 	map_base[c] = c
 }
@@ -177,7 +180,11 @@ proctype collector()
 {
 	byte at;
 
-	collect(0);
+	stop(0);
+	stop(1);		/*~ stop-behind-the-barrier: swap */
+	membarrier();		/*~ barrier-skipped: skip */
+	move(0);
+	move(1);
 	nr_over++
 }
 
@@ -197,7 +204,7 @@ inline count_all()
 	od;
 	i = 0;
 	do
-	:: i < THREADS + 1 ->
+	:: i < THREADS + CPUS ->
 		at = chain[i];
 		do
 		:: at != 0 -> assert(!seen[at]); seen[at] = true; at = link[at]

@@ -59,13 +59,14 @@ protected:
 	}
 	static void empty_lists()
 	{
-		ASSERT_TRUE(percpu_collect_begin());
-		for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
-			struct slot *slots = percpu_collect(cid);
+		struct collection all;
 
-			for (uint32_t i = 1; slots && i < percpu_slots_end() / SLOT_BYTES; i++)
-				if (block_owns_slot(i * SLOT_BYTES))
-					block_free_collected(i * SLOT_BYTES, &slots[i]);
+		ASSERT_TRUE(percpu_collect_begin(&all));
+		while (percpu_collect(&all)) {
+			for (uint32_t i = 0; i < all.nr_lists; i++)
+				if (block_owns_slot(collection_slot(&all, i)))
+					block_free_collected(collection_slot(&all, i),
+							     &all.lists[i]);
 		}
 		percpu_collect_end();
 	}

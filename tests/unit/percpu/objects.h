@@ -65,4 +65,13 @@ struct objects {
 	}
 };
 
+/* What is taken off one CPU, by slots; nullptr: nothing can be. */
+inline struct slot *collect_cpu(struct collection *all, uint32_t cid)
+{
+	all->from = COLLECT_ALL;
+	all->next = cid;
+	all->end = cid + 1;
+	return percpu_collect(all) && all->nr_lists ? all->lists - 1 : nullptr;
+}
+
 #endif

@@ -102,7 +102,7 @@ TEST_F(area, shared_and_collection_area_lie_before_the_first)
 	percpu_area_make(21);
 	ptrdiff_t stride = percpu_area(21) - percpu_area(20);
 	char *first = percpu_area(20) - 20 * stride;
-	EXPECT_LE(percpu_collect_area() + AREA_BYTES, percpu_shared_area());
+	EXPECT_LE((char *)percpu_collect_area() + AREA_BYTES, percpu_shared_area());
 	EXPECT_LE(percpu_shared_area() + stride, first);
 }
 

@@ -135,22 +135,22 @@ protected:
 		if (!percpu_can_stop && percpu_backend <= BACKEND_THREAD)
 			GTEST_SKIP() << "without membarrier(2) no CPU can be stopped";
 	}
+	static inline struct collection all;
 	/* Empties the lists of all CPUs into the stocks; returns how many objects that were. */
-	static size_t empty_cpus(std::vector<store *> stores, int *failed = nullptr)
+	static size_t empty_cpus(std::vector<store *> stores)
 	{
 		size_t n = 0;
 
-		for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
-			struct slot *slots = percpu_collect(cid);
-
-			if (!slots && percpu_area(cid) && failed)
-				++*failed;
-			for (store *s : stores) {
-				if (!slots)
-					break;
-				struct slot *mine = &slots[s->slot / SLOT_BYTES];
-				n += s->to_stock(mine->main.head);
-				n += s->to_stock(mine->spare.head);
+		all.next = 0;
+		all.end = percpu_areas_end();
+		while (percpu_collect(&all)) {
+			for (uint32_t i = 0; i < all.nr_lists; i++) {
+				for (store *s : stores) {
+					if (collection_slot(&all, i) != s->slot)
+						continue;
+					n += s->to_stock(all.lists[i].main.head);
+					n += s->to_stock(all.lists[i].spare.head);
+				}
 			}
 		}
 		return n;
@@ -179,19 +179,20 @@ protected:
 
 TEST_F(collect, one_at_a_time)
 {
-	ASSERT_TRUE(percpu_collect_begin());
-	EXPECT_FALSE(percpu_collect_begin());
-	std::thread([] { EXPECT_FALSE(percpu_collect_begin()); }).join();
+	ASSERT_TRUE(percpu_collect_begin(&all));
+	struct collection second;
+	EXPECT_FALSE(percpu_collect_begin(&second));
+	std::thread([&] { EXPECT_FALSE(percpu_collect_begin(&second)); }).join();
 	percpu_collect_end();
-	EXPECT_TRUE(percpu_collect_begin());
+	EXPECT_TRUE(percpu_collect_begin(&all));
 	percpu_collect_end();
 }
 
 TEST_F(collect, no_area_no_lists)
 {
-	ASSERT_TRUE(percpu_collect_begin());
-	EXPECT_EQ(percpu_collect(percpu_areas_end() + 3), nullptr);
-	EXPECT_EQ(percpu_collect(UINT32_MAX), nullptr);
+	ASSERT_TRUE(percpu_collect_begin(&all));
+	EXPECT_EQ(collect_cpu(&all, percpu_areas_end() + 3), nullptr);
+	EXPECT_EQ(collect_cpu(&all, AREAS_MAX), nullptr);
 	percpu_collect_end();
 }
 
@@ -199,15 +200,14 @@ TEST_F(collect, takes_both_lists_and_leaves_none)
 {
 	store plain(false);
 	std::vector<void *> mine;
-	int failed = 0;
 
 	for (int i = 0; i < 100; i++)
 		mine.push_back(plain.alloc());
 	for (void *object : mine)
 		plain.free(object);
-	ASSERT_TRUE(percpu_collect_begin());
-	EXPECT_GT(empty_cpus({ &plain }, &failed), (size_t)list_length);
-	EXPECT_EQ(failed, 0);
+	ASSERT_TRUE(percpu_collect_begin(&all));
+	EXPECT_GT(empty_cpus({ &plain }), (size_t)list_length);
+	EXPECT_TRUE(all.is_whole);
 	EXPECT_EQ(percpu_pop(plain.slot, 0), nullptr);
 	EXPECT_EQ(percpu_take(plain.slot + SLOT_SPARE, 0), nullptr);
 	EXPECT_EQ(empty_cpus({ &plain }), 0u);
@@ -220,12 +220,12 @@ TEST_F(collect, takes_both_lists_and_leaves_none)
 	ASSERT_TRUE(percpu_put(plain.slot + SLOT_SPARE, plain.pool.chain({ 0 }), 0));
 }
 
-/* An operation that is under way in the collector's own thread is waited for by nobody. */
 /* Under backend tid a neighbour's transaction id lies where an empty spare has no room. */
 TEST_F(collect, a_slot_leaves_its_neighbours_alone)
 {
 	uint32_t first = percpu_alloc_slots(3);
 	struct slot out = {};
+	struct collection one = {};
 	ASSERT_NE(first, 0u);
 	percpu_area_make(9);
 	auto *slots = (struct slot *)(percpu_area(9) + first);
@@ -234,7 +234,10 @@ TEST_F(collect, a_slot_leaves_its_neighbours_alone)
 		neighbour->main.room = neighbour->spare.room = 7;
 		neighbour->main.unused = neighbour->spare.unused = 8;
 	}
-	EXPECT_TRUE(percpu_collect_slot(9, first + SLOT_BYTES, &out));
+	percpu_collection_init(&one, COLLECT_ALL, first + SLOT_BYTES, 1);
+	one.lists = &out;
+	one.nr_lists_max = 1;
+	EXPECT_NE(collect_cpu(&one, 9), nullptr);
 	for (struct slot *neighbour : { &slots[0], &slots[2] }) {
 		EXPECT_EQ(neighbour->main.room, 7);
 		EXPECT_EQ(neighbour->main.unused, 8u);
@@ -244,17 +247,19 @@ TEST_F(collect, a_slot_leaves_its_neighbours_alone)
 	percpu_free_slots(first, 3);
 }
 
+/* An operation that is under way in the collector's own thread is waited for by nobody. */
 TEST_F(collect, own_thread_in_the_middle_of_an_operation)
 {
 	if (percpu_backend != BACKEND_THREAD)
 		GTEST_SKIP() << "backend thread only";
 	percpu_enter();
 	uint32_t number = slub_thread.number - 1;
-	ASSERT_TRUE(percpu_collect_begin());
+	ASSERT_TRUE(percpu_collect_begin(&all));
 	slub_thread.busy = 1;
-	EXPECT_EQ(percpu_collect(number), nullptr);
+	EXPECT_EQ(collect_cpu(&all, number), nullptr);
+	EXPECT_FALSE(all.is_whole);
 	slub_thread.busy = 0;
-	EXPECT_NE(percpu_collect(number), nullptr);
+	EXPECT_NE(collect_cpu(&all, number), nullptr);
 	percpu_collect_end();
 }
 
@@ -272,7 +277,7 @@ TEST_F(collect, every_object_is_moved_once_while_threads_work)
 			running--;
 		});
 	while (running) {
-		if (percpu_collect_begin()) {
+		if (percpu_collect_begin(&all)) {
 			collected += empty_cpus(stores);
 			percpu_collect_end();
 			rounds++;
@@ -283,7 +288,7 @@ TEST_F(collect, every_object_is_moved_once_while_threads_work)
 		thread.join();
 	EXPECT_GT(rounds, 0u);
 	EXPECT_GT(collected, 0u);
-	ASSERT_TRUE(percpu_collect_begin());
+	ASSERT_TRUE(percpu_collect_begin(&all));
 	empty_cpus(stores);
 	percpu_collect_end();
 	plain.expect_all_in_stock();
@@ -297,7 +302,7 @@ TEST_F(collect, threads_come_and_go)
 	std::atomic<bool> stop{false};
 	std::thread collector([&] {
 		while (!stop) {
-			if (percpu_collect_begin()) {
+			if (percpu_collect_begin(&all)) {
 				empty_cpus(stores);
 				percpu_collect_end();
 			}
@@ -315,7 +320,7 @@ TEST_F(collect, threads_come_and_go)
 	}
 	stop = true;
 	collector.join();
-	ASSERT_TRUE(percpu_collect_begin());
+	ASSERT_TRUE(percpu_collect_begin(&all));
 	empty_cpus(stores);
 	percpu_collect_end();
 	plain.expect_all_in_stock();

@@ -186,25 +186,24 @@ TEST_F(thread, forked_child_has_the_lists)
 	if (!start::can_empty_lists())
 		GTEST_SKIP() << "without membarrier(2) no CPU can be stopped";
 	objects more(8, false);
+	struct collection all;
 
 	percpu_take(slot, 0);
 	ASSERT_TRUE(percpu_put(slot, more.chain({ 2, 4, 6 }), 4));
 	percpu_fork_prepare();
-	EXPECT_FALSE(percpu_collect_begin());
+	EXPECT_FALSE(percpu_collect_begin(&all));
 	pid_t child = fork();
 	percpu_fork_finish(child == 0);
 	if (child == 0) {
 		/* It may be on another CPU than the parent was: look at all lists. */
 		size_t n = 0;
 
-		if (!percpu_collect_begin())
+		if (!percpu_collect_begin(&all))
 			_exit(2);
-		for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
-			struct slot *slots = percpu_collect(cid);
-
-			if (slots)
-				n += more.walk(slots[slot / SLOT_BYTES].main.head).size();
-		}
+		while (percpu_collect(&all))
+			for (uint32_t i = 0; i < all.nr_lists; i++)
+				if (collection_slot(&all, i) == slot)
+					n += more.walk(all.lists[i].main.head).size();
 		percpu_collect_end();
 		percpu_enter();
 		bool works = percpu_put(slot, more.at(1), 2) &&
@@ -214,7 +213,7 @@ TEST_F(thread, forked_child_has_the_lists)
 	EXPECT_EQ(slub_thread.locks_held, 0u);
 	int status = harness::wait_for(child);
 	EXPECT_EQ(status, 0) << harness::describe_status(status);
-	EXPECT_TRUE(percpu_collect_begin());
+	EXPECT_TRUE(percpu_collect_begin(&all));
 	percpu_collect_end();
 	percpu_take(slot, 0);
 }
