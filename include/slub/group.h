@@ -103,12 +103,17 @@ SLUB_API struct slub_group *slub_group_create(const char *name,
  * What is still charged to it stays charged to its parent, without a look at
  * the objects: in a constant time.  Threads that are inside charge to the parent
  * from now on, and still have to leave.  Shrinkers that had something in it are
- * asked on behalf of its parent.  Does not wait; a callback that runs for this
- * group meanwhile may go on using the pointer until it returns.
+ * asked on behalf of its parent.  A callback that runs for this group meanwhile is
+ * not waited for, and may go on using the pointer until it returns.  Calls of its
+ * handler in other threads are waited for, as by slub_group_handler_set(): the
+ * handler's argument may be freed afterwards.
  * Returns 0, or
- *   -EINVAL  not a group, or deleted already;
- *   -EPERM   the root;
- *   -EBUSY   there are groups below it.
+ *   -EINVAL   not a group, or deleted already;
+ *   -EPERM    the root;
+ *   -EBUSY    there are groups below it;
+ *   -EDEADLK  called in a handler or callback: it is deleted, but another thread is
+ *             still in its handler.  Keep the argument.  To know until when, set the
+ *             handler to NULL first.
  * Context: as slub_group_create().
  */
 SLUB_API int slub_group_delete(struct slub_group *group);
@@ -176,8 +181,17 @@ SLUB_API size_t slub_group_limit_get(struct slub_group *group,
  * maximum is in the way and the bytes that are asked for.  It may free memory,
  * raise the limit, log.  If it returns true the request is tried once more.
  * What it allocates itself is charged without regard to limits.  NULL: none.
- * Returns 0, or -EINVAL: not a group.
- * Context: any thread; one that is in the old handler may stay in it for a while.
+ *
+ * When this returns no other thread is in the handler that @group had before, so
+ * the old argument may be freed.  It waits for calls of that handler, and for nothing
+ * else; not for one that it is called in itself.  So hold nothing that the handler
+ * waits for.  A handler has to return, in the thread that it was called in.
+ * Returns 0, or
+ *   -EINVAL   not a group;
+ *   -EDEADLK  called in a handler or callback of this library, where it does not wait:
+ *             @handler is set, but another thread is still in the old one.  Keep the
+ *             old argument, and call again from elsewhere.
+ * Context: any thread, callbacks included; sleeps; not from a signal handler.
  */
 typedef bool slub_group_handler_fn(struct slub_group *group, size_t bytes,
 				   void *arg) SLUB_NOEXCEPT;

@@ -326,23 +326,6 @@ static bool may_reclaim(void)
 	       !(slub_thread.flags & (THREAD_IN_RECLAIM | THREAD_IN_INIT));
 }
 
-/* What the program itself can do about it; true: try again. */
-static bool ask_handler(struct slub_group *group, size_t bytes)
-{
-	struct double_word now = { 0, 0 };
-	slub_group_handler_fn *handler;
-	bool again;
-
-	/* Both words at one moment: none is taken for none, or they are in @now. */
-	double_word_exchange(&group->handler, &now, now);
-	handler = (slub_group_handler_fn *)now.first;
-	if (!handler || !reclaim_enter())
-		return false;
-	again = handler(group, bytes, (void *)now.second);
-	reclaim_leave();
-	return again;
-}
-
 /* After what this thread may just have freed. */
 static int charge_again(struct group_owner *owner, size_t bytes,
 			struct slub_group **full)
@@ -382,7 +365,7 @@ static int charge_at_max(struct group_owner *owner, size_t bytes,
 	if (freed ? !charge_settled(owner, bytes, &full) :
 		    !charge_once(owner, bytes, false, &full))
 		return 0;
-	if (ask_handler(full, bytes) &&
+	if (group_handler_ask(full, bytes) &&
 	    !charge_settled(owner, bytes, &full))
 		return 0;
 	reclaim_count(&first->failures, 1);

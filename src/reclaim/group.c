@@ -293,15 +293,6 @@ static void put_dead(struct slub_group *group)
 	lock_release(&group_lock);
 }
 
-/* The function is never called with the argument of another. */
-static void handler_change(struct slub_group *group, struct double_word new)
-{
-	struct double_word old = { 0, 0 };
-
-	while (!double_word_exchange(&group->handler, &old, new))
-		;
-}
-
 /* Who walks over groups may look at one that has died and lives again. */
 static void counts_clear(struct slub_group *group)
 {
@@ -329,7 +320,7 @@ static void group_set_up(struct slub_group *group, const char *name,
 			 __ATOMIC_RELAXED);
 	__atomic_store_n(&group->nr_children, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&group->nr_below, 0, __ATOMIC_RELAXED);
-	handler_change(group, (struct double_word){ 0, 0 });
+	group_handler_change(group, (struct double_word){ 0, 0 });
 	counts_clear(group);
 	charge_tight_update(group);
 }
@@ -505,14 +496,18 @@ SLUB_EXPORT int slub_group_delete(struct slub_group *group)
 	lock_acquire(&group_lock);
 	err = group_unhang(group);
 	lock_release(&group_lock);
-	if (!err)
+	if (!err) {
 		group_wind_up(group);
+		group_handler_change(group, (struct double_word){ 0, 0 });
+	}
 	slub_srcu_read_unlock(&group_domain, index);
 	if (err)
 		return err;
+	/* Outside: who is inside stays for no longer than a charge takes. */
+	err = group_handler_wait(group);
 	group->cookie = slub_srcu_start_poll(&group_domain);
 	put_dead(group);
-	return 0;
+	return err;
 }
 
 /* ---- threads ---- */
@@ -523,17 +518,6 @@ uint32_t group_owner_number(const struct slub_group *group)
 }
 
 /* ---- what is known of a group ---- */
-
-SLUB_EXPORT int slub_group_handler_set(struct slub_group *group,
-				       slub_group_handler_fn *handler,
-				       void *arg)
-{
-	if (!group_is_alive(group))
-		return -EINVAL;
-	handler_change(group, (struct double_word){ (uintptr_t)handler,
-						    (uintptr_t)arg });
-	return 0;
-}
 
 SLUB_EXPORT int slub_group_stats_read(struct slub_group *group,
 				      struct slub_group_stats *stats)

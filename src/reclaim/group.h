@@ -244,4 +244,16 @@ extern struct pool thread_stock_pool SLUB_INTERNAL;
 size_t group_usage(const struct slub_group *group);
 size_t group_usage_settled(const struct slub_group *group);
 
+/* handler.c */
+/* What the program itself can do about @group's maximum; true: try again. */
+bool group_handler_ask(struct slub_group *group, size_t bytes);
+/* Function and argument, as one. */
+void group_handler_change(struct slub_group *group,
+			  struct double_word handler);
+/*
+ * Waits until no other thread is in the handler that @group had before the last change;
+ * -EDEADLK: one is, and this thread is in a callback.
+ */
+int group_handler_wait(const struct slub_group *group);
+
 #endif

@@ -37,6 +37,7 @@ struct walker {
 	uint32_t owner;			/* thread_self() */
 	struct slub_shrinker *inside;
 	struct slub_group *group;
+	struct slub_group *handles;	/* it is in the handler of that one */
 	struct slub_shrinker *waits_for;	/* it unregisters that one */
 	uint32_t walks;			/* begun with this structure */
 } align_to(64);

@@ -41,7 +41,10 @@ struct walker *walker_begin(void)
 						  (uint32_t)__builtin_ctzll(bit)];
 				__atomic_store_n(&walker->owner, thread_self(),
 						 __ATOMIC_RELAXED);
-				walker->walks++;
+				/* release: pairs with is_inside() in handler.c */
+				__atomic_store_n(&walker->walks,
+						 walker->walks + 1,
+						 __ATOMIC_RELEASE);
 				return walker;
 			}
 		}
@@ -54,6 +57,8 @@ void walker_end(struct walker *walker)
 	uint32_t n = (uint32_t)(walker - walkers);
 
 	walker_leave(walker);
+	/* release: pairs with the acquire in group_handler_wait() */
+	__atomic_store_n(&walker->handles, NULL, __ATOMIC_RELEASE);
 	__atomic_store_n(&walker->group, NULL, __ATOMIC_RELEASE);
 	__atomic_store_n(&walker->owner, 0, __ATOMIC_RELAXED);
 	/* release: the next owner finds it empty */

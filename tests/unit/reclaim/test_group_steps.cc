@@ -486,11 +486,17 @@ bool replace_before_the_call(struct slub_group *group, uint64_t before, uint64_t
 		if (at + before < at_call)
 			return true;
 		done = true;
-		other.call([&] {
+		/* It waits for this thread's call, if that has been announced. */
+		other.begin([&] {
 			slub_group_handler_set(group, pairs[1].handler, &pairs[1]);
 		});
+		while (__atomic_load_n(&group->handler.second, __ATOMIC_RELAXED) !=
+		       (uintptr_t)&pairs[1])
+			sched_yield();
 		return false;
 	});
+	if (done)
+		other.finish();
 	EXPECT_EQ(pairs[0].called + pairs[1].called, called + 1);
 	if (!done)
 		at_call = at;
