@@ -29,6 +29,7 @@ _slub_run()
 	--huge) COMPREPLY=($(compgen -W "never block always auto" -- "$word")); return ;;
 	--mode) COMPREPLY=($(compgen -W "balanced compact fast" -- "$word")); return ;;
 	--percpu) COMPREPLY=($(compgen -W "virtual static" -- "$word")); return ;;
+	--attach) COMPREPLY=($(compgen -W "auto 0 1" -- "$word")); return ;;
 	--deepbind) COMPREPLY=($(compgen -W "drop keep" -- "$word")); return ;;
 	--pressure) COMPREPLY=($(compgen -W "thread" -- "$word")); return ;;
 	--slabinfo|--debug_report|--debug_leaks)
@@ -43,7 +44,8 @@ _slub_run()
 			--slabinfo= --stats_file= --percpu= --percpu_bytes= --percpu_huge --cpus= \
 			--merge --min_order= --limit= --reclaim_rate= --debug= --debug_report= \
 			--debug_abort --debug_leaks= --debug_fail= --profile= --profile_file= \
-			--profile_seed= --guard= --guard_places= --deepbind= --zero_on_free \
+			--profile_seed= --guard= --guard_places= --deepbind= --attach= \
+			--zero_on_free \
 			--pressure= --hardened --verbose --force --help --" -- "$word"))
 		[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
 	else
@@ -137,7 +139,8 @@ _slub()
 		;;
 	debug)
 		if [[ $word == -* ]]; then
-			COMPREPLY=($(compgen -W "--process= --json --timeout= --help" -- "$word"))
+			COMPREPLY=($(compgen -W "--process= --json --timeout= --blocked --help" \
+				-- "$word"))
 			[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
 		elif ((COMP_CWORD == 2)); then
 			COMPREPLY=($(compgen -W "$(_slub_pids)" -- "$word"))
@@ -154,7 +157,7 @@ _slub()
 		if [[ $3 == -p || $3 == --process ]]; then
 			COMPREPLY=($(compgen -W "$(_slub_pids)" -f -- "$word"))
 		elif [[ $word == -* ]]; then
-			COMPREPLY=($(compgen -W "--process= --json --timeout= --help" \
+			COMPREPLY=($(compgen -W "--process= --json --timeout= --blocked --help" \
 				-- "$word"))
 			[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
 		fi

@@ -114,6 +114,7 @@ static bool start_layers(void)
 	if (option_text(OPTION_pressure))
 		pressure_configure(option_text(OPTION_pressure));
 	debug_start();
+	debug_mailbox_configure();
 	if (option_text(OPTION_slabinfo))
 		slabinfo_start(option_text(OPTION_slabinfo));
 	profile_init();

@@ -39,6 +39,10 @@ enum option_mode {
 	MODE_BALANCED, MODE_COMPACT, MODE_FAST,
 };
 
+enum option_attach {
+	ATTACH_AUTO, ATTACH_NO, ATTACH_YES,
+};
+
 enum option_deepbind {
 	DEEPBIND_DROP, DEEPBIND_KEEP,
 };

@@ -5,54 +5,59 @@
  * The asker opens /proc/PID/mem, finds the symbol slub_debug_mailbox as it finds
  * slub_abi_state, and reads and writes there by that one descriptor.  It stands for
  * the memory that the process had when it was opened: who runs another program since,
- * or has a PID that was used again, is not written to.  No signal, no thread: the next
- * slow path of the allocator, by whatever thread, sees `state` and does what
- * was asked before it goes on.  A process that does not allocate does not
- * answer; the asker waits as long as it likes and may then withdraw.
+ * or has a PID that was used again, is not written to.  No signal, no thread: slow
+ * paths of the allocator, in whatever thread, see `state` and do what was asked, a
+ * piece each.  A process that does not allocate does not answer; the asker waits as
+ * long as it likes and may then withdraw.
  *
  *   asker                                     the process
  *   -----                                     -----------
- *   reads: magic, version known, state IDLE
- *   writes id, operation, text
- *   reads id: its own still?
+ *   reads: magic, version known, request.id
+ *   is 0, or that of an asker without a beat
+ *   writes request, waits a moment,
+ *   reads request.id: its own still?
  *   writes state = REQUEST | n                a slow path: REQUEST -> TAKEN
- *                                             withdrawn == n: to IDLE, ends
- *                                             state another: it was not for us
- *                                             ... does it ...
- *   reads state until DONE; IDLE: again       result, then DONE
- *   reads result, writes state = IDLE
+ *   writes beat, reads answered,              request is whole, its id has this n?
+ *   over and over                             no: to IDLE, ends
+ *                                             ... does a piece ...
+ *                                             more to do: progress, to REQUEST
+ *                                             all done: result, answered, to IDLE
+ *   answered == id: reads result,
+ *   writes request.id = 0
  *
- * n, the number of the request, is in the upper bits of `state`, so that who
- * took one request and was held up does not take the next one for it.
+ * MAILBOX-1: What is done was asked for.  n, the lowest bits of the id, is in the upper
+ * bits of `state`, so that who took one request and was held up does not take the next
+ * one for it; and `check` is a sum over the request, so that one written by two askers
+ * at once is none.
+ * MAILBOX-2: Askers need not see each other: each is known by an id drawn at random, and
+ * lives as long as it changes `beat`.  Whether a PID lives, or a file is locked, would
+ * say nothing to an asker in another PID namespace.  Two that find the mailbox free at
+ * the same time, or one that was stopped for longer than a beat may stand still, write
+ * over each other; each finds an id that is not its own, and begins anew.  All
+ * operations may be done twice.
+ * MAILBOX-3: Who withdraws writes request.id = 0 and then reads `state`; a slow path
+ * writes TAKEN and then reads the id.  So either the asker sees TAKEN, or the request is
+ * not done any further.
  *
- * Withdrawing: the asker writes n to `withdrawn`, then reads state.  REQUEST: it
- * was not taken, and whoever takes it from now on sees `withdrawn`; so it will
- * not be done, and the asker writes IDLE.  Anything else: it was taken, and its
- * end shows whether that came first.
+ * A child begins with IDLE and no request.
  *
- * A child begins with IDLE.  So who asks one that was forked a moment ago may
- * find IDLE where its request was, and writes REQUEST again.
- *
- * An asker that died leaves REQUEST or DONE: the next one may write IDLE if `id`
- * names a process that is no more.
- *
- * This header needs nothing but <stdint.h>, for the tools.
+ * This header needs nothing but <stdint.h> and <stddef.h>, for the tools.
  */
 #ifndef SLUB_DEBUG_MAILBOX_H
 #define SLUB_DEBUG_MAILBOX_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define DEBUG_MAILBOX_MAGIC "SLUBMBOX"
-#define DEBUG_MAILBOX_VERSION 2
+#define DEBUG_MAILBOX_VERSION 3
 #define DEBUG_MAILBOX_TEXT_MAX 255
 
 /* The lower bits of a state. */
 enum debug_mailbox_state {
 	MAILBOX_IDLE,
 	MAILBOX_REQUEST,
-	MAILBOX_TAKEN,
-	MAILBOX_DONE,
+	MAILBOX_TAKEN,		/* a thread does a piece */
 	MAILBOX_STATE = 3,	/* all of these */
 };
 
@@ -71,17 +76,49 @@ enum debug_mailbox_operation {
 	MAILBOX_GUARD = 5,
 };
 
+enum debug_mailbox_flag {
+	/* Threads that block a signal which is handled may answer too. */
+	MAILBOX_BLOCKED_TOO = 1,
+};
+
+struct debug_request {
+	uint64_t id;			/* random; 0: nobody asks */
+	uint64_t check;			/* debug_request_check() */
+	uint32_t operation;		/* enum debug_mailbox_operation */
+	uint32_t flags;			/* enum debug_mailbox_flag */
+	char text[DEBUG_MAILBOX_TEXT_MAX + 1];	/* ends with a NUL */
+};
+
 struct debug_mailbox {
 	char magic[8];			/* DEBUG_MAILBOX_MAGIC, no NUL */
 	uint32_t version;
 	uint32_t size;			/* of this structure */
+	uint32_t is_off;		/* SLUB_ATTACH=0: nobody is answered */
 	uint32_t state;			/* and the number of the request */
-	uint32_t operation;		/* enum debug_mailbox_operation */
-	uint64_t id;			/* the asker's PID << 32, and a number */
+	/* askers write */
+	struct debug_request request;
+	uint64_t beat;
+	/* the process writes */
+	uint64_t answered;		/* the id that `result` is for */
 	int64_t result;
-	char text[DEBUG_MAILBOX_TEXT_MAX + 1];	/* ends with a NUL */
-	uint32_t withdrawn;		/* a number, as in state */
-	uint32_t unused;
+	uint64_t begun;			/* the id that the next two are for */
+	uint64_t done, total;		/* in units that the operation chooses */
+	uint64_t nr_refused;		/* slow paths that might be a handler's */
 };
+
+/* FNV-1a of all but itself. */
+static inline uint64_t debug_request_check(const struct debug_request *request)
+{
+	const unsigned char *bytes = (const unsigned char *)request;
+	uint64_t sum = 0xcbf29ce484222325u;
+
+	for (size_t i = 0; i < sizeof(*request); i++) {
+		if (i >= offsetof(struct debug_request, check) &&
+		    i < offsetof(struct debug_request, operation))
+			continue;
+		sum = (sum ^ bytes[i]) * 0x100000001b3u;
+	}
+	return sum;
+}
 
 #endif

@@ -108,9 +108,6 @@ static int sample_switch_to(enum sample_use use, bool on)
 	sample_caches_switch();
 	slots_fill();
 	account_sizes_fill();
-	/* What was drawn for the sample slots counts no more. */
-	if (!on)
-		slab_shrink_all();
 	return 0;
 }
 
@@ -121,6 +118,9 @@ int sizeclass_sample(bool on)
 	if (!turn_wait(&switching, TURN_TRIES))
 		return -EBUSY;
 	err = sample_switch_to(SAMPLE_PROFILE, on);
+	/* What was drawn for the sample slots counts no more. */
+	if (!err && !on)
+		slab_shrink_all();
 	turn_end(&switching);
 	return err;
 }
@@ -151,7 +151,7 @@ int sizeclass_guard(uint64_t every)
 {
 	int err;
 
-	if (!turn_wait(&switching, TURN_TRIES))
+	if (!turn_try(&switching))
 		return -EBUSY;
 	err = guard_switch_to(every);
 	turn_end(&switching);

@@ -74,6 +74,12 @@ size_t os_cgroup_memory_max(const char *membership, const char *mount);
 /* Monotonic, to a few milliseconds. */
 uint64_t os_clock_ns(void);
 
+/* signal.c */
+/* Is this certainly a signal handler? */
+bool os_is_on_signal_stack(void);
+/* Is a signal blocked that has a handler?  If not, this is none, but with SA_NODEFER. */
+bool os_blocks_handled_signal(void);
+
 /* cpu.c: how many CPUs there are, and which one this is */
 struct os_cpus {
 	/* No CPU number is this or more; up to 512 that may be far too many. */

@@ -130,8 +130,15 @@ struct watched_visit {
 	void (*after)(struct slub_cache *twin, void *arg);
 	void *arg;
 	const struct slub_cache *cache;
+	/* NULL, or whether the twins of @original are meant */
+	bool (*wants)(const struct slub_cache *original, void *arg);
 };
 size_t watched_for_each(const struct watched_visit *visit);
+/*
+ * The same, about 1 MiB of slabs from *@at on, NULL for the beginning.  True: there is
+ * more, from *@at on.
+ */
+bool watched_for_some(const struct watched_visit *visit, char **at);
 
 /* debug_switch.c */
 struct watch *watch_first(void);
@@ -142,13 +149,33 @@ static inline struct slub_cache *cache_asked(const struct slub_cache *cache)
 {
 	return cache ? cache_original(cache_real(cache)) : NULL;
 }
+enum switch_patience {
+	SWITCH_AT_ONCE,		/* waits for nobody */
+	SWITCH_FLUSHES,		/* waits for who shrinks: up to a second */
+	SWITCH_WAITS,		/* and for who switches */
+};
 /*
  * Watches what @cache hands out from now on by the letters @flags, 0: no
  * more.  Returns 0 or -errno: EINVAL for a letter that is none, ENOMEM,
  * ENOSPC, EBUSY if another thread is at it, E2BIG if an object cannot be
- * watched for its size.
+ * watched for its size; at once also EAGAIN: it is watched, but objects that are not
+ * may be in a list, so it is to be called again.
  */
-int cache_debug_switch(struct slub_cache *cache, uint32_t flags);
+int cache_debug_switch(struct slub_cache *cache, uint32_t flags,
+		       enum switch_patience patience);
+/*
+ * What @setting, as SLUB_DEBUG, says of @cache.  1: done, 0: it says nothing, or the
+ * cache is no more; or -errno.
+ */
+int cache_debug_by(struct slub_cache *cache, const char *setting,
+		   enum switch_patience patience);
+/* Is or was @cache watched? */
+bool debug_has_watch(const struct slub_cache *cache);
+/* Checks on from *@at, adds to *@bugs; true: there is more. */
+bool debug_validate_some(char **at, long *bugs,
+			 bool (*wants)(const struct slub_cache *original,
+				       void *pattern),
+			 void *pattern);
 /* What SLUB_DEBUG and the flags of a new cache ask for; waits for other switches. */
 int debug_cache_made(struct slub_cache *cache);
 /* Has @cache objects that are watched? */
@@ -164,6 +191,9 @@ void debug_after_fork(void);
 /* debug_mailbox.c */
 extern struct debug_mailbox slub_debug_mailbox;
 void debug_mailbox_answer(void);
+/* At the start: SLUB_ATTACH. */
+void debug_mailbox_configure(void);
+void debug_mailbox_after_fork(void);
 
 /* Called in every slow path, with no lock held. */
 static inline void debug_mailbox_poll(void)

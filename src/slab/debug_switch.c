@@ -151,7 +151,8 @@ static struct watch *watch_get(struct slub_cache *original, uint32_t flags,
 
 /* ---- the switch ---- */
 
-static int switch_on(struct slub_cache *cache, uint32_t flags)
+static int switch_on(struct slub_cache *cache, uint32_t flags,
+		     enum switch_patience patience)
 {
 	int err;
 	struct watch *watch = watch_get(cache, flags, &err);
@@ -160,6 +161,8 @@ static int switch_on(struct slub_cache *cache, uint32_t flags)
 		return err;
 	/* release: who sees the twin sees it complete */
 	__atomic_store_n(&cache->twin, &watch->cache, __ATOMIC_RELEASE);
+	if (patience == SWITCH_AT_ONCE)
+		return cache_flush_now(cache) ? 0 : -11;	/* EAGAIN */
 	if (!cache_flush(cache))
 		log_message("debugging %s: the lists of a CPU could not be "
 			    "emptied; objects in them are not watched",
@@ -190,16 +193,17 @@ static uint32_t without_growth(const struct slub_cache *cache, uint32_t flags)
 				     SLUB_STORE_USER);
 }
 
-static int switch_live(struct slub_cache *cache, uint32_t flags)
+static int switch_live(struct slub_cache *cache, uint32_t flags,
+		       enum switch_patience patience)
 {
 	if (flags)
-		return switch_on(cache, flags);
+		return switch_on(cache, flags, patience);
 	__atomic_store_n(&cache->twin, NULL, __ATOMIC_RELEASE);
 	return 0;
 }
 
-/* @waits: for another thread that switches. */
-static int switch_to(struct slub_cache *cache, uint32_t flags, bool waits)
+static int switch_to(struct slub_cache *cache, uint32_t flags,
+		     enum switch_patience patience)
 {
 	int err;
 
@@ -209,20 +213,22 @@ static int switch_to(struct slub_cache *cache, uint32_t flags, bool waits)
 	if (!cache || flags & ~(uint32_t)(DEBUG_LETTERS | DEBUG_NO_GROWTH))
 		return -22;	/* EINVAL */
 	if (slub_thread.locks_held ||
-	    !(waits ? turn_wait(&switching, TURN_TRIES) :
-		      turn_try(&switching)))
+	    !(patience == SWITCH_WAITS ? turn_wait(&switching, TURN_TRIES) :
+					 turn_try(&switching)))
 		return -16;	/* EBUSY */
 	/* Destroyed since it was found: debug_cache_unmade(). */
 	err = cache_is_live(cache) ?
-		      switch_live(cache, without_growth(cache, flags)) :
+		      switch_live(cache, without_growth(cache, flags),
+				  patience) :
 		      -22;	/* EINVAL */
 	turn_end(&switching);
 	return err;
 }
 
-int cache_debug_switch(struct slub_cache *cache, uint32_t flags)
+int cache_debug_switch(struct slub_cache *cache, uint32_t flags,
+		       enum switch_patience patience)
 {
-	return switch_to(cache, flags, false);
+	return switch_to(cache, flags, patience);
 }
 
 /* As the kernel's kmem_cache_flags(): what SLUB_DEBUG says comes to the cache's own letters. */
@@ -232,7 +238,7 @@ int debug_cache_made(struct slub_cache *cache)
 	uint32_t own = cache->flags & DEBUG_LETTERS;
 	uint32_t flags = own | debug_letters_for(setting, cache->name, 0);
 
-	return flags & DEBUG_LETTERS ? switch_to(cache, flags, true) : 0;
+	return flags & DEBUG_LETTERS ? switch_to(cache, flags, SWITCH_WAITS) : 0;
 }
 
 bool debug_has_slabs(const struct slub_cache *cache)
@@ -297,9 +303,7 @@ usual void debug_after_fork(void)
 		else if (!is_live && !cache_is_held(watch_original(w)))
 			w->original = NULL;
 	}
-	/* Whatever is in it, and was being answered: the parent was asked. */
-	__atomic_store_n(&slub_debug_mailbox.state, MAILBOX_IDLE,
-			 __ATOMIC_RELAXED);
+	debug_mailbox_after_fork();
 	report_after_fork();
 	sink_after_fork();
 }

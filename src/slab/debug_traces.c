@@ -195,7 +195,7 @@ static bool has_tracks(const struct slub_cache *cache)
 static struct table *collect(const struct slub_cache *cache,
 			     enum track_kind kind)
 {
-	struct watched_visit slabs = { count_slab, NULL, NULL, cache };
+	struct watched_visit slabs = { count_slab, NULL, NULL, cache, NULL };
 
 	for (uint32_t room = TRACES_MIN; room <= TRACES_MAX; room *= 4) {
 		struct table *table = table_make(kind, room);

@@ -16,7 +16,7 @@ SLUB_EXPORT int slub_cache_debug(struct slub_cache *cache, unsigned long flags)
 	cache = cache_usable(cache);
 	if (!cache)
 		return -EINVAL;
-	return cache_debug_switch(cache, (uint32_t)flags);
+	return cache_debug_switch(cache, (uint32_t)flags, SWITCH_FLUSHES);
 }
 
 /* What @setting says of @cache, by its @name or by those of who shares it; UINT32_MAX: nothing. */
@@ -31,9 +31,26 @@ static uint32_t letters_told(const char *setting, const struct slub_cache *cache
 	return flags;
 }
 
-SLUB_EXPORT int slub_debug(const char *setting)
+int cache_debug_by(struct slub_cache *cache, const char *setting,
+		   enum switch_patience patience)
 {
 	char name[SLUB_CACHE_NAME_MAX + 1];
+	uint32_t flags;
+	int err;
+
+	if (cache_is_twin(cache) || !cache_name_copy(cache, name))
+		return 0;
+	flags = letters_told(setting, cache, name);
+	if (flags == UINT32_MAX)
+		return 0;
+	err = cache_debug_switch(cache, flags, patience);
+	if (err == -EINVAL)	/* destroyed meanwhile */
+		return 0;
+	return err ? err : 1;
+}
+
+SLUB_EXPORT int slub_debug(const char *setting)
+{
 	int nr = 0;
 
 	if (!setting || !debug_letters_valid(setting))
@@ -41,20 +58,11 @@ SLUB_EXPORT int slub_debug(const char *setting)
 	if (slub_thread.locks_held || !slub_start())
 		return -EBUSY;
 	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
-		uint32_t flags;
-		int err;
+		int ret = cache_debug_by(c, setting, SWITCH_FLUSHES);
 
-		if (cache_is_twin(c) || !cache_name_copy(c, name))
-			continue;
-		flags = letters_told(setting, c, name);
-		if (flags == UINT32_MAX)
-			continue;
-		err = cache_debug_switch(c, flags);
-		if (err == -EINVAL)	/* destroyed meanwhile */
-			continue;
-		if (err)
-			return err;
-		nr++;
+		if (ret < 0)
+			return ret;
+		nr += ret;
 	}
 	return nr;
 }
@@ -65,6 +73,8 @@ struct validation {
 	struct debug_case found;
 	const void *frame;
 	long bugs;
+	bool (*wants)(const struct slub_cache *original, void *pattern);
+	void *pattern;
 };
 
 static void validate_slab(struct slub_cache *twin, struct page *slab,
@@ -88,7 +98,7 @@ static long validate(const struct slub_cache *cache, const void *frame)
 {
 	struct validation v;
 	struct watched_visit visit = {
-		validate_slab, validate_after, &v, cache,
+		validate_slab, validate_after, &v, cache, NULL,
 	};
 
 	v.frame = frame;
@@ -97,8 +107,7 @@ static long validate(const struct slub_cache *cache, const void *frame)
 	return v.bugs;
 }
 
-/* Is or was @cache watched? */
-static bool has_watch(const struct slub_cache *cache)
+bool debug_has_watch(const struct slub_cache *cache)
 {
 	for (struct watch *w = watch_first(); w; w = w->next) {
 		if (watch_original(w) == cache)
@@ -107,10 +116,37 @@ static bool has_watch(const struct slub_cache *cache)
 	return false;
 }
 
+static bool validate_wants(const struct slub_cache *original, void *arg)
+{
+	struct validation *v = arg;
+
+	return v->wants(original, v->pattern);
+}
+
+bool debug_validate_some(char **at, long *bugs,
+			 bool (*wants)(const struct slub_cache *original,
+				       void *pattern),
+			 void *pattern)
+{
+	struct validation v;
+	struct watched_visit visit = {
+		validate_slab, validate_after, &v, NULL, validate_wants,
+	};
+	bool more;
+
+	v.frame = __builtin_frame_address(0);
+	v.bugs = 0;
+	v.wants = wants;
+	v.pattern = pattern;
+	more = watched_for_some(&visit, at);
+	*bugs += v.bugs;
+	return more;
+}
+
 SLUB_EXPORT long slub_cache_validate(struct slub_cache *cache)
 {
 	cache = cache_asked(cache);
-	if (!cache || !has_watch(cache) || slub_thread.locks_held)
+	if (!cache || !debug_has_watch(cache) || slub_thread.locks_held)
 		return -EINVAL;
 	return validate(cache, __builtin_frame_address(0));
 }
@@ -164,7 +200,7 @@ void debug_report_left(struct slub_cache *cache)
 {
 	struct validation v;
 	struct watched_visit visit = {
-		left_slab, validate_after, &v, cache,
+		left_slab, validate_after, &v, cache, NULL,
 	};
 
 	v.frame = __builtin_frame_address(0);

@@ -29,7 +29,13 @@ static bool is_current(struct slub_cache *twin, struct cache_node *node,
 struct walk {
 	const struct watched_visit *visit;
 	size_t nr;
+	size_t bytes;		/* of slabs that were looked at */
 };
+
+/* What watched_for_some() looks at: of watched slabs, and of the heap at a time, at all. */
+#define SOME_BYTES ((size_t)1 << 20)
+#define STRIDE_BYTES ((size_t)256 << 10)
+#define STRIDES_MAX 256
 
 /* Of a slab that is its own; the twin stays what it is meanwhile. */
 static void visit_pinned(struct walk *walk, struct slub_cache *twin,
@@ -51,14 +57,17 @@ static void visit_pinned(struct walk *walk, struct slub_cache *twin,
 	if (!done)
 		return;
 	walk->nr++;
+	walk->bytes += PAGE_BYTES << twin->order;
 	if (visit->after)
 		visit->after(twin, visit->arg);
 }
 
 static bool is_meant(const struct walk *walk, const struct slub_cache *original)
 {
-	return original &&
-	       (!walk->visit->cache || walk->visit->cache == original);
+	const struct watched_visit *visit = walk->visit;
+
+	return original && (!visit->cache || visit->cache == original) &&
+	       (!visit->wants || visit->wants(original, visit->arg));
 }
 
 /*
@@ -85,8 +94,18 @@ static void visit_slab(struct slub_cache *cache, struct page *slab, void *arg)
 
 size_t watched_for_each(const struct watched_visit *visit)
 {
-	struct walk walk = { visit, 0 };
+	struct walk walk = { visit, 0, 0 };
 
 	slab_for_each(visit_slab, &walk);
 	return walk.nr;
+}
+
+bool watched_for_some(const struct watched_visit *visit, char **at)
+{
+	struct walk walk = { visit, 0, 0 };
+	bool more = true;
+
+	for (int i = 0; more && i < STRIDES_MAX && walk.bytes < SOME_BYTES; i++)
+		more = slab_walk_on(at, STRIDE_BYTES, visit_slab, &walk);
+	return more;
 }

@@ -111,7 +111,10 @@ static inline bool guard_owns(const void *ptr)
 			pool_owns(&guard_pool_large, ptr));
 }
 
-/* malloc's way to switch it while the process runs; 0 or -errno. */
+/*
+ * malloc's way to switch it while the process runs; 0 or -errno, EBUSY while another
+ * thread switches.  After 0 what lies in the lists of the sample slots counts no more.
+ */
 extern int (*guard_switch)(uint64_t every) SLUB_INTERNAL;
 
 /* Makes the pools; 0 or -ENOMEM. */

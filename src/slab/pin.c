@@ -72,6 +72,11 @@ bool cache_is_held(const struct slub_cache *cache)
 	return false;
 }
 
+bool thread_holds_cache(void)
+{
+	return holds;
+}
+
 /* ---- pin and shut ---- */
 
 bool cache_pin(struct slub_cache *cache, struct cache_hold *pin)

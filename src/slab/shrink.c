@@ -257,10 +257,10 @@ bool cache_empty(struct slub_cache *cache)
 	return true;
 }
 
-static bool flush_alone(struct slub_cache *cache)
+static bool flush_alone(struct slub_cache *cache, unsigned int waits_max)
 {
 	for (unsigned int i = 0;; i++) {
-		bool is_last = i == FLUSH_WAITS_MAX, alone;
+		bool is_last = i == waits_max, alone;
 		uint32_t before, after;
 
 		alone = nobody_shrinks(&before);
@@ -286,9 +286,15 @@ bool cache_flush(struct slub_cache *cache)
 	if (slub_thread.flags & THREAD_IN_RECLAIM)
 		return flush_once(cache);
 	__atomic_fetch_add(&flushers, 1, __ATOMIC_RELAXED);
-	done = flush_alone(cache);
+	done = flush_alone(cache, FLUSH_WAITS_MAX);
 	__atomic_fetch_sub(&flushers, 1, __ATOMIC_RELAXED);
 	return done;
+}
+
+bool cache_flush_now(struct slub_cache *cache)
+{
+	cache_free_postponed();
+	return flush_alone(cache, 0);
 }
 
 bool cache_has_slabs(const struct slub_cache *cache)

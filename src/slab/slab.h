@@ -457,12 +457,22 @@ int object_count(void *object, void *arg);
 void slab_for_each(void (*visit)(struct slub_cache *cache, struct page *slab,
 				 void *arg),
 		   void *arg);
+/*
+ * The same for so many bytes of the heap from *@at on, NULL for its beginning.  True:
+ * there is more, from *@at on.
+ */
+bool slab_walk_on(char **at, size_t bytes,
+		  void (*visit)(struct slub_cache *cache, struct page *slab,
+				void *arg),
+		  void *arg);
 
 /*
  * Sees to it that @cache has no free objects but in its slabs; false: a CPU
  * could not be stopped, or others shrink all the time.
  */
 bool cache_flush(struct slub_cache *cache);
+/* The same without waiting for others who shrink: false if one was at it. */
+bool cache_flush_now(struct slub_cache *cache);
 /* Frees its empty slabs. */
 void cache_shrink_nodes(struct slub_cache *cache);
 bool cache_has_slabs(const struct slub_cache *cache);

@@ -459,10 +459,14 @@ int cache_shut(struct slub_cache *cache, struct cache_hold *hold);
 void cache_open(struct cache_hold *hold);
 /* Has this thread pinned or shut it? */
 bool cache_is_held(const struct slub_cache *cache);
+/* Any? */
+bool thread_holds_cache(void);
 /* In a forked child: those of other threads are none. */
 void holds_after_fork(void);
 /* visit.c: slub_cache_shrink(), but for what waits for readers */
 bool cache_give_back(struct slub_cache *cache);
+/* The same, once its lists are empty. */
+bool cache_give_back_slabs(struct slub_cache *cache);
 
 /*
  * object.c: the structure of @cache, which a program gave; NULL, with errno: nothing can be

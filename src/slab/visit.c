@@ -9,12 +9,11 @@
 #include <errno.h>
 #include <string.h>
 
-bool cache_give_back(struct slub_cache *cache)
+bool cache_give_back_slabs(struct slub_cache *cache)
 {
 	struct slub_cache *sampled, *reserve;
 	bool partial;
 
-	cache_flush(cache);
 	cache_shrink_nodes(cache);
 	partial = debug_shrink_twins(cache);
 	sampled = cache_sampled(cache);
@@ -30,6 +29,12 @@ bool cache_give_back(struct slub_cache *cache)
 	block_flush();
 	page_purge_regret();
 	return partial | cache_has_partial(cache);
+}
+
+bool cache_give_back(struct slub_cache *cache)
+{
+	cache_flush(cache);
+	return cache_give_back_slabs(cache);
 }
 
 SLUB_EXPORT int slub_cache_shrink(struct slub_cache *cache)

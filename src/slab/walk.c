@@ -9,14 +9,16 @@
  */
 #include "slab/slab_internal.h"
 
-void slab_for_each(void (*visit)(struct slub_cache *cache, struct page *slab,
-				 void *arg),
-		   void *arg)
+bool slab_walk_on(char **at, size_t bytes,
+		  void (*visit)(struct slub_cache *cache, struct page *slab,
+				void *arg),
+		  void *arg)
 {
-	char *addr = (char *)heap_start;
-	char *end = addr + pagemap_committed();
+	char *end = (char *)heap_start + pagemap_committed();
+	char *addr = *at ? *at : (char *)heap_start;
+	char *stop = bytes < (size_t)(end - addr) ? addr + bytes : end;
 
-	while (addr < end) {
+	while (addr < stop) {
 		struct slub_cache *cache = cache_of(addr);
 		struct page *page = page_of(addr);
 		uint32_t flags = page_flags_read(page);
@@ -28,4 +30,15 @@ void slab_for_each(void (*visit)(struct slub_cache *cache, struct page *slab,
 			addr += PAGE_BYTES;
 		}
 	}
+	*at = addr;
+	return addr < end;
+}
+
+void slab_for_each(void (*visit)(struct slub_cache *cache, struct page *slab,
+				 void *arg),
+		   void *arg)
+{
+	char *at = NULL;
+
+	slab_walk_on(&at, SIZE_MAX, visit, arg);
 }

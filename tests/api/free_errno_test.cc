@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include "debug/mailbox.h"
+#include "mailbox.h"
 #include "harness.h"
 #include <slub/slub.h>
 
@@ -141,26 +141,10 @@ static void fill_percpu_memory()
 	}
 }
 
-static void ask(uint32_t number, const char *text)
-{
-	struct debug_mailbox *box = &slub_debug_mailbox;
-
-	box->id = ((uint64_t)getpid() << 32) | number;
-	box->operation = MAILBOX_DEBUG;
-	snprintf(box->text, sizeof(box->text), "%s", text);
-	__atomic_store_n(&box->state, MAILBOX_NUMBER(number) | MAILBOX_REQUEST, __ATOMIC_SEQ_CST);
-}
-
-static bool is_answered()
-{
-	uint32_t state = __atomic_load_n(&slub_debug_mailbox.state, __ATOMIC_SEQ_CST);
-
-	return (state & MAILBOX_STATE) == MAILBOX_DONE;
-}
-
 TEST_F(FreeErrno, KeptWhereAnotherProcessIsAnswered)
 {
-	uint32_t number = 1;
+	struct debug_mailbox *box = &slub_debug_mailbox;
+	uint64_t number = 0;
 
 	fill_percpu_memory();
 	for (const Form &form : forms) {
@@ -169,8 +153,9 @@ TEST_F(FreeErrno, KeptWhereAnotherProcessIsAnswered)
 
 		for (void *&object : objects)
 			object = form.make(typed_bytes);
-		ask(number, number % 2 ? "FZPU" : "-");
 		number++;
+		harness::post(box, harness::request(number, MAILBOX_DEBUG,
+						    number % 2 ? "-" : "FZPU"));
 		for (void *object : objects) {
 			errno = mark;
 			form.end(object, typed_bytes);
@@ -178,10 +163,9 @@ TEST_F(FreeErrno, KeptWhereAnotherProcessIsAnswered)
 		}
 		EXPECT_EQ(wrong, 0u) << form.name;
 		/* Whatever answers: the next form is to find the box empty. */
-		for (int i = 0; i < 100000 && !is_answered(); i++)
+		for (int i = 0; i < 100000 && !harness::is_answered(box, number); i++)
 			objects.push_back(malloc(typed_bytes));
-		EXPECT_TRUE(is_answered()) << form.name;
-		slub_debug_mailbox.state = MAILBOX_IDLE;
+		EXPECT_TRUE(harness::is_answered(box, number)) << form.name;
 	}
 	slub_debug("-");
 }

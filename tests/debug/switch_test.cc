@@ -13,8 +13,8 @@
 #include <unistd.h>
 #include <vector>
 
-#include "debug/mailbox.h"
 #include "harness.h"
+#include "mailbox.h"
 #include <slub/debug.h>
 
 namespace {
@@ -166,29 +166,23 @@ long ask(pid_t pid, uint32_t operation, const char *text)
 {
 	struct debug_mailbox box = {}, *there = mailbox();
 	static uint32_t number;
-	uint32_t state = MAILBOX_NUMBER(++number) | MAILBOX_REQUEST;
+	const uint32_t posted = MAILBOX_NUMBER(++number) | MAILBOX_REQUEST;
+	struct debug_request request = harness::request(number, operation, text);
 
 	copy(pid, &box, there, false);
 	EXPECT_EQ(memcmp(box.magic, DEBUG_MAILBOX_MAGIC, 8), 0);
 	EXPECT_EQ(box.state, (uint32_t)MAILBOX_IDLE);
-	box.operation = operation;
-	strcpy(box.text, text);
-	copy(pid, &box, there, true);
-	copy(pid, &state, &there->state, true);
-	const uint32_t done = MAILBOX_NUMBER(number) | MAILBOX_DONE;
-	for (int i = 0; i < 60000 && state != done; i++) {
-		usleep(1000);
-		copy(pid, &state, &there->state, false);
+	for (int i = 0; i < 60000 && box.answered != number; i++) {
 		// It had just been forked, and knew of no request.
-		if (state == MAILBOX_IDLE) {
-			state = MAILBOX_NUMBER(number) | MAILBOX_REQUEST;
-			copy(pid, &state, &there->state, true);
+		if (box.request.id != number) {
+			copy(pid, &request, &there->request, true);
+			copy(pid, (uint32_t *)&posted, &there->state, true);
 		}
+		usleep(1000);
+		copy(pid, &box, there, false);
 	}
-	EXPECT_EQ(state, done);
+	EXPECT_EQ(box.answered, number);
 	copy(pid, &box, there, false);
-	state = MAILBOX_IDLE;
-	copy(pid, &state, &there->state, true);
 	return box.result;
 }
 
@@ -234,14 +228,21 @@ void leave_the_fast_path()
 		free(p);
 }
 
-void put(const char *text, uint32_t number)
+void put(const char *text, uint64_t id, uint32_t flags = 0)
 {
-	struct debug_mailbox *box = mailbox();
+	harness::post(mailbox(), harness::request(id, MAILBOX_DEBUG, text, flags));
+}
 
-	box->id = number;
-	box->operation = MAILBOX_DEBUG;
-	strcpy(box->text, text);
-	__atomic_store_n(&box->state, MAILBOX_NUMBER(number) | MAILBOX_REQUEST, __ATOMIC_SEQ_CST);
+// Comes by until the request is answered; returns how often.
+int come_by(uint64_t id)
+{
+	int visits = 0;
+
+	while (!harness::is_answered(mailbox(), id) && visits < 10000) {
+		leave_the_fast_path();
+		visits++;
+	}
+	return visits;
 }
 
 TEST(Switch, a_withdrawn_request_is_not_done)
@@ -249,19 +250,143 @@ TEST(Switch, a_withdrawn_request_is_not_done)
 	struct debug_mailbox *box = mailbox();
 
 	leave_the_fast_path();	// it has started
-	box->withdrawn = MAILBOX_NUMBER(77);
 	box->result = 42;
 	put("FZPU,malloc-704", 77);
+	box->request.id = 0;
 	leave_the_fast_path();
 	EXPECT_EQ(box->state, (uint32_t)MAILBOX_IDLE);
 	EXPECT_EQ(box->result, 42);
 	// The next one is.
 	put("FZPU,malloc-704", 78);
-	leave_the_fast_path();
-	EXPECT_EQ(box->state, MAILBOX_NUMBER(78) | MAILBOX_DONE);
+	EXPECT_LT(come_by(78), 10000);
 	EXPECT_EQ(box->result, 1);
-	box->state = MAILBOX_IDLE;
 	EXPECT_EQ(slub_debug("-,malloc-704"), 1);
+}
+
+// Two askers wrote at once, or one posts what another one wrote.
+TEST(Switch, a_mixed_request_is_not_done)
+{
+	struct debug_mailbox *box = mailbox();
+
+	leave_the_fast_path();
+	box->result = 42;
+	for (int kind = 0; kind < 3; kind++) {
+		struct debug_request request =
+			harness::request(90, MAILBOX_DEBUG, "FZPU,malloc-704");
+
+		if (kind == 0)
+			strcpy(request.text, "-,malloc-704");
+		else if (kind == 1)
+			request.operation = MAILBOX_SHRINK;
+		harness::post(box, request);
+		if (kind == 2)
+			box->state = MAILBOX_NUMBER(91) | MAILBOX_REQUEST;
+		leave_the_fast_path();
+		EXPECT_EQ(box->state, (uint32_t)MAILBOX_IDLE) << kind;
+		EXPECT_NE(box->answered, 90u) << kind;
+		EXPECT_EQ(box->result, 42) << kind;
+	}
+}
+
+bool answered_in_handler;
+
+void handler(int)
+{
+	for (int i = 0; i < 10; i++)
+		leave_the_fast_path();
+	answered_in_handler = mailbox()->state == MAILBOX_IDLE;
+}
+
+// Nobody answers there, nor with SA_NODEFER on a stack of its own; the thread does behind it.
+TEST(Switch, a_signal_handler_does_not_answer)
+{
+	static char space[256 << 10];
+	stack_t stack = { space, 0, sizeof(space) };
+	uint64_t id = 100;
+
+	ASSERT_EQ(sigaltstack(&stack, nullptr), 0);
+	for (int flags : { 0, SA_ONSTACK, SA_ONSTACK | SA_NODEFER }) {
+		struct sigaction action = {};
+		uint64_t refused = mailbox()->nr_refused;
+
+		action.sa_handler = handler;
+		action.sa_flags = flags;
+		ASSERT_EQ(sigaction(SIGUSR1, &action, nullptr), 0);
+		leave_the_fast_path();
+		put("FZPU,malloc-704", ++id);
+		raise(SIGUSR1);
+		EXPECT_FALSE(answered_in_handler) << flags;
+		EXPECT_GT(mailbox()->nr_refused, refused);
+		EXPECT_LT(come_by(id), 10000) << flags;
+		EXPECT_EQ(slub_debug("-,malloc-704"), 1);
+	}
+	stack.ss_flags = SS_DISABLE;
+	sigaltstack(&stack, nullptr);
+}
+
+// A thread that blocks a signal might be in its handler; who asks may know better.
+TEST(Switch, who_blocks_a_handled_signal_answers_if_told)
+{
+	sigset_t usr1;
+
+	signal(SIGUSR1, handler);
+	sigemptyset(&usr1);
+	sigaddset(&usr1, SIGUSR1);
+	ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &usr1, nullptr), 0);
+	put("FZPU,malloc-704", 200);
+	for (int i = 0; i < 10; i++)
+		leave_the_fast_path();
+	EXPECT_FALSE(harness::is_answered(mailbox(), 200));
+	put("FZPU,malloc-704", 201, MAILBOX_BLOCKED_TOO);
+	EXPECT_LT(come_by(201), 10000);
+	// One that has no handler is blocked by no handler.
+	signal(SIGUSR1, SIG_DFL);
+	put("-,malloc-704", 202);
+	EXPECT_LT(come_by(202), 10000);
+	ASSERT_EQ(pthread_sigmask(SIG_UNBLOCK, &usr1, nullptr), 0);
+}
+
+// Every malloc and free of a watched class leaves the fast path.
+int come_by_one_at_a_time(uint64_t id)
+{
+	struct debug_mailbox *box = mailbox();
+	uint64_t done = 0;
+	int visits = 0;
+
+	for (; !harness::is_answered(box, id) && visits < 10000; visits += 2) {
+		free(harness::opaque(malloc(UNWATCHED)));
+		EXPECT_EQ(box->begun, id);
+		EXPECT_GE(box->done, done);
+		EXPECT_LE(box->done, box->total);
+		done = box->done;
+	}
+	return visits;
+}
+
+// Nobody is held up: each that comes by does a piece, and the mailbox says how far it is.
+TEST(Switch, an_answer_is_given_in_pieces)
+{
+	std::vector<void *> held(30000);
+	int visits;
+
+	ASSERT_EQ(slub_debug("FZPU,malloc-704"), 1);
+	for (auto &p : held)
+		p = harness::opaque(malloc(UNWATCHED));
+	// Some 20 MiB of objects, and a piece is 1 MiB.
+	harness::post(mailbox(), harness::request(300, MAILBOX_VALIDATE, "malloc-704"));
+	visits = come_by_one_at_a_time(300);
+	EXPECT_GE(visits, 10);
+	EXPECT_LT(visits, 10000);
+	EXPECT_EQ(mailbox()->result, 0);
+	for (auto &p : held)
+		free(p);
+	// A cache a piece.
+	harness::post(mailbox(), harness::request(301, MAILBOX_SHRINK, "malloc-*"));
+	visits = come_by_one_at_a_time(301);
+	EXPECT_GE(visits, 70);
+	EXPECT_LT(visits, 10000);
+	EXPECT_GT(mailbox()->result, 70);
+	ASSERT_EQ(slub_debug("-,malloc-704"), 1);
 }
 
 // Who forks with a request in its mailbox: the child was not asked, and does not answer.
@@ -270,17 +395,15 @@ TEST(Switch, a_child_was_not_asked)
 	struct debug_mailbox *box = mailbox();
 
 	leave_the_fast_path();
-	for (uint32_t state : { MAILBOX_REQUEST, MAILBOX_TAKEN, MAILBOX_DONE }) {
-		strcpy(box->text, "FZPU,malloc-704");
-		box->operation = MAILBOX_DEBUG;
+	for (uint32_t state : { MAILBOX_REQUEST, MAILBOX_TAKEN }) {
+		box->request = harness::request(5, MAILBOX_DEBUG, "FZPU,malloc-704");
 		box->result = 42;
-		box->id = 5;
 		__atomic_store_n(&box->state, MAILBOX_NUMBER(5) | state, __ATOMIC_SEQ_CST);
 		pid_t pid = fork();
 
 		if (pid == 0) {
 			leave_the_fast_path();
-			_exit(box->state != MAILBOX_IDLE || box->result != 42);
+			_exit(box->state != MAILBOX_IDLE || box->result != 42 || box->request.id);
 		}
 		box->state = MAILBOX_IDLE;
 		EXPECT_EQ(harness::wait_for(pid), 0) << state;

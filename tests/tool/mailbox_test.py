@@ -15,7 +15,9 @@ import sys
 import time
 import unittest
 
-from target import NOBODY, SLUB, Target, environment, slub
+from target import LIBRARY, NOBODY, SLUB, Target, environment, slub
+
+HARDENED = os.path.join(os.path.dirname(LIBRARY), "libslub-hardened.so")
 
 BUSY = """
 print("ready", flush=True)
@@ -36,6 +38,18 @@ if len(sys.argv) == 1:
     os.execv(sys.executable, [sys.executable, "-c", os.environ["TEXT"],
                               str(ctypes.addressof(box))])
 print(*box[4:], flush=True)
+"""
+IDLE = "print('ready', flush=True)\nwhile True: pass"
+BLOCKS = "import signal; signal.signal(signal.SIGUSR1, print)\n" \
+         "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])" + BUSY
+# Has 60 MiB to validate, and comes by twice in 20 ms.
+LARGE = """
+import time
+keep = [bytes(990) for n in range(50000)]
+print("ready", flush=True)
+while True:
+    time.sleep(0.02)
+    bytes(990)
 """
 ASKERS = ("validate", "shrink")
 
@@ -142,7 +156,7 @@ class Answers(Mailbox):
             told = self.done("explain", pid)
             if re.search(r"one object in 50: \d+ are allocated, [1-9]\d* freed", told):
                 break
-            time.sleep(0.05)
+            time.sleep(0.02)
         self.assertRegex(told, r"one object in 50: \d+ are allocated, [1-9]\d* freed and kept")
         self.assertIn("guards no more", self.done("guard", "-p", pid, "0"))
         self.assertIsNone(process.poll())
@@ -189,7 +203,100 @@ class Silence(Mailbox):
 
     def test_process_that_waits(self):
         self.assertRefused(slub("shrink", "-t", "0.2", "-p", str(self.heap().pid)), 6,
-                           "does not allocate")
+                           "it waits, and does not allocate")
+
+    def test_process_that_is_stopped(self):
+        process = self.busy()
+        process.send_signal(signal.SIGSTOP)
+        self.assertRefused(slub("shrink", "-t", "0.2", "-p", str(process.pid)), 6,
+                           "it is stopped", "SIGCONT")
+
+    def test_process_that_its_lists_suffice(self):
+        pid = str(self.start(sys.executable, "-c", IDLE).pid)
+        self.assertRefused(slub("debug", "-t", "0.5", pid, "malloc-64", "F"), 6,
+                           "so little that its lists have it", "SLUB_DEBUG at its start")
+        self.assertRefused(slub("guard", "-t", "0.5", pid, "9"), 6, "SLUB_GUARD at its start")
+
+    def test_threads_that_may_be_in_a_handler(self):
+        pid = str(self.start(sys.executable, "-c", BLOCKS, PYTHONMALLOC="malloc").pid)
+        self.assertRefused(slub("shrink", "-t", "0.5", pid), 6, "in a signal handler", "--blocked")
+        self.assertRegex(self.done("shrink", "--blocked", pid), "caches shrunk")
+
+    def test_answer_that_takes_long(self):
+        """It is given in pieces; who does not wait for all of them is told how far it came."""
+        pid = str(self.start(sys.executable, "-c", LARGE, PYTHONMALLOC="malloc",
+                             SLUB_DEBUG="FZPU,malloc-1024").pid)
+        refused = slub("validate", "-t", "0.4", pid)
+        self.assertRefused(refused, 6, "the rest is not done")
+        self.assertRegex(refused.stderr, r"has done \d+ % of it in 0.4 s")
+        self.assertEqual(self.done("validate", "-t", "100", pid), "0 bugs in 1 watched cache\n")
+
+
+class Off(Mailbox):
+    def test_option(self):
+        pid = str(self.heap(SLUB_ATTACH="0").pid)
+        for arguments in (("debug", pid, "malloc-64", "F"), ("guard", pid, "9"),
+                          *((command, "-p", pid) for command in ("validate", "shrink"))):
+            self.assertRefused(slub(*arguments), 3, "answers nobody", "SLUB_ATTACH=1")
+        self.assertIn("malloc-112", slub("info", "-p", pid).stdout, "it can be read")
+
+    @unittest.skipUnless(os.path.exists(HARDENED), "the hardened library is not built")
+    def test_hardened(self):
+        for attach, status in ((None, 3), ("0", 3), ("1", 0)):
+            settings = {"SLUB_ATTACH": attach} if attach else {}
+            process = self.start(sys.executable, "-c", BUSY, library=HARDENED,
+                                 PYTHONMALLOC="malloc", **settings)
+            self.assertEqual(slub("shrink", str(process.pid)).returncode, status, attach)
+
+
+class Namespaces(Mailbox):
+    """Askers that see the process under different PIDs, and not each other."""
+
+    def setUp(self):
+        super().setUp()
+        for tool in ("unshare", "nsenter"):
+            if not shutil.which(tool):
+                self.skipTest(f"there is no {tool}")
+        outer = ["unshare", "--pid", "--fork", "--mount-proc"]
+        done = subprocess.run([*outer, "true"], text=True, capture_output=True, check=False)
+        if done.returncode:
+            self.skipTest(f"no PID namespace here: {done.stderr.strip()}")
+        outer = self.start(*outer, "--kill-child", sys.executable, "-c", BUSY,
+                           PYTHONMALLOC="malloc")
+        with open(f"/proc/{outer.pid}/task/{outer.pid}/children") as file:
+            self.pid = file.read().split()[0]
+        self.inside = ["nsenter", "--target", self.pid, "--pid", "--mount"]
+
+    def ask(self, inside, *options):
+        command = [SLUB, "shrink", *options, "-p", "1" if inside else self.pid, "malloc-64"]
+        asker = subprocess.Popen((self.inside if inside else []) + command, env=environment(),
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(asker.communicate)
+        self.addCleanup(asker.kill)
+        return asker
+
+    def test_many_at_once(self):
+        askers = [self.ask(n % 2, "--timeout=50") for n in range(8)]
+        for asker in askers:
+            out, complaint = asker.communicate(timeout=60)
+            self.assertEqual((asker.returncode, complaint), (0, ""))
+            self.assertRegex(out, "^1 cache shrunk")
+
+    def test_killed_asker(self):
+        """Its PID means nothing to the next asker, where another process may have it."""
+        for inside in (True, False):
+            os.kill(int(self.pid), signal.SIGSTOP)
+            asker = self.ask(inside, "-t", "60")
+            with self.assertRaises(subprocess.TimeoutExpired):
+                asker.wait(0.7)
+            with open(f"/proc/{asker.pid}/task/{asker.pid}/children") as file:
+                for child in file.read().split():
+                    os.kill(int(child), signal.SIGKILL)
+            asker.kill()
+            asker.wait()
+            os.kill(int(self.pid), signal.SIGCONT)
+            out, complaint = self.ask(not inside, "-t", "20").communicate(timeout=60)
+            self.assertRegex(out, "^1 cache shrunk", complaint)
 
 
 class Refusals(Mailbox):

@@ -2,11 +2,11 @@
 /*
  * Asking: the protocol of debug/mailbox.h, from the asker's side.
  *
- * Askers keep out of each other's way by a lock on the process's /proc file, so
- * what is found in a mailbox is of an asker that died, or of one that sees
- * another /proc; the latter is waited for.
+ * An asker is what it writes: a request under an id, and a beat.  Of another one it
+ * knows no more, for that may be in another PID namespace, and have another /proc.
  */
 #include "mailbox.h"
+#include "mailbox_silence.h"
 #include "slub.h"
 
 #include <errno.h>
@@ -14,12 +14,15 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
-#define PAUSE_NS_MIN 500000l
+/* From the second on another asker has had the time to see what was written. */
+#define PAUSE_NS_MIN 2000000l
 #define PAUSE_NS_MAX 20000000l
+/* Whose beat stands still for so long asks no more: some 50 of its pauses. */
+#define BEAT_SECONDS 1.0
 
 /* Ctrl-C: the request must not stay behind. */
 static volatile sig_atomic_t interrupted;
@@ -27,6 +30,13 @@ static volatile sig_atomic_t interrupted;
 struct wait {
 	double until;
 	long pause_ns;
+};
+
+/* What another asker was seen to do. */
+struct other {
+	uint64_t id;
+	uint64_t beat;
+	double since;		/* when the beat was seen to change */
 };
 
 static void on_signal(int number)
@@ -92,181 +102,142 @@ static int write_state(const struct mailbox *mailbox, uint32_t state)
 			 sizeof(state));
 }
 
+static int write_id(const struct mailbox *mailbox, uint64_t id)
+{
+	return box_write(mailbox, offsetof(struct debug_mailbox, request.id),
+			 &id, sizeof(id));
+}
+
 static uint32_t state_of(const struct debug_mailbox *box)
 {
 	return box->state & MAILBOX_STATE;
 }
 
-/* ---- messages ---- */
-
-static int complain_error(const struct mailbox *mailbox, int error)
+static bool state_is_of(const struct debug_mailbox *box, uint64_t id)
 {
-	const char *command = mailbox->command;
-	const char *label = mailbox->source.label;
-
-	switch (-error) {
-	case ESRCH:
-		complain("%s: %s has ended; whether it did that before is not "
-			 "known", command, label);
-		return STATUS_NO_TARGET;
-	case EPERM:
-	case EACCES:
-		complain("%s: no permission to write to %s", command, label);
-		return STATUS_NO_PERMISSION;
-	}
-	complain("%s: cannot write to %s: %s", command, label,
-		 strerror(-error));
-	return STATUS_FAILED;
-}
-
-static int complain_silence(const struct mailbox *mailbox, bool is_taken)
-{
-	if (interrupted)
-		;
-	else if (is_taken)
-		complain("%s: %s is not done after %g s, and goes on with it; "
-			 "--timeout waits longer", mailbox->command,
-			 mailbox->source.label, mailbox->seconds);
-	else
-		complain("%s: %s has not answered in %g s: one that is stopped, "
-			 "does not allocate, or only what its lists have, does "
-			 "not answer; --timeout waits longer",
-			 mailbox->command, mailbox->source.label,
-			 mailbox->seconds);
-	return STATUS_FAILED;
-}
-
-static int complain_busy(const struct mailbox *mailbox)
-{
-	if (!interrupted)
-		complain("%s: %s has not answered another asker in %g s; try "
-			 "again", mailbox->command, mailbox->source.label,
-			 mailbox->seconds);
-	return STATUS_FAILED;
-}
-
-/* What the library says why not. */
-static int complain_result(const struct mailbox *mailbox, int64_t result)
-{
-	int error = result > -4096 ? (int)-result : EPROTO;
-
-	complain("%s: %s could not do it: %s%s", mailbox->command,
-		 mailbox->source.label, strerror(error),
-		 error == EBUSY ? "; try again" :
-		 error == E2BIG ? "; objects as large as these, with room for "
-				  "what these letters need" : "");
-	return STATUS_FAILED;
+	return (box->state & ~(uint32_t)MAILBOX_STATE) == MAILBOX_NUMBER(id);
 }
 
 /* ---- the protocol ---- */
 
-static bool asker_is_gone(const struct debug_mailbox *box)
+static bool request_make(struct debug_request *request, uint32_t operation,
+			 const struct mailbox *mailbox, const char *text)
 {
-	pid_t pid = (pid_t)(box->id >> 32);
-
-	return pid <= 0 || pid == getpid() ||
-	       (kill(pid, 0) && errno == ESRCH);
+	*request = (struct debug_request){
+		.operation = operation,
+		.flags = mailbox->blocked ? MAILBOX_BLOCKED_TOO : 0,
+	};
+	snprintf(request->text, sizeof(request->text), "%s", text);
+	while (!MAILBOX_NUMBER(request->id)) {
+		if (getrandom(&request->id, sizeof(request->id), 0) !=
+		    sizeof(request->id))
+			return false;
+	}
+	request->check = debug_request_check(request);
+	return true;
 }
 
-/* Waits until nobody else asks; what a dead asker left is taken away. */
-static int wait_for_idle(struct mailbox *mailbox, struct wait *wait)
+/* Does nobody ask, or one that asks no more? */
+static bool is_free(struct other *other, const struct debug_mailbox *box)
 {
-	struct debug_mailbox box;
-	int error;
+	double now = now_seconds();
 
-	while (flock(mailbox->memory, LOCK_EX | LOCK_NB)) {
-		if (!wait_on(wait))
-			return complain_busy(mailbox);
-	}
-	for (;;) {
-		error = box_read(mailbox, &box);
+	if (!box->request.id)
+		return true;
+	if (box->request.id != other->id || box->beat != other->beat)
+		*other = (struct other){ box->request.id, box->beat, now };
+	return state_of(box) != MAILBOX_TAKEN &&
+	       now - other->since >= BEAT_SECONDS;
+}
+
+/* The mailbox has this request's id. */
+static int keep_asking(const struct mailbox *mailbox,
+		       const struct debug_mailbox *box)
+{
+	uint64_t beat = box->beat + 1;
+	uint32_t state = MAILBOX_NUMBER(box->request.id) | MAILBOX_REQUEST;
+
+	/* Before it is posted, or forgotten by a child that was just forked. */
+	if (state_of(box) == MAILBOX_IDLE) {
+		int error = write_state(mailbox, state);
+
 		if (error)
-			return complain_error(mailbox, error);
-		if (state_of(&box) == MAILBOX_IDLE)
-			return 0;
-		if (state_of(&box) != MAILBOX_TAKEN && asker_is_gone(&box)) {
-			error = write_state(mailbox, MAILBOX_IDLE);
-			if (error)
-				return complain_error(mailbox, error);
-		}
-		if (!wait_on(wait))
-			return complain_busy(mailbox);
+			return error;
+	} else if (state_of(box) == MAILBOX_REQUEST && box->state != state) {
+		/* Left behind; who takes it finds that it is none. */
+		return write_state(mailbox, MAILBOX_IDLE);
 	}
+	return box_write(mailbox, offsetof(struct debug_mailbox, beat), &beat,
+			 sizeof(beat));
 }
 
-static int post(struct mailbox *mailbox, struct debug_mailbox *box,
-		uint32_t operation, const char *text)
+static int step(struct mailbox *mailbox, struct wait *wait, struct other *other,
+		const struct debug_request *request, struct debug_mailbox *box)
 {
-	size_t from = offsetof(struct debug_mailbox, operation);
-	size_t end = offsetof(struct debug_mailbox, withdrawn);
-	uint64_t id;
-	int error;
+	int error = box_read(mailbox, box);
 
-	*box = (struct debug_mailbox){ .operation = operation };
-	/* The time in us as its number; 0 would be none. */
-	id = (uint64_t)getpid() << 32 |
-	     (uint32_t)(uint64_t)(now_seconds() * 1e6) | 1;
-	box->id = id;
-	snprintf(box->text, sizeof(box->text), "%s", text);
-	error = box_write(mailbox, from, (char *)box + from, end - from);
-	if (!error)
-		error = box_read(mailbox, box);
-	if (!error && (box->id != id || state_of(box) != MAILBOX_IDLE))
-		return complain_busy(mailbox);
-	if (!error)
-		error = write_state(mailbox, MAILBOX_NUMBER(id) |
-					     MAILBOX_REQUEST);
-	return error ? complain_error(mailbox, error) : 0;
+	if (error || box->answered == request->id)
+		return error;
+	if (box->request.id == request->id)
+		return keep_asking(mailbox, box);
+	if (!is_free(other, box))
+		return 0;
+	wait->pause_ns = PAUSE_NS_MIN;
+	return box_write(mailbox, offsetof(struct debug_mailbox, request),
+			 request, sizeof(*request));
 }
 
 /*
- * Afterwards the state is REQUEST or IDLE if the request was withdrawn and will
- * not be done; TAKEN or DONE if it was too late for that.
+ * Afterwards no piece of the request is begun any more (MAILBOX-3); one that a thread
+ * is at ends soon, and may be the last one.
  */
-static int withdraw(struct mailbox *mailbox, struct debug_mailbox *box,
-		    uint64_t id)
+static int withdraw(const struct mailbox *mailbox, uint64_t id,
+		    struct debug_mailbox *box)
 {
-	uint32_t number = MAILBOX_NUMBER(id);
 	struct timespec pause = { 0, PAUSE_NS_MAX };
-	int error = box_write(mailbox, offsetof(struct debug_mailbox,
-						withdrawn), &number,
-			      sizeof(number));
+	int error = box_read(mailbox, box);
 
+	if (!error && box->request.id == id)
+		error = write_id(mailbox, 0);
 	if (!error)
 		error = box_read(mailbox, box);
-	if (!error && box->id == id && state_of(box) == MAILBOX_REQUEST)
-		return write_state(mailbox, MAILBOX_IDLE);
-	/* Who has just taken it may find it withdrawn, or be done at once. */
-	nanosleep(&pause, NULL);
-	return error ? error : box_read(mailbox, box);
+	if (!error && state_is_of(box, id) && state_of(box) == MAILBOX_TAKEN) {
+		nanosleep(&pause, NULL);
+		error = box_read(mailbox, box);
+	}
+	if (!error && state_is_of(box, id) && state_of(box) == MAILBOX_REQUEST)
+		error = write_state(mailbox, MAILBOX_IDLE);
+	return error;
 }
 
-static int await(struct mailbox *mailbox, struct wait *wait, uint64_t id,
-		 int64_t *result)
+static int ask(struct mailbox *mailbox, struct wait *wait,
+	       const struct debug_request *request, int64_t *result)
 {
+	struct silence silence;
 	struct debug_mailbox box;
+	struct other other = { 0 };
+	uint64_t refused = 0;
 	int error;
 
+	silence_begin(&silence, mailbox);
+	error = box_read(mailbox, &box);
+	if (!error)
+		refused = box.nr_refused;
 	do {
-		error = box_read(mailbox, &box);
-		/* It was forked a moment ago, and forgot what its parent had. */
-		if (!error && box.id == id && state_of(&box) == MAILBOX_IDLE)
-			error = write_state(mailbox, MAILBOX_NUMBER(id) |
-						     MAILBOX_REQUEST);
-	} while (!error && box.id == id && state_of(&box) != MAILBOX_DONE &&
-		 wait_on(wait));
-	if (!error && box.id == id && state_of(&box) != MAILBOX_DONE)
-		error = withdraw(mailbox, &box, id);
+		if (!error)
+			error = step(mailbox, wait, &other, request, &box);
+	} while (!error && box.answered != request->id && wait_on(wait));
+	if (!error)
+		error = withdraw(mailbox, request->id, &box);
 	if (error)
 		return complain_error(mailbox, error);
-	if (box.id != id)
-		return complain_busy(mailbox);
-	if (state_of(&box) != MAILBOX_DONE)
-		return complain_silence(mailbox,
-					state_of(&box) == MAILBOX_TAKEN);
-	*result = box.result;
-	/* It may have ended since; its answer counts. */
-	write_state(mailbox, MAILBOX_IDLE);
+	if (box.answered != request->id)
+		return interrupted ? STATUS_FAILED :
+		       complain_silence(mailbox, &silence, request, &box,
+					box.nr_refused != refused);
+	/* What is read first need not have been written first. */
+	if (!box_read(mailbox, &box) && box.answered == request->id)
+		*result = box.result;
 	return *result < 0 ? complain_result(mailbox, *result) : 0;
 }
 
@@ -277,7 +248,7 @@ int mailbox_ask(struct mailbox *mailbox, uint32_t operation, const char *text,
 	struct wait wait = {
 		now_seconds() + mailbox->seconds, PAUSE_NS_MIN
 	};
-	struct debug_mailbox box;
+	struct debug_request request;
 	int status;
 
 	if (strlen(text) > DEBUG_MAILBOX_TEXT_MAX) {
@@ -285,14 +256,14 @@ int mailbox_ask(struct mailbox *mailbox, uint32_t operation, const char *text,
 			 mailbox->command, text, DEBUG_MAILBOX_TEXT_MAX);
 		return STATUS_USAGE;
 	}
+	if (!request_make(&request, operation, mailbox, text)) {
+		complain("%s: no random number: %s", mailbox->command,
+			 strerror(errno));
+		return STATUS_FAILED;
+	}
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGHUP, &action, NULL);
-	status = wait_for_idle(mailbox, &wait);
-	if (!status)
-		status = post(mailbox, &box, operation, text);
-	if (!status)
-		status = await(mailbox, &wait, box.id, result);
-	flock(mailbox->memory, LOCK_UN);
+	status = ask(mailbox, &wait, &request, result);
 	return interrupted ? 128 + interrupted : status;
 }

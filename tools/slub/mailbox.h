@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Asks a living process for something (debug/mailbox.h).  It does it in its
- * next slow path; one that neither allocates nor frees does not answer.
+ * next slow paths; one that neither allocates nor frees does not answer.
  */
 #ifndef SLUB_TOOL_MAILBOX_H
 #define SLUB_TOOL_MAILBOX_H
@@ -17,20 +17,22 @@ struct mailbox {
 	const char *target;		/* a PID, as it was given */
 	const char *pattern;		/* caches; "" for all */
 	double seconds;			/* to wait for the answer */
+	bool blocked;			/* MAILBOX_BLOCKED_TOO */
 	bool help;
 	bool json;
 	/* by mailbox_open() */
 	struct source source;
 	uint64_t address;		/* of the mailbox in the process */
-	int memory;		/* /proc/PID/mem: of one program, and a lock */
+	int memory;			/* /proc/PID/mem: of one program */
 };
 
 #define MAILBOX_SECONDS 5
 
-#define MAILBOX_LETTERS "+:p:t:jh"
+#define MAILBOX_LETTERS "+:p:t:bjh"
 #define MAILBOX_OPTIONS                                                   \
 	{ "process", required_argument, NULL, 'p' },                      \
 	{ "timeout", required_argument, NULL, 't' },                      \
+	{ "blocked", no_argument, NULL, 'b' },                            \
 	{ "json", no_argument, NULL, 'j' },                               \
 	{ "help", no_argument, NULL, 'h' },                               \
 	{ NULL, 0, NULL, 0 }

@@ -19,6 +19,8 @@ void mailbox_print_help(FILE *to)
 {
 	fprintf(to, "  -t, --timeout=SECONDS  wait so long for the answer; %d by "
 		"default\n"
+		"  -b, --blocked          ask threads too that block a signal which has a\n"
+		"                         handler: they may be in one\n"
 		"  -j, --json             print the answer as a JSON object\n"
 		"  -h, --help             print this\n", MAILBOX_SECONDS);
 }
@@ -26,9 +28,9 @@ void mailbox_print_help(FILE *to)
 void mailbox_print_statuses(FILE *to)
 {
 	fputs("\nExit status: 0 done, 1 libslub is not in use there, 2 bad\n"
-	      "arguments, 3 no permission, 4 no such process or cache, 5 damaged,\n"
-	      "or of a version unknown to this command, 6 no answer, or it could\n"
-	      "not be done.\n", to);
+	      "arguments, 3 no permission, or SLUB_ATTACH=0 there, 4 no such process\n"
+	      "or cache, 5 damaged, or of a version unknown to this command, 6 no\n"
+	      "answer, or it could not be done.\n", to);
 }
 
 int mailbox_option(struct mailbox *mailbox, int letter)
@@ -41,6 +43,9 @@ int mailbox_option(struct mailbox *mailbox, int letter)
 		return request_number(mailbox->command, "timeout", optarg, 0.1,
 				      86400, &mailbox->seconds) ?
 		       0 : STATUS_USAGE;
+	case 'b':
+		mailbox->blocked = true;
+		return 0;
 	case 'j':
 		mailbox->json = true;
 		return 0;
@@ -60,7 +65,7 @@ int mailbox_arguments(struct mailbox *mailbox, int argc, char **argv)
 
 	mailbox->pattern = "";
 	/* Without the '+': the cache may come first. */
-	while ((letter = getopt_long(argc, argv, ":p:t:jh", options,
+	while ((letter = getopt_long(argc, argv, ":p:t:bjh", options,
 				     NULL)) != -1) {
 		status = mailbox_option(mailbox, letter);
 		if (status < 0)
@@ -205,6 +210,14 @@ static int find_static(const struct process *process,
 	return error;
 }
 
+static int refuse_off(const struct mailbox *mailbox)
+{
+	complain("%s: %s answers nobody: it was started with SLUB_ATTACH=0, or "
+		 "is hardened, which means that too; SLUB_ATTACH=1 at its start "
+		 "lets it answer", mailbox->command, mailbox->source.label);
+	return STATUS_NO_PERMISSION;
+}
+
 static int find_mailbox(struct mailbox *mailbox)
 {
 	const struct process *process = &mailbox->source.process;
@@ -223,7 +236,7 @@ static int find_mailbox(struct mailbox *mailbox)
 	if (!error && !memcmp(box.magic, DEBUG_MAILBOX_MAGIC,
 			      sizeof(box.magic)) &&
 	    box.version == DEBUG_MAILBOX_VERSION && box.size >= sizeof(box))
-		return 0;
+		return box.is_off ? refuse_off(mailbox) : 0;
 	if (error == -ESRCH) {
 		complain("%s: %s has ended", mailbox->command,
 			 mailbox->source.label);
@@ -239,10 +252,7 @@ static int find_mailbox(struct mailbox *mailbox)
 	return STATUS_UNREADABLE;
 }
 
-/*
- * Only who may write to the process can open this, and so hold the others up.  Before
- * anything is looked for: see debug/mailbox.h.
- */
+/* Before anything is looked for: see debug/mailbox.h. */
 static int open_memory(struct mailbox *mailbox)
 {
 	char path[64];

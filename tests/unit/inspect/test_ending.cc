@@ -13,13 +13,13 @@
 
 #include "harness.h"
 #include "lists.h"
+#include "mailbox.h"
 #include "start.h"
 #include "steps.h"
 #include "structure.h"
 
 #define _Static_assert static_assert
 extern "C" {
-#include "debug/mailbox.h"
 }
 #undef _Static_assert
 
@@ -203,12 +203,11 @@ TEST_F(ending, leaks_have_a_name_or_a_question_mark)
 
 long ask(uint32_t operation, const char *text)
 {
-	slub_debug_mailbox.operation = operation;
-	strcpy(slub_debug_mailbox.text, text);
-	slub_debug_mailbox.state = MAILBOX_NUMBER(1) | MAILBOX_REQUEST;
-	debug_mailbox_answer();
-	EXPECT_EQ(slub_debug_mailbox.state, MAILBOX_NUMBER(1) | MAILBOX_DONE);
-	slub_debug_mailbox.state = MAILBOX_IDLE;
+	static uint64_t id;
+
+	harness::post(&slub_debug_mailbox, harness::request(++id, operation, text));
+	while (!harness::is_answered(&slub_debug_mailbox, id))
+		debug_mailbox_answer();
 	return slub_debug_mailbox.result;
 }
 
