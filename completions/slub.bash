@@ -30,6 +30,7 @@ _slub_run()
 	--mode) COMPREPLY=($(compgen -W "balanced compact fast" -- "$word")); return ;;
 	--percpu) COMPREPLY=($(compgen -W "virtual static" -- "$word")); return ;;
 	--attach) COMPREPLY=($(compgen -W "auto 0 1" -- "$word")); return ;;
+	--on_error) COMPREPLY=($(compgen -W "abort report ignore" -- "$word")); return ;;
 	--deepbind) COMPREPLY=($(compgen -W "drop keep" -- "$word")); return ;;
 	--pressure) COMPREPLY=($(compgen -W "thread" -- "$word")); return ;;
 	--slabinfo|--debug_report|--debug_leaks)
@@ -43,8 +44,9 @@ _slub_run()
 		COMPREPLY=($(compgen -W "--fastpath= --huge= --mode= --retain= --reserve= \
 			--slabinfo= --stats_file= --percpu= --percpu_bytes= --percpu_huge --cpus= \
 			--merge --min_order= --limit= --reclaim_rate= --debug= --debug_report= \
-			--debug_abort --debug_leaks= --debug_fail= --profile= --profile_file= \
-			--profile_seed= --guard= --guard_places= --deepbind= --attach= \
+			--debug_abort --on_error= --debug_leaks= --debug_fail= --profile= \
+			--profile_file= --profile_seed= --guard= --guard_places= --deepbind= \
+			--attach= \
 			--zero_on_free \
 			--pressure= --hardened --verbose --force --help --" -- "$word"))
 		[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace

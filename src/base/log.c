@@ -112,12 +112,13 @@ void text_printf(struct text *text, const char *format, ...)
 	va_end(args);
 }
 
-/* What the program was given may be anything; a message is one line of text. */
-static void make_printable(char *s, size_t n)
+void text_make_printable(struct text *text)
 {
-	for (size_t i = 0; i < n; i++) {
-		if ((unsigned char)s[i] < ' ' || s[i] == 0x7f)
-			s[i] = '?';
+	for (size_t i = 0; i < text->used_bytes; i++) {
+		char *c = &text->buf[i];
+
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = '?';
 	}
 }
 
@@ -129,7 +130,7 @@ static void log_line(const char *format, va_list args)
 	text_printf(&text, "slub[%ld]: ",
 		    sys_call4(SYS_getpid, 0, 0, 0, 0));
 	text_vprintf(&text, format, args);
-	make_printable(buf, text.used_bytes);
+	text_make_printable(&text);
 	buf[text.used_bytes] = '\n';
 	sys_call4(SYS_write, 2, (long)buf, (long)text.used_bytes + 1, 0);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Messages on stderr, one line each: "slub[PID]: text".  Nothing is ever
- * written unless SLUB_VERBOSE asks for it, apart from a report that precedes
- * an abort.  Formats %s %d %u %lu %zu %lx %p %c only; allocates nothing.
+ * written unless SLUB_VERBOSE asks for it, apart from what precedes an abort.
+ * Formats %s %d %u %lu %zu %lx %p %c only; allocates nothing.
  */
 #ifndef SLUB_BASE_LOG_H
 #define SLUB_BASE_LOG_H
@@ -21,6 +21,8 @@ struct text {
 void text_vprintf(struct text *text, const char *format, va_list args);
 void text_printf(struct text *text, const char *format, ...)
 	printf_like(2, 3);
+/* What the program was given may be anything; a message is one line of text. */
+void text_make_printable(struct text *text);
 
 /* Writes the line when messages are asked for. */
 void log_message(const char *format, ...) printf_like(1, 2);

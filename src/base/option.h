@@ -43,6 +43,10 @@ enum option_attach {
 	ATTACH_AUTO, ATTACH_NO, ATTACH_YES,
 };
 
+enum option_on_error {
+	ON_ERROR_ABORT, ON_ERROR_REPORT, ON_ERROR_IGNORE,
+};
+
 enum option_deepbind {
 	DEEPBIND_DROP, DEEPBIND_KEEP,
 };

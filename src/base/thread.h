@@ -57,6 +57,7 @@ enum thread_flag {
 	THREAD_IN_DEFRAG = 1 << 6,	/* moves objects of a cache */
 	THREAD_SIGNALS_WAIT = 1 << 7,	/* from fork's first lock to its last */
 	THREAD_REFUSED = 1 << 8,	/* its request fails on purpose */
+	THREAD_IN_ABORT = 1 << 9,		/* ends the process for what it found */
 };
 
 struct thread_state {

@@ -9,8 +9,9 @@
  */
 #include "debug/debug.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+#include "debug/misuse.h"
 
 #define REPORTS 4
 #define REPORT_BYTES ((size_t)24 << 10)
@@ -46,7 +47,7 @@ static const char *destination(void)
 
 	if (path && *path)
 		return path;
-	return log_is_enabled() || option_value(OPTION_debug_abort) ?
+	return log_is_enabled() || misuse_ends_debugging() ?
 		       "stderr" : NULL;
 }
 
@@ -340,10 +341,10 @@ void report_finish(struct debug_case *found)
 		__atomic_store_n(&report->taken, 0, __ATOMIC_RELEASE);
 		found->report = NULL;
 	}
-	if (found->bugs && option_value(OPTION_debug_abort)) {
-		log_always("aborting: SLUB_DEBUG_ABORT=1 and a bug was found "
-			   "in %s", found->layout->name);
-		abort();
+	if (found->bugs && misuse_ends_debugging()) {
+		log_always("aborting: %s and a bug was found in %s",
+			   misuse_ends_debugging(), found->layout->name);
+		misuse_end();
 	}
 }
 
