@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # The short way in; CMake does the work.
 #
-#   make               build/libslub.so, build/libslub.a and build/slub
+#   make               build/libslub.so, build/libslub.a and build/slub; installs nothing
 #   make hardened      build/libslub-hardened.so, with checks on the fast paths
 #   make run           real programs with and without libslub, side by side
 #   make test          every test
@@ -27,7 +27,7 @@ compile = cmake --build $(BUILD) -j $(JOBS)
 all: build
 
 build:
-	@scripts/setup build
+	@scripts/setup --check build
 	$(configure) -DSLUB_BUILD_TESTS=OFF -DSLUB_BUILD_BENCH=OFF
 	$(compile)
 
