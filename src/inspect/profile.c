@@ -18,7 +18,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <time.h>
 
 #include "inspect/probe.h"
@@ -205,12 +204,11 @@ static void gone(void *object)
 
 static uint64_t choose_seed(void)
 {
-	const uint64_t *random = (const uint64_t *)getauxval(AT_RANDOM);
 	uint64_t seed = option_value(OPTION_profile_seed);
 
 	if (seed)
 		return seed;
-	return profile_clock_ns() ^ (random ? *random : 0);
+	return profile_clock_ns() ^ os_random_word(0);
 }
 
 static size_t choose_mean(void)

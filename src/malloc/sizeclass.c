@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <sys/auxv.h>
 
 #include "base/turn.h"
 #include "malloc/account.h"
@@ -128,10 +127,9 @@ int sizeclass_sample(bool on)
 /* As the profile's, for a program that is to be sampled alike each time. */
 static uint64_t guard_seed(void)
 {
-	const uint64_t *random = (const uint64_t *)getauxval(AT_RANDOM);
 	uint64_t seed = option_value(OPTION_profile_seed);
 
-	return seed ? seed : os_clock_ns() ^ (random ? *random : 0);
+	return seed ? seed : os_clock_ns() ^ os_random_word(0);
 }
 
 static int guard_switch_to(uint64_t every)

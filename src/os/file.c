@@ -57,8 +57,12 @@ size_t os_parse_number(const char **s)
 {
 	size_t n = 0;
 
-	for (; **s >= '0' && **s <= '9'; (*s)++)
-		n = n * 10 + (size_t)(**s - '0');
+	for (; **s >= '0' && **s <= '9'; (*s)++) {
+		if (n > (SIZE_MAX - 9) / 10)
+			n = SIZE_MAX;
+		else
+			n = n * 10 + (size_t)(**s - '0');
+	}
 	return n;
 }
 
@@ -95,4 +99,15 @@ void os_environment_read(void (*use)(char **environment))
 bool os_is_secure(void)
 {
 	return getauxval(AT_SECURE) != 0;
+}
+
+/* The kernel puts them where there is room on the stack, at any address. */
+uint64_t os_random_word(unsigned int nr)
+{
+	const char *random = (const char *)getauxval(AT_RANDOM);
+	uint64_t word = 0;
+
+	if (random)
+		memcpy(&word, random + nr * sizeof(word), sizeof(word));
+	return word;
 }

@@ -141,6 +141,8 @@ size_t os_parse_number(const char **s);
  */
 void os_environment_read(void (*use)(char **environment));
 bool os_is_secure(void);
+/* Word 0 or 1 of what the kernel drew for this process at its start; 0: there is none. */
+uint64_t os_random_word(unsigned int nr);
 
 /* output.c: files that options and calls name */
 /* At the start of the process. */

@@ -5,7 +5,6 @@
 #include "slab/debug.h"
 
 #include <string.h>
-#include <sys/auxv.h>
 
 #define SHUFFLED 128	/* objects that change places among each other */
 
@@ -29,9 +28,8 @@ static bool draw(uint64_t *to, size_t bytes)
 /* From what the kernel gave this process, whose second word nobody shows. */
 static uint64_t makeshift(void)
 {
-	const uint64_t *random = (const uint64_t *)getauxval(AT_RANDOM);
 	static uint64_t nr;
-	uint64_t x = (random ? random[1] : 0) ^ os_clock_ns();
+	uint64_t x = os_random_word(1) ^ os_clock_ns();
 
 	x += __atomic_add_fetch(&nr, 1, __ATOMIC_RELAXED) *
 	     0x9e3779b97f4a7c15ull;
