@@ -318,7 +318,9 @@ bool pressure_configure(const char *s)
 {
 	struct pressure_options options = pressure_options;
 
-	for (; *s; s += *s == ',') {
+	if (!*s)
+		return true;
+	do {
 		if (!strncmp(s, "off", 3) && (!s[3] || s[3] == ',')) {
 			options.wants_thread = false;
 			s += 3;
@@ -331,7 +333,7 @@ bool pressure_configure(const char *s)
 			complain(s);
 			return false;
 		}
-	}
+	} while (*s++ == ',');
 	pressure_options = options;
 	return true;
 }

@@ -112,6 +112,8 @@ class WrongSettings(unittest.TestCase):
         (("SLUB_PRESSURE", "thred"), r"thred.*nearest is 'thread'"),
         (("SLUB_PRESSURE", "thread,sme=5"), r"sme=5.*nearest is 'some'"),
         (("SLUB_PRESSURE", "some=0"), r"some=0.*from 1 to 10000000"),
+        (("SLUB_PRESSURE", "some=18446744073709551617"), r"some=184467.*from 1 to 10000000"),
+        (("SLUB_PRESSURE", "thread,"), r"valid: off, thread"),
         (("SLUB_DEBUG", "Q"), r"'Q'.*F Z P U T A O"),
         (("SLUB_CPUS", "9000"), r"9000.*not a number from 0 to 8192"),
         (("SLUB_LIMIT", "atuo"), r"atuo.*'auto'"),

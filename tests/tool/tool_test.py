@@ -303,7 +303,8 @@ class WrongArguments(Folder):
         self.assertRefused(slub("run", "--debug", "--", "true"), 2, "--debug=LETTERS")
         self.assertEqual(slub("run", "--debug=FZ," + 508 * "x", "true").returncode, 0)
         self.assertRefused(slub("run", "--pressure=" + 128 * "off," + "off", "true"), 2, "511")
-        for value in ("threads", "some=", "thread,window=2s"):
+        for value in ("threads", "some=", "thread,window=2s", "thread,", "some=0",
+                      "full=10000001", "window=18446744073709551617"):
             self.assertRefused(slub("run", f"--pressure={value}", "true"), 2, value, "some=US")
 
     def test_check(self):

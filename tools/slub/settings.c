@@ -267,6 +267,15 @@ static bool check_debug(const char *value)
 	}
 }
 
+/* As in the library (src/reclaim/pressure.c). */
+static bool is_microseconds(const char *digits, size_t length)
+{
+	size_t nr = strspn(digits, "0123456789");
+	unsigned long number = strtoul(digits, NULL, 10);
+
+	return nr && nr == length && number >= 1 && number <= 10000000;
+}
+
 static bool is_trigger(const char *word, size_t length)
 {
 	static const char *const names[] = { "some=", "full=", "window=" };
@@ -275,7 +284,7 @@ static bool is_trigger(const char *word, size_t length)
 		size_t name = strlen(names[i]);
 
 		if (length > name && !strncmp(word, names[i], name))
-			return name + strspn(word + name, "0123456789") == length;
+			return is_microseconds(word + name, length - name);
 	}
 	return false;
 }
@@ -290,8 +299,8 @@ static bool check_pressure(const char *value)
 		    !(length == 6 && !strncmp(word, "thread", 6)) &&
 		    !is_trigger(word, length)) {
 			complain("--pressure=%s: '%.*s' is not one of off, thread, "
-				 "some=US, full=US, window=US", value,
-				 (int)length, word);
+				 "some=US, full=US, window=US, with US from 1 to "
+				 "10000000", value, (int)length, word);
 			return false;
 		}
 		word += length;
