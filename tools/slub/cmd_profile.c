@@ -99,7 +99,8 @@ static void print_text(struct profile *profile, const struct wish *wish)
 		total += site->values[order_by];
 		samples += wish->alloc ? site->samples : site->live_samples;
 	}
-	qsort(profile->sites, nr, sizeof(*profile->sites), compare);
+	if (nr)
+		qsort(profile->sites, nr, sizeof(*profile->sites), compare);
 	printf("%s: about %" PRIu64 " bytes (+- %.1f%%), from %" PRIu64
 	       " samples, one in %" PRIu64 " bytes\n",
 	       wish->alloc ? "allocated" : "in use", total,

@@ -124,10 +124,10 @@ static void put_value_type(struct writer *writer, unsigned int field,
 
 static void put_sample(struct writer *writer, const struct profile_site *site)
 {
-	const uint64_t *frames = writer->profile->frames + site->first;
+	const struct profile *profile = writer->profile;
 
 	for (size_t i = 0; i < site->nr_frames; i++)
-		put_varint(&writer->inner, frames[i] + 1);
+		put_varint(&writer->inner, profile->frames[site->first + i] + 1);
 	put_message(&writer->message, 1, &writer->inner);
 	for (int v = 0; v < NR_VALUES; v++)
 		put_varint(&writer->inner, site->values[v]);

@@ -33,7 +33,7 @@ static int read_all(struct file *file, const char *path)
 		error = -errno;
 	else if ((size_t)status.st_size > FILE_BYTES_MAX)
 		error = -EBADMSG;
-	file->bytes = error ? NULL : malloc(FILE_BYTES_MAX);
+	file->bytes = error ? NULL : malloc((size_t)status.st_size + 1);
 	if (!error && !file->bytes)
 		error = -ENOMEM;
 	while (!error && file->size_bytes < (size_t)status.st_size) {
