@@ -84,7 +84,8 @@ struct slub_cache_args {
 	/*
 	 * Where a free object may keep its link, if has_free_pointer_offset:
 	 * a word of the object that neither the constructor nor a TYPESAFE
-	 * reader cares about, so that the object need not grow by one.
+	 * reader cares about, so that the object need not grow by one.  A
+	 * multiple of 8 below 4096.
 	 */
 	size_t free_pointer_offset;
 	bool has_free_pointer_offset;
@@ -176,7 +177,8 @@ struct slub_cache;
  * with errno set:
  *   EINVAL  name missing, empty, too long or not printable; size 0 or above
  *           SLUB_CACHE_SIZE_MAX; align not a power of two or above 4096; an
- *           unknown flag; offsets that do not lie in the object;
+ *           unknown flag; offsets that do not lie in the object, or a
+ *           free_pointer_offset that is no multiple of 8 below 4096;
  *   EEXIST  there is a cache of that name, or one that has it as an alias;
  *   ENOSPC  the areas have no slot left (about 1,900 caches);
  *   ENOMEM  no memory.

@@ -84,7 +84,7 @@ static int args_check(const struct slub_cache_args *args)
 		what = "unknown flag";
 	else if (!offsets_are_valid(args))
 		what = "free pointer and user window must lie in the object, "
-		       "the free pointer at a multiple of 8";
+		       "the free pointer at a multiple of 8 below 4096";
 	else if (args->sheaf_length > SHEAF_MAX)
 		what = "a sheaf has 4096 objects at the most";
 	if (!what)
