@@ -6,6 +6,7 @@
 #   make run           real programs with and without libslub, side by side
 #   make test          every test
 #   make bench         the benchmarks; make bench-quick: in about five minutes
+#   make fuzz          the fuzz targets, FUZZ_SECONDS=60 each
 #   make install       PREFIX=/usr/local DESTDIR=
 #   make clean         remove the build folder
 #
@@ -17,12 +18,13 @@ JOBS ?= $(shell nproc)
 CMAKE_FLAGS ?=
 # By their labels: storms, and programs and tools that wait for each other.
 TESTED_ALONE = ^(fire|preload|tool|bench|rust|cpp|examples)$$
+FUZZ_SECONDS ?= 60
 MAKEFLAGS += --no-print-directory
 
 configure = cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_FLAGS)
 compile = cmake --build $(BUILD) -j $(JOBS)
 
-.PHONY: all build hardened run test bench bench-quick install clean
+.PHONY: all build hardened run test fuzz bench bench-quick install clean
 
 all: build
 
@@ -46,6 +48,10 @@ test:
 	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) -LE '$(TESTED_ALONE)'
 	ctest --test-dir $(BUILD) --output-on-failure -L '$(TESTED_ALONE)'
 	tests/matrix.sh -j $(JOBS) -t $(JOBS) -L unit -k '^(inner56-assert|lock56-assert|up)-rseq'
+
+fuzz:
+	@scripts/setup test
+	tests/fuzz/run --build $(BUILD)/fuzz --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
 
 bench-quick: BENCH_FLAGS = --quick
 bench bench-quick:

@@ -13,6 +13,7 @@ option(SLUB_TSAN "Build with ThreadSanitizer" OFF)
 option(SLUB_ASAN "Build with AddressSanitizer" OFF)
 option(SLUB_BUILD_TESTS "Build the tests" OFF)
 option(SLUB_BUILD_BENCH "Build the benchmarks" OFF)
+option(SLUB_BUILD_FUZZ "Build the fuzz targets (clang; tests/fuzz/run does it)" OFF)
 
 # Without NDEBUG: SLUB_ASSERT governs the library's assertions, and assert() in
 # a test program must never be compiled out.
@@ -45,6 +46,9 @@ if(SLUB_TSAN)
 	set(SLUB_SANITIZE_FLAGS -fsanitize=thread)
 elseif(SLUB_ASAN)
 	set(SLUB_SANITIZE_FLAGS -fsanitize=address)
+elseif(SLUB_BUILD_FUZZ)
+	set(SLUB_SANITIZE_FLAGS -fsanitize=fuzzer-no-link,undefined
+		-fno-sanitize-recover=undefined)
 endif()
 
 # What every object of the library is compiled with, and what a unit test that
