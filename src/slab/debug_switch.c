@@ -162,8 +162,12 @@ static int switch_on(struct slub_cache *cache, uint32_t flags,
 	/* release: who sees the twin sees it complete */
 	__atomic_store_n(&cache->twin, &watch->cache, __ATOMIC_RELEASE);
 	if (patience == SWITCH_AT_ONCE)
-		return cache_flush_now(cache) ? 0 : -11;	/* EAGAIN */
-	if (!cache_flush(cache))
+		err = cache_flush_now(cache);
+	else
+		err = cache_flush(cache) ? 0 : -5;	/* EIO */
+	if (err == -11)		/* EAGAIN */
+		return err;
+	if (err)
 		log_message("debugging %s: the lists of a CPU could not be "
 			    "emptied; objects in them are not watched",
 			    cache->name);

@@ -14,6 +14,8 @@
 #include "slab/sample.h"
 #include "slab/slab_internal.h"
 
+#include <errno.h>
+
 #define GIVEN_MIN ((size_t)2 << 20)
 #define GIVEN_MAX ((size_t)32 << 20)
 #define GIVEN_SHARE 8
@@ -257,10 +259,10 @@ bool cache_empty(struct slub_cache *cache)
 	return true;
 }
 
-static bool flush_alone(struct slub_cache *cache, unsigned int waits_max)
+static bool flush_alone(struct slub_cache *cache)
 {
 	for (unsigned int i = 0;; i++) {
-		bool is_last = i == waits_max, alone;
+		bool is_last = i == FLUSH_WAITS_MAX, alone;
 		uint32_t before, after;
 
 		alone = nobody_shrinks(&before);
@@ -286,15 +288,21 @@ bool cache_flush(struct slub_cache *cache)
 	if (slub_thread.flags & THREAD_IN_RECLAIM)
 		return flush_once(cache);
 	__atomic_fetch_add(&flushers, 1, __ATOMIC_RELAXED);
-	done = flush_alone(cache, FLUSH_WAITS_MAX);
+	done = flush_alone(cache);
 	__atomic_fetch_sub(&flushers, 1, __ATOMIC_RELAXED);
 	return done;
 }
 
-bool cache_flush_now(struct slub_cache *cache)
+int cache_flush_now(struct slub_cache *cache)
 {
+	uint32_t before, after;
+
 	cache_free_postponed();
-	return flush_alone(cache, 0);
+	if (!nobody_shrinks(&before))
+		return -EAGAIN;
+	if (!flush_once(cache))
+		return -EIO;
+	return nobody_shrinks(&after) && before == after ? 0 : -EAGAIN;
 }
 
 bool cache_has_slabs(const struct slub_cache *cache)

@@ -471,8 +471,8 @@ bool slab_walk_on(char **at, size_t bytes,
  * could not be stopped, or others shrink all the time.
  */
 bool cache_flush(struct slub_cache *cache);
-/* The same without waiting for others who shrink: false if one was at it. */
-bool cache_flush_now(struct slub_cache *cache);
+/* The same at once: 0, -EAGAIN while others shrink, -EIO if a CPU could not be stopped. */
+int cache_flush_now(struct slub_cache *cache);
 /* Frees its empty slabs. */
 void cache_shrink_nodes(struct slub_cache *cache);
 bool cache_has_slabs(const struct slub_cache *cache);
