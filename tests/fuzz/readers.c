@@ -176,7 +176,7 @@ static const struct way {
 	{ &cmd_info, "--aliases" }, { &cmd_top, "--once" }, { &cmd_top, "--json" },
 	{ &cmd_top, "--groups" }, { &cmd_stats, NULL }, { &cmd_stats, "--json" },
 	{ &cmd_stats, "--openmetrics" }, { &cmd_map, NULL }, { &cmd_map, "--json" },
-	{ &cmd_map, "--svg" }, { &cmd_options, NULL }, { &cmd_options, "--json" },
+	{ &cmd_options, NULL }, { &cmd_options, "--json" },
 	{ &cmd_explain, NULL }, { &cmd_explain, "--json" }, { &cmd_traces, NULL },
 	{ &cmd_traces, "--json" },
 };
