@@ -31,7 +31,7 @@
  * Offsets from the thread pointer: of the rseq area (the low half), and of the
  * CPU number in use (mm_cid or cpu_id; the high one).  Both lie in
  * slub_thread.scratch where there is no rseq.  In one word, for loads are what
- * a pair of malloc and free waits for (docs/performance.md).
+ * a pair of malloc and free waits for (docs/notes/performance.md).
  */
 extern int64_t slub_seq_offsets SLUB_INTERNAL;
 

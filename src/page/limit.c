@@ -8,7 +8,7 @@
  * were emptied, and then the request fails with it.
  *
  * Idle memory is not in use, but it is resident: where there is a limit, used
- * and idle memory together keep to it.  See page_idle_limit() for frees, and
+ * and idle memory together keep to it.  See page_budget() for frees, and
  * page_bought() for memory that was taken anew while other pages lay idle.
  */
 #include "page/page_internal.h"

@@ -6,9 +6,7 @@
  * memory that a burst of frees could give back: so whenever the page layer has
  * given back an eighth of what is in use (2 MiB at the least, 32 at the most),
  * the lists of all CPUs are emptied too.  (1 GiB of small objects freed in
- * random order: 157 MiB stayed with a constant of 32 MiB.)  After a burst, when
- * the heap has fallen to half of its height, that is each time as much has
- * been given back as may lie idle.
+ * random order: 157 MiB stayed with a constant of 32 MiB.)
  */
 #include "slab/guard.h"
 #include "slab/sample.h"
@@ -24,8 +22,6 @@
  * given back when they became empty, but for min_partial of them.
  */
 #define SEARCH_MAX 256
-/* Length of lists after a burst, until a refill: each object may pin a slab. */
-#define FALLEN_LENGTH 4
 
 static size_t pages_given;	/* since the last emptying */
 
