@@ -217,7 +217,8 @@ slub_cache_create_args(const struct slub_cache_args *args);
  *            are on (SLUB_VERBOSE=1), slub_cache_for_each_object() finds them;
  *            or called by a function that moves its objects (slub/defrag.h);
  *   -EINVAL  not a cache, destroyed already, or one of malloc's own;
- *   -EAGAIN  the lists of another CPU could not be emptied (no membarrier).
+ *   -EAGAIN  the lists of another CPU could not be emptied (no membarrier); or another
+ *            thread, which empties the lists of all caches, had it in hand for a second.
  * After 0 the pointer means nothing: slub_cache_alloc() on it returns NULL with
  * EINVAL as long as no new cache has taken its place.  A variable of
  * SLUB_CACHE_DEFINE remains one: its next allocation makes the cache anew.

@@ -425,6 +425,13 @@ static int slabs_give(void *arg)
 	    (sampled && cache_has_slabs(sampled)) ||
 	    (reserve && cache_has_slabs(reserve)))
 		return flushed ? 1 : -EAGAIN;
+	/*
+	 * Who shrinks all caches may have had the last objects in hand, and have taken
+	 * their slab out of the node, but not given it back.  It has pinned the cache
+	 * before it took out the slab, with two locks in between, so this look finds it.
+	 */
+	if (cache_is_pinned(cache))
+		return flushed ? 1 : -EAGAIN;
 	return 0;
 }
 

@@ -111,6 +111,29 @@ bool cache_pin_any(struct slub_cache *cache, struct cache_hold *pin)
 	return false;
 }
 
+void cache_pin_held(struct slub_cache *cache, struct cache_hold *pin)
+{
+	struct slub_cache *root = __atomic_load_n(&cache->root, __ATOMIC_RELAXED);
+	struct slub_cache *whose = root ? root : cache;
+
+	pin->cache = NULL;
+	if (__atomic_load_n(&whose->is_internal, __ATOMIC_RELAXED))
+		return;
+	lock_acquire(&cache_lock);
+	hold_begin(pin, whose, &whose->movers);
+	lock_release(&cache_lock);
+}
+
+bool cache_is_pinned(const struct slub_cache *cache)
+{
+	bool is_pinned;
+
+	lock_acquire(&cache_lock);
+	is_pinned = __atomic_load_n(&cache->movers, __ATOMIC_RELAXED) > 0;
+	lock_release(&cache_lock);
+	return is_pinned;
+}
+
 bool cache_pin_slab(struct slub_cache *cache, const struct page *slab,
 		    struct cache_hold *pin)
 {

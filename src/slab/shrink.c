@@ -68,6 +68,7 @@ cold bool cache_empty_barns_by_one(struct slub_cache *cache)
 static void flush_collected(uint32_t slot, struct slot *lists)
 {
 	struct slub_cache *cache;
+	struct cache_hold pin;
 
 	if (block_owns_slot(slot)) {
 		block_free_collected(slot, lists);
@@ -79,8 +80,11 @@ static void flush_collected(uint32_t slot, struct slot *lists)
 	cache = cache_of_slot(slot);
 	if (!cache)
 		return;
+	/* As in shrink_pinned(): with its last object the cache could end. */
+	cache_pin_held(cache, &pin);
 	chain_flush(cache, lists->main.head);
 	chain_flush(cache, lists->spare.head);
+	cache_unpin(&pin);
 }
 
 static void shrink_cpus(void)
@@ -304,8 +308,9 @@ int cache_flush_now(struct slub_cache *cache)
 bool cache_has_slabs(const struct slub_cache *cache)
 {
 	for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
+		/* acquire: before the look at pins in slabs_give() */
 		if (__atomic_load_n(&cache->nodes[n]->nr_slabs,
-				    __ATOMIC_RELAXED))
+				    __ATOMIC_ACQUIRE))
 			return true;
 	}
 	return false;

@@ -447,6 +447,13 @@ bool cache_pin(struct slub_cache *cache, struct cache_hold *pin);
  * for the reserve) ends with that one, so that is pinned; malloc's own never end.
  */
 bool cache_pin_any(struct slub_cache *cache, struct cache_hold *pin);
+/*
+ * The same for who has an object of it in hand, so that it cannot end: also while it is
+ * shut, when whoever destroys it does not wait for that, but looks at last whether it is
+ * pinned (slabs_give()).
+ */
+void cache_pin_held(struct slub_cache *cache, struct cache_hold *pin);
+bool cache_is_pinned(const struct slub_cache *cache);
 /* ... which @slab is of, whose cache @cache was when a walk found it; false also: no more. */
 bool cache_pin_slab(struct slub_cache *cache, const struct page *slab,
 		    struct cache_hold *pin);

@@ -237,6 +237,53 @@ TEST_F(race_test, a_cache_that_becomes_a_shadow_is_not_pinned_by_nobody)
 	end(root);
 }
 
+/*
+ * Who shrinks all caches has the last object of one in hand when another thread begins to
+ * destroy it, which waits a second in vain for the shrink to be over; by then the slab is out
+ * of the node, and not given back.
+ */
+TEST_F(race_test, a_cache_is_destroyed_while_its_last_slab_is_given_back)
+{
+	struct slub_cache *cache = make("ends", 1024);
+	std::vector<void *> objects;
+	bool is_begun = false;
+	steps::Other other;
+	int err = 1;
+
+	/* The first slab is carved up: then it goes with its last object, which is in a list. */
+	cache->min_partial = 0;
+	for (uint32_t i = 0; i < 2 * cache->objects; i++)
+		objects.push_back(cache_alloc(cache));
+	struct page *slab = slab_of(cache, objects[0]);
+	for (size_t i = 1; i < objects.size(); i++)
+		cache_free(cache, objects[i]);
+	ASSERT_TRUE(cache_flush(cache));
+	cache_free(cache, objects[0]);
+	size_t nr_slabs = cache->nodes[0]->nr_slabs;
+	steps::run([] { slab_shrink_all(); }, [&] {
+		if (slub_thread.locks_held)
+			return true;
+		if (!is_begun) {
+			for (uint32_t cid = 0; cid < percpu_areas_end(); cid++)
+				if (!cache_list_is_empty(cache, cid))
+					return true;
+			is_begun = true;
+			other.begin([&] { err = slub_cache_destroy(cache); });
+			while (!__atomic_load_n(&cache->closers, __ATOMIC_RELAXED))
+				sched_yield();
+		}
+		if (cache->nodes[0]->nr_slabs == nr_slabs || slab_count_read(slab) == 0 ||
+		    cache_of(page_address(slab)) != cache)
+			return true;
+		other.finish();
+		return false;
+	});
+	ASSERT_TRUE(is_begun);
+	EXPECT_EQ(err, -EAGAIN) << "0: it is another's while its slab is given back";
+	if (err)
+		end(cache);
+}
+
 /* What was a shadow may be about to be another's, and have no name yet. */
 TEST_F(race_test, a_cache_is_made_while_shadows_come_and_go)
 {
