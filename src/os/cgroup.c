@@ -16,6 +16,14 @@
 /* What the kernel says for "none" in version 1 is this or more. */
 #define NO_LIMIT ((size_t)1 << 60)
 
+/* Some file could not be opened for want of descriptors or memory: nothing is known. */
+static bool is_unknown;
+
+static bool is_file_lost(long err)
+{
+	return err == -12 || err == -23 || err == -24;	/* ENOMEM, ENFILE, EMFILE */
+}
+
 /* The number in @folder/@name; SIZE_MAX: no such file, or no limit. */
 static size_t limit_in(const char *folder, const char *name)
 {
@@ -24,10 +32,13 @@ static size_t limit_in(const char *folder, const char *name)
 	char buf[32];
 	const char *s = buf;
 	size_t bytes;
+	long ret;
 
 	text_printf(&text, "%s/%s", folder, name);
 	path[text.used_bytes] = '\0';
-	if (os_file_read(path, buf, sizeof(buf)) <= 0 || *s < '0' || *s > '9')
+	ret = os_file_read(path, buf, sizeof(buf));
+	is_unknown |= is_file_lost(ret);
+	if (ret <= 0 || *s < '0' || *s > '9')
 		return SIZE_MAX;
 	bytes = os_parse_number(&s);
 	return bytes < NO_LIMIT ? bytes : SIZE_MAX;
@@ -94,9 +105,11 @@ size_t os_cgroup_memory_max(const char *membership, const char *mount)
 	static char lines[2 * PATH_BYTES] rarely_touched;
 	char *line = lines;
 	size_t least = SIZE_MAX;
+	long ret = os_file_read(membership, lines, sizeof(lines));
 
-	if (os_file_read(membership, lines, sizeof(lines)) <= 0)
-		return 0;
+	is_unknown = is_file_lost(ret);
+	if (ret <= 0)
+		return is_unknown ? SIZE_MAX : 0;
 	while (*line) {
 		char *end = strchr(line, '\n');
 
@@ -105,5 +118,7 @@ size_t os_cgroup_memory_max(const char *membership, const char *mount)
 		least = min_size(least, limit_of_line(line, mount));
 		line = end ? end + 1 : line + strlen(line);
 	}
+	if (is_unknown)
+		return SIZE_MAX;
 	return least == SIZE_MAX ? 0 : least;
 }

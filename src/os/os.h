@@ -65,8 +65,9 @@ size_t os_address_limit(void);
 /* cgroup.c */
 /*
  * The least memory limit of the control groups that the file @membership
- * (/proc/self/cgroup) names, below @mount (/sys/fs/cgroup); 0: none.  For the
- * start: not to be called by two threads at a time.
+ * (/proc/self/cgroup) names, below @mount (/sys/fs/cgroup); 0: none; SIZE_MAX: not
+ * known, for no file can be opened at the moment.  Not to be called by two threads
+ * at a time.
  */
 size_t os_cgroup_memory_max(const char *membership, const char *mount);
 

@@ -113,7 +113,7 @@ void block_free_collected(uint32_t slot, struct slot *lists)
 	blocks_free(lists->main.head, (slot - slots[0]) / SLOT_BYTES);
 }
 
-void block_flush(void)
+cold void block_flush(void)
 {
 	struct slot lists[FLUSH_CPUS * NR_SLOTS];
 	struct collection taken = { .lists = lists,

@@ -11,12 +11,14 @@
  * and idle memory together keep to it.  See page_budget() for frees, and
  * page_bought() for memory that was taken anew while other pages lay idle.
  */
+#include "base/turn.h"
 #include "page/page_internal.h"
 
 #define TRIES_MAX 2
 
 static struct page_count used_pages;
 static _Atomic size_t limit_pages = SIZE_MAX;	/* SIZE_MAX: none */
+static _Atomic size_t group_pages = SIZE_MAX;	/* what the cgroup allows */
 
 static size_t limit_read(void)
 {
@@ -53,12 +55,92 @@ static bool try_charge(size_t pages)
 }
 
 /*
+ * For what is not heap and yet the group's: our tables, which are a share of
+ * the heap, and the program with its stacks and page tables.
+ */
+#define NOT_HEAP_SHARE 16
+#define NOT_HEAP_BYTES ((size_t)8 << 20)
+
+static size_t heap_part(size_t bytes)
+{
+	size_t part = bytes - bytes / NOT_HEAP_SHARE;
+
+	return max_size(part - min_size(part, NOT_HEAP_BYTES), bytes / 2);
+}
+
+/*
+ * The group's limit in pages, less what is not heap; SIZE_MAX: none; 0: not known at
+ * the moment.
+ */
+static cold size_t group_limit(void)
+{
+	size_t bytes = os_cgroup_memory_max("/proc/self/cgroup",
+					    "/sys/fs/cgroup");
+
+	if (bytes == SIZE_MAX)
+		return 0;
+	return bytes ? max_size(heap_part(bytes) / PAGE_BYTES, 1) : SIZE_MAX;
+}
+
+/*
+ * ---- a limit that changes ----
+ *
+ * A pod may be resized while it runs.  Where there was a limit it is read again when
+ * the heap has grown, near it, and before it refuses a request, so a process that
+ * does none of these makes no system call for it; and ten times a second at the most.
+ * Where there was none it is not: a sandbox may forbid to open files by then.
+ */
+#define REREAD_NS 100000000ull
+
+static _Atomic bool group_had_limit;
+static _Atomic bool limit_is_auto;
+static struct turn rereading;
+static _Atomic uint64_t reread_at_ns;
+
+static void group_apply(size_t pages)
+{
+	if (!pages || pages == __atomic_load_n(&group_pages, __ATOMIC_RELAXED))
+		return;
+	__atomic_store_n(&group_pages, pages, __ATOMIC_RELAXED);
+	if (__atomic_load_n(&limit_is_auto, __ATOMIC_RELAXED))
+		__atomic_store_n(&limit_pages, pages, __ATOMIC_RELAXED);
+	purge_limit_changed();
+}
+
+static cold void reread(void)
+{
+	uint64_t now = os_clock_ns();
+	uint64_t last = __atomic_load_n(&reread_at_ns, __ATOMIC_RELAXED);
+
+	if (slub_thread.locks_held || now - last < REREAD_NS ||
+	    !turn_try(&rereading))
+		return;
+	__atomic_store_n(&reread_at_ns, now, __ATOMIC_RELAXED);
+	group_apply(group_limit());
+	turn_end(&rereading);
+}
+
+static void reread_if_limited(void)
+{
+	if (unlikely(__atomic_load_n(&group_had_limit, __ATOMIC_RELAXED)))
+		reread();
+}
+
+void limit_fork_child(void)
+{
+	turn_after_fork(&rereading);
+}
+
+
+/*
  * Twice at the most: what was freed may serve the request without a page, and
  * only the layers above can tell.
  */
 static cold bool charge_after_growth_hook(size_t pages)
 {
 	quick_flush();
+	if (__atomic_load_n(&limit_is_auto, __ATOMIC_RELAXED))
+		reread_if_limited();
 	if (try_charge(pages))
 		return true;
 	for (int i = 0; i < TRIES_MAX; i++) {
@@ -118,44 +200,29 @@ void page_limit_set(size_t bytes)
 	page_purge_if_needed();
 }
 
-/*
- * For what is not heap and yet the group's: our tables, which are a share of
- * the heap, and the program with its stacks and page tables.
- */
-#define NOT_HEAP_SHARE 16
-#define NOT_HEAP_BYTES ((size_t)8 << 20)
-
-static size_t heap_part(size_t bytes)
+static cold void limit_auto(void)
 {
-	size_t part = bytes - bytes / NOT_HEAP_SHARE;
+	size_t pages = group_limit();
 
-	return max_size(part - min_size(part, NOT_HEAP_BYTES), bytes / 2);
-}
-
-/* The group's limit, less what is not heap; 0: none. */
-static size_t limit_of_group(void)
-{
-	size_t bytes = os_cgroup_memory_max("/proc/self/cgroup",
-					    "/sys/fs/cgroup");
-
-	return bytes ? heap_part(bytes) : 0;
-}
-
-static size_t limit_auto(void)
-{
-	size_t bytes = limit_of_group();
-
-	if (!bytes)
+	if (!pages || pages == SIZE_MAX) {
 		log_message("option limit: no memory limit of a cgroup found; "
 			    "using none");
-	return bytes;
+		pages = SIZE_MAX;
+	} else {
+		__atomic_store_n(&limit_is_auto, true, __ATOMIC_RELAXED);
+		__atomic_store_n(&group_had_limit, true, __ATOMIC_RELAXED);
+	}
+	page_limit_set(pages == SIZE_MAX ? 0 : pages * PAGE_BYTES);
 }
 
 void page_limit_init(void)
 {
 	size_t bytes = option_value(OPTION_limit);
 
-	page_limit_set(bytes == OPTION_VALUE_AUTO ? limit_auto() : bytes);
+	if (bytes == OPTION_VALUE_AUTO)
+		limit_auto();
+	else
+		page_limit_set(bytes);
 }
 
 /*
@@ -163,8 +230,8 @@ void page_limit_init(void)
  *
  * What is beyond it gets the process killed, so near it memory that is free
  * somewhere is worth more than time.  Nothing is refused for it: the group may
- * have swap, and a block need not be written to.  The files are read once, by a
- * heap that is not small any more, so that most processes never do.
+ * have swap, and a block need not be written to.  The files are read by a heap that is
+ * not small any more, so that most processes never do.
  */
 
 /* Superblocks from which on it is worth a look. */
@@ -184,7 +251,6 @@ void page_limit_init(void)
  */
 #define RESIDENT_SHARE 64
 
-static _Atomic size_t group_pages = SIZE_MAX;
 static _Atomic bool group_is_known;
 static _Atomic size_t tight_pages;	/* became resident since the last time */
 
@@ -193,20 +259,29 @@ static size_t group_read(void)
 	return __atomic_load_n(&group_pages, __ATOMIC_RELAXED);
 }
 
+static cold void group_look_first(void)
+{
+	size_t pages;
+
+	/* Whoever has the turn is at it, or has been: SLUB_LIMIT=auto. */
+	if (!turn_try(&rereading))
+		return;
+	pages = group_limit();
+	if (pages && pages != SIZE_MAX)
+		__atomic_store_n(&group_had_limit, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&reread_at_ns, os_clock_ns(), __ATOMIC_RELAXED);
+	group_apply(pages);
+	turn_end(&rereading);
+}
+
 void page_group_look(size_t superblocks)
 {
-	size_t bytes;
-
-	if (likely(superblocks < LOOK_FROM ||
-		   __atomic_load_n(&group_is_known, __ATOMIC_RELAXED)))
+	if (likely(superblocks < LOOK_FROM))
 		return;
-	if (__atomic_exchange_n(&group_is_known, true, __ATOMIC_RELAXED))
-		return;
-	bytes = limit_of_group();
-	if (!bytes)
-		return;
-	__atomic_store_n(&group_pages, bytes / PAGE_BYTES, __ATOMIC_RELAXED);
-	purge_limit_changed();
+	if (likely(__atomic_load_n(&group_is_known, __ATOMIC_RELAXED)))
+		reread_if_limited();
+	else if (!__atomic_exchange_n(&group_is_known, true, __ATOMIC_RELAXED))
+		group_look_first();
 }
 
 bool page_memory_is_ample(void)
@@ -276,5 +351,6 @@ void page_tight_look(size_t pages)
 	if (pages < max_size(room / ROOM_SHARE, STEP_MIN))
 		return;
 	__atomic_store_n(&tight_pages, 0, __ATOMIC_RELAXED);
+	reread_if_limited();
 	page_growth_ask(pages * PAGE_BYTES, GROWTH_TIGHT);
 }

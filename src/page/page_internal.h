@@ -98,6 +98,8 @@ void quick_forget(void);
  */
 extern _Atomic size_t purge_idle_always;
 void purge_limit_changed(void);
+/* limit.c: in a forked child, who was reading the limit did not come along. */
+void limit_fork_child(void);
 
 /* After a free, with no lock held: page_purge_if_needed(), mostly not called. */
 static inline void purge_look(void)

@@ -542,4 +542,6 @@ void page_fork_finish(bool in_child)
 			zone_forget(&zones[n]);
 	}
 	lock_release_after_fork(&superblock_lock, in_child);
+	if (in_child)
+		limit_fork_child();
 }
