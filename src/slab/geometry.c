@@ -10,7 +10,7 @@
 #define SLAB_OBJECTS_MIN_LARGE 16
 /*
  * A slab may lose a sixteenth at its end, an eighth if need be.  Option min_order has
- * the same bound: 131,072 objects of 8 bytes, for as many slab_iterator has bits.
+ * the same bound: 131,072 objects of 8 bytes.
  */
 #define SLAB_ORDER_MAX 8
 /*

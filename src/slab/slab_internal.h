@@ -204,14 +204,20 @@ struct cache_node *node_current(struct slub_cache *cache);
 void node_rebuild(struct cache_node *node);
 
 /* visit.c */
-#define MARK_WORDS 2048	/* objects of a slab: 1 MiB / 8 bytes */
+/*
+ * The free objects of a slab are marked for so many at a time: all of most slabs, and few
+ * enough for a small stack.  A larger one's freelist is followed once for each window.
+ */
+#define WINDOW_WORDS 128
+#define WINDOW_OBJECTS (WINDOW_WORDS * 64)
 /* The objects of a slab that are allocated, in the order of their addresses. */
 struct slab_iterator {
 	struct slub_cache *cache;
 	struct page *slab;
 	uint32_t next;
 	uint32_t end;
-	uint64_t free[MARK_WORDS];	/* a bit for each object */
+	uint32_t window;		/* the first object that has a bit */
+	uint64_t free[WINDOW_WORDS];	/* a bit for each object from there on */
 };
 
 /*

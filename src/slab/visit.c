@@ -86,9 +86,30 @@ may_race uint64_t slab_holes_peek(const struct slub_cache *cache,
 	return __atomic_load_n(&slab->holes, __ATOMIC_RELAXED);
 }
 
-bool slab_iterate(struct slab_iterator *iterator, struct slub_cache *cache,
-		  struct page *slab)
+static void mark_free(struct slab_iterator *iterator, size_t i)
 {
+	i -= iterator->window;
+	if (i < WINDOW_OBJECTS)
+		iterator->free[i / 64] |= 1ull << i % 64;
+}
+
+static void mark_holes(struct slab_iterator *iterator, uint64_t holes)
+{
+	struct slub_cache *cache = iterator->cache;
+	uint32_t end = (uint32_t)min_size(iterator->window + WINDOW_OBJECTS,
+					  cache->objects);
+
+	for (uint32_t i = iterator->window; holes && i < end; i++) {
+		if (object_is_hole(cache, holes, i))
+			mark_free(iterator, i);
+	}
+}
+
+/* Marks what is free as of now, from the next object on. */
+static bool window_read(struct slab_iterator *iterator)
+{
+	struct slub_cache *cache = iterator->cache;
+	struct page *slab = iterator->slab;
 	char *base = page_address(slab);
 	struct double_word state = slab_read(slab);
 	void *object = (void *)state.first;
@@ -98,25 +119,29 @@ bool slab_iterate(struct slab_iterator *iterator, struct slub_cache *cache,
 	/* Of a slab that has gone it may be anything: the pages of a large block. */
 	if (left > cache->objects)
 		return false;
-	iterator->cache = cache;
-	iterator->slab = slab;
-	iterator->next = 0;
+	iterator->window = iterator->next;
 	iterator->end = holes ? cache->objects : left;
 	memset(iterator->free, 0, sizeof(iterator->free));
-	for (uint32_t i = 0; holes && i < cache->objects; i++) {
-		if (object_is_hole(cache, holes, i))
-			iterator->free[i / 64] |= 1ull << i % 64;
-	}
+	mark_holes(iterator, holes);
 	for (; object && left; left--) {
 		size_t i = (size_t)((char *)object - base) / cache->size;
 
 		/* What a program wrote there is no address, or not of an object. */
 		if (i >= cache->objects || object != object_at(cache, base, i))
 			return false;
-		iterator->free[i / 64] |= 1ull << i % 64;
+		mark_free(iterator, i);
 		object = peek_next(cache, object);
 	}
 	return !object;
+}
+
+bool slab_iterate(struct slab_iterator *iterator, struct slub_cache *cache,
+		  struct page *slab)
+{
+	iterator->cache = cache;
+	iterator->slab = slab;
+	iterator->next = 0;
+	return window_read(iterator);
 }
 
 void *slab_next(struct slab_iterator *iterator)
@@ -124,11 +149,17 @@ void *slab_next(struct slab_iterator *iterator)
 	struct slub_cache *cache = iterator->cache;
 
 	while (iterator->next < iterator->end) {
-		uint32_t i = iterator->next++;
+		uint32_t i = iterator->next - iterator->window;
 
+		if (i >= WINDOW_OBJECTS) {
+			if (!window_read(iterator))
+				break;
+			continue;
+		}
+		iterator->next++;
 		if (!(iterator->free[i / 64] >> i % 64 & 1))
 			return object_at(cache, page_address(iterator->slab),
-					 i);
+					 iterator->window + i);
 	}
 	return NULL;
 }

@@ -74,6 +74,60 @@ TEST_P(large_slab, holds_more_objects_than_16_bits_count)
 INSTANTIATE_TEST_SUITE_P(of, large_slab, testing::Values(8, 16),
 			 [](const auto &info) { return std::to_string(info.param); });
 
+struct visit {
+	struct slub_cache *cache;
+	size_t nr = 0, wrong = 0;
+	int err = 0;
+};
+
+/* A visited object says so; what was freed names none. */
+int note_visit(void *object, void *arg)
+{
+	auto *visit = (struct visit *)arg;
+
+	visit->nr++;
+	visit->wrong += *(uintptr_t *)object != (uintptr_t)object;
+	*(uintptr_t *)object = 0;
+	return 0;
+}
+
+void *visit_all(void *arg)
+{
+	auto *visit = (struct visit *)arg;
+
+	visit->err = slub_cache_for_each_object(visit->cache, note_visit, visit);
+	return nullptr;
+}
+
+/* As goroutines and fibers have it: 20 KiB, the thread's own data among them. */
+TEST_P(large_slab, is_visited_on_a_small_stack)
+{
+	size_t size = GetParam(), freed = 0;
+	api::cache cache(size, 0, SLUB_NO_MERGE);
+	std::vector<uintptr_t *> objects = stamped(cache, size);
+	struct visit visit;
+	pthread_attr_t attributes;
+	pthread_t thread;
+
+	for (size_t i = 0; i < objects.size(); i += 3, freed++) {
+		*objects[i] = 0;
+		slub_cache_free(cache, objects[i]);
+		objects[i] = nullptr;
+	}
+	visit.cache = cache;
+	pthread_attr_init(&attributes);
+	ASSERT_EQ(pthread_attr_setstacksize(&attributes, 20480), 0);
+	ASSERT_EQ(pthread_create(&thread, &attributes, visit_all, &visit), 0);
+	pthread_join(thread, nullptr);
+	pthread_attr_destroy(&attributes);
+	EXPECT_EQ(visit.err, 0);
+	EXPECT_EQ(visit.wrong, 0u) << "twice, or free";
+	EXPECT_EQ(visit.nr, objects.size() - freed);
+	for (uintptr_t *object : objects)
+		if (object)
+			slub_cache_free(cache, object);
+}
+
 /* Objects of malloc's too: the option is for all caches. */
 TEST(large_slab, serves_malloc)
 {
