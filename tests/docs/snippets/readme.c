@@ -11,7 +11,7 @@ SLUB_CACHE_DEFINE_STATIC(connections, struct connection, 0, NULL);
 
 int main(void)
 {
-	struct connection *c = slub_cache_alloc(&connections); /* 22 instructions, no atomic one */
+	struct connection *c = slub_cache_alloc(&connections); /* inline, no atomic instruction */
 	slub_cache_free(&connections, c);                      /* finds objects of another cache */
 
 	expect(c);
