@@ -169,6 +169,6 @@ class Hardened(Peer):
         run(["c++", "-shared", "-Wl,-z,defs,-z,now"] + objects + ["-o", library, "-pthread"])
 
 
-# Only when asked for by name: bench/detection measures them.
+# Only when asked for by name: bench/detection and tests/misuse measure them.
 SECURE = [MimallocSecure()]
 PEERS = [Mimalloc(), Snmalloc(), Jemalloc(), Rpmalloc(), Tcmalloc(), Hardened()]

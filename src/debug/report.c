@@ -47,7 +47,9 @@ static const char *destination(void)
 
 	if (path && *path)
 		return path;
-	return log_is_enabled() || misuse_ends_debugging() ?
+	/* SLUB_DEBUG asks for what it finds. */
+	return option_text(OPTION_debug) || log_is_enabled() ||
+			       misuse_ends_debugging() ?
 		       "stderr" : NULL;
 }
 

@@ -4,7 +4,7 @@
 object and links that were overwritten; it says so, goes on, and does none of it to a program that
 does nothing wrong.  Two runs of a program get their objects in different orders.
 
-usage: hardened_test.py LIBRARY CRIME"""
+usage: hardened_test.py LIBRARY CRIME CRIME_TYPED"""
 
 import os
 import re
@@ -14,15 +14,15 @@ import sys
 import tempfile
 import unittest
 
-LIBRARY, CRIME = map(os.path.abspath, sys.argv[1:3])
+LIBRARY, CRIME, TYPED = map(os.path.abspath, sys.argv[1:4])
 
 # crime: what must be said of it
 FOUND = {
     **{name: "Object already free" for name in (
-        "double-free-after-0", "double-free-after-5", "double-free-4096", "double-free-between",
-        "double-free-thread", "realloc-freed", "typed-double-free")},
+        "double-free-64", "double-free-after-5", "double-free-4096", "double-free-between",
+        "double-free-thread", "realloc-freed-64", "typed-double-free-64")},
     **{name: "Invalid object pointer" for name in (
-        "free-interior-1", "free-interior-8", "free-interior-16", "free-interior-32",
+        "free-interior-1-64", "free-interior-8", "free-interior-16", "free-interior-32",
         "typed-interior-1", "typed-interior-8")},
     **{name: "Wrong size told" for name in (
         "sized-delete-larger", "sized-delete-base-class", "free-sized-wrong",
@@ -146,7 +146,8 @@ class Hardened(unittest.TestCase):
 
     def one(self, crime, **more):
         known = crime.startswith(("write-freed-at-0-then", "overrun-into", "write-freed-link-"))
-        return self.commit(self.program if known else CRIME, crime, **more)
+        program = TYPED if crime.startswith("typed") else CRIME
+        return self.commit(self.program if known else program, crime, **more)
 
     def test_what_is_found(self):
         for backend in ("rseq", "thread", "tid", "lock"):
@@ -158,7 +159,7 @@ class Hardened(unittest.TestCase):
                     self.assertEqual(done.returncode, 0, done)
 
     def test_abort_by_option(self):
-        done = self.one("double-free-after-0", SLUB_DEBUG_ABORT="1")
+        done = self.one("double-free-64", SLUB_DEBUG_ABORT="1")
         self.assertEqual(done.returncode, -6, done)
 
     def test_no_false_alarm(self):

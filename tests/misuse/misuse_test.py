@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Promise: of the crimes of the corpus each mode catches at least as many as is written here, by
+kind; letters F, Z, P and U say of each what the corpus expects, and the program lives on; and no
+mode says a word of the same programs without the wrong step.
+
+usage: misuse_test.py BUILD"""
+import functools
+import importlib.machinery
+import importlib.util
+import os
+import re
+import sys
+import unittest
+
+loader = importlib.machinery.SourceFileLoader(
+    "run", os.path.join(os.path.dirname(os.path.abspath(__file__)), "run"))
+run = importlib.util.module_from_spec(importlib.util.spec_from_loader("run", loader))
+loader.exec_module(run)
+
+BUILD = os.path.abspath(sys.argv[1])
+PROGRAMS = os.path.join(BUILD, "tests", "misuse")
+MODES = {mode.title: mode for mode in run.modes_of(BUILD)}
+
+# Large blocks, which no letter watches.
+NOT_WATCHED = ("-40000", "-200000", "-1048576", "-4194304", "-65536", "-1M", "-large")
+
+# The least that must be caught of a kind.  It only ever grows.
+LEAST = {
+    "hardened, reports": {"double free": 52, "invalid free": 34, "wrong size": 5},
+    "FZPU": {"double free": 53, "invalid free": 52, "write freed": 52, "overflow": 50,
+             "underflow": 18, "link": 17, "wrong size": 8, "typed caches": 33},
+    "FZPU + guard": {"double free": 53, "invalid free": 52, "write freed": 60, "read freed": 22,
+                     "typed caches": 32},
+}
+MODES["hardened, reports"] = run.Mode("hardened, reports",
+                                      os.path.join(BUILD, "libslub-hardened.so"),
+                                      SLUB_DEBUG_REPORT="stderr")
+
+
+@functools.lru_cache(maxsize=None)
+def column_of(title):
+    """What the mode of this title makes of the kinds that are counted."""
+    mode, kinds = MODES[title], LEAST[title]
+    return run.Column(mode, [crime for crime in run.crimes_of(PROGRAMS, mode)
+                             if crime.kind in kinds], [], False)
+
+
+class Misuse(unittest.TestCase):
+    def test_at_least(self):
+        for title, least in LEAST.items():
+            column = column_of(title)
+            for kind, number in least.items():
+                caught = sum(column.is_caught(outcome) for crime, outcome in
+                             zip(column.crimes, column.outcomes) if crime.kind == kind)
+                with self.subTest(mode=title, kind=kind):
+                    missed = [text for text in column.missed() if text.startswith(kind + ":")]
+                    self.assertGreaterEqual(caught, number, "\n".join(missed))
+
+    def test_letters_say_what_it_was(self):
+        column = column_of("FZPU")
+        for crime, outcome in zip(column.crimes, column.outcomes):
+            if not crime.report or crime.name.endswith(NOT_WATCHED):
+                continue
+            bugs = re.findall(r"^BUG \S+ \(\d+\): (.*)", outcome.errors, re.MULTILINE)
+            with self.subTest(crime=crime.name):
+                self.assertTrue(any(re.search(crime.report, bug) for bug in bugs), outcome)
+                self.assertIn("\nFIX ", outcome.errors)
+                self.assertEqual(outcome.status, 0, outcome)
+
+    def test_twins_raise_no_alarm(self):
+        for mode in MODES.values():
+            for program in ("crime", "crime_typed"):
+                with self.subTest(mode=mode.title, program=program):
+                    outcome = mode.run([os.path.join(PROGRAMS, program), "--twins"])
+                    self.assertEqual((outcome.status, outcome.errors), (0, ""), outcome)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
