@@ -38,6 +38,7 @@ _slub_run()
 	--stats_file|--profile_file) COMPREPLY=($(compgen -f -- "$word")); return ;;
 	--retain|--reserve|--percpu_bytes|--cpus|--min_order|--limit|--reclaim_rate) return ;;
 	--debug|--debug_fail|--profile|--profile_seed|--guard|--guard_places) return ;;
+	--quarantine|--large_quarantine|--free_fill) return ;;
 	esac
 
 	if [[ $word == -* ]]; then
@@ -47,7 +48,7 @@ _slub_run()
 			--debug_abort --on_error= --debug_leaks= --debug_fail= --profile= \
 			--profile_file= --profile_seed= --guard= --guard_places= --deepbind= \
 			--attach= \
-			--zero_on_free \
+			--quarantine= --large_quarantine= --free_fill= --zero_on_free \
 			--pressure= --hardened --verbose --force --help --" -- "$word"))
 		[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
 	else

@@ -101,8 +101,9 @@ struct slot_check {
 	uintptr_t secret;	/* of the cache: one for all of its slots */
 	uint64_t magic;		/* 2^64 / size + 1; 0: no objects */
 	uint32_t mask;		/* of the offset within the slab */
-	uint32_t zero_bytes;	/* to be filled with zeros at a free */
-	uint64_t unused;
+	uint32_t fill;		/* bytes to be filled with zeros at a free, at most */
+	uint32_t tail;		/* where in an object its tail is; 0: it has none */
+	uint32_t unused;
 };
 
 _Static_assert(sizeof(struct slot_check) == SLOT_BYTES, "index of a slot");

@@ -13,8 +13,8 @@
 
 #include <errno.h>
 
-#define INDEX_END (CLASS_BYTES_MAX / CLASS_STEP + 1)
-#define WORD_INDEX_END (CLASS_WORD_MAX / CLASS_STEP + 1)
+#define INDEX_END (CLASS_SIZE_MAX / CLASS_STEP + 1)
+#define WORD_INDEX_END (CLASS_SIZE_WORD / CLASS_STEP + 1)
 
 /*
  * As malloc_slot, by size_index(): the cache for a size, and its slot.  NULL and 0,
@@ -95,7 +95,8 @@ static void sizes_fill(bool samples)
 {
 	for (size_t i = 0; i < INDEX_END; i++) {
 		struct slub_cache *c = __atomic_load_n(
-			&sizeclass_cache(i * CLASS_STEP)->accounted,
+			&sizeclass_cache(i ? i * CLASS_STEP - CLASS_TAIL : 0)
+				 ->accounted,
 			__ATOMIC_ACQUIRE);
 		uint8_t path = i < WORD_INDEX_END ? ACCOUNT_WORD :
 						    ACCOUNT_PAGED;

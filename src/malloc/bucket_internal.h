@@ -33,7 +33,8 @@ static inline bool bucket_is_live(const struct slub_bucket *bucket)
 
 /* bucket_class.c */
 struct slub_cache *bucket_class_make(struct slub_bucket *bucket,
-				     uint32_t number, uint32_t bytes);
+				     uint32_t number,
+				     const struct slub_cache *model);
 /* All of them have the bucket's place from here on. */
 void bucket_classes_place(struct slub_bucket *bucket);
 /* Adds their objects to @stats; returns 0 or -EAGAIN. */
@@ -55,7 +56,7 @@ static inline struct slub_cache *bucket_class(struct slub_bucket *bucket,
 	cache = __atomic_load_n(&bucket->classes[number], __ATOMIC_ACQUIRE);
 	if (likely(cache && !cache_is_making(cache)))
 		return cache;
-	return bucket_class_make(bucket, number, model->size);
+	return bucket_class_make(bucket, number, model);
 }
 
 /* The class to which objects as @cache's belong, if there is one of their size. */

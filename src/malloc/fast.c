@@ -103,6 +103,12 @@ aborted:
 	return slub_seq_end(NULL);
 }
 
+/* What the hardened build knows of the class for @bytes. */
+static always_inline const struct slot_check *class_check(size_t bytes)
+{
+	return slot_check(malloc_slot[size_index(bytes)]);
+}
+
 /*
  * Of a page or more, with a list?  By its size alone: a handler may open the fast paths
  * after malloc() found them closed.
@@ -122,9 +128,13 @@ static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
 	void *object;
 
 	if (unlikely(!is_paged(bytes) || !slub_thread.malloc_limit))
-		return slow_alloc_beyond(bytes);
+		return hardened_sealed(slow_alloc_beyond(bytes), bytes);
 	object = list_pop_paged(bytes);
-	return likely(object) ? object : slow_alloc(bytes);
+	if (unlikely(!object))
+		return hardened_sealed(slow_alloc(bytes), bytes);
+	if (SLUB_CONFIG_HARDENED)
+		hardened_hand_out(class_check(bytes), object, bytes);
+	return object;
 }
 
 /*
@@ -143,7 +153,7 @@ free_behind(void *ptr, uintptr_t slot, struct slub_cache *cache)
 	return;
 aborted:
 	if (SLUB_CONFIG_HARDENED)
-		*(void **)ptr = NULL;	/* as in free_paged() */
+		hardened_unlinked(ptr, pagemap_get(ptr));
 failed:
 	account_free_object(ptr, cache);
 }
@@ -202,8 +212,12 @@ static __attribute__((__noinline__)) void *pop_paged(size_t bytes)
 
 SLUB_HOT void *fast_pop(size_t bytes)
 {
-	return likely(bytes < slub_thread.malloc_limit) ? list_pop(bytes) :
-							  pop_paged(bytes);
+	void *object = likely(bytes < slub_thread.malloc_limit) ?
+			       list_pop(bytes) : pop_paged(bytes);
+
+	if (SLUB_CONFIG_HARDENED && object)
+		hardened_hand_out(class_check(bytes), object, bytes);
+	return object;
 }
 
 static always_inline void *alloc_inline(size_t bytes)
@@ -213,7 +227,11 @@ static always_inline void *alloc_inline(size_t bytes)
 	if (unlikely(bytes >= slub_thread.malloc_limit))
 		return alloc_paged(bytes);
 	object = list_pop(bytes);
-	return likely(object) ? object : slow_alloc(bytes);
+	if (unlikely(!object))
+		return hardened_sealed(slow_alloc(bytes), bytes);
+	if (SLUB_CONFIG_HARDENED)
+		hardened_hand_out(class_check(bytes), object, bytes);
+	return object;
 }
 
 static __attribute__((__noinline__)) void
@@ -244,7 +262,7 @@ static always_inline void free_sized_inline(void *ptr, size_t told,
 	return;
 aborted:
 	if (SLUB_CONFIG_HARDENED)
-		*(void **)ptr = NULL;	/* as in free_paged() */
+		hardened_unlinked(ptr, pagemap_get(ptr));
 failed:
 	free_sized_paged(ptr, told, align);
 }
@@ -264,7 +282,7 @@ static always_inline void free_inline(void *ptr)
 	return;
 aborted:
 	if (SLUB_CONFIG_HARDENED)
-		*(void **)ptr = NULL;	/* as in free_paged() */
+		hardened_unlinked(ptr, pagemap_get(ptr));
 failed:
 	free_paged(ptr);
 }
@@ -279,7 +297,7 @@ void *fast_pop(size_t bytes)
 
 static always_inline void *alloc_inline(size_t bytes)
 {
-	return slow_alloc(bytes);
+	return hardened_sealed(slow_alloc(bytes), bytes);
 }
 
 static always_inline void free_inline(void *ptr)

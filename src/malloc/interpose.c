@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "malloc/malloc.h"
+#include "slab/hardened.h"
 
 static void *no_memory(void)
 {
@@ -47,7 +48,7 @@ static void *realloc_move(void *ptr, size_t old, size_t bytes, bool may_room)
 	void *to = NULL;
 
 	if (may_room && size_grows_on(old, bytes))
-		to = fast_alloc(size_with_room(bytes));
+		to = hardened_sealed(fast_alloc(size_with_room(bytes)), bytes);
 	if (!to)
 		to = fast_alloc(bytes);
 	if (!to)
@@ -87,12 +88,17 @@ SLUB_EXPORT void *realloc(void *ptr, size_t bytes)
 {
 	struct slub_cache *cache = cache_of(ptr);
 
+	if (SLUB_CONFIG_HARDENED && cache &&
+	    !hardened_check(cache, ptr, "realloc"))
+		return no_memory();
 	if (likely(cache && bytes && !cache->debug)) {
 		if (size_is_worth_keeping(cache->object_size, bytes))
-			return ptr;
+			return hardened_sealed(ptr, bytes);
 		if (likely(bytes <= CLASS_BYTES_MAX))
-			return realloc_move(ptr, cache->object_size, bytes,
-					    true);
+			return realloc_move(ptr, SLUB_CONFIG_HARDENED ?
+						 hardened_bytes(cache, ptr) :
+						 cache->object_size,
+					    bytes, true);
 	}
 	return realloc_slow(ptr, bytes);
 }
@@ -175,6 +181,12 @@ SLUB_EXPORT size_t malloc_usable_size(void *ptr)
 	if (unlikely(ptr_is_foreign(ptr))) {
 		foreign_warn("malloc_usable_size", ptr);
 		return 0;
+	}
+	if (SLUB_CONFIG_HARDENED) {
+		struct slub_cache *cache = cache_of(ptr);
+
+		if (cache && !hardened_check(cache, ptr, "malloc_usable_size"))
+			return 0;
 	}
 	return block_bytes(ptr);
 }

@@ -2,7 +2,8 @@
 /*
  * malloc: the C and C++ allocation functions on top of the caches.
  *
- *   0 .. 32 KiB    72 size classes, each a cache
+ *   0 .. 32 KiB    72 size classes, each a cache; in the hardened build the last 8
+ *                  bytes of an object are its tail (slab/hardened_tail.h)
  *   above          large blocks of whole pages
  *   in a handler   that interrupted the holder of a lock: the CPU's lists, and
  *                  when they are empty the emergency pool (emergency.c)
@@ -13,16 +14,21 @@
 #ifndef SLUB_MALLOC_H
 #define SLUB_MALLOC_H
 
+#include "slab/hardened_tail.h"
 #include "slab/slab.h"
 
 /* What malloc() promises for any size, as the C library does. */
 #define MALLOC_ALIGN 16
 
 /* sizeclass.c */
-#define CLASS_BYTES_MAX ((size_t)32 << 10)
 #define CLASS_STEP 16
-/* The largest that is smaller than a page. */
-#define CLASS_WORD_MAX (PAGE_BYTES / 16 * 15)
+/* The largest class, and the largest that is smaller than a page. */
+#define CLASS_SIZE_MAX ((size_t)32 << 10)
+#define CLASS_SIZE_WORD (PAGE_BYTES / 16 * 15)
+/* What of an object is not the program's, and so the largest requests of the two. */
+#define CLASS_TAIL (SLUB_CONFIG_HARDENED ? TAIL_BYTES : (size_t)0)
+#define CLASS_BYTES_MAX (CLASS_SIZE_MAX - CLASS_TAIL)
+#define CLASS_WORD_MAX (CLASS_SIZE_WORD - CLASS_TAIL)
 #define CLASS_NR 72
 /* Sizes from here on have no lists; 0 until the start is done. */
 extern size_t malloc_paged_limit SLUB_INTERNAL;
@@ -30,7 +36,14 @@ extern size_t malloc_paged_limit SLUB_INTERNAL;
 /* Where tables have what is for @bytes. */
 static always_inline size_t size_index(size_t bytes)
 {
-	return (bytes + CLASS_STEP - 1) / CLASS_STEP;
+	return (bytes + CLASS_TAIL + CLASS_STEP - 1) / CLASS_STEP;
+}
+
+/* What to ask for to get @bytes of a class whose objects are aligned to @align. */
+static always_inline size_t bytes_aligned(size_t bytes, size_t align)
+{
+	return round_up(bytes + CLASS_TAIL + !(bytes + CLASS_TAIL), align) -
+	       CLASS_TAIL;
 }
 
 /* How far the map reaches, for a thread's free_limit. */
@@ -57,7 +70,7 @@ static inline void fast_paths_open(void)
 extern uint32_t malloc_paged_slots SLUB_INTERNAL;
 extern uint32_t malloc_paged_slots_bytes SLUB_INTERNAL;
 /* The slot of the list for a size, by size_index(). */
-extern uint16_t malloc_slot[CLASS_BYTES_MAX / CLASS_STEP + 1] SLUB_INTERNAL;
+extern uint16_t malloc_slot[CLASS_SIZE_MAX / CLASS_STEP + 1] SLUB_INTERNAL;
 int sizeclass_init(void);
 /* A start has failed: the classes are as new. */
 void sizeclass_exit(void);

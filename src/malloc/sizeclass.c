@@ -12,12 +12,13 @@
 #include "base/turn.h"
 #include "malloc/account.h"
 #include "slab/guard.h"
+#include "slab/hardened.h"
 #include "slab/sample.h"
 
 size_t malloc_paged_limit;
 uint32_t malloc_paged_slots;
 uint32_t malloc_paged_slots_bytes;
-uint16_t malloc_slot[CLASS_BYTES_MAX / CLASS_STEP + 1];
+uint16_t malloc_slot[CLASS_SIZE_MAX / CLASS_STEP + 1];
 
 static struct slub_cache classes[CLASS_NR];
 
@@ -46,7 +47,7 @@ static uint32_t class_bytes(uint32_t class)
 
 struct slub_cache *sizeclass_cache(size_t bytes)
 {
-	return &classes[class_of(bytes)];
+	return &classes[class_of(bytes + CLASS_TAIL)];
 }
 
 /*
@@ -55,10 +56,10 @@ struct slub_cache *sizeclass_cache(size_t bytes)
  */
 struct slub_cache *sizeclass_aligned(size_t bytes, size_t align)
 {
-	return &classes[class_of(round_up(bytes ? bytes : 1, align))];
+	return &classes[class_of(bytes_aligned(bytes, align) + CLASS_TAIL)];
 }
 
-_Static_assert(CLASS_WORD_MAX / CLASS_STEP < TABLE_SIZES, "one for each size");
+_Static_assert(CLASS_SIZE_WORD / CLASS_STEP < TABLE_SIZES, "one for each size");
 
 static void slot_set(size_t index, uint16_t slot)
 {
@@ -71,7 +72,8 @@ static void slot_set(size_t index, uint16_t slot)
 /* Where the fast path finds the lists; also while it runs. */
 static void slots_fill(void)
 {
-	bool samples = sample_is_on_at_all();
+	bool samples = sample_is_on_at_all() ||
+		       (SLUB_CONFIG_HARDENED && hardened_has_quarantine());
 	size_t i = 0;
 
 	for (uint32_t c = 0; c < CLASS_NR; c++) {
@@ -184,10 +186,14 @@ int sizeclass_init(void)
 		int err;
 
 		text_printf(&text, "malloc-%u", class_bytes(c));
-		err = cache_create(&classes[c], name, class_bytes(c));
+		err = cache_create_tailed(&classes[c], name, class_bytes(c),
+					  CLASS_TAIL);
 		if (err)
 			return err;
 	}
+	if (SLUB_CONFIG_HARDENED && hardened_has_quarantine() &&
+	    sample_caches_prepare(classes, CLASS_NR))
+		return -ENOSPC;
 	slots_fill();
 	/* They were made in the order of their sizes. */
 	malloc_paged_slots = classes[class_of(PAGE_BYTES)].slot;

@@ -21,10 +21,24 @@ static bool is_what_was_asked(size_t asked, size_t told)
 	       (told >= REALLOC_ROOM_MIN && size_with_room(told) == asked);
 }
 
-/* realloc() leaves a block where it is as long as half of it is in use. */
-static bool fits_class(const struct slub_cache *cache, size_t told,
-		       size_t align)
+/* In the hardened build.  A tail that is damaged is for the free itself to see. */
+static bool is_what_tail_says(const struct slub_cache *cache, const void *ptr,
+			      size_t told)
 {
+	const struct slot_check *g = slot_check(cache->list_slot);
+	size_t asked = tail_read(g, tail_of(g, ptr));
+
+	/* What C++ asks for when nothing is asked for is 1. */
+	return asked > g->tail || told == asked || (!told && asked == 1);
+}
+
+/* realloc() leaves a block where it is as long as half of it is in use. */
+static bool fits_class(const struct slub_cache *cache, const void *ptr,
+		       size_t told, size_t align)
+{
+	if (SLUB_CONFIG_HARDENED && cache->is_internal && !cache->debug &&
+	    slot_check(cache->list_slot)->tail)
+		return is_what_tail_says(cache, ptr, told);
 	if (told > cache->object_size)
 		return false;
 	return align > MALLOC_ALIGN ||
@@ -35,6 +49,8 @@ static bool fits_large(const void *ptr, size_t told, size_t align)
 {
 	size_t have = large_bytes(ptr);
 
+	if (SLUB_CONFIG_HARDENED)
+		return told == large_asked(ptr);
 	if (told > have)
 		return false;
 	return align > PAGE_BYTES ||
@@ -47,6 +63,8 @@ static cold void complain(struct slub_cache *cache, const void *ptr,
 {
 	static _Atomic bool said;
 
+	if (SLUB_CONFIG_HARDENED && !cache)
+		misuse_found(MISUSE_SIZE, "free", ptr, "large block");
 	if (cache) {
 		stat_add(cache, STAT_WRONG_SIZE);
 		if (SLUB_CONFIG_HARDENED && !cache->debug)
@@ -66,14 +84,14 @@ void sized_check(void *ptr, size_t told, size_t align)
 	size_t have;
 
 	if (cache && likely(!cache->debug)) {
-		if (unlikely(!fits_class(cache, told, align)))
+		if (unlikely(!fits_class(cache, ptr, told, align)))
 			complain(cache, ptr, told, cache->object_size);
 	} else if (cache && debug_knows_size(cache, ptr)) {
 		have = cache_object_bytes(cache, ptr);
 		if (!is_what_was_asked(have, told))
 			complain(cache, ptr, told, have);
 	} else if (cache) {
-		if (!fits_class(cache, told, align))
+		if (!fits_class(cache, ptr, told, align))
 			complain(cache, ptr, told, cache->object_size);
 	} else if (guard_owns(ptr)) {
 		have = guard_bytes(ptr);

@@ -5,6 +5,7 @@
 #include "malloc/account.h"
 #include "slab/debug.h"
 #include "slab/guard.h"
+#include "slab/hardened.h"
 #include "slab/sample.h"
 
 #include <errno.h>
@@ -50,6 +51,9 @@ cold void foreign_warn(const char *what, const void *ptr)
 	static _Atomic bool warned;
 
 	debug_free_foreign(what, ptr);
+	/* In the heap lies nobody else's. */
+	if (SLUB_CONFIG_HARDENED && pagemap_covers(ptr))
+		misuse_found(MISUSE_NO_BLOCK, what, ptr, NULL);
 	if (__atomic_exchange_n(&warned, true, __ATOMIC_RELAXED))
 		return;
 	log_message("%s: pointer %p is not from this library; left alone "
@@ -72,6 +76,10 @@ static void free_large(void *ptr)
 	}
 	if (unlikely(slub_thread.locks_held)) {
 		deferred_push(ptr);
+		return;
+	}
+	if (SLUB_CONFIG_HARDENED && !large_pad_is_right(ptr)) {
+		misuse_found(MISUSE_CANARY, "free", ptr, "large block");
 		return;
 	}
 	sample_large_gone(ptr);
@@ -271,7 +279,8 @@ static always_inline void *slow_alloc_kept(size_t bytes)
 {
 	/* A limit of 0: the library has not started. */
 	if (unlikely(!malloc_paged_limit || slub_thread.locks_held ||
-		     sample_is_wanted()) || frees_are_pending())
+		     sample_is_wanted()) || frees_are_pending() ||
+	    SLUB_CONFIG_HARDENED)
 		return NULL;
 	return large_alloc_kept(bytes);
 }
@@ -301,7 +310,7 @@ static always_inline void *alloc_from_list(size_t bytes)
  */
 SLUB_HOT void *alloc_aligned(size_t bytes, size_t align)
 {
-	size_t rounded = round_up(bytes ? bytes : 1, align);
+	size_t rounded = bytes_aligned(bytes, align);
 	void *ptr = NULL;
 	bool is_zero;
 
@@ -311,7 +320,9 @@ SLUB_HOT void *alloc_aligned(size_t bytes, size_t align)
 		if (unlikely(!ptr))
 			ptr = alloc_from_list(rounded);
 	}
-	return likely(ptr) ? ptr : slow_alloc_aligned(bytes, align, &is_zero);
+	if (unlikely(!ptr))
+		ptr = slow_alloc_aligned(bytes, align, &is_zero);
+	return hardened_sealed(ptr, bytes);
 }
 
 static __attribute__((__noinline__)) void *alloc_from_any(size_t bytes)
@@ -358,7 +369,8 @@ size_t block_bytes(const void *ptr)
 		return guard_owns(ptr) ? guard_bytes(ptr) :
 					 emergency_map_bytes(ptr);
 	case MAP_LARGE:
-		return large_bytes(ptr);
+		return SLUB_CONFIG_HARDENED ? large_asked(ptr) :
+					      large_bytes(ptr);
 	case MAP_EMERGENCY:
 		return emergency_bytes(ptr);
 	}

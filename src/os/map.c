@@ -131,6 +131,12 @@ int os_withdraw(void *start, size_t bytes)
 	return os_purge(start, bytes);
 }
 
+int os_protect(void *start, size_t bytes, bool is_open)
+{
+	return (int)sys_call4(SYS_mprotect, (long)start, (long)bytes,
+			      is_open ? PROT_READ | PROT_WRITE : PROT_NONE, 0);
+}
+
 int os_huge(void *start, size_t bytes, bool on)
 {
 	return os_advise(start, bytes, on ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);

@@ -24,7 +24,7 @@ void (*slab_notify)(struct slub_cache *cache);
 
 size_t large_nr_pages(void)
 {
-	size_t kept = quick_nr_pages();
+	size_t kept = quick_nr_pages() + fence_nr_pages();
 	size_t used = __atomic_load_n(&large_pages.pages, __ATOMIC_RELAXED);
 
 	return used > kept ? used - kept : 0;
@@ -147,7 +147,7 @@ bool large_is_possible(size_t bytes, size_t align)
 	       (!limit || bytes <= limit);
 }
 
-void *large_alloc(size_t bytes, size_t align, bool *is_zero)
+void *large_take(size_t bytes, size_t align, bool *is_zero)
 {
 	uint32_t node = os_node_current();
 	size_t pages = pages_for(bytes);
@@ -173,6 +173,14 @@ void *large_alloc(size_t bytes, size_t align, bool *is_zero)
 	return ptr;
 }
 
+void *large_alloc(size_t bytes, size_t align, bool *is_zero)
+{
+	if (!SLUB_CONFIG_HARDENED)
+		return large_take(bytes, align, is_zero);
+	return large_is_possible(bytes, align) ?
+		       fence_alloc(bytes, align, is_zero) : NULL;
+}
+
 static void run_free(char *ptr, size_t pages)
 {
 	count_add(-pages);
@@ -186,6 +194,14 @@ static void unmark(void *ptr)
 	page_flags_write(page_of(ptr), 0);
 }
 
+void large_give(void *ptr, size_t pages, uint32_t flags)
+{
+	if (flags & PAGE_RUN)
+		run_free(ptr, pages);
+	else if (!quick_free(ptr, pages, flags >> 16 & 0xff))
+		large_release(ptr, pages, flags >> 16 & 0xff);
+}
+
 void large_free(void *ptr)
 {
 	struct page *page = page_of(ptr);
@@ -193,10 +209,10 @@ void large_free(void *ptr)
 	uint32_t flags = page_flags_read(page), owner = *page_owner(page);
 
 	unmark(ptr);
-	if (flags & PAGE_RUN)
-		run_free(ptr, pages);
-	else if (!quick_free(ptr, pages, flags >> 16 & 0xff))
-		large_release(ptr, pages, flags >> 16 & 0xff);
+	if (SLUB_CONFIG_HARDENED)
+		fence_free(ptr, pages, flags);
+	else
+		large_give(ptr, pages, flags);
 	/* More than a block would be too much for a stock that no other can drain. */
 	if (owner && (pages > (size_t)1 << BLOCK_ORDER_MAX ||
 		      !group_uncharge_fast(owner, pages * PAGE_BYTES)))
@@ -379,6 +395,8 @@ void *large_resize(void *ptr, size_t bytes)
 
 	if (bytes > heap_reserved_bytes)
 		return NULL;
+	if (SLUB_CONFIG_HARDENED)
+		return fence_resize(ptr, bytes);
 	pages = pages_for(bytes);
 	if (pages == old)
 		return ptr;
@@ -392,6 +410,8 @@ void *large_resize(void *ptr, size_t bytes)
 
 size_t large_bytes_for(size_t bytes)
 {
+	if (SLUB_CONFIG_HARDENED && bytes <= heap_reserved_bytes)
+		return max_size(round_up(bytes, PAGE_BYTES), PAGE_BYTES);
 	return bytes > heap_reserved_bytes ? bytes :
 					     pages_for(bytes) * PAGE_BYTES;
 }

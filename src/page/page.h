@@ -387,6 +387,10 @@ void large_free(void *ptr);
 /* Pages in large blocks. */
 size_t large_nr_pages(void);
 size_t large_bytes(const void *ptr);
+/* fence.c, hardened build: what was asked for; the bytes behind it are its pad. */
+size_t large_asked(const void *ptr);
+void large_ask(void *ptr, size_t asked);
+bool large_pad_is_right(const void *ptr);
 /* What a block for @bytes will have. */
 size_t large_bytes_for(size_t bytes);
 /* Grows or shrinks in place, or moves by mremap; NULL: cannot, unchanged. */

@@ -131,6 +131,24 @@ static inline void large_mark(void *ptr, size_t pages, uint32_t node, bool run)
 	large_entry_set(ptr, MAP_LARGE);
 }
 
+/* Large blocks as large.c has them, without fences. */
+void *large_take(size_t bytes, size_t align, bool *is_zero);
+/* @flags: PAGE_RUN, and the node; @ptr is marked no more. */
+void large_give(void *ptr, size_t pages, uint32_t flags);
+
+/* fence.c: those of the hardened build, where large.c's functions end here */
+extern struct lock fence_lock;
+void *fence_alloc(size_t bytes, size_t align, bool *is_zero);
+/* @own: its pages; @flags: its descriptor's, which is no more. */
+void fence_free(void *ptr, size_t own, uint32_t flags);
+void *fence_resize(void *ptr, size_t bytes);
+/* Pages of what waits. */
+size_t fence_nr_pages(void);
+/* What waits goes; false: nothing did. */
+bool fence_flush(void);
+/* In a child whose parent forked without the lock: what was there is lost. */
+void fence_forget(void);
+
 /* Gives a block that no longer counts as a large one to its zone. */
 void large_release(void *block, size_t pages, uint32_t node);
 

@@ -527,6 +527,7 @@ void page_fork_prepare(void)
 	for (uint32_t n = 0; n < nr_zones; n++)
 		lock_acquire_for_fork(&zones[n].lock);
 	lock_acquire_for_fork(&quick_lock);
+	lock_acquire_for_fork(&fence_lock);
 	lock_acquire_for_fork(&meta_lock);
 }
 
@@ -535,6 +536,8 @@ void page_fork_finish(bool in_child)
 	if (in_child && all_is_whole())
 		purges_return();
 	lock_release_after_fork(&meta_lock, in_child);
+	if (lock_release_after_fork(&fence_lock, in_child))
+		fence_forget();
 	if (lock_release_after_fork(&quick_lock, in_child))
 		quick_forget();
 	for (uint32_t n = 0; n < nr_zones; n++) {

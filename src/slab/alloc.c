@@ -113,21 +113,26 @@ static void slack_note(struct slub_cache *cache, size_t bytes)
 void *cache_alloc_sized(struct slub_cache *cache, size_t bytes)
 {
 	struct slub_cache *twin = cache->debug ? cache : cache_twin(cache);
+	uint32_t slot = cache->list_slot;
 	void *object;
 
 	debug_mailbox_poll();
 	if (unlikely(twin != NULL))
 		return debug_alloc(twin, bytes);
-	object = percpu_pop(cache->list_slot, cache->link);
+	if (SLUB_CONFIG_HARDENED)
+		slot = hardened_alloc_slot(cache);
+	object = percpu_pop(slot, cache->link);
 	if (object)
 		return chain_unchained(cache, object);
 	if (SLUB_CONFIG_HARDENED)
-		hardened_mend(cache, cache->list_slot);
+		hardened_mend(cache, slot);
 	if (slub_thread.locks_held)
 		return NULL;
 	cache_free_postponed();
 	percpu_enter();
 	slack_note(cache, bytes);
+	if (SLUB_CONFIG_HARDENED && slot != cache->list_slot)
+		return hardened_alloc_slow(cache);
 	return alloc_slow(cache);
 }
 
@@ -140,5 +145,7 @@ size_t cache_object_bytes(const struct slub_cache *cache, const void *object)
 {
 	if (unlikely(cache->debug != NULL))
 		return object_requested(cache->debug, object);
+	if (SLUB_CONFIG_HARDENED)
+		return hardened_bytes(cache, object);
 	return cache->object_size;
 }

@@ -223,6 +223,9 @@ static size_t alloc_rest(struct slub_cache *cache, unsigned int flags,
 {
 	size_t have;
 
+	/* There the lists have other ends, and the guarded ones were drawn. */
+	if (SLUB_CONFIG_HARDENED && !is_looked_at(cache))
+		return alloc_each(cache, flags, nr, objects, false);
 	if (is_looked_at(cache))
 		have = 0;
 	else if (cache->is_accounted)
@@ -489,7 +492,8 @@ SLUB_EXPORT int slub_cache_prefill(struct slub_cache *cache,
 		*prefill = (struct slub_prefill){ cache, NULL, 0 };
 	while (prefill->nr < nr) {
 		size_t n = min_size(nr - prefill->nr, ARRAY_SIZE(objects));
-		size_t have = is_looked_at(cache) || cache->is_accounted ?
+		size_t have = SLUB_CONFIG_HARDENED || is_looked_at(cache) ||
+			      cache->is_accounted ?
 				      0 : pop_some(cache, n, objects);
 
 		fast &= have == n;

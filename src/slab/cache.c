@@ -199,8 +199,14 @@ static void name_set(struct slub_cache *cache, const char *name)
 
 int cache_create(struct slub_cache *cache, const char *name, uint32_t size)
 {
+	return cache_create_tailed(cache, name, size, 0);
+}
+
+int cache_create_tailed(struct slub_cache *cache, const char *name,
+			uint32_t size, uint32_t tail)
+{
 	name_set(cache, name);
-	cache_sizes_set(cache, size, size);
+	cache_sizes_set(cache, size, size - tail);
 	cache->align = (uint32_t)(size & -size);
 	cache->link = size >= PAGE_BYTES ? page_link_bias : 0;
 	cache_root_set(cache, NULL);

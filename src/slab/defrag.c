@@ -232,8 +232,11 @@ static bool was_freed(struct slub_cache *cache, const void *object)
 static void stay(struct moving *m, void *to)
 {
 	stat_add(m->cache, STAT_OBJECTS_STAYED);
-	if (to)
-		room_add(m, to);
+	if (!to)
+		return;
+	/* The program may have written to it. */
+	hardened_fill(m->cache, to);
+	room_add(m, to);
 }
 
 static void migrate_one(struct moving *m, struct page *slab, void *from,
@@ -253,7 +256,7 @@ static void migrate_one(struct moving *m, struct page *slab, void *from,
 	stat_add(cache, STAT_OBJECTS_MOVED);
 	if (result == SLUB_MIGRATED && !was_freed(cache, from) &&
 	    account_one_less(cache, from)) {
-		hardened_zero(cache, from);
+		hardened_fill(cache, from);
 		slab_free_objects(cache, slab, from, from, 1);
 	}
 }

@@ -199,7 +199,10 @@ cold static void free_all_postponed(void)
 		struct slub_cache *cache = cache_of(object);
 		void *next = *link_of(cache, object);
 
-		cache_free(cache, chain_unchained(cache, object));
+		/* Its user's bytes are there still. */
+		if (SLUB_CONFIG_HARDENED && !cache->debug)
+			hardened_postponed(cache, object);
+		cache_free(cache, object);
 		object = next;
 	}
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The hardened build (-DSLUB_HARDENED=ON): what is checked when objects come and
- * go, also on the fast paths.  Links are encoded (arch/slot.h), and an object
- * that is handed out loses its link.
+ * go, also on the fast paths.  Links are encoded (arch/slot.h), objects end in a
+ * tail (hardened_tail.h), and an object that is handed out loses its link.
  *
  *   at alloc   the link of the head must decode to an address; what is behind
- *              a link that does not is given up (leaked), and that is reported
+ *              a link that does not is given up (leaked), and that is reported;
+ *              what a free has filled with zeros is so still
  *   at free    the pointer is that of an object, by the geometry of its slab;
- *              the object has no link, or it is free already
+ *              the object has no link, or it is free already; its tail, and that
+ *              of the object before it, are as they were written
  *   in chains  as at alloc, and what follows lies in a slab of the same cache
  *   new slabs  objects are linked in random order
  *
@@ -19,12 +21,8 @@
 #ifndef SLUB_HARDENED_H
 #define SLUB_HARDENED_H
 
+#include "debug/misuse.h"
 #include "slab/slab_internal.h"
-
-#define HARDENED_MARK ((void *)-1)
-
-/* Option zero_on_free. */
-extern bool hardened_zeroes SLUB_INTERNAL;
 
 /* Before any cache is made. */
 void hardened_init(void);
@@ -33,19 +31,18 @@ void hardened_cache_unmade(const struct slub_cache *cache);
 /* Lists at @slot will have objects of @cache. */
 void hardened_slot_made(const struct slub_cache *cache, uint32_t slot);
 
-/*
- * struct slot_check (arch/slot.h), of the slabs whose pages name the slot: is an
- * offset that of an object?  Of a cache with two slots the second, its lists', says
- * what to fill.
- */
+/* ---- free ---- */
 
-/* A multiple of the size times 2^64 / size has no fraction to speak of.  Magic 0: never. */
-static always_inline bool is_at_object(const struct slot_check *g,
-				       const void *ptr)
+/* What is so of every object that is allocated and has a tail; then it is filled. */
+static always_inline bool may_push(const struct slot_check *g, char *ptr)
 {
-	uint64_t offset = (uint32_t)(uintptr_t)ptr & g->mask;
+	size_t bytes = tail_read(g, tail_of(g, ptr));
 
-	return offset * g->magic < g->magic;
+	if (unlikely(bytes > g->tail || !pad_is_right(g, ptr, bytes) ||
+		     !tail_before_is_right(g, ptr)))
+		return false;
+	fill_write(ptr, min_size(bytes, g->fill));
+	return true;
 }
 
 /* May a free push @ptr, whose link is its first word, without a closer look? */
@@ -53,13 +50,10 @@ static always_inline bool hardened_may_push(void *ptr, uintptr_t slot)
 {
 	const struct slot_check *g = slot_check(slot);
 
-	if (unlikely(!is_at_object(g, ptr) ||
-		     link_is_plausible(link_decode(slot, ptr,
-						   *(void **)ptr))))
-		return false;
-	if (unlikely(hardened_zeroes))
-		__builtin_memset(ptr, 0, g->zero_bytes);
-	return true;
+	return likely(is_at_object(g, ptr) &&
+		      !link_is_plausible(link_decode(slot, ptr,
+						     *(void **)ptr))) &&
+	       may_push(g, ptr);
 }
 
 /* The same for one whose link is in its page's descriptor. */
@@ -67,32 +61,117 @@ static always_inline bool hardened_may_push_page(void *ptr, uintptr_t slot)
 {
 	const struct slot_check *g = slot_check(slot);
 
-	if (unlikely(!is_at_object(g, ptr) ||
-		     *page_link(page_link_bias, ptr) != HARDENED_MARK))
-		return false;
-	if (unlikely(hardened_zeroes))
-		__builtin_memset(ptr, 0, g->zero_bytes);
-	return true;
+	return likely(is_at_object(g, ptr) &&
+		      *page_link(page_link_bias, ptr) == HARDENED_MARK) &&
+	       may_push(g, ptr);
 }
 
-/* Before @object of @cache goes to a list; false: it must not, and was reported. */
-bool hardened_free(struct slub_cache *cache, void *object);
-/* Option zero_on_free: nobody uses @object of @cache any more. */
-static inline void hardened_zero(const struct slub_cache *cache, void *object)
+/*
+ * A push was aborted, and @ptr, whose link is its first word, is in no list: it has to be
+ * as it was, but for the fill.
+ */
+static always_inline void hardened_unlinked(void *ptr, uintptr_t slot)
 {
-	if (SLUB_CONFIG_HARDENED && unlikely(hardened_zeroes))
-		__builtin_memset(object, 0,
-				 slot_check(cache->list_slot)->zero_bytes);
+	const struct slot_check *g = slot_check(slot);
+	size_t bytes = tail_read(g, tail_of(g, ptr));
+
+	word_store(ptr, bytes < 8 ? TAIL_PAD << 8 * bytes : 0);
 }
+
+/* @object of @cache was in a list of frees that had to wait, as its user left it. */
+static inline void hardened_postponed(const struct slub_cache *cache,
+				      void *object)
+{
+	if (!link_is_in_object(cache->link))
+		*link_of(cache, object) = HARDENED_MARK;
+	else if (!cache->link && slot_check(cache->list_slot)->tail)
+		hardened_unlinked(object, cache->list_slot);
+	else
+		*link_of(cache, object) = NULL;
+}
+
+/*
+ * Is @object of @cache one that a program may have, and nothing written around it?  False:
+ * it is not, and was reported as what @call has found.
+ */
+bool hardened_check(const struct slub_cache *cache, void *object,
+		    const char *call);
+/* The same before it goes to a list; then it is filled. */
+bool hardened_free(struct slub_cache *cache, void *object);
+/* @object of @cache is nobody's any more: fills it. */
+static inline void hardened_fill(const struct slub_cache *cache, void *object)
+{
+	const struct slot_check *g = slot_check(cache->list_slot);
+	size_t bytes;
+
+	if (!SLUB_CONFIG_HARDENED || !g->tail)
+		return;
+	bytes = tail_read(g, tail_of(g, object));
+	if (bytes <= g->tail)
+		fill_write(object, min_size(bytes, g->fill));
+}
+
+/* ---- alloc ---- */
+
+/* @ptr, which malloc() is about to return, is what @bytes were asked for. */
+static always_inline void *hardened_sealed(void *ptr, size_t bytes)
+{
+	if (SLUB_CONFIG_HARDENED && likely(ptr)) {
+		uint32_t entry = pagemap_get(ptr);
+		const struct slot_check *g = slot_check(entry);
+
+		if (likely(g->tail))
+			tail_write(g, ptr, bytes);
+		else if (entry == MAP_LARGE && large_asked(ptr) != bytes)
+			large_ask(ptr, bytes);
+	}
+	return ptr;
+}
+
+/* @from of @cache has moved to @to, byte by byte. */
+static inline void hardened_moved(const struct slub_cache *cache,
+				  const void *from, void *to)
+{
+	const struct slot_check *g = slot_check(cache->list_slot);
+	size_t bytes;
+
+	if (!SLUB_CONFIG_HARDENED || !g->tail)
+		return;
+	bytes = tail_read(g, tail_of(g, from));
+	if (bytes <= g->tail)
+		tail_write(g, to, bytes);
+}
+
+/* What of @object, of @cache, was asked for. */
+static inline size_t hardened_bytes(const struct slub_cache *cache,
+				    const void *object)
+{
+	const struct slot_check *g = slot_check(cache->list_slot);
+
+	if (!g->tail)
+		return cache->object_size;
+	return min_size(tail_read(g, tail_of(g, object)), cache->object_size);
+}
+
 /*
  * What follows @object of @cache where objects of a cache and of what stands for it,
  * watched or sampled, are linked to each other: in what is put aside (prefill).
  */
 void *hardened_next_aside(struct slub_cache *cache, void *object);
-/* @object is freed with a size that cannot be: reported only. */
+/* @object is freed with a size that cannot be. */
 void hardened_free_size(const struct slub_cache *cache, const void *object);
 /* @slot of this CPU has a list that nothing can be popped off: takes it away. */
 void hardened_mend(struct slub_cache *cache, uint32_t slot);
+/* Where @cache has what it hands out; hardened_quarantine.c. */
+uint32_t hardened_alloc_slot(const struct slub_cache *cache);
+/* Option quarantine is not 0. */
+bool hardened_has_quarantine(void);
+/* That slot, not the cache's own, is empty: fills it; an object, or NULL: no memory. */
+void *hardened_alloc_slow(struct slub_cache *cache);
+/* Puts @nr pointers in random order. */
+void hardened_shuffle(void **objects, uint32_t nr);
+/* @nr objects from @first on are carved; under the node's lock. */
+void hardened_carved(const struct slub_cache *cache, char *first, uint32_t nr);
 /* Links @nr new objects in random order; returns the first. */
 void *hardened_link(struct slub_cache *cache, char *first, uint32_t nr);
 

@@ -131,7 +131,8 @@ SLUB_EXPORT void *slub_object_move(void *object)
 	if (cache->is_accounted)
 		account_move(cache, object, to);
 	stat_add(cache, STAT_OBJECTS_MOVED);
-	hardened_zero(cache, object);
+	hardened_moved(cache, object, to);
+	hardened_fill(cache, object);
 	slab_free_objects(cache, slab, object, object, 1);
 	slab_reclaim_if_needed();
 	return to;

@@ -165,6 +165,10 @@ static void carve(struct slub_cache *cache, struct cache_node *node,
 	out->count = (uint32_t)min_size(carve_count(cache, node), left);
 	if (unlikely(slab_holes(cache, slab)))
 		holes_carve(cache, slab, &out->first, &out->count);
+	if (SLUB_CONFIG_HARDENED)
+		hardened_carved(cache, (char *)page_address(slab) +
+				       (size_t)out->first * cache->size,
+				out->count);
 	slab_count_set(slab, slab->count + out->count);
 	if (unlikely(cache->ctor != NULL))
 		__atomic_fetch_add(&node->nr_constructing, 1, __ATOMIC_RELAXED);

@@ -312,6 +312,9 @@ static inline bool cache_is_dead(const struct slub_cache *cache)
  * 16); it is never destroyed.  Returns 0 or -errno.
  */
 int cache_create(struct slub_cache *cache, const char *name, uint32_t size);
+/* The same, and the last @tail bytes of an object are not its user's. */
+int cache_create_tailed(struct slub_cache *cache, const char *name,
+			uint32_t size, uint32_t tail);
 /* A start has failed: all caches and their nodes are nowhere any more. */
 void caches_forget(void);
 /* Makes @cache as @args say, which are valid.  Returns 0 or -errno. */

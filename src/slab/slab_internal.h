@@ -4,6 +4,7 @@
 #define SLUB_SLAB_INTERNAL_H
 
 #include "debug/debug.h"
+#include "slab/hardened_tail.h"
 #include "slab/slab.h"
 
 #define STATE_FROZEN (1ul << 63)
@@ -58,13 +59,21 @@ static inline void chain_set_next(const struct slub_cache *cache, void *object,
 			 next;
 }
 
+/* What an allocated object has for a link that is in its page's descriptor; hardened build. */
+#define HARDENED_MARK ((void *)-1)
+
 /* @object leaves its chain for the program: it has no link any more. */
 static inline void *chain_unchained(const struct slub_cache *cache,
 				    void *object)
 {
-	if (SLUB_CONFIG_HARDENED && object && !cache->debug)
+	if (SLUB_CONFIG_HARDENED && object && !cache->debug) {
+		const struct slot_check *g = slot_check(cache->list_slot);
+
 		*link_of(cache, object) = link_is_in_object(cache->link) ?
-						  NULL : (void *)-1;
+						  NULL : HARDENED_MARK;
+		if (g->tail)
+			hardened_hand_out(g, object, g->tail);
+	}
 	return object;
 }
 

@@ -89,7 +89,7 @@ TEST(Switch, all_new_objects_are_watched)
 	}
 	ASSERT_EQ(slub_debug("-,malloc-80"), 1);
 	void *p = malloc(70);
-	EXPECT_EQ(malloc_usable_size(p), 80u);
+	EXPECT_EQ(malloc_usable_size(p), harness::knows_sizes() ? 70u : 80u);
 	free(p);
 }
 
@@ -215,7 +215,7 @@ TEST(Switch, mailbox)
 }
 
 // Of a class that no other test watches.
-const size_t UNWATCHED = 704;
+const size_t UNWATCHED = 690;
 
 // Goes through slow paths.
 void leave_the_fast_path()

@@ -128,6 +128,15 @@ void *opaque(void *pointer)
 	return pointer;
 }
 
+bool knows_sizes()
+{
+	void *p = malloc(1);
+	bool knows = malloc_usable_size(p) == 1;
+
+	free(p);
+	return knows;
+}
+
 uint64_t Random::next()
 {
 	state += 0x9e3779b97f4a7c15ull;

@@ -44,6 +44,9 @@ std::string folder();
 size_t opaque(size_t value);
 void *opaque(void *pointer);
 
+/* Does malloc_usable_size() say what was asked for?  The hardened build's does. */
+bool knows_sizes();
+
 /* A small generator: same seed, same sequence; safe in a signal handler. */
 struct Random {
 	uint64_t state;
