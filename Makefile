@@ -58,7 +58,9 @@ bench bench-quick:
 	@scripts/setup bench
 	$(configure) -DSLUB_BUILD_TESTS=OFF -DSLUB_BUILD_BENCH=ON
 	$(compile)
+	cmake --build $(BUILD) -j $(JOBS) --target slub_unchecked
 	bench/run --build $(BUILD) $(BENCH_FLAGS)
+	bench/detection/cost --build $(BUILD) --checks
 
 # So that the loader finds what is installed on this system.
 install: hardened

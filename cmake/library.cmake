@@ -80,6 +80,19 @@ target_link_options(slub_hardened PRIVATE -Wl,-soname,libslub.so.${PROJECT_VERSI
 	-Wl,--no-undefined-version -Wl,--as-needed -Wl,-Bsymbolic-functions
 	${SLUB_LAYOUT_FLAGS} ${SLUB_SANITIZE_FLAGS})
 
+# The same without checks, to be measured beside it: bench/detection/cost.
+add_library(slub_unchecked SHARED EXCLUDE_FROM_ALL ${SLUB_SOURCES})
+set_target_properties(slub_unchecked PROPERTIES
+	C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS ON
+	SLUB_UNCHECKED ON OUTPUT_NAME slub-unchecked
+	LINKER_LANGUAGE C LINK_DEPENDS "${SLUB_MAP};${SLUB_LAYOUT_SCRIPT}" NO_SONAME ON)
+target_compile_options(slub_unchecked PRIVATE ${SLUB_COMPILE_FLAGS})
+target_link_libraries(slub_unchecked PRIVATE slub_config)
+target_link_options(slub_unchecked PRIVATE -Wl,-soname,libslub.so.${PROJECT_VERSION_MAJOR}
+	-Wl,-z,nodelete -Wl,-z,now -Wl,-z,initfirst -Wl,--version-script=${SLUB_MAP}
+	-Wl,--no-undefined-version -Wl,--as-needed -Wl,-Bsymbolic-functions
+	${SLUB_LAYOUT_FLAGS} ${SLUB_SANITIZE_FLAGS})
+
 # The archive holds one object in which every hidden symbol is local, so that a
 # program may have a page_alloc() of its own beside the library's.  operator new is left to the
 # program's C++ library (src/malloc/cxx_new.c).

@@ -9,6 +9,7 @@ set_property(CACHE SLUB_ASSERT PROPERTY STRINGS 0 1 2)
 option(SLUB_SMP "Build for more than one CPU" ON)
 option(SLUB_INJECT "Build the injection points, where tests hold threads up" OFF)
 option(SLUB_HARDENED "Build with encoded links and checks on the fast paths" OFF)
+option(SLUB_CHECKS "Notice misuse: keys of free objects, starts, links" ON)
 option(SLUB_TSAN "Build with ThreadSanitizer" OFF)
 option(SLUB_ASAN "Build with AddressSanitizer" OFF)
 option(SLUB_BUILD_TESTS "Build the tests" OFF)
@@ -54,6 +55,8 @@ endif()
 # What every object of the library is compiled with, and what a unit test that
 # includes the library's internal headers has to be compiled with too.
 set(SLUB_IS_HARDENED $<BOOL:${SLUB_HARDENED}>)
+set(SLUB_IS_CHECKED $<BOOL:${SLUB_CHECKS}>)
+set(SLUB_IS_UNCHECKED $<BOOL:$<TARGET_PROPERTY:SLUB_UNCHECKED>>)
 add_library(slub_config INTERFACE)
 target_include_directories(slub_config INTERFACE ${PROJECT_SOURCE_DIR}/include)
 # For quoted names alone: the C++ library has a <debug/debug.h> too.
@@ -63,6 +66,8 @@ target_compile_definitions(slub_config INTERFACE
 	SLUB_CONFIG_SMP=$<BOOL:${SLUB_SMP}>
 	SLUB_CONFIG_ASSERT=${SLUB_ASSERT}
 	SLUB_CONFIG_INJECT=$<BOOL:${SLUB_INJECT}>
+	# The target slub_unchecked has none.
+	SLUB_CONFIG_CHECKS=$<AND:${SLUB_IS_CHECKED},$<NOT:${SLUB_IS_UNCHECKED}>>
 	# The target slub_hardened is so in every build.
 	SLUB_CONFIG_HARDENED=$<OR:${SLUB_IS_HARDENED},$<BOOL:$<TARGET_PROPERTY:SLUB_HARDENED>>>)
 target_compile_options(slub_config INTERFACE ${SLUB_SANITIZE_FLAGS})

@@ -15,6 +15,7 @@
 #include "inspect/profile.h"
 #include "slab/debug.h"
 #include "slab/hardened.h"
+#include "slab/suspect.h"
 #include "malloc/bucket.h"
 #include "mempool/mempool.h"
 
@@ -308,6 +309,7 @@ static void library_destructor(void)
 {
 	if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != START_DONE)
 		return;
+	suspect_lists();
 	profile_finish();
 	debug_finish();
 	if (option_text(OPTION_slabinfo))

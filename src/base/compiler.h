@@ -17,6 +17,9 @@
 #ifndef SLUB_CONFIG_ASSERT
 #define SLUB_CONFIG_ASSERT 0
 #endif
+#ifndef SLUB_CONFIG_CHECKS
+#define SLUB_CONFIG_CHECKS 1	/* misuse is noticed: slab/key.h, slab/suspect.c */
+#endif
 #ifndef SLUB_CONFIG_INJECT
 #define SLUB_CONFIG_INJECT 0
 #endif

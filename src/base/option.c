@@ -117,7 +117,7 @@ static bool same_letter(struct word a, size_t i, struct word b, size_t j)
  * Edits (insert, remove, change, swap neighbours) that turn @a into @b, which has
  * up to NAME_LENGTH_MAX letters.
  */
-static size_t edit_distance(struct word a, struct word b)
+static cold size_t edit_distance(struct word a, struct word b)
 {
 	size_t rows[3][NAME_LENGTH_MAX + 1];
 	size_t *before = rows[0], *last = rows[1], *row = rows[2], *unused;
@@ -248,7 +248,7 @@ static const char *terminated(struct word word, char *buf)
 	return buf;
 }
 
-const char *option_nearest(const char *choices, const char *s, size_t length,
+cold const char *option_nearest(const char *choices, const char *s, size_t length,
 			   char buf[NEAREST_BYTES])
 {
 	struct word near = nearest_choice(choices, (struct word){ s, length });
@@ -256,7 +256,7 @@ const char *option_nearest(const char *choices, const char *s, size_t length,
 	return near.length ? terminated(near, buf) : NULL;
 }
 
-static void complain_choice(const struct option_row *row, struct word value)
+static cold void complain_choice(const struct option_row *row, struct word value)
 {
 	char given[NAME_LENGTH_MAX + 1];
 	char buf[NAME_LENGTH_MAX + 1];
@@ -270,7 +270,7 @@ static void complain_choice(const struct option_row *row, struct word value)
 }
 
 /* Zero is every size's way to say "none" or "choose yourself". */
-static void complain_size(const struct option_row *row, struct word value)
+static cold void complain_size(const struct option_row *row, struct word value)
 {
 	char given[NAME_LENGTH_MAX + 1];
 	const char *zero = row->min > 1 ? " 0, or" : "";
@@ -358,7 +358,7 @@ static void option_set(enum option_id id, struct word value)
 	state->given = true;
 }
 
-static void complain_name(struct word name)
+static cold void complain_name(struct word name)
 {
 	/* With a '|' in front of the first as well. */
 	static const char names[] =

@@ -121,6 +121,8 @@ struct stack {
  * library; by frame pointers.
  */
 void stack_read(struct stack *stack, const void *frame);
+/* Is @ptr on this thread's own stack, as far as that is known? */
+bool stack_has(const void *ptr);
 /* A number for @stack, the same for the same stack; 0: no room is left. */
 uint32_t stack_store(const struct stack *stack);
 /* The frames behind a number, and how many; NULL for 0. */

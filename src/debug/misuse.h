@@ -41,6 +41,11 @@ enum misuse {
  */
 cold void misuse_found(enum misuse what, const char *call, const void *address,
 		       const char *where);
+/*
+ * foreign.c: the same of @ptr, given to @call, which is no block of this library and of
+ * no cache, where it is certain to be nobody else's block either.  False: it may be.
+ */
+cold bool foreign_found(const char *call, const void *ptr);
 /* How often it was called. */
 uint64_t misuse_nr_found(void);
 

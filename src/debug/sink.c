@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/uio.h>
 
 #include "debug/debug.h"
+#include "debug/maps.h"
 
 #define STDERR 2
 
@@ -55,32 +55,6 @@ static uintptr_t first_byte, last_end;
 /* What was read may be of a plugin that has made room for another. */
 static bool is_stale;
 
-static uintptr_t parse_hex(const char **s)
-{
-	uintptr_t n = 0;
-
-	for (;; (*s)++) {
-		char c = **s;
-
-		if (c >= '0' && c <= '9')
-			n = n * 16 + (uintptr_t)(c - '0');
-		else if (c >= 'a' && c <= 'f')
-			n = n * 16 + (uintptr_t)(c - 'a' + 10);
-		else
-			return n;
-	}
-}
-
-/* Another thread may unmap it at this moment. */
-static bool read_own(uintptr_t from, void *to, size_t bytes)
-{
-	struct iovec local = { to, bytes }, remote = { (void *)from, bytes };
-
-	return sys_call6(SYS_process_vm_readv,
-			 sys_call4(SYS_getpid, 0, 0, 0, 0), (long)&local, 1,
-			 (long)&remote, 1, 0) == (long)bytes;
-}
-
 /*
  * The bias of the file whose first byte lies at @base: what addr2line(1) wants is
  * neither the address, but in a program that is not relocated, nor the offset in the
@@ -91,11 +65,11 @@ static uintptr_t bias_of(uintptr_t base, uintptr_t otherwise)
 	Elf64_Ehdr head;
 	Elf64_Phdr segment;
 
-	if (!base || !read_own(base, &head, sizeof(head)) ||
+	if (!base || !maps_peek(base, &head, sizeof(head)) ||
 	    memcmp(head.e_ident, ELFMAG, SELFMAG))
 		return otherwise;
 	for (uint32_t i = 0; i < head.e_phnum; i++) {
-		if (!read_own(base + head.e_phoff + i * sizeof(segment),
+		if (!maps_peek(base + head.e_phoff + i * sizeof(segment),
 			      &segment, sizeof(segment)))
 			break;
 		if (segment.p_type == PT_LOAD)
@@ -105,7 +79,7 @@ static uintptr_t bias_of(uintptr_t base, uintptr_t otherwise)
 }
 
 /* start-end perms offset device inode name */
-static void module_add(const char *line)
+static bool module_add(const char *line, void *arg)
 {
 	struct module *m = &modules[nr_modules];
 	const char *slash = strchr(line, '/');
@@ -113,64 +87,41 @@ static void module_add(const char *line)
 	bool is_code;
 	size_t length;
 
-	m->start = parse_hex(&line);
+	(void)arg;
+	m->start = maps_hex(&line);
 	line += *line == '-';
-	m->end = parse_hex(&line);
+	m->end = maps_hex(&line);
 	if (!slash || nr_modules == MODULES_MAX - 1 || strlen(line) < 6) {
 		first_byte = 0;
-		return;
+		return true;
 	}
 	is_code = line[3] == 'x';
 	line += 6;
-	offset = parse_hex(&line);
+	offset = maps_hex(&line);
 	if (!offset)
 		first_byte = m->start;
 	else if (m->start != last_end)
 		first_byte = 0;
 	last_end = m->end;
 	if (!is_code)
-		return;
+		return true;
 	m->bias = bias_of(first_byte, m->start - offset);
 	length = strlen(slash) + 1;
 	if (names_used + length > NAMES_BYTES)
-		return;
+		return true;
 	memcpy(names + names_used, slash, length);
 	m->name = names_used;
 	names_used += (uint32_t)length;
 	nr_modules++;
+	return true;
 }
 
 static void modules_read(void)
 {
-	char buf[1024];
-	size_t used = 0;
-	long n;
-	long fd = sys_call4(SYS_openat, AT_FDCWD, (long)"/proc/self/maps",
-			    O_RDONLY | O_CLOEXEC, 0);
-
 	nr_modules = 0;
 	names_used = 0;
 	first_byte = 0;
-	if (fd < 0)
-		return;
-	while ((n = sys_call4(SYS_read, fd, (long)(buf + used),
-			      (long)(sizeof(buf) - used), 0)) > 0) {
-		char *line = buf;
-		char *stop;
-
-		used += (size_t)n;
-		while ((stop = memchr(line, '\n',
-				      used - (size_t)(line - buf)))) {
-			*stop = '\0';
-			module_add(line);
-			line = stop + 1;
-		}
-		used -= (size_t)(line - buf);
-		memmove(buf, line, used);
-		if (used == sizeof(buf))
-			break;	/* a name of a thousand characters */
-	}
-	sys_call4(SYS_close, fd, 0, 0, 0);
+	maps_read(module_add, NULL);
 }
 
 static const struct module *module_find(uintptr_t address)

@@ -126,6 +126,15 @@ static uintptr_t stack_end(uintptr_t sp)
 	return low + pages_readable(low, WINDOW_PAGES) * PAGE_BYTES;
 }
 
+bool stack_has(const void *ptr)
+{
+	uintptr_t sp = (uintptr_t)__builtin_frame_address(0);
+
+	stack_end(sp);
+	return sp >= own_low && sp < own_high && (uintptr_t)ptr >= sp &&
+	       (uintptr_t)ptr < own_high;
+}
+
 /* ---- reading ---- */
 
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));

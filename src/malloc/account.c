@@ -56,6 +56,7 @@ static bool class_init(struct slub_cache *cache, const struct slub_cache *model)
 	cache->flags = SLUB_ACCOUNT;
 	cache_root_set(cache, NULL);
 	cache_accounted_set(cache, true);
+	cache->has_keys = KEYS && link_is_in_object(cache->link);
 	return cache_publish(cache, 0) == 0;
 }
 
@@ -297,6 +298,8 @@ SLUB_HOT void *slow_alloc_beyond(size_t bytes)
 	object = account_pop_fast(class->slot);
 	if (unlikely(!object))
 		return alloc_rest(bytes);
+	if (KEYS)
+		key_clear(object);
 	at = (int64_t)((uintptr_t)object & class->slab_mask);
 	at = (at * class->step >> 32) + class->owners;
 	__asm__("" : "+r"(at));
@@ -311,13 +314,23 @@ free_rest(void *ptr, struct slub_cache *cache)
 {
 	int kept = errno;
 
-	if (!account_free_rest(cache, ptr))
+	if (!account_free_rest(cache, ptr)) {
+		if (cache_has_keys(cache))
+			key_clear(ptr);
 		slow_free(ptr);
+	}
 	errno = kept;
 }
 
 SLUB_HOT void account_free_object(void *ptr, struct slub_cache *cache)
 {
+	if (cache->account_path == ACCOUNT_WORD && cache_has_keys(cache)) {
+		if (unlikely(!free_is_plain(cache, ptr))) {
+			slow_free(ptr);
+			return;
+		}
+		key_set(cache, ptr);
+	}
 	if (likely(cache->account_path == ACCOUNT_WORD)) {
 		if (!account_free_fast(cache, ptr, true))
 			free_rest(ptr, cache);

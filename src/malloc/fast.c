@@ -7,11 +7,14 @@
  * thread that is not registered are behind the thread's limits.  Whatever else is
  * out of the ordinary (a pointer without a slab, a list that is empty or full, a CPU
  * that is stopped) meets a slot that is empty or has no room and leaves for the slow
- * path; there is no test for it here.  tests/golden holds the listings: at most 22
- * instructions each, no stack frame, no call.
+ * path; there is no test for it here, but for the key of a free object (slab/key.h).  A
+ * pointer that is not aligned to 16 is beyond the limit as well: it is counted in units
+ * of that, and rotated so that what is left over comes to the top.  tests/golden holds the
+ * listings: at most 26 instructions each, no stack frame, no call.
  */
 #include "malloc/account.h"
 #include "slab/hardened.h"
+#include "slab/key.h"
 
 #if ARCH_HAS_RSEQ
 
@@ -46,19 +49,25 @@ static always_inline struct front front_map(void)
 	return (struct front){ slub_map_bases };
 }
 
-/* The page of @ptr, counted from the beginning of what lies before the map. */
-static always_inline size_t front_page(struct front front, const void *ptr)
+/*
+ * Where @ptr is, counted from the beginning of what lies before the map: in units of
+ * free_limit.
+ */
+static always_inline size_t front_place(struct front front, const void *ptr)
 {
 	uintptr_t at = (uintptr_t)ptr + TABLE_GAP;
 
 	/* So that it is made in one instruction, and not in two behind the other. */
 	__asm__("" : "+r"(at));
-	return (at - (uintptr_t)front.base) >> PAGE_SHIFT;
+	at -= (uintptr_t)front.base;
+	return KEYS ? at / MALLOC_ALIGN | at << (64 - FREE_UNIT_SHIFT) :
+		      at >> PAGE_SHIFT;
 }
 
 /* Read before anything else is (measured: a pair of one object 5.22 -> 5.10 ns). */
-static always_inline uintptr_t front_entry(struct front front, size_t page)
+static always_inline uintptr_t front_entry(struct front front, size_t place)
 {
+	size_t page = place >> (PAGE_SHIFT - FREE_UNIT_SHIFT);
 	const uint16_t *map = (const uint16_t *)((char *)front.base - TABLE_GAP +
 						 MAP_FRONT_BYTES);
 	uintptr_t entry = map[page - MAP_FRONT_PAGES];
@@ -74,10 +83,15 @@ static always_inline void *list_pop(size_t bytes)
 	uintptr_t slot = front_slot(front, bytes), t;
 	void *object;
 
-	RSEQ_POP_IN(front, object, slot, t);
+	if (KEYS)
+		RSEQ_POP_KEY_IN(front, object, slot, t, key_value());
+	else
+		RSEQ_POP_IN(front, object, slot, t);
 	/* So that nobody asks again. */
 	if (!object)
 		__builtin_unreachable();
+	if (KEYS)
+		key_clear(object);
 	if (SLUB_CONFIG_HARDENED)
 		*(void **)object = NULL;
 	return object;
@@ -95,8 +109,8 @@ static always_inline void *list_pop_paged(size_t bytes)
 	RSEQ_POP_PAGE(object, slot, t, page_link_bias);
 	if (!object)
 		__builtin_unreachable();
-	if (SLUB_CONFIG_HARDENED)
-		*page_link(page_link_bias, object) = HARDENED_MARK;
+	if (SLUB_CONFIG_HARDENED || KEYS)
+		*page_link(page_link_bias, object) = LINK_USED;
 	return object;
 failed:
 aborted:
@@ -138,6 +152,18 @@ static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
 }
 
 /*
+ * A push of @ptr, of @cache, was aborted: what it may have written makes it look as if it
+ * were free.  Where nothing can be pushed nothing was written.
+ */
+static inline void push_undo(void *ptr, const struct slub_cache *cache)
+{
+	if (cache_may_have_keys(cache))
+		key_clear(ptr);
+	if (SLUB_CONFIG_HARDENED)
+		hardened_unlinked(ptr, pagemap_get(ptr));
+}
+
+/*
  * What free() would have done with an object of @cache, which the map says is of @slot, but
  * that the thread was not told of its page yet.
  */
@@ -149,11 +175,13 @@ free_behind(void *ptr, uintptr_t slot, struct slub_cache *cache)
 	fast_paths_open_now();
 	if (SLUB_CONFIG_HARDENED && !hardened_may_push(ptr, slot))
 		goto failed;
-	RSEQ_PUSH(ptr, slot, t);
+	if (KEYS)
+		RSEQ_PUSH_KEY_IN(slub_thread.self, ptr, slot, t, key_value());
+	else
+		RSEQ_PUSH(ptr, slot, t);
 	return;
 aborted:
-	if (SLUB_CONFIG_HARDENED)
-		hardened_unlinked(ptr, pagemap_get(ptr));
+	push_undo(ptr, cache);
 failed:
 	account_free_object(ptr, cache);
 }
@@ -165,8 +193,9 @@ static always_inline void free_others(void *ptr, size_t index, uintptr_t slot,
 	if (cache->account_path == ACCOUNT_PAGED) {
 		if (!account_free_paged(cache, ptr))
 			account_free_object(ptr, cache);
-	} else if (unlikely(index + MAP_FRONT_PAGES >= slub_thread.free_limit) &&
-		   slub_thread.self.base == slub_cpu_base) {
+	} else if (unlikely(free_limit_of(index) >= slub_thread.free_limit) &&
+		   slub_thread.self.base == slub_cpu_base &&
+		   !((uintptr_t)ptr % MALLOC_ALIGN)) {
 		free_behind(ptr, slot, cache);
 	} else {
 		account_free_object(ptr, cache);
@@ -194,14 +223,27 @@ static __attribute__((__noinline__)) void free_paged(void *ptr)
 	if (SLUB_CONFIG_HARDENED && !hardened_may_push_page(ptr, slot))
 		goto failed;
 	link = page_link(page_link_bias, ptr);
+	/* Page by page alone: slow_free() knows where its objects begin. */
+	if (KEYS && unlikely(*link != LINK_USED ||
+			     (uintptr_t)ptr % PAGE_BYTES))
+		goto failed;
 	RSEQ_PUSH_PAGE(ptr, slot, t, link);
 	return;
 aborted:
 	/* The link may have been written: it is not free all the same. */
-	if (SLUB_CONFIG_HARDENED)
-		*link = HARDENED_MARK;
+	if (SLUB_CONFIG_HARDENED || KEYS)
+		*link = LINK_USED;
 failed:
 	slow_free(ptr);
+}
+
+static __attribute__((__noinline__)) void free_aborted(void *ptr)
+{
+	const struct slub_cache *cache = cache_of(ptr);
+
+	if (cache)
+		push_undo(ptr, cache);
+	free_paged(ptr);
 }
 
 static __attribute__((__noinline__)) void *pop_paged(size_t bytes)
@@ -244,25 +286,36 @@ free_sized_paged(void *ptr, size_t told, size_t align)
 	free_paged(ptr);
 }
 
+static __attribute__((__noinline__)) void
+free_sized_aborted(void *ptr, size_t told, size_t align)
+{
+	if (!SLUB_CONFIG_HARDENED)
+		sized_check(ptr, told, align);
+	free_aborted(ptr);
+}
+
 static always_inline void free_sized_inline(void *ptr, size_t told,
 					    size_t align)
 {
 	struct front front = front_map();
-	size_t page = front_page(front, ptr);
+	size_t place = front_place(front, ptr);
 	uintptr_t slot, t;
 
 	if (SLUB_CONFIG_HARDENED && ptr)
 		sized_check(ptr, told, align);
-	if (unlikely(page >= slub_thread.free_limit))
+	if (unlikely(place >= slub_thread.free_limit))
 		goto failed;
-	slot = front_entry(front, page);
+	slot = front_entry(front, place);
 	if (SLUB_CONFIG_HARDENED && !hardened_may_push(ptr, slot))
 		goto failed;
-	RSEQ_PUSH_IN(front, ptr, slot, t);
+	if (KEYS)
+		RSEQ_PUSH_KEY_IN(front, ptr, slot, t, (uintptr_t)front.base);
+	else
+		RSEQ_PUSH_IN(front, ptr, slot, t);
 	return;
 aborted:
-	if (SLUB_CONFIG_HARDENED)
-		hardened_unlinked(ptr, pagemap_get(ptr));
+	free_sized_aborted(ptr, told, align);
+	return;
 failed:
 	free_sized_paged(ptr, told, align);
 }
@@ -270,19 +323,22 @@ failed:
 static always_inline void free_inline(void *ptr)
 {
 	struct front front = front_map();
-	size_t page = front_page(front, ptr);
+	size_t place = front_place(front, ptr);
 	uintptr_t slot, t;
 
-	if (unlikely(page >= slub_thread.free_limit))
+	if (unlikely(place >= slub_thread.free_limit))
 		goto failed;
-	slot = front_entry(front, page);
+	slot = front_entry(front, place);
 	if (SLUB_CONFIG_HARDENED && !hardened_may_push(ptr, slot))
 		goto failed;
-	RSEQ_PUSH_IN(front, ptr, slot, t);
+	if (KEYS)
+		RSEQ_PUSH_KEY_IN(front, ptr, slot, t, (uintptr_t)front.base);
+	else
+		RSEQ_PUSH_IN(front, ptr, slot, t);
 	return;
 aborted:
-	if (SLUB_CONFIG_HARDENED)
-		hardened_unlinked(ptr, pagemap_get(ptr));
+	free_aborted(ptr);
+	return;
 failed:
 	free_paged(ptr);
 }

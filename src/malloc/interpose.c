@@ -65,11 +65,8 @@ static cold void *realloc_slow(void *ptr, size_t bytes)
 
 	if (!ptr)
 		return fast_alloc(bytes);
-	if (ptr_is_foreign(ptr)) {
-		/* Its size is unknown: nothing can be copied safely. */
-		foreign_warn("realloc", ptr);
-		return no_memory();
-	}
+	if (!ptr_is_block(ptr, "realloc"))
+		return no_memory();	/* how much could be copied is not known */
 	if (bytes == 0) {	/* as glibc does */
 		fast_free(ptr);
 		return NULL;
@@ -91,7 +88,8 @@ SLUB_EXPORT void *realloc(void *ptr, size_t bytes)
 	if (SLUB_CONFIG_HARDENED && cache &&
 	    !hardened_check(cache, ptr, "realloc"))
 		return no_memory();
-	if (likely(cache && bytes && !cache->debug)) {
+	if (likely(cache && bytes && !cache->debug &&
+		   (!KEYS || free_is_plain(cache, ptr)))) {
 		if (size_is_worth_keeping(cache->object_size, bytes))
 			return hardened_sealed(ptr, bytes);
 		if (likely(bytes <= CLASS_BYTES_MAX))
@@ -178,10 +176,8 @@ SLUB_EXPORT size_t malloc_usable_size(void *ptr)
 {
 	if (!ptr)
 		return 0;
-	if (unlikely(ptr_is_foreign(ptr))) {
-		foreign_warn("malloc_usable_size", ptr);
+	if (unlikely(!ptr_is_block(ptr, "malloc_usable_size")))
 		return 0;
-	}
 	if (SLUB_CONFIG_HARDENED) {
 		struct slub_cache *cache = cache_of(ptr);
 

@@ -15,6 +15,7 @@
 #define SLUB_MALLOC_H
 
 #include "slab/hardened_tail.h"
+#include "slab/key.h"
 #include "slab/slab.h"
 
 /* What malloc() promises for any size, as the C library does. */
@@ -46,12 +47,17 @@ static always_inline size_t bytes_aligned(size_t bytes, size_t align)
 	       CLASS_TAIL;
 }
 
-/* How far the map reaches, for a thread's free_limit. */
+/* How far the map reaches, for a thread's free_limit: in pages, or in what is aligned. */
 #define MAP_FRONT_PAGES (MAP_FRONT_BYTES >> PAGE_SHIFT)
+#define FREE_UNIT_SHIFT (KEYS ? 4 : PAGE_SHIFT)
+static inline size_t free_limit_of(size_t page)
+{
+	return (MAP_FRONT_PAGES + page) << (PAGE_SHIFT - FREE_UNIT_SHIFT);
+}
+
 static inline size_t fast_free_limit(void)
 {
-	return MAP_FRONT_PAGES +
-	       __atomic_load_n(&pagemap_limit, __ATOMIC_ACQUIRE);
+	return free_limit_of(__atomic_load_n(&pagemap_limit, __ATOMIC_ACQUIRE));
 }
 
 void fast_paths_open_now(void);
@@ -139,6 +145,8 @@ static inline size_t size_with_room(size_t bytes)
 /* In place or by moving pages; NULL: the caller has to copy. */
 void *slow_resize(void *ptr, size_t bytes);
 bool ptr_is_foreign(const void *ptr);
+/* Is @ptr, given to @call, a block that is allocated?  False: what it is was said. */
+bool ptr_is_block(const void *ptr, const char *call);
 /* Is it of a cache that is debugged, or between guard pages? */
 bool ptr_is_watched(const void *ptr);
 /* Reports a pointer that is not ours, once per process. */

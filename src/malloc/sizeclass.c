@@ -190,6 +190,7 @@ int sizeclass_init(void)
 					  CLASS_TAIL);
 		if (err)
 			return err;
+		classes[c].has_keys = KEYS;
 	}
 	if (SLUB_CONFIG_HARDENED && hardened_has_quarantine() &&
 	    sample_caches_prepare(classes, CLASS_NR))

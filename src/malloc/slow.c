@@ -2,11 +2,13 @@
 /*
  * What the fast path leaves: every decision that malloc and free make.
  */
+#include "debug/misuse.h"
 #include "malloc/account.h"
 #include "slab/debug.h"
 #include "slab/guard.h"
 #include "slab/hardened.h"
 #include "slab/sample.h"
+#include "slab/suspect.h"
 
 #include <errno.h>
 
@@ -50,14 +52,37 @@ cold void foreign_warn(const char *what, const void *ptr)
 {
 	static _Atomic bool warned;
 
-	debug_free_foreign(what, ptr);
-	/* In the heap lies nobody else's. */
-	if (SLUB_CONFIG_HARDENED && pagemap_covers(ptr))
-		misuse_found(MISUSE_NO_BLOCK, what, ptr, NULL);
+	/* Debugging reports in its own form, and goes on. */
+	if (debug_free_foreign(what, ptr) || foreign_found(what, ptr))
+		return;
 	if (__atomic_exchange_n(&warned, true, __ATOMIC_RELAXED))
 		return;
 	log_message("%s: pointer %p is not from this library; left alone "
 		    "(further ones are not reported)", what, ptr);
+}
+
+/* @ptr is no block of an ordinary cache that is allocated, as far as can be seen. */
+static cold bool ptr_is_block_after_all(const void *ptr, const char *call,
+					struct slub_cache *cache)
+{
+	if (!cache) {
+		if (!ptr_is_foreign(ptr))
+			return true;
+		foreign_warn(call, ptr);
+		return false;
+	}
+	return suspect_free(cache, (void *)ptr, call);
+}
+
+bool ptr_is_block(const void *ptr, const char *call)
+{
+	struct slub_cache *cache = cache_of(ptr);
+
+	if (likely(cache) && (!KEYS || cache->debug ||
+			      (free_is_plain(cache, ptr) &&
+			       !suspect_is_uncarved(cache, ptr))))
+		return true;
+	return ptr_is_block_after_all(ptr, call, cache);
 }
 
 static cold void free_guarded(void *ptr)
@@ -135,6 +160,19 @@ static bool frees_are_pending(void)
 			__atomic_load_n(&deferred_frees, __ATOMIC_RELAXED));
 }
 
+/* The mark comes first: from the push on the object may be another thread's. */
+static always_inline bool percpu_push_marked(struct slub_cache *cache,
+					     void *ptr)
+{
+	if (!cache_has_keys(cache))
+		return percpu_push(cache->list_slot, ptr, cache->link);
+	key_set(cache, ptr);
+	if (likely(percpu_push(cache->list_slot, ptr, cache->link)))
+		return true;
+	key_drop(cache, ptr);
+	return false;
+}
+
 /*
  * What the fast path is to backend rseq, to the others, whose lists it does not
  * find: the list, with no look at anything else.
@@ -150,7 +188,9 @@ static always_inline bool free_to_list(void *ptr)
 	cache = cache_of_slot(pagemap_get_covered(ptr));
 	if (unlikely(!cache || cache->is_accounted || cache->is_sampled))
 		return false;
-	return percpu_push(cache->list_slot, ptr, cache->link);
+	if (KEYS && (cache->debug || unlikely(!free_is_plain(cache, ptr))))
+		return false;
+	return percpu_push_marked(cache, ptr);
 }
 
 static __attribute__((__noinline__)) void free_to_any(void *ptr)
@@ -293,15 +333,28 @@ static always_inline bool has_list(size_t bytes)
 	       likely(!group_current());
 }
 
+/* @ptr, from a list of @cache, loses its mark; NULL: it was no object. */
+static always_inline void *class_popped(struct slub_cache *cache, void *ptr)
+{
+	if (unlikely(!popped_is_plain(cache, ptr)))
+		return NULL;
+	key_drop(cache, ptr);
+	return ptr;
+}
+
 /* As free_to_list(). */
 static always_inline void *alloc_from_list(size_t bytes)
 {
+	uint32_t slot;
+	void *ptr;
+
 	if (SLUB_CONFIG_HARDENED || percpu_backend == BACKEND_RSEQ ||
 	    !has_list(bytes))
 		return NULL;
-	return percpu_pop(__atomic_load_n(&malloc_slot[size_index(bytes)],
-					  __ATOMIC_RELAXED),
-			  bytes <= CLASS_WORD_MAX ? 0 : page_link_bias);
+	slot = __atomic_load_n(&malloc_slot[size_index(bytes)],
+			       __ATOMIC_RELAXED);
+	ptr = percpu_pop(slot, bytes <= CLASS_WORD_MAX ? 0 : page_link_bias);
+	return KEYS && ptr ? class_popped(sizeclass_cache(bytes), ptr) : ptr;
 }
 
 /*

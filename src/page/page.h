@@ -211,6 +211,9 @@ static inline size_t pagemap_index(const void *addr)
 	return ((uintptr_t)addr - pagemap_base) >> PAGE_SHIFT;
 }
 
+/* Does it lie in the heap's place, its tables included, mapped or not? */
+bool pagemap_owns(const void *addr);
+
 /* Is @addr one that the map can answer for? */
 static inline bool pagemap_covers(const void *addr)
 {

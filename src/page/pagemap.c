@@ -184,6 +184,14 @@ cold int pagemap_pass(size_t bytes)
 	return 0;
 }
 
+bool pagemap_owns(const void *addr)
+{
+	uintptr_t start = (uintptr_t)descriptors.start;
+
+	return (uintptr_t)addr - start <
+	       heap_start + heap_reserved_bytes - start;
+}
+
 size_t pagemap_committed(void)
 {
 	return __atomic_load_n(&committed_bytes, __ATOMIC_RELAXED);

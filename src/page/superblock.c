@@ -519,7 +519,7 @@ static void purge_descriptors(const char *start, size_t n)
 	purge_within(page_link(page_link_bias, start), pages * sizeof(void *));
 }
 
-void superblock_purge_descriptors(void)
+cold void superblock_purge_descriptors(void)
 {
 	size_t first = SIZE_MAX, n;
 

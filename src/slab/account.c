@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Accounted objects, where the fast paths of account.h do not do. */
+#include "debug/misuse.h"
 #include "slab/account.h"
 
 /* ---- what the fast paths leave ---- */
@@ -148,8 +149,7 @@ void account_end(const struct slub_cache *cache, void *object, uint32_t owner)
 static cold void report_twice(struct slub_cache *cache, const void *object)
 {
 	stat_add(cache, STAT_DOUBLE_FREE);
-	log_message("free(%s): object %p is free already; left alone",
-		    cache->name, object);
+	misuse_found(MISUSE_DOUBLE_FREE, "free", object, cache->name);
 }
 
 bool account_free(struct slub_cache *cache, void *object)

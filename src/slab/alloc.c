@@ -81,6 +81,8 @@ static void *alloc_slow(struct slub_cache *cache)
 	chain = chain_fetch(cache, node, &nr);
 	if (!chain)
 		return NULL;
+	if (unlikely(!popped_is_plain(cache, chain)))
+		return NULL;
 	rest = chain_next(cache, chain);
 	if (rest)
 		chain_store(cache, rest, nr - 1);
@@ -122,7 +124,7 @@ void *cache_alloc_sized(struct slub_cache *cache, size_t bytes)
 	if (SLUB_CONFIG_HARDENED)
 		slot = hardened_alloc_slot(cache);
 	object = percpu_pop(slot, cache->link);
-	if (object)
+	if (object && likely(popped_is_plain(cache, object)))
 		return chain_unchained(cache, object);
 	if (SLUB_CONFIG_HARDENED)
 		hardened_mend(cache, slot);

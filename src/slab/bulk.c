@@ -2,6 +2,7 @@
 /*
  * Many objects at once, all or nothing; and objects put aside (prefill).
  */
+#include "debug/misuse.h"
 #include "slab/account.h"
 #include "slab/hardened.h"
 #include "slab/sample.h"
@@ -335,6 +336,35 @@ static void free_chains(struct slub_cache *cache, size_t nr, void **objects)
 	cache_filled(cache);
 }
 
+/*
+ * Marks objects of a cache with keys as free; returns how many, up to the first that is
+ * out of the ordinary.
+ */
+static size_t keys_set(struct slub_cache *cache, size_t nr, void **objects)
+{
+	size_t i;
+
+	for (i = 0; i < nr && free_is_plain(cache, objects[i]); i++)
+		key_set(cache, objects[i]);
+	return i;
+}
+
+/* A run of objects that nobody is charged for. */
+static void free_marked(struct slub_cache *cache, size_t nr, void **objects)
+{
+	while (nr) {
+		size_t n = cache_has_keys(cache) ? keys_set(cache, nr, objects) :
+						   nr;
+
+		if (n)
+			free_chains(cache, n, objects);
+		if (n < nr)
+			cache_free(cache, objects[n++]);
+		objects += n;
+		nr -= n;
+	}
+}
+
 /* A run of objects of one cache. */
 static void free_run(struct slub_cache *cache, size_t nr, void **objects)
 {
@@ -344,7 +374,7 @@ static void free_run(struct slub_cache *cache, size_t nr, void **objects)
 		return;
 	}
 	if (likely(!cache->is_accounted)) {
-		free_chains(cache, nr, objects);
+		free_marked(cache, nr, objects);
 		return;
 	}
 	while (nr) {
@@ -369,8 +399,8 @@ void cache_free_run(struct slub_cache *cache, size_t nr, void **objects)
 static void report_twice(struct slub_cache *owner, const void *object)
 {
 	stat_add(owner, STAT_DOUBLE_FREE);
-	log_message("slub_cache_free_bulk(%s): object %p stands there twice; "
-		    "freed once", owner->name, object);
+	misuse_found(MISUSE_DOUBLE_FREE, "slub_cache_free_bulk", object,
+		     owner->name);
 }
 
 /*

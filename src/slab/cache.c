@@ -72,14 +72,15 @@ static void slots_set(struct slub_cache *cache, uint32_t slot, uint32_t nr)
 
 /*
  * free() pushes to the slot that the map names, with the link in the first
- * word.  A cache whose links lie elsewhere, or whose frees need more than that,
- * has two slots: the map names the first, which stays empty with room 0, so that
- * free() leaves it alone.
+ * word and the key in the second.  A cache whose links lie elsewhere, whose objects have
+ * no second word, or whose frees need more than that, has two slots: the map names the
+ * first, which stays empty with room 0, so that free() leaves it alone.
  */
 static int slots_create(struct slub_cache *cache)
 {
 	uint32_t nr = cache->link || cache->debug || cache->is_reserve ||
 				      cache->is_sampled ||
+				      (KEYS && !cache_may_have_keys(cache)) ||
 				      (cache->is_accounted &&
 				       !cache->frees_inline) ? 2 : 1;
 	uint32_t slot = percpu_alloc_slots(nr);
@@ -293,7 +294,7 @@ static void inline_slots_clear(struct slub_cache *cache)
 }
 
 /* Under cache_lock: @cache is no more. */
-static void unlist(struct slub_cache *cache)
+cold static void unlist(struct slub_cache *cache)
 {
 	struct slub_cache **link = &caches;
 
@@ -308,7 +309,7 @@ static void unlist(struct slub_cache *cache)
 }
 
 /* It leaves the list last: in the child of a fork in between it is found by that. */
-void cache_unmake(struct slub_cache *cache)
+cold void cache_unmake(struct slub_cache *cache)
 {
 	uint32_t slot = cache->slot;
 	uint32_t nr = (cache->list_slot - slot) / SLOT_BYTES + 1;
@@ -384,7 +385,7 @@ static bool is_dying(const struct slub_cache *cache)
 }
 
 /* However far it was: what its slots and counters took is lost to the child. */
-static void bury(struct slub_cache *cache)
+cold static void bury(struct slub_cache *cache)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(cache_slot_owner); i++) {
 		if (cache_slot_owner[i] == cache)

@@ -397,19 +397,20 @@ void debug_free_wrong(struct slub_cache *cache, struct slub_cache *owner,
 	case_end(&found, twin);
 }
 
-void debug_free_outside(struct slub_cache *cache, const void *object)
+bool debug_free_outside(struct slub_cache *cache, const void *object)
 {
 	struct slub_cache *twin = cache_is_live(cache) ? any_twin(cache) :
 							 NULL;
 	struct debug_case found;
 
 	if (!twin || slub_thread.locks_held)
-		return;
+		return false;
 	case_begin(&found, twin, __builtin_frame_address(0));
 	report_bug(&found, NULL, "Attempt to free object(%p) outside of slab",
 		   object);
 	report_fix(&found, "Object at %p not freed", object);
 	case_end(&found, twin);
+	return true;
 }
 
 bool debug_knows_size(const struct slub_cache *twin, const void *object)
@@ -433,19 +434,20 @@ void debug_free_size(struct slub_cache *owner, const void *object, size_t told,
 	case_end(&found, twin);
 }
 
-void debug_free_foreign(const char *call, const void *ptr)
+bool debug_free_foreign(const char *call, const void *ptr)
 {
 	static const struct debug_layout nobody = { .name = "malloc" };
 	struct debug_case found = { .layout = &nobody };
 
 	/* Where no cache is watched another allocator's is none of the program's bugs. */
-	if (!watch_first() && !(SLUB_CONFIG_HARDENED && pagemap_covers(ptr)))
-		return;
+	if (!watch_first())
+		return false;
 	if (slub_thread.locks_held)
-		return;
+		return true;
 	stack_read(&found.stack, __builtin_frame_address(0));
 	report_bug(&found, NULL, "Invalid pointer %p: %s of what is not from "
 		   "this library", ptr, call);
 	report_fix(&found, "%p left alone", ptr);
 	report_finish(&found);
+	return true;
 }

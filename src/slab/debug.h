@@ -64,7 +64,7 @@ void debug_free(struct slub_cache *twin, void *object, const void *frame);
 /* A free through @cache of what is @owner's, or in no slab: reported only. */
 void debug_free_wrong(struct slub_cache *cache, struct slub_cache *owner,
 		      const void *object);
-void debug_free_outside(struct slub_cache *cache, const void *object);
+bool debug_free_outside(struct slub_cache *cache, const void *object);
 
 /* Is @object an object of the watched @twin, which has the size asked for? */
 bool debug_knows_size(const struct slub_cache *twin, const void *object);
@@ -72,8 +72,11 @@ bool debug_knows_size(const struct slub_cache *twin, const void *object);
 void debug_free_size(struct slub_cache *owner, const void *object, size_t told,
 		     size_t have);
 
-/* Of a pointer that malloc does not know; @call: "free", "realloc". */
-void debug_free_foreign(const char *call, const void *ptr);
+/*
+ * Of a pointer that malloc does not know; @call: "free", "realloc".  False: nothing is
+ * watched, and nothing was said.
+ */
+bool debug_free_foreign(const char *call, const void *ptr);
 
 /* debug_slab.c: all under the node's lock */
 /* Objects of a slab at the most, for what has a bit for each. */

@@ -7,6 +7,7 @@
 #include "slab/debug.h"
 #include "slab/hardened.h"
 #include "slab/sample.h"
+#include "slab/suspect.h"
 
 /*
  * Objects freed where no lock may be taken: by a signal handler that
@@ -141,6 +142,15 @@ free_watched(struct slub_cache *cache, void *object)
 /* What is looked at here is what cache_takes_chains() says no to. */
 void cache_free(struct slub_cache *cache, void *object)
 {
+	/* debug_free() looks at what is watched. */
+	if (KEYS && !cache->debug) {
+		if (unlikely(!free_is_plain(cache, object) ||
+			     suspect_is_uncarved(cache, object)) &&
+		    !suspect_free(cache, object, "free"))
+			return;
+		if (cache->has_keys)
+			key_set(cache, object);
+	}
 	/* Its owner's last charge may take a lock. */
 	if (unlikely(cache->is_accounted && slub_thread.locks_held)) {
 		postpone(cache, object);

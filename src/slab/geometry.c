@@ -166,6 +166,8 @@ static void choose_slab(struct slub_cache *cache, bool in_object)
 			 (uint32_t)((PAGE_BYTES << order) / bytes),
 			 __ATOMIC_RELAXED);
 	cache->slab_mask = (PAGE_BYTES << cache->order) - 1;
+	cache->start_magic = UINT64_MAX / cache->size + 1;
+	cache->start_end = (uint64_t)cache->size * cache->objects;
 	cache->owners = (PAGE_BYTES << cache->order) -
 			cache->objects * OWNER_BYTES;
 	/* Exact up to the size of a slab, for sizes below a page. */

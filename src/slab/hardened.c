@@ -156,7 +156,7 @@ static bool is_free_already(const struct slub_cache *cache, void *object)
 	uintptr_t next;
 
 	if (!link_is_in_object(cache->link))
-		return *place != HARDENED_MARK;
+		return *place != LINK_USED;
 	next = link_decode(cache->list_slot, place, *place);
 	return !next || is_in_cache(cache, next);
 }

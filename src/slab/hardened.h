@@ -13,7 +13,7 @@
  *   in chains  as at alloc, and what follows lies in a slab of the same cache
  *   new slabs  objects are linked in random order
  *
- * An object whose link is in its page's descriptor has HARDENED_MARK there while
+ * An object whose link is in its page's descriptor has LINK_USED there while
  * it is allocated.
  *
  * Nothing of this is compiled otherwise: callers ask SLUB_CONFIG_HARDENED.
@@ -62,7 +62,7 @@ static always_inline bool hardened_may_push_page(void *ptr, uintptr_t slot)
 	const struct slot_check *g = slot_check(slot);
 
 	return likely(is_at_object(g, ptr) &&
-		      *page_link(page_link_bias, ptr) == HARDENED_MARK) &&
+		      *page_link(page_link_bias, ptr) == LINK_USED) &&
 	       may_push(g, ptr);
 }
 
@@ -83,7 +83,7 @@ static inline void hardened_postponed(const struct slub_cache *cache,
 				      void *object)
 {
 	if (!link_is_in_object(cache->link))
-		*link_of(cache, object) = HARDENED_MARK;
+		*link_of(cache, object) = LINK_USED;
 	else if (!cache->link && slot_check(cache->list_slot)->tail)
 		hardened_unlinked(object, cache->list_slot);
 	else

@@ -9,6 +9,7 @@
  *
  * Locks: node->lock.
  */
+#include "debug/misuse.h"
 #include "slab/account.h"
 #include "slab/hardened.h"
 
@@ -261,7 +262,8 @@ static void carving_construct(struct slub_cache *cache, char *object,
 
 /*
  * Links @nr objects from @object on, one every @stride bytes; *@link is to
- * name the first.  Returns the link of the last.
+ * name the first.  Returns the link of the last.  What the pages were used for before may
+ * have left keys there.
  */
 static void **link_every(struct slub_cache *cache, void **link, char *object,
 			 uint32_t nr, size_t stride)
@@ -269,6 +271,8 @@ static void **link_every(struct slub_cache *cache, void **link, char *object,
 	for (uint32_t i = 0; i < nr; i++) {
 		*link = object;
 		link = link_of(cache, object);
+		if (cache_may_have_keys(cache))
+			*key_of(object) = cache->has_keys ? key_value() : 0;
 		object += stride;
 	}
 	return link;
@@ -450,7 +454,13 @@ void slab_free_objects(struct slub_cache *cache, struct page *slab,
 	struct fate fate;
 
 	for (;;) {
-		slub_assert(state_inuse(old) >= nr || !locked);
+		/* Each of them is in use until it is here, so one is here already. */
+		if (SLUB_CONFIG_CHECKS && unlikely(state_inuse(old) < nr)) {
+			if (locked)
+				lock_release(&node->lock);
+			misuse_found(MISUSE_LIST, NULL, head, cache->name);
+			return;
+		}
 		fate = slab_fate(cache, node, old, nr);
 		if ((fate.lists || fate.empties) && !locked) {
 			inject(INJECT_fate);

@@ -3,6 +3,7 @@
  * Objects of typed caches, one at a time: what the inline functions of
  * slub/cache.h leave, and the whole for callers that do not have them.
  */
+#include "debug/misuse.h"
 #include "slab/account.h"
 #include "slab/debug.h"
 #include "slab/guard.h"
@@ -168,8 +169,8 @@ static void free_checked(struct slub_cache *cache, void *object)
 {
 	if (unlikely(is_head(cache, object))) {
 		stat_add(cache, STAT_DOUBLE_FREE);
-		log_message("slub_cache_free(%s): object %p is free already; "
-			    "left alone", cache->name, object);
+		misuse_found(MISUSE_DOUBLE_FREE, "slub_cache_free", object,
+			     cache->name);
 		return;
 	}
 	cache_free(cache, object);
@@ -188,10 +189,11 @@ static void free_any(struct slub_cache *cache, void *object)
 		return;
 	}
 	if (!owner) {
-		debug_free_outside(cache, object);
-		log_message("slub_cache_free(%s): %p lies in no slab; left "
-			    "alone", cache_is_live(cache) ? cache->name : "?",
-			    object);
+		if (!debug_free_outside(cache, object) &&
+		    !foreign_found("slub_cache_free", object))
+			log_message("slub_cache_free(%s): %p lies in no slab; "
+				    "left alone", cache_is_live(cache) ?
+				    cache->name : "?", object);
 		return;
 	}
 	if (unlikely(owner != cache && owner->root != cache)) {

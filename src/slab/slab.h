@@ -162,6 +162,8 @@ struct slub_cache {
 	uint64_t slab_mask;		/* bytes of a slab, less 1 */
 	uint64_t owner_reciprocal;	/* 2^32 / size; 0: no owners there */
 	uint64_t owners;		/* where in a slab they begin */
+	uint64_t start_magic;		/* 2^64 / size + 1: cache_is_at_object() */
+	uint64_t start_end;		/* bytes of a slab that objects take */
 	uint32_t list_slot;	/* * offset of the slot in use */
 	uint32_t size;		/* * bytes from one object to the next */
 	uint32_t object_size;	/* * bytes the user may use */
@@ -170,6 +172,8 @@ struct slub_cache {
 	/* free() pushes to its list, which then keeps charges: slab/account.h */
 	bool frees_inline;
 	uint8_t account_path;		/* * enum account_path */
+	bool has_keys;		/* of malloc: its free objects have one, slab/key.h */
+	uint8_t suspects;	/* atomic, an estimate: slab/suspect.c */
 	uint32_t align;
 	uint32_t order;		/* * */
 	uint32_t objects;	/* * per slab */
@@ -338,6 +342,19 @@ static inline struct slub_cache *cache_of_slot(uint32_t slot)
 	/* acquire: pairs with slots_publish() and sample_slot_set() */
 	return __atomic_load_n(&cache_slot_owner[slot / SLOT_BYTES],
 			       __ATOMIC_ACQUIRE);
+}
+
+/*
+ * Does an object begin at @ptr, which lies in a slab of @cache?  A multiple of the size
+ * times 2^64 / size has no fraction to speak of.  Watched caches have other places.
+ */
+static always_inline bool cache_is_at_object(const struct slub_cache *cache,
+					     const void *ptr)
+{
+	uint64_t at = (uintptr_t)ptr & cache->slab_mask;
+
+	return at * cache->start_magic < cache->start_magic &&
+	       at < cache->start_end;
 }
 
 /* The cache of the object at @ptr, NULL if it lies in no slab. */

@@ -5,6 +5,7 @@
 
 #include "debug/debug.h"
 #include "slab/hardened_tail.h"
+#include "slab/key.h"
 #include "slab/slab.h"
 
 #define STATE_FROZEN (1ul << 63)
@@ -42,11 +43,27 @@ static inline bool chain_is_encoded(const struct slub_cache *cache)
 	       !cache->debug;
 }
 
+/* suspect.c: what follows @object is none of @cache; says so, and ends the chain there. */
+void *chain_damaged(const struct slub_cache *cache, void *object);
+
+/* Is @next, which a link names, an object of @cache, whose links lie in objects? */
+static inline bool link_is_sound(const struct slub_cache *cache,
+				 const void *next)
+{
+	return pagemap_get(next) == cache->slot &&
+	       cache_is_at_object(cache, next);
+}
+
+/* flush.c: the same with a look at what comes. */
+void *chain_next_sound(const struct slub_cache *cache, void *object);
+
 /* What follows @object in its chain. */
 static inline void *chain_next(const struct slub_cache *cache, void *object)
 {
-	return chain_is_encoded(cache) ? hardened_next(cache, object) :
-					 *link_of(cache, object);
+	if (chain_is_encoded(cache))
+		return hardened_next(cache, object);
+	return SLUB_CONFIG_CHECKS ? chain_next_sound(cache, object) :
+				    *link_of(cache, object);
 }
 
 static inline void chain_set_next(const struct slub_cache *cache, void *object,
@@ -59,9 +76,6 @@ static inline void chain_set_next(const struct slub_cache *cache, void *object,
 			 next;
 }
 
-/* What an allocated object has for a link that is in its page's descriptor; hardened build. */
-#define HARDENED_MARK ((void *)-1)
-
 /* @object leaves its chain for the program: it has no link any more. */
 static inline void *chain_unchained(const struct slub_cache *cache,
 				    void *object)
@@ -70,10 +84,12 @@ static inline void *chain_unchained(const struct slub_cache *cache,
 		const struct slot_check *g = slot_check(cache->list_slot);
 
 		*link_of(cache, object) = link_is_in_object(cache->link) ?
-						  NULL : HARDENED_MARK;
+						  NULL : LINK_USED;
 		if (g->tail)
 			hardened_hand_out(g, object, g->tail);
 	}
+	if (cache_has_keys(cache) && object)
+		key_drop(cache, object);
 	return object;
 }
 

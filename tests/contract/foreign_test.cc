@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Promise: free, realloc and malloc_usable_size survive a pointer that is not the library's; they
- * warn once where messages are asked for, and say nothing otherwise.
+ * Promise: a pointer to free, realloc and malloc_usable_size that cannot be anybody's block ends
+ * the process, or is left alone, as SLUB_ON_ERROR says. One that may be another allocator's is
+ * left alone; they warn once where messages are asked for, and say nothing otherwise.
  */
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
@@ -36,6 +38,8 @@ static void *foreign(const std::string &name)
 {
 	static char *mapped = static_cast<char *>(
 		mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+	static void *unreadable =
+		mmap(nullptr, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	static thread_local char local[64];
 	char stack[64];
 	const struct slub_abi *state = library_state();
@@ -54,6 +58,8 @@ static void *foreign(const std::string &name)
 		return mapped;
 	if (name == "mapping_inside")
 		return mapped + 5000;
+	if (name == "unreadable")
+		return unreadable;
 	if (name == "eight")
 		return anywhere(8);
 	if (name == "minus_sixteen")
@@ -87,6 +93,7 @@ static const char *const names[] = {
 	"mapping",	"mapping_inside",   "eight",	   "minus_sixteen", "non_canonical",
 	"kernel_half",	"library_data",	    "range_first", "range_last",    "range_end",
 	"range_before", "range_middle_odd", "heap_far_end",
+	"unreadable",
 };
 
 static void *do_nothing(void *) { return nullptr; }
@@ -141,20 +148,29 @@ static int act(const char *call, const char *name, int times)
 	return 0;
 }
 
-static void run_again(const char *verbose, const char *call, const char *name, const char *times)
+/* What another allocator may have handed out. */
+static bool may_be_a_block(const std::string &name)
+{
+	return name == "mapping" || name == "mapping_inside" || name == "tls";
+}
+
+static void run_again(const char *verbose, const char *on_error, const char *call,
+		      const char *name, const char *times)
 {
 	setenv("SLUB_VERBOSE", verbose, 1);
+	setenv("SLUB_ON_ERROR", on_error, 1);
 	execl("/proc/self/exe", "foreign_test", "--act", call, name, times, nullptr);
 	_exit(93);
 }
 
 static size_t lines(const std::string &text) { return std::count(text.begin(), text.end(), '\n'); }
 
-static std::string errors_of(const char *verbose, const char *call, const char *name,
-			     const char *times = "1")
+static std::string errors_of(const char *verbose, const char *on_error, const char *call,
+			     const char *name, const char *times = "1")
 {
 	std::string errors;
-	int status = harness::in_child([=] { run_again(verbose, call, name, times); }, &errors);
+	int status = harness::in_child(
+		[=] { run_again(verbose, on_error, call, name, times); }, &errors);
 
 	EXPECT_EQ(status, 0) << call << " of " << name << ": " << harness::describe_status(status)
 			     << "\n(90: realloc's answer, 91: usable size, 92: heap damaged)\n"
@@ -168,24 +184,54 @@ TEST_P(Foreign, SurvivedInSilence)
 {
 	auto [call, name] = GetParam();
 
-	EXPECT_EQ(errors_of("0", call, name, "3"), "");
+	EXPECT_EQ(errors_of("0", "ignore", call, name, "3"), "");
 }
 
-TEST_P(Foreign, WarnedOfOnce)
+TEST_P(Foreign, ReportedIfItIsCertain)
 {
 	auto [call, name] = GetParam();
-	static const size_t before = lines(errors_of("1", "nothing", "static"));
-	std::string errors = errors_of("1", call, name);
+	std::string errors = errors_of("0", "report", call, name, "3");
 
+	EXPECT_EQ(lines(errors), may_be_a_block(name) ? 0u : 3u) << errors;
+	if (!may_be_a_block(name)) {
+		EXPECT_NE(errors.find(std::string(": pointer to no block: ") + call + "("),
+			  errors.npos)
+			<< errors;
+	}
+}
+
+TEST_P(Foreign, EndsTheProcessIfItIsCertain)
+{
+	auto [call, name] = GetParam();
+	std::string errors;
+	int status = harness::in_child([c = call, n = name] { run_again("0", "abort", c, n, "1"); },
+				       &errors);
+
+	if (may_be_a_block(name))
+		EXPECT_EQ(status, 0) << harness::describe_status(status);
+	else
+		EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT)
+			<< harness::describe_status(status);
+	EXPECT_EQ(lines(errors), may_be_a_block(name) ? 0u : 1u) << errors;
+}
+
+TEST_P(Foreign, WarnedOfOnceIfItIsNot)
+{
+	auto [call, name] = GetParam();
+	static const size_t before = lines(errors_of("1", "ignore", "nothing", "static"));
+
+	if (!may_be_a_block(name))
+		return;
+	std::string errors = errors_of("1", "ignore", call, name, "3");
 	EXPECT_EQ(lines(errors), before + 1) << errors;
 	EXPECT_NE(errors.find("slub["), errors.npos) << errors;
 }
 
 TEST(ForeignStorm, OneLineForManyPointers)
 {
-	size_t before = lines(errors_of("1", "nothing", "static"));
+	size_t before = lines(errors_of("1", "ignore", "nothing", "static"));
 
-	EXPECT_EQ(lines(errors_of("1", "free", "static", "1000")), before + 1);
+	EXPECT_EQ(lines(errors_of("1", "ignore", "free", "mapping", "3000")), before + 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Calls, Foreign,

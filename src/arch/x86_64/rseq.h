@@ -112,6 +112,50 @@ _Static_assert(AREA_NUMBER == 28, "sequences spell it out");
 	RSEQ_PUSH_AT(slub_thread.self, object_, slot_, t_,		\
 		     (char *)(object_) + (link_))
 #endif
+/*
+ * With a key in the second word of each free object (slab/key.h).  push fails where it is
+ * there already, pop where it is not; both before anything is stored.  An aborted push
+ * may have left the key, which its handler takes away.
+ */
+#define RSEQ_POP_KEY_IN(entrance_, object_, slot_, t_, key_)		\
+	__asm__ volatile goto(						\
+		RSEQ_ENTER						\
+		RSEQ_ADD_AREA("%[slot]")				\
+		"movq (%[slot]), %[object]\n\t"				\
+		"testq %[object], %[object]\n\t"			\
+		"jz %l[failed]\n\t"					\
+		"movq (%[object]), %[t]\n\t"				\
+		"prefetchw (%[t])\n\t"					\
+		"cmpq %[key], 8(%[object])\n\t"				\
+		"jne %l[failed]\n\t"					\
+		"addl $1, 8(%[slot])\n\t"				\
+		"movq %[t], (%[slot])"					\
+		RSEQ_LEAVE						\
+		: [object] "=&a"(object_), [t] "=&r"(t_),		\
+		  [slot] "+&r"(slot_)					\
+		: SLUB_SEQ_INPUTS(entrance_), [key] "r"(key_)		\
+		: "memory", "cc"					\
+		: failed, aborted)
+#define RSEQ_PUSH_KEY_IN(entrance_, object_, slot_, t_, key_)		\
+	__asm__ volatile goto(						\
+		RSEQ_ENTER						\
+		RSEQ_ADD_AREA("%[slot]")				\
+		"cmpl $0, 8(%[slot])\n\t"				\
+		"jle %l[failed]\n\t"					\
+		"cmpq %[key], 8(%[object])\n\t"				\
+		"je %l[failed]\n\t"					\
+		"movq (%[slot]), %[t]\n\t"				\
+		"movq %[t], (%[object])\n\t"				\
+		"movq %[key], 8(%[object])\n\t"				\
+		"subl $1, 8(%[slot])\n\t"				\
+		"movq %[object], (%[slot])"				\
+		RSEQ_LEAVE						\
+		: [t] "=&r"(t_), [slot] "+&r"(slot_)			\
+		: SLUB_SEQ_INPUTS(entrance_), [object] "r"(object_),	\
+		  [key] "r"(key_)					\
+		: "memory", "cc"					\
+		: failed, aborted)
+
 #define RSEQ_POP(object_, slot_, t_)					\
 	RSEQ_POP_IN(slub_thread.self, object_, slot_, t_)
 #define RSEQ_PUSH(object_, slot_, t_)					\

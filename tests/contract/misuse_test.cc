@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Promise: what is certain to be corruption ends the process with one line, whoever does it and
+ * under each backend; no block is handed out twice, and no address that is none.
+ */
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <string>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+#include "harness.h"
+
+namespace {
+
+const size_t sizes[] = {8, 64, 112, 1000, 5000, 20000, 100000, 3 << 20};
+
+char *block(size_t n) { return static_cast<char *>(harness::opaque(malloc(n))); }
+
+void drop(void *pointer) { free(harness::opaque(pointer)); }
+
+/* What `crime` has written is returned; it must have been ended by the line that begins so. */
+void expect_end(const std::function<void()> &crime, const char *what, const std::string &which)
+{
+	std::string errors;
+	int status = harness::in_child(
+		[&] {
+			crime();
+			_exit(0);
+		},
+		&errors);
+
+	EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT)
+		<< which << ": " << harness::describe_status(status);
+	EXPECT_NE(errors.find(what), errors.npos) << which << ": " << errors;
+	EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 1) << which << ": " << errors;
+}
+
+/* A large block's pages are nobody's once it is free. */
+const char *twice(size_t n) { return n > 32768 ? ": pointer to no block: " : ": double free: "; }
+
+TEST(Misuse, second_free)
+{
+	for (size_t n : sizes) {
+		std::string which = std::to_string(n);
+
+		expect_end([=] {
+			char *p = block(n);
+			drop(p);
+			drop(p);
+		}, twice(n), which);
+		expect_end([=] {
+			char *p = block(n), *q = block(n);
+			drop(p);
+			drop(q);
+			drop(p);
+		}, twice(n), which + " with another in between");
+		expect_end([=] {
+			char *p = block(n);
+			drop(p);
+			for (int i = 0; i < 1000; i++)
+				drop(block(40000 + i));
+			free(realloc(harness::opaque(p), n));
+		}, twice(n), which + " by realloc");
+	}
+}
+
+/* The lists have been flushed by then. */
+TEST(Misuse, second_free_after_many)
+{
+	for (size_t n : {16, 64, 1000, 5000})
+		expect_end([=] {
+			std::vector<char *> blocks;
+			for (int i = 0; i < 5000; i++)
+				blocks.push_back(block(n));
+			for (char *p : blocks)
+				drop(p);
+			drop(blocks[0]);
+		}, "slub[", std::to_string(n));
+}
+
+TEST(Misuse, second_free_by_another_thread_in_a_child_and_in_a_handler)
+{
+	static char *p;
+
+	expect_end([] {
+		pthread_t thread;
+		p = block(64);
+		pthread_create(&thread, nullptr, [](void *q) -> void * { drop(q); return nullptr; },
+			       p);
+		pthread_join(thread, nullptr);
+		drop(p);
+	}, ": double free: ", "thread");
+	expect_end([] {
+		p = block(64);
+		drop(p);
+		int child = fork();
+		if (!child)
+			drop(p);
+		raise(WTERMSIG(harness::wait_for(child)));
+	}, ": double free: ", "child");
+	expect_end([] {
+		p = block(64);
+		drop(p);
+		signal(SIGUSR1, [](int) { drop(p); });
+		raise(SIGUSR1);
+	}, ": double free: ", "handler");
+}
+
+/* That of an aligned pointer is noticed where its list is gone through, if not at once. */
+TEST(Misuse, free_inside)
+{
+	for (size_t n : sizes) {
+		for (size_t at : {1, 4, 8, 15})
+			if (at < n)
+				expect_end([=] { drop(block(n) + at); },
+					   ": pointer inside a block: ",
+					   std::to_string(n) + " + " + std::to_string(at));
+	}
+	for (size_t at : {16, 32, 48})
+		expect_end([=] {
+			drop(block(64) + at);
+			std::vector<char *> blocks;
+			for (int i = 0; i < 5000; i++)
+				blocks.push_back(block(64));
+			for (char *p : blocks)
+				drop(p);
+			malloc_trim(0);
+		}, "slub[", "64 + " + std::to_string(at));
+	expect_end([] {
+		drop(block(64) + 16);
+		exit(0);
+	}, "slub[", "at exit");
+	/* As far from it as a program may come that knows what lies there. */
+	expect_end([] {
+		drop(block(64) + 64 * 100);
+		exit(0);
+	}, ": pointer to no block: ", "never handed out");
+	expect_end([] { drop(block(5000) + 16); }, ": pointer inside a block: ", "5000 + 16");
+	expect_end([] { drop(block(100000) + 4096); }, ": pointer to no block: ", "100000 + 4096");
+}
+
+TEST(Misuse, of_the_other_functions)
+{
+	expect_end([] { free(realloc(block(64) + 16, 100)); }, ": pointer inside a block: realloc(",
+		   "realloc");
+	expect_end([] { malloc_usable_size(block(64) + 16); },
+		   ": pointer inside a block: malloc_usable_size(", "malloc_usable_size");
+}
+
+/* A link that was written to leads malloc nowhere. */
+TEST(Misuse, written_link)
+{
+	static long target[64];
+
+	expect_end([] {
+		char *p = block(64);
+		drop(p);
+		*reinterpret_cast<void **>(p) = &target[8];
+		for (int i = 0; i < 2; i++)
+			if (block(64) == reinterpret_cast<char *>(&target[8]))
+				_exit(1);
+	}, ": free list damaged: ", "another address");
+	expect_end([] {
+		char *p = block(64);
+		drop(p);
+		memset(p, 'A', 64);
+		block(64);
+		block(64);
+	}, ": free block overwritten: ", "text");
+}
+
+/* What a program copies out of free memory accuses nobody. */
+TEST(Misuse, a_copied_key_is_none)
+{
+	int status = harness::in_child([] {
+		long words[8];
+		char *old = block(64);
+
+		drop(old);
+		memcpy(words, old, sizeof(words));
+		for (int i = 0; i < 300; i++) {
+			char *p = block(64);
+			memcpy(p, words, sizeof(words));
+			drop(p);
+		}
+		_exit(0);
+	});
+
+	EXPECT_EQ(status, 0) << harness::describe_status(status);
+}
+
+} /* namespace */

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+// slab/suspect.c: what looks like misuse is made certain, or nobody is accused.
+#include <cstdlib>
+#include <cstring>
+#include <gtest/gtest.h>
+
+#include "harness.h"
+#include "slub.h"
+
+extern "C" {
+#include "debug/misuse.h"
+#include "slab/key.h"
+}
+
+namespace {
+
+class Suspect : public testing::Test {
+protected:
+	void SetUp() override
+	{
+		if (!KEYS)
+			GTEST_SKIP() << "a build without keys";
+		static char ignore[] = "SLUB_ON_ERROR=ignore";
+		char *environment[] = {ignore, nullptr};
+
+		option_read(environment);
+		object = malloc(96);
+		cache = cache_of(object);
+		ASSERT_NE(cache, nullptr);
+		ASSERT_TRUE(cache->has_keys);
+		before = misuse_nr_found();
+	}
+	uint64_t found() const { return misuse_nr_found() - before; }
+
+	void *object;
+	struct slub_cache *cache;
+	uint64_t before;
+};
+
+TEST_F(Suspect, allocated_objects_have_no_key_and_free_ones_do)
+{
+	EXPECT_FALSE(key_is_set(cache, object));
+	free(harness::opaque(object));
+	EXPECT_TRUE(key_is_set(cache, object));
+}
+
+TEST_F(Suspect, a_copied_key_is_innocent)
+{
+	uint8_t suspects = cache->suspects;
+
+	*key_of(object) = key_value();
+	EXPECT_TRUE(suspect_free(cache, object, "free"));
+	EXPECT_EQ(cache->suspects, suspects + 1);
+	EXPECT_EQ(found(), 0u);
+	free(harness::opaque(object));
+	EXPECT_EQ(found(), 0u);
+}
+
+/* Wherever it lies: in a list, in a barn, on its slab. */
+TEST_F(Suspect, a_free_object_is_found)
+{
+	free(harness::opaque(object));
+	EXPECT_FALSE(suspect_free(cache, object, "free"));
+	EXPECT_EQ(found(), 1u);
+	cache_flush(cache);
+	EXPECT_FALSE(suspect_free(cache, object, "free"));
+	EXPECT_EQ(found(), 2u);
+}
+
+TEST_F(Suspect, nobody_is_accused_under_a_lock)
+{
+	slub_thread.locks_held++;
+	*key_of(object) = key_value();
+	EXPECT_FALSE(suspect_free(cache, object, "free"));
+	slub_thread.locks_held--;
+	EXPECT_EQ(found(), 0u);
+	key_clear(object);
+	free(harness::opaque(object));
+}
+
+TEST_F(Suspect, starts_are_known)
+{
+	for (size_t at = 1; at < 96; at++)
+		EXPECT_FALSE(cache_is_at_object(cache, static_cast<char *>(object) + at)) << at;
+	EXPECT_TRUE(cache_is_at_object(cache, object));
+	EXPECT_FALSE(suspect_free(cache, static_cast<char *>(object) + 16, "free"));
+	EXPECT_EQ(found(), 1u);
+	free(harness::opaque(object));
+}
+
+TEST_F(Suspect, a_chain_ends_where_its_link_is_none)
+{
+	void *other = malloc(200);
+	static long elsewhere[4];
+
+	for (void *next : {static_cast<void *>(elsewhere), other,
+			   reinterpret_cast<void *>(0x4141414141414141),
+			   static_cast<void *>(static_cast<char *>(object) + 16)}) {
+		uint64_t now = found();
+
+		chain_set_next(cache, object, next);
+		EXPECT_EQ(chain_next(cache, object), nullptr);
+		EXPECT_EQ(found(), now + 1);
+		EXPECT_EQ(*link_of(cache, object), nullptr);
+	}
+	free(harness::opaque(object));
+	free(harness::opaque(other));
+}
+
+TEST_F(Suspect, what_is_written_to_free_memory_is_not_handed_out)
+{
+	char *a = static_cast<char *>(malloc(96)), *b = static_cast<char *>(malloc(96));
+
+	free(harness::opaque(b));
+	free(harness::opaque(a));
+	memset(harness::opaque(a), 'A', 96);
+	for (int i = 0; i < 1000; i++) {
+		void *p = malloc(96);
+
+		ASSERT_EQ(cache_of(p), cache);
+		memset(p, 0, 96);
+	}
+	EXPECT_GE(found(), 1u);
+}
+
+} // namespace
