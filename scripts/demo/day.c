@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A day of a server in ten seconds: a thousand threads that mostly wait, a load that rises
+ * A day of a server in nine seconds: a thousand threads that mostly wait, a load that rises
  * and falls, a burst that ends.  Prints the name of each hour as it begins; whoever started
  * it looks at its memory meanwhile.  The work is the same each time.
  */
@@ -166,11 +166,11 @@ int main(void)
 	rest(0.3);
 	hour("falls");
 	by_workers(expire);
-	rest(1.5);
+	rest(3);
 	hour("burst");
 	burst();
 	hour("over");
-	rest(1.5);
+	rest(3);
 	hour("evening");
 	getchar();		/* whoever looks at it is done */
 	pthread_mutex_lock(&lock);

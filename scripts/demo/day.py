@@ -8,9 +8,9 @@ SAMPLE_S = 0.02
 HOURS = {			# what day.c prints, and what it is called here
     "threads": "1,000 threads that wait",
     "load": "the load at its highest",
-    "falls": "1.5 s after it has fallen",
+    "falls": "3 s after it has fallen",
     "burst": "a burst at its highest",
-    "over": "1.5 s after it has ended",
+    "over": "3 s after it has ended",
 }
 AT_THE_END = {"threads", "falls", "over"}	# of the hour; of the others the most is told
 PLOT_COLUMNS, PLOT_ROWS = 72, 14
