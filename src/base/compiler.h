@@ -62,6 +62,8 @@
 /* For variables of the fast path: addressed directly, not through the GOT. */
 #define SLUB_INTERNAL	__attribute__((visibility("hidden")))
 #define SLUB_HOT	__attribute__((__hot__, __aligned__(64)))
+/* Code that a return address must be told by: a section that the linker marks the ends of. */
+#define code_in(name) __attribute__((section("slub_text_" #name)))
 #define cold		__attribute__((__cold__, __noinline__))
 /*
  * What most programs run, as they start, grow, fork or end, of a file that few run more of: it lies

@@ -111,9 +111,19 @@ bool debug_name_matches(const char *pattern, size_t length, const char *name);
 /* stack.c: call stacks, each stored once */
 #define STACK_DEPTH_MAX 16
 
+/* By what memory was asked for; kept in tracks of who allocated. */
+enum alloc_call {
+	CALL_UNKNOWN,
+	CALL_MALLOC,		/* and all that free() frees */
+	CALL_NEW,
+	CALL_NEW_MANY,		/* operator new[] */
+	CALL_TOLD = 1 << 8,	/* as a bit: an operator delete has looked */
+};
+
 struct stack {
 	uint32_t nr;
 	uintptr_t frames[STACK_DEPTH_MAX];
+	uint32_t call;		/* enum alloc_call */
 };
 
 /*
@@ -142,13 +152,20 @@ void stack_describe(uint64_t *store, uint32_t *unit, uint16_t *nr_at,
 		    uint16_t *frames_at);
 
 /* track.c */
+/* Do operator delete and its like look how their block was allocated?  Const after start. */
+extern bool debug_calls_are_told SLUB_INTERNAL;
+/* May a block of @was not be freed as one of @call?  Not if a delete has looked before. */
+bool call_is_wrong(uint32_t was, enum alloc_call call);
+/* "new[]" */
+const char *call_name(enum alloc_call call);
+
 struct track {
 	uintptr_t caller;	/* 0: never */
 	uint64_t when_ns;	/* os_clock_ns() */
 	uint32_t stack;		/* stack_store() */
 	uint32_t thread;
 	uint32_t cpu;
-	uint32_t unused;
+	uint32_t call;		/* enum alloc_call */
 };
 
 enum track_kind { TRACK_ALLOC, TRACK_FREE };

@@ -174,12 +174,54 @@ struct frame {
 	uintptr_t address;
 };
 
+/* The code of the operators: malloc/cxx_new.c.  The linker names the ends of a section. */
+extern const char __start_slub_text_new[] SLUB_INTERNAL;
+extern const char __stop_slub_text_new[] SLUB_INTERNAL;
+extern const char __start_slub_text_new_many[] SLUB_INTERNAL;
+extern const char __stop_slub_text_new_many[] SLUB_INTERNAL;
+
+/* So that it does where the operators are not linked, too. */
+static code_in(new) __attribute__((used)) void no_new(void)
+{
+}
+
+static code_in(new_many) __attribute__((used)) void no_new_many(void)
+{
+}
+
+static enum alloc_call call_of(uintptr_t address)
+{
+	if (address - (uintptr_t)__start_slub_text_new <
+	    (size_t)(__stop_slub_text_new - __start_slub_text_new))
+		return CALL_NEW;
+	if (address - (uintptr_t)__start_slub_text_new_many <
+	    (size_t)(__stop_slub_text_new_many - __start_slub_text_new_many))
+		return CALL_NEW_MANY;
+	return CALL_MALLOC;
+}
+
+/*
+ * The function of this library that the program called.  An operator that found no
+ * memory asks the C++ library's, which calls malloc(): whose block that is cannot be
+ * told from a block that a new_handler allocates.
+ */
+static void note_call(struct stack *stack, uintptr_t address)
+{
+	enum alloc_call call = call_of(address);
+
+	if (!stack->nr)
+		stack->call = call;
+	else if (call != CALL_MALLOC)
+		stack->call = CALL_UNKNOWN;
+}
+
 void stack_read(struct stack *stack, const void *frame)
 {
 	uintptr_t at = (uintptr_t)frame;
 	uintptr_t end = stack_end(at);
 
 	stack->nr = 0;
+	stack->call = CALL_MALLOC;
 	while (stack->nr < STACK_DEPTH_MAX) {
 		const struct frame *f = (const struct frame *)at;
 
@@ -187,7 +229,9 @@ void stack_read(struct stack *stack, const void *frame)
 			break;
 		if (f->address < PAGE_BYTES)
 			break;
-		if (!is_ours(f->address))
+		if (is_ours(f->address))
+			note_call(stack, f->address);
+		else
 			stack->frames[stack->nr++] = f->address;
 		/* Towards the end, or it is no frame. */
 		if (f->next <= at)

@@ -2,6 +2,21 @@
 /* Who allocated, and who freed, an object last. */
 #include "debug/debug.h"
 
+bool debug_calls_are_told;
+
+bool call_is_wrong(uint32_t was, enum alloc_call call)
+{
+	return debug_calls_are_told && was != CALL_UNKNOWN && was != call &&
+	       was <= CALL_NEW_MANY;
+}
+
+const char *call_name(enum alloc_call call)
+{
+	if (call == CALL_MALLOC)
+		return "malloc";
+	return call == CALL_NEW ? "new" : "new[]";
+}
+
 void track_now(struct track *track, const struct stack *stack)
 {
 	*track = (struct track){
@@ -10,6 +25,7 @@ void track_now(struct track *track, const struct stack *stack)
 		.stack = stack_store(stack),
 		.thread = (uint32_t)sys_call4(SYS_gettid, 0, 0, 0, 0),
 		.cpu = os_cpu_current(),
+		.call = stack->call,
 	};
 }
 

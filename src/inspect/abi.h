@@ -435,6 +435,8 @@ enum slub_abi_guard_error {
 	SLUB_ABI_GUARD_BEYOND = 4,	/* bytes beside it were written */
 	SLUB_ABI_GUARD_CACHE = 8,	/* freed to another cache */
 	SLUB_ABI_GUARD_SIZE = 16,	/* freed with another size */
+	SLUB_ABI_GUARD_CALL = 32,	/* freed by another kind of call */
+	SLUB_ABI_GUARD_ASKED = 64,	/* its size was asked while it was none */
 };
 
 struct slub_abi_track {

@@ -246,7 +246,9 @@ static int book_open(size_t mean)
  */
 static void stacks_open(void)
 {
-	struct stack stack = { 1, { (uintptr_t)stacks_open } };
+	struct stack stack = {
+		.nr = 1, .frames = { (uintptr_t)stacks_open },
+	};
 
 	stack_store(&stack);
 }

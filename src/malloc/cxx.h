@@ -36,6 +36,11 @@ extern new_handler _ZSt15get_new_handlerv(void) __attribute__((weak));
  * the shared library always @own (-Bsymbolic-functions).
  */
 void *cxx_replaced(const char *name, void *linked, void *own);
+/*
+ * Are all forms of operator new this library's?  cxx_new.c says so, which a program that is
+ * linked with the archive and has its own leaves out.  After CXX_START.
+ */
+extern bool cxx_new_is_ours SLUB_INTERNAL;
 #define CXX_REPLACED(name, own) cxx_replaced(#name, (void *)name, (void *)own)
 
 /*
@@ -60,6 +65,7 @@ void *cxx_replaced(const char *name, void *linked, void *own);
 		if (!program.many_aligned)				\
 			program.many_aligned = program.one_aligned;	\
 	}
+
 
 /* cxx_library.c, which is in the shared library only */
 /* The function @name of the C++ library that the code at @caller uses; NULL: none. */

@@ -106,14 +106,14 @@ static cold void *fail_aligned(const char *name, size_t n, size_t align,
 
 #define CALLER __builtin_return_address(0)
 
-static void *own_new(size_t n)
+code_in(new) static void *own_new(size_t n)
 {
 	void *ptr = fast_alloc(n);
 
 	return likely(ptr) ? ptr : fail("_Znwm", n, CALLER);
 }
 
-static void *own_new_many(size_t n)
+code_in(new_many) static void *own_new_many(size_t n)
 {
 	void *ptr;
 
@@ -123,7 +123,7 @@ static void *own_new_many(size_t n)
 	return likely(ptr) ? ptr : fail("_Znam", n, CALLER);
 }
 
-static void *own_new_aligned(size_t n, size_t align)
+code_in(new) static void *own_new_aligned(size_t n, size_t align)
 {
 	void *ptr = try_aligned(n, align);
 
@@ -131,7 +131,7 @@ static void *own_new_aligned(size_t n, size_t align)
 						align, CALLER);
 }
 
-static void *own_new_many_aligned(size_t n, size_t align)
+code_in(new_many) static void *own_new_many_aligned(size_t n, size_t align)
 {
 	void *ptr;
 
@@ -176,16 +176,16 @@ static cold void *fail_nothrow_aligned(const char *name, aligned_new *own,
 }
 
 /* The C++ library's form works by the program's operator new, and catches. */
-#define CXX_NEW_NOTHROW(name, own)					\
-	CXX_FUNCTION(void *, name, size_t n, const void *tag)		\
+#define CXX_NEW_NOTHROW(name, own, section)				\
+	code_in(section) CXX_FUNCTION(void *, name, size_t n, const void *tag)		\
 	{								\
 		void *ptr = likely(!own) ? fast_alloc(n) : NULL;	\
 									\
 		return likely(ptr) ? ptr : fail_nothrow(#name, own, n, tag, \
 							CALLER);	\
 	}
-#define CXX_NEW_ALIGNED_NOTHROW(name, own)				\
-	CXX_FUNCTION(void *, name, size_t n, size_t a, const void *tag)	\
+#define CXX_NEW_ALIGNED_NOTHROW(name, own, section)			\
+	code_in(section) CXX_FUNCTION(void *, name, size_t n, size_t a, const void *tag)	\
 	{								\
 		void *ptr = likely(!own) ? try_aligned(n, a) : NULL;	\
 									\
@@ -194,13 +194,21 @@ static cold void *fail_nothrow_aligned(const char *name, aligned_new *own,
 							  tag, CALLER);	\
 	}
 
-CXX_NEW_NOTHROW(_ZnwmRKSt9nothrow_t, program_new.one)
-CXX_NEW_NOTHROW(_ZnamRKSt9nothrow_t, program_new.many)
+CXX_NEW_NOTHROW(_ZnwmRKSt9nothrow_t, program_new.one, new)
+CXX_NEW_NOTHROW(_ZnamRKSt9nothrow_t, program_new.many, new_many)
 CXX_NEW_ALIGNED_NOTHROW(_ZnwmSt11align_val_tRKSt9nothrow_t,
-			program_new.one_aligned)
+			program_new.one_aligned, new)
 CXX_NEW_ALIGNED_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t,
-			program_new.many_aligned)
+			program_new.many_aligned, new_many)
 
 /* ---- start ---- */
 
 CXX_LOOK_AT_PROGRAM(program_new, _Znwm, _Znam, own_new)
+
+/* Behind the look at the program, and before the deletes' (104). */
+__attribute__((constructor(103))) static void tell_deletes(void)
+{
+	cxx_new_is_ours = !program_new.one && !program_new.many &&
+			  !program_new.one_aligned &&
+			  !program_new.many_aligned;
+}

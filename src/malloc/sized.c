@@ -95,7 +95,10 @@ void sized_check(void *ptr, size_t told, size_t align)
 			complain(cache, ptr, told, cache->object_size);
 	} else if (guard_owns(ptr)) {
 		have = guard_bytes(ptr);
-		if (have && !is_what_was_asked(have, told))
+		/* A new leaves no room. */
+		if (have && (guard_was_looked_at(ptr) ?
+				     told != have :
+				     !is_what_was_asked(have, told)))
 			guard_free_size(ptr, told);
 	} else if (pagemap_get(ptr) == MAP_LARGE &&
 		   !fits_large(ptr, told, align)) {

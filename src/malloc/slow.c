@@ -245,9 +245,11 @@ static void *large_alloc_told(size_t bytes, size_t align, bool *is_zero)
 {
 	void *ptr = NULL;
 
-	if (likely(!sample_is_wanted()))
+	if (likely(!sample_is_wanted() && !guard_watches_large))
 		return large_alloc(bytes, align, is_zero);
-	ptr = sample_large_guarded(bytes, align);
+	ptr = guard_watches_large ?
+		      guard_alloc(NULL, bytes, max_size(align, MALLOC_ALIGN)) :
+		      sample_large_guarded(bytes, align);
 	if (!ptr)
 		ptr = large_alloc(bytes, align, is_zero);
 	if (ptr)
@@ -319,8 +321,8 @@ static always_inline void *slow_alloc_kept(size_t bytes)
 {
 	/* A limit of 0: the library has not started. */
 	if (unlikely(!malloc_paged_limit || slub_thread.locks_held ||
-		     sample_is_wanted()) || frees_are_pending() ||
-	    SLUB_CONFIG_HARDENED)
+		     sample_is_wanted() || guard_watches_large) ||
+	    frees_are_pending() || SLUB_CONFIG_HARDENED)
 		return NULL;
 	return large_alloc_kept(bytes);
 }
@@ -419,7 +421,7 @@ size_t block_bytes(const void *ptr)
 
 	switch (entry) {
 	case MAP_NONE:
-		return guard_owns(ptr) ? guard_bytes(ptr) :
+		return guard_owns(ptr) ? guard_ask_size(ptr) :
 					 emergency_map_bytes(ptr);
 	case MAP_LARGE:
 		return SLUB_CONFIG_HARDENED ? large_asked(ptr) :
@@ -428,6 +430,8 @@ size_t block_bytes(const void *ptr)
 		return emergency_bytes(ptr);
 	}
 	cache = cache_of_slot(entry);
+	if (unlikely(cache && cache->debug))
+		return debug_ask_size(cache, ptr);
 	return cache ? cache_object_bytes(cache, ptr) : 0;
 }
 

@@ -12,6 +12,7 @@
  */
 #include "slab/account.h"
 #include "slab/debug.h"
+#include "slab/guard.h"
 
 /* ---- cases ---- */
 
@@ -231,6 +232,12 @@ void *debug_alloc(struct slub_cache *twin, size_t bytes)
 
 	if (slub_thread.locks_held || must_fail(twin))
 		return NULL;
+	/* Nothing of it may be touched, which zones would only tell of writes. */
+	if (!bytes && guard_watches_large)
+		object = guard_alloc(cache_original(twin), 0,
+				     twin->debug->align);
+	if (object)
+		return object;
 	cache_free_postponed();
 	percpu_enter();
 	case_begin(&found, twin, __builtin_frame_address(0));
@@ -276,6 +283,38 @@ static bool check_pointer(struct debug_case *found,
 	report_bug(found, object, "Object already free");
 	report_fix(found, "Object at %p not freed", object);
 	return false;
+}
+
+/* @call: as what it is freed; CALL_MALLOC: by free(), or after a delete told. */
+static void check_call(struct debug_case *found, const struct slub_cache *twin,
+		       const void *object, enum alloc_call call)
+{
+	struct track *track = track_of(twin->debug, object, TRACK_ALLOC);
+
+	if (!track || !call_is_wrong(track->call, call))
+		return;
+	report_bug(found, object, "Wrong kind. %p of %s, not of %s",
+		   object, call_name((enum alloc_call)track->call),
+		   call_name(call));
+	report_fix(found, "Object at %p freed as what it is", object);
+}
+
+void debug_free_call(void *object, enum alloc_call call)
+{
+	struct slub_cache *twin = cache_of(object);
+	struct debug_case found;
+	struct track *track;
+
+	if (!twin || !twin->debug || slub_thread.locks_held ||
+	    !watched_is_object(twin, slab_of(twin, object), object))
+		return;
+	track = track_of(twin->debug, object, TRACK_ALLOC);
+	if (!track)
+		return;
+	case_begin(&found, twin, __builtin_frame_address(0));
+	check_call(&found, twin, object, call);
+	track->call |= CALL_TOLD;
+	case_end(&found, twin);
 }
 
 /* Whom it was charged to, which it is no more. */
@@ -352,6 +391,7 @@ void debug_free(struct slub_cache *twin, void *object, const void *frame)
 	if (check_pointer(&found, twin, slab, object, &last)) {
 		if (wants(twin, SLUB_RED_ZONE | SLUB_POISON))
 			object_check(&found, object, OBJECT_USED);
+		check_call(&found, twin, object, CALL_MALLOC);
 		object_mark(twin->debug, object, OBJECT_FREE,
 			    object_requested(twin->debug, object));
 		if (wants(twin, SLUB_STORE_USER))
@@ -368,6 +408,37 @@ void debug_free(struct slub_cache *twin, void *object, const void *frame)
 		watched_slab_discard(twin, slab);
 	slab_tell(twin);
 	case_end(&found, twin);
+}
+
+/* ---- questions ---- */
+
+size_t debug_ask_size(struct slub_cache *twin, const void *object)
+{
+	struct page *slab = slab_of(twin, object);
+	struct cache_node *node = node_of(twin, slab);
+	struct debug_case found;
+	struct free_marks marks;
+	size_t bytes = 0;
+
+	if (slub_thread.locks_held)
+		return object_requested(twin->debug, object);
+	case_begin(&found, twin, __builtin_frame_address(0));
+	lock_acquire(&node->lock);
+	case_slab(&found, twin, slab);
+	if (!watched_is_object(twin, slab, object)) {
+		report_bug(&found, NULL, "Invalid object pointer %p", object);
+		report_fix(&found, "%p left alone", object);
+	} else {
+		watched_mark_free(twin, slab, &marks);
+		bytes = object_requested(twin->debug, object);
+		if (mark_is_set(&marks, watched_index(twin, slab, object))) {
+			report_bug(&found, object, "Object is free");
+			report_fix(&found, "%p left alone", object);
+		}
+	}
+	lock_release(&node->lock);
+	case_end(&found, twin);
+	return bytes;
 }
 
 /* ---- frees that reach no object ---- */

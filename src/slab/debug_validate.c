@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "slab/debug.h"
+#include "slab/guard.h"
 
 #include <slub/debug.h>
 
@@ -217,6 +218,7 @@ usual void debug_start(void)
 	if (!setting)
 		return;
 	debug_letters_complain(setting);
+	guard_watch(debug_letters_for(setting, "malloc-large", 0));
 	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
 		if (!c->debug && cache_is_live(c))
 			debug_cache_made(c);
@@ -227,6 +229,8 @@ usual void debug_finish(void)
 {
 	const char *leaks = option_text(OPTION_debug_leaks);
 
+	if (guard_pool.bytes)
+		guard_finish();
 	if (!watch_first())
 		return;
 	/* What was written to freed memory and never allocated again. */

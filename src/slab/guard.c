@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Guarded objects: see the head of guard.h. */
-#include "slab/guard.h"
+#include "slab/guard_internal.h"
 
 #include <string.h>
 #include <time.h>
@@ -14,6 +14,8 @@
 
 /* Places for large blocks: one for so many of the others. */
 #define PLACES_PER_LARGE 64
+/* ... while letters watch them. */
+#define PLACES_WATCHED 256
 
 struct guard_pool guard_pool_large = {
 	.version = 1,
@@ -30,12 +32,13 @@ struct guard_pool guard_pool = {
 
 int (*guard_switch)(uint64_t every);
 
-/* ---- the pool ---- */
+bool guard_watches_large;
+/* Are objects filled before they are handed out (letter P)? */
+static bool is_poisoning;
+/* On each side of a large block; const once there is a pool. */
+static size_t zone_bytes;
 
-static struct guard_place *place_at(const struct guard_pool *pool, uint32_t n)
-{
-	return (struct guard_place *)pool->places + n;
-}
+/* ---- the pool ---- */
 
 static struct guard_pool *pool_of(const void *ptr)
 {
@@ -122,9 +125,27 @@ int guard_open(uint64_t every)
 		return -12;	/* ENOMEM */
 	/* Without these large blocks are not guarded, and counted as lost. */
 	nr = (uint32_t)max_size(nr / PLACES_PER_LARGE, PLACES_MIN);
-	pool_open(&guard_pool_large, nr, GUARD_LARGE_MAX);
+	if (guard_watches_large)
+		pool_open(&guard_pool_large, PLACES_WATCHED,
+			  GUARD_WATCHED_MAX + 2 * zone_bytes);
+	else
+		pool_open(&guard_pool_large, nr, GUARD_LARGE_MAX);
 	guard_pool.every = guard_pool_large.every = every;
 	return 0;
+}
+
+cold void guard_watch(uint32_t letters)
+{
+	uint64_t every = option_value(OPTION_guard);
+
+	if (!(letters & (SLUB_CONSISTENCY_CHECKS | SLUB_RED_ZONE |
+			 SLUB_POISON | SLUB_STORE_USER)))
+		return;
+	guard_watches_large = true;
+	is_poisoning = letters & SLUB_POISON;
+	zone_bytes = every ? 0 : os_page_size();
+	guard_open(every);
+	guard_watches_large = guard_pool_large.bytes;
 }
 
 /* ---- places ---- */
@@ -140,11 +161,6 @@ static void place_set(struct guard_place *place, enum guard_state state)
 {
 	/* release: what is known of it is complete */
 	__atomic_store_n(&place->state, state, __ATOMIC_RELEASE);
-}
-
-static uint32_t place_state(const struct guard_place *place)
-{
-	return __atomic_load_n(&place->state, __ATOMIC_ACQUIRE);
 }
 
 /*
@@ -177,18 +193,22 @@ static struct guard_place *place_take(struct guard_pool *pool, uint64_t turn)
 
 /* ---- the pages of an object ---- */
 
-struct pages {
-	char *start;
-	size_t bytes;
-};
+static size_t zone_of(const void *ptr)
+{
+	return pool_owns(&guard_pool_large, ptr) ? zone_bytes : 0;
+}
 
-static struct pages pages_of(const struct guard_place *place)
+/* None for an object of no size. */
+struct pages pages_of(const struct guard_place *place)
 {
 	size_t page = guard_pool.page_bytes;	/* as in the other */
 	char *object = (char *)place->object;
-	char *start = (char *)round_down((uintptr_t)object, page);
-	size_t bytes = (size_t)(object - start) + max_size(place->bytes, 1);
+	size_t zone = zone_of(object);
+	char *start = (char *)round_down((uintptr_t)object, page) - zone;
+	size_t bytes = (size_t)(object - start) + place->bytes + zone;
 
+	if (!place->bytes)
+		return (struct pages){ object, 0 };
 	return (struct pages){ start, round_up(bytes, page) };
 }
 
@@ -204,7 +224,7 @@ static void slack_fill(const struct guard_place *place)
 }
 
 /* The first byte of @from .. @end that was written; NULL: none. */
-static const unsigned char *find_written(const char *from, const char *end)
+const unsigned char *guard_find_written(const char *from, const char *end)
 {
 	for (; from < end; from++) {
 		if ((unsigned char)*from != DEBUG_ZONE_USED)
@@ -217,17 +237,25 @@ static const unsigned char *slack_find(const struct guard_place *place)
 {
 	struct pages pages = pages_of(place);
 	char *object = (char *)place->object;
-	const unsigned char *at = find_written(pages.start, object);
+	const unsigned char *at = guard_find_written(pages.start, object);
 
-	return at ? at : find_written(object + place->bytes,
+	return at ? at : guard_find_written(object + place->bytes,
 				      pages.start + pages.bytes);
 }
 
 /* ---- alloc ---- */
 
-static bool can_be_guarded(size_t bytes, size_t align)
+static bool can_be_guarded(const struct guard_pool *pool, size_t bytes,
+			   size_t align)
 {
-	return bytes <= GUARD_LARGE_MAX && align <= guard_pool.page_bytes;
+	size_t most = pool->place_bytes - pool->page_bytes;
+
+	if (pool == &guard_pool_large)
+		most -= 2 * zone_bytes;
+	/* A larger alignment may leave so much in front. */
+	if (align > pool->page_bytes)
+		most = most > align ? most - align : 0;
+	return pool->bytes && bytes <= most;
 }
 
 static void place_describe(struct guard_place *place,
@@ -248,12 +276,13 @@ static void place_describe(struct guard_place *place,
 static void place_choose(const struct guard_pool *pool,
 			 struct guard_place *place, size_t bytes, size_t align)
 {
-	size_t least = max_size(bytes, 1);
-	uintptr_t start = (uintptr_t)place_start(pool, place);
-	uintptr_t end = (uintptr_t)place_end(pool, place);
-	bool right = sample_random() >> 63;
+	size_t zone = zone_of(place_start(pool, place));
+	uintptr_t start = (uintptr_t)place_start(pool, place) + zone;
+	uintptr_t end = (uintptr_t)place_end(pool, place) - zone;
+	bool right = bytes && sample_random() >> 63;
 
-	place->object = right ? round_down(end - least, align) : start;
+	place->object = right ? round_down(end - bytes, align) :
+				round_up(start, align);
 	place->bytes = bytes;
 }
 
@@ -271,7 +300,7 @@ void *guard_alloc(struct slub_cache *cache, size_t bytes, size_t align)
 	struct guard_place *place;
 	struct pages pages;
 
-	if (!can_be_guarded(bytes, align))
+	if (!can_be_guarded(pool, bytes, align))
 		return NULL;
 	guard_poll();
 	turn = __atomic_fetch_add(&pool->turns, 1, __ATOMIC_RELAXED);
@@ -280,12 +309,15 @@ void *guard_alloc(struct slub_cache *cache, size_t bytes, size_t align)
 		return alloc_lost(pool);
 	place_choose(pool, place, bytes, align);
 	pages = pages_of(place);
-	if (os_commit(pages.start, pages.bytes)) {
+	if (pages.bytes && os_commit(pages.start, pages.bytes)) {
 		place->turn = turn;
 		place_set(place, GUARD_FREED);
 		return alloc_lost(pool);
 	}
-	slack_fill(place);
+	if (pages.bytes)
+		slack_fill(place);
+	if (is_poisoning)
+		memset((void *)place->object, DEBUG_POISON, bytes);
 	if (cache && cache->ctor)
 		cache->ctor((void *)place->object);
 	place_describe(place, cache, __builtin_frame_address(0));
@@ -299,7 +331,8 @@ static void withdraw(struct guard_place *place)
 {
 	struct pages pages = pages_of(place);
 
-	os_withdraw(pages.start, pages.bytes);
+	if (pages.bytes)
+		os_withdraw(pages.start, pages.bytes);
 	place->turn = __atomic_load_n(&pool_of(pages.start)->turns,
 				      __ATOMIC_RELAXED);
 	place_set(place, GUARD_FREED);
@@ -379,8 +412,8 @@ usual void guard_fork(bool prepare, bool in_child)
 
 /* ---- free ---- */
 
-static void say(struct guard_place *place, enum guard_error error,
-		const char *what, const void *at, const void *frame)
+void guard_say(struct guard_place *place, enum guard_error error,
+	       const char *what, const void *at, const void *frame)
 {
 	const struct debug_layout layout = {
 		.name = place->name[0] ? place->name : "guard",
@@ -390,7 +423,8 @@ static void say(struct guard_place *place, enum guard_error error,
 	__atomic_fetch_or(&place->errors, error, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&pool_of((void *)place->object)->errors, 1,
 			   __ATOMIC_RELAXED);
-	stack_read(&found.stack, frame);
+	if (frame)
+		stack_read(&found.stack, frame);
 	report_bug(&found, NULL, "%s: %p, guarded object %p of %zu bytes",
 		   what, at, (void *)place->object, (size_t)place->bytes);
 	report_track(&found, "Allocated", &place->allocated);
@@ -415,6 +449,14 @@ static bool cache_is_right(const struct guard_place *place,
 	return !cache || place->cache == (uintptr_t)cache;
 }
 
+static void check_call(struct guard_place *place, const void *ptr,
+		       enum alloc_call call, const void *frame)
+{
+	if (call_is_wrong(place->allocated.call, call))
+		guard_say(place, GUARD_CALL, "Wrong kind", ptr, frame);
+	place->allocated.call |= CALL_TOLD;
+}
+
 void guard_free(void *ptr, const struct slub_cache *cache)
 {
 	const void *frame = __builtin_frame_address(0);
@@ -425,22 +467,28 @@ void guard_free(void *ptr, const struct slub_cache *cache)
 	if (!place)
 		return;		/* the last guard page */
 	if (place->object != (uintptr_t)ptr) {
-		say(place, GUARD_INSIDE, "Invalid object pointer", ptr, frame);
+		guard_say(place, GUARD_INSIDE, "Invalid object pointer", ptr, frame);
+		return;
+	}
+	/* A large block is no cache's: as without a guard, it is left alone. */
+	if (cache && !place->cache && place_state(place) == GUARD_LIVE) {
+		guard_say(place, GUARD_CACHE, "Wrong slab cache", ptr, frame);
 		return;
 	}
 	if (!place_try(place, GUARD_LIVE)) {
 		count(place, STAT_DOUBLE_FREE);
-		say(place, GUARD_TWICE, "Object already free", ptr, frame);
+		guard_say(place, GUARD_TWICE, "Object already free", ptr, frame);
 		return;
 	}
 	stack_read(&stack, frame);
 	track_now(&place->freed, &stack);
-	written = slack_find(place);
+	written = place->bytes ? slack_find(place) : NULL;
+	check_call(place, ptr, CALL_MALLOC, frame);
 	if (written)
-		say(place, GUARD_BEYOND, "Redzone overwritten", written, frame);
+		guard_say(place, GUARD_BEYOND, "Redzone overwritten", written, frame);
 	if (!cache_is_right(place, cache)) {
 		count(place, STAT_WRONG_CACHE);
-		say(place, GUARD_CACHE, "Wrong slab cache", ptr, frame);
+		guard_say(place, GUARD_CACHE, "Wrong slab cache", ptr, frame);
 	}
 	if (has_readers(place))
 		withdraw_later(place);
@@ -448,11 +496,20 @@ void guard_free(void *ptr, const struct slub_cache *cache)
 		withdraw(place);
 }
 
+void guard_free_call(void *ptr, enum alloc_call call)
+{
+	struct guard_place *place = place_of(ptr);
+
+	if (place && place->object == (uintptr_t)ptr &&
+	    place_state(place) == GUARD_LIVE)
+		check_call(place, ptr, call, __builtin_frame_address(0));
+}
+
 void guard_free_size(void *ptr, size_t told)
 {
 	(void)told;
-	say(place_of(ptr), GUARD_SIZE, "Wrong size", ptr,
-	    __builtin_frame_address(0));
+	guard_say(place_of(ptr), GUARD_SIZE, "Wrong size", ptr,
+		  __builtin_frame_address(0));
 }
 
 /* ---- questions ---- */
@@ -463,6 +520,29 @@ static struct guard_place *place_live(const void *ptr)
 
 	return place && place_state(place) == GUARD_LIVE &&
 	       place->object == (uintptr_t)ptr ? place : NULL;
+}
+
+bool guard_was_looked_at(const void *ptr)
+{
+	const struct guard_place *place = place_live(ptr);
+
+	return place && place->allocated.call & CALL_TOLD;
+}
+
+size_t guard_ask_size(const void *ptr)
+{
+	struct guard_place *place = place_of(ptr);
+	uint32_t state = place ? place_state(place) : GUARD_NEVER;
+	const void *frame = __builtin_frame_address(0);
+
+	if (!place || state == GUARD_TAKEN)
+		return 0;
+	if (place->object != (uintptr_t)ptr)
+		guard_say(place, GUARD_ASKED, "Invalid object pointer", ptr,
+			  frame);
+	else if (state != GUARD_LIVE)
+		guard_say(place, GUARD_ASKED, "Object is free", ptr, frame);
+	return guard_bytes(ptr);
 }
 
 size_t guard_bytes(const void *ptr)
@@ -483,23 +563,6 @@ struct slub_cache *guard_cache_of(const void *ptr)
 	return NULL;
 }
 
-static void pool_visit(const struct guard_pool *pool, guard_visitor *visit,
-		       void *arg)
-{
-	for (uint32_t n = 0; n < pool->nr_places; n++) {
-		const struct guard_place *place = place_at(pool, n);
-
-		if (place_state(place) == GUARD_LIVE)
-			visit(place, pages_of(place).bytes, arg);
-	}
-}
-
-void guard_visit(guard_visitor *visit, void *arg)
-{
-	pool_visit(&guard_pool, visit, arg);
-	pool_visit(&guard_pool_large, visit, arg);
-}
-
 struct slub_cache *guard_cache_inside(const void *ptr, size_t *offset)
 {
 	const struct guard_place *place = place_of(ptr);
@@ -509,42 +572,4 @@ struct slub_cache *guard_cache_inside(const void *ptr, size_t *offset)
 	*offset = (uintptr_t)ptr - place->object;
 	return *offset < place->bytes ? (struct slub_cache *)place->cache :
 					NULL;
-}
-
-int guard_for_each_object(const struct slub_cache *cache,
-			  int (*call)(void *object, void *arg), void *arg)
-{
-	int ret = 0;
-
-	/* A cache has none of the larger ones. */
-	for (uint32_t n = 0; n < guard_pool.nr_places && !ret; n++) {
-		const struct guard_place *place = place_at(&guard_pool, n);
-
-		if (place_state(place) == GUARD_LIVE &&
-		    place->cache == (uintptr_t)cache)
-			ret = call((void *)place->object, arg);
-	}
-	return ret;
-}
-
-size_t guard_page_bytes(const struct slub_cache *cache)
-{
-	size_t bytes = 0;
-
-	for (uint32_t n = 0; n < guard_pool.nr_places; n++) {
-		const struct guard_place *place = place_at(&guard_pool, n);
-
-		if (place_state(place) == GUARD_LIVE &&
-		    place->cache == (uintptr_t)cache)
-			bytes += pages_of(place).bytes;
-	}
-	return bytes;
-}
-
-size_t guard_nr_objects(const struct slub_cache *cache)
-{
-	size_t nr = 0;
-
-	guard_for_each_object(cache, object_count, &nr);
-	return nr;
 }

@@ -14,6 +14,12 @@
  * stopped process, whose object it was.  The rest of the object's pages is
  * filled, and looked at when it is freed.
  *
+ * Large blocks that letters watch (SLUB_DEBUG) lie in places as well, each of them
+ * and not one in N.  So do blocks of no size: nothing of theirs can be touched.
+ * Letters report and go on: where no guard is asked for, a page on both sides of a
+ * watched block is a zone, which can be written and is looked at.  What was freed
+ * cannot be touched either way.
+ *
  * Objects of SLUB_TYPESAFE_BY_RCU caches: who reads without a lock may find one
  * after it was freed, look at it, and even lock it, until he leaves.  So it is
  * no error to touch it then, and its pages stay as they are, of its type, until
@@ -45,6 +51,8 @@
 /* Of an object; large blocks have a pool of their own, with fewer places. */
 #define GUARD_BYTES_MAX ((size_t)32 << 10)
 #define GUARD_LARGE_MAX ((size_t)1 << 20)
+/* ... while letters watch them; what is larger is not watched. */
+#define GUARD_WATCHED_MAX ((size_t)16 << 20)
 
 enum guard_state {
 	GUARD_NEVER,		/* used so far */
@@ -61,6 +69,8 @@ enum guard_error {
 	GUARD_BEYOND = 4,	/* bytes beside it were written */
 	GUARD_CACHE = 8,	/* freed to another cache */
 	GUARD_SIZE = 16,	/* freed with another size */
+	GUARD_CALL = 32,	/* freed by another kind of call */
+	GUARD_ASKED = 64,	/* its size was asked, and it is free or elsewhere */
 };
 
 struct guard_place {
@@ -111,6 +121,9 @@ static inline bool guard_owns(const void *ptr)
 			pool_owns(&guard_pool_large, ptr));
 }
 
+/* Do letters watch large blocks?  Const after start. */
+extern bool guard_watches_large SLUB_INTERNAL;
+
 /*
  * malloc's way to switch it while the process runs; 0 or -errno, EBUSY while another
  * thread switches.  After 0 what lies in the lists of the sample slots counts no more.
@@ -119,6 +132,10 @@ extern int (*guard_switch)(uint64_t every) SLUB_INTERNAL;
 
 /* Makes the pools; 0 or -ENOMEM. */
 int guard_open(uint64_t every);
+/* Makes them for what SLUB_DEBUG watches: @letters of malloc-large. */
+void guard_watch(uint32_t letters);
+/* At exit: looks at what is beside the objects that are allocated. */
+void guard_finish(void);
 /*
  * @cache NULL: a large block.  @align divides a page, or there is none.  NULL:
  * no object of the cache can be guarded, or none now.
@@ -128,8 +145,14 @@ void *guard_alloc(struct slub_cache *cache, size_t bytes, size_t align);
 void guard_free(void *ptr, const struct slub_cache *cache);
 /* It is about to be freed as one of @told bytes, which it is not. */
 void guard_free_size(void *ptr, size_t told);
+/* It is about to be freed by the operator delete that belongs to @call. */
+void guard_free_call(void *ptr, enum alloc_call call);
 /* What was asked for; 0: that is no object. */
 size_t guard_bytes(const void *ptr);
+/* Is it an operator delete that frees it? */
+bool guard_was_looked_at(const void *ptr);
+/* The same for a program that asks: an error is reported. */
+size_t guard_ask_size(const void *ptr);
 /* NULL: that is no object of a cache, nor memory that readers may take for one. */
 struct slub_cache *guard_cache_of(const void *ptr);
 /* The same of a pointer into it, @offset bytes behind its start. */

@@ -139,7 +139,7 @@ TEST(Object, constructed_ones_keep_their_bytes)
 
 TEST(Stack, the_same_number_for_the_same_stack)
 {
-	struct stack a = { 2, { 0x1234, 0x5678 } }, b = { 2, { 0x1234, 0x5679 } }, none = {};
+	struct stack a = { 2, { 0x1234, 0x5678 }, 0 }, b = { 2, { 0x1234, 0x5679 }, 0 }, none = {};
 	uint32_t nr, first = stack_store(&a);
 
 	ASSERT_NE(first, 0u);
