@@ -124,11 +124,12 @@ def timed(tests):
             print(f"left out: {test['name']} did not pass within {SECONDS_MAX} s")
 
 
-def prepared(root, folder, jobs):
+def prepared(root, folder, jobs, targets=None):
     """Builds what is to be mutated, and times its tests."""
     subprocess.run(["cmake", "-S", root, "-B", folder, *OPTIONS], check=True,
                    stdout=subprocess.DEVNULL)
-    subprocess.run(["cmake", "--build", folder, "-j", str(jobs), "--target", *TARGETS],
+    subprocess.run(["cmake", "--build", folder, "-j", str(jobs), "--target",
+                    *(targets or TARGETS)],
                    check=True, stdout=subprocess.DEVNULL)
     known = os.path.join(folder, "mutation.json")
     commands, users = read_commands(root, folder)
