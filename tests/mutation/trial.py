@@ -98,7 +98,9 @@ class Trial:
         for output, name in self.dependents():
             if "slub_objects.dir" not in output:
                 continue
-            original = os.path.join(self.folder, "original_" + name)
+            # Of this file: what __FILE__ says depends on which is the copy.
+            of = self.named.path.replace("/", "_")
+            original = os.path.join(self.folder, f"original_{of}_{name}")
             if not os.path.exists(original):
                 self.source_write(source)
                 os.replace(self.compiled(output, name), original)
