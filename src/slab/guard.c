@@ -252,9 +252,12 @@ static bool can_be_guarded(const struct guard_pool *pool, size_t bytes,
 
 	if (pool == &guard_pool_large)
 		most -= 2 * zone_bytes;
-	/* A larger alignment may leave so much in front. */
-	if (align > pool->page_bytes)
-		most = most > align ? most - align : 0;
+	/* A larger alignment may leave so much in front, also of no bytes. */
+	if (align > pool->page_bytes) {
+		if (align >= most)
+			return false;
+		most -= align;
+	}
 	return pool->bytes && bytes <= most;
 }
 

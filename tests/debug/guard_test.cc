@@ -174,6 +174,17 @@ TEST(Guard, alignment_is_kept)
 	EXPECT_EQ(0u, pool()->errors);
 }
 
+/* No address has so many zeros: fuzzing got 1 << 52 for an answer. */
+TEST(Guard, an_alignment_beyond_all_places_is_refused)
+{
+	for (int bit = 40; bit < 64; bit++) {
+		for (size_t bytes : { 0, 1, 100 }) {
+			EXPECT_EQ(aligned_alloc(harness::opaque((size_t)1 << bit), bytes), nullptr)
+				<< bit << ", " << bytes;
+		}
+	}
+}
+
 TEST(Guard, threads_and_children)
 {
 	std::vector<std::thread> threads;
