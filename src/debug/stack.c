@@ -174,20 +174,16 @@ struct frame {
 	uintptr_t address;
 };
 
-/* The code of the operators: malloc/cxx_new.c.  The linker names the ends of a section. */
-extern const char __start_slub_text_new[] SLUB_INTERNAL;
-extern const char __stop_slub_text_new[] SLUB_INTERNAL;
-extern const char __start_slub_text_new_many[] SLUB_INTERNAL;
-extern const char __stop_slub_text_new_many[] SLUB_INTERNAL;
-
-/* So that it does where the operators are not linked, too. */
-static code_in(new) __attribute__((used)) void no_new(void)
-{
-}
-
-static code_in(new_many) __attribute__((used)) void no_new_many(void)
-{
-}
+/*
+ * The code of the operators: malloc/cxx_new.c.  The linker names the ends of a section.
+ * Weak: a program without operators, linked with --gc-sections by lld, has none, and
+ * the two ends are the same then.
+ */
+#define END_OF_CODE SLUB_INTERNAL __attribute__((weak))
+extern const char __start_slub_text_new[] END_OF_CODE;
+extern const char __stop_slub_text_new[] END_OF_CODE;
+extern const char __start_slub_text_new_many[] END_OF_CODE;
+extern const char __stop_slub_text_new_many[] END_OF_CODE;
 
 static enum alloc_call call_of(uintptr_t address)
 {
