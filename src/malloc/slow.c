@@ -241,19 +241,14 @@ static void *class_alloc(size_t bytes, size_t align)
 	return cache_alloc_sized(cache, bytes);
 }
 
-/* A guarded object is charged to no group, so a group's blocks are not guarded. */
-static bool large_is_watched(void)
-{
-	return guard_watches_large && !group_current();
-}
-
 static void *large_alloc_told(size_t bytes, size_t align, bool *is_zero)
 {
+	bool is_watched = guard_watches_block();
 	void *ptr = NULL;
 
-	if (likely(!sample_is_wanted() && !guard_watches_large))
+	if (likely(!sample_is_wanted() && !is_watched))
 		return large_alloc(bytes, align, is_zero);
-	ptr = large_is_watched() ?
+	ptr = is_watched ?
 		      guard_alloc(NULL, bytes, max_size(align, MALLOC_ALIGN)) :
 		      sample_large_guarded(bytes, align);
 	if (!ptr)

@@ -232,11 +232,8 @@ void *debug_alloc(struct slub_cache *twin, size_t bytes)
 
 	if (slub_thread.locks_held || must_fail(twin))
 		return NULL;
-	/*
-	 * Nothing of it may be touched, which zones would only tell of writes.
-	 * A guarded object is charged to no group.
-	 */
-	if (!bytes && guard_watches_large && !group_current())
+	/* Nothing of it may be touched, which zones would only tell of writes. */
+	if (!bytes && guard_watches_block())
 		object = guard_alloc(cache_original(twin), 0,
 				     twin->debug->align);
 	if (object)

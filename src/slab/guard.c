@@ -249,16 +249,12 @@ static bool can_be_guarded(const struct guard_pool *pool, size_t bytes,
 			   size_t align)
 {
 	size_t most = pool->place_bytes - pool->page_bytes;
+	/* A larger alignment may leave so much in front, also of no bytes. */
+	size_t front = align > pool->page_bytes ? align : 0;
 
 	if (pool == &guard_pool_large)
 		most -= 2 * zone_bytes;
-	/* A larger alignment may leave so much in front, also of no bytes. */
-	if (align > pool->page_bytes) {
-		if (align >= most)
-			return false;
-		most -= align;
-	}
-	return pool->bytes && bytes <= most;
+	return pool->bytes && front < most && bytes <= most - front;
 }
 
 static void place_describe(struct guard_place *place,

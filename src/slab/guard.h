@@ -125,6 +125,15 @@ static inline bool guard_owns(const void *ptr)
 extern bool guard_watches_large SLUB_INTERNAL;
 
 /*
+ * Is a large block, or one of no size, watched if this thread asks for it now?  A
+ * guarded object is charged to no group, so what a group asks for is not guarded.
+ */
+static inline bool guard_watches_block(void)
+{
+	return guard_watches_large && !group_current();
+}
+
+/*
  * malloc's way to switch it while the process runs; 0 or -errno, EBUSY while another
  * thread switches.  After 0 what lies in the lists of the sample slots counts no more.
  */
