@@ -66,6 +66,8 @@ static cold bool ptr_is_block_after_all(const void *ptr, const char *call,
 					struct slub_cache *cache)
 {
 	if (!cache) {
+		if (guard_owns(ptr))
+			return guard_ask(ptr, call);
 		if (!ptr_is_foreign(ptr))
 			return true;
 		foreign_warn(call, ptr);
@@ -422,7 +424,7 @@ size_t block_bytes(const void *ptr)
 
 	switch (entry) {
 	case MAP_NONE:
-		return guard_owns(ptr) ? guard_ask_size(ptr) :
+		return guard_owns(ptr) ? guard_bytes(ptr) :
 					 emergency_map_bytes(ptr);
 	case MAP_LARGE:
 		return SLUB_CONFIG_HARDENED ? large_asked(ptr) :

@@ -68,11 +68,11 @@ bool debug_free_outside(struct slub_cache *cache, const void *object);
 
 /* Is @object an object of the watched @twin, which has the size asked for? */
 bool debug_knows_size(const struct slub_cache *twin, const void *object);
-/* A free of @object that was told @told bytes, which cannot be. */
 /* What was asked for; that it is no object, or free, is reported. */
 size_t debug_ask_size(struct slub_cache *twin, const void *object);
 /* @object is about to be freed by the operator delete that @call belongs to. */
 void debug_free_call(void *object, enum alloc_call call);
+/* A free of @object that was told @told bytes, which cannot be. */
 void debug_free_size(struct slub_cache *owner, const void *object, size_t told,
 		     size_t have);
 

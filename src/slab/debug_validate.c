@@ -207,6 +207,8 @@ void debug_report_left(struct slub_cache *cache)
 	v.frame = __builtin_frame_address(0);
 	v.bugs = 0;
 	watched_for_each(&visit);
+	if (cache_twin(cache))
+		guard_report_left(cache, cache_twin(cache));
 }
 
 /* ---- start and exit ---- */

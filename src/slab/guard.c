@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Guarded objects: see the head of guard.h. */
+#include "debug/misuse.h"
+#include "slab/debug.h"
 #include "slab/guard_internal.h"
 
 #include <string.h>
 #include <time.h>
 
 #include "slab/sample.h"
-#include "slab/slab_internal.h"
 
 #define PLACES_MIN 16
 /* Places that are looked at for one that can be used. */
@@ -39,12 +40,6 @@ static bool is_poisoning;
 static size_t zone_bytes;
 
 /* ---- the pool ---- */
-
-static struct guard_pool *pool_of(const void *ptr)
-{
-	return pool_owns(&guard_pool_large, ptr) ? &guard_pool_large :
-						   &guard_pool;
-}
 
 /* The place whose pages, or the guard page before them, @ptr points to. */
 static struct guard_place *place_of(const void *ptr)
@@ -411,28 +406,6 @@ usual void guard_fork(bool prepare, bool in_child)
 
 /* ---- free ---- */
 
-void guard_say(struct guard_place *place, enum guard_error error,
-	       const char *what, const void *at, const void *frame)
-{
-	const struct debug_layout layout = {
-		.name = place->name[0] ? place->name : "guard",
-	};
-	struct debug_case found = { .layout = &layout };
-
-	__atomic_fetch_or(&place->errors, error, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&pool_of((void *)place->object)->errors, 1,
-			   __ATOMIC_RELAXED);
-	if (frame)
-		stack_read(&found.stack, frame);
-	report_bug(&found, NULL, "%s: %p, guarded object %p of %zu bytes",
-		   what, at, (void *)place->object, (size_t)place->bytes);
-	report_track(&found, "Allocated", &place->allocated);
-	report_track(&found, "Freed", &place->freed);
-	if (error == GUARD_TWICE || error == GUARD_INSIDE)
-		report_fix(&found, "%p left alone", at);
-	report_finish(&found);
-}
-
 /* In the counters of its cache: of a freed place's the cache may be gone. */
 static void count(const struct guard_place *place, enum cache_stat stat)
 {
@@ -452,42 +425,59 @@ static void check_call(struct guard_place *place, const void *ptr,
 		       enum alloc_call call, const void *frame)
 {
 	if (call_is_wrong(place->allocated.call, call))
-		guard_say(place, GUARD_CALL, "Wrong kind", ptr, frame);
+		guard_say(place, GUARD_CALL, NULL, ptr, frame);
 	place->allocated.call |= CALL_TOLD;
+}
+
+/* Is @ptr what @place has allocated, for @cache or free() to take?  Then it is TAKEN. */
+static bool free_begins(struct guard_place *place, const void *ptr,
+			const struct slub_cache *cache, const void *frame)
+{
+	const char *call = cache ? "slub_cache_free" : "free";
+
+	if (place->object != (uintptr_t)ptr) {
+		guard_say(place, GUARD_INSIDE, call, ptr, frame);
+		return false;
+	}
+	/* A large block is no cache's: as without a guard, it is left alone. */
+	if (cache && !place->cache && place_state(place) == GUARD_LIVE) {
+		guard_say(place, GUARD_CACHE, call, ptr, frame);
+		return false;
+	}
+	if (place_try(place, GUARD_LIVE))
+		return true;
+	count(place, STAT_DOUBLE_FREE);
+	guard_say(place, GUARD_TWICE, call, ptr, frame);
+	return false;
 }
 
 void guard_free(void *ptr, const struct slub_cache *cache)
 {
+	const char *call = cache ? "slub_cache_free" : "free";
 	const void *frame = __builtin_frame_address(0);
 	struct guard_place *place = place_of(ptr);
 	const unsigned char *written;
 	struct stack stack;
 
-	if (!place)
-		return;		/* the last guard page */
-	if (place->object != (uintptr_t)ptr) {
-		guard_say(place, GUARD_INSIDE, "Invalid object pointer", ptr, frame);
+	if (!place) {	/* the last guard page */
+		if (!debug_free_foreign(call, ptr))
+			foreign_found(call, ptr);
 		return;
 	}
-	/* A large block is no cache's: as without a guard, it is left alone. */
-	if (cache && !place->cache && place_state(place) == GUARD_LIVE) {
-		guard_say(place, GUARD_CACHE, "Wrong slab cache", ptr, frame);
+	if (!free_begins(place, ptr, cache, frame))
 		return;
-	}
-	if (!place_try(place, GUARD_LIVE)) {
-		count(place, STAT_DOUBLE_FREE);
-		guard_say(place, GUARD_TWICE, "Object already free", ptr, frame);
-		return;
-	}
 	stack_read(&stack, frame);
 	track_now(&place->freed, &stack);
 	written = place->bytes ? slack_find(place) : NULL;
 	check_call(place, ptr, CALL_MALLOC, frame);
-	if (written)
-		guard_say(place, GUARD_BEYOND, "Redzone overwritten", written, frame);
+	if (written && guard_say(place, GUARD_BEYOND, call, written, frame)) {
+		memset(&place->freed, 0, sizeof(place->freed));
+		place_set(place, GUARD_LIVE);
+		return;
+	}
 	if (!cache_is_right(place, cache)) {
 		count(place, STAT_WRONG_CACHE);
-		guard_say(place, GUARD_CACHE, "Wrong slab cache", ptr, frame);
+		guard_say(place, GUARD_CACHE, call, ptr, frame);
 	}
 	if (has_readers(place))
 		withdraw_later(place);
@@ -507,7 +497,7 @@ void guard_free_call(void *ptr, enum alloc_call call)
 void guard_free_size(void *ptr, size_t told)
 {
 	(void)told;
-	guard_say(place_of(ptr), GUARD_SIZE, "Wrong size", ptr,
+	guard_say(place_of(ptr), GUARD_SIZE, NULL, ptr,
 		  __builtin_frame_address(0));
 }
 
@@ -528,20 +518,16 @@ bool guard_was_looked_at(const void *ptr)
 	return place && place->allocated.call & CALL_TOLD;
 }
 
-size_t guard_ask_size(const void *ptr)
+bool guard_ask(const void *ptr, const char *call)
 {
 	struct guard_place *place = place_of(ptr);
-	uint32_t state = place ? place_state(place) : GUARD_NEVER;
-	const void *frame = __builtin_frame_address(0);
+	uint32_t state = place ? place_state(place) : GUARD_TAKEN;
 
-	if (!place || state == GUARD_TAKEN)
-		return 0;
-	if (place->object != (uintptr_t)ptr)
-		guard_say(place, GUARD_ASKED, "Invalid object pointer", ptr,
-			  frame);
-	else if (state != GUARD_LIVE)
-		guard_say(place, GUARD_ASKED, "Object is free", ptr, frame);
-	return guard_bytes(ptr);
+	if (state == GUARD_TAKEN ||
+	    (state == GUARD_LIVE && place->object == (uintptr_t)ptr))
+		return true;
+	return !guard_say(place, GUARD_ASKED, call, ptr,
+			  __builtin_frame_address(0));
 }
 
 size_t guard_bytes(const void *ptr)

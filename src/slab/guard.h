@@ -160,8 +160,8 @@ void guard_free_call(void *ptr, enum alloc_call call);
 size_t guard_bytes(const void *ptr);
 /* Is it an operator delete that frees it? */
 bool guard_was_looked_at(const void *ptr);
-/* The same for a program that asks: an error is reported. */
-size_t guard_ask_size(const void *ptr);
+/* @call was asked about it, and it is none: reported.  False: @call is to do nothing. */
+bool guard_ask(const void *ptr, const char *call);
 /* NULL: that is no object of a cache, nor memory that readers may take for one. */
 struct slub_cache *guard_cache_of(const void *ptr);
 /* The same of a pointer into it, @offset bytes behind its start. */
@@ -175,6 +175,8 @@ void guard_visit(guard_visitor *visit, void *arg);
 int guard_for_each_object(const struct slub_cache *cache,
 			  int (*call)(void *object, void *arg), void *arg);
 size_t guard_nr_objects(const struct slub_cache *cache);
+/* Reports those of @cache, watched as @twin, that keep it from being destroyed. */
+void guard_report_left(struct slub_cache *cache, struct slub_cache *twin);
 /* What they take. */
 size_t guard_page_bytes(const struct slub_cache *cache);
 /* Takes leave of those whose readers have left; without locks. */

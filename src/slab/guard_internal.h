@@ -11,6 +11,12 @@ struct pages {
 	size_t bytes;
 };
 
+static inline struct guard_pool *pool_of(const void *ptr)
+{
+	return pool_owns(&guard_pool_large, ptr) ? &guard_pool_large :
+						   &guard_pool;
+}
+
 static inline struct guard_place *place_at(const struct guard_pool *pool,
 					   uint32_t n)
 {
@@ -26,8 +32,11 @@ static inline uint32_t place_state(const struct guard_place *place)
 struct pages pages_of(const struct guard_place *place);
 /* The first byte of @from .. @end that was written; NULL: none. */
 const unsigned char *guard_find_written(const char *from, const char *end);
-/* Reports @error, found of a pointer @at; @frame: of who found it, or NULL. */
-void guard_say(struct guard_place *place, enum guard_error error,
-	       const char *what, const void *at, const void *frame);
+/*
+ * Reports @error, found of a pointer @at by the public function @call, or by none; @frame: of
+ * who found it, or NULL.  True: the object is to stay as it is (debug/misuse.h).
+ */
+bool guard_say(struct guard_place *place, enum guard_error error,
+	       const char *call, const void *at, const void *frame);
 
 #endif

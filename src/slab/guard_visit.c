@@ -103,7 +103,9 @@ static void place_look(struct guard_place *place)
 	char *object = (char *)before.object;
 	const char *at;
 
-	if (!before.bytes || place_state(place) != GUARD_LIVE)
+	/* What a free has found is known. */
+	if (!before.bytes || before.errors & GUARD_BEYOND ||
+	    place_state(place) != GUARD_LIVE)
 		return;
 	at = find_written_safely(pages.start, object);
 	if (!at)
@@ -113,7 +115,7 @@ static void place_look(struct guard_place *place)
 	if (at && place_state(place) == GUARD_LIVE &&
 	    place->allocated.when_ns == before.allocated.when_ns &&
 	    place->object == before.object)
-		guard_say(place, GUARD_BEYOND, "Redzone overwritten", at, NULL);
+		guard_say(place, GUARD_BEYOND, NULL, at, NULL);
 }
 
 cold void guard_finish(void)

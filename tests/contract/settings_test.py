@@ -117,6 +117,7 @@ class WrongSettings(unittest.TestCase):
         (("SLUB_DEBUG", "Q"), r"'Q'.*F Z P U T A O"),
         (("SLUB_CPUS", "9000"), r"9000.*not a number from 0 to 8192"),
         (("SLUB_LIMIT", "atuo"), r"atuo.*'auto'"),
+        (("SLUB_ON_ERROR", "abrot"), r"abrot.*nearest is 'abort'"),
         (("SLUB_GUARD", "few"), r"few.*number from 0"),
         (("SLUB_FASTPATH", "rs\neq\x1b"), r"'rs\?eq\?'.*nearest is 'rseq'"),
         (("SLUB_" + 300 * "X", "1"), r"unknown option 'X+' ignored; it is none of fastpath\|.*"),

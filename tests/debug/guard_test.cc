@@ -297,6 +297,41 @@ TEST(Guard, wrong_frees_are_counted_and_left_alone)
 	EXPECT_EQ(errors + 3, pool()->errors);
 }
 
+// `commit` is told a guarded block of 64 bytes: what is written must have these words.
+void expect_words(const char *words, crime commit, bool right)
+{
+	std::string errors;
+	int status = harness::in_child(
+		[=] {
+			commit(guarded_64(right));
+			_exit(0);
+		},
+		&errors);
+
+	EXPECT_EQ(status, 0) << harness::describe_status(status) << errors;
+	EXPECT_NE(errors.find(words), errors.npos) << words << " not in: " << errors;
+}
+
+// Run with SLUB_ON_ERROR=report: in the words of any other block, and the block stays as it is.
+TEST(Guard, wrong_frees_are_said_as_of_other_blocks)
+{
+	auto twice = [](char *p) { free(p); free(p); };
+	auto again = [](char *p) { free(p); hidden = (char *)realloc(p, 100); };
+	auto inside = [](char *p) { free(p + 16); memset(p, 'x', 64); free(p); };
+	auto asked = [](char *p) { malloc_usable_size(p + 16); };
+	auto beyond = [](char *p) { p[64] = 'o'; free(p); memset(p, 'x', 64); };
+	auto at_exit = [](char *p) { p[64] = 'o'; exit(0); };
+	auto behind_all = [](char *) { free((char *)pool()->base + pool()->bytes - 16); };
+
+	expect_words(": double free: free(", twice, true);
+	expect_words(": double free: realloc(", again, true);
+	expect_words(": pointer inside a block: free(", inside, true);
+	expect_words(": pointer inside a block: malloc_usable_size(", asked, true);
+	expect_words(": red zone overwritten: free(", beyond, false);
+	expect_words(": red zone overwritten: 0x", at_exit, false);
+	expect_words(": pointer to no block: free(", behind_all, true);
+}
+
 TEST(Guard, a_cache_with_a_guarded_object_stays)
 {
 	struct slub_cache *cache = slub_cache_create("guarded-left", 64, 0, 0, nullptr);

@@ -35,7 +35,11 @@ LEAST = {
              "size asked of no block": 24, "not written": 20, "typed caches": 33},
     "FZPU + guard": {"double free": 53, "invalid free": 52, "write freed": 68, "read freed": 27,
                      "overflow": 76, "underflow": 28, "wrong size": 10, "kinds mixed": 12,
-                     "no size": 5, "not written": 20, "typed caches": 32},
+                     "no size": 5, "not written": 20, "typed caches": 33},
+    "guard": {"double free": 53, "invalid free": 49, "size asked of no block": 24,
+              "write freed": 64, "overflow": 65, "no size": 5},
+    "hardened + guard": {"double free": 53, "invalid free": 49, "size asked of no block": 24,
+                         "write freed": 64, "overflow": 65, "no size": 5},
 }
 
 

@@ -23,7 +23,7 @@ class Explain(Target):
         """The process, its object and the address that it will touch."""
         with open(self.path("addresses"), "w+", encoding="ascii") as addresses:
             if not more:
-                more = {"SLUB_GUARD": "1"}
+                more = {"SLUB_GUARD": "1", "SLUB_ON_ERROR": "ignore"}
             process = self.start("sh", "-c", f"exec {program} {mode} 2>addresses", **more)
             addresses.seek(0)
             return process, *addresses.read().split()
