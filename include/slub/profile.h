@@ -6,7 +6,7 @@
  * Each byte that malloc() and its relatives hand out is a sample point with
  * the same probability, one in 512 KiB by default; an allocation with a point
  * in it is sampled, with its call stack, until it is freed.  The numbers are
- * scaled to all allocations, without bias.  docs/profile.md tells how
+ * scaled to all allocations, without bias.  docs/operate/profile.md tells how
  * it works, how exact it is, and how the file looks; slub-profile(1) turns the
  * file into pprof's format.
  *
@@ -39,7 +39,7 @@ extern "C" {
  * or the library could not start; -ENOSPC: no per-CPU slots are left; -EBUSY:
  * another thread starts or stops just now; -EAGAIN: called by a signal handler
  * that interrupted the allocator.
- * Context: any thread.  Cost: some microseconds; afterwards see docs/profile.md.
+ * Context: any thread.  Cost: some microseconds; afterwards see docs/operate/profile.md.
  * From: MallocExtension::StartAllocationProfiling(), Go's runtime.MemProfileRate.
  */
 SLUB_API int slub_profile_start(size_t bytes);

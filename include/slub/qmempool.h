@@ -59,7 +59,7 @@ struct slub_qmempool {
  * sheaf_length (slub_cache_args) of @localq.  One that is shorter is used as it
  * is, and told in a message.
  * @sharedq: a power of two from 32 to 2^20.  It bounds @prealloc; the barns take as many
- * as the budget for free memory allows (docs/memory.md).
+ * as the budget for free memory allows (docs/operate/memory.md).
  * @prealloc: objects to have at hand now, at most @sharedq.
  * @flags: enum slub_alloc_flag, for the preallocation.
  * The cache stays the caller's and must outlive the pool.

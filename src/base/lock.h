@@ -2,7 +2,7 @@
 /*
  * The library's only lock.
  *
- * The discipline that makes signal handlers and fork safe (docs/locking.md):
+ * The discipline that makes signal handlers and fork safe (docs/internals/locking.md):
  *
  *   LOCK-1  a thread holds at most one lock at a time and calls nothing that
  *           may take another, so who waits for a lock holds none;
@@ -20,7 +20,7 @@
  * child the lock is free, and the layers that allocation itself stands on (a
  * node, a zone, the areas, what waits for readers), and the profile's book,
  * make anew what theirs protects; the others go on with what they find
- * (docs/locking.md).
+ * (docs/internals/locking.md).
  */
 #ifndef SLUB_BASE_LOCK_H
 #define SLUB_BASE_LOCK_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What other processes may read of the library: docs/inspection.md draws it.
+ * What other processes may read of the library: docs/operate/inspection.md draws it.
  *
  * `slub_abi_state` is an exported data symbol.  A reader finds it in the
  * dynamic symbol table of the mapped file (or in the symbol table of a

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The profile as a file: text, in the form that gperftools' heap profiles have,
- * with what else is known in lines that begin with '#' (docs/profile.md).
+ * with what else is known in lines that begin with '#' (docs/operate/profile.md).
  *
  *   heap profile: 12: 4096 [ 40: 13000] @ heapprofile
  *   # slub-profile 1

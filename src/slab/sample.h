@@ -7,7 +7,7 @@
  *
  * The fast path counts nothing, and counts nothing while sampling is on either.
  * Which allocation is sampled is drawn beforehand, when a chain of objects is
- * handed to a CPU (docs/profile.md has the argument that this is exact):
+ * handed to a CPU (docs/operate/profile.md has the argument that this is exact):
  *
  *   malloc pops from here                   free pushes here, as ever
  *   +-----------------------------+         +-------------------------+

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Shrinkers whose callbacks lie, never stop, sleep, throw, come and go, or wait for themselves:
- * what docs/reclaim.md says becomes of each.
+ * what docs/internals/reclaim.md says becomes of each.
  */
 #include <slub/cache.h>
 #include <slub/group.h>

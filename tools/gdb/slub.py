@@ -6,7 +6,7 @@
     (gdb) slub object ADDR     whose object it is, and whether it is in use
     (gdb) slub slab ADDR       the slab that ADDR lies in, object by object
 
-They read what docs/inspection.md describes: no debugging information of the
+They read what docs/operate/inspection.md describes: no debugging information of the
 library is needed, and nothing is called in the program.
 """
 

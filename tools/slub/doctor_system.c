@@ -64,7 +64,7 @@ static void examine_seccomp(struct doctor *doctor, int pid)
 		find(doctor, FINDING_OK, "seccomp", "no filter");
 	else
 		find(doctor, FINDING_NOTE, "seccomp", "a filter is in force; "
-		     "docs/syscalls.md lists the calls that libslub makes");
+		     "docs/operate/syscalls.md lists the calls that libslub makes");
 }
 
 static void examine_limit(struct doctor *doctor, int pid, const char *name,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads the file that slub_profile_write() writes (docs/profile.md). */
+/* Reads the file that slub_profile_write() writes (docs/operate/profile.md). */
 #include "index.h"
 #include "profile.h"
 #include "slub.h"

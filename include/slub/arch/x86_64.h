@@ -10,7 +10,7 @@
  * disassemblers read as one.  Both go into the group of the function they belong
  * to ("?"), and the handlers into a section of their own, not the compiler's,
  * which counts its bytes for the exception tables.  The contract (RSEQ-1 to
- * RSEQ-6) is in the library's src/arch/rseq.h and docs/rseq.md.
+ * RSEQ-6) is in the library's src/arch/rseq.h and docs/internals/rseq.md.
  *
  * A statement that uses one of these has labels `failed` and `aborted` around
  * it: failed means the area says no (an empty list, a full one, no area),

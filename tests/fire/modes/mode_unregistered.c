@@ -10,7 +10,7 @@
  *	FIRST   a thread that ends its registration before anything else
  *	CHILD   one that such a thread has made: the C library does not register it
  *	LATER   one that ends its registration after it has used the library; not where
- *	        sequences read mm_cid, which is 0 then, and a CPU's number (docs/rseq.md)
+ *	        sequences read mm_cid, which is 0 then, and a CPU's number (docs/internals/rseq.md)
  */
 #include "modes/modes.h"
 #include "modes/own_section.h"
