@@ -80,13 +80,13 @@ CXX_BASE(void, _ZdaPvSt11align_val_t, own_delete_many_aligned, void *ptr,
 	CXX_FUNCTION(void, name, void *ptr, size_t n)			\
 	{								\
 		if (!HANDED_ON(own, call, ptr))				\
-			fast_free_sized(ptr, n, 0);			\
+			fast_free_sized(ptr, n);			\
 	}
 #define CXX_DELETE_SIZED_ALIGNED(name, own, call)			\
 	CXX_FUNCTION(void, name, void *ptr, size_t n, size_t a)		\
 	{								\
 		if (!HANDED_ON(own, call, ptr, a))			\
-			fast_free_sized(ptr, n, a);			\
+			free_aligned_told(ptr, n, a);			\
 	}
 #define CXX_DELETE_NOTHROW(name, own, call)				\
 	CXX_FUNCTION(void, name, void *ptr, const void *tag)		\

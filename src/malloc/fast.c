@@ -277,32 +277,31 @@ static always_inline void *alloc_inline(size_t bytes)
 }
 
 static __attribute__((__noinline__)) void
-free_sized_paged(void *ptr, size_t told, size_t align)
+free_sized_paged(void *ptr, size_t told)
 {
 	if (!ptr)
 		return;
 	if (!SLUB_CONFIG_HARDENED)	/* there each is looked at */
-		sized_check(ptr, told, align);
+		sized_check(ptr, told, 0);
 	free_paged(ptr);
 }
 
 static __attribute__((__noinline__)) void
-free_sized_aborted(void *ptr, size_t told, size_t align)
+free_sized_aborted(void *ptr, size_t told)
 {
 	if (!SLUB_CONFIG_HARDENED)
-		sized_check(ptr, told, align);
+		sized_check(ptr, told, 0);
 	free_aborted(ptr);
 }
 
-static always_inline void free_sized_inline(void *ptr, size_t told,
-					    size_t align)
+static always_inline void free_sized_inline(void *ptr, size_t told)
 {
 	struct front front = front_map();
 	size_t place = front_place(front, ptr);
 	uintptr_t slot, t;
 
-	if (SLUB_CONFIG_HARDENED && ptr)
-		sized_check(ptr, told, align);
+	if (SLUB_CONFIG_HARDENED && ptr && unlikely(!sized_check(ptr, told, 0)))
+		return;
 	if (unlikely(place >= slub_thread.free_limit))
 		goto failed;
 	slot = front_entry(front, place);
@@ -314,10 +313,10 @@ static always_inline void free_sized_inline(void *ptr, size_t told,
 		RSEQ_PUSH_IN(front, ptr, slot, t);
 	return;
 aborted:
-	free_sized_aborted(ptr, told, align);
+	free_sized_aborted(ptr, told);
 	return;
 failed:
-	free_sized_paged(ptr, told, align);
+	free_sized_paged(ptr, told);
 }
 
 static always_inline void free_inline(void *ptr)
@@ -361,10 +360,9 @@ static always_inline void free_inline(void *ptr)
 	slow_free(ptr);
 }
 
-static always_inline void free_sized_inline(void *ptr, size_t told,
-					    size_t align)
+static always_inline void free_sized_inline(void *ptr, size_t told)
 {
-	sized_check(ptr, told, align);
+	sized_check(ptr, told, 0);
 	slow_free(ptr);
 }
 
@@ -380,9 +378,9 @@ SLUB_HOT void fast_free(void *ptr)
 	free_inline(ptr);
 }
 
-SLUB_HOT void fast_free_sized(void *ptr, size_t told, size_t align)
+SLUB_HOT void fast_free_sized(void *ptr, size_t told)
 {
-	free_sized_inline(ptr, told, align);
+	free_sized_inline(ptr, told);
 }
 
 /* The C functions are these, under their public names (interpose.c). */

@@ -191,13 +191,13 @@ SLUB_EXPORT size_t malloc_usable_size(void *ptr)
 SLUB_EXPORT void free_sized(void *ptr, size_t bytes);
 SLUB_EXPORT void free_sized(void *ptr, size_t bytes)
 {
-	fast_free_sized(ptr, bytes, 0);
+	fast_free_sized(ptr, bytes);
 }
 
 SLUB_EXPORT void free_aligned_sized(void *ptr, size_t align, size_t bytes);
 SLUB_EXPORT void free_aligned_sized(void *ptr, size_t align, size_t bytes)
 {
-	fast_free_sized(ptr, bytes, align);
+	free_aligned_told(ptr, bytes, align ? align : 1);
 }
 
 /* Empties every list and gives idle memory back, but for @pad bytes. */

@@ -167,8 +167,13 @@ extern void *deferred_frees SLUB_INTERNAL;	/* atomic */
 /* Takes all such blocks, linked through their first word. */
 void *deferred_take(void);
 
-/* sized.c: looks whether a block to be freed can be of @told bytes. */
-void sized_check(void *ptr, size_t told, size_t align);
+/*
+ * sized.c: looks whether a block to be freed can be of @told bytes.  @align 0: none was told.
+ * False: that is certain corruption, and the block is to be left alone.
+ */
+bool sized_check(void *ptr, size_t told, size_t align);
+/* free() that is told a size and an alignment, and always looks. */
+void free_aligned_told(void *ptr, size_t told, size_t align);
 
 /* fast.c's functions under names of our own, for the other entries */
 void *fast_alloc(size_t bytes);
@@ -176,7 +181,7 @@ void *fast_alloc(size_t bytes);
 void *fast_pop(size_t bytes);
 void fast_free(void *ptr);
 /* The same; the size is looked at if the fast path has to be left. */
-void fast_free_sized(void *ptr, size_t told, size_t align);
+void fast_free_sized(void *ptr, size_t told);
 
 /* src/slub.c: */
 /* Take every lock, and let go of them in parent and child. */

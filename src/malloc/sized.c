@@ -7,8 +7,9 @@
  *
  * Watched and guarded objects know what was asked for; of others it is known
  * what their class could have been asked for, and only a free that leaves the
- * fast path looks, but in the hardened build.
+ * fast path looks, but in the hardened build and where an alignment is told too.
  */
+#include "debug/misuse.h"
 #include "malloc/malloc.h"
 #include "slab/debug.h"
 #include "slab/guard.h"
@@ -58,50 +59,92 @@ static bool fits_large(const void *ptr, size_t told, size_t align)
 		size_with_room(told) + PAGE_BYTES >= have);
 }
 
-static cold void complain(struct slub_cache *cache, const void *ptr,
-			  size_t told, size_t have)
+/*
+ * More than the block has, told with an alignment: whoever frees it takes it for something
+ * else.  Without an alignment only what leaves the fast path is looked at, and a program that
+ * is ended at one free in some dozens is a riddle; so that is said, and harms nothing.
+ */
+static bool is_certain(size_t told, size_t have, size_t align)
+{
+	return SLUB_CONFIG_CHECKS && align && told > have;
+}
+
+static cold bool misuse_size(const void *ptr, const char *where)
+{
+	misuse_found(MISUSE_SIZE, "free", ptr, where);
+	return false;
+}
+
+static cold void say_once(const void *ptr, size_t told, size_t have)
 {
 	static _Atomic bool said;
 
-	if (SLUB_CONFIG_HARDENED && !cache)
-		misuse_found(MISUSE_SIZE, "free", ptr, "large block");
-	if (cache) {
-		stat_add(cache, STAT_WRONG_SIZE);
-		if (SLUB_CONFIG_HARDENED && !cache->debug)
-			hardened_free_size(cache, ptr);
-		else
-			debug_free_size(cache, ptr, told, have);
-	}
 	if (!__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
 		log_message("sized free: %p has room for %zu bytes, and %zu "
 			    "were said; freed by its own size (further ones "
 			    "are not reported)", ptr, have, told);
 }
 
-void sized_check(void *ptr, size_t told, size_t align)
+/* False: the block is to be left alone; so are those below. */
+static cold bool complain(struct slub_cache *cache, const void *ptr,
+			  size_t told, size_t have, size_t align)
+{
+	if (cache)
+		stat_add(cache, STAT_WRONG_SIZE);
+	say_once(ptr, told, have);
+	if (cache && cache->debug)
+		debug_free_size(cache, ptr, told, have);
+	else if (SLUB_CONFIG_HARDENED || is_certain(told, have, align))
+		return misuse_size(ptr, cache ? cache->name : "large block");
+	else if (cache)
+		debug_free_size(cache, ptr, told, have);
+	return true;
+}
+
+static bool check_guarded(void *ptr, size_t told, size_t align)
+{
+	size_t have = guard_bytes(ptr);
+
+	/* A new leaves no room. */
+	if (!have || (guard_was_looked_at(ptr) ? told == have :
+						 is_what_was_asked(have, told)))
+		return true;
+	guard_free_size(ptr, told);
+	/* Letters report and go on. */
+	if (option_text(OPTION_debug) ||
+	    !(SLUB_CONFIG_HARDENED || is_certain(told, have, align)))
+		return true;
+	return misuse_size(ptr, "guarded");
+}
+
+bool sized_check(void *ptr, size_t told, size_t align)
 {
 	struct slub_cache *cache = cache_of(ptr);
 	size_t have;
 
 	if (cache && likely(!cache->debug)) {
 		if (unlikely(!fits_class(cache, ptr, told, align)))
-			complain(cache, ptr, told, cache->object_size);
+			return complain(cache, ptr, told, cache->object_size,
+					align);
 	} else if (cache && debug_knows_size(cache, ptr)) {
 		have = cache_object_bytes(cache, ptr);
 		if (!is_what_was_asked(have, told))
-			complain(cache, ptr, told, have);
+			return complain(cache, ptr, told, have, align);
 	} else if (cache) {
 		if (!fits_class(cache, ptr, told, align))
-			complain(cache, ptr, told, cache->object_size);
+			return complain(cache, ptr, told, cache->object_size,
+					align);
 	} else if (guard_owns(ptr)) {
-		have = guard_bytes(ptr);
-		/* A new leaves no room. */
-		if (have && (guard_was_looked_at(ptr) ?
-				     told != have :
-				     !is_what_was_asked(have, told)))
-			guard_free_size(ptr, told);
+		return check_guarded(ptr, told, align);
 	} else if (pagemap_get(ptr) == MAP_LARGE &&
 		   !fits_large(ptr, told, align)) {
-		complain(NULL, ptr, told, large_bytes(ptr));
+		return complain(NULL, ptr, told, large_bytes(ptr), align);
 	}
+	return true;
+}
+
+void free_aligned_told(void *ptr, size_t told, size_t align)
+{
+	if (likely(!ptr || sized_check(ptr, told, align)))
+		fast_free(ptr);
 }

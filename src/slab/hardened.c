@@ -216,11 +216,6 @@ bool hardened_free(struct slub_cache *cache, void *object)
 	return true;
 }
 
-void hardened_free_size(const struct slub_cache *cache, const void *object)
-{
-	misuse_found(MISUSE_SIZE, "free", object, cache->name);
-}
-
 void hardened_written(const struct slot_check *g, void *object)
 {
 	uintptr_t slot = (uintptr_t)g - (uintptr_t)slot_checks;

@@ -158,8 +158,6 @@ static inline size_t hardened_bytes(const struct slub_cache *cache,
  * watched or sampled, are linked to each other: in what is put aside (prefill).
  */
 void *hardened_next_aside(struct slub_cache *cache, void *object);
-/* @object is freed with a size that cannot be. */
-void hardened_free_size(const struct slub_cache *cache, const void *object);
 /* @slot of this CPU has a list that nothing can be popped off: takes it away. */
 void hardened_mend(struct slub_cache *cache, uint32_t slot);
 /* Where @cache has what it hands out; hardened_quarantine.c. */

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <gtest/gtest.h>
 #include <malloc.h>
+#include <new>
 #include <pthread.h>
 #include <string>
 #include <sys/mman.h>
@@ -17,6 +18,8 @@
 #include <vector>
 
 #include "harness.h"
+
+extern "C" void free_aligned_sized(void *, size_t, size_t);
 
 namespace {
 
@@ -153,6 +156,38 @@ TEST(Misuse, of_the_other_functions)
 		   "realloc");
 	expect_end([] { malloc_usable_size(block(64) + 16); },
 		   ": pointer inside a block: malloc_usable_size(", "malloc_usable_size");
+}
+
+/* Told with an alignment, and more than the block has. */
+TEST(Misuse, a_size_that_cannot_be)
+{
+	for (size_t n : {24, 64, 1000, 5000, 100000}) {
+		std::string which = std::to_string(n);
+
+		expect_end([=] {
+			void *p = operator new(n, std::align_val_t(64));
+			operator delete(harness::opaque(p), 2 * n + 4096, std::align_val_t(64));
+		}, ": wrong size: ", which);
+		expect_end([=] {
+			free_aligned_sized(harness::opaque(aligned_alloc(64, n)), 64, 2 * n + 4096);
+		}, ": wrong size: ", which + " in C");
+	}
+}
+
+/* Less is said of a base class; what the class has room for cannot be told. */
+TEST(Misuse, a_size_that_may_be)
+{
+	int status = harness::in_child([] {
+		for (int i = 0; i < 1000; i++) {
+			void *p = operator new(300, std::align_val_t(64));
+			operator delete(harness::opaque(p), i % 300, std::align_val_t(64));
+			free_aligned_sized(harness::opaque(aligned_alloc(32, 100)), 32, 100);
+			free_aligned_sized(nullptr, 64, 1000);
+		}
+		_exit(0);
+	});
+
+	EXPECT_EQ(status, 0) << harness::describe_status(status);
 }
 
 /* A link that was written to leads malloc nowhere. */

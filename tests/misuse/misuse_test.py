@@ -27,7 +27,8 @@ LARGE = ("-40000", "-200000", "-1048576", "-4194304", "-65536", "-1M", "-large")
 
 # The least that must be caught of a kind.  It only ever grows.
 LEAST = {
-    "default": {"double free": 53, "invalid free": 47, "size asked of no block": 24},
+    "default": {"double free": 53, "invalid free": 47, "size asked of no block": 24,
+                "wrong size": 1},
     "hardened": {"double free": 53, "invalid free": 47, "write freed": 45, "overflow": 60,
                  "wrong size": 10, "size asked of no block": 24},
     "FZPU": {"double free": 53, "invalid free": 52, "write freed": 68, "overflow": 73,
@@ -39,7 +40,7 @@ LEAST = {
     "guard": {"double free": 53, "invalid free": 49, "size asked of no block": 24,
               "write freed": 64, "overflow": 65, "no size": 5},
     "hardened + guard": {"double free": 53, "invalid free": 49, "size asked of no block": 24,
-                         "write freed": 64, "overflow": 65, "no size": 5},
+                         "write freed": 64, "overflow": 65, "no size": 5, "wrong size": 10},
 }
 
 
