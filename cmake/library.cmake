@@ -46,6 +46,17 @@ target_link_libraries(slub_objects PRIVATE slub_config)
 # handlers of other libraries, which may wait for a thread that allocates, are done.
 # nodelete: the kernel may still look at a restartable sequence's descriptor.
 set(SLUB_MAP ${PROJECT_SOURCE_DIR}/src/libslub.map)
+if(SLUB_LEFT_OUT)
+	file(READ ${SLUB_MAP} map)
+	foreach(name IN LISTS SLUB_LEFT_OUT)
+		string(REPLACE " ${name};" "" map "${map}")
+		string(REPLACE "\t${name};" "\t" map "${map}")
+	endforeach()
+	set(SLUB_MAP ${PROJECT_BINARY_DIR}/libslub.map)
+	file(CONFIGURE OUTPUT ${SLUB_MAP} CONTENT "${map}" @ONLY)
+	set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+		${PROJECT_SOURCE_DIR}/src/libslub.map)
+endif()
 # What every program needs lies together; a linker that does not know INSERT goes without.
 set(SLUB_LAYOUT_SCRIPT ${PROJECT_SOURCE_DIR}/src/libslub.ld)
 check_linker_flag(C -Wl,-T,${SLUB_LAYOUT_SCRIPT} SLUB_LINKER_TAKES_SCRIPT)
@@ -63,6 +74,7 @@ target_link_options(slub PRIVATE
 target_include_directories(slub INTERFACE
 	$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
 	$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_link_libraries(slub PRIVATE ${SLUB_ATOMIC_LIBRARY})
 add_library(slub::slub ALIAS slub)
 
 # The hardened build of the same, to be preloaded: `make hardened`, or the target
@@ -73,7 +85,7 @@ set_target_properties(slub_hardened PROPERTIES
 	SLUB_HARDENED ON OUTPUT_NAME slub-hardened
 	LINKER_LANGUAGE C LINK_DEPENDS "${SLUB_MAP};${SLUB_LAYOUT_SCRIPT}" NO_SONAME ON)
 target_compile_options(slub_hardened PRIVATE ${SLUB_COMPILE_FLAGS})
-target_link_libraries(slub_hardened PRIVATE slub_config)
+target_link_libraries(slub_hardened PRIVATE slub_config ${SLUB_ATOMIC_LIBRARY})
 # Its name in the process is that of the other, so that a program has one of them.
 target_link_options(slub_hardened PRIVATE -Wl,-soname,libslub.so.${PROJECT_VERSION_MAJOR}
 	-Wl,-z,nodelete -Wl,-z,now -Wl,-z,initfirst -Wl,--version-script=${SLUB_MAP}
@@ -87,7 +99,7 @@ set_target_properties(slub_unchecked PROPERTIES
 	SLUB_UNCHECKED ON OUTPUT_NAME slub-unchecked
 	LINKER_LANGUAGE C LINK_DEPENDS "${SLUB_MAP};${SLUB_LAYOUT_SCRIPT}" NO_SONAME ON)
 target_compile_options(slub_unchecked PRIVATE ${SLUB_COMPILE_FLAGS})
-target_link_libraries(slub_unchecked PRIVATE slub_config)
+target_link_libraries(slub_unchecked PRIVATE slub_config ${SLUB_ATOMIC_LIBRARY})
 target_link_options(slub_unchecked PRIVATE -Wl,-soname,libslub.so.${PROJECT_VERSION_MAJOR}
 	-Wl,-z,nodelete -Wl,-z,now -Wl,-z,initfirst -Wl,--version-script=${SLUB_MAP}
 	-Wl,--no-undefined-version -Wl,--as-needed -Wl,-Bsymbolic-functions
@@ -114,4 +126,5 @@ target_include_directories(slub_static INTERFACE
 	$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_options(slub_static INTERFACE
 	$<BUILD_INTERFACE:${SLUB_SANITIZE_FLAGS}>)
+target_link_libraries(slub_static INTERFACE ${SLUB_ATOMIC_LIBRARY})
 add_library(slub::slub_static ALIAS slub_static)

@@ -2,7 +2,9 @@
 # The build options, checked, and turned into the SLUB_CONFIG_* macros that the
 # sources test.  Every macro is always defined: `if (SLUB_CONFIG_SMP)` in C.
 
-set(SLUB_LAYOUT aligned64 CACHE STRING "Slab descriptor: aligned64, inner56 or lock56")
+option(SLUB_PORTABLE "Build from plain C, as for a CPU that the sources have no assembly for" OFF)
+include(${CMAKE_CURRENT_LIST_DIR}/platform.cmake)
+set(SLUB_LAYOUT ${SLUB_LAYOUT_DEFAULT} CACHE STRING "Slab descriptor: aligned64, inner56 or lock56")
 set_property(CACHE SLUB_LAYOUT PROPERTY STRINGS aligned64 inner56 lock56)
 set(SLUB_ASSERT 0 CACHE STRING "Assertions: 0 none, 1 cheap ones, 2 also whole walks")
 set_property(CACHE SLUB_ASSERT PROPERTY STRINGS 0 1 2)
@@ -38,6 +40,10 @@ endfunction()
 
 slub_choice(SLUB_LAYOUT aligned64 inner56 lock56)
 slub_choice(SLUB_ASSERT 0 1 2)
+if(NOT SLUB_HAS_DOUBLE_WORD AND NOT SLUB_LAYOUT STREQUAL "lock56")
+	message(FATAL_ERROR "SLUB_LAYOUT=${SLUB_LAYOUT} exchanges two words at once, which libslub "
+		"cannot on ${SLUB_PLATFORM}; SLUB_LAYOUT=lock56 works there")
+endif()
 if(SLUB_TSAN AND SLUB_ASAN)
 	message(FATAL_ERROR "SLUB_TSAN and SLUB_ASAN exclude each other; choose one")
 endif()
@@ -64,6 +70,7 @@ target_compile_options(slub_config INTERFACE "SHELL:-iquote \"${PROJECT_SOURCE_D
 target_compile_definitions(slub_config INTERFACE
 	SLUB_CONFIG_LAYOUT=${SLUB_LAYOUT_INDEX}
 	SLUB_CONFIG_SMP=$<BOOL:${SLUB_SMP}>
+	SLUB_CONFIG_PORTABLE=$<BOOL:${SLUB_PORTABLE}>
 	SLUB_CONFIG_ASSERT=${SLUB_ASSERT}
 	SLUB_CONFIG_INJECT=$<BOOL:${SLUB_INJECT}>
 	# The target slub_unchecked has none.
@@ -72,6 +79,6 @@ target_compile_definitions(slub_config INTERFACE
 	SLUB_CONFIG_HARDENED=$<OR:${SLUB_IS_HARDENED},$<BOOL:$<TARGET_PROPERTY:SLUB_HARDENED>>>)
 target_compile_options(slub_config INTERFACE ${SLUB_SANITIZE_FLAGS})
 target_link_options(slub_config INTERFACE ${SLUB_SANITIZE_FLAGS})
-if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+if(SLUB_CPU STREQUAL "x86_64")
 	target_compile_options(slub_config INTERFACE -mcx16)
 endif()

@@ -275,6 +275,7 @@ void slub_fork_finish(bool in_child)
 			_IO_list_unlock();
 	}
 	if (in_child) {
+		double_word_after_fork();
 		sizeclass_fork_child();
 		abi_update();
 	}

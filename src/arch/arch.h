@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* arch: what differs between CPUs.  This file only picks one. */
+/*
+ * arch: what differs between CPUs.  This file only picks one.  A CPU without a folder of its own
+ * gets fallback/, from plain C, and so does a build with ThreadSanitizer, which sees no assembly.
+ */
 #ifndef SLUB_ARCH_H
 #define SLUB_ARCH_H
 
 #include "arch/slot.h"
 
-#if defined(__x86_64__) && !SLUB_CONFIG_PLAIN_C
+#if SLUB_CPU_X86_64 && !SLUB_CONFIG_PLAIN_C
 #define ARCH_HAS_RSEQ 1
+#include "arch/x86_64/cpu.h"
 #else
 #define ARCH_HAS_RSEQ 0
+#include "arch/fallback/cpu.h"
 #endif
 
 #include "arch/fallback/sequence.h"
 #include "arch/rseq.h"
 
-#if defined(__x86_64__)
-#include "arch/x86_64/cpu.h"
-#else
-#error "this CPU has no src/arch folder yet; x86_64 has"
+#if SLUB_CONFIG_LAYOUT != 2 && !ARCH_HAS_DOUBLE_WORD
+#error "this CPU exchanges no two words at once: -DSLUB_LAYOUT=lock56 needs none"
 #endif
 
 #endif

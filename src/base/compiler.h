@@ -24,6 +24,22 @@
 #define SLUB_CONFIG_INJECT 0
 #endif
 
+#ifndef SLUB_CONFIG_PORTABLE
+#define SLUB_CONFIG_PORTABLE 0	/* plain C, as for a CPU that has no assembly here */
+#endif
+
+/* The CPUs that there is assembly for. */
+#if defined(__x86_64__) && !SLUB_CONFIG_PORTABLE
+#define SLUB_CPU_X86_64 1
+#else
+#define SLUB_CPU_X86_64 0
+#endif
+#if defined(__aarch64__) && !SLUB_CONFIG_PORTABLE
+#define SLUB_CPU_AARCH64 1
+#else
+#define SLUB_CPU_AARCH64 0
+#endif
+
 /* ThreadSanitizer cannot see assembly: such a build runs the plain C twins. */
 #if defined(__SANITIZE_THREAD__)
 #define SLUB_CONFIG_PLAIN_C 1
@@ -79,9 +95,17 @@
  * For zeroed arrays that most processes never touch, or only at one end: they lie
  * behind everything else, so that what the start writes shares few pages.
  */
+#if defined(__aarch64__)
+#define ASSEMBLER_COMMENT "//"
+#else
+#define ASSEMBLER_COMMENT "#"
+#endif
+/* In a section of its own that takes no room in the file: gcc does not say so by itself. */
+#define zeros_in(name)	\
+	__attribute__((section(name ",\"aw\",@nobits" ASSEMBLER_COMMENT)))
 #if defined(__x86_64__) && !defined(__clang__)
 /* No linker script knows the name, so it is put behind .bss. */
-#define rarely_touched	__attribute__((section(".bss_rare,\"aw\",@nobits#")))
+#define rarely_touched	zeros_in(".bss_rare")
 #else
 #define rarely_touched	__attribute__((section(".bss.rare")))
 #endif
@@ -92,5 +116,17 @@
 
 /* Keeps the compiler from moving memory accesses across; no instruction. */
 #define compiler_barrier() __asm__ __volatile__("" ::: "memory")
+
+/* The CPU's hint that this is a loop that waits. */
+static inline void cpu_relax(void)
+{
+#if SLUB_CPU_X86_64
+	__builtin_ia32_pause();
+#elif SLUB_CPU_AARCH64
+	__asm__ __volatile__("yield" ::: "memory");
+#else
+	compiler_barrier();
+#endif
+}
 
 #endif

@@ -9,24 +9,6 @@
 static __thread void *lock_kept
 	__attribute__((tls_model("initial-exec")));
 
-/* The CPU's hint that this is a loop that waits (arch lies above). */
-#if defined(__x86_64__)
-static inline void spin_pause(void)
-{
-	__builtin_ia32_pause();
-}
-#elif defined(__aarch64__)
-static inline void spin_pause(void)
-{
-	__asm__ __volatile__("yield" ::: "memory");
-}
-#else
-static inline void spin_pause(void)
-{
-	compiler_barrier();
-}
-#endif
-
 /*
  * Spinning pays only while the owner runs, that is for the few tens of
  * nanoseconds that a critical section lasts; then sleep, for the owner may
@@ -45,7 +27,7 @@ void lock_wait(struct lock *lock, uint32_t self)
 						__ATOMIC_ACQUIRE,
 						__ATOMIC_RELAXED))
 			return;
-		spin_pause();
+		cpu_relax();
 	}
 	for (;;) {
 		old = __atomic_load_n(&lock->word, __ATOMIC_RELAXED);
@@ -113,7 +95,7 @@ void lock_acquire_for_fork(struct lock *lock)
 						__ATOMIC_RELAXED))
 			return;
 		if (tries < SPIN_TRIES)
-			spin_pause();
+			cpu_relax();
 		else if (slub_thread.fork_patience)
 			fork_wait();
 		else

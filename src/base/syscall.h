@@ -6,11 +6,12 @@
 #ifndef SLUB_BASE_SYSCALL_H
 #define SLUB_BASE_SYSCALL_H
 
+#include <errno.h>
 #include <sys/syscall.h>
 
 #include "base/compiler.h"
 
-#if defined(__x86_64__)
+#if SLUB_CPU_X86_64
 static inline long sys_call6(long nr, long a, long b, long c, long d, long e,
 			     long f)
 {
@@ -26,7 +27,7 @@ static inline long sys_call6(long nr, long a, long b, long c, long d, long e,
 			     : "rcx", "r11", "memory");
 	return ret;
 }
-#elif defined(__aarch64__)
+#elif SLUB_CPU_AARCH64
 static inline long sys_call6(long nr, long a, long b, long c, long d, long e,
 			     long f)
 {
@@ -46,7 +47,20 @@ static inline long sys_call6(long nr, long a, long b, long c, long d, long e,
 	return x0;
 }
 #else
-#error "base/syscall.h has no system call for this CPU; x86-64 and AArch64 have"
+/* The C library's: on its way through errno the result comes to the same. */
+static inline long sys_call6(long nr, long a, long b, long c, long d, long e,
+			     long f)
+{
+	extern long syscall(long nr, ...);
+	int saved = errno;
+	long ret = syscall(nr, a, b, c, d, e, f);
+
+	if (ret == -1) {
+		ret = -errno;
+		errno = saved;
+	}
+	return ret;
+}
 #endif
 
 static inline long sys_call4(long nr, long a, long b, long c, long d)

@@ -15,7 +15,7 @@
 
 #include "malloc/malloc.h"
 
-#if defined(__x86_64__)
+#if SLUB_CPU_X86_64 && defined(__GLIBC__)
 
 struct dlopen_call {
 	void *next;	/* the function to go on with; NULL: there is none */

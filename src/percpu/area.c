@@ -13,7 +13,7 @@
  * costs no memory, for only its zero page is ever read.
  */
 static const char dummy_area[AREA_BYTES] align_to(4096)
-	__attribute__((section(".bss_dummy_area,\"aw\",@nobits#")));
+	zeros_in(".bss_dummy_area");
 
 /*
  * The first is what a thread that may not run the fast path indexes (AREA-1).  All are
@@ -212,7 +212,10 @@ static void choose_backend(const struct os_rseq *rseq)
 
 	switch (wanted) {
 	case FASTPATH_TID:
-		percpu_backend = BACKEND_TID;
+		if (!ARCH_HAS_DOUBLE_WORD)
+			log_message("option fastpath: this build exchanges no two "
+				    "words at once; using 'lock' for 'tid'");
+		percpu_backend = ARCH_HAS_DOUBLE_WORD ? BACKEND_TID : BACKEND_LOCK;
 		break;
 	case FASTPATH_LOCK:
 		percpu_backend = BACKEND_LOCK;

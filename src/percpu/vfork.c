@@ -52,7 +52,7 @@ long slub_vfork_leave(long ret, uintptr_t table, uintptr_t flags)
  * afterwards stays in registers: the return address, and what
  * percpu_share() saved.
  */
-#if defined(__x86_64__)
+#if SLUB_CPU_X86_64
 __asm__(".pushsection .text\n\t"
 	".globl vfork\n\t.type vfork, @function\n"
 	".globl __vfork\n\t.type __vfork, @function\n"

@@ -232,7 +232,7 @@ void group_uncharge(uint32_t owner, size_t bytes);
 
 static inline void thread_stock_add(struct thread_stock *stock, int64_t n)
 {
-#if defined(__x86_64__) && !SLUB_CONFIG_PLAIN_C
+#if SLUB_CPU_X86_64 && !SLUB_CONFIG_PLAIN_C
 	__asm__ volatile("addq %[n], %[bytes]"
 		: [bytes] "+m"(stock->bytes)
 		: [n] "re"(n)
@@ -245,7 +245,7 @@ static inline void thread_stock_add(struct thread_stock *stock, int64_t n)
 /* True: what is left is below 0. */
 static inline bool thread_stock_sub(struct thread_stock *stock, int64_t n)
 {
-#if defined(__x86_64__) && !SLUB_CONFIG_PLAIN_C
+#if SLUB_CPU_X86_64 && !SLUB_CONFIG_PLAIN_C
 	bool negative;
 
 	__asm__ volatile("subq %[n], %[bytes]"
@@ -262,7 +262,7 @@ static inline bool thread_stock_sub(struct thread_stock *stock, int64_t n)
 static inline bool thread_stock_change(uint64_t *word, uint64_t old,
 				       uint64_t value)
 {
-#if defined(__x86_64__) && !SLUB_CONFIG_PLAIN_C
+#if SLUB_CPU_X86_64 && !SLUB_CONFIG_PLAIN_C
 	bool done;
 
 	__asm__ volatile("cmpxchgq %[value], %[word]"
