@@ -5,13 +5,20 @@ import json
 import os
 from collections import Counter, namedtuple
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-EXPLAINED = os.path.join(HERE, "survivors.txt")
+import operators
 
-# @id changes with the line's text, not with what is added above it.
-Named = namedtuple("Named", "id path line start length text kind old shown")
+# @id changes with the line's text, not with what is added above it.  @was and @becomes: all
+# of the lines that change, before and after.
+Named = namedtuple("Named", "id path line start length text kind old shown was becomes")
 
-OUTCOMES = ["caught", "survived", "same code", "does not compile"]
+OUTCOMES = ["caught", "survived", "argued", "same code", "does not compile"]
+
+
+def lines_around(text, start, end):
+    """The whole lines there, as one, each run of white space a blank."""
+    first = text.rfind("\n", 0, start) + 1
+    last = text.find("\n", end)
+    return " ".join(text[first:last if last >= 0 else None].split())
 
 
 def named(mutant, source):
@@ -22,7 +29,10 @@ def named(mutant, source):
     around = "\n".join(lines[max(0, mutant.line - 3):mutant.line + 2])
     key = f"{mutant.path}:{column}:{old}:{mutant.text}:{around}"
     digest = hashlib.sha256(key.encode()).hexdigest()[:16]
-    return Named(digest, *mutant, old, shown)
+    end = mutant.start + mutant.length
+    became = operators.apply(source, mutant)
+    return Named(digest, *mutant, old, shown, lines_around(source, mutant.start, end),
+                 lines_around(became, mutant.start, end + len(became) - len(source)))
 
 
 def change(entry):
@@ -62,24 +72,8 @@ class Book(dict):
         return f"{entry['outcome']}{by}: {described(entry)}"
 
 
-def explanations():
-    """{path, the line's text, the change: why no test can catch it}."""
-    found = {}
-    if not os.path.exists(EXPLAINED):
-        return found
-    why = ""
-    with open(EXPLAINED, encoding="utf-8") as file:
-        for line in file:
-            line = line.rstrip("\n")
-            if line.startswith("## "):
-                why = line[3:]
-            elif line and not line.startswith("#"):
-                found[tuple(part.strip() for part in line.split(" | ", 2))] = why
-    return found
-
-
-def key_of(entry):
-    return (entry["path"], change(entry).strip(), entry["shown"])
+def percent(part, whole):
+    return f"{100 * part / whole:.1f} %" if whole else "-"
 
 
 def table(entries, column):
@@ -88,23 +82,34 @@ def table(entries, column):
     for group in groups + ["all"]:
         count = Counter(entry["outcome"] for entry in entries
                         if group in ("all", entry[column]))
-        told = count["caught"] + count["survived"]
-        rate = f"{100 * count['caught'] / told:.1f} %" if told else "-"
+        rate = percent(count["caught"], count["caught"] + count["survived"])
         lines.append(f"{group:34}" + "".join(f"{count[name]:>18}" for name in OUTCOMES)
                      + f"{rate:>8}")
     return lines
 
 
-def report(book, ids):
-    entries = [book[key] for key in ids if key in book]
-    known = explanations()
-    survived = [entry for entry in entries if entry["outcome"] == "survived"]
-    open_ones = [entry for entry in survived if key_of(entry) not in known]
-    caught = sum(entry["outcome"] == "caught" for entry in entries)
-    told = caught + len(survived)
-    lines = [f"{len(entries)} of {len(ids)} mutants were tried", ""]
+def report(book, mutants, arguments):
+    """The score; argued mutants are named one by one, with the reason, and count apart."""
+    entries, notes, survivors = [], [], []
+    for mutant in mutants:
+        if mutant.id not in book:
+            continue
+        entry = dict(book[mutant.id])
+        reason = arguments.reason(mutant)
+        if reason and entry["outcome"] == "survived":
+            entry["outcome"] = "argued"
+            notes.append(f"argued: {described(entry)}\n    {reason}")
+        elif reason and entry["outcome"] == "caught":
+            notes.append(f"argued, yet caught: {described(entry)}\n    by {entry['by']}")
+        elif entry["outcome"] == "survived":
+            survivors.append(f"survived: {described(entry)}")
+        entries.append(entry)
+    count = Counter(entry["outcome"] for entry in entries)
+    told = count["caught"] + count["survived"]
+    lines = [f"{len(entries)} of {len(mutants)} mutants were tried", ""]
     lines += table(entries, "path") + [""] + table(entries, "kind") + [""]
-    lines += [described(entry) for entry in open_ones]
-    lines.append(f"caught {caught} of {told}; {len(survived) - len(open_ones)} of the others "
-                 f"are explained, {len(open_ones)} are not")
+    lines += arguments.complaints() + notes + survivors
+    lines.append(f"caught {count['caught']} of {told}: {percent(count['caught'], told)}; "
+                 f"{count['argued']} more are argued, and with them as survivors it is "
+                 f"{percent(count['caught'], told + count['argued'])}")
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """One mutant: compiled, linked with its tests, which run until one fails."""
 import functools
+import hashlib
 import json
 import os
 import resource
@@ -98,9 +99,11 @@ class Trial:
         for output, name in self.dependents():
             if "slub_objects.dir" not in output:
                 continue
-            # Of this file: what __FILE__ says depends on which is the copy.
+            # Of this file, for what __FILE__ says depends on which is the copy; and of
+            # this text, for it may be edited while a run goes on.
             of = self.named.path.replace("/", "_")
-            original = os.path.join(self.folder, f"original_{of}_{name}")
+            digest = hashlib.sha256(source.encode()).hexdigest()[:16]
+            original = os.path.join(self.folder, f"original_{of}_{digest}_{name}")
             if not os.path.exists(original):
                 self.source_write(source)
                 os.replace(self.compiled(output, name), original)
@@ -163,6 +166,8 @@ class Trial:
 def run(tests, folder, named):
     with open(os.path.join(tests.root, named.path), encoding="utf-8") as file:
         source = file.read()
+    if source[named.start:named.start + named.length] != named.old:
+        raise RuntimeError(f"{named.path} was edited during the run; start it again")
     one = Trial(tests, folder, named)
     try:
         return one.run(source, operators.apply(source, named))

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""The tool that makes mutants: what it may leave out of the score, and what it compares with."""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import argued
+import build
+import operators
+import score
+import trial
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCE = """int one(int a)
+{
+	if (a)
+		stop();
+	return a;
+}
+
+void two(void)
+{
+	stop();
+}
+"""
+
+
+def mutants(source=SOURCE, path="src/a.c"):
+    return [score.named(mutant, source) for mutant in operators.mutants(path, source)]
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        made = tempfile.TemporaryDirectory()
+        self.addCleanup(made.cleanup)
+        self.folder = made.name
+
+    def file(self, name, text):
+        path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+
+class Argued(Folder):
+    def arguments(self, text):
+        return argued.Arguments(lambda path: mutants(path=path), self.file("survivors", text))
+
+    def reported(self, text, outcome):
+        """The report on a book in which all mutants have @outcome."""
+        book = score.Book(os.path.join(self.folder, "book"))
+        for mutant in mutants():
+            book.add(mutant, {"outcome": outcome, "by": "unit.a"})
+        return score.report(book, mutants(), self.arguments(text))
+
+    def test_a_named_mutant_leaves_the_score_and_is_printed(self):
+        told = "## It is a hint.\nsrc/a.c: if (a) => if (!(a))\n"
+        shown = self.reported(told, "survived")
+        self.assertRegex(shown, r"(?m)^argued: src/a\.c:3: condition: .*\n    It is a hint\.$")
+        self.assertIn(f"caught 0 of {len(mutants()) - 1}: 0.0 %; 1 more are argued", shown)
+
+    def test_one_that_is_caught_counts_all_the_same(self):
+        told = "## It is a hint.\nsrc/a.c: if (a) => if (!(a))\n"
+        shown = self.reported(told, "caught")
+        self.assertIn("argued, yet caught: src/a.c:3: ", shown)
+        self.assertIn(f"caught {len(mutants())} of {len(mutants())}: 100.0 %; 0 more", shown)
+
+    def test_other_words_do_not_count(self):
+        for told in ("src/a.c: if (a) => if (!(a))",
+                     "## \nsrc/a.c: if (a) => if (!(a))",
+                     "## Why.\nsrc/a.c: if (a)",
+                     "## Why.\nsrc/a.c: if (a) => if (a)",
+                     "## Why.\nsrc/a.c: if (b) => if (!(b))",
+                     "## Why.\nsrc/b.c: if (a) => if (!(a))"):
+            shown = self.reported(told, "survived")
+            self.assertIn("; 0 more are argued", shown, told)
+            self.assertNotIn("\nargued: ", shown, told)
+            if "b.c" not in told:
+                self.assertIn("not count", shown, told)
+
+    def test_words_that_fit_two_mutants_have_to_stand_there_twice(self):
+        told = "src/a.c: stop(); => ;\n"
+        for times, nr in ((1, 0), (2, 2), (3, 0)):
+            shown = self.reported("## Why.\n" + told * times, "survived")
+            self.assertIn(f"; {nr} more are argued", shown)
+
+
+class Originals(Folder):
+    def changed(self, source, text):
+        """Is @text another program than @source, which the tree has now?"""
+        path = self.file("src/a.c", source)
+        words = ["cc", "-iquote", "src", "-c", path, "-o", "a.o"]
+        output = os.path.join(self.folder, "slub_objects.dir", "a.o")
+        tests = build.Tests(self.folder, {
+            "root": self.folder, "tests": [], "users": {"src/a.c": [output]},
+            "commands": {output: {"words": words, "source": path}}})
+        worker = os.path.join(self.folder, "worker")
+        os.makedirs(worker, exist_ok=True)
+        return trial.Trial(tests, worker, mutants(source)[0]).is_changed(source, text)
+
+    def test_a_mutant_is_compared_with_the_source_of_today(self):
+        before, after = "int a(void)\n{\n\treturn 1;\n}\n", "int a(void)\n{\n\treturn 2;\n}\n"
+        self.assertTrue(self.changed(before, after))
+        self.assertFalse(self.changed(after, after))
+
+    def test_a_source_that_was_edited_meanwhile_is_refused(self):
+        mutant = mutants()[0]
+        self.file("src/a.c", "\n" + SOURCE)
+        tests = build.Tests(self.folder, {"root": self.folder, "tests": [], "users": {},
+                                          "commands": {}})
+        with self.assertRaisesRegex(RuntimeError, "was edited during the run"):
+            trial.run(tests, self.folder, mutant)
+
+
+class Calls(unittest.TestCase):
+    def shown(self, *words):
+        return subprocess.run([sys.executable, "-B", os.path.join(HERE, "mutate"), *words],
+                              capture_output=True, text=True, check=False)
+
+    def test_each_file_of_the_core_is_there(self):
+        done = self.shown("--list", "--sample", "1")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("src/slab/barn.c:", done.stdout)
+
+    def test_lines_are_those_of_one_file(self):
+        done = self.shown("--list", "--lines", "260-300", "src/slab/barn.c")
+        found = [int(line.split(":")[1]) for line in done.stdout.splitlines()]
+        self.assertTrue(found)
+        self.assertTrue(all(260 <= number <= 300 for number in found))
+        for words in (["--lines", "1-2"], ["--lines", "x", "src/slab/barn.c"]):
+            done = self.shown("--list", *words)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("--lines wants one file", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
