@@ -14,6 +14,7 @@
 #include "inspect/inspect.h"
 #include "inspect/profile.h"
 #include "slab/debug.h"
+#include "slab/guard.h"
 #include "slab/hardened.h"
 #include "slab/suspect.h"
 #include "malloc/bucket.h"
@@ -115,6 +116,8 @@ static bool start_layers(void)
 	if (option_text(OPTION_pressure))
 		pressure_configure(option_text(OPTION_pressure));
 	debug_start();
+	if (SLUB_CONFIG_HARDENED)
+		guard_open_for_empty();
 	debug_mailbox_configure();
 	if (option_text(OPTION_slabinfo))
 		slabinfo_start(option_text(OPTION_slabinfo));

@@ -13,6 +13,7 @@
  * listings: at most 26 instructions each, no stack frame, no call.
  */
 #include "malloc/account.h"
+#include "slab/guard.h"
 #include "slab/hardened.h"
 #include "slab/key.h"
 
@@ -262,10 +263,21 @@ SLUB_HOT void *fast_pop(size_t bytes)
 	return object;
 }
 
+/* Of no bytes: where an access is stopped, if there is room; NULL: like any other. */
+static __attribute__((__noinline__)) void *alloc_empty(void)
+{
+	return guard_alloc_empty(sizeclass_cache(0), MALLOC_ALIGN);
+}
+
 static always_inline void *alloc_inline(size_t bytes)
 {
 	void *object;
 
+	if (SLUB_CONFIG_HARDENED && unlikely(!bytes)) {
+		object = alloc_empty();
+		if (likely(object))
+			return object;
+	}
 	if (unlikely(bytes >= slub_thread.malloc_limit))
 		return alloc_paged(bytes);
 	object = list_pop(bytes);

@@ -372,6 +372,11 @@ SLUB_HOT void *alloc_aligned(size_t bytes, size_t align)
 	void *ptr = NULL;
 	bool is_zero;
 
+	if (SLUB_CONFIG_HARDENED && unlikely(!bytes)) {
+		ptr = guard_alloc_empty(sizeclass_cache(0), align);
+		if (likely(ptr))
+			return ptr;
+	}
 	/* Not where rounding up has gone past the end. */
 	if (likely(align <= PAGE_BYTES && rounded >= bytes)) {
 		ptr = fast_pop(rounded);

@@ -129,6 +129,12 @@ int guard_open(uint64_t every)
 	return 0;
 }
 
+cold void guard_open_for_empty(void)
+{
+	pool_open(&guard_pool, (uint32_t)option_value(OPTION_guard_places),
+		  GUARD_BYTES_MAX);
+}
+
 cold void guard_watch(uint32_t letters)
 {
 	uint64_t every = option_value(OPTION_guard);
@@ -317,6 +323,13 @@ void *guard_alloc(struct slub_cache *cache, size_t bytes, size_t align)
 	place_describe(place, cache, __builtin_frame_address(0));
 	place_set(place, GUARD_LIVE);
 	return (void *)place->object;
+}
+
+void *guard_alloc_empty(struct slub_cache *cache, size_t align)
+{
+	if (!guard_pool.bytes || slub_thread.locks_held || group_current())
+		return NULL;
+	return guard_alloc(cache, 0, align);
 }
 
 /* ---- what was freed ---- */

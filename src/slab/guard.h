@@ -15,7 +15,8 @@
  * filled, and looked at when it is freed.
  *
  * Large blocks that letters watch (SLUB_DEBUG) lie in places as well, each of them
- * and not one in N.  So do blocks of no size: nothing of theirs can be touched.
+ * and not one in N.  So do blocks of no size, and in the hardened build always: nothing of theirs
+ * can be touched.
  * Letters report and go on: where no guard is asked for, a page on both sides of a
  * watched block is a zone, which can be written and is looked at.  What was freed
  * cannot be touched either way.
@@ -139,6 +140,8 @@ static inline bool guard_watches_block(void)
  */
 extern int (*guard_switch)(uint64_t every) SLUB_INTERNAL;
 
+/* For blocks of no size alone: the hardened build's, each of which lies in a place. */
+void guard_open_for_empty(void);
 /* Makes the pools; 0 or -ENOMEM. */
 int guard_open(uint64_t every);
 /* Makes them for what SLUB_DEBUG watches: @letters of malloc-large. */
@@ -150,6 +153,11 @@ void guard_finish(void);
  * no object of the cache can be guarded, or none now.
  */
 void *guard_alloc(struct slub_cache *cache, size_t bytes, size_t align);
+/*
+ * A block of no bytes, whose address nobody can touch, in the name of @cache.  NULL: nobody has
+ * asked for such, there is no place, or it would have to be charged.
+ */
+void *guard_alloc_empty(struct slub_cache *cache, size_t align);
 /* @cache: through which it is freed; NULL: free(). */
 void guard_free(void *ptr, const struct slub_cache *cache);
 /* It is about to be freed as one of @told bytes, which it is not. */

@@ -5,10 +5,21 @@
 #include "slab/guard_internal.h"
 #include "slab/slab_internal.h"
 
+/* Places that ever had an object: the others' memory need not be touched. */
+static uint32_t nr_used(const struct guard_pool *pool)
+{
+	uint64_t turns = __atomic_load_n(&pool->turns, __ATOMIC_RELAXED);
+	uint32_t next = __atomic_load_n(&pool->next, __ATOMIC_RELAXED);
+
+	/* A turn looks at a few places, so next has not come round before. */
+	return turns < pool->nr_places && next < pool->nr_places ?
+		       next : pool->nr_places;
+}
+
 static void pool_visit(const struct guard_pool *pool, guard_visitor *visit,
 		       void *arg)
 {
-	for (uint32_t n = 0; n < pool->nr_places; n++) {
+	for (uint32_t n = 0; n < nr_used(pool); n++) {
 		const struct guard_place *place = place_at(pool, n);
 
 		if (place_state(place) == GUARD_LIVE)
@@ -28,7 +39,7 @@ int guard_for_each_object(const struct slub_cache *cache,
 	int ret = 0;
 
 	/* A cache has none of the larger ones. */
-	for (uint32_t n = 0; n < guard_pool.nr_places && !ret; n++) {
+	for (uint32_t n = 0; n < nr_used(&guard_pool) && !ret; n++) {
 		const struct guard_place *place = place_at(&guard_pool, n);
 
 		if (place_state(place) == GUARD_LIVE &&
@@ -42,7 +53,7 @@ size_t guard_page_bytes(const struct slub_cache *cache)
 {
 	size_t bytes = 0;
 
-	for (uint32_t n = 0; n < guard_pool.nr_places; n++) {
+	for (uint32_t n = 0; n < nr_used(&guard_pool); n++) {
 		const struct guard_place *place = place_at(&guard_pool, n);
 
 		if (place_state(place) == GUARD_LIVE &&
@@ -123,7 +134,7 @@ cold void guard_finish(void)
 	struct guard_pool *pools[] = { &guard_pool, &guard_pool_large };
 
 	for (int i = 0; i < 2; i++) {
-		for (uint32_t n = 0; n < pools[i]->nr_places; n++) {
+		for (uint32_t n = 0; n < nr_used(pools[i]); n++) {
 			struct guard_place *place = place_at(pools[i], n);
 
 			if (place_state(place) == GUARD_LIVE)

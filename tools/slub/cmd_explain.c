@@ -166,10 +166,14 @@ static void print_summary(const struct guard *guard,
 		return;
 	}
 	guard_count(guard, counts);
-	printf("%s guards one object in %" PRIu64 ": %" PRIu64
-	       " are allocated, %" PRIu64 " freed and kept, %" PRIu64
+	printf("%s guards ", source->label);
+	if (guard->pool.every)
+		printf("one object in %" PRIu64, guard->pool.every);
+	else
+		printf("no object by chance");
+	printf(": %" PRIu64 " are allocated, %" PRIu64 " freed and kept, %" PRIu64
 	       " found no place; %" PRIu64 " errors at frees\n",
-	       source->label, guard->pool.every, counts[SLUB_ABI_GUARD_LIVE],
+	       counts[SLUB_ABI_GUARD_LIVE],
 	       counts[SLUB_ABI_GUARD_FREED], sums.lost, sums.errors);
 }
 
