@@ -137,6 +137,8 @@ bool sized_check(void *ptr, size_t told, size_t align)
 	} else if (guard_owns(ptr)) {
 		return check_guarded(ptr, told, align);
 	} else if (pagemap_get(ptr) == MAP_LARGE &&
+		   /* Elsewhere in it: for the free itself to see. */
+		   !((uintptr_t)ptr % PAGE_BYTES) &&
 		   !fits_large(ptr, told, align)) {
 		return complain(NULL, ptr, told, large_bytes(ptr), align);
 	}
