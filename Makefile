@@ -7,6 +7,7 @@
 #   make test          every test
 #   make bench         the benchmarks; make bench-quick: in about five minutes
 #   make fuzz          the fuzz targets, FUZZ_SECONDS=60 each
+#   make site          the documents as a site, build/site
 #   make install       PREFIX=/usr/local DESTDIR=
 #   make clean         remove the build folder
 #
@@ -24,7 +25,7 @@ MAKEFLAGS += --no-print-directory
 configure = cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_FLAGS)
 compile = cmake --build $(BUILD) -j $(JOBS)
 
-.PHONY: all build hardened run test fuzz bench bench-quick install clean
+.PHONY: all build hardened run test fuzz bench bench-quick site install clean
 
 all: build
 
@@ -52,6 +53,9 @@ test:
 fuzz:
 	@scripts/setup test
 	tests/fuzz/run --build $(BUILD)/fuzz --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
+
+site:
+	@scripts/site
 
 bench-quick: BENCH_FLAGS = --quick
 bench bench-quick:

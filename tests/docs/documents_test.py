@@ -138,6 +138,16 @@ class Links(unittest.TestCase):
         self.assertGreater(nr, 30)
         self.assertEqual(broken, [])
 
+    def test_the_site_has_every_page(self):
+        """mkdocs.yml lists each page of docs/, once, and nothing that is gone."""
+        listed = re.findall(r"(?m)^ +- (?:[^:\n]+: )?(\S+\.md)$", read("mkdocs.yml"))
+        pages = [os.path.relpath(path, SOURCE) for path in
+                 glob.glob(os.path.join(SOURCE, "docs", "**", "*.md"), recursive=True)]
+        self.assertEqual(sorted(set(pages) - set(listed)), [])
+        self.assertEqual(len(listed), len(set(listed)))
+        self.assertEqual([name for name in listed
+                          if not os.path.exists(os.path.join(SOURCE, name))], [])
+
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
