@@ -119,6 +119,7 @@ static bool start_layers(void)
 	if (SLUB_CONFIG_HARDENED)
 		guard_open_for_empty();
 	debug_mailbox_configure();
+	option_change_open();
 	if (option_text(OPTION_slabinfo))
 		slabinfo_start(option_text(OPTION_slabinfo));
 	profile_init();
@@ -280,6 +281,7 @@ void slub_fork_finish(bool in_child)
 	if (in_child) {
 		double_word_after_fork();
 		sizeclass_fork_child();
+		option_change_after_fork();
 		abi_update();
 	}
 	if (unlikely(__atomic_load_n(&state, __ATOMIC_RELAXED) != START_DONE))

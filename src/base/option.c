@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/option.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -70,7 +71,7 @@ struct word {
 
 size_t option_value(enum option_id id)
 {
-	return states[id].value;
+	return __atomic_load_n(&states[id].value, __ATOMIC_RELAXED);
 }
 
 const char *option_text(enum option_id id)
@@ -80,7 +81,7 @@ const char *option_text(enum option_id id)
 
 bool option_was_given(enum option_id id)
 {
-	return states[id].given;
+	return __atomic_load_n(&states[id].given, __ATOMIC_RELAXED);
 }
 
 void option_settle(enum option_id id, size_t value)
@@ -380,17 +381,47 @@ static cold void complain_name(struct word name)
 		    near ? near : names + 1, near ? "'" : "");
 }
 
-static void option_assign(struct word name, struct word value)
+enum option_id option_find(const char *name, size_t length)
 {
-	for (int i = 0; i < OPTION_NR; i++) {
+	int i = 0;
+
+	for (; i < OPTION_NR; i++) {
 		struct word known = { rows[i].name, strlen(rows[i].name) };
 
-		if (word_is(name, known)) {
-			option_set((enum option_id)i, value);
-			return;
-		}
+		if (word_is((struct word){ name, length }, known))
+			break;
 	}
-	complain_name(name);
+	return (enum option_id)i;
+}
+
+static void option_assign(struct word name, struct word value)
+{
+	enum option_id id = option_find(name.start, name.length);
+
+	if (id == OPTION_NR)
+		complain_name(name);
+	else
+		option_set(id, value);
+}
+
+cold int option_change(enum option_id id, const char *value)
+{
+	struct word word = { value, strlen(value) };
+	const struct option_row *row = &rows[id];
+	size_t number;
+	int choice;
+
+	if (row->kind == KIND_ENUM) {
+		choice = find_choice(row->choices, word);
+		if (choice < 0)
+			return -EINVAL;
+		number = (size_t)choice;
+	} else if (!parse_value(row, word, &number)) {
+		return -EINVAL;
+	}
+	__atomic_store_n(&states[id].value, number, __ATOMIC_RELAXED);
+	__atomic_store_n(&states[id].given, true, __ATOMIC_RELAXED);
+	return 0;
 }
 
 /* Splits "name=value" of @length; false when there is no '='. */

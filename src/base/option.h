@@ -63,6 +63,15 @@ bool option_was_given(enum option_id id);
 /* What another option makes of @id: as if it had been given, where it was not. */
 void option_settle(enum option_id id, size_t value);
 
+/* The option of that name, in letters of either case; OPTION_NR: there is none. */
+enum option_id option_find(const char *name, size_t length);
+
+/*
+ * A value from now on, while others read it; no text option's.  0, or -EINVAL and nothing is
+ * changed.
+ */
+int option_change(enum option_id id, const char *value);
+
 /* Reads the NULL-terminated @environment; strings are kept, not copied. */
 void option_read(char **environment);
 

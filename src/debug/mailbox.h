@@ -74,6 +74,8 @@ enum debug_mailbox_operation {
 	MAILBOX_SHRINK,
 	/* text: guard one object in so many, "0" for none; 0 or -errno */
 	MAILBOX_GUARD = 5,
+	/* text: an option, "retain=64M"; 0 or -errno of slub_option_set() */
+	MAILBOX_SET,
 };
 
 enum debug_mailbox_flag {

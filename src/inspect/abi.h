@@ -240,10 +240,13 @@ enum slub_abi_option_kind {
 /* The value of a size that the library chooses. */
 #define SLUB_ABI_OPTION_AUTO UINT64_MAX
 
+/* Of `given`: by slub_option_set(), not at the start. */
+#define SLUB_ABI_GIVEN_LATER 2u
+
 struct slub_abi_option {
 	char name[24];
 	uint32_t kind;			/* enum slub_abi_option_kind */
-	uint32_t given;			/* 0: this is the default */
+	uint32_t given;			/* 0: this is the default, or SLUB_ABI_GIVEN_LATER */
 	uint64_t value;			/* a number of bytes, or a choice's */
 	uint64_t min;			/* of a size */
 	uint64_t max;

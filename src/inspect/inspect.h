@@ -77,8 +77,17 @@ void slabinfo_finish(const char *path);
 /* options.c */
 extern struct slub_abi_option slub_abi_options[OPTION_NR] SLUB_INTERNAL;
 void options_publish(void);
+/* One that slub_option_set() has changed. */
+void options_publish_changed(enum option_id id);
+/* The value as slub_option_get() gives it, of OPTION_TEXT_BYTES at the most. */
+#define OPTION_TEXT_BYTES 512
+void option_print(enum option_id id, struct text *out);
 /* A text option by its name; NULL: not given, or there is none. */
 const char *option_text_named(const char *name);
+
+/* change.c */
+void option_change_open(void);
+void option_change_after_fork(void);
 
 /* state.c */
 extern SLUB_EXPORT struct slub_abi slub_abi_state;

@@ -67,6 +67,34 @@ usual void options_publish(void)
 		publish_one((enum option_id)i);
 }
 
+cold void options_publish_changed(enum option_id id)
+{
+	struct slub_abi_option *out = &slub_abi_options[id];
+
+	if (out->kind == SLUB_ABI_OPTION_ENUM)
+		memset(out->text, 0, sizeof(out->text));
+	publish_one(id);
+	out->given = SLUB_ABI_GIVEN_LATER;
+}
+
+cold void option_print(enum option_id id, struct text *out)
+{
+	char choice[32] = "";
+
+	if (rows[id].kind == SLUB_ABI_OPTION_TEXT) {
+		if (option_text(id))
+			text_printf(out, "%s", option_text(id));
+	} else if (rows[id].kind == SLUB_ABI_OPTION_ENUM) {
+		put_choice(choice, sizeof(choice) - 1, rows[id].choices,
+			   option_value(id));
+		text_printf(out, "%s", choice);
+	} else if (option_value(id) == OPTION_VALUE_AUTO) {
+		text_printf(out, "auto");
+	} else {
+		text_printf(out, "%zu", option_value(id));
+	}
+}
+
 usual const char *option_text_named(const char *name)
 {
 	for (int i = 0; i < OPTION_NR; i++) {

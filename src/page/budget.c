@@ -25,7 +25,7 @@
 #define NOT_WORTH_SHARE 4
 #define HALF_LIFE_NS 1000000000ull
 
-static size_t regret_most;		/* const after start */
+static _Atomic size_t regret_most;	/* const but for page_retain_changed() */
 /* Estimates: a lost update gives a page too many or too few. */
 static _Atomic size_t regret_bytes;
 static _Atomic size_t given_bytes;	/* back, and not wanted again yet; halved too */
@@ -36,10 +36,10 @@ _Atomic ptrdiff_t page_kept_bytes;
 
 void page_purge_init(const struct os_limits *limits)
 {
-	regret_most = limits->memory_bytes / MEMORY_SHARE;
+	size_write(&regret_most, limits->memory_bytes / MEMORY_SHARE);
 	if (limits->address_bytes != SIZE_MAX ||
 	    option_was_given(OPTION_retain))
-		regret_most = 0;
+		size_write(&regret_most, 0);
 	page_limit_init();
 }
 
@@ -148,7 +148,7 @@ static cold void count_regret(size_t bytes)
 	bytes = min_size(bytes, given);
 	size_write(&given_bytes, given - bytes);
 	size_write(&regret_bytes, min_size(size_read(&regret_bytes) + bytes,
-					   regret_most));
+					   size_read(&regret_most)));
 }
 
 void page_wanted(size_t bytes)
@@ -229,4 +229,16 @@ size_t page_purge_if_needed(void)
 	if (held <= budget || pages < least / NOT_WORTH_SHARE)
 		return 0;
 	return purge(budget, least / 2);
+}
+
+/*
+ * As if it had been given at the start.  Blocks that are kept whole (quick.c) are not
+ * begun with where it was 0 then.
+ */
+cold void page_retain_changed(void)
+{
+	size_write(&regret_most, 0);
+	size_write(&regret_bytes, 0);
+	purge_limit_changed();
+	page_purge_if_needed();
 }

@@ -99,11 +99,19 @@ static _Atomic uint64_t reread_at_ns;
 
 static void group_apply(size_t pages)
 {
+	size_t limit;
+
 	if (!pages || pages == __atomic_load_n(&group_pages, __ATOMIC_RELAXED))
 		return;
 	__atomic_store_n(&group_pages, pages, __ATOMIC_RELAXED);
+	/*
+	 * Not over a limit that was set meanwhile.  acquire: that is seen together with
+	 * limit_is_auto, which page_limit_init() writes before it.
+	 */
+	limit = __atomic_load_n(&limit_pages, __ATOMIC_ACQUIRE);
 	if (__atomic_load_n(&limit_is_auto, __ATOMIC_RELAXED))
-		__atomic_store_n(&limit_pages, pages, __ATOMIC_RELAXED);
+		__atomic_compare_exchange_n(&limit_pages, &limit, pages, false,
+					    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	purge_limit_changed();
 }
 
@@ -195,7 +203,8 @@ void page_limit_set(size_t bytes)
 {
 	size_t pages = bytes ? max_size(bytes / PAGE_BYTES, 1) : SIZE_MAX;
 
-	__atomic_store_n(&limit_pages, pages, __ATOMIC_RELAXED);
+	/* release: limit_is_auto was written before; pairs with group_apply() */
+	__atomic_store_n(&limit_pages, pages, __ATOMIC_RELEASE);
 	purge_limit_changed();
 	page_purge_if_needed();
 }
@@ -215,10 +224,11 @@ static cold void limit_auto(void)
 	page_limit_set(pages == SIZE_MAX ? 0 : pages * PAGE_BYTES);
 }
 
-void page_limit_init(void)
+cold void page_limit_init(void)
 {
 	size_t bytes = option_value(OPTION_limit);
 
+	__atomic_store_n(&limit_is_auto, false, __ATOMIC_RELAXED);
 	if (bytes == OPTION_VALUE_AUTO)
 		limit_auto();
 	else

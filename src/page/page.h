@@ -405,6 +405,7 @@ void *large_resize(void *ptr, size_t bytes);
 void large_set_owner(void *ptr, uint32_t owner);
 
 /* limit.c: what is in use, and how much may be */
+/* As the option says; again when that has changed. */
 void page_limit_init(void);
 /* At most @bytes in use; 0: no limit.  What is in use already stays. */
 void page_limit_set(size_t bytes);
@@ -476,6 +477,8 @@ static inline void slab_tell(struct slub_cache *cache)
 
 /* budget.c */
 void page_purge_init(const struct os_limits *limits);
+/* The option is another than at the start. */
+void page_retain_changed(void);
 /* Tells that clean pages were taken into use; with no lock held. */
 void page_bought(size_t pages);
 /* Free pages with memory behind them, those in per-CPU lists apart. */

@@ -201,6 +201,8 @@ void debug_mailbox_answer(void);
 /* At the start: SLUB_ATTACH. */
 void debug_mailbox_configure(void);
 void debug_mailbox_after_fork(void);
+/* Sets an option by "name=value"; by a later layer. */
+extern int (*debug_mailbox_set)(char *text) SLUB_INTERNAL;
 
 /* Called in every slow path, with no lock held. */
 static inline void debug_mailbox_poll(void)

@@ -32,6 +32,8 @@ SLUB_EXPORT struct debug_mailbox slub_debug_mailbox = {
 	.size = sizeof(struct debug_mailbox),
 };
 
+int (*debug_mailbox_set)(char *text);
+
 /* How far the request with this id is. */
 static struct {
 	uint64_t id;
@@ -193,6 +195,13 @@ static bool do_guard(const char *text)
 	return true;
 }
 
+/* What was asked of an option is done at once. */
+static cold bool do_set(char *text)
+{
+	work.result = debug_mailbox_set ? debug_mailbox_set(text) : -EINVAL;
+	return work.result != -EBUSY || ++work.tries >= TRIES_MAX;
+}
+
 static bool do_piece(struct debug_request *request)
 {
 	if (work.id != request->id) {
@@ -210,6 +219,8 @@ static bool do_piece(struct debug_request *request)
 		return of_caches(request->text, act_shrink);
 	case MAILBOX_GUARD:
 		return do_guard(request->text);
+	case MAILBOX_SET:
+		return do_set(request->text);
 	}
 	work.result = -EINVAL;
 	return true;

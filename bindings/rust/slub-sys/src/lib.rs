@@ -4,7 +4,7 @@
 //! Everything here is as unsafe as C; the crate `slub` is the way to use it
 //! from Rust.  What each function does, returns and costs is said in the C
 //! headers `slub/percpu.h`, `slub/cache.h`, `slub/srcu.h`, `slub/rcu.h`,
-//! `slub/group.h`, `slub/shrinker.h` and `slub/defrag.h`, and on its manual page.
+//! `slub/control.h`, `slub/group.h`, `slub/shrinker.h` and `slub/defrag.h`, and on its manual page.
 //!
 //! C's inline functions have no symbol. Their out-of-line twins have one and
 //! do the same; they are bound here under the name that C knows
@@ -336,6 +336,10 @@ extern "C" {
     ) -> c_int;
     pub fn slub_copy_allowed(ptr: *const c_void, bytes: usize) -> bool;
     pub fn slub_cache_stats(cache: *mut slub_cache, stats: *mut slub_cache_stats) -> c_int;
+
+    // slub/control.h
+    pub fn slub_option_get(name: *const c_char, value: *mut c_char, size: usize) -> c_int;
+    pub fn slub_option_set(name: *const c_char, value: *const c_char) -> c_int;
 
     // slub/group.h
     pub fn slub_group_root() -> *mut slub_group;

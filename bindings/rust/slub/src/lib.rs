@@ -10,6 +10,7 @@
 //! | [`MovableCache`] | objects behind handles, which may be moved so that sparse slabs become empty |
 //! | [`Group`] | limits inside the process, for a tenant or a request |
 //! | [`Shrinker`] | closures that give memory back when it is short |
+//! | [`option`] | the library's options, read and changed while the program runs |
 //! | [`rcu`] | readers without locks, and freeing what they may still look at |
 //!
 //! ```
@@ -48,6 +49,7 @@ mod error;
 mod global;
 pub mod group;
 pub mod movable;
+pub mod option;
 mod panics;
 pub mod rcu;
 pub mod shrinker;
