@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Promise: documents and comments have none of the turns of phrase that make a reader go back, and
+no word that codespell knows as misspelt (where codespell is).
+
+usage: style_test.py SOURCE"""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+SOURCE = ""
+
+# A pattern, and what to write instead.
+PATTERNS = [
+    (r"(?:^|[.;:] +)Who (?![^.?]*\?)\w+ ", "give it a noun: 'A thread that ...'"),
+    (r"\b(?:for|by|to|than|from|of|as) who (?!\w+ the\b)\w+", "'for a caller that ...'"),
+    (r"\bwho has it\b", "name it: 'the thread that has it'"),
+    (r"\bthat of who(?:m|se)?\b", "name it"),
+    (r"\bof which\b", "begin a new sentence, or use 'whose'"),
+    (r"\bwhat is left\b", "'the rest', 'the remainder'"),
+    (r"\bhad again\b", "'used again'"),
+    (r"\bin turns\b", "'by turns', 'alternately'"),
+    (r"\bof (?:no )?use to\b", "'useful to', 'useless for'"),
+    (r"\bno more is\b", "'is no longer'"),
+    (r"\bas it was wanted\b", "'as asked for'"),
+]
+ALLOW = os.path.join("tests", "docs", "style.allow")
+
+
+def read(path):
+    with open(os.path.join(SOURCE, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def files():
+    for pattern in ("*.md", "docs/**/*.md", "bench/*.md", "bindings/**/*.md", "tests/**/*.md",
+                    "src/**/*.[ch]", "src/**/*.md", "include/**/*.h", "include/**/*.hpp",
+                    "tools/**/*.[ch]"):
+        for path in glob.glob(os.path.join(SOURCE, pattern), recursive=True):
+            name = os.path.relpath(path, SOURCE)
+            # History is left as it was written.
+            if not name.startswith("docs/notes/") and "/build" not in name:
+                yield name
+
+
+def prose(name):
+    """The text of a page without its code; the comments of a C file.  Lines stay lines."""
+    text = read(name)
+    if name.endswith(".md"):
+        blank = re.compile(r"(?ms)^```.*?^```|^    .*?$|`[^`\n]*`")
+        return blank.sub(lambda match: "\n" * match.group().count("\n") + "x", text)
+    comments, at = [], 0
+    for match in re.finditer(r"(?s)/\*.*?\*/|//[^\n]*", text):
+        comments.append("\n" * text.count("\n", at, match.start()) + match.group())
+        at = match.end()
+    return re.sub(r"(?m)^[ \t]*(?:/\*+|\*+/?|//)[ \t]*", "", "".join(comments))
+
+
+def allowed():
+    """How many are still there, file by file: a list that may only shrink."""
+    found = {}
+    for line in read(ALLOW).splitlines():
+        if line and line[0] != "#":
+            name, nr = line.split()
+            found[name] = int(nr)
+    return found
+
+
+class Style(unittest.TestCase):
+    def test_phrases(self):
+        allow, nr, wrong = allowed(), 0, []
+        for name in files():
+            nr += 1
+            text = prose(name)
+            found = [f"{name}:{text.count(chr(10), 0, match.start()) + 1}: "
+                     f"'{' '.join(match.group().split())}': {instead}"
+                     for pattern, instead in PATTERNS
+                     for match in re.finditer(pattern, text, re.MULTILINE)]
+            if len(found) > allow.get(name, 0):
+                wrong += found
+        self.assertGreater(nr, 300)
+        self.assertEqual(wrong, [], "\n" + "\n".join(wrong))
+
+    def test_the_list_names_files(self):
+        self.assertEqual([name for name in allowed() if name not in set(files())], [])
+
+    def test_the_patterns_find_what_they_are_for(self):
+        bad = ["Done. Who frees it has it.", "a stock, of which one is", "room for what is left",
+               "a note for who moves it", "frees in turns"]
+        good = ["Who holds it?", "It says who allocated it.", "the thread that has it"]
+        hits = [any(re.search(pattern, text) for pattern, _ in PATTERNS) for text in bad + good]
+        self.assertEqual(hits, [True] * len(bad) + [False] * len(good))
+
+    @unittest.skipUnless(shutil.which("codespell"), "no codespell")
+    def test_spelling(self):
+        names = list(files())
+        found = subprocess.run(["codespell", "--quiet-level=3", "--ignore-words-list=crate,nown"] +
+                               names, cwd=SOURCE, capture_output=True, text=True, check=False)
+        self.assertEqual(found.stdout, "")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    SOURCE = os.path.abspath(sys.argv[1])
+    unittest.main(argv=sys.argv[:1], verbosity=2)
