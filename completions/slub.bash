@@ -110,7 +110,7 @@ _slub()
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
 		COMPREPLY=($(compgen -W "run check doctor top info stats map profile options debug \
-			validate shrink leaks traces guard explain help --help --version" \
+			validate shrink leaks traces guard set explain help --help --version" \
 			-- "$word"))
 		return
 	fi
@@ -140,7 +140,7 @@ _slub()
 			COMPREPLY=($(compgen -f -- "$word"))
 		fi
 		;;
-	debug)
+	debug|set)
 		if [[ $word == -* ]]; then
 			COMPREPLY=($(compgen -W "--process= --json --timeout= --blocked --help" \
 				-- "$word"))
@@ -167,7 +167,7 @@ _slub()
 		;;
 	help)
 		COMPREPLY=($(compgen -W "run check doctor top info stats map profile options debug \
-			validate shrink leaks traces guard explain" -- "$word"))
+			validate shrink leaks traces guard set explain" -- "$word"))
 		;;
 	esac
 }

@@ -17,7 +17,8 @@ SLUB, SOURCE = map(os.path.abspath, sys.argv[1:3])
 NOBODYS_PID = "4194303"
 # What makes each command end with another status than that of a wrong argument.
 OPERANDS = {"run": ("true",), "profile": ("/nonexistent",),
-            "debug": ("-p", NOBODYS_PID, "*", "F"), "guard": ("-p", NOBODYS_PID, "1")}
+            "debug": ("-p", NOBODYS_PID, "*", "F"), "guard": ("-p", NOBODYS_PID, "1"),
+            "set": ("-p", NOBODYS_PID, "retain", "1M")}
 USAGE = 2
 # Of the options with a value; those of `slub run` by what `slub options` says of them.
 VALUES = {"process": NOBODYS_PID, "timeout": "1", "watch": "1", "lines": "5", "columns": "64",

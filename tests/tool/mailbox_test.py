@@ -115,7 +115,8 @@ class Answers(Mailbox):
                 (("debug", "--json", pid, "malloc-96", "FZPU"), "letters", "FZPU"),
                 (("validate", "--json", "-p", pid), "bugs", 0),
                 (("shrink", "-j", "-p", pid, "malloc-96"), "caches", 1),
-                (("guard", "--json", "-p", pid, "70"), "every", 70)):
+                (("guard", "--json", "-p", pid, "70"), "every", 70),
+                (("set", "--json", pid, "limit", "4G"), "value", "4G")):
             told = json.loads(self.done(*arguments))
             self.assertEqual((told["kind"], told["schema"], told["pid"], told[member]),
                              (arguments[0], 1, int(pid), value))
@@ -162,6 +163,38 @@ class Answers(Mailbox):
         self.assertIsNone(process.poll())
         self.assertRefused(slub("guard", "-p", pid, "many"), 2, "'many' is not a number")
         self.assertRefused(slub("guard", "-p", pid), 2, "usage: slub guard PID N")
+
+    def test_set(self):
+        process = self.busy()
+        pid = str(process.pid)
+        self.assertEqual(self.done("set", pid, "retain", "3M"), f"process {pid}: retain is 3M\n")
+        told = {row["name"]: row for row in self.told("options", pid)["options"]}
+        self.assertEqual((told["retain"]["value"], told["retain"]["origin"]),
+                         (3 << 20, "set later"))
+        self.assertEqual(told["limit"]["origin"], "default")
+        self.done("set", "-p", pid, "ON_ERROR", "report")
+        self.assertRegex(self.done("options", pid), r"(?m)^on_error +report +set later")
+        for name, value, says in (
+                ("retian", "3M", "did you mean 'retain'"), ("fastpath", "tid", "may change: verb"),
+                ("retain", "much", "a number of bytes from 0 to 64T"),
+                ("on_error", "panic", "abort, report, ignore")):
+            self.assertRefused(slub("set", pid, name, value), 2, says)
+        self.assertRefused(slub("set", pid, "retain"), 2, "slub set PID NAME VALUE")
+        self.done("set", pid, "attach", "0")
+        self.assertRefused(slub("set", pid, "attach", "1"), 3, "answers nobody")
+        self.assertIsNone(process.poll())
+
+    def test_the_manual_lists_what_may_change(self):
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+        with open(os.path.join(path, "src/inspect/change.def"), encoding="utf-8") as file:
+            names = re.findall(r"(?m)^OPTION_CHANGE\((\w+)", file.read())
+        with open(os.path.join(path, "docs/man/slub-set.1"), encoding="utf-8") as file:
+            listed = re.search(r"(?s)These may change:\n(.*?)\nThe others", file.read()).group(1)
+        self.assertEqual(re.findall(r"\.BR (\w+)", listed), names)
+        with open(os.path.join(path, "include/slub/control.h"), encoding="utf-8") as file:
+            header = file.read()
+        for name in names:
+            self.assertRegex(header, rf"\b{name}\b")
 
     def test_shrink(self):
         pid = str(self.busy().pid)
@@ -236,6 +269,7 @@ class Off(Mailbox):
     def test_option(self):
         pid = str(self.heap(SLUB_ATTACH="0").pid)
         for arguments in (("debug", pid, "malloc-64", "F"), ("guard", pid, "9"),
+                          ("set", pid, "retain", "0"),
                           *((command, "-p", pid) for command in ("validate", "shrink"))):
             self.assertRefused(slub(*arguments), 3, "answers nobody", "SLUB_ATTACH=1")
         self.assertIn("malloc-112", slub("info", "-p", pid).stdout, "it can be read")

@@ -68,6 +68,8 @@ static const char *origin(const struct origin_search *search,
 			  const struct slub_abi_option *option, char *buf,
 			  size_t size)
 {
+	if (option->given == SLUB_ABI_GIVEN_LATER)
+		return "set later";
 	if (!option->given)
 		return "default";
 	if (!search->environment)

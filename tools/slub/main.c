@@ -21,6 +21,7 @@ static const struct command *const commands[] = {
 	&cmd_shrink,
 	&cmd_leaks,
 	&cmd_guard,
+	&cmd_set,
 	&cmd_explain,
 	&cmd_traces,
 };

@@ -450,3 +450,66 @@ void settings_print(FILE *to)
 		fputc('\n', to);
 	}
 }
+
+/* ---- those that may change in a running process ---- */
+
+static const enum setting changeable[] = {
+#define OPTION_CHANGE(name, function) SETTING_##name,
+#include "inspect/change.def"
+#undef OPTION_CHANGE
+};
+
+#define NR_CHANGEABLE (sizeof(changeable) / sizeof(changeable[0]))
+
+enum setting setting_find(const char *command, const char *name)
+{
+	const char *names[NR_SETTINGS], *near;
+
+	for (int i = 0; i < NR_SETTINGS; i++) {
+		if (!strcasecmp(rows[i].name, name))
+			return (enum setting)i;
+		names[i] = rows[i].name;
+	}
+	near = nearest_word(name, names, NR_SETTINGS);
+	if (near)
+		complain("%s: there is no option '%s'; did you mean '%s'?", command,
+			 name, near);
+	else
+		complain("%s: there is no option '%s'; `slub options` lists them",
+			 command, name);
+	return NR_SETTINGS;
+}
+
+void settings_print_changeable(FILE *to)
+{
+	for (size_t i = 0; i < NR_CHANGEABLE; i++)
+		fprintf(to, "%s%s", i ? ", " : "", rows[changeable[i]].name);
+}
+
+static void complain_unchangeable(const char *command, const struct row *row)
+{
+	char *list = NULL;
+	size_t length;
+	FILE *to = open_memstream(&list, &length);
+
+	if (to) {
+		settings_print_changeable(to);
+		fclose(to);
+	}
+	complain("%s: '%s' counts at the start of a process only; these may change: %s",
+		 command, row->name, list ? list : "");
+	free(list);
+}
+
+bool setting_may_become(const char *command, enum setting setting, const char *value)
+{
+	const struct row *row = &rows[setting];
+
+	for (size_t i = 0; i < NR_CHANGEABLE; i++) {
+		if (changeable[i] == setting)
+			return row->kind == KIND_ENUM ? check_choice(row, value) :
+							check_size(row, value);
+	}
+	complain_unchangeable(command, row);
+	return false;
+}

@@ -25,6 +25,13 @@ enum setting {
 /* Writes one entry for getopt_long() per setting; `val` is @first + setting. */
 void settings_options(struct option *options, int first);
 
+/* The one of that name, in letters of either case; NR_SETTINGS: after a message. */
+enum setting setting_find(const char *command, const char *name);
+/* Can slub_option_set() change it, and to that value?  False after a message. */
+bool setting_may_become(const char *command, enum setting setting, const char *value);
+/* Names of those that may change, a line. */
+void settings_print_changeable(FILE *to);
+
 /* Puts the setting into the environment; false after a message. */
 bool setting_apply(enum setting setting, const char *value);
 

@@ -41,6 +41,7 @@ extern const struct command cmd_shrink;
 extern const struct command cmd_leaks;
 extern const struct command cmd_explain;
 extern const struct command cmd_guard;
+extern const struct command cmd_set;
 extern const struct command cmd_traces;
 
 /* message.c: one line on stderr, headed "slub: ". */
