@@ -2,10 +2,10 @@
 /*
  * malloc in a group: see account.h.
  *
- * What is charged is what the program may use (malloc_usable_size(), without
- * debugging): the size of the class, or the pages of a large block.  The charge
- * comes first, so a request beyond a maximum takes no memory and asks nobody
- * else for any.
+ * A block is charged with the bytes that the program may use (malloc_usable_size(),
+ * without debugging): the size of the class, or the pages of a large block.  The charge
+ * comes before the allocation, so a request beyond a maximum takes no memory and makes
+ * no shrinker give any.
  */
 #include "malloc/account.h"
 #include "slab/debug.h"
@@ -17,22 +17,22 @@
 #define WORD_INDEX_END (CLASS_SIZE_WORD / CLASS_STEP + 1)
 
 /*
- * As malloc_slot, by size_index(): the cache for a size, and its slot.  NULL and 0,
- * a slot that is always empty: it is not made yet, or slow.
+ * Like malloc_slot, by size_index(): the cache for a size, and its slot.  NULL and slot 0,
+ * which is always empty, stand for a cache that is not made yet, or has no fast path.
  */
 static struct slub_cache *account_caches[INDEX_END] rarely_touched;
 static uint16_t account_slots[INDEX_END] rarely_touched;
 
 /*
- * Below a page: what slow_alloc_beyond() needs of such a cache, in half a line.
- * The owner of the object at `at` bytes in its slab lies at
+ * What slow_alloc_beyond() needs to know of a class below a page, in half a cache line.
+ * The owner of the object that begins `at` bytes into its slab lies at
  *
  *	object + owners + (at * step >> 32)
  *
  * where `step` is (4 - size) / size in parts of 2^32, rounded up.  That is exact: `at`
- * is the object's number times the size, and what was rounded comes to less than
- * a byte for all of a slab.  So neither where the slab begins nor the object's
- * number has to be known, which is 4 instructions fewer.
+ * is the object's number times the size, and the rounding error of a whole slab is
+ * below one byte.  The formula needs neither the start of the slab nor the object's
+ * number, which saves 4 instructions.
  */
 static struct account_class {
 	uint64_t slab_mask;
@@ -60,7 +60,7 @@ static bool class_init(struct slub_cache *cache, const struct slub_cache *model)
 	return cache_publish(cache, 0) == 0;
 }
 
-/* A class has one cache for ever, so what is there already stays as it is. */
+/* A class has one cache for ever, so a second thread writes the same values again. */
 static void class_fill(struct account_class *class,
 		       const struct slub_cache *cache)
 {
@@ -87,11 +87,11 @@ static void size_fill(size_t i, struct slub_cache *cache)
 	}
 	if (cache)
 		class_fill(&account_classes[i], cache);
-	/* release: who pops there finds the rest */
+	/* release: a thread that pops there finds the other members */
 	__atomic_store_n(&account_classes[i].slot, slot, __ATOMIC_RELEASE);
 }
 
-/* While blocks are sampled, and where lists keep no charges, none are found. */
+/* Without fast classes while blocks are sampled, and where lists keep no charges. */
 static void sizes_fill(bool samples)
 {
 	for (size_t i = 0; i < INDEX_END; i++) {
@@ -112,14 +112,14 @@ void account_sizes_fill(void)
 {
 	bool samples;
 
-	/* Others may switch meanwhile, and fill before this one has. */
+	/* Another thread may switch meanwhile, and fill before this one has. */
 	do {
 		samples = sample_is_on_at_all();
 		sizes_fill(samples);
 	} while (samples != sample_is_on_at_all());
 }
 
-/* Two threads may race for it. */
+/* Two threads may make the cache at the same time. */
 static cold struct slub_cache *class_make(struct slub_cache *model)
 {
 	struct slub_cache *cache = cache_struct_alloc(), *none = NULL;
@@ -152,7 +152,7 @@ struct slub_cache *sizeclass_accounted(struct slub_cache *cache)
 
 /* ---- alloc ---- */
 
-/* What a block of @bytes is charged with. */
+/* The charge for a request of @bytes. */
 static size_t charge_of(size_t bytes, size_t align)
 {
 	if (max_size(bytes, align) > CLASS_BYTES_MAX || align > PAGE_BYTES)
@@ -162,7 +162,7 @@ static size_t charge_of(size_t bytes, size_t align)
 		       sizeclass_aligned(bytes, align)->object_size;
 }
 
-/* False: it is a block that cannot have an owner. */
+/* False: the block cannot have an owner. */
 static bool set_owner(void *ptr, uint32_t owner)
 {
 	uint32_t entry = pagemap_get(ptr);
@@ -186,7 +186,7 @@ void *account_alloc(size_t bytes, size_t align, bool *is_zero)
 	void *ptr;
 
 	*is_zero = false;
-	/* Else it would be the group's peak, and more than its counters hold. */
+	/* Such a request would become the peak, and overflow the counters. */
 	if (unlikely(!large_is_possible(bytes, align)))
 		return NULL;
 	if (!likely(group_charge_fast(charge)) && group_charge(owner, charge))
@@ -217,8 +217,8 @@ static void *refuse(void)
 }
 
 /*
- * The list is empty, or the sequence was aborted.  Mostly there is a chain behind it,
- * and the charge is in the thread's stock.
+ * The list is empty, or the sequence was aborted.  Mostly the spare list has a chain,
+ * and the thread's stock has the charge.
  */
 static __attribute__((__noinline__)) void *alloc_rest(size_t bytes)
 {
@@ -233,14 +233,14 @@ static __attribute__((__noinline__)) void *alloc_rest(size_t bytes)
 	return likely(object) ? object : slow_alloc(bytes);
 }
 
-/* @object, for @bytes, is somebody else's, as yet. */
+/* @object, for @bytes, is still charged to another owner. */
 static __attribute__((__noinline__)) void *
 claim(size_t bytes, void *object, uint32_t *where)
 {
 	struct slub_cache *cache = account_caches[size_index(bytes)];
 	uint32_t owner = group_current();
 
-	if (unlikely(!cache))	/* since a moment ago */
+	if (unlikely(!cache))	/* the class was switched off a moment ago */
 		cache = cache_of(object);
 	if (likely(account_hand_over(cache, where, owner)))
 		return object;
@@ -248,7 +248,7 @@ claim(size_t bytes, void *object, uint32_t *where)
 	return object ? object : refuse();
 }
 
-/* Mostly it is one of a run of another's, where threads go from group to group. */
+/* Where threads change groups, neighbours in a list mostly have the same old owner. */
 static __attribute__((__noinline__)) void *
 take_over(size_t bytes, void *object, uint32_t *where, uint32_t owner,
 	  size_t charge)
@@ -260,7 +260,7 @@ take_over(size_t bytes, void *object, uint32_t *where, uint32_t owner,
 }
 
 /*
- * Classes of a page or more.  It keeps nothing over the sequence but @bytes, or it
+ * Classes of a page or more.  Only @bytes lives across the sequence; one more value
  * would need a stack frame.
  */
 static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
@@ -268,7 +268,7 @@ static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
 	uint32_t *where, owner;
 	void *object;
 
-	/* In no group the library may not have started: no sequence then. */
+	/* Outside of groups the library may not have started, and must run no sequence. */
 	if (unlikely(bytes > CLASS_BYTES_MAX || !group_current()))
 		return slow_alloc(bytes);
 	object = account_pop_paged(account_slots[size_index(bytes)], &where);
@@ -293,7 +293,7 @@ SLUB_HOT void *slow_alloc_beyond(size_t bytes)
 	if (unlikely(!owner))
 		return slow_alloc(bytes);
 	class = &account_classes[size_index(bytes)];
-	/* One register: with what it is made of there would be a stack frame. */
+	/* In one register: its parts would need two, and so a stack frame. */
 	__asm__("" : "+r"(class));
 	object = account_pop_fast(class->slot);
 	if (unlikely(!object))

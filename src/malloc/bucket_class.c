@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A bucket's caches: one for each of malloc's classes, made when it is first needed.  Who needs it
- * meanwhile waits (BUCKET-1).
+ * A bucket's caches: one for each of malloc's classes, made when it is first needed.  A second
+ * thread that needs the same cache waits until the first one has made it (BUCKET-1).
  */
 #include "malloc/bucket_internal.h"
 #include "slab/account.h"
@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-/* How often another thread that makes it is waited for. */
+/* So many times a thread waits for another one that makes the cache. */
 #define MAKING_WAITS_MAX 10000
 
 /* ---- one ---- */
@@ -32,7 +32,7 @@ static struct slub_cache *class_create(const struct slub_bucket *bucket,
 	return cache_create_at(&args, class);
 }
 
-/* Another thread makes it; NULL: it failed, or it takes too long. */
+/* Waits for the thread that makes the cache.  NULL: it failed, or takes too long. */
 static struct slub_cache *class_wait(struct slub_cache **class)
 {
 	for (unsigned int i = 0; i < MAKING_WAITS_MAX; i++) {
@@ -47,8 +47,8 @@ static struct slub_cache *class_wait(struct slub_cache **class)
 }
 
 /*
- * True: this thread makes the class, or goes on where the parent's thread was:
- * *@cache.
+ * True: this thread has to make the class.  After a fork *@cache may be what the parent's
+ * thread had already made of it.  False: the class is made, or another thread makes it.
  */
 static bool class_begin(struct slub_cache **class, struct slub_cache **cache)
 {
@@ -78,8 +78,9 @@ cold struct slub_cache *bucket_class_make(struct slub_bucket *bucket,
 	/* release: pairs with the acquire in bucket_class() */
 	__atomic_store_n(class, cache, __ATOMIC_RELEASE);
 	/*
-	 * Behind this, for slub_bucket_group_set() may not have seen it.  seq_cst: pairs with
-	 * bucket_classes_place(), so that one of the two sees what the other has written.
+	 * The place is copied after the store, since slub_bucket_group_set() may have missed
+	 * this cache.  seq_cst: pairs with bucket_classes_place(); one of the two sees the
+	 * other's store.
 	 */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (cache && bucket->flags & SLUB_ACCOUNT)
@@ -89,7 +90,7 @@ cold struct slub_cache *bucket_class_make(struct slub_bucket *bucket,
 
 /* ---- all ---- */
 
-/* One that is made, or NULL. */
+/* The cache of a class, or NULL while it is not made. */
 static struct slub_cache *class_made(const struct slub_bucket *bucket,
 				     uint32_t number)
 {

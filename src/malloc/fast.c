@@ -2,15 +2,17 @@
 /*
  * The fast paths of malloc() and free(), and nothing else.
  *
- * malloc: size -> slot by a table, pop.  free: page -> slot by the map, push.
- * A size without a class, a foreign pointer, a library that has not started and a
- * thread that is not registered are behind the thread's limits.  Whatever else is
- * out of the ordinary (a pointer without a slab, a list that is empty or full, a CPU
- * that is stopped) meets a slot that is empty or has no room and leaves for the slow
- * path; there is no test for it here, but for the key of a free object (slab/key.h).  A
- * pointer that is not aligned to 16 is beyond the limit as well: it is counted in units
- * of that, and rotated so that what is left over comes to the top.  tests/golden holds the
- * listings: at most 26 instructions each, no stack frame, no call.
+ * malloc: a table gives the slot for the size; pop.  free: the map gives the slot for the
+ * page; push.
+ *
+ * The thread's two limits turn away a size without a class, a foreign pointer, a library
+ * that has not started and a thread that is not registered.  All other unusual cases (a
+ * pointer without a slab, an empty or full list, a CPU that is stopped) find a slot that
+ * is empty or has no room, and so take the slow path without a test of their own.  The one
+ * further test is for the key of a free object (slab/key.h).  A pointer that is not
+ * aligned to 16 exceeds its limit too: it is counted in units of 16 and rotated, which
+ * moves the remainder into the top bits.  tests/golden holds the listings: at most 26
+ * instructions each, no stack frame, no call.
  */
 #include "malloc/account.h"
 #include "slab/guard.h"
@@ -20,14 +22,15 @@
 #if ARCH_HAS_RSEQ
 
 /*
- * What the sequences are told: a table of areas itself, and not the one that this thread's
- * entrance names.  Its limits, which are 0 then, have said that it may.
+ * The base that the sequences use: the table of areas itself, and not the one that the
+ * thread's entrance names.  A thread that must not use it has limits of 0, and was turned
+ * away before.
  */
 struct front {
 	void **base;
 };
 
-/* malloc()'s, in a register: the compiler would make two addresses of one table. */
+/* For malloc(): in a register, or the compiler would compute two addresses. */
 static always_inline struct front front_sizes(void)
 {
 	struct front front = { slub_cpu_base };
@@ -44,28 +47,28 @@ static always_inline uintptr_t front_slot(struct front front, size_t bytes)
 	return slots[size_index(bytes)];
 }
 
-/* free()'s, before the page map. */
+/* For free(): the copy of the table that lies before the page map. */
 static always_inline struct front front_map(void)
 {
 	return (struct front){ slub_map_bases };
 }
 
 /*
- * Where @ptr is, counted from the beginning of what lies before the map: in units of
+ * The place of @ptr, counted from the start of the table before the map, in the units of
  * free_limit.
  */
 static always_inline size_t front_place(struct front front, const void *ptr)
 {
 	uintptr_t at = (uintptr_t)ptr + TABLE_GAP;
 
-	/* So that it is made in one instruction, and not in two behind the other. */
+	/* Makes the compiler use one instruction, and not two in sequence. */
 	__asm__("" : "+r"(at));
 	at -= (uintptr_t)front.base;
 	return KEYS ? at / MALLOC_ALIGN | at << (64 - FREE_UNIT_SHIFT) :
 		      at >> PAGE_SHIFT;
 }
 
-/* Read before anything else is (measured: a pair of one object 5.22 -> 5.10 ns). */
+/* Read before everything else: a pair of one object takes 5.10 ns, else 5.22. */
 static always_inline uintptr_t front_entry(struct front front, size_t place)
 {
 	size_t page = place >> (PAGE_SHIFT - FREE_UNIT_SHIFT);
@@ -77,7 +80,7 @@ static always_inline uintptr_t front_entry(struct front front, size_t place)
 	return entry;
 }
 
-/* The first of the list for @bytes; NULL: it is empty, or the sequence was aborted. */
+/* Pops an object for @bytes.  NULL: the list is empty, or the sequence was aborted. */
 static always_inline void *list_pop(size_t bytes)
 {
 	struct front front = front_sizes();
@@ -88,7 +91,7 @@ static always_inline void *list_pop(size_t bytes)
 		RSEQ_POP_KEY_IN(front, object, slot, t, key_value());
 	else
 		RSEQ_POP_IN(front, object, slot, t);
-	/* So that nobody asks again. */
+	/* Tells the compiler that the result is not NULL. */
 	if (!object)
 		__builtin_unreachable();
 	if (KEYS)
@@ -101,7 +104,7 @@ aborted:
 	return slub_seq_end(NULL);
 }
 
-/* The same for classes of a page or more, whose links lie in the table of pages. */
+/* The same for classes of a page or more: their links lie in the table of pages. */
 static always_inline void *list_pop_paged(size_t bytes)
 {
 	uintptr_t slot = malloc_slot[size_index(bytes)], t;
@@ -118,15 +121,15 @@ aborted:
 	return slub_seq_end(NULL);
 }
 
-/* What the hardened build knows of the class for @bytes. */
+/* The hardened build's data of the class for @bytes. */
 static always_inline const struct slot_check *class_check(size_t bytes)
 {
 	return slot_check(malloc_slot[size_index(bytes)]);
 }
 
 /*
- * Of a page or more, with a list?  By its size alone: a handler may open the fast paths
- * after malloc() found them closed.
+ * Is it a class of a page or more, with a list?  The size alone decides: a handler may
+ * open the fast paths after malloc() has found them closed.
  */
 static always_inline bool is_paged(size_t bytes)
 {
@@ -134,9 +137,9 @@ static always_inline bool is_paged(size_t bytes)
 }
 
 /*
- * The slot that the map names for classes of a page or more has no room, so free() ends
- * up in free_paged().  So do the frees of accounted objects, and what threads in groups
- * allocate in alloc_paged().
+ * The slot that the map names for classes of a page or more has no room, so their frees
+ * end up in free_paged(), like the frees of accounted objects.  Requests of threads in
+ * groups end up in alloc_paged().
  */
 static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
 {
@@ -153,8 +156,9 @@ static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
 }
 
 /*
- * A push of @ptr, of @cache, was aborted: what it may have written makes it look as if it
- * were free.  Where nothing can be pushed nothing was written.
+ * A push of @ptr, an object of @cache, was aborted.  The push may have written the key,
+ * and the object then looks free although it is not.  Without keys there is nothing to
+ * undo.
  */
 static inline void push_undo(void *ptr, const struct slub_cache *cache)
 {
@@ -165,8 +169,8 @@ static inline void push_undo(void *ptr, const struct slub_cache *cache)
 }
 
 /*
- * What free() would have done with an object of @cache, which the map says is of @slot, but
- * that the thread was not told of its page yet.
+ * Frees an object of @cache; the map says that its slot is @slot.  It is what free() would
+ * have done, had the thread known that the map reaches this page.
  */
 static __attribute__((__noinline__)) void
 free_behind(void *ptr, uintptr_t slot, struct slub_cache *cache)
@@ -187,7 +191,7 @@ failed:
 	account_free_object(ptr, cache);
 }
 
-/* @ptr is of @cache, in the map's page @index, and not of malloc's own a page or more. */
+/* @ptr belongs to @cache, in page @index of the map; no class of malloc from a page on. */
 static always_inline void free_others(void *ptr, size_t index, uintptr_t slot,
 				      struct slub_cache *cache)
 {
@@ -224,14 +228,14 @@ static __attribute__((__noinline__)) void free_paged(void *ptr)
 	if (SLUB_CONFIG_HARDENED && !hardened_may_push_page(ptr, slot))
 		goto failed;
 	link = page_link(page_link_bias, ptr);
-	/* Page by page alone: slow_free() knows where its objects begin. */
+	/* Only whole pages: slow_free() knows where the objects of others begin. */
 	if (KEYS && unlikely(*link != LINK_USED ||
 			     (uintptr_t)ptr % PAGE_BYTES))
 		goto failed;
 	RSEQ_PUSH_PAGE(ptr, slot, t, link);
 	return;
 aborted:
-	/* The link may have been written: it is not free all the same. */
+	/* The link may have been written; the object is not free all the same. */
 	if (SLUB_CONFIG_HARDENED || KEYS)
 		*link = LINK_USED;
 failed:
@@ -263,7 +267,7 @@ SLUB_HOT void *fast_pop(size_t bytes)
 	return object;
 }
 
-/* Of no bytes: where an access is stopped, if there is room; NULL: like any other. */
+/* A block of no bytes, where any access faults.  NULL: no room; serve it as any other. */
 static __attribute__((__noinline__)) void *alloc_empty(void)
 {
 	return guard_alloc_empty(sizeclass_cache(0), MALLOC_ALIGN);
@@ -293,7 +297,7 @@ free_sized_paged(void *ptr, size_t told)
 {
 	if (!ptr)
 		return;
-	if (!SLUB_CONFIG_HARDENED)	/* there each is looked at */
+	if (!SLUB_CONFIG_HARDENED)	/* the hardened build looks at each */
 		sized_check(ptr, told, 0);
 	free_paged(ptr);
 }
@@ -406,7 +410,7 @@ SLUB_EXPORT SLUB_HOT void free(void *ptr)
 	free_inline(ptr);
 }
 
-/* glibc's internal names for the same. */
+/* glibc's internal names of the same functions. */
 #ifndef __clang__
 #pragma GCC diagnostic ignored "-Wmissing-attributes"
 #endif

@@ -2,17 +2,16 @@
 /*
  * Charging.
  *
- * A charge takes from a stock, and freeing gives to it: of the thread (thread_stock.c),
- * if it is in the group, else of the owner (stock.c).  A stock that is empty is
- * filled, and one that is full emptied, with an atomic addition to each group up to
- * the root.
+ * A charge takes bytes from a stock, and a free adds to it.  If the thread is in the
+ * group, that is the thread's stock (thread_stock.c), else the owner's (stock.c).  An
+ * empty stock is filled, and a full one emptied, by an atomic addition to each group up
+ * to the root.
  *
- * What is in a stock can be used without a look at the limits, so a group whose
- * counter, stocks included, has come to its maximum is *tight*: its stocks, and
- * those of the groups below it, are left alone, and every charge is compared
- * with what is used in truth (CHARGE-1: a group that is not tight has a counter
- * of at most its maximum).  Before a request is refused, what owners have in stock
- * goes back.
+ * Bytes in a stock are used without a look at the limits.  So a group becomes *tight* when
+ * its counter, stocks included, reaches its maximum.  While it is tight, its stocks and
+ * those of the groups below are not used, and every charge is compared with the usage
+ * without stocks.  (CHARGE-1: the counter of a group that is not tight is at most its
+ * maximum.)  Before a request is refused, the owners' stocks are uncharged.
  */
 #include "reclaim/group.h"
 
@@ -20,27 +19,29 @@
 
 #define CHARGE_MAX CHARGE_BYTES_MASK
 
-/* Above high: how long for a batch at the most. */
+/* The longest pause for a batch above high. */
 #define SLOW_DOWN_MAX_NS 10000000
-/* So far below its maximum a group is tight no more. */
+/* A group so far below its maximum is no longer tight. */
 #define TIGHT_MARGIN (4 * STOCK_MAX)
 
 /*
- * A group's word: a number that is another after each change, and two bits.
+ * The word `tight` of a group: a number that differs after each change, and two bits.
  *
- *   TIGHT       stocks are left alone;
- *   TIGHT_TOLD  all threads have been told: group_generation has changed since
+ *   TIGHT       stocks are not used;
+ *   TIGHT_TOLD  all threads know: group_generation has changed since
  *
- * CHARGE-2: who has charged a tight group beyond its maximum changes the word before
- * he looks at stocks, and who finds a group tight no more has read the word before
- * the usage.  So that one has seen the charge, or leaves the group tight.
+ * CHARGE-2: a thread that charges a tight group beyond its maximum changes the word, then
+ * looks at the stocks.  A thread that wants to end the tight state reads the word, then
+ * the usage, then exchanges the word.  So it has seen the charge, or its exchange fails
+ * and the group stays tight.
  *
- * CHARGE-3: a dead group is not tight once all charges that met it are over, or
- * nr_tight would be above 0, and each stock unused, until its structure is used
- * again.  A charge may have found the group alive, and come to its maximum after
- * the delete has looked; so who made a group tight looks whether it lives, behind a
- * fence (set_tight()), and the delete makes it dead, before a fence, and looks whether
- * it is tight (group_wind_up()).  One of the two sees what the other did.
+ * CHARGE-3: a dead group is not tight once all charges that met it are over.  Otherwise
+ * nr_tight would stay above 0, and no stock would be used, until the structure is used
+ * again.  The danger: a charge finds the group alive, and reaches its maximum after the
+ * delete has looked.  So the charge makes the group tight, executes a fence, and looks
+ * whether the group lives (set_tight()); the delete makes the group dead, executes a
+ * fence, and looks whether it is tight (group_wind_up()).  One of the two sees the
+ * other's store.
  */
 #define TIGHT 1u
 #define TIGHT_TOLD 2u
@@ -68,15 +69,15 @@ static void note_peak(struct slub_group *group, int64_t usage)
 
 static void tell_threads(void)
 {
-	/* They look at their stocks anew; 0 stands for "do so". */
+	/* Threads look at their stocks anew.  0 is skipped: a stock with 0 is not current. */
 	if (!__atomic_add_fetch(&group_generation, 1, __ATOMIC_SEQ_CST))
 		__atomic_add_fetch(&group_generation, 1, __ATOMIC_SEQ_CST);
 }
 
 /*
- * When this returns the group is tight and all threads have been told, also where
- * another thread is at it: the caller looks at stocks next, and what lies there
- * counts as free.  Each call makes a new word: CHARGE-2.
+ * On return the group is tight and all threads have been told, even if another thread is
+ * doing the same: the caller looks at the stocks next, and counts their bytes as free.
+ * Each call makes a new word: CHARGE-2.
  */
 static void make_tight(struct slub_group *group)
 {
@@ -84,7 +85,7 @@ static void make_tight(struct slub_group *group)
 	bool counted = false;
 
 	do {
-		/* Before anybody finds the group tight. */
+		/* Counted before any thread can see that the group is tight. */
 		if (!(word & TIGHT) && !counted)
 			__atomic_fetch_add(&nr_tight, 1, __ATOMIC_SEQ_CST);
 		counted |= !(word & TIGHT);
@@ -98,7 +99,7 @@ static void make_tight(struct slub_group *group)
 	if (value & TIGHT_TOLD)
 		return;
 	tell_threads();
-	/* Who has changed it since tells threads himself. */
+	/* A thread that has changed the word since tells the others itself. */
 	__atomic_compare_exchange_n(&group->tight, &value, value | TIGHT_TOLD,
 				    false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
@@ -113,7 +114,7 @@ static void set_tight(struct slub_group *group)
 		charge_tight_update(group);
 }
 
-/* False: its word is not @word any more. */
+/* False: the word has changed, and is no longer @word. */
 static bool set_loose(struct slub_group *group, uint32_t word)
 {
 	uint32_t value = (word + TIGHT_CHANGE) & ~(TIGHT | TIGHT_TOLD);
@@ -132,7 +133,7 @@ static bool is_above_max(const struct slub_group *group)
 	       (int64_t)limit_of(group, SLUB_GROUP_MAX);
 }
 
-/* It is dead, or so far below its maximum that stocks may be used. */
+/* Is it dead, or so far below its maximum that stocks may be used? */
 static bool may_be_loose(const struct slub_group *group)
 {
 	size_t max = limit_of(group, SLUB_GROUP_MAX);
@@ -148,7 +149,7 @@ void charge_tight_update(struct slub_group *group)
 	uint32_t word;
 
 	do {
-		/* acquire: before usage and maximum, which it answers for */
+		/* acquire: the word is read before usage and maximum (CHARGE-2) */
 		word = __atomic_load_n(&group->tight, __ATOMIC_ACQUIRE);
 		if (!may_be_loose(group)) {
 			if (is_above_max(group))
@@ -189,7 +190,7 @@ static size_t left_in(const struct slub_group *group)
 	size_t limit = min_size(limit_of(group, SLUB_GROUP_HIGH),
 				limit_of(group, SLUB_GROUP_MAX));
 
-	/* Below low it is promised something: stocks must not cost it that. */
+	/* Memory below low is protected: stocks must not use that up. */
 	if (usage < (int64_t)low)
 		limit = min_size(limit, low);
 	return usage < (int64_t)limit ? (size_t)((int64_t)limit - usage) : 0;
@@ -208,8 +209,8 @@ size_t charge_left(uint32_t number)
 }
 
 /*
- * NULL: charged.  Else the group whose maximum is in the way.  Only what no group
- * refuses counts for the peaks.
+ * Returns NULL if the bytes are charged, else the group whose maximum is in the way.
+ * A charge counts for the peaks only if no group refuses it.
  */
 static struct slub_group *charge_up(struct slub_group *group, size_t bytes,
 				    bool forces)
@@ -264,8 +265,8 @@ size_t group_usage(const struct slub_group *group)
 /* ---- limits ---- */
 
 /*
- * The first group from @group up that is full in truth: what lies in stocks
- * counts as used at first, but is not.
+ * The first group from @group up that is full even without the bytes in stocks.  The
+ * counters include those, although nothing uses them.
  */
 static struct slub_group *find_full(struct slub_group *group, size_t bytes)
 {
@@ -280,9 +281,9 @@ static struct slub_group *find_full(struct slub_group *group, size_t bytes)
 }
 
 /*
- * Some counter is too high, perhaps for what lies in stocks.  Charged first and
- * looked at then, so that of two that fit only alone not both get through; both may
- * be refused, once.
+ * Some counter is too high, perhaps only because of bytes in stocks.  The bytes are
+ * charged first and the groups looked at afterwards: if two requests fit one at a time
+ * but not together, both may be refused, but never are both granted.
  */
 static struct slub_group *charge_in_truth(struct slub_group *group,
 					  size_t bytes)
@@ -326,7 +327,7 @@ static bool may_reclaim(void)
 	       !(slub_thread.flags & (THREAD_IN_RECLAIM | THREAD_IN_INIT));
 }
 
-/* After what this thread may just have freed. */
+/* Tries again, with the charges that this CPU's lists keep given back. */
 static int charge_again(struct group_owner *owner, size_t bytes,
 			struct slub_group **full)
 {
@@ -336,7 +337,7 @@ static int charge_again(struct group_owner *owner, size_t bytes,
 	return charge_once(owner, bytes, false, full);
 }
 
-/* After what anybody may have freed. */
+/* Tries again, with the charges that all lists keep given back. */
 static int charge_settled(struct group_owner *owner, size_t bytes,
 			  struct slub_group **full)
 {
@@ -361,7 +362,7 @@ static int charge_at_max(struct group_owner *owner, size_t bytes,
 		if (n && !charge_again(owner, bytes, &full))
 			return 0;
 	}
-	/* Others may have freed something too: ask at the end. */
+	/* Other threads may have freed something too: try once more at the end. */
 	if (freed ? !charge_settled(owner, bytes, &full) :
 		    !charge_once(owner, bytes, false, &full))
 		return 0;
@@ -392,7 +393,7 @@ static struct slub_group *find_above_high(struct group_owner *owner)
 		if ((size_t)__atomic_load_n(&g->usage, __ATOMIC_RELAXED) <=
 		    high)
 			continue;
-		/* It would be looked at again and again. */
+		/* Or each charge would come here again. */
 		stocks_drain(g);
 		if (group_usage(g) > high)
 			break;
@@ -427,7 +428,7 @@ static void handle_high(struct group_owner *owner)
 
 /* ---- the two calls ---- */
 
-/* More than asked for, if there is room; false: there is not. */
+/* Charges more than asked for, to fill the stock.  False: there is no room for it. */
 static bool charge_batch(uint32_t number, size_t bytes)
 {
 	size_t max = __atomic_load_n(&stock_max, __ATOMIC_RELAXED), more;
@@ -524,7 +525,7 @@ void charge_return(uint32_t number, size_t bytes)
 
 void group_uncharge(uint32_t owner, size_t bytes)
 {
-	/* By as little as that it may be more than there is room for. */
+	/* Up to a batch, the stock may exceed its room. */
 	if (bytes <= STOCK_BATCH && likely(group_uncharge_fast(owner, bytes)))
 		return;
 	if (owner == group_current())
@@ -537,7 +538,7 @@ void group_uncharge(uint32_t owner, size_t bytes)
 
 /* ---- public ---- */
 
-/* @owner is held.  Returns it, or 0 with errno. */
+/* The caller holds @owner.  Returns @owner, or 0 with errno. */
 static uint32_t charge_held(uint32_t owner, size_t bytes)
 {
 	int err = EINVAL;
@@ -551,7 +552,7 @@ static uint32_t charge_held(uint32_t owner, size_t bytes)
 	return 0;
 }
 
-/* A thread that is in the group holds its owner; any other one has to. */
+/* A thread in the group holds its owner already; any other thread has to take it. */
 SLUB_EXPORT uint32_t slub_group_charge(struct slub_group *group, size_t bytes)
 {
 	uint32_t owner, token;

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which groups a thread is in, and which stock (thread_stock.c) it has.
+ * Which groups a thread is in, and which stock (thread_stock.c) it uses.
  *
- * A thread that enters its first group takes a stock, one that leaves its last one
- * has emptied it and lets go of it.  Nobody tells the library of a thread's end, so
- * it may keep nothing; but it remembers where the stock lies that it had, and takes
- * that again if it is nobody's: one exchange of `owner`, from 0.  A stock's memory
- * stays a stock for ever, so a stale pointer does no harm.  Who finds his taken
- * tries some others, then makes one; so there are about as many as threads are
- * inside at the same time.  (A list per CPU, before: 65 instructions for pop and
- * push, 15 now.)
+ * A thread takes a stock when it enters its first group.  When it leaves its last one,
+ * it empties the stock and releases it.  The library does not learn of a thread's
+ * end, so a thread outside of all groups must hold no stock.  It remembers the address
+ * of its last one, though, and takes that again if it is free: one exchange of `owner`,
+ * from 0.  The memory of a stock is never used for anything else, so a stale address
+ * does no harm.  If the remembered stock is taken, the thread tries some others, then
+ * makes a new one.  So there are about as many stocks as threads inside groups at the
+ * same time.
  *
- *   STOCK-2  a stock of owner 0 is empty and not current, and no thread has it; who
- *            changes that 0 has it until he writes 0 again;
- *   STOCK-3  what a thread has it has under `stock` or, while it `is_switching` and that
- *            is none, under `last_stock`: a handler that interrupts it may fork, and the
- *            child gives back all but these (thread_stock_fork_child()).
+ *   STOCK-2  a stock with owner 0 is empty and not current, and belongs to no thread.
+ *            The thread that changes the 0 owns the stock until it writes 0 again;
+ *   STOCK-3  `stock` names the stock that a thread owns.  While `is_switching` is set
+ *            and `stock` is &no_stock, `last_stock` names it.  A handler that interrupts
+ *            the thread may fork; the child releases all stocks but this one
+ *            (thread_stock_fork_child()).
  *
  * A thread that ends inside a group keeps its stock for ever.
  */
@@ -29,12 +30,12 @@ __thread struct group_thread group_thread
 	.stock = &no_stock, .last_stock = &no_stock
 };
 
-/* ---- whose a stock is ---- */
+/* ---- taking a stock ---- */
 
-/* Stocks that are looked at before one more is made. */
+/* So many stocks are tried before a new one is made. */
 #define STOCKS_TRIED 8
 
-/* False: it is another thread's. */
+/* False: the stock belongs to another thread. */
 static always_inline bool stock_try(struct thread_stock *stock, uint32_t owner)
 {
 	uint32_t nobody = 0;
@@ -44,7 +45,7 @@ static always_inline bool stock_try(struct thread_stock *stock, uint32_t owner)
 					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-/* Before it is tried: STOCK-3. */
+/* Names the stock before it is taken: STOCK-3. */
 static inline void stock_will_be(struct group_thread *thread,
 				 struct thread_stock *stock)
 {
@@ -71,7 +72,7 @@ static struct thread_stock *stock_take_free(struct group_thread *thread,
 	return NULL;
 }
 
-/* &no_stock: there is none for this thread. */
+/* Returns &no_stock if there is no memory for another. */
 static __attribute__((__noinline__)) struct thread_stock *
 stock_find(struct group_thread *thread, uint32_t owner)
 {
@@ -82,14 +83,14 @@ stock_find(struct group_thread *thread, uint32_t owner)
 		if (!stock)
 			return &no_stock;
 		stock_will_be(thread, stock);
-		/* From the moment it is there others find it, too. */
+		/* Other threads can find it from now on, and may be faster. */
 		if (!stock_try(stock, owner))
 			stock = NULL;
 	}
 	return stock ? stock : &no_stock;
 }
 
-/* One that is empty, and @owner's from here on. */
+/* An empty stock, which belongs to @owner from here on. */
 static always_inline struct thread_stock *stock_get(struct group_thread *thread,
 						    uint32_t owner)
 {
@@ -100,9 +101,9 @@ static always_inline struct thread_stock *stock_get(struct group_thread *thread,
 	return stock_find(thread, owner);
 }
 
-/* ---- in and out ---- */
+/* ---- entering and leaving an owner ---- */
 
-/* Does an owner whose word is @word take @bytes as they are?  As in stock.c. */
+/* Can @bytes be added to an owner's @word as it is?  The rules are those of stock.c. */
 static always_inline bool owner_takes(uint64_t word, size_t bytes)
 {
 	return !(word & OWNER_DEAD) && !charge_is_tight_anywhere() &&
@@ -110,7 +111,7 @@ static always_inline bool owner_takes(uint64_t word, size_t bytes)
 		       __atomic_load_n(&stock_max, __ATOMIC_RELAXED);
 }
 
-/* This thread no more is inside, and puts @bytes back. */
+/* Counts this thread out of the owner, and puts @bytes back into its stock. */
 static inline void owner_leave(uint32_t number, size_t bytes)
 {
 	uint64_t *at = &owner_of(number)->word;
@@ -123,8 +124,8 @@ static inline void owner_leave(uint32_t number, size_t bytes)
 }
 
 /*
- * This thread is inside from now on, and has what was in stock, *@bytes, if it
- * @takes that.  False: @number is not @group's owner, or that is deleted.
+ * Counts this thread into the owner.  If it @takes the owner's stock, *@bytes says how
+ * much that was.  False: @number is not the owner of @group, or the group is deleted.
  */
 static always_inline bool owner_enter(uint32_t number,
 				      const struct slub_group *group,
@@ -153,7 +154,7 @@ static always_inline void stop_using(struct thread_stock *stock)
 	compiler_barrier();
 }
 
-/* False: in a handler that interrupted a switch, or the fast path. */
+/* False: this is a handler, and it interrupted a switch or the fast path. */
 static always_inline bool switch_begin(struct group_thread *thread)
 {
 	if (unlikely(thread->is_switching || thread->stock->bytes < 0)) {
@@ -165,7 +166,7 @@ static always_inline bool switch_begin(struct group_thread *thread)
 	return true;
 }
 
-/* The thread is in the group of @owner, and @stock is. */
+/* Both the thread and @stock are in the group of @owner now. */
 static always_inline void switch_end(struct group_thread *thread,
 				     struct thread_stock *stock, uint32_t owner)
 {
@@ -183,7 +184,7 @@ static always_inline void switch_end(struct group_thread *thread,
 		thread_stock_use(owner);
 }
 
-/* It is @owner's, has nothing else, and begins anew with @bytes. */
+/* An empty stock starts with @bytes, and with the smallest room. */
 static always_inline void stock_begin(struct thread_stock *stock, size_t bytes)
 {
 	stock->room = THREAD_STOCK_MAX;
@@ -200,7 +201,7 @@ static always_inline void place_write(struct group_thread *thread,
 	compiler_barrier();
 }
 
-/* The thread goes into @group, and is inside already. */
+/* Pushes @group on the thread's groups; the owner has counted the thread already. */
 static always_inline void go_in(struct group_thread *thread, uint32_t group,
 				uint32_t owner)
 {
@@ -213,9 +214,9 @@ static always_inline void go_in(struct group_thread *thread, uint32_t group,
 }
 
 /*
- * The thread is in @owner's group, and its malloc goes slow from here on; see
- * base/thread.h.  In this order: a handler's malloc in between would find no group, and
- * open the fast path again.
+ * The thread works for @owner, and its malloc takes the slow path from here on (see
+ * base/thread.h).  The order matters: if the limit came first, malloc in a handler
+ * between the two stores would find no group, and open the fast path again.
  */
 static always_inline void go_slow(uint32_t owner)
 {
@@ -224,7 +225,7 @@ static always_inline void go_slow(uint32_t owner)
 	slub_thread.malloc_limit = 0;
 }
 
-/* In a handler, or where there is no stock: the stock stays as it is. */
+/* For a handler that interrupted a switch: enters without touching the stock. */
 static cold bool enter_alone(const struct slub_group *group, uint32_t number,
 			     uint32_t owner)
 {
@@ -237,7 +238,7 @@ static cold bool enter_alone(const struct slub_group *group, uint32_t number,
 	return true;
 }
 
-/* It is deleted: the thread goes on where it is. */
+/* The group is deleted: the thread stays where it is. */
 static cold bool enter_not(struct group_thread *thread)
 {
 	struct thread_stock *stock = thread->stock;
@@ -254,7 +255,7 @@ static cold bool enter_not(struct group_thread *thread)
 	return false;
 }
 
-/* From one group into another: the stock goes along, without what is in it. */
+/* From one group into another: the stock is emptied, and serves the new group. */
 static __attribute__((__noinline__)) bool
 enter_deeper(const struct slub_group *group, uint32_t number, uint32_t owner)
 {
@@ -308,7 +309,7 @@ static cold void leave_alone(uint32_t old, uint32_t owner)
 	owner_leave(old, 0);
 }
 
-/* Back to the group of @owner, which the thread is in already. */
+/* Back to the outer group of @owner, where the thread is counted already. */
 static __attribute__((__noinline__)) void
 leave_to(struct group_thread *thread, struct thread_stock *stock,
 	 uint32_t owner)
@@ -323,20 +324,20 @@ leave_to(struct group_thread *thread, struct thread_stock *stock,
 	switch_end(thread, stock, owner);
 }
 
-/* What @stock has for @old, which its thread leaves. */
+/* The thread leaves @old: puts the contents of @stock back. */
 static always_inline void stock_leave(struct thread_stock *stock, uint32_t old)
 {
 	uint64_t back;
 	size_t bytes;
 
-	/* A handler may have left it to another. */
+	/* A handler may have given the stock to another owner. */
 	if (unlikely(stock_owner(stock) != old)) {
 		if (stock != &no_stock)
 			thread_stock_put_away(stock);
 		owner_leave(old, 0);
 		return;
 	}
-	/* No handler changes it now: it is used by nobody. */
+	/* The stock is not current, so no handler changes it now. */
 	bytes = (size_t)__atomic_load_n(&stock->bytes, __ATOMIC_RELAXED);
 	back = __atomic_load_n(&stock->back, __ATOMIC_RELAXED);
 	__atomic_store_n(&stock->bytes, 0, __ATOMIC_RELAXED);
@@ -358,7 +359,7 @@ static always_inline void leave(struct group_thread *thread)
 	}
 	stock = thread->stock;
 	stop_using(stock);
-	/* In this order: a handler that leaves goes back to whom `nr` says. */
+	/* `nr` first: a handler that leaves a group returns to the one that `nr` names. */
 	thread->nr--;
 	compiler_barrier();
 	slub_thread.self.owner = owner;
@@ -378,7 +379,7 @@ static always_inline void leave(struct group_thread *thread)
 
 /* ---- public ---- */
 
-/* Whatever the thread is in, and whoever is in the way. */
+/* For all cases: any nesting, and any owner. */
 static __attribute__((__noinline__)) int enter_slowly(struct slub_group *group)
 {
 	uint32_t number = group_number_checked(group);
@@ -390,14 +391,14 @@ static __attribute__((__noinline__)) int enter_slowly(struct slub_group *group)
 		return group_is_alive(group) ? -ENOSPC : -EINVAL;
 	if (likely(number && owner && enter(group, number, owner)))
 		return 0;
-	/* There was no memory for a hint, or it is not of its life. */
+	/* There was no memory for a hint, or the hint is of an earlier life. */
 	if (!group_is_alive(group) ||
 	    !enter(group, number, group_owner_number(group)))
 		return -EINVAL;
 	return 0;
 }
 
-/* Between two switches again, in no group, with nothing in @stock. */
+/* Releases the empty @stock and ends the switch; the thread is in no group. */
 static always_inline void enter_back_out(struct group_thread *thread,
 					 struct thread_stock *stock)
 {
@@ -408,7 +409,7 @@ static always_inline void enter_back_out(struct group_thread *thread,
 	thread->is_switching = false;
 }
 
-/* The hint was of an earlier life of the group: inside is somebody else's. */
+/* The hint was of an earlier life of the group: the owner belongs to another group. */
 static cold int enter_elsewhere(struct slub_group *group, uint32_t owner,
 				size_t bytes)
 {
@@ -425,8 +426,9 @@ static cold int enter_tight(uint32_t owner)
 }
 
 /*
- * The usual case, in a line: from no group into one that lives, with the stock that
- * the thread had last.  All else is a tail call, so that nothing is kept over one.
+ * The usual case, written out in one function: from no group into a live one, with the
+ * stock that the thread had last.  All other cases are tail calls, so that no register
+ * has to be saved for them.
  */
 SLUB_EXPORT int slub_group_enter(struct slub_group *group)
 {
@@ -436,12 +438,12 @@ SLUB_EXPORT int slub_group_enter(struct slub_group *group)
 	uint32_t owner, generation;
 	uint64_t *at, word, rest;
 
-	/* Mostly they have the same number: both are fetched at once. */
+	/* Group and owner mostly have the same number: fetch both lines at once. */
 	__builtin_prefetch(&owner_of(number)->word, 1);
 	if (unlikely(!number || number >= pool_end(&hint_pool) || thread->nr ||
 		     thread->is_switching))
 		return enter_slowly(group);
-	/* By the hint: these lie in fewer lines than groups. */
+	/* Hints are denser than groups, so they touch fewer cache lines. */
 	owner = __atomic_load_n(&hint_at(number)->owner, __ATOMIC_RELAXED);
 	if (unlikely(!owner))
 		return enter_slowly(group);
@@ -492,7 +494,7 @@ static __attribute__((__noinline__)) int leave_slowly(struct slub_group *group)
 	return 0;
 }
 
-/* @bytes and @back are in no stock any more. */
+/* @bytes and @back were taken out of the stock already. */
 static __attribute__((__noinline__)) int
 leave_rest(uint32_t owner, size_t bytes, uint64_t back)
 {
@@ -513,7 +515,7 @@ static __attribute__((__noinline__)) int leave_and_give_back(uint64_t back)
 	return 0;
 }
 
-/* The same: the only group that the thread is in. */
+/* The usual case again: the thread leaves the only group that it is in. */
 SLUB_EXPORT int slub_group_leave(struct slub_group *group)
 {
 	struct group_thread *thread = &group_thread;
@@ -530,12 +532,12 @@ SLUB_EXPORT int slub_group_leave(struct slub_group *group)
 	compiler_barrier();
 	__atomic_store_n(&stock->generation, 0, __ATOMIC_RELAXED);
 	compiler_barrier();
-	/* In this order, as in leave(). */
+	/* `nr` first, as in leave(). */
 	thread->nr = 0;
 	compiler_barrier();
 	slub_thread.self.owner = 0;
 	compiler_barrier();
-	/* No handler changes it now: it is not current. */
+	/* The stock is not current, so no handler changes it now. */
 	bytes = (size_t)__atomic_load_n(&stock->bytes, __ATOMIC_RELAXED);
 	back = __atomic_load_n(&stock->back, __ATOMIC_RELAXED);
 	__atomic_store_n(&stock->bytes, 0, __ATOMIC_RELAXED);

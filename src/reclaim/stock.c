@@ -1,47 +1,45 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What owners have in stock: bytes that are charged already, up to the root, and
- * that nobody uses yet.
+ * The stock of an owner: bytes that are charged already, up to the root, and not used yet.
  *
- * It is part of one word of the owner, with the number of threads inside, so a
- * thread that enters a group becomes one of those inside and takes what lies there
- * along, and one that leaves puts it back and is gone, by one atomic instruction
- * each.  Nothing has to make room for it, whatever number of groups there is: the
- * groups above are touched when a stock is empty or full, not when a request is for
- * another group than the last.
+ * The stock shares one word with the number of threads inside.  So a thread enters a
+ * group, and takes the stock along, by one atomic instruction; and it leaves, and puts
+ * the stock back, by another.  No stock has to give way to that of another group, however
+ * many there are: the groups above are touched when a stock is empty or full, and not
+ * when a request is for another group than the last one.
  *
  *     63     62          40 39                       0
  *    +------+--------------+--------------------------+
  *    | dead |    inside    |          bytes           |
  *    +------+--------------+--------------------------+
  *
- * Why that is right, by what may happen at once to a word:
+ * Why this is right, event by event:
  *
- *   take, put, enter, leave   each is one compare-exchange of the whole word, so a
- *           byte in it is taken once; it was counted in the usage of all groups up
- *           to the root, and in `outstanding`, by who charged it, and is until
- *           somebody takes it out and gives it back there (GROUP-4);
- *   the group is deleted      one exchange makes it dead and takes what is in it:
- *           a put before that is in what was taken, one after it finds it dead and
- *           gives the bytes back itself.  So a dead word is without bytes for ever;
- *   the last reference        `outstanding` has 1 for the group and all that are
- *           inside together.  Who makes the word dead while nobody is inside, or is
- *           the last to leave a dead one, drops it: of these there is one, since
- *           nobody enters a dead one;
- *   a stale number            who enters by the hint of a group finds an owner, if
- *           perhaps one that was made anew for another group meanwhile.  Once
- *           inside, the owner stays what it is: a look at whose it is tells;
- *   a group becomes tight     as for stocks of threads: set_tight() comes first,
- *           then the look at the stocks.  A put that read "not tight" before lands
- *           in the stock, where each further look finds it; nothing takes from it,
- *           as takers look too.
+ *   take, put, enter, leave   each is one compare-exchange of the whole word, so each
+ *           byte is taken once.  The thread that charged the byte counted it in the usage
+ *           of all groups up to the root, and in `outstanding`.  It stays counted until a
+ *           thread takes it out of the stock and uncharges it (GROUP-4);
+ *   the group is deleted      one exchange makes the word dead and takes its bytes.  An
+ *           earlier put is among these bytes; a later put finds the word dead, and
+ *           uncharges its bytes itself.  So a dead word never has bytes again;
+ *   the last reference        the group and all threads inside count as 1 together in
+ *           `outstanding`.  That 1 is dropped by the thread that makes the word dead while
+ *           no thread is inside, or by the last one that leaves a dead word.  There is
+ *           exactly one such thread, since none enters a dead word;
+ *   a stale number            a thread that enters by the hint of a group finds some
+ *           owner, perhaps one that was made anew for another group meanwhile.  Once the
+ *           thread is inside, the owner cannot change: the thread looks at its group;
+ *   a group becomes tight     as for stocks of threads: set_tight() comes first, the look
+ *           at the stocks second.  A put that read "not tight" before adds to the
+ *           stock, where each later look finds it.  Nothing takes from that stock, since
+ *           takers look at `tight` as well.
  *
- * All stocks together are bounded, so with many groups each has little.  Those of
- * threads grow, these do not: nobody is inside who would see to it that they shrink.
+ * All stocks together are bounded, so with many groups each is small.  Stocks of threads
+ * grow; these do not, since no thread inside would shrink them again.
  */
 #include "reclaim/group.h"
 
-/* In all owners' stocks together at the most, where there are many. */
+/* The most that all owners' stocks hold together, where there are many. */
 #define STOCKS_TOTAL ((size_t)128 << 20)
 
 size_t stock_max = STOCK_MAX;
@@ -53,7 +51,7 @@ void stock_set_max(uint32_t nr_owners)
 			 __ATOMIC_RELAXED);
 }
 
-/* @word with @bytes more; *@rest: what there is no room for, or more than that. */
+/* @word with @bytes more.  If that is too much, half the bound stays; *@rest: the excess. */
 static uint64_t with_more(uint64_t word, size_t bytes, size_t *rest)
 {
 	size_t max = __atomic_load_n(&stock_max, __ATOMIC_RELAXED);
@@ -136,16 +134,16 @@ static size_t stock_in(struct group_owner *owner, const struct slub_group *top)
 	return owner_stock(word);
 }
 
-/* Nobody but its own owner can have something in stock for it. */
+/* Only its own owner can hold stock for it: there are no groups below. */
 static bool is_alone(const struct slub_group *group)
 {
 	return group && !__atomic_load_n(&group->nr_below, __ATOMIC_ACQUIRE);
 }
 
 /*
- * Those of threads first: a thread that enters takes what its owner has along, tight
- * or not, and would have it counted twice.  One that leaves a tight group puts
- * nothing back.
+ * Threads' stocks come first: a thread that enters takes its owner's stock along, tight
+ * or not, and in the other order those bytes would be counted twice.  A thread that
+ * leaves a tight group puts nothing back.
  */
 int64_t stocks_of(const struct slub_group *group)
 {
@@ -173,7 +171,7 @@ bool stocks_drain(const struct slub_group *top)
 {
 	bool done = false;
 
-	/* An owner's last charge may go: that takes a lock. */
+	/* This may drop the last charge of an owner, which takes a lock. */
 	if (slub_thread.locks_held)
 		return false;
 	if (is_alone(top))

@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The stock of a thread that is in a group: what it allocates and frees there
- * is charged by one addition to a word of its own.
+ * The stock of a thread in a group: bytes that are charged in advance.  The thread's
+ * allocations and frees are charged by one addition to a word of its own.
  *
- *   fast    add to `bytes`; below 0: undo, and go slow
- *   slow    fill from the owner's stock, or with a batch of charges (charge.c)
- *   switch  enter and leave (enter.c): what the owner has in stock comes along, and what is
- *           left over goes back there (stock.c)
- *   room    how much may lie there.  It grows by doubling where what the thread
- *           allocates and frees in turn is more (thread_stock_batch()), to a small
- *           part of what is left below the limits; another group, or one that
- *           is tight, has it begin anew
- *   back    what another's things are charged with that become this owner's, as
- *           long as it is one and the same other: one word, {owner, bytes}
+ *   fast    subtract from `bytes`; if it falls below 0, undo that and go slow
+ *   slow    fill the stock from the owner's, or charge a whole batch (charge.c)
+ *   switch  entering a group takes the owner's stock along; leaving puts the rest back
+ *           there (enter.c, stock.c)
+ *   room    the most that may lie in the stock.  It doubles when the thread's usage goes
+ *           up and down by more than that (thread_stock_batch()), up to a small share of
+ *           the bytes below the limits.  It starts again in another group, and in a
+ *           group that becomes tight
+ *   back    bytes to be returned to one other owner, whose objects became this owner's:
+ *           one word, {owner, bytes}
  *
- * Whose a stock is, and for how long: enter.c.  Its memory stays a stock's, so others
- * may read it at any time (STOCK-1: bytes of a stock are its owner's; who reads both
- * looks at the owner again).
+ * enter.c says which thread owns a stock, and for how long.  The memory is never used for
+ * anything else, so any thread may read it at any time.  (STOCK-1: the bytes of a stock
+ * belong to its owner.  A reader of both words looks at the owner a second time.)
  *
- * A handler may interrupt its thread anywhere here, allocate, free, enter and
- * leave.  `is_switching` tells it that the stock is between two owners, bytes
- * below 0 that the fast path is about to undo what it took: then entering and
- * leaving leave the stock to its owner, and charges go past it.  Where a handler
- * may have written the place above the innermost group, it is written again.
- * `room` may be of before or after: it bounds what a thread keeps, and no sum is made
- * of it.
+ * A handler may interrupt its thread anywhere in this file, and may allocate, free, enter
+ * and leave.  `is_switching` tells the handler that the stock is between two owners.
+ * Bytes below 0 tell it that the fast path is about to undo a subtraction.  In both cases
+ * entering and leaving do not touch the stock, and charges bypass it.  A handler may
+ * overwrite the place above the innermost group, so that place is written twice.
+ * `room` may be old or new: it is a bound, and no sum depends on it.
  */
 #include "reclaim/group.h"
 
@@ -33,10 +32,10 @@
 struct pool thread_stock_pool = POOL_INIT(sizeof(struct thread_stock),
 					  STOCKS_MAX);
 uint32_t group_generation = 1;
-/* A stock that has grown has room for this part of what is left below limits. */
+/* A stock that has grown may hold this share of the bytes below the limits. */
 #define GROWN_SHARE 64
 
-/* What was to be given back: 0, or a charge_word(). */
+/* Takes the bytes to be returned out of the stock: 0, or a charge_word(). */
 static uint64_t take_back(struct thread_stock *stock)
 {
 	uint64_t word;
@@ -76,7 +75,7 @@ static bool is_mine(uint32_t owner)
 {
 	const struct group_thread *thread = &group_thread;
 
-	/* A handler may be in another group than its stock. */
+	/* A handler may be in another group than the stock of its thread. */
 	return thread->stock != &no_stock && !thread->is_switching &&
 	       stock_owner(thread->stock) == owner &&
 	       slub_thread.self.owner == owner;
@@ -93,7 +92,7 @@ bool thread_stock_use(uint32_t owner)
 		return true;
 	if (charge_is_tight(owner) || slub_thread.locks_held)
 		return false;
-	/* Whom it is given back to may be tight now. */
+	/* The group that gets these bytes may be tight by now. */
 	thread_stock_give_back(take_back(group_thread.stock));
 	__atomic_store_n(&group_thread.stock->generation, generation,
 			 __ATOMIC_RELAXED);
@@ -127,8 +126,9 @@ size_t thread_stock_put(uint32_t owner, size_t bytes)
 }
 
 /*
- * Twice as much where it has overflowed since it was dry last: then the thread goes
- * up and down by more than it has room for.  Who only goes up would gain little.
+ * The room doubles if the stock has overflowed since it ran dry last: then the thread's
+ * usage goes up and down by more than the room.  A thread that only allocates would gain
+ * little from a larger stock.
  */
 size_t thread_stock_batch(uint32_t owner)
 {
@@ -218,8 +218,9 @@ int64_t thread_stocks_of(const struct slub_group *group)
 }
 
 /*
- * Has this thread @stock, or is about to, or to let go of it?  STOCK-3.  Then it is
- * empty and not current; what is another's and looks so too stays taken.
+ * Does this thread own @stock, or was it interrupted while it took or released it?
+ * (STOCK-3.)  In the second case the stock is empty and not current.  Another thread's
+ * stock may look the same, and then stays taken in the child.
  */
 static bool is_in_hand(const struct thread_stock *stock)
 {

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A cache that is not destroyed for a moment, and who waits for that.
+ * Pinning a cache, so that it is not destroyed for a moment; and shutting it, which waits
+ * until it is not pinned.
  *
- * Whoever does anything with a cache whose owner may destroy it meanwhile pins it: who
- * moves, shrinks, settles or looks at its objects.  Who destroys it, or changes how its
- * objects are moved, shuts it: nobody else pins it, and those that have are waited for.
+ * A thread that moves, shrinks, settles or inspects the objects of a cache pins it,
+ * since the program may destroy the cache at any time.  A thread that destroys the cache,
+ * or changes how its objects are moved, shuts it: from then on the cache cannot be
+ * pinned, and the thread waits for the existing pins.
  *
- * Either is counted in the cache.  A child of a fork has one thread, and counts anew:
- * each thread has a list of its holds, on its stack.  A handler may fork at any
- * instruction, so a hold is in the list only while it is counted; what is counted
- * and not in the list is forgotten, and what is no more counted is not counted
- * down.  So in the child a count is too low at the most, and never waited for in vain.
+ * The cache counts its pins and its shuts: both are holds.  A child of a fork has one
+ * thread, and has to count anew, so each thread keeps a list of its holds, on its stack.
+ * A handler may fork at any instruction; therefore a hold is counted before it enters the
+ * list and leaves the list before it is uncounted.  The child forgets a hold that is
+ * counted and not listed, and hold_end() does not go below 0.  So in the child a count
+ * can be too low, but never so high that a thread waits for ever.
  *
  * Locks: cache_lock protects the counts.
  */
@@ -18,7 +21,7 @@
 
 #include <errno.h>
 
-/* Of this thread, the last one first. */
+/* The holds of this thread, the latest one first. */
 static __thread struct cache_hold *holds
 	__attribute__((tls_model("initial-exec")));
 
@@ -56,7 +59,7 @@ usual void holds_after_fork(void)
 		c->movers = 0;
 		c->closers = 0;
 	}
-	/* One that this thread destroys may be in no list. */
+	/* A cache that this thread is destroying may be in no list of caches. */
 	for (struct cache_hold *h = holds; h; h = h->next)
 		*h->count = 0;
 	for (struct cache_hold *h = holds; h; h = h->next)
@@ -101,8 +104,8 @@ bool cache_pin_any(struct slub_cache *cache, struct cache_hold *pin)
 	    !cache_pin(whose, pin))
 		return false;
 	/*
-	 * Until then it could become another's: also a program's cache the shadow
-	 * of one, which is as malloc's own and yet ends.
+	 * Before the pin, the structure could be reused for another cache: also for
+	 * the shadow of a program's cache, which is internal and yet can end.
 	 */
 	if (cache_is_live(cache) &&
 	    __atomic_load_n(&cache->root, __ATOMIC_RELAXED) == root)
@@ -163,7 +166,7 @@ int cache_shut(struct slub_cache *cache, struct cache_hold *hold)
 	lock_acquire(&cache_lock);
 	hold_begin(hold, cache, &cache->closers);
 	lock_release(&cache_lock);
-	/* acquire: what they did with the slabs is seen */
+	/* acquire: this thread sees what the pinning threads did to the slabs */
 	while (__atomic_load_n(&cache->movers, __ATOMIC_ACQUIRE)) {
 		if (slub_thread.flags & THREAD_IN_DEFRAG) {
 			cache_open(hold);
@@ -181,7 +184,7 @@ void cache_open(struct cache_hold *hold)
 	lock_release(&cache_lock);
 }
 
-/* ---- what is not pinned ---- */
+/* ---- waiting for other uses ---- */
 
 #define WAIT_UNUSED_TRIES 500
 

@@ -16,15 +16,15 @@ struct sample_switch sample_switch
 const struct sample_keeper *sample_keeper;
 bool sample_was_on;
 
-/* Written while sampling is off; atomic, for who still draws by what it was. */
+/* Written while sampling is off; atomic, since a thread may still draw by the old value. */
 static double mean_bytes = 512 << 10;
 static uint64_t random_state;
 /* Points of the guard per allocation; in (0, GUARD_ALWAYS]. */
 static double guard_rate;
 
-/* Its chance to have no point is one in 10^17. */
+/* An allocation has no point of this rate once in 10^17 times. */
 #define GUARD_ALWAYS 40.0
-/* A free pushes to no sample slot, whatever was popped. */
+/* Frees never push to a sample slot, so it has no room, however much was popped. */
 #define ROOM_NONE (-(1 << 30))
 
 /* ---- chance ---- */
@@ -83,7 +83,7 @@ static uint64_t draw_unsampled(const struct slub_cache *cache)
 {
 	double n = sample_draw() / rate_of(cache);
 
-	/* Both may have been switched off meanwhile: then it is infinite. */
+	/* If both were switched off meanwhile, the rate is 0 and n is infinite. */
 	return n < 0x1p62 ? (uint64_t)n : 1ull << 62;
 }
 
@@ -94,8 +94,8 @@ static double draw_chance(void)
 }
 
 /*
- * What an allocation is sampled for that is: at least one of the two, each as
- * likely as it would be by itself.
+ * The use of an allocation that is sampled: at least one of profile and guard, each with
+ * the probability that it would have alone.
  */
 static uint32_t draw_use(const struct slub_cache *cache)
 {
@@ -132,7 +132,7 @@ void sample_set_guard(uint64_t every, uint64_t seed)
 
 void sample_switch_on(enum sample_use use, bool on)
 {
-	/* Who frees a sampled block got its pointer from who was told to sample. */
+	/* The thread that frees a sampled block got the pointer from the one that sampled it. */
 	if (on && use == SAMPLE_PROFILE)
 		__atomic_store_n(&sample_was_on, true, __ATOMIC_RELAXED);
 	if (on)
@@ -144,17 +144,17 @@ void sample_switch_on(enum sample_use use, bool on)
 
 /* ---- the twins ---- */
 
-/* Others may make one at the same time; false: it has one by now. */
+/* False: another thread was faster, and the cache has a slot by now. */
 static bool sample_slot_set(struct slub_cache *cache, uint32_t slot)
 {
 	uint32_t none = 0;
 
 	if (SLUB_CONFIG_HARDENED)
 		hardened_slot_made(cache, slot);
-	/* Whoever empties the CPUs' lists finds the cache by it. */
+	/* A thread that empties the CPUs' lists finds the cache by this entry. */
 	__atomic_store_n(&cache_slot_owner[slot / SLOT_BYTES], cache,
 			 __ATOMIC_RELEASE);
-	/* release: who pops there finds the rest */
+	/* release: a thread that pops there finds the entry */
 	if (__atomic_compare_exchange_n(&cache->sample_slot, &none, slot, false,
 					__ATOMIC_RELEASE, __ATOMIC_RELAXED))
 		return true;
@@ -228,7 +228,7 @@ static void *alloc_sampled(struct slub_cache *cache)
 	return twin ? cache_alloc(twin) : NULL;
 }
 
-/* An object for @use, which loses what there is no memory for. */
+/* An object for *@use.  A use without memory is taken out of *@use. */
 static void *alloc_for(struct slub_cache *cache, size_t bytes, size_t align,
 		       uint32_t *use)
 {
@@ -243,7 +243,7 @@ static void *alloc_for(struct slub_cache *cache, size_t bytes, size_t align,
 	return object;
 }
 
-/* The probability is that of the object's size, what is told that asked for. */
+/* The object's size decides the probability; the keeper is told the size asked for. */
 static void tell(struct slub_cache *cache, void *object, size_t bytes)
 {
 	sample_keeper->taken(object, bytes, sample_weight(cache->object_size));
@@ -251,7 +251,7 @@ static void tell(struct slub_cache *cache, void *object, size_t bytes)
 
 /* ---- chains ---- */
 
-/* The end of @chain, and in *@nr its length, as far as @most objects. */
+/* The last object of @chain, and in *@nr its length; looks at @most objects at most. */
 static void *chain_end(struct slub_cache *cache, void *chain, uint32_t most,
 		       uint32_t *nr)
 {
@@ -266,8 +266,8 @@ static void *chain_end(struct slub_cache *cache, void *chain, uint32_t most,
 }
 
 /*
- * Objects for a sample slot: what was freed on this CPU since the last time,
- * and if that is little, what a CPU with an empty list would get.
+ * Objects for a sample slot: those freed on this CPU since the last time.  If these are
+ * few, also the chain that a CPU with an empty list would get.
  */
 static void *chain_gather(struct slub_cache *cache)
 {
@@ -288,18 +288,21 @@ static void *chain_gather(struct slub_cache *cache)
 	return chain;
 }
 
-/* What no slot takes; nothing is known of its objects' future any more. */
+/* A chain that no slot took.  The draw for its objects is void. */
 static void chain_put_away(struct slub_cache *cache, void *chain)
 {
 	chain_give(cache, chain, chain_length(cache));
 }
 
 /*
- * Leaves @chain to this CPU, cut behind @unsampled objects.  The thread may have
- * moved since it found its list empty.  Where the CPU it is on now has chains,
- * this one is put away, and what was drawn for it is drawn anew.  That is
- * asked first and whatever was drawn: to try and see what fits would keep
- * the chains with no sample in them more often than the others.
+ * Gives @chain to this CPU in two parts.  The first @unsampled objects become the main
+ * list, which the fast path uses up.  The rest becomes the spare list: the allocation
+ * that finds no main list but a spare one is the sampled one.
+ *
+ * The thread may have moved to another CPU since it found the list empty.  If that CPU
+ * has chains already, this one goes back to the cache, and its draw is void.  The check
+ * comes first and does not depend on the draw.  To try which part still fits would keep
+ * chains without a sampled allocation more often than the others, and bias the sample.
  */
 static void chain_deal(struct slub_cache *cache, void *chain,
 		       uint64_t unsampled)
@@ -326,12 +329,12 @@ static void chain_deal(struct slub_cache *cache, void *chain,
 
 /* ---- alloc ---- */
 
-/* The main list is empty. */
+/* The main list of the sample slot is empty: samples this allocation, or deals a chain. */
 static void *alloc_dealt(struct slub_cache *cache, size_t bytes, size_t align)
 {
 	void *chain = percpu_take(cache_sample_slot(cache) + SLOT_SPARE, 0);
 	void *object = NULL;
-	/* SAMPLE-1; otherwise nothing was drawn, or it lay behind the chain. */
+	/* SAMPLE-1: with a spare list this allocation is the sampled one; without, draw. */
 	uint64_t unsampled = chain ? 0 : draw_unsampled(cache);
 	uint32_t use = 0;
 
@@ -357,7 +360,7 @@ static void *alloc_dealt(struct slub_cache *cache, size_t bytes, size_t align)
 	return object;
 }
 
-/* False: sampling is not on, or this is no time for it. */
+/* False: sampling is off, or not possible while this thread holds a lock. */
 static bool look_closer(void)
 {
 	if (slub_thread.locks_held || !sample_keeper)
@@ -404,7 +407,7 @@ void *sample_alloc_slowly(struct slub_cache *cache, size_t bytes,
 
 /* ---- programs' caches ---- */
 
-/* By a coin for each. */
+/* Tosses a coin for each allocation. */
 static void *alloc_tossed(struct slub_cache *cache)
 {
 	uint32_t use;
@@ -461,7 +464,7 @@ size_t sample_bulk_guarded(struct slub_cache *cache, size_t nr, void **objects)
 	    !cache_sample_slot(cache) || cache_is_watched(cache))
 		return 0;
 	for (;; have++) {
-		/* How many of the next are not: a geometric number. */
+		/* The number of objects up to the next guarded one is geometric. */
 		uint64_t skipped = (uint64_t)(sample_draw() /
 					      atomic_read(&guard_rate));
 
@@ -480,7 +483,7 @@ void sample_cache_made(struct slub_cache *cache)
 	if (cache->is_internal || !link_is_in_object(cache->link) ||
 	    !sample_is_on(SAMPLE_GUARD))
 		return;
-	/* Without a slot it is sampled for the profile only. */
+	/* A cache without a slot is sampled for the profile only. */
 	sample_caches_prepare(cache, 1);
 	cache_inline_slot_set(cache);
 }
@@ -490,7 +493,7 @@ void sample_caches_switch(void)
 	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
 		struct cache_hold pin;
 
-		/* One that is destroyed meanwhile would keep its slot. */
+		/* Pinned: a cache that is destroyed meanwhile would keep its slot. */
 		if (__atomic_load_n(&c->is_internal, __ATOMIC_RELAXED) ||
 		    !cache_pin(c, &pin))
 			continue;

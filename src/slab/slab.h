@@ -151,17 +151,17 @@ struct slub_cache {
 	uint32_t slot;		/* offset of the slot that the page map names */
 	uint32_t inline_slot;	/* where programs pop themselves */
 	uintptr_t link;		/* of a free object, see object_link() */
-	const struct slub_cache_args *args;	/* NULL: else it is a front */
-	uint32_t free_slot;	/* where they push; else as inline_slot */
-	/* Where they pop if they look at owners; 0 while they must not. */
+	const struct slub_cache_args *args;	/* NULL here; a front has some */
+	uint32_t free_slot;	/* where programs push; otherwise like inline_slot */
+	/* Where programs pop objects with owners; 0 while they must not. */
 	uint32_t account_slot;
 	/*
-	 * const after create.  Those with a star, and slot, are stored atomically:
-	 * walks glance at them in a cache that ends, or that becomes another.
+	 * const after create.  Members with a star, and slot, are stored atomically:
+	 * walks read them even while the cache ends, or becomes another one.
 	 */
 	uint64_t slab_mask;		/* bytes of a slab, less 1 */
-	uint64_t owner_reciprocal;	/* 2^32 / size; 0: no owners there */
-	uint64_t owners;		/* where in a slab they begin */
+	uint64_t owner_reciprocal;	/* 2^32 / size; 0: slabs have no owners */
+	uint64_t owners;		/* offset of the owners in a slab */
 	uint64_t start_magic;		/* 2^64 / size + 1: cache_is_at_object() */
 	uint64_t start_end;		/* bytes of a slab that objects take */
 	uint32_t list_slot;	/* * offset of the slot in use */
@@ -169,15 +169,15 @@ struct slub_cache {
 	uint32_t object_size;	/* * bytes the user may use */
 	/* * Objects have owners, in slabs of this cache or of its twins. */
 	bool is_accounted;
-	/* free() pushes to its list, which then keeps charges: slab/account.h */
+	/* free() pushes to its list, and the list keeps charges: slab/account.h */
 	bool frees_inline;
 	uint8_t account_path;		/* * enum account_path */
-	bool has_keys;		/* of malloc: its free objects have one, slab/key.h */
+	bool has_keys;		/* malloc's: free objects have a key, slab/key.h */
 	uint8_t suspects;	/* atomic, an estimate: slab/suspect.c */
 	uint32_t align;
 	uint32_t order;		/* * */
 	uint32_t objects;	/* * per slab */
-	int32_t capacity;	/* of a chain that is passed on, objects at most */
+	int32_t capacity;	/* the most objects of a chain that is passed on */
 	uint32_t min_partial;
 	uint32_t carve_batch;
 	uint32_t flags;		/* enum slub_cache_flag */
@@ -189,50 +189,50 @@ struct slub_cache {
 	struct slub_cache *next;	/* atomic; cache_next() */
 	/* under cache_lock */
 	uint32_t state;		/* enum cache_state; read without the lock */
-	uint32_t users;		/* slub_cache_create() that answered this one */
-	/* atomic, an estimate: how long a chain may get now, see slab_internal.h */
+	uint32_t users;		/* calls of slub_cache_create() that returned it */
+	/* atomic, an estimate: the present bound of a chain, see slab_internal.h */
 	_Atomic int32_t capacity_now;
 	/*
-	 * atomic, an estimate: what is asked for less than the size, in 256ths
-	 * of a byte, plus 1; 0: not known.  slab/alloc.c
+	 * atomic, an estimate: by how much requests are smaller than the size, in
+	 * 256ths of a byte, plus 1; 0: not known.  slab/alloc.c
 	 */
 	uint32_t slack;
-	/* * Of malloc's own, and shadows: not destroyed by programs, never merged. */
+	/* * malloc's own or a shadow: programs cannot destroy it; never merged */
 	bool is_internal;
-	bool has_sheaf_length;	/* its user has said how long lists are */
+	bool has_sheaf_length;	/* its user has set the length of lists */
 	uint32_t barn;		/* per-CPU offset of a struct barn; 0: none */
-	uint32_t in_barns;	/* atomic: objects, about */
-	/* atomic, estimates: chains that barns may take, and could have; barn.c */
+	uint32_t in_barns;	/* atomic, an estimate: objects in barns */
+	/* atomic, estimates: chains that barns may take, and that they refused; barn.c */
 	uint32_t barn_credit;
 	uint32_t barn_refused;
 	char name_space[SLUB_CACHE_NAME_MAX + 1];
 	const struct debug_layout *debug;	/* * NULL: off; debug/debug.h */
 	struct slub_cache *twin;		/* atomic; slab/debug.h */
-	/* * Of a cache whose objects it has in slabs of another kind; else NULL. */
+	/* * of a shadow: the cache that its objects belong to; else NULL */
 	struct slub_cache *root;
 	struct slub_cache *reserve;	/* atomic; slab/reserve.c; NULL: not needed yet */
 	bool is_reserve;
 	bool is_sampled;		/* slab/sample.h */
 	bool is_unguarded;		/* none of its objects has guard pages */
-	uint8_t letters;		/* of a watched one: F Z P U T A, from bit 0 */
+	uint8_t letters;		/* of a watched cache: F Z P U T A, from bit 0 */
 	uint32_t sample_slot;		/* atomic */
 	struct slub_cache *sampled;	/* atomic; cache_sampled() */
 	/* How its objects are moved; NULL: they are not.  slab/defrag.c */
 	slub_isolate_fn *isolate;
 	slub_migrate_fn *migrate;
 	void *mobility_arg;
-	/* under cache_lock: who has pinned it, and who has shut it; slab/pin.c */
+	/* under cache_lock: how often it is pinned, and shut; slab/pin.c */
 	uint32_t movers;
 	uint32_t closers;
-	/* Who its objects are charged to, 0: who the thread works for. */
+	/* The place whose owner pays for its objects; 0: the thread's group pays */
 	uint32_t place;
-	/* Of a class of malloc, that for threads in groups; made on demand. */
+	/* of a class of malloc: its shadow for threads in groups; made on demand */
 	struct slub_cache *accounted;
 	struct cache_alias *aliases;	/* slab/alias.c; under cache_lock */
 	/* The program's variable that stands for it, or NULL; slab/front.c */
 	struct cache_front *front;
-	bool is_copied;		/* there, what the inline functions read */
-	bool is_left;		/* by a plugin: its name is free */
+	bool is_copied;		/* the front has copies of the inline members */
+	bool is_left;		/* by an unloaded plugin: its name is free */
 	void *links[2];
 	struct cache_node *nodes[OS_NODES_MAX];
 };
