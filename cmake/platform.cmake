@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # What CPU and C library there are, and what libslub has for them; one line says so.
 #
-#   SLUB_CPU              x86_64, or "portable": plain C, for any other 64-bit CPU
+#   SLUB_CPU              x86_64, aarch64, or "portable": plain C, for any other 64-bit CPU
 #   SLUB_LIBC             glibc, or musl
 #   SLUB_HAS_DOUBLE_WORD  two words are exchanged at once
 #   SLUB_LEFT_OUT         functions that stay the C library's own
@@ -32,8 +32,8 @@ if(NOT SLUB_HAS_BYTE_ATOMICS)
 endif()
 
 set(SLUB_CPU portable)
-if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" AND NOT SLUB_PORTABLE)
-	set(SLUB_CPU x86_64)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|aarch64)$" AND NOT SLUB_PORTABLE)
+	set(SLUB_CPU ${CMAKE_SYSTEM_PROCESSOR})
 endif()
 
 set(SLUB_LEFT_OUT "")

@@ -59,8 +59,12 @@ enum sequence_result {
 
 #define SEQUENCE_ABORTED ((void *)1)
 
-/* What glibc registers with on x86. */
+/* What glibc registers with. */
+#if defined(__aarch64__)
+#define RSEQ_SIGNATURE 0xd428bc00
+#else
 #define RSEQ_SIGNATURE 0x53053053
+#endif
 
 /* Offsets within the kernel's struct rseq. */
 #define RSEQ_CPU_ID_START 0
@@ -70,8 +74,10 @@ enum sequence_result {
 #define RSEQ_MM_CID 24
 #define RSEQ_BYTES_MM_CID 28
 
-#if ARCH_HAS_RSEQ
+#if ARCH_HAS_RSEQ && SLUB_CPU_X86_64
 #include "arch/x86_64/rseq.h"
+#elif ARCH_HAS_RSEQ
+#include "arch/aarch64/rseq.h"
 #endif
 
 #endif

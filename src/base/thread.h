@@ -17,7 +17,13 @@
  * is set once (arch/rseq.h): malloc() may be called before this thread has an
  * entrance.
  */
-#if SLUB_CONFIG_SMP
+#if SLUB_CPU_AARCH64
+/* As addresses: no operand there has the thread pointer in it. */
+#define SLUB_SEQ_INPUTS(entrance_)					\
+	[rseq] "r"(slub_thread_pointer() + slub_rseq_offset()),		\
+	[cid] "r"(slub_thread_pointer() + slub_cid_offset()),		\
+	[base] "r"((entrance_).base)
+#elif SLUB_CONFIG_SMP
 #define SLUB_SEQ_INPUTS(entrance_)					\
 	[rseq] "r"(slub_rseq_offset()), [cid] "r"(slub_cid_offset()),	\
 	[base] "r"((entrance_).base)
@@ -43,6 +49,11 @@ static always_inline intptr_t slub_rseq_offset(void)
 static always_inline intptr_t slub_cid_offset(void)
 {
 	return slub_seq_offsets >> 32;
+}
+
+static always_inline char *slub_thread_pointer(void)
+{
+	return (char *)__builtin_thread_pointer();
 }
 
 #include <slub/percpu.h>

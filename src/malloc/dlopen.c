@@ -15,7 +15,7 @@
 
 #include "malloc/malloc.h"
 
-#if SLUB_CPU_X86_64 && defined(__GLIBC__)
+#if (SLUB_CPU_X86_64 || SLUB_CPU_AARCH64) && defined(__GLIBC__)
 
 struct dlopen_call {
 	void *next;	/* the function to go on with; NULL: there is none */
@@ -59,6 +59,7 @@ struct dlopen_call slub_dlopen_prepare(int flags)
  * The C library takes the caller, whose RUNPATH it searches, from the return address: so
  * this goes on by a jump.
  */
+#if SLUB_CPU_X86_64
 __asm__(".pushsection .text\n\t"
 	".globl dlopen\n\t.type dlopen, @function\n"
 	"dlopen:\n\t"
@@ -81,5 +82,27 @@ __asm__(".pushsection .text\n\t"
 	".cfi_endproc\n\t"
 	".size dlopen, .-dlopen\n\t"
 	".popsection");
+#else
+__asm__(".pushsection .text\n\t"
+	".globl dlopen\n\t.type dlopen, @function\n"
+	"dlopen:\n\t"
+	".cfi_startproc\n\t"
+	"stp x0, x30, [sp, #-16]!\n\t"
+	".cfi_adjust_cfa_offset 16\n\t"
+	".cfi_rel_offset 30, 8\n\t"
+	"mov w0, w1\n\t"
+	"bl slub_dlopen_prepare\n\t"
+	"mov x16, x0\n\t"
+	"ldp x0, x30, [sp], #16\n\t"
+	".cfi_restore 30\n\t"
+	".cfi_adjust_cfa_offset -16\n\t"
+	"cbz x16, 1f\n\t"
+	"br x16\n"
+	"1:\tmov x0, #0\n\t"
+	"ret\n\t"
+	".cfi_endproc\n\t"
+	".size dlopen, .-dlopen\n\t"
+	".popsection");
+#endif
 
 #endif

@@ -76,4 +76,34 @@ __asm__(".pushsection .text\n\t"
 	"1:\tret\n\t"
 	".size vfork, .-vfork\n\t"
 	".popsection");
+#elif SLUB_CPU_AARCH64
+/* The return address is in a register anyway, x30; clone(CLONE_VFORK | CLONE_VM | SIGCHLD). */
+__asm__(".pushsection .text\n\t"
+	".globl vfork\n\t.type vfork, @function\n"
+	".globl __vfork\n\t.type __vfork, @function\n"
+	"vfork:\n__vfork:\n\t"
+	".cfi_startproc\n\t"
+	"sub sp, sp, #32\n\t"
+	".cfi_adjust_cfa_offset 32\n\t"
+	"str x30, [sp, #16]\n\t"
+	".cfi_rel_offset 30, 16\n\t"
+	"mov x0, sp\n\t"
+	"bl percpu_share\n\t"
+	"ldp x9, x10, [sp]\n\t"		/* table, flags */
+	"ldr x30, [sp, #16]\n\t"
+	".cfi_restore 30\n\t"
+	"add sp, sp, #32\n\t"
+	".cfi_adjust_cfa_offset -32\n\t"
+	"mov x0, #0x4111\n\t"
+	"mov x1, #0\n\t"
+	"mov x8, #220\n\t"			/* SYS_clone */
+	"svc #0\n\t"
+	"cbz x0, 1f\n\t"			/* the child */
+	"mov x1, x9\n\t"
+	"mov x2, x10\n\t"
+	"b slub_vfork_leave\n"
+	"1:\tret\n\t"
+	".cfi_endproc\n\t"
+	".size vfork, .-vfork\n\t"
+	".popsection");
 #endif
