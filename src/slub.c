@@ -58,7 +58,7 @@ static cold bool start_failed(const char *why)
 
 #define FAST_MEMORY_SHARE 16
 
-/* SLUB_MODE is a word for two numbers, each of which counts where it is given. */
+/* SLUB_MODE stands for two numbers; each counts where it is given by itself. */
 static void settle_mode(const struct os_limits *limits)
 {
 	switch ((enum option_mode)option_value(OPTION_mode)) {
@@ -205,10 +205,10 @@ extern void _IO_list_unlock(void) __attribute__((weak));
 extern void _IO_list_resetlock(void) __attribute__((weak));
 
 /*
- * A handler that forked in the middle of this would find some of the locks its own, and
- * let go of them before the fork that it interrupted; and the C library's fork takes
- * locks of its own in between.  So signals wait meanwhile, but for those of which the
- * thread itself is the cause, and those that the C library sends to other threads.
+ * A handler that forked in the middle of this would find that the thread holds some of
+ * the locks, and release them before the interrupted fork; and the C library's fork takes
+ * locks of its own in between.  So signals wait meanwhile, except those that the thread
+ * itself causes, and those that the C library sends to other threads.
  */
 #define SIGNAL_BIT(nr) (1ull << ((nr) - 1))
 #define SIGNALS_LET_IN (SIGNAL_BIT(SIGILL) | SIGNAL_BIT(SIGTRAP) |	\
@@ -245,7 +245,7 @@ static void signals_let_in(void)
 		  sizeof(before));
 }
 
-/* See lock.h for who may be waited for, and for how long. */
+/* See lock.h for the threads that may be waited for, and for how long. */
 void slub_fork_prepare(void)
 {
 	signals_hold();

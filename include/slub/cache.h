@@ -297,7 +297,7 @@ struct slub_prefill {
  * slub_cache_prefill() puts @nr objects aside, for allocations that cannot fail.
  * @prefill is the caller's, on the stack or wherever, all zero at first.  Call
  * it again on the same @prefill to fill it up to @nr.  slub_prefill_alloc() then
- * takes one object off it; slub_prefill_return() frees what is left.
+ * takes one object off it; slub_prefill_return() frees the rest.
  *
  * Returns: slub_cache_prefill() 0 or a negative error number,
  * slub_prefill_alloc() an object that the caller owns, NULL (and errno as it was)

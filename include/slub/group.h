@@ -4,8 +4,8 @@
  *
  * Groups form a tree.  A thread enters a group; what is charged from then on
  * counts for that group and for all groups above it, so a group's usage
- * includes that of the groups below it.  A charge is given back to who it was
- * made to, whoever gives it back wherever.
+ * includes that of the groups below it.  A charge is given back to the group that it
+ * was made to, by any thread, from any group.
  *
  *   tenant = slub_group_create("tenant-7", NULL);
  *   slub_group_limit_set(tenant, SLUB_GROUP_MAX, 64 << 20);
@@ -39,7 +39,7 @@
  *
  * A group, and each thread in one, keep up to 64 KiB of its charges in advance, so that charging
  * costs no atomic instruction; a thread whose blocks come and go by more keeps up to 1 MiB, but
- * a 64th of what is left below the limits at most.  They count as used where usage is compared with
+ * a 64th of the bytes below the limits at most.  They count as used where usage is compared with
  * a limit at first; before a request is refused, and in slub_group_stats_read(), they are taken
  * off, so limits and reports are exact.
  *
@@ -91,7 +91,7 @@ SLUB_API struct slub_group *slub_group_root(void);
  * charged to it is freed.  Nothing is lost then, and it works again after that.
  * Context: any thread, callbacks included; not from a signal handler; takes
  * locks.  Where all groups are taken it waits, a second at the most, for one that was
- * deleted a moment ago; one that was deleted in a callback is had again when the
+ * deleted a moment ago; one that was deleted in a callback can be made again when the
  * callback has returned.
  */
 SLUB_API struct slub_group *slub_group_create(const char *name,

@@ -19,7 +19,7 @@
  *                  smp_processor_id(): use the this_cpu_*() operations, or
  *                  per_cpu_ptr() with atomic accesses.  No DEFINE_PER_CPU():
  *                  use alloc_percpu().  nr_cpu_ids does not bound the numbers of
- *                  for_each_possible_cpu(), the last of which is
+ *                  for_each_possible_cpu(): the last one is
  *                  SLUB_PERCPU_SHARED
  *   RCU            readers may sleep; no call_rcu().  The rcu_head of kfree_rcu()
  *                  is not used

@@ -61,10 +61,10 @@ struct slub_shrink_control {
 	 * looked at fewer, or at more.
 	 */
 	size_t nr_scanned;
-	/* of which group, for a shrinker with SLUB_SHRINKER_GROUP_AWARE; NULL:
-	 * of none */
+	/* the group to shrink, for a shrinker with SLUB_SHRINKER_GROUP_AWARE;
+	 * NULL: none */
 	struct slub_group *group;
-	int node;		/* of which NUMA node; 0 if not NUMA_AWARE */
+	int node;		/* the NUMA node to shrink; 0 if not NUMA_AWARE */
 	int priority;		/* 12: little pressure ... 0: all there is */
 };
 
@@ -176,7 +176,7 @@ SLUB_API int slub_shrinker_mark(struct slub_shrinker *shrinker,
  * slub_shrink - one walk over all shrinkers.
  *
  * @priority: 0 to SLUB_PRIORITY_MAX.  A shrinker that says it has n objects is
- * asked for (n >> priority) * 4 / seeks, in batches; what is left over is owed,
+ * asked for (n >> priority) * 4 / seeks, in batches; the remainder is owed,
  * up to 2n, and asked for in later walks.
  * Before that the library empties the lists it keeps for CPUs, and after it
  * gives free memory back to the system.

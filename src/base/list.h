@@ -26,7 +26,7 @@ static inline void list_insert(struct list *item, struct list *prev,
 {
 	item->prev = prev;
 	item->next = next;
-	/* Whole forwards at each step, for who finds it so after a fork. */
+	/* Whole forwards at each step: a child may find it so after a fork. */
 	compiler_barrier();
 	prev->next = item;
 	next->prev = item;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The nearest valid word, for who finds an option's text wrong. */
+/* The nearest valid word, for messages about an option's wrong text. */
 #ifndef SLUB_BASE_NEAREST_H
 #define SLUB_BASE_NEAREST_H
 

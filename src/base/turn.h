@@ -6,9 +6,8 @@
  * it would wait for itself: in a signal handler or a callback of the thread whose turn
  * it is.
  *
- * Who finds it taken must not write to it, not even under a lock that turn_end() does
- * not take: what was cleared in between would be set again, for ever, by one who does
- * nothing.
+ * A thread that finds it taken must not write to it, not even under a lock that turn_end()
+ * does not take: it would set again what was cleared in between, and never clear it.
  */
 #ifndef SLUB_BASE_TURN_H
 #define SLUB_BASE_TURN_H
@@ -24,7 +23,7 @@ struct turn {
 #define TURN_TRIES 100000u
 #define TURN_TRIES_ANY UINT32_MAX
 
-/* Who has it now, or 0: this thread has, since just now. */
+/* The thread that has it now, or 0: this thread has just taken it. */
 static inline uint32_t turn_ask(struct turn *turn)
 {
 	uint32_t owner = 0;

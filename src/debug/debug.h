@@ -111,7 +111,7 @@ bool debug_name_matches(const char *pattern, size_t length, const char *name);
 /* stack.c: call stacks, each stored once */
 #define STACK_DEPTH_MAX 16
 
-/* By what memory was asked for; kept in tracks of who allocated. */
+/* The call that asked for memory; kept in the tracks of allocations. */
 enum alloc_call {
 	CALL_UNKNOWN,
 	CALL_MALLOC,		/* and all that free() frees */
@@ -193,7 +193,7 @@ struct debug_slab {
 struct debug_case {
 	const struct debug_layout *layout;
 	struct debug_slab slab;
-	struct stack stack;	/* of who looks */
+	struct stack stack;	/* of the thread that looks */
 	/* the rest is set by this layer */
 	struct report *report;	/* NULL: none, or none is free */
 	uint32_t bugs;

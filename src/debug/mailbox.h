@@ -35,7 +35,7 @@
  * the same time, or one that was stopped for longer than a beat may stand still, write
  * over each other; each finds an id that is not its own, and begins anew.  All
  * operations may be done twice.
- * MAILBOX-3: Who withdraws writes request.id = 0 and then reads `state`; a slow path
+ * MAILBOX-3: An asker that withdraws writes request.id = 0, then reads `state`; a slow path
  * writes TAKEN and then reads the id.  So either the asker sees TAKEN, or the request is
  * not done any further.
  *

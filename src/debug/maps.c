@@ -32,7 +32,7 @@ bool maps_peek(uintptr_t from, void *to, size_t bytes)
 			 (long)&remote, 1, 0) == (long)bytes;
 }
 
-/* Hands out what lines are in @buf; moves what is left to the start. */
+/* Hands out the whole lines in @buf, and moves the rest to the start. */
 static bool lines_use(char *buf, size_t *used,
 		      bool (*use)(const char *line, void *arg), void *arg)
 {

@@ -262,7 +262,7 @@ static _Atomic bool is_hopeless;
 
 /*
  * Threads may come here at once: each makes a store, the first one's stays.
- * Who waited for it might be a handler that interrupted who makes it.
+ * None waits: it might be a handler that interrupted the thread that makes it.
  */
 static cold struct store *store_open(void)
 {

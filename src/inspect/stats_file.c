@@ -37,7 +37,7 @@ static struct slub_stats_head *head;	/* NULL: there is no file */
 static struct slub_stats_head *mapped;
 static size_t file_bytes;
 static bool is_copy;
-static uint32_t nr_forks;		/* of which this is the child */
+static uint32_t nr_forks;		/* forks between the first process and this one */
 static _Atomic uint32_t is_wanted;	/* open it at the next chance */
 static _Atomic uint32_t census_busy;
 static _Atomic uint64_t census_due_ns;
@@ -151,7 +151,7 @@ static void file_drop(void)
 
 	head = NULL;
 	mapped = NULL;
-	/* Who forks from here on has nothing to copy. */
+	/* A handler that forks from here on has nothing to copy. */
 	compiler_barrier();
 	if (file)
 		sys_call4(SYS_munmap, (long)file, (long)file_bytes, 0, 0);

@@ -45,7 +45,7 @@ cold void meta_exit(void)
 	room_bytes = 0;
 }
 
-/* A new piece, which holds @bytes; what is left of the old one is lost. */
+/* A new piece, which holds @bytes; the rest of the old one is lost. */
 static bool refill(struct piece *piece, size_t bytes)
 {
 	bytes = round_up(max_size(bytes, PIECE_BYTES), PIECE_ALIGN);

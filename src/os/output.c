@@ -68,7 +68,7 @@ cold long os_output_open(const char *path, int flags)
 		sys_call4(SYS_close, fd, 0, 0, 0);
 		return err;
 	}
-	/* Who reads a FIFO may be slow. */
+	/* The reader of a FIFO may be slow. */
 	sys_call4(SYS_fcntl, fd, F_SETFL, flags & O_APPEND, 0);
 	return fd;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Places for what grows where it lies: spans of address space that are free and stay so,
- * of which nothing is reserved.  So a process is charged (RLIMIT_AS) for what it uses,
+ * Places for things that grow in place: spans of address space that are free and stay
+ * free, although nothing is reserved there.  So a process is charged (RLIMIT_AS) for what it uses,
  * and the kernel itself refuses what is beyond its limit.
  *
  * A mapping without an address goes to the highest gap below the first one (on some

@@ -17,8 +17,8 @@
  * A block that is freed waits in a queue until others of so many bytes (option
  * large_quarantine) came behind it.  It keeps its memory meanwhile.
  *
- * Each fence is a mapping of its own to the kernel, of which a process may have 65,530: more
- * than FENCED_MAX blocks have none, nor do those for which the kernel refuses it.
+ * Each fence is a mapping of its own to the kernel, and a process may have 65,530 mappings.
+ * So at most FENCED_MAX blocks have a fence, and none where the kernel refuses it.
  *
  * Locks: fence_lock.
  */
@@ -214,7 +214,7 @@ void fence_free(void *ptr, size_t own, uint32_t flags)
 	struct page *page = page_of(base);
 	void *other;
 
-	/* Who cannot be closed would only keep memory. */
+	/* A block that cannot be closed would only keep memory. */
 	if (!(page_flags_read(page) & PAGE_FENCED) || page->count > most / 2) {
 		give(base);
 		return;

@@ -4,7 +4,7 @@
  *
  * Up to half a superblock they come from the zones, cut to their class (the
  * tail goes back as smaller blocks), or from quick.c; above, they are runs of
- * whole superblocks, of which only the pages in use have memory behind them.
+ * whole superblocks: only the pages in use have memory behind them.
  *
  * The descriptor of the first page holds the number of pages; only that page
  * has a map entry, so an address inside a large block is not taken for one.
@@ -110,7 +110,7 @@ static bool is_huge_block(void)
 	return option_value(OPTION_huge) == HUGE_BLOCK;
 }
 
-/* A run for @pages pages, of which @charged are counted already. */
+/* A run for @pages pages; @charged of them are counted already. */
 static void *run_piece(size_t pages, size_t align, size_t charged,
 		       uint32_t node, bool *is_zero)
 {
@@ -291,7 +291,7 @@ static bool is_there(void *to, size_t bytes)
 /* Moves the pages, not the bytes, to a longer run. */
 static void *run_move(char *ptr, size_t old, size_t pages)
 {
-	/* All of the source: what is left behind counts as clean. */
+	/* All of the source: the pages left behind count as clean. */
 	size_t bytes = run_superblocks(old) * SUPERBLOCK_BYTES;
 	bool is_zero;
 	/* Where its pages are, wherever this thread is. */

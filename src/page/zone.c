@@ -222,7 +222,7 @@ static void *zone_look(struct zone *zone, uint32_t order, bool may_grow,
 	return fresh;
 }
 
-/* Who finds no memory on @zone's node asks the others, which goes before a reclaim. */
+/* A thread that finds no memory on @zone's node asks other nodes before a reclaim. */
 static bool others_have_block(const struct zone *zone, uint32_t order)
 {
 	for (uint32_t n = 0; n < nr_zones; n++) {

@@ -34,7 +34,7 @@ bool percpu_can_stop;
 struct lock area_lock align_to(64) = LOCK_INIT;
 
 /*
- * The areas, one every area_stride bytes, in a place (os/place.c) of which only those that
+ * The areas, one every area_stride bytes, in a place (os/place.c).  Only areas that
  * are made are mapped; before the first the shared area, and right before that the
  * collection area, so that one call maps both.  Const after start.
  */
@@ -397,7 +397,7 @@ void percpu_area_make(uint32_t cid)
 	if (!bit_is_set(area_made, cid) && area_map(cid)) {
 		*(uint32_t *)(area + AREA_LIVE) = 1;
 		/*
-		 * Who finds the area remembers it, and 0 would be the number of CPU 0:
+		 * A thread remembers the area it finds, and 0 would be the number of CPU 0:
 		 * its threads would work here beside this CPU's.
 		 */
 		*(uint32_t *)(area + AREA_NUMBER) = AREA_NUMBER_NONE;

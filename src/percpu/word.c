@@ -2,7 +2,7 @@
 /*
  * Words of per-CPU memory (slub/percpu.h): what the inline sequences leave.
  *
- * Who may touch a word of an area how:
+ * The threads that may touch a word of an area, and how:
  *
  *   backend rseq    the CPU's own threads, by sequences, which are not atomic
  *                   towards other CPUs; nobody else changes it

@@ -65,7 +65,7 @@ struct slub_group *owner_group(struct group_owner *owner)
 	/* acquire: pairs with the release in disinherit() */
 	while ((heir = __atomic_load_n(&owner->heir, __ATOMIC_ACQUIRE)) != NULL)
 		owner = heir;
-	/* Who only adds up stocks may come by a number that is another's by now. */
+	/* A thread that adds up stocks may meet a number that another group has by now. */
 	return __atomic_load_n(&owner->group, __ATOMIC_RELAXED);
 }
 
@@ -293,7 +293,7 @@ static void put_dead(struct slub_group *group)
 	lock_release(&group_lock);
 }
 
-/* Who walks over groups may look at one that has died and lives again. */
+/* A walk over groups may look at one that has died and lives again. */
 static void counts_clear(struct slub_group *group)
 {
 	__atomic_store_n(&group->failures, 0, __ATOMIC_RELAXED);

@@ -74,7 +74,7 @@ struct slub_group {
 _Static_assert(sizeof(struct slub_group) % 64 == 0, "no line is shared");
 _Static_assert(offsetof(struct slub_group, depth) == 64, "one line");
 
-/* Who may find a group by an owner. */
+/* Threads that may find a group by an owner are readers of this domain. */
 extern struct slub_srcu group_domain SLUB_INTERNAL;
 
 /* 0: @group is none, whatever it points to. */
@@ -96,8 +96,8 @@ static inline struct group_owner *owner_of(uint32_t number)
 }
 
 /*
- * Who goes with whom, by number, as of the last time: to fetch a group's line and
- * its owner's at once, where the address of the one is written in the other.
+ * Which owner and group belong together, by number, as of the last time: to fetch the
+ * lines of both at once, although one holds the address of the other.
  */
 struct group_hint {
 	uint32_t owner;		/* of the group with this number */
@@ -157,7 +157,7 @@ void stock_set_max(uint32_t nr_owners);
 size_t stock_take(uint32_t owner, size_t bytes, bool all);
 /* Returns what there is no room for, for charge_drop(); may be more than @bytes. */
 size_t stock_put(uint32_t owner, size_t bytes);
-/* A thread that was inside no more is, and puts @bytes back. */
+/* A thread leaves the owner, and puts @bytes back. */
 void owner_leave_slowly(uint32_t number, size_t bytes);
 /* Its group is no more, and has let go of it. */
 void owner_kill(struct group_owner *owner);

@@ -202,8 +202,8 @@ static void move_unit(struct map_unit *unit, uint32_t number, uint32_t node,
 }
 
 /*
- * From the top down, while who marks goes upwards: what is marked here meanwhile is
- * found, or its mark is there afterwards for who moves it next.
+ * From the top down, while a thread that marks goes upwards: a mark that is set
+ * meanwhile is found, or stands there for the next move.
  */
 static void move_map(struct map *map, uint32_t node, uint32_t to)
 {

@@ -3,9 +3,9 @@
  * Places outside of this layer that name an owner: of a cache or a bucket that is
  * in a group by itself.
  *
- * A place holds the owner (GROUP-3).  Who reads it is inside group_domain until
- * it holds the owner too; who changes it waits for these before it lets go of the
- * old one.
+ * A place holds the owner (GROUP-3).  A reader is inside group_domain until it holds the
+ * owner too.  A thread that changes the place waits for the readers before it releases
+ * the old owner.
  */
 #include "reclaim/group.h"
 

@@ -51,8 +51,8 @@ bool source_is_whole(const struct source *source);
  */
 enum severity source_read(struct source *source, uint32_t events);
 /*
- * What a trigger has said to somebody else.  Who polls a descriptor that watches others,
- * as programs and the thread poll epoll's, has the kernel look at the trigger, and a look
+ * Events that a trigger has told to somebody else.  Polling a descriptor that watches
+ * others, as programs and the thread poll epoll's, makes the kernel look at the trigger, and a look
  * takes the event; epoll then looks once more, and finds none.  So each trigger has a
  * twin, set before it and to the same, at which nobody looks but this: it keeps its event.
  *

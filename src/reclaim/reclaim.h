@@ -116,8 +116,8 @@ void pressure_fork_child(void);
 
 /* charge.c: for the layers that hand out objects */
 /*
- * The groups this thread is in.  An *owner* is the number of who answers for a
- * charge; it stays good for as long as something is charged to it, also when
+ * The groups this thread is in.  An *owner* is a number: it names the group that a charge
+ * counts for.  It stays valid as long as something is charged to it, also when
  * the group is deleted.
  */
 struct group_thread {
@@ -193,8 +193,8 @@ bool group_is_good(const struct slub_group *group);
 uint32_t group_hold(const struct slub_group *group);
 void group_drop(uint32_t owner);
 /*
- * A place that names an owner whom things are charged to (0: none).  Setting it
- * waits for who has read it and not charged yet.  Returns 0, or -EINVAL: @group
+ * A place that names the owner to be charged (0: none).  Setting it waits for threads
+ * that have read it and not charged yet.  Returns 0, or -EINVAL: @group
  * is deleted.
  */
 int group_place_set(uint32_t *place, const struct slub_group *group);
@@ -207,8 +207,8 @@ void group_place_drop(uint32_t owner);
 /* @place names who @from names. */
 void group_place_copy(uint32_t *place, const uint32_t *from);
 /*
- * group_charge() to who @place names, else to who this thread works for, who is
- * then in *@owner; 0: nobody, and nothing is charged.
+ * group_charge() to the owner that @place names, else to that of this thread; *@owner
+ * says which.  0: there is none, and nothing is charged.
  */
 int group_charge_place(const uint32_t *place, size_t bytes, uint32_t *owner);
 
@@ -242,7 +242,7 @@ static inline void thread_stock_add(struct thread_stock *stock, int64_t n)
 #endif
 }
 
-/* True: what is left is below 0. */
+/* True: the stock is below 0 now. */
 static inline bool thread_stock_sub(struct thread_stock *stock, int64_t n)
 {
 #if SLUB_CPU_X86_64 && !SLUB_CONFIG_PLAIN_C

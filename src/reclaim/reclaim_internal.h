@@ -109,7 +109,7 @@ struct map_unit {
 };
 
 /*
- * One group on one node.  Most groups are of use to few shrinkers, so the first
+ * One group on one node.  Few shrinkers have something in a given group, so the first
  * unit is in the map itself, beside what a walk reads first; it has no bit in
  * `summary`.
  */

@@ -196,8 +196,8 @@ static size_t shrink_empty(struct place *place, struct slub_shrinker *shrinker,
 
 /*
  * The shrinker went, or the group did.  The next shrinker of that number may
- * well want the bit again: it is left alone in most walks, for who sets it and
- * who clears it want the same cache line.
+ * well want the bit again: it is left alone in most walks, since the
+ * threads that set and clear it want the same cache line.
  */
 #define STALE_WALKS 32
 

@@ -9,7 +9,7 @@
  * that all walkers share.)
  *
  * WALK-1  A walker announces, executes a fence, and looks again whether what
- *         it announced is still registered.  Who unregisters takes it out of
+ *         it announced is still registered.  unregister takes it out of
  *         the table, executes a fence, and looks at all walkers.  At least one
  *         of the two sees the other.
  * WALK-2  The first walker that uses a shrinker says so in the table, between

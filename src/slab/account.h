@@ -207,8 +207,8 @@ aborted:
 /* ---- the slow ones ---- */
 
 /*
- * Charges @nr objects of @cache to who this thread works for, who is then in
- * *@owner; false: a maximum is in the way.
+ * Charges @nr objects of @cache to this thread's owner, or the cache's; *@owner says
+ * which.  False: a maximum is in the way.
  */
 bool account_begin(const struct slub_cache *cache, size_t nr, uint32_t *owner);
 /*

@@ -470,8 +470,8 @@ void cache_free_deferred(size_t nr, void **objects)
 /* ---- prefill ---- */
 
 /*
- * Who says where an object that is put aside has its link: a watched one has it
- * elsewhere than those of its cache, whose place may be a red zone there.
+ * The cache that says where an object that is put aside has its link: a watched object
+ * has it elsewhere than the others, whose place may be a red zone there.
  */
 static struct slub_cache *linked_by(const struct slub_prefill *prefill,
 				    const void *object)

@@ -96,7 +96,7 @@ static int slots_create(struct slub_cache *cache)
 /*
  * Where programs pop and push: in the cache's list; while there is a guard, in
  * its sample slot; in slot 0, where nothing is and nothing fits, while there is a
- * profile, and always where links are encoded, of which programs know nothing.
+ * profile, and always where links are encoded, since programs cannot decode them.
  * Inline, the link is an offset: links in descriptors go slow.
  */
 static void inline_slot_set(struct slub_cache *cache)
@@ -114,7 +114,7 @@ static void inline_slot_set(struct slub_cache *cache)
 	else if (sample_is_on(SAMPLE_GUARD) && cache_sample_slot(cache))
 		slot = cache_sample_slot(cache);
 	__atomic_store_n(&cache->inline_slot, slot, __ATOMIC_RELAXED);
-	/* An owner has to be looked at by who allocates alone. */
+	/* Only allocations have to look at the owner. */
 	if (cache->frees_inline && !sample_is_on_at_all())
 		slot = cache->list_slot;
 	__atomic_store_n(&cache->free_slot, slot, __ATOMIC_RELAXED);
@@ -303,7 +303,7 @@ cold static void unlist(struct slub_cache *cache)
 	while (*link && *link != cache)
 		link = &(*link)->next;
 	if (*link)
-		/* release: for who goes past it without the lock */
+		/* release: for walks that pass it without the lock */
 		__atomic_store_n(link, cache->next, __ATOMIC_RELEASE);
 	__atomic_store_n(&cache->state, CACHE_DEAD, __ATOMIC_RELEASE);
 }

@@ -23,7 +23,7 @@
 		   FLAGS_DEBUG)
 #define FLAGS_DEBUG (SLUB_CONSISTENCY_CHECKS | SLUB_RED_ZONE | SLUB_POISON | \
 		     SLUB_STORE_USER | SLUB_TRACE | SLUB_FAILSLAB)
-/* Caches of which differ in these cannot share slabs. */
+/* Caches that differ in these cannot share slabs. */
 #define FLAGS_SHAPE (SLUB_TYPESAFE_BY_RCU | SLUB_ACCOUNT | \
 		     SLUB_RECLAIM_ACCOUNT)
 #define ALIGN_MAX 4096
@@ -96,7 +96,7 @@ static int args_check(const struct slub_cache_args *args)
 
 /* ---- structures ---- */
 
-/* By words, at some of which walks glance. */
+/* Word by word, since walks read some of them meanwhile. */
 static void clear(struct slub_cache *cache, size_t from, size_t to)
 {
 	uint64_t *words = (uint64_t *)cache;
@@ -250,7 +250,7 @@ static bool take_over(struct slub_cache *left, struct cache_front *front)
 	else
 		front_leave(left);
 	lock_release(&cache_lock);
-	/* Where programs pop and push, of which the variable has a copy. */
+	/* Where programs pop and push; the variable has a copy of it. */
 	if (is_like)
 		cache_inline_slot_set(left);
 	return is_like;
@@ -426,7 +426,7 @@ static int slabs_give(void *arg)
 	    (reserve && cache_has_slabs(reserve)))
 		return flushed ? 1 : -EAGAIN;
 	/*
-	 * Who shrinks all caches may have had the last objects in hand, and have taken
+	 * A shrink of all caches may have had the last objects in hand, and have taken
 	 * their slab out of the node, but not given it back.  It has pinned the cache
 	 * before it took out the slab, with two locks in between, so this look finds it.
 	 */

@@ -158,8 +158,8 @@ static inline struct slub_cache *cache_asked(const struct slub_cache *cache)
 }
 enum switch_patience {
 	SWITCH_AT_ONCE,		/* waits for nobody */
-	SWITCH_FLUSHES,		/* waits for who shrinks: up to a second */
-	SWITCH_WAITS,		/* and for who switches */
+	SWITCH_FLUSHES,		/* waits for shrinks: up to a second */
+	SWITCH_WAITS,		/* and for another switch */
 };
 /*
  * Watches what @cache hands out from now on by the letters @flags, 0: no

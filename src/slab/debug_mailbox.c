@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What another process asks for (debug/mailbox.h), done by whoever comes by.
+ * What another process asks for (debug/mailbox.h), done by the next thread that comes by.
  *
- * Who comes by is in the middle of malloc or free, and has no time and perhaps no stack:
+ * That thread is in the middle of malloc or free, and has no time and perhaps no stack:
  *
  * ANSWER-1: A piece is one cache, or about 1 MiB of watched slabs, and waits for nobody:
  * where another thread would have to be waited for, the next slow path tries again.

@@ -7,8 +7,8 @@
 #include <slub/debug.h>
 
 /*
- * Room for call stacks, of each cache those of its own.  Who finds more begins again with
- * four times the room; the store of stacks is full at some 700,000.
+ * Room for call stacks, of each cache those of its own.  If there are more, the count begins again
+ * with four times the room; the store of stacks is full at some 700,000.
  */
 #define TRACES_MIN 8192u
 #define TRACES_MAX (1u << 21)

@@ -20,7 +20,7 @@ SLUB_EXPORT int slub_cache_debug(struct slub_cache *cache, unsigned long flags)
 	return cache_debug_switch(cache, (uint32_t)flags, SWITCH_FLUSHES);
 }
 
-/* What @setting says of @cache, by its @name or by those of who shares it; UINT32_MAX: nothing. */
+/* What @setting says of @cache, by its @name or an alias; UINT32_MAX: nothing. */
 static uint32_t letters_told(const char *setting, const struct slub_cache *cache,
 			     char name[SLUB_CACHE_NAME_MAX + 1])
 {

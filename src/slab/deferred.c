@@ -192,7 +192,7 @@ SLUB_EXPORT void slub_deferred_barrier(void)
 	if (!sheaves || !__atomic_load_n(&is_used, __ATOMIC_RELAXED))
 		return;
 	__atomic_fetch_add(&barriers, 1, __ATOMIC_SEQ_CST);
-	/* Who did not see that is through, and its sheaf in a list or the queue. */
+	/* A thread that did not see that is done, and its sheaf in a list or the queue. */
 	slub_srcu_synchronize(&callers);
 	/* Of these two backends a list is a number too, or has a lock. */
 	if (percpu_backend == BACKEND_TID || percpu_backend == BACKEND_LOCK)

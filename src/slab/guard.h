@@ -140,7 +140,7 @@ static inline bool guard_watches_block(void)
  */
 extern int (*guard_switch)(uint64_t every) SLUB_INTERNAL;
 
-/* For blocks of no size alone: the hardened build's, each of which lies in a place. */
+/* For blocks of no size alone: each one of the hardened build lies in a place. */
 void guard_open_for_empty(void);
 /* Makes the pools; 0 or -ENOMEM. */
 int guard_open(uint64_t every);

@@ -242,7 +242,7 @@ void hardened_mend(struct slub_cache *cache, uint32_t slot)
 	chain = percpu_take(slot, capacity_now(cache));
 	if (!chain)
 		return;
-	/* A link of which a part was overwritten may have led here. */
+	/* A link that was overwritten in part may have led here. */
 	if (is_in_cache(cache, (uintptr_t)chain))
 		chain_flush(cache, chain);
 	else

@@ -334,7 +334,7 @@ SLUB_EXPORT size_t slub_cache_stride(const struct slub_cache *cache)
 
 /*
  * How far @ptr, into a slab, lies behind the start of an object.  SIZE_MAX: in none, but in
- * what is left over at the slab's end, or in front of a watched one.
+ * the unused end of the slab, or in front of a watched object.
  */
 static size_t offset_in_object(const struct slub_cache *cache, const void *ptr)
 {

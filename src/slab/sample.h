@@ -75,7 +75,7 @@ static inline uint32_t cache_sample_slot(const struct slub_cache *cache)
 	return __atomic_load_n(&cache->sample_slot, __ATOMIC_ACQUIRE);
 }
 
-/* Who keeps the profile; called with no lock held.  Set once, before a start. */
+/* The keeper of the profile; called with no lock held.  Set once, before a start. */
 struct sample_keeper {
 	/* @weight: how many such allocations this one stands for. */
 	void (*taken)(void *object, size_t bytes, double weight);

@@ -51,7 +51,7 @@ cold bool cache_empty_barns_by_one(struct slub_cache *cache)
 	struct cache_hold pin;
 	void *chain = NULL;
 
-	/* Who waits for shrinks to be over comes first. */
+	/* A thread that waits for the end of shrinks comes first. */
 	if (__atomic_load_n(&flushers, __ATOMIC_RELAXED) > 0 ||
 	    !cache_pin_any(cache, &pin))
 		return false;
@@ -249,7 +249,7 @@ void cache_empty_lists(struct slub_cache *cache)
 
 bool cache_empty(struct slub_cache *cache)
 {
-	/* Who waits for shrinks to be over comes first. */
+	/* A thread that waits for the end of shrinks comes first. */
 	if (__atomic_load_n(&flushers, __ATOMIC_RELAXED) > 0)
 		return false;
 	shrink_begin();
@@ -284,7 +284,7 @@ bool cache_flush(struct slub_cache *cache)
 	bool done;
 
 	cache_free_postponed();
-	/* Who shrinks does not wait for itself. */
+	/* A shrink does not wait for itself. */
 	if (slub_thread.flags & THREAD_IN_RECLAIM)
 		return flush_once(cache);
 	__atomic_fetch_add(&flushers, 1, __ATOMIC_RELAXED);

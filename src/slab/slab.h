@@ -496,7 +496,7 @@ int cache_flush_now(struct slub_cache *cache);
 /* Frees its empty slabs. */
 void cache_shrink_nodes(struct slub_cache *cache);
 bool cache_has_slabs(const struct slub_cache *cache);
-/* Has it slabs of which some objects are free? */
+/* Has it slabs in use that have free objects, too? */
 bool cache_has_partial(const struct slub_cache *cache);
 
 /* shrink.c */

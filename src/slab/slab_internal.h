@@ -103,8 +103,8 @@ static inline struct page *slab_of(const struct slub_cache *cache,
 
 /*
  * A chain gets as long as cache->capacity, but a cache that only frees shortens
- * its chains bit by bit: what is left in them when the frees end keeps a slab
- * per object from being given back, in the worst case.  So it may stay as long as
+ * its chains bit by bit: the objects in them when the frees end keep a slab
+ * each from being given back, in the worst case.  So it may stay as long as
  * that is an eighth of the node's slabs.  (Down to CAPACITY_MIN in any case, a
  * program that frees 45,000 nodes of a tree goes behind the list 2,500 times and
  * not 300.)  A refill shows that objects are wanted again, and doubles the length.
@@ -158,7 +158,7 @@ static inline void slab_count_set(struct page *slab, uint32_t count)
 	__atomic_store_n(&slab->count, count, __ATOMIC_RELAXED);
 }
 
-/* ... and as who looks without the lock sees it. */
+/* ... and as a thread without the lock sees it. */
 static inline uint32_t slab_count_read(const struct page *slab)
 {
 	return __atomic_load_n(&slab->count, __ATOMIC_RELAXED);
@@ -479,8 +479,8 @@ bool cache_pin(struct slub_cache *cache, struct cache_hold *pin);
  */
 bool cache_pin_any(struct slub_cache *cache, struct cache_hold *pin);
 /*
- * The same for who has an object of it in hand, so that it cannot end: also while it is
- * shut, when whoever destroys it does not wait for that, but looks at last whether it is
+ * The same for a thread with an object of it in hand, so that it cannot end: also while it
+ * is shut.  The destroying thread does not wait for that, but looks at last whether it is
  * pinned (slabs_give()).
  */
 void cache_pin_held(struct slub_cache *cache, struct cache_hold *pin);

@@ -110,8 +110,8 @@ struct double_word slab_read(struct page *slab)
 
 	/*
 	 * May be torn: the exchange that follows finds out.  Acquire: pairs with
-	 * slab_update().  Who finds by the counters alone that the last object has
-	 * come back gives the pages away (slab_is_empty()), and who takes one off the
+	 * slab_update().  A thread that learns by the counters alone that the last object has
+	 * come back gives the pages away (slab_is_empty()), and one that takes one off the
 	 * freelist reads its link first (move.c); the object may have come back
 	 * without the lock that they hold.
 	 */

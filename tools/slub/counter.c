@@ -118,7 +118,7 @@ bool counter_is_there(const struct snapshot *snapshot,
 /* A difference that is so little below 0: the two were not read at one moment. */
 #define SKEW_MAX 65536
 
-/* Of two counters modulo 2^32, of which @one counts what @other does and more. */
+/* Of two counters modulo 2^32; @one counts what @other does, and more. */
 static uint64_t difference(uint64_t one, uint64_t other)
 {
 	if (one >= other)

@@ -44,8 +44,8 @@ void groups_free(struct groups *groups);
 int groups_of_process(struct groups *groups, const struct snapshot *snapshot,
 		      uint32_t *version);
 /*
- * Into the snapshot, those of a statistics file of which @size bytes from their
- * head on are there; 0 or -errno.
+ * Into the snapshot, those of a statistics file.  @size bytes from their head on are
+ * there; 0 or -errno.
  */
 int groups_of_file(struct snapshot *snapshot, const char *bytes, size_t size);
 

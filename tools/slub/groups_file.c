@@ -41,7 +41,7 @@ int groups_of_file(struct snapshot *snapshot, const char *bytes, size_t size)
 		return -ENODATA;
 	memcpy(&head, bytes, sizeof(head));
 	snapshot->groups_version = head.version;
-	/* Not a matter of who does not ask for them. */
+	/* A command that does not ask for groups need not care. */
 	if (head.version != SLUB_ABI_GROUPS_VERSION)
 		return 0;
 	if (head.size < sizeof(head) || head.nr_groups > NR_PLACES_MAX ||

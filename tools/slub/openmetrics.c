@@ -120,7 +120,7 @@ static void print_slack(const struct snapshot *snapshot)
 	}
 }
 
-/* Modulo 2^32, sums of two as well: what falls begins anew for who reads it, at 0 then. */
+/* Modulo 2^32, sums of two as well: for a reader, a counter that falls begins anew, at 0. */
 static void print_counters(const struct snapshot *snapshot)
 {
 	const struct cache_view *caches = snapshot->caches;

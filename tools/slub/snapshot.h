@@ -114,7 +114,7 @@ bool fields_are_sane(const struct slub_abi_field *fields, int nr,
 uint64_t field_get(const char *from, struct slub_abi_field field);
 /* One more name; "..." if there is no room. */
 void aliases_add(struct cache_view *cache, const char *name);
-/* Adds up what the caches hold, and cleans what is left to clean. */
+/* Adds up what the caches hold, and cleans the remaining text. */
 void snapshot_finish(struct snapshot *snapshot);
 
 #endif

@@ -246,7 +246,7 @@ public:
 		if (result < 0)
 			detail::fail(-result, "slub::cache: objects of this cache cannot be moved");
 	}
-	/* Objects stay where they are from now on; waits for who moves some. */
+	/* Objects stay where they are from now on; waits for a thread that moves some. */
 	void pin() noexcept
 	{
 		slub_cache_setup_mobility(handle_, nullptr, nullptr, nullptr);

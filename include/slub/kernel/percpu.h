@@ -168,7 +168,7 @@ static inline uint64_t slub_kernel_add_return(uintptr_t offset, size_t size,
 	SLUB_KERNEL_VALUE(v,						\
 			  SLUB_KERNEL_UPDATE(v, SLUB_KERNEL_SET_IF, n, old))
 
-/* The kernel's variants for who is sure not to be disturbed: the same. */
+/* The kernel's variants for callers that cannot be preempted: the same. */
 #define raw_cpu_add this_cpu_add
 #define raw_cpu_sub this_cpu_sub
 #define raw_cpu_inc this_cpu_inc
