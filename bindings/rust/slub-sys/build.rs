@@ -2,7 +2,8 @@
 //! Finds libslub and tells the linker.
 //!
 //! `SLUB_LIB_DIR` names the folder that it lies in; without it pkg-config is
-//! asked for `slub`.  `SLUB_LINK` is `static` (libslub.a) or `shared`
+//! asked for `slub`.  With the feature `vendored` the sources in the crate are built
+//! by cmake instead.  `SLUB_LINK` is `static` (libslub.a) or `shared`
 //! (libslub.so); without it the archive is taken if there is one, so that the
 //! program needs no library at run time.
 
@@ -26,16 +27,47 @@ fn ask_pkg_config() -> Option<PathBuf> {
     }
 }
 
+fn run(program: &mut Command) {
+    match program.status() {
+        Ok(status) if status.success() => {}
+        Ok(status) => fail(&format!("{:?}: {}", program, status)),
+        Err(error) => fail(&format!(
+            "{:?}: {}; the feature `vendored` needs cmake, make and a C compiler",
+            program, error
+        )),
+    }
+}
+
+/// Builds libslub.a from the sources that the crate carries.
+fn build_vendored() -> PathBuf {
+    if env::var("HOST") != env::var("TARGET") {
+        fail("the feature `vendored` does not cross-compile; SLUB_LIB_DIR names a libslub.a");
+    }
+    let source = Path::new(&env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("libslub");
+    let folder = Path::new(&env::var_os("OUT_DIR").unwrap()).join("libslub");
+    let jobs = env::var("NUM_JOBS").unwrap_or_else(|_| "1".into());
+    run(Command::new("cmake").arg("-S").arg(&source).arg("-B").arg(&folder));
+    run(Command::new("cmake")
+        .arg("--build")
+        .arg(&folder)
+        .args(["--target", "slub_static", "-j", &jobs]));
+    folder
+}
+
 fn library_folder() -> PathBuf {
     if let Some(folder) = env::var_os("SLUB_LIB_DIR") {
         return fs::canonicalize(&folder).unwrap_or_else(|error| {
             fail(&format!("SLUB_LIB_DIR={}: {}", Path::new(&folder).display(), error))
         });
     }
+    if env::var_os("CARGO_FEATURE_VENDORED").is_some() {
+        return build_vendored();
+    }
     ask_pkg_config().unwrap_or_else(|| {
         fail(
             "libslub not found. Set SLUB_LIB_DIR to the folder of libslub.a or libslub.so \
-             (after `make`: the build folder), or install it so that `pkg-config slub` works",
+             (after `make`: the build folder), install it so that `pkg-config slub` works, \
+             or build the one in the crate by its feature `vendored`",
         )
     })
 }
