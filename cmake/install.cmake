@@ -9,9 +9,10 @@ set(CMAKE_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXE
 install(TARGETS slub slub_static EXPORT slub
 	LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
 	ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-# Where it was built, as `make install` does.
+# Where it was built, as `make install` does.  In a folder that ldconfig does not look into: it has
+# the soname of the other, and ldconfig would choose for all programs which of them that is.
 install(FILES $<TARGET_FILE:slub_hardened> OPTIONAL
-	DESTINATION ${CMAKE_INSTALL_LIBDIR})
+	DESTINATION ${CMAKE_INSTALL_LIBDIR}/slub)
 if(EXISTS ${PROJECT_SOURCE_DIR}/include)
 	install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/
 		DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}

@@ -98,6 +98,17 @@ class Run(Folder):
         self.assertEqual(done.stdout.strip(),
                          os.path.realpath(os.path.join(folder, "libslub-hardened.so")))
 
+    def test_hardened_where_it_is_installed(self):
+        # Not beside the other library, where ldconfig would take one for the other.
+        installed = os.path.join(self.folder, "prefix")
+        for folder in ("bin", "lib/slub"):
+            os.makedirs(os.path.join(installed, folder))
+        program = shutil.copy(SLUB, os.path.join(installed, "bin"))
+        hardened = shutil.copy(LIBRARY, os.path.join(installed, "lib/slub/libslub-hardened.so"))
+        done = slub("run", "--hardened", "--", "sh", "-c", "echo $LD_PRELOAD", program=program)
+        self.assertEqual((done.returncode, done.stdout.strip()),
+                         (0, os.path.realpath(hardened)), done)
+
     def test_settings_reach_the_library(self):
         for name, number in BACKENDS.items():
             done = slub("run", f"--fastpath={name}", "--", PROBE)

@@ -21,8 +21,9 @@ static const char *const places[] = {
 
 /* A soname first: the plain name belongs to the compiler, and may be newer. */
 static const char *const plain_names[] = { SLUB_TOOL_SONAME, "libslub.so" };
+/* Installed it is out of ldconfig's sight, for it has the other's soname. */
 static const char *const hardened_names[] = {
-	"libslub-hardened.so", "libslub-hardened.so",
+	"slub/libslub-hardened.so", "libslub-hardened.so",
 };
 
 #define NR(array) (sizeof(array) / sizeof((array)[0]))
