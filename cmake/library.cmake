@@ -18,7 +18,8 @@ endforeach()
 # These call functions of the program that must not throw.  C++17 sees to that; of what is compiled
 # as an older C++, or in another language, an exception that finds no way through here ends in
 # std::terminate() too, rather than leave a walk or a defrag that never ends.
-foreach(caller reclaim/walk reclaim/registry reclaim/charge slab/defrag)
+foreach(caller reclaim/shrinker/walk reclaim/shrinker/registry
+	reclaim/group/charge slab/idle/defrag)
 	set_source_files_properties(${PROJECT_SOURCE_DIR}/src/${caller}.c PROPERTIES
 		COMPILE_OPTIONS -fno-asynchronous-unwind-tables)
 endforeach()
@@ -107,7 +108,7 @@ target_link_options(slub_unchecked PRIVATE -Wl,-soname,libslub.so.${PROJECT_VERS
 
 # The archive holds one object in which every hidden symbol is local, so that a
 # program may have a page_alloc() of its own beside the library's.  operator new is left to the
-# program's C++ library (src/malloc/cxx_new.c).
+# program's C++ library (src/malloc/cxx/cxx_new.c).
 set(SLUB_ARCHIVED "$<FILTER:$<TARGET_OBJECTS:slub_objects>,EXCLUDE,/cxx_(new|library)[.]>")
 set(SLUB_COMBINED ${PROJECT_BINARY_DIR}/libslub_combined.o)
 add_custom_command(OUTPUT ${SLUB_COMBINED}

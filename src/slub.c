@@ -13,11 +13,11 @@
 
 #include "inspect/inspect.h"
 #include "inspect/profile.h"
-#include "slab/debug.h"
-#include "slab/guard.h"
-#include "slab/hardened.h"
-#include "slab/suspect.h"
-#include "malloc/bucket.h"
+#include "slab/watch/watch.h"
+#include "slab/guard/guard.h"
+#include "slab/hardened/hardened.h"
+#include "slab/core/suspect.h"
+#include "malloc/bucket/bucket.h"
 #include "mempool/mempool.h"
 
 enum start_state { START_NOT, START_UNDER_WAY, START_DONE };

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "reclaim/group.h"
+#include "reclaim/group/group.h"
 
 uint64_t now_ns(void)
 {

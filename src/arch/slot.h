@@ -94,7 +94,7 @@ static inline void **object_link(uintptr_t link, void *object)
 }
 
 /*
- * What the hardened build (slab/hardened.h) checks of the objects in a slot's
+ * What the hardened build (slab/hardened/hardened.h) checks of the objects in a slot's
  * lists.  As large as a slot, so that the slot's offset is that in the table too.
  */
 struct slot_check {

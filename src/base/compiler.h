@@ -18,7 +18,7 @@
 #define SLUB_CONFIG_ASSERT 0
 #endif
 #ifndef SLUB_CONFIG_CHECKS
-#define SLUB_CONFIG_CHECKS 1	/* misuse is noticed: slab/key.h, slab/suspect.c */
+#define SLUB_CONFIG_CHECKS 1	/* misuse is noticed: slab/core/key.h, slab/core/suspect.c */
 #endif
 #ifndef SLUB_CONFIG_INJECT
 #define SLUB_CONFIG_INJECT 0

@@ -83,7 +83,7 @@ struct thread_state {
 	 * Sizes from here on are not for malloc's fast path, and places from here
 	 * on not for free's (malloc/fast.c).  Both 0 until the slow path has seen
 	 * that this thread may use them; the first also while it is in a group
-	 * (reclaim/enter.c): then all sizes go slow.
+	 * (reclaim/group/enter.c): then all sizes go slow.
 	 */
 	size_t malloc_limit;
 	size_t free_limit;

@@ -2,7 +2,7 @@
 /*
  * debug: the bytes of one object that is being watched.
  *
- * Knows nothing of caches: slab/debug.c decides which objects are watched, and
+ * Knows nothing of caches: slab/watch/debug.c decides which objects are watched, and
  * calls this layer with one object at a time.
  *
  * Words
@@ -55,7 +55,7 @@
 enum debug_kind {
 	DEBUG_SIZED = 1 << 24,	/* malloc's: each has a size of its own */
 	DEBUG_KEPT = 1 << 25,	/* constructed or TYPESAFE: no poison in it */
-	DEBUG_OWNED = 1 << 26,	/* each has an owner: slab/account.h */
+	DEBUG_OWNED = 1 << 26,	/* each has an owner: slab/shadow/owned.h */
 };
 
 /* Letter O, beside the others: not those that would make the smallest slab larger. */

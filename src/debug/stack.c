@@ -175,7 +175,7 @@ struct frame {
 };
 
 /*
- * The code of the operators: malloc/cxx_new.c.  The linker names the ends of a section.
+ * The code of the operators: malloc/cxx/cxx_new.c.  The linker names the ends of a section.
  * Weak: a program without operators, linked with --gc-sections by lld, has none, and
  * the two ends are the same then.
  */

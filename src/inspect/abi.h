@@ -417,7 +417,7 @@ struct slub_abi_groups {
 };
 
 /*
- * Objects between guard pages (slab/guard.h draws it): place n lies at base +
+ * Objects between guard pages (slab/guard/guard.h draws it): place n lies at base +
  * n * place_bytes, and what is known of it at places + n * place_size.  A
  * reader must refuse a `version` that it does not know; fields are only appended.
  */

@@ -2,7 +2,7 @@
 /*
  * Counting what the heap holds, by a walk over the page map.  Takes no lock:
  * on a heap that changes meanwhile the sums are estimates.  Objects between guard
- * pages (slab/guard.h) are in no slab, and are counted as if they were.
+ * pages (slab/guard/guard.h) are in no slab, and are counted as if they were.
  *
  * This file alone knows struct slub_cache from inside, and tells other
  * processes where its numbers are, and those of watched objects.
@@ -11,7 +11,7 @@
 
 #include "debug/debug.h"
 #include "percpu/percpu_internal.h"
-#include "slab/guard.h"
+#include "slab/guard/guard.h"
 #include "slab/slab_internal.h"
 
 _Static_assert(SLUB_ABI_STATE_INUSE == STATE_COUNT_MASK &&

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/turn.h"
-#include "slab/debug.h"
+#include "slab/watch/watch.h"
 
 #include <slub/control.h>
 

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "percpu/percpu_internal.h"
-#include "reclaim/group.h"
-#include "slab/account.h"
+#include "reclaim/group/group.h"
+#include "slab/shadow/owned.h"
 
 _Static_assert(SLUB_ABI_OWNER_FREE == OWNER_FREE &&
 	       SLUB_ABI_GROUP_NAME == SLUB_GROUP_NAME_MAX + 1 &&

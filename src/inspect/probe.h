@@ -11,7 +11,7 @@
 #ifndef SLUB_PROBE_H
 #define SLUB_PROBE_H
 
-#include "slab/sample.h"
+#include "slab/shadow/sample.h"
 
 #define PROBE_NOTE(name, offset, arguments)				\
 	"990:	nop\n"							\

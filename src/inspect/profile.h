@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The heap profile: what is known of the sampled allocations (slab/sample.h).
+ * The heap profile: what is known of the sampled allocations (slab/shadow/sample.h).
  *
  * Words
  *   site     a call stack that allocated, with the sums over its samples
@@ -13,7 +13,7 @@
 
 #include "debug/debug.h"
 #include "inspect/inspect.h"
-#include "slab/sample.h"
+#include "slab/shadow/sample.h"
 #include "slub/profile.h"
 
 /* Weights are counted in parts of 256. */

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "percpu/percpu_internal.h"
-#include "slab/guard.h"
+#include "slab/guard/guard.h"
 #include "slab/slab_internal.h"
 #include "slub/version.h"
 

@@ -8,8 +8,8 @@
  * no shrinker give any.
  */
 #include "malloc/account.h"
-#include "slab/debug.h"
-#include "slab/sample.h"
+#include "slab/watch/watch.h"
+#include "slab/shadow/sample.h"
 
 #include <errno.h>
 

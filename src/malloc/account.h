@@ -5,13 +5,13 @@
  * Such a thread has no malloc_limit (base/thread.h), so what it asks for leaves
  * the fast path at the first comparison and comes here.  Each class has a second
  * cache, "malloc-cg-SIZE", made when it is first needed, whose objects have
- * owners (slab/account.h); a large block has its owner in its descriptor.
+ * owners (slab/shadow/owned.h); a large block has its owner in its descriptor.
  */
 #ifndef SLUB_MALLOC_ACCOUNT_H
 #define SLUB_MALLOC_ACCOUNT_H
 
 #include "malloc/malloc.h"
-#include "slab/account.h"
+#include "slab/shadow/owned.h"
 
 /*
  * The class for accounted objects that goes with @cache, one of malloc's; NULL:

@@ -9,15 +9,15 @@
  * that has not started and a thread that is not registered.  All other unusual cases (a
  * pointer without a slab, an empty or full list, a CPU that is stopped) find a slot that
  * is empty or has no room, and so take the slow path without a test of their own.  The one
- * further test is for the key of a free object (slab/key.h).  A pointer that is not
+ * further test is for the key of a free object (slab/core/key.h).  A pointer that is not
  * aligned to 16 exceeds its limit too: it is counted in units of 16 and rotated, which
  * moves the remainder into the top bits.  tests/golden holds the listings: at most 26
  * instructions each, no stack frame, no call.
  */
 #include "malloc/account.h"
-#include "slab/guard.h"
-#include "slab/hardened.h"
-#include "slab/key.h"
+#include "slab/guard/guard.h"
+#include "slab/hardened/hardened.h"
+#include "slab/core/key.h"
 
 #if ARCH_HAS_RSEQ
 

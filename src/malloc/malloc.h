@@ -3,7 +3,7 @@
  * malloc: the C and C++ allocation functions on top of the caches.
  *
  *   0 .. 32 KiB    72 size classes, each a cache; in the hardened build the last 8
- *                  bytes of an object are its tail (slab/hardened_tail.h)
+ *                  bytes of an object are its tail (slab/hardened/hardened_tail.h)
  *   above          large blocks of whole pages
  *   in a handler   that interrupted the holder of a lock: the CPU's lists, and
  *                  when they are empty the emergency pool (emergency.c)
@@ -14,8 +14,8 @@
 #ifndef SLUB_MALLOC_H
 #define SLUB_MALLOC_H
 
-#include "slab/hardened_tail.h"
-#include "slab/key.h"
+#include "slab/hardened/hardened_tail.h"
+#include "slab/core/key.h"
 #include "slab/slab.h"
 
 /* What malloc() promises for any size, as the C library does. */
@@ -80,9 +80,9 @@ extern uint16_t malloc_slot[CLASS_SIZE_MAX / CLASS_STEP + 1] SLUB_INTERNAL;
 int sizeclass_init(void);
 /* A start has failed: the classes are as new. */
 void sizeclass_exit(void);
-/* Turns sampling (slab/sample.h) on or off; 0, -ENOSPC, or -EBUSY in a handler. */
+/* Turns sampling (slab/shadow/sample.h) on or off; 0, -ENOSPC, or -EBUSY in a handler. */
 int sizeclass_sample(bool on);
-/* One allocation in @every is guarded (slab/guard.h), 0: none; 0 or -errno. */
+/* One allocation in @every is guarded (slab/guard/guard.h), 0: none; 0 or -errno. */
 int sizeclass_guard(uint64_t every);
 void sizeclass_guard_by_option(void);
 /* In a forked child, with no lock held but by whom a handler interrupted. */

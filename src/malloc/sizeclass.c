@@ -11,9 +11,9 @@
 
 #include "base/turn.h"
 #include "malloc/account.h"
-#include "slab/guard.h"
-#include "slab/hardened.h"
-#include "slab/sample.h"
+#include "slab/guard/guard.h"
+#include "slab/hardened/hardened.h"
+#include "slab/shadow/sample.h"
 
 size_t malloc_paged_limit;
 uint32_t malloc_paged_slots;

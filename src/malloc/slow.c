@@ -4,11 +4,11 @@
  */
 #include "debug/misuse.h"
 #include "malloc/account.h"
-#include "slab/debug.h"
-#include "slab/guard.h"
-#include "slab/hardened.h"
-#include "slab/sample.h"
-#include "slab/suspect.h"
+#include "slab/watch/watch.h"
+#include "slab/guard/guard.h"
+#include "slab/hardened/hardened.h"
+#include "slab/shadow/sample.h"
+#include "slab/core/suspect.h"
 
 #include <errno.h>
 

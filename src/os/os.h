@@ -54,7 +54,7 @@ void *os_place(size_t bytes);
 /* A start that failed has left nothing in its places: the next one looks anew. */
 void os_places_forget(void);
 
-/* limit.c: what the process may use */
+/* limits.c: what the process may use */
 struct os_limits {
 	size_t memory_bytes;	/* physical memory of the machine */
 	/* RLIMIT_AS, or a small RLIMIT_DATA; SIZE_MAX: none */

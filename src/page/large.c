@@ -418,7 +418,7 @@ size_t large_bytes_for(size_t bytes)
 
 size_t large_bytes(const void *ptr)
 {
-	/* Also asked for blocks that may be freed meanwhile: slab/group.c. */
+	/* Also asked for blocks that may be freed meanwhile: slab/shadow/group_objects.c. */
 	return (size_t)__atomic_load_n(&page_of(ptr)->count, __ATOMIC_RELAXED) *
 	       PAGE_BYTES;
 }

@@ -68,7 +68,7 @@ enum page_type {
  * | lock |    -    | run | dirty |   node   |  order  |  type  |
  * +------+---------+-----+-------+----------+---------+--------+
  *
- * lock is used by layout lock56 only (slab/update.c); dirty by free blocks;
+ * lock is used by layout lock56 only (slab/core/update.c); dirty by free blocks;
  * run by large blocks that are made of whole superblocks.
  *
  * A free of the block beside it reads them without owning the block, to see
@@ -84,9 +84,9 @@ struct page {
 	/* slab: objects carved so far (node lock); large: pages */
 	uint32_t count;
 	union {
-		uint64_t holes;		/* slab: see slab/holes.c */
-		void *purged;		/* slab without holes: see slab/holes.c */
-		void *bucket;		/* large: see malloc/bucket_large.c */
+		uint64_t holes;		/* slab: see slab/idle/holes.c */
+		void *purged;		/* slab without holes: see slab/idle/holes.c */
+		void *bucket;		/* large: see malloc/bucket/bucket_large.c */
 	};
 #if SLUB_CONFIG_LAYOUT == 0
 	struct double_word state align_to(16);

@@ -131,7 +131,7 @@ static inline const int32_t *percpu_room(const struct slot *slot)
 					       &slot->main.room;
 }
 
-/* alloc.c: offsets */
+/* allocator.c: offsets */
 /* slub_percpu_alloc() for the library itself, which may not have started. */
 uintptr_t percpu_alloc(size_t size, size_t align);
 /* @nr slots in a row, all zero on every CPU; 0: none left. */

@@ -29,7 +29,7 @@ char *percpu_copies_make(uint32_t cid);
 /* Points CPU number @cid at @area; NULL: at the dummy area. */
 void percpu_base_set(uint32_t cid, char *area);
 struct slot *percpu_collect_area(void);
-/* alloc.c */
+/* allocator.c */
 int percpu_alloc_init(size_t area_bytes);
 void percpu_alloc_exit(void);
 /* area.c, under area_lock: makes @bytes of every area usable. */

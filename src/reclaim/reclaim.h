@@ -20,7 +20,7 @@
 #ifndef SLUB_RECLAIM_H
 #define SLUB_RECLAIM_H
 
-#include "reclaim/pool.h"
+#include "reclaim/numbered.h"
 
 #include <slub/group.h>
 #include <slub/shrinker.h>
@@ -386,7 +386,7 @@ bool group_charge_stock(uint32_t owner, size_t bytes);
 bool group_charge_try(uint32_t owner, size_t bytes);
 
 /*
- * Free objects in lists of CPUs that are charged still (slab/account.h).  Called
+ * Free objects in lists of CPUs that are charged still (slab/shadow/owned.h).  Called
  * with no lock held.
  */
 struct kept_charges {

@@ -5,8 +5,8 @@
 
 #include "reclaim/reclaim.h"
 
-#include "reclaim/bits.h"
-#include "reclaim/pool.h"
+#include "reclaim/bitmap.h"
+#include "reclaim/numbered.h"
 
 /*
  * A fence that pairs with another one.  ThreadSanitizer knows no fences, but it

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How the layer starts, and what it does around fork. */
-#include "reclaim/group.h"
+#include "reclaim/group/group.h"
 
 uint32_t fence_word SLUB_INTERNAL;	/* full_fence() */
 

@@ -53,7 +53,7 @@
 
 #define BARN_CHAINS 32
 #define BARN_FIRST_CREDIT 1
-#define BARN_ENTRY_SHIFT 48	/* slab/barn.c */
+#define BARN_ENTRY_SHIFT 48	/* slab/core/barn.c */
 
 /* Of a CPU and a cache: full chains, from the oldest on. */
 struct barn {
@@ -122,7 +122,7 @@ enum cache_stat {
 	STAT_NR,
 };
 
-/* How lists keep the charges of accounted objects, slab/account.h. */
+/* How lists keep the charges of accounted objects, slab/shadow/owned.h. */
 enum account_path {
 	ACCOUNT_SLOW,		/* they do not, or there are none */
 	ACCOUNT_PAGED,		/* links and owners in the descriptors */
@@ -130,7 +130,7 @@ enum account_path {
 	ACCOUNT_WORD,		/*   in its first word */
 };
 
-/* A program's variable: struct slub_cache of slub/cache.h; slab/front.c. */
+/* A program's variable: struct slub_cache of slub/cache.h; slab/typed/front.c. */
 struct cache_front {
 	uint32_t slot;
 	uint32_t inline_slot;
@@ -169,11 +169,11 @@ struct slub_cache {
 	uint32_t object_size;	/* * bytes the user may use */
 	/* * Objects have owners, in slabs of this cache or of its twins. */
 	bool is_accounted;
-	/* free() pushes to its list, and the list keeps charges: slab/account.h */
+	/* free() pushes to its list, and the list keeps charges: slab/shadow/owned.h */
 	bool frees_inline;
 	uint8_t account_path;		/* * enum account_path */
-	bool has_keys;		/* malloc's: free objects have a key, slab/key.h */
-	uint8_t suspects;	/* atomic, an estimate: slab/suspect.c */
+	bool has_keys;		/* malloc's: free objects have a key, slab/core/key.h */
+	uint8_t suspects;	/* atomic, an estimate: slab/core/suspect.c */
 	uint32_t align;
 	uint32_t order;		/* * */
 	uint32_t objects;	/* * per slab */
@@ -194,7 +194,7 @@ struct slub_cache {
 	_Atomic int32_t capacity_now;
 	/*
 	 * atomic, an estimate: by how much requests are smaller than the size, in
-	 * 256ths of a byte, plus 1; 0: not known.  slab/alloc.c
+	 * 256ths of a byte, plus 1; 0: not known.  slab/core/alloc.c
 	 */
 	uint32_t slack;
 	/* * malloc's own or a shadow: programs cannot destroy it; never merged */
@@ -207,29 +207,29 @@ struct slub_cache {
 	uint32_t barn_refused;
 	char name_space[SLUB_CACHE_NAME_MAX + 1];
 	const struct debug_layout *debug;	/* * NULL: off; debug/debug.h */
-	struct slub_cache *twin;		/* atomic; slab/debug.h */
+	struct slub_cache *twin;		/* atomic; slab/watch/watch.h */
 	/* * of a shadow: the cache that its objects belong to; else NULL */
 	struct slub_cache *root;
-	struct slub_cache *reserve;	/* atomic; slab/reserve.c; NULL: not needed yet */
+	struct slub_cache *reserve;	/* atomic; slab/shadow/reserved.c; NULL: not needed yet */
 	bool is_reserve;
-	bool is_sampled;		/* slab/sample.h */
+	bool is_sampled;		/* slab/shadow/sample.h */
 	bool is_unguarded;		/* none of its objects has guard pages */
 	uint8_t letters;		/* of a watched cache: F Z P U T A, from bit 0 */
 	uint32_t sample_slot;		/* atomic */
 	struct slub_cache *sampled;	/* atomic; cache_sampled() */
-	/* How its objects are moved; NULL: they are not.  slab/defrag.c */
+	/* How its objects are moved; NULL: they are not.  slab/idle/defrag.c */
 	slub_isolate_fn *isolate;
 	slub_migrate_fn *migrate;
 	void *mobility_arg;
-	/* under cache_lock: how often it is pinned, and shut; slab/pin.c */
+	/* under cache_lock: how often it is pinned, and shut; slab/typed/pin.c */
 	uint32_t movers;
 	uint32_t closers;
 	/* The place whose owner pays for its objects; 0: the thread's group pays */
 	uint32_t place;
 	/* of a class of malloc: its shadow for threads in groups; made on demand */
 	struct slub_cache *accounted;
-	struct cache_alias *aliases;	/* slab/alias.c; under cache_lock */
-	/* The program's variable that stands for it, or NULL; slab/front.c */
+	struct cache_alias *aliases;	/* slab/typed/alias.c; under cache_lock */
+	/* The program's variable that stands for it, or NULL; slab/typed/front.c */
 	struct cache_front *front;
 	bool is_copied;		/* the front has copies of the inline members */
 	bool is_left;		/* by an unloaded plugin: its name is free */

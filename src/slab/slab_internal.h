@@ -4,8 +4,8 @@
 #define SLUB_SLAB_INTERNAL_H
 
 #include "debug/debug.h"
-#include "slab/hardened_tail.h"
-#include "slab/key.h"
+#include "slab/hardened/hardened_tail.h"
+#include "slab/core/key.h"
 #include "slab/slab.h"
 
 #define STATE_FROZEN (1ul << 63)
@@ -396,7 +396,7 @@ static inline void cache_root_set(struct slub_cache *cache,
 /* From size, object_size, link and debug to a cache in the list. */
 int cache_publish(struct slub_cache *cache, uint32_t sheaf_length);
 
-/* ---- watched caches: slab/debug.h ---- */
+/* ---- watched caches: slab/watch/watch.h ---- */
 
 static inline struct slub_cache *cache_twin(const struct slub_cache *cache)
 {
@@ -413,7 +413,7 @@ static inline struct slub_cache *cache_sampled(const struct slub_cache *cache)
 
 static inline struct slub_cache *cache_reserve(const struct slub_cache *cache)
 {
-	/* acquire: pairs with shadow_of() in reserve.c */
+	/* acquire: pairs with shadow_of() in shadow/reserved.c */
 	return __atomic_load_n(&cache->reserve, __ATOMIC_ACQUIRE);
 }
 

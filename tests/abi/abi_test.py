@@ -80,7 +80,7 @@ class Shared(unittest.TestCase):
 
 class Archive(unittest.TestCase):
     def test_defines_no_other_global(self):
-        """operator new is the program's C++ library's: see src/malloc/cxx_new.c."""
+        """operator new is the program's C++ library's: see src/malloc/cxx/cxx_new.c."""
         wanted = {name for name in listed() if not name.startswith("_Zn")}
         defined = names(output("nm", "--extern-only", "--defined-only", ARCHIVE))
         self.assertEqual(sorted(defined - wanted - BROUGHT_ALONG), [])

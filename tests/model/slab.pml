@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A slab's word {freelist, counters} and its place in the node: refilled from,
- * carved, freed to without a lock, listed, given back (slab/node.c).
+ * carved, freed to without a lock, listed, given back (slab/core/node.c).
  *
  * The word changes by one compare-exchange; it is read in two loads, and may be
  * torn.  The page layer is modelled by `is_gone`: a slab that was given back is

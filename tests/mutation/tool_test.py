@@ -123,14 +123,14 @@ class Calls(unittest.TestCase):
     def test_each_file_of_the_core_is_there(self):
         done = self.shown("--list", "--sample", "1")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertIn("src/slab/barn.c:", done.stdout)
+        self.assertIn("src/slab/core/barn.c:", done.stdout)
 
     def test_lines_are_those_of_one_file(self):
-        done = self.shown("--list", "--lines", "260-300", "src/slab/barn.c")
+        done = self.shown("--list", "--lines", "260-300", "src/slab/core/barn.c")
         found = [int(line.split(":")[1]) for line in done.stdout.splitlines()]
         self.assertTrue(found)
         self.assertTrue(all(260 <= number <= 300 for number in found))
-        for words in (["--lines", "1-2"], ["--lines", "x", "src/slab/barn.c"]):
+        for words in (["--lines", "1-2"], ["--lines", "x", "src/slab/core/barn.c"]):
             done = self.shown("--list", *words)
             self.assertEqual(done.returncode, 2)
             self.assertIn("--lines wants one file", done.stderr)

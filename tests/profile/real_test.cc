@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 extern "C" {
-#include "slab/real.h"
+#include "slab/typed/real.h"
 }
 
 TEST(RealLog, IsTheLogarithmOfWhatIsDrawn)

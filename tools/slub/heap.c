@@ -68,7 +68,7 @@ static uint64_t slab_state(const struct walk *walk, uint64_t i)
 
 /*
  * Pages without memory between others; in the link of the descriptor, which
- * objects with the link in themselves do not need.  See src/slab/holes.c.
+ * objects with the link in themselves do not need.  See src/slab/idle/holes.c.
  */
 static uint64_t slab_holes(const struct walk *walk,
 			   const struct cache_view *cache, uint64_t i)

@@ -267,7 +267,7 @@ static bool check_debug(const char *value)
 	}
 }
 
-/* As in the library (src/reclaim/pressure.c). */
+/* As in the library (src/reclaim/pressure/pressure.c). */
 static bool is_microseconds(const char *digits, size_t length)
 {
 	size_t nr = strspn(digits, "0123456789");

@@ -118,7 +118,7 @@ _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 		     (char *)(object_) + (link_))
 #endif
 
-/* With a key in the second word of each free object (slab/key.h). */
+/* With a key in the second word of each free object (slab/core/key.h). */
 #define RSEQ_POP_KEY_IN(entrance_, object_, slot_, t_, key_)		\
 	RSEQ_POP_BY(entrance_, object_, slot_, t_,			\
 		    "ldp %[t], %[r], [%[object]]\n\t"			\

@@ -33,8 +33,8 @@ static inline void double_word_after_fork(void)
 
 #else
 /*
- * Under one lock, thus for words alone that are seldom changed (reclaim/handler.c): slabs have a
- * lock bit each there (layout lock56), and backend tid is not to be had.
+ * Under one lock, thus for words alone that are seldom changed (reclaim/group/handler.c): slabs
+ * have a lock bit each there (layout lock56), and backend tid is not to be had.
  */
 #define ARCH_HAS_DOUBLE_WORD 0
 

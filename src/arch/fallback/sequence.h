@@ -6,7 +6,7 @@
  *
  * The stores to `head` stay the last ones, for the sake of fork: the child may
  * inherit an area in the middle of a sequence.  All stores to a half are whole
- * words: others glance at them for a count or a guess (slab/left.c, percpu_peek).
+ * words: others glance at them for a count or a guess (slab/idle/left.c, percpu_peek).
  */
 #ifndef SLUB_ARCH_FALLBACK_SEQUENCE_H
 #define SLUB_ARCH_FALLBACK_SEQUENCE_H

@@ -113,7 +113,7 @@ _Static_assert(AREA_NUMBER == 28, "sequences spell it out");
 		     (char *)(object_) + (link_))
 #endif
 /*
- * With a key in the second word of each free object (slab/key.h).  push fails where it is
+ * With a key in the second word of each free object (slab/core/key.h).  push fails where it is
  * there already, pop where it is not; both before anything is stored.  An aborted push
  * may have left the key, which its handler takes away.
  */

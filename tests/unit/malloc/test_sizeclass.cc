@@ -11,7 +11,7 @@
 #endif
 
 extern "C" {
-#include "slab/guard.h"
+#include "slab/guard/guard.h"
 }
 
 namespace {

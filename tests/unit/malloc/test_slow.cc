@@ -9,7 +9,7 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "slab/sample.h"
+#include "slab/shadow/sample.h"
 #include <slub/bucket.h>
 #include <slub/shrinker.h>
 }

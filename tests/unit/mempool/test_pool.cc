@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mempool/pool.c, mempool/create.c: what the interface does not show. */
+/* mempool/pool.c, mempool/pool_create.c: what the interface does not show. */
 #include <gtest/gtest.h>
 #include <atomic>
 #include <thread>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* percpu/alloc.c: slots and offsets are given out once, packed, and zero again when given back. */
+/*
+ * percpu/allocator.c: slots and offsets are given out once, packed, and zero again when given
+ * back.
+ */
 #include <gtest/gtest.h>
 #include <set>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* percpu/bulk.c: several objects at once are what as many single operations would be. */
+/* percpu/list_bulk.c: several objects at once are what as many single operations would be. */
 #include <deque>
 #include <gtest/gtest.h>
 

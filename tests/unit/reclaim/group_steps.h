@@ -10,7 +10,7 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "reclaim/group.h"
+#include "reclaim/group/group.h"
 }
 #undef _Static_assert
 

@@ -8,8 +8,8 @@
 #include "slub.h"
 
 extern "C" {
-#include "reclaim/bits.h"
-#include "reclaim/pool.h"
+#include "reclaim/bitmap.h"
+#include "reclaim/numbered.h"
 }
 
 namespace {

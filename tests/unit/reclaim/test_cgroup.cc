@@ -7,7 +7,7 @@
 #include "slub.h"
 
 extern "C" {
-#include "reclaim/cgroup.h"
+#include "reclaim/pressure/cgroup_pressure.h"
 }
 
 namespace {

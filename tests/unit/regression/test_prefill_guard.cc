@@ -11,8 +11,8 @@
 #include "slub.h"
 
 extern "C" {
-#include "slab/guard.h"
-#include "slab/sample.h"
+#include "slab/guard/guard.h"
+#include "slab/shadow/sample.h"
 }
 #include <slub/debug.h>
 

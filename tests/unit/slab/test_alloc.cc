@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slab/alloc.c and free.c under the backend of SLUB_FASTPATH: whatever happens, each object is in
- * one place, and the slabs know how many are in use.
+ * slab/core/alloc.c and free.c under the backend of SLUB_FASTPATH: whatever happens, each
+ * object is in one place, and the slabs know how many are in use.
  */
 #include <atomic>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/barn.c: each CPU takes its own chains first, the newest, and others' oldest. */
+/* slab/core/barn.c: each CPU takes its own chains first, the newest, and others' oldest. */
 #include <gtest/gtest.h>
 
 #include "check.h"

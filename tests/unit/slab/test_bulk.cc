@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/bulk.c: whatever is allocated and freed in bulk, each object is in one place (SLAB-3). */
+/*
+ * slab/typed/bulk.c: whatever is allocated and freed in bulk, each object is in one place
+ * (SLAB-3).
+ */
 #include <algorithm>
 
 #include "typed.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/cache.c: the geometry of slabs and the table from slot to cache. */
+/* slab/core/cache.c: the geometry of slabs and the table from slot to cache. */
 #include <algorithm>
 #include <gtest/gtest.h>
 

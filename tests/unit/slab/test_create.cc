@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/create.c: a cache takes its slots, nodes and structure, and gives them back. */
+/* slab/typed/create.c: a cache takes its slots, nodes and structure, and gives them back. */
 #include <atomic>
 #include <thread>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/deferred.c: objects in sheaves come back to their caches, once and in time. */
+/* slab/rcu/deferred.c: objects in sheaves come back to their caches, once and in time. */
 #include <atomic>
 #include <thread>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slab/deferred.c where membarrier(2) is refused: from the start (SLUB_TEST_REFUSED), or later,
+ * slab/rcu/deferred.c where membarrier(2) is refused: from the start (SLUB_TEST_REFUSED), or later,
  * by a sandbox.  A barrier frees what other CPUs have collected all the same.  (The caches stay:
  * their own lists cannot be emptied then.)
  */

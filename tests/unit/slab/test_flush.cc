@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/flush.c: a chain goes back to its slabs, however its objects are mixed. */
+/* slab/core/flush.c: a chain goes back to its slabs, however its objects are mixed. */
 #include <algorithm>
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include "typed.h"
 
 extern "C" {
-#include "slab/debug.h"
+#include "slab/watch/watch.h"
 }
 #include <slub/debug.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slab/grace.c: nothing is released while a reader is inside, everything is once, in the order of
- * the grace periods, and a queue that many add to stays short.
+ * slab/rcu/grace.c: nothing is released while a reader is inside, everything is once, in the
+ * order of the grace periods, and a queue that many add to stays short.
  */
 #include <atomic>
 #include <mutex>

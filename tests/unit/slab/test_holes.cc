@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/holes.c: free pages of slabs that are in use go back, and come again. */
+/* slab/idle/holes.c: free pages of slabs that are in use go back, and come again. */
 #include <algorithm>
 #include <atomic>
 #include <gtest/gtest.h>

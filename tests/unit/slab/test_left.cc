@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/left.c: before the heap grows, caches that are used no more give their slabs back. */
+/* slab/idle/left.c: before the heap grows, caches that are used no more give their slabs back. */
 #include <gtest/gtest.h>
 
 #include "all_lists.h"

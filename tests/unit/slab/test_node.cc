@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/node.c: refilling from slabs, giving back to them, and when a slab goes. */
+/* slab/core/node.c: refilling from slabs, giving back to them, and when a slab goes. */
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 #define _Static_assert static_assert
 #define _Atomic
 extern "C" {
-#include "slab/sample.h"
+#include "slab/shadow/sample.h"
 }
 #undef _Static_assert
 #undef _Atomic

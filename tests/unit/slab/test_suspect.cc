@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// slab/suspect.c: what looks like misuse is made certain, or nobody is accused.
+// slab/core/suspect.c: what looks like misuse is made certain, or nobody is accused.
 #include <cstdlib>
 #include <cstring>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 extern "C" {
 #include "debug/misuse.h"
-#include "slab/key.h"
+#include "slab/core/key.h"
 }
 
 namespace {

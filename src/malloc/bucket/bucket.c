@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Buckets: the size classes once more, for one subsystem or tenant.
+ *
+ *   up to 32 KiB   an object of the bucket's cache of that class (bucket_class.c)
+ *   above          a large block that names the bucket (bucket_large.c)
+ *
+ * So neither needs a header, free() need not know of buckets, and nothing is
+ * counted: who wants to know walks the page map (bucket_stats.c).  What they are
+ * made for stands in bucket_alloc.c; here is how they come and go.
+ *
+ * Locks: buckets_lock protects the list of buckets.
+ */
+#include "malloc/bucket/bucket_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FLAGS_ALL (SLUB_PANIC | SLUB_ACCOUNT | SLUB_RECLAIM_ACCOUNT |	\
+		   SLUB_CONSISTENCY_CHECKS | SLUB_RED_ZONE |		\
+		   SLUB_POISON | SLUB_STORE_USER | SLUB_TRACE |		\
+		   SLUB_FAILSLAB)
+
+static const struct slub_cache_args cache_args = {
+	.name = "slub_bucket",
+	.size = sizeof(struct slub_bucket),
+	.flags = SLUB_NO_MERGE,
+};
+static struct slub_cache bucket_cache = { .args = &cache_args };
+
+static struct lock buckets_lock = LOCK_INIT;
+static struct list buckets = { &buckets, &buckets };
+
+static struct slub_bucket *next_bucket(const struct list *item)
+{
+	if (item->next == &buckets)
+		return NULL;
+	return container_of(item->next, struct slub_bucket, list);
+}
+
+/* ---- create ---- */
+
+static bool name_is_valid(const char *name)
+{
+	size_t n = 0;
+
+	for (; name && name[n]; n++) {
+		if (n == SLUB_BUCKET_NAME_MAX || name[n] <= ' ' ||
+		    name[n] > '~')
+			return false;
+	}
+	return n > 0;
+}
+
+/* Enters @bucket in the list; false: there is one of that name. */
+static bool list_enter(struct slub_bucket *bucket)
+{
+	struct slub_bucket *b;
+
+	lock_acquire(&buckets_lock);
+	for (b = next_bucket(&buckets); b; b = next_bucket(&b->list)) {
+		if (strcmp(b->name, bucket->name) == 0)
+			break;
+	}
+	if (!b)
+		list_add_tail(&buckets, &bucket->list);
+	lock_release(&buckets_lock);
+	return !b;
+}
+
+/* 0, or an errno. */
+static int create(const char *name, unsigned long flags,
+		  struct slub_bucket **out)
+{
+	struct slub_bucket *bucket;
+
+	if (!name_is_valid(name) || flags & ~(unsigned long)FLAGS_ALL) {
+		log_message("slub_bucket_create(%s): %s", name ? name : "NULL",
+			    name_is_valid(name) ?
+			    "unknown flag, or one that is not for buckets" :
+			    "the name must have 1 to 41 printable characters "
+			    "without blanks");
+		return EINVAL;
+	}
+	if (slub_thread.locks_held || !slub_start())
+		return ENOMEM;
+	bucket = slub_cache_zalloc(&bucket_cache);
+	if (!bucket)
+		return ENOMEM;
+	memcpy(bucket->name, name, strlen(name));
+	bucket->flags = flags;
+	if (!list_enter(bucket)) {
+		slub_cache_free_slow(&bucket_cache, bucket);
+		log_message("slub_bucket_create(%s): there is a bucket of that "
+			    "name", name);
+		return EEXIST;
+	}
+	bucket->magic = BUCKET_MAGIC;
+	*out = bucket;
+	return 0;
+}
+
+SLUB_EXPORT struct slub_bucket *slub_bucket_create(const char *name,
+						   unsigned long flags)
+{
+	struct slub_bucket *bucket = NULL;
+	int err = create(name, flags, &bucket);
+
+	if (err && flags & SLUB_PANIC) {
+		log_always("slub_bucket_create(%s): error %d, and SLUB_PANIC "
+			   "was asked for", name ? name : "NULL", err);
+		abort();
+	}
+	if (err)
+		errno = err;
+	return bucket;
+}
+
+/* ---- groups ---- */
+
+SLUB_EXPORT int slub_bucket_group_set(struct slub_bucket *bucket,
+				      struct slub_group *group)
+{
+	if (!bucket_is_live(bucket) || !(bucket->flags & SLUB_ACCOUNT) ||
+	    slub_thread.locks_held || group_place_set(&bucket->place, group))
+		return -EINVAL;
+	bucket_classes_place(bucket);
+	return 0;
+}
+
+/* ---- destroy ---- */
+
+static int has_blocks(void *bucket)
+{
+	struct slub_bucket_stats stats;
+	int err = bucket_count(bucket, &stats);
+
+	return err ? err : stats.live_blocks != 0;
+}
+
+static int destroy(struct slub_bucket *bucket)
+{
+	struct slub_bucket_stats stats;
+	int err = wait_unused(has_blocks, bucket);
+
+	if (!err)
+		return bucket_classes_destroy(bucket);
+	if (err == -EBUSY && !bucket_count(bucket, &stats))
+		log_message("slub_bucket_destroy(%s): %zu blocks of %zu bytes are still "
+			    "allocated, %zu of them large", bucket->name, stats.live_blocks,
+			    stats.live_bytes, stats.large_blocks);
+	return err;
+}
+
+SLUB_EXPORT int slub_bucket_destroy(struct slub_bucket *bucket)
+{
+	int err;
+
+	if (!bucket)
+		return 0;
+	if (!bucket_is_live(bucket)) {
+		log_message("slub_bucket_destroy: %p is not a bucket",
+			    (void *)bucket);
+		return -EINVAL;
+	}
+	if (slub_thread.locks_held)
+		return -EAGAIN;
+	err = destroy(bucket);
+	if (err)
+		return err;
+	lock_acquire(&buckets_lock);
+	list_remove(&bucket->list);
+	lock_release(&buckets_lock);
+	bucket->magic = 0;
+	group_place_set(&bucket->place, NULL);
+	slub_cache_free_slow(&bucket_cache, bucket);
+	return 0;
+}
+
+/* ---- fork ---- */
+
+usual void bucket_fork_prepare(void)
+{
+	lock_acquire_for_fork(&buckets_lock);
+}
+
+usual void bucket_fork_finish(bool in_child)
+{
+	struct slub_bucket *b = in_child ? next_bucket(&buckets) : NULL;
+
+	for (; b; b = next_bucket(&b->list))
+		bucket_classes_leave(b);
+	lock_release_after_fork(&buckets_lock, in_child);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A bucket's caches: one for each of malloc's classes, made when it is first needed.  A second
+ * thread that needs the same cache waits until the first one has made it (BUCKET-1).
+ */
+#include "malloc/bucket/bucket_internal.h"
+#include "slab/shadow/owned.h"
+#include "slab/guard/guard.h"
+
+#include <errno.h>
+
+/* So many times a thread waits for another one that makes the cache. */
+#define MAKING_WAITS_MAX 10000
+
+/* ---- one ---- */
+
+static struct slub_cache *class_create(const struct slub_bucket *bucket,
+				       const struct slub_cache *model,
+				       struct slub_cache **class)
+{
+	char space[SLUB_CACHE_NAME_MAX + 1] = "";
+	struct text name = { space, SLUB_CACHE_NAME_MAX, 0 };
+	struct slub_cache_args args = {
+		.name = space, .size = model->object_size,
+		/* As aligned as malloc's own class of that size. */
+		.align = min_size(model->size & -model->size, PAGE_BYTES),
+		.flags = (bucket->flags & ~(unsigned long)SLUB_PANIC) |
+			 SLUB_NO_MERGE,
+	};
+
+	text_printf(&name, "%s-%u", bucket->name, model->size);
+	return cache_create_at(&args, class);
+}
+
+/* Waits for the thread that makes the cache.  NULL: it failed, or takes too long. */
+static struct slub_cache *class_wait(struct slub_cache **class)
+{
+	for (unsigned int i = 0; i < MAKING_WAITS_MAX; i++) {
+		struct slub_cache *cache = __atomic_load_n(class,
+							   __ATOMIC_ACQUIRE);
+
+		if (!cache_is_making(cache))
+			return cache;
+		sys_wait(i);
+	}
+	return NULL;
+}
+
+/*
+ * True: this thread has to make the class.  After a fork *@cache may be what the parent's
+ * thread had already made of it.  False: the class is made, or another thread makes it.
+ */
+static bool class_begin(struct slub_cache **class, struct slub_cache **cache)
+{
+	do {
+		if (*cache && !cache_is_left(*cache))
+			return false;
+	} while (!__atomic_compare_exchange_n(class, cache, cache_making(NULL), false,
+					      __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE));
+	*cache = cache_made(*cache);
+	return true;
+}
+
+cold struct slub_cache *bucket_class_make(struct slub_bucket *bucket,
+					  uint32_t number,
+					  const struct slub_cache *model)
+{
+	struct slub_cache **class = &bucket->classes[number];
+	struct slub_cache *cache = NULL;
+
+	errno = ENOMEM;
+	if (slub_thread.locks_held)
+		return NULL;
+	if (!class_begin(class, &cache))
+		return cache_is_making(cache) ? class_wait(class) : cache;
+	if (!cache)
+		cache = class_create(bucket, model, class);
+	/* release: pairs with the acquire in bucket_class() */
+	__atomic_store_n(class, cache, __ATOMIC_RELEASE);
+	/*
+	 * The place is copied after the store, since slub_bucket_group_set() may have missed
+	 * this cache.  seq_cst: pairs with bucket_classes_place(); one of the two sees the
+	 * other's store.
+	 */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (cache && bucket->flags & SLUB_ACCOUNT)
+		cache_place_copy(cache, &bucket->place);
+	return cache;
+}
+
+/* ---- all ---- */
+
+/* The cache of a class, or NULL while it is not made. */
+static struct slub_cache *class_made(const struct slub_bucket *bucket,
+				     uint32_t number)
+{
+	struct slub_cache *cache = __atomic_load_n(&bucket->classes[number],
+						   __ATOMIC_ACQUIRE);
+
+	return cache_is_making(cache) ? NULL : cache;
+}
+
+void bucket_classes_place(struct slub_bucket *bucket)
+{
+	/* seq_cst: the place was written before; pairs with bucket_class_make() */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	for (uint32_t c = 0; c < CLASS_NR; c++) {
+		struct slub_cache *cache = class_made(bucket, c);
+
+		if (cache)
+			cache_place_copy(cache, &bucket->place);
+	}
+}
+
+/* Adds a cache's objects; returns 0 or -EAGAIN. */
+static int class_count(struct slub_cache *cache,
+		       struct slub_bucket_stats *stats)
+{
+	struct slub_cache_stats numbers = { 0 };
+	size_t nr = 0;
+	int ret = slub_cache_for_each_object(cache, object_count, &nr);
+
+	slub_cache_stats(cache, &numbers);
+	if (ret)
+		nr = numbers.objects + guard_nr_objects(cache);
+	stats->classes++;
+	stats->live_blocks += nr;
+	stats->live_bytes += nr * cache->object_size;
+	stats->slab_bytes += numbers.slabs * (PAGE_BYTES << cache->order) +
+			     guard_page_bytes(cache);
+	return ret;
+}
+
+int bucket_classes_count(struct slub_bucket *bucket,
+			 struct slub_bucket_stats *stats)
+{
+	int ret = 0;
+
+	for (uint32_t c = 0; c < CLASS_NR; c++) {
+		struct slub_cache *cache = class_made(bucket, c);
+
+		if (cache && class_count(cache, stats))
+			ret = -EAGAIN;
+	}
+	return ret;
+}
+
+int bucket_classes_destroy(struct slub_bucket *bucket)
+{
+	for (uint32_t c = 0; c < CLASS_NR; c++) {
+		struct slub_cache *cache = cache_made(bucket->classes[c]);
+		int err = cache ? slub_cache_destroy(cache) : 0;
+
+		if (err)
+			return err;
+		bucket->classes[c] = NULL;
+	}
+	return 0;
+}
+
+usual void bucket_classes_leave(struct slub_bucket *bucket)
+{
+	for (uint32_t c = 0; c < CLASS_NR; c++) {
+		if (cache_is_making(bucket->classes[c]))
+			bucket->classes[c] = cache_left(bucket->classes[c]);
+	}
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The forms of C++'s operator delete.  The size and the alignment that some are told are
+ * not needed; see sized.c.
+ *
+ * Where objects are watched or guarded from the start, a delete looks first whether its
+ * block came from the new that it belongs to; and the free behind it looks for a new that
+ * no delete has told of (debug_free_call()).  A program that has an operator of its own has
+ * its own ways: nothing is looked at.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+
+#include "malloc/cxx/cxx.h"
+#include "slab/watch/watch.h"
+#include "slab/guard/guard.h"
+
+/*
+ * The program's own; NULL: it has none.  Never NULL where deletes look at their block, so
+ * that one test does for both.  Const after start.
+ */
+static struct {
+	void (*one)(void *ptr);
+	void (*many)(void *ptr);
+	void (*one_aligned)(void *ptr, size_t align);
+	void (*many_aligned)(void *ptr, size_t align);
+} program_delete;
+
+bool cxx_new_is_ours;
+static bool is_looking;
+
+static cold void look(void *ptr, enum alloc_call call)
+{
+	if (guard_owns(ptr))
+		guard_free_call(ptr, call);
+	else
+		debug_free_call(ptr, call);
+}
+
+/* Does the program's own @operator free it?  @call: what its block must be of. */
+#define HANDED_ON(operator, call, ptr, ...)				\
+	(unlikely(operator) &&						\
+	 (is_looking ? (look(ptr, call), false) :			\
+		       (operator(ptr, ##__VA_ARGS__), true)))
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+static void own_delete(void *ptr)
+{
+	if (unlikely(is_looking))
+		look(ptr, CALL_NEW);
+	fast_free(ptr);
+}
+
+static void own_delete_many(void *ptr)
+{
+	if (!HANDED_ON(program_delete.one, CALL_NEW_MANY, ptr))
+		fast_free(ptr);
+}
+
+static void own_delete_aligned(void *ptr, size_t align)
+{
+	if (unlikely(is_looking))
+		look(ptr, CALL_NEW);
+	fast_free(ptr);
+}
+
+static void own_delete_many_aligned(void *ptr, size_t align)
+{
+	if (!HANDED_ON(program_delete.one_aligned, CALL_NEW_MANY, ptr, align))
+		fast_free(ptr);
+}
+
+CXX_BASE(void, _ZdlPv, own_delete, void *ptr)
+CXX_BASE(void, _ZdaPv, own_delete_many, void *ptr)
+CXX_BASE(void, _ZdlPvSt11align_val_t, own_delete_aligned, void *ptr, size_t a)
+CXX_BASE(void, _ZdaPvSt11align_val_t, own_delete_many_aligned, void *ptr,
+	 size_t a)
+
+#define CXX_DELETE_SIZED(name, own, call)				\
+	CXX_FUNCTION(void, name, void *ptr, size_t n)			\
+	{								\
+		if (!HANDED_ON(own, call, ptr))				\
+			fast_free_sized(ptr, n);			\
+	}
+#define CXX_DELETE_SIZED_ALIGNED(name, own, call)			\
+	CXX_FUNCTION(void, name, void *ptr, size_t n, size_t a)		\
+	{								\
+		if (!HANDED_ON(own, call, ptr, a))			\
+			free_aligned_told(ptr, n, a);			\
+	}
+#define CXX_DELETE_NOTHROW(name, own, call)				\
+	CXX_FUNCTION(void, name, void *ptr, const void *tag)		\
+	{								\
+		if (!HANDED_ON(own, call, ptr))				\
+			fast_free(ptr);					\
+	}
+#define CXX_DELETE_ALIGNED_NOTHROW(name, own, call)			\
+	CXX_FUNCTION(void, name, void *ptr, size_t a, const void *tag)	\
+	{								\
+		if (!HANDED_ON(own, call, ptr, a))			\
+			fast_free(ptr);					\
+	}
+
+CXX_DELETE_SIZED(_ZdlPvm, program_delete.one, CALL_NEW)
+CXX_DELETE_SIZED(_ZdaPvm, program_delete.many, CALL_NEW_MANY)
+CXX_DELETE_SIZED_ALIGNED(_ZdlPvmSt11align_val_t, program_delete.one_aligned,
+			 CALL_NEW)
+CXX_DELETE_SIZED_ALIGNED(_ZdaPvmSt11align_val_t, program_delete.many_aligned,
+			 CALL_NEW_MANY)
+CXX_DELETE_NOTHROW(_ZdlPvRKSt9nothrow_t, program_delete.one, CALL_NEW)
+CXX_DELETE_NOTHROW(_ZdaPvRKSt9nothrow_t, program_delete.many, CALL_NEW_MANY)
+CXX_DELETE_ALIGNED_NOTHROW(_ZdlPvSt11align_val_tRKSt9nothrow_t,
+			   program_delete.one_aligned, CALL_NEW)
+CXX_DELETE_ALIGNED_NOTHROW(_ZdaPvSt11align_val_tRKSt9nothrow_t,
+			   program_delete.many_aligned, CALL_NEW_MANY)
+
+/* ---- start ---- */
+
+/* The C++ library's own is found where the archive's names are not. */
+static bool is_of_library(void *function)
+{
+	Dl_info used, library;
+
+	return dladdr(function, &used) &&
+	       dladdr((void *)_ZSt15get_new_handlerv, &library) &&
+	       used.dli_fbase == library.dli_fbase;
+}
+
+void *cxx_replaced(const char *name, void *linked, void *own)
+{
+	void *used = linked == own ? dlsym(RTLD_DEFAULT, name) : linked;
+
+	return !used || used == own || is_of_library(used) ? NULL : used;
+}
+
+CXX_LOOK_AT_PROGRAM(program_delete, _ZdlPv, _ZdaPv, own_delete)
+
+/* Behind both looks at the program. */
+__attribute__((constructor(104))) static void look_at_blocks(void)
+{
+	if (!_ZSt15get_new_handlerv || !slub_start() ||
+	    !cxx_new_is_ours ||
+	    program_delete.one || program_delete.many ||
+	    program_delete.one_aligned || program_delete.many_aligned ||
+	    (!option_text(OPTION_debug) && !option_value(OPTION_guard)))
+		return;
+	program_delete.one = program_delete.many = own_delete;
+	program_delete.one_aligned = program_delete.many_aligned =
+		own_delete_aligned;
+	is_looking = debug_calls_are_told = true;
+}

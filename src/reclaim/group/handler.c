@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A group's handler: what the program itself can do when a maximum is in the way.
+ *
+ * Function and argument are two words that are changed as one, so a function is never
+ * called with the argument of another.  Whoever calls it says so in a walker (walker.c);
+ * whoever has changed it waits until no other thread is in the old one.
+ *
+ * HANDLER-1  A call is announced, then comes a fence, and then the handler is read.
+ *            A change is followed by a fence, and by a look at all walkers.  So either
+ *            the call is one of the new handler, or the look finds it.
+ * HANDLER-2  What is announced after the look is a call of the new handler, so each
+ *            walker is waited for once: until it has ended the call that was found,
+ *            however many follow.
+ *
+ * Nobody waits in a callback of the library: what that one waits for may wait for it.
+ */
+#include "reclaim/group/group.h"
+
+#include <errno.h>
+
+static const struct double_word no_handler;
+
+void group_handler_change(struct slub_group *group, struct double_word new)
+{
+	struct double_word old = { 0, 0 };
+
+	while (!double_word_exchange(&group->handler, &old, new))
+		;
+}
+
+/* Both words at one moment: none is exchanged for none, or they are returned. */
+static struct double_word handler_read(struct slub_group *group)
+{
+	struct double_word now = no_handler;
+
+	double_word_exchange(&group->handler, &now, no_handler);
+	return now;
+}
+
+/* ---- the call ---- */
+
+/* How often a walker is waited for where all are taken: a tenth of a second. */
+#define WALKER_WAITS_MAX 1000
+
+static struct walker *walker_wait(void)
+{
+	struct walker *walker = walker_begin();
+
+	for (unsigned int i = 0; i < WALKER_WAITS_MAX && !walker; i++) {
+		sys_wait(i);
+		walker = walker_begin();
+	}
+	return walker;
+}
+
+static bool call(struct walker *walker, struct slub_group *group, size_t bytes)
+{
+	struct double_word now;
+	slub_group_handler_fn *handler;
+
+	/* The group is no other one's meanwhile: walkers_use_group(). */
+	__atomic_store_n(&walker->group, group, __ATOMIC_RELAXED);
+	/* release: pairs with the acquire in is_inside() */
+	__atomic_store_n(&walker->handles, group, __ATOMIC_RELEASE);
+	full_fence();	/* HANDLER-1 */
+	inject(INJECT_handler);
+	now = handler_read(group);
+	handler = (slub_group_handler_fn *)now.first;
+	return handler && handler(group, bytes, (void *)now.second);
+}
+
+bool group_handler_ask(struct slub_group *group, size_t bytes)
+{
+	struct walker *walker;
+	bool again;
+
+	if (!handler_read(group).first || !reclaim_enter())
+		return false;
+	walker = walker_wait();
+	again = walker && call(walker, group, bytes);
+	if (walker)
+		walker_end(walker);
+	reclaim_leave();
+	return again;
+}
+
+/* ---- the change ---- */
+
+static bool am_in_callback(void)
+{
+	struct walker *walker;
+	int n = -1;
+
+	if (slub_thread.locks_held ||
+	    slub_thread.flags & (THREAD_IN_RECLAIM | THREAD_IN_DEFRAG))
+		return true;
+	while ((walker = walker_next(&n)) != NULL) {
+		if (walker_is_mine(walker))
+			return true;
+	}
+	return false;
+}
+
+/* Is @walker in the call of @group's handler that is its @walks-th walk? */
+static bool is_inside(const struct walker *walker,
+		      const struct slub_group *group, uint32_t walks)
+{
+	/* acquire: pairs with the releases in walker_begin() and walker_end() */
+	return __atomic_load_n(&walker->handles, __ATOMIC_ACQUIRE) == group &&
+	       __atomic_load_n(&walker->walks, __ATOMIC_ACQUIRE) == walks &&
+	       !walker_is_mine(walker);
+}
+
+int group_handler_wait(const struct slub_group *group)
+{
+	bool may_wait = !am_in_callback();
+	struct walker *walker;
+	int n = -1;
+
+	full_fence();	/* HANDLER-1 */
+	while ((walker = walker_next(&n)) != NULL) {
+		uint32_t walks = __atomic_load_n(&walker->walks,
+						 __ATOMIC_ACQUIRE);
+
+		for (unsigned int i = 0; is_inside(walker, group, walks); i++) {
+			if (!may_wait)
+				return -EDEADLK;
+			sys_wait(i);
+		}
+	}
+	return 0;
+}
+
+/* A delete may come in between: either it takes @new off, or it is seen here. */
+static int change(struct slub_group *group, struct double_word new)
+{
+	group_handler_change(group, new);
+	full_fence();
+	if (group_is_alive(group))
+		return 0;
+	group_handler_change(group, no_handler);
+	return -EINVAL;
+}
+
+SLUB_EXPORT int slub_group_handler_set(struct slub_group *group,
+				       slub_group_handler_fn *handler,
+				       void *arg)
+{
+	/* Inside, its structure is no other group's: GROUP-5. */
+	int index = slub_srcu_read_lock(&group_domain);
+	bool was_alive = group_is_alive(group);
+	int err = -EINVAL, waited;
+
+	if (was_alive)
+		err = change(group, (struct double_word){ (uintptr_t)handler,
+							  (uintptr_t)arg });
+	slub_srcu_read_unlock(&group_domain, index);
+	if (!was_alive)
+		return err;
+	waited = group_handler_wait(group);
+	return err ? err : waited;
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reacting to memory pressure: a bounded walk per event, with more pressure the
+ * longer it lasts.
+ */
+#define _GNU_SOURCE
+#include "reclaim/pressure/pressure.h"
+
+#include "base/nearest.h"
+#include "base/turn.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#define WALK_NS 100000000u
+#define WALK_INTERVAL_NS 50000000u
+/* After so long a quiet time it begins anew. */
+#define QUIET_NS 10000000000u
+#define PRIORITY_STEP 2
+/* A walk that gave back this share, and so much, was enough: do no more. */
+#define ENOUGH_SHARE 32
+#define ENOUGH_BYTES ((size_t)1 << 20)
+/* From here on objects are moved, too. */
+#define PRIORITY_MOVE 8
+
+static struct turn opening;	/* one thread at a time opens, or handles */
+static int epoll_fd = -1;	/* changed under `opening` */
+static struct identity epoll_identity;	/* under `opening` */
+static struct source sources[SOURCES_MAX] rarely_touched;
+static int nr_sources;
+
+static struct slub_pressure_stats stats;
+/* under `opening` */
+static int priority = SLUB_PRIORITY_MAX;
+static uint64_t last_walk_ns;
+static bool was_enough;		/* what the last walk gave back */
+
+/* Returns how many of @nr sources can be watched; those that cannot go (a plain file). */
+static int watch(int fd, int nr)
+{
+	int nr_watched = 0;
+
+	for (int i = 0; i < nr; i++) {
+		struct source *source = &sources[i];
+		struct epoll_event event = { source->poll_events,
+					     { .u32 = (uint32_t)nr_watched } };
+
+		if (sys_call4(SYS_epoll_ctl, fd, EPOLL_CTL_ADD, source->fd,
+			      (long)&event)) {
+			log_message("memory pressure: source 0x%x cannot be watched",
+				    source->kind);
+			sources_close(source, 1);
+			continue;
+		}
+		__atomic_fetch_or(&stats.sources, source->kind, __ATOMIC_RELAXED);
+		sources[nr_watched++] = *source;
+	}
+	return nr_watched;
+}
+
+/* @min: the number that the descriptor gets if it is free, or a higher one. */
+static int open_all(int min)
+{
+	int fd = (int)sys_call4(SYS_epoll_create1, EPOLL_CLOEXEC, 0, 0, 0);
+
+	if (fd < 0)
+		return fd;
+	fd = descriptor_keep(fd, min, &epoll_identity);
+	nr_sources = watch(fd, sources_open(sources));
+	if (!nr_sources) {
+		close_fd(fd);
+		return -ENOENT;
+	}
+	__atomic_store_n(&epoll_fd, fd, __ATOMIC_RELEASE);
+	return fd;
+}
+
+/* What the program has closed, or given to others, is left alone. */
+static void close_all(void)
+{
+	int fd = epoll_fd;
+
+	__atomic_store_n(&epoll_fd, -1, __ATOMIC_RELEASE);
+	descriptor_close(fd, &epoll_identity);
+	sources_close(sources, nr_sources);
+	nr_sources = 0;
+}
+
+/* Under `opening`: are all descriptors what they were?  DESCRIPTOR-1 */
+static bool is_whole(void)
+{
+	for (int i = 0; i < nr_sources; i++) {
+		if (!source_is_whole(&sources[i]))
+			return false;
+	}
+	return descriptor_is_kept(epoll_fd, &epoll_identity);
+}
+
+/* Under its old number, if that is free: the program may poll it. */
+static int open_anew(void)
+{
+	static bool is_said;
+	int number = epoll_fd;
+
+	if (!is_said)
+		log_message("memory pressure: the program closed descriptors of "
+			    "this library; they are opened anew");
+	is_said = true;
+	close_all();
+	__atomic_store_n(&stats.sources, 0, __ATOMIC_RELAXED);
+	return open_all(number);
+}
+
+SLUB_EXPORT int slub_pressure_fd(void)
+{
+	int fd = __atomic_load_n(&epoll_fd, __ATOMIC_ACQUIRE);
+
+	if (slub_thread.locks_held || !slub_start() || !turn_try(&opening))
+		return fd >= 0 ? fd : -EAGAIN;
+	fd = epoll_fd;
+	if (fd < 0)
+		fd = open_all(DESCRIPTOR_MIN);
+	else if (!is_whole())
+		fd = open_anew();
+	turn_end(&opening);
+	return fd;
+}
+
+/*
+ * One that is over would be ready for ever, and the thread never sleep.  It stays
+ * open, and what is watched stands in the statistics, until a fork or the end.
+ */
+static void drop_if_over(const struct source *source)
+{
+	if (source->is_over)
+		sys_call4(SYS_epoll_ctl, epoll_fd, EPOLL_CTL_DEL, source->fd, 0);
+}
+
+/* Reads all sources that are ready, looks at the others; returns how many had an event. */
+static int read_events(enum severity *worst)
+{
+	enum severity said[SOURCES_MAX] = { SEVERITY_NONE };
+	struct epoll_event ready[SOURCES_MAX];
+	long n = sys_call6(SYS_epoll_pwait, epoll_fd, (long)ready, SOURCES_MAX,
+			   0, 0, 8);
+	int events = 0;
+
+	for (long i = 0; i < n; i++) {
+		struct source *source = &sources[ready[i].data.u32];
+
+		said[ready[i].data.u32] = source_read(source, ready[i].events);
+		drop_if_over(source);
+	}
+	for (int i = 0; i < nr_sources; i++) {
+		if (said[i] == SEVERITY_NONE)
+			said[i] = source_look(&sources[i]);
+		events += said[i] != SEVERITY_NONE;
+		if (said[i] > *worst)
+			*worst = said[i];
+	}
+	return events;
+}
+
+/* The longer it lasts in vain, the more. */
+static void choose_priority(enum severity worst, uint64_t now)
+{
+	static const int first[] = { SLUB_PRIORITY_MAX, 8, 4, 2 };
+
+	if (!last_walk_ns || now - last_walk_ns > QUIET_NS)
+		priority = SLUB_PRIORITY_MAX;
+	else if (was_enough)
+		priority = (int)min_size((size_t)priority + PRIORITY_STEP,
+					 SLUB_PRIORITY_MAX);
+	else if (priority >= PRIORITY_STEP)
+		priority -= PRIORITY_STEP;
+	else
+		priority = 0;
+	if (priority > first[worst])
+		priority = first[worst];
+}
+
+static void walk(enum severity worst, uint64_t now)
+{
+	struct reclaim_result result;
+
+	choose_priority(worst, now);
+	result = reclaim_for(priority, WALK_NS);
+	if (priority <= PRIORITY_MOVE)
+		result.bytes += reclaim_move(now + WALK_NS);
+	was_enough = result.bytes >= max_size(reclaim_used() / ENOUGH_SHARE,
+					      ENOUGH_BYTES);
+	last_walk_ns = os_clock_ns();
+	__atomic_store_n(&stats.priority, priority, __ATOMIC_RELAXED);
+	reclaim_count(&stats.walks, 1);
+	reclaim_count(&stats.cut_short, result.is_cut_short);
+	reclaim_count(&stats.objects, result.objects);
+	reclaim_count(&stats.bytes, result.bytes);
+	log_message("memory pressure: priority %d, %lu objects and %lu bytes "
+		    "freed", priority, result.objects, result.bytes);
+}
+
+static int handle_lost(void)
+{
+	int number = epoll_fd, fd = open_anew();
+
+	if (fd < 0)
+		return -EINVAL;
+	return fd == number ? 0 : -EBADF;
+}
+
+SLUB_EXPORT int slub_pressure_handle(void)
+{
+	enum severity worst = SEVERITY_NONE;
+	uint64_t now;
+	int events;
+
+	if (__atomic_load_n(&epoll_fd, __ATOMIC_ACQUIRE) < 0)
+		return -EINVAL;
+	if (slub_thread.locks_held || !turn_try(&opening))
+		return 0;
+	if (unlikely(!is_whole())) {
+		events = handle_lost();
+		turn_end(&opening);
+		return events;
+	}
+	events = read_events(&worst);
+	now = os_clock_ns();
+	reclaim_count(&stats.events, (uint64_t)events);
+	if (events && last_walk_ns && now - last_walk_ns < WALK_INTERVAL_NS)
+		reclaim_count(&stats.merged, (uint64_t)events);
+	else if (events)
+		walk(worst, now);
+	turn_end(&opening);
+	return events;
+}
+
+SLUB_EXPORT void slub_pressure_stats_read(struct slub_pressure_stats *out)
+{
+	out->sources = __atomic_load_n(&stats.sources, __ATOMIC_RELAXED);
+	out->priority = __atomic_load_n(&stats.priority, __ATOMIC_RELAXED);
+	out->events = __atomic_load_n(&stats.events, __ATOMIC_RELAXED);
+	out->merged = __atomic_load_n(&stats.merged, __ATOMIC_RELAXED);
+	out->walks = __atomic_load_n(&stats.walks, __ATOMIC_RELAXED);
+	out->cut_short = __atomic_load_n(&stats.cut_short, __ATOMIC_RELAXED);
+	out->objects = __atomic_load_n(&stats.objects, __ATOMIC_RELAXED);
+	out->bytes = __atomic_load_n(&stats.bytes, __ATOMIC_RELAXED);
+}
+
+/* -1: it is not the library's any more, which slub_pressure_handle() sees to. */
+static int fd_to_poll(void)
+{
+	int fd = __atomic_load_n(&epoll_fd, __ATOMIC_ACQUIRE);
+
+	if (fd < 0 || !turn_try(&opening))
+		return fd;
+	if (!descriptor_is_kept(epoll_fd, &epoll_identity))
+		fd = -1;
+	turn_end(&opening);
+	return fd;
+}
+
+bool pressure_wait(int wake_fd, bool for_events, int timeout_ms)
+{
+	struct pollfd fds[2] = { { wake_fd, POLLIN, 0 },
+				 { for_events ? fd_to_poll() : -1, POLLIN, 0 } };
+	struct {
+		long seconds;
+		long nanoseconds;
+	} timeout = { timeout_ms / 1000, timeout_ms % 1000 * 1000000l };
+
+	return sys_call6(SYS_ppoll, (long)fds, 2, (long)&timeout, 0, 8, 0) > 0;
+}
+
+/* The sources are the parent's: what one reads the other misses. */
+void pressure_fork_child(void)
+{
+	turn_after_fork(&opening);
+	pressure_thread_fork_child();
+	if (epoll_fd < 0)
+		return;
+	close_all();
+	memset(&stats, 0, sizeof(stats));
+}
+
+/* ---- SLUB_PRESSURE ---- */
+
+static bool parse_number(const char **s, const char *name, uint32_t *out)
+{
+	size_t n = strlen(name), value;
+	const char *digits = *s + n + 1;
+
+	if (strncmp(*s, name, n) || (*s)[n] != '=' ||
+	    *digits < '0' || *digits > '9')
+		return false;
+	value = os_parse_number(&digits);
+	if (value < 1 || value > 10000000 || (*digits && *digits != ','))
+		return false;
+	*out = (uint32_t)value;
+	*s = digits;
+	return true;
+}
+
+static void complain(const char *s)
+{
+	char buf[NEAREST_BYTES];
+	const char *near = option_nearest("off|thread|some|full|window", s,
+					  strcspn(s, "=,"), buf);
+
+	log_message("option pressure: '%s' is not known; valid: off, thread, "
+		    "some=US, full=US, window=US, with US from 1 to 10000000%s%s%s"
+		    "; using the default", s, near ? "; nearest is '" : "",
+		    near ? near : "", near ? "'" : "");
+}
+
+bool pressure_configure(const char *s)
+{
+	struct pressure_options options = pressure_options;
+
+	if (!*s)
+		return true;
+	do {
+		if (!strncmp(s, "off", 3) && (!s[3] || s[3] == ',')) {
+			options.wants_thread = false;
+			s += 3;
+		} else if (!strncmp(s, "thread", 6) && (!s[6] || s[6] == ',')) {
+			options.wants_thread = true;
+			s += 6;
+		} else if (!parse_number(&s, "some", &options.some_us) &&
+			   !parse_number(&s, "full", &options.full_us) &&
+			   !parse_number(&s, "window", &options.window_us)) {
+			complain(s);
+			return false;
+		}
+	} while (*s++ == ',');
+	pressure_options = options;
+	return true;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* pressure: what its two files share; of this layer only. */
+#ifndef SLUB_RECLAIM_PRESSURE_H
+#define SLUB_RECLAIM_PRESSURE_H
+
+#include "reclaim/pressure/descriptor.h"
+#include "reclaim/reclaim_internal.h"
+
+#include <slub/pressure.h>
+
+/* How bad it is, and so what a first walk asks for. */
+enum severity {
+	SEVERITY_NONE,
+	SEVERITY_SOME,		/* some threads wait for memory; low, high */
+	SEVERITY_FULL,		/* all do; the limit is near */
+	SEVERITY_LIMIT,		/* the limit is reached */
+};
+
+#define SOURCES_MAX 8
+#define EVENT_COUNTS 5
+
+struct source {
+	enum slub_pressure_source kind;
+	enum severity severity;
+	uint32_t poll_events;
+	int fd;
+	int other_fd;		/* a trigger's twin, or is kept open with it; -1: none */
+	bool is_trigger;	/* of stalls: a look takes its event */
+	bool is_over;		/* it will tell nothing any more */
+	uint64_t counts[EVENT_COUNTS];	/* memory.events, as last read */
+	struct identity identity, other_identity;
+};
+
+/* Microseconds; stalled for so long within a window. */
+struct pressure_options {
+	uint32_t some_us;
+	uint32_t full_us;
+	uint32_t window_us;
+	bool wants_thread;
+};
+extern struct pressure_options pressure_options;
+
+/* source.c: opens what there is; returns how many. */
+int sources_open(struct source *sources);
+void sources_close(struct source *sources, int nr);
+/* False: the program closed one of its descriptors. */
+bool source_is_whole(const struct source *source);
+/*
+ * Reads what made it ready, so that it becomes ready anew, or finds that it is
+ * over.  @events: what epoll says of it.
+ */
+enum severity source_read(struct source *source, uint32_t events);
+/*
+ * Events that a trigger has told to somebody else.  Polling a descriptor that watches
+ * others, as programs and the thread poll epoll's, makes the kernel look at the trigger, and a look
+ * takes the event; epoll then looks once more, and finds none.  So each trigger has a
+ * twin, set before it and to the same, at which nobody looks but this: it keeps its event.
+ *
+ * To read the time stalled, and compare it, is not the same: what the kernel adds up at
+ * its next look, up to two seconds later, may have been stalled before the trigger was
+ * set (5 of 28 triggers under load spoke so; the twin missed none), and it carries the
+ * rest of a window into the next.
+ */
+enum severity source_look(struct source *source);
+
+/* watcher.c */
+void pressure_thread_fork_child(void);
+/*
+ * pressure.c: waits for a wake-up (@wake_fd; -1: none), an event of the sources, if it is
+ * @for_events, or @timeout_ms, which it says by false.
+ */
+bool pressure_wait(int wake_fd, bool for_events, int timeout_ms);
+
+#endif

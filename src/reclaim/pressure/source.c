@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What tells that memory is short: files of the kernel and of systemd.
+ *
+ * A trigger needs a file that can be written, which a container's cgroup files
+ * are not; memory.events needs to be read only.  So both are opened where both
+ * can be.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "reclaim/pressure/cgroup_pressure.h"
+#include "reclaim/pressure/pressure.h"
+
+/* A watched FIFO or socket is emptied so far per event. */
+#define DRAIN_BYTES 4096
+#define WRITE_MAX 512
+/* Of a v1 limit: seven eighths. */
+#define NEAR_LIMIT(bytes) ((bytes) - (bytes) / 8)
+/* Above it, a v1 limit is none. */
+#define V1_NO_LIMIT ((size_t)1 << 60)
+
+struct pressure_options pressure_options = { 150000, 50000, 2000000, false };
+
+static int file_open(const char *path, int flags)
+{
+	return (int)sys_call4(SYS_openat, AT_FDCWD, (long)path,
+			      flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
+}
+
+static int file_open_in(const char *folder, const char *name, int flags)
+{
+	char path[CGROUP_PATH_MAX + 32];
+	struct text text = { path, sizeof(path), 0 };
+
+	text_printf(&text, "%s/%s", folder, name);
+	path[min_size(text.used_bytes, sizeof(path) - 1)] = '\0';
+	return file_open(path, flags);
+}
+
+static bool write_all(int fd, const char *bytes, size_t n)
+{
+	return sys_call4(SYS_write, fd, (long)bytes, (long)n, 0) == (long)n;
+}
+
+static void close_both(const struct source *source)
+{
+	close_fd(source->fd);
+	close_fd(source->other_fd);
+}
+
+static int add(struct source *sources, int nr, struct source source)
+{
+	if (nr == SOURCES_MAX) {
+		close_both(&source);
+		return nr;
+	}
+	source.fd = descriptor_keep(source.fd, DESCRIPTOR_MIN, &source.identity);
+	source.other_fd = descriptor_keep(source.other_fd, DESCRIPTOR_MIN,
+					  &source.other_identity);
+	sources[nr] = source;
+	return nr + 1;
+}
+
+#define NO_IDENTITY { 0, 0, false }
+
+/* ---- systemd ---- */
+
+static const char *watch_path;
+static const char *watch_write;
+
+static const char *value_of(const char *assignment, const char *name)
+{
+	size_t n = strlen(name);
+
+	return !strncmp(assignment, name, n) && assignment[n] == '=' ?
+	       assignment + n + 1 : NULL;
+}
+
+static void find_watch(char **environment)
+{
+	for (; *environment; environment++) {
+		const char *path = value_of(*environment,
+					    "MEMORY_PRESSURE_WATCH");
+		const char *what = value_of(*environment,
+					    "MEMORY_PRESSURE_WRITE");
+
+		watch_path = path ? path : watch_path;
+		watch_write = what ? what : watch_write;
+	}
+}
+
+static int base64_digit(char c)
+{
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+		"abcdefghijklmnopqrstuvwxyz0123456789+/";
+	const char *found = c ? strchr(digits, c) : NULL;
+
+	return found ? (int)(found - digits) : -1;
+}
+
+static size_t base64_decode(const char *text, char *out, size_t size)
+{
+	uint32_t bits = 0;
+	size_t n = 0;
+	int nr = 0;
+
+	for (; base64_digit(*text) >= 0; text++) {
+		bits = bits << 6 | (uint32_t)base64_digit(*text);
+		nr += 6;
+		if (nr >= 8) {
+			nr -= 8;
+			if (n == size)
+				break;
+			out[n++] = (char)(bits >> nr);
+		}
+	}
+	return n;
+}
+
+static int watch_connect(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd;
+
+	if (strlen(path) >= sizeof(address.sun_path))
+		return -ENAMETOOLONG;
+	memcpy(address.sun_path, path, strlen(path) + 1);
+	fd = (int)sys_call4(SYS_socket, AF_UNIX,
+			    SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, 0);
+	if (fd >= 0 && sys_call4(SYS_connect, fd, (long)&address,
+				 sizeof(address), 0) < 0) {
+		close_fd(fd);
+		return -ECONNREFUSED;
+	}
+	return fd;
+}
+
+/* And told what is to be written to it. */
+static int open_watched(const struct stat *state)
+{
+	char bytes[WRITE_MAX];
+	size_t n = watch_write ? base64_decode(watch_write, bytes, WRITE_MAX) : 0;
+	int fd;
+
+	if (S_ISSOCK(state->st_mode))
+		fd = watch_connect(watch_path);
+	else
+		fd = file_open(watch_path, watch_write || S_ISFIFO(state->st_mode) ?
+					   O_RDWR : O_RDONLY);
+	if (fd < 0 || !n || write_all(fd, bytes, n))
+		return fd;
+	close_fd(fd);
+	return -EINVAL;
+}
+
+static int open_watch(struct source *sources, int nr)
+{
+	struct source source = { SLUB_PRESSURE_WATCH, SEVERITY_SOME, EPOLLIN,
+				 -1, -1, false, false, { 0 }, NO_IDENTITY, NO_IDENTITY };
+	struct stat state;
+
+	if (stat(watch_path, &state)) {
+		log_message("MEMORY_PRESSURE_WATCH: there is no '%s'",
+			    watch_path);
+		return nr;
+	}
+	source.is_trigger = S_ISREG(state.st_mode) && watch_write;
+	if (S_ISREG(state.st_mode))
+		source.poll_events = EPOLLPRI;
+	if (source.is_trigger)
+		source.other_fd = open_watched(&state);
+	source.fd = open_watched(&state);
+	if (source.fd < 0 || (source.is_trigger && source.other_fd < 0)) {
+		log_message("MEMORY_PRESSURE_WATCH: cannot use '%s'",
+			    watch_path);
+		close_both(&source);
+		return nr;
+	}
+	return add(sources, nr, source);
+}
+
+/* ---- stall triggers ---- */
+
+static int open_trigger(const char *path_or_folder, const char *name,
+			const char *word, uint32_t stall_us)
+{
+	char text_of[64];
+	struct text text = { text_of, sizeof(text_of), 0 };
+	int fd;
+
+	fd = name ? file_open_in(path_or_folder, name, O_RDWR) :
+		    file_open(path_or_folder, O_RDWR);
+	if (fd < 0)
+		return fd;
+	text_printf(&text, "%s %u %u", word, stall_us,
+		    pressure_options.window_us);
+	/* The kernel wants the final zero. */
+	text_of[text.used_bytes] = '\0';
+	if (write_all(fd, text_of, text.used_bytes + 1))
+		return fd;
+	close_fd(fd);
+	return -EINVAL;
+}
+
+/* The twin first: a window that begins no later has its event no later. */
+static int add_trigger(struct source *sources, int nr, const char *where,
+		       const char *name, const char *word, uint32_t stall_us,
+		       struct source source)
+{
+	source.other_fd = open_trigger(where, name, word, stall_us);
+	source.fd = open_trigger(where, name, word, stall_us);
+	if (source.fd >= 0 && source.other_fd >= 0)
+		return add(sources, nr, source);
+	close_both(&source);
+	return nr;
+}
+
+static int open_triggers(struct source *sources, int nr, const char *where,
+			 const char *name, enum slub_pressure_source kind)
+{
+	struct source source = { kind, SEVERITY_SOME, EPOLLPRI, -1, -1, true,
+				 false, { 0 }, NO_IDENTITY, NO_IDENTITY };
+
+	nr = add_trigger(sources, nr, where, name, "some",
+			 pressure_options.some_us, source);
+	source.severity = SEVERITY_FULL;
+	return add_trigger(sources, nr, where, name, "full",
+			   pressure_options.full_us, source);
+}
+
+/* ---- memory.events ---- */
+
+static const char *const event_names[EVENT_COUNTS] = {
+	"low", "high", "max", "oom", "oom_kill",
+};
+
+/* Reads the counts; returns the worst that has grown. */
+static enum severity events_read(struct source *source)
+{
+	static const enum severity severities[EVENT_COUNTS] = {
+		SEVERITY_SOME, SEVERITY_FULL, SEVERITY_LIMIT, SEVERITY_LIMIT,
+		SEVERITY_LIMIT,
+	};
+	enum severity worst = SEVERITY_NONE;
+	char buf[512];
+	long n = sys_call4(SYS_pread64, source->fd, (long)buf, sizeof(buf) - 1,
+			   0);
+
+	source->is_over = n < 0;	/* the cgroup was removed */
+	buf[n > 0 ? n : 0] = '\0';
+	for (const char *line = buf; line && *line;) {
+		for (int i = 0; i < EVENT_COUNTS; i++) {
+			size_t length = strlen(event_names[i]);
+			const char *digits = line + length + 1;
+			uint64_t count;
+
+			if (strncmp(line, event_names[i], length) ||
+			    line[length] != ' ')
+				continue;
+			count = os_parse_number(&digits);
+			if (count > source->counts[i] &&
+			    severities[i] > worst)
+				worst = severities[i];
+			source->counts[i] = count;
+		}
+		line = strchr(line, '\n');
+		line += line != NULL;
+	}
+	return worst;
+}
+
+static int open_events(struct source *sources, int nr, const char *folder)
+{
+	struct source source = { SLUB_PRESSURE_EVENTS, SEVERITY_NONE, EPOLLPRI,
+				 -1, -1, false, false, { 0 }, NO_IDENTITY, NO_IDENTITY };
+
+	source.fd = file_open_in(folder, "memory.events", O_RDONLY);
+	if (source.fd < 0)
+		return nr;
+	events_read(&source);
+	return add(sources, nr, source);
+}
+
+/* ---- cgroup v1 ---- */
+
+static int open_v1(struct source *sources, int nr, const char *folder,
+		   const char *name, const char *argument,
+		   struct source source)
+{
+	char text_of[64];
+	struct text text = { text_of, sizeof(text_of), 0 };
+	int control = file_open_in(folder, "cgroup.event_control", O_WRONLY);
+
+	source.other_fd = file_open_in(folder, name, O_RDONLY);
+	source.fd = (int)sys_call4(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK,
+				   0, 0);
+	text_printf(&text, "%d %d %s", source.fd, source.other_fd, argument);
+	if (control >= 0 && source.other_fd >= 0 && source.fd >= 0 &&
+	    write_all(control, text_of, text.used_bytes)) {
+		nr = add(sources, nr, source);
+	} else {
+		close_both(&source);
+	}
+	close_fd(control);
+	return nr;
+}
+
+static int open_v1_usage(struct source *sources, int nr, const char *folder)
+{
+	struct source source = { SLUB_PRESSURE_V1_USAGE, SEVERITY_FULL, EPOLLIN,
+				 -1, -1, false, false, { 0 }, NO_IDENTITY, NO_IDENTITY };
+	int fd = file_open_in(folder, "memory.limit_in_bytes", O_RDONLY);
+	char buf[32], number[32];
+	struct text text = { number, sizeof(number) - 1, 0 };
+	const char *digits = buf;
+	size_t limit;
+	long n;
+
+	if (fd < 0)
+		return nr;
+	n = sys_call4(SYS_read, fd, (long)buf, sizeof(buf) - 1, 0);
+	close_fd(fd);
+	buf[n > 0 ? n : 0] = '\0';
+	limit = os_parse_number(&digits);
+	if (!limit || limit > V1_NO_LIMIT)
+		return nr;
+	text_printf(&text, "%lu", NEAR_LIMIT(limit));
+	number[text.used_bytes] = '\0';
+	return open_v1(sources, nr, folder, "memory.usage_in_bytes", number,
+		       source);
+}
+
+/* ---- all of them ---- */
+
+static int open_cgroups(struct source *sources)
+{
+	struct source level = { SLUB_PRESSURE_V1_LEVEL, SEVERITY_SOME, EPOLLIN,
+				-1, -1, false, false, { 0 }, NO_IDENTITY, NO_IDENTITY };
+	struct cgroup cgroup;
+	int nr = 0;
+
+	cgroup_find(&cgroup);
+	if (cgroup.v2[0]) {
+		nr = open_triggers(sources, nr, cgroup.v2, "memory.pressure",
+				   SLUB_PRESSURE_PSI_CGROUP);
+		if (!cgroup.v1[0])
+			nr = open_events(sources, nr, cgroup.v2);
+	}
+	if (!nr || !(sources[0].kind & SLUB_PRESSURE_PSI_CGROUP))
+		nr = open_triggers(sources, nr, "/proc/pressure/memory", NULL,
+				   SLUB_PRESSURE_PSI_MACHINE);
+	if (cgroup.v1[0]) {
+		nr = open_v1(sources, nr, cgroup.v1, "memory.pressure_level",
+			     "medium", level);
+		nr = open_v1_usage(sources, nr, cgroup.v1);
+	}
+	return nr;
+}
+
+int sources_open(struct source *sources)
+{
+	int nr;
+
+	watch_path = watch_write = NULL;
+	if (!os_is_secure())
+		os_environment_read(find_watch);
+	if (watch_path && !strcmp(watch_path, "/dev/null")) {
+		log_message("MEMORY_PRESSURE_WATCH=/dev/null: memory pressure "
+			    "is not watched");
+		return 0;
+	}
+	nr = watch_path ? open_watch(sources, 0) : open_cgroups(sources);
+	if (!nr)
+		log_message("memory pressure: neither MEMORY_PRESSURE_WATCH, "
+			    "memory.pressure, /proc/pressure/memory, "
+			    "memory.events nor cgroup v1 can be watched");
+	return nr;
+}
+
+void sources_close(struct source *sources, int nr)
+{
+	for (int i = 0; i < nr; i++) {
+		descriptor_close(sources[i].fd, &sources[i].identity);
+		descriptor_close(sources[i].other_fd,
+				 &sources[i].other_identity);
+	}
+}
+
+bool source_is_whole(const struct source *source)
+{
+	return descriptor_is_kept(source->fd, &source->identity) &&
+	       (source->other_fd < 0 ||
+		descriptor_is_kept(source->other_fd, &source->other_identity));
+}
+
+/* Takes the event of a trigger's twin, which has one when the trigger has. */
+static bool take_twin(const struct source *source)
+{
+	struct pollfd twin = { source->other_fd, POLLPRI, 0 };
+	struct {
+		long seconds;
+		long nanoseconds;
+	} at_once = { 0, 0 };
+
+	return sys_call6(SYS_ppoll, (long)&twin, 1, (long)&at_once, 0, 8, 0) > 0 &&
+	       !(twin.revents & POLLERR);
+}
+
+/* A trigger has an error when its cgroup was removed. */
+static enum severity trigger_read(struct source *source, uint32_t events)
+{
+	source->is_over = events & EPOLLERR;
+	if (source->is_trigger)
+		take_twin(source);
+	return source->is_over ? SEVERITY_NONE : source->severity;
+}
+
+enum severity source_look(struct source *source)
+{
+	if (!source->is_trigger || source->is_over || !take_twin(source))
+		return SEVERITY_NONE;
+	return source->severity;
+}
+
+static enum severity watch_read(struct source *source, uint32_t events)
+{
+	char buf[DRAIN_BYTES];
+	long n;
+
+	if (source->poll_events == EPOLLPRI)
+		return trigger_read(source, events);
+	n = sys_call4(SYS_read, source->fd, (long)buf, sizeof(buf), 0);
+	source->is_over = n == 0 || (n < 0 && n != -EAGAIN && n != -EINTR);
+	return n > 0 ? source->severity : SEVERITY_NONE;
+}
+
+enum severity source_read(struct source *source, uint32_t events)
+{
+	char buf[8];
+	long n;
+
+	switch (source->kind) {
+	case SLUB_PRESSURE_EVENTS:
+		/* EPOLLERR belongs to each of its events. */
+		return events_read(source);
+	case SLUB_PRESSURE_WATCH:
+		return watch_read(source, events);
+	case SLUB_PRESSURE_V1_LEVEL:
+	case SLUB_PRESSURE_V1_USAGE:
+		n = sys_call4(SYS_read, source->fd, (long)buf, sizeof(buf), 0);
+		return n == 8 ? source->severity : SEVERITY_NONE;
+	default:
+		return trigger_read(source, events);
+	}
+}

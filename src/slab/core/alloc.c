@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The slow path of allocation: the CPU's main list is empty, or this thread
+ * may not use it.
+ */
+#include "slab/watch/watch.h"
+#include "slab/hardened/hardened.h"
+
+static void store(struct slub_cache *cache, void *chain, uint32_t nr)
+{
+	int32_t room = capacity_now(cache) - (int32_t)nr;
+
+	inject(INJECT_store);
+	if (percpu_put(cache->list_slot, chain, room > 0 ? room : 0))
+		return;
+	/* Somebody was quicker, or there is no list for this thread. */
+	if (percpu_put(cache->list_slot + SLOT_SPARE, chain, 0))
+		return;
+	chain_give(cache, chain, nr);
+}
+
+/* Leaves @chain of about @nr objects to this CPU, or to its barn. */
+void chain_store(struct slub_cache *cache, void *chain, uint32_t nr)
+{
+	store(cache, chain, nr);
+	cache_filled(cache);
+}
+
+/* A node is preferred, not insisted on: what others have, when there is no more to be had. */
+static cold void *refill_elsewhere(struct slub_cache *cache,
+				   const struct cache_node *node, uint32_t *nr)
+{
+	void *chain = NULL;
+
+	for (uint32_t i = 1; i < slab_nr_nodes() && !chain; i++) {
+		uint32_t n = (node->node + i) % slab_nr_nodes();
+
+		chain = node_refill(cache, cache->nodes[n], nr);
+	}
+	return chain;
+}
+
+void *chain_refill(struct slub_cache *cache, struct cache_node *node,
+		   uint32_t *nr)
+{
+	void *chain = node_refill(cache, node, nr);
+
+	if (unlikely(!chain))
+		chain = refill_elsewhere(cache, node, nr);
+	stat_add(cache, STAT_ALLOC_REFILL);
+	if (unlikely(!chain))
+		stat_add(cache, STAT_ALLOC_REFILL_FAIL);
+	return chain;
+}
+
+/* A chain for a CPU that has none, from the nearest place that has one. */
+void *chain_fetch(struct slub_cache *cache, struct cache_node *node,
+		  uint32_t *nr)
+{
+	void *chain = percpu_take(cache->list_slot + SLOT_SPARE, 0);
+
+	capacity_grow(cache);
+	if (chain) {
+		stat_add(cache, STAT_ALLOC_SPARE);
+		return chain;
+	}
+	chain = barn_get(cache, nr);
+	if (chain) {
+		stat_add(cache, STAT_ALLOC_BARN);
+		return chain;
+	}
+	return chain_refill(cache, node, nr);
+}
+
+static void *alloc_slow(struct slub_cache *cache)
+{
+	struct cache_node *node = node_current(cache);
+	uint32_t nr = chain_length(cache);
+	void *chain, *rest;
+
+	chain = chain_fetch(cache, node, &nr);
+	if (!chain)
+		return NULL;
+	if (unlikely(!popped_is_plain(cache, chain)))
+		return NULL;
+	rest = chain_next(cache, chain);
+	if (rest)
+		chain_store(cache, rest, nr - 1);
+	slab_tell(cache);
+	return chain_unchained(cache, chain);
+}
+
+/* How much a new allocation counts in the average: one part in so many. */
+#define SLACK_SPAN 32
+
+/*
+ * Nobody knows what the objects of a size class were asked for; but whoever
+ * finds a list empty does, and as good as by chance.  Two threads may
+ * forget each other's.
+ */
+static void slack_note(struct slub_cache *cache, size_t bytes)
+{
+	uint32_t now = (uint32_t)(cache->object_size - bytes) * 256 + 1;
+	uint32_t old = __atomic_load_n(&cache->slack, __ATOMIC_RELAXED);
+	int32_t step = ((int32_t)now - (int32_t)old) / SLACK_SPAN;
+
+	if (unlikely(!old))
+		step = (int32_t)now;
+	/* In a steady state nobody writes to the cache. */
+	if (step)
+		__atomic_store_n(&cache->slack, old + (uint32_t)step,
+				 __ATOMIC_RELAXED);
+}
+
+void *cache_alloc_sized(struct slub_cache *cache, size_t bytes)
+{
+	struct slub_cache *twin = cache->debug ? cache : cache_twin(cache);
+	uint32_t slot = cache->list_slot;
+	void *object;
+
+	debug_mailbox_poll();
+	if (unlikely(twin != NULL))
+		return debug_alloc(twin, bytes);
+	if (SLUB_CONFIG_HARDENED)
+		slot = hardened_alloc_slot(cache);
+	object = percpu_pop(slot, cache->link);
+	if (object && likely(popped_is_plain(cache, object)))
+		return chain_unchained(cache, object);
+	if (SLUB_CONFIG_HARDENED)
+		hardened_mend(cache, slot);
+	if (slub_thread.locks_held)
+		return NULL;
+	cache_free_postponed();
+	percpu_enter();
+	slack_note(cache, bytes);
+	if (SLUB_CONFIG_HARDENED && slot != cache->list_slot)
+		return hardened_alloc_slow(cache);
+	return alloc_slow(cache);
+}
+
+void *cache_alloc(struct slub_cache *cache)
+{
+	return cache_alloc_sized(cache, cache->object_size);
+}
+
+size_t cache_object_bytes(const struct slub_cache *cache, const void *object)
+{
+	if (unlikely(cache->debug != NULL))
+		return object_requested(cache->debug, object);
+	if (SLUB_CONFIG_HARDENED)
+		return hardened_bytes(cache, object);
+	return cache->object_size;
+}

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The caches there are: making one, the table from slot to cache, taking one
+ * out again.
+ *
+ * Locks: cache_lock protects the list of caches and the table.  Readers go
+ * without it: a cache that is taken out keeps its `next`, and its memory is
+ * used for nothing but caches, so a walk that stands on it goes on.
+ */
+#include "slab/watch/watch.h"
+#include "slab/hardened/hardened.h"
+#include "slab/shadow/sample.h"
+
+#include <string.h>
+
+struct lock cache_lock = LOCK_INIT;
+
+/* under cache_lock; read without it */
+static struct slub_cache *caches;
+struct slub_cache *cache_slot_owner[AREA_BYTES / SLOT_BYTES];
+
+/* atomic; never taken out, whatever becomes of their caches */
+static struct cache_node *nodes_made;
+
+static void node_made(struct cache_node *node)
+{
+	node->next_made = __atomic_load_n(&nodes_made, __ATOMIC_RELAXED);
+	/* release: whoever finds it finds the next one */
+	while (!__atomic_compare_exchange_n(&nodes_made, &node->next_made, node,
+					    true, __ATOMIC_RELEASE,
+					    __ATOMIC_RELAXED))
+		;
+}
+
+static struct cache_node *node_create(uint32_t n)
+{
+	struct cache_node *node = meta_alloc(sizeof(*node));
+
+	if (!node)
+		return NULL;
+	node->node = n;
+	node_made(node);
+	return node;
+}
+
+/* A cache that was one before has its nodes still; they are empty. */
+static int nodes_create(struct slub_cache *cache)
+{
+	for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
+		struct cache_node *node = cache->nodes[n];
+
+		if (!node)
+			node = node_create(n);
+		if (!node)
+			return -12;	/* ENOMEM */
+		list_init(&node->partial);
+		node->nr_partial = 0;
+		node->nr_constructing = 0;
+		node->nr_slabs_peak = 0;
+		/* release: a walk may glance at a cache that is made anew */
+		__atomic_store_n(&cache->nodes[n], node, __ATOMIC_RELEASE);
+	}
+	return 0;
+}
+
+static void slots_set(struct slub_cache *cache, uint32_t slot, uint32_t nr)
+{
+	__atomic_store_n(&cache->slot, slot, __ATOMIC_RELAXED);
+	__atomic_store_n(&cache->list_slot, slot + (nr - 1) * SLOT_BYTES,
+			 __ATOMIC_RELAXED);
+}
+
+/*
+ * free() pushes to the slot that the map names, with the link in the first
+ * word and the key in the second.  A cache whose links lie elsewhere, whose objects have
+ * no second word, or whose frees need more than that, has two slots: the map names the
+ * first, which stays empty with room 0, so that free() leaves it alone.
+ */
+static int slots_create(struct slub_cache *cache)
+{
+	uint32_t nr = cache->link || cache->debug || cache->is_reserve ||
+				      cache->is_sampled ||
+				      (KEYS && !cache_may_have_keys(cache)) ||
+				      (cache->is_accounted &&
+				       !cache->frees_inline) ? 2 : 1;
+	uint32_t slot = percpu_alloc_slots(nr);
+
+	if (!slot)
+		return -28;	/* ENOSPC */
+	slots_set(cache, slot, nr);
+	if (SLUB_CONFIG_HARDENED)
+		hardened_cache_made(cache);
+	return 0;
+}
+
+/*
+ * Where programs pop and push: in the cache's list; while there is a guard, in
+ * its sample slot; in slot 0, where nothing is and nothing fits, while there is a
+ * profile, and always where links are encoded, since programs cannot decode them.
+ * Inline, the link is an offset: links in descriptors go slow.
+ */
+static void inline_slot_set(struct slub_cache *cache)
+{
+	uint32_t slot = cache->list_slot;
+
+	if (SLUB_CONFIG_HARDENED || cache->frees_inline)
+		slot = 0;
+	else if (!link_is_in_object(cache->link) || cache->is_accounted)
+		slot = cache->slot;
+	else if (cache->is_internal)
+		;
+	else if (sample_is_on(SAMPLE_PROFILE))
+		slot = 0;
+	else if (sample_is_on(SAMPLE_GUARD) && cache_sample_slot(cache))
+		slot = cache_sample_slot(cache);
+	__atomic_store_n(&cache->inline_slot, slot, __ATOMIC_RELAXED);
+	/* Only allocations have to look at the owner. */
+	if (cache->frees_inline && !sample_is_on_at_all())
+		slot = cache->list_slot;
+	__atomic_store_n(&cache->free_slot, slot, __ATOMIC_RELAXED);
+	/* While nothing is sampled, and who allocates is who is charged. */
+	if (!cache->frees_inline || slot != cache->list_slot || cache->place)
+		slot = 0;
+	__atomic_store_n(&cache->account_slot, slot, __ATOMIC_RELAXED);
+	front_copy(cache);
+}
+
+void cache_inline_slot_set(struct slub_cache *cache)
+{
+	/* Of a dead one they are 0 by now, or will be. */
+	lock_acquire(&cache_lock);
+	if (cache_is_live(cache))
+		inline_slot_set(cache);
+	lock_release(&cache_lock);
+}
+
+void cache_inline_slots_set(void)
+{
+	/* One that is being made has its slot set behind this, or before. */
+	lock_acquire(&cache_lock);
+	for (struct slub_cache *c = caches; c; c = c->next) {
+		if (cache_is_live(c))
+			inline_slot_set(c);
+	}
+	lock_release(&cache_lock);
+}
+
+/* The inline functions must find nothing in an empty cache. */
+static void slots_publish(struct slub_cache *cache, struct slub_cache *owner)
+{
+	for (uint32_t s = cache->slot; s <= cache->list_slot; s += SLOT_BYTES)
+		__atomic_store_n(&cache_slot_owner[s / SLOT_BYTES], owner,
+				 __ATOMIC_RELEASE);
+}
+
+
+int cache_publish(struct slub_cache *cache, uint32_t sheaf_length)
+{
+	int err;
+
+	cache_choose_geometry(cache, sheaf_length);
+	err = nodes_create(cache);
+	if (!err)
+		err = slots_create(cache);
+	if (err)
+		return err;
+	/*
+	 * malloc's sampled twins come with a profile, and would take what a
+	 * program has of per-CPU memory.
+	 */
+	if (!cache->is_sampled || !cache->root->is_internal)
+		cache->stats = (uint32_t)percpu_alloc(STAT_NR * 4, 4);
+	if (!cache->is_sampled && !cache->debug && !cache->is_reserve)
+		cache->barn = (uint32_t)percpu_alloc(sizeof(struct barn), 8);
+	cache->barn_credit = BARN_FIRST_CREDIT;
+	cache->barn_refused = 0;
+	cache->is_unguarded = cache->debug || cache->is_reserve ||
+			      cache->align > PAGE_BYTES ||
+			      (cache->is_internal ? cache->is_accounted :
+			       !link_is_in_object(cache->link));
+	cache->users = 1;
+	lock_acquire(&cache_lock);
+	inline_slot_set(cache);
+	slots_publish(cache, cache);
+	/* release: a walk may stand here since its last life; see cache_next() */
+	__atomic_store_n(&cache->next, caches, __ATOMIC_RELEASE);
+	__atomic_store_n(&cache->state, CACHE_LIVE, __ATOMIC_RELEASE);
+	/* release: whoever finds the cache finds it complete */
+	__atomic_store_n(&caches, cache, __ATOMIC_RELEASE);
+	lock_release(&cache_lock);
+	return 0;
+}
+
+static void name_set(struct slub_cache *cache, const char *name)
+{
+	memset(cache->name_space, 0, sizeof(cache->name_space));
+	memcpy(cache->name_space, name, strnlen(name, SLUB_CACHE_NAME_MAX));
+	cache->name = cache->name_space;
+}
+
+int cache_create(struct slub_cache *cache, const char *name, uint32_t size)
+{
+	return cache_create_tailed(cache, name, size, 0);
+}
+
+int cache_create_tailed(struct slub_cache *cache, const char *name,
+			uint32_t size, uint32_t tail)
+{
+	name_set(cache, name);
+	cache_sizes_set(cache, size, size - tail);
+	cache->align = (uint32_t)(size & -size);
+	cache->link = size >= PAGE_BYTES ? page_link_bias : 0;
+	cache_root_set(cache, NULL);
+	return cache_publish(cache, 0);
+}
+
+/* ---- from what a program asks for ---- */
+
+static size_t choose_align(const struct slub_cache_args *args)
+{
+	size_t align = max_size(args->align, sizeof(void *));
+	size_t line = 64;
+
+	if (!(args->flags & SLUB_HWCACHE_ALIGN))
+		return align;
+	while (args->size <= line / 2)
+		line /= 2;
+	return max_size(align, line);
+}
+
+/*
+ * Where the link of a free object lies: in its first word; where the caller
+ * says; behind the object if nothing of it may be touched; or, for objects of
+ * a page or more, in the table of pages.
+ */
+static void choose_link(struct slub_cache *cache,
+			const struct slub_cache_args *args)
+{
+	size_t bytes = round_up(max_size(args->size, 1), sizeof(void *));
+
+	cache->link = 0;
+	if (args->has_free_pointer_offset) {
+		cache->link = args->free_pointer_offset;
+	} else if ((args->ctor || args->flags & SLUB_TYPESAFE_BY_RCU) &&
+		   round_up(bytes, cache->align) < PAGE_BYTES) {
+		cache->link = bytes;
+		bytes += sizeof(void *);
+	}
+	cache_sizes_set(cache, round_up(bytes, cache->align), args->size);
+	if (cache->size >= PAGE_BYTES)
+		cache->link = page_link_bias;
+}
+
+bool cache_is_like(const struct slub_cache *cache,
+		   const struct slub_cache_args *args)
+{
+	return cache->object_size == args->size &&
+	       cache->align == choose_align(args) &&
+	       cache->flags == args->flags && cache->ctor == args->ctor &&
+	       cache->useroffset == args->useroffset &&
+	       cache->usersize == args->usersize &&
+	       !args->has_free_pointer_offset && !args->sheaf_length;
+}
+
+int cache_make(struct slub_cache *cache, const struct slub_cache_args *args)
+{
+	int err;
+
+	name_set(cache, args->name);
+	cache->align = (uint32_t)choose_align(args);
+	cache->flags = (uint32_t)args->flags;
+	cache->ctor = args->ctor;
+	cache->useroffset = (uint32_t)args->useroffset;
+	cache->usersize = (uint32_t)args->usersize;
+	cache->has_sheaf_length = args->sheaf_length;
+	__atomic_store_n(&cache->is_internal, false, __ATOMIC_RELAXED);
+	cache_accounted_set(cache, cache->flags & SLUB_ACCOUNT);
+	choose_link(cache, args);
+	err = cache_publish(cache, args->sheaf_length);
+	if (err)
+		return err;
+	debug_cache_made(cache);
+	sample_cache_made(cache);
+	return err;
+}
+
+/* Under cache_lock. */
+static void inline_slots_clear(struct slub_cache *cache)
+{
+	__atomic_store_n(&cache->inline_slot, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&cache->free_slot, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&cache->account_slot, 0, __ATOMIC_RELAXED);
+	front_copy(cache);
+}
+
+/* Under cache_lock: @cache is no more. */
+cold static void unlist(struct slub_cache *cache)
+{
+	struct slub_cache **link = &caches;
+
+	/* While it is in the list: the child of a fork finds it by that. */
+	front_part(cache);
+	while (*link && *link != cache)
+		link = &(*link)->next;
+	if (*link)
+		/* release: for walks that pass it without the lock */
+		__atomic_store_n(link, cache->next, __ATOMIC_RELEASE);
+	__atomic_store_n(&cache->state, CACHE_DEAD, __ATOMIC_RELEASE);
+}
+
+/* It leaves the list last: in the child of a fork in between it is found by that. */
+cold void cache_unmake(struct slub_cache *cache)
+{
+	uint32_t slot = cache->slot;
+	uint32_t nr = (cache->list_slot - slot) / SLOT_BYTES + 1;
+
+	__atomic_store_n(&cache->account_path, ACCOUNT_SLOW, __ATOMIC_RELAXED);
+	lock_acquire(&cache_lock);
+	slots_publish(cache, NULL);
+	inline_slots_clear(cache);
+	lock_release(&cache_lock);
+	if (SLUB_CONFIG_HARDENED)
+		hardened_cache_unmade(cache);
+	/* 0: a handler has forked, and this is the child. */
+	if (slot)
+		percpu_free_slots(slot, nr);
+	sample_cache_unmade(cache);
+	if (cache->stats)
+		slub_percpu_free(cache->stats);
+	cache->stats = 0;
+	if (cache->barn)
+		slub_percpu_free(cache->barn);
+	cache->barn = 0;
+	slots_set(cache, 0, 1);
+	cache->link = 0;
+	lock_acquire(&cache_lock);
+	unlist(cache);
+	lock_release(&cache_lock);
+}
+
+bool cache_name_copy(const struct slub_cache *cache,
+		     char name[SLUB_CACHE_NAME_MAX + 1])
+{
+	bool is_live;
+
+	if (slub_thread.locks_held)
+		return false;
+	/* One that is live under the lock is so, and in the list, until its end. */
+	lock_acquire(&cache_lock);
+	is_live = cache_is_live(cache);
+	if (is_live)
+		memcpy(name, cache->name, strlen(cache->name) + 1);
+	lock_release(&cache_lock);
+	return is_live;
+}
+
+cold void caches_forget(void)
+{
+	lock_acquire(&cache_lock);
+	caches = NULL;
+	nodes_made = NULL;
+	memset(cache_slot_owner, 0, sizeof(cache_slot_owner));
+	lock_release(&cache_lock);
+}
+
+struct slub_cache *cache_first(void)
+{
+	return __atomic_load_n(&caches, __ATOMIC_ACQUIRE);
+}
+
+/* ---- fork ---- */
+
+static struct cache_node *nodes_first(void)
+{
+	return __atomic_load_n(&nodes_made, __ATOMIC_ACQUIRE);
+}
+
+/* Was another thread of the parent destroying it? */
+static bool is_dying(const struct slub_cache *cache)
+{
+	const struct slub_cache *root = cache->root ? cache->root : cache;
+
+	return (cache_is_dead(cache) || cache_is_dead(root)) &&
+	       !cache_is_held(root);
+}
+
+/* However far it was: what its slots and counters took is lost to the child. */
+cold static void bury(struct slub_cache *cache)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(cache_slot_owner); i++) {
+		if (cache_slot_owner[i] == cache)
+			cache_slot_owner[i] = NULL;
+	}
+	inline_slots_clear(cache);
+	cache->account_path = ACCOUNT_SLOW;
+	cache->slot = 0;
+	cache->list_slot = 0;
+	cache->sample_slot = 0;
+	cache->stats = 0;
+	cache->barn = 0;
+	cache->link = 0;
+	cache->place = 0;
+	cache->front = NULL;
+	cache->is_copied = false;
+	cache->isolate = NULL;
+	cache->migrate = NULL;
+	cache->twin = NULL;
+	cache->reserve = NULL;
+	cache->sampled = NULL;
+	unlist(cache);
+}
+
+/* In a forked child: shadows before their roots, for these tell them. */
+static void bury_dying(void)
+{
+	for (struct slub_cache *c = caches; c; c = c->next) {
+		if (c->root && is_dying(c))
+			bury(c);
+	}
+	for (struct slub_cache *c = caches; c; c = c->next) {
+		if (is_dying(c))
+			bury(c);
+	}
+}
+
+/* A walk may stand on a dead cache, with the lock of its node, which a new one gets. */
+void slab_fork_prepare(void)
+{
+	grace_fork(true, false);
+	deferred_fork(true, false);
+	lock_acquire_for_fork(&cache_lock);
+	for (struct cache_node *n = nodes_first(); n; n = n->next_made)
+		lock_acquire_for_fork(&n->lock);
+}
+
+void slab_fork_finish(bool in_child)
+{
+	if (in_child)
+		slab_update_after_fork();
+	for (struct cache_node *n = nodes_first(); n; n = n->next_made) {
+		if (!lock_release_after_fork(&n->lock, in_child))
+			continue;
+		node_rebuild(n);
+	}
+	if (in_child) {
+		barns_after_fork();
+		making_after_fork();
+		defrag_after_fork();
+		bury_dying();
+		shrink_after_fork();
+		debug_after_fork();
+	}
+	lock_release_after_fork(&cache_lock, in_child);
+	deferred_fork(false, in_child);
+	grace_fork(false, in_child);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Giving a chain back to its slabs, grouped: one exchange per slab and not per
+ * object.  Neighbours in a chain mostly share a slab, but two or three slabs
+ * often take turns, so a small table of open groups is kept.
+ */
+#include "slab/shadow/owned.h"
+
+/* Out of line: it is asked in many places. */
+void *chain_next_sound(const struct slub_cache *cache, void *object)
+{
+	void *next = *link_of(cache, object);
+
+	if (next && link_is_in_object(cache->link) && !cache->debug &&
+	    unlikely(!link_is_sound(cache, next)))
+		return chain_damaged(cache, object);
+	return next;
+}
+
+#define GROUPS 16
+
+struct group {
+	struct page *slab;
+	void *head;
+	void *tail;
+	uint32_t nr;
+};
+
+/* Open groups, each at the place that its slab's number gives it. */
+struct groups {
+	struct group at[GROUPS];
+	uint32_t open;	/* bit n: at[n] is one; else it was never written */
+};
+
+static void group_close(struct slub_cache *cache, const struct group *group)
+{
+	slab_free_objects(cache, group->slab, group->head, group->tail,
+			  group->nr);
+}
+
+static uint32_t group_place(const struct slub_cache *cache,
+			    const struct page *slab)
+{
+	size_t number = ((uintptr_t)slab / sizeof(*slab)) >> cache->order;
+
+	return number % GROUPS;
+}
+
+static void groups_add(struct slub_cache *cache, struct groups *groups,
+		       const struct group *run)
+{
+	uint32_t place = group_place(cache, run->slab);
+	struct group *group = &groups->at[place];
+
+	if (groups->open >> place & 1) {
+		if (group->slab == run->slab) {
+			chain_set_next(cache, run->tail, group->head);
+			group->head = run->head;
+			group->nr += run->nr;
+			return;
+		}
+		group_close(cache, group);
+	}
+	groups->open |= 1u << place;
+	*group = *run;
+}
+
+/*
+ * The objects from @object on that lie in one slab.  They are linked as they
+ * have to be, so they are only read.  Returns what follows them.
+ */
+static void *run_take(struct slub_cache *cache, void *object,
+		      struct group *run)
+{
+	uintptr_t slab_bytes = PAGE_BYTES << cache->order;
+	uintptr_t base = round_down((uintptr_t)object, slab_bytes);
+	uint32_t nr = 0;
+
+	run->slab = page_of((void *)base);
+	run->head = object;
+	do {
+		run->tail = object;
+		object = chain_next(cache, object);
+		nr++;
+	} while ((uintptr_t)object - base < slab_bytes);
+	run->nr = nr;
+	return object;
+}
+
+uint32_t chain_settled_to_slabs(struct slub_cache *cache, void *chain)
+{
+	struct groups groups;
+	uint32_t nr = 0;
+
+	groups.open = 0;
+	while (chain) {
+		struct group run;
+
+		chain = run_take(cache, chain, &run);
+		groups_add(cache, &groups, &run);
+		nr += run.nr;
+	}
+	for (; groups.open; groups.open &= groups.open - 1)
+		group_close(cache, &groups.at[__builtin_ctz(groups.open)]);
+	slab_tell(cache);
+	return nr;
+}
+
+uint32_t chain_to_slabs(struct slub_cache *cache, void *chain)
+{
+	if (unlikely(cache->account_path != ACCOUNT_SLOW))
+		account_settle(cache, chain);
+	return chain_settled_to_slabs(cache, chain);
+}
+
+uint32_t chain_flush(struct slub_cache *cache, void *chain)
+{
+	if (chain)
+		stat_add(cache, STAT_LISTS_EMPTIED);
+	return chain_to_slabs(cache, chain);
+}

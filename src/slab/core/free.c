@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The slow path of freeing: the CPU's main list is full, or this thread may
+ * not use it.
+ */
+#include "slab/shadow/owned.h"
+#include "slab/watch/watch.h"
+#include "slab/hardened/hardened.h"
+#include "slab/shadow/sample.h"
+#include "slab/core/suspect.h"
+
+/*
+ * Objects freed where no lock may be taken: by a signal handler that
+ * interrupted the holder of one.  A stack that is only ever taken whole, so an
+ * object that comes back cannot be mistaken (ABA).
+ */
+void *cache_postponed;
+
+static void postpone(struct slub_cache *cache, void *object)
+{
+	void **link = link_of(cache, object);
+
+	*link = __atomic_load_n(&cache_postponed, __ATOMIC_RELAXED);
+	/* release: pairs with the acquire in cache_free_postponed() */
+	while (!__atomic_compare_exchange_n(&cache_postponed, link, object,
+					    true, __ATOMIC_RELEASE,
+					    __ATOMIC_RELAXED))
+		;
+}
+
+bool chain_give(struct slub_cache *cache, void *chain, uint32_t nr)
+{
+	if (barn_put(cache, chain, nr)) {
+		stat_add(cache, STAT_FREE_BARN);
+		return true;
+	}
+	stat_add(cache, STAT_FREE_FLUSH);
+	chain_settled_to_slabs(cache, chain);
+	return false;
+}
+
+/* The full main list: to the spare, else to the barn, else to the slabs. */
+void chain_retire(struct slub_cache *cache, void *chain)
+{
+	inject(INJECT_retire);
+	if (percpu_put(cache->list_slot + SLOT_SPARE, chain, 0)) {
+		stat_add(cache, STAT_FREE_SPARE);
+		return;
+	}
+	if (!chain_give(cache, chain, chain_length(cache)))
+		capacity_decay(cache, node_current(cache));
+	/* Also where a barn has it, for another may have given one to its slabs. */
+	slab_reclaim_if_needed();
+}
+
+/* Cuts @chain behind @nr objects, or its end; what is behind. */
+static void *chain_cut(struct slub_cache *cache, void *chain, int32_t nr)
+{
+	void *rest;
+
+	for (int32_t i = 1; i < nr; i++) {
+		void *next = chain_next(cache, chain);
+
+		if (!next)
+			return NULL;
+		chain = next;
+	}
+	rest = chain_next(cache, chain);
+	chain_set_next(cache, chain, NULL);
+	return rest;
+}
+
+/* @full has left the main list: @object and a part of it are the new one. */
+static void free_to_new_list(struct slub_cache *cache, void *object, void *full,
+			     int32_t capacity)
+{
+	int32_t kept = list_kept(capacity);
+	void *rest = full;
+
+	if (kept)
+		rest = chain_cut(cache, full, kept);
+	chain_set_next(cache, object, kept ? full : NULL);
+	/* Another thread on this CPU may have been quicker. */
+	if (!percpu_put(cache->list_slot, object, capacity - kept - 1))
+		chain_retire(cache, object);
+	if (rest)
+		chain_retire(cache, rest);
+}
+
+/* Past the lists. */
+static void free_direct(struct slub_cache *cache, void *object)
+{
+	stat_add(cache, STAT_FREE_DIRECT);
+	slab_free_objects(cache, slab_of(cache, object), object, object, 1);
+}
+
+/* An empty slab fills the reserve, also the one that is being carved. */
+static void free_to_reserve(struct slub_cache *cache, void *object)
+{
+	struct page *slab = slab_of(cache, object);
+	struct cache_node *node = cache->nodes[page_node(slab)];
+
+	free_direct(cache, object);
+	/* It may be gone: then this is a look too many. */
+	if (!state_inuse(counters_of(slab)))
+		node_shrink(cache, node);
+}
+
+static void free_slow(struct slub_cache *cache, void *object)
+{
+	int32_t capacity = capacity_now(cache);
+	void *full = percpu_take(cache->list_slot, capacity);
+
+	if (full) {
+		free_to_new_list(cache, object, full, capacity);
+	} else if (!percpu_push(cache->list_slot, object, cache->link)) {
+		chain_set_next(cache, object, NULL);
+		if (!percpu_put(cache->list_slot, object, capacity - 1)) {
+			if (unlikely(cache->account_path != ACCOUNT_SLOW))
+				account_settle(cache, object);
+			free_direct(cache, object);
+		}
+	}
+	slab_tell(cache);
+	cache_filled(cache);
+}
+
+/*
+ * An object of a twin, or one from before its cache was watched: then the lists
+ * are to stay empty.
+ */
+static __attribute__((__noinline__)) void
+free_watched(struct slub_cache *cache, void *object)
+{
+	if (cache->debug) {
+		debug_free(cache, object, __builtin_frame_address(0));
+		return;
+	}
+	free_direct(cache, object);
+}
+
+/* What is looked at here is what cache_takes_chains() says no to. */
+void cache_free(struct slub_cache *cache, void *object)
+{
+	/* debug_free() looks at what is watched. */
+	if (KEYS && !cache->debug) {
+		if (unlikely(!free_is_plain(cache, object) ||
+			     suspect_is_uncarved(cache, object)) &&
+		    !suspect_free(cache, object, "free"))
+			return;
+		if (cache->has_keys)
+			key_set(cache, object);
+	}
+	/* Its owner's last charge may take a lock. */
+	if (unlikely(cache->is_accounted && slub_thread.locks_held)) {
+		postpone(cache, object);
+		return;
+	}
+	if (unlikely(cache->is_sampled)) {
+		if (slub_thread.locks_held) {
+			postpone(cache, object);
+			return;
+		}
+		sample_keeper->gone(object);
+	}
+	if (SLUB_CONFIG_HARDENED && !hardened_free(cache, object))
+		return;
+	/* A watched one has to be looked at first: debug_free(). */
+	if (unlikely(cache->is_accounted && !cache->debug) &&
+	    !account_free(cache, object))
+		return;
+	if (percpu_push(cache->list_slot, object, cache->link))
+		return;
+	if (slub_thread.locks_held) {
+		postpone(cache, object);
+		return;
+	}
+	debug_mailbox_poll();
+	cache_free_postponed();
+	if (unlikely(cache->is_reserve)) {
+		free_to_reserve(cache, object);
+		return;
+	}
+	percpu_enter();
+	if (cache_is_watched(cache))
+		free_watched(cache, object);
+	else
+		free_slow(cache, object);
+}
+
+/* It begins this CPU's next list, and the charge stays with it. */
+bool cache_free_kept(struct slub_cache *cache, void *object)
+{
+	if (unlikely(!cache_takes_chains(cache)))
+		return false;
+	debug_mailbox_poll();
+	cache_free_postponed();
+	percpu_enter();
+	free_slow(cache, object);
+	return true;
+}
+
+cold static void free_all_postponed(void)
+{
+	void *object = __atomic_exchange_n(&cache_postponed, NULL,
+					   __ATOMIC_ACQUIRE);
+
+	while (object) {
+		struct slub_cache *cache = cache_of(object);
+		void *next = *link_of(cache, object);
+
+		/* Its user's bytes are there still. */
+		if (SLUB_CONFIG_HARDENED && !cache->debug)
+			hardened_postponed(cache, object);
+		cache_free(cache, object);
+		object = next;
+	}
+}
+
+void cache_free_postponed(void)
+{
+	if (unlikely(__atomic_load_n(&cache_postponed, __ATOMIC_RELAXED)))
+		free_all_postponed();
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What looks like misuse, made certain or dropped.
+ *
+ * A key in an object that is freed may be one that the program has copied, so it accuses
+ * nobody.  Whether the object is free is a question that has an answer: what lies in
+ * lists and barns goes to the slabs, and under the node's lock the slab's freelist is
+ * looked through.  There it only gets longer (who takes objects off it holds the lock),
+ * so what is found there is free for as long as the lock is held; and an object that is
+ * allocated is in no list, whatever others do meanwhile.
+ *
+ * Where that cannot be done now, in a handler that interrupted the holder of a lock or
+ * where a CPU cannot be stopped, nobody is accused, and the object is left alone: at
+ * worst it is lost, but never in a list twice.
+ */
+#include "debug/misuse.h"
+#include "slab/core/key.h"
+#include "slab/core/suspect.h"
+#include "slab/slab_internal.h"
+
+/* Objects that were found innocent, of one cache; from then on keys say nothing there. */
+#define SUSPECTS_MAX 100
+/* How often: another thread may have a chain in hand, on its way from list to list. */
+#define LOOKS_MAX 3
+
+enum finding { FOUND_FREE, FOUND_USED, FOUND_NOTHING };
+
+/* An allocated object keeps its slab, so one whose page is of another is free. */
+static bool is_on_freelist(struct slub_cache *cache, const void *object)
+{
+	struct page *slab = slab_of(cache, object);
+	struct cache_node *node = cache->nodes[page_node(slab)];
+	char *base = page_address(slab), *at;
+	bool found;
+
+	lock_acquire(&node->lock);
+	found = pagemap_get(object) != cache->slot;
+	at = (char *)slab_read(slab).first;
+	for (uint32_t i = 0; !found && at && i < cache->objects; i++) {
+		if ((uintptr_t)(at - base) > cache->slab_mask)
+			break;
+		found = at == object;
+		at = *link_of(cache, at);
+	}
+	lock_release(&node->lock);
+	return found;
+}
+
+static enum finding look(struct slub_cache *cache, const void *object)
+{
+	if (slub_thread.locks_held)
+		return FOUND_NOTHING;
+	for (unsigned int i = 0; i < LOOKS_MAX; i++) {
+		bool is_all = cache_flush(cache);
+
+		if (is_on_freelist(cache, object))
+			return FOUND_FREE;
+		if (!is_all)
+			return FOUND_NOTHING;
+		sys_wait(i);
+	}
+	return FOUND_USED;
+}
+
+static bool is_tired(const struct slub_cache *cache)
+{
+	return __atomic_load_n(&cache->suspects, __ATOMIC_RELAXED) >=
+	       SUSPECTS_MAX;
+}
+
+static cold bool suspect_marked(struct slub_cache *cache, void *object,
+				const char *call)
+{
+	switch (is_tired(cache) ? FOUND_USED : look(cache, object)) {
+	case FOUND_FREE:
+		stat_add(cache, STAT_DOUBLE_FREE);
+		misuse_found(MISUSE_DOUBLE_FREE, call, object, cache->name);
+		return false;
+	case FOUND_NOTHING:
+		/* In a typed cache a key says too little to lose an object for it. */
+		return !cache_has_keys(cache);
+	case FOUND_USED:
+		break;
+	}
+	if (!is_tired(cache))
+		__atomic_fetch_add(&cache->suspects, 1, __ATOMIC_RELAXED);
+	return true;
+}
+
+bool suspect_is_uncarved(const struct slub_cache *cache, const void *object)
+{
+	struct page *slab = slab_of(cache, object);
+	uint64_t at = (uintptr_t)object & cache->slab_mask;
+	uint64_t end = slab_holes_peek(cache, slab) ? cache->objects :
+						      slab_count_read(slab);
+
+	return at >= end * cache->size;
+}
+
+bool suspect_free(struct slub_cache *cache, void *object, const char *call)
+{
+	if (!cache_is_at_object(cache, object)) {
+		misuse_found(MISUSE_INSIDE, call, object, cache->name);
+		return false;
+	}
+	if (suspect_is_uncarved(cache, object)) {
+		misuse_found(MISUSE_NO_BLOCK, call, object, cache->name);
+		return false;
+	}
+	return suspect_marked(cache, object, call);
+}
+
+/* What the first word of @object said is now the head of the list. */
+cold bool suspect_popped(struct slub_cache *cache, void *object)
+{
+	bool is_object = link_is_sound(cache, object);
+	const void *next = percpu_head(cache->list_slot);
+
+	if (is_object && (!next || link_is_sound(cache, next)))
+		return true;
+	percpu_take(cache->list_slot, capacity_now(cache));
+	misuse_found(is_object ? MISUSE_FREE_WRITTEN : MISUSE_LIST, NULL,
+		     object, cache->name);
+	return is_object;
+}
+
+/* A free of what is no object's start has come here, or somebody has written to the link. */
+static cold void say_unsound(const struct slub_cache *cache, const void *object,
+			     const void *next)
+{
+	bool is_inside = pagemap_get(next) == cache->slot;
+
+	misuse_found(is_inside ? MISUSE_INSIDE : MISUSE_LIST, NULL,
+		     is_inside ? next : object, cache->name);
+}
+
+cold void *chain_damaged(const struct slub_cache *cache, void *object)
+{
+	const void *next = *link_of(cache, object);
+
+	chain_set_next(cache, object, NULL);
+	say_unsound(cache, object, next);
+	return NULL;
+}
+
+/* The first @most objects of @chain; returns how many there are. */
+static uint32_t chain_look(struct slub_cache *cache, void *chain,
+			   uint32_t most)
+{
+	uint32_t nr = 0;
+
+	for (void *o = chain; o && nr < most; o = chain_next(cache, o)) {
+		if (suspect_is_uncarved(cache, o))
+			misuse_found(MISUSE_NO_BLOCK, "free", o, cache->name);
+		nr++;
+	}
+	return nr;
+}
+
+static void list_look(struct slub_cache *cache)
+{
+	int32_t capacity = capacity_now(cache);
+	void *chain = percpu_take(cache->list_slot, capacity);
+	uint32_t nr;
+
+	if (!chain)
+		return;
+	if (!link_is_sound(cache, chain)) {
+		say_unsound(cache, chain, chain);
+		return;
+	}
+	nr = chain_look(cache, chain, (uint32_t)cache->capacity);
+	chain_store(cache, chain, nr);
+}
+
+void suspect_lists(void)
+{
+	if (!KEYS || slub_thread.locks_held)
+		return;
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
+		if (c->has_keys && link_is_in_object(c->link) && !c->root)
+			list_look(c);
+	}
+}

@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: MIT */
+/* Guarded objects: see the head of guard.h. */
+#include "debug/misuse.h"
+#include "slab/watch/watch.h"
+#include "slab/guard/guard_internal.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "slab/shadow/sample.h"
+
+#define PLACES_MIN 16
+/* Places that are looked at for one that can be used. */
+#define TRIES 128
+
+/* Places for large blocks: one for so many of the others. */
+#define PLACES_PER_LARGE 64
+/* ... while letters watch them. */
+#define PLACES_WATCHED 256
+
+struct guard_pool guard_pool_large = {
+	.version = 1,
+	.size = sizeof(struct guard_pool),
+	.place_size = sizeof(struct guard_place),
+};
+
+struct guard_pool guard_pool = {
+	.version = 1,
+	.size = sizeof(struct guard_pool),
+	.place_size = sizeof(struct guard_place),
+	.larger = (uintptr_t)&guard_pool_large,
+};
+
+int (*guard_switch)(uint64_t every);
+
+bool guard_watches_large;
+/* Are objects filled before they are handed out (letter P)? */
+static bool is_poisoning;
+/* On each side of a large block; const once there is a pool. */
+static size_t zone_bytes;
+
+/* ---- the pool ---- */
+
+/* The place whose pages, or the guard page before them, @ptr points to. */
+static struct guard_place *place_of(const void *ptr)
+{
+	const struct guard_pool *pool = pool_of(ptr);
+	size_t n = ((uintptr_t)ptr - pool->base) / pool->place_bytes;
+
+	return n < pool->nr_places ? place_at(pool, (uint32_t)n) : NULL;
+}
+
+static char *place_start(const struct guard_pool *pool,
+			 const struct guard_place *place)
+{
+	size_t n = (size_t)(place - place_at(pool, 0));
+
+	return (char *)pool->base + n * pool->place_bytes + pool->page_bytes;
+}
+
+static char *place_end(const struct guard_pool *pool,
+		       const struct guard_place *place)
+{
+	return place_start(pool, place) + pool->place_bytes - pool->page_bytes;
+}
+
+static uint64_t clock_offset(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec -
+	       os_clock_ns();
+}
+
+static bool pool_make(struct guard_pool *pool, uint32_t nr, size_t page,
+		      size_t place)
+{
+	size_t bytes = nr * place + page;
+	size_t table = round_up(nr * sizeof(struct guard_place), page);
+	char *range = os_reserve(bytes + table);
+
+	if (!range)
+		return false;
+	if (os_commit(range + bytes, table)) {
+		os_unreserve(range, bytes + table);
+		return false;
+	}
+	pool->page_bytes = (uint32_t)page;
+	pool->place_bytes = (uint32_t)place;
+	pool->nr_places = nr;
+	pool->places = (uintptr_t)range + bytes;
+	pool->base = (uintptr_t)range;
+	/* release: whoever takes a pointer for ours finds its place */
+	__atomic_store_n(&pool->bytes, bytes, __ATOMIC_RELEASE);
+	return true;
+}
+
+/* For objects of @most bytes, @nr of them or as many as there is room for. */
+static bool pool_open(struct guard_pool *pool, uint32_t nr, size_t most)
+{
+	size_t page = os_page_size();
+	size_t place = round_up(most, page) + page;
+
+	while (!pool->bytes && nr >= PLACES_MIN &&
+	       !pool_make(pool, nr, page, place))
+		nr /= 2;
+	if (!pool->bytes)
+		return false;
+	pool->clock_offset_ns = clock_offset();
+	pool->stacks = stack_store_base(&pool->stack_unit);
+	return true;
+}
+
+int guard_open(uint64_t every)
+{
+	uint32_t nr = (uint32_t)option_value(OPTION_guard_places);
+
+	if (!pool_open(&guard_pool, nr, GUARD_BYTES_MAX))
+		return -12;	/* ENOMEM */
+	/* Without these large blocks are not guarded, and counted as lost. */
+	nr = (uint32_t)max_size(nr / PLACES_PER_LARGE, PLACES_MIN);
+	if (guard_watches_large)
+		pool_open(&guard_pool_large, PLACES_WATCHED,
+			  GUARD_WATCHED_MAX + 2 * zone_bytes);
+	else
+		pool_open(&guard_pool_large, nr, GUARD_LARGE_MAX);
+	guard_pool.every = guard_pool_large.every = every;
+	return 0;
+}
+
+cold void guard_open_for_empty(void)
+{
+	pool_open(&guard_pool, (uint32_t)option_value(OPTION_guard_places),
+		  GUARD_BYTES_MAX);
+}
+
+cold void guard_watch(uint32_t letters)
+{
+	uint64_t every = option_value(OPTION_guard);
+
+	if (!(letters & (SLUB_CONSISTENCY_CHECKS | SLUB_RED_ZONE |
+			 SLUB_POISON | SLUB_STORE_USER)))
+		return;
+	guard_watches_large = true;
+	is_poisoning = letters & SLUB_POISON;
+	zone_bytes = every ? 0 : os_page_size();
+	guard_open(every);
+	guard_watches_large = guard_pool_large.bytes;
+}
+
+/* ---- places ---- */
+
+static bool place_try(struct guard_place *place, uint32_t state)
+{
+	return __atomic_compare_exchange_n(&place->state, &state, GUARD_TAKEN,
+					   false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_RELAXED);
+}
+
+static void place_set(struct guard_place *place, enum guard_state state)
+{
+	/* release: what is known of it is complete */
+	__atomic_store_n(&place->state, state, __ATOMIC_RELEASE);
+}
+
+/*
+ * The next in turn that is free, and has been for half a round if one such is
+ * near.  NULL: they are all in use, as far as was looked.
+ */
+static struct guard_place *place_take(struct guard_pool *pool, uint64_t turn)
+{
+	uint32_t nr = pool->nr_places;
+	struct guard_place *early = NULL;
+
+	for (uint32_t i = 0; i < min_size(TRIES, nr); i++) {
+		uint32_t n = __atomic_fetch_add(&pool->next, 1,
+						__ATOMIC_RELAXED);
+		struct guard_place *place = place_at(pool, n % nr);
+		uint32_t state = place_state(place);
+
+		if (state != GUARD_NEVER && state != GUARD_FREED)
+			continue;
+		if (state == GUARD_FREED && turn - place->turn < nr / 2) {
+			if (!early)
+				early = place;
+			continue;
+		}
+		if (place_try(place, state))
+			return place;
+	}
+	return early && place_try(early, GUARD_FREED) ? early : NULL;
+}
+
+/* ---- the pages of an object ---- */
+
+static size_t zone_of(const void *ptr)
+{
+	return pool_owns(&guard_pool_large, ptr) ? zone_bytes : 0;
+}
+
+/* None for an object of no size. */
+struct pages pages_of(const struct guard_place *place)
+{
+	size_t page = guard_pool.page_bytes;	/* as in the other */
+	char *object = (char *)place->object;
+	size_t zone = zone_of(object);
+	char *start = (char *)round_down((uintptr_t)object, page) - zone;
+	size_t bytes = (size_t)(object - start) + place->bytes + zone;
+
+	if (!place->bytes)
+		return (struct pages){ object, 0 };
+	return (struct pages){ start, round_up(bytes, page) };
+}
+
+/* What is beside the object in its pages must stay as it is. */
+static void slack_fill(const struct guard_place *place)
+{
+	struct pages pages = pages_of(place);
+	char *object = (char *)place->object, *end = object + place->bytes;
+
+	memset(pages.start, DEBUG_ZONE_USED, (size_t)(object - pages.start));
+	memset(end, DEBUG_ZONE_USED,
+	       (size_t)(pages.start + pages.bytes - end));
+}
+
+/* The first byte of @from .. @end that was written; NULL: none. */
+const unsigned char *guard_find_written(const char *from, const char *end)
+{
+	for (; from < end; from++) {
+		if ((unsigned char)*from != DEBUG_ZONE_USED)
+			return (const unsigned char *)from;
+	}
+	return NULL;
+}
+
+static const unsigned char *slack_find(const struct guard_place *place)
+{
+	struct pages pages = pages_of(place);
+	char *object = (char *)place->object;
+	const unsigned char *at = guard_find_written(pages.start, object);
+
+	return at ? at : guard_find_written(object + place->bytes,
+				      pages.start + pages.bytes);
+}
+
+/* ---- alloc ---- */
+
+static bool can_be_guarded(const struct guard_pool *pool, size_t bytes,
+			   size_t align)
+{
+	size_t most = pool->place_bytes - pool->page_bytes;
+	/* A larger alignment may leave so much in front, also of no bytes. */
+	size_t front = align > pool->page_bytes ? align : 0;
+
+	if (pool == &guard_pool_large)
+		most -= 2 * zone_bytes;
+	return pool->bytes && front < most && bytes <= most - front;
+}
+
+static void place_describe(struct guard_place *place,
+			   const struct slub_cache *cache, const void *frame)
+{
+	struct text name = { place->name, sizeof(place->name) - 1, 0 };
+	struct stack stack;
+
+	memset(place->name, 0, sizeof(place->name));
+	text_printf(&name, "%s", cache ? cache->name : "large block");
+	place->cache = (uintptr_t)cache;
+	place->errors = 0;
+	stack_read(&stack, frame);
+	track_now(&place->allocated, &stack);
+	memset(&place->freed, 0, sizeof(place->freed));
+}
+
+static void place_choose(const struct guard_pool *pool,
+			 struct guard_place *place, size_t bytes, size_t align)
+{
+	size_t zone = zone_of(place_start(pool, place));
+	uintptr_t start = (uintptr_t)place_start(pool, place) + zone;
+	uintptr_t end = (uintptr_t)place_end(pool, place) - zone;
+	bool right = bytes && sample_random() >> 63;
+
+	place->object = right ? round_down(end - bytes, align) :
+				round_up(start, align);
+	place->bytes = bytes;
+}
+
+static void *alloc_lost(struct guard_pool *pool)
+{
+	__atomic_fetch_add(&pool->lost, 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+void *guard_alloc(struct slub_cache *cache, size_t bytes, size_t align)
+{
+	struct guard_pool *pool = bytes <= GUARD_BYTES_MAX ? &guard_pool :
+							     &guard_pool_large;
+	uint64_t turn;
+	struct guard_place *place;
+	struct pages pages;
+
+	if (!can_be_guarded(pool, bytes, align))
+		return NULL;
+	guard_poll();
+	turn = __atomic_fetch_add(&pool->turns, 1, __ATOMIC_RELAXED);
+	place = place_take(pool, turn);
+	if (!place)
+		return alloc_lost(pool);
+	place_choose(pool, place, bytes, align);
+	pages = pages_of(place);
+	if (pages.bytes && os_commit(pages.start, pages.bytes)) {
+		place->turn = turn;
+		place_set(place, GUARD_FREED);
+		return alloc_lost(pool);
+	}
+	if (pages.bytes)
+		slack_fill(place);
+	if (is_poisoning)
+		memset((void *)place->object, DEBUG_POISON, bytes);
+	if (cache && cache->ctor)
+		cache->ctor((void *)place->object);
+	place_describe(place, cache, __builtin_frame_address(0));
+	place_set(place, GUARD_LIVE);
+	return (void *)place->object;
+}
+
+void *guard_alloc_empty(struct slub_cache *cache, size_t align)
+{
+	if (!guard_pool.bytes || slub_thread.locks_held || group_current())
+		return NULL;
+	return guard_alloc(cache, 0, align);
+}
+
+/* ---- what was freed ---- */
+
+static void withdraw(struct guard_place *place)
+{
+	struct pages pages = pages_of(place);
+
+	if (pages.bytes)
+		os_withdraw(pages.start, pages.bytes);
+	place->turn = __atomic_load_n(&pool_of(pages.start)->turns,
+				      __ATOMIC_RELAXED);
+	place_set(place, GUARD_FREED);
+}
+
+static void release(void **item)
+{
+	withdraw(container_of(item, struct guard_place, turn));
+}
+
+static struct grace_queue waiting = { .release = release };
+
+/* Those that no queue has yet: handlers free too, and the queue has a lock. */
+static void *fresh;
+
+static void fresh_add(void **item)
+{
+	*item = __atomic_load_n(&fresh, __ATOMIC_RELAXED);
+	/* release: pairs with the acquire in fresh_queue() */
+	while (!__atomic_compare_exchange_n(&fresh, item, item, true,
+					    __ATOMIC_RELEASE,
+					    __ATOMIC_RELAXED))
+		;
+}
+
+/* It is taken whole, so what comes back to it is not mistaken (ABA). */
+static void fresh_queue(void)
+{
+	void **item = NULL;
+
+	if (__atomic_load_n(&fresh, __ATOMIC_RELAXED))
+		item = __atomic_exchange_n(&fresh, NULL, __ATOMIC_ACQUIRE);
+	while (item) {
+		void **next = *item;
+
+		grace_add(&waiting, item);
+		item = next;
+	}
+}
+
+static bool has_readers(const struct guard_place *place)
+{
+	const struct slub_cache *cache = (struct slub_cache *)place->cache;
+
+	return cache && cache->flags & SLUB_TYPESAFE_BY_RCU;
+}
+
+static void withdraw_later(struct guard_place *place)
+{
+	place_set(place, GUARD_WAITING);
+	fresh_add((void **)&place->turn);
+	guard_poll();
+}
+
+void guard_poll(void)
+{
+	if (slub_thread.locks_held)
+		return;
+	fresh_queue();
+	grace_poll(&waiting);
+}
+
+void guard_settle(void)
+{
+	fresh_queue();
+	grace_flush(&waiting);
+}
+
+/* The places that the queue forgets in a child wait for ever. */
+usual void guard_fork(bool prepare, bool in_child)
+{
+	if (prepare)
+		grace_fork_prepare(&waiting);
+	else
+		grace_fork_finish(&waiting, in_child);
+}
+
+/* ---- free ---- */
+
+/* In the counters of its cache: of a freed place's the cache may be gone. */
+static void count(const struct guard_place *place, enum cache_stat stat)
+{
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
+		if ((uintptr_t)c == place->cache && cache_is_live(c))
+			stat_add(c, stat);
+	}
+}
+
+static bool cache_is_right(const struct guard_place *place,
+			   const struct slub_cache *cache)
+{
+	return !cache || place->cache == (uintptr_t)cache;
+}
+
+static void check_call(struct guard_place *place, const void *ptr,
+		       enum alloc_call call, const void *frame)
+{
+	if (call_is_wrong(place->allocated.call, call))
+		guard_say(place, GUARD_CALL, NULL, ptr, frame);
+	place->allocated.call |= CALL_TOLD;
+}
+
+/* Is @ptr what @place has allocated, for @cache or free() to take?  Then it is TAKEN. */
+static bool free_begins(struct guard_place *place, const void *ptr,
+			const struct slub_cache *cache, const void *frame)
+{
+	const char *call = cache ? "slub_cache_free" : "free";
+
+	if (place->object != (uintptr_t)ptr) {
+		guard_say(place, GUARD_INSIDE, call, ptr, frame);
+		return false;
+	}
+	/* A large block is no cache's: as without a guard, it is left alone. */
+	if (cache && !place->cache && place_state(place) == GUARD_LIVE) {
+		guard_say(place, GUARD_CACHE, call, ptr, frame);
+		return false;
+	}
+	if (place_try(place, GUARD_LIVE))
+		return true;
+	count(place, STAT_DOUBLE_FREE);
+	guard_say(place, GUARD_TWICE, call, ptr, frame);
+	return false;
+}
+
+void guard_free(void *ptr, const struct slub_cache *cache)
+{
+	const char *call = cache ? "slub_cache_free" : "free";
+	const void *frame = __builtin_frame_address(0);
+	struct guard_place *place = place_of(ptr);
+	const unsigned char *written;
+	struct stack stack;
+
+	if (!place) {	/* the last guard page */
+		if (!debug_free_foreign(call, ptr))
+			foreign_found(call, ptr);
+		return;
+	}
+	if (!free_begins(place, ptr, cache, frame))
+		return;
+	stack_read(&stack, frame);
+	track_now(&place->freed, &stack);
+	written = place->bytes ? slack_find(place) : NULL;
+	check_call(place, ptr, CALL_MALLOC, frame);
+	if (written && guard_say(place, GUARD_BEYOND, call, written, frame)) {
+		memset(&place->freed, 0, sizeof(place->freed));
+		place_set(place, GUARD_LIVE);
+		return;
+	}
+	if (!cache_is_right(place, cache)) {
+		count(place, STAT_WRONG_CACHE);
+		guard_say(place, GUARD_CACHE, call, ptr, frame);
+	}
+	if (has_readers(place))
+		withdraw_later(place);
+	else
+		withdraw(place);
+}
+
+void guard_free_call(void *ptr, enum alloc_call call)
+{
+	struct guard_place *place = place_of(ptr);
+
+	if (place && place->object == (uintptr_t)ptr &&
+	    place_state(place) == GUARD_LIVE)
+		check_call(place, ptr, call, __builtin_frame_address(0));
+}
+
+void guard_free_size(void *ptr, size_t told)
+{
+	(void)told;
+	guard_say(place_of(ptr), GUARD_SIZE, NULL, ptr,
+		  __builtin_frame_address(0));
+}
+
+/* ---- questions ---- */
+
+static struct guard_place *place_live(const void *ptr)
+{
+	struct guard_place *place = place_of(ptr);
+
+	return place && place_state(place) == GUARD_LIVE &&
+	       place->object == (uintptr_t)ptr ? place : NULL;
+}
+
+bool guard_was_looked_at(const void *ptr)
+{
+	const struct guard_place *place = place_live(ptr);
+
+	return place && place->allocated.call & CALL_TOLD;
+}
+
+bool guard_ask(const void *ptr, const char *call)
+{
+	struct guard_place *place = place_of(ptr);
+	uint32_t state = place ? place_state(place) : GUARD_TAKEN;
+
+	if (state == GUARD_TAKEN ||
+	    (state == GUARD_LIVE && place->object == (uintptr_t)ptr))
+		return true;
+	return !guard_say(place, GUARD_ASKED, call, ptr,
+			  __builtin_frame_address(0));
+}
+
+size_t guard_bytes(const void *ptr)
+{
+	const struct guard_place *place = place_live(ptr);
+
+	return place ? place->bytes : 0;
+}
+
+struct slub_cache *guard_cache_of(const void *ptr)
+{
+	const struct guard_place *place = place_of(ptr);
+	uint32_t state = place ? place_state(place) : GUARD_NEVER;
+
+	if ((state == GUARD_LIVE || state == GUARD_WAITING) &&
+	    place->object == (uintptr_t)ptr)
+		return (struct slub_cache *)place->cache;
+	return NULL;
+}
+
+struct slub_cache *guard_cache_inside(const void *ptr, size_t *offset)
+{
+	const struct guard_place *place = place_of(ptr);
+
+	if (!place || !guard_cache_of((void *)place->object))
+		return NULL;
+	*offset = (uintptr_t)ptr - place->object;
+	return *offset < place->bytes ? (struct slub_cache *)place->cache :
+					NULL;
+}

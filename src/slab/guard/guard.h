@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Guarded objects: one allocation in N is placed alone on pages of its own
+ * between pages that nobody may touch, and what was freed is kept so for a while
+ * (the kernel's KFENCE).  Which allocation it is, slab/shadow/sample.h draws.
+ *
+ *   | guard | place 0            | guard | place 1            | guard | ...
+ *           |####      (freed)   |       |            [object]|
+ *
+ * An object lies at the left end of its place or at the right one, by chance.
+ * The pages that it needs can be touched while it is allocated, nothing else of
+ * the place.  So the first wrong access ends the program with SIGSEGV, on
+ * which the library has no say: `slub explain` reads from the core, or from the
+ * stopped process, whose object it was.  The rest of the object's pages is
+ * filled, and looked at when it is freed.
+ *
+ * Large blocks that letters watch (SLUB_DEBUG) lie in places as well, each of them
+ * and not one in N.  So do blocks of no size, and in the hardened build always: nothing of theirs
+ * can be touched.
+ * Letters report and go on: where no guard is asked for, a page on both sides of a
+ * watched block is a zone, which can be written and is looked at.  What was freed
+ * cannot be touched either way.
+ *
+ * Objects of SLUB_TYPESAFE_BY_RCU caches: who reads without a lock may find one
+ * after it was freed, look at it, and even lock it, until he leaves.  So it is
+ * no error to touch it then, and its pages stay as they are, of its type, until
+ * all readers that were inside have left (grace.c); then they go as the others.
+ * The place takes no other object meanwhile.
+ *
+ * The range lies outside the heap, so free() and its relatives take a pointer
+ * into it for a foreign one, and leave the fast path by the test they make
+ * anyway.
+ *
+ * Words
+ *   place     pages for one object, and what is known of it
+ *   turn      a number for each guarded allocation
+ *
+ * Invariants
+ *   GUARD-1  who changed a place's state to TAKEN owns the place until he
+ *            changes it again; there are no locks, so also in signal handlers;
+ *   GUARD-2  object, bytes and tracks of a place stay as they are until it is
+ *            taken for the next object.
+ *
+ * The description for other processes is inspect/abi.h's; it is this.
+ */
+#ifndef SLUB_GUARD_H
+#define SLUB_GUARD_H
+
+#include "debug/debug.h"
+#include "slab/slab.h"
+
+/* Of an object; large blocks have a pool of their own, with fewer places. */
+#define GUARD_BYTES_MAX ((size_t)32 << 10)
+#define GUARD_LARGE_MAX ((size_t)1 << 20)
+/* ... while letters watch them; what is larger is not watched. */
+#define GUARD_WATCHED_MAX ((size_t)16 << 20)
+
+enum guard_state {
+	GUARD_NEVER,		/* used so far */
+	GUARD_TAKEN,		/* being changed */
+	GUARD_LIVE,
+	GUARD_FREED,
+	GUARD_WAITING,		/* freed; readers may look at it */
+};
+
+/* What was found at the free of an object, as bits. */
+enum guard_error {
+	GUARD_TWICE = 1,	/* freed again */
+	GUARD_INSIDE = 2,	/* freed by a pointer to elsewhere in it */
+	GUARD_BEYOND = 4,	/* bytes beside it were written */
+	GUARD_CACHE = 8,	/* freed to another cache */
+	GUARD_SIZE = 16,	/* freed with another size */
+	GUARD_CALL = 32,	/* freed by another kind of call */
+	GUARD_ASKED = 64,	/* its size was asked, and it is free or elsewhere */
+};
+
+struct guard_place {
+	uint64_t object;
+	uint64_t bytes;			/* asked for */
+	uint32_t state;			/* enum guard_state; atomic */
+	uint32_t errors;		/* enum guard_error */
+	uint64_t cache;			/* its address */
+	uint64_t turn;			/* when it was freed; waiting: a link */
+	struct track allocated;
+	struct track freed;
+	char name[48];			/* of the cache */
+};
+
+struct guard_pool {
+	uint32_t version;
+	uint32_t size;			/* of this structure */
+	uint64_t every;			/* one allocation in so many; 0: off */
+	uint64_t base;			/* the first guard page */
+	uint64_t bytes;			/* 0: there never was a pool */
+	uint32_t page_bytes;
+	uint32_t place_bytes;		/* from one place to the next */
+	uint32_t nr_places;
+	uint32_t place_size;		/* of the structure */
+	uint64_t places;		/* struct guard_place[] */
+	uint64_t turns;			/* atomic */
+	uint64_t lost;			/* atomic; there was no place for it */
+	uint64_t errors;		/* atomic; found at frees */
+	uint64_t clock_offset_ns;	/* CLOCK_REALTIME less the tracks' clock */
+	uint64_t stacks;		/* what numbers of stacks count from */
+	uint32_t stack_unit;		/* bytes that a number stands for */
+	uint32_t next;			/* place to be looked at; atomic */
+	uint64_t larger;		/* address of that of larger objects; 0: none */
+};
+
+extern struct guard_pool guard_pool SLUB_INTERNAL;
+extern struct guard_pool guard_pool_large SLUB_INTERNAL;
+
+static inline bool pool_owns(const struct guard_pool *pool, const void *ptr)
+{
+	return (uintptr_t)ptr - pool->base < pool->bytes;
+}
+
+/* Is @ptr in a range of the guarded ones? */
+static inline bool guard_owns(const void *ptr)
+{
+	return unlikely(pool_owns(&guard_pool, ptr) ||
+			pool_owns(&guard_pool_large, ptr));
+}
+
+/* Do letters watch large blocks?  Const after start. */
+extern bool guard_watches_large SLUB_INTERNAL;
+
+/*
+ * Is a large block, or one of no size, watched if this thread asks for it now?  A
+ * guarded object is charged to no group, so what a group asks for is not guarded.
+ */
+static inline bool guard_watches_block(void)
+{
+	return guard_watches_large && !group_current();
+}
+
+/*
+ * malloc's way to switch it while the process runs; 0 or -errno, EBUSY while another
+ * thread switches.  After 0 what lies in the lists of the sample slots counts no more.
+ */
+extern int (*guard_switch)(uint64_t every) SLUB_INTERNAL;
+
+/* For blocks of no size alone: each one of the hardened build lies in a place. */
+void guard_open_for_empty(void);
+/* Makes the pools; 0 or -ENOMEM. */
+int guard_open(uint64_t every);
+/* Makes them for what SLUB_DEBUG watches: @letters of malloc-large. */
+void guard_watch(uint32_t letters);
+/* At exit: looks at what is beside the objects that are allocated. */
+void guard_finish(void);
+/*
+ * @cache NULL: a large block.  @align divides a page, or there is none.  NULL:
+ * no object of the cache can be guarded, or none now.
+ */
+void *guard_alloc(struct slub_cache *cache, size_t bytes, size_t align);
+/*
+ * A block of no bytes, whose address nobody can touch, in the name of @cache.  NULL: nobody has
+ * asked for such, there is no place, or it would have to be charged.
+ */
+void *guard_alloc_empty(struct slub_cache *cache, size_t align);
+/* @cache: through which it is freed; NULL: free(). */
+void guard_free(void *ptr, const struct slub_cache *cache);
+/* It is about to be freed as one of @told bytes, which it is not. */
+void guard_free_size(void *ptr, size_t told);
+/* It is about to be freed by the operator delete that belongs to @call. */
+void guard_free_call(void *ptr, enum alloc_call call);
+/* What was asked for; 0: that is no object. */
+size_t guard_bytes(const void *ptr);
+/* Is it an operator delete that frees it? */
+bool guard_was_looked_at(const void *ptr);
+/* @call was asked about it, and it is none: reported.  False: @call is to do nothing. */
+bool guard_ask(const void *ptr, const char *call);
+/* NULL: that is no object of a cache, nor memory that readers may take for one. */
+struct slub_cache *guard_cache_of(const void *ptr);
+/* The same of a pointer into it, @offset bytes behind its start. */
+struct slub_cache *guard_cache_inside(const void *ptr, size_t *offset);
+/* @bytes: of the pages that the object takes. */
+typedef void guard_visitor(const struct guard_place *place, size_t bytes,
+			   void *arg);
+/* All objects that are allocated, large blocks too. */
+void guard_visit(guard_visitor *visit, void *arg);
+/* Objects of @cache that are allocated; until @call returns what is not 0. */
+int guard_for_each_object(const struct slub_cache *cache,
+			  int (*call)(void *object, void *arg), void *arg);
+size_t guard_nr_objects(const struct slub_cache *cache);
+/* Reports those of @cache, watched as @twin, that keep it from being destroyed. */
+void guard_report_left(struct slub_cache *cache, struct slub_cache *twin);
+/* What they take. */
+size_t guard_page_bytes(const struct slub_cache *cache);
+/* Takes leave of those whose readers have left; without locks. */
+void guard_poll(void);
+/* Waits for all of them. */
+void guard_settle(void);
+void guard_fork(bool prepare, bool in_child);
+
+#endif

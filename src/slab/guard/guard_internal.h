@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of the guard share. */
+#ifndef SLUB_GUARD_INTERNAL_H
+#define SLUB_GUARD_INTERNAL_H
+
+#include "slab/guard/guard.h"
+
+/* Those of a place that can be touched while its object is allocated. */
+struct pages {
+	char *start;
+	size_t bytes;
+};
+
+static inline struct guard_pool *pool_of(const void *ptr)
+{
+	return pool_owns(&guard_pool_large, ptr) ? &guard_pool_large :
+						   &guard_pool;
+}
+
+static inline struct guard_place *place_at(const struct guard_pool *pool,
+					   uint32_t n)
+{
+	return (struct guard_place *)pool->places + n;
+}
+
+static inline uint32_t place_state(const struct guard_place *place)
+{
+	return __atomic_load_n(&place->state, __ATOMIC_ACQUIRE);
+}
+
+/* None for an object of no size. */
+struct pages pages_of(const struct guard_place *place);
+/* The first byte of @from .. @end that was written; NULL: none. */
+const unsigned char *guard_find_written(const char *from, const char *end);
+/*
+ * Reports @error, found of a pointer @at by the public function @call, or by none; @frame: of
+ * who found it, or NULL.  True: the object is to stay as it is (debug/misuse.h).
+ */
+bool guard_say(struct guard_place *place, enum guard_error error,
+	       const char *call, const void *at, const void *frame);
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/* Visits to all guarded objects that are allocated: for counts, and at exit. */
+#include <sys/uio.h>
+
+#include "slab/guard/guard_internal.h"
+#include "slab/slab_internal.h"
+
+/* Places that ever had an object: the others' memory need not be touched. */
+static uint32_t nr_used(const struct guard_pool *pool)
+{
+	uint64_t turns = __atomic_load_n(&pool->turns, __ATOMIC_RELAXED);
+	uint32_t next = __atomic_load_n(&pool->next, __ATOMIC_RELAXED);
+
+	/* A turn looks at a few places, so next has not come round before. */
+	return turns < pool->nr_places && next < pool->nr_places ?
+		       next : pool->nr_places;
+}
+
+static void pool_visit(const struct guard_pool *pool, guard_visitor *visit,
+		       void *arg)
+{
+	for (uint32_t n = 0; n < nr_used(pool); n++) {
+		const struct guard_place *place = place_at(pool, n);
+
+		if (place_state(place) == GUARD_LIVE)
+			visit(place, pages_of(place).bytes, arg);
+	}
+}
+
+void guard_visit(guard_visitor *visit, void *arg)
+{
+	pool_visit(&guard_pool, visit, arg);
+	pool_visit(&guard_pool_large, visit, arg);
+}
+
+int guard_for_each_object(const struct slub_cache *cache,
+			  int (*call)(void *object, void *arg), void *arg)
+{
+	int ret = 0;
+
+	/* A cache has none of the larger ones. */
+	for (uint32_t n = 0; n < nr_used(&guard_pool) && !ret; n++) {
+		const struct guard_place *place = place_at(&guard_pool, n);
+
+		if (place_state(place) == GUARD_LIVE &&
+		    place->cache == (uintptr_t)cache)
+			ret = call((void *)place->object, arg);
+	}
+	return ret;
+}
+
+size_t guard_page_bytes(const struct slub_cache *cache)
+{
+	size_t bytes = 0;
+
+	for (uint32_t n = 0; n < nr_used(&guard_pool); n++) {
+		const struct guard_place *place = place_at(&guard_pool, n);
+
+		if (place_state(place) == GUARD_LIVE &&
+		    place->cache == (uintptr_t)cache)
+			bytes += pages_of(place).bytes;
+	}
+	return bytes;
+}
+
+size_t guard_nr_objects(const struct slub_cache *cache)
+{
+	size_t nr = 0;
+
+	guard_for_each_object(cache, object_count, &nr);
+	return nr;
+}
+
+/* ---- exit: what was written beside them ---- */
+
+/* Bytes that are looked at at once. */
+#define LOOK_BYTES 1024
+
+static bool copy_safely(void *to, const void *from, size_t n)
+{
+	struct iovec local = { to, n }, remote = { (void *)from, n };
+
+	return sys_call6(SYS_process_vm_readv,
+			 sys_call4(SYS_getpid, 0, 0, 0, 0), (long)&local, 1,
+			 (long)&remote, 1, 0) == (long)n;
+}
+
+/*
+ * The first of @from .. @end that was written; NULL: none, or the pages have gone.  Other
+ * threads free meanwhile, so the kernel copies what is still there.
+ */
+static const char *find_written_safely(const char *from, const char *end)
+{
+	char bytes[LOOK_BYTES];
+
+	while (from < end) {
+		size_t n = min_size((size_t)(end - from), sizeof(bytes));
+		const unsigned char *at;
+
+		if (!copy_safely(bytes, from, n))
+			return NULL;
+		at = guard_find_written(bytes, bytes + n);
+		if (at)
+			return from + ((const char *)at - bytes);
+		from += n;
+	}
+	return NULL;
+}
+
+static void place_look(struct guard_place *place)
+{
+	struct guard_place before = *place;
+	struct pages pages = pages_of(&before);
+	char *object = (char *)before.object;
+	const char *at;
+
+	/* What a free has found is known. */
+	if (!before.bytes || before.errors & GUARD_BEYOND ||
+	    place_state(place) != GUARD_LIVE)
+		return;
+	at = find_written_safely(pages.start, object);
+	if (!at)
+		at = find_written_safely(object + before.bytes,
+					 pages.start + pages.bytes);
+	/* Not if it is another object by now. */
+	if (at && place_state(place) == GUARD_LIVE &&
+	    place->allocated.when_ns == before.allocated.when_ns &&
+	    place->object == before.object)
+		guard_say(place, GUARD_BEYOND, NULL, at, NULL);
+}
+
+cold void guard_finish(void)
+{
+	struct guard_pool *pools[] = { &guard_pool, &guard_pool_large };
+
+	for (int i = 0; i < 2; i++) {
+		for (uint32_t n = 0; n < nr_used(pools[i]); n++) {
+			struct guard_place *place = place_at(pools[i], n);
+
+			if (place_state(place) == GUARD_LIVE)
+				place_look(place);
+		}
+	}
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Emptying what the caches hold back, and when a burst of frees calls for it.
+ *
+ * A list of one CPU pins a slab per object in the worst case, and so keeps
+ * memory that a burst of frees could give back: so whenever the page layer has
+ * given back an eighth of what is in use (2 MiB at the least, 32 at the most),
+ * the lists of all CPUs are emptied too.  (1 GiB of small objects freed in
+ * random order: 157 MiB stayed with a constant of 32 MiB.)
+ */
+#include "slab/guard/guard.h"
+#include "slab/shadow/sample.h"
+#include "slab/slab_internal.h"
+
+#include <errno.h>
+
+#define GIVEN_MIN ((size_t)2 << 20)
+#define GIVEN_MAX ((size_t)32 << 20)
+#define GIVEN_SHARE 8
+/*
+ * A longer list of slabs is not searched for empty ones after a flush: those were
+ * given back when they became empty, but for min_partial of them.
+ */
+#define SEARCH_MAX 256
+
+static size_t pages_given;	/* since the last emptying */
+
+/*
+ * What a thread in slab_shrink_all() has taken off the lists and not yet given
+ * back is missed by a flush, and counts as allocated: so cache_flush() has to
+ * fall between shrinks, and shrinks let it in.
+ */
+static uint32_t shrinks_begun, shrinks_over;	/* atomic: how often */
+static int32_t flushers;			/* atomic */
+/* How often a flush is waited for, and how often shrinks are: 0.1 and 1 s. */
+#define SHRINK_WAITS_MAX 1000
+#define FLUSH_WAITS_MAX 10000
+
+static void barns_flush(struct slub_cache *cache)
+{
+	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
+		void *chain;
+
+		while ((chain = barn_take(cache, cid)))
+			chain_flush(cache, chain);
+	}
+}
+
+cold bool cache_empty_barns_by_one(struct slub_cache *cache)
+{
+	struct cache_hold pin;
+	void *chain = NULL;
+
+	/* A thread that waits for the end of shrinks comes first. */
+	if (__atomic_load_n(&flushers, __ATOMIC_RELAXED) > 0 ||
+	    !cache_pin_any(cache, &pin))
+		return false;
+	shrink_begin();
+	for (uint32_t cid = 0; cid < percpu_areas_end() && !chain; cid++)
+		chain = barn_take(cache, cid);
+	if (chain)
+		chain_flush(cache, chain);
+	shrink_end();
+	cache_unpin(&pin);
+	return chain;
+}
+
+static void flush_collected(uint32_t slot, struct slot *lists)
+{
+	struct slub_cache *cache;
+	struct cache_hold pin;
+
+	if (block_owns_slot(slot)) {
+		block_free_collected(slot, lists);
+		return;
+	}
+	/* The slot's cache may be ending, but for one whose objects these are. */
+	if (!lists->main.head && !lists->spare.head)
+		return;
+	cache = cache_of_slot(slot);
+	if (!cache)
+		return;
+	/* As in shrink_pinned(): with its last object the cache could end. */
+	cache_pin_held(cache, &pin);
+	chain_flush(cache, lists->main.head);
+	chain_flush(cache, lists->spare.head);
+	cache_unpin(&pin);
+}
+
+static void shrink_cpus(void)
+{
+	struct collection taken;
+
+	if (!percpu_collect_begin(&taken))
+		return;
+	while (percpu_collect(&taken)) {
+		inject(INJECT_collected);
+		for (uint32_t i = 0; i < taken.nr_lists; i++)
+			flush_collected(collection_slot(&taken, i),
+					&taken.lists[i]);
+	}
+	percpu_collect_end();
+}
+
+static void shrink_nodes(struct slub_cache *cache, size_t search_max)
+{
+	barns_flush(cache);
+	for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
+		struct cache_node *node = cache->nodes[n];
+
+		if (__atomic_load_n(&node->nr_partial, __ATOMIC_RELAXED) <=
+		    search_max)
+			node_shrink(cache, node);
+	}
+}
+
+void cache_shrink_nodes(struct slub_cache *cache)
+{
+	shrink_nodes(cache, SIZE_MAX);
+}
+
+/* Not for ever: a handler may have interrupted this thread's own flush. */
+static void let_flushers_in(void)
+{
+	for (unsigned int i = 0; i < SHRINK_WAITS_MAX &&
+	     __atomic_load_n(&flushers, __ATOMIC_RELAXED) > 0; i++)
+		sys_wait(i);
+}
+
+void shrink_begin(void)
+{
+	/* seq_cst: it comes before the first list that is taken */
+	__atomic_fetch_add(&shrinks_begun, 1, __ATOMIC_SEQ_CST);
+}
+
+void shrink_end(void)
+{
+	/* release: pairs with the acquire in nobody_shrinks() */
+	__atomic_fetch_add(&shrinks_over, 1, __ATOMIC_RELEASE);
+}
+
+/*
+ * A slab that was taken out of its node is not counted there any more, and its cache
+ * seems to have none; so it is pinned until the slab is given back.  Else the cache
+ * could be destroyed meanwhile, and what is counted then is in per-CPU memory of
+ * somebody else.
+ */
+static void shrink_pinned(struct slub_cache *cache, size_t search_max)
+{
+	struct cache_hold pin;
+
+	if (!cache_pin_any(cache, &pin))
+		return;
+	shrink_nodes(cache, search_max);
+	capacity_fit(cache);
+	cache_unpin(&pin);
+}
+
+/*
+ * The lists of blocks are emptied last: slabs that become empty end there.
+ */
+static void shrink_all(size_t search_max)
+{
+	uint32_t had = slub_thread.flags & THREAD_IN_RECLAIM;
+
+	if (slub_thread.locks_held)
+		return;
+	if (!had)
+		let_flushers_in();
+	slub_thread.flags |= THREAD_IN_RECLAIM;
+	shrink_begin();
+	cache_free_postponed();
+	deferred_poll();
+	guard_poll();
+	shrink_cpus();
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c))
+		shrink_pinned(c, search_max);
+	block_flush();
+	shrink_end();
+	if (!had)
+		slub_thread.flags &= ~(uint32_t)THREAD_IN_RECLAIM;
+}
+
+void slab_shrink_all(void)
+{
+	shrink_all(SIZE_MAX);
+}
+
+/* In a forked child: those that other threads had begun are over. */
+usual void shrink_after_fork(void)
+{
+	shrinks_over = shrinks_begun;
+	flushers = 0;
+}
+
+/* False: somebody may have objects in hand, of any cache; *@begun: how many. */
+static bool nobody_shrinks(uint32_t *begun)
+{
+	/* In this order: one that is over was begun. */
+	uint32_t over = __atomic_load_n(&shrinks_over, __ATOMIC_ACQUIRE);
+
+	*begun = __atomic_load_n(&shrinks_begun, __ATOMIC_SEQ_CST);
+	/* Above it: a handler that interrupted a shrink has forked. */
+	return (int32_t)(*begun - over) <= 0;
+}
+
+/* Takes one slot's lists off every CPU; false: one could not be stopped. */
+static bool slot_flush(struct slub_cache *cache, uint32_t slot,
+		       enum collect_from from)
+{
+	struct slot lists[COLLECT_CPUS];
+	struct collection taken = { .lists = lists,
+				    .nr_lists_max = COLLECT_CPUS };
+
+	percpu_collection_init(&taken, from, slot, 1);
+	while (percpu_collect(&taken)) {
+		for (uint32_t i = 0; i < taken.nr_lists; i++) {
+			chain_flush(cache, lists[i].main.head);
+			chain_flush(cache, lists[i].spare.head);
+		}
+	}
+	return taken.is_whole;
+}
+
+/* The same with its barns, and with all of its sampled objects. */
+static bool flush_once(struct slub_cache *cache)
+{
+	struct slub_cache *sampled = cache_sampled(cache);
+	uint32_t sample_slot = cache_sample_slot(cache);
+	bool done = slot_flush(cache, cache->list_slot, COLLECT_ALL);
+
+	if (sample_slot)
+		done &= slot_flush(cache, sample_slot, COLLECT_ALL);
+	barns_flush(cache);
+	return sampled ? flush_once(sampled) && done : done;
+}
+
+bool cache_list_is_empty(const struct slub_cache *cache, uint32_t cid)
+{
+	uint32_t slot = __atomic_load_n(&cache->list_slot, __ATOMIC_RELAXED);
+
+	return !percpu_peek(cid, slot) && !percpu_peek(cid, slot + SLOT_SPARE);
+}
+
+void cache_empty_lists(struct slub_cache *cache)
+{
+	slot_flush(cache, cache->list_slot, COLLECT_LISTS);
+}
+
+bool cache_empty(struct slub_cache *cache)
+{
+	/* A thread that waits for the end of shrinks comes first. */
+	if (__atomic_load_n(&flushers, __ATOMIC_RELAXED) > 0)
+		return false;
+	shrink_begin();
+	cache_empty_lists(cache);
+	shrink_nodes(cache, SEARCH_MAX);
+	shrink_end();
+	return true;
+}
+
+static bool flush_alone(struct slub_cache *cache)
+{
+	for (unsigned int i = 0;; i++) {
+		bool is_last = i == FLUSH_WAITS_MAX, alone;
+		uint32_t before, after;
+
+		alone = nobody_shrinks(&before);
+		if (!alone && !is_last) {
+			sys_wait(i);
+			continue;
+		}
+		if (!flush_once(cache))
+			return false;
+		if (alone && nobody_shrinks(&after) && before == after)
+			return true;
+		if (is_last)
+			return false;
+	}
+}
+
+bool cache_flush(struct slub_cache *cache)
+{
+	bool done;
+
+	cache_free_postponed();
+	/* A shrink does not wait for itself. */
+	if (slub_thread.flags & THREAD_IN_RECLAIM)
+		return flush_once(cache);
+	__atomic_fetch_add(&flushers, 1, __ATOMIC_RELAXED);
+	done = flush_alone(cache);
+	__atomic_fetch_sub(&flushers, 1, __ATOMIC_RELAXED);
+	return done;
+}
+
+int cache_flush_now(struct slub_cache *cache)
+{
+	uint32_t before, after;
+
+	cache_free_postponed();
+	if (!nobody_shrinks(&before))
+		return -EAGAIN;
+	if (!flush_once(cache))
+		return -EIO;
+	return nobody_shrinks(&after) && before == after ? 0 : -EAGAIN;
+}
+
+bool cache_has_slabs(const struct slub_cache *cache)
+{
+	for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
+		/* acquire: before the look at pins in slabs_give() */
+		if (__atomic_load_n(&cache->nodes[n]->nr_slabs,
+				    __ATOMIC_ACQUIRE))
+			return true;
+	}
+	return false;
+}
+
+bool cache_has_partial(const struct slub_cache *cache)
+{
+	for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
+		if (__atomic_load_n(&cache->nodes[n]->nr_partial,
+				    __ATOMIC_RELAXED))
+			return true;
+	}
+	return false;
+}
+
+usual void slab_reclaim_if_needed(void)
+{
+	size_t pages = page_purge_if_needed();
+	size_t enough;
+
+	if (likely(!pages))
+		return;
+	enough = superblock_nr_used() * SUPERBLOCK_BYTES / GIVEN_SHARE;
+	enough = max_size(min_size(enough, GIVEN_MAX), GIVEN_MIN);
+	pages = __atomic_add_fetch(&pages_given, pages, __ATOMIC_RELAXED);
+	if (pages * PAGE_BYTES < enough)
+		return;
+	__atomic_store_n(&pages_given, 0, __ATOMIC_RELAXED);
+	shrink_all(SEARCH_MAX);
+	page_purge_if_needed();
+	superblock_purge_descriptors();
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What waits for readers (slub/srcu.h): slabs of TYPESAFE caches that became
+ * empty, and sheaves of objects that were freed deferred.
+ *
+ *   add --> fresh --grace period begins--> waiting --readers left--> ripe --> release
+ *
+ * Nobody works in the background: each call that adds something moves the queue
+ * on as far as it goes without waiting, and releases a few ripe items, more
+ * than it added: so the queue stays short however many threads add to it.
+ * What is waiting becomes ripe when all that was ripe before is released: items
+ * are done in the order of their grace periods, and `done` tells which are.
+ *
+ * An item is the word that links it to the next.
+ *
+ * Locks: the queue's own; not held while the readers are asked for or items
+ * are released.
+ */
+#include "slab/guard/guard.h"
+#include "slab/slab_internal.h"
+
+/* Released by one call at the most, which adds one. */
+#define RELEASE_ITEMS 4
+
+/* Under the lock: counts the batch, if all of it is released. */
+static void batch_done(struct grace_queue *queue)
+{
+	if (queue->unreleased)
+		return;
+	/* release: pairs with grace_nr() */
+	__atomic_store_n(&queue->done, queue->done + queue->batch,
+			 __ATOMIC_RELEASE);
+	queue->batch = 0;
+}
+
+/*
+ * In a child what was being released counts no more: of other threads it is lost.  Of
+ * this one, whose handler forked, it will be released before the thread does anything
+ * else; but nobody in that handler could wait for it.
+ */
+static void forked(struct grace_queue *queue)
+{
+	queue->is_forked = false;
+	queue->forks++;
+	queue->unreleased = queue->ripe_nr;
+	batch_done(queue);
+}
+
+/* Not in the child's handler of fork, which may have interrupted the holder. */
+static void queue_lock(struct grace_queue *queue)
+{
+	lock_acquire(&queue->lock);
+	if (unlikely(queue->is_forked))
+		forked(queue);
+}
+
+/* Under the lock: begins a grace period for what is fresh. */
+static void begin(struct grace_queue *queue)
+{
+	if (queue->waiting || !queue->fresh)
+		return;
+	queue->waiting = queue->fresh;
+	queue->waiting_nr = queue->fresh_nr;
+	queue->fresh = NULL;
+	queue->fresh_nr = 0;
+	queue->cookie = slub_srcu_start_poll(&slub_rcu_domain);
+}
+
+/* Under the lock: up to @most ripe items, which are the caller's then. */
+static void **take_ripe(struct grace_queue *queue, uint64_t most, uint64_t *nr)
+{
+	void **first = queue->ripe, **last = first;
+
+	*nr = 0;
+	if (!first)
+		return NULL;
+	for (*nr = 1; *nr < most && *last; ++*nr)
+		last = *last;
+	queue->ripe = *last;
+	queue->ripe_nr -= *nr;
+	*last = NULL;
+	return first;
+}
+
+/* @forks: what the queue's was when it gave the items. */
+static void release(struct grace_queue *queue, void **item, uint64_t nr,
+		    uint32_t forks)
+{
+	inject(INJECT_release);
+	while (item) {
+		void **next = *item;
+
+		queue->release(item);
+		item = next;
+	}
+	queue_lock(queue);
+	/* A child that was forked in between does not count on these. */
+	if (queue->forks == forks) {
+		slub_assert(queue->unreleased >= nr);
+		queue->unreleased -= nr;
+		batch_done(queue);
+	}
+	lock_release(&queue->lock);
+}
+
+/* What waits becomes ripe, if its readers have left. */
+static void ripen(struct grace_queue *queue)
+{
+	uint64_t cookie;
+
+	queue_lock(queue);
+	begin(queue);
+	cookie = queue->waiting && !queue->unreleased ? queue->cookie : 0;
+	lock_release(&queue->lock);
+	if (!cookie || !slub_srcu_poll(&slub_rcu_domain, cookie))
+		return;
+	inject(INJECT_ripen);
+	queue_lock(queue);
+	if (queue->waiting && queue->cookie == cookie && !queue->unreleased) {
+		queue->ripe = queue->waiting;
+		queue->ripe_nr = queue->waiting_nr;
+		queue->unreleased = queue->batch = queue->waiting_nr;
+		queue->waiting = NULL;
+		begin(queue);
+	}
+	lock_release(&queue->lock);
+}
+
+/* Releases up to @most items; how many it were. */
+static uint64_t poll(struct grace_queue *queue, uint64_t most)
+{
+	void **items;
+	uint32_t forks;
+	uint64_t nr;
+
+	ripen(queue);
+	queue_lock(queue);
+	items = take_ripe(queue, most, &nr);
+	forks = queue->forks;
+	lock_release(&queue->lock);
+	if (items)
+		release(queue, items, nr, forks);
+	return nr;
+}
+
+void grace_poll(struct grace_queue *queue)
+{
+	if (__atomic_load_n(&queue->added, __ATOMIC_RELAXED) &&
+	    !slub_thread.locks_held)
+		poll(queue, RELEASE_ITEMS);
+}
+
+void grace_add(struct grace_queue *queue, void **item)
+{
+	queue_lock(queue);
+	*item = queue->fresh;
+	queue->fresh = item;
+	queue->fresh_nr++;
+	__atomic_store_n(&queue->added, queue->added + 1, __ATOMIC_RELAXED);
+	lock_release(&queue->lock);
+	grace_poll(queue);
+}
+
+static bool is_done(struct grace_queue *queue, uint64_t target)
+{
+	bool done;
+
+	queue_lock(queue);
+	done = queue->done >= target;
+	lock_release(&queue->lock);
+	return done;
+}
+
+void grace_flush(struct grace_queue *queue)
+{
+	uint64_t target;
+
+	queue_lock(queue);
+	target = queue->added;
+	lock_release(&queue->lock);
+	while (!is_done(queue, target)) {
+		slub_srcu_synchronize(&slub_rcu_domain);
+		while (poll(queue, RELEASE_ITEMS))
+			;
+		sys_call4(SYS_sched_yield, 0, 0, 0, 0);
+	}
+}
+
+uint64_t grace_nr(const struct grace_queue *queue)
+{
+	/* In this order: what is done was added, also when we are preempted. */
+	uint64_t done = __atomic_load_n(&queue->done, __ATOMIC_ACQUIRE);
+
+	return __atomic_load_n(&queue->added, __ATOMIC_RELAXED) - done;
+}
+
+usual void grace_fork_prepare(struct grace_queue *queue)
+{
+	lock_acquire_for_fork(&queue->lock);
+}
+
+usual void grace_fork_finish(struct grace_queue *queue, bool in_child)
+{
+	bool torn = lock_release_after_fork(&queue->lock, in_child);
+
+	if (!in_child)
+		return;
+	queue->is_forked = true;
+	if (torn) {
+		queue->fresh = queue->waiting = queue->ripe = NULL;
+		queue->fresh_nr = queue->waiting_nr = queue->ripe_nr = 0;
+		queue->unreleased = queue->batch = 0;
+		queue->done = queue->added;
+	}
+}
+
+/* ---- slabs of TYPESAFE caches ---- */
+
+/* They are on no partial list.  (Their link is what holes.c, or an object, has.) */
+static void slab_release(void **item)
+{
+	struct list *list = (struct list *)(void *)item;
+
+	slab_give_back(container_of(list, struct page, list));
+}
+
+static struct grace_queue slabs = { .release = slab_release };
+
+void slab_give_back_later(struct page *slab)
+{
+	/* Empty and on no list: so node_rebuild() knows it. */
+	struct double_word now = slab_read(slab);
+
+	slab_state_set(slab, now.first,
+		       now.second & ~(STATE_FROZEN | STATE_LISTED));
+	grace_add(&slabs, (void **)&slab->list.next);
+}
+
+void cache_settle(struct slub_cache *cache)
+{
+	slub_deferred_barrier();
+	if (!(cache->flags & SLUB_TYPESAFE_BY_RCU))
+		return;
+	guard_settle();
+	grace_flush(&slabs);
+}
+
+usual void grace_fork(bool prepare, bool in_child)
+{
+	guard_fork(prepare, in_child);
+	if (prepare)
+		grace_fork_prepare(&slabs);
+	else
+		grace_fork_finish(&slabs, in_child);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sampling: of all bytes that are allocated each is a sample point with the
+ * same small probability (a Poisson process of `mean` bytes between points), and
+ * an allocation with a point in it is sampled: it is told to who keeps the
+ * profile, and so is its end.
+ *
+ * The fast path counts nothing, and counts nothing while sampling is on either.
+ * Which allocation is sampled is drawn beforehand, when a chain of objects is
+ * handed to a CPU (docs/operate/profile.md has the argument that this is exact):
+ *
+ *   malloc pops from here                   free pushes here, as ever
+ *   +-----------------------------+         +-------------------------+
+ *   | sample slot                 |         | the cache's own slot    |
+ *   | main: n objects             |         | main        | spare     |
+ *   | spare: the rest of the chain|         +-------------------------+
+ *   +-----------------------------+              |  taken as the next chain
+ *        ^                                       v
+ *        +-- n drawn: so many more are not sampled, then one is
+ *
+ * So the allocation that finds the main list empty and a rest in the spare is
+ * the sampled one.  It gets an object of the cache's `sampled` twin: the same
+ * objects in slabs of their own, whose pages name a slot without room, so that
+ * free() of a sampled object, and of no other, leaves the fast path.
+ *
+ * A program's own cache pops and pushes at one slot.  While there is a guard that
+ * is its sample slot, with a room below zero, so that a free takes the slow path.
+ * While there is a profile it is slot 0, which sends both to the slow path, where
+ * a coin is tossed for each.
+ *
+ * Invariants
+ *   SAMPLE-1  a chain in the spare of a sample slot means: the next allocation
+ *             from this slot is sampled, once its main list is empty;
+ *   SAMPLE-2  objects of a sampled twin are handed out as sampled ones only.
+ */
+#ifndef SLUB_SAMPLE_H
+#define SLUB_SAMPLE_H
+
+#include "slab/slab.h"
+
+/* Read as one word by the slow paths: anything in it means "look closer". */
+struct sample_switch {
+	uint16_t probe_alloc;	/* how many tracers wait for otel_memory:alloc */
+	uint16_t probe_free;	/* the same for otel_memory:free */
+	uint32_t on;		/* enum sample_use, as bits */
+} align_to(8);
+
+/* What allocations are drawn for; one may be drawn for both. */
+enum sample_use {
+	SAMPLE_PROFILE = 1,
+	SAMPLE_GUARD = 2,	/* slab/guard/guard.h: one in so many, whatever its size */
+};
+
+extern struct sample_switch sample_switch SLUB_INTERNAL;
+
+static inline bool sample_is_wanted(void)
+{
+	return __atomic_load_n((uint64_t *)&sample_switch, __ATOMIC_RELAXED);
+}
+
+static inline bool sample_is_on(enum sample_use use)
+{
+	return __atomic_load_n(&sample_switch.on, __ATOMIC_RELAXED) & use;
+}
+
+static inline bool sample_is_on_at_all(void)
+{
+	return __atomic_load_n(&sample_switch.on, __ATOMIC_RELAXED);
+}
+
+/* 0: it has none yet. */
+static inline uint32_t cache_sample_slot(const struct slub_cache *cache)
+{
+	/* acquire: pairs with sample_slot_set() */
+	return __atomic_load_n(&cache->sample_slot, __ATOMIC_ACQUIRE);
+}
+
+/* The keeper of the profile; called with no lock held.  Set once, before a start. */
+struct sample_keeper {
+	/* @weight: how many such allocations this one stands for. */
+	void (*taken)(void *object, size_t bytes, double weight);
+	/* @object is about to be freed; it may be one that was not told. */
+	void (*gone)(void *object);
+	/* There are tracers, and sampling is not on; or the other way round. */
+	void (*probes_changed)(void);
+};
+
+extern const struct sample_keeper *sample_keeper SLUB_INTERNAL;
+
+/* Mean bytes between points, and what the random numbers begin with. */
+void sample_set(double mean_bytes, uint64_t seed);
+/* One allocation in @every is to be guarded. */
+void sample_set_guard(uint64_t every, uint64_t seed);
+/* Allocations may be sampled for @use, or not. */
+void sample_switch_on(enum sample_use use, bool on);
+/* atomic; sampling has been on, so there may be sampled blocks. */
+extern bool sample_was_on SLUB_INTERNAL;
+
+/*
+ * Gives @nr caches in a row, which live for ever, a sample slot each.  Returns
+ * 0, or -ENOSPC.
+ */
+int sample_caches_prepare(struct slub_cache *caches, uint32_t nr);
+
+/* While sampling is wanted, the slow paths end here. */
+/* An allocation of @bytes from @cache, whose fast path is at its sample slot. */
+void *sample_alloc(struct slub_cache *cache, size_t bytes);
+/* One that has no fast path, aligned to @align. */
+void *sample_alloc_slowly(struct slub_cache *cache, size_t bytes,
+			  size_t align);
+/* One from a program's cache.  NULL: it is not sampled; allocate as ever. */
+void *sample_alloc_typed(struct slub_cache *cache);
+/* The same for the profile only. */
+void *sample_alloc_unguarded(struct slub_cache *cache);
+/* The guarded ones among @nr objects: how many lie in @objects; the rest is to do. */
+size_t sample_bulk_guarded(struct slub_cache *cache, size_t nr, void **objects);
+/* A program's cache was made: prepares it if there is a guard. */
+void sample_cache_made(struct slub_cache *cache);
+/* Guard or profile was switched on or off: the same for those there are. */
+void sample_caches_switch(void);
+/* Its sample slot is free again; it is not used any more. */
+void sample_cache_unmade(struct slub_cache *cache);
+/* Instead of a large block: one between guard pages; NULL: not this one. */
+void *sample_large_guarded(size_t bytes, size_t align);
+/* A large block has been allocated. */
+void sample_large(void *ptr, size_t bytes);
+/* It is about to be freed or resized. */
+static inline void sample_large_gone(void *ptr)
+{
+	if (unlikely(__atomic_load_n(&sample_was_on, __ATOMIC_RELAXED)))
+		sample_keeper->gone(ptr);
+}
+
+uint64_t sample_random(void);
+/* -ln of a random number in (0, 1]: exponentially distributed, mean 1. */
+double sample_draw(void);
+/* How many allocations one sampled one of @bytes stands for. */
+double sample_weight(size_t bytes);
+
+#endif

@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Many objects at once, all or nothing; and objects put aside (prefill).
+ */
+#include "debug/misuse.h"
+#include "slab/shadow/owned.h"
+#include "slab/hardened/hardened.h"
+#include "slab/shadow/sample.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- one sequence, and no look at what is out of the ordinary ---- */
+
+#if ARCH_HAS_RSEQ
+/* How many were in this CPU's list, up to @nr; 0 also where it has to be asked. */
+static always_inline size_t pop_bulk_here(const struct slub_cache *cache,
+					  size_t nr, void **objects)
+{
+	/* An empty one where programs must not pop; and that of no cache, 0. */
+	long n = rseq_pop_bulk(cache->inline_slot, objects, (long)nr,
+			       cache->link);
+
+	return unlikely(n < 0) ? 0 : (size_t)n;
+}
+
+/* Is @object of the cache with @entry in the page map? */
+static always_inline bool is_of(const void *object, uint16_t entry,
+				uintptr_t base, size_t limit)
+{
+	size_t page = ((uintptr_t)object - base) >> PAGE_SHIFT;
+
+	return likely(page < limit && ((const uint16_t *)base)[page] == entry);
+}
+
+/*
+ * Do they all lie on the slab of the first?  One branch a call, not one an object:
+ * where they are mixed nobody can foretell it.
+ */
+static always_inline bool are_together(const struct slub_cache *cache, size_t nr,
+				       void **objects)
+{
+	const uintptr_t first = (uintptr_t)objects[0];
+	uintptr_t apart = (uintptr_t)objects[nr - 1] ^ first;
+
+	if (apart > cache->slab_mask)
+		return false;
+#pragma GCC unroll 4
+	for (size_t i = 1; i < nr; i++)
+		apart |= (uintptr_t)objects[i] ^ first;
+	return apart <= cache->slab_mask;
+}
+
+/*
+ * Links objects[0 .. nr) if all are of @cache and none is like the one before;
+ * returns where the last has its link, else NULL, and the first ones are linked.
+ * The map is not asked for others than the first if they @are_of_one_slab.
+ */
+static always_inline void **link_here(const struct slub_cache *cache, size_t nr,
+				      void **objects, bool are_of_one_slab)
+{
+	const uintptr_t base = pagemap_base, link = cache->link;
+	const size_t limit = pagemap_limit;
+	const uint16_t entry = (uint16_t)cache->slot;
+	char *last = objects[0];
+
+	if (!is_of(last, entry, base, limit))
+		return NULL;
+#pragma GCC unroll 4
+	for (size_t i = 1; i < nr; i++) {
+		char *object = objects[i];
+
+		if ((!are_of_one_slab && !is_of(object, entry, base, limit)) ||
+		    unlikely(object == last))
+			return NULL;
+		*(void **)(last + link) = object;
+		last = object;
+	}
+	return (void **)(last + link);
+}
+
+/*
+ * Frees objects[0 .. nr), if all are of @cache, one no function of whose has to look
+ * at what is freed (its link is then within the object), and there is room for them.
+ * Otherwise links have been written, and will be again.
+ */
+static always_inline bool push_bulk_here(const struct slub_cache *cache,
+					 size_t nr, void **objects)
+{
+	const uint32_t slot = cache->inline_slot;
+	void **tail;
+
+	if (unlikely(!slot || slot != cache->list_slot))
+		return false;
+	/* Measured: 16 objects, allocated and freed, 0.50 -> 0.45 of single calls. */
+	tail = are_together(cache, nr, objects) ?
+		       link_here(cache, nr, objects, true) :
+		       link_here(cache, nr, objects, false);
+	return tail && rseq_push_bulk(slot, objects[0], tail, (int32_t)nr) ==
+			       SEQUENCE_DONE;
+}
+#else
+static size_t pop_bulk_here(const struct slub_cache *cache, size_t nr,
+			    void **objects)
+{
+	(void)cache, (void)nr, (void)objects;
+	return 0;
+}
+
+static bool push_bulk_here(const struct slub_cache *cache, size_t nr,
+			   void **objects)
+{
+	(void)cache, (void)nr, (void)objects;
+	return false;
+}
+#endif
+
+/* ---- alloc ---- */
+
+/* Moves up to @nr objects of @chain to @objects; the rest stays in *@chain. */
+static size_t chain_unlink(struct slub_cache *cache, void **chain, size_t nr,
+			   void **objects)
+{
+	size_t i;
+
+	for (i = 0; i < nr && *chain; i++) {
+		objects[i] = *chain;
+		*chain = chain_next(cache, *chain);
+		chain_unchained(cache, objects[i]);
+	}
+	return i;
+}
+
+/* Objects from behind the CPU's list; less than @nr: no memory. */
+static size_t alloc_behind(struct slub_cache *cache, size_t nr, void **objects)
+{
+	struct cache_node *node = node_current(cache);
+	size_t have = 0;
+
+	while (have < nr) {
+		uint32_t length = chain_length(cache);
+		void *chain = chain_fetch(cache, node, &length);
+		size_t n;
+
+		if (!chain)
+			break;
+		n = chain_unlink(cache, &chain, nr - have, objects + have);
+		have += n;
+		if (chain)
+			chain_store(cache, chain,
+				    length > n ? length - (uint32_t)n : 1);
+	}
+	return have;
+}
+
+/* Objects from the CPU's list. */
+static size_t pop_some(struct slub_cache *cache, size_t nr, void **objects)
+{
+	size_t have = percpu_pop_bulk(cache->list_slot, cache->link, objects,
+				      (uint32_t)min_size(nr, UINT32_MAX));
+
+	for (size_t i = 0; SLUB_CONFIG_HARDENED && i < have; i++)
+		chain_unchained(cache, objects[i]);
+	return have;
+}
+
+static size_t alloc_some(struct slub_cache *cache, size_t nr, void **objects)
+{
+	size_t have = pop_some(cache, nr, objects);
+
+	if (have == nr || slub_thread.locks_held)
+		return have;
+	cache_free_postponed();
+	percpu_enter();
+	return have + alloc_behind(cache, nr - have, objects + have);
+}
+
+/* The same of a cache whose objects have owners. */
+static size_t alloc_some_charged(struct slub_cache *cache, size_t nr,
+				 void **objects)
+{
+	uint32_t owner;
+	size_t have;
+
+	if (!account_begin(cache, nr, &owner))
+		return 0;
+	have = alloc_some(cache, nr, objects);
+	for (size_t i = 0; i < have; i++)
+		account_take(cache, objects[i], owner);
+	account_cancel(cache, nr - have, owner);
+	return have;
+}
+
+/* One at a time, where the list is not the fast way. */
+static size_t alloc_each(struct slub_cache *cache, unsigned int flags,
+			 size_t nr, void **objects, bool may_be_guarded)
+{
+	size_t have;
+
+	for (have = 0; have < nr; have++) {
+		/* Not by a look at the switch: it may be on at the next object. */
+		objects[have] = may_be_guarded ?
+					slub_cache_alloc_flags(cache, flags) :
+					cache_alloc_unguarded(cache, flags);
+		if (!objects[have])
+			break;
+	}
+	return have;
+}
+
+/*
+ * Is each object looked at that this cache hands out?  With a guard only those are
+ * drawn that are to be guarded.
+ */
+static bool is_looked_at(const struct slub_cache *cache)
+{
+	return cache_is_watched(cache) ||
+	       (sample_is_on(SAMPLE_PROFILE) &&
+		!(sample_is_on(SAMPLE_GUARD) && cache_sample_slot(cache)));
+}
+
+static size_t alloc_rest(struct slub_cache *cache, unsigned int flags,
+			 size_t nr, void **objects, bool may_be_guarded)
+{
+	size_t have;
+
+	/* There the lists have other ends, and the guarded ones were drawn. */
+	if (SLUB_CONFIG_HARDENED && !is_looked_at(cache))
+		return alloc_each(cache, flags, nr, objects, false);
+	if (is_looked_at(cache))
+		have = 0;
+	else if (cache->is_accounted)
+		have = alloc_some_charged(cache, nr, objects);
+	else
+		have = alloc_some(cache, nr, objects);
+	if (have < nr)
+		have += alloc_each(cache, flags, nr - have, objects + have,
+				   may_be_guarded);
+	return have;
+}
+
+/*
+ * What is put aside (prefill) is linked, and a guarded object has no room for a
+ * link behind it: so only what goes to the caller @may_be_guarded.
+ */
+static __attribute__((__noinline__)) size_t
+alloc_bulk(struct slub_cache *cache, unsigned int flags, size_t nr,
+	   void **objects, size_t have, bool may_be_guarded)
+{
+	cache = cache_usable(cache);
+	if (!cache)
+		return 0;
+	if ((flags & SLUB_ZERO && cache->ctor) ||
+	    flags & ~(unsigned int)(SLUB_ZERO | SLUB_RESERVE |
+				    SLUB_NO_RESERVE)) {
+		errno = EINVAL;
+		return 0;
+	}
+	if (unlikely(sample_is_wanted()) && may_be_guarded && !have)
+		have = sample_bulk_guarded(cache, nr, objects);
+	have += alloc_rest(cache, flags, nr - have, objects + have,
+			   may_be_guarded);
+	if (have < nr) {
+		slub_cache_free_bulk(cache, have, objects);
+		errno = ENOMEM;
+		return 0;
+	}
+	for (size_t i = 0; flags & SLUB_ZERO && i < nr; i++)
+		memset(objects[i], 0, cache->object_size);
+	return nr;
+}
+
+SLUB_EXPORT SLUB_HOT size_t slub_cache_alloc_bulk(struct slub_cache *cache,
+						  unsigned int flags, size_t nr,
+						  void **objects)
+{
+	size_t have = 0;
+
+	if (likely(!flags && nr - 1 < SEQUENCE_OBJECTS_MAX &&
+		   !sample_is_wanted())) {
+		have = pop_bulk_here(cache_real(cache), nr, objects);
+		if (likely(have == nr))
+			return nr;
+	}
+	return alloc_bulk(cache, flags, nr, objects, have, true);
+}
+
+/* ---- free ---- */
+
+/* Links objects[0 .. nr) into a chain; they are of @cache. */
+static void **chain_link(struct slub_cache *cache, size_t nr, void **objects)
+{
+	const uintptr_t link = cache->link;
+
+	if (!SLUB_CONFIG_HARDENED && likely(link_is_in_object(link))) {
+		for (size_t i = 0; i + 1 < nr; i++)
+			*(void **)((char *)objects[i] + link) = objects[i + 1];
+		*(void **)((char *)objects[nr - 1] + link) = NULL;
+		return (void **)((char *)objects[nr - 1] + link);
+	}
+	for (size_t i = 0; i + 1 < nr; i++)
+		chain_set_next(cache, objects[i], objects[i + 1]);
+	chain_set_next(cache, objects[nr - 1], NULL);
+	return link_of(cache, objects[nr - 1]);
+}
+
+/*
+ * Objects of one cache whose owners have been seen to.  Chains are about as long as lists
+ * are by now: a barn counts them so.
+ */
+static void free_chains(struct slub_cache *cache, size_t nr, void **objects)
+{
+	size_t most = min_size(max_size((size_t)capacity_now(cache),
+					CAPACITY_MIN),
+			       (size_t)cache->capacity);
+
+	for (; nr; objects += min_size(nr, most), nr -= min_size(nr, most)) {
+		size_t n = min_size(nr, most);
+		void **tail = chain_link(cache, n, objects);
+		void *full;
+
+		if (percpu_push_bulk(cache->list_slot, objects[0], tail,
+				     (uint32_t)n))
+			continue;
+		percpu_enter();
+		/* Make room: what is there goes on as a full list would. */
+		full = percpu_take(cache->list_slot, capacity_now(cache));
+		if (full)
+			chain_retire(cache, full);
+		if (!percpu_push_bulk(cache->list_slot, objects[0], tail,
+				      (uint32_t)n)) {
+			*tail = NULL;
+			chain_retire(cache, objects[0]);
+		}
+	}
+	cache_filled(cache);
+}
+
+/*
+ * Marks objects of a cache with keys as free; returns how many, up to the first that is
+ * out of the ordinary.
+ */
+static size_t keys_set(struct slub_cache *cache, size_t nr, void **objects)
+{
+	size_t i;
+
+	for (i = 0; i < nr && free_is_plain(cache, objects[i]); i++)
+		key_set(cache, objects[i]);
+	return i;
+}
+
+/* A run of objects that nobody is charged for. */
+static void free_marked(struct slub_cache *cache, size_t nr, void **objects)
+{
+	while (nr) {
+		size_t n = cache_has_keys(cache) ? keys_set(cache, nr, objects) :
+						   nr;
+
+		if (n)
+			free_chains(cache, n, objects);
+		if (n < nr)
+			cache_free(cache, objects[n++]);
+		objects += n;
+		nr -= n;
+	}
+}
+
+/* A run of objects of one cache. */
+static void free_run(struct slub_cache *cache, size_t nr, void **objects)
+{
+	if (nr == 1 || !cache_takes_chains(cache)) {
+		for (size_t i = 0; i < nr; i++)
+			cache_free(cache, objects[i]);
+		return;
+	}
+	if (likely(!cache->is_accounted)) {
+		free_marked(cache, nr, objects);
+		return;
+	}
+	while (nr) {
+		size_t n = account_free_many(cache, nr, objects);
+
+		if (n)
+			free_chains(cache, n, objects);
+		/* Behind these is one that is free already. */
+		n += n < nr;
+		objects += n;
+		nr -= n;
+	}
+}
+
+void cache_free_run(struct slub_cache *cache, size_t nr, void **objects)
+{
+	cache_free_postponed();
+	free_run(cache, nr, objects);
+}
+
+/* The same object twice in a row, which would link it to itself. */
+static void report_twice(struct slub_cache *owner, const void *object)
+{
+	stat_add(owner, STAT_DOUBLE_FREE);
+	misuse_found(MISUSE_DOUBLE_FREE, "slub_cache_free_bulk", object,
+		     owner->name);
+}
+
+/*
+ * How many from the start on are of one cache, all with @entry in the page map,
+ * and none like the one before it.
+ */
+static size_t run_length(size_t nr, void **objects, uint32_t entry)
+{
+	size_t end = 1;
+
+	while (end < nr && objects[end] != objects[end - 1] &&
+	       pagemap_get(objects[end]) == entry)
+		end++;
+	return end;
+}
+
+static __attribute__((__noinline__)) void
+free_bulk(struct slub_cache *cache, size_t nr, void **objects, bool is_deferred)
+{
+	int kept = errno;
+	size_t i = 0;
+
+	/* For the next one, if it is another CPU. */
+	percpu_remember();
+	while (i < nr) {
+		uint32_t entry = pagemap_get(objects[i]);
+		struct slub_cache *owner = cache_of_slot(entry);
+		size_t n;
+
+		if (unlikely(owner && i && objects[i] == objects[i - 1])) {
+			report_twice(owner, objects[i++]);
+			continue;
+		}
+		if (!owner || (cache && owner != cache)) {
+			if (cache)
+				slub_cache_free_slow(cache, objects[i]);
+			else
+				slub_free(objects[i]);
+			i++;
+			continue;
+		}
+		n = run_length(nr - i, objects + i, entry);
+		if (is_deferred)
+			stat_add_many(owner, STAT_FREE_RCU_SHEAF, (uint32_t)n);
+		cache_free_run(owner, n, objects + i);
+		i += n;
+	}
+	errno = kept;
+}
+
+SLUB_EXPORT SLUB_HOT void slub_cache_free_bulk(struct slub_cache *cache,
+					       size_t nr, void **objects)
+{
+	if (likely(cache))
+		cache = cache_real(cache);
+	if (likely(cache && nr - 1 < SEQUENCE_OBJECTS_MAX) &&
+	    push_bulk_here(cache, nr, objects))
+		return;
+	free_bulk(cache, nr, objects, false);
+}
+
+void cache_free_deferred(size_t nr, void **objects)
+{
+	free_bulk(NULL, nr, objects, true);
+}
+
+/* ---- prefill ---- */
+
+/*
+ * The cache that says where an object that is put aside has its link: a watched object
+ * has it elsewhere than the others, whose place may be a red zone there.
+ */
+static struct slub_cache *linked_by(const struct slub_prefill *prefill,
+				    const void *object)
+{
+	struct slub_cache *owner = cache_of(object);
+
+	return owner ? owner : prefill->cache;
+}
+
+static void put_aside(struct slub_prefill *prefill, void *object)
+{
+	chain_set_next(linked_by(prefill, object), object, prefill->head);
+	prefill->head = object;
+	prefill->nr++;
+}
+
+static void *take_back(struct slub_prefill *prefill)
+{
+	void *object = prefill->head;
+	struct slub_cache *by = linked_by(prefill, object);
+
+	prefill->head = chain_is_encoded(by) ?
+				hardened_next_aside(by, object) :
+				*link_of(by, object);
+	prefill->nr--;
+	return chain_unchained(by, object);
+}
+
+static void count_prefill(const struct slub_cache *cache, size_t nr, bool fast)
+{
+	stat_add(cache, nr > (size_t)cache->capacity ?
+				STAT_SHEAF_PREFILL_OVERSIZE :
+			fast ? STAT_SHEAF_PREFILL_FAST :
+			       STAT_SHEAF_PREFILL_SLOW);
+}
+
+SLUB_EXPORT int slub_cache_prefill(struct slub_cache *cache,
+				   struct slub_prefill *prefill, size_t nr)
+{
+	void *objects[64];
+	bool fast = true, wants = prefill->nr < nr;
+
+	if (cache)
+		cache = cache_usable(cache);
+	if (!cache || (prefill->nr && prefill->cache != cache))
+		return -EINVAL;
+	if (!prefill->nr)
+		*prefill = (struct slub_prefill){ cache, NULL, 0 };
+	while (prefill->nr < nr) {
+		size_t n = min_size(nr - prefill->nr, ARRAY_SIZE(objects));
+		size_t have = SLUB_CONFIG_HARDENED || is_looked_at(cache) ||
+			      cache->is_accounted ?
+				      0 : pop_some(cache, n, objects);
+
+		fast &= have == n;
+		if (have < n &&
+		    !alloc_bulk(cache, 0, n, objects, have, false)) {
+			slub_prefill_return(prefill);
+			return -ENOMEM;
+		}
+		while (n)
+			put_aside(prefill, objects[--n]);
+	}
+	if (wants)
+		count_prefill(cache, nr, fast);
+	return 0;
+}
+
+SLUB_EXPORT void *slub_prefill_alloc(struct slub_prefill *prefill)
+{
+	return prefill->head ? take_back(prefill) : NULL;
+}
+
+/* To the CPU's list; false: there is no room for all, or a look at each is due. */
+static bool push_some(struct slub_cache *cache, size_t nr, void **objects)
+{
+	void **tail;
+
+	if (!cache_takes_chains(cache) || cache->is_accounted ||
+	    run_length(nr, objects, cache->slot) < nr ||
+	    pagemap_get(objects[0]) != cache->slot)
+		return false;
+	tail = chain_link(cache, nr, objects);
+	if (!percpu_push_bulk(cache->list_slot, objects[0], tail, (uint32_t)nr))
+		return false;
+	cache_filled(cache);
+	return true;
+}
+
+SLUB_EXPORT void slub_prefill_return(struct slub_prefill *prefill)
+{
+	bool fast = true, had = prefill->nr;
+	void *objects[64];
+
+	while (prefill->head) {
+		size_t n = 0;
+
+		while (prefill->head && n < ARRAY_SIZE(objects))
+			objects[n++] = take_back(prefill);
+		if (push_some(prefill->cache, n, objects))
+			continue;
+		fast = false;
+		slub_cache_free_bulk(prefill->cache, n, objects);
+	}
+	if (had)
+		stat_add(prefill->cache, fast ? STAT_SHEAF_RETURN_FAST :
+						STAT_SHEAF_RETURN_SLOW);
+}

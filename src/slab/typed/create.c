@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The caches of programs (slub/cache.h): made, shared, destroyed.
+ *
+ * The structures come from the library's metadata and are used for caches
+ * only, so a pointer to a destroyed cache can be told from a live one until a
+ * new cache takes its place; the longest dead is taken first.
+ *
+ * Locks: cache_lock protects the list of dead caches, `users`, and the names
+ * (registering); alias.c has those that share a cache.
+ */
+#define _GNU_SOURCE
+#include "base/turn.h"
+#include "slab/watch/watch.h"
+#include "slab/guard/guard.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FLAGS_ALL (SLUB_HWCACHE_ALIGN | SLUB_PANIC | SLUB_TYPESAFE_BY_RCU | \
+		   SLUB_ACCOUNT | SLUB_RECLAIM_ACCOUNT | SLUB_NO_MERGE | \
+		   FLAGS_DEBUG)
+#define FLAGS_DEBUG (SLUB_CONSISTENCY_CHECKS | SLUB_RED_ZONE | SLUB_POISON | \
+		     SLUB_STORE_USER | SLUB_TRACE | SLUB_FAILSLAB)
+/* Caches that differ in these cannot share slabs. */
+#define FLAGS_SHAPE (SLUB_TYPESAFE_BY_RCU | SLUB_ACCOUNT | \
+		     SLUB_RECLAIM_ACCOUNT)
+#define ALIGN_MAX 4096
+#define SHEAF_MAX 4096
+
+/* under cache_lock */
+static struct slub_cache *dead_first;
+static struct slub_cache **dead_last = &dead_first;
+/*
+ * To make or destroy a cache: names are looked up, then registered, and what may be
+ * shared is looked for, then shared.
+ */
+static struct turn making;
+
+/* ---- what is asked for ---- */
+
+static bool name_is_valid(const char *name)
+{
+	size_t n = 0;
+
+	if (!name)
+		return false;
+	for (; name[n]; n++) {
+		if (n == SLUB_CACHE_NAME_MAX || name[n] <= ' ' ||
+		    name[n] > '~')
+			return false;
+	}
+	return n > 0;
+}
+
+static bool offsets_are_valid(const struct slub_cache_args *args)
+{
+	size_t word = sizeof(void *);
+
+	if (args->useroffset > args->size ||
+	    args->usersize > args->size - args->useroffset)
+		return false;
+	if (!args->has_free_pointer_offset)
+		return args->free_pointer_offset == 0;
+	return args->free_pointer_offset % word == 0 && args->size >= word &&
+	       args->free_pointer_offset <= args->size - word &&
+	       args->free_pointer_offset < LINK_OFFSET_MAX;
+}
+
+/* 0, or an errno with a message that says what would be right. */
+static int args_check(const struct slub_cache_args *args)
+{
+	const char *what = NULL;
+
+	if (!args || !name_is_valid(args->name))
+		what = "the name must have 1 to 47 printable characters "
+		       "without blanks";
+	else if (!args->size || args->size > SLUB_CACHE_SIZE_MAX)
+		what = "the size must be 1 to 262144 bytes";
+	else if (args->align & (args->align - 1) || args->align > ALIGN_MAX)
+		what = "the alignment must be a power of two up to 4096, or 0";
+	else if (args->flags & ~(unsigned long)FLAGS_ALL)
+		what = "unknown flag";
+	else if (!offsets_are_valid(args))
+		what = "free pointer and user window must lie in the object, "
+		       "the free pointer at a multiple of 8 below 4096";
+	else if (args->sheaf_length > SHEAF_MAX)
+		what = "a sheaf has 4096 objects at the most";
+	if (!what)
+		return 0;
+	log_message("slub_cache_create(%s): %s",
+		    args && args->name ? args->name : "NULL", what);
+	return EINVAL;
+}
+
+/* ---- structures ---- */
+
+/* Word by word, since walks read some of them meanwhile. */
+static void clear(struct slub_cache *cache, size_t from, size_t to)
+{
+	uint64_t *words = (uint64_t *)cache;
+
+	for (size_t i = from / sizeof(*words); i < to / sizeof(*words); i++)
+		__atomic_store_n(&words[i], 0, __ATOMIC_RELAXED);
+}
+
+/*
+ * As new, but for the nodes, which are used again, and the way on to the next cache:
+ * at no moment are they missing, for a walk may stand on it.
+ */
+static void struct_clear(struct slub_cache *cache)
+{
+	const size_t next = offsetof(struct slub_cache, next);
+	const size_t nodes = offsetof(struct slub_cache, nodes);
+
+	clear(cache, 0, next);
+	clear(cache, next + sizeof(cache->next), nodes);
+	clear(cache, nodes + sizeof(cache->nodes), sizeof(*cache));
+}
+
+struct slub_cache *cache_struct_alloc(void)
+{
+	struct slub_cache *cache;
+
+	lock_acquire(&cache_lock);
+	cache = dead_first;
+	if (cache) {
+		dead_first = cache->links[0];
+		if (!dead_first)
+			dead_last = &dead_first;
+	}
+	lock_release(&cache_lock);
+	if (!cache)
+		return meta_alloc(sizeof(*cache));
+	struct_clear(cache);
+	return cache;
+}
+
+void cache_struct_free(struct slub_cache *cache)
+{
+	lock_acquire(&cache_lock);
+	cache->links[0] = NULL;
+	*dead_last = cache;
+	dead_last = (struct slub_cache **)&cache->links[0];
+	lock_release(&cache_lock);
+}
+
+void cache_drop_shadow(struct slub_cache *shadow)
+{
+	debug_cache_unmade(shadow);	/* dead from here on */
+	cache_unmake(shadow);
+	cache_struct_free(shadow);
+}
+
+/* ---- making ---- */
+
+/* May what @args ask for be another cache?  Not if SLUB_DEBUG names it, which is to be watched. */
+static bool may_share(const struct slub_cache_args *args)
+{
+	uint32_t own = (uint32_t)args->flags & FLAGS_DEBUG;
+
+	return option_value(OPTION_merge) == 1 && !args->ctor &&
+	       !args->usersize && !args->has_free_pointer_offset &&
+	       !args->sheaf_length &&
+	       !(debug_letters_for(option_text(OPTION_debug), args->name, own) &
+		 DEBUG_LETTERS);
+}
+
+/* A variable is its program's, which destroys it. */
+static bool can_share(const struct slub_cache *cache,
+		      const struct slub_cache_args *args)
+{
+	unsigned long unlike = FLAGS_DEBUG | SLUB_NO_MERGE;
+	size_t align = max_size(args->align, sizeof(void *));
+
+	return !cache->is_internal && !cache->ctor && !cache->isolate &&
+	       !cache->place && !cache->front && !cache->has_sheaf_length &&
+	       !cache_is_watched(cache) &&
+	       !((cache->flags | args->flags) & unlike) &&
+	       (cache->flags & FLAGS_SHAPE) == (args->flags & FLAGS_SHAPE) &&
+	       !(args->flags & ~cache->flags & SLUB_HWCACHE_ALIGN) &&
+	       !cache->usersize && cache->align % align == 0 &&
+	       args->size <= cache->object_size &&
+	       cache->size - round_up(args->size, sizeof(void *)) <
+		       sizeof(void *);
+}
+
+/*
+ * One cache is made or destroyed at a time, or gets what it cannot share with
+ * another.
+ *
+ * Whoever has it waits for no reader (slub/srcu.h): a reader may wait for it, in the
+ * first allocation from a cache that is a variable.
+ *
+ * False: this thread has it, and a handler or a shrinker's callback asks.
+ */
+bool making_begin(void)
+{
+	return turn_wait(&making, TURN_TRIES_ANY);
+}
+
+void making_end(void)
+{
+	turn_end(&making);
+}
+
+void making_after_fork(void)
+{
+	turn_after_fork(&making);
+}
+
+/* What is there already of a cache that is to be made; NULL: nothing. */
+struct found {
+	struct slub_cache *same;	/* a live cache of that name */
+	struct slub_cache *shared;	/* one that can be shared */
+};
+
+/*
+ * Under cache_lock: shadows come and go without the turn, and one that has ended could
+ * be another, with no name yet, before it is compared.
+ */
+static struct found find(const struct slub_cache_args *args)
+{
+	bool merge = may_share(args);
+	struct found found = { NULL, NULL };
+
+	lock_acquire(&cache_lock);
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
+		if (!cache_is_live(c))
+			continue;
+		if (!c->is_left && (strcmp(c->name, args->name) == 0 ||
+				    alias_is_one(c, args->name)))
+			found.same = c;
+		if (merge && can_share(c, args))
+			found.shared = c;
+	}
+	lock_release(&cache_lock);
+	return found;
+}
+
+/* A cache that a plugin has left becomes @front's; false: its name is free. */
+static bool take_over(struct slub_cache *left, struct cache_front *front)
+{
+	bool is_like = front && !left->ctor && cache_is_like(left, front->args);
+
+	lock_acquire(&cache_lock);
+	if (is_like)
+		front_join(front, left);
+	else
+		front_leave(left);
+	lock_release(&cache_lock);
+	/* Where programs pop and push; the variable has a copy of it. */
+	if (is_like)
+		cache_inline_slot_set(left);
+	return is_like;
+}
+
+/* @out: one that is there already, or NULL: a new one is to be made. */
+static int look(const struct slub_cache_args *args, struct cache_front *front,
+		struct slub_cache **out)
+{
+	struct found found = find(args);
+
+	*out = NULL;
+	if (found.same && front_is_gone(found.same)) {
+		if (take_over(found.same, front))
+			*out = found.same;
+		found = find(args);
+		if (*out)
+			return 0;
+	}
+	if (found.same) {
+		log_message("slub_cache_create(%s): there is a cache of that "
+			    "name", args->name);
+		return EEXIST;
+	}
+	if (front || !found.shared)
+		return 0;
+	*out = found.shared;
+	return alias_add(found.shared, args->name);
+}
+
+static int make(const struct slub_cache_args *args, struct cache_front *front,
+		struct slub_cache **out, struct slub_cache **making_at)
+{
+	int err = look(args, front, out);
+	struct slub_cache *cache;
+
+	if (err || *out)
+		return err;
+	cache = cache_struct_alloc();
+	if (!cache)
+		return ENOMEM;
+	if (making_at)
+		__atomic_store_n(making_at, cache_making(cache), __ATOMIC_RELAXED);
+	if (front)
+		front_join(front, cache);
+	err = cache_make(cache, args);
+	/* The structure is anybody's from here on. */
+	if (err && making_at)
+		__atomic_store_n(making_at, cache_making(NULL), __ATOMIC_RELEASE);
+	if (err) {
+		front_part(cache);
+		cache_struct_free(cache);
+	}
+	*out = cache;
+	return -err;
+}
+
+/* The structure that the variable has already, if it can be used. */
+static int made_before(const struct cache_front *front, struct slub_cache **out)
+{
+	*out = front_cache(front);
+	/* One that is being destroyed is still in the list. */
+	if (cache_is_dead(*out))
+		return EINVAL;
+	if (!cache_is_live(*out))
+		*out = NULL;
+	return 0;
+}
+
+static int create(const struct slub_cache_args *args, struct cache_front *front,
+		  struct slub_cache **out, struct slub_cache **making_at)
+{
+	int err = args_check(args);
+
+	if (err)
+		return err;
+	if (slub_thread.locks_held || !slub_start())
+		return ENOMEM;
+	if (!making_begin())
+		return ENOMEM;
+	*out = NULL;
+	if (front)
+		err = made_before(front, out);
+	if (!err && !*out)
+		err = make(args, front, out, making_at);
+	making_end();
+	return err;
+}
+
+struct slub_cache *cache_create_at(const struct slub_cache_args *args,
+				   struct slub_cache **making_at)
+{
+	struct slub_cache *cache = NULL;
+	int err = create(args, NULL, &cache, making_at);
+
+	if (!err)
+		return cache;
+	if (args && args->flags & SLUB_PANIC) {
+		log_always("slub_cache_create(%s): error %d, and SLUB_PANIC "
+			   "was asked for",
+			   args->name ? args->name : "NULL", err);
+		abort();
+	}
+	errno = err;
+	return NULL;
+}
+
+SLUB_EXPORT struct slub_cache *
+slub_cache_create_args(const struct slub_cache_args *args)
+{
+	return cache_create_at(args, NULL);
+}
+
+SLUB_EXPORT struct slub_cache *slub_cache_create(const char *name, size_t size,
+						 size_t align,
+						 unsigned long flags,
+						 void (*ctor)(void *))
+{
+	struct slub_cache_args args = {
+		.name = name, .size = size, .align = align, .flags = flags,
+		.ctor = ctor,
+	};
+
+	return slub_cache_create_args(&args);
+}
+
+struct slub_cache *cache_make_static(struct cache_front *front)
+{
+	struct slub_cache *cache;
+	int err = create(front->args, front, &cache, NULL);
+
+	if (!err)
+		return cache;
+	errno = err;
+	return NULL;
+}
+
+/* ---- destroying ---- */
+
+static int report_object(void *object, void *arg)
+{
+	struct slub_cache *cache = arg;
+
+	log_message("slub_cache_destroy(%s): object %p is still allocated",
+		    cache->name, object);
+	return 0;
+}
+
+static void report_left(struct slub_cache *cache)
+{
+	if (log_is_enabled())
+		slub_cache_for_each_object(cache, report_object, cache);
+}
+
+/* Gives back all slabs that are empty.  1: there are others; -EAGAIN: it is not known. */
+static int slabs_give(void *arg)
+{
+	struct slub_cache *cache = arg;
+	bool flushed = cache_flush(cache);
+	struct slub_cache *sampled = cache_sampled(cache);
+	struct slub_cache *reserve = cache_reserve(cache);
+
+	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
+		node_shrink(cache, cache->nodes[n]);
+	if (sampled)
+		cache_shrink_nodes(sampled);
+	if (reserve)
+		cache_shrink_nodes(reserve);
+	debug_shrink_twins(cache);
+	if (cache_has_slabs(cache) || debug_has_slabs(cache) ||
+	    guard_nr_objects(cache) ||
+	    (sampled && cache_has_slabs(sampled)) ||
+	    (reserve && cache_has_slabs(reserve)))
+		return flushed ? 1 : -EAGAIN;
+	/*
+	 * A shrink of all caches may have had the last objects in hand, and have taken
+	 * their slab out of the node, but not given it back.  It has pinned the cache
+	 * before it took out the slab, with two locks in between, so this look finds it.
+	 */
+	if (cache_is_pinned(cache))
+		return flushed ? 1 : -EAGAIN;
+	return 0;
+}
+
+/* 0: it is dead now; 1: it has one user less; else -errno. */
+static int destroy_begin(struct slub_cache *cache)
+{
+	int err;
+
+	if (!cache_is_live(cache) || cache->is_internal)
+		return -EINVAL;
+	if (cache->users > 1) {
+		alias_drop(cache);
+		return 1;
+	}
+	err = wait_unused(slabs_give, cache);
+	if (err)
+		return err;
+	debug_cache_unmade(cache);
+	return 0;
+}
+
+/* Nobody finds it by its cache when it is dropped. */
+static void drop_shadow(struct slub_cache **shadow)
+{
+	struct slub_cache *dropped = *shadow;
+
+	*shadow = NULL;
+	compiler_barrier();
+	if (dropped)
+		cache_drop_shadow(dropped);
+}
+
+static int destroy(struct slub_cache *cache)
+{
+	struct cache_hold hold;
+	bool is_looked_at;
+	int ret = cache_shut(cache, &hold);
+
+	if (ret)
+		return ret;
+	cache_settle(cache);
+	ret = -EBUSY;
+	is_looked_at = making_begin();
+	if (is_looked_at) {
+		ret = destroy_begin(cache);
+		/* Of one that is shared it may be another's from here on. */
+		if (ret)
+			cache_open(&hold);
+		making_end();
+	} else {
+		cache_open(&hold);
+	}
+	if (is_looked_at && (ret == -EAGAIN || ret == -EBUSY))
+		debug_report_left(cache);
+	if (is_looked_at && ret == -EBUSY)
+		report_left(cache);
+	if (ret)
+		return ret < 0 ? ret : 0;
+	cache_settle(cache);
+	drop_shadow(&cache->reserve);
+	drop_shadow(&cache->sampled);
+	cache->isolate = NULL;
+	cache->migrate = NULL;
+	group_place_set(&cache->place, NULL);
+	cache_unmake(cache);
+	cache_open(&hold);
+	cache_struct_free(cache);
+	return 0;
+}
+
+SLUB_EXPORT int slub_cache_destroy(struct slub_cache *cache)
+{
+	return cache ? destroy(cache_real(cache)) : 0;
+}

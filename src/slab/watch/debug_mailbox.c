@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What another process asks for (debug/mailbox.h), done by the next thread that comes by.
+ *
+ * That thread is in the middle of malloc or free, and has no time and perhaps no stack:
+ *
+ * ANSWER-1: A piece is one cache, or about 1 MiB of watched slabs, and waits for nobody:
+ * where another thread would have to be waited for, the next slow path tries again.
+ * ANSWER-2: No piece is done in a signal handler, as far as that can be known
+ * (os/signal.c), nor by a thread that is in the library already, by a handler or a
+ * callback: it has something in hand that a piece would look for, or wait for.
+ * ANSWER-3: One thread at a time does a piece.  `work` is that thread's.
+ */
+#include "base/turn.h"
+#include "debug/mailbox.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "slab/watch/watch.h"
+#include "slab/guard/guard.h"
+#include "slab/shadow/sample.h"
+
+#include <slub/debug.h>
+
+/* How often a cache is come back to, before it is taken as it is. */
+#define TRIES_MAX 1000
+
+SLUB_EXPORT struct debug_mailbox slub_debug_mailbox = {
+	.magic = { 'S', 'L', 'U', 'B', 'M', 'B', 'O', 'X' },
+	.version = DEBUG_MAILBOX_VERSION,
+	.size = sizeof(struct debug_mailbox),
+};
+
+int (*debug_mailbox_set)(char *text);
+
+/* How far the request with this id is. */
+static struct {
+	uint64_t id;
+	uint32_t slot;		/* the next cache's */
+	uint32_t tries;		/* of this cache */
+	char *at;		/* in the heap */
+	long result;
+} work;
+/* By ANSWER-3. */
+static struct turn answering;
+
+static bool is_meant(const struct slub_cache *cache, const char *pattern)
+{
+	char name[SLUB_CACHE_NAME_MAX + 1];
+	size_t length = strlen(pattern);
+	bool found;
+
+	if (cache_is_twin(cache) || !cache_name_copy(cache, name))
+		return false;
+	found = !length || debug_name_matches(pattern, length, name);
+	/* Or one of the names that it is shared under. */
+	for (unsigned int n = 0; !found && slub_cache_alias(cache, n, name); n++)
+		found = debug_name_matches(pattern, length, name);
+	return found;
+}
+
+/* ---- a piece: true when all is done ---- */
+
+/*
+ * One cache that is meant, by the order of their slots: these stay, whatever caches come
+ * and go.  @act returns 1, 0 of a cache that is not meant, or -errno: EAGAIN and EBUSY
+ * to be called again.
+ */
+static bool next_cache(const char *text,
+		       int (*act)(struct slub_cache *cache, const char *text))
+{
+	for (; work.slot < percpu_slots_end(); work.slot += SLOT_BYTES) {
+		struct slub_cache *cache = cache_of_slot(work.slot);
+		int ret;
+
+		if (!cache || cache->slot != work.slot)
+			continue;
+		ret = act(cache, text);
+		if (!ret)
+			continue;
+		if ((ret == -EAGAIN || ret == -EBUSY) &&
+		    ++work.tries < TRIES_MAX)
+			return false;
+		if (ret < 0 && ret != -EAGAIN) {
+			work.result = ret;
+			return true;
+		}
+		work.tries = 0;
+		work.result++;
+		work.slot += SLOT_BYTES;
+		return false;
+	}
+	return true;
+}
+
+static void tell_progress(uint64_t done, uint64_t total)
+{
+	slub_debug_mailbox.done = done;
+	slub_debug_mailbox.total = total;
+}
+
+static bool of_caches(const char *text,
+		      int (*act)(struct slub_cache *cache, const char *text))
+{
+	bool is_done = next_cache(text, act);
+
+	tell_progress(work.slot, percpu_slots_end());
+	return is_done;
+}
+
+static int act_debug(struct slub_cache *cache, const char *setting)
+{
+	return cache_debug_by(cache, setting, SWITCH_AT_ONCE);
+}
+
+static int act_shrink(struct slub_cache *cache, const char *pattern)
+{
+	struct cache_hold pin;
+
+	if (!is_meant(cache, pattern) || !cache_pin(cache, &pin))
+		return 0;
+	/* Not slub_cache_shrink(): this may be a reader itself. */
+	cache_flush_now(cache);
+	cache_give_back_slabs(cache);
+	cache_unpin(&pin);
+	return 1;
+}
+
+/* Sampling has ended: what lies in its lists. */
+static int act_unguard(struct slub_cache *cache, const char *unused)
+{
+	(void)unused;
+	return cache_sample_slot(cache) ? act_shrink(cache, "") : 0;
+}
+
+static bool do_debug(const char *setting)
+{
+	if (debug_letters_valid(setting))
+		return of_caches(setting, act_debug);
+	work.result = -EINVAL;
+	return true;
+}
+
+static bool is_wanted(const struct slub_cache *original, void *pattern)
+{
+	return is_meant(original, pattern);
+}
+
+static bool can_validate(const char *pattern)
+{
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
+		if (is_meant(c, pattern) && debug_has_watch(c))
+			return true;
+	}
+	return false;
+}
+
+static bool do_validate(char *pattern)
+{
+	bool more;
+
+	if (!work.at && !can_validate(pattern)) {
+		work.result = -EINVAL;
+		return true;
+	}
+	more = debug_validate_some(&work.at, &work.result, is_wanted, pattern);
+	tell_progress((uintptr_t)work.at - heap_start, pagemap_committed());
+	return !more;
+}
+
+static bool do_guard(const char *text)
+{
+	size_t every = os_parse_number(&text);
+	int err;
+
+	if (*text || !guard_switch) {
+		work.result = -EINVAL;
+		return true;
+	}
+	if (!work.slot) {
+		err = guard_switch(every);
+		if (err == -EBUSY && ++work.tries < TRIES_MAX)
+			return false;
+		if (err || every) {
+			work.result = err;
+			return true;
+		}
+		work.tries = 0;
+		work.slot = SLOT_BYTES;
+	}
+	if (!of_caches("", act_unguard))
+		return false;
+	work.result = 0;
+	return true;
+}
+
+/* What was asked of an option is done at once. */
+static cold bool do_set(char *text)
+{
+	work.result = debug_mailbox_set ? debug_mailbox_set(text) : -EINVAL;
+	return work.result != -EBUSY || ++work.tries >= TRIES_MAX;
+}
+
+static bool do_piece(struct debug_request *request)
+{
+	if (work.id != request->id) {
+		memset(&work, 0, sizeof(work));
+		work.id = request->id;
+		tell_progress(0, 0);
+		slub_debug_mailbox.begun = work.id;
+	}
+	switch (request->operation) {
+	case MAILBOX_DEBUG:
+		return do_debug(request->text);
+	case MAILBOX_VALIDATE:
+		return do_validate(request->text);
+	case MAILBOX_SHRINK:
+		return of_caches(request->text, act_shrink);
+	case MAILBOX_GUARD:
+		return do_guard(request->text);
+	case MAILBOX_SET:
+		return do_set(request->text);
+	}
+	work.result = -EINVAL;
+	return true;
+}
+
+/* ---- the protocol ---- */
+
+static void leave(uint32_t taken, uint32_t next)
+{
+	/* release: what was written comes first; else it was not for us any more */
+	__atomic_compare_exchange_n(&slub_debug_mailbox.state, &taken, next,
+				    false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}
+
+/*
+ * Copies the request that this thread has just taken.  False: it was withdrawn, or
+ * others are writing theirs.
+ */
+static bool copy_request(uint32_t number, struct debug_request *request)
+{
+	/* seq_cst: after TAKEN was stored; pairs with the asker's system calls */
+	uint64_t id = __atomic_load_n(&slub_debug_mailbox.request.id,
+				      __ATOMIC_SEQ_CST);
+
+	memcpy(request, &slub_debug_mailbox.request, sizeof(*request));
+	return id && id == request->id && MAILBOX_NUMBER(id) == number &&
+	       request->check == debug_request_check(request) &&
+	       !request->text[DEBUG_MAILBOX_TEXT_MAX];
+}
+
+static void answer(uint32_t number)
+{
+	struct debug_mailbox *box = &slub_debug_mailbox;
+	uint32_t taken = number | MAILBOX_TAKEN;
+	struct debug_request request;
+
+	if (!copy_request(number, &request)) {
+		leave(taken, MAILBOX_IDLE);
+	} else if (!do_piece(&request)) {
+		leave(taken, number | MAILBOX_REQUEST);
+	} else {
+		box->result = work.result;
+		work.id = 0;
+		/* release: the result is there when the asker reads its id */
+		__atomic_store_n(&box->answered, request.id, __ATOMIC_RELEASE);
+		leave(taken, MAILBOX_IDLE);
+	}
+}
+
+/* ANSWER-2 */
+static bool may_answer(void)
+{
+	const uint32_t inside = THREAD_IN_STATS | THREAD_IN_RECLAIM |
+				THREAD_IN_INIT | THREAD_FORKING |
+				THREAD_IN_DEFRAG | THREAD_SIGNALS_WAIT;
+	uint32_t flags = __atomic_load_n(&slub_debug_mailbox.request.flags,
+					 __ATOMIC_RELAXED);
+
+	if (slub_thread.locks_held || slub_thread.flags & inside ||
+	    thread_holds_cache())
+		return false;
+	if (!os_is_on_signal_stack() &&
+	    (flags & MAILBOX_BLOCKED_TOO || !os_blocks_handled_signal()))
+		return true;
+	__atomic_fetch_add(&slub_debug_mailbox.nr_refused, 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+static bool is_off(void)
+{
+	size_t attach = option_value(OPTION_attach);
+
+	return attach == ATTACH_NO ||
+	       (attach == ATTACH_AUTO && SLUB_CONFIG_HARDENED);
+}
+
+cold void debug_mailbox_answer(void)
+{
+	struct debug_mailbox *box = &slub_debug_mailbox;
+	uint32_t request = __atomic_load_n(&box->state, __ATOMIC_RELAXED);
+	uint32_t number = request & ~(uint32_t)MAILBOX_STATE;
+
+	if (is_off() || (request & MAILBOX_STATE) != MAILBOX_REQUEST ||
+	    !may_answer() || !turn_try(&answering))
+		return;
+	/* seq_cst: what was asked was written before; MAILBOX-3 */
+	if (__atomic_compare_exchange_n(&box->state, &request,
+					number | MAILBOX_TAKEN, false,
+					__ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+		answer(number);
+	turn_end(&answering);
+}
+
+usual void debug_mailbox_configure(void)
+{
+	slub_debug_mailbox.is_off = is_off();
+}
+
+/* Whatever is in it, and was being answered: the parent was asked. */
+usual void debug_mailbox_after_fork(void)
+{
+	turn_after_fork(&answering);
+	work.id = 0;
+	slub_debug_mailbox.request.id = 0;
+	__atomic_store_n(&slub_debug_mailbox.state, MAILBOX_IDLE,
+			 __ATOMIC_RELAXED);
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Switching watching on and off, and who is watched from the start.
+ *
+ * On: the original names its twin, then its lists are emptied on every CPU;
+ * they have no room then, so allocations reach the slow path, which goes to
+ * the twin.  A slow path that had not seen the twin may fill a list again
+ * after that; so who fills a list looks at `twin` once more and then empties
+ * it (cache_filled()).  Emptying stops each CPU with a barrier, so either the
+ * one sees the list or the other sees the twin.
+ *
+ * Off: the original forgets its twin.  The twin lives on with its objects, and
+ * serves again when the same letters are asked for.
+ */
+#include "base/turn.h"
+#include "slab/watch/watch.h"
+
+#include <string.h>
+
+/* The largest place; a slab is 1 MiB. */
+#define PLACE_MAX ((size_t)512 << 10)
+
+/* atomic; entries are never taken out */
+static struct watch *watches;
+/* One switch at a time. */
+static struct turn switching;
+
+usual struct watch *watch_first(void)
+{
+	return __atomic_load_n(&watches, __ATOMIC_ACQUIRE);
+}
+
+struct slub_cache *cache_original(struct slub_cache *cache)
+{
+	return cache && cache->root ? cache->root : cache;
+}
+
+static void watch_add(struct watch *watch)
+{
+	watch->next = __atomic_load_n(&watches, __ATOMIC_RELAXED);
+	/* release: whoever finds it finds it complete */
+	while (!__atomic_compare_exchange_n(&watches, &watch->next, watch,
+					    true, __ATOMIC_RELEASE,
+					    __ATOMIC_RELAXED))
+		;
+}
+
+/* A watch of @original by these letters; or one that is free, if NULL. */
+static struct watch *watch_find(const struct slub_cache *original,
+				uint32_t flags)
+{
+	for (struct watch *w = watch_first(); w; w = w->next) {
+		if (watch_original(w) == original &&
+		    (!original ||
+		     (w->layout.flags & DEBUG_LETTERS) == flags))
+			return w;
+	}
+	return NULL;
+}
+
+/* ---- a twin ---- */
+
+static uint32_t kind_of(const struct slub_cache *original)
+{
+	uint32_t owned = original->is_accounted ? DEBUG_OWNED : 0;
+
+	if (original->is_internal)
+		return DEBUG_SIZED | owned;
+	if (original->ctor || original->flags & SLUB_TYPESAFE_BY_RCU)
+		return DEBUG_KEPT | owned;
+	return owned;
+}
+
+static void twin_name(struct slub_cache *twin,
+		      const struct slub_cache *original, uint32_t flags)
+{
+	struct text text = { twin->name_space, SLUB_CACHE_NAME_MAX, 0 };
+	char letters[8];
+
+	memset(twin->name_space, 0, sizeof(twin->name_space));
+	/* What does not fit is cut: the letters must. */
+	text_printf(&text, "%s", original->name);
+	text.used_bytes = min_size(text.used_bytes, SLUB_CACHE_NAME_MAX - 8);
+	text_printf(&text, ":%s", debug_letters_text(flags, letters));
+	twin->name_space[text.used_bytes] = '\0';
+	twin->name = twin->name_space;
+}
+
+/* @watch names its original from here on: its twin is published, and is found by it. */
+static void twin_adopt(struct watch *watch)
+{
+	struct slub_cache *twin = &watch->cache;
+
+	if (twin->objects > WATCHED_OBJECTS_MAX)
+		__atomic_store_n(&twin->objects, WATCHED_OBJECTS_MAX,
+				 __ATOMIC_RELAXED);
+	/* release: who finds the twin of its cache finds it complete */
+	__atomic_store_n(&watch->original, twin->root, __ATOMIC_RELEASE);
+}
+
+static int twin_make(struct watch *watch, struct slub_cache *original,
+		     uint32_t flags)
+{
+	struct slub_cache *twin = &watch->cache;
+	size_t align = min_size(original->align, PAGE_BYTES);
+	int err;
+
+	if (!debug_layout_make(&watch->layout, original->name,
+			       original->object_size, align,
+			       flags | kind_of(original), PLACE_MAX))
+		return -7;	/* E2BIG */
+	twin_name(twin, original, flags);
+	cache_sizes_set(twin, watch->layout.stride, original->object_size);
+	twin->align = (uint32_t)align;
+	twin->flags = (original->flags & ~(uint32_t)DEBUG_LETTERS) | flags;
+	twin->ctor = original->ctor;
+	twin->useroffset = original->useroffset;
+	twin->usersize = original->usersize;
+	cache_accounted_set(twin, original->is_accounted);
+	twin->link = watch->layout.link == DEBUG_LINK_OUTSIDE ?
+			     page_link_bias : watch->layout.link;
+	__atomic_store_n(&twin->debug, &watch->layout, __ATOMIC_RELAXED);
+	twin->letters = (uint8_t)(flags / SLUB_CONSISTENCY_CHECKS);
+	watch->is_quarantined = original->is_internal;
+	watch->errors = 0;
+	watch->bugs = 0;
+	cache_root_set(twin, original);
+	err = cache_publish(twin, 0);
+	if (!err)
+		twin_adopt(watch);
+	return err;
+}
+
+static struct watch *watch_get(struct slub_cache *original, uint32_t flags,
+			       int *err)
+{
+	struct watch *watch = watch_find(original, flags);
+
+	*err = 0;
+	if (watch)
+		return watch;
+	watch = watch_find(NULL, 0);
+	if (!watch) {
+		watch = meta_alloc(sizeof(*watch));
+		if (watch)
+			watch_add(watch);
+	}
+	*err = watch ? twin_make(watch, original, flags) : -12;
+	return *err ? NULL : watch;
+}
+
+/* ---- the switch ---- */
+
+static int switch_on(struct slub_cache *cache, uint32_t flags,
+		     enum switch_patience patience)
+{
+	int err;
+	struct watch *watch = watch_get(cache, flags, &err);
+
+	if (!watch)
+		return err;
+	/* release: who sees the twin sees it complete */
+	__atomic_store_n(&cache->twin, &watch->cache, __ATOMIC_RELEASE);
+	if (patience == SWITCH_AT_ONCE)
+		err = cache_flush_now(cache);
+	else
+		err = cache_flush(cache) ? 0 : -5;	/* EIO */
+	if (err == -11)		/* EAGAIN */
+		return err;
+	if (err)
+		log_message("debugging %s: the lists of a CPU could not be "
+			    "emptied; objects in them are not watched",
+			    cache->name);
+	return 0;
+}
+
+/* The library's own know their objects' cache, and ask nobody whose they are. */
+static bool may_be_watched(const struct slub_cache *cache)
+{
+	return !cache->is_internal || strncmp(cache->name, "malloc-", 7) == 0;
+}
+
+/* Letter O: not if it would make the smallest slab that holds an object larger. */
+static uint32_t without_growth(const struct slub_cache *cache, uint32_t flags)
+{
+	uint32_t letters = flags & DEBUG_LETTERS;
+	struct debug_layout layout;
+
+	if (letters == flags ||
+	    (debug_layout_make(&layout, cache->name, cache->object_size,
+			       cache->align, letters | kind_of(cache),
+			       PLACE_MAX) &&
+	     order_of(round_up(layout.stride, PAGE_BYTES) / PAGE_BYTES) <=
+		     order_of(round_up(cache->size, PAGE_BYTES) / PAGE_BYTES)))
+		return letters;
+	return letters & ~(uint32_t)(SLUB_RED_ZONE | SLUB_POISON |
+				     SLUB_STORE_USER);
+}
+
+static int switch_live(struct slub_cache *cache, uint32_t flags,
+		       enum switch_patience patience)
+{
+	if (flags)
+		return switch_on(cache, flags, patience);
+	__atomic_store_n(&cache->twin, NULL, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static int switch_to(struct slub_cache *cache, uint32_t flags,
+		     enum switch_patience patience)
+{
+	int err;
+
+	cache = cache_original(cache);
+	if (cache && !may_be_watched(cache))
+		return 0;
+	if (!cache || flags & ~(uint32_t)(DEBUG_LETTERS | DEBUG_NO_GROWTH))
+		return -22;	/* EINVAL */
+	if (slub_thread.locks_held ||
+	    !(patience == SWITCH_WAITS ? turn_wait(&switching, TURN_TRIES) :
+					 turn_try(&switching)))
+		return -16;	/* EBUSY */
+	/* Destroyed since it was found: debug_cache_unmade(). */
+	err = cache_is_live(cache) ?
+		      switch_live(cache, without_growth(cache, flags),
+				  patience) :
+		      -22;	/* EINVAL */
+	turn_end(&switching);
+	return err;
+}
+
+int cache_debug_switch(struct slub_cache *cache, uint32_t flags,
+		       enum switch_patience patience)
+{
+	return switch_to(cache, flags, patience);
+}
+
+/* As the kernel's kmem_cache_flags(): what SLUB_DEBUG says comes to the cache's own letters. */
+int debug_cache_made(struct slub_cache *cache)
+{
+	const char *setting = option_text(OPTION_debug);
+	uint32_t own = cache->flags & DEBUG_LETTERS;
+	uint32_t flags = own | debug_letters_for(setting, cache->name, 0);
+
+	return flags & DEBUG_LETTERS ? switch_to(cache, flags, SWITCH_WAITS) : 0;
+}
+
+bool debug_has_slabs(const struct slub_cache *cache)
+{
+	for (struct watch *w = watch_first(); w; w = w->next) {
+		if (watch_original(w) == cache && cache_has_slabs(&w->cache))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Whoever switches may stand on the cache, or have found it a moment ago: a twin that
+ * was made now would be one of a cache that is no more, and its structure given to
+ * another one while it is still in the list.  So no switch is under way here, and who
+ * comes after it finds a dead cache.
+ */
+void debug_cache_unmade(struct slub_cache *cache)
+{
+	bool mine = turn_wait(&switching, TURN_TRIES);
+
+	__atomic_store_n(&cache->state, CACHE_DEAD, __ATOMIC_RELEASE);
+	__atomic_store_n(&cache->twin, NULL, __ATOMIC_RELEASE);
+	for (struct watch *w = watch_first(); w; w = w->next) {
+		if (watch_original(w) != cache)
+			continue;
+		__atomic_store_n(&w->cache.state, CACHE_DEAD,
+				 __ATOMIC_RELEASE);
+		cache_unmake(&w->cache);
+		/* release: it may be used anew from here on */
+		__atomic_store_n(&w->original, NULL, __ATOMIC_RELEASE);
+	}
+	if (mine)
+		turn_end(&switching);
+}
+
+bool debug_shrink_twins(struct slub_cache *cache)
+{
+	bool partial = false;
+
+	for (struct watch *w = watch_first(); w; w = w->next) {
+		if (watch_original(w) != cache)
+			continue;
+		cache_shrink_nodes(&w->cache);
+		partial |= cache_has_partial(&w->cache);
+	}
+	return partial;
+}
+
+usual void debug_after_fork(void)
+{
+	turn_after_fork(&switching);
+	/*
+	 * Published in between, and its watch no free one therefore; or the other way
+	 * round.
+	 */
+	for (struct watch *w = watch_first(); w; w = w->next) {
+		bool is_live = cache_is_live(&w->cache);
+
+		if (!watch_original(w) && is_live)
+			twin_adopt(w);
+		else if (!is_live && !cache_is_held(watch_original(w)))
+			w->original = NULL;
+	}
+	debug_mailbox_after_fork();
+	report_after_fork();
+	sink_after_fork();
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Watched caches.
+ *
+ * A cache that is watched has a twin: a cache of its own, with the same
+ * objects in larger places, whose lists are always empty and have no room.  So
+ * all that happens to its objects comes by the slow path, which costs the
+ * fast path nothing.  New objects come from the twin; the page map says whose
+ * an object is, so objects from before stay as they are, and so do the
+ * twin's when watching is switched off.
+ *
+ *   original   the cache that the program knows
+ *   twin       the cache that its objects come from while it is watched
+ *   watch      what is known of a twin beside the cache
+ */
+#ifndef SLUB_SLAB_WATCH_H
+#define SLUB_SLAB_WATCH_H
+
+#include "debug/debug.h"
+#include "debug/mailbox.h"
+#include "slab/slab_internal.h"
+
+struct watch {
+	struct debug_layout layout;	/* first: cache->debug names it */
+	/* atomic; NULL: the twin is not in use, unless a switch is under way */
+	struct slub_cache *original;
+	struct watch *next;		/* all there ever were */
+	/* Freed objects are used again as late as possible. */
+	bool is_quarantined;
+	/* counted; atomic */
+	uint64_t errors;		/* bugs and fixes, as the kernel counts */
+	uint64_t bugs;
+	struct slub_cache cache;
+};
+
+static inline struct watch *watch_of(const struct slub_cache *twin)
+{
+	return (struct watch *)((char *)twin -
+				offsetof(struct watch, cache));
+}
+
+static inline struct slub_cache *watch_original(const struct watch *watch)
+{
+	/* acquire: pairs with the release in twin_adopt() */
+	return __atomic_load_n(&watch->original, __ATOMIC_ACQUIRE);
+}
+
+/* The bytes in front of the first object of a slab. */
+static inline size_t watch_left(const struct slub_cache *cache)
+{
+	return cache->debug ? cache->debug->left : 0;
+}
+
+/* debug.c */
+/* A case about @twin with the stack of the caller. */
+void case_begin(struct debug_case *found, const struct slub_cache *twin,
+		const void *frame);
+/* Counts and writes what was found; without locks. */
+void case_end(struct debug_case *found, const struct slub_cache *twin);
+/* From the twin of @cache; NULL: no memory, or letter A. */
+void *debug_alloc(struct slub_cache *twin, size_t bytes);
+void debug_free(struct slub_cache *twin, void *object, const void *frame);
+
+/* A free through @cache of what is @owner's, or in no slab: reported only. */
+void debug_free_wrong(struct slub_cache *cache, struct slub_cache *owner,
+		      const void *object);
+bool debug_free_outside(struct slub_cache *cache, const void *object);
+
+/* Is @object an object of the watched @twin, which has the size asked for? */
+bool debug_knows_size(const struct slub_cache *twin, const void *object);
+/* What was asked for; that it is no object, or free, is reported. */
+size_t debug_ask_size(struct slub_cache *twin, const void *object);
+/* @object is about to be freed by the operator delete that @call belongs to. */
+void debug_free_call(void *object, enum alloc_call call);
+/* A free of @object that was told @told bytes, which cannot be. */
+void debug_free_size(struct slub_cache *owner, const void *object, size_t told,
+		     size_t have);
+
+/*
+ * Of a pointer that malloc does not know; @call: "free", "realloc".  False: nothing is
+ * watched, and nothing was said.
+ */
+bool debug_free_foreign(const char *call, const void *ptr);
+
+/* debug_slab.c: all under the node's lock */
+/* Objects of a slab at the most, for what has a bit for each. */
+#define WATCHED_OBJECTS_MAX 4096
+
+struct free_marks {
+	uint64_t words[WATCHED_OBJECTS_MAX / 64];
+	uint32_t nr;
+	void *last;	/* of the freelist */
+};
+
+static inline bool mark_is_set(const struct free_marks *marks, uint32_t i)
+{
+	return marks->words[i / 64] >> i % 64 & 1;
+}
+
+char *watched_object(const struct slub_cache *twin, struct page *slab,
+		     uint32_t i);
+/* Is @object one of the slab's? */
+bool watched_is_object(const struct slub_cache *twin, struct page *slab,
+		       const void *object);
+uint32_t watched_index(const struct slub_cache *twin, struct page *slab,
+		       const void *object);
+void case_slab(struct debug_case *found, const struct slub_cache *twin,
+	       struct page *slab);
+/* A new slab of free objects, not on any list yet; without locks. */
+struct page *watched_slab_new(struct slub_cache *twin, uint32_t node);
+/* Gives it back; without locks, after watched_slab_unmap() with the lock. */
+void watched_slab_unmap(struct slub_cache *twin, struct page *slab);
+void watched_slab_discard(struct slub_cache *twin, struct page *slab);
+/* Changes the slab's word; nobody else does under the lock. */
+void watched_set_state(struct page *slab, void *first, uintptr_t counters);
+/* Walks the freelist; what is wrong with it is reported and put right. */
+bool watched_check_freelist(struct debug_case *found,
+			    const struct slub_cache *twin, struct page *slab,
+			    struct free_marks *marks);
+/* The same without looking for bugs: what is free. */
+void watched_mark_free(const struct slub_cache *twin, struct page *slab,
+		       struct free_marks *marks);
+/* Type, counters. */
+bool watched_check_slab(struct debug_case *found,
+			const struct slub_cache *twin, struct page *slab);
+/* Everything: freelist, each object, padding. */
+void watched_validate(struct debug_case *found, const struct slub_cache *twin,
+		      struct page *slab);
+
+/* debug_walk.c */
+/*
+ * Calls @visit for each slab of each twin of @cache (NULL: of all), with the
+ * lock of the slab's node; then @after, without it.  Returns how many.
+ */
+struct watched_visit {
+	void (*visit)(struct slub_cache *twin, struct page *slab, void *arg);
+	void (*after)(struct slub_cache *twin, void *arg);
+	void *arg;
+	const struct slub_cache *cache;
+	/* NULL, or whether the twins of @original are meant */
+	bool (*wants)(const struct slub_cache *original, void *arg);
+};
+size_t watched_for_each(const struct watched_visit *visit);
+/*
+ * The same, about 1 MiB of slabs from *@at on, NULL for the beginning.  True: there is
+ * more, from *@at on.
+ */
+bool watched_for_some(const struct watched_visit *visit, char **at);
+
+/* debug_switch.c */
+struct watch *watch_first(void);
+/* The cache that a program knows: a twin's original, or the cache itself. */
+struct slub_cache *cache_original(struct slub_cache *cache);
+/* ... that a program asks for; NULL: it gave none. */
+static inline struct slub_cache *cache_asked(const struct slub_cache *cache)
+{
+	return cache ? cache_original(cache_real(cache)) : NULL;
+}
+enum switch_patience {
+	SWITCH_AT_ONCE,		/* waits for nobody */
+	SWITCH_FLUSHES,		/* waits for shrinks: up to a second */
+	SWITCH_WAITS,		/* and for another switch */
+};
+/*
+ * Watches what @cache hands out from now on by the letters @flags, 0: no
+ * more.  Returns 0 or -errno: EINVAL for a letter that is none, ENOMEM,
+ * ENOSPC, EBUSY if another thread is at it, E2BIG if an object cannot be
+ * watched for its size; at once also EAGAIN: it is watched, but objects that are not
+ * may be in a list, so it is to be called again.
+ */
+int cache_debug_switch(struct slub_cache *cache, uint32_t flags,
+		       enum switch_patience patience);
+/*
+ * What @setting, as SLUB_DEBUG, says of @cache.  1: done, 0: it says nothing, or the
+ * cache is no more; or -errno.
+ */
+int cache_debug_by(struct slub_cache *cache, const char *setting,
+		   enum switch_patience patience);
+/* Is or was @cache watched? */
+bool debug_has_watch(const struct slub_cache *cache);
+/* Checks on from *@at, adds to *@bugs; true: there is more. */
+bool debug_validate_some(char **at, long *bugs,
+			 bool (*wants)(const struct slub_cache *original,
+				       void *pattern),
+			 void *pattern);
+/* What SLUB_DEBUG and the flags of a new cache ask for; waits for other switches. */
+int debug_cache_made(struct slub_cache *cache);
+/* Has @cache objects that are watched? */
+bool debug_has_slabs(const struct slub_cache *cache);
+/* Frees the empty slabs of a cache's twins; true: some with free objects stay. */
+bool debug_shrink_twins(struct slub_cache *cache);
+/* Reports the watched objects that keep a cache from being destroyed. */
+void debug_report_left(struct slub_cache *cache);
+
+/* In a forked child: what other threads were at. */
+void debug_after_fork(void);
+
+/* debug_mailbox.c */
+extern struct debug_mailbox slub_debug_mailbox;
+void debug_mailbox_answer(void);
+/* At the start: SLUB_ATTACH. */
+void debug_mailbox_configure(void);
+void debug_mailbox_after_fork(void);
+/* Sets an option by "name=value"; by a later layer. */
+extern int (*debug_mailbox_set)(char *text) SLUB_INTERNAL;
+
+/* Called in every slow path, with no lock held. */
+static inline void debug_mailbox_poll(void)
+{
+	if (unlikely((__atomic_load_n(&slub_debug_mailbox.state,
+				      __ATOMIC_RELAXED) & MAILBOX_STATE) ==
+		     MAILBOX_REQUEST))
+		debug_mailbox_answer();
+}
+
+/* debug_validate.c: called by src/slub.c */
+/* Watches malloc's caches as SLUB_DEBUG says. */
+void debug_start(void);
+/* At exit: looks at all that is watched, and writes what leaked. */
+void debug_finish(void);
+
+/* Makes a cache dead, and takes its twins: it is being destroyed. */
+void debug_cache_unmade(struct slub_cache *cache);
+
+#endif
