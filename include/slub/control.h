@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Control while the program runs: options by their names.
+ * Control while the program runs: options and values by their names.
  *
  * An option is what SLUB_NAME=VALUE sets at the start (libslub(7), `slub options`); here
  * its name is without SLUB_, in letters of either case, and its value is the same text.
@@ -22,6 +22,7 @@
 #define SLUB_INCLUDE_CONTROL_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -55,6 +56,75 @@ SLUB_API int slub_option_get(const char *name, char *value, size_t size);
  * free memory back.
  */
 SLUB_API int slub_option_set(const char *name, const char *value);
+
+/* What a value is. */
+enum slub_value_kind {
+	SLUB_VALUE_BYTES,	/* a number of bytes */
+	SLUB_VALUE_NUMBER,	/* another number, at the moment */
+	SLUB_VALUE_COUNTER,	/* since the start; a word of 32 bits that begins anew */
+};
+
+struct slub_value {
+	uint64_t number;
+	uint32_t kind;		/* enum slub_value_kind */
+	uint32_t reserved;	/* 0 */
+};
+
+/*
+ * slub_value_read - a number of the heap or of a cache, by its name.
+ *
+ * @name: as `slub stats --json` calls it.  Of the heap:
+ *
+ *   heap.committed_bytes, heap.slab_bytes, heap.large_bytes, heap.large_blocks,
+ *   heap.idle_bytes, objects.used, objects.used_bytes, objects.cached,
+ *   objects.cached_bytes, objects.free, objects.free_bytes
+ *
+ * and of the cache NAME "caches.NAME." and one of
+ *
+ *   slab_size, object_size, align, objs_per_slab, order, sheaf_capacity,
+ *   sheaf_capacity_now, objects_in_barns, min_partial, carve_batch, flags, debug,
+ *   usersize, useroffset, node_slabs, node_partial, node_objects, node_carved,
+ *   node_slabs_peak
+ *
+ *   slabs, partial, empty, cpu_slabs, total_objects, objects, objects_cached,
+ *   objects_carved, objects_partial, aliases, bytes, slack_bytes
+ *
+ * or of the counters
+ *
+ *   alloc_slowpath, free_slowpath, free_rcu_sheaf, free_rcu_sheaf_fail,
+ *   free_add_partial, free_remove_partial, alloc_slab, free_slab, alloc_node_mismatch,
+ *   cmpxchg_double_fail, sheaf_alloc, sheaf_free, sheaf_refill, sheaf_flush, barn_get,
+ *   barn_get_fail, barn_put, barn_put_fail, sheaf_prefill_fast, sheaf_prefill_slow,
+ *   sheaf_prefill_oversize, sheaf_return_fast, sheaf_return_slow, alloc_from_spare,
+ *   alloc_refill, alloc_refill_fail, alloc_direct, free_to_spare, free_flush,
+ *   free_direct, lists_emptied, objects_out, objects_back, objects_moved,
+ *   objects_stayed, wrong_cache, double_free, wrong_size
+ *
+ * slub-stats(1) says what they mean.  Numbers that are always 0 are left out.
+ * Into *@value.  Nothing is locked and nothing allocated: on a heap that changes the
+ * numbers are estimates, as those of mallinfo2().
+ * Returns 0; -ENOENT: there is no such value, or no such cache; -EINVAL: @name or
+ * @value is NULL; -EAGAIN: called by a signal handler that interrupted the allocator;
+ * -ENOMEM: the library could not start.
+ * Context: any thread.  Cost: for those of the heap, and of the second list, a walk over
+ * the heap, about a millisecond per GiB; else a look at each CPU's counters.
+ */
+SLUB_API int slub_value_read(const char *name, struct slub_value *value);
+
+/*
+ * slub_value_for_each - all values there are, with their names.
+ *
+ * Calls @visit for each value of the heap and of each cache, until it returns
+ * non-zero.  The name is valid during the call.
+ * Returns what @visit returned last, or 0; -EINVAL: @visit is NULL; -EAGAIN and -ENOMEM
+ * as slub_value_read(), the latter also if a table of the caches cannot be mapped.
+ * Context: any thread; @visit is called without locks and may allocate.  Cost: two walks
+ * over the heap, and about eighty calls for each cache.
+ */
+SLUB_API int
+slub_value_for_each(int (*visit)(const char *name, const struct slub_value *value,
+				 void *arg),
+		    void *arg);
 
 #ifdef __cplusplus
 }

@@ -30,6 +30,12 @@ static size_t slab_active(struct page *slab)
 	return state_inuse(state);
 }
 
+static bool slab_is_carved(struct page *slab)
+{
+	return __atomic_load_n(&page_state(slab)->second, __ATOMIC_RELAXED) &
+	       STATE_FROZEN;
+}
+
 static void census_add(struct cache_census *out,
 		       const struct slub_cache *cache, struct page *slab)
 {
@@ -40,7 +46,12 @@ static void census_add(struct cache_census *out,
 	out->objects += objects;
 	out->carved += slab_count_read(slab);
 	out->active += active;
-	out->partial += active && active < objects;
+	out->empty += !active;
+	out->carving += slab_is_carved(slab);
+	if (active && active < objects) {
+		out->partial++;
+		out->partial_active += active;
+	}
 }
 
 static void add_guarded(struct cache_census *out, size_t nr)
@@ -68,7 +79,7 @@ void census_cache(const struct slub_cache *cache, struct cache_census *out)
 {
 	struct cache_visit visit = { cache, out };
 
-	*out = (struct cache_census){ 0, 0, 0, 0, 0 };
+	*out = (struct cache_census){ .slabs = 0 };
 	slab_for_each(visit_cache, &visit);
 	add_guarded(out, guard_nr_objects(cache));
 }
@@ -155,6 +166,7 @@ static void visit_heap(struct slub_cache *cache, struct page *slab, void *arg)
 	out->objects += active;
 	out->object_bytes += active * bytes;
 	out->free += objects - min_size(active, objects);
+	out->free_bytes += (objects - min_size(active, objects)) * bytes;
 }
 
 /* Their pages are not of the heap, but they are there for these objects alone. */

@@ -13,6 +13,9 @@ struct cache_census {
 	size_t carved;
 	size_t active;		/* not on a slab's freelist */
 	size_t partial;		/* slabs with some objects in use and some not */
+	size_t empty;		/* slabs with none in use */
+	size_t carving;		/* slabs that objects are carved from */
+	size_t partial_active;	/* of active, in partial slabs */
 };
 
 /* What all of the heap holds. */
@@ -23,6 +26,7 @@ struct heap_census {
 	size_t cached_bytes;	/* of these, in CPUs' lists and barns, about */
 	size_t cached;
 	size_t free;		/* objects on slabs' freelists, or not carved */
+	size_t free_bytes;	/* of these, at their size */
 	size_t large_bytes;
 	size_t large_blocks;
 	size_t dirty_bytes;

@@ -3,7 +3,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <string>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -132,4 +134,116 @@ TEST(Option, ForkedChildMayChangeItToo)
 	EXPECT_EQ(status, 0);
 	EXPECT_EQ(slub_option_set("retain", "1M"), 0);
 	EXPECT_EQ(get("retain"), "1048576");
+}
+
+using Values = std::map<std::string, slub_value>;
+
+static int note(const char *name, const struct slub_value *value, void *arg)
+{
+	auto &values = *(Values *)arg;
+
+	EXPECT_EQ(values.count(name), 0u) << "twice: " << name;
+	values[name] = *value;
+	return 0;
+}
+
+static Values all_values()
+{
+	Values values;
+
+	EXPECT_EQ(slub_value_for_each(note, &values), 0);
+	return values;
+}
+
+static uint64_t number(const std::string &name)
+{
+	struct slub_value value = { ~0ull, 9, 9 };
+
+	EXPECT_EQ(slub_value_read(name.c_str(), &value), 0) << name;
+	return value.number;
+}
+
+TEST(Value, EachThatIsListedCanBeRead)
+{
+	Values values = all_values();
+
+	EXPECT_GT(values.size(), 1000u);
+	for (auto &[name, listed] : values) {
+		struct slub_value value = { ~0ull, 9, 9 };
+
+		ASSERT_EQ(slub_value_read(name.c_str(), &value), 0) << name;
+		EXPECT_EQ(value.kind, listed.kind) << name;
+		EXPECT_LE(value.kind, SLUB_VALUE_COUNTER) << name;
+		EXPECT_EQ(value.reserved, 0u) << name;
+	}
+}
+
+TEST(Value, CountsTheObjectsOfACache)
+{
+	struct slub_cache *cache = slub_cache_create("with.a.dot", 200, 0, 0, nullptr);
+	const std::string of = "caches.with.a.dot.";
+	const size_t nr = 1000;
+	std::vector<void *> objects(nr);
+	Values values;
+	uint64_t slabs;
+
+	ASSERT_NE(cache, nullptr);
+	EXPECT_EQ(number(of + "object_size"), 200u);
+	EXPECT_EQ(number(of + "objects"), 0u);
+	for (void *&object : objects)
+		object = slub_cache_alloc(cache);
+	slabs = number(of + "slabs");
+	EXPECT_EQ(number(of + "objects") - number(of + "objects_cached"), nr);
+	EXPECT_EQ(slabs, number(of + "node_slabs"));
+	EXPECT_EQ(slabs * number(of + "objs_per_slab"), number(of + "total_objects"));
+	EXPECT_EQ(slabs, number(of + "alloc_slab")) << "none came back yet";
+	EXPECT_EQ(number(of + "bytes"), slabs * (4096 << number(of + "order")));
+	values = all_values();
+	EXPECT_EQ(values[of + "slabs"].number, slabs);
+	EXPECT_EQ(values[of + "slabs"].kind, (uint32_t)SLUB_VALUE_NUMBER);
+	EXPECT_EQ(values[of + "bytes"].kind, (uint32_t)SLUB_VALUE_BYTES);
+	EXPECT_EQ(values[of + "alloc_slab"].kind, (uint32_t)SLUB_VALUE_COUNTER);
+	for (void *object : objects)
+		slub_cache_free(cache, object);
+	EXPECT_EQ(slub_cache_destroy(cache), 0);
+	struct slub_value value = { 5, 0, 0 };
+	EXPECT_EQ(slub_value_read((of + "slabs").c_str(), &value), -ENOENT);
+	EXPECT_EQ(value.number, 5u);
+}
+
+TEST(Value, KnowsTheHeap)
+{
+	uint64_t before = number("heap.large_bytes");
+	void *block = malloc(3 << 20);
+
+	ASSERT_NE(block, nullptr);
+	EXPECT_EQ(number("heap.large_bytes") - before, 3u << 20);
+	EXPECT_GE(number("heap.committed_bytes"), number("heap.slab_bytes") + (3 << 20));
+	EXPECT_EQ(number("heap.large_blocks"), mallinfo2().hblks);
+	EXPECT_GT(number("objects.used"), 0u);
+	EXPECT_GE(number("objects.used_bytes"), number("objects.used") * 8);
+	free(block);
+}
+
+static int stop(const char *, const struct slub_value *, void *arg)
+{
+	return ++*(int *)arg == 3 ? 77 : 0;
+}
+
+TEST(Value, RefusesWhatCannotBe)
+{
+	struct slub_value value;
+	int nr = 0;
+
+	for (const char *name : { "", "heap", "heap.", "caches", "caches.", "caches..objects",
+				  "caches.malloc-64", "caches.malloc-64.",
+				  "caches.malloc-64.nothing",
+				  "caches.none.objects", "caches.malloc-64.alloc_fastpath",
+				  "heap.committed_bytes.", "HEAP.committed_bytes" })
+		EXPECT_EQ(slub_value_read(name, &value), -ENOENT) << name;
+	EXPECT_EQ(slub_value_read(nullptr, &value), -EINVAL);
+	EXPECT_EQ(slub_value_read("heap.slab_bytes", nullptr), -EINVAL);
+	EXPECT_EQ(slub_value_for_each(nullptr, nullptr), -EINVAL);
+	EXPECT_EQ(slub_value_for_each(stop, &nr), 77);
+	EXPECT_EQ(nr, 3);
 }

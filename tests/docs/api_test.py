@@ -58,6 +58,26 @@ class Api(unittest.TestCase):
                 if not name.endswith("_slow"):
                     self.assertRegex(self.document, rf"\b{name}\b", header)
 
+    def test_every_value_is_listed(self):
+        """In slub/control.h, and of what `slub stats --json` prints each number."""
+        values = re.findall(r"(?m)^VALUE_\w+\(([\w.]+),", read("src", "inspect", "value.def"))
+        counters = re.findall(r'(?m)^COUNTER\((\w+), "[^"]*",\s+(\w+),',
+                              read("src", "inspect", "counter.def"))
+        known = set(values) | {name for name, kind in counters if kind not in ("NEVER", "UNKNOWN")}
+        self.assertGreater(len(known), 70)
+        comment = re.search(r"(?s) slub_value_read - .*?\*/", read("include", "slub", "control.h"))
+        listed = set(re.findall(r"(?<![\w\"])[a-z][a-z_.]*[a-z](?=,|\n \*\n)", comment.group()))
+        self.assertEqual(known - listed, set())
+        printed = read("tools", "slub", "attribute.c")
+        shown = re.findall(r"SLUB_ABI_CACHE_\w+, (?:\w+,\s*)?\"(\w+)\" }", printed) + \
+            re.findall(r"SLUB_ABI_NODE_\w+, \"(\w+)\"", printed) + \
+            re.findall(r"\(struct counted\){ \"(\w+)\"", printed)
+        self.assertGreater(len(shown), 30)
+        no_numbers = {"cpu_partial", "remote_node_defrag_ratio", "skip_kfence",
+                      "reclaim_account", "destroy_by_rcu", "hwcache_align", "account",
+                      "sanity_checks", "red_zone", "poison", "store_user", "trace", "failslab"}
+        self.assertEqual(set(shown) - known - no_numbers, set())
+
     def test_every_link_leads_somewhere(self):
         links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", self.document)
         for link in links:

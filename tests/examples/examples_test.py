@@ -20,18 +20,21 @@ SMALL = {
     "counters": ["--threads", "3", "--requests", "20000"],
     "lru_cache": ["--requests", "20000", "--keys", "500"],
     "packet_pool": ["--packets", "50000"],
+    "values": ["--lines", "5"],
 }
 SAYS = {
     "epoll_server": r"80 connections accepted, 0 open, 12000 bytes",
     "counters": r"sum +60000 requests",
     "lru_cache": r"(?m)^ +1000 +\d+\.\d%$",
     "packet_pool": r"50000 packets: 49950 good, 50 damaged",
+    "values": r"^heap\.committed_bytes +bytes +\d+\n(?:.*\n){4}\d{4,} values, 0 of them",
 }
 SOURCES = {
     "epoll_server": "epoll_server.c",
     "counters": "counters.c",
     "lru_cache": "lru_cache.cpp",
     "packet_pool": "packet_pool.c",
+    "values": "values.c",
 }
 arguments = None
 

@@ -3,6 +3,28 @@
 
 #include "snippet.h"
 
+static int count(const char *name, const struct slub_value *value, void *arg)
+{
+	(void)name, (void)value;
+	++*(int *)arg;
+	return 0;
+}
+
+static void read_values(void)
+{
+	void *block = malloc(60);
+	int nr = 0;
+
+	expect(block);
+	struct slub_value used;
+
+	expect(slub_value_read("caches.malloc-64.objects", &used) == 0);
+	expect(used.kind == SLUB_VALUE_NUMBER && used.number > 0);
+	expect(slub_value_for_each(count, &nr) == 0);	/* all names there are */
+	expect(nr > 1000);
+	free(block);
+}
+
 int main(void)
 {
 	char value[32];
@@ -11,5 +33,6 @@ int main(void)
 	expect(slub_option_get("retain", value, sizeof(value)) == 0);
 	expect(!strcmp(value, "8388608"));
 	expect(slub_option_set("fastpath", "lock") == -EPERM);	/* counts at the start only */
+	read_values();
 	return 0;
 }

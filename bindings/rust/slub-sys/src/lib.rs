@@ -112,6 +112,20 @@ pub struct slub_cache_args {
     pub sheaf_length: c_uint,
 }
 
+// enum slub_value_kind
+pub const SLUB_VALUE_BYTES: u32 = 0;
+pub const SLUB_VALUE_NUMBER: u32 = 1;
+pub const SLUB_VALUE_COUNTER: u32 = 2;
+
+/// A number, by its name.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct slub_value {
+    pub number: u64,
+    pub kind: u32,
+    pub reserved: u32,
+}
+
 /// Counts since a cache was made.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -340,6 +354,17 @@ extern "C" {
     // slub/control.h
     pub fn slub_option_get(name: *const c_char, value: *mut c_char, size: usize) -> c_int;
     pub fn slub_option_set(name: *const c_char, value: *const c_char) -> c_int;
+    pub fn slub_value_read(name: *const c_char, value: *mut slub_value) -> c_int;
+    pub fn slub_value_for_each(
+        visit: Option<
+            unsafe extern "C" fn(
+                name: *const c_char,
+                value: *const slub_value,
+                arg: *mut c_void,
+            ) -> c_int,
+        >,
+        arg: *mut c_void,
+    ) -> c_int;
 
     // slub/group.h
     pub fn slub_group_root() -> *mut slub_group;

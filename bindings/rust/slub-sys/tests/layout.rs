@@ -11,7 +11,8 @@ fn values_in_c(test: &str, expressions: &[&str]) -> Vec<i64> {
     let include = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../include");
     let mut source = String::from(
         "#include <stddef.h>\n#include <stdio.h>\n#include <slub/cache.h>\n\
-         #include <slub/rcu.h>\n#include <slub/defrag.h>\n#include <slub/group.h>\nint main(void) {\n",
+         #include <slub/rcu.h>\n#include <slub/defrag.h>\n#include <slub/group.h>\n\
+         #include <slub/control.h>\nint main(void) {\n",
     );
     for expression in expressions {
         source += &format!("printf(\"%lld\\n\", (long long)({}));\n", expression);
@@ -56,6 +57,8 @@ macro_rules! offset {
 #[test]
 fn structures() {
     same_in_c! { "structures";
+        "sizeof(struct slub_value)" => size_of::<slub_value>(),
+        "offsetof(struct slub_value, kind)" => offset!(slub_value, kind),
         "sizeof(struct slub_cache_args)" => size_of::<slub_cache_args>(),
         "offsetof(struct slub_cache_args, flags)" => offset!(slub_cache_args, flags),
         "offsetof(struct slub_cache_args, ctor)" => offset!(slub_cache_args, ctor),
@@ -100,6 +103,7 @@ fn structures() {
 #[test]
 fn constants() {
     same_in_c! { "constants";
+        "SLUB_VALUE_COUNTER" => SLUB_VALUE_COUNTER,
         "SLUB_CACHE_SIZE_MAX" => SLUB_CACHE_SIZE_MAX,
         "SLUB_CACHE_NAME_MAX" => SLUB_CACHE_NAME_MAX,
         "SLUB_HWCACHE_ALIGN" => SLUB_HWCACHE_ALIGN,

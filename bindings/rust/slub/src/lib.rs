@@ -11,6 +11,7 @@
 //! | [`Group`] | limits inside the process, for a tenant or a request |
 //! | [`Shrinker`] | closures that give memory back when it is short |
 //! | [`option`] | the library's options, read and changed while the program runs |
+//! | [`value`] | what the library counts, by name |
 //! | [`rcu`] | readers without locks, and freeing what they may still look at |
 //!
 //! ```
@@ -53,6 +54,7 @@ pub mod option;
 mod panics;
 pub mod rcu;
 pub mod shrinker;
+pub mod value;
 
 pub use cache::{Cache, StaticCache};
 pub use counter::Counter;

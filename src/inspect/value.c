@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * slub/control.h: the numbers of `slub stats --json`, by name, in the process itself.
+ *
+ * Two tables, value.def and counter.def, say which there are.  Nothing is allocated: the
+ * numbers of one cache lie on the stack.
+ */
+#include "inspect/inspect.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <slub/control.h>
+
+#define CACHES "caches."
+#define CACHES_LENGTH (sizeof(CACHES) - 1)
+#define WORD_BYTES 32
+#define NAME_BYTES (CACHES_LENGTH + SLUB_CACHE_NAME_MAX + 1 + WORD_BYTES)
+
+/* Where a counter is made of fewer than two. */
+#define SLUB_ABI_STAT_NONE SLUB_ABI_STAT_ALLOC_SPARE
+
+/* What a number needs, and how a counter is made. */
+enum row_source {
+	ROW_PLAIN, ROW_CENSUS, ROW_IS, ROW_PLUS, ROW_MINUS,
+	ROW_NEVER, ROW_UNKNOWN,		/* no numbers */
+};
+
+struct row {
+	char name[WORD_BYTES];
+	uint8_t kind;			/* enum slub_value_kind */
+	uint8_t source;
+};
+
+/* What census_record() writes. */
+union space {
+	struct slub_stats_cache record;
+	char bytes[sizeof(struct slub_stats_cache) + SLUB_STATS_ALIASES +
+		   OS_NODES_MAX * SLUB_ABI_NODE_FIELDS * sizeof(uint64_t)];
+};
+
+/* ---- the heap ---- */
+
+static const struct row heap_rows[] = {
+#define VALUE_HEAP(name, kind, expression) { #name, SLUB_VALUE_##kind, ROW_CENSUS },
+#define VALUE_FIELD(...)
+#define VALUE_NODES(...)
+#define VALUE_COUNT(...)
+#include "inspect/value.def"
+#undef VALUE_HEAP
+#undef VALUE_FIELD
+#undef VALUE_NODES
+#undef VALUE_COUNT
+};
+
+#define NR_HEAP_ROWS (sizeof(heap_rows) / sizeof(heap_rows[0]))
+
+static cold void heap_numbers(uint64_t *out)
+{
+	struct heap_census census, *heap = &census;
+
+	census_heap(heap);
+#define VALUE_HEAP(name, kind, expression) *out++ = (expression);
+#define VALUE_FIELD(...)
+#define VALUE_NODES(...)
+#define VALUE_COUNT(...)
+#include "inspect/value.def"
+#undef VALUE_HEAP
+#undef VALUE_FIELD
+#undef VALUE_NODES
+#undef VALUE_COUNT
+}
+
+/* ---- a cache ---- */
+
+static const struct row cache_rows[] = {
+#define VALUE_HEAP(...)
+#define VALUE_FIELD(name, kind, field) { #name, SLUB_VALUE_##kind, ROW_PLAIN },
+#define VALUE_NODES(name, kind, field) { #name, SLUB_VALUE_##kind, ROW_PLAIN },
+#define VALUE_COUNT(name, kind, expression) { #name, SLUB_VALUE_##kind, ROW_CENSUS },
+#define COUNTER(name, meaning, kind, ...) { #name, SLUB_VALUE_COUNTER, ROW_##kind },
+#include "inspect/value.def"
+#include "inspect/counter.def"
+#undef VALUE_HEAP
+#undef VALUE_FIELD
+#undef VALUE_NODES
+#undef VALUE_COUNT
+#undef COUNTER
+};
+
+#define NR_CACHE_ROWS (sizeof(cache_rows) / sizeof(cache_rows[0]))
+
+static uint64_t nodes_sum(const struct slub_stats_cache *record, int field)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t n = 0; n < slub_abi_state.nr_nodes; n++)
+		sum += record->nodes[n][field];
+	return sum;
+}
+
+/* Of the objects in use, what was not asked for: an estimate; 0: not known. */
+static uint64_t slack_bytes(const struct cache_census *census,
+			    const struct slub_stats_cache *record)
+{
+	uint64_t average = record->fields[SLUB_ABI_CACHE_SLACK];
+	uint64_t used = census->active - min_size(record->cached, census->active);
+
+	return average ? (average - 1) * used / 256 : 0;
+}
+
+/* A difference that is so little below 0: the two were not read at one moment. */
+#define SKEW_MAX 65536
+
+/* Of words of 32 bits. */
+static uint64_t counter_number(enum row_source source, uint64_t one, uint64_t other)
+{
+	switch (source) {
+	case ROW_PLUS:
+		return (uint32_t)(one + other);
+	case ROW_MINUS:
+		return one < other && other - one <= SKEW_MAX ? 0 : (uint32_t)(one - other);
+	default:
+		return one;
+	}
+}
+
+static cold void cache_numbers(const struct cache_census *census,
+			       const struct slub_stats_cache *record, uint64_t *out)
+{
+#define VALUE_HEAP(...)
+#define VALUE_FIELD(name, kind, field) *out++ = record->fields[SLUB_ABI_CACHE_##field];
+#define VALUE_NODES(name, kind, field) *out++ = nodes_sum(record, SLUB_ABI_NODE_##field);
+#define VALUE_COUNT(name, kind, expression) *out++ = (expression);
+#define COUNTER(name, meaning, kind, one, other)				\
+	*out++ = counter_number(ROW_##kind, record->stats[SLUB_ABI_STAT_##one],	\
+				record->stats[SLUB_ABI_STAT_##other]);
+#include "inspect/value.def"
+#include "inspect/counter.def"
+#undef VALUE_HEAP
+#undef VALUE_FIELD
+#undef VALUE_NODES
+#undef VALUE_COUNT
+#undef COUNTER
+}
+
+static cold void cache_look(const struct slub_cache *cache,
+			    const struct cache_census *census, uint64_t *out)
+{
+	union space space = { .record = { .sequence = 0 } };
+
+	census_record(cache, slub_abi_state.nr_nodes, &space.record);
+	cache_numbers(census, &space.record, out);
+}
+
+/* ---- reading ---- */
+
+static bool is_called(const struct row *row, const char *name)
+{
+	return row->source < ROW_NEVER && strcmp(row->name, name) == 0;
+}
+
+static cold int read_heap(const char *name, struct slub_value *value)
+{
+	uint64_t numbers[NR_HEAP_ROWS];
+
+	for (size_t i = 0; i < NR_HEAP_ROWS; i++) {
+		if (!is_called(&heap_rows[i], name))
+			continue;
+		heap_numbers(numbers);
+		*value = (struct slub_value){ numbers[i], heap_rows[i].kind, 0 };
+		return 0;
+	}
+	return -ENOENT;
+}
+
+static cold const struct slub_cache *find_cache(const char *name, size_t length)
+{
+	char found[SLUB_CACHE_NAME_MAX + 1];
+
+	for (size_t i = 0; i < CENSUS_SLOTS; i++) {
+		const struct slub_cache *cache = census_cache_at(i);
+
+		if (cache && cache_name_copy(cache, found) &&
+		    strlen(found) == length && memcmp(found, name, length) == 0)
+			return cache;
+	}
+	return NULL;
+}
+
+/* @name is behind "caches.": a cache's, which may have dots, a dot and the value's. */
+static cold int read_cache(const char *name, struct slub_value *value)
+{
+	const char *dot = strrchr(name, '.');
+	struct cache_census census = { .slabs = 0 };
+	uint64_t numbers[NR_CACHE_ROWS];
+	const struct slub_cache *cache;
+
+	for (size_t i = 0; dot && i < NR_CACHE_ROWS; i++) {
+		if (!is_called(&cache_rows[i], dot + 1))
+			continue;
+		cache = find_cache(name, (size_t)(dot - name));
+		if (!cache)
+			return -ENOENT;
+		if (cache_rows[i].source == ROW_CENSUS)
+			census_cache(cache, &census);
+		cache_look(cache, &census, numbers);
+		*value = (struct slub_value){ numbers[i], cache_rows[i].kind, 0 };
+		return 0;
+	}
+	return -ENOENT;
+}
+
+/* 0: the heap may be looked at. */
+static cold int may_look(void)
+{
+	if (slub_thread.locks_held)
+		return -EAGAIN;
+	return slub_start() ? 0 : -ENOMEM;
+}
+
+SLUB_EXPORT cold int slub_value_read(const char *name, struct slub_value *value)
+{
+	int err = name && value ? may_look() : -EINVAL;
+
+	if (err)
+		return err;
+	if (strncmp(name, CACHES, CACHES_LENGTH) == 0)
+		return read_cache(name + CACHES_LENGTH, value);
+	return read_heap(name, value);
+}
+
+/* ---- all of them ---- */
+
+struct visitor {
+	int (*visit)(const char *name, const struct slub_value *value, void *arg);
+	void *arg;
+};
+
+static cold int visit_rows(const struct visitor *visitor, const char *before,
+			   const struct row *rows, size_t nr, const uint64_t *numbers)
+{
+	for (size_t i = 0; i < nr; i++) {
+		struct slub_value value = { numbers[i], rows[i].kind, 0 };
+		char name[NAME_BYTES];
+		struct text text = { name, sizeof(name) - 1, 0 };
+		int ret;
+
+		if (rows[i].source >= ROW_NEVER)
+			continue;
+		text_printf(&text, "%s%s", before, rows[i].name);
+		name[text.used_bytes] = '\0';
+		ret = visitor->visit(name, &value, visitor->arg);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+static cold int visit_caches(const struct visitor *visitor,
+			     const struct cache_census *all)
+{
+	uint64_t numbers[NR_CACHE_ROWS];
+	int ret = 0;
+
+	for (size_t i = 0; i < CENSUS_SLOTS && !ret; i++) {
+		const struct slub_cache *cache = census_cache_at(i);
+		char name[SLUB_CACHE_NAME_MAX + 1];
+		char before[NAME_BYTES];
+		struct text text = { before, sizeof(before) - 1, 0 };
+
+		if (!cache || !cache_name_copy(cache, name))
+			continue;
+		cache_look(cache, &all[i], numbers);
+		text_printf(&text, CACHES "%s.", name);
+		before[text.used_bytes] = '\0';
+		ret = visit_rows(visitor, before, cache_rows, NR_CACHE_ROWS, numbers);
+	}
+	return ret;
+}
+
+SLUB_EXPORT cold int
+slub_value_for_each(int (*visit)(const char *name, const struct slub_value *value,
+				 void *arg),
+		    void *arg)
+{
+	struct visitor visitor = { visit, arg };
+	int ret = visit ? may_look() : -EINVAL;
+	uint64_t numbers[NR_HEAP_ROWS];
+	struct cache_census *all;
+
+	if (ret)
+		return ret;
+	heap_numbers(numbers);
+	ret = visit_rows(&visitor, "", heap_rows, NR_HEAP_ROWS, numbers);
+	if (ret)
+		return ret;
+	all = census_all_live();
+	if (!all)
+		return -ENOMEM;
+	ret = visit_caches(&visitor, all);
+	census_all_free(all);
+	return ret;
+}
