@@ -5,6 +5,7 @@
 #   SLUB_LIBC             glibc, or musl
 #   SLUB_HAS_DOUBLE_WORD  two words are exchanged at once
 #   SLUB_LEFT_OUT         functions that stay the C library's own
+#   SLUB_NOT_THERE        names that only glibc has
 
 include(CheckSymbolExists)
 
@@ -17,7 +18,7 @@ check_symbol_exists(__GLIBC__ features.h SLUB_IS_GLIBC)
 if(SLUB_IS_GLIBC)
 	set(SLUB_LIBC glibc)
 else()
-	set(SLUB_LIBC other)
+	set(SLUB_LIBC musl)	# which has no macro that says so
 endif()
 
 # gcc exchanges single bytes on some CPUs by calls of its own library, statically linked.
@@ -37,6 +38,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|aarch64)$" AND NOT SLUB_PORTABLE)
 endif()
 
 set(SLUB_LEFT_OUT "")
+set(SLUB_NOT_THERE "")
 if(SLUB_CPU STREQUAL "portable")
 	set(SLUB_HAS_DOUBLE_WORD OFF)
 	set(SLUB_LAYOUT_DEFAULT lock56)
@@ -49,6 +51,14 @@ else()
 endif()
 if(SLUB_CPU STREQUAL "portable" OR NOT SLUB_IS_GLIBC)
 	list(APPEND SLUB_LEFT_OUT dlopen)
+endif()
+
+if(NOT SLUB_IS_GLIBC)
+	# rseq areas are glibc's to register.
+	string(REPLACE "rseq, " "" SLUB_BACKENDS "${SLUB_BACKENDS}")
+	list(APPEND SLUB_LEFT_OUT clone mallinfo mallinfo2 mallopt)
+	set(SLUB_NOT_THERE __libc_malloc __libc_free __libc_calloc __libc_realloc
+		__libc_memalign __libc_valloc __libc_pvalloc __posix_memalign)
 endif()
 
 set(SLUB_PLATFORM "${CMAKE_SYSTEM_PROCESSOR}, ${SLUB_LIBC}")

@@ -211,10 +211,15 @@ extern void _IO_list_resetlock(void) __attribute__((weak));
  * itself causes, and those that the C library sends to other threads.
  */
 #define SIGNAL_BIT(nr) (1ull << ((nr) - 1))
+#if defined(__GLIBC__)
+#define SIGNALS_OF_LIBC 0
+#else
+#define SIGNALS_OF_LIBC SIGNAL_BIT(34)	/* musl's, for all threads at once */
+#endif
 #define SIGNALS_LET_IN (SIGNAL_BIT(SIGILL) | SIGNAL_BIT(SIGTRAP) |	\
 			SIGNAL_BIT(SIGBUS) | SIGNAL_BIT(SIGFPE) |	\
 			SIGNAL_BIT(SIGSEGV) | SIGNAL_BIT(SIGSYS) |	\
-			SIGNAL_BIT(32) | SIGNAL_BIT(33))
+			SIGNAL_BIT(32) | SIGNAL_BIT(33) | SIGNALS_OF_LIBC)
 
 /* What was blocked before, as the kernel has it; with THREAD_SIGNALS_WAIT. */
 static __thread uint64_t signals_blocked
@@ -302,8 +307,11 @@ static void fork_child(void)
 __attribute__((constructor(101)))
 static void library_constructor(int argc, char **argv, char **environment)
 {
-	(void)argc, (void)argv;
+	(void)argc, (void)argv, (void)environment;
+	/* Another C library calls it without arguments, and has set `environ`. */
+#if defined(__GLIBC__)
 	constructor_environment = environment;
+#endif
 	slub_start();
 	percpu_thread_init();
 	pthread_atfork(slub_fork_prepare, fork_parent, fork_child);

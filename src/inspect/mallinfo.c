@@ -26,6 +26,7 @@
 #include "inspect/inspect.h"
 #include "slub/version.h"
 
+#if defined(__GLIBC__)	/* no other C library has the structures */
 void mallinfo_fill(struct mallinfo2 *info, const struct heap_census *census)
 {
 	memset(info, 0, sizeof(*info));
@@ -75,6 +76,7 @@ SLUB_EXPORT struct mallinfo mallinfo(void)
 	info.keepcost = clamp_int(wide.keepcost);
 	return info;
 }
+#endif
 
 SLUB_EXPORT void malloc_stats(void)
 {

@@ -11,6 +11,8 @@
 
 #include "malloc/malloc.h"
 
+#if defined(__GLIBC__)	/* musl does not say where its own is */
+
 typedef int child_function(void *arg);
 
 /* The C library's own name for it, in the shared and the static library. */
@@ -113,3 +115,5 @@ SLUB_EXPORT int clone(child_function *fn, void *stack, int flags, void *arg,
 		return clone_threaded(&call);
 	return clone_shared(&call);
 }
+
+#endif

@@ -410,9 +410,11 @@ SLUB_EXPORT SLUB_HOT void free(void *ptr)
 	free_inline(ptr);
 }
 
+#if defined(__GLIBC__)
 /* glibc's internal names of the same functions. */
 #ifndef __clang__
 #pragma GCC diagnostic ignored "-Wmissing-attributes"
 #endif
 SLUB_EXPORT void *__libc_malloc(size_t bytes) __attribute__((alias("malloc")));
 SLUB_EXPORT void __libc_free(void *ptr) __attribute__((alias("free")));
+#endif

@@ -210,6 +210,7 @@ SLUB_EXPORT int malloc_trim(size_t pad)
 	return (pad ? page_purge(pad) : page_purge_all()) > 0;
 }
 
+#if defined(__GLIBC__)
 /* glibc's knobs are accepted; none of them means anything here. */
 SLUB_EXPORT int mallopt(int param, int value)
 {
@@ -232,3 +233,4 @@ LIBC_NAME(void *, __libc_memalign, memalign, size_t, size_t)
 LIBC_NAME(void *, __libc_valloc, valloc, size_t)
 LIBC_NAME(void *, __libc_pvalloc, pvalloc, size_t)
 LIBC_NAME(int, __posix_memalign, posix_memalign, void **, size_t, size_t)
+#endif

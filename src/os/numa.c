@@ -77,8 +77,12 @@ uint32_t os_node_current(void)
 
 	if (nr_nodes == 1)
 		return 0;
+#if defined(__GLIBC__)
 	/* Each refill asks; the C library has it without entering the kernel. */
 	getcpu(&cpu, &node);
+#else
+	sys_call4(SYS_getcpu, (long)&cpu, (long)&node, 0, 0);
+#endif
 	return node % nr_nodes;
 }
 
