@@ -116,6 +116,9 @@ static bool wait_not_busy(_Atomic uint32_t *busy, unsigned int *waits)
  * An ending thread waits for area_lock, so its busy word stays readable; and
  * who takes over an area that has no owner waits too, so that only an area of
  * another live thread needs the barrier.
+ *
+ * A handler that interrupted an operation of its thread does not wait for the lock: whoever
+ * holds that may wait for the thread.
  */
 static void collect_thread(const struct stopped *cpus,
 			   struct collection *collection)
@@ -123,6 +126,10 @@ static void collect_thread(const struct stopped *cpus,
 	bool are_others = false, fenced;
 	unsigned int waits = 0;
 
+	if (__atomic_load_n(&slub_thread.busy, __ATOMIC_RELAXED)) {
+		collection->is_whole = false;
+		return;
+	}
 	lock_acquire(&area_lock);
 	for (uint32_t i = 0; i < cpus->nr; i++) {
 		_Atomic uint32_t *busy =

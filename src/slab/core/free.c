@@ -139,18 +139,12 @@ free_watched(struct slub_cache *cache, void *object)
 	free_direct(cache, object);
 }
 
-/* What is looked at here is what cache_takes_chains() says no to. */
-void cache_free(struct slub_cache *cache, void *object)
+/*
+ * An object that was looked at, and has its key.  What is looked at here is what
+ * cache_takes_chains() says no to.
+ */
+static void free_marked(struct slub_cache *cache, void *object)
 {
-	/* debug_free() looks at what is watched. */
-	if (KEYS && !cache->debug) {
-		if (unlikely(!free_is_plain(cache, object) ||
-			     suspect_is_uncarved(cache, object)) &&
-		    !suspect_free(cache, object, "free"))
-			return;
-		if (cache->has_keys)
-			key_set(cache, object);
-	}
 	/* Its owner's last charge may take a lock. */
 	if (unlikely(cache->is_accounted && slub_thread.locks_held)) {
 		postpone(cache, object);
@@ -188,6 +182,20 @@ void cache_free(struct slub_cache *cache, void *object)
 		free_slow(cache, object);
 }
 
+void cache_free(struct slub_cache *cache, void *object)
+{
+	/* debug_free() looks at what is watched. */
+	if (KEYS && !cache->debug) {
+		if (unlikely(!free_is_plain(cache, object) ||
+			     suspect_is_uncarved(cache, object)) &&
+		    !suspect_free(cache, object, "free"))
+			return;
+		if (cache->has_keys)
+			key_set(cache, object);
+	}
+	free_marked(cache, object);
+}
+
 /* It begins this CPU's next list, and the charge stays with it. */
 bool cache_free_kept(struct slub_cache *cache, void *object)
 {
@@ -200,6 +208,11 @@ bool cache_free_kept(struct slub_cache *cache, void *object)
 	return true;
 }
 
+/*
+ * They have keys since they were postponed.  To look at them once more would accuse each
+ * and empty every CPU's lists for it, which may postpone others: with signals under
+ * backend thread a program stood still for minutes.
+ */
 cold static void free_all_postponed(void)
 {
 	void *object = __atomic_exchange_n(&cache_postponed, NULL,
@@ -212,7 +225,7 @@ cold static void free_all_postponed(void)
 		/* Its user's bytes are there still. */
 		if (SLUB_CONFIG_HARDENED && !cache->debug)
 			hardened_postponed(cache, object);
-		cache_free(cache, object);
+		free_marked(cache, object);
 		object = next;
 	}
 }

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <gtest/gtest.h>
+#include <vector>
 
 #include "harness.h"
 #include "slub.h"
@@ -76,6 +77,31 @@ TEST_F(Suspect, nobody_is_accused_under_a_lock)
 	EXPECT_EQ(found(), 0u);
 	key_clear(object);
 	free(harness::opaque(object));
+}
+
+/* A postponed free has its key; whoever carries it out is not to take that for a second free. */
+TEST_F(Suspect, a_postponed_free_accuses_nobody)
+{
+	uint8_t suspects = cache->suspects;
+	std::vector<void *> objects;
+
+	for (int i = 0; i < 4000; i++)
+		objects.push_back(malloc(96));
+	slub_thread.locks_held++;
+	for (void *&o : objects) {
+		cache_free(cache, o);
+		o = nullptr;
+		if (cache_postponed)
+			break;
+	}
+	slub_thread.locks_held--;
+	ASSERT_NE(cache_postponed, nullptr);
+	cache_free_postponed();
+	EXPECT_EQ(cache_postponed, nullptr);
+	EXPECT_EQ(cache->suspects, suspects);
+	EXPECT_EQ(found(), 0u);
+	for (void *o : objects)
+		free(harness::opaque(o));
 }
 
 TEST_F(Suspect, starts_are_known)
