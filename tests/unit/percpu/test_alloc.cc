@@ -108,6 +108,34 @@ TEST_F(alloc, room_that_was_passed_by_is_found)
 		EXPECT_EQ(slub_percpu_free(one), 0);
 }
 
+/* A handler that interrupted the holder of a lock. */
+TEST_F(alloc, nothing_is_given_out_under_a_lock)
+{
+	slub_thread.locks_held++;
+	errno = 0;
+	EXPECT_EQ(slub_percpu_alloc(4, 4), 0u);
+	EXPECT_EQ(errno, ENOMEM);
+	slub_thread.locks_held--;
+}
+
+/* A slot that goes takes nothing else along, wherever that lies. */
+TEST_F(alloc, offsets_outlive_slots)
+{
+	std::vector<uintptr_t> all;
+	std::vector<uint32_t> slots;
+	uintptr_t at;
+	uint32_t slot;
+
+	while ((at = slub_percpu_alloc(4, 4)))
+		all.push_back(at);
+	while ((slot = percpu_alloc_slots(1)))
+		slots.push_back(slot);
+	for (uint32_t one : slots)
+		percpu_free_slots(one, 1);
+	for (uintptr_t one : all)
+		ASSERT_EQ(slub_percpu_free(one), 0) << one;
+}
+
 TEST_F(alloc, absurd_sizes_look_at_nothing)
 {
 	for (size_t size : { (size_t)PTRDIFF_MAX, (size_t)1 << 62, (size_t)1 << 35, (size_t)1 << 33,

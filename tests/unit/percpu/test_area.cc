@@ -3,10 +3,59 @@
 #include <gtest/gtest.h>
 #include <thread>
 
+#include <climits>
+#include <set>
+#include <sys/mman.h>
+
 #include "harness.h"
 #include "start.h"
 
 namespace {
+
+/* What the library maps until nothing more is to be had, and what it gives back. */
+long maps_left = LONG_MAX;
+bool os_map_fails;
+char *mapped_last;
+std::set<char *> unmapped;
+
+} /* namespace */
+
+/* The linker sends the library's calls here (--wrap). */
+extern "C" {
+
+int __real_os_map_at(void *start, size_t bytes);
+void *__real_os_map(size_t bytes);
+void __real_os_unreserve(void *start, size_t bytes);
+
+int __wrap_os_map_at(void *start, size_t bytes)
+{
+	if (maps_left-- <= 0)
+		return -ENOMEM;
+	mapped_last = (char *)start;
+	return __real_os_map_at(start, bytes);
+}
+
+void *__wrap_os_map(size_t bytes)
+{
+	return os_map_fails ? nullptr : __real_os_map(bytes);
+}
+
+void __wrap_os_unreserve(void *start, size_t bytes)
+{
+	unmapped.insert((char *)start);
+	__real_os_unreserve(start, bytes);
+}
+
+} /* extern "C" */
+
+namespace {
+
+bool is_mapped(char *place)
+{
+	unsigned char resident;
+
+	return mincore(place, 4096, &resident) == 0;
+}
 
 class area : public testing::Test {
 protected:
@@ -141,6 +190,71 @@ TEST_F(area, many_threads_make_one)
 	for (char *place : seen)
 		EXPECT_EQ(place, percpu_area(50));
 	EXPECT_NE(seen[0], nullptr);
+}
+
+int commit(size_t bytes)
+{
+	lock_acquire(&area_lock);
+	int err = percpu_commit(bytes);
+	lock_release(&area_lock);
+	return err;
+}
+
+/* All areas are as long, or none is. */
+TEST_F(area, growth_that_fails_halfway_is_undone)
+{
+	size_t from = percpu_committed(), to = from + 65536;
+	std::vector<char *> all = { percpu_shared_area() };
+
+	for (uint32_t cid : { 30u, 31u, 32u })
+		percpu_area_make(cid);
+	for (uint32_t cid = 0; cid < percpu_copies_end(); cid++)
+		if (percpu_copies(cid))
+			all.push_back(percpu_copies(cid));
+	ASSERT_GT(all.size(), 3u);
+	for (size_t nr = 0; nr < all.size(); nr++) {
+		std::set<char *> grown;
+
+		for (size_t i = 0; i < nr; i++)
+			grown.insert(all[i] + from);
+		unmapped.clear();
+		maps_left = (long)nr;
+		EXPECT_EQ(commit(to), -ENOMEM) << nr;
+		EXPECT_EQ(unmapped, grown) << nr;
+		EXPECT_EQ(percpu_committed(), from);
+		for (char *area : all)
+			EXPECT_FALSE(is_mapped(area + from)) << nr;
+	}
+	maps_left = LONG_MAX;
+	EXPECT_EQ(commit(to), 0);
+	EXPECT_EQ(percpu_committed(), to);
+	for (char *area : all) {
+		EXPECT_EQ(harness::first_nonzero(area + from, 65536), 65536u);
+		area[to - 1] = 1;
+	}
+	EXPECT_EQ(commit(from), 0) << "never less";
+	EXPECT_EQ(percpu_committed(), to);
+}
+
+/* A start without memory says so, leaves nothing, and may be tried again. */
+TEST_F(area, a_start_that_fails_can_be_tried_again)
+{
+	EXPECT_EQ(harness::in_child([] {
+		int failed = 0;
+
+		percpu_exit();
+		maps_left = 0;
+		failed |= percpu_init() != -ENOMEM || percpu_shared_area() ? 1 : 0;
+		maps_left = LONG_MAX;
+		os_map_fails = true;
+		failed |= percpu_init() != -ENOMEM || percpu_shared_area() ? 2 : 0;
+		failed |= is_mapped(mapped_last) ? 4 : 0;
+		os_map_fails = false;
+		failed |= percpu_init() || !percpu_shared_area() ? 8 : 0;
+		failed |= is_mapped(mapped_last) ? 0 : 16;
+		failed |= percpu_init() ? 32 : 0;
+		_exit(failed);
+	}), 0);
 }
 
 TEST_F(area, slots_are_given_once_until_there_are_none)

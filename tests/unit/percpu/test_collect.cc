@@ -12,6 +12,9 @@
 #include "start.h"
 
 #include "objects.h"
+#if defined(__x86_64__)
+#include "steps.h"
+#endif
 
 namespace {
 
@@ -260,6 +263,58 @@ TEST_F(collect, own_thread_in_the_middle_of_an_operation)
 	EXPECT_FALSE(all.is_whole);
 	slub_thread.busy = 0;
 	EXPECT_NE(collect_cpu(&all, number), nullptr);
+	percpu_collect_end();
+}
+
+/* The lists that a collector holds would be lost to the child. */
+#if defined(__x86_64__)
+TEST_F(collect, fork_waits_for_a_collector)
+{
+	for (unsigned step = 0; step < 200 && !HasFailure(); step++) {
+		unsigned left = step;
+
+		std::thread([] { EXPECT_TRUE(percpu_collect_begin(&all)); }).join();
+		lock_fork_begin();
+		steps::run(percpu_fork_prepare, [&] {
+			if (left--)
+				return true;
+			percpu_collect_end();
+			return false;
+		});
+		EXPECT_TRUE(slub_thread.flags & THREAD_FORKING) << step;
+		EXPECT_FALSE(percpu_collect_begin(&all));
+		percpu_fork_finish(false);
+		EXPECT_FALSE(slub_thread.flags & THREAD_FORKING);
+		EXPECT_TRUE(percpu_collect_begin(&all)) << step;
+		percpu_collect_end();
+	}
+}
+#endif
+
+/* Can the child of a fork by this thread collect, and the parent after it? */
+std::pair<bool, bool> collects_after_fork(struct collection *all)
+{
+	pid_t child;
+
+	lock_fork_begin();
+	percpu_fork_prepare();
+	child = fork();
+	percpu_fork_finish(!child);
+	if (!child)
+		_exit(percpu_collect_begin(all) ? 1 : 0);
+	return { harness::wait_for(child) != 0, percpu_collect_begin(all) };
+}
+
+/* One that lasts longer than fork waits is over in the child, and goes on in the parent. */
+TEST_F(collect, a_child_inherits_its_own_collection_only)
+{
+	std::thread([] { EXPECT_TRUE(percpu_collect_begin(&all)); }).join();
+	EXPECT_EQ(collects_after_fork(&all), std::make_pair(true, false));
+	percpu_collect_end();
+	ASSERT_TRUE(percpu_collect_begin(&all));
+	EXPECT_EQ(collects_after_fork(&all), std::make_pair(false, false));
+	percpu_collect_end();
+	EXPECT_EQ(collects_after_fork(&all), std::make_pair(true, true));
 	percpu_collect_end();
 }
 

@@ -2,6 +2,7 @@
 /* percpu/list.c: the four operations under the backend of SLUB_FASTPATH, against a model. */
 #include <deque>
 #include <gtest/gtest.h>
+#include <set>
 
 #include "harness.h"
 #include "start.h"
@@ -117,6 +118,29 @@ TEST_P(list, failed_push_leaves_the_object_alone)
 	pool.link(pool.at(0)) = mark;
 	ASSERT_FALSE(percpu_push(first_slot, pool.at(0), pool.bias));
 	EXPECT_EQ(pool.link(pool.at(0)), mark);
+}
+
+/* Backend tid: a list that looks as it did before has another id all the same. */
+TEST_P(list, an_id_never_comes_again)
+{
+	if (percpu_backend != BACKEND_TID)
+		GTEST_SKIP() << "the others have none";
+	std::set<uint64_t> seen;
+	auto is_new = [&] {
+		return seen.insert(*(uint64_t *)(my_area() + first_slot + SLOT_ROOM)).second;
+	};
+
+	EXPECT_TRUE(is_new());
+	for (int i = 0; i < 3; i++) {
+		ASSERT_TRUE(percpu_put(first_slot, pool.chain({ 0, 1 }), 5));
+		EXPECT_TRUE(is_new()) << "put";
+		EXPECT_EQ(percpu_pop(first_slot, pool.bias), pool.at(0));
+		EXPECT_TRUE(is_new()) << "pop";
+		EXPECT_TRUE(percpu_push(first_slot, pool.at(0), pool.bias));
+		EXPECT_TRUE(is_new()) << "push";
+		EXPECT_EQ(percpu_take(first_slot, 0), pool.at(0));
+		EXPECT_TRUE(is_new()) << "take";
+	}
 }
 
 /* The same operation on a list and on its model. */

@@ -309,6 +309,109 @@ TEST_P(sequence, slot_0_takes_nothing)
 	EXPECT_EQ(area_half(areas[0], 0)->room, 0);
 }
 
+#if defined(__x86_64__)
+/* The sequences of malloc and free, whose free objects have a key in their second word. */
+class keyed : public sequence {
+protected:
+	static const uintptr_t KEY = 0x1234567890;
+
+	static void *pop_once(uintptr_t slot)
+	{
+		void *object;
+		uintptr_t t;
+
+		RSEQ_POP_KEY_IN(slub_thread.self, object, slot, t, KEY);
+		return object;
+failed:
+		return slub_seq_end(nullptr);
+aborted:
+		return slub_seq_end(SEQUENCE_ABORTED);
+	}
+	static enum sequence_result push_once(uintptr_t slot, void *object)
+	{
+		uintptr_t t;
+
+		RSEQ_PUSH_KEY_IN(slub_thread.self, object, slot, t, KEY);
+		return SEQUENCE_DONE;
+failed:
+		return SEQUENCE_FAILED;
+aborted:
+		return SEQUENCE_RESTART;
+	}
+	/* The list holds objects @head and 4, object 3 has @key; until nothing aborts. */
+	void begin(size_t head, int32_t room, uintptr_t key)
+	{
+		pool[0].link(pool[0].at(3)) = pool[0].at(4);
+		pool[0].link(pool[0].at(4)) = nullptr;
+		*word(3) = key;
+		*word(4) = KEY;
+		set(SLOT, head, room);
+	}
+	void *pop(size_t head, int32_t room, uintptr_t key)
+	{
+		void *object;
+
+		do {
+			begin(head, room, key);
+			object = pop_once(SLOT);
+		} while (object == SEQUENCE_ABORTED);
+		return object;
+	}
+	bool push(int32_t room, uintptr_t key)
+	{
+		enum sequence_result result;
+
+		do {
+			begin(4, room, key);
+			pool[0].link(pool[0].at(3)) = nullptr;
+			result = push_once(SLOT, pool[0].at(3));
+		} while (result == SEQUENCE_RESTART);
+		return result == SEQUENCE_DONE;
+	}
+	uintptr_t *word(size_t number) { return (uintptr_t *)pool[0].at(number) + 1; }
+	void expect(std::vector<long> list, int32_t room, uintptr_t key)
+	{
+		struct half *half = area_half(areas[0], SLOT);
+
+		EXPECT_EQ(pool[0].walk(half->head), list);
+		EXPECT_EQ(half->room, room);
+		EXPECT_EQ(*word(3), key);
+	}
+	static const uint32_t SLOT = 4096;
+};
+
+TEST_P(keyed, pop_takes_what_has_the_key)
+{
+	EXPECT_EQ(pop(3, 5, KEY), pool[0].at(3));
+	expect({ 4 }, 6, KEY);
+	for (uintptr_t other : { (uintptr_t)0, KEY - 1, KEY + 1 }) {
+		EXPECT_EQ(pop(3, 5, other), nullptr);
+		expect({ 3, 4 }, 5, other);
+	}
+	EXPECT_EQ(pop(nr_objects, 5, KEY), nullptr);
+	expect({}, 5, KEY);
+}
+
+TEST_P(keyed, push_takes_what_has_no_key_and_gives_it_one)
+{
+	for (uintptr_t other : { (uintptr_t)0, KEY - 1, KEY + 1 }) {
+		EXPECT_TRUE(push(2, other));
+		expect({ 3, 4 }, 1, KEY);
+	}
+	EXPECT_TRUE(push(1, 0));
+	expect({ 3, 4 }, 0, KEY);
+	EXPECT_FALSE(push(2, KEY)) << "it is free already";
+	expect({ 4 }, 2, KEY);
+	for (int32_t room : { 0, -1 }) {
+		EXPECT_FALSE(push(room, 7)) << "no room";
+		expect({ 4 }, room, 7);
+	}
+}
+
+INSTANTIATE_TEST_SUITE_P(link, keyed, testing::Values(false),
+			 [](const auto &) { return "own"; });
+#endif
+
 INSTANTIATE_TEST_SUITE_P(link, sequence, testing::Values(false, true),
 			 [](const auto &info) { return info.param ? "paged" : "own"; });
 

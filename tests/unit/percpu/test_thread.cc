@@ -3,6 +3,7 @@
 #include <atomic>
 #include <gtest/gtest.h>
 #include <algorithm>
+#include <limits.h>
 #include <sys/resource.h>
 #include <thread>
 
@@ -14,6 +15,8 @@
 #if defined(__x86_64__)
 #include "steps.h"
 #endif
+
+extern "C" long slub_vfork_leave(long ret, uintptr_t table, uintptr_t flags);
 
 namespace {
 
@@ -179,6 +182,50 @@ TEST_F(thread, failing_vfork_sets_errno)
 		if (child > 0 || errno != EAGAIN)
 			_exit(1);
 	}), 0);
+}
+
+TEST_F(thread, what_vfork_returns)
+{
+	auto table = (uintptr_t)slub_thread.self.base, flags = (uintptr_t)slub_thread.flags;
+
+	EXPECT_EQ(slub_vfork_leave(7, table, flags), 7);
+	EXPECT_EQ(slub_vfork_leave(0, table, flags), 0);
+	errno = 0;
+	EXPECT_EQ(slub_vfork_leave(-EAGAIN, table, flags), -1);
+	EXPECT_EQ(errno, EAGAIN);
+}
+
+/* Those that tell when this thread ends. */
+std::vector<pthread_key_t> keys()
+{
+	std::vector<pthread_key_t> found;
+
+	for (pthread_key_t key = 0; key < PTHREAD_KEYS_MAX; key++) {
+		if (pthread_getspecific(key) == &slub_thread)
+			found.push_back(key);
+	}
+	return found;
+}
+
+/* A thread that took a number before the library had started. */
+TEST_F(thread, a_number_from_before_the_key_comes_back)
+{
+	if (percpu_backend != BACKEND_THREAD)
+		GTEST_SKIP() << "backend thread only";
+	uint32_t number = 0;
+
+	std::thread([&] {
+		percpu_enter();
+		number = slub_thread.number;
+		ASSERT_EQ(keys().size(), 1u);
+		pthread_setspecific(keys()[0], nullptr);
+		percpu_thread_init();
+		EXPECT_EQ(keys().size(), 1u);
+	}).join();
+	std::thread([&] {
+		percpu_enter();
+		EXPECT_EQ(slub_thread.number, number);
+	}).join();
 }
 
 TEST_F(thread, forked_child_has_the_lists)

@@ -125,6 +125,7 @@ struct cache_check {
 		EXPECT_EQ(node->nr_objects, slabs * cache->objects);
 		EXPECT_EQ(node->nr_carved, carved);
 		EXPECT_GE(node->nr_slabs_peak, slabs);
+		EXPECT_EQ(node->nr_constructing, 0u);
 	}
 
 	size_t hold_barns()

@@ -197,6 +197,31 @@ TEST_P(barn, others_make_room)
 	page_kept_bytes -= others;
 }
 
+/* A thread of the parent had a lock, or had not counted its chain yet. */
+TEST_P(barn, a_child_counts_what_is_there_and_frees_locks)
+{
+	struct slub_cache *second = test_cache(GetParam() == 64 ? 128 : 64);
+	uint32_t n;
+
+	second->barn_credit = 100;
+	ASSERT_TRUE(barn_put(second, node_refill(second, second->nodes[0], &n), 2));
+	ASSERT_TRUE(barn_put(cache, chain(), 3));
+	move_to_other();
+	for (uint32_t i = 0; i < 2; i++)
+		ASSERT_TRUE(barn_put(cache, chain(), 5 + i));
+	cache->in_barns = second->in_barns = 77;
+	page_kept_bytes = 77;
+	other->lock.word = ~thread_self() & ~LOCK_WAITERS;
+	lock_acquire(&own->lock);
+	barns_after_fork();
+	EXPECT_EQ(other->lock.word, 0u);
+	EXPECT_TRUE(lock_is_mine(&own->lock)) << "of the code that a handler interrupted";
+	lock_release(&own->lock);
+	EXPECT_EQ(cache->in_barns, 14u);
+	EXPECT_EQ(second->in_barns, 2u);
+	EXPECT_EQ(page_kept_bytes, (ptrdiff_t)(14 * cache->size + 2 * second->size));
+}
+
 INSTANTIATE_TEST_SUITE_P(size, barn, testing::Values(16, 256, 4096, 10240),
 			 testing::PrintToStringParamName());
 

@@ -7,6 +7,20 @@
 
 #include "all_lists.h"
 
+extern "C" {
+
+static size_t bought;
+void __real_page_bought(size_t pages);
+
+/* The linker sends the library's calls here (--wrap). */
+void __wrap_page_bought(size_t pages)
+{
+	bought += pages;
+	__real_page_bought(pages);
+}
+
+} /* extern "C" */
+
 namespace {
 
 class holes : public all_lists {
@@ -96,6 +110,25 @@ TEST_F(holes, what_is_sparse_gives_back_its_free_pages)
 		cache_free(cache, object);
 	shrink_fully();
 	EXPECT_EQ(page_used_bytes(), used) << "the account is off";
+}
+
+/* The budget hears of each page that has memory again. */
+TEST_F(holes, what_is_carved_anew_is_bought)
+{
+	struct slub_cache *cache = test_cache(1024);
+	std::vector<void *> mine = { one_of_1000(cache) };
+	struct page *slab = slab_of(cache, mine[0]);
+
+	purge();
+	size_t pages = (size_t)__builtin_popcountll(slab_holes(cache, slab));
+	ASSERT_GT(pages, 0u);
+	ASSERT_EQ(cache->nodes[0]->nr_slabs, 1u);
+	bought = 0;
+	while (slab_holes(cache, slab))
+		mine.push_back(alloc(cache));
+	EXPECT_EQ(bought, pages);
+	for (void *object : mine)
+		cache_free(cache, object);
 }
 
 /* Sizes whose objects lie across pages, fill them, and have room behind the last. */

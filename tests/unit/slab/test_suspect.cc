@@ -68,6 +68,17 @@ TEST_F(Suspect, a_free_object_is_found)
 	EXPECT_EQ(found(), 2u);
 }
 
+TEST_F(Suspect, a_free_object_is_freed_once)
+{
+	free(harness::opaque(object));
+	cache_free(cache, object);
+	EXPECT_EQ(found(), 1u);
+	void *one = malloc(96), *two = malloc(96);
+	EXPECT_NE(one, two);
+	free(harness::opaque(one));
+	free(harness::opaque(two));
+}
+
 TEST_F(Suspect, nobody_is_accused_under_a_lock)
 {
 	slub_thread.locks_held++;
