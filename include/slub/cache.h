@@ -284,7 +284,7 @@ SLUB_API size_t slub_cache_alloc_bulk(struct slub_cache *cache,
 SLUB_API void slub_cache_free_bulk(struct slub_cache *cache, size_t nr,
 				   void **objects);
 
-/* Objects put aside for one user: a sheaf of his own. */
+/* Objects put aside for one user: a sheaf of its own. */
 struct slub_prefill {
 	struct slub_cache *cache;
 	void *head;

@@ -261,7 +261,7 @@ SLUB_API int slub_group_memory_read(struct slub_group *group,
  * From now on what is allocated there is charged to @group, whatever group the
  * allocating thread is in; NULL: to that thread's group again.  Objects that are
  * allocated already stay charged to whom they are until they are freed, so the
- * cost does not depend on how many there are; who allocates at the same time is
+ * cost does not depend on how many there are; a thread that allocates at the same time is
  * charged the old or the new way.  When the group is deleted its parent takes
  * its place.  Allocations from such a cache cost a call and a slow path; frees
  * cost what they did.

@@ -4,7 +4,7 @@
  *
  * The asker opens /proc/PID/mem, finds the symbol slub_debug_mailbox as it finds
  * slub_abi_state, and reads and writes there by that one descriptor.  It stands for
- * the memory that the process had when it was opened: who runs another program since,
+ * the memory that the process had when it was opened: a process that runs another program since,
  * or has a PID that was used again, is not written to.  No signal, no thread: slow
  * paths of the allocator, in whatever thread, see `state` and do what was asked, a
  * piece each.  A process that does not allocate does not answer; the asker waits as

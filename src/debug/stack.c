@@ -151,7 +151,7 @@ static bool is_static(void)
 static bool is_ours(uintptr_t address)
 {
 	static uintptr_t start, end;
-	/* acquire: pairs with the release below: who sees the end sees the start */
+	/* acquire: pairs with the release below: a thread that sees the end sees the start */
 	uintptr_t now = __atomic_load_n(&end, __ATOMIC_ACQUIRE);
 
 	if (!now) {

@@ -291,7 +291,7 @@ static long create(const char *path)
 		return fd;
 	if (!may_replace(path))
 		return -17;
-	/* A new file: who reads the old one, or writes it, keeps it. */
+	/* A new file: readers and writers of the old one keep it. */
 	sys_call4(SYS_unlinkat, AT_FDCWD, (long)path, 0, 0);
 	return os_output_open(path, O_EXCL);
 }
@@ -412,7 +412,7 @@ static usual void file_open(void)
 		return;
 	}
 	write_head(new, records_offset);
-	/* release: who finds the head finds it filled in */
+	/* release: a thread that finds the head finds it filled in */
 	__atomic_store_n(&head, new, __ATOMIC_RELEASE);
 	head_update();
 	records_write_all();

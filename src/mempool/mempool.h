@@ -15,12 +15,12 @@
  * Invariants
  *   POOL-1  functions of the user are called without a lock held;
  *   POOL-2  the stack has room for min_nr, and grows no further than that;
- *   POOL-3  who goes to sleep has read `frees` before he saw too few elements, both
+ *   POOL-3  a thread that sleeps has read `frees` before it saw too few elements, both
  *           under the lock that every addition to the stack changes `frees` under: an
  *           element that comes in between is not slept through;
- *   POOL-4  nor one that goes to free_fn() instead: who goes to sleep has counted as
+ *   POOL-4  nor one that goes to free_fn() instead: a thread that sleeps has counted as
  *           a waiter, had all CPUs execute a fence (membarrier), and asked alloc_fn()
- *           after that; who frees looks for waiters after free_fn().  So one of the
+ *           after that; a free looks for waiters after free_fn().  So one of the
  *           two sees the other.
  *
  * Locks: a pool's own lock; pools_lock protects the list of pools (for fork).

@@ -11,8 +11,8 @@
  * is varies with what the kernel drew for the process.  Under an emulator that maps from
  * the bottom up (valgrind, from 64 MiB on) it lies half a tebibyte above the first one.
  *
- * Somebody may map a piece of a place all the same, at an address of his own.  Nobody maps
- * over him: see os_map_at().
+ * A program may map a piece of a place all the same, at an address of its own.  The library
+ * never maps over that: see os_map_at().
  *
  * For the start: not to be called by two threads at a time.
  */

@@ -260,11 +260,11 @@ int pagemap_init(const struct os_limits *limits);
 /* A start has failed: all of it goes back. */
 void pagemap_exit(void);
 /*
- * Commits the heap up to @bytes from its start; under superblock_lock.  -EEXIST: of that
- * somebody has mapped some, at an address of his own choice.
+ * Commits the heap up to @bytes from its start; under superblock_lock.  -EEXIST: the
+ * program has mapped part of that, at an address of its own choice.
  */
 int pagemap_commit(size_t bytes);
-/* The same where it is his: the heap goes on behind it. */
+/* The same where the program's mapping lies: the heap goes on behind it. */
 int pagemap_pass(size_t bytes);
 size_t pagemap_committed(void);
 /* How large the heap may become, with the limit on address space as it is now. */

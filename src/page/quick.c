@@ -11,7 +11,7 @@
  * a request that would take clean memory instead, merge all of it first, so that
  * nothing is pinned by having been freed in another size.  To the counts of
  * used and of large pages it belongs still, so that a block comes and goes
- * without touching them: who reads them subtracts quick_nr_pages().
+ * without touching them: a thread that reads them subtracts quick_nr_pages().
  *
  * Locks: quick_lock.
  */

@@ -114,7 +114,7 @@ static bool wait_not_busy(_Atomic uint32_t *busy, unsigned int *waits)
 
 /*
  * An ending thread waits for area_lock, so its busy word stays readable; and
- * who takes over an area that has no owner waits too, so that only an area of
+ * a thread that takes over an area without an owner waits too, so that only an area of
  * another live thread needs the barrier.
  *
  * A handler that interrupted an operation of its thread does not wait for the lock: whoever

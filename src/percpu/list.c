@@ -425,7 +425,7 @@ static bool list_put_tid(uint32_t half, void *chain, int32_t room)
 
 /*
  * For percpu_collect(), from any CPU.  An empty list loses its room, too, as under
- * the other backends: who pushed and was preempted before it said so may have
+ * the other backends: a thread that pushed and was preempted before it said so may have
  * taken it off a list that was emptied meanwhile, and one of slub/percpu.h with
  * a limit of 1 would be full and empty for ever.
  */

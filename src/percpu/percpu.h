@@ -13,7 +13,7 @@
  * Invariants:
  *   AREA-1  a base entry names the CPU's own area or the dummy area;
  *   AREA-2  the dummy area is all zero and never written;
- *   AREA-3  who works on an area from outside has stopped its CPU and holds
+ *   AREA-3  a thread that works on an area from outside has stopped its CPU and holds
  *           area_lock (backends rseq and thread), or uses the same atomic
  *           operations as everybody (tid), or holds the area's lock (lock).
  */

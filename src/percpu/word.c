@@ -281,7 +281,7 @@ static struct lock *shared_lock(void)
 	return area_own_lock(percpu_shared_area());
 }
 
-/* Under its lock; who only looks whether there is something, or how much, has none. */
+/* Under its lock; a look whether there is something, or how much, takes none. */
 static void shared_set(struct half *half, void *head, int32_t room)
 {
 	__atomic_store_n(&half->head, head, __ATOMIC_RELAXED);

@@ -2,7 +2,7 @@
 /*
  * reclaim: getting memory back from those who hold what they can do without.
  *
- *   domain         readers without locks, and who waits for them (SRCU)
+ *   domain         readers without locks, and waiting for them (SRCU)
  *   section        the time a reader is inside a domain
  *   grace period   the time until every section that was open has closed
  *

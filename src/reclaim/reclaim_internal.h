@@ -26,7 +26,7 @@ static inline void full_fence(void)
 #define SHRINKERS_MAX BITS_NR
 #define GROUPS_MAX BITS_NR
 
-/* ---- walkers: who is inside which callback ---- */
+/* ---- walkers: the threads inside callbacks ---- */
 
 /*
  * A thread that walks.  `inside` and `group` are what it uses now; it is
@@ -101,7 +101,7 @@ static inline void walker_leave(struct walker *walker)
 
 /* ---- maps: which shrinkers have something, by group and node ---- */
 
-/* 64 shrinkers: who has something, and what it is owed. */
+/* 64 shrinkers: which of them have something, and what is owed. */
 struct map_unit {
 	uint64_t set;
 	int64_t deferred[64];

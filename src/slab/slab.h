@@ -72,7 +72,7 @@ struct cache_node {
 	struct page *carve;
 	struct list partial;
 	size_t nr_partial;	/* read without the lock too, as a guess */
-	/* atomic: who constructs what he carved, and has not linked it yet */
+	/* atomic: threads that construct carved objects, not yet linked */
 	uint32_t nr_constructing;
 	/* statistics; written under lock, as whole words, read without */
 	size_t nr_slabs;
@@ -381,7 +381,7 @@ static inline bool cache_is_making(const struct slub_cache *cache)
 	return (uintptr_t)cache & 1;
 }
 
-/* In the child of a fork: who was making it is not there, and another may go on. */
+/* In the child of a fork: the thread that made it is gone, and another may go on. */
 static inline struct slub_cache *cache_left(const struct slub_cache *making)
 {
 	return (struct slub_cache *)((uintptr_t)making | 2);

@@ -164,7 +164,7 @@ static int keep_asking(const struct mailbox *mailbox,
 		if (error)
 			return error;
 	} else if (state_of(box) == MAILBOX_REQUEST && box->state != state) {
-		/* Left behind; who takes it finds that it is none. */
+		/* Left behind; the process that takes it finds that it is none. */
 		return write_state(mailbox, MAILBOX_IDLE);
 	}
 	return box_write(mailbox, offsetof(struct debug_mailbox, beat), &beat,

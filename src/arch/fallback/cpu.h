@@ -40,7 +40,7 @@ static inline void double_word_after_fork(void)
 
 bool double_word_exchange(struct double_word *where, struct double_word *old,
 			  struct double_word new);
-/* In a forked child: who held the lock is not there. */
+/* In a forked child: the thread that held the lock is not there. */
 void double_word_after_fork(void);
 #endif
 

@@ -6,7 +6,7 @@
  *   above          a large block that names the bucket (bucket_large.c)
  *
  * So neither needs a header, free() need not know of buckets, and nothing is
- * counted: who wants to know walks the page map (bucket_stats.c).  What they are
+ * counted: slub_bucket_stats() walks the page map (bucket_stats.c).  What they are
  * made for stands in bucket_alloc.c; here is how they come and go.
  *
  * Locks: buckets_lock protects the list of buckets.

@@ -42,7 +42,7 @@ int bucket_classes_count(struct slub_bucket *bucket,
 			 struct slub_bucket_stats *stats);
 /* Destroys them until one is still in use; 0 or -errno. */
 int bucket_classes_destroy(struct slub_bucket *bucket);
-/* In a forked child: who was making one in the parent does not go on. */
+/* In a forked child: threads that were making one in the parent do not go on. */
 void bucket_classes_leave(struct slub_bucket *bucket);
 
 /* The bucket's cache for what malloc has @model for; NULL: errno. */

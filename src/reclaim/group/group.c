@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tree of groups, and who is in which.
+ * The tree of groups, and the threads in them.
  *
  * Locks: group_lock, for the tree; the pools' own.
  */
@@ -503,7 +503,7 @@ SLUB_EXPORT int slub_group_delete(struct slub_group *group)
 	slub_srcu_read_unlock(&group_domain, index);
 	if (err)
 		return err;
-	/* Outside: who is inside stays for no longer than a charge takes. */
+	/* Outside: threads inside stay for no longer than a charge takes. */
 	err = group_handler_wait(group);
 	group->cookie = slub_srcu_start_poll(&group_domain);
 	put_dead(group);

@@ -142,7 +142,7 @@ void owner_drop(struct group_owner *owner, int64_t n);
 static inline bool owner_word_change(uint64_t *at, uint64_t *word,
 				     uint64_t value)
 {
-	/* acq_rel: who finds the last one gone has seen what it did */
+	/* acq_rel: a thread that finds the last one gone has seen what it did */
 	return __atomic_compare_exchange_n(at, word, value, false,
 					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }

@@ -11,7 +11,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-/* The last one there is: who asks for a signal asks for one that has a handler. */
+/* The last one there is: programs ask for signals that have a handler. */
 #define MARK 64
 
 static bool inode_of(int fd, struct identity *identity)

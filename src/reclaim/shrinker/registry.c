@@ -93,7 +93,7 @@ static bool entry_see(uint32_t id, uintptr_t entry)
 	if (likely(entry & SHRINKER_SEEN))
 		return __atomic_load_n(&shrinker_table[id],
 				       __ATOMIC_ACQUIRE) == entry;
-	/* release: who takes it out and finds it seen looks at walkers */
+	/* release: a thread that takes it out and finds it seen looks at walkers */
 	return __atomic_compare_exchange_n(&shrinker_table[id], &entry,
 					   entry | SHRINKER_SEEN, false,
 					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);

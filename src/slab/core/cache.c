@@ -118,7 +118,7 @@ static void inline_slot_set(struct slub_cache *cache)
 	if (cache->frees_inline && !sample_is_on_at_all())
 		slot = cache->list_slot;
 	__atomic_store_n(&cache->free_slot, slot, __ATOMIC_RELAXED);
-	/* While nothing is sampled, and who allocates is who is charged. */
+	/* While nothing is sampled, and the allocating thread is charged. */
 	if (!cache->frees_inline || slot != cache->list_slot || cache->place)
 		slot = 0;
 	__atomic_store_n(&cache->account_slot, slot, __ATOMIC_RELAXED);

@@ -9,7 +9,7 @@
  *   a page or more the link in the table of pages is LINK_USED while the object is
  *                  allocated; no program writes there
  *
- * KEY-1  Who hands an object out takes the mark away; who frees it sets it.
+ * KEY-1  Handing an object out removes the mark; freeing it sets it.
  * KEY-2  A mark is a suspicion and no proof: programs may copy what a free object had in
  *        it.  slab/core/suspect.c makes certain.
  * KEY-3  A free object without a key may be handed out if it is one: those of programs

@@ -509,7 +509,7 @@ static bool slab_is_empty(struct page *slab)
 
 /*
  * Takes an empty slab out of the node; NULL: there is none.  Under the lock
- * an empty slab stays empty: who could free to it, or carve it, has nothing.
+ * an empty slab stays empty: no thread has an object of it to free, or may carve it.
  */
 static struct page *take_empty(struct slub_cache *cache,
 			       struct cache_node *node)

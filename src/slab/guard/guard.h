@@ -21,8 +21,8 @@
  * watched block is a zone, which can be written and is looked at.  What was freed
  * cannot be touched either way.
  *
- * Objects of SLUB_TYPESAFE_BY_RCU caches: who reads without a lock may find one
- * after it was freed, look at it, and even lock it, until he leaves.  So it is
+ * Objects of SLUB_TYPESAFE_BY_RCU caches: a reader without a lock may find one
+ * after it was freed, look at it, and even lock it, until it leaves.  So it is
  * no error to touch it then, and its pages stay as they are, of its type, until
  * all readers that were inside have left (grace.c); then they go as the others.
  * The place takes no other object meanwhile.
@@ -36,8 +36,8 @@
  *   turn      a number for each guarded allocation
  *
  * Invariants
- *   GUARD-1  who changed a place's state to TAKEN owns the place until he
- *            changes it again; there are no locks, so also in signal handlers;
+ *   GUARD-1  a thread that changed a place's state to TAKEN owns the place until
+ *            it changes it again; there are no locks, so also in signal handlers;
  *   GUARD-2  object, bytes and tracks of a place stay as they are until it is
  *            taken for the next object.
  *

@@ -269,7 +269,7 @@ static void purge_object(const struct slub_cache *cache, void *object)
  * Near a limit this is called again and again, and a system call for each free object,
  * not for each that was freed since, took most of a program's time.
  *
- * Objects come to a freelist at its front, and who takes any forgets what was purged
+ * Objects come to a freelist at its front, and taking one forgets what was purged
  * (take_freelist(), move.c), so those that were purged are its end, from `purged` on.
  * What came back to the slab while its list was in hand lies behind that list now;
  * then nothing is known of the slab.

@@ -25,7 +25,7 @@
 #define SHEAF_BYTES 512
 #define SHEAF_OBJECTS ((SHEAF_BYTES - 2 * sizeof(void *)) / sizeof(void *))
 /*
- * So many sheaves in the queue, some half a million objects, and who adds more
+ * So many sheaves in the queue, some half a million objects, and a thread that adds more
  * is held up a little: a thread that was preempted while it releases what is
  * ripe, or a reader, may keep them all waiting while others go on freeing.
  * Not until they are gone, for the caller may be that reader.

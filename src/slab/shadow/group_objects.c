@@ -28,7 +28,7 @@ static bool is_ours(struct tally *tally, uint32_t owner)
 }
 
 /*
- * Whether @object is allocated, and who is charged for it.  Where the slab has gone
+ * Whether @object is allocated, and the owner that is charged for it.  Where the slab has gone
  * that is any word, and dropped.
  */
 static may_race bool owner_at(const struct slub_cache *cache, const void *object,

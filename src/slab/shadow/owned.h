@@ -30,7 +30,7 @@
  *
  * Invariants
  *   ACCOUNT-1  an owner is set before its object is first linked, and changed
- *              by who holds the object alone: who allocated it, who took it off
+ *              by the one holder of the object: the thread that allocated it, took it off
  *              a list, or is about to put it on one;
  *   ACCOUNT-2  objects in barns and on slabs are charged to nobody.
  */

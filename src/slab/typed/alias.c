@@ -2,7 +2,7 @@
 /*
  * The further names of a cache that several users share (SLUB_MERGE).
  *
- * An alias is a name and nothing else: who made it has the cache's own pointer.
+ * An alias is a name and nothing else: its maker has the cache's own pointer.
  * So when one of the users leaves, nobody can tell which, and the name that was
  * given last is free again.
  *
@@ -41,7 +41,7 @@ int alias_add(struct slub_cache *cache, const char *name)
 	memcpy(alias->name, name, strnlen(name, SLUB_CACHE_NAME_MAX));
 	lock_acquire(&cache_lock);
 	alias->next = cache->aliases;
-	/* release: who follows it without the lock finds the name */
+	/* release: a thread that follows it without the lock finds the name */
 	__atomic_store_n(&cache->aliases, alias, __ATOMIC_RELEASE);
 	cache->users++;
 	lock_release(&cache_lock);

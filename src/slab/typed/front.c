@@ -16,7 +16,7 @@
  * the variable was does not name the structure.  Then the cache belongs to the new
  * variable if it has the same shape, else its name is free.
  *
- * Locks: who makes or destroys a cache has the turn for that (create.c); the copies are
+ * Locks: a thread that makes or destroys a cache has the turn for that (create.c); the copies are
  * written under cache_lock.
  */
 #include "slab/slab_internal.h"
@@ -69,7 +69,7 @@ usual void front_copy(const struct slub_cache *cache)
 	__atomic_store_n(&front->owner_reciprocal, cache->owner_reciprocal,
 			 __ATOMIC_RELAXED);
 	__atomic_store_n(&front->owners, cache->owners, __ATOMIC_RELAXED);
-	/* release: who pops there finds the rest */
+	/* release: a thread that pops there finds the rest */
 	__atomic_store_n(&front->inline_slot, cache->inline_slot,
 			 __ATOMIC_RELEASE);
 	__atomic_store_n(&front->free_slot, cache->free_slot, __ATOMIC_RELEASE);

@@ -84,7 +84,7 @@ static struct cache_node *node_of(const struct slub_cache *twin,
 /* ---- alloc ---- */
 
 /*
- * Letter A: every so many allocations one fails.  An allocation, not a try: who finds no
+ * Letter A: every so many allocations one fails.  An allocation, not a try: a thread that finds no
  * memory comes back after a reclaim, and would find the next number; see cache_refused().
  */
 static bool must_fail(const struct slub_cache *twin)
@@ -201,7 +201,7 @@ static void trace(const struct debug_case *found, const char *what,
 		report_trace(twin->debug, what, object, &found->slab);
 }
 
-/* An object of @node; NULL: no memory.  @track: who allocates, with letter U. */
+/* An object of @node; NULL: no memory.  @track: the caller, with letter U. */
 static void *alloc_of(struct debug_case *found, struct slub_cache *twin,
 		      struct cache_node *node, size_t bytes,
 		      const struct track *track)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Switching watching on and off, and who is watched from the start.
+ * Switching watching on and off, and the caches that are watched from the start.
  *
  * On: the original names its twin, then its lists are emptied on every CPU;
  * they have no room then, so allocations reach the slow path, which goes to
@@ -94,7 +94,7 @@ static void twin_adopt(struct watch *watch)
 	if (twin->objects > WATCHED_OBJECTS_MAX)
 		__atomic_store_n(&twin->objects, WATCHED_OBJECTS_MAX,
 				 __ATOMIC_RELAXED);
-	/* release: who finds the twin of its cache finds it complete */
+	/* release: a thread that finds the twin of its cache finds it complete */
 	__atomic_store_n(&watch->original, twin->root, __ATOMIC_RELEASE);
 }
 
@@ -159,7 +159,7 @@ static int switch_on(struct slub_cache *cache, uint32_t flags,
 
 	if (!watch)
 		return err;
-	/* release: who sees the twin sees it complete */
+	/* release: a thread that sees the twin sees it complete */
 	__atomic_store_n(&cache->twin, &watch->cache, __ATOMIC_RELEASE);
 	if (patience == SWITCH_AT_ONCE)
 		err = cache_flush_now(cache);
