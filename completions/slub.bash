@@ -109,8 +109,9 @@ _slub()
 
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
-		COMPREPLY=($(compgen -W "run check doctor top info stats map profile options debug \
-			validate shrink leaks traces guard set explain help --help --version" \
+		COMPREPLY=($(compgen -W "run check doctor top info stats exporter map profile \
+			options debug validate shrink leaks traces guard set explain help --help \
+			--version" \
 			-- "$word"))
 		return
 	fi
@@ -131,6 +132,15 @@ _slub()
 		fi
 		;;
 	top|info|stats|map|options|traces|leaks) _slub_look "$@" ;;
+	exporter)
+		if [[ $word == -* ]]; then
+			COMPREPLY=($(compgen -W "--process= --textfile= --watch= --listen= --help" \
+				-- "$word"))
+			[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
+		else
+			COMPREPLY=($(compgen -W "$(_slub_pids)" -f -- "$word"))
+		fi
+		;;
 	profile)
 		if [[ $word == -* ]]; then
 			COMPREPLY=($(compgen -W "--output= --text --alloc --lines= --help" \
@@ -166,8 +176,8 @@ _slub()
 		fi
 		;;
 	help)
-		COMPREPLY=($(compgen -W "run check doctor top info stats map profile options debug \
-			validate shrink leaks traces guard set explain" -- "$word"))
+		COMPREPLY=($(compgen -W "run check doctor top info stats exporter map profile \
+			options debug validate shrink leaks traces guard set explain" -- "$word"))
 		;;
 	esac
 }

@@ -22,7 +22,8 @@ OPERANDS = {"run": ("true",), "profile": ("/nonexistent",),
 USAGE = 2
 # Of the options with a value; those of `slub run` by what `slub options` says of them.
 VALUES = {"process": NOBODYS_PID, "timeout": "1", "watch": "1", "lines": "5", "columns": "64",
-          "delay": "1", "sort": "c", "output": "/nonexistent"}
+          "delay": "1", "sort": "c", "output": "/nonexistent",
+          "textfile": "/nonexistent/file", "listen": "0"}
 LETTER_VALUES = {"p": NOBODYS_PID, "t": "1", "d": "1", "s": "c", "n": "5", "N": "5",
                  "o": "/nonexistent"}
 RANGES = {"FILE": "stderr", "LETTERS,CACHE...": "F", "thread,TRIGGER...": "thread"}

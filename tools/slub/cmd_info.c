@@ -298,7 +298,7 @@ static void print(struct snapshot *now, const struct snapshot *before,
 	if (request->format == FORMAT_JSON)
 		print_json(now);
 	else if (request->format == FORMAT_OPENMETRICS)
-		openmetrics_print(now);
+		metrics_print(stdout, METRICS_OPENMETRICS, now);
 	else if (info->extended)
 		print_extended(now, info, request);
 	else if (info->totals)

@@ -156,7 +156,7 @@ static void print(struct snapshot *now, const struct snapshot *before,
 		print_json(now, pattern);
 		break;
 	case FORMAT_OPENMETRICS:
-		openmetrics_print(now);
+		metrics_print(stdout, METRICS_OPENMETRICS, now);
 	}
 }
 

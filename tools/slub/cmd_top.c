@@ -85,7 +85,7 @@ static void print(struct snapshot *now, const struct snapshot *before,
 	if (top->groups && request->format != FORMAT_TEXT) {
 		top->status = groups_show(now, request, false, false, 0);
 	} else if (request->format == FORMAT_OPENMETRICS) {
-		openmetrics_print(now);
+		metrics_print(stdout, METRICS_OPENMETRICS, now);
 	} else if (request->format == FORMAT_JSON) {
 		cache_sort(now, before, top->key);
 		print_json(now);

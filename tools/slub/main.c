@@ -13,6 +13,7 @@ static const struct command *const commands[] = {
 	&cmd_top,
 	&cmd_info,
 	&cmd_stats,
+	&cmd_exporter,
 	&cmd_map,
 	&cmd_profile,
 	&cmd_options,

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A snapshot as OpenMetrics text: base units, every label's value quoted. */
+/*
+ * A snapshot as OpenMetrics text, or as Prometheus's older one: base units, every label's
+ * value quoted.
+ */
 #include "openmetrics.h"
 #include "state.h"
 #include "counter.h"
@@ -7,55 +10,72 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
+/* Where the numbers go, and as what. */
+static FILE *out;
+static enum metrics_form form;
+
+/*
+ * The older text has no units and no type "info", and its families are named as their
+ * samples are.
+ */
 static void family(const char *name, const char *type, const char *unit,
 		   const char *help)
 {
-	printf("# TYPE %s %s\n", name, type);
+	const char *suffix = "";
+
+	if (form == METRICS_PROMETHEUS) {
+		suffix = !strcmp(type, "info") ? "_info" :
+			 !strcmp(type, "counter") ? "_total" : "";
+		type = !strcmp(type, "info") ? "gauge" : type;
+		unit = NULL;
+	}
+	fprintf(out, "# TYPE %s%s %s\n", name, suffix, type);
 	if (unit)
-		printf("# UNIT %s %s\n", name, unit);
-	printf("# HELP %s %s\n", name, help);
+		fprintf(out, "# UNIT %s %s\n", name, unit);
+	fprintf(out, "# HELP %s%s %s\n", name, suffix, help);
 }
 
 static void put_label(const char *value)
 {
 	for (; *value; value++) {
 		if (*value == '"' || *value == '\\')
-			putchar('\\');
-		putchar(*value);
+			putc('\\', out);
+		putc(*value, out);
 	}
 }
 
 static void sample(const char *name, const char *cache, const char *label,
 		   const char *value, uint64_t number)
 {
-	printf("%s{", name);
+	fprintf(out, "%s{", name);
 	if (cache) {
-		fputs("cache=\"", stdout);
+		fputs("cache=\"", out);
 		put_label(cache);
-		fputs(label ? "\"," : "\"", stdout);
+		fputs(label ? "\"," : "\"", out);
 	}
 	if (label) {
-		printf("%s=\"", label);
+		fprintf(out, "%s=\"", label);
 		put_label(value);
-		putchar('"');
+		putc('"', out);
 	}
-	printf("} %" PRIu64 "\n", number);
+	fprintf(out, "} %" PRIu64 "\n", number);
 }
 
 static void print_info(const struct snapshot *snapshot)
 {
 	family("slub", "info", NULL, "The library and how it runs.");
-	fputs("slub_info{version=\"", stdout);
+	fputs("slub_info{version=\"", out);
 	put_label(snapshot->abi.library_version);
-	printf("\",backend=\"%s\",cpu_number=\"%s\",pid=\"%u\",name=\"",
+	fprintf(out, "\",backend=\"%s\",cpu_number=\"%s\",pid=\"%u\",name=\"",
 	       state_backend(&snapshot->abi),
 	       state_cpu_number(&snapshot->abi), snapshot->pid);
 	put_label(snapshot->name);
-	puts("\"} 1");
+	fputs("\"} 1\n", out);
 	family("slub_start_time_seconds", "gauge", "seconds",
 	       "When the process started to use it.");
-	printf("slub_start_time_seconds %.3f\n",
+	fprintf(out, "slub_start_time_seconds %.3f\n",
 	       (double)snapshot->abi.start_ns / 1e9);
 }
 
@@ -140,12 +160,15 @@ static void print_counters(const struct snapshot *snapshot)
 	}
 }
 
-void openmetrics_print(const struct snapshot *snapshot)
+void metrics_print(FILE *to, enum metrics_form as, const struct snapshot *snapshot)
 {
+	out = to;
+	form = as;
 	print_info(snapshot);
 	print_heap(snapshot);
 	print_caches(snapshot);
 	print_slack(snapshot);
 	print_counters(snapshot);
-	puts("# EOF");
+	if (form == METRICS_OPENMETRICS)
+		fputs("# EOF\n", out);
 }

@@ -5,6 +5,13 @@
 
 #include "snapshot.h"
 
-void openmetrics_print(const struct snapshot *snapshot);
+#include <stdio.h>
+
+enum metrics_form {
+	METRICS_OPENMETRICS,
+	METRICS_PROMETHEUS,		/* its text format, 0.0.4, as files have it */
+};
+
+void metrics_print(FILE *to, enum metrics_form form, const struct snapshot *snapshot);
 
 #endif

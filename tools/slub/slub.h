@@ -33,6 +33,7 @@ extern const struct command cmd_info;
 extern const struct command cmd_map;
 extern const struct command cmd_stats;
 extern const struct command cmd_options;
+extern const struct command cmd_exporter;
 extern const struct command cmd_doctor;
 extern const struct command cmd_profile;
 extern const struct command cmd_debug;
