@@ -8,6 +8,9 @@
 #include "check.h"
 #include "lists.h"
 #include "start.h"
+#if defined(__x86_64__)
+#include "steps.h"
+#endif
 
 namespace {
 
@@ -256,6 +259,181 @@ TEST_P(node, random_operations)
 	}
 }
 
+/* What a fork finds halfway is made from the slabs that there are: node_rebuild(). */
+class rebuilt : public node {
+protected:
+	void rebuild()
+	{
+		node_rebuild(where);
+		check_cache(cache, mine);
+		/* Also SLAB-2 the other way round: nothing that is used up is listed. */
+		for (void *object : mine) {
+			struct page *slab = slab_of(cache, object);
+			bool is_used_up = !page_state(slab)->first && slab->count == cache->objects;
+
+			EXPECT_EQ(!(page_state(slab)->second & STATE_LISTED), is_used_up);
+		}
+	}
+};
+
+TEST_P(rebuilt, has_the_slabs_there_are)
+{
+	struct slub_cache *other = test_cache(GetParam() == 64 ? 128 : 64);
+	uint32_t nr;
+	void *others = node_refill(other, other->nodes[0], &nr);
+
+	/* Full, with one object back, and half carved where that is possible. */
+	refill_until(3 * cache->objects + 1);
+	give(mine.front());
+	mine.erase(mine.begin());
+	size_t nr_slabs = where->nr_slabs;
+	rebuild();
+	EXPECT_EQ(where->nr_slabs, nr_slabs);
+	EXPECT_EQ(where->carve, nullptr);
+	rebuild();
+	refill_until(4 * cache->objects + 1);
+	check_cache(cache, mine);
+	chain_flush(other, others);
+	node_shrink(other, other->nodes[0]);
+}
+
+/* Its maker did not come along. */
+TEST_P(rebuilt, has_a_slab_that_was_just_being_made)
+{
+	refill();
+	struct page *slab = slab_of(cache, mine[0]);
+	size_t pages = (size_t)1 << cache->order;
+
+	ASSERT_EQ(where->nr_slabs, 1u);
+	mine.clear();
+	slab_count_set(slab, 0);
+	slab_state_set(slab, 0, state_make(cache->objects, 0));
+	if (pages > 1)
+		pagemap_set((char *)page_address(slab) + PAGE_BYTES, pages - 1, MAP_NONE);
+	rebuild();
+	EXPECT_EQ(where->nr_slabs, 1u);
+	EXPECT_EQ(where->nr_partial, 1u);
+	refill();
+	EXPECT_EQ(slab_of(cache, mine[0]), slab) << "and it is carved from its start";
+}
+
+TEST_P(node, constructors_are_counted_while_they_run)
+{
+	static struct slub_cache constructed;
+	static uint32_t seen;
+	uint32_t nr;
+
+	if (!constructed.size) {
+		ASSERT_EQ(cache_create(&constructed, "constructed", 256), 0);
+		constructed.ctor = [](void *) { seen = constructed.nodes[0]->nr_constructing; };
+	}
+	struct cache_node *its = constructed.nodes[0];
+	seen = 0;
+	void *chain = node_refill(&constructed, its, &nr);
+	EXPECT_EQ(seen, 1u);
+	EXPECT_EQ(its->nr_constructing, 0u);
+	chain_flush(&constructed, chain);
+	node_shrink(&constructed, its);
+}
+
+/* Memory that free objects lay in before: their keys would accuse who frees these. */
+TEST_P(node, fresh_objects_have_no_key_of_what_was_there_before)
+{
+	if (!cache_may_have_keys(cache))
+		GTEST_SKIP() << "such objects have no key";
+	for (bool has_keys : { false, true }) {
+		cache->has_keys = has_keys;
+		refill_until(2 * cache->objects);
+		for (void *object : mine)
+			*key_of(object) = has_keys ? 0 : key_value();
+		give_all();
+		node_shrink(cache, where);
+		refill_until(2 * cache->objects);
+		for (void *object : mine)
+			ASSERT_EQ(*key_of(object), has_keys ? key_value() : 0);
+		give_all();
+		node_shrink(cache, where);
+	}
+	cache->has_keys = false;
+}
+
+#if defined(__x86_64__)
+/*
+ * While the last objects of a slab are carved another comes back to it: with nothing left to
+ * carve it is listed for that one.
+ */
+class carved : public node {
+protected:
+	/* Refills until that has happened once; false: slabs are carved in one go. */
+	bool meet()
+	{
+		bool met = false;
+
+		for (int i = 0; i < 200 && !met; i++) {
+			struct page *slab = is_listed ? first_partial() : where->carve;
+			void *back = slab && slab->count > 2 ? mine_of(slab) : nullptr;
+
+			if (!back) {
+				refill();
+				list_if_asked();
+				continue;
+			}
+			steps::run([&] { refill(); }, [&] {
+				if (slab->count < cache->objects || met)
+					return !met;
+				give(back);
+				met = true;
+				return false;
+			});
+			if (met)
+				mine.erase(std::find(mine.begin(), mine.end(), back));
+			met_at = slab;
+		}
+		return met;
+	}
+	bool is_listed = false;
+	struct page *met_at = nullptr;
+
+private:
+	struct page *first_partial()
+	{
+		return list_is_empty(&where->partial) ?
+			       nullptr : container_of(where->partial.next, struct page, list);
+	}
+	void *mine_of(struct page *slab)
+	{
+		for (void *object : mine)
+			if (slab_of(cache, object) == slab)
+				return object;
+		return nullptr;
+	}
+	void list_if_asked()
+	{
+		if (is_listed && where->carve)
+			node_rebuild(where);
+	}
+};
+
+TEST_P(carved, whole_while_an_object_comes_back)
+{
+	for (bool listed : { false, true }) {
+		is_listed = listed;
+		if (!meet())
+			GTEST_SKIP() << "slabs of this size are carved in one go";
+		EXPECT_TRUE(page_state(met_at)->second & STATE_LISTED);
+		EXPECT_EQ(where->carve, nullptr);
+		check_cache(cache, mine);
+		give_all();
+		node_shrink(cache, where);
+	}
+}
+
+INSTANTIATE_TEST_SUITE_P(size, carved, testing::Values(240, 1024, 4096),
+			 testing::PrintToStringParamName());
+#endif
+
+INSTANTIATE_TEST_SUITE_P(size, rebuilt, testing::Values(16, 64, 240, 1024, 4096, 5120, 32768),
+			 testing::PrintToStringParamName());
 INSTANTIATE_TEST_SUITE_P(size, node, testing::Values(16, 64, 240, 1024, 3584, 4096, 5120, 32768),
 			 testing::PrintToStringParamName());
 
