@@ -125,7 +125,7 @@ static int print_metrics(FILE *to, void *arg)
 	return status;
 }
 
-/* Who reads the file sees the old one or the new one. */
+/* A reader of the file sees the old one or the new one. */
 static int write_textfile(struct job *job)
 {
 	char *path;
@@ -178,7 +178,7 @@ static int serve(struct job *job)
 
 	if (nowhere)
 		fclose(nowhere);
-	/* What cannot be read is told now, not to who asks. */
+	/* An unreadable source is an error now, and not of the first request. */
 	return status ? status : exporter_serve(job->listen, print_metrics, job);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * As little of HTTP as a scrape needs: one request on each connection, one connection
- * after the other.  Who is slow is left alone, so that nobody waits for long.
+ * after the other.  A slow client is dropped, so that no other waits for long.
  */
 #include "exporter.h"
 #include "slub.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A text over HTTP, for who asks on this machine. */
+/* A text over HTTP, for clients on this machine. */
 #ifndef SLUB_TOOL_EXPORTER_H
 #define SLUB_TOOL_EXPORTER_H
 
