@@ -191,7 +191,9 @@ class Generator(unittest.TestCase):
             shutil.copy(os.path.join(SOURCE, "include", "slub", "version.h"),
                         os.path.join(folder, "slub"))
             with open(os.path.join(folder, "slub", "x.h"), "w", encoding="utf-8") as file:
+                # REUSE-IgnoreStart
                 file.write("/* SPDX-License-Identifier: MIT */\n/*\n * A header.\n */\n"
+                # REUSE-IgnoreEnd
                            + header)
             made = subprocess.run(
                 [os.path.join(SOURCE, "scripts", "man"), "--strict", "--headers",
