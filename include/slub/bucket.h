@@ -65,6 +65,31 @@ SLUB_API struct slub_bucket *slub_bucket_create(const char *name,
 SLUB_API int slub_bucket_destroy(struct slub_bucket *bucket);
 
 /*
+ * slub_bucket_clear - free all blocks of a bucket, which stays.
+ *
+ * For what ends together, as a request does: nobody has to know the blocks.  Small and
+ * large ones go, watched ones with their checks, and what was charged to groups is
+ * given back, as if each had been freed.  Every pointer to a block is void afterwards,
+ * and nobody may use the bucket meanwhile or free a block of it, in any thread.
+ * Destructors are not called.
+ * Returns 0; -EINVAL: not a bucket; -EAGAIN: the lists of another CPU could not be emptied
+ * (no membarrier), and some blocks are still allocated: call it again.
+ * Context: any thread, not from a signal handler; stops each CPU for a moment per class.
+ * Cost: two walks over the page map, and each block is freed by itself: nothing is
+ * gained by it over frees but that the program keeps no list.
+ */
+SLUB_API int slub_bucket_clear(struct slub_bucket *bucket);
+
+/*
+ * slub_bucket_destroy_all - slub_bucket_clear(), then slub_bucket_destroy().
+ *
+ * NULL is allowed.  Returns 0, or, with the bucket in use as before and some of its
+ * blocks left or none: -EINVAL, -EAGAIN, -EBUSY, as these two.
+ * Context and cost: as both.
+ */
+SLUB_API int slub_bucket_destroy_all(struct slub_bucket *bucket);
+
+/*
  * slub_bucket_alloc, slub_bucket_calloc - allocate from a bucket.
  *
  * As malloc() and calloc(): a block of at least @size (or @nr times @size) bytes,

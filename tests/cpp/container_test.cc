@@ -282,4 +282,25 @@ TEST(cpp_memory_resource, of_a_bucket)
 	EXPECT_EQ(slub_bucket_destroy(another), 0);
 }
 
+TEST(Memory, ReleaseFreesWhatNobodyHolds)
+{
+	slub_bucket *bucket = slub_bucket_create("cpp-request", 0);
+	slub::memory_resource request(bucket);
+	struct slub_bucket_stats stats;
+
+	for (int round = 0; round < 2; round++) {
+		for (size_t align = 1; align <= 4096; align *= 4) {
+			for (size_t bytes : { 1, 100, 5000, 100000 })
+				memset(request.allocate(bytes, align), 1, bytes);
+		}
+		EXPECT_EQ(slub_bucket_stats(bucket, &stats), 0);
+		EXPECT_EQ(stats.live_blocks, 28u);
+		EXPECT_TRUE(request.release());
+		EXPECT_EQ(slub_bucket_stats(bucket, &stats), 0);
+		EXPECT_EQ(stats.live_blocks, 0u);
+	}
+	EXPECT_TRUE(slub::memory_resource().release()) << "malloc's stays as it is";
+	EXPECT_EQ(slub_bucket_destroy(bucket), 0);
+}
+
 } // namespace

@@ -9,7 +9,10 @@
 #include <unistd.h>
 #include <vector>
 
+#include <cstring>
+
 #include <slub/bucket.h>
+#include <slub/group.h>
 
 #include "harness.h"
 
@@ -56,6 +59,87 @@ TEST_F(Bucket, EverySizeHoldsItsBytes)
 	EXPECT_EQ(stats().live_blocks, 0u);
 	EXPECT_EQ(stats().live_bytes, 0u);
 	EXPECT_EQ(stats().refused, 0u);
+}
+
+TEST_F(Bucket, ClearFreesEveryBlock)
+{
+	struct slub_bucket *other = slub_bucket_create("other", 0);
+	char *kept = (char *)slub_bucket_alloc(other, 100), *large, *mallocs = (char *)malloc(100);
+
+	ASSERT_NE(other, nullptr);
+	large = (char *)slub_bucket_alloc(other, 1 << 20);
+	ASSERT_TRUE(kept && large && mallocs);
+	strcpy(kept, "kept");
+	strcpy(large, "large");
+	strcpy(mallocs, "malloc's");
+	for (int round = 0; round < 3; round++) {
+		for (size_t size : harness::sizes()) {
+			for (int i = 0; i < 70; i++) {
+				void *block = slub_bucket_alloc(bucket, size);
+
+				ASSERT_NE(block, nullptr) << size;
+				if (i % 3 == 0)
+					slub_bucket_free(bucket, block);
+				else
+					memset(block, 0xa5, size);
+				if (size > 32768)
+					break;
+			}
+		}
+		EXPECT_GT(stats().live_blocks, 1000u);
+		EXPECT_EQ(slub_bucket_clear(bucket), 0);
+		EXPECT_EQ(stats().live_blocks, 0u);
+		EXPECT_EQ(stats().live_bytes, 0u);
+	}
+	EXPECT_STREQ(kept, "kept");
+	EXPECT_STREQ(large, "large");
+	EXPECT_STREQ(mallocs, "malloc's");
+	free(mallocs);
+	EXPECT_EQ(slub_bucket_destroy(other), -EBUSY);
+	EXPECT_EQ(slub_bucket_destroy_all(other), 0);
+	other = slub_bucket_create("other", 0);
+	EXPECT_NE(other, nullptr) << "the name is free again";
+	EXPECT_EQ(slub_bucket_destroy_all(other), 0) << "an empty one";
+	EXPECT_EQ(slub_bucket_destroy_all(nullptr), 0);
+	EXPECT_EQ(slub_bucket_clear(nullptr), -EINVAL);
+}
+
+TEST_F(Bucket, ClearTakesBlocksOfOtherThreads)
+{
+	std::vector<std::thread> threads;
+
+	for (int t = 0; t < 4; t++)
+		threads.emplace_back([this] {
+			for (int i = 0; i < 2000; i++)
+				EXPECT_NE(slub_bucket_alloc(bucket, 16 + i % 500), nullptr);
+		});
+	for (std::thread &thread : threads)
+		thread.join();
+	EXPECT_EQ(stats().live_blocks, 8000u);
+	EXPECT_EQ(slub_bucket_clear(bucket), 0);
+	EXPECT_EQ(stats().live_blocks, 0u);
+}
+
+TEST(WatchedBucket, ClearChecksAndUncharges)
+{
+	struct slub_bucket *watched = slub_bucket_create("watched", SLUB_RED_ZONE | SLUB_POISON |
+							 SLUB_STORE_USER | SLUB_ACCOUNT);
+	struct slub_group *group = slub_group_create("clear", nullptr);
+	struct slub_group_stats stats;
+
+	ASSERT_TRUE(watched && group);
+	ASSERT_EQ(slub_group_enter(group), 0);
+	for (size_t size : { 16, 100, 1000, 10000, 100000, 3000000 }) {
+		for (int i = 0; i < 20; i++)
+			EXPECT_NE(slub_bucket_alloc(watched, size), nullptr);
+	}
+	EXPECT_EQ(slub_group_leave(group), 0);
+	ASSERT_EQ(slub_group_stats_read(group, &stats), 0);
+	EXPECT_GT(stats.usage, 60u * 1000 * 1000);
+	EXPECT_EQ(slub_bucket_destroy_all(watched), 0);
+	ASSERT_EQ(slub_group_stats_read(group, &stats), 0);
+	EXPECT_LT(stats.usage, 1u << 20) << "stocks of the thread at the most";
+	EXPECT_EQ(slub_group_delete(group), 0);
 }
 
 TEST_F(Bucket, AlignedBlocksOfEverySize)

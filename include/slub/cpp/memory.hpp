@@ -231,6 +231,16 @@ public:
 		return bucket_;
 	}
 
+	/*
+	 * Frees all blocks of the bucket, whichever resource they are from, without
+	 * destructors; none may be used afterwards, nor meanwhile.  Does nothing
+	 * without a bucket.  false: some are left, call it again.
+	 */
+	bool release() noexcept
+	{
+		return !bucket_ || slub_bucket_clear(bucket_) == 0;
+	}
+
 private:
 	/* A bucket aligns to 16.  More is had by a larger block, whose address
 	 * stands in front of what the caller gets. */

@@ -178,6 +178,27 @@ SLUB_EXPORT int slub_bucket_destroy(struct slub_bucket *bucket)
 	return 0;
 }
 
+/* ---- all blocks at once ---- */
+
+SLUB_EXPORT int slub_bucket_clear(struct slub_bucket *bucket)
+{
+	if (!bucket_is_live(bucket)) {
+		log_message("slub_bucket_clear: %p is not a bucket", (void *)bucket);
+		return -EINVAL;
+	}
+	if (slub_thread.locks_held)
+		return -EAGAIN;
+	bucket_large_clear(bucket);
+	return bucket_classes_clear(bucket);
+}
+
+SLUB_EXPORT int slub_bucket_destroy_all(struct slub_bucket *bucket)
+{
+	int err = bucket ? slub_bucket_clear(bucket) : 0;
+
+	return err ? err : slub_bucket_destroy(bucket);
+}
+
 /* ---- fork ---- */
 
 usual void bucket_fork_prepare(void)

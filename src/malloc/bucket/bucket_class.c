@@ -145,6 +145,33 @@ int bucket_classes_count(struct slub_bucket *bucket,
 	return ret;
 }
 
+/*
+ * Onto a list through their first words: the walk would lose its way if a slab went in the
+ * middle of it.
+ */
+static int object_collect(void *object, void *list)
+{
+	*(void **)object = *(void **)list;
+	*(void **)list = object;
+	return 0;
+}
+
+int bucket_classes_clear(struct slub_bucket *bucket)
+{
+	for (uint32_t c = 0; c < CLASS_NR; c++) {
+		struct slub_cache *cache = class_made(bucket, c);
+		void *list = NULL, *next;
+
+		if (cache && slub_cache_for_each_object(cache, object_collect, &list))
+			return -EAGAIN;
+		for (; list; list = next) {
+			next = *(void **)list;
+			fast_free(list);
+		}
+	}
+	return 0;
+}
+
 int bucket_classes_destroy(struct slub_bucket *bucket)
 {
 	for (uint32_t c = 0; c < CLASS_NR; c++) {

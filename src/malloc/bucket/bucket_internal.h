@@ -40,6 +40,8 @@ void bucket_classes_place(struct slub_bucket *bucket);
 /* Adds their objects to @stats; returns 0 or -EAGAIN. */
 int bucket_classes_count(struct slub_bucket *bucket,
 			 struct slub_bucket_stats *stats);
+/* Frees all their objects, which nobody else uses; 0 or -EAGAIN. */
+int bucket_classes_clear(struct slub_bucket *bucket);
 /* Destroys them until one is still in use; 0 or -errno. */
 int bucket_classes_destroy(struct slub_bucket *bucket);
 /* In a forked child: threads that were making one in the parent do not go on. */
@@ -80,6 +82,8 @@ void *bucket_large_alloc(struct slub_bucket *bucket, size_t size, size_t align,
 void *bucket_large_resize(struct slub_bucket *bucket, void *ptr, size_t size);
 /* Is @ptr a large block, and of @bucket? */
 bool bucket_large_owns(const struct slub_bucket *bucket, const void *ptr);
+/* Frees all of them. */
+void bucket_large_clear(const struct slub_bucket *bucket);
 /* Adds the large blocks of @bucket to @stats. */
 void bucket_large_count(const struct slub_bucket *bucket,
 			struct slub_bucket_stats *stats);

@@ -81,6 +81,17 @@ void *bucket_large_resize(struct slub_bucket *bucket, void *ptr, size_t size)
 	return to;
 }
 
+void bucket_large_clear(const struct slub_bucket *bucket)
+{
+	char *addr = (char *)heap_start;
+	char *end = addr + pagemap_committed();
+
+	for (; addr < end; addr += PAGE_BYTES) {
+		if (bucket_large_owns(bucket, addr))
+			fast_free(addr);
+	}
+}
+
 void bucket_large_count(const struct slub_bucket *bucket,
 			struct slub_bucket_stats *stats)
 {
