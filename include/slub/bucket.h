@@ -75,8 +75,9 @@ SLUB_API int slub_bucket_destroy(struct slub_bucket *bucket);
  * Returns 0; -EINVAL: not a bucket; -EAGAIN: the lists of another CPU could not be emptied
  * (no membarrier), and some blocks are still allocated: call it again.
  * Context: any thread, not from a signal handler; stops each CPU for a moment per class.
- * Cost: two walks over the page map, and each block is freed by itself: nothing is
- * gained by it over frees but that the program keeps no list.
+ * Cost: a walk over the page map for each class that is in use and one for the large
+ * blocks, and each block is freed by itself: nothing is gained by it over frees but
+ * that the program keeps no list.
  */
 SLUB_API int slub_bucket_clear(struct slub_bucket *bucket);
 
