@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a program does with malloc, in C alone: small enough for an emulator, and for a C library
+ * that has no C++ beside it.  Prints "NR checks" and ends with 0, or says which one failed.
+ * With an argument: the library must be there (preloaded, or linked).
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define THREADS 4
+#define ROUNDS 4000
+#define HELD 64
+
+extern char slub_abi_state[] __attribute__((weak));
+
+static _Atomic int nr_checks;
+
+static void check(int holds, const char *what)
+{
+	if (!holds) {
+		printf("failed: %s\n", what);
+		exit(1);
+	}
+	nr_checks++;
+}
+
+static unsigned int next_random(unsigned int *state)
+{
+	*state = *state * 1103515245 + 12345;
+	return *state >> 8;
+}
+
+/* Each block has its size in every 8 bytes, until it is freed. */
+static void *churn(void *arg)
+{
+	unsigned int state = (unsigned int)(uintptr_t)arg;
+	uint64_t *held[HELD] = { NULL };
+	size_t words[HELD] = { 0 };
+
+	for (int i = 0; i < ROUNDS; i++) {
+		unsigned int at = next_random(&state) % HELD;
+		size_t n = 1 + next_random(&state) % (i % 50 ? 100 : 20000);
+		int same = 1;
+
+		for (size_t w = 0; w < words[at]; w++)
+			same &= held[at][w] == words[at];
+		check(same, "a block keeps its bytes");
+		free(held[at]);
+		held[at] = malloc(n * 8);
+		check(held[at] && (uintptr_t)held[at] % 16 == 0, "malloc");
+		words[at] = n;
+		for (size_t w = 0; w < n; w++)
+			held[at][w] = n;
+	}
+	for (int i = 0; i < HELD; i++)
+		free(held[i]);
+	return NULL;
+}
+
+static void in_threads(void)
+{
+	pthread_t threads[THREADS];
+
+	for (uintptr_t i = 0; i < THREADS; i++)
+		check(!pthread_create(&threads[i], NULL, churn, (void *)(i + 1)), "a thread");
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static pid_t forked(void)
+{
+	pid_t child = fork();
+
+	if (!child) {
+		churn((void *)9);
+		_exit(7);
+	}
+	return child;
+}
+
+static pid_t vforked(void)
+{
+	pid_t child = vfork();
+
+	if (!child)
+		_exit(7);
+	return child;
+}
+
+static void in_children(void)
+{
+	for (int i = 0; i < 4; i++) {
+		pid_t child = i % 2 ? vforked() : forked();
+		int status = -1;
+
+		check(child > 0 && waitpid(child, &status, 0) == child, "a child");
+		check(WIFEXITED(status) && WEXITSTATUS(status) == 7, "its end");
+		free(malloc(100));
+	}
+}
+
+static void the_rest(void)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *block = calloc(1000, 100), *bigger;
+	void *aligned = NULL;
+
+	for (int i = 0; i < 100000; i += 1000)
+		check(!block[i], "calloc's is zero");
+	memset(block, 5, 100000);
+	bigger = realloc(block, 5000000);
+	check(bigger && bigger[0] == 5 && bigger[99999] == 5, "realloc keeps the bytes");
+	free(bigger);
+	check(!posix_memalign(&aligned, page, 3 * page), "posix_memalign");
+	check((uintptr_t)aligned % page == 0, "it is aligned to a page");
+	memset(aligned, 1, 3 * page);
+	free(aligned);
+	errno = 0;
+	check(!malloc(PTRDIFF_MAX) && errno == ENOMEM, "too much is refused");
+	free(NULL);
+}
+
+int main(int argc, char **argv)
+{
+	(void)argv;
+	check(argc < 2 || slub_abi_state, "the library is there");
+	in_threads();
+	in_children();
+	the_rest();
+	printf("%d checks\n", nr_checks);
+	return 0;
+}
