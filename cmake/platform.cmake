@@ -11,7 +11,7 @@ include(CheckSymbolExists)
 
 if(NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
 	message(FATAL_ERROR "libslub needs addresses of 64 bits, and ${CMAKE_C_COMPILER} has "
-		"shorter ones on ${CMAKE_SYSTEM_PROCESSOR}; x86_64, aarch64 and riscv64 work")
+		"shorter ones on ${CMAKE_SYSTEM_PROCESSOR}; x86_64 and aarch64 work")
 endif()
 
 check_symbol_exists(__GLIBC__ features.h SLUB_IS_GLIBC)

@@ -57,7 +57,7 @@ fuzz_target(api ${slub_object} api.c api_caches.c api_groups.c api_pools.c)
 
 # The command and the library check the same options.
 fuzz_target(options ${open_object} options.c ../../tools/slub/settings.c ../../tools/slub/clean.c
-	../../tools/slub/message.c)
+	../../tools/slub/message.c ../../tools/slub/nearest.c)
 
 # The readers of the command, with AddressSanitizer as well: they have a malloc that it knows.
 # main.c stays out; exit() comes back to the target.
