@@ -45,7 +45,7 @@ class Names(Target):
         self.assertEqual(len(lines), 1)
 
     def test_explain(self):
-        process = self.start(NAMES, SLUB_GUARD="1")
+        process = self.start(NAMES, SLUB_GUARD="1", SLUB_ON_ERROR="report")
         text = self.done("explain", process.pid)
         self.assertIn(f" {TAKE} (", text)
         self.assertIn(f" {DROP} (", text)

@@ -35,6 +35,7 @@ static void print_exporter_help(FILE *to)
 	      "                        socket that systemd hands over (LISTEN_FDS)\n"
 	      "  -h, --help            print this\n", to);
 	request_print_statuses(to);
+	fputs("Of --textfile: 6 the file could not be written.\n", to);
 }
 
 static int take_option(struct job *job, int letter)
