@@ -44,21 +44,10 @@ static int check_letters(const char *letters)
 static int parse(int argc, char **argv, struct mailbox *mailbox,
 		 const char **letters)
 {
-	static const struct option options[] = { MAILBOX_OPTIONS };
-	int letter, status;
+	int status = mailbox_process_first(mailbox, argc, argv);
 
-	while ((letter = getopt_long(argc, argv, MAILBOX_LETTERS, options,
-				     NULL)) != -1) {
-		status = mailbox_option(mailbox, letter);
-		if (status < 0)
-			return option_refused(letter, argv, options);
-		if (status)
-			return status;
-	}
-	if (mailbox->help)
-		return 0;
-	if (!mailbox->target && optind < argc)
-		mailbox->target = argv[optind++];
+	if (status || mailbox->help)
+		return status;
 	if (argc - optind != 2) {
 		complain("debug: takes three arguments: slub debug PID CACHE "
 			 "LETTERS");

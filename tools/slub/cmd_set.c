@@ -26,22 +26,11 @@ struct wish {
 
 static int parse(int argc, char **argv, struct mailbox *mailbox, struct wish *wish)
 {
-	static const struct option options[] = { MAILBOX_OPTIONS };
+	int status = mailbox_process_first(mailbox, argc, argv);
 	enum setting setting;
-	int letter, status;
 
-	while ((letter = getopt_long(argc, argv, MAILBOX_LETTERS, options,
-				     NULL)) != -1) {
-		status = mailbox_option(mailbox, letter);
-		if (status < 0)
-			return option_refused(letter, argv, options);
-		if (status)
-			return status;
-	}
-	if (mailbox->help)
-		return 0;
-	if (!mailbox->target && optind < argc)
-		mailbox->target = argv[optind++];
+	if (status || mailbox->help)
+		return status;
 	if (argc - optind != 2) {
 		complain("set: takes three arguments: slub set PID NAME VALUE");
 		return STATUS_USAGE;

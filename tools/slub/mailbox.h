@@ -43,6 +43,12 @@ void mailbox_print_statuses(FILE *to);
 
 /* One common option.  0, an exit status after a message, or -1: another. */
 int mailbox_option(struct mailbox *mailbox, int letter);
+/*
+ * For [-p] PID and two more arguments: reads the options and takes the process.
+ * 0, or an exit status after a message; behind optind is the rest.
+ */
+int mailbox_process_first(struct mailbox *mailbox, int argc, char **argv);
+
 /* The arguments of a command that is `NAME [-p] PID [CACHE]`; likewise. */
 int mailbox_arguments(struct mailbox *mailbox, int argc, char **argv);
 

@@ -56,25 +56,45 @@ int mailbox_option(struct mailbox *mailbox, int letter)
 	return -1;
 }
 
-int mailbox_arguments(struct mailbox *mailbox, int argc, char **argv)
+/* 0, or an exit status after a message. */
+static int read_options(struct mailbox *mailbox, int argc, char **argv,
+			const char *letters)
 {
 	static const struct option options[] = {
 		MAILBOX_OPTIONS,
 	};
 	int letter, status;
 
-	mailbox->pattern = "";
-	/* Without the '+': the cache may come first. */
-	while ((letter = getopt_long(argc, argv, ":p:t:bjh", options,
-				     NULL)) != -1) {
+	while ((letter = getopt_long(argc, argv, letters, options, NULL)) != -1) {
 		status = mailbox_option(mailbox, letter);
 		if (status < 0)
 			return option_refused(letter, argv, options);
 		if (status)
 			return status;
 	}
-	if (mailbox->help)
-		return 0;
+	return 0;
+}
+
+int mailbox_process_first(struct mailbox *mailbox, int argc, char **argv)
+{
+	int status = read_options(mailbox, argc, argv, MAILBOX_LETTERS);
+
+	if (status || mailbox->help)
+		return status;
+	if (!mailbox->target && optind < argc)
+		mailbox->target = argv[optind++];
+	return 0;
+}
+
+int mailbox_arguments(struct mailbox *mailbox, int argc, char **argv)
+{
+	int status;
+
+	mailbox->pattern = "";
+	/* Without the '+': the cache may come first. */
+	status = read_options(mailbox, argc, argv, ":p:t:bjh");
+	if (status || mailbox->help)
+		return status;
 	request_take_pid(&mailbox->target, argc, argv);
 	if (!mailbox->target || !*mailbox->target) {
 		complain("%s: needs a process: -p PID", mailbox->command);
