@@ -10,6 +10,7 @@
 #include "malloc/account.h"
 #include "slab/watch/watch.h"
 #include "slab/shadow/sample.h"
+#include "slab/shadow/shadow.h"
 
 #include <errno.h>
 
@@ -43,22 +44,6 @@ static struct account_class {
 } account_classes[WORD_INDEX_END] rarely_touched;
 
 /* ---- the classes ---- */
-
-static bool class_init(struct slub_cache *cache, const struct slub_cache *model)
-{
-	struct text name = { cache->name_space, SLUB_CACHE_NAME_MAX, 0 };
-
-	text_printf(&name, "malloc-cg-%u", model->object_size);
-	cache->name = cache->name_space;
-	cache_sizes_set(cache, model->size, model->object_size);
-	cache->align = model->align;
-	cache->link = model->link;
-	cache->flags = SLUB_ACCOUNT;
-	cache_root_set(cache, NULL);
-	cache_accounted_set(cache, true);
-	cache->has_keys = KEYS && link_is_in_object(cache->link);
-	return cache_publish(cache, 0) == 0;
-}
 
 /* A class has one cache for ever, so a second thread writes the same values again. */
 static void class_fill(struct account_class *class,
@@ -95,10 +80,9 @@ static void size_fill(size_t i, struct slub_cache *cache)
 static void sizes_fill(bool samples)
 {
 	for (size_t i = 0; i < INDEX_END; i++) {
-		struct slub_cache *c = __atomic_load_n(
-			&sizeclass_cache(i ? i * CLASS_STEP - CLASS_TAIL : 0)
-				 ->accounted,
-			__ATOMIC_ACQUIRE);
+		struct slub_cache *c = cache_shadow(
+			sizeclass_cache(i ? i * CLASS_STEP - CLASS_TAIL : 0),
+			SHADOW_ACCOUNTED);
 		uint8_t path = i < WORD_INDEX_END ? ACCOUNT_WORD :
 						    ACCOUNT_PAGED;
 
@@ -119,35 +103,39 @@ void account_sizes_fill(void)
 	} while (samples != sample_is_on_at_all());
 }
 
-/* Two threads may make the cache at the same time. */
-static cold struct slub_cache *class_make(struct slub_cache *model)
+/* A class of its own: its objects are not those of the class that it stands for. */
+static bool shape(struct slub_cache *shadow, const struct slub_cache *cache)
 {
-	struct slub_cache *cache = cache_struct_alloc(), *none = NULL;
+	struct text name = { shadow->name_space, SLUB_CACHE_NAME_MAX, 0 };
 
-	if (!cache)
-		return NULL;
-	if (!class_init(cache, model)) {
-		cache_struct_free(cache);
-		return NULL;
-	}
-	if (!__atomic_compare_exchange_n(&model->accounted, &none, cache, false,
-					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-		cache_drop_shadow(cache);
-		return none;
-	}
-	debug_cache_made(cache);
-	account_sizes_fill();
-	return cache;
+	text_printf(&name, "malloc-cg-%u", cache->object_size);
+	shadow->flags = SLUB_ACCOUNT;
+	cache_root_set(shadow, NULL);
+	cache_accounted_set(shadow, true);
+	shadow->has_keys = KEYS && link_is_in_object(shadow->link);
+	return true;
 }
+
+static void made(struct slub_cache *shadow)
+{
+	debug_cache_made(shadow);
+	account_sizes_fill();
+}
+
+static const struct shadow_kind accounted_kind = {
+	.place = SHADOW_ACCOUNTED,
+	.shape = shape,
+	.made = made,
+};
 
 struct slub_cache *sizeclass_accounted(struct slub_cache *cache)
 {
-	struct slub_cache *accounted = __atomic_load_n(&cache->accounted,
-						       __ATOMIC_ACQUIRE);
+	struct slub_cache *accounted = cache_shadow(cache, SHADOW_ACCOUNTED);
 
 	if (likely(accounted))
 		return accounted;
-	return slub_thread.locks_held ? NULL : class_make(cache);
+	return slub_thread.locks_held ? NULL :
+					shadow_get(cache, &accounted_kind);
 }
 
 /* ---- alloc ---- */

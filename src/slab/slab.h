@@ -130,6 +130,15 @@ enum account_path {
 	ACCOUNT_WORD,		/*   in its first word */
 };
 
+/* The shadows that hang from a cache: slab/shadow/shadow.h. */
+enum shadow_place {
+	SHADOW_RESERVE,		/* objects in memory of the reserve */
+	SHADOW_SAMPLED,		/* objects that the heap profile follows */
+	SHADOWS_ROOTED,		/* up to here: their objects are the cache's */
+	SHADOW_ACCOUNTED = SHADOWS_ROOTED, /* malloc's objects with owners */
+	SHADOW_PLACES,
+};
+
 /* A program's variable: struct slub_cache of slub/cache.h; slab/typed/front.c. */
 struct cache_front {
 	uint32_t slot;
@@ -210,13 +219,12 @@ struct slub_cache {
 	struct slub_cache *twin;		/* atomic; slab/watch/watch.h */
 	/* * of a shadow: the cache that its objects belong to; else NULL */
 	struct slub_cache *root;
-	struct slub_cache *reserve;	/* atomic; slab/shadow/reserved.c; NULL: not needed yet */
+	struct slub_cache *shadows[SHADOW_PLACES];	/* atomic; cache_shadow() */
 	bool is_reserve;
 	bool is_sampled;		/* slab/shadow/sample.h */
 	bool is_unguarded;		/* none of its objects has guard pages */
 	uint8_t letters;		/* of a watched cache: F Z P U T A, from bit 0 */
 	uint32_t sample_slot;		/* atomic */
-	struct slub_cache *sampled;	/* atomic; cache_sampled() */
 	/* How its objects are moved; NULL: they are not.  slab/idle/defrag.c */
 	slub_isolate_fn *isolate;
 	slub_migrate_fn *migrate;
@@ -226,8 +234,6 @@ struct slub_cache {
 	uint32_t closers;
 	/* The place whose owner pays for its objects; 0: the thread's group pays */
 	uint32_t place;
-	/* of a class of malloc: its shadow for threads in groups; made on demand */
-	struct slub_cache *accounted;
 	struct cache_alias *aliases;	/* slab/typed/alias.c; under cache_lock */
 	/* The program's variable that stands for it, or NULL; slab/typed/front.c */
 	struct cache_front *front;

@@ -404,17 +404,12 @@ static inline struct slub_cache *cache_twin(const struct slub_cache *cache)
 	return __atomic_load_n(&cache->twin, __ATOMIC_ACQUIRE);
 }
 
-/* Its shadows, complete; NULL: there is none. */
-static inline struct slub_cache *cache_sampled(const struct slub_cache *cache)
+/* Its shadow at @place, complete; NULL: there is none. */
+static inline struct slub_cache *cache_shadow(const struct slub_cache *cache,
+					      enum shadow_place place)
 {
-	/* acquire: pairs with twin_of() in sample.c */
-	return __atomic_load_n(&cache->sampled, __ATOMIC_ACQUIRE);
-}
-
-static inline struct slub_cache *cache_reserve(const struct slub_cache *cache)
-{
-	/* acquire: pairs with shadow_of() in shadow/reserved.c */
-	return __atomic_load_n(&cache->reserve, __ATOMIC_ACQUIRE);
+	/* acquire: pairs with shadow_get() */
+	return __atomic_load_n(&cache->shadows[place], __ATOMIC_ACQUIRE);
 }
 
 /* Is it one that stands for another and has watched objects?  It stays what it is. */

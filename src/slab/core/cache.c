@@ -405,8 +405,7 @@ cold static void bury(struct slub_cache *cache)
 	cache->isolate = NULL;
 	cache->migrate = NULL;
 	cache->twin = NULL;
-	cache->reserve = NULL;
-	cache->sampled = NULL;
+	memset(cache->shadows, 0, sizeof(cache->shadows));
 	unlist(cache);
 }
 

@@ -225,7 +225,7 @@ static bool slot_flush(struct slub_cache *cache, uint32_t slot,
 /* The same with its barns, and with all of its sampled objects. */
 static bool flush_once(struct slub_cache *cache)
 {
-	struct slub_cache *sampled = cache_sampled(cache);
+	struct slub_cache *sampled = cache_shadow(cache, SHADOW_SAMPLED);
 	uint32_t sample_slot = cache_sample_slot(cache);
 	bool done = slot_flush(cache, cache->list_slot, COLLECT_ALL);
 

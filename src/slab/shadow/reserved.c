@@ -9,7 +9,7 @@
  * allocation is served from; and a slab that becomes empty goes straight back
  * to the page layer, which fills the reserve first.
  */
-#include "slab/slab_internal.h"
+#include "slab/shadow/shadow.h"
 
 /* Blocks of the reserve are 32 KiB. */
 #define RESERVE_ORDER_MAX 3
@@ -21,51 +21,19 @@ static bool has_right(unsigned int flags)
 	return flags & SLUB_RESERVE || slub_thread.flags & THREAD_RESERVE;
 }
 
-/* The same objects; their slabs fit a block of the reserve. */
-static bool shadow_make(struct slub_cache *shadow, struct slub_cache *cache)
+/* Its slabs fit a block of the reserve. */
+static bool shape(struct slub_cache *shadow, const struct slub_cache *cache)
 {
-	size_t bytes = PAGE_BYTES << RESERVE_ORDER_MAX;
-	struct text name = { shadow->name_space, SLUB_CACHE_NAME_MAX, 0 };
-
-	if (cache->size > bytes)
-		return false;
-	text_printf(&name, "%s:reserve", cache->name);
-	shadow->name = shadow->name_space;
-	cache_sizes_set(shadow, cache->size, cache->object_size);
-	shadow->align = cache->align;
-	shadow->flags = cache->flags;
-	shadow->ctor = cache->ctor;
-	shadow->useroffset = cache->useroffset;
-	shadow->usersize = cache->usersize;
-	shadow->link = cache->link;
-	cache_accounted_set(shadow, cache->is_accounted);
 	shadow->is_reserve = true;
-	cache_root_set(shadow, cache);
-	return cache_publish(shadow, 0) == 0;
+	return cache->size <= PAGE_BYTES << RESERVE_ORDER_MAX;
 }
 
-/* Made when it is first needed; two threads may race for it. */
-static struct slub_cache *shadow_of(struct slub_cache *cache)
-{
-	struct slub_cache *shadow =
-		__atomic_load_n(&cache->reserve, __ATOMIC_ACQUIRE);
-	struct slub_cache *none = NULL;
-
-	if (shadow)
-		return shadow;
-	shadow = cache_struct_alloc();
-	if (!shadow)
-		return NULL;
-	if (!shadow_make(shadow, cache)) {
-		cache_struct_free(shadow);
-		return NULL;
-	}
-	if (__atomic_compare_exchange_n(&cache->reserve, &none, shadow, false,
-					__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-		return shadow;
-	cache_drop_shadow(shadow);
-	return none;
-}
+static const struct shadow_kind reserve_kind = {
+	.place = SHADOW_RESERVE,
+	.suffix = "reserve",
+	.flags_kept = ~0u,
+	.shape = shape,
+};
 
 /* Each node has a share of the reserve: from this thread's, or any other that has some. */
 static void *shadow_refill(struct slub_cache *shadow)
@@ -100,7 +68,7 @@ void *cache_alloc_from_reserve(struct slub_cache *cache, unsigned int flags)
 
 	if (!has_right(flags) || slub_thread.locks_held)
 		return NULL;
-	shadow = shadow_of(cache);
+	shadow = shadow_get(cache, &reserve_kind);
 	return shadow ? shadow_alloc(shadow) : NULL;
 }
 

@@ -2,6 +2,7 @@
 /* Sampling: see the head of sample.h. */
 #include "slab/shadow/sample.h"
 
+#include "slab/shadow/shadow.h"
 #include "slab/watch/watch.h"
 #include "slab/guard/guard.h"
 #include "slab/hardened/hardened.h"
@@ -142,7 +143,7 @@ void sample_switch_on(enum sample_use use, bool on)
 				   __ATOMIC_RELEASE);
 }
 
-/* ---- the twins ---- */
+/* ---- slots and shadows ---- */
 
 /* False: another thread was faster, and the cache has a slot by now. */
 static bool sample_slot_set(struct slub_cache *cache, uint32_t slot)
@@ -179,53 +180,25 @@ int sample_caches_prepare(struct slub_cache *caches, uint32_t nr)
 	return 0;
 }
 
-static bool twin_make(struct slub_cache *twin, struct slub_cache *cache)
+static bool shape(struct slub_cache *shadow, const struct slub_cache *cache)
 {
-	struct text name = { twin->name_space, SLUB_CACHE_NAME_MAX, 0 };
-
-	text_printf(&name, "%s:sampled", cache->name);
-	twin->name = twin->name_space;
-	cache_sizes_set(twin, cache->size, cache->object_size);
-	twin->align = cache->align;
-	twin->flags = cache->flags & SLUB_TYPESAFE_BY_RCU;
-	twin->ctor = cache->ctor;
-	twin->useroffset = cache->useroffset;
-	twin->usersize = cache->usersize;
-	twin->link = cache->link;
-	cache_accounted_set(twin, cache->is_accounted);
-	twin->is_sampled = true;
-	cache_root_set(twin, cache);
-	return cache_publish(twin, 0) == 0;
+	(void)cache;
+	shadow->is_sampled = true;
+	return true;
 }
 
-/* Made when it is first needed; two threads may race for it. */
-static struct slub_cache *twin_of(struct slub_cache *cache)
-{
-	struct slub_cache *twin = __atomic_load_n(&cache->sampled,
-						  __ATOMIC_ACQUIRE);
-	struct slub_cache *none = NULL;
-
-	if (likely(twin))
-		return twin;
-	twin = cache_struct_alloc();
-	if (!twin)
-		return NULL;
-	if (!twin_make(twin, cache)) {
-		cache_struct_free(twin);
-		return NULL;
-	}
-	if (__atomic_compare_exchange_n(&cache->sampled, &none, twin, false,
-					__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-		return twin;
-	cache_drop_shadow(twin);
-	return none;
-}
+static const struct shadow_kind sampled_kind = {
+	.place = SHADOW_SAMPLED,
+	.suffix = "sampled",
+	.flags_kept = SLUB_TYPESAFE_BY_RCU,
+	.shape = shape,
+};
 
 static void *alloc_sampled(struct slub_cache *cache)
 {
-	struct slub_cache *twin = twin_of(cache);
+	struct slub_cache *shadow = shadow_get(cache, &sampled_kind);
 
-	return twin ? cache_alloc(twin) : NULL;
+	return shadow ? cache_alloc(shadow) : NULL;
 }
 
 /* An object for *@use.  A use without memory is taken out of *@use. */

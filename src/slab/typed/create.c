@@ -11,6 +11,7 @@
  */
 #define _GNU_SOURCE
 #include "base/turn.h"
+#include "slab/shadow/shadow.h"
 #include "slab/watch/watch.h"
 #include "slab/guard/guard.h"
 
@@ -410,20 +411,13 @@ static int slabs_give(void *arg)
 {
 	struct slub_cache *cache = arg;
 	bool flushed = cache_flush(cache);
-	struct slub_cache *sampled = cache_sampled(cache);
-	struct slub_cache *reserve = cache_reserve(cache);
 
 	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
 		node_shrink(cache, cache->nodes[n]);
-	if (sampled)
-		cache_shrink_nodes(sampled);
-	if (reserve)
-		cache_shrink_nodes(reserve);
+	shadows_shrink(cache);
 	debug_shrink_twins(cache);
 	if (cache_has_slabs(cache) || debug_has_slabs(cache) ||
-	    guard_nr_objects(cache) ||
-	    (sampled && cache_has_slabs(sampled)) ||
-	    (reserve && cache_has_slabs(reserve)))
+	    guard_nr_objects(cache) || shadows_have_slabs(cache))
 		return flushed ? 1 : -EAGAIN;
 	/*
 	 * A shrink of all caches may have had the last objects in hand, and have taken
@@ -453,17 +447,6 @@ static int destroy_begin(struct slub_cache *cache)
 	return 0;
 }
 
-/* Nobody finds it by its cache when it is dropped. */
-static void drop_shadow(struct slub_cache **shadow)
-{
-	struct slub_cache *dropped = *shadow;
-
-	*shadow = NULL;
-	compiler_barrier();
-	if (dropped)
-		cache_drop_shadow(dropped);
-}
-
 static int destroy(struct slub_cache *cache)
 {
 	struct cache_hold hold;
@@ -491,8 +474,7 @@ static int destroy(struct slub_cache *cache)
 	if (ret)
 		return ret < 0 ? ret : 0;
 	cache_settle(cache);
-	drop_shadow(&cache->reserve);
-	drop_shadow(&cache->sampled);
+	shadows_drop(cache);
 	cache->isolate = NULL;
 	cache->migrate = NULL;
 	group_place_set(&cache->place, NULL);

@@ -383,19 +383,17 @@ static void add_stats(const struct slub_cache *cache,
 SLUB_EXPORT int slub_cache_stats(struct slub_cache *cache,
 				 struct slub_cache_stats *stats)
 {
-	struct slub_cache *sampled, *reserve;
-
 	cache = cache_live(cache);
 	if (!cache)
 		return -EINVAL;
 	memset(stats, 0, sizeof(*stats));
 	add_stats(cache, stats);
-	sampled = cache_sampled(cache);
-	reserve = cache_reserve(cache);
-	if (sampled)
-		add_stats(sampled, stats);
-	if (reserve)
-		add_stats(reserve, stats);
+	for (int i = 0; i < SHADOWS_ROOTED; i++) {
+		const struct slub_cache *shadow = cache_shadow(cache, i);
+
+		if (shadow)
+			add_stats(shadow, stats);
+	}
 	for (struct watch *w = watch_first(); w; w = w->next) {
 		if (watch_original(w) == cache)
 			add_stats(&w->cache, stats);

@@ -3,6 +3,7 @@
  * A cache as a whole: giving back what it does not use, and looking at every
  * object that is allocated.
  */
+#include "slab/shadow/shadow.h"
 #include "slab/watch/watch.h"
 #include "slab/guard/guard.h"
 
@@ -11,21 +12,11 @@
 
 bool cache_give_back_slabs(struct slub_cache *cache)
 {
-	struct slub_cache *sampled, *reserve;
 	bool partial;
 
 	cache_shrink_nodes(cache);
 	partial = debug_shrink_twins(cache);
-	sampled = cache_sampled(cache);
-	reserve = cache_reserve(cache);
-	if (sampled) {
-		cache_shrink_nodes(sampled);
-		partial |= cache_has_partial(sampled);
-	}
-	if (reserve) {
-		cache_shrink_nodes(reserve);
-		partial |= cache_has_partial(reserve);
-	}
+	partial |= shadows_shrink(cache);
 	block_flush();
 	page_purge_regret();
 	return partial | cache_has_partial(cache);

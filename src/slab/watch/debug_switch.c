@@ -13,6 +13,7 @@
  * serves again when the same letters are asked for.
  */
 #include "base/turn.h"
+#include "slab/shadow/shadow.h"
 #include "slab/watch/watch.h"
 
 #include <string.h>
@@ -71,21 +72,6 @@ static uint32_t kind_of(const struct slub_cache *original)
 	return owned;
 }
 
-static void twin_name(struct slub_cache *twin,
-		      const struct slub_cache *original, uint32_t flags)
-{
-	struct text text = { twin->name_space, SLUB_CACHE_NAME_MAX, 0 };
-	char letters[8];
-
-	memset(twin->name_space, 0, sizeof(twin->name_space));
-	/* What does not fit is cut: the letters must. */
-	text_printf(&text, "%s", original->name);
-	text.used_bytes = min_size(text.used_bytes, SLUB_CACHE_NAME_MAX - 8);
-	text_printf(&text, ":%s", debug_letters_text(flags, letters));
-	twin->name_space[text.used_bytes] = '\0';
-	twin->name = twin->name_space;
-}
-
 /* @watch names its original from here on: its twin is published, and is found by it. */
 static void twin_adopt(struct watch *watch)
 {
@@ -103,20 +89,17 @@ static int twin_make(struct watch *watch, struct slub_cache *original,
 {
 	struct slub_cache *twin = &watch->cache;
 	size_t align = min_size(original->align, PAGE_BYTES);
+	char letters[8];
 	int err;
 
 	if (!debug_layout_make(&watch->layout, original->name,
 			       original->object_size, align,
 			       flags | kind_of(original), PLACE_MAX))
 		return -7;	/* E2BIG */
-	twin_name(twin, original, flags);
+	shadow_copy(twin, original, debug_letters_text(flags, letters));
 	cache_sizes_set(twin, watch->layout.stride, original->object_size);
 	twin->align = (uint32_t)align;
 	twin->flags = (original->flags & ~(uint32_t)DEBUG_LETTERS) | flags;
-	twin->ctor = original->ctor;
-	twin->useroffset = original->useroffset;
-	twin->usersize = original->usersize;
-	cache_accounted_set(twin, original->is_accounted);
 	twin->link = watch->layout.link == DEBUG_LINK_OUTSIDE ?
 			     page_link_bias : watch->layout.link;
 	__atomic_store_n(&twin->debug, &watch->layout, __ATOMIC_RELAXED);
@@ -124,7 +107,6 @@ static int twin_make(struct watch *watch, struct slub_cache *original,
 	watch->is_quarantined = original->is_internal;
 	watch->errors = 0;
 	watch->bugs = 0;
-	cache_root_set(twin, original);
 	err = cache_publish(twin, 0);
 	if (!err)
 		twin_adopt(watch);

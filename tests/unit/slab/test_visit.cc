@@ -154,10 +154,11 @@ TEST_F(typed, shrink_gives_the_reserve_back)
 	void *object = cache_alloc_from_reserve(cache, SLUB_RESERVE);
 	ASSERT_NE(object, nullptr);
 	/* Not by a free, which would give the slab back itself. */
-	slab_free_objects(cache->reserve, slab_of(cache->reserve, object), object, object, 1);
-	ASSERT_TRUE(cache_has_slabs(cache->reserve));
+	struct slub_cache *shadow = cache_shadow(cache, SHADOW_RESERVE);
+	slab_free_objects(shadow, slab_of(shadow, object), object, object, 1);
+	ASSERT_TRUE(cache_has_slabs(shadow));
 	EXPECT_EQ(slub_cache_shrink(cache), 0);
-	EXPECT_FALSE(cache_has_slabs(cache->reserve));
+	EXPECT_FALSE(cache_has_slabs(shadow));
 	end(cache);
 	EXPECT_EQ(slub_reserve_set(0), 0);
 }

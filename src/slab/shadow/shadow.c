@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/* Making shadows, and what is done to all of a cache: see shadow.h. */
+#include "slab/shadow/shadow.h"
+
+#include "slab/watch/watch.h"
+
+#include <string.h>
+
+/* What does not fit is cut from the cache's name: the suffix must. */
+static void name_set(struct slub_cache *shadow, const struct slub_cache *cache,
+		     const char *suffix)
+{
+	struct text name = { shadow->name_space, SLUB_CACHE_NAME_MAX, 0 };
+
+	memset(shadow->name_space, 0, sizeof(shadow->name_space));
+	text_printf(&name, "%s", cache->name);
+	name.used_bytes = min_size(name.used_bytes,
+				   SLUB_CACHE_NAME_MAX - 1 - strlen(suffix));
+	text_printf(&name, ":%s", suffix);
+	shadow->name_space[name.used_bytes] = '\0';
+}
+
+void shadow_copy(struct slub_cache *shadow, struct slub_cache *cache,
+		 const char *suffix)
+{
+	if (suffix)
+		name_set(shadow, cache, suffix);
+	shadow->name = shadow->name_space;
+	cache_sizes_set(shadow, cache->size, cache->object_size);
+	shadow->align = cache->align;
+	shadow->flags = cache->flags;
+	shadow->ctor = cache->ctor;
+	shadow->useroffset = cache->useroffset;
+	shadow->usersize = cache->usersize;
+	shadow->link = cache->link;
+	cache_accounted_set(shadow, cache->is_accounted);
+	cache_root_set(shadow, cache);
+}
+
+static struct slub_cache *make(struct slub_cache *cache,
+			       const struct shadow_kind *kind)
+{
+	struct slub_cache *shadow = cache_struct_alloc();
+
+	if (!shadow)
+		return NULL;
+	shadow_copy(shadow, cache, kind->suffix);
+	shadow->flags &= kind->flags_kept;
+	if (kind->shape(shadow, cache) && cache_publish(shadow, 0) == 0)
+		return shadow;
+	cache_struct_free(shadow);
+	return NULL;
+}
+
+struct slub_cache *shadow_get(struct slub_cache *cache,
+			      const struct shadow_kind *kind)
+{
+	struct slub_cache *shadow = cache_shadow(cache, kind->place);
+	struct slub_cache *none = NULL;
+
+	if (likely(shadow))
+		return shadow;
+	shadow = make(cache, kind);
+	if (!shadow)
+		return NULL;
+	/* Two threads may race for it. */
+	if (!__atomic_compare_exchange_n(&cache->shadows[kind->place], &none,
+					 shadow, false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_ACQUIRE)) {
+		cache_drop_shadow(shadow);
+		return none;
+	}
+	if (kind->made)
+		kind->made(shadow);
+	return shadow;
+}
+
+bool shadows_shrink(struct slub_cache *cache)
+{
+	bool is_partial = false;
+
+	for (int i = 0; i < SHADOWS_ROOTED; i++) {
+		struct slub_cache *shadow = cache_shadow(cache, i);
+
+		if (!shadow)
+			continue;
+		cache_shrink_nodes(shadow);
+		is_partial |= cache_has_partial(shadow);
+	}
+	return is_partial;
+}
+
+bool shadows_have_slabs(const struct slub_cache *cache)
+{
+	for (int i = 0; i < SHADOWS_ROOTED; i++) {
+		const struct slub_cache *shadow = cache_shadow(cache, i);
+
+		if (shadow && cache_has_slabs(shadow))
+			return true;
+	}
+	return false;
+}
+
+void shadows_drop(struct slub_cache *cache)
+{
+	for (int i = 0; i < SHADOWS_ROOTED; i++) {
+		struct slub_cache *shadow = cache->shadows[i];
+
+		/* Nobody finds it by its cache when it is dropped. */
+		cache->shadows[i] = NULL;
+		compiler_barrier();
+		if (shadow)
+			cache_drop_shadow(shadow);
+	}
+}
