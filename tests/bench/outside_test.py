@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""Promise: bench/outside/run notices a wrong answer, names what is not there, and never averages
+real programs with loops."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+RUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench", "outside",
+                   "run")
+LIBRARY = os.path.join(os.environ.get("SLUB_BUILD", "build"), "libslub.so")
+
+
+def run(*words, first="/usr/bin"):
+    return subprocess.run([sys.executable, RUN, "--rounds", "1", *words], capture_output=True,
+                          text=True, check=False,
+                          env={**os.environ, "PATH": first + ":" + os.environ["PATH"]})
+
+
+class Arguments(unittest.TestCase):
+    def test_a_library_that_is_not_there(self):
+        done = run("--allocator", "x=/none/x.so")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("/none/x.so: no such library", done.stderr)
+
+    def test_an_unknown_row(self):
+        done = run("--allocator", "glibc=", "--only", "nothing")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no row nothing; rows: redis", done.stderr)
+
+    def test_loops_need_their_folder(self):
+        done = run("--allocator", "glibc=", "--only", "cfrac")
+        self.assertIn("need --bench DIR", done.stderr)
+
+
+@unittest.skipUnless(os.path.exists("/usr/bin/time"), "no /usr/bin/time")
+class Answers(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.program("lua", "echo ${ANSWER:-right}")
+
+    def program(self, name, line):
+        """One that comes before the real one."""
+        path = os.path.join(self.folder.name, name)
+        with open(path, "w", encoding="ascii") as file:
+            file.write(f"#!/bin/sh\n{line}\n")
+        os.chmod(path, 0o755)
+
+    def samples(self, *words):
+        path = os.path.join(self.folder.name, "samples.json")
+        done = run("--json", path, *words, first=self.folder.name)
+        with open(path, encoding="utf-8") as file:
+            return done, json.load(file)
+
+    def test_another_answer_is_a_failure(self):
+        done, samples = self.samples("--only", "lua", "--allocator", "glibc=",
+                                     "--allocator", "libslub-wrong=,ANSWER=wrong")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("libslub-wrong: lua: another answer", done.stderr)
+        self.assertEqual([len(samples["lua"][name]) for name in ("glibc", "libslub-wrong")],
+                         [1, 0])
+
+    def test_a_peer_that_fails_is_no_failure_of_the_run(self):
+        done, _ = self.samples("--only", "lua", "--allocator", "glibc=",
+                               "--allocator", "peer=,ANSWER=wrong")
+        self.assertEqual(done.returncode, 0)
+
+    @unittest.skipUnless(os.path.exists(LIBRARY), "no library")
+    def test_each_group_has_its_own_mean(self):
+        """A loop that is no real one stands in for mimalloc-bench's."""
+        self.program("malloc-large", "exec true")
+        done, samples = self.samples(
+            "--only", "memcached,lua,malloc-large", "--bench", self.folder.name,
+            "--allocator", "glibc=", "--allocator", f"libslub={LIBRARY}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(all(len(one) == 1 for row in samples.values() for one in row.values()))
+        for title in ("Real programs: CPU time, by", "Real programs: peak memory, by",
+                      "Programs of mimalloc-bench: CPU time, by"):
+            self.assertEqual(done.stdout.count(title), 1, done.stdout)
+        self.assertEqual(done.stdout.count("geometric mean"), 4)
+
+    @unittest.skipUnless(shutil.which("memcached"), "no memcached")
+    def test_a_server_without_the_library_is_noticed(self):
+        """A library that the loader cannot take: a file that is none."""
+        path = os.path.join(self.folder.name, "none.so")
+        with open(path, "w", encoding="ascii"):
+            pass
+        done, samples = self.samples("--only", "memcached,lua", "--allocator", f"libslub={path}")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("does not have the library", done.stderr)
+        self.assertIn("cannot be preloaded", done.stderr)
+        self.assertEqual(samples, {"memcached": {"libslub": []}, "lua": {"libslub": []}})
+
+
+if __name__ == "__main__":
+    unittest.main()
