@@ -109,7 +109,7 @@ static void node_remove(struct node *node, int level)
 		list_remove(&page_of(node->slot[i])->list);
 		block_free(node->slot[i], 0, 0);
 	}
-	slub_cache_free_slow(nodes, node);
+	(slub_cache_free)(nodes, node);
 }
 
 static void file_create(struct file *file)

@@ -430,17 +430,36 @@ SLUB_API int slub_cache_stats(struct slub_cache *cache,
 			      struct slub_cache_stats *stats);
 
 /*
- * slub_cache_alloc_slow, slub_cache_claim_slow, slub_cache_free_slow - what the
- * inline functions leave.
+ * slub_cache_alloc - allocate an object.
  *
- * For them, and for other languages; else use slub_cache_alloc() and
- * slub_cache_free().  The second makes @object, just taken off @cache's list,
- * this thread's, whoever is charged with it.
- * Returns, errors and context: as these.
+ * Returns, errors and context: as slub_cache_alloc_flags() without flags.
+ * Cost: 22 instructions inline, no atomic one, when this CPU has a free object;
+ * 47 with SLUB_ACCOUNT; a call more where the thread has come to another CPU, or
+ * the object was another group's.
+ * From: kmem_cache_alloc().
  */
-SLUB_API void *slub_cache_alloc_slow(struct slub_cache *cache);
-SLUB_API void *slub_cache_claim_slow(struct slub_cache *cache, void *object);
-SLUB_API void slub_cache_free_slow(struct slub_cache *cache, void *object);
+SLUB_API void *slub_cache_alloc(struct slub_cache *cache);
+
+/*
+ * slub_cache_free - free @object, which slub_cache_alloc() on @cache returned.
+ *
+ * NULL is allowed.  Found, counted (slub_cache_stats()) and reported if messages
+ * are on: an object of another cache, which is freed to the cache it belongs
+ * to; the second of two frees in a row, which is ignored; a pointer that is in
+ * no slab, which is left alone.  Other double frees are found by debugging
+ * (SLUB_CONSISTENCY_CHECKS), not here.
+ * Context: anywhere.  Cost: 31 instructions inline, no atomic one.
+ * From: kmem_cache_free().
+ */
+SLUB_API void slub_cache_free(struct slub_cache *cache, void *object);
+
+/*
+ * slub_cache_claim - @object, just taken off @cache's list, is this thread's, whoever is
+ * charged with it.
+ *
+ * For the inline functions.  Returns, errors and context: as slub_cache_alloc().
+ */
+SLUB_API void *slub_cache_claim(struct slub_cache *cache, void *object);
 
 /*
  * slub_cache_try_pop, slub_cache_try_push - the inline parts of slub_cache_alloc() and
@@ -498,6 +517,7 @@ aborted:
 }
 
 #ifndef SLUB_LIBRARY
+#ifdef SLUB_HAVE_SEQUENCES
 /*
  * slub_cache_alloc_owned - the part of slub_cache_alloc() for caches with
  * SLUB_ACCOUNT: an object whose charge is kept is this thread's at once.
@@ -508,7 +528,6 @@ aborted:
 SLUB_INLINE void *slub_cache_alloc_owned(struct slub_cache *cache,
 					 const struct slub_percpu_self *self)
 {
-#ifdef SLUB_HAVE_SEQUENCES
 	const uint32_t *owners;
 	uintptr_t t, at;
 	void *object;
@@ -518,25 +537,14 @@ SLUB_INLINE void *slub_cache_alloc_owned(struct slub_cache *cache,
 	owners = (const uint32_t *)((uintptr_t)object - at + cache->owners);
 	if (__builtin_expect(owners[at * cache->owner_reciprocal >> 32] !=
 			     slub_percpu_self.owner, 0))
-		return slub_cache_claim_slow(cache, object);
+		return slub_cache_claim(cache, object);
 	return object;
 failed:
 aborted:
-#endif
-	(void)self;
-	return slub_cache_alloc_slow(cache);
+	return (slub_cache_alloc)(cache);
 }
 
-/*
- * slub_cache_alloc - allocate an object.
- *
- * Returns, errors and context: as slub_cache_alloc_flags() without flags.
- * Cost: 22 instructions inline, no atomic one, when this CPU has a free object;
- * 47 with SLUB_ACCOUNT; a call more where the thread has come to another CPU, or
- * the object was another group's.
- * From: kmem_cache_alloc().
- */
-SLUB_INLINE void *slub_cache_alloc(struct slub_cache *cache)
+SLUB_INLINE void *slub_cache_alloc_fast(struct slub_cache *cache)
 {
 	if (slub_percpu_may_run()) {
 		const struct slub_percpu_self self = slub_percpu_entrance();
@@ -548,26 +556,18 @@ SLUB_INLINE void *slub_cache_alloc(struct slub_cache *cache)
 		if (cache->account_slot)
 			return slub_cache_alloc_owned(cache, &self);
 	}
-	return slub_cache_alloc_slow(cache);
+	return (slub_cache_alloc)(cache);
 }
+#define slub_cache_alloc(...) slub_cache_alloc_fast(__VA_ARGS__)
 
-/*
- * slub_cache_free - free @object, which slub_cache_alloc() on @cache returned.
- *
- * NULL is allowed.  Found, counted (slub_cache_stats()) and reported if messages
- * are on: an object of another cache, which is freed to the cache it belongs
- * to; the second of two frees in a row, which is ignored; a pointer that is in
- * no slab, which is left alone.  Other double frees are found by debugging
- * (SLUB_CONSISTENCY_CHECKS), not here.
- * Context: anywhere.  Cost: 31 instructions inline, no atomic one.
- * From: kmem_cache_free().
- */
-SLUB_INLINE void slub_cache_free(struct slub_cache *cache, void *object)
+SLUB_INLINE void slub_cache_free_fast(struct slub_cache *cache, void *object)
 {
 	if (!slub_cache_try_push(object, &cache->entry, &cache->free_slot,
 				 &cache->link))
-		slub_cache_free_slow(cache, object);
+		(slub_cache_free)(cache, object);
 }
+#define slub_cache_free(...) slub_cache_free_fast(__VA_ARGS__)
+#endif
 #endif /* SLUB_LIBRARY */
 
 #ifdef __cplusplus

@@ -24,12 +24,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <slub/compiler.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* Marks what the library exports. */
-#define SLUB_API __attribute__((__visibility__("default")))
 
 /*
  * slub_option_get - what an option is, as text.

@@ -39,12 +39,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <slub/compiler.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* Marks what the library exports. */
-#define SLUB_API __attribute__((__visibility__("default")))
 
 /*
  * slub_percpu_alloc - allocate @size bytes on every CPU, all zero.
@@ -161,6 +160,72 @@ struct slub_percpu_list {
  */
 SLUB_API void *slub_percpu_list_drain(uintptr_t list);
 
+/*
+ * slub_percpu_add, slub_percpu_add32 - add @n to this CPU's word.
+ *
+ * The word is 8 (or 4) bytes, aligned to its size.  Safe against every other
+ * thread and against signal handlers that do the same.  As with the kernel's, the
+ * compiler may move other memory accesses past it: read a copy that this thread
+ * adds to by an atomic load, or by slub_percpu_read().
+ * Context: anywhere, a signal handler included.  Cost: 14 instructions, no
+ * atomic one, two stores; a call where the thread has come to another CPU.
+ * From: this_cpu_add().
+ */
+SLUB_API void slub_percpu_add(uintptr_t offset, int64_t n);
+SLUB_API void slub_percpu_add32(uintptr_t offset, int32_t n);
+
+/*
+ * slub_percpu_fetch_add, slub_percpu_add_return - add @n to this CPU's 8-byte word.
+ *
+ * Return the value that the word of the CPU that was added to had before, or has now.
+ * Errors: none.  Context and cost: as slub_percpu_add().  From: this_cpu_add_return().
+ */
+SLUB_API int64_t slub_percpu_fetch_add(uintptr_t offset, int64_t n);
+SLUB_INLINE int64_t slub_percpu_add_return(uintptr_t offset, int64_t n);
+
+/*
+ * slub_percpu_cmpxchg, slub_percpu_cmpxchg32 - replace this CPU's word, of 8 (or
+ * 4) bytes, by @value if it is @old.
+ *
+ * Returns what was found: the word was replaced if that equals @old.
+ * Errors: none.  Context and cost: as slub_percpu_add().  From: this_cpu_cmpxchg().
+ */
+SLUB_API int64_t slub_percpu_cmpxchg(uintptr_t offset, int64_t old,
+				     int64_t value);
+SLUB_API int32_t slub_percpu_cmpxchg32(uintptr_t offset, int32_t old,
+				       int32_t value);
+
+/*
+ * slub_percpu_read - this CPU's 8-byte word.
+ *
+ * Returns it; it may be another CPU's by the time you look at it.
+ * Errors: none.  Context: anywhere.  From: this_cpu_read().
+ */
+SLUB_API int64_t slub_percpu_read(uintptr_t offset);
+
+/*
+ * slub_percpu_push - put @object in front of this CPU's list.
+ *
+ * @limit: how long the list may get (at most 2^30).  It may be exceeded, by one for
+ * each pop that was interrupted since the list was last found empty.
+ *
+ * The first word of @object becomes the link.
+ * Returns true; false, and leaves the object alone, when the list is full or this
+ * CPU has none right now.  Errors: none but that.
+ * Context: anywhere but a signal handler in a thread without a CPU.
+ */
+SLUB_API bool slub_percpu_push(uintptr_t list, void *object, uint32_t limit);
+
+/*
+ * slub_percpu_pop - take the first object off this CPU's list.
+ *
+ * Returns it, or NULL when the list is empty.  An object that was pushed may
+ * still be read by a pop that is about to be restarted: its memory must stay
+ * mapped (memory from this library does).
+ * Errors: none.  Context: as slub_percpu_push().
+ */
+SLUB_API void *slub_percpu_pop(uintptr_t list);
+
 /* ---- what follows is the fast path, inline where the CPU has one ---- */
 
 /* This thread's entrance to the areas; fixed layout, changed by the library. */
@@ -183,45 +248,11 @@ struct slub_percpu_self {
 extern SLUB_API __thread struct slub_percpu_self slub_percpu_self
 	__attribute__((__tls_model__("initial-exec")));
 
-/*
- * slub_percpu_add_slow, slub_percpu_add32_slow, slub_percpu_fetch_add_slow,
- * slub_percpu_cmpxchg_slow, slub_percpu_cmpxchg32_slow, slub_percpu_read_slow,
- * slub_percpu_push_slow, slub_percpu_pop_slow - the operations on this CPU's copy, as functions.
- *
- * For other languages, other processors, and what the inline functions leave.
- * Returns as the functions below, slub_percpu_fetch_add_slow() the value that the
- * word had before.
- * Errors and context: as slub_percpu_add() and so on.  Cost: a call more.
- */
-SLUB_API void slub_percpu_add_slow(uintptr_t offset, int64_t n);
-SLUB_API void slub_percpu_add32_slow(uintptr_t offset, int32_t n);
-SLUB_API int64_t slub_percpu_fetch_add_slow(uintptr_t offset, int64_t n);
-SLUB_API int64_t slub_percpu_cmpxchg_slow(uintptr_t offset, int64_t old,
-					  int64_t value);
-SLUB_API int32_t slub_percpu_cmpxchg32_slow(uintptr_t offset, int32_t old,
-					    int32_t value);
-SLUB_API int64_t slub_percpu_read_slow(uintptr_t offset);
-SLUB_API bool slub_percpu_push_slow(uintptr_t list, void *object,
-				    uint32_t limit);
-SLUB_API void *slub_percpu_pop_slow(uintptr_t list);
-
-/* ThreadSanitizer does not see assembler text. */
-#if defined(__SANITIZE_THREAD__)
-#define SLUB_NO_INLINE 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define SLUB_NO_INLINE 1
-#endif
-#endif
-
 #if defined(__x86_64__) && !defined(SLUB_NO_INLINE)
 /* Defined where the inline functions have restartable sequences of their own. */
 #define SLUB_HAVE_SEQUENCES 1
 #include <slub/arch/x86_64.h>
 #endif
-
-/* The fast paths: inline even where the compiler does not optimize. */
-#define SLUB_INLINE static inline __attribute__((__always_inline__, __unused__))
 
 /*
  * slub_percpu_may_run - has this thread an entrance?  For the inline functions.
@@ -292,62 +323,41 @@ aborted:
 	return false;
 }
 
-/*
- * slub_percpu_add, slub_percpu_add32 - add @n to this CPU's word.
- *
- * The word is 8 (or 4) bytes, aligned to its size.  Safe against every other
- * thread and against signal handlers that do the same.  As with the kernel's, the
- * compiler may move other memory accesses past it: read a copy that this thread
- * adds to by an atomic load, or by slub_percpu_read().
- * Context: anywhere, a signal handler included.  Cost: 14 instructions, no
- * atomic one, two stores; a call where the thread has come to another CPU.
- * From: this_cpu_add().
- */
-SLUB_INLINE void slub_percpu_add(uintptr_t offset, int64_t n)
+/* ---- the same inline, where the headers have sequences for the CPU ---- */
+
+#ifdef SLUB_HAVE_SEQUENCES
+SLUB_INLINE void slub_percpu_add_fast(uintptr_t offset, int64_t n)
 {
 	if (!slub_percpu_try_add(offset, n))
-		slub_percpu_add_slow(offset, n);
+		(slub_percpu_add)(offset, n);
 }
+#define slub_percpu_add(...) slub_percpu_add_fast(__VA_ARGS__)
 
-SLUB_INLINE void slub_percpu_add32(uintptr_t offset, int32_t n)
+SLUB_INLINE void slub_percpu_add32_fast(uintptr_t offset, int32_t n)
 {
 	if (!slub_percpu_try_add32(offset, n))
-		slub_percpu_add32_slow(offset, n);
+		(slub_percpu_add32)(offset, n);
 }
+#define slub_percpu_add32(...) slub_percpu_add32_fast(__VA_ARGS__)
 
-/*
- * slub_percpu_add_return - add @n to this CPU's 8-byte word.
- *
- * Returns the new value of the word of the CPU that was added to.
- * Errors: none.  Context and cost: as slub_percpu_add().  From: this_cpu_add_return().
- */
-SLUB_INLINE int64_t slub_percpu_add_return(uintptr_t offset, int64_t n)
+SLUB_INLINE int64_t slub_percpu_fetch_add_fast(uintptr_t offset, int64_t n)
 {
-#ifdef SLUB_HAVE_SEQUENCES
 	int64_t old = n;
 	uintptr_t t;
 
 	if (!slub_percpu_may_run())
 		goto failed;
 	SLUB_SEQ_FETCH_ADD(slub_percpu_self, "q", "", offset, old, t);
-	return old + n;
+	return old;
 failed:
 aborted:
-#endif
-	return slub_percpu_fetch_add_slow(offset, n) + n;
+	return (slub_percpu_fetch_add)(offset, n);
 }
+#define slub_percpu_fetch_add(...) slub_percpu_fetch_add_fast(__VA_ARGS__)
 
-/*
- * slub_percpu_cmpxchg, slub_percpu_cmpxchg32 - replace this CPU's word, of 8 (or
- * 4) bytes, by @value if it is @old.
- *
- * Returns what was found: the word was replaced if that equals @old.
- * Errors: none.  Context and cost: as slub_percpu_add().  From: this_cpu_cmpxchg().
- */
-SLUB_INLINE int64_t slub_percpu_cmpxchg(uintptr_t offset, int64_t old,
-					int64_t value)
+SLUB_INLINE int64_t slub_percpu_cmpxchg_fast(uintptr_t offset, int64_t old,
+				      int64_t value)
 {
-#ifdef SLUB_HAVE_SEQUENCES
 	int64_t found = old;
 	uintptr_t t;
 
@@ -357,14 +367,13 @@ SLUB_INLINE int64_t slub_percpu_cmpxchg(uintptr_t offset, int64_t old,
 	return found;
 failed:
 aborted:
-#endif
-	return slub_percpu_cmpxchg_slow(offset, old, value);
+	return (slub_percpu_cmpxchg)(offset, old, value);
 }
+#define slub_percpu_cmpxchg(...) slub_percpu_cmpxchg_fast(__VA_ARGS__)
 
-SLUB_INLINE int32_t slub_percpu_cmpxchg32(uintptr_t offset, int32_t old,
-					  int32_t value)
+SLUB_INLINE int32_t slub_percpu_cmpxchg32_fast(uintptr_t offset, int32_t old,
+					int32_t value)
 {
-#ifdef SLUB_HAVE_SEQUENCES
 	int32_t found = old;
 	uintptr_t t;
 
@@ -374,35 +383,12 @@ SLUB_INLINE int32_t slub_percpu_cmpxchg32(uintptr_t offset, int32_t old,
 	return found;
 failed:
 aborted:
-#endif
-	return slub_percpu_cmpxchg32_slow(offset, old, value);
+	return (slub_percpu_cmpxchg32)(offset, old, value);
 }
+#define slub_percpu_cmpxchg32(...) slub_percpu_cmpxchg32_fast(__VA_ARGS__)
 
-/*
- * slub_percpu_read - this CPU's 8-byte word.
- *
- * Returns it; it may be another CPU's by the time you look at it.
- * Errors: none.  Context: anywhere.  From: this_cpu_read().
- */
-SLUB_INLINE int64_t slub_percpu_read(uintptr_t offset)
+SLUB_INLINE bool slub_percpu_push_fast(uintptr_t list, void *object, uint32_t limit)
 {
-	return slub_percpu_read_slow(offset);
-}
-
-/*
- * slub_percpu_push - put @object in front of this CPU's list.
- *
- * @limit: how long the list may get (at most 2^30).  It may be exceeded, by one for
- * each pop that was interrupted since the list was last found empty.
- *
- * The first word of @object becomes the link.
- * Returns true; false, and leaves the object alone, when the list is full or this
- * CPU has none right now.  Errors: none but that.
- * Context: anywhere but a signal handler in a thread without a CPU.
- */
-SLUB_INLINE bool slub_percpu_push(uintptr_t list, void *object, uint32_t limit)
-{
-#ifdef SLUB_HAVE_SEQUENCES
 	int32_t least = -(int32_t)limit;
 	uintptr_t slot = list, t;
 
@@ -412,21 +398,12 @@ SLUB_INLINE bool slub_percpu_push(uintptr_t list, void *object, uint32_t limit)
 	return true;
 failed:
 aborted:
-#endif
-	return slub_percpu_push_slow(list, object, limit);
+	return (slub_percpu_push)(list, object, limit);
 }
+#define slub_percpu_push(...) slub_percpu_push_fast(__VA_ARGS__)
 
-/*
- * slub_percpu_pop - take the first object off this CPU's list.
- *
- * Returns it, or NULL when the list is empty.  An object that was pushed may
- * still be read by a pop that is about to be restarted: its memory must stay
- * mapped (memory from this library does).
- * Errors: none.  Context: as slub_percpu_push().
- */
-SLUB_INLINE void *slub_percpu_pop(uintptr_t list)
+SLUB_INLINE void *slub_percpu_pop_fast(uintptr_t list)
 {
-#ifdef SLUB_HAVE_SEQUENCES
 	uintptr_t slot = list, t;
 	void *object;
 
@@ -436,8 +413,14 @@ SLUB_INLINE void *slub_percpu_pop(uintptr_t list)
 	return object;
 failed:
 aborted:
+	return (slub_percpu_pop)(list);
+}
+#define slub_percpu_pop(...) slub_percpu_pop_fast(__VA_ARGS__)
 #endif
-	return slub_percpu_pop_slow(list);
+
+SLUB_INLINE int64_t slub_percpu_add_return(uintptr_t offset, int64_t n)
+{
+	return slub_percpu_fetch_add(offset, n) + n;
 }
 
 #ifdef __cplusplus

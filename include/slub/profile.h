@@ -17,12 +17,11 @@
 
 #include <stddef.h>
 
+#include <slub/compiler.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* Marks what the library exports. */
-#define SLUB_API __attribute__((__visibility__("default")))
 
 /* The mean distance of sample points in bytes: the usual one, the largest. */
 #define SLUB_PROFILE_BYTES_DEFAULT ((size_t)512 << 10)

@@ -43,13 +43,6 @@
 extern "C" {
 #endif
 
-/* An exception must not leave a callback; C++17 checks the declaration. */
-#if defined(__cplusplus) && __cplusplus >= 201703L
-#define SLUB_NOEXCEPT noexcept
-#else
-#define SLUB_NOEXCEPT
-#endif
-
 struct slub_group;
 struct slub_shrinker;
 

@@ -11,6 +11,7 @@
 
 #include <slub/bucket.h>
 #include <slub/cache.h>
+#include <slub/compiler.h>
 #include <slub/control.h>
 #include <slub/debug.h>
 #include <slub/defrag.h>

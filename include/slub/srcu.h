@@ -134,19 +134,28 @@ SLUB_API uint64_t slub_srcu_start_poll(struct slub_srcu *domain);
 SLUB_API bool slub_srcu_poll(struct slub_srcu *domain, uint64_t cookie);
 
 /*
- * slub_srcu_read_lock_slow, slub_srcu_read_unlock_slow - what these leave.
+ * slub_srcu_read_lock - enter a section.
  *
- * For slub_srcu_read_lock() and slub_srcu_read_unlock(), and for other languages.
- * Returns, errors and context: as these.
+ * Returns an index that belongs to slub_srcu_read_unlock(); any thread may hand
+ * it in.  Sections nest, and may sleep.  Errors: none.
+ * Context: anywhere, a signal handler included.
+ * Cost: two loads and slub_percpu_add().  From: srcu_read_lock().
  */
-SLUB_API int slub_srcu_read_lock_slow(struct slub_srcu *domain);
-SLUB_API void slub_srcu_read_unlock_slow(struct slub_srcu *domain, int index);
+SLUB_API int slub_srcu_read_lock(struct slub_srcu *domain);
+
+/*
+ * slub_srcu_read_unlock - leave a section.
+ *
+ * @index: what slub_srcu_read_lock() of the same domain returned.
+ * Context and cost: as slub_srcu_read_lock().  From: srcu_read_unlock().
+ */
+SLUB_API void slub_srcu_read_unlock(struct slub_srcu *domain, int index);
 
 /*
  * The word `reader`, which is also what a section's index is:
  *
- *   bit 0       there are counters, and readers need no fence; else the slow
- *               functions
+ *   bit 0       there are counters, and readers need no fence; else the
+ *               functions in the library
  *   bits 1-2    of an index without counters: the generation
  *   bit 3       the phase
  *   bits 5-30   where the counters lie in an area:
@@ -156,42 +165,30 @@ SLUB_API void slub_srcu_read_unlock_slow(struct slub_srcu *domain, int index);
 #define SLUB_SRCU_PHASE 8u
 #define SLUB_SRCU_LEFT 16u
 
-/*
- * slub_srcu_read_lock - enter a section.
- *
- * Returns an index that belongs to slub_srcu_read_unlock(); any thread may hand
- * it in.  Sections nest, and may sleep.  Errors: none.
- * Context: anywhere, a signal handler included.
- * Cost: two loads and slub_percpu_add().  From: srcu_read_lock().
- */
-SLUB_INLINE int slub_srcu_read_lock(struct slub_srcu *domain)
+SLUB_INLINE int slub_srcu_read_lock_fast(struct slub_srcu *domain)
 {
 	uint32_t index = __atomic_load_n(&domain->reader, __ATOMIC_RELAXED);
 
 	if (__builtin_expect(!(index & SLUB_SRCU_FAST), 0))
-		return slub_srcu_read_lock_slow(domain);
+		return (slub_srcu_read_lock)(domain);
 	slub_percpu_add(index - SLUB_SRCU_FAST, 1);
 	/* SRCU-1: the compiler keeps the order, membarrier does the rest. */
 	__asm__ __volatile__("" ::: "memory");
 	return (int)index;
 }
+#define slub_srcu_read_lock(...) slub_srcu_read_lock_fast(__VA_ARGS__)
 
-/*
- * slub_srcu_read_unlock - leave a section.
- *
- * @index: what slub_srcu_read_lock() of the same domain returned.
- * Context and cost: as slub_srcu_read_lock().  From: srcu_read_unlock().
- */
-SLUB_INLINE void slub_srcu_read_unlock(struct slub_srcu *domain, int index)
+SLUB_INLINE void slub_srcu_read_unlock_fast(struct slub_srcu *domain, int index)
 {
 	if (__builtin_expect(!((uint32_t)index & SLUB_SRCU_FAST), 0)) {
-		slub_srcu_read_unlock_slow(domain, index);
+		(slub_srcu_read_unlock)(domain, index);
 		return;
 	}
 	/* SRCU-2: what was read inside was read before this. */
 	__asm__ __volatile__("" ::: "memory");
 	slub_percpu_add((uint32_t)index + SLUB_SRCU_LEFT - SLUB_SRCU_FAST, 1);
 }
+#define slub_srcu_read_unlock(...) slub_srcu_read_unlock_fast(__VA_ARGS__)
 
 /*
  * slub_rcu_domain - the domain of the library itself.

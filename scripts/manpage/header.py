@@ -148,6 +148,9 @@ class Scanner:
             self.add(line, "data", name.group(1), head.rstrip(";").strip())
 
     def add(self, line, kind, name, text):
+        functions = {d.name for d in self.header.declarations if d.kind == "function"}
+        if name.endswith("_fast") or (kind in ("function", "macro") and name in functions):
+            return              # the inline form of a function that was declared already
         known = [d for d in self.header.declarations if (d.name, d.kind) == (name, kind)]
         if not known:
             self.header.declarations.append(

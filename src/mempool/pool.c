@@ -23,7 +23,7 @@ void *pool_slab_alloc(unsigned int flags, void *data)
 
 void pool_slab_free(void *element, void *data)
 {
-	slub_cache_free_slow(data, element);
+	slub_cache_free(data, element);
 }
 
 /* ---- the reserve ---- */

@@ -72,7 +72,7 @@ static bool fill(const struct slub_mempool_args *args, size_t nr,
 static void pool_free(struct slub_mempool *pool)
 {
 	stack_free(pool, pool->elements);
-	slub_cache_free_slow(&pool_cache, pool);
+	slub_cache_free(&pool_cache, pool);
 }
 
 static struct slub_mempool *create(const struct slub_mempool_args *args)

@@ -84,7 +84,7 @@ static int preallocate(struct slub_cache *cache, unsigned int nr,
 		return errno;
 	err = nr > 1 ? slub_cache_prefill(cache, &prefill, nr - 1) : 0;
 	slub_prefill_return(&prefill);
-	slub_cache_free_slow(cache, object);
+	slub_cache_free(cache, object);
 	return -err;
 }
 
@@ -127,7 +127,7 @@ slub_qmempool_create(unsigned int localq, unsigned int sharedq,
 	pool->prealloc = prealloc;
 	err = create(pool, flags);
 	if (err) {
-		slub_cache_free_slow(&pool_cache, pool);
+		slub_cache_free(&pool_cache, pool);
 		errno = err;
 		return NULL;
 	}
@@ -145,6 +145,6 @@ SLUB_EXPORT int slub_qmempool_destroy(struct slub_qmempool *pool)
 		return -EINVAL;
 	}
 	pool->magic = 0;
-	slub_cache_free_slow(&pool_cache, pool);
+	slub_cache_free(&pool_cache, pool);
 	return 0;
 }

@@ -135,7 +135,7 @@ static bool try_cmpxchg32(uintptr_t offset, int32_t *old, int32_t value)
 }
 #endif
 
-SLUB_EXPORT int64_t slub_percpu_fetch_add_slow(uintptr_t offset, int64_t n)
+SLUB_EXPORT int64_t (slub_percpu_fetch_add)(uintptr_t offset, int64_t n)
 {
 	int64_t old;
 
@@ -146,10 +146,10 @@ SLUB_EXPORT int64_t slub_percpu_fetch_add_slow(uintptr_t offset, int64_t n)
 				  __ATOMIC_RELAXED);
 }
 
-SLUB_EXPORT void slub_percpu_add_slow(uintptr_t offset, int64_t n)
+SLUB_EXPORT void (slub_percpu_add)(uintptr_t offset, int64_t n)
 {
 	if (unlikely(!slub_percpu_try_add(offset, n)))
-		slub_percpu_fetch_add_slow(offset, n);
+		(slub_percpu_fetch_add)(offset, n);
 }
 
 static __attribute__((__noinline__)) void add32_slowly(uintptr_t offset,
@@ -162,13 +162,13 @@ static __attribute__((__noinline__)) void add32_slowly(uintptr_t offset,
 			   __ATOMIC_RELAXED);
 }
 
-SLUB_EXPORT void slub_percpu_add32_slow(uintptr_t offset, int32_t n)
+SLUB_EXPORT void (slub_percpu_add32)(uintptr_t offset, int32_t n)
 {
 	if (unlikely(!slub_percpu_try_add32(offset, n)))
 		add32_slowly(offset, n);
 }
 
-SLUB_EXPORT int64_t slub_percpu_cmpxchg_slow(uintptr_t offset, int64_t old,
+SLUB_EXPORT int64_t (slub_percpu_cmpxchg)(uintptr_t offset, int64_t old,
 					     int64_t value)
 {
 	word_enter();
@@ -181,7 +181,7 @@ SLUB_EXPORT int64_t slub_percpu_cmpxchg_slow(uintptr_t offset, int64_t old,
 	return old;
 }
 
-SLUB_EXPORT int32_t slub_percpu_cmpxchg32_slow(uintptr_t offset, int32_t old,
+SLUB_EXPORT int32_t (slub_percpu_cmpxchg32)(uintptr_t offset, int32_t old,
 					       int32_t value)
 {
 	word_enter();
@@ -212,7 +212,7 @@ void *percpu_head(uint32_t slot)
 	return __atomic_load_n((void **)(area_now() + slot), __ATOMIC_RELAXED);
 }
 
-SLUB_EXPORT int64_t slub_percpu_read_slow(uintptr_t offset)
+SLUB_EXPORT int64_t slub_percpu_read(uintptr_t offset)
 {
 	return __atomic_load_n((int64_t *)(area_now() + offset),
 			       __ATOMIC_RELAXED);
@@ -295,7 +295,7 @@ static bool has_no_cpu(void)
 	       !slub_thread.locks_held;
 }
 
-SLUB_EXPORT bool slub_percpu_push_slow(uintptr_t list, void *object,
+SLUB_EXPORT bool (slub_percpu_push)(uintptr_t list, void *object,
 				       uint32_t limit)
 {
 	int32_t least = -(int32_t)min_size(limit, 1u << 30);
@@ -331,7 +331,7 @@ void percpu_room_mend(uint32_t list)
 		try_cmpxchg32(list + SLOT_ROOM, &room, 0);
 }
 
-SLUB_EXPORT void *slub_percpu_pop_slow(uintptr_t list)
+SLUB_EXPORT void *(slub_percpu_pop)(uintptr_t list)
 {
 	struct half *half = area_half(percpu_shared_area(), list);
 	void *object;

@@ -72,9 +72,9 @@ TEST(percpu_word, does_what_it_says)
 	slub_percpu_add(at, 1);
 	EXPECT_EQ(slub_percpu_read(at), (int64_t)1 << 40);
 	EXPECT_EQ(slub_percpu_sum(at), (int64_t)1 << 40);
-	slub_percpu_add_slow(at, 1);
-	EXPECT_EQ(slub_percpu_fetch_add_slow(at, 1), ((int64_t)1 << 40) + 1);
-	EXPECT_EQ(slub_percpu_read_slow(at), ((int64_t)1 << 40) + 2);
+	(slub_percpu_add)(at, 1);
+	EXPECT_EQ((slub_percpu_fetch_add)(at, 1), ((int64_t)1 << 40) + 1);
+	EXPECT_EQ(slub_percpu_read(at), ((int64_t)1 << 40) + 2);
 	sched_setaffinity(0, sizeof(all), &all);
 	EXPECT_EQ(slub_percpu_free(at), 0);
 }
@@ -103,7 +103,7 @@ TEST(percpu_word, cmpxchg32_replaces_what_was_found_and_no_neighbour)
 	const int n = 20000;
 
 	slub_percpu_add32(high, -3);
-	EXPECT_EQ(slub_percpu_cmpxchg32_slow(low, 12345, 1), 0) << "not replaced";
+	EXPECT_EQ((slub_percpu_cmpxchg32)(low, 12345, 1), 0) << "not replaced";
 	EXPECT_EQ(slub_percpu_cmpxchg32(low, 12345, 1), 0) << "not replaced";
 	EXPECT_EQ(slub_percpu_sum32(low), 0);
 	for (int t = 0; t < 4; t++) {
@@ -112,7 +112,7 @@ TEST(percpu_word, cmpxchg32_replaces_what_was_found_and_no_neighbour)
 
 			for (int done = 0; done < n; seen = found) {
 				found = t % 2 ? slub_percpu_cmpxchg32(low, seen, seen + 1) :
-						slub_percpu_cmpxchg32_slow(low, seen, seen + 1);
+						(slub_percpu_cmpxchg32)(low, seen, seen + 1);
 				done += found == seen;
 			}
 			replaced += n;

@@ -137,7 +137,7 @@ static void cache_free(unsigned int index, void *ptr, unsigned int way)
 		slub_cache_free(cache, ptr);
 		break;
 	case 4:
-		slub_cache_free_slow(cache, ptr);
+		(slub_cache_free)(cache, ptr);
 		break;
 	case 5:
 		slub_cache_free_bulk(cache, 1, &ptr);

@@ -182,7 +182,7 @@ static void *alloc_by(const struct cache *cache, unsigned int way)
 	case 0 ... 3:
 		return slub_cache_alloc(cache->cache);
 	case 4:
-		return slub_cache_alloc_slow(cache->cache);
+		return (slub_cache_alloc)(cache->cache);
 	case 5:
 		return slub_cache_alloc_node(cache->cache, 0, way & 64 ? 0 : SLUB_NODE_ANY);
 	case 6:

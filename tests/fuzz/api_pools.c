@@ -243,7 +243,7 @@ static void call_word(struct input *in)
 	if (word->size < 8)
 		return;
 	slub_percpu_add(word->offset, n);
-	slub_percpu_add_slow(word->offset, n);
+	(slub_percpu_add)(word->offset, n);
 	slub_percpu_add_return(word->offset, n);
 	word->sum += 3 * n;
 	before = slub_percpu_read(word->offset);

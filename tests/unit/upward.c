@@ -4,6 +4,7 @@
  * layer has done by hand, and free() for any pointer.  Weak: a program that
  * links the whole library has the real ones.
  */
+#define SLUB_LIBRARY 1
 #include <slub/cache.h>
 
 #include "base/start.h"
@@ -14,12 +15,12 @@ __attribute__((__weak__)) bool slub_start(void)
 }
 
 /* In a test of slab every object has a cache; lower layers have none. */
-extern __attribute__((__weak__)) void slub_cache_free_slow(struct slub_cache *,
+extern __attribute__((__weak__)) void slub_cache_free(struct slub_cache *,
 							   void *);
 extern __attribute__((__weak__)) struct slub_cache *slub_cache_of(const void *);
 
 __attribute__((__weak__)) void slub_free(void *object)
 {
-	if (object && slub_cache_free_slow)
-		slub_cache_free_slow(slub_cache_of(object), object);
+	if (object && slub_cache_free)
+		slub_cache_free(slub_cache_of(object), object);
 }

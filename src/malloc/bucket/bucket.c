@@ -91,7 +91,7 @@ static int create(const char *name, unsigned long flags,
 	memcpy(bucket->name, name, strlen(name));
 	bucket->flags = flags;
 	if (!list_enter(bucket)) {
-		slub_cache_free_slow(&bucket_cache, bucket);
+		slub_cache_free(&bucket_cache, bucket);
 		log_message("slub_bucket_create(%s): there is a bucket of that "
 			    "name", name);
 		return EEXIST;
@@ -174,7 +174,7 @@ SLUB_EXPORT int slub_bucket_destroy(struct slub_bucket *bucket)
 	lock_release(&buckets_lock);
 	bucket->magic = 0;
 	group_place_set(&bucket->place, NULL);
-	slub_cache_free_slow(&bucket_cache, bucket);
+	slub_cache_free(&bucket_cache, bucket);
 	return 0;
 }
 

@@ -29,7 +29,7 @@ static void *bucket_alloc(struct slub_bucket *bucket, size_t size, size_t align,
 	model = align == MALLOC_ALIGN ? sizeclass_cache(size) :
 					sizeclass_aligned(size, align);
 	cache = bucket_class(bucket, model);
-	return likely(cache) ? slub_cache_alloc_slow(cache) : NULL;
+	return likely(cache) ? slub_cache_alloc(cache) : NULL;
 }
 
 SLUB_EXPORT void *slub_bucket_alloc(struct slub_bucket *bucket, size_t size)

@@ -136,7 +136,7 @@ static int64_t *shared_counter(struct slub_srcu *domain, uint32_t word,
 	return &domain->shared[kind / 8 + !!(word & SLUB_SRCU_PHASE)];
 }
 
-SLUB_EXPORT int slub_srcu_read_lock_slow(struct slub_srcu *domain)
+SLUB_EXPORT int (slub_srcu_read_lock)(struct slub_srcu *domain)
 {
 	uint32_t word = __atomic_load_n(&domain->reader, __ATOMIC_RELAXED);
 
@@ -156,9 +156,10 @@ SLUB_EXPORT int slub_srcu_read_lock_slow(struct slub_srcu *domain)
 	return (int)word;
 }
 
-SLUB_EXPORT void slub_srcu_read_unlock_slow(struct slub_srcu *domain, int index)
+SLUB_EXPORT void (slub_srcu_read_unlock)(struct slub_srcu *domain, int index)
 {
-	uint32_t word = (uint32_t)index;
+	/* The section may have been entered inline: then its counter is the same. */
+	uint32_t word = (uint32_t)index & ~SLUB_SRCU_FAST;
 
 	full_fence();
 	if (word & COUNTERS_MASK)

@@ -436,7 +436,7 @@ free_bulk(struct slub_cache *cache, size_t nr, void **objects, bool is_deferred)
 		}
 		if (!owner || (cache && owner != cache)) {
 			if (cache)
-				slub_cache_free_slow(cache, objects[i]);
+				slub_cache_free(cache, objects[i]);
 			else
 				slub_free(objects[i]);
 			i++;

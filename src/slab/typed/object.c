@@ -147,12 +147,12 @@ alloc_by_front(struct slub_cache *front)
 	return likely(cache) ? alloc(cache) : NULL;
 }
 
-SLUB_EXPORT SLUB_HOT void *slub_cache_alloc_slow(struct slub_cache *cache)
+SLUB_EXPORT SLUB_HOT void *slub_cache_alloc(struct slub_cache *cache)
 {
 	return unlikely(cache->args) ? alloc_by_front(cache) : alloc(cache);
 }
 
-SLUB_EXPORT void *slub_cache_claim_slow(struct slub_cache *cache, void *object)
+SLUB_EXPORT void *slub_cache_claim(struct slub_cache *cache, void *object)
 {
 	return claim(cache_real(cache), object, group_current());
 }
@@ -218,7 +218,7 @@ free_slowly(struct slub_cache *cache, void *object)
 	errno = kept;
 }
 
-SLUB_EXPORT SLUB_HOT void slub_cache_free_slow(struct slub_cache *cache,
+SLUB_EXPORT SLUB_HOT void slub_cache_free(struct slub_cache *cache,
 					       void *object)
 {
 	cache = cache_real(cache);

@@ -131,7 +131,7 @@ static void exchange_add(int64_t n, bool inlined)
 
 	for (;;) {
 		found = inlined ? seq_cmpxchg(old, old + n) :
-				  slub_percpu_cmpxchg_slow(exchanged, old,
+				  (slub_percpu_cmpxchg)(exchanged, old,
 							   old + n);
 		if (found == old)
 			break;
@@ -146,7 +146,7 @@ static void exchange_add32(int32_t n, bool inlined)
 
 	for (;;) {
 		found = inlined ? seq_cmpxchg32(old, old + n) :
-				  slub_percpu_cmpxchg32_slow(sum32, old, old + n);
+				  (slub_percpu_cmpxchg32)(sum32, old, old + n);
 		if (found == old)
 			break;
 		old = found;
@@ -157,21 +157,21 @@ static void exchange_add32(int32_t n, bool inlined)
 static void words(int n)
 {
 	seq_add(n);
-	slub_percpu_add_slow(sum, n);
+	(slub_percpu_add)(sum, n);
 	atomic_fetch_add(&twin.sum, 2 * n);
 	seq_add32(n);
-	slub_percpu_add32_slow(sum32, n);
+	(slub_percpu_add32)(sum32, n);
 	atomic_fetch_add(&twin.sum32, 2 * n);
 	seq_fetch_add(n);
-	slub_percpu_fetch_add_slow(fetched, n);
+	(slub_percpu_fetch_add)(fetched, n);
 	atomic_fetch_add(&twin.fetched, 2 * n);
 	exchange_add(n, true);
 	exchange_add(n, false);
 	exchange_add32(n, true);
 	exchange_add32(n, false);
 	seq_read_unlock(seq_read_lock());
-	slub_srcu_read_unlock_slow(&slub_rcu_domain,
-				   slub_srcu_read_lock_slow(&slub_rcu_domain));
+	(slub_srcu_read_unlock)(&slub_rcu_domain,
+				   (slub_srcu_read_lock)(&slub_rcu_domain));
 }
 
 /* ---- list ---- */
@@ -188,7 +188,7 @@ static void own(struct node *node)
 static bool give(struct node *node, bool inlined)
 {
 	atomic_fetch_sub(&node->owners, 1);
-	if (inlined ? seq_push(node) : slub_percpu_push_slow(list, node, 1000))
+	if (inlined ? seq_push(node) : (slub_percpu_push)(list, node, 1000))
 		return true;
 	atomic_fetch_add(&node->owners, 1);
 	return false;
@@ -201,7 +201,7 @@ static void lists(bool inlined)
 
 	while (nr < 8) {
 		struct node *node = inlined ? seq_pop() :
-					      slub_percpu_pop_slow(list);
+					      (slub_percpu_pop)(list);
 
 		if (!node)
 			break;
@@ -246,7 +246,7 @@ static void singles(struct slub_cache *cache, unsigned int nr, bool inlined)
 	next_id += nr;
 	for (unsigned int i = 0; i < nr; i++) {
 		things[i] = inlined ? seq_cache_alloc(cache) :
-				      slub_cache_alloc_slow(cache);
+				      (slub_cache_alloc)(cache);
 		if (!things[i] && in_handler)
 			nr = i;		/* it interrupted the library */
 		if (i == nr)
@@ -259,7 +259,7 @@ static void singles(struct slub_cache *cache, unsigned int nr, bool inlined)
 		if (inlined)
 			seq_cache_free(cache, things[i]);
 		else
-			slub_cache_free_slow(cache, things[i]);
+			(slub_cache_free)(cache, things[i]);
 	}
 }
 
@@ -284,11 +284,11 @@ static void misuse(void)
 {
 	void *thing = seq_cache_alloc(&plain_things), *twice[2];
 
-	slub_cache_free_slow(&made_things, thing);
+	(slub_cache_free)(&made_things, thing);
 	twice[0] = twice[1] = seq_cache_alloc(&plain_things);
 	slub_cache_free_bulk(&plain_things, 2, twice);
 	thing = seq_cache_alloc(&plain_things);
-	slub_cache_free_slow(&plain_things, thing);
+	(slub_cache_free)(&plain_things, thing);
 }
 
 /* ---- groups ---- */

@@ -114,14 +114,14 @@ TEST_F(pretended, words_count)
 {
 	uintptr_t word = slub_percpu_alloc(8, 8), half = slub_percpu_alloc(4, 4);
 
-	slub_percpu_add_slow(word, 5);
-	EXPECT_EQ(slub_percpu_fetch_add_slow(word, 1ll << 40), 5);
-	EXPECT_EQ(slub_percpu_cmpxchg_slow(word, 4, 9), 5 + (1ll << 40));
-	EXPECT_EQ(slub_percpu_cmpxchg_slow(word, 5 + (1ll << 40), -7), 5 + (1ll << 40));
+	(slub_percpu_add)(word, 5);
+	EXPECT_EQ((slub_percpu_fetch_add)(word, 1ll << 40), 5);
+	EXPECT_EQ((slub_percpu_cmpxchg)(word, 4, 9), 5 + (1ll << 40));
+	EXPECT_EQ((slub_percpu_cmpxchg)(word, 5 + (1ll << 40), -7), 5 + (1ll << 40));
 	EXPECT_EQ(slub_percpu_sum(word), -7);
-	slub_percpu_add32_slow(half, -3);
-	EXPECT_EQ(slub_percpu_cmpxchg32_slow(half, -2, 8), -3);
-	EXPECT_EQ(slub_percpu_cmpxchg32_slow(half, -3, 8), -3);
+	(slub_percpu_add32)(half, -3);
+	EXPECT_EQ((slub_percpu_cmpxchg32)(half, -2, 8), -3);
+	EXPECT_EQ((slub_percpu_cmpxchg32)(half, -3, 8), -3);
 	EXPECT_EQ(slub_percpu_sum32(half), 8);
 	/* Of this CPU, and not the shared ones. */
 	EXPECT_EQ(*(int64_t *)(percpu_area(percpu_cid()) + word), -7);
@@ -136,10 +136,10 @@ TEST_F(pretended, lists_have_their_limit)
 	void *objects[4][4];
 
 	for (int i = 0; i < 4; i++)
-		EXPECT_EQ(slub_percpu_push_slow(list, objects[i], 3), i < 3) << i;
+		EXPECT_EQ((slub_percpu_push)(list, objects[i], 3), i < 3) << i;
 	for (int i = 2; i >= 0; i--)
-		EXPECT_EQ(slub_percpu_pop_slow(list), (void *)objects[i]);
-	EXPECT_EQ(slub_percpu_pop_slow(list), nullptr);
+		EXPECT_EQ((slub_percpu_pop)(list), (void *)objects[i]);
+	EXPECT_EQ((slub_percpu_pop)(list), nullptr);
 	slub_percpu_free(list);
 }
 

@@ -25,9 +25,9 @@ protected:
 		cache = slub_cache_create("ending", 120, 0, SLUB_ACCOUNT | SLUB_NO_MERGE, nullptr);
 		ASSERT_NE(cache, nullptr);
 		for (int i = 0; i < 100; i++)
-			objects.push_back(slub_cache_alloc_slow(cache));
+			objects.push_back(slub_cache_alloc(cache));
 		/* Some are free, and in their slab. */
-		slub_cache_free_slow(cache, objects.back());
+		slub_cache_free(cache, objects.back());
 		objects.pop_back();
 		slub_cache_shrink(cache);
 	}
@@ -93,13 +93,13 @@ TEST_F(ended, a_group_has_none_of_its_objects)
 
 	ASSERT_NE(group, nullptr);
 	ASSERT_EQ(slub_group_enter(group), 0);
-	object = slub_cache_alloc_slow(cache);
+	object = slub_cache_alloc(cache);
 	ASSERT_EQ(slub_group_leave(group), 0);
 	EXPECT_EQ(slub_group_memory_read(group, &memory), 0);
 	EXPECT_EQ(memory.objects, 1u);
 	meanwhile([&] { EXPECT_EQ(slub_group_memory_read(group, &memory), 0); });
 	EXPECT_EQ(memory.objects, 0u);
-	slub_cache_free_slow(cache, object);
+	slub_cache_free(cache, object);
 	EXPECT_EQ(slub_group_delete(group), 0);
 }
 

@@ -67,7 +67,7 @@ protected:
 	{
 		EXPECT_EQ(slub_group_enter(group), 0);
 		for (size_t i = 0; i < nr; i++)
-			objects.push_back(slub_cache_alloc_slow(cache));
+			objects.push_back(slub_cache_alloc(cache));
 		EXPECT_EQ(slub_group_leave(group), 0);
 	}
 	int end()
@@ -83,7 +83,7 @@ protected:
 		fill(20);
 		/* Some are free, and in their slab. */
 		while (objects.size() > 10) {
-			slub_cache_free_slow(cache, objects.back());
+			slub_cache_free(cache, objects.back());
 			objects.pop_back();
 		}
 		slub_cache_shrink(cache);

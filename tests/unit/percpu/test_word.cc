@@ -57,11 +57,11 @@ protected:
 TEST_F(word, a_thread_with_an_area_leaves_the_shared_one_alone)
 {
 	slub_percpu_add(at, 1);
-	slub_percpu_add_slow(at, 2);
-	EXPECT_EQ(slub_percpu_fetch_add_slow(at, 4), 3);
-	EXPECT_EQ(slub_percpu_cmpxchg_slow(at, 7, 100), 7);
-	EXPECT_EQ(slub_percpu_cmpxchg_slow(at, 7, 200), 100);
-	EXPECT_EQ(slub_percpu_read_slow(at), 100);
+	(slub_percpu_add)(at, 2);
+	EXPECT_EQ((slub_percpu_fetch_add)(at, 4), 3);
+	EXPECT_EQ((slub_percpu_cmpxchg)(at, 7, 100), 7);
+	EXPECT_EQ((slub_percpu_cmpxchg)(at, 7, 200), 100);
+	EXPECT_EQ(slub_percpu_read(at), 100);
 	EXPECT_EQ(slub_percpu_sum(at), 100);
 	EXPECT_EQ(shared(), 0);
 }
@@ -91,7 +91,7 @@ TEST_F(word, a_stopped_cpu_sends_its_threads_to_the_shared_area)
 
 	percpu_base_set(cid, NULL);
 	slub_percpu_add(at, 5);
-	slub_percpu_add_slow(at, 6);
+	(slub_percpu_add)(at, 6);
 	slub_percpu_add(at, 7);
 	percpu_base_set(cid, percpu_area(cid));
 	EXPECT_EQ(shared(), 18);

@@ -47,15 +47,15 @@ TEST(prefill_guard, switched_on_in_the_middle)
 	while ((object = slub_prefill_alloc(&prefill)) != NULL) {
 		guarded += guard_owns(object);
 		EXPECT_EQ(((char *)object)[63], 0x5a);
-		slub_cache_free_slow(cache, object);
+		slub_cache_free(cache, object);
 	}
 	EXPECT_EQ(guarded, 0);
 	EXPECT_EQ(slub_cache_errors(cache), 0u);
 	EXPECT_EQ(guard_pool.errors, 0u);
 	/* For others there is one. */
-	object = slub_cache_alloc_slow(cache);
+	object = slub_cache_alloc(cache);
 	EXPECT_TRUE(guard_owns(object));
-	slub_cache_free_slow(cache, object);
+	slub_cache_free(cache, object);
 	EXPECT_EQ(guard_switch(0), 0);
 	EXPECT_EQ(slub_cache_destroy(cache), 0);
 }
@@ -73,7 +73,7 @@ TEST(prefill_guard, watched_ones_behind_others)
 	ASSERT_EQ(slub_cache_debug(cache, 0), 0);
 	ASSERT_EQ(slub_cache_prefill(cache, &prefill, 40), 0);
 	for (; (object = slub_prefill_alloc(&prefill)) != NULL; nr++)
-		slub_cache_free_slow(cache, object);
+		slub_cache_free(cache, object);
 	EXPECT_EQ(nr, 40);
 	EXPECT_EQ(slub_cache_errors(cache), 0u);
 	EXPECT_EQ(slub_cache_destroy(cache), 0);

@@ -103,7 +103,7 @@ TEST_F(create, a_new_life_has_nothing_of_the_old_one)
 	args.ctor = [](void *) {};
 	struct slub_cache *old = slub_cache_create_args(&args);
 	void *object = slub_cache_alloc_flags(old, 0);
-	slub_cache_free_slow(old, object);
+	slub_cache_free(old, object);
 	end(old);
 	until made(old, 64);
 	struct slub_cache *cache = old;
@@ -186,7 +186,7 @@ TEST_F(create, nothing_is_left_while_others_shrink)
 		ASSERT_EQ(slub_cache_alloc_bulk(cache, 0, objects.size(), objects.data()),
 			  objects.size());
 		for (void *object : objects)
-			slub_cache_free_slow(cache, object);
+			slub_cache_free(cache, object);
 		EXPECT_TRUE(cache_flush(cache));
 		for (uint32_t n = 0; n < slab_nr_nodes(); n++)
 			node_shrink(cache, cache->nodes[n]);

@@ -55,10 +55,10 @@ int use_watched(struct slub_cache *cache)
 
 	if (err)
 		return 10;
-	object = slub_cache_alloc_slow(cache);
+	object = slub_cache_alloc(cache);
 	if (!object || cache_of(object) != cache_twin(cache))
 		return 11;
-	slub_cache_free_slow(cache, object);
+	slub_cache_free(cache, object);
 	if (slub_cache_validate(cache) || slub_cache_destroy(cache))
 		return 12;
 	/* Each is in the list once. */
@@ -121,7 +121,7 @@ TEST_F(fork_test, others_pins_are_gone_also_if_a_mover_forks)
 	ASSERT_EQ(slub_cache_alloc_bulk(moved, 0, 200, objects.data()), 200u);
 	for (size_t i = 0; i < 200; i++) {
 		if (i % 8)
-			slub_cache_free_slow(moved, objects[i]);
+			slub_cache_free(moved, objects[i]);
 	}
 	struct cache_hold pin;
 	other.call([&] { EXPECT_TRUE(cache_pin(pinned, &pin)); });
@@ -129,7 +129,7 @@ TEST_F(fork_test, others_pins_are_gone_also_if_a_mover_forks)
 	other.call([&] { cache_unpin(&pin); });
 	EXPECT_EQ(harness::describe_status(status), "exit 0");
 	for (size_t i = 0; i < 200; i += 8)
-		slub_cache_free_slow(moved, objects[i]);
+		slub_cache_free(moved, objects[i]);
 	end(pinned);
 	end(moved);
 }
@@ -168,7 +168,7 @@ TEST_F(fork_test, a_destroyed_cache_has_no_lock_of_another_thread)
 		for (int i = 0; i < 200; i++) {
 			struct slub_cache *made = make(("made-" + std::to_string(i)).c_str(), 64);
 
-			slub_cache_free_slow(made, slub_cache_alloc_slow(made));
+			slub_cache_free(made, slub_cache_alloc(made));
 			if (made->nodes[0] == node)
 				return 0;
 		}
@@ -193,14 +193,14 @@ int use_static(struct slub_cache *cache)
 	unsigned nr = 0, found = 0;
 
 	for (int i = 0; i < 2; i++) {
-		void *object = slub_cache_alloc_slow(cache);
+		void *object = slub_cache_alloc(cache);
 
 		if (!object)
 			return 10 + i;
 		made = cache_real(cache);
 		if (!cache_twin(made) || cache_of(object) != cache_twin(made))
 			return 20 + i;
-		slub_cache_free_slow(cache, object);
+		slub_cache_free(cache, object);
 		if (i == 0 && slub_cache_destroy(cache))
 			return 30;
 	}
@@ -219,9 +219,9 @@ TEST_F(fork_test, a_cache_that_is_a_variable_can_be_used_again)
 		bool has_step;
 
 		fronts[step].args = &static_args;
-		void *object = slub_cache_alloc_slow(cache);
+		void *object = slub_cache_alloc(cache);
 		EXPECT_NE(object, nullptr);
-		slub_cache_free_slow(cache, object);
+		slub_cache_free(cache, object);
 		has_step = steps::between_locks(step, [&] {
 			EXPECT_EQ(slub_cache_destroy(cache), 0);
 		}, [&] {

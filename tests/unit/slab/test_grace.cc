@@ -285,9 +285,9 @@ TEST_F(grace, slabs_that_wait_are_not_their_nodes_again)
 	EXPECT_FALSE(cache_has_slabs(cache));
 	slub_read_unlock(reader);
 	cache_settle(cache);
-	objects[0] = slub_cache_alloc_slow(cache);
+	objects[0] = slub_cache_alloc(cache);
 	EXPECT_NE(objects[0], nullptr);
-	slub_cache_free_slow(cache, objects[0]);
+	slub_cache_free(cache, objects[0]);
 	end(cache);
 }
 

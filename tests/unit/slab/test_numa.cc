@@ -63,7 +63,7 @@ TEST_P(numa, objects_come_from_the_node_that_is_asked_for)
 	}, &seen), 0);
 	EXPECT_EQ(seen, std::set<void *>(objects.begin(), objects.end()));
 	for (void *object : objects)
-		slub_cache_free_slow(cache, object);
+		slub_cache_free(cache, object);
 	EXPECT_EQ(slub_cache_shrink(cache), 0);
 	for (uint32_t node = 0; node < nr_nodes; node++)
 		EXPECT_EQ(slabs_on(node), 0u) << "on node " << node;
@@ -75,7 +75,7 @@ TEST_P(numa, without_a_wish_they_come_from_the_thread_s_own)
 
 	ASSERT_NE(object, nullptr);
 	EXPECT_EQ(node_of(object), os_node_current());
-	slub_cache_free_slow(cache, object);
+	slub_cache_free(cache, object);
 }
 
 /* Whoever frees: the slab says where its object belongs. */
@@ -111,7 +111,7 @@ TEST_P(numa, a_node_that_is_asked_for_is_not_served_by_barns)
 	EXPECT_EQ(stats.alloc_node_mismatch, 0u);
 	while (void *chain = barn_get(cache, &nr))
 		chain_flush(cache, chain);
-	slub_cache_free_slow(cache, other);
+	slub_cache_free(cache, other);
 }
 
 TEST_P(numa, nodes_that_there_are_not)
@@ -139,7 +139,7 @@ TEST_P(numa, the_reserve_of_all_nodes)
 		nodes.insert(node_of(object));
 	EXPECT_EQ(nodes.size(), nr_nodes);
 	for (void *object : objects)
-		slub_cache_free_slow(cache, object);
+		slub_cache_free(cache, object);
 	EXPECT_EQ(slub_cache_shrink(cache), 0);
 	EXPECT_EQ(page_reserve_bytes(), nr_nodes * RESERVE_BYTES);
 	EXPECT_EQ(slub_reserve_set(0), 0);
@@ -190,7 +190,7 @@ TEST_P(numa, another_node_s_memory_is_better_than_none)
 
 			ASSERT_NE(object, nullptr) << node << " of " << owner;
 			EXPECT_EQ(node_of(object), owner);
-			slub_cache_free_slow(cache, object);
+			slub_cache_free(cache, object);
 			EXPECT_EQ(slub_cache_shrink(cache), 0);
 			EXPECT_EQ(slabs_on(owner), 0u);
 		}
@@ -206,7 +206,7 @@ TEST_P(numa, so_it_is_to_a_watched_cache)
 
 		ASSERT_NE(object, nullptr) << owner;
 		EXPECT_EQ(node_of(object), owner);
-		slub_cache_free_slow(cache, object);
+		slub_cache_free(cache, object);
 		EXPECT_EQ(slub_cache_shrink(cache), 0);
 	}
 }

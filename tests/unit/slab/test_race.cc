@@ -156,13 +156,13 @@ TEST_F(race_test, a_watched_cache_stays_while_it_is_looked_at)
 	for (unsigned step : { 0, 20 }) {
 		struct slub_cache *cache = make("found", 64, flags), *next = nullptr;
 		struct cache_node *node = cache_twin(cache)->nodes[0];
-		auto *object = (char *)slub_cache_alloc_slow(cache);
+		auto *object = (char *)slub_cache_alloc(cache);
 		bool seen = false, called = false;
 		unsigned n = step;
 		long bugs = 0;
 		steps::Other other;
 
-		slub_cache_free_slow(cache, object);
+		slub_cache_free(cache, object);
 		object[20]++;
 		steps::run([&] { bugs = slub_validate_all(); }, [&] {
 			seen |= lock_is_mine(&node->lock);

@@ -80,7 +80,7 @@ TEST_F(stats, of_objects_of_the_reserve)
 	EXPECT_GT(of(cache).objects, 0u);
 	EXPECT_EQ(of(cache).alloc_direct, 1u);
 	EXPECT_LT(slub_reserve_bytes(), (size_t)256 << 10);
-	slub_cache_free_slow(cache, object);
+	slub_cache_free(cache, object);
 	EXPECT_EQ(of(cache).free_direct, 1u);
 	EXPECT_EQ(of(cache).slabs, 0u) << "though it was being carved";
 	EXPECT_EQ(slub_reserve_bytes(), (size_t)256 << 10);
@@ -180,7 +180,7 @@ TEST_F(stats, prefills_that_are_returned)
 	uint64_t slow = of(cache).sheaf_return_slow;
 	for (int i = 0; i < 100 && of(cache).sheaf_return_slow == slow; i++) {
 		ASSERT_EQ(slub_cache_prefill(cache, &prefill, (size_t)cache->capacity), 0);
-		slub_cache_free_slow(cache, get(cache, 1)[0]);
+		slub_cache_free(cache, get(cache, 1)[0]);
 		slub_prefill_return(&prefill);
 	}
 	EXPECT_GT(of(cache).sheaf_return_slow, slow) << "a whole list, and there was an object";
@@ -231,11 +231,11 @@ TEST_F(stats, watched_objects_go_past_the_lists)
 	std::vector<void *> objects;
 
 	for (int i = 0; i < 300; i++)
-		objects.push_back(slub_cache_alloc_slow(cache));
+		objects.push_back(slub_cache_alloc(cache));
 	EXPECT_EQ(of(cache).alloc_direct, 300u);
 	EXPECT_EQ(of(cache).objects_out, 300u);
 	for (void *object : objects)
-		slub_cache_free_slow(cache, object);
+		slub_cache_free(cache, object);
 	struct slub_cache_stats now = of(cache);
 	EXPECT_EQ(now.free_direct, 300u);
 	EXPECT_EQ(now.objects_back, 300u);

@@ -38,14 +38,14 @@ TEST_P(visit, sees_what_is_allocated_wherever_the_rest_lies)
 				++one;
 				continue;
 			}
-			slub_cache_free_slow(cache, *one);
+			slub_cache_free(cache, *one);
 			one = mine.erase(one);
 		}
 		ASSERT_EQ(visited(cache), mine);
 		check_cache(cache, std::vector<void *>(mine.begin(), mine.end()));
 	}
 	for (void *object : mine)
-		slub_cache_free_slow(cache, object);
+		slub_cache_free(cache, object);
 	EXPECT_EQ(visited(cache).size(), 0u);
 	end(cache);
 }
@@ -69,7 +69,7 @@ TEST_P(visit, does_not_go_by_what_another_cache_becomes)
 	other->order = order;
 	slub_cache_free_bulk(other, theirs.size(), theirs.data());
 	for (void *object : mine)
-		slub_cache_free_slow(cache, object);
+		slub_cache_free(cache, object);
 	end(cache);
 	end(other);
 }
@@ -82,7 +82,7 @@ TEST_P(visit, writes_nothing_where_a_program_has_written)
 	void *objects[8];
 
 	ASSERT_EQ(slub_cache_alloc_bulk(cache, 0, 8, objects), 8u);
-	slub_cache_free_slow(cache, objects[3]);
+	slub_cache_free(cache, objects[3]);
 	ASSERT_TRUE(cache_flush(cache));
 	struct page *slab = slab_of(cache, objects[3]);
 	void *first = (void *)page_state(slab)->first;
@@ -101,7 +101,7 @@ TEST_P(visit, writes_nothing_where_a_program_has_written)
 	slab->count = count;
 	for (int i = 0; i < 8; i++) {
 		if (i != 3)
-			slub_cache_free_slow(cache, objects[i]);
+			slub_cache_free(cache, objects[i]);
 	}
 	end(cache);
 }
@@ -118,7 +118,7 @@ TEST_P(visit, shrink_leaves_slabs_with_objects_only)
 			kept.push_back(objects[i]);
 			slabs.insert((uintptr_t)slab_of(cache, objects[i]));
 		} else {
-			slub_cache_free_slow(cache, objects[i]);
+			slub_cache_free(cache, objects[i]);
 		}
 	}
 	EXPECT_EQ(slub_cache_shrink(cache), 1);

@@ -288,21 +288,13 @@ extern "C" {
     pub fn slub_percpu_sum(offset: usize) -> i64;
     pub fn slub_percpu_sum32(offset: usize) -> i32;
     pub fn slub_percpu_list_drain(list: usize) -> *mut c_void;
-    #[link_name = "slub_percpu_add_slow"]
     pub fn slub_percpu_add(offset: usize, n: i64);
-    #[link_name = "slub_percpu_add32_slow"]
     pub fn slub_percpu_add32(offset: usize, n: i32);
-    #[link_name = "slub_percpu_fetch_add_slow"]
     pub fn slub_percpu_fetch_add(offset: usize, n: i64) -> i64;
-    #[link_name = "slub_percpu_cmpxchg_slow"]
     pub fn slub_percpu_cmpxchg(offset: usize, old: i64, value: i64) -> i64;
-    #[link_name = "slub_percpu_cmpxchg32_slow"]
     pub fn slub_percpu_cmpxchg32(offset: usize, old: i32, value: i32) -> i32;
-    #[link_name = "slub_percpu_read_slow"]
     pub fn slub_percpu_read(offset: usize) -> i64;
-    #[link_name = "slub_percpu_push_slow"]
     pub fn slub_percpu_push(list: usize, object: *mut c_void, limit: u32) -> bool;
-    #[link_name = "slub_percpu_pop_slow"]
     pub fn slub_percpu_pop(list: usize) -> *mut c_void;
 
     // slub/cache.h
@@ -316,9 +308,7 @@ extern "C" {
     pub fn slub_cache_create_args(args: *const slub_cache_args) -> *mut slub_cache;
     pub fn slub_cache_destroy(cache: *mut slub_cache) -> c_int;
     pub fn slub_cache_shrink(cache: *mut slub_cache) -> c_int;
-    #[link_name = "slub_cache_alloc_slow"]
     pub fn slub_cache_alloc(cache: *mut slub_cache) -> *mut c_void;
-    #[link_name = "slub_cache_free_slow"]
     pub fn slub_cache_free(cache: *mut slub_cache, object: *mut c_void);
     pub fn slub_cache_alloc_flags(cache: *mut slub_cache, flags: c_uint) -> *mut c_void;
     pub fn slub_cache_alloc_node(cache: *mut slub_cache, flags: c_uint, node: c_int)
@@ -412,8 +402,8 @@ extern "C" {
     // slub/srcu.h
     pub static slub_rcu_domain: slub_srcu;
     pub fn slub_srcu_synchronize(domain: *const slub_srcu);
-    fn slub_srcu_read_lock_slow(domain: *const slub_srcu) -> c_int;
-    fn slub_srcu_read_unlock_slow(domain: *const slub_srcu, index: c_int);
+    fn slub_srcu_read_lock(domain: *const slub_srcu) -> c_int;
+    fn slub_srcu_read_unlock(domain: *const slub_srcu, index: c_int);
 
     // slub/rcu.h
     pub fn slub_free_deferred(object: *mut c_void);
@@ -449,7 +439,7 @@ const SRCU_LEFT: u32 = 16;
 pub unsafe fn slub_read_lock() -> c_int {
     let index = slub_rcu_domain.reader.load(Ordering::Relaxed);
     if index & SRCU_FAST == 0 {
-        return slub_srcu_read_lock_slow(&slub_rcu_domain);
+        return slub_srcu_read_lock(&slub_rcu_domain);
     }
     slub_percpu_add((index - SRCU_FAST) as usize, 1);
     compiler_fence(Ordering::SeqCst);
@@ -463,7 +453,7 @@ pub unsafe fn slub_read_lock() -> c_int {
 #[inline]
 pub unsafe fn slub_read_unlock(index: c_int) {
     if index as u32 & SRCU_FAST == 0 {
-        return slub_srcu_read_unlock_slow(&slub_rcu_domain, index);
+        return slub_srcu_read_unlock(&slub_rcu_domain, index);
     }
     compiler_fence(Ordering::SeqCst);
     slub_percpu_add((index as u32 + SRCU_LEFT - SRCU_FAST) as usize, 1);

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the other headers ask of the compiler.  A program includes them, not this one.
+ */
+#ifndef SLUB_INCLUDE_COMPILER_H
+#define SLUB_INCLUDE_COMPILER_H
+
+/* Marks what the library exports. */
+#define SLUB_API __attribute__((__visibility__("default")))
+
+/* A function that the headers alone have: inline even where the compiler does not optimize. */
+#define SLUB_INLINE static inline __attribute__((__always_inline__, __unused__))
+
+/*
+ * An exported function NAME may have an inline form, NAME_fast(): then a macro NAME() calls
+ * that.  The address of NAME, and a call as (NAME)(...), is the function in the library.
+ */
+
+/* An exception must not leave a callback; C++17 checks the declaration. */
+#if defined(__cplusplus) && __cplusplus >= 201703L
+#define SLUB_NOEXCEPT noexcept
+#else
+#define SLUB_NOEXCEPT
+#endif
+
+/* ThreadSanitizer does not see assembler text. */
+#if defined(__SANITIZE_THREAD__)
+#define SLUB_NO_INLINE 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SLUB_NO_INLINE 1
+#endif
+#endif
+
+#endif
