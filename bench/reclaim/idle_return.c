@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What stays resident after a burst, one second after the last call: beside what is alive, and
+ * What stays resident after a burst, some time after the last call: beside what is alive, and
  * beside the pages on which something is alive, which no allocator can give back.
  *
  * The shapes whose names begin with "over" are bursts over a heap that stays: a quarter as many
@@ -9,12 +9,14 @@
  *
  *   live     usable bytes of the blocks that are kept
  *   pinned   bytes of the pages that a kept block touches
- *   rest     RSS after the wait, less RSS before the burst
- *   excess   rest less pinned: free memory that was kept, and what the allocator's own tables need
+ *   rest     RSS after each wait, less RSS before the burst
+ *
+ * A trickle is so many pairs of malloc and free a second while it waits: a server that is not
+ * quite silent.
  *
  * For any allocator, by LD_PRELOAD.  One shape a run: bursts leave tables behind.
  *
- * Usage: idle_return SHAPE [--wait MS] [--mib N]; without SHAPE: their names
+ * Usage: idle_return SHAPE [--wait MS[,MS]...] [--trickle N] [--mib N]; without SHAPE: their names
  */
 #include <malloc.h>
 #include <pthread.h>
@@ -65,6 +67,7 @@ static const struct shape shapes[] = {
 
 #define THREADS 4
 #define OVER_SHARE 4
+#define RESTS_MAX 8
 
 struct block {
 	char *start;
@@ -262,12 +265,46 @@ static size_t pinned_bytes(const struct block *blocks, size_t nr, uintptr_t *pag
 	return different * PAGE;
 }
 
-static void measure(const struct shape *shape, size_t bytes, unsigned int wait_ms)
+static void wait_ms(unsigned int ms, unsigned int trickle)
+{
+	static uint64_t state = 88172645463325252u;
+	unsigned long pairs = (unsigned long)trickle * ms / 1000;
+
+	for (unsigned long i = 0; i < pairs; i++) {
+		void *volatile one = malloc(16 + random_next(&state) % 2048);
+
+		usleep(1000000 / trickle);
+		free(one);
+	}
+	if (!trickle)
+		usleep(ms * 1000);
+}
+
+/* RSS after each of the times in @waits, counted from now; how many there are. */
+static size_t rest(const char *waits, unsigned int trickle, size_t *rests)
+{
+	unsigned int waited = 0;
+	size_t nr = 0;
+
+	for (char *end; *waits && nr < RESTS_MAX; waits = *end ? end + 1 : end) {
+		unsigned int until = (unsigned int)strtoul(waits, &end, 10);
+
+		if (end == waits)
+			break;
+		wait_ms(until > waited ? until - waited : 0, trickle);
+		waited = until > waited ? until : waited;
+		rests[nr++] = resident();
+	}
+	return nr;
+}
+
+static void measure(const struct shape *shape, size_t bytes, const char *waits,
+		    unsigned int trickle)
 {
 	struct shape stays = *shape;
 	struct part part = { shape, NULL, 0, bytes, 88172645463325252u };
 	struct part over = { &stays, NULL, 0, bytes / OVER_SHARE, 1181783497276652981u };
-	size_t before, live = 0, rest, pinned, nr;
+	size_t before, live = 0, pinned, nr, nr_rests, rests[RESTS_MAX];
 	struct block *blocks;
 	uintptr_t *pages;
 
@@ -286,25 +323,27 @@ static void measure(const struct shape *shape, size_t bytes, unsigned int wait_m
 
 	fill(&over);
 	burst(&part);
-	usleep(wait_ms * 1000);
-	rest = resident();
-	rest = rest > before ? rest - before : 0;
-	peak -= before;
+	nr_rests = rest(waits, trickle, rests);
 	for (size_t i = 0; i < nr; i++)
 		live += blocks[i].kept ? blocks[i].bytes : 0;
 	pinned = pinned_bytes(blocks, nr, pages);
-	printf("%s %zu %zu %zu %zu %lld\n", shape->name, peak, live, pinned, rest,
-	       (long long)rest - (long long)pinned);
+	printf("%s %zu %zu %zu", shape->name, peak - before, live, pinned);
+	for (size_t i = 0; i < nr_rests; i++)
+		printf(" %zu", rests[i] > before ? rests[i] - before : 0);
+	putchar('\n');
 }
 
 int main(int argc, char **argv)
 {
 	size_t mib = 256;
-	unsigned int wait_ms = 1000;
+	unsigned int trickle = 0;
+	const char *waits = "1000";
 
 	for (int i = 2; i + 1 < argc; i += 2) {
 		if (!strcmp(argv[i], "--wait"))
-			wait_ms = (unsigned int)atoi(argv[i + 1]);
+			waits = argv[i + 1];
+		else if (!strcmp(argv[i], "--trickle"))
+			trickle = (unsigned int)atoi(argv[i + 1]);
 		else if (!strcmp(argv[i], "--mib"))
 			mib = (size_t)atoi(argv[i + 1]);
 	}
@@ -312,7 +351,7 @@ int main(int argc, char **argv)
 		if (argc < 2)
 			puts(shapes[i].name);
 		else if (!strcmp(argv[1], shapes[i].name))
-			return measure(&shapes[i], mib << 20, wait_ms), 0;
+			return measure(&shapes[i], mib << 20, waits, trickle), 0;
 	}
 	return argc < 2 ? 0 : 2;
 }

@@ -70,6 +70,17 @@ class Answers(unittest.TestCase):
                                "--allocator", "peer=,ANSWER=wrong")
         self.assertEqual(done.returncode, 0)
 
+    def test_a_program_that_does_not_end(self):
+        """It is ended, with its children, and the next allocator's turn comes."""
+        self.program("lua", "[ $STUCK ] && { sleep 1000; echo; }; echo right")
+        os.environ["TIMEOUT"] = "1"
+        self.addCleanup(os.environ.pop, "TIMEOUT")
+        done, samples = self.samples("--only", "lua", "--allocator", "peer=,STUCK=1",
+                                     "--allocator", "glibc=")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("peer: lua: timeout after 1 s", done.stderr)
+        self.assertEqual([len(one) for one in samples["lua"].values()], [0, 1])
+
     @unittest.skipUnless(os.path.exists(LIBRARY), "no library")
     def test_each_group_has_its_own_mean(self):
         """A loop that is no real one stands in for mimalloc-bench's."""

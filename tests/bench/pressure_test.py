@@ -42,6 +42,17 @@ class Pressure(unittest.TestCase):
         for shape in ("freed-random", "freed-mixed"):
             self.assertLess(thread[shape]["rest"], thread[shape]["peak"] / 4, shape)
 
+    def test_several_waits_with_a_trickle(self):
+        with tempfile.TemporaryDirectory() as out:
+            text = self.run_script("idle_return", out, "--mib", "16", "--wait", "100,300",
+                                   "--trickle", "50", "--shapes", "freed-random")
+            with open(os.path.join(out, "idle_return.json"), encoding="utf-8") as file:
+                results = json.load(file)
+        self.assertIn("0.1 s    0.3 s", text)
+        self.assertGreater(len(results), 1)
+        for one in results:
+            self.assertEqual((len(one["rests"]), one["rests"][-1]), (2, one["rest"]))
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1], verbosity=2)
