@@ -324,6 +324,8 @@ static void library_destructor(void)
 	if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != START_DONE)
 		return;
 	suspect_lists();
+	if (SLUB_CONFIG_HARDENED)
+		hardened_finish();
 	profile_finish();
 	debug_finish();
 	if (option_text(OPTION_slabinfo))

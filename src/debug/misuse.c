@@ -25,6 +25,7 @@ static const char *const words[MISUSE_NR] = {
 	[MISUSE_RED_ZONE] = "red zone overwritten",
 	[MISUSE_CANARY] = "canary overwritten",
 	[MISUSE_SIZE] = "wrong size",
+	[MISUSE_CALL] = "wrong kind of call",
 };
 
 static _Atomic uint64_t nr_found;

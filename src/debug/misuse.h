@@ -27,6 +27,7 @@ enum misuse {
 	MISUSE_RED_ZONE,	/* the bytes around a block were written to */
 	MISUSE_CANARY,
 	MISUSE_SIZE,		/* a block is freed with a size that cannot be */
+	MISUSE_CALL,		/* ... or by a call of another kind than its allocation */
 	MISUSE_NR,
 };
 

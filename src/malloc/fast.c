@@ -178,7 +178,8 @@ free_behind(void *ptr, uintptr_t slot, struct slub_cache *cache)
 	uintptr_t t;
 
 	fast_paths_open_now();
-	if (SLUB_CONFIG_HARDENED && !hardened_may_push(ptr, slot))
+	if (SLUB_CONFIG_HARDENED &&
+	    !hardened_may_push(ptr, slot, TAIL_CALL_ANY))
 		goto failed;
 	if (KEYS)
 		RSEQ_PUSH_KEY_IN(slub_thread.self, ptr, slot, t, key_value());
@@ -292,13 +293,19 @@ static always_inline void *alloc_inline(size_t bytes)
 	return object;
 }
 
+/* What the fast path has left, in the hardened build; @call as for hardened_may_push(). */
+static __attribute__((__noinline__)) void free_called(void *ptr, uint64_t call)
+{
+	if (ptr && likely(hardened_may_call(ptr, call, NULL)))
+		free_paged(ptr);
+}
+
 static __attribute__((__noinline__)) void
 free_sized_paged(void *ptr, size_t told)
 {
 	if (!ptr)
 		return;
-	if (!SLUB_CONFIG_HARDENED)	/* the hardened build looks at each */
-		sized_check(ptr, told, 0);
+	sized_check(ptr, told, 0);
 	free_paged(ptr);
 }
 
@@ -310,7 +317,8 @@ free_sized_aborted(void *ptr, size_t told)
 	free_aborted(ptr);
 }
 
-static always_inline void free_sized_inline(void *ptr, size_t told)
+static always_inline void free_sized_inline(void *ptr, size_t told,
+					    uint64_t call)
 {
 	struct front front = front_map();
 	size_t place = front_place(front, ptr);
@@ -321,7 +329,7 @@ static always_inline void free_sized_inline(void *ptr, size_t told)
 	if (unlikely(place >= slub_thread.free_limit))
 		goto failed;
 	slot = front_entry(front, place);
-	if (SLUB_CONFIG_HARDENED && !hardened_may_push(ptr, slot))
+	if (SLUB_CONFIG_HARDENED && !hardened_may_push(ptr, slot, call))
 		goto failed;
 	if (KEYS)
 		RSEQ_PUSH_KEY_IN(front, ptr, slot, t, (uintptr_t)front.base);
@@ -332,10 +340,14 @@ aborted:
 	free_sized_aborted(ptr, told);
 	return;
 failed:
-	free_sized_paged(ptr, told);
+	if (SLUB_CONFIG_HARDENED)	/* the size was looked at */
+		free_called(ptr, call);
+	else
+		free_sized_paged(ptr, told);
 }
 
-static always_inline void free_inline(void *ptr)
+/* @call: hardened build: TAIL_CALL() of what it must be of. */
+static always_inline void free_inline(void *ptr, uint64_t call)
 {
 	struct front front = front_map();
 	size_t place = front_place(front, ptr);
@@ -344,7 +356,7 @@ static always_inline void free_inline(void *ptr)
 	if (unlikely(place >= slub_thread.free_limit))
 		goto failed;
 	slot = front_entry(front, place);
-	if (SLUB_CONFIG_HARDENED && !hardened_may_push(ptr, slot))
+	if (SLUB_CONFIG_HARDENED && !hardened_may_push(ptr, slot, call))
 		goto failed;
 	if (KEYS)
 		RSEQ_PUSH_KEY_IN(front, ptr, slot, t, (uintptr_t)front.base);
@@ -355,7 +367,10 @@ aborted:
 	free_aborted(ptr);
 	return;
 failed:
-	free_paged(ptr);
+	if (SLUB_CONFIG_HARDENED)
+		free_called(ptr, call);
+	else
+		free_paged(ptr);
 }
 
 #else
@@ -371,15 +386,17 @@ static always_inline void *alloc_inline(size_t bytes)
 	return hardened_sealed(slow_alloc(bytes), bytes);
 }
 
-static always_inline void free_inline(void *ptr)
+static always_inline void free_inline(void *ptr, uint64_t call)
 {
-	slow_free(ptr);
+	if (!SLUB_CONFIG_HARDENED || !ptr || hardened_may_call(ptr, call, NULL))
+		slow_free(ptr);
 }
 
-static always_inline void free_sized_inline(void *ptr, size_t told)
+static always_inline void free_sized_inline(void *ptr, size_t told,
+					    uint64_t call)
 {
 	sized_check(ptr, told, 0);
-	slow_free(ptr);
+	free_inline(ptr, call);
 }
 
 #endif
@@ -391,13 +408,25 @@ SLUB_HOT void *fast_alloc(size_t bytes)
 
 SLUB_HOT void fast_free(void *ptr)
 {
-	free_inline(ptr);
+	free_inline(ptr, TAIL_CALL_ANY);
 }
 
 SLUB_HOT void fast_free_sized(void *ptr, size_t told)
 {
-	free_sized_inline(ptr, told);
+	free_sized_inline(ptr, told, TAIL_CALL(CALL_MALLOC));
 }
+
+#if SLUB_CONFIG_HARDENED
+SLUB_HOT void fast_free_called(void *ptr, uint64_t call)
+{
+	free_inline(ptr, call);
+}
+
+SLUB_HOT void fast_free_sized_called(void *ptr, size_t told, uint64_t call)
+{
+	free_sized_inline(ptr, told, call);
+}
+#endif
 
 /* The C functions are these, under their public names (interpose.c). */
 SLUB_EXPORT SLUB_HOT void *malloc(size_t bytes)
@@ -407,7 +436,7 @@ SLUB_EXPORT SLUB_HOT void *malloc(size_t bytes)
 
 SLUB_EXPORT SLUB_HOT void free(void *ptr)
 {
-	free_inline(ptr);
+	free_inline(ptr, TAIL_CALL(CALL_MALLOC));
 }
 
 #if defined(__GLIBC__)

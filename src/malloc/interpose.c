@@ -85,8 +85,9 @@ SLUB_EXPORT void *realloc(void *ptr, size_t bytes)
 {
 	struct slub_cache *cache = cache_of(ptr);
 
-	if (SLUB_CONFIG_HARDENED && cache &&
-	    !hardened_check(cache, ptr, "realloc"))
+	if (SLUB_CONFIG_HARDENED &&
+	    ((cache && !hardened_check(cache, ptr, "realloc")) ||
+	     !hardened_may_realloc(cache, ptr)))
 		return no_memory();
 	if (likely(cache && bytes && !cache->debug &&
 		   (!KEYS || free_is_plain(cache, ptr)))) {

@@ -182,6 +182,9 @@ void *fast_pop(size_t bytes);
 void fast_free(void *ptr);
 /* The same; the size is looked at if the fast path has to be left. */
 void fast_free_sized(void *ptr, size_t told);
+/* Hardened build: the same for a block that must be of @call, a TAIL_CALL(). */
+void fast_free_called(void *ptr, uint64_t call);
+void fast_free_sized_called(void *ptr, size_t told, uint64_t call);
 
 /* src/slub.c: */
 /* Take every lock, and let go of them in parent and child. */

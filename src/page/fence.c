@@ -55,10 +55,29 @@ static struct page *base_of(const void *ptr)
 
 /* ---- what was asked for ---- */
 
+/* The two highest bits are the call's. */
+#define CALL_BITS (3ull << 62)
+
+/* In place of a slab's. */
+static uint64_t asked_word(const void *ptr)
+{
+	return __atomic_load_n(&base_of(ptr)->holes, __ATOMIC_RELAXED);
+}
+
 size_t large_asked(const void *ptr)
 {
-	/* In place of a slab's. */
-	return __atomic_load_n(&base_of(ptr)->holes, __ATOMIC_RELAXED);
+	return asked_word(ptr) & ~CALL_BITS;
+}
+
+uint64_t large_call(const void *ptr)
+{
+	return asked_word(ptr) & CALL_BITS;
+}
+
+void large_call_add(void *ptr, uint64_t call)
+{
+	__atomic_store_n(&base_of(ptr)->holes, asked_word(ptr) ^ call,
+			 __ATOMIC_RELAXED);
 }
 
 /* The pad of @ptr, and how long it is. */

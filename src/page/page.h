@@ -394,6 +394,9 @@ size_t large_bytes(const void *ptr);
 size_t large_asked(const void *ptr);
 void large_ask(void *ptr, size_t asked);
 bool large_pad_is_right(const void *ptr);
+/* Bits beside that, of the two highest ones, which are the caller's; large_ask() clears them. */
+uint64_t large_call(const void *ptr);
+void large_call_add(void *ptr, uint64_t call);
 /* What a block for @bytes will have. */
 size_t large_bytes_for(size_t bytes);
 /* Grows or shrinks in place, or moves by mremap; NULL: cannot, unchanged. */

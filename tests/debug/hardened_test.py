@@ -28,6 +28,9 @@ FOUND = {
     **{name: "wrong size" for name in (
         "sized-delete-larger", "sized-delete-base-class", "free-sized-wrong",
         "free-aligned-sized-wrong")},
+    **{name: "wrong kind of call" for name in (
+        "malloc-delete", "strdup-delete", "new-free", "new-delete-array", "array-delete",
+        "new-realloc", "array-delete-large")},
     **{name: "free list damaged" for name in (
         "write-freed-at-0-then", "overrun-into-freed", "write-freed-link-kept")},
 }
@@ -114,6 +117,18 @@ int main(int argc, char **argv)
 {
 	const char *mode = argv[argc - 1];
 
+	if (argc == 3 && !strncmp(argv[1], "kept-", 5)) {
+		size_t bytes = strtoul(argv[2], NULL, 0);
+
+		for (int i = 0; i < 8; i++)
+			memset(kept[i] = malloc(bytes), 'x', bytes);
+		if (!strcmp(argv[1], "kept-over"))
+			kept[3][bytes] = 0;
+		else if (!strcmp(argv[1], "kept-under"))
+			for (int i = 0; i < 8; i++)
+				kept[i][-1] = 0;
+		return 0;
+	}
 	if (argc == 3)
 		return commit(argv[1], strtoul(argv[2], NULL, 0));
 
@@ -216,6 +231,23 @@ class Hardened(unittest.TestCase):
                     done = self.commit(self.program, "over", str(size), SLUB_FASTPATH=backend)
                     self.assertEqual((done.returncode, self.words(done)),
                                      (-6, ["canary overwritten"]), done)
+
+    def test_bytes_around_what_is_never_freed(self):
+        for backend in ("rseq", "lock"):
+            for size in (8, 24, 100, 1000, 5000):
+                for crime, words in (("kept-over", ["canary overwritten"]),
+                                     ("kept-under", ["canary overwritten"]), ("kept-sound", [])):
+                    with self.subTest(crime=crime, size=size, backend=backend):
+                        done = self.commit(self.program, crime, str(size), SLUB_FASTPATH=backend)
+                        self.assertEqual((done.returncode, self.words(done)),
+                                         (-6 if words else 0, words), done)
+
+    def test_calls_may_be_mixed(self):
+        for crime, words in FOUND.items():
+            if words == "wrong kind of call":
+                with self.subTest(crime=crime):
+                    done = self.one(crime, SLUB_CHECK_CALLS="0")
+                    self.assertEqual((done.returncode, done.stderr), (0, ""), done)
 
     def test_fences(self):
         for crime, size in (("over", 65536), ("over", 4 << 20), ("under", 50000),

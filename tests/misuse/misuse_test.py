@@ -30,7 +30,8 @@ LEAST = {
     "default": {"double free": 53, "invalid free": 47, "size asked of no block": 24,
                 "wrong size": 1},
     "hardened": {"double free": 53, "invalid free": 47, "write freed": 45, "overflow": 60,
-                 "wrong size": 10, "no size": 5, "size asked of no block": 24},
+                 "wrong size": 10, "no size": 5, "size asked of no block": 24,
+                 "kinds mixed": 12},
     "FZPU": {"double free": 53, "invalid free": 52, "write freed": 68, "overflow": 73,
              "underflow": 27, "link": 17, "wrong size": 10, "kinds mixed": 12, "no size": 5,
              "size asked of no block": 24, "not written": 20, "typed caches": 33},
@@ -40,7 +41,8 @@ LEAST = {
     "guard": {"double free": 53, "invalid free": 49, "size asked of no block": 24,
               "write freed": 64, "overflow": 65, "no size": 5},
     "hardened + guard": {"double free": 53, "invalid free": 49, "size asked of no block": 24,
-                         "write freed": 64, "overflow": 65, "no size": 5, "wrong size": 10},
+                         "write freed": 64, "overflow": 65, "no size": 5, "wrong size": 10,
+                         "kinds mixed": 12},
 }
 
 

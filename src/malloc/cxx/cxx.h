@@ -11,6 +11,7 @@
 #define SLUB_CXX_H
 
 #include "malloc/malloc.h"
+#include "slab/hardened/hardened.h"
 
 #define CXX SLUB_EXPORT __attribute__((weak))
 
@@ -41,6 +42,15 @@ void *cxx_replaced(const char *name, void *linked, void *own);
  * linked with the archive and has its own leaves out.  After CXX_START.
  */
 extern bool cxx_new_is_ours SLUB_INTERNAL;
+/*
+ * Hardened build: what new and new[] write into the tails of their blocks, and what their deletes
+ * want to find there (TAIL_CALL()).  Until the start has looked at the program nobody knows;
+ * in a program that has operators of its own they count as malloc's.  Const after start.
+ */
+struct cxx_calls {
+	uint64_t one, many;
+};
+extern struct cxx_calls cxx_calls SLUB_INTERNAL;
 #define CXX_REPLACED(name, own) cxx_replaced(#name, (void *)name, (void *)own)
 
 /*

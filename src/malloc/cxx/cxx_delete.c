@@ -27,47 +27,81 @@ static struct {
 } program_delete;
 
 bool cxx_new_is_ours;
+struct cxx_calls cxx_calls = { TAIL_CALL(CALL_UNKNOWN), TAIL_CALL(CALL_UNKNOWN) };
 static bool is_looking;
 
-static cold void look(void *ptr, enum alloc_call call)
+/* False: it was reported, and is to be left alone. */
+static cold bool look(void *ptr, enum alloc_call call)
 {
 	if (guard_owns(ptr))
-		guard_free_call(ptr, call);
-	else
-		debug_free_call(ptr, call);
+		return guard_free_call(ptr, call);
+	debug_free_call(ptr, call);
+	return true;
 }
 
-/* Does the program's own @operator free it?  @call: what its block must be of. */
+/*
+ * Does the program's own @operator free it, or nobody?  @call: what its block must be of.
+ */
 #define HANDED_ON(operator, call, ptr, ...)				\
 	(unlikely(operator) &&						\
-	 (is_looking ? (look(ptr, call), false) :			\
+	 (is_looking ? !look(ptr, call) :				\
 		       (operator(ptr, ##__VA_ARGS__), true)))
+
+static always_inline uint64_t tail_call(enum alloc_call call)
+{
+	return call == CALL_NEW ? cxx_calls.one : cxx_calls.many;
+}
+
+/* Frees what must be of @call. */
+static always_inline void delete(void *ptr, enum alloc_call call)
+{
+	if (SLUB_CONFIG_HARDENED)
+		fast_free_called(ptr, tail_call(call));
+	else
+		fast_free(ptr);
+}
+
+static always_inline void delete_sized(void *ptr, size_t n,
+				       enum alloc_call call)
+{
+	if (SLUB_CONFIG_HARDENED)
+		fast_free_sized_called(ptr, n, tail_call(call));
+	else
+		fast_free_sized(ptr, n);
+}
+
+static always_inline void delete_told(void *ptr, size_t n, size_t align,
+				      enum alloc_call call)
+{
+	if (!SLUB_CONFIG_HARDENED)
+		free_aligned_told(ptr, n, align);
+	else if (!ptr || sized_check(ptr, n, align))
+		fast_free_called(ptr, tail_call(call));
+}
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 static void own_delete(void *ptr)
 {
-	if (unlikely(is_looking))
-		look(ptr, CALL_NEW);
-	fast_free(ptr);
+	if (likely(!is_looking) || look(ptr, CALL_NEW))
+		delete(ptr, CALL_NEW);
 }
 
 static void own_delete_many(void *ptr)
 {
 	if (!HANDED_ON(program_delete.one, CALL_NEW_MANY, ptr))
-		fast_free(ptr);
+		delete(ptr, CALL_NEW_MANY);
 }
 
 static void own_delete_aligned(void *ptr, size_t align)
 {
-	if (unlikely(is_looking))
-		look(ptr, CALL_NEW);
-	fast_free(ptr);
+	if (likely(!is_looking) || look(ptr, CALL_NEW))
+		delete(ptr, CALL_NEW);
 }
 
 static void own_delete_many_aligned(void *ptr, size_t align)
 {
 	if (!HANDED_ON(program_delete.one_aligned, CALL_NEW_MANY, ptr, align))
-		fast_free(ptr);
+		delete(ptr, CALL_NEW_MANY);
 }
 
 CXX_BASE(void, _ZdlPv, own_delete, void *ptr)
@@ -80,25 +114,25 @@ CXX_BASE(void, _ZdaPvSt11align_val_t, own_delete_many_aligned, void *ptr,
 	CXX_FUNCTION(void, name, void *ptr, size_t n)			\
 	{								\
 		if (!HANDED_ON(own, call, ptr))				\
-			fast_free_sized(ptr, n);			\
+			delete_sized(ptr, n, call);			\
 	}
 #define CXX_DELETE_SIZED_ALIGNED(name, own, call)			\
 	CXX_FUNCTION(void, name, void *ptr, size_t n, size_t a)		\
 	{								\
 		if (!HANDED_ON(own, call, ptr, a))			\
-			free_aligned_told(ptr, n, a);			\
+			delete_told(ptr, n, a, call);			\
 	}
 #define CXX_DELETE_NOTHROW(name, own, call)				\
 	CXX_FUNCTION(void, name, void *ptr, const void *tag)		\
 	{								\
 		if (!HANDED_ON(own, call, ptr))				\
-			fast_free(ptr);					\
+			delete(ptr, call);				\
 	}
 #define CXX_DELETE_ALIGNED_NOTHROW(name, own, call)			\
 	CXX_FUNCTION(void, name, void *ptr, size_t a, const void *tag)	\
 	{								\
 		if (!HANDED_ON(own, call, ptr, a))			\
-			fast_free(ptr);					\
+			delete(ptr, call);				\
 	}
 
 CXX_DELETE_SIZED(_ZdlPvm, program_delete.one, CALL_NEW)
@@ -135,14 +169,25 @@ void *cxx_replaced(const char *name, void *linked, void *own)
 
 CXX_LOOK_AT_PROGRAM(program_delete, _ZdlPv, _ZdaPv, own_delete)
 
+/* Is there C++ from the start, with no operator of the program's own? */
+static bool may_look(void)
+{
+	return _ZSt15get_new_handlerv && slub_start() && cxx_new_is_ours &&
+	       !program_delete.one && !program_delete.many &&
+	       !program_delete.one_aligned && !program_delete.many_aligned;
+}
+
 /* Behind both looks at the program. */
 __attribute__((constructor(104))) static void look_at_blocks(void)
 {
-	if (!_ZSt15get_new_handlerv || !slub_start() ||
-	    !cxx_new_is_ours ||
-	    program_delete.one || program_delete.many ||
-	    program_delete.one_aligned || program_delete.many_aligned ||
-	    (!option_text(OPTION_debug) && !option_value(OPTION_guard)))
+	bool may = may_look();
+
+	if (may && option_value(OPTION_check_calls))
+		cxx_calls = (struct cxx_calls){ TAIL_CALL(CALL_NEW),
+						TAIL_CALL(CALL_NEW_MANY) };
+	else
+		cxx_calls = (struct cxx_calls){ 0, 0 };
+	if (!may || (!option_text(OPTION_debug) && !option_value(OPTION_guard)))
 		return;
 	program_delete.one = program_delete.many = own_delete;
 	program_delete.one_aligned = program_delete.many_aligned =

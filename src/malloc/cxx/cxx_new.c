@@ -80,6 +80,22 @@ static cold void *handle_failure(size_t bytes, size_t align)
 typedef void *plain_new(size_t n);
 typedef void *aligned_new(size_t n, size_t align);
 
+/* @ptr, which may be NULL, is asked for by the operator of @call. */
+static always_inline void *called(void *ptr, uint64_t call)
+{
+	if (SLUB_CONFIG_HARDENED && likely(ptr))
+		hardened_called(ptr, call);
+	return ptr;
+}
+
+/* The C++ library's operator has got @ptr by malloc(), or by another operator. */
+static cold void *called_again(void *ptr, uint64_t call)
+{
+	if (SLUB_CONFIG_HARDENED && ptr)
+		hardened_called(ptr, hardened_call(ptr) ^ call);
+	return ptr;
+}
+
 static cold void *fail(const char *name, size_t n, const void *caller)
 {
 	plain_new *next = (plain_new *)cxx_library_function(name, caller);
@@ -108,9 +124,10 @@ static cold void *fail_aligned(const char *name, size_t n, size_t align,
 
 code_in(new) static void *own_new(size_t n)
 {
-	void *ptr = fast_alloc(n);
+	void *ptr = called(fast_alloc(n), cxx_calls.one);
 
-	return likely(ptr) ? ptr : fail("_Znwm", n, CALLER);
+	return likely(ptr) ? ptr : called_again(fail("_Znwm", n, CALLER),
+						cxx_calls.one);
 }
 
 code_in(new_many) static void *own_new_many(size_t n)
@@ -119,16 +136,18 @@ code_in(new_many) static void *own_new_many(size_t n)
 
 	if (unlikely(program_new.one))
 		return program_new.one(n);
-	ptr = fast_alloc(n);
-	return likely(ptr) ? ptr : fail("_Znam", n, CALLER);
+	ptr = called(fast_alloc(n), cxx_calls.many);
+	return likely(ptr) ? ptr : called_again(fail("_Znam", n, CALLER),
+						cxx_calls.many);
 }
 
 code_in(new) static void *own_new_aligned(size_t n, size_t align)
 {
-	void *ptr = try_aligned(n, align);
+	void *ptr = called(try_aligned(n, align), cxx_calls.one);
 
-	return likely(ptr) ? ptr : fail_aligned("_ZnwmSt11align_val_t", n,
-						align, CALLER);
+	return likely(ptr) ? ptr :
+		called_again(fail_aligned("_ZnwmSt11align_val_t", n, align,
+					  CALLER), cxx_calls.one);
 }
 
 code_in(new_many) static void *own_new_many_aligned(size_t n, size_t align)
@@ -137,9 +156,10 @@ code_in(new_many) static void *own_new_many_aligned(size_t n, size_t align)
 
 	if (unlikely(program_new.one_aligned))
 		return program_new.one_aligned(n, align);
-	ptr = try_aligned(n, align);
-	return likely(ptr) ? ptr : fail_aligned("_ZnamSt11align_val_t", n,
-						align, CALLER);
+	ptr = called(try_aligned(n, align), cxx_calls.many);
+	return likely(ptr) ? ptr :
+		called_again(fail_aligned("_ZnamSt11align_val_t", n, align,
+					  CALLER), cxx_calls.many);
 }
 
 CXX_BASE(void *, _Znwm, own_new, size_t n)
@@ -176,30 +196,34 @@ static cold void *fail_nothrow_aligned(const char *name, aligned_new *own,
 }
 
 /* The C++ library's form works by the program's operator new, and catches. */
-#define CXX_NEW_NOTHROW(name, own, section)				\
+#define CXX_NEW_NOTHROW(name, which, section)				\
 	code_in(section) CXX_FUNCTION(void *, name, size_t n, const void *tag)		\
 	{								\
-		void *ptr = likely(!own) ? fast_alloc(n) : NULL;	\
+		void *ptr = likely(!program_new.which) ? fast_alloc(n) : NULL; \
 									\
-		return likely(ptr) ? ptr : fail_nothrow(#name, own, n, tag, \
-							CALLER);	\
+		if (likely(ptr))					\
+			return called(ptr, cxx_calls.which);		\
+		return called_again(fail_nothrow(#name, program_new.which, n, \
+						 tag, CALLER),		\
+				    cxx_calls.which);			\
 	}
-#define CXX_NEW_ALIGNED_NOTHROW(name, own, section)			\
+#define CXX_NEW_ALIGNED_NOTHROW(name, which, section)			\
 	code_in(section) CXX_FUNCTION(void *, name, size_t n, size_t a, const void *tag)	\
 	{								\
-		void *ptr = likely(!own) ? try_aligned(n, a) : NULL;	\
+		void *ptr = likely(!program_new.which##_aligned) ?	\
+				    try_aligned(n, a) : NULL;		\
 									\
-		return likely(ptr) ? ptr :				\
-				     fail_nothrow_aligned(#name, own, n, a, \
-							  tag, CALLER);	\
+		if (likely(ptr))					\
+			return called(ptr, cxx_calls.which);		\
+		return called_again(fail_nothrow_aligned(#name,		\
+				    program_new.which##_aligned, n, a, tag, \
+				    CALLER), cxx_calls.which);		\
 	}
 
-CXX_NEW_NOTHROW(_ZnwmRKSt9nothrow_t, program_new.one, new)
-CXX_NEW_NOTHROW(_ZnamRKSt9nothrow_t, program_new.many, new_many)
-CXX_NEW_ALIGNED_NOTHROW(_ZnwmSt11align_val_tRKSt9nothrow_t,
-			program_new.one_aligned, new)
-CXX_NEW_ALIGNED_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t,
-			program_new.many_aligned, new_many)
+CXX_NEW_NOTHROW(_ZnwmRKSt9nothrow_t, one, new)
+CXX_NEW_NOTHROW(_ZnamRKSt9nothrow_t, many, new_many)
+CXX_NEW_ALIGNED_NOTHROW(_ZnwmSt11align_val_tRKSt9nothrow_t, one, new)
+CXX_NEW_ALIGNED_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t, many, new_many)
 
 /* ---- start ---- */
 

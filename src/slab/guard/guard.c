@@ -434,12 +434,17 @@ static bool cache_is_right(const struct guard_place *place,
 	return !cache || place->cache == (uintptr_t)cache;
 }
 
-static void check_call(struct guard_place *place, const void *ptr,
+/* True: it was reported, and is to stay as it is. */
+static bool check_call(struct guard_place *place, const void *ptr,
 		       enum alloc_call call, const void *frame)
 {
-	if (call_is_wrong(place->allocated.call, call))
-		guard_say(place, GUARD_CALL, NULL, ptr, frame);
+	if (call_is_wrong(place->allocated.call, call) &&
+	    guard_say(place, GUARD_CALL, call == CALL_MALLOC ? "free" :
+		      call == CALL_NEW ? "operator delete" :
+					 "operator delete[]", ptr, frame))
+		return true;
 	place->allocated.call |= CALL_TOLD;
+	return false;
 }
 
 /* Is @ptr what @place has allocated, for @cache or free() to take?  Then it is TAKEN. */
@@ -471,6 +476,7 @@ void guard_free(void *ptr, const struct slub_cache *cache)
 	struct guard_place *place = place_of(ptr);
 	const unsigned char *written;
 	struct stack stack;
+	bool stays;
 
 	if (!place) {	/* the last guard page */
 		if (!debug_free_foreign(call, ptr))
@@ -482,8 +488,10 @@ void guard_free(void *ptr, const struct slub_cache *cache)
 	stack_read(&stack, frame);
 	track_now(&place->freed, &stack);
 	written = place->bytes ? slack_find(place) : NULL;
-	check_call(place, ptr, CALL_MALLOC, frame);
-	if (written && guard_say(place, GUARD_BEYOND, call, written, frame)) {
+	stays = check_call(place, ptr, CALL_MALLOC, frame);
+	if (written && guard_say(place, GUARD_BEYOND, call, written, frame))
+		stays = true;
+	if (stays) {
 		memset(&place->freed, 0, sizeof(place->freed));
 		place_set(place, GUARD_LIVE);
 		return;
@@ -498,13 +506,15 @@ void guard_free(void *ptr, const struct slub_cache *cache)
 		withdraw(place);
 }
 
-void guard_free_call(void *ptr, enum alloc_call call)
+bool guard_free_call(void *ptr, enum alloc_call call)
 {
 	struct guard_place *place = place_of(ptr);
 
 	if (place && place->object == (uintptr_t)ptr &&
 	    place_state(place) == GUARD_LIVE)
-		check_call(place, ptr, call, __builtin_frame_address(0));
+		return !check_call(place, ptr, call,
+				   __builtin_frame_address(0));
+	return true;
 }
 
 void guard_free_size(void *ptr, size_t told)

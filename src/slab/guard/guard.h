@@ -162,8 +162,11 @@ void *guard_alloc_empty(struct slub_cache *cache, size_t align);
 void guard_free(void *ptr, const struct slub_cache *cache);
 /* It is about to be freed as one of @told bytes, which it is not. */
 void guard_free_size(void *ptr, size_t told);
-/* It is about to be freed by the operator delete that belongs to @call. */
-void guard_free_call(void *ptr, enum alloc_call call);
+/*
+ * It is about to be freed by the operator delete that belongs to @call.  False: it is to be
+ * left alone.
+ */
+bool guard_free_call(void *ptr, enum alloc_call call);
 /* What was asked for; 0: that is no object. */
 size_t guard_bytes(const void *ptr);
 /* Is it an operator delete that frees it? */

@@ -48,9 +48,13 @@ static enum misuse misuse_of(const struct guard_place *place,
 		return place->object ? MISUSE_INSIDE : MISUSE_NO_BLOCK;
 	case GUARD_BEYOND:
 		return MISUSE_RED_ZONE;
+	case GUARD_CALL:
+		/* As of any block of that build. */
+		if (SLUB_CONFIG_HARDENED && option_value(OPTION_check_calls))
+			return MISUSE_CALL;
+		break;
 	case GUARD_CACHE:
 	case GUARD_SIZE:
-	case GUARD_CALL:
 		break;
 	}
 	return MISUSE_NR;

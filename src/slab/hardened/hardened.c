@@ -216,6 +216,52 @@ bool hardened_free(struct slub_cache *cache, void *object)
 	return true;
 }
 
+uint64_t hardened_call(const void *ptr)
+{
+	const struct slub_cache *cache = cache_of(ptr);
+	const struct slot_check *g;
+	size_t bytes;
+
+	if (!cache)
+		return pagemap_get(ptr) == MAP_LARGE &&
+				       !((uintptr_t)ptr % PAGE_BYTES) ?
+			       large_call(ptr) : TAIL_CALL(CALL_UNKNOWN);
+	g = slot_check(cache->list_slot);
+	if (cache->debug || !g->tail || !is_at_object(g, ptr) ||
+	    is_free_already(cache, (void *)ptr))
+		return TAIL_CALL(CALL_UNKNOWN);
+	bytes = tail_read_all(g, tail_of(g, ptr));
+	return (bytes & ~TAIL_CALL_MASK) > g->tail ? TAIL_CALL(CALL_UNKNOWN) :
+						     bytes & TAIL_CALL_MASK;
+}
+
+static const char *call_text(uint64_t call)
+{
+	if (call == TAIL_CALL(CALL_MALLOC))
+		return "free";
+	return call == TAIL_CALL(CALL_NEW) ? "operator delete" :
+					     "operator delete[]";
+}
+
+bool hardened_may_call(const void *ptr, uint64_t call, const char *name)
+{
+	const struct slub_cache *cache;
+	uint64_t was;
+	char where[96] = "";
+	struct text text = { where, sizeof(where) - 1, 0 };
+
+	if (call == TAIL_CALL_ANY || call == TAIL_CALL(CALL_UNKNOWN))
+		return true;
+	was = hardened_call(ptr);
+	if (likely(was == call || was == TAIL_CALL(CALL_UNKNOWN)))
+		return true;
+	cache = cache_of(ptr);
+	text_printf(&text, "%s, of %s", cache ? cache->name : "large block",
+		    call_name((enum alloc_call)(was >> 62 ^ CALL_MALLOC)));
+	misuse_found(MISUSE_CALL, name ? name : call_text(call), ptr, where);
+	return false;
+}
+
 void hardened_written(const struct slot_check *g, void *object)
 {
 	uintptr_t slot = (uintptr_t)g - (uintptr_t)slot_checks;
@@ -309,4 +355,68 @@ void *hardened_link(struct slub_cache *cache, char *first, uint32_t nr)
 		}
 	}
 	return chain;
+}
+
+/* ---- exit: the tails of what is never freed ---- */
+
+/* Slabs that are looked at: an exit is not to read all of a large heap. */
+#define FINISH_BYTES ((size_t)64 << 20)
+
+struct finish {
+	size_t bytes;
+	void *object;		/* one that is not as it was left */
+};
+
+/*
+ * Other threads may go on: they write the pad first, and the tail with one store, so that a
+ * tail that stays the same has its pad.  The first word of a free object is its link, and a
+ * pad in there is not looked at.
+ */
+static bool is_intact(const struct slot_check *g, const char *object)
+{
+	const uint64_t *place = tail_of(g, object);
+	uint64_t word = __atomic_load_n(place, __ATOMIC_ACQUIRE);
+	size_t bytes = tail_read(g, place);
+
+	/* Never written, or its page went back to the system. */
+	if (!word)
+		return true;
+	if (bytes <= g->tail && (bytes < 8 || pad_is_right(g, object, bytes)))
+		return true;
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return __atomic_load_n(place, __ATOMIC_RELAXED) != word;
+}
+
+static void slab_look(struct slub_cache *cache, struct page *slab, void *arg)
+{
+	const struct slot_check *g = slot_check(cache->list_slot);
+	struct cache_node *node = cache->nodes[page_node(slab)];
+	char *base = page_address(slab), *at = base;
+	struct finish *finish = arg;
+
+	if (!g->tail || cache->debug || !node || finish->object ||
+	    finish->bytes >= FINISH_BYTES)
+		return;
+	finish->bytes += PAGE_BYTES << cache->order;
+	lock_acquire(&node->lock);
+	/* It was found without the lock, and may have gone back. */
+	if (pagemap_get(base) == cache->slot) {
+		char *end = base + slab_count_read(slab) * cache->size;
+
+		while (at < end && is_intact(g, at))
+			at += cache->size;
+		if (at < end)
+			finish->object = at;
+	}
+	lock_release(&node->lock);
+	if (finish->object)
+		misuse_found(MISUSE_CANARY, NULL, finish->object, cache->name);
+}
+
+cold void hardened_finish(void)
+{
+	struct finish finish = { 0, NULL };
+
+	if (!slub_thread.locks_held)
+		slab_for_each(slab_look, &finish);
 }

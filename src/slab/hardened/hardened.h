@@ -9,7 +9,9 @@
  *              what a free has filled with zeros is so still
  *   at free    the pointer is that of an object, by the geometry of its slab;
  *              the object has no link, or it is free already; its tail, and that
- *              of the object before it, are as they were written
+ *              of the object before it, are as they were written; it is the
+ *              call that belongs to the one that allocated
+ *   at exit    the tails are as they were written
  *   in chains  as at alloc, and what follows lies in a slab of the same cache
  *   new slabs  objects are linked in random order
  *
@@ -33,10 +35,16 @@ void hardened_slot_made(const struct slub_cache *cache, uint32_t slot);
 
 /* ---- free ---- */
 
-/* What is so of every object that is allocated and has a tail; then it is filled. */
-static always_inline bool may_push(const struct slot_check *g, char *ptr)
+/*
+ * What is so of every object that is allocated and has a tail; then it is filled.  @call:
+ * TAIL_CALL() of what must have allocated it, or TAIL_CALL_ANY.
+ */
+static always_inline bool may_push(const struct slot_check *g, char *ptr,
+				   uint64_t call)
 {
-	size_t bytes = tail_read(g, tail_of(g, ptr));
+	size_t bytes = __builtin_constant_p(call) && call == TAIL_CALL_ANY ?
+			       tail_read(g, tail_of(g, ptr)) :
+			       tail_read_all(g, tail_of(g, ptr)) ^ call;
 
 	if (unlikely(bytes > g->tail || !pad_is_right(g, ptr, bytes) ||
 		     !tail_before_is_right(g, ptr)))
@@ -46,14 +54,15 @@ static always_inline bool may_push(const struct slot_check *g, char *ptr)
 }
 
 /* May a free push @ptr, whose link is its first word, without a closer look? */
-static always_inline bool hardened_may_push(void *ptr, uintptr_t slot)
+static always_inline bool hardened_may_push(void *ptr, uintptr_t slot,
+					    uint64_t call)
 {
 	const struct slot_check *g = slot_check(slot);
 
 	return likely(is_at_object(g, ptr) &&
 		      !link_is_plausible(link_decode(slot, ptr,
 						     *(void **)ptr))) &&
-	       may_push(g, ptr);
+	       may_push(g, ptr, call);
 }
 
 /* The same for one whose link is in its page's descriptor. */
@@ -63,7 +72,7 @@ static always_inline bool hardened_may_push_page(void *ptr, uintptr_t slot)
 
 	return likely(is_at_object(g, ptr) &&
 		      *page_link(page_link_bias, ptr) == LINK_USED) &&
-	       may_push(g, ptr);
+	       may_push(g, ptr, TAIL_CALL_ANY);
 }
 
 /*
@@ -96,6 +105,28 @@ static inline void hardened_postponed(const struct slub_cache *cache,
  */
 bool hardened_check(const struct slub_cache *cache, void *object,
 		    const char *call);
+/*
+ * May @call (TAIL_CALL()) free @ptr, as far as what allocated it is known?  False: it may not,
+ * and was reported as what @name has found, or the function of @call if that is NULL.  What
+ * else may be wrong with @ptr is for others to see.
+ */
+bool hardened_may_call(const void *ptr, uint64_t call, const char *name);
+/* The same of realloc(), and @ptr, an object of @cache or of none, that was looked at. */
+static inline bool hardened_may_realloc(const struct slub_cache *cache,
+					const void *ptr)
+{
+	const struct slot_check *g;
+
+	if (likely(cache)) {
+		g = slot_check(cache->list_slot);
+		if (likely(!g->tail ||
+			   tail_read_all(g, tail_of(g, ptr)) <= g->tail))
+			return true;
+	}
+	return !ptr || hardened_may_call(ptr, TAIL_CALL(CALL_MALLOC), "realloc");
+}
+/* What allocated @ptr, as a TAIL_CALL(); that of CALL_UNKNOWN: it is not said. */
+uint64_t hardened_call(const void *ptr);
 /* The same before it goes to a list; then it is filled. */
 bool hardened_free(struct slub_cache *cache, void *object);
 /* @object of @cache is nobody's any more: fills it. */
@@ -128,6 +159,18 @@ static always_inline void *hardened_sealed(void *ptr, size_t bytes)
 	return ptr;
 }
 
+/* @ptr, which malloc() has just returned, was asked for by @call, a TAIL_CALL(). */
+static always_inline void hardened_called(void *ptr, uint64_t call)
+{
+	uint32_t entry = pagemap_get(ptr);
+	const struct slot_check *g = slot_check(entry);
+
+	if (likely(g->tail))
+		tail_call_add(g, ptr, call);
+	else if (entry == MAP_LARGE)
+		large_call_add(ptr, call);
+}
+
 /* @from of @cache has moved to @to, byte by byte. */
 static inline void hardened_moved(const struct slub_cache *cache,
 				  const void *from, void *to)
@@ -137,9 +180,11 @@ static inline void hardened_moved(const struct slub_cache *cache,
 
 	if (!SLUB_CONFIG_HARDENED || !g->tail)
 		return;
-	bytes = tail_read(g, tail_of(g, from));
-	if (bytes <= g->tail)
-		tail_write(g, to, bytes);
+	bytes = tail_read_all(g, tail_of(g, from));
+	if ((bytes & ~TAIL_CALL_MASK) > g->tail)
+		return;
+	tail_write(g, to, bytes & ~TAIL_CALL_MASK);
+	tail_call_add(g, to, bytes & TAIL_CALL_MASK);
 }
 
 /* What of @object, of @cache, was asked for. */
@@ -166,6 +211,8 @@ uint32_t hardened_alloc_slot(const struct slub_cache *cache);
 bool hardened_has_quarantine(void);
 /* That slot, not the cache's own, is empty: fills it; an object, or NULL: no memory. */
 void *hardened_alloc_slow(struct slub_cache *cache);
+/* At exit: are the tails of all objects as they were written?  One that is not is reported. */
+void hardened_finish(void);
 /* Puts @nr pointers in random order. */
 void hardened_shuffle(void **objects, uint32_t nr);
 /* @nr objects from @first on are carved; under the node's lock. */

@@ -8,8 +8,9 @@
  *   | what was asked for   | pad, 0 to ...  | tail       |
  *   +----------------------+----------------+------------+
  *
- *   tail  bytes in the highest 16 bits, 0 below; all of it encoded with the secret of the
- *         cache and the address of the tail, as links are, and with the lowest bit set
+ *   tail  bytes in the highest 16 bits, the call that asked for them in the two bits 46 and
+ *         47, 0 below; all of it encoded with the secret of the cache and the address of the
+ *         tail, as links are, and with the lowest bit set
  *   pad   the first 8 bytes of it, or all of it if it is shorter, are TAIL_PAD
  *
  * So the first byte that is written beyond the end is one of the pad or the lowest one of the
@@ -27,10 +28,19 @@
 
 #include "arch/slot.h"
 #include "base/base.h"
+#include "debug/debug.h"
 
 #define TAIL_BYTES ((size_t)8)
 #define TAIL_PAD 0xb5b5b5b5b5b5b5b5ull
 #define TAIL_SIZE_SHIFT 48
+/*
+ * The call, as tails are read: rotated, so that a call that is not the expected one makes a
+ * number of bytes that no object has.  malloc's is 0, so that its tails are sizes alone.
+ */
+#define TAIL_CALL(call) ((uint64_t)((call) ^ CALL_MALLOC) << 62)
+#define TAIL_CALL_MASK TAIL_CALL(CALL_MALLOC ^ 3)
+/* For frees that belong to no call in particular. */
+#define TAIL_CALL_ANY UINT64_MAX
 
 /*
  * struct slot_check (arch/slot.h), of the slabs whose pages name the slot: is an
@@ -58,15 +68,34 @@ static always_inline uint64_t tail_key(const struct slot_check *g,
 	return (g->secret ^ __builtin_bswap64((uintptr_t)place)) | 1;
 }
 
-/* What was asked for, by the tail at @place; more than any object has: it is none. */
-static always_inline size_t tail_read(const struct slot_check *g,
-				      const uint64_t *place)
+/*
+ * What was asked for, by the tail at @place, and the call in the two highest bits; below them
+ * more than any object has: it is none.
+ */
+static always_inline size_t tail_read_all(const struct slot_check *g,
+					  const uint64_t *place)
 {
 	uint64_t word = __atomic_load_n(place, __ATOMIC_RELAXED) ^
 			tail_key(g, place);
 
 	/* Rotated, so that what must be 0 makes a number that is too large. */
 	return word << 16 | word >> TAIL_SIZE_SHIFT;
+}
+
+/* The same, whatever the call was. */
+static always_inline size_t tail_read(const struct slot_check *g,
+				      const uint64_t *place)
+{
+	return tail_read_all(g, place) << 2 >> 2;
+}
+
+/* @object, which malloc has just handed out, is asked for by @call: TAIL_CALL(). */
+static always_inline void tail_call_add(const struct slot_check *g,
+					void *object, uint64_t call)
+{
+	uint64_t *place = tail_of(g, object);
+
+	__atomic_store_n(place, *place ^ call >> 16, __ATOMIC_RELAXED);
 }
 
 static always_inline uint64_t word_load(const void *at)
