@@ -36,13 +36,13 @@ _slub_run()
 	--slabinfo|--debug_report|--debug_leaks)
 		COMPREPLY=($(compgen -W stderr -f -- "$word")); return ;;
 	--stats_file|--profile_file) COMPREPLY=($(compgen -f -- "$word")); return ;;
-	--retain|--reserve|--percpu_bytes|--cpus|--min_order|--limit|--reclaim_rate) return ;;
+	--retain|--address_space|--percpu_bytes|--cpus|--min_order|--limit|--reclaim_rate) return ;;
 	--debug|--debug_fail|--profile|--profile_seed|--guard|--guard_places) return ;;
 	--quarantine|--large_quarantine|--free_fill) return ;;
 	esac
 
 	if [[ $word == -* ]]; then
-		COMPREPLY=($(compgen -W "--fastpath= --huge= --mode= --retain= --reserve= \
+		COMPREPLY=($(compgen -W "--fastpath= --huge= --mode= --retain= --address_space= \
 			--slabinfo= --stats_file= --percpu= --percpu_bytes= --percpu_huge --cpus= \
 			--merge --min_order= --limit= --reclaim_rate= --debug= --debug_report= \
 			--debug_abort --on_error= --debug_leaks= --debug_fail= --profile= \

@@ -40,7 +40,7 @@ struct connection {
 };
 
 /* The pool.  It is made when the first client comes. */
-SLUB_CACHE_DEFINE_STATIC(connections, struct connection, SLUB_HWCACHE_ALIGN,
+SLUB_CACHE_DEFINE_STATIC(connections, struct connection, SLUB_CACHE_HWCACHE_ALIGN,
 			 NULL);
 
 static int listener = -1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What it costs to be in a group: malloc and free, and a typed cache with SLUB_ACCOUNT, in a group
+ * What it costs to be in a group: malloc and free, and a typed cache with SLUB_CACHE_ACCOUNT, in
+ * a group
  * against the same outside and against a cache without it; as a pair, and 64 at a time.  Then the
  * same spread over many groups: entering one, allocating, leaving, and freeing from outside.
  *
@@ -24,7 +25,7 @@ struct thing {
 };
 
 SLUB_CACHE_DEFINE_STATIC(plain_things, struct thing, 0, NULL);
-SLUB_CACHE_DEFINE_STATIC(charged_things, struct thing, SLUB_ACCOUNT, NULL);
+SLUB_CACHE_DEFINE_STATIC(charged_things, struct thing, SLUB_CACHE_ACCOUNT, NULL);
 
 static struct slub_group *groups[MANY];
 static size_t size;
@@ -216,7 +217,8 @@ int main(int argc, char **argv)
 				 size, batch);
 			report(text, rounds, pairs_malloc, groups[0], pairs_malloc, NULL);
 		}
-		snprintf(text, sizeof(text), "cache, %zu at a time, SLUB_ACCOUNT / without", batch);
+		snprintf(text, sizeof(text), "cache, %zu at a time, SLUB_CACHE_ACCOUNT / without",
+				batch);
 		report(text, rounds, pairs_charged, groups[0], pairs_plain, NULL);
 		snprintf(text, sizeof(text), "  the same in no group");
 		report(text, rounds, pairs_charged, NULL, pairs_plain, NULL);

@@ -72,11 +72,11 @@ void machine_make(uint32_t nr, uint32_t nr_active)
 		fs->shrinker.name = "tmpfs";
 		fs->shrinker.count = fs_count;
 		fs->shrinker.scan = fs_scan;
-		fs->shrinker.seeks = SLUB_DEFAULT_SEEKS;
+		fs->shrinker.seeks = SLUB_SHRINKER_SEEKS;
 		fs->shrinker.flags = SLUB_SHRINKER_GROUP_AWARE;
 		fs->group = slub_group_create("memcg", NULL);
 		fs->number = group_number(fs->group);
-		if (!fs->group || slub_shrinker_register(&fs->shrinker)) {
+		if (!fs->group || slub_shrinker_create(&fs->shrinker)) {
 			fprintf(stderr, "reclaim bench: no memory for %u groups\n", nr);
 			exit(1);
 		}

@@ -24,7 +24,7 @@
 #include <slub/shrinker.h>
 
 /* There if libslub is preloaded. */
-#pragma weak slub_shrinker_register
+#pragma weak slub_shrinker_create
 #pragma weak slub_object_is_sparse
 #pragma weak slub_object_move
 
@@ -155,7 +155,7 @@ static size_t scan(struct slub_shrinker *shrinker, struct slub_shrink_control *c
 }
 
 static struct slub_shrinker shrinker = {
-	.name = "lru", .count = count, .scan = scan, .seeks = SLUB_DEFAULT_SEEKS, .batch = 1024,
+	.name = "lru", .count = count, .scan = scan, .seeks = SLUB_SHRINKER_SEEKS, .batch = 1024,
 };
 
 static void *get_memory(size_t bytes)
@@ -294,7 +294,7 @@ int main(int argc, char **argv)
 	pthread_mutexattr_init(&recursive);
 	pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
 	pthread_mutex_init(&lock, &recursive);
-	if (slub_shrinker_register && slub_shrinker_register(&shrinker))
+	if (slub_shrinker_create && slub_shrinker_create(&shrinker))
 		fprintf(stderr, "lru_server: no shrinker\n");
 	serve(seconds, (size_t)(mib * 1048576), rate);
 	return 0;

@@ -61,7 +61,7 @@ static void mount_and_unmount(enum kind kind)
 	mount->shrinker.flags = SLUB_SHRINKER_GROUP_AWARE;
 	if (kind == RWLOCK)
 		locked_begin_write();
-	slub_shrinker_register(&mount->shrinker);
+	slub_shrinker_create(&mount->shrinker);
 	if (kind == RWLOCK)
 		locked_end_write();
 	slub_shrinker_mark(&mount->shrinker, machine_group(3999), 0);
@@ -69,7 +69,7 @@ static void mount_and_unmount(enum kind kind)
 	memset(mount->root, 1, sizeof(mount->root));
 	if (kind == RWLOCK)
 		locked_begin_write();
-	slub_shrinker_unregister(&mount->shrinker);
+	slub_shrinker_destroy(&mount->shrinker);
 	if (kind == RWLOCK)
 		locked_end_write();
 	if (kind == SRCU)
@@ -94,9 +94,9 @@ static void *walk_thread(void *arg)
 		if (args->kind == SRCU)
 			index = slub_srcu_read_lock(&domain);
 		if (args->kind == RWLOCK)
-			locked_walk(SLUB_PRIORITY_MAX);
+			locked_walk(SLUB_SHRINK_PRIORITY_MAX);
 		else
-			shrinkers_run(SLUB_PRIORITY_MAX, NULL);
+			shrinkers_run(SLUB_SHRINK_PRIORITY_MAX, NULL);
 		if (args->kind == SRCU)
 			slub_srcu_read_unlock(&domain, index);
 		args->walks++;

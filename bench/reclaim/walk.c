@@ -18,13 +18,13 @@ static uint64_t ns = 200000000;
 static void lock_free(void *arg)
 {
 	(void)arg;
-	shrinkers_run(SLUB_PRIORITY_MAX, NULL);
+	shrinkers_run(SLUB_SHRINK_PRIORITY_MAX, NULL);
 }
 
 static void locked(void *arg)
 {
 	(void)arg;
-	locked_walk(SLUB_PRIORITY_MAX);
+	locked_walk(SLUB_SHRINK_PRIORITY_MAX);
 }
 
 static void compare_threads(void)
@@ -79,7 +79,7 @@ static double us_of(void (*body)(void *), int times)
 static void product(void *arg)
 {
 	(void)arg;
-	product_walk(SLUB_PRIORITY_MAX);
+	product_walk(SLUB_SHRINK_PRIORITY_MAX);
 }
 
 static void nothing_to_do(void)

@@ -217,7 +217,7 @@ static struct from create(const char *name, unsigned int localq, unsigned int sh
 			  unsigned int prealloc)
 {
 	struct slub_cache_args args = { .name = name, .size = OBJECT_BYTES,
-					.flags = SLUB_HWCACHE_ALIGN | SLUB_NO_MERGE };
+					.flags = SLUB_CACHE_HWCACHE_ALIGN | SLUB_CACHE_NO_MERGE };
 	struct from from;
 
 	args.sheaf_length = localq;

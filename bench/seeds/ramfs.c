@@ -39,7 +39,7 @@ static const char zeros[4096];
 
 static void *node_create(void)
 {
-	void *node = slub_cache_alloc_flags(nodes, SLUB_ZERO);
+	void *node = slub_cache_alloc_flags(nodes, SLUB_ALLOC_ZERO);
 
 	if (!node)
 		bench_fatal("no node");

@@ -40,11 +40,11 @@ static void add(struct mount *mount, struct slub_group *group, size_t pages)
 {
 	*mount = (struct mount){
 		.shrinker = { .name = "mount", .count = count, .scan = scan,
-			      .seeks = SLUB_DEFAULT_SEEKS,
+			      .seeks = SLUB_SHRINKER_SEEKS,
 			      .flags = SLUB_SHRINKER_GROUP_AWARE },
 		.group = group, .pages = pages,
 	};
-	if (slub_shrinker_register(&mount->shrinker))
+	if (slub_shrinker_create(&mount->shrinker))
 		bench_fatal("a shrinker cannot be registered");
 	if (pages && slub_shrinker_mark(&mount->shrinker, group, 0))
 		bench_fatal("a shrinker cannot be marked");
@@ -66,8 +66,8 @@ static void create(unsigned int groups, unsigned int active)
 static void destroy(void)
 {
 	for (unsigned int i = 0; i < nr_mounts; i++) {
-		slub_shrinker_unregister(&mounts[i].shrinker);
-		slub_group_delete(mounts[i].group);
+		slub_shrinker_destroy(&mounts[i].shrinker);
+		slub_group_destroy(mounts[i].group);
 	}
 	bench_unmap(mounts, nr_mounts * sizeof(*mounts));
 }
@@ -75,14 +75,14 @@ static void destroy(void)
 static unsigned int pass(void)
 {
 	asked = 0;
-	shrinkers_run(SLUB_PRIORITY_MAX, NULL);
+	shrinkers_run(SLUB_SHRINK_PRIORITY_MAX, NULL);
 	return asked;
 }
 
 static unsigned int whole_pass(void)
 {
 	asked = 0;
-	slub_shrink(SLUB_PRIORITY_MAX);
+	slub_shrink(SLUB_SHRINK_PRIORITY_MAX);
 	return asked;
 }
 
@@ -93,7 +93,7 @@ static void mount(void)
 
 static void unmount(void)
 {
-	slub_shrinker_unregister(&one_more.shrinker);
+	slub_shrinker_destroy(&one_more.shrinker);
 }
 
 const struct seed_registry registry_slub = {

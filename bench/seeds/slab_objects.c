@@ -49,7 +49,7 @@ int main(int argc, char **argv)
 		bench_fatal("--objects is 1 to %d", OBJECTS_MAX);
 	seed_bind(0);
 	objects = bench_map(OBJECTS_MAX * sizeof(*objects));
-	cache = slub_cache_create("slab_objects", OBJECT_BYTES, 0, SLUB_NO_MERGE, NULL);
+	cache = slub_cache_create("slab_objects", OBJECT_BYTES, 0, SLUB_CACHE_NO_MERGE, NULL);
 	if (!cache)
 		bench_fatal("no cache");
 	for (unsigned int i = 0; i < seed_rounds; i++) {

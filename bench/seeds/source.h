@@ -21,7 +21,7 @@ struct source {
 static inline struct source source_create(const char *name, size_t size)
 {
 	struct source source = {
-		.cache = slub_cache_create(name, size, 0, SLUB_HWCACHE_ALIGN, NULL),
+		.cache = slub_cache_create(name, size, 0, SLUB_CACHE_HWCACHE_ALIGN, NULL),
 	};
 
 	if (!source.cache)

@@ -38,11 +38,11 @@ struct slub_bucket;
  *
  * @name: 1 to SLUB_BUCKET_NAME_MAX printable characters without blanks, not
  * that of another bucket; copied.  @flags: of enum slub_cache_flag those for
- * accounting (SLUB_ACCOUNT, SLUB_RECLAIM_ACCOUNT), for debugging and
- * SLUB_PANIC; they hold for its caches.  These are never merged.
+ * accounting (SLUB_CACHE_ACCOUNT, SLUB_CACHE_RECLAIM_ACCOUNT), for debugging and
+ * SLUB_CACHE_PANIC; they hold for its caches.  These are never merged.
  *
  * Returns the bucket, which the caller owns until slub_bucket_destroy(), or NULL
- * with errno set (with SLUB_PANIC it reports and aborts):
+ * with errno set (with SLUB_CACHE_PANIC it reports and aborts):
  *   EINVAL  the name is missing, empty, too long or not printable; another flag;
  *   EEXIST  there is a bucket of that name;
  *   ENOMEM  no memory.
@@ -50,6 +50,10 @@ struct slub_bucket;
  */
 SLUB_API struct slub_bucket *slub_bucket_create(const char *name,
 						unsigned long flags);
+#ifdef SLUB_CHECK_FLAGS
+#define slub_bucket_create(name, flags)					\
+	slub_bucket_create(name, SLUB_CACHE_FLAGS(flags))
+#endif
 
 /*
  * slub_bucket_destroy - give a bucket and its caches back.
@@ -157,6 +161,7 @@ struct slub_bucket_stats {
 	size_t slab_bytes;	/* memory of its slabs, used and free */
 	size_t classes;		/* caches it has */
 	uint64_t refused;	/* frees of blocks that were not its own */
+	uint64_t reserved[4];	/* 0 */
 };
 
 /*

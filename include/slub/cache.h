@@ -28,6 +28,7 @@
 #ifndef SLUB_INCLUDE_CACHE_H
 #define SLUB_INCLUDE_CACHE_H
 
+#include <slub/flags.h>
 #include <slub/percpu.h>
 
 #ifdef __cplusplus
@@ -37,39 +38,6 @@ extern "C" {
 /* The largest object a cache can have, and the longest name. */
 #define SLUB_CACHE_SIZE_MAX ((size_t)256 << 10)
 #define SLUB_CACHE_NAME_MAX 47
-
-/* What a cache is to be like: the flags of slub_cache_create(). */
-enum slub_cache_flag {
-	/* Align objects to 64 bytes, or to a fraction that a small one fills. */
-	SLUB_HWCACHE_ALIGN = 1 << 0,
-	/* Write why and abort() when the cache cannot be made. */
-	SLUB_PANIC = 1 << 1,
-	/*
-	 * Memory of a freed object stays an object of this cache, free or
-	 * allocated again, until every reader inside slub_read_lock() has left.
-	 */
-	SLUB_TYPESAFE_BY_RCU = 1 << 2,
-	/* Objects are charged to groups (group.h). */
-	SLUB_ACCOUNT = 1 << 3,
-	/* Objects that a shrinker can give back; shown as reclaimable. */
-	SLUB_RECLAIM_ACCOUNT = 1 << 4,
-	/* Never share slabs with another cache (SLUB_MERGE). */
-	SLUB_NO_MERGE = 1 << 5,
-	/* Debugging, by the kernel's letters: see slub-debug(7). */
-	SLUB_CONSISTENCY_CHECKS = 1 << 8,	/* F */
-	SLUB_RED_ZONE = 1 << 9,			/* Z */
-	SLUB_POISON = 1 << 10,			/* P */
-	SLUB_STORE_USER = 1 << 11,		/* U */
-	SLUB_TRACE = 1 << 12,			/* T */
-	SLUB_FAILSLAB = 1 << 13,		/* A */
-};
-
-/* How one allocation is to be made. */
-enum slub_alloc_flag {
-	SLUB_ZERO = 1 << 0,	/* all bytes zero; not with a constructor */
-	SLUB_RESERVE = 1 << 1,	/* may use the reserve, see reserve.h */
-	SLUB_NO_RESERVE = 1 << 2, /* not even if the thread has the right */
-};
 
 /* For slub_cache_alloc_node(): no node is preferred. */
 #define SLUB_NODE_ANY (-1)
@@ -97,6 +65,7 @@ struct slub_cache_args {
 	 * One that was empty gets all that is free on a slab, which may be more.
 	 */
 	unsigned int sheaf_length;
+	uint64_t reserved[4];	/* 0 */
 };
 
 #ifndef SLUB_LIBRARY
@@ -151,14 +120,14 @@ struct slub_cache;
 #define SLUB_CACHE_DEFINE(variable, type, flags_, ctor_)		\
 	const struct slub_cache_args variable##_args = {		\
 		#variable, sizeof(type), __alignof__(type), (flags_),	\
-		(ctor_), 0, false, 0, 0, 0 };				\
+		(ctor_), 0, false, 0, 0, 0, { 0 } };				\
 	struct slub_cache variable =					\
 		{ 0, 0, 0, &variable##_args, 0, 0, 0, 0, 0, 0,		\
 		  SLUB_CACHE_INLINE, { 0 } }
 #define SLUB_CACHE_DEFINE_STATIC(variable, type, flags_, ctor_)	\
 	static const struct slub_cache_args variable##_args = {		\
 		#variable, sizeof(type), __alignof__(type), (flags_),	\
-		(ctor_), 0, false, 0, 0, 0 };				\
+		(ctor_), 0, false, 0, 0, 0, { 0 } };				\
 	static struct slub_cache variable =				\
 		{ 0, 0, 0, &variable##_args, 0, 0, 0, 0, 0, 0,		\
 		  SLUB_CACHE_INLINE, { 0 } }
@@ -175,6 +144,7 @@ struct slub_cache;
  *
  * Returns the cache, which the caller owns until slub_cache_destroy(), or NULL
  * with errno set:
+ *   EDEADLK called by a signal handler that interrupted the allocator;
  *   EINVAL  name missing, empty, too long or not printable; size 0 or above
  *           SLUB_CACHE_SIZE_MAX; align not a power of two or above 4096; an
  *           unknown flag; offsets that do not lie in the object, or a
@@ -182,10 +152,10 @@ struct slub_cache;
  *   EEXIST  there is a cache of that name, or one that has it as an alias;
  *   ENOSPC  the areas have no slot left (about 1,900 caches);
  *   ENOMEM  no memory.
- * With SLUB_PANIC it does not return NULL but reports and aborts.
+ * With SLUB_CACHE_PANIC it does not return NULL but reports and aborts.
  *
  * With SLUB_MERGE=1 in the environment, a cache without constructor, debugging
- * and SLUB_NO_MERGE may be another one that has room for its objects: then
+ * and SLUB_CACHE_NO_MERGE may be another one that has room for its objects: then
  * its pointer is returned, and it takes as many slub_cache_destroy().  The name
  * becomes an alias of it: slub_cache_alias().
  *
@@ -196,6 +166,10 @@ SLUB_API struct slub_cache *slub_cache_create(const char *name, size_t size,
 					      size_t align,
 					      unsigned long flags,
 					      void (*ctor)(void *));
+#ifdef SLUB_CHECK_FLAGS
+#define slub_cache_create(name, size, align, flags, ctor)		\
+	slub_cache_create(name, size, align, SLUB_CACHE_FLAGS(flags), ctor)
+#endif
 
 /*
  * slub_cache_create_args - the same, with everything that can be said.
@@ -215,7 +189,8 @@ slub_cache_create_args(const struct slub_cache_args *args);
  * unchanged and in use as before:
  *   -EBUSY   objects are still allocated; each is named on stderr if messages
  *            are on (SLUB_VERBOSE=1), slub_cache_for_each_object() finds them;
- *            or called by a function that moves its objects (slub/defrag.h);
+ *   -EDEADLK called by a function that moves its objects (slub/defrag.h), or by a
+ *            signal handler that interrupted the allocator;
  *   -EINVAL  not a cache, destroyed already, or one of malloc's own;
  *   -EAGAIN  the lists of another CPU could not be emptied (no membarrier); or another
  *            thread, which empties the lists of all caches, had it in hand for a second.
@@ -246,7 +221,7 @@ SLUB_API int slub_cache_shrink(struct slub_cache *cache);
  * Returns an object, aligned as the cache was made, which the caller owns; its
  * bytes are what the constructor or the last user left.  NULL with errno set:
  *   ENOMEM  no memory;
- *   EINVAL  SLUB_ZERO in a cache with a constructor, an unknown flag or node, a
+ *   EINVAL  SLUB_ALLOC_ZERO in a cache with a constructor, an unknown flag or node, a
  *           cache that was destroyed.
  * Context: any thread and, if it interrupted nothing of this library, a signal
  * handler (else NULL); does not sleep but for a lock.
@@ -257,6 +232,12 @@ SLUB_API void *slub_cache_alloc_flags(struct slub_cache *cache,
 SLUB_API void *slub_cache_alloc_node(struct slub_cache *cache,
 				     unsigned int flags, int node);
 SLUB_API void *slub_cache_zalloc(struct slub_cache *cache);
+#ifdef SLUB_CHECK_FLAGS
+#define slub_cache_alloc_flags(cache, flags)				\
+	slub_cache_alloc_flags(cache, SLUB_ALLOC_FLAGS(flags))
+#define slub_cache_alloc_node(cache, flags, node)			\
+	slub_cache_alloc_node(cache, SLUB_ALLOC_FLAGS(flags), node)
+#endif
 
 /*
  * slub_cache_alloc_bulk - allocate @nr objects at once.
@@ -271,6 +252,10 @@ SLUB_API void *slub_cache_zalloc(struct slub_cache *cache);
 SLUB_API size_t slub_cache_alloc_bulk(struct slub_cache *cache,
 				      unsigned int flags, size_t nr,
 				      void **objects);
+#ifdef SLUB_CHECK_FLAGS
+#define slub_cache_alloc_bulk(cache, flags, nr, objects)		\
+	slub_cache_alloc_bulk(cache, SLUB_ALLOC_FLAGS(flags), nr, objects)
+#endif
 
 /*
  * slub_cache_free_bulk - free @nr objects at once.
@@ -289,7 +274,11 @@ struct slub_prefill {
 	struct slub_cache *cache;
 	void *head;
 	size_t nr;
+	uint64_t reserved;	/* 0 */
 };
+
+/* A prefill that is empty. */
+#define SLUB_PREFILL_INIT { NULL, NULL, 0, 0 }
 
 /*
  * slub_cache_prefill, slub_prefill_alloc, slub_prefill_return - put objects aside.
@@ -434,7 +423,7 @@ SLUB_API int slub_cache_stats(struct slub_cache *cache,
  *
  * Returns, errors and context: as slub_cache_alloc_flags() without flags.
  * Cost: 22 instructions inline, no atomic one, when this CPU has a free object;
- * 47 with SLUB_ACCOUNT; a call more where the thread has come to another CPU, or
+ * 47 with SLUB_CACHE_ACCOUNT; a call more where the thread has come to another CPU, or
  * the object was another group's.
  * From: kmem_cache_alloc().
  */
@@ -447,7 +436,7 @@ SLUB_API void *slub_cache_alloc(struct slub_cache *cache);
  * are on: an object of another cache, which is freed to the cache it belongs
  * to; the second of two frees in a row, which is ignored; a pointer that is in
  * no slab, which is left alone.  Other double frees are found by debugging
- * (SLUB_CONSISTENCY_CHECKS), not here.
+ * (SLUB_CACHE_CONSISTENCY_CHECKS), not here.
  * Context: anywhere.  Cost: 31 instructions inline, no atomic one.
  * From: kmem_cache_free().
  */
@@ -520,7 +509,7 @@ aborted:
 #ifdef SLUB_HAVE_SEQUENCES
 /*
  * slub_cache_alloc_owned - the part of slub_cache_alloc() for caches with
- * SLUB_ACCOUNT: an object whose charge is kept is this thread's at once.
+ * SLUB_CACHE_ACCOUNT: an object whose charge is kept is this thread's at once.
  *
  * @self: this thread's entrance, which it has.
  * Returns, errors and context: as slub_cache_alloc().

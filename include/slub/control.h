@@ -49,7 +49,7 @@ SLUB_API int slub_option_get(const char *name, char *value, size_t size);
  * @value: as in the environment, such as "64M".
  * Returns 0, or with nothing changed -ENOENT: there is no such option; -EPERM: it counts
  * at the start only; -EINVAL: it cannot have that value, or @name or @value is NULL;
- * -EBUSY: another thread sets an option just now; -EAGAIN: called by a signal handler
+ * -EBUSY: another thread sets an option just now; -EDEADLK: called by a signal handler
  * that interrupted the allocator; -ENOMEM: the library could not start.
  * Context: any thread.  Cost: a search; with a lower retain or limit, also giving
  * free memory back.
@@ -103,7 +103,7 @@ struct slub_value {
  * Into *@value.  Nothing is locked and nothing allocated: on a heap that changes the
  * numbers are estimates, as those of mallinfo2().
  * Returns 0; -ENOENT: there is no such value, or no such cache; -EINVAL: @name or
- * @value is NULL; -EAGAIN: called by a signal handler that interrupted the allocator;
+ * @value is NULL; -EDEADLK: called by a signal handler that interrupted the allocator;
  * -ENOMEM: the library could not start.
  * Context: any thread.  Cost: for those of the heap, and of the second list, a walk over
  * the heap, about a millisecond per GiB; else a look at each CPU's counters.
@@ -115,7 +115,7 @@ SLUB_API int slub_value_read(const char *name, struct slub_value *value);
  *
  * Calls @visit for each value of the heap and of each cache, until it returns
  * non-zero.  The name is valid during the call.
- * Returns what @visit returned last, or 0; -EINVAL: @visit is NULL; -EAGAIN and -ENOMEM
+ * Returns what @visit returned last, or 0; -EINVAL: @visit is NULL; -EDEADLK and -ENOMEM
  * as slub_value_read(), the latter also if a table of the caches cannot be mapped.
  * Context: any thread; @visit is called without locks and may allocate.  Cost: two walks
  * over the heap, and about eighty calls for each cache.

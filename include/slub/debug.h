@@ -3,7 +3,7 @@
  * Debugging of caches: the kernel's slab_debug, in a running program.
  *
  * A cache is watched by letters: F consistency checks, Z red zones, P poison,
- * U last user, T trace, A failures on purpose (slub/cache.h, SLUB_RED_ZONE and
+ * U last user, T trace, A failures on purpose (slub/cache.h, SLUB_CACHE_RED_ZONE and
  * so on).  What is found is reported in the kernel's form, counted, repaired,
  * and the program goes on; slub-debug(7) tells how to read a report, and what
  * the environment (SLUB_DEBUG and its relatives) can set.
@@ -27,7 +27,8 @@ extern "C" {
  * share (SLUB_MERGE) has the names of all.  New objects of a cache are watched;
  * those from before stay valid and are not.
  * Returns how many caches were changed, or -EINVAL for a setting that has a
- * letter that is none, -ENOMEM, -EBUSY while another thread does the same.
+ * letter that is none, -ENOMEM, -EBUSY while another thread does the same, -EDEADLK in
+ * a signal handler that interrupted the allocator.
  * Context: any thread, not from a signal handler; stops each CPU for a moment.
  * From: slab_debug=, and the files of /sys/kernel/slab that were writable up
  * to Linux 5.8.
@@ -38,17 +39,22 @@ SLUB_API int slub_debug(const char *setting);
  * slub_cache_debug - the same for one cache; @flags: its letters, 0 for none.
  *
  * Returns 0, or -EINVAL for a flag that is no letter or a cache that is not
- * live, -E2BIG for objects too large to be watched, -ENOMEM, -EBUSY.
+ * live, -E2BIG for objects too large to be watched, -ENOMEM, -EBUSY, -EDEADLK.
  * Context: as slub_debug().
  */
 SLUB_API int slub_cache_debug(struct slub_cache *cache, unsigned long flags);
+#ifdef SLUB_CHECK_FLAGS
+#define slub_cache_debug(cache, flags)					\
+	slub_cache_debug(cache, SLUB_CACHE_FLAGS(flags))
+#endif
 
 /*
  * slub_cache_validate - look at every watched object of @cache now.
  *
  * Checks freelists, counters, the zones of all objects, the poison of free
  * ones and the padding, reports and repairs.  Returns how many bugs were found,
- * or -EINVAL for a cache that is not watched.
+ * or -EINVAL for a cache that is not watched, -EDEADLK in a signal handler that
+ * interrupted the allocator.
  * Context: any thread, not from a signal handler.  Cost: reads all memory of
  * the cache, a slab at a time under a lock.
  * From: validate_slab_cache(), /sys/kernel/slab/NAME/validate.
@@ -58,7 +64,8 @@ SLUB_API long slub_cache_validate(struct slub_cache *cache);
 /*
  * slub_validate_all - look at every watched object of all caches now.
  *
- * Returns how many bugs were found, 0 also if no cache is watched.  Errors: none.
+ * Returns how many bugs were found, 0 also if no cache is watched.  Errors:
+ * -EDEADLK as slub_cache_validate().
  * Context and cost: as slub_cache_validate(), for each cache that is watched.
  */
 SLUB_API long slub_validate_all(void);
@@ -86,6 +93,7 @@ struct slub_trace {
 	uint64_t cpus[4];		/* a bit for each of the first 256 */
 	const uintptr_t *frames;	/* return addresses, the innermost first */
 	uint32_t nr_frames;
+	uint32_t reserved[5];		/* 0 */
 };
 
 /*
@@ -96,7 +104,7 @@ struct slub_trace {
  * most objects first, until it returns non-zero.  The trace is valid during
  * the call.  @cache NULL: of all caches, each with its own traces.
  * Returns what @visit returned, or 0; -EINVAL if the cache is not watched with
- * letter U; -ENOMEM.
+ * letter U; -ENOMEM; -EDEADLK in a signal handler that interrupted the allocator.
  * Context: any thread, not from a signal handler; @visit is called without locks.
  * From: /sys/kernel/debug/slab/NAME/alloc_traces, free_traces.
  */

@@ -86,7 +86,7 @@ typedef int slub_migrate_fn(struct slub_cache *cache, void *from, void *to,
  *
  * @arg is given to both functions.  Both NULL: its objects stay where they are
  * from now on; waits until nobody is moving any.
- * With SLUB_ACCOUNT an object stays charged to the group it is charged to; while
+ * With SLUB_CACHE_ACCOUNT an object stays charged to the group it is charged to; while
  * it is being moved both its places are.
  * Once set, objects are moved by slub_cache_defrag(), slub_defrag_all(), and
  * after memory pressure by whoever handles it: slub_pressure_handle() or the
@@ -94,8 +94,8 @@ typedef int slub_migrate_fn(struct slub_cache *cache, void *from, void *to,
  * of its own.
  * Returns 0, or
  *   -EINVAL  no cache, malloc's own, or one of the functions is NULL;
- *   -EBUSY   the cache is shared with another user (SLUB_MERGE), or called
- *            from such a function.
+ *   -EBUSY   the cache is shared with another user (SLUB_MERGE);
+ *   -EDEADLK called from such a function.
  * Context: any thread, not from a signal handler; takes locks; may sleep.
  * From: kmem_cache_setup_mobility().
  */
@@ -118,9 +118,10 @@ SLUB_API int slub_cache_setup_mobility(struct slub_cache *cache,
  * Returns how many slabs went back to the page layer, or
  *   -EINVAL      no cache, or max_fill above 100;
  *   -EOPNOTSUPP  the cache has no such functions;
- *   -EBUSY       called from such a function, from a signal handler that
- *                interrupted the library, or the cache is being destroyed or
- *                its functions set (slub_cache_setup_mobility()).
+ *   -EDEADLK     called from such a function, or from a signal handler that
+ *                interrupted the library;
+ *   -EBUSY       the cache is being destroyed or its functions set
+ *                (slub_cache_setup_mobility()).
  * Context: any thread; stops each CPU for a moment; calls the functions.  Cost:
  * a look at each slab with free objects, under the node's lock 256 at a time;
  * an atomic exchange per object moved.
@@ -133,7 +134,7 @@ SLUB_API long slub_cache_defrag(struct slub_cache *cache,
  * slub_defrag_all - the same for all caches whose objects can be moved.
  *
  * Returns how many slabs went back to the page layer in all, or -EINVAL or
- * -EBUSY as slub_cache_defrag().  Context: as there.
+ * -EDEADLK as slub_cache_defrag().  Context: as there.
  */
 SLUB_API long slub_defrag_all(unsigned int max_fill);
 

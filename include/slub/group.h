@@ -19,7 +19,7 @@
  *   malloc, calloc, realloc, aligned_alloc and all their relatives, operator
  *   new: malloc_usable_size() of the block (without debugging), that is its
  *   size class, or the pages of one above 32 KiB;
- *   caches and buckets with SLUB_ACCOUNT, by whatever call: slub_cache_size()
+ *   caches and buckets with SLUB_CACHE_ACCOUNT, by whatever call: slub_cache_size()
  *   for each object;
  *   a cache or bucket can be given a group of its own: slub_cache_group_set();
  *   nothing else: what the program got from elsewhere it may charge with
@@ -32,7 +32,7 @@
  * blocks may come from a pool that is charged to nobody.
  *
  * Outside of groups malloc and free are what they are without groups; an
- * allocation from a cache with SLUB_ACCOUNT is inline, too, and twice as long.
+ * allocation from a cache with SLUB_CACHE_ACCOUNT is inline, too, and twice as long.
  *
  * A free object in a CPU's list keeps its charge until somebody takes it or the
  * list is emptied, which is done before a request is refused and before a report.
@@ -40,7 +40,7 @@
  * A group, and each thread in one, keep up to 64 KiB of its charges in advance, so that charging
  * costs no atomic instruction; a thread whose blocks come and go by more keeps up to 1 MiB, but
  * a 64th of the bytes below the limits at most.  They count as used where usage is compared with
- * a limit at first; before a request is refused, and in slub_group_stats_read(), they are taken
+ * a limit at first; before a request is refused, and in slub_group_stats(), they are taken
  * off, so limits and reports are exact.
  *
  * From: the kernel's memory cgroups (low, high, max, obj_cgroup).
@@ -66,7 +66,7 @@ struct slub_group;
  * slub_group_root - the group above all others.
  *
  * Its usage is what is charged to any group.  It may be given limits; it cannot
- * be deleted.
+ * be destroyed.
  * Returns it, or NULL with errno set:
  *   ENOMEM  no memory for it, or the library could not start.
  * Context: any thread; the first call not from a signal handler.  Cost: a load.
@@ -78,7 +78,7 @@ SLUB_API struct slub_group *slub_group_root(void);
  *
  * @name: 1 to SLUB_GROUP_NAME_MAX printable characters without blanks; copied;
  * need not be unique.  A group's parent never changes, so the tree has no cycles.
- * The caller owns the group until slub_group_delete().
+ * The caller owns the group until slub_group_destroy().
  * Returns it, or NULL with errno set:
  *   EINVAL  a bad name; @parent is not a group;
  *   E2BIG   more than SLUB_GROUP_DEPTH_MAX groups above it;
@@ -98,7 +98,7 @@ SLUB_API struct slub_group *slub_group_create(const char *name,
 					      struct slub_group *parent);
 
 /*
- * slub_group_delete - the group ends.
+ * slub_group_destroy - the group ends.
  *
  * What is still charged to it stays charged to its parent, without a look at
  * the objects: in a constant time.  Threads that are inside charge to the parent
@@ -116,7 +116,7 @@ SLUB_API struct slub_group *slub_group_create(const char *name,
  *             handler to NULL first.
  * Context: as slub_group_create().
  */
-SLUB_API int slub_group_delete(struct slub_group *group);
+SLUB_API int slub_group_destroy(struct slub_group *group);
 
 /*
  * slub_group_enter, slub_group_leave - this thread works for @group.
@@ -201,7 +201,7 @@ SLUB_API int slub_group_handler_set(struct slub_group *group,
 struct slub_group_stats {
 	const char *name;
 	struct slub_group *parent;
-	size_t usage;		/* bytes charged now, exact; slub_group_memory_read()
+	size_t usage;		/* bytes charged now, exact; slub_group_memory()
 				 * says what memory that keeps */
 	size_t peak;		/* the most there ever was, what is charged in
 				 * advance included */
@@ -211,17 +211,18 @@ struct slub_group_stats {
 	uint64_t high_hits;	/* times usage was found above high */
 	uint32_t nr_children;
 	uint32_t depth;		/* groups above it */
+	uint64_t reserved[4];	/* 0 */
 };
 
 /*
- * slub_group_stats_read - what can be said of @group.
+ * slub_group_stats - what can be said of @group.
  *
  * Returns 0, or -EINVAL: not a group.  Context: anywhere; in a handler that
  * interrupted the library what lies free in lists of CPUs counts as used.
  * Cost: 64 words of each CPU, and one of each thread in a group, are read; lists
  * with accounted objects are emptied, those of other CPUs by interrupting them.
  */
-SLUB_API int slub_group_stats_read(struct slub_group *group,
+SLUB_API int slub_group_stats(struct slub_group *group,
 				   struct slub_group_stats *stats);
 
 /* What the objects of a group, and of those below it, keep of memory. */
@@ -242,17 +243,17 @@ struct slub_group_memory {
 };
 
 /*
- * slub_group_memory_read - the slabs that @group's objects keep.
+ * slub_group_memory - the slabs that @group's objects keep.
  *
- * slub_group_stats_read() says what is charged; this counts it, object by object.
+ * slub_group_stats() says what is charged; this counts it, object by object.
  * Beside others who allocate and free it is a sample.  Lists of CPUs are emptied
  * of accounted objects first.
  * Returns 0, or
  *   -EINVAL  not a group;
- *   -EAGAIN  in a handler that interrupted the library.
+ *   -EDEADLK in a handler that interrupted the library.
  * Context: any thread; takes locks.  Cost: a walk over the heap.
  */
-SLUB_API int slub_group_memory_read(struct slub_group *group,
+SLUB_API int slub_group_memory(struct slub_group *group,
 				    struct slub_group_memory *memory);
 
 /*
@@ -266,8 +267,9 @@ SLUB_API int slub_group_memory_read(struct slub_group *group,
  * its place.  Allocations from such a cache cost a call and a slow path; frees
  * cost what they did.
  * Returns 0, or
- *   -EINVAL  not a live cache or bucket with SLUB_ACCOUNT; not a group;
- *   -EBUSY   the cache is shared with another one of its kind (SLUB_NO_MERGE).
+ *   -EINVAL  not a live cache or bucket with SLUB_CACHE_ACCOUNT; not a group;
+ *   -EBUSY   the cache is shared with another one of its kind (SLUB_CACHE_NO_MERGE);
+ *   -EDEADLK in a handler that interrupted the library.
  * Context: any thread, not from a signal handler or a handler of this library;
  * waits until charges that are being made have been made.
  */

@@ -29,11 +29,6 @@ extern "C" {
 /* A pool's reserve has at most so many elements. */
 #define SLUB_MEMPOOL_NR_MAX ((size_t)1 << 24)
 
-/* Flags of slub_mempool_alloc(), beside SLUB_RESERVE and SLUB_NO_RESERVE. */
-enum slub_mempool_flag {
-	SLUB_POOL_WAIT = 1 << 8,	/* wait for an element; cannot fail */
-};
-
 /*
  * What a pool is made of.  All functions are called without any lock held, in
  * the thread that calls the pool, by several threads at a time; they may
@@ -60,6 +55,7 @@ struct slub_mempool_args {
 	 */
 	bool (*owns_fn)(const void *element, void *data);
 	void *data;		/* handed to all of them */
+	uint64_t reserved[4];	/* 0 */
 };
 
 struct slub_mempool;
@@ -126,8 +122,8 @@ SLUB_API int slub_mempool_destroy(struct slub_mempool *pool);
 /*
  * slub_mempool_alloc - an element.
  *
- * @flags: SLUB_POOL_WAIT, SLUB_RESERVE, SLUB_NO_RESERVE or 0.
- * Asks alloc_fn() first, with SLUB_NO_RESERVE: the library's emergency reserve
+ * @flags: enum slub_pool_flag, or 0.
+ * Asks alloc_fn() first, with SLUB_ALLOC_NO_RESERVE: the library's emergency reserve
  * (reserve.h) is for those who have none of their own; then the pool's reserve;
  * then alloc_fn() with the caller's flags; then waits, if asked to.
  * Waiters are woken by slub_mempool_free() in the order in which they came; a
@@ -141,8 +137,8 @@ SLUB_API int slub_mempool_destroy(struct slub_mempool *pool);
  * contents are what alloc_fn(), reset_fn() or its last user left.  NULL with
  * errno set, but not with SLUB_POOL_WAIT:
  *   ENOMEM  neither alloc_fn() nor the reserve has one;
- *   EINVAL  not a pool; another flag (SLUB_ZERO: what comes from the reserve is
- *           not zero); this even with SLUB_POOL_WAIT.
+ *   EINVAL  not a pool; another flag (nothing is zeroed: what comes from the reserve
+ *           is not zero); this even with SLUB_POOL_WAIT.
  * Context: any thread; sleeps with SLUB_POOL_WAIT.  From a signal handler if
  * alloc_fn() allows that, without SLUB_POOL_WAIT; the reserve is left alone by
  * one that interrupted this library (ENOMEM, also with SLUB_POOL_WAIT).
@@ -153,6 +149,10 @@ SLUB_API int slub_mempool_destroy(struct slub_mempool *pool);
  */
 SLUB_API void *slub_mempool_alloc(struct slub_mempool *pool,
 				  unsigned int flags);
+#ifdef SLUB_CHECK_FLAGS
+#define slub_mempool_alloc(pool, flags)					\
+	slub_mempool_alloc(pool, SLUB_POOL_FLAGS(flags))
+#endif
 
 /*
  * slub_mempool_alloc_reserved - an element of the reserve, at once or not at all.
@@ -178,6 +178,10 @@ SLUB_API void *slub_mempool_alloc_reserved(struct slub_mempool *pool);
 SLUB_API size_t slub_mempool_alloc_bulk(struct slub_mempool *pool,
 					unsigned int flags, size_t nr,
 					void **elements);
+#ifdef SLUB_CHECK_FLAGS
+#define slub_mempool_alloc_bulk(pool, flags, nr, elements)		\
+	slub_mempool_alloc_bulk(pool, SLUB_POOL_FLAGS(flags), nr, elements)
+#endif
 
 /*
  * slub_mempool_free, slub_mempool_free_bulk - give elements back to their pool.
@@ -207,7 +211,8 @@ SLUB_API void slub_mempool_free_bulk(struct slub_mempool *pool, size_t nr,
  * Returns 0, or with the pool unchanged:
  *   -EINVAL  not a pool; @min_nr is 0 or above SLUB_MEMPOOL_NR_MAX;
  *   -ENOMEM  no memory, or alloc_fn() returned NULL;
- *   -EBUSY   another thread is resizing this pool.
+ *   -EBUSY   another thread is resizing this pool;
+ *   -EDEADLK called by a signal handler that interrupted the allocator.
  * Context: any thread, not from a signal handler; allocating and freeing go on
  * meanwhile.  From: mempool_resize().
  */
@@ -221,12 +226,13 @@ struct slub_mempool_stats {
 	uint64_t waits;		/* times a thread went to sleep */
 	uint64_t timeouts;	/* of these, times nobody woke it for 5 s */
 	uint64_t refused;	/* frees that were refused */
+	uint64_t reserved[4];	/* 0 */
 };
 
 /*
  * slub_mempool_stats - read the numbers of @pool into *@stats.
  *
- * Returns 0; -EINVAL for no pool; -EAGAIN in a signal handler that interrupted
+ * Returns 0; -EINVAL for no pool; -EDEADLK in a signal handler that interrupted
  * this library.  Context: any thread; takes a lock.
  */
 SLUB_API int slub_mempool_stats(struct slub_mempool *pool,

@@ -47,7 +47,8 @@ extern "C" {
  *   -ENOENT  there is nothing to watch; with SLUB_VERBOSE=1 a message says what
  *            was tried;
  *   -EMFILE, -ENOMEM and other errors of epoll_create(2);
- *   -EAGAIN  the library could not start, or another thread is opening.
+ *   -EAGAIN  the library could not start, or another thread is opening;
+ *   -EDEADLK called by a signal handler that interrupted the allocator.
  * Context: any thread, not from a signal handler.
  */
 SLUB_API int slub_pressure_fd(void);
@@ -59,6 +60,7 @@ SLUB_API int slub_pressure_fd(void);
  * more, and one in 50 ms: events in between are counted and taken together.
  * Returns the number of events, 0: none, or
  *   -EINVAL  nothing is watched;
+ *   -EDEADLK called by a signal handler that interrupted the allocator;
  *   -EBADF   the program closed the descriptor, and what has been opened anew has
  *            another number: ask slub_pressure_fd().
  * Context: any thread, not from a signal handler; calls shrinkers.
@@ -101,14 +103,15 @@ struct slub_pressure_stats {
 	uint64_t cut_short;	/* walks that ran out of time */
 	uint64_t objects;	/* that shrinkers said they freed, in all walks */
 	uint64_t bytes;		/* that the library gave back, in all walks */
+	uint64_t reserved[4];	/* 0 */
 };
 
 /*
- * slub_pressure_stats_read - what was seen and done, into *@stats.
+ * slub_pressure_stats - what was seen and done, into *@stats.
  *
- * Context: anywhere.  Cost: a few loads.
+ * Returns 0, or -EINVAL: @stats is NULL.  Context: anywhere.  Cost: a few loads.
  */
-SLUB_API void slub_pressure_stats_read(struct slub_pressure_stats *stats);
+SLUB_API int slub_pressure_stats(struct slub_pressure_stats *stats);
 
 #ifdef __cplusplus
 }

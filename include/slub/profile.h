@@ -36,7 +36,7 @@ extern "C" {
  * that is on already is begun anew.
  * Returns 0; -EINVAL: @bytes is too large; -ENOMEM: no memory for the profile,
  * or the library could not start; -ENOSPC: no per-CPU slots are left; -EBUSY:
- * another thread starts or stops just now; -EAGAIN: called by a signal handler
+ * another thread starts or stops just now; -EDEADLK: called by a signal handler
  * that interrupted the allocator.
  * Context: any thread.  Cost: some microseconds; afterwards see docs/operate/profile.md.
  * From: MallocExtension::StartAllocationProfiling(), Go's runtime.MemProfileRate.
@@ -47,7 +47,7 @@ SLUB_API int slub_profile_start(size_t bytes);
  * slub_profile_stop - sample no more.
  *
  * The profile stays, and what it knows of is still watched being freed, until
- * the next start.  Returns 0, also when it was not on; -EBUSY, -EAGAIN as above.
+ * the next start.  Returns 0, also when it was not on; -EBUSY, -EDEADLK as above.
  * Context: any thread.  Cost: empties the lists of all CPUs, as malloc_trim() does.
  */
 SLUB_API int slub_profile_stop(void);
@@ -57,7 +57,7 @@ SLUB_API int slub_profile_stop(void);
  *
  * @path: a file that is made or overwritten; %p is the process's number.
  * Returns 0; -EINVAL: @path is NULL, or there was never a profile; -ENOMEM;
- * -EAGAIN as above; -ENAMETOOLONG: a name with %p in it is of more than 511 bytes;
+ * -EDEADLK as above; -ENAMETOOLONG: a name with %p in it is of more than 511 bytes;
  * or what the system says of the file (-ENOENT, -EACCES, -ENOSPC and so on).
  * Context: any thread; reads /proc/self/maps.  The program goes on meanwhile.
  */

@@ -76,6 +76,11 @@ SLUB_API struct slub_qmempool *
 slub_qmempool_create(unsigned int localq, unsigned int sharedq,
 		     unsigned int prealloc, struct slub_cache *cache,
 		     unsigned int flags);
+#ifdef SLUB_CHECK_FLAGS
+#define slub_qmempool_create(localq, sharedq, prealloc, cache, flags)	\
+	slub_qmempool_create(localq, sharedq, prealloc, cache,		\
+			     SLUB_ALLOC_FLAGS(flags))
+#endif
 
 /*
  * slub_qmempool_destroy - give the pool back.

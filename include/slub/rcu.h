@@ -5,7 +5,7 @@
  * A reader brackets its look with slub_read_lock() and slub_read_unlock()
  * (slub/srcu.h) and takes no lock.  A writer unlinks an object and hands it to
  * slub_free_deferred(): it is freed after every reader that was inside has
- * left.  In a cache made with SLUB_TYPESAFE_BY_RCU objects are freed and reused
+ * left.  In a cache made with SLUB_CACHE_TYPESAFE_BY_RCU objects are freed and reused
  * at once, but their memory stays memory of that cache as long as a reader
  * may look: the reader must check that it found what it looked for.
  */

@@ -5,7 +5,7 @@
  * The library puts a number of bytes aside.  They are handed out only when
  * there is no other memory, and only to callers that have the right: threads
  * between slub_reserve_enter() and slub_reserve_leave(), and allocations with
- * the flag SLUB_RESERVE.  Slabs made of it are marked: an ordinary allocation
+ * the flag SLUB_ALLOC_RESERVE.  Slabs made of it are marked: an ordinary allocation
  * never gets an object of them, so what was meant for the emergency is not
  * eaten by those who caused it.  When such a slab becomes free, the reserve is
  * filled before anything else.
@@ -25,7 +25,8 @@ extern "C" {
  * slub_reserve_set - keep @bytes aside from now on; 0 gives all back.
  *
  * Rounded up to blocks of 32 KiB.  Returns 0, or -ENOMEM when so much cannot be
- * had now; the reserve is then unchanged.  Context: any thread; takes locks.
+ * had now, -EDEADLK in a signal handler that interrupted the allocator; the reserve is
+ * then unchanged.  Context: any thread; takes locks.
  */
 SLUB_API int slub_reserve_set(size_t bytes);
 
@@ -39,11 +40,13 @@ SLUB_API size_t slub_reserve_bytes(void);
 /*
  * slub_reserve_enter, slub_reserve_leave - give this thread the right.
  *
- * They nest.  Returns what has to be handed to slub_reserve_leave().
- * Errors: none.  Context: anywhere.  From: memalloc_noreclaim_save() and _restore().
+ * They nest.  Return 0, or
+ *   -ENOSPC  enter: nested 63 times;
+ *   -EINVAL  leave: this thread has not entered.
+ * Context: anywhere.  From: memalloc_noreclaim_save() and _restore().
  */
-SLUB_API unsigned int slub_reserve_enter(void);
-SLUB_API void slub_reserve_leave(unsigned int saved);
+SLUB_API int slub_reserve_enter(void);
+SLUB_API int slub_reserve_leave(void);
 
 #ifdef __cplusplus
 }

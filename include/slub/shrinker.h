@@ -14,11 +14,9 @@
  *                      struct slub_shrink_control *c)
  *   { free up to c->nr_to_scan entries; return how many were freed; }
  *
- *   static struct slub_shrinker shrinker = {
- *           .name = "entries", .count = count, .scan = scan,
- *           .seeks = SLUB_DEFAULT_SEEKS,
- *   };
- *   slub_shrinker_register(&shrinker);
+ *   static struct slub_shrinker shrinker =
+ *           SLUB_SHRINKER_INIT("entries", count, scan);
+ *   slub_shrinker_create(&shrinker);
  *
  * A walk over the shrinkers takes no lock.  It may call the same shrinker from
  * several threads at once, and a callback may do what it wants: sleep,
@@ -31,6 +29,14 @@
  * not wait for a lock that any thread holds while it allocates: take it by
  * pthread_mutex_trylock(), and answer 0 or SLUB_SHRINK_STOP if it is taken.
  * A thread that waits there for itself hangs; others go on.
+ *
+ * It also runs between what the program evaluates before a malloc() and after it: in
+ *
+ *   v[n] = malloc(100);
+ *
+ * v and n may have been read before the callback runs.  So it must not move or resize
+ * what a caller of malloc() may be using: no vector that the program appends to, no
+ * table that it walks through while it allocates.
  *
  * From: the kernel's shrinkers (shrinker_register(), do_shrink_slab()).
  */
@@ -59,6 +65,7 @@ struct slub_shrink_control {
 	struct slub_group *group;
 	int node;		/* the NUMA node to shrink; 0 if not NUMA_AWARE */
 	int priority;		/* 12: little pressure ... 0: all there is */
+	uint64_t reserved[2];	/* 0 */
 };
 
 typedef size_t slub_shrinker_fn(struct slub_shrinker *shrinker,
@@ -74,11 +81,13 @@ typedef size_t slub_shrinker_fn(struct slub_shrinker *shrinker,
  */
 #define SLUB_SHRINK_EMPTY (~(size_t)0 - 1)
 
-/* What is usual for seeks and batch of a struct slub_shrinker. */
-#define SLUB_DEFAULT_SEEKS 2
-#define SLUB_SHRINK_BATCH 128
+/* What seeks and batch of a struct slub_shrinker are if they are 0. */
+#define SLUB_SHRINKER_SEEKS 2
+#define SLUB_SHRINKER_BATCH 128
+/* For seeks: it costs nothing to make an object anew. */
+#define SLUB_SHRINKER_SEEKS_NONE (~0u)
 /* The least pressure, and the one that walks begin with. */
-#define SLUB_PRIORITY_MAX 12
+#define SLUB_SHRINK_PRIORITY_MAX 12
 
 enum slub_shrinker_flag {
 	/* Has objects per NUMA node: asked for each node. */
@@ -96,10 +105,11 @@ struct slub_shrinker {
 	slub_shrinker_fn *count;
 	slub_shrinker_fn *scan;
 	void *data;		/* yours */
-	size_t batch;		/* objects per scan; 0: SLUB_SHRINK_BATCH */
+	size_t batch;		/* objects per scan; 0: SLUB_SHRINKER_BATCH */
 	/*
-	 * What it costs to make an object anew: 2 is usual (SLUB_DEFAULT_SEEKS),
-	 * more asks for fewer.  0: nothing; half of all is asked for at once.
+	 * What it costs to make an object anew; more asks for fewer.  0:
+	 * SLUB_SHRINKER_SEEKS.  SLUB_SHRINKER_SEEKS_NONE: half of all is asked for
+	 * at once.
 	 */
 	unsigned int seeks;
 	unsigned int flags;	/* enum slub_shrinker_flag */
@@ -117,21 +127,32 @@ struct slub_shrinker {
 };
 
 /*
- * slub_shrinker_register - let @shrinker be asked from now on.
+ * SLUB_SHRINKER_INIT - what a struct slub_shrinker is to begin with.
+ *
+ * It has a name, two functions, and all else as usual.  Context: an initializer.
+ */
+#define SLUB_SHRINKER_INIT(name, count, scan)				\
+	{ (name), (count), (scan), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0,	\
+	  { 0, 0, 0, 0, 0, 0, 0, 0 }, 0, { 0, 0, 0 } }
+
+/*
+ * slub_shrinker_create - let @shrinker be asked from now on.
  *
  * @shrinker stays yours and must stay where it is until
- * slub_shrinker_unregister().
+ * slub_shrinker_destroy().
  * Returns 0, or
  *   -EINVAL  count or scan is NULL, an unknown flag, or seeks above 1,000,000;
+ *   -EDEADLK called by a signal handler that interrupted the allocator;
+ *   -ENOMEM  the library could not start;
  *   -EEXIST  it is registered;
  *   -ENOSPC  65,535 shrinkers are.
  * Context: any thread, callbacks included; not from a signal handler; takes a
  * lock for a moment.  Cost: a search in a bitmap.
  */
-SLUB_API int slub_shrinker_register(struct slub_shrinker *shrinker);
+SLUB_API int slub_shrinker_create(struct slub_shrinker *shrinker);
 
 /*
- * slub_shrinker_unregister - never ask @shrinker again.
+ * slub_shrinker_destroy - never ask @shrinker again.
  *
  * Waits for callbacks of this shrinker that run in other threads, and for
  * nothing else: not for walks that are elsewhere.  In a callback of the
@@ -140,12 +161,13 @@ SLUB_API int slub_shrinker_register(struct slub_shrinker *shrinker);
  * before a callback that called this returns.
  * Returns 0, or
  *   -EINVAL   it is not registered;
- *   -EDEADLK  called in a callback whose end a callback of @shrinker waits for
+ *   -EDEADLK  called by a signal handler that interrupted the allocator; or called in a
+ *             callback whose end a callback of @shrinker waits for
  *             in its turn.  It is asked no more, but one callback still runs:
  *             keep the memory, and call again from elsewhere.
  * Context: any thread; sleeps; not from a signal handler.
  */
-SLUB_API int slub_shrinker_unregister(struct slub_shrinker *shrinker);
+SLUB_API int slub_shrinker_destroy(struct slub_shrinker *shrinker);
 
 /*
  * slub_shrinker_mark - @shrinker has something in @group on @node.
@@ -168,7 +190,7 @@ SLUB_API int slub_shrinker_mark(struct slub_shrinker *shrinker,
 /*
  * slub_shrink - one walk over all shrinkers.
  *
- * @priority: 0 to SLUB_PRIORITY_MAX.  A shrinker that says it has n objects is
+ * @priority: 0 to SLUB_SHRINK_PRIORITY_MAX.  A shrinker that says it has n objects is
  * asked for (n >> priority) * 4 / seeks, in batches; the remainder is owed,
  * up to 2n, and asked for in later walks.
  * Before that the library empties the lists it keeps for CPUs, and after it

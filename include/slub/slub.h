@@ -15,6 +15,7 @@
 #include <slub/control.h>
 #include <slub/debug.h>
 #include <slub/defrag.h>
+#include <slub/flags.h>
 #include <slub/group.h>
 #include <slub/mempool.h>
 #include <slub/percpu.h>

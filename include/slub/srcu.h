@@ -64,7 +64,7 @@ struct slub_srcu {
 };
 
 /*
- * For a domain that is a variable: it is ready without slub_srcu_init(), and
+ * For a domain that is a variable: it is ready without slub_srcu_create(), and
  * gets its counters when they are first needed.  From then on the library knows
  * it: slub_srcu_destroy() before its memory goes.
  */
@@ -73,7 +73,7 @@ struct slub_srcu {
 	  0, { 0, 0, 0 } }
 
 /*
- * slub_srcu_init - make a domain.
+ * slub_srcu_create - make a domain.
  *
  * @domain: memory of the caller's, which must stay where it is until
  * slub_srcu_destroy().  Takes 32 bytes of per-CPU memory.
@@ -84,7 +84,7 @@ struct slub_srcu {
  * Context: any thread, not from a signal handler; takes a lock.
  * From: init_srcu_struct().
  */
-SLUB_API int slub_srcu_init(struct slub_srcu *domain);
+SLUB_API int slub_srcu_create(struct slub_srcu *domain);
 
 /*
  * slub_srcu_destroy - give a domain's counters back.
@@ -92,7 +92,7 @@ SLUB_API int slub_srcu_init(struct slub_srcu *domain);
  * No reader may be inside and nobody may wait.  If a reader is, the counters
  * are left to it for ever, and a message is written if messages are asked for.
  * Afterwards the domain is as SLUB_SRCU_INIT.
- * Context: as slub_srcu_init().  From: cleanup_srcu_struct().
+ * Context: as slub_srcu_create().  From: cleanup_srcu_struct().
  */
 SLUB_API void slub_srcu_destroy(struct slub_srcu *domain);
 
@@ -193,9 +193,9 @@ SLUB_INLINE void slub_srcu_read_unlock_fast(struct slub_srcu *domain, int index)
 /*
  * slub_rcu_domain - the domain of the library itself.
  *
- * What slub_free_deferred() and caches with SLUB_TYPESAFE_BY_RCU (rcu.h, cache.h)
+ * What slub_free_deferred() and caches with SLUB_CACHE_TYPESAFE_BY_RCU (rcu.h, cache.h)
  * wait for.  Context: hand its address to the functions above, but not to
- * slub_srcu_init() or slub_srcu_destroy().
+ * slub_srcu_create() or slub_srcu_destroy().
  */
 extern SLUB_API struct slub_srcu slub_rcu_domain;
 

@@ -227,7 +227,7 @@ class HeaderPage:
     def names_of_parts(self):
         """Of a header that consists of others: what each of them declares."""
         with open(self.header.path, encoding="utf-8") as file:
-            parts = re.findall(r"#include <(slub/\w+/[\w.]+)>", file.read())
+            parts = re.findall(r"#include <(slub/(?!cpp/)\w+/[\w.]+)>", file.read())
         own = [part for part in parts if not part.startswith("slub/arch/")]
         if not own:
             return

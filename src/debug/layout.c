@@ -8,7 +8,7 @@
 static size_t lay_behind(struct debug_layout *layout, size_t size,
 			 uint32_t flags)
 {
-	bool behind = flags & (SLUB_POISON | SLUB_RED_ZONE | DEBUG_KEPT) ||
+	bool behind = flags & (SLUB_CACHE_POISON | SLUB_CACHE_RED_ZONE | DEBUG_KEPT) ||
 		      size < 2 * WORD;
 
 	layout->inuse = (uint32_t)size;
@@ -24,12 +24,12 @@ static size_t lay_behind(struct debug_layout *layout, size_t size,
 		layout->link = DEBUG_LINK_OUTSIDE;
 	/* Atomic: has_tracks() glances at a layout that is made anew. */
 	__atomic_store_n(&layout->track,
-			 flags & SLUB_STORE_USER ? (uint32_t)size : 0,
+			 flags & SLUB_CACHE_STORE_USER ? (uint32_t)size : 0,
 			 __ATOMIC_RELAXED);
 	layout->size = 0;
-	if (flags & SLUB_STORE_USER)
+	if (flags & SLUB_CACHE_STORE_USER)
 		size += 2 * sizeof(struct track);
-	if (flags & DEBUG_SIZED && flags & (SLUB_STORE_USER | SLUB_RED_ZONE)) {
+	if (flags & DEBUG_SIZED && flags & (SLUB_CACHE_STORE_USER | SLUB_CACHE_RED_ZONE)) {
 		layout->size = (uint32_t)size;
 		size += sizeof(uint64_t);
 	}
@@ -53,15 +53,15 @@ bool debug_layout_make(struct debug_layout *layout, const char *name,
 	layout->flags = flags;
 	layout->object_size = (uint32_t)size;
 	layout->align = (uint32_t)align;
-	layout->left = flags & SLUB_RED_ZONE ? (uint32_t)align : 0;
+	layout->left = flags & SLUB_CACHE_RED_ZONE ? (uint32_t)align : 0;
 	size = round_up(size, WORD);
 	/* At least one byte of the right zone. */
-	if (flags & SLUB_RED_ZONE && size == layout->object_size)
+	if (flags & SLUB_CACHE_RED_ZONE && size == layout->object_size)
 		size += WORD;
 	end = lay_behind(layout, size, flags);
 	layout->end = (uint32_t)end;
 	/* Padding that an underrun of the next object would hit. */
-	if (flags & SLUB_RED_ZONE)
+	if (flags & SLUB_CACHE_RED_ZONE)
 		end += WORD;
 	end = round_up(end + layout->left, align);
 	layout->stride = (uint32_t)end;

@@ -18,12 +18,12 @@ struct letter {
 };
 
 static const struct letter letters[] = {
-	{ 'F', SLUB_CONSISTENCY_CHECKS },
-	{ 'Z', SLUB_RED_ZONE },
-	{ 'P', SLUB_POISON },
-	{ 'U', SLUB_STORE_USER },
-	{ 'T', SLUB_TRACE },
-	{ 'A', SLUB_FAILSLAB },
+	{ 'F', SLUB_CACHE_CONSISTENCY_CHECKS },
+	{ 'Z', SLUB_CACHE_RED_ZONE },
+	{ 'P', SLUB_CACHE_POISON },
+	{ 'U', SLUB_CACHE_STORE_USER },
+	{ 'T', SLUB_CACHE_TRACE },
+	{ 'A', SLUB_CACHE_FAILSLAB },
 	{ 'O', DEBUG_NO_GROWTH },
 };
 

@@ -28,7 +28,7 @@ void object_set_requested(const struct debug_layout *layout, void *object,
 
 static bool has_poison(const struct debug_layout *layout)
 {
-	return (layout->flags & (SLUB_POISON | DEBUG_KEPT)) == SLUB_POISON;
+	return (layout->flags & (SLUB_CACHE_POISON | DEBUG_KEPT)) == SLUB_CACHE_POISON;
 }
 
 static void poison(const struct debug_layout *layout, unsigned char *object,
@@ -54,7 +54,7 @@ void object_mark(const struct debug_layout *layout, void *object,
 			used = size;
 	}
 	poison(layout, o, used);
-	if (!(layout->flags & SLUB_RED_ZONE))
+	if (!(layout->flags & SLUB_CACHE_RED_ZONE))
 		return;
 	memset(o - layout->left, zone, layout->left);
 	memset(o + used, zone, layout->inuse - used);
@@ -64,7 +64,7 @@ void object_init(const struct debug_layout *layout, char *place)
 {
 	char *object = place + layout->left;
 
-	if (layout->flags & SLUB_POISON)
+	if (layout->flags & SLUB_CACHE_POISON)
 		memset(place, DEBUG_PADDING, layout->stride);
 	if (layout->track)
 		memset(object + layout->track, 0, 2 * sizeof(struct track));
@@ -119,7 +119,7 @@ static bool check_zones(struct debug_case *found, unsigned char *object,
 	size_t size = object_requested(layout, object);
 	bool ok = true;
 
-	if (!(layout->flags & SLUB_RED_ZONE))
+	if (!(layout->flags & SLUB_CACHE_RED_ZONE))
 		return true;
 	ok &= check_bytes(found, object, "Left Redzone", object - layout->left,
 			  layout->left, zone);
@@ -156,14 +156,14 @@ bool object_check(struct debug_case *found, void *object,
 	bool ok = check_zones(found, o, state);
 
 	/* Without zones, what lies between object and link is padding. */
-	if ((layout->flags & (SLUB_POISON | SLUB_RED_ZONE)) == SLUB_POISON)
+	if ((layout->flags & (SLUB_CACHE_POISON | SLUB_CACHE_RED_ZONE)) == SLUB_CACHE_POISON)
 		ok &= check_bytes(found, o, "Alignment padding",
 				  o + layout->object_size,
 				  layout->inuse - layout->object_size,
 				  DEBUG_PADDING);
 	if (state == OBJECT_FREE)
 		ok &= check_poison(found, o);
-	if (layout->flags & SLUB_POISON)
+	if (layout->flags & SLUB_CACHE_POISON)
 		ok &= check_bytes(found, o, "Object padding",
 				  o + layout->end,
 				  layout->stride - layout->left - layout->end,
@@ -173,7 +173,7 @@ bool object_check(struct debug_case *found, void *object,
 
 bool object_check_padding(struct debug_case *found, char *from, char *end)
 {
-	if (!(found->layout->flags & SLUB_POISON))
+	if (!(found->layout->flags & SLUB_CACHE_POISON))
 		return true;
 	return check_bytes(found, NULL, "Padding", (unsigned char *)from,
 			   (size_t)(end - from), DEBUG_PADDING);

@@ -171,7 +171,7 @@ static void text_object(struct text *text, const struct debug_case *found,
 	text_bytes(text, "Redzone", object - left, left);
 	text_bytes(text, "Object", object,
 		   min_size(l->object_size, OBJECT_SHOWN));
-	if (l->flags & SLUB_RED_ZONE)
+	if (l->flags & SLUB_CACHE_RED_ZONE)
 		text_bytes(text, "Redzone", object + l->object_size,
 			   l->inuse - l->object_size);
 	text_bytes(text, "Padding", object + l->end,

@@ -63,7 +63,7 @@ SLUB_EXPORT cold int slub_option_set(const char *name, const char *value)
 	if (!name || !value)
 		return -EINVAL;
 	if (slub_thread.locks_held)
-		return -EAGAIN;
+		return -EDEADLK;
 	if (!slub_start())
 		return -ENOMEM;
 	id = option_find(name, strlen(name));

@@ -317,7 +317,7 @@ SLUB_EXPORT int slub_profile_start(size_t bytes)
 	if (bytes > SLUB_PROFILE_BYTES_MAX)
 		return -EINVAL;
 	if (slub_thread.locks_held)
-		return -EAGAIN;
+		return -EDEADLK;
 	if (!slub_start())
 		return -ENOMEM;
 	if (!change_begin())
@@ -333,7 +333,7 @@ SLUB_EXPORT int slub_profile_stop(void)
 	int err = 0;
 
 	if (slub_thread.locks_held)
-		return -EAGAIN;
+		return -EDEADLK;
 	if (!change_begin())
 		return -EBUSY;
 	__atomic_store_n(&for_tracers, false, __ATOMIC_RELAXED);
@@ -354,7 +354,7 @@ SLUB_EXPORT int slub_profile_write(const char *path)
 	if (!path || !has_begun())
 		return -EINVAL;
 	if (slub_thread.locks_held)
-		return -EAGAIN;
+		return -EDEADLK;
 	return profile_write(path);
 }
 

@@ -215,7 +215,7 @@ static cold int read_cache(const char *name, struct slub_value *value)
 static cold int may_look(void)
 {
 	if (slub_thread.locks_held)
-		return -EAGAIN;
+		return -EDEADLK;
 	return slub_start() ? 0 : -ENOMEM;
 }
 

@@ -109,7 +109,7 @@ static bool shape(struct slub_cache *shadow, const struct slub_cache *cache)
 	struct text name = { shadow->name_space, SLUB_CACHE_NAME_MAX, 0 };
 
 	text_printf(&name, "malloc-cg-%u", cache->object_size);
-	shadow->flags = SLUB_ACCOUNT;
+	shadow->flags = SLUB_CACHE_ACCOUNT;
 	cache_root_set(shadow, NULL);
 	cache_accounted_set(shadow, true);
 	shadow->has_keys = KEYS && link_is_in_object(shadow->link);

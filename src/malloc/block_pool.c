@@ -14,9 +14,9 @@ static void *block_alloc_fn(unsigned int flags, void *data)
 	uint32_t had = slub_thread.flags & THREAD_RESERVE;
 	void *block;
 
-	if (flags & SLUB_NO_RESERVE)
+	if (flags & SLUB_ALLOC_NO_RESERVE)
 		slub_thread.flags &= ~(uint32_t)THREAD_RESERVE;
-	else if (flags & SLUB_RESERVE)
+	else if (flags & SLUB_ALLOC_RESERVE)
 		slub_thread.flags |= THREAD_RESERVE;
 	compiler_barrier();
 	block = fast_alloc((size_t)data);

@@ -151,7 +151,7 @@ size_t pool_keep(struct slub_mempool *pool, size_t nr, void **elements)
 
 /* ---- alloc ---- */
 
-#define FLAGS_ALL (SLUB_POOL_WAIT | SLUB_RESERVE | SLUB_NO_RESERVE)
+#define FLAGS_ALL (SLUB_POOL_WAIT | SLUB_POOL_RESERVE | SLUB_POOL_NO_RESERVE)
 
 static int alloc_check(const struct slub_mempool *pool, unsigned int flags)
 {
@@ -159,12 +159,12 @@ static int alloc_check(const struct slub_mempool *pool, unsigned int flags)
 
 	if (!pool_is_live(pool))
 		what = "not a pool";
-	else if (flags & SLUB_ZERO)
-		what = "SLUB_ZERO is not possible: what comes from the "
+	else if (flags & SLUB_ALLOC_ZERO)
+		what = "SLUB_ALLOC_ZERO is not possible: what comes from the "
 		       "reserve is not zero; use init_fn";
 	else if (flags & ~(unsigned int)FLAGS_ALL)
-		what = "unknown flag; there are SLUB_POOL_WAIT, SLUB_RESERVE, "
-		       "SLUB_NO_RESERVE";
+		what = "unknown flag; there are SLUB_POOL_WAIT, SLUB_POOL_RESERVE, "
+		       "SLUB_POOL_NO_RESERVE";
 	if (!what)
 		return 0;
 	log_message("slub_mempool_alloc(%p, 0x%x): %s", (const void *)pool,
@@ -173,10 +173,7 @@ static int alloc_check(const struct slub_mempool *pool, unsigned int flags)
 }
 
 /* The first try leaves the library's own reserve to those who have no pool. */
-static unsigned int first_flags(unsigned int flags)
-{
-	return (flags & ~(unsigned int)FLAGS_ALL) | SLUB_NO_RESERVE;
-}
+#define FIRST_FLAGS SLUB_ALLOC_NO_RESERVE
 
 static void *ask(struct slub_mempool *pool, unsigned int flags)
 {
@@ -204,14 +201,14 @@ static size_t ask_for(struct slub_mempool *pool, unsigned int flags,
 static size_t try_all(struct slub_mempool *pool, unsigned int flags,
 		      size_t nr, size_t have, void **elements)
 {
-	have += ask_for(pool, first_flags(flags), nr - have, elements + have);
+	have += ask_for(pool, FIRST_FLAGS, nr - have, elements + have);
 	if (likely(have == nr))
 		return nr;
 	if (take(pool, nr - have, elements + have))
 		return nr;
-	if (flags & SLUB_NO_RESERVE)
+	if (flags & SLUB_POOL_NO_RESERVE)
 		return have;
-	return have + ask_for(pool, flags & SLUB_RESERVE, nr - have,
+	return have + ask_for(pool, flags & SLUB_POOL_RESERVE ? SLUB_ALLOC_RESERVE : 0, nr - have,
 			      elements + have);
 }
 

@@ -14,7 +14,7 @@
 static const struct slub_cache_args cache_args = {
 	.name = "slub_mempool",
 	.size = sizeof(struct slub_mempool),
-	.flags = SLUB_NO_MERGE,
+	.flags = SLUB_CACHE_NO_MERGE,
 };
 static struct slub_cache pool_cache = { .args = &cache_args };
 
@@ -104,7 +104,9 @@ slub_mempool_create_args(const struct slub_mempool_args *args)
 	struct slub_mempool *pool = NULL;
 	int err = args_check(args);
 
-	if (!err && (slub_thread.locks_held || !slub_start()))
+	if (!err && slub_thread.locks_held)
+		err = EDEADLK;
+	else if (!err && !slub_start())
 		err = ENOMEM;
 	if (!err) {
 		pool = create(args);
@@ -296,7 +298,7 @@ SLUB_EXPORT int slub_mempool_resize(struct slub_mempool *pool, size_t min_nr)
 		return -EINVAL;
 	}
 	if (slub_thread.locks_held)
-		return -ENOMEM;
+		return -EDEADLK;
 	if (!turn_try(&pool->resizing))
 		return -EBUSY;
 	if (min_nr > pool->min_nr)
@@ -315,8 +317,9 @@ SLUB_EXPORT int slub_mempool_stats(struct slub_mempool *pool,
 	if (!pool_is_live(pool))
 		return -EINVAL;
 	if (slub_thread.locks_held)
-		return -EAGAIN;
+		return -EDEADLK;
 	lock_acquire(&pool->lock);
+	memset(stats, 0, sizeof(*stats));
 	stats->min_nr = pool->min_nr;
 	stats->available = pool->nr;
 	stats->waiters = pool->nr_waiters;

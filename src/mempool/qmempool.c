@@ -37,7 +37,7 @@
 static const struct slub_cache_args cache_args = {
 	.name = "slub_qmempool",
 	.size = sizeof(struct slub_qmempool),
-	.flags = SLUB_NO_MERGE,
+	.flags = SLUB_CACHE_NO_MERGE,
 };
 static struct slub_cache pool_cache = { .args = &cache_args };
 
@@ -76,7 +76,7 @@ static int sizes_check(unsigned int localq, unsigned int sharedq,
 static int preallocate(struct slub_cache *cache, unsigned int nr,
 		       unsigned int flags)
 {
-	struct slub_prefill prefill = { NULL, NULL, 0 };
+	struct slub_prefill prefill = SLUB_PREFILL_INIT;
 	void *object = slub_cache_alloc_flags(cache, flags);
 	int err;
 
@@ -112,7 +112,9 @@ slub_qmempool_create(unsigned int localq, unsigned int sharedq,
 	int err = sizes_check(localq, sharedq, prealloc, cache);
 	struct slub_qmempool *pool;
 
-	if (!err && (slub_thread.locks_held || !slub_start()))
+	if (!err && slub_thread.locks_held)
+		err = EDEADLK;
+	else if (!err && !slub_start())
 		err = ENOMEM;
 	if (err) {
 		errno = err;

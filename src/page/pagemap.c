@@ -55,7 +55,7 @@ struct sizes {
  */
 static size_t choose_heap_bytes(const struct os_limits *limits)
 {
-	size_t bytes = option_value(OPTION_reserve);
+	size_t bytes = option_value(OPTION_address_space);
 
 	if (!bytes)
 		bytes = round_up_power_of_two(limits->memory_bytes) * 4;

@@ -268,7 +268,7 @@ SLUB_EXPORT uintptr_t slub_percpu_alloc(size_t size, size_t align)
 		return 0;
 	}
 	if (slub_thread.locks_held || !slub_start()) {
-		errno = ENOMEM;
+		errno = slub_thread.locks_held ? EDEADLK : ENOMEM;
 		return 0;
 	}
 	return percpu_alloc(size, align);

@@ -79,7 +79,7 @@ size_t reclaim_all(void);
  * that nobody loses all for one object.  @priority: RECLAIM_FIRST at first.
  * True: try again; false: all was asked for.
  */
-#define RECLAIM_FIRST (SLUB_PRIORITY_MAX / 2)
+#define RECLAIM_FIRST (SLUB_SHRINK_PRIORITY_MAX / 2)
 bool reclaim_more(int *priority);
 struct reclaim_result {
 	size_t objects;		/* freed by shrinkers, as they say */

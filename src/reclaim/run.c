@@ -170,8 +170,8 @@ SLUB_EXPORT size_t slub_shrink(int priority)
 {
 	if (priority < 0)
 		priority = 0;
-	if (priority > SLUB_PRIORITY_MAX)
-		priority = SLUB_PRIORITY_MAX;
+	if (priority > SLUB_SHRINK_PRIORITY_MAX)
+		priority = SLUB_SHRINK_PRIORITY_MAX;
 	return slub_start() ? reclaim_run(priority) : 0;
 }
 

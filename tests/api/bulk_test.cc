@@ -28,7 +28,7 @@ const kind kinds[] = {
 	{ "small", 16, 0, false },
 	{ "kernels", 216, 0, false },
 	{ "constructed", 216, 0, true },
-	{ "typesafe", 216, SLUB_TYPESAFE_BY_RCU, false },
+	{ "typesafe", 216, SLUB_CACHE_TYPESAFE_BY_RCU, false },
 	{ "paged", 4096, 0, false },
 	{ "large", 65536, 0, false },
 };
@@ -237,7 +237,8 @@ INSTANTIATE_TEST_SUITE_P(kinds, bulk, testing::ValuesIn(kinds),
 
 TEST(bulk_mixed, objects_of_any_caches)
 {
-	api::cache a(64), b(64, 0, 0, [](void *) {}), c(8192), d(100, 0, SLUB_TYPESAFE_BY_RCU);
+	api::cache a(64), b(64, 0, 0, [](void *) {}), c(8192), d(100, 0,
+			SLUB_CACHE_TYPESAFE_BY_RCU);
 	struct slub_cache *caches[] = { a, b, c, d };
 	harness::Random random(3);
 

@@ -72,7 +72,7 @@ TEST(cache_create, refuses_bad_alignments)
 TEST(cache_create, refuses_unknown_flags)
 {
 	for (unsigned long flags : { 1ul << 6, 1ul << 7, 1ul << 14, 1ul << 31, 1ul << 32, 1ul << 40,
-				     ~0ul & ~(unsigned long)SLUB_PANIC }) {
+				     ~0ul & ~(unsigned long)SLUB_CACHE_PANIC }) {
 		auto args = good();
 		args.flags = flags;
 		expect_refused(args, EINVAL, "flags");
@@ -159,8 +159,10 @@ TEST(cache_create, takes_every_size_alignment_and_documented_flag)
 			}
 		}
 	}
-	for (unsigned long flag : { SLUB_HWCACHE_ALIGN, SLUB_PANIC, SLUB_TYPESAFE_BY_RCU,
-				    SLUB_ACCOUNT, SLUB_RECLAIM_ACCOUNT, SLUB_NO_MERGE }) {
+	for (unsigned long flag : { SLUB_CACHE_HWCACHE_ALIGN, SLUB_CACHE_PANIC,
+			SLUB_CACHE_TYPESAFE_BY_RCU,
+				    SLUB_CACHE_ACCOUNT, SLUB_CACHE_RECLAIM_ACCOUNT,
+						SLUB_CACHE_NO_MERGE }) {
 		api::cache cache(100, 0, flag);
 		void *object = slub_cache_alloc(cache);
 		ASSERT_NE(object, nullptr);
@@ -174,7 +176,7 @@ TEST(cache_create, aligns_to_cache_lines_if_asked)
 						  { 33, 64 }, { 64, 64 }, { 65, 64 }, { 200, 64 } };
 
 	for (auto &one : want) {
-		api::cache cache(one.size, 0, SLUB_HWCACHE_ALIGN);
+		api::cache cache(one.size, 0, SLUB_CACHE_HWCACHE_ALIGN);
 		void *objects[40];
 
 		for (void *&object : objects) {
@@ -190,7 +192,7 @@ TEST(cache_create, panic_says_why_and_aborts)
 {
 	std::string errors;
 	int status = harness::in_child(
-		[] { slub_cache_create("panics", 0, 0, SLUB_PANIC, nullptr); }, &errors);
+		[] { slub_cache_create("panics", 0, 0, SLUB_CACHE_PANIC, nullptr); }, &errors);
 
 	EXPECT_EQ(harness::describe_status(status).substr(0, 8), "signal 6") << errors;
 	EXPECT_NE(errors.find("slub_cache_create(panics)"), errors.npos) << errors;

@@ -41,18 +41,18 @@ TEST_F(merged, another_shape_is_not)
 	EXPECT_NE(make(104), a);
 	EXPECT_NE(make(88), a) << "it would lose eight bytes";
 	EXPECT_NE(make(96, 64), a);
-	EXPECT_NE(make(96, 0, SLUB_HWCACHE_ALIGN), a) << "its objects would not be aligned";
-	EXPECT_NE(make(96, 0, SLUB_NO_MERGE), a);
-	EXPECT_NE(make(96, 0, SLUB_ACCOUNT), a);
-	EXPECT_NE(make(96, 0, SLUB_RECLAIM_ACCOUNT), a);
-	EXPECT_NE(make(96, 0, SLUB_TYPESAFE_BY_RCU), a);
+	EXPECT_NE(make(96, 0, SLUB_CACHE_HWCACHE_ALIGN), a) << "its objects would not be aligned";
+	EXPECT_NE(make(96, 0, SLUB_CACHE_NO_MERGE), a);
+	EXPECT_NE(make(96, 0, SLUB_CACHE_ACCOUNT), a);
+	EXPECT_NE(make(96, 0, SLUB_CACHE_RECLAIM_ACCOUNT), a);
+	EXPECT_NE(make(96, 0, SLUB_CACHE_TYPESAFE_BY_RCU), a);
 	EXPECT_NE(make(96, 0, 0, [](void *) {}), a);
 }
 
 TEST_F(merged, what_must_be_aligned_is)
 {
 	make(96);
-	struct slub_cache *aligned = make(96, 0, SLUB_HWCACHE_ALIGN);
+	struct slub_cache *aligned = make(96, 0, SLUB_CACHE_HWCACHE_ALIGN);
 
 	void *objects[50];
 
@@ -66,8 +66,8 @@ TEST_F(merged, what_must_be_aligned_is)
 TEST_F(merged, none_joins_one_with_a_constructor_or_a_promise_of_its_own)
 {
 	struct slub_cache *ctor = make(200, 0, 0, [](void *) {});
-	struct slub_cache *alone = make(208, 0, SLUB_NO_MERGE);
-	struct slub_cache *typesafe = make(216, 0, SLUB_TYPESAFE_BY_RCU);
+	struct slub_cache *alone = make(208, 0, SLUB_CACHE_NO_MERGE);
+	struct slub_cache *typesafe = make(216, 0, SLUB_CACHE_TYPESAFE_BY_RCU);
 	struct slub_cache_args args = {};
 
 	EXPECT_NE(make(200), ctor);

@@ -24,7 +24,7 @@ void ctor(void *) {}
 const shape shapes[] = {
 	{ "plain", 64, 0, nullptr },
 	{ "constructed", 64, 0, ctor },
-	{ "typesafe", 64, SLUB_TYPESAFE_BY_RCU, nullptr },
+	{ "typesafe", 64, SLUB_CACHE_TYPESAFE_BY_RCU, nullptr },
 	{ "paged", 8192, 0, nullptr },
 	{ "paged_constructed", 8192, 0, ctor },
 };
@@ -252,7 +252,7 @@ TEST_P(misuse, bad_flags_of_an_allocation)
 	EXPECT_EQ(errno, GetParam().ctor ? EINVAL : 0);
 	slub_cache_free(cache, zeroed);
 	if (GetParam().ctor) {
-		EXPECT_EQ(slub_cache_alloc_bulk(cache, SLUB_ZERO, 2, objects), 0u);
+		EXPECT_EQ(slub_cache_alloc_bulk(cache, SLUB_ALLOC_ZERO, 2, objects), 0u);
 		EXPECT_EQ(errno, EINVAL);
 	}
 	void *on_node = slub_cache_alloc_node(cache, 0, 0);

@@ -123,7 +123,7 @@ TEST_P(constructed, in_every_way_of_allocating)
 	for (int i = 0; i < 50; i++)
 		objects.push_back(slub_prefill_alloc(&prefill));
 	EXPECT_EQ(slub_prefill_alloc(&prefill), nullptr);
-	objects.push_back(slub_cache_alloc_flags(cache, SLUB_RESERVE));
+	objects.push_back(slub_cache_alloc_flags(cache, SLUB_ALLOC_RESERVE));
 	objects.push_back(slub_cache_alloc_node(cache, 0, 0));
 	for (void *object : objects) {
 		ASSERT_NE(object, nullptr);
@@ -167,7 +167,7 @@ TEST_P(constructed, by_many_threads)
 
 INSTANTIATE_TEST_SUITE_P(sizes, constructed,
 			 testing::Combine(testing::Values(16, 64, 216, 4088, 4096, 20000),
-					  testing::Values(0, SLUB_TYPESAFE_BY_RCU)),
+					  testing::Values(0, SLUB_CACHE_TYPESAFE_BY_RCU)),
 			 [](auto &info) {
 				 return std::to_string(std::get<0>(info.param)) +
 					(std::get<1>(info.param) ? "_typesafe" : "");
@@ -222,7 +222,7 @@ TEST_P(link_offset, is_all_that_a_free_object_loses)
 	args.size = 256;
 	args.has_free_pointer_offset = true;
 	args.free_pointer_offset = at;
-	args.flags = SLUB_TYPESAFE_BY_RCU;
+	args.flags = SLUB_CACHE_TYPESAFE_BY_RCU;
 	api::cache cache(args);
 	EXPECT_EQ(slub_cache_stride(cache), 256u) << "it need not grow for the link";
 	for (int i = 0; i < 64; i++) {
@@ -251,7 +251,7 @@ INSTANTIATE_TEST_SUITE_P(offsets, link_offset, testing::Values(0, 8, 120, 248));
 TEST(link_place, is_behind_what_a_constructor_or_reader_cares_about)
 {
 	api::cache plain(64), with_ctor(64, 0, 0, [](void *) {}),
-		typesafe(64, 0, SLUB_TYPESAFE_BY_RCU), paged(4096, 0, 0, [](void *) {});
+		typesafe(64, 0, SLUB_CACHE_TYPESAFE_BY_RCU), paged(4096, 0, 0, [](void *) {});
 
 	EXPECT_EQ(slub_cache_stride(plain), 64u);
 	EXPECT_EQ(slub_cache_stride(with_ctor), 72u);
@@ -350,8 +350,9 @@ TEST(zeroing, clears_what_was_there)
 
 		for (int round = 0; round < 3; round++) {
 			objects[0] = slub_cache_zalloc(cache);
-			objects[1] = slub_cache_alloc_flags(cache, SLUB_ZERO);
-			ASSERT_EQ(slub_cache_alloc_bulk(cache, SLUB_ZERO, 2, objects + 2), 2u);
+			objects[1] = slub_cache_alloc_flags(cache, SLUB_ALLOC_ZERO);
+			ASSERT_EQ(slub_cache_alloc_bulk(cache, SLUB_ALLOC_ZERO, 2, objects + 2),
+					2u);
 			for (void *object : objects) {
 				EXPECT_EQ(harness::first_nonzero(object, size), size);
 				memset(object, 0xff, size);

@@ -20,7 +20,7 @@ struct alignas(256) wide {
 };
 
 SLUB_CACHE_DEFINE(connections, struct connection, 0, nullptr);
-SLUB_CACHE_DEFINE_STATIC(wides, struct wide, SLUB_HWCACHE_ALIGN, nullptr);
+SLUB_CACHE_DEFINE_STATIC(wides, struct wide, SLUB_CACHE_HWCACHE_ALIGN, nullptr);
 SLUB_CACHE_DEFINE_STATIC(bad_flags, struct connection, 1 << 30, nullptr);
 
 static std::atomic<int> static_ctor_calls;
@@ -179,7 +179,8 @@ TEST(static_cache, many_threads_at_once_for_the_first_time)
 TEST(static_cache, is_made_by_a_reader_whom_a_destroy_waits_for)
 {
 	SLUB_CACHE_DEFINE_STATIC(for_readers, struct connection, 0, nullptr);
-	struct slub_cache *doomed = slub_cache_create("doomed", 64, 0, SLUB_NO_MERGE, nullptr);
+	struct slub_cache *doomed = slub_cache_create("doomed", 64, 0, SLUB_CACHE_NO_MERGE,
+			nullptr);
 	std::atomic<bool> over{ false };
 	int index = slub_read_lock();
 
@@ -206,7 +207,7 @@ TEST(cache_churn, leaves_no_slots_memory_or_metadata_behind)
 	size_t percpu = 0, resident = 0;
 
 	for (size_t i = 0; i < rounds; i++) {
-		unsigned long flags = i % 3 == 1 ? SLUB_TYPESAFE_BY_RCU : 0;
+		unsigned long flags = i % 3 == 1 ? SLUB_CACHE_TYPESAFE_BY_RCU : 0;
 		struct slub_cache *cache = slub_cache_create("churn", 8 + i % 500, 0, flags,
 							     i % 5 ? nullptr : static_ctor);
 		size_t size = 8 + i % 500;
@@ -261,7 +262,7 @@ TEST(cache_churn, while_others_use_other_caches)
 	for (int t = 0; t < 2; t++) {
 		churners.emplace_back([&, t] {
 			for (size_t i = 0; i < api::scaled(3000); i++) {
-				unsigned long flags = i % 4 ? 0 : SLUB_TYPESAFE_BY_RCU;
+				unsigned long flags = i % 4 ? 0 : SLUB_CACHE_TYPESAFE_BY_RCU;
 				std::string name = "churn-" + std::to_string(t);
 				struct slub_cache *cache =
 					slub_cache_create(name.c_str(), 64, 0, flags, nullptr);
@@ -300,7 +301,7 @@ TEST(cache_churn, made_by_two_threads_at_once)
 
 			for (size_t i = 0; i < api::scaled(150000); i++) {
 				struct slub_cache *cache = slub_cache_create(
-					name.c_str(), 64, 0, SLUB_NO_MERGE, nullptr);
+					name.c_str(), 64, 0, SLUB_CACHE_NO_MERGE, nullptr);
 
 				wrong += !cache || slub_cache_destroy(cache) != 0;
 			}

@@ -44,7 +44,8 @@ TEST(Option, RefusesWhatCannotBe)
 	EXPECT_EQ(slub_option_get("fastpath", nullptr, 9), -EINVAL);
 
 	EXPECT_EQ(slub_option_set("no_such", "1"), -ENOENT);
-	for (const char *name : { "fastpath", "reserve", "slabinfo", "guard", "mode", "debug" })
+	for (const char *name : { "fastpath", "address_space", "slabinfo", "guard", "mode",
+			"debug" })
 		EXPECT_EQ(slub_option_set(name, "auto"), -EPERM) << name;
 	for (const char *bad : { "", "many", "5X", "-1", "64M ", "99999T", "auto" })
 		EXPECT_EQ(slub_option_set("retain", bad), -EINVAL) << bad;

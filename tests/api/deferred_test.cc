@@ -14,7 +14,7 @@ namespace {
 
 TEST(deferred, null_and_objects_of_every_kind)
 {
-	api::cache plain(64), typesafe(64, 0, SLUB_TYPESAFE_BY_RCU), paged(8192),
+	api::cache plain(64), typesafe(64, 0, SLUB_CACHE_TYPESAFE_BY_RCU), paged(8192),
 		ctor(64, 0, 0, [](void *) {});
 
 	slub_free_deferred(nullptr);

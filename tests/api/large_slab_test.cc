@@ -44,7 +44,7 @@ class large_slab : public testing::TestWithParam<size_t> {};
 TEST_P(large_slab, holds_more_objects_than_16_bits_count)
 {
 	size_t size = GetParam(), most = SLAB_BYTES / size;
-	api::cache cache(size, 0, SLUB_NO_MERGE);
+	api::cache cache(size, 0, SLUB_CACHE_NO_MERGE);
 	std::vector<uintptr_t *> objects = stamped(cache, size);
 	struct slub_cache_stats stats = api::stats_of(cache);
 
@@ -103,7 +103,7 @@ void *visit_all(void *arg)
 TEST_P(large_slab, is_visited_on_a_small_stack)
 {
 	size_t size = GetParam(), freed = 0;
-	api::cache cache(size, 0, SLUB_NO_MERGE);
+	api::cache cache(size, 0, SLUB_CACHE_NO_MERGE);
 	std::vector<uintptr_t *> objects = stamped(cache, size);
 	struct visit visit;
 	pthread_attr_t attributes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Torture: readers without locks against writers that free and reuse.  No reader ever sees freed
- * memory (deferred free) or an object of another type (SLUB_TYPESAFE_BY_RCU).
+ * memory (deferred free) or an object of another type (SLUB_CACHE_TYPESAFE_BY_RCU).
  *
  *	SLUB_TORTURE_READS=100000000   reads in each test (a million)
  */
@@ -190,7 +190,7 @@ bool read_typesafe(torture &t, harness::Random &random)
 
 void torture_typesafe(size_t size)
 {
-	api::cache cache(size, 0, SLUB_TYPESAFE_BY_RCU, construct), other(size);
+	api::cache cache(size, 0, SLUB_CACHE_TYPESAFE_BY_RCU, construct), other(size);
 	torture t;
 
 	for (auto &place : t.places)

@@ -74,7 +74,7 @@ class GoodSettings(unittest.TestCase):
 
     def test_reserve(self):
         for text, number in (("256M", 256 * MIB), ("1G", 1024 * MIB)):
-            values, _ = run(SLUB_RESERVE=text)
+            values, _ = run(SLUB_ADDRESS_SPACE=text)
             self.assertGreaterEqual(values["range_bytes"], number)
             self.assertLessEqual(values["range_bytes"], 2 * number)
 
@@ -105,7 +105,7 @@ class WrongSettings(unittest.TestCase):
         (("SLUB_RETIAN", "12M"), r"(?i)retian.*retain"),
         (("SLUB_HUGE", "alwys"), r"alwys.*always"),
         (("SLUB_MODE", "small"), r"small.*balanced\|compact\|fast"),
-        (("SLUB_RESERVE", "lots"), r"lots"),
+        (("SLUB_ADDRESS_SPACE", "lots"), r"lots"),
         (("SLUB_OPTIONS", "fastpath=tdi"), r"tdi.*tid"),
         (("SLUB_OPTIONS", "fastpaht=tid"), r"(?i)fastpaht.*fastpath"),
         (("SLUB_OPTIONS", "nonsense"), r"nonsense"),

@@ -185,7 +185,7 @@ TEST(cpp_cache, errors_are_clear)
 	EXPECT_EQ(error_of(make("cpp-flag", 1ul << 40), &text), EINVAL);
 	EXPECT_NE(text.find("flag"), std::string::npos) << text;
 	EXPECT_EQ(error_of([] {
-		slub::cache<counted> cache("cpp-typesafe", SLUB_TYPESAFE_BY_RCU);
+		slub::cache<counted> cache("cpp-typesafe", SLUB_CACHE_TYPESAFE_BY_RCU);
 	}, &text), EINVAL);
 	EXPECT_NE(text.find("destructor"), std::string::npos) << text;
 }

@@ -117,8 +117,8 @@ void destroy_each_other()
 			return 0;
 		}, [](size_t) { return size_t(0); }));
 	}
-	std::thread one([] { slub_shrink(SLUB_PRIORITY_MAX); });
-	std::thread other([] { slub_shrink(SLUB_PRIORITY_MAX); });
+	std::thread one([] { slub_shrink(SLUB_SHRINK_PRIORITY_MAX); });
+	std::thread other([] { slub_shrink(SLUB_SHRINK_PRIORITY_MAX); });
 	one.join();
 	other.join();
 }
@@ -208,7 +208,7 @@ TEST(cpp_cache, objects_move_by_their_copy_constructor)
 
 TEST(cpp_cache, objects_of_a_charged_cache_move_with_their_charge)
 {
-	slub::cache<thing> things("cpp-charged", SLUB_ACCOUNT);
+	slub::cache<thing> things("cpp-charged", SLUB_CACHE_ACCOUNT);
 
 	move_things(things);
 }

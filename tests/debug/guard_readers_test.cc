@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Promise: guarded objects of a SLUB_TYPESAFE_BY_RCU cache stay readable and of their type until
-// the readers that may look at them have left, then nobody may touch them.
+// Promise: guarded objects of a SLUB_CACHE_TYPESAFE_BY_RCU cache stay readable and of their type
+// until the readers that may look at them have left, then nobody may touch them.
 #include "guard.h"
 
 namespace {
@@ -23,7 +23,7 @@ void construct_typesafe(void *object)
 
 struct slub_cache *typesafe_cache(const char *name)
 {
-	return slub_cache_create(name, 72, 0, SLUB_TYPESAFE_BY_RCU, construct_typesafe);
+	return slub_cache_create(name, 72, 0, SLUB_CACHE_TYPESAFE_BY_RCU, construct_typesafe);
 }
 
 char *guarded_typesafe(struct slub_cache *cache)

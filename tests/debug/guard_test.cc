@@ -67,7 +67,7 @@ TEST(Guard, takes_one_in_n_of_a_bulk)
 	void *objects[50];
 
 	for (uint64_t i = 0; i < nr; i += 50) {
-		ASSERT_EQ(50u, slub_cache_alloc_bulk(cache, SLUB_ZERO, 50, objects));
+		ASSERT_EQ(50u, slub_cache_alloc_bulk(cache, SLUB_ALLOC_ZERO, 50, objects));
 		for (void *p : objects) {
 			guarded += is_guarded(p);
 			ASSERT_EQ(0, memcmp(p, "\0\0\0\0\0\0\0", 8));
@@ -107,7 +107,7 @@ TEST(Guard, takes_one_accounted_object_in_n)
 {
 	const uint64_t nr = every() == 1 ? 2000 : 200000;
 	struct slub_group *group = slub_group_create("guarded", nullptr);
-	struct slub_cache *cache = slub_cache_create("guarded-account", 72, 0, SLUB_ACCOUNT,
+	struct slub_cache *cache = slub_cache_create("guarded-account", 72, 0, SLUB_CACHE_ACCOUNT,
 						     nullptr);
 
 	ASSERT_NE(nullptr, group);
@@ -117,7 +117,7 @@ TEST(Guard, takes_one_accounted_object_in_n)
 	free(malloc(100000));
 	slub_group_leave(group);
 	EXPECT_EQ(0, slub_cache_destroy(cache));
-	EXPECT_EQ(0, slub_group_delete(group));
+	EXPECT_EQ(0, slub_group_destroy(group));
 }
 
 TEST(Guard, objects_are_as_good_as_any)
@@ -444,7 +444,8 @@ TEST(Guard, what_is_put_aside_is_not_guarded)
 		ASSERT_TRUE(cache);
 		memset(wanted, 0x5a, sizeof(wanted));
 		if (watched) {
-			ASSERT_EQ(0, slub_cache_debug(cache, SLUB_RED_ZONE | SLUB_STORE_USER));
+			ASSERT_EQ(0, slub_cache_debug(cache, SLUB_CACHE_RED_ZONE |
+					SLUB_CACHE_STORE_USER));
 		}
 		for (size_t nr : { 5, 300 }) {
 			ASSERT_EQ(0, slub_cache_prefill(cache, &prefill, nr));

@@ -17,7 +17,7 @@ struct Kunit : testing::Test {
 
 	void make(const char *name, size_t size, unsigned long flags)
 	{
-		cache = slub_cache_create(name, size, 0, flags | SLUB_NO_MERGE, nullptr);
+		cache = slub_cache_create(name, size, 0, flags | SLUB_CACHE_NO_MERGE, nullptr);
 		ASSERT_NE(cache, nullptr);
 	}
 
@@ -35,7 +35,7 @@ struct Kunit : testing::Test {
 
 TEST_F(Kunit, clobber_zone)
 {
-	make("TestSlub_RZ_alloc", 64, SLUB_RED_ZONE);
+	make("TestSlub_RZ_alloc", 64, SLUB_CACHE_RED_ZONE);
 	uint8_t *p = alloc();
 	p[64] = 0x12;
 	EXPECT_EQ(slub_cache_validate(cache), 1);
@@ -47,7 +47,7 @@ TEST_F(Kunit, clobber_zone)
 
 TEST_F(Kunit, next_pointer)
 {
-	make("TestSlub_next_ptr_free", 64, SLUB_POISON);
+	make("TestSlub_next_ptr_free", 64, SLUB_CACHE_POISON);
 	uint8_t *p = alloc();
 	uintptr_t was;
 
@@ -67,7 +67,7 @@ TEST_F(Kunit, next_pointer)
 
 TEST_F(Kunit, first_word)
 {
-	make("TestSlub_1th_word_free", 64, SLUB_POISON);
+	make("TestSlub_1th_word_free", 64, SLUB_CACHE_POISON);
 	uint8_t *p = alloc();
 	slub_cache_free(cache, p);
 	*p = 0x78;
@@ -78,7 +78,7 @@ TEST_F(Kunit, first_word)
 
 TEST_F(Kunit, clobber_50th_byte)
 {
-	make("TestSlub_50th_word_free", 64, SLUB_POISON);
+	make("TestSlub_50th_word_free", 64, SLUB_CACHE_POISON);
 	uint8_t *p = alloc();
 	slub_cache_free(cache, p);
 	p[50] = 0x9a;
@@ -89,7 +89,7 @@ TEST_F(Kunit, clobber_50th_byte)
 
 TEST_F(Kunit, clobber_redzone_free)
 {
-	make("TestSlub_RZ_free", 64, SLUB_RED_ZONE);
+	make("TestSlub_RZ_free", 64, SLUB_CACHE_RED_ZONE);
 	uint8_t *p = alloc();
 	slub_cache_free(cache, p);
 	p[64] = 0xab;
@@ -115,7 +115,8 @@ TEST_F(Kunit, kmalloc_redzone_access)
 
 TEST_F(Kunit, kfree_rcu)
 {
-	make("TestSlub_kfree_rcu", 64, SLUB_RED_ZONE | SLUB_POISON | SLUB_CONSISTENCY_CHECKS);
+	make("TestSlub_kfree_rcu", 64, SLUB_CACHE_RED_ZONE | SLUB_CACHE_POISON |
+			SLUB_CACHE_CONSISTENCY_CHECKS);
 	slub_free_deferred(alloc());
 	slub_deferred_barrier();
 	EXPECT_EQ(slub_cache_validate(cache), 0);
@@ -125,7 +126,7 @@ TEST_F(Kunit, kfree_rcu)
 
 TEST_F(Kunit, leak_destroy)
 {
-	make("TestSlub_leak_destroy", 64, SLUB_RED_ZONE);
+	make("TestSlub_leak_destroy", 64, SLUB_CACHE_RED_ZONE);
 	uint8_t *p = alloc();
 	EXPECT_EQ(slub_cache_destroy(cache), -EBUSY);
 	EXPECT_EQ(errors(), 2u);

@@ -40,7 +40,7 @@ int failures(const std::function<void *()> &alloc)
 	int nr = 0;
 
 	slub_free(probe);
-	EXPECT_EQ(slub_cache_debug(cache, SLUB_FAILSLAB), 0);
+	EXPECT_EQ(slub_cache_debug(cache, SLUB_CACHE_FAILSLAB), 0);
 	for (int i = 0; i < NR; i++) {
 		errno = 0;
 		void *object = alloc();
@@ -61,14 +61,14 @@ protected:
 		shrinker.name = "asked";
 		shrinker.count = count;
 		shrinker.scan = scan;
-		shrinker.seeks = SLUB_DEFAULT_SEEKS;
-		ASSERT_EQ(slub_shrinker_register(&shrinker), 0);
+		shrinker.seeks = SLUB_SHRINKER_SEEKS;
+		ASSERT_EQ(slub_shrinker_create(&shrinker), 0);
 		asked = 0;
 	}
 	void TearDown() override
 	{
 		EXPECT_EQ(asked, 0u) << "somebody was asked for memory";
-		EXPECT_EQ(slub_shrinker_unregister(&shrinker), 0);
+		EXPECT_EQ(slub_shrinker_destroy(&shrinker), 0);
 	}
 };
 
@@ -97,12 +97,15 @@ TEST_F(refusal, of_those_who_have_a_reserve)
 
 	ASSERT_NE(cache, nullptr);
 	ASSERT_EQ(slub_reserve_set(1 << 18), 0);
-	EXPECT_EQ(failures([&] { return slub_cache_alloc_flags(cache, SLUB_RESERVE); }),
+	EXPECT_EQ(failures([&] { return slub_cache_alloc_flags(cache, SLUB_ALLOC_RESERVE); }),
 		  NR / every);
-	unsigned int saved = slub_reserve_enter();
+	EXPECT_EQ(slub_reserve_leave(), -EINVAL) << "not entered";
+	EXPECT_EQ(slub_reserve_enter(), 0);
+	EXPECT_EQ(slub_reserve_enter(), 0);
+	EXPECT_EQ(slub_reserve_leave(), 0) << "they nest";
 	EXPECT_EQ(failures([&] { return slub_cache_alloc(cache); }), NR / every);
 	EXPECT_EQ(failures([] { return malloc(harness::opaque(BYTES)); }), NR / every);
-	slub_reserve_leave(saved);
+	EXPECT_EQ(slub_reserve_leave(), 0);
 	EXPECT_EQ(slub_reserve_bytes(), 1u << 18);
 	EXPECT_EQ(slub_reserve_set(0), 0);
 	EXPECT_EQ(slub_cache_destroy(cache), 0);
@@ -115,7 +118,7 @@ TEST_F(refusal, of_a_bulk)
 	std::vector<void *> objects((size_t)every);
 
 	ASSERT_NE(cache, nullptr);
-	ASSERT_EQ(slub_cache_debug(cache, SLUB_FAILSLAB), 0);
+	ASSERT_EQ(slub_cache_debug(cache, SLUB_CACHE_FAILSLAB), 0);
 	for (int i = 0; i < 20; i++)
 		EXPECT_EQ(slub_cache_alloc_bulk(cache, 0, objects.size(), objects.data()), 0u);
 	EXPECT_EQ(slub_cache_destroy(cache), 0);

@@ -121,7 +121,7 @@ TEST(Switch, what_is_put_aside_is_whole)
 
 	ASSERT_TRUE(cache);
 	ASSERT_EQ(0, slub_cache_prefill(cache, &prefill, 10));
-	ASSERT_EQ(0, slub_cache_debug(cache, SLUB_CONSISTENCY_CHECKS | SLUB_RED_ZONE));
+	ASSERT_EQ(0, slub_cache_debug(cache, SLUB_CACHE_CONSISTENCY_CHECKS | SLUB_CACHE_RED_ZONE));
 	ASSERT_EQ(0, slub_cache_prefill(cache, &prefill, 100));
 	EXPECT_EQ(0, slub_cache_validate(cache));
 	for (int i = 0; i < 70; i++) {
@@ -141,10 +141,10 @@ TEST(Switch, bad_settings)
 	EXPECT_EQ(slub_debug(nullptr), -EINVAL);
 	EXPECT_EQ(slub_debug("FX,malloc-64"), -EINVAL);
 	EXPECT_EQ(slub_debug("F,no-such-cache"), 0);
-	EXPECT_EQ(slub_cache_debug(nullptr, SLUB_POISON), -EINVAL);
+	EXPECT_EQ(slub_cache_debug(nullptr, SLUB_CACHE_POISON), -EINVAL);
 	EXPECT_EQ(slub_cache_validate(nullptr), -EINVAL);
 	void *p = malloc(200);
-	EXPECT_EQ(slub_cache_debug(slub_cache_of(p), SLUB_PANIC), -EINVAL);
+	EXPECT_EQ(slub_cache_debug(slub_cache_of(p), SLUB_CACHE_PANIC), -EINVAL);
 	free(p);
 }
 

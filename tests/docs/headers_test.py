@@ -65,6 +65,37 @@ class Headers(unittest.TestCase):
         errors = re.findall(r"error: .*", done.stderr)
         self.assertIn("C++17", errors[0])
 
+    def accepted(self, language, compiler, statement):
+        text = "#include <slub/slub.h>\nvoid f(struct slub_cache *c, struct slub_mempool *p);\n" \
+            f"void f(struct slub_cache *c, struct slub_mempool *p)\n{{\n\t{statement};\n" \
+            "\t(void)c, (void)p;\n}\n"
+        done = subprocess.run([*compiler, "-I", INCLUDE, "-fsyntax-only", "-Wall", "-Werror",
+                               "-x", {"c": "c", "cc": "c++"}[language], "-"],
+                              input=text, capture_output=True, text=True, check=False)
+        return done.returncode == 0
+
+    def test_flags_of_another_kind_do_not_compile(self):
+        right = ["slub_cache_alloc_flags(c, SLUB_ALLOC_ZERO | SLUB_ALLOC_RESERVE)",
+                 "slub_cache_alloc_flags(c, 0)", "unsigned v = 4; slub_cache_alloc_flags(c, v)",
+                 "slub_cache_create(0, 8, 0, SLUB_CACHE_PANIC | SLUB_CACHE_ACCOUNT, 0)",
+                 "slub_mempool_alloc(p, SLUB_POOL_WAIT)", "slub_bucket_create(0, 0)"]
+        wrong = ["slub_cache_alloc_flags(c, SLUB_CACHE_PANIC)",
+                 "slub_cache_alloc_node(c, SLUB_POOL_WAIT, 0)",
+                 "slub_cache_alloc_bulk(c, SLUB_ALLOC_ZERO | SLUB_CACHE_TRACE, 0, 0)",
+                 "slub_cache_create(0, 8, 0, SLUB_ALLOC_ZERO, 0)",
+                 "slub_cache_debug(c, SLUB_ALLOC_ZERO)", "slub_bucket_create(0, SLUB_POOL_WAIT)",
+                 "slub_mempool_alloc(p, SLUB_ALLOC_RESERVE)",
+                 "slub_mempool_alloc_bulk(p, SLUB_CACHE_PANIC, 1, 0)",
+                 "slub_qmempool_create(16, 32, 0, c, SLUB_CACHE_PANIC)"]
+        for language, compilers in COMPILERS.items():
+            for compiler in compilers:
+                if not shutil.which(compiler[0]):
+                    continue
+                for statement in right:
+                    self.assertTrue(self.accepted(language, compiler, statement), statement)
+                for statement in wrong:
+                    self.assertFalse(self.accepted(language, compiler, statement), statement)
+
     def test_all_are_in_the_umbrella(self):
         with open(os.path.join(INCLUDE, "slub", "slub.h"), encoding="utf-8") as file:
             included = set(re.findall(r"^#include <(.*)>", file.read(), re.MULTILINE))

@@ -201,7 +201,7 @@ static void take_shrink(struct thread *t)
 {
 	switch (below(t, 5)) {
 	case 0:
-		slub_shrink((int)below(t, SLUB_PRIORITY_MAX + 1));
+		slub_shrink((int)below(t, SLUB_SHRINK_PRIORITY_MAX + 1));
 		break;
 	case 1:
 		slub_shrink_all();
@@ -414,8 +414,8 @@ static void *run(void *arg)
 /* Ends the program where something cannot be made that all need. */
 static void storm_start(uint64_t seed)
 {
-	shared = slub_cache_create("storm-shared", 200, 0, SLUB_NO_MERGE, NULL);
-	if (!shared || slub_srcu_init(&domain))
+	shared = slub_cache_create("storm-shared", 200, 0, SLUB_CACHE_NO_MERGE, NULL);
+	if (!shared || slub_srcu_create(&domain))
 		fire_fail("no cache for all, errno %d", errno);
 	objects_start();
 	others_start();

@@ -73,8 +73,8 @@ static void take_flags(struct thread *t)
 		object = slub_cache_alloc_flags(shared, flags);
 	if (!object && is_refused("slub_cache_alloc_node"))
 		return;
-	if (flags & SLUB_ZERO)
-		check_zero(object, size, "SLUB_ZERO");
+	if (flags & SLUB_ALLOC_ZERO)
+		check_zero(object, size, "SLUB_ALLOC_ZERO");
 	if (slub_cache_of(object) != shared || slub_cache_stride(shared) < size ||
 	    strcmp(slub_cache_name(shared), "storm-shared") || !slub_copy_allowed(object, size))
 		fire_fail("an object of the shared cache is not known as such");
@@ -468,11 +468,12 @@ const struct step object_steps[] = {
 
 void objects_start(void)
 {
-	nomads = slub_cache_create("storm-nomads", sizeof(struct nomad), 0, SLUB_NO_MERGE,
+	nomads = slub_cache_create("storm-nomads", sizeof(struct nomad), 0, SLUB_CACHE_NO_MERGE,
 				   nomad_construct);
-	accounted = slub_cache_create("storm-accounted", 150, 0, SLUB_ACCOUNT | SLUB_NO_MERGE,
+	accounted = slub_cache_create("storm-accounted", 150, 0, SLUB_CACHE_ACCOUNT |
+			SLUB_CACHE_NO_MERGE,
 				      NULL);
-	bucket = slub_bucket_create("storm-bucket", SLUB_ACCOUNT);
+	bucket = slub_bucket_create("storm-bucket", SLUB_CACHE_ACCOUNT);
 	pool = slub_mempool_create(3, element_new, element_free, NULL);
 	queue = slub_qmempool_create(32, 64, 16, shared, 0);
 	list = slub_percpu_alloc(sizeof(struct slub_percpu_list), SLUB_PERCPU_LIST_ALIGN);

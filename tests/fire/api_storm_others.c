@@ -39,7 +39,7 @@ static int visit_group(struct slub_group *group, void *arg)
 	struct slub_group_stats stats;
 
 	/* One that is deleted meanwhile may be visited. */
-	if (!slub_group_stats_read(group, &stats) && stats.depth > SLUB_GROUP_DEPTH_MAX)
+	if (!slub_group_stats(group, &stats) && stats.depth > SLUB_GROUP_DEPTH_MAX)
 		fire_fail("a group in the depth of %u", stats.depth);
 	return ++*(int *)arg > 50;
 }
@@ -67,8 +67,8 @@ static void take_limits(struct thread *t)
 		break;
 	case 3:
 		if (!below(t, 20))
-			check_is(slub_group_memory_read(group, &memory), 0, 0,
-				 "slub_group_memory_read");
+			check_is(slub_group_memory(group, &memory), 0, 0,
+				 "slub_group_memory");
 		break;
 	case 4:
 		slub_group_for_each(visit_group, &seen);
@@ -120,9 +120,9 @@ static void take_orphan(struct thread *t)
 	}
 	if (below(t, 2)) {
 		check_is(slub_group_leave(group), 0, 0, "slub_group_leave");
-		check_is(slub_group_delete(group), 0, 0, "slub_group_delete");
+		check_is(slub_group_destroy(group), 0, 0, "slub_group_destroy");
 	} else {
-		check_is(slub_group_delete(group), 0, 0, "slub_group_delete");
+		check_is(slub_group_destroy(group), 0, 0, "slub_group_destroy");
 		check_is(slub_group_leave(group), 0, 0, "slub_group_leave");
 	}
 	for (int i = 0; i < 6; i++) {
@@ -151,7 +151,7 @@ static void take_pressure(struct thread *t)
 		check_is(slub_pressure_stop_thread(), 0, -ESRCH, "slub_pressure_stop_thread");
 		break;
 	case 2:
-		slub_pressure_stats_read(&stats);
+		slub_pressure_stats(&stats);
 		break;
 	case 3:
 		ready.fd = slub_pressure_fd();
@@ -164,15 +164,15 @@ static void take_pressure(struct thread *t)
 static void take_reserve(struct thread *t)
 {
 	size_t size = slub_cache_size(shared);
-	unsigned int saved;
 
 	if (!below(t, 4))
 		check_is(slub_reserve_set(below(t, 8) * 65536), 0, -ENOMEM, "slub_reserve_set");
-	saved = slub_reserve_enter();
+	slub_reserve_enter();
 	for (size_t i = below(t, 10); i; i--)
 		take_malloc(t);
-	object_keep(t, object_mark(t, slub_cache_alloc_flags(shared, SLUB_RESERVE), size, shared));
-	slub_reserve_leave(saved);
+	object_keep(t, object_mark(t, slub_cache_alloc_flags(shared, SLUB_ALLOC_RESERVE), size,
+			shared));
+	slub_reserve_leave();
 	if (slub_reserve_bytes() > 1ul << 40)
 		fire_fail("a reserve of %zu bytes", slub_reserve_bytes());
 }
@@ -200,13 +200,13 @@ static size_t busy_count(struct slub_shrinker *shrinker, struct slub_shrink_cont
 	(void)control;
 	if (!atomic_compare_exchange_strong(&busy->state, &idle, busy->ends ? ENDING : INSIDE))
 		return 20;
-	check_is(slub_shrinker_register(&busy->other), 0, 0, "registering in a callback");
-	check_is(slub_shrinker_unregister(&busy->other), 0, 0, "unregistering in a callback");
+	check_is(slub_shrinker_create(&busy->other), 0, 0, "registering in a callback");
+	check_is(slub_shrinker_destroy(&busy->other), 0, 0, "unregistering in a callback");
 	if (!busy->ends) {
 		atomic_store(&busy->state, IDLE);
 		return 20;
 	}
-	check_is(slub_shrinker_unregister(shrinker), 0, -EINVAL, "a callback that ends itself");
+	check_is(slub_shrinker_destroy(shrinker), 0, -EINVAL, "a callback that ends itself");
 	atomic_store(&busy->state, ENDED);
 	return 0;
 }
@@ -238,10 +238,10 @@ static void take_busy(struct thread *t)
 	busy->other.count = idle_count;
 	shrinker->count = busy_count;
 	shrinker->data = busy;
-	shrinker->seeks = SLUB_DEFAULT_SEEKS;
+	shrinker->seeks = SLUB_SHRINKER_SEEKS;
 	shrinker->flags = below(t, 2) ? SLUB_SHRINKER_GROUP_AWARE : 0;
 	busy->ends = below(t, 2);
-	check_is(slub_shrinker_register(shrinker), 0, 0, "slub_shrinker_register");
+	check_is(slub_shrinker_create(shrinker), 0, 0, "slub_shrinker_create");
 	if (shrinker->flags) {
 		slub_shrinker_mark(shrinker, tenants[0], 0);
 		slub_shrinker_mark(shrinker, NULL, 0);
@@ -249,7 +249,7 @@ static void take_busy(struct thread *t)
 	check_is(slub_shrinker_for_each(visit_shrinker, NULL), 0, 0, "slub_shrinker_for_each");
 	if (below(t, 2))
 		slub_shrink((int)below(t, 4));
-	check_is(slub_shrinker_unregister(shrinker), 0, -EINVAL, "slub_shrinker_unregister");
+	check_is(slub_shrinker_destroy(shrinker), 0, -EINVAL, "slub_shrinker_destroy");
 	/* The callback that ended it may be in another thread, and wait for a third. */
 	while (atomic_load(&busy->state) == ENDING)
 		sched_yield();
@@ -308,7 +308,7 @@ static void take_traces(struct thread *t)
 
 	switch (below(t, 6)) {
 	case 0:
-		err = slub_cache_debug(shared, below(t, 2) ? SLUB_STORE_USER : 0);
+		err = slub_cache_debug(shared, below(t, 2) ? SLUB_CACHE_STORE_USER : 0);
 		if (err != -EBUSY)
 			is_refused_err(err, "slub_cache_debug");
 		break;
@@ -524,10 +524,10 @@ void others_end(void)
 	slub_percpu_free(word);
 	slub_percpu_free(word32);
 	pthread_key_delete(key);
-	check_is(slub_group_stats_read(tenant, &stats), 0, 0, "slub_group_stats_read");
+	check_is(slub_group_stats(tenant, &stats), 0, 0, "slub_group_stats");
 	if (stats.usage)
 		fire_fail("the tenants still have %zu bytes", stats.usage);
-	check_is(slub_group_delete(tenants[0]), 0, 0, "slub_group_delete");
-	check_is(slub_group_delete(tenants[1]), 0, 0, "slub_group_delete");
-	check_is(slub_group_delete(tenant), 0, 0, "slub_group_delete");
+	check_is(slub_group_destroy(tenants[0]), 0, 0, "slub_group_destroy");
+	check_is(slub_group_destroy(tenants[1]), 0, 0, "slub_group_destroy");
+	check_is(slub_group_destroy(tenant), 0, 0, "slub_group_destroy");
 }

@@ -15,8 +15,10 @@ static void construct(void *object)
 static void take_cache(struct thread *t)
 {
 	static const unsigned long flags[] = {
-		0, SLUB_NO_MERGE, SLUB_HWCACHE_ALIGN, SLUB_TYPESAFE_BY_RCU, SLUB_ACCOUNT,
-		SLUB_POISON | SLUB_RED_ZONE, SLUB_STORE_USER | SLUB_CONSISTENCY_CHECKS,
+		0, SLUB_CACHE_NO_MERGE, SLUB_CACHE_HWCACHE_ALIGN, SLUB_CACHE_TYPESAFE_BY_RCU,
+				SLUB_CACHE_ACCOUNT,
+		SLUB_CACHE_POISON | SLUB_CACHE_RED_ZONE, SLUB_CACHE_STORE_USER |
+				SLUB_CACHE_CONSISTENCY_CHECKS,
 	};
 	char name[SLUB_CACHE_NAME_MAX + 1];
 	void *some[40];
@@ -80,10 +82,10 @@ static void take_group(struct thread *t)
 	check_is(slub_group_enter(t->group), 0, 0, "slub_group_enter");
 	for (size_t i = below(t, 20); i; i--)
 		take_malloc(t);
-	check_is(slub_group_stats_read(t->group, &stats), 0, 0, "slub_group_stats_read");
+	check_is(slub_group_stats(t->group, &stats), 0, 0, "slub_group_stats");
 	check_is(slub_group_leave(t->group), 0, 0, "slub_group_leave");
 	if (!below(t, 8)) {
-		check_is(slub_group_delete(t->group), 0, 0, "slub_group_delete");
+		check_is(slub_group_destroy(t->group), 0, 0, "slub_group_destroy");
 		t->group = NULL;
 	}
 }
@@ -104,15 +106,15 @@ static size_t shrinker_scan(struct slub_shrinker *shrinker, struct slub_shrink_c
 static void take_shrinker(struct thread *t)
 {
 	if (t->shrinker.count) {
-		check_is(slub_shrinker_unregister(&t->shrinker), 0, 0, "slub_shrinker_unregister");
+		check_is(slub_shrinker_destroy(&t->shrinker), 0, 0, "slub_shrinker_destroy");
 		memset(&t->shrinker, 0, sizeof(t->shrinker));
 		return;
 	}
 	t->shrinker.name = t->name;
 	t->shrinker.count = shrinker_count;
 	t->shrinker.scan = shrinker_scan;
-	t->shrinker.seeks = SLUB_DEFAULT_SEEKS;
-	check_is(slub_shrinker_register(&t->shrinker), 0, 0, "slub_shrinker_register");
+	t->shrinker.seeks = SLUB_SHRINKER_SEEKS;
+	check_is(slub_shrinker_create(&t->shrinker), 0, 0, "slub_shrinker_create");
 }
 
 static void take_percpu(struct thread *t)
@@ -178,8 +180,8 @@ void group_drop(struct thread *t)
 
 	if (!t->group)
 		return;
-	check_is(slub_group_stats_read(t->group, &stats), 0, 0, "slub_group_stats_read");
+	check_is(slub_group_stats(t->group, &stats), 0, 0, "slub_group_stats");
 	if (stats.usage)
 		fire_fail("%s still has %zu bytes", t->name, (size_t)stats.usage);
-	check_is(slub_group_delete(t->group), 0, 0, "the last slub_group_delete");
+	check_is(slub_group_destroy(t->group), 0, 0, "the last slub_group_destroy");
 }

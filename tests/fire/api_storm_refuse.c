@@ -320,7 +320,7 @@ static void many_groups(struct thread *t)
 			     !is_refused("one of many groups")))
 		nr++;
 	while (nr)
-		check_is(slub_group_delete(groups[--nr]), 0, 0, "deleting one of many groups");
+		check_is(slub_group_destroy(groups[--nr]), 0, 0, "deleting one of many groups");
 }
 
 static void many_words(struct thread *t)
@@ -350,7 +350,7 @@ static void many_domains(struct thread *t)
 
 	memset(domains, 0, sizeof(domains));
 	for (int i = 0; i < nr; i++) {
-		int err = slub_srcu_init(&domains[i]);
+		int err = slub_srcu_create(&domains[i]);
 
 		if (err != -ENOSPC)
 			is_refused_err(err, "one of many domains");
@@ -373,7 +373,7 @@ static void many_caches(struct thread *t)
 		size_t size = sizeof(*head) + 8 + below(t, 3000);
 
 		snprintf(name, sizeof(name), "many-%s-%lu", t->name, (unsigned long)t->next_id++);
-		caches[nr] = slub_cache_create(name, size, 0, SLUB_NO_MERGE, NULL);
+		caches[nr] = slub_cache_create(name, size, 0, SLUB_CACHE_NO_MERGE, NULL);
 		if (!caches[nr] && is_refused("one of many caches"))
 			break;
 		head = slub_cache_alloc(caches[nr]);

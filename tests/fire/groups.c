@@ -21,10 +21,10 @@
 /* The sanitizer's runtime has the plain names; see prefixed.h. */
 #ifdef malloc
 #define slub_group_create fire_slub_group_create
-#define slub_group_delete fire_slub_group_delete
+#define slub_group_destroy fire_slub_group_delete
 #define slub_group_enter fire_slub_group_enter
 #define slub_group_leave fire_slub_group_leave
-#define slub_group_stats_read fire_slub_group_stats_read
+#define slub_group_stats fire_slub_group_stats_read
 #define slub_group_limit_set fire_slub_group_limit_set
 struct slub_group *fire_slub_group_create(const char *name, struct slub_group *parent);
 int fire_slub_group_delete(struct slub_group *group);
@@ -60,7 +60,7 @@ static size_t usage(struct slub_group *group)
 {
 	struct slub_group_stats stats;
 
-	if (slub_group_stats_read(group, &stats))
+	if (slub_group_stats(group, &stats))
 		fail("no account", 0);
 	return stats.usage;
 }
@@ -95,7 +95,7 @@ static void short_life(uint32_t *x)
 	}
 	slub_group_enter(group);
 	block = malloc(100);
-	if (slub_group_delete(group))
+	if (slub_group_destroy(group))
 		fail("cannot delete", 0);
 	if (slub_group_enter(group) != -EINVAL)
 		fail("entered a deleted one", 0);
@@ -151,10 +151,10 @@ int main(int argc, char **argv)
 	if (usage(top))
 		fail("left over", (long)usage(top));
 	for (int i = 0; i < GROUPS; i++) {
-		if (slub_group_delete(groups[i]))
+		if (slub_group_destroy(groups[i]))
 			fail("cannot delete", i);
 	}
-	if (slub_group_delete(top))
+	if (slub_group_destroy(top))
 		fail("cannot delete the top", 0);
 	return failed;
 }

@@ -234,7 +234,8 @@ static void call_whole(struct input *in)
 		expect(!slub_reserve_set(take_number(in, 2) << 5));
 		break;
 	case 3:
-		slub_reserve_leave(slub_reserve_enter());
+		slub_reserve_enter();
+		slub_reserve_leave();
 		break;
 	default:
 		call_readers(in);

@@ -52,14 +52,15 @@ static bool has_place(const struct slub_cache_args *args)
 static void take_args(struct input *in, struct slub_cache_args *args)
 {
 	static const unsigned long flags[] = {
-		0, SLUB_HWCACHE_ALIGN, SLUB_TYPESAFE_BY_RCU, SLUB_ACCOUNT,
-		SLUB_RECLAIM_ACCOUNT, SLUB_CONSISTENCY_CHECKS, SLUB_RED_ZONE, SLUB_POISON,
-		SLUB_STORE_USER,
+		0, SLUB_CACHE_HWCACHE_ALIGN, SLUB_CACHE_TYPESAFE_BY_RCU, SLUB_CACHE_ACCOUNT,
+		SLUB_CACHE_RECLAIM_ACCOUNT, SLUB_CACHE_CONSISTENCY_CHECKS, SLUB_CACHE_RED_ZONE,
+				SLUB_CACHE_POISON,
+		SLUB_CACHE_STORE_USER,
 	};
 
 	args->size = take_size(in);
 	args->align = (size_t)1 << take_below(in, 13);
-	args->flags = SLUB_NO_MERGE | flags[take_below(in, 9)] | flags[take_below(in, 9)];
+	args->flags = SLUB_CACHE_NO_MERGE | flags[take_below(in, 9)] | flags[take_below(in, 9)];
 	args->sheaf_length = take_below(in, 4) ? 0 : take_byte(in);
 	if (take_below(in, 4) == 0 && args->size >= CTOR_BYTES)
 		args->ctor = construct;
@@ -187,7 +188,8 @@ static void *alloc_by(const struct cache *cache, unsigned int way)
 		return slub_cache_alloc_node(cache->cache, 0, way & 64 ? 0 : SLUB_NODE_ANY);
 	case 6:
 		return slub_cache_alloc_flags(cache->cache,
-					      way & 64 ? SLUB_NO_RESERVE : SLUB_RESERVE);
+					      way & 64 ? SLUB_ALLOC_NO_RESERVE :
+							SLUB_ALLOC_RESERVE);
 	default:
 		object = slub_cache_zalloc(cache->cache);
 		if (cache->is_constructed) {

@@ -54,12 +54,12 @@ static void call_delete(struct input *in)
 
 	if (!*group || is_entered(*group))
 		return;
-	expect(!slub_group_stats_read(*group, &stats));
-	error = slub_group_delete(*group);
+	expect(!slub_group_stats(*group, &stats));
+	error = slub_group_destroy(*group);
 	expect(error == (stats.nr_children ? -EBUSY : 0));
 	if (error)
 		return;
-	expect(slub_group_delete(*group) == -EINVAL);
+	expect(slub_group_destroy(*group) == -EINVAL);
 	expect(slub_group_enter(*group) == -EINVAL);
 	*group = NULL;
 }
@@ -149,8 +149,8 @@ static void check_group(struct slub_group *group)
 	struct slub_group_memory memory;
 	struct slub_group_stats stats;
 
-	expect(!slub_group_stats_read(group, &stats));
-	expect(!slub_group_memory_read(group, &memory));
+	expect(!slub_group_stats(group, &stats));
+	expect(!slub_group_memory(group, &memory));
 	expect(stats.usage <= stats.peak);
 	expect(memory.object_bytes + memory.large_bytes <= stats.usage);
 	expect(memory.share_bytes <= memory.slab_bytes);
@@ -210,18 +210,18 @@ static void call_register(struct input *in)
 	struct slub_shrinker *shrinker = &shrinkers[nr];
 
 	if (is_registered[nr]) {
-		expect(slub_shrinker_register(shrinker) == -EEXIST);
-		expect(!slub_shrinker_unregister(shrinker));
+		expect(slub_shrinker_create(shrinker) == -EEXIST);
+		expect(!slub_shrinker_destroy(shrinker));
 		is_registered[nr] = false;
 		return;
 	}
-	expect(slub_shrinker_unregister(shrinker) == -EINVAL);
+	expect(slub_shrinker_destroy(shrinker) == -EINVAL);
 	*shrinker = (struct slub_shrinker){
 		.name = "fuzz", .count = count, .scan = scan,
 		.batch = take_below(in, 64), .seeks = take_below(in, 5),
 		.flags = take_below(in, 4),
 	};
-	expect(!slub_shrinker_register(shrinker));
+	expect(!slub_shrinker_create(shrinker));
 	is_registered[nr] = true;
 }
 
@@ -275,7 +275,7 @@ void groups_call(struct input *in)
 		break;
 	default:
 		if (take_below(in, 4))
-			slub_shrink((int)take_below(in, SLUB_PRIORITY_MAX + 1));
+			slub_shrink((int)take_below(in, SLUB_SHRINK_PRIORITY_MAX + 1));
 		else
 			slub_shrink_all();
 		break;
@@ -297,17 +297,17 @@ void groups_end(void)
 	}
 	for (int i = 0; i < NR_SHRINKERS; i++) {
 		if (is_registered[i])
-			expect(!slub_shrinker_unregister(&shrinkers[i]));
+			expect(!slub_shrinker_destroy(&shrinkers[i]));
 		is_registered[i] = false;
 	}
 	while (left--) {
 		for (int i = 0; i < NR_GROUPS; i++) {
 			if (!groups[i])
 				continue;
-			expect(!slub_group_stats_read(groups[i], &stats));
+			expect(!slub_group_stats(groups[i], &stats));
 			if (stats.usage)
 				broken("group %d still has %zu bytes", i, stats.usage);
-			if (!slub_group_delete(groups[i]))
+			if (!slub_group_destroy(groups[i]))
 				groups[i] = NULL;
 		}
 	}

@@ -112,7 +112,7 @@ static void call_pool_alloc(struct input *in)
 		element = slub_mempool_alloc_reserved(pool->pool);
 		break;
 	case 1:
-		expect(!slub_mempool_alloc(pool->pool, SLUB_ZERO) && errno == EINVAL);
+		expect(!(slub_mempool_alloc)(pool->pool, SLUB_ALLOC_ZERO) && errno == EINVAL);
 		if (slub_mempool_alloc_bulk(pool->pool, 0, 1, &element) != 1)
 			element = NULL;
 		break;
@@ -145,7 +145,8 @@ static void call_bucket(struct input *in)
 	int error;
 
 	if (!buckets[nr]) {
-		buckets[nr] = slub_bucket_create(names[nr], take_below(in, 2) ? SLUB_ACCOUNT : 0);
+		buckets[nr] = slub_bucket_create(names[nr], take_below(in, 2) ?
+				SLUB_CACHE_ACCOUNT : 0);
 		expect(buckets[nr]);
 		expect(!slub_bucket_create(names[nr], 0) && errno == EEXIST);
 		return;

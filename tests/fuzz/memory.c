@@ -32,10 +32,11 @@ static void heap_make(void)
 {
 	static void *objects[OBJECTS];
 	struct slub_group *group = slub_group_create("fuzz-group", NULL);
-	struct slub_cache *cache = slub_cache_create("fuzz-cache", 300, 64, SLUB_NO_MERGE, NULL);
-	struct slub_cache *traced = slub_cache_create("fuzz-traced", 100, 0, SLUB_STORE_USER |
-						      SLUB_RED_ZONE, NULL);
-	struct slub_cache *charged = slub_cache_create("fuzz-charged", 56, 0, SLUB_ACCOUNT,
+	struct slub_cache *cache = slub_cache_create("fuzz-cache", 300, 64, SLUB_CACHE_NO_MERGE,
+			NULL);
+	struct slub_cache *traced = slub_cache_create("fuzz-traced", 100, 0, SLUB_CACHE_STORE_USER |
+						      SLUB_CACHE_RED_ZONE, NULL);
+	struct slub_cache *charged = slub_cache_create("fuzz-charged", 56, 0, SLUB_CACHE_ACCOUNT,
 						       NULL);
 
 	expect(group && cache && traced && charged && !slub_group_enter(group));

@@ -10,7 +10,7 @@ struct thing {
 };
 
 SLUB_CACHE_DEFINE_STATIC(things, struct thing, 0, NULL);
-SLUB_CACHE_DEFINE_STATIC(owned_things, struct thing, SLUB_ACCOUNT, NULL);
+SLUB_CACHE_DEFINE_STATIC(owned_things, struct thing, SLUB_CACHE_ACCOUNT, NULL);
 
 uintptr_t counter;
 

@@ -57,7 +57,7 @@ protected:
 		if (cpus("online").empty())
 			GTEST_SKIP() << "no processor can be switched off";
 		cpu = cpus("online").back();
-		cache = slub_cache_create("hotplug", 256, 0, SLUB_NO_MERGE, nullptr);
+		cache = slub_cache_create("hotplug", 256, 0, SLUB_CACHE_NO_MERGE, nullptr);
 		ASSERT_NE(cache, nullptr);
 	}
 	void TearDown() override

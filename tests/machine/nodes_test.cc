@@ -60,7 +60,7 @@ TEST(nodes, objects_lie_on_the_node_that_is_asked_for)
 			size_t there = 0;
 
 			for (int i = 0; i < 3000; i++) {
-				void *object = slub_cache_alloc_node(cache, SLUB_ZERO, node);
+				void *object = slub_cache_alloc_node(cache, SLUB_ALLOC_ZERO, node);
 
 				ASSERT_NE(object, nullptr);
 				there += nodes::node_of(object) == node;
@@ -150,7 +150,7 @@ TEST(nodes, objects_that_are_freed_elsewhere_go_home)
 {
 	SKIP_WITHOUT_NODES();
 	int first = nodes::complete().front(), last = nodes::complete().back();
-	struct slub_cache *cache = slub_cache_create("home", 512, 0, SLUB_NO_MERGE, nullptr);
+	struct slub_cache *cache = slub_cache_create("home", 512, 0, SLUB_CACHE_NO_MERGE, nullptr);
 	struct slub_cache_stats stats;
 	std::vector<void *> objects;
 
@@ -181,7 +181,7 @@ TEST(nodes, a_full_node_is_not_insisted_on)
 	size_t elsewhere = 0;
 
 	while (elsewhere < 64 && objects.size() < most) {
-		void *object = slub_cache_alloc_node(cache, SLUB_ZERO, last);
+		void *object = slub_cache_alloc_node(cache, SLUB_ALLOC_ZERO, last);
 
 		ASSERT_NE(object, nullptr) << "after " << objects.size();
 		elsewhere += nodes::node_of(object) != last;

@@ -37,7 +37,7 @@ struct place place_of(int cpu, int node, struct slub_cache *cache, uintptr_t wor
 
 		slub_percpu_add(words, 1);
 		for (size_t i = 0; i < place.all; i++) {
-			objects.push_back(slub_cache_alloc_flags(cache, SLUB_ZERO));
+			objects.push_back(slub_cache_alloc_flags(cache, SLUB_ALLOC_ZERO));
 			place.near += nodes::node_of(objects.back()) == node;
 		}
 		slub_cache_free_bulk(cache, objects.size(), objects.data());

@@ -58,7 +58,7 @@ struct values {
 	{
 		shrinker.name = "values";
 		shrinker.data = this;
-		shrinker.seeks = SLUB_DEFAULT_SEEKS;
+		shrinker.seeks = SLUB_SHRINKER_SEEKS;
 		shrinker.count = [](slub_shrinker *s, slub_shrink_control *) noexcept {
 			auto *self = (values *)s->data;
 			std::lock_guard<std::mutex> guard(self->lock);
@@ -74,7 +74,7 @@ struct values {
 				self->drop();
 			return n ? n : SLUB_SHRINK_STOP;
 		};
-		slub_shrinker_register(&shrinker);
+		slub_shrinker_create(&shrinker);
 	}
 	void drop()
 	{
@@ -97,7 +97,7 @@ struct slub_pressure_stats report(const char *when, const values &kept)
 {
 	struct slub_pressure_stats stats;
 
-	slub_pressure_stats_read(&stats);
+	slub_pressure_stats(&stats);
 	printf("%s: sources %#x, %lu events, %lu walks, %lu given back; %zu values are left\n",
 	       when, stats.sources, stats.events, stats.walks, (unsigned long)kept.shrinker.freed,
 	       kept.all.size());

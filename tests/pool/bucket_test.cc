@@ -122,8 +122,10 @@ TEST_F(Bucket, ClearTakesBlocksOfOtherThreads)
 
 TEST(WatchedBucket, ClearChecksAndUncharges)
 {
-	struct slub_bucket *watched = slub_bucket_create("watched", SLUB_RED_ZONE | SLUB_POISON |
-							 SLUB_STORE_USER | SLUB_ACCOUNT);
+	struct slub_bucket *watched = slub_bucket_create("watched", SLUB_CACHE_RED_ZONE |
+			SLUB_CACHE_POISON |
+							 SLUB_CACHE_STORE_USER |
+									SLUB_CACHE_ACCOUNT);
 	struct slub_group *group = slub_group_create("clear", nullptr);
 	struct slub_group_stats stats;
 
@@ -134,12 +136,12 @@ TEST(WatchedBucket, ClearChecksAndUncharges)
 			EXPECT_NE(slub_bucket_alloc(watched, size), nullptr);
 	}
 	EXPECT_EQ(slub_group_leave(group), 0);
-	ASSERT_EQ(slub_group_stats_read(group, &stats), 0);
+	ASSERT_EQ(slub_group_stats(group, &stats), 0);
 	EXPECT_GT(stats.usage, 60u * 1000 * 1000);
 	EXPECT_EQ(slub_bucket_destroy_all(watched), 0);
-	ASSERT_EQ(slub_group_stats_read(group, &stats), 0);
+	ASSERT_EQ(slub_group_stats(group, &stats), 0);
 	EXPECT_LT(stats.usage, 1u << 20) << "stocks of the thread at the most";
-	EXPECT_EQ(slub_group_delete(group), 0);
+	EXPECT_EQ(slub_group_destroy(group), 0);
 }
 
 TEST_F(Bucket, AlignedBlocksOfEverySize)
@@ -441,7 +443,7 @@ TEST(BucketMisuse, Create)
 		EXPECT_EQ(slub_bucket_create(name, 0), nullptr);
 		EXPECT_EQ(errno, EINVAL);
 	}
-	for (unsigned long flags : { (unsigned long)SLUB_TYPESAFE_BY_RCU, 1ul << 40 }) {
+	for (unsigned long flags : { (unsigned long)SLUB_CACHE_TYPESAFE_BY_RCU, 1ul << 40 }) {
 		errno = 0;
 		EXPECT_EQ(slub_bucket_create("flags", flags), nullptr);
 		EXPECT_EQ(errno, EINVAL);
@@ -491,11 +493,11 @@ TEST(BucketMisuse, NotABucket)
 TEST(BucketMisuse, PanicAborts)
 {
 	std::string errors;
-	int status = harness::in_child([] { slub_bucket_create("", SLUB_PANIC); },
+	int status = harness::in_child([] { slub_bucket_create("", SLUB_CACHE_PANIC); },
 				       &errors);
 
 	EXPECT_EQ(WTERMSIG(status), SIGABRT);
-	EXPECT_NE(errors.find("SLUB_PANIC"), std::string::npos) << errors;
+	EXPECT_NE(errors.find("SLUB_CACHE_PANIC"), std::string::npos) << errors;
 }
 
 } /* namespace */

@@ -339,6 +339,6 @@ int check_nofail(void)
 	slub_group_handler_set(group, NULL, NULL);
 	CHECK(slub_bucket_destroy(b) == 0);
 	kmem_cache_destroy(s);
-	CHECK(slub_group_delete(group) == 0);
+	CHECK(slub_group_destroy(group) == 0);
 	return line;
 }

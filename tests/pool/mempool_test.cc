@@ -35,7 +35,7 @@ TEST(Mempool, AsksTheFunctionBeforeTheReserve)
 	void *element = slub_mempool_alloc(pool, 0);
 
 	EXPECT_EQ(source.given, 3);
-	EXPECT_EQ(source.last_flags, (unsigned)SLUB_NO_RESERVE);
+	EXPECT_EQ(source.last_flags, (unsigned)SLUB_ALLOC_NO_RESERVE);
 	EXPECT_EQ(stats_of(pool).available, 2u);
 	slub_mempool_free(pool, element);
 	EXPECT_EQ(source.taken_back, 1);
@@ -107,10 +107,10 @@ TEST(Mempool, PassesTheRightToTheReserveOnTheSecondTry)
 
 	source.left = 0;
 	void *element = slub_mempool_alloc(pool, 0);
-	EXPECT_EQ(slub_mempool_alloc(pool, SLUB_RESERVE), nullptr);
-	EXPECT_EQ(source.last_flags, (unsigned)SLUB_RESERVE);
-	EXPECT_EQ(slub_mempool_alloc(pool, SLUB_NO_RESERVE), nullptr);
-	EXPECT_EQ(source.last_flags, (unsigned)SLUB_NO_RESERVE);
+	EXPECT_EQ(slub_mempool_alloc(pool, SLUB_POOL_RESERVE), nullptr);
+	EXPECT_EQ(source.last_flags, (unsigned)SLUB_ALLOC_RESERVE);
+	EXPECT_EQ(slub_mempool_alloc(pool, SLUB_POOL_NO_RESERVE), nullptr);
+	EXPECT_EQ(source.last_flags, (unsigned)SLUB_ALLOC_NO_RESERVE);
 	slub_mempool_free(pool, element);
 	EXPECT_EQ(slub_mempool_destroy(pool), 0);
 }
@@ -286,8 +286,8 @@ TEST(Mempool, BulkFreeSkipsNull)
 
 TEST(Mempool, OfACache)
 {
-	slub_cache *cache = slub_cache_create("pooled", 200, 64, SLUB_NO_MERGE, nullptr);
-	slub_cache *other = slub_cache_create("not-pooled", 200, 64, SLUB_NO_MERGE, nullptr);
+	slub_cache *cache = slub_cache_create("pooled", 200, 64, SLUB_CACHE_NO_MERGE, nullptr);
+	slub_cache *other = slub_cache_create("not-pooled", 200, 64, SLUB_CACHE_NO_MERGE, nullptr);
 	slub_mempool *pool = slub_mempool_create_slab(10, cache);
 	void *elements[100];
 
@@ -347,14 +347,14 @@ TEST(Mempool, OfBlocksWithTheRightToTheReserve)
 		while (can_be_had())
 			continue;
 		size_t bytes = slub_reserve_bytes();
-		unsigned int saved = slub_reserve_enter();
+		slub_reserve_enter();
 		/* With the right to both the pool's comes first. */
 		if (!slub_mempool_alloc(pool, 0) || slub_reserve_bytes() != bytes)
 			_exit(2);
-		slub_reserve_leave(saved);
-		if (slub_mempool_alloc(pool, 0) || slub_mempool_alloc(pool, SLUB_NO_RESERVE))
+		slub_reserve_leave();
+		if (slub_mempool_alloc(pool, 0) || slub_mempool_alloc(pool, SLUB_POOL_NO_RESERVE))
 			_exit(3);
-		if (!slub_mempool_alloc(pool, SLUB_RESERVE) || can_be_had())
+		if (!slub_mempool_alloc(pool, SLUB_POOL_RESERVE) || can_be_had())
 			_exit(4);
 		_exit(0);
 	}), 0);
@@ -400,8 +400,8 @@ TEST(MempoolMisuse, Flags)
 	Source source;
 	slub_mempool *pool = source.pool(1);
 
-	for (unsigned flags : { (unsigned)SLUB_ZERO, 1u << 9, ~0u,
-				SLUB_POOL_WAIT | (unsigned)SLUB_ZERO }) {
+	for (unsigned flags : { (unsigned)SLUB_ALLOC_ZERO, 1u << 9, ~0u,
+				SLUB_POOL_WAIT | (unsigned)SLUB_ALLOC_ZERO }) {
 		errno = 0;
 		EXPECT_EQ(slub_mempool_alloc(pool, flags), nullptr);
 		EXPECT_EQ(errno, EINVAL);
@@ -449,7 +449,7 @@ TEST(MempoolMisuse, FreeOfForeignAndTwice)
 void free_twice_while_full(unsigned long letter)
 {
 	slub_cache *cache = slub_cache_create("pooled-watched", 200, 0,
-					      SLUB_NO_MERGE | letter, nullptr);
+					      SLUB_CACHE_NO_MERGE | letter, nullptr);
 	slub_mempool *pool = slub_mempool_create_slab(2, cache);
 
 	ASSERT_NE(pool, nullptr);
@@ -475,7 +475,7 @@ TEST(MempoolMisuse, FreedTwiceWhileTheReserveIsFull)
 {
 	if (getenv("SLUB_PROFILE"))
 		GTEST_SKIP() << "objects that are sampled are not watched";
-	for (unsigned long letter : { SLUB_CONSISTENCY_CHECKS, SLUB_RED_ZONE }) {
+	for (unsigned long letter : { SLUB_CACHE_CONSISTENCY_CHECKS, SLUB_CACHE_RED_ZONE }) {
 		SCOPED_TRACE(letter);
 		free_twice_while_full(letter);
 	}

@@ -77,7 +77,7 @@ static const struct {
 static struct slub_cache *cache(const char *name, unsigned int sheaf_length)
 {
 	struct slub_cache_args args = {
-		.name = name, .size = 256, .flags = SLUB_HWCACHE_ALIGN | SLUB_NO_MERGE,
+		.name = name, .size = 256, .flags = SLUB_CACHE_HWCACHE_ALIGN | SLUB_CACHE_NO_MERGE,
 		.sheaf_length = sheaf_length,
 	};
 	struct slub_cache *made = slub_cache_create_args(&args);

@@ -25,7 +25,7 @@ protected:
 		args.name = "packets";
 		args.size = sizeof(Packet);
 		args.sheaf_length = 32;
-		args.flags = SLUB_NO_MERGE;
+		args.flags = SLUB_CACHE_NO_MERGE;
 		cache = slub_cache_create_args(&args);
 		ASSERT_NE(cache, nullptr);
 	}
@@ -131,8 +131,8 @@ TEST_F(Qmempool, ProducerAndConsumer)
 
 TEST_F(Qmempool, FlagsAndMixedFrees)
 {
-	slub_qmempool *pool = slub_qmempool_create(16, 32, 0, cache, SLUB_RESERVE);
-	void *object = slub_qmempool_alloc(pool, SLUB_ZERO);
+	slub_qmempool *pool = slub_qmempool_create(16, 32, 0, cache, SLUB_ALLOC_RESERVE);
+	void *object = slub_qmempool_alloc(pool, SLUB_ALLOC_ZERO);
 
 	EXPECT_EQ(harness::first_nonzero(object, sizeof(Packet)), sizeof(Packet));
 	slub_cache_free(cache, object);
@@ -158,7 +158,7 @@ TEST_F(Qmempool, ForeignObjectIsFound)
 {
 	slub_qmempool *pool = slub_qmempool_create(16, 32, 0, cache, 0);
 	slub_cache *other = slub_cache_create("not-packets", sizeof(Packet), 0,
-						       SLUB_NO_MERGE, nullptr);
+						       SLUB_CACHE_NO_MERGE, nullptr);
 	struct slub_cache_stats stats = {};
 	int here;
 

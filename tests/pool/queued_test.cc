@@ -54,7 +54,7 @@ class queued : public testing::TestWithParam<enum queued_guard> {
 protected:
 	void SetUp() override
 	{
-		cache = slub_cache_create("queued", sizeof(struct packet), 0, SLUB_NO_MERGE,
+		cache = slub_cache_create("queued", sizeof(struct packet), 0, SLUB_CACHE_NO_MERGE,
 					  nullptr);
 		ASSERT_NE(cache, nullptr);
 		ASSERT_TRUE(queued_create(&pool, cache, 32, 256));

@@ -15,17 +15,17 @@
 
 inline size_t usage(slub_group *group)
 {
-	slub_group_stats stats = {};
+	struct slub_group_stats stats = {};
 
-	EXPECT_EQ(slub_group_stats_read(group, &stats), 0);
+	EXPECT_EQ(slub_group_stats(group, &stats), 0);
 	return stats.usage;
 }
 
 inline uint64_t failures(slub_group *group)
 {
-	slub_group_stats stats = {};
+	struct slub_group_stats stats = {};
 
-	EXPECT_EQ(slub_group_stats_read(group, &stats), 0);
+	EXPECT_EQ(slub_group_stats(group, &stats), 0);
 	return stats.failures;
 }
 
@@ -56,7 +56,7 @@ struct Account : testing::Test {
 	void TearDown() override
 	{
 		EXPECT_EQ(usage(group), 0u);
-		EXPECT_EQ(slub_group_delete(group), 0);
+		EXPECT_EQ(slub_group_destroy(group), 0);
 	}
 	/* The charge of what @make returns, made in the group. */
 	template <typename Make> void *in_group(Make make)

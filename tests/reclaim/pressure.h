@@ -38,9 +38,9 @@ struct Witness : slub_shrinker {
 		scan = [](slub_shrinker *, slub_shrink_control *) noexcept -> size_t {
 			return SLUB_SHRINK_STOP;
 		};
-		slub_shrinker_register(this);
+		slub_shrinker_create(this);
 	}
-	~Witness() { slub_shrinker_unregister(this); }
+	~Witness() { slub_shrinker_destroy(this); }
 };
 
 inline bool is_readable(int fd, int timeout_ms)
@@ -50,11 +50,11 @@ inline bool is_readable(int fd, int timeout_ms)
 	return poll(&p, 1, timeout_ms) == 1;
 }
 
-inline slub_pressure_stats stats()
+inline struct slub_pressure_stats stats()
 {
-	slub_pressure_stats stats;
+	struct slub_pressure_stats stats;
 
-	slub_pressure_stats_read(&stats);
+	slub_pressure_stats(&stats);
 	return stats;
 }
 

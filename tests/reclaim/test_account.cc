@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What malloc and caches with SLUB_ACCOUNT charge to groups: to the byte, whoever frees it. */
+/*
+ * What malloc and caches with SLUB_CACHE_ACCOUNT charge to groups: to the byte, whoever
+ * frees it.
+ */
 #include <slub/bucket.h>
 #include <slub/debug.h>
 #include <slub/defrag.h>
@@ -37,8 +40,8 @@ TEST_F(Account, MallocIsChargedWithTheSizeOfItsClass)
 /* A length out of a broken file: not the peak, and not more than the counters hold. */
 TEST_F(Account, WhatCanNeverBeHadIsNotCharged)
 {
-	slub_bucket *bucket = slub_bucket_create("impossible", SLUB_ACCOUNT);
-	slub_group_stats stats = {};
+	slub_bucket *bucket = slub_bucket_create("impossible", SLUB_CACHE_ACCOUNT);
+	struct slub_group_stats stats = {};
 
 	ASSERT_NE(bucket, nullptr);
 	for (size_t bytes : { (size_t)1 << 50, (size_t)1 << 62, (size_t)PTRDIFF_MAX }) {
@@ -49,7 +52,7 @@ TEST_F(Account, WhatCanNeverBeHadIsNotCharged)
 		EXPECT_EQ(slub_bucket_alloc(bucket, harness::opaque(bytes)), nullptr);
 		free(malloc(100));
 	}
-	EXPECT_EQ(slub_group_stats_read(group, &stats), 0);
+	EXPECT_EQ(slub_group_stats(group, &stats), 0);
 	EXPECT_LT(stats.peak, (size_t)64 << 20);
 	EXPECT_EQ(stats.usage, 0u);
 	EXPECT_EQ(slub_bucket_destroy(bucket), 0);
@@ -196,7 +199,7 @@ TEST_F(Account, TheChargeFollowsItsObject)
 		for (int i = 2500; i < 3000; i++)
 			free(blocks[i]);
 	}).join();
-	EXPECT_EQ(slub_group_delete(other), 0);
+	EXPECT_EQ(slub_group_destroy(other), 0);
 }
 
 TEST_F(Account, NestedGroupsChargeTheInnermost)
@@ -219,7 +222,7 @@ TEST_F(Account, NestedGroupsChargeTheInnermost)
 	EXPECT_EQ(usage(group), charge_of(a) + charge_of(b) + charge_of(c));
 	free(outside);
 	free(a), free(b), free(c);
-	EXPECT_EQ(slub_group_delete(inner), 0);
+	EXPECT_EQ(slub_group_destroy(inner), 0);
 }
 
 /* ---- caches ---- */
@@ -233,13 +236,14 @@ TEST_F(Account, CachesWithTheFlagAreChargedOthersAreNot)
 		unsigned long flags;
 		void (*ctor)(void *);
 	};
-	for (Kind kind : { Kind{ 8, 0, 0, nullptr }, Kind{ 24, 0, SLUB_HWCACHE_ALIGN, nullptr },
+	for (Kind kind : { Kind{ 8, 0, 0, nullptr }, Kind{ 24, 0, SLUB_CACHE_HWCACHE_ALIGN,
+			nullptr },
 			   Kind{ 200, 64, 0, nullptr }, Kind{ 72, 0, 0, construct },
-			   Kind{ 72, 0, SLUB_TYPESAFE_BY_RCU, nullptr },
+			   Kind{ 72, 0, SLUB_CACHE_TYPESAFE_BY_RCU, nullptr },
 			   Kind{ 3000, 0, 0, nullptr }, Kind{ 4096, 4096, 0, nullptr },
 			   Kind{ 5000, 0, 0, nullptr }, Kind{ 200000, 0, 0, nullptr } }) {
 		slub_cache *cache = slub_cache_create("charged", kind.size, kind.align,
-						      kind.flags | SLUB_ACCOUNT, kind.ctor);
+						      kind.flags | SLUB_CACHE_ACCOUNT, kind.ctor);
 		slub_cache *plain = slub_cache_create("plain", kind.size, 0, 0, nullptr);
 		std::vector<void *> objects(40);
 
@@ -273,7 +277,7 @@ TEST_F(Account, CachesWithTheFlagAreChargedOthersAreNot)
 
 TEST_F(Account, ObjectsDoNotOverlapTheirOwners)
 {
-	slub_cache *cache = slub_cache_create("packed", 40, 0, SLUB_ACCOUNT, nullptr);
+	slub_cache *cache = slub_cache_create("packed", 40, 0, SLUB_CACHE_ACCOUNT, nullptr);
 	std::vector<unsigned char *> objects(5000);
 
 	{
@@ -293,7 +297,7 @@ TEST_F(Account, ObjectsDoNotOverlapTheirOwners)
 
 TEST_F(Account, BulkIsAllOrNothingAtTheMaximum)
 {
-	slub_cache *cache = slub_cache_create("bulk", 1000, 0, SLUB_ACCOUNT, nullptr);
+	slub_cache *cache = slub_cache_create("bulk", 1000, 0, SLUB_CACHE_ACCOUNT, nullptr);
 	std::vector<void *> objects(100);
 	size_t got, few;
 
@@ -312,7 +316,7 @@ TEST_F(Account, BulkIsAllOrNothingAtTheMaximum)
 
 TEST_F(Account, PrefillIsChargedWhenItIsFilled)
 {
-	slub_cache *cache = slub_cache_create("prefill", 100, 0, SLUB_ACCOUNT, nullptr);
+	slub_cache *cache = slub_cache_create("prefill", 100, 0, SLUB_CACHE_ACCOUNT, nullptr);
 	slub_prefill prefill = {};
 
 	{
@@ -329,7 +333,7 @@ TEST_F(Account, PrefillIsChargedWhenItIsFilled)
 
 TEST_F(Account, BucketsWithTheFlagAreCharged)
 {
-	slub_bucket *bucket = slub_bucket_create("charged-bucket", SLUB_ACCOUNT);
+	slub_bucket *bucket = slub_bucket_create("charged-bucket", SLUB_CACHE_ACCOUNT);
 	slub_bucket *plain = slub_bucket_create("plain-bucket", 0);
 
 	for (size_t bytes : { (size_t)50, (size_t)9000, (size_t)3000000 }) {
@@ -352,7 +356,7 @@ TEST_F(Account, BucketsWithTheFlagAreCharged)
 TEST_F(Account, ASecondFreeGivesNothingBack)
 {
 	/* With a constructor: frees are not inline. */
-	slub_cache *cache = slub_cache_create("twice", 64, 0, SLUB_ACCOUNT, construct);
+	slub_cache *cache = slub_cache_create("twice", 64, 0, SLUB_CACHE_ACCOUNT, construct);
 	void *a = in_group([&] { return slub_cache_alloc(cache); });
 	void *b = in_group([&] { return slub_cache_alloc(cache); });
 
@@ -389,7 +393,7 @@ TEST_F(Account, WhoTakesAnObjectThatAnotherGroupFreedIsCharged)
 		EXPECT_EQ(usage(group), charge_of(block));
 		free(block);
 	}
-	EXPECT_EQ(slub_group_delete(other), 0);
+	EXPECT_EQ(slub_group_destroy(other), 0);
 }
 
 TEST_F(Account, FreeObjectsInListsOutliveTheirGroup)
@@ -404,7 +408,7 @@ TEST_F(Account, FreeObjectsInListsOutliveTheirGroup)
 	}
 	for (size_t i = 0; i < 50; i++)
 		free(blocks[i]);
-	EXPECT_EQ(slub_group_delete(child), 0);
+	EXPECT_EQ(slub_group_destroy(child), 0);
 	EXPECT_EQ(usage(group), 50 * charge_of(blocks[99]));
 	for (size_t i = 50; i < 100; i++)
 		free(blocks[i]);
@@ -454,7 +458,7 @@ TEST_F(Account, AtTheMaximumWhatLiesInListsIsFound)
 
 TEST_F(Account, AnObjectThatMovesTakesItsChargeAlong)
 {
-	slub_cache *cache = slub_cache_create("moving", 500, 0, SLUB_ACCOUNT, nullptr);
+	slub_cache *cache = slub_cache_create("moving", 500, 0, SLUB_CACHE_ACCOUNT, nullptr);
 	std::vector<void *> objects(3000);
 	size_t moved = 0, left = 0;
 
@@ -491,11 +495,12 @@ TEST_F(Account, AnObjectThatMovesTakesItsChargeAlong)
 
 TEST_F(Account, WatchedObjectsAreCharged)
 {
-	slub_cache *cache = slub_cache_create("watched", 100, 0, SLUB_ACCOUNT, nullptr);
+	slub_cache *cache = slub_cache_create("watched", 100, 0, SLUB_CACHE_ACCOUNT, nullptr);
 	void *before = in_group([&] { return slub_cache_alloc(cache); });
 
-	ASSERT_EQ(slub_cache_debug(cache, SLUB_CONSISTENCY_CHECKS | SLUB_RED_ZONE | SLUB_POISON |
-					  SLUB_STORE_USER), 0);
+	ASSERT_EQ(slub_cache_debug(cache, SLUB_CACHE_CONSISTENCY_CHECKS | SLUB_CACHE_RED_ZONE |
+			SLUB_CACHE_POISON |
+					  SLUB_CACHE_STORE_USER), 0);
 	void *after = in_group([&] { return slub_cache_alloc(cache); });
 	EXPECT_EQ(usage(group), 200u);
 	slub_cache_free(cache, after);

@@ -14,11 +14,11 @@ namespace {
 using AccountMemory = Account;
 using AccountPlace = Account;
 
-slub_group_memory memory_of(slub_group *group)
+struct slub_group_memory memory_of(slub_group *group)
 {
-	slub_group_memory memory = {};
+	struct slub_group_memory memory = {};
 
-	EXPECT_EQ(slub_group_memory_read(group, &memory), 0);
+	EXPECT_EQ(slub_group_memory(group, &memory), 0);
 	return memory;
 }
 
@@ -41,7 +41,7 @@ TEST_F(AccountMemory, CountsWhatIsCharged)
 		else
 			bytes += charge_of(block);
 	}
-	slub_group_memory all = memory_of(group), below = memory_of(child);
+	struct slub_group_memory all = memory_of(group), below = memory_of(child);
 	EXPECT_EQ(all.objects, 200u);
 	EXPECT_EQ(all.object_bytes, bytes);
 	EXPECT_EQ(all.large_blocks, 2u);
@@ -58,8 +58,8 @@ TEST_F(AccountMemory, CountsWhatIsCharged)
 	all = memory_of(group);
 	EXPECT_EQ(all.objects, 0u);
 	EXPECT_EQ(all.slab_bytes, 0u);
-	EXPECT_EQ(slub_group_delete(child), 0);
-	EXPECT_EQ(slub_group_memory_read(child, &all), -EINVAL);
+	EXPECT_EQ(slub_group_destroy(child), 0);
+	EXPECT_EQ(slub_group_memory(child, &all), -EINVAL);
 }
 
 /* Trimming takes whole free pages out of slabs, so the last objects are not the last carved. */
@@ -77,7 +77,7 @@ TEST_F(AccountMemory, CountsWhatLiesBehindHoles)
 	for (void *block : freed)
 		free(block);
 	malloc_trim(0);
-	slub_group_memory memory = memory_of(group);
+	struct slub_group_memory memory = memory_of(group);
 	EXPECT_EQ(memory.objects, kept.size());
 	EXPECT_EQ(memory.object_bytes, usage(group));
 	for (void *block : kept)
@@ -89,7 +89,7 @@ void construct(void *object) { *(int *)object = 1; }
 TEST_F(AccountPlace, ACacheInAGroupChargesIt)
 {
 	for (auto ctor : { (void (*)(void *)) nullptr, construct }) {
-		slub_cache *cache = slub_cache_create("placed", 100, 0, SLUB_ACCOUNT, ctor);
+		slub_cache *cache = slub_cache_create("placed", 100, 0, SLUB_CACHE_ACCOUNT, ctor);
 		slub_group *other = slub_group_create("other", nullptr);
 		void *objects[20], *before;
 		{
@@ -115,14 +115,14 @@ TEST_F(AccountPlace, ACacheInAGroupChargesIt)
 		EXPECT_EQ(usage(other), 100u);
 		EXPECT_EQ(usage(group), 0u);
 		slub_cache_free(cache, before);
-		EXPECT_EQ(slub_group_delete(other), 0);
+		EXPECT_EQ(slub_group_destroy(other), 0);
 		EXPECT_EQ(slub_cache_destroy(cache), 0);
 	}
 }
 
 TEST_F(AccountPlace, ItsMaximumHolds)
 {
-	slub_cache *cache = slub_cache_create("bounded", 1000, 0, SLUB_ACCOUNT, nullptr);
+	slub_cache *cache = slub_cache_create("bounded", 1000, 0, SLUB_CACHE_ACCOUNT, nullptr);
 	std::vector<void *> objects;
 
 	objects.reserve(100);
@@ -139,7 +139,7 @@ TEST_F(AccountPlace, ItsMaximumHolds)
 
 TEST_F(AccountPlace, ABucketTakesItsClassesAndLargeBlocksAlong)
 {
-	slub_bucket *bucket = slub_bucket_create("placed-bucket", SLUB_ACCOUNT);
+	slub_bucket *bucket = slub_bucket_create("placed-bucket", SLUB_CACHE_ACCOUNT);
 	void *first = slub_bucket_alloc(bucket, 100);
 
 	ASSERT_EQ(slub_bucket_group_set(bucket, group), 0);
@@ -159,11 +159,11 @@ TEST_F(AccountPlace, ABucketTakesItsClassesAndLargeBlocksAlong)
 TEST_F(AccountPlace, WhenTheGroupEndsItsParentTakesItsPlace)
 {
 	slub_group *child = slub_group_create("child", group);
-	slub_cache *cache = slub_cache_create("orphan", 64, 0, SLUB_ACCOUNT, nullptr);
+	slub_cache *cache = slub_cache_create("orphan", 64, 0, SLUB_CACHE_ACCOUNT, nullptr);
 
 	ASSERT_EQ(slub_cache_group_set(cache, child), 0);
 	void *before = slub_cache_alloc(cache);
-	EXPECT_EQ(slub_group_delete(child), 0);
+	EXPECT_EQ(slub_group_destroy(child), 0);
 	void *after = slub_cache_alloc(cache);
 	EXPECT_EQ(usage(group), 128u);
 	slub_cache_free(cache, before);
@@ -175,7 +175,7 @@ TEST_F(AccountPlace, WhatCannotBeMovedIsRefused)
 {
 	slub_cache *plain = slub_cache_create("plain", 64, 0, 0, nullptr);
 	slub_bucket *bucket = slub_bucket_create("plain-bucket", 0);
-	slub_cache *cache = slub_cache_create("account", 64, 0, SLUB_ACCOUNT, nullptr);
+	slub_cache *cache = slub_cache_create("account", 64, 0, SLUB_CACHE_ACCOUNT, nullptr);
 
 	EXPECT_EQ(slub_cache_group_set(plain, group), -EINVAL);
 	EXPECT_EQ(slub_cache_group_set(nullptr, group), -EINVAL);
@@ -190,7 +190,7 @@ TEST_F(AccountPlace, WhatCannotBeMovedIsRefused)
 /* Threads allocate and free while the cache goes from group to group, and groups end. */
 TEST_F(AccountPlace, MovingBesideThreadsLosesNothing)
 {
-	slub_cache *cache = slub_cache_create("restless", 80, 0, SLUB_ACCOUNT, nullptr);
+	slub_cache *cache = slub_cache_create("restless", 80, 0, SLUB_CACHE_ACCOUNT, nullptr);
 	std::atomic<bool> stop{ false };
 	std::vector<std::thread> threads;
 
@@ -214,7 +214,7 @@ TEST_F(AccountPlace, MovingBesideThreadsLosesNothing)
 		EXPECT_EQ(slub_cache_group_set(cache, child), 0);
 		std::this_thread::yield();
 		EXPECT_EQ(slub_cache_group_set(cache, i % 3 ? group : nullptr), 0);
-		EXPECT_EQ(slub_group_delete(child), 0);
+		EXPECT_EQ(slub_group_destroy(child), 0);
 	}
 	stop = true;
 	for (auto &thread : threads)

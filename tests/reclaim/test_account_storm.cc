@@ -72,7 +72,7 @@ TEST_F(AccountLimit, AtItsMaximumATenantIsRefusedAndOthersAreNot)
 	EXPECT_EQ(blocks.size(), nr);
 	for (void *block : blocks)
 		free(block);
-	EXPECT_EQ(slub_group_delete(neighbour), 0);
+	EXPECT_EQ(slub_group_destroy(neighbour), 0);
 }
 
 bool free_something(slub_group *, size_t, void *arg) noexcept
@@ -135,7 +135,7 @@ TEST_F(AccountLife, WhatADeletedGroupHadIsItsParents)
 	slub_group_enter(child);
 	small = malloc(500);
 	large = malloc(500000);
-	EXPECT_EQ(slub_group_delete(child), 0);
+	EXPECT_EQ(slub_group_destroy(child), 0);
 	later = malloc(600);	/* still inside */
 	slub_group_leave(child);
 	EXPECT_EQ(usage(group), charge_of(small) + charge_of(large) + charge_of(later));
@@ -178,7 +178,7 @@ TEST_F(AccountLife, TenThousandGroups)
 	EXPECT_EQ(usage(group), 0u);
 	for (auto &g : groups) {
 		wrong += usage(g) != 0;
-		wrong += slub_group_delete(g) != 0;
+		wrong += slub_group_destroy(g) != 0;
 	}
 	EXPECT_EQ(wrong, 0u);
 }
@@ -272,7 +272,7 @@ TEST_F(AccountLife, HandlersLeaveTheAccountsRight)
 	EXPECT_EQ(usage(handler_group), 0u);
 	for (void *block : blocks)
 		free(block);
-	EXPECT_EQ(slub_group_delete(handler_group), 0);
+	EXPECT_EQ(slub_group_destroy(handler_group), 0);
 }
 
 /* ---- many threads ---- */
@@ -286,7 +286,7 @@ struct Storm {
 		int owners[ROOM];
 	};
 	slub_group *groups[GROUPS];
-	slub_cache *cache = slub_cache_create("storm", 120, 0, SLUB_ACCOUNT, nullptr);
+	slub_cache *cache = slub_cache_create("storm", 120, 0, SLUB_CACHE_ACCOUNT, nullptr);
 	Box boxes[BOXES];
 
 	void *allocate(harness::Random &random)
@@ -366,7 +366,7 @@ TEST(AccountStorm, AccountsAreExactAfterManyThreads)
 	}
 	for (auto &group : storm.groups) {
 		EXPECT_EQ(usage(group), 0u);
-		EXPECT_EQ(slub_group_delete(group), 0);
+		EXPECT_EQ(slub_group_destroy(group), 0);
 	}
 	EXPECT_EQ(slub_cache_destroy(storm.cache), 0);
 }

@@ -66,8 +66,8 @@ TEST_F(Turns, ARunOfAnothersBlocksChangesHands)
 		second.release();
 	}
 	EXPECT_EQ(usage(parent), 0u);
-	EXPECT_EQ(slub_group_delete(other), 0);
-	EXPECT_EQ(slub_group_delete(parent), 0);
+	EXPECT_EQ(slub_group_destroy(other), 0);
+	EXPECT_EQ(slub_group_destroy(parent), 0);
 }
 
 /*
@@ -139,7 +139,7 @@ TEST_F(Turns, ListsThatRunFullAndDry)
 		second.release();
 		EXPECT_EQ(usage(other), 0u);
 	}
-	EXPECT_EQ(slub_group_delete(other), 0);
+	EXPECT_EQ(slub_group_destroy(other), 0);
 }
 
 /* What lies in stocks of a hundred groups does not count against the maximum of the one above. */
@@ -173,8 +173,8 @@ TEST_F(Turns, WhatManyHaveInStockOneMayUse)
 		free(block);
 	EXPECT_EQ(usage(parent), 0u);
 	for (slub_group *child : children)
-		EXPECT_EQ(slub_group_delete(child), 0);
-	EXPECT_EQ(slub_group_delete(parent), 0);
+		EXPECT_EQ(slub_group_destroy(child), 0);
+	EXPECT_EQ(slub_group_destroy(parent), 0);
 }
 
 /* What a thread is about to give back to a group does not count against its maximum. */
@@ -215,7 +215,7 @@ TEST_F(Turns, WhatIsNotYetGivenBackMayBeUsed)
 	EXPECT_EQ(usage(other), second.charged);
 	second.release();
 	third.release();
-	EXPECT_EQ(slub_group_delete(other), 0);
+	EXPECT_EQ(slub_group_destroy(other), 0);
 }
 
 /* A group that is deleted meanwhile leaves its parent nothing. */
@@ -233,14 +233,14 @@ TEST_F(Turns, AGroupMayGoBeforeItIsGivenBack)
 	{
 		Inside inside(other);
 		second.take(64, 32);
-		EXPECT_EQ(slub_group_delete(child), 0);
+		EXPECT_EQ(slub_group_destroy(child), 0);
 		EXPECT_EQ(usage(group), 0u);
 		second.take(64, 32);
 	}
 	EXPECT_EQ(usage(group), 0u);
 	EXPECT_EQ(usage(other), second.charged);
 	second.release();
-	EXPECT_EQ(slub_group_delete(other), 0);
+	EXPECT_EQ(slub_group_destroy(other), 0);
 }
 
 /* Requests for any of many groups, freed whenever their turn comes, beside another such thread. */
@@ -287,7 +287,7 @@ TEST_F(Turns, RequestsForManyGroups)
 	}
 	for (auto one : groups) {
 		EXPECT_EQ(usage(one), 0u);
-		EXPECT_EQ(slub_group_delete(one), 0);
+		EXPECT_EQ(slub_group_destroy(one), 0);
 	}
 }
 

@@ -201,10 +201,10 @@ TEST(Defrag, FunctionsMayAllocateSleepAndAskAgain)
 		if (t.migrated % 500 == 0)
 			usleep(1000);
 		more.push_back(slub_cache_alloc(t.cache));
-		EXPECT_EQ(slub_cache_defrag(t.cache, 100), -EBUSY);
-		EXPECT_EQ(slub_defrag_all(100), -EBUSY);
-		EXPECT_EQ(slub_cache_destroy(t.cache), -EBUSY);
-		EXPECT_EQ(slub_cache_setup_mobility(t.cache, nullptr, nullptr, nullptr), -EBUSY);
+		EXPECT_EQ(slub_cache_defrag(t.cache, 100), -EDEADLK);
+		EXPECT_EQ(slub_defrag_all(100), -EDEADLK);
+		EXPECT_EQ(slub_cache_destroy(t.cache), -EDEADLK);
+		EXPECT_EQ(slub_cache_setup_mobility(t.cache, nullptr, nullptr, nullptr), -EDEADLK);
 		return t.move(from, to);
 	};
 	EXPECT_GT(slub_cache_defrag(t.cache, 100), 0);

@@ -19,14 +19,14 @@ struct Tenants {
 	{
 		for (slub_group *group : groups) {
 			EXPECT_EQ(usage(group), 0u);
-			EXPECT_EQ(slub_group_delete(group), 0);
+			EXPECT_EQ(slub_group_destroy(group), 0);
 		}
 	}
 	static size_t usage(slub_group *group)
 	{
-		slub_group_stats stats = {};
+		struct slub_group_stats stats = {};
 
-		EXPECT_EQ(slub_group_stats_read(group, &stats), 0);
+		EXPECT_EQ(slub_group_stats(group, &stats), 0);
 		return stats.usage;
 	}
 	/* As many of each that it stays whose it is when the others have gone. */
@@ -53,7 +53,7 @@ struct Tenants {
 TEST(Defrag, ChargesFollowTheirObjects)
 {
 	Tenants tenants;
-	Table t("tenants", SLUB_ACCOUNT);
+	Table t("tenants", SLUB_CACHE_ACCOUNT);
 	size_t max;
 
 	tenants.fill(t, 20000);
@@ -77,7 +77,7 @@ TEST(Defrag, ChargesFollowTheirObjects)
 TEST(Defrag, ChargesStayWithWhatStays)
 {
 	Tenants tenants;
-	Table t("tenants-stay", SLUB_ACCOUNT);
+	Table t("tenants-stay", SLUB_CACHE_ACCOUNT);
 
 	tenants.fill(t, 20000);
 	t.on_migrate = [&](void *from, void *to) -> int {
@@ -103,7 +103,7 @@ TEST(Defrag, ChargesStayWithWhatStays)
 TEST(Defrag, ChargesAreRightWhenOthersAllocateAndFreeMeanwhile)
 {
 	Tenants tenants;
-	Table t("tenants-busy", SLUB_ACCOUNT);
+	Table t("tenants-busy", SLUB_CACHE_ACCOUNT);
 	std::atomic<bool> stop{ false };
 	std::vector<std::thread> threads;
 

@@ -17,11 +17,11 @@
 
 namespace {
 
-slub_group_stats stats_of(slub_group *group)
+struct slub_group_stats stats_of(slub_group *group)
 {
-	slub_group_stats stats = {};
+	struct slub_group_stats stats = {};
 
-	EXPECT_EQ(slub_group_stats_read(group, &stats), 0);
+	EXPECT_EQ(slub_group_stats(group, &stats), 0);
 	return stats;
 }
 
@@ -49,9 +49,9 @@ TEST(Group, AChargeCountsInAllGroupsAbove)
 	EXPECT_EQ(usage(a), 0u);
 	EXPECT_EQ(usage(slub_group_root()), root);
 	EXPECT_GE(stats_of(a).peak, 1007u);
-	EXPECT_EQ(slub_group_delete(b), 0);
-	EXPECT_EQ(slub_group_delete(c), 0);
-	EXPECT_EQ(slub_group_delete(a), 0);
+	EXPECT_EQ(slub_group_destroy(b), 0);
+	EXPECT_EQ(slub_group_destroy(c), 0);
+	EXPECT_EQ(slub_group_destroy(a), 0);
 }
 
 TEST(Group, ThreadsEnterAndLeave)
@@ -81,15 +81,15 @@ TEST(Group, ThreadsEnterAndLeave)
 	EXPECT_EQ(slub_group_enter(a), -ENOSPC);
 	for (int i = 0; i < SLUB_GROUP_NESTING_MAX; i++)
 		EXPECT_EQ(slub_group_leave(a), 0);
-	slub_group_delete(b);
-	slub_group_delete(a);
+	slub_group_destroy(b);
+	slub_group_destroy(a);
 }
 
 TEST(Group, BadRequestsAreRefused)
 {
 	slub_group *group = slub_group_create("good", nullptr);
 	slub_group *below = slub_group_create("below", group);
-	slub_group_stats stats;
+	struct slub_group_stats stats;
 	int nothing = 0;
 
 	for (const char *name : { (const char *)nullptr, "", "two words", "\x7f",
@@ -101,18 +101,18 @@ TEST(Group, BadRequestsAreRefused)
 	errno = 0;
 	EXPECT_EQ(slub_group_create("x", (slub_group *)&nothing), nullptr);
 	EXPECT_EQ(errno, EINVAL);
-	EXPECT_EQ(slub_group_delete(slub_group_root()), -EPERM);
-	EXPECT_EQ(slub_group_delete(group), -EBUSY);
-	EXPECT_EQ(slub_group_delete((slub_group *)&nothing), -EINVAL);
-	EXPECT_EQ(slub_group_delete(nullptr), -EINVAL);
+	EXPECT_EQ(slub_group_destroy(slub_group_root()), -EPERM);
+	EXPECT_EQ(slub_group_destroy(group), -EBUSY);
+	EXPECT_EQ(slub_group_destroy((slub_group *)&nothing), -EINVAL);
+	EXPECT_EQ(slub_group_destroy(nullptr), -EINVAL);
 	EXPECT_EQ(slub_group_enter(nullptr), -EINVAL);
-	EXPECT_EQ(slub_group_stats_read(nullptr, &stats), -EINVAL);
+	EXPECT_EQ(slub_group_stats(nullptr, &stats), -EINVAL);
 	EXPECT_EQ(slub_group_limit_set(group, (enum slub_group_limit)9, 1), -EINVAL);
 	EXPECT_EQ(slub_group_charge(group, (size_t)1 << 50), 0u);
-	EXPECT_EQ(slub_group_delete(below), 0);
-	EXPECT_EQ(slub_group_delete(below), -EINVAL);
+	EXPECT_EQ(slub_group_destroy(below), 0);
+	EXPECT_EQ(slub_group_destroy(below), -EINVAL);
 	EXPECT_EQ(slub_group_enter(below), -EINVAL);
-	EXPECT_EQ(slub_group_delete(group), 0);
+	EXPECT_EQ(slub_group_destroy(group), 0);
 	slub_group_uncharge(0, 10);
 	slub_group_uncharge(~0u, 10);
 }
@@ -127,7 +127,7 @@ TEST(Group, TheTreeHasAnEnd)
 	EXPECT_EQ(errno, E2BIG);
 	EXPECT_EQ(chain.size(), (size_t)SLUB_GROUP_DEPTH_MAX);
 	while (!chain.empty()) {
-		EXPECT_EQ(slub_group_delete(chain.back()), 0);
+		EXPECT_EQ(slub_group_destroy(chain.back()), 0);
 		chain.pop_back();
 	}
 }
@@ -160,8 +160,8 @@ TEST(Group, TheMaximumHoldsToTheByteAndForThatGroupOnly)
 	EXPECT_EQ(slub_group_limit_get(tenant, SLUB_GROUP_MAX), 1000000u);
 	slub_group_uncharge(token, got);
 	slub_group_uncharge(other, 5000000);
-	slub_group_delete(tenant);
-	slub_group_delete(neighbour);
+	slub_group_destroy(tenant);
+	slub_group_destroy(neighbour);
 }
 
 TEST(Group, AParentsMaximumBindsItsChildrenTogether)
@@ -180,9 +180,9 @@ TEST(Group, AParentsMaximumBindsItsChildrenTogether)
 	EXPECT_EQ(usage(parent), 10000u);
 	slub_group_uncharge(ta, 6000);
 	slub_group_uncharge(tb, 4000);
-	slub_group_delete(a);
-	slub_group_delete(b);
-	slub_group_delete(parent);
+	slub_group_destroy(a);
+	slub_group_destroy(b);
+	slub_group_destroy(parent);
 }
 
 TEST(Group, WhatAParentRefusesWasNeverThere)
@@ -198,8 +198,8 @@ TEST(Group, WhatAParentRefusesWasNeverThere)
 	EXPECT_GE(stats_of(child).peak, 1000u);
 	EXPECT_LE(stats_of(child).peak, 1u << 20);
 	slub_group_uncharge(token, 1000);
-	slub_group_delete(child);
-	slub_group_delete(parent);
+	slub_group_destroy(child);
+	slub_group_destroy(parent);
 }
 
 /* Objects that are freed by a shrinker when the group is full. */
@@ -227,14 +227,14 @@ struct Hoard : slub_shrinker {
 			hoard->held -= n * 100;
 			return n;
 		};
-		seeks = SLUB_DEFAULT_SEEKS;
+		seeks = SLUB_SHRINKER_SEEKS;
 		flags = SLUB_SHRINKER_GROUP_AWARE;
-		slub_shrinker_register(this);
+		slub_shrinker_create(this);
 	}
 	~Hoard()
 	{
 		slub_group_uncharge(token, held);
-		slub_shrinker_unregister(this);
+		slub_shrinker_destroy(this);
 	}
 	void hold(size_t bytes)
 	{
@@ -264,8 +264,8 @@ TEST(Group, AtItsMaximumAGroupShrinksItselfFirst)
 		EXPECT_EQ(stats_of(group).failures, 0u);
 		slub_group_uncharge(token, 200000);
 	}
-	EXPECT_EQ(slub_group_delete(group), 0);
-	EXPECT_EQ(slub_group_delete(other), 0);
+	EXPECT_EQ(slub_group_destroy(group), 0);
+	EXPECT_EQ(slub_group_destroy(other), 0);
 }
 
 TEST(Group, AboveHighItReclaimsButDoesNotRefuse)
@@ -282,7 +282,7 @@ TEST(Group, AboveHighItReclaimsButDoesNotRefuse)
 		EXPECT_GE(stats_of(group).high_hits, 1u);
 		slub_group_uncharge(token, 100000);
 	}
-	slub_group_delete(group);
+	slub_group_destroy(group);
 }
 
 TEST(Group, LowIsLeftAloneButForTheLastResort)
@@ -299,7 +299,7 @@ TEST(Group, LowIsLeftAloneButForTheLastResort)
 		slub_shrink(0);
 		EXPECT_LT(hoard.held, 1000000u);
 	}
-	slub_group_delete(group);
+	slub_group_destroy(group);
 }
 
 TEST(Group, TheHandlerIsAskedBeforeARequestIsRefused)
@@ -320,7 +320,7 @@ TEST(Group, TheHandlerIsAskedBeforeARequestIsRefused)
 	EXPECT_EQ(slub_group_charge(group, 2000), 0u);
 	EXPECT_EQ(asked, (std::vector<size_t>{ 2000, 2000 }));
 	slub_group_uncharge(token, 2000);
-	slub_group_delete(group);
+	slub_group_destroy(group);
 }
 
 TEST(Group, ChargesOutliveTheirGroup)
@@ -332,20 +332,20 @@ TEST(Group, ChargesOutliveTheirGroup)
 	size_t root = usage(slub_group_root());
 
 	EXPECT_EQ(slub_group_enter(c), 0);
-	EXPECT_EQ(slub_group_delete(c), 0);
+	EXPECT_EQ(slub_group_destroy(c), 0);
 	EXPECT_EQ(usage(b), 12345u);
 	/* A thread inside goes on, on its parent's account. */
 	uint32_t late = slub_group_charge(nullptr, 5);
 	EXPECT_EQ(usage(b), 12350u);
 	EXPECT_EQ(slub_group_leave(c), 0);
-	EXPECT_EQ(slub_group_delete(b), 0);
+	EXPECT_EQ(slub_group_destroy(b), 0);
 	EXPECT_EQ(usage(a), 12350u);
 	EXPECT_EQ(usage(slub_group_root()), root + 5);
 	slub_group_uncharge(token, 12345);
 	slub_group_uncharge(late, 5);
 	EXPECT_EQ(usage(a), 0u);
 	EXPECT_EQ(usage(slub_group_root()), root - 12345);
-	EXPECT_EQ(slub_group_delete(a), 0);
+	EXPECT_EQ(slub_group_destroy(a), 0);
 }
 
 TEST(Group, TenThousandGroupsComeAndGo)
@@ -363,7 +363,7 @@ TEST(Group, TenThousandGroupsComeAndGo)
 		for (int i = 0; i < 10000; i += 97)
 			EXPECT_EQ(usage(groups[i]), 64u + i);
 		for (slub_group *group : groups)
-			EXPECT_EQ(slub_group_delete(group), 0);
+			EXPECT_EQ(slub_group_destroy(group), 0);
 	}
 	for (size_t i = 0; i < tokens.size(); i++)
 		slub_group_uncharge(tokens[i], 64 + i % 10000);
@@ -396,10 +396,10 @@ struct Exchange {
 	{
 		for (int i = GROUPS - 1; i >= 0; i--) {
 			EXPECT_EQ(usage(groups[i]), 0u);
-			EXPECT_EQ(slub_group_delete(groups[i]), 0);
+			EXPECT_EQ(slub_group_destroy(groups[i]), 0);
 		}
 		EXPECT_EQ(usage(tree), 0u);
-		EXPECT_EQ(slub_group_delete(tree), 0);
+		EXPECT_EQ(slub_group_destroy(tree), 0);
 	}
 	/* Charges, or gives back what somebody else charged. */
 	void operate(harness::Random &random)
@@ -423,7 +423,7 @@ struct Exchange {
 	{
 		slub_group *fresh = slub_group_create("leaf", groups[i / 10 * 10]);
 
-		EXPECT_EQ(slub_group_delete(groups[i].exchange(fresh)), 0);
+		EXPECT_EQ(slub_group_destroy(groups[i].exchange(fresh)), 0);
 	}
 	size_t in_boxes()
 	{
@@ -528,7 +528,7 @@ TEST(Group, ThreadsTogetherStayBelowTheMaximum)
 	/* Requests that are looked at in the same instant may all be granted. */
 	EXPECT_LE(crowd.peak, (long)(Crowd::MAX + 4 * Crowd::LARGEST));
 	EXPECT_EQ(usage(crowd.group), 0u);
-	slub_group_delete(crowd.group);
+	slub_group_destroy(crowd.group);
 }
 
 } /* namespace */

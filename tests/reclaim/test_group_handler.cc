@@ -94,14 +94,14 @@ TEST(GroupHandler, WhoSetsAnotherWaitsForTheOldOne)
 	slub_group *group = small_group("replaced");
 
 	expect_to_wait(group, [=] { return slub_group_handler_set(group, nullptr, nullptr); });
-	EXPECT_EQ(slub_group_delete(group), 0);
+	EXPECT_EQ(slub_group_destroy(group), 0);
 }
 
 TEST(GroupHandler, WhoDeletesTheGroupWaitsForIt)
 {
 	slub_group *group = small_group("deleted");
 
-	expect_to_wait(group, [=] { return slub_group_delete(group); });
+	expect_to_wait(group, [=] { return slub_group_destroy(group); });
 }
 
 TEST(GroupHandler, OtherGroupsAreNotWaitedFor)
@@ -112,9 +112,9 @@ TEST(GroupHandler, OtherGroupsAreNotWaitedFor)
 
 	EXPECT_EQ(slub_group_handler_set(other, Stay::handler, &unused), 0);
 	EXPECT_EQ(slub_group_handler_set(other, nullptr, nullptr), 0);
-	EXPECT_EQ(slub_group_delete(other), 0);
+	EXPECT_EQ(slub_group_destroy(other), 0);
 	inside.leave();
-	EXPECT_EQ(slub_group_delete(group), 0);
+	EXPECT_EQ(slub_group_destroy(group), 0);
 }
 
 TEST(GroupHandler, InTheHandlerItselfItIsNotWaitedFor)
@@ -130,13 +130,13 @@ TEST(GroupHandler, InTheHandlerItselfItIsNotWaitedFor)
 	EXPECT_EQ(slub_group_charge(group, 2000), 0u);
 	EXPECT_EQ(err, 0);
 	slub_group_handler_set(group, [](slub_group *own, size_t, void *) noexcept {
-		err = slub_group_delete(own);
+		err = slub_group_destroy(own);
 		return false;
 	}, nullptr);
 	err = 1;
 	EXPECT_EQ(slub_group_charge(group, 2000), 0u);
 	EXPECT_EQ(err, 0);
-	EXPECT_EQ(slub_group_delete(group), -EINVAL);
+	EXPECT_EQ(slub_group_destroy(group), -EINVAL);
 }
 
 /* Else two handlers could wait for each other. */
@@ -155,16 +155,16 @@ TEST(GroupHandler, InAHandlerAnotherThreadIsNotWaitedFor)
 
 		e->set = slub_group_handler_set(e->busy, nullptr, nullptr);
 		e->again = slub_group_handler_set(e->busy, nullptr, nullptr);
-		e->deleted = slub_group_delete(e->busy);
+		e->deleted = slub_group_destroy(e->busy);
 		return false;
 	}, &errors);
 	EXPECT_EQ(slub_group_charge(group, 2000), 0u);
 	EXPECT_EQ(errors.set, -EDEADLK);
 	EXPECT_EQ(errors.again, -EDEADLK);
 	EXPECT_EQ(errors.deleted, -EDEADLK);
-	EXPECT_EQ(slub_group_delete(errors.busy), -EINVAL);
+	EXPECT_EQ(slub_group_destroy(errors.busy), -EINVAL);
 	inside.leave();
-	EXPECT_EQ(slub_group_delete(group), 0);
+	EXPECT_EQ(slub_group_destroy(group), 0);
 }
 
 /* Calls of the new handler come all the time, and do not keep whoever waits for the old. */
@@ -205,7 +205,7 @@ TEST(GroupHandler, ArgumentsAreFreedBesideCalls)
 		thread.join();
 	EXPECT_GT(calls, 0);
 	EXPECT_EQ(late, 0) << "of " << calls;
-	EXPECT_EQ(slub_group_delete(group), 0);
+	EXPECT_EQ(slub_group_destroy(group), 0);
 }
 
 } /* namespace */

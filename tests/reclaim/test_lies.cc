@@ -23,11 +23,11 @@
 
 namespace {
 
-slub_group_stats stats_of(slub_group *group)
+struct slub_group_stats stats_of(slub_group *group)
 {
-	slub_group_stats stats = {};
+	struct slub_group_stats stats = {};
 
-	EXPECT_EQ(slub_group_stats_read(group, &stats), 0);
+	EXPECT_EQ(slub_group_stats(group, &stats), 0);
 	return stats;
 }
 
@@ -71,7 +71,7 @@ TEST(GroupLies, LimitsBelowUsage)
 	EXPECT_EQ(malloc(10), nullptr);
 	EXPECT_EQ(errno, ENOMEM);
 	EXPECT_EQ(slub_group_leave(group), 0);
-	EXPECT_EQ(slub_group_delete(group), 0);
+	EXPECT_EQ(slub_group_destroy(group), 0);
 }
 
 /* ---- the tree ---- */
@@ -83,10 +83,10 @@ TEST(GroupLies, TheTreeStaysATree)
 	slub_group *b = slub_group_create("b", a);
 	uint32_t token = slub_group_charge(b, 500);
 
-	EXPECT_EQ(slub_group_delete(a), -EBUSY);
+	EXPECT_EQ(slub_group_destroy(a), -EBUSY);
 	EXPECT_EQ(stats_of(a).nr_children, 1u);
 	EXPECT_EQ(stats_of(b).parent, a);
-	EXPECT_EQ(slub_group_delete(b), 0);
+	EXPECT_EQ(slub_group_destroy(b), 0);
 	/* Below one that has ended, which would hang in the air. */
 	errno = 0;
 	EXPECT_EQ(slub_group_create("c", b), nullptr);
@@ -96,7 +96,7 @@ TEST(GroupLies, TheTreeStaysATree)
 	for (slub_group *g = a; g; g = stats_of(g).parent)
 		EXPECT_LT(stats_of(g).depth, 2u);
 	slub_group_uncharge(token, 500);
-	EXPECT_EQ(slub_group_delete(a), 0);
+	EXPECT_EQ(slub_group_destroy(a), 0);
 }
 
 TEST(GroupLies, TheRootStays)
@@ -106,15 +106,15 @@ TEST(GroupLies, TheRootStays)
 	uint32_t token = slub_group_charge(group, 700);
 	size_t used = stats_of(root).usage;
 
-	EXPECT_EQ(slub_group_delete(root), -EPERM);
+	EXPECT_EQ(slub_group_destroy(root), -EPERM);
 	EXPECT_EQ(slub_group_enter(root), 0);
-	EXPECT_EQ(slub_group_delete(root), -EPERM);
+	EXPECT_EQ(slub_group_destroy(root), -EPERM);
 	EXPECT_EQ(slub_group_leave(root), 0);
 	EXPECT_EQ(slub_group_root(), root);
 	EXPECT_EQ(stats_of(root).usage, used);
 	slub_group_uncharge(token, 700);
-	EXPECT_EQ(slub_group_delete(group), 0);
-	EXPECT_EQ(slub_group_delete(root), -EPERM);
+	EXPECT_EQ(slub_group_destroy(group), 0);
+	EXPECT_EQ(slub_group_destroy(root), -EPERM);
 	EXPECT_EQ(stats_of(root).usage, used - 700);
 }
 
@@ -154,8 +154,8 @@ TEST(GroupLies, LeavingWhatWasNotEntered)
 	EXPECT_EQ(slub_group_current(), nullptr);
 	free(block);
 	EXPECT_EQ(stats_of(a).usage, 0u);
-	EXPECT_EQ(slub_group_delete(a), 0);
-	EXPECT_EQ(slub_group_delete(b), 0);
+	EXPECT_EQ(slub_group_destroy(a), 0);
+	EXPECT_EQ(slub_group_destroy(b), 0);
 }
 
 TEST(GroupLies, EnteringTwiceIsToBeLeftTwice)
@@ -179,7 +179,7 @@ TEST(GroupLies, EnteringTwiceIsToBeLeftTwice)
 	EXPECT_EQ(stats_of(a).usage, charge / 2);
 	free(block);
 	EXPECT_EQ(stats_of(a).usage, 0u);
-	EXPECT_EQ(slub_group_delete(a), 0);
+	EXPECT_EQ(slub_group_destroy(a), 0);
 }
 
 /* ---- handlers ---- */
@@ -201,7 +201,7 @@ TEST(GroupLies, AHandlerThatPromisesRoomForEverIsAskedOnce)
 		EXPECT_EQ(asked, i);
 		EXPECT_EQ(stats_of(group).failures, (uint64_t)i);
 	}
-	EXPECT_EQ(slub_group_delete(group), 0);
+	EXPECT_EQ(slub_group_destroy(group), 0);
 }
 
 TEST(GroupLies, AHandlerMayEndItsGroup)
@@ -218,7 +218,7 @@ TEST(GroupLies, AHandlerMayEndItsGroup)
 		EXPECT_NE(block, nullptr);
 		free(block);
 		EXPECT_EQ(slub_group_leave(full), 0);
-		return slub_group_delete(full) == 0;
+		return slub_group_destroy(full) == 0;
 	}, nullptr);
 	/* The parent has no maximum, so there is room now. */
 	uint32_t other = slub_group_charge(group, 2000);

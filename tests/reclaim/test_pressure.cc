@@ -58,7 +58,7 @@ TEST(Pressure, PressureGrowsWhileItLasts)
 	ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
 	expect_good([&] {
 		Witness witness;
-		int last = SLUB_PRIORITY_MAX + 1;
+		int last = SLUB_SHRINK_PRIORITY_MAX + 1;
 
 		setenv("MEMORY_PRESSURE_WATCH", path.c_str(), 1);
 		CHECK(slub_pressure_fd() >= 0);
@@ -100,8 +100,8 @@ struct Hoard : slub_shrinker {
 			}
 			return n;
 		};
-		seeks = SLUB_DEFAULT_SEEKS;
-		slub_shrinker_register(this);
+		seeks = SLUB_SHRINKER_SEEKS;
+		slub_shrinker_create(this);
 	}
 };
 
@@ -320,9 +320,9 @@ TEST(Pressure, AThreadThatIsAskedFor)
 		/* A child has neither thread nor sources. */
 		pid_t child = fork();
 		if (child == 0) {
-			slub_pressure_stats stats;
+			struct slub_pressure_stats stats;
 
-			slub_pressure_stats_read(&stats);
+			slub_pressure_stats(&stats);
 			bool good = slub_pressure_handle() == -EINVAL && !stats.sources &&
 				    slub_pressure_stop_thread() == -ESRCH &&
 				    slub_pressure_start_thread() == 0 &&

@@ -35,10 +35,10 @@ struct Shrinker : slub_shrinker {
 		scan = [](slub_shrinker *s, Control *c) noexcept {
 			return static_cast<Shrinker *>(s)->on_scan(c);
 		};
-		seeks = SLUB_DEFAULT_SEEKS;
+		seeks = SLUB_SHRINKER_SEEKS;
 		this->flags = flags;
 	}
-	~Shrinker() { slub_shrinker_unregister(this); }
+	~Shrinker() { slub_shrinker_destroy(this); }
 };
 
 /* Has objects, and gives up what it is asked for. */
@@ -76,7 +76,8 @@ TEST(Shrinker, IsAskedForAShareThatGrowsWithPressure)
 		{ 1 << 20, 12, 8, 128 },
 		{ 1 << 20, 12, 16, 0 },
 		{ 100000, 6, 2, 3072 },
-		{ 1000, 0, 0, 384 },	/* a half, but for the last batch */
+		{ 1 << 20, 12, 0, 512 },	/* as SLUB_SHRINKER_SEEKS */
+		{ 1000, 0, SLUB_SHRINKER_SEEKS_NONE, 384 },	/* a half, but for the last batch */
 		{ 100, 12, 2, 0 },
 		{ 100, 0, 2, 128 },	/* fewer than a batch: all of it */
 		{ 60, 1, 2, 60 },
@@ -86,13 +87,13 @@ TEST(Shrinker, IsAskedForAShareThatGrowsWithPressure)
 		Cache cache(row.objects);
 
 		cache.seeks = row.seeks;
-		ASSERT_EQ(slub_shrinker_register(&cache), 0);
+		ASSERT_EQ(slub_shrinker_create(&cache), 0);
 		size_t freed = slub_shrink(row.priority);
 		EXPECT_EQ(cache.asked_for(), row.asked) << row.objects;
 		EXPECT_EQ(freed, row.objects - cache.objects);
 		for (size_t n : cache.asked)
 			EXPECT_LE(n, 128u);
-		EXPECT_EQ(slub_shrinker_unregister(&cache), 0);
+		EXPECT_EQ(slub_shrinker_destroy(&cache), 0);
 	}
 }
 
@@ -102,13 +103,13 @@ TEST(Shrinker, WhatIsTooLittleForABatchIsOwed)
 
 	/* 65536 >> 12 * 4 / 2 = 32 a walk: the fourth makes a batch, but only at
 	 * priority 0 is the debt asked for in full. */
-	slub_shrinker_register(&cache);
+	slub_shrinker_create(&cache);
 	for (int i = 0; i < 3; i++)
 		EXPECT_EQ(slub_shrink(12), 0u);
 	EXPECT_EQ(cache.deferred[0], 96);
 	EXPECT_EQ(slub_shrink(12), 0u);
 	EXPECT_EQ(cache.deferred[0], 128);
-	slub_shrinker_unregister(&cache);
+	slub_shrinker_destroy(&cache);
 }
 
 TEST(Shrinker, DebtIsAtMostTwiceWhatThereIs)
@@ -118,7 +119,7 @@ TEST(Shrinker, DebtIsAtMostTwiceWhatThereIs)
 
 	stubborn.on_count = [](Control *) { return 10000; };
 	stubborn.on_scan = [&](Control *) { asked++; return SLUB_SHRINK_STOP; };
-	slub_shrinker_register(&stubborn);
+	slub_shrinker_create(&stubborn);
 	for (int i = 0; i < 100; i++)
 		slub_shrink(0);
 	EXPECT_EQ(asked, 100u);
@@ -136,7 +137,7 @@ TEST(Shrinker, DebtsGoWithTheirShrinker)
 		Shrinker stubborn(SLUB_SHRINKER_GROUP_AWARE);
 
 		stubborn.on_count = [](Control *) { return 1 << 24; };
-		ASSERT_EQ(slub_shrinker_register(&stubborn), 0);
+		ASSERT_EQ(slub_shrinker_create(&stubborn), 0);
 		id = stubborn.id;
 		slub_shrinker_mark(&stubborn, group, 0);
 		for (int i = 0; i < 3; i++)
@@ -144,10 +145,10 @@ TEST(Shrinker, DebtsGoWithTheirShrinker)
 	}
 	next.flags = SLUB_SHRINKER_GROUP_AWARE;
 	for (int i = 0; i < 100000; i++) {
-		ASSERT_EQ(slub_shrinker_register(&next), 0);
+		ASSERT_EQ(slub_shrinker_create(&next), 0);
 		if (next.id == id)
 			break;
-		slub_shrinker_unregister(&next);
+		slub_shrinker_destroy(&next);
 	}
 	ASSERT_EQ(next.id, id);
 	slub_shrinker_mark(&next, group, 0);
@@ -158,8 +159,8 @@ TEST(Shrinker, DebtsGoWithTheirShrinker)
 	next.batch = 32;
 	EXPECT_EQ(slub_shrink(5), 0u);
 	EXPECT_EQ(slub_shrink(0), 500u);
-	slub_shrinker_unregister(&next);
-	slub_group_delete(group);
+	slub_shrinker_destroy(&next);
+	slub_group_destroy(group);
 }
 
 TEST(Shrinker, TheBatchIsItsOwn)
@@ -167,7 +168,7 @@ TEST(Shrinker, TheBatchIsItsOwn)
 	Cache cache(4096);
 
 	cache.batch = 1000;
-	slub_shrinker_register(&cache);
+	slub_shrinker_create(&cache);
 	slub_shrink(1);
 	EXPECT_EQ(cache.asked, (std::vector<size_t>{ 1000, 1000, 1000, 1000 }));
 }
@@ -176,8 +177,8 @@ TEST(Shrinker, ShrinkAllFreesAll)
 {
 	Cache small(10), large(1 << 20);
 
-	slub_shrinker_register(&small);
-	slub_shrinker_register(&large);
+	slub_shrinker_create(&small);
+	slub_shrinker_create(&large);
 	EXPECT_GE(slub_shrink_all(), (size_t)1 << 20);
 	EXPECT_EQ(small.objects, 0u);
 	EXPECT_LE(large.objects, 128u);
@@ -190,8 +191,8 @@ TEST(Shrinker, NumaAwareIsAskedForEveryNodeThatThereIs)
 
 	aware.on_count = [&](Control *c) { nodes.push_back(c->node); return 0; };
 	plain.on_count = [&](Control *c) { plain_nodes.push_back(c->node); return 0; };
-	slub_shrinker_register(&aware);
-	slub_shrinker_register(&plain);
+	slub_shrinker_create(&aware);
+	slub_shrinker_create(&plain);
 	slub_shrink(12);
 	EXPECT_GE(nodes.size(), 1u);
 	EXPECT_EQ(nodes[0], 0);
@@ -209,7 +210,7 @@ TEST(Shrinker, OnlyMarkedPairsAreAsked)
 	size_t answer = 1;
 
 	shrinker.on_count = [&](Control *c) { asked.push_back(c->group); return answer; };
-	slub_shrinker_register(&shrinker);
+	slub_shrinker_create(&shrinker);
 	slub_shrink(12);
 	EXPECT_TRUE(asked.empty());
 	EXPECT_EQ(slub_shrinker_mark(&shrinker, b, 0), 0);
@@ -225,8 +226,8 @@ TEST(Shrinker, OnlyMarkedPairsAreAsked)
 	slub_shrinker_mark(&shrinker, a, 0);
 	slub_shrink(12);
 	EXPECT_EQ(asked.size(), 8u);
-	slub_group_delete(b);
-	slub_group_delete(a);
+	slub_group_destroy(b);
+	slub_group_destroy(a);
 }
 
 TEST(Shrinker, WhatADeletedGroupHadIsItsParents)
@@ -237,12 +238,12 @@ TEST(Shrinker, WhatADeletedGroupHadIsItsParents)
 	std::vector<slub_group *> asked;
 
 	shrinker.on_count = [&](Control *c) { asked.push_back(c->group); return 1; };
-	slub_shrinker_register(&shrinker);
+	slub_shrinker_create(&shrinker);
 	slub_shrinker_mark(&shrinker, b, 0);
-	EXPECT_EQ(slub_group_delete(b), 0);
+	EXPECT_EQ(slub_group_destroy(b), 0);
 	slub_shrink(12);
 	EXPECT_EQ(asked, std::vector<slub_group *>{ a });
-	slub_group_delete(a);
+	slub_group_destroy(a);
 }
 
 /* The race: what is added between "nothing" and the cleared bit is found. */
@@ -264,7 +265,7 @@ TEST(Shrinker, AMarkThatRacesWithEmptyIsNotLost)
 	shrinker.on_scan = [&](Control *) {
 		return scans++ % 2 ? SLUB_SHRINK_STOP : (size_t)objects.exchange(0);
 	};
-	slub_shrinker_register(&shrinker);
+	slub_shrinker_create(&shrinker);
 	std::thread walker([&] { while (!stop) slub_shrink(0); });
 	for (int i = 0; i < 3000; i++) {
 		if (objects++ == 0) {
@@ -297,7 +298,7 @@ TEST(Shrinker, NineThousandShrinkersInManyGroups)
 		shrinkers.emplace_back(new Shrinker(SLUB_SHRINKER_GROUP_AWARE));
 		Shrinker *s = shrinkers.back().get();
 		s->on_count = [&](Control *) { asked++; return SLUB_SHRINK_EMPTY; };
-		ASSERT_EQ(slub_shrinker_register(s), 0);
+		ASSERT_EQ(slub_shrinker_create(s), 0);
 		ASSERT_EQ(slub_shrinker_mark(s, groups[i % GROUPS], 0), 0);
 	}
 	slub_shrink(12);
@@ -306,7 +307,7 @@ TEST(Shrinker, NineThousandShrinkersInManyGroups)
 	EXPECT_EQ(asked, 2u * SHRINKERS);
 	shrinkers.clear();
 	for (slub_group *group : groups)
-		EXPECT_EQ(slub_group_delete(group), 0);
+		EXPECT_EQ(slub_group_destroy(group), 0);
 }
 
 /* ---- callbacks that do what they want ---- */
@@ -320,12 +321,12 @@ TEST(Shrinker, ACallbackMayRegisterAllocateAndWalk)
 	outer.on_count = [&](Control *) {
 		std::vector<int> memory(10000, 1);
 
-		slub_shrinker_register(inner.get());
+		slub_shrinker_create(inner.get());
 		nested = slub_shrink(0) + slub_shrink_all();
-		EXPECT_EQ(slub_shrinker_unregister(inner.get()), 0);
+		EXPECT_EQ(slub_shrinker_destroy(inner.get()), 0);
 		return 0;
 	};
-	slub_shrinker_register(&outer);
+	slub_shrinker_create(&outer);
 	slub_shrink(0);
 	EXPECT_EQ(nested, 0u);
 }
@@ -339,7 +340,7 @@ TEST(Shrinker, ACallbackMayUnregisterAndFreeItself)
 				return (size_t)1000;
 			auto alive = std::move(shrinker->on_count);
 			auto alive_too = std::move(shrinker->on_scan);
-			EXPECT_EQ(slub_shrinker_unregister(shrinker), 0);
+			EXPECT_EQ(slub_shrinker_destroy(shrinker), 0);
 			memset((void *)shrinker, 0x6b, sizeof(slub_shrinker));
 			operator delete(shrinker);
 			shrinker = nullptr;
@@ -347,7 +348,7 @@ TEST(Shrinker, ACallbackMayUnregisterAndFreeItself)
 		};
 		shrinker->on_count = [&](Control *) { return go(false); };
 		shrinker->on_scan = [&](Control *) { return go(true); };
-		slub_shrinker_register(shrinker);
+		slub_shrinker_create(shrinker);
 		slub_shrink(0);
 		EXPECT_EQ(shrinker, nullptr);
 		slub_shrink(0);
@@ -366,7 +367,7 @@ TEST(Shrinker, LiesAreBounded)
 		c->nr_scanned = 0;
 		return (size_t)1 << 62;
 	};
-	slub_shrinker_register(&liar);
+	slub_shrinker_create(&liar);
 	slub_shrink(0);
 	EXPECT_EQ(scans, 4096u);
 	EXPECT_EQ(liar.cut_short, 1u);
@@ -384,21 +385,21 @@ TEST(Shrinker, BadRequestsAreRefused)
 {
 	Shrinker shrinker, half;
 
-	EXPECT_EQ(slub_shrinker_register(nullptr), -EINVAL);
+	EXPECT_EQ(slub_shrinker_create(nullptr), -EINVAL);
 	half.count = nullptr;
-	EXPECT_EQ(slub_shrinker_register(&half), -EINVAL);
+	EXPECT_EQ(slub_shrinker_create(&half), -EINVAL);
 	half.flags = 1 << 9;
-	EXPECT_EQ(slub_shrinker_register(&half), -EINVAL);
-	EXPECT_EQ(slub_shrinker_unregister(&half), -EINVAL);
-	EXPECT_EQ(slub_shrinker_unregister(nullptr), -EINVAL);
-	ASSERT_EQ(slub_shrinker_register(&shrinker), 0);
-	EXPECT_EQ(slub_shrinker_register(&shrinker), -EEXIST);
+	EXPECT_EQ(slub_shrinker_create(&half), -EINVAL);
+	EXPECT_EQ(slub_shrinker_destroy(&half), -EINVAL);
+	EXPECT_EQ(slub_shrinker_destroy(nullptr), -EINVAL);
+	ASSERT_EQ(slub_shrinker_create(&shrinker), 0);
+	EXPECT_EQ(slub_shrinker_create(&shrinker), -EEXIST);
 	EXPECT_EQ(slub_shrinker_mark(&shrinker, nullptr, 0), -EINVAL);
-	EXPECT_EQ(slub_shrinker_unregister(&shrinker), 0);
-	EXPECT_EQ(slub_shrinker_unregister(&shrinker), -EINVAL);
+	EXPECT_EQ(slub_shrinker_destroy(&shrinker), 0);
+	EXPECT_EQ(slub_shrinker_destroy(&shrinker), -EINVAL);
 	Shrinker aware(SLUB_SHRINKER_GROUP_AWARE);
 	EXPECT_EQ(slub_shrinker_mark(&aware, nullptr, 0), -EINVAL);
-	slub_shrinker_register(&aware);
+	slub_shrinker_create(&aware);
 	EXPECT_EQ(slub_shrinker_mark(&aware, nullptr, 1), -EINVAL);
 	EXPECT_EQ(slub_shrinker_mark(&aware, nullptr, -1), -EINVAL);
 	EXPECT_EQ(slub_shrinker_mark(&aware, (slub_group *)&shrinker, 0), -EINVAL);
@@ -413,7 +414,7 @@ TEST(Shrinker, SixtyFiveThousandAreAllThereCanBe)
 
 	while (!err && all.size() < 70000) {
 		all.emplace_back(new Shrinker);
-		err = slub_shrinker_register(all.back().get());
+		err = slub_shrinker_create(all.back().get());
 	}
 	EXPECT_EQ(err, -ENOSPC);
 	EXPECT_EQ(all.size(), 65536u);
@@ -444,15 +445,15 @@ TEST(Shrinker, UnregisterDoesNotWaitForTheCallbackOfAnother)
 	Gate gate;
 	Shrinker other;
 
-	slub_shrinker_register(&gate);
-	slub_shrinker_register(&other);
+	slub_shrinker_create(&gate);
+	slub_shrinker_create(&other);
 	std::thread walker([] { slub_shrink(12); });
 	while (!gate.inside)
 		usleep(100);
 	/* It would wait for ever. */
 	for (int i = 0; i < 1000; i++) {
-		EXPECT_EQ(slub_shrinker_unregister(&other), 0);
-		EXPECT_EQ(slub_shrinker_register(&other), 0);
+		EXPECT_EQ(slub_shrinker_destroy(&other), 0);
+		EXPECT_EQ(slub_shrinker_create(&other), 0);
 	}
 	EXPECT_EQ(gate.inside, 1);
 	gate.open = true;
@@ -464,14 +465,14 @@ TEST(Shrinker, UnregisterWaitsForItsOwnCallback)
 	Gate gate;
 	std::atomic<bool> done{false};
 
-	slub_shrinker_register(&gate);
+	slub_shrinker_create(&gate);
 	std::thread walker([] { slub_shrink(12); });
 	std::thread second([] { slub_shrink(12); });
 	while (gate.inside < 2)
 		usleep(100);
 	uint32_t registered = __atomic_load_n(&gate.state, __ATOMIC_ACQUIRE);
 	std::thread leaver([&] {
-		EXPECT_EQ(slub_shrinker_unregister(&gate), 0);
+		EXPECT_EQ(slub_shrinker_destroy(&gate), 0);
 		EXPECT_EQ(gate.inside, 0);
 		done = true;
 	});
@@ -480,7 +481,7 @@ TEST(Shrinker, UnregisterWaitsForItsOwnCallback)
 		usleep(100);
 	usleep(20000);
 	EXPECT_FALSE(done);
-	EXPECT_EQ(slub_shrinker_unregister(&gate), -EINVAL);
+	EXPECT_EQ(slub_shrinker_destroy(&gate), -EINVAL);
 	gate.open = true;
 	leaver.join();
 	walker.join();
@@ -495,31 +496,31 @@ TEST(Shrinker, TwoCallbacksThatUnregisterEachOtherAreTold)
 		inside++;
 		while (inside < 2)
 			usleep(100);
-		int err = slub_shrinker_unregister(other);
+		int err = slub_shrinker_destroy(other);
 		(err == -EDEADLK ? deadlocks : good)++;
 		EXPECT_TRUE(err == 0 || err == -EDEADLK);
 		return 0;
 	};
 
 	a.on_count = [&](Control *) { return meet(&b); };
-	slub_shrinker_register(&a);
+	slub_shrinker_create(&a);
 	std::thread first([] { slub_shrink(12); });
 	while (inside < 1)
 		usleep(100);
 	/* The second walk must get to b, not to a. */
 	b.on_count = [&](Control *) { return meet(&a); };
 	a.on_count = [](Control *) { return 0; };
-	slub_shrinker_register(&b);
+	slub_shrinker_create(&b);
 	std::thread second([] { slub_shrink(12); });
 	first.join();
 	second.join();
 	EXPECT_GE(deadlocks, 1);
 	EXPECT_EQ(deadlocks + good, 2);
 	/* Asked no more; from outside it can be finished. */
-	slub_shrinker_unregister(&a);
-	slub_shrinker_unregister(&b);
-	EXPECT_EQ(slub_shrinker_register(&a), 0);
-	EXPECT_EQ(slub_shrinker_register(&b), 0);
+	slub_shrinker_destroy(&a);
+	slub_shrinker_destroy(&b);
+	EXPECT_EQ(slub_shrinker_create(&a), 0);
+	EXPECT_EQ(slub_shrinker_create(&b), 0);
 }
 
 /* Registering, marking, unregistering, poisoning and freeing while others walk. */
@@ -549,16 +550,16 @@ TEST(Shrinker, StormDuringWalks)
 					wrong += *word != 42;
 					return 1;
 				};
-				slub_shrinker_register(s);
+				slub_shrinker_create(s);
 				if (aware)
 					slub_shrinker_mark(s, t ? group : nullptr, 0);
 				if (i % 64 == 0)
 					sched_yield();
-				slub_shrinker_unregister(s);
+				slub_shrinker_destroy(s);
 				*word = 0;
 				delete s;
 			}
-			slub_group_delete(group);
+			slub_group_destroy(group);
 		});
 	}
 	for (auto &thread : stormers)
@@ -574,12 +575,12 @@ TEST(Shrinker, AChildIsNotInsideTheCallbacksOfItsParent)
 {
 	Gate gate;
 
-	slub_shrinker_register(&gate);
+	slub_shrinker_create(&gate);
 	std::thread walker([] { slub_shrink(12); });
 	while (!gate.inside)
 		usleep(100);
 	EXPECT_EQ(harness::in_child([&] {
-		_exit(slub_shrinker_unregister(&gate) ? 1 : 0);
+		_exit(slub_shrinker_destroy(&gate) ? 1 : 0);
 	}), 0);
 	gate.open = true;
 	walker.join();

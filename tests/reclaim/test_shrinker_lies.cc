@@ -43,10 +43,10 @@ struct Liar : slub_shrinker {
 		scan = [](slub_shrinker *s, Control *c) noexcept {
 			return static_cast<Liar *>(s)->on_scan(c);
 		};
-		seeks = SLUB_DEFAULT_SEEKS;
+		seeks = SLUB_SHRINKER_SEEKS;
 		this->flags = flags;
 	}
-	~Liar() { slub_shrinker_unregister(this); }
+	~Liar() { slub_shrinker_destroy(this); }
 };
 
 /* Calls of scan in one visit at the most. */
@@ -66,13 +66,13 @@ bool works_as_usual()
 	}
 	for (void *block : blocks)
 		free(block);
-	good = slub_group_leave(group) == 0 && slub_group_delete(group) == 0 && good;
+	good = slub_group_leave(group) == 0 && slub_group_destroy(group) == 0 && good;
 	slub_free_deferred(slub_cache_alloc(cache));
 	slub_deferred_barrier();
 	Liar other;
-	good = slub_shrinker_register(&other) == 0 && good;
+	good = slub_shrinker_create(&other) == 0 && good;
 	slub_shrink(0);
-	good = slub_shrinker_unregister(&other) == 0 && good;
+	good = slub_shrinker_destroy(&other) == 0 && good;
 	return slub_cache_destroy(cache) == 0 && good;
 }
 
@@ -97,7 +97,7 @@ TEST(ShrinkerLies, FreesLessThanItSays)
 	/* All it is asked for, it says, and has as many as before. */
 	liar.on_count = [](Control *) { return 1000000; };
 	liar.on_scan = [&](Control *c) { scans++; return c->nr_to_scan; };
-	ASSERT_EQ(slub_shrinker_register(&liar), 0);
+	ASSERT_EQ(slub_shrinker_create(&liar), 0);
 	EXPECT_EQ(slub_shrink(1), VISIT * 128);
 	EXPECT_EQ(scans, VISIT);
 	EXPECT_EQ(liar.freed, VISIT * 128);
@@ -114,7 +114,7 @@ TEST(ShrinkerLies, FreesMoreThanItSays)
 
 	liar.on_count = [&](Control *) { return objects ? objects : SLUB_SHRINK_EMPTY; };
 	liar.on_scan = [&](Control *) { scans++; objects = 0; return 0; };
-	ASSERT_EQ(slub_shrinker_register(&liar), 0);
+	ASSERT_EQ(slub_shrinker_create(&liar), 0);
 	EXPECT_EQ(slub_shrink(0), 0u);
 	EXPECT_EQ(objects, 0u);
 	EXPECT_LE(scans, 2000u / 128 + 1);
@@ -133,14 +133,14 @@ TEST(ShrinkerLies, AlwaysSaysThatThereIsMore)
 		liar.batch = batch;
 		liar.on_count = [](Control *) { return SLUB_SHRINK_EMPTY - 1; };
 		liar.on_scan = [&](Control *) { scans++; return 1; };
-		ASSERT_EQ(slub_shrinker_register(&liar), 0);
-		for (int priority = SLUB_PRIORITY_MAX; priority >= 0; priority--) {
+		ASSERT_EQ(slub_shrinker_create(&liar), 0);
+		for (int priority = SLUB_SHRINK_PRIORITY_MAX; priority >= 0; priority--) {
 			scans = 0;
 			slub_shrink(priority);
 			EXPECT_LE(scans, VISIT) << priority;
 		}
 		if (batch != SIZE_MAX) {
-			EXPECT_EQ(liar.cut_short, (uint64_t)SLUB_PRIORITY_MAX + 1);
+			EXPECT_EQ(liar.cut_short, (uint64_t)SLUB_SHRINK_PRIORITY_MAX + 1);
 		}
 	}
 }
@@ -149,7 +149,7 @@ TEST(ShrinkerLies, AlwaysSaysThatThereIsMore)
 TEST(ShrinkerLies, AGroupAtItsMaximumIsNotDeceived)
 {
 	slub_group *group = slub_group_create("deceived", nullptr);
-	slub_group_stats stats = {};
+	struct slub_group_stats stats = {};
 	size_t scans = 0, held = 1000;
 	bool says_less = false;
 	{
@@ -167,13 +167,13 @@ TEST(ShrinkerLies, AGroupAtItsMaximumIsNotDeceived)
 			held = 0;
 			return (size_t)0;		/* and gave all back */
 		};
-		slub_shrinker_register(&liar);
+		slub_shrinker_create(&liar);
 		slub_shrinker_mark(&liar, group, 0);
 		errno = 0;
 		EXPECT_EQ(slub_group_charge(group, 1), 0u);
 		EXPECT_EQ(errno, ENOMEM);
-		EXPECT_LE(scans, (SLUB_PRIORITY_MAX + 1) * VISIT);
-		EXPECT_EQ(slub_group_stats_read(group, &stats), 0);
+		EXPECT_LE(scans, (SLUB_SHRINK_PRIORITY_MAX + 1) * VISIT);
+		EXPECT_EQ(slub_group_stats(group, &stats), 0);
 		EXPECT_EQ(stats.usage, 1000u);
 		EXPECT_EQ(stats.failures, 1u);
 		EXPECT_EQ(slub_group_limit_set(group, SLUB_GROUP_MAX, 999), -EBUSY);
@@ -181,10 +181,10 @@ TEST(ShrinkerLies, AGroupAtItsMaximumIsNotDeceived)
 		EXPECT_EQ(slub_group_charge(group, 1), token);
 		EXPECT_EQ(held, 0u);
 		slub_group_uncharge(token, 1);
-		EXPECT_EQ(slub_group_stats_read(group, &stats), 0);
+		EXPECT_EQ(slub_group_stats(group, &stats), 0);
 		EXPECT_EQ(stats.usage, 0u);
 	}
-	EXPECT_EQ(slub_group_delete(group), 0);
+	EXPECT_EQ(slub_group_destroy(group), 0);
 }
 
 /* In a process that may have 64 MiB; see act_at_the_limit(). */
@@ -227,7 +227,7 @@ TEST(ShrinkerLies, ACallbackMayUnregisterAndFreeAnother)
 	auto take = [&](size_t n) {
 		if (!all[n])
 			return;
-		EXPECT_EQ(slub_shrinker_unregister(all[n]), 0);
+		EXPECT_EQ(slub_shrinker_destroy(all[n]), 0);
 		memset((void *)static_cast<slub_shrinker *>(all[n]), 0x6b, 64);
 		all[n]->state = 0;
 		delete all[n];
@@ -247,7 +247,7 @@ TEST(ShrinkerLies, ACallbackMayUnregisterAndFreeAnother)
 			take((i + 1) % all.size());
 			return SLUB_SHRINK_STOP;
 		};
-		ASSERT_EQ(slub_shrinker_register(all[i]), 0);
+		ASSERT_EQ(slub_shrinker_create(all[i]), 0);
 	}
 	slub_shrink(0);
 	EXPECT_GT(called, 0u);
@@ -262,7 +262,7 @@ TEST(ShrinkerLies, AVisitorMayUnregisterWhatItVisits)
 	std::vector<std::unique_ptr<Liar>> all;
 	auto visit = [](slub_shrinker *s, void *nr) {
 		if (!strcmp(s->name, "liar")) {
-			EXPECT_EQ(slub_shrinker_unregister(s), 0);
+			EXPECT_EQ(slub_shrinker_destroy(s), 0);
 			++*static_cast<int *>(nr);
 		}
 		return 0;
@@ -271,7 +271,7 @@ TEST(ShrinkerLies, AVisitorMayUnregisterWhatItVisits)
 
 	for (int i = 0; i < 10; i++) {
 		all.emplace_back(new Liar);
-		slub_shrinker_register(all.back().get());
+		slub_shrinker_create(all.back().get());
 	}
 	EXPECT_EQ(slub_shrinker_for_each(visit, &nr), 0);
 	EXPECT_EQ(nr, 10);
@@ -283,7 +283,7 @@ TEST(ShrinkerLies, ACallbackThatRegistersForEverComesToAnEnd)
 	std::function<size_t(Control *)> one_more = [&](Control *) {
 		all.emplace_back(new Liar);
 		all.back()->on_count = one_more;
-		int err = slub_shrinker_register(all.back().get());
+		int err = slub_shrinker_create(all.back().get());
 		EXPECT_TRUE(err == 0 || err == -ENOSPC) << err;
 		if (err)
 			all.pop_back();
@@ -297,7 +297,7 @@ TEST(ShrinkerLies, ACallbackThatRegistersForEverComesToAnEnd)
 	/* There is room again. */
 	all.clear();
 	Liar after;
-	EXPECT_EQ(slub_shrinker_register(&after), 0);
+	EXPECT_EQ(slub_shrinker_create(&after), 0);
 	slub_shrink(12);
 }
 
@@ -308,11 +308,11 @@ TEST(ShrinkerLies, ACallbackThatRegistersItselfAnewComesToAnEnd)
 
 	liar.on_count = [&](Control *) {
 		calls++;
-		EXPECT_EQ(slub_shrinker_unregister(&liar), 0);
-		EXPECT_EQ(slub_shrinker_register(&liar), 0);
+		EXPECT_EQ(slub_shrinker_destroy(&liar), 0);
+		EXPECT_EQ(slub_shrinker_create(&liar), 0);
 		return 0;
 	};
-	ASSERT_EQ(slub_shrinker_register(&liar), 0);
+	ASSERT_EQ(slub_shrinker_create(&liar), 0);
 	slub_shrink(12);
 	EXPECT_GE(calls, 1u);
 	EXPECT_LE(calls, 65536u);
@@ -338,7 +338,7 @@ struct Cannibals {
 			eat();
 			return (size_t)0;
 		};
-		wrong += slub_shrinker_register(one) != 0;
+		wrong += slub_shrinker_create(one) != 0;
 		return one;
 	}
 	/* Takes one out, maybe itself, and puts a new one in its place. */
@@ -350,7 +350,7 @@ struct Cannibals {
 
 		if (!one)
 			return;
-		finish(one, slub_shrinker_unregister(one));
+		finish(one, slub_shrinker_destroy(one));
 		places[n] = make();
 		eaten++;
 	}
@@ -384,9 +384,9 @@ TEST(ShrinkerLies, CallbacksThatUnregisterEachOtherWhileOthersWalk)
 		walker.join();
 	EXPECT_EQ(all.wrong, 0u);
 	for (auto &place : all.places)
-		all.finish(place, slub_shrinker_unregister(place));
+		all.finish(place, slub_shrinker_destroy(place));
 	for (size_t i = 0; i < all.stuck.size(); i++) {
-		EXPECT_EQ(slub_shrinker_unregister(all.stuck[i]), 0);
+		EXPECT_EQ(slub_shrinker_destroy(all.stuck[i]), 0);
 		delete all.stuck[i];
 	}
 	EXPECT_EQ(all.wrong, 0u);
@@ -408,7 +408,7 @@ TEST(ShrinkerLies, ACallbackThatSleepsHoldsUpNobodyElse)
 			usleep(100);
 		return 0;
 	};
-	ASSERT_EQ(slub_shrinker_register(&liar), 0);
+	ASSERT_EQ(slub_shrinker_create(&liar), 0);
 	std::thread walker([&] {
 		sleeper = std::this_thread::get_id();
 		slub_shrink(0);
@@ -444,7 +444,7 @@ TEST(ShrinkerLies, ACallbackThatTriesTheLockOfTheAllocatingThreadIsLeftOut)
 			pthread_mutex_unlock(&lock);
 			return (size_t)1;
 		};
-		slub_shrinker_register(&polite);
+		slub_shrinker_create(&polite);
 		slub_shrinker_mark(&polite, group, 0);
 		pthread_mutex_lock(&lock);
 		errno = 0;
@@ -455,7 +455,7 @@ TEST(ShrinkerLies, ACallbackThatTriesTheLockOfTheAllocatingThreadIsLeftOut)
 		EXPECT_EQ(slub_group_charge(group, 1), token);
 	}
 	slub_group_uncharge(token, 1);
-	EXPECT_EQ(slub_group_delete(group), 0);
+	EXPECT_EQ(slub_group_destroy(group), 0);
 }
 
 /* In a process of its own, which ends with the thread that hangs: see act_deadlock(). */
@@ -493,7 +493,7 @@ void act_at_the_limit()
 		nested += counts - before;
 		return c->nr_to_scan;
 	};
-	MUST(slub_shrinker_register(&liar) == 0);
+	MUST(slub_shrinker_create(&liar) == 0);
 	while (void *block = malloc(20000))
 		blocks.push_back(block);
 	MUST(errno == ENOMEM);
@@ -544,7 +544,7 @@ void act_deadlock()
 		}
 		return 0;
 	};
-	slub_shrinker_register(hangs);
+	slub_shrinker_create(hangs);
 	std::thread([] {
 		holder = std::this_thread::get_id();
 		pthread_mutex_lock(&lock);
@@ -555,7 +555,7 @@ void act_deadlock()
 		usleep(100);
 	MUST(works_as_usual());
 	std::thread([] {
-		slub_shrinker_unregister(hangs);
+		slub_shrinker_destroy(hangs);
 		_exit(4);
 	}).detach();
 	MUST(works_as_usual());

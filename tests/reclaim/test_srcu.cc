@@ -157,7 +157,7 @@ TEST(Srcu, ReadersNeverSeeWhatWasPoisoned)
 {
 	slub_srcu domain = SLUB_SRCU_INIT;
 
-	ASSERT_EQ(slub_srcu_init(&domain), 0);
+	ASSERT_EQ(slub_srcu_create(&domain), 0);
 	{
 		Torture torture(&domain);
 
@@ -349,7 +349,7 @@ TEST(Srcu, ADestroyedDomainCanBeUsedAnew)
 	slub_srcu domain;
 
 	for (int i = 0; i < 1000; i++) {
-		ASSERT_EQ(slub_srcu_init(&domain), 0);
+		ASSERT_EQ(slub_srcu_create(&domain), 0);
 		slub_srcu_read_unlock(&domain, slub_srcu_read_lock(&domain));
 		slub_srcu_synchronize(&domain);
 		slub_srcu_destroy(&domain);
@@ -447,7 +447,7 @@ TEST(Srcu, AForkedChildStartsWithoutReadersOfADomainWithoutCounters)
 		std::atomic<int> inside{0};
 
 		fill_areas();
-		if (slub_srcu_init(&domain) != -ENOSPC)
+		if (slub_srcu_create(&domain) != -ENOSPC)
 			_exit(10);
 		std::thread reader([&] {
 			slub_srcu_read_lock(&domain);

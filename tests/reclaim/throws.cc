@@ -43,8 +43,8 @@ void shrink(slub_shrinker_fn *count, slub_shrinker_fn *scan)
 
 	shrinker.count = count;
 	shrinker.scan = scan;
-	shrinker.seeks = SLUB_DEFAULT_SEEKS;
-	slub_shrinker_register(&shrinker);
+	shrinker.seeks = SLUB_SHRINKER_SEEKS;
+	slub_shrinker_create(&shrinker);
 	try {
 		slub_shrink(0);
 	} catch (const std::runtime_error &) {
@@ -86,7 +86,7 @@ void visitor_throws()
 	slub_shrinker shrinker = {};
 
 	shrinker.count = shrinker.scan = some;
-	slub_shrinker_register(&shrinker);
+	slub_shrinker_create(&shrinker);
 	try {
 		slub_shrinker_for_each(visit_throws, nullptr);
 	} catch (const std::runtime_error &) {

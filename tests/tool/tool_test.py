@@ -295,14 +295,14 @@ class WrongArguments(Folder):
         self.assertRefused(slub("run", "--fastpath"), 2, "fastpath")
         self.assertRefused(slub("run", "--retain=12Q", "true"), 2, "12Q", "K", "M", "G")
         self.assertRefused(slub("run", "--retain=-1", "true"), 2, "-1", "from 0 to 64T")
-        self.assertRefused(slub("run", "--reserve=1M", "true"), 2,
+        self.assertRefused(slub("run", "--address_space=1M", "true"), 2,
                            "not 0, or a number of bytes from 8M to 64T")
         self.assertRefused(slub("run", "--limit=1", "true"), 2,
                            "not 'auto', 0, or a number of bytes from 1M to 64T")
         self.assertRefused(slub("run", "--guard_places=1", "true"), 2,
                            "not 0, or a number from 16 to 16384")
         self.assertRefused(slub("run", "--cpus=9000", "true"), 2, "not a number from 0 to 8192")
-        self.assertRefused(slub("run", "--reserve=1K", "true"), 2, "1K")
+        self.assertRefused(slub("run", "--address_space=1K", "true"), 2, "1K")
         self.assertRefused(slub("run", "--huge=", "true"), 2, "never", "block", "always")
         self.assertRefused(slub("run", "--force=1", "true"), 2, "force")
         self.assertRefused(slub("run", "-z", "true"), 2, "-z")

@@ -304,9 +304,9 @@ private:
 			detail::fail(EINVAL, "slub::cache: has no place for a ctor; "
 					     "make() calls the type's constructor");
 		/* Its readers may look at an object while make() writes it. */
-		if ((args.flags & SLUB_TYPESAFE_BY_RCU) &&
+		if ((args.flags & SLUB_CACHE_TYPESAFE_BY_RCU) &&
 		    !std::is_trivially_destructible_v<T>)
-			detail::fail(EINVAL, "slub::cache: SLUB_TYPESAFE_BY_RCU needs a "
+			detail::fail(EINVAL, "slub::cache: SLUB_CACHE_TYPESAFE_BY_RCU needs a "
 					     "type without destructor");
 
 		slub_cache *handle = slub_cache_create_args(&args);

@@ -50,7 +50,7 @@ public:
 	~group()
 	{
 		if (handle_)
-			slub_group_delete(handle_);
+			slub_group_destroy(handle_);
 	}
 
 	/*
@@ -74,7 +74,7 @@ public:
 	{
 		struct slub_group_stats counts = {};
 
-		slub_group_stats_read(handle_, &counts);
+		slub_group_stats(handle_, &counts);
 		return counts;
 	}
 	/* For the C functions; still owned by this.  nullptr after a move. */

@@ -82,7 +82,7 @@ private:
 	{
 		/* A tag is asked for to be apart: then SLUB_MERGE=1 does not count. */
 		constexpr unsigned long flags =
-			std::is_same_v<Tag, shared_nodes> ? 0 : SLUB_NO_MERGE;
+			std::is_same_v<Tag, shared_nodes> ? 0 : SLUB_CACHE_NO_MERGE;
 		char name[SLUB_CACHE_NAME_MAX + 1];
 
 		for (int copy = 1; copy < 100; copy++) {

@@ -33,7 +33,7 @@ public:
 	 * empty function, seeks above 1,000,000), ENOSPC.
 	 */
 	shrinker(const char *name, count_function count, scan_function scan,
-		 unsigned int seeks = SLUB_DEFAULT_SEEKS)
+		 unsigned int seeks = SLUB_SHRINKER_SEEKS)
 		: count_(std::move(count)), scan_(std::move(scan)), shrinker_()
 	{
 		shrinker_.name = name;
@@ -42,7 +42,7 @@ public:
 		shrinker_.data = this;
 		shrinker_.seeks = seeks;
 
-		int result = slub_shrinker_register(&shrinker_);
+		int result = slub_shrinker_create(&shrinker_);
 
 		if (result < 0)
 			detail::fail(-result, result == -EINVAL ?
@@ -55,12 +55,12 @@ public:
 	 * Waits for calls that are under way; not to be run by such a call.  Where a call
 	 * of another shrinker runs it, and a call of this one waits for that in its turn
 	 * (two that destroy each other), neither can go on: std::terminate(), with a text.
-	 * C's slub_shrinker_unregister() tells (EDEADLK), and can be called again.
+	 * C's slub_shrinker_destroy() tells (EDEADLK), and can be called again.
 	 * Likewise in a signal handler that interrupted the library.
 	 */
 	~shrinker()
 	{
-		if (slub_shrinker_unregister(&shrinker_))
+		if (slub_shrinker_destroy(&shrinker_))
 			detail::stop("slub::shrinker: destroyed where its calls cannot be "
 				     "waited for");
 	}

@@ -14,23 +14,23 @@ extern "C" {
 typedef unsigned int gfp_t;
 
 /* Those with a meaning have the library's values: translating is masking. */
-#define __GFP_ZERO		((gfp_t)SLUB_ZERO)
-#define __GFP_MEMALLOC		((gfp_t)SLUB_RESERVE)
-#define __GFP_NOMEMALLOC	((gfp_t)SLUB_NO_RESERVE)
+#define __GFP_ZERO		((gfp_t)SLUB_ALLOC_ZERO)
+#define __GFP_MEMALLOC		((gfp_t)SLUB_ALLOC_RESERVE)
+#define __GFP_NOMEMALLOC	((gfp_t)SLUB_ALLOC_NO_RESERVE)
 #define __GFP_DIRECT_RECLAIM	((gfp_t)SLUB_POOL_WAIT)
-#define __GFP_NOFAIL		((gfp_t)1 << 16)
-#define __GFP_KSWAPD_RECLAIM	((gfp_t)1 << 17)
-#define __GFP_HIGH		((gfp_t)1 << 18)
-#define __GFP_IO		((gfp_t)1 << 19)
-#define __GFP_FS		((gfp_t)1 << 20)
-#define __GFP_NOWARN		((gfp_t)1 << 21)
-#define __GFP_NORETRY		((gfp_t)1 << 22)
-#define __GFP_RETRY_MAYFAIL	((gfp_t)1 << 23)
-#define __GFP_ACCOUNT		((gfp_t)1 << 24)
-#define __GFP_THISNODE		((gfp_t)1 << 25)
-#define __GFP_HARDWALL		((gfp_t)1 << 26)
-#define __GFP_RECLAIMABLE	((gfp_t)1 << 27)
-#define __GFP_COMP		((gfp_t)1 << 28)
+#define __GFP_NOFAIL		((gfp_t)1 << 0)
+#define __GFP_KSWAPD_RECLAIM	((gfp_t)1 << 1)
+#define __GFP_HIGH		((gfp_t)1 << 2)
+#define __GFP_IO		((gfp_t)1 << 3)
+#define __GFP_FS		((gfp_t)1 << 4)
+#define __GFP_NOWARN		((gfp_t)1 << 5)
+#define __GFP_NORETRY		((gfp_t)1 << 6)
+#define __GFP_RETRY_MAYFAIL	((gfp_t)1 << 7)
+#define __GFP_ACCOUNT		((gfp_t)1 << 8)
+#define __GFP_THISNODE		((gfp_t)1 << 9)
+#define __GFP_HARDWALL		((gfp_t)1 << 10)
+#define __GFP_RECLAIMABLE	((gfp_t)1 << 11)
+#define __GFP_COMP		((gfp_t)1 << 12)
 #define __GFP_RECLAIM		(__GFP_DIRECT_RECLAIM | __GFP_KSWAPD_RECLAIM)
 #define GFP_ATOMIC		(__GFP_HIGH | __GFP_KSWAPD_RECLAIM)
 #define GFP_NOWAIT		(__GFP_KSWAPD_RECLAIM | __GFP_NOWARN)
@@ -42,8 +42,18 @@ typedef unsigned int gfp_t;
 
 #define SLUB_KERNEL_ALLOC_FLAGS \
 	(__GFP_ZERO | __GFP_MEMALLOC | __GFP_NOMEMALLOC)
-#define SLUB_KERNEL_POOL_FLAGS \
-	(__GFP_MEMALLOC | __GFP_NOMEMALLOC | __GFP_DIRECT_RECLAIM)
+
+/* Flags of slub_mempool_alloc(). */
+static inline unsigned int slub_kernel_pool_flags(gfp_t gfp)
+{
+	unsigned int flags = gfp & __GFP_DIRECT_RECLAIM;
+
+	if (gfp & __GFP_MEMALLOC)
+		flags |= (unsigned int)SLUB_POOL_RESERVE;
+	if (gfp & __GFP_NOMEMALLOC)
+		flags |= (unsigned int)SLUB_POOL_NO_RESERVE;
+	return flags;
+}
 
 static inline bool gfpflags_allow_blocking(gfp_t gfp)
 {

@@ -62,7 +62,7 @@ static inline int mempool_resize(mempool_t *pool, int min_nr)
 /* Waits with GFP_KERNEL, GFP_NOIO, GFP_NOFS; fails with GFP_ATOMIC, GFP_NOWAIT. */
 static inline void *mempool_alloc(mempool_t *pool, gfp_t gfp)
 {
-	return slub_mempool_alloc(pool, gfp & SLUB_KERNEL_POOL_FLAGS);
+	return slub_mempool_alloc(pool, slub_kernel_pool_flags(gfp));
 }
 
 static inline void *mempool_alloc_preallocated(mempool_t *pool)

@@ -79,7 +79,7 @@ static inline int rcu_read_lock_held(void)
 #define srcu_struct slub_srcu
 #define DEFINE_SRCU(name) struct slub_srcu name = SLUB_SRCU_INIT
 #define DEFINE_STATIC_SRCU(name) static struct slub_srcu name = SLUB_SRCU_INIT
-#define init_srcu_struct(domain) slub_srcu_init(domain)
+#define init_srcu_struct(domain) slub_srcu_create(domain)
 #define cleanup_srcu_struct(domain) slub_srcu_destroy(domain)
 #define srcu_read_lock(domain) slub_srcu_read_lock(domain)
 #define srcu_read_unlock(domain, index) slub_srcu_read_unlock(domain, index)

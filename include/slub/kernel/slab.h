@@ -17,19 +17,19 @@ extern "C" {
 
 typedef unsigned int slab_flags_t;
 
-#define SLAB_HWCACHE_ALIGN	((slab_flags_t)SLUB_HWCACHE_ALIGN)
-#define SLAB_PANIC		((slab_flags_t)SLUB_PANIC)
-#define SLAB_TYPESAFE_BY_RCU	((slab_flags_t)SLUB_TYPESAFE_BY_RCU)
-#define SLAB_ACCOUNT		((slab_flags_t)SLUB_ACCOUNT)
-#define SLAB_RECLAIM_ACCOUNT	((slab_flags_t)SLUB_RECLAIM_ACCOUNT)
+#define SLAB_HWCACHE_ALIGN	((slab_flags_t)SLUB_CACHE_HWCACHE_ALIGN)
+#define SLAB_PANIC		((slab_flags_t)SLUB_CACHE_PANIC)
+#define SLAB_TYPESAFE_BY_RCU	((slab_flags_t)SLUB_CACHE_TYPESAFE_BY_RCU)
+#define SLAB_ACCOUNT		((slab_flags_t)SLUB_CACHE_ACCOUNT)
+#define SLAB_RECLAIM_ACCOUNT	((slab_flags_t)SLUB_CACHE_RECLAIM_ACCOUNT)
 #define SLAB_TEMPORARY		SLAB_RECLAIM_ACCOUNT
-#define SLAB_NO_MERGE		((slab_flags_t)SLUB_NO_MERGE)
-#define SLAB_CONSISTENCY_CHECKS	((slab_flags_t)SLUB_CONSISTENCY_CHECKS)
-#define SLAB_RED_ZONE		((slab_flags_t)SLUB_RED_ZONE)
-#define SLAB_POISON		((slab_flags_t)SLUB_POISON)
-#define SLAB_STORE_USER		((slab_flags_t)SLUB_STORE_USER)
-#define SLAB_TRACE		((slab_flags_t)SLUB_TRACE)
-#define SLAB_FAILSLAB		((slab_flags_t)SLUB_FAILSLAB)
+#define SLAB_NO_MERGE		((slab_flags_t)SLUB_CACHE_NO_MERGE)
+#define SLAB_CONSISTENCY_CHECKS	((slab_flags_t)SLUB_CACHE_CONSISTENCY_CHECKS)
+#define SLAB_RED_ZONE		((slab_flags_t)SLUB_CACHE_RED_ZONE)
+#define SLAB_POISON		((slab_flags_t)SLUB_CACHE_POISON)
+#define SLAB_STORE_USER		((slab_flags_t)SLUB_CACHE_STORE_USER)
+#define SLAB_TRACE		((slab_flags_t)SLUB_CACHE_TRACE)
+#define SLAB_FAILSLAB		((slab_flags_t)SLUB_CACHE_FAILSLAB)
 /* What has no meaning here. */
 #define SLAB_CACHE_DMA		((slab_flags_t)0)
 #define SLAB_CACHE_DMA32	((slab_flags_t)0)
@@ -229,14 +229,12 @@ static inline void *slub_kernel_malloc_once(size_t size, gfp_t gfp)
 
 static inline void *slub_kernel_malloc(size_t size, gfp_t gfp)
 {
-	unsigned int saved;
 	void *p;
 
-	if (!(gfp & __GFP_MEMALLOC))
+	if (!(gfp & __GFP_MEMALLOC) || slub_reserve_enter())
 		return slub_kernel_malloc_once(size, gfp);
-	saved = slub_reserve_enter();
 	p = slub_kernel_malloc_once(size, gfp);
-	slub_reserve_leave(saved);
+	slub_reserve_leave();
 	return p;
 }
 

@@ -17,15 +17,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FLAGS_ALL (SLUB_PANIC | SLUB_ACCOUNT | SLUB_RECLAIM_ACCOUNT |	\
-		   SLUB_CONSISTENCY_CHECKS | SLUB_RED_ZONE |		\
-		   SLUB_POISON | SLUB_STORE_USER | SLUB_TRACE |		\
-		   SLUB_FAILSLAB)
+#define FLAGS_ALL (SLUB_CACHE_PANIC | SLUB_CACHE_ACCOUNT | SLUB_CACHE_RECLAIM_ACCOUNT |	\
+		   SLUB_CACHE_CONSISTENCY_CHECKS | SLUB_CACHE_RED_ZONE |		\
+		   SLUB_CACHE_POISON | SLUB_CACHE_STORE_USER | SLUB_CACHE_TRACE |		\
+		   SLUB_CACHE_FAILSLAB)
 
 static const struct slub_cache_args cache_args = {
 	.name = "slub_bucket",
 	.size = sizeof(struct slub_bucket),
-	.flags = SLUB_NO_MERGE,
+	.flags = SLUB_CACHE_NO_MERGE,
 };
 static struct slub_cache bucket_cache = { .args = &cache_args };
 
@@ -83,7 +83,9 @@ static int create(const char *name, unsigned long flags,
 			    "without blanks");
 		return EINVAL;
 	}
-	if (slub_thread.locks_held || !slub_start())
+	if (slub_thread.locks_held)
+		return EDEADLK;
+	if (!slub_start())
 		return ENOMEM;
 	bucket = slub_cache_zalloc(&bucket_cache);
 	if (!bucket)
@@ -107,8 +109,8 @@ SLUB_EXPORT struct slub_bucket *slub_bucket_create(const char *name,
 	struct slub_bucket *bucket = NULL;
 	int err = create(name, flags, &bucket);
 
-	if (err && flags & SLUB_PANIC) {
-		log_always("slub_bucket_create(%s): error %d, and SLUB_PANIC "
+	if (err && flags & SLUB_CACHE_PANIC) {
+		log_always("slub_bucket_create(%s): error %d, and SLUB_CACHE_PANIC "
 			   "was asked for", name ? name : "NULL", err);
 		abort();
 	}
@@ -122,8 +124,10 @@ SLUB_EXPORT struct slub_bucket *slub_bucket_create(const char *name,
 SLUB_EXPORT int slub_bucket_group_set(struct slub_bucket *bucket,
 				      struct slub_group *group)
 {
-	if (!bucket_is_live(bucket) || !(bucket->flags & SLUB_ACCOUNT) ||
-	    slub_thread.locks_held || group_place_set(&bucket->place, group))
+	if (slub_thread.locks_held)
+		return -EDEADLK;
+	if (!bucket_is_live(bucket) || !(bucket->flags & SLUB_CACHE_ACCOUNT) ||
+	    group_place_set(&bucket->place, group))
 		return -EINVAL;
 	bucket_classes_place(bucket);
 	return 0;
@@ -165,7 +169,7 @@ SLUB_EXPORT int slub_bucket_destroy(struct slub_bucket *bucket)
 		return -EINVAL;
 	}
 	if (slub_thread.locks_held)
-		return -EAGAIN;
+		return -EDEADLK;
 	err = destroy(bucket);
 	if (err)
 		return err;
@@ -187,7 +191,7 @@ SLUB_EXPORT int slub_bucket_clear(struct slub_bucket *bucket)
 		return -EINVAL;
 	}
 	if (slub_thread.locks_held)
-		return -EAGAIN;
+		return -EDEADLK;
 	bucket_large_clear(bucket);
 	return bucket_classes_clear(bucket);
 }

@@ -24,8 +24,8 @@ static struct slub_cache *class_create(const struct slub_bucket *bucket,
 		.name = space, .size = model->object_size,
 		/* As aligned as malloc's own class of that size. */
 		.align = min_size(model->size & -model->size, PAGE_BYTES),
-		.flags = (bucket->flags & ~(unsigned long)SLUB_PANIC) |
-			 SLUB_NO_MERGE,
+		.flags = (bucket->flags & ~(unsigned long)SLUB_CACHE_PANIC) |
+			 SLUB_CACHE_NO_MERGE,
 	};
 
 	text_printf(&name, "%s-%u", bucket->name, model->size);
@@ -83,7 +83,7 @@ cold struct slub_cache *bucket_class_make(struct slub_bucket *bucket,
 	 * other's store.
 	 */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (cache && bucket->flags & SLUB_ACCOUNT)
+	if (cache && bucket->flags & SLUB_CACHE_ACCOUNT)
 		cache_place_copy(cache, &bucket->place);
 	return cache;
 }

@@ -52,7 +52,7 @@ void *bucket_large_alloc(struct slub_bucket *bucket, size_t size, size_t align,
 	void *ptr = NULL;
 
 	if (large_is_possible(size, align) &&
-	    (!(bucket->flags & SLUB_ACCOUNT) ||
+	    (!(bucket->flags & SLUB_CACHE_ACCOUNT) ||
 	     !group_charge_place(&bucket->place, account_large_bytes(size),
 				 &owner))) {
 		ptr = large_try(size, align, is_zero);

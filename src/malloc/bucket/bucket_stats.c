@@ -22,6 +22,6 @@ SLUB_EXPORT int slub_bucket_stats(struct slub_bucket *bucket,
 	if (!bucket_is_live(bucket))
 		return -EINVAL;
 	if (slub_thread.locks_held)
-		return -EAGAIN;
+		return -EDEADLK;
 	return bucket_count(bucket, stats);
 }

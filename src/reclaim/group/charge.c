@@ -351,7 +351,7 @@ static int charge_at_max(struct group_owner *owner, size_t bytes,
 			 struct slub_group *full)
 {
 	struct slub_group *first = full;
-	int priority = SLUB_PRIORITY_MAX;
+	int priority = SLUB_SHRINK_PRIORITY_MAX;
 	size_t freed = 0;
 
 	reclaim_count(&full->max_hits, 1);
@@ -406,7 +406,7 @@ static void handle_high(struct group_owner *owner)
 {
 	struct slub_group *group = find_above_high(owner);
 	size_t usage, high;
-	int priority = SLUB_PRIORITY_MAX;
+	int priority = SLUB_SHRINK_PRIORITY_MAX;
 
 	if (!group)
 		return;

@@ -485,11 +485,13 @@ static void group_wind_up(struct slub_group *group)
 	charge_set_low(group, 0);
 }
 
-SLUB_EXPORT int slub_group_delete(struct slub_group *group)
+SLUB_EXPORT int slub_group_destroy(struct slub_group *group)
 {
 	int err, index;
 
-	if (slub_thread.locks_held || !group_is_alive(group))
+	if (slub_thread.locks_held)
+		return -EDEADLK;
+	if (!group_is_alive(group))
 		return -EINVAL;
 	/* The parent may be deleted too meanwhile: GROUP-5. */
 	index = slub_srcu_read_lock(&group_domain);
@@ -519,11 +521,12 @@ uint32_t group_owner_number(const struct slub_group *group)
 
 /* ---- what is known of a group ---- */
 
-SLUB_EXPORT int slub_group_stats_read(struct slub_group *group,
+SLUB_EXPORT int slub_group_stats(struct slub_group *group,
 				      struct slub_group_stats *stats)
 {
 	if (!group_is_alive(group))
 		return -EINVAL;
+	memset(stats, 0, sizeof(*stats));
 	stats->name = group->name;
 	stats->parent = __atomic_load_n(&group->parent, __ATOMIC_RELAXED);
 	stats->usage = group_usage_settled(group);

@@ -41,7 +41,7 @@ static bool limit_change(struct slub_group *group, enum slub_group_limit limit,
 SLUB_EXPORT int slub_group_limit_set(struct slub_group *group,
 				     enum slub_group_limit limit, size_t bytes)
 {
-	int priority = SLUB_PRIORITY_MAX;
+	int priority = SLUB_SHRINK_PRIORITY_MAX;
 
 	if (!group_is_alive(group) || (unsigned int)limit > SLUB_GROUP_MAX)
 		return -EINVAL;

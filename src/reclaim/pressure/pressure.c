@@ -33,7 +33,7 @@ static int nr_sources;
 
 static struct slub_pressure_stats stats;
 /* under `opening` */
-static int priority = SLUB_PRIORITY_MAX;
+static int priority = SLUB_SHRINK_PRIORITY_MAX;
 static uint64_t last_walk_ns;
 static bool was_enough;		/* what the last walk gave back */
 
@@ -118,7 +118,7 @@ SLUB_EXPORT int slub_pressure_fd(void)
 	int fd = __atomic_load_n(&epoll_fd, __ATOMIC_ACQUIRE);
 
 	if (slub_thread.locks_held || !slub_start() || !turn_try(&opening))
-		return fd >= 0 ? fd : -EAGAIN;
+		return fd >= 0 ? fd : slub_thread.locks_held ? -EDEADLK : -EAGAIN;
 	fd = epoll_fd;
 	if (fd < 0)
 		fd = open_all(DESCRIPTOR_MIN);
@@ -166,13 +166,13 @@ static int read_events(enum severity *worst)
 /* The longer it lasts in vain, the more. */
 static void choose_priority(enum severity worst, uint64_t now)
 {
-	static const int first[] = { SLUB_PRIORITY_MAX, 8, 4, 2 };
+	static const int first[] = { SLUB_SHRINK_PRIORITY_MAX, 8, 4, 2 };
 
 	if (!last_walk_ns || now - last_walk_ns > QUIET_NS)
-		priority = SLUB_PRIORITY_MAX;
+		priority = SLUB_SHRINK_PRIORITY_MAX;
 	else if (was_enough)
 		priority = (int)min_size((size_t)priority + PRIORITY_STEP,
-					 SLUB_PRIORITY_MAX);
+					 SLUB_SHRINK_PRIORITY_MAX);
 	else if (priority >= PRIORITY_STEP)
 		priority -= PRIORITY_STEP;
 	else
@@ -218,7 +218,9 @@ SLUB_EXPORT int slub_pressure_handle(void)
 
 	if (__atomic_load_n(&epoll_fd, __ATOMIC_ACQUIRE) < 0)
 		return -EINVAL;
-	if (slub_thread.locks_held || !turn_try(&opening))
+	if (slub_thread.locks_held)
+		return -EDEADLK;
+	if (!turn_try(&opening))
 		return 0;
 	if (unlikely(!is_whole())) {
 		events = handle_lost();
@@ -236,8 +238,11 @@ SLUB_EXPORT int slub_pressure_handle(void)
 	return events;
 }
 
-SLUB_EXPORT void slub_pressure_stats_read(struct slub_pressure_stats *out)
+SLUB_EXPORT int slub_pressure_stats(struct slub_pressure_stats *out)
 {
+	if (!out)
+		return -EINVAL;
+	memset(out, 0, sizeof(*out));
 	out->sources = __atomic_load_n(&stats.sources, __ATOMIC_RELAXED);
 	out->priority = __atomic_load_n(&stats.priority, __ATOMIC_RELAXED);
 	out->events = __atomic_load_n(&stats.events, __ATOMIC_RELAXED);
@@ -246,6 +251,7 @@ SLUB_EXPORT void slub_pressure_stats_read(struct slub_pressure_stats *out)
 	out->cut_short = __atomic_load_n(&stats.cut_short, __ATOMIC_RELAXED);
 	out->objects = __atomic_load_n(&stats.objects, __ATOMIC_RELAXED);
 	out->bytes = __atomic_load_n(&stats.bytes, __ATOMIC_RELAXED);
+	return 0;
 }
 
 /* -1: it is not the library's any more, which slub_pressure_handle() sees to. */

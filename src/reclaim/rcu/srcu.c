@@ -107,7 +107,7 @@ usual int srcu_get_counters(struct slub_srcu *domain)
 	return 0;
 }
 
-SLUB_EXPORT int slub_srcu_init(struct slub_srcu *domain)
+SLUB_EXPORT int slub_srcu_create(struct slub_srcu *domain)
 {
 	int err = -ENOMEM;
 

@@ -56,16 +56,18 @@ static void number_return(uint32_t id)
 	lock_release(&registry.lock);
 }
 
-SLUB_EXPORT int slub_shrinker_register(struct slub_shrinker *shrinker)
+SLUB_EXPORT int slub_shrinker_create(struct slub_shrinker *shrinker)
 {
 	uint32_t none = STATE_NONE, id;
 
 	if (!shrinker || !shrinker->count || !shrinker->scan ||
 	    shrinker->flags & ~(unsigned int)FLAGS_ALL ||
-	    shrinker->seeks > SEEKS_MAX)
+	    (shrinker->seeks > SEEKS_MAX && shrinker->seeks != SLUB_SHRINKER_SEEKS_NONE))
 		return -EINVAL;
-	if (slub_thread.locks_held || !slub_start())
-		return -ENOSPC;
+	if (slub_thread.locks_held)
+		return -EDEADLK;
+	if (!slub_start())
+		return -ENOMEM;
 	if (!__atomic_compare_exchange_n(&shrinker->state, &none,
 					 STATE_REGISTERED, false,
 					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
@@ -250,14 +252,16 @@ static bool state_change(struct slub_shrinker *shrinker, uint32_t from,
 					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-SLUB_EXPORT int slub_shrinker_unregister(struct slub_shrinker *shrinker)
+SLUB_EXPORT int slub_shrinker_destroy(struct slub_shrinker *shrinker)
 {
 	uintptr_t entry;
 	uint32_t id;
 	int err = 0;
 
-	if (!shrinker || slub_thread.locks_held)
+	if (!shrinker)
 		return -EINVAL;
+	if (slub_thread.locks_held)
+		return -EDEADLK;
 	if (!state_change(shrinker, STATE_REGISTERED, STATE_LEAVING) &&
 	    !state_change(shrinker, STATE_STUCK, STATE_LEAVING))
 		return -EINVAL;

@@ -2,7 +2,7 @@
 /*
  * Asking the shrinkers: how much of whom, by the kernel's arithmetic.
  *
- *   delta = (freeable >> priority) * 4 / seeks      (freeable / 2: seeks 0)
+ *   delta = (freeable >> priority) * 4 / seeks      (freeable / 2: SEEKS_NONE)
  *   total = min((owed >> priority) + delta, 2 * freeable)
  *
  * asked for in batches; what is not done is owed, at most 2 * freeable.
@@ -27,10 +27,10 @@ static size_t share(size_t freeable, const struct slub_shrinker *shrinker,
 {
 	size_t part = freeable >> priority;
 
-	if (!shrinker->seeks)
+	if (shrinker->seeks == SLUB_SHRINKER_SEEKS_NONE)
 		return freeable / 2;
 	/* Most of the time there is little pressure: save the division. */
-	return part ? part * 4 / shrinker->seeks : 0;
+	return part ? part * 4 / (shrinker->seeks ? shrinker->seeks : SLUB_SHRINKER_SEEKS) : 0;
 }
 
 /* What one visit asks for, and what became of it. */
@@ -76,7 +76,7 @@ static void cut_short(struct slub_shrinker *shrinker)
 static void scan_all(struct visit *visit, size_t freeable)
 {
 	struct slub_shrinker *shrinker = visit->shrinker;
-	size_t batch = shrinker->batch ? shrinker->batch : SLUB_SHRINK_BATCH;
+	size_t batch = shrinker->batch ? shrinker->batch : SLUB_SHRINKER_BATCH;
 
 	while (visit->total >= batch || visit->total >= freeable) {
 		if (visit->scans == SCANS_MAX) {
@@ -273,7 +273,7 @@ size_t shrink_map(struct walker *walker, uint32_t group, uint32_t node,
 {
 	struct map *map = map_get(group, node);
 	struct place place = { walker, group,
-		{ 0, 0, group_of_number(group), (int)node, priority } };
+		{ 0, 0, group_of_number(group), (int)node, priority, { 0 } } };
 	uint32_t first;
 	uint64_t top;
 	size_t freed = 0;
@@ -297,7 +297,7 @@ static size_t shrink_always(struct walker *walker, uint32_t id, int priority,
 
 	for (uint32_t node = 0; node < nr_nodes; node++) {
 		struct slub_shrink_control control = { 0, 0, NULL, (int)node,
-						       priority };
+						       priority, { 0 } };
 
 		shrinker = walker_enter(walker, id, NULL, 0);
 		if (!shrinker)

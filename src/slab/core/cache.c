@@ -221,7 +221,7 @@ static size_t choose_align(const struct slub_cache_args *args)
 	size_t align = max_size(args->align, sizeof(void *));
 	size_t line = 64;
 
-	if (!(args->flags & SLUB_HWCACHE_ALIGN))
+	if (!(args->flags & SLUB_CACHE_HWCACHE_ALIGN))
 		return align;
 	while (args->size <= line / 2)
 		line /= 2;
@@ -241,7 +241,7 @@ static void choose_link(struct slub_cache *cache,
 	cache->link = 0;
 	if (args->has_free_pointer_offset) {
 		cache->link = args->free_pointer_offset;
-	} else if ((args->ctor || args->flags & SLUB_TYPESAFE_BY_RCU) &&
+	} else if ((args->ctor || args->flags & SLUB_CACHE_TYPESAFE_BY_RCU) &&
 		   round_up(bytes, cache->align) < PAGE_BYTES) {
 		cache->link = bytes;
 		bytes += sizeof(void *);
@@ -274,7 +274,7 @@ int cache_make(struct slub_cache *cache, const struct slub_cache_args *args)
 	cache->usersize = (uint32_t)args->usersize;
 	cache->has_sheaf_length = args->sheaf_length;
 	__atomic_store_n(&cache->is_internal, false, __ATOMIC_RELAXED);
-	cache_accounted_set(cache, cache->flags & SLUB_ACCOUNT);
+	cache_accounted_set(cache, cache->flags & SLUB_CACHE_ACCOUNT);
 	choose_link(cache, args);
 	err = cache_publish(cache, args->sheaf_length);
 	if (err)

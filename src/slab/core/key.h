@@ -52,7 +52,7 @@ static always_inline void key_clear(void *object)
 static inline bool cache_may_have_keys(const struct slub_cache *cache)
 {
 	return KEYS && !cache->link && cache->size >= KEY_BYTES_MIN &&
-	       !cache->ctor && !(cache->flags & SLUB_TYPESAFE_BY_RCU) &&
+	       !cache->ctor && !(cache->flags & SLUB_CACHE_TYPESAFE_BY_RCU) &&
 	       !cache->debug;
 }
 

@@ -88,7 +88,7 @@ void slab_give_back(struct page *slab)
 void slab_discard(struct slub_cache *cache, struct page *slab)
 {
 	inject(INJECT_discard);
-	if (unlikely(cache->flags & SLUB_TYPESAFE_BY_RCU))
+	if (unlikely(cache->flags & SLUB_CACHE_TYPESAFE_BY_RCU))
 		slab_give_back_later(slab);
 	else
 		slab_give_back(slab);
@@ -561,7 +561,7 @@ static void slab_relist(struct slub_cache *cache, struct page *slab, void *arg)
 	if (cache->nodes[page_node(slab)] != node)
 		return;
 	/* It waits for readers, in a queue that came along. */
-	if (cache->flags & SLUB_TYPESAFE_BY_RCU && !state_inuse(*state) &&
+	if (cache->flags & SLUB_CACHE_TYPESAFE_BY_RCU && !state_inuse(*state) &&
 	    !(state->second & (STATE_FROZEN | STATE_LISTED)))
 		return;
 	state->second &= ~(STATE_FROZEN | STATE_LISTED);

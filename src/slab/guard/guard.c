@@ -139,11 +139,11 @@ cold void guard_watch(uint32_t letters)
 {
 	uint64_t every = option_value(OPTION_guard);
 
-	if (!(letters & (SLUB_CONSISTENCY_CHECKS | SLUB_RED_ZONE |
-			 SLUB_POISON | SLUB_STORE_USER)))
+	if (!(letters & (SLUB_CACHE_CONSISTENCY_CHECKS | SLUB_CACHE_RED_ZONE |
+			 SLUB_CACHE_POISON | SLUB_CACHE_STORE_USER)))
 		return;
 	guard_watches_large = true;
-	is_poisoning = letters & SLUB_POISON;
+	is_poisoning = letters & SLUB_CACHE_POISON;
 	zone_bytes = every ? 0 : os_page_size();
 	guard_open(every);
 	guard_watches_large = guard_pool_large.bytes;
@@ -384,7 +384,7 @@ static bool has_readers(const struct guard_place *place)
 {
 	const struct slub_cache *cache = (struct slub_cache *)place->cache;
 
-	return cache && cache->flags & SLUB_TYPESAFE_BY_RCU;
+	return cache && cache->flags & SLUB_CACHE_TYPESAFE_BY_RCU;
 }
 
 static void withdraw_later(struct guard_place *place)

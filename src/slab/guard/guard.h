@@ -21,7 +21,7 @@
  * watched block is a zone, which can be written and is looked at.  What was freed
  * cannot be touched either way.
  *
- * Objects of SLUB_TYPESAFE_BY_RCU caches: a reader without a lock may find one
+ * Objects of SLUB_CACHE_TYPESAFE_BY_RCU caches: a reader without a lock may find one
  * after it was freed, look at it, and even lock it, until it leaves.  So it is
  * no error to touch it then, and its pages stay as they are, of its type, until
  * all readers that were inside have left (grace.c); then they go as the others.

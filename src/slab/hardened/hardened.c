@@ -95,7 +95,7 @@ void hardened_cache_made(const struct slub_cache *cache)
 		return;
 	check.tail = tail_offset(cache);
 	/* What a constructor made, or a reader may look at, stays. */
-	if (!cache->ctor && !(cache->flags & SLUB_TYPESAFE_BY_RCU))
+	if (!cache->ctor && !(cache->flags & SLUB_CACHE_TYPESAFE_BY_RCU))
 		check.fill = fill_bytes;
 	*slot_check(cache->slot) = check;
 	*slot_check(cache->list_slot) = check;

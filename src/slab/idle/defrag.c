@@ -47,7 +47,7 @@ static int movers_enter(struct slub_cache *cache, struct cache_hold *pin,
 			bool moves)
 {
 	if (slub_thread.locks_held || slub_thread.flags & THREAD_IN_DEFRAG)
-		return -EBUSY;
+		return -EDEADLK;
 	if (!cache_pin(cache, pin))
 		return cache_is_live(cache) ? -EBUSY : -EINVAL;
 	/* It is not changed while there are movers. */
@@ -352,7 +352,7 @@ static size_t move_objects(struct slub_cache *cache, uint32_t max_fill,
 static bool bytes_may_go(const struct slub_cache *cache)
 {
 	if (!cache_is_live(cache) || cache->ctor || cache->debug ||
-	    cache->flags & SLUB_TYPESAFE_BY_RCU)
+	    cache->flags & SLUB_CACHE_TYPESAFE_BY_RCU)
 		return false;
 	return !link_is_in_object(cache->link) || holes_are_allowed(cache);
 }
@@ -508,7 +508,7 @@ SLUB_EXPORT long slub_defrag_all(unsigned int max_fill)
 	if (max_fill > 100)
 		return -EINVAL;
 	if (slub_thread.locks_held || slub_thread.flags & THREAD_IN_DEFRAG)
-		return -EBUSY;
+		return -EDEADLK;
 	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
 		long n = defrag(c, max_fill);
 

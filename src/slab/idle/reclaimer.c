@@ -62,7 +62,7 @@ static struct reclaimer slabs = {
 static usual bool before_growth(size_t bytes)
 {
 	(void)bytes;
-	if (!shrinkers_run(SLUB_PRIORITY_MAX / 2, NULL))
+	if (!shrinkers_run(SLUB_SHRINK_PRIORITY_MAX / 2, NULL))
 		return false;
 	slab_shrink_all();
 	return true;
@@ -92,7 +92,7 @@ static void give_all(void)
 static bool when_tight(size_t bytes)
 {
 	size_t before = resident_bytes();
-	int priority = SLUB_PRIORITY_MAX / 2;
+	int priority = SLUB_SHRINK_PRIORITY_MAX / 2;
 	bool helped = false;
 
 	give_all();

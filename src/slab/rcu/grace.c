@@ -239,7 +239,7 @@ void slab_give_back_later(struct page *slab)
 void cache_settle(struct slub_cache *cache)
 {
 	slub_deferred_barrier();
-	if (!(cache->flags & SLUB_TYPESAFE_BY_RCU))
+	if (!(cache->flags & SLUB_CACHE_TYPESAFE_BY_RCU))
 		return;
 	guard_settle();
 	grace_flush(&slabs);

@@ -94,7 +94,7 @@ static void tally_large(struct tally *tally)
 	}
 }
 
-SLUB_EXPORT int slub_group_memory_read(struct slub_group *group,
+SLUB_EXPORT int slub_group_memory(struct slub_group *group,
 				       struct slub_group_memory *memory)
 {
 	struct tally tally = { group, memory, 0, false };
@@ -102,7 +102,7 @@ SLUB_EXPORT int slub_group_memory_read(struct slub_group *group,
 	if (!group_is_good(group))
 		return -EINVAL;
 	if (slub_thread.locks_held)
-		return -EAGAIN;
+		return -EDEADLK;
 	memset(memory, 0, sizeof(*memory));
 	if (!account_lists_are_empty())
 		account_settle_lists(true);
@@ -125,7 +125,9 @@ SLUB_EXPORT int slub_cache_group_set(struct slub_cache *cache,
 	uint32_t owner = 0;
 	int err = -EBUSY;
 
-	if (slub_thread.locks_held || !cache)
+	if (slub_thread.locks_held)
+		return -EDEADLK;
+	if (!cache)
 		return -EINVAL;
 	cache = cache_usable(cache);
 	if (!cache || cache->is_internal || !cache->is_accounted ||

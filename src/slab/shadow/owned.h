@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Accounted objects: those of a cache with SLUB_ACCOUNT, and malloc's in a
+ * Accounted objects: those of a cache with SLUB_CACHE_ACCOUNT, and malloc's in a
  * group.  Each has an *owner*, a word that says who it is charged to
  * (reclaim/reclaim.h):
  *

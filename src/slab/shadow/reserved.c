@@ -16,9 +16,9 @@
 
 static bool has_right(unsigned int flags)
 {
-	if (flags & SLUB_NO_RESERVE)
+	if (flags & SLUB_ALLOC_NO_RESERVE)
 		return false;
-	return flags & SLUB_RESERVE || slub_thread.flags & THREAD_RESERVE;
+	return flags & SLUB_ALLOC_RESERVE || slub_thread.flags & THREAD_RESERVE;
 }
 
 /* Its slabs fit a block of the reserve. */
@@ -90,7 +90,9 @@ void *cache_alloc_reserve(struct slub_cache *cache, unsigned int flags)
 
 SLUB_EXPORT int slub_reserve_set(size_t bytes)
 {
-	if (slub_thread.locks_held || !slub_start())
+	if (slub_thread.locks_held)
+		return -35;	/* EDEADLK */
+	if (!slub_start())
 		return -12;	/* ENOMEM */
 	return page_reserve_set(bytes);
 }
@@ -100,16 +102,21 @@ SLUB_EXPORT size_t slub_reserve_bytes(void)
 	return page_reserve_bytes();
 }
 
-SLUB_EXPORT unsigned int slub_reserve_enter(void)
+SLUB_EXPORT int slub_reserve_enter(void)
 {
-	unsigned int had = slub_thread.flags & THREAD_RESERVE;
-
+	if (slub_thread.flags > UINT16_MAX - THREAD_RESERVE_ONCE)
+		return -28;	/* ENOSPC */
+	slub_thread.flags += THREAD_RESERVE_ONCE;
 	slub_thread.flags |= THREAD_RESERVE;
-	return had;
+	return 0;
 }
 
-SLUB_EXPORT void slub_reserve_leave(unsigned int saved)
+SLUB_EXPORT int slub_reserve_leave(void)
 {
-	if (!(saved & THREAD_RESERVE))
+	if (slub_thread.flags < THREAD_RESERVE_ONCE)
+		return -22;	/* EINVAL */
+	slub_thread.flags -= THREAD_RESERVE_ONCE;
+	if (slub_thread.flags < THREAD_RESERVE_ONCE)
 		slub_thread.flags &= ~(uint32_t)THREAD_RESERVE;
+	return 0;
 }

@@ -190,7 +190,7 @@ static bool shape(struct slub_cache *shadow, const struct slub_cache *cache)
 static const struct shadow_kind sampled_kind = {
 	.place = SHADOW_SAMPLED,
 	.suffix = "sampled",
-	.flags_kept = SLUB_TYPESAFE_BY_RCU,
+	.flags_kept = SLUB_CACHE_TYPESAFE_BY_RCU,
 	.shape = shape,
 };
 

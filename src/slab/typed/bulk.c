@@ -250,9 +250,9 @@ alloc_bulk(struct slub_cache *cache, unsigned int flags, size_t nr,
 	cache = cache_usable(cache);
 	if (!cache)
 		return 0;
-	if ((flags & SLUB_ZERO && cache->ctor) ||
-	    flags & ~(unsigned int)(SLUB_ZERO | SLUB_RESERVE |
-				    SLUB_NO_RESERVE)) {
+	if ((flags & SLUB_ALLOC_ZERO && cache->ctor) ||
+	    flags & ~(unsigned int)(SLUB_ALLOC_ZERO | SLUB_ALLOC_RESERVE |
+				    SLUB_ALLOC_NO_RESERVE)) {
 		errno = EINVAL;
 		return 0;
 	}
@@ -265,7 +265,7 @@ alloc_bulk(struct slub_cache *cache, unsigned int flags, size_t nr,
 		errno = ENOMEM;
 		return 0;
 	}
-	for (size_t i = 0; flags & SLUB_ZERO && i < nr; i++)
+	for (size_t i = 0; flags & SLUB_ALLOC_ZERO && i < nr; i++)
 		memset(objects[i], 0, cache->object_size);
 	return nr;
 }
@@ -519,7 +519,7 @@ SLUB_EXPORT int slub_cache_prefill(struct slub_cache *cache,
 	if (!cache || (prefill->nr && prefill->cache != cache))
 		return -EINVAL;
 	if (!prefill->nr)
-		*prefill = (struct slub_prefill){ cache, NULL, 0 };
+		*prefill = (struct slub_prefill){ .cache = cache };
 	while (prefill->nr < nr) {
 		size_t n = min_size(nr - prefill->nr, ARRAY_SIZE(objects));
 		size_t have = SLUB_CONFIG_HARDENED || is_looked_at(cache) ||

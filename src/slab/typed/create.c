@@ -19,14 +19,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FLAGS_ALL (SLUB_HWCACHE_ALIGN | SLUB_PANIC | SLUB_TYPESAFE_BY_RCU | \
-		   SLUB_ACCOUNT | SLUB_RECLAIM_ACCOUNT | SLUB_NO_MERGE | \
+#define FLAGS_ALL (SLUB_CACHE_HWCACHE_ALIGN | SLUB_CACHE_PANIC | SLUB_CACHE_TYPESAFE_BY_RCU | \
+		   SLUB_CACHE_ACCOUNT | SLUB_CACHE_RECLAIM_ACCOUNT | SLUB_CACHE_NO_MERGE | \
 		   FLAGS_DEBUG)
-#define FLAGS_DEBUG (SLUB_CONSISTENCY_CHECKS | SLUB_RED_ZONE | SLUB_POISON | \
-		     SLUB_STORE_USER | SLUB_TRACE | SLUB_FAILSLAB)
+#define FLAGS_DEBUG (SLUB_CACHE_CONSISTENCY_CHECKS | SLUB_CACHE_RED_ZONE | SLUB_CACHE_POISON | \
+		     SLUB_CACHE_STORE_USER | SLUB_CACHE_TRACE | SLUB_CACHE_FAILSLAB)
 /* Caches that differ in these cannot share slabs. */
-#define FLAGS_SHAPE (SLUB_TYPESAFE_BY_RCU | SLUB_ACCOUNT | \
-		     SLUB_RECLAIM_ACCOUNT)
+#define FLAGS_SHAPE (SLUB_CACHE_TYPESAFE_BY_RCU | SLUB_CACHE_ACCOUNT | \
+		     SLUB_CACHE_RECLAIM_ACCOUNT)
 #define ALIGN_MAX 4096
 #define SHEAF_MAX 4096
 
@@ -172,7 +172,7 @@ static bool may_share(const struct slub_cache_args *args)
 static bool can_share(const struct slub_cache *cache,
 		      const struct slub_cache_args *args)
 {
-	unsigned long unlike = FLAGS_DEBUG | SLUB_NO_MERGE;
+	unsigned long unlike = FLAGS_DEBUG | SLUB_CACHE_NO_MERGE;
 	size_t align = max_size(args->align, sizeof(void *));
 
 	return !cache->is_internal && !cache->ctor && !cache->isolate &&
@@ -180,7 +180,7 @@ static bool can_share(const struct slub_cache *cache,
 	       !cache_is_watched(cache) &&
 	       !((cache->flags | args->flags) & unlike) &&
 	       (cache->flags & FLAGS_SHAPE) == (args->flags & FLAGS_SHAPE) &&
-	       !(args->flags & ~cache->flags & SLUB_HWCACHE_ALIGN) &&
+	       !(args->flags & ~cache->flags & SLUB_CACHE_HWCACHE_ALIGN) &&
 	       !cache->usersize && cache->align % align == 0 &&
 	       args->size <= cache->object_size &&
 	       cache->size - round_up(args->size, sizeof(void *)) <
@@ -328,7 +328,9 @@ static int create(const struct slub_cache_args *args, struct cache_front *front,
 
 	if (err)
 		return err;
-	if (slub_thread.locks_held || !slub_start())
+	if (slub_thread.locks_held)
+		return EDEADLK;
+	if (!slub_start())
 		return ENOMEM;
 	if (!making_begin())
 		return ENOMEM;
@@ -349,8 +351,8 @@ struct slub_cache *cache_create_at(const struct slub_cache_args *args,
 
 	if (!err)
 		return cache;
-	if (args && args->flags & SLUB_PANIC) {
-		log_always("slub_cache_create(%s): error %d, and SLUB_PANIC "
+	if (args && args->flags & SLUB_CACHE_PANIC) {
+		log_always("slub_cache_create(%s): error %d, and SLUB_CACHE_PANIC "
 			   "was asked for",
 			   args->name ? args->name : "NULL", err);
 		abort();

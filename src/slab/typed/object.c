@@ -258,9 +258,9 @@ static void *alloc_node(struct slub_cache *cache, int node)
 static bool flags_are_valid(const struct slub_cache *cache, unsigned int flags,
 			    int node)
 {
-	unsigned int all = SLUB_ZERO | SLUB_RESERVE | SLUB_NO_RESERVE;
+	unsigned int all = SLUB_ALLOC_ZERO | SLUB_ALLOC_RESERVE | SLUB_ALLOC_NO_RESERVE;
 
-	if (flags & ~all || (flags & SLUB_ZERO && cache->ctor))
+	if (flags & ~all || (flags & SLUB_ALLOC_ZERO && cache->ctor))
 		return false;
 	return node == SLUB_NODE_ANY ||
 	       (node >= 0 && (uint32_t)node < slab_nr_nodes());
@@ -288,7 +288,7 @@ SLUB_EXPORT void *slub_cache_alloc_node(struct slub_cache *cache,
 		account_end(cache, object, owner);
 	if (unlikely(!object))
 		return fail(ENOMEM);
-	if (flags & SLUB_ZERO)
+	if (flags & SLUB_ALLOC_ZERO)
 		memset(object, 0, cache->object_size);
 	return object;
 }
@@ -301,7 +301,7 @@ SLUB_EXPORT void *slub_cache_alloc_flags(struct slub_cache *cache,
 
 SLUB_EXPORT void *slub_cache_zalloc(struct slub_cache *cache)
 {
-	return slub_cache_alloc_node(cache, SLUB_ZERO, SLUB_NODE_ANY);
+	return slub_cache_alloc_node(cache, SLUB_ALLOC_ZERO, SLUB_NODE_ANY);
 }
 
 /* ---- questions ---- */

@@ -170,7 +170,7 @@ int cache_shut(struct slub_cache *cache, struct cache_hold *hold)
 	while (__atomic_load_n(&cache->movers, __ATOMIC_ACQUIRE)) {
 		if (slub_thread.flags & THREAD_IN_DEFRAG) {
 			cache_open(hold);
-			return -EBUSY;
+			return -EDEADLK;
 		}
 		sys_call4(SYS_nanosleep, (long)&pause, 0, 0, 0);
 	}

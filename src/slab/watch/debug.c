@@ -26,7 +26,7 @@ void case_begin(struct debug_case *found, const struct slub_cache *twin,
 	found->fixes = 0;
 	found->shown = NULL;
 	found->stack.nr = 0;
-	if (frame && (twin->debug->flags & SLUB_STORE_USER ||
+	if (frame && (twin->debug->flags & SLUB_CACHE_STORE_USER ||
 		      report_is_wanted()))
 		stack_read(&found->stack, frame);
 }
@@ -92,7 +92,7 @@ static bool must_fail(const struct slub_cache *twin)
 	static _Atomic uint64_t count;
 	size_t every = option_value(OPTION_debug_fail);
 
-	if (!wants(twin, SLUB_FAILSLAB) || !every)
+	if (!wants(twin, SLUB_CACHE_FAILSLAB) || !every)
 		return false;
 	if (!(slub_thread.flags & THREAD_REFUSED) &&
 	    __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED) % every == 0)
@@ -105,7 +105,7 @@ static void check_before_alloc(struct debug_case *found,
 			       struct page *slab, void *object)
 {
 	case_slab(found, twin, slab);
-	if (wants(twin, SLUB_RED_ZONE | SLUB_POISON))
+	if (wants(twin, SLUB_CACHE_RED_ZONE | SLUB_CACHE_POISON))
 		object_check(found, object, OBJECT_FREE);
 }
 
@@ -131,7 +131,7 @@ static void *take_from(struct debug_case *found, struct slub_cache *twin,
 	void *object, *next;
 	uintptr_t counters;
 
-	if (wants(twin, SLUB_CONSISTENCY_CHECKS)) {
+	if (wants(twin, SLUB_CACHE_CONSISTENCY_CHECKS)) {
 		case_slab(found, twin, slab);
 		watched_check_slab(found, twin, slab);
 	}
@@ -197,7 +197,7 @@ static bool grow(struct slub_cache *twin, struct cache_node *node)
 static void trace(const struct debug_case *found, const char *what,
 		  const struct slub_cache *twin, const void *object)
 {
-	if (wants(twin, SLUB_TRACE))
+	if (wants(twin, SLUB_CACHE_TRACE))
 		report_trace(twin->debug, what, object, &found->slab);
 }
 
@@ -213,7 +213,7 @@ static void *alloc_of(struct debug_case *found, struct slub_cache *twin,
 		object = take_locked(found, twin, node);
 		if (object) {
 			object_mark(twin->debug, object, OBJECT_USED, bytes);
-			if (wants(twin, SLUB_STORE_USER))
+			if (wants(twin, SLUB_CACHE_STORE_USER))
 				track_set(twin->debug, object, TRACK_ALLOC,
 					  track);
 		}
@@ -241,7 +241,7 @@ void *debug_alloc(struct slub_cache *twin, size_t bytes)
 	cache_free_postponed();
 	percpu_enter();
 	case_begin(&found, twin, __builtin_frame_address(0));
-	if (wants(twin, SLUB_STORE_USER))
+	if (wants(twin, SLUB_CACHE_STORE_USER))
 		track_now(&track, &found.stack);
 	own = os_node_current();
 	for (uint32_t n = 0; !object && n < slab_nr_nodes(); n++)
@@ -272,7 +272,7 @@ static bool check_pointer(struct debug_case *found,
 		report_fix(found, "Object at %p not freed", object);
 		return false;
 	}
-	if (!wants(twin, SLUB_CONSISTENCY_CHECKS))
+	if (!wants(twin, SLUB_CACHE_CONSISTENCY_CHECKS))
 		return true;
 	watched_check_slab(found, twin, slab);
 	watched_check_freelist(found, twin, slab, &marks);
@@ -363,7 +363,7 @@ static bool put_back(struct debug_case *found, struct slub_cache *twin,
 	watched_set_state(slab, first, counters);
 	if (counters & STATE_COUNT_MASK ||
 	    node->nr_partial <= twin->min_partial ||
-	    twin->flags & SLUB_TYPESAFE_BY_RCU)
+	    twin->flags & SLUB_CACHE_TYPESAFE_BY_RCU)
 		return false;
 	/* The last chance to see what was written to its free objects. */
 	watched_validate(found, twin, slab);
@@ -385,16 +385,16 @@ void debug_free(struct slub_cache *twin, void *object, const void *frame)
 	void *last;
 
 	case_begin(&found, twin, frame);
-	if (wants(twin, SLUB_STORE_USER))
+	if (wants(twin, SLUB_CACHE_STORE_USER))
 		track_now(&track, &found.stack);
 	lock_acquire(&node->lock);
 	if (check_pointer(&found, twin, slab, object, &last)) {
-		if (wants(twin, SLUB_RED_ZONE | SLUB_POISON))
+		if (wants(twin, SLUB_CACHE_RED_ZONE | SLUB_CACHE_POISON))
 			object_check(&found, object, OBJECT_USED);
 		check_call(&found, twin, object, CALL_MALLOC);
 		object_mark(twin->debug, object, OBJECT_FREE,
 			    object_requested(twin->debug, object));
-		if (wants(twin, SLUB_STORE_USER))
+		if (wants(twin, SLUB_CACHE_STORE_USER))
 			track_set(twin->debug, object, TRACK_FREE, &track);
 		owner = owner_take(twin, object);
 		discard = put_back(&found, twin, node, slab, object, last);

@@ -87,7 +87,7 @@ static void init_objects(struct slub_cache *twin, struct page *slab)
 		*link_of(twin, object) = i + 1 < twin->objects ?
 			watched_object(twin, slab, i + 1) : NULL;
 	}
-	if (twin->debug->flags & SLUB_POISON)
+	if (twin->debug->flags & SLUB_CACHE_POISON)
 		memset(padding, DEBUG_PADDING,
 		       (size_t)(slab_end(twin, slab) - padding));
 }
@@ -162,7 +162,7 @@ static void freelist_mend(struct debug_case *found,
 	const struct debug_layout *layout = twin->debug;
 	uint32_t nr = 0;
 
-	if (!(layout->flags & SLUB_RED_ZONE))
+	if (!(layout->flags & SLUB_CACHE_RED_ZONE))
 		return;
 	for (uint32_t i = 0; i < twin->objects; i++) {
 		char *object = watched_object(twin, slab, i);

@@ -67,7 +67,7 @@ static uint32_t kind_of(const struct slub_cache *original)
 
 	if (original->is_internal)
 		return DEBUG_SIZED | owned;
-	if (original->ctor || original->flags & SLUB_TYPESAFE_BY_RCU)
+	if (original->ctor || original->flags & SLUB_CACHE_TYPESAFE_BY_RCU)
 		return DEBUG_KEPT | owned;
 	return owned;
 }
@@ -103,7 +103,7 @@ static int twin_make(struct watch *watch, struct slub_cache *original,
 	twin->link = watch->layout.link == DEBUG_LINK_OUTSIDE ?
 			     page_link_bias : watch->layout.link;
 	__atomic_store_n(&twin->debug, &watch->layout, __ATOMIC_RELAXED);
-	twin->letters = (uint8_t)(flags / SLUB_CONSISTENCY_CHECKS);
+	twin->letters = (uint8_t)(flags / SLUB_CACHE_CONSISTENCY_CHECKS);
 	watch->is_quarantined = original->is_internal;
 	watch->errors = 0;
 	watch->bugs = 0;
@@ -175,8 +175,8 @@ static uint32_t without_growth(const struct slub_cache *cache, uint32_t flags)
 	     order_of(round_up(layout.stride, PAGE_BYTES) / PAGE_BYTES) <=
 		     order_of(round_up(cache->size, PAGE_BYTES) / PAGE_BYTES)))
 		return letters;
-	return letters & ~(uint32_t)(SLUB_RED_ZONE | SLUB_POISON |
-				     SLUB_STORE_USER);
+	return letters & ~(uint32_t)(SLUB_CACHE_RED_ZONE | SLUB_CACHE_POISON |
+				     SLUB_CACHE_STORE_USER);
 }
 
 static int switch_live(struct slub_cache *cache, uint32_t flags,
@@ -198,8 +198,9 @@ static int switch_to(struct slub_cache *cache, uint32_t flags,
 		return 0;
 	if (!cache || flags & ~(uint32_t)(DEBUG_LETTERS | DEBUG_NO_GROWTH))
 		return -22;	/* EINVAL */
-	if (slub_thread.locks_held ||
-	    !(patience == SWITCH_WAITS ? turn_wait(&switching, TURN_TRIES) :
+	if (slub_thread.locks_held)
+		return -35;	/* EDEADLK */
+	if (!(patience == SWITCH_WAITS ? turn_wait(&switching, TURN_TRIES) :
 					 turn_try(&switching)))
 		return -16;	/* EBUSY */
 	/* Destroyed since it was found: debug_cache_unmade(). */

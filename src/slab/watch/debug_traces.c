@@ -129,7 +129,7 @@ static void count_slab(struct slub_cache *twin, struct page *slab, void *arg)
 {
 	struct free_marks marks;
 
-	if (!(twin->debug->flags & SLUB_STORE_USER))
+	if (!(twin->debug->flags & SLUB_CACHE_STORE_USER))
 		return;
 	watched_mark_free(twin, slab, &marks);
 	for (uint32_t i = 0; i < twin->objects; i++) {
@@ -218,7 +218,9 @@ static int traces(struct slub_cache *cache, enum track_kind kind,
 	int ret = 0;
 
 	cache = cache_asked(cache);
-	if (!has_tracks(cache) || slub_thread.locks_held)
+	if (slub_thread.locks_held)
+		return -EDEADLK;
+	if (!has_tracks(cache))
 		return -EINVAL;
 	table = collect(cache, kind);
 	if (!table)

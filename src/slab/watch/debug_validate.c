@@ -56,8 +56,10 @@ SLUB_EXPORT int slub_debug(const char *setting)
 
 	if (!setting || !debug_letters_valid(setting))
 		return -EINVAL;
-	if (slub_thread.locks_held || !slub_start())
-		return -EBUSY;
+	if (slub_thread.locks_held)
+		return -EDEADLK;
+	if (!slub_start())
+		return -ENOMEM;
 	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
 		int ret = cache_debug_by(c, setting, SWITCH_FLUSHES);
 
@@ -147,14 +149,18 @@ bool debug_validate_some(char **at, long *bugs,
 SLUB_EXPORT long slub_cache_validate(struct slub_cache *cache)
 {
 	cache = cache_asked(cache);
-	if (!cache || !debug_has_watch(cache) || slub_thread.locks_held)
+	if (slub_thread.locks_held)
+		return -EDEADLK;
+	if (!cache || !debug_has_watch(cache))
 		return -EINVAL;
 	return validate(cache, __builtin_frame_address(0));
 }
 
 SLUB_EXPORT long slub_validate_all(void)
 {
-	if (!watch_first() || slub_thread.locks_held)
+	if (slub_thread.locks_held)
+		return -EDEADLK;
+	if (!watch_first())
 		return 0;
 	return validate(NULL, __builtin_frame_address(0));
 }

@@ -15,7 +15,7 @@ static void construct(void *object)
 	((struct thing *)object)->bytes[0] = 1;
 }
 
-SLUB_CACHE_DEFINE_STATIC(plugin_things, struct thing, SLUB_NO_MERGE, CTOR);
+SLUB_CACHE_DEFINE_STATIC(plugin_things, struct thing, SLUB_CACHE_NO_MERGE, CTOR);
 
 #ifdef DESTROY
 __attribute__((destructor)) static void end(void)

@@ -10,7 +10,7 @@ int main(void)
 	void *batch[16];
 
 	/* All or nothing. */
-	expect(slub_cache_alloc_bulk(&nodes, SLUB_ZERO, 16, batch) == 16);
+	expect(slub_cache_alloc_bulk(&nodes, SLUB_ALLOC_ZERO, 16, batch) == 16);
 	slub_cache_free_bulk(&nodes, 16, batch);
 
 	/* Fail now, not in the middle of the work. */

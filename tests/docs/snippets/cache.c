@@ -25,7 +25,7 @@ int main(void)
 
 	/* At run time, with a constructor: once per object, not per allocation. */
 	struct slub_cache *cache = slub_cache_create(
-		"session", sizeof(struct session), 0, SLUB_HWCACHE_ALIGN, session_init);
+		"session", sizeof(struct session), 0, SLUB_CACHE_HWCACHE_ALIGN, session_init);
 
 	expect(cache);
 	s = slub_cache_alloc(cache);

@@ -9,8 +9,8 @@ int main(void)
 
 	expect(cache);
 	/* Watch it: consistency, red zones, poison, last user. */
-	expect(slub_cache_debug(cache, SLUB_CONSISTENCY_CHECKS | SLUB_RED_ZONE |
-				       SLUB_POISON | SLUB_STORE_USER) == 0);
+	expect(slub_cache_debug(cache, SLUB_CACHE_CONSISTENCY_CHECKS | SLUB_CACHE_RED_ZONE |
+				       SLUB_CACHE_POISON | SLUB_CACHE_STORE_USER) == 0);
 	char *order = slub_cache_alloc(cache);
 
 	expect(order);

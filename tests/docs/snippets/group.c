@@ -21,10 +21,10 @@ int main(void)
 	expect(slub_group_leave(tenant) == 0);
 
 	expect(block && !more && error == ENOMEM && token);
-	expect(slub_group_stats_read(tenant, &stats) == 0);
+	expect(slub_group_stats(tenant, &stats) == 0);
 	expect(stats.usage == 6 << 20 && stats.failures > 0);
 	slub_group_uncharge(token, 1 << 20);	/* by whomever: the token says whose */
 	free(block);				/* by whomever, too */
-	expect(slub_group_delete(tenant) == 0);
+	expect(slub_group_destroy(tenant) == 0);
 	return 0;
 }

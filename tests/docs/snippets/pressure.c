@@ -16,7 +16,7 @@ int main(void)
 
 	struct slub_pressure_stats stats;
 
-	slub_pressure_stats_read(&stats);
+	slub_pressure_stats(&stats);
 	expect(stats.sources);
 	return 0;
 }

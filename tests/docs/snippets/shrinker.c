@@ -26,22 +26,18 @@ static size_t scan(struct slub_shrinker *shrinker,
 	return freed;
 }
 
-static struct slub_shrinker shrinker = {
-	.name = "idle buffers",
-	.count = count,
-	.scan = scan,
-	.seeks = SLUB_DEFAULT_SEEKS,
-};
+static struct slub_shrinker shrinker =
+	SLUB_SHRINKER_INIT("idle buffers", count, scan);
 
 int main(void)
 {
 	while (nr_idle < 1000)
 		idle[nr_idle++] = malloc(4096);
-	expect(slub_shrinker_register(&shrinker) == 0);
+	expect(slub_shrinker_create(&shrinker) == 0);
 	/* From now on it is asked when memory is short; or by hand: */
 	expect(slub_shrink_all() > 0);
 	expect(nr_idle < 1000);
-	expect(slub_shrinker_unregister(&shrinker) == 0);
+	expect(slub_shrinker_destroy(&shrinker) == 0);
 	while (nr_idle)
 		free(idle[--nr_idle]);
 	return 0;

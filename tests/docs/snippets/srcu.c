@@ -25,7 +25,7 @@ int main(void)
 	/* A domain that is made at run time. */
 	struct slub_srcu *own = malloc(sizeof(*own));
 
-	expect(own && slub_srcu_init(own) == 0);
+	expect(own && slub_srcu_create(own) == 0);
 	slub_srcu_destroy(own);
 	free(own);
 	return 0;

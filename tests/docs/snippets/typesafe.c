@@ -54,7 +54,7 @@ int main(void)
 	struct slub_cache_args args = {
 		.name = "flow",
 		.size = sizeof(struct flow),
-		.flags = SLUB_TYPESAFE_BY_RCU,
+		.flags = SLUB_CACHE_TYPESAFE_BY_RCU,
 		.ctor = flow_init,
 	};
 	struct slub_cache *cache = slub_cache_create_args(&args);

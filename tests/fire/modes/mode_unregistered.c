@@ -206,7 +206,7 @@ static void make_caches(void)
 			.name = cache_names[i],
 			.size = cache_sizes[i],
 			.ctor = construct,
-			.flags = SLUB_NO_MERGE,
+			.flags = SLUB_CACHE_NO_MERGE,
 		};
 
 		caches[i] = slub_cache_create_args(&args);

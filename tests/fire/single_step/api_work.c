@@ -42,7 +42,7 @@ static void construct(void *memory)
 
 SLUB_CACHE_DEFINE_STATIC(plain_things, struct thing, 0, NULL);
 SLUB_CACHE_DEFINE_STATIC(made_things, struct thing, 0, construct);
-SLUB_CACHE_DEFINE_STATIC(charged_things, struct thing, SLUB_ACCOUNT, NULL);
+SLUB_CACHE_DEFINE_STATIC(charged_things, struct thing, SLUB_CACHE_ACCOUNT, NULL);
 static struct slub_cache *const caches[] = { &plain_things, &made_things };
 
 struct node {
@@ -331,7 +331,7 @@ static void charged(void)
 		free(paged[i]);
 		seq_cache_free(&charged_things, things[i]);
 	}
-	if (slub_group_stats_read(group, &stats) || stats.usage)
+	if (slub_group_stats(group, &stats) || stats.usage)
 		fire_fail("group: %zu bytes are left", stats.usage);
 }
 

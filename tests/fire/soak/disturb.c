@@ -82,7 +82,7 @@ static void disturb_groups(uint64_t *rng)
 	pthread_mutex_lock(&groups_lock);
 	switch (fire_below(rng, 5)) {
 	case 0:
-		check_is(slub_group_delete(*group), 0, 0, "slub_group_delete");
+		check_is(slub_group_destroy(*group), 0, 0, "slub_group_destroy");
 		*group = group_new();
 		break;
 	case 1:
@@ -114,12 +114,12 @@ void groups_end(void)
 	check_is(slub_cache_group_set(soak_caches[SOAK_ACCOUNTED - SOAK_CACHE], NULL), 0, 0,
 		 "slub_cache_group_set");
 	check_is(slub_bucket_group_set(soak_bucket, NULL), 0, 0, "slub_bucket_group_set");
-	check_is(slub_group_stats_read(parent, &stats), 0, 0, "slub_group_stats_read");
+	check_is(slub_group_stats(parent, &stats), 0, 0, "slub_group_stats");
 	if (stats.usage)
 		fire_fail("%zu bytes are charged for nothing", stats.usage);
 	for (int i = 0; i < SOAK_GROUPS; i++)
-		check_is(slub_group_delete(groups[i]), 0, 0, "slub_group_delete");
-	check_is(slub_group_delete(parent), 0, 0, "slub_group_delete");
+		check_is(slub_group_destroy(groups[i]), 0, 0, "slub_group_destroy");
+	check_is(slub_group_destroy(parent), 0, 0, "slub_group_destroy");
 }
 
 /* ---- debugging ---- */
@@ -133,8 +133,10 @@ static void disturb_debug(uint64_t *rng)
 		{ "ZP,soak*", "-,soak*" }, { "U,malloc-32,malloc-96", "-,malloc-32,malloc-96" },
 	};
 	static const unsigned long flags[] = {
-		SLUB_CONSISTENCY_CHECKS, SLUB_RED_ZONE | SLUB_POISON, SLUB_STORE_USER,
-		SLUB_CONSISTENCY_CHECKS | SLUB_RED_ZONE | SLUB_POISON | SLUB_STORE_USER,
+		SLUB_CACHE_CONSISTENCY_CHECKS, SLUB_CACHE_RED_ZONE | SLUB_CACHE_POISON,
+				SLUB_CACHE_STORE_USER,
+		SLUB_CACHE_CONSISTENCY_CHECKS | SLUB_CACHE_RED_ZONE | SLUB_CACHE_POISON |
+				SLUB_CACHE_STORE_USER,
 	};
 	uint64_t which = fire_below(rng, 8);
 	struct slub_cache *cache = soak_caches[fire_below(rng, SOAK_CACHES)];
@@ -212,7 +214,7 @@ static void disturb_shrink(uint64_t *rng)
 		slub_deferred_barrier();
 		break;
 	case 3:
-		slub_shrink((int)fire_below(rng, SLUB_PRIORITY_MAX + 1));
+		slub_shrink((int)fire_below(rng, SLUB_SHRINK_PRIORITY_MAX + 1));
 		break;
 	default:
 		check_is(slub_cache_shrink(cache), 0, 1, "slub_cache_shrink");

@@ -19,12 +19,12 @@ static const struct {
 	size_t size, align;
 	unsigned long flags;
 } shapes[SOAK_CACHES] = {
-	{ "soak-24", 24, 0, SLUB_NO_MERGE },
-	{ "soak-64", 64, 0, SLUB_HWCACHE_ALIGN | SLUB_NO_MERGE },
-	{ "soak-96", 96, 0, SLUB_ACCOUNT | SLUB_NO_MERGE },
-	{ "soak-48", 48, 0, SLUB_NO_MERGE },
-	{ "soak-328", 328, 0, SLUB_TYPESAFE_BY_RCU | SLUB_NO_MERGE },
-	{ "soak-1100", 1100, 128, SLUB_NO_MERGE },
+	{ "soak-24", 24, 0, SLUB_CACHE_NO_MERGE },
+	{ "soak-64", 64, 0, SLUB_CACHE_HWCACHE_ALIGN | SLUB_CACHE_NO_MERGE },
+	{ "soak-96", 96, 0, SLUB_CACHE_ACCOUNT | SLUB_CACHE_NO_MERGE },
+	{ "soak-48", 48, 0, SLUB_CACHE_NO_MERGE },
+	{ "soak-328", 328, 0, SLUB_CACHE_TYPESAFE_BY_RCU | SLUB_CACHE_NO_MERGE },
+	{ "soak-1100", 1100, 128, SLUB_CACHE_NO_MERGE },
 };
 
 struct slub_cache *soak_caches[SOAK_CACHES];
@@ -331,7 +331,7 @@ void objects_start(uint64_t seed)
 		if (!soak_caches[i])
 			fire_fail("%s: %s", shapes[i].name, strerror(errno));
 	}
-	soak_bucket = slub_bucket_create("soak-sizes", SLUB_ACCOUNT);
+	soak_bucket = slub_bucket_create("soak-sizes", SLUB_CACHE_ACCOUNT);
 	if (!soak_bucket)
 		fire_fail("bucket: %s", strerror(errno));
 }

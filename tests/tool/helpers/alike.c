@@ -23,8 +23,8 @@ static struct slub_cache *make(const char *name, size_t size, unsigned long flag
 
 int main(void)
 {
-	struct slub_cache *a = make(LONG_NAME "replies", 200, SLUB_NO_MERGE, 3);
-	struct slub_cache *b = make(LONG_NAME "timeout", 200, SLUB_NO_MERGE, 5);
+	struct slub_cache *a = make(LONG_NAME "replies", 200, SLUB_CACHE_NO_MERGE, 3);
+	struct slub_cache *b = make(LONG_NAME "timeout", 200, SLUB_CACHE_NO_MERGE, 5);
 	struct slub_cache *one = make("shared-one", 72, 0, 0);
 	struct slub_cache *other = make("shared-other", 70, 0, 0);
 	struct pollfd input = { .fd = 0, .events = POLLIN };

@@ -57,7 +57,8 @@ static void populate(void)
 	struct slub_group *dead;
 	void *volatile block;
 
-	cache = slub_cache_create("objects", 200, 0, SLUB_ACCOUNT | SLUB_NO_MERGE, NULL);
+	cache = slub_cache_create("objects", 200, 0, SLUB_CACHE_ACCOUNT | SLUB_CACHE_NO_MERGE,
+			NULL);
 	tenant = slub_group_create("tenant-7", NULL);
 	inner = slub_group_create("inner", tenant);
 	idle = slub_group_create("idle", NULL);
@@ -69,7 +70,7 @@ static void populate(void)
 	fill(inner, 1 << 20, 1);
 	fill(dead, 112, 10);
 	fill_and_free(tenant);
-	slub_group_delete(dead);
+	slub_group_destroy(dead);
 	slub_group_enter(inner);
 	for (int i = 0; i < NR_OBJECTS; i++)
 		block = slub_cache_alloc(cache);
@@ -98,7 +99,7 @@ static void *work(void *unused)
 		for (int i = 0; i < 100; i++)
 			blocks[i] = malloc(16u << i % 12);
 		slub_group_leave(group);
-		slub_group_delete(group);
+		slub_group_destroy(group);
 		for (int i = 0; i < 100; i++)
 			free(blocks[i]);
 	}

@@ -78,7 +78,7 @@ TEST(option, defaults)
 	EXPECT_EQ(p.value[OPTION_verbose], 0u);
 	EXPECT_EQ(p.value[OPTION_huge], (size_t)HUGE_AUTO);
 	EXPECT_EQ(p.value[OPTION_retain], 16ul << 20);
-	EXPECT_EQ(p.value[OPTION_reserve], 0u);
+	EXPECT_EQ(p.value[OPTION_address_space], 0u);
 	EXPECT_FALSE(p.has_text[OPTION_slabinfo]);
 	for (bool given : p.given)
 		EXPECT_FALSE(given);
@@ -181,11 +181,11 @@ TEST(option, numbers_that_are_not_of_bytes)
 
 TEST(option, a_size_has_a_least_value_but_0)
 {
-	EXPECT_EQ(parse({"SLUB_RESERVE=8M"}).value[OPTION_reserve], 8ul << 20);
-	EXPECT_EQ(parse({"SLUB_RESERVE=8388607"}).value[OPTION_reserve], 0u);
-	EXPECT_FALSE(parse({"SLUB_RESERVE=1"}).given[OPTION_reserve]);
-	EXPECT_TRUE(parse({"SLUB_RESERVE=0"}).given[OPTION_reserve]);
-	EXPECT_NE(parse_loud({"SLUB_RESERVE=1"}).errors.find(
+	EXPECT_EQ(parse({"SLUB_ADDRESS_SPACE=8M"}).value[OPTION_address_space], 8ul << 20);
+	EXPECT_EQ(parse({"SLUB_ADDRESS_SPACE=8388607"}).value[OPTION_address_space], 0u);
+	EXPECT_FALSE(parse({"SLUB_ADDRESS_SPACE=1"}).given[OPTION_address_space]);
+	EXPECT_TRUE(parse({"SLUB_ADDRESS_SPACE=0"}).given[OPTION_address_space]);
+	EXPECT_NE(parse_loud({"SLUB_ADDRESS_SPACE=1"}).errors.find(
 			  "'1' is not 0, or a number of bytes from 8388608 to"),
 		  std::string::npos);
 	EXPECT_NE(parse_loud({"SLUB_GUARD_PLACES=1"}).errors.find(
@@ -309,7 +309,7 @@ TEST(option, list_goes_on_behind_a_bad_item)
 	parsed p = parse_loud({"SLUB_OPTIONS=nonsense,huge=x,fastpath=tid,retain=y,reserve=16M"});
 
 	EXPECT_EQ(p.value[OPTION_fastpath], (size_t)FASTPATH_TID);
-	EXPECT_EQ(p.value[OPTION_reserve], 16ul << 20);
+	EXPECT_EQ(p.value[OPTION_address_space], 16ul << 20);
 	EXPECT_EQ(count_of(p.errors, "\n"), 3u) << p.errors;
 	EXPECT_EQ(count_of(p.errors, "unknown option 'nonsense'"), 1u) << p.errors;
 }

@@ -10,8 +10,8 @@ extern "C" {
 
 namespace {
 
-const uint32_t F = SLUB_CONSISTENCY_CHECKS, Z = SLUB_RED_ZONE, P = SLUB_POISON,
-	       U = SLUB_STORE_USER, T = SLUB_TRACE, A = SLUB_FAILSLAB;
+const uint32_t F = SLUB_CACHE_CONSISTENCY_CHECKS, Z = SLUB_CACHE_RED_ZONE, P = SLUB_CACHE_POISON,
+	       U = SLUB_CACHE_STORE_USER, T = SLUB_CACHE_TRACE, A = SLUB_CACHE_FAILSLAB;
 const uint32_t ALL = F | Z | P | U, NONE = 0, KEEP = 77, O = DEBUG_NO_GROWTH;
 
 uint32_t letters(const char *setting, const char *name)

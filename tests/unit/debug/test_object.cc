@@ -47,7 +47,7 @@ TEST(Layout, parts_do_not_overlap)
 				EXPECT_GE(l.inuse, size);
 				EXPECT_LE(l.link + sizeof(void *), l.end);
 				EXPECT_LE(l.left + l.end, l.stride);
-				if (f & SLUB_RED_ZONE) {
+				if (f & SLUB_CACHE_RED_ZONE) {
 					EXPECT_GT(l.inuse, size);
 					EXPECT_GE(l.link, l.inuse);
 				}

@@ -22,7 +22,8 @@ class ended : public testing::Test {
 protected:
 	void SetUp() override
 	{
-		cache = slub_cache_create("ending", 120, 0, SLUB_ACCOUNT | SLUB_NO_MERGE, nullptr);
+		cache = slub_cache_create("ending", 120, 0, SLUB_CACHE_ACCOUNT |
+				SLUB_CACHE_NO_MERGE, nullptr);
 		ASSERT_NE(cache, nullptr);
 		for (int i = 0; i < 100; i++)
 			objects.push_back(slub_cache_alloc(cache));
@@ -95,12 +96,12 @@ TEST_F(ended, a_group_has_none_of_its_objects)
 	ASSERT_EQ(slub_group_enter(group), 0);
 	object = slub_cache_alloc(cache);
 	ASSERT_EQ(slub_group_leave(group), 0);
-	EXPECT_EQ(slub_group_memory_read(group, &memory), 0);
+	EXPECT_EQ(slub_group_memory(group, &memory), 0);
 	EXPECT_EQ(memory.objects, 1u);
-	meanwhile([&] { EXPECT_EQ(slub_group_memory_read(group, &memory), 0); });
+	meanwhile([&] { EXPECT_EQ(slub_group_memory(group, &memory), 0); });
 	EXPECT_EQ(memory.objects, 0u);
 	slub_cache_free(cache, object);
-	EXPECT_EQ(slub_group_delete(group), 0);
+	EXPECT_EQ(slub_group_destroy(group), 0);
 }
 
 } /* namespace */

@@ -59,7 +59,7 @@ protected:
 	void TearDown() override
 	{
 		if (group) {
-			EXPECT_EQ(slub_group_delete(group), 0);
+			EXPECT_EQ(slub_group_destroy(group), 0);
 		}
 	}
 	/* In the group: objects of @cache. */
@@ -78,7 +78,7 @@ protected:
 	}
 	void make(unsigned long flags)
 	{
-		cache = slub_cache_create("ending", SIZE, 0, flags | SLUB_NO_MERGE, nullptr);
+		cache = slub_cache_create("ending", SIZE, 0, flags | SLUB_CACHE_NO_MERGE, nullptr);
 		ASSERT_NE(cache, nullptr);
 		fill(20);
 		/* Some are free, and in their slab. */
@@ -157,7 +157,7 @@ protected:
 
 		args.name = "next";
 		args.size = SIZE_NEXT;
-		args.flags = SLUB_ACCOUNT | SLUB_NO_MERGE;
+		args.flags = SLUB_CACHE_ACCOUNT | SLUB_CACHE_NO_MERGE;
 		EXPECT_EQ(cache_make(cache, &args), 0);
 		fill(3);
 	}
@@ -180,7 +180,7 @@ TEST_F(ending, leaks_have_a_name_or_a_question_mark)
 	std::string path = path_here("ending");
 	unsigned nr_told = 0;
 	long nr = 0;
-	unsigned steps = at_each_step({ true, true }, SLUB_STORE_USER, [&] {
+	unsigned steps = at_each_step({ true, true }, SLUB_CACHE_STORE_USER, [&] {
 		unlink(path.c_str());
 		nr = slub_leaks_write(path.c_str());
 	}, [] {}, [&] {
@@ -244,8 +244,8 @@ TEST_F(ending, a_groups_memory_is_of_one_cache_or_the_next)
 	unsigned steps = 0;
 
 	for (bool is_next : { false, true }) {
-		steps += at_each_step({ true, false }, SLUB_ACCOUNT, [&] {
-			EXPECT_EQ(slub_group_memory_read(group, &memory), 0);
+		steps += at_each_step({ true, false }, SLUB_CACHE_ACCOUNT, [&] {
+			EXPECT_EQ(slub_group_memory(group, &memory), 0);
 		}, [&] {
 			if (is_next)
 				become_next();
@@ -266,7 +266,7 @@ TEST_F(ending, the_statistics_file_has_sums_of_one_cache_or_the_next)
 
 	groups_file_begin(out);
 	for (bool is_next : { false, true }) {
-		steps += at_each_step({ true, false }, SLUB_ACCOUNT, [&] {
+		steps += at_each_step({ true, false }, SLUB_CACHE_ACCOUNT, [&] {
 			groups_record(out);
 		}, [&] {
 			if (is_next)

@@ -223,7 +223,7 @@ TEST(machine, starts_under_a_limit)
 	for (uint32_t cpus : { 2, 448, 896, 1024 })
 		for (uint32_t nodes : { 7, 8 }) {
 			EXPECT_EQ(run(nodes, cpus, 4000000ul << 10), 0) << nodes << " " << cpus;
-			EXPECT_EQ(run(nodes, cpus, 0, "SLUB_RESERVE=1G"), 0)
+			EXPECT_EQ(run(nodes, cpus, 0, "SLUB_ADDRESS_SPACE=1G"), 0)
 				<< nodes << " " << cpus;
 		}
 }

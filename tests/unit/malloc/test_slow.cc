@@ -277,7 +277,7 @@ TEST(slow, nobody_gives_up_anything_for_what_can_never_be_had)
 	struct slub_bucket *bucket = slub_bucket_create("impossible", 0);
 
 	shrinker.count = shrinker.scan = one_to_give;
-	ASSERT_EQ(slub_shrinker_register(&shrinker), 0);
+	ASSERT_EQ(slub_shrinker_create(&shrinker), 0);
 	for (size_t bytes : { heap_reserved_bytes + 1, (size_t)1 << 50, (size_t)PTRDIFF_MAX }) {
 		EXPECT_EQ(malloc(bytes), nullptr);
 		EXPECT_EQ(calloc(1, bytes), nullptr);
@@ -290,7 +290,7 @@ TEST(slow, nobody_gives_up_anything_for_what_can_never_be_had)
 	EXPECT_EQ(malloc(1 << 30), nullptr) << "more than the limit";
 	EXPECT_EQ(nr_asked, 0u);
 	page_limit_set(0);
-	EXPECT_EQ(slub_shrinker_unregister(&shrinker), 0);
+	EXPECT_EQ(slub_shrinker_destroy(&shrinker), 0);
 	EXPECT_EQ(slub_bucket_destroy(bucket), 0);
 }
 

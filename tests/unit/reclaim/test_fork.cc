@@ -22,7 +22,7 @@ TEST_F(Fork, TheChildOfALocksHolderHasNoNewCounters)
 {
 	struct slub_srcu domain = SLUB_SRCU_INIT;
 
-	ASSERT_EQ(slub_srcu_init(&domain), 0);
+	ASSERT_EQ(slub_srcu_create(&domain), 0);
 	std::string errors;
 	int status = harness::in_child([&] {
 		int index = slub_srcu_read_lock(&domain);
@@ -59,8 +59,8 @@ TEST_F(Fork, AMarkThatWasOnItsWayUpwards)
 		shrinker.count = shrinker.scan = [](slub_shrinker *, slub_shrink_control *)
 			noexcept -> size_t { asked++; return 0; };
 		shrinker.flags = SLUB_SHRINKER_GROUP_AWARE;
-		shrinker.seeks = SLUB_DEFAULT_SEEKS;
-		ASSERT_EQ(slub_shrinker_register(&shrinker), 0);
+		shrinker.seeks = SLUB_SHRINKER_SEEKS;
+		ASSERT_EQ(slub_shrinker_create(&shrinker), 0);
 	}
 	/* In the first unit of the map, and in one that a summary names. */
 	for (int n : { 10, 140 }) {
@@ -71,16 +71,16 @@ TEST_F(Fork, AMarkThatWasOnItsWayUpwards)
 		bits_clear(&map_groups[0], number);
 		map->top = map->summary[all[n].id / 64 / 64] = 0;
 		asked = 0;
-		shrinkers_run(SLUB_PRIORITY_MAX, group);
+		shrinkers_run(SLUB_SHRINK_PRIORITY_MAX, group);
 		EXPECT_EQ(asked, 0) << n;
 		reclaim_fork_prepare();
 		reclaim_fork_finish(true);
-		shrinkers_run(SLUB_PRIORITY_MAX, group);
+		shrinkers_run(SLUB_SHRINK_PRIORITY_MAX, group);
 		EXPECT_EQ(asked, ++marked) << n;
 	}
 	for (struct slub_shrinker &shrinker : all)
-		slub_shrinker_unregister(&shrinker);
-	EXPECT_EQ(slub_group_delete(group), 0);
+		slub_shrinker_destroy(&shrinker);
+	EXPECT_EQ(slub_group_destroy(group), 0);
 }
 
 } /* namespace */

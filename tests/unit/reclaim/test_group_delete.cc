@@ -19,7 +19,7 @@ protected:
 	void TearDown() override
 	{
 		if (!IsSkipped()) {
-			EXPECT_EQ(slub_group_delete(top), 0);
+			EXPECT_EQ(slub_group_destroy(top), 0);
 		}
 	}
 	/*
@@ -42,17 +42,17 @@ protected:
 				return ++passed < 300 ? passed : passed / 32 * 32;
 			}, work, [&] {
 				other.call([&] {
-					EXPECT_EQ(slub_group_delete(group), 0);
+					EXPECT_EQ(slub_group_destroy(group), 0);
 					next = make("next", top);
 				});
 			});
 			slub_srcu_read_unlock(&group_domain, index);
 			if (!hit) {
-				EXPECT_EQ(slub_group_delete(group), 0);
+				EXPECT_EQ(slub_group_destroy(group), 0);
 			}
 			check();
 			if (next) {
-				EXPECT_EQ(slub_group_delete(next), 0);
+				EXPECT_EQ(slub_group_destroy(next), 0);
 			}
 			EXPECT_EQ(usage(top), 0u) << step;
 			EXPECT_EQ(owner_pool.nr_used, used_before) << step;
@@ -65,7 +65,7 @@ protected:
 	{
 		struct slub_group_stats stats = {};
 
-		EXPECT_EQ(slub_group_stats_read(group, &stats), 0);
+		EXPECT_EQ(slub_group_stats(group, &stats), 0);
 		return stats.usage;
 	}
 

@@ -49,13 +49,13 @@ protected:
 			all.push_back(group);
 		EXPECT_EQ(errno, ENOSPC);
 		for (; nr; nr--, all.pop_back())
-			EXPECT_EQ(slub_group_delete(all.back()), 0);
+			EXPECT_EQ(slub_group_destroy(all.back()), 0);
 		return all;
 	}
 	static void delete_all(const std::vector<struct slub_group *> &groups)
 	{
 		for (struct slub_group *group : groups)
-			EXPECT_EQ(slub_group_delete(group), 0);
+			EXPECT_EQ(slub_group_destroy(group), 0);
 	}
 };
 
@@ -79,7 +79,7 @@ TEST_F(Numbers, ADeadGroupIsWaitedFor)
 	});
 	while (stage < 1)
 		sched_yield();
-	EXPECT_EQ(slub_group_delete(groups.back()), 0);
+	EXPECT_EQ(slub_group_destroy(groups.back()), 0);
 	stage = 2;
 	struct slub_group *again = make();
 	int err = errno;
@@ -95,7 +95,7 @@ TEST_F(Numbers, WhoIsInsideHimselfIsRefused)
 	std::vector<struct slub_group *> groups = make_all_but(0);
 	int index = slub_srcu_read_lock(&group_domain);
 
-	EXPECT_EQ(slub_group_delete(groups.back()), 0);
+	EXPECT_EQ(slub_group_destroy(groups.back()), 0);
 	errno = 0;
 	EXPECT_EQ(make(), nullptr);
 	EXPECT_EQ(errno, ENOSPC);
@@ -112,8 +112,8 @@ TEST_F(Numbers, AWalkHoldsUpItsOwnGroupOnly)
 
 	ASSERT_TRUE(used && other && walker);
 	__atomic_store_n(&walker->group, used, __ATOMIC_SEQ_CST);
-	EXPECT_EQ(slub_group_delete(used), 0);
-	EXPECT_EQ(slub_group_delete(other), 0);
+	EXPECT_EQ(slub_group_destroy(used), 0);
+	EXPECT_EQ(slub_group_destroy(other), 0);
 	group_pool.nr_max = pool_end(&group_pool);
 	std::vector<struct slub_group *> all = make_all_but(0);
 	EXPECT_EQ(std::count(all.begin(), all.end(), other), 1);
@@ -123,7 +123,7 @@ TEST_F(Numbers, AWalkHoldsUpItsOwnGroupOnly)
 	EXPECT_EQ(again, used);
 	/* The list is whole: what is put behind it comes back, too. */
 	delete_all(all);
-	EXPECT_EQ(slub_group_delete(again), 0);
+	EXPECT_EQ(slub_group_destroy(again), 0);
 	EXPECT_EQ(make_all_but(0).size(), all.size() + 1);
 }
 
@@ -141,7 +141,7 @@ TEST_F(Numbers, OwnersEndAndComeBack)
 	while ((group = make()) != nullptr) {
 		tokens.push_back(slub_group_charge(group, BYTES));
 		ASSERT_NE(tokens.back(), 0u);
-		ASSERT_EQ(slub_group_delete(group), 0);
+		ASSERT_EQ(slub_group_destroy(group), 0);
 	}
 	EXPECT_EQ(errno, ENOSPC);
 	EXPECT_GE(tokens.size(), NR);
@@ -157,7 +157,7 @@ TEST_F(Numbers, OwnersEndAndComeBack)
 	group = make();
 	ASSERT_TRUE(group);
 	EXPECT_EQ(make(), nullptr);
-	EXPECT_EQ(slub_group_delete(group), 0);
+	EXPECT_EQ(slub_group_destroy(group), 0);
 	for (uint32_t token : tokens)
 		slub_group_uncharge(token, BYTES);
 	EXPECT_EQ(group_usage(root), before);

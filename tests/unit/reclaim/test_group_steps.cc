@@ -32,14 +32,14 @@ struct Shrinkers {
 			shrinker.count = count;
 			shrinker.scan = count;
 			shrinker.flags = SLUB_SHRINKER_GROUP_AWARE;
-			shrinker.seeks = SLUB_DEFAULT_SEEKS;
-			EXPECT_EQ(slub_shrinker_register(&shrinker), 0);
+			shrinker.seeks = SLUB_SHRINKER_SEEKS;
+			EXPECT_EQ(slub_shrinker_create(&shrinker), 0);
 		}
 	}
 	~Shrinkers()
 	{
 		for (struct slub_shrinker &shrinker : all)
-			slub_shrinker_unregister(&shrinker);
+			slub_shrinker_destroy(&shrinker);
 	}
 	static size_t count(struct slub_shrinker *shrinker,
 			    struct slub_shrink_control *control) noexcept
@@ -55,7 +55,7 @@ struct Shrinkers {
 	bool is_asked(int n, struct slub_group *group)
 	{
 		asked.clear();
-		shrinkers_run(SLUB_PRIORITY_MAX, group);
+		shrinkers_run(SLUB_SHRINK_PRIORITY_MAX, group);
 		return std::find(asked.begin(), asked.end(),
 				 std::make_pair((int)all[n].id, group)) != asked.end();
 	}
@@ -105,7 +105,7 @@ protected:
 		std::vector<struct slub_group *> more;
 		std::vector<uint32_t> owners = { token, group_owner_number(top) };
 
-		ASSERT_EQ(slub_group_stats_read(top, &stats), 0);
+		ASSERT_EQ(slub_group_stats(top, &stats), 0);
 		EXPECT_EQ(stats.usage, 1000u);
 		EXPECT_EQ(stats.nr_children, 0u);
 		for (int n : { 10, 70, 140 })
@@ -117,11 +117,11 @@ protected:
 		std::sort(owners.begin(), owners.end());
 		EXPECT_EQ(std::unique(owners.begin(), owners.end()), owners.end());
 		for (struct slub_group *group : more)
-			EXPECT_EQ(slub_group_delete(group), 0);
+			EXPECT_EQ(slub_group_destroy(group), 0);
 		slub_group_uncharge(token, 1000);
-		ASSERT_EQ(slub_group_stats_read(top, &stats), 0);
+		ASSERT_EQ(slub_group_stats(top, &stats), 0);
 		EXPECT_EQ(stats.usage, 0u);
-		EXPECT_EQ(slub_group_delete(top), 0);
+		EXPECT_EQ(slub_group_destroy(top), 0);
 		EXPECT_EQ(owner_pool.nr_used, used_before);
 	}
 
@@ -145,13 +145,13 @@ TEST_F(TwoDeletes, TheParentInTheMiddleOfItsChild)
 
 		prepare();
 		hit = steps::interrupt(step, [&] { return state(); },
-				       [&] { child_err = slub_group_delete(child); }, [&] {
-			other.call([&] { parent_err = slub_group_delete(parent); });
+				       [&] { child_err = slub_group_destroy(child); }, [&] {
+			other.call([&] { parent_err = slub_group_destroy(parent); });
 		});
 		EXPECT_EQ(child_err, 0);
 		done += hit && !parent_err;
 		if (parent_err) {
-			EXPECT_EQ(slub_group_delete(parent), 0);
+			EXPECT_EQ(slub_group_destroy(parent), 0);
 		}
 		check();
 		return hit && !HasFailure();
@@ -175,7 +175,7 @@ TEST_F(TwoDeletes, TheChildInTheMiddleOfItsParent)
 		sem_init(&go_on, 0, 0);
 		other.begin([&] {
 			steps::interrupt(0, [&] { return child->is_alive; },
-					 [&] { child_err = slub_group_delete(child); }, [&] {
+					 [&] { child_err = slub_group_destroy(child); }, [&] {
 				sem_post(&unhung);
 				while (sem_wait(&go_on))
 					continue;
@@ -184,7 +184,7 @@ TEST_F(TwoDeletes, TheChildInTheMiddleOfItsParent)
 		while (sem_wait(&unhung))
 			continue;
 		hit = steps::interrupt(step, [&] { return state(); },
-				       [&] { parent_err = slub_group_delete(parent); }, [&] {
+				       [&] { parent_err = slub_group_destroy(parent); }, [&] {
 			sem_post(&go_on);
 			other.finish();
 			is_over = true;
@@ -217,15 +217,15 @@ TEST_F(TwoDeletes, InTheMiddleOfAMark)
 		hit = steps::interrupt(step, [&] { return ++passed; }, [&] {
 			err = slub_shrinker_mark(&shrinkers.all[40], child, 0);
 		}, [&] {
-			other.call([&] { EXPECT_EQ(slub_group_delete(child), 0); });
+			other.call([&] { EXPECT_EQ(slub_group_destroy(child), 0); });
 		});
 		if (!hit) {
-			EXPECT_EQ(slub_group_delete(child), 0);
+			EXPECT_EQ(slub_group_destroy(child), 0);
 		}
 		refused += err == -EINVAL;
 		moved += !err;
 		EXPECT_TRUE(err == -EINVAL || shrinkers.is_asked(40, parent)) << step;
-		EXPECT_EQ(slub_group_delete(parent), 0);
+		EXPECT_EQ(slub_group_destroy(parent), 0);
 		check();
 		return hit && !HasFailure();
 	});
@@ -249,7 +249,7 @@ TEST_F(GroupSteps, AHandlerDropsTheLastReference)
 
 		tokens.push_back(slub_group_charge(group, 100));
 		ASSERT_NE(tokens.back(), 0u);
-		ASSERT_EQ(slub_group_delete(group), 0);
+		ASSERT_EQ(slub_group_destroy(group), 0);
 	}
 	EXPECT_EQ(owner_pool.nr_used, used + NR);
 	for (int i = 0; i < 4; i++)
@@ -268,7 +268,7 @@ TEST_F(GroupSteps, AHandlerDropsTheLastReference)
 	for (uint32_t token : tokens)
 		slub_group_uncharge(token, 100);
 	for (struct slub_group *group : made)
-		EXPECT_EQ(slub_group_delete(group), 0);
+		EXPECT_EQ(slub_group_destroy(group), 0);
 	EXPECT_EQ(owner_pool.nr_used, used);
 }
 
@@ -324,7 +324,7 @@ protected:
 		for (steps::Other &thread : inside)
 			thread.call([this] { EXPECT_EQ(slub_group_leave(group), 0); });
 		slub_group_uncharge(owner, charged);
-		EXPECT_EQ(slub_group_delete(group), 0);
+		EXPECT_EQ(slub_group_destroy(group), 0);
 		EXPECT_EQ(nr_tight, 0u);
 	}
 };
@@ -446,7 +446,7 @@ TEST_F(GroupSteps, a_handler_forks_while_its_thread_enters_or_leaves)
 			return hit && !HasFailure();
 		});
 	}).join();
-	EXPECT_EQ(slub_group_delete(group), 0);
+	EXPECT_EQ(slub_group_destroy(group), 0);
 }
 
 /* ---- a handler and its argument ---- */
@@ -521,7 +521,7 @@ TEST_F(GroupSteps, a_handler_has_its_own_argument)
 	}
 	EXPECT_GT(pairs[1].called, 0);
 	EXPECT_EQ(pairs[0].mixed + pairs[1].mixed, 0);
-	EXPECT_EQ(slub_group_delete(group), 0);
+	EXPECT_EQ(slub_group_destroy(group), 0);
 }
 
 } /* namespace */

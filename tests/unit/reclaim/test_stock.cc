@@ -38,13 +38,13 @@ protected:
 		EXPECT_EQ(used(), 0u);
 		EXPECT_EQ(slub_group_leave(group), 0);
 		EXPECT_EQ(used(), 0u);
-		EXPECT_EQ(slub_group_delete(group), 0);
+		EXPECT_EQ(slub_group_destroy(group), 0);
 	}
 	size_t used()
 	{
 		struct slub_group_stats stats;
 
-		EXPECT_EQ(slub_group_stats_read(group, &stats), 0);
+		EXPECT_EQ(slub_group_stats(group, &stats), 0);
 		return stats.usage;
 	}
 	/* With what lies in stocks. */
@@ -182,7 +182,7 @@ TEST_F(Stock, IsForgottenWhereTheThreadGoesElsewhere)
 	EXPECT_LE(counter(), (int64_t)STOCK_MAX);
 	ASSERT_EQ(slub_group_leave(other), 0);
 	EXPECT_EQ(group_thread.stock->room, THREAD_STOCK_MAX);
-	EXPECT_EQ(slub_group_delete(other), 0);
+	EXPECT_EQ(slub_group_destroy(other), 0);
 }
 
 /* Each has one while it is inside; nobody is told of their end, and yet none is lost. */

@@ -39,7 +39,7 @@ TEST(prefill_guard, switched_on_in_the_middle)
 
 	ASSERT_TRUE(cache);
 	/* Its objects are allocated one by one. */
-	ASSERT_EQ(slub_cache_debug(cache, SLUB_RED_ZONE), 0);
+	ASSERT_EQ(slub_cache_debug(cache, SLUB_CACHE_RED_ZONE), 0);
 	switches_on = true;
 	ASSERT_EQ(slub_cache_prefill(cache, &prefill, 60), 0);
 	ASSERT_FALSE(switches_on);
@@ -68,7 +68,7 @@ TEST(prefill_guard, watched_ones_behind_others)
 	int nr = 0;
 
 	ASSERT_TRUE(cache);
-	ASSERT_EQ(slub_cache_debug(cache, SLUB_RED_ZONE), 0);
+	ASSERT_EQ(slub_cache_debug(cache, SLUB_CACHE_RED_ZONE), 0);
 	ASSERT_EQ(slub_cache_prefill(cache, &prefill, 20), 0);
 	ASSERT_EQ(slub_cache_debug(cache, 0), 0);
 	ASSERT_EQ(slub_cache_prefill(cache, &prefill, 40), 0);

@@ -99,7 +99,7 @@ TEST_F(create, a_new_life_has_nothing_of_the_old_one)
 	args.size = 64;
 	args.usersize = 8;
 	args.useroffset = 8;
-	args.flags = SLUB_TYPESAFE_BY_RCU;
+	args.flags = SLUB_CACHE_TYPESAFE_BY_RCU;
 	args.ctor = [](void *) {};
 	struct slub_cache *old = slub_cache_create_args(&args);
 	void *object = slub_cache_alloc_flags(old, 0);
@@ -125,7 +125,7 @@ TEST_F(create, nothing_per_cpu_is_kept)
 	uint32_t slots = percpu_slots_end();
 
 	for (int i = 0; i < 3000; i++)
-		end(make("again", 8 + (size_t)i % 300, i % 3 ? 0 : SLUB_TYPESAFE_BY_RCU));
+		end(make("again", 8 + (size_t)i % 300, i % 3 ? 0 : SLUB_CACHE_TYPESAFE_BY_RCU));
 	EXPECT_EQ(slub_percpu_bytes(), bytes);
 	EXPECT_LE(percpu_slots_end(), slots + 2 * SLOT_BYTES);
 }
@@ -155,7 +155,7 @@ TEST_F(create, shared_ones_count_their_users)
 
 	EXPECT_EQ(a, b);
 	EXPECT_EQ(a->users, 2u);
-	struct slub_cache *c = make("share-c", 72, SLUB_HWCACHE_ALIGN);
+	struct slub_cache *c = make("share-c", 72, SLUB_CACHE_HWCACHE_ALIGN);
 	EXPECT_NE(c, a) << "objects of it lie 72 bytes apart";
 	end(c);
 	end(a);
@@ -204,14 +204,14 @@ TEST_F(create, what_it_is_watched_for_waits_for_another_switch)
 	struct slub_cache *other = make("other", 64);
 
 	shrink_begin();
-	std::thread switches([&] { slub_cache_debug(other, SLUB_CONSISTENCY_CHECKS); });
+	std::thread switches([&] { slub_cache_debug(other, SLUB_CACHE_CONSISTENCY_CHECKS); });
 	while (!cache_twin(other))
 		sched_yield();
 	std::thread shrinks([] {
 		usleep(20000);
 		shrink_end();
 	});
-	struct slub_cache *cache = make("watched", 64, SLUB_CONSISTENCY_CHECKS);
+	struct slub_cache *cache = make("watched", 64, SLUB_CACHE_CONSISTENCY_CHECKS);
 	switches.join();
 	shrinks.join();
 	EXPECT_NE(cache_twin(cache), nullptr);
@@ -222,7 +222,8 @@ TEST_F(create, what_it_is_watched_for_waits_for_another_switch)
 /* What SLUB_DEBUG says is added to them, as in the kernel; "-" adds none. */
 TEST_F(create, letters_that_it_is_made_with_stay)
 {
-	const uint32_t F = SLUB_CONSISTENCY_CHECKS, Z = SLUB_RED_ZONE, P = SLUB_POISON;
+	const uint32_t F = SLUB_CACHE_CONSISTENCY_CHECKS, Z = SLUB_CACHE_RED_ZONE, P =
+			SLUB_CACHE_POISON;
 	auto letters = [](const char *setting, const char *name, unsigned long own) {
 		start::option(std::string("DEBUG=") + setting);
 		struct slub_cache *cache = make(name, 64, own), *twin = cache_twin(cache);
@@ -250,8 +251,8 @@ TEST_F(create, shared_ones_are_watched_by_any_of_their_names)
 	};
 
 	EXPECT_EQ(cache, same);
-	EXPECT_EQ(letters("F,share-b"), (uint32_t)SLUB_CONSISTENCY_CHECKS);
-	EXPECT_EQ(letters("Z,share-b;P,share-a"), (uint32_t)SLUB_POISON);
+	EXPECT_EQ(letters("F,share-b"), (uint32_t)SLUB_CACHE_CONSISTENCY_CHECKS);
+	EXPECT_EQ(letters("Z,share-b;P,share-a"), (uint32_t)SLUB_CACHE_POISON);
 	EXPECT_EQ(letters("-,share-b*"), 0u);
 	EXPECT_EQ(slub_debug("F,share-c"), 0);
 	end(cache);

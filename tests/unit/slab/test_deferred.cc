@@ -76,7 +76,8 @@ TEST_F(deferred, nothing_is_free_while_a_reader_is_inside)
 TEST_F(deferred, objects_of_many_caches_in_one_sheaf)
 {
 	struct slub_cache *caches[] = { make("m1", 32), make("m2", 100, 0, [](void *) {}),
-					make("m3", 5000), make("m4", 64, SLUB_TYPESAFE_BY_RCU) };
+					make("m3", 5000), make("m4", 64,
+							SLUB_CACHE_TYPESAFE_BY_RCU) };
 
 	for (int i = 0; i < 5000; i++)
 		slub_free_deferred(slub_cache_alloc_flags(caches[i % 4], 0));

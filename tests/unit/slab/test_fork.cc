@@ -51,7 +51,7 @@ using fork_test = typed;
 int use_watched(struct slub_cache *cache)
 {
 	void *object;
-	int err = slub_cache_debug(cache, SLUB_CONSISTENCY_CHECKS | SLUB_POISON);
+	int err = slub_cache_debug(cache, SLUB_CACHE_CONSISTENCY_CHECKS | SLUB_CACHE_POISON);
 
 	if (err)
 		return 10;
@@ -80,8 +80,8 @@ TEST_F(fork_test, a_watch_is_complete_when_it_names_its_cache)
 			bool has_step;
 
 			has_step = steps::between_locks(step, [&] {
-				EXPECT_EQ(slub_cache_debug(cache, SLUB_CONSISTENCY_CHECKS |
-							   SLUB_POISON), 0);
+				EXPECT_EQ(slub_cache_debug(cache, SLUB_CACHE_CONSISTENCY_CHECKS |
+							   SLUB_CACHE_POISON), 0);
 			}, [&] {
 				for (struct watch *w = watch_first(); w; w = w->next) {
 					if (w->original == cache) {
@@ -182,7 +182,7 @@ const struct slub_cache_args static_args = [] {
 
 	args.name = "static";
 	args.size = 64;
-	args.flags = SLUB_NO_MERGE | SLUB_CONSISTENCY_CHECKS;
+	args.flags = SLUB_CACHE_NO_MERGE | SLUB_CACHE_CONSISTENCY_CHECKS;
 	return args;
 }();
 

@@ -247,7 +247,7 @@ TEST_F(grace, slabs_of_typesafe_caches_wait)
 {
 	if (!start::can_empty_lists())
 		GTEST_SKIP() << "without membarrier(2) no CPU can be stopped";
-	struct slub_cache *cache = make("typesafe", 256, SLUB_TYPESAFE_BY_RCU);
+	struct slub_cache *cache = make("typesafe", 256, SLUB_CACHE_TYPESAFE_BY_RCU);
 	std::vector<void *> objects(2000);
 	int reader = empty_under_a_reader(cache, objects);
 	EXPECT_FALSE(cache_has_slabs(cache));
@@ -277,7 +277,7 @@ TEST_F(grace, slabs_that_wait_are_not_their_nodes_again)
 {
 	if (!start::can_empty_lists())
 		GTEST_SKIP() << "without membarrier(2) no CPU can be stopped";
-	struct slub_cache *cache = make("typesafe", 256, SLUB_TYPESAFE_BY_RCU);
+	struct slub_cache *cache = make("typesafe", 256, SLUB_CACHE_TYPESAFE_BY_RCU);
 	std::vector<void *> objects(2000);
 	int reader = empty_under_a_reader(cache, objects);
 	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
@@ -294,7 +294,7 @@ TEST_F(grace, slabs_that_wait_are_not_their_nodes_again)
 /* ... but all others of such a cache are, whatever is in use of them. */
 TEST_F(grace, slabs_that_do_not_wait_are_their_nodes_again)
 {
-	struct slub_cache *cache = make("typesafe", 256, SLUB_TYPESAFE_BY_RCU);
+	struct slub_cache *cache = make("typesafe", 256, SLUB_CACHE_TYPESAFE_BY_RCU);
 	struct cache_node *node = cache->nodes[0];
 	std::vector<void *> mine;
 	uint32_t nr;
@@ -327,7 +327,7 @@ TEST_F(grace, slabs_that_wait_have_no_holes)
 	size_t used = page_used_bytes();
 	/* Of 3,000 bytes there are as many on a slab as bits in an address. */
 	for (size_t size : { 256u, 2000u, 3000u }) {
-		struct slub_cache *cache = make("typesafe", size, SLUB_TYPESAFE_BY_RCU);
+		struct slub_cache *cache = make("typesafe", size, SLUB_CACHE_TYPESAFE_BY_RCU);
 		size_t nr = 1000;
 		std::vector<void *> objects(nr);
 

@@ -50,7 +50,7 @@ TEST_P(numa, objects_come_from_the_node_that_is_asked_for)
 
 	for (int i = 0; i < 300; i++) {
 		for (uint32_t node = 0; node < nr_nodes; node++) {
-			objects.push_back(slub_cache_alloc_node(cache, SLUB_ZERO, (int)node));
+			objects.push_back(slub_cache_alloc_node(cache, SLUB_ALLOC_ZERO, (int)node));
 			ASSERT_NE(objects.back(), nullptr);
 			EXPECT_EQ(node_of(objects.back()), node);
 		}
@@ -129,7 +129,7 @@ TEST_P(numa, the_reserve_of_all_nodes)
 	std::vector<void *> objects;
 
 	ASSERT_EQ(slub_reserve_set(nr_nodes * RESERVE_BYTES), 0);
-	while (void *object = cache_alloc_from_reserve(cache, SLUB_RESERVE)) {
+	while (void *object = cache_alloc_from_reserve(cache, SLUB_ALLOC_RESERVE)) {
 		objects.push_back(object);
 		ASSERT_LT(objects.size(), nr_nodes * RESERVE_BYTES / 8);
 	}
@@ -199,7 +199,7 @@ TEST_P(numa, another_node_s_memory_is_better_than_none)
 
 TEST_P(numa, so_it_is_to_a_watched_cache)
 {
-	ASSERT_EQ(slub_cache_debug(cache, SLUB_POISON | SLUB_STORE_USER), 0);
+	ASSERT_EQ(slub_cache_debug(cache, SLUB_CACHE_POISON | SLUB_CACHE_STORE_USER), 0);
 	for (uint32_t owner = 0; owner < nr_nodes; owner++) {
 		one_block_left left(owner);
 		void *object = slub_cache_alloc_flags(cache, 0);

@@ -143,14 +143,14 @@ TEST_F(race_test, a_cache_is_not_shared_while_it_enters_a_group)
 	ASSERT_NE(group, nullptr);
 	expect_own_or_shared([&](struct slub_cache *cache) {
 		return slub_cache_group_set(cache, group);
-	}, SLUB_ACCOUNT);
-	EXPECT_EQ(slub_group_delete(group), 0);
+	}, SLUB_CACHE_ACCOUNT);
+	EXPECT_EQ(slub_group_destroy(group), 0);
 }
 
 /* What is found is told of the cache that it was found in, though its owner is destroying it. */
 TEST_F(race_test, a_watched_cache_stays_while_it_is_looked_at)
 {
-	const unsigned long flags = SLUB_CONSISTENCY_CHECKS | SLUB_POISON;
+	const unsigned long flags = SLUB_CACHE_CONSISTENCY_CHECKS | SLUB_CACHE_POISON;
 
 	/* Right behind the lock, and a little later; the walk is long for single steps. */
 	for (unsigned step : { 0, 20 }) {

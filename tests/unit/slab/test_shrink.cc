@@ -124,7 +124,7 @@ struct holder : slub_shrinker {
 		scan = [](slub_shrinker *s, slub_shrink_control *control) noexcept {
 			return static_cast<holder *>(s)->give_up(control->nr_to_scan);
 		};
-		seeks = SLUB_DEFAULT_SEEKS;
+		seeks = SLUB_SHRINKER_SEEKS;
 	}
 	/* Any of them: so no slab becomes empty for long. */
 	size_t give_up(size_t nr)
@@ -146,7 +146,7 @@ TEST_F(shrink, a_request_at_the_limit_does_not_cost_everything)
 
 	slab_reclaimer_init();
 	page_limit_set(page_used_bytes() + (32ul << 20));
-	ASSERT_EQ(slub_shrinker_register(&program), 0);
+	ASSERT_EQ(slub_shrinker_create(&program), 0);
 	for (int i = 0; i < 200000; i++) {
 		void *object = cache_alloc_reserve(program.cache, 0);
 
@@ -158,7 +158,7 @@ TEST_F(shrink, a_request_at_the_limit_does_not_cost_everything)
 	}
 	EXPECT_GT(most, 25000u);
 	EXPECT_GT(least, most / 2);
-	EXPECT_EQ(slub_shrinker_unregister(&program), 0);
+	EXPECT_EQ(slub_shrinker_destroy(&program), 0);
 	page_limit_set(0);
 	page_set_growth_hook(NULL);
 	program.give_up(SIZE_MAX);

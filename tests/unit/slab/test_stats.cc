@@ -74,7 +74,7 @@ TEST_F(stats, of_objects_of_the_reserve)
 	struct slub_cache *cache = make("reserved", 512);
 
 	ASSERT_EQ(slub_reserve_set(256 << 10), 0);
-	void *object = cache_alloc_from_reserve(cache, SLUB_RESERVE);
+	void *object = cache_alloc_from_reserve(cache, SLUB_ALLOC_RESERVE);
 	ASSERT_NE(object, nullptr);
 	EXPECT_EQ(of(cache).slabs, 1u);
 	EXPECT_GT(of(cache).objects, 0u);
@@ -227,7 +227,7 @@ TEST_F(stats, a_deferred_free_without_a_sheaf)
 
 TEST_F(stats, watched_objects_go_past_the_lists)
 {
-	struct slub_cache *cache = make("watched", 64, SLUB_POISON | SLUB_STORE_USER);
+	struct slub_cache *cache = make("watched", 64, SLUB_CACHE_POISON | SLUB_CACHE_STORE_USER);
 	std::vector<void *> objects;
 
 	for (int i = 0; i < 300; i++)

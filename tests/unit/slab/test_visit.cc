@@ -151,7 +151,7 @@ TEST_F(typed, shrink_gives_the_reserve_back)
 {
 	ASSERT_EQ(slub_reserve_set(1 << 20), 0);
 	struct slub_cache *cache = make("reserved", 256);
-	void *object = cache_alloc_from_reserve(cache, SLUB_RESERVE);
+	void *object = cache_alloc_from_reserve(cache, SLUB_ALLOC_RESERVE);
 	ASSERT_NE(object, nullptr);
 	/* Not by a free, which would give the slab back itself. */
 	struct slub_cache *shadow = cache_shadow(cache, SHADOW_RESERVE);

@@ -39,23 +39,23 @@ pub const SLUB_CACHE_SIZE_MAX: usize = 256 << 10;
 pub const SLUB_CACHE_NAME_MAX: usize = 47;
 
 // enum slub_cache_flag
-pub const SLUB_HWCACHE_ALIGN: c_ulong = 1 << 0;
-pub const SLUB_PANIC: c_ulong = 1 << 1;
-pub const SLUB_TYPESAFE_BY_RCU: c_ulong = 1 << 2;
-pub const SLUB_ACCOUNT: c_ulong = 1 << 3;
-pub const SLUB_RECLAIM_ACCOUNT: c_ulong = 1 << 4;
-pub const SLUB_NO_MERGE: c_ulong = 1 << 5;
-pub const SLUB_CONSISTENCY_CHECKS: c_ulong = 1 << 8;
-pub const SLUB_RED_ZONE: c_ulong = 1 << 9;
-pub const SLUB_POISON: c_ulong = 1 << 10;
-pub const SLUB_STORE_USER: c_ulong = 1 << 11;
-pub const SLUB_TRACE: c_ulong = 1 << 12;
-pub const SLUB_FAILSLAB: c_ulong = 1 << 13;
+pub const SLUB_CACHE_HWCACHE_ALIGN: c_ulong = 1 << 0;
+pub const SLUB_CACHE_PANIC: c_ulong = 1 << 1;
+pub const SLUB_CACHE_TYPESAFE_BY_RCU: c_ulong = 1 << 2;
+pub const SLUB_CACHE_ACCOUNT: c_ulong = 1 << 3;
+pub const SLUB_CACHE_RECLAIM_ACCOUNT: c_ulong = 1 << 4;
+pub const SLUB_CACHE_NO_MERGE: c_ulong = 1 << 5;
+pub const SLUB_CACHE_CONSISTENCY_CHECKS: c_ulong = 1 << 8;
+pub const SLUB_CACHE_RED_ZONE: c_ulong = 1 << 9;
+pub const SLUB_CACHE_POISON: c_ulong = 1 << 10;
+pub const SLUB_CACHE_STORE_USER: c_ulong = 1 << 11;
+pub const SLUB_CACHE_TRACE: c_ulong = 1 << 12;
+pub const SLUB_CACHE_FAILSLAB: c_ulong = 1 << 13;
 
 // enum slub_alloc_flag
-pub const SLUB_ZERO: c_uint = 1 << 0;
-pub const SLUB_RESERVE: c_uint = 1 << 1;
-pub const SLUB_NO_RESERVE: c_uint = 1 << 2;
+pub const SLUB_ALLOC_ZERO: c_uint = 1 << 16;
+pub const SLUB_ALLOC_RESERVE: c_uint = 1 << 17;
+pub const SLUB_ALLOC_NO_RESERVE: c_uint = 1 << 18;
 
 pub const SLUB_NODE_ANY: c_int = -1;
 /// The number of the area for threads without a CPU of their own.
@@ -75,9 +75,10 @@ pub const SLUB_GROUP_MAX: c_uint = 2;
 // slub/shrinker.h
 pub const SLUB_SHRINK_STOP: usize = usize::MAX;
 pub const SLUB_SHRINK_EMPTY: usize = usize::MAX - 1;
-pub const SLUB_DEFAULT_SEEKS: c_uint = 2;
-pub const SLUB_SHRINK_BATCH: usize = 128;
-pub const SLUB_PRIORITY_MAX: c_int = 12;
+pub const SLUB_SHRINKER_SEEKS: c_uint = 2;
+pub const SLUB_SHRINKER_SEEKS_NONE: c_uint = !0;
+pub const SLUB_SHRINKER_BATCH: usize = 128;
+pub const SLUB_SHRINK_PRIORITY_MAX: c_int = 12;
 
 // enum slub_shrinker_flag
 pub const SLUB_SHRINKER_NUMA_AWARE: c_uint = 1 << 0;
@@ -110,6 +111,7 @@ pub struct slub_cache_args {
     pub useroffset: usize,
     pub usersize: usize,
     pub sheaf_length: c_uint,
+    pub reserved: [u64; 4],
 }
 
 // enum slub_value_kind
@@ -172,6 +174,7 @@ pub struct slub_prefill {
     pub cache: *mut slub_cache,
     pub head: *mut c_void,
     pub nr: usize,
+    pub reserved: u64,
 }
 
 /// A domain of readers.  The library's own is [`slub_rcu_domain`].
@@ -209,6 +212,7 @@ pub struct slub_group_stats {
     pub high_hits: u64,
     pub nr_children: u32,
     pub depth: u32,
+    pub reserved: [u64; 4],
 }
 
 /// What the objects of a group keep of memory.
@@ -237,6 +241,7 @@ pub struct slub_shrink_control {
     pub group: *mut slub_group,
     pub node: c_int,
     pub priority: c_int,
+    pub reserved: [u64; 2],
 }
 
 pub type slub_shrinker_fn =
@@ -359,7 +364,7 @@ extern "C" {
     // slub/group.h
     pub fn slub_group_root() -> *mut slub_group;
     pub fn slub_group_create(name: *const c_char, parent: *mut slub_group) -> *mut slub_group;
-    pub fn slub_group_delete(group: *mut slub_group) -> c_int;
+    pub fn slub_group_destroy(group: *mut slub_group) -> c_int;
     pub fn slub_group_enter(group: *mut slub_group) -> c_int;
     pub fn slub_group_leave(group: *mut slub_group) -> c_int;
     pub fn slub_group_current() -> *mut slub_group;
@@ -370,15 +375,15 @@ extern "C" {
         handler: Option<slub_group_handler_fn>,
         arg: *mut c_void,
     ) -> c_int;
-    pub fn slub_group_stats_read(group: *mut slub_group, stats: *mut slub_group_stats) -> c_int;
-    pub fn slub_group_memory_read(group: *mut slub_group, memory: *mut slub_group_memory) -> c_int;
+    pub fn slub_group_stats(group: *mut slub_group, stats: *mut slub_group_stats) -> c_int;
+    pub fn slub_group_memory(group: *mut slub_group, memory: *mut slub_group_memory) -> c_int;
     pub fn slub_cache_group_set(cache: *mut slub_cache, group: *mut slub_group) -> c_int;
     pub fn slub_group_charge(group: *mut slub_group, bytes: usize) -> u32;
     pub fn slub_group_uncharge(token: u32, bytes: usize);
 
     // slub/shrinker.h
-    pub fn slub_shrinker_register(shrinker: *mut slub_shrinker) -> c_int;
-    pub fn slub_shrinker_unregister(shrinker: *mut slub_shrinker) -> c_int;
+    pub fn slub_shrinker_create(shrinker: *mut slub_shrinker) -> c_int;
+    pub fn slub_shrinker_destroy(shrinker: *mut slub_shrinker) -> c_int;
     pub fn slub_shrinker_mark(
         shrinker: *mut slub_shrinker,
         group: *mut slub_group,

@@ -91,18 +91,18 @@ impl<T> Cache<T> {
     }
 
     /// Makes a cache with flags of [`sys`](crate::sys), such as
-    /// `SLUB_HWCACHE_ALIGN` or a debugging letter.
+    /// `SLUB_CACHE_HWCACHE_ALIGN` or a debugging letter.
     ///
     /// # Errors
     ///
     /// As [`Cache::new`]; [`Error::Other`] for an unknown flag, and for
-    /// `SLUB_TYPESAFE_BY_RCU`, whose readers would race with [`Cache::alloc`].
+    /// `SLUB_CACHE_TYPESAFE_BY_RCU`, whose readers would race with [`Cache::alloc`].
     pub fn with_flags(name: &str, flags: sys::c_ulong) -> Result<Self, Error> {
         let name = c_name(name)?;
         if size_of::<T>() > sys::SLUB_CACHE_SIZE_MAX || align_of::<T>() > 4096 {
             return Err(Error::BadType);
         }
-        if flags & sys::SLUB_TYPESAFE_BY_RCU != 0 {
+        if flags & sys::SLUB_CACHE_TYPESAFE_BY_RCU != 0 {
             return Err(Error::Other(22));
         }
         let size = size_of::<T>().max(1);
@@ -203,7 +203,7 @@ impl<T> Cache<T> {
 
     /// From now on what is allocated here is charged to `group`, whatever group
     /// the thread is in; `None`: to the thread's group.  The cache needs the flag
-    /// `SLUB_ACCOUNT`.
+    /// `SLUB_CACHE_ACCOUNT`.
     ///
     /// # Errors
     ///

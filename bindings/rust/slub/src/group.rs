@@ -149,7 +149,7 @@ impl Group {
         let mut stats = MaybeUninit::<sys::slub_group_stats>::zeroed();
         // SAFETY: the group lives; all zero is a value of the structure.
         let stats = unsafe {
-            sys::slub_group_stats_read(self.as_raw(), stats.as_mut_ptr());
+            sys::slub_group_stats(self.as_raw(), stats.as_mut_ptr());
             stats.assume_init()
         };
         Stats {
@@ -171,7 +171,7 @@ impl Group {
     pub fn memory(&self) -> Result<Memory, Error> {
         let mut memory = Memory::default();
         // SAFETY: the group lives.
-        Error::check(unsafe { sys::slub_group_memory_read(self.as_raw(), &mut memory) })?;
+        Error::check(unsafe { sys::slub_group_memory(self.as_raw(), &mut memory) })?;
         Ok(memory)
     }
 
@@ -182,7 +182,7 @@ impl Group {
     /// [`Error::Busy`]: there are groups below it; it then stays, for good.
     pub fn close(self) -> Result<(), Error> {
         // SAFETY: the group lives, and is not used again.
-        Error::check(unsafe { sys::slub_group_delete(ManuallyDrop::new(self).as_raw()) })
+        Error::check(unsafe { sys::slub_group_destroy(ManuallyDrop::new(self).as_raw()) })
     }
 
     /// The C group, which self still owns.
@@ -194,7 +194,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         // SAFETY: the group lives; with groups below it the call does nothing.
-        unsafe { sys::slub_group_delete(self.as_raw()) };
+        unsafe { sys::slub_group_destroy(self.as_raw()) };
     }
 }
 

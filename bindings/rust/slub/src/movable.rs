@@ -186,7 +186,7 @@ impl<T> MovableCache<T> {
         let (size, align) = (size_of::<Object<T>>(), align_of::<Object<T>>());
         let objects = create(object_name.as_ptr(), size, align, 0, construct_object::<T>)?;
         let (size, align) = (size_of::<Place>(), align_of::<Place>());
-        let rcu = sys::SLUB_TYPESAFE_BY_RCU;
+        let rcu = sys::SLUB_CACHE_TYPESAFE_BY_RCU;
         let places = create(place_name.as_ptr(), size, align, rcu, construct_place);
         let places = places.map_err(|error| {
             // SAFETY: the cache lives, and nobody has it.

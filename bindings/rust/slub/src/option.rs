@@ -56,7 +56,7 @@ pub fn get<'a>(name: &str, space: &'a mut [u8]) -> Result<&'a str, Error> {
 ///
 /// Nothing is changed then.  By [`Error::errno`]: `ENOENT`, there is no such option;
 /// `EPERM`, it counts at the start only; `EINVAL`, it cannot have that value; `EBUSY`,
-/// another thread sets one just now; `EAGAIN`, called by a signal handler.
+/// another thread sets one just now; `EDEADLK`, called by a signal handler.
 pub fn set(name: &str, value: &str) -> Result<(), Error> {
     let name = c_word(name, ENOENT)?;
     let value = c_word(value, EINVAL)?;

@@ -98,7 +98,7 @@ impl Shrinker {
         C: Fn() -> usize + Send + Sync + 'static,
         S: Fn(usize) -> Option<usize> + Send + Sync + 'static,
     {
-        Self::with_seeks(name, sys::SLUB_DEFAULT_SEEKS, count, scan)
+        Self::with_seeks(name, sys::SLUB_SHRINKER_SEEKS, count, scan)
     }
 
     /// The same, and says what it costs to make an object anew: 2 is usual, more
@@ -147,7 +147,7 @@ impl Shrinker {
             let head = place.cast::<Head>();
             let at = head.as_ptr();
             (*at).shrinker.name = ptr::addr_of!((*at).name).cast();
-            let result = sys::slub_shrinker_register(ptr::addr_of_mut!((*at).shrinker));
+            let result = sys::slub_shrinker_create(ptr::addr_of_mut!((*at).shrinker));
             if result < 0 {
                 leave(head);
                 return Err(Error::from_errno(-result));
@@ -173,7 +173,7 @@ impl Drop for Shrinker {
         // one may be about to, so all stays where it is.
         unsafe {
             let shrinker = ptr::addr_of_mut!((*self.head.as_ptr()).shrinker);
-            if sys::slub_shrinker_unregister(shrinker) == 0 {
+            if sys::slub_shrinker_destroy(shrinker) == 0 {
                 leave(self.head);
             }
         }
@@ -190,7 +190,7 @@ impl fmt::Debug for Shrinker {
 ///
 /// `priority`: 12, a 4096th of what they have, to 0, all they have.
 pub fn shrink(priority: u8) -> usize {
-    let priority = sys::c_int::from(priority).min(sys::SLUB_PRIORITY_MAX);
+    let priority = sys::c_int::from(priority).min(sys::SLUB_SHRINK_PRIORITY_MAX);
     // SAFETY: always allowed.
     unsafe { sys::slub_shrink(priority) }
 }

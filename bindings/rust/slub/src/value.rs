@@ -44,7 +44,7 @@ const ENOENT: i32 = 2;
 ///
 /// # Errors
 ///
-/// By [`Error::errno`]: `ENOENT`, there is no such value, or no such cache; `EAGAIN`,
+/// By [`Error::errno`]: `ENOENT`, there is no such value, or no such cache; `EDEADLK`,
 /// called by a signal handler that interrupted the allocator.
 pub fn read(name: &str) -> Result<Value, Error> {
     let mut bytes = [0u8; NAME_BYTES];

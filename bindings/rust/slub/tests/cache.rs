@@ -117,7 +117,7 @@ fn errors() {
     assert_eq!(error(&"x".repeat(48)), Error::BadName);
     assert_eq!(error("").errno(), 22);
     assert!(Cache::<u64>::with_flags("rs-flags", 1 << 40).is_err());
-    assert!(Cache::<u64>::with_flags("rs-rcu", slub::sys::SLUB_TYPESAFE_BY_RCU).is_err());
+    assert!(Cache::<u64>::with_flags("rs-rcu", slub::sys::SLUB_CACHE_TYPESAFE_BY_RCU).is_err());
     assert!(Error::NameTaken.to_string().contains("already"));
     let io: std::io::Error = Error::OutOfMemory.into();
     assert_eq!(io.raw_os_error(), Some(12));

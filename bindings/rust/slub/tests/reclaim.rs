@@ -52,7 +52,7 @@ fn a_maximum_is_kept() {
 #[test]
 fn caches_are_charged() {
     let _walks = walks();
-    let flags = slub::sys::SLUB_ACCOUNT;
+    let flags = slub::sys::SLUB_CACHE_ACCOUNT;
     let cache: Cache<[u8; 1000]> = Cache::with_flags("rs-charged", flags).unwrap();
     let tenant = Group::new("rs-owner").unwrap();
     let inside = tenant.run(|| cache.alloc([0; 1000]).unwrap()).unwrap();
