@@ -359,7 +359,11 @@ TEST(Fork, CloneWithoutAFunctionOrAStackIsRefused)
 TEST(Fork, RawSystemCall)
 {
 	for (int i = 0; i < 20; i++) {
+#if defined(SYS_fork)
 		int pid = static_cast<int>(syscall(SYS_fork));
+#else
+		int pid = static_cast<int>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+#endif
 		if (pid == 0) {
 			alarm(20);
 			_exit(allocate_everywhere());

@@ -99,7 +99,8 @@ unsigned long getauxval(unsigned long type)
 		return 0;
 	}
 	if (!vector[0]) {
-		int file = (int)syscall(SYS_open, "/proc/self/auxv", O_RDONLY);
+		int file = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/auxv",
+					O_RDONLY);
 
 		if (syscall(SYS_read, file, vector, sizeof(vector)) <= 0)
 			abort();

@@ -24,6 +24,7 @@ static inline struct rseq *own_rseq(void)
  */
 static inline void own_section(struct own_counter *counters)
 {
+#if defined(__x86_64__)
 	__asm__ volatile(
 		".pushsection __rseq_cs, \"aw\"\n\t.balign 32\n"
 		"3: .long 0, 0\n\t.quad 1f, 2f - 1f, 4f\n\t.popsection\n"
@@ -38,6 +39,24 @@ static inline void own_section(struct own_counter *counters)
 		"6:\n\t"
 		:: [rseq] "r"(own_rseq()), [counters] "r"(counters)
 		: "rax", "memory", "cc");
+#else
+	__asm__ volatile(
+		".pushsection __rseq_cs, \"aw\"\n\t.balign 32\n"
+		"3: .long 0, 0\n\t.quad 1f, 2f - 1f, 4f\n\t.popsection\n"
+		"5:\n\tadrp x9, 3b\n\tadd x9, x9, :lo12:3b\n\t"
+		"str x9, [%[rseq], #8]\n"
+		"1:\n\tldr w9, [%[rseq], #4]\n\t"
+		"add x9, %[counters], x9, lsl #6\n\t"
+		"ldr x10, [x9]\n\t"
+		"add x10, x10, #1\n\t"
+		"str x10, [x9]\n"
+		"2:\n\tb 6f\n\t"
+		".inst 0xd428bc00\n"
+		"4:\n\tb 5b\n"
+		"6:\n\t"
+		:: [rseq] "r"(own_rseq()), [counters] "r"(counters)
+		: "x9", "x10", "memory", "cc");
+#endif
 }
 
 #endif

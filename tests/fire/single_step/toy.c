@@ -32,6 +32,8 @@ static struct rseq *own_rseq(void)
 	return (void *)((char *)__builtin_thread_pointer() + __rseq_offset);
 }
 
+#if defined(__x86_64__)
+
 #ifdef TOY_MUTANT
 #define ENTER_STORE "nop\n\t"
 #else
@@ -80,6 +82,57 @@ static __attribute__((__noinline__)) void push(void *object)
 		   [heads] "r"(heads)
 		: "rax", "rdx", "memory", "cc");
 }
+
+#elif defined(__aarch64__)
+
+#ifdef TOY_MUTANT
+#define ENTER_STORE "nop\n\t"
+#else
+#define ENTER_STORE "str x9, [%[rseq], #8]\n\t"
+#endif
+
+#define ENTER								\
+	".pushsection __rseq_cs, \"aw\"\n\t.balign 32\n"			\
+	"3: .long 0, 0\n\t.quad 1f, 2f - 1f, 4f\n\t.popsection\n"	\
+	"5:\n\tadrp x9, 3b\n\tadd x9, x9, :lo12:3b\n\t" ENTER_STORE	\
+	"1:\n\tldr w9, [%[rseq], #4]\n\t"				\
+	"add x10, %[heads], x9, lsl #3\n\t"
+
+#define LEAVE								\
+	"2:\n\tb 6f\n\t"						\
+	".inst 0xd428bc00\n"						\
+	"4:\n\tb 5b\n"							\
+	"6:\n\t"
+
+static __attribute__((__noinline__)) void *pop(void)
+{
+	void *object;
+
+	__asm__ volatile(ENTER
+		"ldr %[object], [x10]\n\t"
+		"cbz %[object], 6f\n\t"
+		"ldr x9, [%[object]]\n\t"
+		"str x9, [x10]\n"
+		LEAVE
+		: [object] "=&r"(object)
+		: [rseq] "r"(own_rseq()), [heads] "r"(heads)
+		: "x9", "x10", "memory", "cc");
+	return object;
+}
+
+static __attribute__((__noinline__)) void push(void *object)
+{
+	__asm__ volatile(ENTER
+		"ldr x9, [x10]\n\t"
+		"str x9, [%[object]]\n\t"
+		"str %[object], [x10]\n"
+		LEAVE
+		:: [object] "r"(object), [rseq] "r"(own_rseq()),
+		   [heads] "r"(heads)
+		: "x9", "x10", "memory", "cc");
+}
+
+#endif
 
 /* 16 bytes before a large object: where its mapping starts and how long. */
 struct large {

@@ -4,6 +4,7 @@
  * the library, each round checked and ended by a breakpoint instruction, at
  * which the tracer takes over.
  */
+#include "single_step/cpu.h"
 #include "single_step/step.h"
 
 #include <malloc.h>
@@ -324,6 +325,6 @@ int step_tracee(int shared_fd)
 		malloc_trim(0);
 		atomic_store(&shared->outstanding, mallinfo2().uordblks);
 		atomic_fetch_add(&shared->rounds, 1);
-		__asm__ volatile("int3" ::: "memory");
+		__asm__ volatile(STEP_TRAP ::: "memory");
 	}
 }

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "single_step/tracer.h"
 
-#include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/user.h>
 #include <sys/wait.h>
 
-#define RESUME_FLAG (1ul << 16)
-#define DEBUG_REGISTER(n) (offsetof(struct user, u_debugreg) + (n) * 8)
+#include "single_step/cpu.h"
 
 void tracer_attach(struct tracer *tracer, pid_t pid)
 {
@@ -22,10 +19,7 @@ void tracer_choose(struct tracer *tracer, const char *kind)
 
 	if (!strcmp(kind, "instruction"))
 		return;
-	tracer->hardware =
-		!ptrace(PTRACE_POKEUSER, pid, DEBUG_REGISTER(0), 0x1000) &&
-		!ptrace(PTRACE_POKEUSER, pid, DEBUG_REGISTER(7), 1) &&
-		!ptrace(PTRACE_POKEUSER, pid, DEBUG_REGISTER(7), 0);
+	tracer->hardware = !cpu_watch(pid, 0x1000) && !cpu_watch(pid, 0);
 	if (!tracer->hardware && !strcmp(kind, "hardware"))
 		fire_skip("no debug registers here: %s", strerror(errno));
 }
@@ -43,10 +37,7 @@ void tracer_arm(struct tracer *tracer, uint64_t address)
 
 	tracer->armed = address;
 	if (tracer->hardware) {
-		must(ptrace(PTRACE_POKEUSER, pid, DEBUG_REGISTER(0), address),
-		     "debug register 0");
-		must(ptrace(PTRACE_POKEUSER, pid, DEBUG_REGISTER(7), 1),
-		     "debug register 7");
+		must(cpu_watch(pid, address), "debug register");
 		return;
 	}
 	errno = 0;
@@ -54,8 +45,8 @@ void tracer_arm(struct tracer *tracer, uint64_t address)
 	if (errno)
 		fire_fail("ptrace peek: %s", strerror(errno));
 	tracer->original = word;
-	must(ptrace(PTRACE_POKETEXT, pid, address, (word & ~0xffl) | 0xcc),
-	     "poke");
+	must(ptrace(PTRACE_POKETEXT, pid, address,
+		    (word & ~CPU_TRAP_MASK) | CPU_TRAP), "poke");
 }
 
 void tracer_disarm(struct tracer *tracer)
@@ -63,8 +54,7 @@ void tracer_disarm(struct tracer *tracer)
 	if (!tracer->armed)
 		return;
 	if (tracer->hardware)
-		must(ptrace(PTRACE_POKEUSER, tracer->pid, DEBUG_REGISTER(7), 0),
-		     "debug register 7");
+		must(cpu_watch(tracer->pid, 0), "debug register");
 	else
 		must(ptrace(PTRACE_POKETEXT, tracer->pid, tracer->armed,
 			    tracer->original), "poke");
@@ -77,15 +67,16 @@ static enum stop trapped(struct tracer *tracer)
 	struct user_regs_struct registers;
 	uint64_t met;
 
-	must(ptrace(PTRACE_GETREGS, tracer->pid, 0, &registers), "registers");
-	met = registers.rip - (tracer->hardware ? 0 : 1);
-	if (!tracer->armed || met != tracer->armed)
+	must(cpu_registers_read(tracer->pid, &registers), "registers");
+	met = cpu_place(&registers) - (tracer->hardware ? 0 : CPU_TRAP_BYTES);
+	if (!tracer->armed || met != tracer->armed) {
+		cpu_place(&registers) += CPU_ROUND_BYTES;
+		must(cpu_registers_write(tracer->pid, &registers), "registers");
 		return STOP_ROUND;
+	}
 	tracer_disarm(tracer);
-	registers.rip = met;
-	/* Else the next instruction would pass a debug register unseen. */
-	registers.eflags &= ~RESUME_FLAG;
-	must(ptrace(PTRACE_SETREGS, tracer->pid, 0, &registers), "registers");
+	cpu_place(&registers) = met;
+	must(cpu_registers_write(tracer->pid, &registers), "registers");
 	return STOP_BREAKPOINT;
 }
 
