@@ -54,8 +54,6 @@ if(SLUB_CPU STREQUAL "portable" OR NOT SLUB_IS_GLIBC)
 endif()
 
 if(NOT SLUB_IS_GLIBC)
-	# rseq areas are glibc's to register.
-	string(REPLACE "rseq, " "" SLUB_BACKENDS "${SLUB_BACKENDS}")
 	list(APPEND SLUB_LEFT_OUT clone mallinfo mallinfo2 mallopt)
 	set(SLUB_NOT_THERE __libc_malloc __libc_free __libc_calloc __libc_realloc
 		__libc_memalign __libc_valloc __libc_pvalloc __posix_memalign)

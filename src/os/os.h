@@ -95,6 +95,8 @@ uint32_t os_cpus_possible(void);
 /* What the control group allows (cpu.max), rounded up; 0: no quota.  Reads files. */
 uint32_t os_cpu_quota(void);
 uint32_t os_cpu_current(void);
+/* Is this the thread that the process began with? */
+bool os_thread_is_first(void);
 /* Keeps the process on the CPU it is on (uniprocessor build). */
 int os_cpu_pin(void);
 
@@ -116,9 +118,10 @@ int os_barrier_rseq(void);
 /* Makes every running thread execute a full memory barrier. */
 int os_barrier(void);
 
-/* rseq.c: the restartable-sequence area that the C library registered */
+/* rseq.c: the restartable-sequence area that the C library registered, or that we do */
 struct os_rseq {
 	bool available;
+	bool is_ours;		/* the C library registers none: os_rseq_register() does */
 	bool has_mm_cid;
 	uintptr_t offset;	/* from the thread pointer */
 };
@@ -128,6 +131,12 @@ void os_rseq_read(struct os_rseq *rseq);
  * the kernel, for a vfork child sees the CPU numbers of its parent.
  */
 bool os_rseq_is_registered(void);
+/*
+ * Registers the calling thread's area, where it is ours; false: the kernel refuses.  It has to
+ * be given back before the thread's storage is gone, for the kernel writes there.
+ */
+bool os_rseq_register(void);
+void os_rseq_unregister(void);
 /* Has the area a CPU number?  The kernel takes it away where a registration ends. */
 bool os_rseq_has_cpu(void);
 

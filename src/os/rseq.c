@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The rseq area that glibc registered for each thread.
+ * The rseq area of each thread: the one that glibc registered, or our own.
+ *
+ * A C library that knows nothing of these areas (musl, glibc before 2.35) has no
+ * __rseq_offset.  Then the area is slub_thread.scratch, which the library registers itself
+ * for each thread.  Where glibc knows them and was told to register none, the
+ * program may want to do so, and the library keeps away.
  *
  * glibc says where it is (__rseq_offset, from 2.35 on).  __rseq_size is 32 in
  * glibc 2.35 to 2.39 whatever the kernel fills in, and later what the kernel
@@ -27,6 +32,14 @@
 static long registered_bytes;
 /* The least, and all there was at first. */
 #define BYTES_MIN 32
+/* Of our own: every kernel takes that many, and mm_cid lies within. */
+#define OWN_BYTES 32
+_Static_assert(sizeof(slub_thread.scratch) == OWN_BYTES &&
+	       RSEQ_BYTES_MM_CID <= OWN_BYTES, "the area");
+
+#ifndef RSEQ_FLAG_UNREGISTER
+#define RSEQ_FLAG_UNREGISTER 1
+#endif
 
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
@@ -36,25 +49,20 @@ static char *thread_pointer(void)
 	return __builtin_thread_pointer();
 }
 
+static bool is_ours(void)
+{
+	return !&__rseq_offset;
+}
+
 static char *rseq_area(void)
 {
-	return thread_pointer() + __rseq_offset;
+	return is_ours() ? (char *)slub_thread.scratch :
+			   thread_pointer() + __rseq_offset;
 }
 
 bool os_rseq_has_cpu(void)
 {
 	return *(volatile int32_t *)(rseq_area() + RSEQ_CPU_ID) >= 0;
-}
-
-void os_rseq_read(struct os_rseq *rseq)
-{
-	rseq->available = false;
-	if (!&__rseq_offset || !&__rseq_size || __rseq_size == 0 ||
-	    !os_rseq_is_registered())
-		return;
-	rseq->available = true;
-	rseq->offset = (uintptr_t)__rseq_offset;
-	rseq->has_mm_cid = getauxval(AT_RSEQ_FEATURE_SIZE) >= RSEQ_BYTES_MM_CID;
 }
 
 static long rseq_register(long bytes, long flags)
@@ -76,7 +84,7 @@ static long ask(long bytes)
 	 * the area is somebody else's.
 	 */
 	if (err == 0)
-		rseq_register(bytes, 1);
+		rseq_register(bytes, RSEQ_FLAG_UNREGISTER);
 	return err;
 }
 
@@ -111,4 +119,38 @@ bool os_rseq_is_registered(void)
 	if (!os_rseq_has_cpu())
 		return false;
 	return (bytes ? ask(bytes) : learn()) == 16;	/* EBUSY */
+}
+
+cold bool os_rseq_register(void)
+{
+	return rseq_register(OWN_BYTES, 0) == 0;
+}
+
+cold void os_rseq_unregister(void)
+{
+	rseq_register(OWN_BYTES, RSEQ_FLAG_UNREGISTER);
+}
+
+static bool is_registered_by_libc(void)
+{
+	return &__rseq_size && __rseq_size && os_rseq_is_registered();
+}
+
+/* One that is taken back at once says whether the kernel takes any. */
+static cold bool can_register(void)
+{
+	bool is_taken = os_rseq_register();
+
+	if (is_taken)
+		os_rseq_unregister();
+	return is_taken;
+}
+
+void os_rseq_read(struct os_rseq *rseq)
+{
+	rseq->is_ours = is_ours();
+	rseq->available = is_ours() ? can_register() : is_registered_by_libc();
+	rseq->offset = (uintptr_t)(rseq_area() - thread_pointer());
+	rseq->has_mm_cid = rseq->available &&
+			   getauxval(AT_RSEQ_FEATURE_SIZE) >= RSEQ_BYTES_MM_CID;
 }

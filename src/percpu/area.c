@@ -28,6 +28,7 @@ const struct slot percpu_no_area = {
 };
 
 enum backend percpu_backend;
+bool percpu_registers rarely_touched;
 enum cpu_number percpu_cpu_number;
 bool percpu_can_stop;
 
@@ -259,6 +260,7 @@ void percpu_start(const struct os_cpus *cpus)
 	os_rseq_read(&rseq);
 	choose_backend(&rseq);
 	choose_cpu_number(&rseq);
+	percpu_registers = percpu_backend == BACKEND_RSEQ && rseq.is_ours;
 	percpu_can_stop = os_membarrier_register() && !SLUB_CONFIG_PLAIN_C;
 	if (percpu_backend == BACKEND_RSEQ) {
 		fill_tables(table_entries(cpus->possible));

@@ -22,6 +22,8 @@ extern const struct slot percpu_no_area;
 
 /* Keeps this thread off all sequences, until something gives it its table back. */
 void percpu_leave(void);
+/* The library registers each thread with the kernel, for the C library does not. */
+extern bool percpu_registers;
 /* Makes the area of CPU number @cid and names it in the table. */
 void percpu_area_make(uint32_t cid);
 /* Makes percpu_copies() of it; NULL: there is no memory, or no such CPU. */

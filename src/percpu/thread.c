@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The state of each thread, its registration, and the thread numbers of
- * backend thread.
+ * backend thread.  A key's destructor gives back what a thread has to give back: its
+ * number, or the registration that the library made.
  *
  * Locks: area_lock protects the numbers.
  */
@@ -77,6 +78,18 @@ static bool number_take(uint32_t number, char *area)
 	return is_free;
 }
 
+/*
+ * Ends a registration of ours: the kernel must not write to storage that is gone.  The thread
+ * is on the slow path from here on, and is not registered again (THREAD_CHECKED).
+ */
+static cold void registration_end(void)
+{
+	percpu_leave();
+	slub_thread.self.rseq = 0;
+	compiler_barrier();
+	os_rseq_unregister();
+}
+
 /* Runs in a thread that ends; its lists stay for the next owner. */
 static void thread_exit(void *unused)
 {
@@ -84,6 +97,8 @@ static void thread_exit(void *unused)
 	char *area;
 
 	(void)unused;
+	if (percpu_backend == BACKEND_RSEQ)
+		registration_end();
 	if (!number)
 		return;
 	number--;
@@ -98,11 +113,13 @@ static void thread_exit(void *unused)
 void percpu_thread_init(void)
 {
 	/* A library that could not start yet may still choose `thread`. */
-	if (percpu_backend != BACKEND_THREAD && percpu_backend != BACKEND_NONE)
+	if (percpu_backend != BACKEND_THREAD && percpu_backend != BACKEND_NONE &&
+	    !percpu_registers)
 		return;
 	exit_key_state = pthread_key_create(&exit_key, thread_exit) == 0 ?
 			 KEY_MADE : KEY_FAILED;
-	if (exit_key_state == KEY_MADE && slub_thread.number)
+	if (exit_key_state == KEY_MADE &&
+	    (slub_thread.number || slub_thread.self.base == slub_cpu_base))
 		pthread_setspecific(exit_key, &slub_thread);
 }
 
@@ -176,11 +193,27 @@ uint32_t percpu_here(void)
 						percpu_cpu_hint();
 }
 
+/*
+ * Registers this thread where its C library does not.  Before there is a key only the first
+ * thread, whose storage stays.  The key comes before the registration: what a thread cannot
+ * give back it must not have.
+ */
+static cold bool thread_register(void)
+{
+	if (exit_key_state == KEY_NOT_YET ?
+	    !os_thread_is_first() :
+	    exit_key_state == KEY_FAILED ||
+	    pthread_setspecific(exit_key, &slub_thread))
+		return false;
+	return os_rseq_register();
+}
+
 static void rseq_enter(void)
 {
 	if (!(slub_thread.flags & THREAD_CHECKED)) {
 		slub_thread.flags |= THREAD_CHECKED;
-		if (os_rseq_is_registered()) {
+		if (percpu_registers ? thread_register() :
+				       os_rseq_is_registered()) {
 			slub_thread.self.base = slub_cpu_base;
 			slub_thread.self.cid = (uintptr_t)slub_cid_offset();
 			/* Last: nothing inline runs before it is there. */

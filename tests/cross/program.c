@@ -2,7 +2,7 @@
 /*
  * What a program does with malloc, in C alone: small enough for an emulator, and for a C library
  * that has no C++ beside it.  Prints "NR checks" and ends with 0, or says which one failed.
- * With an argument: the library must be there (preloaded, or linked).
+ * With an argument: the library must be there (preloaded, or linked), with that backend.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,7 +18,9 @@
 #define ROUNDS 4000
 #define HELD 64
 
-extern char slub_abi_state[] __attribute__((weak));
+#include "inspect/abi.h"
+
+extern char state[] __asm__(SLUB_ABI_SYMBOL) __attribute__((weak));
 
 static _Atomic int nr_checks;
 
@@ -34,6 +37,38 @@ static unsigned int next_random(unsigned int *state)
 {
 	*state = *state * 1103515245 + 12345;
 	return *state >> 8;
+}
+
+/* The backend's name; NULL: the library is not there. */
+static const char *backend(void)
+{
+	static const char *const names[] = { "none", "rseq", "thread", "tid", "lock" };
+	const struct slub_abi *abi = (const struct slub_abi *)state;
+
+	free(malloc(1));	/* starts it */
+	return abi ? names[abi->backend] : NULL;
+}
+
+/* Of "auto", where there are sequences: the kernel knows them, or it does not. */
+static const char *usual(void)
+{
+	errno = 0;
+	syscall(SYS_rseq, 0, 0, 0, 0);
+	return errno == ENOSYS ? "thread" : "rseq";
+}
+
+static void is_there(const char *expected)
+{
+	const char *found = backend();
+
+	if (!strcmp(expected, "auto"))
+		expected = usual();
+	check(found != NULL, "the library is there");
+	if (strcmp(expected, found)) {
+		printf("failed: backend %s, expected %s\n", found, expected);
+		exit(1);
+	}
+	nr_checks++;
 }
 
 /* Each block has its size in every 8 bytes, until it is freed. */
@@ -71,6 +106,65 @@ static void in_threads(void)
 		check(!pthread_create(&threads[i], NULL, churn, (void *)(i + 1)), "a thread");
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
+}
+
+/*
+ * What a thread had registered with the kernel ends with it: the storage of the next ones lies
+ * there.  Destructors of others run before and behind the library's.
+ */
+static pthread_key_t key;
+
+/* In the second round of destructors nobody has this thread registered, but glibc. */
+static void register_late(void)
+{
+#if !defined(__GLIBC__)
+	uint64_t area[4] __attribute__((aligned(32))) = { 0 };
+	long signature = 0x53053053;
+	long ret = syscall(SYS_rseq, area, sizeof(area), 0, signature);
+
+	check(!ret || errno == ENOSYS, "a registration of the program's own");
+	if (!ret)
+		syscall(SYS_rseq, area, sizeof(area), 1, signature);
+#endif
+}
+
+static void free_late(void *block)
+{
+	static char again;
+
+	if (block == &again) {
+		register_late();
+		block = NULL;
+	} else {
+		pthread_setspecific(key, &again);
+	}
+	free(block);
+	free(malloc(48));
+}
+
+static void *short_thread(void *arg)
+{
+	check(!pthread_setspecific(key, malloc(100)), "a destructor");
+	free(malloc((size_t)arg + 1));
+	return NULL;
+}
+
+static void in_short_threads(void)
+{
+	pthread_attr_t detached;
+	pthread_t thread;
+
+	check(!pthread_key_create(&key, free_late), "a key");
+	pthread_attr_init(&detached);
+	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+	for (uintptr_t i = 0; i < 200; i++) {
+		int joins = i % 2;
+
+		check(!pthread_create(&thread, joins ? NULL : &detached, short_thread,
+				      (void *)i), "a short thread");
+		if (joins)
+			pthread_join(thread, NULL);
+	}
 }
 
 static pid_t forked(void)
@@ -128,9 +222,10 @@ static void the_rest(void)
 
 int main(int argc, char **argv)
 {
-	(void)argv;
-	check(argc < 2 || slub_abi_state, "the library is there");
+	if (argc > 1)
+		is_there(argv[1]);
 	in_threads();
+	in_short_threads();
 	in_children();
 	the_rest();
 	printf("%d checks\n", nr_checks);

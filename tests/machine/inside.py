@@ -5,8 +5,8 @@ Runs tests of a build on a machine that has no ctest: what "arm64" starts there.
 
     inside.py TESTS PATTERN [JOBS]
 
-TESTS is what "ctest --show-only=json-v1" printed.  A line for each test whose name PATTERN finds, and
-one with the counts at the end; ends with 1 if any failed.
+TESTS is what "ctest --show-only=json-v1" printed.  A line for each test whose name PATTERN finds,
+and one with the counts at the end; ends with 1 if any failed.
 """
 import concurrent.futures
 import json

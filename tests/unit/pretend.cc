@@ -18,6 +18,7 @@ uint32_t nr_threads;
 extern "C" void os_rseq_read(struct os_rseq *rseq)
 {
 	rseq->available = true;
+	rseq->is_ours = false;
 	rseq->has_mm_cid = true;
 	rseq->offset = (uintptr_t)area - (uintptr_t)__builtin_thread_pointer();
 }
@@ -29,6 +30,15 @@ extern "C" bool os_rseq_is_registered(void)
 	area[RSEQ_CPU_ID / 4] = area[RSEQ_CPU_ID_START / 4];
 	area[RSEQ_MM_CID / 4] = area[RSEQ_CPU_ID_START / 4];
 	return true;
+}
+
+extern "C" bool os_rseq_register(void)
+{
+	return false;
+}
+
+extern "C" void os_rseq_unregister(void)
+{
 }
 
 extern "C" bool os_rseq_has_cpu(void)
