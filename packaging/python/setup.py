@@ -12,7 +12,7 @@ from setuptools.command.build_py import build_py
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.join(HERE, "..", "..")
-CARRIED = ["libslub.so.0", "slub"]
+CARRIED = ["libslub.so.1", "slub"]
 # A wheel may link the C library alone: no colours, no names of functions, nothing compressed.
 OPTIONS = ["-DSLUB_BUILD_TESTS=OFF", "-DSLUB_BUILD_BENCH=OFF", "-DSLUB_LIBDW=OFF",
            "-DCMAKE_DISABLE_FIND_PACKAGE_Curses=ON", "-DCMAKE_DISABLE_FIND_PACKAGE_ZLIB=ON"]

@@ -58,7 +58,7 @@ class Shared(unittest.TestCase):
         self.assertEqual(private, [])
 
     def test_soname(self):
-        self.assertIn("[libslub.so.0]", re.search(r"SONAME.*", self.dynamic).group())
+        self.assertIn("[libslub.so.1]", re.search(r"SONAME.*", self.dynamic).group())
 
     def test_text_is_never_written(self):
         self.assertNotIn("TEXTREL", self.dynamic)

@@ -420,9 +420,9 @@ class Gdb(Target):
         with open(LIBRARY, "rb") as file:
             image = file.read()
         at = image.index(b"SLUBABI\0\5\0\0\0") + 8
-        with open(self.path("libslub.so.0"), "wb") as file:
+        with open(self.path("libslub.so.1"), "wb") as file:
             file.write(image[:at] + b"\3" + image[at + 1:])
-        core = self.core_of(self.heap(library=self.path("libslub.so.0")))
+        core = self.core_of(self.heap(library=self.path("libslub.so.1")))
         text = self.gdb(HEAP, core, "-ex", "slub caches")
         self.assertIn("itself in version 3; these commands read version 5", text)
 

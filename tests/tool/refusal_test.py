@@ -72,7 +72,7 @@ class Refusals(Target):
         with open(LIBRARY, "rb") as file:
             image = file.read()
         at = image.index(b"SLUBABI\0\5\0\0\0")
-        other = self.path("libslub.so.0")
+        other = self.path("libslub.so.1")
         # One to come, and the one before.
         for version in (99, 3):
             with open(other + ".new", "wb") as file:

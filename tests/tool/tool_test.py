@@ -44,7 +44,7 @@ class Folder(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
         os.chmod(self.folder, 0o755)
         self.slub = self.copy(SLUB, "slub")
-        self.copy(LIBRARY, "libslub.so.0")
+        self.copy(LIBRARY, "libslub.so.1")
 
     def copy(self, source, name, mode=0o755):
         path = os.path.join(self.folder, name)
@@ -392,13 +392,13 @@ class Check(Folder):
         self.assertRegex(text, r"State:\t[SR]")
 
     def test_replaced_library_file(self):
-        library = self.copy(LIBRARY, "libslub.so.0")
+        library = self.copy(LIBRARY, "libslub.so.1")
         pid = self.start(self.slub, "run", SLEEPER)
         os.unlink(library)
         self.assertEqual(slub("check", pid).returncode, 0)
 
     def test_hardened_library_alone_and_beside_the_other(self):
-        plain = self.copy(LIBRARY, "libslub.so.0")
+        plain = self.copy(LIBRARY, "libslub.so.1")
         hardened = self.copy(LIBRARY, "libslub-hardened.so")
         for first, preload in ((hardened, hardened), (hardened, f"{hardened}:{plain}"),
                                (plain, f"{plain}:{hardened}")):
@@ -409,7 +409,7 @@ class Check(Folder):
     def test_library_under_another_name(self):
         """Found by what is in it; alone, and beside one that has the name and is not used."""
         renamed = self.copy(LIBRARY, "libfoo.so")
-        plain = self.copy(LIBRARY, "libslub.so.0")
+        plain = self.copy(LIBRARY, "libslub.so.1")
         for preload in (renamed, f"{renamed}:{plain}", f"{LIBC_MATH}:{renamed}"):
             pid = self.start(SLEEPER, LD_PRELOAD=preload)
             done = slub("check", pid)

@@ -16,7 +16,7 @@
 /* What version 3 has for certain; fields behind it read as 0 if not there. */
 #define ABI_SIZE_MIN (offsetof(struct slub_abi, option_bytes) + 4)
 
-/* libslub.so.0.1.0, libslub-hardened.so; deleted or not. */
+/* libslub.so.0.2.0, libslub-hardened.so; deleted or not. */
 static bool has_our_name(const struct mapping *mapping)
 {
 	const char *slash = strrchr(mapping->path, '/');

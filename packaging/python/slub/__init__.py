@@ -7,7 +7,7 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 def library():
     """The file for LD_PRELOAD."""
-    return os.path.join(FOLDER, "libslub.so.0")
+    return os.path.join(FOLDER, "libslub.so.1")
 
 
 def command():
