@@ -145,9 +145,8 @@ static size_t charge_of(size_t bytes, size_t align)
 {
 	if (max_size(bytes, align) > CLASS_BYTES_MAX || align > PAGE_BYTES)
 		return account_large_bytes(bytes);
-	return align <= MALLOC_ALIGN ?
-		       sizeclass_cache(bytes)->object_size :
-		       sizeclass_aligned(bytes, align)->object_size;
+	return sizeclass_bytes((uint32_t)(sizeclass_fitting(bytes, align) -
+					  sizeclass_cache(0)));
 }
 
 /* False: the block cannot have an owner. */

@@ -89,10 +89,23 @@ void sizeclass_guard_by_option(void);
 void sizeclass_fork_child(void);
 /* Opens the fast path. */
 void malloc_open(void);
-/* The cache for @bytes <= CLASS_BYTES_MAX. */
+/*
+ * The cache for @bytes <= CLASS_BYTES_MAX, aligned to @align <= PAGE_BYTES, which is made if it
+ * is not there; a larger one, if it cannot be made; NULL: this thread holds a lock.
+ */
+struct slub_cache *sizeclass_get(size_t bytes, size_t align);
+/* What an object of the class with @number has for its user. */
+uint32_t sizeclass_bytes(uint32_t number);
+/* The cache for @bytes <= CLASS_BYTES_MAX, which may not be made yet. */
 struct slub_cache *sizeclass_cache(size_t bytes);
 /* The smallest class of @bytes or more whose objects are aligned to @align. */
 struct slub_cache *sizeclass_aligned(size_t bytes, size_t align);
+/* As malloc() and aligned_alloc() choose; it may not be made yet. */
+static inline struct slub_cache *sizeclass_fitting(size_t bytes, size_t align)
+{
+	return align <= MALLOC_ALIGN ? sizeclass_cache(bytes) :
+				       sizeclass_aligned(bytes, align);
+}
 
 /* slow.c: without errno; NULL: no memory */
 void *slow_alloc(size_t bytes);

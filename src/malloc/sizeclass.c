@@ -5,6 +5,14 @@
  *
  * All are multiples of 16 and lie in page-aligned slabs, so an object is
  * aligned to the largest power of two that divides its class.
+ *
+ * A class has its slots from the start, and its cache from the first request on: a
+ * program uses a third of them, and a cache that is not made costs no page.  Until then
+ * its list is empty, so that no fast path knows.
+ *
+ *   CLASS-1  a class's cache is made once, by who has the turn; it is live from then on.
+ *   CLASS-2  the largest is made at start, for who cannot make the one that fits: a
+ *            handler that interrupted the making, or nobody, for want of memory.
  */
 #include <errno.h>
 #include <string.h>
@@ -61,6 +69,26 @@ struct slub_cache *sizeclass_aligned(size_t bytes, size_t align)
 
 _Static_assert(CLASS_SIZE_WORD / CLASS_STEP < TABLE_SIZES, "one for each size");
 
+/*
+ * Those of a page or more have two slots, side by side, and the map names the first.
+ * Const after start.
+ */
+static uint32_t first_slot;
+
+static uint32_t class_slot(uint32_t class)
+{
+	uint32_t words = class_of(PAGE_BYTES);
+
+	return first_slot + SLOT_BYTES *
+		(class < words ? class : 2 * class - words);
+}
+
+static uint32_t class_list_slot(uint32_t class)
+{
+	return class_slot(class) +
+	       (class < class_of(PAGE_BYTES) ? 0 : SLOT_BYTES);
+}
+
 static void slot_set(size_t index, uint16_t slot)
 {
 	__atomic_store_n(&malloc_slot[index], slot, __ATOMIC_RELAXED);
@@ -78,12 +106,89 @@ static void slots_fill(void)
 
 	for (uint32_t c = 0; c < CLASS_NR; c++) {
 		uint32_t slot = samples ? cache_sample_slot(&classes[c]) :
-					  classes[c].list_slot;
+					  class_list_slot(c);
 
 		for (; i <= class_bytes(c) / CLASS_STEP; i++)
 			slot_set(i, (uint16_t)slot);
 	}
 }
+
+/* ---- making ---- */
+
+static struct turn making;
+
+/* Whoever has the turn. */
+static usual int class_create(uint32_t class)
+{
+	struct slub_cache *cache = &classes[class];
+	char name[SLUB_CACHE_NAME_MAX + 1] = "";
+	struct text text = { name, SLUB_CACHE_NAME_MAX, 0 };
+
+	text_printf(&text, "malloc-%u", class_bytes(class));
+	cache->slot = class_slot(class);
+	cache->has_keys = KEYS;
+	return cache_create_tailed(cache, name, class_bytes(class), CLASS_TAIL);
+}
+
+/*
+ * Not cold, for every program comes here: who calls it would lie elsewhere.
+ *
+ * False: there is no memory for it, or this thread is a handler that has interrupted the
+ * holder of a lock, or the making itself.
+ */
+static usual __attribute__((__noinline__)) bool class_make(uint32_t class)
+{
+	int kept = errno;
+	bool is_made;
+
+	if (slub_thread.locks_held || !turn_wait(&making, TURN_TRIES))
+		return false;
+	is_made = cache_is_live(&classes[class]) || !class_create(class);
+	turn_end(&making);
+	errno = kept;
+	return is_made;
+}
+
+/* CLASS-2: the next larger one that there is, as well aligned. */
+static cold struct slub_cache *class_instead(uint32_t class, size_t align)
+{
+	while (++class < CLASS_NR) {
+		if (class_bytes(class) % align == 0 &&
+		    cache_is_live(&classes[class]))
+			return &classes[class];
+	}
+	return NULL;
+}
+
+struct slub_cache *sizeclass_get(size_t bytes, size_t align)
+{
+	uint32_t class = class_of(align <= MALLOC_ALIGN ?
+				  bytes + CLASS_TAIL :
+				  bytes_aligned(bytes, align) + CLASS_TAIL);
+
+	if (likely(cache_is_live(&classes[class])) || class_make(class))
+		return &classes[class];
+	/* Its list is empty: the emergency pool has something. */
+	if (slub_thread.locks_held)
+		return NULL;
+	return class_instead(class, align);
+}
+
+uint32_t sizeclass_bytes(uint32_t class)
+{
+	return class_bytes(class) - (uint32_t)CLASS_TAIL;
+}
+
+static bool classes_make(void)
+{
+	for (uint32_t c = 0; c < CLASS_NR; c++) {
+		if (!cache_is_live(&classes[c]) && !class_make(c))
+			return false;
+	}
+	return true;
+}
+
+/* ---- sampling ---- */
 
 /* To switch sampling: pools and slots are made by one; it may empty all lists. */
 static struct turn switching;
@@ -91,6 +196,7 @@ static struct turn switching;
 /* What another thread was switching in the parent is done, or not begun, as it stands. */
 void sizeclass_fork_child(void)
 {
+	turn_after_fork(&making);
 	if (!turn_after_fork(&switching))
 		return;
 	slots_fill();
@@ -101,8 +207,12 @@ void sizeclass_fork_child(void)
 
 static int sample_switch_to(enum sample_use use, bool on)
 {
-	int err = sample_caches_prepare(classes, CLASS_NR);
+	int err;
 
+	/* Switched off it was on before. */
+	if (!classes_make())
+		return -ENOSPC;
+	err = sample_caches_prepare(classes, CLASS_NR);
 	if (err)
 		return err;
 	sample_switch_on(use, on);
@@ -168,37 +278,30 @@ void sizeclass_guard_by_option(void)
 			    "memory");
 }
 
-/* All of them are written: in one call it is a fault less for each page, and for some two. */
-static void classes_populate(void)
-{
-	uintptr_t from = round_up((uintptr_t)classes, PAGE_BYTES);
-	uintptr_t to = (uintptr_t)(classes + CLASS_NR) & ~(uintptr_t)(PAGE_BYTES - 1);
+/* ---- start ---- */
 
-	os_populate((void *)from, to - from);
+/* Where caches are watched, and where each list has its checks, all are there from the start. */
+static bool all_at_start(void)
+{
+	return SLUB_CONFIG_HARDENED || option_text(OPTION_debug);
 }
 
 int sizeclass_init(void)
 {
-	classes_populate();
-	for (uint32_t c = 0; c < CLASS_NR; c++) {
-		char name[SLUB_CACHE_NAME_MAX + 1] = "";
-		struct text text = { name, SLUB_CACHE_NAME_MAX, 0 };
-		int err;
+	uint32_t words = class_of(PAGE_BYTES);
 
-		text_printf(&text, "malloc-%u", class_bytes(c));
-		err = cache_create_tailed(&classes[c], name, class_bytes(c),
-					  CLASS_TAIL);
-		if (err)
-			return err;
-		classes[c].has_keys = KEYS;
-	}
+	first_slot = percpu_alloc_slots(2 * CLASS_NR - words);
+	if (!first_slot)
+		return -ENOSPC;
+	cache_make_others = classes_make;
+	if (all_at_start() ? !classes_make() : !class_make(CLASS_NR - 1))
+		return -ENOMEM;
 	if (SLUB_CONFIG_HARDENED && hardened_has_quarantine() &&
 	    sample_caches_prepare(classes, CLASS_NR))
 		return -ENOSPC;
 	slots_fill();
-	/* They were made in the order of their sizes. */
-	malloc_paged_slots = classes[class_of(PAGE_BYTES)].slot;
-	malloc_paged_slots_bytes = classes[CLASS_NR - 1].list_slot -
+	malloc_paged_slots = class_slot(words);
+	malloc_paged_slots_bytes = class_list_slot(CLASS_NR - 1) -
 				   malloc_paged_slots;
 	return 0;
 }

@@ -223,12 +223,11 @@ void slow_free(void *ptr)
 
 static struct slub_cache *class_for(size_t bytes, size_t align)
 {
-	struct slub_cache *cache = align <= MALLOC_ALIGN ?
-					   sizeclass_cache(bytes) :
-					   sizeclass_aligned(bytes, align);
+	struct slub_cache *cache = sizeclass_get(bytes, align);
 	struct slub_cache *accounted = NULL;
 
-	if (unlikely(group_current()))
+	/* One that is larger than what was charged has no owner. */
+	if (unlikely(group_current()) && cache == sizeclass_fitting(bytes, align))
 		accounted = sizeclass_accounted(cache);
 	return accounted ? accounted : cache;
 }
@@ -237,6 +236,8 @@ static void *class_alloc(size_t bytes, size_t align)
 {
 	struct slub_cache *cache = class_for(bytes, align);
 
+	if (unlikely(!cache))
+		return NULL;
 	if (unlikely(sample_is_wanted()))
 		return sample_alloc_slowly(cache, bytes,
 					   max_size(align, MALLOC_ALIGN));
@@ -281,6 +282,7 @@ static cold void *alloc_after_reclaim(size_t bytes, size_t align,
 				      bool *is_zero)
 {
 	int priority = RECLAIM_FIRST;
+	struct slub_cache *cache;
 	void *ptr = NULL;
 
 	if (slub_thread.locks_held || cache_refused() ||
@@ -290,9 +292,10 @@ static cold void *alloc_after_reclaim(size_t bytes, size_t align,
 		ptr = alloc_once(bytes, align, is_zero);
 	if (ptr || cache_refused())
 		return ptr;
-	if (bytes <= CLASS_WORD_MAX && align <= MALLOC_ALIGN)
-		ptr = cache_alloc_from_reserve(class_for(bytes, align), 0);
-	return ptr;
+	if (bytes > CLASS_WORD_MAX || align > MALLOC_ALIGN)
+		return NULL;
+	cache = class_for(bytes, align);
+	return cache ? cache_alloc_from_reserve(cache, 0) : NULL;
 }
 
 void *slow_alloc_uncharged(size_t bytes, size_t align, bool *is_zero)
@@ -390,6 +393,7 @@ SLUB_HOT void *alloc_aligned(size_t bytes, size_t align)
 
 static __attribute__((__noinline__)) void *alloc_from_any(size_t bytes)
 {
+	struct slub_cache *cache;
 	bool is_zero;
 	void *ptr = NULL;
 
@@ -400,10 +404,11 @@ static __attribute__((__noinline__)) void *alloc_from_any(size_t bytes)
 		ptr = NULL;
 	}
 	/* The usual case: a list that is empty. */
-	if (has_list(bytes))
+	cache = has_list(bytes) ? sizeclass_get(bytes, MALLOC_ALIGN) : NULL;
+	if (likely(cache))
 		ptr = likely(!sample_is_wanted()) ?
-			      cache_alloc_sized(sizeclass_cache(bytes), bytes) :
-			      sample_alloc(sizeclass_cache(bytes), bytes);
+			      cache_alloc_sized(cache, bytes) :
+			      sample_alloc(cache, bytes);
 	/* Behind it, for it may have given the thread its entrance. */
 	fast_paths_open();
 	if (!ptr)

@@ -72,7 +72,7 @@ static size_t heap_part(size_t bytes)
  * The group's limit in pages, less what is not heap; SIZE_MAX: none; 0: not known at
  * the moment.
  */
-static cold size_t group_limit(void)
+static usual size_t group_limit(void)
 {
 	size_t bytes = os_cgroup_memory_max("/proc/self/cgroup",
 					    "/sys/fs/cgroup");
@@ -97,7 +97,7 @@ static _Atomic bool limit_is_auto;
 static struct turn rereading;
 static _Atomic uint64_t reread_at_ns;
 
-static void group_apply(size_t pages)
+static usual void group_apply(size_t pages)
 {
 	size_t limit;
 
@@ -269,7 +269,7 @@ static size_t group_read(void)
 	return __atomic_load_n(&group_pages, __ATOMIC_RELAXED);
 }
 
-static cold void group_look_first(void)
+static usual void group_look_first(void)
 {
 	size_t pages;
 

@@ -416,6 +416,17 @@ bool cache_name_copy(const struct slub_cache *cache,
 struct slub_cache *cache_first(void);
 
 /*
+ * Set by who makes its caches when they are first needed: makes them all, for those who mean
+ * caches by their names.  False: there is no memory, or a handler asks in the middle of it.
+ */
+extern bool (*cache_make_others)(void) SLUB_INTERNAL;
+
+static inline bool caches_are_made(void)
+{
+	return !cache_make_others || cache_make_others();
+}
+
+/*
  * The one behind @cache in the list, which may have left it.  One that came back to
  * it as another cache leads to the head of the list as it was then.
  */

@@ -26,8 +26,7 @@ static void *bucket_alloc(struct slub_bucket *bucket, size_t size, size_t align,
 	if (unlikely(size > CLASS_BYTES_MAX || align > PAGE_BYTES))
 		return bucket_large_alloc(bucket, max_size(size, 1), align,
 					  is_zero);
-	model = align == MALLOC_ALIGN ? sizeclass_cache(size) :
-					sizeclass_aligned(size, align);
+	model = sizeclass_fitting(size, align);
 	cache = bucket_class(bucket, model);
 	return likely(cache) ? slub_cache_alloc(cache) : NULL;
 }

@@ -15,20 +15,21 @@
 /* ---- one ---- */
 
 static struct slub_cache *class_create(const struct slub_bucket *bucket,
-				       const struct slub_cache *model,
+				       uint32_t number,
 				       struct slub_cache **class)
 {
+	uint32_t size = sizeclass_bytes(number) + (uint32_t)CLASS_TAIL;
 	char space[SLUB_CACHE_NAME_MAX + 1] = "";
 	struct text name = { space, SLUB_CACHE_NAME_MAX, 0 };
 	struct slub_cache_args args = {
-		.name = space, .size = model->object_size,
+		.name = space, .size = sizeclass_bytes(number),
 		/* As aligned as malloc's own class of that size. */
-		.align = min_size(model->size & -model->size, PAGE_BYTES),
+		.align = min_size(size & -size, PAGE_BYTES),
 		.flags = (bucket->flags & ~(unsigned long)SLUB_CACHE_PANIC) |
 			 SLUB_CACHE_NO_MERGE,
 	};
 
-	text_printf(&name, "%s-%u", bucket->name, model->size);
+	text_printf(&name, "%s-%u", bucket->name, size);
 	return cache_create_at(&args, class);
 }
 
@@ -62,8 +63,7 @@ static bool class_begin(struct slub_cache **class, struct slub_cache **cache)
 }
 
 cold struct slub_cache *bucket_class_make(struct slub_bucket *bucket,
-					  uint32_t number,
-					  const struct slub_cache *model)
+					  uint32_t number)
 {
 	struct slub_cache **class = &bucket->classes[number];
 	struct slub_cache *cache = NULL;
@@ -74,7 +74,7 @@ cold struct slub_cache *bucket_class_make(struct slub_bucket *bucket,
 	if (!class_begin(class, &cache))
 		return cache_is_making(cache) ? class_wait(class) : cache;
 	if (!cache)
-		cache = class_create(bucket, model, class);
+		cache = class_create(bucket, number, class);
 	/* release: pairs with the acquire in bucket_class() */
 	__atomic_store_n(class, cache, __ATOMIC_RELEASE);
 	/*

@@ -33,8 +33,7 @@ static inline bool bucket_is_live(const struct slub_bucket *bucket)
 
 /* bucket_class.c */
 struct slub_cache *bucket_class_make(struct slub_bucket *bucket,
-				     uint32_t number,
-				     const struct slub_cache *model);
+				     uint32_t number);
 /* All of them have the bucket's place from here on. */
 void bucket_classes_place(struct slub_bucket *bucket);
 /* Adds their objects to @stats; returns 0 or -EAGAIN. */
@@ -58,7 +57,7 @@ static inline struct slub_cache *bucket_class(struct slub_bucket *bucket,
 	cache = __atomic_load_n(&bucket->classes[number], __ATOMIC_ACQUIRE);
 	if (likely(cache && !cache_is_making(cache)))
 		return cache;
-	return bucket_class_make(bucket, number, model);
+	return bucket_class_make(bucket, number);
 }
 
 /* The class to which objects as @cache's belong, if there is one of their size. */

@@ -18,6 +18,7 @@ struct lock cache_lock = LOCK_INIT;
 /* under cache_lock; read without it */
 static struct slub_cache *caches;
 struct slub_cache *cache_slot_owner[AREA_BYTES / SLOT_BYTES];
+bool (*cache_make_others)(void);
 
 /* atomic; never taken out, whatever becomes of their caches */
 static struct cache_node *nodes_made;
@@ -83,7 +84,8 @@ static int slots_create(struct slub_cache *cache)
 				      (KEYS && !cache_may_have_keys(cache)) ||
 				      (cache->is_accounted &&
 				       !cache->frees_inline) ? 2 : 1;
-	uint32_t slot = percpu_alloc_slots(nr);
+	/* Malloc's classes have theirs before they are made. */
+	uint32_t slot = cache->slot ? cache->slot : percpu_alloc_slots(nr);
 
 	if (!slot)
 		return -28;	/* ENOSPC */

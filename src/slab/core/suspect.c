@@ -87,7 +87,7 @@ static cold bool suspect_marked(struct slub_cache *cache, void *object,
 	return true;
 }
 
-bool suspect_is_uncarved(const struct slub_cache *cache, const void *object)
+usual bool suspect_is_uncarved(const struct slub_cache *cache, const void *object)
 {
 	struct page *slab = slab_of(cache, object);
 	uint64_t at = (uintptr_t)object & cache->slab_mask;
@@ -173,7 +173,7 @@ static void list_look(struct slub_cache *cache)
 	chain_store(cache, chain, nr);
 }
 
-void suspect_lists(void)
+usual void suspect_lists(void)
 {
 	if (!KEYS || slub_thread.locks_held)
 		return;

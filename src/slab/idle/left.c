@@ -55,7 +55,7 @@ static size_t slot_nr_cached(const struct slub_cache *cache,
 	return nr;
 }
 
-size_t cache_nr_cached(const struct slub_cache *cache)
+usual size_t cache_nr_cached(const struct slub_cache *cache)
 {
 	uint32_t offset = __atomic_load_n(&cache->list_slot, __ATOMIC_RELAXED);
 	size_t nr = 0;

@@ -94,7 +94,7 @@ bool cache_pin(struct slub_cache *cache, struct cache_hold *pin)
 	return is_open;
 }
 
-bool cache_pin_any(struct slub_cache *cache, struct cache_hold *pin)
+usual bool cache_pin_any(struct slub_cache *cache, struct cache_hold *pin)
 {
 	struct slub_cache *root = __atomic_load_n(&cache->root, __ATOMIC_RELAXED);
 	struct slub_cache *whose = root ? root : cache;
@@ -148,7 +148,7 @@ bool cache_pin_slab(struct slub_cache *cache, const struct page *slab,
 	return false;
 }
 
-void cache_unpin(struct cache_hold *pin)
+usual void cache_unpin(struct cache_hold *pin)
 {
 	if (pin->cache)
 		cache_open(pin);

@@ -68,7 +68,7 @@ static may_race void *peek_next(const struct slub_cache *cache, void *object)
 }
 
 /* The holes of a slab that is a free block by now is any word. */
-may_race uint64_t slab_holes_peek(const struct slub_cache *cache,
+usual may_race uint64_t slab_holes_peek(const struct slub_cache *cache,
 				  const struct page *slab)
 {
 	if (!link_is_in_object(cache->link) || cache->debug ||

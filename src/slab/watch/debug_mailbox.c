@@ -136,10 +136,16 @@ static int act_unguard(struct slub_cache *cache, const char *unused)
 
 static bool do_debug(const char *setting)
 {
-	if (debug_letters_valid(setting))
-		return of_caches(setting, act_debug);
-	work.result = -EINVAL;
-	return true;
+	if (!debug_letters_valid(setting)) {
+		work.result = -EINVAL;
+		return true;
+	}
+	/* By its name one is meant that nobody has used yet. */
+	if (!work.slot && !caches_are_made()) {
+		work.result = -EBUSY;
+		return ++work.tries >= TRIES_MAX;
+	}
+	return of_caches(setting, act_debug);
 }
 
 static bool is_wanted(const struct slub_cache *original, void *pattern)

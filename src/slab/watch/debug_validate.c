@@ -58,7 +58,7 @@ SLUB_EXPORT int slub_debug(const char *setting)
 		return -EINVAL;
 	if (slub_thread.locks_held)
 		return -EDEADLK;
-	if (!slub_start())
+	if (!slub_start() || !caches_are_made())
 		return -ENOMEM;
 	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
 		int ret = cache_debug_by(c, setting, SWITCH_FLUSHES);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* malloc/sizeclass.c: every size gets the smallest class that fits. */
+#include <atomic>
 #include <gtest/gtest.h>
 #include <set>
+#include <thread>
 #include <unistd.h>
 
 #include "harness.h"
@@ -16,14 +18,187 @@ extern "C" {
 
 namespace {
 
+/* The classes are made when they are first needed: here, all of them. */
+struct slub_cache *made(size_t bytes, size_t align = MALLOC_ALIGN)
+{
+	return sizeclass_get(bytes, align);
+}
+
 std::set<uint32_t> class_sizes()
 {
 	std::set<uint32_t> sizes;
 
 	for (size_t bytes = 0; bytes <= CLASS_BYTES_MAX; bytes++)
-		sizes.insert(sizeclass_cache(bytes)->size);
+		sizes.insert(made(bytes)->size);
 	return sizes;
 }
+
+constexpr size_t UNUSED = 23000;
+
+unsigned caches_named(const std::string &name)
+{
+	unsigned nr = 0;
+
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c))
+		nr += cache_is_live(c) && name == c->name;
+	return nr;
+}
+
+std::string class_name(size_t bytes)
+{
+	size_t number = (size_t)(sizeclass_cache(bytes) - sizeclass_cache(0));
+
+	return "malloc-" + std::to_string(sizeclass_bytes((uint32_t)number) + CLASS_TAIL);
+}
+
+/* 0: @bytes have one cache, from which both @blocks come. */
+int one_cache_has(size_t bytes, void *const (&blocks)[2])
+{
+	struct slub_cache *cache = sizeclass_cache(bytes);
+
+	if (!blocks[0] || !blocks[1] || blocks[0] == blocks[1])
+		return 3;
+	if (cache_of(blocks[0]) != cache || cache_of(blocks[1]) != cache)
+		return 4;
+	return caches_named(class_name(bytes)) == 1 ? 0 : 5;
+}
+
+/* Each in a child of its own, where nobody has used the class before. */
+void in_child_without_class(const std::function<int()> &work)
+{
+	int status = harness::in_child([&] {
+		_exit(cache_is_live(sizeclass_cache(UNUSED)) ? 6 : work());
+	});
+
+	EXPECT_EQ(status, 0) << harness::describe_status(status);
+}
+
+/* First of all tests, before any other has used a class. */
+TEST(a_class, that_nobody_used_has_no_cache)
+{
+	if (SLUB_CONFIG_HARDENED || option_text(OPTION_debug) || option_text(OPTION_profile))
+		GTEST_SKIP() << "all are made at start";
+	EXPECT_EQ(caches_named(class_name(UNUSED)), 0u);
+	EXPECT_EQ(caches_named(class_name(CLASS_BYTES_MAX)), 1u);
+	in_child_without_class([] {
+		void *blocks[] = { malloc(UNUSED), malloc(UNUSED) };
+
+		return one_cache_has(UNUSED, blocks);
+	});
+	in_child_without_class([] {
+		void *blocks[] = { aligned_alloc(4096, UNUSED), aligned_alloc(4096, UNUSED) };
+
+		return one_cache_has(24 << 10, blocks);
+	});
+}
+
+TEST(a_class, is_made_once_by_two_threads)
+{
+	if (SLUB_CONFIG_HARDENED || option_text(OPTION_debug) || option_text(OPTION_profile))
+		GTEST_SKIP() << "all are made at start";
+	for (int i = 0; i < 20; i++) {
+		in_child_without_class([] {
+			std::atomic<int> ready{ 0 };
+			void *blocks[2];
+			auto first = [&](int n) {
+				ready++;
+				while (ready < 2)
+					continue;
+				blocks[n] = malloc(UNUSED);
+			};
+			std::thread other(first, 1);
+
+			first(0);
+			other.join();
+			return one_cache_has(UNUSED, blocks);
+		});
+	}
+}
+
+#if defined(__x86_64__)
+/*
+ * Calls @meanwhile at the @n-th instruction of the class's first allocation with no lock held,
+ * up to where the class is made.  0; 2: it has not so many; else what was wrong.
+ */
+int while_it_is_made(unsigned n, const std::function<int()> &meanwhile)
+{
+	void *blocks[2] = { nullptr, nullptr };
+	int ret = 2;
+
+	steps::run([&] { blocks[0] = malloc(UNUSED); }, [&] {
+		if (slub_thread.locks_held)
+			return true;
+		if (n--)
+			return !cache_is_live(sizeclass_cache(UNUSED));
+		ret = meanwhile();
+		return false;
+	});
+	if (ret)
+		return ret;
+	blocks[1] = malloc(UNUSED);
+	return one_cache_has(UNUSED, blocks);
+}
+
+int allocate_one()
+{
+	void *block = malloc(UNUSED);
+
+	if (!block)
+		return 7;
+	memset(block, 1, UNUSED);
+	free(block);
+	return 0;
+}
+
+void at_each_step(unsigned stride, const std::function<int()> &meanwhile)
+{
+	if (SLUB_CONFIG_HARDENED || option_text(OPTION_debug) || option_text(OPTION_profile))
+		GTEST_SKIP() << "all are made at start";
+	unsigned nr = steps::for_each([&](unsigned step) {
+		int status = harness::in_child([&] {
+			_exit(while_it_is_made(step * stride, meanwhile));
+		});
+		bool is_last = status == 2 << 8;
+
+		EXPECT_TRUE(!status || is_last) << step << harness::describe_status(status);
+		return !is_last && !testing::Test::HasFailure();
+	});
+	EXPECT_GT(nr, 4u);
+}
+
+/* It gets a block of a larger class, if need be. */
+TEST(a_class, is_there_for_a_handler_that_interrupts_its_making)
+{
+	at_each_step(97, allocate_one);
+}
+
+TEST(a_class, is_made_in_the_child_of_a_fork_in_between)
+{
+	at_each_step(151, [] {
+		int status = harness::in_child([] { _exit(allocate_one()); });
+
+		return status ? 8 : 0;
+	});
+}
+
+/* Who was making it is not there. */
+TEST(a_class, is_made_in_the_child_of_another_thread)
+{
+	at_each_step(151, [] {
+		int status = -1;
+		std::thread other([&] {
+			status = harness::in_child([] {
+				void *blocks[] = { malloc(UNUSED), malloc(UNUSED) };
+
+				_exit(one_cache_has(UNUSED, blocks));
+			});
+		});
+
+		other.join();
+		return status ? 9 : 0;
+	});
+}
+#endif
 
 TEST(sizeclass, there_are_as_many_as_said)
 {
@@ -51,7 +226,7 @@ TEST(sizeclass, every_size_gets_the_smallest_that_fits)
 	auto sizes = class_sizes();
 
 	for (size_t bytes = 0; bytes <= CLASS_BYTES_MAX; bytes++) {
-		struct slub_cache *cache = sizeclass_cache(bytes);
+		struct slub_cache *cache = made(bytes);
 
 		ASSERT_EQ(cache->size, *sizes.lower_bound((uint32_t)bytes)) << bytes;
 		ASSERT_GE(cache->object_size, bytes);
@@ -66,17 +241,17 @@ TEST(sizeclass, fast_path_table_says_the_same)
 {
 	for (size_t bytes = 0; bytes <= CLASS_BYTES_MAX; bytes++)
 		ASSERT_EQ(malloc_slot[(bytes + CLASS_STEP - 1) / CLASS_STEP],
-			  sizeclass_cache(bytes)->list_slot) << bytes;
+			  made(bytes)->list_slot) << bytes;
 }
 
 TEST(sizeclass, limits_part_the_paths)
 {
 	EXPECT_EQ(malloc_paged_limit, CLASS_BYTES_MAX + 1);
-	EXPECT_EQ(CLASS_WORD_MAX, sizeclass_cache(PAGE_BYTES)[-1].size);
+	EXPECT_EQ(CLASS_WORD_MAX, made(CLASS_WORD_MAX)->size);
 	for (size_t i = 0; i * CLASS_STEP <= CLASS_WORD_MAX; i++)
 		ASSERT_EQ(percpu_table.slots[i], malloc_slot[i]) << i * CLASS_STEP;
 	for (size_t bytes = 0; bytes <= CLASS_BYTES_MAX; bytes++) {
-		struct slub_cache *cache = sizeclass_cache(bytes);
+		struct slub_cache *cache = made(bytes);
 		bool is_paged = cache->slot - malloc_paged_slots < malloc_paged_slots_bytes;
 
 		ASSERT_EQ(bytes <= CLASS_WORD_MAX, cache->link == 0) << bytes;
@@ -99,10 +274,10 @@ TEST(sizeclass, aligned_is_the_smallest_aligned_that_fits)
 			for (uint32_t size : sizes)
 				if (!want && size >= bytes && size % align == 0)
 					want = size;
-			ASSERT_EQ(sizeclass_aligned(bytes, align)->size, want)
+			ASSERT_EQ(made(bytes, align)->size, want)
 				<< bytes << " aligned to " << align;
 			/* What alloc_aligned() takes from the list for a size is of it. */
-			ASSERT_EQ(sizeclass_cache(round_up(bytes ? bytes : 1, align))->size, want)
+			ASSERT_EQ(made(round_up(bytes ? bytes : 1, align))->size, want)
 				<< bytes << " aligned to " << align;
 		}
 }
@@ -110,7 +285,7 @@ TEST(sizeclass, aligned_is_the_smallest_aligned_that_fits)
 TEST(sizeclass, names_tell_the_size)
 {
 	for (uint32_t size : class_sizes())
-		EXPECT_EQ(sizeclass_cache(size)->name, "malloc-" + std::to_string(size));
+		EXPECT_EQ(made(size)->name, "malloc-" + std::to_string(size));
 }
 
 TEST(sizeclass, malloc_uses_them)
