@@ -204,7 +204,8 @@ TEST(mallinfo, knows_what_is_in_use)
 	if (!start::can_empty_lists())
 		GTEST_SKIP() << "without membarrier(2) no CPU can be stopped";
 	static void *mine[4000];
-	struct slub_cache *cache = sizeclass_cache(700);
+	struct slub_cache *cache = sizeclass_get(700, 16);
+	ASSERT_NE(cache, nullptr);
 	size_t before, slack = 4 * (size_t)cache->capacity * cache->size;
 
 	slab_shrink_all();

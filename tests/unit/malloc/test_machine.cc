@@ -155,9 +155,6 @@ static int serve()
 	static void *blocks[20000];
 	size_t nr_caches = 0;
 
-	for (struct slub_cache *c = cache_first(); c; c = cache_next(c))
-		if (++nr_caches > 1000)
-			return 20;	/* it goes round */
 	for (int round = 0; round < 3; round++) {
 		for (size_t i = 0; i < 20000; i++) {
 			size_t bytes = 16 + i % 700 * 8;
@@ -174,6 +171,9 @@ static int serve()
 		}
 		slab_shrink_all();
 	}
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c))
+		if (++nr_caches > 1000)
+			return 20;	/* it goes round */
 	printf("%u nodes, %u CPUs: %zu KiB of metadata, %zu caches\n", nr_nodes, nr_cpus,
 	       meta_used_bytes() >> 10, nr_caches);
 	return nr_caches < 40 ? 23 : 0;
