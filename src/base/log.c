@@ -122,7 +122,7 @@ void text_make_printable(struct text *text)
 	}
 }
 
-static void log_line(const char *format, va_list args)
+static cold void log_line(const char *format, va_list args)
 {
 	char buf[512];
 	struct text text = { buf, sizeof(buf) - 1, 0 };
@@ -135,7 +135,7 @@ static void log_line(const char *format, va_list args)
 	sys_call4(SYS_write, 2, (long)buf, (long)text.used_bytes + 1, 0);
 }
 
-void log_message(const char *format, ...)
+cold void log_message(const char *format, ...)
 {
 	va_list args;
 
@@ -146,7 +146,7 @@ void log_message(const char *format, ...)
 	va_end(args);
 }
 
-void log_always(const char *format, ...)
+cold void log_always(const char *format, ...)
 {
 	va_list args;
 

@@ -159,7 +159,7 @@ static bool next_choice(const char **choices, struct word *choice)
 	return true;
 }
 
-static int find_choice(const char *choices, struct word value)
+static cold int find_choice(const char *choices, struct word value)
 {
 	struct word choice;
 	int index = 0;
@@ -312,7 +312,7 @@ static bool keep_text(enum option_id id, struct word value)
 }
 
 /* What @value says for a size, a number or the word for "choose yourself". */
-static bool parse_value(const struct option_row *row, struct word value,
+static cold bool parse_value(const struct option_row *row, struct word value,
 			size_t *number)
 {
 	static const struct word automatic = { "auto", 4 };
@@ -381,7 +381,7 @@ static cold void complain_name(struct word name)
 		    near ? near : names + 1, near ? "'" : "");
 }
 
-enum option_id option_find(const char *name, size_t length)
+cold enum option_id option_find(const char *name, size_t length)
 {
 	int i = 0;
 
@@ -443,7 +443,7 @@ static bool split(const char *s, size_t length, struct word *name,
  */
 enum pass { PASS_VERBOSE_LIST, PASS_VERBOSE, PASS_LIST, PASS_SINGLE };
 
-static void read_item(struct word item, enum pass pass)
+static cold void read_item(struct word item, enum pass pass)
 {
 	static const struct word verbose = { "verbose", 7 };
 	struct word name, value;

@@ -90,7 +90,7 @@ static cold int set_by_mail(char *text)
 	return err;
 }
 
-cold void option_change_open(void)
+usual void option_change_open(void)
 {
 	debug_mailbox_set = set_by_mail;
 }

@@ -32,7 +32,7 @@ static const struct option_kind_row rows[OPTION_NR] = {
 struct slub_abi_option slub_abi_options[OPTION_NR];
 
 /* The @index-th word of "a|b|c". */
-static void put_choice(char *out, size_t room, const char *choices,
+static usual void put_choice(char *out, size_t room, const char *choices,
 		       size_t index)
 {
 	for (; *choices && index; choices++)
@@ -42,7 +42,7 @@ static void put_choice(char *out, size_t room, const char *choices,
 	memcpy(out, choices, min_size(index, room));
 }
 
-static void publish_one(enum option_id id)
+static usual void publish_one(enum option_id id)
 {
 	struct slub_abi_option *out = &slub_abi_options[id];
 	size_t room = sizeof(out->text) - 1;

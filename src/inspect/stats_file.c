@@ -299,16 +299,17 @@ static long create(const char *path)
 /* Room for every byte, or an error. */
 static long allocate(long fd, size_t bytes)
 {
-	static const char zeros[FILE_ALIGN];
+	/* As small as a file system's blocks may be: it lies beside what every start reads. */
+	static const char zeros[512];
 	long err = sys_call4(SYS_fallocate, fd, 0, 0, (long)bytes);
 
 	if (err != -95)		/* EOPNOTSUPP: by hand */
 		return err;
-	for (size_t at = 0; at < bytes; at += FILE_ALIGN) {
-		long n = sys_call4(SYS_pwrite64, fd, (long)zeros, FILE_ALIGN,
-				   (long)at);
+	for (size_t at = 0; at < bytes; at += sizeof(zeros)) {
+		long n = sys_call4(SYS_pwrite64, fd, (long)zeros,
+				   sizeof(zeros), (long)at);
 
-		if (n != FILE_ALIGN)
+		if (n != sizeof(zeros))
 			return n < 0 ? n : -28;	/* ENOSPC */
 	}
 	return 0;

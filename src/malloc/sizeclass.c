@@ -222,7 +222,7 @@ static int sample_switch_to(enum sample_use use, bool on)
 	return 0;
 }
 
-int sizeclass_sample(bool on)
+cold int sizeclass_sample(bool on)
 {
 	int err;
 
@@ -257,7 +257,7 @@ static int guard_switch_to(uint64_t every)
 	return sample_switch_to(SAMPLE_GUARD, every);
 }
 
-int sizeclass_guard(uint64_t every)
+cold int sizeclass_guard(uint64_t every)
 {
 	int err;
 

@@ -224,7 +224,7 @@ static cold void limit_auto(void)
 	page_limit_set(pages == SIZE_MAX ? 0 : pages * PAGE_BYTES);
 }
 
-cold void page_limit_init(void)
+usual void page_limit_init(void)
 {
 	size_t bytes = option_value(OPTION_limit);
 

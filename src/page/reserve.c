@@ -220,7 +220,7 @@ static bool blocks_set(size_t blocks)
 	return filled;
 }
 
-int page_reserve_set(size_t bytes)
+cold int page_reserve_set(size_t bytes)
 {
 	size_t blocks = bytes / RESERVE_BYTES + (bytes % RESERVE_BYTES != 0);
 	size_t before = blocks_wanted();
@@ -249,7 +249,7 @@ static void tail_free(char *block, uint32_t order, uint32_t node)
 		zone_free(block + (PAGE_BYTES << o), o, node, true);
 }
 
-void *page_reserve_take(uint32_t order, uint32_t node)
+cold void *page_reserve_take(uint32_t order, uint32_t node)
 {
 	struct page *page;
 

@@ -274,7 +274,7 @@ SLUB_EXPORT uintptr_t slub_percpu_alloc(size_t size, size_t align)
 	return percpu_alloc(size, align);
 }
 
-SLUB_EXPORT int slub_percpu_free(uintptr_t offset)
+SLUB_EXPORT cold int slub_percpu_free(uintptr_t offset)
 {
 	size_t unit = offset / UNIT, n;
 	bool found;

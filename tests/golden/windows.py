@@ -17,7 +17,7 @@ WINDOWS_MAX = 2
 TOGETHER = ("malloc", "free", "slub_start", "cache_create", "superblock_alloc", "abi_publish",
             "reclaim_fork_prepare", "slow_alloc", "pthread_atfork", "_fini",
             "list_domain", "frame_dummy", "slab_empty_left", "realloc.cold",
-            "front_copy")
+            "front_copy", "option_change_open", "page_limit_init")
 APART = ("slabinfo_write", "cache_shut", "report_bug", "account_large")
 
 
