@@ -10,9 +10,9 @@
  * program uses a third of them, and a cache that is not made costs no page.  Until then
  * its list is empty, so that no fast path knows.
  *
- *   CLASS-1  a class's cache is made once, by who has the turn; it is live from then on.
- *   CLASS-2  the largest is made at start, for who cannot make the one that fits: a
- *            handler that interrupted the making, or nobody, for want of memory.
+ *   CLASS-1  the thread that has the turn makes a class's cache, once; it stays live.
+ *   CLASS-2  the largest class is made at start.  It serves a handler that interrupted the
+ *            making of the class that fits, and a request that finds no memory for it.
  */
 #include <errno.h>
 #include <string.h>
@@ -117,7 +117,7 @@ static void slots_fill(void)
 
 static struct turn making;
 
-/* Whoever has the turn. */
+/* Under the turn. */
 static usual int class_create(uint32_t class)
 {
 	struct slub_cache *cache = &classes[class];
@@ -131,7 +131,7 @@ static usual int class_create(uint32_t class)
 }
 
 /*
- * Not cold, for every program comes here: who calls it would lie elsewhere.
+ * Not cold, for every program comes here: the functions that call it would lie elsewhere.
  *
  * False: there is no memory for it, or this thread is a handler that has interrupted the
  * holder of a lock, or the making itself.
@@ -149,7 +149,7 @@ static usual __attribute__((__noinline__)) bool class_make(uint32_t class)
 	return is_made;
 }
 
-/* CLASS-2: the next larger one that there is, as well aligned. */
+/* CLASS-2: the next larger class that is made, as well aligned. */
 static cold struct slub_cache *class_instead(uint32_t class, size_t align)
 {
 	while (++class < CLASS_NR) {

@@ -416,8 +416,8 @@ bool cache_name_copy(const struct slub_cache *cache,
 struct slub_cache *cache_first(void);
 
 /*
- * Set by who makes its caches when they are first needed: makes them all, for those who mean
- * caches by their names.  False: there is no memory, or a handler asks in the middle of it.
+ * Malloc sets it, for it makes its caches when they are first needed.  The function makes all of
+ * them, for a caller that names one.  False: there is no memory, or a handler asks in the middle.
  */
 extern bool (*cache_make_others)(void) SLUB_INTERNAL;
 

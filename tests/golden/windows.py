@@ -18,6 +18,7 @@ TOGETHER = ("malloc", "free", "slub_start", "cache_create", "superblock_alloc", 
             "reclaim_fork_prepare", "slow_alloc", "pthread_atfork", "_fini",
             "list_domain", "frame_dummy", "slab_empty_left", "realloc.cold",
             "front_copy", "option_change_open", "page_limit_init")
+BUSY = ("percpu_collect", "purge", "slot_flush")
 APART = ("slabinfo_write", "cache_shut", "report_bug", "account_large")
 
 
@@ -46,14 +47,20 @@ def main():
     if sections.get(".rodata.slub", (WINDOW, 0))[0] > begin:
         failures.append("the constants do not lie before the code")
 
-    where = {}
+    busy_begin, busy_size = sections.get(".text.slub_busy", (0, 0))
+    if not 0 < busy_begin + busy_size <= (WINDOWS_MAX + 1) * WINDOW:
+        failures.append(".text.slub_busy is not in one window behind .text.slub")
+    where, busy = {}, set()
     for line in output("nm", library).splitlines():
         found = re.match(r"([0-9a-f]+) [tT] (\S+)$", line)
         if found:
             where[found[2]] = begin <= int(found[1], 16) < begin + size
+            if busy_begin <= int(found[1], 16) < busy_begin + busy_size:
+                busy.add(found[2])
     for name in TOGETHER:
         if not where.get(name, False):
             failures.append(f"{name} does not lie in .text.slub")
+    failures += [f"{name} does not lie in .text.slub_busy" for name in BUSY if name not in busy]
     for name in APART:
         if where.get(name, True):
             failures.append(f"{name} lies in .text.slub, or does not exist")

@@ -53,7 +53,7 @@ class Known(Target):
             done = slub(command, pid, "--json")
             self.assertEqual((done.returncode, done.stderr), (0, ""), done)
             self.assertEqual(json.loads(done.stdout)["pid"], int(pid), command)
-        self.assertIn("malloc-64", slub("info", pid, "malloc-64").stdout)
+        self.assertIn("malloc-112", slub("info", pid, "malloc-112").stdout)
         self.assertRefused(slub("top", pid, "7"), 2, "'7'")
 
     def test_each_backend(self):
@@ -157,7 +157,7 @@ class Forms(Target):
         self.assertEqual(self.text("info", "-p", self.pid, "malloc-64$").count("malloc-"), 1)
         self.assertIn("Slabcache Totals", self.text("info", "-p", self.pid, "-T"))
         self.assertIn("by loss", self.text("info", "-p", self.pid, "-X"))
-        report = self.text("info", "-p", self.pid, "-r", "^malloc-512$")
+        report = self.text("info", "-p", self.pid, "-r", "^malloc-576$")
         for name in ("object_size", "objs_per_slab", "order", "slabs", "partial", "sheaf_capacity",
                      "alloc_slab", "barn_get"):
             self.assertRegex(report, rf"(?m)^{name} +\d+$")

@@ -348,7 +348,7 @@ class Refusals(Mailbox):
 
     def test_cache(self):
         pid = str(self.heap().pid)
-        self.assertRefused(slub("debug", pid, "maloc-64", "F"), 4, "'malloc-64'")
+        self.assertRefused(slub("debug", pid, "maloc-112", "F"), 4, "'malloc-112'")
         self.assertRefused(slub("shrink", "-p", pid, "a,b"), 2, "a,b")
         for command in ASKERS:
             self.assertRefused(slub(command, "-p", pid, "zzzzzz*"), 4, "zzzzzz*")
