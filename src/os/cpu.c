@@ -92,12 +92,6 @@ uint32_t os_cpu_quota(void)
 	return quota ? quota : quota_v1();
 }
 
-cold bool os_thread_is_first(void)
-{
-	return sys_call4(SYS_gettid, 0, 0, 0, 0) ==
-	       sys_call4(SYS_getpid, 0, 0, 0, 0);
-}
-
 uint32_t os_cpu_current(void)
 {
 	int cpu = sched_getcpu();

@@ -131,6 +131,12 @@ cold void os_rseq_unregister(void)
 	rseq_register(OWN_BYTES, RSEQ_FLAG_UNREGISTER);
 }
 
+cold bool os_thread_is_first(void)
+{
+	return sys_call4(SYS_gettid, 0, 0, 0, 0) ==
+	       sys_call4(SYS_getpid, 0, 0, 0, 0);
+}
+
 static bool is_registered_by_libc(void)
 {
 	return &__rseq_size && __rseq_size && os_rseq_is_registered();
