@@ -6,6 +6,9 @@ include(CheckLinkerFlag)
 file(GLOB_RECURSE SLUB_SOURCES CONFIGURE_DEPENDS
 	${PROJECT_SOURCE_DIR}/src/*.c ${PROJECT_SOURCE_DIR}/src/*.S)
 
+# For a core by itself, cmake/core.cmake.
+list(REMOVE_ITEM SLUB_SOURCES ${PROJECT_SOURCE_DIR}/src/without.c)
+
 # src/arch/<cpu>/ is for that processor alone; fallback/ is for every one.
 foreach(source IN LISTS SLUB_SOURCES)
 	if(source MATCHES "/src/arch/([^/]+)/"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The composition root: the only file that names every layer.  It starts them
- * in order, takes their locks around fork, and says good-bye at exit.
+ * The core as a whole: starts its layers in order, takes their locks around fork, and says
+ * good-bye at exit.  src/features.c does the same for what stands beside the core.
  *
  * Start happens in the first call that needs the slow path, which may come
  * before any constructor has run; what has to wait for the C library (fork
@@ -11,14 +11,9 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include "inspect/inspect.h"
-#include "inspect/profile.h"
-#include "slab/watch/watch.h"
-#include "slab/guard/guard.h"
-#include "slab/hardened/hardened.h"
+#include "malloc/malloc.h"
 #include "slab/core/suspect.h"
-#include "malloc/bucket/bucket.h"
-#include "mempool/mempool.h"
+#include "slab/hardened/hardened.h"
 
 enum start_state { START_NOT, START_UNDER_WAY, START_DONE };
 
@@ -108,31 +103,10 @@ static bool start_layers(void)
 	slab_init(nr_nodes, &cpus);
 	if (sizeclass_init())
 		return start_failed("no room for the size classes");
-	if (emergency_init())
-		log_message("no memory for the emergency pool; signal handlers "
-			    "may be refused memory");
-	if (deferred_init())
-		log_message("no room for deferred frees; they wait for readers");
 	percpu_start(&cpus);
-	if (reclaim_init())
-		log_message("no per-CPU counters for readers; they use atomic "
-			    "instructions");
-	slab_reclaimer_init();
-	reclaim_configure(nr_nodes);
-	if (option_text(OPTION_pressure))
-		pressure_configure(option_text(OPTION_pressure));
-	debug_start();
-	if (SLUB_CONFIG_HARDENED)
-		guard_open_for_empty();
-	debug_mailbox_configure();
-	option_change_open();
-	if (option_text(OPTION_slabinfo))
-		slabinfo_start(option_text(OPTION_slabinfo));
-	profile_init();
+	features_start(nr_nodes);
 	malloc_open();
-	sizeclass_guard_by_option();
-	profile_start_by_option();
-	abi_publish(&cpus, nr_nodes);
+	features_open(&cpus, nr_nodes);
 	return true;
 }
 
@@ -266,10 +240,7 @@ void slub_fork_prepare(void)
 		_IO_list_lock();
 	lock_fork_begin();
 	percpu_fork_prepare();
-	reclaim_fork_prepare();
-	bucket_fork_prepare();
-	mempool_fork_prepare();
-	profile_fork_prepare();
+	features_fork_prepare();
 	slab_fork_prepare();
 	page_fork_prepare();
 }
@@ -278,22 +249,17 @@ void slub_fork_finish(bool in_child)
 {
 	page_fork_finish(in_child);
 	slab_fork_finish(in_child);
-	profile_fork_finish(in_child);
-	mempool_fork_finish(in_child);
-	bucket_fork_finish(in_child);
 	percpu_fork_finish(in_child);
-	reclaim_fork_finish(in_child);
+	if (in_child) {
+		double_word_after_fork();
+		sizeclass_fork_child();
+	}
+	features_fork_finish(in_child);
 	if (_IO_list_lock && _IO_list_unlock && _IO_list_resetlock) {
 		if (in_child)
 			_IO_list_resetlock();
 		else
 			_IO_list_unlock();
-	}
-	if (in_child) {
-		double_word_after_fork();
-		sizeclass_fork_child();
-		option_change_after_fork();
-		abi_update();
 	}
 	if (unlikely(__atomic_load_n(&state, __ATOMIC_RELAXED) != START_DONE))
 		start_fork_let_go();
@@ -321,7 +287,7 @@ static void library_constructor(int argc, char **argv, char **environment)
 	slub_start();
 	percpu_thread_init();
 	pthread_atfork(slub_fork_prepare, fork_parent, fork_child);
-	pressure_start();
+	features_constructed();
 }
 
 __attribute__((destructor))
@@ -332,8 +298,5 @@ static void library_destructor(void)
 	suspect_lists();
 	if (SLUB_CONFIG_HARDENED)
 		hardened_finish();
-	profile_finish();
-	debug_finish();
-	if (option_text(OPTION_slabinfo))
-		slabinfo_finish(option_text(OPTION_slabinfo));
+	features_end();
 }

@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/compiler.h"
+#include "base/features.h"
 #include "base/inject.h"
 #include "base/list.h"
 #include "base/lock.h"

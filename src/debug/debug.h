@@ -261,9 +261,6 @@ bool object_check(struct debug_case *found, void *object,
 		  enum object_state state);
 /* Are the bytes between @from and @end of the slab all padding? */
 bool object_check_padding(struct debug_case *found, char *from, char *end);
-/* The size it was allocated with. */
-size_t object_requested(const struct debug_layout *layout,
-			const void *object);
 void object_set_requested(const struct debug_layout *layout, void *object,
 			  size_t size);
 

@@ -25,7 +25,7 @@ static struct slub_cache *account_caches[INDEX_END] rarely_touched;
 static uint16_t account_slots[INDEX_END] rarely_touched;
 
 /*
- * What slow_alloc_beyond() needs to know of a class below a page, in half a cache line.
+ * What account_malloc() needs to know of a class below a page, in half a cache line.
  * The owner of the object that begins `at` bytes into its slab lies at
  *
  *	object + owners + (at * step >> 32)
@@ -255,8 +255,7 @@ static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
 	uint32_t *where, owner;
 	void *object;
 
-	/* Outside of groups the library may not have started, and must run no sequence. */
-	if (unlikely(bytes > CLASS_BYTES_MAX || !group_current()))
+	if (unlikely(bytes > CLASS_BYTES_MAX))
 		return slow_alloc(bytes);
 	object = account_pop_paged(account_slots[size_index(bytes)], &where);
 	if (unlikely(!object))
@@ -268,7 +267,7 @@ static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
 	return object;
 }
 
-SLUB_HOT void *slow_alloc_beyond(size_t bytes)
+SLUB_HOT void *account_malloc(size_t bytes)
 {
 	const struct account_class *class;
 	uint32_t *where, owner = group_current();
@@ -277,8 +276,6 @@ SLUB_HOT void *slow_alloc_beyond(size_t bytes)
 
 	if (unlikely(bytes > CLASS_WORD_MAX))
 		return alloc_paged(bytes);
-	if (unlikely(!owner))
-		return slow_alloc(bytes);
 	class = &account_classes[size_index(bytes)];
 	/* In one register: its parts would need two, and so a stack frame. */
 	__asm__("" : "+r"(class));
@@ -321,9 +318,8 @@ SLUB_HOT void account_free_object(void *ptr, struct slub_cache *cache)
 	if (likely(cache->account_path == ACCOUNT_WORD)) {
 		if (!account_free_fast(cache, ptr, true))
 			free_rest(ptr, cache);
-	} else if (cache->account_path == ACCOUNT_SLOW) {
-		slow_free(ptr);
-	} else {
+	} else if (cache->account_path != ACCOUNT_PAGED ||
+		   !account_free_paged(cache, ptr)) {
 		free_rest(ptr, cache);
 	}
 }

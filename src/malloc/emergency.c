@@ -40,9 +40,6 @@ static struct arena small = { NULL, SMALL_SHIFT, SMALL_WORDS, small_used,
 static struct arena big = { NULL, BIG_SHIFT, BIG_WORDS, big_used,
 			    big_lengths };
 
-/* Freed in such a handler: a stack, linked through the blocks. */
-void *deferred_frees;
-
 static size_t arena_bytes(const struct arena *arena)
 {
 	return ((size_t)arena->nr_words * WORD_BITS) << arena->shift;
@@ -156,21 +153,9 @@ size_t emergency_bytes(const void *ptr)
 	return (size_t)arena->lengths[granule_of(arena, ptr)] << arena->shift;
 }
 
-void deferred_push(void *ptr)
+void *handler_alloc(size_t bytes, size_t align)
 {
-	void *head = __atomic_load_n(&deferred_frees, __ATOMIC_RELAXED);
+	void *ptr = emergency_alloc(bytes, align);
 
-	do {
-		*(void **)ptr = head;
-		/* release: pairs with the acquire in deferred_take() */
-	} while (!__atomic_compare_exchange_n(&deferred_frees, &head, ptr, true,
-					      __ATOMIC_RELEASE,
-					      __ATOMIC_RELAXED));
-}
-
-void *deferred_take(void)
-{
-	if (likely(!__atomic_load_n(&deferred_frees, __ATOMIC_RELAXED)))
-		return NULL;
-	return __atomic_exchange_n(&deferred_frees, NULL, __ATOMIC_ACQUIRE);
+	return ptr ? ptr : emergency_map(bytes, align);
 }

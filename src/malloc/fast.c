@@ -14,10 +14,9 @@
  * moves the remainder into the top bits.  tests/golden holds the listings: at most 26
  * instructions each, no stack frame, no call.
  */
-#include "malloc/account.h"
-#include "slab/guard/guard.h"
-#include "slab/hardened/hardened.h"
+#include "malloc/malloc.h"
 #include "slab/core/key.h"
+#include "slab/hardened/hardened.h"
 
 #if ARCH_HAS_RSEQ
 
@@ -136,6 +135,13 @@ static always_inline bool is_paged(size_t bytes)
 	return bytes - (CLASS_WORD_MAX + 1) < CLASS_BYTES_MAX - CLASS_WORD_MAX;
 }
 
+/* Beyond every list: by its size, or for a thread without a limit, as one in a group. */
+static inline void *alloc_beyond(size_t bytes)
+{
+	return unlikely(group_current()) ? account_malloc(bytes) :
+					   slow_alloc(bytes);
+}
+
 /*
  * The slot that the map names for classes of a page or more has no room, so their frees
  * end up in free_paged(), like the frees of accounted objects.  Requests of threads in
@@ -146,7 +152,7 @@ static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
 	void *object;
 
 	if (unlikely(!is_paged(bytes) || !slub_thread.malloc_limit))
-		return hardened_sealed(slow_alloc_beyond(bytes), bytes);
+		return hardened_sealed(alloc_beyond(bytes), bytes);
 	object = list_pop_paged(bytes);
 	if (unlikely(!object))
 		return hardened_sealed(slow_alloc(bytes), bytes);
@@ -166,6 +172,15 @@ static inline void push_undo(void *ptr, const struct slub_cache *cache)
 		key_clear(ptr);
 	if (SLUB_CONFIG_HARDENED)
 		hardened_unlinked(ptr, pagemap_get(ptr));
+}
+
+/* An object of @cache that no list here has taken. */
+static always_inline void free_unpushed(void *ptr, struct slub_cache *cache)
+{
+	if (cache->account_path == ACCOUNT_SLOW)
+		slow_free(ptr);
+	else
+		account_free_object(ptr, cache);
 }
 
 /*
@@ -189,7 +204,7 @@ free_behind(void *ptr, uintptr_t slot, struct slub_cache *cache)
 aborted:
 	push_undo(ptr, cache);
 failed:
-	account_free_object(ptr, cache);
+	free_unpushed(ptr, cache);
 }
 
 /* @ptr belongs to @cache, in page @index of the map; no class of malloc from a page on. */
@@ -197,14 +212,13 @@ static always_inline void free_others(void *ptr, size_t index, uintptr_t slot,
 				      struct slub_cache *cache)
 {
 	if (cache->account_path == ACCOUNT_PAGED) {
-		if (!account_free_paged(cache, ptr))
-			account_free_object(ptr, cache);
+		account_free_object(ptr, cache);
 	} else if (unlikely(free_limit_of(index) >= slub_thread.free_limit) &&
 		   slub_thread.self.base == slub_cpu_base &&
 		   !((uintptr_t)ptr % MALLOC_ALIGN)) {
 		free_behind(ptr, slot, cache);
 	} else {
-		account_free_object(ptr, cache);
+		free_unpushed(ptr, cache);
 	}
 }
 

@@ -80,13 +80,19 @@ extern uint16_t malloc_slot[CLASS_SIZE_MAX / CLASS_STEP + 1] SLUB_INTERNAL;
 int sizeclass_init(void);
 /* A start has failed: the classes are as new. */
 void sizeclass_exit(void);
+/* class_switch.c */
 /* Turns sampling (slab/shadow/sample.h) on or off; 0, -ENOSPC, or -EBUSY in a handler. */
 int sizeclass_sample(bool on);
 /* One allocation in @every is guarded (slab/guard/guard.h), 0: none; 0 or -errno. */
 int sizeclass_guard(uint64_t every);
 void sizeclass_guard_by_option(void);
-/* In a forked child, with no lock held but by whom a handler interrupted. */
+/* In a forked child, with no lock held but those of a thread that a handler interrupted. */
 void sizeclass_fork_child(void);
+void class_switch_fork_child(void);
+/* Makes those that are not made yet; false: no memory, or a handler asks. */
+bool sizeclass_make_all(void);
+/* sizeclass.c: where the fast path finds the lists, also while it runs. */
+void sizeclass_slots_fill(void);
 /* Opens the fast path. */
 void malloc_open(void);
 /*
@@ -168,24 +174,18 @@ void foreign_warn(const char *what, const void *ptr);
 /* emergency.c */
 int emergency_init(void);
 void *emergency_alloc(size_t bytes, size_t align);
-void emergency_free(void *ptr);
-size_t emergency_bytes(const void *ptr);
 /* The same for what is too large for the pool: mappings of their own. */
 void *emergency_map(size_t bytes, size_t align);
 bool emergency_unmap(void *ptr);
 size_t emergency_map_bytes(const void *ptr);
+/* handler_frees.c */
 /* For a block whose free has to wait until no lock is held. */
 void deferred_push(void *ptr);
 extern void *deferred_frees SLUB_INTERNAL;	/* atomic */
 /* Takes all such blocks, linked through their first word. */
 void *deferred_take(void);
 
-/*
- * sized.c: looks whether a block to be freed can be of @told bytes.  @align 0: none was told.
- * False: that is certain corruption, and the block is to be left alone.
- */
-bool sized_check(void *ptr, size_t told, size_t align);
-/* free() that is told a size and an alignment, and always looks. */
+/* slow.c: free() that is told a size and an alignment, and always looks. */
 void free_aligned_told(void *ptr, size_t told, size_t align);
 
 /* fast.c's functions under names of our own, for the other entries */

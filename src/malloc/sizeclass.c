@@ -18,10 +18,9 @@
 #include <string.h>
 
 #include "base/turn.h"
-#include "malloc/account.h"
-#include "slab/guard/guard.h"
+#include "malloc/malloc.h"
+#include "slab/core/switches.h"
 #include "slab/hardened/hardened.h"
-#include "slab/shadow/sample.h"
 
 size_t malloc_paged_limit;
 uint32_t malloc_paged_slots;
@@ -97,8 +96,7 @@ static void slot_set(size_t index, uint16_t slot)
 				 __ATOMIC_RELAXED);
 }
 
-/* Where the fast path finds the lists; also while it runs. */
-static void slots_fill(void)
+void sizeclass_slots_fill(void)
 {
 	bool samples = sample_is_on_at_all() ||
 		       (SLUB_CONFIG_HARDENED && hardened_has_quarantine());
@@ -179,7 +177,7 @@ uint32_t sizeclass_bytes(uint32_t class)
 	return class_bytes(class) - (uint32_t)CLASS_TAIL;
 }
 
-static bool classes_make(void)
+bool sizeclass_make_all(void)
 {
 	for (uint32_t c = 0; c < CLASS_NR; c++) {
 		if (!cache_is_live(&classes[c]) && !class_make(c))
@@ -188,94 +186,9 @@ static bool classes_make(void)
 	return true;
 }
 
-/* ---- sampling ---- */
-
-/* To switch sampling: pools and slots are made by one; it may empty all lists. */
-static struct turn switching;
-
-/* What another thread was switching in the parent is done, or not begun, as it stands. */
 void sizeclass_fork_child(void)
 {
 	turn_after_fork(&making);
-	if (!turn_after_fork(&switching))
-		return;
-	slots_fill();
-	account_sizes_fill();
-	if (!slub_thread.locks_held)
-		cache_inline_slots_set();
-}
-
-static int sample_switch_to(enum sample_use use, bool on)
-{
-	int err;
-
-	/* Switched off it was on before. */
-	if (!classes_make())
-		return -ENOSPC;
-	err = sample_caches_prepare(classes, CLASS_NR);
-	if (err)
-		return err;
-	sample_switch_on(use, on);
-	sample_caches_switch();
-	slots_fill();
-	account_sizes_fill();
-	return 0;
-}
-
-cold int sizeclass_sample(bool on)
-{
-	int err;
-
-	if (!turn_wait(&switching, TURN_TRIES))
-		return -EBUSY;
-	err = sample_switch_to(SAMPLE_PROFILE, on);
-	/* What was drawn for the sample slots counts no more. */
-	if (!err && !on)
-		slab_shrink_all();
-	turn_end(&switching);
-	return err;
-}
-
-/* As the profile's, for a program that is to be sampled alike each time. */
-static uint64_t guard_seed(void)
-{
-	uint64_t seed = option_value(OPTION_profile_seed);
-
-	return seed ? seed : os_clock_ns() ^ os_random_word(0);
-}
-
-static int guard_switch_to(uint64_t every)
-{
-	int err = every ? guard_open(every) : 0;
-
-	if (err)
-		return err;
-	if (!every)
-		guard_pool.every = guard_pool_large.every = 0;
-	else
-		sample_set_guard(every, guard_seed());
-	return sample_switch_to(SAMPLE_GUARD, every);
-}
-
-cold int sizeclass_guard(uint64_t every)
-{
-	int err;
-
-	if (!turn_try(&switching))
-		return -EBUSY;
-	err = guard_switch_to(every);
-	turn_end(&switching);
-	return err;
-}
-
-void sizeclass_guard_by_option(void)
-{
-	size_t every = option_value(OPTION_guard);
-
-	guard_switch = sizeclass_guard;
-	if (every && sizeclass_guard(every))
-		log_message("option guard: nothing is guarded, for want of "
-			    "memory");
 }
 
 /* ---- start ---- */
@@ -293,13 +206,12 @@ int sizeclass_init(void)
 	first_slot = percpu_alloc_slots(2 * CLASS_NR - words);
 	if (!first_slot)
 		return -ENOSPC;
-	cache_make_others = classes_make;
-	if (all_at_start() ? !classes_make() : !class_make(CLASS_NR - 1))
+	cache_make_others = sizeclass_make_all;
+	if (all_at_start() ? !sizeclass_make_all() : !class_make(CLASS_NR - 1))
 		return -ENOMEM;
-	if (SLUB_CONFIG_HARDENED && hardened_has_quarantine() &&
-	    sample_caches_prepare(classes, CLASS_NR))
+	if (SLUB_CONFIG_HARDENED && hardened_caches_prepare(classes, CLASS_NR))
 		return -ENOSPC;
-	slots_fill();
+	sizeclass_slots_fill();
 	malloc_paged_slots = class_slot(words);
 	malloc_paged_slots_bytes = class_list_slot(CLASS_NR - 1) -
 				   malloc_paged_slots;

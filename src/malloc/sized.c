@@ -144,9 +144,3 @@ bool sized_check(void *ptr, size_t told, size_t align)
 	}
 	return true;
 }
-
-void free_aligned_told(void *ptr, size_t told, size_t align)
-{
-	if (likely(!ptr || sized_check(ptr, told, align)))
-		fast_free(ptr);
-}

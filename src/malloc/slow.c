@@ -3,12 +3,10 @@
  * What the fast path leaves: every decision that malloc and free make.
  */
 #include "debug/misuse.h"
-#include "malloc/account.h"
-#include "slab/watch/watch.h"
-#include "slab/guard/guard.h"
-#include "slab/hardened/hardened.h"
-#include "slab/shadow/sample.h"
+#include "malloc/malloc.h"
 #include "slab/core/suspect.h"
+#include "slab/core/switches.h"
+#include "slab/hardened/hardened.h"
 
 #include <errno.h>
 
@@ -44,8 +42,7 @@ bool ptr_is_foreign(const void *ptr)
 
 	if (entry == MAP_LARGE)
 		return !is_at_large(ptr);
-	return entry == MAP_NONE && !guard_owns(ptr) &&
-	       !emergency_map_bytes(ptr);
+	return entry == MAP_NONE && !outside_owns(ptr);
 }
 
 cold void foreign_warn(const char *what, const void *ptr)
@@ -65,15 +62,12 @@ cold void foreign_warn(const char *what, const void *ptr)
 static cold bool ptr_is_block_after_all(const void *ptr, const char *call,
 					struct slub_cache *cache)
 {
-	if (!cache) {
-		if (guard_owns(ptr))
-			return guard_ask(ptr, call);
-		if (!ptr_is_foreign(ptr))
-			return true;
-		foreign_warn(call, ptr);
-		return false;
-	}
-	return suspect_free(cache, (void *)ptr, call);
+	if (cache)
+		return suspect_free(cache, (void *)ptr, call);
+	if (!ptr_is_foreign(ptr))
+		return outside_ask(ptr, call);
+	foreign_warn(call, ptr);
+	return false;
 }
 
 bool ptr_is_block(const void *ptr, const char *call)
@@ -85,14 +79,6 @@ bool ptr_is_block(const void *ptr, const char *call)
 			       !suspect_is_uncarved(cache, ptr))))
 		return true;
 	return ptr_is_block_after_all(ptr, call, cache);
-}
-
-static cold void free_guarded(void *ptr)
-{
-	/* A handler that interrupted the holder of a lock leaves the sample. */
-	if (sample_was_on && !slub_thread.locks_held)
-		sample_keeper->gone(ptr);
-	guard_free(ptr, NULL);
 }
 
 static void free_large(void *ptr)
@@ -109,7 +95,7 @@ static void free_large(void *ptr)
 		misuse_found(MISUSE_CANARY, "free", ptr, "large block");
 		return;
 	}
-	sample_large_gone(ptr);
+	sample_block_gone(ptr);
 	large_free(ptr);
 }
 
@@ -119,9 +105,7 @@ static void free_by_entry(void *ptr, uint32_t entry)
 
 	switch (entry) {
 	case MAP_NONE:
-		if (guard_owns(ptr))
-			free_guarded(ptr);
-		else if (!emergency_unmap(ptr))
+		if (!outside_free(ptr))
 			foreign_warn("free", ptr);
 		return;
 	case MAP_EMERGENCY:
@@ -244,23 +228,6 @@ static void *class_alloc(size_t bytes, size_t align)
 	return cache_alloc_sized(cache, bytes);
 }
 
-static void *large_alloc_told(size_t bytes, size_t align, bool *is_zero)
-{
-	bool is_watched = guard_watches_block();
-	void *ptr = NULL;
-
-	if (likely(!sample_is_wanted() && !is_watched))
-		return large_alloc(bytes, align, is_zero);
-	ptr = is_watched ?
-		      guard_alloc(NULL, bytes, max_size(align, MALLOC_ALIGN)) :
-		      sample_large_guarded(bytes, align);
-	if (!ptr)
-		ptr = large_alloc(bytes, align, is_zero);
-	if (ptr)
-		sample_large(ptr, bytes);
-	return ptr;
-}
-
 /* One try, from where this thread may allocate now. */
 static void *alloc_once(size_t bytes, size_t align, bool *is_zero)
 {
@@ -270,11 +237,11 @@ static void *alloc_once(size_t bytes, size_t align, bool *is_zero)
 	if (max_size(bytes, align) <= CLASS_BYTES_MAX && align <= PAGE_BYTES)
 		ptr = class_alloc(bytes, align);
 	else if (!slub_thread.locks_held)
-		ptr = large_alloc_told(bytes, align, is_zero);
+		ptr = likely(!sample_is_wanted() && !guard_watches_block()) ?
+			      large_alloc(bytes, align, is_zero) :
+			      large_alloc_told(bytes, align, is_zero);
 	if (!ptr && slub_thread.locks_held)
-		ptr = emergency_alloc(bytes, align);
-	if (!ptr && slub_thread.locks_held)
-		ptr = emergency_map(bytes, align);
+		ptr = handler_alloc(bytes, align);
 	return ptr;
 }
 
@@ -425,6 +392,12 @@ void *slow_alloc(size_t bytes)
 	return likely(ptr) ? ptr : alloc_from_any(bytes);
 }
 
+void free_aligned_told(void *ptr, size_t told, size_t align)
+{
+	if (likely(!ptr || sized_check(ptr, told, align)))
+		fast_free(ptr);
+}
+
 /* ---- size ---- */
 
 size_t block_bytes(const void *ptr)
@@ -434,8 +407,7 @@ size_t block_bytes(const void *ptr)
 
 	switch (entry) {
 	case MAP_NONE:
-		return guard_owns(ptr) ? guard_bytes(ptr) :
-					 emergency_map_bytes(ptr);
+		return outside_bytes(ptr);
 	case MAP_LARGE:
 		return SLUB_CONFIG_HARDENED ? large_asked(ptr) :
 					      large_bytes(ptr);
@@ -459,7 +431,7 @@ static void *resize_large(void *ptr, size_t bytes)
 {
 	void *to;
 
-	sample_large_gone(ptr);
+	sample_block_gone(ptr);
 	to = large_resize(ptr, bytes);
 	if (!to)
 		return NULL;
@@ -472,7 +444,7 @@ bool ptr_is_watched(const void *ptr)
 {
 	struct slub_cache *cache = cache_of(ptr);
 
-	return (cache && cache->debug) || guard_owns(ptr);
+	return cache ? cache->debug != NULL : outside_is_watched(ptr);
 }
 
 void *slow_resize(void *ptr, size_t bytes)

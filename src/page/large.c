@@ -213,10 +213,8 @@ void large_free(void *ptr)
 		fence_free(ptr, pages, flags);
 	else
 		large_give(ptr, pages, flags);
-	/* More than a block would be too much for a stock that no other can drain. */
-	if (owner && (pages > (size_t)1 << BLOCK_ORDER_MAX ||
-		      !group_uncharge_fast(owner, pages * PAGE_BYTES)))
-		group_uncharge(owner, pages * PAGE_BYTES);
+	if (owner)
+		group_uncharge_block(owner, pages * PAGE_BYTES);
 	purge_look();
 	slab_tell(NULL);
 }
@@ -381,9 +379,9 @@ static void *resize_charged(void *ptr, size_t old, size_t pages, uint32_t owner)
 	if (to)
 		large_set_owner(to, owner);
 	if (to && pages < old)
-		group_uncharge(owner, (old - pages) * PAGE_BYTES);
+		group_uncharge_block(owner, (old - pages) * PAGE_BYTES);
 	else if (!to && pages > old)
-		group_uncharge(owner, (pages - old) * PAGE_BYTES);
+		group_uncharge_block(owner, (pages - old) * PAGE_BYTES);
 	return to;
 }
 

@@ -74,13 +74,8 @@ uint32_t reclaim_nr_nodes(void);
 /* Objects that shrinkers say they freed; 0 inside a reclaim. */
 size_t reclaim_run(int priority);
 size_t reclaim_all(void);
-/*
- * For a request that failed: each call asks for more than the one before, so
- * that nobody loses all for one object.  @priority: RECLAIM_FIRST at first.
- * True: try again; false: all was asked for.
- */
+/* What reclaim_more() begins with. */
 #define RECLAIM_FIRST (SLUB_SHRINK_PRIORITY_MAX / 2)
-bool reclaim_more(int *priority);
 struct reclaim_result {
 	size_t objects;		/* freed by shrinkers, as they say */
 	size_t bytes;		/* given back by the layers above */
@@ -215,12 +210,7 @@ int group_charge_place(const uint32_t *place, size_t bytes, uint32_t *owner);
 /* The owner of @group's charges, for as long as it is not deleted. */
 uint32_t group_owner_number(const struct slub_group *group);
 /*
- * 0, or -ENOMEM: the maximum of a group is in the way.  May reclaim, call a
- * handler and sleep if no lock is held; never fails inside a reclaim.
- */
-int group_charge(uint32_t owner, size_t bytes);
-/*
- * The same without regard to limits, for a moment: something of @owner's is
+ * group_charge() without regard to limits, for a moment: something of @owner's is
  * charged already, and the one or the other will be given back.
  */
 void group_charge_anyway(uint32_t owner, size_t bytes);

@@ -122,6 +122,9 @@ enum cache_stat {
 	STAT_NR,
 };
 
+/* Of an owner, at the end of a slab: slab/shadow/owned.h. */
+#define OWNER_BYTES 4
+
 /* How lists keep the charges of accounted objects, slab/shadow/owned.h. */
 enum account_path {
 	ACCOUNT_SLOW,		/* they do not, or there are none */
@@ -229,7 +232,7 @@ struct slub_cache {
 	slub_isolate_fn *isolate;
 	slub_migrate_fn *migrate;
 	void *mobility_arg;
-	/* under cache_lock: how often it is pinned, and shut; slab/typed/pin.c */
+	/* under cache_lock: how often it is pinned, and shut; slab/core/pin.c */
 	uint32_t movers;
 	uint32_t closers;
 	/* The place whose owner pays for its objects; 0: the thread's group pays */
@@ -259,12 +262,8 @@ _Static_assert(offsetof(struct cache_front, args) == 16 &&
 /* front.c */
 /* The structure that @front stands for; one that is not live: there is none. */
 struct slub_cache *front_cache(const struct cache_front *front);
-/* From here on @front stands for @cache, which is about to be made. */
+/* From here on @front stands for @cache, which is about to be made; until front_part(). */
 void front_join(struct cache_front *front, struct slub_cache *cache);
-/* ... and no longer. */
-void front_part(struct slub_cache *cache);
-/* What inline functions read has changed; under cache_lock. */
-void front_copy(const struct slub_cache *cache);
 /* Has the plugin been unloaded that @cache is a variable of? */
 bool front_is_gone(const struct slub_cache *cache);
 /* Then: it is nobody's. */
@@ -316,6 +315,8 @@ static inline bool cache_is_dead(const struct slub_cache *cache)
 	return __atomic_load_n(&cache->state, __ATOMIC_ACQUIRE) == CACHE_DEAD;
 }
 
+/* Copies @name, cut to what a cache has room for. */
+void cache_name_set(struct slub_cache *cache, const char *name);
 /* cache.c */
 /*
  * Makes a cache of the library's own, of objects of @size bytes (a multiple of
@@ -476,8 +477,6 @@ static inline bool cache_refused(void)
 	return refused;
 }
 /* reserve.c */
-/* When all else has failed; NULL also without the right to it. */
-void *cache_alloc_from_reserve(struct slub_cache *cache, unsigned int flags);
 /*
  * cache_alloc(), and if there is no memory, once more after reclaim; then from the reserve,
  * with the right.
@@ -534,12 +533,6 @@ void deferred_poll(void);
 /* defrag.c */
 /* Empties sparse slabs of all caches that allow it, until @deadline_ns. */
 size_t defrag_until(uint64_t deadline_ns);
-/*
- * Gives back whole pages of free objects on slabs that are in use, until
- * @deadline_ns (0: none).  To be called once the heap is at rest, or memory is
- * short: what is allocated next faults.
- */
-void slab_purge_objects(uint64_t deadline_ns);
 
 /* reclaimer.c: what reclaim asks of this layer and the one below. */
 void slab_reclaimer_init(void);

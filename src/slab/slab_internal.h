@@ -4,6 +4,7 @@
 #define SLUB_SLAB_INTERNAL_H
 
 #include "debug/debug.h"
+#include "debug/mailbox.h"
 #include "slab/hardened/hardened_tail.h"
 #include "slab/core/key.h"
 #include "slab/slab.h"
@@ -270,8 +271,6 @@ void cache_empty_lists(struct slub_cache *cache);
 bool cache_empty(struct slub_cache *cache);
 /* Gives one chain of its barns to its slabs; false: there is none, or it may not be. */
 bool cache_empty_barns_by_one(struct slub_cache *cache);
-/* left.c: called before the heap takes another superblock for a slab */
-void slab_empty_left(void);
 
 /*
  * holes.c: pages that went back to the system while objects on others of their slab
@@ -288,7 +287,7 @@ static inline uint64_t slab_holes(const struct slub_cache *cache,
 		       slab->holes : 0;
 }
 
-/* visit.c: of a slab that is looked at without the lock, and may have gone */
+/* slab_walk.c: of a slab that is looked at without the lock, and may have gone */
 uint64_t slab_holes_peek(const struct slub_cache *cache,
 			 const struct page *slab);
 
@@ -327,13 +326,6 @@ static inline uint32_t slab_objects_end(const struct slub_cache *cache,
 	return slab_holes(cache, slab) ? cache->objects : slab->count;
 }
 
-/* The objects of the first hole, to be carved; under the node's lock. */
-void holes_carve(const struct slub_cache *cache, const struct page *slab,
-		 uint32_t *first, uint32_t *count);
-/* And after they were counted as carved; pages that get memory again. */
-uint32_t holes_carved(struct page *slab);
-/* The slab goes back to the page layer, as if it had none. */
-void holes_forget(const struct slub_cache *cache, struct page *slab);
 /* How many objects touch @holes. */
 uint32_t holes_objects(const struct slub_cache *cache, uint64_t holes);
 /* May @cache have some? */
@@ -395,6 +387,16 @@ static inline void cache_root_set(struct slub_cache *cache,
 
 /* From size, object_size, link and debug to a cache in the list. */
 int cache_publish(struct slub_cache *cache, uint32_t sheaf_length);
+
+/* In every slow path, with no lock held; declared for the tools without this. */
+extern struct debug_mailbox slub_debug_mailbox;
+static inline void debug_mailbox_poll(void)
+{
+	if (unlikely((__atomic_load_n(&slub_debug_mailbox.state,
+				      __ATOMIC_RELAXED) & MAILBOX_STATE) ==
+		     MAILBOX_REQUEST))
+		debug_mailbox_answer();
+}
 
 /* ---- watched caches: slab/watch/watch.h ---- */
 
@@ -561,8 +563,6 @@ void grace_flush(struct grace_queue *queue);
 uint64_t grace_nr(const struct grace_queue *queue);
 void grace_fork_prepare(struct grace_queue *queue);
 void grace_fork_finish(struct grace_queue *queue, bool in_child);
-/* For an empty slab whose memory readers may still look at. */
-void slab_give_back_later(struct page *slab);
 /* node.c: to the page layer, at once */
 void slab_give_back(struct page *slab);
 /* Waits until no slab or object of @cache is on its way back. */

@@ -536,6 +536,15 @@ void group_uncharge(uint32_t owner, size_t bytes)
 		charge_return(owner, bytes);
 }
 
+/* More would be too much for a stock that no other can drain. */
+#define STOCK_BLOCK ((size_t)1 << 20)
+
+void group_uncharge_block(uint32_t owner, size_t bytes)
+{
+	if (bytes > STOCK_BLOCK || !group_uncharge_fast(owner, bytes))
+		group_uncharge(owner, bytes);
+}
+
 /* ---- public ---- */
 
 /* The caller holds @owner.  Returns @owner, or 0 with errno. */

@@ -3,8 +3,8 @@
  * The slow path of allocation: the CPU's main list is empty, or this thread
  * may not use it.
  */
-#include "slab/watch/watch.h"
 #include "slab/hardened/hardened.h"
+#include "slab/slab_internal.h"
 
 static void store(struct slub_cache *cache, void *chain, uint32_t nr)
 {

@@ -20,7 +20,7 @@
  * store of a new entry; so the child of a fork finds every barn whole, and only makes
  * the locks free.
  */
-#include "slab/shadow/owned.h"
+#include "slab/slab_internal.h"
 
 /*
  *  63 ......... 48 47 ................................... 0

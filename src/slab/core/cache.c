@@ -7,9 +7,9 @@
  * without it: a cache that is taken out keeps its `next`, and its memory is
  * used for nothing but caches, so a walk that stands on it goes on.
  */
-#include "slab/watch/watch.h"
+#include "slab/core/switches.h"
 #include "slab/hardened/hardened.h"
-#include "slab/shadow/sample.h"
+#include "slab/slab_internal.h"
 
 #include <string.h>
 
@@ -155,7 +155,6 @@ static void slots_publish(struct slub_cache *cache, struct slub_cache *owner)
 				 __ATOMIC_RELEASE);
 }
 
-
 int cache_publish(struct slub_cache *cache, uint32_t sheaf_length)
 {
 	int err;
@@ -193,7 +192,7 @@ int cache_publish(struct slub_cache *cache, uint32_t sheaf_length)
 	return 0;
 }
 
-static void name_set(struct slub_cache *cache, const char *name)
+void cache_name_set(struct slub_cache *cache, const char *name)
 {
 	memset(cache->name_space, 0, sizeof(cache->name_space));
 	memcpy(cache->name_space, name, strnlen(name, SLUB_CACHE_NAME_MAX));
@@ -208,82 +207,12 @@ int cache_create(struct slub_cache *cache, const char *name, uint32_t size)
 int cache_create_tailed(struct slub_cache *cache, const char *name,
 			uint32_t size, uint32_t tail)
 {
-	name_set(cache, name);
+	cache_name_set(cache, name);
 	cache_sizes_set(cache, size, size - tail);
 	cache->align = (uint32_t)(size & -size);
 	cache->link = size >= PAGE_BYTES ? page_link_bias : 0;
 	cache_root_set(cache, NULL);
 	return cache_publish(cache, 0);
-}
-
-/* ---- from what a program asks for ---- */
-
-static size_t choose_align(const struct slub_cache_args *args)
-{
-	size_t align = max_size(args->align, sizeof(void *));
-	size_t line = 64;
-
-	if (!(args->flags & SLUB_CACHE_HWCACHE_ALIGN))
-		return align;
-	while (args->size <= line / 2)
-		line /= 2;
-	return max_size(align, line);
-}
-
-/*
- * Where the link of a free object lies: in its first word; where the caller
- * says; behind the object if nothing of it may be touched; or, for objects of
- * a page or more, in the table of pages.
- */
-static void choose_link(struct slub_cache *cache,
-			const struct slub_cache_args *args)
-{
-	size_t bytes = round_up(max_size(args->size, 1), sizeof(void *));
-
-	cache->link = 0;
-	if (args->has_free_pointer_offset) {
-		cache->link = args->free_pointer_offset;
-	} else if ((args->ctor || args->flags & SLUB_CACHE_TYPESAFE_BY_RCU) &&
-		   round_up(bytes, cache->align) < PAGE_BYTES) {
-		cache->link = bytes;
-		bytes += sizeof(void *);
-	}
-	cache_sizes_set(cache, round_up(bytes, cache->align), args->size);
-	if (cache->size >= PAGE_BYTES)
-		cache->link = page_link_bias;
-}
-
-bool cache_is_like(const struct slub_cache *cache,
-		   const struct slub_cache_args *args)
-{
-	return cache->object_size == args->size &&
-	       cache->align == choose_align(args) &&
-	       cache->flags == args->flags && cache->ctor == args->ctor &&
-	       cache->useroffset == args->useroffset &&
-	       cache->usersize == args->usersize &&
-	       !args->has_free_pointer_offset && !args->sheaf_length;
-}
-
-int cache_make(struct slub_cache *cache, const struct slub_cache_args *args)
-{
-	int err;
-
-	name_set(cache, args->name);
-	cache->align = (uint32_t)choose_align(args);
-	cache->flags = (uint32_t)args->flags;
-	cache->ctor = args->ctor;
-	cache->useroffset = (uint32_t)args->useroffset;
-	cache->usersize = (uint32_t)args->usersize;
-	cache->has_sheaf_length = args->sheaf_length;
-	__atomic_store_n(&cache->is_internal, false, __ATOMIC_RELAXED);
-	cache_accounted_set(cache, cache->flags & SLUB_CACHE_ACCOUNT);
-	choose_link(cache, args);
-	err = cache_publish(cache, args->sheaf_length);
-	if (err)
-		return err;
-	debug_cache_made(cache);
-	sample_cache_made(cache);
-	return err;
 }
 
 /* Under cache_lock. */
@@ -293,6 +222,19 @@ static void inline_slots_clear(struct slub_cache *cache)
 	__atomic_store_n(&cache->free_slot, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&cache->account_slot, 0, __ATOMIC_RELAXED);
 	front_copy(cache);
+}
+
+/* What samples of it were drawn by; it is not used any more. */
+static void sample_slot_free(struct slub_cache *cache)
+{
+	uint32_t slot = cache->sample_slot;
+
+	if (!slot)
+		return;
+	__atomic_store_n(&cache_slot_owner[slot / SLOT_BYTES], NULL,
+			 __ATOMIC_RELEASE);
+	percpu_free_slots(slot, 1);
+	cache->sample_slot = 0;
 }
 
 /* Under cache_lock: @cache is no more. */
@@ -326,7 +268,7 @@ cold void cache_unmake(struct slub_cache *cache)
 	/* 0: a handler has forked, and this is the child. */
 	if (slot)
 		percpu_free_slots(slot, nr);
-	sample_cache_unmade(cache);
+	sample_slot_free(cache);
 	if (cache->stats)
 		slub_percpu_free(cache->stats);
 	cache->stats = 0;
@@ -427,8 +369,7 @@ static void bury_dying(void)
 /* A walk may stand on a dead cache, with the lock of its node, which a new one gets. */
 void slab_fork_prepare(void)
 {
-	grace_fork(true, false);
-	deferred_fork(true, false);
+	slab_features_fork_prepare();
 	lock_acquire_for_fork(&cache_lock);
 	for (struct cache_node *n = nodes_first(); n; n = n->next_made)
 		lock_acquire_for_fork(&n->lock);
@@ -445,13 +386,11 @@ void slab_fork_finish(bool in_child)
 	}
 	if (in_child) {
 		barns_after_fork();
-		making_after_fork();
-		defrag_after_fork();
 		bury_dying();
 		shrink_after_fork();
-		debug_after_fork();
+		slab_features_fork_child();
+		holds_after_fork();
 	}
 	lock_release_after_fork(&cache_lock, in_child);
-	deferred_fork(false, in_child);
-	grace_fork(false, in_child);
+	slab_features_fork_finish(in_child);
 }

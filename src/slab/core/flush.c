@@ -4,7 +4,7 @@
  * object.  Neighbours in a chain mostly share a slab, but two or three slabs
  * often take turns, so a small table of open groups is kept.
  */
-#include "slab/shadow/owned.h"
+#include "slab/slab_internal.h"
 
 /* Out of line: it is asked in many places. */
 void *chain_next_sound(const struct slub_cache *cache, void *object)

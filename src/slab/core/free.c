@@ -3,11 +3,9 @@
  * The slow path of freeing: the CPU's main list is full, or this thread may
  * not use it.
  */
-#include "slab/shadow/owned.h"
-#include "slab/watch/watch.h"
-#include "slab/hardened/hardened.h"
-#include "slab/shadow/sample.h"
 #include "slab/core/suspect.h"
+#include "slab/hardened/hardened.h"
+#include "slab/slab_internal.h"
 
 /*
  * Objects freed where no lock may be taken: by a signal handler that
@@ -155,7 +153,7 @@ static void free_marked(struct slub_cache *cache, void *object)
 			postpone(cache, object);
 			return;
 		}
-		sample_keeper->gone(object);
+		sample_gone(object);
 	}
 	if (SLUB_CONFIG_HARDENED && !hardened_free(cache, object))
 		return;

@@ -3,7 +3,7 @@
  * The numbers of a cache: the pages of a slab, the length of the CPUs' lists,
  * the room of the barns.
  */
-#include "slab/shadow/owned.h"
+#include "slab/slab_internal.h"
 
 /* Objects per slab that make fetching one worth its cost. */
 #define SLAB_OBJECTS_MIN 32

@@ -10,8 +10,8 @@
  * Locks: node->lock.
  */
 #include "debug/misuse.h"
-#include "slab/shadow/owned.h"
 #include "slab/hardened/hardened.h"
+#include "slab/slab_internal.h"
 
 struct cache_node *node_current(struct slub_cache *cache)
 {

@@ -42,3 +42,13 @@ void slab_for_each(void (*visit)(struct slub_cache *cache, struct page *slab,
 
 	slab_walk_on(&at, SIZE_MAX, visit, arg);
 }
+
+/* The holes of a slab that is a free block by now is any word. */
+usual may_race uint64_t slab_holes_peek(const struct slub_cache *cache,
+				  const struct page *slab)
+{
+	if (!link_is_in_object(cache->link) || cache->debug ||
+	    cache->order > HOLES_ORDER_MAX)
+		return 0;
+	return __atomic_load_n(&slab->holes, __ATOMIC_RELAXED);
+}

@@ -33,7 +33,6 @@ struct guard_pool guard_pool = {
 
 int (*guard_switch)(uint64_t every);
 
-bool guard_watches_large;
 /* Are objects filled before they are handed out (letter P)? */
 static bool is_poisoning;
 /* On each side of a large block; const once there is a pool. */

@@ -47,6 +47,7 @@
 #define SLUB_GUARD_H
 
 #include "debug/debug.h"
+#include "slab/core/switches.h"
 #include "slab/slab.h"
 
 /* Of an object; large blocks have a pool of their own, with fewer places. */
@@ -122,18 +123,6 @@ static inline bool guard_owns(const void *ptr)
 			pool_owns(&guard_pool_large, ptr));
 }
 
-/* Do letters watch large blocks?  Const after start. */
-extern bool guard_watches_large SLUB_INTERNAL;
-
-/*
- * Is a large block, or one of no size, watched if this thread asks for it now?  A
- * guarded object is charged to no group, so what a group asks for is not guarded.
- */
-static inline bool guard_watches_block(void)
-{
-	return guard_watches_large && !group_current();
-}
-
 /*
  * malloc's way to switch it while the process runs; 0 or -errno, EBUSY while another
  * thread switches.  After 0 what lies in the lists of the sample slots counts no more.
@@ -153,11 +142,6 @@ void guard_finish(void);
  * no object of the cache can be guarded, or none now.
  */
 void *guard_alloc(struct slub_cache *cache, size_t bytes, size_t align);
-/*
- * A block of no bytes, whose address nobody can touch, in the name of @cache.  NULL: nobody has
- * asked for such, there is no place, or it would have to be charged.
- */
-void *guard_alloc_empty(struct slub_cache *cache, size_t align);
 /* @cache: through which it is freed; NULL: free(). */
 void guard_free(void *ptr, const struct slub_cache *cache);
 /* It is about to be freed as one of @told bytes, which it is not. */

@@ -209,6 +209,8 @@ void hardened_mend(struct slub_cache *cache, uint32_t slot);
 uint32_t hardened_alloc_slot(const struct slub_cache *cache);
 /* Option quarantine is not 0. */
 bool hardened_has_quarantine(void);
+/* malloc's caches get such a slot each, if there is a quarantine; 0 or -ENOSPC. */
+int hardened_caches_prepare(struct slub_cache *caches, uint32_t nr);
 /* That slot, not the cache's own, is empty: fills it; an object, or NULL: no memory. */
 void *hardened_alloc_slow(struct slub_cache *cache);
 /* At exit: are the tails of all objects as they were written?  One that is not is reported. */

@@ -32,6 +32,11 @@ bool hardened_has_quarantine(void)
 	return option_value(OPTION_quarantine);
 }
 
+int hardened_caches_prepare(struct slub_cache *caches, uint32_t nr)
+{
+	return hardened_has_quarantine() ? sample_caches_prepare(caches, nr) : 0;
+}
+
 uint32_t hardened_alloc_slot(const struct slub_cache *cache)
 {
 	uint32_t slot = cache_sample_slot(cache);

@@ -568,5 +568,4 @@ usual void defrag_after_fork(void)
 		any |= c->movers && !cache_is_held(c);
 	if (any)
 		slab_for_each(relist, NULL);
-	holds_after_fork();
 }

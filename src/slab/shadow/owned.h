@@ -40,7 +40,6 @@
 #include "slab/slab_internal.h"
 
 #define OWNER_FREE (1u << 31)
-#define OWNER_BYTES 4
 
 static always_inline uint32_t owner_charged(uint32_t word)
 {
@@ -223,12 +222,7 @@ void account_take(const struct slub_cache *cache, void *object, uint32_t owner);
 /* The charges of @nr objects that were not allocated after all. */
 void account_cancel(const struct slub_cache *cache, size_t nr, uint32_t owner);
 /*
- * @object, of @cache, is being freed: gives its charge back.  False: it is free
- * already, which is reported.
- */
-bool account_free(struct slub_cache *cache, void *object);
-/*
- * The same for @nr objects; returns how many, up to the first that is free
+ * account_free() for @nr objects; returns how many, up to the first that is free
  * already.
  */
 size_t account_free_many(struct slub_cache *cache, size_t nr, void **objects);
@@ -269,11 +263,7 @@ void cache_place_copy(struct slub_cache *cache, const uint32_t *place);
 
 /* ---- lists ---- */
 
-/* Nobody is charged for @nr objects from @first on, which have just been carved. */
-void account_carved(const struct slub_cache *cache, void *first, uint32_t nr);
-/* Gives back what the free objects of @chain are charged with; with no lock held. */
-void account_settle(const struct slub_cache *cache, void *chain);
-/* The same of all lists of this CPU, and of all CPUs; see reclaim/reclaim.h. */
+/* Settles all lists of this CPU, and of all CPUs; see reclaim/reclaim.h. */
 void account_settle_lists(bool of_all);
 bool account_lists_are_empty(void);
 

@@ -11,11 +11,7 @@
 /* What malloc() promises. */
 #define MALLOC_ALIGN 16
 
-/* Where tracers look for the counters of the probes. */
-struct sample_switch sample_switch
-	__attribute__((section(".probes"), used)) = { 0, 0, 0 };
 const struct sample_keeper *sample_keeper;
-bool sample_was_on;
 
 /* Written while sampling is off; atomic, since a thread may still draw by the old value. */
 static double mean_bytes = 512 << 10;
@@ -476,18 +472,6 @@ void sample_caches_switch(void)
 	cache_inline_slots_set();
 }
 
-void sample_cache_unmade(struct slub_cache *cache)
-{
-	uint32_t slot = cache->sample_slot;
-
-	if (!slot)
-		return;
-	__atomic_store_n(&cache_slot_owner[slot / SLOT_BYTES], NULL,
-			 __ATOMIC_RELEASE);
-	percpu_free_slots(slot, 1);
-	cache->sample_slot = 0;
-}
-
 /* ---- large blocks ---- */
 
 void *sample_large_guarded(size_t bytes, size_t align)
@@ -496,6 +480,11 @@ void *sample_large_guarded(size_t bytes, size_t align)
 	    sample_draw() >= atomic_read(&guard_rate))
 		return NULL;
 	return guard_alloc(NULL, bytes, max_size(align, MALLOC_ALIGN));
+}
+
+void sample_gone(void *object)
+{
+	sample_keeper->gone(object);
 }
 
 void sample_large(void *ptr, size_t bytes)

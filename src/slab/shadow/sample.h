@@ -36,44 +36,8 @@
 #ifndef SLUB_SAMPLE_H
 #define SLUB_SAMPLE_H
 
+#include "slab/core/switches.h"
 #include "slab/slab.h"
-
-/* Read as one word by the slow paths: anything in it means "look closer". */
-struct sample_switch {
-	uint16_t probe_alloc;	/* how many tracers wait for otel_memory:alloc */
-	uint16_t probe_free;	/* the same for otel_memory:free */
-	uint32_t on;		/* enum sample_use, as bits */
-} align_to(8);
-
-/* What allocations are drawn for; one may be drawn for both. */
-enum sample_use {
-	SAMPLE_PROFILE = 1,
-	SAMPLE_GUARD = 2,	/* slab/guard/guard.h: one in so many, whatever its size */
-};
-
-extern struct sample_switch sample_switch SLUB_INTERNAL;
-
-static inline bool sample_is_wanted(void)
-{
-	return __atomic_load_n((uint64_t *)&sample_switch, __ATOMIC_RELAXED);
-}
-
-static inline bool sample_is_on(enum sample_use use)
-{
-	return __atomic_load_n(&sample_switch.on, __ATOMIC_RELAXED) & use;
-}
-
-static inline bool sample_is_on_at_all(void)
-{
-	return __atomic_load_n(&sample_switch.on, __ATOMIC_RELAXED);
-}
-
-/* 0: it has none yet. */
-static inline uint32_t cache_sample_slot(const struct slub_cache *cache)
-{
-	/* acquire: pairs with sample_slot_set() */
-	return __atomic_load_n(&cache->sample_slot, __ATOMIC_ACQUIRE);
-}
 
 /* The keeper of the profile; called with no lock held.  Set once, before a start. */
 struct sample_keeper {
@@ -93,21 +57,12 @@ void sample_set(double mean_bytes, uint64_t seed);
 void sample_set_guard(uint64_t every, uint64_t seed);
 /* Allocations may be sampled for @use, or not. */
 void sample_switch_on(enum sample_use use, bool on);
-/* atomic; sampling has been on, so there may be sampled blocks. */
-extern bool sample_was_on SLUB_INTERNAL;
-
 /*
  * Gives @nr caches in a row, which live for ever, a sample slot each.  Returns
  * 0, or -ENOSPC.
  */
 int sample_caches_prepare(struct slub_cache *caches, uint32_t nr);
 
-/* While sampling is wanted, the slow paths end here. */
-/* An allocation of @bytes from @cache, whose fast path is at its sample slot. */
-void *sample_alloc(struct slub_cache *cache, size_t bytes);
-/* One that has no fast path, aligned to @align. */
-void *sample_alloc_slowly(struct slub_cache *cache, size_t bytes,
-			  size_t align);
 /* One from a program's cache.  NULL: it is not sampled; allocate as ever. */
 void *sample_alloc_typed(struct slub_cache *cache);
 /* The same for the profile only. */
@@ -118,19 +73,8 @@ size_t sample_bulk_guarded(struct slub_cache *cache, size_t nr, void **objects);
 void sample_cache_made(struct slub_cache *cache);
 /* Guard or profile was switched on or off: the same for those there are. */
 void sample_caches_switch(void);
-/* Its sample slot is free again; it is not used any more. */
-void sample_cache_unmade(struct slub_cache *cache);
 /* Instead of a large block: one between guard pages; NULL: not this one. */
 void *sample_large_guarded(size_t bytes, size_t align);
-/* A large block has been allocated. */
-void sample_large(void *ptr, size_t bytes);
-/* It is about to be freed or resized. */
-static inline void sample_large_gone(void *ptr)
-{
-	if (unlikely(__atomic_load_n(&sample_was_on, __ATOMIC_RELAXED)))
-		sample_keeper->gone(ptr);
-}
-
 uint64_t sample_random(void);
 /* -ln of a random number in (0, 1]: exponentially distributed, mean 1. */
 double sample_draw(void);

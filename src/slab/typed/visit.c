@@ -67,16 +67,6 @@ static may_race void *peek_next(const struct slub_cache *cache, void *object)
 		       next;
 }
 
-/* The holes of a slab that is a free block by now is any word. */
-usual may_race uint64_t slab_holes_peek(const struct slub_cache *cache,
-				  const struct page *slab)
-{
-	if (!link_is_in_object(cache->link) || cache->debug ||
-	    cache->order > HOLES_ORDER_MAX)
-		return 0;
-	return __atomic_load_n(&slab->holes, __ATOMIC_RELAXED);
-}
-
 static void mark_free(struct slab_iterator *iterator, size_t i)
 {
 	i -= iterator->window;

@@ -26,12 +26,6 @@
 /* How often a cache is come back to, before it is taken as it is. */
 #define TRIES_MAX 1000
 
-SLUB_EXPORT struct debug_mailbox slub_debug_mailbox = {
-	.magic = { 'S', 'L', 'U', 'B', 'M', 'B', 'O', 'X' },
-	.version = DEBUG_MAILBOX_VERSION,
-	.size = sizeof(struct debug_mailbox),
-};
-
 int (*debug_mailbox_set)(char *text);
 
 /* How far the request with this id is. */

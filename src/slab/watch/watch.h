@@ -57,9 +57,6 @@ void case_begin(struct debug_case *found, const struct slub_cache *twin,
 		const void *frame);
 /* Counts and writes what was found; without locks. */
 void case_end(struct debug_case *found, const struct slub_cache *twin);
-/* From the twin of @cache; NULL: no memory, or letter A. */
-void *debug_alloc(struct slub_cache *twin, size_t bytes);
-void debug_free(struct slub_cache *twin, void *object, const void *frame);
 
 /* A free through @cache of what is @owner's, or in no slab: reported only. */
 void debug_free_wrong(struct slub_cache *cache, struct slub_cache *owner,
@@ -68,19 +65,11 @@ bool debug_free_outside(struct slub_cache *cache, const void *object);
 
 /* Is @object an object of the watched @twin, which has the size asked for? */
 bool debug_knows_size(const struct slub_cache *twin, const void *object);
-/* What was asked for; that it is no object, or free, is reported. */
-size_t debug_ask_size(struct slub_cache *twin, const void *object);
 /* @object is about to be freed by the operator delete that @call belongs to. */
 void debug_free_call(void *object, enum alloc_call call);
 /* A free of @object that was told @told bytes, which cannot be. */
 void debug_free_size(struct slub_cache *owner, const void *object, size_t told,
 		     size_t have);
-
-/*
- * Of a pointer that malloc does not know; @call: "free", "realloc".  False: nothing is
- * watched, and nothing was said.
- */
-bool debug_free_foreign(const char *call, const void *ptr);
 
 /* debug_slab.c: all under the node's lock */
 /* Objects of a slab at the most, for what has a bit for each. */
@@ -196,22 +185,11 @@ void debug_report_left(struct slub_cache *cache);
 void debug_after_fork(void);
 
 /* debug_mailbox.c */
-extern struct debug_mailbox slub_debug_mailbox;
-void debug_mailbox_answer(void);
 /* At the start: SLUB_ATTACH. */
 void debug_mailbox_configure(void);
 void debug_mailbox_after_fork(void);
 /* Sets an option by "name=value"; by a later layer. */
 extern int (*debug_mailbox_set)(char *text) SLUB_INTERNAL;
-
-/* Called in every slow path, with no lock held. */
-static inline void debug_mailbox_poll(void)
-{
-	if (unlikely((__atomic_load_n(&slub_debug_mailbox.state,
-				      __ATOMIC_RELAXED) & MAILBOX_STATE) ==
-		     MAILBOX_REQUEST))
-		debug_mailbox_answer();
-}
 
 /* debug_validate.c: called by src/slub.c */
 /* Watches malloc's caches as SLUB_DEBUG says. */

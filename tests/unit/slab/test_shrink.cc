@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/idle/shrink.c: what is not in use goes back, whoever's list it is on. */
+/* slab/core/shrink.c: what is not in use goes back, whoever's list it is on. */
 #include <atomic>
 #include <gtest/gtest.h>
 #include <thread>

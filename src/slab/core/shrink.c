@@ -8,8 +8,7 @@
  * the lists of all CPUs are emptied too.  (1 GiB of small objects freed in
  * random order: 157 MiB stayed with a constant of 32 MiB.)
  */
-#include "slab/guard/guard.h"
-#include "slab/shadow/sample.h"
+#include "slab/core/switches.h"
 #include "slab/slab_internal.h"
 
 #include <errno.h>
@@ -170,8 +169,7 @@ static void shrink_all(size_t search_max)
 	slub_thread.flags |= THREAD_IN_RECLAIM;
 	shrink_begin();
 	cache_free_postponed();
-	deferred_poll();
-	guard_poll();
+	slab_shrink_begins();
 	shrink_cpus();
 	for (struct slub_cache *c = cache_first(); c; c = cache_next(c))
 		shrink_pinned(c, search_max);

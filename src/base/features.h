@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the core asks of features: every call from the core to what stands beside it.
+ *
+ * The core allocates, frees, refills and flushes: base, arch, os, percpu, page, slab/core and
+ * malloc's own files (cmake/core.cmake lists them).  It links and works without any feature.
+ * A feature takes part by defining functions of this list; src/without.c defines each of
+ * them once more, weakly, as what holds where the feature is left out.  So the linker binds
+ * the two, nothing is registered, and a call costs what any other costs.
+ *
+ * Beside the calls there are words that the core reads and features write: what a cache is
+ * (struct slub_cache) and slab/core/switches.h.  A call about an object is made only where
+ * such a word says so; the comments name it.
+ *
+ * A feature calls the core as it likes.  docs/ARCHITECTURE.md has this list as a table, with
+ * the files; tests/core checks both against the linker's view.
+ */
+#ifndef SLUB_BASE_FEATURES_H
+#define SLUB_BASE_FEATURES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct debug_layout;
+struct os_cpus;
+struct page;
+struct slub_cache;
+
+/* ---- the process: src/features.c ---- */
+
+/* The core has started, but for malloc's fast paths, which open between these two. */
+void features_start(uint32_t nr_nodes);
+void features_open(const struct os_cpus *cpus, uint32_t nr_nodes);
+/* The constructor runs: threads may be started. */
+void features_constructed(void);
+/* The process ends. */
+void features_end(void);
+/* Around a fork: the locks above slab. */
+void features_fork_prepare(void);
+void features_fork_finish(bool in_child);
+/* The same of slab, and in the child, under cache_lock, what other threads were at. */
+void slab_features_fork_prepare(void);
+void slab_features_fork_child(void);
+void slab_features_fork_finish(bool in_child);
+
+/* ---- objects of a cache that is not plain ---- */
+
+/* slab/watch: of a cache with letters (cache->debug, or its twin has them) */
+void *debug_alloc(struct slub_cache *twin, size_t bytes);
+void debug_free(struct slub_cache *twin, void *object, const void *frame);
+/* Bytes that were asked for. */
+size_t object_requested(const struct debug_layout *layout, const void *object);
+/* The same; that it is no object, or free, is reported. */
+size_t debug_ask_size(struct slub_cache *twin, const void *object);
+
+/* slab/shadow/owned.c: of a cache with owners (cache->is_accounted) */
+/* Owners for @nr objects from @first on, which have just been carved. */
+void account_carved(const struct slub_cache *cache, void *first, uint32_t nr);
+/* @object is being freed: gives its charge back.  False: it is free already, and that was said. */
+bool account_free(struct slub_cache *cache, void *object);
+/* Gives back what the free objects of @chain are charged with (cache->account_path). */
+void account_settle(const struct slub_cache *cache, void *chain);
+
+/* slab/shadow/sample.c: @object of a sampled cache, or a block, is about to be freed */
+void sample_gone(void *object);
+
+/* ---- slabs ---- */
+
+/* slab/rcu: an empty slab whose memory readers may still look at (SLUB_CACHE_TYPESAFE_BY_RCU) */
+void slab_give_back_later(struct page *slab);
+
+/* slab/idle/holes.c: of a slab with holes (page->holes), under the node's lock */
+/* The objects of the first hole, to be carved. */
+void holes_carve(const struct slub_cache *cache, const struct page *slab,
+		 uint32_t *first, uint32_t *count);
+/* And after they were counted as carved; pages that get memory again. */
+uint32_t holes_carved(struct page *slab);
+/* The slab goes back to the page layer, as if it had none. */
+void holes_forget(const struct slub_cache *cache, struct page *slab);
+
+/* slab/idle/left.c: the heap is about to take another superblock for a slab */
+void slab_empty_left(void);
+/* slab/slab_features.c: all lists are about to be emptied; what waits for readers may go, too */
+void slab_shrink_begins(void);
+
+/* ---- caches ---- */
+
+/* slab/typed/front.c: where programs pop and push has changed; the cache ends; under cache_lock */
+void front_copy(const struct slub_cache *cache);
+void front_part(struct slub_cache *cache);
+
+/* debug/mailbox.h: another process asks for something; in a slow path, with no lock held */
+void debug_mailbox_answer(void);
+
+/* ---- malloc ---- */
+
+/* malloc/account.c: the thread is in a group (group_current()), or an object has an owner */
+/* malloc(): no size has a list there. */
+void *account_malloc(size_t bytes);
+/* slow_alloc_aligned() for a thread that is in a group. */
+void *account_alloc(size_t bytes, size_t align, bool *is_zero);
+/*
+ * Charges @ptr, a large block just taken, to this thread's owner.  False: that takes
+ * more than an attempt, and the block is free again.
+ */
+bool account_large(void *ptr);
+/*
+ * The class for accounted objects that goes with @cache, one of malloc's; NULL:
+ * it cannot be made.
+ */
+struct slub_cache *sizeclass_accounted(struct slub_cache *cache);
+/* free() of an object of @cache, whose lists keep charges (cache->account_path). */
+void account_free_object(void *ptr, struct slub_cache *cache);
+/*
+ * reclaim/group/charge.c, of a large block with an owner.  0, or -ENOMEM: the maximum of a
+ * group is in the way.  May reclaim, call a handler and sleep if no lock is held; never
+ * fails inside a reclaim.
+ */
+int group_charge(uint32_t owner, size_t bytes);
+/* Gives back what group_charge() took, into the thread's stock where it may lie there. */
+void group_uncharge_block(uint32_t owner, size_t bytes);
+
+/* slab/shadow/sample.c: while sampling is wanted (sample_is_wanted()) */
+/* An allocation of @bytes from @cache, whose fast path is at its sample slot. */
+void *sample_alloc(struct slub_cache *cache, size_t bytes);
+/* One that has no fast path, aligned to @align. */
+void *sample_alloc_slowly(struct slub_cache *cache, size_t bytes, size_t align);
+/* malloc/outside.c: a large block is wanted, which may be sampled, watched or guarded */
+void *large_alloc_told(size_t bytes, size_t align, bool *is_zero);
+/* A large block has been allocated. */
+void sample_large(void *ptr, size_t bytes);
+
+/* malloc/outside.c: blocks that lie in no page of the heap */
+/* Usable bytes; 0: @ptr is no such block. */
+size_t outside_bytes(const void *ptr);
+/* Could it be one, allocated or not? */
+bool outside_owns(const void *ptr);
+/* Is it one that is watched, or may be? */
+bool outside_is_watched(const void *ptr);
+/* @call was asked about it.  False: it is not allocated, and that was said. */
+bool outside_ask(const void *ptr, const char *call);
+/* False: it is no such block. */
+bool outside_free(void *ptr);
+
+/*
+ * slab/guard/guard.c, of the hardened build: a block of no bytes, whose address nobody can touch,
+ * in the name of @cache.  NULL: nobody has asked for such, there is no place, or it would have
+ * to be charged.
+ */
+void *guard_alloc_empty(struct slub_cache *cache, size_t align);
+
+/* malloc/emergency.c: for a handler that interrupted the holder of a lock */
+void *handler_alloc(size_t bytes, size_t align);
+/* Of blocks of the pool (MAP_EMERGENCY). */
+void emergency_free(void *ptr);
+size_t emergency_bytes(const void *ptr);
+
+/*
+ * malloc/sized.c: looks whether a block to be freed can be of @told bytes.  @align 0: none was
+ * told.  False: that is certain corruption, and the block is to be left alone.
+ */
+bool sized_check(void *ptr, size_t told, size_t align);
+/* slab/watch/debug.c: of a pointer that malloc does not know.  False: nothing was said. */
+bool debug_free_foreign(const char *call, const void *ptr);
+
+/* ---- memory is short, or is to go back ---- */
+
+/*
+ * reclaim/run.c: for a request that failed.  Each call asks for more than the one before, so
+ * that nobody loses all for one object.  @priority: RECLAIM_FIRST at first.  True: try again;
+ * false: all was asked for.
+ */
+bool reclaim_more(int *priority);
+/* slab/shadow/reserved.c: when all else has failed; NULL also without the right to it */
+void *cache_alloc_from_reserve(struct slub_cache *cache, unsigned int flags);
+/*
+ * slab/idle/defrag.c: gives back whole pages of free objects on slabs that are in use, until
+ * @deadline_ns (0: none).  To be called once the heap is at rest, or memory is short: what is
+ * allocated next faults.
+ */
+void slab_purge_objects(uint64_t deadline_ns);
+
+#endif

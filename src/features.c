@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What stands beside the core, as a whole: this file names every feature that has to be
+ * started, whose locks a fork takes, or that has something to say at exit.  The core is
+ * src/slub.c's; the calls are those of base/features.h.
+ */
+#include "inspect/inspect.h"
+#include "inspect/profile.h"
+#include "slab/watch/watch.h"
+#include "slab/guard/guard.h"
+#include "malloc/bucket/bucket.h"
+#include "malloc/malloc.h"
+#include "mempool/mempool.h"
+
+void features_start(uint32_t nr_nodes)
+{
+	if (emergency_init())
+		log_message("no memory for the emergency pool; signal handlers "
+			    "may be refused memory");
+	if (deferred_init())
+		log_message("no room for deferred frees; they wait for readers");
+	if (reclaim_init())
+		log_message("no per-CPU counters for readers; they use atomic "
+			    "instructions");
+	slab_reclaimer_init();
+	reclaim_configure(nr_nodes);
+	if (option_text(OPTION_pressure))
+		pressure_configure(option_text(OPTION_pressure));
+	debug_start();
+	if (SLUB_CONFIG_HARDENED)
+		guard_open_for_empty();
+	debug_mailbox_configure();
+	option_change_open();
+	if (option_text(OPTION_slabinfo))
+		slabinfo_start(option_text(OPTION_slabinfo));
+	profile_init();
+}
+
+void features_open(const struct os_cpus *cpus, uint32_t nr_nodes)
+{
+	sizeclass_guard_by_option();
+	profile_start_by_option();
+	abi_publish(cpus, nr_nodes);
+}
+
+void features_constructed(void)
+{
+	pressure_start();
+}
+
+void features_end(void)
+{
+	profile_finish();
+	debug_finish();
+	if (option_text(OPTION_slabinfo))
+		slabinfo_finish(option_text(OPTION_slabinfo));
+}
+
+void features_fork_prepare(void)
+{
+	reclaim_fork_prepare();
+	bucket_fork_prepare();
+	mempool_fork_prepare();
+	profile_fork_prepare();
+}
+
+void features_fork_finish(bool in_child)
+{
+	profile_fork_finish(in_child);
+	mempool_fork_finish(in_child);
+	bucket_fork_finish(in_child);
+	reclaim_fork_finish(in_child);
+	if (in_child) {
+		class_switch_fork_child();
+		option_change_after_fork();
+		abi_update();
+	}
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* Sampling and guarding of malloc's classes are switched here, while the program runs. */
+#include <errno.h>
+
+#include "base/turn.h"
+#include "malloc/account.h"
+#include "slab/guard/guard.h"
+#include "slab/shadow/sample.h"
+
+/* To switch sampling: pools and slots are made by one; it may empty all lists. */
+static struct turn switching;
+
+/* What another thread was switching in the parent is done, or not begun, as it stands. */
+void class_switch_fork_child(void)
+{
+	if (!turn_after_fork(&switching))
+		return;
+	sizeclass_slots_fill();
+	account_sizes_fill();
+	if (!slub_thread.locks_held)
+		cache_inline_slots_set();
+}
+
+static int sample_switch_to(enum sample_use use, bool on)
+{
+	int err;
+
+	/* Switched off it was on before. */
+	if (!sizeclass_make_all())
+		return -ENOSPC;
+	err = sample_caches_prepare(sizeclass_cache(0), CLASS_NR);
+	if (err)
+		return err;
+	sample_switch_on(use, on);
+	sample_caches_switch();
+	sizeclass_slots_fill();
+	account_sizes_fill();
+	return 0;
+}
+
+cold int sizeclass_sample(bool on)
+{
+	int err;
+
+	if (!turn_wait(&switching, TURN_TRIES))
+		return -EBUSY;
+	err = sample_switch_to(SAMPLE_PROFILE, on);
+	/* What was drawn for the sample slots counts no more. */
+	if (!err && !on)
+		slab_shrink_all();
+	turn_end(&switching);
+	return err;
+}
+
+/* As the profile's, for a program that is to be sampled alike each time. */
+static uint64_t guard_seed(void)
+{
+	uint64_t seed = option_value(OPTION_profile_seed);
+
+	return seed ? seed : os_clock_ns() ^ os_random_word(0);
+}
+
+static int guard_switch_to(uint64_t every)
+{
+	int err = every ? guard_open(every) : 0;
+
+	if (err)
+		return err;
+	if (!every)
+		guard_pool.every = guard_pool_large.every = 0;
+	else
+		sample_set_guard(every, guard_seed());
+	return sample_switch_to(SAMPLE_GUARD, every);
+}
+
+cold int sizeclass_guard(uint64_t every)
+{
+	int err;
+
+	if (!turn_try(&switching))
+		return -EBUSY;
+	err = guard_switch_to(every);
+	turn_end(&switching);
+	return err;
+}
+
+void sizeclass_guard_by_option(void)
+{
+	size_t every = option_value(OPTION_guard);
+
+	guard_switch = sizeclass_guard;
+	if (every && sizeclass_guard(every))
+		log_message("option guard: nothing is guarded, for want of "
+			    "memory");
+}

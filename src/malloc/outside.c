@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Blocks that lie in no page of the heap: between guard pages (slab/guard/guard.h), or in a
+ * mapping of their own (emergency_map.c).  To the page map they are foreign, so malloc asks
+ * here before it calls a pointer so.
+ */
+#include "malloc/malloc.h"
+#include "slab/guard/guard.h"
+#include "slab/shadow/sample.h"
+
+void *large_alloc_told(size_t bytes, size_t align, bool *is_zero)
+{
+	bool is_watched = guard_watches_block();
+	void *ptr = NULL;
+
+	ptr = is_watched ?
+		      guard_alloc(NULL, bytes, max_size(align, MALLOC_ALIGN)) :
+		      sample_large_guarded(bytes, align);
+	if (!ptr)
+		ptr = large_alloc(bytes, align, is_zero);
+	if (ptr)
+		sample_large(ptr, bytes);
+	return ptr;
+}
+
+size_t outside_bytes(const void *ptr)
+{
+	return guard_owns(ptr) ? guard_bytes(ptr) : emergency_map_bytes(ptr);
+}
+
+bool outside_owns(const void *ptr)
+{
+	return guard_owns(ptr) || emergency_map_bytes(ptr);
+}
+
+bool outside_is_watched(const void *ptr)
+{
+	return guard_owns(ptr);
+}
+
+bool outside_ask(const void *ptr, const char *call)
+{
+	return !guard_owns(ptr) || guard_ask(ptr, call);
+}
+
+static cold void free_guarded(void *ptr)
+{
+	/* A handler that interrupted the holder of a lock leaves the sample. */
+	if (sample_was_on && !slub_thread.locks_held)
+		sample_keeper->gone(ptr);
+	guard_free(ptr, NULL);
+}
+
+bool outside_free(void *ptr)
+{
+	if (!guard_owns(ptr))
+		return emergency_unmap(ptr);
+	free_guarded(ptr);
+	return true;
+}

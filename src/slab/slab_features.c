@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Where slab's core calls several features at once, in their order. */
+#include "slab/guard/guard.h"
+#include "slab/watch/watch.h"
+
+void slab_shrink_begins(void)
+{
+	deferred_poll();
+	guard_poll();
+}
+
+/* A walk may stand on a dead cache, with the lock of its node, which a new one gets. */
+void slab_features_fork_prepare(void)
+{
+	grace_fork(true, false);
+	deferred_fork(true, false);
+}
+
+usual void slab_features_fork_child(void)
+{
+	making_after_fork();
+	defrag_after_fork();
+	debug_after_fork();
+}
+
+void slab_features_fork_finish(bool in_child)
+{
+	deferred_fork(false, in_child);
+	grace_fork(false, in_child);
+}

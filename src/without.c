@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What holds where a feature is left out: each call of base/features.h, weakly.  A library
+ * that has the feature has its function instead.
+ *
+ * Most of these are never called: the word that a call depends on is written by the feature
+ * alone.
+ */
+#include "base/compiler.h"
+#include "base/features.h"
+
+#define WITHOUT __attribute__((__weak__))
+
+/* ---- the process ---- */
+
+WITHOUT void features_start(uint32_t nr_nodes)
+{
+	(void)nr_nodes;
+}
+
+WITHOUT void features_open(const struct os_cpus *cpus, uint32_t nr_nodes)
+{
+	(void)cpus, (void)nr_nodes;
+}
+
+WITHOUT void features_constructed(void)
+{
+}
+
+WITHOUT void features_end(void)
+{
+}
+
+WITHOUT void features_fork_prepare(void)
+{
+}
+
+WITHOUT void features_fork_finish(bool in_child)
+{
+	(void)in_child;
+}
+
+WITHOUT void slab_features_fork_prepare(void)
+{
+}
+
+WITHOUT void slab_features_fork_child(void)
+{
+}
+
+WITHOUT void slab_features_fork_finish(bool in_child)
+{
+	(void)in_child;
+}
+
+/* ---- objects of a cache that is not plain ---- */
+
+WITHOUT void *debug_alloc(struct slub_cache *twin, size_t bytes)
+{
+	(void)twin, (void)bytes;
+	return NULL;
+}
+
+WITHOUT void debug_free(struct slub_cache *twin, void *object, const void *frame)
+{
+	(void)twin, (void)object, (void)frame;
+}
+
+WITHOUT size_t object_requested(const struct debug_layout *layout, const void *object)
+{
+	(void)layout, (void)object;
+	return 0;
+}
+
+WITHOUT size_t debug_ask_size(struct slub_cache *twin, const void *object)
+{
+	(void)twin, (void)object;
+	return 0;
+}
+
+WITHOUT void account_carved(const struct slub_cache *cache, void *first, uint32_t nr)
+{
+	(void)cache, (void)first, (void)nr;
+}
+
+WITHOUT bool account_free(struct slub_cache *cache, void *object)
+{
+	(void)cache, (void)object;
+	return true;
+}
+
+WITHOUT void account_settle(const struct slub_cache *cache, void *chain)
+{
+	(void)cache, (void)chain;
+}
+
+WITHOUT void sample_gone(void *object)
+{
+	(void)object;
+}
+
+/* ---- slabs, caches ---- */
+
+WITHOUT void slab_give_back_later(struct page *slab)
+{
+	(void)slab;
+}
+
+WITHOUT void holes_carve(const struct slub_cache *cache, const struct page *slab,
+			 uint32_t *first, uint32_t *count)
+{
+	(void)cache, (void)slab, (void)first, (void)count;
+}
+
+WITHOUT uint32_t holes_carved(struct page *slab)
+{
+	(void)slab;
+	return 0;
+}
+
+WITHOUT void holes_forget(const struct slub_cache *cache, struct page *slab)
+{
+	(void)cache, (void)slab;
+}
+
+WITHOUT void slab_empty_left(void)
+{
+}
+
+WITHOUT void slab_shrink_begins(void)
+{
+}
+
+WITHOUT void front_copy(const struct slub_cache *cache)
+{
+	(void)cache;
+}
+
+WITHOUT void front_part(struct slub_cache *cache)
+{
+	(void)cache;
+}
+
+WITHOUT void debug_mailbox_answer(void)
+{
+}
+
+/* ---- malloc ---- */
+
+WITHOUT void *account_malloc(size_t bytes)
+{
+	(void)bytes;
+	return NULL;
+}
+
+WITHOUT void *account_alloc(size_t bytes, size_t align, bool *is_zero)
+{
+	(void)bytes, (void)align, (void)is_zero;
+	return NULL;
+}
+
+WITHOUT bool account_large(void *ptr)
+{
+	(void)ptr;
+	return true;
+}
+
+WITHOUT struct slub_cache *sizeclass_accounted(struct slub_cache *cache)
+{
+	(void)cache;
+	return NULL;
+}
+
+WITHOUT void account_free_object(void *ptr, struct slub_cache *cache)
+{
+	(void)ptr, (void)cache;
+}
+
+WITHOUT int group_charge(uint32_t owner, size_t bytes)
+{
+	(void)owner, (void)bytes;
+	return 0;
+}
+
+WITHOUT void group_uncharge_block(uint32_t owner, size_t bytes)
+{
+	(void)owner, (void)bytes;
+}
+
+WITHOUT void *sample_alloc(struct slub_cache *cache, size_t bytes)
+{
+	(void)cache, (void)bytes;
+	return NULL;
+}
+
+WITHOUT void *sample_alloc_slowly(struct slub_cache *cache, size_t bytes, size_t align)
+{
+	(void)cache, (void)bytes, (void)align;
+	return NULL;
+}
+
+WITHOUT void *large_alloc_told(size_t bytes, size_t align, bool *is_zero)
+{
+	(void)bytes, (void)align, (void)is_zero;
+	return NULL;
+}
+
+WITHOUT void sample_large(void *ptr, size_t bytes)
+{
+	(void)ptr, (void)bytes;
+}
+
+WITHOUT size_t outside_bytes(const void *ptr)
+{
+	(void)ptr;
+	return 0;
+}
+
+WITHOUT bool outside_owns(const void *ptr)
+{
+	(void)ptr;
+	return false;
+}
+
+WITHOUT bool outside_is_watched(const void *ptr)
+{
+	(void)ptr;
+	return false;
+}
+
+WITHOUT bool outside_ask(const void *ptr, const char *call)
+{
+	(void)ptr, (void)call;
+	return true;
+}
+
+WITHOUT bool outside_free(void *ptr)
+{
+	(void)ptr;
+	return false;
+}
+
+WITHOUT void *guard_alloc_empty(struct slub_cache *cache, size_t align)
+{
+	(void)cache, (void)align;
+	return NULL;
+}
+
+WITHOUT void *handler_alloc(size_t bytes, size_t align)
+{
+	(void)bytes, (void)align;
+	return NULL;
+}
+
+WITHOUT void emergency_free(void *ptr)
+{
+	(void)ptr;
+}
+
+WITHOUT size_t emergency_bytes(const void *ptr)
+{
+	(void)ptr;
+	return 0;
+}
+
+WITHOUT bool sized_check(void *ptr, size_t told, size_t align)
+{
+	(void)ptr, (void)told, (void)align;
+	return true;
+}
+
+WITHOUT bool debug_free_foreign(const char *call, const void *ptr)
+{
+	(void)call, (void)ptr;
+	return false;
+}
+
+/* ---- memory is short, or is to go back ---- */
+
+WITHOUT bool reclaim_more(int *priority)
+{
+	(void)priority;
+	return false;
+}
+
+WITHOUT void *cache_alloc_from_reserve(struct slub_cache *cache, unsigned int flags)
+{
+	(void)cache, (void)flags;
+	return NULL;
+}
+
+WITHOUT void slab_purge_objects(uint64_t deadline_ns)
+{
+	(void)deadline_ns;
+}
