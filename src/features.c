@@ -4,6 +4,7 @@
  * started, whose locks a fork takes, or that has something to say at exit.  The core is
  * src/slub.c's; the calls are those of base/features.h.
  */
+#include "reclaim/reclaim.h"
 #include "inspect/inspect.h"
 #include "inspect/profile.h"
 #include "slab/watch/watch.h"

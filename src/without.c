@@ -9,6 +9,9 @@
 #include "base/compiler.h"
 #include "base/features.h"
 
+/* malloc/slow.c */
+void *slow_alloc(size_t bytes);
+
 #define WITHOUT __attribute__((__weak__))
 
 /* ---- the process ---- */
@@ -149,8 +152,7 @@ WITHOUT void debug_mailbox_answer(void)
 
 WITHOUT void *account_malloc(size_t bytes)
 {
-	(void)bytes;
-	return NULL;
+	return slow_alloc(bytes);
 }
 
 WITHOUT void *account_alloc(size_t bytes, size_t align, bool *is_zero)
@@ -250,17 +252,6 @@ WITHOUT void *handler_alloc(size_t bytes, size_t align)
 {
 	(void)bytes, (void)align;
 	return NULL;
-}
-
-WITHOUT void emergency_free(void *ptr)
-{
-	(void)ptr;
-}
-
-WITHOUT size_t emergency_bytes(const void *ptr)
-{
-	(void)ptr;
-	return 0;
 }
 
 WITHOUT bool sized_check(void *ptr, size_t told, size_t align)

@@ -96,7 +96,7 @@ void debug_mailbox_answer(void);
 /* ---- malloc ---- */
 
 /* malloc/account.c: the thread is in a group (group_current()), or an object has an owner */
-/* malloc(): no size has a list there. */
+/* malloc() beyond the thread's malloc_limit, which is 0 in a group; slow_alloc() outside of one. */
 void *account_malloc(size_t bytes);
 /* slow_alloc_aligned() for a thread that is in a group. */
 void *account_alloc(size_t bytes, size_t align, bool *is_zero);
@@ -131,7 +131,7 @@ void *large_alloc_told(size_t bytes, size_t align, bool *is_zero);
 /* A large block has been allocated. */
 void sample_large(void *ptr, size_t bytes);
 
-/* malloc/outside.c: blocks that lie in no page of the heap */
+/* malloc/outside.c: blocks that lie in no slab and are no large ones (MAP_NONE, MAP_EMERGENCY) */
 /* Usable bytes; 0: @ptr is no such block. */
 size_t outside_bytes(const void *ptr);
 /* Could it be one, allocated or not? */
@@ -152,9 +152,6 @@ void *guard_alloc_empty(struct slub_cache *cache, size_t align);
 
 /* malloc/emergency.c: for a handler that interrupted the holder of a lock */
 void *handler_alloc(size_t bytes, size_t align);
-/* Of blocks of the pool (MAP_EMERGENCY). */
-void emergency_free(void *ptr);
-size_t emergency_bytes(const void *ptr);
 
 /*
  * malloc/sized.c: looks whether a block to be freed can be of @told bytes.  @align 0: none was
@@ -171,6 +168,7 @@ bool debug_free_foreign(const char *call, const void *ptr);
  * that nobody loses all for one object.  @priority: RECLAIM_FIRST at first.  True: try again;
  * false: all was asked for.
  */
+#define RECLAIM_FIRST 6
 bool reclaim_more(int *priority);
 /* slab/shadow/reserved.c: when all else has failed; NULL also without the right to it */
 void *cache_alloc_from_reserve(struct slub_cache *cache, unsigned int flags);

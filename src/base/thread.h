@@ -105,6 +105,12 @@ struct thread_state {
 extern __thread struct thread_state slub_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
+/* The owner of the group that this thread entered last, 0: none (reclaim/group). */
+static inline uint32_t group_current(void)
+{
+	return slub_thread.self.owner;
+}
+
 /*
  * Names a living thread: stable across fork, never 0, bit 0 clear.  Thread
  * control blocks lie a stack apart, so the page number tells them apart; it

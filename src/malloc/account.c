@@ -255,7 +255,8 @@ static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
 	uint32_t *where, owner;
 	void *object;
 
-	if (unlikely(bytes > CLASS_BYTES_MAX))
+	/* Outside of groups the library may not have started, and must run no sequence. */
+	if (unlikely(bytes > CLASS_BYTES_MAX || !group_current()))
 		return slow_alloc(bytes);
 	object = account_pop_paged(account_slots[size_index(bytes)], &where);
 	if (unlikely(!object))
@@ -276,6 +277,8 @@ SLUB_HOT void *account_malloc(size_t bytes)
 
 	if (unlikely(bytes > CLASS_WORD_MAX))
 		return alloc_paged(bytes);
+	if (unlikely(!owner))
+		return slow_alloc(bytes);
 	class = &account_classes[size_index(bytes)];
 	/* In one register: its parts would need two, and so a stack frame. */
 	__asm__("" : "+r"(class));

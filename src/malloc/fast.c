@@ -135,13 +135,6 @@ static always_inline bool is_paged(size_t bytes)
 	return bytes - (CLASS_WORD_MAX + 1) < CLASS_BYTES_MAX - CLASS_WORD_MAX;
 }
 
-/* Beyond every list: by its size, or for a thread without a limit, as one in a group. */
-static inline void *alloc_beyond(size_t bytes)
-{
-	return unlikely(group_current()) ? account_malloc(bytes) :
-					   slow_alloc(bytes);
-}
-
 /*
  * The slot that the map names for classes of a page or more has no room, so their frees
  * end up in free_paged(), like the frees of accounted objects.  Requests of threads in
@@ -152,7 +145,7 @@ static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
 	void *object;
 
 	if (unlikely(!is_paged(bytes) || !slub_thread.malloc_limit))
-		return hardened_sealed(alloc_beyond(bytes), bytes);
+		return hardened_sealed(account_malloc(bytes), bytes);
 	object = list_pop_paged(bytes);
 	if (unlikely(!object))
 		return hardened_sealed(slow_alloc(bytes), bytes);

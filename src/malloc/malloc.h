@@ -174,6 +174,8 @@ void foreign_warn(const char *what, const void *ptr);
 /* emergency.c */
 int emergency_init(void);
 void *emergency_alloc(size_t bytes, size_t align);
+void emergency_free(void *ptr);
+size_t emergency_bytes(const void *ptr);
 /* The same for what is too large for the pool: mappings of their own. */
 void *emergency_map(size_t bytes, size_t align);
 bool emergency_unmap(void *ptr);

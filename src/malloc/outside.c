@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocks that lie in no page of the heap: between guard pages (slab/guard/guard.h), or in a
- * mapping of their own (emergency_map.c).  To the page map they are foreign, so malloc asks
- * here before it calls a pointer so.
+ * Blocks that lie in no slab and are no large ones: between guard pages (slab/guard/guard.h),
+ * or a handler's, in the emergency pool or in a mapping of their own (emergency_map.c).  To
+ * the page map all but the pool's are foreign, so malloc asks here before it calls a pointer so.
  */
 #include "malloc/malloc.h"
 #include "slab/guard/guard.h"
@@ -25,7 +25,10 @@ void *large_alloc_told(size_t bytes, size_t align, bool *is_zero)
 
 size_t outside_bytes(const void *ptr)
 {
-	return guard_owns(ptr) ? guard_bytes(ptr) : emergency_map_bytes(ptr);
+	if (guard_owns(ptr))
+		return guard_bytes(ptr);
+	return pagemap_get(ptr) == MAP_EMERGENCY ? emergency_bytes(ptr) :
+						   emergency_map_bytes(ptr);
 }
 
 bool outside_owns(const void *ptr)
@@ -53,8 +56,11 @@ static cold void free_guarded(void *ptr)
 
 bool outside_free(void *ptr)
 {
-	if (!guard_owns(ptr))
+	if (guard_owns(ptr))
+		free_guarded(ptr);
+	else if (pagemap_get(ptr) == MAP_EMERGENCY)
+		emergency_free(ptr);
+	else
 		return emergency_unmap(ptr);
-	free_guarded(ptr);
 	return true;
 }

@@ -105,11 +105,9 @@ static void free_by_entry(void *ptr, uint32_t entry)
 
 	switch (entry) {
 	case MAP_NONE:
+	case MAP_EMERGENCY:
 		if (!outside_free(ptr))
 			foreign_warn("free", ptr);
-		return;
-	case MAP_EMERGENCY:
-		emergency_free(ptr);
 		return;
 	case MAP_LARGE:
 		free_large(ptr);
@@ -407,12 +405,11 @@ size_t block_bytes(const void *ptr)
 
 	switch (entry) {
 	case MAP_NONE:
+	case MAP_EMERGENCY:
 		return outside_bytes(ptr);
 	case MAP_LARGE:
 		return SLUB_CONFIG_HARDENED ? large_asked(ptr) :
 					      large_bytes(ptr);
-	case MAP_EMERGENCY:
-		return emergency_bytes(ptr);
 	}
 	cache = cache_of_slot(entry);
 	if (unlikely(cache && cache->debug))

@@ -36,7 +36,8 @@
 #ifndef SLUB_PAGE_H
 #define SLUB_PAGE_H
 
-#include "reclaim/reclaim.h"
+#include "os/os.h"
+#include "percpu/percpu.h"
 
 #define PAGE_SHIFT LINK_PAGE_SHIFT
 #define PAGE_BYTES ((size_t)1 << PAGE_SHIFT)

@@ -74,8 +74,7 @@ uint32_t reclaim_nr_nodes(void);
 /* Objects that shrinkers say they freed; 0 inside a reclaim. */
 size_t reclaim_run(int priority);
 size_t reclaim_all(void);
-/* What reclaim_more() begins with. */
-#define RECLAIM_FIRST (SLUB_SHRINK_PRIORITY_MAX / 2)
+_Static_assert(RECLAIM_FIRST == SLUB_SHRINK_PRIORITY_MAX / 2, "base/features.h");
 struct reclaim_result {
 	size_t objects;		/* freed by shrinkers, as they say */
 	size_t bytes;		/* given back by the layers above */
@@ -172,12 +171,6 @@ static inline uint32_t charge_word_owner(uint64_t word)
 static inline size_t charge_word_bytes(uint64_t word)
 {
 	return word & CHARGE_BYTES_MASK;
-}
-
-/* The owner of the group entered last, 0: none; a load. */
-static inline uint32_t group_current(void)
-{
-	return slub_thread.self.owner;
 }
 
 /* Is @owner, of something that is charged, @group's or of a group below it? */

@@ -179,6 +179,8 @@ struct slub_cache {
 	uint32_t list_slot;	/* * offset of the slot in use */
 	uint32_t size;		/* * bytes from one object to the next */
 	uint32_t object_size;	/* * bytes the user may use */
+	uint32_t order;		/* * */
+	/* ---- is it plain?  slow paths ask before they call a feature (base/features.h) ---- */
 	/* * Objects have owners, in slabs of this cache or of its twins. */
 	bool is_accounted;
 	/* free() pushes to its list, and the list keeps charges: slab/shadow/owned.h */
@@ -186,62 +188,63 @@ struct slub_cache {
 	uint8_t account_path;		/* * enum account_path */
 	bool has_keys;		/* malloc's: free objects have a key, slab/core/key.h */
 	uint8_t suspects;	/* atomic, an estimate: slab/core/suspect.c */
+	bool is_reserve;	/* slab/shadow/reserved.c */
+	bool is_sampled;	/* slab/shadow/sample.h */
+	/* * malloc's own or a shadow: programs cannot destroy it; never merged */
+	bool is_internal;
+	const struct debug_layout *debug;	/* * NULL: off; debug/debug.h */
+	struct slub_cache *twin;		/* atomic; slab/watch/watch.h */
+	/* * of a shadow: the cache that its objects belong to; else NULL */
+	struct slub_cache *root;
+	/* ---- const after create: what slabs and lists are made by ---- */
 	uint32_t align;
-	uint32_t order;		/* * */
 	uint32_t objects;	/* * per slab */
 	int32_t capacity;	/* the most objects of a chain that is passed on */
 	uint32_t min_partial;
 	uint32_t carve_batch;
 	uint32_t flags;		/* enum slub_cache_flag */
-	uint32_t useroffset;
-	uint32_t usersize;
 	uint32_t stats;		/* per-CPU offset of enum cache_stat words */
+	uint32_t barn;		/* per-CPU offset of a struct barn; 0: none */
 	void (*ctor)(void *object);
 	const char *name;
 	struct slub_cache *next;	/* atomic; cache_next() */
-	/* under cache_lock */
-	uint32_t state;		/* enum cache_state; read without the lock */
-	uint32_t users;		/* calls of slub_cache_create() that returned it */
-	/* atomic, an estimate: the present bound of a chain, see slab_internal.h */
-	_Atomic int32_t capacity_now;
+	/* ---- the state of its lists: atomic, estimates ---- */
+	_Atomic int32_t capacity_now;	/* the present bound of a chain, slab_internal.h */
 	/*
-	 * atomic, an estimate: by how much requests are smaller than the size, in
-	 * 256ths of a byte, plus 1; 0: not known.  slab/core/alloc.c
+	 * By how much requests are smaller than the size, in 256ths of a byte, plus 1;
+	 * 0: not known.  slab/core/alloc.c
 	 */
 	uint32_t slack;
-	/* * malloc's own or a shadow: programs cannot destroy it; never merged */
-	bool is_internal;
-	bool has_sheaf_length;	/* its user has set the length of lists */
-	uint32_t barn;		/* per-CPU offset of a struct barn; 0: none */
-	uint32_t in_barns;	/* atomic, an estimate: objects in barns */
-	/* atomic, estimates: chains that barns may take, and that they refused; barn.c */
+	uint32_t in_barns;	/* objects in barns */
+	/* Chains that barns may take, and that they refused; barn.c */
 	uint32_t barn_credit;
 	uint32_t barn_refused;
-	char name_space[SLUB_CACHE_NAME_MAX + 1];
-	const struct debug_layout *debug;	/* * NULL: off; debug/debug.h */
-	struct slub_cache *twin;		/* atomic; slab/watch/watch.h */
-	/* * of a shadow: the cache that its objects belong to; else NULL */
-	struct slub_cache *root;
+	/* ---- under cache_lock ---- */
+	uint32_t state;		/* enum cache_state; read without the lock */
+	uint32_t users;		/* calls of slub_cache_create() that returned it */
+	/* How often it is pinned, and shut; slab/core/pin.c */
+	uint32_t movers;
+	uint32_t closers;
+	/* ---- what features keep of it ---- */
 	struct slub_cache *shadows[SHADOW_PLACES];	/* atomic; cache_shadow() */
-	bool is_reserve;
-	bool is_sampled;		/* slab/shadow/sample.h */
+	uint32_t sample_slot;		/* atomic */
+	/* The place whose owner pays for its objects; 0: the thread's group pays */
+	uint32_t place;
 	bool is_unguarded;		/* none of its objects has guard pages */
 	uint8_t letters;		/* of a watched cache: F Z P U T A, from bit 0 */
-	uint32_t sample_slot;		/* atomic */
+	bool has_sheaf_length;	/* its user has set the length of lists */
+	bool is_copied;		/* the front has copies of the inline members */
+	bool is_left;		/* by an unloaded plugin: its name is free */
 	/* How its objects are moved; NULL: they are not.  slab/idle/defrag.c */
 	slub_isolate_fn *isolate;
 	slub_migrate_fn *migrate;
 	void *mobility_arg;
-	/* under cache_lock: how often it is pinned, and shut; slab/core/pin.c */
-	uint32_t movers;
-	uint32_t closers;
-	/* The place whose owner pays for its objects; 0: the thread's group pays */
-	uint32_t place;
+	uint32_t useroffset;
+	uint32_t usersize;
 	struct cache_alias *aliases;	/* slab/typed/alias.c; under cache_lock */
 	/* The program's variable that stands for it, or NULL; slab/typed/front.c */
 	struct cache_front *front;
-	bool is_copied;		/* the front has copies of the inline members */
-	bool is_left;		/* by an unloaded plugin: its name is free */
+	char name_space[SLUB_CACHE_NAME_MAX + 1];
 	void *links[2];
 	struct cache_node *nodes[OS_NODES_MAX];
 };

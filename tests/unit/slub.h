@@ -22,6 +22,7 @@ extern "C" {
 #include "base/turn.h"
 #include "inspect/inspect.h"
 #include "percpu/percpu_internal.h"
+#include "reclaim/reclaim.h"
 #include "slab/slab_internal.h"
 }
 

@@ -11,6 +11,7 @@
  *
  * Locks: buckets_lock protects the list of buckets.
  */
+#include "reclaim/reclaim.h"
 #include "malloc/bucket/bucket_internal.h"
 
 #include <errno.h>

@@ -37,6 +37,7 @@
 #ifndef SLUB_SLAB_OWNED_H
 #define SLUB_SLAB_OWNED_H
 
+#include "reclaim/reclaim.h"
 #include "slab/slab_internal.h"
 
 #define OWNER_FREE (1u << 31)

@@ -10,6 +10,7 @@
  * (registering); alias.c has those that share a cache.
  */
 #define _GNU_SOURCE
+#include "reclaim/reclaim.h"
 #include "base/turn.h"
 #include "slab/shadow/shadow.h"
 #include "slab/watch/watch.h"
