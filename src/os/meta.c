@@ -3,26 +3,22 @@
  * Memory for the library's own structures: a bump allocator over a place of its own, so
  * that nothing low ever calls something high.  Never freed.
  *
- * How much it takes varies with the machine (nodes x CPUs x caches), so it grows, by pieces:
- * one for what is used soon, and one for what may never be.
+ * How much it takes varies with the machine (nodes x CPUs x caches), so it grows, by pieces.
  */
 #include "os/os.h"
 
 #define META_ALIGN 64
-/* A start on a small machine takes one for either. */
+/* A start on a small machine takes one. */
 #define PIECE_BYTES ((size_t)256 << 10)
 #define PIECE_ALIGN ((size_t)65536)	/* any system's page size */
 
 struct lock meta_lock = LOCK_INIT;
 
-struct piece {
+/* Under meta_lock. */
+static struct {
 	char *start;
 	char *end;		/* of what is not taken */
-};
-
-/* Under meta_lock. */
-static struct piece soon;
-static struct piece later;
+} piece;
 static char *mapped_start;	/* from here to the end of the place */
 static char *mapped_end;
 static size_t room_bytes;	/* of the place, not mapped */
@@ -40,48 +36,37 @@ cold void meta_exit(void)
 	if (mapped_start < mapped_end)
 		os_unreserve(mapped_start,
 			     (size_t)(mapped_end - mapped_start));
-	soon = later = (struct piece){ NULL, NULL };
+	piece.start = piece.end = NULL;
 	mapped_start = mapped_end = NULL;
 	room_bytes = 0;
 }
 
 /* A new piece, which holds @bytes; the rest of the old one is lost. */
-static bool refill(struct piece *piece, size_t bytes)
+static bool refill(size_t bytes)
 {
 	bytes = round_up(max_size(bytes, PIECE_BYTES), PIECE_ALIGN);
 	if (bytes > room_bytes || os_map_at(mapped_start - bytes, bytes))
 		return false;
 	room_bytes -= bytes;
-	piece->end = mapped_start;
+	piece.end = mapped_start;
 	mapped_start -= bytes;
-	piece->start = mapped_start;
+	piece.start = mapped_start;
 	return true;
 }
 
-static void *take(struct piece *piece, size_t bytes)
+void *meta_alloc(size_t bytes)
 {
 	void *ptr = NULL;
 
 	bytes = round_up(bytes, META_ALIGN);
 	lock_acquire(&meta_lock);
-	if ((size_t)(piece->end - piece->start) >= bytes ||
-	    refill(piece, bytes)) {
-		piece->end -= bytes;
+	if ((size_t)(piece.end - piece.start) >= bytes || refill(bytes)) {
+		piece.end -= bytes;
 		used_bytes += bytes;
-		ptr = piece->end;
+		ptr = piece.end;
 	}
 	lock_release(&meta_lock);
 	return ptr;
-}
-
-void *meta_alloc(size_t bytes)
-{
-	return take(&soon, bytes);
-}
-
-void *meta_alloc_for_later(size_t bytes)
-{
-	return take(&later, bytes);
 }
 
 size_t meta_used_bytes(void)

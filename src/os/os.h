@@ -197,11 +197,6 @@ void meta_init(void *end, size_t bytes);
 void meta_exit(void);
 /* Zeroed, aligned to 64 bytes; NULL: no memory, or no room in the place. */
 void *meta_alloc(size_t bytes);
-/*
- * The same for what may never be used: it lies apart from what meta_alloc()
- * hands out, so that no page is touched for its neighbours' sake.
- */
-void *meta_alloc_for_later(size_t bytes);
 size_t meta_used_bytes(void);
 extern struct lock meta_lock __attribute__((visibility("hidden")));
 

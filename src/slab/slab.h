@@ -441,8 +441,6 @@ static inline struct slub_cache *cache_next(const struct slub_cache *cache)
 }
 
 void slab_init(uint32_t nr_nodes, const struct os_cpus *cpus);
-/* Writes the CPU quota to @word once it is known; until then it stays. */
-void slab_publish_quota(uint32_t *word);
 
 /* pin.c */
 /*
