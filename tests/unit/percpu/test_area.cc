@@ -4,7 +4,7 @@
 #include <thread>
 
 #include <climits>
-#include <set>
+#include <map>
 #include <sys/mman.h>
 
 #include "harness.h"
@@ -16,7 +16,7 @@ namespace {
 long maps_left = LONG_MAX;
 bool os_map_fails;
 char *mapped_last;
-std::set<char *> unmapped;
+std::map<char *, size_t> unmapped;	/* to how many bytes */
 
 } /* namespace */
 
@@ -42,7 +42,7 @@ void *__wrap_os_map(size_t bytes)
 
 void __wrap_os_unreserve(void *start, size_t bytes)
 {
-	unmapped.insert((char *)start);
+	unmapped[(char *)start] = bytes;
 	__real_os_unreserve(start, bytes);
 }
 
@@ -213,10 +213,10 @@ TEST_F(area, growth_that_fails_halfway_is_undone)
 			all.push_back(percpu_copies(cid));
 	ASSERT_GT(all.size(), 3u);
 	for (size_t nr = 0; nr < all.size(); nr++) {
-		std::set<char *> grown;
+		std::map<char *, size_t> grown;
 
 		for (size_t i = 0; i < nr; i++)
-			grown.insert(all[i] + from);
+			grown[all[i] + from] = to - from;
 		unmapped.clear();
 		maps_left = (long)nr;
 		EXPECT_EQ(commit(to), -ENOMEM) << nr;

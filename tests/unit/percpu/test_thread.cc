@@ -228,6 +228,29 @@ TEST_F(thread, a_number_from_before_the_key_comes_back)
 	}).join();
 }
 
+/* Nobody would take the number back: the thread that has one keeps it, others get none. */
+TEST_F(thread, without_a_key_no_number_is_given_out)
+{
+	if (percpu_backend != BACKEND_THREAD)
+		GTEST_SKIP() << "backend thread only";
+	EXPECT_EQ(harness::in_child([] {
+		pthread_key_t key;
+		int failed = 0;
+
+		pthread_setspecific(keys().at(0), nullptr);
+		while (pthread_key_create(&key, nullptr) == 0)
+			;
+		percpu_thread_init();
+		failed |= keys().empty() ? 0 : 1;
+		failed |= slub_thread.number ? 0 : 2;
+		std::thread([&] {
+			percpu_enter();
+			failed |= slub_thread.number ? 4 : 0;
+		}).join();
+		_exit(failed);
+	}), 0);
+}
+
 TEST_F(thread, forked_child_has_the_lists)
 {
 	if (!start::can_empty_lists())
@@ -269,28 +292,36 @@ TEST_F(thread, numbers_of_other_threads_are_free_in_the_child)
 {
 	if (percpu_backend != BACKEND_THREAD)
 		GTEST_SKIP() << "backend thread only";
-	std::atomic<bool> there{false}, stop{false};
+	std::atomic<uint32_t> others{0};
+	std::atomic<bool> stop{false};
 	std::thread other([&] {
 		percpu_enter();
-		there = true;
+		others = slub_thread.number;
 		while (!stop)
 			std::this_thread::yield();
 	});
 
-	while (!there)
+	while (!others)
 		std::this_thread::yield();
-	uint32_t mine = slub_thread.number;
+	uint32_t mine = slub_thread.number, third = 0;
+	auto owner = [](uint32_t number) { return *area_owner_busy(percpu_area(number - 1)); };
 	percpu_fork_prepare();
 	pid_t child = fork();
 	percpu_fork_finish(child == 0);
 	if (child == 0) {
 		uint32_t got = 0;
+		bool has_owners = owner(mine) == &slub_thread.busy && !owner(others);
 
 		std::thread([&] { percpu_enter(); got = slub_thread.number; }).join();
-		_exit(slub_thread.number == mine && got != mine && got <= 2 ? 0 : 1);
+		_exit(slub_thread.number == mine && got == others && has_owners ? 0 : 1);
 	}
 	int status = harness::wait_for(child);
 	EXPECT_EQ(status, 0) << harness::describe_status(status);
+	/* In the parent it goes on. */
+	EXPECT_NE(owner(others), nullptr);
+	std::thread([&] { percpu_enter(); third = slub_thread.number; }).join();
+	EXPECT_NE(third, mine);
+	EXPECT_NE(third, others);
 	stop = true;
 	other.join();
 }

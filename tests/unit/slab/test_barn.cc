@@ -203,6 +203,8 @@ TEST_P(barn, a_child_counts_what_is_there_and_frees_locks)
 	struct slub_cache *second = test_cache(GetParam() == 64 ? 128 : 64);
 	uint32_t n;
 
+	/* A CPU between them has no barn. */
+	percpu_area_make(other_cpu() + 2);
 	second->barn_credit = 100;
 	ASSERT_TRUE(barn_put(second, node_refill(second, second->nodes[0], &n), 2));
 	ASSERT_TRUE(barn_put(cache, chain(), 3));
