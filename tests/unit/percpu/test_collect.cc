@@ -250,6 +250,126 @@ TEST_F(collect, a_slot_leaves_its_neighbours_alone)
 	percpu_free_slots(first, 3);
 }
 
+/* Areas @from to @from + 4, and five slots of which the middle three are looked at. */
+class chosen : public collect {
+protected:
+	void SetUp() override
+	{
+		collect::SetUp();
+		if (IsSkipped())
+			return;
+		first = percpu_alloc_slots(5);
+		for (uint32_t cid = FROM; cid < FROM + 5; cid++)
+			percpu_area_make(cid);
+	}
+	void TearDown() override
+	{
+		if (!IsSkipped())
+			percpu_free_slots(first, 5);
+	}
+	struct slot *at(uint32_t cid)
+	{
+		return (struct slot *)(percpu_area(cid) + first);
+	}
+	void begin(enum collect_from from)
+	{
+		memset(&some, 0xff, sizeof(some));
+		percpu_collection_init(&some, from, first + SLOT_BYTES, 3);
+		EXPECT_EQ(some.nr_lists, 0u);
+		EXPECT_EQ(some.next, 0u);
+		EXPECT_EQ(some.end, percpu_areas_end());
+		EXPECT_TRUE(some.is_whole);
+		some.lists = lists;
+		some.nr_lists_max = 15;
+		some.next = FROM;
+		some.end = FROM + 5;
+	}
+	/* How many CPUs were looked into. */
+	uint32_t collect_all()
+	{
+		uint32_t nr = 0;
+
+		while (percpu_collect(&some))
+			nr += some.nr_lists / 3;
+		return nr;
+	}
+	static const uint32_t FROM = 30;
+	uint32_t first = 0;
+	struct slot lists[20];
+	struct collection some;
+	objects pool{5, false};
+};
+
+TEST_F(chosen, cpus_with_something_there)
+{
+	const struct {
+		enum collect_from from;
+		uint32_t nr;
+	} kinds[] = { { COLLECT_NONE, 0 }, { COLLECT_ALL, 5 }, { COLLECT_USED, 3 },
+		      { COLLECT_LISTS, 2 } };
+
+	for (auto &kind : kinds) {
+		at(FROM + 1)[3].main.room = 1;
+		at(FROM + 2)[3].spare.head = pool.chain({ 0 });
+		at(FROM + 3)[1].main.head = pool.chain({ 1 });
+		/* Neighbours: they are not asked for. */
+		at(FROM + 4)[0].spare.head = pool.chain({ 2 });
+		at(FROM + 4)[4].main.head = pool.chain({ 3 });
+		begin(kind.from);
+		EXPECT_EQ(collect_all(), kind.nr) << kind.from;
+		EXPECT_EQ(at(FROM + 4)[0].spare.head, pool.at(2));
+		EXPECT_EQ(at(FROM + 4)[4].main.head, pool.at(3));
+		EXPECT_EQ(at(FROM + 3)[1].main.head, kind.nr ? nullptr : pool.at(1));
+	}
+	EXPECT_FALSE(percpu_peek(FROM + 7, first)) << "there is no area";
+	EXPECT_TRUE(percpu_peek(FROM + 4, first + SLOT_SPARE));
+	EXPECT_FALSE(percpu_peek(FROM + 4, first));
+}
+
+/* As many at a time as there is room for; and every one of them goes on. */
+TEST_F(chosen, cpus_as_many_as_there_is_room_for)
+{
+	std::vector<uint32_t> nr;
+
+	begin(COLLECT_ALL);
+	some.nr_lists_max = 8;
+	memset(lists, 0x77, sizeof(lists));
+	for (uint32_t cid = FROM; cid < FROM + 5; cid++)
+		at(cid)[2].main.head = pool.at(cid - FROM);
+	while (percpu_collect(&some)) {
+		nr.push_back(some.nr_lists);
+		for (uint32_t i = 0; i < some.nr_lists; i++)
+			EXPECT_EQ(pool.index(lists[i].main.head),
+				  i % 3 == 1 ? (long)(nr.size() * 2 - 2 + i / 3) : -1);
+		EXPECT_EQ(lists[8].main.head, (void *)0x7777777777777777);
+	}
+	EXPECT_EQ(nr, (std::vector<uint32_t>{ 6, 6, 3 }));
+	EXPECT_EQ(some.nr_lists, 0u);
+	begin(COLLECT_ALL);
+	some.end = FROM + 1;
+	EXPECT_EQ(collect_all(), 1u) << "not the one behind it";
+	for (uint32_t cid = 0; SLUB_CONFIG_SMP && cid < percpu_areas_end(); cid++)
+		if (percpu_area(cid)) {
+			EXPECT_EQ(slub_cpu_base[cid], percpu_area(cid)) << cid;
+		}
+	begin(COLLECT_ALL);
+	some.nr_slots = 0;
+	EXPECT_FALSE(percpu_collect(&some)) << "no slots";
+	percpu_collection_init(&some, COLLECT_ALL, 0, 1);
+	EXPECT_EQ(some.end, 0u) << "slot 0 is no cache's";
+}
+
+TEST_F(chosen, all_slots_but_the_areas_own)
+{
+	ASSERT_TRUE(percpu_collect_begin(&all));
+	EXPECT_EQ(all.from, COLLECT_USED);
+	EXPECT_EQ(all.start, (uint32_t)SLOT_BYTES);
+	EXPECT_EQ(all.nr_slots, percpu_slots_end() / SLOT_BYTES - 1);
+	EXPECT_EQ(all.lists, percpu_collect_area());
+	EXPECT_EQ(all.nr_lists_max, (uint32_t)(AREA_BYTES / SLOT_BYTES));
+	percpu_collect_end();
+}
+
 /* An operation that is under way in the collector's own thread is waited for by nobody. */
 TEST_F(collect, own_thread_in_the_middle_of_an_operation)
 {

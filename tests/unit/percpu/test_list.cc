@@ -32,6 +32,8 @@ protected:
 		if (first_slot)
 			return;
 		/* Before the start nothing is there, and nothing is touched. */
+		percpu_enter();
+		EXPECT_EQ(slub_thread.flags & THREAD_CHECKED, 0) << "it is to ask again";
 		EXPECT_EQ(percpu_pop(32, 0), nullptr);
 		EXPECT_FALSE(percpu_push(32, early.at(0), 0));
 		EXPECT_EQ(percpu_take(32, 1), nullptr);

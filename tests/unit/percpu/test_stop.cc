@@ -149,6 +149,7 @@ TEST_F(stop, without_the_barrier_nothing_is_moved)
 {
 	barrier_result = -1;
 	EXPECT_EQ(collect_cpu(&all, stopped_cid), nullptr);
+	EXPECT_FALSE(all.is_whole);
 	EXPECT_EQ(slub_cpu_base[stopped_cid], area) << "the CPU goes on";
 	EXPECT_EQ(pool.walk(area_half(area, slot)->head), (std::vector<long>{ 1, 2, 3 }));
 	EXPECT_EQ(area_half(area, slot)->room, 5);
@@ -162,10 +163,25 @@ TEST_F(stop, owner_that_stays_busy_keeps_its_lists)
 		GTEST_SKIP() << "backend thread only";
 	busy = 1;
 	EXPECT_EQ(collect_cpu(&all, stopped_cid), nullptr);
+	EXPECT_FALSE(all.is_whole);
 	EXPECT_EQ(slub_cpu_base[stopped_cid], area);
 	EXPECT_EQ(pool.walk(area_half(area, slot)->head), (std::vector<long>{ 1, 2, 3 }));
 	busy = 0;
 	EXPECT_NE(collect_cpu(&all, stopped_cid), nullptr);
+}
+
+/* The barrier costs every CPU of the process: none where no other thread is at it. */
+TEST_F(stop, only_owners_that_are_others_need_the_barrier)
+{
+	if (percpu_backend != BACKEND_THREAD)
+		GTEST_SKIP() << "backend thread only";
+	for (uint32_t *owner : { (uint32_t *)nullptr, (uint32_t *)&slub_thread.busy, &busy }) {
+		area_half(area, slot)->head = pool.chain({ 1, 2, 3 });
+		*area_owner_busy(area) = owner;
+		EXPECT_NE(collect_cpu(&all, stopped_cid), nullptr);
+		EXPECT_EQ(barriers_all, owner == &busy ? 1 : 0);
+		EXPECT_TRUE(all.is_whole);
+	}
 }
 
 /* Where membarrier(2) fails: nobody has to be waited for but another live thread. */

@@ -64,6 +64,14 @@ TEST_F(thread, entering_again_changes_nothing)
 	for (int i = 0; i < 1000; i++)
 		percpu_enter();
 	EXPECT_EQ(slub_thread.number, number);
+	if (percpu_backend <= BACKEND_THREAD) {
+		EXPECT_TRUE(slub_thread.flags & THREAD_CHECKED);
+	}
+	if (percpu_backend == BACKEND_RSEQ) {
+		EXPECT_EQ(slub_thread.self.base, (void **)slub_cpu_base);
+		EXPECT_EQ(slub_thread.self.cid, (uintptr_t)slub_cid_offset());
+		EXPECT_EQ(slub_thread.self.rseq, (uintptr_t)slub_rseq_offset());
+	}
 	EXPECT_LE(percpu_areas_end(), std::max<long>(end, sysconf(_SC_NPROCESSORS_CONF)));
 }
 
@@ -228,6 +236,144 @@ TEST_F(thread, a_number_from_before_the_key_comes_back)
 	}).join();
 }
 
+/* What runs later in a thread that ends is not to find lists that are another's by then. */
+TEST_F(thread, one_that_ends_has_no_number_any_more)
+{
+	if (percpu_backend != BACKEND_THREAD)
+		GTEST_SKIP() << "backend thread only";
+	static uint32_t number, last;
+	pthread_key_t later;
+
+	ASSERT_EQ(pthread_key_create(&later, [](void *) { last = slub_thread.number; }), 0);
+	last = 77;
+	std::thread([&] {
+		percpu_enter();
+		number = slub_thread.number;
+		pthread_setspecific(later, &number);
+	}).join();
+	EXPECT_NE(number, 0u);
+	EXPECT_EQ(last, 0u);
+	EXPECT_EQ(*area_owner_busy(percpu_area(number - 1)), nullptr);
+	/* One that has none may be told that it ends, too. */
+	pthread_key_t key = keys().at(0);
+	std::thread([&] { pthread_setspecific(key, &slub_thread); }).join();
+	EXPECT_NE(slub_thread.number, 0u);
+	pthread_key_delete(later);
+}
+
+/* A number that would not come back is given back at once. */
+TEST_F(thread, a_key_that_cannot_be_set_is_no_owner)
+{
+	if (percpu_backend != BACKEND_THREAD)
+		GTEST_SKIP() << "backend thread only";
+	EXPECT_EQ(harness::in_child([] {
+		pthread_key_t key = 0;
+		int failed = 0;
+
+		/* Where a thread has it now. */
+		std::thread([&] { percpu_enter(), key = keys().at(0); }).join();
+		pthread_key_delete(key);
+		std::thread([&] {
+			percpu_enter();
+			failed |= slub_thread.number ? 1 : 0;
+		}).join();
+		for (uint32_t cid = 0; cid < percpu_areas_end(); cid++)
+			if (cid != slub_thread.number - 1 && percpu_area(cid))
+				failed |= *area_owner_busy(percpu_area(cid)) ? 2 : 0;
+		_exit(failed);
+	}), 0);
+}
+
+TEST_F(thread, other_backends_need_no_key)
+{
+	if (percpu_backend == BACKEND_THREAD)
+		GTEST_SKIP() << "it does";
+	pthread_key_t before, after;
+
+	ASSERT_EQ(pthread_key_create(&before, nullptr), 0);
+	percpu_thread_init();
+	ASSERT_EQ(pthread_key_create(&after, nullptr), 0);
+	EXPECT_EQ(after, before + 1);
+	pthread_key_delete(before);
+	pthread_key_delete(after);
+}
+
+/* As if this thread were a new one, and the one it was went on. */
+uint32_t take_another()
+{
+	slub_thread.number = 0;
+	slub_thread.flags &= ~(uint32_t)THREAD_CHECKED;
+	percpu_enter();
+	return slub_thread.number;
+}
+
+TEST_F(thread, there_are_as_many_numbers_as_areas)
+{
+	if (percpu_backend != BACKEND_THREAD)
+		GTEST_SKIP() << "backend thread only";
+	EXPECT_EQ(harness::in_child([] {
+		std::vector<bool> seen(AREAS_MAX + 1);
+
+		seen[slub_thread.number] = true;
+		for (int i = 1; i < AREAS_MAX; i++) {
+			uint32_t number = take_another();
+
+			if (!number || number > AREAS_MAX || seen[number])
+				_exit(1);
+			seen[number] = true;
+		}
+		_exit(take_another() ? 2 : 0);
+	}), 0);
+	/* The child of a fork has its own alone, also in a later word of the map. */
+	EXPECT_EQ(harness::in_child([] {
+		while (take_another() != 65)
+			;
+		percpu_numbers_after_fork();
+		for (uint32_t i = 1; i <= 64; i++)
+			if (take_another() != i)
+				_exit(1);
+		_exit(take_another() == 66 ? 0 : 2);
+	}), 0);
+}
+
+TEST_F(thread, the_cpu_that_is_asked_for_is_this_one)
+{
+	std::thread([] {
+		for (uint32_t cpu = 0; cpu < 64; cpu++) {
+			cpu_set_t set;
+
+			CPU_ZERO(&set);
+			CPU_SET(cpu, &set);
+			if (sched_setaffinity(0, sizeof(set), &set) == 0) {
+				EXPECT_EQ(percpu_cpu_ask(), cpu);
+			}
+		}
+	}).join();
+}
+
+#if defined(SYS_rseq)
+/* By its program: the kernel stops telling it its CPU, and no sequence may run. */
+TEST_F(thread, one_whose_registration_has_ended_leaves)
+{
+	if (percpu_backend != BACKEND_RSEQ)
+		GTEST_SKIP() << "the others need none";
+	std::thread([] {
+		char *area = (char *)__builtin_thread_pointer() + slub_rseq_offset();
+		bool ended = false;
+
+		percpu_enter();
+		EXPECT_EQ(slub_thread.self.base, (void **)slub_cpu_base);
+		for (long bytes : { 32, 28, 33, 64 })
+			ended |= !syscall(SYS_rseq, area, bytes, 1, RSEQ_SIGNATURE);
+		if (!ended)
+			return;
+		percpu_enter();
+		EXPECT_EQ(slub_thread.self.base, (void **)slub_dummy_base);
+		EXPECT_EQ(slub_thread.self.area, (char *)&percpu_no_area);
+	}).join();
+}
+#endif
+
 /* Nobody would take the number back: the thread that has one keeps it, others get none. */
 TEST_F(thread, without_a_key_no_number_is_given_out)
 {
@@ -326,6 +472,64 @@ TEST_F(thread, numbers_of_other_threads_are_free_in_the_child)
 	other.join();
 }
 
+/* Where other CPUs could not be stopped, a child does not begin to. */
+TEST_F(thread, a_child_stops_cpus_if_its_parent_could)
+{
+	bool can = percpu_can_stop;
+
+	for (bool could : { false, can }) {
+		percpu_can_stop = could;
+		percpu_fork_prepare();
+		pid_t child = fork();
+		percpu_fork_finish(child == 0);
+		if (child == 0)
+			_exit(percpu_can_stop == could ? 0 : 1);
+		EXPECT_EQ(harness::wait_for(child), 0) << could;
+	}
+	percpu_can_stop = can;
+}
+
+/* Whoever stopped them did not come along, nor could fork wait for it. */
+TEST_F(thread, cpus_that_were_stopped_go_on_in_the_child)
+{
+	if (!SLUB_CONFIG_SMP)
+		GTEST_SKIP() << "all entries name the same area";
+	std::atomic<bool> there{false}, stop{false};
+	auto point_all = [](bool at_areas) {
+		for (uint32_t cid = 0; cid < percpu_areas_end(); cid++)
+			if (percpu_area(cid))
+				percpu_base_set(cid, at_areas ? percpu_area(cid) : nullptr);
+	};
+
+	for (uint32_t cid : { 0u, 5u, percpu_areas_end() + 1 })
+		percpu_area_make(cid);
+	std::thread other([&] {
+		lock_acquire(&area_lock);
+		point_all(false);
+		there = true;
+		while (!stop)
+			std::this_thread::yield();
+		point_all(true);
+		lock_release(&area_lock);
+	});
+	while (!there)
+		std::this_thread::yield();
+	slub_thread.fork_patience = 0;
+	percpu_fork_prepare();
+	pid_t child = fork();
+	percpu_fork_finish(child == 0);
+	if (child == 0) {
+		for (uint32_t cid = 0; cid < percpu_areas_end(); cid++)
+			if (percpu_area(cid) && slub_cpu_base[cid] != percpu_area(cid))
+				_exit(1);
+		_exit(area_lock.word || slub_thread.locks_held ? 2 : 0);
+	}
+	EXPECT_EQ(harness::wait_for(child), 0);
+	EXPECT_EQ(slub_cpu_base[5], slub_dummy_base[0]) << "in the parent it goes on";
+	stop = true;
+	other.join();
+}
+
 #if defined(__x86_64__)
 
 /* In new threads: @what at instruction 0, 1, ... of percpu_enter(), then @check. */
@@ -357,7 +561,7 @@ size_t nr_mine()
 	size_t nr = 0;
 
 	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++)
-		nr += *area_owner_busy(percpu_area(cid)) == &slub_thread.busy;
+		nr += percpu_area(cid) && *area_owner_busy(percpu_area(cid)) == &slub_thread.busy;
 	return nr;
 }
 

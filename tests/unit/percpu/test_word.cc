@@ -201,6 +201,8 @@ TEST_F(word, next_and_ptr)
 	*(int64_t *)slub_percpu_ptr(at, SLUB_PERCPU_SHARED) = 6;
 	EXPECT_EQ(slub_percpu_sum(at), 11);
 	EXPECT_EQ(slub_percpu_sum32(at), 11);
+	EXPECT_EQ(slub_percpu_cpus(),
+		  percpu_backend == BACKEND_THREAD ? (unsigned)AREAS_MAX : os_cpus_possible());
 }
 
 } /* namespace */

@@ -253,8 +253,9 @@ TEST_P(alloc, a_list_has_room_for_what_it_lacks)
 		for (void *o = slot->main.head; o; o = chain_next(cache, o))
 			now++;
 		now += percpu_backend == BACKEND_TID ? slot->spare.room : slot->main.room;
-		if (now != before)
+		if (now != before) {
 			ASSERT_EQ(now, capacity);
+		}
 		before = now;
 	}
 }
