@@ -69,6 +69,35 @@ TEST_F(alloc, slots_cannot_be_freed_as_offsets)
 	percpu_free_slots(slot, 1);
 }
 
+TEST_F(alloc, what_was_not_given_out_is_not_taken_back)
+{
+	uintptr_t at = slub_percpu_alloc(12, 4);
+
+	ASSERT_NE(at, 0u);
+	for (uintptr_t wrong : { at + 1, at + 2, at + 4, at + 12, (uintptr_t)AREA_BYTES + 65536,
+				 (uintptr_t)1 << 40, ~(uintptr_t)3 })
+		EXPECT_EQ(slub_percpu_free(wrong), -EINVAL) << wrong - at;
+	EXPECT_EQ(slub_percpu_free(at), 0);
+	EXPECT_EQ(slub_percpu_free(at), -EINVAL) << "twice";
+	EXPECT_EQ(slub_percpu_free(0), 0);
+}
+
+TEST_F(alloc, wrong_arguments)
+{
+	const size_t wrong[][2] = { { 0, 4 }, { 4, 0 }, { 4, 3 }, { 4, 8192 },
+				    { (size_t)PTRDIFF_MAX + 1, 4 } };
+
+	for (auto &one : wrong) {
+		errno = 0;
+		EXPECT_EQ(slub_percpu_alloc(one[0], one[1]), 0u) << one[0] << " " << one[1];
+		EXPECT_EQ(errno, EINVAL);
+	}
+	uintptr_t at = slub_percpu_alloc(4, 4096);
+	EXPECT_NE(at, 0u);
+	EXPECT_EQ(at % 4096, 0u);
+	EXPECT_EQ(slub_percpu_free(at), 0);
+}
+
 TEST_F(alloc, the_area_is_filled_to_its_last_byte)
 {
 	size_t before = slub_percpu_bytes();
@@ -111,11 +140,16 @@ TEST_F(alloc, room_that_was_passed_by_is_found)
 /* A handler that interrupted the holder of a lock. */
 TEST_F(alloc, nothing_is_given_out_under_a_lock)
 {
+	uintptr_t at = slub_percpu_alloc(4, 4);
+
 	slub_thread.locks_held++;
 	errno = 0;
 	EXPECT_EQ(slub_percpu_alloc(4, 4), 0u);
 	EXPECT_EQ(errno, ENOMEM);
+	EXPECT_EQ(slub_percpu_ptr(at, 5), nullptr) << "it has no copy yet";
 	slub_thread.locks_held--;
+	EXPECT_NE(slub_percpu_ptr(at, 5), nullptr);
+	EXPECT_EQ(slub_percpu_free(at), 0);
 }
 
 /* A slot that goes takes nothing else along, wherever that lies. */

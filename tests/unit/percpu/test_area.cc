@@ -18,10 +18,12 @@ namespace {
 long maps_left = LONG_MAX;
 bool os_map_fails;
 char *mapped_last;
+std::map<char *, size_t> maps;
 std::map<char *, size_t> unmapped;	/* to how many bytes */
 std::map<char *, size_t> made_huge;
 /* The places it asked for, which it did not get while @places_fail is above 0. */
 std::vector<size_t> places;
+char *place_last;
 int places_fail;
 bool hides_rseq;
 
@@ -44,7 +46,11 @@ int __wrap_os_map_at(void *start, size_t bytes)
 
 void *__wrap_os_map(size_t bytes)
 {
-	return os_map_fails ? nullptr : __real_os_map(bytes);
+	void *map = os_map_fails ? nullptr : __real_os_map(bytes);
+
+	if (map)
+		maps[(char *)map] = bytes;
+	return map;
 }
 
 void __wrap_os_unreserve(void *start, size_t bytes)
@@ -58,7 +64,8 @@ void *__real_os_place(size_t bytes);
 void *__wrap_os_place(size_t bytes)
 {
 	places.push_back(bytes);
-	return places_fail-- > 0 ? nullptr : __real_os_place(bytes);
+	place_last = places_fail-- > 0 ? nullptr : (char *)__real_os_place(bytes);
+	return place_last;
 }
 
 void __real_os_rseq_read(struct os_rseq *rseq);
@@ -228,7 +235,9 @@ TEST_F(area, room_is_as_the_options_say)
 			failed |= percpu_init() ? 1 : 0;
 			failed |= percpu_area(21) - percpu_area(20) == (ptrdiff_t)stride ? 0 : 2;
 			failed |= places.size() == one.fail + 1u ? 0 : 4;
-			failed |= places.back() == (AREAS_MAX + 2) * stride ? 0 : 8;
+			char *end = percpu_area(20) + (AREAS_MAX - 20) * stride;
+			failed |= places.back() == (AREAS_MAX + 2) * stride &&
+				  end <= place_last + places.back() ? 0 : 8;
 			failed |= percpu_committed() == AREA_BYTES + (32ul << 10) ? 0 : 16;
 			failed |= slub_percpu_alloc(one.room + 4, 4) || errno != ENOSPC ? 32 : 0;
 			_exit(failed);
@@ -505,7 +514,11 @@ TEST_F(area, an_exit_takes_everything_back)
 		percpu_exit();
 		failed |= percpu_shared_area() ? 2 : 0;
 		failed |= unmapped[start] == AREA_BYTES + committed ? 0 : 4;
-		failed |= unmapped.size() == 2 ? 0 : 8;	/* and the maps of what is taken */
+		/* And the maps of what is taken. */
+		for (auto &one : unmapped)
+			failed |= one.first == start || maps[one.first] == one.second ? 0 : 8;
+		failed |= unmapped.size() == 2 ? 0 : 8;
+		failed |= slub_percpu_free(AREA_BYTES) == -EINVAL ? 0 : 128;
 		failed |= percpu_init() ? 16 : 0;
 		failed |= percpu_committed() < committed ? 0 : 32;
 		failed |= percpu_slots_end() == SLOT_BYTES && !slub_percpu_bytes() ? 0 : 64;

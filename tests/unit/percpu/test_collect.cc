@@ -341,6 +341,9 @@ TEST_F(chosen, cpus_as_many_as_there_is_room_for)
 		for (uint32_t i = 0; i < some.nr_lists; i++)
 			EXPECT_EQ(pool.index(lists[i].main.head),
 				  i % 3 == 1 ? (long)(nr.size() * 2 - 2 + i / 3) : -1);
+		for (uint32_t i = 0; i < some.nr_lists; i++)
+			EXPECT_EQ(lists[i].main.room + lists[i].spare.room +
+				  (int)(lists[i].main.unused + lists[i].spare.unused), 0);
 		EXPECT_EQ(lists[8].main.head, (void *)0x7777777777777777);
 	}
 	EXPECT_EQ(nr, (std::vector<uint32_t>{ 6, 6, 3 }));
@@ -383,6 +386,34 @@ TEST_F(collect, own_thread_in_the_middle_of_an_operation)
 	EXPECT_FALSE(all.is_whole);
 	slub_thread.busy = 0;
 	EXPECT_NE(collect_cpu(&all, number), nullptr);
+	percpu_collect_end();
+}
+
+/* ... and it does not wait for a lock whose holder may wait for it. */
+TEST_F(collect, own_thread_in_the_middle_waits_for_no_lock)
+{
+	if (percpu_backend != BACKEND_THREAD)
+		GTEST_SKIP() << "backend thread only";
+	std::atomic<bool> held{false}, done{false}, waited{false};
+	std::thread holder([&] {
+		lock_acquire(&area_lock);
+		held = true;
+		while (!done && !(area_lock.word & LOCK_WAITERS))
+			std::this_thread::yield();
+		waited = !done;
+		lock_release(&area_lock);
+	});
+
+	percpu_enter();
+	ASSERT_TRUE(percpu_collect_begin(&all));
+	while (!held)
+		std::this_thread::yield();
+	slub_thread.busy = 1;
+	EXPECT_EQ(collect_cpu(&all, slub_thread.number - 1), nullptr);
+	slub_thread.busy = 0;
+	done = true;
+	holder.join();
+	EXPECT_FALSE(waited);
 	percpu_collect_end();
 }
 

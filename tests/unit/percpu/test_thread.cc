@@ -142,6 +142,9 @@ TEST_F(thread, sharing_keeps_both_off_the_fast_path)
 		EXPECT_FALSE(percpu_push(slot, pool.at(1), 0));
 		percpu_enter();
 		EXPECT_EQ(percpu_pop(slot, 0), nullptr) << "entering must not bring it back";
+	} else {
+		EXPECT_EQ(slub_thread.malloc_limit, 8u) << "nothing to be kept off";
+		EXPECT_EQ(slub_thread.free_limit, 8u);
 	}
 	percpu_unshare(saved);
 	EXPECT_EQ(slub_thread.self.base, table);

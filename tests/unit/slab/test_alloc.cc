@@ -246,13 +246,23 @@ TEST_P(alloc, a_list_has_room_for_what_it_lacks)
 	slab_shrink_all();
 	auto *slot = (struct slot *)(percpu_area(percpu_here()) + cache->list_slot);
 	ASSERT_EQ(slot->main.head, nullptr);
+	auto holds = [&] {
+		long n = *percpu_room(slot);
+
+		for (void *o = slot->main.head; o; o = chain_next(cache, o))
+			n++;
+		return n;
+	};
+	mine.push_back(cache_alloc(cache));
+	if (slot->main.head) {
+		EXPECT_EQ(holds(), capacity_now(cache)) << "a refill";
+	}
+	slab_shrink_all();
 	for (void *object : mine) {
-		long capacity = capacity_now(cache), now = 0;
+		long capacity = capacity_now(cache);
 
 		cache_free(cache, object);
-		for (void *o = slot->main.head; o; o = chain_next(cache, o))
-			now++;
-		now += percpu_backend == BACKEND_TID ? slot->spare.room : slot->main.room;
+		long now = holds();
 		if (now != before) {
 			ASSERT_EQ(now, capacity);
 		}

@@ -65,6 +65,20 @@ TEST_P(barn, empty)
 	EXPECT_EQ(barn_take(cache, 8191), nullptr) << "a CPU that there is not";
 }
 
+/* Two loads while others put and get may see more than fits, or less than none. */
+TEST_P(barn, a_number_that_cannot_be_is_none)
+{
+	struct ::barn torn = {};
+
+	torn.oldest = 5;
+	for (uint32_t newest : { 4u, 5u + BARN_CHAINS + 1 }) {
+		torn.newest = newest;
+		EXPECT_EQ(barn_nr(&torn), 0u);
+	}
+	torn.newest = 5 + BARN_CHAINS;
+	EXPECT_EQ(barn_nr(&torn), (uint32_t)BARN_CHAINS);
+}
+
 TEST_P(barn, own_chains_newest_first_and_whole)
 {
 	void *one = chain(), *two = chain(), *three = chain();

@@ -12,6 +12,17 @@
 #include "steps.h"
 #endif
 
+static size_t nr_touched;
+
+/* The linker sends the library's calls here (--wrap). */
+extern "C" void *__real_block_alloc_touched(uint32_t order, uint32_t node);
+
+extern "C" void *__wrap_block_alloc_touched(uint32_t order, uint32_t node)
+{
+	nr_touched++;
+	return __real_block_alloc_touched(order, node);
+}
+
 namespace {
 
 class node : public testing::TestWithParam<uint32_t> {
@@ -98,6 +109,13 @@ TEST_P(node, carves_a_page_at_first_and_more_as_it_grows)
 	size_t first = refill();
 
 	EXPECT_LE(first * cache->size, std::max<size_t>(PAGE_BYTES, cache->size));
+	while (where->nr_carved * cache->size <= 8 * PAGE_BYTES && mine.size() < 4000) {
+		size_t carved = where->nr_carved;
+
+		refill();
+		EXPECT_LE((where->nr_carved - carved) * cache->size,
+			  std::max<size_t>(PAGE_BYTES, cache->size));
+	}
 	refill_until(std::min<size_t>(40 * (size_t)cache->capacity, (128ul << 20) / cache->size));
 	size_t before = mine.size();
 	refill();
@@ -146,6 +164,64 @@ TEST_P(node, full_slab_is_listed_with_its_first_free_object)
 	mine.erase(mine.begin());
 	EXPECT_EQ(where->nr_partial, before + 1);
 	EXPECT_TRUE(page_state(slab)->second & STATE_LISTED);
+	check_cache(cache, mine);
+	/* Behind those that are there: they have had longer to get more back. */
+	auto other = std::find_if(mine.begin(), mine.end(), [&](void *object) {
+		return slab_of(cache, object) != slab && !(page_state(slab_of(cache, object))->second &
+							   (STATE_LISTED | STATE_FROZEN));
+	});
+	ASSERT_NE(other, mine.end());
+	struct page *second = slab_of(cache, *other);
+	give(*other);
+	mine.erase(other);
+	EXPECT_EQ(where->partial.prev, &second->list);
+}
+
+/* From the ninth on, where objects have their links in them: it has come to stay. */
+TEST_P(node, later_slabs_are_to_be_touched)
+{
+	size_t seen = 0, slabs = 0;
+
+	nr_touched = 0;
+	while (where->nr_slabs < 12) {
+		ASSERT_GT(refill(), 0u);
+		for (; slabs < where->nr_slabs; slabs++)
+			seen += slabs >= 8 && link_is_in_object(cache->link);
+		ASSERT_EQ(nr_touched, seen) << slabs;
+	}
+	ASSERT_EQ(option_change(OPTION_mode, "compact"), 0);
+	while (where->nr_slabs < 14)
+		ASSERT_GT(refill(), 0u);
+	EXPECT_EQ(nr_touched, seen) << "not where memory is dear";
+	EXPECT_EQ(option_change(OPTION_mode, "balanced"), 0);
+}
+
+/* What one refill takes together, and no more: it holds the lock each time. */
+TEST_P(node, a_refill_empties_so_many_slabs)
+{
+	uint32_t nr;
+
+	if (cache->objects < 2 || capacity_now(cache) < 20)
+		GTEST_SKIP() << "lists of such objects are too short";
+	refill_until(30 * cache->objects);
+	std::sort(mine.begin(), mine.end());
+	std::vector<void *> kept;
+	std::set<struct page *> gave;
+	for (void *object : mine) {
+		struct page *slab = slab_of(cache, object);
+
+		if (slab->count == cache->objects && slab != where->carve && gave.insert(slab).second)
+			give(object);
+		else
+			kept.push_back(object);
+	}
+	mine = kept;
+	ASSERT_GE(where->nr_partial, 20u);
+	void *chain = node_refill(cache, where, &nr);
+	EXPECT_EQ(nr, 8u);
+	for (; chain; chain = *link_of(cache, chain))
+		mine.push_back(chain);
+	EXPECT_EQ(mine.size(), kept.size() + 8);
 	check_cache(cache, mine);
 }
 
@@ -290,6 +366,8 @@ TEST_P(rebuilt, has_the_slabs_there_are)
 	rebuild();
 	EXPECT_EQ(where->nr_slabs, nr_slabs);
 	EXPECT_EQ(where->carve, nullptr);
+	for (struct list *i = where->partial.next; i->next != &where->partial; i = i->next)
+		EXPECT_LT(container_of(i, struct page, list), container_of(i->next, struct page, list));
 	rebuild();
 	refill_until(4 * cache->objects + 1);
 	check_cache(cache, mine);
