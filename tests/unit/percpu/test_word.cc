@@ -3,6 +3,7 @@
  * percpu/word.c under the backend of SLUB_FASTPATH: a thread with an area works on it, one without,
  * or whose CPU is stopped, on the shared area, and sums and drains see both.
  */
+#include <functional>
 #include <gtest/gtest.h>
 #include <thread>
 
@@ -134,6 +135,32 @@ TEST_F(word, a_thread_remembers_its_area)
 		EXPECT_NE(slub_thread.self.area, (char *)&percpu_no_area);
 	}).join();
 	EXPECT_EQ(slub_percpu_sum(at), 2);
+}
+
+/* Whatever it calls first. */
+TEST_F(word, a_new_thread_gets_its_cpu)
+{
+	if (percpu_backend > BACKEND_THREAD)
+		GTEST_SKIP() << "other backends take any thread";
+	void *object[2] = {};
+	const std::function<void()> calls[] = {
+		[&] { (slub_percpu_pop)(list); },
+		[&] { (slub_percpu_push)(list, object, 1); },
+		[&] { (slub_percpu_fetch_add)(at, 0); },
+		[&] { (slub_percpu_cmpxchg)(at, 0, 0); },
+		[&] { (slub_percpu_cmpxchg32)(at, 0, 0); },
+		[&] { (slub_percpu_add)(at, 0); },
+		[&] { (slub_percpu_add32)(at, 0); },
+		[&] { slub_percpu_read(at); },
+	};
+
+	for (auto &call : calls)
+		std::thread([&] {
+			EXPECT_FALSE(slub_thread.flags & THREAD_CHECKED);
+			call();
+			EXPECT_TRUE(slub_thread.flags & THREAD_CHECKED) << &call - calls;
+		}).join();
+	EXPECT_EQ(slub_percpu_list_drain(list), object);
 }
 
 TEST_F(word, lists_of_threads_without_a_cpu)

@@ -165,10 +165,11 @@ TEST_P(node, full_slab_is_listed_with_its_first_free_object)
 	EXPECT_EQ(where->nr_partial, before + 1);
 	EXPECT_TRUE(page_state(slab)->second & STATE_LISTED);
 	check_cache(cache, mine);
-	/* Behind those that are there: they have had longer to get more back. */
+	/* Behind those that are there, which have had longer to get more back. */
 	auto other = std::find_if(mine.begin(), mine.end(), [&](void *object) {
-		return slab_of(cache, object) != slab && !(page_state(slab_of(cache, object))->second &
-							   (STATE_LISTED | STATE_FROZEN));
+		struct page *its = slab_of(cache, object);
+
+		return its != slab && !(page_state(its)->second & (STATE_LISTED | STATE_FROZEN));
 	});
 	ASSERT_NE(other, mine.end());
 	struct page *second = slab_of(cache, *other);
@@ -210,7 +211,7 @@ TEST_P(node, a_refill_empties_so_many_slabs)
 	for (void *object : mine) {
 		struct page *slab = slab_of(cache, object);
 
-		if (slab->count == cache->objects && slab != where->carve && gave.insert(slab).second)
+		if (slab->count == cache->objects && gave.insert(slab).second)
 			give(object);
 		else
 			kept.push_back(object);
@@ -367,7 +368,7 @@ TEST_P(rebuilt, has_the_slabs_there_are)
 	EXPECT_EQ(where->nr_slabs, nr_slabs);
 	EXPECT_EQ(where->carve, nullptr);
 	for (struct list *i = where->partial.next; i->next != &where->partial; i = i->next)
-		EXPECT_LT(container_of(i, struct page, list), container_of(i->next, struct page, list));
+		EXPECT_LT(i, i->next) << "in the order of descriptors";
 	rebuild();
 	refill_until(4 * cache->objects + 1);
 	check_cache(cache, mine);

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/* percpu/thread.c: the numbers of backend thread, which come back when their threads end. */
+#include <algorithm>
+#include <atomic>
+#include <gtest/gtest.h>
+#include <limits.h>
+#include <pthread.h>
+#include <thread>
+#include <vector>
+
+#include "harness.h"
+#include "start.h"
+
+namespace {
+
+class numbers : public testing::Test {
+protected:
+	static void SetUpTestSuite()
+	{
+		start::once([] { start::percpu(); });
+	}
+	void SetUp() override
+	{
+		if (!start::has_wanted_backend())
+			GTEST_SKIP() << "this process cannot have that backend";
+		percpu_enter();
+	}
+};
+
+TEST_F(numbers, are_unique_and_come_back)
+{
+	if (percpu_backend != BACKEND_THREAD)
+		GTEST_SKIP() << "backend thread only";
+	const size_t nr = 150;	/* more than a word of the map has bits */
+
+	for (int round = 0; round < 3; round++) {
+		std::vector<uint32_t> taken(nr);
+		std::vector<std::thread> threads;
+		std::atomic<size_t> there{0};
+
+		for (size_t t = 0; t < nr; t++)
+			threads.emplace_back([&, t] {
+				percpu_enter();
+				taken[t] = slub_thread.number;
+				there++;
+				while (there < nr)
+					std::this_thread::yield();
+			});
+		for (auto &one : threads)
+			one.join();
+		taken.push_back(slub_thread.number);
+		std::sort(taken.begin(), taken.end());
+		EXPECT_EQ(std::unique(taken.begin(), taken.end()), taken.end());
+		EXPECT_EQ(taken.front(), 1u);
+		EXPECT_EQ(taken.back(), nr + 1);
+	}
+}
+
+/* Those that tell when this thread ends. */
+std::vector<pthread_key_t> keys()
+{
+	std::vector<pthread_key_t> found;
+
+	for (pthread_key_t key = 0; key < PTHREAD_KEYS_MAX; key++) {
+		if (pthread_getspecific(key) == &slub_thread)
+			found.push_back(key);
+	}
+	return found;
+}
+
+/* A thread that took a number before the library had started. */
+TEST_F(numbers, a_number_from_before_the_key_comes_back)
+{
+	if (percpu_backend != BACKEND_THREAD)
+		GTEST_SKIP() << "backend thread only";
+	uint32_t number = 0;
+
+	std::thread([&] {
+		percpu_enter();
+		number = slub_thread.number;
+		ASSERT_EQ(keys().size(), 1u);
+		pthread_setspecific(keys()[0], nullptr);
+		percpu_thread_init();
+		EXPECT_EQ(keys().size(), 1u);
+	}).join();
+	std::thread([&] {
+		percpu_enter();
+		EXPECT_EQ(slub_thread.number, number);
+	}).join();
+}
+
+/* What runs later in a thread that ends is not to find lists that are another's by then. */
+TEST_F(numbers, one_that_ends_has_no_number_any_more)
+{
+	if (percpu_backend != BACKEND_THREAD)
+		GTEST_SKIP() << "backend thread only";
+	static uint32_t number, last;
+	pthread_key_t later;
+
+	ASSERT_EQ(pthread_key_create(&later, [](void *) { last = slub_thread.number; }), 0);
+	last = 77;
+	std::thread([&] {
+		percpu_enter();
+		number = slub_thread.number;
+		pthread_setspecific(later, &number);
+	}).join();
+	EXPECT_NE(number, 0u);
+	EXPECT_EQ(last, 0u);
+	EXPECT_EQ(*area_owner_busy(percpu_area(number - 1)), nullptr);
+	/* One that has none may be told that it ends, too. */
+	pthread_key_t key = keys().at(0);
+	std::thread([&] { pthread_setspecific(key, &slub_thread); }).join();
+	EXPECT_NE(slub_thread.number, 0u);
+	pthread_key_delete(later);
+}
+
+/* A number that would not come back is given back at once. */
+TEST_F(numbers, a_key_that_cannot_be_set_is_no_owner)
+{
+	if (percpu_backend != BACKEND_THREAD)
+		GTEST_SKIP() << "backend thread only";
+	EXPECT_EQ(harness::in_child([] {
+		pthread_key_t key = 0;
+		int failed = 0;
+
+		/* Where a thread has it now. */
+		std::thread([&] { percpu_enter(), key = keys().at(0); }).join();
+		pthread_key_delete(key);
+		std::thread([&] {
+			percpu_enter();
+			failed |= slub_thread.number ? 1 : 0;
+		}).join();
+		for (uint32_t cid = 0; cid < percpu_areas_end(); cid++)
+			if (cid != slub_thread.number - 1 && percpu_area(cid))
+				failed |= *area_owner_busy(percpu_area(cid)) ? 2 : 0;
+		_exit(failed);
+	}), 0);
+}
+
+TEST_F(numbers, other_backends_need_no_key)
+{
+	if (percpu_backend == BACKEND_THREAD)
+		GTEST_SKIP() << "it does";
+	pthread_key_t before, after;
+
+	ASSERT_EQ(pthread_key_create(&before, nullptr), 0);
+	percpu_thread_init();
+	ASSERT_EQ(pthread_key_create(&after, nullptr), 0);
+	EXPECT_EQ(after, before + 1);
+	pthread_key_delete(before);
+	pthread_key_delete(after);
+}
+
+/* As if this thread were a new one, and the one it was went on. */
+uint32_t take_another()
+{
+	slub_thread.number = 0;
+	slub_thread.flags &= ~(uint32_t)THREAD_CHECKED;
+	percpu_enter();
+	return slub_thread.number;
+}
+
+TEST_F(numbers, there_are_as_many_numbers_as_areas)
+{
+	if (percpu_backend != BACKEND_THREAD)
+		GTEST_SKIP() << "backend thread only";
+	EXPECT_EQ(harness::in_child([] {
+		std::vector<bool> seen(AREAS_MAX + 1);
+
+		seen[slub_thread.number] = true;
+		for (int i = 1; i < AREAS_MAX; i++) {
+			uint32_t number = take_another();
+
+			if (!number || number > AREAS_MAX || seen[number])
+				_exit(1);
+			seen[number] = true;
+		}
+		_exit(take_another() ? 2 : 0);
+	}), 0);
+	/* The child of a fork has its own alone, also in a later word of the map. */
+	EXPECT_EQ(harness::in_child([] {
+		while (take_another() != 65)
+			;
+		percpu_numbers_after_fork();
+		for (uint32_t i = 1; i <= 64; i++)
+			if (take_another() != i)
+				_exit(1);
+		_exit(take_another() == 66 ? 0 : 2);
+	}), 0);
+}
+
+/* Nobody would take the number back: the thread that has one keeps it, others get none. */
+TEST_F(numbers, without_a_key_no_number_is_given_out)
+{
+	if (percpu_backend != BACKEND_THREAD)
+		GTEST_SKIP() << "backend thread only";
+	EXPECT_EQ(harness::in_child([] {
+		pthread_key_t key;
+		int failed = 0;
+
+		pthread_setspecific(keys().at(0), nullptr);
+		while (pthread_key_create(&key, nullptr) == 0)
+			;
+		percpu_thread_init();
+		failed |= keys().empty() ? 0 : 1;
+		failed |= slub_thread.number ? 0 : 2;
+		std::thread([&] {
+			percpu_enter();
+			failed |= slub_thread.number ? 4 : 0;
+		}).join();
+		_exit(failed);
+	}), 0);
+}
+
+} /* namespace */
