@@ -145,7 +145,7 @@ TEST_F(alloc, nothing_is_given_out_under_a_lock)
 	slub_thread.locks_held++;
 	errno = 0;
 	EXPECT_EQ(slub_percpu_alloc(4, 4), 0u);
-	EXPECT_EQ(errno, ENOMEM);
+	EXPECT_EQ(errno, EDEADLK);
 	EXPECT_EQ(slub_percpu_ptr(at, 5), nullptr) << "it has no copy yet";
 	slub_thread.locks_held--;
 	EXPECT_NE(slub_percpu_ptr(at, 5), nullptr);

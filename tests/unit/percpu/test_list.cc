@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* percpu/list.c: the four operations under the backend of SLUB_FASTPATH, against a model. */
 #include <deque>
+#include <functional>
 #include <gtest/gtest.h>
 #include <set>
 
@@ -262,6 +263,58 @@ TEST_P(list, handler_in_the_middle_of_an_operation_gets_nothing)
 }
 
 #if defined(__x86_64__)
+/* Backend tid: whenever another thread changes the list, an operation begins again. */
+TEST_P(list, an_exchange_that_fails_is_tried_again)
+{
+	if (percpu_backend != BACKEND_TID)
+		GTEST_SKIP() << "the others exchange nothing";
+	uint32_t slot = first_slot;
+	void *got = nullptr;
+	/* Each of them leaves objects 1 and 2 on the list, or gets them. */
+	const std::function<void()> calls[] = {
+		[&] { EXPECT_TRUE(percpu_put(slot, pool.chain({ 1, 2 }), 5)); },
+		[&] {
+			EXPECT_TRUE(percpu_push(slot, pool.at(2), pool.bias));
+			EXPECT_TRUE(percpu_push(slot, pool.at(1), pool.bias));
+		},
+		[&] { got = percpu_take(slot, 5); },
+		[&] {
+			got = percpu_pop(slot, pool.bias);
+			EXPECT_EQ(percpu_pop(slot, pool.bias), pool.at(2));
+		},
+	};
+
+	for (auto &call : calls) {
+		bool gets = &call - calls >= 2, done = false;
+
+		for (unsigned step = 0; !done && !HasFailure(); step++) {
+			unsigned left = step;
+
+			empty_all();
+			if (gets) {
+				ASSERT_TRUE(percpu_put(slot, pool.chain({ 1, 2 }), 5));
+			}
+			room_of(slot) = 5;
+			done = true;
+			steps::run(call, [&] {
+				if (left--)
+					return true;
+				done = false;
+				EXPECT_TRUE(percpu_push(slot, pool.at(9), pool.bias));
+				EXPECT_EQ(percpu_pop(slot, pool.bias), pool.at(9));
+				return false;
+			});
+			if (!gets)
+				got = percpu_take(slot, 0);
+			EXPECT_EQ(pool.index(got), 1) << step;
+			if (&call - calls != 3) {
+				EXPECT_EQ(pool.walk(got), (std::vector<long>{ 1, 2 })) << step;
+			}
+			EXPECT_EQ(percpu_pop(slot, pool.bias), nullptr) << step;
+		}
+	}
+}
+
 /* A pusher that is preempted before it has counted, while its object is taken. */
 TEST_P(list, a_drained_list_is_not_full_for_ever)
 {
