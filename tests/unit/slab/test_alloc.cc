@@ -11,10 +11,6 @@
 #include "check.h"
 #include "start.h"
 
-extern "C" {
-#include "slab/shadow/sample.h"
-}
-
 namespace {
 
 class alloc : public testing::TestWithParam<uint32_t> {
@@ -232,25 +228,6 @@ TEST_P(alloc, what_may_want_a_lock_is_put_off_under_one)
 		EXPECT_EQ(cache_postponed, nullptr);
 		check_cache(cache, {});
 	}
-}
-
-/* Who keeps the profile hears of each that goes, once. */
-TEST_P(alloc, a_sampled_object_that_goes_is_told)
-{
-	static std::vector<void *> gone;
-	const struct sample_keeper keeper = { nullptr, [](void *object) { gone.push_back(object); },
-					      nullptr }, *had = sample_keeper;
-	void *one = cache_alloc(cache), *two = cache_alloc(cache);
-
-	gone.clear();
-	sample_keeper = &keeper;
-	cache_free(cache, one);
-	EXPECT_TRUE(gone.empty()) << "it is not sampled";
-	cache->is_sampled = true;
-	cache_free(cache, two);
-	cache->is_sampled = false;
-	sample_keeper = had;
-	EXPECT_EQ(gone, std::vector<void *>{ two });
 }
 
 /* However a free has made the list: what is in it and its room are as long as a list gets. */
