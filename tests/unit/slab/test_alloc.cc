@@ -230,6 +230,18 @@ TEST_P(alloc, what_may_want_a_lock_is_put_off_under_one)
 	}
 }
 
+TEST_P(alloc, a_thread_that_only_frees_gets_lists)
+{
+	if (percpu_backend > BACKEND_THREAD)
+		GTEST_SKIP() << "other backends take any thread";
+	void *one = cache_alloc(cache);
+
+	std::thread([&] {
+		cache_free(cache, one);
+		EXPECT_TRUE(slub_thread.flags & THREAD_CHECKED);
+	}).join();
+}
+
 /* However a free has made the list: what is in it and its room are as long as a list gets. */
 TEST_P(alloc, a_list_has_room_for_what_it_lacks)
 {

@@ -116,6 +116,18 @@ TEST_P(barn, oldest_of_another_cpu_only_without_own)
 		chain_flush(cache, c);
 }
 
+TEST_P(barn, a_cpu_without_one_is_passed_by)
+{
+	void *far = chain();
+
+	percpu_area_make(other_cpu() + 2);
+	struct ::barn *third = barn_of(cache, other_cpu() + 2);
+	ASSERT_TRUE(barn_put(cache, far, 1));
+	third->chains[third->newest++ % BARN_CHAINS] = own->chains[--own->newest % BARN_CHAINS];
+	EXPECT_EQ(barn_get(cache, &nr), far);
+	chain_flush(cache, far);
+}
+
 TEST_P(barn, holds_so_many_chains)
 {
 	std::vector<void *> objects, over;
