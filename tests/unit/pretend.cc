@@ -41,6 +41,11 @@ extern "C" void os_rseq_unregister(void)
 {
 }
 
+extern "C" bool os_thread_is_first(void)
+{
+	return sys_call4(SYS_gettid, 0, 0, 0, 0) == sys_call4(SYS_getpid, 0, 0, 0, 0);
+}
+
 extern "C" bool os_rseq_has_cpu(void)
 {
 	return true;
