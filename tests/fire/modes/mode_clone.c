@@ -52,9 +52,13 @@ static void *make_tls(void)
 	tcb = allocate ? allocate(NULL) : NULL;
 	if (!tcb)
 		return NULL;
+#if defined(__x86_64__)
 	tcb[0] = tcb[2] = tcb;	/* tcbhead_t: tcb, self */
 	tcb[5] = own[5];	/* stack guard */
 	tcb[6] = own[6];	/* pointer guard */
+#else
+	(void)own;		/* ld.so has filled it in */
+#endif
 	return tcb;
 }
 

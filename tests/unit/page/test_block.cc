@@ -115,18 +115,6 @@ TEST_F(block, freeing_touches_no_memory_of_the_block)
 	block_free(one, 3, 0);
 }
 
-/* Pages behind @start that are in memory. */
-size_t resident(void *start, size_t pages)
-{
-	std::vector<unsigned char> is_there(pages);
-	size_t n = 0;
-
-	EXPECT_EQ(mincore(start, pages * PAGE_BYTES, is_there.data()), 0);
-	for (unsigned char one : is_there)
-		n += one & 1;
-	return n;
-}
-
 bool kernel_can_populate()
 {
 	void *page = mmap(nullptr, PAGE_BYTES, PROT_READ | PROT_WRITE,
@@ -140,14 +128,16 @@ bool kernel_can_populate()
 /* Its memory is there, and so is what the next blocks are taken from, as idle memory. */
 TEST_F(block, a_touched_block_brings_its_window)
 {
+	if (os_page_size() != PAGE_BYTES)
+		GTEST_SKIP() << "the system's pages are larger";
 	if (!kernel_can_populate())
 		GTEST_SKIP() << "Linux before 5.14";
 	page_purge_all();
 	ASSERT_EQ(page_nr_dirty(), 0u);
 	auto *one = (char *)block_alloc_touched(1, 0);
 	ASSERT_NE(one, nullptr);
-	EXPECT_EQ(resident(one, 16), 16u);
-	EXPECT_EQ(resident(one + 16 * PAGE_BYTES, 16), 0u);
+	EXPECT_EQ(resident_pages(one, 16 * PAGE_BYTES), 16u);
+	EXPECT_EQ(resident_pages(one + 16 * PAGE_BYTES, 16 * PAGE_BYTES), 0u);
 	EXPECT_EQ(page_nr_dirty(), 14u);
 	expect_zones_whole([&] {
 		std::vector<bool> used(256ul << (20 - PAGE_SHIFT));
@@ -159,10 +149,10 @@ TEST_F(block, a_touched_block_brings_its_window)
 	EXPECT_EQ(two, one + 2 * PAGE_BYTES);
 	EXPECT_EQ(page_nr_dirty(), 12u);
 	auto *large = (char *)block_alloc(5, 0, nullptr);
-	EXPECT_EQ(resident(large, 32), 0u);
+	EXPECT_EQ(resident_pages(large, 32 * PAGE_BYTES), 0u);
 	/* One larger than a window is a window. */
 	auto *larger = (char *)block_alloc_touched(6, 0);
-	EXPECT_EQ(resident(larger, 64), 64u);
+	EXPECT_EQ(resident_pages(larger, 64 * PAGE_BYTES), 64u);
 	EXPECT_EQ(page_nr_dirty(), 12u);
 	block_free(one, 1, 0);
 	block_free(two, 1, 0);
@@ -173,14 +163,16 @@ TEST_F(block, a_touched_block_brings_its_window)
 /* The memory of half of it is there, and nobody would ever give it back. */
 TEST_F(block, a_window_that_broke_off_is_idle_memory)
 {
+	if (os_page_size() != PAGE_BYTES)
+		GTEST_SKIP() << "the system's pages are larger";
 	page_purge_all();
 	populate_breaks_off = true;
 	auto *one = (char *)block_alloc_touched(0, 0);
 	populate_breaks_off = false;
 	ASSERT_NE(one, nullptr);
-	EXPECT_EQ(resident(one, 16), 8u);
+	EXPECT_EQ(resident_pages(one, 16 * PAGE_BYTES), 8u);
 	page_purge_all();
-	EXPECT_EQ(resident(one, 16), 1u);
+	EXPECT_EQ(resident_pages(one, 16 * PAGE_BYTES), 1u);
 	block_free(one, 0, 0);
 }
 

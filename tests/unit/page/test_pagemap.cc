@@ -155,7 +155,7 @@ TEST_F(pagemap, flags_keep_their_parts_apart)
 
 bool is_mapped(uintptr_t addr)
 {
-	return msync((void *)(addr & ~4095ul), 4096, MS_ASYNC) == 0;
+	return msync((void *)round_down(addr, os_page_size()), 1, MS_ASYNC) == 0;
 }
 
 /* A start that fails behind this one gives all of it back, and the next begins anew. */

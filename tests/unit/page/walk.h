@@ -81,13 +81,16 @@ inline size_t heap_page(const void *addr)
 /* Pages of [start, start + bytes) that have memory behind them. */
 inline size_t resident_pages(const void *start, size_t bytes)
 {
-	std::vector<unsigned char> map(bytes / PAGE_BYTES);
+	/* The system's pages may be larger. */
+	const size_t unit = os_page_size(), from = round_down((uintptr_t)start, unit);
+	const size_t end = (uintptr_t)start + bytes;
+	std::vector<unsigned char> map(round_up(end - from, unit) / unit);
 	size_t n = 0;
 
-	if (mincore(const_cast<void *>(start), bytes, map.data()))
+	if (mincore((void *)from, end - from, map.data()))
 		return SIZE_MAX;
-	for (unsigned char page : map)
-		n += page & 1;
+	for (uintptr_t at = (uintptr_t)start; at < end; at += PAGE_BYTES)
+		n += map[(at - from) / unit] & 1;
 	return n;
 }
 

@@ -79,6 +79,8 @@ protected:
 
 TEST_F(holes, what_is_sparse_gives_back_its_free_pages)
 {
+	if (os_page_size() != PAGE_BYTES)
+		GTEST_SKIP() << "the system's pages are larger";
 	struct slub_cache *cache = test_cache(1024);
 	std::vector<void *> mine, kept;
 
@@ -115,6 +117,8 @@ TEST_F(holes, what_is_sparse_gives_back_its_free_pages)
 /* The budget hears of each page that has memory again. */
 TEST_F(holes, what_is_carved_anew_is_bought)
 {
+	if (os_page_size() != PAGE_BYTES)
+		GTEST_SKIP() << "the system's pages are larger";
 	struct slub_cache *cache = test_cache(1024);
 	std::vector<void *> mine = { one_of_1000(cache) };
 	struct page *slab = slab_of(cache, mine[0]);
@@ -182,6 +186,8 @@ TEST_F(holes, a_constructed_object_stays_as_it_is)
 /* Between the look at a cache and the pin it may end, and its place be another one's. */
 TEST_F(holes, none_in_a_cache_that_has_a_constructor_by_then)
 {
+	if (os_page_size() != PAGE_BYTES)
+		GTEST_SKIP() << "the system's pages are larger";
 	/* Walks go on with it, so it is in their list for good. */
 	static struct slub_cache cache;
 
