@@ -43,6 +43,10 @@ static always_inline uintptr_t front_slot(struct front front, size_t bytes)
 	const uint16_t *slots = (const uint16_t *)(front.base - TABLE_NONE) -
 				TABLE_SIZES;
 
+#if SLUB_CPU_AARCH64
+	/* No offset reaches so far there: else it is added to each address in two steps. */
+	__asm__("" : "+r"(slots));
+#endif
 	return slots[size_index(bytes)];
 }
 

@@ -17,16 +17,13 @@ _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 	"ldr %w[r], [%[slot], #8]\n\t"					\
 	"add %w[r], %w[r], " n_ "\n\t"					\
 	"str %w[r], [%[slot], #8]\n\t"
-/* The room is in %w[r]. */
-#define RSEQ_HAS_ROOM							\
-	"ldr %w[r], [%[slot], #8]\n\t"					\
-	"cmp %w[r], #0\n\t"						\
-	"b.le %l[failed]\n\t"
-#define RSEQ_ROOM_TAKE							\
-	"sub %w[r], %w[r], #1\n\t"					\
-	"str %w[r], [%[slot], #8]\n\t"
 
-/* @next_ leaves the object behind %[object] in %[t]. */
+/*
+ * Head and room are loaded one by one, as they were stored: a pair would save an instruction, and
+ * wait for two stores that no processor need forward to one load.
+ *
+ * @next_ leaves the object behind %[object] in %[t], and may use %[r].
+ */
 #define RSEQ_POP_BY(entrance_, object_, slot_, t_, next_, ...)		\
 	do {								\
 		uintptr_t r_;						\
@@ -53,9 +50,11 @@ _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 		__asm__ volatile goto(					\
 			SLUB_SEQ_ENTER					\
 			SLUB_SEQ_ADD_AREA				\
-			RSEQ_HAS_ROOM					\
+			"ldr %w[r], [%[slot], #8]\n\t"			\
+			"subs %w[r], %w[r], #1\n\t"			\
+			"b.lt %l[failed]\n\t"				\
 			link_						\
-			RSEQ_ROOM_TAKE					\
+			"str %w[r], [%[slot], #8]\n\t"			\
 			"str %[object], [%[slot]]"			\
 			SLUB_SEQ_LEAVE					\
 			: [t] "=&r"(t_), [r] "=&r"(r_),			\
