@@ -77,7 +77,7 @@ inline void page(size_t reserve, size_t retain, uint32_t nr_nodes = 1)
 
 	stay_if_uniprocessor();
 	option_read(environ);
-	option("RESERVE=" + std::to_string(reserve));
+	option("ADDRESS_SPACE=" + std::to_string(reserve));
 	if (retain != option_value(OPTION_retain))
 		option("RETAIN=" + std::to_string(retain));
 	option("HUGE=never");
