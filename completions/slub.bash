@@ -49,6 +49,7 @@ _slub_run()
 			--profile_file= --profile_seed= --guard= --guard_places= --deepbind= \
 			--attach= \
 			--quarantine= --large_quarantine= --free_fill= --zero_on_free \
+			--check_calls \
 			--pressure= --hardened --verbose --force --help --" -- "$word"))
 		[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
 	else
@@ -109,10 +110,23 @@ _slub()
 
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
-		COMPREPLY=($(compgen -W "run check doctor top info stats exporter map profile \
-			options debug validate shrink leaks traces guard set explain help --help \
-			--version" \
+		COMPREPLY=($(compgen -W "run doctor info stats map profile debug traces explain \
+			exporter help --help --version" \
 			-- "$word"))
+		return
+	fi
+	# What stands beneath a command is completed as by its own name.
+	case "${COMP_WORDS[1]} ${COMP_WORDS[2]-}" in
+	"run --options"|"doctor --check"|"info --top"|"traces --leaks"|\
+	"debug validate"|"debug shrink"|"debug guard"|"debug set")
+		if ((COMP_CWORD > 2)); then
+			COMP_WORDS=("${COMP_WORDS[0]}" "${COMP_WORDS[2]#--}" "${COMP_WORDS[@]:3}")
+			((COMP_CWORD--))
+		fi
+		;;
+	esac
+	if [[ ${COMP_WORDS[1]} == debug && $COMP_CWORD -eq 2 && $word != -* ]]; then
+		COMPREPLY=($(compgen -W "validate shrink guard set $(_slub_pids)" -- "$word"))
 		return
 	fi
 	case ${COMP_WORDS[1]} in

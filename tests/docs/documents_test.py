@@ -13,6 +13,9 @@ import unittest
 
 SOURCE = ""
 # Variables that are no options of the library.
+# `slub ABOVE WORD` has the manual page of a command of its own.
+BENEATH = {("run", "--options"), ("doctor", "--check"), ("info", "--top"), ("traces", "--leaks"),
+           ("debug", "validate"), ("debug", "shrink"), ("debug", "guard"), ("debug", "set")}
 OF_OTHERS = {"SLUB_OPTIONS", "SLUB_LIBRARY", "SLUB_LIB_DIR", "SLUB_LINK", "SLUB_INJECT"}
 
 
@@ -102,6 +105,10 @@ class Names(unittest.TestCase):
                     r"(?m)(?:`|^    |^\$ )(?:build/)?slub ([a-z]+)\b([^`\n]*)", text):
                 if not os.path.exists(os.path.join(SOURCE, "docs", "man", f"slub-{command}.1")):
                     continue                    # gdb's
+                word = (rest.split() or [""])[0]
+                if (command, word) in BENEATH:
+                    command, rest = word.strip("-"), rest.split(None, 1)[1:]
+                    rest = rest[0] if rest else ""
                 known = self.options_of(command)
                 for word in re.split(r"[#|;&]", rest)[0].split():
                     if word == "--" or command == "run" and word[0] != "-":

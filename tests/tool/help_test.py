@@ -53,7 +53,10 @@ def options_of_help(text):
 class Help(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        names = re.findall(r"(?m)^  (\w+) ", slub("--help").stdout)
+        listed = slub("--help").stdout
+        cls.beneath = re.findall(r"(?m)^    (\w+) (\S+) ", listed)
+        names = re.findall(r"(?m)^  (\w+) ", listed)
+        names += [word.strip("-") for _, word in cls.beneath]
         cls.helps = {name: options_of_help(slub(name, "--help").stdout)
                      for name in names if name != "help"}
         cls.values = dict(VALUES)
@@ -81,6 +84,19 @@ class Help(unittest.TestCase):
         for command, options in self.helps.items():
             self.assertIn("help", options, command)
             self.assertEqual(slub(command, "--help").returncode, 0)
+
+    def test_those_beneath_another_have_their_old_names_too(self):
+        self.assertEqual(len(self.beneath), 8)
+        for above, word in self.beneath:
+            text = slub(above, word, "--help").stdout
+            self.assertIn(f"usage: slub {above} {word}", text)
+            self.assertEqual(slub(word.strip("-"), "--help").stdout, text)
+            self.assertEqual(slub("help", above, word).stdout, text)
+
+    def test_the_list_fits_a_screen(self):
+        lines = slub("--help").stdout.splitlines()
+        self.assertLessEqual(len(lines), 30)
+        self.assertLessEqual(max(map(len, lines)), 80)
 
     def test_each_option_of_the_help_is_taken(self):
         for command, options in self.helps.items():

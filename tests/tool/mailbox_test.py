@@ -162,7 +162,7 @@ class Answers(Mailbox):
         self.assertIn("guards no more", self.done("guard", "-p", pid, "0"))
         self.assertIsNone(process.poll())
         self.assertRefused(slub("guard", "-p", pid, "many"), 2, "'many' is not a number")
-        self.assertRefused(slub("guard", "-p", pid), 2, "usage: slub guard PID N")
+        self.assertRefused(slub("guard", "-p", pid), 2, "usage: slub debug guard PID N")
 
     def test_set(self):
         process = self.busy()

@@ -450,7 +450,9 @@ class Completion(unittest.TestCase):
         return done.stdout.split()
 
     def test_completion(self):
-        self.assertEqual(self.complete("to"), ["top"])
+        self.assertEqual(self.complete("st"), ["stats"])
+        self.assertEqual(self.complete("debug", "va"), ["validate"])
+        self.assertEqual(self.complete("debug", "validate", "--js"), ["--json"])
         self.assertEqual(self.complete("help", "i"), ["info"])
         self.assertEqual(self.complete("info", "--s"), ["--slabs", "--sort-loss", "--size",
                                                         "--shrink"])

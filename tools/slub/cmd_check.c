@@ -22,7 +22,7 @@ struct request {
 
 static void print_check_help(FILE *to)
 {
-	fputs("usage: slub check [OPTION...] [-p] PID\n\n"
+	fputs("usage: slub doctor --check [OPTION...] [-p] PID\n\n"
 	      "Tells whether libslub is the malloc of a running process, and\n"
 	      "how it runs there.  The process is not stopped.\n\n"
 	      "  -p, --process=PID  the process\n"
@@ -85,7 +85,7 @@ static int parse(int argc, char **argv, struct request *request)
 	}
 	if (pid && optind == argc)
 		return parse_pid(pid, &request->pid);
-	complain("check: needs one PID; usage: slub check [OPTION...] PID");
+	complain("check: needs one PID; usage: slub doctor --check [OPTION...] PID");
 	return STATUS_USAGE;
 }
 

@@ -11,7 +11,7 @@
 
 static void print_guard_help(FILE *to)
 {
-	fputs("usage: slub guard [OPTION...] [-p] PID N\n\n"
+	fputs("usage: slub debug guard [OPTION...] [-p] PID N\n\n"
 	      "Has a process put one object in N between guard pages from now\n"
 	      "on; 0 for none.  `slub explain` tells what happened to one.\n\n"
 	      "  -p, --process=PID      the process\n", to);
@@ -64,7 +64,7 @@ static int guard(int argc, char **argv)
 	}
 	if (!*every) {
 		complain("guard: needs N, of how many objects one is guarded; "
-			 "usage: slub guard PID N");
+			 "usage: slub debug guard PID N");
 		return STATUS_USAGE;
 	}
 	if (!is_count(every)) {

@@ -7,7 +7,7 @@
 
 static void print_shrink_help(FILE *to)
 {
-	fputs("usage: slub shrink [OPTION...] [-p] PID [CACHE]\n\n"
+	fputs("usage: slub debug shrink [OPTION...] [-p] PID [CACHE]\n\n"
 	      "Has a process empty its caches' lists and give their empty slabs\n"
 	      "back.  CACHE is a name, or its beginning and a '*'; all without\n"
 	      "it.\n\n"

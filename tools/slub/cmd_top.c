@@ -10,7 +10,7 @@
 
 static void print_top_help(FILE *to)
 {
-	fputs("usage: slub top [OPTION...] -p TARGET\n\n"
+	fputs("usage: slub info --top [OPTION...] -p TARGET\n\n"
 	      "Shows the caches of a process, the largest first, again and\n"
 	      "again; text, once, where the output is no terminal.  The\n"
 	      "process is not stopped.\n\n"

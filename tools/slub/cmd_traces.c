@@ -257,7 +257,7 @@ static int traces_main(int argc, char **argv)
 
 const struct command cmd_traces = {
 	.name = "traces",
-	.summary = "prints who allocated and freed the objects of watched caches",
+	.summary = "prints who allocated and freed objects of watched caches",
 	.print_help = print_traces_help,
 	.main = traces_main,
 };

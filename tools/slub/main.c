@@ -8,49 +8,78 @@
 
 static const struct command *const commands[] = {
 	&cmd_run,
-	&cmd_check,
 	&cmd_doctor,
-	&cmd_top,
 	&cmd_info,
 	&cmd_stats,
-	&cmd_exporter,
 	&cmd_map,
 	&cmd_profile,
-	&cmd_options,
 	&cmd_debug,
-	&cmd_validate,
-	&cmd_shrink,
-	&cmd_leaks,
-	&cmd_guard,
-	&cmd_set,
-	&cmd_explain,
 	&cmd_traces,
+	&cmd_explain,
+	&cmd_exporter,
 };
 
 #define NR_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
+/* Those beneath another, by its first argument; by its own name too, as up to 0.1. */
+static const struct {
+	const char *above;
+	const char *word;
+	const struct command *command;
+} beneath[] = {
+	{ "run", "--options", &cmd_options },
+	{ "doctor", "--check", &cmd_check },
+	{ "info", "--top", &cmd_top },
+	{ "debug", "validate", &cmd_validate },
+	{ "debug", "shrink", &cmd_shrink },
+	{ "debug", "guard", &cmd_guard },
+	{ "debug", "set", &cmd_set },
+	{ "traces", "--leaks", &cmd_leaks },
+};
+
+#define NR_BENEATH (sizeof(beneath) / sizeof(beneath[0]))
+
+static void print_commands(FILE *to)
+{
+	for (size_t i = 0; i < NR_COMMANDS; i++) {
+		fprintf(to, "  %-18s %s\n", commands[i]->name, commands[i]->summary);
+		for (size_t k = 0; k < NR_BENEATH; k++) {
+			if (!strcmp(beneath[k].above, commands[i]->name))
+				fprintf(to, "    %s %-*s %s\n", beneath[k].above,
+					15 - (int)strlen(beneath[k].above), beneath[k].word,
+					beneath[k].command->summary);
+		}
+	}
+}
+
 static void print_help(FILE *to)
 {
 	fputs("usage: slub COMMAND [ARGUMENT...]\n\n", to);
-	for (size_t i = 0; i < NR_COMMANDS; i++)
-		fprintf(to, "  %-12s %s\n", commands[i]->name,
-			commands[i]->summary);
-	fprintf(to, "  %-12s %s\n\n", "help COMMAND", "explains a command");
+	print_commands(to);
+	fprintf(to, "  %-18s %s\n\n", "help COMMAND", "explains a command");
 	fputs("  -h, --help     prints this\n"
-	      "  -V, --version  prints the version\n", to);
+	      "  -V, --version  prints the version\n\n"
+	      "For example: slub run redis-server, then slub info --top PID\n", to);
 }
 
 static const struct command *find_command(const char *name)
 {
-	const char *names[NR_COMMANDS + 1] = { [NR_COMMANDS] = "help" };
+	const char *names[NR_COMMANDS + NR_BENEATH + 1];
 	const char *near;
+	size_t nr = 0;
 
 	for (size_t i = 0; i < NR_COMMANDS; i++) {
 		if (!strcmp(commands[i]->name, name))
 			return commands[i];
-		names[i] = commands[i]->name;
+		names[nr++] = commands[i]->name;
 	}
-	near = nearest_word(name, names, NR_COMMANDS + 1);
+	for (size_t i = 0; i < NR_BENEATH; i++) {
+		if (!strcmp(beneath[i].command->name, name))
+			return beneath[i].command;
+		names[nr++] = beneath[i].command->name;
+	}
+	names[nr++] = "help";
+	near = nearest_word(name, names, nr);
 	if (near)
 		complain("unknown command '%s'; did you mean '%s'?", name, near);
 	else
@@ -58,14 +87,20 @@ static const struct command *find_command(const char *name)
 	return NULL;
 }
 
+/* The one that @word names beneath @above, or NULL. */
+static const struct command *find_beneath(const struct command *above, const char *word)
+{
+	for (size_t i = 0; word && i < NR_BENEATH; i++) {
+		if (!strcmp(beneath[i].above, above->name) && !strcmp(beneath[i].word, word))
+			return beneath[i].command;
+	}
+	return NULL;
+}
+
 static int help(int argc, char **argv)
 {
-	const struct command *command;
+	const struct command *command, *below;
 
-	if (argc > 2) {
-		complain("help takes one command; usage: slub help COMMAND");
-		return STATUS_USAGE;
-	}
 	if (argc < 2) {
 		print_help(stdout);
 		return 0;
@@ -73,8 +108,23 @@ static int help(int argc, char **argv)
 	command = find_command(argv[1]);
 	if (!command)
 		return STATUS_USAGE;
-	command->print_help(stdout);
+	below = argc == 3 ? find_beneath(command, argv[2]) : NULL;
+	if (argc > 2 && !below) {
+		complain("help takes one command; usage: slub help COMMAND");
+		return STATUS_USAGE;
+	}
+	(below ? below : command)->print_help(stdout);
 	return 0;
+}
+
+static int run_command(int argc, char **argv)
+{
+	const struct command *command = find_command(argv[0]), *below;
+
+	if (!command)
+		return STATUS_USAGE;
+	below = find_beneath(command, argv[1]);
+	return below ? below->main(argc - 1, argv + 1) : command->main(argc, argv);
 }
 
 static int dispatch(int argc, char **argv)
@@ -84,7 +134,6 @@ static int dispatch(int argc, char **argv)
 		{ "version", no_argument, NULL, 'V' },
 		{ NULL, 0, NULL, 0 },
 	};
-	const struct command *command;
 
 	switch (getopt_long(argc, argv, "+:hV", options, NULL)) {
 	case 'h':
@@ -105,8 +154,7 @@ static int dispatch(int argc, char **argv)
 	optind = 0;		/* glibc's and musl's way to start over */
 	if (!strcmp(argv[0], "help"))
 		return help(argc, argv);
-	command = find_command(argv[0]);
-	return command ? command->main(argc, argv) : STATUS_USAGE;
+	return run_command(argc, argv);
 }
 
 int main(int argc, char **argv)
