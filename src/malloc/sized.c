@@ -92,11 +92,10 @@ static cold bool complain(struct slub_cache *cache, const void *ptr,
 	if (cache)
 		stat_add(cache, STAT_WRONG_SIZE);
 	say_once(ptr, told, have);
-	if (cache && cache->debug)
-		debug_free_size(cache, ptr, told, have);
-	else if (SLUB_CONFIG_HARDENED || is_certain(told, have, align))
+	if ((SLUB_CONFIG_HARDENED || is_certain(told, have, align)) &&
+	    !(cache && cache->debug))
 		return misuse_size(ptr, cache ? cache->name : "large block");
-	else if (cache)
+	if (cache)
 		debug_free_size(cache, ptr, told, have);
 	return true;
 }
@@ -122,16 +121,12 @@ bool sized_check(void *ptr, size_t told, size_t align)
 	struct slub_cache *cache = cache_of(ptr);
 	size_t have;
 
-	if (cache && likely(!cache->debug)) {
-		if (unlikely(!fits_class(cache, ptr, told, align)))
-			return complain(cache, ptr, told, cache->object_size,
-					align);
-	} else if (cache && debug_knows_size(cache, ptr)) {
+	if (cache && cache->debug && debug_knows_size(cache, ptr)) {
 		have = cache_object_bytes(cache, ptr);
 		if (!is_what_was_asked(have, told))
 			return complain(cache, ptr, told, have, align);
 	} else if (cache) {
-		if (!fits_class(cache, ptr, told, align))
+		if (unlikely(!fits_class(cache, ptr, told, align)))
 			return complain(cache, ptr, told, cache->object_size,
 					align);
 	} else if (guard_owns(ptr)) {

@@ -36,10 +36,11 @@ _Atomic ptrdiff_t page_kept_bytes;
 
 void page_purge_init(const struct os_limits *limits)
 {
-	size_write(&regret_most, limits->memory_bytes / MEMORY_SHARE);
-	if (limits->address_bytes != SIZE_MAX ||
-	    option_was_given(OPTION_retain))
-		size_write(&regret_most, 0);
+	bool is_bounded = limits->address_bytes != SIZE_MAX ||
+			  option_was_given(OPTION_retain);
+
+	size_write(&regret_most,
+		   is_bounded ? 0 : limits->memory_bytes / MEMORY_SHARE);
 	page_limit_init();
 }
 
