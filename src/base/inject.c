@@ -5,9 +5,9 @@
 #if SLUB_CONFIG_INJECT
 
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/syscall.h"
 #include "base/thread.h"
 
@@ -25,7 +25,6 @@ static uint32_t settings;	/* enum settings_state */
 static const char *const names[] = {
 #define INJECT_POINT(name, what) #name,
 #include "base/inject.def"
-#undef INJECT_POINT
 };
 
 _Static_assert(INJECT_NR <= 64, "a bit for each");
@@ -115,35 +114,23 @@ static bool settings_are_read(void)
 
 /* ---- a passage ---- */
 
-/* splitmix64 */
-static uint64_t random_next(void)
+static uint64_t random_here(void)
 {
 	static __thread uint64_t state
 		__attribute__((tls_model("initial-exec")));
 	static uint64_t nr_threads;
-	uint64_t z;
 
 	if (!state)
 		state = (seed + __atomic_add_fetch(&nr_threads, 1,
 						   __ATOMIC_RELAXED)) *
 			0xd1342543de82ef95ull;
-	z = (state += 0x9e3779b97f4a7c15ull);
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return z ^ z >> 31;
+	return random_next(&state);
 }
 
 bool inject_is_hit(enum inject_point point)
 {
 	return settings_are_read() && rate && points >> point & 1 &&
-	       random_next() % rate == 0;
-}
-
-static void pause_for(uint64_t us)
-{
-	struct timespec pause = { 0, (long)(us * 1000 % 1000000000) };
-
-	sys_call4(SYS_nanosleep, (long)&pause, 0, 0, 0);
+	       random_here() % rate == 0;
 }
 
 void inject_wait(enum inject_point point)
@@ -152,14 +139,14 @@ void inject_wait(enum inject_point point)
 
 	if (likely(!inject_is_hit(point)))
 		return;
-	dice = random_next();
+	dice = random_here();
 	switch (dice % 4) {
 	case 0:
 		for (uint64_t i = 0; i < dice / 4 % 2000; i++)
 			compiler_barrier();
 		break;
 	case 1:
-		pause_for(dice / 4 % (sleep_us + 1));
+		sys_sleep_ns(1000 * (dice / 4 % (sleep_us + 1)));
 		break;
 	default:
 		sys_call4(SYS_sched_yield, 0, 0, 0, 0);

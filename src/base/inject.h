@@ -25,7 +25,6 @@
 enum inject_point {
 #define INJECT_POINT(name, what) INJECT_##name,
 #include "base/inject.def"
-#undef INJECT_POINT
 	INJECT_NR,
 };
 

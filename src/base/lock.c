@@ -69,13 +69,8 @@ void lock_fork_begin(void)
 
 static void fork_wait(void)
 {
-	struct {
-		long seconds;
-		long nanoseconds;
-	} wait = { 0, FORK_WAIT_NS };
-
 	slub_thread.fork_patience--;
-	sys_call4(SYS_nanosleep, (long)&wait, 0, 0, 0);
+	sys_sleep_ns(FORK_WAIT_NS);
 }
 
 void lock_acquire_for_fork(struct lock *lock)

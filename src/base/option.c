@@ -7,6 +7,7 @@
 #include "base/bits.h"
 #include "base/log.h"
 #include "base/nearest.h"
+#include "base/word.h"
 
 #define PREFIX "SLUB_"
 #define PREFIX_LENGTH 5
@@ -45,12 +46,6 @@ static const struct option_row rows[OPTION_NR] = {
 #define OPTION_WORDS(name, form, sentence) \
 	{ #name, KIND_WORDS, "", 0, 0 },
 #include "base/option.def"
-#undef OPTION_ENUM
-#undef OPTION_SIZE
-#undef OPTION_AUTO
-#undef OPTION_NUMBER
-#undef OPTION_TEXT
-#undef OPTION_WORDS
 };
 
 static struct option_state states[OPTION_NR] = {
@@ -58,9 +53,6 @@ static struct option_state states[OPTION_NR] = {
 #define OPTION_SIZE(name, value, ...) { value, NULL, false },
 #define OPTION_TEXT(name, ...) { 0, NULL, false },
 #include "base/option.def"
-#undef OPTION_ENUM
-#undef OPTION_SIZE
-#undef OPTION_TEXT
 };
 
 /* A piece of somebody else's string. */
@@ -92,56 +84,15 @@ void option_settle(enum option_id id, size_t value)
 	states[id].given = true;
 }
 
-static char lower(char c)
-{
-	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 static bool word_is(struct word word, struct word other)
 {
 	if (word.length != other.length)
 		return false;
 	for (size_t i = 0; i < word.length; i++) {
-		if (lower(word.start[i]) != lower(other.start[i]))
+		if (letter_lower(word.start[i]) != letter_lower(other.start[i]))
 			return false;
 	}
 	return true;
-}
-
-/* The @i-th letter of @a and the @j-th of @b, counted from 1. */
-static bool same_letter(struct word a, size_t i, struct word b, size_t j)
-{
-	return lower(a.start[i - 1]) == lower(b.start[j - 1]);
-}
-
-/*
- * Edits (insert, remove, change, swap neighbours) that turn @a into @b, which has
- * up to NAME_LENGTH_MAX letters.
- */
-static cold size_t edit_distance(struct word a, struct word b)
-{
-	size_t rows[3][NAME_LENGTH_MAX + 1];
-	size_t *before = rows[0], *last = rows[1], *row = rows[2], *unused;
-
-	for (size_t j = 0; j <= b.length; j++)
-		last[j] = j;
-	for (size_t i = 1; i <= a.length; i++) {
-		row[0] = i;
-		for (size_t j = 1; j <= b.length; j++) {
-			bool same = same_letter(a, i, b, j);
-
-			row[j] = min_size(min_size(last[j], row[j - 1]) + 1,
-					  last[j - 1] + (same ? 0 : 1));
-			if (i > 1 && j > 1 && same_letter(a, i, b, j - 1) &&
-			    same_letter(a, i - 1, b, j))
-				row[j] = min_size(row[j], before[j - 2] + 1);
-		}
-		unused = before;
-		before = last;
-		last = row;
-		row = unused;
-	}
-	return last[b.length];
 }
 
 /* Steps through "a|b|c"; returns false at the end. */
@@ -185,7 +136,8 @@ static struct word nearest_choice(const char *choices, struct word value)
 		return best;
 	while (next_choice(&choices, &choice)) {
 		size_t d = choice.length <= NAME_LENGTH_MAX ?
-			   edit_distance(value, choice) : SIZE_MAX;
+			   edit_distance(value.start, value.length,
+				       choice.start, choice.length) : SIZE_MAX;
 
 		if (d < best_distance) {
 			best_distance = d;
@@ -197,7 +149,7 @@ static struct word nearest_choice(const char *choices, struct word value)
 
 static int unit_shift(char c)
 {
-	switch (lower(c)) {
+	switch (letter_lower(c)) {
 	case 'k':
 		return 10;
 	case 'm':
@@ -367,9 +319,6 @@ static cold void complain_name(struct word name)
 #define OPTION_SIZE(name, ...) "|" #name
 #define OPTION_TEXT(name, ...) "|" #name
 #include "base/option.def"
-#undef OPTION_ENUM
-#undef OPTION_SIZE
-#undef OPTION_TEXT
 		;
 	char given[NAME_LENGTH_MAX + 1];
 	char buf[NAME_LENGTH_MAX + 1];

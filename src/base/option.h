@@ -16,9 +16,6 @@ enum option_id {
 #define OPTION_SIZE(name, ...) OPTION_##name,
 #define OPTION_TEXT(name, ...) OPTION_##name,
 #include "base/option.def"
-#undef OPTION_ENUM
-#undef OPTION_SIZE
-#undef OPTION_TEXT
 	OPTION_NR,
 };
 

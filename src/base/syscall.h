@@ -68,6 +68,16 @@ static inline long sys_call4(long nr, long a, long b, long c, long d)
 	return sys_call6(nr, a, b, c, d, 0, 0);
 }
 
+static inline void sys_sleep_ns(uint64_t ns)
+{
+	struct {
+		long seconds;
+		long nanoseconds;
+	} pause = { (long)(ns / 1000000000u), (long)(ns % 1000000000u) };
+
+	sys_call4(SYS_nanosleep, (long)&pause, 0, 0, 0);
+}
+
 /*
  * The @i-th wait for another thread that is in the middle of something: a yield
  * at first.  It may have been preempted, and on a busy machine it takes many
@@ -78,15 +88,10 @@ static inline long sys_call4(long nr, long a, long b, long c, long d)
 
 static inline void sys_wait(unsigned int i)
 {
-	struct {
-		long seconds;
-		long nanoseconds;
-	} pause = { 0, WAIT_NS };
-
 	if (i < WAIT_YIELDS)
 		sys_call4(SYS_sched_yield, 0, 0, 0, 0);
 	else
-		sys_call4(SYS_nanosleep, (long)&pause, 0, 0, 0);
+		sys_sleep_ns(WAIT_NS);
 }
 
 static inline long sys_futex(uint32_t *word, int op, uint32_t value)

@@ -20,6 +20,7 @@
 #include <sys/auxv.h>
 #include <sys/uio.h>
 
+#include "base/hash.h"
 #include "debug/debug.h"
 
 /* ---- how far a stack goes ---- */
@@ -295,7 +296,7 @@ static uint32_t hash_of(const struct stack *stack)
 	uint64_t h = stack->nr;
 
 	for (uint32_t i = 0; i < stack->nr; i++)
-		h = (h ^ stack->frames[i]) * 0x9e3779b97f4a7c15ul ^ h >> 29;
+		h = (h ^ stack->frames[i]) * HASH_MULTIPLIER ^ h >> 29;
 	return (uint32_t)(h >> 32);
 }
 

@@ -22,11 +22,6 @@ static const struct option_kind_row rows[OPTION_NR] = {
 	{ #name, "", SLUB_ABI_OPTION_NUMBER, min, max },
 #define OPTION_TEXT(name, ...) { #name, "", SLUB_ABI_OPTION_TEXT, 0, 0 },
 #include "base/option.def"
-#undef OPTION_ENUM
-#undef OPTION_SIZE
-#undef OPTION_AUTO
-#undef OPTION_NUMBER
-#undef OPTION_TEXT
 };
 
 struct slub_abi_option slub_abi_options[OPTION_NR];

@@ -14,6 +14,7 @@
  * told, without it.
  */
 #define _GNU_SOURCE
+#include "base/hash.h"
 #include "inspect/profile.h"
 
 #include <errno.h>
@@ -58,10 +59,7 @@ static struct os_file_id file_before;
 
 uint64_t profile_clock_ns(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	return os_clock_read_ns(CLOCK_REALTIME);
 }
 
 /* ---- the book, under the lock ---- */
@@ -78,7 +76,7 @@ static void book_clear(void)
 
 static uint32_t *sample_bucket(const void *object)
 {
-	uint64_t h = ((uintptr_t)object >> 4) * 0x9e3779b97f4a7c15ull;
+	uint64_t h = ((uintptr_t)object >> 4) * HASH_MULTIPLIER;
 
 	return &book->sample_buckets[h >> 48 & (SAMPLE_BUCKETS - 1)];
 }

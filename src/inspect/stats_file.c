@@ -42,14 +42,6 @@ static _Atomic uint32_t is_wanted;	/* open it at the next chance */
 static _Atomic uint32_t census_busy;
 static _Atomic uint64_t census_due_ns;
 
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* ---- records ---- */
 
 static struct slub_stats_cache *record_at(size_t number)
@@ -112,7 +104,7 @@ static void records_write_all(void)
 	if (all)
 		census_all_free(all);
 	groups_record(groups_part(head));
-	head->census_ns = clock_ns(CLOCK_REALTIME);
+	head->census_ns = os_clock_read_ns(CLOCK_REALTIME);
 }
 
 static void census_if_due(void)
@@ -122,9 +114,9 @@ static void census_if_due(void)
 	if (os_clock_ns() < __atomic_load_n(&census_due_ns, __ATOMIC_RELAXED) ||
 	    __atomic_exchange_n(&census_busy, 1, __ATOMIC_ACQUIRE))
 		return;
-	begin = clock_ns(CLOCK_MONOTONIC);
+	begin = os_clock_read_ns(CLOCK_MONOTONIC);
 	records_write_all();
-	end = clock_ns(CLOCK_MONOTONIC);
+	end = os_clock_read_ns(CLOCK_MONOTONIC);
 	__atomic_store_n(&census_due_ns,
 			 end + max_size(CENSUS_PERIOD_NS,
 					(end - begin) * CENSUS_SHARE),
@@ -138,7 +130,7 @@ static void head_update(void)
 	head->totals[SLUB_STATS_LARGE_BYTES] = large_nr_pages() * PAGE_BYTES;
 	head->totals[SLUB_STATS_IDLE_BYTES] = page_nr_dirty() * PAGE_BYTES;
 	head->abi.heap_bytes = pagemap_committed();
-	head->update_ns = clock_ns(CLOCK_REALTIME_COARSE);
+	head->update_ns = os_clock_read_ns(CLOCK_REALTIME_COARSE);
 }
 
 /* ---- who writes ---- */
@@ -367,7 +359,7 @@ static void write_head(struct slub_stats_head *out, size_t records_offset)
 	out->size = sizeof(*out);
 	out->state = SLUB_STATS_RUNNING;
 	out->pid = (uint32_t)sys_call4(SYS_getpid, 0, 0, 0, 0);
-	out->start_ns = clock_ns(CLOCK_REALTIME);
+	out->start_ns = os_clock_read_ns(CLOCK_REALTIME);
 	out->totals[SLUB_STATS_BEGAN_TICKS] = began_ticks(out->pid);
 	out->options_offset = sizeof(*out);
 	out->nr_options = OPTION_NR;

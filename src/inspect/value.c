@@ -43,14 +43,7 @@ union space {
 
 static const struct row heap_rows[] = {
 #define VALUE_HEAP(name, kind, expression) { #name, SLUB_VALUE_##kind, ROW_CENSUS },
-#define VALUE_FIELD(...)
-#define VALUE_NODES(...)
-#define VALUE_COUNT(...)
 #include "inspect/value.def"
-#undef VALUE_HEAP
-#undef VALUE_FIELD
-#undef VALUE_NODES
-#undef VALUE_COUNT
 };
 
 #define NR_HEAP_ROWS (sizeof(heap_rows) / sizeof(heap_rows[0]))
@@ -61,31 +54,18 @@ static cold void heap_numbers(uint64_t *out)
 
 	census_heap(heap);
 #define VALUE_HEAP(name, kind, expression) *out++ = (expression);
-#define VALUE_FIELD(...)
-#define VALUE_NODES(...)
-#define VALUE_COUNT(...)
 #include "inspect/value.def"
-#undef VALUE_HEAP
-#undef VALUE_FIELD
-#undef VALUE_NODES
-#undef VALUE_COUNT
 }
 
 /* ---- a cache ---- */
 
 static const struct row cache_rows[] = {
-#define VALUE_HEAP(...)
 #define VALUE_FIELD(name, kind, field) { #name, SLUB_VALUE_##kind, ROW_PLAIN },
 #define VALUE_NODES(name, kind, field) { #name, SLUB_VALUE_##kind, ROW_PLAIN },
 #define VALUE_COUNT(name, kind, expression) { #name, SLUB_VALUE_##kind, ROW_CENSUS },
 #define COUNTER(name, meaning, kind, ...) { #name, SLUB_VALUE_COUNTER, ROW_##kind },
 #include "inspect/value.def"
 #include "inspect/counter.def"
-#undef VALUE_HEAP
-#undef VALUE_FIELD
-#undef VALUE_NODES
-#undef VALUE_COUNT
-#undef COUNTER
 };
 
 #define NR_CACHE_ROWS (sizeof(cache_rows) / sizeof(cache_rows[0]))
@@ -128,7 +108,6 @@ static uint64_t counter_number(enum row_source source, uint64_t one, uint64_t ot
 static cold void cache_numbers(const struct cache_census *census,
 			       const struct slub_stats_cache *record, uint64_t *out)
 {
-#define VALUE_HEAP(...)
 #define VALUE_FIELD(name, kind, field) *out++ = record->fields[SLUB_ABI_CACHE_##field];
 #define VALUE_NODES(name, kind, field) *out++ = nodes_sum(record, SLUB_ABI_NODE_##field);
 #define VALUE_COUNT(name, kind, expression) *out++ = (expression);
@@ -137,11 +116,6 @@ static cold void cache_numbers(const struct cache_census *census,
 				record->stats[SLUB_ABI_STAT_##other]);
 #include "inspect/value.def"
 #include "inspect/counter.def"
-#undef VALUE_HEAP
-#undef VALUE_FIELD
-#undef VALUE_NODES
-#undef VALUE_COUNT
-#undef COUNTER
 }
 
 static cold void cache_look(const struct slub_cache *cache,

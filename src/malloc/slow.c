@@ -2,6 +2,7 @@
 /*
  * What the fast path leaves: every decision that malloc and free make.
  */
+#include "base/stack.h"
 #include "debug/misuse.h"
 #include "malloc/malloc.h"
 #include "slab/core/suspect.h"
@@ -140,8 +141,8 @@ SLUB_EXPORT void slub_free(void *object)
 /* Is anything left that handlers could not free? */
 static bool frees_are_pending(void)
 {
-	return unlikely(__atomic_load_n(&cache_postponed, __ATOMIC_RELAXED) ||
-			__atomic_load_n(&deferred_frees, __ATOMIC_RELAXED));
+	return unlikely(!stack_is_empty(&cache_postponed) ||
+			!stack_is_empty(&deferred_frees));
 }
 
 /* The mark comes first: from the push on the object may be another thread's. */

@@ -7,26 +7,9 @@
 
 #define CPUS_MAX 8192
 
-/* The highest number in a list such as "0-3,8-11", plus one; 0: unreadable. */
-static uint32_t cpu_list_end(const char *path)
-{
-	char buf[256];
-	const char *s = buf;
-	uint32_t end = 0;
-
-	if (os_file_read(path, buf, sizeof(buf)) <= 0)
-		return 0;
-	while (*s >= '0' && *s <= '9') {
-		end = (uint32_t)os_parse_number(&s) + 1;
-		if (*s == '-' || *s == ',')
-			s++;
-	}
-	return end;
-}
-
 uint32_t os_cpus_possible(void)
 {
-	uint32_t end = cpu_list_end("/sys/devices/system/cpu/possible");
+	uint32_t end = os_list_end("/sys/devices/system/cpu/possible");
 
 	return end && end <= CPUS_MAX ? end : CPUS_MAX;
 }

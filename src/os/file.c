@@ -66,6 +66,22 @@ size_t os_parse_number(const char **s)
 	return n;
 }
 
+uint32_t os_list_end(const char *path)
+{
+	char buf[256];
+	const char *s = buf;
+	uint32_t end = 0;
+
+	if (os_file_read(path, buf, sizeof(buf)) <= 0)
+		return 0;
+	while (*s >= '0' && *s <= '9') {
+		end = (uint32_t)os_parse_number(&s) + 1;
+		if (*s == '-' || *s == ',')
+			s++;
+	}
+	return end;
+}
+
 /* Room for the strings, and as much for the table behind them. */
 #define ENVIRONMENT_BYTES ((size_t)4 << 20)
 

@@ -25,24 +25,6 @@ static uint32_t nodes_allowed(void)
 	return end;
 }
 
-/* The highest number in a list such as "0-3,8-11", plus one; 0: unreadable. */
-static uint32_t nodes_online(void)
-{
-	char buf[128];
-	const char *s = buf;
-	uint32_t end = 0;
-
-	if (os_file_read("/sys/devices/system/node/online", buf,
-			 sizeof(buf)) <= 0)
-		return 0;
-	while (*s >= '0' && *s <= '9') {
-		end = (uint32_t)os_parse_number(&s) + 1;
-		if (*s == '-' || *s == ',')
-			s++;
-	}
-	return end;
-}
-
 /*
  * Memory has a policy of its own before the thread's counts: what was started by
  * "numactl --membind=1" is to get memory of node 1 wherever it runs.
@@ -62,7 +44,7 @@ uint32_t os_nodes_read(void)
 	uint32_t end = nodes_allowed();
 
 	if (!end)
-		end = nodes_online();
+		end = os_list_end("/sys/devices/system/node/online");
 	if (!end)
 		return nr_nodes;
 	nr_nodes = end > OS_NODES_MAX ? OS_NODES_MAX : end;

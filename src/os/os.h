@@ -76,6 +76,8 @@ size_t os_cgroup_memory_max(const char *membership, const char *mount);
 /* clock.c */
 /* Monotonic, to a few milliseconds. */
 uint64_t os_clock_ns(void);
+/* CLOCK_REALTIME or another of the C library's. */
+uint64_t os_clock_read_ns(int clock);
 
 /* signal.c */
 /* Is this certainly a signal handler? */
@@ -147,6 +149,8 @@ long os_file_read(const char *path, char *buf, size_t size);
 long os_write_all(long fd, const char *buf, size_t bytes);
 /* The number at *@s, which moves behind it; 0 where there is none. */
 size_t os_parse_number(const char **s);
+/* The highest number in a list such as "0-3,8-11", plus one; 0: unreadable. */
+uint32_t os_list_end(const char *path);
 /*
  * Calls @use with the environment, also before the C library has set `environ`;
  * it is there during the call only.

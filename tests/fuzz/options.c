@@ -53,12 +53,6 @@ static void read_rows(void)
 #define OPTION_TEXT(name, sentence) { #name, 0, 0, 0, true, false, false },
 #define OPTION_WORDS(name, form, sentence) { #name, 0, 0, 0, true, true, false },
 #include "base/option.def"
-#undef OPTION_ENUM
-#undef OPTION_SIZE
-#undef OPTION_AUTO
-#undef OPTION_NUMBER
-#undef OPTION_TEXT
-#undef OPTION_WORDS
 	};
 
 	nr_rows = sizeof(all) / sizeof(all[0]);

@@ -9,7 +9,6 @@ const struct counter counters[] = {
 #define COUNTER(name, meaning, kind, one, other) \
 	{ #name, meaning, COUNTER_##kind, SLUB_ABI_STAT_##one, SLUB_ABI_STAT_##other },
 #include "inspect/counter.def"
-#undef COUNTER
 };
 
 const size_t nr_counters = sizeof(counters) / sizeof(counters[0]);

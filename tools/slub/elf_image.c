@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* An ELF file as it lies in another process's memory. */
+#include "base/hash.h"
 #include "elf_image.h"
 
 #include <elf.h>
@@ -104,15 +105,6 @@ static int read_dynamic(struct image *image)
 								  : -ENOENT;
 }
 
-static uint32_t gnu_hash(const char *name)
-{
-	uint32_t hash = 5381;
-
-	while (*name)
-		hash = hash * 33 + (unsigned char)*name++;
-	return hash;
-}
-
 /* 1 if symbol @nr is defined and has that name, 0 if not, or -errno. */
 static int symbol_matches(const struct image *image, uint32_t nr,
 			  const char *name, uint64_t *address)
@@ -145,7 +137,7 @@ static int symbol_matches(const struct image *image, uint32_t nr,
 static int look_up(const struct image *image, const char *name,
 		   uint64_t *address)
 {
-	uint32_t head[4], hash = gnu_hash(name), nr, in_chain;
+	uint32_t head[4], hash = hash_gnu(name), nr, in_chain;
 	uint64_t buckets, chains;
 	int error, match;
 

@@ -42,12 +42,6 @@ static const struct row rows[NR_SETTINGS] = {
 #define OPTION_WORDS(name, form, sentence) \
 	{ #name, KIND_WORDS, form, 0, 0, 0, sentence },
 #include "base/option.def"
-#undef OPTION_ENUM
-#undef OPTION_SIZE
-#undef OPTION_AUTO
-#undef OPTION_NUMBER
-#undef OPTION_TEXT
-#undef OPTION_WORDS
 };
 
 /* A switch may be given without its value: --verbose is --verbose=1. */
@@ -456,7 +450,6 @@ void settings_print(FILE *to)
 static const enum setting changeable[] = {
 #define OPTION_CHANGE(name, function) SETTING_##name,
 #include "inspect/change.def"
-#undef OPTION_CHANGE
 };
 
 #define NR_CHANGEABLE (sizeof(changeable) / sizeof(changeable[0]))

@@ -16,9 +16,6 @@ enum setting {
 #define OPTION_SIZE(name, ...) SETTING_##name,
 #define OPTION_TEXT(name, ...) SETTING_##name,
 #include "base/option.def"
-#undef OPTION_ENUM
-#undef OPTION_SIZE
-#undef OPTION_TEXT
 	NR_SETTINGS
 };
 

@@ -11,6 +11,7 @@
  *
  * Locks: buckets_lock protects the list of buckets.
  */
+#include "base/word.h"
 #include "reclaim/reclaim.h"
 #include "malloc/bucket/bucket_internal.h"
 
@@ -42,18 +43,6 @@ static struct slub_bucket *next_bucket(const struct list *item)
 
 /* ---- create ---- */
 
-static bool name_is_valid(const char *name)
-{
-	size_t n = 0;
-
-	for (; name && name[n]; n++) {
-		if (n == SLUB_BUCKET_NAME_MAX || name[n] <= ' ' ||
-		    name[n] > '~')
-			return false;
-	}
-	return n > 0;
-}
-
 /* Enters @bucket in the list; false: there is one of that name. */
 static bool list_enter(struct slub_bucket *bucket)
 {
@@ -76,9 +65,9 @@ static int create(const char *name, unsigned long flags,
 {
 	struct slub_bucket *bucket;
 
-	if (!name_is_valid(name) || flags & ~(unsigned long)FLAGS_ALL) {
+	if (!name_is_valid(name, SLUB_BUCKET_NAME_MAX) || flags & ~(unsigned long)FLAGS_ALL) {
 		log_message("slub_bucket_create(%s): %s", name ? name : "NULL",
-			    name_is_valid(name) ?
+			    name_is_valid(name, SLUB_BUCKET_NAME_MAX) ?
 			    "unknown flag, or one that is not for buckets" :
 			    "the name must have 1 to 41 printable characters "
 			    "without blanks");

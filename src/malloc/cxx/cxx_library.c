@@ -13,6 +13,7 @@
 #include <link.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "malloc/cxx/cxx.h"
 
 /* What the dynamic section of a loaded object says. */
@@ -66,15 +67,6 @@ static bool object_holds(const struct dl_phdr_info *info, const void *place)
 	return false;
 }
 
-static uint32_t hash_of(const char *name)
-{
-	uint32_t hash = 5381;
-
-	while (*name)
-		hash = hash * 33 + (unsigned char)*name++;
-	return hash;
-}
-
 /* The function @name that the object defines, or NULL. */
 static void *object_function(const struct object *object, const char *name)
 {
@@ -82,7 +74,7 @@ static void *object_function(const struct object *object, const char *name)
 	const uint32_t *buckets = object->hash + 4 +
 				  object->hash[2] * (sizeof(ElfW(Addr)) / 4);
 	const uint32_t *chain = buckets + nr_buckets;
-	uint32_t hash = hash_of(name), i;
+	uint32_t hash = hash_gnu(name), i;
 
 	i = nr_buckets ? buckets[hash % nr_buckets] : 0;
 	if (i < first || !i)

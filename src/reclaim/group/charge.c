@@ -376,7 +376,7 @@ static int charge_at_max(struct group_owner *owner, size_t bytes,
 static void slow_down(size_t over, size_t high)
 {
 	/* The full time from an eighth above high on. */
-	group_sleep(over < high / 8 ? over / (high / 8 / 1000 + 1) *
+	sys_sleep_ns(over < high / 8 ? over / (high / 8 / 1000 + 1) *
 					   (SLOW_DOWN_MAX_NS / 1000) :
 				   SLOW_DOWN_MAX_NS);
 }

@@ -4,6 +4,8 @@
  *
  * Locks: group_lock, for the tree; the pools' own.
  */
+#include "base/stack.h"
+#include "base/word.h"
 #include "reclaim/group/group.h"
 
 #include <errno.h>
@@ -125,27 +127,10 @@ uint32_t group_hold(const struct slub_group *group)
  */
 static struct group_owner *owners_left;
 
-static void owner_put_off(struct group_owner *owner)
-{
-	struct group_owner *next = __atomic_load_n(&owners_left,
-						   __ATOMIC_RELAXED);
-
-	do {
-		owner->pool_link = next;
-		/* release: pairs with the acquire in owners_collect() */
-	} while (!__atomic_compare_exchange_n(&owners_left, &next, owner, true,
-					      __ATOMIC_RELEASE,
-					      __ATOMIC_RELAXED));
-}
-
-/* They are taken all at once, so what comes back is not mistaken (ABA). */
 static void owners_collect(void)
 {
-	struct group_owner *owner = NULL;
+	struct group_owner *owner = stack_take(&owners_left);
 
-	if (unlikely(__atomic_load_n(&owners_left, __ATOMIC_RELAXED)))
-		owner = __atomic_exchange_n(&owners_left, NULL,
-					    __ATOMIC_ACQUIRE);
 	while (owner) {
 		struct group_owner *next = owner->pool_link;
 
@@ -157,7 +142,7 @@ static void owners_collect(void)
 static void owner_put(struct group_owner *owner)
 {
 	if (unlikely(slub_thread.locks_held)) {
-		owner_put_off(owner);
+		stack_push(&owners_left, owner, &owner->pool_link);
 		return;
 	}
 	pool_put(&owner_pool, owner);
@@ -211,19 +196,6 @@ static struct group_owner *owner_make(struct slub_group *group)
 }
 
 /* ---- making ---- */
-
-static bool name_is_good(const char *name)
-{
-	size_t n = 0;
-
-	if (!name)
-		return false;
-	for (; name[n]; n++) {
-		if (n == SLUB_GROUP_NAME_MAX || name[n] <= ' ' || name[n] > '~')
-			return false;
-	}
-	return n > 0;
-}
 
 /*
  * One that died long ago, if nobody can have it in hand any more: GROUP-5.  A walk
@@ -413,7 +385,7 @@ SLUB_EXPORT struct slub_group *slub_group_create(const char *name,
 		errno = ENOMEM;
 		return NULL;
 	}
-	if (!name_is_good(name) || !group_is_alive(parent)) {
+	if (!name_is_valid(name, SLUB_GROUP_NAME_MAX) || !group_is_alive(parent)) {
 		errno = EINVAL;
 		return NULL;
 	}

@@ -50,35 +50,17 @@ void kept_settle_here(void)
 		k->settle(false);
 }
 
-void group_sleep(uint64_t ns)
-{
-	struct {
-		long seconds;
-		long nanoseconds;
-	} wait = { 0, (long)ns };
-
-	sys_call4(SYS_nanosleep, (long)&wait, 0, 0, 0);
-}
-
-static uint64_t precise_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* Returns when one has been made, by whomever, that was begun after this call. */
 static void settle_in_turn(const struct kept_charges *k)
 {
-	uint64_t begin = precise_ns();
+	uint64_t begin = os_clock_read_ns(CLOCK_MONOTONIC);
 
 	while (__atomic_load_n(&settle_done, __ATOMIC_ACQUIRE) <= begin) {
 		uint64_t last = __atomic_load_n(&settle_last, __ATOMIC_RELAXED);
-		uint64_t now = precise_ns();
+		uint64_t now = os_clock_read_ns(CLOCK_MONOTONIC);
 
 		if (now - last < SETTLE_NS) {
-			group_sleep(SETTLE_NS - (now - last));
+			sys_sleep_ns(SETTLE_NS - (now - last));
 			continue;
 		}
 		if (!__atomic_compare_exchange_n(&settle_last, &last, now,

@@ -200,16 +200,6 @@ static bool somebody_inside(const struct slub_shrinker *shrinker)
 	return found;
 }
 
-static void wait_a_while(long nanoseconds)
-{
-	struct {
-		long seconds;
-		long nanoseconds;
-	} wait = { 0, nanoseconds };
-
-	sys_call4(SYS_nanosleep, (long)&wait, 0, 0, 0);
-}
-
 static int wait_for_callbacks(struct slub_shrinker *shrinker)
 {
 	long sleep_ns = SLEEP_MIN_NS;
@@ -228,7 +218,7 @@ static int wait_for_callbacks(struct slub_shrinker *shrinker)
 			sys_call4(SYS_sched_yield, 0, 0, 0, 0);
 			continue;
 		}
-		wait_a_while(sleep_ns);
+		sys_sleep_ns(sleep_ns);
 		if (sleep_ns < SLEEP_MAX_NS)
 			sleep_ns *= 2;
 		if (!since)

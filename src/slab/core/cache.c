@@ -7,6 +7,7 @@
  * without it: a cache that is taken out keeps its `next`, and its memory is
  * used for nothing but caches, so a walk that stands on it goes on.
  */
+#include "base/stack.h"
 #include "slab/core/switches.h"
 #include "slab/hardened/hardened.h"
 #include "slab/slab_internal.h"
@@ -23,16 +24,6 @@ bool (*cache_make_others)(void);
 /* atomic; never taken out, whatever becomes of their caches */
 static struct cache_node *nodes_made;
 
-static void node_made(struct cache_node *node)
-{
-	node->next_made = __atomic_load_n(&nodes_made, __ATOMIC_RELAXED);
-	/* release: whoever finds it finds the next one */
-	while (!__atomic_compare_exchange_n(&nodes_made, &node->next_made, node,
-					    true, __ATOMIC_RELEASE,
-					    __ATOMIC_RELAXED))
-		;
-}
-
 static struct cache_node *node_create(uint32_t n)
 {
 	struct cache_node *node = meta_alloc(sizeof(*node));
@@ -40,7 +31,7 @@ static struct cache_node *node_create(uint32_t n)
 	if (!node)
 		return NULL;
 	node->node = n;
-	node_made(node);
+	stack_push(&nodes_made, node, &node->next_made);
 	return node;
 }
 

@@ -3,14 +3,14 @@
  * The slow path of freeing: the CPU's main list is full, or this thread may
  * not use it.
  */
+#include "base/stack.h"
 #include "slab/core/suspect.h"
 #include "slab/hardened/hardened.h"
 #include "slab/slab_internal.h"
 
 /*
  * Objects freed where no lock may be taken: by a signal handler that
- * interrupted the holder of one.  A stack that is only ever taken whole, so an
- * object that comes back cannot be mistaken (ABA).
+ * interrupted the holder of one.
  */
 void *cache_postponed;
 
@@ -18,12 +18,7 @@ static void postpone(struct slub_cache *cache, void *object)
 {
 	void **link = link_of(cache, object);
 
-	*link = __atomic_load_n(&cache_postponed, __ATOMIC_RELAXED);
-	/* release: pairs with the acquire in cache_free_postponed() */
-	while (!__atomic_compare_exchange_n(&cache_postponed, link, object,
-					    true, __ATOMIC_RELEASE,
-					    __ATOMIC_RELAXED))
-		;
+	stack_push(&cache_postponed, object, link);
 }
 
 bool chain_give(struct slub_cache *cache, void *chain, uint32_t nr)
@@ -213,8 +208,7 @@ bool cache_free_kept(struct slub_cache *cache, void *object)
  */
 cold static void free_all_postponed(void)
 {
-	void *object = __atomic_exchange_n(&cache_postponed, NULL,
-					   __ATOMIC_ACQUIRE);
+	void *object = stack_take(&cache_postponed);
 
 	while (object) {
 		struct slub_cache *cache = cache_of(object);
@@ -230,6 +224,6 @@ cold static void free_all_postponed(void)
 
 void cache_free_postponed(void)
 {
-	if (unlikely(__atomic_load_n(&cache_postponed, __ATOMIC_RELAXED)))
+	if (unlikely(!stack_is_empty(&cache_postponed)))
 		free_all_postponed();
 }

@@ -156,11 +156,6 @@ usual void cache_unpin(struct cache_hold *pin)
 
 int cache_shut(struct slub_cache *cache, struct cache_hold *hold)
 {
-	struct {
-		long seconds;
-		long nanoseconds;
-	} pause = { 0, 1000000 };
-
 	if (!cache_is_live(cache))
 		return -EINVAL;
 	lock_acquire(&cache_lock);
@@ -172,7 +167,7 @@ int cache_shut(struct slub_cache *cache, struct cache_hold *hold)
 			cache_open(hold);
 			return -EDEADLK;
 		}
-		sys_call4(SYS_nanosleep, (long)&pause, 0, 0, 0);
+		sys_sleep_ns(1000000);
 	}
 	return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Guarded objects: see the head of guard.h. */
+#include "base/stack.h"
 #include "debug/misuse.h"
 #include "slab/watch/watch.h"
 #include "slab/guard/guard_internal.h"
@@ -65,11 +66,7 @@ static char *place_end(const struct guard_pool *pool,
 
 static uint64_t clock_offset(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec -
-	       os_clock_ns();
+	return os_clock_read_ns(CLOCK_REALTIME) - os_clock_ns();
 }
 
 static bool pool_make(struct guard_pool *pool, uint32_t nr, size_t page,
@@ -354,23 +351,10 @@ static struct grace_queue waiting = { .release = release };
 /* Those that no queue has yet: handlers free too, and the queue has a lock. */
 static void *fresh;
 
-static void fresh_add(void **item)
-{
-	*item = __atomic_load_n(&fresh, __ATOMIC_RELAXED);
-	/* release: pairs with the acquire in fresh_queue() */
-	while (!__atomic_compare_exchange_n(&fresh, item, item, true,
-					    __ATOMIC_RELEASE,
-					    __ATOMIC_RELAXED))
-		;
-}
-
-/* It is taken whole, so what comes back to it is not mistaken (ABA). */
 static void fresh_queue(void)
 {
-	void **item = NULL;
+	void **item = stack_take(&fresh);
 
-	if (__atomic_load_n(&fresh, __ATOMIC_RELAXED))
-		item = __atomic_exchange_n(&fresh, NULL, __ATOMIC_ACQUIRE);
 	while (item) {
 		void **next = *item;
 
@@ -389,7 +373,7 @@ static bool has_readers(const struct guard_place *place)
 static void withdraw_later(struct guard_place *place)
 {
 	place_set(place, GUARD_WAITING);
-	fresh_add((void **)&place->turn);
+	stack_push(&fresh, (void **)&place->turn, (void **)&place->turn);
 	guard_poll();
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The hardened build: see the head of hardened.h. */
+#include "base/hash.h"
 #include "slab/hardened/hardened.h"
 
 #include "slab/watch/watch.h"
@@ -36,7 +37,7 @@ static uint64_t makeshift(void)
 	uint64_t x = os_random_word(1) ^ os_clock_ns();
 
 	x += __atomic_add_fetch(&nr, 1, __ATOMIC_RELAXED) *
-	     0x9e3779b97f4a7c15ull;
+	     HASH_MULTIPLIER;
 	return (x ^ x >> 32) * 0x94d049bb133111ebull;
 }
 
@@ -312,20 +313,10 @@ void hardened_carved(const struct slub_cache *cache, char *first, uint32_t nr)
 	}
 }
 
-/* splitmix64: nobody sees what comes of it but by the order of addresses. */
-static uint64_t order_random(void)
-{
-	uint64_t x = __atomic_add_fetch(&order_state, 0x9e3779b97f4a7c15ull,
-					__ATOMIC_RELAXED);
-
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-	return x ^ x >> 31;
-}
-
 void hardened_shuffle(void **objects, uint32_t nr)
 {
-	uint64_t x = order_random();
+	/* Nobody sees what comes of it but by the order of addresses. */
+	uint64_t x = random_next(&order_state);
 
 	for (; nr > 1; nr--) {
 		uint32_t i = (uint32_t)((x >> 32) * nr >> 32);

@@ -2,6 +2,7 @@
 /* Sampling: see the head of sample.h. */
 #include "slab/shadow/sample.h"
 
+#include "base/hash.h"
 #include "slab/shadow/shadow.h"
 #include "slab/watch/watch.h"
 #include "slab/guard/guard.h"
@@ -26,15 +27,9 @@ static double guard_rate;
 
 /* ---- chance ---- */
 
-/* One atomic addition, then a hash of the sum: splitmix64. */
 uint64_t sample_random(void)
 {
-	uint64_t x = __atomic_add_fetch(&random_state, 0x9e3779b97f4a7c15ull,
-					__ATOMIC_RELAXED);
-
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-	return x ^ x >> 31;
+	return random_next(&random_state);
 }
 
 double sample_draw(void)

@@ -12,6 +12,7 @@
 #define _GNU_SOURCE
 #include "reclaim/reclaim.h"
 #include "base/turn.h"
+#include "base/word.h"
 #include "slab/shadow/shadow.h"
 #include "slab/watch/watch.h"
 #include "slab/guard/guard.h"
@@ -42,20 +43,6 @@ static struct turn making;
 
 /* ---- what is asked for ---- */
 
-static bool name_is_valid(const char *name)
-{
-	size_t n = 0;
-
-	if (!name)
-		return false;
-	for (; name[n]; n++) {
-		if (n == SLUB_CACHE_NAME_MAX || name[n] <= ' ' ||
-		    name[n] > '~')
-			return false;
-	}
-	return n > 0;
-}
-
 static bool offsets_are_valid(const struct slub_cache_args *args)
 {
 	size_t word = sizeof(void *);
@@ -75,7 +62,7 @@ static int args_check(const struct slub_cache_args *args)
 {
 	const char *what = NULL;
 
-	if (!args || !name_is_valid(args->name))
+	if (!args || !name_is_valid(args->name, SLUB_CACHE_NAME_MAX))
 		what = "the name must have 1 to 47 printable characters "
 		       "without blanks";
 	else if (!args->size || args->size > SLUB_CACHE_SIZE_MAX)

@@ -12,6 +12,7 @@
  * Off: the original forgets its twin.  The twin lives on with its objects, and
  * serves again when the same letters are asked for.
  */
+#include "base/stack.h"
 #include "base/turn.h"
 #include "slab/shadow/shadow.h"
 #include "slab/watch/watch.h"
@@ -34,16 +35,6 @@ usual struct watch *watch_first(void)
 struct slub_cache *cache_original(struct slub_cache *cache)
 {
 	return cache && cache->root ? cache->root : cache;
-}
-
-static void watch_add(struct watch *watch)
-{
-	watch->next = __atomic_load_n(&watches, __ATOMIC_RELAXED);
-	/* release: whoever finds it finds it complete */
-	while (!__atomic_compare_exchange_n(&watches, &watch->next, watch,
-					    true, __ATOMIC_RELEASE,
-					    __ATOMIC_RELAXED))
-		;
 }
 
 /* A watch of @original by these letters; or one that is free, if NULL. */
@@ -125,7 +116,7 @@ static struct watch *watch_get(struct slub_cache *original, uint32_t flags,
 	if (!watch) {
 		watch = meta_alloc(sizeof(*watch));
 		if (watch)
-			watch_add(watch);
+			stack_push(&watches, watch, &watch->next);
 	}
 	*err = watch ? twin_make(watch, original, flags) : -12;
 	return *err ? NULL : watch;

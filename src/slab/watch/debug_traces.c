@@ -2,6 +2,7 @@
 /* Who allocated, or freed, what: objects counted by call stack (letter U). */
 #include <errno.h>
 
+#include "base/hash.h"
 #include "slab/watch/watch.h"
 
 #include <slub/debug.h>
@@ -61,7 +62,7 @@ static uint32_t slot_of(const struct table *table,
 	uint64_t h = (uintptr_t)cache >> 6 ^ track->caller ^
 		     (uint64_t)track->stack << 32;
 
-	return (uint32_t)(h * 0x9e3779b97f4a7c15ul >> 32) & (table->room - 1);
+	return (uint32_t)(h * HASH_MULTIPLIER >> 32) & (table->room - 1);
 }
 
 /* The row of a track; NULL when so many are in use that finding one would take long. */

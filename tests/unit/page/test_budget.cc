@@ -2,15 +2,9 @@
 /* page/budget.c, with a clock that stands still unless it is moved on. */
 #include <gtest/gtest.h>
 
+#include "clock.h"
 #include "run.h"
 #include "walk.h"
-
-static uint64_t now_ns = 1000000000000ull;
-
-extern "C" uint64_t os_clock_ns(void)
-{
-	return now_ns;
-}
 
 namespace {
 

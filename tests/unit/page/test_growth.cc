@@ -2,15 +2,9 @@
 /* page/growth.c: when the hook is asked, and how often; with a clock that is moved on by hand. */
 #include <gtest/gtest.h>
 
+#include "clock.h"
 #include "start.h"
 #include "walk.h"
-
-static uint64_t now_ns = 1000000000000ull;
-
-extern "C" uint64_t os_clock_ns(void)
-{
-	return now_ns;
-}
 
 namespace {
 

@@ -3,17 +3,12 @@
 #include <gtest/gtest.h>
 #include <thread>
 
+#include "clock.h"
 #include "run.h"
 
 static size_t group_bytes;
 static int nr_reads;
-static uint64_t now_ns = 1000000000;
 static void (*while_reading)();
-
-extern "C" uint64_t os_clock_ns(void)
-{
-	return now_ns;
-}
 
 extern "C" size_t os_cgroup_memory_max(const char *, const char *)
 {
