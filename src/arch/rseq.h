@@ -43,8 +43,8 @@
  *
  * All return an enum sequence_result or, where an object is returned, NULL
  * for FAIL and SEQUENCE_ABORTED for an abort; an abort is an ordinary result,
- * the caller decides whether to try again.  The plain-C twins in
- * fallback/sequence.h are the specification.
+ * the caller decides whether to try again.  rseq_function.h has the functions, and what a
+ * CPU has to bring for them; the plain-C twins in fallback/sequence.h are the specification.
  */
 #ifndef SLUB_ARCH_RSEQ_H
 #define SLUB_ARCH_RSEQ_H
@@ -74,10 +74,24 @@ enum sequence_result {
 #define RSEQ_MM_CID 24
 #define RSEQ_BYTES_MM_CID 28
 
+/*
+ * What a function returns from the labels of a sequence, where it is a constant: made behind the
+ * label, and not known as one.  <slub/arch/x86_64.h> says why, of slub_seq_end().
+ */
+static always_inline void *sequence_end(void *result)
+{
+	__asm__ volatile("" : "+r"(result));
+	return result;
+}
+
 #if ARCH_HAS_RSEQ && SLUB_CPU_X86_64
 #include "arch/x86_64/rseq.h"
 #elif ARCH_HAS_RSEQ
 #include "arch/aarch64/rseq.h"
+#else
+#include "arch/fallback/rseq.h"
 #endif
+
+#include "arch/rseq_function.h"
 
 #endif

@@ -104,7 +104,7 @@ static always_inline void *list_pop(size_t bytes)
 	return object;
 failed:
 aborted:
-	return slub_seq_end(NULL);
+	return sequence_end(NULL);
 }
 
 /* The same for classes of a page or more: their links lie in the table of pages. */
@@ -121,7 +121,7 @@ static always_inline void *list_pop_paged(size_t bytes)
 	return object;
 failed:
 aborted:
-	return slub_seq_end(NULL);
+	return sequence_end(NULL);
 }
 
 /* The hardened build's data of the class for @bytes. */

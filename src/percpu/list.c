@@ -22,7 +22,6 @@ struct slot_check slot_checks[AREA_SLOTS_BYTES / SLOT_BYTES] rarely_touched;
 
 /* ---- rseq ---- */
 
-#if ARCH_HAS_RSEQ
 static __attribute__((__noinline__)) void *list_pop_rseq(uint32_t slot,
 							 uintptr_t link)
 {
@@ -88,31 +87,6 @@ static bool list_put_rseq(uint32_t half, void *chain, int32_t room)
 	}
 	return false;
 }
-#else
-static void *list_pop_rseq(uint32_t slot, uintptr_t link)
-{
-	(void)slot, (void)link;
-	return NULL;
-}
-
-static bool list_push_rseq(uint32_t slot, void *object, uintptr_t link)
-{
-	(void)slot, (void)object, (void)link;
-	return false;
-}
-
-static void *list_take_rseq(uint32_t half, int32_t room)
-{
-	(void)half, (void)room;
-	return NULL;
-}
-
-static bool list_put_rseq(uint32_t half, void *chain, int32_t room)
-{
-	(void)half, (void)chain, (void)room;
-	return false;
-}
-#endif
 
 /* ---- thread and lock: an area that is ours for the moment ---- */
 

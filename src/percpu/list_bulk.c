@@ -7,7 +7,6 @@
 
 #include "percpu/percpu_internal.h"
 
-#if ARCH_HAS_RSEQ
 static uint32_t pop_bulk_rseq(uint32_t slot, uintptr_t link, void **objects,
 			      uint32_t nr)
 {
@@ -50,7 +49,7 @@ static bool push_bounded_rseq(uint32_t list, void *object, int32_t least)
 
 	for (int i = 0; i < ABORTS_MAX; i++) {
 		slot = list;
-		SLUB_SEQ_PUSH_BOUNDED(slub_thread.self, object, slot, t, least);
+		RSEQ_PUSH_BOUNDED(object, slot, t, least);
 		return true;
 aborted:
 		continue;
@@ -58,27 +57,6 @@ aborted:
 failed:
 	return false;
 }
-#else
-static uint32_t pop_bulk_rseq(uint32_t slot, uintptr_t link, void **objects,
-			      uint32_t nr)
-{
-	(void)slot, (void)link, (void)objects, (void)nr;
-	return 0;
-}
-
-static bool push_bulk_rseq(uint32_t slot, void *head, void **tail_link,
-			   uint32_t nr)
-{
-	(void)slot, (void)head, (void)tail_link, (void)nr;
-	return false;
-}
-
-static bool push_bounded_rseq(uint32_t list, void *object, int32_t least)
-{
-	(void)list, (void)object, (void)least;
-	return false;
-}
-#endif
 
 /*
  * An aborted push leaves a list's room one too low, an aborted pop one too high.  A

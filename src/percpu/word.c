@@ -37,103 +37,39 @@ static void *word_shared(uintptr_t offset)
 	return (area ? area : percpu_shared_area()) + offset;
 }
 
-#if ARCH_HAS_RSEQ
 /*
  * What a sequence has for an output is used where it ran to its end only: gcc 12
  * has been seen to leave it unset where it jumps to `failed`.
  */
-static bool try_fetch_add(uintptr_t offset, int64_t n, int64_t *old)
-{
-	uintptr_t t;
-
-	for (int i = 0; i < ABORTS_MAX; i++) {
-		int64_t found = n;
-
-		SLUB_SEQ_FETCH_ADD(slub_thread.self, "q", "", offset, found, t);
-		*old = found;
-		return true;
-aborted:
-		continue;
-	}
-failed:
-	return false;
+#define TRY_FUNCTION(name_, arguments_, found_, statement_, result_)	\
+static bool name_ arguments_						\
+{									\
+	uintptr_t t;							\
+									\
+	for (int i = 0; i < ABORTS_MAX; i++) {				\
+		found_;							\
+									\
+		statement_;						\
+		result_;						\
+		return true;						\
+aborted:								\
+		continue;						\
+	}								\
+failed:									\
+	return false;							\
 }
 
-static bool try_add32(uintptr_t offset, int32_t n)
-{
-	uintptr_t t;
-
-	for (int i = 0; i < ABORTS_MAX; i++) {
-		SLUB_SEQ_ADD(slub_thread.self, "l", "k", offset, n, t);
-		return true;
-aborted:
-		continue;
-	}
-failed:
-	return false;
-}
-
-static bool try_cmpxchg(uintptr_t offset, int64_t *old, int64_t value)
-{
-	int64_t expected = *old;
-	uintptr_t t;
-
-	for (int i = 0; i < ABORTS_MAX; i++) {
-		int64_t found = expected;
-
-		SLUB_SEQ_CMPXCHG(slub_thread.self, "q", "", offset, found,
-				 value, t);
-		*old = found;
-		return true;
-aborted:
-		continue;
-	}
-failed:
-	return false;
-}
-static bool try_cmpxchg32(uintptr_t offset, int32_t *old, int32_t value)
-{
-	int32_t expected = *old;
-	uintptr_t t;
-
-	for (int i = 0; i < ABORTS_MAX; i++) {
-		int32_t found = expected;
-
-		SLUB_SEQ_CMPXCHG(slub_thread.self, "l", "k", offset, found,
-				 value, t);
-		*old = found;
-		return true;
-aborted:
-		continue;
-	}
-failed:
-	return false;
-}
-#else
-static bool try_fetch_add(uintptr_t offset, int64_t n, int64_t *old)
-{
-	(void)offset, (void)n, (void)old;
-	return false;
-}
-
-static bool try_add32(uintptr_t offset, int32_t n)
-{
-	(void)offset, (void)n;
-	return false;
-}
-
-static bool try_cmpxchg(uintptr_t offset, int64_t *old, int64_t value)
-{
-	(void)offset, (void)old, (void)value;
-	return false;
-}
-
-static bool try_cmpxchg32(uintptr_t offset, int32_t *old, int32_t value)
-{
-	(void)offset, (void)old, (void)value;
-	return false;
-}
-#endif
+TRY_FUNCTION(try_fetch_add, (uintptr_t offset, int64_t n, int64_t *old),
+	     int64_t found = n,
+	     RSEQ_FETCH_ADD("q", "", offset, found, t), *old = found)
+TRY_FUNCTION(try_add32, (uintptr_t offset, int32_t n), ,
+	     RSEQ_ADD("l", "k", offset, n, t), )
+TRY_FUNCTION(try_cmpxchg, (uintptr_t offset, int64_t *old, int64_t value),
+	     int64_t found = *old,
+	     RSEQ_CMPXCHG("q", "", offset, found, value, t), *old = found)
+TRY_FUNCTION(try_cmpxchg32, (uintptr_t offset, int32_t *old, int32_t value),
+	     int32_t found = *old,
+	     RSEQ_CMPXCHG("l", "k", offset, found, value, t), *old = found)
 
 SLUB_EXPORT int64_t (slub_percpu_fetch_add)(uintptr_t offset, int64_t n)
 {

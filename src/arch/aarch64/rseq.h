@@ -134,11 +134,6 @@ _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 		     "stp %[t], %[key], [%[object]]\n\t",		\
 		     [key] "r"(key_))
 
-#define RSEQ_POP(object_, slot_, t_)					\
-	RSEQ_POP_IN(slub_thread.self, object_, slot_, t_)
-#define RSEQ_PUSH(object_, slot_, t_)					\
-	RSEQ_PUSH_IN(slub_thread.self, object_, slot_, t_)
-
 /* With the link in the table of pages; @at is the number of the object's page in it. */
 #define RSEQ_POP_PAGE_AT(object_, slot_, t_, at_, bias_)		\
 	do {								\
@@ -160,164 +155,140 @@ _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 		     "str %[t], [%[link]]\n\t",				\
 		     [link] "r"(link_))
 
-/* A function of a sequence: @chain_ is NULL for a list that is empty. */
-#define RSEQ_OBJECT_FUNCTION(name_, arguments_, statement_)		\
-static always_inline void *name_ arguments_				\
-{									\
-	uintptr_t slot = offset, t;					\
-	void *object;							\
+#define RSEQ_POP_LIVE(object_, slot_, t_)				\
+	do {								\
+		uintptr_t r_;						\
+		__asm__ volatile goto(					\
+			SLUB_SEQ_ENTER					\
+			SLUB_SEQ_AREA					\
+			SLUB_SEQ_LIVE					\
+			"add %[slot], %[slot], %[t]\n\t"		\
+			"ldr %[object], [%[slot]]\n\t"			\
+			"cbz %[object], %l[failed]\n\t"			\
+			"ldr %[t], [%[object]]\n\t"			\
+			RSEQ_ROOM_ADD("#1")				\
+			"str %[t], [%[slot]]"				\
+			SLUB_SEQ_LEAVE					\
+			: [object] "=&r"(object_), [t] "=&r"(t_),	\
+			  [r] "=&r"(r_), [slot] "+&r"(slot_)		\
+			: SLUB_SEQ_INPUTS(slub_thread.self)		\
+			: "memory", "cc"				\
+			: failed, aborted);				\
+	} while (0)
+
+#define RSEQ_PUSH_BOUNDED(object_, slot_, t_, least_)			\
+	do {								\
+		uintptr_t r_;						\
+		__asm__ volatile goto(					\
+			SLUB_SEQ_ENTER					\
+			SLUB_SEQ_AREA					\
+			SLUB_SEQ_LIVE					\
+			"add %[slot], %[slot], %[t]\n\t"		\
+			"ldr %w[r], [%[slot], #8]\n\t"			\
+			"cmp %w[r], %w[least]\n\t"			\
+			"b.le %l[failed]\n\t"				\
+			"ldr %[t], [%[slot]]\n\t"			\
+			"str %[t], [%[object]]\n\t"			\
+			RSEQ_ROOM_TAKE					\
+			"str %[object], [%[slot]]"			\
+			SLUB_SEQ_LEAVE					\
+			: [t] "=&r"(t_), [r] "=&r"(r_),			\
+			  [slot] "+&r"(slot_)				\
+			: SLUB_SEQ_INPUTS(slub_thread.self),		\
+			  [object] "r"(object_), [least] "r"(least_)	\
+			: "memory", "cc"				\
+			: failed, aborted);				\
+	} while (0)
+
+#define RSEQ_TAKE(chain_, slot_, t_, room_)				\
+	__asm__ volatile goto(						\
+		SLUB_SEQ_ENTER						\
+		SLUB_SEQ_ADD_AREA					\
+		"ldr %[chain], [%[slot]]\n\t"				\
+		"cbz %[chain], %l[failed]\n\t"				\
+		"str %w[room], [%[slot], #8]\n\t"			\
+		"str xzr, [%[slot]]"					\
+		SLUB_SEQ_LEAVE						\
+		: [chain] "=&r"(chain_), [t] "=&r"(t_),			\
+		  [slot] "+&r"(slot_)					\
+		: SLUB_SEQ_INPUTS(slub_thread.self), [room] "r"(room_)	\
+		: "memory", "cc"					\
+		: failed, aborted)
+
+#define RSEQ_PUT(chain_, slot_, t_, room_)				\
+	do {								\
+		uintptr_t r_;						\
+		__asm__ volatile goto(					\
+			SLUB_SEQ_ENTER					\
+			SLUB_SEQ_AREA					\
+			SLUB_SEQ_LIVE					\
+			"add %[slot], %[slot], %[t]\n\t"		\
+			"ldr %[r], [%[slot]]\n\t"			\
+			"cbnz %[r], %l[failed]\n\t"			\
+			"str %w[room], [%[slot], #8]\n\t"		\
+			"str %[chain], [%[slot]]"			\
+			SLUB_SEQ_LEAVE					\
+			: [t] "=&r"(t_), [r] "=&r"(r_),			\
+			  [slot] "+&r"(slot_)				\
+			: SLUB_SEQ_INPUTS(slub_thread.self),		\
+			  [chain] "r"(chain_), [room] "r"(room_)	\
+			: "memory", "cc"				\
+			: failed, aborted);				\
+	} while (0)
+
+/* The two for several objects find their area in the table, as the others do. */
+#define RSEQ_POP_BULK(i_, slot_, objects_, nr_, link_)			\
+	do {								\
+		uintptr_t t_, r_, o_;					\
 									\
-	statement_;							\
-	return object;							\
-failed:									\
-	return slub_seq_end(NULL);					\
-aborted:								\
-	return slub_seq_end(SEQUENCE_ABORTED);				\
-}
+		i_ = -(nr_);						\
+		__asm__ volatile goto(					\
+			SLUB_SEQ_ENTER					\
+			SLUB_SEQ_ADD_AREA				\
+			"ldr %[o], [%[slot]]\n\t"			\
+			"cbz %[o], %l[failed]\n"			\
+			"5:\n\t"					\
+			"str %[o], [%[end], %[i], lsl #3]\n\t"		\
+			"ldr %[o], [%[o], %[link]]\n\t"		\
+			"adds %[i], %[i], #1\n\t"			\
+			"b.eq 6f\n\t"					\
+			"cbnz %[o], 5b\n"				\
+			"6:\n\t"					\
+			"add %[i], %[i], %[nr]\n\t"			\
+			RSEQ_ROOM_ADD("%w[i]")				\
+			"str %[o], [%[slot]]"				\
+			SLUB_SEQ_LEAVE					\
+			: [t] "=&r"(t_), [r] "=&r"(r_), [o] "=&r"(o_),	\
+			  [i] "+&r"(i_), [slot] "+&r"(slot_)		\
+			: SLUB_SEQ_INPUTS(slub_thread.self),		\
+			  [end] "r"((objects_) + (nr_)),		\
+			  [nr] "r"(nr_), [link] "r"(link_)		\
+			: "memory", "cc"				\
+			: failed, aborted);				\
+	} while (0)
 
-#define RSEQ_RESULT_FUNCTION(name_, arguments_, statement_)		\
-static always_inline enum sequence_result name_ arguments_		\
-{									\
-	uintptr_t slot = offset, t;					\
-									\
-	statement_;							\
-	return SEQUENCE_DONE;						\
-failed:									\
-	return SEQUENCE_FAILED;						\
-aborted:								\
-	return SEQUENCE_RESTART;					\
-}
-
-RSEQ_OBJECT_FUNCTION(rseq_pop, (uintptr_t offset), RSEQ_POP(object, slot, t))
-RSEQ_OBJECT_FUNCTION(rseq_pop_live, (uintptr_t offset),
-		     SLUB_SEQ_POP_LIVE(slub_thread.self, object, slot, t))
-RSEQ_OBJECT_FUNCTION(rseq_pop_link, (uintptr_t offset, uintptr_t link),
-		     RSEQ_POP_LINK(object, slot, t, link))
-RSEQ_OBJECT_FUNCTION(rseq_pop_page, (uintptr_t offset, uintptr_t bias),
-		     RSEQ_POP_PAGE(object, slot, t, bias))
-RSEQ_RESULT_FUNCTION(rseq_push, (uintptr_t offset, void *object),
-		     RSEQ_PUSH(object, slot, t))
-RSEQ_RESULT_FUNCTION(rseq_push_link,
-		     (uintptr_t offset, void *object, uintptr_t link),
-		     RSEQ_PUSH_LINK(object, slot, t, link))
-RSEQ_RESULT_FUNCTION(rseq_push_page,
-		     (uintptr_t offset, void *object, uintptr_t bias),
-		     RSEQ_PUSH_PAGE(object, slot, t, page_link(bias, object)))
-
-static always_inline void *rseq_take(uintptr_t offset, int32_t room)
-{
-	uintptr_t slot = offset, t;
-	void *chain;
-
-	__asm__ volatile goto(
-		SLUB_SEQ_ENTER
-		SLUB_SEQ_ADD_AREA
-		"ldr %[chain], [%[slot]]\n\t"
-		"cbz %[chain], %l[failed]\n\t"
-		"str %w[room], [%[slot], #8]\n\t"
-		"str xzr, [%[slot]]"
-		SLUB_SEQ_LEAVE
-		: [chain] "=&r"(chain), [t] "=&r"(t), [slot] "+&r"(slot)
-		: SLUB_SEQ_INPUTS(slub_thread.self), [room] "r"(room)
-		: "memory", "cc"
-		: failed, aborted);
-	return chain;
-failed:
-	return slub_seq_end(NULL);
-aborted:
-	return slub_seq_end(SEQUENCE_ABORTED);
-}
-
-static always_inline enum sequence_result
-rseq_put(uintptr_t offset, void *chain, int32_t room)
-{
-	uintptr_t slot = offset, t, r;
-
-	__asm__ volatile goto(
-		SLUB_SEQ_ENTER
-		SLUB_SEQ_AREA
-		SLUB_SEQ_LIVE
-		"add %[slot], %[slot], %[t]\n\t"
-		"ldr %[r], [%[slot]]\n\t"
-		"cbnz %[r], %l[failed]\n\t"
-		"str %w[room], [%[slot], #8]\n\t"
-		"str %[chain], [%[slot]]"
-		SLUB_SEQ_LEAVE
-		: [t] "=&r"(t), [r] "=&r"(r), [slot] "+&r"(slot)
-		: SLUB_SEQ_INPUTS(slub_thread.self), [chain] "r"(chain),
-		  [room] "r"(room)
-		: "memory", "cc"
-		: failed, aborted);
-	return SEQUENCE_DONE;
-failed:
-	return SEQUENCE_FAILED;
-aborted:
-	return SEQUENCE_RESTART;
-}
-
-/* As on x86-64, but through the table: returns how many, 0 where there is none, -1 for an abort. */
-static always_inline long rseq_pop_bulk(uintptr_t offset, void **objects,
-					long nr, uintptr_t link)
-{
-	uintptr_t slot = offset, t, r, o;
-	long i = -nr;	/* up to 0, from the end of @objects */
-
-	__asm__ volatile goto(
-		SLUB_SEQ_ENTER
-		SLUB_SEQ_ADD_AREA
-		"ldr %[o], [%[slot]]\n\t"
-		"cbz %[o], %l[failed]\n"
-		"5:\n\t"
-		"str %[o], [%[end], %[i], lsl #3]\n\t"
-		"ldr %[o], [%[o], %[link]]\n\t"
-		"adds %[i], %[i], #1\n\t"
-		"b.eq 6f\n\t"
-		"cbnz %[o], 5b\n"
-		"6:\n\t"
-		"add %[i], %[i], %[nr]\n\t"
-		RSEQ_ROOM_ADD("%w[i]")
-		"str %[o], [%[slot]]"
-		SLUB_SEQ_LEAVE
-		: [t] "=&r"(t), [r] "=&r"(r), [o] "=&r"(o), [i] "+&r"(i),
-		  [slot] "+&r"(slot)
-		: SLUB_SEQ_INPUTS(slub_thread.self), [end] "r"(objects + nr),
-		  [nr] "r"(nr), [link] "r"(link)
-		: "memory", "cc"
-		: failed, aborted);
-	return i;
-failed:
-	return (long)slub_seq_end(NULL);
-aborted:
-	return (long)slub_seq_end((void *)-1l);
-}
-
-static always_inline enum sequence_result
-rseq_push_bulk(uintptr_t offset, void *head, void **tail_link, int32_t nr)
-{
-	uintptr_t slot = offset, t, r;
-
-	__asm__ volatile goto(
-		SLUB_SEQ_ENTER
-		SLUB_SEQ_ADD_AREA
-		"ldr %w[r], [%[slot], #8]\n\t"
-		"cmp %w[r], %w[nr]\n\t"
-		"b.lt %l[failed]\n\t"
-		"ldr %[t], [%[slot]]\n\t"
-		"str %[t], [%[link]]\n\t"
-		"sub %w[r], %w[r], %w[nr]\n\t"
-		"str %w[r], [%[slot], #8]\n\t"
-		"str %[head], [%[slot]]"
-		SLUB_SEQ_LEAVE
-		: [t] "=&r"(t), [r] "=&r"(r), [slot] "+&r"(slot)
-		: SLUB_SEQ_INPUTS(slub_thread.self), [head] "r"(head),
-		  [link] "r"(tail_link), [nr] "r"(nr)
-		: "memory", "cc"
-		: failed, aborted);
-	return SEQUENCE_DONE;
-failed:
-	return SEQUENCE_FAILED;
-aborted:
-	return SEQUENCE_RESTART;
-}
+#define RSEQ_PUSH_BULK(slot_, head_, tail_link_, nr_)			\
+	do {								\
+		uintptr_t t_, r_;					\
+		__asm__ volatile goto(					\
+			SLUB_SEQ_ENTER					\
+			SLUB_SEQ_ADD_AREA				\
+			"ldr %w[r], [%[slot], #8]\n\t"			\
+			"cmp %w[r], %w[nr]\n\t"			\
+			"b.lt %l[failed]\n\t"				\
+			"ldr %[t], [%[slot]]\n\t"			\
+			"str %[t], [%[link]]\n\t"			\
+			"sub %w[r], %w[r], %w[nr]\n\t"			\
+			"str %w[r], [%[slot], #8]\n\t"			\
+			"str %[head], [%[slot]]"			\
+			SLUB_SEQ_LEAVE					\
+			: [t] "=&r"(t_), [r] "=&r"(r_),			\
+			  [slot] "+&r"(slot_)				\
+			: SLUB_SEQ_INPUTS(slub_thread.self),		\
+			  [head] "r"(head_), [link] "r"(tail_link_),	\
+			  [nr] "r"(nr_)					\
+			: "memory", "cc"				\
+			: failed, aborted);				\
+	} while (0)
 
 #endif

@@ -14,13 +14,6 @@
 #ifndef SLUB_ARCH_AARCH64_TEXT_H
 #define SLUB_ARCH_AARCH64_TEXT_H
 
-/* As in <slub/arch/x86_64.h>. */
-static always_inline void *slub_seq_end(void *result)
-{
-	__asm__ volatile("" : "+r"(result));
-	return result;
-}
-
 #define SLUB_SEQ_ENTER							\
 	".pushsection __rseq_cs, \"aw?\"\n\t"				\
 	".balign 32\n"							\
@@ -59,54 +52,6 @@ static always_inline void *slub_seq_end(void *result)
 	"b %l[aborted]\n\t"						\
 	".popsection\n\t"
 
-#define SLUB_SEQ_POP_LIVE(entrance_, object_, slot_, t_)		\
-	do {								\
-		uintptr_t r_;						\
-		__asm__ volatile goto(					\
-			SLUB_SEQ_ENTER					\
-			SLUB_SEQ_AREA					\
-			SLUB_SEQ_LIVE					\
-			"add %[slot], %[slot], %[t]\n\t"		\
-			"ldr %[object], [%[slot]]\n\t"			\
-			"cbz %[object], %l[failed]\n\t"			\
-			"ldr %[t], [%[object]]\n\t"			\
-			"ldr %w[r], [%[slot], #8]\n\t"			\
-			"add %w[r], %w[r], #1\n\t"			\
-			"str %w[r], [%[slot], #8]\n\t"			\
-			"str %[t], [%[slot]]"				\
-			SLUB_SEQ_LEAVE					\
-			: [object] "=&r"(object_), [t] "=&r"(t_),	\
-			  [r] "=&r"(r_), [slot] "+&r"(slot_)		\
-			: SLUB_SEQ_INPUTS(entrance_)			\
-			: "memory", "cc"				\
-			: failed, aborted);				\
-	} while (0)
-
-#define SLUB_SEQ_PUSH_BOUNDED(entrance_, object_, slot_, t_, least_)	\
-	do {								\
-		uintptr_t r_;						\
-		__asm__ volatile goto(					\
-			SLUB_SEQ_ENTER					\
-			SLUB_SEQ_AREA					\
-			SLUB_SEQ_LIVE					\
-			"add %[slot], %[slot], %[t]\n\t"		\
-			"ldr %w[r], [%[slot], #8]\n\t"			\
-			"cmp %w[r], %w[least]\n\t"			\
-			"b.le %l[failed]\n\t"				\
-			"ldr %[t], [%[slot]]\n\t"			\
-			"str %[t], [%[object]]\n\t"			\
-			"sub %w[r], %w[r], #1\n\t"			\
-			"str %w[r], [%[slot], #8]\n\t"			\
-			"str %[object], [%[slot]]"			\
-			SLUB_SEQ_LEAVE					\
-			: [t] "=&r"(t_), [r] "=&r"(r_),			\
-			  [slot] "+&r"(slot_)				\
-			: SLUB_SEQ_INPUTS(entrance_),			\
-			  [object] "r"(object_), [least] "r"(least_)	\
-			: "memory", "cc"				\
-			: failed, aborted);				\
-	} while (0)
-
 /* Words: @suffix_ is q for 8 bytes, l for 4; the assembler chooses the registers' size. */
 #define SLUB_SEQ_SIZED(suffix_, eight_, four_)				\
 	".ifc " suffix_ ",q\n\t"					\
@@ -115,7 +60,8 @@ static always_inline void *slub_seq_end(void *result)
 	four_ "\n\t"							\
 	".endif\n\t"
 
-#define SLUB_SEQ_ADD(entrance_, suffix_, modifier_, offset_, n_, t_)	\
+/* @middle_ finds the word in %[r], and its address in %[t]; @outputs_ are more than these. */
+#define RSEQ_WORD(suffix_, offset_, t_, middle_, behind_, outputs_, ...)	\
 	do {								\
 		uintptr_t r_;						\
 		__asm__ volatile goto(					\
@@ -125,64 +71,39 @@ static always_inline void *slub_seq_end(void *result)
 			"add %[t], %[t], %[offset]\n\t"			\
 			SLUB_SEQ_SIZED(suffix_, "ldr %x[r], [%[t]]",	\
 				       "ldr %w[r], [%[t]]")		\
-			"add %x[r], %x[r], %x[n]\n\t"			\
-			SLUB_SEQ_SIZED(suffix_, "str %x[r], [%[t]]",	\
-				       "str %w[r], [%[t]]")		\
+			middle_						\
 			SLUB_SEQ_LEAVE					\
-			: [t] "=&r"(t_), [r] "=&r"(r_)			\
-			: SLUB_SEQ_INPUTS(entrance_),			\
-			  [offset] "r"(offset_), [n] "r"(n_)		\
+			behind_						\
+			: outputs_, [t] "=&r"(t_), [r] "=&r"(r_)	\
+			: SLUB_SEQ_INPUTS(slub_thread.self),		\
+			  [offset] "r"(offset_), ## __VA_ARGS__		\
 			: "memory", "cc"				\
 			: failed, aborted);				\
 	} while (0)
 
 /* Leaves in @n_ what the word was before, behind the commit. */
-#define SLUB_SEQ_FETCH_ADD(entrance_, suffix_, modifier_, offset_, n_, t_) \
+#define RSEQ_FETCH_ADD(suffix_, modifier_, offset_, n_, t_)		\
+	RSEQ_WORD(suffix_, offset_, t_,					\
+		  "add %x[n], %x[n], %x[r]\n\t"				\
+		  SLUB_SEQ_SIZED(suffix_, "str %x[n], [%[t]]",		\
+				 "str %w[n], [%[t]]"),			\
+		  "mov %x[n], %x[r]\n\t", [n] "+&r"(n_))
+
+#define RSEQ_ADD(suffix_, modifier_, offset_, n_, t_)			\
 	do {								\
-		uintptr_t r_;						\
-		__asm__ volatile goto(					\
-			SLUB_SEQ_ENTER					\
-			SLUB_SEQ_AREA					\
-			SLUB_SEQ_LIVE					\
-			"add %[t], %[t], %[offset]\n\t"			\
-			SLUB_SEQ_SIZED(suffix_, "ldr %x[r], [%[t]]",	\
-				       "ldr %w[r], [%[t]]")		\
-			"add %x[n], %x[n], %x[r]\n\t"			\
-			SLUB_SEQ_SIZED(suffix_, "str %x[n], [%[t]]",	\
-				       "str %w[n], [%[t]]")		\
-			SLUB_SEQ_LEAVE					\
-			"mov %x[n], %x[r]\n\t"				\
-			: [t] "=&r"(t_), [r] "=&r"(r_), [n] "+&r"(n_)	\
-			: SLUB_SEQ_INPUTS(entrance_),			\
-			  [offset] "r"(offset_)				\
-			: "memory", "cc"				\
-			: failed, aborted);				\
+		__typeof__(n_) sum_ = n_;				\
+		RSEQ_FETCH_ADD(suffix_, modifier_, offset_, sum_, t_);	\
 	} while (0)
 
 /* @old_ becomes what was found, behind the end; where that differs nothing is stored. */
-#define SLUB_SEQ_CMPXCHG(entrance_, suffix_, modifier_, offset_, old_, new_, t_) \
-	do {								\
-		uintptr_t r_;						\
-		__asm__ volatile goto(					\
-			SLUB_SEQ_ENTER					\
-			SLUB_SEQ_AREA					\
-			SLUB_SEQ_LIVE					\
-			"add %[t], %[t], %[offset]\n\t"			\
-			SLUB_SEQ_SIZED(suffix_, "ldr %x[r], [%[t]]",	\
-				       "ldr %w[r], [%[t]]")		\
-			SLUB_SEQ_SIZED(suffix_, "cmp %x[r], %x[old]",	\
-				       "cmp %w[r], %w[old]")		\
-			"b.ne 2f\n\t"					\
-			SLUB_SEQ_SIZED(suffix_, "str %x[value], [%[t]]", \
-				       "str %w[value], [%[t]]")		\
-			SLUB_SEQ_LEAVE					\
-			"mov %x[old], %x[r]\n\t"			\
-			: [t] "=&r"(t_), [r] "=&r"(r_),			\
-			  [old] "+&r"(old_)				\
-			: SLUB_SEQ_INPUTS(entrance_),			\
-			  [offset] "r"(offset_), [value] "r"(new_)	\
-			: "memory", "cc"				\
-			: failed, aborted);				\
-	} while (0)
+#define RSEQ_CMPXCHG(suffix_, modifier_, offset_, old_, new_, t_)	\
+	RSEQ_WORD(suffix_, offset_, t_,					\
+		  SLUB_SEQ_SIZED(suffix_, "cmp %x[r], %x[old]",		\
+				 "cmp %w[r], %w[old]")			\
+		  "b.ne 2f\n\t"						\
+		  SLUB_SEQ_SIZED(suffix_, "str %x[value], [%[t]]",	\
+				 "str %w[value], [%[t]]"),		\
+		  "mov %x[old], %x[r]\n\t",				\
+		  [old] "+&r"(old_), [value] "r"(new_))
 
 #endif

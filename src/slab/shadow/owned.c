@@ -41,7 +41,6 @@ account_claim(struct slub_cache *cache, void *object, uint32_t owner)
 
 static void *pop(struct slub_cache *cache)
 {
-#if ARCH_HAS_RSEQ
 	void *object;
 
 	if (cache->account_path == ACCOUNT_PAGED) {
@@ -49,7 +48,6 @@ static void *pop(struct slub_cache *cache)
 		if (object != SEQUENCE_ABORTED)
 			return object;
 	}
-#endif
 	return percpu_pop(cache->list_slot, cache->link);
 }
 
@@ -70,7 +68,6 @@ bool account_alloc_rest(struct slub_cache *cache, uint32_t owner, void **object)
 
 static bool push(struct slub_cache *cache, void *object)
 {
-#if ARCH_HAS_RSEQ
 	if (cache->account_path == ACCOUNT_PAGED) {
 		enum sequence_result result = rseq_push_page(
 			cache->list_slot, object, cache->link);
@@ -78,7 +75,6 @@ static bool push(struct slub_cache *cache, void *object)
 		if (result != SEQUENCE_RESTART)
 			return result == SEQUENCE_DONE;
 	}
-#endif
 	return percpu_push(cache->list_slot, object, cache->link);
 }
 

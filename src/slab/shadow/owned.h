@@ -110,7 +110,6 @@ bool cache_free_kept(struct slub_cache *cache, void *object);
  */
 static always_inline void *account_pop_fast(uintptr_t slot)
 {
-#if ARCH_HAS_RSEQ
 	uintptr_t t;
 	void *object;
 
@@ -120,17 +119,12 @@ static always_inline void *account_pop_fast(uintptr_t slot)
 	return object;
 failed:
 aborted:
-	return slub_seq_end(NULL);
-#else
-	(void)slot;
-	return NULL;
-#endif
+	return sequence_end(NULL);
 }
 
 /* The same of a cache with ACCOUNT_PAGED; its owner's word is at *@where. */
 static always_inline void *account_pop_paged(uintptr_t slot, uint32_t **where)
 {
-#if ARCH_HAS_RSEQ
 	uintptr_t bias = page_link_bias, t, at;
 	void *object;
 
@@ -142,18 +136,12 @@ static always_inline void *account_pop_paged(uintptr_t slot, uint32_t **where)
 failed:
 aborted:
 	*where = NULL;
-	return slub_seq_end(NULL);
-#else
-	(void)slot;
-	*where = NULL;
-	return NULL;
-#endif
+	return sequence_end(NULL);
 }
 
 static always_inline bool account_free_paged(struct slub_cache *cache,
 					     void *object)
 {
-#if ARCH_HAS_RSEQ
 	uint32_t *where = page_owner(page_of(object));
 	uint32_t owner = *where;
 	uintptr_t slot = cache->list_slot, t;
@@ -168,9 +156,6 @@ failed:
 aborted:
 	/* Found again: what is kept over the sequence needs a stack frame. */
 	*page_owner(page_of(object)) &= ~OWNER_FREE;
-#else
-	(void)cache, (void)object;
-#endif
 	return false;
 }
 
@@ -181,7 +166,6 @@ aborted:
 static always_inline bool account_free_fast(struct slub_cache *cache,
 					    void *object, bool is_first_word)
 {
-#if ARCH_HAS_RSEQ
 	uint32_t *where = slab_owner(cache, object);
 	uint32_t owner = *where;
 	uintptr_t slot, t;
@@ -198,9 +182,6 @@ static always_inline bool account_free_fast(struct slub_cache *cache,
 failed:
 aborted:
 	*where = owner;
-#else
-	(void)cache, (void)object, (void)is_first_word;
-#endif
 	return false;
 }
 
