@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Promise: a measured figure in README.md, docs/start/ and docs/results/ is that of the run in
+bench/results/report, or of a table that the sentence links; and the means under a table are the
+means of its rows.
+
+usage: figures_test.py SOURCE
+
+A figure that is measured and stands in no sentence of SENTENCES is an error, so a new one needs
+a source.  FIXED lists what is no measurement: sizes of the design, and work that is described."""
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = ""
+RESULTS = os.path.join("bench", "results", "report", "results.json")
+PAGES = ("README.md", "docs/results/benchmarks.md", "docs/start/limits.md", "docs/start/faq.md")
+SIX = ("glibc", "mimalloc", "snmalloc", "jemalloc", "rpmalloc", "tcmalloc")
+FIGURE = r"(?<![\w.,])\d[\d,.]*\d?\s(?:MiB|GiB|KiB|ns|µs|ms|s|%|times)(?!\w)"
+N = r"([\d,.]+\d|\d)"
+
+
+def read(path):
+    with open(os.path.join(SOURCE, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def number(text):
+    return float(text.replace(",", ""))
+
+
+class Run:
+    """The run that is on file."""
+    def __init__(self):
+        sys.path.insert(0, os.path.join(SOURCE, "bench", "driver"))
+        import plan             # pylint: disable=import-outside-toplevel
+        import results
+        import summary
+        self.data = json.loads(read(RESULTS))
+        self.results = results.Results(self.data["results"])
+        self.jobs = summary.compared(plan.JOBS, self.results)
+        self.spread = results.spread
+
+    def of(self, job, row, name="libslub"):
+        return self.results.value(job, row, name)
+
+    def six(self, job, row):
+        """The least and the most of the peers that finished."""
+        values = [self.of(job, row, name) for name in SIX]
+        return [pick([v for v in values if v is not None]) for pick in (min, max)]
+
+    def median_spread(self):
+        shown = [name for name in self.data["allocators"]
+                 if name == "libslub" or not name.startswith("libslub")]
+        widest = sorted(max(self.spread(self.results.values(job.name, "time", name))
+                            for name in shown) for job in self.jobs)
+        return 100 * widest[len(widest) // 2]
+
+    def count(self, kind):
+        return sum(job.kind == kind for job in self.jobs)
+
+
+def pressure(_):
+    """Seconds until each was killed: the rows of the table of docs/internals/reclaim.md whose
+    program is Redis with maxmemory at 60 %."""
+    text = read("docs/internals/reclaim.md").partition("`maxmemory` at 60 %")[2]
+    killed = [number(one) for pair in re.findall(
+        rf"killed after {N} to {N} s", text.split("\n\n| server")[0].split("\n## ")[0])
+        for one in pair]
+    return [min(killed[:4]), max(killed[:4])]
+
+
+def outside(mean, column):
+    """A mean of the table of programs that nobody here wrote, in docs/performance.md."""
+    row = re.search(rf"(?m)^\| {mean} \|(.*)\|$", read("docs/performance.md")).group(1)
+    return float(row.split("|")[column])
+
+
+# A page, a sentence with each figure as N, and what the figures are.
+SENTENCES = [
+    ("README.md", rf"One second after 1 GiB of small objects was freed, {N} MiB were resident; "
+     rf"{N} to {N} MiB with six other",
+     lambda run: [run.of("burst", "after-1s/in")] + run.six("burst", "after-1s/in")),
+    ("README.md", rf"with seven other allocators it was killed after {N} to {N} s", pressure),
+    ("README.md", rf"1,000 threads peak at {N} MiB; at {N} to {N} MiB with others",
+     lambda run: [run.of("threads_1000", "peak")] + run.six("threads_1000", "peak")),
+    ("docs/results/benchmarks.md", rf"The median spread of the {N} rows is {N} %",
+     lambda run: [len(run.jobs), run.median_spread()]),
+    ("docs/results/benchmarks.md", rf"Of the {N} workloads {N} are loops of this project and {N} "
+     "are real programs",
+     lambda run: [len(run.jobs), run.count("workload"), run.count("program")]),
+    ("docs/start/faq.md", rf"real programs take {N} of the C library's CPU time and peak at {N} "
+     "of its memory",
+     lambda run: [outside("real programs", 1), outside("real programs", 4)]),
+    ("docs/start/faq.md", rf"An empty program starts in {N} µs instead of {N} and has {N} KiB "
+     rf"resident instead of {N}",
+     lambda run: [run.of("startup", row, name) for row in ("time", "rss")
+                  for name in ("libslub", "glibc")]),
+    ("docs/start/faq.md", rf"one `malloc` in 10,000 takes {N} ns or more \({N} to {N} with six "
+     r"others\)",
+     lambda run: [run.of("latency_2", "malloc-p99.99")] + run.six("latency_2", "malloc-p99.99")),
+]
+
+# What is no measurement of this run, by page.
+FIXED = {
+    "README.md": ["1 GiB of small objects", "at 60 % of"],
+    "docs/results/benchmarks.md": [],
+    "docs/start/limits.md": [
+        "some 450 KiB",         # docs/performance.md says what of
+        "64 MiB at the least", "at most 1.5 times",
+        "64 MiB of 208 bytes", "0.7 MiB with", "From some 80 MiB on"],
+    "docs/start/faq.md": ["8 to 64 MiB at a time", "round up by 6 % on average", "some 450 KiB"],
+}
+
+
+def prose(page):
+    """Its sentences, each on one line; without code, and without what a program wrote."""
+    text = re.sub(r"(?ms)^```.*?^```|<!-- (BENCH|RUN)-BEGIN.*?END -->", "", read(page))
+    return re.sub(r"\s+", " ", text)
+
+
+class Figures(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.run_on_file = Run()
+
+    def assertRounded(self, said, value, where):
+        """As exact as it is written."""
+        digits = len(said.partition(".")[2])
+        self.assertLessEqual(abs(number(said) - value), 0.5001 * 10 ** -digits,
+                             f"{where}: says {said}, the run says {value:.4g}")
+
+    def test_sentences(self):
+        for page, pattern, values in SENTENCES:
+            found = re.search(pattern, prose(page))
+            self.assertTrue(found, f"{page} has no sentence {pattern}")
+            expected = values(self.run_on_file)
+            self.assertEqual(len(found.groups()), len(expected), pattern)
+            for said, value in zip(found.groups(), expected):
+                self.assertRounded(said, value, f"{page}: {found.group()}")
+
+    def test_every_figure_has_a_source(self):
+        nr, without = 0, []
+        for page in PAGES:
+            text = prose(page)
+            known = [found.span() for other, pattern, _ in SENTENCES if other == page
+                     for found in re.finditer(pattern, text)]
+            for words in FIXED[page]:
+                self.assertIn(words, text, page)
+                known += [found.span() for found in re.finditer(re.escape(words), text)]
+            for found in re.finditer(FIGURE, text):
+                nr += 1
+                if not any(a <= found.start() and found.end() <= b for a, b in known):
+                    without.append((page, text[max(0, found.start() - 40):found.end() + 20]))
+        self.assertGreater(nr, 15)
+        self.assertEqual(without, [])
+
+    def test_the_table_is_the_runs(self):
+        """As bench/report/readme writes it."""
+        with tempfile.TemporaryDirectory() as folder:
+            page = os.path.join(folder, "page.md")
+            with open(page, "w", encoding="utf-8") as file:
+                file.write(read("docs/results/benchmarks.md"))
+            subprocess.run([os.path.join(SOURCE, "bench", "report", "readme"),
+                            os.path.join(SOURCE, RESULTS), page], check=True)
+            with open(page, encoding="utf-8") as file:
+                self.assertEqual(file.read(), read("docs/results/benchmarks.md"))
+
+    def test_means_are_those_of_the_rows(self):
+        """In docs/performance.md: real programs and loops, each with a mean of its own."""
+        text = read("docs/performance.md")
+        nr = 0
+        for table in re.findall(r"(?m)(?:^\|.*\|\n)+", text):
+            rows = []
+            for line in table.splitlines():
+                head, *cells = [cell.strip() for cell in line.strip("|").split("|")]
+                if re.match(r"`.*`$", head):
+                    rows.append([number(cell) for cell in cells])
+                elif head in ("mimalloc-bench", "real programs"):
+                    for column, said in enumerate(cells):
+                        mean = math.exp(sum(math.log(row[column]) for row in rows) / len(rows))
+                        self.assertRounded(said, mean, f"{head}, column {column + 1}")
+                        nr += 1
+                    rows = []
+        self.assertGreater(nr, 10)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    sys.dont_write_bytecode = True
+    SOURCE = os.path.abspath(sys.argv[1])
+    unittest.main(argv=sys.argv[:1], verbosity=2)
