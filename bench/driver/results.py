@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What was measured: job -> row -> allocator -> one value per round."""
+import re
 
 
 def median(values):
@@ -41,6 +42,12 @@ class Results:
 
     def failures(self, job):
         return self.data.get(job, {}).get("failures", {})
+
+    def word(self, job, allocator):
+        """What a cell without a figure says, or None: it was not run.  Slow is not wrong."""
+        why = self.failures(job).get(allocator)
+        late = re.match(r"no end within (\d+) s$", why or "")
+        return f"timeout after {late[1]} s" if late else "fails" if why else None
 
     def values(self, job, row, allocator):
         return self.rows(job).get(row, {}).get("values", {}).get(allocator, [])

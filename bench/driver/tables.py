@@ -18,7 +18,7 @@ def _number(value):
 def _cell(results, job, row, name, best):
     value = results.value(job, row, name)
     if value is None:
-        return "FAIL" if name in results.failures(job) else "-"
+        return results.word(job, name) or "-"
     if not best or best <= 0 or row.endswith("over-libc"):
         return _number(value)
     return f"{_number(value)} ({value / best:.2f})"

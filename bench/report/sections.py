@@ -73,7 +73,7 @@ def workloads(results, jobs, names, row, title):
         cells = []
         for name, value in zip(shown, values):
             text = number(value) if value is not None else (
-                "fails" if name in results.failures(job.name) else "–")
+                results.word(job.name, name) or "–")
             part = summary.ratio(value, best)
             cells.append(f"{text} ({part:.2f})" if part and noisy else text)
         widest = max((spread(results.values(job.name, row, name)) for name in shown), default=0)

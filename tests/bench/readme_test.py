@@ -59,6 +59,11 @@ class Readme(unittest.TestCase):
         self.write(self.results, json.dumps(data))
         self.assertEqual(self.run_it().returncode, 0)
         self.assertRegex(self.text(), r"1,000 threads.* \| ns \| 20\.0 \| \*\*10\.0\*\* \| fails ")
+        # Slow is not wrong.
+        rows["failures"] = {names[2]: "no end within 44 s"}
+        self.write(self.results, json.dumps(data))
+        self.assertEqual(self.run_it().returncode, 0)
+        self.assertRegex(self.text(), r"1,000 threads.* \| timeout after 44 s ")
 
     def test_no_marks_no_change(self):
         self.write(self.readme, "a text of another shape\n")

@@ -12,6 +12,7 @@ from unittest import mock
 
 import canned		# sets the path
 import allocators
+import huge_pages
 import job
 import machine
 import plan
@@ -226,6 +227,35 @@ class Processes(unittest.TestCase):
     def test_a_process_that_does_not_end_is_ended(self):
         with self.assertRaisesRegex(process.Failure, "no end within 1 s"):
             self.answer("import time; time.sleep(100)", timeout=1)
+
+
+class HugePages(unittest.TestCase):
+    """In a file that stands for the system's."""
+    def setUp(self):
+        self.file = tempfile.NamedTemporaryFile("w+", encoding="ascii")
+        self.addCleanup(self.file.close)
+        self.write("always [madvise] never")
+
+    def write(self, text):
+        with open(self.file.name, "w", encoding="ascii") as file:
+            file.write(text)
+
+    def text(self):
+        with open(self.file.name, encoding="ascii") as file:
+            return file.read()
+
+    def test_the_mode_comes_back_also_after_an_error(self):
+        self.assertEqual(huge_pages.current(self.file.name), "madvise")
+        with self.assertRaises(KeyError):
+            with huge_pages.system_mode("never", self.file.name):
+                self.assertEqual(self.text(), "never")
+                raise KeyError
+        self.assertEqual(self.text(), "madvise")
+
+    def test_without_a_mode_nothing_is_written(self):
+        with huge_pages.system_mode(None, self.file.name):
+            pass
+        self.assertEqual(self.text(), "always [madvise] never")
 
 
 if __name__ == "__main__":
