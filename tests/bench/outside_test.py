@@ -21,6 +21,52 @@ def run(*words, first="/usr/bin"):
                           env={**os.environ, "PATH": first + ":" + os.environ["PATH"]})
 
 
+class Table(unittest.TestCase):
+    """bench/report/outside, of figures made up here."""
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.page = os.path.join(self.folder.name, "page.md")
+        self.write(self.page, "a\n<!-- OUTSIDE-BEGIN: old -->\nold\n<!-- OUTSIDE-END -->\nb\n")
+
+    @staticmethod
+    def write(path, text):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def table(self, samples):
+        names = dict.fromkeys(name for row in samples.values() for name in row)
+        data = {"started": "2026-01-02", "rounds": 1, "allocators": names, "samples": samples,
+                "machine": {"tree": "abc", "processor": "P", "cpus": 2, "virtual": True,
+                            "kernel": "6", "libc": "glibc 2.36", "load": 0.5}}
+        path = os.path.join(self.folder.name, "samples.json")
+        self.write(path, json.dumps(data))
+        done = subprocess.run([sys.executable, os.path.join(os.path.dirname(RUN), "..", "report",
+                                                            "outside"), path, self.page],
+                              capture_output=True, text=True, check=False)
+        with open(self.page, encoding="utf-8") as file:
+            return done, file.read()
+
+    def test_ratios_and_means(self):
+        row = {"glibc": [[2.0, 100]], "peer": [[1.0, 200]], "libslub": [[1.5, 150]]}
+        late = {"glibc": [[2.0, 100]], "peer": [], "libslub": [[1.0, 100]]}
+        done, text = self.table({"lua": row, "perl": late, "cfrac": row})
+        self.assertEqual(done.stderr, "")
+        self.assertNotIn("old", text)
+        for line in ("| `lua` | 1.50 | 0.75 | – | 1.50 | 1.50 | – |",
+                     "| `perl` | 0.50 | 0.50 | – | 1.00 | 1.00 | – |",
+                     "| real programs | 0.87 | 0.61 | – | 1.22 | 1.22 | – |",
+                     "| mimalloc-bench | 1.50 | 0.75 | – | 1.50 | 1.50 | – |",
+                     "| time, real programs, 1 rows | 2.00 | 1.00 | 1.50 |"):
+            self.assertIn(line, text)
+
+    def test_nothing_to_compare_with(self):
+        done, text = self.table({"lua": {"libslub": [[1.0, 1]]}})
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("nothing beside it", done.stderr)
+        self.assertIn("old", text)
+
+
 class Arguments(unittest.TestCase):
     def test_a_library_that_is_not_there(self):
         done = run("--allocator", "x=/none/x.so")
@@ -55,7 +101,7 @@ class Answers(unittest.TestCase):
         path = os.path.join(self.folder.name, "samples.json")
         done = run("--json", path, *words, first=self.folder.name)
         with open(path, encoding="utf-8") as file:
-            return done, json.load(file)
+            return done, json.load(file)["samples"]
 
     def test_another_answer_is_a_failure(self):
         done, samples = self.samples("--only", "lua", "--allocator", "glibc=",
