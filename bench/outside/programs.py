@@ -62,7 +62,7 @@ REAL = {
     "gcc": Program("gcc -O2 -c -o {t}/w.o {t}/w.c", output="{t}/w.o"),
     "g++": Program("g++ -O1 -w -std=c++17 -c -o {t}/x.o {t}/w.cpp", output="{t}/x.o"),
     "clang++": Program("clang++ -O1 -w -std=c++17 -c -o {t}/y.o {t}/w.cpp", output="{t}/y.o"),
-    "git": Program("git -C {repo} log --stat -n 400"),
+    "git": Program("git -C {repo} log --stat -n 400 {head}"),
     "gs": Program("gs -q -dBATCH -dNOPAUSE -sDEVICE=nullpage {pdf}"),
 }
 
@@ -228,6 +228,13 @@ def write_files(directory):
         with open(os.path.join(directory, name), "w", encoding="utf-8") as file:
             file.write(text)
     os.mkdir(os.path.join(directory, "classes"))
+
+
+def head(repository):
+    """Its newest commit now: a branch may move while the rows take turns."""
+    said = subprocess.run(["git", "-C", repository, "rev-parse", "HEAD"], text=True, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return said.stdout.strip() or "HEAD"
 
 
 def python():
