@@ -149,6 +149,11 @@ class Explain(Target):
         self.assertIn(f"{block} of 96 bytes (malloc-96): freed twice\n", told)
         self.assertTracks(told, *self.BOTH)
 
+    def test_questions_about_what_is_free_are_listed(self):
+        process, block, _ = self.guarded("asked")
+        self.assertIn(f"{block} of 96 bytes (malloc-96): asked about where it is none\n",
+                      self.explained(process.pid))
+
     def test_objects_that_are_not_guarded(self):
         process, block, at = self.guarded("use", SLUB_GUARD="0")
         told = self.explained(process.pid)

@@ -21,6 +21,7 @@
 const char *const guard_errors[GUARD_ERRORS] = {
 	"freed twice", "freed by a pointer into it", "bytes beside it written",
 	"freed to another cache", "freed with another size",
+	"freed by another kind of call", "asked about where it is none",
 };
 
 static void print_explain_help(FILE *to)

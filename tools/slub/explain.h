@@ -48,7 +48,7 @@ struct guard_sums {
 struct guard_sums guard_sums(const struct guard *guard);
 
 /* What can be wrong with a guarded object, from bit 0 on. */
-#define GUARD_ERRORS 5
+#define GUARD_ERRORS 7
 extern const char *const guard_errors[GUARD_ERRORS];
 
 /* explain_json.c: the same as what cmd_explain.c prints, as members. */

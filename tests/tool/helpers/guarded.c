@@ -3,8 +3,9 @@
  * Prints the address of an object and the address that it will touch wrongly, and "ready"; does so
  * when its input has a line, ends at the end of it.
  *
- * usage: guarded use|overrun|twice|abort|large
+ * usage: guarded use|overrun|twice|asked|abort|large
  */
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,8 @@ int main(int argc, char **argv)
 		free_it();
 	if (!strcmp(mode, "twice"))
 		free_it();
+	if (!strcmp(mode, "asked"))
+		malloc_usable_size(object);
 	fprintf(stderr, "%p %p\n", (void *)object, (void *)at);
 	puts("ready");
 	fflush(stdout);
