@@ -62,7 +62,8 @@ class GoodSettings(unittest.TestCase):
             memory = int(file.readline().split()[1]) << 10
         for given, retain, huge in (
                 ({}, 16 * MIB, "auto"), ({"SLUB_MODE": "balanced"}, 16 * MIB, "auto"),
-                ({"SLUB_MODE": "compact"}, MIB // 8, "never"), ({"SLUB_MODE": "fast"}, None, "auto"),
+                ({"SLUB_MODE": "compact"}, MIB // 8, "never"),
+                ({"SLUB_MODE": "fast"}, None, "auto"),
                 ({"SLUB_MODE": "compact", "SLUB_RETAIN": "5M"}, 5 * MIB, "never"),
                 ({"SLUB_OPTIONS": "huge=block,mode=compact"}, MIB // 8, "block")):
             values = run(**given)[0]

@@ -306,7 +306,9 @@ TEST(option, list)
 
 TEST(option, list_goes_on_behind_a_bad_item)
 {
-	parsed p = parse_loud({"SLUB_OPTIONS=nonsense,huge=x,fastpath=tid,retain=y,address_space=16M"});
+	parsed p = parse_loud({
+		"SLUB_OPTIONS=nonsense,huge=x,fastpath=tid,retain=y,address_space=16M"
+	});
 
 	EXPECT_EQ(p.value[OPTION_fastpath], (size_t)FASTPATH_TID);
 	EXPECT_EQ(p.value[OPTION_address_space], 16ul << 20);
