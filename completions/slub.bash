@@ -31,6 +31,7 @@ _slub_run()
 	--percpu) COMPREPLY=($(compgen -W "virtual static" -- "$word")); return ;;
 	--attach) COMPREPLY=($(compgen -W "auto 0 1" -- "$word")); return ;;
 	--on_error) COMPREPLY=($(compgen -W "abort report ignore" -- "$word")); return ;;
+	--guard_side) COMPREPLY=($(compgen -W "any front behind" -- "$word")); return ;;
 	--deepbind) COMPREPLY=($(compgen -W "drop keep" -- "$word")); return ;;
 	--pressure) COMPREPLY=($(compgen -W "thread" -- "$word")); return ;;
 	--slabinfo|--debug_report|--debug_leaks)
@@ -46,8 +47,8 @@ _slub_run()
 			--slabinfo= --stats_file= --percpu= --percpu_bytes= --percpu_huge --cpus= \
 			--merge --min_order= --limit= --reclaim_rate= --debug= --debug_report= \
 			--debug_abort --on_error= --debug_leaks= --debug_fail= --profile= \
-			--profile_file= --profile_seed= --guard= --guard_places= --deepbind= \
-			--attach= \
+			--profile_file= --profile_seed= --guard= --guard_places= --guard_side= \
+			--deepbind= --attach= \
 			--quarantine= --large_quarantine= --free_fill= --zero_on_free \
 			--check_calls \
 			--pressure= --hardened --verbose --force --help --" -- "$word"))

@@ -44,6 +44,10 @@ enum option_on_error {
 	ON_ERROR_ABORT, ON_ERROR_REPORT, ON_ERROR_IGNORE,
 };
 
+enum option_guard_side {
+	GUARD_SIDE_ANY, GUARD_SIDE_FRONT, GUARD_SIDE_BEHIND,
+};
+
 enum option_deepbind {
 	DEEPBIND_DROP, DEEPBIND_KEEP,
 };

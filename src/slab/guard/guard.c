@@ -275,7 +275,10 @@ static void place_choose(const struct guard_pool *pool,
 	size_t zone = zone_of(place_start(pool, place));
 	uintptr_t start = (uintptr_t)place_start(pool, place) + zone;
 	uintptr_t end = (uintptr_t)place_end(pool, place) - zone;
-	bool right = bytes && sample_random() >> 63;
+	enum option_guard_side side =
+		(enum option_guard_side)option_value(OPTION_guard_side);
+	bool right = bytes && (side == GUARD_SIDE_ANY ? sample_random() >> 63 :
+							side == GUARD_SIDE_BEHIND);
 
 	place->object = right ? round_down(end - bytes, align) :
 				round_up(start, align);

@@ -7,7 +7,8 @@
  *   | guard | place 0            | guard | place 1            | guard | ...
  *           |####      (freed)   |       |            [object]|
  *
- * An object lies at the left end of its place or at the right one, by chance.
+ * An object lies at the left end of its place or at the right one, by chance or as option
+ * guard_side says: what is in front of it then cannot be touched, or what is behind it.
  * The pages that it needs can be touched while it is allocated, nothing else of
  * the place.  So the first wrong access ends the program with SIGSEGV, on
  * which the library has no say: `slub explain` reads from the core, or from the
