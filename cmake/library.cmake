@@ -22,7 +22,7 @@ endforeach()
 # as an older C++, or in another language, an exception that finds no way through here ends in
 # std::terminate() too, rather than leave a walk or a defrag that never ends.
 foreach(caller reclaim/shrinker/walk reclaim/shrinker/registry
-	reclaim/group/charge slab/idle/defrag)
+	reclaim/group/charge reclaim/group/handler slab/idle/defrag slab/typed/find)
 	set_source_files_properties(${PROJECT_SOURCE_DIR}/src/${caller}.c PROPERTIES
 		COMPILE_OPTIONS -fno-asynchronous-unwind-tables)
 endforeach()

@@ -274,6 +274,12 @@ WITHOUT bool reclaim_more(int *priority)
 	return false;
 }
 
+WITHOUT bool reclaim_ask(size_t bytes)
+{
+	(void)bytes;
+	return false;
+}
+
 WITHOUT void *cache_alloc_from_reserve(struct slub_cache *cache, unsigned int flags)
 {
 	(void)cache, (void)flags;

@@ -189,8 +189,9 @@ slub_cache_create_args(const struct slub_cache_args *args);
  * unchanged and in use as before:
  *   -EBUSY   objects are still allocated; each is named on stderr if messages
  *            are on (SLUB_VERBOSE=1), slub_cache_for_each_object() finds them;
- *   -EDEADLK called by a function that moves its objects (slub/defrag.h), or by a
- *            signal handler that interrupted the allocator;
+ *   -EDEADLK called by a function that moves its objects (slub/defrag.h), in a visit of
+ *            it by slub_cache_for_each(), or by a signal handler that interrupted the
+ *            allocator;
  *   -EINVAL  not a cache, destroyed already, or one of malloc's own;
  *   -EAGAIN  the lists of another CPU could not be emptied (no membarrier); or another
  *            thread, which empties the lists of all caches, had it in hand for a second.
@@ -332,6 +333,34 @@ SLUB_API struct slub_cache *slub_cache_of(const void *object);
 SLUB_API const char *slub_cache_name(const struct slub_cache *cache);
 SLUB_API size_t slub_cache_size(const struct slub_cache *cache);
 SLUB_API size_t slub_cache_stride(const struct slub_cache *cache);
+
+/*
+ * slub_cache_find - the cache of that name, or one that has it as an alias.
+ *
+ * malloc's own are found too, as "malloc-64" and so on, once they have been used.
+ * Returns it; it is its owner's, and may end: see slub_cache_destroy().  NULL with errno
+ * set:
+ *   ENOENT  there is none;
+ *   EINVAL  @name is NULL;
+ *   EDEADLK called by a signal handler that interrupted the allocator;
+ *   ENOMEM  the library could not start.
+ * Context: any thread; takes a lock.  Cost: a look at each cache.
+ */
+SLUB_API struct slub_cache *slub_cache_find(const char *name);
+
+/*
+ * slub_cache_for_each - call @visit for each cache, malloc's own included.
+ *
+ * Until it returns non-zero.  The cache is held meanwhile: a slub_cache_destroy() of
+ * another thread waits, and one that @visit calls on it answers -EDEADLK.  What is made
+ * or destroyed meanwhile may be missed.
+ * Returns what @visit returned last, else 0; -EINVAL: @visit is NULL; -EDEADLK and -ENOMEM as
+ * slub_cache_find().
+ * Context: any thread; @visit is called without locks and may allocate; it has to return.
+ * From: slab_caches, which /proc/slabinfo shows.
+ */
+SLUB_API int slub_cache_for_each(int (*visit)(struct slub_cache *cache, void *arg),
+				 void *arg);
 
 /*
  * slub_cache_alias - the names of those who share a cache (SLUB_MERGE).

@@ -125,6 +125,20 @@ slub_value_for_each(int (*visit)(const char *name, const struct slub_value *valu
 				 void *arg),
 		    void *arg);
 
+/*
+ * slub_stats_json - all of the above, and more, as the JSON object of `slub stats --json`.
+ *
+ * @text: room for @size bytes, which gets the object with a NUL behind it, cut short where
+ * there is less room; NULL and 0: only to ask.  A constructor has no name in it
+ * ("ctor_name" is null), since nothing here looks into files.
+ * Returns how many bytes the whole object has, without the NUL; the heap may have changed
+ * by the next call, so ask with a little more room.  -EINVAL: @text is NULL and @size is not 0;
+ * -EDEADLK and -ENOMEM as slub_value_for_each().
+ * Context: any thread.  Nothing is allocated but a mapping for the time of the call.  Cost:
+ * two walks over the heap, and about 4 KiB of text for each cache.
+ */
+SLUB_API long slub_stats_json(char *text, size_t size);
+
 #ifdef __cplusplus
 }
 #endif

@@ -182,6 +182,10 @@ SLUB_API size_t slub_group_limit_get(struct slub_group *group,
  * raise the limit, log.  If it returns true the request is tried once more.
  * What it allocates itself is charged without regard to limits.  NULL: none.
  *
+ * The handler of slub_group_root() is also the process's: it is called when the system
+ * has no memory or SLUB_LIMIT is in the way, after all has been reclaimed, whatever group the
+ * thread is in or none.  Not for a size that could never be had.
+ *
  * When this returns no other thread is in the handler that @group had before, so
  * the old argument may be freed.  It waits for calls of that handler, and for nothing
  * else; not for one that it is called in itself.  So hold nothing that the handler

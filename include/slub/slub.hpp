@@ -10,6 +10,8 @@
  *   slub::free_deferred()   free what readers may still look at
  *   slub::group             limits for a part of the program
  *   slub::shrinker          what may be freed when memory is short
+ *   slub::option(), slub::set_option(), slub::value(), slub::values(), slub::stats_json()
+ *                           what the library is set to and what it counts
  *
  * Header only, over the C interface; a program links libslub as a C program
  * does.  docs/api-cpp.md has the guide.
@@ -22,6 +24,7 @@
 #endif
 
 #include <slub/cpp/cache.hpp>
+#include <slub/cpp/control.hpp>
 #include <slub/cpp/group.hpp>
 #include <slub/cpp/memory.hpp>
 #include <slub/cpp/percpu.hpp>

@@ -170,6 +170,11 @@ bool debug_free_foreign(const char *call, const void *ptr);
  */
 #define RECLAIM_FIRST 6
 bool reclaim_more(int *priority);
+/*
+ * reclaim/group/handler.c: when that was in vain, what the program does about it.  True: try
+ * once more.
+ */
+bool reclaim_ask(size_t bytes);
 /* slab/shadow/reserved.c: when all else has failed; NULL also without the right to it */
 void *cache_alloc_from_reserve(struct slub_cache *cache, unsigned int flags);
 /*

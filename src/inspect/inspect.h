@@ -56,6 +56,26 @@ void census_describe(struct slub_abi *abi);
 void census_record(const struct slub_cache *cache, uint32_t nr_nodes,
 		   struct slub_stats_cache *out);
 
+/* Of the objects in use, what was not asked for: an estimate; 0: not known. */
+static inline uint64_t slack_bytes(const struct cache_census *census,
+				   const struct slub_stats_cache *record)
+{
+	uint64_t average = record->fields[SLUB_ABI_CACHE_SLACK];
+	uint64_t used = census->active - min_size(record->cached, census->active);
+
+	return average ? (average - 1) * used / 256 : 0;
+}
+
+/*
+ * Of words of 32 bits; @one counts what @other does, and more.  Where it is a little less the
+ * two were not read at one moment.
+ */
+#define COUNTER_SKEW_MAX 65536
+static inline uint64_t counter_difference(uint64_t one, uint64_t other)
+{
+	return one < other && other - one <= COUNTER_SKEW_MAX ? 0 : (uint32_t)(one - other);
+}
+
 /* mallinfo.c */
 struct mallinfo2;
 void mallinfo_fill(struct mallinfo2 *info, const struct heap_census *census);

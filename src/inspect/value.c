@@ -79,19 +79,6 @@ static uint64_t nodes_sum(const struct slub_stats_cache *record, int field)
 	return sum;
 }
 
-/* Of the objects in use, what was not asked for: an estimate; 0: not known. */
-static uint64_t slack_bytes(const struct cache_census *census,
-			    const struct slub_stats_cache *record)
-{
-	uint64_t average = record->fields[SLUB_ABI_CACHE_SLACK];
-	uint64_t used = census->active - min_size(record->cached, census->active);
-
-	return average ? (average - 1) * used / 256 : 0;
-}
-
-/* A difference that is so little below 0: the two were not read at one moment. */
-#define SKEW_MAX 65536
-
 /* Of words of 32 bits. */
 static uint64_t counter_number(enum row_source source, uint64_t one, uint64_t other)
 {
@@ -99,7 +86,7 @@ static uint64_t counter_number(enum row_source source, uint64_t one, uint64_t ot
 	case ROW_PLUS:
 		return (uint32_t)(one + other);
 	case ROW_MINUS:
-		return one < other && other - one <= SKEW_MAX ? 0 : (uint32_t)(one - other);
+		return counter_difference(one, other);
 	default:
 		return one;
 	}

@@ -102,6 +102,8 @@ void malloc_open(void);
 struct slub_cache *sizeclass_get(size_t bytes, size_t align);
 /* What an object of the class with @number has for its user. */
 uint32_t sizeclass_bytes(uint32_t number);
+/* ... and an object for @bytes <= CLASS_BYTES_MAX. */
+size_t sizeclass_bytes_for(size_t bytes);
 /* The cache for @bytes <= CLASS_BYTES_MAX, which may not be made yet. */
 struct slub_cache *sizeclass_cache(size_t bytes);
 /* The smallest class of @bytes or more whose objects are aligned to @align. */

@@ -177,6 +177,11 @@ uint32_t sizeclass_bytes(uint32_t class)
 	return class_bytes(class) - (uint32_t)CLASS_TAIL;
 }
 
+size_t sizeclass_bytes_for(size_t bytes)
+{
+	return sizeclass_bytes(class_of(bytes + CLASS_TAIL));
+}
+
 bool sizeclass_make_all(void)
 {
 	for (uint32_t c = 0; c < CLASS_NR; c++) {

@@ -256,6 +256,8 @@ static cold void *alloc_after_reclaim(size_t bytes, size_t align,
 		return NULL;
 	while (!ptr && !cache_is_refused() && reclaim_more(&priority))
 		ptr = alloc_once(bytes, align, is_zero);
+	if (unlikely(!ptr && !cache_is_refused() && reclaim_ask(bytes)))
+		ptr = alloc_once(bytes, align, is_zero);
 	if (ptr || cache_refused())
 		return ptr;
 	if (bytes > CLASS_WORD_MAX || align > MALLOC_ALIGN)

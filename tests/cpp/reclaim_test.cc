@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Promise: slub/cpp/group.hpp, slub/cpp/shrinker.hpp, and objects of slub::cache<T> that move. */
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <gtest/gtest.h>
@@ -211,6 +212,50 @@ TEST(cpp_cache, objects_of_a_charged_cache_move_with_their_charge)
 	slub::cache<thing> things("cpp-charged", SLUB_CACHE_ACCOUNT);
 
 	move_things(things);
+}
+
+/* Makes room by raising the limit. */
+bool raise_limit(slub_group *group, size_t bytes, void *arg) noexcept
+{
+	*static_cast<size_t *>(arg) += bytes;
+	return slub_group_limit_set(group, SLUB_GROUP_MAX, SLUB_GROUP_NO_LIMIT) == 0;
+}
+
+TEST(cpp_group, its_handler_is_asked_before_a_request_is_refused)
+{
+	slub::group tenant("cpp-handler");
+	size_t asked = 0;
+
+	tenant.set_limit(SLUB_GROUP_MAX, 1 << 20);
+	tenant.set_handler(raise_limit, &asked);
+	{
+		slub::group_guard inside(tenant);
+		std::vector<char> block(4 << 20);
+	}
+	EXPECT_GE(asked, size_t(4) << 20);
+	tenant.set_handler(nullptr, nullptr);
+}
+
+TEST(cpp_control, options_and_values_by_name)
+{
+	std::vector<char> block(3 << 20);
+	std::string text = slub::stats_json();
+	bool found = false;
+
+	slub::set_option("retain", "7M");
+	EXPECT_EQ(slub::option("retain"), "7340032");
+	EXPECT_THROW(slub::set_option("retain", "much"), std::system_error);
+	EXPECT_THROW(slub::option("none"), std::system_error);
+	EXPECT_GE(slub::value("heap.large_bytes").number, uint64_t(3) << 20);
+	EXPECT_THROW(slub::value("heap.none"), std::system_error);
+	for (auto &[name, value] : slub::values())
+		found |= name == "objects.used" && value.number > 0;
+	EXPECT_TRUE(found);
+	EXPECT_EQ(text.find("{\"kind\": \"stats\""), 0u) << text.substr(0, 50);
+	EXPECT_EQ(text.substr(text.size() - 2), "}\n");
+	delete new std::array<char, 60>;
+	EXPECT_NE(slub::find_cache("malloc-64"), nullptr);
+	EXPECT_EQ(slub::find_cache("none"), nullptr);
 }
 
 } /* namespace */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include <slub/group.h>
+#include <slub/slub.h>
 
 namespace {
 
@@ -209,3 +209,60 @@ TEST(GroupHandler, ArgumentsAreFreedBesideCalls)
 }
 
 } /* namespace */
+
+/* Frees what it was given, and says so. */
+struct Spare {
+	void *block;
+	size_t asked = 0;
+	int calls = 0;
+
+	static bool handler(slub_group *group, size_t bytes, void *arg) noexcept
+	{
+		auto *spare = (Spare *)arg;
+
+		EXPECT_EQ(group, slub_group_root());
+		spare->asked = bytes;
+		spare->calls++;
+		if (!spare->block)
+			return false;
+		free(spare->block);
+		spare->block = nullptr;
+		return true;
+	}
+};
+
+TEST(GroupHandler, OfTheRootIsTheProcesses)
+{
+	const size_t bytes = 40 << 20;
+	struct slub_cache *cache = slub_cache_create("handler-large", 200000, 0, 0, nullptr);
+	Spare spare = { malloc(bytes) };
+	std::vector<void *> objects;
+	void *block, *object;
+
+	ASSERT_NE(spare.block, nullptr);
+	ASSERT_NE(cache, nullptr);
+	ASSERT_EQ(slub_option_set("limit", "64M"), 0);
+	ASSERT_EQ(slub_group_handler_set(slub_group_root(), Spare::handler, &spare), 0);
+	block = malloc(bytes);
+	EXPECT_NE(block, nullptr) << "the handler made room";
+	EXPECT_EQ(spare.calls, 1);
+	EXPECT_EQ(spare.asked, bytes);
+	EXPECT_EQ(malloc(bytes), nullptr) << "it has nothing left";
+	EXPECT_EQ(spare.calls, 2);
+	EXPECT_EQ(malloc(size_t(1) << 45), nullptr);
+	EXPECT_EQ(spare.calls, 2) << "which could never be had";
+
+	/* A cache asks too. */
+	spare.block = block;
+	while (spare.block && objects.size() < 1000)
+		objects.push_back(slub_cache_alloc(cache));
+	EXPECT_EQ(spare.calls, 3);
+	EXPECT_EQ(spare.asked, 200000u);
+	object = objects.back();
+	EXPECT_NE(object, nullptr);
+	EXPECT_EQ(slub_group_handler_set(slub_group_root(), nullptr, nullptr), 0);
+	EXPECT_EQ(slub_option_set("limit", "0"), 0);
+	for (void *each : objects)
+		slub_cache_free(cache, each);
+	EXPECT_EQ(slub_cache_destroy(cache), 0);
+}

@@ -60,7 +60,10 @@ static struct sums sum_objects(const struct snapshot *snapshot)
 
 	for (size_t i = 0; i < snapshot->nr_caches; i++) {
 		const struct cache_view *cache = &snapshot->caches[i];
-		uint64_t size = cache_field(cache, SLUB_ABI_CACHE_SIZE);
+		/* Zones and tracks of a watched object are no use to the program. */
+		uint64_t size = cache_field(cache, cache_field(cache, SLUB_ABI_CACHE_DEBUG) ?
+					    SLUB_ABI_CACHE_OBJECT_SIZE :
+					    SLUB_ABI_CACHE_SIZE);
 		uint64_t free = cache_capacity(cache) - cache->active;
 
 		sums.used += cache_used(cache);

@@ -77,6 +77,18 @@ public:
 		slub_group_stats(handle_, &counts);
 		return counts;
 	}
+	/*
+	 * @handler is called before a request is refused: slub_group_handler_set().  When
+	 * this returns, nobody is in the one before.  Throws std::system_error: EDEADLK, in
+	 * a handler or callback, where another thread may be in it still.
+	 */
+	void set_handler(slub_group_handler_fn *handler, void *arg)
+	{
+		int result = slub_group_handler_set(handle_, handler, arg);
+
+		if (result < 0)
+			detail::fail(-result, "slub::group: the handler before may still run");
+	}
 	/* For the C functions; still owned by this.  nullptr after a move. */
 	slub_group *handle() const noexcept
 	{

@@ -242,32 +242,9 @@ public:
 	}
 
 private:
-	/* A bucket aligns to 16.  More is had by a larger block, whose address
-	 * stands in front of what the caller gets. */
-	static constexpr std::size_t bucket_align = 16;
-
-	void *bucket_allocate(std::size_t bytes, std::size_t align) noexcept
-	{
-		if (align <= bucket_align)
-			return slub_bucket_alloc(bucket_, bytes);
-		if (bytes > PTRDIFF_MAX - align)
-			return nullptr;
-
-		void *block = slub_bucket_alloc(bucket_, bytes + align);
-
-		if (!block)
-			return nullptr;
-		/* At least 16 bytes behind the block's begin. */
-		auto begin = reinterpret_cast<std::uintptr_t>(block);
-		auto *memory = reinterpret_cast<void **>((begin + align) & ~(align - 1));
-
-		memory[-1] = block;
-		return memory;
-	}
-
 	void *do_allocate(std::size_t bytes, std::size_t align) override
 	{
-		void *memory = bucket_ ? bucket_allocate(bytes, align)
+		void *memory = bucket_ ? slub_bucket_aligned_alloc(bucket_, align, bytes)
 				       : detail::malloc_aligned(bytes, align);
 
 		if (!memory)
@@ -275,14 +252,12 @@ private:
 		return memory;
 	}
 
-	void do_deallocate(void *memory, std::size_t, std::size_t align) override
+	void do_deallocate(void *memory, std::size_t, std::size_t) override
 	{
 		if (!bucket_)
 			std::free(memory);
-		else if (align <= bucket_align)
-			slub_bucket_free(bucket_, memory);
 		else
-			slub_bucket_free(bucket_, static_cast<void **>(memory)[-1]);
+			slub_bucket_free(bucket_, memory);
 	}
 
 	bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override

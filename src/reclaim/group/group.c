@@ -365,6 +365,11 @@ static struct slub_group *group_make(const char *name,
 	return NULL;
 }
 
+struct slub_group *group_root_if_made(void)
+{
+	return __atomic_load_n(&root, __ATOMIC_ACQUIRE);
+}
+
 SLUB_EXPORT struct slub_group *slub_group_root(void)
 {
 	struct slub_group *group = __atomic_load_n(&root, __ATOMIC_ACQUIRE);

@@ -247,6 +247,8 @@ size_t group_usage_settled(const struct slub_group *group);
 /* handler.c */
 /* What the program itself can do about @group's maximum; true: try again. */
 bool group_handler_ask(struct slub_group *group, size_t bytes);
+/* group.c: the root, or NULL: no group has been made. */
+struct slub_group *group_root_if_made(void);
 /* Function and argument, as one. */
 void group_handler_change(struct slub_group *group,
 			  struct double_word handler);

@@ -85,6 +85,14 @@ bool group_handler_ask(struct slub_group *group, size_t bytes)
 	return again;
 }
 
+/* The root's, for it is above all of the process; it is never destroyed. */
+cold bool reclaim_ask(size_t bytes)
+{
+	struct slub_group *root = group_root_if_made();
+
+	return root && group_handler_ask(root, bytes);
+}
+
 /* ---- the change ---- */
 
 static bool am_in_callback(void)

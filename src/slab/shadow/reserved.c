@@ -81,6 +81,8 @@ void *cache_alloc_reserve(struct slub_cache *cache, unsigned int flags)
 		return object;
 	while (!object && !cache_is_refused() && reclaim_more(&priority))
 		object = cache_alloc(cache);
+	if (unlikely(!object && !cache_is_refused() && reclaim_ask(cache->object_size)))
+		object = cache_alloc(cache);
 	if (object || cache_refused())
 		return object;
 	return cache_alloc_from_reserve(cache, flags);

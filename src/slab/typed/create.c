@@ -441,7 +441,8 @@ static int destroy(struct slub_cache *cache)
 {
 	struct cache_hold hold;
 	bool is_looked_at;
-	int ret = cache_shut(cache, &hold);
+	/* In a visit of slub_cache_for_each() it would wait for itself. */
+	int ret = cache_is_held(cache) ? -EDEADLK : cache_shut(cache, &hold);
 
 	if (ret)
 		return ret;

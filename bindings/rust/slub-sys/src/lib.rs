@@ -33,6 +33,7 @@ pub type c_char = i8;
 pub type c_char = u8;
 pub type c_int = i32;
 pub type c_uint = u32;
+pub type c_long = isize;
 pub type c_ulong = usize;
 
 pub const SLUB_CACHE_SIZE_MAX: usize = 256 << 10;
@@ -335,6 +336,11 @@ extern "C" {
     pub fn slub_prefill_return(prefill: *mut slub_prefill);
     pub fn slub_free(object: *mut c_void);
     pub fn slub_cache_of(object: *const c_void) -> *mut slub_cache;
+    pub fn slub_cache_find(name: *const c_char) -> *mut slub_cache;
+    pub fn slub_cache_for_each(
+        visit: Option<unsafe extern "C" fn(cache: *mut slub_cache, arg: *mut c_void) -> c_int>,
+        arg: *mut c_void,
+    ) -> c_int;
     pub fn slub_cache_name(cache: *const slub_cache) -> *const c_char;
     pub fn slub_cache_size(cache: *const slub_cache) -> usize;
     pub fn slub_cache_stride(cache: *const slub_cache) -> usize;
@@ -360,6 +366,16 @@ extern "C" {
         >,
         arg: *mut c_void,
     ) -> c_int;
+
+    pub fn slub_stats_json(text: *mut c_char, size: usize) -> c_long;
+
+    // slub/malloc.h
+    pub fn slub_malloc(bytes: usize) -> *mut c_void;
+    pub fn slub_calloc(nr: usize, bytes: usize) -> *mut c_void;
+    pub fn slub_realloc(block: *mut c_void, bytes: usize) -> *mut c_void;
+    pub fn slub_aligned_alloc(align: usize, bytes: usize) -> *mut c_void;
+    pub fn slub_usable_size(block: *const c_void) -> usize;
+    pub fn slub_good_size(bytes: usize) -> usize;
 
     // slub/group.h
     pub fn slub_group_root() -> *mut slub_group;

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the library is set to and what it counts, by name.
+ *
+ *   slub::set_option("retain", "8M");
+ *   std::uint64_t used = slub::value("objects.used_bytes").number;
+ *   for (auto &[name, value] : slub::values()) ...
+ *   std::string all = slub::stats_json();
+ *
+ * The names are those of slub/control.h.
+ */
+#ifndef SLUB_INCLUDE_CPP_CONTROL_HPP
+#define SLUB_INCLUDE_CPP_CONTROL_HPP
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <slub/cache.h>
+#include <slub/control.h>
+#include <slub/cpp/error.hpp>
+
+namespace slub {
+namespace detail {
+
+[[noreturn]] inline void fail_control(int result, const char *what, const char *name,
+				      const char *none)
+{
+	fail(-result, std::string(what) + " '" + (name ? name : "(no name)") + "': " +
+		     (result == -ENOENT ? none :
+		      result == -EPERM ? "counts at the start of the program only" :
+		      result == -EINVAL ? "cannot have that value" :
+					  "not now"));
+}
+
+} // namespace detail
+
+/* Throws std::system_error: ENOENT, there is no such option. */
+inline std::string option(const char *name)
+{
+	char text[512];
+	int result = slub_option_get(name, text, sizeof(text));
+
+	if (result < 0)
+		detail::fail_control(result, "slub::option", name, "there is no such option");
+	return text;
+}
+
+/*
+ * Throws std::system_error, and nothing is changed: ENOENT, EPERM (it counts at the start
+ * only), EINVAL (it cannot have that value), EBUSY (another thread sets one just now).
+ */
+inline void set_option(const char *name, const char *value)
+{
+	int result = slub_option_set(name, value);
+
+	if (result < 0)
+		detail::fail_control(result, "slub::set_option", name,
+				     "there is no such option");
+}
+
+/* Throws std::system_error: ENOENT, there is no such value, or no such cache. */
+inline slub_value value(const char *name)
+{
+	slub_value read = {};
+	int result = slub_value_read(name, &read);
+
+	if (result < 0)
+		detail::fail_control(result, "slub::value", name, "there is no such value");
+	return read;
+}
+
+/* All that there are.  Throws std::bad_alloc; where a name has no room, it terminates. */
+inline std::vector<std::pair<std::string, slub_value>> values()
+{
+	std::vector<std::pair<std::string, slub_value>> all;
+	int result = slub_value_for_each(
+		[](const char *name, const slub_value *read, void *arg) noexcept {
+			static_cast<decltype(all) *>(arg)->emplace_back(name, *read);
+			return 0;
+		}, &all);
+
+	if (result < 0)
+		detail::fail_control(result, "slub::values", "all", "");
+	return all;
+}
+
+/* What `slub stats --json` prints.  Throws std::bad_alloc. */
+inline std::string stats_json()
+{
+	std::string text;
+	long bytes = slub_stats_json(nullptr, 0);
+
+	/* Caches may come in between. */
+	while (bytes >= 0 && static_cast<std::size_t>(bytes) >= text.size()) {
+		text.resize(static_cast<std::size_t>(bytes) + 4096);
+		bytes = slub_stats_json(&text[0], text.size());
+	}
+	if (bytes < 0)
+		detail::fail_control(static_cast<int>(bytes), "slub::stats_json", "all", "");
+	text.resize(static_cast<std::size_t>(bytes));
+	return text;
+}
+
+/* nullptr: there is no cache of that name. */
+inline slub_cache *find_cache(const char *name) noexcept
+{
+	return slub_cache_find(name);
+}
+
+} // namespace slub
+
+#endif

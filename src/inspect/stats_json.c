@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * slub_stats_json(): what `slub stats --json` prints, made in the process itself.
+ *
+ * The names come from the same tables, value.def and counter.def; the tool_json_test
+ * compares the two.  Nothing is allocated: text goes to the caller's room, a piece at a time,
+ * and what does not fit is counted.
+ */
+#include "inspect/inspect.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include <slub/control.h>
+#include <slub/version.h>
+
+#define SCHEMA 1		/* as tools/slub/view.c */
+#define PIECE_BYTES 256
+/* Where a counter is made of fewer than two. */
+#define SLUB_ABI_STAT_NONE SLUB_ABI_STAT_ALLOC_SPARE
+
+struct out {
+	char *text;
+	size_t size_bytes;
+	size_t used_bytes;	/* of the whole, also what there was no room for */
+	bool has_member;	/* of the object or array that is open */
+};
+
+/* What census_record() writes. */
+union space {
+	struct slub_stats_cache record;
+	char bytes[sizeof(struct slub_stats_cache) + SLUB_STATS_ALIASES +
+		   OS_NODES_MAX * SLUB_ABI_NODE_FIELDS * sizeof(uint64_t)];
+};
+
+/* ---- text ---- */
+
+static cold void put_bytes(struct out *out, const char *bytes, size_t nr)
+{
+	size_t at = out->used_bytes;
+
+	out->used_bytes += nr;
+	if (at < out->size_bytes)
+		memcpy(out->text + at, bytes, min_size(nr, out->size_bytes - at));
+}
+
+static cold void put(struct out *out, const char *text)
+{
+	put_bytes(out, text, strlen(text));
+}
+
+static cold void put_char(struct out *out, char c)
+{
+	put_bytes(out, &c, 1);
+}
+
+/* Names are ASCII, but for the process's, which may be anything: "?" for what is not. */
+static cold void put_quoted(struct out *out, const char *text)
+{
+	put_char(out, '"');
+	for (; *text; text++) {
+		if (*text == '"' || *text == '\\')
+			put_char(out, '\\');
+		put_char(out, *text < 0x20 || *text > 0x7e ? '?' : *text);
+	}
+	put_char(out, '"');
+}
+
+static cold void put_name(struct out *out, const char *name)
+{
+	if (out->has_member)
+		put(out, ",\n");
+	out->has_member = true;
+	if (name) {
+		put_quoted(out, name);
+		put(out, ": ");
+	}
+}
+
+static cold void put_open(struct out *out, const char *name, char bracket)
+{
+	put_name(out, name);
+	put_char(out, bracket);
+	out->has_member = false;
+}
+
+static cold void put_close(struct out *out, char bracket)
+{
+	put_char(out, bracket);
+	out->has_member = true;
+}
+
+static cold void put_word(struct out *out, const char *name, const char *word)
+{
+	put_name(out, name);
+	put(out, word);
+}
+
+static cold void put_string(struct out *out, const char *name, const char *value)
+{
+	put_name(out, name);
+	put_quoted(out, value);
+}
+
+static cold void put_number(struct out *out, const char *name, uint64_t number)
+{
+	char piece[PIECE_BYTES];
+	struct text text = { piece, sizeof(piece), 0 };
+
+	put_name(out, name);
+	text_printf(&text, "%lu", (unsigned long)number);
+	put_bytes(out, piece, text.used_bytes);
+}
+
+/* A number with three digits behind the point. */
+static cold void put_thousandths(struct out *out, const char *name, uint64_t number)
+{
+	char digits[] = { '.', (char)('0' + number / 100 % 10),
+			  (char)('0' + number / 10 % 10), (char)('0' + number % 10) };
+
+	put_number(out, name, number / 1000);
+	put_bytes(out, digits, sizeof(digits));
+}
+
+static cold void put_bool(struct out *out, const char *name, bool value)
+{
+	put_word(out, name, value ? "true" : "false");
+}
+
+/* ---- the process and the heap ---- */
+
+static cold void put_identity(struct out *out)
+{
+	static const char *const backends[] = {
+		[SLUB_ABI_BACKEND_NONE] = "none", [SLUB_ABI_BACKEND_RSEQ] = "rseq",
+		[SLUB_ABI_BACKEND_THREAD] = "thread", [SLUB_ABI_BACKEND_TID] = "tid",
+		[SLUB_ABI_BACKEND_LOCK] = "lock",
+	};
+	char name[32] = "";
+	long n = os_file_read("/proc/self/comm", name, sizeof(name));
+
+	if (n > 0 && name[n - 1] == '\n')
+		name[n - 1] = '\0';
+	put_string(out, "kind", "stats");
+	put_number(out, "schema", SCHEMA);
+	put_number(out, "pid", (uint64_t)sys_call4(SYS_getpid, 0, 0, 0, 0));
+	put_string(out, "name", name);
+	put_bool(out, "exited", false);
+	put_string(out, "version", SLUB_VERSION_STRING);
+	put_string(out, "backend", backends[slub_abi_state.backend]);
+	put_thousandths(out, "time", (os_clock_read_ns(CLOCK_REALTIME) + 500000) / 1000000);
+	put_thousandths(out, "start_time", (slub_abi_state.start_ns + 500000) / 1000000);
+}
+
+/* "heap.slab_bytes" is a member of the object "heap". */
+static cold void put_heap(struct out *out)
+{
+	static const char *const names[] = {
+#define VALUE_HEAP(name, kind, expression) #name,
+#include "inspect/value.def"
+	};
+	struct heap_census census, *heap = &census;
+	const char *dot, *open = NULL;
+	size_t i = 0;
+
+	census_heap(heap);
+	const uint64_t numbers[] = {
+#define VALUE_HEAP(name, kind, expression) (expression),
+#include "inspect/value.def"
+	};
+	for (; i < ARRAY_SIZE(names); i++) {
+		dot = strchr(names[i], '.');
+		if (!open || strncmp(open, names[i], (size_t)(dot - names[i]) + 1)) {
+			if (open)
+				put_close(out, '}');
+			put_open(out, *names[i] == 'h' ? "heap" : "objects", '{');
+			open = names[i];
+		}
+		put_number(out, dot + 1, numbers[i]);
+	}
+	put_close(out, '}');
+}
+
+/* ---- a cache ---- */
+
+static cold void put_aliases(struct out *out, const struct slub_stats_cache *record)
+{
+	const char *name = (const char *)record->nodes[slub_abi_state.nr_nodes];
+
+	put_open(out, "alias_names", '[');
+	for (; *name; name += strlen(name) + 1)
+		put_string(out, NULL, name);
+	put_close(out, ']');
+}
+
+static cold void put_bits(struct out *out, const uint64_t *fields)
+{
+	static const struct {
+		uint32_t field, bit;
+		const char *name;
+	} bits[] = {
+		{ SLUB_ABI_CACHE_FLAGS, SLUB_ABI_FLAG_HWCACHE_ALIGN, "hwcache_align" },
+		{ SLUB_ABI_CACHE_FLAGS, SLUB_ABI_FLAG_RECLAIM_ACCOUNT,
+		  "reclaim_account" },
+		{ SLUB_ABI_CACHE_FLAGS, SLUB_ABI_FLAG_TYPESAFE_BY_RCU, "destroy_by_rcu" },
+		{ SLUB_ABI_CACHE_FLAGS, SLUB_ABI_FLAG_ACCOUNT, "account" },
+		{ SLUB_ABI_CACHE_DEBUG, 1, "sanity_checks" },
+		{ SLUB_ABI_CACHE_DEBUG, 2, "red_zone" },
+		{ SLUB_ABI_CACHE_DEBUG, 4, "poison" },
+		{ SLUB_ABI_CACHE_DEBUG, 8, "store_user" },
+		{ SLUB_ABI_CACHE_DEBUG, 16, "trace" },
+		{ SLUB_ABI_CACHE_DEBUG, 32, "failslab" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(bits); i++)
+		put_bool(out, bits[i].name, fields[bits[i].field] & bits[i].bit);
+}
+
+/* Of a class that nobody has counted the slack is not known. */
+static cold void put_count(struct out *out, const char *name, uint64_t number,
+			   const struct slub_stats_cache *record)
+{
+	if (!record->fields[SLUB_ABI_CACHE_SLACK] && !strcmp(name, "slack_bytes"))
+		put_word(out, name, "null");
+	else
+		put_number(out, name, number);
+}
+
+static cold void put_counts(struct out *out, const struct cache_census *census,
+			    const struct slub_stats_cache *record)
+{
+#define VALUE_COUNT(name, kind, expression) put_count(out, #name, (expression), record);
+#include "inspect/value.def"
+	/* A CPU keeps objects, not slabs; a node's own slabs are all it refills from. */
+	put_number(out, "cpu_partial", 0);
+	put_number(out, "remote_node_defrag_ratio", 0);
+	put_number(out, "skip_kfence", record->fields[SLUB_ABI_CACHE_UNGUARDED] != 0);
+	put_string(out, "slabs_cpu_partial", "0(0)");
+}
+
+static cold void put_nodes(struct out *out, const struct slub_stats_cache *record)
+{
+	put_open(out, "nodes", '[');
+	for (uint32_t n = 0; n < slub_abi_state.nr_nodes; n++) {
+		put_open(out, NULL, '{');
+		put_number(out, "node", n);
+#define VALUE_NODES(name, kind, field)						\
+		put_number(out, #name, record->nodes[n][SLUB_ABI_NODE_##field]);
+#include "inspect/value.def"
+		put_close(out, '}');
+	}
+	put_close(out, ']');
+}
+
+/* At least so much of the allocations, in thousandths of a percent, found a list. */
+static cold uint64_t fast_share(const struct slub_stats_cache *record)
+{
+	const uint64_t *stats = record->stats;
+	uint64_t lists = stats[SLUB_ABI_STAT_ALLOC_SPARE] +
+			 stats[SLUB_ABI_STAT_ALLOC_BARN];
+	uint64_t slow = lists + stats[SLUB_ABI_STAT_ALLOC_REFILL];
+	uint64_t all = stats[SLUB_ABI_STAT_OBJECTS_OUT] +
+		       lists * record->fields[SLUB_ABI_CACHE_CAPACITY_NOW];
+
+	return slow && all > slow ? ((all - slow) * 100000 + all / 2) / all : 0;
+}
+
+enum count_kind { COUNT_IS, COUNT_PLUS, COUNT_MINUS, COUNT_NEVER, COUNT_UNKNOWN };
+
+static cold void put_counter(struct out *out, const char *name, enum count_kind kind,
+			     uint64_t one, uint64_t other)
+{
+	if (kind == COUNT_UNKNOWN)
+		put_word(out, name, "null");
+	else if (kind == COUNT_MINUS)
+		put_number(out, name, counter_difference(one, other));
+	else
+		put_number(out, name, kind == COUNT_PLUS ? one + other :
+				      kind == COUNT_IS ? one : 0);
+}
+
+static cold void put_statistics(struct out *out, const uint64_t *stats)
+{
+	put_open(out, "statistics", '{');
+#define COUNTER(name, meaning, kind, one, other)				\
+	put_counter(out, #name, COUNT_##kind, stats[SLUB_ABI_STAT_##one],	\
+		    stats[SLUB_ABI_STAT_##other]);
+#include "inspect/counter.def"
+	put_close(out, '}');
+}
+
+static cold void put_cache(struct out *out, const struct cache_census *census,
+			   const struct slub_stats_cache *record)
+{
+	const uint64_t *fields = record->fields;
+
+	put_open(out, NULL, '{');
+	put_string(out, "name", record->name);
+	put_aliases(out, record);
+#define VALUE_FIELD(name, kind, field) put_number(out, #name, fields[SLUB_ABI_CACHE_##field]);
+#include "inspect/value.def"
+	put_bits(out, fields);
+	put_number(out, "ctor", fields[SLUB_ABI_CACHE_CTOR]);
+	put_word(out, "ctor_name", "null");
+	put_counts(out, census, record);
+	put_nodes(out, record);
+	put_thousandths(out, "fast_percent_min", fast_share(record));
+	put_statistics(out, record->stats);
+	put_bool(out, "torn", false);
+	put_close(out, '}');
+}
+
+static cold void put_caches(struct out *out, const struct cache_census *all)
+{
+	put_open(out, "caches", '[');
+	for (size_t i = 0; i < CENSUS_SLOTS; i++) {
+		const struct slub_cache *cache = census_cache_at(i);
+		union space space;
+
+		if (!cache)
+			continue;
+		memset(&space, 0, sizeof(space));
+		census_record(cache, slub_abi_state.nr_nodes, &space.record);
+		/* None: it has ended meanwhile. */
+		if (space.record.name[0])
+			put_cache(out, &all[i], &space.record);
+	}
+	put_close(out, ']');
+}
+
+SLUB_EXPORT cold long slub_stats_json(char *text, size_t size)
+{
+	struct out out = { text, size ? size - 1 : 0, 0, false };
+	struct cache_census *all;
+
+	if (!text && size)
+		return -EINVAL;
+	if (slub_thread.locks_held)
+		return -EDEADLK;
+	all = slub_start() ? census_all_live() : NULL;
+	if (!all)
+		return -ENOMEM;
+	put_open(&out, NULL, '{');
+	put_identity(&out);
+	put_heap(&out);
+	put_caches(&out, all);
+	put_close(&out, '}');
+	put_char(&out, '\n');
+	census_all_free(all);
+	if (size)
+		text[min_size(out.used_bytes, size - 1)] = '\0';
+	return (long)out.used_bytes;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * All caches, and one by its name: those that programs have made, and malloc's.  What
+ * stands for one of them, watched, sampled or for the reserve, is none of these.
+ */
+#include "slab/slab_internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+static bool stands_for_another(const struct slub_cache *cache)
+{
+	return __atomic_load_n(&cache->root, __ATOMIC_RELAXED) || cache_is_twin(cache);
+}
+
+static int may_look(void)
+{
+	if (slub_thread.locks_held)
+		return EDEADLK;
+	return slub_start() ? 0 : ENOMEM;
+}
+
+static cold struct slub_cache *find(const char *name)
+{
+	struct slub_cache *found = NULL;
+
+	lock_acquire(&cache_lock);
+	for (struct slub_cache *c = cache_first(); c && !found; c = cache_next(c)) {
+		if (cache_is_live(c) && !c->is_left && !stands_for_another(c) &&
+		    (strcmp(c->name, name) == 0 || alias_is_one(c, name)))
+			found = c;
+	}
+	lock_release(&cache_lock);
+	return found;
+}
+
+SLUB_EXPORT cold struct slub_cache *slub_cache_find(const char *name)
+{
+	int err = name ? may_look() : EINVAL;
+	struct slub_cache *found = err ? NULL : find(name);
+
+	if (found)
+		return cache_public(found);
+	errno = err ? err : ENOENT;
+	return NULL;
+}
+
+SLUB_EXPORT cold int
+slub_cache_for_each(int (*visit)(struct slub_cache *cache, void *arg), void *arg)
+{
+	int ret = visit ? -may_look() : -EINVAL;
+
+	for (uint32_t slot = SLOT_BYTES; !ret && slot < percpu_slots_end();
+	     slot += SLOT_BYTES) {
+		struct slub_cache *cache = cache_of_slot(slot);
+		struct cache_hold pin;
+
+		/* Each by its first slot only. */
+		if (!cache || cache->slot != slot || stands_for_another(cache) ||
+		    !cache_pin_any(cache, &pin))
+			continue;
+		ret = visit(cache_public(cache), arg);
+		cache_unpin(&pin);
+	}
+	return ret;
+}
