@@ -77,6 +77,36 @@ inline void run_from(const void *place, const std::function<void()> &work,
 	signal(SIGSEGV, SIG_DFL);
 }
 
+inline uint8_t *stop, stopped;
+
+inline void on_stop(int, siginfo_t *, void *context)
+{
+	greg_t *now = ((ucontext_t *)context)->uc_mcontext.gregs;
+
+	*stop = stopped;
+	now[REG_RIP] = (greg_t)stop;
+	now[REG_EFL] |= (greg_t)TRAP_FLAG;
+	handle(SIGTRAP, on_trap);
+}
+
+/* The same, from where @work calls @function on: a breakpoint stands there. */
+inline void run_from_call(const void *function, const std::function<void()> &work,
+			  const std::function<bool()> &goes_on)
+{
+	void *page = (void *)((uintptr_t)function & -PAGE);
+
+	handle(SIGTRAP, on_stop);
+	asked = &goes_on;
+	stop = (uint8_t *)function;
+	stopped = *stop;
+	mprotect(page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC);
+	*stop = 0xcc;
+	work();
+	__writeeflags(__readeflags() & ~TRAP_FLAG);
+	*stop = stopped;
+	mprotect(page, PAGE, PROT_READ | PROT_EXEC);
+}
+
 /* For who is asked: does the instruction before, or the next one, work on @thing? */
 inline bool is_in_hand(const void *thing)
 {

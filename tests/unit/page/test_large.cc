@@ -336,7 +336,8 @@ TEST_F(large, random_operations)
 	size_t pages = 0;
 
 	for (int i = 0; i < 1500 && !HasFailure(); i++) {
-		size_t bytes = (random.below(4) ? random.below(MiB) : random.below(12 * MiB)) + 1;
+		/* Mostly blocks of zones; runs of up to four superblocks. */
+		size_t bytes = (random.below(8) ? random.below(MiB / 2) : random.below(8 * MiB)) + 1;
 		size_t at = mine.empty() ? 0 : random.below(mine.size());
 
 		switch (random.below(4)) {
