@@ -94,8 +94,6 @@ struct os_cpus {
 void os_cpus_read(struct os_cpus *cpus);
 /* Highest CPU number that can ever be, + 1.  Reads a file. */
 uint32_t os_cpus_possible(void);
-/* What the control group allows (cpu.max), rounded up; 0: no quota.  Reads files. */
-uint32_t os_cpu_quota(void);
 uint32_t os_cpu_current(void);
 /* Is this the thread that the process began with? */
 bool os_thread_is_first(void);

@@ -58,11 +58,6 @@ void os_cpus_read(struct os_cpus *cpus)
 	cpus->allowed = nr_cpus;
 }
 
-uint32_t os_cpu_quota(void)
-{
-	return 0;
-}
-
 uint32_t os_cpu_current(void)
 {
 	return (uint32_t)sched_getcpu();
