@@ -230,14 +230,12 @@ static void signals_let_in(void)
 		  sizeof(before));
 }
 
+/* This process was forked without one of the locks: LOCK-4. */
+static bool is_torn;
+
 /* See lock.h for the threads that may be waited for, and for how long. */
-void slub_fork_prepare(void)
+static void locks_hold(void)
 {
-	signals_hold();
-	if (unlikely(__atomic_load_n(&state, __ATOMIC_ACQUIRE) != START_DONE))
-		start_fork_hold();
-	if (_IO_list_lock && _IO_list_unlock && _IO_list_resetlock)
-		_IO_list_lock();
 	lock_fork_begin();
 	percpu_fork_prepare();
 	features_fork_prepare();
@@ -245,16 +243,37 @@ void slub_fork_prepare(void)
 	page_fork_prepare();
 }
 
-void slub_fork_finish(bool in_child)
+static void locks_let_go(bool in_child)
 {
+	if (in_child && !lock_fork_is_whole()) {
+		is_torn = true;
+		return;
+	}
 	page_fork_finish(in_child);
 	slab_fork_finish(in_child);
 	percpu_fork_finish(in_child);
-	if (in_child) {
-		double_word_after_fork();
+	if (in_child)
 		sizeclass_fork_child();
-	}
 	features_fork_finish(in_child);
+}
+
+void slub_fork_prepare(void)
+{
+	signals_hold();
+	if (unlikely(__atomic_load_n(&state, __ATOMIC_ACQUIRE) != START_DONE))
+		start_fork_hold();
+	if (_IO_list_lock && _IO_list_unlock && _IO_list_resetlock)
+		_IO_list_lock();
+	if (likely(!is_torn))
+		locks_hold();
+}
+
+void slub_fork_finish(bool in_child)
+{
+	if (in_child)
+		double_word_after_fork();
+	if (likely(!is_torn))
+		locks_let_go(in_child);
 	if (_IO_list_lock && _IO_list_unlock && _IO_list_resetlock) {
 		if (in_child)
 			_IO_list_resetlock();
@@ -293,7 +312,7 @@ static void library_constructor(int argc, char **argv, char **environment)
 __attribute__((destructor))
 static void library_destructor(void)
 {
-	if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != START_DONE)
+	if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != START_DONE || is_torn)
 		return;
 	suspect_lists();
 	if (SLUB_CONFIG_HARDENED)

@@ -8,6 +8,9 @@
 /* The lock that this thread held when it began to fork. */
 static __thread void *lock_kept
 	__attribute__((tls_model("initial-exec")));
+/* Its fork could not have one of the locks. */
+static __thread bool lock_missed
+	__attribute__((tls_model("initial-exec")));
 
 /*
  * Spinning pays only while the owner runs, that is for the few tens of
@@ -58,13 +61,22 @@ void lock_wake(struct lock *lock)
 	sys_futex((uint32_t *)&lock->word, FUTEX_WAKE_PRIVATE, 1);
 }
 
-/* Waits of fork for all its locks together: 2,000 times 50 us. */
-#define FORK_PATIENCE 2000
+/*
+ * Waits of fork for all its locks together: 10,000 times 50 us, and the time that the
+ * kernel adds.  A holder that has been preempted comes back within that.
+ */
+#define FORK_PATIENCE 10000
 #define FORK_WAIT_NS 50000
 
 void lock_fork_begin(void)
 {
 	slub_thread.fork_patience = FORK_PATIENCE;
+	lock_missed = false;
+}
+
+bool lock_fork_is_whole(void)
+{
+	return !lock_missed;
 }
 
 static void fork_wait(void)
@@ -97,29 +109,21 @@ void lock_acquire_for_fork(struct lock *lock)
 			break;
 	}
 	slub_thread.locks_held--;
+	lock_missed = true;
 }
 
-bool lock_is_of_fork(const struct lock *lock)
-{
-	return lock_is_mine(lock) && lock != lock_kept;
-}
-
-bool lock_release_after_fork(struct lock *lock, bool in_child)
+void lock_release_after_fork(struct lock *lock, bool in_child)
 {
 	uint32_t old;
 
 	if (lock == lock_kept) {
 		lock_kept = NULL;
-		return false;
+		return;
 	}
-	if (!lock_is_mine(lock)) {
-		if (in_child)
-			__atomic_store_n(&lock->word, 0, __ATOMIC_RELAXED);
-		return in_child;
-	}
+	if (!lock_is_mine(lock))
+		return;
 	old = __atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE);
 	if (!in_child && (old & LOCK_WAITERS))
 		lock_wake(lock);
 	slub_thread.locks_held--;
-	return false;
 }

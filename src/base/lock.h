@@ -16,11 +16,11 @@
  * nobody it waits for is waiting for it, with one exception: a signal handler
  * that interrupted the holder of a lock and forks, while another thread
  * forks too.  So the fork handler waits for a while only, and then forks
- * without the lock; its holder may have been in the middle of a change.  In the
- * child the lock is free, and the layers that allocation itself stands on (a
- * node, a zone, the areas, what waits for readers), and the profile's book,
- * make anew what theirs protects; the others go on with what they find
- * (docs/internals/locking.md).
+ * without the lock; its holder may have been in the middle of a change.
+ *
+ *   LOCK-4  a child that was made so keeps all locks of its fork for ever:
+ *           like a handler, it takes none (LOCK-2), and looks at nothing that
+ *           a lock protects (docs/internals/locking.md).
  */
 #ifndef SLUB_BASE_LOCK_H
 #define SLUB_BASE_LOCK_H
@@ -83,20 +83,15 @@ static inline bool lock_is_mine(const struct lock *lock)
 void lock_fork_begin(void);
 /*
  * For fork only: takes @lock, unless this thread already holds it or it cannot
- * be had in time.  At most a tenth of a second is spent on all locks.
+ * be had in time.  About a second is spent on all locks.
  */
 void lock_acquire_for_fork(struct lock *lock);
-/*
- * From there on: did fork get @lock?  Then what it protects is whole, also in the
- * child.  False: it could not be had, or the code that a handler interrupted has it.
- */
-bool lock_is_of_fork(const struct lock *lock);
+/* From there on: were all of them to be had?  If not, the child is one of LOCK-4. */
+bool lock_fork_is_whole(void);
 /*
  * After fork: releases what lock_acquire_for_fork() took; a lock that the code
- * interrupted by a handler that forks holds stays held.  Returns true in a
- * child that was made without the lock: it is free now, and what it protects
- * may be halfway through a change.
+ * interrupted by a handler that forks holds stays held.
  */
-bool lock_release_after_fork(struct lock *lock, bool in_child);
+void lock_release_after_fork(struct lock *lock, bool in_child);
 
 #endif

@@ -265,7 +265,7 @@ struct slub_abi {
 	uint32_t smp;			/* 0: uniprocessor build */
 	uint32_t nr_cpus_possible;	/* at the most */
 	uint32_t nr_cpus_allowed;	/* affinity at start */
-	uint32_t nr_cpus_quota;		/* of cpu.max; 0: none, or a heap below 8 MiB */
+	uint32_t nr_cpus_quota;		/* 0: not read any more */
 	uint32_t nr_nodes;
 	uint32_t membarrier;		/* 1: stop-a-CPU works */
 	uint32_t huge;			/* enum slub_abi_huge */

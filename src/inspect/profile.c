@@ -433,9 +433,7 @@ usual void profile_fork_prepare(void)
 
 usual void profile_fork_finish(bool in_child)
 {
-	/* Its holder was in the middle of a change: begin a new book. */
-	if (lock_release_after_fork(&book_lock, in_child) && book)
-		book_clear();
+	lock_release_after_fork(&book_lock, in_child);
 	if (in_child)
 		__atomic_store_n(&changing, 0, __ATOMIC_RELAXED);
 }

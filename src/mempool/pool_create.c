@@ -351,19 +351,11 @@ usual void mempool_fork_prepare(void)
 		lock_acquire_for_fork(&p->lock);
 }
 
-/*
- * In the parent this does what prepare did, or nothing.  The child goes through
- * its list in any case: nobody changes it there, and each step of a change
- * leaves it whole forwards.
- *
- * Nothing to mend where a lock could not be had: the count is written last when
- * elements come and first when they go, so one of them is lost at the most.
- */
 usual void mempool_fork_finish(bool in_child)
 {
-	bool may_walk = in_child || lock_is_mine(&pools_lock);
-
-	for (struct slub_mempool *p = may_walk ? next_pool(&pools) : NULL; p;
+	if (!lock_is_mine(&pools_lock))
+		return;
+	for (struct slub_mempool *p = next_pool(&pools); p;
 	     p = next_pool(&p->list)) {
 		if (in_child) {
 			/* Those did not come along. */

@@ -245,12 +245,6 @@ void fence_free(void *ptr, size_t own, uint32_t flags)
 		give(base);
 }
 
-void fence_forget(void)
-{
-	nr_waiting = 0;
-	size_write(&waiting_pages, 0);
-}
-
 /* ---- resize ---- */
 
 /* Where it is, as far as its block goes; NULL: the caller has to copy. */

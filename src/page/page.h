@@ -291,7 +291,6 @@ void superblock_free(char *start, size_t n, bool is_dirty);
 /* The same under superblock_lock. */
 void superblock_free_locked(char *start, size_t n, bool is_dirty);
 /* In a child, under superblock_lock: what other threads' purges had taken is free. */
-void superblock_fork_child(void);
 /* Makes a run longer in place: superblocks behind it, if they are free. */
 bool superblock_extend(char *start, size_t n, size_t more);
 /* Purges free superblocks until at most @pages dirty pages are left. */

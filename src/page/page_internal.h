@@ -19,11 +19,6 @@ struct zone {
 	uint32_t present;	/* bit per order: a list is not empty */
 	struct list free[BLOCK_ORDER_MAX + 1][KINDS];
 	struct list reserve;	/* blocks of RESERVE_ORDER, type TYPE_NONE */
-	/*
-	 * Blocks that a purge has taken off the lists, type TYPE_NONE; their count
-	 * says which thread's.  For a child, which has to put them back itself.
-	 */
-	struct list purged;
 	/* written under lock, read without it too */
 	_Atomic size_t nr_dirty;	/* pages in dirty blocks */
 	_Atomic size_t nr_reserve;	/* blocks in the reserve */
@@ -88,8 +83,6 @@ size_t quick_round(size_t pages);
 bool quick_free(void *block, size_t pages, uint32_t node);
 /* Gives all of it back to the zones; does nothing while a lock is held. */
 void quick_flush(void);
-/* In a child whose parent forked without the lock: what was there is lost. */
-void quick_forget(void);
 
 /* budget.c */
 /*
@@ -146,16 +139,12 @@ void *fence_resize(void *ptr, size_t bytes);
 size_t fence_nr_pages(void);
 /* What waits goes; false: nothing did. */
 bool fence_flush(void);
-/* In a child whose parent forked without the lock: what was there is lost. */
-void fence_forget(void);
 
 /* Gives a block that no longer counts as a large one to its zone. */
 void large_release(void *block, size_t pages, uint32_t node);
 
 /* reserve.c */
 void reserve_init(struct zone *zone);
-/* In a child whose parent forked without the lock: what was there is lost. */
-void reserve_forget(struct zone *zone);
 bool reserve_is_short(const struct zone *zone);
 /*
  * One block for a reserve that is short of it: from *@whole, a superblock that

@@ -164,12 +164,3 @@ void quick_flush(void)
 			flush_class(n, c);
 	}
 }
-
-void quick_forget(void)
-{
-	for (uint32_t n = 0; n < nr_zones; n++) {
-		for (uint32_t c = 0; c < CLASSES; c++)
-			head_set(&heads[n][c], NULL);
-	}
-	__atomic_store_n(&quick_pages, 0, __ATOMIC_RELAXED);
-}

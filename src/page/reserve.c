@@ -71,12 +71,6 @@ void reserve_init(struct zone *zone)
 	__atomic_store_n(&zone->nr_reserve, 0, __ATOMIC_RELAXED);
 }
 
-void reserve_forget(struct zone *zone)
-{
-	reserve_init(zone);
-	short_update();
-}
-
 static void push(struct zone *zone, struct page *page)
 {
 	page_flags_write(page, page_flags_make(TYPE_NONE, RESERVE_ORDER,

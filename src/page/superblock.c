@@ -51,18 +51,6 @@ static size_t superblock_index(const char *addr)
 	return ((uintptr_t)addr - heap_start) >> SUPERBLOCK_SHIFT;
 }
 
-/*
- * Runs that a purge has taken, in use for all others until their memory has gone back.
- * A child does not have the threads that would put them back, so it does it itself.
- */
-#define TAKEN_MAX 16
-static struct {
-	uint32_t owner;		/* thread_self(); 0: none */
-	uint8_t state;		/* what they were */
-	size_t first;
-	size_t n;
-} taken[TAKEN_MAX];
-
 /* Under the lock: no other writer, so load and store do. */
 static void count_add(_Atomic size_t *count, size_t n)
 {
@@ -388,47 +376,20 @@ bool superblock_extend(char *start, size_t n, size_t more)
 	return true;
 }
 
-/* Under the lock.  Of more at a time than there is room for, those are lost to a child. */
-static void taken_add(size_t first, size_t n, enum superblock_state state)
-{
-	size_t i = 0;
-
-	while (i < TAKEN_MAX && taken[i].owner)
-		i++;
-	if (!n || i == TAKEN_MAX)
-		return;
-	taken[i].owner = thread_self();
-	taken[i].state = (uint8_t)state;
-	taken[i].first = first;
-	taken[i].n = n;
-}
+/*
+ * Superblocks that a purge has out of others' reach at a time, and that are lost to a child
+ * which is forked meanwhile: 64 MiB.
+ */
+#define TAKEN_MAX 32
 
 /* What was taken is free again; @nr_counted of them counted as used. */
 static void taken_return(size_t first, size_t n, enum superblock_state state,
 			 size_t nr_counted)
 {
 	lock_acquire(&superblock_lock);
-	for (size_t i = 0; i < TAKEN_MAX; i++) {
-		if (taken[i].first == first)
-			taken[i].owner = 0;
-	}
 	mark_free(first, n, state);
 	count_add(&nr_used, -nr_counted);
 	lock_release(&superblock_lock);
-}
-
-void superblock_fork_child(void)
-{
-	for (size_t i = 0; i < TAKEN_MAX; i++) {
-		/* This thread's own: a handler forks, and the purge goes on behind it. */
-		if (!taken[i].owner || taken[i].owner == thread_self())
-			continue;
-		/* Of what was dirty nobody knows whether it still is. */
-		mark_free(taken[i].first, taken[i].n, taken[i].state);
-		if (taken[i].state == SB_DIRTY)
-			count_add(&nr_used, -taken[i].n);
-		taken[i].owner = 0;
-	}
 }
 
 /*
@@ -450,7 +411,6 @@ static size_t take_dirty(size_t *first, size_t most)
 	count_add(&nr_used, n);
 	count_add(&nr_dirty_blocks, -n);
 	*first = end - n;
-	taken_add(*first, n, SB_DIRTY);
 	lock_release(&superblock_lock);
 	return n;
 }
@@ -462,7 +422,7 @@ void superblock_purge(size_t pages)
 	while ((dirty = page_nr_dirty()) > pages) {
 		size_t most = round_up(dirty - pages, SUPERBLOCK_PAGES) /
 			      SUPERBLOCK_PAGES;
-		size_t first, n = take_dirty(&first, most);
+		size_t first, n = take_dirty(&first, min_size(most, TAKEN_MAX));
 		char *start = superblock_address(first);
 		bool failed;
 
@@ -476,9 +436,6 @@ void superblock_purge(size_t pages)
 	}
 }
 
-/* Superblocks out of others' reach at a time. */
-#define TABLES_BATCH 64
-
 /*
  * Takes the highest run of clean superblocks below *@end out, down to its new
  * value; returns how many.  They count neither as used nor as free meanwhile.
@@ -491,11 +448,10 @@ static size_t take_clean(size_t *end)
 	*end = min_size(*end, nr_committed);
 	while (*end > 0 && states[*end - 1] != SB_CLEAN)
 		--*end;
-	while (*end > 0 && states[*end - 1] == SB_CLEAN && n < TABLES_BATCH) {
+	while (*end > 0 && states[*end - 1] == SB_CLEAN && n < TAKEN_MAX) {
 		states[--*end] = SB_USED;
 		n++;
 	}
-	taken_add(*end, n, SB_CLEAN);
 	lock_release(&superblock_lock);
 	return n;
 }

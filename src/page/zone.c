@@ -18,7 +18,7 @@
 struct zone zones[OS_NODES_MAX];
 uint32_t nr_zones = 1;
 
-/* Blocks purged under one hold of the lock's two halves. */
+/* Blocks out of others' reach at a time, and lost to a child that is forked meanwhile. */
 #define PURGE_BATCH 32
 
 static void zone_lists_init(struct zone *zone)
@@ -27,7 +27,6 @@ static void zone_lists_init(struct zone *zone)
 		list_init(&zone->free[o][CLEAN]);
 		list_init(&zone->free[o][DIRTY]);
 	}
-	list_init(&zone->purged);
 }
 
 void zone_init(uint32_t nr_nodes)
@@ -232,20 +231,15 @@ static bool others_have_block(const struct zone *zone, uint32_t order)
 	return false;
 }
 
-/*
- * Puts a block on the lists; what is missing in the reserve comes first.
- * @is_purged: a purge had taken it.
- */
+/* Puts a block on the lists; what is missing in the reserve comes first. */
 static void zone_put(struct zone *zone, struct page *page, uint32_t order,
-		     bool is_dirty, bool is_purged)
+		     bool is_dirty)
 {
 	bool whole_is_dirty, kept_is_dirty;
 	struct page *kept = NULL;
 	char *whole;
 
 	lock_acquire(&zone->lock);
-	if (is_purged)
-		list_remove(&page->list);
 	whole = block_put(zone, page, order, &is_dirty);
 	whole_is_dirty = kept_is_dirty = is_dirty;
 	if (unlikely(reserve_is_short(zone)))
@@ -266,7 +260,7 @@ static void tail_put(struct zone *zone, struct page *page, uint32_t order,
 	while (pages < (size_t)1 << order) {
 		uint32_t piece = (uint32_t)__builtin_ctzl(pages);
 
-		zone_put(zone, page + pages, piece, is_dirty, false);
+		zone_put(zone, page + pages, piece, is_dirty);
 		pages += (size_t)1 << piece;
 	}
 }
@@ -397,13 +391,13 @@ void zone_block_narrow(void *block, uint32_t from, uint32_t order,
 	while (from > order) {
 		from--;
 		zone_put(zone_of_node(node), page_buddy(page_of(block), from),
-			 from, is_dirty, false);
+			 from, is_dirty);
 	}
 }
 
 void zone_free(void *block, uint32_t order, uint32_t node, bool is_dirty)
 {
-	zone_put(zone_of_node(node), page_of(block), order, is_dirty, false);
+	zone_put(zone_of_node(node), page_of(block), order, is_dirty);
 	page_uncharge((size_t)1 << order);
 	page_reserve_refill();
 }
@@ -419,9 +413,6 @@ static uint32_t take_dirty(struct zone *zone, uint32_t order,
 	while (n < PURGE_BATCH && !list_is_empty(list)) {
 		pages[n] = container_of(list->prev, struct page, list);
 		block_remove(zone, pages[n], order);
-		__atomic_store_n(&pages[n]->count, thread_self(),
-				 __ATOMIC_RELAXED);
-		list_add_tail(&zone->purged, &pages[n]->list);
 		n++;
 	}
 	lock_release(&zone->lock);
@@ -443,7 +434,7 @@ static void zone_purge_order(struct zone *zone, uint32_t order, size_t limit)
 			inject(INJECT_purge);
 			failed = failed ||
 				 os_purge(block, PAGE_BYTES << order) != 0;
-			zone_put(zone, pages[i], order, failed, true);
+			zone_put(zone, pages[i], order, failed);
 		}
 		if (failed || !n)
 			return;
@@ -461,66 +452,6 @@ void zone_purge(size_t pages)
 	}
 }
 
-/*
- * In a child whose parent forked without the zone's lock: its free blocks are
- * forgotten, for a list may have been in the middle of a change.
- */
-static void zone_forget(struct zone *zone)
-{
-	size_t pages = pagemap_committed() / PAGE_BYTES;
-	char *addr = (char *)heap_start;
-
-	for (size_t i = 0; i < pages; i++, addr += PAGE_BYTES) {
-		struct page *page = page_of(addr);
-
-		if (page_type(page) == TYPE_FREE &&
-		    page_node(page) == zone->node)
-			page_flags_write(page, 0);
-	}
-	zone->present = 0;
-	__atomic_store_n(&zone->nr_dirty, 0, __ATOMIC_RELAXED);
-	zone_lists_init(zone);
-	reserve_forget(zone);
-}
-
-/* In a child, under all locks: puts back what other threads' purges had taken. */
-static void purged_return(struct zone *zone)
-{
-	struct list *at = zone->purged.next;
-
-	while (at != &zone->purged) {
-		struct page *page = container_of(at, struct page, list);
-		bool is_dirty = true;
-		char *whole = NULL;
-
-		at = at->next;
-		/* This thread's own: a handler forks, and the purge goes on behind it. */
-		if (page->count == thread_self())
-			continue;
-		list_remove(&page->list);
-		whole = block_put(zone, page, page_order(page), &is_dirty);
-		if (whole)
-			superblock_free_locked(whole, 1, true);
-	}
-}
-
-/* Nothing was in the middle of a change, so it can be gone on with. */
-static bool all_is_whole(void)
-{
-	bool is_whole = lock_is_of_fork(&superblock_lock);
-
-	for (uint32_t n = 0; n < nr_zones; n++)
-		is_whole = is_whole && lock_is_of_fork(&zones[n].lock);
-	return is_whole;
-}
-
-static void purges_return(void)
-{
-	superblock_fork_child();
-	for (uint32_t n = 0; n < nr_zones; n++)
-		purged_return(&zones[n]);
-}
-
 void page_fork_prepare(void)
 {
 	lock_acquire_for_fork(&superblock_lock);
@@ -533,17 +464,11 @@ void page_fork_prepare(void)
 
 void page_fork_finish(bool in_child)
 {
-	if (in_child && all_is_whole())
-		purges_return();
 	lock_release_after_fork(&meta_lock, in_child);
-	if (lock_release_after_fork(&fence_lock, in_child))
-		fence_forget();
-	if (lock_release_after_fork(&quick_lock, in_child))
-		quick_forget();
-	for (uint32_t n = 0; n < nr_zones; n++) {
-		if (lock_release_after_fork(&zones[n].lock, in_child))
-			zone_forget(&zones[n]);
-	}
+	lock_release_after_fork(&fence_lock, in_child);
+	lock_release_after_fork(&quick_lock, in_child);
+	for (uint32_t n = 0; n < nr_zones; n++)
+		lock_release_after_fork(&zones[n].lock, in_child);
 	lock_release_after_fork(&superblock_lock, in_child);
 	if (in_child)
 		limit_fork_child();

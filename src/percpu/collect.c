@@ -334,15 +334,6 @@ usual void percpu_fork_prepare(void)
 	}
 }
 
-/* A CPU may have been stopped by a thread that did not come along. */
-static void restart_all(void)
-{
-	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
-		if (percpu_area(cid))
-			percpu_base_set(cid, percpu_area(cid));
-	}
-}
-
 /* Thread numbers of threads that did not come along. */
 static void forget_owners(void)
 {
@@ -372,8 +363,7 @@ usual void percpu_fork_finish(bool in_child)
 		forget_owners();
 		percpu_numbers_after_fork();
 	}
-	if (lock_release_after_fork(&area_lock, in_child))
-		restart_all();
+	lock_release_after_fork(&area_lock, in_child);
 	/* The child does not inherit another thread's collection. */
 	if (slub_thread.flags & THREAD_FORKING ||
 	    (in_child && !is_collecting())) {

@@ -223,11 +223,6 @@ void partial_remove(struct cache_node *node, struct page *slab);
 /* Frees slabs that are empty, whatever min_partial says. */
 void node_shrink(struct slub_cache *cache, struct cache_node *node);
 struct cache_node *node_current(struct slub_cache *cache);
-/*
- * In a child whose parent forked without the node's lock: makes the lists anew
- * from the slabs there are.  What was in the barn is lost to the child.
- */
-void node_rebuild(struct cache_node *node);
 
 /* visit.c */
 /*

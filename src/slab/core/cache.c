@@ -370,11 +370,8 @@ void slab_fork_finish(bool in_child)
 {
 	if (in_child)
 		slab_update_after_fork();
-	for (struct cache_node *n = nodes_first(); n; n = n->next_made) {
-		if (!lock_release_after_fork(&n->lock, in_child))
-			continue;
-		node_rebuild(n);
-	}
+	for (struct cache_node *n = nodes_first(); n; n = n->next_made)
+		lock_release_after_fork(&n->lock, in_child);
 	if (in_child) {
 		barns_after_fork();
 		bury_dying();

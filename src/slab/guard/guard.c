@@ -394,7 +394,6 @@ void guard_settle(void)
 	grace_flush(&waiting);
 }
 
-/* The places that the queue forgets in a child wait for ever. */
 usual void guard_fork(bool prepare, bool in_child)
 {
 	if (prepare)

@@ -201,17 +201,8 @@ usual void grace_fork_prepare(struct grace_queue *queue)
 
 usual void grace_fork_finish(struct grace_queue *queue, bool in_child)
 {
-	bool torn = lock_release_after_fork(&queue->lock, in_child);
-
-	if (!in_child)
-		return;
-	queue->is_forked = true;
-	if (torn) {
-		queue->fresh = queue->waiting = queue->ripe = NULL;
-		queue->fresh_nr = queue->waiting_nr = queue->ripe_nr = 0;
-		queue->unreleased = queue->batch = 0;
-		queue->done = queue->added;
-	}
+	lock_release_after_fork(&queue->lock, in_child);
+	queue->is_forked |= in_child;
 }
 
 /* ---- slabs of TYPESAFE caches ---- */
@@ -228,7 +219,7 @@ static struct grace_queue slabs = { .release = slab_release };
 
 void slab_give_back_later(struct page *slab)
 {
-	/* Empty and on no list: so node_rebuild() knows it. */
+	/* Empty and on no list. */
 	struct double_word now = slab_read(slab);
 
 	slab_state_set(slab, now.first,

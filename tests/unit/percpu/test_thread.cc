@@ -307,47 +307,6 @@ TEST_F(thread, a_child_stops_cpus_if_its_parent_could)
 	percpu_can_stop = can;
 }
 
-/* Whoever stopped them did not come along, nor could fork wait for it. */
-TEST_F(thread, cpus_that_were_stopped_go_on_in_the_child)
-{
-	if (!SLUB_CONFIG_SMP)
-		GTEST_SKIP() << "all entries name the same area";
-	std::atomic<bool> there{false}, stop{false};
-	auto point_all = [](bool at_areas) {
-		for (uint32_t cid = 0; cid < percpu_areas_end(); cid++)
-			if (percpu_area(cid))
-				percpu_base_set(cid, at_areas ? percpu_area(cid) : nullptr);
-	};
-
-	for (uint32_t cid : { 0u, 5u, percpu_areas_end() + 1 })
-		percpu_area_make(cid);
-	std::thread other([&] {
-		lock_acquire(&area_lock);
-		point_all(false);
-		there = true;
-		while (!stop)
-			std::this_thread::yield();
-		point_all(true);
-		lock_release(&area_lock);
-	});
-	while (!there)
-		std::this_thread::yield();
-	slub_thread.fork_patience = 0;
-	percpu_fork_prepare();
-	pid_t child = fork();
-	percpu_fork_finish(child == 0);
-	if (child == 0) {
-		for (uint32_t cid = 0; cid < percpu_areas_end(); cid++)
-			if (percpu_area(cid) && slub_cpu_base[cid] != percpu_area(cid))
-				_exit(1);
-		_exit(area_lock.word || slub_thread.locks_held ? 2 : 0);
-	}
-	EXPECT_EQ(harness::wait_for(child), 0);
-	EXPECT_EQ(slub_cpu_base[5], slub_dummy_base[0]) << "in the parent it goes on";
-	stop = true;
-	other.join();
-}
-
 #if defined(__x86_64__)
 
 /* In new threads: @what at instruction 0, 1, ... of percpu_enter(), then @check. */

@@ -155,28 +155,6 @@ TEST_F(fork_test, own_pins_are_given_back_in_the_child)
 	end(cache);
 }
 
-/* A walk stood on the cache, took the node's lock, and its thread did not come along. */
-TEST_F(fork_test, a_destroyed_cache_has_no_lock_of_another_thread)
-{
-	struct slub_cache *cache = make("walked", 64);
-	struct cache_node *node = cache->nodes[0];
-	steps::Other other;
-
-	end(cache);
-	other.call([&] { lock_acquire(&node->lock); });
-	EXPECT_CHILD([&] {
-		for (int i = 0; i < 200; i++) {
-			struct slub_cache *made = make(("made-" + std::to_string(i)).c_str(), 64);
-
-			slub_cache_free(made, slub_cache_alloc(made));
-			if (made->nodes[0] == node)
-				return 0;
-		}
-		return 1;
-	});
-	other.call([&] { lock_release(&node->lock); });
-}
-
 const struct slub_cache_args static_args = [] {
 	struct slub_cache_args args = {};
 

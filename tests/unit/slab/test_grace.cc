@@ -272,52 +272,6 @@ void visit_waiting(struct slub_cache *cache, struct page *slab, void *which)
 	}
 }
 
-/* A child that makes a node's lists anew finds them on the page map still. */
-TEST_F(grace, slabs_that_wait_are_not_their_nodes_again)
-{
-	if (!start::can_empty_lists())
-		GTEST_SKIP() << "without membarrier(2) no CPU can be stopped";
-	struct slub_cache *cache = make("typesafe", 256, SLUB_CACHE_TYPESAFE_BY_RCU);
-	std::vector<void *> objects(2000);
-	int reader = empty_under_a_reader(cache, objects);
-	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
-		node_rebuild(cache->nodes[n]);
-	EXPECT_FALSE(cache_has_slabs(cache));
-	slub_read_unlock(reader);
-	cache_settle(cache);
-	objects[0] = slub_cache_alloc(cache);
-	EXPECT_NE(objects[0], nullptr);
-	slub_cache_free(cache, objects[0]);
-	end(cache);
-}
-
-/* ... but all others of such a cache are, whatever is in use of them. */
-TEST_F(grace, slabs_that_do_not_wait_are_their_nodes_again)
-{
-	struct slub_cache *cache = make("typesafe", 256, SLUB_CACHE_TYPESAFE_BY_RCU);
-	struct cache_node *node = cache->nodes[0];
-	std::vector<void *> mine;
-	uint32_t nr;
-
-	for (int i = 0; i < 40; i++) {
-		void *chain = node_refill(cache, node, &nr);
-
-		for (; chain; chain = *link_of(cache, chain))
-			mine.push_back(chain);
-	}
-	for (size_t left : { mine.size(), (size_t)1, (size_t)0 }) {
-		for (; mine.size() > left; mine.pop_back())
-			slab_free_objects(cache, slab_of(cache, mine.back()), mine.back(),
-					  mine.back(), 1);
-		size_t nr_slabs = node->nr_slabs;
-		EXPECT_GT(nr_slabs, 0u);
-		node_rebuild(node);
-		EXPECT_EQ(node->nr_slabs, nr_slabs) << left;
-	}
-	cache_settle(cache);
-	end(cache);
-}
-
 /* What links them in the queue is not taken for holes in them. */
 TEST_F(grace, slabs_that_wait_have_no_holes)
 {

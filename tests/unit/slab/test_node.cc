@@ -336,66 +336,6 @@ TEST_P(node, random_operations)
 	}
 }
 
-/* What a fork finds halfway is made from the slabs that there are: node_rebuild(). */
-class rebuilt : public node {
-protected:
-	void rebuild()
-	{
-		node_rebuild(where);
-		check_cache(cache, mine);
-		/* Also SLAB-2 the other way round: nothing that is used up is listed. */
-		for (void *object : mine) {
-			struct page *slab = slab_of(cache, object);
-			bool is_used_up = !page_state(slab)->first && slab->count == cache->objects;
-
-			EXPECT_EQ(!(page_state(slab)->second & STATE_LISTED), is_used_up);
-		}
-	}
-};
-
-TEST_P(rebuilt, has_the_slabs_there_are)
-{
-	struct slub_cache *other = test_cache(GetParam() == 64 ? 128 : 64);
-	uint32_t nr;
-	void *others = node_refill(other, other->nodes[0], &nr);
-
-	/* Full, with one object back, and half carved where that is possible. */
-	refill_until(3 * cache->objects + 1);
-	give(mine.front());
-	mine.erase(mine.begin());
-	size_t nr_slabs = where->nr_slabs;
-	rebuild();
-	EXPECT_EQ(where->nr_slabs, nr_slabs);
-	EXPECT_EQ(where->carve, nullptr);
-	for (struct list *i = where->partial.next; i->next != &where->partial; i = i->next)
-		EXPECT_LT(i, i->next) << "in the order of descriptors";
-	rebuild();
-	refill_until(4 * cache->objects + 1);
-	check_cache(cache, mine);
-	chain_flush(other, others);
-	node_shrink(other, other->nodes[0]);
-}
-
-/* Its maker did not come along. */
-TEST_P(rebuilt, has_a_slab_that_was_just_being_made)
-{
-	refill();
-	struct page *slab = slab_of(cache, mine[0]);
-	size_t pages = (size_t)1 << cache->order;
-
-	ASSERT_EQ(where->nr_slabs, 1u);
-	mine.clear();
-	slab_count_set(slab, 0);
-	slab_state_set(slab, 0, state_make(cache->objects, 0));
-	if (pages > 1)
-		pagemap_set((char *)page_address(slab) + PAGE_BYTES, pages - 1, MAP_NONE);
-	rebuild();
-	EXPECT_EQ(where->nr_slabs, 1u);
-	EXPECT_EQ(where->nr_partial, 1u);
-	refill();
-	EXPECT_EQ(slab_of(cache, mine[0]), slab) << "and it is carved from its start";
-}
-
 TEST_P(node, constructors_are_counted_while_they_run)
 {
 	static struct slub_cache constructed;
@@ -488,8 +428,13 @@ private:
 	}
 	void list_if_asked()
 	{
-		if (is_listed && where->carve)
-			node_rebuild(where);
+		struct page *slab = where->carve;
+
+		if (!is_listed || !slab)
+			return;
+		where->carve = nullptr;
+		page_state(slab)->second ^= STATE_FROZEN | STATE_LISTED;
+		partial_add(where, slab, true);
 	}
 };
 
@@ -511,8 +456,6 @@ INSTANTIATE_TEST_SUITE_P(size, carved, testing::Values(240, 1024, 4096),
 			 testing::PrintToStringParamName());
 #endif
 
-INSTANTIATE_TEST_SUITE_P(size, rebuilt, testing::Values(16, 64, 240, 1024, 4096, 5120, 32768),
-			 testing::PrintToStringParamName());
 INSTANTIATE_TEST_SUITE_P(size, node, testing::Values(16, 64, 240, 1024, 3584, 4096, 5120, 32768),
 			 testing::PrintToStringParamName());
 
