@@ -337,7 +337,7 @@ TEST_F(large, random_operations)
 
 	for (int i = 0; i < 1500 && !HasFailure(); i++) {
 		/* Mostly blocks of zones; runs of up to four superblocks. */
-		size_t bytes = (random.below(8) ? random.below(MiB / 2) : random.below(8 * MiB)) + 1;
+		size_t bytes = random.below(random.below(8) ? MiB / 2 : 8 * MiB) + 1;
 		size_t at = mine.empty() ? 0 : random.below(mine.size());
 
 		switch (random.below(4)) {
