@@ -63,7 +63,9 @@ static void take_family(struct thread *t)
 
 static void take_flags(struct thread *t)
 {
-	unsigned int flags = (unsigned int)below(t, 8);
+	unsigned int flags = (below(t, 2) ? SLUB_ALLOC_ZERO : 0) |
+		(below(t, 2) ? SLUB_ALLOC_RESERVE : 0) |
+		(below(t, 2) ? SLUB_ALLOC_NO_RESERVE : 0);
 	size_t size = slub_cache_size(shared);
 	void *object;
 
