@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT
 """The tool that makes mutants: what it may leave out of the score, and what it compares with."""
+import importlib.machinery
+import importlib.util
 import os
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import argued
 import build
@@ -113,6 +116,27 @@ class Originals(Folder):
                                           "commands": {}})
         with self.assertRaisesRegex(RuntimeError, "was edited during the run"):
             trial.run(tests, self.folder, mutant)
+
+
+def tool():
+    """The program as a module."""
+    loader = importlib.machinery.SourceFileLoader("mutate", os.path.join(HERE, "mutate"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("mutate", loader))
+    loader.exec_module(module)
+    return module
+
+
+class Workers(Folder):
+    def test_what_a_killed_run_left_is_in_nobodys_way(self):
+        self.file("mutants/1/src/a.c", SOURCE)
+        mutate = tool()
+        # As when a compiler still writes there.
+        with unittest.mock.patch.object(mutate.shutil, "rmtree"):
+            made = mutate.Workers(self.folder).folder()
+        self.assertEqual(os.listdir(made), [])
+        self.assertTrue(os.path.exists(os.path.join(self.folder, "mutants", "1")))
+        mutate.Workers(self.folder)
+        self.assertEqual(os.listdir(os.path.join(self.folder, "mutants")), [])
 
 
 class Calls(unittest.TestCase):
