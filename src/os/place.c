@@ -32,6 +32,7 @@
 /* What no place was taken of. */
 static uintptr_t free_start;	/* 0: not known */
 static uintptr_t free_end;
+static bool is_emulated;	/* as it seems: what maps lies low */
 
 static bool find_free(void)
 {
@@ -45,6 +46,7 @@ static bool find_free(void)
 		free_start = (uintptr_t)first - NEAR_MOST;
 		free_end = (uintptr_t)first - NEAR_LEAST;
 	} else if ((uintptr_t)first < LOW) {
+		is_emulated = true;
 		free_start = (uintptr_t)first + LOW / 2;
 		free_end = LOW_END;
 	} else {
@@ -56,20 +58,34 @@ static bool find_free(void)
 }
 
 /*
- * Another copy of the library may be there.  A mapping is made and taken back: emulators refuse
- * one that only asks, and qemu-user (7.2) does not know MAP_FIXED_NOREPLACE.
+ * qemu-user (7.2) reserves the place for a mapping that the kernel then refuses, and does not know
+ * MAP_FIXED_NOREPLACE: so a mapping is made, and taken back.
  */
-static bool is_free(uintptr_t start, size_t bytes)
+static cold bool is_free_emulated(uintptr_t start, size_t bytes)
 {
 	long ret = sys_call6(SYS_mmap, (long)start, (long)bytes, PROT_NONE,
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
 				     MAP_FIXED_NOREPLACE, -1, 0);
 
-	/* Beyond RLIMIT_AS, or RLIMIT_MEMLOCK after mlockall(), and yet free. */
 	if (ret < 0 && ret > -4096)
-		return ret == -ENOMEM || ret == -EAGAIN;
+		return ret == -ENOMEM;	/* beyond RLIMIT_AS, and yet free */
 	os_unreserve((void *)ret, bytes);
 	return ret == (long)start;
+}
+
+/*
+ * Another copy of the library may be there.  A mapping that is neither private nor shared is
+ * refused as such once the kernel has seen that the place is free; so none is made.
+ */
+static bool is_free(uintptr_t start, size_t bytes)
+{
+	long ret;
+
+	if (is_emulated)
+		return is_free_emulated(start, bytes);
+	ret = sys_call6(SYS_mmap, (long)start, (long)bytes, PROT_NONE,
+			MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	return ret == -EINVAL;
 }
 
 void *os_place(size_t bytes)

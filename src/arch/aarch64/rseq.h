@@ -189,7 +189,8 @@ _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 			"b.le %l[failed]\n\t"				\
 			"ldr %[t], [%[slot]]\n\t"			\
 			"str %[t], [%[object]]\n\t"			\
-			RSEQ_ROOM_TAKE					\
+			"sub %w[r], %w[r], #1\n\t"			\
+			"str %w[r], [%[slot], #8]\n\t"			\
 			"str %[object], [%[slot]]"			\
 			SLUB_SEQ_LEAVE					\
 			: [t] "=&r"(t_), [r] "=&r"(r_),			\
