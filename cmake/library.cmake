@@ -68,9 +68,8 @@ if(SLUB_LINKER_TAKES_SCRIPT)
 	set(SLUB_LAYOUT_FLAGS -Wl,-T,${SLUB_LAYOUT_SCRIPT})
 endif()
 add_library(slub SHARED $<TARGET_OBJECTS:slub_objects>)
-# Raised when a release breaks programs that are compiled already: docs/policy/abi.md.
 set_target_properties(slub PROPERTIES
-	VERSION ${PROJECT_VERSION} SOVERSION 1
+	VERSION ${PROJECT_VERSION} SOVERSION ${SLUB_SOVERSION}
 	LINKER_LANGUAGE C LINK_DEPENDS "${SLUB_MAP};${SLUB_LAYOUT_SCRIPT}")
 target_link_options(slub PRIVATE
 	-Wl,-z,nodelete -Wl,-z,now -Wl,-z,initfirst -Wl,--version-script=${SLUB_MAP}
