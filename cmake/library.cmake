@@ -91,7 +91,7 @@ set_target_properties(slub_hardened PROPERTIES
 target_compile_options(slub_hardened PRIVATE ${SLUB_COMPILE_FLAGS})
 target_link_libraries(slub_hardened PRIVATE slub_config ${SLUB_ATOMIC_LIBRARY})
 # Its name in the process is that of the other, so that a program has one of them.
-target_link_options(slub_hardened PRIVATE -Wl,-soname,libslub.so.${PROJECT_VERSION_MAJOR}
+target_link_options(slub_hardened PRIVATE -Wl,-soname,libslub.so.${SLUB_SOVERSION}
 	-Wl,-z,nodelete -Wl,-z,now -Wl,-z,initfirst -Wl,--version-script=${SLUB_MAP}
 	-Wl,--no-undefined-version -Wl,--as-needed -Wl,-Bsymbolic-functions
 	${SLUB_LAYOUT_FLAGS} ${SLUB_SANITIZE_FLAGS})
@@ -104,7 +104,7 @@ set_target_properties(slub_unchecked PROPERTIES
 	LINKER_LANGUAGE C LINK_DEPENDS "${SLUB_MAP};${SLUB_LAYOUT_SCRIPT}" NO_SONAME ON)
 target_compile_options(slub_unchecked PRIVATE ${SLUB_COMPILE_FLAGS})
 target_link_libraries(slub_unchecked PRIVATE slub_config ${SLUB_ATOMIC_LIBRARY})
-target_link_options(slub_unchecked PRIVATE -Wl,-soname,libslub.so.${PROJECT_VERSION_MAJOR}
+target_link_options(slub_unchecked PRIVATE -Wl,-soname,libslub.so.${SLUB_SOVERSION}
 	-Wl,-z,nodelete -Wl,-z,now -Wl,-z,initfirst -Wl,--version-script=${SLUB_MAP}
 	-Wl,--no-undefined-version -Wl,--as-needed -Wl,-Bsymbolic-functions
 	${SLUB_LAYOUT_FLAGS} ${SLUB_SANITIZE_FLAGS})

@@ -5,7 +5,7 @@ object, what was written behind, before or after an object's life, and links tha
 it says so and ends the program, or goes on, and does none of it to a program that does nothing
 wrong.  Two runs of a program get their objects in different orders.
 
-usage: hardened_test.py LIBRARY CRIME CRIME_TYPED"""
+usage: hardened_test.py LIBRARY PLAIN CRIME CRIME_TYPED"""
 
 import os
 import re
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import unittest
 
-LIBRARY, CRIME, TYPED = map(os.path.abspath, sys.argv[1:4])
+LIBRARY, PLAIN, CRIME, TYPED = map(os.path.abspath, sys.argv[1:5])
 
 # crime: what must be said of it
 FOUND = {
@@ -205,6 +205,13 @@ class Hardened(unittest.TestCase):
 
     def words(self, done):
         return re.findall(r"^slub\[\d+\]: ([^:]+): ", done.stderr, re.MULTILINE)
+
+    def test_takes_the_place_of_the_plain_one(self):
+        """A program that is linked with the other one and gets this preloaded has one copy."""
+        names = [re.search(r"soname: \[(.*)\]", subprocess.run(
+            ["readelf", "-d", path], capture_output=True, text=True, check=True).stdout)[1]
+            for path in (LIBRARY, PLAIN)]
+        self.assertEqual(*names)
 
     def test_what_is_found(self):
         for backend in ("rseq", "thread", "tid", "lock"):
