@@ -6,7 +6,7 @@
 set(SLUB_CORE_FOLDERS base arch os percpu page slab/core)
 set(SLUB_CORE_FILES slub.c
 	debug/misuse.c debug/foreign.c debug/maps.c debug/sink.c debug/stack.c debug/mailbox.c
-	malloc/fast.c malloc/slow.c malloc/sizeclass.c malloc/interpose.c malloc/handler_frees.c)
+	malloc/fast.c malloc/slow.c malloc/sizeclass.c malloc/interpose.c)
 
 # What the paths of its objects begin with in src/, as a pattern.
 list(JOIN SLUB_CORE_FOLDERS "/|" folders)

@@ -12,7 +12,7 @@
 #include <signal.h>
 
 #include "malloc/malloc.h"
-#include "slab/core/suspect.h"
+#include "slab/core/key.h"
 #include "slab/hardened/hardened.h"
 
 enum start_state { START_NOT, START_UNDER_WAY, START_DONE };

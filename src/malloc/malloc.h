@@ -182,12 +182,6 @@ size_t emergency_bytes(const void *ptr);
 void *emergency_map(size_t bytes, size_t align);
 bool emergency_unmap(void *ptr);
 size_t emergency_map_bytes(const void *ptr);
-/* handler_frees.c */
-/* For a block whose free has to wait until no lock is held. */
-void deferred_push(void *ptr);
-extern void *deferred_frees SLUB_INTERNAL;	/* atomic */
-/* Takes all such blocks, linked through their first word. */
-void *deferred_take(void);
 
 /* slow.c: free() that is told a size and an alignment, and always looks. */
 void free_aligned_told(void *ptr, size_t told, size_t align);

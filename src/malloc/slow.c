@@ -5,7 +5,7 @@
 #include "base/stack.h"
 #include "debug/misuse.h"
 #include "malloc/malloc.h"
-#include "slab/core/suspect.h"
+#include "slab/core/key.h"
 #include "slab/core/switches.h"
 #include "slab/hardened/hardened.h"
 
@@ -30,6 +30,13 @@ __attribute__((__noinline__)) void fast_paths_open_now(void)
 }
 
 /* ---- free ---- */
+
+/*
+ * Blocks that were freed where no lock may be taken: by a signal handler that interrupted
+ * the holder of one.  They are linked through their first word.  Objects of caches:
+ * slab/core/free.c.
+ */
+static void *deferred_frees;
 
 /* A large block begins with a page. */
 static bool is_at_large(const void *ptr)
@@ -89,7 +96,7 @@ static void free_large(void *ptr)
 		return;
 	}
 	if (unlikely(slub_thread.locks_held)) {
-		deferred_push(ptr);
+		stack_push(&deferred_frees, ptr, (void **)ptr);
 		return;
 	}
 	if (SLUB_CONFIG_HARDENED && !large_pad_is_right(ptr)) {
@@ -121,7 +128,7 @@ static void free_by_entry(void *ptr, uint32_t entry)
 
 static void free_deferred(void)
 {
-	void *ptr = deferred_take();
+	void *ptr = stack_take(&deferred_frees);
 
 	cache_free_postponed();
 

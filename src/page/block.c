@@ -6,13 +6,29 @@
  *
  * The lists are ordinary slots, linked through the descriptors.  A list that
  * is full goes back to the zone whole.
+ *
+ * A *window* is the memory of several blocks, brought at once.  A page in a heap of
+ * small pages costs a page fault at its first touch.  Whoever knows that all pages of a
+ * block will be touched, soon, asks for a window: they come with those of the clean
+ * blocks behind it, which the next blocks are taken from.  In a virtual machine
+ * (Linux 6.18), by the number of pages asked for at once, ns per page:
+ *
+ *   touched  2      4      8      16     32     512    in huge pages
+ *   1,990    1,975  1,670  1,520  1,440  1,400  1,380  330
+ *
+ * So a window is 16 pages.  Its free blocks count as dirty: they are idle memory like
+ * any other, and a thread that wants a block gets them before clean ones.
  */
+#include <errno.h>
+
 #include "page/page_internal.h"
 
 /* Bytes that one CPU may keep per order, and blocks at the least. */
 #define LIST_BYTES ((size_t)128 << 10)
 #define LIST_BLOCKS_MIN 2
 #define LIST_BLOCKS_MAX 8
+
+#define WINDOW_ORDER 4
 
 #define NR_SLOTS (BLOCK_ORDER_MAX + 1)
 /* Of so many CPUs at a time what is in the lists fits the stack: 2.5 KiB. */
@@ -65,6 +81,29 @@ bool block_is_near(uint32_t order, uint32_t node)
 	return quick_nr_pages() || superblock_nr_dirty() ||
 	       (slots[order] && percpu_head(slots[order])) ||
 	       zone_has_block(order, node);
+}
+
+static void *window_alloc(uint32_t order, uint32_t node)
+{
+	bool is_zero;
+	void *block = zone_alloc(order, node, &is_zero);
+	uint32_t end = order;
+	bool is_dirty;
+
+	/* Where memory is limited nothing is brought that nobody asked for. */
+	if (!block || !is_zero || !page_memory_is_ample())
+		return block;
+	if (order < WINDOW_ORDER)
+		end = zone_block_widen(block, order, WINDOW_ORDER, node);
+	inject(INJECT_window);
+	/* What breaks off, for want of memory in the group, say, has brought some of it. */
+	is_dirty = os_populate(block, PAGE_BYTES << end) != -EINVAL;
+	if (end == order)
+		return block;
+	if (is_dirty)
+		page_bought(((size_t)1 << end) - ((size_t)1 << order));
+	zone_block_narrow(block, end, order, node, is_dirty);
+	return block;
 }
 
 void *block_alloc_touched(uint32_t order, uint32_t node)

@@ -233,7 +233,7 @@ size_t page_purge_if_needed(void)
 }
 
 /*
- * As if it had been given at the start.  Blocks that are kept whole (quick.c) are not
+ * As if it had been given at the start.  Blocks that are kept whole (large.c) are not
  * begun with where it was 0 then.
  */
 cold void page_retain_changed(void)

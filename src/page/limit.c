@@ -30,7 +30,7 @@ static size_t used_read(void)
 	return __atomic_load_n(&used_pages.pages, __ATOMIC_RELAXED);
 }
 
-/* What quick.c keeps is counted, but it is idle memory. */
+/* What large.c keeps is counted, but it is idle memory. */
 static size_t used_really(void)
 {
 	size_t used = used_read(), idle = quick_nr_pages();

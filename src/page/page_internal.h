@@ -58,9 +58,6 @@ uint32_t zone_block_widen(void *block, uint32_t order, uint32_t most,
 void zone_block_narrow(void *block, uint32_t from, uint32_t order,
 		       uint32_t node, bool is_dirty);
 
-/* window.c: the same as zone_alloc(), with the memory behind the block */
-void *window_alloc(uint32_t order, uint32_t node);
-
 /* As zone_alloc(), but what is behind the first @pages goes back and never counted. */
 void *zone_alloc_front(uint32_t order, size_t pages, uint32_t node,
 		       bool *is_zero);
@@ -68,7 +65,7 @@ void *zone_alloc_front(uint32_t order, size_t pages, uint32_t node,
 /* Takes @more pages from @end on out of the zone, if all of them are free. */
 bool zone_extend(char *end, size_t more, uint32_t node);
 
-/* quick.c: freed large blocks that stay whole */
+/* large.c: freed large blocks that stay whole */
 extern struct lock quick_lock;
 extern _Atomic size_t quick_pages;
 void quick_init(void);

@@ -489,7 +489,7 @@ void *cache_alloc_unguarded(struct slub_cache *cache, unsigned int flags);
 /* visit.c: for slub_cache_for_each_object(); adds 1 to the size_t at @arg. */
 int object_count(void *object, void *arg);
 
-/* walk.c */
+/* cache.c */
 /* Calls @visit with @arg for each slab, from the lowest address up. */
 void slab_for_each(void (*visit)(struct slub_cache *cache, struct page *slab,
 				 void *arg),

@@ -282,7 +282,7 @@ static inline uint64_t slab_holes(const struct slub_cache *cache,
 		       slab->holes : 0;
 }
 
-/* slab_walk.c: of a slab that is looked at without the lock, and may have gone */
+/* cache.c: of a slab that is looked at without the lock, and may have gone */
 uint64_t slab_holes_peek(const struct slub_cache *cache,
 			 const struct page *slab);
 

@@ -4,7 +4,7 @@
  * not use it.
  */
 #include "base/stack.h"
-#include "slab/core/suspect.h"
+#include "slab/core/key.h"
 #include "slab/hardened/hardened.h"
 #include "slab/slab_internal.h"
 

@@ -87,7 +87,17 @@ static inline bool key_is_set(const struct slub_cache *cache,
 	return cache_may_have_keys(cache) && *key_of(object) == key_value();
 }
 
-/* suspect.c */
+/* suspect.c: what looks like misuse */
+/*
+ * Is @object, where one of @cache may begin, one that was never handed out?  Of one that
+ * is allocated the answer is always no.
+ */
+bool suspect_is_uncarved(const struct slub_cache *cache, const void *object);
+/*
+ * At exit: looks through this CPU's lists of malloc's classes, for what a short program
+ * has freed wrongly and no flush has come to.
+ */
+void suspect_lists(void);
 /*
  * May @object of @cache, on its way back, go to a list?  False: it was reported, or what
  * it is cannot be said now; it is to be left alone.

@@ -15,7 +15,6 @@
  */
 #include "debug/misuse.h"
 #include "slab/core/key.h"
-#include "slab/core/suspect.h"
 #include "slab/slab_internal.h"
 
 /* Objects that were found innocent, of one cache; from then on keys say nothing there. */

@@ -6,6 +6,10 @@
 
 #include "start.h"
 
+extern "C" {
+#include "base/stack.h"
+}
+
 namespace {
 
 class emergency : public testing::Test {
@@ -166,6 +170,12 @@ TEST_F(emergency, threads)
 	EXPECT_EQ(all.size(), before);
 	free_all(all);
 }
+
+/* base/stack.h, which such frees go to. */
+void *waiting;
+
+void deferred_push(void **block) { stack_push(&waiting, block, block); }
+void *deferred_take() { return stack_take(&waiting); }
 
 TEST(deferred, taken_all_at_once_the_last_first)
 {
