@@ -47,10 +47,6 @@ WITHOUT void slab_features_fork_prepare(void)
 {
 }
 
-WITHOUT void slab_features_fork_child(void)
-{
-}
-
 WITHOUT void slab_features_fork_finish(bool in_child)
 {
 	(void)in_child;
@@ -67,12 +63,6 @@ WITHOUT void *debug_alloc(struct slub_cache *twin, size_t bytes)
 WITHOUT void debug_free(struct slub_cache *twin, void *object, const void *frame)
 {
 	(void)twin, (void)object, (void)frame;
-}
-
-WITHOUT size_t object_requested(const struct debug_layout *layout, const void *object)
-{
-	(void)layout, (void)object;
-	return 0;
 }
 
 WITHOUT size_t debug_ask_size(struct slub_cache *twin, const void *object)

@@ -22,7 +22,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct debug_layout;
 struct os_cpus;
 struct page;
 struct slub_cache;
@@ -39,9 +38,8 @@ void features_end(void);
 /* Around a fork: the locks above slab. */
 void features_fork_prepare(void);
 void features_fork_finish(bool in_child);
-/* The same of slab, and in the child, under cache_lock, what other threads were at. */
+/* The same of slab, and in the child what other threads were at; that under cache_lock. */
 void slab_features_fork_prepare(void);
-void slab_features_fork_child(void);
 void slab_features_fork_finish(bool in_child);
 
 /* ---- objects of a cache that is not plain ---- */
@@ -49,9 +47,7 @@ void slab_features_fork_finish(bool in_child);
 /* slab/watch: of a cache with letters (cache->debug, or its twin has them) */
 void *debug_alloc(struct slub_cache *twin, size_t bytes);
 void debug_free(struct slub_cache *twin, void *object, const void *frame);
-/* Bytes that were asked for. */
-size_t object_requested(const struct debug_layout *layout, const void *object);
-/* The same; that it is no object, or free, is reported. */
+/* Bytes that were asked for; that it is no object, or free, is reported. */
 size_t debug_ask_size(struct slub_cache *twin, const void *object);
 
 /* slab/shadow/owned.c: of a cache with owners (cache->is_accounted) */

@@ -78,6 +78,19 @@ struct debug_layout {
 
 #define DEBUG_LINK_OUTSIDE UINT32_MAX
 
+/* Bytes that @object was asked for. */
+static inline size_t object_requested(const struct debug_layout *layout,
+				      const void *object)
+{
+	uint64_t size;
+
+	if (!layout->size)
+		return layout->object_size;
+	__builtin_memcpy(&size, (const char *)object + layout->size, sizeof(size));
+	/* A write there has gone over the zones, too. */
+	return min_size(size, layout->object_size);
+}
+
 /* layout.c */
 /*
  * Fills *@layout; @size at least 1, @align a power of two.  @name is kept.

@@ -6,17 +6,6 @@
 
 #include <string.h>
 
-size_t object_requested(const struct debug_layout *layout, const void *object)
-{
-	uint64_t size;
-
-	if (!layout->size)
-		return layout->object_size;
-	memcpy(&size, (const char *)object + layout->size, sizeof(size));
-	/* Whoever overwrote it wrote more than the zones, too. */
-	return min_size(size, layout->object_size);
-}
-
 void object_set_requested(const struct debug_layout *layout, void *object,
 			  size_t size)
 {

@@ -328,14 +328,19 @@ free_sized_aborted(void *ptr, size_t told)
 	free_aborted(ptr);
 }
 
-static always_inline void free_sized_inline(void *ptr, size_t told,
-					    uint64_t call)
+/*
+ * @is_told: the program has named a size, @told.  @call: hardened build: TAIL_CALL() of what
+ * it must be of.
+ */
+static always_inline void free_inline(void *ptr, bool is_told, size_t told,
+				      uint64_t call)
 {
 	struct front front = front_map();
 	size_t place = front_place(front, ptr);
 	uintptr_t slot, t;
 
-	if (SLUB_CONFIG_HARDENED && ptr && unlikely(!sized_check(ptr, told, 0)))
+	if (SLUB_CONFIG_HARDENED && is_told && ptr &&
+	    unlikely(!sized_check(ptr, told, 0)))
 		return;
 	if (unlikely(place >= slub_thread.free_limit))
 		goto failed;
@@ -348,38 +353,16 @@ static always_inline void free_sized_inline(void *ptr, size_t told,
 		RSEQ_PUSH_IN(front, ptr, slot, t);
 	return;
 aborted:
-	free_sized_aborted(ptr, told);
+	if (is_told)
+		free_sized_aborted(ptr, told);
+	else
+		free_aborted(ptr);
 	return;
 failed:
 	if (SLUB_CONFIG_HARDENED)	/* the size was looked at */
 		free_called(ptr, call);
-	else
+	else if (is_told)
 		free_sized_paged(ptr, told);
-}
-
-/* @call: hardened build: TAIL_CALL() of what it must be of. */
-static always_inline void free_inline(void *ptr, uint64_t call)
-{
-	struct front front = front_map();
-	size_t place = front_place(front, ptr);
-	uintptr_t slot, t;
-
-	if (unlikely(place >= slub_thread.free_limit))
-		goto failed;
-	slot = front_entry(front, place);
-	if (SLUB_CONFIG_HARDENED && !hardened_may_push(ptr, slot, call))
-		goto failed;
-	if (KEYS)
-		RSEQ_PUSH_KEY_IN(front, ptr, slot, t, (uintptr_t)front.base);
-	else
-		RSEQ_PUSH_IN(front, ptr, slot, t);
-	return;
-aborted:
-	free_aborted(ptr);
-	return;
-failed:
-	if (SLUB_CONFIG_HARDENED)
-		free_called(ptr, call);
 	else
 		free_paged(ptr);
 }
@@ -397,17 +380,13 @@ static always_inline void *alloc_inline(size_t bytes)
 	return hardened_sealed(slow_alloc(bytes), bytes);
 }
 
-static always_inline void free_inline(void *ptr, uint64_t call)
+static always_inline void free_inline(void *ptr, bool is_told, size_t told,
+				      uint64_t call)
 {
+	if (is_told)
+		sized_check(ptr, told, 0);
 	if (!SLUB_CONFIG_HARDENED || !ptr || hardened_may_call(ptr, call, NULL))
 		slow_free(ptr);
-}
-
-static always_inline void free_sized_inline(void *ptr, size_t told,
-					    uint64_t call)
-{
-	sized_check(ptr, told, 0);
-	free_inline(ptr, call);
 }
 
 #endif
@@ -419,23 +398,23 @@ SLUB_HOT void *fast_alloc(size_t bytes)
 
 SLUB_HOT void fast_free(void *ptr)
 {
-	free_inline(ptr, TAIL_CALL_ANY);
+	free_inline(ptr, false, 0, TAIL_CALL_ANY);
 }
 
 SLUB_HOT void fast_free_sized(void *ptr, size_t told)
 {
-	free_sized_inline(ptr, told, TAIL_CALL(CALL_MALLOC));
+	free_inline(ptr, true, told, TAIL_CALL(CALL_MALLOC));
 }
 
 #if SLUB_CONFIG_HARDENED
 SLUB_HOT void fast_free_called(void *ptr, uint64_t call)
 {
-	free_inline(ptr, call);
+	free_inline(ptr, false, 0, call);
 }
 
 SLUB_HOT void fast_free_sized_called(void *ptr, size_t told, uint64_t call)
 {
-	free_sized_inline(ptr, told, call);
+	free_inline(ptr, true, told, call);
 }
 #endif
 
@@ -447,7 +426,7 @@ SLUB_EXPORT SLUB_HOT void *malloc(size_t bytes)
 
 SLUB_EXPORT SLUB_HOT void free(void *ptr)
 {
-	free_inline(ptr, TAIL_CALL(CALL_MALLOC));
+	free_inline(ptr, false, 0, TAIL_CALL(CALL_MALLOC));
 }
 
 #if defined(__GLIBC__)

@@ -16,15 +16,13 @@ void slab_features_fork_prepare(void)
 	deferred_fork(true, false);
 }
 
-usual void slab_features_fork_child(void)
-{
-	making_after_fork();
-	defrag_after_fork();
-	debug_after_fork();
-}
-
 void slab_features_fork_finish(bool in_child)
 {
+	if (in_child) {
+		making_after_fork();
+		defrag_after_fork();
+		debug_after_fork();
+	}
 	deferred_fork(false, in_child);
 	grace_fork(false, in_child);
 }

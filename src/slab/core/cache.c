@@ -429,9 +429,9 @@ void slab_fork_finish(bool in_child)
 		barns_after_fork();
 		bury_dying();
 		shrink_after_fork();
-		slab_features_fork_child();
-		holds_after_fork();
 	}
-	lock_release_after_fork(&cache_lock, in_child);
 	slab_features_fork_finish(in_child);
+	if (in_child)
+		holds_after_fork();
+	lock_release_after_fork(&cache_lock, in_child);
 }
