@@ -13,7 +13,6 @@
 
 #include "malloc/malloc.h"
 #include "slab/core/key.h"
-#include "slab/hardened/hardened.h"
 
 enum start_state { START_NOT, START_UNDER_WAY, START_DONE };
 

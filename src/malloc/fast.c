@@ -16,7 +16,6 @@
  */
 #include "malloc/malloc.h"
 #include "slab/core/key.h"
-#include "slab/hardened/hardened.h"
 
 #if ARCH_HAS_RSEQ
 

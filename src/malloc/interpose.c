@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "malloc/malloc.h"
-#include "slab/hardened/hardened.h"
 
 static void *no_memory(void)
 {

@@ -3,7 +3,7 @@
  * malloc: the C and C++ allocation functions on top of the caches.
  *
  *   0 .. 32 KiB    72 size classes, each a cache; in the hardened build the last 8
- *                  bytes of an object are its tail (slab/hardened/hardened_tail.h)
+ *                  bytes of an object are its tail (slab/hardened/hardened.h)
  *   above          large blocks of whole pages
  *   in a handler   that interrupted the holder of a lock: the CPU's lists, and
  *                  when they are empty the emergency pool (emergency.c)
@@ -14,7 +14,7 @@
 #ifndef SLUB_MALLOC_H
 #define SLUB_MALLOC_H
 
-#include "slab/hardened/hardened_tail.h"
+#include "slab/hardened/hardened.h"
 #include "slab/core/key.h"
 #include "slab/slab.h"
 

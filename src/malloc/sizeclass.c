@@ -20,7 +20,6 @@
 #include "base/turn.h"
 #include "malloc/malloc.h"
 #include "slab/core/switches.h"
-#include "slab/hardened/hardened.h"
 
 size_t malloc_paged_limit;
 uint32_t malloc_paged_slots;

@@ -13,7 +13,6 @@
 #include "malloc/malloc.h"
 #include "slab/watch/watch.h"
 #include "slab/guard/guard.h"
-#include "slab/hardened/hardened.h"
 
 /* realloc() leaves room in a block that grows by small steps. */
 static bool is_what_was_asked(size_t asked, size_t told)

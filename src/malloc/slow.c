@@ -7,7 +7,6 @@
 #include "malloc/malloc.h"
 #include "slab/core/key.h"
 #include "slab/core/switches.h"
-#include "slab/hardened/hardened.h"
 
 #include <errno.h>
 

@@ -5,7 +5,7 @@
 
 #include "debug/debug.h"
 #include "debug/mailbox.h"
-#include "slab/hardened/hardened_tail.h"
+#include "slab/hardened/hardened.h"
 #include "slab/core/key.h"
 #include "slab/slab.h"
 

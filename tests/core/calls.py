@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 
-INLINE = ("slab/hardened/hardened.h", "slab/hardened/hardened_tail.h")
+INLINE = ("slab/hardened/hardened.h",)
 FACES = ("slab/slab.h", "slab/slab_internal.h", "malloc/malloc.h", "debug/debug.h",
          "debug/misuse.h", "debug/maps.h", "debug/mailbox.h")
 

@@ -3,7 +3,6 @@
  * The slow path of allocation: the CPU's main list is empty, or this thread
  * may not use it.
  */
-#include "slab/hardened/hardened.h"
 #include "slab/slab_internal.h"
 
 static void store(struct slub_cache *cache, void *chain, uint32_t nr)

@@ -9,7 +9,6 @@
  */
 #include "base/stack.h"
 #include "slab/core/switches.h"
-#include "slab/hardened/hardened.h"
 #include "slab/slab_internal.h"
 
 #include <string.h>

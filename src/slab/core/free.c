@@ -5,7 +5,6 @@
  */
 #include "base/stack.h"
 #include "slab/core/key.h"
-#include "slab/hardened/hardened.h"
 #include "slab/slab_internal.h"
 
 /*

@@ -10,7 +10,6 @@
  * Locks: node->lock.
  */
 #include "debug/misuse.h"
-#include "slab/hardened/hardened.h"
 #include "slab/slab_internal.h"
 
 struct cache_node *node_current(struct slub_cache *cache)

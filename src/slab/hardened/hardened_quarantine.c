@@ -16,7 +16,7 @@
  * goes by the barns and slabs as ever: the quarantine is bounded by what lists may hold, is
  * emptied with them, and goes through a fork with them.
  */
-#include "slab/hardened/hardened.h"
+#include "slab/slab_internal.h"
 #include "slab/shadow/sample.h"
 
 /* Objects that change places among each other. */

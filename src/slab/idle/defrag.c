@@ -16,7 +16,6 @@
  * Locks: node->lock while slabs are isolated and put back.
  */
 #include "slab/shadow/owned.h"
-#include "slab/hardened/hardened.h"
 
 #include <errno.h>
 #include <string.h>

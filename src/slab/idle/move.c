@@ -11,7 +11,6 @@
  * Locks: node->lock.
  */
 #include "slab/shadow/owned.h"
-#include "slab/hardened/hardened.h"
 
 #include <string.h>
 

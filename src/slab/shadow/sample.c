@@ -6,7 +6,6 @@
 #include "slab/shadow/shadow.h"
 #include "slab/watch/watch.h"
 #include "slab/guard/guard.h"
-#include "slab/hardened/hardened.h"
 #include "slab/typed/real.h"
 
 /* What malloc() promises. */

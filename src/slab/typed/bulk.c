@@ -4,7 +4,6 @@
  */
 #include "debug/misuse.h"
 #include "slab/shadow/owned.h"
-#include "slab/hardened/hardened.h"
 #include "slab/shadow/sample.h"
 
 #include <errno.h>
