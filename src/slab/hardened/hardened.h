@@ -190,12 +190,12 @@ static always_inline bool tail_before_is_right(const struct slot_check *g,
 }
 
 /* The first @bytes of @object, which has 8 at the least, become 0. */
-static always_inline void fill_write(char *object, size_t bytes)
+static always_inline void fill_write(void *object, size_t bytes)
 {
 	if (likely(bytes >= 16)) {
 		typedef uint64_t pair __attribute__((vector_size(16),
 						     aligned(1), may_alias));
-		char *at = object, *last = object + bytes - 16;
+		char *at = (char *)object, *last = at + bytes - 16;
 
 		for (; at < last; at += 16) {
 			*(pair *)at = (pair){ 0, 0 };
@@ -205,7 +205,7 @@ static always_inline void fill_write(char *object, size_t bytes)
 		*(pair *)last = (pair){ 0, 0 };
 	} else if (bytes >= 8) {
 		word_store(object, 0);
-		word_store(object + bytes - 8, 0);
+		word_store((char *)object + bytes - 8, 0);
 	} else if (bytes) {
 		word_store(object, word_load(object) >> 8 * bytes << 8 * bytes);
 	}
@@ -266,14 +266,14 @@ void hardened_slot_made(const struct slub_cache *cache, uint32_t slot);
  * What is so of every object that is allocated and has a tail; then it is filled.  @call:
  * TAIL_CALL() of what must have allocated it, or TAIL_CALL_ANY.
  */
-static always_inline bool may_push(const struct slot_check *g, char *ptr,
+static always_inline bool may_push(const struct slot_check *g, void *ptr,
 				   uint64_t call)
 {
 	size_t bytes = __builtin_constant_p(call) && call == TAIL_CALL_ANY ?
 			       tail_read(g, tail_of(g, ptr)) :
 			       tail_read_all(g, tail_of(g, ptr)) ^ call;
 
-	if (unlikely(bytes > g->tail || !pad_is_right(g, ptr, bytes) ||
+	if (unlikely(bytes > g->tail || !pad_is_right(g, (char *)ptr, bytes) ||
 		     !tail_before_is_right(g, ptr)))
 		return false;
 	fill_write(ptr, min_size(bytes, g->fill));
