@@ -9,7 +9,6 @@
 #include "inspect/profile.h"
 #include "slab/watch/watch.h"
 #include "slab/guard/guard.h"
-#include "malloc/bucket/bucket.h"
 #include "malloc/malloc.h"
 #include "mempool/mempool.h"
 

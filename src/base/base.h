@@ -12,8 +12,10 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/option.h"
-#include "base/start.h"
 #include "base/syscall.h"
 #include "base/thread.h"
+
+/* src/slub.c: starts the library on the first call; false: not possible. */
+bool slub_start(void);
 
 #endif

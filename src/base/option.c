@@ -6,7 +6,6 @@
 
 #include "base/bits.h"
 #include "base/log.h"
-#include "base/nearest.h"
 #include "base/word.h"
 
 #define PREFIX "SLUB_"

@@ -76,4 +76,10 @@ int option_change(enum option_id id, const char *value);
 /* Reads the NULL-terminated @environment; strings are kept, not copied. */
 void option_read(char **environment);
 
+/* The nearest valid word, for messages about an option's wrong text. */
+#define NEAREST_BYTES 25
+/* Of @choices ("a|b|c") the nearest to the @length bytes at @s, in @buf; NULL: none is near. */
+const char *option_nearest(const char *choices, const char *s, size_t length,
+			   char buf[NEAREST_BYTES]);
+
 #endif

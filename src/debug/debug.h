@@ -91,7 +91,7 @@ static inline size_t object_requested(const struct debug_layout *layout,
 	return min_size(size, layout->object_size);
 }
 
-/* layout.c */
+/* object_bytes.c */
 /*
  * Fills *@layout; @size at least 1, @align a power of two.  @name is kept.
  * Returns false if a place would be larger than @most bytes.
@@ -164,7 +164,7 @@ size_t stack_bytes(void);
 void stack_describe(uint64_t *store, uint32_t *unit, uint16_t *nr_at,
 		    uint16_t *frames_at);
 
-/* track.c */
+/* object_bytes.c */
 /* Do operator delete and its like look how their block was allocated?  Const after start. */
 extern bool debug_calls_are_told SLUB_INTERNAL;
 /* May a block of @was not be freed as one of @call?  Not if a delete has looked before. */

@@ -1,10 +1,127 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bytes around an object, and in a free one: writing them, checking them.
+ * The bytes around an object, and in a free one: where they lie, writing them, checking
+ * them; and who allocated, and who freed, an object last.
  */
 #include "debug/debug.h"
 
 #include <string.h>
+
+/* ---- the layout: the kernel's calculate_sizes() ---- */
+
+#define WORD sizeof(void *)
+
+/* Behind the object: the link, the tracks, the size, the owner. */
+static size_t lay_behind(struct debug_layout *layout, size_t size,
+			 uint32_t flags)
+{
+	bool behind = flags & (SLUB_CACHE_POISON | SLUB_CACHE_RED_ZONE | DEBUG_KEPT) ||
+		      size < 2 * WORD;
+
+	layout->inuse = (uint32_t)size;
+	if (!behind) {
+		/* Small overruns of a neighbour miss the middle. */
+		layout->link = (uint32_t)round_down(layout->object_size / 2,
+						    WORD);
+	} else {
+		layout->link = (uint32_t)size;
+		size += WORD;
+	}
+	if (layout->link >= LINK_OFFSET_MAX)
+		layout->link = DEBUG_LINK_OUTSIDE;
+	/* Atomic: has_tracks() glances at a layout that is made anew. */
+	__atomic_store_n(&layout->track,
+			 flags & SLUB_CACHE_STORE_USER ? (uint32_t)size : 0,
+			 __ATOMIC_RELAXED);
+	layout->size = 0;
+	if (flags & SLUB_CACHE_STORE_USER)
+		size += 2 * sizeof(struct track);
+	if (flags & DEBUG_SIZED && flags & (SLUB_CACHE_STORE_USER | SLUB_CACHE_RED_ZONE)) {
+		layout->size = (uint32_t)size;
+		size += sizeof(uint64_t);
+	}
+	layout->owner = 0;
+	if (flags & DEBUG_OWNED) {
+		layout->owner = (uint32_t)size;
+		size += WORD;
+	}
+	return size;
+}
+
+bool debug_layout_make(struct debug_layout *layout, const char *name,
+		       size_t size, size_t align, uint32_t flags, size_t most)
+{
+	size_t end;
+
+	if (size > most)
+		return false;
+	align = max_size(align, WORD);
+	layout->name = name;
+	layout->flags = flags;
+	layout->object_size = (uint32_t)size;
+	layout->align = (uint32_t)align;
+	layout->left = flags & SLUB_CACHE_RED_ZONE ? (uint32_t)align : 0;
+	size = round_up(size, WORD);
+	/* At least one byte of the right zone. */
+	if (flags & SLUB_CACHE_RED_ZONE && size == layout->object_size)
+		size += WORD;
+	end = lay_behind(layout, size, flags);
+	layout->end = (uint32_t)end;
+	/* Padding that an underrun of the next object would hit. */
+	if (flags & SLUB_CACHE_RED_ZONE)
+		end += WORD;
+	end = round_up(end + layout->left, align);
+	layout->stride = (uint32_t)end;
+	return end <= most;
+}
+
+/* ---- tracks ---- */
+
+bool debug_calls_are_told;
+
+bool call_is_wrong(uint32_t was, enum alloc_call call)
+{
+	return debug_calls_are_told && was != CALL_UNKNOWN && was != call &&
+	       was <= CALL_NEW_MANY;
+}
+
+const char *call_name(enum alloc_call call)
+{
+	if (call == CALL_MALLOC)
+		return "malloc";
+	return call == CALL_NEW ? "new" : "new[]";
+}
+
+void track_now(struct track *track, const struct stack *stack)
+{
+	*track = (struct track){
+		.caller = stack->nr ? stack->frames[0] : 1,
+		.when_ns = os_clock_ns(),
+		.stack = stack_store(stack),
+		.thread = (uint32_t)sys_call4(SYS_gettid, 0, 0, 0, 0),
+		.cpu = os_cpu_current(),
+		.call = stack->call,
+	};
+}
+
+struct track *track_of(const struct debug_layout *layout, const void *object,
+		       enum track_kind kind)
+{
+	if (!layout->track)
+		return NULL;
+	return (struct track *)((char *)object + layout->track) + kind;
+}
+
+void track_set(const struct debug_layout *layout, void *object,
+	       enum track_kind kind, const struct track *track)
+{
+	struct track *to = track_of(layout, object, kind);
+
+	if (to)
+		*to = *track;
+}
+
+/* ---- bytes ---- */
 
 void object_set_requested(const struct debug_layout *layout, void *object,
 			  size_t size)

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * malloc in a group: see account.h.
+ * malloc for threads in groups (slub/group.h).
+ *
+ * Such a thread has no malloc_limit (base/thread.h), so what it asks for leaves
+ * the fast path at the first comparison and comes here.  Each class has a second
+ * cache, "malloc-cg-SIZE", made when it is first needed, whose objects have
+ * owners (slab/shadow/owned.h); a large block has its owner in its descriptor.
  *
  * A block is charged with the bytes that the program may use (malloc_usable_size(),
  * without debugging): the size of the class, or the pages of a large block.  The charge
  * comes before the allocation, so a request beyond a maximum takes no memory and makes
  * no shrinker give any.
  */
-#include "malloc/account.h"
+#include "malloc/malloc.h"
+#include "slab/shadow/owned.h"
 #include "slab/watch/watch.h"
 #include "slab/shadow/sample.h"
 #include "slab/shadow/shadow.h"
@@ -144,7 +150,7 @@ struct slub_cache *sizeclass_accounted(struct slub_cache *cache)
 static size_t charge_of(size_t bytes, size_t align)
 {
 	if (max_size(bytes, align) > CLASS_BYTES_MAX || align > PAGE_BYTES)
-		return account_large_bytes(bytes);
+		return large_bytes_for(bytes);
 	return sizeclass_bytes((uint32_t)(sizeclass_fitting(bytes, align) -
 					  sizeclass_cache(0)));
 }

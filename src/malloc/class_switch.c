@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Sampling and guarding of malloc's classes are switched here, while the program runs. */
+#include "malloc/malloc.h"
 #include <errno.h>
 
 #include "base/turn.h"
-#include "malloc/account.h"
 #include "slab/guard/guard.h"
 #include "slab/shadow/sample.h"
 

@@ -197,6 +197,14 @@ void fast_free_sized(void *ptr, size_t told);
 void fast_free_called(void *ptr, uint64_t call);
 void fast_free_sized_called(void *ptr, size_t told, uint64_t call);
 
+/* account.c */
+/* Fills its tables anew, after sampling was switched on or off. */
+void account_sizes_fill(void);
+
+/* bucket/bucket.c */
+void bucket_fork_prepare(void);
+void bucket_fork_finish(bool in_child);
+
 /* src/slub.c: */
 /* Take every lock, and let go of them in parent and child. */
 void slub_fork_prepare(void);

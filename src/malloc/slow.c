@@ -2,7 +2,7 @@
 /*
  * What the fast path leaves: every decision that malloc and free make.
  */
-#include "base/stack.h"
+#include "base/list.h"
 #include "debug/misuse.h"
 #include "malloc/malloc.h"
 #include "slab/core/key.h"

@@ -7,7 +7,7 @@
 #define SLUB_LIBRARY 1
 #include <slub/cache.h>
 
-#include "base/start.h"
+#include "base/base.h"
 
 __attribute__((__weak__)) bool slub_start(void)
 {

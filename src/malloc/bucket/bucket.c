@@ -6,7 +6,7 @@
  *   above          a large block that names the bucket (bucket_large.c)
  *
  * So neither needs a header, free() need not know of buckets, and nothing is
- * counted: slub_bucket_stats() walks the page map (bucket_stats.c).  What they are
+ * counted: slub_bucket_stats() walks the page map (bucket_count()).  What they are
  * made for stands in bucket_alloc.c; here is how they come and go.
  *
  * Locks: buckets_lock protects the list of buckets.
@@ -121,6 +121,30 @@ SLUB_EXPORT int slub_bucket_group_set(struct slub_bucket *bucket,
 		return -EINVAL;
 	bucket_classes_place(bucket);
 	return 0;
+}
+
+/* ---- what is in one ---- */
+
+static int bucket_count(struct slub_bucket *bucket,
+			struct slub_bucket_stats *stats)
+{
+	memset(stats, 0, sizeof(*stats));
+	bucket_large_count(bucket, stats);
+	stats->live_blocks = stats->large_blocks;
+	stats->live_bytes = stats->large_bytes;
+	stats->refused = __atomic_load_n(&bucket->nr_refused,
+					 __ATOMIC_RELAXED);
+	return bucket_classes_count(bucket, stats);
+}
+
+SLUB_EXPORT int slub_bucket_stats(struct slub_bucket *bucket,
+				  struct slub_bucket_stats *stats)
+{
+	if (!bucket_is_live(bucket))
+		return -EINVAL;
+	if (slub_thread.locks_held)
+		return -EDEADLK;
+	return bucket_count(bucket, stats);
 }
 
 /* ---- destroy ---- */

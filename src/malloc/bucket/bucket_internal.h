@@ -9,7 +9,9 @@
 #ifndef SLUB_BUCKET_INTERNAL_H
 #define SLUB_BUCKET_INTERNAL_H
 
-#include "malloc/bucket/bucket.h"
+#include "malloc/malloc.h"
+
+#include <slub/bucket.h>
 
 #define BUCKET_MAGIC 0x74656b637562736cull
 
@@ -87,7 +89,5 @@ void bucket_large_clear(const struct slub_bucket *bucket);
 void bucket_large_count(const struct slub_bucket *bucket,
 			struct slub_bucket_stats *stats);
 
-/* bucket_stats.c; 0, or -EAGAIN: some of it is not known */
-int bucket_count(struct slub_bucket *bucket, struct slub_bucket_stats *stats);
 
 #endif

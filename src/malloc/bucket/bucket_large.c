@@ -4,8 +4,8 @@
  * has PAGE_BUCKET set, and names the bucket; one that is freed, or moved by realloc(), loses
  * the mark with its descriptor's flags.
  */
-#include "malloc/account.h"
 #include "malloc/bucket/bucket_internal.h"
+#include "reclaim/reclaim.h"
 
 #include <errno.h>
 
@@ -53,11 +53,11 @@ void *bucket_large_alloc(struct slub_bucket *bucket, size_t size, size_t align,
 
 	if (large_is_possible(size, align) &&
 	    (!(bucket->flags & SLUB_CACHE_ACCOUNT) ||
-	     !group_charge_place(&bucket->place, account_large_bytes(size),
+	     !group_charge_place(&bucket->place, large_bytes_for(size),
 				 &owner))) {
 		ptr = large_try(size, align, is_zero);
 		if (!ptr && owner)
-			group_uncharge(owner, account_large_bytes(size));
+			group_uncharge(owner, large_bytes_for(size));
 	}
 	if (!ptr) {
 		errno = ENOMEM;

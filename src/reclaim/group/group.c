@@ -4,7 +4,7 @@
  *
  * Locks: group_lock, for the tree; the pools' own.
  */
-#include "base/stack.h"
+#include "base/list.h"
 #include "base/word.h"
 #include "reclaim/group/group.h"
 

@@ -6,7 +6,6 @@
 #define _GNU_SOURCE
 #include "reclaim/pressure/pressure.h"
 
-#include "base/nearest.h"
 #include "base/turn.h"
 
 #include <errno.h>

@@ -7,11 +7,19 @@
  * without it: a cache that is taken out keeps its `next`, and its memory is
  * used for nothing but caches, so a walk that stands on it goes on.
  */
-#include "base/stack.h"
+#include "base/list.h"
 #include "slab/core/switches.h"
 #include "slab/slab_internal.h"
 
 #include <string.h>
+
+/* ---- slab/core/switches.h ---- */
+
+/* Where tracers look for the counters of the probes. */
+struct sample_switch sample_switch
+	__attribute__((section(".probes"), used)) = { 0, 0, 0 };
+bool sample_was_on;
+bool guard_watches_large;
 
 struct lock cache_lock = LOCK_INIT;
 

@@ -3,7 +3,7 @@
  * The slow path of freeing: the CPU's main list is full, or this thread may
  * not use it.
  */
-#include "base/stack.h"
+#include "base/list.h"
 #include "slab/core/key.h"
 #include "slab/slab_internal.h"
 

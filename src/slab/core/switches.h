@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Words that the core's slow paths read and features write, beside those of a cache; all 0
- * unless a feature is in use.  They lie in slab/core/switches.c.
+ * unless a feature is in use.  They lie in slab/core/cache.c.
  */
 #ifndef SLUB_SWITCHES_H
 #define SLUB_SWITCHES_H

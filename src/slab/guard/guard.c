@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Guarded objects: see the head of guard.h. */
-#include "base/stack.h"
+#include "base/list.h"
 #include "debug/misuse.h"
 #include "slab/watch/watch.h"
 #include "slab/guard/guard_internal.h"

@@ -12,7 +12,7 @@
  * Off: the original forgets its twin.  The twin lives on with its objects, and
  * serves again when the same letters are asked for.
  */
-#include "base/stack.h"
+#include "base/list.h"
 #include "base/turn.h"
 #include "slab/shadow/shadow.h"
 #include "slab/watch/watch.h"

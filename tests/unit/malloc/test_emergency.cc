@@ -7,7 +7,7 @@
 #include "start.h"
 
 extern "C" {
-#include "base/stack.h"
+#include "base/list.h"
 }
 
 namespace {
@@ -171,7 +171,7 @@ TEST_F(emergency, threads)
 	free_all(all);
 }
 
-/* base/stack.h, which such frees go to. */
+/* base/list.h, which such frees go to. */
 void *waiting;
 
 void deferred_push(void **block) { stack_push(&waiting, block, block); }
