@@ -8,9 +8,6 @@
 /* The lock that this thread held when it began to fork. */
 static __thread void *lock_kept
 	__attribute__((tls_model("initial-exec")));
-/* Its fork could not have one of the locks. */
-static __thread bool lock_missed
-	__attribute__((tls_model("initial-exec")));
 
 /*
  * Spinning pays only while the owner runs, that is for the few tens of
@@ -67,16 +64,17 @@ void lock_wake(struct lock *lock)
  */
 #define FORK_PATIENCE 10000
 #define FORK_WAIT_NS 50000
+/* Instead of waits: this fork could not have one of the locks. */
+#define FORK_TORN UINT16_MAX
 
 void lock_fork_begin(void)
 {
 	slub_thread.fork_patience = FORK_PATIENCE;
-	lock_missed = false;
 }
 
 bool lock_fork_is_whole(void)
 {
-	return !lock_missed;
+	return slub_thread.fork_patience != FORK_TORN;
 }
 
 static void fork_wait(void)
@@ -103,13 +101,13 @@ void lock_acquire_for_fork(struct lock *lock)
 			return;
 		if (tries < SPIN_TRIES)
 			cpu_relax();
-		else if (slub_thread.fork_patience)
+		else if (slub_thread.fork_patience && lock_fork_is_whole())
 			fork_wait();
 		else
 			break;
 	}
 	slub_thread.locks_held--;
-	lock_missed = true;
+	slub_thread.fork_patience = FORK_TORN;
 }
 
 void lock_release_after_fork(struct lock *lock, bool in_child)

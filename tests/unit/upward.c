@@ -7,7 +7,9 @@
 #define SLUB_LIBRARY 1
 #include <slub/cache.h>
 
-#include "base/base.h"
+#include <stdbool.h>
+
+extern bool slub_start(void);
 
 __attribute__((__weak__)) bool slub_start(void)
 {
