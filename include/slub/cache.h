@@ -74,8 +74,8 @@ struct slub_cache_args {
  * program (SLUB_CACHE_DEFINE): then it stands for a structure of the library's.
  */
 struct slub_cache {
-	uint32_t entry;		/* what the page map says of its pages */
-	uint32_t slot;		/* its list, an offset in every CPU's area; or
+	uint32_t slot;		/* what the page map says of its pages */
+	uint32_t inline_slot;	/* its list, an offset in every CPU's area; or
 				 * one that is empty: allocations are not inline */
 	uintptr_t link;		/* where in an object the link is */
 	const struct slub_cache_args *args;
@@ -85,7 +85,7 @@ struct slub_cache {
 	uint64_t slab_mask;	/* where the owner of an object is */
 	uint64_t owner_reciprocal;
 	uint64_t owners;
-	struct slub_cache *made;	/* of a variable: the library's structure */
+	struct slub_cache *cache;	/* of a variable: the library's structure */
 	uint64_t is_inline;		/* of a variable: SLUB_CACHE_INLINE */
 	uint64_t reserved[5];
 };
@@ -566,7 +566,7 @@ SLUB_INLINE void *slub_cache_alloc_fast(struct slub_cache *cache)
 {
 	if (slub_percpu_may_run()) {
 		const struct slub_percpu_self self = slub_percpu_entrance();
-		void *object = slub_cache_try_pop(&self, &cache->slot,
+		void *object = slub_cache_try_pop(&self, &cache->inline_slot,
 						  &cache->link);
 
 		if (__builtin_expect(object != NULL, 1))
@@ -580,7 +580,7 @@ SLUB_INLINE void *slub_cache_alloc_fast(struct slub_cache *cache)
 
 SLUB_INLINE void slub_cache_free_fast(struct slub_cache *cache, void *object)
 {
-	if (!slub_cache_try_push(object, &cache->entry, &cache->free_slot,
+	if (!slub_cache_try_push(object, &cache->slot, &cache->free_slot,
 				 &cache->link))
 		(slub_cache_free)(cache, object);
 }
