@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a run does besides its jobs: counts, memory over time, the seeds' measurements."""
+"""What a run does besides its jobs: counts, memory over time, the kernel's measurements."""
 import os
 import signal
 import subprocess
@@ -10,7 +10,7 @@ import counts
 import plan
 
 BENCH = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-SEEDS = os.path.join(BENCH, "seeds", "run")
+KERNEL = os.path.join(BENCH, "kernel", "run")
 OVER_TIME = {"quick": {"mix": ["--ops=12000000"]},
              "full": {"mix": ["--ops=40000000"], "batch_random": ["--order=random", "--rounds=60"],
                       "json": ["--rounds=120"]}}
@@ -24,7 +24,7 @@ def estimate(names, mode, columns):
     seconds = len(OVER_TIME[mode]) * columns * (2.0 if mode == "quick" else 3.0)
     if mode == "full":
         seconds += len(counts.PAIRS) * 2 * columns * 1.2 + 22 * columns * 1.0
-        seconds += SEEDS_SECONDS if os.path.exists(SEEDS) else 0
+        seconds += SEEDS_SECONDS if os.path.exists(KERNEL) else 0
     return seconds
 
 
@@ -39,15 +39,15 @@ def run(runner, options, progress, until):
         runner.notes.append("no instructions by the processor's counter: the kernel gives none "
                             "(perf_event_open)")
     if mode == "quick":
-        runner.notes.append("callgrind's instructions, system calls and the seeds' measurements "
-                            "are part of a full run (make bench); the seeds' alone: "
-                            "bench/seeds/run --quick")
+        runner.notes.append("callgrind's instructions, system calls and the kernel's measurements "
+                            "are part of a full run (make bench); the kernel's alone: "
+                            "bench/kernel/run --quick")
     else:
         made["callgrind"] = _callgrind(runner, until)
         progress.step("instructions", 0)
         made["system_calls"] = _system_calls(runner, until)
         progress.step("system calls", 0)
-        made["seeds"] = _seeds(runner, options, until)
+        made["kernel"] = _kernel(runner, options, until)
     progress.done = before + estimate(None, mode, len(runner.allocators))
     return made
 
@@ -80,18 +80,18 @@ def _system_calls(runner, until):
     return counts.system_calls(runner, jobs, min(until, time.time() + 300))
 
 
-def _seeds(runner, options, until):
-    """The text that bench/seeds/run prints; its JSON is written by itself."""
-    if not os.path.exists(SEEDS):
-        runner.notes.append("the seeds' measurements are left out: bench/seeds/run is not there")
+def _kernel(runner, options, until):
+    """The text that bench/kernel/run prints; its JSON is written by itself."""
+    if not os.path.exists(KERNEL):
+        runner.notes.append("the kernel's measurements are left out: bench/kernel/run is not there")
         return ""
     left = until - time.time()
     if left < 60:
-        runner.notes.append("the seeds' measurements are left out for lack of time; "
-                            "alone: bench/seeds/run")
+        runner.notes.append("the kernel's measurements are left out for lack of time; "
+                            "alone: bench/kernel/run")
         return ""
-    out = os.path.join(BENCH, "results", "seeds.json")
-    with subprocess.Popen([SEEDS, "--quick", "--build", options.build, "--out", out],
+    out = os.path.join(BENCH, "results", "kernel.json")
+    with subprocess.Popen([KERNEL, "--quick", "--build", options.build, "--out", out],
                           stdout=subprocess.PIPE, stderr=sys.stderr, text=True,
                           stdin=subprocess.DEVNULL, start_new_session=True) as process:
         try:
@@ -99,7 +99,7 @@ def _seeds(runner, options, until):
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGINT)		# its programs too
             text, _ = process.communicate()
-            runner.notes.append(f"the seeds' measurements were cut after {left:.0f} s")
+            runner.notes.append(f"the kernel's measurements were cut after {left:.0f} s")
     if process.returncode:
-        runner.notes.append(f"bench/seeds/run ended with status {process.returncode}")
+        runner.notes.append(f"bench/kernel/run ended with status {process.returncode}")
     return text

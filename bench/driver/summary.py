@@ -6,7 +6,7 @@ from allocators import FEW, OURS, PEERS, UNIPROCESSOR
 from results import median, spread
 
 SIZES = [str(1 << power) for power in range(3, 15)]
-# slab_test's concurrent rows stand in the seeds' part of the report.
+# slab_test's concurrent rows stand in the kernel's part of the report.
 GOALS = {"time": 0.95, "peak": 1.00, "worst": 1.10, "resting": 0.5, "cells": 20}
 LARGE_MIB = 16			# below, most of a process is not the heap
 KEEPERS = ("mimalloc", "jemalloc")	# whose resting memory ours is set against

@@ -33,7 +33,7 @@ double median(double *values, int nr)
 	return values[nr / 2];
 }
 
-/* ---- the seeds' machine ---- */
+/* ---- the machine ---- */
 
 struct file_system {
 	struct slub_shrinker shrinker;

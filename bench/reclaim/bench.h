@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the programs of this folder share: the seeds' machine, threads, medians, counters. */
+/* What the programs of this folder share: the machine, threads, medians, counters. */
 #ifndef SLUB_BENCH_RECLAIM_H
 #define SLUB_BENCH_RECLAIM_H
 
@@ -16,8 +16,8 @@ uint64_t now_ns(void);
 double median(double *values, int nr);
 
 /*
- * The seeds' case: @nr groups, in each a file system whose shrinker is aware of groups.  The
- * first @nr_active have something, each in its own group.
+ * The case of the kernel's shrinker patches: @nr groups, in each a file system whose shrinker is
+ * aware of groups.  The first @nr_active have something, each in its own group.
  */
 void machine_make(uint32_t nr, uint32_t nr_active);
 /* How many objects each of the active ones says it has; 0: nothing to reclaim anywhere. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Walks over the shrinkers of the seeds' case: lock-free against a read-write lock, from 1 to 64
- * threads, and a walk with nothing to reclaim against the full product.
+ * Walks over the shrinkers of the case of the kernel's patches: lock-free against a read-write
+ * lock, from 1 to 64 threads, and a walk with nothing to reclaim against the full product.
  *
  * Usage: reclaim_walk [--groups N] [--active N] [--rounds N] [--ms N]
  */

@@ -139,10 +139,10 @@ def rest(results, jobs, names, tables):
     return ["## Single promises", ""] + lines if lines else []
 
 
-def seeds(data):
-    if not data.get("seeds"):
+def kernel(data):
+    if not data.get("kernel"):
         return []
-    return ["## The kernel's measurements", "", "```", data["seeds"].strip(), "```", ""]
+    return ["## The kernel's measurements", "", "```", data["kernel"].strip(), "```", ""]
 
 
 def versions(data):

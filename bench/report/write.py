@@ -105,7 +105,7 @@ def compose(data, results, jobs, names, drawn, trouble):
     lines += curves.section(results, jobs, names, data, show)
     lines += sections.slab_test(results, names)
     lines += sections.rest(results, jobs, names, tables)
-    lines += sections.seeds(data)
+    lines += sections.kernel(data)
     lines += ["## The machine", "", "```"] + machine.lines(data["machine"]) + ["```", ""]
     lines += sections.versions(data)
     return lines

@@ -24,7 +24,7 @@
  * those with a constructor need.  So there is one mechanism, and this is a view
  * of it: 6 times faster than a cache without sheaves, where qmempool was 1.6
  * times faster than the kernel's.  tests/pool/qmempool_bench.c measures the
- * lines without own queues, bench/seeds/qmempool.c a pool with some.
+ * lines without own queues, bench/kernel/qmempool.c a pool with some.
  */
 #include "mempool/mempool.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Blocks of 2^order pages, through per-CPU lists: a freed block comes back on
- * the next request of its order without a lock.  (The seeds' page allocator
+ * the next request of its order without a lock.  (The kernel's page allocator
  * pass-through went from 106 to 434 cycles for want of this.)
  *
  * The lists are ordinary slots, linked through the descriptors.  A list that

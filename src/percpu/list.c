@@ -8,7 +8,7 @@
  *           handler that it interrupted one, and a drainer that one is under
  *           way: busy = 1, read base | base = dummy, membarrier, read busy
  *           (percpu/collect.c), so at least one of the two sees the other
- *   tid     the seeds' algorithm: {head, transaction id} changed by one
+ *   tid     the kernel's algorithm: {head, transaction id} changed by one
  *           double-word compare-exchange; the id is read before the head, and
  *           changes with every operation, so a head that came back is
  *           not taken for the same list.  Safe from any CPU

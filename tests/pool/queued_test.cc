@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Promise: the pool with queues of its own that bench/seeds/qmempool measures is a right one. No
+ * Promise: the pool with queues of its own that bench/kernel/qmempool measures is a right one. No
  * object is handed out twice under any of its guards, also beside handlers, and all come back.
  */
 #include <csignal>
