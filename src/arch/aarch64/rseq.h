@@ -19,51 +19,53 @@ _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 	"str %w[r], [%[slot], #8]\n\t"
 
 /*
+ * What all of these but RSEQ_TAKE are: @text_, which ends in the commit.  %[t] and %[r] are free
+ * to use; @outputs_ are further ones, each with RSEQ_MORE(); inputs follow.
+ */
+#define RSEQ_SEQUENCE(entrance_, slot_, t_, text_, outputs_, ...)	\
+	do {								\
+		uintptr_t r_;						\
+		__asm__ volatile goto(					\
+			SLUB_SEQ_ENTER text_ SLUB_SEQ_LEAVE		\
+			: outputs_ [t] "=&r"(t_), [r] "=&r"(r_),	\
+			  [slot] "+&r"(slot_)				\
+			: SLUB_SEQ_INPUTS(entrance_), ## __VA_ARGS__	\
+			: "memory", "cc"				\
+			: failed, aborted);				\
+	} while (0)
+#define RSEQ_MORE(output_) output_,
+#define RSEQ_NO_MORE
+
+/*
  * Head and room are loaded one by one, as they were stored: a pair would save an instruction, and
  * wait for two stores that no processor need forward to one load.
  *
  * @next_ leaves the object behind %[object] in %[t], and may use %[r].
  */
+#define RSEQ_POP_FROM(entrance_, object_, slot_, t_, area_, next_, ...)	\
+	RSEQ_SEQUENCE(entrance_, slot_, t_,				\
+		      area_						\
+		      "ldr %[object], [%[slot]]\n\t"			\
+		      "cbz %[object], %l[failed]\n\t"			\
+		      next_						\
+		      RSEQ_ROOM_ADD("#1")				\
+		      "str %[t], [%[slot]]",				\
+		      RSEQ_MORE([object] "=&r"(object_)), ## __VA_ARGS__)
 #define RSEQ_POP_BY(entrance_, object_, slot_, t_, next_, ...)		\
-	do {								\
-		uintptr_t r_;						\
-		__asm__ volatile goto(					\
-			SLUB_SEQ_ENTER					\
-			SLUB_SEQ_ADD_AREA				\
-			"ldr %[object], [%[slot]]\n\t"			\
-			"cbz %[object], %l[failed]\n\t"			\
-			next_						\
-			RSEQ_ROOM_ADD("#1")				\
-			"str %[t], [%[slot]]"				\
-			SLUB_SEQ_LEAVE					\
-			: [object] "=&r"(object_), [t] "=&r"(t_),	\
-			  [r] "=&r"(r_), [slot] "+&r"(slot_)		\
-			: SLUB_SEQ_INPUTS(entrance_), ## __VA_ARGS__	\
-			: "memory", "cc"				\
-			: failed, aborted);				\
-	} while (0)
+	RSEQ_POP_FROM(entrance_, object_, slot_, t_, SLUB_SEQ_ADD_AREA,	\
+		      next_, ## __VA_ARGS__)
 
 /* @link_ makes a link out of the head in %[t], and stores it. */
 #define RSEQ_PUSH_BY(entrance_, object_, slot_, t_, link_, ...)		\
-	do {								\
-		uintptr_t r_;						\
-		__asm__ volatile goto(					\
-			SLUB_SEQ_ENTER					\
-			SLUB_SEQ_ADD_AREA				\
-			"ldr %w[r], [%[slot], #8]\n\t"			\
-			"subs %w[r], %w[r], #1\n\t"			\
-			"b.lt %l[failed]\n\t"				\
-			link_						\
-			"str %w[r], [%[slot], #8]\n\t"			\
-			"str %[object], [%[slot]]"			\
-			SLUB_SEQ_LEAVE					\
-			: [t] "=&r"(t_), [r] "=&r"(r_),			\
-			  [slot] "+&r"(slot_)				\
-			: SLUB_SEQ_INPUTS(entrance_),			\
-			  [object] "r"(object_), ## __VA_ARGS__		\
-			: "memory", "cc"				\
-			: failed, aborted);				\
-	} while (0)
+	RSEQ_SEQUENCE(entrance_, slot_, t_,				\
+		      SLUB_SEQ_ADD_AREA					\
+		      "ldr %w[r], [%[slot], #8]\n\t"			\
+		      "subs %w[r], %w[r], #1\n\t"			\
+		      "b.lt %l[failed]\n\t"				\
+		      link_						\
+		      "str %w[r], [%[slot], #8]\n\t"			\
+		      "str %[object], [%[slot]]",			\
+		      RSEQ_NO_MORE, [object] "r"(object_), ## __VA_ARGS__)
 
 #define RSEQ_AHEAD "prfm pstl1keep, [%[t]]\n\t"
 
@@ -155,51 +157,27 @@ _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 		     "str %[t], [%[link]]\n\t",				\
 		     [link] "r"(link_))
 
+#define RSEQ_LIVE_AREA							\
+	SLUB_SEQ_AREA							\
+	SLUB_SEQ_LIVE							\
+	"add %[slot], %[slot], %[t]\n\t"
+
 #define RSEQ_POP_LIVE(object_, slot_, t_)				\
-	do {								\
-		uintptr_t r_;						\
-		__asm__ volatile goto(					\
-			SLUB_SEQ_ENTER					\
-			SLUB_SEQ_AREA					\
-			SLUB_SEQ_LIVE					\
-			"add %[slot], %[slot], %[t]\n\t"		\
-			"ldr %[object], [%[slot]]\n\t"			\
-			"cbz %[object], %l[failed]\n\t"			\
-			"ldr %[t], [%[object]]\n\t"			\
-			RSEQ_ROOM_ADD("#1")				\
-			"str %[t], [%[slot]]"				\
-			SLUB_SEQ_LEAVE					\
-			: [object] "=&r"(object_), [t] "=&r"(t_),	\
-			  [r] "=&r"(r_), [slot] "+&r"(slot_)		\
-			: SLUB_SEQ_INPUTS(slub_thread.self)		\
-			: "memory", "cc"				\
-			: failed, aborted);				\
-	} while (0)
+	RSEQ_POP_FROM(slub_thread.self, object_, slot_, t_,		\
+		      RSEQ_LIVE_AREA, "ldr %[t], [%[object]]\n\t")
 
 #define RSEQ_PUSH_BOUNDED(object_, slot_, t_, least_)			\
-	do {								\
-		uintptr_t r_;						\
-		__asm__ volatile goto(					\
-			SLUB_SEQ_ENTER					\
-			SLUB_SEQ_AREA					\
-			SLUB_SEQ_LIVE					\
-			"add %[slot], %[slot], %[t]\n\t"		\
-			"ldr %w[r], [%[slot], #8]\n\t"			\
-			"cmp %w[r], %w[least]\n\t"			\
-			"b.le %l[failed]\n\t"				\
-			"ldr %[t], [%[slot]]\n\t"			\
-			"str %[t], [%[object]]\n\t"			\
-			"sub %w[r], %w[r], #1\n\t"			\
-			"str %w[r], [%[slot], #8]\n\t"			\
-			"str %[object], [%[slot]]"			\
-			SLUB_SEQ_LEAVE					\
-			: [t] "=&r"(t_), [r] "=&r"(r_),			\
-			  [slot] "+&r"(slot_)				\
-			: SLUB_SEQ_INPUTS(slub_thread.self),		\
-			  [object] "r"(object_), [least] "r"(least_)	\
-			: "memory", "cc"				\
-			: failed, aborted);				\
-	} while (0)
+	RSEQ_SEQUENCE(slub_thread.self, slot_, t_,			\
+		      RSEQ_LIVE_AREA					\
+		      "ldr %w[r], [%[slot], #8]\n\t"			\
+		      "cmp %w[r], %w[least]\n\t"			\
+		      "b.le %l[failed]\n\t"				\
+		      "ldr %[t], [%[slot]]\n\t"			\
+		      "str %[t], [%[object]]\n\t"			\
+		      "sub %w[r], %w[r], #1\n\t"			\
+		      "str %w[r], [%[slot], #8]\n\t"			\
+		      "str %[object], [%[slot]]",			\
+		      RSEQ_NO_MORE, [object] "r"(object_), [least] "r"(least_))
 
 #define RSEQ_TAKE(chain_, slot_, t_, room_)				\
 	__asm__ volatile goto(						\
@@ -217,79 +195,56 @@ _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 		: failed, aborted)
 
 #define RSEQ_PUT(chain_, slot_, t_, room_)				\
-	do {								\
-		uintptr_t r_;						\
-		__asm__ volatile goto(					\
-			SLUB_SEQ_ENTER					\
-			SLUB_SEQ_AREA					\
-			SLUB_SEQ_LIVE					\
-			"add %[slot], %[slot], %[t]\n\t"		\
-			"ldr %[r], [%[slot]]\n\t"			\
-			"cbnz %[r], %l[failed]\n\t"			\
-			"str %w[room], [%[slot], #8]\n\t"		\
-			"str %[chain], [%[slot]]"			\
-			SLUB_SEQ_LEAVE					\
-			: [t] "=&r"(t_), [r] "=&r"(r_),			\
-			  [slot] "+&r"(slot_)				\
-			: SLUB_SEQ_INPUTS(slub_thread.self),		\
-			  [chain] "r"(chain_), [room] "r"(room_)	\
-			: "memory", "cc"				\
-			: failed, aborted);				\
-	} while (0)
+	RSEQ_SEQUENCE(slub_thread.self, slot_, t_,			\
+		      RSEQ_LIVE_AREA					\
+		      "ldr %[r], [%[slot]]\n\t"			\
+		      "cbnz %[r], %l[failed]\n\t"			\
+		      "str %w[room], [%[slot], #8]\n\t"		\
+		      "str %[chain], [%[slot]]",			\
+		      RSEQ_NO_MORE, [chain] "r"(chain_), [room] "r"(room_))
 
 /* The two for several objects find their area in the table, as the others do. */
 #define RSEQ_POP_BULK(i_, slot_, objects_, nr_, link_)			\
 	do {								\
-		uintptr_t t_, r_, o_;					\
+		uintptr_t t_, o_;					\
 									\
 		i_ = -(nr_);						\
-		__asm__ volatile goto(					\
-			SLUB_SEQ_ENTER					\
-			SLUB_SEQ_ADD_AREA				\
-			"ldr %[o], [%[slot]]\n\t"			\
-			"cbz %[o], %l[failed]\n"			\
-			"5:\n\t"					\
-			"str %[o], [%[end], %[i], lsl #3]\n\t"		\
-			"ldr %[o], [%[o], %[link]]\n\t"		\
-			"adds %[i], %[i], #1\n\t"			\
-			"b.eq 6f\n\t"					\
-			"cbnz %[o], 5b\n"				\
-			"6:\n\t"					\
-			"add %[i], %[i], %[nr]\n\t"			\
-			RSEQ_ROOM_ADD("%w[i]")				\
-			"str %[o], [%[slot]]"				\
-			SLUB_SEQ_LEAVE					\
-			: [t] "=&r"(t_), [r] "=&r"(r_), [o] "=&r"(o_),	\
-			  [i] "+&r"(i_), [slot] "+&r"(slot_)		\
-			: SLUB_SEQ_INPUTS(slub_thread.self),		\
-			  [end] "r"((objects_) + (nr_)),		\
-			  [nr] "r"(nr_), [link] "r"(link_)		\
-			: "memory", "cc"				\
-			: failed, aborted);				\
+		RSEQ_SEQUENCE(slub_thread.self, slot_, t_,		\
+			      SLUB_SEQ_ADD_AREA				\
+			      "ldr %[o], [%[slot]]\n\t"			\
+			      "cbz %[o], %l[failed]\n"			\
+			      "5:\n\t"					\
+			      "str %[o], [%[end], %[i], lsl #3]\n\t"	\
+			      "ldr %[o], [%[o], %[link]]\n\t"		\
+			      "adds %[i], %[i], #1\n\t"		\
+			      "b.eq 6f\n\t"				\
+			      "cbnz %[o], 5b\n"				\
+			      "6:\n\t"					\
+			      "add %[i], %[i], %[nr]\n\t"		\
+			      RSEQ_ROOM_ADD("%w[i]")			\
+			      "str %[o], [%[slot]]",			\
+			      RSEQ_MORE([o] "=&r"(o_))			\
+			      RSEQ_MORE([i] "+&r"(i_)),			\
+			      [end] "r"((objects_) + (nr_)),		\
+			      [nr] "r"(nr_), [link] "r"(link_));	\
 	} while (0)
 
 #define RSEQ_PUSH_BULK(slot_, head_, tail_link_, nr_)			\
 	do {								\
-		uintptr_t t_, r_;					\
-		__asm__ volatile goto(					\
-			SLUB_SEQ_ENTER					\
-			SLUB_SEQ_ADD_AREA				\
-			"ldr %w[r], [%[slot], #8]\n\t"			\
-			"cmp %w[r], %w[nr]\n\t"			\
-			"b.lt %l[failed]\n\t"				\
-			"ldr %[t], [%[slot]]\n\t"			\
-			"str %[t], [%[link]]\n\t"			\
-			"sub %w[r], %w[r], %w[nr]\n\t"			\
-			"str %w[r], [%[slot], #8]\n\t"			\
-			"str %[head], [%[slot]]"			\
-			SLUB_SEQ_LEAVE					\
-			: [t] "=&r"(t_), [r] "=&r"(r_),			\
-			  [slot] "+&r"(slot_)				\
-			: SLUB_SEQ_INPUTS(slub_thread.self),		\
-			  [head] "r"(head_), [link] "r"(tail_link_),	\
-			  [nr] "r"(nr_)					\
-			: "memory", "cc"				\
-			: failed, aborted);				\
+		uintptr_t t_;						\
+									\
+		RSEQ_SEQUENCE(slub_thread.self, slot_, t_,		\
+			      SLUB_SEQ_ADD_AREA				\
+			      "ldr %w[r], [%[slot], #8]\n\t"		\
+			      "cmp %w[r], %w[nr]\n\t"			\
+			      "b.lt %l[failed]\n\t"			\
+			      "ldr %[t], [%[slot]]\n\t"		\
+			      "str %[t], [%[link]]\n\t"		\
+			      "sub %w[r], %w[r], %w[nr]\n\t"		\
+			      "str %w[r], [%[slot], #8]\n\t"		\
+			      "str %[head], [%[slot]]",			\
+			      RSEQ_NO_MORE, [head] "r"(head_),		\
+			      [link] "r"(tail_link_), [nr] "r"(nr_));	\
 	} while (0)
 
 #endif
