@@ -5,7 +5,7 @@
  * The discipline that makes signal handlers and fork safe (docs/internals/locking.md):
  *
  *   LOCK-1  a thread holds at most one lock at a time and calls nothing that
- *           may take another, so who waits for a lock holds none;
+ *           may take another, so one that waits for a lock holds none;
  *   LOCK-2  a thread that holds a lock has locks_held > 0 from before the
  *           acquisition until after the release, so a signal handler that
  *           interrupted it knows that it may take none;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Something long that one thread does at a time: making a cache, switching a
- * cache's debugging.  Unlike a lock (base/lock.h), whoever has the turn may
- * take locks, allocate and wait, so who waits for it holds none, and gives up where
+ * cache's debugging.  Unlike a lock (base/lock.h), the thread whose turn it is
+ * may take locks, allocate and wait, so one that waits for it holds none, and gives up where
  * it would wait for itself: in a signal handler or a callback of the thread whose turn
  * it is.
  *

@@ -26,8 +26,8 @@
  *   writes request.id = 0
  *
  * MAILBOX-1: What is done was asked for.  n, the lowest bits of the id, is in the upper
- * bits of `state`, so that who took one request and was held up does not take the next
- * one for it; and `check` is a sum over the request, so that one written by two askers
+ * bits of `state`, so that one that took a request and was held up does not take
+ * the next one for it; and `check` is a sum over the request, so that one written by two askers
  * at once is none.
  * MAILBOX-2: Askers need not see each other: each is known by an id drawn at random, and
  * lives as long as it changes `beat`.  Whether a PID lives, or a file is locked, would

@@ -142,7 +142,7 @@ enum slub_abi_cache_field {
 
 /*
  * A further name of a cache, the one given last first.  Never unmapped, but used
- * again: the list may change under who follows it.
+ * again: the list may change under a reader.
  */
 struct slub_abi_alias {
 	uint64_t next;			/* address, or 0 */
@@ -355,7 +355,7 @@ struct slub_abi {
  *
  *   group     as group_fields say
  *   owner     who answers for charges: of the group at GROUP, or, if HEIR is not
- *             0, of whom the owner there is; the low owner_stock_bits of OWNER_STOCK
+ *             0, of the group of the owner there; the low owner_stock_bits of OWNER_STOCK
  *             are bytes that are charged to it in advance
  *   stock     of a thread: bytes that are charged to the owner in advance, and those
  *             that are given back to another

@@ -85,7 +85,7 @@ struct tally {
 
 #define TALLIES_BYTES (STATS_GROUPS_MAX * sizeof(struct tally))
 
-/* Inside group_domain: whom @owner's charges are of; NULL: nobody. */
+/* Inside group_domain: the group that @owner's charges belong to; NULL: none. */
 static struct slub_group *group_of_owner(uint32_t owner)
 {
 	if (!owner || owner >= pool_end(&owner_pool))

@@ -172,7 +172,7 @@ static int alloc_check(const struct slub_mempool *pool, unsigned int flags)
 	return EINVAL;
 }
 
-/* The first try leaves the library's own reserve to those who have no pool. */
+/* The first try leaves the library's own reserve to threads without a pool. */
 #define FIRST_FLAGS SLUB_ALLOC_NO_RESERVE
 
 static void *ask(struct slub_mempool *pool, unsigned int flags)

@@ -3,8 +3,8 @@
  * May this thread be in a signal handler?
  *
  * The kernel keeps no record of that: a handler is a frame on a stack.  But it blocks
- * the signal while its handler runs, unless SA_NODEFER was asked for, so who blocks no
- * signal that has a handler is in none.  A handler on a stack of its own is known for
+ * the signal while its handler runs, unless SA_NODEFER was asked for, so a thread that
+ * blocks no signal that has a handler is in none.  A handler on a stack of its own is known for
  * certain, with SA_NODEFER too.
  */
 #include "os/os.h"

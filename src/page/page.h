@@ -131,8 +131,8 @@ static inline struct double_word *page_state(struct page *page)
 }
 
 /*
- * Whom the large block, or the object of a page or more, that starts here is
- * charged to; group_charge()'s owner.
+ * The owner (group_charge()) that is charged with the large block, or the object of a
+ * page or more, that starts here.
  */
 static inline uint32_t *page_owner(struct page *page)
 {

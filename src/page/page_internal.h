@@ -88,7 +88,7 @@ void quick_flush(void);
  */
 extern _Atomic size_t purge_idle_always;
 void purge_limit_changed(void);
-/* limit.c: in a forked child, who was reading the limit did not come along. */
+/* limit.c: in a child, whose parent another thread may have read the limit in. */
 void limit_fork_child(void);
 
 /* After a free, with no lock held: page_purge_if_needed(), mostly not called. */

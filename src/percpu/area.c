@@ -285,7 +285,7 @@ static bool bit_is_set(const uint64_t *map, uint32_t cid)
 
 /*
  * Under the lock; @end is one past the highest that is set.  release: what the bit says of
- * the area has been done.  Pairs with bit_is_set(), and with who reads the end.
+ * the area has been done.  Pairs with bit_is_set(), and with readers of the end.
  */
 static void bit_set(uint64_t *map, uint32_t *end, uint32_t cid)
 {
@@ -410,7 +410,7 @@ void percpu_area_make(uint32_t cid)
 	lock_release(&area_lock);
 }
 
-/* The same for who remembers the area: its number says whether it may be used. */
+/* The same for a thread that remembers the area: its number says whether it may be used. */
 static void number_set(uint32_t cid, bool is_stopped)
 {
 	char *own = percpu_area(cid);

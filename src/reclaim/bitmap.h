@@ -31,7 +31,7 @@ static inline bool bit_is_set(const uint64_t *words, uint32_t n)
 
 /*
  * seq_cst, as all changes of these bits: a thread that clears a bit looks afterwards at
- * what it stands for, who sets it has changed that before.
+ * what it stands for, and one that sets it has changed that before.
  */
 static inline void bit_set(uint64_t *words, uint32_t n)
 {

@@ -2,8 +2,8 @@
 /*
  * A pool: structures of one kind in one range of addresses, each with a number.
  *
- * Its memory stays memory of that kind for ever, so who follows a stale pointer
- * without a lock finds a structure of that kind, if an outdated one.  Number 0
+ * Its memory stays memory of that kind for ever, so a thread that follows a stale
+ * pointer without a lock finds a structure of that kind, if an outdated one.  Number 0
  * is never given out.
  */
 #ifndef SLUB_RECLAIM_NUMBERED_H

@@ -14,8 +14,8 @@
  *   SRCU-1  a reader counts itself in before it looks: either a grace period
  *           finds the count, or the reader finds what was changed before;
  *   SRCU-2  a reader has looked before it counts itself out;
- *   SRCU-3  the counts of those who left are summed up before those of who
- *           came: equal sums say that at one moment nobody was inside.
+ *   SRCU-3  the counts of readers that left are summed up before those of
+ *           readers that came: equal sums say that at one moment nobody was inside.
  */
 #ifndef SLUB_RECLAIM_H
 #define SLUB_RECLAIM_H
@@ -192,7 +192,7 @@ int group_place_set(uint32_t *place, const struct slub_group *group);
  */
 uint32_t group_place_exchange(uint32_t *place, uint32_t owner);
 void group_place_drop(uint32_t owner);
-/* @place names who @from names. */
+/* @place names the owner that @from names. */
 void group_place_copy(uint32_t *place, const uint32_t *from);
 /*
  * group_charge() to the owner that @place names, else to that of this thread; *@owner

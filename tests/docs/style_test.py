@@ -19,6 +19,7 @@ PATTERNS = [
     (r"(?:^|[.;:] +)Who (?![^.?]*\?)\w+ ", "give it a noun: 'A thread that ...'"),
     (r"\b(?:for|by|to|than|from|of|as) who (?!\w+ the\b)\w+", "'for a caller that ...'"),
     (r"\b(?:release|acquire|acq_rel|seq_cst|Locks|[A-Z]+-\d+):? +who \w+", "'a thread that ...'"),
+    (r"\bso (?:that )?who \w+", "'so a thread that ...'"),
     (r"\b(?:he|himself)\b", "a thread is 'it'"),
     (r"\bwho has it\b", "name it: 'the thread that has it'"),
     (r"\bthat of who(?:m|se)?\b", "name it"),

@@ -3,8 +3,8 @@
  * What the files of buckets share and no other knows.
  *
  * Invariants
- *   BUCKET-1  a class is NULL, a live cache of this bucket, being made, which only who
- *             does that ends, or left so (in a child of fork), and anybody's to go on with.
+ *   BUCKET-1  a class is NULL, a live cache of this bucket, being made, which only the
+ *             thread that makes it ends, or left so (in a child), for anybody to go on with.
  */
 #ifndef SLUB_BUCKET_INTERNAL_H
 #define SLUB_BUCKET_INTERNAL_H

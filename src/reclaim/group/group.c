@@ -238,7 +238,7 @@ static bool has_dead(void)
 /*
  * Where no new one can be had, those that have died are waited for: nobody is inside
  * group_domain for longer than it takes to charge.  Not for ever, for the caller may be
- * in a callback for one of them, or a handler have interrupted who is inside.
+ * in a callback for one of them, or a handler have interrupted the thread that is inside.
  */
 static struct slub_group *wait_for_dead(void)
 {

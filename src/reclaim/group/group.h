@@ -15,8 +15,8 @@
  *            objects and in stocks), threads inside, its group, its testators;
  *   GROUP-4  usage = bytes of objects + bytes in stocks, of the group and of
  *            those below it;
- *   GROUP-5  a dead group's structure is used again only after everybody has
- *            left group_domain who could have found it by an owner, and no
+ *   GROUP-5  a dead group's structure is used again only after all threads
+ *            that could have found it by an owner have left group_domain, and no
  *            walk uses it.
  */
 #ifndef SLUB_RECLAIM_GROUP_H
@@ -219,7 +219,7 @@ size_t thread_stock_put(uint32_t owner, size_t bytes);
 size_t thread_stock_batch(uint32_t owner);
 /* Puts what is given back to @owner there; false: it does not belong there. */
 bool thread_stock_give(uint32_t owner, size_t bytes);
-/* What is in @stock goes to whom it is of. */
+/* What is in @stock goes to its owner. */
 void thread_stock_put_away(struct thread_stock *stock);
 /* What take_back() has taken: 0, or a charge_word(). */
 void thread_stock_give_back(uint64_t word);

@@ -24,7 +24,7 @@ static bool is_to_end(void)
 	return __atomic_load_n(&state, __ATOMIC_ACQUIRE) == THREAD_ENDS;
 }
 
-/* -1: the program closed it, so who stops the thread waits until it looks. */
+/* -1: the program closed it, so a thread that stops this one waits until it looks. */
 static int wake_fd_kept(void)
 {
 	return descriptor_is_kept(wake_fd, &wake_identity) ? wake_fd : -1;
@@ -32,7 +32,7 @@ static int wake_fd_kept(void)
 
 /*
  * Programs close all descriptors there are (closefrom(3) of a daemon): poll() returns
- * at once then, for ever.  So who was woken for nothing sleeps without them.
+ * at once then, for ever.  So a thread that was woken for nothing sleeps without them.
  */
 static void *thread_main(void *unused)
 {

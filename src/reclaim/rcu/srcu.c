@@ -119,7 +119,7 @@ SLUB_EXPORT int slub_srcu_create(struct slub_srcu *domain)
 
 /* ---- readers, where the inline functions leave it to us ---- */
 
-/* Counters, or a child that forgets readers who do without. */
+/* Counters, or a child that forgets readers that do without. */
 static uint32_t get_ready(struct slub_srcu *domain)
 {
 	int kept = errno;
@@ -177,7 +177,7 @@ static int64_t word_at(const char *area, uintptr_t offset)
 			       __ATOMIC_RELAXED);
 }
 
-/* @kind: 0 who came, SLUB_SRCU_LEFT who left; @word: counters and phase. */
+/* @kind: 0: readers that came, SLUB_SRCU_LEFT: that left; @word: counters and phase. */
 static int64_t sum(const struct slub_srcu *domain, uint32_t word,
 		   uint32_t kind)
 {

@@ -13,7 +13,7 @@
  *         the table, executes a fence, and looks at all walkers.  At least one
  *         of the two sees the other.
  * WALK-2  The first walker that uses a shrinker says so in the table, between
- *         the fence and the use.  So who unregisters one that no walker has
+ *         the fence and the use.  So a thread that unregisters one that no walker has
  *         used need not look at the walkers, which write their announcements
  *         all the time: that is a cache miss.
  */

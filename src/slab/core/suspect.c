@@ -5,8 +5,8 @@
  * A key in an object that is freed may be one that the program has copied, so it accuses
  * nobody.  Whether the object is free is a question that has an answer: what lies in
  * lists and barns goes to the slabs, and under the node's lock the slab's freelist is
- * looked through.  There it only gets longer (who takes objects off it holds the lock),
- * so what is found there is free for as long as the lock is held; and an object that is
+ * looked through.  There it only gets longer (a thread that takes objects off it holds
+ * the lock), so what is found there is free for as long as the lock is held; and an object that is
  * allocated is in no list, whatever others do meanwhile.
  *
  * Where that cannot be done now, in a handler that interrupted the holder of a lock or

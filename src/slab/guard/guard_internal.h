@@ -34,7 +34,7 @@ struct pages pages_of(const struct guard_place *place);
 const unsigned char *guard_find_written(const char *from, const char *end);
 /*
  * Reports @error, found of a pointer @at by the public function @call, or by none; @frame: of
- * who found it, or NULL.  True: the object is to stay as it is (debug/misuse.h).
+ * the caller that found it, or NULL.  True: the object is to stay as it is (debug/misuse.h).
  */
 bool guard_say(struct guard_place *place, enum guard_error error,
 	       const char *call, const void *at, const void *frame);

@@ -299,8 +299,8 @@ void hardened_mend(struct slub_cache *cache, uint32_t slot)
 /* ---- new slabs ---- */
 
 /*
- * Under the node's lock, for who gets the next objects of the slab looks at the tail of the
- * last one of these.  Nothing of them is filled.
+ * Under the node's lock, for a thread that gets the next objects of the slab looks at the
+ * tail of the last one of these.  Nothing of them is filled.
  */
 void hardened_carved(const struct slub_cache *cache, char *first, uint32_t nr)
 {

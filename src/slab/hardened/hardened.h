@@ -31,7 +31,7 @@
 
 /*
  * The tail of an object of the hardened build: its last word, which says how many bytes of
- * the object its user asked for, and which nobody can write who does not know a secret.
+ * the object its user asked for, and which one can write only by a secret.
  *
  *   0                    bytes            tail        tail + 8
  *   +----------------------+----------------+------------+

@@ -13,9 +13,9 @@
  *   owner           who is charged with object_size bytes for it; 0: nobody
  *   | OWNER_FREE    it has been freed by a function that looked at its owner
  *
- * A free object keeps its charge while it lies in a CPU's list, main or spare: who
- * takes it for the same owner touches no counter, and whoever frees it touches
- * neither counter nor owner.  Beyond the list, in barns and slabs, free objects
+ * A free object keeps its charge while it lies in a CPU's list, main or spare: a
+ * thread that takes it for the same owner touches no counter, and a thread that frees
+ * it touches neither counter nor owner.  Beyond the list, in barns and slabs, free objects
  * are charged to nobody: a chain is *settled* before it goes there.  What lies
  * in lists is settled before a request is refused, and before a report.
  *
@@ -218,8 +218,8 @@ static inline void account_move(const struct slub_cache *cache,
 }
 
 /*
- * @to becomes another place of what @from is, and is charged to whom that is: for
- * a moment, in which nobody frees @from.  Of any cache.
+ * @to becomes another place of what @from is, and is charged to the same owner:
+ * for a moment, in which nobody frees @from.  Of any cache.
  */
 static inline void account_both(const struct slub_cache *cache,
 				const void *from, const void *to)

@@ -2,8 +2,8 @@
 /*
  * Sampling: of all bytes that are allocated each is a sample point with the
  * same small probability (a Poisson process of `mean` bytes between points), and
- * an allocation with a point in it is sampled: it is told to who keeps the
- * profile, and so is its end.
+ * an allocation with a point in it is sampled: the profile is told
+ * of it, and of its end.
  *
  * The fast path counts nothing, and counts nothing while sampling is on either.
  * Which allocation is sampled is drawn beforehand, when a chain of objects is

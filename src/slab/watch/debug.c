@@ -317,7 +317,7 @@ void debug_free_call(void *object, enum alloc_call call)
 	case_end(&found, twin);
 }
 
-/* Whom it was charged to, which it is no more. */
+/* The owner that it was charged to, and no longer is. */
 static uint32_t owner_take(const struct slub_cache *twin, const void *object)
 {
 	uint32_t *where, owner;

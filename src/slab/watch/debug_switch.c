@@ -5,8 +5,8 @@
  * On: the original names its twin, then its lists are emptied on every CPU;
  * they have no room then, so allocations reach the slow path, which goes to
  * the twin.  A slow path that had not seen the twin may fill a list again
- * after that; so who fills a list looks at `twin` once more and then empties
- * it (cache_filled()).  Emptying stops each CPU with a barrier, so either the
+ * after that; so a thread that fills a list looks at `twin` once more and then
+ * empties it (cache_filled()).  Emptying stops each CPU with a barrier, so either the
  * one sees the list or the other sees the twin.
  *
  * Off: the original forgets its twin.  The twin lives on with its objects, and
@@ -231,8 +231,8 @@ bool debug_has_slabs(const struct slub_cache *cache)
 /*
  * Whoever switches may stand on the cache, or have found it a moment ago: a twin that
  * was made now would be one of a cache that is no more, and its structure given to
- * another one while it is still in the list.  So no switch is under way here, and who
- * comes after it finds a dead cache.
+ * another one while it is still in the list.  So no switch is under way here, and a
+ * later one finds a dead cache.
  */
 void debug_cache_unmade(struct slub_cache *cache)
 {
