@@ -89,7 +89,7 @@ static void sizes_fill(bool samples)
 		struct slub_cache *c = cache_shadow(
 			sizeclass_cache(i ? i * CLASS_STEP - CLASS_TAIL : 0),
 			SHADOW_ACCOUNTED);
-		uint8_t path = i < WORD_INDEX_END ? ACCOUNT_WORD :
+		uint8_t path = i < WORD_INDEX_END ? ACCOUNT_SLAB :
 						    ACCOUNT_PAGED;
 
 		if (c && (samples || c->account_path != path))
@@ -317,14 +317,14 @@ free_rest(void *ptr, struct slub_cache *cache)
 
 SLUB_HOT void account_free_object(void *ptr, struct slub_cache *cache)
 {
-	if (cache->account_path == ACCOUNT_WORD && cache_has_keys(cache)) {
+	if (cache->frees_inline && cache_has_keys(cache)) {
 		if (unlikely(!free_is_plain(cache, ptr))) {
 			slow_free(ptr);
 			return;
 		}
 		key_set(cache, ptr);
 	}
-	if (likely(cache->account_path == ACCOUNT_WORD)) {
+	if (likely(cache->frees_inline)) {
 		if (!account_free_fast(cache, ptr, true))
 			free_rest(ptr, cache);
 	} else if (cache->account_path != ACCOUNT_PAGED ||

@@ -129,8 +129,7 @@ enum cache_stat {
 enum account_path {
 	ACCOUNT_SLOW,		/* they do not, or there are none */
 	ACCOUNT_PAGED,		/* links and owners in the descriptors */
-	ACCOUNT_LINK,		/* owners in the slab, links in the object */
-	ACCOUNT_WORD,		/*   in its first word */
+	ACCOUNT_SLAB,		/* links in the objects, owners at the end of their slab */
 };
 
 /* The shadows that hang from a cache: slab/shadow/shadow.h. */
@@ -183,7 +182,7 @@ struct slub_cache {
 	/* ---- is it plain?  slow paths ask before they call a feature (base/features.h) ---- */
 	/* * Objects have owners, in slabs of this cache or of its twins. */
 	bool is_accounted;
-	/* free() pushes to its list, and the list keeps charges: slab/shadow/owned.h */
+	/* ACCOUNT_SLAB, and the link is the first word, so free() pushes to its list */
 	bool frees_inline;
 	uint8_t account_path;		/* * enum account_path */
 	bool has_keys;		/* malloc's: free objects have a key, slab/core/key.h */

@@ -175,10 +175,9 @@ static void choose_slab(struct slub_cache *cache, bool in_object)
 		((1ull << 32) + cache->size - 1) / cache->size;
 	if (cache->is_accounted && !cache->debug && !cache->is_reserve &&
 	    !cache->is_sampled && lists_can_be_settled())
-		path = !has_owners ? ACCOUNT_PAGED :
-		       cache->link ? ACCOUNT_LINK : ACCOUNT_WORD;
+		path = has_owners ? ACCOUNT_SLAB : ACCOUNT_PAGED;
 	__atomic_store_n(&cache->account_path, path, __ATOMIC_RELAXED);
-	cache->frees_inline = path == ACCOUNT_WORD;
+	cache->frees_inline = path == ACCOUNT_SLAB && !cache->link;
 }
 
 void cache_choose_geometry(struct slub_cache *cache, uint32_t sheaf_length)

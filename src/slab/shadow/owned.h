@@ -106,7 +106,7 @@ bool cache_free_kept(struct slub_cache *cache, void *object);
 
 /*
  * An object off this CPU's list at @slot, to be looked at next.  NULL:
- * account_alloc_rest() may have one.  Of a cache with ACCOUNT_WORD.
+ * account_alloc_rest() may have one.  Of a cache that frees_inline.
  */
 static always_inline void *account_pop_fast(uintptr_t slot)
 {
@@ -160,7 +160,7 @@ aborted:
 }
 
 /*
- * Of a cache with ACCOUNT_WORD or ACCOUNT_LINK; @is_first_word: it is the former.
+ * Of a cache with ACCOUNT_SLAB; @is_first_word: it frees_inline.
  * False: account_free_rest() may do it.
  */
 static always_inline bool account_free_fast(struct slub_cache *cache,

@@ -222,7 +222,7 @@ SLUB_EXPORT SLUB_HOT void slub_cache_free(struct slub_cache *cache,
 					       void *object)
 {
 	cache = cache_real(cache);
-	if (cache->account_path >= ACCOUNT_LINK &&
+	if (cache->account_path == ACCOUNT_SLAB &&
 	    likely(pagemap_get(object) == cache->slot) &&
 	    account_free_fast(cache, object, false)) {
 		/* Or the next one would come here too. */
