@@ -22,71 +22,49 @@ struct slot_check slot_checks[AREA_SLOTS_BYTES / SLOT_BYTES] rarely_touched;
 
 /* ---- rseq ---- */
 
-static __attribute__((__noinline__)) void *list_pop_rseq(uint32_t slot,
-							 uintptr_t link)
-{
-	for (int i = 0; i < ABORTS_MAX; i++) {
-		void *object;
-
-		if (inject_fails(INJECT_abort))
-			continue;
-		if (unlikely(slot >= AREA_BYTES))
-			object = rseq_pop_live(slot);
-		else if (link_is_in_object(link))
-			object = rseq_pop_link(slot, link);
-		else
-			object = rseq_pop_page(slot, link);
-
-		if (likely(object != SEQUENCE_ABORTED))
-			return object;
-	}
-	return NULL;
+/* @operation_ again and again, while it is @aborted_; then @result_ of `found`, or 0. */
+#define RSEQ_OPERATION(type_, name_, arguments_, found_, operation_, aborted_, result_)	\
+static type_ list_##name_##_rseq arguments_				\
+{									\
+	for (int i = 0; i < ABORTS_MAX; i++) {				\
+		found_ found;						\
+									\
+		if (inject_fails(INJECT_abort))				\
+			continue;					\
+		found = operation_;					\
+		if (likely(found != aborted_))				\
+			return result_;					\
+	}								\
+	return 0;							\
 }
 
-static __attribute__((__noinline__)) bool
-list_push_rseq(uint32_t slot, void *object, uintptr_t link)
+static always_inline void *pop_once(uint32_t slot, uintptr_t link)
 {
-	for (int i = 0; i < ABORTS_MAX; i++) {
-		enum sequence_result ret;
-
-		if (inject_fails(INJECT_abort))
-			continue;
-		ret = link_is_in_object(link) ?
-				rseq_push_link(slot, object, link) :
-				rseq_push_page(slot, object, link);
-		if (likely(ret != SEQUENCE_RESTART))
-			return ret == SEQUENCE_DONE;
-	}
-	return false;
+	if (unlikely(slot >= AREA_BYTES))
+		return rseq_pop_live(slot);
+	return link_is_in_object(link) ? rseq_pop_link(slot, link) :
+					 rseq_pop_page(slot, link);
 }
 
-static void *list_take_rseq(uint32_t half, int32_t room)
+static always_inline enum sequence_result push_once(uint32_t slot, void *object,
+						    uintptr_t link)
 {
-	for (int i = 0; i < ABORTS_MAX; i++) {
-		void *chain;
-
-		if (inject_fails(INJECT_abort))
-			continue;
-		chain = rseq_take(half, room);
-		if (likely(chain != SEQUENCE_ABORTED))
-			return chain;
-	}
-	return NULL;
+	return link_is_in_object(link) ? rseq_push_link(slot, object, link) :
+					 rseq_push_page(slot, object, link);
 }
 
-static bool list_put_rseq(uint32_t half, void *chain, int32_t room)
-{
-	for (int i = 0; i < ABORTS_MAX; i++) {
-		enum sequence_result ret;
-
-		if (inject_fails(INJECT_abort))
-			continue;
-		ret = rseq_put(half, chain, room);
-		if (likely(ret != SEQUENCE_RESTART))
-			return ret == SEQUENCE_DONE;
-	}
-	return false;
-}
+__attribute__((__noinline__))
+RSEQ_OPERATION(void *, pop, (uint32_t slot, uintptr_t link), void *,
+	       pop_once(slot, link), SEQUENCE_ABORTED, found)
+__attribute__((__noinline__))
+RSEQ_OPERATION(bool, push, (uint32_t slot, void *object, uintptr_t link),
+	       enum sequence_result, push_once(slot, object, link),
+	       SEQUENCE_RESTART, found == SEQUENCE_DONE)
+RSEQ_OPERATION(void *, take, (uint32_t half, int32_t room), void *,
+	       rseq_take(half, room), SEQUENCE_ABORTED, found)
+RSEQ_OPERATION(bool, put, (uint32_t half, void *chain, int32_t room),
+	       enum sequence_result, rseq_put(half, chain, room),
+	       SEQUENCE_RESTART, found == SEQUENCE_DONE)
 
 /* ---- thread and lock: an area that is ours for the moment ---- */
 
@@ -152,70 +130,43 @@ void percpu_area_leave(void *area)
 	area_leave(percpu_backend, area);
 }
 
+/* An operation on the area that is ours for the moment; 0: there is none. */
+#define AREA_OPERATION(result_, name_, backend_, arguments_, operation_)	\
+static result_ list_##name_ arguments_					\
+{									\
+	void *area = area_enter(backend_);				\
+	result_ result;							\
+									\
+	if (!area)							\
+		return 0;						\
+	result = operation_;						\
+	area_leave(backend_, area);					\
+	return result;							\
+}
+
+/* The dummy area has slots only. */
+#define PLAIN_POP							\
+	(slot < AREA_BYTES || area_is_live(area) ?			\
+	 plain_pop(area, slot, link) : NULL)
+
 /* One function for each backend: this is malloc's way where it is chosen. */
-static always_inline void *list_pop_area(enum backend backend, uint32_t slot,
-					 uintptr_t link)
-{
-	void *area = area_enter(backend);
-	void *object;
-
-	if (!area)
-		return NULL;
-	/* The dummy area has slots only. */
-	object = slot < AREA_BYTES || area_is_live(area) ?
-			 plain_pop(area, slot, link) : NULL;
-	area_leave(backend, area);
-	return object;
-}
-
-static always_inline bool list_push_area(enum backend backend, uint32_t slot,
-					 void *object, uintptr_t link)
-{
-	void *area = area_enter(backend);
-	bool done;
-
-	if (!area)
-		return false;
-	done = plain_push(area, slot, object, link);
-	area_leave(backend, area);
-	return done;
-}
-
-static __attribute__((__noinline__)) void *list_pop_lock(uint32_t slot,
-							 uintptr_t link)
-{
-	return list_pop_area(BACKEND_LOCK, slot, link);
-}
-
-static __attribute__((__noinline__)) bool
-list_push_lock(uint32_t slot, void *object, uintptr_t link)
-{
-	return list_push_area(BACKEND_LOCK, slot, object, link);
-}
-
-static void *list_take_area(uint32_t half, int32_t room)
-{
-	void *area = percpu_area_enter();
-	void *chain;
-
-	if (!area)
-		return NULL;
-	chain = plain_take(area, half, room);
-	percpu_area_leave(area);
-	return chain;
-}
-
-static bool list_put_area(uint32_t half, void *chain, int32_t room)
-{
-	void *area = percpu_area_enter();
-	bool done;
-
-	if (!area)
-		return false;
-	done = plain_put(area, half, chain, room);
-	percpu_area_leave(area);
-	return done;
-}
+always_inline AREA_OPERATION(void *, pop_thread, BACKEND_THREAD,
+			     (uint32_t slot, uintptr_t link), PLAIN_POP)
+__attribute__((__noinline__))
+AREA_OPERATION(void *, pop_lock, BACKEND_LOCK,
+	       (uint32_t slot, uintptr_t link), PLAIN_POP)
+always_inline AREA_OPERATION(bool, push_thread, BACKEND_THREAD,
+			     (uint32_t slot, void *object, uintptr_t link),
+			     plain_push(area, slot, object, link))
+__attribute__((__noinline__))
+AREA_OPERATION(bool, push_lock, BACKEND_LOCK,
+	       (uint32_t slot, void *object, uintptr_t link),
+	       plain_push(area, slot, object, link))
+AREA_OPERATION(void *, take_area, percpu_backend,
+	       (uint32_t half, int32_t room), plain_take(area, half, room))
+AREA_OPERATION(bool, put_area, percpu_backend,
+	       (uint32_t half, void *chain, int32_t room),
+	       plain_put(area, half, chain, room))
 
 /* ---- tid ---- */
 
@@ -414,68 +365,29 @@ void *percpu_tid_take(char *area, uint32_t half)
 
 /* ---- the choice ---- */
 
-void *percpu_pop(uint32_t slot, uintptr_t link)
-{
-	switch (percpu_backend) {
-	case BACKEND_THREAD:
-		return list_pop_area(BACKEND_THREAD, slot, link);
-	case BACKEND_TID:
-		return list_pop_tid(slot, link);
-	case BACKEND_LOCK:
-		return list_pop_lock(slot, link);
-	case BACKEND_RSEQ:
-		return list_pop_rseq(slot, link);
-	case BACKEND_NONE:
-		break;
-	}
-	return NULL;
+#define LIST_OPERATION(result_, name_, thread_, lock_, arguments_, ...)	\
+result_ percpu_##name_ arguments_					\
+{									\
+	switch (percpu_backend) {					\
+	case BACKEND_THREAD:						\
+		return list_##name_##_##thread_(__VA_ARGS__);		\
+	case BACKEND_TID:						\
+		return list_##name_##_tid(__VA_ARGS__);			\
+	case BACKEND_LOCK:						\
+		return list_##name_##_##lock_(__VA_ARGS__);		\
+	case BACKEND_RSEQ:						\
+		return list_##name_##_rseq(__VA_ARGS__);		\
+	case BACKEND_NONE:						\
+		break;							\
+	}								\
+	return 0;							\
 }
 
-bool percpu_push(uint32_t slot, void *object, uintptr_t link)
-{
-	switch (percpu_backend) {
-	case BACKEND_THREAD:
-		return list_push_area(BACKEND_THREAD, slot, object, link);
-	case BACKEND_TID:
-		return list_push_tid(slot, object, link);
-	case BACKEND_LOCK:
-		return list_push_lock(slot, object, link);
-	case BACKEND_RSEQ:
-		return list_push_rseq(slot, object, link);
-	case BACKEND_NONE:
-		break;
-	}
-	return false;
-}
-
-void *percpu_take(uint32_t half, int32_t room)
-{
-	switch (percpu_backend) {
-	case BACKEND_RSEQ:
-		return list_take_rseq(half, room);
-	case BACKEND_TID:
-		return list_take_tid(half, room);
-	case BACKEND_THREAD:
-	case BACKEND_LOCK:
-		return list_take_area(half, room);
-	case BACKEND_NONE:
-		break;
-	}
-	return NULL;
-}
-
-bool percpu_put(uint32_t half, void *chain, int32_t room)
-{
-	switch (percpu_backend) {
-	case BACKEND_RSEQ:
-		return list_put_rseq(half, chain, room);
-	case BACKEND_TID:
-		return list_put_tid(half, chain, room);
-	case BACKEND_THREAD:
-	case BACKEND_LOCK:
-		return list_put_area(half, chain, room);
-	case BACKEND_NONE:
-		break;
-	}
-	return false;
-}
+LIST_OPERATION(void *, pop, thread, lock,
+	       (uint32_t slot, uintptr_t link), slot, link)
+LIST_OPERATION(bool, push, thread, lock,
+	       (uint32_t slot, void *object, uintptr_t link), slot, object, link)
+LIST_OPERATION(void *, take, area, area,
+	       (uint32_t half, int32_t room), half, room)
+LIST_OPERATION(bool, put, area, area,
+	       (uint32_t half, void *chain, int32_t room), half, chain, room)
