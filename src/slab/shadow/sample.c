@@ -332,46 +332,8 @@ static bool look_closer(void)
 	return sample_is_on_at_all();
 }
 
-void *sample_alloc(struct slub_cache *cache, size_t bytes)
-{
-	void *object;
-
-	if (!look_closer() || !cache_sample_slot(cache))
-		return cache_alloc_sized(cache, bytes);
-	/* Lists of a watched cache stay empty (slab/watch/watch.h). */
-	if (unlikely(cache_is_watched(cache)))
-		return sample_alloc_slowly(cache, bytes, MALLOC_ALIGN);
-	object = percpu_pop(cache_sample_slot(cache), cache->link);
-	if (object)
-		return chain_unchained(cache, object);
-	if (SLUB_CONFIG_HARDENED)
-		hardened_mend(cache, cache_sample_slot(cache));
-	cache_free_postponed();
-	percpu_enter();
-	return alloc_dealt(cache, bytes, MALLOC_ALIGN);
-}
-
-void *sample_alloc_slowly(struct slub_cache *cache, size_t bytes,
-			  size_t align)
-{
-	uint32_t use;
-	void *object;
-
-	if (!look_closer() || sample_draw() >= rate_of(cache))
-		return cache_alloc_sized(cache, bytes);
-	use = draw_use(cache);
-	object = alloc_for(cache, bytes, align, &use);
-	if (!object)
-		return cache_alloc_sized(cache, bytes);
-	if (use & SAMPLE_PROFILE)
-		tell(cache, object, bytes);
-	return object;
-}
-
-/* ---- programs' caches ---- */
-
-/* Tosses a coin for each allocation. */
-static void *alloc_tossed(struct slub_cache *cache)
+/* Tosses a coin for one allocation.  NULL: it is not sampled. */
+static void *alloc_tossed(struct slub_cache *cache, size_t bytes, size_t align)
 {
 	uint32_t use;
 	void *object;
@@ -379,30 +341,55 @@ static void *alloc_tossed(struct slub_cache *cache)
 	if (sample_draw() >= rate_of(cache))
 		return NULL;
 	use = draw_use(cache);
-	object = alloc_for(cache, cache->object_size, cache->align, &use);
-	if (use & SAMPLE_PROFILE)
-		tell(cache, object, cache->object_size);
+	object = alloc_for(cache, bytes, align, &use);
+	if (object && use & SAMPLE_PROFILE)
+		tell(cache, object, bytes);
 	return object;
 }
 
-void *sample_alloc_typed(struct slub_cache *cache)
+/* From the list that was drawn for before: at its end comes a sampled one. */
+static void *alloc_listed(struct slub_cache *cache, size_t bytes, size_t align)
 {
-	void *object;
+	void *object = percpu_pop(cache_sample_slot(cache), cache->link);
 
-	if (!look_closer())
-		return NULL;
-	if (sample_is_on(SAMPLE_PROFILE) || cache_is_watched(cache))
-		return alloc_tossed(cache);
-	if (!cache_sample_slot(cache) || !sample_is_on(SAMPLE_GUARD))
-		return NULL;
-	object = percpu_pop(cache_sample_slot(cache), cache->link);
 	if (object)
 		return chain_unchained(cache, object);
 	if (SLUB_CONFIG_HARDENED)
 		hardened_mend(cache, cache_sample_slot(cache));
 	cache_free_postponed();
 	percpu_enter();
-	return alloc_dealt(cache, cache->object_size, cache->align);
+	return alloc_dealt(cache, bytes, align);
+}
+
+void *sample_alloc_slowly(struct slub_cache *cache, size_t bytes,
+			  size_t align)
+{
+	void *object = look_closer() ? alloc_tossed(cache, bytes, align) : NULL;
+
+	return object ? object : cache_alloc_sized(cache, bytes);
+}
+
+void *sample_alloc(struct slub_cache *cache, size_t bytes)
+{
+	if (!look_closer() || !cache_sample_slot(cache))
+		return cache_alloc_sized(cache, bytes);
+	/* Lists of a watched cache stay empty (slab/watch/watch.h). */
+	if (unlikely(cache_is_watched(cache)))
+		return sample_alloc_slowly(cache, bytes, MALLOC_ALIGN);
+	return alloc_listed(cache, bytes, MALLOC_ALIGN);
+}
+
+/* ---- programs' caches ---- */
+
+void *sample_alloc_typed(struct slub_cache *cache)
+{
+	if (!look_closer())
+		return NULL;
+	if (sample_is_on(SAMPLE_PROFILE) || cache_is_watched(cache))
+		return alloc_tossed(cache, cache->object_size, cache->align);
+	if (!cache_sample_slot(cache) || !sample_is_on(SAMPLE_GUARD))
+		return NULL;
+	return alloc_listed(cache, cache->object_size, cache->align);
 }
 
 void *sample_alloc_unguarded(struct slub_cache *cache)
