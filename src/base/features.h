@@ -130,10 +130,12 @@ void sample_large(void *ptr, size_t bytes);
 /* malloc/outside.c: blocks that lie in no slab and are no large ones (MAP_NONE, MAP_EMERGENCY) */
 /* Usable bytes; 0: @ptr is no such block. */
 size_t outside_bytes(const void *ptr);
-/* Could it be one, allocated or not? */
-bool outside_owns(const void *ptr);
-/* Is it one that is watched, or may be? */
-bool outside_is_watched(const void *ptr);
+enum outside_kind {
+	OUTSIDE_NOT,
+	OUTSIDE_HANDLERS,	/* a handler's */
+	OUTSIDE_WATCHED,	/* between guard pages, allocated or not */
+};
+enum outside_kind outside_find(const void *ptr);
 /* @call was asked about it.  False: it is not allocated, and that was said. */
 bool outside_ask(const void *ptr, const char *call);
 /* False: it is no such block. */

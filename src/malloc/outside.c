@@ -31,14 +31,11 @@ size_t outside_bytes(const void *ptr)
 						   emergency_map_bytes(ptr);
 }
 
-bool outside_owns(const void *ptr)
+enum outside_kind outside_find(const void *ptr)
 {
-	return guard_owns(ptr) || emergency_map_bytes(ptr);
-}
-
-bool outside_is_watched(const void *ptr)
-{
-	return guard_owns(ptr);
+	if (guard_owns(ptr))
+		return OUTSIDE_WATCHED;
+	return emergency_map_bytes(ptr) ? OUTSIDE_HANDLERS : OUTSIDE_NOT;
 }
 
 bool outside_ask(const void *ptr, const char *call)

@@ -49,7 +49,7 @@ bool ptr_is_foreign(const void *ptr)
 
 	if (entry == MAP_LARGE)
 		return !is_at_large(ptr);
-	return entry == MAP_NONE && !outside_owns(ptr);
+	return entry == MAP_NONE && !outside_find(ptr);
 }
 
 cold void foreign_warn(const char *what, const void *ptr)
@@ -450,7 +450,8 @@ bool ptr_is_watched(const void *ptr)
 {
 	struct slub_cache *cache = cache_of(ptr);
 
-	return cache ? cache->debug != NULL : outside_is_watched(ptr);
+	return cache ? cache->debug != NULL :
+		       outside_find(ptr) == OUTSIDE_WATCHED;
 }
 
 void *slow_resize(void *ptr, size_t bytes)
