@@ -365,9 +365,8 @@ void *percpu_tid_take(char *area, uint32_t half)
 
 /* ---- the choice ---- */
 
-#define LIST_OPERATION(result_, name_, thread_, lock_, arguments_, ...)	\
-result_ percpu_##name_ arguments_					\
-{									\
+/* The function of the backend returns, if there is one. */
+#define LIST_RETURN(name_, thread_, lock_, ...)				\
 	switch (percpu_backend) {					\
 	case BACKEND_THREAD:						\
 		return list_##name_##_##thread_(__VA_ARGS__);		\
@@ -379,15 +378,28 @@ result_ percpu_##name_ arguments_					\
 		return list_##name_##_rseq(__VA_ARGS__);		\
 	case BACKEND_NONE:						\
 		break;							\
-	}								\
-	return 0;							\
+	}
+
+void *percpu_pop(uint32_t slot, uintptr_t link)
+{
+	LIST_RETURN(pop, thread, lock, slot, link)
+	return NULL;
 }
 
-LIST_OPERATION(void *, pop, thread, lock,
-	       (uint32_t slot, uintptr_t link), slot, link)
-LIST_OPERATION(bool, push, thread, lock,
-	       (uint32_t slot, void *object, uintptr_t link), slot, object, link)
-LIST_OPERATION(void *, take, area, area,
-	       (uint32_t half, int32_t room), half, room)
-LIST_OPERATION(bool, put, area, area,
-	       (uint32_t half, void *chain, int32_t room), half, chain, room)
+bool percpu_push(uint32_t slot, void *object, uintptr_t link)
+{
+	LIST_RETURN(push, thread, lock, slot, object, link)
+	return false;
+}
+
+void *percpu_take(uint32_t half, int32_t room)
+{
+	LIST_RETURN(take, area, area, half, room)
+	return NULL;
+}
+
+bool percpu_put(uint32_t half, void *chain, int32_t room)
+{
+	LIST_RETURN(put, area, area, half, chain, room)
+	return false;
+}
