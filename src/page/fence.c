@@ -40,9 +40,6 @@ static _Atomic size_t waiting_pages;
 
 static _Atomic uint32_t nr_fenced;
 
-/* Of the descriptor of base, beside PAGE_RUN and the node. */
-#define PAGE_FENCED (1u << 27)
-
 static size_t front_bytes(const void *ptr)
 {
 	return PAGE_BYTES << page_order(page_of(ptr));

@@ -64,19 +64,22 @@ enum page_type {
 /*
  * The descriptor's flags:
  *
- *   31     30 .. 26   25     24     23 .. 16   15 .. 8   7 .. 0
- * +------+---------+-----+-------+----------+---------+--------+
- * | lock |    -    | run | dirty |   node   |  order  |  type  |
- * +------+---------+-----+-------+----------+---------+--------+
+ *   31    30..28    27       26     25     24    23 .. 16   15 .. 8   7 .. 0
+ * +------+------+--------+--------+-----+-------+----------+---------+--------+
+ * | lock |   -  | fenced | bucket | run | dirty |   node   |  order  |  type  |
+ * +------+------+--------+--------+-----+-------+----------+---------+--------+
  *
  * lock is used by layout lock56 only (slab/core/update.c); dirty by free blocks;
- * run by large blocks that are made of whole superblocks.
+ * run by large blocks that are made of whole superblocks, bucket by those that belong
+ * to one (page->bucket), fenced by those between pages that nobody can touch (page/fence.c).
  *
  * A free of the block beside it reads them without owning the block, to see
  * whether it is free (PAGE-1); it is that exactly while the reader's lock says
  * so.  Hence relaxed accesses: page_flags_read(), page_flags_write().
  */
 #define PAGE_LOCK_BIT (1u << 31)
+#define PAGE_FENCED (1u << 27)
+#define PAGE_BUCKET (1u << 26)
 #define PAGE_RUN (1u << 25)
 #define PAGE_DIRTY (1u << 24)
 

@@ -9,10 +9,7 @@
 
 #include <errno.h>
 
-/* Of the descriptor, beside PAGE_RUN. */
-#define PAGE_BUCKET (1u << 26)
-
-static void large_mark(struct slub_bucket *bucket, void *ptr)
+static void bucket_mark(struct slub_bucket *bucket, void *ptr)
 {
 	struct page *page = page_of(ptr);
 
@@ -64,7 +61,7 @@ void *bucket_large_alloc(struct slub_bucket *bucket, size_t size, size_t align,
 		return NULL;
 	}
 	large_set_owner(ptr, owner);
-	large_mark(bucket, ptr);
+	bucket_mark(bucket, ptr);
 	return ptr;
 }
 
@@ -77,7 +74,7 @@ void *bucket_large_resize(struct slub_bucket *bucket, void *ptr, size_t size)
 		return NULL;
 	to = large_resize(ptr, size);
 	if (to)
-		large_mark(bucket, to);
+		bucket_mark(bucket, to);
 	return to;
 }
 
