@@ -83,7 +83,8 @@ static inline bool lock_is_mine(const struct lock *lock)
 void lock_fork_begin(void);
 /*
  * For fork only: takes @lock, unless this thread already holds it or it cannot
- * be had in time.  About a second is spent on all locks.
+ * be had in time.  Half a second is spent on all locks, and some hundredths
+ * by a handler that interrupted the holder of one.
  */
 void lock_acquire_for_fork(struct lock *lock);
 /* From there on: were all of them to be had?  If not, the child is one of LOCK-4. */
