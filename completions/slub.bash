@@ -158,11 +158,13 @@ _slub()
 		;;
 	profile)
 		if [[ $word == -* ]]; then
-			COMPREPLY=($(compgen -W "--output= --text --alloc --lines= --help" \
+			COMPREPLY=($(compgen -W "--process= --seconds= --leaks --bytes= --timeout= \
+				--output= \
+				--text --json --alloc --lines= --help" \
 				-- "$word"))
 			[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
 		else
-			COMPREPLY=($(compgen -f -- "$word"))
+			COMPREPLY=($(compgen -W "$(_slub_pids)" -f -- "$word"))
 		fi
 		;;
 	debug|set)

@@ -76,6 +76,11 @@ enum debug_mailbox_operation {
 	MAILBOX_GUARD = 5,
 	/* text: an option, "retain=64M"; 0 or -errno of slub_option_set() */
 	MAILBOX_SET,
+	/*
+	 * text: "start BYTES", 1 if the profile was on; "stop"; "write", a descriptor of
+	 * the process's with the profile in it, until "close"; 0 or -errno
+	 */
+	MAILBOX_PROFILE,
 };
 
 enum debug_mailbox_flag {

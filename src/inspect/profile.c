@@ -341,15 +341,46 @@ SLUB_EXPORT int slub_profile_stop(void)
 	return err;
 }
 
-/* Is there a book?  What is in it is read under its lock. */
-static bool has_begun(void)
+/* What is in it is read under its lock. */
+bool profile_has_begun(void)
 {
 	return __atomic_load_n(&state.mean_bytes, __ATOMIC_RELAXED);
 }
 
+/* For one who waits for nobody; 1: it is on already, and stays as it is. */
+cold int profile_begin(size_t mean)
+{
+	int err = 1;
+
+	if (!change_begin())
+		return -EBUSY;
+	if (!sample_is_on(SAMPLE_PROFILE)) {
+		err = book_open(mean);
+		if (!err) {
+			stacks_open();
+			sample_set((double)mean, choose_seed());
+			err = sizeclass_sample_now(true);
+		}
+	}
+	change_end();
+	return err;
+}
+
+cold int profile_end(void)
+{
+	int err = 0;
+
+	if (!change_begin())
+		return -EBUSY;
+	if (sample_is_on(SAMPLE_PROFILE))
+		err = sizeclass_sample_now(false);
+	change_end();
+	return err;
+}
+
 SLUB_EXPORT int slub_profile_write(const char *path)
 {
-	if (!path || !has_begun())
+	if (!path || !profile_has_begun())
 		return -EINVAL;
 	if (slub_thread.locks_held)
 		return -EDEADLK;
@@ -388,6 +419,7 @@ void profile_copy_free(struct profile_state *copy)
 usual void profile_init(void)
 {
 	sample_keeper = &keeper;
+	profile_mail_open();
 }
 
 usual void profile_start_by_option(void)
@@ -411,7 +443,7 @@ static cold void write_at_exit(const char *path)
 	const char *name;
 	int err = -ENAMETOOLONG;
 
-	if (!has_begun() || slub_thread.locks_held || !os_output_is_ours(path))
+	if (!profile_has_begun() || slub_thread.locks_held || !os_output_is_ours(path))
 		return;
 	name = os_output_name(&file_before, path, buf, sizeof(buf));
 	if (name)

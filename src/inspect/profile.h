@@ -46,8 +46,19 @@ int profile_copy(struct profile_state *copy);
 void profile_copy_free(struct profile_state *copy);
 uint64_t profile_clock_ns(void);
 
-/* profile_file.c */
+/* Is there a profile? */
+bool profile_has_begun(void);
+/* For profile_mail.c: without waiting.  0 or -errno; begin also 1: it is on already. */
+int profile_begin(size_t mean);
+int profile_end(void);
+
+/* profile_file.c: 0 or -errno */
 int profile_write(const char *path);
+/* To what is open as @fd; @with_modules takes the dynamic linker's lock. */
+int profile_write_to(long fd, bool with_modules);
+
+/* profile_mail.c */
+void profile_mail_open(void);
 
 /* Called by src/slub.c */
 void profile_init(void);

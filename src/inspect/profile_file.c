@@ -185,28 +185,55 @@ static void put_maps(struct out *out)
 	sys_call4(SYS_close, fd, 0, 0, 0);
 }
 
+/* A page or two, but the thread may have little stack (slab/watch/debug_mailbox.c). */
+static struct out *out_open(long fd)
+{
+	struct out *out = os_reserve(sizeof(*out));
+
+	if (!out)
+		return NULL;
+	if (os_commit(out, sizeof(*out))) {
+		os_unreserve(out, sizeof(*out));
+		return NULL;
+	}
+	out->fd = fd;
+	out->text = (struct text){ out->buffer, BUFFER_BYTES, 0 };
+	return out;
+}
+
+int profile_write_to(long fd, bool with_modules)
+{
+	struct out *out = out_open(fd);
+	struct profile_state state;
+	int err;
+
+	if (!out)
+		return -12;	/* ENOMEM */
+	err = profile_copy(&state);
+	if (!err) {
+		put_head(out, &state);
+		if (with_modules)
+			dl_iterate_phdr(put_module, out);
+		for (uint32_t i = 0; i < state.nr_sites; i++)
+			put_site(out, &state.sites[i]);
+		put_maps(out);
+		profile_copy_free(&state);
+		err = (int)out->err;
+	}
+	os_unreserve(out, sizeof(*out));
+	return err;
+}
+
 int profile_write(const char *path)
 {
 	char buf[OS_PATH_BYTES];
 	const char *name = os_path(path, buf, sizeof(buf));
-	struct profile_state state;
-	struct out out;
+	long fd = name ? os_output_open(name, O_TRUNC) : -36;	/* ENAMETOOLONG */
 	int err;
 
-	out.fd = name ? os_output_open(name, O_TRUNC) : -36;	/* ENAMETOOLONG */
-	if (out.fd < 0)
-		return (int)out.fd;
-	out.err = 0;
-	out.text = (struct text){ out.buffer, BUFFER_BYTES, 0 };
-	err = profile_copy(&state);
-	if (!err) {
-		put_head(&out, &state);
-		dl_iterate_phdr(put_module, &out);
-		for (uint32_t i = 0; i < state.nr_sites; i++)
-			put_site(&out, &state.sites[i]);
-		put_maps(&out);
-		profile_copy_free(&state);
-	}
-	sys_call4(SYS_close, out.fd, 0, 0, 0);
-	return err ? err : (int)out.err;
+	if (fd < 0)
+		return (int)fd;
+	err = profile_write_to(fd, true);
+	sys_call4(SYS_close, fd, 0, 0, 0);
+	return err;
 }

@@ -52,6 +52,17 @@ cold int sizeclass_sample(bool on)
 	return err;
 }
 
+cold int sizeclass_sample_now(bool on)
+{
+	int err;
+
+	if (!turn_try(&switching))
+		return -EBUSY;
+	err = sample_switch_to(SAMPLE_PROFILE, on);
+	turn_end(&switching);
+	return err;
+}
+
 /* As the profile's, for a program that is to be sampled alike each time. */
 static uint64_t guard_seed(void)
 {

@@ -99,13 +99,17 @@ class BadInput(ProfileTest):
     def test_arguments(self):
         self.assertRefused(run(SLUB, "profile"), 2, "one file")
         self.assertRefused(run(SLUB, "profile", "a", "b"), 2, "one file")
-        self.assertRefused(run(SLUB, "profile", "--lines=x", "a"), 2, "'x'")
+        self.assertRefused(run(SLUB, "profile", "--lines=x", "a"), 2, "lines=x")
         self.assertRefused(run(SLUB, "profile", "--outptu=x", "a"), 2, "--outptu")
-        self.assertRefused(run(SLUB, "profile", "-t", "-o", "x", "a"), 2, "--text")
+        self.assertRefused(run(SLUB, "profile", "--text", "--output=x", "a"), 2, "--text")
+        self.assertRefused(run(SLUB, "profile", "--seconds=1", "a"), 2, "for a process")
+        self.assertRefused(run(SLUB, "profile", "--seconds=x", "1"), 2, "seconds=x")
+        self.assertRefused(run(SLUB, "profile", "4194303"), 4, "4194303")
 
     def test_no_file(self):
         self.assertRefused(run(SLUB, "profile", self.path("none")), 4, "none")
-        self.assertRefused(run(SLUB, "profile", "-o", self.path("no/where"), self.path("good")),
+        self.assertRefused(run(SLUB, "profile", "--output", self.path("no/where"),
+                                self.path("good")),
                            4, "no/where")
 
     def test_not_a_profile(self):

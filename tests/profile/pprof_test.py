@@ -61,7 +61,7 @@ class Converted(ProfileTest):
         self.assertIn(f"Build ID: {self.pprof.text(program[6])}", self.build_ids)
 
     def test_output(self):
-        self.slub("-o", self.path("other"), self.path("heap"))
+        self.slub("--output", self.path("other"), self.path("heap"))
         self.assertEqual(Pprof(self.path("other")).top, self.pprof.top)
 
     def test_another_build_gets_no_names(self):

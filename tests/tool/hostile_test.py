@@ -118,7 +118,7 @@ class Profile(Hostile):
                          for first in range(1, 500000, 250))
         with open(path, "wb") as file:
             file.write(good[:head] + sites + good[maps:])
-        self.assertEqual(slub("profile", "-o", self.path("out"), path).returncode, 0)
+        self.assertEqual(slub("profile", "--output", self.path("out"), path).returncode, 0)
 
 
 if __name__ == "__main__":

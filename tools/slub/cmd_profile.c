@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* slub profile: a heap profile, for pprof or as a table. */
+/* slub profile: a heap profile of a process or a file, as a table, as JSON or for pprof. */
+#include "json.h"
+#include "mailbox.h"
 #include "profile.h"
+#include "request.h"
 #include "slub.h"
 
 #include <inttypes.h>
@@ -12,27 +15,41 @@
 
 static void print_profile_help(FILE *to)
 {
-	fputs("usage: slub profile [OPTION...] FILE\n\n"
-	      "Turns a heap profile of libslub into pprof's format.  A process\n"
-	      "writes one at exit (SLUB_PROFILE_FILE=FILE), or when it calls\n"
-	      "slub_profile_write().\n\n"
-	      "  -o, --output=OUT  writes to OUT, - for standard output\n"
-	      "                    (default: FILE.pb.gz)\n"
-	      "  -t, --text        prints a table of who allocated, instead\n"
-	      "  -a, --alloc       the table is about all allocations, not\n"
-	      "                    about what is in use\n"
-	      "  -n, --lines=N     call stacks in the table (default: 20; 0: all)\n"
-	      "  -h, --help        prints this\n\n"
-	      "Then: pprof -top FILE.pb.gz, or pprof -http=: FILE.pb.gz\n\n"
-	      "Exit status: 0 done; 2 arguments that make no sense;\n"
-	      "3 no permission; 4 no such file; 5 no profile, or a damaged one.\n",
+	fputs("usage: slub profile [OPTION...] [-p] PID|FILE\n\n"
+	      "Of a process: samples what it allocates for some seconds, and\n"
+	      "prints which call stacks did, and what of it is still in use.  Of\n"
+	      "a FILE that a process wrote (SLUB_PROFILE_FILE, or by\n"
+	      "slub_profile_write()): turns it into pprof's format.\n\n"
+	      "  slub profile --seconds=30 --leaks 1234\n\n"
+	      "  -p, --process=PID     the process\n"
+	      "      --seconds=N       of a process: so long (default: 10)\n"
+	      "      --leaks           of a process: then waits as long again, and\n"
+	      "                        prints what is still in use after that\n"
+	      "      --bytes=N         of a process: mean bytes between samples\n"
+	      "                        (default: 524288; less is more exact)\n"
+	      "      --timeout=SECONDS of a process: wait so long for an answer\n"
+	      "      --output=OUT      writes pprof's format to OUT, - for standard\n"
+	      "                        output (default of a FILE: FILE.pb.gz)\n"
+	      "      --text            prints a table (the default of a process)\n"
+	      "  -j, --json            prints one JSON object instead\n"
+	      "      --alloc           the table is about all allocations, not\n"
+	      "                        about what is in use\n"
+	      "  -N, --lines=K         the first K call stacks (default: 20; 0: all)\n"
+	      "  -h, --help            prints this\n\n"
+	      "Then: pprof -top OUT, or pprof -http=: OUT\n\n"
+	      "Exit status: 0 done; 1 libslub is not in use there; 2 arguments\n"
+	      "that make no sense; 3 no permission; 4 no such process or file;\n"
+	      "5 no profile, or a damaged one; 6 no answer.\n",
 	      to);
 }
 
 struct wish {
+	const char *target;
 	const char *output;
-	bool text, alloc, help;
-	size_t lines;
+	bool text, json, alloc, leaks, help;
+	bool is_live;			/* an option that is for a process */
+	double lines;
+	struct profile_live live;
 };
 
 /* ---- the table ---- */
@@ -117,15 +134,72 @@ static void print_text(struct profile *profile, const struct wish *wish)
 	}
 }
 
+static void put_stack(struct json *json, const struct profile *profile,
+		      const struct profile_site *site)
+{
+	json_open_array(json, "stack");
+	for (size_t i = 0; i < site->nr_frames; i++) {
+		const struct profile_location *at =
+			&profile->locations[profile->frames[site->first + i]];
+
+		json_open(json, NULL);
+		json_address(json, "address", at->address);
+		if (at->function)
+			json_string(json, "function", at->function);
+		if (at->file)
+			json_string(json, "file", at->file);
+		if (at->file)
+			json_number(json, "line", at->line);
+		if (at->mapping)
+			json_string(json, "object",
+				    profile->mappings[at->mapping - 1].path);
+		json_close(json);
+	}
+	json_close(json);
+}
+
+/* All numbers, and as many stacks as are wanted; the order is the table's. */
+static void print_json(struct profile *profile, const struct wish *wish)
+{
+	struct json json = { .to = stdout };
+
+	order_by = wish->alloc ? VALUE_ALLOC_SPACE : VALUE_INUSE_SPACE;
+	if (profile->nr_sites)
+		qsort(profile->sites, profile->nr_sites, sizeof(*profile->sites), compare);
+	json_open(&json, NULL);
+	json_string(&json, "kind", "profile");
+	json_number(&json, "schema", 1);
+	json_number(&json, "pid", profile->pid);
+	json_number(&json, "mean_bytes", profile->mean_bytes);
+	json_real(&json, "start_time", (double)profile->start_ns / 1e9);
+	json_real(&json, "time", (double)profile->written_ns / 1e9);
+	json_number(&json, "lost", profile->lost);
+	json_open_array(&json, "sites");
+	for (size_t i = 0; i < profile->nr_sites && (!wish->lines || i < wish->lines); i++) {
+		const struct profile_site *site = &profile->sites[i];
+
+		json_open(&json, NULL);
+		json_number(&json, "alloc_objects", site->values[VALUE_ALLOC_OBJECTS]);
+		json_number(&json, "alloc_bytes", site->values[VALUE_ALLOC_SPACE]);
+		json_number(&json, "inuse_objects", site->values[VALUE_INUSE_OBJECTS]);
+		json_number(&json, "inuse_bytes", site->values[VALUE_INUSE_SPACE]);
+		json_number(&json, "samples", site->samples);
+		json_number(&json, "inuse_samples", site->live_samples);
+		put_stack(&json, profile, site);
+		json_close(&json);
+	}
+	json_close(&json);
+	json_close(&json);
+}
+
 /* ---- the command ---- */
 
-static int write_proto(const struct profile *profile, const struct wish *wish,
-		       const char *path)
+static int write_proto(const struct profile *profile, const struct wish *wish)
 {
 	char *name = NULL;
 	int status;
 
-	if (!wish->output && asprintf(&name, "%s.pb.gz", path) < 0) {
+	if (!wish->output && asprintf(&name, "%s.pb.gz", wish->target) < 0) {
 		complain("profile: out of memory");
 		return 125;
 	}
@@ -134,66 +208,138 @@ static int write_proto(const struct profile *profile, const struct wish *wish,
 	return status;
 }
 
-static int convert(const struct wish *wish, const char *path)
+static bool is_pid(const char *target)
+{
+	return *target && !target[strspn(target, "0123456789")];
+}
+
+static int show(struct wish *wish)
 {
 	struct profile profile;
-	int status = profile_read(&profile, path);
+	bool is_process = is_pid(wish->target);
+	int status = is_process ? profile_of_process(&profile, wish->target, &wish->live) :
+				  profile_read(&profile, wish->target);
 
 	if (!status) {
 		profile_find_symbols(&profile);
-		if (wish->text)
+		if (wish->json)
+			print_json(&profile, wish);
+		else if (wish->text || (is_process && !wish->output))
 			print_text(&profile, wish);
 		else
-			status = write_proto(&profile, wish, path);
+			status = write_proto(&profile, wish);
 	}
 	profile_free(&profile);
 	return status;
 }
 
-static bool read_lines(struct wish *wish, const char *text)
-{
-	char *end;
+enum { OPTION_SECONDS = 1000, OPTION_LEAKS, OPTION_BYTES, OPTION_TIMEOUT, OPTION_OUTPUT,
+       OPTION_TEXT, OPTION_ALLOC };
 
-	wish->lines = strtoul(text, &end, 10);
-	if (*text >= '0' && *text <= '9' && !*end)
-		return true;
-	complain("profile: --lines takes a number, not '%s'", text);
-	return false;
+#define SECONDS_MAX 86400
+
+/* One that is for a process; -1: another. */
+static int read_live(struct wish *wish, int letter)
+{
+	struct profile_live *live = &wish->live;
+	bool is_good = true;
+
+	switch (letter) {
+	case OPTION_SECONDS:
+		is_good = request_number("profile", "seconds", optarg, 0.1, SECONDS_MAX,
+					 &live->seconds);
+		break;
+	case OPTION_TIMEOUT:
+		is_good = request_number("profile", "timeout", optarg, 0.1, SECONDS_MAX,
+					 &live->timeout);
+		break;
+	case OPTION_BYTES:
+		is_good = request_number("profile", "bytes", optarg, 1, 1ul << 36,
+					 &live->bytes);
+		break;
+	case OPTION_LEAKS:
+		live->leaks = true;
+		break;
+	default:
+		return -1;
+	}
+	wish->is_live = true;
+	return is_good ? 0 : STATUS_USAGE;
+}
+
+static int read_option(struct wish *wish, int letter)
+{
+	switch (letter) {
+	case 'p': wish->target = optarg; return 0;
+	case OPTION_OUTPUT: wish->output = optarg; return 0;
+	case OPTION_TEXT: wish->text = true; return 0;
+	case OPTION_ALLOC: wish->alloc = true; return 0;
+	case 'j': wish->json = true; return 0;
+	case 'h': wish->help = true; return 0;
+	case 'N':
+		return request_number("profile", "lines", optarg, 0, 1e9, &wish->lines) ?
+		       0 : STATUS_USAGE;
+	}
+	return read_live(wish, letter);
 }
 
 static int read_wish(struct wish *wish, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "output", required_argument, NULL, 'o' },
-		{ "text", no_argument, NULL, 't' },
-		{ "alloc", no_argument, NULL, 'a' },
-		{ "lines", required_argument, NULL, 'n' },
+		{ "process", required_argument, NULL, 'p' },
+		{ "seconds", required_argument, NULL, OPTION_SECONDS },
+		{ "leaks", no_argument, NULL, OPTION_LEAKS },
+		{ "bytes", required_argument, NULL, OPTION_BYTES },
+		{ "timeout", required_argument, NULL, OPTION_TIMEOUT },
+		{ "output", required_argument, NULL, OPTION_OUTPUT },
+		{ "text", no_argument, NULL, OPTION_TEXT },
+		{ "json", no_argument, NULL, 'j' },
+		{ "alloc", no_argument, NULL, OPTION_ALLOC },
+		{ "lines", required_argument, NULL, 'N' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
-	int letter;
+	int letter, status;
 
-	while ((letter = getopt_long(argc, argv, ":o:tan:h", options,
-				     NULL)) != -1) {
-		switch (letter) {
-		case 'o': wish->output = optarg; break;
-		case 't': wish->text = true; break;
-		case 'a': wish->alloc = true; break;
-		case 'h': wish->help = true; break;
-		case 'n':
-			if (!read_lines(wish, optarg))
-				return STATUS_USAGE;
-			break;
-		default:
+	while ((letter = getopt_long(argc, argv, ":p:jN:h", options, NULL)) != -1) {
+		status = read_option(wish, letter);
+		if (status < 0)
 			return option_refused(letter, argv, options);
-		}
+		if (status)
+			return status;
+	}
+	if (!wish->target && optind < argc)
+		wish->target = argv[optind++];
+	return 0;
+}
+
+/* 0, or an exit status after a message. */
+static int check(const struct wish *wish, int argc)
+{
+	if (!wish->target || !*wish->target || optind < argc) {
+		complain("profile takes one process or one file; usage: slub profile "
+			 "[OPTION...] [-p] PID|FILE");
+		return STATUS_USAGE;
+	}
+	if ((wish->text || wish->json) && wish->output) {
+		complain("profile: --text and --json print to standard output; --output "
+			 "is for pprof's format");
+		return STATUS_USAGE;
+	}
+	if (wish->is_live && !is_pid(wish->target)) {
+		complain("profile: '%s' is a file; --seconds, --leaks, --bytes and --timeout "
+			 "are for a process", wish->target);
+		return STATUS_USAGE;
 	}
 	return 0;
 }
 
 static int profile_main(int argc, char **argv)
 {
-	struct wish wish = { .lines = TOP_DEFAULT };
+	struct wish wish = {
+		.lines = TOP_DEFAULT,
+		.live = { .seconds = 10, .timeout = MAILBOX_SECONDS, .bytes = 524288 },
+	};
 	int status = read_wish(&wish, argc, argv);
 
 	if (status)
@@ -202,22 +348,13 @@ static int profile_main(int argc, char **argv)
 		print_profile_help(stdout);
 		return 0;
 	}
-	if (argc - optind != 1) {
-		complain("profile takes one file; usage: slub profile "
-			 "[OPTION...] FILE");
-		return STATUS_USAGE;
-	}
-	if (wish.text && wish.output) {
-		complain("profile: --text prints to standard output; --output "
-			 "is for pprof's format");
-		return STATUS_USAGE;
-	}
-	return convert(&wish, argv[optind]);
+	status = check(&wish, argc);
+	return status ? status : show(&wish);
 }
 
 const struct command cmd_profile = {
 	.name = "profile",
-	.summary = "turns a heap profile into pprof's format",
+	.summary = "profiles a process, or turns a profile into pprof's format",
 	.print_help = print_profile_help,
 	.main = profile_main,
 };

@@ -129,7 +129,8 @@ int complain_result(const struct mailbox *mailbox, int64_t result)
 	complain("%s: %s could not do it: %s%s", mailbox->command,
 		 mailbox->source.label, strerror(error),
 		 error == EBUSY ? "; try again" :
-		 error == EINVAL && !strcmp(mailbox->command, "set") ?
+		 error == EINVAL && (!strcmp(mailbox->command, "set") ||
+				    !strcmp(mailbox->command, "profile")) ?
 		 "; its libslub is older than this command" :
 		 error == E2BIG ? "; objects as large as these, with room for "
 				  "what these letters need" : "");

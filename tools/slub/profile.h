@@ -56,6 +56,19 @@ struct profile {
 
 /* profile_read.c: 0, or an exit status after a message. */
 int profile_read(struct profile *profile, const char *path);
+/* What came to @profile since @before, which is of the same process and an earlier time. */
+void profile_subtract(struct profile *profile, const struct profile *before);
+
+/* How a living process is to be sampled. */
+struct profile_live {
+	double seconds;
+	double timeout;			/* to wait for an answer */
+	double bytes;			/* between samples */
+	bool leaks;			/* then wait as long again */
+};
+/* profile_live.c: 0, or an exit status after a message. */
+int profile_of_process(struct profile *profile, const char *target,
+		       const struct profile_live *live);
 void profile_free(struct profile *profile);
 
 /* profile_mapping.c: the mappings of a process, and in which of them an address lies, + 1. */

@@ -334,6 +334,60 @@ int profile_read(struct profile *profile, const char *path)
 	return status;
 }
 
+/* ---- two of them ---- */
+
+static uint64_t site_hash(const struct profile *profile, const struct profile_site *site)
+{
+	uint64_t hash = site->nr_frames;
+
+	for (size_t i = 0; i < site->nr_frames; i++)
+		hash = hash_mix(hash, profile->locations[
+			profile->frames[site->first + i]].address);
+	return hash;
+}
+
+static bool is_same_site(const struct profile *a, const struct profile_site *x,
+			 const struct profile *b, const struct profile_site *y)
+{
+	bool same = x->nr_frames == y->nr_frames;
+
+	for (size_t i = 0; same && i < x->nr_frames; i++)
+		same = a->locations[a->frames[x->first + i]].address ==
+		       b->locations[b->frames[y->first + i]].address;
+	return same;
+}
+
+static void take_off(uint64_t *from, uint64_t what)
+{
+	*from -= *from < what ? *from : what;
+}
+
+void profile_subtract(struct profile *profile, const struct profile *before)
+{
+	struct index index = { .size = 0 };
+
+	for (size_t i = 0; i < profile->nr_sites; i++)
+		index_add(&index, site_hash(profile, &profile->sites[i]), i);
+	for (size_t i = 0; i < before->nr_sites; i++) {
+		const struct profile_site *old = &before->sites[i];
+		struct profile_site *site;
+		size_t at = 0, found;
+
+		do {
+			found = index_next(&index, site_hash(before, old), &at);
+		} while (found != INDEX_NONE &&
+			 !is_same_site(profile, &profile->sites[found], before, old));
+		if (found == INDEX_NONE)
+			continue;
+		site = &profile->sites[found];
+		for (int v = 0; v < NR_VALUES; v++)
+			take_off(&site->values[v], old->values[v]);
+		take_off(&site->samples, old->samples);
+		take_off(&site->live_samples, old->live_samples);
+	}
+	index_free(&index);
+}
+
 void profile_free(struct profile *profile)
 {
 	for (size_t i = 0; i < profile->nr_locations; i++) {

@@ -27,6 +27,7 @@
 #define TRIES_MAX 1000
 
 int (*debug_mailbox_set)(char *text);
+int (*debug_mailbox_profile)(const char *text);
 
 /* How far the request with this id is. */
 static struct {
@@ -202,6 +203,24 @@ static cold bool do_set(char *text)
 	return work.result != -EBUSY || ++work.tries >= TRIES_MAX;
 }
 
+/* As do_guard(): what was drawn for samples counts no more, cache by cache. */
+static cold bool do_profile(const char *text)
+{
+	if (!work.slot) {
+		work.result = debug_mailbox_profile ? debug_mailbox_profile(text) : -EINVAL;
+		if (work.result == -EBUSY && ++work.tries < TRIES_MAX)
+			return false;
+		if (work.result || strcmp(text, "stop"))
+			return true;
+		work.tries = 0;
+		work.slot = SLOT_BYTES;
+	}
+	if (!of_caches("", act_unguard))
+		return false;
+	work.result = 0;
+	return true;
+}
+
 static bool do_piece(struct debug_request *request)
 {
 	if (work.id != request->id) {
@@ -221,6 +240,8 @@ static bool do_piece(struct debug_request *request)
 		return do_guard(request->text);
 	case MAILBOX_SET:
 		return do_set(request->text);
+	case MAILBOX_PROFILE:
+		return do_profile(request->text);
 	}
 	work.result = -EINVAL;
 	return true;
