@@ -71,8 +71,8 @@ _slub_value()
 	case $option in
 	-p|--process) COMPREPLY=($(compgen -W "$(_slub_pids)" -f -- "$word")) ;;
 	--color) COMPREPLY=($(compgen -W "always never auto" -- "$word")) ;;
-	-s|--sort) COMPREPLY=($(compgen -W "a b c g k l n o p s u v w" -- "$word")) ;;
-	--watch|-d|--delay|-N|--lines|--columns) ;;
+	--sort) COMPREPLY=($(compgen -W "a b c g k l n o p s u v w" -- "$word")) ;;
+	--watch|--delay|-N|--lines|--columns) ;;
 	*) return 1 ;;
 	esac
 }

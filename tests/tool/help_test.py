@@ -98,6 +98,16 @@ class Help(unittest.TestCase):
         self.assertLessEqual(len(lines), 30)
         self.assertLessEqual(max(map(len, lines)), 80)
 
+    def test_a_letter_means_the_same_in_each_command(self):
+        meanings = {}
+        for command in self.helps:
+            for letter, name in re.findall(r"(?m)^\s+-(\w), --([\w-]+)",
+                                           slub(command, "--help").stdout):
+                meanings.setdefault(letter, set()).add(name)
+        self.assertGreater(len(meanings), 20)
+        self.assertEqual({letter: names for letter, names in meanings.items()
+                          if len(names) > 1}, {})
+
     def test_each_option_of_the_help_is_taken(self):
         for command, options in self.helps.items():
             letters = self.letters_with_value(command)

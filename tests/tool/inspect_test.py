@@ -139,10 +139,10 @@ class Forms(Target):
             self.assertRegex(text, r"Active / Total Objects \(% used\) +: \d+ / \d+ \(\d+\.\d%\)")
             self.assertRegex(text, r"(?m)^ *OBJS +ACTIVE +USE +OBJ SIZE +SLABS +OBJ/SLAB")
             self.assertRegex(text, r"(?m) malloc-1024$")
-        rows = self.text("top", "-p", self.pid, "--once", "-s", "s").split("\n", 8)[8].splitlines()
+        rows = self.text("top", "-p", self.pid, "--once", "--sort=s").split("\n", 8)[8].splitlines()
         sizes = [int(row.split("-")[-1]) for row in rows]
         self.assertEqual(sizes, sorted(sizes, reverse=True))
-        caches = self.told("top", self.pid, "-s", "f")["caches"]
+        caches = self.told("top", self.pid, "--sort=f")["caches"]
         shares = [share for share in (c["fast_percent_min"] for c in caches) if share > 0]
         self.assertGreater(len(shares), 3)
         self.assertEqual(shares, sorted(shares))
@@ -182,7 +182,7 @@ class Forms(Target):
             each = cache["slack_bytes"] / (cache["objects"] - cache["objects_cached"])
             self.assertTrue(55 <= each <= 61, each)
             self.assertTrue(80 < cache["fast_percent_min"] < 100, cache)
-            self.assertRegex(self.text("top", "-p", str(target), "-s", "k"),
+            self.assertRegex(self.text("top", "-p", str(target), "--sort=k"),
                              r"NAME\n.* 1\.[12]M .* malloc-960\n")
         self.assertRegex(self.text("info", "-r", "-p", str(process.pid), "^malloc-960$"),
                          r"(?s)\nhwcache_align +0\n.*\nred_zone +0\n.*\nobjects_partial +\d+\n")
@@ -258,7 +258,7 @@ class Forms(Target):
         child, screen = pty.fork()
         if not child:
             os.environ.update(TERM="xterm-256color", LINES="30", COLUMNS="100")
-            os.execv(SLUB, [SLUB, "top", "-p", self.pid, "-d", "0.3"])
+            os.execv(SLUB, [SLUB, "top", "-p", self.pid, "--delay=0.3"])
         seen, keys = b"", [b"s", b"m", b"h", b"x", b" ", b"g", b"q"]
         end = time.time() + 30
         while time.time() < end:

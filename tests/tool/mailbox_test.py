@@ -71,7 +71,7 @@ class Mailbox(Target):
 class Another(Mailbox):
     def test_program_is_not_asked(self):
         process = self.start("setarch", "-R", sys.executable, "-c", RUNS_ANEW, TEXT=RUNS_ANEW)
-        asker = subprocess.Popen([SLUB, "shrink", "-t", "60", "-p", str(process.pid)],
+        asker = subprocess.Popen([SLUB, "shrink", "--timeout=60", "-p", str(process.pid)],
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(asker.kill)
         while not os.path.exists(f"/proc/{asker.pid}/fd/3"):
@@ -217,7 +217,7 @@ class Silence(Mailbox):
         process = self.busy()
         pid = str(process.pid)
         process.send_signal(signal.SIGSTOP)
-        self.assertRefused(slub("debug", "-t", "0.2", pid, "malloc-64", "F"), 6, "not answer")
+        self.assertRefused(slub("debug", "--timeout=0.2", pid, "malloc-64", "F"), 6, "not answer")
         process.send_signal(signal.SIGCONT)
         self.done("shrink", "-p", pid, "malloc-64")
         self.assertEqual(self.letters(pid), set())
@@ -226,7 +226,7 @@ class Silence(Mailbox):
         process = self.busy()
         pid = str(process.pid)
         process.send_signal(signal.SIGSTOP)
-        asker = subprocess.Popen([SLUB, "shrink", "-p", pid, "-t", "60"], env=environment())
+        asker = subprocess.Popen([SLUB, "shrink", "-p", pid, "--timeout=60"], env=environment())
         with self.assertRaises(subprocess.TimeoutExpired):
             asker.wait(0.5)
         asker.kill()
@@ -235,34 +235,35 @@ class Silence(Mailbox):
         self.done("shrink", "-p", pid)
 
     def test_process_that_waits(self):
-        self.assertRefused(slub("shrink", "-t", "0.2", "-p", str(self.heap().pid)), 6,
+        self.assertRefused(slub("shrink", "--timeout=0.2", "-p", str(self.heap().pid)), 6,
                            "it waits, and does not allocate")
 
     def test_process_that_is_stopped(self):
         process = self.busy()
         process.send_signal(signal.SIGSTOP)
-        self.assertRefused(slub("shrink", "-t", "0.2", "-p", str(process.pid)), 6,
+        self.assertRefused(slub("shrink", "--timeout=0.2", "-p", str(process.pid)), 6,
                            "it is stopped", "SIGCONT")
 
     def test_process_that_its_lists_suffice(self):
         pid = str(self.start(sys.executable, "-c", IDLE).pid)
-        self.assertRefused(slub("debug", "-t", "0.5", pid, "malloc-64", "F"), 6,
+        self.assertRefused(slub("debug", "--timeout=0.5", pid, "malloc-64", "F"), 6,
                            "so little that its lists have it", "SLUB_DEBUG at its start")
-        self.assertRefused(slub("guard", "-t", "0.5", pid, "9"), 6, "SLUB_GUARD at its start")
+        self.assertRefused(slub("guard", "--timeout=0.5", pid, "9"), 6, "SLUB_GUARD at its start")
 
     def test_threads_that_may_be_in_a_handler(self):
         pid = str(self.start(sys.executable, "-c", BLOCKS, PYTHONMALLOC="malloc").pid)
-        self.assertRefused(slub("shrink", "-t", "0.5", pid), 6, "in a signal handler", "--blocked")
+        self.assertRefused(slub("shrink", "--timeout=0.5", pid), 6, "in a signal handler",
+                "--blocked")
         self.assertRegex(self.done("shrink", "--blocked", pid), "caches shrunk")
 
     def test_answer_that_takes_long(self):
         """It is given in pieces; who does not wait for all of them is told how far it came."""
         pid = str(self.start(sys.executable, "-c", LARGE, PYTHONMALLOC="malloc",
                              SLUB_DEBUG="FZPU,malloc-1024").pid)
-        refused = slub("validate", "-t", "0.4", pid)
+        refused = slub("validate", "--timeout=0.4", pid)
         self.assertRefused(refused, 6, "the rest is not done")
         self.assertRegex(refused.stderr, r"has done \d+ % of it in 0.4 s")
-        self.assertEqual(self.done("validate", "-t", "100", pid), "0 bugs in 1 watched cache\n")
+        self.assertEqual(self.done("validate", "--timeout=100", pid), "0 bugs in 1 watched cache\n")
 
 
 class Off(Mailbox):
@@ -320,7 +321,7 @@ class Namespaces(Mailbox):
         """Its PID means nothing to the next asker, where another process may have it."""
         for inside in (True, False):
             os.kill(int(self.pid), signal.SIGSTOP)
-            asker = self.ask(inside, "-t", "60")
+            asker = self.ask(inside, "--timeout=60")
             with self.assertRaises(subprocess.TimeoutExpired):
                 asker.wait(0.7)
             with open(f"/proc/{asker.pid}/task/{asker.pid}/children") as file:
@@ -329,7 +330,7 @@ class Namespaces(Mailbox):
             asker.kill()
             asker.wait()
             os.kill(int(self.pid), signal.SIGCONT)
-            out, complaint = self.ask(not inside, "-t", "20").communicate(timeout=60)
+            out, complaint = self.ask(not inside, "--timeout=20").communicate(timeout=60)
             self.assertRegex(out, "^1 cache shrunk", complaint)
 
 
@@ -338,7 +339,7 @@ class Refusals(Mailbox):
         for arguments, word in ((["1"], "three"), (["1", "a", "FX"], "'X'"), (["1", "a", ""], "no"),
                                 (["1", "a", "F-"], "'-'"), (["1", "a", "FO"], "start"),
                                 (["1", "", "F"], "no cache"), (["x", "a", "F"], "no PID"),
-                                (["-t", "0", "1", "a", "F"], "timeout")):
+                                (["--timeout=0", "1", "a", "F"], "timeout")):
             self.assertRefused(slub("debug", *arguments), 2, word)
         for command in ASKERS:
             self.assertRefused(slub(command), 2, "-p PID")

@@ -27,7 +27,7 @@ class Refusals(Target):
             self.assertRefused(slub(command, "-p", "1", "--jsno"), 2, "--json")
             self.assertRefused(slub(command, "-p", "1", "--watch", "x"), 2, "--watch")
             self.assertRefused(slub(command, "-p", "1", "--color=blue"), 2, "always")
-        self.assertRefused(slub("top", "-p", "1", "-s", "Q"), 2, "--sort")
+        self.assertRefused(slub("top", "-p", "1", "--sort", "Q"), 2, "--sort")
         self.assertRefused(slub("info", "-p", "1", "["), 2, "regular expression")
         self.assertRefused(slub("map", "-p", "1", "--columns=3"), 2, "--columns")
         self.assertRefused(slub("map", "-p", "1", "--openmetrics"), 2, "metric")

@@ -117,7 +117,7 @@ class Statistics(Target):
     def test_a_name_like_that_of_a_watched_cache(self):
         """It sleeps, and does not answer; but there is such a cache, and it is not watched."""
         pid = str(self.counted().pid)
-        self.assertRefused(slub("shrink", "-t", "0.2", pid, "counted:A"), 6, "has not answered")
+        self.assertRefused(slub("shrink", "--timeout=0.2", pid, "counted:A"), 6, "has not answered")
         self.assertRefused(slub("validate", pid, "counted*"), 6, "watches no such cache")
 
     def test_as_text(self):

@@ -459,7 +459,7 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.complete("map", "--sv"), ["--svg"])
         self.assertIn(str(os.getpid()), self.complete("top", "-p", ""))
         self.assertIn(str(os.getpid()), self.complete("stats", ""))
-        self.assertIn("w", self.complete("top", "-s", ""))
+        self.assertIn("w", self.complete("top", "--sort", ""))
         self.assertEqual(self.complete("stats", "--color", "=", "n"), ["never"])
 
     def test_every_option_is_completed(self):

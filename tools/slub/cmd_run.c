@@ -13,8 +13,10 @@
 #include <unistd.h>
 
 #define STATUS_NO_LIBRARY 125
-#define OPTION_HARDENED	  256	/* above every letter, for getopt_long() */
-#define FIRST_SETTING	  257
+/* Above every letter, for getopt_long(). */
+#define OPTION_HARDENED	  256
+#define OPTION_FORCE	  257
+#define FIRST_SETTING	  258
 
 struct request {
 	bool force;
@@ -26,10 +28,11 @@ struct request {
 static void print_run_help(FILE *to)
 {
 	fputs("usage: slub run [OPTION...] [--] COMMAND [ARGUMENT...]\n\n"
-	      "Runs COMMAND with libslub preloaded as its malloc.\n\n", to);
+	      "Runs COMMAND with libslub preloaded as its malloc.\n\n"
+	      "  slub run --mode=compact -- redis-server --port 6380\n\n", to);
 	settings_print(to);
 	fputs("  --hardened           preload libslub-hardened.so\n"
-	      "  -f, --force          run it even if libslub cannot be preloaded\n"
+	      "  --force              run it even if libslub cannot be preloaded\n"
 	      "  -h, --help           print this\n\n"
 	      "Exit status: COMMAND's own; 2 bad arguments, 125 no libslub.so,\n"
 	      "126 COMMAND cannot be run with libslub, 127 no such command.\n",
@@ -44,7 +47,7 @@ static int parse(int argc, char **argv, struct request *request)
 
 	settings_options(options, FIRST_SETTING);
 	options[NR_SETTINGS] =
-		(struct option) { "force", no_argument, NULL, 'f' };
+		(struct option) { "force", no_argument, NULL, OPTION_FORCE };
 	options[NR_SETTINGS + 1] =
 		(struct option) { "help", no_argument, NULL, 'h' };
 	options[NR_SETTINGS + 2] = (struct option) {
@@ -53,10 +56,10 @@ static int parse(int argc, char **argv, struct request *request)
 	options[NR_SETTINGS + 3] = (struct option) { NULL, 0, NULL, 0 };
 
 	for (;;) {
-		letter = getopt_long(argc, argv, "+:fh", options, NULL);
+		letter = getopt_long(argc, argv, "+:h", options, NULL);
 		if (letter == -1)
 			break;
-		if (letter == 'f')
+		if (letter == OPTION_FORCE)
 			request->force = true;
 		else if (letter == 'h')
 			request->help = true;

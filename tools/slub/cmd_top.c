@@ -14,12 +14,11 @@ static void print_top_help(FILE *to)
 	      "Shows the caches of a process, the largest first, again and\n"
 	      "again; text, once, where the output is no terminal.  The\n"
 	      "process is not stopped.\n\n"
-	      "  -d, --delay=SECONDS   between two looks (default 3)\n"
-	      "  -s, --sort=KEY        the order (default c), as by the keys:\n",
+	      "      --delay=SECONDS   between two looks (default 3)\n"
+	      "      --sort=KEY        the order (default c), as by the keys:\n",
 	      to);
 	sort_print_help(to);
-	fputs("  -o                    as --once\n"
-	      "      --human           sizes with a letter\n"
+	fputs("      --human           sizes with a letter\n"
 	      "      --groups          memory groups instead of caches\n", to);
 	request_print_help(to, true);
 	fputs("\nKeys: q quit, space look now, m units, t memory groups or\n"
@@ -27,7 +26,7 @@ static void print_top_help(FILE *to)
 	request_print_statuses(to);
 }
 
-enum { OPTION_HUMAN = REQUEST_FIRST_OWN, OPTION_GROUPS };
+enum { OPTION_HUMAN = REQUEST_FIRST_OWN, OPTION_GROUPS, OPTION_DELAY, OPTION_SORT };
 
 static int set_sort(int letter, void *arg)
 {
@@ -46,14 +45,14 @@ static int parse(int argc, char **argv, struct request *request,
 		 struct top *top)
 {
 	const struct own_option own[] = {
-		{ "delay", 'd', .number = &top->delay_seconds, .min = 0.1,
+		{ "delay", OPTION_DELAY, .number = &top->delay_seconds, .min = 0.1,
 		  .max = 86400 },
-		{ "sort", 's', .set = set_sort, .argument = required_argument },
+		{ "sort", OPTION_SORT, .set = set_sort,
+		  .argument = required_argument },
 		{ "human", OPTION_HUMAN, .on = &top->human },
 		{ "groups", OPTION_GROUPS, .on = &top->groups },
-		{ "once", 'o', .on = &request->once },
 	};
-	int status = request_parse(request, argc, argv, own, 5, top);
+	int status = request_parse(request, argc, argv, own, 4, top);
 
 	return status || request->help ? status :
 	       request_check(request, argc, argv, 0);

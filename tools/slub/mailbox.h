@@ -28,11 +28,14 @@ struct mailbox {
 
 #define MAILBOX_SECONDS 5
 
-#define MAILBOX_LETTERS "+:p:t:bjh"
+/* The long options' values are above every letter. */
+enum { MAILBOX_TIMEOUT = 1000, MAILBOX_BLOCKED };
+
+#define MAILBOX_LETTERS "+:p:jh"
 #define MAILBOX_OPTIONS                                                   \
 	{ "process", required_argument, NULL, 'p' },                      \
-	{ "timeout", required_argument, NULL, 't' },                      \
-	{ "blocked", no_argument, NULL, 'b' },                            \
+	{ "timeout", required_argument, NULL, MAILBOX_TIMEOUT },          \
+	{ "blocked", no_argument, NULL, MAILBOX_BLOCKED },                \
 	{ "json", no_argument, NULL, 'j' },                               \
 	{ "help", no_argument, NULL, 'h' },                               \
 	{ NULL, 0, NULL, 0 }

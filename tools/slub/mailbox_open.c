@@ -17,9 +17,9 @@
 
 void mailbox_print_help(FILE *to)
 {
-	fprintf(to, "  -t, --timeout=SECONDS  wait so long for the answer; %d by "
+	fprintf(to, "      --timeout=SECONDS  wait so long for the answer; %d by "
 		"default\n"
-		"  -b, --blocked          ask threads too that block a signal which has a\n"
+		"      --blocked          ask threads too that block a signal which has a\n"
 		"                         handler: they may be in one\n"
 		"  -j, --json             print the answer as a JSON object\n"
 		"  -h, --help             print this\n", MAILBOX_SECONDS);
@@ -39,11 +39,11 @@ int mailbox_option(struct mailbox *mailbox, int letter)
 	case 'p':
 		mailbox->target = optarg;
 		return 0;
-	case 't':
+	case MAILBOX_TIMEOUT:
 		return request_number(mailbox->command, "timeout", optarg, 0.1,
 				      86400, &mailbox->seconds) ?
 		       0 : STATUS_USAGE;
-	case 'b':
+	case MAILBOX_BLOCKED:
 		mailbox->blocked = true;
 		return 0;
 	case 'j':
@@ -92,7 +92,7 @@ int mailbox_arguments(struct mailbox *mailbox, int argc, char **argv)
 
 	mailbox->pattern = "";
 	/* Without the '+': the cache may come first. */
-	status = read_options(mailbox, argc, argv, ":p:t:bjh");
+	status = read_options(mailbox, argc, argv, ":p:jh");
 	if (status || mailbox->help)
 		return status;
 	request_take_pid(&mailbox->target, argc, argv);
