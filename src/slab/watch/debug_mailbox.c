@@ -170,30 +170,38 @@ static bool do_validate(char *pattern)
 	return !more;
 }
 
+/* What was drawn for guards and samples counts no more, cache by cache. */
+static bool unguard_all(void)
+{
+	if (!of_caches("", act_unguard))
+		return false;
+	work.result = 0;
+	return true;
+}
+
+/* A switch answered @result; @is_off: then unguard_all().  False: once more, or later. */
+static bool switched(int result, bool is_off)
+{
+	if (result == -EBUSY && ++work.tries < TRIES_MAX)
+		return false;
+	if (result || !is_off) {
+		work.result = result;
+		return true;
+	}
+	work.tries = 0;
+	work.slot = SLOT_BYTES;
+	return unguard_all();
+}
+
 static bool do_guard(const char *text)
 {
 	size_t every = os_parse_number(&text);
-	int err;
 
 	if (*text || !guard_switch) {
 		work.result = -EINVAL;
 		return true;
 	}
-	if (!work.slot) {
-		err = guard_switch(every);
-		if (err == -EBUSY && ++work.tries < TRIES_MAX)
-			return false;
-		if (err || every) {
-			work.result = err;
-			return true;
-		}
-		work.tries = 0;
-		work.slot = SLOT_BYTES;
-	}
-	if (!of_caches("", act_unguard))
-		return false;
-	work.result = 0;
-	return true;
+	return work.slot ? unguard_all() : switched(guard_switch(every), !every);
 }
 
 /* What was asked of an option is done at once. */
@@ -203,22 +211,12 @@ static cold bool do_set(char *text)
 	return work.result != -EBUSY || ++work.tries >= TRIES_MAX;
 }
 
-/* As do_guard(): what was drawn for samples counts no more, cache by cache. */
 static cold bool do_profile(const char *text)
 {
-	if (!work.slot) {
-		work.result = debug_mailbox_profile ? debug_mailbox_profile(text) : -EINVAL;
-		if (work.result == -EBUSY && ++work.tries < TRIES_MAX)
-			return false;
-		if (work.result || strcmp(text, "stop"))
-			return true;
-		work.tries = 0;
-		work.slot = SLOT_BYTES;
-	}
-	if (!of_caches("", act_unguard))
-		return false;
-	work.result = 0;
-	return true;
+	if (work.slot)
+		return unguard_all();
+	return switched(debug_mailbox_profile ? debug_mailbox_profile(text) : -EINVAL,
+			!strcmp(text, "stop"));
 }
 
 static bool do_piece(struct debug_request *request)
