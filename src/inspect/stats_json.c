@@ -200,17 +200,8 @@ static cold void put_bits(struct out *out, const uint64_t *fields)
 		uint32_t field, bit;
 		const char *name;
 	} bits[] = {
-		{ SLUB_ABI_CACHE_FLAGS, SLUB_ABI_FLAG_HWCACHE_ALIGN, "hwcache_align" },
-		{ SLUB_ABI_CACHE_FLAGS, SLUB_ABI_FLAG_RECLAIM_ACCOUNT,
-		  "reclaim_account" },
-		{ SLUB_ABI_CACHE_FLAGS, SLUB_ABI_FLAG_TYPESAFE_BY_RCU, "destroy_by_rcu" },
-		{ SLUB_ABI_CACHE_FLAGS, SLUB_ABI_FLAG_ACCOUNT, "account" },
-		{ SLUB_ABI_CACHE_DEBUG, 1, "sanity_checks" },
-		{ SLUB_ABI_CACHE_DEBUG, 2, "red_zone" },
-		{ SLUB_ABI_CACHE_DEBUG, 4, "poison" },
-		{ SLUB_ABI_CACHE_DEBUG, 8, "store_user" },
-		{ SLUB_ABI_CACHE_DEBUG, 16, "trace" },
-		{ SLUB_ABI_CACHE_DEBUG, 32, "failslab" },
+#define CACHE_BIT(number, bit, name) { SLUB_ABI_CACHE_##number, bit, #name },
+#include "inspect/cache_bit.def"
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(bits); i++)
