@@ -126,7 +126,7 @@ int main(int argc, char **argv)
 			kept[3][bytes] = 0;
 		else if (!strcmp(argv[1], "kept-under"))
 			for (int i = 0; i < 8; i++)
-				kept[i][-1] = 0;
+				kept[i][-1] ^= 1;	/* a 0 may be there by chance */
 		return 0;
 	}
 	if (argc == 3)
