@@ -99,7 +99,7 @@ static bool start_layers(void)
 		return start_failed("no address space to start with");
 	page_purge_init(&limits);
 	block_init(nr_nodes);
-	slab_init(nr_nodes, &cpus);
+	slab_init(nr_nodes);
 	if (sizeclass_init())
 		return start_failed("no room for the size classes");
 	percpu_start(&cpus);

@@ -9,9 +9,6 @@
 #include "base/compiler.h"
 #include "base/features.h"
 
-/* malloc/slow.c */
-void *slow_alloc(size_t bytes);
-
 /* The parameters are those of the functions that stand here instead. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #define WITHOUT __attribute__((__weak__))
@@ -52,7 +49,7 @@ WITHOUT void debug_mailbox_answer(void) { }
 
 /* ---- malloc ---- */
 
-WITHOUT void *account_malloc(size_t bytes) { return slow_alloc(bytes); }
+WITHOUT void *account_malloc(size_t bytes) { return NULL; }
 WITHOUT void *account_alloc(size_t bytes, size_t align, bool *is_zero) { return NULL; }
 WITHOUT bool account_large(void *ptr) { return true; }
 WITHOUT struct slub_cache *sizeclass_accounted(struct slub_cache *cache) { return NULL; }

@@ -92,7 +92,7 @@ void debug_mailbox_answer(void);
 /* ---- malloc ---- */
 
 /* malloc/account.c: the thread is in a group (group_current()), or an object has an owner */
-/* malloc() beyond the thread's malloc_limit, which is 0 in a group; slow_alloc() outside of one. */
+/* malloc() for a thread that is in a group. */
 void *account_malloc(size_t bytes);
 /* slow_alloc_aligned() for a thread that is in a group. */
 void *account_alloc(size_t bytes, size_t align, bool *is_zero);

@@ -25,12 +25,6 @@ struct option_row {
 	size_t max;
 };
 
-struct option_state {
-	size_t value;
-	const char *text;
-	bool given;
-};
-
 static const struct option_row rows[OPTION_NR] = {
 #define OPTION_ENUM(name, value, choices, sentence) \
 	{ #name, KIND_ENUM, choices, 0, 0 },
@@ -47,7 +41,7 @@ static const struct option_row rows[OPTION_NR] = {
 #include "base/option.def"
 };
 
-static struct option_state states[OPTION_NR] = {
+struct option_state option_states[OPTION_NR] = {
 #define OPTION_ENUM(name, value, ...) { value, NULL, false },
 #define OPTION_SIZE(name, value, ...) { value, NULL, false },
 #define OPTION_TEXT(name, ...) { 0, NULL, false },
@@ -60,27 +54,17 @@ struct word {
 	size_t length;
 };
 
-size_t option_value(enum option_id id)
-{
-	return __atomic_load_n(&states[id].value, __ATOMIC_RELAXED);
-}
-
 const char *option_text(enum option_id id)
 {
-	return states[id].text;
-}
-
-bool option_was_given(enum option_id id)
-{
-	return __atomic_load_n(&states[id].given, __ATOMIC_RELAXED);
+	return option_states[id].text;
 }
 
 void option_settle(enum option_id id, size_t value)
 {
-	if (states[id].given)
+	if (option_states[id].given)
 		return;
-	states[id].value = value;
-	states[id].given = true;
+	option_states[id].value = value;
+	option_states[id].given = true;
 }
 
 static bool word_is(struct word word, struct word other)
@@ -257,7 +241,7 @@ static bool keep_text(enum option_id id, struct word value)
 	}
 	memcpy(kept[id], value.start, value.length);
 	kept[id][value.length] = '\0';
-	states[id].text = value.length || rows[id].kind == KIND_WORDS ?
+	option_states[id].text = value.length || rows[id].kind == KIND_WORDS ?
 			  kept[id] : NULL;
 	return true;
 }
@@ -279,7 +263,7 @@ static cold bool parse_value(const struct option_row *row, struct word value,
 static void option_set(enum option_id id, struct word value)
 {
 	const struct option_row *row = &rows[id];
-	struct option_state *state = &states[id];
+	struct option_state *state = &option_states[id];
 	size_t number;
 	int choice;
 
@@ -367,8 +351,8 @@ cold int option_change(enum option_id id, const char *value)
 	} else if (!parse_value(row, word, &number)) {
 		return -EINVAL;
 	}
-	__atomic_store_n(&states[id].value, number, __ATOMIC_RELAXED);
-	__atomic_store_n(&states[id].given, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&option_states[id].value, number, __ATOMIC_RELAXED);
+	__atomic_store_n(&option_states[id].given, true, __ATOMIC_RELAXED);
 	return 0;
 }
 

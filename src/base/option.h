@@ -55,11 +55,26 @@ enum option_deepbind {
 /* The value of a size for which the word "auto" was given. */
 #define OPTION_VALUE_AUTO SIZE_MAX
 
+struct option_state {
+	size_t value;
+	const char *text;
+	bool given;
+};
+extern struct option_state option_states[OPTION_NR] SLUB_INTERNAL;
+
 /* An enum option's index, a number, or a size in bytes. */
-size_t option_value(enum option_id id);
+static inline size_t option_value(enum option_id id)
+{
+	return __atomic_load_n(&option_states[id].value, __ATOMIC_RELAXED);
+}
+
+static inline bool option_was_given(enum option_id id)
+{
+	return __atomic_load_n(&option_states[id].given, __ATOMIC_RELAXED);
+}
+
 /* A text option; NULL when it was not given. */
 const char *option_text(enum option_id id);
-bool option_was_given(enum option_id id);
 
 /* What another option makes of @id: as if it had been given, where it was not. */
 void option_settle(enum option_id id, size_t value);

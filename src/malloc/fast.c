@@ -138,6 +138,12 @@ static always_inline bool is_paged(size_t bytes)
 	return bytes - (CLASS_WORD_MAX + 1) < CLASS_BYTES_MAX - CLASS_WORD_MAX;
 }
 
+static always_inline void *list_pop_if_paged(size_t bytes)
+{
+	return likely(is_paged(bytes) && slub_thread.malloc_limit) ?
+		       list_pop_paged(bytes) : NULL;
+}
+
 /*
  * The slot that the map names for classes of a page or more has no room, so their frees
  * end up in free_paged(), like the frees of accounted objects.  Requests of threads in
@@ -147,9 +153,9 @@ static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
 {
 	void *object;
 
-	if (unlikely(!is_paged(bytes) || !slub_thread.malloc_limit))
+	if (unlikely(group_current()))
 		return hardened_sealed(account_malloc(bytes), bytes);
-	object = list_pop_paged(bytes);
+	object = list_pop_if_paged(bytes);
 	if (unlikely(!object))
 		return hardened_sealed(slow_alloc(bytes), bytes);
 	if (SLUB_CONFIG_HARDENED)
@@ -264,8 +270,7 @@ static __attribute__((__noinline__)) void free_aborted(void *ptr)
 
 static __attribute__((__noinline__)) void *pop_paged(size_t bytes)
 {
-	return likely(is_paged(bytes) && slub_thread.malloc_limit) ?
-		       list_pop_paged(bytes) : NULL;
+	return list_pop_if_paged(bytes);
 }
 
 SLUB_HOT void *fast_pop(size_t bytes)

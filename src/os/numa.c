@@ -6,7 +6,7 @@
 
 #include "os/os.h"
 
-static uint32_t nr_nodes = 1;
+uint32_t os_nr_nodes = 1;
 static bool binds;	/* const after start */
 
 /* Where memory may come from, in one call and no file; 0: the kernel will not say. */
@@ -46,26 +46,24 @@ uint32_t os_nodes_read(void)
 	if (!end)
 		end = os_list_end("/sys/devices/system/node/online");
 	if (!end)
-		return nr_nodes;
-	nr_nodes = end > OS_NODES_MAX ? OS_NODES_MAX : end;
+		return os_nr_nodes;
+	os_nr_nodes = end > OS_NODES_MAX ? OS_NODES_MAX : end;
 	/* Of more nodes than that, several share a number here. */
 	binds = end > 1 && end <= OS_NODES_MAX && !thread_has_policy();
-	return nr_nodes;
+	return os_nr_nodes;
 }
 
-uint32_t os_node_current(void)
+uint32_t os_node_ask(void)
 {
 	unsigned int cpu, node = 0;
 
-	if (nr_nodes == 1)
-		return 0;
 #if defined(__GLIBC__)
 	/* Each refill asks; the C library has it without entering the kernel. */
 	getcpu(&cpu, &node);
 #else
 	sys_call4(SYS_getcpu, (long)&cpu, (long)&node, 0, 0);
 #endif
-	return node % nr_nodes;
+	return node % os_nr_nodes;
 }
 
 bool os_node_bind(void *start, size_t bytes, uint32_t node)

@@ -103,7 +103,12 @@ int os_cpu_pin(void);
 /* numa.c */
 #define OS_NODES_MAX 8
 uint32_t os_nodes_read(void);
-uint32_t os_node_current(void);
+extern uint32_t os_nr_nodes SLUB_INTERNAL;	/* const after start */
+uint32_t os_node_ask(void);
+static inline uint32_t os_node_current(void)
+{
+	return os_nr_nodes == 1 ? 0 : os_node_ask();
+}
 /*
  * Asks for memory of @node, best effort, where there is none yet.  false: that
  * node has none, or the process was started with a policy of its own.

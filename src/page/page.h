@@ -69,7 +69,7 @@ enum page_type {
  * | lock |   -  | fenced | bucket | run | dirty |   node   |  order  |  type  |
  * +------+------+--------+--------+-----+-------+----------+---------+--------+
  *
- * lock is used by layout lock56 only (slab/core/update.c); dirty by free blocks;
+ * lock is used by layout lock56 only (slab/core/lock_bit.c); dirty by free blocks;
  * run by large blocks that are made of whole superblocks, bucket by those that belong
  * to one (page->bucket), fenced by those between pages that nobody can touch (page/fence.c).
  *

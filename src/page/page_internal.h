@@ -142,7 +142,10 @@ void large_release(void *block, size_t pages, uint32_t node);
 
 /* reserve.c */
 void reserve_init(struct zone *zone);
-bool reserve_is_short(const struct zone *zone);
+static inline bool reserve_is_short(const struct zone *zone)
+{
+	return size_read(&zone->nr_reserve) < size_read(&zone->reserve_wanted);
+}
 /*
  * One block for a reserve that is short of it: from *@whole, a superblock that
  * came back whole (set to NULL if it is used), or off the lists.  NULL: there is

@@ -13,28 +13,13 @@
 
 size_t page_reserve_short;	/* atomic */
 
-static size_t reserve_nr(const struct zone *zone)
-{
-	return __atomic_load_n(&zone->nr_reserve, __ATOMIC_RELAXED);
-}
-
-static size_t reserve_wanted(const struct zone *zone)
-{
-	return __atomic_load_n(&zone->reserve_wanted, __ATOMIC_RELAXED);
-}
-
-bool reserve_is_short(const struct zone *zone)
-{
-	return reserve_nr(zone) < reserve_wanted(zone);
-}
-
 static size_t missing_now(void)
 {
 	size_t missing = 0;
 
 	for (uint32_t n = 0; n < nr_zones; n++) {
-		size_t nr = reserve_nr(&zones[n]);
-		size_t wanted = reserve_wanted(&zones[n]);
+		size_t nr = size_read(&zones[n].nr_reserve);
+		size_t wanted = size_read(&zones[n].reserve_wanted);
 
 		missing += wanted > nr ? wanted - nr : 0;
 	}
@@ -76,7 +61,7 @@ static void push(struct zone *zone, struct page *page)
 	page_flags_write(page, page_flags_make(TYPE_NONE, RESERVE_ORDER,
 					       zone->node));
 	list_add_head(&zone->reserve, &page->list);
-	__atomic_store_n(&zone->nr_reserve, reserve_nr(zone) + 1,
+	__atomic_store_n(&zone->nr_reserve, size_read(&zone->nr_reserve) + 1,
 			 __ATOMIC_RELAXED);
 }
 
@@ -86,10 +71,10 @@ static struct page *pop(struct zone *zone, size_t keep)
 	struct page *page = NULL;
 
 	lock_acquire(&zone->lock);
-	if (reserve_nr(zone) > keep) {
+	if (size_read(&zone->nr_reserve) > keep) {
 		page = container_of(zone->reserve.next, struct page, list);
 		list_remove(&page->list);
-		__atomic_store_n(&zone->nr_reserve, reserve_nr(zone) - 1,
+		__atomic_store_n(&zone->nr_reserve, size_read(&zone->nr_reserve) - 1,
 				 __ATOMIC_RELAXED);
 	}
 	lock_release(&zone->lock);
@@ -191,7 +176,7 @@ static size_t blocks_wanted(void)
 	size_t blocks = 0;
 
 	for (uint32_t n = 0; n < nr_zones; n++)
-		blocks += reserve_wanted(&zones[n]);
+		blocks += size_read(&zones[n].reserve_wanted);
 	return blocks;
 }
 
@@ -208,7 +193,7 @@ static bool blocks_set(size_t blocks)
 	}
 	short_update();
 	for (uint32_t n = 0; n < nr_zones; n++) {
-		zone_drop(&zones[n], reserve_wanted(&zones[n]));
+		zone_drop(&zones[n], size_read(&zones[n].reserve_wanted));
 		filled = filled && zone_fill(&zones[n]);
 	}
 	return filled;
@@ -232,7 +217,7 @@ size_t page_reserve_bytes(void)
 	size_t blocks = 0;
 
 	for (uint32_t n = 0; n < nr_zones; n++)
-		blocks += reserve_nr(&zones[n]);
+		blocks += size_read(&zones[n].nr_reserve);
 	return blocks * RESERVE_BYTES;
 }
 

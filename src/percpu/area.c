@@ -35,22 +35,19 @@ bool percpu_can_stop;
 struct lock area_lock align_to(64) = LOCK_INIT;
 
 /*
- * The areas, one every area_stride bytes, in a place (os/place.c).  Only areas that
- * are made are mapped; before the first the shared area, and right before that the
- * collection area, so that one call maps both.  Const after start.
+ * In a place (os/place.c); only areas that are made are mapped.  Before the first lies the shared
+ * area, and right before that the collection area, so that one call maps both.  Const after start.
  */
-static char *areas_start;
-static size_t area_stride;
+struct percpu_areas percpu_areas;
 static char *shared_area;
 static char *collect_area;
-/* under area_lock; read without it, for an area is never taken back */
-static uint32_t copies_end, areas_end;
 /*
- * A bit each.  There is memory for copies first, which is all that a CPU needs which others
- * write for; lists and its entries in the tables are made when it runs.
+ * Written under area_lock; a bit for each area.  There is memory for copies first, which is all
+ * that a CPU needs which others write for; lists and its entries in the tables are made when it
+ * runs.
  */
+static uint32_t copies_end;
 static uint64_t area_mapped[AREAS_MAX / 64];
-static uint64_t area_made[AREAS_MAX / 64];
 
 /*
  * Set once at start; until then the fast path does not get as far as to use
@@ -119,32 +116,32 @@ static char *find_place(void)
 	bool is_static = option_value(OPTION_percpu) == PERCPU_STATIC;
 	char *place;
 
-	area_stride = choose_stride(is_static);
-	place = os_place((AREAS_MAX + 2) * area_stride);
+	percpu_areas.stride = choose_stride(is_static);
+	place = os_place((AREAS_MAX + 2) * percpu_areas.stride);
 	if (place)
 		return place;
 	/* Few address bits, or much was asked for. */
-	area_stride = AREA_BYTES + AREA_ALIGN;
-	return os_place((AREAS_MAX + 2) * area_stride);
+	percpu_areas.stride = AREA_BYTES + AREA_ALIGN;
+	return os_place((AREAS_MAX + 2) * percpu_areas.stride);
 }
 
 int percpu_init(void)
 {
-	char *place = areas_start ? NULL : find_place();
+	char *place = percpu_areas.start ? NULL : find_place();
 
-	if (areas_start)
+	if (percpu_areas.start)
 		return 0;
 	if (!place)
 		return -12;	/* ENOMEM */
 	percpu_map_front_set(NULL);
 	collect_area = place;
 	shared_area = place + AREA_BYTES;
-	areas_start = place + 2 * area_stride;
+	percpu_areas.start = place + 2 * percpu_areas.stride;
 	if (os_map_at(collect_area, AREA_BYTES + committed_bytes)) {
-		areas_start = shared_area = NULL;
+		percpu_areas.start = shared_area = NULL;
 		return -12;
 	}
-	if (percpu_alloc_init(area_stride)) {
+	if (percpu_alloc_init(percpu_areas.stride)) {
 		percpu_exit();
 		return -12;
 	}
@@ -155,11 +152,11 @@ int percpu_init(void)
 cold void percpu_exit(void)
 {
 	lock_acquire(&area_lock);
-	if (areas_start) {
+	if (percpu_areas.start) {
 		os_unreserve(collect_area, AREA_BYTES + committed_bytes);
 		percpu_alloc_exit();
 	}
-	areas_start = shared_area = collect_area = NULL;
+	percpu_areas.start = shared_area = collect_area = NULL;
 	committed_bytes = COMMITTED_FIRST;
 	lock_release(&area_lock);
 }
@@ -276,16 +273,9 @@ void percpu_start(const struct os_cpus *cpus)
 	compiler_barrier();
 }
 
-/* acquire: pairs with the release in bit_set() */
-static bool bit_is_set(const uint64_t *map, uint32_t cid)
-{
-	return __atomic_load_n(&map[cid / 64], __ATOMIC_ACQUIRE) >>
-	       cid % 64 & 1;
-}
-
 /*
  * Under the lock; @end is one past the highest that is set.  release: what the bit says of
- * the area has been done.  Pairs with bit_is_set(), and with readers of the end.
+ * the area has been done.  Pairs with area_bit_is_set(), and with readers of the end.
  */
 static void bit_set(uint64_t *map, uint32_t *end, uint32_t cid)
 {
@@ -294,31 +284,14 @@ static void bit_set(uint64_t *map, uint32_t *end, uint32_t cid)
 	__atomic_fetch_or(&map[cid / 64], 1ull << cid % 64, __ATOMIC_RELEASE);
 }
 
-static char *area_if(const uint64_t *map, uint32_t cid)
-{
-	if (cid >= AREAS_MAX || !bit_is_set(map, cid))
-		return NULL;
-	return areas_start + (size_t)cid * area_stride;
-}
-
-char *percpu_area(uint32_t cid)
-{
-	return area_if(area_made, cid);
-}
-
 char *percpu_copies(uint32_t cid)
 {
-	return area_if(area_mapped, cid);
+	return cid < AREAS_MAX && area_bit_is_set(area_mapped, cid) ? area_at(cid) : NULL;
 }
 
 uint32_t percpu_copies_end(void)
 {
 	return __atomic_load_n(&copies_end, __ATOMIC_ACQUIRE);
-}
-
-uint32_t percpu_areas_end(void)
-{
-	return __atomic_load_n(&areas_end, __ATOMIC_ACQUIRE);
 }
 
 /* Makes [@from, @to) of an area usable. */
@@ -369,9 +342,9 @@ int percpu_commit(size_t bytes)
 /* Under the lock.  Nothing is written: of this area no page is in memory yet. */
 static bool area_map(uint32_t cid)
 {
-	char *area = areas_start + (size_t)cid * area_stride;
+	char *area = area_at(cid);
 
-	if (bit_is_set(area_mapped, cid))
+	if (area_bit_is_set(area_mapped, cid))
 		return true;
 	if (area_commit(area, 0, committed_bytes))
 		return false;
@@ -391,19 +364,19 @@ char *percpu_copies_make(uint32_t cid)
 
 void percpu_area_make(uint32_t cid)
 {
-	char *area = areas_start + (size_t)cid * area_stride;
+	char *area = area_at(cid);
 
 	if (cid >= AREAS_MAX)
 		return;
 	lock_acquire(&area_lock);
-	if (!bit_is_set(area_made, cid) && area_map(cid)) {
+	if (!area_bit_is_set(percpu_areas.made, cid) && area_map(cid)) {
 		*(uint32_t *)(area + AREA_LIVE) = 1;
 		/*
 		 * A thread remembers the area it finds, and 0 would be the number of CPU 0:
 		 * its threads would work here beside this CPU's.
 		 */
 		*(uint32_t *)(area + AREA_NUMBER) = AREA_NUMBER_NONE;
-		bit_set(area_made, &areas_end, cid);
+		bit_set(percpu_areas.made, &percpu_areas.end, cid);
 		inject(INJECT_area);
 		percpu_base_set(cid, area);
 	}

@@ -109,10 +109,39 @@ int percpu_init(void);
 void percpu_exit(void);
 /* Chooses the backend; the fast path may run from here on. */
 void percpu_start(const struct os_cpus *cpus);
+/* The areas: const after start, but for what grows as CPUs are first seen. */
+struct percpu_areas {
+	char *start;
+	size_t stride;
+	/* under area_lock; read without it, for an area is never taken back */
+	uint32_t end;
+	uint64_t made[AREAS_MAX / 64];	/* a bit each */
+};
+extern struct percpu_areas percpu_areas SLUB_INTERNAL;
+
+/* acquire: pairs with the release in bit_set() */
+static inline bool area_bit_is_set(const uint64_t *map, uint32_t cid)
+{
+	return __atomic_load_n(&map[cid / 64], __ATOMIC_ACQUIRE) >> cid % 64 & 1;
+}
+
+/* Where that of CPU number @cid is, or will be. */
+static inline char *area_at(uint32_t cid)
+{
+	return percpu_areas.start + (size_t)cid * percpu_areas.stride;
+}
+
 /* The area of CPU number @cid if it has been made, else NULL. */
-char *percpu_area(uint32_t cid);
+static inline char *percpu_area(uint32_t cid)
+{
+	return cid < AREAS_MAX && area_bit_is_set(percpu_areas.made, cid) ? area_at(cid) : NULL;
+}
+
 /* One past the highest CPU number that has an area. */
-uint32_t percpu_areas_end(void);
+static inline uint32_t percpu_areas_end(void)
+{
+	return __atomic_load_n(&percpu_areas.end, __ATOMIC_ACQUIRE);
+}
 /*
  * The same, also of a CPU that has not run: its area has memory for copies of what programs
  * allocate, and no lists.

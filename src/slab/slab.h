@@ -439,7 +439,7 @@ static inline struct slub_cache *cache_next(const struct slub_cache *cache)
 	return __atomic_load_n(&cache->next, __ATOMIC_ACQUIRE);
 }
 
-void slab_init(uint32_t nr_nodes, const struct os_cpus *cpus);
+void slab_init(uint32_t nr_nodes);
 
 /* pin.c */
 /*
@@ -458,8 +458,13 @@ void *cache_alloc_sized(struct slub_cache *cache, size_t bytes);
 size_t cache_object_bytes(const struct slub_cache *cache, const void *object);
 void cache_free(struct slub_cache *cache, void *object);
 /* Frees what signal handlers could not; with no lock held. */
-void cache_free_postponed(void);
+cold void cache_free_all_postponed(void);
 extern void *cache_postponed SLUB_INTERNAL;	/* atomic; NULL: nothing */
+static inline void cache_free_postponed(void)
+{
+	if (unlikely(__atomic_load_n(&cache_postponed, __ATOMIC_RELAXED) != NULL))
+		cache_free_all_postponed();
+}
 /*
  * Was it refused on purpose (letter A), so that nothing is to be tried again, nor the reserve?
  * cache_refused() is asked once, where the request ends; until then all of its tries fail.

@@ -7,28 +7,8 @@
 #include "debug/mailbox.h"
 #include "slab/hardened/hardened.h"
 #include "slab/core/key.h"
+#include "slab/core/state.h"
 #include "slab/slab.h"
-
-#define STATE_FROZEN (1ul << 63)
-#define STATE_LISTED (1ul << 62)
-#define STATE_OBJECTS_SHIFT 30
-#define STATE_COUNT_MASK ((1ul << 30) - 1)
-
-static inline uint32_t state_inuse(struct double_word state)
-{
-	return (uint32_t)(state.second & STATE_COUNT_MASK);
-}
-
-static inline uint32_t state_objects(struct double_word state)
-{
-	return (uint32_t)(state.second >> STATE_OBJECTS_SHIFT &
-			  STATE_COUNT_MASK);
-}
-
-static inline uintptr_t state_make(uint32_t objects, uintptr_t bits)
-{
-	return (uintptr_t)objects << STATE_OBJECTS_SHIFT | bits;
-}
 
 static inline void **link_of(const struct slub_cache *cache, void *object)
 {
@@ -55,7 +35,7 @@ static inline bool link_is_sound(const struct slub_cache *cache,
 	       cache_is_at_object(cache, next);
 }
 
-/* flush.c: the same with a look at what comes. */
+/* suspect.c: the same with a look at what comes. */
 void *chain_next_sound(const struct slub_cache *cache, void *object);
 
 /* What follows @object in its chain. */
@@ -124,7 +104,7 @@ static inline uint32_t chain_length(const struct slub_cache *cache)
 	return list_given(capacity_now(cache));
 }
 
-/* geometry.c: the main list was found empty */
+/* alloc.c: the main list was found empty */
 void capacity_grow(struct slub_cache *cache);
 /* All lists are empty: they are not to get longer than the budget allows now. */
 void capacity_fit(struct slub_cache *cache);
@@ -139,49 +119,6 @@ static inline void capacity_decay(struct slub_cache *cache,
 		__atomic_store_n(&cache->capacity_now, n - n / 16,
 				 __ATOMIC_RELAXED);
 }
-
-/*
- * The double word of a slab that nobody else can change; walks look at its counters
- * all the same.
- */
-static inline void slab_state_set(struct page *slab, uintptr_t first,
-				  uintptr_t second)
-{
-	struct double_word *state = page_state(slab);
-
-	__atomic_store_n(&state->first, first, __ATOMIC_RELAXED);
-	__atomic_store_n(&state->second, second, __ATOMIC_RELAXED);
-}
-
-/* Of the objects that were carved; under the node's lock, or as above. */
-static inline void slab_count_set(struct page *slab, uint32_t count)
-{
-	__atomic_store_n(&slab->count, count, __ATOMIC_RELAXED);
-}
-
-/* ... and as a thread without the lock sees it. */
-static inline uint32_t slab_count_read(const struct page *slab)
-{
-	return __atomic_load_n(&slab->count, __ATOMIC_RELAXED);
-}
-
-/* The counters alone: no lock bit is taken for a hint, and the slab may be gone. */
-static inline struct double_word counters_of(struct page *slab)
-{
-	struct double_word state = {
-		0, __atomic_load_n(&page_state(slab)->second, __ATOMIC_RELAXED)
-	};
-
-	return state;
-}
-
-/* update.c: the double word of a slab */
-struct double_word slab_read(struct page *slab);
-/* As double_word_exchange(); under the lock bit in layout lock56. */
-bool slab_update(struct page *slab, struct double_word *old,
-		 struct double_word new);
-/* In a forked child: frees lock bits whose holders did not come along. */
-void slab_update_after_fork(void);
 
 /* alloc.c, free.c: chains between a CPU and what is behind it */
 void *chain_fetch(struct slub_cache *cache, struct cache_node *node,
@@ -354,7 +291,11 @@ void barns_after_fork(void);
 
 /* geometry.c: order, objects, lists; from size, object_size, link */
 void cache_choose_geometry(struct slub_cache *cache, uint32_t sheaf_length);
-uint32_t slab_nr_nodes(void);
+extern uint32_t slab_nodes SLUB_INTERNAL;	/* const after start */
+static inline uint32_t slab_nr_nodes(void)
+{
+	return slab_nodes;
+}
 
 extern struct lock cache_lock SLUB_INTERNAL;
 

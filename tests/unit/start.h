@@ -102,7 +102,7 @@ inline void slab(size_t reserve, size_t retain, uint32_t nr_nodes = 1)
 
 	os_cpus_read(&cpus);
 	page(reserve, retain, nr_nodes);
-	slab_init(nr_nodes, &cpus);
+	slab_init(nr_nodes);
 }
 
 /* Keeps the calling thread where it is: its CPU number then stays the same. */

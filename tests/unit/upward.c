@@ -16,14 +16,6 @@ __attribute__((__weak__)) bool slub_start(void)
 	return true;
 }
 
-/* What src/without.c makes of malloc() in a group; below malloc nobody asks. */
-extern void *slow_alloc(size_t bytes);
-__attribute__((__weak__)) void *slow_alloc(size_t bytes)
-{
-	(void)bytes;
-	return NULL;
-}
-
 /* In a test of slab every object has a cache; lower layers have none. */
 extern __attribute__((__weak__)) void slub_cache_free(struct slub_cache *,
 							   void *);

@@ -6,17 +6,6 @@
  */
 #include "slab/slab_internal.h"
 
-/* Out of line: it is asked in many places. */
-void *chain_next_sound(const struct slub_cache *cache, void *object)
-{
-	void *next = *link_of(cache, object);
-
-	if (next && link_is_in_object(cache->link) && !cache->debug &&
-	    unlikely(!link_is_sound(cache, next)))
-		return chain_damaged(cache, object);
-	return next;
-}
-
 #define GROUPS 16
 
 struct group {

@@ -205,7 +205,7 @@ bool cache_free_kept(struct slub_cache *cache, void *object)
  * and empty every CPU's lists for it, which may postpone others: with signals under
  * backend thread a program stood still for minutes.
  */
-cold static void free_all_postponed(void)
+void cache_free_all_postponed(void)
 {
 	void *object = stack_take(&cache_postponed);
 
@@ -219,10 +219,4 @@ cold static void free_all_postponed(void)
 		free_marked(cache, object);
 		object = next;
 	}
-}
-
-void cache_free_postponed(void)
-{
-	if (unlikely(!stack_is_empty(&cache_postponed)))
-		free_all_postponed();
 }

@@ -26,22 +26,13 @@
 /* SLUB_MODE=compact: so many times fewer objects to a slab, and bytes to a list. */
 #define COMPACT_SHARE 4
 
-#define LIST_OBJECTS_MIN 16
 #define LIST_OBJECTS_MAX 2048
-/* Above this, a list of LIST_OBJECTS_MIN would hold too many bytes. */
-#define LIST_MIN_UP_TO ((size_t)32 << 10)
 
-static uint32_t node_count = 1;	/* const after start */
+uint32_t slab_nodes = 1;
 
-void slab_init(uint32_t nr_nodes, const struct os_cpus *cpus)
+void slab_init(uint32_t nr_nodes)
 {
-	node_count = nr_nodes;
-	(void)cpus;
-}
-
-uint32_t slab_nr_nodes(void)
-{
-	return node_count;
+	slab_nodes = nr_nodes;
 }
 
 static bool is_compact(void)
@@ -89,54 +80,11 @@ static bool lists_can_be_settled(void)
 	       !SLUB_CONFIG_HARDENED;
 }
 
-/*
- * Lists are short at first.  One that is found empty gets longer by a quarter, one
- * that is flushed shorter by a sixteenth.  All lists of one size may hold a part of
- * the budget for free memory.
- */
+/* Lists are short at first; alloc.c says how they grow. */
 #define FIRST_BYTES ((size_t)8 << 10)
 #define FIRST_BYTES_LARGE ((size_t)64 << 10)
 #define FIRST_OBJECTS 8
 #define FIRST_OBJECTS_LARGE 2
-#define BUDGET_SHARE 16
-#define GROW_SHARE 4
-
-/* By what the process may hold now. */
-static int32_t capacity_most(const struct slub_cache *cache)
-{
-	size_t least = cache->size > LIST_MIN_UP_TO ? 2 :
-		       is_compact() ? FIRST_OBJECTS : LIST_OBJECTS_MIN;
-	size_t cpus = max_size(percpu_areas_end(), 1);
-	size_t bytes = page_budget() / BUDGET_SHARE / cpus;
-
-	return (int32_t)min_size(max_size(bytes / cache->size, least),
-				 (size_t)cache->capacity);
-}
-
-static void capacity_set(struct slub_cache *cache, int32_t n)
-{
-	__atomic_store_n(&cache->capacity_now, n, __ATOMIC_RELAXED);
-}
-
-void capacity_grow(struct slub_cache *cache)
-{
-	int32_t n = capacity_now(cache), most;
-
-	if (n >= cache->capacity)
-		return;
-	most = capacity_most(cache);
-	n += n / GROW_SHARE + 1;
-	if (n <= most)
-		capacity_set(cache, n);
-}
-
-void capacity_fit(struct slub_cache *cache)
-{
-	int32_t most = capacity_most(cache);
-
-	if (capacity_now(cache) > most && !cache->has_sheaf_length)
-		capacity_set(cache, most);
-}
 
 /* What the lists of a new cache may hold. */
 static int32_t capacity_first(const struct slub_cache *cache, bool in_object)

@@ -32,6 +32,14 @@ void partial_remove(struct cache_node *node, struct page *slab)
 	nr_partial_add(node, -1);
 }
 
+void slab_update_failed(struct page *slab)
+{
+	const struct slub_cache *cache = cache_of(page_address(slab));
+
+	if (cache)
+		stat_add(cache, STAT_CMPXCHG_DOUBLE_FAIL);
+}
+
 /* ---- slabs come and go; no lock held ---- */
 
 /* Slabs of a cache that has come to stay: the next will be filled too. */

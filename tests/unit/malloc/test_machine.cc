@@ -37,7 +37,9 @@ uint32_t os_nodes_read(void)
 }
 
 /* Each refill is of the next node. */
-uint32_t os_node_current(void)
+uint32_t os_nr_nodes = 2;	/* any but one: it is asked */
+
+uint32_t os_node_ask(void)
 {
 	return __atomic_fetch_add(&turn, 1, __ATOMIC_RELAXED) % nr_nodes;
 }

@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Changing a slab's {freelist, counters} as one: by a double-word
- * compare-exchange, or under a lock bit in the descriptor's flags (layout
- * lock56, the kernel's answer for CPUs without the instruction).
+ * Changing a slab's state under a lock bit in the descriptor's flags: layout
+ * lock56, the kernel's answer for CPUs without a double-word compare-exchange.
  *
  * The lock bit is not a struct lock: it may be taken under a node's lock, is
  * held for a handful of instructions and waits for nothing.  locks_held
  * covers it all the same, so a signal handler keeps off.
  */
 #include "slab/slab_internal.h"
-
-cold static void count_failure(struct page *slab)
-{
-	const struct slub_cache *cache = cache_of(page_address(slab));
-
-	if (cache)
-		stat_add(cache, STAT_CMPXCHG_DOUBLE_FAIL);
-}
 
 #if SLUB_CONFIG_LAYOUT == 2
 
@@ -56,7 +47,7 @@ struct double_word slab_read(struct page *slab)
 }
 
 bool slab_update(struct page *slab, struct double_word *old,
-		 struct double_word new)
+		 struct double_word new_state)
 {
 	struct double_word *state = page_state(slab);
 	bool same;
@@ -66,14 +57,14 @@ bool slab_update(struct page *slab, struct double_word *old,
 	same = state->first == old->first && state->second == old->second;
 	if (same) {
 		/* This order: see slab_repair(). */
-		*(volatile uintptr_t *)&state->first = new.first;
-		*(volatile uintptr_t *)&state->second = new.second;
+		*(volatile uintptr_t *)&state->first = new_state.first;
+		*(volatile uintptr_t *)&state->second = new_state.second;
 	} else {
 		*old = *state;
 	}
 	slab_unlock(slab);
 	if (unlikely(!same))
-		count_failure(slab);
+		slab_update_failed(slab);
 	return same;
 }
 
@@ -102,33 +93,6 @@ void slab_update_after_fork(void)
 }
 
 #else
-
-struct double_word slab_read(struct page *slab)
-{
-	struct double_word *state = page_state(slab);
-	struct double_word now;
-
-	/*
-	 * May be torn: the exchange that follows finds out.  Acquire: pairs with
-	 * slab_update().  A thread that learns by the counters alone that the last object has
-	 * come back gives the pages away (slab_is_empty()), and one that takes one off the
-	 * freelist reads its link first (move.c); the object may have come back
-	 * without the lock that they hold.
-	 */
-	now.second = __atomic_load_n(&state->second, __ATOMIC_ACQUIRE);
-	now.first = __atomic_load_n(&state->first, __ATOMIC_ACQUIRE);
-	return now;
-}
-
-bool slab_update(struct page *slab, struct double_word *old,
-		 struct double_word new)
-{
-	inject(INJECT_update);
-	if (likely(double_word_exchange(page_state(slab), old, new)))
-		return true;
-	count_failure(slab);
-	return false;
-}
 
 void slab_update_after_fork(void)
 {

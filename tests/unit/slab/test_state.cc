@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/core/update.c: the double word of a slab changes as one, in odd and even descriptors. */
+/* slab/core/state.h: the double word of a slab changes as one, in odd and even descriptors. */
 #include <atomic>
 #include <gtest/gtest.h>
 #include <thread>
