@@ -59,21 +59,18 @@ void lock_wake(struct lock *lock)
 }
 
 /*
- * Waits of fork for all its locks together: 5,000 times 50 us, and the time that the
- * kernel adds.  A holder that has been preempted comes back within that.  A handler that
- * interrupted a holder gives up earlier: then a fork that waits for that lock gets it.
+ * A fork waits for a lock as any other thread does.  One in a handler that interrupted a
+ * holder waits for all its locks together so many times 50 us, and the time that the kernel
+ * adds: another thread that forks may have them, and wait for the interrupted one.
  */
-#define FORK_PATIENCE 5000
-#define FORK_PATIENCE_OF_HOLDER 200
+#define FORK_WAITS 0
+#define FORK_PATIENCE 200
+#define FORK_TORN UINT16_MAX	/* this fork could not have one of the locks */
 #define FORK_WAIT_NS 50000
-/* Instead of waits: this fork could not have one of the locks. */
-#define FORK_TORN UINT16_MAX
 
 void lock_fork_begin(void)
 {
-	slub_thread.fork_patience = slub_thread.locks_held ?
-					    FORK_PATIENCE_OF_HOLDER :
-					    FORK_PATIENCE;
+	slub_thread.fork_patience = slub_thread.locks_held ? FORK_PATIENCE : FORK_WAITS;
 }
 
 bool lock_fork_is_whole(void)
@@ -81,10 +78,31 @@ bool lock_fork_is_whole(void)
 	return slub_thread.fork_patience != FORK_TORN;
 }
 
-static void fork_wait(void)
+static bool lock_try(struct lock *lock, uint32_t self)
 {
-	slub_thread.fork_patience--;
-	sys_sleep_ns(FORK_WAIT_NS);
+	uint32_t old = 0;
+
+	return __atomic_compare_exchange_n(&lock->word, &old, self, false,
+					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+/* In a handler.  False: the lock was not to be had in time. */
+static bool lock_try_for_a_while(struct lock *lock, uint32_t self)
+{
+	for (int tries = 0; !lock_try(lock, self); tries++) {
+		if (tries < SPIN_TRIES) {
+			cpu_relax();
+			continue;
+		}
+		if (!lock_fork_is_whole())
+			return false;
+		if (--slub_thread.fork_patience == 0) {
+			slub_thread.fork_patience = FORK_TORN;
+			return false;
+		}
+		sys_sleep_ns(FORK_WAIT_NS);
+	}
+	return true;
 }
 
 void lock_acquire_for_fork(struct lock *lock)
@@ -96,22 +114,13 @@ void lock_acquire_for_fork(struct lock *lock)
 		return;
 	}
 	slub_thread.locks_held++;
-	for (int tries = 0;; tries++) {
-		uint32_t old = 0;
-
-		if (__atomic_compare_exchange_n(&lock->word, &old, self, false,
-						__ATOMIC_ACQUIRE,
-						__ATOMIC_RELAXED))
-			return;
-		if (tries < SPIN_TRIES)
-			cpu_relax();
-		else if (slub_thread.fork_patience && lock_fork_is_whole())
-			fork_wait();
-		else
-			break;
+	compiler_barrier();
+	if (slub_thread.fork_patience != FORK_WAITS) {
+		if (!lock_try_for_a_while(lock, self))
+			slub_thread.locks_held--;
+	} else if (!lock_try(lock, self)) {
+		lock_wait(lock, self);
 	}
-	slub_thread.locks_held--;
-	slub_thread.fork_patience = FORK_TORN;
 }
 
 void lock_release_after_fork(struct lock *lock, bool in_child)

@@ -15,10 +15,10 @@
  * Only the fork handler takes several, in the order of their list.  By LOCK-1
  * nobody it waits for is waiting for it, with one exception: a signal handler
  * that interrupted the holder of a lock and forks, while another thread
- * forks too.  So the fork handler waits for a while only, and then forks
- * without the lock; its holder may have been in the middle of a change.
+ * forks too.  So a fork in such a handler waits for a while only, and then goes
+ * on without the lock; every other fork waits until it has all of them.
  *
- *   LOCK-4  a child that was made so keeps all locks of its fork for ever:
+ *   LOCK-4  the child of a fork that went on without a lock keeps all locks of its fork for ever:
  *           like a handler, it takes none (LOCK-2), and looks at nothing that
  *           a lock protects (docs/internals/locking.md).
  */
@@ -82,9 +82,9 @@ static inline bool lock_is_mine(const struct lock *lock)
 /* To be called before the first lock_acquire_for_fork() of a fork. */
 void lock_fork_begin(void);
 /*
- * For fork only: takes @lock, unless this thread already holds it or it cannot
- * be had in time.  Half a second is spent on all locks, and some hundredths
- * by a handler that interrupted the holder of one.
+ * For fork only: takes @lock, unless this thread already holds it.  A handler that
+ * interrupted the holder of a lock spends some hundredths of a second on all of its locks,
+ * and goes on without those that it could not have.
  */
 void lock_acquire_for_fork(struct lock *lock);
 /* From there on: were all of them to be had?  If not, the child is one of LOCK-4. */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fork cannot have one of the library's locks: its holder waits for this very fork, as a handler
- * does that interrupted the holder and forks too.  In the child malloc works or says no (LOCK-4).
+ * A handler that interrupted the holder of a lock forks, and cannot have another of the library's
+ * locks: in the child malloc works or says no (LOCK-4).  Any other fork waits for it.
  */
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <gtest/gtest.h>
 #include <malloc.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <thread>
 #include <unistd.h>
@@ -104,6 +106,8 @@ TEST_P(fork_torn, the_child_takes_no_lock)
 	});
 	while (sem_wait(&held))
 		continue;
+	struct lock own = LOCK_INIT;
+	lock_acquire(&own);
 	pid_t pid = fork();
 	if (!pid) {
 		int status = be_child();
@@ -111,6 +115,7 @@ TEST_P(fork_torn, the_child_takes_no_lock)
 		/* What runs at exit has to do without, too. */
 		exit(status);
 	}
+	lock_release(&own);
 	sem_post(&over);
 	holder.join();
 	int status = harness::wait_for(pid);
@@ -124,6 +129,31 @@ TEST_P(fork_torn, the_child_takes_no_lock)
 	if (!pid)
 		_exit(slub_thread.locks_held ? 50 : use_malloc());
 	EXPECT_EQ(harness::wait_for(pid), 0);
+}
+
+/* The holder lets go when it sees the fork sleep at its lock. */
+TEST_P(fork_torn, an_ordinary_fork_waits_and_its_child_is_whole)
+{
+	struct lock *lock = GetParam();
+	auto *word = (uint32_t *)&lock->word;
+	std::atomic<bool> held{false}, over{false};
+	std::thread holder([&] {
+		lock_acquire(lock);
+		held = true;
+		while (!(__atomic_load_n(word, __ATOMIC_RELAXED) & LOCK_WAITERS) && !over)
+			sched_yield();
+		lock_release(lock);
+	});
+	while (!held)
+		sched_yield();
+	pid_t pid = fork();
+	if (!pid)
+		_exit(slub_thread.locks_held ? 60 : use_malloc());
+	over = true;
+	holder.join();
+	int status = harness::wait_for(pid);
+	EXPECT_EQ(status, 0) << harness::describe_status(status);
+	EXPECT_EQ(slub_thread.locks_held, 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(locks, fork_torn, testing::Values(&superblock_lock, &cache_lock));
