@@ -74,8 +74,7 @@ WITHOUT bool debug_free_foreign(const char *call, const void *ptr) { return fals
 
 /* ---- memory is short, or is to go back ---- */
 
-WITHOUT bool reclaim_more(int *priority) { return false; }
-WITHOUT bool reclaim_ask(size_t bytes) { return false; }
+WITHOUT bool reclaim_more(int *priority, size_t bytes) { return false; }
 WITHOUT void *cache_alloc_from_reserve(struct slub_cache *cache, unsigned int flags)
 {
 	return NULL;

@@ -162,17 +162,12 @@ bool debug_free_foreign(const char *call, const void *ptr);
 /* ---- memory is short, or is to go back ---- */
 
 /*
- * reclaim/run.c: for a request that failed.  Each call asks for more than the one before, so
- * that nobody loses all for one object.  @priority: RECLAIM_FIRST at first.  True: try again;
- * false: all was asked for.
+ * reclaim/run.c: for a request of @bytes that failed.  Each call asks for more than the one
+ * before, so that nobody loses all for one object; the last one asks what the program does
+ * about it.  @priority: RECLAIM_FIRST at first.  True: try again; false: all was in vain.
  */
 #define RECLAIM_FIRST 6
-bool reclaim_more(int *priority);
-/*
- * reclaim/group/handler.c: when that was in vain, what the program does about it.  True: try
- * once more.
- */
-bool reclaim_ask(size_t bytes);
+bool reclaim_more(int *priority, size_t bytes);
 /* slab/shadow/reserved.c: when all else has failed; NULL also without the right to it */
 void *cache_alloc_from_reserve(struct slub_cache *cache, unsigned int flags);
 /*

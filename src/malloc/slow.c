@@ -260,9 +260,7 @@ static cold void *alloc_after_reclaim(size_t bytes, size_t align,
 	if (slub_thread.locks_held || cache_refused() ||
 	    !large_is_possible(bytes, align))
 		return NULL;
-	while (!ptr && !cache_is_refused() && reclaim_more(&priority))
-		ptr = alloc_once(bytes, align, is_zero);
-	if (unlikely(!ptr && !cache_is_refused() && reclaim_ask(bytes)))
+	while (!ptr && !cache_is_refused() && reclaim_more(&priority, bytes))
 		ptr = alloc_once(bytes, align, is_zero);
 	if (ptr || cache_refused())
 		return ptr;

@@ -293,7 +293,6 @@ char *superblock_take(size_t n, size_t align, uint32_t node, bool is_block,
 void superblock_free(char *start, size_t n, bool is_dirty);
 /* The same under superblock_lock. */
 void superblock_free_locked(char *start, size_t n, bool is_dirty);
-/* In a child, under superblock_lock: what other threads' purges had taken is free. */
 /* Makes a run longer in place: superblocks behind it, if they are free. */
 bool superblock_extend(char *start, size_t n, size_t more);
 /* Purges free superblocks until at most @pages dirty pages are left. */
@@ -443,12 +442,9 @@ size_t page_nr_resident(void);
 bool page_group_is_close(void);
 /* @pages became resident: asks the layers above if the limit is near. */
 void page_tight_look(size_t pages);
-/* That was in vain just now; and: is it worth another try, for what came since? */
-void page_tight_in_vain(void);
-bool page_tight_has_grown(void);
 
 /*
- * growth.c: asks the layers above to free something before the system is asked
+ * Asks the layers above to free something before the system is asked
  * for more.  The hook is called with no lock held, and not from within itself,
  * and is told how many bytes are wanted; it returns true if it freed something.
  * SLUB_RECLAIM_RATE says how often a second.

@@ -184,4 +184,7 @@ bool group_is_protected(const struct slub_group *group);
 void group_fork_prepare(void);
 void group_fork_finish(bool in_child);
 
+/* group/handler.c: what the program itself can do when there is no memory; true: try again. */
+bool group_root_ask(size_t bytes);
+
 #endif

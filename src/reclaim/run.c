@@ -102,15 +102,22 @@ size_t reclaim_all(void)
 	return freed;
 }
 
-bool reclaim_more(int *priority)
+/* Behind the last walk. */
+#define PRIORITY_ASK (-1)
+
+bool reclaim_more(int *priority, size_t bytes)
 {
-	if (*priority < 0)
+	int now = *priority;
+
+	if (now < PRIORITY_ASK)
 		return false;
-	if (*priority > 0)
-		reclaim_run(*priority);
+	--*priority;
+	if (now == PRIORITY_ASK)
+		return group_root_ask(bytes);
+	if (now > 0)
+		reclaim_run(now);
 	else
 		reclaim_all();
-	(*priority)--;
 	return true;
 }
 

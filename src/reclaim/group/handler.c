@@ -86,7 +86,7 @@ bool group_handler_ask(struct slub_group *group, size_t bytes)
 }
 
 /* The root's, for it is above all of the process; it is never destroyed. */
-cold bool reclaim_ask(size_t bytes)
+cold bool group_root_ask(size_t bytes)
 {
 	struct slub_group *root = group_root_if_made();
 

@@ -79,9 +79,8 @@ void *cache_alloc_reserve(struct slub_cache *cache, unsigned int flags)
 
 	if (likely(object) || slub_thread.locks_held)
 		return object;
-	while (!object && !cache_is_refused() && reclaim_more(&priority))
-		object = cache_alloc(cache);
-	if (unlikely(!object && !cache_is_refused() && reclaim_ask(cache->object_size)))
+	while (!object && !cache_is_refused() &&
+	       reclaim_more(&priority, cache->object_size))
 		object = cache_alloc(cache);
 	if (object || cache_refused())
 		return object;
