@@ -241,9 +241,9 @@ static void kept_flush(uint32_t node, uint32_t class)
 	}
 }
 
-void quick_flush(void)
+void quick_flush_all(void)
 {
-	if (!quick_nr_pages() || slub_thread.locks_held)
+	if (slub_thread.locks_held)
 		return;
 	for (uint32_t n = 0; n < nr_zones; n++) {
 		for (uint32_t c = 0; c < KEPT_CLASSES; c++)

@@ -79,7 +79,12 @@ size_t quick_round(size_t pages);
 /* Keeps @block; false: it is not to be kept, and the caller's. */
 bool quick_free(void *block, size_t pages, uint32_t node);
 /* Gives all of it back to the zones; does nothing while a lock is held. */
-void quick_flush(void);
+void quick_flush_all(void);
+static inline void quick_flush(void)
+{
+	if (quick_nr_pages())
+		quick_flush_all();
+}
 
 /* budget.c */
 /*

@@ -36,7 +36,7 @@ static size_t area_units;
 static size_t hint[HINTS];
 static size_t general_bytes;	/* allocated, slots apart */
 static size_t touched_units;	/* above it, every area is still zero */
-static uint32_t slots_end = SLOT_BYTES;
+uint32_t percpu_slots_now = SLOT_BYTES;
 
 static size_t bitmap_bytes(size_t units)
 {
@@ -68,7 +68,7 @@ cold void percpu_alloc_exit(void)
 		os_unreserve(used, 2 * bitmap_bytes(area_units));
 	area_units = 0;
 	general_bytes = 0;
-	slots_end = SLOT_BYTES;
+	percpu_slots_now = SLOT_BYTES;
 }
 
 /* ---- bits ---- */
@@ -147,8 +147,8 @@ uint32_t percpu_alloc_slots(uint32_t nr)
 	unit = find_room(nr * align, align, align, end);
 	if (unit < end) {
 		take(unit, nr * align);
-		if (slots_end < (unit + nr * align) * UNIT)
-			__atomic_store_n(&slots_end,
+		if (percpu_slots_now < (unit + nr * align) * UNIT)
+			__atomic_store_n(&percpu_slots_now,
 					 (unit + nr * align) * UNIT,
 					 __ATOMIC_RELAXED);
 	}
@@ -189,11 +189,6 @@ void percpu_free_slots(uint32_t slot, uint32_t nr)
 	set_bits(first, false, slot / UNIT, 1);
 	set_bits(used, false, slot / UNIT, nr * SLOT_BYTES / UNIT);
 	lock_release(&area_lock);
-}
-
-uint32_t percpu_slots_end(void)
-{
-	return __atomic_load_n(&slots_end, __ATOMIC_RELAXED);
 }
 
 /* ---- everything else ---- */

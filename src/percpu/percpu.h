@@ -167,7 +167,11 @@ uintptr_t percpu_alloc(size_t size, size_t align);
 uint32_t percpu_alloc_slots(uint32_t nr);
 /* They are empty, and nobody uses them any more. */
 void percpu_free_slots(uint32_t slot, uint32_t nr);
-uint32_t percpu_slots_end(void);
+extern uint32_t percpu_slots_now SLUB_INTERNAL;
+static inline uint32_t percpu_slots_end(void)
+{
+	return __atomic_load_n(&percpu_slots_now, __ATOMIC_RELAXED);
+}
 
 /*
  * Called in every slow path, with no lock held: gives this thread its

@@ -35,7 +35,7 @@ static inline bool link_is_sound(const struct slub_cache *cache,
 	       cache_is_at_object(cache, next);
 }
 
-/* suspect.c: the same with a look at what comes. */
+/* alloc.c: the same with a look at what comes. */
 void *chain_next_sound(const struct slub_cache *cache, void *object);
 
 /* What follows @object in its chain. */

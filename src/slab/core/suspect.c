@@ -142,17 +142,6 @@ cold void *chain_damaged(const struct slub_cache *cache, void *object)
 	return NULL;
 }
 
-/* Out of line: it is asked in many places. */
-usual void *chain_next_sound(const struct slub_cache *cache, void *object)
-{
-	void *next = *link_of(cache, object);
-
-	if (next && link_is_in_object(cache->link) && !cache->debug &&
-	    unlikely(!link_is_sound(cache, next)))
-		return chain_damaged(cache, object);
-	return next;
-}
-
 /* The first @most objects of @chain; returns how many there are. */
 static uint32_t chain_look(struct slub_cache *cache, void *chain,
 			   uint32_t most)
