@@ -4,6 +4,9 @@
 # rest; it links only if the core calls nothing else but what base/features.h lists.
 
 set(SLUB_CORE_FOLDERS base arch os percpu page slab/core)
+if(SLUB_HARDENED)	# checks each object on the way
+	list(APPEND SLUB_CORE_FOLDERS slab/hardened)
+endif()
 set(SLUB_CORE_FILES slub.c
 	debug/misuse.c debug/foreign.c debug/maps.c debug/sink.c debug/stack.c debug/mailbox.c
 	malloc/fast.c malloc/slow.c malloc/sizeclass.c malloc/interpose.c)

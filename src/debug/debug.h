@@ -170,7 +170,12 @@ extern bool debug_calls_are_told SLUB_INTERNAL;
 /* May a block of @was not be freed as one of @call?  Not if a delete has looked before. */
 bool call_is_wrong(uint32_t was, enum alloc_call call);
 /* "new[]" */
-const char *call_name(enum alloc_call call);
+static inline const char *call_name(enum alloc_call call)
+{
+	if (call == CALL_MALLOC)
+		return "malloc";
+	return call == CALL_NEW ? "new" : "new[]";
+}
 
 struct track {
 	uintptr_t caller;	/* 0: never */

@@ -85,13 +85,6 @@ bool call_is_wrong(uint32_t was, enum alloc_call call)
 	       was <= CALL_NEW_MANY;
 }
 
-const char *call_name(enum alloc_call call)
-{
-	if (call == CALL_MALLOC)
-		return "malloc";
-	return call == CALL_NEW ? "new" : "new[]";
-}
-
 void track_now(struct track *track, const struct stack *stack)
 {
 	*track = (struct track){

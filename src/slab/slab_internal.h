@@ -350,6 +350,12 @@ static inline struct slub_cache *cache_shadow(const struct slub_cache *cache,
 	return __atomic_load_n(&cache->shadows[place], __ATOMIC_ACQUIRE);
 }
 
+/* The cache that a program knows: what this one stands for, or the cache itself. */
+static inline struct slub_cache *cache_original(struct slub_cache *cache)
+{
+	return cache && cache->root ? cache->root : cache;
+}
+
 /* Is it one that stands for another and has watched objects?  It stays what it is. */
 static inline bool cache_is_twin(const struct slub_cache *cache)
 {

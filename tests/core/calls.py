@@ -4,8 +4,8 @@
 
 The calls that base/features.h declares, the functions that src/without.c's OBJECT defines
 weakly and the table in docs/ARCHITECTURE.md are the same; and no file of the core includes a header
-of a feature, but for the hardened build, which is inline.  That the core calls nothing else
-the linker has seen: libslub-core.so is linked with -z defs.
+of a feature; of slab/hardened the header alone is looked at, which is inline everywhere.  That
+the core calls nothing else the linker has seen: libslub-core.so is linked with -z defs.
 """
 import glob
 import os
@@ -46,6 +46,7 @@ def included(root, core):
              for path in ([os.path.join(root, "src", part)] if part.endswith(".c") else
                           glob.glob(os.path.join(root, "src", part, "**", "*.[ch]"),
                                     recursive=True))]
+    paths = [path for path in paths if "/slab/hardened/" not in path]
     for path in paths + [os.path.join(root, "src", face) for face in FACES]:
         for name in re.findall(r'#\s*include\s+"([^"]+)"', read(path)):
             if not name.startswith(known) and name not in INLINE + FACES:

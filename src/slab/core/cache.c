@@ -310,6 +310,43 @@ struct slub_cache *cache_first(void)
 	return __atomic_load_n(&caches, __ATOMIC_ACQUIRE);
 }
 
+/* ---- slots of sampled allocations (slab/shadow/sample.c, slab/hardened) ---- */
+
+/* False: another thread was faster, and the cache has a slot by now. */
+static bool sample_slot_set(struct slub_cache *cache, uint32_t slot)
+{
+	uint32_t none = 0;
+
+	if (SLUB_CONFIG_HARDENED)
+		hardened_slot_made(cache, slot);
+	/* A thread that empties the CPUs' lists finds the cache by this entry. */
+	__atomic_store_n(&cache_slot_owner[slot / SLOT_BYTES], cache,
+			 __ATOMIC_RELEASE);
+	/* release: a thread that pops there finds the entry */
+	if (__atomic_compare_exchange_n(&cache->sample_slot, &none, slot, false,
+					__ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		return true;
+	__atomic_store_n(&cache_slot_owner[slot / SLOT_BYTES], NULL,
+			 __ATOMIC_RELEASE);
+	return false;
+}
+
+int sample_caches_prepare(struct slub_cache *caches, uint32_t nr)
+{
+	uint32_t slot;
+
+	if (__atomic_load_n(&caches[nr - 1].sample_slot, __ATOMIC_ACQUIRE))
+		return 0;
+	slot = percpu_alloc_slots(nr);
+	if (!slot)
+		return -28;	/* ENOSPC */
+	for (uint32_t i = 0; i < nr; i++) {
+		if (!sample_slot_set(&caches[i], slot + i * SLOT_BYTES))
+			percpu_free_slots(slot + i * SLOT_BYTES, 1);
+	}
+	return 0;
+}
+
 /* ---- a walk over all slabs, by the page map ---- */
 
 /*

@@ -45,6 +45,12 @@ static inline uint32_t cache_sample_slot(const struct slub_cache *cache)
 	return __atomic_load_n(&cache->sample_slot, __ATOMIC_ACQUIRE);
 }
 
+/*
+ * cache.c: gives @nr caches in a row, which live for ever, a sample slot each.  Returns
+ * 0, or -ENOSPC.
+ */
+int sample_caches_prepare(struct slub_cache *caches, uint32_t nr);
+
 /* atomic; sampling has been on, so there may be sampled blocks. */
 extern bool sample_was_on SLUB_INTERNAL;
 

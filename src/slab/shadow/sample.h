@@ -57,12 +57,6 @@ void sample_set(double mean_bytes, uint64_t seed);
 void sample_set_guard(uint64_t every, uint64_t seed);
 /* Allocations may be sampled for @use, or not. */
 void sample_switch_on(enum sample_use use, bool on);
-/*
- * Gives @nr caches in a row, which live for ever, a sample slot each.  Returns
- * 0, or -ENOSPC.
- */
-int sample_caches_prepare(struct slub_cache *caches, uint32_t nr);
-
 /* One from a program's cache.  NULL: it is not sampled; allocate as ever. */
 void *sample_alloc_typed(struct slub_cache *cache);
 /* The same for the profile only. */

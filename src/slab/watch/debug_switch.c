@@ -32,11 +32,6 @@ usual struct watch *watch_first(void)
 	return __atomic_load_n(&watches, __ATOMIC_ACQUIRE);
 }
 
-struct slub_cache *cache_original(struct slub_cache *cache)
-{
-	return cache && cache->root ? cache->root : cache;
-}
-
 /* A watch of @original by these letters; or one that is free, if NULL. */
 static struct watch *watch_find(const struct slub_cache *original,
 				uint32_t flags)

@@ -138,9 +138,7 @@ bool watched_for_some(const struct watched_visit *visit, char **at);
 
 /* debug_switch.c */
 struct watch *watch_first(void);
-/* The cache that a program knows: a twin's original, or the cache itself. */
-struct slub_cache *cache_original(struct slub_cache *cache);
-/* ... that a program asks for; NULL: it gave none. */
+/* The original of a cache that a program asks for; NULL: it gave none. */
 static inline struct slub_cache *cache_asked(const struct slub_cache *cache)
 {
 	return cache ? cache_original(cache_real(cache)) : NULL;
