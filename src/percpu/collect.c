@@ -160,20 +160,6 @@ static void collect_thread(const struct stopped *cpus,
 	lock_release(&area_lock);
 }
 
-static void collect_tid(char *area, struct collection *collection)
-{
-	struct slot *to = collection->lists + collection->nr_lists;
-
-	for (uint32_t i = 0; i < collection->nr_slots; i++) {
-		uint32_t slot = collection->start + i * SLOT_BYTES;
-
-		to[i] = (struct slot){ { NULL, 0, 0 }, { NULL, 0, 0 } };
-		to[i].main.head = percpu_tid_take(area, slot);
-		to[i].spare.head = percpu_tid_take(area, slot + SLOT_SPARE);
-	}
-	collection->nr_lists += collection->nr_slots;
-}
-
 static void collect_lock(char *area, struct collection *collection)
 {
 	lock_acquire(area_own_lock(area));
@@ -195,7 +181,7 @@ static void collect(const struct stopped *cpus, struct collection *collection)
 		return;
 	case BACKEND_TID:
 		for (uint32_t i = 0; i < cpus->nr; i++)
-			collect_tid(percpu_area(cpus->cids[i]), collection);
+			percpu_tid_collect(percpu_area(cpus->cids[i]), collection);
 		return;
 	case BACKEND_LOCK:
 		for (uint32_t i = 0; i < cpus->nr; i++)

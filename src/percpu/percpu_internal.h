@@ -36,9 +36,14 @@ int percpu_alloc_init(size_t area_bytes);
 void percpu_alloc_exit(void);
 /* area.c, under area_lock: makes @bytes of every area usable. */
 int percpu_commit(size_t bytes);
-/* Backend tid: takes a list of any area. */
-void *percpu_tid_take(char *area, uint32_t half);
+/* tid.c: percpu_pop() and its like under that backend */
+void *list_pop_tid(uint32_t slot, uintptr_t link);
+bool list_push_tid(uint32_t slot, void *object, uintptr_t link);
+void *list_take_tid(uint32_t half, int32_t room);
+bool list_put_tid(uint32_t half, void *chain, int32_t room);
 bool percpu_tid_push(uint32_t list, void *object, int32_t least);
+/* What lies in any CPU's @area. */
+void percpu_tid_collect(char *area, struct collection *collection);
 
 /* Backends thread and lock: the caller's area, its own until it leaves. */
 void *percpu_area_enter(void);
