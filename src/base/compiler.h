@@ -87,7 +87,6 @@
  */
 #define usual	__attribute__((section(".text.startup")))
 #define always_inline	inline __attribute__((always_inline))
-#define must_check	__attribute__((warn_unused_result))
 #define align_to(n)	__attribute__((aligned(n)))
 #define printf_like(a, b) __attribute__((format(printf, a, b)))
 

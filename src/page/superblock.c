@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define NR_MAX ((size_t)1 << (42 - SUPERBLOCK_SHIFT))
 /* How much is committed at a time. */
 #define GROW_MIN 4
 #define GROW_MAX 32

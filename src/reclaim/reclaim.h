@@ -294,16 +294,6 @@ static inline bool group_uncharge_fast(uint32_t owner, size_t bytes)
 	return true;
 }
 
-/*
- * What group_charge_fast() did has not happened.  The other way round there is
- * no such thing: what was given back may have been used by a handler, and bytes
- * below 0 mean something else (thread_stock.c).
- */
-static inline void group_undo_charge_fast(size_t bytes)
-{
-	thread_stock_add(group_thread.stock, (int64_t)bytes);
-}
-
 /* What @owner has in stock will be changed soon. */
 extern struct pool owner_pool SLUB_INTERNAL;
 static inline void group_prefetch(uint32_t owner)

@@ -203,7 +203,6 @@ static inline size_t limit_of(const struct slub_group *group,
 void kept_settle_here(void);
 /* The same of all; may sleep.  False: there was nothing. */
 bool kept_settle_all(void);
-void group_sleep(uint64_t ns);
 
 /* thread_stock.c */
 /* May @owner be charged out of this thread's stock?  Sees to it if need be. */
