@@ -119,9 +119,15 @@ static always_inline struct slot_check *slot_check(uintptr_t slot)
 /*
  * There a link within an object is encoded, as the kernel's: with a secret of
  * the cache, and with its own address, whose bytes are swapped so that its low
- * bits, which vary, meet the high ones of the pointer.  Links of pages and those
- * of lists beyond the slots are as they are.
+ * bits, which vary, meet the high ones of the pointer.  Then it is multiplied: a
+ * byte of the word that is overwritten changes all bits of the pointer above it, so
+ * that a link of which a part was overwritten is no address either.  Links of pages
+ * and those of lists beyond the slots are as they are.
  */
+#define LINK_ENCODE_BY UINT64_C(0xf1de83e19937733d)
+#define LINK_DECODE_BY UINT64_C(0x9e3779b97f4a7c15)
+_Static_assert(LINK_ENCODE_BY * LINK_DECODE_BY == 1, "the inverse");
+
 static always_inline uintptr_t link_key(uintptr_t slot, const void *place)
 {
 	return slot_check(slot)->secret ^ __builtin_bswap64((uintptr_t)place);
@@ -131,7 +137,14 @@ static always_inline uintptr_t link_key(uintptr_t slot, const void *place)
 static always_inline uintptr_t link_decode(uintptr_t slot, const void *place,
 					   const void *word)
 {
-	return (uintptr_t)word ^ link_key(slot, place);
+	return (uintptr_t)word * LINK_DECODE_BY ^ link_key(slot, place);
+}
+
+/* The word that says so at @place. */
+static always_inline uintptr_t link_encode(uintptr_t slot, const void *place,
+					   const void *next)
+{
+	return ((uintptr_t)next ^ link_key(slot, place)) * LINK_ENCODE_BY;
 }
 
 /* No address has anything in these 19 bits; NULL has not either. */

@@ -110,7 +110,7 @@ static always_inline bool tid_push(char *area, uint32_t slot, void *object,
 	do {
 		void **place = object_link(link, object);
 		uintptr_t next = link_is_encoded(slot, link) ?
-				 link_decode(slot, place,
+				 link_encode(slot, place,
 					     (void *)old.first) :
 				 old.first;
 

@@ -53,7 +53,7 @@ static inline void chain_set_next(const struct slub_cache *cache, void *object,
 	void **place = link_of(cache, object);
 
 	*place = chain_is_encoded(cache) ?
-			 (void *)link_decode(cache->list_slot, place, next) :
+			 (void *)link_encode(cache->list_slot, place, next) :
 			 next;
 }
 

@@ -76,7 +76,8 @@ static uintptr_t secret_of(size_t size)
 
 	free(first);
 	free(second);
-	return *(uintptr_t *)second ^ (uintptr_t)first ^ __builtin_bswap64((uintptr_t)second);
+	return *(uintptr_t *)second * 0x9e3779b97f4a7c15 ^ (uintptr_t)first ^
+	       __builtin_bswap64((uintptr_t)second);
 }
 
 /* A crime with a block of so many bytes; 0: it was noticed by nobody, here. */

@@ -92,6 +92,7 @@ _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 	RSEQ_POP_BY(entrance_, object_, slot_, t_,			\
 		    "add %[r], %[object], " place_ "\n\t"		\
 		    "ldr %[t], [%[r]]\n\t"				\
+		    "mul %[t], %[t], %[by]\n\t"			\
 		    "rev %[r], %[r]\n\t"				\
 		    "eor %[t], %[t], %[r]\n\t"				\
 		    "eor %[t], %[t], %[secret]\n\t"			\
@@ -100,6 +101,7 @@ _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 		    "b.ne %l[failed]\n\t"				\
 		    RSEQ_AHEAD,						\
 		    [secret] "r"(slot_check(slot_)->secret),		\
+		    [by] "r"(LINK_DECODE_BY),				\
 		    ## __VA_ARGS__)
 #define RSEQ_POP_IN(entrance_, object_, slot_, t_)			\
 	RSEQ_POP_AT(entrance_, object_, slot_, t_, "#0")
@@ -110,8 +112,10 @@ _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 	RSEQ_PUSH_BY(entrance_, object_, slot_, t_,			\
 		     "ldr %[t], [%[slot]]\n\t"				\
 		     "eor %[t], %[t], %[key]\n\t"			\
+		     "mul %[t], %[t], %[by]\n\t"			\
 		     "str %[t], [%[place]]\n\t",			\
-		     [place] "r"(place_), [key] "r"(link_key(slot_, place_)))
+		     [place] "r"(place_), [by] "r"(LINK_ENCODE_BY),	\
+		     [key] "r"(link_key(slot_, place_)))
 #define RSEQ_PUSH_IN(entrance_, object_, slot_, t_)			\
 	RSEQ_PUSH_AT(entrance_, object_, slot_, t_, object_)
 #define RSEQ_PUSH_LINK(object_, slot_, t_, link_)			\

@@ -53,7 +53,7 @@ static inline void plain_set_next(uintptr_t offset, uintptr_t link,
 	if (!link_is_encoded(offset, link))
 		*place = next;
 	else
-		*place = (void *)link_decode(offset, place, next);
+		*place = (void *)link_encode(offset, place, next);
 }
 
 static inline void *plain_pop(void *area, uintptr_t offset, uintptr_t link)

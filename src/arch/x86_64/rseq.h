@@ -90,15 +90,20 @@ _Static_assert(AREA_NUMBER == 28, "sequences spell it out");
 		RSEQ_POP_BY(entrance_, object_, slot_, t_,		\
 			    "leaq " place_ ", %[next]\n\t"		\
 			    "bswapq %[next]\n\t"			\
-			    "xorq " place_ ", %[next]\n\t"		\
 			    "xorq %[secret], %[next]\n\t"		\
+			    "movq " place_ ", %[t]\n\t"		\
+			    "imulq %[by], %[t]\n\t"			\
+			    "xorq %[t], %[next]\n\t"			\
 			    "movq %[next], %[t]\n\t"			\
 			    "rolq $16, %[t]\n\t"			\
 			    "testl $0x7ffff, %k[t]\n\t"			\
 			    "jnz %l[failed]\n\t"			\
-			    "prefetchw (%[next])\n\t", "%[next]",	\
+			    "prefetchw (%[next])\n\t"			\
+			    "prefetchw (%[next], %[tail])\n\t", "%[next]", \
 			    RSEQ_MORE([next] "=&r"(next_)),		\
 			    [secret] "r"(slot_check(slot_)->secret),	\
+			    [by] "r"(LINK_DECODE_BY),			\
+			    [tail] "r"((uintptr_t)slot_check(slot_)->tail), \
 			    ## __VA_ARGS__);				\
 	} while (0)
 #define RSEQ_POP_IN(entrance_, object_, slot_, t_)			\
@@ -110,8 +115,10 @@ _Static_assert(AREA_NUMBER == 28, "sequences spell it out");
 	RSEQ_PUSH_BY(entrance_, object_, slot_, t_,			\
 		     "movq (%[slot]), %[t]\n\t"				\
 		     "xorq %[key], %[t]\n\t"				\
+		     "imulq %[by], %[t]\n\t"				\
 		     "movq %[t], (%[place])\n\t",			\
-		     [place] "r"(place_), [key] "r"(link_key(slot_, place_)))
+		     [place] "r"(place_), [by] "r"(LINK_ENCODE_BY),	\
+		     [key] "r"(link_key(slot_, place_)))
 #define RSEQ_PUSH_IN(entrance_, object_, slot_, t_)			\
 	RSEQ_PUSH_AT(entrance_, object_, slot_, t_, object_)
 #define RSEQ_PUSH_LINK(object_, slot_, t_, link_)			\
