@@ -148,6 +148,12 @@ void *percpu_head(uint32_t slot)
 	return __atomic_load_n((void **)(area_now() + slot), __ATOMIC_RELAXED);
 }
 
+int32_t percpu_room_here(uint32_t slot)
+{
+	return __atomic_load_n(percpu_room((struct slot *)(area_now() + slot)),
+			       __ATOMIC_RELAXED);
+}
+
 SLUB_EXPORT int64_t slub_percpu_read(uintptr_t offset)
 {
 	return __atomic_load_n((int64_t *)(area_now() + offset),

@@ -263,6 +263,20 @@ bool hardened_may_call(const void *ptr, uint64_t call, const char *name)
 	return false;
 }
 
+void hardened_fill_far(void *object, size_t bytes)
+{
+	memset(object, 0, bytes);
+}
+
+bool hardened_fill_far_is_right(const char *object, size_t bytes)
+{
+	uint64_t all = word_load(object + bytes - 8);
+
+	for (size_t at = 8; at < bytes - 8; at += 8)
+		all |= word_load(object + at);
+	return !all;
+}
+
 void hardened_written(const struct slot_check *g, void *object)
 {
 	uintptr_t slot = (uintptr_t)g - (uintptr_t)slot_checks;
@@ -313,7 +327,13 @@ void hardened_carved(const struct slub_cache *cache, char *first, uint32_t nr)
 	}
 }
 
-void hardened_shuffle(void **objects, uint32_t nr)
+uint32_t hardened_random(uint32_t end)
+{
+	return (uint32_t)((random_next(&order_state) >> 32) * end >> 32);
+}
+
+/* Puts @nr pointers in random order. */
+static void shuffle(void **objects, uint32_t nr)
 {
 	/* Nobody sees what comes of it but by the order of addresses. */
 	uint64_t x = random_next(&order_state);
@@ -339,7 +359,7 @@ void *hardened_link(struct slub_cache *cache, char *first, uint32_t nr)
 
 		for (uint32_t i = 0; i < n; i++)
 			objects[i] = first + (size_t)(from + i) * cache->size;
-		hardened_shuffle(objects, n);
+		shuffle(objects, n);
 		for (uint32_t i = 0; i < n; i++) {
 			chain_set_next(cache, objects[i], chain);
 			chain = objects[i];

@@ -134,29 +134,38 @@ static always_inline void word_store(void *at, uint64_t word)
 	__builtin_memcpy(at, &word, sizeof(word));
 }
 
+/*
+ * The pad without a branch, for how long it is nobody can foretell: the word at pad_at() has
+ * bytes of the user's, as many as pad_shift() has bits, and then the pad.
+ */
+static always_inline size_t pad_at(const struct slot_check *g, size_t bytes)
+{
+	return min_size(bytes, g->tail - 8);
+}
+
+/* @word without its first @n bytes, in two steps: there may be 8 of them. */
+static always_inline uint64_t word_behind(uint64_t word, size_t n)
+{
+	return word >> 4 * n >> 4 * n;
+}
+
 /* Writes the pad behind the first @bytes of @object. */
 static always_inline void pad_write(const struct slot_check *g, char *object,
 				    size_t bytes)
 {
-	size_t room = g->tail - bytes;
-	char *last = object + g->tail - 8;
+	size_t at = pad_at(g, bytes), n = bytes - at;
+	uint64_t pad = TAIL_PAD << 4 * n << 4 * n;
+	uint64_t user = ~(UINT64_MAX << 4 * n << 4 * n);
 
-	if (likely(room >= 8))
-		word_store(object + bytes, TAIL_PAD);
-	else if (room)	/* not beyond the pad, where others may look */
-		word_store(last, (word_load(last) << 8 * room >> 8 * room) |
-				 TAIL_PAD << (64 - 8 * room));
+	word_store(object + at, (word_load(object + at) & user) | pad);
 }
 
 static always_inline bool pad_is_right(const struct slot_check *g,
 				       const char *object, size_t bytes)
 {
-	size_t room = g->tail - bytes;
+	size_t at = pad_at(g, bytes);
 
-	if (likely(room >= 8))
-		return word_load(object + bytes) == TAIL_PAD;
-	return !room || !((word_load(object + g->tail - 8) ^ TAIL_PAD) >>
-			  (64 - 8 * room));
+	return !word_behind(word_load(object + at) ^ TAIL_PAD, bytes - at);
 }
 
 /* @bytes of @object are its user's from here on. */
@@ -189,26 +198,60 @@ static always_inline bool tail_before_is_right(const struct slot_check *g,
 	       tail_read(g, place) <= g->tail;
 }
 
-/* The first @bytes of @object, which has 8 at the least, become 0. */
-static always_inline void fill_write(void *object, size_t bytes)
-{
-	if (likely(bytes >= 16)) {
-		typedef uint64_t pair __attribute__((vector_size(16),
-						     aligned(1), may_alias));
-		char *at = (char *)object, *last = at + bytes - 16;
+typedef uint64_t word_pair __attribute__((vector_size(16), aligned(1),
+					  may_alias));
 
-		for (; at < last; at += 16) {
-			*(pair *)at = (pair){ 0, 0 };
-			/* A call of memset() costs more than most objects have. */
-			__asm__("" : "+r"(at));
+/* hardened.c: the same for more than FILL_INLINE bytes */
+#define FILL_INLINE 128
+void hardened_fill_far(void *object, size_t bytes);
+bool hardened_fill_far_is_right(const char *object, size_t bytes);
+
+/*
+ * The first @bytes of the object at @start, which has 8 at the least, become 0.  From both
+ * ends: of the few branches most go the same way for a size, and a loop's last one does not.
+ */
+static always_inline void fill_write(void *start, size_t bytes)
+{
+	const word_pair zero = { 0, 0 };
+	char *object = (char *)start, *end = object + bytes;
+
+	if (bytes >= 64) {
+		if (unlikely(bytes > FILL_INLINE)) {
+			hardened_fill_far(object, bytes);
+			return;
 		}
-		*(pair *)last = (pair){ 0, 0 };
+#pragma GCC unroll 4
+		for (int i = 0; i < 4; i++) {
+			*(word_pair *)(object + 16 * i) = zero;
+			*(word_pair *)(end - 16 * i - 16) = zero;
+		}
+	} else if (bytes >= 32) {
+#pragma GCC unroll 2
+		for (int i = 0; i < 2; i++) {
+			*(word_pair *)(object + 16 * i) = zero;
+			*(word_pair *)(end - 16 * i - 16) = zero;
+		}
+	} else if (bytes >= 16) {
+		*(word_pair *)object = zero;
+		*(word_pair *)(end - 16) = zero;
 	} else if (bytes >= 8) {
 		word_store(object, 0);
-		word_store((char *)object + bytes - 8, 0);
-	} else if (bytes) {
+		word_store(end - 8, 0);
+	} else {
 		word_store(object, word_load(object) >> 8 * bytes << 8 * bytes);
 	}
+}
+
+/* What is not 0 of the @n pairs from @at on, and of the @n that end at @end. */
+static always_inline word_pair pairs_of(const char *at, const char *end, int n)
+{
+	word_pair all = { 0, 0 };
+
+#pragma GCC unroll 4
+	for (int i = 0; i < n; i++)
+		all |= *(const word_pair *)(at + 16 * i) |
+		       *(const word_pair *)(end - 16 * i - 16);
+	return all;
 }
 
 /*
@@ -218,19 +261,24 @@ static always_inline void fill_write(void *object, size_t bytes)
  */
 static always_inline bool fill_is_right(const char *object, size_t bytes)
 {
-	if (likely(bytes >= 24)) {
-		typedef uint64_t pair __attribute__((vector_size(16),
-						     aligned(1), may_alias));
-		const char *at = object + 8, *last = object + bytes - 16;
-		pair all = *(const pair *)last;
+	const char *at = object + 8, *end = object + bytes;
+	word_pair all;
 
-		for (; at < last; at += 16)
-			all |= *(const pair *)at;
-		return !(all[0] | all[1]);
+	if (bytes >= 8 + 64) {
+		if (unlikely(bytes > FILL_INLINE))
+			return hardened_fill_far_is_right(object, bytes);
+		all = pairs_of(at, end, 4);
+	} else if (bytes >= 8 + 32) {
+		all = pairs_of(at, end, 2);
+	} else if (bytes >= 8 + 16) {
+		all = pairs_of(at, end, 1);
+	} else if (bytes >= 16) {
+		return !(word_load(at) | word_load(end - 8));
+	} else {
+		return bytes <= 8 ||
+		       !(word_load(at) << (128 - 8 * bytes));
 	}
-	if (bytes >= 16)
-		return !(word_load(object + 8) | word_load(object + bytes - 8));
-	return bytes <= 8 || !(word_load(object + 8) << (128 - 8 * bytes));
+	return !(all[0] | all[1]);
 }
 
 /* hardened.c: a free object, its tail, or the link that led to it is not as it was left. */
@@ -442,8 +490,8 @@ int hardened_caches_prepare(struct slub_cache *caches, uint32_t nr);
 void *hardened_alloc_slow(struct slub_cache *cache);
 /* At exit: are the tails of all objects as they were written?  One that is not is reported. */
 void hardened_finish(void);
-/* Puts @nr pointers in random order. */
-void hardened_shuffle(void **objects, uint32_t nr);
+/* A random number below @end; 0 if that is 0. */
+uint32_t hardened_random(uint32_t end);
 /* @nr objects from @first on are carved; under the node's lock. */
 void hardened_carved(const struct slub_cache *cache, char *first, uint32_t nr);
 /* Links @nr new objects in random order; returns the first. */
