@@ -15,7 +15,8 @@
  * before it, as an order.  The pad is up to 16 bytes of FENCE_PAD, as far as the page goes.
  *
  * A block that is freed waits in a queue until others of so many bytes (option
- * large_quarantine) came behind it.  It keeps its memory meanwhile.
+ * large_quarantine) came behind it.  It keeps its memory meanwhile.  Then large.c keeps it,
+ * closed as it is, for the next request of its class: that opens what it asked for.
  *
  * Each fence is a mapping of its own to the kernel, and a process may have 65,530 mappings.
  * So at most FENCED_MAX blocks have a fence, and none where the kernel refuses it.
@@ -121,6 +122,17 @@ static bool may_fence(void)
 	return false;
 }
 
+bool fence_open(void *base, size_t pages)
+{
+	struct page *page = page_of(base);
+
+	if (!(page_flags_read(page) & PAGE_FENCED))
+		return true;
+	page_flags_write(page, 0);
+	__atomic_fetch_sub(&nr_fenced, 1, __ATOMIC_RELAXED);
+	return !os_protect(base, pages * PAGE_BYTES, true);
+}
+
 /* Back to where large.c has it from.  What the kernel does not open is lost. */
 static void give(void *base)
 {
@@ -128,13 +140,24 @@ static void give(void *base)
 	uint32_t flags = page_flags_read(page);
 	size_t pages = page->count;
 
-	page_flags_write(page, 0);
-	if (flags & PAGE_FENCED) {
-		__atomic_fetch_sub(&nr_fenced, 1, __ATOMIC_RELAXED);
-		if (os_protect(base, pages * PAGE_BYTES, true))
-			return;
-	}
-	large_give(base, pages, flags);
+	page_flags_write(page, flags & PAGE_FENCED);
+	if (!(flags & PAGE_RUN) &&
+	    quick_free(base, pages, flags >> 16 & 0xff))
+		return;
+	if (fence_open(base, pages))
+		large_give(base, pages, flags);
+}
+
+/* Its fences, where there may be one more; @base is open. */
+static uint32_t close_around(char *base, size_t front, size_t own)
+{
+	size_t open = front + own;
+
+	if (!may_fence())
+		return 0;
+	close_pages(base, front);
+	close_pages(base + open * PAGE_BYTES, page_of(base)->count - open);
+	return PAGE_FENCED;
 }
 
 void *fence_alloc(size_t bytes, size_t align, bool *is_zero)
@@ -150,18 +173,20 @@ void *fence_alloc(size_t bytes, size_t align, bool *is_zero)
 		base = large_take(all, align, is_zero);
 	if (!base)
 		return NULL;
+	ptr = base + front * PAGE_BYTES;
 	flags = page_flags_read(page_of(base)) & ~0xffffu;
 	large_entry_set(base, MAP_NONE);
-	ptr = base + front * PAGE_BYTES;
-	large_mark(ptr, own, flags >> 16 & 0xff, flags & PAGE_RUN);
-	page_flags_write(page_of(ptr), flags | TYPE_LARGE |
-				       order_of(front) << 8);
-	if (may_fence()) {
-		flags |= PAGE_FENCED;
-		close_pages(base, front);
-		close_pages(ptr + own * PAGE_BYTES,
-			    page_of(base)->count - front - own);
+	/* One that was kept closed has its fences; where it does not open it is another's. */
+	if (flags & PAGE_FENCED && os_protect(ptr, own * PAGE_BYTES, true)) {
+		page_flags_write(page_of(base), flags);
+		give(base);
+		return NULL;
 	}
+	large_mark(ptr, own, flags >> 16 & 0xff, flags & PAGE_RUN);
+	page_flags_write(page_of(ptr), (flags & ~PAGE_FENCED) | TYPE_LARGE |
+				       order_of(front) << 8);
+	if (!(flags & PAGE_FENCED))
+		flags |= close_around(base, front, own);
 	page_flags_write(page_of(base), flags);
 	large_ask(ptr, bytes);
 	return ptr;

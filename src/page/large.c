@@ -97,7 +97,7 @@ static void **kept_link(void *block)
 
 void *large_alloc_kept(size_t bytes)
 {
-	uint32_t node = os_node_current();
+	uint32_t node = os_node_current(), fenced = 0;
 	uint32_t class;
 	size_t pages = (bytes + PAGE_BYTES - 1) >> PAGE_SHIFT;
 	void *block, **head;
@@ -119,7 +119,12 @@ void *large_alloc_kept(size_t bytes)
 	lock_release(&quick_lock);
 	if (unlikely(!block))
 		return NULL;
+	if (SLUB_CONFIG_HARDENED)
+		fenced = page_flags_read(page_of(block)) & PAGE_FENCED;
 	large_mark(block, pages, node, false);
+	if (fenced)
+		page_flags_write(page_of(block),
+				 page_flags_read(page_of(block)) | fenced);
 	slab_tell(NULL);
 	return block;
 }
@@ -236,6 +241,8 @@ static void kept_flush(uint32_t node, uint32_t class)
 		if (!block)
 			return;
 		inject(INJECT_quick);
+		if (SLUB_CONFIG_HARDENED && !fence_open(block, pages))
+			continue;
 		/* It was counted when it came. */
 		large_release(block, pages, node);
 	}

@@ -141,6 +141,8 @@ void *fence_resize(void *ptr, size_t bytes);
 size_t fence_nr_pages(void);
 /* What waits goes; false: nothing did. */
 bool fence_flush(void);
+/* @base of @pages pages was kept, perhaps closed.  False: the kernel does not open it. */
+bool fence_open(void *base, size_t pages);
 
 /* Gives a block that no longer counts as a large one to its zone. */
 void large_release(void *block, size_t pages, uint32_t node);
