@@ -5,6 +5,7 @@ be neither unloaded nor written to in its text, and libslub.a defines no other g
 
 usage: abi_test.py LIBRARY ARCHIVE SYMBOLS"""
 
+import platform
 import re
 import subprocess
 import sys
@@ -76,6 +77,16 @@ class Shared(unittest.TestCase):
         headers = output("readelf", "--wide", "--program-headers", LIBRARY)
         tls = re.search(r"^ *TLS +\S+ +\S+ +\S+ +\S+ +(\S+)", headers, re.MULTILINE)
         self.assertLessEqual(int(tls.group(1), 16) if tls else 0, 256)
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "other landing pads")
+    def test_assembly_may_be_called_by_way_of_a_table(self):
+        """Where indirect branches are tracked, a function without endbr64 is SIGSEGV.  The
+        compiler writes it where it is asked to; functions in assembly have to have it."""
+        for name in ("dlopen", "vfork"):
+            code = output("objdump", "--disassemble=" + name, "--no-show-raw-insn", LIBRARY)
+            lines = [line for line in code.splitlines() if re.match(r" +[0-9a-f]+:\t", line)]
+            self.assertTrue(lines, name)
+            self.assertRegex(lines[0], r"\tendbr64\b", name)
 
 
 class Archive(unittest.TestCase):
