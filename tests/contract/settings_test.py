@@ -16,6 +16,7 @@ import unittest
 
 PROBE = ""
 STATIC_PROBE = ""
+LIBRARY = ""
 BACKENDS = {"rseq": 1, "thread": 2, "tid": 3, "lock": 4}
 HUGE = {"never": 0, "block": 1, "always": 2, "auto": 3}
 MIB = 1 << 20
@@ -174,6 +175,30 @@ class DataLimit(unittest.TestCase):
         self.assertEqual(self.start_under(1024)["range_bytes"], str(run()[0]["range_bytes"]))
 
 
+class NoRoom(unittest.TestCase):
+    """Too little address space: the library's start fails, and again at each request."""
+
+    def wrapped(self, kib):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("SLUB_")}
+        return subprocess.run(
+            ["sh", "-c", f"ulimit -v {kib}; LD_PRELOAD=$TESTED exec timeout 50 echo ran"],
+            env={**env, "LD_PRELOAD": "", "TESTED": LIBRARY, "SLUB_VERBOSE": "1"},
+            capture_output=True, text=True, timeout=60, check=False)
+
+    def test_a_wrapper_runs(self):
+        failed = 0
+        for kib in range(5000, 12000, 200):
+            done = self.wrapped(kib)
+            if "error while loading" in done.stderr or "cannot be preloaded" in done.stderr:
+                continue                # the loader found no room itself
+            lines = re.findall(r"(?m)^slub\[(\d+)\]: .*; allocations fail$", done.stderr)
+            failed += bool(lines)
+            self.assertEqual((done.returncode, done.stdout), (0, "ran\n"), done)
+            self.assertEqual(len(lines), len(set(lines)), "said once in each process")
+        if not failed:
+            self.skipTest("the loader needs more than the library")
+
+
 class Slabinfo(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp()
@@ -256,6 +281,5 @@ class SetUserId(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROBE, *rest = sys.argv[1:]
-    STATIC_PROBE = rest[0] if rest else ""
+    PROBE, STATIC_PROBE, LIBRARY = sys.argv[1:]
     unittest.main(argv=sys.argv[:1], verbosity=2)
