@@ -77,6 +77,8 @@ void holes_forget(const struct slub_cache *cache, struct page *slab);
 
 /* slab/idle/left.c: the heap is about to take another superblock for a slab */
 void slab_empty_left(void);
+/* As many objects of @cache as it asked for (cache->left_in) are back in their slabs. */
+void slab_left_look(struct slub_cache *cache);
 /* slab/slab_features.c: all lists are about to be emptied; what waits for readers may go, too */
 void slab_shrink_begins(void);
 

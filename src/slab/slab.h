@@ -218,6 +218,9 @@ struct slub_cache {
 	/* Chains that barns may take, and that they refused; barn.c */
 	uint32_t barn_credit;
 	uint32_t barn_refused;
+	/* objects that come back before slab_left_look(); an estimate */
+	uint32_t left_in;
+	_Atomic size_t left_most;
 	/* ---- under cache_lock ---- */
 	uint32_t state;		/* enum cache_state; read without the lock */
 	uint32_t users;		/* calls of slub_cache_create() that returned it */

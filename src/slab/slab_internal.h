@@ -108,6 +108,8 @@ static inline uint32_t chain_length(const struct slub_cache *cache)
 void capacity_grow(struct slub_cache *cache);
 /* All lists are empty: they are not to get longer than the budget allows now. */
 void capacity_fit(struct slub_cache *cache);
+/* geometry.c: the program is done with what it has: as short as those of a new cache */
+void capacity_restart(struct slub_cache *cache);
 
 static inline void capacity_decay(struct slub_cache *cache,
 				  const struct cache_node *node)

@@ -20,6 +20,17 @@ static void postpone(struct slub_cache *cache, void *object)
 	stack_push(&cache_postponed, object, link);
 }
 
+/* @nr objects went to slabs: the program may be done with this cache's. */
+static void count_given(struct slub_cache *cache, uint32_t nr)
+{
+	uint32_t left = __atomic_load_n(&cache->left_in, __ATOMIC_RELAXED);
+
+	if (likely(left > nr))
+		__atomic_store_n(&cache->left_in, left - nr, __ATOMIC_RELAXED);
+	else
+		slab_left_look(cache);
+}
+
 bool chain_give(struct slub_cache *cache, void *chain, uint32_t nr)
 {
 	if (barn_put(cache, chain, nr)) {
@@ -27,7 +38,7 @@ bool chain_give(struct slub_cache *cache, void *chain, uint32_t nr)
 		return true;
 	}
 	stat_add(cache, STAT_FREE_FLUSH);
-	chain_settled_to_slabs(cache, chain);
+	count_given(cache, chain_settled_to_slabs(cache, chain));
 	return false;
 }
 

@@ -98,6 +98,14 @@ static int32_t capacity_first(const struct slub_cache *cache, bool in_object)
 	return (int32_t)min_size(n, (size_t)cache->capacity);
 }
 
+void capacity_restart(struct slub_cache *cache)
+{
+	if (!cache->has_sheaf_length)
+		__atomic_store_n(&cache->capacity_now,
+				 capacity_first(cache, link_is_in_object(cache->link)),
+				 __ATOMIC_RELAXED);
+}
+
 /* Pages of a slab, objects in it, and where their owners are. */
 static void choose_slab(struct slub_cache *cache, bool in_object)
 {
