@@ -176,11 +176,16 @@ void *fence_alloc(size_t bytes, size_t align, bool *is_zero)
 	ptr = base + front * PAGE_BYTES;
 	flags = page_flags_read(page_of(base)) & ~0xffffu;
 	large_entry_set(base, MAP_NONE);
-	/* One that was kept closed has its fences; where it does not open it is another's. */
+	/* One that was kept closed has its fences. */
 	if (flags & PAGE_FENCED && os_protect(ptr, own * PAGE_BYTES, true)) {
-		page_flags_write(page_of(base), flags);
-		give(base);
-		return NULL;
+		/* That takes more mappings than there may be, and all of it none. */
+		if (os_protect(base, page_of(base)->count * PAGE_BYTES, true)) {
+			page_flags_write(page_of(base), flags);
+			give(base);
+			return NULL;
+		}
+		__atomic_fetch_sub(&nr_fenced, 1, __ATOMIC_RELAXED);
+		flags &= ~PAGE_FENCED;
 	}
 	large_mark(ptr, own, flags >> 16 & 0xff, flags & PAGE_RUN);
 	page_flags_write(page_of(ptr), (flags & ~PAGE_FENCED) | TYPE_LARGE |
