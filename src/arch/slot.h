@@ -121,7 +121,7 @@ static always_inline struct slot_check *slot_check(uintptr_t slot)
  * the cache, and with its own address, whose bytes are swapped so that its low
  * bits, which vary, meet the high ones of the pointer.  Then it is multiplied: a
  * byte of the word that is overwritten changes all bits of the pointer above it, so
- * that a link of which a part was overwritten is no address either.  Links of pages
+ * that a link is no address either if a part was overwritten.  Links of pages
  * and those of lists beyond the slots are as they are.
  */
 #define LINK_ENCODE_BY UINT64_C(0xf1de83e19937733d)
