@@ -118,8 +118,6 @@ bool debug_letters_valid(const char *setting);
 void debug_letters_complain(const char *setting);
 /* "FZPU" of @flags; @buf has room for 8 characters. */
 const char *debug_letters_text(uint32_t flags, char *buf);
-/* Does @name match @pattern, which may end with one '*'? */
-bool debug_name_matches(const char *pattern, size_t length, const char *name);
 
 /* stack.c: call stacks, each stored once */
 #define STACK_DEPTH_MAX 16

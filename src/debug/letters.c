@@ -5,12 +5,15 @@
  *   setting = block { ";" block }
  *   block   = [letters] [ "," name { "," name } ]
  *   letters = any of F Z P U T A O, or "-"; none: F Z P U
- *   name    = of a cache, or its beginning and a "*"
+ *   name    = of a cache; "*" in it is any text, "?" a character (base/glob.h)
  *
  * The first block with a name that matches wins, else the last one without
  * names.
  */
+#include "base/glob.h"
 #include "debug/debug.h"
+
+#include <string.h>
 
 struct letter {
 	char c;
@@ -64,21 +67,10 @@ static uint32_t parse_letters(const char *s, size_t n)
 	return flags;
 }
 
-bool debug_name_matches(const char *pattern, size_t length, const char *name)
-{
-	size_t i = 0;
-
-	for (; i < length && pattern[i] != '*'; i++) {
-		if (pattern[i] != name[i])
-			return false;
-	}
-	return i < length || name[i] == '\0';
-}
-
 /* Is @name in the list behind the letters? */
 static bool names_match(const char *s, size_t n, const char *name)
 {
-	size_t i = 0;
+	size_t name_length = strlen(name), i = 0;
 
 	while (i < n) {
 		size_t length = 0;
@@ -86,7 +78,7 @@ static bool names_match(const char *s, size_t n, const char *name)
 		i++;	/* the comma */
 		while (i + length < n && s[i + length] != ',')
 			length++;
-		if (length && debug_name_matches(s + i, length, name))
+		if (length && glob_matches(s + i, length, name, name_length))
 			return true;
 		i += length;
 	}

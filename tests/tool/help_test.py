@@ -35,6 +35,11 @@ def slub(*arguments):
                           stdin=subprocess.DEVNULL, timeout=60)
 
 
+def with_slub():
+    """Completion asks the command itself."""
+    return {**os.environ, "PATH": os.path.dirname(SLUB) + ":" + os.environ["PATH"]}
+
+
 def read(*path):
     with open(os.path.join(SOURCE, *path), encoding="utf-8") as file:
         return file.read()
@@ -43,10 +48,9 @@ def read(*path):
 def options_of_help(text):
     """Long names with a = where they need a value, and letters."""
     found = {}
-    for line in text.splitlines():
-        head = re.match(r"\s+(-\w(?:, --[\w-]+\S*)?|--[\w-]+\S*)(?:\s|$)", line)
-        for name, needs in re.findall(r"(-\w\b|--[\w-]+)(=?)", head.group(1)) if head else ():
-            found[name.lstrip("-")] = bool(needs)
+    for letter, name, needs in re.findall(r"(?m)(?<=  )(?:-(\w), )?--([a-z0-9][\w-]*)(=?)", text):
+        for each in filter(None, (letter, name)):
+            found[each] = bool(needs)
     return found
 
 
@@ -60,11 +64,15 @@ class Help(unittest.TestCase):
         cls.helps = {name: options_of_help(slub(name, "--help").stdout)
                      for name in names if name != "help"}
         cls.values = dict(VALUES)
-        for row in slub("options").stdout.splitlines()[1:]:
+        cls.experts = {}
+        for row in slub("options", "--all").stdout.splitlines()[1:]:
             name, _, is_range = row.split(None, 2)
             is_range = re.split(r"\s{2,}| to ", is_range)[0]
-            cls.values.setdefault(name.removeprefix("SLUB_").lower(),
-                                  RANGES.get(is_range) or re.split(r"[|,]", is_range)[0])
+            name = name.removeprefix("SLUB_").lower()
+            if name not in cls.helps["run"]:
+                cls.experts[name] = is_range != "0|1"
+            cls.values.setdefault(name, RANGES.get(is_range) or re.split(r"[|,]", is_range)[0])
+        cls.helps["run"].update(cls.experts)
 
     def takes(self, command, name, needs_value):
         """Whether it goes on behind that option."""
@@ -77,7 +85,7 @@ class Help(unittest.TestCase):
 
     def letters_with_value(self, command):
         text = slub(command, "--help").stdout
-        return set(re.findall(r"(?m)^\s+-(\w), --[\w-]+=", text))
+        return set(re.findall(r"(?<=  )-(\w), --[\w-]+=", text))
 
     def test_there_are_commands(self):
         self.assertGreater(len(self.helps), 14)
@@ -93,15 +101,50 @@ class Help(unittest.TestCase):
             self.assertEqual(slub(word.strip("-"), "--help").stdout, text)
             self.assertEqual(slub("help", above, word).stdout, text)
 
-    def test_the_list_fits_a_screen(self):
-        lines = slub("--help").stdout.splitlines()
-        self.assertLessEqual(len(lines), 30)
-        self.assertLessEqual(max(map(len, lines)), 80)
+    def test_each_help_fits_a_screen_and_has_an_example(self):
+        for command in ("", *self.helps):
+            text = slub(*command.split(), "--help").stdout
+            with self.subTest(command=command):
+                self.assertLessEqual(len(text.splitlines()), 24)
+                self.assertLessEqual(max(map(len, text.splitlines())), 80)
+                self.assertRegex(text, r"(?m)^(  |For example: )slub \w")
+
+    def test_the_target_stands_first_in_each(self):
+        for command in self.helps:
+            usage = slub(command, "--help").stdout.splitlines()[0]
+            with self.subTest(command=command):
+                if command != "run":
+                    self.assertRegex(usage, r"\[OPTION\.\.\.\] \[?\[-p\] [A-Z]")
+
+    def test_an_exit_status_means_the_same_in_each(self):
+        told = {command: slub(command, "--help").stdout.split("Exit status: ")[1]
+                for command in self.helps if command != "run"}
+        self.assertEqual(len(set(told.values())), 1, told)
+        self.assertEqual(re.findall(r"\b\d\b", told["info"]), list("0123456"))
+        for command in told:
+            page = read("docs", "man", f"slub-{command}.1").split(".SH EXIT STATUS")[1]
+            found = re.findall(r"(?m)^\.TP\n(\d)\n(.*)", page.split(".SH")[0])
+            self.assertEqual([number for number, _ in found], list("0123456"), command)
+            self.assertEqual({n: text.split(",")[0] for n, text in found if n in "012456"},
+                             {"0": "Done", "1": "No: libslub is not in use there.",
+                              "2": "The arguments make no sense.",
+                              "4": "There is no such target: process",
+                              "5": "What was read is damaged", "6": "It could not be done"},
+                             command)
+
+    def test_the_usual_options_are_the_table_s(self):
+        """Those for experts stand in `slub options --all` alone."""
+        usual = slub("options").stdout.splitlines()
+        every = slub("options", "--all").stdout.splitlines()
+        self.assertEqual(every[:len(usual)], usual)
+        self.assertEqual(len(usual) - 1 + len(self.experts), len(every) - 1)
+        self.assertGreater(len(self.experts), 15)
+        self.assertLess(len(usual), 20)
 
     def test_a_letter_means_the_same_in_each_command(self):
         meanings = {}
         for command in self.helps:
-            for letter, name in re.findall(r"(?m)^\s+-(\w), --([\w-]+)",
+            for letter, name in re.findall(r"(?<=  )-(\w), --([\w-]+)",
                                            slub(command, "--help").stdout):
                 meanings.setdefault(letter, set()).add(name)
         self.assertGreater(len(meanings), 20)
@@ -151,7 +194,7 @@ class Help(unittest.TestCase):
             script = (f'source "{completion}"; compopt() {{ :; }}; COMP_WORDS=(slub {command} --);'
                       f' COMP_CWORD=2; _slub slub -- {command}; echo "${{COMPREPLY[@]}}"')
             done = subprocess.run(["bash", "-c", script], capture_output=True, text=True,
-                                  check=True)
+                                  check=True, env=with_slub())
             found = {word.strip("-=") for word in done.stdout.split()} - {""}
             with self.subTest(command=command):
                 self.assertEqual(found, {name for name in options if len(name) > 1})

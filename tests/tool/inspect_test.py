@@ -154,10 +154,10 @@ class Forms(Target):
         names = [line.split()[0] for line in text.splitlines()[1:]]
         self.assertEqual(names, sorted(names, key=lambda name: int(name.split("-")[1])))
         self.assertEqual(len(self.text("info", "-p", self.pid, "-N", "5").splitlines()), 6)
-        self.assertEqual(self.text("info", "-p", self.pid, "malloc-64$").count("malloc-"), 1)
+        self.assertEqual(self.text("info", "-p", self.pid, "malloc-64").count("malloc-"), 1)
         self.assertIn("Slabcache Totals", self.text("info", "-p", self.pid, "-T"))
         self.assertIn("by loss", self.text("info", "-p", self.pid, "-X"))
-        report = self.text("info", "-p", self.pid, "-r", "^malloc-576$")
+        report = self.text("info", "-p", self.pid, "-r", "malloc-576")
         for name in ("object_size", "objs_per_slab", "order", "slabs", "partial", "sheaf_capacity",
                      "alloc_slab", "barn_get"):
             self.assertRegex(report, rf"(?m)^{name} +\d+$")
@@ -167,7 +167,7 @@ class Forms(Target):
 
     def test_more_objects_in_a_slab_than_16_bits_count(self):
         process = self.start("sh", "-c", "echo ready; read line", SLUB_MIN_ORDER="8")
-        self.assertRegex(self.text("info", "-p", str(process.pid), "^malloc-16$"),
+        self.assertRegex(self.text("info", "-p", str(process.pid), "malloc-16"),
                          r"malloc-16 .* 65536 8 ")
         cache = cache_named(self.told("info", process.pid), "malloc-16")
         self.assertEqual((cache["objs_per_slab"], cache["order"]), (65536, 8))
@@ -184,7 +184,7 @@ class Forms(Target):
             self.assertTrue(80 < cache["fast_percent_min"] < 100, cache)
             self.assertRegex(self.text("top", "-p", str(target), "--sort=k"),
                              r"NAME\n.* 1\.[12]M .* malloc-960\n")
-        self.assertRegex(self.text("info", "-r", "-p", str(process.pid), "^malloc-960$"),
+        self.assertRegex(self.text("info", "-r", "-p", str(process.pid), "malloc-960"),
                          r"(?s)\nhwcache_align +0\n.*\nred_zone +0\n.*\nobjects_partial +\d+\n")
 
     def test_map(self):

@@ -137,6 +137,18 @@ class Answers(Mailbox):
         self.assertEqual(self.letters(pid), {"malloc-96:FZ", "malloc-96:FZPU", "malloc-96:U"})
         self.assertEqual(self.done("validate", pid), "0 bugs in 1 watched cache\n")
 
+    def test_a_pattern_means_the_same_in_each_command(self):
+        pid = str(self.busy().pid)
+        for pattern in ("malloc-1?", "*-1?", "m*c-1[6]", "malloc-1*6", "*loc*-96", "malloc-96"):
+            shown = {row["name"] for row in self.told("info", pid, "-z", pattern)["caches"]}
+            self.assertEqual(shown, {row["name"] for row in
+                                     self.told("stats", pid, pattern)["caches"]}, pattern)
+            done = slub("shrink", pid, pattern)
+            nr = re.match(r"\d+", done.stdout)
+            self.assertEqual(int(nr[0]) if nr else 0, len(shown), (pattern, shown, done))
+        self.assertEqual({row["name"] for row in self.told("info", pid, "-z", "*-1?2")["caches"]},
+                         {"malloc-112", "malloc-192"})
+
     def test_beginning_of_a_name(self):
         pid = str(self.busy().pid)
         nr = int(re.match(r"(\d+) caches: U\n$", self.done("debug", pid, "malloc-*", "U"))[1])
@@ -342,7 +354,7 @@ class Refusals(Mailbox):
                                 (["--timeout=0", "1", "a", "F"], "timeout")):
             self.assertRefused(slub("debug", *arguments), 2, word)
         for command in ASKERS:
-            self.assertRefused(slub(command), 2, "-p PID")
+            self.assertRefused(slub(command), 2, "its PID")
             self.assertRefused(slub(command, "-p", SLUB), 2, "no PID")
             self.assertRefused(slub(command, "-p", "1", "a", "b"), 2, "'b'")
             self.assertRefused(slub(command, "-p", "1", "--timeot", "3"), 2, "--timeout")

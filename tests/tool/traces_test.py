@@ -94,7 +94,7 @@ class Sites(Target):
         caches = self.told("info", process.pid, "-z")["caches"]
         self.assertEqual(cache_named({"caches": caches}, "malloc-1024:FZU")["debug"], 0b1011)
         self.assertEqual(cache_named({"caches": caches}, "malloc-1024")["debug"], 0)
-        line = slub("info", "-p", str(process.pid), "malloc-1024:").stdout.splitlines()[-1]
+        line = slub("info", "-p", str(process.pid), "malloc-1024:*").stdout.splitlines()[-1]
         self.assertTrue(line.endswith(" FZU"), line)
 
     def test_another_file_gives_no_names(self):
@@ -130,7 +130,7 @@ class Sites(Target):
 
 class Refusals(Target):
     def test_arguments(self):
-        self.assertRefused(slub("traces"), 2, "-p PID")
+        self.assertRefused(slub("traces"), 2, "a PID")
         self.assertRefused(slub("traces", "-p", "1", "a", "b"), 2, "'b'")
         self.assertRefused(slub("traces", "-p", "1", "--alocs"), 2, "--alloc")
         self.assertRefused(slub("traces", "-p", "1", "--lines=0"), 2, "--lines")
@@ -148,8 +148,6 @@ class Refusals(Target):
         for command in ("traces", "leaks"):
             self.assertRefused(slub(command, "-p", self.path("stats")), 2, "statistics file")
             self.assertRefused(slub(command, "-p", SLUB), 5, "neither")
-        help_text = slub("traces", "--help").stdout
-        self.assertRegex(help_text, r"6 letter U\nwatches")
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root to become another user")
     def test_permission(self):

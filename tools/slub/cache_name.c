@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a cache is called, and whether it is the one that is asked for. */
 #include "cache_name.h"
+#include "base/glob.h"
 
 #include <string.h>
 
@@ -45,10 +46,7 @@ void cache_plain_name(const struct snapshot *snapshot,
 
 static bool matches(const char *pattern, const char *name, size_t length)
 {
-	size_t known = strcspn(pattern, "*");
-
-	return length >= known && !strncmp(pattern, name, known) &&
-	       (pattern[known] || length == known);
+	return glob_matches(pattern, strlen(pattern), name, length);
 }
 
 bool cache_is_called(const struct snapshot *snapshot,
@@ -60,7 +58,8 @@ bool cache_is_called(const struct snapshot *snapshot,
 	bool found;
 
 	cache_plain_name(snapshot, cache, name);
-	found = !*pattern || matches(pattern, name, strlen(name));
+	found = !*pattern || matches(pattern, name, strlen(name)) ||
+		matches(pattern, cache->name, strlen(cache->name));
 	while (*alias && !found) {
 		size_t length = strcspn(alias, " ");
 

@@ -12,8 +12,8 @@ void cache_plain_name(const struct snapshot *snapshot,
 		      const struct cache_view *cache,
 		      char name[CACHE_NAME_SIZE]);
 /*
- * Is that, or one of the names that it is shared under, @pattern: a name, its
- * beginning and "*", or "" for all?
+ * Does that, its own, or one of the names it is shared under match @pattern: a name, in which
+ * '*' and '?' stand for any text and one character, or "" for all?
  */
 bool cache_is_called(const struct snapshot *snapshot,
 		     const struct cache_view *cache, const char *pattern);

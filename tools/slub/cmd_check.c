@@ -25,13 +25,12 @@ static void print_check_help(FILE *to)
 	fputs("usage: slub doctor --check [OPTION...] [-p] PID\n\n"
 	      "Tells whether libslub is the malloc of a running process, and\n"
 	      "how it runs there.  The process is not stopped.\n\n"
+	      "  slub doctor --check 1234\n\n"
 	      "  -p, --process=PID  the process\n"
 	      "  -j, --json         print one JSON object\n"
 	      "  -q, --quiet        print nothing, answer by the exit status\n"
-	      "  -h, --help         print this\n\n"
-	      "Exit status: 0 in use, 1 not in use, 2 bad arguments,\n"
-	      "3 no permission, 4 no such process, 5 a libslub of a kind that\n"
-	      "this command does not know.\n", to);
+	      "  -h, --help         print this\n", to);
+	print_statuses(to);
 }
 
 static int parse_pid(const char *text, pid_t *pid)

@@ -9,18 +9,16 @@
 static void print_debug_help(FILE *to)
 {
 	fputs("usage: slub debug [OPTION...] [-p] PID CACHE LETTERS\n\n"
-	      "Has a process watch a cache from now on, or no longer.  CACHE is\n"
-	      "a name, or its beginning and a '*'.  LETTERS are any of\n\n"
+	      "Has a process watch a cache from now on, or no longer.  CACHE is a name;\n"
+	      "'*' and '?' in it make it a pattern.  LETTERS are '-' for none, or any of\n\n"
 	      "  F  consistency of slabs and freelists\n"
 	      "  Z  red zones around objects\n"
 	      "  P  poison in freed objects\n"
 	      "  U  who allocated and freed an object\n"
 	      "  T  a line for each allocation and free\n"
 	      "  A  some allocations fail (SLUB_DEBUG_FAIL)\n\n"
-	      "or '-' for none.\n\n"
-	      "  -p, --process=PID      the process\n", to);
+	      "  slub debug 1234 'malloc-6*' FZPU\n\n", to);
 	mailbox_print_help(to);
-	mailbox_print_statuses(to);
 }
 
 static int check_letters(const char *letters)

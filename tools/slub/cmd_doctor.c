@@ -19,13 +19,12 @@ static void print_doctor_help(FILE *to)
 	fputs("usage: slub doctor [OPTION...] [-p] PROGRAM|PID\n\n"
 	      "Tells whether libslub can be preloaded into PROGRAM, and what\n"
 	      "it would find there; or how it does in the process PID.\n\n"
+	      "  slub doctor redis-server\n\n"
 	      "  -p, --process=PID     the process\n"
 	      "  -j, --json            print one JSON object\n"
 	      "      --color[=WHEN]    always, never or auto (the default)\n"
-	      "  -h, --help            print this\n\n"
-	      "Exit status: 0 it will work (or does), 1 it will not, 2 bad\n"
-	      "arguments, 3 no permission, 4 no such program or process,\n"
-	      "5 not readable.\n", to);
+	      "  -h, --help            print this\n", to);
+	print_statuses(to);
 }
 
 void find(struct doctor *doctor, enum finding finding, const char *what,

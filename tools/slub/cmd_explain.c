@@ -32,12 +32,11 @@ static void print_explain_help(FILE *to)
 	      "else which cache or block.  Of a core file ADDRESS is by default\n"
 	      "the one that the process died of.  Without any, what was found\n"
 	      "so far.\n\n"
+	      "  slub explain core.1234\n\n"
 	      "  -p, --process=TARGET   the process, or its core file\n"
-	      "  -j, --json             prints one JSON object\n"
-	      "  -h, --help             prints this\n\n"
-	      "Exit status: 0 done, 1 libslub is not in use there, 2 the arguments\n"
-	      "make no sense, 3 no permission, 4 no such process or file, 5 damaged\n"
-	      "or of an unknown version.\n", to);
+	      "  -j, --json             print one JSON object\n"
+	      "  -h, --help             print this\n", to);
+	print_statuses(to);
 }
 
 /* ---- guarded objects ---- */

@@ -27,15 +27,13 @@ static void print_exporter_help(FILE *to)
 	      "Prints the numbers of a heap for Prometheus.  The process is not\n"
 	      "stopped.\n\n"
 	      "  slub exporter 1234 --listen=9782\n\n"
-	      "  -p, --process=TARGET  the process: a PID, a core file, or a\n"
-	      "                        statistics file (SLUB_STATS_FILE)\n"
+	      "  -p, --process=TARGET  a PID, a core file, or a statistics file\n"
 	      "      --textfile=FILE   put them into FILE, which is replaced as a whole\n"
 	      "      --watch=SECONDS   print, or write, again and again\n"
 	      "      --listen[=PORT]   answer GET /metrics on 127.0.0.1, or on the\n"
 	      "                        socket that systemd hands over (LISTEN_FDS)\n"
 	      "  -h, --help            print this\n", to);
-	request_print_statuses(to);
-	fputs("Of --textfile: 6 the file could not be written.\n", to);
+	print_statuses(to);
 }
 
 static int take_option(struct job *job, int letter)
@@ -66,7 +64,7 @@ static int check(const struct job *job, int argc, char **argv)
 	const char *why = NULL;
 
 	if (!job->target || !*job->target)
-		why = "needs a process: -p PID, or -p FILE for a statistics file";
+		why = "needs a process: a PID, or the name of a statistics file";
 	else if (job->textfile && job->listens)
 		why = "--textfile or --listen, not both";
 	else if (job->textfile && !*job->textfile)
@@ -103,7 +101,7 @@ static int parse(struct job *job, int argc, char **argv)
 	}
 	if (job->help)
 		return 0;
-	request_take_pid(&job->target, argc, argv);
+	request_take_target(&job->target, argc, argv);
 	return check(job, argc, argv);
 }
 

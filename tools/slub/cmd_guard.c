@@ -14,9 +14,8 @@ static void print_guard_help(FILE *to)
 	fputs("usage: slub debug guard [OPTION...] [-p] PID N\n\n"
 	      "Has a process put one object in N between guard pages from now\n"
 	      "on; 0 for none.  `slub explain` tells what happened to one.\n\n"
-	      "  -p, --process=PID      the process\n", to);
+	      "  slub debug guard 1234 5000\n\n", to);
 	mailbox_print_help(to);
-	mailbox_print_statuses(to);
 }
 
 static bool is_count(const char *text)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* slub info: the kernel's slabinfo, for the caches of a process. */
 #include "attribute.h"
+#include "cache_name.h"
 #include "groups.h"
 #include "openmetrics.h"
 #include "request.h"
@@ -8,7 +9,6 @@
 #include "view.h"
 
 #include <inttypes.h>
-#include <regex.h>
 #include <string.h>
 
 #define NR_ALL 1e9
@@ -21,7 +21,6 @@ struct info {
 	enum sort_key key;
 	double nr_max;
 	const char *pattern;
-	regex_t regex;
 	int status;
 	/* What another command is to do: its letter, and debugging's letters. */
 	int action;
@@ -30,40 +29,20 @@ struct info {
 
 static void print_info_help(FILE *to)
 {
-	fputs("usage: slub info [OPTION...] -p TARGET [REGEX]\n\n"
-	      "Prints the caches of a process as slabinfo prints the kernel's.\n"
-	      "The process is not stopped.\n\n"
-	      "  -a, --aliases         the further names of caches that have some\n"
-	      "  -A, --activity        most active first\n"
-	      "  -B, --bytes           sizes in bytes\n"
-	      "  -D, --display-active  lists and slabs that moved, not sizes\n"
-	      "  -e, --empty           caches with empty slabs only\n"
-	      "  -f, --first-alias     caches by their first name (always so here)\n"
-	      "  -G, --groups          memory groups instead of caches; with -B,\n"
-	      "                        -N and -S\n"
-	      "  -i, --inverted        the order turned round\n"
-	      "  -l, --slabs           by name (the default)\n"
-	      "  -L, --sort-loss       by memory lost\n"
-	      "  -n, --numa            slabs of each node\n"
-	      "  -N, --lines=K         the first K only\n"
-	      "  -o, --ops             caches with a constructor\n"
-	      "  -P, --partial         by partial slabs\n"
-	      "  -r, --report          every number of each cache\n"
-	      "  -S, --size            by size\n"
-	      "  -U, --unreclaim       without those that shrinkers give back\n"
-	      "  -T, --totals          sums, averages and extremes only\n"
-	      "  -X, --xtotals         sums, the largest and the most wasteful\n"
-	      "  -z, --zero            caches without slabs too\n"
-	      "  -1, --1ref            caches with one name only\n\n"
-	      "As in slabinfo, these do what another command does, and take no\n"
-	      "other option but -p; the name is a cache's, or its beginning and\n"
-	      "a '*':\n\n"
-	      "  -d, --debug[=LETTERS] slub debug, by default FZPU\n"
-	      "  -s, --shrink          slub shrink\n"
-	      "  -t, --tracking        slub traces\n"
-	      "  -v, --validate        slub validate\n\n", to);
+	fputs("usage: slub info [OPTION...] [-p] TARGET [CACHE]\n\n"
+	      "Prints the caches of a process, as slabinfo does.  CACHE is a name; '*' and\n"
+	      "'?' in it make it a pattern.  slub-info(1) explains each option.\n\n"
+	      "  slub info -S -N 5 1234\n\n"
+	      "Which:  -a, --aliases  -e, --empty  -o, --ops  -U, --unreclaim  -z, --zero\n"
+	      "        -1, --1ref  -f, --first-alias  -G, --groups  -N, --lines=K\n"
+	      "Order:  -A, --activity  -i, --inverted  -l, --slabs  -L, --sort-loss\n"
+	      "        -P, --partial  -S, --size\n"
+	      "What:   -B, --bytes  -D, --display-active  -n, --numa  -r, --report\n"
+	      "        -T, --totals  -X, --xtotals\n"
+	      "As slub debug, debug shrink, traces and debug validate, with -p only:\n"
+	      "        -d, --debug[=LETTERS]  -s, --shrink  -t, --tracking  -v, --validate\n\n",
+	      to);
 	request_print_help(to, true);
-	request_print_statuses(to);
 }
 
 /* ---- which ---- */
@@ -73,8 +52,7 @@ static bool is_shown(const struct info *info, const struct snapshot *now,
 {
 	uint64_t aliases = cache_aliases(cache);
 
-	(void)now;
-	if (info->pattern && regexec(&info->regex, cache->name, 0, NULL, 0))
+	if (info->pattern && !cache_is_called(now, cache, info->pattern))
 		return false;
 	if (!cache->slabs && !info->with_empty && !info->pattern)
 		return false;
@@ -431,14 +409,7 @@ static int info_main(int argc, char **argv)
 	}
 	if (info.action)
 		return act(&info, &request);
-	if (info.pattern && regcomp(&info.regex, info.pattern,
-				    REG_EXTENDED | REG_NOSUB)) {
-		complain("info: '%s' is no regular expression", info.pattern);
-		return STATUS_USAGE;
-	}
 	status = request_run(&request, print, &info);
-	if (info.pattern)
-		regfree(&info.regex);
 	return status ? status : info.status;
 }
 

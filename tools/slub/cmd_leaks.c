@@ -22,18 +22,15 @@ struct job {
 
 static void print_leaks_help(FILE *to)
 {
-	fputs("usage: slub traces --leaks [OPTION...] -p TARGET [CACHE]\n\n"
+	fputs("usage: slub traces --leaks [OPTION...] [-p] TARGET [CACHE]\n\n"
 	      "Prints who allocated the objects that are allocated now, by call\n"
 	      "stack, the most first; only objects that were allocated while\n"
 	      "their cache was watched by letter U (`slub debug`).  CACHE is a\n"
-	      "name, or its beginning and a '*'; all without it.  The process\n"
-	      "is not stopped.  A statistics file has no stacks in it.\n\n"
+	      "name; '*' and '?' in it make it a pattern.  All without it.  The\n"
+	      "process is not stopped.  A statistics file has no stacks in it.\n\n"
+	      "  slub traces --leaks -N 10 1234\n\n"
 	      "  -N, --lines=K         the first K stacks only\n", to);
 	request_print_help(to, false);
-	fputs("\nExit status: 0 done, 1 libslub is not in use there, 2 bad\n"
-	      "arguments, 3 no permission, 4 no such process or file, 5 damaged,\n"
-	      "cut short, or of a version unknown to this command, 6 letter U\n"
-	      "watches no such cache there.\n", to);
 }
 
 /* ---- the process ---- */

@@ -25,14 +25,14 @@ struct map {
 
 static void print_map_help(FILE *to)
 {
-	fputs("usage: slub map [OPTION...] -p TARGET\n\n"
+	fputs("usage: slub map [OPTION...] [-p] TARGET\n\n"
 	      "Draws the heap of a process, from its lowest address up: which\n"
 	      "cache has which pages, and how full they are.  The process is\n"
 	      "not stopped.  A statistics file has no heap to draw.\n\n"
+	      "  slub map --svg 1234 > heap.svg\n\n"
 	      "      --svg             draw SVG\n"
 	      "      --columns=N       cells in a row\n", to);
 	request_print_help(to, false);
-	request_print_statuses(to);
 }
 
 static size_t columns_of_terminal(void)

@@ -9,14 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { OPTION_ALL = REQUEST_FIRST_OWN };
+
 static void print_options_help(FILE *to)
 {
-	fputs("usage: slub run --options [OPTION...] [-p TARGET]\n\n"
+	fputs("usage: slub run --options [OPTION...] [[-p] TARGET]\n\n"
 	      "Prints the library's options: the value in force, where it came\n"
 	      "from, what it may be, and what it does.  Without a process: what\n"
-	      "there is, with the defaults.\n\n", to);
+	      "there is, with the defaults.\n\n"
+	      "  slub run --options --all 1234\n\n"
+	      "      --all             those for experts too, which a mode sets, or\n"
+	      "                        few programs need; JSON has them always\n", to);
 	request_print_help(to, false);
-	request_print_statuses(to);
 }
 
 struct origin_search {
@@ -101,7 +105,7 @@ static const char *value_text(const struct slub_abi_option *option,
 }
 
 static void print_text(const struct snapshot *now,
-		       const struct origin_search *search)
+		       const struct origin_search *search, bool all)
 {
 	printf("%-14s %-12s %-18s %-28s %s\n", "OPTION", "VALUE", "ORIGIN",
 	       "RANGE", "MEANING");
@@ -109,6 +113,8 @@ static void print_text(const struct snapshot *now,
 		const struct slub_abi_option *option = &now->options[i];
 		char value[SIZE_TEXT], from[64], range[96];
 
+		if (!all && !option->given && setting_is_for_experts(option->name))
+			continue;
 		printf("%-14s %-12s %-18s %-28s %s\n", option->name,
 		       value_text(option, value),
 		       origin(search, option, from, sizeof(from)),
@@ -154,40 +160,47 @@ static void print(struct snapshot *now, const struct snapshot *before,
 		  const struct request *request, void *arg)
 {
 	struct origin_search search = { NULL, 0 };
+	const bool *all = arg;
 
-	(void)before, (void)arg;
+	(void)before;
 	/* A core's or file's PID may be somebody else's by now. */
 	if (now->process && !now->process->core)
 		read_environment(&search, now->pid);
 	if (request->format == FORMAT_JSON)
 		print_json(now, &search);
 	else
-		print_text(now, &search);
+		print_text(now, &search, *all);
 	free(search.environment);
 }
 
 static int options_main(int argc, char **argv)
 {
+	bool all = false;
+	const struct own_option own[] = {
+		{ "all", OPTION_ALL, .on = &all },
+	};
 	struct request request;
-	int status = request_read(&request, "options", argc, argv);
+	int status;
 
-	if (status < 0) {
+	request_init(&request, "options");
+	status = request_parse(&request, argc, argv, own, 1, NULL);
+	if (status)
+		return status;
+	if (request.help) {
 		print_options_help(stdout);
 		return 0;
 	}
-	if (status)
-		return status;
 	if (request.format == FORMAT_OPENMETRICS) {
 		complain("options: options are no metrics; use --json");
 		return STATUS_USAGE;
 	}
 	if (!request.target && optind == argc &&
 	    request.format == FORMAT_TEXT) {
-		settings_print_variables(stdout);
+		settings_print_variables(stdout, all);
 		return 0;
 	}
 	status = request_check(&request, argc, argv, 0);
-	return status ? status : request_run(&request, print, NULL);
+	return status ? status : request_run(&request, print, &all);
 }
 
 const struct command cmd_options = {

@@ -16,31 +16,23 @@
 static void print_profile_help(FILE *to)
 {
 	fputs("usage: slub profile [OPTION...] [-p] PID|FILE\n\n"
-	      "Of a process: samples what it allocates for some seconds, and\n"
-	      "prints which call stacks did, and what of it is still in use.  Of\n"
-	      "a FILE that a process wrote (SLUB_PROFILE_FILE, or by\n"
-	      "slub_profile_write()): turns it into pprof's format.\n\n"
+	      "Of a process: samples what it allocates for some seconds, and prints\n"
+	      "which call stacks did, and what of it is still in use.  Of a FILE that a\n"
+	      "process wrote (SLUB_PROFILE_FILE, slub_profile_write()): turns it into\n"
+	      "pprof's format; then: pprof -top FILE.pb.gz\n\n"
 	      "  slub profile --seconds=30 --leaks 1234\n\n"
-	      "  -p, --process=PID     the process\n"
-	      "      --seconds=N       of a process: so long (default: 10)\n"
-	      "      --leaks           of a process: then waits as long again, and\n"
-	      "                        prints what is still in use after that\n"
-	      "      --bytes=N         of a process: mean bytes between samples\n"
-	      "                        (default: 524288; less is more exact)\n"
-	      "      --timeout=SECONDS of a process: wait so long for an answer\n"
-	      "      --output=OUT      writes pprof's format to OUT, - for standard\n"
-	      "                        output (default of a FILE: FILE.pb.gz)\n"
-	      "      --text            prints a table (the default of a process)\n"
-	      "  -j, --json            prints one JSON object instead\n"
-	      "      --alloc           the table is about all allocations, not\n"
-	      "                        about what is in use\n"
+	      "  -p, --process=PID     the process; of a process, too:\n"
+	      "      --seconds=N         so long (default: 10)\n"
+	      "      --leaks             then as long again, and what is left after that\n"
+	      "      --bytes=N           mean bytes between samples (default: 524288)\n"
+	      "      --timeout=SECONDS   wait so long for an answer\n"
+	      "      --output=OUT      write pprof's format to OUT, - for standard output\n"
+	      "      --text            print a table (the default of a process)\n"
+	      "  -j, --json            print one JSON object instead\n"
+	      "      --alloc           of all allocations, not of what is in use\n"
 	      "  -N, --lines=K         the first K call stacks (default: 20; 0: all)\n"
-	      "  -h, --help            prints this\n\n"
-	      "Then: pprof -top OUT, or pprof -http=: OUT\n\n"
-	      "Exit status: 0 done; 1 libslub is not in use there; 2 arguments\n"
-	      "that make no sense; 3 no permission; 4 no such process or file;\n"
-	      "5 no profile, or a damaged one; 6 no answer.\n",
-	      to);
+	      "  -h, --help            print this\n", to);
+	print_statuses(to);
 }
 
 struct wish {

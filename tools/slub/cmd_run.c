@@ -28,12 +28,13 @@ struct request {
 static void print_run_help(FILE *to)
 {
 	fputs("usage: slub run [OPTION...] [--] COMMAND [ARGUMENT...]\n\n"
-	      "Runs COMMAND with libslub preloaded as its malloc.\n\n"
+	      "Runs COMMAND with libslub preloaded as its malloc:\n"
 	      "  slub run --mode=compact -- redis-server --port 6380\n\n", to);
 	settings_print(to);
-	fputs("  --hardened           preload libslub-hardened.so\n"
-	      "  --force              run it even if libslub cannot be preloaded\n"
-	      "  -h, --help           print this\n\n"
+	fputs("  and those that `slub options --all` lists, each as --NAME=VALUE\n"
+	      "  --hardened                      preload libslub-hardened.so\n"
+	      "  --force                         even if libslub cannot be preloaded\n"
+	      "  -h, --help                      print this\n\n"
 	      "Exit status: COMMAND's own; 2 bad arguments, 125 no libslub.so,\n"
 	      "126 COMMAND cannot be run with libslub, 127 no such command.\n",
 	      to);

@@ -10,13 +10,10 @@ static void print_set_help(FILE *to)
 {
 	fputs("usage: slub debug set [OPTION...] [-p] PID NAME VALUE\n\n"
 	      "Changes an option of a process, from now on, as slub_option_set()\n"
-	      "does.  NAME is one of\n\n  ", to);
-	settings_print_changeable(to);
-	fputs("\n\nand VALUE what it may be at the start (`slub options`):\n\n"
-	      "  slub set 1234 retain 64M\n\n"
-	      "  -p, --process=PID      the process\n", to);
+	      "does, to what it may be at the start (`slub options`).  NAME is one of\n\n", to);
+	settings_print_changeable(to, "  ");
+	fputs("\n\n  slub debug set 1234 retain 64M\n\n", to);
 	mailbox_print_help(to);
-	mailbox_print_statuses(to);
 }
 
 struct wish {

@@ -9,11 +9,10 @@ static void print_shrink_help(FILE *to)
 {
 	fputs("usage: slub debug shrink [OPTION...] [-p] PID [CACHE]\n\n"
 	      "Has a process empty its caches' lists and give their empty slabs\n"
-	      "back.  CACHE is a name, or its beginning and a '*'; all without\n"
-	      "it.\n\n"
-	      "  -p, --process=PID      the process\n", to);
+	      "back.  CACHE is a name; '*' and '?' in it make it a pattern.  All\n"
+	      "caches without it.\n\n"
+	      "  slub debug shrink 1234 'malloc-*'\n\n", to);
 	mailbox_print_help(to);
-	mailbox_print_statuses(to);
 }
 
 /* Bytes of the slabs now, all of them: the heap goes on living meanwhile. */

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /* slub stats: the numbers of a heap, as a whole and cache by cache. */
 #include "attribute.h"
+#include "cache_name.h"
 #include "openmetrics.h"
 #include "request.h"
 #include "view.h"
 
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <string.h>
 
 static void print_stats_help(FILE *to)
 {
-	fputs("usage: slub stats [OPTION...] -p TARGET [CACHE]\n\n"
-	      "Prints what a heap holds, and every number of each cache whose\n"
-	      "name matches the pattern CACHE.  The process is not stopped.\n\n",
-	      to);
+	fputs("usage: slub stats [OPTION...] [-p] TARGET [CACHE]\n\n"
+	      "Prints what a heap holds, and every number of each cache that is\n"
+	      "called CACHE: a name; '*' and '?' in it make it a pattern.  The\n"
+	      "process is not stopped.\n\n"
+	      "  slub stats 1234 'malloc-6*'\n\n", to);
 	request_print_help(to, true);
-	request_print_statuses(to);
 }
 
 static void print_identity(const struct snapshot *now)
@@ -96,11 +96,6 @@ static void print_totals(const struct snapshot *now,
 	       " free in slabs\n", sums.used, sums.cached, sums.free);
 }
 
-static bool matches(const struct cache_view *cache, const char *pattern)
-{
-	return !fnmatch(pattern, cache->name, 0);
-}
-
 static void print_text(const struct snapshot *now,
 		       const struct snapshot *before, const char *pattern)
 {
@@ -109,7 +104,7 @@ static void print_text(const struct snapshot *now,
 	print_identity(now);
 	print_totals(now, before);
 	for (size_t i = 0; pattern && i < now->nr_caches; i++) {
-		if (!matches(&now->caches[i], pattern))
+		if (!cache_is_called(now, &now->caches[i], pattern))
 			continue;
 		printf("\n%s\n", now->caches[i].name);
 		attributes_print(now, &now->caches[i]);
@@ -136,7 +131,7 @@ static void print_json(const struct snapshot *now, const char *pattern)
 	json_close(&json);
 	json_open_array(&json, "caches");
 	for (size_t i = 0; i < now->nr_caches; i++) {
-		if (pattern && !matches(&now->caches[i], pattern))
+		if (pattern && !cache_is_called(now, &now->caches[i], pattern))
 			continue;
 		json_open(&json, NULL);
 		attributes_put(&json, now, &now->caches[i]);
@@ -166,14 +161,16 @@ static void print(struct snapshot *now, const struct snapshot *before,
 static int stats(int argc, char **argv)
 {
 	struct request request;
-	int status = request_read(&request, "stats", argc, argv);
+	int status;
 
-	if (status < 0) {
+	request_init(&request, "stats");
+	status = request_parse(&request, argc, argv, NULL, 0, NULL);
+	if (status)
+		return status;
+	if (request.help) {
 		print_stats_help(stdout);
 		return 0;
 	}
-	if (status)
-		return status;
 	status = request_check(&request, argc, argv, 1);
 	if (status)
 		return status;

@@ -10,20 +10,16 @@
 
 static void print_top_help(FILE *to)
 {
-	fputs("usage: slub info --top [OPTION...] -p TARGET\n\n"
-	      "Shows the caches of a process, the largest first, again and\n"
-	      "again; text, once, where the output is no terminal.  The\n"
-	      "process is not stopped.\n\n"
+	fputs("usage: slub info --top [OPTION...] [-p] TARGET\n\n"
+	      "Shows the caches of a process, the largest first, again and again; text,\n"
+	      "once, where the output is no terminal.  The process is not stopped.\n\n"
+	      "  slub info --top --sort=g 1234\n\n"
 	      "      --delay=SECONDS   between two looks (default 3)\n"
-	      "      --sort=KEY        the order (default c), as by the keys:\n",
-	      to);
+	      "      --human           sizes with a letter\n"
+	      "      --groups          memory groups instead of caches\n"
+	      "      --sort=KEY        the order (default c):\n", to);
 	sort_print_help(to);
-	fputs("      --human           sizes with a letter\n"
-	      "      --groups          memory groups instead of caches\n", to);
 	request_print_help(to, true);
-	fputs("\nKeys: q quit, space look now, m units, t memory groups or\n"
-	      "caches, h help, and those of the order.\n", to);
-	request_print_statuses(to);
 }
 
 enum { OPTION_HUMAN = REQUEST_FIRST_OWN, OPTION_GROUPS, OPTION_DELAY, OPTION_SORT };

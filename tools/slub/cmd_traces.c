@@ -29,21 +29,18 @@ struct job {
 
 static void print_traces_help(FILE *to)
 {
-	fputs("usage: slub traces [OPTION...] -p TARGET [CACHE]\n\n"
+	fputs("usage: slub traces [OPTION...] [-p] TARGET [CACHE]\n\n"
 	      "Prints who allocated the objects that are allocated now, by call\n"
 	      "stack, the most first, and who freed what was in their place\n"
 	      "before; of the caches that letter U watches (`slub debug`).  CACHE\n"
-	      "is a name, or its beginning and a '*'; all without it.  The process\n"
-	      "is not stopped.  A statistics file has no stacks in it.\n\n"
+	      "is a name; '*' and '?' in it make it a pattern.  All without it.\n"
+	      "The process is not stopped.  A statistics file has no stacks.\n\n"
+	      "  slub traces -N 5 1234 'malloc-*'\n\n"
 	      "      --alloc           who allocated, only\n"
 	      "      --free            who freed, only\n"
 	      "  -N, --lines=K         the first K stacks of each cache only\n",
 	      to);
 	request_print_help(to, false);
-	fputs("\nExit status: 0 done, 1 libslub is not in use there, 2 bad\n"
-	      "arguments, 3 no permission, 4 no such process or file, 5 damaged,\n"
-	      "cut short, or of a version unknown to this command, 6 letter U\n"
-	      "watches no such cache there.\n", to);
 }
 
 /* ---- printing ---- */

@@ -10,12 +10,11 @@ static void print_validate_help(FILE *to)
 	fputs("usage: slub debug validate [OPTION...] [-p] PID [CACHE]\n\n"
 	      "Has a process check every object of its watched caches (`slub\n"
 	      "debug`), and prints how many bugs that found.  The process\n"
-	      "reports them itself, where SLUB_DEBUG_REPORT says.  CACHE is a\n"
-	      "name, or its beginning and a '*'; all without it.\n\n"
-	      "  -p, --process=PID      the process\n", to);
+	      "reports them itself, where SLUB_DEBUG_REPORT says; the exit\n"
+	      "status is 1 too if there are any.  CACHE is a\n"
+	      "name; '*' and '?' in it make it a pattern.  All without it.\n\n"
+	      "  slub debug validate 1234\n\n", to);
 	mailbox_print_help(to);
-	mailbox_print_statuses(to);
-	fputs("With bugs found it is 1 too.\n", to);
 }
 
 static int print_bugs(struct mailbox *mailbox)

@@ -40,9 +40,8 @@ enum { MAILBOX_TIMEOUT = 1000, MAILBOX_BLOCKED };
 	{ "help", no_argument, NULL, 'h' },                               \
 	{ NULL, 0, NULL, 0 }
 
-/* What --help says of the common options, and of the exit statuses. */
+/* The end of --help: the common options, and the exit statuses. */
 void mailbox_print_help(FILE *to);
-void mailbox_print_statuses(FILE *to);
 
 /* One common option.  0, an exit status after a message, or -1: another. */
 int mailbox_option(struct mailbox *mailbox, int letter);

@@ -17,20 +17,14 @@
 
 void mailbox_print_help(FILE *to)
 {
-	fprintf(to, "      --timeout=SECONDS  wait so long for the answer; %d by "
+	fprintf(to, "  -p, --process=PID      the process\n"
+		"      --timeout=SECONDS  wait so long for the answer; %d by "
 		"default\n"
 		"      --blocked          ask threads too that block a signal which has a\n"
 		"                         handler: they may be in one\n"
 		"  -j, --json             print the answer as a JSON object\n"
 		"  -h, --help             print this\n", MAILBOX_SECONDS);
-}
-
-void mailbox_print_statuses(FILE *to)
-{
-	fputs("\nExit status: 0 done, 1 libslub is not in use there, 2 bad\n"
-	      "arguments, 3 no permission, or SLUB_ATTACH=0 there, 4 no such process\n"
-	      "or cache, 5 damaged, or of a version unknown to this command, 6 no\n"
-	      "answer, or it could not be done.\n", to);
+	print_statuses(to);
 }
 
 int mailbox_option(struct mailbox *mailbox, int letter)
@@ -95,9 +89,9 @@ int mailbox_arguments(struct mailbox *mailbox, int argc, char **argv)
 	status = read_options(mailbox, argc, argv, ":p:jh");
 	if (status || mailbox->help)
 		return status;
-	request_take_pid(&mailbox->target, argc, argv);
+	request_take_target(&mailbox->target, argc, argv);
 	if (!mailbox->target || !*mailbox->target) {
-		complain("%s: needs a process: -p PID", mailbox->command);
+		complain("%s: needs a process: its PID", mailbox->command);
 		return STATUS_USAGE;
 	}
 	if (argc - optind > 1) {
@@ -179,16 +173,15 @@ static int refuse_cache(const struct mailbox *mailbox,
 
 static int check_pattern(struct mailbox *mailbox)
 {
-	const char *star = strchr(mailbox->pattern, '*');
 	struct snapshot now;
 	bool found = false;
 	int status;
 
 	if (!*mailbox->pattern)
 		return 0;
-	if (strpbrk(mailbox->pattern, ",;") || (star && star[1])) {
-		complain("%s: '%s' is not one cache, nor the beginning of a name "
-			 "and a '*'", mailbox->command, mailbox->pattern);
+	if (strpbrk(mailbox->pattern, ",;")) {
+		complain("%s: '%s' is not one name; '*' and '?' in a name make it a pattern",
+			 mailbox->command, mailbox->pattern);
 		return STATUS_USAGE;
 	}
 	status = source_snapshot(&mailbox->source, &now);

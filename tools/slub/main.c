@@ -57,8 +57,7 @@ static void print_help(FILE *to)
 	fputs("usage: slub COMMAND [ARGUMENT...]\n\n", to);
 	print_commands(to);
 	fprintf(to, "  %-18s %s\n\n", "help COMMAND", "explains a command");
-	fputs("  -h, --help     prints this\n"
-	      "  -V, --version  prints the version\n\n"
+	fputs("  -h, --help: this; -V, --version: the version\n"
 	      "For example: slub run redis-server, then slub info --top PID\n", to);
 }
 

@@ -6,6 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+void print_statuses(FILE *to)
+{
+	fputs("\nExit status: 0 done or yes, 1 no (no libslub there), 2 bad arguments,\n"
+	      "3 no permission, 4 no such target, 5 unreadable, 6 it could not be done.\n", to);
+}
+
 void complain(const char *format, ...)
 {
 	char *text = NULL;

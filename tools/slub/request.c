@@ -11,24 +11,12 @@
 
 void request_print_help(FILE *to, bool has_metrics)
 {
-	fputs("  -p, --process=TARGET  the process: a PID, a core file, or a\n"
-	      "                        statistics file (SLUB_STATS_FILE)\n"
-	      "  -j, --json            print one JSON object\n", to);
-	if (has_metrics)
-		fputs("      --openmetrics     print metrics for a monitoring system\n",
-		      to);
-	fputs("      --watch=SECONDS   print again and again\n"
-	      "      --once            print once, then end\n"
-	      "      --color[=WHEN]    always, never or auto (the default)\n"
-	      "  -h, --help            print this\n", to);
-}
-
-void request_print_statuses(FILE *to)
-{
-	fputs("\nExit status: 0 done, 1 libslub is not in use there, 2 bad\n"
-	      "arguments, 3 no permission, 4 no such process or file,\n"
-	      "5 damaged, cut short, or of a version unknown to this command.\n",
-	      to);
+	fputs("  -p, --process=TARGET  a PID, a core file, or a statistics file\n"
+	      "  -j, --json            one JSON object", to);
+	fputs(has_metrics ? "      --openmetrics  for monitoring\n" : "\n", to);
+	fputs("      --watch=SECONDS   again and again      --once         whatever else\n"
+	      "      --color[=WHEN]    always, never, auto  -h, --help     print this\n", to);
+	print_statuses(to);
 }
 
 static bool wants_color(void)
@@ -169,29 +157,18 @@ int request_parse(struct request *request, int argc, char **argv,
 	return 0;
 }
 
-int request_read(struct request *request, const char *command, int argc,
-		 char **argv)
+void request_take_target(const char **target, int argc, char **argv)
 {
-	int status;
-
-	request_init(request, command);
-	status = request_parse(request, argc, argv, NULL, 0, NULL);
-	return status ? status : -request->help;
-}
-
-void request_take_pid(const char **target, int argc, char **argv)
-{
-	if (!*target && optind < argc && *argv[optind] &&
-	    !argv[optind][strspn(argv[optind], "0123456789")])
+	if (!*target && optind < argc)
 		*target = argv[optind++];
 }
 
 int request_check(struct request *request, int argc, char **argv,
 		  int operands_max)
 {
-	request_take_pid(&request->target, argc, argv);
+	request_take_target(&request->target, argc, argv);
 	if (!request->target || !*request->target) {
-		complain("%s: needs a process: -p PID, or -p FILE for a core or "
+		complain("%s: needs a process: a PID, or the name of a core or "
 			 "statistics file", request->command);
 		return STATUS_USAGE;
 	}

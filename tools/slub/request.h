@@ -38,9 +38,11 @@ enum request_option {
 	{ "help", no_argument, NULL, 'h' },                               \
 	{ NULL, 0, NULL, 0 }
 
-/* What --help says of them; without @has_metrics the command refuses --openmetrics. */
+/*
+ * The end of --help: the common options, and the exit statuses.  Without @has_metrics the
+ * command refuses --openmetrics.
+ */
 void request_print_help(FILE *to, bool has_metrics);
-void request_print_statuses(FILE *to);
 
 /* Color as the terminal and NO_COLOR say. */
 void request_init(struct request *request, const char *command);
@@ -64,16 +66,10 @@ struct own_option {
 int request_parse(struct request *request, int argc, char **argv,
 		  const struct own_option *options, size_t nr, void *own);
 /*
- * All options of a command that has the common ones only.  0: go on; -1: help
- * was asked for; else an exit status after a message.
+ * `slub stats 1234`, as `slub stats -p 1234`: without a target yet, the argument at
+ * optind is it.
  */
-int request_read(struct request *request, const char *command, int argc,
-		 char **argv);
-/*
- * `slub top 1234`, as `slub top -p 1234`: without a target yet, the argument at
- * optind is it, if it is a number.
- */
-void request_take_pid(const char **target, int argc, char **argv);
+void request_take_target(const char **target, int argc, char **argv);
 /* After the options: 0, or an exit status after a message. */
 int request_check(struct request *request, int argc, char **argv,
 		  int operands_max);

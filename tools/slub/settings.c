@@ -406,11 +406,11 @@ static void default_text(const struct row *row, char *buf, size_t size)
 	}
 }
 
-void settings_print_variables(FILE *to)
+void settings_print_variables(FILE *to, bool all)
 {
 	fprintf(to, "%-22s %-10s %-28s %s\n", "VARIABLE", "DEFAULT", "RANGE",
 		"MEANING");
-	for (int i = 0; i < NR_SETTINGS; i++) {
+	for (int i = 0; i < (all ? NR_SETTINGS : FIRST_EXPERT_SETTING); i++) {
 		char name[64], value[32], range[96];
 		int length;
 
@@ -426,23 +426,28 @@ void settings_print_variables(FILE *to)
 
 void settings_print(FILE *to)
 {
-	for (int i = 0; i < NR_SETTINGS; i++) {
+	for (int i = 0; i < FIRST_EXPERT_SETTING; i++) {
 		const struct row *row = &rows[i];
-		char form[32];
+		bool has_words = row->kind == KIND_ENUM && !is_switch(row);
+		char form[64];
 
-		snprintf(form, sizeof(form), "--%s%s", row->name,
+		snprintf(form, sizeof(form), "--%s%s%s", row->name, is_switch(row) ? "" : "=",
 			 is_switch(row) ? "" :
-			 row->kind == KIND_ENUM ? "=HOW" :
-			 row->kind == KIND_NUMBER ? "=N" :
-			 row->kind == KIND_TEXT ? "=FILE" :
-			 row->kind == KIND_WORDS ? "=WORDS" : "=BYTES");
-		fprintf(to, "  %-20s %s", form, row->sentence);
-		if (row->kind == KIND_ENUM && !is_switch(row)) {
-			fputs(":\n                       ", to);
-			print_choices(to, row->choices);
-		}
-		fputc('\n', to);
+			 has_words ? row->choices :
+			 row->kind == KIND_NUMBER ? "N" :
+			 row->kind == KIND_TEXT ? "FILE" :
+			 row->kind == KIND_WORDS ? row->choices : "BYTES");
+		fprintf(to, "  %-31s %s\n", form, row->sentence);
 	}
+}
+
+bool setting_is_for_experts(const char *name)
+{
+	for (int i = FIRST_EXPERT_SETTING; i < NR_SETTINGS; i++) {
+		if (!strcmp(rows[i].name, name))
+			return true;
+	}
+	return false;
 }
 
 /* ---- those that may change in a running process ---- */
@@ -473,10 +478,21 @@ enum setting setting_find(const char *command, const char *name)
 	return NR_SETTINGS;
 }
 
-void settings_print_changeable(FILE *to)
+void settings_print_changeable(FILE *to, const char *indent)
 {
-	for (size_t i = 0; i < NR_CHANGEABLE; i++)
-		fprintf(to, "%s%s", i ? ", " : "", rows[changeable[i]].name);
+	size_t column = 0;
+
+	for (size_t i = 0; i < NR_CHANGEABLE; i++) {
+		const char *name = rows[changeable[i]].name;
+
+		if (!i || column + strlen(name) > 76) {
+			fprintf(to, "%s%s", i ? ",\n" : "", indent);
+			column = strlen(indent);
+		} else {
+			column += fprintf(to, ", ");
+		}
+		column += fprintf(to, "%s", name);
+	}
 }
 
 static void complain_unchangeable(const char *command, const struct row *row)
@@ -486,7 +502,7 @@ static void complain_unchangeable(const char *command, const struct row *row)
 	FILE *to = open_memstream(&list, &length);
 
 	if (to) {
-		settings_print_changeable(to);
+		settings_print_changeable(to, "");
 		fclose(to);
 	}
 	complain("%s: '%s' counts at the start of a process only; these may change: %s",

@@ -15,6 +15,8 @@ enum setting {
 #define OPTION_ENUM(name, ...) SETTING_##name,
 #define OPTION_SIZE(name, ...) SETTING_##name,
 #define OPTION_TEXT(name, ...) SETTING_##name,
+/* Takes no place of its own: the next one's number is that of the first for experts. */
+#define OPTION_EXPERTS FIRST_EXPERT_SETTING, BEFORE_EXPERTS = FIRST_EXPERT_SETTING - 1,
 #include "base/option.def"
 	NR_SETTINGS
 };
@@ -26,8 +28,8 @@ void settings_options(struct option *options, int first);
 enum setting setting_find(const char *command, const char *name);
 /* Can slub_option_set() change it, and to that value?  False after a message. */
 bool setting_may_become(const char *command, enum setting setting, const char *value);
-/* Names of those that may change, a line. */
-void settings_print_changeable(FILE *to);
+/* Names of those that may change, in lines that begin with @indent. */
+void settings_print_changeable(FILE *to, const char *indent);
 
 /* Puts the setting into the environment; false after a message. */
 bool setting_apply(enum setting setting, const char *value);
@@ -36,10 +38,12 @@ bool setting_apply(enum setting setting, const char *value);
 const char *setting_range(const char *name, char *buf, size_t size);
 const char *setting_sentence(const char *name);
 
-/* The variables, their defaults, ranges and meanings; a line each. */
-void settings_print_variables(FILE *to);
+/* The variables, their defaults, ranges and meanings, a line each; @all: the experts' too. */
+void settings_print_variables(FILE *to, bool all);
+/* Is that option, by its name, one for experts? */
+bool setting_is_for_experts(const char *name);
 
-/* One line of help per setting. */
+/* One line of help for each that is not for experts. */
 void settings_print(FILE *to);
 
 #endif

@@ -9,11 +9,11 @@
 
 /* Exit statuses that every subcommand shares. */
 enum exit_status {
-	STATUS_OK = 0,
-	STATUS_NO = 1,			/* libslub is not in use there */
+	STATUS_OK = 0,			/* done, or yes */
+	STATUS_NO = 1,			/* libslub is not in use there, or cannot be */
 	STATUS_USAGE = 2,		/* arguments that make no sense */
 	STATUS_NO_PERMISSION = 3,
-	STATUS_NO_TARGET = 4,		/* no such process or file */
+	STATUS_NO_TARGET = 4,		/* no such process, file, program or cache */
 	STATUS_UNREADABLE = 5,		/* damaged, or of an unknown version */
 	STATUS_FAILED = 6,		/* the process did not answer, or could not */
 };
@@ -47,6 +47,9 @@ extern const struct command cmd_traces;
 
 /* message.c: one line on stderr, headed "slub: ". */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* message.c: the last lines of --help; every command but run has these. */
+void print_statuses(FILE *to);
 
 /*
  * clean.c: makes text from outside fit for a terminal, where it is read: UTF-8 stays,

@@ -132,17 +132,17 @@ static const struct {
 	{ SORT_ACTIVE, "active objects" },
 	{ SORT_PER_SLAB, "objects per slab" },
 	{ SORT_BYTES, "size of the cache" },
-	{ SORT_FAST, "share of the fast path, the least first" },
-	{ SORT_GROWTH, "growth since the last look" },
-	{ SORT_SLACK, "bytes that were not asked for" },
+	{ SORT_FAST, "fast path" },
+	{ SORT_GROWTH, "growth" },
+	{ SORT_SLACK, "slack" },
 	{ SORT_SLABS, "slabs" },
 	{ SORT_NAME, "name" },
 	{ SORT_OBJECTS, "objects" },
 	{ SORT_PAGES, "pages per slab" },
 	{ SORT_SIZE, "size of an object" },
 	{ SORT_USE, "use" },
-	{ SORT_ACTIVE_SLABS, "slabs that are not empty" },
-	{ SORT_WASTE, "memory beyond the objects in use" },
+	{ SORT_ACTIVE_SLABS, "slabs not empty" },
+	{ SORT_WASTE, "memory not in use" },
 };
 
 #define NR_KEYS (sizeof(keys) / sizeof(keys[0]))
@@ -150,7 +150,8 @@ static const struct {
 void sort_print_help(FILE *to)
 {
 	for (size_t i = 0; i < NR_KEYS; i++)
-		fprintf(to, "    %c  %s\n", keys[i].key, keys[i].what);
+		fprintf(to, i % 3 == 2 || i + 1 == NR_KEYS ? "%c  %s\n" : "%c  %-21s",
+			keys[i].key, keys[i].what);
 }
 
 bool sort_key_is_known(int letter)

@@ -11,6 +11,7 @@
  * callback: it has something in hand that a piece would look for, or wait for.
  * ANSWER-3: One thread at a time does a piece.  `work` is that thread's.
  */
+#include "base/glob.h"
 #include "base/turn.h"
 #include "debug/mailbox.h"
 
@@ -48,10 +49,10 @@ static bool is_meant(const struct slub_cache *cache, const char *pattern)
 
 	if (cache_is_twin(cache) || !cache_name_copy(cache, name))
 		return false;
-	found = !length || debug_name_matches(pattern, length, name);
+	found = !length || glob_matches(pattern, length, name, strlen(name));
 	/* Or one of the names that it is shared under. */
 	for (unsigned int n = 0; !found && slub_cache_alias(cache, n, name); n++)
-		found = debug_name_matches(pattern, length, name);
+		found = glob_matches(pattern, length, name, strlen(name));
 	return found;
 }
 
