@@ -81,6 +81,15 @@ def outside(mean, column):
     return float(row.split("|")[column])
 
 
+def detection(_):
+    """What checks cost, in docs/debug.md: the default build's in percent, then the factors of the
+    hardened build and of scudo."""
+    text = read("docs/debug.md")
+    checks = re.search(rf"the geometric\s+mean of 21 programs is {N};", text).group(1)
+    row = re.search(r"(?m)^\| geometric mean \| 1 \|(.*)\|$", text).group(1).split("|")
+    return [100 * (float(checks) - 1), float(row[0]), float(row[-1])]
+
+
 # A page, a sentence with each figure as N, and what the figures are.
 SENTENCES = [
     ("README.md", rf"One second after 1 GiB of small objects was freed, {N} MiB were resident; "
@@ -89,6 +98,8 @@ SENTENCES = [
     ("README.md", rf"with seven other allocators it was killed after {N} to {N} s", pressure),
     ("README.md", rf"1,000 threads peak at {N} MiB; at {N} to {N} MiB with others",
      lambda run: [run.of("threads_1000", "peak")] + run.six("threads_1000", "peak")),
+    ("README.md", rf"cost {N} % in the mean of the benchmark's loops. The hardened build takes {N} "
+     rf"times as long as the default; Scudo takes {N} times", detection),
     ("docs/results/benchmarks.md", rf"The median spread of the {N} rows is {N} %",
      lambda run: [len(run.jobs), run.median_spread()]),
     ("docs/results/benchmarks.md", rf"Of the {N} workloads {N} are loops of this project and {N} "
