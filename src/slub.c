@@ -232,8 +232,7 @@ static void signals_let_in(void)
 /* This process was forked without one of the locks: LOCK-4. */
 static bool is_torn;
 
-/* See lock.h for the threads that may be waited for, and for how long. */
-static void locks_hold(void)
+static void locks_take(void)
 {
 	lock_fork_begin();
 	percpu_fork_prepare();
@@ -256,15 +255,49 @@ static void locks_let_go(bool in_child)
 	features_fork_finish(in_child);
 }
 
+static void streams_hold(void)
+{
+	if (_IO_list_lock && _IO_list_unlock && _IO_list_resetlock)
+		_IO_list_lock();
+}
+
+static void streams_let_go(bool in_child)
+{
+	if (!_IO_list_lock || !_IO_list_unlock || !_IO_list_resetlock)
+		return;
+	if (in_child)
+		_IO_list_resetlock();
+	else
+		_IO_list_unlock();
+}
+
+/*
+ * The holder of a lock may be interrupted by a handler that forks, and waits for the list of
+ * streams: so a fork that cannot have a lock in time lets go of everything, that list too, and
+ * begins anew.  A fork in such a handler goes on without (LOCK-4).
+ */
+static void locks_hold(void)
+{
+	bool interrupted_holder = slub_thread.locks_held;
+
+	streams_hold();
+	for (unsigned int round = 0; likely(!is_torn); round++) {
+		locks_take();
+		if (likely(lock_fork_is_whole()) || interrupted_holder)
+			return;
+		locks_let_go(false);
+		streams_let_go(false);
+		lock_fork_pause(round);
+		streams_hold();
+	}
+}
+
 void slub_fork_prepare(void)
 {
 	signals_hold();
 	if (unlikely(__atomic_load_n(&state, __ATOMIC_ACQUIRE) != START_DONE))
 		start_fork_hold();
-	if (_IO_list_lock && _IO_list_unlock && _IO_list_resetlock)
-		_IO_list_lock();
-	if (likely(!is_torn))
-		locks_hold();
+	locks_hold();
 }
 
 void slub_fork_finish(bool in_child)
@@ -273,12 +306,7 @@ void slub_fork_finish(bool in_child)
 		double_word_after_fork();
 	if (likely(!is_torn))
 		locks_let_go(in_child);
-	if (_IO_list_lock && _IO_list_unlock && _IO_list_resetlock) {
-		if (in_child)
-			_IO_list_resetlock();
-		else
-			_IO_list_unlock();
-	}
+	streams_let_go(in_child);
 	if (unlikely(__atomic_load_n(&state, __ATOMIC_RELAXED) != START_DONE))
 		start_fork_let_go();
 	signals_let_in();

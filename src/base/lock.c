@@ -59,18 +59,24 @@ void lock_wake(struct lock *lock)
 }
 
 /*
- * A fork waits for a lock as any other thread does.  One in a handler that interrupted a
- * holder waits for all its locks together so many times 50 us, and the time that the kernel
- * adds: another thread that forks may have them, and wait for the interrupted one.
+ * A fork waits for all its locks together so many times 50 us, and the time that the kernel
+ * adds: their holders may wait for what this fork has (lock.h).
  */
-#define FORK_WAITS 0
 #define FORK_PATIENCE 200
 #define FORK_TORN UINT16_MAX	/* this fork could not have one of the locks */
 #define FORK_WAIT_NS 50000
+#define FORK_PAUSE_DOUBLINGS 9	/* up to 26 ms */
 
 void lock_fork_begin(void)
 {
-	slub_thread.fork_patience = slub_thread.locks_held ? FORK_PATIENCE : FORK_WAITS;
+	slub_thread.fork_patience = FORK_PATIENCE;
+}
+
+void lock_fork_pause(unsigned int round)
+{
+	unsigned int doublings = round < FORK_PAUSE_DOUBLINGS ? round : FORK_PAUSE_DOUBLINGS;
+
+	sys_sleep_ns((uint64_t)FORK_WAIT_NS << doublings);
 }
 
 bool lock_fork_is_whole(void)
@@ -86,7 +92,7 @@ static bool lock_try(struct lock *lock, uint32_t self)
 					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-/* In a handler.  False: the lock was not to be had in time. */
+/* False: the lock was not to be had in time. */
 static bool lock_try_for_a_while(struct lock *lock, uint32_t self)
 {
 	for (int tries = 0; !lock_try(lock, self); tries++) {
@@ -115,12 +121,8 @@ void lock_acquire_for_fork(struct lock *lock)
 	}
 	slub_thread.locks_held++;
 	compiler_barrier();
-	if (slub_thread.fork_patience != FORK_WAITS) {
-		if (!lock_try_for_a_while(lock, self))
-			slub_thread.locks_held--;
-	} else if (!lock_try(lock, self)) {
-		lock_wait(lock, self);
-	}
+	if (!lock_try_for_a_while(lock, self))
+		slub_thread.locks_held--;
 }
 
 void lock_release_after_fork(struct lock *lock, bool in_child)

@@ -15,8 +15,10 @@
  * Only the fork handler takes several, in the order of their list.  By LOCK-1
  * nobody it waits for is waiting for it, with one exception: a signal handler
  * that interrupted the holder of a lock and forks, while another thread
- * forks too.  So a fork in such a handler waits for a while only, and then goes
- * on without the lock; every other fork waits until it has all of them.
+ * forks too.  So each waits for a while only.  The fork in such a handler then
+ * goes on without the lock, for its holder cannot let go of the one that it has.
+ * Any other fork lets go of all that it has, the C library's list of streams too,
+ * pauses, and begins anew, until it has all of them.
  *
  *   LOCK-4  the child of a fork that went on without a lock keeps all locks of its fork for ever:
  *           like a handler, it takes none (LOCK-2), and looks at nothing that
@@ -82,13 +84,14 @@ static inline bool lock_is_mine(const struct lock *lock)
 /* To be called before the first lock_acquire_for_fork() of a fork. */
 void lock_fork_begin(void);
 /*
- * For fork only: takes @lock, unless this thread already holds it.  A handler that
- * interrupted the holder of a lock spends some hundredths of a second on all of its locks,
- * and goes on without those that it could not have.
+ * For fork only: takes @lock, unless this thread already holds it or cannot have it in
+ * time: some hundredths of a second are for all locks of a fork.
  */
 void lock_acquire_for_fork(struct lock *lock);
-/* From there on: were all of them to be had?  If not, the child is one of LOCK-4. */
+/* From there on: were all of them to be had?  If not, a child would be one of LOCK-4. */
 bool lock_fork_is_whole(void);
+/* With none of them held: the @round-th wait of a fork that begins anew. */
+void lock_fork_pause(unsigned int round);
 /*
  * After fork: releases what lock_acquire_for_fork() took; a lock that the code
  * interrupted by a handler that forks holds stays held.

@@ -90,7 +90,7 @@ struct thread_state {
 	size_t free_limit;
 	uint32_t locks_held;	/* > 0: no lock may be taken in a handler */
 	uint16_t flags;		/* enum thread_flag */
-	uint16_t fork_patience;	/* waits left for locks; 0: any number, see lock.c */
+	uint16_t fork_patience;	/* waits left for locks, see lock.c */
 	uint32_t number;	/* backend thread: own slot number + 1 */
 	_Atomic uint32_t busy;	/* backend thread: inside a sequence */
 	void *slab_locked;	/* layout lock56: whose lock bit it holds */
