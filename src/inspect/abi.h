@@ -482,8 +482,8 @@ struct slub_abi_guard {
 	uint64_t stacks;
 	uint32_t stack_unit;
 	uint32_t next;
-	/* 0, or behind `size`: none; another such structure, of larger objects */
-	uint64_t larger;
+	/* 0, or behind `size`: none; another such structure, of other objects */
+	uint64_t next_pool;
 };
 
 struct slub_abi_stack {

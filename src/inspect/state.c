@@ -71,7 +71,7 @@ _Static_assert(sizeof(struct guard_pool) == sizeof(struct slub_abi_guard) &&
 	       SAME_IN_POOL(nr_places) && SAME_IN_POOL(place_size) &&
 	       SAME_IN_POOL(places) && SAME_IN_POOL(lost) &&
 	       SAME_IN_POOL(stacks) && SAME_IN_POOL(stack_unit) &&
-	       SAME_IN_POOL(larger), "guard");
+	       SAME_IN_POOL(next_pool), "guard");
 _Static_assert((int)GUARD_LIVE == SLUB_ABI_GUARD_LIVE &&
 	       (int)GUARD_FREED == SLUB_ABI_GUARD_FREED &&
 	       (int)GUARD_BEYOND == SLUB_ABI_GUARD_BEYOND &&
@@ -149,7 +149,7 @@ usual void abi_publish(const struct os_cpus *cpus, uint32_t nr_nodes)
 	abi->heap_start = heap_start;
 	pagemap_publish(&abi->heap_bytes);
 	abi->self = (uintptr_t)abi;
-	abi->guard = (uintptr_t)&guard_pool;
+	abi->guard = (uintptr_t)guard_pools;
 	abi->start_ns = clock_real_ns();
 	describe_pages(abi);
 	describe_areas(abi);

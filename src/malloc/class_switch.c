@@ -78,7 +78,7 @@ static int guard_switch_to(uint64_t every)
 	if (err)
 		return err;
 	if (!every)
-		guard_pool.every = guard_pool_large.every = 0;
+		guard_say_every(0);
 	else
 		sample_set_guard(every, guard_seed());
 	return sample_switch_to(SAMPLE_GUARD, every);

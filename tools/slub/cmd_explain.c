@@ -116,7 +116,7 @@ static void print_found(const struct guard *guard, const struct source *source,
 static void print_errors(const struct guard *guard,
 			 const struct source *source)
 {
-	for (; guard; guard = guard->larger) {
+	for (; guard; guard = guard->next) {
 		uint32_t nr = guard->places ? guard->pool.nr_places : 0;
 
 		for (uint32_t n = 0; n < nr; n++) {
@@ -131,7 +131,7 @@ struct guard_sums guard_sums(const struct guard *guard)
 {
 	struct guard_sums sums = { 0, 0 };
 
-	for (; guard; guard = guard->larger) {
+	for (; guard; guard = guard->next) {
 		sums.lost += guard->pool.bytes ? guard->pool.lost : 0;
 		sums.errors += guard->pool.bytes ? guard->pool.errors : 0;
 	}
@@ -141,7 +141,7 @@ struct guard_sums guard_sums(const struct guard *guard)
 void guard_count(const struct guard *guard, uint64_t counts[GUARD_STATES])
 {
 	memset(counts, 0, GUARD_STATES * sizeof(*counts));
-	for (; guard; guard = guard->larger) {
+	for (; guard; guard = guard->next) {
 		uint32_t nr = guard->places ? guard->pool.nr_places : 0;
 
 		for (uint32_t n = 0; n < nr; n++) {

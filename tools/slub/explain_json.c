@@ -77,7 +77,7 @@ void put_found(struct json *json, const struct guard *guard,
 	json_number(json, "errors", sums.errors);
 	json_close(json);
 	json_open_array(json, "objects");
-	for (; guard; guard = guard->larger) {
+	for (; guard; guard = guard->next) {
 		uint32_t nr = guard->places ? guard->pool.nr_places : 0;
 
 		for (uint32_t n = 0; n < nr; n++) {

@@ -9,10 +9,12 @@
 
 #define PLACES_MAX (1u << 16)
 #define PLACE_SIZE_MAX 1024u
+/* A damaged chain of pools ends somewhere. */
+#define POOLS_MAX 8
 
 static bool pool_is_sane(const struct slub_abi_guard *pool)
 {
-	return pool->size >= offsetof(struct slub_abi_guard, larger) &&
+	return pool->size >= offsetof(struct slub_abi_guard, next_pool) &&
 	       pool->place_bytes &&
 	       pool->nr_places && pool->nr_places <= PLACES_MAX &&
 	       pool->place_size >= sizeof(struct slub_abi_guard_place) &&
@@ -42,9 +44,8 @@ static int read_places(struct guard *guard, const struct process *process)
 	return error;
 }
 
-/* That of larger objects is the end of the line. */
 static int read_pool(struct guard *guard, const struct process *process,
-		     uint64_t address, bool is_larger)
+		     uint64_t address)
 {
 	struct slub_abi_guard *pool = &guard->pool;
 	int error;
@@ -55,8 +56,8 @@ static int read_pool(struct guard *guard, const struct process *process,
 		return error;
 	if (pool->version != SLUB_ABI_GUARD_VERSION)
 		return -EPROTO;
-	if (is_larger || pool->size < sizeof(*pool))
-		pool->larger = 0;
+	if (pool->size < sizeof(*pool))
+		pool->next_pool = 0;
 	if (!pool->bytes)
 		return 0;
 	if (!pool_is_sane(pool))
@@ -67,27 +68,36 @@ static int read_pool(struct guard *guard, const struct process *process,
 int guard_read(struct guard *guard, const struct source *source)
 {
 	uint64_t address = source->state.abi.guard;
-	int error;
 
 	*guard = (struct guard){ .places = NULL };
-	if (!address)
-		return 0;
-	error = read_pool(guard, &source->process, address, false);
-	if (error || !guard->pool.larger)
-		return error;
-	guard->larger = malloc(sizeof(*guard->larger));
-	if (!guard->larger)
-		return -ENOMEM;
-	return read_pool(guard->larger, &source->process, guard->pool.larger,
-			 true);
+	for (int i = 0; address && i < POOLS_MAX; i++) {
+		int error = read_pool(guard, &source->process, address);
+
+		if (error)
+			return error;
+		address = guard->pool.next_pool;
+		if (!address)
+			break;
+		guard->next = calloc(1, sizeof(*guard->next));
+		if (!guard->next)
+			return -ENOMEM;
+		guard = guard->next;
+	}
+	return 0;
 }
 
 void guard_free(struct guard *guard)
 {
+	struct guard *next = guard->next;
+
 	free(guard->places);
-	if (guard->larger)
-		free(guard->larger->places);
-	free(guard->larger);
+	while (next) {
+		struct guard *after = next->next;
+
+		free(next->places);
+		free(next);
+		next = after;
+	}
 }
 
 static void count_live(const struct slub_abi_guard_place *place,
@@ -112,7 +122,7 @@ static void count_live(const struct slub_abi_guard_place *place,
 
 void guard_count_live(const struct guard *guard, struct snapshot *snapshot)
 {
-	for (; guard; guard = guard->larger) {
+	for (; guard; guard = guard->next) {
 		uint32_t nr = guard->places ? guard->pool.nr_places : 0;
 
 		for (uint32_t n = 0; n < nr; n++) {
@@ -124,7 +134,7 @@ void guard_count_live(const struct guard *guard, struct snapshot *snapshot)
 
 const struct guard *guard_of(const struct guard *guard, uint64_t address)
 {
-	for (; guard; guard = guard->larger) {
+	for (; guard; guard = guard->next) {
 		if (address - guard->pool.base < guard->pool.bytes)
 			return guard;
 	}

@@ -10,7 +10,7 @@
 struct guard {
 	struct slub_abi_guard pool;	/* bytes is 0 if there is none */
 	struct slub_abi_guard_place *places;
-	struct guard *larger;		/* places for larger objects, or NULL */
+	struct guard *next;		/* places for other objects, or NULL */
 };
 
 /* 0, or -errno: EPROTO a version that is not known, EBADMSG it is damaged. */
@@ -36,7 +36,7 @@ struct guard_finding {
 	const struct slub_abi_guard_place *place;
 };
 
-/* The one of @guard and its larger that @address is of; NULL: none. */
+/* The one of @guard and those behind it that @address is of; NULL: none. */
 const struct guard *guard_of(const struct guard *guard, uint64_t address);
 /* Of a guard that has the address. */
 struct guard_finding guard_find(const struct guard *guard, uint64_t address);

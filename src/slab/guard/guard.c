@@ -16,20 +16,24 @@
 
 /* Places for large blocks: one for so many of the others. */
 #define PLACES_PER_LARGE 64
+/* For blocks of no size.  Nobody asks for these, so they take little: 8 MiB of addresses. */
+#define PLACES_EMPTY 1024
+/* Of a limited address space a pool takes this part at most. */
+#define LIMIT_SHARE 16
 /* ... while letters watch them. */
 #define PLACES_WATCHED 256
 
-struct guard_pool guard_pool_large = {
-	.version = 1,
-	.size = sizeof(struct guard_pool),
-	.place_size = sizeof(struct guard_place),
-};
+#define POOL(next_one) {				\
+	.version = 1,					\
+	.size = sizeof(struct guard_pool),		\
+	.place_size = sizeof(struct guard_place),	\
+	.next_pool = (uintptr_t)(next_one),		\
+}
 
-struct guard_pool guard_pool = {
-	.version = 1,
-	.size = sizeof(struct guard_pool),
-	.place_size = sizeof(struct guard_place),
-	.larger = (uintptr_t)&guard_pool_large,
+struct guard_pool guard_pools[GUARD_POOLS] = {
+	[GUARD_OBJECTS] = POOL(&guard_pools[GUARD_LARGE]),
+	[GUARD_LARGE] = POOL(&guard_pools[GUARD_EMPTY]),
+	[GUARD_EMPTY] = POOL(NULL),
 };
 
 int (*guard_switch)(uint64_t every);
@@ -97,38 +101,43 @@ static bool pool_open(struct guard_pool *pool, uint32_t nr, size_t most)
 {
 	size_t page = os_page_size();
 	size_t place = round_up(most, page) + page;
+	size_t room = os_address_limit() / LIMIT_SHARE;
 
 	while (!pool->bytes && nr >= PLACES_MIN &&
-	       !pool_make(pool, nr, page, place))
+	       (nr * place > room || !pool_make(pool, nr, page, place)))
 		nr /= 2;
 	if (!pool->bytes)
 		return false;
 	pool->clock_offset_ns = clock_offset();
-	pool->stacks = stack_store_base(&pool->stack_unit);
 	return true;
+}
+
+void guard_say_every(uint64_t every)
+{
+	guard_pools[GUARD_OBJECTS].every = every;
+	guard_pools[GUARD_LARGE].every = every;
 }
 
 int guard_open(uint64_t every)
 {
 	uint32_t nr = (uint32_t)option_value(OPTION_guard_places);
 
-	if (!pool_open(&guard_pool, nr, GUARD_BYTES_MAX))
+	if (!pool_open(&guard_pools[GUARD_OBJECTS], nr, GUARD_BYTES_MAX))
 		return -12;	/* ENOMEM */
 	/* Without these large blocks are not guarded, and counted as lost. */
 	nr = (uint32_t)max_size(nr / PLACES_PER_LARGE, PLACES_MIN);
 	if (guard_watches_large)
-		pool_open(&guard_pool_large, PLACES_WATCHED,
+		pool_open(&guard_pools[GUARD_LARGE], PLACES_WATCHED,
 			  GUARD_WATCHED_MAX + 2 * zone_bytes);
 	else
-		pool_open(&guard_pool_large, nr, GUARD_LARGE_MAX);
-	guard_pool.every = guard_pool_large.every = every;
+		pool_open(&guard_pools[GUARD_LARGE], nr, GUARD_LARGE_MAX);
+	guard_say_every(every);
 	return 0;
 }
 
 cold void guard_open_for_empty(void)
 {
-	pool_open(&guard_pool, (uint32_t)option_value(OPTION_guard_places),
-		  GUARD_BYTES_MAX);
+	pool_open(&guard_pools[GUARD_EMPTY], PLACES_EMPTY, os_page_size());
 }
 
 cold void guard_watch(uint32_t letters)
@@ -142,7 +151,7 @@ cold void guard_watch(uint32_t letters)
 	is_poisoning = letters & SLUB_CACHE_POISON;
 	zone_bytes = every ? 0 : os_page_size();
 	guard_open(every);
-	guard_watches_large = guard_pool_large.bytes;
+	guard_watches_large = guard_pools[GUARD_LARGE].bytes;
 }
 
 /* ---- places ---- */
@@ -192,13 +201,13 @@ static struct guard_place *place_take(struct guard_pool *pool, uint64_t turn)
 
 static size_t zone_of(const void *ptr)
 {
-	return pool_owns(&guard_pool_large, ptr) ? zone_bytes : 0;
+	return pool_owns(&guard_pools[GUARD_LARGE], ptr) ? zone_bytes : 0;
 }
 
 /* None for an object of no size. */
 struct pages pages_of(const struct guard_place *place)
 {
-	size_t page = guard_pool.page_bytes;	/* as in the other */
+	size_t page = os_page_size();
 	char *object = (char *)place->object;
 	size_t zone = zone_of(object);
 	char *start = (char *)round_down((uintptr_t)object, page) - zone;
@@ -249,7 +258,7 @@ static bool can_be_guarded(const struct guard_pool *pool, size_t bytes,
 	/* A larger alignment may leave so much in front, also of no bytes. */
 	size_t front = align > pool->page_bytes ? align : 0;
 
-	if (pool == &guard_pool_large)
+	if (pool == &guard_pools[GUARD_LARGE])
 		most -= 2 * zone_bytes;
 	return pool->bytes && front < most && bytes <= most - front;
 }
@@ -291,10 +300,17 @@ static void *alloc_lost(struct guard_pool *pool)
 	return NULL;
 }
 
+static struct guard_pool *pool_for(size_t bytes)
+{
+	if (!bytes && guard_pools[GUARD_EMPTY].bytes)
+		return &guard_pools[GUARD_EMPTY];
+	return &guard_pools[bytes <= GUARD_BYTES_MAX ? GUARD_OBJECTS :
+						       GUARD_LARGE];
+}
+
 void *guard_alloc(struct slub_cache *cache, size_t bytes, size_t align)
 {
-	struct guard_pool *pool = bytes <= GUARD_BYTES_MAX ? &guard_pool :
-							     &guard_pool_large;
+	struct guard_pool *pool = pool_for(bytes);
 	uint64_t turn;
 	struct guard_place *place;
 	struct pages pages;
@@ -320,13 +336,18 @@ void *guard_alloc(struct slub_cache *cache, size_t bytes, size_t align)
 	if (cache && cache->ctor)
 		cache->ctor((void *)place->object);
 	place_describe(place, cache, __builtin_frame_address(0));
+	/* Now there is a store of stacks. */
+	if (unlikely(!pool->stacks))
+		__atomic_store_n(&pool->stacks,
+				 stack_store_base(&pool->stack_unit),
+				 __ATOMIC_RELAXED);
 	place_set(place, GUARD_LIVE);
 	return (void *)place->object;
 }
 
 void *guard_alloc_empty(struct slub_cache *cache, size_t align)
 {
-	if (!guard_pool.bytes || slub_thread.locks_held || group_current())
+	if (!pool_for(0)->bytes || slub_thread.locks_held || group_current())
 		return NULL;
 	return guard_alloc(cache, 0, align);
 }

@@ -106,11 +106,13 @@ struct guard_pool {
 	uint64_t stacks;		/* what numbers of stacks count from */
 	uint32_t stack_unit;		/* bytes that a number stands for */
 	uint32_t next;			/* place to be looked at; atomic */
-	uint64_t larger;		/* address of that of larger objects; 0: none */
+	uint64_t next_pool;		/* address of another; 0: none */
 };
 
-extern struct guard_pool guard_pool SLUB_INTERNAL;
-extern struct guard_pool guard_pool_large SLUB_INTERNAL;
+/* The hardened build has one for blocks of no size by themselves: each lies in a place. */
+enum { GUARD_OBJECTS, GUARD_LARGE, GUARD_EMPTY, GUARD_POOLS };
+
+extern struct guard_pool guard_pools[GUARD_POOLS] SLUB_INTERNAL;
 
 static inline bool pool_owns(const struct guard_pool *pool, const void *ptr)
 {
@@ -120,8 +122,11 @@ static inline bool pool_owns(const struct guard_pool *pool, const void *ptr)
 /* Is @ptr in a range of the guarded ones? */
 static inline bool guard_owns(const void *ptr)
 {
-	return unlikely(pool_owns(&guard_pool, ptr) ||
-			pool_owns(&guard_pool_large, ptr));
+	for (int i = 0; i < GUARD_POOLS; i++) {
+		if (unlikely(pool_owns(&guard_pools[i], ptr)))
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -130,8 +135,10 @@ static inline bool guard_owns(const void *ptr)
  */
 extern int (*guard_switch)(uint64_t every) SLUB_INTERNAL;
 
-/* For blocks of no size alone: each one of the hardened build lies in a place. */
+/* For blocks of no size. */
 void guard_open_for_empty(void);
+/* For other processes: one allocation in @every is guarded, or none. */
+void guard_say_every(uint64_t every);
 /* Makes the pools; 0 or -ENOMEM. */
 int guard_open(uint64_t every);
 /* Makes them for what SLUB_DEBUG watches: @letters of malloc-large. */

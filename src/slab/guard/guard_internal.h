@@ -13,8 +13,11 @@ struct pages {
 
 static inline struct guard_pool *pool_of(const void *ptr)
 {
-	return pool_owns(&guard_pool_large, ptr) ? &guard_pool_large :
-						   &guard_pool;
+	struct guard_pool *pool = &guard_pools[GUARD_OBJECTS];
+
+	while (pool < &guard_pools[GUARD_POOLS - 1] && !pool_owns(pool, ptr))
+		pool++;
+	return pool;
 }
 
 static inline struct guard_place *place_at(const struct guard_pool *pool,

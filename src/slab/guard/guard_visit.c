@@ -29,8 +29,22 @@ static void pool_visit(const struct guard_pool *pool, guard_visitor *visit,
 
 void guard_visit(guard_visitor *visit, void *arg)
 {
-	pool_visit(&guard_pool, visit, arg);
-	pool_visit(&guard_pool_large, visit, arg);
+	for (int i = 0; i < GUARD_POOLS; i++)
+		pool_visit(&guard_pools[i], visit, arg);
+}
+
+static int pool_for_each(const struct guard_pool *pool, uintptr_t cache,
+			 int (*call)(void *object, void *arg), void *arg)
+{
+	int ret = 0;
+
+	for (uint32_t n = 0; n < nr_used(pool) && !ret; n++) {
+		const struct guard_place *place = place_at(pool, n);
+
+		if (place_state(place) == GUARD_LIVE && place->cache == cache)
+			ret = call((void *)place->object, arg);
+	}
+	return ret;
 }
 
 int guard_for_each_object(const struct slub_cache *cache,
@@ -38,29 +52,31 @@ int guard_for_each_object(const struct slub_cache *cache,
 {
 	int ret = 0;
 
-	/* A cache has none of the larger ones. */
-	for (uint32_t n = 0; n < nr_used(&guard_pool) && !ret; n++) {
-		const struct guard_place *place = place_at(&guard_pool, n);
-
-		if (place_state(place) == GUARD_LIVE &&
-		    place->cache == (uintptr_t)cache)
-			ret = call((void *)place->object, arg);
-	}
+	for (int i = 0; i < GUARD_POOLS && !ret; i++)
+		ret = pool_for_each(&guard_pools[i], (uintptr_t)cache, call,
+				    arg);
 	return ret;
+}
+
+struct bytes_of {
+	uintptr_t cache;
+	size_t bytes;
+};
+
+static void add_bytes(const struct guard_place *place, size_t bytes, void *arg)
+{
+	struct bytes_of *sum = arg;
+
+	if (place->cache == sum->cache)
+		sum->bytes += bytes;
 }
 
 size_t guard_page_bytes(const struct slub_cache *cache)
 {
-	size_t bytes = 0;
+	struct bytes_of sum = { (uintptr_t)cache, 0 };
 
-	for (uint32_t n = 0; n < nr_used(&guard_pool); n++) {
-		const struct guard_place *place = place_at(&guard_pool, n);
-
-		if (place_state(place) == GUARD_LIVE &&
-		    place->cache == (uintptr_t)cache)
-			bytes += pages_of(place).bytes;
-	}
-	return bytes;
+	guard_visit(add_bytes, &sum);
+	return sum.bytes;
 }
 
 size_t guard_nr_objects(const struct slub_cache *cache)
@@ -131,11 +147,11 @@ static void place_look(struct guard_place *place)
 
 cold void guard_finish(void)
 {
-	struct guard_pool *pools[] = { &guard_pool, &guard_pool_large };
+	for (int i = 0; i < GUARD_POOLS; i++) {
+		struct guard_pool *pool = &guard_pools[i];
 
-	for (int i = 0; i < 2; i++) {
-		for (uint32_t n = 0; n < nr_used(pools[i]); n++) {
-			struct guard_place *place = place_at(pools[i], n);
+		for (uint32_t n = 0; n < nr_used(pool); n++) {
+			struct guard_place *place = place_at(pool, n);
 
 			if (place_state(place) == GUARD_LIVE)
 				place_look(place);

@@ -237,8 +237,7 @@ usual void debug_finish(void)
 {
 	const char *leaks = option_text(OPTION_debug_leaks);
 
-	if (guard_pool.bytes)
-		guard_finish();
+	guard_finish();
 	if (!watch_first())
 		return;
 	/* What was written to freed memory and never allocated again. */

@@ -315,12 +315,12 @@ int guard_by_two(unsigned n)
 	steps::run([] { sizeclass_guard(100); }, [&] {
 		struct timespec soon;
 
-		if (guard_pool.bytes || slub_thread.locks_held || n--)
-			return !guard_pool.bytes;
+		if (guard_pools[GUARD_OBJECTS].bytes || slub_thread.locks_held || n--)
+			return !guard_pools[GUARD_OBJECTS].bytes;
 		done = true;
 		other.begin([&] {
 			was_busy = sizeclass_guard(100) == -EBUSY;
-			base = guard_pool.base;
+			base = guard_pools[GUARD_OBJECTS].base;
 			sem_post(&called);
 		});
 		/* It is refused, or the pool is there when it is done. */
@@ -334,7 +334,7 @@ int guard_by_two(unsigned n)
 	if (!done)
 		return 2;
 	other.finish();
-	return !was_busy && base != guard_pool.base;
+	return !was_busy && base != guard_pools[GUARD_OBJECTS].base;
 }
 
 TEST(sizeclass, two_that_switch_the_guard_make_one_pool)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A handler that interrupted the holder of a lock forks, and cannot have another of the library's
- * locks: in the child malloc works or says no (LOCK-4).  Any other fork begins anew until it has all.
+ * locks: in the child malloc works or says no (LOCK-4).  Any other fork begins anew until it has
+ * all of them.
  */
 #include <atomic>
 #include <cerrno>

@@ -51,7 +51,7 @@ TEST(prefill_guard, switched_on_in_the_middle)
 	}
 	EXPECT_EQ(guarded, 0);
 	EXPECT_EQ(slub_cache_errors(cache), 0u);
-	EXPECT_EQ(guard_pool.errors, 0u);
+	EXPECT_EQ(guard_pools[GUARD_OBJECTS].errors, 0u);
 	/* For others there is one. */
 	object = slub_cache_alloc(cache);
 	EXPECT_TRUE(guard_owns(object));
