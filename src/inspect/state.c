@@ -21,6 +21,9 @@ SLUB_EXPORT struct slub_abi slub_abi_state = {
 _Static_assert(KEPT_SHARE == SLUB_ABI_KEPT_SHARE &&
 		       KEPT_MAX == SLUB_ABI_KEPT_MAX,
 	       "what a list keeps");
+_Static_assert(BARN_CHAINS == SLUB_ABI_BARN_CHAINS &&
+		       BARN_ENTRY_SHIFT == SLUB_ABI_BARN_SHIFT,
+	       "what a reader knows of barns");
 _Static_assert((int)BACKEND_RSEQ == SLUB_ABI_BACKEND_RSEQ &&
 	       (int)BACKEND_THREAD == SLUB_ABI_BACKEND_THREAD &&
 	       (int)BACKEND_TID == SLUB_ABI_BACKEND_TID &&
