@@ -96,7 +96,7 @@ SENTENCES = [
      rf"{N} to {N} MiB with six other",
      lambda run: [run.of("burst", "after-1s/in")] + run.six("burst", "after-1s/in")),
     ("README.md", rf"with seven other allocators it was killed after {N} to {N} s", pressure),
-    ("README.md", rf"1,000 threads peak at {N} MiB; at {N} to {N} MiB with others",
+    ("README.md", rf"1,000 busy threads peak at {N} MiB; at {N} to {N} MiB with others",
      lambda run: [run.of("threads_1000", "peak")] + run.six("threads_1000", "peak")),
     ("README.md", rf"cost {N} % in the mean of the benchmark's loops. The hardened build takes {N} "
      rf"times as long as the default; Scudo takes {N} times", detection),
