@@ -21,7 +21,7 @@ static const struct command *const commands[] = {
 
 #define NR_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
-/* Those beneath another, by its first argument; by its own name too, as up to 0.1. */
+/* Commands beneath another, by its first argument; each has a short name besides. */
 static const struct {
 	const char *above;
 	const char *word;
@@ -52,13 +52,23 @@ static void print_commands(FILE *to)
 	}
 }
 
+/* The names of those beneath another work alone: `slub top PID`. */
+static void print_short_names(FILE *to)
+{
+	fputs("Short forms: slub", to);
+	for (size_t i = 0; i < NR_BENEATH; i++)
+		fprintf(to, "%s %s", i ? "," : "", beneath[i].command->name);
+	fputs("\n", to);
+}
+
 static void print_help(FILE *to)
 {
 	fputs("usage: slub COMMAND [ARGUMENT...]\n\n", to);
 	print_commands(to);
-	fprintf(to, "  %-18s %s\n\n", "help COMMAND", "explains a command");
-	fputs("  -h, --help: this; -V, --version: the version\n"
-	      "For example: slub run redis-server, then slub info --top PID\n", to);
+	fprintf(to, "  %-18s %s\n", "help COMMAND", "explains a command");
+	fputs("  -h, --help: this; -V, --version: the version\n", to);
+	print_short_names(to);
+	fputs("For example: slub run redis-server, then slub top PID\n", to);
 }
 
 static const struct command *find_command(const char *name)
