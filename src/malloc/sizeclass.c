@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Size classes: multiples of 16 up to 128, then eight per doubling, so that
- * rounding up loses at most one part in nine (12.5 % of the request).
+ * Size classes: multiples of 16 up to 128, then eight per doubling.  Beyond 128 bytes
+ * an object is at most an eighth larger than the request.
  *
- * All are multiples of 16 and lie in page-aligned slabs, so an object is
+ * All sizes are multiples of 16, and slabs begin with a page.  So an object is
  * aligned to the largest power of two that divides its class.
  *
  * A class has its slots from the start, and its cache from the first request on: a
- * program uses a third of them, and a cache that is not made costs no page.  Until then
- * its list is empty, so that no fast path knows.
+ * program uses a third of the classes, and a cache that was not made costs no page.  The
+ * list of such a class is empty, so the fast paths need not know.
  *
  *   CLASS-1  the thread that has the turn makes a class's cache, once; it stays live.
  *   CLASS-2  the largest class is made at start.  It serves a handler that interrupted the
- *            making of the class that fits, and a request that finds no memory for it.
+ *            making of the class that fits, and a request that found no memory for it.
  */
 #include <errno.h>
 #include <string.h>
@@ -57,8 +57,8 @@ struct slub_cache *sizeclass_cache(size_t bytes)
 }
 
 /*
- * Between two powers of two the classes are the multiples of a step.  If that is less
- * than @align, a multiple of @align is one of them, and otherwise @align divides them all.
+ * Between two powers of two the classes are the multiples of a step.  If the step is less
+ * than @align, each multiple of @align is a class; otherwise @align divides every class.
  */
 struct slub_cache *sizeclass_aligned(size_t bytes, size_t align)
 {
@@ -68,7 +68,7 @@ struct slub_cache *sizeclass_aligned(size_t bytes, size_t align)
 _Static_assert(CLASS_SIZE_WORD / CLASS_STEP < TABLE_SIZES, "one for each size");
 
 /*
- * Those of a page or more have two slots, side by side, and the map names the first.
+ * Classes of a page or more have two slots, side by side, and the map names the first.
  * Const after start.
  */
 static uint32_t first_slot;
@@ -128,10 +128,10 @@ static usual int class_create(uint32_t class)
 }
 
 /*
- * Not cold, for every program comes here: the functions that call it would lie elsewhere.
+ * Makes the cache of @class.  False: there is no memory for it, or this thread is a handler
+ * that interrupted the holder of a lock, or the making itself.
  *
- * False: there is no memory for it, or this thread is a handler that has interrupted the
- * holder of a lock, or the making itself.
+ * Every program comes here, so the function is not cold: its callers would move with it.
  */
 static usual __attribute__((__noinline__)) bool class_make(uint32_t class)
 {
@@ -197,7 +197,7 @@ void sizeclass_fork_child(void)
 
 /* ---- start ---- */
 
-/* Where caches are watched, and where each list has its checks, all are there from the start. */
+/* Are caches watched, or lists checked?  Then every class is made at the start. */
 static bool all_at_start(void)
 {
 	return SLUB_CONFIG_HARDENED || option_text(OPTION_debug);
@@ -230,7 +230,7 @@ cold void sizeclass_exit(void)
 
 void malloc_open(void)
 {
-	/* release: whoever sees the limit sees all that start has set up */
+	/* release: a thread that sees the limit sees all that the start has set up */
 	__atomic_store_n(&malloc_paged_limit, CLASS_BYTES_MAX + 1,
 			 __ATOMIC_RELEASE);
 }

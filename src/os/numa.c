@@ -9,7 +9,7 @@
 uint32_t os_nr_nodes = 1;
 static bool binds;	/* const after start */
 
-/* Where memory may come from, in one call and no file; 0: the kernel will not say. */
+/* One past the last node that memory may come from; 0: the kernel will not say. */
 static uint32_t nodes_allowed(void)
 {
 	unsigned long mask[1024 / 64] = { 0 };
@@ -26,8 +26,8 @@ static uint32_t nodes_allowed(void)
 }
 
 /*
- * Memory has a policy of its own before the thread's counts: what was started by
- * "numactl --membind=1" is to get memory of node 1 wherever it runs.
+ * A policy of the memory comes before that of the thread.  So nothing is bound in a
+ * process that was started by "numactl --membind=1": it wants node 1, wherever it runs.
  */
 static bool thread_has_policy(void)
 {
@@ -48,7 +48,7 @@ uint32_t os_nodes_read(void)
 	if (!end)
 		return os_nr_nodes;
 	os_nr_nodes = end > OS_NODES_MAX ? OS_NODES_MAX : end;
-	/* Of more nodes than that, several share a number here. */
+	/* On a machine with more nodes several share a number here: nothing is bound. */
 	binds = end > 1 && end <= OS_NODES_MAX && !thread_has_policy();
 	return os_nr_nodes;
 }
@@ -58,7 +58,7 @@ uint32_t os_node_ask(void)
 	unsigned int cpu, node = 0;
 
 #if defined(__GLIBC__)
-	/* Each refill asks; the C library has it without entering the kernel. */
+	/* Each refill asks; the C library answers without entering the kernel. */
 	getcpu(&cpu, &node);
 #else
 	sys_call4(SYS_getcpu, (long)&cpu, (long)&node, 0, 0);

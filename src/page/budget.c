@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How much free memory the process holds, and when it goes back to the system: in the
- * call that frees it, as soon as the process holds more than
+ * call that frees it, as soon as the process holds more than its budget.
  *
- *     budget = used / 8, at least 1 MiB and at most 16 MiB     (or SLUB_RETAIN)
- *              + regret
+ *     budget   base + regret
+ *     base     used / 8, at least 1 MiB and at most 16 MiB; SLUB_RETAIN if that is given
+ *     held     free pages with memory behind them, and the chains in barns
+ *     regret   memory that went back and was soon wanted again
  *
- * Held memory is free pages with memory behind them and the chains in barns.  Regret
- * is what was given back and was soon wanted again: each page that the kernel has to
- * clear once more counts, and each chain that a barn had no room for and then had not
- * when it was asked, up to a sixteenth of the machine's memory; half of it is
- * forgotten each second.  So a program that fills and empties its heap all the time
- * keeps what it needs from the second time on, and one that is done with a burst holds
- * a mebibyte.
+ * Regret counts two kinds of mistakes.  The first is a page that the kernel has to clear
+ * once more.  The second is a chain that a barn refused for want of room, and that a later
+ * request would have found there.  Half of the regret is forgotten each second, and it
+ * never exceeds a sixteenth of the machine's memory.  So a program that fills and empties
+ * its heap all the time keeps what it needs from the second time on, and a program that
+ * has ended a burst holds a mebibyte.
  *
- * No thread and no timer does this: whoever frees looks, and works out the seconds that
- * have passed.
+ * No thread and no timer does this: the thread that frees looks at the clock, and works
+ * out the seconds that have passed.
  */
 #include "page/page_internal.h"
 
@@ -28,7 +29,7 @@
 static _Atomic size_t regret_most;	/* const but for page_retain_changed() */
 /* Estimates: a lost update gives a page too many or too few. */
 static _Atomic size_t regret_bytes;
-static _Atomic size_t given_bytes;	/* back, and not wanted again yet; halved too */
+static _Atomic size_t given_bytes;	/* went back, not wanted again yet; halved too */
 static _Atomic uint64_t halved_at_ns;
 
 _Atomic size_t purge_idle_always;
@@ -65,7 +66,7 @@ static size_t in_barns(void)
 	return bytes > 0 ? (size_t)bytes : 0;
 }
 
-/* Half is forgotten for each second since that was done last. */
+/* Forgets half of the regret for each second since the last call that did so. */
 static void halve(uint64_t now)
 {
 	uint64_t at = __atomic_load_n(&halved_at_ns, __ATOMIC_RELAXED);
@@ -92,7 +93,7 @@ static size_t regret(void)
 	return size_read(&regret_bytes);
 }
 
-/* What may be held without regret. */
+/* The budget of a process that regrets nothing. */
 static size_t base(void)
 {
 	size_t retain = option_value(OPTION_retain), used;
@@ -104,7 +105,7 @@ static size_t base(void)
 	return min_size(max_size(used / USED_SHARE, BASE_MIN), retain);
 }
 
-/* Where memory is limited, idle pages must not take the rest of it. */
+/* Idle pages must not take the room that a limit leaves. */
 static size_t bound(size_t bytes)
 {
 	size_t room = min_size(page_limit_room(), page_group_room());
@@ -118,14 +119,14 @@ size_t page_budget(void)
 	return bound(base() + regret());
 }
 
-/* Chains come first: free pages give way to them, and are missed if that was wrong. */
+/* Chains come first: free pages give way to them.  If that was wrong, regret tells. */
 bool page_budget_has_room(size_t bytes)
 {
 	bytes += in_barns();
 	return bytes <= bound(base()) || bytes <= page_budget();
 }
 
-/* New memory while other pages lie idle: both have to fit the limit. */
+/* New memory was taken while other pages lie idle: both must fit below the limit. */
 static cold void make_room(void)
 {
 	size_t room = page_limit_room();
@@ -204,7 +205,7 @@ size_t page_purge_regret(void)
 	return page_purge(least - min_size(least, in_barns()));
 }
 
-/* Down to half of the base below the budget, so that the next free does not do it again. */
+/* Purges to @spare below the budget, so that the next free does not purge again. */
 static cold size_t purge(size_t budget, size_t spare)
 {
 	size_t pages;
@@ -226,15 +227,15 @@ size_t page_purge_if_needed(void)
 	if (likely(held <= least))
 		return 0;
 	budget = page_budget();
-	/* Where barns hold nearly all of it, not page by page. */
+	/* Barns hold nearly all of it: the few pages are not worth a purge. */
 	if (held <= budget || pages < least / NOT_WORTH_SHARE)
 		return 0;
 	return purge(budget, least / 2);
 }
 
 /*
- * As if it had been given at the start.  Blocks that are kept whole (large.c) are not
- * begun with where it was 0 then.
+ * As if the new value had been given at the start, with one exception: a process that
+ * started with 0 does not begin to keep freed blocks whole (large.c).
  */
 cold void page_retain_changed(void)
 {

@@ -2,14 +2,13 @@
 /*
  * Zones: the buddy lists, one zone per node.
  *
- * A free block is described by the descriptor of its first page; no memory of
- * the block itself is touched.  Two lists per order: dirty blocks are given
- * out first, for they cost no page fault; a block merged from both kinds
- * is dirty.
+ * The descriptor of its first page describes a free block; no memory of the
+ * block itself is touched.  Each order has two lists.  Dirty blocks are given out
+ * first, for they cost no page fault.  A block merged from both kinds is dirty.
  *
- * Whoever frees a block looks at the flags of its buddy, which may be in use
- * and change under another lock or none; that it is free only this zone's lock
- * can say (PAGE-1), so an outdated answer is never "free".
+ * A thread that frees a block looks at the flags of its buddy.  A buddy in use may
+ * change its flags under another lock or none, but only under this zone's lock
+ * does it become free (PAGE-1): so an outdated answer is never "free".
  *
  * Locks: zone->lock.
  */
@@ -18,7 +17,9 @@
 struct zone zones[OS_NODES_MAX];
 uint32_t nr_zones = 1;
 
-/* Blocks out of others' reach at a time, and lost to a child that is forked meanwhile. */
+/*
+ * So many blocks are on no list at a time.  A child that is forked meanwhile loses them.
+ */
 #define PURGE_BATCH 32
 
 static void zone_lists_init(struct zone *zone)
@@ -49,7 +50,7 @@ static bool page_is_dirty(const struct page *page)
 	return page_flags_read(page) & PAGE_DIRTY;
 }
 
-/* The lock orders the changes; a reader without it wants an estimate. */
+/* The lock orders the changes; a reader without the lock gets an estimate. */
 static void dirty_add(struct zone *zone, size_t pages)
 {
 	__atomic_store_n(&zone->nr_dirty,
@@ -173,7 +174,7 @@ struct page *zone_block_take(struct zone *zone, uint32_t order,
 	return page;
 }
 
-/* A block off the lists, with @dirty_only one with memory behind it. */
+/* A block off the lists; with @dirty_only, one with memory behind it. */
 static void *take_free(struct zone *zone, uint32_t order, bool dirty_only,
 		       bool *is_zero)
 {
@@ -197,7 +198,7 @@ static void *take_free(struct zone *zone, uint32_t order, bool dirty_only,
 static void *zone_look(struct zone *zone, uint32_t order, bool may_grow,
 		       bool *is_zero)
 {
-	/* Large blocks that lie idle, merged, come before clean memory. */
+	/* Large blocks that lie idle are merged and used before clean memory. */
 	bool dirty_only = quick_nr_pages() > 0;
 	void *block = take_free(zone, order, dirty_only, is_zero);
 	size_t nr_clean;
@@ -221,7 +222,7 @@ static void *zone_look(struct zone *zone, uint32_t order, bool may_grow,
 	return fresh;
 }
 
-/* A thread that finds no memory on @zone's node asks other nodes before a reclaim. */
+/* A thread that finds no memory on @zone's node asks other nodes before it reclaims. */
 static bool others_have_block(const struct zone *zone, uint32_t order)
 {
 	for (uint32_t n = 0; n < nr_zones; n++) {
@@ -231,7 +232,7 @@ static bool others_have_block(const struct zone *zone, uint32_t order)
 	return false;
 }
 
-/* Puts a block on the lists; what is missing in the reserve comes first. */
+/* Puts a block on the lists, or into the reserve while that is short. */
 static void zone_put(struct zone *zone, struct page *page, uint32_t order,
 		     bool is_dirty)
 {
@@ -253,7 +254,7 @@ static void zone_put(struct zone *zone, struct page *page, uint32_t order,
 	}
 }
 
-/* What is behind the first @pages of a block of @order, in the largest blocks there are. */
+/* Puts back what lies behind the first @pages of a block of @order, in large pieces. */
 static void tail_put(struct zone *zone, struct page *page, uint32_t order,
 		     size_t pages, bool is_dirty)
 {
@@ -265,7 +266,7 @@ static void tail_put(struct zone *zone, struct page *page, uint32_t order,
 	}
 }
 
-/* A block off the lists, or of what the system, or whoever is asked, gives for it. */
+/* A block off the lists; else out of memory that the hook frees or the system gives. */
 static void *zone_find(struct zone *zone, uint32_t order, bool *is_zero)
 {
 	size_t bytes = PAGE_BYTES << order;
@@ -342,7 +343,7 @@ static size_t free_behind(const struct zone *zone, char *end, size_t more)
 	return pages;
 }
 
-/* Takes the free block at @page but for what lies behind its first @pages. */
+/* Takes the first @pages of the free block at @page; the rest stays free. */
 static size_t take_front(struct zone *zone, struct page *page, size_t pages,
 			 size_t *nr_clean)
 {

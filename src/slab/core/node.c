@@ -2,10 +2,10 @@
 /*
  * The slabs of a node: refilling a CPU, taking objects back.
  *
- * Objects go back to a slab without a lock, but where the slab enters or leaves
- * the partial list: then the node's lock comes before the exchange, so that a
- * slab that became empty cannot be freed, and its pages used for another,
- * between the exchange and the lock (SLAB-4).
+ * Objects go back to a slab without a lock, unless the slab enters or leaves the
+ * partial list.  Then the node's lock comes before the exchange.  Between the two
+ * no other thread can free a slab that became empty, and use its pages for
+ * another slab (SLAB-4).
  *
  * Locks: node->lock.
  */
@@ -42,7 +42,7 @@ void slab_update_failed(struct page *slab)
 
 /* ---- slabs come and go; no lock held ---- */
 
-/* Slabs of a cache that has come to stay: the next will be filled too. */
+/* A cache with so many slabs has come to stay: it will fill the next slab too. */
 #define SLABS_TOUCHED 8
 
 static void *slab_block(struct slub_cache *cache, uint32_t node)
@@ -116,12 +116,12 @@ void node_count_slab(struct slub_cache *cache, struct cache_node *node, int n)
 
 /* ---- refill ---- */
 
-/* Some objects, not linked yet: *count of them from number @first. */
+/* @count objects of @slab, from number @first on, that are not linked yet. */
 struct carving {
 	struct page *slab;
 	uint32_t first;
 	uint32_t count;
-	uint32_t pages;		/* that had gone back to the system */
+	uint32_t pages;		/* pages of these that had gone back to the system */
 };
 
 void *take_freelist(struct slub_cache *cache, struct page *slab,
@@ -141,10 +141,10 @@ void *take_freelist(struct slub_cache *cache, struct page *slab,
 }
 
 /*
- * How many objects to carve at once.  Their links are written, so their pages
- * are touched: a page's worth in a young cache, more as it grows; in a large one
- * what a CPU's list holds.  100,000 objects of 2 KiB, each written: 940 -> 887 cycles an
- * object against four pages' worth at the most, and the peaks of the workloads stay.
+ * How many objects to carve at once.  To link an object is to touch its page.  So a
+ * young cache carves a page's worth, and more as it grows; a large cache carves what a
+ * CPU's list holds.  (With four pages' worth at the most, 100,000 objects of 2 KiB that
+ * are written take 940 cycles each, and 887 so; the peaks of the workloads are equal.)
  */
 #define CARVED_SHARE 8
 #define CARVED_SHARE_LARGE 32
@@ -167,7 +167,7 @@ static void carve(struct slub_cache *cache, struct cache_node *node,
 	uint32_t left = cache->objects - slab->count;
 	struct double_word old = slab_read(slab), new;
 
-	slub_assert(left > 0);	/* SLAB-2: else it would not be here */
+	slub_assert(left > 0);	/* SLAB-2: else no refill would find it */
 	out->slab = slab;
 	out->first = slab->count;
 	out->count = (uint32_t)min_size(carve_count(cache, node), left);
@@ -203,10 +203,10 @@ static void carve(struct slub_cache *cache, struct cache_node *node,
 	}
 }
 
-/* Slabs with nothing but holes that a refill passes over. */
+/* A refill passes over so many slabs that have nothing but holes. */
 #define HOLES_PASSED_MAX 8
 
-/* The first with objects that have memory behind them, if it is near. */
+/* The first slab with free objects that have memory, if one is near the front. */
 static struct page *partial_first(struct slub_cache *cache,
 				  struct cache_node *node)
 {
@@ -255,7 +255,7 @@ static void *refill_carve(struct slub_cache *cache, struct cache_node *node,
 	return chain;
 }
 
-/* Runs the constructor, once in the life of each object. */
+/* Runs the constructor: once in the life of each object. */
 static void carving_construct(struct slub_cache *cache, char *object,
 			      uint32_t count)
 {
@@ -263,14 +263,14 @@ static void carving_construct(struct slub_cache *cache, char *object,
 		cache->ctor(object + (size_t)i * cache->size);
 }
 
-/* Objects of less than a line are linked by turns within this many bytes. */
+/* Objects smaller than a line are linked line by line within so many bytes. */
 #define WINDOW_BYTES 1024
 #define LINE_BYTES 64
 
 /*
- * Links @nr objects from @object on, one every @stride bytes; *@link is to
- * name the first.  Returns the link of the last.  What the pages were used for before may
- * have left keys there.
+ * Links @nr objects from @object on, one every @stride bytes, behind *@link.  Returns
+ * the link of the last.  Keys are written as well: an earlier use of the pages may have
+ * left some there.
  */
 static void **link_every(struct slub_cache *cache, void **link, char *object,
 			 uint32_t nr, size_t stride)
@@ -289,11 +289,11 @@ static void **link_every(struct slub_cache *cache, void **link, char *object,
  * Links what was carved, in the order of the addresses.  No lock is held: a
  * constructor may allocate.
  *
- * Of objects smaller than a line, those that follow each other lie on different
- * lines, up to 16 in a row: first the first of each line of a window, then the
- * second, and so on.  A thread that hands out small objects one by one to
- * threads on other CPUs would give them lines to fight for otherwise, and they
- * get the same objects back with each free and malloc.
+ * Objects smaller than a line are an exception: up to 16 objects in a row lie on
+ * different lines.  The chain takes the first object of each line of a window, then
+ * the second of each, and so on.  Otherwise a thread that hands out small objects one
+ * by one would give the same line to threads on two CPUs.  These would fight for it
+ * from then on, for free and malloc give a thread the same objects again.
  */
 static void *carving_link(struct slub_cache *cache,
 			  const struct carving *carving)
@@ -326,7 +326,7 @@ static void *carving_link(struct slub_cache *cache,
 	return chain;
 }
 
-/* One chain; NULL: the node has neither partial slabs nor one to carve. */
+/* One chain; NULL: the node has no partial slab, and no slab to carve. */
 static void *refill_once(struct slub_cache *cache, struct cache_node *node,
 			 uint32_t *nr, bool *carved)
 {
@@ -362,7 +362,7 @@ static bool node_grow(struct slub_cache *cache, struct cache_node *node)
 	inject(INJECT_grow);
 	lock_acquire(&node->lock);
 	node_count_slab(cache, node, 1);
-	/* Nobody else can reach it yet: no exchange. */
+	/* No other thread can reach the slab yet: no exchange is needed. */
 	if (!node->carve) {
 		slab_state_set(slab, 0, state_make(cache->objects, STATE_FROZEN));
 		node->carve = slab;
@@ -385,8 +385,8 @@ static void chain_append(struct slub_cache *cache, void *chain, void *more)
 }
 
 /*
- * Slabs that one refill may empty to get a chain worth having.  To get one at all it tries as
- * long as there is memory: what it has just put there others may be quicker to take.
+ * A refill takes the free objects of so many slabs at the most.  It tries longer only as
+ * long as it has none: other threads may be quicker to carve the slab that it has added.
  */
 #define REFILL_SLABS_MAX 8
 
@@ -407,7 +407,7 @@ void *node_refill(struct slub_cache *cache, struct cache_node *node,
 				break;
 			continue;
 		}
-		/* The new chain in front: it is walked, and it is short. */
+		/* The new chain goes in front: appending walks it, and it is short. */
 		if (chain && n < wanted) {
 			chain_append(cache, more, chain);
 			chain = more;
@@ -417,7 +417,7 @@ void *node_refill(struct slub_cache *cache, struct cache_node *node,
 			chain = more;
 		}
 		have += n;
-		/* Carving touches memory: what it gives is enough. */
+		/* Carving touches memory, so what it gave is enough. */
 		if (carved)
 			break;
 	}
@@ -429,7 +429,7 @@ void *node_refill(struct slub_cache *cache, struct cache_node *node,
 
 /* ---- free ---- */
 
-/* What becomes of a slab that gets objects back. */
+/* The fate of a slab that gets objects back. */
 struct fate {
 	bool lists;	/* it enters the partial list */
 	bool empties;	/* its last object came back */
@@ -444,7 +444,7 @@ static struct fate slab_fate(struct slub_cache *cache, struct cache_node *node,
 
 	fate.empties = state_inuse(old) == nr &&
 		       !(old.second & STATE_FROZEN);
-	/* Is it one more than the partial list is to keep?  A guess, until locked. */
+	/* Does the partial list keep enough without it?  A guess until the lock is held. */
 	fate.discards = fate.empties &&
 			__atomic_load_n(&node->nr_partial, __ATOMIC_RELAXED) >=
 				cache->min_partial + !is_full;
@@ -461,7 +461,7 @@ void slab_free_objects(struct slub_cache *cache, struct page *slab,
 	struct fate fate;
 
 	for (;;) {
-		/* Each of them is in use until it is here, so one is here already. */
+		/* An object counts as in use until it is back: one of these came twice. */
 		if (SLUB_CONFIG_CHECKS && unlikely(state_inuse(old) < nr)) {
 			if (locked)
 				lock_release(&node->lock);
@@ -515,8 +515,8 @@ static bool slab_is_empty(struct page *slab)
 }
 
 /*
- * Takes an empty slab out of the node; NULL: there is none.  Under the lock
- * an empty slab stays empty: no thread has an object of it to free, or may carve it.
+ * Takes an empty slab out of the node; NULL: there is none.  Under the lock an empty
+ * slab stays empty: no thread has an object of it to free, and none may carve it.
  */
 static struct page *take_empty(struct slub_cache *cache,
 			       struct cache_node *node)
