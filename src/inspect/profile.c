@@ -7,11 +7,11 @@
  *   | of sites| of samples   | they were seen      | and a list of free ones|
  *   +---------+--------------+---------------------+------------------------+
  *
- * It is reserved once, as large as it can get, and takes the memory that is
- * used.  A sample that finds no room is counted as lost.
+ * The book is mapped once, as large as it can get; only pages that were used have
+ * memory.  A sample that finds no room is counted as lost.
  *
- * Locks: book_lock protects the book.  Stacks are read and stored, and tracers
- * told, without it.
+ * Locks: book_lock protects the book.  The thread that samples holds no lock while it
+ * reads and stores a stack, or tells a tracer.
  */
 #define _GNU_SOURCE
 #include "base/hash.h"
@@ -36,7 +36,7 @@ struct sample {
 	uint32_t next;		/* in its bucket, or free; + 1 */
 };
 
-/* Numbers are those of places, + 1; 0: none. */
+/* A number is an index in sites or samples, + 1; 0: none. */
 struct book {
 	uint32_t site_buckets[SITE_BUCKETS];
 	uint32_t sample_buckets[SAMPLE_BUCKETS];
@@ -49,11 +49,11 @@ static struct lock book_lock = LOCK_INIT;
 static struct book *book;
 static struct profile_state state;
 static uint32_t free_first;
-static uint32_t nr_samples_used;	/* places that were ever used */
+static uint32_t nr_samples_used;	/* the places behind these were never used */
 
 /* One start or stop at a time. */
 static _Atomic uint32_t changing;
-/* It is on for the sake of tracers only. */
+/* Sampling is on, and only because a tracer has attached to a probe. */
 static _Atomic bool for_tracers;
 static struct os_file_id file_before;
 
@@ -81,7 +81,7 @@ static uint32_t *sample_bucket(const void *object)
 	return &book->sample_buckets[h >> 48 & (SAMPLE_BUCKETS - 1)];
 }
 
-/* The number of the site of @stack; 0: there is no room. */
+/* The number of the site with @stack, a new one if need be; 0: there is no room. */
 static uint32_t site_find(uint32_t stack)
 {
 	uint32_t *bucket = &book->site_buckets[stack % SITE_BUCKETS];
@@ -145,7 +145,7 @@ static void book_enter(struct sample *sample, uint32_t stack)
 	sums_add(&book->sites[sample->site - 1].live, sample);
 }
 
-/* False: @object is not in it. */
+/* False: the book has no sample of @object. */
 static bool book_remove(const void *object)
 {
 	uint32_t *link = sample_bucket(object);
@@ -167,7 +167,7 @@ static bool book_remove(const void *object)
 	return false;
 }
 
-/* ---- what sampling tells ---- */
+/* ---- what sampling tells: struct sample_keeper ---- */
 
 static void taken(void *object, size_t bytes, double weight)
 {
@@ -239,8 +239,8 @@ static int book_open(size_t mean)
 }
 
 /*
- * The store of stacks is made with the first of them, by system calls: before
- * any sample, so that none pays for it.
+ * The first stack makes the store of stacks, by system calls.  This one comes before any
+ * sample, so no allocation of the program waits for them.
  */
 static void stacks_open(void)
 {
@@ -275,7 +275,7 @@ static void change_end(void)
 	__atomic_store_n(&changing, 0, __ATOMIC_RELEASE);
 }
 
-/* Tracers came or went; `for_tracers` is looked at again under `changing`. */
+/* A tracer came or went.  Under `changing` this looks at `for_tracers` again. */
 static cold void follow_tracers(bool traced)
 {
 	if (!change_begin())
@@ -341,13 +341,13 @@ SLUB_EXPORT int slub_profile_stop(void)
 	return err;
 }
 
-/* What is in it is read under its lock. */
+/* Says only whether there is a book: readers of it take its lock. */
 bool profile_has_begun(void)
 {
 	return __atomic_load_n(&state.mean_bytes, __ATOMIC_RELAXED);
 }
 
-/* For one who waits for nobody; 1: it is on already, and stays as it is. */
+/* For a slow path, which must not wait; 1: a profile is on already, and stays on. */
 cold int profile_begin(size_t mean)
 {
 	int err = 1;

@@ -7,18 +7,18 @@
  *   | slub_stats_head | options | -   | record of slot 0, 1, ..| groups     |
  *   +-----------------+---------+-----+------------------------+------------+
  *
- * It is a shared mapping: a store is all it takes, and what was stored is in
- * the file whatever becomes of the process.  The room is allocated at the
- * start, for a store into a hole on a full disk would be a signal.  Stores are
- * made when slabs come and go, never on a fast path.
+ * The file is a shared mapping.  A store is enough to write to it, and the kernel keeps
+ * what was stored whatever becomes of the process.  The room is allocated at the start,
+ * for a store into a hole on a full disk would raise a signal.  The library stores when
+ * slabs come and go, never on a fast path.
  *
- * A child lets go of its parent's file.  Where a handler forks that interrupted an
- * update, this goes on in the child with a copy, at the same address, and then lets go
- * of that.
+ * A child lets go of its parent's file.  A signal handler may interrupt an update and
+ * fork: then the update goes on in the child, in a copy at the same address, and the
+ * child lets go of the copy afterwards.
  *
- * No locks: a record's sequence is odd while somebody writes it, and whoever
- * finds it odd leaves it alone.  The census, which walks the heap, takes a
- * sixty-fourth of the time at the most.
+ * No locks: the sequence of a record is odd while a thread writes the record, and any
+ * other thread that finds it odd leaves the record alone.  The census, which walks the
+ * heap, takes a sixty-fourth of the time at the most.
  */
 #define _GNU_SOURCE
 #include "inspect/inspect.h"
@@ -33,12 +33,12 @@
 #define FILE_ALIGN 4096
 
 static struct slub_stats_head *head;	/* NULL: there is no file */
-/* The same, or what becomes it, or in a child a copy of the parent's. */
+/* The mapping: of the head, of a head in the making, or a child's copy (is_copy). */
 static struct slub_stats_head *mapped;
 static size_t file_bytes;
 static bool is_copy;
 static uint32_t nr_forks;		/* forks between the first process and this one */
-static _Atomic uint32_t is_wanted;	/* open it at the next chance */
+static _Atomic uint32_t is_wanted;	/* the next update opens a file */
 static _Atomic uint32_t census_busy;
 static _Atomic uint64_t census_due_ns;
 
@@ -63,7 +63,7 @@ static void record_write(const struct slub_cache *cache,
 
 	if (!record_begin(&record->sequence))
 		return;
-	/* The place may be another cache's by now, with a name made there. */
+	/* The cache may have gone, and another with a name of its own has the place. */
 	if (census)
 		record->fields[SLUB_ABI_CACHE_NAME] = 0;
 	census_record(cache, head->nr_nodes, record);
@@ -160,7 +160,7 @@ static void copy_drop(void)
 		file_drop();
 }
 
-/* False: a handler interrupted this thread, which will write soon enough. */
+/* False: this is a handler, and the thread that it interrupted is writing. */
 static bool writing_begin(void)
 {
 	if (slub_thread.flags & THREAD_IN_STATS)
@@ -178,7 +178,7 @@ static void writing_end(void)
 	slub_thread.flags &= ~(uint32_t)THREAD_IN_STATS;
 }
 
-/* If there is no memory the rest of an update goes to the parent's file. */
+/* Without memory for a copy the rest of an update goes to the parent's file. */
 static void copy_make(void)
 {
 	long copy = sys_call6(SYS_mmap, 0, (long)file_bytes,
@@ -224,7 +224,7 @@ static uint64_t began_ticks(uint32_t pid)
 	path[text.used_bytes] = '\0';
 	if (os_file_read(path, line, sizeof(line)) <= 0)
 		return 0;
-	/* Behind the second one, a name that may have anything in it. */
+	/* The second field is a name in brackets, which may contain any character. */
 	for (const char *c = line; *c; c++) {
 		if (*c == ')')
 			s = c;
@@ -234,7 +234,7 @@ static uint64_t began_ticks(uint32_t pid)
 	return os_parse_number(&s);
 }
 
-/* Does the process that made this file live?  Another may have its PID by now. */
+/* Does the process live that made this file?  Another may have its PID by now. */
 static bool is_written(const struct slub_stats_head *old)
 {
 	uint64_t began = old->version == SLUB_STATS_VERSION ?
@@ -249,7 +249,7 @@ static bool is_written(const struct slub_stats_head *old)
 	return !began || !now || began == now;
 }
 
-/* An older file of this kind that no living process writes. */
+/* Is it an older statistics file that no living process writes? */
 static bool may_replace(const char *path)
 {
 	struct slub_stats_head old;
@@ -291,7 +291,7 @@ static long create(const char *path)
 /* Room for every byte, or an error. */
 static long allocate(long fd, size_t bytes)
 {
-	/* As small as a file system's blocks may be: it lies beside what every start reads. */
+	/* The smallest block that a file system may have: every start reads what lies here. */
 	static const char zeros[512];
 	long err = sys_call4(SYS_fallocate, fd, 0, 0, (long)bytes);
 
@@ -409,7 +409,7 @@ static usual void file_open(void)
 	__atomic_store_n(&head, new, __ATOMIC_RELEASE);
 	head_update();
 	records_write_all();
-	/* Last: a file with a magic is one with a head. */
+	/* Last: a reader trusts the head of a file that has the magic. */
 	memcpy(head->magic, SLUB_STATS_MAGIC, sizeof(head->magic));
 	slab_notify = stats_file_update;
 }

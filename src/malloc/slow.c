@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the fast path leaves: every decision that malloc and free make.
+ * The slow paths: every decision of malloc and free that the fast paths leave.
  */
 #include "base/list.h"
 #include "debug/misuse.h"
@@ -20,7 +20,7 @@ __attribute__((__noinline__)) void fast_paths_open_now(void)
 		return;
 	slub_thread.free_limit = fast_free_limit();
 	slub_thread.malloc_limit = CLASS_WORD_MAX + 1;
-	/* Looked at last: a handler may have come in between, and changed it. */
+	/* The last look: a handler may have come in between, and changed either. */
 	compiler_barrier();
 	if (unlikely(group_current()))
 		slub_thread.malloc_limit = 0;
@@ -31,9 +31,9 @@ __attribute__((__noinline__)) void fast_paths_open_now(void)
 /* ---- free ---- */
 
 /*
- * Blocks that were freed where no lock may be taken: by a signal handler that interrupted
- * the holder of one.  They are linked through their first word.  Objects of caches:
- * slab/core/free.c.
+ * Large blocks that a signal handler freed while it might take no lock, because it had
+ * interrupted the holder of one.  They are linked through their first word.  Objects of
+ * caches wait in slab/core/free.c.
  */
 static void *deferred_frees;
 
@@ -65,7 +65,7 @@ cold void foreign_warn(const char *what, const void *ptr)
 		    "(further ones are not reported)", what, ptr);
 }
 
-/* @ptr is no block of an ordinary cache that is allocated, as far as can be seen. */
+/* @ptr does not look like an allocated block of an ordinary cache.  Is it a block? */
 static cold bool ptr_is_block_after_all(const void *ptr, const char *call,
 					struct slub_cache *cache)
 {
@@ -144,14 +144,14 @@ SLUB_EXPORT void slub_free(void *object)
 	fast_free(object);
 }
 
-/* Is anything left that handlers could not free? */
+/* Do blocks wait that handlers could not free? */
 static bool frees_are_pending(void)
 {
 	return unlikely(!stack_is_empty(&cache_postponed) ||
 			!stack_is_empty(&deferred_frees));
 }
 
-/* The mark comes first: from the push on the object may be another thread's. */
+/* The mark comes first: after the push the object may be another thread's. */
 static always_inline bool percpu_push_marked(struct slub_cache *cache,
 					     void *ptr)
 {
@@ -165,14 +165,14 @@ static always_inline bool percpu_push_marked(struct slub_cache *cache,
 }
 
 /*
- * What the fast path is to backend rseq, to the others, whose lists it does not
- * find: the list, with no look at anything else.
+ * The fast path of the other backends, whose lists the fast path of rseq cannot find:
+ * it tries the list, and looks at nothing else.
  */
 static always_inline bool free_to_list(void *ptr)
 {
 	struct slub_cache *cache;
 
-	/* There each object is looked at. */
+	/* The hardened build looks at each object. */
 	if (SLUB_CONFIG_HARDENED || percpu_backend == BACKEND_RSEQ ||
 	    unlikely(!pagemap_covers(ptr)))
 		return false;
@@ -215,7 +215,7 @@ static struct slub_cache *class_for(size_t bytes, size_t align)
 	struct slub_cache *cache = sizeclass_get(bytes, align);
 	struct slub_cache *accounted = NULL;
 
-	/* One that is larger than what was charged has no owner. */
+	/* A larger class may stand in for the one that was charged: then no owner. */
 	if (unlikely(group_current()) && cache == sizeclass_fitting(bytes, align))
 		accounted = sizeclass_accounted(cache);
 	return accounted ? accounted : cache;
@@ -233,7 +233,7 @@ static void *class_alloc(size_t bytes, size_t align)
 	return cache_alloc_sized(cache, bytes);
 }
 
-/* One try, from where this thread may allocate now. */
+/* One try, from the source that this thread may use now. */
 static void *alloc_once(size_t bytes, size_t align, bool *is_zero)
 {
 	void *ptr = NULL;
@@ -294,7 +294,7 @@ void *slow_alloc_aligned(size_t bytes, size_t align, bool *is_zero)
 	return slow_alloc_uncharged(bytes, align, is_zero);
 }
 
-/* A large block that was kept, if nothing is out of the ordinary, else NULL. */
+/* A large block that was kept whole.  NULL: there is none, or a longer way has to look. */
 static always_inline void *slow_alloc_kept(size_t bytes)
 {
 	/* A limit of 0: the library has not started. */
@@ -305,7 +305,7 @@ static always_inline void *slow_alloc_kept(size_t bytes)
 	return large_alloc_kept(bytes);
 }
 
-/* Has it a list?  What a thread in a group asks for has an owner. */
+/* Is there a list of such objects?  Not for a thread in a group: they need an owner. */
 static always_inline bool has_list(size_t bytes)
 {
 	/* acquire: pairs with the release in malloc_open() */
@@ -313,7 +313,7 @@ static always_inline bool has_list(size_t bytes)
 	       likely(!group_current());
 }
 
-/* @ptr, from a list of @cache, loses its mark; NULL: it was no object. */
+/* Takes the mark off @ptr, which a list of @cache had; NULL: it was no object. */
 static always_inline void *class_popped(struct slub_cache *cache, void *ptr)
 {
 	if (unlikely(!popped_is_plain(cache, ptr)))
@@ -322,7 +322,7 @@ static always_inline void *class_popped(struct slub_cache *cache, void *ptr)
 	return ptr;
 }
 
-/* As free_to_list(). */
+/* The counterpart of free_to_list(). */
 static always_inline void *alloc_from_list(size_t bytes)
 {
 	uint32_t slot;
@@ -338,8 +338,8 @@ static always_inline void *alloc_from_list(size_t bytes)
 }
 
 /*
- * What is rounded up to its alignment is of a class whose objects lie so
- * (sizeclass_aligned()), so its list will do, if there is something in it.
+ * A size that is rounded up to its alignment has a class whose objects are so aligned
+ * (sizeclass_aligned()).  So the list of that class will do, unless it is empty.
  */
 SLUB_HOT void *alloc_aligned(size_t bytes, size_t align)
 {
@@ -352,7 +352,7 @@ SLUB_HOT void *alloc_aligned(size_t bytes, size_t align)
 		if (likely(ptr))
 			return ptr;
 	}
-	/* Not where rounding up has gone past the end. */
+	/* Rounding up may have wrapped around. */
 	if (likely(align <= PAGE_BYTES && rounded >= bytes)) {
 		ptr = fast_pop(rounded);
 		if (unlikely(!ptr))
@@ -375,13 +375,13 @@ static __attribute__((__noinline__)) void *alloc_from_any(size_t bytes)
 			return ptr;
 		ptr = NULL;
 	}
-	/* The usual case: a list that is empty. */
+	/* The usual case: the list is empty. */
 	cache = has_list(bytes) ? sizeclass_get(bytes, MALLOC_ALIGN) : NULL;
 	if (likely(cache))
 		ptr = likely(!sample_is_wanted()) ?
 			      cache_alloc_sized(cache, bytes) :
 			      sample_alloc(cache, bytes);
-	/* Behind it, for it may have given the thread its entrance. */
+	/* Only now, for the cache may have given the thread its entrance. */
 	fast_paths_open();
 	if (!ptr)
 		ptr = slow_alloc_aligned(bytes, MALLOC_ALIGN, &is_zero);
@@ -425,11 +425,11 @@ size_t block_bytes(const void *ptr)
 }
 
 /*
- * For a profile the block of the old size has gone, and one has come.  It goes
- * first: once it has moved, its address may be another thread's block, with a
- * sample of its own.  If it cannot be resized the caller copies it and frees it,
- * so its sample ends now or then; only one that cannot be copied either, for want
- * of memory, goes on without.
+ * To a profile the block of the old size goes, and a new one comes.  The old one goes
+ * first: once the block has moved, its address may belong to another thread's block,
+ * with a sample of its own.  A block that cannot be resized is copied and freed by the
+ * caller, so its sample would end there.  Only a block that cannot be copied either,
+ * for want of memory, stays without its sample.
  */
 static void *resize_large(void *ptr, size_t bytes)
 {

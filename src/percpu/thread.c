@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The state of each thread, its registration, and the thread numbers of
- * backend thread.  A key's destructor gives back what a thread has to give back: its
- * number, or the registration that the library made.
+ * backend thread.  The destructor of a key gives a thread's number back, or ends the
+ * registration that the library made; other threads have no destructor.
  *
  * Locks: area_lock protects the numbers.
  */
@@ -29,10 +29,10 @@ _Static_assert(offsetof(struct thread_state, self) == 0, "an alias of it");
 /* Backend thread: which numbers are taken; under area_lock. */
 static uint64_t numbers[AREAS_MAX / 64] rarely_touched;
 static pthread_key_t exit_key;
-/* Without a key a number would never come back: none is given out then. */
+/* Without a key no number would come back, so none is given out. */
 static enum { KEY_NOT_YET, KEY_MADE, KEY_FAILED } exit_key_state;
 
-/* The lowest that is free; AREAS_MAX: none. */
+/* The lowest free number; AREAS_MAX: there is none. */
 static uint32_t number_find(void)
 {
 	uint32_t number = AREAS_MAX;
@@ -56,10 +56,10 @@ static bool number_is_taken(uint32_t number)
 /*
  * Takes @number, which goes with @area; false: another thread has it by now.
  *
- * In this order, for a signal handler may fork in between, and in the child
- * percpu_fork_finish() frees all numbers and areas but this thread's.  Before the
- * first store it frees this one, too, and all three follow; after it, it sets the
- * bit itself.
+ * The order of the stores matters, for a signal handler may fork in between.  In the
+ * child percpu_fork_finish() frees the numbers and areas of all other threads.  Before
+ * the first store it frees this number too, and the three stores follow.  After the first
+ * store it knows that this thread has the number, and sets the bit itself.
  */
 static bool number_take(uint32_t number, char *area)
 {
@@ -195,8 +195,8 @@ uint32_t percpu_here(void)
 
 /*
  * Registers this thread where its C library does not.  Before there is a key only the first
- * thread, whose storage stays.  The key comes before the registration: what a thread cannot
- * give back it must not have.
+ * thread is registered, whose storage stays.  The key comes before the registration: a
+ * thread must not take what it cannot give back.
  */
 static cold bool thread_register(void)
 {

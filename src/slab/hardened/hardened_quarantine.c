@@ -11,25 +11,26 @@
  *                              |                       | (option quarantine), cut at
  *                              +---- the older ones ---+ a random place
  *
- * So a freed object waits until its list is long enough, and those that were freed last
- * stay behind.
+ * So a freed object waits until its list is long enough, and the objects that were freed
+ * last stay behind.
  *
- * Random is how many stay: of n objects from STAYING to n / 2, each number as likely as the
- * others.  With 2 KiB of 64 bytes, n is 32 and there are 13 numbers, 3.7 bits, for each list
- * that is handed over.  Not random is the order in a list, nor anything of a list that was
- * full and went to the spare one, a barn or a slab.  Shuffled 32 at a time, so that each
- * object has its own place by chance, json took 2.3 times as long: the links of all objects
- * are read and written when most are out of the caches.
+ * The number that stays is random: of n objects from STAYING to n / 2, each number as likely
+ * as the others.  With 2 KiB of 64 bytes, n is 32 and there are 13 numbers, 3.7 bits, for
+ * each list that is handed over.  The order in a list is not random.  Nothing is random about
+ * a list that was full, and went to the spare one, a barn or a slab.  With lists shuffled 32
+ * at a time json took 2.3 times as long: a shuffle reads and writes the links of all objects,
+ * and most are out of the caches by then.
  *
- * What is full, or not enough, comes and goes by the barns and slabs as ever: the quarantine
- * is bounded by what lists may hold, is emptied with them, and goes through a fork with them.
+ * Lists that are full, or too short, come and go by the barns and slabs as in any build.  So
+ * the bound of the lists is that of the quarantine, which is emptied with them, and goes
+ * through a fork with them.
  */
 #include "slab/slab_internal.h"
 #include "slab/shadow/sample.h"
 
-/* So many wait at the least, whatever their size. */
+/* At least so many objects wait, whatever their size. */
 #define WAITING_MIN 4
-/* So many of the last stay behind, or half if there are fewer. */
+/* At least so many of the last stay behind, or half of a shorter list. */
 #define STAYING 4
 /* A free pushes to no sample slot. */
 #define ROOM_NONE (-(1 << 30))
@@ -52,17 +53,17 @@ uint32_t hardened_alloc_slot(const struct slub_cache *cache)
 		       slot : cache->list_slot;
 }
 
-/* How many must have been freed for the next to be handed out. */
+/* So many must have been freed before the oldest of them are handed out. */
 static uint32_t enough(const struct slub_cache *cache)
 {
 	size_t n = option_value(OPTION_quarantine) / cache->size;
-	/* A list that is full goes to the spare one, and is the oldest then. */
+	/* A full list becomes the spare one, and holds the oldest objects then. */
 	size_t most = (size_t)capacity_now(cache) * 3 / 4;
 
 	return (uint32_t)max_size(min_size(max_size(n, WAITING_MIN), most), 1);
 }
 
-/* chain_next() of one whose link is in the object, mostly without a look at the page map. */
+/* chain_next(); of an object with its link inside, mostly without the page map. */
 static always_inline void *next_of(struct slub_cache *cache, void *object)
 {
 	const struct slot_check *g = slot_check(cache->list_slot);
@@ -78,7 +79,7 @@ static always_inline void *next_of(struct slub_cache *cache, void *object)
 	return chain_next(cache, object);
 }
 
-/* The first @nr of @chain, or all: the last one of these. */
+/* The last of the first @nr objects of @chain, or of all if there are fewer. */
 static void *chain_walk(struct slub_cache *cache, void *chain, uint32_t nr)
 {
 	void *next;
@@ -88,7 +89,7 @@ static void *chain_walk(struct slub_cache *cache, void *chain, uint32_t nr)
 	return chain;
 }
 
-/* @chain of about @nr objects was taken off the list, and stays there. */
+/* Puts @chain, about @nr objects that were taken off the list, back on it. */
 static void put_back(struct slub_cache *cache, void *chain, uint32_t nr)
 {
 	int32_t room = capacity_now(cache) - (int32_t)nr;
@@ -97,7 +98,7 @@ static void put_back(struct slub_cache *cache, void *chain, uint32_t nr)
 		chain_give(cache, chain, nr);
 }
 
-/* Of @n that wait so many stay, those that were freed last. */
+/* So many of @n that wait stay behind. */
 static uint32_t nr_staying(uint32_t n)
 {
 	uint32_t least = (uint32_t)min_size(STAYING, n / 2);
@@ -105,7 +106,7 @@ static uint32_t nr_staying(uint32_t n)
 	return (uint32_t)max_size(least + hardened_random(n / 2 + 1 - least), 1);
 }
 
-/* How many lie in the list of this CPU, about. */
+/* The length of this CPU's list, about. */
 static uint32_t nr_waiting(const struct slub_cache *cache)
 {
 	int32_t n = capacity_now(cache) - percpu_room_here(cache->list_slot);
@@ -113,7 +114,7 @@ static uint32_t nr_waiting(const struct slub_cache *cache)
 	return percpu_head(cache->list_slot) && n > 0 ? (uint32_t)n : 0;
 }
 
-/* What has waited on this CPU, if it is enough; else NULL. */
+/* A chain that has waited on this CPU for long enough; NULL: there is none. */
 static void *take_waiting(struct slub_cache *cache)
 {
 	void *chain = percpu_take(cache->list_slot + SLOT_SPARE, 0), *end, *rest;
@@ -121,11 +122,11 @@ static void *take_waiting(struct slub_cache *cache)
 
 	if (chain || (n && n < enough(cache)))
 		return chain;
-	/* A list that is empty gets its room so. */
+	/* This gives an empty list its room, too. */
 	chain = percpu_take(cache->list_slot, capacity_now(cache));
 	if (!chain)
 		return NULL;
-	/* The head is what was freed last. */
+	/* The head was freed last. */
 	stay = nr_staying(n);
 	end = chain_walk(cache, chain, stay);
 	rest = next_of(cache, end);
@@ -145,7 +146,7 @@ void *hardened_alloc_slow(struct slub_cache *cache)
 	if (!chain)
 		return NULL;
 	rest = next_of(cache, chain);
-	/* Others may have been quicker, or sampling was switched on. */
+	/* Another thread may have been quicker, or sampling was switched on. */
 	if (rest && (slot == cache->list_slot ||
 		     !percpu_put(slot, rest, ROOM_NONE)))
 		chain_give(cache, rest, length);
