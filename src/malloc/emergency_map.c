@@ -5,8 +5,6 @@
  * foreign at first; a table of a few entries, changed by single
  * compare-exchanges, knows better.
  */
-#include <sys/mman.h>
-
 #include "malloc/malloc.h"
 
 #define ENTRIES 64

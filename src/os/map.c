@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include <elf.h>
 #include <errno.h>
-#include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 

@@ -6,8 +6,6 @@
  */
 #include "reclaim/reclaim_internal.h"
 
-#include <errno.h>
-
 /* slub_shrink_all(): as drop_slab(). */
 #define PASSES_MAX 10
 

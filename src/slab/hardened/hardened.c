@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The hardened build: see the head of hardened.h. */
 #include "base/hash.h"
-#include "slab/hardened/hardened.h"
-
-#include "slab/watch/watch.h"
+#include "slab/slab_internal.h"
 
 #include <string.h>
 

@@ -25,8 +25,8 @@
  * the bound of the lists is that of the quarantine, which is emptied with them, and goes
  * through a fork with them.
  */
+#include "slab/core/switches.h"
 #include "slab/slab_internal.h"
-#include "slab/shadow/sample.h"
 
 /* At least so many objects wait, whatever their size. */
 #define WAITING_MIN 4
