@@ -70,9 +70,9 @@ layout-inner56|-DSLUB_LAYOUT=inner56|rseq thread tid lock|
 layout-lock56|-DSLUB_LAYOUT=lock56|rseq thread tid lock|
 mode||A B C D E F G|
 up|-DSLUB_SMP=OFF|rseq thread tid lock|fire.limits_cpuset
-assert|-DSLUB_ASSERT=2|rseq thread tid lock|fire.limits
-inner56-assert|-DSLUB_LAYOUT=inner56 -DSLUB_ASSERT=2|rseq|.*[.][tl][^.]*$
-lock56-assert|-DSLUB_LAYOUT=lock56 -DSLUB_ASSERT=2|rseq|.*[.][tl][^.]*$
+assert|-DSLUB_ASSERT=1|rseq thread tid lock|fire.limits
+inner56-assert|-DSLUB_LAYOUT=inner56 -DSLUB_ASSERT=1|rseq|.*[.][tl][^.]*$
+lock56-assert|-DSLUB_LAYOUT=lock56 -DSLUB_ASSERT=1|rseq|.*[.][tl][^.]*$
 tsan|-DSLUB_TSAN=ON|-|contract|fire
 asan|-DSLUB_ASAN=ON|-|contract|fire
 inject|-DSLUB_INJECT=ON|rseq thread tid lock|fire.[ls]i|unit|fire

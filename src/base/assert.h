@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Assertions in three prices.  An assertion states what this library must
- * have got right; misuse by the caller is answered, never asserted.
+ * Assertions, for checks that take constant time.  An assertion states what this
+ * library must have got right; misuse by the caller is answered, never asserted.
  *
- *   slub_assert       O(1) checks, in builds with SLUB_ASSERT >= 1
- *   slub_assert_deep  checks that walk, in builds with SLUB_ASSERT >= 2
- *
- * Every build compiles every condition.
+ * Every build compiles every condition; a build with SLUB_ASSERT=1 checks it.
  */
 #ifndef SLUB_BASE_ASSERT_H
 #define SLUB_BASE_ASSERT_H
@@ -17,13 +14,10 @@
 cold __attribute__((noreturn))
 void assert_failed(const char *condition, const char *file, int line);
 
-#define slub_assert_price(price, cond)					\
+#define slub_assert(cond)						\
 	do {								\
-		if (SLUB_CONFIG_ASSERT >= (price) && unlikely(!(cond)))	\
+		if (SLUB_CONFIG_ASSERT && unlikely(!(cond)))		\
 			assert_failed(#cond, __FILE__, __LINE__);	\
 	} while (0)
-
-#define slub_assert(cond)	slub_assert_price(1, cond)
-#define slub_assert_deep(cond)	slub_assert_price(2, cond)
 
 #endif

@@ -9,7 +9,7 @@ import time
 
 import trial
 
-OPTIONS = ["-DSLUB_BUILD_TESTS=ON", "-DSLUB_BUILD_BENCH=OFF", "-DSLUB_ASSERT=2"]
+OPTIONS = ["-DSLUB_BUILD_TESTS=ON", "-DSLUB_BUILD_BENCH=OFF", "-DSLUB_ASSERT=1"]
 TARGETS = ["slub", "unit_tests", "fire_tests", "api_percpu_list_test",
            "api_percpu_word_test", "api_percpu_alloc_test", "api_bulk_test"]
 # By the folder of the mutant.  What tests limits, other modes or whole programs is left out.
