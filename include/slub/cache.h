@@ -80,7 +80,7 @@ struct slub_cache {
 	uintptr_t link;		/* where in an object the link is */
 	const struct slub_cache_args *args;
 	uint32_t free_slot;	/* the list that is freed to */
-	uint32_t account_slot;	/* its list, if who allocates looks at owners;
+	uint32_t account_slot;	/* its list, if allocations look at owners;
 				 * else 0: nothing is there */
 	uint64_t slab_mask;	/* where the owner of an object is */
 	uint64_t owner_reciprocal;
@@ -363,13 +363,13 @@ SLUB_API int slub_cache_for_each(int (*visit)(struct slub_cache *cache, void *ar
 				 void *arg);
 
 /*
- * slub_cache_alias - the names of those who share a cache (SLUB_MERGE).
+ * slub_cache_alias - the further names of a cache that several users share (SLUB_MERGE).
  *
- * Writes the @n-th, from 0 in the order they came, to @name: not the one that the
- * cache was made with, which slub_cache_name() says.  A slub_cache_destroy() of a
- * shared cache, whosever, frees the name that came last.
+ * Writes the @n-th of them to @name, from 0 on in the order in which they came.  The name
+ * that the cache was made with is not among them: slub_cache_name() says it.  Any
+ * slub_cache_destroy() of a shared cache frees the name that came last.
  * Returns true; false, and leaves @name alone, when there are not so many, or
- * @cache is none.
+ * @cache is not a cache.
  * Errors: none but that.  Context: any thread, not from a signal handler (false);
  * takes a lock.
  * From: slab_kset's links, which slabinfo -a shows.
@@ -472,8 +472,7 @@ SLUB_API void *slub_cache_alloc(struct slub_cache *cache);
 SLUB_API void slub_cache_free(struct slub_cache *cache, void *object);
 
 /*
- * slub_cache_claim - @object, just taken off @cache's list, is this thread's, whoever is
- * charged with it.
+ * slub_cache_claim - charge @object, just taken off @cache's list, to this thread's group.
  *
  * For the inline functions.  Returns, errors and context: as slub_cache_alloc().
  */

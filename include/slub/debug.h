@@ -97,11 +97,11 @@ struct slub_trace {
 };
 
 /*
- * slub_cache_alloc_traces, slub_cache_free_traces - who has the objects.
+ * slub_cache_alloc_traces, slub_cache_free_traces - visit the call stacks of objects in use.
  *
- * Calls @visit for each call stack that allocated objects that are allocated
- * still (or, with free_traces, that freed what lay in their places before),
- * most objects first, until it returns non-zero.  The trace is valid during
+ * Calls @visit for each call stack that allocated objects that are still in use,
+ * most objects first, until it returns non-zero; with free_traces, for each call
+ * stack that freed the objects that lay in their places before.  The trace is valid during
  * the call.  @cache NULL: of all caches, each with its own traces.
  * Returns what @visit returned, or 0; -EINVAL if the cache is not watched with
  * letter U; -ENOMEM; -EDEADLK in a signal handler that interrupted the allocator.

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Moving objects: giving back the memory of slabs that few objects are left on.
+ * Moving objects: giving back the memory of slabs with few objects.
  *
  * A slab goes back to the system when its last object is freed, so after a peak
- * one object in a hundred keeps everything.  Only the program knows who points
- * to an object; so it says how one is moved, and the library says which to move
- * and where to.  Two ways:
+ * one object in a hundred keeps everything.  Only the program knows the pointers
+ * to an object.  So the program says how an object is moved, and the library says
+ * which object, and where to.  Two ways:
  *
  * 1. A typed cache gets two functions.  @isolate is given addresses of a slab's
  *    objects, keeps those that are in use and may move, and sees to it that
@@ -89,9 +89,8 @@ typedef int slub_migrate_fn(struct slub_cache *cache, void *from, void *to,
  * With SLUB_CACHE_ACCOUNT an object stays charged to the group it is charged to; while
  * it is being moved both its places are.
  * Once set, objects are moved by slub_cache_defrag(), slub_defrag_all(), and
- * after memory pressure by whoever handles it: slub_pressure_handle() or the
- * pressure thread.  Never inside an allocation, where the program may hold locks
- * of its own.
+ * under memory pressure by slub_pressure_handle() or the pressure thread.  Never inside
+ * an allocation, where the program may hold locks of its own.
  * Returns 0, or
  *   -EINVAL  no cache, malloc's own, or one of the functions is NULL;
  *   -EBUSY   the cache is shared with another user (SLUB_MERGE);

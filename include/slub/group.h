@@ -146,8 +146,8 @@ enum slub_group_limit {
 	 */
 	SLUB_GROUP_LOW,
 	/*
-	 * Above this, who allocates reclaims from the group first, and is slowed
-	 * down, by up to 10 ms for 32 KiB.
+	 * Above this, a thread that allocates reclaims from the group first, and is
+	 * slowed down, by up to 10 ms for 32 KiB.
 	 */
 	SLUB_GROUP_HIGH,
 	/* Never more than this: reclaim, the handler, and then ENOMEM. */
@@ -250,8 +250,8 @@ struct slub_group_memory {
  * slub_group_memory - the slabs that @group's objects keep.
  *
  * slub_group_stats() says what is charged; this counts it, object by object.
- * Beside others who allocate and free it is a sample.  Lists of CPUs are emptied
- * of accounted objects first.
+ * While other threads allocate and free, the numbers are a sample.  First it empties
+ * the CPUs' lists of accounted objects.
  * Returns 0, or
  *   -EINVAL  not a group;
  *   -EDEADLK in a handler that interrupted the library.

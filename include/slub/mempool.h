@@ -124,14 +124,15 @@ SLUB_API int slub_mempool_destroy(struct slub_mempool *pool);
  *
  * @flags: enum slub_pool_flag, or 0.
  * Asks alloc_fn() first, with SLUB_ALLOC_NO_RESERVE: the library's emergency reserve
- * (reserve.h) is for those who have none of their own; then the pool's reserve;
- * then alloc_fn() with the caller's flags; then waits, if asked to.
- * Waiters are woken by slub_mempool_free() in the order in which they came; a
- * thread that comes at that moment may be quicker, and the woken one waits
- * anew: there is progress, but no promise of whose.  Every five seconds a
- * waiter asks alloc_fn() again; it need not for what goes to free_fn() by way of
- * slub_mempool_free(), even in the moment before it sleeps, unless membarrier(2)
- * is refused.
+ * (reserve.h) is for callers without a reserve of their own.  Then takes an element of
+ * the pool's reserve; then asks alloc_fn() with the caller's flags; then waits, if asked
+ * to.
+ * slub_mempool_free() wakes waiters in the order in which they came.  A thread that
+ * comes at that moment may be quicker, and the woken one waits anew: some thread
+ * makes progress, but no particular one.  Every five seconds a waiter asks alloc_fn()
+ * again.  That is for memory that comes back elsewhere: an element that goes to free_fn()
+ * by slub_mempool_free() wakes a waiter, even in the moment before the waiter sleeps,
+ * unless membarrier(2) is refused.
  *
  * Returns the element, which the caller owns until slub_mempool_free(); its
  * contents are what alloc_fn(), reset_fn() or its last user left.  NULL with
@@ -171,8 +172,8 @@ SLUB_API void *slub_mempool_alloc_reserved(struct slub_mempool *pool);
  * Returns @nr, with the elements in @elements, or 0 with errno set as
  * slub_mempool_alloc(); EINVAL also when @nr is 0, or above the pool's min_nr
  * with SLUB_POOL_WAIT, for it could wait for ever.
- * Somebody who waits for @nr waits for ever if the reserve is made smaller than
- * that meanwhile.
+ * A thread that waits for @nr waits for ever if the reserve becomes smaller than @nr
+ * meanwhile.
  * Context: as slub_mempool_alloc().  From: mempool_alloc_bulk().
  */
 SLUB_API size_t slub_mempool_alloc_bulk(struct slub_mempool *pool,

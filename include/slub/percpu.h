@@ -236,7 +236,7 @@ struct slub_percpu_self {
 	uintptr_t map_base;	/* the page map, for cache.h */
 	size_t map_pages;
 	char *area;		/* of the CPU it was on in its last slow call */
-	uint32_t owner;		/* who it works for, for cache.h; 0: nobody */
+	uint32_t owner;		/* that its allocations are charged to; 0: none */
 	uint32_t reserved;
 };
 

@@ -18,10 +18,9 @@
  * freed by these.  A pool sees to it that the cache has @prealloc objects at
  * hand; how many its barns hold follows from the budget for free memory.
  *
- * What does not exist here: the variants of the original that differ in who
- * has to disable preemption or softirqs (__qmempool_alloc, _softirq,
- * _preempt).  A restartable sequence needs neither disabled, so there is one
- * alloc and one free, for every context.
+ * The original has variants for callers that have disabled preemption or softirqs
+ * themselves (__qmempool_alloc, _softirq, _preempt).  A restartable sequence needs
+ * neither disabled, so here is one alloc and one free, for every context.
  *
  * From: qmempool, with its calls; measured in the library's
  * src/mempool/qmempool.c.

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reserves: memory for those who need some to free more.
+ * Reserves: memory for a thread that needs some in order to free more.
  *
  * The library puts a number of bytes aside.  They are handed out only when
  * there is no other memory, and only to callers that have the right: threads
  * between slub_reserve_enter() and slub_reserve_leave(), and allocations with
  * the flag SLUB_ALLOC_RESERVE.  Slabs made of it are marked: an ordinary allocation
- * never gets an object of them, so what was meant for the emergency is not
- * eaten by those who caused it.  When such a slab becomes free, the reserve is
- * filled before anything else.
+ * never gets an object of them, so the threads that caused the emergency cannot eat
+ * what was meant for it.  When such a slab becomes free, the reserve is filled before
+ * anything else.
  *
  * From: PF_MEMALLOC, __GFP_MEMALLOC, pfmemalloc slabs.
  */

@@ -55,7 +55,7 @@ struct slub_srcu {
 	uint64_t completed;	/* and done */
 	uint64_t not_before_ns;
 	struct slub_srcu *next;
-	uint32_t driver;	/* who moves the grace period on */
+	uint32_t driver;	/* the thread that moves the grace period on */
 	uint32_t step;
 	uint32_t done;		/* futex: changes with `completed` */
 	uint32_t waiters;

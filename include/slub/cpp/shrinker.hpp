@@ -7,9 +7,10 @@
  *           [&](std::size_t n) { return pool.drop(n); });  // frees up to n
  *
  * The functions are called in any thread that reclaims, without any lock of the
- * library; they may allocate and free.  That may be in the middle of a malloc() by
- * who is changing what they look at: so they try a lock, as std::mutex::try_lock(),
- * and return 0 if it is taken.  An exception that leaves one ends the program.
+ * library; they may allocate and free.  The thread may be in the middle of a malloc(),
+ * while it changes the data that they look at.  So they try a lock, as
+ * std::mutex::try_lock(), and return 0 if it is taken.  An exception that leaves one
+ * ends the program.
  */
 #ifndef SLUB_INCLUDE_CPP_SHRINKER_HPP
 #define SLUB_INCLUDE_CPP_SHRINKER_HPP

@@ -23,8 +23,8 @@ int main(void)
 	expect(block && !more && error == ENOMEM && token);
 	expect(slub_group_stats(tenant, &stats) == 0);
 	expect(stats.usage == 6 << 20 && stats.failures > 0);
-	slub_group_uncharge(token, 1 << 20);	/* by whomever: the token says whose */
-	free(block);				/* by whomever, too */
+	slub_group_uncharge(token, 1 << 20);	/* by any thread: the token names the owner */
+	free(block);				/* by any thread, too */
 	expect(slub_group_destroy(tenant) == 0);
 	return 0;
 }

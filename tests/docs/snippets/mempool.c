@@ -10,7 +10,7 @@ int main(void)
 	void *request, *pair[2];
 
 	expect(requests);
-	/* Four can be had at any time; who comes fifth waits for a free. */
+	/* Four can be had at any time; a fifth caller waits for a free. */
 	request = slub_mempool_alloc(requests, SLUB_POOL_WAIT);
 	expect(request);
 	slub_mempool_free(requests, request);
