@@ -140,8 +140,8 @@ usual bool slub_start(void)
 }
 
 /*
- * A fork begins the start itself, if nobody has, so that no child finds one half done;
- * whoever asks meanwhile waits, and in the forking thread gets nothing.
+ * A fork begins the start itself, unless a thread has, so that no child finds one half done.
+ * A thread that asks meanwhile waits; a request in the forking thread gets nothing.
  */
 static bool start_is_held;	/* by a fork, which alone writes it */
 

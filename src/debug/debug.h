@@ -10,7 +10,7 @@
  *   place    the bytes from one object to the next: the object and all around
  *   zone     bytes around an object that nobody may write (letter Z)
  *   poison   what a free object is filled with (letter P)
- *   track    who allocated or freed an object last (letter U)
+ *   track    the thread and the stack of the last allocation or free (letter U)
  *   case     one look at one object: what was found, and the report of it
  *   bug      something that is not as it must be
  *   fix      what was done so that the program can go on

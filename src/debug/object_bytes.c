@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The bytes around an object, and in a free one: where they lie, writing them, checking
- * them; and who allocated, and who freed, an object last.
+ * them; and the tracks of the last allocation and the last free.
  */
 #include "debug/debug.h"
 

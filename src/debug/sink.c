@@ -44,7 +44,7 @@ struct module {
 	uint32_t name;		/* in names */
 };
 
-/* Whoever has `busy` may touch these; nobody waits for it. */
+/* Only the thread that has `busy` may touch these; no thread waits for it. */
 static _Atomic uint32_t busy;
 static struct module modules[MODULES_MAX] rarely_touched;
 static char names[NAMES_BYTES] rarely_touched;

@@ -219,7 +219,7 @@ enum slub_abi_watch_field {
 	SLUB_ABI_WATCH_FIELDS = 8,
 };
 
-/* Of a track: who allocated, or freed, an object last. */
+/* A track: the thread and the stack of the last allocation or free of an object. */
 enum slub_abi_track_field {
 	SLUB_ABI_TRACK_CALLER,		/* an address; 0: nobody did */
 	SLUB_ABI_TRACK_WHEN,		/* ns of CLOCK_MONOTONIC */
@@ -354,9 +354,9 @@ struct slub_abi {
  * n lies at the address that stands at `start`, plus n * bytes.
  *
  *   group     as group_fields say
- *   owner     who answers for charges: of the group at GROUP, or, if HEIR is not
- *             0, of the group of the owner there; the low owner_stock_bits of OWNER_STOCK
- *             are bytes that are charged to it in advance
+ *   owner     charges go to the group at GROUP, or, if HEIR is not 0, to the group of
+ *             the owner there; the low owner_stock_bits of OWNER_STOCK are bytes that
+ *             are charged to it in advance
  *   stock     of a thread: bytes that are charged to the owner in advance, and those
  *             that are given back to another
  *
@@ -565,9 +565,8 @@ struct slub_stats_cache {
 #define SLUB_STATS_ALIASES 128
 
 /*
- * The groups: this head, and nr_groups places of group_bytes behind it.  The
- * fields are of the last moment, if the last one who charged did it slowly; the
- * rest is by the census.
+ * The groups: this head, and nr_groups places of group_bytes behind it.  The fields are
+ * as of the last charge, if that took the slow path; the rest is by the census.
  */
 struct slub_stats_groups {
 	uint32_t version;		/* SLUB_ABI_GROUPS_VERSION */

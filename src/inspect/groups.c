@@ -4,7 +4,7 @@
  * them for the statistics file.
  *
  * This file alone looks into struct slub_group from outside of its layer.  It
- * takes no lock: beside others who charge and free the sums are estimates.
+ * takes no lock: while threads charge and free, the sums are estimates.
  */
 #include "inspect/inspect.h"
 

@@ -3,10 +3,10 @@
  * The profile for another process: `slub profile PID` asks by the mailbox.
  *
  * It is written to a file in memory, which has no name and needs no folder that both can
- * see: the asker opens it as /proc/PID/fd/N.  There is one at a time.  The program may have
- * closed it, and opened something else under its number: so it is known by its inode.
+ * see: the asker opens it as /proc/PID/fd/N.  There is one file at a time.  The program may
+ * have closed it, and opened another under its number, so its inode identifies it.
  *
- * Whoever is asked is in the middle of malloc, and waits for nobody (ANSWER-1).
+ * The thread that answers is in the middle of malloc, and waits for no other (ANSWER-1).
  */
 #define _GNU_SOURCE
 #include "inspect/profile.h"

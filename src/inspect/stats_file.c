@@ -133,7 +133,7 @@ static void head_update(void)
 	head->update_ns = os_clock_read_ns(CLOCK_REALTIME_COARSE);
 }
 
-/* ---- who writes ---- */
+/* ---- one writer at a time ---- */
 
 static void file_drop(void)
 {

@@ -83,7 +83,7 @@ void sizeclass_exit(void);
 /* class_switch.c */
 /* Turns sampling (slab/shadow/sample.h) on or off; 0, -ENOSPC, or -EBUSY in a handler. */
 int sizeclass_sample(bool on);
-/* The same without waiting, also -EBUSY; who turns it off empties the lists. */
+/* The same without waiting, also -EBUSY; to turn it off empties the lists. */
 int sizeclass_sample_now(bool on);
 /* One allocation in @every is guarded (slab/guard/guard.h), 0: none; 0 or -errno. */
 int sizeclass_guard(uint64_t every);

@@ -59,9 +59,9 @@ static bool fits_large(const void *ptr, size_t told, size_t align)
 }
 
 /*
- * More than the block has, told with an alignment: whoever frees it takes it for something
- * else.  Without an alignment only what leaves the fast path is looked at, and a program that
- * is ended at one free in some dozens is a riddle; so that is said, and harms nothing.
+ * More than the block has, told with an alignment: the caller takes the block for something
+ * else.  Without an alignment only frees that leave the fast path are checked.  A program
+ * that ends at one such free in some dozens would be a riddle, so that is only reported.
  */
 static bool is_certain(size_t told, size_t have, size_t align)
 {

@@ -70,7 +70,7 @@ static inline bool pool_is_live(const struct slub_mempool *pool)
 /* pool.c */
 /*
  * Moves elements to the reserve, from the last one down, as long as it is not
- * full, and wakes those who wait; returns how many are left.
+ * full, and wakes waiters; returns how many remain.
  */
 size_t pool_keep(struct slub_mempool *pool, size_t nr, void **elements);
 void *pool_slab_alloc(unsigned int flags, void *data);

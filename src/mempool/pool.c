@@ -352,7 +352,7 @@ SLUB_EXPORT void *slub_mempool_alloc_reserved(struct slub_mempool *pool)
 
 /*
  * Is the reserve short?  Read without the lock: an element that was taken from
- * it is freed after it was taken, so whoever has to refill it sees that.
+ * it is freed later, so the thread that has to refill it sees that.
  */
 static bool is_short(const struct slub_mempool *pool)
 {

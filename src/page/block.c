@@ -8,9 +8,9 @@
  * is full goes back to the zone whole.
  *
  * A *window* is the memory of several blocks, brought at once.  A page in a heap of
- * small pages costs a page fault at its first touch.  Whoever knows that all pages of a
- * block will be touched, soon, asks for a window: they come with those of the clean
- * blocks behind it, which the next blocks are taken from.  In a virtual machine
+ * small pages costs a page fault at its first touch.  A caller that will soon touch all
+ * pages of a block asks for a window.  Then these pages come together with those of the
+ * clean blocks behind it, which the next requests get.  In a virtual machine
  * (Linux 6.18), by the number of pages asked for at once, ns per page:
  *
  *   touched  2      4      8      16     32     512    in huge pages

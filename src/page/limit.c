@@ -275,7 +275,7 @@ static usual void group_look_first(void)
 {
 	size_t pages;
 
-	/* Whoever has the turn is at it, or has been: SLUB_LIMIT=auto. */
+	/* The thread that has the turn reads it now, or has read it: SLUB_LIMIT=auto. */
 	if (!turn_try(&rereading))
 		return;
 	pages = group_limit();
@@ -363,7 +363,7 @@ void page_tight_look(size_t pages)
 }
 
 /*
- * ---- who is asked ----
+ * ---- the hooks that are asked for memory ----
  *
  * A hook may be expensive and free nothing, so there are at most SLUB_RECLAIM_RATE
  * calls a second.  One exception: a request that would fail is worth another call as

@@ -317,7 +317,7 @@ void zone_init(uint32_t nr_nodes);
 void zone_purge(size_t pages);
 size_t zone_nr_dirty(void);
 
-/* reserve.c: blocks kept aside for whoever must not be refused */
+/* reserve.c: blocks kept aside for callers that must not be refused */
 #define RESERVE_ORDER 3
 #define RESERVE_BYTES (PAGE_BYTES << RESERVE_ORDER)
 /*

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The reserve: blocks kept aside for whoever must not be refused, above all
+ * The reserve: blocks kept aside for callers that must not be refused, above all
  * for code that has to allocate in order to free (the kernel's pfmemalloc).
  *
  * A share of it lies in each zone.  Its blocks have memory behind them, for a
- * page that the system may still refuse is no reserve; and they count as used,
- * so that taking one works at the limit too.
+ * page that the system may still refuse is no reserve.  They count as used, so a
+ * caller can take one at the limit too.
  *
  * Locks: the zone's lock.
  */

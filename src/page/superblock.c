@@ -31,8 +31,9 @@ static uint8_t *states;
 static size_t nr_committed;
 static size_t first_free;	/* no free superblock lies below */
 /*
- * The node that each was last bound to, + 1.  Of a free one under the lock too,
- * else of whoever has it: the lock is between the two.  NULL: there is one node.
+ * The node that each superblock was last bound to, + 1.  The entry of a free superblock is
+ * under the lock; that of another belongs to the thread that took it, by the lock.  NULL:
+ * there is one node.
  */
 static uint8_t *homes;
 

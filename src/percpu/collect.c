@@ -8,7 +8,7 @@
  *   3  the area is ours: move its lists out, leave it empty
  *   4  point the entry back
  *
- * Whoever comes by between 1 and 4 finds nothing and takes the slow path.
+ * A sequence that comes by between 1 and 4 finds nothing, and its thread goes slow.
  * The lists are moved by copying the area's slots, so a CPU is stopped for a few
  * microseconds, whatever is in its lists.
  *
@@ -62,8 +62,9 @@ struct stopped {
 };
 
 /*
- * Leaves the slots empty; by words, at which others glance (percpu_peek), and which
- * those who free empty slots store too (percpu_free_slots()).
+ * Leaves the slots empty.  It stores words, for other threads read single words
+ * (percpu_peek()), and a thread that frees empty slots stores them too
+ * (percpu_free_slots()).
  */
 static void move_slots(char *area, struct collection *collection)
 {
@@ -117,8 +118,8 @@ static bool wait_not_busy(_Atomic uint32_t *busy, unsigned int *waits)
  * a thread that takes over an area without an owner waits too, so that only an area of
  * another live thread needs the barrier.
  *
- * A handler that interrupted an operation of its thread does not wait for the lock: whoever
- * holds that may wait for the thread.
+ * A handler that interrupted an operation of its thread does not wait for the lock: the
+ * thread that holds the lock may wait for this one.
  */
 static void collect_thread(const struct stopped *cpus,
 			   struct collection *collection)

@@ -7,8 +7,8 @@
  *   slab     a block of pages holding objects of one cache
  *   carve    to take the next objects that were never used out of a slab; an
  *            object that was not carved has touched no memory
- *   chain    objects linked through their link word, owned by whoever holds
- *            the pointer to the first
+ *   chain    objects linked through their link word; it belongs to the thread that
+ *            has the pointer to the first
  *   slot     a cache's two chains on one CPU: main and spare
  *   barn     a CPU's store of full chains
  *   partial  slabs of a node with free or uncarved objects, not being carved

@@ -371,9 +371,9 @@ static inline bool cache_is_watched(const struct slub_cache *cache)
 }
 
 /*
- * May a chain of freed objects go onto its lists as it is?  Otherwise cache_free()
- * has to look at each: whoever goes past that asks here.  Owners are apart, for
- * they can be seen to many at a time: account_free_many().
+ * May a chain of freed objects go onto the lists of @cache as it is?  If not, cache_free()
+ * has to look at each object.  Owners do not matter here: account_free_many() settles
+ * those of many objects at a time.
  */
 static inline bool cache_takes_chains(const struct slub_cache *cache)
 {
@@ -383,8 +383,8 @@ static inline bool cache_takes_chains(const struct slub_cache *cache)
 }
 
 /*
- * To be called by whoever may have filled a list of @cache: it must be empty if
- * the cache was switched to debugging meanwhile.
+ * For a caller that may have filled a list of @cache: empties it again if the cache was
+ * switched to debugging meanwhile.
  */
 static inline void cache_filled(struct slub_cache *cache)
 {

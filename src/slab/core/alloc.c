@@ -154,9 +154,9 @@ static void *alloc_slow(struct slub_cache *cache)
 #define SLACK_SPAN 32
 
 /*
- * Nobody knows what the objects of a size class were asked for; but whoever
- * finds a list empty does, and as good as by chance.  Two threads may
- * forget each other's.
+ * The requested sizes of the objects of a class are stored nowhere.  But a thread that
+ * finds a list empty knows its own request, and comes nearly by chance: a sample.  If
+ * two threads note one at once, one of the two may be lost.
  */
 static void slack_note(struct slub_cache *cache, size_t bytes)
 {

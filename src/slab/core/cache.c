@@ -184,7 +184,7 @@ int cache_publish(struct slub_cache *cache, uint32_t sheaf_length)
 	/* release: a walk may stand here since its last life; see cache_next() */
 	__atomic_store_n(&cache->next, caches, __ATOMIC_RELEASE);
 	__atomic_store_n(&cache->state, CACHE_LIVE, __ATOMIC_RELEASE);
-	/* release: whoever finds the cache finds it complete */
+	/* release: a thread that finds the cache finds it complete */
 	__atomic_store_n(&caches, cache, __ATOMIC_RELEASE);
 	lock_release(&cache_lock);
 	return 0;

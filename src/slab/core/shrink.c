@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Emptying what the caches hold back, and when a burst of frees calls for it.
+ * Emptying the lists and barns of caches, and when a burst of frees calls for it.
  *
- * A list of one CPU pins a slab per object in the worst case, and so keeps
- * memory that a burst of frees could give back: so whenever the page layer has
- * given back an eighth of what is in use (2 MiB at the least, 32 at the most),
- * the lists of all CPUs are emptied too.  (1 GiB of small objects freed in
- * random order: 157 MiB stayed with a constant of 32 MiB.)
+ * In the worst case each object in a list pins a slab, and keeps memory that a
+ * burst of frees could give back.  So the lists of all CPUs are emptied whenever
+ * the page layer has given back an eighth of what is in use (2 MiB at the least,
+ * 32 at the most).  (With a constant of 32 MiB, 157 MiB stayed of 1 GiB of small
+ * objects that were freed in random order.)
  */
 #include "slab/core/switches.h"
 #include "slab/slab_internal.h"
@@ -17,17 +17,17 @@
 #define GIVEN_MAX ((size_t)32 << 20)
 #define GIVEN_SHARE 8
 /*
- * A longer list of slabs is not searched for empty ones after a flush: those were
- * given back when they became empty, but for min_partial of them.
+ * A longer list of slabs is not searched for empty ones after a flush: all but min_partial
+ * went back when they became empty.
  */
 #define SEARCH_MAX 256
 
 static size_t pages_given;	/* since the last emptying */
 
 /*
- * What a thread in slab_shrink_all() has taken off the lists and not yet given
- * back is missed by a flush, and counts as allocated: so cache_flush() has to
- * fall between shrinks, and shrinks let it in.
+ * A thread in slab_shrink_all() has objects in hand that are in no list and in no slab.
+ * A flush would miss them and count them as allocated.  So cache_flush() has to fall
+ * between shrinks, and shrinks let it in.
  */
 static uint32_t shrinks_begun, shrinks_over;	/* atomic: how often */
 static int32_t flushers;			/* atomic */

@@ -91,7 +91,7 @@ static bool pool_make(struct guard_pool *pool, uint32_t nr, size_t page,
 	pool->nr_places = nr;
 	pool->places = (uintptr_t)range + bytes;
 	pool->base = (uintptr_t)range;
-	/* release: whoever takes a pointer for ours finds its place */
+	/* release: a thread that takes a pointer for a guarded one finds its place */
 	__atomic_store_n(&pool->bytes, bytes, __ATOMIC_RELEASE);
 	return true;
 }

@@ -28,7 +28,7 @@ static bool draw(uint64_t *to, size_t bytes)
 			 0) == (long)bytes;
 }
 
-/* From what the kernel gave this process, whose second word nobody shows. */
+/* Made of a random word that the kernel gave this process, and that is shown nowhere. */
 static uint64_t makeshift(void)
 {
 	static uint64_t nr;
@@ -39,7 +39,7 @@ static uint64_t makeshift(void)
 	return (x ^ x >> 32) * 0x94d049bb133111ebull;
 }
 
-/* Each once: what shows one of them says nothing of the others. */
+/* Each secret is used once: to learn one tells nothing of the others. */
 static uint64_t secret_new(void)
 {
 	uint32_t n = __atomic_fetch_add(&secrets_used, 1, __ATOMIC_RELAXED);
@@ -62,15 +62,15 @@ void hardened_init(void)
 	fill_bytes = option_value(OPTION_zero_on_free) == 1 ?
 			     UINT32_MAX :
 			     (uint32_t)option_value(OPTION_free_fill);
-	/* A watched cache checks its objects itself: any offset will do. */
+	/* A watched cache checks its objects itself: here any offset will do. */
 	for (size_t i = 0; i < ARRAY_SIZE(slot_checks); i++)
 		slot_checks[i] = check_any;
-	/* Pages with these entries hold no objects and may not be readable: none will do. */
+	/* Pages with these entries hold no objects, and may be unreadable: no offset will do. */
 	for (uint32_t slot = 0; slot < MAP_SPECIAL_END; slot += SLOT_BYTES)
 		slot_check(slot)->magic = 0;
 }
 
-/* Where the tail of an object is, if what is behind the object leaves room; else 0. */
+/* The offset of the tail of an object; 0: there is no room behind the object. */
 static uint32_t tail_offset(const struct slub_cache *cache)
 {
 	size_t used = cache->object_size;
@@ -89,7 +89,7 @@ void hardened_cache_made(const struct slub_cache *cache)
 		.magic = UINT64_MAX / cache->size + 1,
 	};
 
-	/* A watched place is not where a multiple of the size is. */
+	/* Watched objects do not begin at multiples of the size. */
 	if (cache->debug)
 		return;
 	check.tail = tail_offset(cache);
@@ -160,7 +160,7 @@ static bool is_free_already(const struct slub_cache *cache, void *object)
 	return !next || is_in_cache(cache, next);
 }
 
-/* It never was an object otherwise. */
+/* Was @object carved?  If not, it has never been handed out. */
 static bool is_carved(const struct slub_cache *cache, const void *object)
 {
 	const struct page *slab = slab_of(cache, object);
@@ -301,7 +301,7 @@ void hardened_mend(struct slub_cache *cache, uint32_t slot)
 	chain = percpu_take(slot, capacity_now(cache));
 	if (!chain)
 		return;
-	/* A link that was overwritten in part may have led here. */
+	/* A link that was overwritten in part may have led to this head. */
 	if (is_in_cache(cache, (uintptr_t)chain))
 		chain_flush(cache, chain);
 	else
@@ -311,8 +311,8 @@ void hardened_mend(struct slub_cache *cache, uint32_t slot)
 /* ---- new slabs ---- */
 
 /*
- * Under the node's lock, for a thread that gets the next objects of the slab looks at the
- * tail of the last one of these.  Nothing of them is filled.
+ * Under the node's lock, for a thread that carves the next objects of the slab looks at the
+ * tail of the last of these.  Their tails say that no byte was filled.
  */
 void hardened_carved(const struct slub_cache *cache, char *first, uint32_t nr)
 {
@@ -333,7 +333,7 @@ uint32_t hardened_random(uint32_t end)
 /* Puts @nr pointers in random order. */
 static void shuffle(void **objects, uint32_t nr)
 {
-	/* Nobody sees what comes of it but by the order of addresses. */
+	/* A weak generator will do: only the order of addresses shows its numbers. */
 	uint64_t x = random_next(&order_state);
 
 	for (; nr > 1; nr--) {
@@ -342,7 +342,7 @@ static void shuffle(void **objects, uint32_t nr)
 
 		objects[i] = objects[nr - 1];
 		objects[nr - 1] = other;
-		/* As good as the seed, whose state nobody sees. */
+		/* As good as its seed, and the state of that is shown nowhere. */
 		x = x * 0xd1342543de82ef95ull + 1;
 	}
 }

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The hardened build (-DSLUB_HARDENED=ON): what is checked when objects come and
+ * The hardened build (-DSLUB_HARDENED=ON): the checks of objects that come and
  * go, also on the fast paths.  Links are encoded (arch/slot.h), objects end in a
  * tail, and an object that is handed out loses its link.
  *
- *   at alloc   the link of the head must decode to an address; what is behind
- *              a link that does not is given up (leaked), and that is reported;
- *              what a free has filled with zeros is so still
- *   at free    the pointer is that of an object, by the geometry of its slab;
- *              the object has no link, or it is free already; its tail, and that
- *              of the object before it, are as they were written; it is the
- *              call that belongs to the one that allocated
+ *   at alloc   the link of the head must decode to an address.  A list ends at a
+ *              link that does not: the rest of it is given up (leaked), and
+ *              reported.  The bytes that a free has filled are zeros still
+ *   at free    the pointer is the start of an object, by the geometry of its slab.
+ *              The object has no link: one with a link is free already.  Its tail,
+ *              and the tail of the object before it, are as they were written.
+ *              The call belongs to the call that allocated
  *   at exit    the tails are as they were written
- *   in chains  as at alloc, and what follows lies in a slab of the same cache
+ *   in chains  as at alloc, and the next object lies in a slab of the same cache
  *   new slabs  objects are linked in random order
  *
  * An object whose link is in its page's descriptor has LINK_USED there while
  * it is allocated.
  *
- * Nothing of this is compiled otherwise: callers ask SLUB_CONFIG_HARDENED.
+ * Other builds compile none of this: callers ask SLUB_CONFIG_HARDENED.
  */
 #ifndef SLUB_HARDENED_H
 #define SLUB_HARDENED_H
@@ -30,47 +30,47 @@
 /* ---- the tail ---- */
 
 /*
- * The tail of an object of the hardened build: its last word, which says how many bytes of
- * the object its user asked for, and which one can write only by a secret.
+ * The tail of an object of the hardened build is its last word.  It says how many bytes of
+ * the object were asked for, and only code that knows a secret can write it.
  *
  *   0                    bytes            tail        tail + 8
  *   +----------------------+----------------+------------+
  *   | what was asked for   | pad, 0 to ...  | tail       |
  *   +----------------------+----------------+------------+
  *
- *   tail  bytes in the highest 16 bits, the call that asked for them in the two bits 46 and
- *         47, 0 below; all of it encoded with the secret of the cache and the address of the
- *         tail, as links are, and with the lowest bit set
- *   pad   the first 8 bytes of it, or all of it if it is shorter, are TAIL_PAD
+ *   tail  the number of bytes in the highest 16 bits, the call that asked for them in bits
+ *         46 and 47, 0 below.  The word is encoded with the secret of the cache and the
+ *         address of the tail, as links are, and its lowest bit is set
+ *   pad   its first 8 bytes, or all of a shorter one, are TAIL_PAD
  *
- * So the first byte that is written beyond the end is one of the pad or the lowest one of the
- * tail, which is never 0: a string's end that does not fit is seen too.
+ * So the first byte that is written beyond the end belongs to the pad, or is the lowest byte
+ * of the tail, which is never 0: that shows the zero of a string that does not fit, too.
  *
  * A tail stays when its object is freed, and says then how much of the object was filled with
- * zeros.  It is one aligned word, so whoever looks at a neighbour's finds the old or the new
- * one.  One that is 0 was never written: the object is new, or its pages were given back.
+ * zeros.  It is one aligned word, so a thread that looks at the tail of a neighbour finds the
+ * old or the new one.  A tail of 0 was never written: the object is new, or its pages went
+ * back to the system.
  *
- * Where the first word of a free object is its link and less than 8 bytes were asked for, that
- * word has a part of the pad, which the link overwrites: hardened_unlinked() puts it back.
+ * A request of less than 8 bytes has a part of its pad in the first word.  Where that is also
+ * the place of the link, the link overwrites the pad, and hardened_unlinked() puts it back.
  */
 #define TAIL_BYTES ((size_t)8)
 #define TAIL_PAD 0xb5b5b5b5b5b5b5b5ull
 #define TAIL_SIZE_SHIFT 48
 /*
- * The call, as tails are read: rotated, so that a call that is not the expected one makes a
- * number of bytes that no object has.  malloc's is 0, so that its tails are sizes alone.
+ * The call, as tails are read: rotated, so that an unexpected call makes a number of bytes
+ * that no object has.  malloc's call is 0, so its tails are sizes alone.
  */
 #define TAIL_CALL(call) ((uint64_t)((call) ^ CALL_MALLOC) << 62)
 #define TAIL_CALL_MASK TAIL_CALL(CALL_MALLOC ^ 3)
-/* For frees that belong to no call in particular. */
+/* For frees that suit every call. */
 #define TAIL_CALL_ANY UINT64_MAX
 
 /*
- * struct slot_check (arch/slot.h), of the slabs whose pages name the slot: is an
- * offset that of an object?
+ * struct slot_check (arch/slot.h) describes the slabs whose pages name the slot: does an
+ * object begin at @ptr?  A multiple of the size, times 2^64 / size, has nearly no fraction.
+ * With magic 0 there is no object anywhere.
  */
-
-/* A multiple of the size times 2^64 / size has no fraction to speak of.  Magic 0: never. */
 static always_inline bool is_at_object(const struct slot_check *g,
 				       const void *ptr)
 {
@@ -92,8 +92,8 @@ static always_inline uint64_t tail_key(const struct slot_check *g,
 }
 
 /*
- * What was asked for, by the tail at @place, and the call in the two highest bits; below them
- * more than any object has: it is none.
+ * The requested bytes by the tail at @place, and the call in the two highest bits.  More
+ * bytes than any object has: this is no tail.
  */
 static always_inline size_t tail_read_all(const struct slot_check *g,
 					  const uint64_t *place)
@@ -101,7 +101,7 @@ static always_inline size_t tail_read_all(const struct slot_check *g,
 	uint64_t word = __atomic_load_n(place, __ATOMIC_RELAXED) ^
 			tail_key(g, place);
 
-	/* Rotated, so that what must be 0 makes a number that is too large. */
+	/* Rotated: if a bit is set that must be 0, the number is too large. */
 	return word << 16 | word >> TAIL_SIZE_SHIFT;
 }
 
@@ -112,7 +112,7 @@ static always_inline size_t tail_read(const struct slot_check *g,
 	return tail_read_all(g, place) << 2 >> 2;
 }
 
-/* @object, which malloc has just handed out, is asked for by @call: TAIL_CALL(). */
+/* Enters @call, a TAIL_CALL(), in the tail of @object, which malloc has just handed out. */
 static always_inline void tail_call_add(const struct slot_check *g,
 					void *object, uint64_t call)
 {
@@ -135,15 +135,15 @@ static always_inline void word_store(void *at, uint64_t word)
 }
 
 /*
- * The pad without a branch, for how long it is nobody can foretell: the word at pad_at() has
- * bytes of the user's, as many as pad_shift() has bits, and then the pad.
+ * The pad without a branch, since no processor could foretell its length: the word at
+ * pad_at() begins with the last bytes of the request, if any, and ends with the pad.
  */
 static always_inline size_t pad_at(const struct slot_check *g, size_t bytes)
 {
 	return min_size(bytes, g->tail - 8);
 }
 
-/* @word without its first @n bytes, in two steps: there may be 8 of them. */
+/* @word without its first @n bytes; in two shifts, for @n may be 8. */
 static always_inline uint64_t word_behind(uint64_t word, size_t n)
 {
 	return word >> 4 * n >> 4 * n;
@@ -168,7 +168,7 @@ static always_inline bool pad_is_right(const struct slot_check *g,
 	return !word_behind(word_load(object + at) ^ TAIL_PAD, bytes - at);
 }
 
-/* @bytes of @object are its user's from here on. */
+/* Writes pad and tail of @object, for a request of @bytes. */
 static always_inline void tail_write(const struct slot_check *g, void *object,
 				     size_t bytes)
 {
@@ -186,8 +186,9 @@ static always_inline bool tail_is_far(const struct slot_check *g)
 }
 
 /*
- * Has the object that ends where @object begins a tail?  Of the first one of a slab nobody
- * knows what is in front of it; a free one of a page or more may have lost its tail.
+ * Is the tail right of the object that ends where @object begins?  Nothing is known of the
+ * bytes in front of a slab, and a free object of a page or more may have lost its tail:
+ * there the answer is yes.
  */
 static always_inline bool tail_before_is_right(const struct slot_check *g,
 					       const void *object)
@@ -201,14 +202,14 @@ static always_inline bool tail_before_is_right(const struct slot_check *g,
 typedef uint64_t word_pair __attribute__((vector_size(16), aligned(1),
 					  may_alias));
 
-/* hardened.c: the same for more than FILL_INLINE bytes */
+/* hardened.c: fill_write() and fill_is_right() for more than FILL_INLINE bytes */
 #define FILL_INLINE 128
 void hardened_fill_far(void *object, size_t bytes);
 bool hardened_fill_far_is_right(const char *object, size_t bytes);
 
 /*
- * The first @bytes of the object at @start, which has 8 at the least, become 0.  From both
- * ends: of the few branches most go the same way for a size, and a loop's last one does not.
+ * Clears the first @bytes of the object at @start, which has at least 8.  It works from both
+ * ends: the few branches mostly go one way for a size, and the last branch of a loop does not.
  */
 static always_inline void fill_write(void *start, size_t bytes)
 {
@@ -242,7 +243,7 @@ static always_inline void fill_write(void *start, size_t bytes)
 	}
 }
 
-/* What is not 0 of the @n pairs from @at on, and of the @n that end at @end. */
+/* The bits that are set in the @n pairs from @at on, or in the @n that end at @end. */
 static always_inline word_pair pairs_of(const char *at, const char *end, int n)
 {
 	word_pair all = { 0, 0 };
@@ -255,9 +256,9 @@ static always_inline word_pair pairs_of(const char *at, const char *end, int n)
 }
 
 /*
- * Are they, but for the first word?  That was a link, and has just been written: a wider load
- * of it would wait for the store to reach the cache (measured: 314 -> 204 ns for a free and a
- * malloc at random among 20,000).
+ * Are the first @bytes 0, except for the first word?  That was a link, and has just been
+ * written: a wider load of it would wait for the store to reach the cache.  (A free and a
+ * malloc at random among 20,000 took 314 ns with that load, and 204 ns so.)
  */
 static always_inline bool fill_is_right(const char *object, size_t bytes)
 {
@@ -281,12 +282,12 @@ static always_inline bool fill_is_right(const char *object, size_t bytes)
 	return !(all[0] | all[1]);
 }
 
-/* hardened.c: a free object, its tail, or the link that led to it is not as it was left. */
+/* hardened.c: reports that a free object, its tail, or the link to it was written to. */
 cold void hardened_written(const struct slot_check *g, void *object);
 
 /*
- * @object, which has lost its link, becomes its user's, who asked for @bytes; but for a pad
- * and its tail, what of it was filled is looked at.
+ * Hands @object out, which has lost its link, for a request of @bytes.  Checks that its tail
+ * and the bytes that were filled are as a free has left them.
  */
 static always_inline void hardened_hand_out(const struct slot_check *g,
 					    void *object, size_t bytes)
@@ -311,8 +312,8 @@ void hardened_slot_made(const struct slub_cache *cache, uint32_t slot);
 /* ---- free ---- */
 
 /*
- * What is so of every object that is allocated and has a tail; then it is filled.  @call:
- * TAIL_CALL() of what must have allocated it, or TAIL_CALL_ANY.
+ * Is @ptr as an allocated object with a tail must be?  If so, it is filled.  @call:
+ * TAIL_CALL() of the call that must have allocated it, or TAIL_CALL_ANY.
  */
 static always_inline bool may_push(const struct slot_check *g, void *ptr,
 				   uint64_t call)
@@ -340,7 +341,7 @@ static always_inline bool hardened_may_push(void *ptr, uintptr_t slot,
 	       may_push(g, ptr, call);
 }
 
-/* The same for one whose link is in its page's descriptor. */
+/* The same for an object whose link is in the descriptor of its page. */
 static always_inline bool hardened_may_push_page(void *ptr, uintptr_t slot)
 {
 	const struct slot_check *g = slot_check(slot);
@@ -351,8 +352,8 @@ static always_inline bool hardened_may_push_page(void *ptr, uintptr_t slot)
 }
 
 /*
- * A push was aborted, and @ptr, whose link is its first word, is in no list: it has to be
- * as it was, but for the fill.
+ * A push was aborted, and @ptr, whose link is its first word, is in no list.  Takes the link
+ * away, and restores the pad; the fill stays.
  */
 static always_inline void hardened_unlinked(void *ptr, uintptr_t slot)
 {
@@ -362,7 +363,7 @@ static always_inline void hardened_unlinked(void *ptr, uintptr_t slot)
 	word_store(ptr, bytes < 8 ? TAIL_PAD << 8 * bytes : 0);
 }
 
-/* @object of @cache was in a list of frees that had to wait, as its user left it. */
+/* @object of @cache comes from a list of frees that had to wait: takes that link away. */
 static inline void hardened_postponed(const struct slub_cache *cache,
 				      void *object)
 {
@@ -375,18 +376,18 @@ static inline void hardened_postponed(const struct slub_cache *cache,
 }
 
 /*
- * Is @object of @cache one that a program may have, and nothing written around it?  False:
- * it is not, and was reported as what @call has found.
+ * May a program have @object of @cache, and was nothing written around it?  False: no, and
+ * it was reported as a finding of @call.
  */
 bool hardened_check(const struct slub_cache *cache, void *object,
 		    const char *call);
 /*
- * May @call (TAIL_CALL()) free @ptr, as far as what allocated it is known?  False: it may not,
- * and was reported as what @name has found, or the function of @call if that is NULL.  What
- * else may be wrong with @ptr is for others to see.
+ * May @call (TAIL_CALL()) free @ptr, if the call that allocated it is known?  False: no, and
+ * it was reported as a finding of @name, or of the function of @call if @name is NULL.  Other
+ * checks look at everything else that may be wrong with @ptr.
  */
 bool hardened_may_call(const void *ptr, uint64_t call, const char *name);
-/* The same of realloc(), and @ptr, an object of @cache or of none, that was looked at. */
+/* The same for realloc(), of @ptr, an object of @cache or of none, that was checked. */
 static inline bool hardened_may_realloc(const struct slub_cache *cache,
 					const void *ptr)
 {
@@ -400,11 +401,11 @@ static inline bool hardened_may_realloc(const struct slub_cache *cache,
 	}
 	return !ptr || hardened_may_call(ptr, TAIL_CALL(CALL_MALLOC), "realloc");
 }
-/* What allocated @ptr, as a TAIL_CALL(); that of CALL_UNKNOWN: it is not said. */
+/* The call that allocated @ptr, as a TAIL_CALL(); that of CALL_UNKNOWN: not known. */
 uint64_t hardened_call(const void *ptr);
-/* The same before it goes to a list; then it is filled. */
+/* hardened_check() of an object that is freed; then fills it. */
 bool hardened_free(struct slub_cache *cache, void *object);
-/* @object of @cache is nobody's any more: fills it. */
+/* Fills @object of @cache, which was freed. */
 static inline void hardened_fill(const struct slub_cache *cache, void *object)
 {
 	const struct slot_check *g = slot_check(cache->list_slot);
@@ -419,7 +420,7 @@ static inline void hardened_fill(const struct slub_cache *cache, void *object)
 
 /* ---- alloc ---- */
 
-/* @ptr, which malloc() is about to return, is what @bytes were asked for. */
+/* Writes the tail of @ptr, which malloc() is about to return for a request of @bytes. */
 static always_inline void *hardened_sealed(void *ptr, size_t bytes)
 {
 	if (SLUB_CONFIG_HARDENED && likely(ptr)) {
@@ -434,7 +435,7 @@ static always_inline void *hardened_sealed(void *ptr, size_t bytes)
 	return ptr;
 }
 
-/* @ptr, which malloc() has just returned, was asked for by @call, a TAIL_CALL(). */
+/* Enters @call, a TAIL_CALL(), for @ptr, which malloc() has just returned. */
 static always_inline void hardened_called(void *ptr, uint64_t call)
 {
 	uint32_t entry = pagemap_get(ptr);
@@ -446,7 +447,7 @@ static always_inline void hardened_called(void *ptr, uint64_t call)
 		large_call_add(ptr, call);
 }
 
-/* @from of @cache has moved to @to, byte by byte. */
+/* @from of @cache was copied to @to, byte by byte: writes the tail of @to. */
 static inline void hardened_moved(const struct slub_cache *cache,
 				  const void *from, void *to)
 {
@@ -462,7 +463,7 @@ static inline void hardened_moved(const struct slub_cache *cache,
 	tail_call_add(g, to, bytes & TAIL_CALL_MASK);
 }
 
-/* What of @object, of @cache, was asked for. */
+/* The requested bytes of @object, of @cache. */
 static inline size_t hardened_bytes(const struct slub_cache *cache,
 				    const void *object)
 {
@@ -474,25 +475,25 @@ static inline size_t hardened_bytes(const struct slub_cache *cache,
 }
 
 /*
- * What follows @object of @cache where objects of a cache and of what stands for it,
- * watched or sampled, are linked to each other: in what is put aside (prefill).
+ * The object behind @object of @cache in a prefill.  Objects of a cache and of its shadows,
+ * watched or sampled, are linked to each other there.
  */
 void *hardened_next_aside(struct slub_cache *cache, void *object);
-/* @slot of this CPU has a list that nothing can be popped off: takes it away. */
+/* No object can be popped off the list at @slot of this CPU: takes the list away. */
 void hardened_mend(struct slub_cache *cache, uint32_t slot);
-/* Where @cache has what it hands out; hardened_quarantine.c. */
+/* The slot from which @cache hands objects out; hardened_quarantine.c. */
 uint32_t hardened_alloc_slot(const struct slub_cache *cache);
 /* Option quarantine is not 0. */
 bool hardened_has_quarantine(void);
 /* malloc's caches get such a slot each, if there is a quarantine; 0 or -ENOSPC. */
 int hardened_caches_prepare(struct slub_cache *caches, uint32_t nr);
-/* That slot, not the cache's own, is empty: fills it; an object, or NULL: no memory. */
+/* The list at that slot is empty: fills it.  An object, or NULL: there is no memory. */
 void *hardened_alloc_slow(struct slub_cache *cache);
-/* At exit: are the tails of all objects as they were written?  One that is not is reported. */
+/* At exit: reports the first tail that is not as it was written. */
 void hardened_finish(void);
 /* A random number below @end; 0 if that is 0. */
 uint32_t hardened_random(uint32_t end);
-/* @nr objects from @first on are carved; under the node's lock. */
+/* Writes the tails of @nr carved objects from @first on; under the node's lock. */
 void hardened_carved(const struct slub_cache *cache, char *first, uint32_t nr);
 /* Links @nr new objects in random order; returns the first. */
 void *hardened_link(struct slub_cache *cache, char *first, uint32_t nr);

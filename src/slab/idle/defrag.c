@@ -10,8 +10,8 @@
  * belong.  So no lock is held while the program's functions run, and what they
  * get wrong harms this cache's objects at most.
  *
- * Of accounted objects both places are charged to the object's owner while it
- * is moved: whichever of them is freed, by whomever and whenever, is paid back.
+ * While an accounted object is moved, both of its places are charged to its owner.
+ * So the charge comes back whichever of them is freed, by any thread at any time.
  *
  * Locks: node->lock while slabs are isolated and put back.
  */
@@ -40,7 +40,7 @@ struct moving {
 	size_t nr_freed;	/* slabs */
 };
 
-/* ---- who moves ---- */
+/* ---- one mover at a time ---- */
 
 static int movers_enter(struct slub_cache *cache, struct cache_hold *pin,
 			bool moves)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Moving one object for a program that knows who points to it.
+ * Moving one object for a program that knows every pointer to it.
  *
  * The new place is on the fullest of some slabs at the front of the partial
- * list, which is moved to the very front, so the next call fills it on.  The old
- * one goes back to its slab, past the lists of the CPU: the next object would
- * be put there else.  Each move goes from a slab to one that is at least as
- * full, so moving comes to an end.
+ * list.  That slab moves to the very front, so the next call goes on filling it.
+ * The old place goes back to its slab, past the lists of the CPU: from there the
+ * next object would get it.  Each move goes from a slab to one that is at least
+ * as full, so moving comes to an end.
  *
  * Locks: node->lock.
  */

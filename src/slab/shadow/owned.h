@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Accounted objects: those of a cache with SLUB_CACHE_ACCOUNT, and malloc's in a
- * group.  Each has an *owner*, a word that says who it is charged to
+ * group.  Each has an *owner*, a word that names the group it is charged to
  * (reclaim/reclaim.h):
  *
  *   a slab    | object 0 | object 1 | object 2 | ...    free    | 0 | 1 | 2 |
@@ -10,7 +10,7 @@
  * at the end of the slab; of objects of a page or more in the descriptor of
  * their page, and of watched ones behind them (debug/debug.h).
  *
- *   owner           who is charged with object_size bytes for it; 0: nobody
+ *   owner           charged with object_size bytes for it; 0: no group is
  *   | OWNER_FREE    it has been freed by a function that looked at its owner
  *
  * A free object keeps its charge while it lies in a CPU's list, main or spare: a

@@ -179,8 +179,8 @@ static bool can_share(const struct slub_cache *cache,
  * One cache is made or destroyed at a time, or gets what it cannot share with
  * another.
  *
- * Whoever has it waits for no reader (slub/srcu.h): a reader may wait for it, in the
- * first allocation from a cache that is a variable.
+ * The thread that has the turn waits for no reader (slub/srcu.h): a reader may wait for the
+ * turn, in the first allocation from a cache that is a variable.
  *
  * False: this thread has it, and a handler or a shrinker's callback asks.
  */

@@ -41,7 +41,7 @@ void front_join(struct cache_front *front, struct slub_cache *cache)
 {
 	__atomic_store_n(&cache->front, front, __ATOMIC_RELAXED);
 	cache->is_copied = front->is_inline;
-	/* release: whoever finds the structure finds that it is the variable's */
+	/* release: a thread that finds the structure finds its front, too */
 	__atomic_store_n(&front->cache, cache, __ATOMIC_RELEASE);
 }
 

@@ -6,7 +6,7 @@
  *   F  the slab and its freelist; a second free; a pointer that is no object
  *   Z  the zones of an object that is allocated or freed
  *   P  the poison of an object that is allocated
- *   U  who allocates and frees; the size asked for
+ *   U  the stacks that allocate and free; the requested size
  *
  * Locks: node->lock.  Reports are built under it and written without it.
  */

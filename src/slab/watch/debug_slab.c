@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Slabs of watched objects: all of one is written when it is made, its
- * freelist is whole from the start, and whoever changes it holds the node's
- * lock.
+ * Slabs of watched objects.  A new slab is written in full, its freelist is
+ * whole from the start, and it changes under the node's lock only.
  */
 #include "slab/shadow/owned.h"
 #include "slab/watch/watch.h"

@@ -224,10 +224,10 @@ bool debug_has_slabs(const struct slub_cache *cache)
 }
 
 /*
- * Whoever switches may stand on the cache, or have found it a moment ago: a twin that
- * was made now would be one of a cache that is no more, and its structure given to
- * another one while it is still in the list.  So no switch is under way here, and a
- * later one finds a dead cache.
+ * A thread that switches letters on may stand on the cache, or have found it a moment ago.
+ * A twin that it made now would belong to a cache that is gone, and another cache would
+ * get the twin's structure while that is still in the list.  So no switch is under way
+ * here, and a later one finds a dead cache.
  */
 void debug_cache_unmade(struct slub_cache *cache)
 {
