@@ -262,6 +262,29 @@ TEST_P(list, handler_in_the_middle_of_an_operation_gets_nothing)
 	EXPECT_EQ(pool.walk(percpu_take(first_slot, 0)), (std::vector<long>{ 0, 1 }));
 }
 
+/* The dummy area ends behind its slots, and whatever lies there is no list. */
+TEST_P(list, an_area_that_is_not_live_has_slots_only)
+{
+	if (GetParam())
+		GTEST_SKIP() << "lists behind the slots hold objects with links of their own";
+	alignas(4096) static char other[AREA_BYTES + 4096];
+	char *mine = my_area();
+	uint32_t cid = 0;
+
+	while (percpu_area(cid) != mine)
+		cid++;
+	for (uint32_t list : { AREA_BYTES, AREA_BYTES + 64 })
+		for (bool is_live : { false, true }) {
+			*(void **)(other + list) = pool.chain({ 1, 2 });
+			*(uint32_t *)(other + AREA_LIVE) = is_live;
+			percpu_base_set(cid, other);
+			void *got = percpu_pop(list, 0);
+			percpu_base_set(cid, mine);
+			EXPECT_EQ(pool.index(got), is_live ? 1 : -1) << list;
+			EXPECT_EQ(pool.index(*(void **)(other + list)), is_live ? 2 : 1) << list;
+		}
+}
+
 #if defined(__x86_64__)
 /* Backend tid: whenever another thread changes the list, an operation begins again. */
 TEST_P(list, an_exchange_that_fails_is_tried_again)

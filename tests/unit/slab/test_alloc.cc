@@ -11,6 +11,20 @@
 #include "check.h"
 #include "start.h"
 
+static std::vector<void *> gone;
+static void *not_to_be_freed;
+
+/* In place of the library's: what the slow path tells the profile, and asks of owners. */
+extern "C" void __wrap_sample_gone(void *object)
+{
+	gone.push_back(object);
+}
+
+extern "C" bool __wrap_account_free(struct slub_cache *, void *object)
+{
+	return object != not_to_be_freed;
+}
+
 namespace {
 
 class alloc : public testing::TestWithParam<uint32_t> {
@@ -228,6 +242,43 @@ TEST_P(alloc, what_may_want_a_lock_is_put_off_under_one)
 		EXPECT_EQ(cache_postponed, nullptr);
 		check_cache(cache, {});
 	}
+}
+
+TEST_P(alloc, the_end_of_a_sample_is_told_once)
+{
+	void *one = cache_alloc(cache), *two = cache_alloc(cache), *three = cache_alloc(cache);
+
+	cache_free_postponed();
+	gone.clear();
+	cache_free(cache, one);
+	EXPECT_EQ(gone, std::vector<void *>{}) << "none of a cache of samples";
+	cache->is_sampled = true;
+	cache_free(cache, two);
+	EXPECT_EQ(gone, std::vector<void *>{ two });
+	slub_thread.locks_held++;
+	cache_free(cache, three);
+	slub_thread.locks_held--;
+	EXPECT_EQ(gone, std::vector<void *>{ two }) << "it may take a lock";
+	cache_free_postponed();
+	EXPECT_EQ(gone, (std::vector<void *>{ two, three }));
+	cache->is_sampled = false;
+	check_cache(cache, {});
+}
+
+/* Its owner's word says that it is free: it is on no list a second time. */
+TEST_P(alloc, what_owners_refuse_is_not_freed)
+{
+	void *one = cache_alloc(cache), *two = cache_alloc(cache);
+
+	cache_free_postponed();
+	cache->is_accounted = true;
+	not_to_be_freed = one;
+	cache_free(cache, one);
+	cache_free(cache, two);
+	cache->is_accounted = false;
+	not_to_be_freed = nullptr;
+	check_cache(cache, { one });
+	cache_free(cache, one);
 }
 
 TEST_P(alloc, a_thread_that_only_frees_gets_lists)

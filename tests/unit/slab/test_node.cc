@@ -23,6 +23,14 @@ extern "C" void *__wrap_block_alloc_touched(uint32_t order, uint32_t node)
 	return __real_block_alloc_touched(order, node);
 }
 
+static std::vector<std::pair<void *, uint32_t>> owned;
+
+/* In place of the library's, which would write owners behind the objects. */
+extern "C" void __wrap_account_carved(const struct slub_cache *, void *first, uint32_t nr)
+{
+	owned.emplace_back(first, nr);
+}
+
 namespace {
 
 class node : public testing::TestWithParam<uint32_t> {
@@ -353,6 +361,34 @@ TEST_P(node, constructors_are_counted_while_they_run)
 	EXPECT_EQ(its->nr_constructing, 0u);
 	chain_flush(&constructed, chain);
 	node_shrink(&constructed, its);
+}
+
+/* Only objects with an owner's word behind them; a watched object has it elsewhere. */
+TEST_P(node, owners_of_fresh_objects_are_written_where_there_are_some)
+{
+	auto *none = cache->debug, *some = (const struct debug_layout *)&nr_touched;
+
+	owned.clear();
+	for (bool is_accounted : { false, true }) {
+		for (bool is_watched : { true, false }) {
+			size_t before = mine.size(), carved = where->nr_carved;
+
+			cache->is_accounted = is_accounted;
+			cache->debug = is_watched ? some : none;
+			while (where->nr_carved == carved)
+				refill();
+			cache->is_accounted = false;
+			cache->debug = none;
+			if (!is_accounted || is_watched) {
+				EXPECT_EQ(owned.size(), 0u) << is_accounted << is_watched;
+				continue;
+			}
+			ASSERT_EQ(owned.size(), 1u);
+			EXPECT_EQ(owned[0].first,
+				  *std::min_element(mine.begin() + (ptrdiff_t)before, mine.end()));
+			EXPECT_EQ(owned[0].second, where->nr_carved - carved);
+		}
+	}
 }
 
 /* Memory that free objects lay in before: their keys would accuse who frees these. */

@@ -6,6 +6,21 @@
 
 #include "all_lists.h"
 
+static struct slub_cache *watched;
+static unsigned nr_pinned, nr_unpinned;
+
+/* The linker sends the library's calls here (--wrap). */
+extern "C" void __real_slab_free_objects(struct slub_cache *cache, struct page *slab, void *head,
+					 void *tail, uint32_t nr);
+
+extern "C" void __wrap_slab_free_objects(struct slub_cache *cache, struct page *slab, void *head,
+					 void *tail, uint32_t nr)
+{
+	if (cache == watched)
+		++(cache_is_pinned(cache) ? nr_pinned : nr_unpinned);
+	__real_slab_free_objects(cache, slab, head, tail, nr);
+}
+
 namespace {
 
 class shrink : public all_lists {
@@ -108,6 +123,37 @@ TEST_F(shrink, lists_of_other_threads_are_emptied)
 	stop = true;
 	other.join();
 	check_cache(cache, {});
+}
+
+/*
+ * With its last object a cache could end, also one that is being destroyed already: a shrink
+ * pins it while it holds objects that were in lists.
+ */
+TEST_F(shrink, a_cache_whose_objects_are_in_hand_is_pinned)
+{
+	struct slub_cache *cache = slub_cache_create("in_hand", 64, 0, SLUB_CACHE_NO_MERGE,
+						     nullptr);
+	struct cache_hold shut;
+
+	ASSERT_NE(cache, nullptr);
+	watched = cache;
+	for (bool is_shut : { false, true }) {
+		/* Some on the main list, some on the spare. */
+		for (void *object : alloc(cache, 3 * (size_t)capacity_now(cache)))
+			cache_free(cache, object);
+		if (is_shut) {
+			ASSERT_EQ(cache_shut(cache, &shut), 0);
+		}
+		nr_pinned = nr_unpinned = 0;
+		slab_shrink_all();
+		if (is_shut)
+			cache_open(&shut);
+		EXPECT_GT(nr_pinned, 0u) << is_shut;
+		EXPECT_EQ(nr_unpinned, 0u) << is_shut;
+		EXPECT_FALSE(cache_is_pinned(cache)) << is_shut;
+	}
+	watched = nullptr;
+	EXPECT_EQ(slub_cache_destroy(cache), 0);
 }
 
 /* A program that keeps what it can, and is asked to give some of it up. */
