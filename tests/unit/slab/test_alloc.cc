@@ -11,6 +11,14 @@
 #include "check.h"
 #include "start.h"
 
+#define _Static_assert static_assert
+#define _Atomic
+extern "C" {
+#include "slab/shadow/owned.h"
+}
+#undef _Static_assert
+#undef _Atomic
+
 static std::vector<void *> gone;
 static void *not_to_be_freed;
 
@@ -23,6 +31,15 @@ extern "C" void __wrap_sample_gone(void *object)
 extern "C" bool __wrap_account_free(struct slub_cache *, void *object)
 {
 	return object != not_to_be_freed;
+}
+
+static unsigned nr_answers;
+
+/* In place of the one that does what another process asked for. */
+extern "C" void __wrap_debug_mailbox_answer(void)
+{
+	nr_answers++;
+	slub_debug_mailbox.state = MAILBOX_IDLE;
 }
 
 namespace {
@@ -279,6 +296,41 @@ TEST_P(alloc, what_owners_refuse_is_not_freed)
 	not_to_be_freed = nullptr;
 	check_cache(cache, { one });
 	cache_free(cache, one);
+}
+
+/* Another process asks: each slow path looks, with no lock held. */
+TEST_P(alloc, slow_paths_look_at_the_mailbox)
+{
+	std::vector<void *> mine;
+
+	if (percpu_backend > BACKEND_THREAD)
+		start::stay_on_this_cpu();
+	cache_free(cache, cache_alloc(cache));
+	void *kept = cache_alloc(cache);
+	while (mine.size() < 3u * cache->capacity && mine.size() * cache->size < 32u << 20)
+		mine.push_back(cache_alloc(cache));
+	nr_answers = 0;
+	cache_free(cache, cache_alloc(cache));
+	EXPECT_EQ(nr_answers, 0u) << "nobody asked";
+	slub_debug_mailbox.state = MAILBOX_REQUEST;
+	mine.push_back(cache_alloc(cache));
+	EXPECT_EQ(nr_answers, 1u) << "cache_alloc";
+	slub_debug_mailbox.state = MAILBOX_REQUEST;
+	cache_free_kept(cache, kept);
+	EXPECT_EQ(nr_answers, 2u) << "cache_free_kept";
+	slub_debug_mailbox.state = MAILBOX_REQUEST;
+	slub_thread.locks_held++;
+	for (size_t n = mine.size() / 2; n; n--) {
+		cache_free(cache, mine.back());
+		mine.pop_back();
+	}
+	slub_thread.locks_held--;
+	EXPECT_EQ(nr_answers, 2u) << "under a lock";
+	for (void *object : mine)
+		cache_free(cache, object);
+	EXPECT_EQ(nr_answers, 3u) << "cache_free";
+	slub_debug_mailbox.state = MAILBOX_IDLE;
+	cache_free_postponed();
 }
 
 TEST_P(alloc, a_thread_that_only_frees_gets_lists)
