@@ -3,6 +3,7 @@
  * percpu/allocator.c: slots and offsets are given out once, packed, and zero again when given
  * back.
  */
+#include <functional>
 #include <gtest/gtest.h>
 #include <set>
 
@@ -59,6 +60,43 @@ TEST_F(alloc, a_slot_that_was_given_back_is_empty_in_every_area)
 	for (char *area : { percpu_area(3), percpu_shared_area() })
 		EXPECT_EQ(harness::first_nonzero(area + slot, SLOT_BYTES), (size_t)SLOT_BYTES);
 	percpu_free_slots(slot, 1);
+}
+
+/* What is given back, or given out once more, is cleared to its last word and no further. */
+TEST_F(alloc, neighbours_of_what_is_cleared_stay)
+{
+	auto check = [](uint32_t at, uint32_t bytes, const std::function<void()> &clear) {
+		std::vector<char *> areas = { percpu_area(3), percpu_shared_area() };
+
+		for (char *area : areas)
+			memset(area + at - 8, 0x55, bytes + 16);
+		clear();
+		for (char *area : areas) {
+			EXPECT_EQ(harness::first_nonzero(area + at, bytes), bytes);
+			for (int i = 0; i < 8; i++) {
+				EXPECT_EQ(area[at - 8 + (uint32_t)i], 0x55);
+				EXPECT_EQ(area[at + bytes + (uint32_t)i], 0x55);
+			}
+			memset(area + at - 8, 0, bytes + 16);
+		}
+	};
+	uint32_t slot = percpu_alloc_slots(3);
+	uintptr_t at = slub_percpu_alloc(3 * 64, 64);
+
+	ASSERT_NE(slot, 0u);
+	ASSERT_NE(at, 0u);
+	check(slot + SLOT_BYTES, SLOT_BYTES, [&] { percpu_free_slots(slot + SLOT_BYTES, 1); });
+	percpu_free_slots(slot, 1);
+	percpu_free_slots(slot + 2 * SLOT_BYTES, 1);
+	EXPECT_EQ(slub_percpu_free(at), 0);
+	uintptr_t parts[] = { slub_percpu_alloc(64, 64), slub_percpu_alloc(64, 64),
+			      slub_percpu_alloc(64, 64) };
+	ASSERT_EQ(parts[1], parts[0] + 64);
+	ASSERT_EQ(parts[2], parts[1] + 64);
+	EXPECT_EQ(slub_percpu_free(parts[1]), 0);
+	check((uint32_t)parts[1], 64, [&] { EXPECT_EQ(slub_percpu_alloc(64, 64), parts[1]); });
+	for (uintptr_t part : parts)
+		EXPECT_EQ(slub_percpu_free(part), 0);
 }
 
 TEST_F(alloc, slots_cannot_be_freed_as_offsets)

@@ -33,6 +33,18 @@ extern "C" bool __wrap_account_free(struct slub_cache *, void *object)
 	return object != not_to_be_freed;
 }
 
+static struct slub_cache *watched;
+
+/* The linker sends the library's calls here (--wrap): @watched gets a twin right then. */
+extern "C" void *__real_percpu_take(uint32_t half, int32_t room);
+
+extern "C" void *__wrap_percpu_take(uint32_t half, int32_t room)
+{
+	if (watched)
+		__atomic_store_n(&watched->twin, watched, __ATOMIC_RELEASE);
+	return __real_percpu_take(half, room);
+}
+
 static unsigned nr_answers;
 
 /* In place of the one that does what another process asked for. */
@@ -298,38 +310,98 @@ TEST_P(alloc, what_owners_refuse_is_not_freed)
 	cache_free(cache, one);
 }
 
+/* From then on its lists are to stay empty, also one that a slow path has filled since. */
+TEST_P(alloc, a_list_that_is_filled_as_its_cache_is_watched_is_emptied)
+{
+	std::vector<void *> mine;
+
+	if (!percpu_can_stop && percpu_backend <= BACKEND_THREAD)
+		GTEST_SKIP() << "without membarrier(2) no CPU can be stopped";
+	auto are_empty = [&] {
+		for (uint32_t cid = 0; cid < percpu_areas_end(); cid++)
+			if (!cache_list_is_empty(cache, cid))
+				return false;
+		return true;
+	};
+	slab_shrink_all();
+	watched = cache;
+	mine.push_back(cache_alloc(cache));
+	watched = nullptr;
+	EXPECT_EQ(cache->twin, cache);
+	cache->twin = nullptr;
+	EXPECT_TRUE(are_empty()) << "cache_alloc";
+	while (mine.size() < 3u * cache->capacity && mine.size() * cache->size < 32u << 20)
+		mine.push_back(cache_alloc(cache));
+	watched = cache;
+	while (!cache->twin && !mine.empty()) {
+		cache_free(cache, mine.back());
+		mine.pop_back();
+	}
+	watched = nullptr;
+	EXPECT_EQ(cache->twin, cache);
+	cache->twin = nullptr;
+	EXPECT_TRUE(are_empty()) << "cache_free";
+	for (void *object : mine)
+		cache_free(cache, object);
+}
+
+/* How much less than an object is asked for: at first what it is, then an average. */
+TEST_P(alloc, what_objects_are_asked_for_is_noted_on_the_slow_path)
+{
+	std::vector<void *> mine;
+	uint32_t bytes = cache->object_size;
+	auto alloc_slowly = [&](uint32_t asked) {
+		slab_shrink_all();
+		mine.push_back(cache_alloc_sized(cache, asked));
+		return cache->slack;
+	};
+
+	if (!percpu_can_stop && percpu_backend <= BACKEND_THREAD)
+		GTEST_SKIP() << "without membarrier(2) no CPU can be stopped";
+	cache->slack = 0;
+	EXPECT_EQ(alloc_slowly(bytes - 8), 8 * 256 + 1u);
+	EXPECT_EQ(alloc_slowly(bytes), 8 * 256 + 1u - 64);
+	EXPECT_EQ(alloc_slowly(bytes - 15), 7 * 256 + 1u + 192 + (15 * 256 - (7 * 256 + 192)) / 32);
+	cache->slack = 0;
+	for (void *object : mine)
+		cache_free(cache, object);
+}
+
 /* Another process asks: each slow path looks, with no lock held. */
 TEST_P(alloc, slow_paths_look_at_the_mailbox)
 {
 	std::vector<void *> mine;
+	auto ask = [&] {
+		/* Lists without room: what is freed next takes the slow path. */
+		slab_shrink_all();
+		nr_answers = 0;
+		slub_debug_mailbox.state = MAILBOX_REQUEST;
+	};
 
-	if (percpu_backend > BACKEND_THREAD)
-		start::stay_on_this_cpu();
-	cache_free(cache, cache_alloc(cache));
-	void *kept = cache_alloc(cache);
-	while (mine.size() < 3u * cache->capacity && mine.size() * cache->size < 32u << 20)
+	if (!percpu_can_stop && percpu_backend <= BACKEND_THREAD)
+		GTEST_SKIP() << "without membarrier(2) no CPU can be stopped";
+	while (mine.size() < 4)
 		mine.push_back(cache_alloc(cache));
 	nr_answers = 0;
 	cache_free(cache, cache_alloc(cache));
 	EXPECT_EQ(nr_answers, 0u) << "nobody asked";
-	slub_debug_mailbox.state = MAILBOX_REQUEST;
-	mine.push_back(cache_alloc(cache));
+	ask();
+	void *last = cache_alloc(cache);
 	EXPECT_EQ(nr_answers, 1u) << "cache_alloc";
-	slub_debug_mailbox.state = MAILBOX_REQUEST;
-	cache_free_kept(cache, kept);
-	EXPECT_EQ(nr_answers, 2u) << "cache_free_kept";
-	slub_debug_mailbox.state = MAILBOX_REQUEST;
+	ask();
+	cache_free(cache, last);
+	EXPECT_EQ(nr_answers, 1u) << "cache_free";
+	ask();
+	cache_free_kept(cache, mine[0]);
+	EXPECT_EQ(nr_answers, 1u) << "cache_free_kept";
+	ask();
 	slub_thread.locks_held++;
-	for (size_t n = mine.size() / 2; n; n--) {
-		cache_free(cache, mine.back());
-		mine.pop_back();
-	}
+	cache_free(cache, mine[1]);
 	slub_thread.locks_held--;
-	EXPECT_EQ(nr_answers, 2u) << "under a lock";
-	for (void *object : mine)
-		cache_free(cache, object);
-	EXPECT_EQ(nr_answers, 3u) << "cache_free";
+	EXPECT_EQ(nr_answers, 0u) << "under a lock";
 	slub_debug_mailbox.state = MAILBOX_IDLE;
+	cache_free(cache, mine[2]);
+	cache_free(cache, mine[3]);
 	cache_free_postponed();
 }
 

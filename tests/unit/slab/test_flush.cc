@@ -2,9 +2,23 @@
 /* slab/core/flush.c: a chain goes back to its slabs, however its objects are mixed. */
 #include <algorithm>
 #include <gtest/gtest.h>
+#include <map>
 
 #include "check.h"
 #include "start.h"
+
+static unsigned nr_exchanges;
+
+/* The linker sends the library's calls here (--wrap). */
+extern "C" void __real_slab_free_objects(struct slub_cache *cache, struct page *slab, void *head,
+					 void *tail, uint32_t nr);
+
+extern "C" void __wrap_slab_free_objects(struct slub_cache *cache, struct page *slab, void *head,
+					 void *tail, uint32_t nr)
+{
+	nr_exchanges++;
+	__real_slab_free_objects(cache, slab, head, tail, nr);
+}
 
 namespace {
 
@@ -96,6 +110,39 @@ TEST_P(flush, slabs_that_share_a_group)
 	}
 	mine.insert(mine.begin(), mixed.begin(), mixed.end());
 	flush_numbers(0, mixed.size());
+	check_cache(cache, mine);
+}
+
+/* Sixteen slabs in a row take turns: each is given all of its objects at once. */
+TEST_P(flush, slabs_that_follow_each_other_have_groups_of_their_own)
+{
+	const size_t NR = 16, SLAB_BYTES = PAGE_BYTES << cache->order;
+	std::map<uintptr_t, std::vector<void *>> slabs;
+	std::vector<void *> mixed, others;
+	uintptr_t first = 0;
+
+	for (void *object : mine)
+		slabs[(uintptr_t)object / SLAB_BYTES].push_back(object);
+	for (auto &[number, objects] : slabs) {
+		size_t n = 0;
+
+		while (slabs.count(number + n) && slabs[number + n].size() >= 2 && n < NR)
+			n++;
+		if (n == NR)
+			first = number;
+	}
+	ASSERT_NE(first, 0u) << "no such slabs";
+	for (size_t i = 0; i < 2 * NR; i++) {
+		mixed.push_back(slabs[first + i % NR].back());
+		slabs[first + i % NR].pop_back();
+	}
+	for (auto &[number, objects] : slabs)
+		others.insert(others.end(), objects.begin(), objects.end());
+	mine = mixed;
+	mine.insert(mine.end(), others.begin(), others.end());
+	nr_exchanges = 0;
+	flush_numbers(0, mixed.size());
+	EXPECT_EQ(nr_exchanges, NR);
 	check_cache(cache, mine);
 }
 
