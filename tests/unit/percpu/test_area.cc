@@ -151,6 +151,7 @@ TEST_F(area, without_rseq_it_is_thread)
 				hides_rseq = hides;
 				os_rseq_read(&rseq);
 				start::option(std::string("FASTPATH=") + wanted);
+			log_enable(true);
 				log_enable(true);
 				percpu_start(&cpus);
 				_exit(percpu_backend == (rseq.available && ARCH_HAS_RSEQ ?
@@ -242,6 +243,33 @@ TEST_F(area, room_is_as_the_options_say)
 			failed |= slub_percpu_alloc(one.room + 4, 4) || errno != ENOSPC ? 32 : 0;
 			_exit(failed);
 		}), 0) << one.kind << " " << (one.bytes ? one.bytes : "");
+	}
+}
+
+/* A backend that is asked for and can be had is no news. */
+TEST_F(area, what_is_said_of_a_backend)
+{
+	int message[2];
+
+	for (const char *wanted : { "tid", "lock", "thread" }) {
+		char byte;
+
+		ASSERT_EQ(pipe(message), 0);
+		EXPECT_EQ(harness::in_child([&] {
+			struct os_cpus cpus;
+
+			dup2(message[1], STDERR_FILENO);
+			os_cpus_read(&cpus);
+			start::option(std::string("FASTPATH=") + wanted);
+			log_enable(true);
+			percpu_start(&cpus);
+			_exit(percpu_backend == BACKEND_NONE ? 1 : 0);
+		}), 0);
+		close(message[1]);
+		bool is_tid = !strcmp(wanted, "tid");
+		EXPECT_EQ(read(message[0], &byte, 1),
+			  is_tid && !ARCH_HAS_DOUBLE_WORD ? 1 : 0) << wanted;
+		close(message[0]);
 	}
 }
 

@@ -362,6 +362,23 @@ TEST_F(chosen, cpus_as_many_as_there_is_room_for)
 	EXPECT_EQ(some.end, 0u) << "slot 0 is no cache's";
 }
 
+/* Nobody knows then how a CPU would be stopped. */
+TEST_F(chosen, nothing_is_moved_before_a_backend_is_chosen)
+{
+	enum backend backend = percpu_backend;
+
+	at(FROM)[1].main.head = pool.at(0);
+	begin(COLLECT_ALL);
+	some.end = FROM + 1;
+	percpu_backend = BACKEND_NONE;
+	EXPECT_TRUE(percpu_collect(&some));
+	percpu_backend = backend;
+	EXPECT_EQ(some.nr_lists, 0u);
+	EXPECT_FALSE(some.is_whole);
+	EXPECT_EQ(at(FROM)[1].main.head, pool.at(0));
+	at(FROM)[1].main.head = nullptr;
+}
+
 TEST_F(chosen, all_slots_but_the_areas_own)
 {
 	ASSERT_TRUE(percpu_collect_begin(&all));

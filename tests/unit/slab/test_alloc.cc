@@ -45,6 +45,16 @@ extern "C" void *__wrap_percpu_take(uint32_t half, int32_t room)
 	return __real_percpu_take(half, room);
 }
 
+static std::vector<void *> freed_watched;
+static const void *frame_of_free;
+
+/* In place of the one that looks at a watched object. */
+extern "C" void __wrap_debug_free(struct slub_cache *, void *object, const void *frame)
+{
+	freed_watched.push_back(object);
+	frame_of_free = frame;
+}
+
 static unsigned nr_answers;
 
 /* In place of the one that does what another process asked for. */
@@ -313,8 +323,6 @@ TEST_P(alloc, what_owners_refuse_is_not_freed)
 /* From then on its lists are to stay empty, also one that a slow path has filled since. */
 TEST_P(alloc, a_list_that_is_filled_as_its_cache_is_watched_is_emptied)
 {
-	std::vector<void *> mine;
-
 	if (!percpu_can_stop && percpu_backend <= BACKEND_THREAD)
 		GTEST_SKIP() << "without membarrier(2) no CPU can be stopped";
 	auto are_empty = [&] {
@@ -325,24 +333,49 @@ TEST_P(alloc, a_list_that_is_filled_as_its_cache_is_watched_is_emptied)
 	};
 	slab_shrink_all();
 	watched = cache;
-	mine.push_back(cache_alloc(cache));
+	void *object = cache_alloc(cache);
 	watched = nullptr;
 	EXPECT_EQ(cache->twin, cache);
 	cache->twin = nullptr;
 	EXPECT_TRUE(are_empty()) << "cache_alloc";
-	while (mine.size() < 3u * cache->capacity && mine.size() * cache->size < 32u << 20)
-		mine.push_back(cache_alloc(cache));
+	/* Lists without room: it takes the slow path. */
+	slab_shrink_all();
 	watched = cache;
-	while (!cache->twin && !mine.empty()) {
-		cache_free(cache, mine.back());
-		mine.pop_back();
-	}
+	cache_free(cache, object);
 	watched = nullptr;
 	EXPECT_EQ(cache->twin, cache);
 	cache->twin = nullptr;
 	EXPECT_TRUE(are_empty()) << "cache_free";
-	for (void *object : mine)
-		cache_free(cache, object);
+}
+
+/* An object of a twin, or one from before its cache had one: the lists stay empty. */
+TEST_P(alloc, a_watched_object_is_looked_at_and_an_older_one_goes_to_its_slab)
+{
+	const struct debug_layout *none = cache->debug;
+	void *one = cache_alloc(cache), *two = cache_alloc(cache);
+
+	if (!percpu_can_stop && percpu_backend <= BACKEND_THREAD)
+		GTEST_SKIP() << "without membarrier(2) no CPU can be stopped";
+	slab_shrink_all();
+	uint32_t in_use = state_inuse(*page_state(slab_of(cache, two)));
+	freed_watched.clear();
+	cache->debug = (const struct debug_layout *)&freed_watched;
+	cache_free(cache, one);
+	cache->debug = none;
+	EXPECT_EQ(freed_watched, std::vector<void *>{ one });
+	/* The call's own frame: traces begin there. */
+	EXPECT_LT(frame_of_free, __builtin_frame_address(0));
+	EXPECT_GT(frame_of_free, (char *)__builtin_frame_address(0) - 1024);
+	cache->twin = cache;
+	cache_free(cache, two);
+	cache->twin = nullptr;
+	EXPECT_EQ(freed_watched.size(), 1u);
+	/* Where that was the last one, the slab is gone. */
+	if (in_use > 1) {
+		EXPECT_EQ(state_inuse(*page_state(slab_of(cache, two))), in_use - 1);
+	}
+	check_cache(cache, { one });
+	cache_free(cache, one);
 }
 
 /* How much less than an object is asked for: at first what it is, then an average. */

@@ -534,6 +534,42 @@ TEST_P(carved, an_object_that_another_thread_frees_as_well)
 	EXPECT_FALSE(met);
 }
 
+/* Another object of the slab comes back between the look at its word and the exchange. */
+TEST_P(carved, an_exchange_that_fails_is_counted_and_tried_again)
+{
+	uint32_t stat = cache->stats + 4 * STAT_CMPXCHG_DOUBLE_FAIL;
+	bool met = true;
+	int64_t failed = 0;
+
+	for (unsigned nr = 0; met && !failed && nr < 500; nr++) {
+		std::vector<void *> some;
+		unsigned left = nr;
+
+		refill_until(4 * cache->objects);
+		for (void *object : mine)
+			if (slab_of(cache, object) == slab_of(cache, mine[0]))
+				some.push_back(object);
+		ASSERT_GE(some.size(), 4u);
+		/* On the list, and with something in use afterwards: no lock is taken. */
+		give(some[1]);
+		int64_t before = slub_percpu_sum32(stat);
+		met = false;
+		steps::run([&] { give(some[0]); }, [&] {
+			if (left--)
+				return true;
+			met = true;
+			give(some[2]);
+			return false;
+		});
+		failed = slub_percpu_sum32(stat) - before;
+		for (int i = 0; i < (met ? 3 : 2); i++)
+			mine.erase(std::find(mine.begin(), mine.end(), some[(size_t)i]));
+		check_cache(cache, mine);
+		give_all();
+	}
+	EXPECT_EQ(failed, 1);
+}
+
 TEST_P(carved, whole_while_an_object_comes_back)
 {
 	for (bool listed : { false, true }) {
