@@ -5,6 +5,16 @@
 #include "check.h"
 #include "start.h"
 
+static uint32_t here_instead;
+
+/* The linker sends the library's calls here (--wrap). */
+extern "C" uint32_t __real_percpu_here(void);
+
+extern "C" uint32_t __wrap_percpu_here(void)
+{
+	return here_instead ? here_instead : __real_percpu_here();
+}
+
 namespace {
 
 constexpr size_t MiB = 1ul << 20;
@@ -126,6 +136,22 @@ TEST_P(barn, a_cpu_without_one_is_passed_by)
 	third->chains[third->newest++ % BARN_CHAINS] = own->chains[--own->newest % BARN_CHAINS];
 	EXPECT_EQ(barn_get(cache, &nr), far);
 	chain_flush(cache, far);
+}
+
+/* Where no area could be made for a CPU, it has no barn, and looks into each of the others. */
+TEST_P(barn, a_cpu_without_an_area_looks_into_all)
+{
+	void *c = chain();
+
+	ASSERT_TRUE(barn_put(cache, c, 1));
+	for (uint32_t i = 0; i < percpu_areas_end(); i++) {
+		here_instead = percpu_areas_end() + i;
+		EXPECT_FALSE(barn_put(cache, c, 1)) << "nowhere to put it";
+		void *got = barn_get(cache, &nr);
+		here_instead = 0;
+		ASSERT_EQ(got, c) << i;
+		ASSERT_TRUE(barn_put(cache, c, 1));
+	}
 }
 
 TEST_P(barn, holds_so_many_chains)
