@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/core/alloc.c and free.c: where a chain goes, and comes from, at each step of the slow paths. */
+/* slab/core/alloc.c, free.c: where a chain goes, and comes from, at each step of the slow paths. */
 #include <gtest/gtest.h>
 #include <vector>
 
