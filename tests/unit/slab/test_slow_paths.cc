@@ -285,7 +285,21 @@ TEST_F(slow_paths, watchers_are_told)
 	void *some = chain(2);
 	nr_told = 0;
 	chain_flush(cache, some);
-	EXPECT_GE(nr_told, 1u) << "chain_flush";
+	EXPECT_EQ(nr_told, 1u) << "chain_flush";
+	for (void *one : stock)
+		slab_free_objects(cache, slab_of(cache, one), one, one, 1);
+	stock.clear();
+	slab_shrink_all();
+	nr_told = 0;
+	some = chain(1);
+	EXPECT_EQ(nr_told, 2u) << "a slab, and what a refill takes of it";
+	stock.push_back(some);
+	for (void *one : stock)
+		slab_free_objects(cache, slab_of(cache, one), one, one, 1);
+	stock.clear();
+	nr_told = 0;
+	node_shrink(cache, cache->nodes[0]);
+	EXPECT_EQ(nr_told, 1u) << "the slab goes";
 }
 
 /* As in a signal handler that interrupted an operation on the thread's lists. */
