@@ -40,6 +40,14 @@ file(GLOB SLUB_MAN7 CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.7)
 install(FILES ${SLUB_MAN1} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES ${SLUB_MAN7} DESTINATION ${CMAKE_INSTALL_MANDIR}/man7)
 include(${CMAKE_CURRENT_LIST_DIR}/man.cmake)
+# Each shell has a folder of its own; a distribution may have another for zsh.
+set(SLUB_ZSH_COMPLETIONS ${CMAKE_INSTALL_DATADIR}/zsh/site-functions CACHE STRING
+	"folder of the completion for zsh")
 install(FILES ${PROJECT_SOURCE_DIR}/completions/slub.bash
 	DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
 	RENAME slub)
+install(FILES ${PROJECT_SOURCE_DIR}/completions/slub.zsh
+	DESTINATION ${SLUB_ZSH_COMPLETIONS}
+	RENAME _slub)
+install(FILES ${PROJECT_SOURCE_DIR}/completions/slub.fish
+	DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)

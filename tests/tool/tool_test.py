@@ -438,42 +438,6 @@ class Check(Folder):
         self.assertRefused(slub("check", pid, program=self.slub, user=NOBODY), 3, pid)
 
 
-class Completion(unittest.TestCase):
-    FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../completions/slub.bash")
-
-    def complete(self, *words):
-        code = ('source "$1"; shift; compopt() { :; }; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1));'
-                '_slub slub "${!#}" "${COMP_WORDS[COMP_CWORD - 1]}"; echo "${COMPREPLY[@]}"')
-        done = subprocess.run(["bash", "-c", code, "bash", self.FILE, "slub", *words], text=True,
-                              capture_output=True, timeout=60, check=False,
-                              env={**os.environ, "PATH": os.path.dirname(SLUB) + ":" +
-                                   os.environ["PATH"]})
-        self.assertEqual(done.stderr, "")
-        return done.stdout.split()
-
-    def test_completion(self):
-        self.assertEqual(self.complete("st"), ["stats"])
-        self.assertEqual(self.complete("debug", "va"), ["validate"])
-        self.assertEqual(self.complete("debug", "validate", "--js"), ["--json"])
-        self.assertEqual(self.complete("help", "i"), ["info"])
-        self.assertEqual(self.complete("info", "--s"), ["--slabs", "--sort-loss", "--size",
-                                                        "--shrink"])
-        self.assertEqual(self.complete("map", "--sv"), ["--svg"])
-        self.assertIn(str(os.getpid()), self.complete("top", "-p", ""))
-        self.assertIn(str(os.getpid()), self.complete("stats", ""))
-        self.assertIn("w", self.complete("top", "--sort", ""))
-        self.assertEqual(self.complete("stats", "--color", "=", "n"), ["never"])
-
-    def test_every_command_is_completed_and_has_a_page(self):
-        listed = re.findall(r"(?m)^  ([a-z]+) ", slub("--help").stdout)
-        self.assertIn("doctor", listed)
-        offered = self.complete("")
-        man = os.path.join(os.path.dirname(self.FILE), "../docs/man")
-        for name in listed:
-            self.assertIn(name, offered)
-            self.assertTrue(name == "help" or os.path.exists(f"{man}/slub-{name}.1"), name)
-
-
 class Doctor(Folder):
     def findings(self, target, status, **more):
         done = slub("doctor", "--json", target, **more)
