@@ -93,8 +93,8 @@ _slub_commands()
 {
 	local -a found
 
-	found=('--help:prints what there is' '--version:prints the version' 'help:explains a command')
-	found+=(${(f)"$(slub --help 2>/dev/null |
+	found=('--help:prints what there is' '--version:prints the version')
+	found+=('help:explains a command' ${(f)"$(slub --help 2>/dev/null |
 		sed -nE 's/^  ([a-z]+)  +([^ ].*)/\1:\2/p')"})
 	_describe -t commands command found
 }
