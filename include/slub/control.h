@@ -10,7 +10,7 @@
  *   limit          most memory in use; what is in use beyond a lower one stays
  *   reclaim_rate   how often a second shrinkers are asked
  *   verbose        messages
- *   on_error, debug_abort, debug_fail
+ *   on_error, debug_fail
  *                  what follows upon misuse, and which allocations letter A fails
  *   attach         whether other processes are answered
  *

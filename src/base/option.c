@@ -294,6 +294,25 @@ static void option_set(enum option_id id, struct word value)
 	state->given = true;
 }
 
+static cold bool complain_gone(struct word name)
+{
+	static const struct {
+		const char *name, *instead;
+	} gone[] = {
+#define OPTION_GONE(name, instead) { #name, instead },
+#include "base/option.def"
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(gone); i++) {
+		if (!word_is(name, (struct word){ gone[i].name, strlen(gone[i].name) }))
+			continue;
+		log_message("option '%s' is gone and ignored; use %s", gone[i].name,
+			    gone[i].instead);
+		return true;
+	}
+	return false;
+}
+
 static cold void complain_name(struct word name)
 {
 	/* With a '|' in front of the first as well. */
@@ -305,9 +324,11 @@ static cold void complain_name(struct word name)
 		;
 	char given[NAME_LENGTH_MAX + 1];
 	char buf[NAME_LENGTH_MAX + 1];
-	const char *near = option_nearest(names + 1, name.start, name.length,
-					  buf);
+	const char *near;
 
+	if (complain_gone(name))
+		return;
+	near = option_nearest(names + 1, name.start, name.length, buf);
 	log_message("unknown option '%s' ignored; %s%s%s",
 		    terminated(name, given), near ? "nearest is '" : "it is none of ",
 		    near ? near : names + 1, near ? "'" : "");

@@ -4,7 +4,8 @@
  * several in SLUB_OPTIONS="name=value,name=value".  A single variable wins
  * over SLUB_OPTIONS.  An unknown name or value leaves the default and is
  * reported where messages are asked for, with the nearest valid one, or with all
- * that are valid if none is near.
+ * that are valid if none is near.  Of an option that is gone the report says what
+ * does the same now.
  */
 #ifndef SLUB_BASE_OPTION_H
 #define SLUB_BASE_OPTION_H
@@ -22,10 +23,6 @@ enum option_id {
 enum option_fastpath {
 	FASTPATH_AUTO, FASTPATH_RSEQ, FASTPATH_THREAD, FASTPATH_TID,
 	FASTPATH_LOCK,
-};
-
-enum option_percpu {
-	PERCPU_VIRTUAL, PERCPU_STATIC,
 };
 
 enum option_huge {

@@ -240,7 +240,7 @@ void report_trace(const struct debug_layout *layout, const char *what,
 		  const void *object, const struct debug_slab *slab);
 /*
  * Writes what was found to where SLUB_DEBUG_REPORT says, and aborts if
- * SLUB_DEBUG_ABORT=1 and there was a bug.  Without locks.
+ * SLUB_ON_ERROR=abort is given and there was a bug.  Without locks.
  */
 void report_finish(struct debug_case *found);
 /* Bugs since the start, and how many of their texts were dropped. */

@@ -158,8 +158,6 @@ static enum option_on_error policy(void)
 
 const char *misuse_ends_debugging(void)
 {
-	if (option_value(OPTION_debug_abort))
-		return "SLUB_DEBUG_ABORT=1";
 	return option_was_given(OPTION_on_error) &&
 	       policy() == ON_ERROR_ABORT ? "SLUB_ON_ERROR=abort" : NULL;
 }

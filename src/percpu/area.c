@@ -57,8 +57,7 @@ int64_t slub_seq_offsets align_to(64);
 uintptr_t percpu_hint_offset;
 
 /* Bytes per CPU for slub_percpu_alloc(), unless SLUB_PERCPU_BYTES says. */
-#define STATIC_BYTES ((size_t)64 << 10)
-#define VIRTUAL_BYTES (((size_t)32 << 20) - AREA_BYTES)
+#define BYTES_BY_DEFAULT (((size_t)32 << 20) - AREA_BYTES)
 #define AREA_ALIGN ((size_t)32 << 10)
 
 /* Of every area; what the statistics of caches take is there from the start. */
@@ -99,24 +98,23 @@ static uint32_t cpus_expected(void)
 }
 
 /*
- * static: what there is at start is all there is.  virtual: places so far apart that room
- * need not be thought about, mapped as far as it is used.
+ * Places so far apart that room need not be thought about, mapped as far as it is used; or as
+ * small as somebody asks for.
  */
-static size_t choose_stride(bool is_static)
+static size_t choose_stride(void)
 {
 	size_t bytes = option_value(OPTION_percpu_bytes);
 
 	if (!bytes)
-		bytes = is_static ? STATIC_BYTES : VIRTUAL_BYTES;
+		bytes = BYTES_BY_DEFAULT;
 	return AREA_BYTES + round_up(bytes, AREA_ALIGN);
 }
 
 static char *find_place(void)
 {
-	bool is_static = option_value(OPTION_percpu) == PERCPU_STATIC;
 	char *place;
 
-	percpu_areas.stride = choose_stride(is_static);
+	percpu_areas.stride = choose_stride();
 	place = os_place((AREAS_MAX + 2) * percpu_areas.stride);
 	if (place)
 		return place;
@@ -299,7 +297,7 @@ static int area_commit(char *area, size_t from, size_t to)
 {
 	int err = os_map_at(area + from, to - from);
 
-	if (!err && option_value(OPTION_percpu_huge))
+	if (!err && option_value(OPTION_huge) == HUGE_ALWAYS)
 		os_huge(area + from, to - from, true);
 	return err;
 }

@@ -63,7 +63,6 @@ TEST(Option, ChangesWhereThePageSaysSo)
 		{ "retain", "3M", "3145728" }, { "limit", "256M", "268435456" },
 		{ "limit", "0", "0" }, { "RECLAIM_RATE", "7", "7" }, { "verbose", "0", "0" },
 		{ "on_error", "REPORT", "report" }, { "on_error", "abort", "abort" },
-		{ "debug_abort", "1", "1" }, { "debug_abort", "0", "0" },
 		{ "debug_fail", "9", "9" }, { "attach", "1", "1" }, { "attach", "auto", "auto" },
 	};
 

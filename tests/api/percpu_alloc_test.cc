@@ -226,15 +226,14 @@ TEST_P(configured, works)
 INSTANTIATE_TEST_SUITE_P(
 	settings, configured,
 	testing::Values(
-		configuration{ { "SLUB_PERCPU=static" }, "fill-64K" },
-		configuration{ { "SLUB_PERCPU=static", "SLUB_PERCPU_BYTES=1M" }, "fill-1M" },
-		configuration{ { "SLUB_PERCPU=static", "SLUB_PERCPU_BYTES=4K" }, "fill-32K" },
+		configuration{ { "SLUB_PERCPU_BYTES=64K" }, "fill-64K" },
+		configuration{ { "SLUB_PERCPU_BYTES=4K" }, "fill-32K" },
 		configuration{ { "SLUB_PERCPU_BYTES=1M" }, "fill-1M" },
 		configuration{ {}, "large" },
-		configuration{ { "SLUB_PERCPU_HUGE=1" }, "large" },
+		configuration{ { "SLUB_HUGE=always" }, "large" },
 		configuration{ { "SLUB_PERCPU_BYTES=256M" }, "very-large" },
 		configuration{ { "SLUB_CPUS=4096" }, "cpus-4096" },
-		configuration{ { "SLUB_CPUS=4096", "SLUB_PERCPU=static" }, "cpus-4096" },
+		configuration{ { "SLUB_CPUS=4096", "SLUB_PERCPU_BYTES=64K" }, "cpus-4096" },
 		configuration{ { "SLUB_CPUS=2" }, "cpus-2" }));
 
 void act_fill(size_t expected)
@@ -338,7 +337,7 @@ void act_cpus(unsigned cpus)
 TEST(percpu_alloc, finds_room_that_was_passed_by)
 {
 	std::string errors;
-	int status = api::run_again({ "SLUB_PERCPU=static" }, "fragmented", &errors);
+	int status = api::run_again({ "SLUB_PERCPU_BYTES=64K" }, "fragmented", &errors);
 
 	EXPECT_EQ(status, 0) << harness::describe_status(status) << "\n" << errors;
 }

@@ -286,7 +286,7 @@ class Hardened(unittest.TestCase):
 
     def test_no_false_alarm(self):
         for backend in ("rseq", "thread", "tid", "lock"):
-            for settings in ({}, {"SLUB_ZERO_ON_FREE": "1"}, {"SLUB_GUARD": "50"},
+            for settings in ({}, {"SLUB_FREE_FILL": "1G"}, {"SLUB_GUARD": "50"},
                              {"SLUB_DEBUG": "FZPU,malloc-64"}, {"SLUB_PROFILE": "4K"}):
                 with self.subTest(backend=backend, **settings):
                     done = self.commit(sys.executable, "-c", "import json\n"
@@ -310,11 +310,11 @@ class Hardened(unittest.TestCase):
     def test_zero_on_free(self):
         self.assertEqual(self.commit(self.program, "zero", SLUB_FREE_FILL="0",
                                      SLUB_QUARANTINE="0").returncode, 1)
-        self.assertEqual(self.commit(self.program, "zero", SLUB_ZERO_ON_FREE="1").returncode, 0)
+        self.assertEqual(self.commit(self.program, "zero", SLUB_FREE_FILL="1G").returncode, 0)
         # And where an object has been moved away.
         self.assertEqual(self.commit(self.program, "zero-moved", SLUB_FREE_FILL="0",
                                      SLUB_QUARANTINE="0").returncode, 1)
-        self.assertEqual(self.commit(self.program, "zero-moved", SLUB_ZERO_ON_FREE="1").returncode,
+        self.assertEqual(self.commit(self.program, "zero-moved", SLUB_FREE_FILL="1G").returncode,
                          0)
 
 

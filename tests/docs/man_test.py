@@ -139,8 +139,8 @@ class Manual(unittest.TestCase):
     def test_every_option_is_explained(self):
         """In libslub(7), with each word that it takes."""
         with open(os.path.join(SOURCE, "src", "base", "option.def"), encoding="utf-8") as file:
-            rows = re.findall(r'^OPTION_\w+\((\w+),(?: \d+, "([a-z|]*)")?', file.read(),
-                              re.MULTILINE)
+            table = file.read()
+        rows = re.findall(r'(?m)^OPTION_(?!GONE)\w+\((\w+),(?: \d+, "([a-z|]*)")?', table)
         with open(os.path.join(SOURCE, "docs", "man", "libslub.7"), encoding="utf-8") as file:
             entries = re.split(r"^\.TP\n(?=\.BR? SLUB_)", file.read(), flags=re.MULTILINE)
         self.assertGreater(len(rows), 20)
@@ -150,6 +150,13 @@ class Manual(unittest.TestCase):
             self.assertEqual(len(entry), 1, name)
             for word in filter(None, words.split("|")):
                 self.assertRegex(entry[0], rf"\b{word}\b", name)
+        with open(os.path.join(SOURCE, "docs", "migrate", "from-0.1.md"),
+                  encoding="utf-8") as file:
+            changed = file.read()
+        gone = re.findall(r"(?m)^OPTION_GONE\((\w+),", table)
+        self.assertGreater(len(gone), 4)
+        for name in gone:
+            self.assertRegex(changed, rf"(?m)^\| `SLUB_{name.upper()}\b", name)
 
     def files(self, folder):
         where = os.path.join(self.folder, folder)

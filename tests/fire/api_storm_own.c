@@ -122,7 +122,7 @@ static void take_percpu(struct thread *t)
 	if (!t->word) {
 		t->word = slub_percpu_alloc(8 << below(t, 4), 8);
 		t->word_sum = 0;
-		/* Where areas are small (SLUB_PERCPU=static) caches' counters fill them. */
+		/* Where areas are small (SLUB_PERCPU_BYTES=64K) caches' counters fill them. */
 		if (!t->word && errno == ENOSPC)
 			return;
 		if (!t->word && is_refused("slub_percpu_alloc"))

@@ -43,18 +43,18 @@ static void print_run_help(FILE *to)
 /* 0 or an exit status. */
 static int parse(int argc, char **argv, struct request *request)
 {
-	struct option options[NR_SETTINGS + 4];
+	struct option options[NR_KNOWN_SETTINGS + 4];
 	int letter;
 
 	settings_options(options, FIRST_SETTING);
-	options[NR_SETTINGS] =
+	options[NR_KNOWN_SETTINGS] =
 		(struct option) { "force", no_argument, NULL, OPTION_FORCE };
-	options[NR_SETTINGS + 1] =
+	options[NR_KNOWN_SETTINGS + 1] =
 		(struct option) { "help", no_argument, NULL, 'h' };
-	options[NR_SETTINGS + 2] = (struct option) {
+	options[NR_KNOWN_SETTINGS + 2] = (struct option) {
 		"hardened", no_argument, NULL, OPTION_HARDENED
 	};
-	options[NR_SETTINGS + 3] = (struct option) { NULL, 0, NULL, 0 };
+	options[NR_KNOWN_SETTINGS + 3] = (struct option) { NULL, 0, NULL, 0 };
 
 	for (;;) {
 		letter = getopt_long(argc, argv, "+:h", options, NULL);
@@ -169,6 +169,7 @@ static int run(int argc, char **argv)
 		print_run_help(stdout);
 		return 0;
 	}
+	settings_warn();
 	library = library_find(request.hardened);
 	if (!library)
 		return STATUS_NO_LIBRARY;

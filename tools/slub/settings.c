@@ -44,6 +44,17 @@ static const struct row rows[NR_SETTINGS] = {
 #include "base/option.def"
 };
 
+/* Was an option, and what does the same now. */
+static const struct {
+	const char *name;
+	const char *instead;
+} gone[] = {
+#define OPTION_GONE(name, instead) { #name, instead },
+#include "base/option.def"
+};
+
+#define NR_GONE (NR_KNOWN_SETTINGS - NR_SETTINGS)
+
 /* A switch may be given without its value: --verbose is --verbose=1. */
 static bool is_switch(const struct row *row)
 {
@@ -59,6 +70,29 @@ void settings_options(struct option *options, int first)
 						       : required_argument,
 			.val = first + i,
 		};
+	for (int i = 0; i < NR_GONE; i++)
+		options[NR_SETTINGS + i] = (struct option) {
+			gone[i].name, optional_argument, NULL, first + NR_SETTINGS + i
+		};
+}
+
+static void variable_of(const char *name, char *variable, size_t size)
+{
+	snprintf(variable, size, "SLUB_%s", name);
+	for (char *c = variable; *c; c++)
+		*c = (char)toupper((unsigned char)*c);
+}
+
+void settings_warn(void)
+{
+	char variable[64];
+
+	for (int i = 0; i < NR_GONE; i++) {
+		variable_of(gone[i].name, variable, sizeof(variable));
+		if (getenv(variable))
+			complain("%s is gone and ignored; use --%s", variable,
+				 gone[i].instead);
+	}
 }
 
 static bool is_choice(const char *choices, const char *value)
@@ -323,13 +357,16 @@ static bool check_words(enum setting setting, const char *value)
 
 bool setting_apply(enum setting setting, const char *value)
 {
-	const struct row *row = &rows[setting];
+	const struct row *row;
 	char variable[64];
-	int length;
 
-	length = snprintf(variable, sizeof(variable), "SLUB_%s", row->name);
-	for (int i = 0; i < length; i++)
-		variable[i] = toupper((unsigned char)variable[i]);
+	if (setting >= NR_SETTINGS) {
+		complain("--%s is gone; use --%s", gone[setting - NR_SETTINGS].name,
+			 gone[setting - NR_SETTINGS].instead);
+		return false;
+	}
+	row = &rows[setting];
+	variable_of(row->name, variable, sizeof(variable));
 	if (!value)
 		value = "1";
 	switch (row->kind) {
@@ -412,11 +449,8 @@ void settings_print_variables(FILE *to, bool all)
 		"MEANING");
 	for (int i = 0; i < (all ? NR_SETTINGS : FIRST_EXPERT_SETTING); i++) {
 		char name[64], value[32], range[96];
-		int length;
 
-		length = snprintf(name, sizeof(name), "SLUB_%s", rows[i].name);
-		for (int c = 0; c < length; c++)
-			name[c] = toupper((unsigned char)name[c]);
+		variable_of(rows[i].name, name, sizeof(name));
 		default_text(&rows[i], value, sizeof(value));
 		fprintf(to, "%-22s %-10s %-28s %s\n", name, value,
 			setting_range(rows[i].name, range, sizeof(range)),
@@ -467,6 +501,13 @@ enum setting setting_find(const char *command, const char *name)
 		if (!strcasecmp(rows[i].name, name))
 			return (enum setting)i;
 		names[i] = rows[i].name;
+	}
+	for (int i = 0; i < NR_GONE; i++) {
+		if (!strcasecmp(gone[i].name, name)) {
+			complain("%s: option '%s' is gone; use %s", command, name,
+				 gone[i].instead);
+			return NR_SETTINGS;
+		}
 	}
 	near = nearest_word(name, names, NR_SETTINGS);
 	if (near)

@@ -21,7 +21,15 @@ enum setting {
 	NR_SETTINGS
 };
 
-/* Writes one entry for getopt_long() per setting; `val` is @first + setting. */
+/* Those that are gone follow: as options they are only refused. */
+enum gone_setting {
+	BEFORE_GONE_SETTINGS = NR_SETTINGS - 1,
+#define OPTION_GONE(name, instead) GONE_##name,
+#include "base/option.def"
+	NR_KNOWN_SETTINGS
+};
+
+/* Writes NR_KNOWN_SETTINGS entries for getopt_long(); `val` is @first + setting. */
 void settings_options(struct option *options, int first);
 
 /* The one of that name, in letters of either case; NR_SETTINGS: after a message. */
@@ -31,6 +39,8 @@ bool setting_may_become(const char *command, enum setting setting, const char *v
 /* Names of those that may change, in lines that begin with @indent. */
 void settings_print_changeable(FILE *to, const char *indent);
 
+/* A message about each variable in the environment whose option is gone. */
+void settings_warn(void);
 /* Puts the setting into the environment; false after a message. */
 bool setting_apply(enum setting setting, const char *value);
 

@@ -59,9 +59,7 @@ void hardened_init(void)
 	if (!draw(secrets, sizeof(secrets)))
 		memset(secrets, 0, sizeof(secrets));
 	order_state = secret_new();
-	fill_bytes = option_value(OPTION_zero_on_free) == 1 ?
-			     UINT32_MAX :
-			     (uint32_t)option_value(OPTION_free_fill);
+	fill_bytes = (uint32_t)option_value(OPTION_free_fill);
 	/* A watched cache checks its objects itself: here any offset will do. */
 	for (size_t i = 0; i < ARRAY_SIZE(slot_checks); i++)
 		slot_checks[i] = check_any;

@@ -217,7 +217,7 @@ TEST(option, a_choice_that_nothing_is_near_names_no_nearest)
 {
 	for (const char *row : {"SLUB_FASTPATH=bogus", "SLUB_FASTPATH=yes", "SLUB_FASTPATH=xyz",
 				"SLUB_HUGE=nonsense", "SLUB_HUGE=on", "SLUB_VERBOSE=2",
-				"SLUB_PERCPU=", "SLUB_PERCPU=1"}) {
+				"SLUB_MERGE=", "SLUB_MERGE=yes"}) {
 		parsed p = parse_loud({row});
 
 		EXPECT_EQ(p.errors.find("nearest"), std::string::npos) << p.errors;
@@ -236,6 +236,27 @@ TEST(option, unknown_name_names_the_nearest)
 	}
 	EXPECT_NE(parse_loud({"SLUB_RETIAN=1"}).errors.find("nearest is 'retain'"),
 		  std::string::npos);
+}
+
+TEST(option, one_that_is_gone_names_what_does_the_same)
+{
+	const std::pair<const char *, const char *> rows[] = {
+		{"SLUB_RESERVE=1G", "'reserve' is gone and ignored; use address_space"},
+		{"SLUB_OPTIONS=percpu=static", "'percpu' is gone and ignored; use percpu_bytes"},
+		{"SLUB_DEBUG_ABORT=1", "use on_error=abort"},
+		{"SLUB_PERCPU_HUGE=1", "use huge=always"},
+		{"SLUB_ZERO_ON_FREE=1", "use free_fill=1G"},
+	};
+
+	for (auto &row : rows) {
+		parsed p = parse_loud({row.first});
+
+		EXPECT_NE(p.errors.find(row.second), std::string::npos) << p.errors;
+		EXPECT_EQ(count_of(p.errors, "\n"), 1u) << p.errors;
+		EXPECT_EQ(p.errors.find("unknown"), std::string::npos) << p.errors;
+		for (int i = 0; i < OPTION_NR; i++)
+			EXPECT_EQ(p.given[i], i == OPTION_verbose) << i;
+	}
 }
 
 TEST(option, a_name_that_nothing_is_near_lists_all)

@@ -209,15 +209,15 @@ TEST_F(area, tables_are_filled_as_far_as_numbers_reach)
 TEST_F(area, room_is_as_the_options_say)
 {
 	const struct {
-		const char *kind, *bytes;
+		const char *bytes;
 		int fail;	/* too much for this address space */
 		size_t room;
 	} cases[] = {
-		{ "PERCPU=virtual", nullptr, 0, (32ul << 20) - AREA_BYTES },
-		{ "PERCPU=virtual", "PERCPU_BYTES=100000", 0, 128ul << 10 },
-		{ "PERCPU=virtual", nullptr, 1, 32ul << 10 },
-		{ "PERCPU=static", nullptr, 0, 64ul << 10 },
-		{ "PERCPU=static", "PERCPU_BYTES=40000", 0, 64ul << 10 },
+		{ nullptr, 0, (32ul << 20) - AREA_BYTES },
+		{ nullptr, 1, 32ul << 10 },
+		{ "PERCPU_BYTES=100000", 0, 128ul << 10 },
+		{ "PERCPU_BYTES=64K", 0, 64ul << 10 },
+		{ "PERCPU_BYTES=40000", 0, 64ul << 10 },
 	};
 
 	percpu_area_make(20);
@@ -228,7 +228,6 @@ TEST_F(area, room_is_as_the_options_say)
 			int failed = 0;
 
 			percpu_exit();
-			start::option(one.kind);
 			if (one.bytes)
 				start::option(one.bytes);
 			places.clear();
@@ -242,7 +241,7 @@ TEST_F(area, room_is_as_the_options_say)
 			failed |= percpu_committed() == AREA_BYTES + (32ul << 10) ? 0 : 16;
 			failed |= slub_percpu_alloc(one.room + 4, 4) || errno != ENOSPC ? 32 : 0;
 			_exit(failed);
-		}), 0) << one.kind << " " << (one.bytes ? one.bytes : "");
+		}), 0) << (one.bytes ? one.bytes : "");
 	}
 }
 
@@ -525,7 +524,7 @@ TEST_F(area, pages_are_huge_where_that_was_asked_for)
 		if (percpu_copies(cid))
 			grown[percpu_copies(cid) + from] = 65536;
 	EXPECT_EQ(harness::in_child([&] {
-		start::option("PERCPU_HUGE=1");
+		start::option("HUGE=always");
 		_exit(commit(from + 65536) || made_huge != grown ? 1 : 0);
 	}), 0);
 }
