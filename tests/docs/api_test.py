@@ -58,6 +58,26 @@ class Api(unittest.TestCase):
                 if not name.endswith("_fast"):
                     self.assertRegex(self.document, rf"\b{name}\b", header)
 
+    def test_every_function_is_of_use(self):
+        """To somebody: in an example, a program of the document, a binding, a tool, or beneath an
+        inline function, each of them code that is compiled and run."""
+        exported = set(re.findall(r"\bslub_\w+", read("src", "libslub.map")))
+        used = set()
+        for folder, inside in (("examples", ""), ("tests/docs/snippets", ""), ("tools/slub", ""),
+                               ("bindings/rust/slub", ""), ("include/slub/cpp", ""),
+                               ("include/slub/kernel", ""),
+                               ("include/slub", r"(?ms)^\{.*?^\}")):
+            for where, _, names in os.walk(os.path.join(SOURCE, folder)):
+                for name in names:
+                    text = re.sub(r"(?s)//[^\n]*|/\*.*?\*/", "", read(where, name))
+                    text = "\n".join(re.findall(inside, text)) if inside else text
+                    used |= set(re.findall(r"\bslub_\w+", text))
+        self.assertGreater(len(exported), 100)
+        self.assertEqual(exported - used, {
+            "slub_cache_alias",         # slabinfo -a, for a program that merges caches
+            "slub_percpu_bytes",        # the counter cpu_bytes of the cpu_alloc proposal
+        })
+
     def test_every_value_is_listed(self):
         """In slub/control.h, and of what `slub stats --json` prints each number."""
         values = re.findall(r"(?m)^VALUE_\w+\(([\w.]+),", read("src", "inspect", "value.def"))

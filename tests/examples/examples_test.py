@@ -21,12 +21,16 @@ SMALL = {
     "lru_cache": ["--requests", "20000", "--keys", "500"],
     "packet_pool": ["--packets", "50000"],
     "values": ["--lines", "5"],
+    "tenants": ["--requests", "800"],
+    "watched": ["--records", "100"],
 }
 SAYS = {
     "epoll_server": r"80 connections accepted, 0 open, 12000 bytes",
     "counters": r"sum +60000 requests",
     "lru_cache": r"(?m)^ +1000 +\d+\.\d%$",
     "packet_pool": r"50000 packets: 49950 good, 50 damaged",
+    "tenants": r"(?m)^tenant-3 .* 2 refusals\nshrinker .*\n800 requests, 0 of them",
+    "watched": r"^1 bug found, .*\n55 records in use; .*\nall as it should be",
     "values": r"^heap\.committed_bytes +bytes +\d+\n(?:.*\n){4}\d{3,} values, 0 of them",
 }
 SOURCES = {
@@ -35,6 +39,8 @@ SOURCES = {
     "lru_cache": "lru_cache.cpp",
     "packet_pool": "packet_pool.c",
     "values": "values.c",
+    "tenants": "tenants.c",
+    "watched": "watched.c",
 }
 arguments = None
 

@@ -4,8 +4,18 @@
 
 #include "snippet.h"
 
+static void leave_it_to_a_thread(void)
+{
+	if (slub_pressure_start_thread() == 0) {
+		/* It waits, and asks shrinkers when there is pressure ... */
+		expect(slub_pressure_stop_thread() == 0);
+	}
+}
+
 int main(void)
 {
+	leave_it_to_a_thread();
+
 	struct pollfd memory = { slub_pressure_fd(), POLLIN, 0 };
 
 	if (memory.fd < 0)
