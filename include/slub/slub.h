@@ -3,8 +3,8 @@
  * All of the C interface: caches, per-CPU memory, readers without locks, pools,
  * reclaim, debugging.  docs/api.md is the way in; each header says the rest.
  *
- * Not included: slub/kernel.h, which takes the kernel's names, and slub/slub.hpp,
- * the C++ interface.
+ * Not included: slub/kernel.h, which takes the kernel's names, slub/jemalloc.h, which
+ * takes jemalloc's, and slub/slub.hpp, the C++ interface.
  */
 #ifndef SLUB_INCLUDE_SLUB_H
 #define SLUB_INCLUDE_SLUB_H

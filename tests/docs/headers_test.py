@@ -21,8 +21,8 @@ COMPILERS = {
 }
 # slub/slub.hpp and what it includes.
 CPP = [["g++", "-std=c++17"], ["g++", "-std=c++20"], ["clang++", "-std=c++17"]]
-# Not in slub/slub.h: it takes short names.
-APART = {"slub/kernel.h", "slub/slub.h"}
+# Not in slub/slub.h: they take short names.
+APART = {"slub/jemalloc.h", "slub/kernel.h", "slub/slub.h"}
 VARIANTS = [["-DSLUB_NO_INLINE"], []]
 
 

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+/* Part of slub/jemalloc.h. */
+#ifndef SLUB_INCLUDE_JEMALLOC_CALLS_H
+#define SLUB_INCLUDE_JEMALLOC_CALLS_H
+
+#include <errno.h>
+#include <malloc.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <slub/control.h>
+#include <slub/defrag.h>
+#include <slub/malloc.h>
+#include <slub/profile.h>
+#include <slub/version.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifdef SLUB_JEMALLOC_PREFIX
+#define SLUB_JEMALLOC_PASTE(prefix, name) prefix##name
+#define SLUB_JEMALLOC_JOIN(prefix, name) SLUB_JEMALLOC_PASTE(prefix, name)
+#define SLUB_JEMALLOC(name) SLUB_JEMALLOC_JOIN(SLUB_JEMALLOC_PREFIX, name)
+#else
+#define SLUB_JEMALLOC(name) name
+#endif
+
+#if !defined(__GLIBC__)
+int malloc_trim(size_t pad);
+#endif
+
+#define JEMALLOC_VERSION "4.0.0-libslub-" SLUB_VERSION_STRING
+#define JEMALLOC_VERSION_MAJOR 4
+#define JEMALLOC_VERSION_MINOR 0
+#define JEMALLOC_VERSION_BUGFIX 0
+#define JEMALLOC_FRAG_HINT
+
+/* Of the flags: the low six bits are the alignment's logarithm. */
+#define MALLOCX_LG_ALIGN(la) ((int)(la))
+#define MALLOCX_ALIGN(a) ((int)__builtin_ctzl((unsigned long)(a)))
+#define MALLOCX_ZERO ((int)0x40)
+#define MALLOCX_TCACHE(tc) ((int)(((tc) + 2) << 8))
+#define MALLOCX_TCACHE_NONE MALLOCX_TCACHE(-1)
+#define MALLOCX_ARENA(a) ((int)(((unsigned int)(a) + 1) << 20))
+#define MALLCTL_ARENAS_ALL 4096
+
+/* What malloc aligns to without being asked. */
+#define SLUB_JEMALLOC_QUANTUM ((size_t)16)
+
+static inline size_t slub_jemalloc_align(int flags)
+{
+	return (size_t)1 << (flags & 63);
+}
+
+/* ---- blocks ---- */
+
+static inline void *SLUB_JEMALLOC(mallocx)(size_t size, int flags)
+{
+	size_t align = slub_jemalloc_align(flags);
+	void *block;
+
+	if (align <= SLUB_JEMALLOC_QUANTUM)
+		return flags & MALLOCX_ZERO ? slub_calloc(1, size < align ? align : size) :
+					      slub_malloc(size < align ? align : size);
+	block = slub_aligned_alloc(align, size);
+	if (block && flags & MALLOCX_ZERO)
+		memset(block, 0, slub_usable_size(block));
+	return block;
+}
+
+static inline size_t SLUB_JEMALLOC(sallocx)(const void *block, int flags)
+{
+	(void)flags;
+	return slub_usable_size(block);
+}
+
+static inline void SLUB_JEMALLOC(dallocx)(void *block, int flags)
+{
+	(void)flags;
+	slub_free(block);
+}
+
+static inline void SLUB_JEMALLOC(sdallocx)(void *block, size_t size, int flags)
+{
+	(void)size, (void)flags;
+	slub_free(block);
+}
+
+static inline void *SLUB_JEMALLOC(rallocx)(void *block, size_t size, int flags)
+{
+	size_t align = slub_jemalloc_align(flags), before = slub_usable_size(block), after;
+	char *moved;
+
+	if (align <= SLUB_JEMALLOC_QUANTUM) {
+		moved = (char *)slub_realloc(block, size < align ? align : size);
+	} else {
+		moved = (char *)slub_aligned_alloc(align, size);
+		if (moved) {
+			memcpy(moved, block, before < size ? before : size);
+			slub_free(block);
+		}
+	}
+	after = moved && flags & MALLOCX_ZERO ? slub_usable_size(moved) : 0;
+	if (after > before)
+		memset(moved + before, 0, after - before);
+	return moved;
+}
+
+static inline size_t SLUB_JEMALLOC(xallocx)(void *block, size_t size, size_t extra,
+					    int flags)
+{
+	(void)size, (void)extra, (void)flags;
+	return slub_usable_size(block);
+}
+
+/* At the least; of an alignment above 16 the block may have more. */
+static inline size_t SLUB_JEMALLOC(nallocx)(size_t size, int flags)
+{
+	size_t align = slub_jemalloc_align(flags);
+
+	if (size > SIZE_MAX - align)
+		return 0;
+	if (align > SLUB_JEMALLOC_QUANTUM)
+		size = (size + align - 1) & ~(align - 1);
+	return slub_good_size(size < align ? align : size);
+}
+
+/* Would the block be better off elsewhere?  As Redis's own patch of jemalloc says it. */
+static inline int SLUB_JEMALLOC(get_defrag_hint)(void *block)
+{
+	return slub_object_is_sparse(block);
+}
+
+#ifdef SLUB_JEMALLOC_PREFIX
+static inline void *SLUB_JEMALLOC(malloc)(size_t size)
+{
+	return slub_malloc(size);
+}
+
+static inline void *SLUB_JEMALLOC(calloc)(size_t nr, size_t size)
+{
+	return slub_calloc(nr, size);
+}
+
+static inline void *SLUB_JEMALLOC(realloc)(void *block, size_t size)
+{
+	return slub_realloc(block, size);
+}
+
+static inline void *SLUB_JEMALLOC(aligned_alloc)(size_t align, size_t size)
+{
+	return slub_aligned_alloc(align, size);
+}
+
+static inline void SLUB_JEMALLOC(free)(void *block)
+{
+	slub_free(block);
+}
+
+static inline size_t SLUB_JEMALLOC(malloc_usable_size)(const void *block)
+{
+	return slub_usable_size(block);
+}
+#endif
+
+/* ---- what is told ---- */
+
+static inline int slub_jemalloc_tell(void *old, size_t *old_size, const void *value,
+				     size_t size)
+{
+	if (!old || !old_size)
+		return 0;
+	if (*old_size == size) {
+		memcpy(old, value, size);
+		return 0;
+	}
+	/* As much as there is room for, as jemalloc does. */
+	if (*old_size > size)
+		*old_size = size;
+	memcpy(old, value, *old_size);
+	return EINVAL;
+}
+
+/* The sum of up to three values, by their names. */
+static inline int slub_jemalloc_sum(const char *const names[3], size_t *sum)
+{
+	struct slub_value value;
+
+	*sum = 0;
+	for (int i = 0; i < 3 && names[i]; i++) {
+		int err = slub_value_read(names[i], &value);
+
+		if (err)
+			return err == -ENOENT ? ENOENT : EAGAIN;
+		*sum += (size_t)value.number;
+	}
+	return 0;
+}
+
+static inline int slub_jemalloc_number(const char *name, size_t *number)
+{
+	static const struct {
+		const char *name;
+		const char *parts[3];
+	} sums[] = {
+		{ "stats.allocated", { "objects.used_bytes", "heap.large_bytes", NULL } },
+		{ "stats.active", { "heap.slab_bytes", "heap.large_bytes", NULL } },
+		{ "stats.resident",
+		  { "heap.slab_bytes", "heap.large_bytes", "heap.idle_bytes" } },
+		{ "stats.mapped", { "heap.committed_bytes", NULL, NULL } },
+		{ "stats.arenas.0.small.allocated", { "objects.used_bytes", NULL, NULL } },
+		{ "stats.arenas.0.large.allocated", { "heap.large_bytes", NULL, NULL } },
+	};
+
+	for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]); i++) {
+		if (!strcmp(sums[i].name, name))
+			return slub_jemalloc_sum(sums[i].parts, number);
+	}
+	*number = 4096;
+	if (!strcmp(name, "arenas.page"))
+		return 0;
+	*number = SLUB_JEMALLOC_QUANTUM;
+	return strcmp(name, "arenas.quantum") ? ENOENT : 0;
+}
+
+/* ---- what is done ---- */
+
+/* "arena.3.purge": is it that act, of any arena? */
+static inline bool slub_jemalloc_is_act(const char *name, const char *act)
+{
+	size_t digits;
+
+	if (strncmp(name, "arena.", 6) != 0)
+		return false;
+	digits = strspn(name + 6, "0123456789");
+	return digits && !strcmp(name + 6 + digits, act);
+}
+
+/* True: it is one of those that take and give nothing. */
+static inline bool slub_jemalloc_act(const char *name)
+{
+	if (slub_jemalloc_is_act(name, ".purge") || slub_jemalloc_is_act(name, ".decay")) {
+		malloc_trim(0);
+		return true;
+	}
+	return !strcmp(name, "thread.tcache.flush");
+}
+
+static inline int slub_jemalloc_profile(const char *name, const void *value, size_t size)
+{
+	const char *path;
+	bool on;
+	int err;
+
+	if (!strcmp(name, "prof.active")) {
+		if (!value || size != sizeof(on))
+			return EINVAL;
+		memcpy(&on, value, sizeof(on));
+		err = on ? slub_profile_start(512 << 10) : slub_profile_stop();
+		return err ? -err : 0;
+	}
+	if (strcmp(name, "prof.dump") != 0)
+		return ENOENT;
+	if (!value || size != sizeof(path))
+		return EINVAL;
+	memcpy(&path, value, sizeof(path));
+	return path && slub_profile_write(path) >= 0 ? 0 : EFAULT;
+}
+
+static inline int SLUB_JEMALLOC(mallctl)(const char *name, void *old, size_t *old_size,
+					 void *value, size_t size)
+{
+	static const char *const version = "libslub " SLUB_VERSION_STRING;
+	unsigned int arenas = 1;
+	uint64_t epoch = 1;
+	size_t number;
+	int err;
+
+	if (!name)
+		return EINVAL;
+	if (!strcmp(name, "epoch"))
+		return value && size != sizeof(epoch) ?
+			       EINVAL :
+			       slub_jemalloc_tell(old, old_size, &epoch, sizeof(epoch));
+	if (!strncmp(name, "prof.", 5))
+		return old ? EPERM : slub_jemalloc_profile(name, value, size);
+	if (slub_jemalloc_act(name))
+		return old || value ? EPERM : 0;
+	if (!strcmp(name, "version") || !strcmp(name, "arenas.narenas")) {
+		if (value)
+			return EPERM;
+		return *name == 'v' ?
+			       slub_jemalloc_tell(old, old_size, &version, sizeof(version)) :
+			       slub_jemalloc_tell(old, old_size, &arenas, sizeof(arenas));
+	}
+	err = slub_jemalloc_number(name, &number);
+	if (err || value)
+		return err ? err : EPERM;
+	return slub_jemalloc_tell(old, old_size, &number, sizeof(number));
+}
+
+static inline void SLUB_JEMALLOC(malloc_stats_print)(void (*write)(void *arg, const char *text),
+						     void *arg, const char *options)
+{
+	long size = slub_stats_json(NULL, 0) + 16384;
+	char *text = size > 0 ? (char *)slub_malloc((size_t)size) : NULL;
+
+	(void)options;
+	if (text && slub_stats_json(text, (size_t)size) >= 0) {
+		if (write)
+			write(arg, text);
+		else
+			fputs(text, stderr);
+	}
+	slub_free(text);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
