@@ -17,7 +17,6 @@
 
 struct pool group_pool = POOL_INIT(sizeof(struct slub_group), GROUPS_MAX);
 struct pool owner_pool = POOL_INIT(sizeof(struct group_owner), OWNERS_MAX);
-struct pool hint_pool = POOL_INIT(sizeof(struct group_hint), OWNERS_MAX);
 struct slub_srcu group_domain = SLUB_SRCU_INIT;
 struct bits groups_alive rarely_touched;
 
@@ -118,7 +117,7 @@ uint32_t group_hold(const struct slub_group *group)
 		owner = NULL;
 	}
 	slub_srcu_read_unlock(&group_domain, index);
-	return owner ? pool_number(&owner_pool, owner) : 0;
+	return owner ? owner_number(owner) : 0;
 }
 
 /*
@@ -162,20 +161,6 @@ void owner_drop(struct group_owner *owner, int64_t n)
 	}
 }
 
-/* Without memory there is no hint. */
-static void hint_set(uint32_t group, uint32_t owner)
-{
-	while (pool_end(&hint_pool) <= max_size(group, owner) &&
-	       pool_get(&hint_pool))
-		continue;
-	if (hint_of(group))
-		__atomic_store_n(&hint_of(group)->owner, owner,
-				 __ATOMIC_RELAXED);
-	if (hint_of(owner))
-		__atomic_store_n(&hint_of(owner)->group, group,
-				 __ATOMIC_RELAXED);
-}
-
 static struct group_owner *owner_make(struct slub_group *group)
 {
 	struct group_owner *owner;
@@ -191,7 +176,6 @@ static struct group_owner *owner_make(struct slub_group *group)
 	/* release: pairs with owner_enter() */
 	__atomic_store_n(&owner->word, 0, __ATOMIC_RELEASE);
 	stock_set_max(pool_end(&owner_pool));
-	hint_set(group_number(group), pool_number(&owner_pool, owner));
 	return owner;
 }
 
@@ -493,7 +477,7 @@ SLUB_EXPORT int slub_group_destroy(struct slub_group *group)
 
 uint32_t group_owner_number(const struct slub_group *group)
 {
-	return pool_number(&owner_pool, group->owner);
+	return owner_number(group->owner);
 }
 
 /* ---- what is known of a group ---- */
@@ -539,14 +523,12 @@ usual void group_fork_prepare(void)
 	lock_acquire_for_fork(&group_lock);
 	lock_acquire_for_fork(&group_pool.lock);
 	lock_acquire_for_fork(&owner_pool.lock);
-	lock_acquire_for_fork(&hint_pool.lock);
 	lock_acquire_for_fork(&thread_stock_pool.lock);
 }
 
 usual void group_fork_finish(bool in_child)
 {
 	lock_release_after_fork(&thread_stock_pool.lock, in_child);
-	lock_release_after_fork(&hint_pool.lock, in_child);
 	lock_release_after_fork(&owner_pool.lock, in_child);
 	lock_release_after_fork(&group_pool.lock, in_child);
 	lock_release_after_fork(&group_lock, in_child);

@@ -95,25 +95,9 @@ static inline struct group_owner *owner_of(uint32_t number)
 	return (struct group_owner *)(void *)owner_pool.start + number;
 }
 
-/*
- * Which owner and group belong together, by number, as of the last time: to fetch the
- * lines of both at once, although one holds the address of the other.
- */
-struct group_hint {
-	uint32_t owner;		/* of the group with this number */
-	uint32_t group;		/* of the owner with this number */
-};
-extern struct pool hint_pool SLUB_INTERNAL;
-
-static inline struct group_hint *hint_at(uint32_t number)
+static inline uint32_t owner_number(const struct group_owner *owner)
 {
-	return (struct group_hint *)(void *)hint_pool.start + number;
-}
-
-/* NULL: there is none. */
-static inline struct group_hint *hint_of(uint32_t number)
-{
-	return likely(number < pool_end(&hint_pool)) ? hint_at(number) : NULL;
+	return (uint32_t)(owner - owner_of(0));
 }
 
 /* @number is one that was given out. */
@@ -122,14 +106,16 @@ static inline struct slub_group *group_at(uint32_t number)
 	return (struct slub_group *)(void *)group_pool.start + number;
 }
 
+static inline void prefetch_owner(uint32_t number)
+{
+	__builtin_prefetch(&owner_of(number)->word, 1);
+}
+
+/* Group and owner mostly have the same number. */
 static inline void prefetch_charged(uint32_t owner)
 {
-	const struct group_hint *hint = hint_of(owner);
-
-	__builtin_prefetch(owner_of(owner), 1);
-	if (hint)
-		__builtin_prefetch(pool_item(&group_pool, __atomic_load_n(
-					   &hint->group, __ATOMIC_RELAXED)), 1);
+	prefetch_owner(owner);
+	__builtin_prefetch(group_at(owner), 1);
 }
 
 /* Inside group_domain: the group that answers for @owner's charges now. */

@@ -26,8 +26,8 @@
  *           `outstanding`.  That 1 is dropped by the thread that makes the word dead while
  *           no thread is inside, or by the last one that leaves a dead word.  There is
  *           exactly one such thread, since none enters a dead word;
- *   a stale number            a thread that enters by the hint of a group finds some
- *           owner, perhaps one that was made anew for another group meanwhile.  Once the
+ *   a stale number            a thread that enters a group finds some owner there,
+ *           perhaps one that was made anew for another group meanwhile.  Once the
  *           thread is inside, the owner cannot change: the thread looks at its group;
  *   a group becomes tight     as for stocks of threads: set_tight() comes first, the look
  *           at the stocks second.  A put that read "not tight" before adds to the
@@ -118,7 +118,7 @@ void owner_kill(struct group_owner *owner)
 		value = (word | OWNER_DEAD) - owner_stock(word);
 	} while (!owner_word_change(&owner->word, &word, value));
 	if (owner_stock(word))
-		charge_drop(pool_number(&owner_pool, owner), owner_stock(word));
+		charge_drop(owner_number(owner), owner_stock(word));
 	if (value == OWNER_DEAD)
 		owner_drop(owner, 1);
 }
@@ -159,7 +159,7 @@ int64_t stocks_of(const struct slub_group *group)
 
 static bool drain(struct group_owner *owner, const struct slub_group *top)
 {
-	uint32_t number = pool_number(&owner_pool, owner);
+	uint32_t number = owner_number(owner);
 	size_t bytes = stock_in(owner, top) ? stock_take(number, 0, true) : 0;
 
 	if (bytes)
