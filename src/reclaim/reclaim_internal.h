@@ -103,6 +103,8 @@ static inline void walker_leave(struct walker *walker)
 
 /* 64 shrinkers: which of them have something, and what is owed. */
 struct map_unit {
+	uint32_t number;	/* of the unit, plus 1; 0: none yet */
+	uint32_t next;		/* the next of its list, in unit_pool; 0: none */
 	uint64_t set;
 	int64_t deferred[64];
 	void *pool_link;
@@ -110,34 +112,44 @@ struct map_unit {
 
 /*
  * One group on one node.  Few shrinkers have something in a given group, so the first
- * unit is in the map itself, beside what a walk reads first; it has no bit in
- * `summary`.
+ * unit is in the map itself, in the line that a walk reads first.
  */
+#define MAP_LISTS 16
 struct map {
-	uint64_t top;		/* bit: a word of summary that is not 0 */
-	uint32_t first_number;	/* of the first unit, plus 1; 0: none yet */
+	uint64_t has_lists;	/* there are other units */
 	struct map_unit first;
-	uint64_t summary[BITS_WORDS / 64];	/* bit: a unit that is not empty */
-	uint32_t blocks[BITS_WORDS / 64];	/* numbers in the pools */
-	uint64_t reserved;
+	uint32_t lists[MAP_LISTS];	/* of units, by their number; in unit_pool */
+	uint64_t reserved[3];
 	void *pool_link;
 };
+_Static_assert(sizeof(struct map) % 64 == 0, "the first line is one");
 
 /* Groups that have a bit set anywhere, by node; bit 0: no group. */
 extern struct bits map_groups[OS_NODES_MAX];
 
 /* NULL: the group has none. */
 struct map *map_get(uint32_t group_number, uint32_t node);
-/* Another unit than the first. */
-struct map_unit *map_unit_find(const struct map *map, uint32_t number);
-
-static inline struct map_unit *map_unit_get(struct map *map, uint32_t number)
+static inline struct map_unit *map_first(struct map *map)
 {
 	/* acquire: pairs with the compare-exchange in unit_make() */
-	if (likely(__atomic_load_n(&map->first_number, __ATOMIC_ACQUIRE) ==
-		   number + 1))
-		return &map->first;
-	return map_unit_find(map, number);
+	return likely(__atomic_load_n(&map->first.number, __ATOMIC_ACQUIRE)) ?
+		       &map->first : NULL;
+}
+
+/* The unit with the @number; NULL: there is none. */
+struct map_unit *map_unit_get(struct map *map, uint32_t number);
+/* The one that follows @unit in the lists; NULL: it is the first, or it was the last. */
+struct map_unit *map_unit_listed(struct map *map, const struct map_unit *unit);
+
+/* The units of @map, one after the other, from NULL to NULL. */
+static inline struct map_unit *map_unit_next(struct map *map,
+					     const struct map_unit *unit)
+{
+	struct map_unit *first = unit ? NULL : map_first(map);
+
+	if (first || likely(!__atomic_load_n(&map->has_lists, __ATOMIC_SEQ_CST)))
+		return first;
+	return map_unit_listed(map, unit == &map->first ? NULL : unit);
 }
 
 /* 0 or -ENOMEM. */
@@ -146,8 +158,8 @@ int map_mark(uint32_t group, uint32_t node, uint32_t id);
 /* To be followed by a new look at what the bit stands for. */
 void map_unmark(struct map_unit *unit, uint32_t id);
 void map_mark_again(uint32_t group, uint32_t node, uint32_t id);
-/* After a walk that found unit @number empty. */
-void map_tidy(uint32_t group_number, uint32_t node, uint32_t number);
+/* After a walk that found a unit empty. */
+void map_tidy(uint32_t group_number, uint32_t node);
 /* What @from has is @to's from now on. */
 void map_move(uint32_t from, uint32_t to);
 void map_fork_prepare(void);

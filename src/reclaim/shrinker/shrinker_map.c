@@ -3,32 +3,24 @@
  * Which shrinkers have something in which group on which node.
  *
  *   map_groups[node]   a bit per group
- *     map->first.set   the first unit: a bit per shrinker
- *     map->top         a bit per word of the summary
- *     map->summary     a bit per unit of 64 shrinkers
- *       unit->set      a bit per shrinker
+ *     map->first         the first unit: a bit per shrinker
+ *     map->lists         lists of units of 64 shrinkers
+ *       unit->set          a bit per shrinker
  *
  * A walk over 4,000 groups and 4,000 shrinkers visits the pairs that are set,
- * not 16 million.  Bits are set upwards, after the object was added, and
- * cleared by a walk that found nothing: clear, barrier, look again (MAP-1).
- * So a bit may be set for nothing, but nothing is without its bit, once the
+ * not 16 million.  The group's bit is set last, after the object was added and the
+ * pair's bit set, and cleared by a walk that found nothing: clear, barrier, look again
+ * (MAP-1).  So a bit may be set for nothing, but nothing is without its bit, once the
  * call that sets it has returned.
  *
- * Blocks and units are made when they are first needed and stay with their
- * group's structure for ever, so a walk can follow them without a lock.
+ * Maps and units are made when they are first needed and stay with their group's
+ * structure for ever, so a walk can follow them without a lock.
  *
  * Locks: map_lock, for hanging them in.
  */
 #include "reclaim/reclaim_internal.h"
 
 #include <errno.h>
-
-#define UNITS_PER_BLOCK 64
-
-struct map_block {
-	uint32_t units[UNITS_PER_BLOCK];	/* numbers in unit_pool */
-	void *pool_link;
-};
 
 struct bits map_groups[OS_NODES_MAX] rarely_touched;
 
@@ -38,88 +30,139 @@ static uint32_t map_numbers[OS_NODES_MAX][GROUPS_MAX] rarely_touched;
 
 static struct pool map_pool =
 	POOL_INIT(sizeof(struct map), GROUPS_MAX * OS_NODES_MAX);
-static struct pool block_pool =
-	POOL_INIT(sizeof(struct map_block), GROUPS_MAX * OS_NODES_MAX);
 static struct pool unit_pool =
 	POOL_INIT(sizeof(struct map_unit), GROUPS_MAX * 16);
 
-/* The item that *@number names; NULL: none yet. */
-static void *item_at(struct pool *pool, const uint32_t *number)
+struct map *map_get(uint32_t group, uint32_t node)
 {
-	/* acquire: pairs with the release in item_make() */
-	uint32_t n = __atomic_load_n(number, __ATOMIC_ACQUIRE);
+	/* acquire: pairs with the release in map_make() */
+	uint32_t n = __atomic_load_n(&map_numbers[node][group],
+				     __ATOMIC_ACQUIRE);
 
-	return n ? pool_item(pool, n) : NULL;
+	return n ? pool_item(&map_pool, n) : NULL;
 }
 
-static void *item_make(struct pool *pool, uint32_t *number)
+static struct map *map_make(uint32_t group, uint32_t node)
 {
-	void *item = item_at(pool, number);
-	void *spare;
+	uint32_t *number = &map_numbers[node][group];
+	struct map *map = map_get(group, node), *spare;
 
-	if (item)
-		return item;
-	spare = pool_get(pool);
+	if (map)
+		return map;
+	spare = pool_get(&map_pool);
 	if (!spare)
 		return NULL;
 	lock_acquire(&map_lock);
 	if (!*number) {
-		__atomic_store_n(number, pool_number(pool, spare),
+		__atomic_store_n(number, pool_number(&map_pool, spare),
 				 __ATOMIC_RELEASE);
 		spare = NULL;
 	}
 	lock_release(&map_lock);
 	if (spare)
-		pool_put(pool, spare);
-	return item_at(pool, number);
+		pool_put(&map_pool, spare);
+	return map_get(group, node);
 }
 
-struct map *map_get(uint32_t group, uint32_t node)
+/* ---- units ---- */
+
+static struct map_unit *unit_at(const uint32_t *number)
 {
-	return item_at(&map_pool, &map_numbers[node][group]);
+	/* acquire: pairs with the release in unit_hang() */
+	uint32_t n = __atomic_load_n(number, __ATOMIC_ACQUIRE);
+
+	return n ? pool_item(&unit_pool, n) : NULL;
 }
 
-struct map_unit *map_unit_find(const struct map *map, uint32_t number)
+static struct map_unit *unit_find(struct map *map, uint32_t number)
 {
-	struct map_block *block =
-		item_at(&block_pool, &map->blocks[number / UNITS_PER_BLOCK]);
+	struct map_unit *unit = unit_at(&map->lists[number % MAP_LISTS]);
 
-	return block ? item_at(&unit_pool,
-			       &block->units[number % UNITS_PER_BLOCK]) : NULL;
+	while (unit && unit->number != number + 1)
+		unit = unit_at(&unit->next);
+	return unit;
+}
+
+struct map_unit *map_unit_get(struct map *map, uint32_t number)
+{
+	struct map_unit *first = map_first(map);
+
+	return likely(first && first->number == number + 1) ?
+		       first : unit_find(map, number);
+}
+
+struct map_unit *map_unit_listed(struct map *map, const struct map_unit *unit)
+{
+	struct map_unit *next = unit ? unit_at(&unit->next) : NULL;
+	uint32_t list = unit ? (unit->number - 1) % MAP_LISTS + 1 : 0;
+
+	for (; !next && list < MAP_LISTS; list++)
+		next = unit_at(&map->lists[list]);
+	return next;
+}
+
+/* Hangs @unit in; false: another thread was quicker. */
+static bool unit_hang(struct map *map, struct map_unit *unit, uint32_t number)
+{
+	uint32_t *list = &map->lists[number % MAP_LISTS];
+	bool done;
+
+	lock_acquire(&map_lock);
+	done = !unit_find(map, number);
+	if (done) {
+		unit->number = number + 1;
+		unit->next = *list;
+		__atomic_store_n(list, pool_number(&unit_pool, unit),
+				 __ATOMIC_RELEASE);
+		__atomic_store_n(&map->has_lists, 1, __ATOMIC_SEQ_CST);
+	}
+	lock_release(&map_lock);
+	return done;
 }
 
 static struct map_unit *unit_make(struct map *map, uint32_t number)
 {
-	struct map_unit *unit = map_unit_get(map, number);
-	struct map_block *block;
+	struct map_unit *unit = map_unit_get(map, number), *spare;
 	uint32_t none = 0;
 
 	if (unit)
 		return unit;
-	if (__atomic_compare_exchange_n(&map->first_number, &none, number + 1,
+	if (__atomic_compare_exchange_n(&map->first.number, &none, number + 1,
 					false, __ATOMIC_ACQ_REL,
 					__ATOMIC_ACQUIRE) ||
 	    none == number + 1)
 		return &map->first;
-	block = item_make(&block_pool, &map->blocks[number / UNITS_PER_BLOCK]);
-	return block ? item_make(&unit_pool,
-				 &block->units[number % UNITS_PER_BLOCK]) :
-		       NULL;
+	spare = pool_get(&unit_pool);
+	if (!spare)
+		return NULL;
+	if (!unit_hang(map, spare, number))
+		pool_put(&unit_pool, spare);
+	return unit_find(map, number);
 }
 
-static void mark_upwards(struct map *map, const struct map_unit *unit,
-			 uint32_t group, uint32_t node, uint32_t number)
+/* ---- marks ---- */
+
+static bool map_is_empty(struct map *map)
 {
-	if (unit != &map->first) {
-		bit_set(map->summary, number);
-		bit_set(&map->top, number / 64);
+	struct map_unit *unit = NULL;
+
+	while ((unit = map_unit_next(map, unit)) != NULL) {
+		if (__atomic_load_n(&unit->set, __ATOMIC_SEQ_CST))
+			return false;
 	}
+	return true;
+}
+
+static void pair_mark(struct map_unit *unit, uint32_t group, uint32_t node,
+		      uint32_t id)
+{
+	bit_set(&unit->set, id % 64);
 	bits_set(&map_groups[node], group);
 }
 
 int map_mark(uint32_t group, uint32_t node, uint32_t id)
 {
-	struct map *map = item_make(&map_pool, &map_numbers[node][group]);
+	struct map *map = map_make(group, node);
 	struct map_unit *unit = map ? unit_make(map, id / 64) : NULL;
 
 	if (!unit)
@@ -128,8 +171,7 @@ int map_mark(uint32_t group, uint32_t node, uint32_t id)
 	full_fence();
 	if (bit_is_set(&unit->set, id % 64))
 		return 0;
-	bit_set(&unit->set, id % 64);
-	mark_upwards(map, unit, group, node, id / 64);
+	pair_mark(unit, group, node, id);
 	return 0;
 }
 
@@ -140,43 +182,13 @@ void map_unmark(struct map_unit *unit, uint32_t id)
 
 void map_mark_again(uint32_t group, uint32_t node, uint32_t id)
 {
-	struct map *map = map_get(group, node);
-	struct map_unit *unit = map_unit_get(map, id / 64);
-
-	bit_set(&unit->set, id % 64);
-	mark_upwards(map, unit, group, node, id / 64);
+	pair_mark(map_unit_get(map_get(group, node), id / 64), group, node, id);
 }
 
-/*
- * One level: @below, which bit @n of @bits stands for, has become 0.  Returns
- * whether the level above may have become 0 too.
- */
-static bool tidy_level(const uint64_t *below, uint64_t *bits, uint32_t n)
-{
-	if (__atomic_load_n(below, __ATOMIC_SEQ_CST))
-		return false;
-	bit_clear(bits, n);
-	if (!__atomic_load_n(below, __ATOMIC_SEQ_CST))
-		return true;
-	bit_set(bits, n);	/* MAP-1 */
-	return false;
-}
-
-static bool map_is_empty(const struct map *map)
-{
-	return !__atomic_load_n(&map->top, __ATOMIC_SEQ_CST) &&
-	       !__atomic_load_n(&map->first.set, __ATOMIC_SEQ_CST);
-}
-
-void map_tidy(uint32_t group, uint32_t node, uint32_t number)
+void map_tidy(uint32_t group, uint32_t node)
 {
 	struct map *map = map_get(group, node);
-	struct map_unit *unit = map_unit_get(map, number);
 
-	if (unit != &map->first &&
-	    (!tidy_level(&unit->set, map->summary, number) ||
-	     !tidy_level(&map->summary[number / 64], &map->top, number / 64)))
-		return;
 	if (!map_is_empty(map))
 		return;
 	bits_clear(&map_groups[node], group);
@@ -186,55 +198,32 @@ void map_tidy(uint32_t group, uint32_t node, uint32_t number)
 
 /* ---- a group goes ---- */
 
-static void move_unit(struct map_unit *unit, uint32_t number, uint32_t node,
-		      uint32_t to)
+static void move_unit(struct map_unit *unit, uint32_t node, uint32_t to)
 {
-	uint64_t set;
+	uint64_t set = __atomic_exchange_n(&unit->set, 0, __ATOMIC_SEQ_CST);
 
-	if (!unit)
-		return;
-	set = __atomic_exchange_n(&unit->set, 0, __ATOMIC_SEQ_CST);
 	for (; set; set &= set - 1)
-		map_mark(to, node, number * 64 +
+		map_mark(to, node, (unit->number - 1) * 64 +
 				   (uint32_t)__builtin_ctzll(set));
 	for (uint32_t i = 0; i < 64; i++)
 		__atomic_store_n(&unit->deferred[i], 0, __ATOMIC_RELAXED);
 }
 
 /*
- * From the top down, while a thread that marks goes upwards: a mark that is set
- * meanwhile is found, or stands there for the next move.
+ * The group's bit goes first, and is set last by a thread that marks: a mark that is
+ * set meanwhile is found, or stands there for the next move.
  */
-static void move_map(struct map *map, uint32_t node, uint32_t to)
-{
-	uint32_t first;
-
-	__atomic_store_n(&map->top, 0, __ATOMIC_SEQ_CST);
-	for (uint32_t i = 0; i < ARRAY_SIZE(map->summary); i++) {
-		uint64_t units = __atomic_exchange_n(&map->summary[i], 0,
-						     __ATOMIC_SEQ_CST);
-
-		for (; units; units &= units - 1) {
-			uint32_t number = i * 64 +
-					  (uint32_t)__builtin_ctzll(units);
-
-			move_unit(map_unit_find(map, number), number, node, to);
-		}
-	}
-	first = __atomic_load_n(&map->first_number, __ATOMIC_ACQUIRE);
-	if (first)
-		move_unit(&map->first, first - 1, node, to);
-}
-
 void map_move(uint32_t from, uint32_t to)
 {
 	for (uint32_t node = 0; node < OS_NODES_MAX; node++) {
 		struct map *map = map_get(from, node);
+		struct map_unit *unit = NULL;
 
 		if (!map)
 			continue;
 		bits_clear(&map_groups[node], from);
-		move_map(map, node, to);
+		while ((unit = map_unit_next(map, unit)) != NULL)
+			move_unit(unit, node, to);
 	}
 }
 
@@ -242,33 +231,12 @@ usual void map_fork_prepare(void)
 {
 	lock_acquire_for_fork(&map_lock);
 	lock_acquire_for_fork(&map_pool.lock);
-	lock_acquire_for_fork(&block_pool.lock);
 	lock_acquire_for_fork(&unit_pool.lock);
 }
 
-/* Of one map: where a unit has a bit there is one in each level above. */
-static void map_mend(struct map *map, uint32_t group, uint32_t node)
-{
-	uint32_t first = __atomic_load_n(&map->first_number, __ATOMIC_RELAXED);
-
-	if (first && map->first.set)
-		mark_upwards(map, &map->first, group, node, first - 1);
-	for (uint32_t n = 0; n < BITS_WORDS; n++) {
-		struct map_unit *unit;
-
-		if (!map->blocks[n / UNITS_PER_BLOCK]) {
-			n |= UNITS_PER_BLOCK - 1;
-			continue;
-		}
-		unit = map_unit_find(map, n);
-		if (unit && unit->set)
-			mark_upwards(map, unit, group, node, n);
-	}
-}
-
 /*
- * A thread that did not come along may have been on its way upwards in
- * map_mark(), or had cleared a bit above in map_tidy() and not looked again.
+ * A thread that did not come along may have set a pair's bit in map_mark(), and not yet
+ * the group's, or had cleared that in map_tidy() and not looked again.
  */
 static void maps_fork_child(void)
 {
@@ -279,8 +247,8 @@ static void maps_fork_child(void)
 		     group++) {
 			struct map *map = map_get(group, node);
 
-			if (map)
-				map_mend(map, group, node);
+			if (map && !map_is_empty(map))
+				bits_set(&map_groups[node], group);
 		}
 	}
 }
@@ -288,7 +256,6 @@ static void maps_fork_child(void)
 usual void map_fork_finish(bool in_child)
 {
 	lock_release_after_fork(&unit_pool.lock, in_child);
-	lock_release_after_fork(&block_pool.lock, in_child);
 	lock_release_after_fork(&map_pool.lock, in_child);
 	lock_release_after_fork(&map_lock, in_child);
 	if (in_child)

@@ -232,39 +232,14 @@ static size_t shrink_pair(struct place *place, struct map_unit *unit,
 	return freed;
 }
 
-static size_t shrink_unit(struct place *place, struct map_unit *unit,
-			  uint32_t number)
+static size_t shrink_unit(struct place *place, struct map_unit *unit)
 {
 	uint64_t set = __atomic_load_n(&unit->set, __ATOMIC_RELAXED);
 	size_t freed = 0;
 
 	for (; set; set &= set - 1)
-		freed += shrink_pair(place, unit, number * 64 +
+		freed += shrink_pair(place, unit, (unit->number - 1) * 64 +
 				     (uint32_t)__builtin_ctzll(set));
-	if (unlikely(!__atomic_load_n(&unit->set, __ATOMIC_RELAXED)))
-		map_tidy(place->group, (uint32_t)place->control.node, number);
-	return freed;
-}
-
-/* The units that are not in the map itself. */
-static size_t shrink_rest(struct place *place, struct map *map, uint64_t top)
-{
-	size_t freed = 0;
-
-	for (; top; top &= top - 1) {
-		uint32_t word = (uint32_t)__builtin_ctzll(top);
-		uint64_t units = __atomic_load_n(&map->summary[word],
-						 __ATOMIC_RELAXED);
-
-		for (; units; units &= units - 1) {
-			uint32_t number = word * 64 +
-					  (uint32_t)__builtin_ctzll(units);
-			struct map_unit *unit = map_unit_find(map, number);
-
-			if (unit)
-				freed += shrink_unit(place, unit, number);
-		}
-	}
 	return freed;
 }
 
@@ -274,18 +249,16 @@ size_t shrink_map(struct walker *walker, uint32_t group, uint32_t node,
 	struct map *map = map_get(group, node);
 	struct place place = { walker, group,
 		{ 0, 0, group_of_number(group), (int)node, priority, { 0 } } };
-	uint32_t first;
-	uint64_t top;
+	struct map_unit *unit = NULL;
+	bool is_empty = true;
 	size_t freed = 0;
 
-	if (!map)
-		return 0;
-	top = __atomic_load_n(&map->top, __ATOMIC_RELAXED);
-	first = __atomic_load_n(&map->first_number, __ATOMIC_ACQUIRE);
-	if (likely(first))
-		freed = shrink_unit(&place, &map->first, first - 1);
-	if (unlikely(top))
-		freed += shrink_rest(&place, map, top);
+	while (map && (unit = map_unit_next(map, unit)) != NULL) {
+		freed += shrink_unit(&place, unit);
+		is_empty &= !__atomic_load_n(&unit->set, __ATOMIC_RELAXED);
+	}
+	if (unlikely(map && is_empty))
+		map_tidy(group, node);
 	return freed;
 }
 

@@ -74,7 +74,7 @@ protected:
 		childs = child->owner;
 		token = slub_group_charge(child, 1000);
 		ASSERT_NE(token, 0u);
-		/* Their maps have a first unit, and others behind their summaries. */
+		/* Their maps have a first unit, and others in their lists. */
 		shrinkers.mark(10, parent);
 		shrinkers.mark(70, child);
 		shrinkers.mark(140, child);
@@ -93,7 +93,7 @@ protected:
 		for (uint32_t i = 0; map && i < 3; i++) {
 			struct map_unit *unit = map_unit_get(map, first_unit + i);
 
-			state = steps::digest(state, map->summary[0], map->top,
+			state = steps::digest(state, map->has_lists,
 					      unit ? unit->set : 0);
 		}
 		return state;
