@@ -246,6 +246,7 @@ struct slub_cache {
 	struct cache_alias *aliases;	/* slab/typed/alias.c; under cache_lock */
 	/* The program's variable that stands for it, or NULL; slab/typed/front.c */
 	struct cache_front *front;
+	struct slub_cache **place_of;	/* cache_create_at(): what names it; else NULL */
 	char name_space[SLUB_CACHE_NAME_MAX + 1];
 	void *links[2];
 	struct cache_node *nodes[OS_NODES_MAX];
@@ -376,41 +377,11 @@ static inline struct slub_cache *cache_of(const void *ptr)
 }
 
 /*
- * slub_cache_create_args(), which writes cache_making() of the cache to *@making_at, if that
- * is not NULL, before anybody can find it: so the child of a fork in between knows whose it is.
+ * slub_cache_create_args() of a cache that *@place is to name.  Caches are made one at a
+ * time: what *@place names by then another thread has made, and is returned.
  */
 struct slub_cache *cache_create_at(const struct slub_cache_args *args,
-				   struct slub_cache **making_at);
-
-/* An odd address: @cache is being made; NULL: nobody knows yet where. */
-static inline struct slub_cache *cache_making(const struct slub_cache *cache)
-{
-	return (struct slub_cache *)((uintptr_t)cache | 1);
-}
-
-static inline bool cache_is_making(const struct slub_cache *cache)
-{
-	return (uintptr_t)cache & 1;
-}
-
-/* In the child of a fork: the thread that made it is gone, and another may go on. */
-static inline struct slub_cache *cache_left(const struct slub_cache *making)
-{
-	return (struct slub_cache *)((uintptr_t)making | 2);
-}
-
-static inline bool cache_is_left(const struct slub_cache *cache)
-{
-	return (uintptr_t)cache & 2;
-}
-
-/* What came of it: a cache that its maker had not got yet; NULL: nothing. */
-static inline struct slub_cache *cache_made(const struct slub_cache *left)
-{
-	struct slub_cache *cache = (struct slub_cache *)((uintptr_t)left & ~3ul);
-
-	return cache && cache_is_live(cache) ? cache : NULL;
-}
+				   struct slub_cache **place);
 
 /*
  * The name of @cache, that a walk has found.  False: it is not live, or a lock is

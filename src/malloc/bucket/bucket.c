@@ -226,9 +226,5 @@ usual void bucket_fork_prepare(void)
 
 usual void bucket_fork_finish(bool in_child)
 {
-	struct slub_bucket *b = in_child ? next_bucket(&buckets) : NULL;
-
-	for (; b; b = next_bucket(&b->list))
-		bucket_classes_leave(b);
 	lock_release_after_fork(&buckets_lock, in_child);
 }

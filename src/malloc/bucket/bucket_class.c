@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A bucket's caches: one for each of malloc's classes, made when it is first needed.  A second
- * thread that needs the same cache waits until the first one has made it (BUCKET-1).
+ * A bucket's caches: one for each of malloc's classes, made when it is first needed.  Of two
+ * threads that need the same cache the first makes it, while the second waits for its turn
+ * to make one (cache_create_at()).
  */
 #include "malloc/bucket/bucket_internal.h"
 #include "slab/shadow/owned.h"
@@ -9,14 +10,10 @@
 
 #include <errno.h>
 
-/* So many times a thread waits for another one that makes the cache. */
-#define MAKING_WAITS_MAX 10000
-
 /* ---- one ---- */
 
-static struct slub_cache *class_create(const struct slub_bucket *bucket,
-				       uint32_t number,
-				       struct slub_cache **class)
+static struct slub_cache *class_create(struct slub_bucket *bucket,
+				       uint32_t number)
 {
 	uint32_t size = sizeclass_bytes(number) + (uint32_t)CLASS_TAIL;
 	char space[SLUB_CACHE_NAME_MAX + 1] = "";
@@ -30,53 +27,18 @@ static struct slub_cache *class_create(const struct slub_bucket *bucket,
 	};
 
 	text_printf(&name, "%s-%u", bucket->name, size);
-	return cache_create_at(&args, class);
-}
-
-/* Waits for the thread that makes the cache.  NULL: it failed, or takes too long. */
-static struct slub_cache *class_wait(struct slub_cache **class)
-{
-	for (unsigned int i = 0; i < MAKING_WAITS_MAX; i++) {
-		struct slub_cache *cache = __atomic_load_n(class,
-							   __ATOMIC_ACQUIRE);
-
-		if (!cache_is_making(cache))
-			return cache;
-		sys_wait(i);
-	}
-	return NULL;
-}
-
-/*
- * True: this thread has to make the class.  After a fork *@cache may be what the parent's
- * thread had already made of it.  False: the class is made, or another thread makes it.
- */
-static bool class_begin(struct slub_cache **class, struct slub_cache **cache)
-{
-	do {
-		if (*cache && !cache_is_left(*cache))
-			return false;
-	} while (!__atomic_compare_exchange_n(class, cache, cache_making(NULL), false,
-					      __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE));
-	*cache = cache_made(*cache);
-	return true;
+	return cache_create_at(&args, &bucket->classes[number]);
 }
 
 cold struct slub_cache *bucket_class_make(struct slub_bucket *bucket,
 					  uint32_t number)
 {
-	struct slub_cache **class = &bucket->classes[number];
-	struct slub_cache *cache = NULL;
+	struct slub_cache *cache;
 
 	errno = ENOMEM;
 	if (slub_thread.locks_held)
 		return NULL;
-	if (!class_begin(class, &cache))
-		return cache_is_making(cache) ? class_wait(class) : cache;
-	if (!cache)
-		cache = class_create(bucket, number, class);
-	/* release: pairs with the acquire in bucket_class() */
-	__atomic_store_n(class, cache, __ATOMIC_RELEASE);
+	cache = class_create(bucket, number);
 	/*
 	 * The place is copied after the store, since slub_bucket_group_set() may have missed
 	 * this cache.  seq_cst: pairs with bucket_classes_place(); one of the two sees the
@@ -94,10 +56,7 @@ cold struct slub_cache *bucket_class_make(struct slub_bucket *bucket,
 static struct slub_cache *class_made(const struct slub_bucket *bucket,
 				     uint32_t number)
 {
-	struct slub_cache *cache = __atomic_load_n(&bucket->classes[number],
-						   __ATOMIC_ACQUIRE);
-
-	return cache_is_making(cache) ? NULL : cache;
+	return __atomic_load_n(&bucket->classes[number], __ATOMIC_ACQUIRE);
 }
 
 void bucket_classes_place(struct slub_bucket *bucket)
@@ -175,7 +134,7 @@ int bucket_classes_clear(struct slub_bucket *bucket)
 int bucket_classes_destroy(struct slub_bucket *bucket)
 {
 	for (uint32_t c = 0; c < CLASS_NR; c++) {
-		struct slub_cache *cache = cache_made(bucket->classes[c]);
+		struct slub_cache *cache = bucket->classes[c];
 		int err = cache ? slub_cache_destroy(cache) : 0;
 
 		if (err)
@@ -183,12 +142,4 @@ int bucket_classes_destroy(struct slub_bucket *bucket)
 		bucket->classes[c] = NULL;
 	}
 	return 0;
-}
-
-usual void bucket_classes_leave(struct slub_bucket *bucket)
-{
-	for (uint32_t c = 0; c < CLASS_NR; c++) {
-		if (cache_is_making(bucket->classes[c]))
-			bucket->classes[c] = cache_left(bucket->classes[c]);
-	}
 }

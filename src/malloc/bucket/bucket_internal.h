@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What the files of buckets share and no other knows.
- *
- * Invariants
- *   BUCKET-1  a class is NULL, a live cache of this bucket, being made, which only the
- *             thread that makes it ends, or left so (in a child), for anybody to go on with.
- */
+/* What the files of buckets share and no other knows. */
 #ifndef SLUB_BUCKET_INTERNAL_H
 #define SLUB_BUCKET_INTERNAL_H
 
@@ -25,7 +19,7 @@ struct slub_bucket {
 	/* atomic */
 	uint64_t nr_refused;
 	uint32_t place;		/* as struct slub_cache's, of large blocks too */
-	struct slub_cache *classes[CLASS_NR];
+	struct slub_cache *classes[CLASS_NR];	/* live, or NULL: not made yet */
 };
 
 static inline bool bucket_is_live(const struct slub_bucket *bucket)
@@ -45,8 +39,6 @@ int bucket_classes_count(struct slub_bucket *bucket,
 int bucket_classes_clear(struct slub_bucket *bucket);
 /* Destroys them until one is still in use; 0 or -errno. */
 int bucket_classes_destroy(struct slub_bucket *bucket);
-/* In a forked child: threads that were making one in the parent do not go on. */
-void bucket_classes_leave(struct slub_bucket *bucket);
 
 /* The bucket's cache for what malloc has @model for; NULL: errno. */
 static inline struct slub_cache *bucket_class(struct slub_bucket *bucket,
@@ -55,9 +47,9 @@ static inline struct slub_cache *bucket_class(struct slub_bucket *bucket,
 	uint32_t number = (uint32_t)(model - sizeclass_cache(0));
 	struct slub_cache *cache;
 
-	/* acquire: pairs with the release in bucket_class_make() */
+	/* acquire: pairs with the release in create() of slab/typed/create.c */
 	cache = __atomic_load_n(&bucket->classes[number], __ATOMIC_ACQUIRE);
-	if (likely(cache && !cache_is_making(cache)))
+	if (likely(cache))
 		return cache;
 	return bucket_class_make(bucket, number);
 }

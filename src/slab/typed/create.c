@@ -245,9 +245,12 @@ static bool take_over(struct slub_cache *left, struct cache_front *front)
 	return is_like;
 }
 
-/* @out: one that is there already, or NULL: a new one is to be made. */
+/*
+ * @out: one that is there already, or NULL: a new one is to be made.  In the child of a
+ * fork a cache for @place may be there whose maker did not come along to say so.
+ */
 static int look(const struct slub_cache_args *args, struct cache_front *front,
-		struct slub_cache **out)
+		struct slub_cache **place, struct slub_cache **out)
 {
 	struct found found = find(args);
 
@@ -258,6 +261,10 @@ static int look(const struct slub_cache_args *args, struct cache_front *front,
 		found = find(args);
 		if (*out)
 			return 0;
+	}
+	if (found.same && place && found.same->place_of == place) {
+		*out = found.same;
+		return 0;
 	}
 	if (found.same) {
 		log_message("slub_cache_create(%s): there is a cache of that "
@@ -271,9 +278,9 @@ static int look(const struct slub_cache_args *args, struct cache_front *front,
 }
 
 static int make(const struct slub_cache_args *args, struct cache_front *front,
-		struct slub_cache **out, struct slub_cache **making_at)
+		struct slub_cache **place, struct slub_cache **out)
 {
-	int err = look(args, front, out);
+	int err = look(args, front, place, out);
 	struct slub_cache *cache;
 
 	if (err || *out)
@@ -281,14 +288,10 @@ static int make(const struct slub_cache_args *args, struct cache_front *front,
 	cache = cache_struct_alloc();
 	if (!cache)
 		return ENOMEM;
-	if (making_at)
-		__atomic_store_n(making_at, cache_making(cache), __ATOMIC_RELAXED);
+	cache->place_of = place;
 	if (front)
 		front_join(front, cache);
 	err = cache_make(cache, args);
-	/* The structure is anybody's from here on. */
-	if (err && making_at)
-		__atomic_store_n(making_at, cache_making(NULL), __ATOMIC_RELEASE);
 	if (err) {
 		front_part(cache);
 		cache_struct_free(cache);
@@ -310,7 +313,7 @@ static int made_before(const struct cache_front *front, struct slub_cache **out)
 }
 
 static int create(const struct slub_cache_args *args, struct cache_front *front,
-		  struct slub_cache **out, struct slub_cache **making_at)
+		  struct slub_cache **place, struct slub_cache **out)
 {
 	int err = args_check(args);
 
@@ -325,17 +328,22 @@ static int create(const struct slub_cache_args *args, struct cache_front *front,
 	*out = NULL;
 	if (front)
 		err = made_before(front, out);
+	else if (place)
+		*out = __atomic_load_n(place, __ATOMIC_RELAXED);
 	if (!err && !*out)
-		err = make(args, front, out, making_at);
+		err = make(args, front, place, out);
+	/* release: a thread that finds the cache there finds it complete */
+	if (!err && place)
+		__atomic_store_n(place, *out, __ATOMIC_RELEASE);
 	making_end();
 	return err;
 }
 
 struct slub_cache *cache_create_at(const struct slub_cache_args *args,
-				   struct slub_cache **making_at)
+				   struct slub_cache **place)
 {
 	struct slub_cache *cache = NULL;
-	int err = create(args, NULL, &cache, making_at);
+	int err = create(args, NULL, place, &cache);
 
 	if (!err)
 		return cache;
@@ -371,7 +379,7 @@ SLUB_EXPORT struct slub_cache *slub_cache_create(const char *name, size_t size,
 struct slub_cache *cache_make_static(struct cache_front *front)
 {
 	struct slub_cache *cache;
-	int err = create(front->args, front, &cache, NULL);
+	int err = create(front->args, front, NULL, &cache);
 
 	if (!err)
 		return cache;
