@@ -271,10 +271,8 @@ static cold struct store *store_open(void)
 
 	if (__atomic_load_n(&is_hopeless, __ATOMIC_RELAXED))
 		return NULL;
-	made = os_reserve(STORE_BYTES);
-	if (!made || os_commit(made, STORE_BYTES)) {
-		if (made)
-			os_unreserve(made, STORE_BYTES);
+	made = os_map(STORE_BYTES);
+	if (!made) {
 		__atomic_store_n(&is_hopeless, true, __ATOMIC_RELAXED);
 		return NULL;
 	}

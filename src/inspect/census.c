@@ -104,15 +104,10 @@ static void visit_all(struct slub_cache *cache, struct page *slab, void *arg)
 
 struct cache_census *census_all(void)
 {
-	struct cache_census *all = os_reserve(ALL_BYTES);
+	struct cache_census *all = os_map(ALL_BYTES);
 
-	if (!all)
-		return NULL;
-	if (os_commit(all, ALL_BYTES)) {
-		os_unreserve(all, ALL_BYTES);
-		return NULL;
-	}
-	slab_for_each(visit_all, all);
+	if (all)
+		slab_for_each(visit_all, all);
 	return all;
 }
 

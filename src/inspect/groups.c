@@ -320,24 +320,22 @@ void groups_record(struct slub_stats_groups *out)
 
 	if (end == 1)
 		return;
-	tallies = os_reserve(TALLIES_BYTES);
+	tallies = os_map(TALLIES_BYTES);
 	if (!tallies)
 		return;
-	if (!os_commit(tallies, TALLIES_BYTES)) {
-		slab_for_each(tally_slab, tallies);
-		index = slub_srcu_read_lock(&group_domain);
-		tally_large(tallies);
-		tally_stocks(tallies);
-		for (uint32_t n = 1; n < end; n++) {
-			if (n < STATS_GROUPS_MAX)
-				record_place(out, n, &tallies[n]);
-			else
-				nr_beyond += group_is_alive(group_of_number(n));
-		}
-		slub_srcu_read_unlock(&group_domain, index);
-		out->nr_beyond = nr_beyond;
-		out->nr_groups = (uint32_t)min_size(end, STATS_GROUPS_MAX);
+	slab_for_each(tally_slab, tallies);
+	index = slub_srcu_read_lock(&group_domain);
+	tally_large(tallies);
+	tally_stocks(tallies);
+	for (uint32_t n = 1; n < end; n++) {
+		if (n < STATS_GROUPS_MAX)
+			record_place(out, n, &tallies[n]);
+		else
+			nr_beyond += group_is_alive(group_of_number(n));
 	}
+	slub_srcu_read_unlock(&group_domain, index);
+	out->nr_beyond = nr_beyond;
+	out->nr_groups = (uint32_t)min_size(end, STATS_GROUPS_MAX);
 	os_unreserve(tallies, TALLIES_BYTES);
 }
 

@@ -220,15 +220,10 @@ static int book_open(size_t mean)
 {
 	struct book *made = book;
 
-	if (!made) {
-		made = os_reserve(sizeof(*made));
-		if (!made)
-			return -ENOMEM;
-		if (os_commit(made, sizeof(*made))) {
-			os_unreserve(made, sizeof(*made));
-			return -ENOMEM;
-		}
-	}
+	if (!made)
+		made = os_map(sizeof(*made));
+	if (!made)
+		return -ENOMEM;
 	lock_acquire(&book_lock);
 	book = made;
 	book_clear();
@@ -393,14 +388,10 @@ SLUB_EXPORT int slub_profile_write(const char *path)
 
 int profile_copy(struct profile_state *copy)
 {
-	struct profile_site *sites = os_reserve(COPY_BYTES);
+	struct profile_site *sites = os_map(COPY_BYTES);
 
 	if (!sites)
 		return -ENOMEM;
-	if (os_commit(sites, COPY_BYTES)) {
-		os_unreserve(sites, COPY_BYTES);
-		return -ENOMEM;
-	}
 	lock_acquire(&book_lock);
 	*copy = state;
 	memcpy(sites, book->sites, state.nr_sites * sizeof(*sites));

@@ -188,14 +188,10 @@ static void put_maps(struct out *out)
 /* A page or two, but the thread may have little stack (slab/watch/debug_mailbox.c). */
 static struct out *out_open(long fd)
 {
-	struct out *out = os_reserve(sizeof(*out));
+	struct out *out = os_map(sizeof(*out));
 
 	if (!out)
 		return NULL;
-	if (os_commit(out, sizeof(*out))) {
-		os_unreserve(out, sizeof(*out));
-		return NULL;
-	}
 	out->fd = fd;
 	out->text = (struct text){ out->buffer, BUFFER_BYTES, 0 };
 	return out;

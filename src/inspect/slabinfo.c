@@ -73,17 +73,16 @@ long slabinfo_write(const char *path)
 	char name[OS_PATH_BYTES];
 	char *buf;
 	struct text text;
-	long err = -ENOMEM;
+	long err;
 
 	path = os_path(path, name, sizeof(name));
 	if (!path)
 		return -ENAMETOOLONG;
-	buf = os_reserve(BUFFER_BYTES);
+	buf = os_map(BUFFER_BYTES);
 	if (!buf)
-		return err;
+		return -ENOMEM;
 	text = (struct text){ buf, BUFFER_BYTES, 0 };
-	if (!os_commit(buf, BUFFER_BYTES))
-		err = table_write(path, &text);
+	err = table_write(path, &text);
 	os_unreserve(buf, BUFFER_BYTES);
 	return err;
 }

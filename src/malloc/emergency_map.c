@@ -55,10 +55,8 @@ void *emergency_map(size_t bytes, size_t align)
 	align = max_size(align, os_page_size());
 	m->bytes = round_up(max_size(bytes, 1), os_page_size());
 	m->base_bytes = m->bytes + align;
-	base = m->base_bytes > bytes ? os_reserve(m->base_bytes) : NULL;
-	if (!base || os_commit(base, m->base_bytes)) {
-		if (base)
-			os_unreserve(base, m->base_bytes);
+	base = m->base_bytes > bytes ? os_map(m->base_bytes) : NULL;
+	if (!base) {
 		__atomic_store_n(&m->start, 0, __ATOMIC_RELEASE);
 		return NULL;
 	}

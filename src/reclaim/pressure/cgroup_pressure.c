@@ -132,13 +132,12 @@ void cgroup_parse(struct cgroup *cgroup, char *groups, char *mounts)
 
 void cgroup_find(struct cgroup *cgroup)
 {
-	char *buf = os_reserve(2 * MOUNTS_BYTES);
+	char *buf = os_map(2 * MOUNTS_BYTES);
 
 	cgroup->v2[0] = cgroup->v1[0] = '\0';
 	if (!buf)
 		return;
-	if (!os_commit(buf, 2 * MOUNTS_BYTES) &&
-	    os_file_read("/proc/self/cgroup", buf, MOUNTS_BYTES) > 0 &&
+	if (os_file_read("/proc/self/cgroup", buf, MOUNTS_BYTES) > 0 &&
 	    os_file_read("/proc/self/mountinfo", buf + MOUNTS_BYTES,
 			 MOUNTS_BYTES) > 0)
 		cgroup_parse(cgroup, buf, buf + MOUNTS_BYTES);

@@ -36,14 +36,10 @@ static size_t table_bytes(uint32_t room)
 
 static struct table *table_make(enum track_kind kind, uint32_t room)
 {
-	struct table *table = os_reserve(table_bytes(room));
+	struct table *table = os_map(table_bytes(room));
 
 	if (!table)
 		return NULL;
-	if (os_commit(table, table_bytes(room))) {
-		os_unreserve(table, table_bytes(room));
-		return NULL;
-	}
 	table->kind = kind;
 	table->now = os_clock_ns();
 	table->room = room;
