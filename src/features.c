@@ -72,7 +72,6 @@ void features_fork_finish(bool in_child)
 	reclaim_fork_finish(in_child);
 	if (in_child) {
 		class_switch_fork_child();
-		option_change_after_fork();
 		abi_update();
 	}
 }

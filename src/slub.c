@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include "base/turn.h"
 #include "malloc/malloc.h"
 #include "slab/core/key.h"
 
@@ -250,8 +251,6 @@ static void locks_let_go(bool in_child)
 	page_fork_finish(in_child);
 	slab_fork_finish(in_child);
 	percpu_fork_finish(in_child);
-	if (in_child)
-		sizeclass_fork_child();
 	features_fork_finish(in_child);
 }
 
@@ -302,8 +301,10 @@ void slub_fork_prepare(void)
 
 void slub_fork_finish(bool in_child)
 {
-	if (in_child)
+	if (in_child) {
+		turn_forks++;
 		double_word_after_fork();
+	}
 	if (likely(!is_torn))
 		locks_let_go(in_child);
 	streams_let_go(in_child);

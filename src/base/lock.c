@@ -4,6 +4,9 @@
 #include <linux/futex.h>
 
 #include "base/syscall.h"
+#include "base/turn.h"
+
+uint32_t turn_forks;
 
 /* The lock that this thread held when it began to fork. */
 static __thread void *lock_kept

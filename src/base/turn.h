@@ -15,23 +15,49 @@
 #include "base/syscall.h"
 #include "base/thread.h"
 
+/*
+ * In the child of a fork no thread but its own came along, so the turns of all others are
+ * over.  Nobody has to be told: each turn says in which process it was taken, by how many
+ * forks that one came of.  The child's own turn goes on, when the handler that forked
+ * returns.
+ */
 struct turn {
-	uint32_t owner;		/* atomic; thread_self(), 0: nobody */
+	uint64_t owner;		/* atomic; forks << 32 | thread_self(), 0: nobody */
 };
+
+/* lock.c: how many forks this process came of. */
+extern uint32_t turn_forks SLUB_INTERNAL;
 
 /* How often turn_wait() looks: some five seconds, or as long as it takes. */
 #define TURN_TRIES 100000u
 #define TURN_TRIES_ANY UINT32_MAX
 
+static inline bool turn_owner_is_gone(uint64_t owner)
+{
+	return owner >> 32 != turn_forks && (uint32_t)owner != thread_self();
+}
+
+/* In the child of a fork: is it that of a thread that did not come along? */
+static inline bool turn_is_left(const struct turn *turn)
+{
+	uint64_t owner = __atomic_load_n(&turn->owner, __ATOMIC_RELAXED);
+
+	return owner && turn_owner_is_gone(owner);
+}
+
 /* The thread that has it now, or 0: this thread has just taken it. */
 static inline uint32_t turn_ask(struct turn *turn)
 {
-	uint32_t owner = 0;
+	uint64_t mine = (uint64_t)turn_forks << 32 | thread_self(), owner = 0;
 
 	/* acquire: pairs with the release in turn_end() */
-	__atomic_compare_exchange_n(&turn->owner, &owner, thread_self(), false,
-				    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
-	return owner;
+	while (!__atomic_compare_exchange_n(&turn->owner, &owner, mine, false,
+					    __ATOMIC_ACQUIRE,
+					    __ATOMIC_RELAXED)) {
+		if (!turn_owner_is_gone(owner))
+			return (uint32_t)owner;
+	}
+	return 0;
 }
 
 /* False: somebody has it. */
@@ -58,18 +84,6 @@ static inline bool turn_wait(struct turn *turn, uint32_t tries)
 static inline void turn_end(struct turn *turn)
 {
 	__atomic_store_n(&turn->owner, 0, __ATOMIC_RELEASE);
-}
-
-/*
- * In the child of a fork.  True: it was another thread's, which did not come along;
- * nobody has it now.  This thread's own goes on, when the handler that forked returns.
- */
-static inline bool turn_after_fork(struct turn *turn)
-{
-	if (turn->owner == 0 || turn->owner == thread_self())
-		return false;
-	turn->owner = 0;
-	return true;
 }
 
 #endif

@@ -95,11 +95,6 @@ usual void option_change_open(void)
 	debug_mailbox_set = set_by_mail;
 }
 
-cold void option_change_after_fork(void)
-{
-	turn_after_fork(&changing);
-}
-
 /* ---- what they are ---- */
 
 SLUB_EXPORT cold int slub_option_get(const char *name, char *value, size_t size)

@@ -111,7 +111,6 @@ const char *option_text_named(const char *name);
 
 /* change.c */
 void option_change_open(void);
-void option_change_after_fork(void);
 
 /* state.c */
 extern SLUB_EXPORT struct slub_abi slub_abi_state;

@@ -13,7 +13,7 @@ static struct turn switching;
 /* What another thread was switching in the parent is done, or not begun, as it stands. */
 void class_switch_fork_child(void)
 {
-	if (!turn_after_fork(&switching))
+	if (!turn_is_left(&switching))
 		return;
 	sizeclass_slots_fill();
 	account_sizes_fill();

@@ -89,7 +89,6 @@ int sizeclass_sample_now(bool on);
 int sizeclass_guard(uint64_t every);
 void sizeclass_guard_by_option(void);
 /* In a forked child, with no lock held but those of a thread that a handler interrupted. */
-void sizeclass_fork_child(void);
 void class_switch_fork_child(void);
 /* Makes those that are not made yet; false: no memory, or a handler asks. */
 bool sizeclass_make_all(void);

@@ -190,11 +190,6 @@ bool sizeclass_make_all(void)
 	return true;
 }
 
-void sizeclass_fork_child(void)
-{
-	turn_after_fork(&making);
-}
-
 /* ---- start ---- */
 
 /* Are caches watched, or lists checked?  Then every class is made at the start. */

@@ -361,7 +361,6 @@ usual void mempool_fork_finish(bool in_child)
 			/* Those did not come along. */
 			p->nr_waiters = 0;
 			p->nr_bulk_waiters = 0;
-			turn_after_fork(&p->resizing);
 		}
 		lock_release_after_fork(&p->lock, in_child);
 	}

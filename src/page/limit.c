@@ -137,11 +137,6 @@ static void reread_if_limited(void)
 		reread();
 }
 
-void limit_fork_child(void)
-{
-	turn_after_fork(&rereading);
-}
-
 /*
  * Twice at the most: what was freed may serve the request without a page, and
  * only the layers above can tell.

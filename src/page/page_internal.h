@@ -93,8 +93,6 @@ static inline void quick_flush(void)
  */
 extern _Atomic size_t purge_idle_always;
 void purge_limit_changed(void);
-/* limit.c: in a child, whose parent another thread may have read the limit in. */
-void limit_fork_child(void);
 
 /* After a free, with no lock held: page_purge_if_needed(), mostly not called. */
 static inline void purge_look(void)

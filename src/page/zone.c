@@ -471,6 +471,4 @@ void page_fork_finish(bool in_child)
 	for (uint32_t n = 0; n < nr_zones; n++)
 		lock_release_after_fork(&zones[n].lock, in_child);
 	lock_release_after_fork(&superblock_lock, in_child);
-	if (in_child)
-		limit_fork_child();
 }

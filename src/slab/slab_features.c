@@ -19,7 +19,6 @@ void slab_features_fork_prepare(void)
 void slab_features_fork_finish(bool in_child)
 {
 	if (in_child) {
-		making_after_fork();
 		defrag_after_fork();
 		debug_after_fork();
 	}

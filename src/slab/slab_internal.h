@@ -462,7 +462,6 @@ void cache_free_deferred(size_t nr, void **objects);
  */
 bool making_begin(void);
 void making_end(void);
-void making_after_fork(void);
 
 /* alias.c: the further names of a shared cache; each with a user more or less */
 int alias_add(struct slub_cache *cache, const char *name);	/* 0 or an errno */

@@ -281,7 +281,6 @@ bool pressure_wait(int wake_fd, bool for_events, int timeout_ms)
 /* The sources are the parent's: what one reads the other misses. */
 void pressure_fork_child(void)
 {
-	turn_after_fork(&opening);
 	pressure_thread_fork_child();
 	if (epoll_fd < 0)
 		return;

@@ -194,11 +194,6 @@ void making_end(void)
 	turn_end(&making);
 }
 
-void making_after_fork(void)
-{
-	turn_after_fork(&making);
-}
-
 /* What is there already of a cache that is to be made; NULL: nothing. */
 struct found {
 	struct slub_cache *same;	/* a live cache of that name */

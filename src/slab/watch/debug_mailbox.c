@@ -342,7 +342,6 @@ usual void debug_mailbox_configure(void)
 /* Whatever is in it, and was being answered: the parent was asked. */
 usual void debug_mailbox_after_fork(void)
 {
-	turn_after_fork(&answering);
 	work.id = 0;
 	slub_debug_mailbox.request.id = 0;
 	__atomic_store_n(&slub_debug_mailbox.state, MAILBOX_IDLE,

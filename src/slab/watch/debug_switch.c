@@ -263,7 +263,6 @@ bool debug_shrink_twins(struct slub_cache *cache)
 
 usual void debug_after_fork(void)
 {
-	turn_after_fork(&switching);
 	/*
 	 * Published in between, and its watch no free one therefore; or the other way
 	 * round.

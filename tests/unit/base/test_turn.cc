@@ -67,8 +67,10 @@ TEST(turn, of_another_thread_does_not_come_along)
 
 	pid_t child = fork();
 	if (child == 0) {
-		bool good = !turn_after_fork(&mine) && !turn_try(&mine) &&
-			    turn_after_fork(&other) && turn_try(&other);
+		turn_forks++;
+		bool good = !turn_is_left(&mine) && !turn_try(&mine) &&
+			    turn_is_left(&other) && turn_try(&other) &&
+			    !turn_is_left(&other) && !turn_try(&other);
 		_exit(good ? 0 : 1);
 	}
 	int status;
