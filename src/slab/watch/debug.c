@@ -50,21 +50,6 @@ static bool wants(const struct slub_cache *twin, uint32_t letters)
 
 /* ---- lists ---- */
 
-static void list_slab(struct cache_node *node, struct page *slab, bool tail)
-{
-	if (tail)
-		list_add_tail(&node->partial, &slab->list);
-	else
-		list_add_head(&node->partial, &slab->list);
-	nr_partial_add(node, 1);
-}
-
-static void unlist_slab(struct cache_node *node, struct page *slab)
-{
-	list_remove(&slab->list);
-	nr_partial_add(node, -1);
-}
-
 /* There every object is carved from the start. */
 static void count_slab(struct slub_cache *twin, struct cache_node *node, int n)
 {
@@ -152,7 +137,7 @@ static void *take_from(struct debug_case *found, struct slub_cache *twin,
 	state = slab_read(slab);
 	counters = state.second + (object != NULL);
 	if (!next) {
-		unlist_slab(node, slab);
+		partial_remove(node, slab);
 		counters &= ~STATE_LISTED;
 	} else if (watch_of(twin)->is_quarantined) {
 		/* Take turns: what was freed rests longer. */
@@ -187,7 +172,7 @@ static bool grow(struct slub_cache *twin, struct cache_node *node)
 	count_slab(twin, node, 1);
 	watched_set_state(slab, (void *)slab_read(slab).first,
 			  slab_read(slab).second | STATE_LISTED);
-	list_slab(node, slab, true);
+	partial_add(node, slab, true);
 	pagemap_set(page_address(slab), (size_t)1 << twin->order, twin->slot);
 	lock_release(&node->lock);
 	slab_tell(twin);
@@ -356,7 +341,7 @@ static bool put_back(struct debug_case *found, struct slub_cache *twin,
 	if (counters & STATE_COUNT_MASK)
 		counters--;
 	if (!(counters & STATE_LISTED)) {
-		list_slab(node, slab, true);
+		partial_add(node, slab, true);
 		counters |= STATE_LISTED;
 		stat_add(twin, STAT_FREE_ADD_PARTIAL);
 	}
@@ -367,7 +352,7 @@ static bool put_back(struct debug_case *found, struct slub_cache *twin,
 		return false;
 	/* The last chance to see what was written to its free objects. */
 	watched_validate(found, twin, slab);
-	unlist_slab(node, slab);
+	partial_remove(node, slab);
 	stat_add(twin, STAT_FREE_REMOVE_PARTIAL);
 	count_slab(twin, node, -1);
 	watched_slab_unmap(twin, slab);

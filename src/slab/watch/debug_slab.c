@@ -10,13 +10,6 @@
 
 /* ---- places ---- */
 
-char *watched_object(const struct slub_cache *twin, struct page *slab,
-		     uint32_t i)
-{
-	return (char *)page_address(slab) + (size_t)i * twin->size +
-	       watch_left(twin);
-}
-
 uint32_t watched_index(const struct slub_cache *twin, struct page *slab,
 		       const void *object)
 {
@@ -181,37 +174,8 @@ static void freelist_mend(struct debug_case *found,
 	report_fix(found, "%u free objects found by their zones", nr);
 }
 
-static void walk_freelist(struct debug_case *found,
-			  const struct slub_cache *twin, struct page *slab,
-			  struct free_marks *marks)
-{
-	void *object = (void *)slab_read(slab).first;
-
-	memset(marks, 0, sizeof(*marks));
-	while (object) {
-		void *last = marks->last;
-		bool ours = watched_is_object(twin, slab, object);
-		uint32_t i = ours ? watched_index(twin, slab, object) : 0;
-
-		if (ours && !mark_is_set(marks, i)) {
-			marks_add(marks, i, object);
-			object = *link_of(twin, object);
-			continue;
-		}
-		if (ours)
-			report_bug(found, last, "Freelist cycle at %p", object);
-		else if (last)
-			report_bug(found, last, "Freechain corrupt");
-		else
-			report_bug(found, NULL, "Freepointer corrupt");
-		freelist_cut(twin, slab, last);
-		freelist_mend(found, twin, slab, marks);
-		return;
-	}
-}
-
-void watched_mark_free(const struct slub_cache *twin, struct page *slab,
-		       struct free_marks *marks)
+void *watched_mark_free(const struct slub_cache *twin, struct page *slab,
+			struct free_marks *marks)
 {
 	void *object = (void *)slab_read(slab).first;
 
@@ -220,10 +184,30 @@ void watched_mark_free(const struct slub_cache *twin, struct page *slab,
 		uint32_t i = watched_index(twin, slab, object);
 
 		if (mark_is_set(marks, i))
-			return;
+			break;
 		marks_add(marks, i, object);
 		object = *link_of(twin, object);
 	}
+	return object;
+}
+
+static void walk_freelist(struct debug_case *found,
+			  const struct slub_cache *twin, struct page *slab,
+			  struct free_marks *marks)
+{
+	void *wrong = watched_mark_free(twin, slab, marks);
+	void *last = marks->last;
+
+	if (!wrong)
+		return;
+	if (watched_is_object(twin, slab, wrong))
+		report_bug(found, last, "Freelist cycle at %p", wrong);
+	else if (last)
+		report_bug(found, last, "Freechain corrupt");
+	else
+		report_bug(found, NULL, "Freepointer corrupt");
+	freelist_cut(twin, slab, last);
+	freelist_mend(found, twin, slab, marks);
 }
 
 bool watched_check_freelist(struct debug_case *found,

@@ -174,8 +174,8 @@ static int switch_live(struct slub_cache *cache, uint32_t flags,
 	return 0;
 }
 
-static int switch_to(struct slub_cache *cache, uint32_t flags,
-		     enum switch_patience patience)
+int cache_debug_switch(struct slub_cache *cache, uint32_t flags,
+		       enum switch_patience patience)
 {
 	int err;
 
@@ -198,12 +198,6 @@ static int switch_to(struct slub_cache *cache, uint32_t flags,
 	return err;
 }
 
-int cache_debug_switch(struct slub_cache *cache, uint32_t flags,
-		       enum switch_patience patience)
-{
-	return switch_to(cache, flags, patience);
-}
-
 /* As the kernel's kmem_cache_flags(): what SLUB_DEBUG says comes to the cache's own letters. */
 int debug_cache_made(struct slub_cache *cache)
 {
@@ -211,7 +205,8 @@ int debug_cache_made(struct slub_cache *cache)
 	uint32_t own = cache->flags & DEBUG_LETTERS;
 	uint32_t flags = own | debug_letters_for(setting, cache->name, 0);
 
-	return flags & DEBUG_LETTERS ? switch_to(cache, flags, SWITCH_WAITS) : 0;
+	return flags & DEBUG_LETTERS ?
+		       cache_debug_switch(cache, flags, SWITCH_WAITS) : 0;
 }
 
 bool debug_has_slabs(const struct slub_cache *cache)

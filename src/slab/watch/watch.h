@@ -86,8 +86,12 @@ static inline bool mark_is_set(const struct free_marks *marks, uint32_t i)
 	return marks->words[i / 64] >> i % 64 & 1;
 }
 
-char *watched_object(const struct slub_cache *twin, struct page *slab,
-		     uint32_t i);
+static inline char *watched_object(const struct slub_cache *twin,
+				   struct page *slab, uint32_t i)
+{
+	return (char *)object_at(twin, page_address(slab), i);
+}
+
 /* Is @object one of the slab's? */
 bool watched_is_object(const struct slub_cache *twin, struct page *slab,
 		       const void *object);
@@ -106,9 +110,12 @@ void watched_set_state(struct page *slab, void *first, uintptr_t counters);
 bool watched_check_freelist(struct debug_case *found,
 			    const struct slub_cache *twin, struct page *slab,
 			    struct free_marks *marks);
-/* The same without looking for bugs: what is free. */
-void watched_mark_free(const struct slub_cache *twin, struct page *slab,
-		       struct free_marks *marks);
+/*
+ * The same without a report: what is free.  Returns what ends the freelist before its time,
+ * no object or one that was there before; NULL: nothing.
+ */
+void *watched_mark_free(const struct slub_cache *twin, struct page *slab,
+			struct free_marks *marks);
 /* Type, counters. */
 bool watched_check_slab(struct debug_case *found,
 			const struct slub_cache *twin, struct page *slab);
