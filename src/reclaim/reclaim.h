@@ -54,19 +54,18 @@ extern struct lock srcu_lock SLUB_INTERNAL;
  */
 struct reclaimer {
 	size_t (*run)(int priority);
-	/* The pressure thread, a few times a second; NULL: nothing to do. */
+	/* The pressure thread, a few times a second. */
 	void (*idle)(void);
 	/*
 	 * Makes room by functions of the program that move its objects, until
 	 * @deadline_ns; returns bytes.  After memory pressure only, never inside
-	 * an allocation.  NULL: nothing to do.
+	 * an allocation.
 	 */
 	size_t (*move)(uint64_t deadline_ns);
-	size_t (*used)(void);	/* bytes handed out; NULL: not told */
-	struct reclaimer *next;
+	size_t (*used)(void);	/* bytes handed out */
 };
-/* While the library starts; they run in this order. */
-void reclaim_add(struct reclaimer *reclaimer);
+/* While the library starts. */
+void reclaimer_set(const struct reclaimer *reclaimer);
 
 void reclaim_configure(uint32_t nr_nodes);
 uint32_t reclaim_nr_nodes(void);

@@ -9,7 +9,7 @@
 /* slub_shrink_all(): as drop_slab(). */
 #define PASSES_MAX 10
 
-static struct reclaimer *reclaimers;
+static const struct reclaimer *reclaimer;	/* NULL: none yet */
 static uint32_t nr_nodes = 1;
 struct reclaim_stats reclaim_stats;
 
@@ -23,25 +23,22 @@ usual void reclaim_configure(uint32_t nodes)
 	nr_nodes = (uint32_t)min_size(max_size(nodes, 1), OS_NODES_MAX);
 }
 
-usual void reclaim_add(struct reclaimer *reclaimer)
+usual void reclaimer_set(const struct reclaimer *above)
 {
-	struct reclaimer **link = &reclaimers;
-
-	while (*link)
-		link = &(*link)->next;
-	reclaimer->next = NULL;
-	/* release: pairs with the acquire in run_reclaimers() */
-	__atomic_store_n(link, reclaimer, __ATOMIC_RELEASE);
+	/* release: pairs with the acquire in reclaimer_get() */
+	__atomic_store_n(&reclaimer, above, __ATOMIC_RELEASE);
 }
 
-static size_t run_reclaimers(int priority)
+static const struct reclaimer *reclaimer_get(void)
 {
-	struct reclaimer *r = __atomic_load_n(&reclaimers, __ATOMIC_ACQUIRE);
-	size_t bytes = 0;
+	return __atomic_load_n(&reclaimer, __ATOMIC_ACQUIRE);
+}
 
-	for (; r; r = __atomic_load_n(&r->next, __ATOMIC_ACQUIRE))
-		bytes += r->run(priority);
-	return bytes;
+static size_t give_back(int priority)
+{
+	const struct reclaimer *above = reclaimer_get();
+
+	return above ? above->run(priority) : 0;
 }
 
 bool reclaim_enter(void)
@@ -70,11 +67,11 @@ struct reclaim_result reclaim_for(int priority, uint64_t ns)
 
 	if (!reclaim_enter())
 		return result;
-	result.bytes = run_reclaimers(priority);
+	result.bytes = give_back(priority);
 	result.objects = shrinkers_run_until(priority, ns ? os_clock_ns() + ns : 0,
 					     &result.is_cut_short);
 	if (result.objects)
-		result.bytes += run_reclaimers(priority);
+		result.bytes += give_back(priority);
 	reclaim_leave();
 	reclaim_count(&reclaim_stats.walks, 1);
 	reclaim_count(&reclaim_stats.objects, result.objects);
@@ -121,38 +118,29 @@ bool reclaim_more(int *priority, size_t bytes)
 
 size_t reclaim_used(void)
 {
-	struct reclaimer *r = __atomic_load_n(&reclaimers, __ATOMIC_ACQUIRE);
-	size_t bytes = 0;
+	const struct reclaimer *above = reclaimer_get();
 
-	for (; r; r = __atomic_load_n(&r->next, __ATOMIC_ACQUIRE))
-		bytes += r->used ? r->used() : 0;
-	return bytes;
+	return above ? above->used() : 0;
 }
 
 void reclaim_idle(void)
 {
-	struct reclaimer *r = __atomic_load_n(&reclaimers, __ATOMIC_ACQUIRE);
+	const struct reclaimer *above = reclaimer_get();
 
-	if (!reclaim_enter())
+	if (!above || !reclaim_enter())
 		return;
-	for (; r; r = __atomic_load_n(&r->next, __ATOMIC_ACQUIRE)) {
-		if (r->idle)
-			r->idle();
-	}
+	above->idle();
 	reclaim_leave();
 }
 
 size_t reclaim_move(uint64_t deadline_ns)
 {
-	struct reclaimer *r = __atomic_load_n(&reclaimers, __ATOMIC_ACQUIRE);
-	size_t bytes = 0;
+	const struct reclaimer *above = reclaimer_get();
+	size_t bytes;
 
-	if (!reclaim_enter())
+	if (!above || !reclaim_enter())
 		return 0;
-	for (; r; r = __atomic_load_n(&r->next, __ATOMIC_ACQUIRE)) {
-		if (r->move)
-			bytes += r->move(deadline_ns);
-	}
+	bytes = above->move(deadline_ns);
 	reclaim_leave();
 	reclaim_count(&reclaim_stats.bytes, bytes);
 	return bytes;

@@ -51,7 +51,7 @@ static size_t move(uint64_t deadline_ns)
 	return bytes;
 }
 
-static struct reclaimer slabs = {
+static const struct reclaimer slabs = {
 	.run = run, .idle = idle, .move = move, .used = page_used_bytes,
 };
 
@@ -113,7 +113,7 @@ static const struct kept_charges kept = {
 usual void slab_reclaimer_init(void)
 {
 	group_set_kept(&kept);
-	reclaim_add(&slabs);
+	reclaimer_set(&slabs);
 	page_set_growth_hook(before_growth);
 	page_set_tight_hook(when_tight);
 }
