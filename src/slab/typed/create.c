@@ -115,7 +115,7 @@ struct slub_cache *cache_struct_alloc(void)
 	lock_acquire(&cache_lock);
 	cache = dead_first;
 	if (cache) {
-		dead_first = cache->links[0];
+		dead_first = cache->next_dead;
 		if (!dead_first)
 			dead_last = &dead_first;
 	}
@@ -129,9 +129,9 @@ struct slub_cache *cache_struct_alloc(void)
 void cache_struct_free(struct slub_cache *cache)
 {
 	lock_acquire(&cache_lock);
-	cache->links[0] = NULL;
+	cache->next_dead = NULL;
 	*dead_last = cache;
-	dead_last = (struct slub_cache **)&cache->links[0];
+	dead_last = &cache->next_dead;
 	lock_release(&cache_lock);
 }
 
