@@ -95,6 +95,20 @@ static void **kept_link(void *block)
 	return page_link(page_link_bias, block);
 }
 
+static always_inline void *kept_take(void **head, size_t pages)
+{
+	void *block;
+
+	lock_acquire(&quick_lock);
+	block = *head;
+	if (block) {
+		kept_head_set(head, *kept_link(block));
+		kept_add(-pages);
+	}
+	lock_release(&quick_lock);
+	return block;
+}
+
 void *large_alloc_kept(size_t bytes)
 {
 	uint32_t node = os_node_current(), fenced = 0;
@@ -110,13 +124,7 @@ void *large_alloc_kept(size_t bytes)
 	/* A look without the lock: mostly there is one, or there is not. */
 	if (!__atomic_load_n(head, __ATOMIC_RELAXED))
 		return NULL;
-	lock_acquire(&quick_lock);
-	block = *head;
-	if (likely(block)) {
-		kept_head_set(head, *kept_link(block));
-		kept_add(-pages);
-	}
-	lock_release(&quick_lock);
+	block = kept_take(head, pages);
 	if (unlikely(!block))
 		return NULL;
 	if (SLUB_CONFIG_HARDENED)
@@ -146,20 +154,6 @@ bool quick_free(void *block, size_t pages, uint32_t node)
 	kept_add(pages);
 	lock_release(&quick_lock);
 	return true;
-}
-
-static void *kept_take(void **head, size_t pages)
-{
-	void *block;
-
-	lock_acquire(&quick_lock);
-	block = *head;
-	if (block) {
-		kept_head_set(head, *kept_link(block));
-		kept_add(-pages);
-	}
-	lock_release(&quick_lock);
-	return block;
 }
 
 /* ---- counts and sizes ---- */
