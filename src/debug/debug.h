@@ -249,11 +249,7 @@ uint64_t report_nr_dropped(void);
 /* Is there a place that reports go to? */
 bool report_is_wanted(void);
 
-/* In a forked child: buffers that other threads were filling. */
-void report_after_fork(void);
-
 /* sink.c: where text goes */
-void sink_after_fork(void);
 /* Appends to @path, which is "stderr" or a file (%p: the PID). */
 void sink_write(const char *path, const char *text, size_t bytes);
 /* What is described from now on is looked up anew. */
@@ -277,7 +273,5 @@ bool object_check(struct debug_case *found, void *object,
 		  enum object_state state);
 /* Are the bytes between @from and @end of the slab all padding? */
 bool object_check_padding(struct debug_case *found, char *from, char *end);
-void object_set_requested(const struct debug_layout *layout, void *object,
-			  size_t size);
 
 #endif

@@ -116,7 +116,7 @@ void track_set(const struct debug_layout *layout, void *object,
 
 /* ---- bytes ---- */
 
-void object_set_requested(const struct debug_layout *layout, void *object,
+static void object_set_requested(const struct debug_layout *layout, void *object,
 			  size_t size)
 {
 	uint64_t value = size;

@@ -7,6 +7,7 @@
  * written when the lock is free.  There are a few such buffers; a bug found
  * while all are in use is counted, and its text is dropped.
  */
+#include "base/turn.h"
 #include "debug/debug.h"
 
 #include <string.h>
@@ -23,7 +24,7 @@
 #define ROW 16
 
 struct report {
-	_Atomic uint32_t taken;
+	struct turn taken;
 	struct text text;
 	char buf[REPORT_BYTES];
 };
@@ -63,7 +64,7 @@ static struct report *report_take(void)
 	for (int i = 0; i < REPORTS; i++) {
 		struct report *r = &reports[i];
 
-		if (__atomic_exchange_n(&r->taken, 1, __ATOMIC_ACQUIRE))
+		if (!turn_try(&r->taken))
 			continue;
 		r->text = (struct text){ r->buf, REPORT_BYTES, 0 };
 		sink_forget();
@@ -340,7 +341,7 @@ void report_finish(struct debug_case *found)
 		    TEXTS_MAX)
 			log_message("%u reports written; further ones are "
 				    "only counted", TEXTS_MAX);
-		__atomic_store_n(&report->taken, 0, __ATOMIC_RELEASE);
+		turn_end(&report->taken);
 		found->report = NULL;
 	}
 	if (found->bugs && misuse_ends_debugging()) {
@@ -362,10 +363,4 @@ void report_trace(const struct debug_layout *layout, const char *what,
 	text_printf(&text, "TRACE %s %s %p inuse=%u fp=%p\n", layout->name,
 		    what, object, slab->inuse, slab->freelist);
 	sink_write(path, buf, text.used_bytes);
-}
-
-usual void report_after_fork(void)
-{
-	for (int i = 0; i < REPORTS; i++)
-		__atomic_store_n(&reports[i].taken, 0, __ATOMIC_RELAXED);
 }

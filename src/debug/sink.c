@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/turn.h"
 #include "debug/debug.h"
 #include "debug/maps.h"
 
@@ -44,8 +45,8 @@ struct module {
 	uint32_t name;		/* in names */
 };
 
-/* Only the thread that has `busy` may touch these; no thread waits for it. */
-static _Atomic uint32_t busy;
+/* Only the thread that has the turn may touch these; no thread waits for it. */
+static struct turn reading;
 static struct module modules[MODULES_MAX] rarely_touched;
 static char names[NAMES_BYTES] rarely_touched;
 static uint32_t nr_modules;
@@ -143,7 +144,7 @@ void sink_describe(struct text *text, uintptr_t address)
 	const struct module *m;
 
 	text_printf(text, "[<0x%lx>]", (unsigned long)address);
-	if (__atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE))
+	if (!turn_try(&reading))
 		return;
 	if (__atomic_exchange_n(&is_stale, false, __ATOMIC_RELAXED))
 		nr_modules = 0;
@@ -155,10 +156,5 @@ void sink_describe(struct text *text, uintptr_t address)
 	if (m)
 		text_printf(text, " %s+0x%lx", names + m->name,
 			    (unsigned long)(address - m->bias));
-	__atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
-}
-
-usual void sink_after_fork(void)
-{
-	__atomic_store_n(&busy, 0, __ATOMIC_RELAXED);
+	turn_end(&reading);
 }

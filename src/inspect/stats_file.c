@@ -21,6 +21,7 @@
  * heap, takes a sixty-fourth of the time at the most.
  */
 #define _GNU_SOURCE
+#include "base/turn.h"
 #include "inspect/inspect.h"
 
 #include <fcntl.h>
@@ -37,9 +38,8 @@ static struct slub_stats_head *head;	/* NULL: there is no file */
 static struct slub_stats_head *mapped;
 static size_t file_bytes;
 static bool is_copy;
-static uint32_t nr_forks;		/* forks between the first process and this one */
 static _Atomic uint32_t is_wanted;	/* the next update opens a file */
-static _Atomic uint32_t census_busy;
+static struct turn counting;
 static _Atomic uint64_t census_due_ns;
 
 /* ---- records ---- */
@@ -112,7 +112,7 @@ static void census_if_due(void)
 	uint64_t begin, end;
 
 	if (os_clock_ns() < __atomic_load_n(&census_due_ns, __ATOMIC_RELAXED) ||
-	    __atomic_exchange_n(&census_busy, 1, __ATOMIC_ACQUIRE))
+	    !turn_try(&counting))
 		return;
 	begin = os_clock_read_ns(CLOCK_MONOTONIC);
 	records_write_all();
@@ -121,7 +121,7 @@ static void census_if_due(void)
 			 end + max_size(CENSUS_PERIOD_NS,
 					(end - begin) * CENSUS_SHARE),
 			 __ATOMIC_RELAXED);
-	__atomic_store_n(&census_busy, 0, __ATOMIC_RELEASE);
+	turn_end(&counting);
 }
 
 static void head_update(void)
@@ -194,9 +194,6 @@ static void copy_make(void)
 
 usual void stats_file_after_fork(void)
 {
-	nr_forks++;
-	/* The thread that was in the census did not come along. */
-	__atomic_store_n(&census_busy, 0, __ATOMIC_RELAXED);
 	if (!mapped)
 		return;
 	if (slub_thread.flags & THREAD_IN_STATS) {
@@ -380,7 +377,7 @@ static usual void file_open(void)
 	const char *given = option_text_named("stats_file");
 	size_t records_offset = round_up(sizeof(*head) +
 					 sizeof(slub_abi_options), FILE_ALIGN);
-	uint32_t forks = nr_forks;
+	uint32_t forks = turn_forks;
 	struct slub_stats_head *new;
 	char buf[OS_PATH_BYTES];
 	const char *path;
@@ -400,7 +397,7 @@ static usual void file_open(void)
 	mapped = new;
 	compiler_barrier();
 	/* This is the child of a handler, and the file the parent's. */
-	if (forks != *(volatile uint32_t *)&nr_forks) {
+	if (forks != *(volatile uint32_t *)&turn_forks) {
 		is_copy = true;
 		return;
 	}

@@ -22,10 +22,11 @@
  */
 #include "percpu/percpu.h"
 
+#include "base/turn.h"
 #include "percpu/percpu_internal.h"
 
-/* One collector at a time; not a lock, for it is held across others. */
-static _Atomic uint32_t collecting;
+/* One collector at a time. */
+static struct turn collecting;
 
 /*
  * How often a thread that is in the middle of an operation is waited for; about
@@ -36,23 +37,9 @@ static _Atomic uint32_t collecting;
 /* How often fork waits for a collector; then its lists are lost to the child. */
 #define COLLECT_WAITS_MAX 2000
 
-static bool begin(void)
-{
-	uint32_t none = 0;
-
-	return __atomic_compare_exchange_n(&collecting, &none, thread_self(),
-					   false, __ATOMIC_ACQUIRE,
-					   __ATOMIC_RELAXED);
-}
-
-static bool is_collecting(void)
-{
-	return __atomic_load_n(&collecting, __ATOMIC_RELAXED) == thread_self();
-}
-
 void percpu_collect_end(void)
 {
-	__atomic_store_n(&collecting, 0, __ATOMIC_RELEASE);
+	turn_end(&collecting);
 }
 
 /* CPUs that are stopped together. */
@@ -281,7 +268,7 @@ void percpu_collection_init(struct collection *collection,
 /* Slot 0 is the area's own.  As many CPUs at a time as there is room for. */
 bool percpu_collect_begin(struct collection *collection)
 {
-	if (!begin())
+	if (!turn_try(&collecting))
 		return false;
 	percpu_collection_init(collection, COLLECT_USED, SLOT_BYTES,
 			       percpu_slots_end() / SLOT_BYTES - 1);
@@ -297,17 +284,9 @@ usual void percpu_fork_prepare(void)
 	 * child.  Unless it is the code that this handler interrupted, or may
 	 * be waiting for a lock that that code holds.
 	 */
-	if (!slub_thread.locks_held && !is_collecting()) {
-		bool begun = begin();
-
-		for (unsigned int i = 0; !begun && i < COLLECT_WAITS_MAX;
-		     i++) {
-			sys_wait(i);
-			begun = begin();
-		}
-		if (begun)
-			slub_thread.flags |= THREAD_FORKING;
-	}
+	if (!slub_thread.locks_held &&
+	    turn_wait(&collecting, COLLECT_WAITS_MAX))
+		slub_thread.flags |= THREAD_FORKING;
 	lock_acquire_for_fork(&area_lock);
 	if (percpu_shared_area())
 		lock_acquire_for_fork(area_own_lock(percpu_shared_area()));
@@ -351,9 +330,7 @@ usual void percpu_fork_finish(bool in_child)
 		percpu_numbers_after_fork();
 	}
 	lock_release_after_fork(&area_lock, in_child);
-	/* The child does not inherit another thread's collection. */
-	if (slub_thread.flags & THREAD_FORKING ||
-	    (in_child && !is_collecting())) {
+	if (slub_thread.flags & THREAD_FORKING) {
 		slub_thread.flags &= ~(uint32_t)THREAD_FORKING;
 		percpu_collect_end();
 	}

@@ -271,6 +271,4 @@ usual void debug_after_fork(void)
 			w->original = NULL;
 	}
 	debug_mailbox_after_fork();
-	report_after_fork();
-	sink_after_fork();
 }
