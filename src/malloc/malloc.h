@@ -171,8 +171,6 @@ bool ptr_is_foreign(const void *ptr);
 bool ptr_is_block(const void *ptr, const char *call);
 /* Is it of a cache that is debugged, or between guard pages? */
 bool ptr_is_watched(const void *ptr);
-/* Reports a pointer that is not ours, once per process. */
-void foreign_warn(const char *what, const void *ptr);
 
 /* emergency.c */
 int emergency_init(void);

@@ -52,7 +52,8 @@ bool ptr_is_foreign(const void *ptr)
 	return entry == MAP_NONE && !outside_find(ptr);
 }
 
-cold void foreign_warn(const char *what, const void *ptr)
+/* Reports a pointer that is not ours, once per process. */
+static cold void foreign_warn(const char *what, const void *ptr)
 {
 	static _Atomic bool warned;
 

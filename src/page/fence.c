@@ -148,6 +148,51 @@ static void give(void *base)
 		large_give(base, pages, flags);
 }
 
+/* ---- the queue ---- */
+
+size_t fence_nr_pages(void)
+{
+	return size_read(&waiting_pages);
+}
+
+/* Under the lock. */
+static void waiting_add(size_t pages)
+{
+	size_write(&waiting_pages, fence_nr_pages() + pages);
+}
+
+/* The oldest, if there are @pages or more in all; else NULL. */
+static void *take_oldest(size_t pages)
+{
+	void *base = NULL;
+
+	lock_acquire(&fence_lock);
+	if (nr_waiting && (fence_nr_pages() >= pages ||
+			   nr_waiting == WAITING_MAX)) {
+		base = waiting[oldest];
+		oldest = (oldest + 1) % WAITING_MAX;
+		nr_waiting--;
+		waiting_add(-(size_t)page_of(base)->count);
+	}
+	lock_release(&fence_lock);
+	return base;
+}
+
+/* What waits goes; false: nothing did. */
+static bool fence_flush(void)
+{
+	bool had = false;
+	void *base;
+
+	while ((base = take_oldest(0))) {
+		give(base);
+		had = true;
+	}
+	return had;
+}
+
+/* ---- blocks ---- */
+
 /* Its fences, where there may be one more; @base is open. */
 static uint32_t close_around(char *base, size_t front, size_t own)
 {
@@ -195,48 +240,6 @@ void *fence_alloc(size_t bytes, size_t align, bool *is_zero)
 	page_flags_write(page_of(base), flags);
 	large_ask(ptr, bytes);
 	return ptr;
-}
-
-/* ---- the queue ---- */
-
-size_t fence_nr_pages(void)
-{
-	return size_read(&waiting_pages);
-}
-
-/* Under the lock. */
-static void waiting_add(size_t pages)
-{
-	size_write(&waiting_pages, fence_nr_pages() + pages);
-}
-
-/* The oldest, if there are @pages or more in all; else NULL. */
-static void *take_oldest(size_t pages)
-{
-	void *base = NULL;
-
-	lock_acquire(&fence_lock);
-	if (nr_waiting && (fence_nr_pages() >= pages ||
-			   nr_waiting == WAITING_MAX)) {
-		base = waiting[oldest];
-		oldest = (oldest + 1) % WAITING_MAX;
-		nr_waiting--;
-		waiting_add(-(size_t)page_of(base)->count);
-	}
-	lock_release(&fence_lock);
-	return base;
-}
-
-bool fence_flush(void)
-{
-	bool had = false;
-	void *base;
-
-	while ((base = take_oldest(0))) {
-		give(base);
-		had = true;
-	}
-	return had;
 }
 
 static bool wait_in_line(void *base)

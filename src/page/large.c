@@ -68,7 +68,8 @@ static bool is_kept_size(size_t pages)
 	       pages <= (size_t)1 << BLOCK_ORDER_MAX;
 }
 
-size_t quick_round(size_t pages)
+/* The pages of the class for @pages; @pages themselves if there is none. */
+static size_t quick_round(size_t pages)
 {
 	return is_kept_size(pages) ? kept_class_pages(kept_class(pages)) : pages;
 }
@@ -216,7 +217,8 @@ static void count_add(size_t pages)
 	__atomic_fetch_add(&large_pages.pages, pages, __ATOMIC_RELAXED);
 }
 
-void large_release(void *block, size_t pages, uint32_t node)
+/* Gives a block that no longer counts as a large one to its zone. */
+static void large_release(void *block, size_t pages, uint32_t node)
 {
 	count_add(-pages);
 	free_pages(block, pages, node, true);

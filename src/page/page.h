@@ -291,8 +291,6 @@ char *superblock_alloc(size_t n, size_t align, uint32_t node, bool is_block,
 char *superblock_take(size_t n, size_t align, uint32_t node, bool is_block,
 		      bool may_grow, size_t *nr_clean);
 void superblock_free(char *start, size_t n, bool is_dirty);
-/* The same under superblock_lock. */
-void superblock_free_locked(char *start, size_t n, bool is_dirty);
 /* Makes a run longer in place: superblocks behind it, if they are free. */
 bool superblock_extend(char *start, size_t n, size_t more);
 /* Purges free superblocks until at most @pages dirty pages are left. */

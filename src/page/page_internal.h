@@ -74,8 +74,6 @@ static inline size_t quick_nr_pages(void)
 {
 	return size_read(&quick_pages);
 }
-/* The pages of the class for @pages; @pages themselves if there is none. */
-size_t quick_round(size_t pages);
 /* Keeps @block; false: it is not to be kept, and the caller's. */
 bool quick_free(void *block, size_t pages, uint32_t node);
 /* Gives all of it back to the zones; does nothing while a lock is held. */
@@ -137,13 +135,8 @@ void fence_free(void *ptr, size_t own, uint32_t flags);
 void *fence_resize(void *ptr, size_t bytes);
 /* Pages of what waits. */
 size_t fence_nr_pages(void);
-/* What waits goes; false: nothing did. */
-bool fence_flush(void);
 /* @base of @pages pages was kept, perhaps closed.  False: the kernel does not open it. */
 bool fence_open(void *base, size_t pages);
-
-/* Gives a block that no longer counts as a large one to its zone. */
-void large_release(void *block, size_t pages, uint32_t node);
 
 /* reserve.c */
 void reserve_init(struct zone *zone);

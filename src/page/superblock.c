@@ -317,17 +317,20 @@ static void mark_free(size_t first, size_t n, enum superblock_state state)
 		first_free = first;
 }
 
-void superblock_free_locked(char *start, size_t n, bool is_dirty)
+
+/* They are free again; @nr_counted of them counted as used. */
+static void give_back(size_t first, size_t n, enum superblock_state state,
+		      size_t nr_counted)
 {
-	mark_free(superblock_index(start), n, is_dirty ? SB_DIRTY : SB_CLEAN);
-	count_add(&nr_used, -n);
+	lock_acquire(&superblock_lock);
+	mark_free(first, n, state);
+	count_add(&nr_used, -nr_counted);
+	lock_release(&superblock_lock);
 }
 
 void superblock_free(char *start, size_t n, bool is_dirty)
 {
-	lock_acquire(&superblock_lock);
-	superblock_free_locked(start, n, is_dirty);
-	lock_release(&superblock_lock);
+	give_back(superblock_index(start), n, is_dirty ? SB_DIRTY : SB_CLEAN, n);
 }
 
 enum extension { EXTENDED, BLOCKED, NOT_COMMITTED };
@@ -382,16 +385,6 @@ bool superblock_extend(char *start, size_t n, size_t more)
  */
 #define TAKEN_MAX 32
 
-/* What was taken is free again; @nr_counted of them counted as used. */
-static void taken_return(size_t first, size_t n, enum superblock_state state,
-			 size_t nr_counted)
-{
-	lock_acquire(&superblock_lock);
-	mark_free(first, n, state);
-	count_add(&nr_used, -nr_counted);
-	lock_release(&superblock_lock);
-}
-
 /*
  * Takes the highest run of dirty superblocks out, @most of them, as used; returns
  * how many and where.  Highest first: what stays is at the dense end.
@@ -430,7 +423,7 @@ void superblock_purge(size_t pages)
 			return;
 		inject(INJECT_purge);
 		failed = os_purge(start, n * SUPERBLOCK_BYTES) != 0;
-		taken_return(first, n, failed ? SB_DIRTY : SB_CLEAN, n);
+		give_back(first, n, failed ? SB_DIRTY : SB_CLEAN, n);
 		if (failed)
 			return;
 	}
@@ -481,6 +474,6 @@ cold void superblock_purge_descriptors(void)
 
 	while ((n = take_clean(&first))) {
 		purge_descriptors(superblock_address(first), n);
-		taken_return(first, n, SB_FRESH, 0);
+		give_back(first, n, SB_FRESH, 0);
 	}
 }

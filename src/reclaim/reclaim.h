@@ -70,9 +70,6 @@ void reclaimer_set(const struct reclaimer *reclaimer);
 void reclaim_configure(uint32_t nr_nodes);
 uint32_t reclaim_nr_nodes(void);
 
-/* Objects that shrinkers say they freed; 0 inside a reclaim. */
-size_t reclaim_run(int priority);
-size_t reclaim_all(void);
 _Static_assert(RECLAIM_FIRST == SLUB_SHRINK_PRIORITY_MAX / 2, "base/features.h");
 struct reclaim_result {
 	size_t objects;		/* freed by shrinkers, as they say */
@@ -350,11 +347,9 @@ static always_inline bool group_hand_over_run(uint32_t from, size_t bytes)
 }
 
 /*
- * group_charge() as far as it goes without a look at limits and at other groups:
- * out of what this thread and the owner have in stock.
+ * group_charge() with one attempt to charge more than what this thread and the owner have
+ * in stock: nobody is asked to make room.
  */
-bool group_charge_stock(uint32_t owner, size_t bytes);
-/* The same with one attempt to charge more: nobody is asked to make room. */
 bool group_charge_try(uint32_t owner, size_t bytes);
 
 /*

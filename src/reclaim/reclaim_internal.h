@@ -170,9 +170,6 @@ void map_fork_finish(bool in_child);
 /* One visit: the kernel's do_shrink_slab().  @owed: deferred work. */
 size_t shrink_one(struct walker *walker, struct slub_shrinker *shrinker,
 		  struct slub_shrink_control *control, int64_t *owed);
-/* The shrinkers of one group (NULL: no group) on one node. */
-size_t shrink_map(struct walker *walker, uint32_t group, uint32_t node,
-		  int priority);
 
 /* ---- groups ---- */
 

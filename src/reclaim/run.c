@@ -79,12 +79,13 @@ struct reclaim_result reclaim_for(int priority, uint64_t ns)
 	return result;
 }
 
-size_t reclaim_run(int priority)
+/* Objects that shrinkers say they freed; 0 inside a reclaim. */
+static size_t reclaim_run(int priority)
 {
 	return reclaim_for(priority, 0).objects;
 }
 
-size_t reclaim_all(void)
+static size_t reclaim_all(void)
 {
 	size_t freed = 0, got;
 

@@ -270,9 +270,10 @@ void holes_make(struct slub_cache *cache, struct page *slab);
 void objects_purge(struct slub_cache *cache, struct page *slab);
 
 /* flush.c */
-/* Gives a chain back to its slabs; returns how many objects it had. */
-uint32_t chain_to_slabs(struct slub_cache *cache, void *chain);
-/* The same of one that is charged to nobody: barn_put() has refused it. */
+/*
+ * Gives a chain that is charged to nobody, for barn_put() has refused it, back to its
+ * slabs; returns how many objects it had.
+ */
 uint32_t chain_settled_to_slabs(struct slub_cache *cache, void *chain);
 /* The same of a list that is emptied without a free that found it full. */
 uint32_t chain_flush(struct slub_cache *cache, void *chain);
@@ -442,9 +443,7 @@ bool cache_is_held(const struct slub_cache *cache);
 bool thread_holds_cache(void);
 /* In a forked child: those of other threads are none. */
 void holds_after_fork(void);
-/* visit.c: slub_cache_shrink(), but for what waits for readers */
-bool cache_give_back(struct slub_cache *cache);
-/* The same, once its lists are empty. */
+/* visit.c: slub_cache_shrink(), once its lists are empty, but for what waits for readers */
 bool cache_give_back_slabs(struct slub_cache *cache);
 
 /*
@@ -452,9 +451,7 @@ bool cache_give_back_slabs(struct slub_cache *cache);
  * allocated from it
  */
 struct slub_cache *cache_usable(struct slub_cache *cache);
-/* bulk.c: frees objects that are all of @cache */
-void cache_free_run(struct slub_cache *cache, size_t nr, void **objects);
-/* Frees objects of any caches, which count them as deferred. */
+/* bulk.c: frees objects of any caches, which count them as deferred */
 void cache_free_deferred(size_t nr, void **objects);
 /*
  * create.c: between them no cache is made, shared or destroyed by others.  False: this

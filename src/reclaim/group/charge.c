@@ -467,7 +467,11 @@ static int charge_slow(uint32_t number, size_t bytes)
 	return 0;
 }
 
-bool group_charge_stock(uint32_t owner, size_t bytes)
+/*
+ * Charges as far as it goes without a look at limits and at other groups: out of what this
+ * thread and the owner have in stock.
+ */
+static bool group_charge_stock(uint32_t owner, size_t bytes)
 {
 	size_t more;
 

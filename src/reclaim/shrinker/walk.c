@@ -243,8 +243,9 @@ static size_t shrink_unit(struct place *place, struct map_unit *unit)
 	return freed;
 }
 
-size_t shrink_map(struct walker *walker, uint32_t group, uint32_t node,
-		  int priority)
+/* The shrinkers of one group (0: no group) on one node. */
+static size_t shrink_map(struct walker *walker, uint32_t group, uint32_t node,
+			 int priority)
 {
 	struct map *map = map_get(group, node);
 	struct place place = { walker, group,

@@ -95,16 +95,11 @@ uint32_t chain_settled_to_slabs(struct slub_cache *cache, void *chain)
 	return nr;
 }
 
-uint32_t chain_to_slabs(struct slub_cache *cache, void *chain)
-{
-	if (unlikely(cache->account_path != ACCOUNT_SLOW))
-		account_settle(cache, chain);
-	return chain_settled_to_slabs(cache, chain);
-}
-
 uint32_t chain_flush(struct slub_cache *cache, void *chain)
 {
 	if (chain)
 		stat_add(cache, STAT_LISTS_EMPTIED);
-	return chain_to_slabs(cache, chain);
+	if (unlikely(cache->account_path != ACCOUNT_SLOW))
+		account_settle(cache, chain);
+	return chain_settled_to_slabs(cache, chain);
 }

@@ -31,7 +31,8 @@ uint64_t sample_random(void)
 	return random_next(&random_state);
 }
 
-double sample_draw(void)
+/* -ln of a random number in (0, 1]: exponentially distributed, mean 1. */
+static double sample_draw(void)
 {
 	return -real_log((double)((sample_random() >> 11) + 1) * 0x1p-53);
 }
@@ -44,7 +45,8 @@ static double atomic_read(const double *number)
 	return now;
 }
 
-double sample_weight(size_t bytes)
+/* How many allocations one sampled one of @bytes stands for. */
+static double sample_weight(size_t bytes)
 {
 	return 1 / real_one_minus_exp((double)bytes /
 				      atomic_read(&mean_bytes));

@@ -70,9 +70,5 @@ void sample_caches_switch(void);
 /* Instead of a large block: one between guard pages; NULL: not this one. */
 void *sample_large_guarded(size_t bytes, size_t align);
 uint64_t sample_random(void);
-/* -ln of a random number in (0, 1]: exponentially distributed, mean 1. */
-double sample_draw(void);
-/* How many allocations one sampled one of @bytes stands for. */
-double sample_weight(size_t bytes);
 
 #endif

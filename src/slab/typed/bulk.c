@@ -388,12 +388,6 @@ static void free_run(struct slub_cache *cache, size_t nr, void **objects)
 	}
 }
 
-void cache_free_run(struct slub_cache *cache, size_t nr, void **objects)
-{
-	cache_free_postponed();
-	free_run(cache, nr, objects);
-}
-
 /* The same object twice in a row, which would link it to itself. */
 static void report_twice(struct slub_cache *owner, const void *object)
 {
@@ -444,7 +438,8 @@ free_bulk(struct slub_cache *cache, size_t nr, void **objects, bool is_deferred)
 		n = run_length(nr - i, objects + i, entry);
 		if (is_deferred)
 			stat_add_many(owner, STAT_FREE_RCU_SHEAF, (uint32_t)n);
-		cache_free_run(owner, n, objects + i);
+		cache_free_postponed();
+		free_run(owner, n, objects + i);
 		i += n;
 	}
 	errno = kept;

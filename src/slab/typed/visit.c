@@ -22,19 +22,14 @@ bool cache_give_back_slabs(struct slub_cache *cache)
 	return partial | cache_has_partial(cache);
 }
 
-bool cache_give_back(struct slub_cache *cache)
-{
-	cache_flush(cache);
-	return cache_give_back_slabs(cache);
-}
-
 SLUB_EXPORT int slub_cache_shrink(struct slub_cache *cache)
 {
 	cache = cache_live(cache);
 	if (!cache)
 		return 0;
 	cache_settle(cache);
-	return cache_give_back(cache);
+	cache_flush(cache);
+	return cache_give_back_slabs(cache);
 }
 
 int object_count(void *object, void *arg)
