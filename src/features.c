@@ -59,16 +59,16 @@ void features_end(void)
 void features_fork_prepare(void)
 {
 	reclaim_fork_prepare();
-	bucket_fork_prepare();
+	bucket_fork(FORK_BEGINS);
 	mempool_fork_prepare();
-	profile_fork_prepare();
+	profile_fork(FORK_BEGINS);
 }
 
 void features_fork_finish(bool in_child)
 {
-	profile_fork_finish(in_child);
+	profile_fork(fork_end(in_child));
 	mempool_fork_finish(in_child);
-	bucket_fork_finish(in_child);
+	bucket_fork(fork_end(in_child));
 	reclaim_fork_finish(in_child);
 	if (in_child) {
 		class_switch_fork_child();

@@ -98,4 +98,25 @@ void lock_fork_pause(unsigned int round);
  */
 void lock_release_after_fork(struct lock *lock, bool in_child);
 
+/* Where a fork is. */
+enum fork_step {
+	FORK_BEGINS,
+	FORK_PARENT,	/* it is over, in the parent */
+	FORK_CHILD,	/* ... in the child */
+};
+
+static inline enum fork_step fork_end(bool in_child)
+{
+	return in_child ? FORK_CHILD : FORK_PARENT;
+}
+
+/* Takes @lock for a fork, or releases it. */
+static inline void lock_fork(struct lock *lock, enum fork_step step)
+{
+	if (step == FORK_BEGINS)
+		lock_acquire_for_fork(lock);
+	else
+		lock_release_after_fork(lock, step == FORK_CHILD);
+}
+
 #endif

@@ -14,6 +14,7 @@
  * reads and stores a stack, or tells a tracer.
  */
 #define _GNU_SOURCE
+#include "base/turn.h"
 #include "base/hash.h"
 #include "inspect/profile.h"
 
@@ -52,7 +53,7 @@ static uint32_t free_first;
 static uint32_t nr_samples_used;	/* the places behind these were never used */
 
 /* One start or stop at a time. */
-static _Atomic uint32_t changing;
+static struct turn changing;
 /* Sampling is on, and only because a tracer has attached to a probe. */
 static _Atomic bool for_tracers;
 static struct os_file_id file_before;
@@ -262,12 +263,12 @@ static usual int start(size_t mean)
 
 static bool change_begin(void)
 {
-	return !__atomic_exchange_n(&changing, 1, __ATOMIC_ACQUIRE);
+	return turn_try(&changing);
 }
 
 static void change_end(void)
 {
-	__atomic_store_n(&changing, 0, __ATOMIC_RELEASE);
+	turn_end(&changing);
 }
 
 /* A tracer came or went.  Under `changing` this looks at `for_tracers` again. */
@@ -449,14 +450,7 @@ usual void profile_finish(void)
 		write_at_exit(option_text(OPTION_profile_file));
 }
 
-usual void profile_fork_prepare(void)
+usual void profile_fork(enum fork_step step)
 {
-	lock_acquire_for_fork(&book_lock);
-}
-
-usual void profile_fork_finish(bool in_child)
-{
-	lock_release_after_fork(&book_lock, in_child);
-	if (in_child)
-		__atomic_store_n(&changing, 0, __ATOMIC_RELAXED);
+	lock_fork(&book_lock, step);
 }

@@ -64,7 +64,6 @@ void profile_mail_open(void);
 void profile_init(void);
 void profile_start_by_option(void);
 void profile_finish(void);
-void profile_fork_prepare(void);
-void profile_fork_finish(bool in_child);
+void profile_fork(enum fork_step step);
 
 #endif

@@ -201,8 +201,7 @@ void fast_free_sized_called(void *ptr, size_t told, uint64_t call);
 void account_sizes_fill(void);
 
 /* bucket/bucket.c */
-void bucket_fork_prepare(void);
-void bucket_fork_finish(bool in_child);
+void bucket_fork(enum fork_step step);
 
 /* src/slub.c: */
 /* Take every lock, and let go of them in parent and child. */

@@ -97,8 +97,8 @@ void os_environment_read(void (*use)(char **environment))
 		return;
 	}
 	/* A call from before the C library has started. */
-	buf = os_reserve(2 * ENVIRONMENT_BYTES);
-	if (!buf || os_commit(buf, 2 * ENVIRONMENT_BYTES))
+	buf = os_map(2 * ENVIRONMENT_BYTES);
+	if (!buf)
 		return;
 	table = (char **)(buf + ENVIRONMENT_BYTES);
 	bytes = os_file_read("/proc/self/environ", buf, ENVIRONMENT_BYTES);

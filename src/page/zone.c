@@ -453,22 +453,22 @@ void zone_purge(size_t pages)
 	}
 }
 
+static void locks_fork(enum fork_step step)
+{
+	lock_fork(&superblock_lock, step);
+	for (uint32_t n = 0; n < nr_zones; n++)
+		lock_fork(&zones[n].lock, step);
+	lock_fork(&quick_lock, step);
+	lock_fork(&fence_lock, step);
+	lock_fork(&meta_lock, step);
+}
+
 void page_fork_prepare(void)
 {
-	lock_acquire_for_fork(&superblock_lock);
-	for (uint32_t n = 0; n < nr_zones; n++)
-		lock_acquire_for_fork(&zones[n].lock);
-	lock_acquire_for_fork(&quick_lock);
-	lock_acquire_for_fork(&fence_lock);
-	lock_acquire_for_fork(&meta_lock);
+	locks_fork(FORK_BEGINS);
 }
 
 void page_fork_finish(bool in_child)
 {
-	lock_release_after_fork(&meta_lock, in_child);
-	lock_release_after_fork(&fence_lock, in_child);
-	lock_release_after_fork(&quick_lock, in_child);
-	for (uint32_t n = 0; n < nr_zones; n++)
-		lock_release_after_fork(&zones[n].lock, in_child);
-	lock_release_after_fork(&superblock_lock, in_child);
+	locks_fork(fork_end(in_child));
 }

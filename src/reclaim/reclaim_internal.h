@@ -162,8 +162,7 @@ void map_mark_again(uint32_t group, uint32_t node, uint32_t id);
 void map_tidy(uint32_t group_number, uint32_t node);
 /* What @from has is @to's from now on. */
 void map_move(uint32_t from, uint32_t to);
-void map_fork_prepare(void);
-void map_fork_finish(bool in_child);
+void map_fork(enum fork_step step);
 
 /* ---- walk ---- */
 
@@ -190,8 +189,7 @@ bool group_is_below(const struct slub_group *group,
 		    const struct slub_group *top);
 /* Does it use no more than it was promised? */
 bool group_is_protected(const struct slub_group *group);
-void group_fork_prepare(void);
-void group_fork_finish(bool in_child);
+void group_fork(enum fork_step step);
 
 /* group/handler.c: what the program itself can do when there is no memory; true: try again. */
 bool group_root_ask(size_t bytes);

@@ -9,20 +9,22 @@ usual int reclaim_init(void)
 	return srcu_get_counters(&slub_rcu_domain);
 }
 
+static void locks_fork(enum fork_step step)
+{
+	lock_fork(&srcu_lock, step);
+	lock_fork(&registry.lock, step);
+	group_fork(step);
+	map_fork(step);
+}
+
 usual void reclaim_fork_prepare(void)
 {
-	lock_acquire_for_fork(&srcu_lock);
-	lock_acquire_for_fork(&registry.lock);
-	group_fork_prepare();
-	map_fork_prepare();
+	locks_fork(FORK_BEGINS);
 }
 
 usual void reclaim_fork_finish(bool in_child)
 {
-	map_fork_finish(in_child);
-	group_fork_finish(in_child);
-	lock_release_after_fork(&registry.lock, in_child);
-	lock_release_after_fork(&srcu_lock, in_child);
+	locks_fork(fork_end(in_child));
 	if (!in_child)
 		return;
 	pressure_fork_child();

@@ -12,8 +12,8 @@ void slab_shrink_begins(void)
 /* A walk may stand on a dead cache, with the lock of its node, which a new one gets. */
 void slab_features_fork_prepare(void)
 {
-	grace_fork(true, false);
-	deferred_fork(true, false);
+	grace_fork(FORK_BEGINS);
+	deferred_fork(FORK_BEGINS);
 }
 
 void slab_features_fork_finish(bool in_child)
@@ -22,6 +22,6 @@ void slab_features_fork_finish(bool in_child)
 		defrag_after_fork();
 		debug_after_fork();
 	}
-	deferred_fork(false, in_child);
-	grace_fork(false, in_child);
+	deferred_fork(fork_end(in_child));
+	grace_fork(fork_end(in_child));
 }

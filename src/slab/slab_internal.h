@@ -490,8 +490,7 @@ struct grace_queue {
 	uint64_t cookie;
 	uint64_t added;
 	uint64_t done;
-	uint32_t forks;		/* that made this process, and were seen */
-	bool is_forked;		/* one that was not: see forked() */
+	uint32_t forks;		/* turn_forks as of the last look: see forked() */
 	void (*release)(void **item);	/* const; called without the lock */
 };
 
@@ -501,13 +500,11 @@ void grace_poll(struct grace_queue *queue);
 /* Waits until all that was added before is released. */
 void grace_flush(struct grace_queue *queue);
 uint64_t grace_nr(const struct grace_queue *queue);
-void grace_fork_prepare(struct grace_queue *queue);
-void grace_fork_finish(struct grace_queue *queue, bool in_child);
 /* node.c: to the page layer, at once */
 void slab_give_back(struct page *slab);
 /* Waits until no slab or object of @cache is on its way back. */
 void cache_settle(struct slub_cache *cache);
-void grace_fork(bool prepare, bool in_child);
+void grace_fork(enum fork_step step);
 /* deferred.c */
-void deferred_fork(bool prepare, bool in_child);
+void deferred_fork(enum fork_step step);
 #endif

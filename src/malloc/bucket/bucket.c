@@ -219,12 +219,7 @@ SLUB_EXPORT int slub_bucket_destroy_all(struct slub_bucket *bucket)
 
 /* ---- fork ---- */
 
-usual void bucket_fork_prepare(void)
+usual void bucket_fork(enum fork_step step)
 {
-	lock_acquire_for_fork(&buckets_lock);
-}
-
-usual void bucket_fork_finish(bool in_child)
-{
-	lock_release_after_fork(&buckets_lock, in_child);
+	lock_fork(&buckets_lock, step);
 }

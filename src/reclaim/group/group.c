@@ -518,18 +518,10 @@ SLUB_EXPORT int slub_group_for_each(int (*visit)(struct slub_group *, void *),
 	return result;
 }
 
-usual void group_fork_prepare(void)
+usual void group_fork(enum fork_step step)
 {
-	lock_acquire_for_fork(&group_lock);
-	lock_acquire_for_fork(&group_pool.lock);
-	lock_acquire_for_fork(&owner_pool.lock);
-	lock_acquire_for_fork(&thread_stock_pool.lock);
-}
-
-usual void group_fork_finish(bool in_child)
-{
-	lock_release_after_fork(&thread_stock_pool.lock, in_child);
-	lock_release_after_fork(&owner_pool.lock, in_child);
-	lock_release_after_fork(&group_pool.lock, in_child);
-	lock_release_after_fork(&group_lock, in_child);
+	lock_fork(&group_lock, step);
+	lock_fork(&group_pool.lock, step);
+	lock_fork(&owner_pool.lock, step);
+	lock_fork(&thread_stock_pool.lock, step);
 }

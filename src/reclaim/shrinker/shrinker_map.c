@@ -227,13 +227,6 @@ void map_move(uint32_t from, uint32_t to)
 	}
 }
 
-usual void map_fork_prepare(void)
-{
-	lock_acquire_for_fork(&map_lock);
-	lock_acquire_for_fork(&map_pool.lock);
-	lock_acquire_for_fork(&unit_pool.lock);
-}
-
 /*
  * A thread that did not come along may have set a pair's bit in map_mark(), and not yet
  * the group's, or had cleared that in map_tidy() and not looked again.
@@ -253,11 +246,11 @@ static void maps_fork_child(void)
 	}
 }
 
-usual void map_fork_finish(bool in_child)
+usual void map_fork(enum fork_step step)
 {
-	lock_release_after_fork(&unit_pool.lock, in_child);
-	lock_release_after_fork(&map_pool.lock, in_child);
-	lock_release_after_fork(&map_lock, in_child);
-	if (in_child)
+	lock_fork(&map_lock, step);
+	lock_fork(&map_pool.lock, step);
+	lock_fork(&unit_pool.lock, step);
+	if (step == FORK_CHILD)
 		maps_fork_child();
 }

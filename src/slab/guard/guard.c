@@ -415,12 +415,9 @@ void guard_settle(void)
 	grace_flush(&waiting);
 }
 
-usual void guard_fork(bool prepare, bool in_child)
+usual void guard_fork(enum fork_step step)
 {
-	if (prepare)
-		grace_fork_prepare(&waiting);
-	else
-		grace_fork_finish(&waiting, in_child);
+	lock_fork(&waiting.lock, step);
 }
 
 /* ---- free ---- */

@@ -186,6 +186,6 @@ size_t guard_page_bytes(const struct slub_cache *cache);
 void guard_poll(void);
 /* Waits for all of them. */
 void guard_settle(void);
-void guard_fork(bool prepare, bool in_child);
+void guard_fork(enum fork_step step);
 
 #endif

@@ -244,12 +244,9 @@ static void count_anew(void)
 	barriers = 0;
 }
 
-usual void deferred_fork(bool prepare, bool in_child)
+usual void deferred_fork(enum fork_step step)
 {
-	if (prepare)
-		grace_fork_prepare(&queue);
-	else
-		grace_fork_finish(&queue, in_child);
-	if (in_child)
+	lock_fork(&queue.lock, step);
+	if (step == FORK_CHILD)
 		count_anew();
 }

@@ -16,6 +16,7 @@
  * Locks: the queue's own; not held while the readers are asked for or items
  * are released.
  */
+#include "base/turn.h"
 #include "slab/guard/guard.h"
 #include "slab/slab_internal.h"
 
@@ -40,8 +41,7 @@ static void batch_done(struct grace_queue *queue)
  */
 static void forked(struct grace_queue *queue)
 {
-	queue->is_forked = false;
-	queue->forks++;
+	queue->forks = turn_forks;
 	queue->unreleased = queue->ripe_nr;
 	batch_done(queue);
 }
@@ -50,7 +50,7 @@ static void forked(struct grace_queue *queue)
 static void queue_lock(struct grace_queue *queue)
 {
 	lock_acquire(&queue->lock);
-	if (unlikely(queue->is_forked))
+	if (unlikely(queue->forks != turn_forks))
 		forked(queue);
 }
 
@@ -194,17 +194,6 @@ uint64_t grace_nr(const struct grace_queue *queue)
 	return __atomic_load_n(&queue->added, __ATOMIC_RELAXED) - done;
 }
 
-usual void grace_fork_prepare(struct grace_queue *queue)
-{
-	lock_acquire_for_fork(&queue->lock);
-}
-
-usual void grace_fork_finish(struct grace_queue *queue, bool in_child)
-{
-	lock_release_after_fork(&queue->lock, in_child);
-	queue->is_forked |= in_child;
-}
-
 /* ---- slabs of TYPESAFE caches ---- */
 
 /* They are on no partial list.  (Their link is what holes.c, or an object, has.) */
@@ -236,11 +225,8 @@ void cache_settle(struct slub_cache *cache)
 	grace_flush(&slabs);
 }
 
-usual void grace_fork(bool prepare, bool in_child)
+usual void grace_fork(enum fork_step step)
 {
-	guard_fork(prepare, in_child);
-	if (prepare)
-		grace_fork_prepare(&slabs);
-	else
-		grace_fork_finish(&slabs, in_child);
+	guard_fork(step);
+	lock_fork(&slabs.lock, step);
 }
