@@ -324,7 +324,7 @@ TEST_F(slow_paths, a_free_without_lists_goes_to_the_slab_and_settles_its_owner)
 	settled.clear();
 	void *one = chain(2), *two = chain(2);
 	ASSERT_TRUE(barn_put(cache, one, 2));
-	chain_to_slabs(cache, two);
+	chain_flush(cache, two);
 	cache->account_path = ACCOUNT_SLOW;
 	EXPECT_EQ(settled, (std::vector<void *>{ one, two }));
 }
