@@ -8,6 +8,7 @@ usage: refusal_test.py SLUB LIBRARY HEAP GDB_SCRIPT [FUZZ_SECONDS]"""
 
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,10 @@ class Refusals(Target):
             self.assertRefused(slub(command, "-p", "1", "--watch", "x"), 2, "--watch")
             self.assertRefused(slub(command, "-p", "1", "--color=blue"), 2, "always")
         self.assertRefused(slub("top", "-p", "1", "--sort", "Q"), 2, "--sort")
+        order = slub("top", "--help").stdout.split("the order (default c):")[1].split("-p, ")[0]
+        keys = re.findall(r"(?m)(?:^|  )(\w)  \S", order)
+        self.assertIn("f", keys)
+        self.assertRefused(slub("top", "-p", "1", "--sort", "Q"), 2, "not one of " + " ".join(keys))
         self.assertRefused(slub("map", "-p", "1", "--columns=3"), 2, "--columns")
         self.assertRefused(slub("map", "-p", "1", "--openmetrics"), 2, "metric")
         self.assertRefused(slub("doctor"), 2, "PROGRAM|PID")

@@ -33,7 +33,7 @@ static int set_sort(int letter, void *arg)
 		top->key = (enum sort_key)optarg[0];
 		return 0;
 	}
-	complain("top: --sort=%s: not one of a b c g k l n o p s u v w", optarg);
+	complain("top: --sort=%s: not one of %s", optarg, sort_keys());
 	return STATUS_USAGE;
 }
 

@@ -48,7 +48,7 @@ static void complain_long(const char *text, const struct option *options)
 	if (near)
 		complain("unknown option '--%s'; did you mean '--%s'?", name, near);
 	else
-		complain("unknown option '--%s'; --help lists those there are", name);
+		complain("unknown option '--%s'; `--help` lists all", name);
 }
 
 int option_refused(int refusal, char **argv, const struct option *options)
@@ -60,6 +60,6 @@ int option_refused(int refusal, char **argv, const struct option *options)
 	else if (!strncmp(text, "--", 2))
 		complain_long(text, options);
 	else
-		complain("unknown option '-%c'; --help lists those there are", optopt);
+		complain("unknown option '-%c'; `--help` lists all", optopt);
 	return STATUS_USAGE;
 }

@@ -154,6 +154,17 @@ void sort_print_help(FILE *to)
 			keys[i].key, keys[i].what);
 }
 
+const char *sort_keys(void)
+{
+	static char text[2 * NR_KEYS];
+
+	for (size_t i = 0; i < NR_KEYS; i++) {
+		text[2 * i] = (char)keys[i].key;
+		text[2 * i + 1] = i + 1 < NR_KEYS ? ' ' : '\0';
+	}
+	return text;
+}
+
 bool sort_key_is_known(int letter)
 {
 	for (size_t i = 0; i < NR_KEYS; i++) {

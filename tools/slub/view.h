@@ -26,8 +26,10 @@ enum sort_key {
 	SORT_ACTIVITY = 'A',
 };
 
-/* "a active", one a line, for --help. */
+/* The keys with their meanings, for --help. */
 void sort_print_help(FILE *to);
+/* The keys alone, "a b c". */
+const char *sort_keys(void);
 /* @before, for the growth, may be NULL. */
 void cache_sort(struct snapshot *snapshot, const struct snapshot *before,
 		enum sort_key key);
