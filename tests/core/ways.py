@@ -68,7 +68,7 @@ def files(library, addr2line, found):
         if line.startswith("0x"):
             cost = found[int(line, 16)]
             continue
-        place = re.search(r"/src/(\S+?):", line)
+        place = re.search(r".*/src/(\S+?):", line)     # the last: the tree may lie in a src/
         if place:
             counts[place[1]] += cost
             cost = 0
