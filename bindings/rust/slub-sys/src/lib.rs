@@ -4,7 +4,8 @@
 //! Everything here is as unsafe as C; the crate `slub` is the way to use it
 //! from Rust.  What each function does, returns and costs is said in the C
 //! headers `slub/percpu.h`, `slub/cache.h`, `slub/srcu.h`, `slub/rcu.h`,
-//! `slub/control.h`, `slub/group.h`, `slub/shrinker.h` and `slub/defrag.h`, and on its manual page.
+//! `slub/control.h`, `slub/bucket.h`, `slub/group.h`, `slub/shrinker.h` and `slub/defrag.h`,
+//! and on its manual page.
 //!
 //! C's inline functions have no symbol. Their out-of-line twins have one and
 //! do the same; they are bound here under the name that C knows
@@ -197,6 +198,26 @@ pub struct slub_group {
     _not_send: core::marker::PhantomData<*mut u8>,
 }
 
+#[repr(C)]
+pub struct slub_bucket {
+    _opaque: [u8; 0],
+    _not_send: core::marker::PhantomData<*mut u8>,
+}
+
+/// What a bucket holds.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct slub_bucket_stats {
+    pub live_bytes: usize,
+    pub live_blocks: usize,
+    pub large_bytes: usize,
+    pub large_blocks: usize,
+    pub slab_bytes: usize,
+    pub classes: usize,
+    pub refused: u64,
+    pub reserved: [u64; 4],
+}
+
 /// What can be said of a group.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -376,6 +397,27 @@ extern "C" {
     pub fn slub_aligned_alloc(align: usize, bytes: usize) -> *mut c_void;
     pub fn slub_usable_size(block: *const c_void) -> usize;
     pub fn slub_good_size(bytes: usize) -> usize;
+
+    // slub/bucket.h
+    pub fn slub_bucket_create(name: *const c_char, flags: c_ulong) -> *mut slub_bucket;
+    pub fn slub_bucket_destroy(bucket: *mut slub_bucket) -> c_int;
+    pub fn slub_bucket_clear(bucket: *mut slub_bucket) -> c_int;
+    pub fn slub_bucket_destroy_all(bucket: *mut slub_bucket) -> c_int;
+    pub fn slub_bucket_alloc(bucket: *mut slub_bucket, size: usize) -> *mut c_void;
+    pub fn slub_bucket_calloc(bucket: *mut slub_bucket, nr: usize, size: usize) -> *mut c_void;
+    pub fn slub_bucket_aligned_alloc(
+        bucket: *mut slub_bucket,
+        align: usize,
+        size: usize,
+    ) -> *mut c_void;
+    pub fn slub_bucket_realloc(
+        bucket: *mut slub_bucket,
+        ptr: *mut c_void,
+        size: usize,
+    ) -> *mut c_void;
+    pub fn slub_bucket_free(bucket: *mut slub_bucket, ptr: *mut c_void);
+    pub fn slub_bucket_stats(bucket: *mut slub_bucket, stats: *mut slub_bucket_stats) -> c_int;
+    pub fn slub_bucket_group_set(bucket: *mut slub_bucket, group: *mut slub_group) -> c_int;
 
     // slub/group.h
     pub fn slub_group_root() -> *mut slub_group;

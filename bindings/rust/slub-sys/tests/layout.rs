@@ -12,7 +12,7 @@ fn values_in_c(test: &str, expressions: &[&str]) -> Vec<i64> {
     let mut source = String::from(
         "#include <stddef.h>\n#include <stdio.h>\n#include <slub/cache.h>\n\
          #include <slub/rcu.h>\n#include <slub/defrag.h>\n#include <slub/group.h>\n\
-         #include <slub/control.h>\nint main(void) {\n",
+         #include <slub/control.h>\n#include <slub/bucket.h>\nint main(void) {\n",
     );
     for expression in expressions {
         source += &format!("printf(\"%lld\\n\", (long long)({}));\n", expression);
@@ -83,6 +83,9 @@ fn structures() {
         "offsetof(struct slub_prefill, nr)" => offset!(slub_prefill, nr),
         "sizeof(struct slub_srcu)" => size_of::<slub_srcu>(),
         "offsetof(struct slub_srcu, reader)" => offset!(slub_srcu, reader),
+        "sizeof(struct slub_bucket_stats)" => size_of::<slub_bucket_stats>(),
+        "offsetof(struct slub_bucket_stats, classes)" => offset!(slub_bucket_stats, classes),
+        "offsetof(struct slub_bucket_stats, refused)" => offset!(slub_bucket_stats, refused),
         "sizeof(struct slub_group_stats)" => size_of::<slub_group_stats>(),
         "offsetof(struct slub_group_stats, max)" => offset!(slub_group_stats, max),
         "offsetof(struct slub_group_stats, depth)" => offset!(slub_group_stats, depth),

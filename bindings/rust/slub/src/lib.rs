@@ -44,6 +44,7 @@
 #[cfg(any(feature = "std", doc))]
 extern crate std;
 
+pub mod arena;
 pub mod cache;
 mod counter;
 mod error;
@@ -56,6 +57,7 @@ pub mod rcu;
 pub mod shrinker;
 pub mod value;
 
+pub use arena::Arena;
 pub use cache::{Cache, StaticCache};
 pub use counter::Counter;
 pub use error::Error;
