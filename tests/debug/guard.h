@@ -37,7 +37,7 @@ uint64_t every()
 
 const struct slub_abi_guard *larger()
 {
-	return (const struct slub_abi_guard *)pool()->larger;
+	return (const struct slub_abi_guard *)pool()->next_pool;
 }
 
 bool is_guarded(const void *p)
