@@ -26,6 +26,7 @@ std::vector<size_t> places;
 char *place_last;
 int places_fail;
 bool hides_rseq;
+static bool is_ours;	/* the C library registers no thread */
 
 } /* namespace */
 
@@ -74,6 +75,7 @@ void __wrap_os_rseq_read(struct os_rseq *rseq)
 {
 	__real_os_rseq_read(rseq);
 	rseq->available &= !hides_rseq;
+	rseq->is_ours |= is_ours;
 }
 
 int __wrap_os_huge(void *start, size_t bytes, bool on)
@@ -139,7 +141,7 @@ TEST_F(area, sequences_find_what_they_need)
 /* It is said where it was asked for and is not to be had, and only there. */
 TEST_F(area, without_rseq_it_is_thread)
 {
-	for (const char *wanted : { "rseq", "auto" }) {
+	for (const char *wanted : { "rseq", "auto", "tid" }) {
 		for (bool hides : { false, true }) {
 			std::string told;
 
@@ -151,12 +153,16 @@ TEST_F(area, without_rseq_it_is_thread)
 				hides_rseq = hides;
 				os_rseq_read(&rseq);
 				start::option(std::string("FASTPATH=") + wanted);
-			log_enable(true);
 				log_enable(true);
 				percpu_start(&cpus);
+				if (std::string(wanted) == "tid")
+					_exit(percpu_backend == BACKEND_TID ||
+					      !ARCH_HAS_DOUBLE_WORD ? 0 : 1);
 				_exit(percpu_backend == (rseq.available && ARCH_HAS_RSEQ ?
 							 BACKEND_RSEQ : BACKEND_THREAD) ? 0 : 1);
 			}, &told), 0) << wanted << hides;
+			EXPECT_EQ(told.find("using 'lock'") != told.npos,
+				  std::string(wanted) == "tid" && !ARCH_HAS_DOUBLE_WORD) << told;
 			if (hides || ARCH_HAS_RSEQ) {
 				bool is_told = hides && std::string(wanted) == "rseq";
 				EXPECT_EQ(told.find("using 'thread'") != told.npos, is_told)
@@ -232,6 +238,10 @@ TEST_F(area, room_is_as_the_options_say)
 				start::option(one.bytes);
 			places.clear();
 			places_fail = one.fail;
+			places_fail += 100;
+			failed |= percpu_init() == -ENOMEM ? 0 : 64;
+			places.clear();
+			places_fail = one.fail;
 			failed |= percpu_init() ? 1 : 0;
 			failed |= percpu_area(21) - percpu_area(20) == (ptrdiff_t)stride ? 0 : 2;
 			failed |= places.size() == one.fail + 1u ? 0 : 4;
@@ -245,31 +255,23 @@ TEST_F(area, room_is_as_the_options_say)
 	}
 }
 
-/* A backend that is asked for and can be had is no news. */
-TEST_F(area, what_is_said_of_a_backend)
+/* Where the C library registers no thread the library does, if there are sequences. */
+TEST_F(area, threads_are_registered_where_sequences_need_it)
 {
-	int message[2];
+	for (const char *wanted : { "rseq", "thread", "tid", "lock" })
+		for (bool ours : { false, true })
+			EXPECT_EQ(harness::in_child([&] {
+				struct os_cpus cpus;
+				struct os_rseq rseq;
 
-	for (const char *wanted : { "tid", "lock", "thread" }) {
-		char byte;
-
-		ASSERT_EQ(pipe(message), 0);
-		EXPECT_EQ(harness::in_child([&] {
-			struct os_cpus cpus;
-
-			dup2(message[1], STDERR_FILENO);
-			os_cpus_read(&cpus);
-			start::option(std::string("FASTPATH=") + wanted);
-			log_enable(true);
-			percpu_start(&cpus);
-			_exit(percpu_backend == BACKEND_NONE ? 1 : 0);
-		}), 0);
-		close(message[1]);
-		bool is_tid = !strcmp(wanted, "tid");
-		EXPECT_EQ(read(message[0], &byte, 1),
-			  is_tid && !ARCH_HAS_DOUBLE_WORD ? 1 : 0) << wanted;
-		close(message[0]);
-	}
+				os_cpus_read(&cpus);
+				is_ours = ours;
+				os_rseq_read(&rseq);
+				start::option(std::string("FASTPATH=") + wanted);
+				percpu_start(&cpus);
+				_exit(percpu_registers == (rseq.is_ours &&
+							   percpu_backend == BACKEND_RSEQ) ? 0 : 1);
+			}), 0) << wanted << ours;
 }
 
 /* A bit each, in words of 64. */

@@ -83,6 +83,25 @@ protected:
 
 uint32_t bulk::slot;
 
+/* For what is added next to the CPU's words: the thread may have come from another CPU. */
+TEST_P(bulk, the_area_is_remembered)
+{
+	void *got[2];
+
+	if (percpu_backend != BACKEND_RSEQ || SLUB_CONFIG_HARDENED)
+		GTEST_SKIP() << "the others have no sequence for many";
+	slub_thread.self.area = (char *)&percpu_no_area;
+	ASSERT_TRUE(push(0, 2));
+	EXPECT_EQ(slub_thread.self.area, percpu_area(percpu_cid()));
+	slub_thread.self.area = (char *)&percpu_no_area;
+	EXPECT_EQ(percpu_pop_bulk(slot, pool.bias, got, 2), 2u);
+	if (!GetParam()) {
+		EXPECT_EQ(slub_thread.self.area, percpu_area(percpu_cid()));
+	}
+	slub_thread.self.area = (char *)&percpu_no_area;
+	percpu_remember();
+}
+
 TEST_P(bulk, pops_in_order_and_no_more_than_there_is)
 {
 	for (size_t i = 0; i < 10; i++)

@@ -30,6 +30,8 @@ protected:
 		if (!all.empty())
 			return;
 		start::slab(256ul << 20, 16ul << 20);
+		/* CPUs share the budget. */
+		percpu_area_make(5);
 		for (uint32_t size : sizes()) {
 			auto *one = new struct slub_cache();
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* slab/core/alloc.c, free.c: where a chain goes, and comes from, at each step of the slow paths. */
+#include <functional>
 #include <gtest/gtest.h>
+#include <map>
+#include <thread>
 #include <vector>
 
 #include "check.h"
@@ -67,6 +70,8 @@ protected:
 	{
 		start::stay_on_this_cpu();
 		start::once([] { start::slab(256ul << 20, 16ul << 20); });
+		/* CPUs share the budget. */
+		percpu_area_make(percpu_here() + 3);
 	}
 	void SetUp() override
 	{
@@ -268,6 +273,62 @@ TEST_F(slow_paths, lists_grow_up_to_their_share_and_no_further)
 		capacity_fit(cache);
 		EXPECT_EQ(cache->capacity_now, most);
 	}
+}
+
+/* From slabs with one free object each: a refill takes half a list's length. */
+TEST_F(slow_paths, a_refill_is_half_a_list)
+{
+	std::map<struct page *, void *> slabs;
+	void *all = chain(10 * cache->objects);
+	std::vector<void *> mine;
+	uint32_t nr = 0;
+
+	for (; all; all = *link_of(cache, all)) {
+		struct page *slab = slab_of(cache, all);
+
+		/* The first of each whole slab. */
+		if (slab->count == cache->objects && slabs.size() < 8)
+			slabs.emplace(slab, all);
+		if (!slabs.count(slab) || slabs[slab] != all)
+			mine.push_back(all);
+	}
+	for (void *object : stock)
+		mine.push_back(object);
+	stock.clear();
+	ASSERT_EQ(slabs.size(), 8u);
+	for (auto &[slab, object] : slabs)
+		slab_free_objects(cache, slab, object, object, 1);
+	ASSERT_EQ(cache->nodes[0]->nr_partial, 8u);
+	cache->capacity_now = 11;
+	void *got = node_refill(cache, cache->nodes[0], &nr);
+	EXPECT_EQ(nr, 6u);
+	EXPECT_EQ(length(got), 6u);
+	chain_flush(cache, got);
+	stock = mine;
+}
+
+/* Without statistics, which enter as well. */
+TEST_F(slow_paths, a_new_thread_gets_its_lists_by_each_of_them)
+{
+	if (percpu_backend > BACKEND_THREAD)
+		GTEST_SKIP() << "other backends take any thread";
+	void *one = cache_alloc(cache), *two = cache_alloc(cache), *three = nullptr;
+	uint32_t stats = cache->stats;
+	const std::function<void()> calls[] = {
+		[&] { three = cache_alloc(cache); },
+		[&] { cache_free(cache, one); },
+		[&] { EXPECT_TRUE(cache_free_kept(cache, two)); },
+	};
+
+	cache->stats = 0;
+	for (auto &call : calls)
+		std::thread([&] {
+			EXPECT_FALSE(slub_thread.flags & THREAD_CHECKED);
+			call();
+			EXPECT_TRUE(slub_thread.flags & THREAD_CHECKED) << &call - calls;
+		}).join();
+	cache->stats = stats;
+	cache_free(cache, three);
 }
 
 /* Watchers of caches are told by each slow path. */
