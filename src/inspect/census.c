@@ -23,17 +23,12 @@ _Static_assert(SLUB_ABI_STATE_INUSE == STATE_COUNT_MASK &&
 /* One load, without the lock bit of layout lock56: an estimate anyway. */
 static size_t slab_active(struct page *slab)
 {
-	struct double_word state = { 0, 0 };
-
-	state.second = __atomic_load_n(&page_state(slab)->second,
-				       __ATOMIC_RELAXED);
-	return state_inuse(state);
+	return state_inuse(counters_of(slab));
 }
 
 static bool slab_is_carved(struct page *slab)
 {
-	return __atomic_load_n(&page_state(slab)->second, __ATOMIC_RELAXED) &
-	       STATE_FROZEN;
+	return counters_of(slab).second & STATE_FROZEN;
 }
 
 static void census_add(struct cache_census *out,

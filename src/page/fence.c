@@ -155,12 +155,6 @@ size_t fence_nr_pages(void)
 	return size_read(&waiting_pages);
 }
 
-/* Under the lock. */
-static void waiting_add(size_t pages)
-{
-	size_write(&waiting_pages, fence_nr_pages() + pages);
-}
-
 /* The oldest, if there are @pages or more in all; else NULL. */
 static void *take_oldest(size_t pages)
 {
@@ -172,7 +166,7 @@ static void *take_oldest(size_t pages)
 		base = waiting[oldest];
 		oldest = (oldest + 1) % WAITING_MAX;
 		nr_waiting--;
-		waiting_add(-(size_t)page_of(base)->count);
+		size_add(&waiting_pages, -(size_t)page_of(base)->count);
 	}
 	lock_release(&fence_lock);
 	return base;
@@ -249,7 +243,7 @@ static bool wait_in_line(void *base)
 	lock_acquire(&fence_lock);
 	if (nr_waiting < WAITING_MAX) {
 		waiting[(oldest + nr_waiting++) % WAITING_MAX] = base;
-		waiting_add(page_of(base)->count);
+		size_add(&waiting_pages, page_of(base)->count);
 		done = true;
 	}
 	lock_release(&fence_lock);

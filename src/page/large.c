@@ -79,13 +79,6 @@ void quick_init(void)
 	keeps = option_value(OPTION_retain) > 0;
 }
 
-/* Under the lock; read without it. */
-static void kept_add(size_t pages)
-{
-	__atomic_store_n(&quick_pages, quick_nr_pages() + pages,
-			 __ATOMIC_RELAXED);
-}
-
 static void kept_head_set(void **head, void *block)
 {
 	__atomic_store_n(head, block, __ATOMIC_RELAXED);
@@ -104,7 +97,7 @@ static always_inline void *kept_take(void **head, size_t pages)
 	block = *head;
 	if (block) {
 		kept_head_set(head, *kept_link(block));
-		kept_add(-pages);
+		size_add(&quick_pages, -pages);
 	}
 	lock_release(&quick_lock);
 	return block;
@@ -152,7 +145,7 @@ bool quick_free(void *block, size_t pages, uint32_t node)
 	lock_acquire(&quick_lock);
 	*kept_link(block) = *head;
 	kept_head_set(head, block);
-	kept_add(pages);
+	size_add(&quick_pages, pages);
 	lock_release(&quick_lock);
 	return true;
 }

@@ -23,20 +23,10 @@ static struct page_count used_pages;
 static _Atomic size_t limit_pages = SIZE_MAX;	/* SIZE_MAX: none */
 static _Atomic size_t group_pages = SIZE_MAX;	/* what the cgroup allows */
 
-static size_t limit_read(void)
-{
-	return __atomic_load_n(&limit_pages, __ATOMIC_RELAXED);
-}
-
-static size_t used_read(void)
-{
-	return __atomic_load_n(&used_pages.pages, __ATOMIC_RELAXED);
-}
-
 /* What large.c keeps is counted, but it is idle memory. */
 static size_t used_really(void)
 {
-	size_t used = used_read(), idle = quick_nr_pages();
+	size_t used = size_read(&used_pages.pages), idle = quick_nr_pages();
 
 	return used > idle ? used - idle : 0;
 }
@@ -44,10 +34,10 @@ static size_t used_really(void)
 /* A compare-exchange, so that one request cannot make a smaller one fail. */
 static bool try_charge(size_t pages)
 {
-	size_t used = used_read();
+	size_t used = size_read(&used_pages.pages);
 
 	do {
-		size_t limit = limit_read();
+		size_t limit = size_read(&limit_pages);
 
 		if (unlikely(pages > limit || used > limit - pages))
 			return false;
@@ -149,7 +139,7 @@ static cold bool charge_after_growth_hook(size_t pages)
 	if (try_charge(pages))
 		return true;
 	for (int i = 0; i < TRIES_MAX; i++) {
-		if (pages > limit_read() ||
+		if (pages > size_read(&limit_pages) ||
 		    !page_growth_ask(pages * PAGE_BYTES, GROWTH_FAILED))
 			return false;
 		if (try_charge(pages))
@@ -177,7 +167,7 @@ void page_uncharge(size_t pages)
 
 size_t page_limit_room(void)
 {
-	size_t limit = limit_read(), used = used_really();
+	size_t limit = size_read(&limit_pages), used = used_really();
 
 	if (likely(limit == SIZE_MAX))
 		return SIZE_MAX;
@@ -191,7 +181,7 @@ size_t page_used_bytes(void)
 
 size_t page_limit_bytes(void)
 {
-	size_t limit = limit_read();
+	size_t limit = size_read(&limit_pages);
 
 	return limit == SIZE_MAX ? 0 : limit * PAGE_BYTES;
 }
@@ -261,11 +251,6 @@ usual void page_limit_init(void)
 static _Atomic bool group_is_known;
 static _Atomic size_t tight_pages;	/* became resident since the last time */
 
-static size_t group_read(void)
-{
-	return __atomic_load_n(&group_pages, __ATOMIC_RELAXED);
-}
-
 static usual void group_look_first(void)
 {
 	size_t pages;
@@ -293,9 +278,9 @@ void page_group_look(size_t superblocks)
 
 bool page_memory_is_ample(void)
 {
-	return limit_read() == SIZE_MAX &&
+	return size_read(&limit_pages) == SIZE_MAX &&
 	       superblock_nr_used() * SUPERBLOCK_PAGES <=
-		       group_read() / HUGE_SHARE;
+		       size_read(&group_pages) / HUGE_SHARE;
 }
 
 size_t page_nr_resident(void)
@@ -305,7 +290,7 @@ size_t page_nr_resident(void)
 
 size_t page_group_room(void)
 {
-	size_t limit = group_read(), resident;
+	size_t limit = size_read(&group_pages), resident;
 
 	if (likely(limit == SIZE_MAX))
 		return SIZE_MAX;
@@ -318,7 +303,7 @@ static size_t tight_room(size_t *limit)
 {
 	size_t resident = page_nr_resident();
 
-	*limit = min_size(group_read(), limit_read());
+	*limit = min_size(size_read(&group_pages), size_read(&limit_pages));
 	return resident < *limit ? *limit - resident : 0;
 }
 
@@ -338,7 +323,7 @@ bool page_group_is_close(void)
 {
 	size_t room = page_group_room();
 
-	return room != SIZE_MAX && room < group_read() / CLOSE_SHARE;
+	return room != SIZE_MAX && room < size_read(&group_pages) / CLOSE_SHARE;
 }
 
 void page_tight_look(size_t pages)

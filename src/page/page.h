@@ -200,6 +200,12 @@ static inline void size_write(_Atomic size_t *what, size_t value)
 	__atomic_store_n(what, value, __ATOMIC_RELAXED);
 }
 
+/* Under a lock that orders all changes of it. */
+static inline void size_add(_Atomic size_t *what, size_t n)
+{
+	size_write(what, size_read(what) + n);
+}
+
 /* pagemap.c: const after start, but for the limit, which grows */
 extern uintptr_t pagemap_base SLUB_INTERNAL;
 /* pages from the base to the end of what is committed */

@@ -53,7 +53,7 @@ static void short_update(void)
 void reserve_init(struct zone *zone)
 {
 	list_init(&zone->reserve);
-	__atomic_store_n(&zone->nr_reserve, 0, __ATOMIC_RELAXED);
+	size_write(&zone->nr_reserve, 0);
 }
 
 static void push(struct zone *zone, struct page *page)
@@ -61,8 +61,7 @@ static void push(struct zone *zone, struct page *page)
 	page_flags_write(page, page_flags_make(TYPE_NONE, RESERVE_ORDER,
 					       zone->node));
 	list_add_head(&zone->reserve, &page->list);
-	__atomic_store_n(&zone->nr_reserve, size_read(&zone->nr_reserve) + 1,
-			 __ATOMIC_RELAXED);
+	size_add(&zone->nr_reserve, 1);
 }
 
 /* A block out of the zone's reserve; what exceeds @keep only. */
@@ -74,8 +73,7 @@ static struct page *pop(struct zone *zone, size_t keep)
 	if (size_read(&zone->nr_reserve) > keep) {
 		page = container_of(zone->reserve.next, struct page, list);
 		list_remove(&page->list);
-		__atomic_store_n(&zone->nr_reserve, size_read(&zone->nr_reserve) - 1,
-				 __ATOMIC_RELAXED);
+		size_add(&zone->nr_reserve, -1ul);
 	}
 	lock_release(&zone->lock);
 	if (page)
@@ -188,8 +186,7 @@ static bool blocks_set(size_t blocks)
 	for (uint32_t n = 0; n < nr_zones; n++) {
 		size_t share = blocks / nr_zones + (n < blocks % nr_zones);
 
-		__atomic_store_n(&zones[n].reserve_wanted, share,
-				 __ATOMIC_RELAXED);
+		size_write(&zones[n].reserve_wanted, share);
 	}
 	short_update();
 	for (uint32_t n = 0; n < nr_zones; n++) {

@@ -51,12 +51,6 @@ static size_t superblock_index(const char *addr)
 	return ((uintptr_t)addr - heap_start) >> SUPERBLOCK_SHIFT;
 }
 
-/* Under the lock: no other writer, so load and store do. */
-static void count_add(_Atomic size_t *count, size_t n)
-{
-	size_write(count, size_read(count) + n);
-}
-
 size_t superblock_nr_used(void)
 {
 	return size_read(&nr_used);
@@ -188,8 +182,8 @@ static size_t mark_used(size_t first, size_t n)
 		nr_dirty += states[i] == SB_DIRTY;
 		states[i] = SB_USED;
 	}
-	count_add(&nr_dirty_blocks, -nr_dirty);
-	count_add(&nr_used, n);
+	size_add(&nr_dirty_blocks, -nr_dirty);
+	size_add(&nr_used, n);
 	while (first_free < nr_committed && !is_free(first_free))
 		first_free++;
 	return n - nr_dirty;
@@ -312,7 +306,7 @@ static void mark_free(size_t first, size_t n, enum superblock_state state)
 		states[i] = (uint8_t)state;
 	}
 	if (state == SB_DIRTY)
-		count_add(&nr_dirty_blocks, n);
+		size_add(&nr_dirty_blocks, n);
 	if (first < first_free)
 		first_free = first;
 }
@@ -324,7 +318,7 @@ static void give_back(size_t first, size_t n, enum superblock_state state,
 {
 	lock_acquire(&superblock_lock);
 	mark_free(first, n, state);
-	count_add(&nr_used, -nr_counted);
+	size_add(&nr_used, -nr_counted);
 	lock_release(&superblock_lock);
 }
 
@@ -401,8 +395,8 @@ static size_t take_dirty(size_t *first, size_t most)
 		states[end - 1 - n] = SB_USED;
 		n++;
 	}
-	count_add(&nr_used, n);
-	count_add(&nr_dirty_blocks, -n);
+	size_add(&nr_used, n);
+	size_add(&nr_dirty_blocks, -n);
 	*first = end - n;
 	lock_release(&superblock_lock);
 	return n;

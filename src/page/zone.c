@@ -50,20 +50,12 @@ static bool page_is_dirty(const struct page *page)
 	return page_flags_read(page) & PAGE_DIRTY;
 }
 
-/* The lock orders the changes; a reader without the lock gets an estimate. */
-static void dirty_add(struct zone *zone, size_t pages)
-{
-	__atomic_store_n(&zone->nr_dirty,
-			 __atomic_load_n(&zone->nr_dirty, __ATOMIC_RELAXED) +
-				 pages, __ATOMIC_RELAXED);
-}
-
 size_t zone_nr_dirty(void)
 {
 	size_t pages = 0;
 
 	for (uint32_t n = 0; n < nr_zones; n++)
-		pages += __atomic_load_n(&zones[n].nr_dirty, __ATOMIC_RELAXED);
+		pages += size_read(&zones[n].nr_dirty);
 	return pages;
 }
 
@@ -77,14 +69,14 @@ static void block_insert(struct zone *zone, struct page *page, uint32_t order,
 		      &page->list);
 	zone->present |= 1u << order;
 	if (is_dirty)
-		dirty_add(zone, (size_t)1 << order);
+		size_add(&zone->nr_dirty, (size_t)1 << order);
 }
 
 static void block_remove(struct zone *zone, struct page *page, uint32_t order)
 {
 	slub_assert(page_type(page) == TYPE_FREE && page_order(page) == order);
 	if (page_is_dirty(page))
-		dirty_add(zone, -((size_t)1 << order));
+		size_add(&zone->nr_dirty, -((size_t)1 << order));
 	list_remove(&page->list);
 	page_flags_write(page, page_flags_make(TYPE_NONE, order, zone->node));
 	if (list_is_empty(&zone->free[order][CLEAN]) &&

@@ -150,13 +150,6 @@ void *take_freelist(struct slub_cache *cache, struct page *slab,
 void node_count_slab(struct slub_cache *cache, struct cache_node *node, int n);
 /* Back to the page layer; without locks. */
 void slab_discard(struct slub_cache *cache, struct page *slab);
-/* Under the node's lock; a look without it finds a whole number. */
-static inline void nr_partial_add(struct cache_node *node, int n)
-{
-	__atomic_store_n(&node->nr_partial, node->nr_partial + (size_t)n,
-			 __ATOMIC_RELAXED);
-}
-
 void partial_add(struct cache_node *node, struct page *slab, bool tail);
 void partial_remove(struct cache_node *node, struct page *slab);
 /* Frees slabs that are empty, whatever min_partial says. */

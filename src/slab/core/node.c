@@ -17,6 +17,13 @@ struct cache_node *node_current(struct slub_cache *cache)
 	return cache->nodes[os_node_current()];
 }
 
+/* Under the node's lock; a look without it finds a whole number. */
+static void nr_partial_add(struct cache_node *node, int n)
+{
+	__atomic_store_n(&node->nr_partial, node->nr_partial + (size_t)n,
+			 __ATOMIC_RELAXED);
+}
+
 void partial_add(struct cache_node *node, struct page *slab, bool tail)
 {
 	if (tail)

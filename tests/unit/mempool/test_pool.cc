@@ -144,11 +144,15 @@ TEST_F(pool, fork_takes_the_locks_and_lets_them_go)
 	mempool_fork_prepare();
 	EXPECT_TRUE(lock_is_mine(&pool->lock));
 	pool->nr_waiters = 3;
-	pool->resizing.owner = thread_self() + 2;	/* another's */
+	/* another's */
+	pool->resizing.owner = (uint64_t)turn_forks << 32 | (thread_self() + 2);
+	EXPECT_FALSE(turn_try(&pool->resizing));
+	turn_forks++;
 	mempool_fork_finish(true);
 	EXPECT_FALSE(lock_is_mine(&pool->lock));
 	EXPECT_EQ(pool->nr_waiters, 0u) << "they did not come along";
-	EXPECT_EQ(pool->resizing.owner, 0u);
+	EXPECT_TRUE(turn_try(&pool->resizing));
+	turn_end(&pool->resizing);
 	EXPECT_EQ(slub_thread.locks_held, 0u);
 	EXPECT_EQ(slub_mempool_destroy(pool), 0);
 }

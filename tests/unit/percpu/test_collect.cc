@@ -467,6 +467,7 @@ std::pair<bool, bool> collects_after_fork(struct collection *all)
 	lock_fork_begin();
 	percpu_fork_prepare();
 	child = fork();
+	turn_forks += !child;
 	percpu_fork_finish(!child);
 	if (!child)
 		_exit(percpu_collect_begin(all) ? 1 : 0);

@@ -23,6 +23,7 @@ pid_t fork_here()
 	slab_fork_prepare();
 	page_fork_prepare();
 	pid = fork();
+	turn_forks += !pid;
 	page_fork_finish(!pid);
 	slab_fork_finish(!pid);
 	percpu_fork_finish(!pid);

@@ -42,6 +42,14 @@ struct grace : typed {
 	}
 };
 
+/* This is the child, then. */
+void fork_with(struct grace_queue *queue)
+{
+	lock_fork(&queue->lock, FORK_BEGINS);
+	turn_forks++;
+	lock_fork(&queue->lock, FORK_CHILD);
+}
+
 TEST_F(grace, waits_for_the_readers_that_are_inside)
 {
 	std::vector<struct item> items(10);
@@ -156,8 +164,7 @@ TEST_F(grace, a_forked_child_gives_up_what_others_were_releasing)
 	items[0].link = &items[1].link;
 	items[1].link = &items[2].link;
 	items[2].link = nullptr;
-	grace_fork_prepare(&queue);
-	grace_fork_finish(&queue, true);
+	fork_with(&queue);
 	grace_flush(&queue);
 	EXPECT_EQ(queue.done, queue.added);
 	EXPECT_EQ(items[0].released, 2);
@@ -177,8 +184,7 @@ TEST_F(grace, a_child_that_a_handler_forked_amid_a_change_gives_up_no_more)
 	queue.added = queue.batch = queue.unreleased = 5;
 	lock_acquire(&queue.lock);
 	uint64_t unreleased = queue.unreleased;
-	grace_fork_prepare(&queue);
-	grace_fork_finish(&queue, true);
+	fork_with(&queue);
 	queue.unreleased = unreleased - 1;
 	lock_release(&queue.lock);
 	for (auto &one : items)
@@ -197,8 +203,7 @@ struct grace_queue *forks;	/* as from a handler: the next release of it, in a ch
 void release_and_fork(void **link)
 {
 	if (forks) {
-		grace_fork_prepare(forks);
-		grace_fork_finish(forks, true);
+		fork_with(forks);
 		forks = nullptr;
 	}
 	release_item(link);
