@@ -12,6 +12,9 @@
  *   MALLOCX_ARENA, MALLOCX_TCACHE
  *                  accepted and mean nothing: there is one heap, whose lists belong to
  *                  CPUs.  For a heap of its own see slub/bucket.h
+ *   MALLOCX_TCACHE_NONE
+ *                  mallocx() takes from a full slab where the next one on the list would
+ *                  be of a sparse one, so moving what get_defrag_hint() names empties slabs
  *   xallocx        never changes a block: it says how large the block is, which is
  *                  jemalloc's way to say that there was no room
  *   rallocx        copies for an alignment above 16

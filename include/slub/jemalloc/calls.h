@@ -44,6 +44,7 @@ int malloc_trim(size_t pad);
 #define MALLOCX_ZERO ((int)0x40)
 #define MALLOCX_TCACHE(tc) ((int)(((tc) + 2) << 8))
 #define MALLOCX_TCACHE_NONE MALLOCX_TCACHE(-1)
+#define SLUB_JEMALLOC_TCACHES ((int)0xfff00)
 #define MALLOCX_ARENA(a) ((int)(((unsigned int)(a) + 1) << 20))
 #define MALLCTL_ARENAS_ALL 4096
 
@@ -57,14 +58,26 @@ static inline size_t slub_jemalloc_align(int flags)
 
 /* ---- blocks ---- */
 
+/* Past the lists of the CPU, where the last object of a sparse slab would come from again. */
+static inline void *slub_jemalloc_dense(size_t size)
+{
+	void *block = slub_malloc(size), *moved = slub_object_move(block);
+
+	return moved ? moved : block;
+}
+
 static inline void *SLUB_JEMALLOC(mallocx)(size_t size, int flags)
 {
 	size_t align = slub_jemalloc_align(flags);
 	void *block;
 
-	if (align <= SLUB_JEMALLOC_QUANTUM)
-		return flags & MALLOCX_ZERO ? slub_calloc(1, size < align ? align : size) :
-					      slub_malloc(size < align ? align : size);
+	if (align <= SLUB_JEMALLOC_QUANTUM) {
+		size = size < align ? align : size;
+		if (flags & MALLOCX_ZERO)
+			return slub_calloc(1, size);
+		return (flags & SLUB_JEMALLOC_TCACHES) == MALLOCX_TCACHE_NONE ?
+			       slub_jemalloc_dense(size) : slub_malloc(size);
+	}
 	block = slub_aligned_alloc(align, size);
 	if (block && flags & MALLOCX_ZERO)
 		memset(block, 0, slub_usable_size(block));
