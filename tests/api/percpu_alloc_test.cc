@@ -180,9 +180,9 @@ TEST(percpu_alloc, random_against_a_model)
 	EXPECT_EQ(slub_percpu_bytes(), before);
 }
 
-TEST(percpu_alloc, by_many_threads)
+/* How many of the blocks that threads allocate and free at once were wrong. */
+int wrong_by_many_threads()
 {
-	size_t before = slub_percpu_bytes();
 	std::atomic<int> wrong{ 0 };
 	std::vector<std::thread> threads;
 
@@ -202,7 +202,16 @@ TEST(percpu_alloc, by_many_threads)
 	}
 	for (auto &thread : threads)
 		thread.join();
-	EXPECT_EQ(wrong, 0);
+	return wrong;
+}
+
+/* A thread's start may be the first use of a size class, whose cache gets its counters then. */
+TEST(percpu_alloc, by_many_threads)
+{
+	EXPECT_EQ(wrong_by_many_threads(), 0);
+
+	size_t before = slub_percpu_bytes();
+	EXPECT_EQ(wrong_by_many_threads(), 0);
 	EXPECT_EQ(slub_percpu_bytes(), before);
 }
 
