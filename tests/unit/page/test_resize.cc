@@ -129,6 +129,7 @@ TEST_F(resize, one_thread_reads_at_a_time)
 		EXPECT_EQ(nr_reads, 1);
 		std::thread([] {
 			in_fork = harness::in_child([] {
+				turn_forks++;
 				page_fork_prepare();
 				page_fork_finish(true);
 				now_ns += 200000000;
