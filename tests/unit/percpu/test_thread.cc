@@ -291,6 +291,37 @@ TEST_F(thread, numbers_of_other_threads_are_free_in_the_child)
 }
 
 /* Where other CPUs could not be stopped, a child does not begin to. */
+/* Two threads of the child at once get numbers, and neither gets that of the one that forked. */
+TEST_F(thread, the_number_that_forks_is_taken_in_the_child)
+{
+	if (percpu_backend != BACKEND_THREAD)
+		GTEST_SKIP() << "backend thread only";
+	int status = -1;
+
+	std::thread([&] {
+		percpu_enter();
+		uint32_t mine = slub_thread.number, got[2] = {};
+
+		EXPECT_GT(mine, 1u);
+		percpu_fork_prepare();
+		pid_t child = fork();
+		percpu_fork_finish(child == 0);
+		if (child == 0) {
+			std::thread([&] {
+				percpu_enter();
+				got[0] = slub_thread.number;
+				std::thread([&] {
+					percpu_enter();
+					got[1] = slub_thread.number;
+				}).join();
+			}).join();
+			_exit(got[0] && got[1] && got[0] != mine && got[1] != mine ? 0 : 1);
+		}
+		status = harness::wait_for(child);
+	}).join();
+	EXPECT_EQ(status, 0) << harness::describe_status(status);
+}
+
 TEST_F(thread, a_child_stops_cpus_if_its_parent_could)
 {
 	bool can = percpu_can_stop;
