@@ -537,6 +537,8 @@ TEST_P(carved, an_object_that_another_thread_frees_as_well)
 /* Another object of the slab comes back between the look at its word and the exchange. */
 TEST_P(carved, an_exchange_that_fails_is_counted_and_tried_again)
 {
+	if (SLUB_CONFIG_LAYOUT == 2)
+		GTEST_SKIP() << "layout lock56 has a lock bit, and nobody comes in between";
 	uint32_t stat = cache->stats + 4 * STAT_CMPXCHG_DOUBLE_FAIL;
 	bool met = true;
 	int64_t failed = 0;
