@@ -16,12 +16,12 @@
 
 /* Places for large blocks: one for so many of the others. */
 #define PLACES_PER_LARGE 64
+/* ... while letters watch them. */
+#define PLACES_WATCHED 256
 /* For blocks of no size.  Nobody asks for these, so they take little: 8 MiB of addresses. */
 #define PLACES_EMPTY 1024
 /* Of a limited address space a pool takes this part at most. */
 #define LIMIT_SHARE 16
-/* ... while letters watch them. */
-#define PLACES_WATCHED 256
 
 #define POOL(next_one) {				\
 	.version = 1,					\
