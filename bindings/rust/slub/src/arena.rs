@@ -18,6 +18,7 @@
 use crate::cache::c_name;
 use crate::error::Error;
 use crate::group::Group;
+use crate::roomy::Roomy;
 use core::alloc::Layout;
 use core::fmt;
 use core::mem::ManuallyDrop;
@@ -149,18 +150,11 @@ impl Arena {
     ///
     /// [`Error::Other`] (`EAGAIN`), as [`Arena::clear`].
     pub fn stats(&self) -> Result<Stats, Error> {
-        /// A libslub newer than this crate may have more to count.
-        #[repr(C)]
-        #[derive(Default)]
-        struct Roomy {
-            stats: Stats,
-            more: [u64; 32],
-        }
-        let mut roomy = Roomy::default();
-        let at: *mut Roomy = &mut roomy;
+        let mut roomy = Roomy::<Stats>::default();
+        let at: *mut Roomy<Stats> = &mut roomy;
         // SAFETY: the bucket lives, and there is room.
         Error::check(unsafe { sys::slub_bucket_stats(self.as_raw(), at.cast()) })?;
-        Ok(roomy.stats)
+        Ok(roomy.counts)
     }
 
     /// Ends the arena with all that is in it, and says whether that could be done.

@@ -17,6 +17,7 @@
 
 use crate::error::Error;
 use crate::group::Group;
+use crate::roomy::Roomy;
 use core::borrow::{Borrow, BorrowMut};
 use core::fmt;
 use core::marker::PhantomData;
@@ -64,18 +65,11 @@ pub(crate) fn c_name(name: &str) -> Result<[u8; sys::SLUB_CACHE_NAME_MAX + 1], E
 /// # Safety
 /// The cache lives.
 pub(crate) unsafe fn stats_of(cache: *mut sys::slub_cache) -> Stats {
-    /// A libslub newer than this crate may have more to count.
-    #[repr(C)]
-    #[derive(Default)]
-    struct Roomy {
-        stats: Stats,
-        more: [u64; 32],
-    }
-    let mut roomy = Roomy::default();
-    let at: *mut Roomy = &mut roomy;
+    let mut roomy = Roomy::<Stats>::default();
+    let at: *mut Roomy<Stats> = &mut roomy;
     // SAFETY: the structure begins with the counts.
     unsafe { sys::slub_cache_stats(cache, at.cast()) };
-    roomy.stats
+    roomy.counts
 }
 
 impl<T> Cache<T> {

@@ -54,6 +54,7 @@ pub mod movable;
 pub mod option;
 mod panics;
 pub mod rcu;
+mod roomy;
 pub mod shrinker;
 pub mod value;
 
