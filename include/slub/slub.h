@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * All of the C interface: caches, per-CPU memory, readers without locks, pools,
- * reclaim, debugging.  docs/api.md is the way in; each header says the rest.
+ * reclaim, debugging.  docs/api/c.md is the way in; each header says the rest.
  *
  * Not included: slub/kernel.h, which takes the kernel's names, slub/jemalloc.h, which
  * takes jemalloc's, and slub/slub.hpp, the C++ interface.

@@ -14,7 +14,7 @@
  *                           what the library is set to and what it counts
  *
  * Header only, over the C interface; a program links libslub as a C program
- * does.  docs/api-cpp.md has the guide.
+ * does.  docs/api/cpp.md has the guide.
  */
 #ifndef SLUB_INCLUDE_SLUB_HPP
 #define SLUB_INCLUDE_SLUB_HPP

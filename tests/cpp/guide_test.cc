@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The code of docs/api-cpp.md, which quotes it from here.  guide_quotes_test
+ * The code of docs/api/cpp.md, which quotes it from here.  guide_quotes_test
  * compares them; indentation does not count.
  */
 #include <algorithm>

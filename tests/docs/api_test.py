@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Promise: docs/api.md names every public function; it and README.md quote only code that is
+"""Promise: docs/api/c.md names every public function; it and README.md quote only code that is
 compiled and run, and every such program is quoted.
 
 usage: api_test.py SOURCE"""
@@ -23,7 +23,7 @@ def flat(text):
 
 class Api(unittest.TestCase):
     def setUp(self):
-        self.document = read("docs", "api.md")
+        self.document = read("docs", "api", "c.md")
         self.blocks = re.findall(r"(?ms)^```c\n(.*?)^```", self.document)
         # There one block has what stands at the top of a file and what stands in a function.
         self.paragraphs = [text for block in re.findall(r"(?ms)^```c\n(.*?)^```",
@@ -101,7 +101,7 @@ class Api(unittest.TestCase):
     def test_every_link_leads_somewhere(self):
         links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", self.document)
         for link in links:
-            self.assertTrue(os.path.exists(os.path.join(SOURCE, "docs", link)), link)
+            self.assertTrue(os.path.exists(os.path.join(SOURCE, "docs", "api", link)), link)
         heads = {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-")
                  for head in re.findall(r"^#+ (.*)$", self.document, re.MULTILINE)}
         for anchor in re.findall(r"\]\(#([^)]+)\)", self.document):

@@ -66,9 +66,9 @@ class Run:
 
 
 def pressure(_):
-    """Seconds until each was killed: the rows of the table of docs/internals/reclaim.md whose
+    """Seconds until each was killed: the rows of the table of docs/results/pressure.md whose
     program is Redis with maxmemory at 60 %."""
-    text = read("docs/internals/reclaim.md").partition("`maxmemory` at 60 %")[2]
+    text = read("docs/results/pressure.md").partition("`maxmemory` at 60 %")[2]
     killed = [number(one) for pair in re.findall(
         rf"killed after {N} to {N} s", text.split("\n\n| server")[0].split("\n## ")[0])
         for one in pair]
@@ -76,8 +76,8 @@ def pressure(_):
 
 
 def outside(mean, column):
-    """A mean of the table of programs that nobody here wrote, in docs/performance.md."""
-    row = re.search(rf"(?m)^\| {mean} \|(.*)\|$", read("docs/performance.md")).group(1)
+    """A mean of the table of programs that nobody here wrote, in docs/results/performance.md."""
+    row = re.search(rf"(?m)^\| {mean} \|(.*)\|$", read("docs/results/performance.md")).group(1)
     return float(row.split("|")[column])
 
 
@@ -122,7 +122,7 @@ FIXED = {
     "README.md": ["1 GiB of small objects", "at 60 % of"],
     "docs/results/benchmarks.md": [],
     "docs/start/limits.md": [
-        "some 450 KiB",         # docs/performance.md says what of
+        "some 450 KiB",         # docs/results/performance.md says what of
         "64 MiB at the least", "at most 1.5 times",
         "64 MiB of 208 bytes", "0.7 MiB with", "From some 80 MiB on"],
     "docs/start/faq.md": ["8 to 64 MiB at a time", "round up by 6 % on average", "some 450 KiB"],
@@ -183,8 +183,8 @@ class Figures(unittest.TestCase):
                 self.assertEqual(file.read(), read("docs/results/benchmarks.md"))
 
     def test_means_are_those_of_the_rows(self):
-        """In docs/performance.md: real programs and loops, each with a mean of its own."""
-        text = read("docs/performance.md")
+        """In docs/results/performance.md: real programs and loops, each with a mean of its own."""
+        text = read("docs/results/performance.md")
         nr = 0
         for table in re.findall(r"(?m)(?:^\|.*\|\n)+", text):
             rows = []

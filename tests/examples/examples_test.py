@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs the examples as a reader would, and compares docs/examples.md with them.
+"""Runs the examples as a reader would, and compares docs/api/examples.md with them.
 
 Each example checks itself and exits with 0 only if all was right; here it is
 run small, on every way that per-CPU lists can work, and with options that are
@@ -113,10 +113,10 @@ def shape(line):
 
 
 class Document(unittest.TestCase):
-    """What docs/examples.md shows is what the examples contain and print."""
+    """What docs/api/examples.md shows is what the examples contain and print."""
 
     def setUp(self):
-        with open(os.path.join(arguments.source, "docs/examples.md")) as file:
+        with open(os.path.join(arguments.source, "docs/api/examples.md")) as file:
             self.text = file.read()
 
     def test_quotes(self):

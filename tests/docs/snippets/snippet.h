@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the examples of docs/api.md have in common: a check that ends the program. */
+/* What the examples of docs/api/c.md have in common: a check that ends the program. */
 #ifndef SLUB_TESTS_DOCS_SNIPPET_H
 #define SLUB_TESTS_DOCS_SNIPPET_H
 
