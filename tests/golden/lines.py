@@ -5,7 +5,7 @@ lines.py LIBRARY
 
 The linker lays small variables next to each other, whoever uses them: a number that each
 registration of a shrinker wrote, in the line of a pool that walks read, made these wait for each
-other (docs/results/reclaim.md, "The storm").
+other (docs/notes/reclaim.md, "The storm").
 """
 import re
 import subprocess
