@@ -26,7 +26,7 @@ static struct slub_group *dead_first;
 static struct slub_group *dead_last;
 static struct slub_group *root;
 
-/* ---- who is what ---- */
+/* ---- numbers ---- */
 
 uint32_t group_number(const struct slub_group *group)
 {

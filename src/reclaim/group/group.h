@@ -3,7 +3,7 @@
  * group: what groups and charges are made of; of this layer only.
  *
  *   group   a node of the tree, with its counter and limits
- *   owner   who answers for a charge: what objects refer to
+ *   owner   the party that answers for a charge: objects refer to it
  *   stock   what an owner, or a thread in a group, keeps of its charges, in
  *           advance: see stock.c, thread_stock.c
  *

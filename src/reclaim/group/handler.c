@@ -3,8 +3,8 @@
  * A group's handler: what the program itself can do when a maximum is in the way.
  *
  * Function and argument are two words that are changed as one, so a function is never
- * called with the argument of another.  Whoever calls it says so in a walker (walker.c);
- * whoever has changed it waits until no other thread is in the old one.
+ * called with the argument of another.  A thread that calls it says so in a walker
+ * (walker.c); a thread that has changed it waits until no other is in the old one.
  *
  * HANDLER-1  A call is announced, then comes a fence, and then the handler is read.
  *            A change is followed by a fence, and by a look at all walkers.  So either

@@ -2,7 +2,7 @@
 /*
  * SRCU on per-CPU counters (slub/srcu.h; invariants SRCU-1 to 3: reclaim.h).
  *
- * A grace period, moved on by whoever polls or waits:
+ * A grace period, moved on by the threads that poll or wait:
  *
  *   IDLE --started++--> DRAIN_OLD --nobody in the other phase--> flip
  *     ^                                                            |

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who walks, and what each walker uses at the moment.
+ * The walkers, and what each of them uses at the moment.
  *
  * A walker announces what it is about to use in a structure that it alone
  * writes, so walkers do not disturb each other, and unregister can wait for
