@@ -250,6 +250,7 @@ TEST_F(area, room_is_as_the_options_say)
 				  end <= place_last + places.back() ? 0 : 8;
 			failed |= percpu_committed() == AREA_BYTES + (32ul << 10) ? 0 : 16;
 			failed |= slub_percpu_alloc(one.room + 4, 4) || errno != ENOSPC ? 32 : 0;
+			failed |= slub_percpu_alloc(4, 4) == AREA_BYTES ? 0 : 128;
 			_exit(failed);
 		}), 0) << (one.bytes ? one.bytes : "");
 	}

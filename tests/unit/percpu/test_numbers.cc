@@ -13,6 +13,32 @@
 
 namespace {
 
+/* How many keys told of the end of the thread that asked for a registration; -1: none asked. */
+int keys_at_registration = -1;
+
+/* Those that tell when this thread ends. */
+std::vector<pthread_key_t> keys()
+{
+	std::vector<pthread_key_t> found;
+
+	for (pthread_key_t key = 0; key < PTHREAD_KEYS_MAX; key++) {
+		if (pthread_getspecific(key) == &slub_thread)
+			found.push_back(key);
+	}
+	return found;
+}
+
+} /* namespace */
+
+/* The linker sends the library's call here (--wrap). */
+extern "C" bool __wrap_os_rseq_register(void)
+{
+	keys_at_registration = (int)keys().size();
+	return false;
+}
+
+namespace {
+
 class numbers : public testing::Test {
 protected:
 	static void SetUpTestSuite()
@@ -54,18 +80,6 @@ TEST_F(numbers, are_unique_and_come_back)
 		EXPECT_EQ(taken.front(), 1u);
 		EXPECT_EQ(taken.back(), nr + 1);
 	}
-}
-
-/* Those that tell when this thread ends. */
-std::vector<pthread_key_t> keys()
-{
-	std::vector<pthread_key_t> found;
-
-	for (pthread_key_t key = 0; key < PTHREAD_KEYS_MAX; key++) {
-		if (pthread_getspecific(key) == &slub_thread)
-			found.push_back(key);
-	}
-	return found;
 }
 
 /* A thread that took a number before the library had started. */
@@ -135,6 +149,24 @@ TEST_F(numbers, a_key_that_cannot_be_set_is_no_owner)
 				failed |= *area_owner_busy(percpu_area(cid)) ? 2 : 0;
 		_exit(failed);
 	}), 0);
+}
+
+/* Where the C library registers no thread: what could not be given back is not taken. */
+TEST_F(numbers, a_thread_is_registered_when_its_key_is_set)
+{
+	if (percpu_backend != BACKEND_RSEQ)
+		GTEST_SKIP() << "backend rseq only";
+	for (bool has_keys : { true, false })
+		EXPECT_EQ(harness::in_child([&] {
+			pthread_key_t key;
+
+			percpu_registers = true;
+			while (!has_keys && pthread_key_create(&key, nullptr) == 0)
+				;
+			percpu_thread_init();
+			std::thread([] { percpu_enter(); }).join();
+			_exit(keys_at_registration == (has_keys ? 1 : -1) ? 0 : 1);
+		}), 0) << has_keys;
 }
 
 TEST_F(numbers, other_backends_need_no_key)
