@@ -136,8 +136,7 @@ static void thread_number_take(void)
 		return;
 	do {
 		number = number_find();
-		if (number >= AREAS_MAX)
-			return;
+		/* None is free: then there is no such area either. */
 		percpu_area_make(number);
 		area = percpu_area(number);
 		if (!area)

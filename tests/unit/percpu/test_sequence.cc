@@ -302,6 +302,21 @@ TEST_P(sequence, never_writes_the_dummy_area)
 	mprotect(dummy, AREA_BYTES, PROT_READ | PROT_WRITE);
 }
 
+/* The number by which a thread finds its area is the one that the kernel wrote last. */
+TEST_P(sequence, the_number_is_the_kernels)
+{
+	auto word = (volatile uint32_t *)((char *)__builtin_thread_pointer() + slub_cid_offset());
+	int seen = 0;
+
+	/* Between two equal readings it may have been another now and then, never always. */
+	for (int i = 0; i < 1000; i++) {
+		uint32_t before = *word, asked = percpu_cid(), after = *word;
+
+		seen += before == asked && asked == after;
+	}
+	EXPECT_GT(seen, 0);
+}
+
 /* Slot 0 has neither head nor room, so that what maps to it leaves the fast path. */
 TEST_P(sequence, slot_0_takes_nothing)
 {

@@ -138,6 +138,23 @@ TEST_P(barn, a_cpu_without_one_is_passed_by)
 	chain_flush(cache, far);
 }
 
+/* The next in number first: CPUs that run out at once do not all look into the same barn. */
+TEST_P(barn, others_are_asked_in_turn_from_the_next_on)
+{
+	void *near = chain(), *far = chain();
+
+	percpu_area_make(other_cpu() + 1);
+	struct ::barn *third = barn_of(cache, other_cpu() + 1);
+	ASSERT_TRUE(barn_put(cache, far, 1));
+	third->chains[third->newest++ % BARN_CHAINS] = own->chains[--own->newest % BARN_CHAINS];
+	ASSERT_TRUE(barn_put(cache, near, 1));
+	move_to_other();
+	for (void *c : { near, far })
+		EXPECT_EQ(barn_get(cache, &nr), c);
+	for (void *c : { near, far })
+		chain_flush(cache, c);
+}
+
 /* Where no area could be made for a CPU, it has no barn, and looks into each of the others. */
 TEST_P(barn, a_cpu_without_an_area_looks_into_all)
 {
