@@ -204,6 +204,8 @@ TEST_F(thread, one_whose_registration_has_ended_leaves)
 
 		percpu_enter();
 		EXPECT_EQ(slub_thread.self.base, (void **)slub_cpu_base);
+		percpu_remember();
+		EXPECT_NE(slub_thread.self.area, (char *)&percpu_no_area);
 		for (long bytes : { 32, 28, 33, 64 })
 			ended |= !syscall(SYS_rseq, area, bytes, 1, RSEQ_SIGNATURE);
 		if (!ended)
