@@ -4,8 +4,9 @@
 //! Everything here is as unsafe as C; the crate `slub` is the way to use it
 //! from Rust.  What each function does, returns and costs is said in the C
 //! headers `slub/percpu.h`, `slub/cache.h`, `slub/srcu.h`, `slub/rcu.h`,
-//! `slub/control.h`, `slub/bucket.h`, `slub/group.h`, `slub/shrinker.h` and `slub/defrag.h`,
-//! and on its manual page.
+//! `slub/control.h`, `slub/malloc.h`, `slub/bucket.h`, `slub/mempool.h`, `slub/reserve.h`,
+//! `slub/group.h`, `slub/shrinker.h`, `slub/pressure.h`, `slub/profile.h` and
+//! `slub/defrag.h`, and on its manual page.
 //!
 //! C's inline functions have no symbol. Their out-of-line twins have one and
 //! do the same; they are bound here under the name that C knows
@@ -59,9 +60,30 @@ pub const SLUB_ALLOC_ZERO: c_uint = 1 << 16;
 pub const SLUB_ALLOC_RESERVE: c_uint = 1 << 17;
 pub const SLUB_ALLOC_NO_RESERVE: c_uint = 1 << 18;
 
+// enum slub_pool_flag
+pub const SLUB_POOL_WAIT: c_uint = 1 << 24;
+pub const SLUB_POOL_RESERVE: c_uint = 1 << 25;
+pub const SLUB_POOL_NO_RESERVE: c_uint = 1 << 26;
+
 pub const SLUB_NODE_ANY: c_int = -1;
 /// The number of the area for threads without a CPU of their own.
 pub const SLUB_PERCPU_SHARED: c_int = 0x7fff_ffff;
+
+// slub/bucket.h, slub/mempool.h
+pub const SLUB_BUCKET_NAME_MAX: usize = SLUB_CACHE_NAME_MAX - 6;
+pub const SLUB_MEMPOOL_NR_MAX: usize = 1 << 24;
+
+// slub/profile.h
+pub const SLUB_PROFILE_BYTES_DEFAULT: usize = 512 << 10;
+pub const SLUB_PROFILE_BYTES_MAX: usize = 1 << 36;
+
+// enum slub_pressure_source
+pub const SLUB_PRESSURE_WATCH: c_uint = 1 << 0;
+pub const SLUB_PRESSURE_PSI_CGROUP: c_uint = 1 << 1;
+pub const SLUB_PRESSURE_PSI_MACHINE: c_uint = 1 << 2;
+pub const SLUB_PRESSURE_EVENTS: c_uint = 1 << 3;
+pub const SLUB_PRESSURE_V1_LEVEL: c_uint = 1 << 4;
+pub const SLUB_PRESSURE_V1_USAGE: c_uint = 1 << 5;
 
 // slub/group.h
 pub const SLUB_GROUP_NAME_MAX: usize = 47;
@@ -215,6 +237,56 @@ pub struct slub_bucket_stats {
     pub slab_bytes: usize,
     pub classes: usize,
     pub refused: u64,
+    pub reserved: [u64; 4],
+}
+
+/// A pool; only ever seen through a pointer.
+#[repr(C)]
+pub struct slub_mempool {
+    _opaque: [u8; 0],
+    _not_send: core::marker::PhantomData<*mut u8>,
+}
+
+/// What a pool is made of.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct slub_mempool_args {
+    pub min_nr: usize,
+    pub alloc_fn: Option<unsafe extern "C" fn(flags: c_uint, data: *mut c_void) -> *mut c_void>,
+    pub free_fn: Option<unsafe extern "C" fn(element: *mut c_void, data: *mut c_void)>,
+    pub init_fn: Option<unsafe extern "C" fn(element: *mut c_void, data: *mut c_void)>,
+    pub reset_fn: Option<unsafe extern "C" fn(element: *mut c_void, data: *mut c_void)>,
+    pub owns_fn: Option<unsafe extern "C" fn(element: *const c_void, data: *mut c_void) -> bool>,
+    pub data: *mut c_void,
+    pub reserved: [u64; 4],
+}
+
+/// The numbers of a pool.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct slub_mempool_stats {
+    pub min_nr: usize,
+    pub available: usize,
+    pub waiters: usize,
+    pub taken: u64,
+    pub waits: u64,
+    pub timeouts: u64,
+    pub refused: u64,
+    pub reserved: [u64; 4],
+}
+
+/// What was seen of memory pressure, and done about it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct slub_pressure_stats {
+    pub sources: c_uint,
+    pub priority: c_int,
+    pub events: u64,
+    pub merged: u64,
+    pub walks: u64,
+    pub cut_short: u64,
+    pub objects: u64,
+    pub bytes: u64,
     pub reserved: [u64; 4],
 }
 
@@ -418,6 +490,48 @@ extern "C" {
     pub fn slub_bucket_free(bucket: *mut slub_bucket, ptr: *mut c_void);
     pub fn slub_bucket_stats(bucket: *mut slub_bucket, stats: *mut slub_bucket_stats) -> c_int;
     pub fn slub_bucket_group_set(bucket: *mut slub_bucket, group: *mut slub_group) -> c_int;
+
+    // slub/mempool.h
+    pub fn slub_mempool_create(
+        min_nr: usize,
+        alloc_fn: Option<unsafe extern "C" fn(flags: c_uint, data: *mut c_void) -> *mut c_void>,
+        free_fn: Option<unsafe extern "C" fn(element: *mut c_void, data: *mut c_void)>,
+        data: *mut c_void,
+    ) -> *mut slub_mempool;
+    pub fn slub_mempool_create_args(args: *const slub_mempool_args) -> *mut slub_mempool;
+    pub fn slub_mempool_create_slab(min_nr: usize, cache: *mut slub_cache) -> *mut slub_mempool;
+    pub fn slub_mempool_create_malloc(min_nr: usize, size: usize) -> *mut slub_mempool;
+    pub fn slub_mempool_destroy(pool: *mut slub_mempool) -> c_int;
+    pub fn slub_mempool_alloc(pool: *mut slub_mempool, flags: c_uint) -> *mut c_void;
+    pub fn slub_mempool_alloc_reserved(pool: *mut slub_mempool) -> *mut c_void;
+    pub fn slub_mempool_alloc_bulk(
+        pool: *mut slub_mempool,
+        flags: c_uint,
+        nr: usize,
+        elements: *mut *mut c_void,
+    ) -> usize;
+    pub fn slub_mempool_free(pool: *mut slub_mempool, element: *mut c_void);
+    pub fn slub_mempool_free_bulk(pool: *mut slub_mempool, nr: usize, elements: *mut *mut c_void);
+    pub fn slub_mempool_resize(pool: *mut slub_mempool, min_nr: usize) -> c_int;
+    pub fn slub_mempool_stats(pool: *mut slub_mempool, stats: *mut slub_mempool_stats) -> c_int;
+
+    // slub/reserve.h
+    pub fn slub_reserve_set(bytes: usize) -> c_int;
+    pub fn slub_reserve_bytes() -> usize;
+    pub fn slub_reserve_enter() -> c_int;
+    pub fn slub_reserve_leave() -> c_int;
+
+    // slub/pressure.h
+    pub fn slub_pressure_fd() -> c_int;
+    pub fn slub_pressure_handle() -> c_int;
+    pub fn slub_pressure_start_thread() -> c_int;
+    pub fn slub_pressure_stop_thread() -> c_int;
+    pub fn slub_pressure_stats(stats: *mut slub_pressure_stats) -> c_int;
+
+    // slub/profile.h
+    pub fn slub_profile_start(bytes: usize) -> c_int;
+    pub fn slub_profile_stop() -> c_int;
+    pub fn slub_profile_write(path: *const c_char) -> c_int;
 
     // slub/group.h
     pub fn slub_group_root() -> *mut slub_group;

@@ -12,7 +12,8 @@ fn values_in_c(test: &str, expressions: &[&str]) -> Vec<i64> {
     let mut source = String::from(
         "#include <stddef.h>\n#include <stdio.h>\n#include <slub/cache.h>\n\
          #include <slub/rcu.h>\n#include <slub/defrag.h>\n#include <slub/group.h>\n\
-         #include <slub/control.h>\n#include <slub/bucket.h>\nint main(void) {\n",
+         #include <slub/control.h>\n#include <slub/bucket.h>\n#include <slub/mempool.h>\n\
+         #include <slub/pressure.h>\n#include <slub/profile.h>\nint main(void) {\n",
     );
     for expression in expressions {
         source += &format!("printf(\"%lld\\n\", (long long)({}));\n", expression);
@@ -86,6 +87,16 @@ fn structures() {
         "sizeof(struct slub_bucket_stats)" => size_of::<slub_bucket_stats>(),
         "offsetof(struct slub_bucket_stats, classes)" => offset!(slub_bucket_stats, classes),
         "offsetof(struct slub_bucket_stats, refused)" => offset!(slub_bucket_stats, refused),
+        "sizeof(struct slub_mempool_args)" => size_of::<slub_mempool_args>(),
+        "offsetof(struct slub_mempool_args, owns_fn)" => offset!(slub_mempool_args, owns_fn),
+        "offsetof(struct slub_mempool_args, data)" => offset!(slub_mempool_args, data),
+        "sizeof(struct slub_mempool_stats)" => size_of::<slub_mempool_stats>(),
+        "offsetof(struct slub_mempool_stats, waiters)" => offset!(slub_mempool_stats, waiters),
+        "offsetof(struct slub_mempool_stats, refused)" => offset!(slub_mempool_stats, refused),
+        "sizeof(struct slub_pressure_stats)" => size_of::<slub_pressure_stats>(),
+        "offsetof(struct slub_pressure_stats, priority)" =>
+            offset!(slub_pressure_stats, priority),
+        "offsetof(struct slub_pressure_stats, bytes)" => offset!(slub_pressure_stats, bytes),
         "sizeof(struct slub_group_stats)" => size_of::<slub_group_stats>(),
         "offsetof(struct slub_group_stats, max)" => offset!(slub_group_stats, max),
         "offsetof(struct slub_group_stats, depth)" => offset!(slub_group_stats, depth),
@@ -124,6 +135,19 @@ fn constants() {
         "SLUB_ALLOC_ZERO" => SLUB_ALLOC_ZERO,
         "SLUB_ALLOC_RESERVE" => SLUB_ALLOC_RESERVE,
         "SLUB_ALLOC_NO_RESERVE" => SLUB_ALLOC_NO_RESERVE,
+        "SLUB_POOL_WAIT" => SLUB_POOL_WAIT,
+        "SLUB_POOL_RESERVE" => SLUB_POOL_RESERVE,
+        "SLUB_POOL_NO_RESERVE" => SLUB_POOL_NO_RESERVE,
+        "SLUB_BUCKET_NAME_MAX" => SLUB_BUCKET_NAME_MAX,
+        "SLUB_MEMPOOL_NR_MAX" => SLUB_MEMPOOL_NR_MAX,
+        "SLUB_PROFILE_BYTES_DEFAULT" => SLUB_PROFILE_BYTES_DEFAULT,
+        "SLUB_PROFILE_BYTES_MAX" => SLUB_PROFILE_BYTES_MAX,
+        "SLUB_PRESSURE_WATCH" => SLUB_PRESSURE_WATCH,
+        "SLUB_PRESSURE_PSI_CGROUP" => SLUB_PRESSURE_PSI_CGROUP,
+        "SLUB_PRESSURE_PSI_MACHINE" => SLUB_PRESSURE_PSI_MACHINE,
+        "SLUB_PRESSURE_EVENTS" => SLUB_PRESSURE_EVENTS,
+        "SLUB_PRESSURE_V1_LEVEL" => SLUB_PRESSURE_V1_LEVEL,
+        "SLUB_PRESSURE_V1_USAGE" => SLUB_PRESSURE_V1_USAGE,
         "SLUB_NODE_ANY" => SLUB_NODE_ANY,
         "SLUB_PERCPU_SHARED" => SLUB_PERCPU_SHARED,
         "SLUB_GROUP_NAME_MAX" => SLUB_GROUP_NAME_MAX,
