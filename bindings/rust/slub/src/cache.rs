@@ -408,41 +408,47 @@ impl<T> StaticCache<T> {
     /// Those of [`Cache::new`].
     #[inline]
     pub fn get(&'static self) -> Result<&'static Cache<T>, Error> {
-        if self.raw.load(Ordering::Acquire).is_null() {
+        if !is_made(self.raw.load(Ordering::Acquire)) {
             self.make()?;
         }
-        // SAFETY: a Cache is but this pointer, which is not null any more and
-        // will never change.
+        // SAFETY: a Cache is but this pointer, which is one now and will never
+        // change.
         Ok(unsafe { &*(&self.raw as *const AtomicPtr<_>).cast::<Cache<T>>() })
     }
 
-    /// The thread whose name is accepted has made it; the others find it.
+    /// One thread makes it; others that come meanwhile wait for the outcome.
     #[cold]
     fn make(&'static self) -> Result<(), Error> {
-        match Cache::<T>::new(self.name) {
-            Ok(cache) => {
-                let raw = ManuallyDrop::new(cache).raw;
-                self.raw.store(raw.as_ptr(), Ordering::Release);
-                Ok(())
+        loop {
+            let none = ptr::null_mut();
+            match self.raw.compare_exchange(none, MAKING, Ordering::Acquire, Ordering::Acquire) {
+                Ok(_) => break,
+                Err(raw) if is_made(raw) => return Ok(()),
+                Err(_) => wait(),
             }
-            Err(Error::NameTaken) => self.wait_for_other(),
-            Err(error) => Err(error),
         }
+        let (raw, result) = match Cache::<T>::new(self.name) {
+            Ok(cache) => (ManuallyDrop::new(cache).raw.as_ptr(), Ok(())),
+            Err(error) => (ptr::null_mut(), Err(error)),
+        };
+        self.raw.store(raw, Ordering::Release);
+        result
     }
+}
 
-    /// The name is taken: by another thread in make(), which is about to store
-    /// the cache, or by somebody else.
-    fn wait_for_other(&'static self) -> Result<(), Error> {
-        for _ in 0..100_000 {
-            if !self.raw.load(Ordering::Acquire).is_null() {
-                return Ok(());
-            }
-            #[cfg(feature = "std")]
-            std::thread::yield_now();
-            core::hint::spin_loop();
-        }
-        Err(Error::NameTaken)
-    }
+/// Stands in [`StaticCache::raw`] while a thread makes the cache.
+const MAKING: *mut sys::slub_cache = 1 as *mut sys::slub_cache;
+
+#[inline]
+fn is_made(raw: *mut sys::slub_cache) -> bool {
+    raw as usize > MAKING as usize
+}
+
+/// For what another thread is about to finish.
+fn wait() {
+    #[cfg(feature = "std")]
+    std::thread::yield_now();
+    core::hint::spin_loop();
 }
 
 impl<T> fmt::Debug for StaticCache<T> {
