@@ -15,41 +15,33 @@
 //! What lies in an arena shares slabs with nothing else.  Values are not dropped when the
 //! arena is cleared or dropped: a `String` in it loses the memory that it has elsewhere.
 
-use crate::cache::c_name;
+use crate::bucket::Bucket;
 use crate::error::Error;
 use crate::group::Group;
-use crate::roomy::Roomy;
 use core::alloc::Layout;
-use core::fmt;
-use core::mem::ManuallyDrop;
-use core::ptr::{self, NonNull};
+use core::ptr;
 use core::slice;
 use slub_sys as sys;
 
 pub use slub_sys::slub_bucket_stats as Stats;
 
-/// A bucket of libslub, whose blocks are freed together.
+/// A [`Bucket`] whose blocks are values with the arena's lifetime.
 ///
 /// Dropping it frees all of them and the bucket.  Any thread may allocate at any time.
+#[derive(Debug)]
 #[repr(transparent)]
 pub struct Arena {
-    raw: NonNull<sys::slub_bucket>,
+    bucket: Bucket,
 }
-
-// SAFETY: the C functions may be called by any thread.
-unsafe impl Send for Arena {}
-// SAFETY: as above; what is allocated belongs to who allocated it.
-unsafe impl Sync for Arena {}
 
 impl Arena {
     /// Makes an arena; no other arena or bucket may have that name.
     ///
     /// # Errors
     ///
-    /// [`Error::BadName`], [`Error::OutOfMemory`]; [`Error::Other`] (`EEXIST`): the
-    /// name is taken.
+    /// As [`Bucket::new`].
     pub fn new(name: &str) -> Result<Self, Error> {
-        Self::create(name, 0)
+        Ok(Arena { bucket: Bucket::new(name)? })
     }
 
     /// Makes an arena that is charged to `group`, whichever thread allocates.
@@ -58,33 +50,11 @@ impl Arena {
     ///
     /// As [`Arena::new`].
     pub fn in_group(name: &str, group: &Group) -> Result<Self, Error> {
-        let arena = Self::create(name, sys::SLUB_CACHE_ACCOUNT)?;
-        // SAFETY: both live.
-        Error::check(unsafe { sys::slub_bucket_group_set(arena.as_raw(), group.as_raw()) })?;
-        Ok(arena)
-    }
-
-    fn create(name: &str, flags: sys::c_ulong) -> Result<Self, Error> {
-        let name = c_name(name)?;
-        // SAFETY: the name is terminated, and copied.
-        let raw = unsafe { sys::slub_bucket_create(name.as_ptr().cast(), flags) };
-        match NonNull::new(raw) {
-            Some(raw) => Ok(Arena { raw }),
-            None => Err(Error::from_errno(sys::errno())),
-        }
+        Ok(Arena { bucket: Bucket::in_group(name, group)? })
     }
 
     fn block<T>(&self, layout: Layout) -> Result<*mut T, Error> {
-        if layout.size() == 0 {
-            return Ok(NonNull::<T>::dangling().as_ptr());
-        }
-        // SAFETY: the bucket lives.
-        let block =
-            unsafe { sys::slub_bucket_aligned_alloc(self.as_raw(), layout.align(), layout.size()) };
-        if block.is_null() {
-            return Err(Error::from_errno(sys::errno()));
-        }
-        Ok(block.cast())
+        Ok(self.bucket.alloc(layout)?.as_ptr().cast())
     }
 
     /// Puts `value` into the arena, where it stays until that is cleared.
@@ -137,52 +107,36 @@ impl Arena {
     ///
     /// # Errors
     ///
-    /// [`Error::Other`] (`EAGAIN`): the lists of another CPU could not be emptied, and
-    /// some blocks are still there; call it again.
+    /// As [`Bucket::clear`].
     pub fn clear(&mut self) -> Result<(), Error> {
-        // SAFETY: the bucket lives, and nobody has a reference into it.
-        Error::check(unsafe { sys::slub_bucket_clear(self.as_raw()) })
+        self.bucket.clear()
     }
 
     /// What the arena holds; other threads may change it meanwhile.
     ///
     /// # Errors
     ///
-    /// [`Error::Other`] (`EAGAIN`), as [`Arena::clear`].
+    /// As [`Bucket::stats`].
     pub fn stats(&self) -> Result<Stats, Error> {
-        let mut roomy = Roomy::<Stats>::default();
-        let at: *mut Roomy<Stats> = &mut roomy;
-        // SAFETY: the bucket lives, and there is room.
-        Error::check(unsafe { sys::slub_bucket_stats(self.as_raw(), at.cast()) })?;
-        Ok(roomy.counts)
+        self.bucket.stats()
     }
 
     /// Ends the arena with all that is in it, and says whether that could be done.
     ///
     /// # Errors
     ///
-    /// As [`Arena::clear`]; the bucket is kept for good then.
+    /// As [`Bucket::close`].
     pub fn close(self) -> Result<(), Error> {
-        let arena = ManuallyDrop::new(self);
-        // SAFETY: it lives, and nobody has a reference into it.
-        Error::check(unsafe { sys::slub_bucket_destroy_all(arena.as_raw()) })
+        self.bucket.close()
+    }
+
+    /// The bucket that the values lie in: blocks and collections in it end with them.
+    pub fn bucket(&self) -> &Bucket {
+        &self.bucket
     }
 
     /// The bucket, for calls of [`sys`].
     pub fn as_raw(&self) -> *mut sys::slub_bucket {
-        self.raw.as_ptr()
-    }
-}
-
-impl Drop for Arena {
-    fn drop(&mut self) {
-        // SAFETY: it lives, and nobody has a reference into it.
-        unsafe { sys::slub_bucket_destroy_all(self.as_raw()) };
-    }
-}
-
-impl fmt::Debug for Arena {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Arena").field(&self.raw).finish()
+        self.bucket.as_raw()
     }
 }

@@ -11,7 +11,7 @@ pub enum Error {
     /// The name is empty, longer than 47 bytes, or has a blank or an
     /// unprintable character.
     BadName,
-    /// There is a cache of that name already.
+    /// There is a cache, a bucket or an arena of that name already.
     NameTaken,
     /// The type is larger than 256 KiB, or asks for an alignment above 4096.
     BadType,
@@ -73,7 +73,7 @@ impl fmt::Display for Error {
         f.write_str(match *self {
             Error::OutOfMemory => "out of memory",
             Error::BadName => "a name has 1 to 47 printable ASCII characters and no blanks",
-            Error::NameTaken => "there is a cache of that name already",
+            Error::NameTaken => "there is a cache or a bucket of that name already",
             Error::BadType => {
                 "a cache's objects have at most 256 KiB and an alignment of at most 4096"
             }

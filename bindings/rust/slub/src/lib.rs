@@ -8,6 +8,8 @@
 //! | [`StaticCache`] | the same for a `static`, made when it is first used |
 //! | [`Counter`] | a counter with a copy per CPU: an add takes no atomic instruction |
 //! | [`MovableCache`] | objects behind handles, which may be moved so that sparse slabs become empty |
+//! | [`Bucket`] | blocks of any size for one subsystem, from slabs of its own |
+//! | [`Arena`] | values that end together, as a request's do |
 //! | [`Group`] | limits inside the process, for a tenant or a request |
 //! | [`Shrinker`] | closures that give memory back when it is short |
 //! | [`option`] | the library's options, read and changed while the program runs |
@@ -44,7 +46,10 @@
 #[cfg(any(feature = "std", doc))]
 extern crate std;
 
+#[cfg(feature = "allocator-api2")]
+mod allocator;
 pub mod arena;
+pub mod bucket;
 pub mod cache;
 mod counter;
 mod error;
@@ -59,6 +64,7 @@ pub mod shrinker;
 pub mod value;
 
 pub use arena::Arena;
+pub use bucket::Bucket;
 pub use cache::{Cache, StaticCache};
 pub use counter::Counter;
 pub use error::Error;
