@@ -21,7 +21,8 @@ pub enum Error {
     /// Objects of the cache are still allocated; there are groups below the
     /// group; more is in use than the limit is to be; somebody moves objects.
     Busy,
-    /// The lists of another CPU could not be emptied; try again.
+    /// The lists of another CPU could not be emptied, or another thread does the same just
+    /// now; try again.
     TryAgain,
     /// Another error, by its `errno`.
     Other(i32),
@@ -84,7 +85,7 @@ impl fmt::Display for Error {
                 "still in use: objects are allocated, groups are below it, or it holds more \
                  than the limit"
             }
-            Error::TryAgain => "the lists of another CPU could not be emptied",
+            Error::TryAgain => "it could not be done just now: try again",
             Error::Other(errno) => return write!(f, "libslub: error {}", errno),
         })
     }

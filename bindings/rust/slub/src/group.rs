@@ -25,11 +25,13 @@
 use crate::cache::c_name;
 use crate::error::Error;
 use core::fmt;
+use core::future::Future;
 use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::{self, NonNull};
 use slub_sys as sys;
 
+pub use crate::follow::{follow, Follow};
 pub use slub_sys::slub_group_memory as Memory;
 
 /// An account of memory, with limits.  Groups form a tree; what is charged to one
@@ -121,6 +123,39 @@ impl Group {
         Error::check(unsafe { sys::slub_group_enter(self.as_raw()) })?;
         let _inside = Inside { group: self.raw, _thread: PhantomData };
         Ok(work())
+    }
+
+    /// The future `future`, with its allocations charged to the group.
+    ///
+    /// The thread that polls is in the group for the time of the poll, so the group follows the
+    /// task from thread to thread, and other tasks of a thread pay for themselves.
+    ///
+    /// ```
+    /// use slub::Group;
+    /// # use std::{future::Future, sync::Arc, task::{Context, Poll, Wake, Waker}};
+    /// # struct Nobody;
+    /// # impl Wake for Nobody { fn wake(self: Arc<Self>) {} }
+    /// # fn block_on<F: Future>(future: F) -> F::Output {
+    /// #     let waker = Waker::from(Arc::new(Nobody));
+    /// #     let mut future = Box::pin(future);
+    /// #     loop {
+    /// #         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+    /// #             Poll::Ready(output) => return output,
+    /// #             Poll::Pending => {}
+    /// #         }
+    /// #     }
+    /// # }
+    ///
+    /// async fn answer() -> Vec<u8> { vec![0; 100_000] }
+    ///
+    /// let tenant = Group::new("tenant7")?;
+    /// let kept = block_on(tenant.follow(answer()))?;
+    /// assert!(tenant.stats().usage >= 100_000);
+    /// # drop(kept);
+    /// # Ok::<(), slub::Error>(())
+    /// ```
+    pub fn follow<F: Future>(&self, future: F) -> Follow<&Group, F> {
+        follow(self, future)
     }
 
     /// Sets a limit in bytes; `None`: no limit.

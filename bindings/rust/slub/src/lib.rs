@@ -10,10 +10,15 @@
 //! | [`MovableCache`] | objects behind handles, which may be moved so that sparse slabs become empty |
 //! | [`Bucket`] | blocks of any size for one subsystem, from slabs of its own |
 //! | [`Arena`] | values that end together, as a request's do |
-//! | [`Group`] | limits inside the process, for a tenant or a request |
+//! | [`Group`] | limits inside the process, for a tenant, a request or an async task |
+//! | [`Pool`] | elements that are there when there is no memory |
+//! | [`reserve`] | memory for a thread that needs some in order to free more |
+//! | [`pressure`] | hears from the kernel that memory is short |
 //! | [`Shrinker`] | closures that give memory back when it is short |
 //! | [`option`] | the library's options, read and changed while the program runs |
 //! | [`value`] | what the library counts, by name |
+//! | [`profile`] | which call stacks have allocated how much |
+//! | [`good_size`], [`usable_size`] | what a block really has |
 //! | [`rcu`] | readers without locks, and freeing what they may still look at |
 //!
 //! ```
@@ -36,9 +41,17 @@
 //!
 //! # Without std
 //!
-//! The crate is `no_std`.  Its only feature, `std` (on by default), adds
-//! [`std::error::Error`] for [`Error`], the conversion to `std::io::Error`, and that
-//! a panic in a [`Shrinker`]'s closure is caught; without it, it aborts.
+//! The crate is `no_std`.  Its feature `std` (on by default) adds [`std::error::Error`] for
+//! [`Error`], the conversion to `std::io::Error`, [`profile::write`], `AsFd` and `AsRawFd` for
+//! [`pressure::Watch`], and that a panic in a [`Shrinker`]'s closure is caught; without it, it
+//! aborts.
+//!
+//! # Collections
+//!
+//! The feature `allocator-api2` makes [`Slub`], `&`[`Bucket`], `&`[`Arena`] and `&`[`Group`]
+//! allocators for the collections of the crate allocator-api2, and for others that take its
+//! `Allocator`, such as hashbrown's.  A [`Cache`] is none: its blocks all have one size, and a
+//! collection asks for any.
 #![no_std]
 #![warn(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -53,14 +66,20 @@ pub mod bucket;
 pub mod cache;
 mod counter;
 mod error;
+mod follow;
 mod global;
 pub mod group;
 pub mod movable;
 pub mod option;
 mod panics;
+pub mod pool;
+pub mod pressure;
+pub mod profile;
 pub mod rcu;
+pub mod reserve;
 mod roomy;
 pub mod shrinker;
+mod size;
 pub mod value;
 
 pub use arena::Arena;
@@ -71,7 +90,9 @@ pub use error::Error;
 pub use global::Slub;
 pub use group::Group;
 pub use movable::MovableCache;
+pub use pool::Pool;
 pub use shrinker::Shrinker;
+pub use size::{good_size, usable_size};
 /// The raw C interface.
 pub use slub_sys as sys;
 

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+//! The reserve, in a process of its own: there is no memory in this test.
+
+use slub::{option, reserve, sys, Cache, Error};
+use std::panic::catch_unwind;
+
+const ROOM: usize = 256 << 10;
+
+#[test]
+fn a_thread_with_the_right_gets_memory_when_there_is_none() {
+    let cache: Cache<[u8; 1000]> = Cache::new("rs-reserve").unwrap();
+    let mut held = Vec::with_capacity(10_000);
+    reserve::set(ROOM).unwrap();
+    assert!(reserve::bytes() >= ROOM);
+
+    option::set("limit", "1M").unwrap();
+    // A vector that grew would want memory, too.
+    while let (true, Ok(object)) = (held.len() < held.capacity(), cache.alloc([0; 1000])) {
+        held.push(object);
+    }
+    let inside = reserve::with(|| reserve::with(|| cache.alloc([1; 1000])));
+    let left = reserve::bytes();
+    let outside = cache.alloc([2; 1000]);
+    option::set("limit", "0").unwrap();
+
+    assert!(matches!(inside, Ok(Ok(Ok(_)))), "{:?}", inside);
+    assert!(held.len() < held.capacity());
+    assert!(left < ROOM);
+    assert_eq!(outside.unwrap_err(), Error::OutOfMemory);
+    drop((inside, held));
+    reserve::set(0).unwrap();
+    assert_eq!(reserve::bytes(), 0);
+
+    // The right ends with the closure, also by a panic, and cannot be had without end.
+    assert!(catch_unwind(|| reserve::with(|| panic!("inside"))).is_err());
+    fn nested(depth: u32) -> u32 {
+        reserve::with(|| nested(depth + 1)).unwrap_or_else(|error| {
+            assert_eq!(error, Error::NoSpace);
+            depth
+        })
+    }
+    assert_eq!(nested(0), 63);
+    // SAFETY: always allowed.
+    assert_eq!(unsafe { sys::slub_reserve_leave() }, -22, "not entered any more");
+    assert!(reserve::set(usize::MAX).is_err());
+}
