@@ -119,7 +119,8 @@ impl<T> Pool<T> {
         self.array(0, values)
     }
 
-    /// An element for each of `values`; waits until that many are there.
+    /// An element for each of `values`; waits until that many are there: for ever, if
+    /// [`Pool::resize`] makes the pool smaller meanwhile.
     ///
     /// # Errors
     ///
