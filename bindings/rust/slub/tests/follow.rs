@@ -82,7 +82,10 @@ fn each_of_two_tasks_pays_for_itself() {
         assert_eq!((charged(&first), charged(&second)), (turn, turn));
         drop(between);
     }
-    let Poll::Ready(Ok(kept)) = poll_once(one.as_mut()) else { panic!("it has no more turns") };
+    let kept = match poll_once(one.as_mut()) {
+        Poll::Ready(kept) => kept.unwrap(),
+        Poll::Pending => panic!("it has no more turns"),
+    };
     assert_eq!(kept.len(), 3);
     assert_eq!(block_on(two).unwrap().len(), 5);
     assert_eq!((charged(&first), charged(&second)), (3, 0));
