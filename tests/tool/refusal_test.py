@@ -78,7 +78,8 @@ class Refusals(Target):
         at = image.index(b"SLUBABI\0\5\0\0\0")
         other = self.path("libslub.so.1")
         # One to come, and the one before.
-        for version in (99, 3):
+        for version, advice in ((99, "newer than this command.*update slub"),
+                                (3, "older than this command.*on libslub ")):
             with open(other + ".new", "wb") as file:
                 file.write(image[:at + 8] + bytes([version]) + image[at + 9:])
             os.rename(other + ".new", other)
@@ -86,7 +87,10 @@ class Refusals(Target):
             said = f"itself in version {version}; slub "
             for command in READERS:
                 self.assertRefused(slub(command, "-p", str(process.pid)), 5, said)
-            self.assertRefused(slub("check", str(process.pid)), 5, said)
+            run = slub("check", str(process.pid))
+            self.assertRefused(run, 5, said)
+            release = slub("--version").stdout.split()[1]
+            self.assertRegex(run.stderr, f"its libslub {release} describes.*{advice}")
             self.assertRefused(slub("stats", "-p", self.core_of(process)), 5, "libslub")
 
     def test_files_that_are_something_else(self):

@@ -149,7 +149,8 @@ class Heap:
         self.abi = Abi.from_buffer_copy(read(address, ctypes.sizeof(Abi)))
         if self.abi.magic != b"SLUBABI" or self.abi.version != ABI_VERSION:
             raise gdb.GdbError(f"slub: libslub describes itself in version {self.abi.version}; "
-                               f"these commands read version {ABI_VERSION}")
+                               f"these commands read version {ABI_VERSION}; use the slub.py "
+                               "that came with that library")
         if not self.abi.ready:
             raise gdb.GdbError("slub: libslub has not started yet")
         self.caches = {}

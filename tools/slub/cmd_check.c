@@ -237,7 +237,7 @@ static void print_json(const struct process *process,
 }
 
 static int answer_error(const struct request *request, int error,
-			uint32_t version)
+			const struct slub_abi *abi)
 {
 	char target[32];
 	int pid = request->pid;
@@ -254,7 +254,7 @@ static int answer_error(const struct request *request, int error,
 			 "may (unless kernel.yama.ptrace_scope forbids it), "
 			 "and root", pid);
 	else if (error == -EPROTO)
-		complain_version("check", target, version);
+		complain_version("check", target, abi);
 	else
 		complain("check: cannot read process %d: %s", pid,
 			 strerror(-error));
@@ -277,10 +277,10 @@ static int check(int argc, char **argv)
 	}
 	error = process_open(&process, request.pid);
 	if (error)
-		return answer_error(&request, error, 0);
+		return answer_error(&request, error, NULL);
 	error = state_find(&state, &process);
 	if (error)
-		status = answer_error(&request, error, state.abi.version);
+		status = answer_error(&request, error, &state.abi);
 	else
 		status = state.presence == PRESENCE_IN_USE ? STATUS_OK
 							   : STATUS_NO;

@@ -97,7 +97,7 @@ static int examine_process(struct doctor *doctor, const char *target)
 	else if (error == -EACCES)
 		complain("doctor: no permission to read process %d", pid);
 	else if (error == -EPROTO)
-		complain_version("doctor", target, source.state.abi.version);
+		complain_version("doctor", target, &source.state.abi);
 	else if (error)
 		complain("doctor: process %d: %s", pid, strerror(-error));
 	if (error)

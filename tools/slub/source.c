@@ -15,7 +15,10 @@
 
 #define PID_MAX (1 << 22)	/* the kernel's PID_MAX_LIMIT */
 
-/* Says what is wrong with the target, and which exit status that is. */
+/*
+ * Says what is wrong with the target, and which exit status that is.  @version: of a
+ * statistics file.
+ */
 static int refuse(const struct source *source, int error, uint32_t version)
 {
 	const char *command = source->command, *label = source->label;
@@ -38,7 +41,7 @@ static int refuse(const struct source *source, int error, uint32_t version)
 				 SLUB_TOOL_VERSION " reads version %u", command,
 				 label, version, SLUB_STATS_VERSION);
 		else
-			complain_version(command, label, version);
+			complain_version(command, label, &source->state.abi);
 		break;
 	case ENOEXEC:
 		complain("%s: '%s' is neither a core file of this machine nor a "
@@ -86,7 +89,7 @@ static int find_state(struct source *source)
 {
 	int error = state_find(&source->state, &source->process), status;
 
-	status = error ? refuse(source, error, source->state.abi.version) :
+	status = error ? refuse(source, error, 0) :
 			 refuse_absent(source);
 	if (status)
 		process_close(&source->process);

@@ -26,6 +26,21 @@ static bool has_our_name(const struct mapping *mapping)
 	       (name[7] == '.' || name[7] == '-') && strstr(name + 7, ".so");
 }
 
+/* The release of a library of another version; empty if it makes no sense. */
+static void read_release(const struct process *process, uint64_t address,
+			 struct slub_abi *abi)
+{
+	char *release = abi->library_version;
+	size_t bytes = sizeof(abi->library_version);
+
+	if (process_read(process, address + offsetof(struct slub_abi, library_version),
+			 release, bytes))
+		release[0] = '\0';
+	release[bytes - 1] = '\0';
+	if (strspn(release, "0123456789.") != strlen(release))
+		release[0] = '\0';
+}
+
 /* The structure at @address, if it is one that this command understands. */
 static int read_abi(const struct process *process, uint64_t address,
 		    struct slub_abi *abi)
@@ -42,6 +57,8 @@ static int read_abi(const struct process *process, uint64_t address,
 	    abi->version != SLUB_ABI_VERSION || abi->size < ABI_SIZE_MIN) {
 		if (memcmp(abi->magic, SLUB_ABI_MAGIC, sizeof(abi->magic)))
 			abi->version = 0;
+		else
+			read_release(process, address, abi);
 		return -EPROTO;
 	}
 	if (abi->size < bytes)
@@ -235,15 +252,24 @@ int state_refresh(struct state *state, const struct process *process)
 }
 
 void complain_version(const char *command, const char *target,
-		      uint32_t version)
+		      const struct slub_abi *abi)
 {
-	if (version)
-		complain("%s: %s: its libslub describes itself in version %u; "
-			 "slub " SLUB_TOOL_VERSION " reads version %u", command,
-			 target, version, SLUB_ABI_VERSION);
-	else
+	const char *release = abi->library_version;
+	bool older = abi->version < SLUB_ABI_VERSION;
+
+	if (!abi->version) {
 		complain("%s: %s: has a libslub that slub " SLUB_TOOL_VERSION
-			 " does not know", command, target);
+			 " does not know; use the slub that came with it",
+			 command, target);
+		return;
+	}
+	complain("%s: %s: its libslub%s%s describes itself in version %u; slub "
+		 SLUB_TOOL_VERSION " reads version %u. It is %s than this "
+		 "command: use the slub that came with it, or %s", command,
+		 target, release[0] ? " " : "", release, abi->version,
+		 SLUB_ABI_VERSION, older ? "older" : "newer",
+		 older ? "start the program anew on libslub " SLUB_TOOL_VERSION :
+			 "update slub");
 }
 
 static const char *word(const char *const *words, size_t nr, uint32_t index)

@@ -23,8 +23,8 @@ struct state {
 
 /*
  * Returns 0, -EACCES if the process may be seen but not read, -ESRCH if it
- * ended meanwhile, -EPROTO if its library is of an unknown kind: its version
- * is in abi then, 0 if there is not even that.
+ * ended meanwhile, -EPROTO if its library is of an unknown kind: its version and
+ * its release are in abi then, 0 and empty if there is not even that.
  */
 int state_find(struct state *state, const struct process *process);
 
@@ -33,7 +33,7 @@ int state_refresh(struct state *state, const struct process *process);
 
 /* The one line about -EPROTO. */
 void complain_version(const char *command, const char *target,
-		      uint32_t version);
+		      const struct slub_abi *abi);
 
 /* The words for numbers; "unknown" for what this command does not know. */
 const char *state_backend(const struct slub_abi *abi);
