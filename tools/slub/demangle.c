@@ -14,6 +14,12 @@
 /* Of <cxxabi.h>: the result is malloc's; status is 0 if there is one. */
 typedef char *demangler(const char *name, char *buf, size_t *size, int *status);
 
+#if SLUB_TOOL_STATIC	/* which loads no library */
+static demangler *find_demangler(void)
+{
+	return NULL;
+}
+#else
 static demangler *find_demangler(void)
 {
 	static const char *const libraries[] = {
@@ -31,6 +37,7 @@ static demangler *find_demangler(void)
 	}
 	return NULL;
 }
+#endif
 
 char *demangle(const char *name)
 {
