@@ -36,7 +36,12 @@ set(SLUB_COMPILE_FLAGS
 	# So that debugging (letter U) finds the caller; the fast paths have no frame.
 	-fno-omit-frame-pointer)
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
-	list(APPEND SLUB_COMPILE_FLAGS -fcf-protection=none -momit-leaf-frame-pointer)
+	list(APPEND SLUB_COMPILE_FLAGS -momit-leaf-frame-pointer)
+	# They cost malloc and free instructions (docs/policy/support.md): for who asks, as some
+	# distributions do by CFLAGS=-fcf-protection.
+	if(NOT CMAKE_C_FLAGS MATCHES "-fcf-protection")
+		list(APPEND SLUB_COMPILE_FLAGS -fcf-protection=none)
+	endif()
 endif()
 
 add_library(slub_objects OBJECT ${SLUB_SOURCES})

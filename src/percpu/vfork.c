@@ -74,7 +74,17 @@ __asm__(".pushsection .text\n\t"
 	"movq %r8, %rsi\n\t"
 	"movq %r9, %rdx\n\t"
 	"jmp slub_vfork_leave\n"
-	"1:\tret\n\t"
+	/*
+	 * The child.  Its shadow stack, where there is one, is the parent's: what it called
+	 * would overwrite the entry that it has popped.  So it goes back by a jump.
+	 */
+	"1:\txorl %ecx, %ecx\n\t"
+	"rdsspq %rcx\n\t"		/* leaves it where there is none */
+	"testq %rcx, %rcx\n\t"
+	"jz 2f\n\t"
+	"popq %rdi\n\t"
+	"jmp *%rdi\n"
+	"2:\tret\n\t"
 	".size vfork, .-vfork\n\t"
 	".popsection");
 #elif SLUB_CPU_AARCH64
