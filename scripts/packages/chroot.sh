@@ -12,7 +12,8 @@ die() {
 # Starts the script again, as root and where nobody else sees what it mounts.
 go_inside() {
 	[ "$(id -u)" = 0 ] || die "a chroot needs root: sudo $0"
-	command -v debootstrap >/dev/null || die "debootstrap is missing: apt-get install debootstrap"
+	command -v debootstrap >/dev/null ||
+		die "debootstrap is missing: apt-get install debootstrap"
 	if [ -z "${SLUB_TRY_INSIDE:-}" ]; then
 		SLUB_TRY_INSIDE=1 exec unshare --mount --propagation private "$0" "$@"
 	fi

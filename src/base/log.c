@@ -59,6 +59,7 @@ static void text_convert(struct text *text, const char **format, va_list *args)
 		width = width * 10 + (*f - '0');
 	for (; *f == 'l' || *f == 'z'; f++)
 		is_long = true;
+	/* The caller has copied the list: NOLINTBEGIN(*-valist.Uninitialized) */
 	switch (*f) {
 	case 's':
 		text_string(text, va_arg(*args, const char *), width);
@@ -84,6 +85,7 @@ static void text_convert(struct text *text, const char **format, va_list *args)
 	default:
 		text_char(text, *f);
 	}
+	/* NOLINTEND(*-valist.Uninitialized) */
 	*format = *f ? f + 1 : f;
 }
 

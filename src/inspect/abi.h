@@ -13,8 +13,8 @@
  * A reader must refuse a `magic` or `version` that it does not know.  Within a
  * version fields are only ever appended; `size` says how many bytes the
  * writer had.  Everything up to `library_version` lies at the same place in each
- * version, so that who refuses can name the release.  Numbers are in the byte order
- * of the machine.
+ * version, so that a reader which refuses can name the release.  Numbers are in the
+ * byte order of the machine.
  */
 #ifndef SLUB_INSPECT_ABI_H
 #define SLUB_INSPECT_ABI_H
