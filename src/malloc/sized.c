@@ -47,10 +47,11 @@ static bool fits_class(const struct slub_cache *cache, const void *ptr,
 
 static bool fits_large(const void *ptr, size_t told, size_t align)
 {
-	size_t have = large_bytes(ptr);
+	size_t have;
 
 	if (SLUB_CONFIG_HARDENED)
 		return told == large_asked(ptr);
+	have = large_bytes(ptr);
 	if (told > have)
 		return false;
 	return align > PAGE_BYTES ||

@@ -5,6 +5,7 @@ be neither unloaded nor written to in its text, and libslub.a defines no other g
 
 usage: abi_test.py LIBRARY ARCHIVE SYMBOLS"""
 
+import os
 import platform
 import re
 import subprocess
@@ -42,6 +43,12 @@ class Shared(unittest.TestCase):
         exported = {name for name in exported if not name.startswith("SLUB_")}
         self.assertEqual(sorted(exported - listed()), [], "exported but not listed")
         self.assertEqual(sorted(listed() - exported), [], "listed but not exported")
+
+    def test_debian_lists_the_same(self):
+        path = os.path.join(os.path.dirname(SYMBOLS), "..", "..", "debian", "libslub1.symbols")
+        with open(path) as file:
+            packaged = re.findall(r"(?m)^ (\S+)@Base ", file.read())
+        self.assertEqual(sorted(packaged), sorted(listed()))
 
     def test_needs_the_c_library_alone(self):
         needed = re.findall(r"NEEDED.*\[(.*)\]", self.dynamic)
