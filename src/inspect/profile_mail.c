@@ -32,7 +32,6 @@ static cold void close_mailed(void)
 {
 	struct stat found;
 
-	/* The kernel has filled it in: NOLINTNEXTLINE(*-UndefinedBinaryOperatorResult) */
 	if (mailed.inode && stat_fd(mailed.fd, &found) && found.st_ino == mailed.inode &&
 	    found.st_dev == mailed.device)
 		sys_call4(SYS_close, mailed.fd, 0, 0, 0);
@@ -58,7 +57,6 @@ static cold int write_mailed(void)
 		return err ? err : -EIO;
 	}
 	mailed.fd = fd;
-	/* The kernel has filled it in: NOLINTNEXTLINE(*-uninitialized.Assign) */
 	mailed.device = found.st_dev;
 	mailed.inode = found.st_ino;
 	return (int)fd;

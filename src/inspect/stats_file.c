@@ -264,7 +264,6 @@ static bool may_replace(const char *path)
 		return false;
 	}
 	if (is_written(&old)) {
-		/* The kernel has filled it in: NOLINTNEXTLINE(*-CallAndMessage) */
 		log_message("option stats_file: '%s' is being written by "
 			    "process %u; %%p in the name is the PID", path,
 			    old.pid);
