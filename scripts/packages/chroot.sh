@@ -44,13 +44,21 @@ step() {
 	echo "$name_of_step: passed, $((SECONDS - start)) s"
 }
 
+# With --ccache the chroots share what they compiled: in each, /ccache.
+cached=()
+share_cache() {
+	mkdir -p -m 777 "$work/ccache"
+	cached=(CMAKE_C_COMPILER_LAUNCHER=ccache CCACHE_DIR=/ccache CCACHE_BASEDIR=/
+		CCACHE_NOHASHDIR=1 CCACHE_COMPILERCHECK=content CCACHE_UMASK=000)
+}
+
 # within CHROOT COMMAND...
 within() {
 	local chroot=$work/$1
 	shift
 	chroot "$chroot" /usr/bin/env -i HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
 		PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-		${http_proxy:+http_proxy="$http_proxy"} "$@"
+		${http_proxy:+http_proxy="$http_proxy"} "${cached[@]}" "$@"
 }
 
 apt() {
@@ -74,12 +82,18 @@ fresh() {
 	local chroot=$work/$1
 
 	! mountpoint -q "$chroot/proc" || umount "$chroot/proc"
+	! mountpoint -q "$chroot/ccache" || umount "$chroot/ccache"
 	rm -rf "${chroot:?}"
 	cp -a "$work/base-$suite" "$chroot"
 	cp -L /etc/resolv.conf "$chroot/etc/resolv.conf"
 	# A chroot that lives for minutes need not reach the disk.
 	echo force-unsafe-io >"$chroot/etc/dpkg/dpkg.cfg.d/unsafe-io"
 	mount -t proc proc "$chroot/proc"
+	if [ ${#cached[@]} != 0 ]; then
+		mkdir "$chroot/ccache"
+		mount --bind "$work/ccache" "$chroot/ccache"
+		set -- "$@" ccache
+	fi
 	[ $# -gt 1 ] || return 0
 	apt "$1" update
 	apt "$1" install "${@:2}"
