@@ -57,8 +57,9 @@ SLUB_API void *slub_aligned_alloc(size_t align, size_t bytes);
 /*
  * slub_usable_size - how many bytes of @block its owner may use.
  *
- * Returns bytes, at least as many as were asked for; 0 for NULL and what is no block of this
- * library's.  Errors: none.  Context: any thread.  Cost: a few loads.
+ * Returns bytes, at least as many as were asked for; 0 for NULL.  A pointer to no block is
+ * misuse: it ends the process, or 0 is returned (SLUB_ON_ERROR).  Errors: none.  Context: any
+ * thread.  Cost: a few loads.
  */
 SLUB_API size_t slub_usable_size(const void *block);
 
