@@ -31,13 +31,15 @@ set(SLUB_COMPILE_FLAGS
 	-Wall -Wextra
 	-fvisibility=hidden
 	-fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free
-	-fno-exceptions -fno-plt -fno-strict-aliasing -fno-stack-protector
+	-fno-exceptions -fno-strict-aliasing -fno-stack-protector
 	-ftls-model=initial-exec
 	# So that debugging (letter U) finds the caller; the fast paths have no frame.
 	-fno-omit-frame-pointer)
+# The linker makes direct calls of those by address that stay inside the library; that of another
+# CPU does not, and does so where the compiler has left it the choice.
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
-	list(APPEND SLUB_COMPILE_FLAGS -momit-leaf-frame-pointer)
-	# They cost malloc and free instructions (docs/policy/support.md): for who asks, as some
+	list(APPEND SLUB_COMPILE_FLAGS -fno-plt -momit-leaf-frame-pointer)
+	# They cost malloc and free instructions (docs/policy/support.md): for builds that ask, as those of some
 	# distributions do by CFLAGS=-fcf-protection.
 	if(NOT CMAKE_C_FLAGS MATCHES "-fcf-protection")
 		list(APPEND SLUB_COMPILE_FLAGS -fcf-protection=none)
