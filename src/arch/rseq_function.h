@@ -21,9 +21,9 @@
 #define SLUB_ARCH_RSEQ_FUNCTION_H
 
 #define RSEQ_POP(object_, slot_, t_)					\
-	RSEQ_POP_IN(slub_thread.self, object_, slot_, t_)
+	RSEQ_POP_IN(SLUB_SEQ_SELF, object_, slot_, t_)
 #define RSEQ_PUSH(object_, slot_, t_)					\
-	RSEQ_PUSH_IN(slub_thread.self, object_, slot_, t_)
+	RSEQ_PUSH_IN(SLUB_SEQ_SELF, object_, slot_, t_)
 
 #define RSEQ_OBJECT_FUNCTION(name_, arguments_, statement_)		\
 static always_inline void *name_ arguments_				\

@@ -18,10 +18,9 @@
  * entrance.
  */
 #if SLUB_CPU_AARCH64
-/* As addresses: no operand there has the thread pointer in it. */
+/* As addresses: no operand there has the thread pointer in it (struct thread_entrance). */
 #define SLUB_SEQ_INPUTS(entrance_)					\
-	[rseq] "r"(slub_thread_pointer() + slub_rseq_offset()),		\
-	[cid] "r"(slub_thread_pointer() + slub_cid_offset()),		\
+	[rseq] "r"((entrance_).rseq), [cid] "r"((entrance_).cid),	\
 	[base] "r"((entrance_).base)
 #elif SLUB_CONFIG_SMP
 #define SLUB_SEQ_INPUTS(entrance_)					\
@@ -72,6 +71,19 @@ enum thread_flag {
 	THREAD_RESERVE_ONCE = 1 << 10,	/* from here up: how often it has entered the reserve */
 };
 
+#if SLUB_CPU_AARCH64
+/* The same, where addresses are wanted; of a thread that has slub_thread.self for its table. */
+struct thread_entrance {
+	void **base;
+	char *rseq;
+	char *cid;
+};
+
+#define SLUB_SEQ_SELF thread_entrance()
+#else
+#define SLUB_SEQ_SELF slub_thread.self
+#endif
+
 struct thread_state {
 	/*
 	 * The entrance that programs use inline.  self.base is the table of
@@ -86,8 +98,25 @@ struct thread_state {
 	 * that this thread may use them; the first also while it is in a group
 	 * (reclaim/group/enter.c): then all sizes go slow.
 	 */
+#if SLUB_CPU_AARCH64
+	/*
+	 * With all else that the two look up first, for each pair is one load there, and
+	 * all are in one line of the cache.  It is there before the limits are, and stays.
+	 */
+	struct {
+		size_t malloc_limit;
+		uintptr_t front_sizes;	/* slots by size_index() */
+		size_t free_limit;
+		uintptr_t front_start;	/* of the table before the page map */
+		void **front_base;	/* the table of areas there */
+		uintptr_t front_map;	/* by pages, counted from front_start */
+		char *front_rseq;	/* as addresses */
+		char *front_cid;
+	} align_to(64);
+#else
 	size_t malloc_limit;
 	size_t free_limit;
+#endif
 	uint32_t locks_held;	/* > 0: no lock may be taken in a handler */
 	uint16_t flags;		/* enum thread_flag */
 	uint16_t fork_patience;	/* waits left for locks, see lock.c */
@@ -104,6 +133,19 @@ struct thread_state {
 
 extern __thread struct thread_state slub_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+#if SLUB_CPU_AARCH64
+static always_inline struct thread_entrance thread_entrance(void)
+{
+	struct thread_entrance entrance = {
+		slub_thread.self.base,
+		slub_thread_pointer() + slub_rseq_offset(),
+		slub_thread_pointer() + slub_cid_offset(),
+	};
+
+	return entrance;
+}
+#endif
 
 /* The owner of the group that this thread entered last, 0: none (reclaim/group). */
 static inline uint32_t group_current(void)

@@ -14,73 +14,9 @@
  * moves the remainder into the top bits.  tests/golden holds the listings: at most 26
  * instructions each, no stack frame, no call.
  */
-#include "malloc/malloc.h"
-#include "slab/core/key.h"
+#include "malloc/front.h"
 
 #if ARCH_HAS_RSEQ
-
-/*
- * The base that the sequences use: the table of areas itself, and not the one that the
- * thread's entrance names.  A thread that must not use it has limits of 0, and was turned
- * away before.
- */
-struct front {
-	void **base;
-};
-
-/* For malloc(): in a register, or the compiler would compute two addresses. */
-static always_inline struct front front_sizes(void)
-{
-	struct front front = { slub_cpu_base };
-
-	__asm__("" : "+r"(front.base));
-	return front;
-}
-
-static always_inline uintptr_t front_slot(struct front front, size_t bytes)
-{
-	const uint16_t *slots = (const uint16_t *)(front.base - TABLE_NONE) -
-				TABLE_SIZES;
-
-#if SLUB_CPU_AARCH64
-	/* No offset reaches so far there: else it is added to each address in two steps. */
-	__asm__("" : "+r"(slots));
-#endif
-	return slots[size_index(bytes)];
-}
-
-/* For free(): the copy of the table that lies before the page map. */
-static always_inline struct front front_map(void)
-{
-	return (struct front){ slub_map_bases };
-}
-
-/*
- * The place of @ptr, counted from the start of the table before the map, in the units of
- * free_limit.
- */
-static always_inline size_t front_place(struct front front, const void *ptr)
-{
-	uintptr_t at = (uintptr_t)ptr + TABLE_GAP;
-
-	/* Makes the compiler use one instruction, and not two in sequence. */
-	__asm__("" : "+r"(at));
-	at -= (uintptr_t)front.base;
-	return KEYS ? at / MALLOC_ALIGN | at << (64 - FREE_UNIT_SHIFT) :
-		      at >> PAGE_SHIFT;
-}
-
-/* Read before everything else: a pair of one object takes 5.10 ns, else 5.22. */
-static always_inline uintptr_t front_entry(struct front front, size_t place)
-{
-	size_t page = place >> (PAGE_SHIFT - FREE_UNIT_SHIFT);
-	const uint16_t *map = (const uint16_t *)((char *)front.base - TABLE_GAP +
-						 MAP_FRONT_BYTES);
-	uintptr_t entry = map[page - MAP_FRONT_PAGES];
-
-	compiler_barrier();
-	return entry;
-}
 
 /* Pops an object for @bytes.  NULL: the list is empty, or the sequence was aborted. */
 static always_inline void *list_pop(size_t bytes)
@@ -90,7 +26,8 @@ static always_inline void *list_pop(size_t bytes)
 	void *object;
 
 	if (KEYS)
-		RSEQ_POP_KEY_IN(front, object, slot, t, key_value());
+		RSEQ_POP_KEY_IN(front, object, slot, t,
+				front_sizes_key(front));
 	else
 		RSEQ_POP_IN(front, object, slot, t);
 	/* Tells the compiler that the result is not NULL. */
@@ -199,7 +136,7 @@ free_behind(void *ptr, uintptr_t slot, struct slub_cache *cache)
 	    !hardened_may_push(ptr, slot, TAIL_CALL_ANY))
 		goto failed;
 	if (KEYS)
-		RSEQ_PUSH_KEY_IN(slub_thread.self, ptr, slot, t, key_value());
+		RSEQ_PUSH_KEY_IN(SLUB_SEQ_SELF, ptr, slot, t, key_value());
 	else
 		RSEQ_PUSH(ptr, slot, t);
 	return;
@@ -275,7 +212,7 @@ static __attribute__((__noinline__)) void *pop_paged(size_t bytes)
 
 SLUB_HOT void *fast_pop(size_t bytes)
 {
-	void *object = likely(bytes < slub_thread.malloc_limit) ?
+	void *object = likely(bytes < front_malloc_limit()) ?
 			       list_pop(bytes) : pop_paged(bytes);
 
 	if (SLUB_CONFIG_HARDENED && object)
@@ -298,7 +235,7 @@ static always_inline void *alloc_inline(size_t bytes)
 		if (likely(object))
 			return object;
 	}
-	if (unlikely(bytes >= slub_thread.malloc_limit))
+	if (unlikely(bytes >= front_malloc_limit()))
 		return alloc_paged(bytes);
 	object = list_pop(bytes);
 	if (unlikely(!object))
@@ -346,7 +283,7 @@ static always_inline void free_inline(void *ptr, bool is_told, size_t told,
 	if (SLUB_CONFIG_HARDENED && is_told && ptr &&
 	    unlikely(!sized_check(ptr, told, 0)))
 		return;
-	if (unlikely(place >= slub_thread.free_limit))
+	if (unlikely(place >= front_free_limit()))
 		goto failed;
 	slot = front_entry(front, place);
 	if (SLUB_CONFIG_HARDENED && !hardened_may_push(ptr, slot, call))

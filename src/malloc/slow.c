@@ -4,8 +4,7 @@
  */
 #include "base/list.h"
 #include "debug/misuse.h"
-#include "malloc/malloc.h"
-#include "slab/core/key.h"
+#include "malloc/front.h"
 #include "slab/core/switches.h"
 
 #include <errno.h>
@@ -18,6 +17,7 @@ __attribute__((__noinline__)) void fast_paths_open_now(void)
 	if (slub_thread.self.base != slub_cpu_base ||
 	    unlikely(!__atomic_load_n(&malloc_paged_limit, __ATOMIC_ACQUIRE)))
 		return;
+	front_fill();
 	slub_thread.free_limit = fast_free_limit();
 	slub_thread.malloc_limit = CLASS_WORD_MAX + 1;
 	/* The last look: a handler may have come in between, and changed either. */

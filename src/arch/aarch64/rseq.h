@@ -19,17 +19,19 @@ _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 	"str %w[r], [%[slot], #8]\n\t"
 
 /*
- * What all of these but RSEQ_TAKE are: @text_, which ends in the commit.  %[t] and %[r] are free
- * to use; @outputs_ are further ones, each with RSEQ_MORE(); inputs follow.
+ * What all of these are: @text_, which ends in the commit.  %[t] and %[r] are free to use, %[slot]
+ * is the slot's address as soon as the area was added to %[offset]; @outputs_ are further ones,
+ * each with RSEQ_MORE(); inputs follow.
  */
 #define RSEQ_SEQUENCE(entrance_, slot_, t_, text_, outputs_, ...)	\
 	do {								\
-		uintptr_t r_;						\
+		uintptr_t r_, at_;					\
 		__asm__ volatile goto(					\
 			SLUB_SEQ_ENTER text_ SLUB_SEQ_LEAVE		\
 			: outputs_ [t] "=&r"(t_), [r] "=&r"(r_),	\
-			  [slot] "+&r"(slot_)				\
-			: SLUB_SEQ_INPUTS(entrance_), ## __VA_ARGS__	\
+			  [slot] "=&r"(at_)				\
+			: SLUB_SEQ_INPUTS(entrance_),			\
+			  [offset] "r"(slot_), ## __VA_ARGS__		\
 			: "memory", "cc"				\
 			: failed, aborted);				\
 	} while (0)
@@ -74,7 +76,7 @@ _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 	RSEQ_POP_BY(entrance_, object_, slot_, t_,			\
 		    "ldr %[t], [%[object]]\n\t" RSEQ_AHEAD)
 #define RSEQ_POP_LINK(object_, slot_, t_, link_)			\
-	RSEQ_POP_BY(slub_thread.self, object_, slot_, t_,		\
+	RSEQ_POP_BY(SLUB_SEQ_SELF, object_, slot_, t_,		\
 		    "ldr %[t], [%[object], %[link]]\n\t" RSEQ_AHEAD,	\
 		    [link] "r"(link_))
 #define RSEQ_PUSH_IN(entrance_, object_, slot_, t_)			\
@@ -82,7 +84,7 @@ _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 		     "ldr %[t], [%[slot]]\n\t"				\
 		     "str %[t], [%[object]]\n\t")
 #define RSEQ_PUSH_LINK(object_, slot_, t_, link_)			\
-	RSEQ_PUSH_BY(slub_thread.self, object_, slot_, t_,		\
+	RSEQ_PUSH_BY(SLUB_SEQ_SELF, object_, slot_, t_,		\
 		     "ldr %[t], [%[slot]]\n\t"				\
 		     "str %[t], [%[object], %[link]]\n\t",		\
 		     [link] "r"(link_))
@@ -106,7 +108,7 @@ _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 #define RSEQ_POP_IN(entrance_, object_, slot_, t_)			\
 	RSEQ_POP_AT(entrance_, object_, slot_, t_, "#0")
 #define RSEQ_POP_LINK(object_, slot_, t_, link_)			\
-	RSEQ_POP_AT(slub_thread.self, object_, slot_, t_, "%[link]",	\
+	RSEQ_POP_AT(SLUB_SEQ_SELF, object_, slot_, t_, "%[link]",	\
 		    [link] "r"(link_))
 #define RSEQ_PUSH_AT(entrance_, object_, slot_, t_, place_)		\
 	RSEQ_PUSH_BY(entrance_, object_, slot_, t_,			\
@@ -119,7 +121,7 @@ _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 #define RSEQ_PUSH_IN(entrance_, object_, slot_, t_)			\
 	RSEQ_PUSH_AT(entrance_, object_, slot_, t_, object_)
 #define RSEQ_PUSH_LINK(object_, slot_, t_, link_)			\
-	RSEQ_PUSH_AT(slub_thread.self, object_, slot_, t_,		\
+	RSEQ_PUSH_AT(SLUB_SEQ_SELF, object_, slot_, t_,		\
 		     (char *)(object_) + (link_))
 #endif
 
@@ -143,20 +145,20 @@ _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 /* With the link in the table of pages; @at is the number of the object's page in it. */
 #define RSEQ_POP_PAGE_AT(object_, slot_, t_, at_, bias_)		\
 	do {								\
-		RSEQ_POP_BY(slub_thread.self, object_, slot_, t_,	\
+		RSEQ_POP_BY(SLUB_SEQ_SELF, object_, slot_, t_,	\
 			    "lsr %[r], %[object], #12\n\t"		\
 			    "ldr %[t], [%[bias], %[r], lsl #3]\n\t",	\
 			    [bias] "r"(bias_));				\
 		at_ = (uintptr_t)(object_) >> LINK_PAGE_SHIFT;		\
 	} while (0)
 #define RSEQ_POP_PAGE(object_, slot_, t_, bias_)			\
-	RSEQ_POP_BY(slub_thread.self, object_, slot_, t_,		\
+	RSEQ_POP_BY(SLUB_SEQ_SELF, object_, slot_, t_,		\
 		    "lsr %[r], %[object], #12\n\t"			\
 		    "ldr %[t], [%[bias], %[r], lsl #3]\n\t",		\
 		    [bias] "r"(bias_))
 /* @link is page_link(bias, object). */
 #define RSEQ_PUSH_PAGE(object_, slot_, t_, link_)			\
-	RSEQ_PUSH_BY(slub_thread.self, object_, slot_, t_,		\
+	RSEQ_PUSH_BY(SLUB_SEQ_SELF, object_, slot_, t_,		\
 		     "ldr %[t], [%[slot]]\n\t"				\
 		     "str %[t], [%[link]]\n\t",				\
 		     [link] "r"(link_))
@@ -164,14 +166,14 @@ _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 #define RSEQ_LIVE_AREA							\
 	SLUB_SEQ_AREA							\
 	SLUB_SEQ_LIVE							\
-	"add %[slot], %[slot], %[t]\n\t"
+	"add %[slot], %[offset], %[t]\n\t"
 
 #define RSEQ_POP_LIVE(object_, slot_, t_)				\
-	RSEQ_POP_FROM(slub_thread.self, object_, slot_, t_,		\
+	RSEQ_POP_FROM(SLUB_SEQ_SELF, object_, slot_, t_,		\
 		      RSEQ_LIVE_AREA, "ldr %[t], [%[object]]\n\t")
 
 #define RSEQ_PUSH_BOUNDED(object_, slot_, t_, least_)			\
-	RSEQ_SEQUENCE(slub_thread.self, slot_, t_,			\
+	RSEQ_SEQUENCE(SLUB_SEQ_SELF, slot_, t_,			\
 		      RSEQ_LIVE_AREA					\
 		      "ldr %w[r], [%[slot], #8]\n\t"			\
 		      "cmp %w[r], %w[least]\n\t"			\
@@ -184,22 +186,17 @@ _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 		      RSEQ_NO_MORE, [object] "r"(object_), [least] "r"(least_))
 
 #define RSEQ_TAKE(chain_, slot_, t_, room_)				\
-	__asm__ volatile goto(						\
-		SLUB_SEQ_ENTER						\
-		SLUB_SEQ_ADD_AREA					\
-		"ldr %[chain], [%[slot]]\n\t"				\
-		"cbz %[chain], %l[failed]\n\t"				\
-		"str %w[room], [%[slot], #8]\n\t"			\
-		"str xzr, [%[slot]]"					\
-		SLUB_SEQ_LEAVE						\
-		: [chain] "=&r"(chain_), [t] "=&r"(t_),			\
-		  [slot] "+&r"(slot_)					\
-		: SLUB_SEQ_INPUTS(slub_thread.self), [room] "r"(room_)	\
-		: "memory", "cc"					\
-		: failed, aborted)
+	RSEQ_SEQUENCE(SLUB_SEQ_SELF, slot_, t_,				\
+		      SLUB_SEQ_ADD_AREA					\
+		      "ldr %[chain], [%[slot]]\n\t"			\
+		      "cbz %[chain], %l[failed]\n\t"			\
+		      "str %w[room], [%[slot], #8]\n\t"		\
+		      "str xzr, [%[slot]]",				\
+		      RSEQ_MORE([chain] "=&r"(chain_)),			\
+		      [room] "r"(room_))
 
 #define RSEQ_PUT(chain_, slot_, t_, room_)				\
-	RSEQ_SEQUENCE(slub_thread.self, slot_, t_,			\
+	RSEQ_SEQUENCE(SLUB_SEQ_SELF, slot_, t_,			\
 		      RSEQ_LIVE_AREA					\
 		      "ldr %[r], [%[slot]]\n\t"			\
 		      "cbnz %[r], %l[failed]\n\t"			\
@@ -213,7 +210,7 @@ _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 		uintptr_t t_, o_;					\
 									\
 		i_ = -(nr_);						\
-		RSEQ_SEQUENCE(slub_thread.self, slot_, t_,		\
+		RSEQ_SEQUENCE(SLUB_SEQ_SELF, slot_, t_,		\
 			      SLUB_SEQ_ADD_AREA				\
 			      "ldr %[o], [%[slot]]\n\t"			\
 			      "cbz %[o], %l[failed]\n"			\
@@ -237,7 +234,7 @@ _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 	do {								\
 		uintptr_t t_;						\
 									\
-		RSEQ_SEQUENCE(slub_thread.self, slot_, t_,		\
+		RSEQ_SEQUENCE(SLUB_SEQ_SELF, slot_, t_,		\
 			      SLUB_SEQ_ADD_AREA				\
 			      "ldr %w[r], [%[slot], #8]\n\t"		\
 			      "cmp %w[r], %w[nr]\n\t"			\

@@ -36,7 +36,7 @@
 #endif
 #define SLUB_SEQ_ADD_AREA						\
 	SLUB_SEQ_AREA							\
-	"add %[slot], %[slot], %[t]\n\t"
+	"add %[slot], %[offset], %[t]\n\t"
 
 /* The area in %[t] must be a CPU's own, and not the dummy. */
 #define SLUB_SEQ_LIVE							\
@@ -75,7 +75,7 @@
 			SLUB_SEQ_LEAVE					\
 			behind_						\
 			: outputs_, [t] "=&r"(t_), [r] "=&r"(r_)	\
-			: SLUB_SEQ_INPUTS(slub_thread.self),		\
+			: SLUB_SEQ_INPUTS(SLUB_SEQ_SELF),		\
 			  [offset] "r"(offset_), ## __VA_ARGS__		\
 			: "memory", "cc"				\
 			: failed, aborted);				\

@@ -337,7 +337,7 @@ protected:
 		void *object;
 		uintptr_t t;
 
-		RSEQ_POP_KEY_IN(slub_thread.self, object, slot, t, KEY);
+		RSEQ_POP_KEY_IN(SLUB_SEQ_SELF, object, slot, t, KEY);
 		return object;
 failed:
 		return slub_seq_end(nullptr);
@@ -348,7 +348,7 @@ aborted:
 	{
 		uintptr_t t;
 
-		RSEQ_PUSH_KEY_IN(slub_thread.self, object, slot, t, KEY);
+		RSEQ_PUSH_KEY_IN(SLUB_SEQ_SELF, object, slot, t, KEY);
 		return SEQUENCE_DONE;
 failed:
 		return SEQUENCE_FAILED;
