@@ -31,6 +31,9 @@ struct step_shared {
 #define STEP_SIGNAL_MALLOC SIGUSR1
 #define STEP_SIGNAL_FORK SIGUSR2
 
+/* More than one chain of each size; what --bulk lessens. */
+#define STEP_BULK 1200
+
 /* The tracee: rounds of work, each ended by a breakpoint instruction. */
 int step_tracee(int shared_fd) __attribute__((noreturn));
 

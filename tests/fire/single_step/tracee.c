@@ -13,7 +13,6 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#define BULK 1200
 #define CHILD_SECONDS 20
 
 struct object {
@@ -24,6 +23,7 @@ struct object {
 
 static struct step_shared *shared;
 static uint64_t next_id = 1;
+static unsigned int most = STEP_BULK;	/* objects of a size at once */
 static cpu_set_t allowed;
 
 /* C++ operators and C23's functions, where the malloc in use has them. */
@@ -77,7 +77,7 @@ static void drop(struct object *object)
 /* More than one chain of each size: main, spare and barn come into it. */
 static void bulk(size_t size, unsigned int count)
 {
-	static struct object objects[BULK];
+	static struct object objects[STEP_BULK];
 
 	for (unsigned int i = 0; i < count; i++)
 		objects[i] = keep(malloc(size), size);
@@ -205,19 +205,19 @@ static void on_fork_signal(int signal)
 
 static void rival_allocates(int cpu)
 {
-	static void *objects[BULK];
+	static void *objects[STEP_BULK];
 	cpu_set_t one;
 
 	CPU_ZERO(&one);
 	CPU_SET(cpu, &one);
 	sched_setaffinity(0, sizeof(one), &one);
-	for (unsigned int i = 0; i < BULK; i++) {
+	for (unsigned int i = 0; i < most; i++) {
 		objects[i] = malloc(sizes[i % 13]);
 		if (!objects[i])
 			fire_fail("rival: malloc gave NULL");
 		memset(objects[i], 0xcc, sizes[i % 13]);
 	}
-	for (unsigned int i = 0; i < BULK; i++)
+	for (unsigned int i = 0; i < most; i++)
 		free(objects[i]);
 	if (step_api_rival)
 		step_api_rival();
@@ -296,7 +296,7 @@ static void one_round(unsigned int round)
 	after_vfork(sizes[round % 10]);
 	if (step_api_round)
 		step_api_round(round);
-	bulk(sizes[round % 11], BULK);
+	bulk(sizes[round % 11], most);
 	bulk(sizes[10 + round % 4], 100);
 	sparse();
 	few_of_each();
@@ -309,6 +309,8 @@ int step_tracee(int shared_fd)
 	struct sigaction fork_action = { .sa_handler = on_fork_signal };
 	pthread_t thread;
 
+	if (fire_opt("bulk", STEP_BULK) < most)
+		most = fire_opt("bulk", STEP_BULK);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED,
 		      shared_fd, 0);
 	if (shared == MAP_FAILED)
