@@ -9,20 +9,50 @@
 
 include(CheckSymbolExists)
 
+# One line, for CMake breaks others than those that begin with a space: what is not to be had, and
+# what works instead.
+function(slub_unsupported what)
+	message(FATAL_ERROR " libslub: ${what}")
+endfunction()
+
+if(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
+	slub_unsupported("no ${CMAKE_SYSTEM_NAME}; Linux works, with glibc or musl")
+endif()
 if(NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
-	message(FATAL_ERROR "libslub needs addresses of 64 bits, and ${CMAKE_C_COMPILER} has "
-		"shorter ones on ${CMAKE_SYSTEM_PROCESSOR}; x86_64 and aarch64 work")
+	slub_unsupported("no addresses of less than 64 bits, as ${CMAKE_C_COMPILER} has; x86_64 \
+and aarch64 work, and from plain C any CPU of 64 bits")
 endif()
 
+include(CheckCSourceCompiles)
+
+# musl has no macro that says so.  Those that have one are others.
+check_c_source_compiles("
+	#include <features.h>
+	#include <limits.h>
+	#if defined __UCLIBC__ || defined __BIONIC__ || defined __dietlibc__ || defined __NEWLIB__
+	#error
+	#endif
+	int main(void) { return 0; }" SLUB_KNOWS_LIBC)
+if(NOT SLUB_KNOWS_LIBC)
+	slub_unsupported("not this C library; glibc from 2.34 on and musl from 1.2 on work")
+endif()
 check_symbol_exists(__GLIBC__ features.h SLUB_IS_GLIBC)
 if(SLUB_IS_GLIBC)
 	set(SLUB_LIBC glibc)
+	check_c_source_compiles("
+		#include <features.h>
+		#if !__GLIBC_PREREQ(2, 34)
+		#error
+		#endif
+		int main(void) { return 0; }" SLUB_GLIBC_IS_NEW)
+	if(NOT SLUB_GLIBC_IS_NEW)
+		slub_unsupported("no glibc before 2.34; later ones work, and musl from 1.2 on")
+	endif()
 else()
-	set(SLUB_LIBC musl)	# which has no macro that says so
+	set(SLUB_LIBC musl)
 endif()
 
 # gcc exchanges single bytes on some CPUs by calls of its own library, statically linked.
-include(CheckCSourceCompiles)
 check_c_source_compiles("
 	unsigned char byte;
 	int main(int c, char **v) { (void)v; return __atomic_exchange_n(&byte, c, 0); }"
