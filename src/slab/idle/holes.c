@@ -256,10 +256,12 @@ void holes_make(struct slub_cache *cache, struct page *slab)
 
 /* ---- objects of a page or more, whose link lies elsewhere ---- */
 
+/* The kernel rounds a length up to its own pages, and takes the next object's beginning too. */
 static void purge_object(const struct slub_cache *cache, void *object)
 {
-	uintptr_t start = round_up((uintptr_t)object, PAGE_BYTES);
-	uintptr_t end = round_down((uintptr_t)object + cache->size, PAGE_BYTES);
+	size_t unit = os_page_size();
+	uintptr_t start = round_up((uintptr_t)object, unit);
+	uintptr_t end = round_down((uintptr_t)object + cache->size, unit);
 
 	if (start < end)
 		os_purge((void *)start, end - start);

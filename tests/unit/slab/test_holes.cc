@@ -19,6 +19,23 @@ void __wrap_page_bought(size_t pages)
 	__real_page_bought(pages);
 }
 
+/* A system with larger pages is pretended; what it would round is counted. */
+static size_t pretended, nr_purged, nr_rounded;
+size_t __real_os_page_size(void);
+int __real_os_purge(void *start, size_t bytes);
+
+size_t __wrap_os_page_size(void)
+{
+	return pretended ? pretended : __real_os_page_size();
+}
+
+int __wrap_os_purge(void *start, size_t bytes)
+{
+	nr_purged++;
+	nr_rounded += ((uintptr_t)start | bytes) % __wrap_os_page_size() != 0;
+	return __real_os_purge(start, bytes);
+}
+
 } /* extern "C" */
 
 namespace {
@@ -112,6 +129,42 @@ TEST_F(holes, what_is_sparse_gives_back_its_free_pages)
 		cache_free(cache, object);
 	shrink_fully();
 	EXPECT_EQ(page_used_bytes(), used) << "the account is off";
+}
+
+/*
+ * The kernel rounds a length up to its pages: an object whose first page begins one of those took
+ * the beginning of the next with it.
+ */
+TEST_F(holes, of_an_object_whole_pages_of_the_system_go_back)
+{
+	for (size_t page : { (size_t)65536, (size_t)0 }) {
+		struct slub_cache *cache = test_cache(8192);
+		std::vector<void *> mine, kept;
+
+		ASSERT_FALSE(link_is_in_object(cache->link));
+		for (int i = 0; i < 256; i++)
+			mine.push_back(alloc(cache));
+		for (size_t i = 0; i < mine.size(); i++) {
+			if (i % 2)
+				kept.push_back(mine[i]);
+			else
+				cache_free(cache, mine[i]);
+		}
+		slab_shrink_all();
+		pretended = page;
+		nr_purged = nr_rounded = 0;
+		slab_purge_objects(0);
+		EXPECT_EQ(nr_rounded, 0u);
+		if (os_page_size() == PAGE_BYTES)
+			EXPECT_GE(nr_purged, 100u);
+		else
+			EXPECT_EQ(nr_purged, 0u) << "none has a whole page";
+		pretended = 0;
+		for (void *object : kept) {
+			EXPECT_TRUE(is_filled(object, 8192));
+			cache_free(cache, object);
+		}
+	}
 }
 
 /* The budget hears of each page that has memory again. */
