@@ -59,10 +59,16 @@ uintptr_t percpu_hint_offset;
 /* Bytes per CPU for slub_percpu_alloc(), unless SLUB_PERCPU_BYTES says. */
 #define BYTES_BY_DEFAULT (((size_t)32 << 20) - AREA_BYTES)
 #define AREA_ALIGN ((size_t)32 << 10)
+_Static_assert(AREA_BYTES == 65536, "whole pages of any system");
 
-/* Of every area; what the statistics of caches take is there from the start. */
-#define COMMITTED_FIRST (AREA_BYTES + AREA_ALIGN)
-static size_t committed_bytes = COMMITTED_FIRST;
+/* Of every area. */
+static size_t committed_bytes;
+
+/* What each is a multiple of: what is mapped begins with a page of the system. */
+static size_t area_align(void)
+{
+	return max_size(AREA_ALIGN, os_page_size());
+}
 
 /* Where this thread's scratch area lies from the thread pointer. */
 static intptr_t scratch_offset(void)
@@ -107,7 +113,7 @@ static size_t choose_stride(void)
 
 	if (!bytes)
 		bytes = BYTES_BY_DEFAULT;
-	return AREA_BYTES + round_up(bytes, AREA_ALIGN);
+	return AREA_BYTES + round_up(bytes, area_align());
 }
 
 static char *find_place(void)
@@ -119,7 +125,7 @@ static char *find_place(void)
 	if (place)
 		return place;
 	/* Few address bits, or much was asked for. */
-	percpu_areas.stride = AREA_BYTES + AREA_ALIGN;
+	percpu_areas.stride = AREA_BYTES + area_align();
 	return os_place((AREAS_MAX + 2) * percpu_areas.stride);
 }
 
@@ -135,6 +141,8 @@ int percpu_init(void)
 	collect_area = place;
 	shared_area = place + AREA_BYTES;
 	percpu_areas.start = place + 2 * percpu_areas.stride;
+	/* What the statistics of caches take is there from the start. */
+	committed_bytes = AREA_BYTES + area_align();
 	if (os_map_at(collect_area, AREA_BYTES + committed_bytes)) {
 		percpu_areas.start = shared_area = NULL;
 		return -12;
@@ -155,7 +163,6 @@ cold void percpu_exit(void)
 		percpu_alloc_exit();
 	}
 	percpu_areas.start = shared_area = collect_area = NULL;
-	committed_bytes = COMMITTED_FIRST;
 	lock_release(&area_lock);
 }
 

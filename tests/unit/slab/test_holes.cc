@@ -340,6 +340,8 @@ protected:
 		holes::SetUp();
 		if (IsSkipped())
 			return;
+		if (os_page_size() > BIG)
+			GTEST_SKIP() << "the system's pages are larger";
 		cache = test_cache(BIG);
 		for (int i = 0; i < 256; i++)
 			mine.push_back(alloc(cache));
