@@ -16,7 +16,13 @@
 
 /* No mapping is there: mmap_min_addr, and what no address of a program has. */
 #define NULL_BYTES ((uintptr_t)64 << 10)
+#if defined(__x86_64__)
 #define ADDRESS_BITS 47
+#elif defined(__aarch64__)
+#define ADDRESS_BITS 52
+#else
+#define ADDRESS_BITS 63
+#endif
 /* Pointers that may be another allocator's: then it costs too much to look again. */
 #define LOOKS_MAX 1000
 
