@@ -252,6 +252,9 @@ extern SLUB_API __thread struct slub_percpu_self slub_percpu_self
 /* Defined where the inline functions have restartable sequences of their own. */
 #define SLUB_HAVE_SEQUENCES 1
 #include <slub/arch/x86_64.h>
+#elif defined(__aarch64__) && defined(__AARCH64EL__) && !defined(SLUB_NO_INLINE)
+#define SLUB_HAVE_SEQUENCES 1
+#include <slub/arch/aarch64.h>
 #endif
 
 /*

@@ -22,6 +22,9 @@
 #define SLUB_SEQ_INPUTS(entrance_)					\
 	[rseq] "r"((entrance_).rseq), [cid] "r"((entrance_).cid),	\
 	[base] "r"((entrance_).base)
+#if !SLUB_CONFIG_SMP
+#define SLUB_SEQ_UNIPROCESSOR 1
+#endif
 #elif SLUB_CONFIG_SMP
 #define SLUB_SEQ_INPUTS(entrance_)					\
 	[rseq] "r"(slub_rseq_offset()), [cid] "r"(slub_cid_offset()),	\

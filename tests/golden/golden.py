@@ -24,6 +24,8 @@ LIBRARY = {"malloc": 26, "free": 26}
 LIBRARY_AARCH64 = {"malloc": 32, "free": 30}  # clang's; gcc's malloc has 31
 PROGRAM = {"inline_cache_alloc": 22, "inline_cache_alloc_owned": 29,
            "inline_cache_free": 31, "inline_percpu_add": 14}
+PROGRAM_AARCH64 = {"inline_cache_alloc": 30, "inline_cache_alloc_owned": 40,
+                   "inline_cache_free": 39, "inline_percpu_add": 23}  # clang's, too
 # Where the inline functions go on.
 LEAVES = {"slub_cache_alloc", "slub_cache_free", "slub_cache_claim", "slub_percpu_add"}
 CONDITIONAL = re.compile(r"^j(?!mp)[a-z]+$")
@@ -87,10 +89,12 @@ def faults(function, path, most):
 
 
 def exits(program, function):
-    """Where a function calls or jumps to outside of itself; the abort handlers come back."""
+    """Where a function calls or jumps to outside of itself; the abort handlers come back, and
+    the branches that aarch64 has behind all functions."""
     code, start = disassemble(program, function)
     for text in code.values():
-        found = re.match(r"^(?:bnd )?(?:call|j[a-z]+)\s+\*?\S*\s*<([^>+]+)(\+0x[0-9a-f]+)?>", text)
+        found = re.match(r"^(?:bnd )?(?:call|j[a-z]+|bl?)\s+\*?\S*\s*<([^>+]+)(\+0x[0-9a-f]+)?>",
+                         text)
         if found and found.group(1) != function:
             yield found.group(1).split("@")[0]
 
@@ -136,16 +140,17 @@ def compare(path_of_file, head, function, path):
 def main(library, configuration, folder, *options):
     failed = False
     update = "--update" in options
-    functions = PROGRAM if "--program" in options else LIBRARY
-    if functions is LIBRARY and is_aarch64(library):
-        functions = LIBRARY_AARCH64
+    is_program = "--program" in options
+    functions = PROGRAM if is_program else LIBRARY
+    if is_aarch64(library):
+        functions = PROGRAM_AARCH64 if is_program else LIBRARY_AARCH64
     head = heading(library, configuration)
     for function in functions:
         path = fast_path(library, function)
         file = os.path.join(folder, f"{function}.txt")
         print(f"{function}: {len(path)} instructions")
         wrong = list(faults(function, path, functions[function]))
-        if functions is PROGRAM:
+        if is_program:
             left = sorted(set(exits(library, function)))
             wrong += [f"{function}: leaves for {name}" for name in left
                       if name not in LEAVES]

@@ -1,64 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pieces that the restartable sequences of aarch64 are made of, as assembler text, and those
- * for words.  Names and operands are as in <slub/arch/x86_64.h>; programs have none of it inline.
+ * The restartable sequences of arch/rseq.h for aarch64, of words, from the pieces in
+ * <slub/arch/aarch64.h>.
  *
- * Local labels: 1 start, 2 one past the commit, 3 descriptor, 4 abort.  %[rseq] and %[cid] are
- * addresses.  The branches to `failed` reach 1 MiB: they stay within their function, for gcc and
- * clang do not part one here.
- *
- * The order that loads are made in matters once: from the table of areas to what lies in one.
- * There it is by address (collect.c stores the entry with release), so nothing stronger is needed.
- * A test of the area's number (SLUB_SEQ_HERE) would need an acquire, and is not used here.
+ * The branches to `failed` reach 1 MiB: they stay within their function, for gcc and clang do not
+ * part one here.  Programs go another way there.
  */
 #ifndef SLUB_ARCH_AARCH64_TEXT_H
 #define SLUB_ARCH_AARCH64_TEXT_H
 
-#define SLUB_SEQ_ENTER							\
-	".pushsection __rseq_cs, \"aw?\"\n\t"				\
-	".balign 32\n"							\
-	"3:\n\t"							\
-	".long 0, 0\n\t"						\
-	".quad 1f, 2f - 1f, 4f\n\t"					\
-	".popsection\n\t"						\
-	"adrp %[t], 3b\n\t"						\
-	"add %[t], %[t], :lo12:3b\n\t"					\
-	"str %[t], [%[rseq], #8]\n"					\
-	"1:\n\t"
+#include <slub/arch/aarch64.h>
 
-#if SLUB_CONFIG_SMP
-#define SLUB_SEQ_AREA							\
-	"ldrsw %[t], [%[cid]]\n\t"					\
-	"ldr %[t], [%[base], %[t], lsl #3]\n\t"
-#else
-#define SLUB_SEQ_AREA							\
-	"ldr %[t], [%[base]]\n\t"
-#endif
-#define SLUB_SEQ_ADD_AREA						\
-	SLUB_SEQ_AREA							\
-	"add %[slot], %[offset], %[t]\n\t"
-
-/* The area in %[t] must be a CPU's own, and not the dummy. */
-#define SLUB_SEQ_LIVE							\
-	"ldr %w[r], [%[t], #24]\n\t"					\
-	"cbz %w[r], %l[failed]\n\t"
-
-/* The last store is the one before this. */
-#define SLUB_SEQ_LEAVE							\
-	"\n2:\n\t"							\
-	".pushsection .text.slub_abort, \"ax?\"\n\t"			\
-	".inst 0xd428bc00\n"						\
-	"4:\n\t"							\
-	"b %l[aborted]\n\t"						\
-	".popsection\n\t"
-
-/* Words: @suffix_ is q for 8 bytes, l for 4; the assembler chooses the registers' size. */
-#define SLUB_SEQ_SIZED(suffix_, eight_, four_)				\
-	".ifc " suffix_ ",q\n\t"					\
-	eight_ "\n\t"							\
-	".else\n\t"							\
-	four_ "\n\t"							\
-	".endif\n\t"
+/* Straight to the label. */
+#define SLUB_SEQ_LIVE SLUB_SEQ_LIVE_OR("%l[failed]")
 
 /* @middle_ finds the word in %[r], and its address in %[t]; @outputs_ are more than these. */
 #define RSEQ_WORD(suffix_, offset_, t_, middle_, behind_, outputs_, ...)	\

@@ -9,7 +9,14 @@
  */
 #ifdef STEP_MUTANT
 #include <stddef.h>
+#include <stdint.h>
+#if defined(__x86_64__)
 #include <slub/arch/x86_64.h>
+#define STEP_ANNOUNCE "leaq 3b(%%rip), %[t]\n\t"
+#else
+#include <slub/arch/aarch64.h>
+#define STEP_ANNOUNCE "adrp %[t], 3b\n\tadd %[t], %[t], :lo12:3b\n\t"
+#endif
 #undef SLUB_SEQ_ENTER
 #define SLUB_SEQ_ENTER							\
 	".pushsection __rseq_cs, \"aw\"\n\t"				\
@@ -18,7 +25,7 @@
 	".long 0, 0\n\t"						\
 	".quad 1f, 2f - 1f, 4f\n\t"					\
 	".popsection\n\t"						\
-	"leaq 3b(%%rip), %[t]\n\t"					\
+	STEP_ANNOUNCE							\
 	"nop\n"								\
 	"1:\n\t"
 #endif
