@@ -98,12 +98,12 @@ static inline void **object_link(uintptr_t link, void *object)
  * lists.  As large as a slot, so that the slot's offset is that in the table too.
  */
 struct slot_check {
-	uintptr_t secret;	/* of the cache: one for all of its slots */
+	uintptr_t secret;	/* of the cache: one for all of its slots; odd */
 	uint64_t magic;		/* 2^64 / size + 1; 0: no objects */
 	uint32_t mask;		/* of the offset within the slab */
-	uint32_t fill;		/* bytes to be filled with zeros at a free, at most */
+	uint32_t fill;		/* a free fills so many bytes with zeros */
 	uint32_t tail;		/* where in an object its tail is; 0: it has none */
-	uint32_t unused;
+	uint32_t tail_most;	/* the largest number that tail_turned() gives of one */
 };
 
 _Static_assert(sizeof(struct slot_check) == SLOT_BYTES, "index of a slot");
@@ -127,6 +127,10 @@ static always_inline struct slot_check *slot_check(uintptr_t slot)
 #define LINK_ENCODE_BY UINT64_C(0xf1de83e19937733d)
 #define LINK_DECODE_BY UINT64_C(0x9e3779b97f4a7c15)
 _Static_assert(LINK_ENCODE_BY * LINK_DECODE_BY == 1, "the inverse");
+
+/* The same in memory: a sequence has no register to spare for them. */
+extern const uint64_t link_encode_by, link_decode_by
+	__attribute__((visibility("hidden")));
 
 static always_inline uintptr_t link_key(uintptr_t slot, const void *place)
 {

@@ -43,6 +43,50 @@ aborted:
 	return sequence_end(NULL);
 }
 
+/* What malloc() does behind list_pop(). */
+static __attribute__((__noinline__)) void *alloc_unpopped(size_t bytes)
+{
+	return hardened_sealed(slow_alloc(bytes), bytes);
+}
+
+/* An object that hardened_is_sound() does not find so. */
+static __attribute__((__noinline__)) void *
+alloc_looked_at(const struct slot_check *g, void *object, size_t bytes)
+{
+	uint64_t *place = tail_of(g, object);
+
+	hardened_look(g, object);
+	seal_new(g, object, bytes, place, tail_key(g, place));
+	return object;
+}
+
+/*
+ * malloc() of the hardened build, with list_pop() in it: what is not a jump to another function
+ * would need a frame, and the class's data a second look.
+ */
+static always_inline void *alloc_hardened(size_t bytes)
+{
+	struct front front = front_sizes();
+	uintptr_t slot = front_slot(front, bytes), t;
+	const struct slot_check *g = slot_check(slot);
+	uint64_t *place, key;
+	void *object;
+
+	RSEQ_POP_IN(front, object, slot, t);
+	if (!object)
+		__builtin_unreachable();
+	*(void **)object = NULL;
+	place = tail_of(g, object);
+	key = tail_key(g, place);
+	if (!is_sound(g, object, place, key))
+		return alloc_looked_at(g, object, bytes);
+	seal_new(g, object, bytes, place, key);
+	return object;
+failed:
+aborted:
+	return alloc_unpopped(bytes);
+}
+
 /* The same for classes of a page or more: their links lie in the table of pages. */
 static always_inline void *list_pop_paged(size_t bytes)
 {
@@ -81,15 +125,28 @@ static always_inline void *list_pop_if_paged(size_t bytes)
 		       list_pop_paged(bytes) : NULL;
 }
 
+/* A block of no bytes, where any access faults.  NULL: no room; serve it as any other. */
+static __attribute__((__noinline__)) void *alloc_empty(void)
+{
+	return guard_alloc_empty(sizeclass_cache(0), MALLOC_ALIGN);
+}
+
 /*
  * The slot that the map names for classes of a page or more has no room, so their frees
  * end up in free_paged(), like the frees of accounted objects.  Requests of threads in
- * groups end up in alloc_paged().
+ * groups end up in alloc_paged(), and in the hardened build those of no bytes.
  */
 static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
 {
 	void *object;
 
+	if (SLUB_CONFIG_HARDENED && unlikely(!bytes)) {
+		object = alloc_empty();
+		if (likely(object))
+			return object;
+		object = fast_pop(0);
+		return object ? object : alloc_unpopped(0);
+	}
 	if (unlikely(group_current()))
 		return hardened_sealed(account_malloc(bytes), bytes);
 	object = list_pop_if_paged(bytes);
@@ -103,14 +160,14 @@ static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
 /*
  * A push of @ptr, an object of @cache, was aborted.  The push may have written the key,
  * and the object then looks free although it is not.  Without keys there is nothing to
- * undo.
+ * undo, but in the hardened build, where it looks free even before the push.
  */
 static inline void push_undo(void *ptr, const struct slub_cache *cache)
 {
 	if (cache_may_have_keys(cache))
 		key_clear(ptr);
 	if (SLUB_CONFIG_HARDENED)
-		hardened_unlinked(ptr, pagemap_get(ptr));
+		hardened_unpush(slot_check(pagemap_get(ptr)), ptr);
 }
 
 /* An object of @cache that no list here has taken. */
@@ -133,8 +190,8 @@ free_behind(void *ptr, uintptr_t slot, struct slub_cache *cache)
 
 	fast_paths_open_now();
 	if (SLUB_CONFIG_HARDENED &&
-	    !hardened_may_push(ptr, slot, TAIL_CALL_ANY))
-		goto failed;
+	    !hardened_may_push_far(ptr, slot, TAIL_CALL_ANY))
+		goto refused;
 	if (KEYS)
 		RSEQ_PUSH_KEY_IN(SLUB_SEQ_SELF, ptr, slot, t, key_value());
 	else
@@ -142,7 +199,11 @@ free_behind(void *ptr, uintptr_t slot, struct slub_cache *cache)
 	return;
 aborted:
 	push_undo(ptr, cache);
+	goto refused;
 failed:
+	if (SLUB_CONFIG_HARDENED)
+		push_undo(ptr, cache);
+refused:
 	free_unpushed(ptr, cache);
 }
 
@@ -168,24 +229,24 @@ static __attribute__((__noinline__)) void free_paged(void *ptr)
 	void **link;
 
 	if (unlikely(index >= pagemap_limit))
-		goto failed;
+		goto refused;
 	slot = ((uint16_t *)pagemap_base)[index];
 	if (slot - malloc_paged_slots >= malloc_paged_slots_bytes) {
 		struct slub_cache *cache = cache_of_slot((uint32_t)slot);
 
 		if (!cache)
-			goto failed;
+			goto refused;
 		free_others(ptr, index, slot, cache);
 		return;
 	}
 	slot += SLOT_BYTES;
 	if (SLUB_CONFIG_HARDENED && !hardened_may_push_page(ptr, slot))
-		goto failed;
+		goto refused;
 	link = page_link(page_link_bias, ptr);
 	/* Only whole pages: slow_free() knows where the objects of others begin. */
 	if (KEYS && unlikely(*link != LINK_USED ||
 			     (uintptr_t)ptr % PAGE_BYTES))
-		goto failed;
+		goto refused;
 	RSEQ_PUSH_PAGE(ptr, slot, t, link);
 	return;
 aborted:
@@ -193,6 +254,9 @@ aborted:
 	if (SLUB_CONFIG_HARDENED || KEYS)
 		*link = LINK_USED;
 failed:
+	if (SLUB_CONFIG_HARDENED)
+		hardened_unpush(slot_check(pagemap_get(ptr)), ptr);
+refused:
 	slow_free(ptr);
 }
 
@@ -212,7 +276,8 @@ static __attribute__((__noinline__)) void *pop_paged(size_t bytes)
 
 SLUB_HOT void *fast_pop(size_t bytes)
 {
-	void *object = likely(bytes < front_malloc_limit()) ?
+	size_t less = bytes - MALLOC_LIMIT_LESS;
+	void *object = likely(less < front_malloc_limit()) ?
 			       list_pop(bytes) : pop_paged(bytes);
 
 	if (SLUB_CONFIG_HARDENED && object)
@@ -220,29 +285,16 @@ SLUB_HOT void *fast_pop(size_t bytes)
 	return object;
 }
 
-/* A block of no bytes, where any access faults.  NULL: no room; serve it as any other. */
-static __attribute__((__noinline__)) void *alloc_empty(void)
-{
-	return guard_alloc_empty(sizeclass_cache(0), MALLOC_ALIGN);
-}
-
 static always_inline void *alloc_inline(size_t bytes)
 {
 	void *object;
 
-	if (SLUB_CONFIG_HARDENED && unlikely(!bytes)) {
-		object = alloc_empty();
-		if (likely(object))
-			return object;
-	}
-	if (unlikely(bytes >= front_malloc_limit()))
+	if (unlikely(bytes - MALLOC_LIMIT_LESS >= front_malloc_limit()))
 		return alloc_paged(bytes);
-	object = list_pop(bytes);
-	if (unlikely(!object))
-		return hardened_sealed(slow_alloc(bytes), bytes);
 	if (SLUB_CONFIG_HARDENED)
-		hardened_hand_out(class_check(bytes), object, bytes);
-	return object;
+		return alloc_hardened(bytes);
+	object = list_pop(bytes);
+	return likely(object) ? object : slow_alloc(bytes);
 }
 
 /* What the fast path has left, in the hardened build; @call as for hardened_may_push(). */
@@ -250,6 +302,23 @@ static __attribute__((__noinline__)) void free_called(void *ptr, uint64_t call)
 {
 	if (ptr && likely(hardened_may_call(ptr, call, NULL)))
 		free_paged(ptr);
+}
+
+/* @ptr, which is no foreign pointer, may have more to be filled than is done inline. */
+static __attribute__((__noinline__)) void
+free_far(void *ptr, uintptr_t slot, uint64_t call)
+{
+	uintptr_t t;
+
+	if (!hardened_may_push_far(ptr, slot, call)) {
+		free_called(ptr, call);
+		return;
+	}
+	RSEQ_PUSH(ptr, slot, t);
+	return;
+failed:
+aborted:
+	free_aborted(ptr);
 }
 
 static __attribute__((__noinline__)) void
@@ -283,11 +352,17 @@ static always_inline void free_inline(void *ptr, bool is_told, size_t told,
 	if (SLUB_CONFIG_HARDENED && is_told && ptr &&
 	    unlikely(!sized_check(ptr, told, 0)))
 		return;
-	if (unlikely(place >= front_free_limit()))
-		goto failed;
+	if (unlikely(place >= front_free_limit())) {
+		if (!SLUB_CONFIG_HARDENED)
+			goto failed;
+		free_called(ptr, call);
+		return;
+	}
 	slot = front_entry(front, place);
-	if (SLUB_CONFIG_HARDENED && !hardened_may_push(ptr, slot, call))
-		goto failed;
+	if (SLUB_CONFIG_HARDENED && !hardened_may_push(ptr, slot, call)) {
+		free_far(ptr, slot, call);
+		return;
+	}
 	if (KEYS)
 		RSEQ_PUSH_KEY_IN(front, ptr, slot, t, (uintptr_t)front.base);
 	else
@@ -300,8 +375,9 @@ aborted:
 		free_aborted(ptr);
 	return;
 failed:
-	if (SLUB_CONFIG_HARDENED)	/* the size was looked at */
-		free_called(ptr, call);
+	/* In the hardened build @ptr was looked at, and marked. */
+	if (SLUB_CONFIG_HARDENED)
+		free_aborted(ptr);
 	else if (is_told)
 		free_sized_paged(ptr, told);
 	else

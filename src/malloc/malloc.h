@@ -31,6 +31,12 @@
 #define CLASS_BYTES_MAX (CLASS_SIZE_MAX - CLASS_TAIL)
 #define CLASS_WORD_MAX (CLASS_SIZE_WORD - CLASS_TAIL)
 #define CLASS_NR 72
+/*
+ * The fast path takes fewer bytes, or, in the hardened build, where 1 was subtracted first: a
+ * request of 0 bytes is beyond it then, too.
+ */
+#define MALLOC_LIMIT_LESS (SLUB_CONFIG_HARDENED ? (size_t)1 : (size_t)0)
+#define MALLOC_LIMIT (CLASS_WORD_MAX + 1 - MALLOC_LIMIT_LESS)
 /* Sizes from here on have no lists; 0 until the start is done. */
 extern size_t malloc_paged_limit SLUB_INTERNAL;
 

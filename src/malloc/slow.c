@@ -19,7 +19,7 @@ __attribute__((__noinline__)) void fast_paths_open_now(void)
 		return;
 	front_fill();
 	slub_thread.free_limit = fast_free_limit();
-	slub_thread.malloc_limit = CLASS_WORD_MAX + 1;
+	slub_thread.malloc_limit = MALLOC_LIMIT;
 	/* The last look: a handler may have come in between, and changed either. */
 	compiler_barrier();
 	if (unlikely(group_current()))

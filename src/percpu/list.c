@@ -16,6 +16,7 @@
 #include "percpu/percpu_internal.h"
 
 struct slot_check slot_checks[AREA_SLOTS_BYTES / SLOT_BYTES] rarely_touched;
+const uint64_t link_encode_by = LINK_ENCODE_BY, link_decode_by = LINK_DECODE_BY;
 
 /* ---- rseq ---- */
 

@@ -187,8 +187,11 @@ void *percpu_pop(uint32_t slot, uintptr_t link);
 bool percpu_push(uint32_t slot, void *object, uintptr_t link);
 /* The first object of this CPU's list, as of a moment ago. */
 void *percpu_head(uint32_t slot);
-/* How many objects that list has room for, likewise. */
-int32_t percpu_room_here(uint32_t slot);
+/*
+ * The same, and the room there; for a thread that has entered, else the answer may be that of
+ * a list that is always empty.
+ */
+void *percpu_glance(uint32_t slot, int32_t *room);
 /* On a list of slub/percpu.h; @half is a slot's offset, plus SLOT_SPARE for the spare list. */
 bool percpu_push_bounded(uint32_t list, void *object, int32_t least);
 /* To be called when nothing could be popped off such a list: it has all its room again. */

@@ -130,12 +130,11 @@ SLUB_EXPORT int32_t (slub_percpu_cmpxchg32)(uintptr_t offset, int32_t old,
 	return old;
 }
 
-/* The area this thread would work on now. */
-static char *area_now(void)
+/* The area this thread would work on now, if it has entered. */
+static char *area_of_thread(void)
 {
 	char *area = NULL;
 
-	word_enter();
 	if (percpu_backend != BACKEND_RSEQ)
 		area = percpu_area(percpu_cpu_hint());
 	else if (slub_thread.self.base == slub_cpu_base)
@@ -143,15 +142,24 @@ static char *area_now(void)
 	return area ? area : percpu_shared_area();
 }
 
+static char *area_now(void)
+{
+	word_enter();
+	return area_of_thread();
+}
+
 void *percpu_head(uint32_t slot)
 {
 	return __atomic_load_n((void **)(area_now() + slot), __ATOMIC_RELAXED);
 }
 
-int32_t percpu_room_here(uint32_t slot)
+void *percpu_glance(uint32_t slot, int32_t *room)
 {
-	return __atomic_load_n(percpu_room((struct slot *)(area_now() + slot)),
-			       __ATOMIC_RELAXED);
+	char *half = area_of_thread() + slot;
+
+	*room = __atomic_load_n(percpu_room((struct slot *)half),
+				__ATOMIC_RELAXED);
+	return __atomic_load_n((void **)half, __ATOMIC_RELAXED);
 }
 
 SLUB_EXPORT int64_t slub_percpu_read(uintptr_t offset)

@@ -67,7 +67,7 @@ static inline void *chain_unchained(const struct slub_cache *cache,
 		*link_of(cache, object) = link_is_in_object(cache->link) ?
 						  NULL : LINK_USED;
 		if (g->tail)
-			hardened_hand_out(g, object, g->tail);
+			hardened_hand_out_all(g, object);
 	}
 	if (cache_has_keys(cache) && object)
 		key_drop(cache, object);

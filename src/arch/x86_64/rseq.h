@@ -98,12 +98,13 @@ _Static_assert(AREA_NUMBER == 28, "sequences spell it out");
 			    "rolq $16, %[t]\n\t"			\
 			    "testl $0x7ffff, %k[t]\n\t"			\
 			    "jnz %l[failed]\n\t"			\
+			    "movl %[tail], %k[t]\n\t"			\
 			    "prefetchw (%[next])\n\t"			\
-			    "prefetchw (%[next], %[tail])\n\t", "%[next]", \
+			    "prefetchw (%[next], %[t])\n\t", "%[next]", \
 			    RSEQ_MORE([next] "=&r"(next_)),		\
-			    [secret] "r"(slot_check(slot_)->secret),	\
-			    [by] "r"(LINK_DECODE_BY),			\
-			    [tail] "r"((uintptr_t)slot_check(slot_)->tail), \
+			    [secret] "m"(slot_check(slot_)->secret),	\
+			    [by] "m"(link_decode_by),			\
+			    [tail] "m"(slot_check(slot_)->tail),	\
 			    ## __VA_ARGS__);				\
 	} while (0)
 #define RSEQ_POP_IN(entrance_, object_, slot_, t_)			\
@@ -117,7 +118,7 @@ _Static_assert(AREA_NUMBER == 28, "sequences spell it out");
 		     "xorq %[key], %[t]\n\t"				\
 		     "imulq %[by], %[t]\n\t"				\
 		     "movq %[t], (%[place])\n\t",			\
-		     [place] "r"(place_), [by] "r"(LINK_ENCODE_BY),	\
+		     [place] "r"(place_), [by] "m"(link_encode_by),	\
 		     [key] "r"(link_key(slot_, place_)))
 #define RSEQ_PUSH_IN(entrance_, object_, slot_, t_)			\
 	RSEQ_PUSH_AT(entrance_, object_, slot_, t_, object_)

@@ -39,20 +39,20 @@ static uint64_t makeshift(void)
 	return (x ^ x >> 32) * 0x94d049bb133111ebull;
 }
 
-/* Each secret is used once: to learn one tells nothing of the others. */
+/* Each secret is used once: to learn one tells nothing of the others.  Odd: tail_key(). */
 static uint64_t secret_new(void)
 {
 	uint32_t n = __atomic_fetch_add(&secrets_used, 1, __ATOMIC_RELAXED);
 	uint64_t secret;
 
 	if (n < ARRAY_SIZE(secrets) && secrets[n])
-		return secrets[n];
-	return draw(&secret, sizeof(secret)) ? secret : makeshift();
+		return secrets[n] | 1;
+	return (draw(&secret, sizeof(secret)) ? secret : makeshift()) | 1;
 }
 
 /* ---- caches ---- */
 
-static const struct slot_check check_any = { .magic = 1 };
+static const struct slot_check check_any = { .magic = 1, .secret = 1 };
 
 void hardened_init(void)
 {
@@ -79,6 +79,20 @@ static uint32_t tail_offset(const struct slub_cache *cache)
 		       cache->size - (uint32_t)TAIL_BYTES : 0;
 }
 
+/*
+ * What a free fills: pairs of words behind the link; the last two may overlap.  What a
+ * constructor made, or a reader may look at, stays.
+ */
+static uint32_t fill_of(const struct slub_cache *cache, uint32_t tail)
+{
+	size_t fill = min_size(8 + round_up((size_t)fill_bytes, 16), tail);
+
+	if (cache->ctor || (cache->flags & SLUB_CACHE_TYPESAFE_BY_RCU) ||
+	    !fill_bytes)
+		return 0;
+	return fill < 8 + 16 ? 0 : (uint32_t)fill;
+}
+
 void hardened_cache_made(const struct slub_cache *cache)
 {
 	struct slot_check check = {
@@ -91,9 +105,8 @@ void hardened_cache_made(const struct slub_cache *cache)
 	if (cache->debug)
 		return;
 	check.tail = tail_offset(cache);
-	/* What a constructor made, or a reader may look at, stays. */
-	if (!cache->ctor && !(cache->flags & SLUB_CACHE_TYPESAFE_BY_RCU))
-		check.fill = fill_bytes;
+	check.tail_most = TAIL_MOST(check.tail);
+	check.fill = fill_of(cache, check.tail);
 	*slot_check(cache->slot) = check;
 	*slot_check(cache->list_slot) = check;
 }
@@ -168,6 +181,19 @@ static bool is_carved(const struct slub_cache *cache, const void *object)
 	return at / cache->size < slab_count_read(slab);
 }
 
+/* The tail of @object, @bits, is not that of an allocated one; its link says nothing. */
+static cold enum misuse look_at_tail(const struct slub_cache *cache,
+				     const void *object, uint64_t bits)
+{
+	size_t tail = slot_check(cache->list_slot)->tail;
+
+	if ((bits ^ TAIL_FREE) <= tail)
+		return MISUSE_DOUBLE_FREE;
+	return (bits ^ (TAIL_FREE | TAIL_NEW)) <= tail ||
+			       !is_carved(cache, object) ?
+		       MISUSE_NO_BLOCK : MISUSE_CANARY;
+}
+
 /* What is wrong with @object, which a program says is its own; MISUSE_NR: nothing. */
 static enum misuse look(const struct slub_cache *cache, void *object)
 {
@@ -181,10 +207,11 @@ static enum misuse look(const struct slub_cache *cache, void *object)
 	if (!g->tail)
 		return MISUSE_NR;
 	bytes = tail_read(g, tail_of(g, object));
-	if (unlikely(bytes > g->tail && !is_carved(cache, object)))
-		return MISUSE_NO_BLOCK;
-	if (unlikely(bytes > g->tail || !pad_is_right(g, object, bytes) ||
-		     !tail_before_is_right(g, object)))
+	if (unlikely(bytes > g->tail))
+		return look_at_tail(cache, object, bytes);
+	/* The object in front of it may be a free one of a page or more, without its tail. */
+	if (unlikely(!pad_is_right(g, object, bytes) ||
+		     (!tail_is_far(g) && !tail_before_is_right(g, object))))
 		return MISUSE_CANARY;
 	return MISUSE_NR;
 }
@@ -273,7 +300,7 @@ bool hardened_fill_far_is_right(const char *object, size_t bytes)
 	return !all;
 }
 
-void hardened_written(const struct slot_check *g, void *object)
+static cold void written(const struct slot_check *g, void *object)
 {
 	uintptr_t slot = (uintptr_t)g - (uintptr_t)slot_checks;
 	const struct slub_cache *cache = cache_of_slot((uint32_t)slot);
@@ -290,11 +317,23 @@ void hardened_written(const struct slot_check *g, void *object)
 		     cache ? cache->name : NULL);
 }
 
+void hardened_look(const struct slot_check *g, void *object)
+{
+	uint64_t bits = tail_read_all(g, tail_of(g, object)) ^ TAIL_FREE;
+
+	if (likely((bits ^ TAIL_NEW) <= g->tail))
+		return;
+	if (bits > g->tail || !fill_is_far(g) ||
+	    !hardened_fill_far_is_right(object, g->fill))
+		written(g, object);
+}
+
 void hardened_mend(struct slub_cache *cache, uint32_t slot)
 {
+	int32_t room;
 	void *chain;
 
-	if (likely(!percpu_head(slot)) || slub_thread.locks_held)
+	if (likely(!percpu_glance(slot, &room)) || slub_thread.locks_held)
 		return;
 	chain = percpu_take(slot, capacity_now(cache));
 	if (!chain)
@@ -310,17 +349,15 @@ void hardened_mend(struct slub_cache *cache, uint32_t slot)
 
 /*
  * Under the node's lock, for a thread that carves the next objects of the slab looks at the
- * tail of the last of these.  Their tails say that no byte was filled.
+ * tail of the last of these.
  */
 void hardened_carved(const struct slub_cache *cache, char *first, uint32_t nr)
 {
 	const struct slot_check *g = slot_check(cache->list_slot);
 
-	for (uint32_t i = 0; g->tail && !cache->debug && i < nr; i++) {
-		uint64_t *place = tail_of(g, first + (size_t)i * cache->size);
-
-		__atomic_store_n(place, tail_key(g, place), __ATOMIC_RELAXED);
-	}
+	for (uint32_t i = 0; g->tail && !cache->debug && i < nr; i++)
+		tail_set(g, tail_of(g, first + (size_t)i * cache->size),
+			 TAIL_FREE | TAIL_NEW);
 }
 
 uint32_t hardened_random(uint32_t end)
@@ -376,8 +413,7 @@ struct finish {
 
 /*
  * Other threads may go on: they write the pad first, and the tail with one store, so that a
- * tail that stays the same has its pad.  The first word of a free object is its link, and a
- * pad in there is not looked at.
+ * tail that stays the same has its pad.  A free object has none.
  */
 static bool is_intact(const struct slot_check *g, const char *object)
 {
@@ -388,7 +424,8 @@ static bool is_intact(const struct slot_check *g, const char *object)
 	/* Never written, or its page went back to the system. */
 	if (!word)
 		return true;
-	if (bytes <= g->tail && (bytes < 8 || pad_is_right(g, object, bytes)))
+	if (bytes <= g->tail ? pad_is_right(g, object, bytes) :
+	    (bytes & ~(TAIL_FREE | TAIL_NEW)) <= g->tail)
 		return true;
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	return __atomic_load_n(place, __ATOMIC_RELAXED) != word;

@@ -8,9 +8,10 @@
  *              link that does not: the rest of it is given up (leaked), and
  *              reported.  The bytes that a free has filled are zeros still
  *   at free    the pointer is the start of an object, by the geometry of its slab.
- *              The object has no link: one with a link is free already.  Its tail,
- *              and the tail of the object before it, are as they were written.
- *              The call belongs to the call that allocated
+ *              Its tail says that it is allocated, by a call that the free belongs to.
+ *              The pad, and the tail of the object before it, are as they were
+ *              written.  The slow paths look at the link, too: an object with
+ *              one is free already
  *   at exit    the tails are as they were written
  *   in chains  as at alloc, and the next object lies in a slab of the same cache
  *   new slabs  objects are linked in random order
@@ -26,278 +27,67 @@
 #include "debug/debug.h"
 #include "debug/misuse.h"
 #include "slab/core/key.h"
+#include "slab/hardened/tail.h"
 
-/* ---- the tail ---- */
-
-/*
- * The tail of an object of the hardened build is its last word.  It says how many bytes of
- * the object were asked for, and only code that knows a secret can write it.
- *
- *   0                    bytes            tail        tail + 8
- *   +----------------------+----------------+------------+
- *   | what was asked for   | pad, 0 to ...  | tail       |
- *   +----------------------+----------------+------------+
- *
- *   tail  the number of bytes in the highest 16 bits, the call that asked for them in bits
- *         46 and 47, 0 below.  The word is encoded with the secret of the cache and the
- *         address of the tail, as links are, and its lowest bit is set
- *   pad   its first 8 bytes, or all of a shorter one, are TAIL_PAD
- *
- * So the first byte that is written beyond the end belongs to the pad, or is the lowest byte
- * of the tail, which is never 0: that shows the zero of a string that does not fit, too.
- *
- * A tail stays when its object is freed, and says then how much of the object was filled with
- * zeros.  It is one aligned word, so a thread that looks at the tail of a neighbour finds the
- * old or the new one.  A tail of 0 was never written: the object is new, or its pages went
- * back to the system.
- *
- * A request of less than 8 bytes has a part of its pad in the first word.  Where that is also
- * the place of the link, the link overwrites the pad, and hardened_unlinked() puts it back.
- */
-#define TAIL_BYTES ((size_t)8)
-#define TAIL_PAD 0xb5b5b5b5b5b5b5b5ull
-#define TAIL_SIZE_SHIFT 48
-/*
- * The call, as tails are read: rotated, so that an unexpected call makes a number of bytes
- * that no object has.  malloc's call is 0, so its tails are sizes alone.
- */
-#define TAIL_CALL(call) ((uint64_t)((call) ^ CALL_MALLOC) << 62)
-#define TAIL_CALL_MASK TAIL_CALL(CALL_MALLOC ^ 3)
-/* For frees that suit every call. */
-#define TAIL_CALL_ANY UINT64_MAX
+/* ---- from a list to a program ---- */
 
 /*
- * struct slot_check (arch/slot.h) describes the slabs whose pages name the slot: does an
- * object begin at @ptr?  A multiple of the size, times 2^64 / size, has nearly no fraction.
- * With magic 0 there is no object anywhere.
+ * hardened.c: what is not as hardened_is_sound() wants it: a new object, a long fill, or one
+ * that was written to, or its tail, or the link to it.  That is reported.
  */
-static always_inline bool is_at_object(const struct slot_check *g,
-				       const void *ptr)
-{
-	uint64_t offset = (uint32_t)(uintptr_t)ptr & g->mask;
+void hardened_look(const struct slot_check *g, void *object);
 
-	return offset * g->magic < g->magic;
+/* Is @object, which was free, as a free leaves it?  Its tail at @place and its fill tell. */
+static always_inline bool is_sound(const struct slot_check *g,
+				   const void *object, const uint64_t *place,
+				   uint64_t key)
+{
+	uint64_t bits = tail_rotated(tail_word(place) ^ key) ^ TAIL_FREE;
+
+	return likely(bits <= g->tail &&
+		      fill_is_right(g, (const char *)object));
 }
 
-static always_inline uint64_t *tail_of(const struct slot_check *g,
-				       const void *object)
-{
-	return (uint64_t *)((char *)object + g->tail);
-}
-
-static always_inline uint64_t tail_key(const struct slot_check *g,
-				       const uint64_t *place)
-{
-	return (g->secret ^ __builtin_bswap64((uintptr_t)place)) | 1;
-}
-
-/*
- * The requested bytes by the tail at @place, and the call in the two highest bits.  More
- * bytes than any object has: this is no tail.
- */
-static always_inline size_t tail_read_all(const struct slot_check *g,
-					  const uint64_t *place)
-{
-	uint64_t word = __atomic_load_n(place, __ATOMIC_RELAXED) ^
-			tail_key(g, place);
-
-	/* Rotated: if a bit is set that must be 0, the number is too large. */
-	return word << 16 | word >> TAIL_SIZE_SHIFT;
-}
-
-/* The same, whatever the call was. */
-static always_inline size_t tail_read(const struct slot_check *g,
-				      const uint64_t *place)
-{
-	return tail_read_all(g, place) << 2 >> 2;
-}
-
-/* Enters @call, a TAIL_CALL(), in the tail of @object, which malloc has just handed out. */
-static always_inline void tail_call_add(const struct slot_check *g,
-					void *object, uint64_t call)
+static inline bool hardened_is_sound(const struct slot_check *g,
+				     const void *object)
 {
 	uint64_t *place = tail_of(g, object);
 
-	__atomic_store_n(place, *place ^ call >> 16, __ATOMIC_RELAXED);
-}
-
-static always_inline uint64_t word_load(const void *at)
-{
-	uint64_t word;
-
-	__builtin_memcpy(&word, at, sizeof(word));
-	return word;
-}
-
-static always_inline void word_store(void *at, uint64_t word)
-{
-	__builtin_memcpy(at, &word, sizeof(word));
+	return is_sound(g, object, place, tail_key(g, place));
 }
 
 /*
- * The pad without a branch, since no processor could foretell its length: the word at
- * pad_at() begins with the last bytes of the request, if any, and ends with the pad.
+ * Writes pad and tail of @object, which a program is about to get for a request of @bytes, and
+ * whose bytes may be anything.
  */
-static always_inline size_t pad_at(const struct slot_check *g, size_t bytes)
+static always_inline void seal_new(const struct slot_check *g, void *object,
+				   size_t bytes, uint64_t *place, uint64_t key)
 {
-	return min_size(bytes, g->tail - 8);
+	word_store((char *)object + pad_at(g, bytes), TAIL_PAD);
+	tail_set_by(key, place, bytes);
 }
-
-/* @word without its first @n bytes; in two shifts, for @n may be 8. */
-static always_inline uint64_t word_behind(uint64_t word, size_t n)
-{
-	return word >> 4 * n >> 4 * n;
-}
-
-/* Writes the pad behind the first @bytes of @object. */
-static always_inline void pad_write(const struct slot_check *g, char *object,
-				    size_t bytes)
-{
-	size_t at = pad_at(g, bytes), n = bytes - at;
-	uint64_t pad = TAIL_PAD << 4 * n << 4 * n;
-	uint64_t user = ~(UINT64_MAX << 4 * n << 4 * n);
-
-	word_store(object + at, (word_load(object + at) & user) | pad);
-}
-
-static always_inline bool pad_is_right(const struct slot_check *g,
-				       const char *object, size_t bytes)
-{
-	size_t at = pad_at(g, bytes);
-
-	return !word_behind(word_load(object + at) ^ TAIL_PAD, bytes - at);
-}
-
-/* Writes pad and tail of @object, for a request of @bytes. */
-static always_inline void tail_write(const struct slot_check *g, void *object,
-				     size_t bytes)
-{
-	uint64_t *place = tail_of(g, object);
-
-	pad_write(g, (char *)object, bytes);
-	__atomic_store_n(place, (uint64_t)bytes << TAIL_SIZE_SHIFT ^
-				tail_key(g, place), __ATOMIC_RELAXED);
-}
-
-/* Objects of a page or more: the pages of free ones may go back to the system. */
-static always_inline bool tail_is_far(const struct slot_check *g)
-{
-	return g->tail >= LINK_OFFSET_MAX - TAIL_BYTES;
-}
-
-/*
- * Is the tail right of the object that ends where @object begins?  Nothing is known of the
- * bytes in front of a slab, and a free object of a page or more may have lost its tail:
- * there the answer is yes.
- */
-static always_inline bool tail_before_is_right(const struct slot_check *g,
-					       const void *object)
-{
-	const uint64_t *place = (const uint64_t *)object - 1;
-
-	return !((uint32_t)(uintptr_t)object & g->mask) || tail_is_far(g) ||
-	       tail_read(g, place) <= g->tail;
-}
-
-typedef uint64_t word_pair __attribute__((vector_size(16), aligned(1),
-					  may_alias));
-
-/* hardened.c: fill_write() and fill_is_right() for more than FILL_INLINE bytes */
-#define FILL_INLINE 128
-void hardened_fill_far(void *object, size_t bytes);
-bool hardened_fill_far_is_right(const char *object, size_t bytes);
-
-/*
- * Clears the first @bytes of the object at @start, which has at least 8.  It works from both
- * ends: the few branches mostly go one way for a size, and the last branch of a loop does not.
- */
-static always_inline void fill_write(void *start, size_t bytes)
-{
-	const word_pair zero = { 0, 0 };
-	char *object = (char *)start, *end = object + bytes;
-
-	if (bytes >= 64) {
-		if (unlikely(bytes > FILL_INLINE)) {
-			hardened_fill_far(object, bytes);
-			return;
-		}
-#pragma GCC unroll 4
-		for (int i = 0; i < 4; i++) {
-			*(word_pair *)(object + 16 * i) = zero;
-			*(word_pair *)(end - 16 * i - 16) = zero;
-		}
-	} else if (bytes >= 32) {
-#pragma GCC unroll 2
-		for (int i = 0; i < 2; i++) {
-			*(word_pair *)(object + 16 * i) = zero;
-			*(word_pair *)(end - 16 * i - 16) = zero;
-		}
-	} else if (bytes >= 16) {
-		*(word_pair *)object = zero;
-		*(word_pair *)(end - 16) = zero;
-	} else if (bytes >= 8) {
-		word_store(object, 0);
-		word_store(end - 8, 0);
-	} else {
-		word_store(object, word_load(object) >> 8 * bytes << 8 * bytes);
-	}
-}
-
-/* The bits that are set in the @n pairs from @at on, or in the @n that end at @end. */
-static always_inline word_pair pairs_of(const char *at, const char *end, int n)
-{
-	word_pair all = { 0, 0 };
-
-#pragma GCC unroll 4
-	for (int i = 0; i < n; i++)
-		all |= *(const word_pair *)(at + 16 * i) |
-		       *(const word_pair *)(end - 16 * i - 16);
-	return all;
-}
-
-/*
- * Are the first @bytes 0, except for the first word?  That was a link, and has just been
- * written: a wider load of it would wait for the store to reach the cache.  (A free and a
- * malloc at random among 20,000 took 314 ns with that load, and 204 ns so.)
- */
-static always_inline bool fill_is_right(const char *object, size_t bytes)
-{
-	const char *at = object + 8, *end = object + bytes;
-	word_pair all;
-
-	if (bytes >= 8 + 64) {
-		if (unlikely(bytes > FILL_INLINE))
-			return hardened_fill_far_is_right(object, bytes);
-		all = pairs_of(at, end, 4);
-	} else if (bytes >= 8 + 32) {
-		all = pairs_of(at, end, 2);
-	} else if (bytes >= 8 + 16) {
-		all = pairs_of(at, end, 1);
-	} else if (bytes >= 16) {
-		return !(word_load(at) | word_load(end - 8));
-	} else {
-		return bytes <= 8 ||
-		       !(word_load(at) << (128 - 8 * bytes));
-	}
-	return !(all[0] | all[1]);
-}
-
-/* hardened.c: reports that a free object, its tail, or the link to it was written to. */
-cold void hardened_written(const struct slot_check *g, void *object);
 
 /*
  * Hands @object out, which has lost its link, for a request of @bytes.  Checks that its tail
  * and the bytes that were filled are as a free has left them.
  */
-static always_inline void hardened_hand_out(const struct slot_check *g,
-					    void *object, size_t bytes)
+static inline void hardened_hand_out(const struct slot_check *g, void *object,
+				     size_t bytes)
 {
-	size_t had = tail_read(g, tail_of(g, object));
+	uint64_t *place = tail_of(g, object), key = tail_key(g, place);
 
-	if (unlikely(!is_at_object(g, object) || had > g->tail ||
-		     !fill_is_right((const char *)object, min_size(had, g->fill))))
-		hardened_written(g, object);
-	tail_write(g, object, bytes);
+	if (!is_sound(g, object, place, key))
+		hardened_look(g, object);
+	seal_new(g, object, bytes, place, key);
+}
+
+/* All of it; what a constructor has made stays. */
+static inline void hardened_hand_out_all(const struct slot_check *g,
+					 void *object)
+{
+	if (!hardened_is_sound(g, object))
+		hardened_look(g, object);
+	tail_set(g, tail_of(g, object), g->tail);
 }
 
 /* ---- caches ---- */
@@ -312,20 +102,35 @@ void hardened_slot_made(const struct slub_cache *cache, uint32_t slot);
 /* ---- free ---- */
 
 /*
- * Is @ptr as an allocated object with a tail must be?  If so, it is filled.  @call:
- * TAIL_CALL() of the call that must have allocated it, or TAIL_CALL_ANY.
+ * Is @ptr as an allocated object with a tail must be?  If so, it is filled, and its tail says
+ * that it is free; hardened_unpush() takes that back.  The mark comes first: is_intact() must
+ * not find a filled pad behind a tail without it.  @call: TAIL_CALL() of the call that must
+ * have allocated it, or TAIL_CALL_ANY.  @is_far: fill_is_far().
  */
 static always_inline bool may_push(const struct slot_check *g, void *ptr,
-				   uint64_t call)
+				   uint64_t call, bool is_far)
 {
-	size_t bytes = __builtin_constant_p(call) && call == TAIL_CALL_ANY ?
-			       tail_read(g, tail_of(g, ptr)) :
-			       tail_read_all(g, tail_of(g, ptr)) ^ call;
+	bool any = __builtin_constant_p(call) && call == TAIL_CALL_ANY;
+	uint64_t *place, key, word;
+	size_t bytes;
 
-	if (unlikely(bytes > g->tail || !pad_is_right(g, (char *)ptr, bytes) ||
-		     !tail_before_is_right(g, ptr)))
+	/* First, for the offset in the slab is in a register now. */
+	if (unlikely(!tail_before_is_right(g, ptr)))
 		return false;
-	fill_write(ptr, min_size(bytes, g->fill));
+	place = tail_of(g, ptr);
+	key = tail_key(g, place);
+	word = tail_word(place);
+	bytes = any ? tail_rotated(word ^ key) << 2 >> 2 :
+		      tail_rotated(word ^ key) ^ call;
+	if (unlikely(bytes > g->tail || !pad_is_right(g, (char *)ptr, bytes)))
+		return false;
+	word = any ? key ^ (uint64_t)bytes << TAIL_SIZE_SHIFT : word ^ call >> 16;
+	__atomic_store_n(place, word ^ TAIL_FREE >> 16, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	if (is_far)
+		hardened_fill_far(ptr, g->fill);
+	else
+		fill_write(g, ptr);
 	return true;
 }
 
@@ -335,10 +140,18 @@ static always_inline bool hardened_may_push(void *ptr, uintptr_t slot,
 {
 	const struct slot_check *g = slot_check(slot);
 
-	return likely(is_at_object(g, ptr) &&
-		      !link_is_plausible(link_decode(slot, ptr,
-						     *(void **)ptr))) &&
-	       may_push(g, ptr, call);
+	return likely(is_at_object(g, ptr)) && !fill_is_far(g) &&
+	       may_push(g, ptr, call, false);
+}
+
+/* The same where fill_is_far(), or may be. */
+static inline bool hardened_may_push_far(void *ptr, uintptr_t slot,
+					 uint64_t call)
+{
+	const struct slot_check *g = slot_check(slot);
+
+	return likely(is_at_object(g, ptr)) &&
+	       may_push(g, ptr, call, fill_is_far(g));
 }
 
 /* The same for an object whose link is in the descriptor of its page. */
@@ -348,31 +161,46 @@ static always_inline bool hardened_may_push_page(void *ptr, uintptr_t slot)
 
 	return likely(is_at_object(g, ptr) &&
 		      *page_link(page_link_bias, ptr) == LINK_USED) &&
-	       may_push(g, ptr, TAIL_CALL_ANY);
+	       may_push(g, ptr, TAIL_CALL_ANY, fill_is_far(g));
 }
 
 /*
- * A push was aborted, and @ptr, whose link is its first word, is in no list.  Takes the link
- * away, and restores the pad; the fill stays.
+ * @ptr was to be pushed, and is in no list.  If it was marked as free it is an allocated object
+ * again, of malloc; the fill stays.
  */
-static always_inline void hardened_unlinked(void *ptr, uintptr_t slot)
+static inline void hardened_unmark(const struct slot_check *g, void *ptr)
 {
-	const struct slot_check *g = slot_check(slot);
-	size_t bytes = tail_read(g, tail_of(g, ptr));
+	size_t bytes = tail_read(g, tail_of(g, ptr)) ^ TAIL_FREE;
 
-	word_store(ptr, bytes < 8 ? TAIL_PAD << 8 * bytes : 0);
+	if (bytes <= g->tail)
+		tail_write(g, ptr, bytes);
+}
+
+/* The same for an object that may have a link in its first word, which is a part of its pad. */
+static inline void hardened_unpush(const struct slot_check *g, void *ptr)
+{
+	size_t bytes;
+
+	hardened_unmark(g, ptr);
+	bytes = tail_read(g, tail_of(g, ptr));
+	if (!tail_is_far(g))
+		word_store(ptr, bytes < 8 ? TAIL_PAD << 8 * bytes : 0);
 }
 
 /* @object of @cache comes from a list of frees that had to wait: takes that link away. */
 static inline void hardened_postponed(const struct slub_cache *cache,
 				      void *object)
 {
-	if (!link_is_in_object(cache->link))
-		*object_link(cache->link, object) = LINK_USED;
-	else if (!cache->link && slot_check(cache->list_slot)->tail)
-		hardened_unlinked(object, cache->list_slot);
-	else
-		*object_link(cache->link, object) = NULL;
+	const struct slot_check *g = slot_check(cache->list_slot);
+
+	if (g->tail && !cache->link) {
+		hardened_unpush(g, object);
+		return;
+	}
+	*object_link(cache->link, object) =
+		link_is_in_object(cache->link) ? NULL : LINK_USED;
+	if (g->tail)
+		hardened_unmark(g, object);
 }
 
 /*
@@ -405,7 +233,7 @@ static inline bool hardened_may_realloc(const struct slub_cache *cache,
 uint64_t hardened_call(const void *ptr);
 /* hardened_check() of an object that is freed; then fills it. */
 bool hardened_free(struct slub_cache *cache, void *object);
-/* Fills @object of @cache, which was freed. */
+/* Fills @object of @cache, which was freed, and marks it as free. */
 static inline void hardened_fill(const struct slub_cache *cache, void *object)
 {
 	const struct slot_check *g = slot_check(cache->list_slot);
@@ -414,8 +242,14 @@ static inline void hardened_fill(const struct slub_cache *cache, void *object)
 	if (!SLUB_CONFIG_HARDENED || !g->tail)
 		return;
 	bytes = tail_read(g, tail_of(g, object));
-	if (bytes <= g->tail)
-		fill_write(object, min_size(bytes, g->fill));
+	if (bytes > g->tail)
+		return;
+	tail_set(g, tail_of(g, object), bytes | TAIL_FREE);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	if (fill_is_far(g))
+		hardened_fill_far(object, g->fill);
+	else
+		fill_write(g, object);
 }
 
 /* ---- alloc ---- */
