@@ -69,7 +69,7 @@ static void *run_take(struct slub_cache *cache, void *object,
 	run->head = object;
 	do {
 		run->tail = object;
-		object = chain_next(cache, object);
+		object = chain_next_near(cache, object);
 		nr++;
 	} while ((uintptr_t)object - base < slab_bytes);
 	run->nr = nr;

@@ -62,7 +62,7 @@ static void *chain_cut(struct slub_cache *cache, void *chain, int32_t nr)
 	void *rest;
 
 	for (int32_t i = 1; i < nr; i++) {
-		void *next = chain_next(cache, chain);
+		void *next = chain_next_near(cache, chain);
 
 		if (!next)
 			return NULL;
