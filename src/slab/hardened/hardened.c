@@ -259,33 +259,6 @@ uint64_t hardened_call(const void *ptr)
 						     bytes & TAIL_CALL_MASK;
 }
 
-static const char *call_text(uint64_t call)
-{
-	if (call == TAIL_CALL(CALL_MALLOC))
-		return "free";
-	return call == TAIL_CALL(CALL_NEW) ? "operator delete" :
-					     "operator delete[]";
-}
-
-bool hardened_may_call(const void *ptr, uint64_t call, const char *name)
-{
-	const struct slub_cache *cache;
-	uint64_t was;
-	char where[96] = "";
-	struct text text = { where, sizeof(where) - 1, 0 };
-
-	if (call == TAIL_CALL_ANY || call == TAIL_CALL(CALL_UNKNOWN))
-		return true;
-	was = hardened_call(ptr);
-	if (likely(was == call || was == TAIL_CALL(CALL_UNKNOWN)))
-		return true;
-	cache = cache_of(ptr);
-	text_printf(&text, "%s, of %s", cache ? cache->name : "large block",
-		    call_name((enum alloc_call)(was >> 62 ^ CALL_MALLOC)));
-	misuse_found(MISUSE_CALL, name ? name : call_text(call), ptr, where);
-	return false;
-}
-
 void hardened_fill_far(void *object, size_t bytes)
 {
 	memset(object, 0, bytes);
