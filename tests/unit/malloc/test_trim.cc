@@ -52,7 +52,7 @@ TEST(trim, barriers_are_not_one_for_each_cpu)
 		struct slub_cache *cache = cache_of(object);
 
 		ASSERT_NE(cache, nullptr);
-		*link_of(cache, object) = nullptr;
+		chain_set_next(cache, object, nullptr);
 		percpu_area_make(cid);
 		char *area = percpu_area(cid);
 		ASSERT_NE(area, nullptr);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Objects for lists to hold, in their own words or, a page each, in a table. */
+/* Objects for lists to hold, linked in their own words or, a page each, in a table. */
 #ifndef SLUB_TESTS_UNIT_OBJECTS_H
 #define SLUB_TESTS_UNIT_OBJECTS_H
 
@@ -12,8 +12,11 @@ struct objects {
 	char *start;
 	void **links;
 	uintptr_t bias;		/* 0: the link lies in the object */
+	uintptr_t list;		/* links are as they are in the lists of this slot */
 
-	objects(size_t count, bool paged) : nr(count), stride(paged ? 4096 : 64)
+	/* Beyond the slots no build encodes links. */
+	objects(size_t count, bool paged, uintptr_t slot = AREA_SLOTS_BYTES)
+		: nr(count), stride(paged ? 4096 : 64), list(slot)
 	{
 		start = (char *)os_reserve(nr * stride);
 		links = (void **)calloc(nr, sizeof(*links));
@@ -40,13 +43,25 @@ struct objects {
 		       (long)(offset / stride) : -2;
 	}
 	void *&link(void *object) const { return *object_link(bias, object); }
+	void *next(void *object) const
+	{
+		void *const &word = link(object);
+
+		return link_is_encoded(list, bias) ? (void *)link_decode(list, &word, word) : word;
+	}
+	void set_next(void *object, void *to) const
+	{
+		void *&word = link(object);
+
+		word = link_is_encoded(list, bias) ? (void *)link_encode(list, &word, to) : to;
+	}
 	/* Links the numbered objects; NULL for none. */
 	void *chain(const std::vector<size_t> &numbers) const
 	{
 		void *head = nullptr;
 
 		for (size_t i = numbers.size(); i-- > 0;) {
-			link(at(numbers[i])) = head;
+			set_next(at(numbers[i]), head);
 			head = at(numbers[i]);
 		}
 		return head;
@@ -56,7 +71,7 @@ struct objects {
 	{
 		std::vector<long> list;
 
-		for (; head && list.size() <= nr; head = link(head)) {
+		for (; head && list.size() <= nr; head = next(head)) {
 			list.push_back(index(head));
 			if (list.back() < 0)
 				break;

@@ -25,7 +25,7 @@ class store {
 public:
 	explicit store(bool paged) : pool(600, paged), held(pool.nr)
 	{
-		slot = percpu_alloc_slots(1);
+		pool.list = slot = percpu_alloc_slots(1);
 		for (size_t i = 0; i < pool.nr; i++)
 			stock.push_back(pool.at(i));
 	}
@@ -56,7 +56,7 @@ public:
 		if (!chain)
 			return nullptr;
 		claim(chain);
-		object = pool.link(chain);
+		object = pool.next(chain);
 		if (object && !percpu_put(slot, object, list_length))
 			to_stock(object);
 		return chain;
@@ -70,7 +70,7 @@ public:
 			return;
 		percpu_enter();
 		full = percpu_take(slot, list_length);
-		pool.link(object) = nullptr;
+		pool.set_next(object, nullptr);
 		if (!percpu_put(slot, object, list_length - 1))
 			to_stock(object);
 		if (full && !percpu_put(slot + SLOT_SPARE, full, 0))
@@ -83,7 +83,7 @@ public:
 		size_t n = 0;
 
 		while (chain && n <= pool.nr) {
-			void *next = pool.link(chain);
+			void *next = pool.next(chain);
 
 			release(claim(chain));
 			stock.push_back(chain);
@@ -114,7 +114,7 @@ private:
 		void *chain = nullptr;
 
 		for (; n && !stock.empty(); n--) {
-			pool.link(stock.back()) = chain;
+			pool.set_next(stock.back(), chain);
 			chain = stock.back();
 			stock.pop_back();
 		}

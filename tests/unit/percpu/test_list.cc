@@ -79,7 +79,7 @@ protected:
 			room_of(slot) = 0;
 		}
 	}
-	objects pool{nr_objects, GetParam()};
+	objects pool{nr_objects, GetParam(), first_slot};
 };
 
 TEST_P(list, last_in_first_out_within_its_room)
@@ -87,7 +87,7 @@ TEST_P(list, last_in_first_out_within_its_room)
 	uint32_t slot = first_slot;
 
 	EXPECT_FALSE(percpu_push(slot, pool.at(0), pool.bias)) << "no room yet";
-	ASSERT_TRUE(percpu_put(slot, pool.at(0), 2)) << "an empty list takes a chain";
+	ASSERT_TRUE(percpu_put(slot, pool.chain({ 0 }), 2)) << "an empty list takes a chain";
 	EXPECT_TRUE(percpu_push(slot, pool.at(1), pool.bias));
 	EXPECT_TRUE(percpu_push(slot, pool.at(2), pool.bias));
 	EXPECT_FALSE(percpu_push(slot, pool.at(3), pool.bias)) << "full";
@@ -273,6 +273,7 @@ TEST_P(list, an_area_that_is_not_live_has_slots_only)
 
 	while (percpu_area(cid) != mine)
 		cid++;
+	pool.list = AREA_BYTES;
 	for (uint32_t list : { AREA_BYTES, AREA_BYTES + 64 })
 		for (bool is_live : { false, true }) {
 			*(void **)(other + list) = pool.chain({ 1, 2 });

@@ -10,7 +10,7 @@
 #include <set>
 #include <vector>
 
-#include "slub.h"
+#include "links.h"
 
 /* The core alone has no holes. */
 extern "C" __attribute__((weak)) uint32_t holes_objects(const struct slub_cache *, uint64_t);
@@ -35,7 +35,7 @@ struct cache_check {
 
 		for (void *o = chain; o && !testing::Test::HasFatalFailure(); n++) {
 			hold(o, where);
-			o = *link_of(cache, o);
+			o = link_next(cache, o);
 		}
 		return n;
 	}
@@ -75,7 +75,7 @@ struct cache_check {
 			EXPECT_EQ(slab->count + uncarved, cache->objects);
 		}
 		EXPECT_FALSE(slab->flags & PAGE_LOCK_BIT);
-		for (void *o = (void *)state.first; o; o = *link_of(cache, o)) {
+		for (void *o = (void *)state.first; o; o = link_next(cache, o)) {
 			ASSERT_NO_FATAL_FAILURE(hold(o, "on a slab's freelist"));
 			ASSERT_NO_FATAL_FAILURE(check_object(slab, o));
 			nr_free++;

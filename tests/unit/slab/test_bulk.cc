@@ -102,7 +102,7 @@ TEST_P(bulk, a_prefill_is_with_its_user)
 		mine.push_back(slub_prefill_alloc(&prefill));
 	EXPECT_EQ(prefill.nr, 60u);
 	auto user = mine;
-	for (void *o = prefill.head; o; o = *link_of(cache, o))
+	for (void *o = prefill.head; o; o = link_next(cache, o))
 		user.push_back(o);
 	check_cache(cache, user);
 	slub_prefill_return(&prefill);

@@ -39,7 +39,7 @@ protected:
 			void *chain = node_refill(cache, cache->nodes[0], &nr);
 
 			ASSERT_NE(chain, nullptr);
-			for (; chain; chain = *link_of(cache, chain))
+			for (; chain; chain = link_next(cache, chain))
 				mine.push_back(chain);
 		}
 	}
@@ -56,7 +56,7 @@ protected:
 		void *chain = nullptr;
 
 		for (size_t i = first; i < first + nr; i++) {
-			*link_of(cache, mine[i]) = chain;
+			chain_set_next(cache, mine[i], chain);
 			chain = mine[i];
 		}
 		EXPECT_EQ(chain_flush(cache, chain), nr);

@@ -72,7 +72,7 @@ protected:
 
 		for (; chain && n <= nr; n++) {
 			mine.push_back(chain);
-			chain = *link_of(cache, chain);
+			chain = link_next(cache, chain);
 		}
 		EXPECT_EQ(n, nr) << "the chain is not as long as said";
 		return n;
@@ -231,7 +231,7 @@ TEST_P(node, a_refill_empties_so_many_slabs)
 	ASSERT_GE(where->nr_partial, 20u);
 	void *chain = node_refill(cache, where, &nr);
 	EXPECT_EQ(nr, 8u);
-	for (; chain; chain = *link_of(cache, chain))
+	for (; chain; chain = link_next(cache, chain))
 		mine.push_back(chain);
 	EXPECT_EQ(mine.size(), kept.size() + 8);
 	check_cache(cache, mine);
@@ -284,7 +284,7 @@ TEST_P(node, many_objects_of_one_slab_at_once)
 			i++;
 		}
 	for (size_t i = 0; i + 1 < some.size(); i++)
-		*link_of(cache, some[i]) = some[i + 1];
+		chain_set_next(cache, some[i], some[i + 1]);
 	slab_free_objects(cache, slab, some[0], some.back(), (uint32_t)some.size());
 	check_cache(cache, mine);
 }
@@ -314,7 +314,7 @@ TEST_P(node, full_slab_that_comes_back_whole)
 	ASSERT_EQ(whole.size(), cache->objects);
 	size_t partial = where->nr_partial, nr_slabs = where->nr_slabs;
 	for (size_t i = 0; i + 1 < whole.size(); i++)
-		*link_of(cache, whole[i]) = whole[i + 1];
+		chain_set_next(cache, whole[i], whole[i + 1]);
 	slab_free_objects(cache, slab_of(cache, whole[0]), whole[0], whole.back(), cache->objects);
 	EXPECT_EQ(where->nr_partial, partial);
 	EXPECT_EQ(where->nr_slabs, nr_slabs - 1);
@@ -507,7 +507,7 @@ TEST_P(carved, an_object_that_another_thread_frees_as_well)
 			objects.pop_back();
 		}
 		void *one = objects[0], *two = objects[1];
-		*link_of(cache, one) = two;
+		chain_set_next(cache, one, two);
 		steps::run([&] {
 			slab_free_objects(cache, whole->first, one, two, 2);
 		}, [&] {

@@ -113,11 +113,11 @@ protected:
 			uint32_t n;
 			void *more = node_refill(cache, cache->nodes[0], &n);
 
-			for (; more; more = *link_of(cache, more))
+			for (; more; more = link_next(cache, more))
 				stock.push_back(more);
 		}
 		for (; nr; nr--) {
-			*link_of(cache, stock.back()) = made;
+			chain_set_next(cache, stock.back(), made);
 			made = stock.back();
 			stock.pop_back();
 		}
@@ -127,7 +127,7 @@ protected:
 	{
 		size_t nr = 0;
 
-		for (; from; from = *link_of(cache, from))
+		for (; from; from = link_next(cache, from))
 			nr++;
 		return nr;
 	}
@@ -283,7 +283,7 @@ TEST_F(slow_paths, a_refill_is_half_a_list)
 	std::vector<void *> mine;
 	uint32_t nr = 0;
 
-	for (; all; all = *link_of(cache, all)) {
+	for (; all; all = link_next(cache, all)) {
 		struct page *slab = slab_of(cache, all);
 
 		/* The first of each whole slab. */
