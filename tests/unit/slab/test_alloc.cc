@@ -274,8 +274,8 @@ TEST_P(alloc, what_may_want_a_lock_is_put_off_under_one)
 		slub_thread.locks_held--;
 		*kind = false;
 		EXPECT_EQ(cache_postponed, two);
-		EXPECT_EQ(link_next(cache, two), one);
-		EXPECT_EQ(link_next(cache, one), nullptr);
+		EXPECT_EQ(*link_of(cache, two), one);
+		EXPECT_EQ(*link_of(cache, one), nullptr);
 		check_cache(cache, { one, two });
 		cache_free_postponed();
 		EXPECT_EQ(cache_postponed, nullptr);

@@ -38,8 +38,11 @@ struct stats : typed {
 		slub_cache_free_bulk(cache, objects.size(), objects.data());
 		objects.clear();
 	}
-	/* Backend tid takes no two objects at once. */
-	static bool is_one_by_one() { return percpu_backend == BACKEND_TID; }
+	/* Backend tid takes no two objects at once, nor does the hardened build. */
+	static bool is_one_by_one()
+	{
+		return percpu_backend == BACKEND_TID || SLUB_CONFIG_HARDENED;
+	}
 	/* Past the lists. */
 	static void give_to_slab(struct slub_cache *cache, void *object)
 	{
