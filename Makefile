@@ -48,7 +48,8 @@ test:
 	$(compile)
 	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) -LE '$(TESTED_ALONE)'
 	ctest --test-dir $(BUILD) --output-on-failure -L '$(TESTED_ALONE)'
-	tests/matrix.sh -j $(JOBS) -t $(JOBS) -L unit -k '^(inner56-assert|lock56-assert|up)-rseq'
+	tests/matrix.sh -j $(JOBS) -t $(JOBS) -L unit \
+		-k '^(inner56-assert|lock56-assert|up|hardened-some)-rseq'
 
 fuzz:
 	@scripts/setup test

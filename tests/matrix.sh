@@ -23,6 +23,8 @@
 # The cells `inner56-assert` and `lock56-assert` leave out what chooses another backend itself: they
 # are for CI, where the plain build runs that.
 #
+# The cell `hardened-some` has the unit tests that CI runs of a hardened build.
+#
 # In the cells `inject` threads are held up at the injection points (src/base/inject.h), as
 # SLUB_INJECT says (rate=100).
 #
@@ -76,6 +78,8 @@ lock56-assert|-DSLUB_LAYOUT=lock56 -DSLUB_ASSERT=1|rseq|.*[.][tl][^.]*$
 tsan|-DSLUB_TSAN=ON|-|contract|fire
 asan|-DSLUB_ASAN=ON|-|contract|fire
 inject|-DSLUB_INJECT=ON|rseq thread tid lock|fire.[ls]i|unit|fire
+hardened|-DSLUB_HARDENED=ON|rseq thread tid lock||unit
+hardened-some|-DSLUB_HARDENED=ON|rseq||hardened
 clang|-DCMAKE_C_COMPILER=$clang|-||unit|contract|abi|api|fire
 "
 
@@ -131,6 +135,7 @@ build_variant()
 	unit) targets=${targets:-"--target unit_tests fire_with_mode"} ;;
 	'unit|fire' | 'fire|unit') targets=${targets:-"--target unit_tests fire_tests"} ;;
 	fire) targets=${targets:-"--target fire_tests"} ;;
+	hardened) targets='--target unit_hardened' ;;
 	esac
 	# shellcheck disable=SC2086 # options and targets are words
 	cmake -S . -B "$(folder "$name")" -DSLUB_BUILD_TESTS=ON $options >"$log" 2>&1 &&
