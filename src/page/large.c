@@ -548,14 +548,16 @@ static void *resize_charged(void *ptr, size_t old, size_t pages, uint32_t owner)
 
 void *large_resize(void *ptr, size_t bytes)
 {
-	size_t old = page_of(ptr)->count, pages;
-	uint32_t owner = *page_owner(page_of(ptr));
+	size_t old, pages;
+	uint32_t owner;
 	void *to;
 
 	if (bytes > heap_reserved_bytes)
 		return NULL;
 	if (SLUB_CONFIG_HARDENED)
 		return fence_resize(ptr, bytes);
+	old = page_of(ptr)->count;
+	owner = *page_owner(page_of(ptr));
 	pages = pages_for(bytes);
 	if (pages == old)
 		return ptr;

@@ -160,6 +160,7 @@ void page_charge_always(size_t pages)
 
 void page_uncharge(size_t pages)
 {
+	/* For the assertion, where there are any: NOLINTNEXTLINE(*DeadStores) */
 	size_t was = __atomic_fetch_sub(&used_pages.pages, pages, __ATOMIC_RELAXED);
 
 	slub_assert(was >= pages);
