@@ -233,8 +233,9 @@ static struct slub_group *charge_up(struct slub_group *group, size_t bytes,
 		inject(INJECT_charge);
 	}
 	nr = 0;
+	/* As many as above: a group keeps its parents. */
 	for (struct slub_group *g = group; g; g = g->parent)
-		note_peak(g, usages[nr++]);
+		note_peak(g, usages[nr++]); /* NOLINT(*CallAndMessage) */
 	return NULL;
 }
 
