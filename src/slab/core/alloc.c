@@ -175,6 +175,7 @@ static void slack_note(struct slub_cache *cache, size_t bytes)
 void *cache_alloc_sized(struct slub_cache *cache, size_t bytes)
 {
 	struct slub_cache *twin = cache->debug ? cache : cache_twin(cache);
+	/* The hardened build has another: NOLINTNEXTLINE(*DeadStores) */
 	uint32_t slot = cache->list_slot;
 	void *object;
 
