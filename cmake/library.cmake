@@ -39,8 +39,8 @@ set(SLUB_COMPILE_FLAGS
 # CPU does not, and does so where the compiler has left it the choice.
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
 	list(APPEND SLUB_COMPILE_FLAGS -fno-plt -momit-leaf-frame-pointer)
-	# They cost malloc and free instructions (docs/policy/support.md): for builds that ask, as those of some
-	# distributions do by CFLAGS=-fcf-protection.
+	# They cost malloc and free instructions (docs/policy/support.md): for builds that ask, as
+	# those of some distributions do by CFLAGS=-fcf-protection.
 	if(NOT CMAKE_C_FLAGS MATCHES "-fcf-protection")
 		list(APPEND SLUB_COMPILE_FLAGS -fcf-protection=none)
 	endif()

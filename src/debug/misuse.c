@@ -15,7 +15,7 @@
 /* Room for the last words of a line, however long a file's name is. */
 #define ACTION_BYTES ((size_t)96)
 
-/* The words are fixed: docs/debug.md and libslub(7) list them. */
+/* The words are fixed: docs/operate/hardening.md and libslub(7) list them. */
 static const char *const words[MISUSE_NR] = {
 	[MISUSE_DOUBLE_FREE] = "double free",
 	[MISUSE_INSIDE] = "pointer inside a block",

@@ -82,9 +82,9 @@ def outside(mean, column):
 
 
 def detection(_):
-    """What checks cost, in docs/debug.md: the default build's in percent, then the factors of the
-    hardened build and of scudo."""
-    text = read("docs/debug.md")
+    """What checks cost, in docs/results/detection.md: the default build's in percent, then the
+    factors of the hardened build and of scudo."""
+    text = read("docs/results/detection.md")
     checks = re.search(rf"the geometric\s+mean of 21 programs is {N};", text).group(1)
     row = re.search(r"(?m)^\| geometric mean \| 1 \|(.*)\|$", text).group(1).split("|")
     return [100 * (float(checks) - 1), float(row[0]), float(row[-1])]
