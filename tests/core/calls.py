@@ -14,8 +14,8 @@ import subprocess
 import sys
 
 INLINE = ("slab/hardened/hardened.h",)
-FACES = ("slab/slab.h", "slab/slab_internal.h", "malloc/malloc.h", "debug/debug.h",
-         "debug/misuse.h", "debug/maps.h", "debug/mailbox.h")
+FACES = ("slab/slab.h", "slab/slab_internal.h", "malloc/malloc.h", "malloc/front.h",
+         "debug/debug.h", "debug/misuse.h", "debug/maps.h", "debug/mailbox.h")
 
 
 def read(*path):
