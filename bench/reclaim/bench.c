@@ -145,7 +145,7 @@ void locked_end_write(void)
 static size_t visit(struct walker *walker, uint32_t id, struct slub_group *group,
 		    struct map_unit *unit, int priority)
 {
-	struct slub_shrink_control control = { 0, 0, group, 0, priority };
+	struct slub_shrink_control control = { .group = group, .priority = priority };
 	struct slub_shrinker *shrinker =
 		(struct slub_shrinker *)(shrinker_table[id] & ~SHRINKER_SEEN);
 	size_t freed;
@@ -161,37 +161,27 @@ static size_t visit(struct walker *walker, uint32_t id, struct slub_group *group
 }
 
 static size_t locked_unit(struct walker *walker, struct slub_group *group,
-			  struct map_unit *unit, uint32_t number, int priority)
+			  struct map_unit *unit, int priority)
 {
+	uint32_t first = (unit->number - 1) * 64;
 	size_t freed = 0;
 
 	for (uint64_t set = unit->set; set; set &= set - 1)
-		freed += visit(walker, number * 64 + (uint32_t)__builtin_ctzll(set), group, unit,
+		freed += visit(walker, first + (uint32_t)__builtin_ctzll(set), group, unit,
 			       priority);
 	return freed;
 }
 
 static size_t locked_group(struct walker *walker, uint32_t n, int priority)
 {
-	struct slub_group *group = systems[n].group;
-	struct map *map;
+	struct map *map = map_get(systems[n].number, 0);
+	struct map_unit *unit = NULL;
 	size_t freed = 0;
 
 	if (!read_trylock())
 		return 0;
-	map = map_get(systems[n].number, 0);
-	if (map && map->first_number)
-		freed = locked_unit(walker, group, &map->first, map->first_number - 1, priority);
-	for (uint64_t top = map ? map->top : 0; top; top &= top - 1) {
-		uint32_t word = (uint32_t)__builtin_ctzll(top);
-
-		for (uint64_t units = map->summary[word]; units; units &= units - 1) {
-			uint32_t number = word * 64 + (uint32_t)__builtin_ctzll(units);
-
-			freed += locked_unit(walker, group, map_unit_get(map, number), number,
-					     priority);
-		}
-	}
+	while (map && (unit = map_unit_next(map, unit)) != NULL)
+		freed += locked_unit(walker, systems[n].group, unit, priority);
 	read_unlock();
 	return freed;
 }
