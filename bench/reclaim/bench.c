@@ -202,8 +202,9 @@ size_t product_walk(int priority)
 
 	for (uint32_t g = 0; g < nr_systems; g++) {
 		for (uint32_t s = 0; s < nr_systems; s++) {
-			struct slub_shrink_control control = { 0, 0, systems[g].group, 0,
-							       priority };
+			struct slub_shrink_control control = {
+				.group = systems[g].group, .priority = priority
+			};
 			size_t n = systems[s].shrinker.count(&systems[s].shrinker, &control);
 
 			freed += n == SLUB_SHRINK_EMPTY ? 0 : n;
