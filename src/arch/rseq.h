@@ -75,7 +75,7 @@ enum sequence_result {
 
 /*
  * What a function returns from the labels of a sequence, where it is a constant: made behind the
- * label, and not known as one.  <slub/arch/x86_64.h> says why, of slub_seq_end().
+ * label, and not known as one.  <slub/arch/end.h> says why, of slub_seq_end().
  */
 static always_inline void *sequence_end(void *result)
 {

@@ -103,7 +103,7 @@ struct slot_check {
 	uint32_t mask;		/* of the offset within the slab */
 	uint32_t fill;		/* a free fills so many bytes with zeros */
 	uint32_t tail;		/* where in an object its tail is; 0: it has none */
-	uint32_t tail_most;	/* the largest number that tail_turned() gives of one */
+	uint32_t tail_most;	/* the largest number that tail_rotated() gives of one */
 };
 
 _Static_assert(sizeof(struct slot_check) == SLOT_BYTES, "index of a slot");

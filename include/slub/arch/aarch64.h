@@ -20,13 +20,7 @@
 #ifndef SLUB_INCLUDE_ARCH_AARCH64_H
 #define SLUB_INCLUDE_ARCH_AARCH64_H
 
-/* What a function returns from those labels; slub/arch/x86_64.h says why. */
-static inline __attribute__((__always_inline__, __unused__))
-void *slub_seq_end(void *result)
-{
-	__asm__ volatile("" : "+r"(result));
-	return result;
-}
+#include <slub/arch/end.h>
 
 /* Defines the descriptor and makes it the thread's current one (RSEQ-1). */
 #define SLUB_SEQ_ENTER							\
