@@ -171,12 +171,9 @@ SLUB_EXPORT void *pvalloc(size_t bytes)
 	return aligned(page, round_up(bytes ? bytes : 1, page));
 }
 
-/* Stays the same for the block's life; all of it may be written. */
-SLUB_EXPORT size_t malloc_usable_size(void *ptr)
+static cold size_t usable_slow(void *ptr)
 {
-	if (!ptr)
-		return 0;
-	if (unlikely(!ptr_is_block(ptr, "malloc_usable_size")))
+	if (!ptr || !ptr_is_block(ptr, "malloc_usable_size"))
 		return 0;
 	if (SLUB_CONFIG_HARDENED) {
 		struct slub_cache *cache = cache_of(ptr);
@@ -185,6 +182,22 @@ SLUB_EXPORT size_t malloc_usable_size(void *ptr)
 			return 0;
 	}
 	return block_bytes(ptr);
+}
+
+/*
+ * Stays the same for the block's life; all of it may be written.  Servers that count
+ * their memory (redis) ask at each malloc and each free, so the way for an ordinary
+ * object reads what free() reads, and no descriptor.
+ */
+SLUB_EXPORT size_t malloc_usable_size(void *ptr)
+{
+	const struct slub_cache *cache = cache_of(ptr);
+
+	if (!SLUB_CONFIG_HARDENED &&
+	    likely(cache && !cache->debug &&
+		   (!KEYS || free_is_plain(cache, ptr))))
+		return cache->object_size;
+	return usable_slow(ptr);
 }
 
 /* C23.  The size and alignment are not needed; see sized.c. */
