@@ -39,6 +39,7 @@ class Service:
     needs = ()
     end_by = signal.SIGTERM
     wrapper = ()                        # what comes before everything else of the command
+    brings_malloc = False               # linked to one: the C library's has to be preloaded
 
     def __init__(self, folder):
         self.folder, self.port = folder, free_port()
@@ -59,6 +60,7 @@ class Service:
 
 class Redis(Service):
     needs = ("redis-server", "redis-cli", "redis-benchmark")
+    brings_malloc = True                # Debian's: jemalloc
 
     def command(self):
         return ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
@@ -126,7 +128,9 @@ class Nginx(Service):
         http {{
             access_log off; client_body_temp_path {f}/body; proxy_temp_path {f}/proxy;
             fastcgi_temp_path {f}/fastcgi; uwsgi_temp_path {f}/uwsgi; scgi_temp_path {f}/scgi;
-            gzip on; gzip_types *; gzip_min_length 100; keepalive_requests 1000000;
+            # ab speaks HTTP/1.0
+            gzip on; gzip_http_version 1.0; gzip_types *; gzip_min_length 100;
+            keepalive_requests 1000000;
             server {{
                 listen 127.0.0.1:{port}; root {f};
                 location /proxy/ {{ proxy_pass http://127.0.0.1:{port}/; }}
@@ -157,6 +161,8 @@ class Nginx(Service):
                        "Accept-Encoding: gzip", url)
             if not re.search(r"Failed requests: +0\n", said) or "Non-2xx" in said:
                 raise Failed(f"nginx: requests failed: {said[-400:]}")
+            if int(re.search(r"Document Length: +(\d+)", said).group(1)) > len(self.page) / 2:
+                raise Failed("nginx: ab's answers were not compressed")
 
 
 class Postgres(Service):
