@@ -48,8 +48,8 @@ static inline void *chain_next(const struct slub_cache *cache, void *object)
 }
 
 /*
- * The same for loops, mostly without a call and without the page map: what lies in the slab of
- * @object is of its cache.
+ * The same for loops, mostly without a call, and in a slab without the page map: what lies
+ * in the slab of @object is of its cache.
  */
 static always_inline void *chain_next_near(const struct slub_cache *cache,
 					   void *object)
@@ -59,10 +59,13 @@ static always_inline void *chain_next_near(const struct slub_cache *cache,
 	if (!KEYS || !link_is_in_object(cache->link) || cache->debug)
 		return chain_next(cache, object);
 	next = *link_of(cache, object);
-	if (((uintptr_t)next ^ (uintptr_t)object) <= cache->slab_mask &&
-	    likely(cache_is_at_object(cache, next)))
+	if (!next)
+		return NULL;
+	if (likely((((uintptr_t)next ^ (uintptr_t)object) <= cache->slab_mask ||
+		    pagemap_get(next) == cache->slot) &&
+		   cache_is_at_object(cache, next)))
 		return next;
-	return next ? chain_next_sound(cache, object) : NULL;
+	return chain_next_sound(cache, object);
 }
 
 static inline void chain_set_next(const struct slub_cache *cache, void *object,

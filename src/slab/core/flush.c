@@ -19,12 +19,36 @@ struct group {
 struct groups {
 	struct group at[GROUPS];
 	uint32_t open;	/* bit n: at[n] is one; else it was never written */
+	uint32_t nr;	/* objects that are back, and not counted yet */
 };
 
-static void group_close(struct slub_cache *cache, const struct group *group)
+/*
+ * Mostly the slab has other objects free, and others in use: then one exchange does it, and
+ * no list changes.  False: node.c has to see to it.
+ */
+static bool group_returns(struct slub_cache *cache, const struct group *group)
 {
-	slab_free_objects(cache, group->slab, group->head, group->tail,
-			  group->nr);
+	struct double_word old = slab_read(group->slab), new;
+
+	do {
+		if (!(old.second & (STATE_FROZEN | STATE_LISTED)) ||
+		    state_inuse(old) <= group->nr)
+			return false;
+		chain_set_next(cache, group->tail, (void *)old.first);
+		new.first = (uintptr_t)group->head;
+		new.second = old.second - group->nr;
+	} while (!slab_update(group->slab, &old, new));
+	return true;
+}
+
+static void group_close(struct slub_cache *cache, struct groups *groups,
+			const struct group *group)
+{
+	if (likely(group_returns(cache, group)))
+		groups->nr += group->nr;
+	else
+		slab_free_objects(cache, group->slab, group->head, group->tail,
+				  group->nr);
 }
 
 static uint32_t group_place(const struct slub_cache *cache,
@@ -48,7 +72,7 @@ static void groups_add(struct slub_cache *cache, struct groups *groups,
 			group->nr += run->nr;
 			return;
 		}
-		group_close(cache, group);
+		group_close(cache, groups, group);
 	}
 	groups->open |= 1u << place;
 	*group = *run;
@@ -82,6 +106,7 @@ uint32_t chain_settled_to_slabs(struct slub_cache *cache, void *chain)
 	uint32_t nr = 0;
 
 	groups.open = 0;
+	groups.nr = 0;
 	while (chain) {
 		struct group run;
 
@@ -90,7 +115,9 @@ uint32_t chain_settled_to_slabs(struct slub_cache *cache, void *chain)
 		nr += run.nr;
 	}
 	for (; groups.open; groups.open &= groups.open - 1)
-		group_close(cache, &groups.at[__builtin_ctz(groups.open)]);
+		group_close(cache, &groups,
+			    &groups.at[__builtin_ctz(groups.open)]);
+	stat_add_many(cache, STAT_OBJECTS_BACK, groups.nr);
 	slab_tell(cache);
 	return nr;
 }
