@@ -18,7 +18,12 @@ CONCERNED = {
               r"|api_(percpu|bulk)",
     "slab": r"unit\.(slab_(?!race|fork)|regression_chain|regression_prefill)|api_bulk",
 }
-CONCERNED["arch"] = CONCERNED["percpu"]
+CONCERNED["arch"] = CONCERNED["percpu"] + "|" + CONCERNED["slab"] + \
+    r"|unit\.(sequence_pretended|arch_|malloc_)"
+# Of a folder without unit tests: the layer whose tests are its own, and those that each file is
+# tried with first.
+OF_LAYER = {"arch": "percpu"}
+FIRST = {"arch": "sequence|list|bulk"}
 FIRE = r"fire\.(churn|churn_one_thread|threads|fork_storm|api_storm|mode_A|mode_C)$"
 SCALE = "0.02"
 SECONDS_MAX = 20	# a test that takes longer is left out
@@ -40,14 +45,17 @@ class Tests:
             return cls(folder, json.load(file))
 
     def concerning(self, path):
-        """Its own tests first, then the quick ones."""
+        """Its own tests first, those of its layer, then the quick ones."""
         stem = os.path.splitext(os.path.basename(path))[0]
         folder = path.split("/")[1]
-        own = re.compile(rf"unit\.{folder}_{stem}\b|api_{folder}_{stem}_")
+        layer = OF_LAYER.get(folder, folder)
+        first = FIRST.get(folder, stem)
+        own = re.compile(rf"unit\.{layer}_({stem}|{first})\b|api_{folder}_{stem}_")
         wanted = re.compile(CONCERNED[folder] + "|" + FIRE)
         found = [test for test in self.tests if wanted.match(test["name"])]
         return sorted(found, key=lambda test: (not own.match(test["name"]),
                                                test["name"].startswith("fire"),
+                                               not test["name"].startswith(f"unit.{layer}_"),
                                                test["seconds"]))
 
 
@@ -56,19 +64,20 @@ def compile_commands(folder):
         for entry in json.load(file):
             words = shlex.split(entry["command"])
             output = words[words.index("-o") + 1]
-            yield os.path.join(entry["directory"], output), words, entry["file"]
+            yield entry["directory"], os.path.join(entry["directory"], output), words, entry["file"]
 
 
 def read_commands(root, folder):
     """The objects of the library and of the tests, and what each is made from."""
     commands, users = {}, {}
-    for output, words, source in compile_commands(folder):
+    for where, output, words, source in compile_commands(folder):
         if "slub_hardened.dir" in output or not os.path.exists(output):
             continue
         commands[output] = {"words": words, "source": source}
         with open(output + ".d", encoding="utf-8") as file:
             for name in file.read().replace("\\\n", " ").split()[1:]:
-                path = os.path.relpath(os.path.join(folder, name), root)
+                # ccache may have made it relative to where the compiler ran.
+                path = os.path.relpath(os.path.join(where, name), root)
                 if path.startswith(("src/", "include/")):
                     users.setdefault(path, []).append(output)
     return commands, users

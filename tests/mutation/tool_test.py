@@ -92,22 +92,38 @@ class Argued(Folder):
 
 
 class Originals(Folder):
-    def changed(self, source, text):
-        """Is @text another program than @source, which the tree has now?"""
-        path = self.file("src/a.c", source)
+    def trial(self, source, text):
+        """Of @text, in place of @source, which the tree has now."""
+        path = self.file("src/slab/a.c", source)
         words = ["cc", "-iquote", "src", "-c", path, "-o", "a.o"]
         output = os.path.join(self.folder, "slub_objects.dir", "a.o")
         tests = build.Tests(self.folder, {
-            "root": self.folder, "tests": [], "users": {"src/a.c": [output]},
+            "root": self.folder, "tests": [], "users": {"src/slab/a.c": [output]},
             "commands": {output: {"words": words, "source": path}}})
         worker = os.path.join(self.folder, "worker")
         os.makedirs(worker, exist_ok=True)
-        return trial.Trial(tests, worker, mutants(source)[0]).is_changed(source, text)
+        return trial.Trial(tests, worker, mutants(source, "src/slab/a.c")[0], source,
+                           text), output
+
+    def changed(self, source, text):
+        """Is @text another program than @source?"""
+        return self.trial(source, text)[0].is_changed()
 
     def test_a_mutant_is_compared_with_the_source_of_today(self):
         before, after = "int a(void)\n{\n\treturn 1;\n}\n", "int a(void)\n{\n\treturn 2;\n}\n"
         self.assertTrue(self.changed(before, after))
         self.assertFalse(self.changed(after, after))
+
+    def test_what_the_preprocessor_drops_is_not_compiled(self):
+        source = SOURCE + "#define UNUSED(a) (a + 1)\n"
+        for text, same in ((source.replace("a + 1", "a - 1"), True),
+                           (source.replace("if (a)", "if (!a)"), False)):
+            one, output = self.trial(source, text)
+            self.assertEqual(one.is_changed(), not same)
+            self.assertEqual(one.object(output) == output, same)
+
+    def test_a_mutant_that_does_not_compile_is_told(self):
+        self.assertIsNone(self.changed(SOURCE, SOURCE.replace("return a;", "return b;")))
 
     def test_a_source_that_was_edited_meanwhile_is_refused(self):
         mutant = mutants()[0]

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """One mutant: compiled, linked with its tests, which run until one fails."""
+import filecmp
 import functools
 import hashlib
 import json
@@ -64,8 +65,9 @@ def passes(test, replaced, seconds):
 
 
 class Trial:
-    def __init__(self, tests, folder, named):
+    def __init__(self, tests, folder, named, source, text):
         self.tests, self.folder, self.named = tests, folder, named
+        self.source, self.text = source, text
         self.objects = {}	# of the build: the mutant's
 
     def source_write(self, text):
@@ -74,70 +76,103 @@ class Trial:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
 
-    def compiled(self, output, name):
-        """In the worker's folder, so that a mutant's path is that of the original."""
+    def ran(self, output, *more):
+        """The compiler on what @output is made from, with the text that is written now."""
         command = self.tests.commands[output]
         words = list(command["words"])
         own = os.path.relpath(command["source"], self.tests.root)
-        words[words.index("-o") + 1] = os.path.join(self.folder, name)
+        at = words.index("-o")
+        del words[at:at + 2]
+        # In the worker's folder, so that a mutant's path is that of the original.
         if own == self.named.path:
             words[words.index(command["source"])] = own
         # Before the tree's own folder of headers.
         place = words.index("-iquote")
         words[place:place] = ["-iquote", "src"]
-        words += ["-g0", "-w"]
-        done = subprocess.run(words, cwd=self.folder, capture_output=True, check=False)
-        return os.path.join(self.folder, name) if done.returncode == 0 else None
+        words += ["-g0", "-w", *more]
+        return subprocess.run(words, cwd=self.folder, capture_output=True, check=False)
 
-    def dependents(self):
-        for output in self.tests.users.get(self.named.path, []):
-            yield output, os.path.relpath(output, self.tests.folder).replace("/", "_")
+    def compiled(self, output, made):
+        return made if self.ran(output, "-o", made).returncode == 0 else None
 
-    def is_changed(self, source, text):
+    def seen(self, output):
+        """What the preprocessor leaves for the compiler; of a macro nobody uses, nothing."""
+        text = self.ran(output, "-E", "-P", "-fpch-preprocess").stdout
+        return hashlib.sha256(text).hexdigest()
+
+    def name(self, output):
+        return os.path.relpath(output, self.tests.folder).replace("/", "_")
+
+    def original(self, output, make, what=""):
+        """The file that @make makes of the source as it is; once for all mutants of it."""
+        # Of this file, for what __FILE__ says depends on which is the copy; and of
+        # this text, for it may be edited while a run goes on.
+        of = self.named.path.replace("/", "_")
+        digest = hashlib.sha256(self.source.encode()).hexdigest()[:16]
+        path = os.path.join(self.folder, f"original_{of}_{digest}_{self.name(output)}{what}")
+        if not os.path.exists(path):
+            self.source_write(self.source)
+            make(output, path)
+            self.source_write(self.text)
+        return path
+
+    def seen_write(self, output, path):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.seen(output))
+
+    def is_seen_changed(self, output):
+        with open(self.original(output, self.seen_write, ".seen"), encoding="utf-8") as file:
+            return file.read() != self.seen(output)
+
+    def object(self, output):
+        """The mutant's; @output itself where the compiler gets the same text; None: no object."""
+        if output not in self.objects:
+            self.objects[output] = output
+            if self.is_seen_changed(output):
+                made = os.path.join(self.folder, self.name(output))
+                self.objects[output] = self.compiled(output, made)
+        return self.objects[output]
+
+    def library(self):
+        """Its objects that the mutant may change, those that the first test needs first."""
+        users = [output for output in self.tests.users.get(self.named.path, [])
+                 if "slub_objects.dir" in output]
+        needed = set()
+        for test in self.tests.concerning(self.named.path)[:1]:
+            folder = test["link"]["folder"]
+            needed = {os.path.normpath(os.path.join(folder, word))
+                      for word in test["link"]["words"]}
+        return sorted(users, key=lambda output: output not in needed)
+
+    def is_changed(self):
         """None: it does not compile.  Else: is any object of the library another?"""
-        changed = False
-        for output, name in self.dependents():
-            if "slub_objects.dir" not in output:
-                continue
-            # Of this file, for what __FILE__ says depends on which is the copy; and of
-            # this text, for it may be edited while a run goes on.
-            of = self.named.path.replace("/", "_")
-            digest = hashlib.sha256(source.encode()).hexdigest()[:16]
-            original = os.path.join(self.folder, f"original_{of}_{digest}_{name}")
-            if not os.path.exists(original):
-                self.source_write(source)
-                os.replace(self.compiled(output, name), original)
-            self.source_write(text)
-            made = self.compiled(output, name)
+        self.source_write(self.text)
+        for output in self.library():
+            made = self.object(output)
             if not made:
                 return None
-            self.objects[output] = made
-            with open(made, "rb") as one, open(original, "rb") as other:
-                changed |= one.read() != other.read()
-        return changed
-
-    def of_test(self, output):
-        """A test's own object, if it includes the header that was changed."""
-        if output not in self.objects:
-            for dependent, name in self.dependents():
-                if dependent == output:
-                    self.objects[output] = self.compiled(output, name)
-        return self.objects.get(output)
+            if made != output and \
+                    not filecmp.cmp(made, self.original(output, self.compiled), shallow=False):
+                return True
+        return False
 
     def linked(self, link):
         made = os.path.join(self.folder, os.path.basename(link["program"]))
         words = list(link["words"])
+        users = self.tests.users.get(self.named.path, [])
         for place, word in enumerate(words):
             path = os.path.normpath(os.path.join(link["folder"], word))
-            if word.endswith(".o"):
-                words[place] = self.of_test(path) or word
+            if path in users:
+                words[place] = self.object(path)
+                if not words[place]:
+                    return None
         words[words.index("-o") + 1] = made
         words.append("-Wl,-S")
         done = subprocess.run(words, cwd=link["folder"], capture_output=True, check=False)
         return made if done.returncode == 0 else None
 
-    def run(self, source, text):
-        changed = self.is_changed(source, text)
+    def run(self):
+        changed = self.is_changed()
         if changed is None:
             return {"outcome": "does not compile"}
         if not changed:
@@ -168,9 +203,9 @@ def run(tests, folder, named):
         source = file.read()
     if source[named.start:named.start + named.length] != named.old:
         raise RuntimeError(f"{named.path} was edited during the run; start it again")
-    one = Trial(tests, folder, named)
+    one = Trial(tests, folder, named, source, operators.apply(source, named))
     try:
-        return one.run(source, operators.apply(source, named))
+        return one.run()
     finally:
         one.over()
 
