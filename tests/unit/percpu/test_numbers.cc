@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* percpu/thread.c: the numbers of backend thread, which come back when their threads end. */
+/*
+ * percpu/thread.c: the numbers of backend thread, which come back when their threads end; and
+ * how a CPU's number is found under the others.
+ */
 #include <algorithm>
 #include <atomic>
 #include <gtest/gtest.h>
@@ -181,6 +184,77 @@ TEST_F(numbers, other_backends_need_no_key)
 	EXPECT_EQ(after, before + 1);
 	pthread_key_delete(before);
 	pthread_key_delete(after);
+}
+
+/* As struct rseq begins in every kernel that has mm_cid. */
+TEST(rseq, words_lie_where_the_kernel_has_them)
+{
+	struct {
+		uint32_t cpu_id_start, cpu_id;
+		uint64_t rseq_cs;
+		uint32_t flags, node_id, mm_cid, end;
+	} kernels;
+	auto offset = [&](void *word) { return (char *)word - (char *)&kernels; };
+
+	EXPECT_EQ(offset(&kernels.cpu_id_start), RSEQ_CPU_ID_START);
+	EXPECT_EQ(offset(&kernels.cpu_id), RSEQ_CPU_ID);
+	EXPECT_EQ(offset(&kernels.rseq_cs), RSEQ_CS);
+	EXPECT_EQ(offset(&kernels.mm_cid), RSEQ_MM_CID);
+	EXPECT_EQ(offset(&kernels.end), RSEQ_BYTES_MM_CID);
+}
+
+/* A word that the kernel keeps, or that says there is none such. */
+TEST_F(numbers, the_cpu_is_what_the_word_says)
+{
+	if (!SLUB_CONFIG_SMP)
+		GTEST_SKIP() << "there is one CPU";
+	static thread_local uint32_t word;
+	uintptr_t kernels = percpu_hint_offset;
+
+	percpu_hint_offset = (uintptr_t)&word - (uintptr_t)__builtin_thread_pointer();
+	for (uint32_t cpu : { 0u, 1u, 77u, AREAS_MAX - 1u }) {
+		word = cpu;
+		EXPECT_EQ(percpu_cpu_read(), cpu);
+	}
+	for (uint32_t none : { (uint32_t)AREAS_MAX, AREAS_MAX + 1u, UINT32_MAX }) {
+		word = none;
+		EXPECT_LT(percpu_cpu_read(), (uint32_t)AREAS_MAX) << none;
+	}
+	percpu_hint_offset = kernels;
+}
+
+TEST_F(numbers, one_is_by_1_above_that_of_its_area)
+{
+	if (percpu_backend != BACKEND_THREAD)
+		GTEST_SKIP() << "backend thread only";
+	ASSERT_NE(slub_thread.number, 0u);
+	EXPECT_EQ(percpu_cpu_hint(), slub_thread.number - 1);
+	std::thread([] { EXPECT_EQ(percpu_cpu_hint(), (uint32_t)AREAS_MAX) << "it has none"; })
+		.join();
+}
+
+TEST_F(numbers, each_number_has_a_bit_of_its_own)
+{
+	for (uint32_t own : { 0u, 1u, 63u, 64u, 65u, 127u, 4159u, AREAS_MAX - 1u }) {
+		std::vector<uint64_t> map(AREAS_MAX / 64);
+		std::vector<uint32_t> set;
+
+		map[own / 64] = 1ull << own % 64;
+		for (uint32_t cid = 0; cid < AREAS_MAX; cid++)
+			if (area_bit_is_set(map.data(), cid))
+				set.push_back(cid);
+		EXPECT_EQ(set, std::vector<uint32_t>{ own });
+	}
+}
+
+/* The lock of an area, or its owner: in a word that no sequence looks at. */
+TEST_F(numbers, an_area_has_its_owner_in_slot_0)
+{
+	percpu_area_make(20);
+	auto *slot = (struct slot *)percpu_area(20);
+
+	EXPECT_EQ((void *)area_own_lock((char *)slot), (void *)&slot->spare.head);
+	EXPECT_EQ((void *)area_owner_busy((char *)slot), (void *)&slot->spare.head);
 }
 
 /* As if this thread were a new one, and the one it was went on. */

@@ -328,6 +328,24 @@ TEST_P(sequence, slot_0_takes_nothing)
 	EXPECT_EQ(area_half(areas[0], 0)->room, 0);
 }
 
+/* Only the hardened build looks at a link: it goes into the head whatever a program made of it. */
+TEST_P(sequence, any_link_becomes_the_head)
+{
+	if (SLUB_CONFIG_HARDENED)
+		GTEST_SKIP() << "there such a link ends the list";
+	void *const odd = (void *)0x8000000000000001;
+	const uint32_t slot = 4096;
+
+	set(slot, 3, 5);
+	for (objects &side : pool)
+		side.link(side.at(3)) = odd;
+	EXPECT_EQ(pop(slot), pool[0].at(3));
+	EXPECT_EQ(plain_pop(areas[1], slot, pool[1].bias), pool[1].at(3));
+	for (char *area : areas)
+		EXPECT_EQ(area_half(area, slot)->head, odd);
+	set(slot, nr_objects, 0);
+}
+
 #if defined(__x86_64__)
 /* The sequences of malloc and free, whose free objects have a key in their second word. */
 class keyed : public sequence {
@@ -430,6 +448,14 @@ TEST_P(keyed, push_takes_what_has_no_key_and_gives_it_one)
 INSTANTIATE_TEST_SUITE_P(link, keyed, testing::Values(false),
 			 [](const auto &) { return "own"; });
 #endif
+
+TEST(link, is_an_offset_below_a_page)
+{
+	EXPECT_TRUE(link_is_in_object(0));
+	EXPECT_TRUE(link_is_in_object(4095));
+	EXPECT_FALSE(link_is_in_object(4096));
+	EXPECT_FALSE(link_is_in_object(UINTPTR_MAX));
+}
 
 INSTANTIATE_TEST_SUITE_P(link, sequence, testing::Values(false, true),
 			 [](const auto &info) { return info.param ? "paged" : "own"; });
