@@ -123,6 +123,29 @@ TEST_P(list, failed_push_leaves_the_object_alone)
 	EXPECT_EQ(pool.link(pool.at(0)), mark);
 }
 
+/* Behind what a constructor has made, where nothing else is written. */
+TEST_P(list, the_link_lies_where_the_caller_says)
+{
+	if (GetParam())
+		GTEST_SKIP() << "it lies in the table of pages";
+	const size_t link = 40, nr = 4;
+	size_t elsewhere = 0;
+
+	memset(pool.at(0), 'c', nr * pool.stride);
+	room_of(first_slot) = nr;
+	for (size_t i = 0; i < nr; i++)
+		ASSERT_TRUE(percpu_push(first_slot, pool.at(i), link));
+	for (size_t i = 0; i < nr * pool.stride; i++) {
+		bool is_link = i % pool.stride >= link && i % pool.stride < link + sizeof(void *);
+
+		elsewhere += !is_link && pool.start[i] != 'c';
+	}
+	EXPECT_EQ(elsewhere, 0u);
+	for (size_t i = nr; i-- > 0;)
+		EXPECT_EQ(percpu_pop(first_slot, link), pool.at(i));
+	EXPECT_EQ(percpu_pop(first_slot, link), nullptr);
+}
+
 /* Backend tid: a list that looks as it did before has another id all the same. */
 TEST_P(list, an_id_never_comes_again)
 {
