@@ -3,6 +3,7 @@
 
 import collections
 import os
+import statistics
 import subprocess
 
 # In commands {b}: where mimalloc-bench's programs were built; {s}: its bench/ folder; {t}: a
@@ -11,6 +12,12 @@ import subprocess
 # print the same as without any library, and to write the same `output`.  `before` runs once.
 Program = collections.namedtuple("Program", "command count check output before",
                                  defaults=(None, None, None, None))
+
+
+def figure(samples, part):
+    """Of (seconds, KiB): the least time, for what disturbs a process only adds to it; a usual peak."""
+    values = [sample[part] for sample in samples]
+    return max(statistics.median(values) if part else min(values), 1e-9)
 
 
 def counted(command, count):

@@ -78,7 +78,7 @@ class Redis(Service):
 
 class Memcached(Service):
     needs = ("memcached",)
-    CONNECTIONS, BATCHES, BATCH = 50, 30, 50
+    CONNECTIONS, BATCHES, BATCH = 50, 100, 50
 
     def command(self):
         return ["memcached", "-u", pwd.getpwuid(os.getuid()).pw_name, "-l", "127.0.0.1", "-p",
