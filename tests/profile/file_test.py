@@ -118,7 +118,8 @@ class BadInput(ProfileTest):
         self.refused(b"heap profile: 1: 1 [1: 1] @ heapprofile\n", "not one of libslub")
 
     def test_other_version(self):
-        self.refused(self.good.replace(b"# slub-profile 1", b"# slub-profile 9"), "version 9")
+        self.refused(self.good.replace(b"# slub-profile 1", b"# slub-profile 9"), "version 9",
+                     "version 1", "slub of the libslub that wrote it")
 
     def test_cut_short(self):
         maps = self.good.index(b"MAPPED_LIBRARIES:")

@@ -174,7 +174,8 @@ class Damage(GroupsTarget):
     def test_unknown_version(self):
         path = self.killed()
         self.patched(path, self.groups_at(path), b"\x09")
-        self.assertRefused(slub("info", "-G", "-p", path), 5, "version 9")
+        self.assertRefused(slub("info", "-G", "-p", path), 5, "version 9", "version 1",
+                           "update slub")
         self.assertEqual(slub("info", "-p", path).returncode, 0, "the caches can be read")
 
     def test_a_file_without_groups(self):

@@ -10,6 +10,7 @@ import os
 import random
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import time
@@ -93,6 +94,37 @@ class Refusals(Target):
             self.assertRegex(run.stderr, f"its libslub {release} describes.*{advice}")
             self.assertRefused(slub("stats", "-p", self.core_of(process)), 5, "libslub")
 
+    def poke(self, process, symbol, data):
+        """Overwrites what a hidden symbol of the library is in the process."""
+        names = subprocess.run(["nm", LIBRARY], capture_output=True, text=True, check=True).stdout
+        at = int(re.search(rf"(?m)^(\w+) [dD] {symbol}$", names)[1], 16)
+        with open(f"/proc/{process.pid}/maps", encoding="ascii") as file:
+            at += int(next(line for line in file if "libslub" in line).split("-")[0], 16)
+        with open(f"/proc/{process.pid}/mem", "r+b", buffering=0) as memory:
+            memory.seek(at)
+            memory.write(data)
+
+    def test_unknown_version_of_a_part(self):
+        """Both versions, and what to do; what is of a known version can be read."""
+        release = slub("--version").stdout.split()[1]
+        process = self.heap()
+        pid = str(process.pid)
+        self.poke(process, "guard_pools", struct.pack("<I", 77))
+        refused = slub("explain", pid, "0x1234")
+        self.assertRefused(refused, 5)
+        self.assertRegex(refused.stderr, f"its libslub {release} describes its guarded objects in "
+                                         f"version 77; slub {release} reads version 1. "
+                                         "It is newer than this command.*or update slub")
+        self.poke(process, "slub_debug_mailbox", b"SLUBMBOX" + struct.pack("<I", 1))
+        refused = slub("debug", "shrink", pid)
+        self.assertRefused(refused, 5)
+        self.assertRegex(refused.stderr, f"its libslub {release} describes its mailbox in version "
+                                         f"1; slub {release} reads version .* older than this "
+                                         f"command.*on libslub {release}")
+        self.poke(process, "slub_debug_mailbox", b"something")
+        self.assertRefused(slub("debug", "shrink", pid), 5, "makes no sense")
+        self.assertEqual(slub("check", pid).returncode, 0)
+
     def test_files_that_are_something_else(self):
         with open(self.path("text"), "w") as file:
             file.write("hello\n")
@@ -124,11 +156,12 @@ class Damage(Target):
 
     def test_version_of_the_file(self):
         path = self.stats_file()
-        for version in (7, 1):
+        for version, advice in ((7, "update slub"), (1, "older than this command")):
             with open(path, "r+b") as file:
                 file.seek(8)
                 file.write(bytes([version]))
-            self.assertRefused(slub("stats", "-p", path), 5, f"version {version}")
+            self.assertRefused(slub("stats", "-p", path), 5, f"in version {version}; slub ",
+                               "reads version 2", advice)
 
     def test_statistics_file_cut_short(self):
         path = self.stats_file()

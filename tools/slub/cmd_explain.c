@@ -395,11 +395,16 @@ static int explain_source(struct source *source, const char *text,
 	int error = guard_read(&guard, source), status;
 
 	if (error) {
+		if (error == -EPROTO)
+			complain_version_of("explain", source->label,
+					    source->state.abi.library_version,
+					    "its guarded objects",
+					    guard.pool.version,
+					    SLUB_ABI_GUARD_VERSION);
+		else
+			complain("explain: %s: what it says of its guarded "
+				 "objects makes no sense", source->label);
 		guard_free(&guard);
-		complain("explain: %s: what it says of its guarded objects %s",
-			 source->label, error == -EPROTO ?
-			 "is of a version that this command does not know" :
-			 "makes no sense");
 		return STATUS_UNREADABLE;
 	}
 	status = (json ? explain_json : explain_text)(source, &guard, text,

@@ -109,9 +109,9 @@ int groups_read(struct groups *groups, const struct snapshot *snapshot,
 		complain("%s: %s: its libslub tells nothing of groups", command,
 			 snapshot->target);
 	else if (error == -EPROTO)
-		complain("%s: %s: describes its groups in version %u; slub "
-			 SLUB_TOOL_VERSION " reads version %u", command,
-			 snapshot->target, version, SLUB_ABI_GROUPS_VERSION);
+		complain_version_of(command, snapshot->target,
+				    snapshot->abi.library_version, "its groups",
+				    version, SLUB_ABI_GROUPS_VERSION);
 	else if (error == -ESRCH)
 		complain("%s: no %s", command, snapshot->target);
 	else if (error == -ENOMEM)

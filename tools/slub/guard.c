@@ -73,8 +73,9 @@ int guard_read(struct guard *guard, const struct source *source)
 	for (int i = 0; address && i < POOLS_MAX; i++) {
 		int error = read_pool(guard, &source->process, address);
 
+		/* All of one library are of one version. */
 		if (error)
-			return error;
+			return error == -EPROTO && i ? -EBADMSG : error;
 		address = guard->pool.next_pool;
 		if (!address)
 			break;

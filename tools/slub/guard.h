@@ -13,7 +13,7 @@ struct guard {
 	struct guard *next;		/* places for other objects, or NULL */
 };
 
-/* 0, or -errno: EPROTO a version that is not known, EBADMSG it is damaged. */
+/* 0, or -errno: EPROTO a version (in pool) that is not known, EBADMSG it is damaged. */
 int guard_read(struct guard *guard, const struct source *source);
 void guard_free(struct guard *guard);
 /* Adds what is allocated to the caches and large blocks of @snapshot. */

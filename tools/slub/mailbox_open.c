@@ -231,6 +231,20 @@ static int refuse_off(const struct mailbox *mailbox)
 	return STATUS_NO_PERMISSION;
 }
 
+/* What is there is no mailbox that this command knows, or could not be read. */
+static int refuse_mailbox(const struct mailbox *mailbox, int error)
+{
+	const char *why = error ? strerror(-error) : "what is there makes no sense";
+
+	if (error == -ENOENT)
+		why = mailbox->source.state.is_static ?
+		      "the program that it is linked into has no symbols" :
+		      "it is older than this command; use the slub that came with it";
+	complain("%s: %s: its libslub cannot be asked: %s", mailbox->command,
+		 mailbox->source.label, why);
+	return STATUS_UNREADABLE;
+}
+
 static int find_mailbox(struct mailbox *mailbox)
 {
 	const struct process *process = &mailbox->source.process;
@@ -246,23 +260,22 @@ static int find_mailbox(struct mailbox *mailbox)
 	if (!error)
 		error = process_read(process, mailbox->address, &box,
 				     sizeof(box));
-	if (!error && !memcmp(box.magic, DEBUG_MAILBOX_MAGIC,
-			      sizeof(box.magic)) &&
-	    box.version == DEBUG_MAILBOX_VERSION && box.size >= sizeof(box))
-		return box.is_off ? refuse_off(mailbox) : 0;
 	if (error == -ESRCH) {
 		complain("%s: %s has ended", mailbox->command,
 			 mailbox->source.label);
 		return STATUS_NO_TARGET;
 	}
-	complain("%s: %s: its libslub cannot be asked%s%s", mailbox->command,
-		 mailbox->source.label, error && error != -ENOENT ? ": " : "",
-		 error == -ENOENT && state->is_static ?
-		 ": the program that it is linked into has no symbols" :
-		 error == -ENOENT ? ": it is older than this command" :
-		 error ? strerror(-error) : " by this command: its mailbox is of another "
-			      "version");
-	return STATUS_UNREADABLE;
+	if (error || memcmp(box.magic, DEBUG_MAILBOX_MAGIC, sizeof(box.magic)))
+		return refuse_mailbox(mailbox, error);
+	if (box.version != DEBUG_MAILBOX_VERSION) {
+		complain_version_of(mailbox->command, mailbox->source.label,
+				    state->abi.library_version, "its mailbox",
+				    box.version, DEBUG_MAILBOX_VERSION);
+		return STATUS_UNREADABLE;
+	}
+	if (box.size < sizeof(box))
+		return refuse_mailbox(mailbox, 0);
+	return box.is_off ? refuse_off(mailbox) : 0;
 }
 
 /* Before anything is looked for: see debug/mailbox.h. */

@@ -71,8 +71,10 @@ static int read_comment(struct reader *reader, const char *line)
 	if (sscanf(line, "# slub-profile %u", &version) == 1) {
 		if (version == VERSION)
 			return 0;
-		complain("profile: '%s' is of version %u; this command knows "
-			 "version %d", reader->path, version, VERSION);
+		complain("profile: '%s' is of version %u; slub "
+			 SLUB_TOOL_VERSION " reads version %d. Use the slub of "
+			 "the libslub that wrote it", reader->path, version,
+			 VERSION);
 		return STATUS_UNREADABLE;
 	}
 	if (sscanf(line, "# build-id %" SCNx64 " %128[0-9a-f]", &id.start,

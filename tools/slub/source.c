@@ -37,9 +37,8 @@ static int refuse(const struct source *source, int error, uint32_t version)
 		return STATUS_NO_PERMISSION;
 	case EPROTO:
 		if (source->kind == SOURCE_STATS && version)
-			complain("%s: %s is in version %u of its format; slub "
-				 SLUB_TOOL_VERSION " reads version %u", command,
-				 label, version, SLUB_STATS_VERSION);
+			complain_version_of(command, label, "", "its statistics",
+					    version, SLUB_STATS_VERSION);
 		else
 			complain_version(command, label, &source->state.abi);
 		break;

@@ -251,25 +251,32 @@ int state_refresh(struct state *state, const struct process *process)
 	return read_abi(process, state->address, &state->abi);
 }
 
+void complain_version_of(const char *command, const char *target,
+			 const char *release, const char *what, uint32_t theirs,
+			 uint32_t ours)
+{
+	bool older = theirs < ours;
+
+	complain("%s: %s: its libslub%s%s describes %s in version %u; slub "
+		 SLUB_TOOL_VERSION " reads version %u. It is %s than this "
+		 "command: use the slub that came with it, or %s", command,
+		 target, release[0] ? " " : "", release, what, theirs, ours,
+		 older ? "older" : "newer",
+		 older ? "start the program anew on libslub " SLUB_TOOL_VERSION :
+			 "update slub");
+}
+
 void complain_version(const char *command, const char *target,
 		      const struct slub_abi *abi)
 {
-	const char *release = abi->library_version;
-	bool older = abi->version < SLUB_ABI_VERSION;
-
 	if (!abi->version) {
 		complain("%s: %s: has a libslub that slub " SLUB_TOOL_VERSION
 			 " does not know; use the slub that came with it",
 			 command, target);
 		return;
 	}
-	complain("%s: %s: its libslub%s%s describes itself in version %u; slub "
-		 SLUB_TOOL_VERSION " reads version %u. It is %s than this "
-		 "command: use the slub that came with it, or %s", command,
-		 target, release[0] ? " " : "", release, abi->version,
-		 SLUB_ABI_VERSION, older ? "older" : "newer",
-		 older ? "start the program anew on libslub " SLUB_TOOL_VERSION :
-			 "update slub");
+	complain_version_of(command, target, abi->library_version, "itself",
+			    abi->version, SLUB_ABI_VERSION);
 }
 
 static const char *word(const char *const *words, size_t nr, uint32_t index)

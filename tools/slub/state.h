@@ -35,6 +35,14 @@ int state_refresh(struct state *state, const struct process *process);
 void complain_version(const char *command, const char *target,
 		      const struct slub_abi *abi);
 
+/*
+ * The same of a part of the library, @what, whose version of its own @theirs is not the one
+ * that this command reads.  @release may be empty.
+ */
+void complain_version_of(const char *command, const char *target,
+			 const char *release, const char *what, uint32_t theirs,
+			 uint32_t ours);
+
 /* The words for numbers; "unknown" for what this command does not know. */
 const char *state_backend(const struct slub_abi *abi);
 const char *state_cpu_number(const struct slub_abi *abi);
