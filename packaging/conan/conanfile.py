@@ -6,7 +6,7 @@ import re
 from conan import ConanFile
 from conan.errors import ConanInvalidConfiguration
 from conan.tools.cmake import CMake, CMakeToolchain, cmake_layout
-from conan.tools.files import copy, load
+from conan.tools.files import copy, load, rm
 
 
 class Libslub(ConanFile):
@@ -55,11 +55,14 @@ class Libslub(ConanFile):
     def package(self):
         copy(self, "LICENSE", self.source_folder, os.path.join(self.package_folder, "licenses"))
         CMake(self).install()
+        if not self.options.shared:
+            # The linker takes libslub.so where it lies beside libslub.a.
+            rm(self, "libslub.so*", os.path.join(self.package_folder, "lib"))
 
     def package_info(self):
-        shared = self.options.shared
-        self.cpp_info.libs = ["slub" if shared else ":libslub.a"]
+        self.cpp_info.libs = ["slub"]
         self.cpp_info.set_property("cmake_file_name", "slub")
-        self.cpp_info.set_property("cmake_target_name",
-                                   "slub::slub" if shared else "slub::slub_static")
+        self.cpp_info.set_property("cmake_target_name", "slub::slub")
+        if not self.options.shared:
+            self.cpp_info.set_property("cmake_target_aliases", ["slub::slub_static"])
         self.cpp_info.set_property("pkg_config_name", "slub")
