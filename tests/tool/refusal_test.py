@@ -94,6 +94,23 @@ class Refusals(Target):
             self.assertRegex(run.stderr, f"its libslub {release} describes.*{advice}")
             self.assertRefused(slub("stats", "-p", self.core_of(process)), 5, "libslub")
 
+    def test_another_release_that_can_be_read(self):
+        """After an upgrade a program still runs the library that it was started with."""
+        release = slub("--version").stdout.split()[1].encode()
+        with open(LIBRARY, "rb") as file:
+            image = bytearray(file.read())
+        at = image.index(release + b"\0", image.index(b"SLUBABI\0\5\0\0\0"))
+        image[at:at + len(release)] = b"9" + release[1:]
+        with open(self.path("libslub.so.1"), "wb") as file:
+            file.write(image)
+        process = self.heap(library=self.path("libslub.so.1"))
+        said = slub("doctor", str(process.pid)).stdout
+        other = "9" + release.decode()[1:]
+        self.assertRegex(said, f"(?m)^note +version +the process runs libslub {other}, "
+                               f"this command came with libslub {release.decode()}; start ")
+        self.assertRegex(slub("check", str(process.pid)).stdout, f"(?m)^version +{other}$")
+        self.assertNotRegex(slub("doctor", str(self.heap().pid)).stdout, "(?m)^note +version ")
+
     def poke(self, process, symbol, data):
         """Overwrites what a hidden symbol of the library is in the process."""
         names = subprocess.run(["nm", LIBRARY], capture_output=True, text=True, check=True).stdout

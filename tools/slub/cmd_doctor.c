@@ -77,6 +77,11 @@ static void find_state(struct doctor *doctor, const struct state *state)
 		     state->abi.library_version, state_backend(&state->abi),
 		     state_cpu_number(&state->abi),
 		     state->is_static ? ", linked into the program" : "");
+		if (strcmp(state->abi.library_version, SLUB_TOOL_VERSION))
+			find(doctor, FINDING_NOTE, "version", "the process runs "
+			     "libslub %s, this command came with libslub "
+			     SLUB_TOOL_VERSION "; start the program anew to "
+			     "run it on that", state->abi.library_version);
 		if (!state->abi.membarrier)
 			find(doctor, FINDING_NOTE, "membarrier", "what lies in "
 			     "an idle CPU's lists stays there");
