@@ -9,6 +9,7 @@
 #   make fuzz          the fuzz targets, FUZZ_SECONDS=60 each
 #   make site          the documents as a site, build/site
 #   make install       PREFIX=/usr/local DESTDIR=
+#   make uninstall     removes what the last `make install` of this build folder put there
 #   make clean         remove the build folder
 #
 # CMAKE_FLAGS="-DSLUB_LAYOUT=inner56 ..." passes build options on.
@@ -25,7 +26,7 @@ MAKEFLAGS += --no-print-directory
 configure = cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_FLAGS)
 compile = cmake --build $(BUILD) -j $(JOBS)
 
-.PHONY: all build hardened run test fuzz bench bench-quick site install clean
+.PHONY: all build hardened run test fuzz bench bench-quick site install uninstall clean
 
 all: build
 
@@ -70,6 +71,17 @@ bench bench-quick:
 # So that the loader finds what is installed on this system.
 install: hardened
 	cmake --install $(BUILD)
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+
+# Files, then the folders that are libslub's own and empty now.
+uninstall:
+	@[ -e $(BUILD)/install_manifest.txt ] || { \
+		echo "make uninstall: nothing was installed from '$(BUILD)'" >&2; exit 1; }
+	@sed 's|^|$(DESTDIR)|' $(BUILD)/install_manifest.txt | tr '\n' '\0' | xargs -0 rm -f --
+	@sed 's|^|$(DESTDIR)|; s|/[^/]*$$||' $(BUILD)/install_manifest.txt | sort -ru | \
+		while read -r folder; do \
+			while case $$folder in */slub|*/slub/*) ;; *) false ;; esac && \
+				rmdir "$$folder" 2>/dev/null; do folder=$${folder%/*}; done; done
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
 clean:
