@@ -176,6 +176,7 @@ static int examine_json(struct doctor *doctor, const char *target)
 	json_bool(&json, "works", status == STATUS_OK);
 	json_close(&json);
 	fclose(json.to);
+	doctor->json = NULL;
 	if (status <= STATUS_NO)
 		fputs(text, stdout);
 	free(text);
