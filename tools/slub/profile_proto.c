@@ -66,6 +66,7 @@ static void put_bytes(struct buffer *to, unsigned int field,
 static void put_message(struct buffer *to, unsigned int field,
 			struct buffer *message)
 {
+	/* profile_write_proto() frees what both have: NOLINTNEXTLINE(*unix.Malloc) */
 	put_bytes(to, field, message->bytes, message->used);
 	message->used = 0;
 }
@@ -95,7 +96,7 @@ static uint64_t string_number(struct writer *writer, const char *text)
 		return 0;
 	do {
 		found = index_next(&writer->string_index, hash, &at);
-		if (found != INDEX_NONE &&
+		if (found < writer->nr_strings &&
 		    !strcmp(writer->strings[found], text))
 			return found;
 	} while (found != INDEX_NONE);

@@ -15,12 +15,13 @@
 static ssize_t next_line(FILE *file, char **line, size_t *size)
 {
 	ssize_t length = getline(line, size, file);
+	char *end;
 
 	/* Behind the line's own end, which is a control as well. */
 	if (length > 0 && (*line)[length - 1] == '\n') {
 		(*line)[length - 1] = '\0';
-		clean_string(*line);
-		strcat(*line, "\n");
+		end = *line + strlen(clean_string(*line));
+		memcpy(end, "\n", 2);
 	} else if (length > 0) {
 		clean_string(*line);
 	}

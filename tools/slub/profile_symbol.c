@@ -68,12 +68,13 @@ static void name_location(Dwfl_Module *module,
 	const char *file = NULL;
 	int number = 0;
 
-	if (name)
+	if (name) {
 		location->function = demangle(name);
-	if (location->function)
-		location->symbol = strdup(name);
-	else if (name)
-		location->function = strdup(name);
+		if (location->function)
+			location->symbol = strdup(name);
+		else
+			location->function = strdup(name);
+	}
 	if (line)
 		file = dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL);
 	clean_string(location->function);
