@@ -66,8 +66,8 @@ static void put_bytes(struct buffer *to, unsigned int field,
 static void put_message(struct buffer *to, unsigned int field,
 			struct buffer *message)
 {
-	/* profile_write_proto() frees what both have: NOLINTNEXTLINE(*unix.Malloc) */
 	put_bytes(to, field, message->bytes, message->used);
+	/* profile_write_proto() frees what both have: NOLINTNEXTLINE(*unix.Malloc) */
 	message->used = 0;
 }
 
