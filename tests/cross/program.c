@@ -220,6 +220,37 @@ static void the_rest(void)
 	free(NULL);
 }
 
+/* What grows past its neighbour moves; others get its place, and the system reads it there. */
+static void moves(void)
+{
+	size_t bytes = 4 << 20;
+	char *held[8];
+	int ends[2];
+
+	check(!pipe(ends), "a pipe");
+	for (int i = 0; i < 8; i++) {
+		held[i] = malloc(bytes);
+		memset(held[i], i + 1, bytes);
+	}
+	for (int i = 0; i < 8; i += 2) {
+		held[i] = realloc(held[i], 2 * bytes);
+		check(held[i] && held[i][0] == i + 1 && held[i][bytes - 1] == i + 1,
+		      "what moves keeps its bytes");
+	}
+	for (int i = 0; i < 16; i++) {
+		char *block = malloc(bytes), byte = 0;
+
+		memset(block, 77, bytes);
+		check(write(ends[1], block + bytes / 2, 1) == 1, "the system reads it");
+		check(read(ends[0], &byte, 1) == 1 && byte == 77, "what was written");
+		if (i < 8)
+			free(held[i]);
+		free(block);
+	}
+	close(ends[0]);
+	close(ends[1]);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1)
@@ -228,6 +259,7 @@ int main(int argc, char **argv)
 	in_short_threads();
 	in_children();
 	the_rest();
+	moves();
 	printf("%d checks\n", nr_checks);
 	return 0;
 }
