@@ -40,6 +40,12 @@ size_t resident_bytes();
 /* Where this program lies. */
 std::string folder();
 
+/*
+ * Under qemu-user?  There limits of address space, and what /proc and madvise(2) say of memory, are
+ * the emulator's own.
+ */
+bool is_emulated();
+
 /* A number that the compiler cannot see through: keeps calls and arguments as written. */
 size_t opaque(size_t value);
 void *opaque(void *pointer);

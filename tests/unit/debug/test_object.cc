@@ -4,6 +4,7 @@
 #include <string.h>
 #include <vector>
 
+#include "harness.h"
 #include "slub.h"
 
 extern "C" {
@@ -161,6 +162,8 @@ TEST(Stack, garbage_for_a_frame_is_survived)
 
 	stack_read(&s, __builtin_frame_address(0));
 	EXPECT_LE(s.nr, (uint32_t)STACK_DEPTH_MAX);
+	if (harness::is_emulated())
+		return;	/* process_vm_readv(2) is missing: no frame is known to be readable */
 	uintptr_t frame[2] = { 1, 0x1234567 };	// no next frame
 	stack_read(&s, frame);
 	EXPECT_EQ(s.nr, 1u);
