@@ -8,6 +8,7 @@
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR ${CMAKE_HOST_SYSTEM_PROCESSOR})
 set(CMAKE_C_COMPILER musl-gcc)
+set(CMAKE_CXX_COMPILER ${CMAKE_CURRENT_LIST_DIR}/../tests/cross/musl-g++)	# for tests
 set(CMAKE_CROSSCOMPILING_EMULATOR env)
 
 set(kernel_headers ${CMAKE_BINARY_DIR}/kernel-headers)
