@@ -146,14 +146,17 @@ int os_move(void *from, void *to, size_t bytes)
 	long ret = sys_call6(SYS_mremap, (long)from, (long)bytes, (long)bytes,
 			     MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP,
 			     (long)to, 0);
+	unsigned char resident;
 
 	if (ret < 0 && ret > -4096)
 		return (int)ret;
 	/*
-	 * Changes nothing: it stays mapped.  But an emulator of processes (qemu-user 7.2) takes it
-	 * for unmapped, and would refuse system calls that read or write there.
+	 * It stays mapped.  But an emulator of processes (qemu-user 7.2) takes it for unmapped: it
+	 * would refuse system calls that read or write there, and ignore MADV_DONTNEED.
 	 */
-	sys_call4(SYS_mprotect, (long)from, (long)bytes, PROT_READ | PROT_WRITE, 0);
+	if (sys_call4(SYS_mincore, (long)from, 1, (long)&resident, 0) == -ENOMEM)
+		sys_call6(SYS_mmap, (long)from, (long)bytes, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	return 0;
 }
 
