@@ -15,7 +15,7 @@ Program = collections.namedtuple("Program", "command count check output before",
 
 
 def figure(samples, part):
-    """Of (seconds, KiB): the least time, for what disturbs a process only adds to it; a usual peak."""
+    """Of (seconds, KiB): the least time, for what disturbs it only adds to it; the median peak."""
     values = [sample[part] for sample in samples]
     return max(statistics.median(values) if part else min(values), 1e-9)
 
