@@ -135,8 +135,8 @@ static void examine_rseq(struct doctor *doctor, int pid)
 		     "lists will be the threads'", system.release);
 	else if (doctor->registers == REGISTERS_NONE)
 		find(doctor, FINDING_NOTE, "rseq", "the C library registers no "
-		     "threads for it (glibc does from 2.35 on): the lists will "
-		     "be the threads', which is slower");
+		     "threads for it (glibc does from 2.35 on): libslub does, "
+		     "and where it may not the lists are the threads'");
 	else
 		find(doctor, FINDING_OK, "rseq", "Linux %s%s", system.release,
 		     major > 6 || (major == 6 && minor >= 3) ?
