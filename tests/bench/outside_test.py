@@ -16,8 +16,8 @@ LIBRARY = os.path.join(os.environ.get("SLUB_BUILD", "build"), "libslub.so")
 
 
 def run(*words, first="/usr/bin"):
-    return subprocess.run([sys.executable, RUN, "--rounds", "1", *words], capture_output=True,
-                          text=True, check=False,
+    return subprocess.run([sys.executable, RUN, "--rounds", "1", "--least", "0", *words],
+                          capture_output=True, text=True, check=False,
                           env={**os.environ, "PATH": first + ":" + os.environ["PATH"]})
 
 
@@ -115,6 +115,14 @@ class Answers(unittest.TestCase):
         done, _ = self.samples("--only", "lua", "--allocator", "glibc=",
                                "--allocator", "peer=,ANSWER=wrong")
         self.assertEqual(done.returncode, 0)
+
+    def test_a_short_program_runs_several_times(self):
+        """Not for ever either, where the clock's hundredths are all 0."""
+        ran = os.path.join(self.folder.name, "ran")
+        self.program("lua", f"echo >>{ran}; echo right")
+        self.samples("--only", "lua", "--allocator", "glibc=", "--least", "10")
+        with open(ran, encoding="ascii") as file:
+            self.assertIn(len(file.readlines()), range(3, 103))
 
     def test_a_program_that_does_not_end(self):
         """It is ended, with its children, and the next allocator's turn comes."""
