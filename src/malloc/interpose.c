@@ -80,6 +80,14 @@ static cold void *realloc_slow(void *ptr, size_t bytes)
 			    !ptr_is_watched(ptr));
 }
 
+/* An object of @cache that is allocated, as far as free() looks, and not watched. */
+static always_inline bool is_plain_object(const struct slub_cache *cache,
+					  const void *ptr)
+{
+	return cache && !cache->debug &&
+	       (!KEYS || free_is_plain(cache, ptr));
+}
+
 SLUB_EXPORT void *realloc(void *ptr, size_t bytes)
 {
 	struct slub_cache *cache = cache_of(ptr);
@@ -88,8 +96,7 @@ SLUB_EXPORT void *realloc(void *ptr, size_t bytes)
 	    ((cache && !hardened_check(cache, ptr, "realloc")) ||
 	     !hardened_may_realloc(cache, ptr)))
 		return no_memory();
-	if (likely(cache && bytes && !cache->debug &&
-		   (!KEYS || free_is_plain(cache, ptr)))) {
+	if (likely(bytes && is_plain_object(cache, ptr))) {
 		if (size_is_worth_keeping(cache->object_size, bytes))
 			return hardened_sealed(ptr, bytes);
 		if (likely(bytes <= CLASS_BYTES_MAX))
@@ -193,9 +200,7 @@ SLUB_EXPORT size_t malloc_usable_size(void *ptr)
 {
 	const struct slub_cache *cache = cache_of(ptr);
 
-	if (!SLUB_CONFIG_HARDENED &&
-	    likely(cache && !cache->debug &&
-		   (!KEYS || free_is_plain(cache, ptr))))
+	if (!SLUB_CONFIG_HARDENED && likely(is_plain_object(cache, ptr)))
 		return cache->object_size;
 	return usable_slow(ptr);
 }
