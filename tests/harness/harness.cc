@@ -105,26 +105,32 @@ std::string folder()
 	return std::string(path).substr(0, std::string(path).rfind('/'));
 }
 
-size_t resident_bytes()
+/* The beginning of a file of /proc; allocates nothing. */
+template <size_t N>
+static void read_beginning(const char *path, char (&text)[N])
 {
-	char text[64] = {};
-	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+	memset(text, 0, N);
+	if (fd < 0 || read(fd, text, N - 1) <= 0)
 		abort();
 	close(fd);
+}
+
+size_t resident_bytes()
+{
+	char text[64];
+
+	read_beginning("/proc/self/statm", text);
 	const char *second = strchr(text, ' ');
 	return strtoull(second, nullptr, 10) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
 bool is_emulated()
 {
-	char name[16] = {};
-	int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
+	char name[16];
 
-	if (fd < 0 || read(fd, name, sizeof(name) - 1) <= 0)
-		abort();
-	close(fd);
+	read_beginning("/proc/self/comm", name);
 	return !strncmp(name, "qemu-", 5);
 }
 
