@@ -96,7 +96,7 @@ TEST_F(pretended, malloc_takes_what_was_freed_last)
 
 TEST_F(pretended, blocks_keep_their_bytes)
 {
-	/* A build for one processor has one area for all threads, and nothing interrupts them here. */
+	/* In a build for one processor all threads share one area, and nothing interrupts them. */
 	const int nr = SLUB_CONFIG_SMP ? 4 : 1;
 	std::vector<block> lefts[4];
 	std::vector<std::thread> threads;
