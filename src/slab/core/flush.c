@@ -90,6 +90,8 @@ static void *run_take(struct slub_cache *cache, void *object,
 	uint32_t nr = 0;
 
 	run->slab = page_of((void *)base);
+	/* It is written when its group closes, some runs later. */
+	__builtin_prefetch(run->slab, 1);
 	run->head = object;
 	do {
 		run->tail = object;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* slab/core/barn.c: each CPU takes its own chains first, the newest, and others' oldest. */
 #include <gtest/gtest.h>
+#include <map>
+#include <vector>
 
 #include "check.h"
 #include "start.h"
@@ -214,6 +216,51 @@ TEST_P(barn, credit_is_used_up_and_earned)
 	EXPECT_EQ(barn_get(cache, &nr), nullptr);
 	EXPECT_EQ(cache->barn_credit, 12u) << "and no other";
 	chain_flush(cache, third);
+}
+
+/* In a barn each of its objects would pin a slab. */
+TEST_P(barn, takes_no_scattered_chain)
+{
+	const size_t nr_slabs = 10;
+	std::map<struct page *, std::vector<void *>> slabs;
+	std::vector<void *> scattered;
+
+	while (slabs.size() < nr_slabs || slabs.begin()->second.size() < 2) {
+		void *object = cache_alloc(cache);
+
+		ASSERT_NE(object, nullptr);
+		slabs[slab_of(cache, object)].push_back(object);
+	}
+	for (auto &slab : slabs) {
+		scattered.push_back(slab.second.back());
+		slab.second.pop_back();
+	}
+	for (size_t i = 0; i < nr_slabs; i++)
+		chain_set_next(cache, scattered[i], i + 1 < nr_slabs ? scattered[i + 1] : nullptr);
+	EXPECT_FALSE(barn_put(cache, scattered[0], nr_slabs));
+	EXPECT_EQ(cache->barn_refused, 0u) << "room would change nothing";
+
+	uint32_t more = (uint32_t)cache->nodes[0]->nr_slabs + 1;
+
+	EXPECT_TRUE(barn_put(cache, scattered[0], more)) << "some must share a slab";
+	EXPECT_EQ(barn_get(cache, &nr), scattered[0]);
+
+	/* Two neighbours, which the seventh link joins. */
+	void *neighbour = slabs.begin()->second.back();
+	size_t at = 6;
+
+	slabs.begin()->second.pop_back();
+	std::swap(scattered[0], scattered[at]);
+	scattered.insert(scattered.begin() + at, neighbour);
+	for (size_t i = 0; i < scattered.size(); i++)
+		chain_set_next(cache, scattered[i],
+			       i + 1 < scattered.size() ? scattered[i + 1] : nullptr);
+	EXPECT_TRUE(barn_put(cache, scattered[0], nr_slabs));
+	EXPECT_EQ(barn_get(cache, &nr), scattered[0]);
+	chain_flush(cache, scattered[0]);
+	for (auto &slab : slabs)
+		for (void *object : slab.second)
+			cache_free(cache, object);
 }
 
 /* The numbers of chains grow for ever, and go round. */
