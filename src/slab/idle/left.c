@@ -18,10 +18,15 @@
  * quarter, and more of its slabs lies free than a size may hold.  Its own frees look, once
  * as many objects have gone to slabs as could make that true.  Objects of 208 bytes that
  * were freed in random order left 60.6 of 64 MiB: each slab had an object in some list,
- * no page went back, and so nothing emptied the lists.  Now 3.6; 74.6 -> 20.5 MiB over a
- * heap of 16.4 that stays (bench/reclaim/idle_return: freed-random, over-random; --mib 64),
- * at 1 to 2 % of the time of bursts of 256 MiB.  It does not replace shrink.c's emptying
- * of all caches: without that one freed-mixed left 41.1 MiB, with both 17.9.
+ * no page went back, and so nothing emptied the lists.  It costs 1 to 2 % of the time of
+ * bursts of 256 MiB.  It does not replace shrink.c's emptying of all caches: without that
+ * one freed-mixed left 41.1 MiB, with both 17.9.
+ *
+ * What stays depends on when the last look was, so one size says little.  Means and most
+ * of eleven bursts from 30 to 150 MiB (bench/reclaim/idle_return), beyond what is alive:
+ * freed-random 1.9 and 3.7 MiB, over-random 17.3 and 42, freed-mixed 18.8 and 38,
+ * freed-by-others 16.9 and 33.  With a sixteenth instead of a quarter 1.3, 14.2, 14.8 and
+ * 28, at a tenth of the time of `batch --order=random`, for each look stops the CPUs.
  *
  * Counts are those of a moment ago, so a cache may be emptied that is in use; it
  * refills.  Chains count as long as they would be now: one that was made before

@@ -52,7 +52,7 @@ TEST_F(left, slabs_go_back_before_the_heap_grows)
 	for (void *object : objects)
 		cache_free(cache, object);
 	ASSERT_GT(cache_nr_cached(cache), 0u);
-	ASSERT_GT(cache->nodes[0]->nr_slabs, 4u) << "lists pin them";
+	ASSERT_GT(cache->nodes[0]->nr_slabs, 0u) << "lists pin them";
 	grow();
 	EXPECT_EQ(cache->nodes[0]->nr_slabs, 0u);
 	EXPECT_EQ(cache_nr_cached(cache), 0u);
