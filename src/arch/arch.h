@@ -11,12 +11,15 @@
 #if SLUB_CPU_X86_64 && !SLUB_CONFIG_PLAIN_C
 #define ARCH_HAS_RSEQ 1
 #include "arch/x86_64/cpu.h"
+#include "arch/x86_64/registers.h"
 #elif SLUB_CPU_AARCH64 && !SLUB_CONFIG_PLAIN_C
 #define ARCH_HAS_RSEQ 1
 #include "arch/aarch64/cpu.h"
+#include "arch/aarch64/registers.h"
 #else
 #define ARCH_HAS_RSEQ 0
 #include "arch/fallback/cpu.h"
+#include "arch/fallback/registers.h"
 #endif
 
 #include "arch/fallback/sequence.h"

@@ -144,6 +144,11 @@ struct stack {
 void stack_read(struct stack *stack, const void *frame);
 /* Is @ptr on this thread's own stack, as far as that is known? */
 bool stack_has(const void *ptr);
+/*
+ * Copies this thread's stack from @from, which lies on it, up to its end as far as that is
+ * known, @bytes at most.  Returns how many; *@is_whole: that is all of them.
+ */
+size_t stack_copy(void *to, size_t bytes, uintptr_t from, bool *is_whole);
 /* A number for @stack, the same for the same stack; 0: no room is left. */
 uint32_t stack_store(const struct stack *stack);
 /* The frames behind a number, and how many; NULL for 0. */

@@ -78,7 +78,9 @@ enum debug_mailbox_operation {
 	MAILBOX_SET,
 	/*
 	 * text: "start BYTES", 1 if the profile was on; "stop"; "write", a descriptor of
-	 * the process's with the profile in it, until "close"; 0 or -errno
+	 * the process's with the profile in it, until "close"; "trails", the address of a
+	 * struct trail_ring (inspect/profile_trail.h) or 0: there are none; "trails off";
+	 * 0 or -errno
 	 */
 	MAILBOX_PROFILE,
 };

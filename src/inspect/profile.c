@@ -2,10 +2,10 @@
 /*
  * The book of samples and sites, and when it is kept.
  *
- *   +---------+--------------+---------------------+------------------------+
- *   | buckets | buckets      | sites, in the order | samples: those alive,  |
- *   | of sites| of samples   | they were seen      | and a list of free ones|
- *   +---------+--------------+---------------------+------------------------+
+ *   +---------+--------------+---------------------+------------------------+---------+
+ *   | buckets | buckets      | sites, in the order | samples: those alive,  | their   |
+ *   | of sites| of samples   | they were seen      | and a list of free ones| trails  |
+ *   +---------+--------------+---------------------+------------------------+---------+
  *
  * The book is mapped once, as large as it can get; only pages that were used have
  * memory.  A sample that finds no room is counted as lost.
@@ -17,6 +17,7 @@
 #include "base/turn.h"
 #include "base/hash.h"
 #include "inspect/profile.h"
+#include "inspect/profile_trail.h"
 
 #include <errno.h>
 #include <string.h>
@@ -43,6 +44,7 @@ struct book {
 	uint32_t sample_buckets[SAMPLE_BUCKETS];
 	struct profile_site sites[SITES_MAX];
 	struct sample samples[SAMPLES_MAX];
+	uint64_t trails[SAMPLES_MAX];	/* of the samples; older than the ring's: none */
 };
 
 static struct lock book_lock = LOCK_INIT;
@@ -128,7 +130,8 @@ static void sums_subtract(struct profile_sums *sums,
 	sums->bytes -= sample->bytes;
 }
 
-static void book_enter(struct sample *sample, uint32_t stack)
+/* @trail: 0 while there are none; then what stands in its place is no word of the ring's. */
+static void book_enter(struct sample *sample, uint32_t stack, uint64_t trail)
 {
 	uint32_t *bucket = sample_bucket(sample->object);
 	uint32_t place;
@@ -142,6 +145,8 @@ static void book_enter(struct sample *sample, uint32_t stack)
 	sample->next = *bucket;
 	*bucket = place;
 	book->samples[place - 1] = *sample;
+	if (unlikely(trail))
+		book->trails[place - 1] = trail;
 	sums_add(&book->sites[sample->site - 1].all, sample);
 	sums_add(&book->sites[sample->site - 1].live, sample);
 }
@@ -160,6 +165,8 @@ static bool book_remove(const void *object)
 			continue;
 		}
 		sums_subtract(&book->sites[sample->site - 1].live, sample);
+		if (unlikely(trails_are_on()))
+			book->trails[place - 1] = 0;
 		*link = sample->next;
 		sample->next = free_first;
 		free_first = place;
@@ -178,13 +185,16 @@ static void taken(void *object, size_t bytes, double weight)
 		.bytes = (uint64_t)(weight * (double)bytes + 0.5),
 	};
 	struct stack stack;
+	uint64_t trail = trail_draw();
 	uint32_t number;
 
 	stack_read(&stack, __builtin_frame_address(0));
 	number = stack_store(&stack);
 	lock_acquire(&book_lock);
-	book_enter(&sample, number);
+	book_enter(&sample, number, trail);
 	lock_release(&book_lock);
+	if (unlikely(trail))
+		trail_write(trail, number, sample.weight, sample.bytes);
 	probe_alloc(object, bytes, sample.bytes);
 }
 
@@ -385,25 +395,40 @@ SLUB_EXPORT int slub_profile_write(const char *path)
 
 /* ---- a copy ---- */
 
-#define COPY_BYTES (SITES_MAX * sizeof(struct profile_site))
+struct copy {
+	struct profile_site sites[SITES_MAX];
+	uint64_t trails[SAMPLES_MAX];
+};
 
-int profile_copy(struct profile_state *copy)
+static cold void copy_trails(struct copy *to, struct profile_state *copied)
 {
-	struct profile_site *sites = os_map(COPY_BYTES);
+	for (uint32_t i = 0; i < nr_samples_used; i++) {
+		if (book->trails[i])
+			to->trails[copied->nr_trails++] = book->trails[i];
+	}
+}
 
-	if (!sites)
+int profile_copy(struct profile_state *copied)
+{
+	struct copy *copy = os_map(sizeof(*copy));
+
+	if (!copy)
 		return -ENOMEM;
 	lock_acquire(&book_lock);
-	*copy = state;
-	memcpy(sites, book->sites, state.nr_sites * sizeof(*sites));
+	*copied = state;
+	memcpy(copy->sites, book->sites, state.nr_sites * sizeof(*copy->sites));
+	copied->has_trails = trails_are_on();
+	if (copied->has_trails)
+		copy_trails(copy, copied);
 	lock_release(&book_lock);
-	copy->sites = sites;
+	copied->sites = copy->sites;
+	copied->trails = copy->trails;
 	return 0;
 }
 
 void profile_copy_free(struct profile_state *copy)
 {
-	os_unreserve((void *)copy->sites, COPY_BYTES);
+	os_unreserve((void *)copy->sites, sizeof(struct copy));
 }
 
 /* ---- the process ---- */
@@ -453,4 +478,7 @@ usual void profile_finish(void)
 usual void profile_fork(enum fork_step step)
 {
 	lock_fork(&book_lock, step);
+	/* Nobody reads the child's. */
+	if (step == FORK_CHILD && trails_are_on())
+		trails_end();
 }

@@ -95,7 +95,14 @@ static void put_head(struct out *out, const struct profile_state *state)
 	text_printf(text, "# lost %lu\n", (unsigned long)state->lost);
 }
 
-static void put_site(struct out *out, const struct profile_site *site)
+/* Of the samples alive; for the reader of the ring (profile_trail.h). */
+static cold void put_trails(struct out *out, const struct profile_state *state)
+{
+	for (uint32_t i = 0; i < state->nr_trails; i++)
+		text_printf(out_text(out), "# alive %lu\n", (unsigned long)state->trails[i]);
+}
+
+static void put_site(struct out *out, const struct profile_site *site, bool has_trails)
 {
 	struct text *text = out_text(out);
 	uint32_t nr;
@@ -104,6 +111,8 @@ static void put_site(struct out *out, const struct profile_site *site)
 	text_printf(text, "# samples %lu %lu\n",
 		    (unsigned long)site->live.samples,
 		    (unsigned long)site->all.samples);
+	if (has_trails)
+		text_printf(text, "# stack %lu\n", (unsigned long)site->stack);
 	put_sums(text, &site->live, &site->all);
 	for (uint32_t i = 0; i < nr; i++)
 		text_printf(text, " 0x%lx", (unsigned long)frames[i]);
@@ -211,7 +220,8 @@ int profile_write_to(long fd, bool with_modules)
 		if (with_modules)
 			dl_iterate_phdr(put_module, out);
 		for (uint32_t i = 0; i < state.nr_sites; i++)
-			put_site(out, &state.sites[i]);
+			put_site(out, &state.sites[i], state.has_trails);
+		put_trails(out, &state);
 		put_maps(out);
 		profile_copy_free(&state);
 		err = (int)out->err;

@@ -10,6 +10,7 @@
  */
 #define _GNU_SOURCE
 #include "inspect/profile.h"
+#include "inspect/profile_trail.h"
 
 #include <errno.h>
 #include <string.h>
@@ -62,7 +63,7 @@ static cold int write_mailed(void)
 	return (int)fd;
 }
 
-static cold int by_mail(const char *text)
+static cold long by_mail(const char *text)
 {
 	static const char start[] = "start ";
 	size_t mean;
@@ -73,6 +74,12 @@ static cold int by_mail(const char *text)
 		return write_mailed();
 	if (!strcmp(text, "close")) {
 		close_mailed();
+		return 0;
+	}
+	if (!strcmp(text, "trails"))
+		return (long)trails_begin();
+	if (!strcmp(text, "trails off")) {
+		trails_end();
 		return 0;
 	}
 	if (strncmp(text, start, sizeof(start) - 1) != 0)

@@ -28,7 +28,7 @@
 #define TRIES_MAX 1000
 
 int (*debug_mailbox_set)(char *text);
-int (*debug_mailbox_profile)(const char *text);
+long (*debug_mailbox_profile)(const char *text);
 
 /* How far the request with this id is. */
 static struct {
@@ -181,7 +181,7 @@ static bool unguard_all(void)
 }
 
 /* A switch answered @result; @is_off: then unguard_all().  False: once more, or later. */
-static bool switched(int result, bool is_off)
+static bool switched(long result, bool is_off)
 {
 	if (result == -EBUSY && ++work.tries < TRIES_MAX)
 		return false;

@@ -195,8 +195,8 @@ void debug_mailbox_configure(void);
 void debug_mailbox_after_fork(void);
 /* Sets an option by "name=value"; by a later layer. */
 extern int (*debug_mailbox_set)(char *text) SLUB_INTERNAL;
-/* "start BYTES", "stop", "write" or "close"; by a later layer. */
-extern int (*debug_mailbox_profile)(const char *text) SLUB_INTERNAL;
+/* As MAILBOX_PROFILE says; by a later layer. */
+extern long (*debug_mailbox_profile)(const char *text) SLUB_INTERNAL;
 
 /* debug_validate.c: called by src/slub.c */
 /* Watches malloc's caches as SLUB_DEBUG says. */
