@@ -26,6 +26,7 @@ static void print_profile_help(FILE *to)
 	      "      --leaks             then as long again, and what is left after that\n"
 	      "      --bytes=N           mean bytes between samples (default: 524288)\n"
 	      "      --timeout=SECONDS   wait so long for an answer\n"
+	      "      --frame-pointers    stacks as the process walks them, none unwound\n"
 	      "      --output=OUT      write pprof's format to OUT, - for standard output\n"
 	      "      --text            print a table (the default of a process)\n"
 	      "  -j, --json            print one JSON object instead\n"
@@ -117,6 +118,11 @@ static void print_text(struct profile *profile, const struct wish *wish)
 	if (profile->lost)
 		printf("%" PRIu64 " samples were lost for want of room\n",
 		       profile->lost);
+	if (profile->is_unwound)
+		printf("call stacks: %" PRIu64 " samples unwound, %" PRIu64
+		       " by frame pointers, %" PRIu64 " trails lost\n",
+		       profile->stacks_unwound, profile->stacks_walked,
+		       profile->trails_lost);
 	printf("\n%14s %6s %12s %7s %6s\n", "BYTES", "SHARE", "OBJECTS",
 	       "SAMPLES", "+-");
 	for (size_t i = 0; i < nr && (!wish->lines || i < wish->lines); i++) {
@@ -166,6 +172,11 @@ static void print_json(struct profile *profile, const struct wish *wish)
 	json_real(&json, "start_time", (double)profile->start_ns / 1e9);
 	json_real(&json, "time", (double)profile->written_ns / 1e9);
 	json_number(&json, "lost", profile->lost);
+	if (profile->is_unwound) {
+		json_number(&json, "stacks_unwound", profile->stacks_unwound);
+		json_number(&json, "stacks_walked", profile->stacks_walked);
+		json_number(&json, "trails_lost", profile->trails_lost);
+	}
 	json_open_array(&json, "sites");
 	for (size_t i = 0; i < profile->nr_sites && (!wish->lines || i < wish->lines); i++) {
 		const struct profile_site *site = &profile->sites[i];
@@ -225,7 +236,8 @@ static int show(struct wish *wish)
 	return status;
 }
 
-enum { OPTION_SECONDS = 1000, OPTION_LEAKS, OPTION_BYTES, OPTION_TIMEOUT, OPTION_OUTPUT,
+enum { OPTION_SECONDS = 1000, OPTION_LEAKS, OPTION_BYTES, OPTION_TIMEOUT,
+       OPTION_FRAME_POINTERS, OPTION_OUTPUT,
        OPTION_TEXT, OPTION_ALLOC };
 
 #define SECONDS_MAX 86400
@@ -248,6 +260,9 @@ static int read_live(struct wish *wish, int letter)
 	case OPTION_BYTES:
 		is_good = request_number("profile", "bytes", optarg, 1, 1ul << 36,
 					 &live->bytes);
+		break;
+	case OPTION_FRAME_POINTERS:
+		live->frame_pointers = true;
 		break;
 	case OPTION_LEAKS:
 		live->leaks = true;
@@ -283,6 +298,7 @@ static int read_wish(struct wish *wish, int argc, char **argv)
 		{ "leaks", no_argument, NULL, OPTION_LEAKS },
 		{ "bytes", required_argument, NULL, OPTION_BYTES },
 		{ "timeout", required_argument, NULL, OPTION_TIMEOUT },
+		{ "frame-pointers", no_argument, NULL, OPTION_FRAME_POINTERS },
 		{ "output", required_argument, NULL, OPTION_OUTPUT },
 		{ "text", no_argument, NULL, OPTION_TEXT },
 		{ "json", no_argument, NULL, 'j' },
@@ -319,8 +335,8 @@ static int check(const struct wish *wish, int argc)
 		return STATUS_USAGE;
 	}
 	if (wish->is_live && !is_pid(wish->target)) {
-		complain("profile: '%s' is a file; --seconds, --leaks, --bytes and --timeout "
-			 "are for a process", wish->target);
+		complain("profile: '%s' is a file; --seconds, --leaks, --bytes, --timeout "
+			 "and --frame-pointers are for a process", wish->target);
 		return STATUS_USAGE;
 	}
 	return 0;

@@ -3,6 +3,8 @@
 #ifndef SLUB_TOOL_PROFILE_H
 #define SLUB_TOOL_PROFILE_H
 
+#include "index.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,6 +22,7 @@ struct profile_site {
 	uint64_t values[NR_VALUES];
 	uint64_t samples;		/* all that there were, live or not */
 	uint64_t live_samples;
+	uint32_t stack;			/* the process's number for it; 0: not told */
 	size_t first;			/* of its frames, in profile.frames */
 	size_t nr_frames;
 };
@@ -49,9 +52,16 @@ struct profile {
 	size_t nr_frames;
 	struct profile_location *locations;
 	size_t nr_locations;
+	struct index addresses;		/* of locations */
 	struct profile_mapping *mappings;
 	size_t nr_mappings;
 	char *maps;			/* the text of /proc/PID/maps */
+	uint64_t *alive;		/* trails of samples (profile_trail.h) */
+	size_t nr_alive;
+	/* of a living process: which way the stacks of so many samples came */
+	bool is_unwound;		/* the next three are known */
+	uint64_t stacks_unwound, stacks_walked;
+	uint64_t trails_lost;
 };
 
 /* profile_read.c: 0, or an exit status after a message. */
@@ -59,12 +69,17 @@ int profile_read(struct profile *profile, const char *path);
 /* What came to @profile since @before, which is of the same process and an earlier time. */
 void profile_subtract(struct profile *profile, const struct profile *before);
 
+/* One more, with the addresses that its frames return to. */
+void profile_add_site(struct profile *profile, const struct profile_site *site,
+		      const uint64_t *frames, size_t nr);
+
 /* How a living process is to be sampled. */
 struct profile_live {
 	double seconds;
 	double timeout;			/* to wait for an answer */
 	double bytes;			/* between samples */
 	bool leaks;			/* then wait as long again */
+	bool frame_pointers;		/* stacks as the process walks them */
 };
 /* profile_live.c: 0, or an exit status after a message. */
 int profile_of_process(struct profile *profile, const char *target,

@@ -5,9 +5,12 @@
  *
  * Where the process had a profile on already that stays as it is, and what is told is the
  * difference of two looks; otherwise sampling ends here, whatever happens in between.
+ *
+ * While it samples it leaves trails, which are taken and unwound here (profile_trail.h).
  */
 #include "mailbox.h"
 #include "profile.h"
+#include "profile_trail.h"
 #include "progress.h"
 #include "slub.h"
 
@@ -26,16 +29,35 @@ static void on_signal(int number)
 	is_over = 1;
 }
 
-static void wait_for(double seconds)
+/* The ring of trails is full after 256 samples. */
+#define POLL_SECONDS 0.002
+
+static double now_seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void wait_for(double seconds, struct trail_book *book)
 {
 	struct sigaction action = { .sa_handler = on_signal };
-	struct timespec left = { (time_t)seconds, (long)(fmod(seconds, 1) * 1e9) };
+	double end = now_seconds() + seconds;
 
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGHUP, &action, NULL);
-	while (!is_over && nanosleep(&left, &left) && errno == EINTR)
-		;
+	while (!is_over && (seconds = end - now_seconds()) > 0) {
+		struct timespec pause;
+
+		if (book && trail_book_work(book))
+			continue;
+		if (book)
+			seconds = fmin(seconds, POLL_SECONDS);
+		pause = (struct timespec){ (time_t)seconds, (long)(fmod(seconds, 1) * 1e9) };
+		nanosleep(&pause, NULL);
+	}
 }
 
 static int ask(struct mailbox *mailbox, const char *text, int64_t *result)
@@ -63,7 +85,7 @@ static int look(struct mailbox *mailbox, struct profile *profile)
 
 /* The profile is on; @was_on: it was so before. */
 static int sample(struct mailbox *mailbox, struct profile *profile,
-		  const struct profile_live *live, bool was_on)
+		  const struct profile_live *live, bool was_on, struct trail_book *book)
 {
 	struct profile before = { .pid = 0 };
 	int64_t ignored;
@@ -71,17 +93,57 @@ static int sample(struct mailbox *mailbox, struct profile *profile,
 
 	if (status)
 		return status;
-	wait_for(live->seconds);
+	if (book && was_on)
+		trail_book_begin(book);
+	wait_for(live->seconds, book);
 	/* What is known is watched being freed further on. */
 	if (!was_on)
 		status = ask(mailbox, "stop", &ignored);
+	if (book)
+		trail_book_finish(book);
 	if (!status && live->leaks)
-		wait_for(live->seconds);
+		wait_for(live->seconds, was_on ? book : NULL);
+	if (book)
+		trail_book_finish(book);
 	if (!status)
 		status = look(mailbox, profile);
 	if (!status)
 		profile_subtract(profile, &before);
+	if (!status && book)
+		trail_book_join(book, profile);
 	profile_free(&before);
+	return status;
+}
+
+static int start(struct mailbox *mailbox, struct profile *profile,
+		 const struct profile_live *live, struct trail_book *book)
+{
+	char text[64];
+	int64_t was_on;
+	int status;
+
+	snprintf(text, sizeof(text), "start %.0f", live->bytes);
+	status = ask(mailbox, text, &was_on);
+	return status ? status : sample(mailbox, profile, live, was_on, book);
+}
+
+/* With trails; where there are none the profile is as the process walks its stacks. */
+static int start_unwound(struct mailbox *mailbox, struct profile *profile,
+			 const struct profile_live *live)
+{
+	struct trail_book *book;
+	int64_t ring, ignored;
+	int status = ask(mailbox, "trails", &ring);
+
+	if (status)
+		return status;
+	book = trail_book_open(&mailbox->source.process, mailbox->memory, (uint64_t)ring);
+	status = start(mailbox, profile, live, book);
+	if (book)
+		trail_book_close(book);
+	/* One that has ended has said so already. */
+	if (!status)
+		ask(mailbox, "trails off", &ignored);
 	return status;
 }
 
@@ -92,18 +154,15 @@ int profile_of_process(struct profile *profile, const char *target,
 		.command = "profile", .pattern = "", .target = target,
 		.seconds = live->timeout,
 	};
-	char text[64];
-	int64_t was_on;
 	int status;
 
 	memset(profile, 0, sizeof(*profile));
 	status = mailbox_open(&mailbox);
 	if (status)
 		return status;
-	snprintf(text, sizeof(text), "start %.0f", live->bytes);
-	status = ask(&mailbox, text, &was_on);
-	if (!status)
-		status = sample(&mailbox, profile, live, was_on);
+	status = SLUB_TOOL_LIBDW && !live->frame_pointers ?
+		 start_unwound(&mailbox, profile, live) :
+		 start(&mailbox, profile, live, NULL);
 	mailbox_close(&mailbox);
 	return status;
 }

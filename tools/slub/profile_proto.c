@@ -11,6 +11,7 @@
 #include "slub.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -212,6 +213,7 @@ static void put_profile(struct writer *writer)
 		[VALUE_INUSE_SPACE] = { "inuse_space", "bytes" },
 	};
 	const struct profile *profile = writer->profile;
+	char comment[100];		/* until the strings are written below */
 
 	string_number(writer, "");	/* number 0, by the format */
 	for (int v = 0; v < NR_VALUES; v++)
@@ -227,6 +229,12 @@ static void put_profile(struct writer *writer)
 		   profile->written_ns - profile->start_ns);
 	put_value_type(writer, 11, "space", "bytes");
 	put_number(&writer->out, 12, profile->mean_bytes);
+	if (profile->is_unwound) {
+		snprintf(comment, sizeof(comment), "call stacks: %" PRIu64
+			 " samples unwound, %" PRIu64 " by frame pointers",
+			 profile->stacks_unwound, profile->stacks_walked);
+		put_number(&writer->out, 13, string_number(writer, comment));
+	}
 	put_number(&writer->out, 14, string_number(writer, "inuse_space"));
 	for (size_t i = 0; i < writer->nr_strings; i++)
 		put_bytes(&writer->out, 6, writer->strings[i],

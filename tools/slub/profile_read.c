@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads the file that slub_profile_write() writes (docs/operate/profile.md). */
-#include "index.h"
 #include "profile.h"
 #include "slub.h"
 
@@ -33,7 +32,7 @@ struct reader {
 	const char *path;
 	size_t line;
 	uint64_t samples, live_samples;	/* of the next site */
-	struct index addresses;		/* of locations */
+	uint32_t stack;			/* likewise */
 	struct build_id {
 		uint64_t start;		/* first, as in a mapping */
 		char hex[130];
@@ -68,6 +67,7 @@ static int read_comment(struct reader *reader, const char *line)
 	struct profile *profile = reader->profile;
 	struct build_id id;
 	unsigned int version;
+	uint64_t alive;
 
 	if (sscanf(line, "# slub-profile %u", &version) == 1) {
 		if (version == VERSION)
@@ -91,20 +91,24 @@ static int read_comment(struct reader *reader, const char *line)
 	sscanf(line, "# lost %" SCNu64, &profile->lost);
 	sscanf(line, "# samples %" SCNu64 " %" SCNu64, &reader->live_samples,
 	       &reader->samples);
+	sscanf(line, "# stack %" SCNu32, &reader->stack);
+	if (sscanf(line, "# alive %" SCNu64, &alive) == 1) {
+		profile->alive = grow(profile->alive, profile->nr_alive, sizeof(alive));
+		profile->alive[profile->nr_alive++] = alive;
+	}
 	return 0;
 }
 
 /* The number of the location at @address. */
-static size_t find_location(struct reader *reader, uint64_t address)
+static size_t find_location(struct profile *profile, uint64_t address)
 {
-	struct profile *profile = reader->profile;
 	struct profile_location *location;
 	size_t at = 0, found;
 
-	found = index_next(&reader->addresses, address, &at);
+	found = index_next(&profile->addresses, address, &at);
 	if (found != INDEX_NONE)
 		return found;
-	index_add(&reader->addresses, address, profile->nr_locations);
+	index_add(&profile->addresses, address, profile->nr_locations);
 	profile->locations = grow(profile->locations, profile->nr_locations,
 				  sizeof(*location));
 	location = &profile->locations[profile->nr_locations];
@@ -131,7 +135,7 @@ static bool read_frames(struct reader *reader, const char *text,
 		profile->frames = grow(profile->frames, profile->nr_frames,
 				       sizeof(*profile->frames));
 		profile->frames[profile->nr_frames++] =
-			find_location(reader, address - 1);
+			find_location(profile, address - 1);
 		site->nr_frames++;
 		text = end;
 	}
@@ -142,7 +146,8 @@ static int read_site(struct reader *reader, const char *line)
 {
 	struct profile *profile = reader->profile;
 	struct profile_site site = { .samples = reader->samples,
-				     .live_samples = reader->live_samples };
+				     .live_samples = reader->live_samples,
+				     .stack = reader->stack };
 	uint64_t *v = site.values;
 	int end = 0;
 
@@ -290,17 +295,19 @@ static void assign_build_ids(struct reader *reader)
 	}
 }
 
+static void assign_mapping(const struct profile *profile, struct profile_location *location)
+{
+	size_t nr = nr_up_to(profile->mappings, profile->nr_mappings,
+			     sizeof(*profile->mappings), location->address);
+
+	if (nr && location->address < profile->mappings[nr - 1].end)
+		location->mapping = nr;
+}
+
 static void assign_mappings(struct profile *profile)
 {
-	for (size_t i = 0; i < profile->nr_locations; i++) {
-		struct profile_location *location = &profile->locations[i];
-		size_t nr = nr_up_to(profile->mappings, profile->nr_mappings,
-				     sizeof(*profile->mappings),
-				     location->address);
-
-		if (nr && location->address < profile->mappings[nr - 1].end)
-			location->mapping = nr;
-	}
+	for (size_t i = 0; i < profile->nr_locations; i++)
+		assign_mapping(profile, &profile->locations[i]);
 }
 
 int profile_read(struct profile *profile, const char *path)
@@ -333,8 +340,26 @@ int profile_read(struct profile *profile, const char *path)
 	fclose(file);
 	free(line);
 	free(reader.ids);
-	index_free(&reader.addresses);
 	return status;
+}
+
+void profile_add_site(struct profile *profile, const struct profile_site *site,
+		      const uint64_t *frames, size_t nr)
+{
+	struct profile_site added = *site;
+
+	added.first = profile->nr_frames;
+	added.nr_frames = nr;
+	for (size_t i = 0; i < nr; i++) {
+		size_t number = find_location(profile, frames[i] - 1);
+
+		assign_mapping(profile, &profile->locations[number]);
+		profile->frames = grow(profile->frames, profile->nr_frames,
+				       sizeof(*profile->frames));
+		profile->frames[profile->nr_frames++] = number;
+	}
+	profile->sites = grow(profile->sites, profile->nr_sites, sizeof(added));
+	profile->sites[profile->nr_sites++] = added;
 }
 
 /* ---- two of them ---- */
@@ -407,4 +432,6 @@ void profile_free(struct profile *profile)
 	free(profile->sites);
 	free(profile->frames);
 	free(profile->maps);
+	free(profile->alive);
+	index_free(&profile->addresses);
 }

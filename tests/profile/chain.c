@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Allocates all the time, at the end of a chain of 20 functions, and in another thread by another
+ * chain of two.  Compiled without frame pointers, so the register has anything in it: each function
+ * keeps a value there across its call.
+ *
+ * usage: chain [fork]: there is a child then, which does the same.
+ */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINK __attribute__((__noinline__, __noclone__)) uint64_t
+
+static void *volatile kept;
+
+/* So many values live across the call that one of them is in each register that is kept. */
+#define CHAIN(name, next)							\
+	LINK name(uint64_t *v);							\
+	LINK name(uint64_t *v)							\
+	{									\
+		uint64_t a = v[0], b = v[1], c = v[2], d = v[3], e = v[4], f = v[5];	\
+		uint64_t room[6 + sizeof(#name)];				\
+										\
+		memcpy(room, v, 6 * sizeof(*v));				\
+		__asm__ __volatile__("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f)); \
+		room[0] += next(room);						\
+		__asm__ __volatile__("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f)); \
+		return room[0] + a + b + c + d + e + f;				\
+	}
+
+LINK link_00(uint64_t *v);
+LINK link_00(uint64_t *v)
+{
+	void **block = malloc(1000);
+
+	*block = kept;
+	kept = block;
+	free(malloc(2000));
+	return v[0];
+}
+
+CHAIN(link_01, link_00)
+CHAIN(link_02, link_01)
+CHAIN(link_03, link_02)
+CHAIN(link_04, link_03)
+CHAIN(link_05, link_04)
+CHAIN(link_06, link_05)
+CHAIN(link_07, link_06)
+CHAIN(link_08, link_07)
+CHAIN(link_09, link_08)
+CHAIN(link_10, link_09)
+CHAIN(link_11, link_10)
+CHAIN(link_12, link_11)
+CHAIN(link_13, link_12)
+CHAIN(link_14, link_13)
+CHAIN(link_15, link_14)
+CHAIN(link_16, link_15)
+CHAIN(link_17, link_16)
+CHAIN(link_18, link_17)
+CHAIN(link_19, link_18)
+
+LINK other_0(uint64_t *v);
+LINK other_0(uint64_t *v)
+{
+	void *volatile block = malloc(3000);
+
+	free(block);
+	return v[0];
+}
+
+CHAIN(other_1, other_0)
+
+static void *other(void *arg)
+{
+	uint64_t v[6] = { 1, 2, 3, 4, 5, 6 };
+
+	for (int i = 0; i < 60000; i++) {
+		v[0] += other_1(v);
+		usleep(1000);
+	}
+	return arg;
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t v[6] = { 1, 2, 3, 4, 5, 6 };
+	pthread_t thread;
+
+	(void)argv;
+	if (argc > 1 && fork() < 0)
+		return 1;
+	if (pthread_create(&thread, NULL, other, NULL) || write(1, "ready\n", 6) != 6)
+		return 1;
+	/* An end, for a test that is killed leaves it behind. */
+	for (int i = 0; i < 60000; i++) {
+		v[0] += link_19(v);
+		usleep(1000);
+	}
+	return pthread_join(thread, NULL);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reads the ring of trails in another process, which goes on writing: a trail is taken if its
+ * state is the same before and after (TRAIL-1).
+ */
+#include "profile_trail.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A number may have been drawn by a thread that does not run; so many looks later it is lost. */
+#define PATIENCE 20
+
+/* A process that has ended, or runs another program, gives nothing. */
+static bool read_at(const struct trail_reader *reader, uint64_t address, void *to, size_t bytes)
+{
+	return pread(reader->memory, to, bytes, (off_t)address) == (ssize_t)bytes;
+}
+
+static bool read_ring(struct trail_reader *reader)
+{
+	struct trail_ring *ring = &reader->ring;
+
+	return read_at(reader, reader->address, ring, sizeof(*ring)) &&
+	       !memcmp(ring->magic, TRAIL_MAGIC, sizeof(ring->magic)) &&
+	       ring->version == TRAIL_VERSION && ring->nr_slots && ring->slots &&
+	       ring->slot_bytes == TRAIL_SLOT_BYTES;
+}
+
+bool trail_reader_open(struct trail_reader *reader, int memory, uint64_t address)
+{
+	*reader = (struct trail_reader){ .memory = memory, .address = address };
+	if (!address || !read_ring(reader))
+		return false;
+	reader->next = reader->ring.drawn + 1;
+	reader->trail = malloc(TRAIL_SLOT_BYTES);
+	return reader->trail;
+}
+
+void trail_reader_close(struct trail_reader *reader)
+{
+	free(reader->trail);
+	reader->trail = NULL;
+}
+
+enum look { LOOK_TAKEN, LOOK_EARLY, LOOK_LATE };
+
+static enum look look(struct trail_reader *reader)
+{
+	struct profile_trail *trail = reader->trail;
+	uint64_t whole = 2 * reader->next, state;
+	uint64_t slot = reader->ring.slots +
+			reader->next % reader->ring.nr_slots * TRAIL_SLOT_BYTES;
+
+	if (!read_at(reader, slot, trail, sizeof(*trail)) || trail->state > whole + 1)
+		return LOOK_LATE;
+	if (trail->state != whole)
+		return LOOK_EARLY;
+	if (trail->copy_bytes > TRAIL_COPY_MAX || trail->sp >= TRAIL_REGISTERS ||
+	    !read_at(reader, slot + sizeof(*trail), trail->copy, trail->copy_bytes) ||
+	    !read_at(reader, slot, &state, sizeof(state)) || state != whole)
+		return LOOK_LATE;
+	return LOOK_TAKEN;
+}
+
+/* What was written over. */
+static void skip_lost(struct trail_reader *reader)
+{
+	const struct trail_ring *ring = &reader->ring;
+
+	if (ring->drawn - reader->next < ring->nr_slots)
+		return;
+	reader->nr_lost += ring->drawn - ring->nr_slots + 1 - reader->next;
+	reader->next = ring->drawn - ring->nr_slots + 1;
+	reader->patience = 0;
+}
+
+const struct profile_trail *trail_take(struct trail_reader *reader, bool is_last)
+{
+	uint64_t end;
+
+	if (!read_ring(reader))
+		return NULL;
+	for (end = reader->ring.drawn; reader->next <= end; reader->next++) {
+		enum look found;
+
+		skip_lost(reader);
+		found = look(reader);
+		if (found == LOOK_EARLY && !is_last && reader->patience++ < PATIENCE)
+			return NULL;
+		reader->patience = 0;
+		if (found == LOOK_TAKEN) {
+			reader->next++;
+			reader->nr_taken++;
+			return reader->trail;
+		}
+		reader->nr_lost++;
+	}
+	return NULL;
+}
