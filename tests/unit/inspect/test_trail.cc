@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * inspect/profile_trail.c, and its reader in the command, tools/slub/profile_trail.c: here both
+ * are in one process, and the reader's pread(2) is the test's, which writes between two reads.
+ */
+#include <cstring>
+#include <fcntl.h>
+#include <functional>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "slub.h"
+
+extern "C" {
+#include "inspect/profile_trail.h"
+#include "profile_trail.h"
+
+ssize_t __real_pread(int fd, void *to, size_t bytes, off_t at);
+ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t at);
+}
+
+static std::function<void(uint64_t address, size_t bytes)> behind_a_read;
+
+ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t at)
+{
+	ssize_t got = __real_pread(fd, to, bytes, at);
+
+	if (behind_a_read)
+		behind_a_read((uint64_t)at, bytes);
+	return got;
+}
+
+namespace {
+
+class trail : public testing::Test {
+protected:
+	void SetUp() override
+	{
+		if (!trails_begin())
+			GTEST_SKIP() << "no registers are known of this CPU";
+		memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+		ASSERT_GE(memory, 0);
+		ASSERT_TRUE(trail_reader_open(&reader, memory, (uintptr_t)&trail_ring));
+	}
+	void TearDown() override
+	{
+		behind_a_read = nullptr;
+		trail_reader_close(&reader);
+		close(memory);
+		trails_end();
+	}
+	/* Returns the number. */
+	static uint64_t write(uint64_t bytes = 0)
+	{
+		uint64_t number = trail_draw();
+
+		trail_write(number, 7, 256, bytes);
+		return number;
+	}
+	static struct profile_trail *slot(uint64_t number)
+	{
+		return (struct profile_trail *)(trail_ring.slots + number % TRAIL_SLOTS *
+						TRAIL_SLOT_BYTES);
+	}
+
+	struct trail_reader reader = {};
+	int memory = -1;
+};
+
+TEST_F(trail, what_is_written_is_read)
+{
+	volatile uint64_t marker = 0x1122334455667788;
+	const struct profile_trail *taken;
+	uint64_t number, sp, copied;
+
+	ASSERT_EQ(trail_take(&reader, true), nullptr);
+	number = write(123);
+	taken = trail_take(&reader, false);
+	ASSERT_NE(taken, nullptr);
+	EXPECT_EQ(taken->state, 2 * number);
+	EXPECT_EQ(taken->bytes, 123u);
+	EXPECT_EQ(taken->weight, 256u);
+	EXPECT_EQ(taken->site_stack, 7u);
+	EXPECT_TRUE(taken->known >> taken->sp & 1);
+	EXPECT_LT(taken->pc - (uintptr_t)trail_write, 4096u);
+	sp = taken->registers[taken->sp];
+	ASSERT_LT((uintptr_t)&marker - sp, taken->copy_bytes - sizeof(copied));
+	memcpy(&copied, taken->copy + ((uintptr_t)&marker - sp), sizeof(copied));
+	EXPECT_EQ(copied, marker);
+	EXPECT_EQ(trail_take(&reader, true), nullptr);
+	EXPECT_EQ(reader.nr_taken, 1u);
+	EXPECT_EQ(reader.nr_lost, 0u);
+}
+
+TEST_F(trail, nothing_while_the_ring_is_off)
+{
+	trails_end();
+	EXPECT_EQ(trail_draw(), 0u);
+	ASSERT_NE(trails_begin(), nullptr);
+	EXPECT_NE(trail_draw(), 0u);
+}
+
+/* The oldest go first, and the reader says how many. */
+TEST_F(trail, overwritten_ones_are_counted)
+{
+	uint64_t first = write(), last = first;
+	const struct profile_trail *taken;
+
+	while (last < first + TRAIL_SLOTS + 43)
+		last = write();
+	for (uint64_t n = first + 44; n <= last; n++) {
+		taken = trail_take(&reader, false);
+		ASSERT_NE(taken, nullptr) << n;
+		ASSERT_EQ(taken->state, 2 * n);
+	}
+	EXPECT_EQ(trail_take(&reader, true), nullptr);
+	EXPECT_EQ(reader.nr_lost, 44u);
+	EXPECT_EQ(reader.nr_taken, (uint64_t)TRAIL_SLOTS);
+}
+
+/* Overwritten between the reader's first look and its last: TRAIL-1. */
+TEST_F(trail, a_torn_one_is_not_taken)
+{
+	uint64_t torn = write(), good = 0;
+	bool is_done = false;
+
+	behind_a_read = [&](uint64_t address, size_t) {
+		if (!is_done && address == (uintptr_t)slot(torn)->copy) {
+			is_done = true;
+			for (int i = 0; i < TRAIL_SLOTS; i++)
+				good = write();
+		}
+	};
+	EXPECT_EQ(trail_take(&reader, false), nullptr);
+	EXPECT_TRUE(is_done);
+	EXPECT_EQ(reader.nr_lost, 1u);
+	EXPECT_EQ(good, torn + TRAIL_SLOTS);
+	for (uint64_t n = torn + 1; n <= good; n++) {
+		const struct profile_trail *taken = trail_take(&reader, false);
+		ASSERT_NE(taken, nullptr);
+		ASSERT_EQ(taken->state, 2 * n);
+	}
+}
+
+/* One that is being written is waited for, as long as that is no vain wait. */
+TEST_F(trail, an_unfinished_one_is_waited_for)
+{
+	uint64_t number = trail_draw(), next = write();
+	const struct profile_trail *taken;
+
+	slot(number)->state = 2 * number + 1;
+	EXPECT_EQ(trail_take(&reader, false), nullptr);
+	slot(number)->state = 2 * (number - TRAIL_SLOTS);
+	EXPECT_EQ(trail_take(&reader, false), nullptr);
+	trail_write(number, 7, 256, 0);
+	taken = trail_take(&reader, false);
+	ASSERT_NE(taken, nullptr);
+	EXPECT_EQ(taken->state, 2 * number);
+	taken = trail_take(&reader, false);
+	ASSERT_NE(taken, nullptr);
+	EXPECT_EQ(taken->state, 2 * next);
+	EXPECT_EQ(reader.nr_lost, 0u);
+}
+
+TEST_F(trail, one_that_never_comes_is_lost)
+{
+	const struct profile_trail *taken = nullptr;
+	uint64_t next;
+	int looks = 0;
+
+	trail_draw();
+	next = write();
+	while (!taken && looks++ < 1000)
+		taken = trail_take(&reader, false);
+	ASSERT_NE(taken, nullptr);
+	EXPECT_EQ(taken->state, 2 * next);
+	EXPECT_EQ(reader.nr_lost, 1u);
+	trail_draw();
+	EXPECT_EQ(trail_take(&reader, true), nullptr) << "the last look waits for nothing";
+	EXPECT_EQ(reader.nr_lost, 2u);
+}
+
+/* A thread that finds another one in its slot leaves it alone. */
+TEST_F(trail, two_do_not_write_one_slot)
+{
+	uint64_t number = trail_draw();
+	struct profile_trail *there = slot(number);
+	uint64_t busy = 2 * (number + 5 * TRAIL_SLOTS) + 1;
+
+	there->bytes = 99;
+	for (uint64_t state : { busy, busy - 1 }) {
+		there->state = state;
+		trail_write(number, 7, 256, 1);
+		EXPECT_EQ(there->state, state);
+		EXPECT_EQ(there->bytes, 99u);
+	}
+}
+
+/* What a reader must not trust: it may be another program's memory. */
+TEST_F(trail, nonsense_is_lost)
+{
+	uint64_t number = write();
+
+	slot(number)->copy_bytes = TRAIL_COPY_MAX + 1;
+	EXPECT_EQ(trail_take(&reader, false), nullptr);
+	number = write();
+	slot(number)->sp = TRAIL_REGISTERS;
+	EXPECT_EQ(trail_take(&reader, false), nullptr);
+	EXPECT_EQ(reader.nr_lost, 2u);
+}
+
+/* Where a stack begins and ends, as the C library says. */
+struct stack_of {
+	uintptr_t low, high;
+};
+
+struct stack_of this_stack()
+{
+	pthread_attr_t attributes;
+	void *low = nullptr;
+	size_t bytes = 0;
+
+	pthread_getattr_np(pthread_self(), &attributes);
+	pthread_attr_getstack(&attributes, &low, &bytes);
+	pthread_attr_destroy(&attributes);
+	return { (uintptr_t)low, (uintptr_t)low + bytes };
+}
+
+TEST_F(trail, a_copy_ends_where_the_stack_does)
+{
+	auto body = [](void *arg) -> void * {
+		auto *reader = (struct trail_reader *)arg;
+		struct stack_of stack = this_stack();
+
+		write();
+		const struct profile_trail *taken = trail_take(reader, true);
+		EXPECT_NE(taken, nullptr);
+		if (!taken)
+			return nullptr;
+		uintptr_t sp = taken->registers[taken->sp];
+		EXPECT_GE(sp, stack.low);
+		EXPECT_LE(sp + taken->copy_bytes, stack.high);
+		EXPECT_TRUE(taken->flags & TRAIL_IS_WHOLE);
+		EXPECT_GT(taken->copy_bytes, sizeof(void *));
+		return nullptr;
+	};
+	pthread_t thread;
+
+	ASSERT_EQ(pthread_create(&thread, nullptr, body, &reader), 0);
+	pthread_join(thread, nullptr);
+}
+
+__attribute__((__noinline__)) void write_far_down(volatile char *above)
+{
+	volatile char room[100000];
+
+	room[0] = *above;
+	trail_write(trail_draw(), 7, 256, 0);
+	*above = room[0];
+}
+
+TEST_F(trail, a_deep_stack_is_copied_in_part)
+{
+	volatile char above = 1;
+
+	write_far_down(&above);
+	const struct profile_trail *taken = trail_take(&reader, true);
+	ASSERT_NE(taken, nullptr);
+	EXPECT_EQ(taken->copy_bytes, TRAIL_COPY_MAX);
+	EXPECT_FALSE(taken->flags & TRAIL_IS_WHOLE);
+}
+
+TEST_F(trail, a_child_begins_without)
+{
+	int status = 0;
+	pid_t child = fork();
+
+	if (!child)
+		_exit(trails_are_on() || trail_draw());
+	ASSERT_EQ(waitpid(child, &status, 0), child);
+	EXPECT_EQ(status, 0);
+	EXPECT_TRUE(trails_are_on());
+}
+
+} /* namespace */
