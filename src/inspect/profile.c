@@ -402,6 +402,7 @@ struct copy {
 
 static cold void copy_trails(struct copy *to, struct profile_state *copied)
 {
+	copied->last_trail = __atomic_load_n(&trail_ring.drawn, __ATOMIC_RELAXED);
 	for (uint32_t i = 0; i < nr_samples_used; i++) {
 		if (book->trails[i])
 			to->trails[copied->nr_trails++] = book->trails[i];
@@ -417,8 +418,7 @@ int profile_copy(struct profile_state *copied)
 	lock_acquire(&book_lock);
 	*copied = state;
 	memcpy(copy->sites, book->sites, state.nr_sites * sizeof(*copy->sites));
-	copied->has_trails = trails_are_on();
-	if (copied->has_trails)
+	if (trails_are_on())
 		copy_trails(copy, copied);
 	lock_release(&book_lock);
 	copied->sites = copy->sites;

@@ -95,9 +95,11 @@ static void put_head(struct out *out, const struct profile_state *state)
 	text_printf(text, "# lost %lu\n", (unsigned long)state->lost);
 }
 
-/* Of the samples alive; for the reader of the ring (profile_trail.h). */
+/* For the reader of the ring (profile_trail.h). */
 static cold void put_trails(struct out *out, const struct profile_state *state)
 {
+	if (state->last_trail)
+		text_printf(out_text(out), "# trails %lu\n", (unsigned long)state->last_trail);
 	for (uint32_t i = 0; i < state->nr_trails; i++)
 		text_printf(out_text(out), "# alive %lu\n", (unsigned long)state->trails[i]);
 }
@@ -220,7 +222,7 @@ int profile_write_to(long fd, bool with_modules)
 		if (with_modules)
 			dl_iterate_phdr(put_module, out);
 		for (uint32_t i = 0; i < state.nr_sites; i++)
-			put_site(out, &state.sites[i], state.has_trails);
+			put_site(out, &state.sites[i], state.last_trail);
 		put_trails(out, &state);
 		put_maps(out);
 		profile_copy_free(&state);

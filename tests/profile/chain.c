@@ -4,10 +4,14 @@
  * chain of two.  Compiled without frame pointers, so the register has anything in it: each function
  * keeps a value there across its call.
  *
- * usage: chain [fork]: there is a child then, which does the same.
+ * usage: chain [fork|burst|short]
+ *   fork    there is a child, which does the same, and says its PID
+ *   burst   a thousand allocations, then a longer pause
+ *   short   ends after a third of a second or more
  */
 #include <pthread.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,11 +38,13 @@ static void *volatile kept;
 LINK link_00(uint64_t *v);
 LINK link_00(uint64_t *v)
 {
-	void **block = malloc(1000);
+	void *volatile block = malloc(2000);
 
-	*block = kept;
+	free(block);
+	block = malloc(1000);
+	/* It stays: so lists run empty, and the process looks into its mailbox. */
+	*(void **)block = kept;
 	kept = block;
-	free(malloc(2000));
 	return v[0];
 }
 
@@ -87,17 +93,24 @@ static void *other(void *arg)
 int main(int argc, char **argv)
 {
 	uint64_t v[6] = { 1, 2, 3, 4, 5, 6 };
+	const char *way = argc > 1 ? argv[1] : "";
+	int rounds = strcmp(way, "short") ? 60000 : 300;
+	int calls = strcmp(way, "burst") ? 1 : 1000;
 	pthread_t thread;
 
-	(void)argv;
-	if (argc > 1 && fork() < 0)
+	if (pthread_create(&thread, NULL, other, NULL))
 		return 1;
-	if (pthread_create(&thread, NULL, other, NULL) || write(1, "ready\n", 6) != 6)
+	if (!strcmp(way, "fork")) {
+		printf("%d\n", (int)fork());
+		fflush(stdout);
+	}
+	if (write(1, "ready\n", 6) != 6)
 		return 1;
 	/* An end, for a test that is killed leaves it behind. */
-	for (int i = 0; i < 60000; i++) {
-		v[0] += link_19(v);
-		usleep(1000);
+	for (int i = 0; i < rounds; i++) {
+		for (int j = 0; j < calls; j++)
+			v[0] += link_19(v);
+		usleep(calls == 1 ? 1000 : 50000);
 	}
-	return pthread_join(thread, NULL);
+	return 0;
 }

@@ -56,7 +56,8 @@ struct profile {
 	struct profile_mapping *mappings;
 	size_t nr_mappings;
 	char *maps;			/* the text of /proc/PID/maps */
-	uint64_t *alive;		/* trails of samples (profile_trail.h) */
+	uint64_t last_trail;		/* at that time (profile_trail.h) */
+	uint64_t *alive;		/* trails of samples alive */
 	size_t nr_alive;
 	/* of a living process: which way the stacks of so many samples came */
 	bool is_unwound;		/* the next three are known */

@@ -91,13 +91,6 @@ void trail_book_close(struct trail_book *book)
 	free(book);
 }
 
-void trail_book_begin(struct trail_book *book)
-{
-	while (trail_take(&book->reader, true))
-		;
-	book->reader.nr_taken = book->reader.nr_lost = 0;
-}
-
 /* ---- trails ---- */
 
 static void take_all(struct trail_book *book, bool is_last)
@@ -198,7 +191,8 @@ static void sums_add(struct sums *sums, const struct sample *sample)
 	sums->bytes += sample->bytes;
 }
 
-static void add_up(struct trail_book *book, struct profile *profile)
+/* The profile counts samples between two looks at it. */
+static void add_up(struct trail_book *book, struct profile *profile, uint64_t after)
 {
 	if (profile->nr_alive)
 		qsort(profile->alive, profile->nr_alive, sizeof(*profile->alive), number_order);
@@ -206,6 +200,8 @@ static void add_up(struct trail_book *book, struct profile *profile)
 		const struct sample *sample = &book->samples[i];
 		struct unwound *stack = &book->stacks[sample->stack];
 
+		if (sample->number <= after || sample->number > profile->last_trail)
+			continue;
 		sums_add(&stack->all, sample);
 		if (profile->nr_alive &&
 		    bsearch(&sample->number, profile->alive, profile->nr_alive,
@@ -279,7 +275,7 @@ static void drop_empty(struct profile *profile)
 	profile->nr_sites = nr;
 }
 
-void trail_book_join(struct trail_book *book, struct profile *profile)
+void trail_book_join(struct trail_book *book, struct profile *profile, uint64_t after)
 {
 	size_t nr_walked = profile->nr_sites;
 	struct index sites = { .size = 0 };
@@ -287,14 +283,14 @@ void trail_book_join(struct trail_book *book, struct profile *profile)
 
 	for (size_t i = 0; i < nr_walked; i++)
 		index_add(&sites, profile->sites[i].stack, i);
-	add_up(book, profile);
+	add_up(book, profile, after);
 	for (size_t i = 0; i < book->nr_stacks; i++) {
 		const struct unwound *stack = &book->stacks[i];
 		struct profile_site *site = site_of(profile, &sites, stack->site_stack);
 		struct profile_site added = { .stack = 0 };
 		size_t before = site ? frames_before(book, stack, profile, site) : 0;
 
-		if (!before)
+		if (!before || !stack->all.samples)
 			continue;
 		nr_unwound += stack->all.samples;
 		move_sums(site, &added, stack);

@@ -93,8 +93,6 @@ static int sample(struct mailbox *mailbox, struct profile *profile,
 
 	if (status)
 		return status;
-	if (book && was_on)
-		trail_book_begin(book);
 	wait_for(live->seconds, book);
 	/* What is known is watched being freed further on. */
 	if (!was_on)
@@ -103,14 +101,14 @@ static int sample(struct mailbox *mailbox, struct profile *profile,
 		trail_book_finish(book);
 	if (!status && live->leaks)
 		wait_for(live->seconds, was_on ? book : NULL);
-	if (book)
-		trail_book_finish(book);
 	if (!status)
 		status = look(mailbox, profile);
 	if (!status)
 		profile_subtract(profile, &before);
-	if (!status && book)
-		trail_book_join(book, profile);
+	if (!status && book) {
+		trail_book_finish(book);
+		trail_book_join(book, profile, before.last_trail);
+	}
 	profile_free(&before);
 	return status;
 }

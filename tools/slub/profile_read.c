@@ -92,6 +92,7 @@ static int read_comment(struct reader *reader, const char *line)
 	sscanf(line, "# samples %" SCNu64 " %" SCNu64, &reader->live_samples,
 	       &reader->samples);
 	sscanf(line, "# stack %" SCNu32, &reader->stack);
+	sscanf(line, "# trails %" SCNu64, &profile->last_trail);
 	if (sscanf(line, "# alive %" SCNu64, &alive) == 1) {
 		profile->alive = grow(profile->alive, profile->nr_alive, sizeof(alive));
 		profile->alive[profile->nr_alive++] = alive;

@@ -48,14 +48,12 @@ struct trail_book;
 /* NULL: there are no trails, and nothing is unwound. */
 struct trail_book *trail_book_open(const struct process *process, int memory,
 				   uint64_t ring);
-/* Only trails from here on count. */
-void trail_book_begin(struct trail_book *book);
 /* Takes the trails there are, and unwinds one.  False: there was nothing to do. */
 bool trail_book_work(struct trail_book *book);
 /* Takes and unwinds all there are. */
 void trail_book_finish(struct trail_book *book);
-/* Puts the unwound stacks in place of those that the process walked. */
-void trail_book_join(struct trail_book *book, struct profile *profile);
+/* Puts the unwound stacks in place of those that the process walked, of trails behind @after. */
+void trail_book_join(struct trail_book *book, struct profile *profile, uint64_t after);
 void trail_book_close(struct trail_book *book);
 
 #endif

@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Promise: `slub profile PID` shows whole call stacks of a program without frame pointers, and
+says of how many samples; what cannot be unwound keeps the stack by frame pointers.
+
+usage: unwind_test.py SLUB LIBRARY CHAIN"""
+
+import json
+import os
+import platform
+import subprocess
+import unittest
+
+from profile import KNOWN, LIBRARY, SLUB, Pprof, ProfileTest, run
+
+CHAIN = [f"link_{n:02}" for n in range(20)] + ["main"]
+OTHER = ["other_0", "other_1", "other"]
+LIVE = ("--bytes=1", "--timeout=60")
+
+
+def can_unwind():
+    """Is elfutils there, and a CPU whose registers the library knows?"""
+    linked = subprocess.run(["ldd", SLUB], capture_output=True, text=True, check=False).stdout
+    return "libdw" in linked and platform.machine() in ("x86_64", "aarch64")
+
+
+def functions(site):
+    return [frame.get("function") for frame in site["stack"]]
+
+
+def begins(site, names):
+    return functions(site)[:len(names)] == names
+
+
+class Unwind(ProfileTest):
+    def start(self, *arguments, **more):
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("SLUB_", "LD_PRELOAD"))}
+        process = subprocess.Popen([KNOWN, *arguments], stdout=subprocess.PIPE, text=True,
+                                   env={**env, "LD_PRELOAD": LIBRARY, **more})
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process
+
+    def ready(self, *arguments, **more):
+        process = self.start(*arguments, **more)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
+
+    def told(self, pid, *arguments, seconds=0.5):
+        done = run(SLUB, "profile", "--json", "--lines=0", f"--seconds={seconds}", *LIVE,
+                   *arguments, str(pid))
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        return json.loads(done.stdout)
+
+    def sums(self, told, name):
+        return sum(site[name] for site in told["sites"])
+
+    def check_chains(self, told):
+        """All stacks of the program, and each chain is there."""
+        for site in told["sites"]:
+            self.assertTrue(begins(site, CHAIN) or begins(site, OTHER), functions(site))
+        for names in CHAIN, OTHER:
+            self.assertTrue(any(begins(site, names) for site in told["sites"]), names)
+
+    def check_kept(self, told):
+        """One of the two calls in link_00 keeps its blocks."""
+        kept = [site for site in told["sites"] if begins(site, CHAIN) and
+                site["inuse_objects"] > 1]
+        self.assertEqual(len(kept), 1)
+        self.assertGreater(kept[0]["samples"], 100)
+        self.assertEqual(kept[0]["inuse_samples"], kept[0]["samples"])
+        self.assertEqual(kept[0]["inuse_objects"], kept[0]["alloc_objects"])
+        self.assertEqual(kept[0]["inuse_bytes"], kept[0]["alloc_bytes"])
+        return kept[0]
+
+    def test_the_chain_is_there(self):
+        process = self.ready()
+        told = self.told(process.pid)
+        self.check_chains(told)
+        self.assertEqual((told["stacks_walked"], told["trails_lost"]), (0, 0))
+        self.assertEqual(told["stacks_unwound"], self.sums(told, "samples"))
+        self.check_kept(told)
+
+    def test_by_frame_pointers_it_is_not(self):
+        told = self.told(self.ready().pid, "--frame-pointers")
+        self.assertNotIn("stacks_unwound", told)
+        for site in told["sites"]:
+            self.assertNotIn("link_05", functions(site))
+
+    def test_both_ways_count_the_same(self):
+        """A profile that is on already, looked at by both at once."""
+        process = self.ready(SLUB_PROFILE="1")
+        told = self.told(process.pid)
+        self.check_chains(told)
+        self.assertGreater(told["stacks_unwound"], 100)
+        # Each round: 1,000 and 2,000 bytes by the one chain, 3,000 by the other.
+        for site in told["sites"]:
+            self.assertEqual(site["alloc_bytes"] % 1000, 0)
+            self.assertEqual(site["alloc_bytes"] // site["alloc_objects"] % 1000, 0)
+            self.assertEqual(site["alloc_objects"], site["samples"])
+
+    def test_leaks(self):
+        told = self.told(self.ready().pid, "--leaks")
+        kept = self.check_kept(told)
+        self.assertEqual(self.sums(told, "inuse_objects"), kept["inuse_objects"])
+
+    def test_pprof(self):
+        path = self.path("out.pb.gz")
+        done = run(SLUB, "profile", f"--output={path}", "--seconds=0.5", *LIVE,
+                   str(self.ready().pid))
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        profile = Pprof(path)
+        stacks = [names for names, _ in profile.stacks()]
+        self.assertTrue(any(names[:len(CHAIN)] == CHAIN for names in stacks), stacks)
+        self.assertTrue(any(names[:len(OTHER)] == OTHER for names in stacks), stacks)
+        self.assertRegex(profile.text(profile.top[13]),
+                         r"^call stacks: \d+ samples unwound, 0 by frame pointers$")
+
+    def test_the_table_says_so(self):
+        done = run(SLUB, "profile", "--alloc", "--seconds=0.5", *LIVE, str(self.ready().pid))
+        self.assertRegex(done.stdout, r"\ncall stacks: \d+ samples unwound, 0 by frame pointers, "
+                                      r"0 trails lost\n")
+        self.assertRegex(done.stdout, "(?s)" + ".*\n +".join(CHAIN))
+
+    def test_overwritten_trails_are_counted(self):
+        told = self.told(self.ready("burst").pid)
+        self.assertGreater(told["trails_lost"], 0)
+        self.assertGreater(told["stacks_walked"], 0)
+        self.assertGreater(told["stacks_unwound"], 0)
+        self.assertEqual(told["stacks_walked"] + told["stacks_unwound"],
+                         self.sums(told, "samples"))
+        for site in told["sites"]:
+            self.assertIn(functions(site)[0], ("link_00", "other_0"))
+
+    def test_a_process_that_ends(self):
+        for way in (), ("--leaks",):
+            process = self.ready("short")
+            done = run(SLUB, "profile", "--seconds=1.5", *LIVE, *way, str(process.pid))
+            self.assertRefused(done, 4, "has ended")
+            self.assertEqual(process.wait(), 0)
+
+    def test_a_forked_child(self):
+        """It leaves no trails for its parent's reader, and is itself unwound when it is asked."""
+        process = self.start("fork")
+        lines = {process.stdout.readline().strip() for _ in range(4)}
+        child = int(next(line for line in lines if line not in ("0", "ready")))
+        self.addCleanup(os.kill, child, 9)
+        for pid in process.pid, child, process.pid:
+            told = self.told(pid)
+            self.assertTrue(any(begins(site, CHAIN) for site in told["sites"]))
+            self.assertEqual((told["stacks_walked"], told["trails_lost"]), (0, 0))
+
+    def test_it_ends(self):
+        """And may be begun anew; the process has no descriptor more than before."""
+        process = self.ready()
+
+        def descriptors():
+            return len(os.listdir(f"/proc/{process.pid}/fd"))
+
+        before = descriptors()
+        for _ in range(2):
+            self.check_chains(self.told(process.pid, seconds=0.3))
+            self.assertEqual(descriptors(), before)
+
+
+if __name__ == "__main__":
+    if not can_unwind():
+        print("skipped: nothing can be unwound here")
+    else:
+        unittest.main(argv=["unwind_test.py"], verbosity=2)
