@@ -8,6 +8,7 @@
 #include <functional>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -69,6 +70,15 @@ protected:
 	int memory = -1;
 };
 
+/* qemu-user has no process_vm_readv(2), and some sandboxes forbid it: then no copy is made. */
+bool can_copy()
+{
+	char from = 1, to = 0;
+	struct iovec local = { &to, 1 }, remote = { &from, 1 };
+
+	return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == 1;
+}
+
 TEST_F(trail, what_is_written_is_read)
 {
 	volatile uint64_t marker = 0x1122334455667788;
@@ -86,6 +96,9 @@ TEST_F(trail, what_is_written_is_read)
 	EXPECT_TRUE(taken->known >> taken->sp & 1);
 	EXPECT_LT(taken->pc - (uintptr_t)trail_write, 4096u);
 	sp = taken->registers[taken->sp];
+	ASSERT_LT((uintptr_t)&marker - sp, 4096u);
+	if (!can_copy())
+		GTEST_SKIP() << "the kernel reads no memory for a process";
 	ASSERT_LT((uintptr_t)&marker - sp, taken->copy_bytes - sizeof(copied));
 	memcpy(&copied, taken->copy + ((uintptr_t)&marker - sp), sizeof(copied));
 	EXPECT_EQ(copied, marker);
@@ -230,6 +243,8 @@ struct stack_of this_stack()
 
 TEST_F(trail, a_copy_ends_where_the_stack_does)
 {
+	if (!can_copy())
+		GTEST_SKIP() << "the kernel reads no memory for a process";
 	auto body = [](void *arg) -> void * {
 		auto *reader = (struct trail_reader *)arg;
 		struct stack_of stack = this_stack();
@@ -263,6 +278,8 @@ __attribute__((__noinline__)) void write_far_down(volatile char *above)
 
 TEST_F(trail, a_deep_stack_is_copied_in_part)
 {
+	if (!can_copy())
+		GTEST_SKIP() << "the kernel reads no memory for a process";
 	volatile char above = 1;
 
 	write_far_down(&above);
