@@ -25,6 +25,7 @@ cold struct trail_ring *trails_begin(void)
 	if (!slots)
 		return NULL;
 	trail_ring.slots = (uintptr_t)slots;
+	trail_ring.read = __atomic_load_n(&trail_ring.drawn, __ATOMIC_RELAXED);
 	/* release: pairs with the acquire in trail_draw() */
 	__atomic_store_n(&trail_ring.is_on, 1, __ATOMIC_RELEASE);
 	return &trail_ring;
@@ -40,10 +41,18 @@ cold void trails_end(void)
 
 uint64_t trail_draw(void)
 {
+	uint64_t number;
+
 	/* acquire: pairs with the release in trails_begin(), for the slots */
 	if (!__atomic_load_n(&trail_ring.is_on, __ATOMIC_ACQUIRE))
 		return 0;
-	return __atomic_add_fetch(&trail_ring.drawn, 1, __ATOMIC_RELAXED);
+	number = __atomic_add_fetch(&trail_ring.drawn, 1, __ATOMIC_RELAXED);
+	/* Signed: a number may have been read since it was drawn. */
+	if ((int64_t)(number - __atomic_load_n(&trail_ring.read, __ATOMIC_RELAXED)) <=
+	    TRAIL_BEHIND_MAX)
+		return number;
+	trails_end();
+	return 0;
 }
 
 static struct profile_trail *trail_claim(uint64_t number)

@@ -18,7 +18,7 @@
  * behind it; a reader that finds 2n before and after its copy has trail n.
  *
  * While the ring is off nothing is written, and the slots have no memory.  A forked child begins
- * with its ring off.
+ * with its ring off.  A reader says how far it is; far behind it is no more, and the ring goes off.
  *
  * The first half of this header needs nothing but <stdint.h>, for the command.
  */
@@ -33,6 +33,8 @@
 #define TRAIL_SLOT_BYTES 32768
 #define TRAIL_SLOTS 256
 #define TRAIL_REGISTERS 32
+/* So many trails behind nobody reads. */
+#define TRAIL_BEHIND_MAX 65536
 
 enum trail_flag {
 	TRAIL_IS_WHOLE = 1,	/* the copy goes to the end of the stack */
@@ -61,6 +63,7 @@ struct trail_ring {
 	uint32_t slot_bytes;
 	uint64_t slots;			/* their address; 0: there were never any */
 	uint64_t drawn;			/* the number of the last trail, from 1 on */
+	uint64_t read;			/* the reader writes: the last one that it looked at */
 };
 
 #if !defined(SLUB_TOOL_VERSION)

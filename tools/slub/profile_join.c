@@ -97,12 +97,16 @@ static void take_all(struct trail_book *book, bool is_last)
 {
 	const struct profile_trail *trail;
 
-	while ((trail = trail_take(&book->reader, is_last))) {
-		size_t bytes = sizeof(*trail) + trail->copy_bytes;
-		struct profile_trail *copy =
-			book->nr_queued < QUEUE_MAX ? malloc(bytes) : NULL;
-		size_t at = (book->queue_first + book->nr_queued) % QUEUE_MAX;
+	/* A process may write for as long as it is read. */
+	for (uint32_t i = 0; i <= book->reader.ring.nr_slots; i++) {
+		size_t at = (book->queue_first + book->nr_queued) % QUEUE_MAX, bytes;
+		struct profile_trail *copy;
 
+		trail = trail_take(&book->reader, is_last);
+		if (!trail)
+			return;
+		bytes = sizeof(*trail) + trail->copy_bytes;
+		copy = book->nr_queued < QUEUE_MAX ? malloc(bytes) : NULL;
 		if (!copy) {
 			book->nr_dropped++;
 			continue;
@@ -157,6 +161,11 @@ static void unwind_one(struct trail_book *book)
 		trail->state / 2, trail->weight, trail->bytes, find_stack(book, &stack)
 	};
 	free(trail);
+}
+
+bool trail_book_is_over(const struct trail_book *book)
+{
+	return book->reader.is_gone;
 }
 
 bool trail_book_work(struct trail_book *book)

@@ -48,7 +48,8 @@ static void wait_for(double seconds, struct trail_book *book)
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGHUP, &action, NULL);
-	while (!is_over && (seconds = end - now_seconds()) > 0) {
+	while (!is_over && !(book && trail_book_is_over(book)) &&
+	       (seconds = end - now_seconds()) > 0) {
 		struct timespec pause;
 
 		if (book && trail_book_work(book))

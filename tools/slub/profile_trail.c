@@ -11,6 +11,8 @@
 
 /* A number may have been drawn by a thread that does not run; so many looks later it is lost. */
 #define PATIENCE 20
+/* More than any library has. */
+#define SLOTS_MAX 65536
 
 /* A process that has ended, or runs another program, gives nothing. */
 static bool read_at(const struct trail_reader *reader, uint64_t address, void *to, size_t bytes)
@@ -22,10 +24,21 @@ static bool read_ring(struct trail_reader *reader)
 {
 	struct trail_ring *ring = &reader->ring;
 
-	return read_at(reader, reader->address, ring, sizeof(*ring)) &&
-	       !memcmp(ring->magic, TRAIL_MAGIC, sizeof(ring->magic)) &&
-	       ring->version == TRAIL_VERSION && ring->nr_slots && ring->slots &&
+	reader->is_gone = !read_at(reader, reader->address, ring, sizeof(*ring)) ||
+			  memcmp(ring->magic, TRAIL_MAGIC, sizeof(ring->magic));
+	return !reader->is_gone && ring->version == TRAIL_VERSION && ring->slots &&
+	       ring->nr_slots && ring->nr_slots <= SLOTS_MAX &&
 	       ring->slot_bytes == TRAIL_SLOT_BYTES;
+}
+
+/* So the process knows that there is a reader. */
+static void say_how_far(struct trail_reader *reader)
+{
+	uint64_t read = reader->next - 1;
+
+	if (pwrite(reader->memory, &read, sizeof(read),
+		   (off_t)(reader->address + offsetof(struct trail_ring, read))) < 0)
+		reader->is_gone = true;
 }
 
 bool trail_reader_open(struct trail_reader *reader, int memory, uint64_t address)
@@ -82,6 +95,8 @@ const struct profile_trail *trail_take(struct trail_reader *reader, bool is_last
 
 	if (!read_ring(reader))
 		return NULL;
+	if (reader->next > reader->ring.drawn)
+		say_how_far(reader);
 	for (end = reader->ring.drawn; reader->next <= end; reader->next++) {
 		enum look found;
 

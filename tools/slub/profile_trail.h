@@ -19,6 +19,7 @@ struct trail_reader {
 	uint64_t next;			/* the trail to be taken */
 	unsigned int patience;		/* how often it was waited for */
 	uint64_t nr_taken, nr_lost;
+	bool is_gone;			/* the process has ended, or runs another program */
 	struct profile_trail *trail;	/* the last one, with room for its copy */
 };
 
@@ -48,6 +49,8 @@ struct trail_book;
 /* NULL: there are no trails, and nothing is unwound. */
 struct trail_book *trail_book_open(const struct process *process, int memory,
 				   uint64_t ring);
+/* There will be no trail any more. */
+bool trail_book_is_over(const struct trail_book *book);
 /* Takes the trails there are, and unwinds one.  False: there was nothing to do. */
 bool trail_book_work(struct trail_book *book);
 /* Takes and unwinds all there are. */

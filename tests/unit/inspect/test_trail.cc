@@ -8,8 +8,10 @@
 #include <functional>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "slub.h"
@@ -41,7 +43,7 @@ protected:
 	{
 		if (!trails_begin())
 			GTEST_SKIP() << "no registers are known of this CPU";
-		memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+		memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
 		ASSERT_GE(memory, 0);
 		ASSERT_TRUE(trail_reader_open(&reader, memory, (uintptr_t)&trail_ring));
 	}
@@ -195,6 +197,19 @@ TEST_F(trail, one_that_never_comes_is_lost)
 	EXPECT_EQ(reader.nr_lost, 2u);
 }
 
+/* A reader that looks keeps the ring on, and one that was killed does not. */
+TEST_F(trail, without_a_reader_the_ring_goes_off)
+{
+	for (int i = 0; i < TRAIL_BEHIND_MAX; i++)
+		ASSERT_NE(trail_draw(), 0u);
+	trail_take(&reader, true);	/* loses all of them */
+	EXPECT_EQ(trail_take(&reader, true), nullptr);
+	for (int i = 0; i < TRAIL_BEHIND_MAX; i++)
+		ASSERT_NE(trail_draw(), 0u);
+	EXPECT_EQ(trail_draw(), 0u);
+	EXPECT_FALSE(trails_are_on());
+}
+
 /* A thread that finds another one in its slot leaves it alone. */
 TEST_F(trail, two_do_not_write_one_slot)
 {
@@ -287,6 +302,41 @@ TEST_F(trail, a_deep_stack_is_copied_in_part)
 	ASSERT_NE(taken, nullptr);
 	EXPECT_EQ(taken->copy_bytes, TRAIL_COPY_MAX);
 	EXPECT_FALSE(taken->flags & TRAIL_IS_WHOLE);
+}
+
+/* A stack of the program's making, with nothing behind it, and with memory behind it. */
+TEST_F(trail, a_coroutine_s_copy_ends_where_its_pages_do)
+{
+	static ucontext_t here, there;
+	const size_t page = 4096, bytes = 4 * page;
+	void *memory = mmap(nullptr, bytes + page, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uintptr_t end = (uintptr_t)memory + bytes;
+
+	if (!can_copy())
+		GTEST_SKIP() << "the kernel reads no memory for a process";
+	ASSERT_NE(memory, MAP_FAILED);
+	for (bool is_closed : { false, true }) {
+		if (is_closed) {
+			ASSERT_EQ(mprotect((void *)end, page, PROT_NONE), 0);
+		}
+		ASSERT_EQ(getcontext(&there), 0);
+		there.uc_stack.ss_sp = memory;
+		there.uc_stack.ss_size = bytes;
+		there.uc_link = &here;
+		makecontext(&there, [] { trail_write(trail_draw(), 7, 256, 0); }, 0);
+		ASSERT_EQ(swapcontext(&here, &there), 0);
+		const struct profile_trail *taken = trail_take(&reader, true);
+		ASSERT_NE(taken, nullptr);
+		uintptr_t sp = taken->registers[taken->sp];
+		ASSERT_GE(sp, (uintptr_t)memory);
+		ASSERT_LT(sp, end);
+		EXPECT_GE(taken->copy_bytes, end - sp);
+		if (is_closed) {
+			EXPECT_EQ(taken->copy_bytes, end - sp);
+		}
+	}
+	munmap(memory, bytes + page);
 }
 
 TEST_F(trail, a_child_begins_without)
