@@ -9,8 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A number may have been drawn by a thread that does not run; so many looks later it is lost. */
-#define PATIENCE 20
 /* More than any library has. */
 #define SLOTS_MAX 65536
 
@@ -59,12 +57,11 @@ void trail_reader_close(struct trail_reader *reader)
 
 enum look { LOOK_TAKEN, LOOK_EARLY, LOOK_LATE };
 
-static enum look look(struct trail_reader *reader)
+static enum look look(struct trail_reader *reader, uint64_t number)
 {
 	struct profile_trail *trail = reader->trail;
-	uint64_t whole = 2 * reader->next, state;
-	uint64_t slot = reader->ring.slots +
-			reader->next % reader->ring.nr_slots * TRAIL_SLOT_BYTES;
+	uint64_t whole = 2 * number, state;
+	uint64_t slot = reader->ring.slots + number % reader->ring.nr_slots * TRAIL_SLOT_BYTES;
 
 	if (!read_at(reader, slot, trail, sizeof(*trail)) || trail->state > whole + 1)
 		return LOOK_LATE;
@@ -86,31 +83,51 @@ static void skip_lost(struct trail_reader *reader)
 		return;
 	reader->nr_lost += ring->drawn - ring->nr_slots + 1 - reader->next;
 	reader->next = ring->drawn - ring->nr_slots + 1;
-	reader->patience = 0;
+}
+
+/* The threads that drew these numbers had not come so far, for they did not run. */
+static bool take_early(struct trail_reader *reader, bool is_last)
+{
+	for (size_t i = 0; i < reader->nr_early;) {
+		enum look found = look(reader, reader->early[i]);
+
+		if (found == LOOK_EARLY && !is_last) {
+			i++;
+			continue;
+		}
+		reader->early[i] = reader->early[--reader->nr_early];
+		if (found == LOOK_TAKEN)
+			return true;
+		reader->nr_lost++;
+	}
+	return false;
+}
+
+static bool take_next(struct trail_reader *reader, bool is_last)
+{
+	for (uint64_t end = reader->ring.drawn; reader->next <= end;) {
+		enum look found;
+
+		skip_lost(reader);
+		found = look(reader, reader->next++);
+		if (found == LOOK_TAKEN)
+			return true;
+		if (found == LOOK_EARLY && !is_last && reader->nr_early < TRAILS_EARLY_MAX)
+			reader->early[reader->nr_early++] = reader->next - 1;
+		else
+			reader->nr_lost++;
+	}
+	return false;
 }
 
 const struct profile_trail *trail_take(struct trail_reader *reader, bool is_last)
 {
-	uint64_t end;
-
 	if (!read_ring(reader))
 		return NULL;
 	if (reader->next > reader->ring.drawn)
 		say_how_far(reader);
-	for (end = reader->ring.drawn; reader->next <= end; reader->next++) {
-		enum look found;
-
-		skip_lost(reader);
-		found = look(reader);
-		if (found == LOOK_EARLY && !is_last && reader->patience++ < PATIENCE)
-			return NULL;
-		reader->patience = 0;
-		if (found == LOOK_TAKEN) {
-			reader->next++;
-			reader->nr_taken++;
-			return reader->trail;
-		}
-		reader->nr_lost++;
-	}
-	return NULL;
+	if (!take_early(reader, is_last) && !take_next(reader, is_last))
+		return NULL;
+	reader->nr_taken++;
+	return reader->trail;
 }

@@ -12,12 +12,15 @@
 #include "profile.h"
 
 /* profile_trail.c: the ring, read while the process writes */
+#define TRAILS_EARLY_MAX 32
+
 struct trail_reader {
 	int memory;			/* /proc/PID/mem */
 	uint64_t address;		/* of the ring */
 	struct trail_ring ring;
 	uint64_t next;			/* the trail to be taken */
-	unsigned int patience;		/* how often it was waited for */
+	uint64_t early[TRAILS_EARLY_MAX];	/* those before it that were not written yet */
+	size_t nr_early;
 	uint64_t nr_taken, nr_lost;
 	bool is_gone;			/* the process has ended, or runs another program */
 	struct profile_trail *trail;	/* the last one, with room for its copy */

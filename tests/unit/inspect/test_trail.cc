@@ -159,42 +159,60 @@ TEST_F(trail, a_torn_one_is_not_taken)
 	}
 }
 
-/* One that is being written is waited for, as long as that is no vain wait. */
-TEST_F(trail, an_unfinished_one_is_waited_for)
+/* One that is being written comes later, and holds up no other. */
+TEST_F(trail, an_unfinished_one_comes_later)
 {
 	uint64_t number = trail_draw(), next = write();
 	const struct profile_trail *taken;
 
 	slot(number)->state = 2 * number + 1;
+	taken = trail_take(&reader, false);
+	ASSERT_NE(taken, nullptr);
+	EXPECT_EQ(taken->state, 2 * next);
 	EXPECT_EQ(trail_take(&reader, false), nullptr);
-	slot(number)->state = 2 * (number - TRAIL_SLOTS);
+	slot(number)->state = 0;
 	EXPECT_EQ(trail_take(&reader, false), nullptr);
 	trail_write(number, 7, 256, 0);
 	taken = trail_take(&reader, false);
 	ASSERT_NE(taken, nullptr);
 	EXPECT_EQ(taken->state, 2 * number);
-	taken = trail_take(&reader, false);
-	ASSERT_NE(taken, nullptr);
-	EXPECT_EQ(taken->state, 2 * next);
+	EXPECT_EQ(trail_take(&reader, true), nullptr);
 	EXPECT_EQ(reader.nr_lost, 0u);
 }
 
+/* It is lost when its slot has another one, or nobody waits any more. */
 TEST_F(trail, one_that_never_comes_is_lost)
 {
-	const struct profile_trail *taken = nullptr;
-	uint64_t next;
-	int looks = 0;
+	uint64_t number = trail_draw();
 
-	trail_draw();
-	next = write();
-	while (!taken && looks++ < 1000)
-		taken = trail_take(&reader, false);
-	ASSERT_NE(taken, nullptr);
-	EXPECT_EQ(taken->state, 2 * next);
+	EXPECT_EQ(trail_take(&reader, false), nullptr);
+	EXPECT_EQ(reader.nr_lost, 0u);
+	for (int i = 0; i < TRAIL_SLOTS; i++)
+		write();
+	for (int i = 0; i < TRAIL_SLOTS; i++)
+		ASSERT_NE(trail_take(&reader, false), nullptr);
 	EXPECT_EQ(reader.nr_lost, 1u);
+	EXPECT_EQ(reader.next - 1, number + TRAIL_SLOTS);
 	trail_draw();
+	EXPECT_EQ(trail_take(&reader, false), nullptr);
+	EXPECT_EQ(reader.nr_lost, 1u);
 	EXPECT_EQ(trail_take(&reader, true), nullptr) << "the last look waits for nothing";
 	EXPECT_EQ(reader.nr_lost, 2u);
+}
+
+TEST_F(trail, many_that_never_come_are_lost)
+{
+	uint64_t written;
+
+	for (int i = 0; i < 2 * TRAILS_EARLY_MAX; i++)
+		trail_draw();
+	written = write();
+	const struct profile_trail *taken = trail_take(&reader, false);
+	ASSERT_NE(taken, nullptr);
+	EXPECT_EQ(taken->state, 2 * written);
+	EXPECT_EQ(reader.nr_lost, (uint64_t)TRAILS_EARLY_MAX);
+	EXPECT_EQ(trail_take(&reader, true), nullptr);
+	EXPECT_EQ(reader.nr_lost, 2u * TRAILS_EARLY_MAX);
 }
 
 /* A reader that looks keeps the ring on, and one that was killed does not. */
