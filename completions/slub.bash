@@ -28,7 +28,7 @@ _slub_value()
 	--color) COMPREPLY=($(compgen -W "always never auto" -- "$word")); return ;;
 	--sort) COMPREPLY=($(compgen -W "a b c g k l n o p s u v w" -- "$word")); return ;;
 	--textfile|--output) COMPREPLY=($(compgen -f -- "$word")); return ;;
-	-N|--lines|--watch|--delay|--columns|--seconds|--bytes|--timeout) return ;;
+	-N|--lines|--watch|--delay|--columns|--seconds|--bytes|--timeout|--node) return ;;
 	esac
 	[[ $command == run && $option == --* ]] || return 1
 	range=$(slub options --all 2>/dev/null | awk -v name="$option" '

@@ -58,7 +58,7 @@ function __slub_value
         case --textfile --output
             __fish_complete_path $word
             return 0
-        case -N --lines --watch --delay --columns --seconds --bytes --timeout
+        case -N --lines --watch --delay --columns --seconds --bytes --timeout --node
             return 0
     end
     test $command = run; and string match -q -- '--*' $option; or return 1

@@ -59,7 +59,7 @@ _slub_value()
 		return 0
 		;;
 	(--textfile|--output) _files; return 0 ;;
-	(-N|--lines|--watch|--delay|--columns|--seconds|--bytes|--timeout) return 0 ;;
+	(-N|--lines|--watch|--delay|--columns|--seconds|--bytes|--timeout|--node) return 0 ;;
 	esac
 	[[ $command == run && $option == --* ]] || return 1
 	range=$(_slub_range $option)

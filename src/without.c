@@ -80,4 +80,4 @@ WITHOUT void *cache_alloc_from_reserve(struct slub_cache *cache, unsigned int fl
 {
 	return NULL;
 }
-WITHOUT void slab_purge_objects(uint64_t deadline_ns) { }
+WITHOUT void slab_purge_objects(uint64_t deadline_ns, int node) { }

@@ -14,7 +14,8 @@
  *                  what follows upon misuse, and which allocations letter A fails
  *   attach         whether other processes are answered
  *
- * `slub set PID NAME VALUE` does the same from outside.  Letters (slub_debug()), the
+ * `slub set PID NAME VALUE` does the same from outside, and `slub shrink PID --node N` what
+ * slub_node_shrink() does.  Letters (slub_debug()), the
  * profile (slub_profile_start()) and the pressure thread
  * (slub_pressure_start_thread()) have functions of their own.
  */
@@ -138,6 +139,22 @@ slub_value_for_each(int (*visit)(const char *name, const struct slub_value *valu
  * two walks over the heap, and about 4 KiB of text for each cache.
  */
 SLUB_API long slub_stats_json(char *text, size_t size);
+
+/*
+ * slub_node_shrink - give back what lies free in the memory of a NUMA node.
+ *
+ * @node: from 0 on, or SLUB_NODE_ANY (slub/cache.h) for all.  Empties the lists of all CPUs,
+ * for a list knows no node; then the free pages of @node go back to the system, also those
+ * on slabs in use whose objects are all free.  Those of other nodes stay as they are.  So do
+ * free pages that the library has bound to no node, for a process with a memory policy of
+ * its own: SLUB_NODE_ANY has them too.
+ * Returns how many bytes went back, as an estimate where other threads allocate meanwhile;
+ * -EINVAL: there is no such node; -EDEADLK: called by a signal handler that interrupted the
+ * allocator; -ENOMEM: the library could not start.
+ * Context: any thread.  Cost: stops each CPU for a moment, a look at each slab with free
+ * objects, and a system call for each piece that goes back.
+ */
+SLUB_API long slub_node_shrink(int node);
 
 #ifdef __cplusplus
 }

@@ -10,7 +10,8 @@
  *   slub::free_deferred()   free what readers may still look at
  *   slub::group             limits for a part of the program
  *   slub::shrinker          what may be freed when memory is short
- *   slub::option(), slub::set_option(), slub::value(), slub::values(), slub::stats_json()
+ *   slub::option(), slub::set_option(), slub::value(), slub::values(), slub::stats_json(),
+ *   slub::shrink_node()
  *                           what the library is set to and what it counts
  *
  * Header only, over the C interface; a program links libslub as a C program

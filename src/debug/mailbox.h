@@ -83,6 +83,8 @@ enum debug_mailbox_operation {
 	 * 0 or -errno
 	 */
 	MAILBOX_PROFILE,
+	/* text: a node; bytes of free pages that went back, or -errno */
+	MAILBOX_NODE,
 };
 
 enum debug_mailbox_flag {

@@ -196,6 +196,23 @@ size_t page_purge_all(void)
 	return pages;
 }
 
+cold size_t page_purge_node(uint32_t node)
+{
+	size_t before = page_nr_dirty(), after;
+
+	if (nr_zones == 1)
+		return page_purge_all();
+	/* A superblock that becomes whole by the first two steps goes by the third. */
+	quick_flush_node(node);
+	zone_purge_node(node);
+	superblock_purge_node(node);
+	after = page_nr_dirty();
+	if (after >= before)
+		return 0;
+	page_given((before - after) * PAGE_BYTES);
+	return before - after;
+}
+
 size_t page_purge_regret(void)
 {
 	size_t least = bound(base());

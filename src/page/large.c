@@ -237,14 +237,18 @@ static void kept_flush(uint32_t node, uint32_t class)
 	}
 }
 
+void quick_flush_node(uint32_t node)
+{
+	for (uint32_t c = 0; c < KEPT_CLASSES; c++)
+		kept_flush(node, c);
+}
+
 void quick_flush_all(void)
 {
 	if (slub_thread.locks_held)
 		return;
-	for (uint32_t n = 0; n < nr_zones; n++) {
-		for (uint32_t c = 0; c < KEPT_CLASSES; c++)
-			kept_flush(n, c);
-	}
+	for (uint32_t n = 0; n < nr_zones; n++)
+		quick_flush_node(n);
 }
 
 /* Of *@node or, when there is none and no more to be had, of another: *@node then. */

@@ -301,6 +301,8 @@ void superblock_free(char *start, size_t n, bool is_dirty);
 bool superblock_extend(char *start, size_t n, size_t more);
 /* Purges free superblocks until at most @pages dirty pages are left. */
 void superblock_purge(size_t pages);
+/* All that idle on @node, where there are several; one that is bound to none stays. */
+void superblock_purge_node(uint32_t node);
 /*
  * Gives back the memory of the descriptors of free superblocks without memory
  * of their own.  It is bought again with them, so not for a heap that is at work.
@@ -319,6 +321,7 @@ void *zone_alloc(uint32_t order, uint32_t node, bool *is_zero);
 void zone_free(void *block, uint32_t order, uint32_t node, bool is_dirty);
 void zone_init(uint32_t nr_nodes);
 void zone_purge(size_t pages);
+void zone_purge_node(uint32_t node);
 size_t zone_nr_dirty(void);
 
 /* reserve.c: blocks kept aside for callers that must not be refused */
@@ -509,6 +512,8 @@ size_t page_purge_regret(void);
 size_t page_purge(size_t bytes);
 /* The same to the last page, and the descriptors of what is free then. */
 size_t page_purge_all(void);
+/* All that is free on @node, with no lock held; returns how many pages it gave back. */
+size_t page_purge_node(uint32_t node);
 
 void page_fork_prepare(void);
 void page_fork_finish(bool in_child);

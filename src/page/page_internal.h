@@ -78,6 +78,8 @@ static inline size_t quick_nr_pages(void)
 bool quick_free(void *block, size_t pages, uint32_t node);
 /* Gives all of it back to the zones; does nothing while a lock is held. */
 void quick_flush_all(void);
+/* The same of one node, with no lock held. */
+void quick_flush_node(uint32_t node);
 static inline void quick_flush(void)
 {
 	if (quick_nr_pages())

@@ -379,19 +379,25 @@ bool superblock_extend(char *start, size_t n, size_t more)
  */
 #define TAKEN_MAX 32
 
+/* Is it idle memory, of the node whose home that is?  0: of any. */
+static bool is_idle(size_t index, uint8_t home)
+{
+	return states[index] == SB_DIRTY && (!home || homes[index] == home);
+}
+
 /*
- * Takes the highest run of dirty superblocks out, @most of them, as used; returns
- * how many and where.  Highest first: what stays is at the dense end.
+ * Takes the highest run of idle superblocks below *@first out, @most of them, as used;
+ * returns how many and where.  Highest first: what stays is at the dense end.
  */
-static size_t take_dirty(size_t *first, size_t most)
+static size_t take_dirty(size_t *first, size_t most, uint8_t home)
 {
 	size_t end, n = 0;
 
 	lock_acquire(&superblock_lock);
-	end = size_read(&nr_dirty_blocks) ? nr_committed : 0;
-	while (end > 0 && states[end - 1] != SB_DIRTY)
+	end = size_read(&nr_dirty_blocks) ? min_size(nr_committed, *first) : 0;
+	while (end > 0 && !is_idle(end - 1, home))
 		end--;
-	while (n < min_size(end, most) && states[end - 1 - n] == SB_DIRTY) {
+	while (n < min_size(end, most) && is_idle(end - 1 - n, home)) {
 		states[end - 1 - n] = SB_USED;
 		n++;
 	}
@@ -402,6 +408,17 @@ static size_t take_dirty(size_t *first, size_t most)
 	return n;
 }
 
+/* What take_dirty() has taken; false: the system did not want it. */
+static bool purge_taken(size_t first, size_t n)
+{
+	bool failed;
+
+	inject(INJECT_purge);
+	failed = os_purge(superblock_address(first), n * SUPERBLOCK_BYTES) != 0;
+	give_back(first, n, failed ? SB_DIRTY : SB_CLEAN, n);
+	return !failed;
+}
+
 void superblock_purge(size_t pages)
 {
 	size_t dirty;
@@ -409,16 +426,20 @@ void superblock_purge(size_t pages)
 	while ((dirty = page_nr_dirty()) > pages) {
 		size_t most = round_up(dirty - pages, SUPERBLOCK_PAGES) /
 			      SUPERBLOCK_PAGES;
-		size_t first, n = take_dirty(&first, min_size(most, TAKEN_MAX));
-		char *start = superblock_address(first);
-		bool failed;
+		size_t first = SIZE_MAX;
+		size_t n = take_dirty(&first, min_size(most, TAKEN_MAX), 0);
 
-		if (!n)
+		if (!n || !purge_taken(first, n))
 			return;
-		inject(INJECT_purge);
-		failed = os_purge(start, n * SUPERBLOCK_BYTES) != 0;
-		give_back(first, n, failed ? SB_DIRTY : SB_CLEAN, n);
-		if (failed)
+	}
+}
+
+cold void superblock_purge_node(uint32_t node)
+{
+	size_t first = SIZE_MAX, n;
+
+	while ((n = take_dirty(&first, TAKEN_MAX, (uint8_t)(node + 1)))) {
+		if (!purge_taken(first, n))
 			return;
 	}
 }

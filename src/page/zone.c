@@ -445,6 +445,14 @@ void zone_purge(size_t pages)
 	}
 }
 
+cold void zone_purge_node(uint32_t node)
+{
+	uint32_t least = order_of(os_page_size() / PAGE_BYTES);
+
+	for (uint32_t o = BLOCK_ORDER_MAX + 1; o-- > least;)
+		zone_purge_order(&zones[node], o, 0);
+}
+
 static void locks_fork(enum fork_step step)
 {
 	lock_fork(&superblock_lock, step);

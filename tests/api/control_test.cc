@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Promise: slub/control.h. */
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -70,6 +71,32 @@ TEST(Option, ChangesWhereThePageSaysSo)
 		EXPECT_EQ(slub_option_set(name, value), 0) << name;
 		EXPECT_EQ(get(name), then) << name;
 	}
+}
+
+TEST(Node, GivesBackWhatLiesFree)
+{
+	ASSERT_EQ(slub_option_set("retain", "64M"), 0);
+	for (int node : { 0, SLUB_NODE_ANY }) {
+		std::vector<void *> blocks(64);
+		struct slub_value idle;
+
+		for (void *&block : blocks)
+			memset(block = malloc(100000), 1, 100000);
+		for (void *block : blocks)
+			free(block);
+		ASSERT_EQ(slub_value_read("heap.idle_bytes", &idle), 0);
+		EXPECT_GE(idle.number, 64 * 100000u);
+		EXPECT_GE(slub_node_shrink(node), 64 * 100000);
+		ASSERT_EQ(slub_value_read("heap.idle_bytes", &idle), 0);
+		EXPECT_EQ(idle.number, 0u);
+	}
+	ASSERT_EQ(slub_option_set("retain", "3M"), 0);
+}
+
+TEST(Node, RefusesOneThatThereIsNot)
+{
+	for (int node : { 64, -2, INT_MAX, INT_MIN })
+		EXPECT_EQ(slub_node_shrink(node), -EINVAL) << node;
 }
 
 TEST(Option, LimitRefusesFromThenOn)

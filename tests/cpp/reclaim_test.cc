@@ -246,6 +246,9 @@ TEST(cpp_control, options_and_values_by_name)
 	EXPECT_EQ(slub::option("retain"), "7340032");
 	EXPECT_THROW(slub::set_option("retain", "much"), std::system_error);
 	EXPECT_THROW(slub::option("none"), std::system_error);
+	slub::shrink_node(0);
+	EXPECT_EQ(slub::shrink_node(), 0u) << "it went the first time";
+	EXPECT_THROW(slub::shrink_node(64), std::system_error);
 	EXPECT_GE(slub::value("heap.large_bytes").number, uint64_t(3) << 20);
 	EXPECT_THROW(slub::value("heap.none"), std::system_error);
 	for (auto &[name, value] : slub::values())

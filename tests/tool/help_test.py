@@ -23,7 +23,7 @@ USAGE = 2
 # Of the options with a value; those of `slub run` by what `slub options` says of them.
 VALUES = {"process": NOBODYS_PID, "timeout": "1", "watch": "1", "lines": "5", "columns": "64",
           "delay": "1", "sort": "c", "seconds": "1", "bytes": "4096", "output": "/nonexistent",
-          "textfile": "/nonexistent/file", "listen": "0"}
+          "textfile": "/nonexistent/file", "listen": "0", "node": "0"}
 LETTER_VALUES = {"p": NOBODYS_PID, "t": "1", "d": "1", "s": "c", "n": "5", "N": "5",
                  "o": "/nonexistent"}
 RANGES = {"FILE": "stderr", "LETTERS,CACHE...": "F", "thread,TRIGGER...": "thread"}

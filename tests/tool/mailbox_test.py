@@ -213,6 +213,18 @@ class Answers(Mailbox):
         self.assertRegex(self.done("shrink", "-p", pid), r"^\d\d+ caches shrunk; all slabs: \d+ ")
         self.assertRegex(self.done("shrink", "-p", pid, "malloc-64"), "^1 cache shrunk; ")
 
+    def test_shrink_of_a_node(self):
+        pid = str(self.busy().pid)
+        self.assertRegex(self.done("shrink", pid, "--node=0"), r"(?s)^\d\d+ caches shrunk; .*"
+                         r"\nnode 0: \d+ KiB of free pages given back\n$")
+        done = json.loads(self.done("shrink", "-j", "--node", "0", "-p", pid, "malloc-64"))
+        self.assertEqual((done["caches"], done["node"]), (1, 0))
+        self.assertGreaterEqual(done["node_bytes"], 0)
+        for bad in ("64", "-1", "", "0x", "all", "99999999999999999999"):
+            self.assertRefused(slub("shrink", pid, "--node=" + bad), 2, f"no node '{bad}'",
+                               "node 0")
+        self.assertRefused(slub("validate", pid, "--node=0"), 2, "--node")
+
     def test_many_askers_at_once(self):
         pid = str(self.busy().pid)
         command = [SLUB, "shrink", "--timeout=50", "-p", pid, "malloc-64"]

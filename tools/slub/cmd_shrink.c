@@ -4,6 +4,12 @@
 #include "slub.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+
+static const struct option options[] = {
+	{ "node", required_argument, NULL, MAILBOX_OF_NODE },
+	MAILBOX_OPTIONS,
+};
 
 static void print_shrink_help(FILE *to)
 {
@@ -11,12 +17,19 @@ static void print_shrink_help(FILE *to)
 	      "Has a process empty its caches' lists and give their empty slabs\n"
 	      "back.  CACHE is a name; '*' and '?' in it make it a pattern.  All\n"
 	      "caches without it.\n\n"
-	      "  slub debug shrink 1234 'malloc-*'\n\n", to);
+	      "  slub debug shrink 1234 'malloc-*'\n\n"
+	      "      --node=N           all free pages of NUMA node N too\n", to);
 	mailbox_print_help(to);
 }
 
+struct shrunk {
+	int64_t nr_caches;
+	int64_t node_bytes;		/* of the node's free pages */
+	uint64_t before, after;		/* bytes of all slabs */
+};
+
 /* Bytes of the slabs now, all of them: the heap goes on living meanwhile. */
-static int slab_bytes(struct mailbox *mailbox, uint64_t *bytes)
+static int slab_bytes(struct mailbox *mailbox, uint64_t *bytes, uint32_t *nr_nodes)
 {
 	struct snapshot now;
 	int status = source_snapshot(&mailbox->source, &now);
@@ -24,35 +37,77 @@ static int slab_bytes(struct mailbox *mailbox, uint64_t *bytes)
 	if (status)
 		return status;
 	*bytes = now.slab_bytes;
+	*nr_nodes = now.abi.nr_nodes;
 	snapshot_free(&now);
 	return 0;
 }
 
-static int print_shrunk(struct mailbox *mailbox)
+/* 0, or an exit status after a message. */
+static int check_node(const struct mailbox *mailbox, uint32_t nr_nodes)
 {
-	struct json json = { .to = stdout };
-	uint64_t before, after;
-	int64_t nr;
-	int status = slab_bytes(mailbox, &before);
+	char *end;
+	unsigned long node = strtoul(mailbox->node, &end, 10);
 
+	if (*mailbox->node >= '0' && *mailbox->node <= '9' && !*end &&
+	    node < nr_nodes)
+		return 0;
+	if (nr_nodes == 1)
+		complain("shrink: there is no node '%s'; the process has node 0 alone",
+			 mailbox->node);
+	else
+		complain("shrink: there is no node '%s'; the process has nodes 0 to %u",
+			 mailbox->node, nr_nodes - 1);
+	return STATUS_USAGE;
+}
+
+static int ask(struct mailbox *mailbox, struct shrunk *done)
+{
+	uint32_t nr_nodes;
+	int status = slab_bytes(mailbox, &done->before, &nr_nodes);
+
+	if (!status && mailbox->node)
+		status = check_node(mailbox, nr_nodes);
 	if (!status)
 		status = mailbox_ask(mailbox, MAILBOX_SHRINK, mailbox->pattern,
-				     &nr);
-	if (!status)
-		status = slab_bytes(mailbox, &after);
+				     &done->nr_caches);
+	if (!status && mailbox->node)
+		status = mailbox_ask(mailbox, MAILBOX_NODE, mailbox->node,
+				     &done->node_bytes);
+	return status ? status : slab_bytes(mailbox, &done->after, &nr_nodes);
+}
+
+static void print_json(const struct mailbox *mailbox, const struct shrunk *done)
+{
+	struct json json = { .to = stdout };
+
+	mailbox_json_open(mailbox, &json);
+	json_number(&json, "caches", (uint64_t)done->nr_caches);
+	json_number(&json, "slab_bytes_before", done->before);
+	json_number(&json, "slab_bytes_after", done->after);
+	if (mailbox->node) {
+		json_number(&json, "node", strtoul(mailbox->node, NULL, 10));
+		json_number(&json, "node_bytes", (uint64_t)done->node_bytes);
+	}
+	json_close(&json);
+}
+
+static int print_shrunk(struct mailbox *mailbox)
+{
+	struct shrunk done;
+	int status = ask(mailbox, &done);
+
 	if (status)
 		return status;
 	if (mailbox->json) {
-		mailbox_json_open(mailbox, &json);
-		json_number(&json, "caches", (uint64_t)nr);
-		json_number(&json, "slab_bytes_before", before);
-		json_number(&json, "slab_bytes_after", after);
-		json_close(&json);
+		print_json(mailbox, &done);
 		return 0;
 	}
 	printf("%" PRId64 " cache%s shrunk; all slabs: %" PRIu64 " KiB before, %"
-	       PRIu64 " KiB after\n", nr, nr == 1 ? "" : "s", before / 1024,
-	       after / 1024);
+	       PRIu64 " KiB after\n", done.nr_caches, done.nr_caches == 1 ? "" : "s",
+	       done.before / 1024, done.after / 1024);
+	if (mailbox->node)
+		printf("node %s: %" PRId64 " KiB of free pages given back\n",
+		       mailbox->node, done.node_bytes / 1024);
 	return 0;
 }
 
@@ -60,6 +115,7 @@ static int shrink(int argc, char **argv)
 {
 	struct mailbox mailbox = {
 		.command = "shrink", .seconds = MAILBOX_SECONDS,
+		.options = options,
 	};
 	int status = mailbox_arguments(&mailbox, argc, argv);
 

@@ -16,6 +16,8 @@ struct mailbox {
 	const char *command;		/* heads the messages */
 	const char *target;		/* a PID, as it was given */
 	const char *pattern;		/* caches; "" for all */
+	const char *node;		/* where the options have it; or NULL */
+	const struct option *options;	/* NULL: MAILBOX_OPTIONS alone */
 	double seconds;			/* to wait for the answer */
 	bool blocked;			/* MAILBOX_BLOCKED_TOO */
 	bool help;
@@ -29,7 +31,7 @@ struct mailbox {
 #define MAILBOX_SECONDS 5
 
 /* The long options' values are above every letter. */
-enum { MAILBOX_TIMEOUT = 1000, MAILBOX_BLOCKED };
+enum { MAILBOX_TIMEOUT = 1000, MAILBOX_BLOCKED, MAILBOX_OF_NODE };
 
 #define MAILBOX_LETTERS "+:p:jh"
 #define MAILBOX_OPTIONS                                                   \

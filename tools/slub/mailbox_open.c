@@ -40,6 +40,9 @@ int mailbox_option(struct mailbox *mailbox, int letter)
 	case MAILBOX_BLOCKED:
 		mailbox->blocked = true;
 		return 0;
+	case MAILBOX_OF_NODE:
+		mailbox->node = optarg;
+		return 0;
 	case 'j':
 		mailbox->json = true;
 		return 0;
@@ -54,9 +57,10 @@ int mailbox_option(struct mailbox *mailbox, int letter)
 static int read_options(struct mailbox *mailbox, int argc, char **argv,
 			const char *letters)
 {
-	static const struct option options[] = {
+	static const struct option common[] = {
 		MAILBOX_OPTIONS,
 	};
+	const struct option *options = mailbox->options ? mailbox->options : common;
 	int letter, status;
 
 	while ((letter = getopt_long(argc, argv, letters, options, NULL)) != -1) {

@@ -6,6 +6,7 @@
  *   std::uint64_t used = slub::value("objects.used_bytes").number;
  *   for (auto &[name, value] : slub::values()) ...
  *   std::string all = slub::stats_json();
+ *   slub::shrink_node(0);
  *
  * The names are those of slub/control.h.
  */
@@ -100,6 +101,20 @@ inline std::string stats_json()
 		detail::fail_control(static_cast<int>(bytes), "slub::stats_json", "all", "");
 	text.resize(static_cast<std::size_t>(bytes));
 	return text;
+}
+
+/*
+ * What lies free on a NUMA node, or on all, goes back; returns how many bytes.  Throws
+ * std::system_error: EINVAL, there is no such node.
+ */
+inline std::size_t shrink_node(int node = SLUB_NODE_ANY)
+{
+	long bytes = slub_node_shrink(node);
+
+	if (bytes < 0)
+		detail::fail(static_cast<int>(-bytes),
+			     "slub::shrink_node(" + std::to_string(node) + ")");
+	return static_cast<std::size_t>(bytes);
 }
 
 /* nullptr: there is no cache of that name. */

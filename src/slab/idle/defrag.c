@@ -381,13 +381,15 @@ static bool purge_node(struct moving *m)
 	return !left;
 }
 
-static bool purge_nodes(struct slub_cache *cache, uint64_t deadline_ns)
+static bool purge_nodes(struct slub_cache *cache, uint64_t deadline_ns, int node)
 {
 	struct moving m = { .cache = cache, .deadline_ns = deadline_ns };
 	bool done = true;
 
 	shrink_begin();
 	for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
+		if (node >= 0 && n != (uint32_t)node)
+			continue;
 		m.node = cache->nodes[n];
 		done = purge_node(&m) && done;
 	}
@@ -395,7 +397,7 @@ static bool purge_nodes(struct slub_cache *cache, uint64_t deadline_ns)
 	return done;
 }
 
-static bool purge_cache(struct slub_cache *cache, uint64_t deadline_ns)
+static bool purge_cache(struct slub_cache *cache, uint64_t deadline_ns, int node)
 {
 	struct cache_hold pin;
 	bool done = true;
@@ -404,12 +406,12 @@ static bool purge_cache(struct slub_cache *cache, uint64_t deadline_ns)
 	if (movers_enter(cache, &pin, false))
 		return true;
 	if (bytes_may_go(cache))
-		done = purge_nodes(cache, deadline_ns);
+		done = purge_nodes(cache, deadline_ns, node);
 	movers_leave(&pin);
 	return done;
 }
 
-void slab_purge_objects(uint64_t deadline_ns)
+void slab_purge_objects(uint64_t deadline_ns, int node)
 {
 	/* How many caches a call has done before time was up. */
 	static uint32_t nr_done;
@@ -417,7 +419,7 @@ void slab_purge_objects(uint64_t deadline_ns)
 	uint32_t nr = 0;
 
 	for (struct slub_cache *c = cache_first(); c; c = cache_next(c), nr++) {
-		if (nr < skip || purge_cache(c, deadline_ns))
+		if (nr < skip || purge_cache(c, deadline_ns, node))
 			continue;
 		__atomic_store_n(&nr_done, nr, __ATOMIC_RELAXED);
 		return;

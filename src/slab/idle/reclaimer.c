@@ -6,6 +6,10 @@
  */
 #include "slab/shadow/owned.h"
 
+#include <errno.h>
+
+#include <slub/control.h>
+
 /* Above it, half of the idle memory may stay: it is only a hint. */
 #define PRIORITY_MILD 6
 
@@ -32,7 +36,7 @@ static void idle(void)
 		is_done = false;
 	} else if (!is_done) {
 		slab_shrink_all();
-		slab_purge_objects(0);
+		slab_purge_objects(0, -1);
 		page_purge_all();
 		is_done = true;
 		dirty = page_nr_dirty();
@@ -81,7 +85,7 @@ static void give_all(void)
 {
 	slab_shrink_all();
 	slab_purge_objects(os_clock_ns() +
-			   (page_group_is_close() ? CLOSE_NS : NEAR_NS));
+			   (page_group_is_close() ? CLOSE_NS : NEAR_NS), -1);
 	page_purge_all();
 }
 
@@ -104,6 +108,28 @@ static bool when_tight(size_t bytes)
 		give_all();
 	}
 	return helped || resident_bytes() + bytes <= before;
+}
+
+SLUB_EXPORT cold long slub_node_shrink(int node)
+{
+	size_t before, after;
+
+	if (slub_thread.locks_held)
+		return -EDEADLK;
+	if (!slub_start())
+		return -ENOMEM;
+	if (node != SLUB_NODE_ANY &&
+	    (node < 0 || (uint32_t)node >= slab_nr_nodes()))
+		return -EINVAL;
+	before = page_nr_resident();
+	slab_shrink_all();
+	slab_purge_objects(0, node);
+	if (node == SLUB_NODE_ANY)
+		page_purge_all();
+	else
+		page_purge_node((uint32_t)node);
+	after = page_nr_resident();
+	return after < before ? (long)((before - after) * PAGE_BYTES) : 0;
 }
 
 static const struct kept_charges kept = {

@@ -205,6 +205,16 @@ static bool do_guard(const char *text)
 	return work.slot ? unguard_all() : switched(guard_switch(every), !every);
 }
 
+/* Free pages are few, by page_budget(): one piece. */
+static cold void do_node(const char *text)
+{
+	size_t node = os_parse_number(&text);
+
+	work.result = -EINVAL;
+	if (!*text && node < slab_nr_nodes())
+		work.result = (int64_t)(page_purge_node((uint32_t)node) * PAGE_BYTES);
+}
+
 /* What was asked of an option is done at once. */
 static cold bool do_set(char *text)
 {
@@ -241,6 +251,9 @@ static bool do_piece(struct debug_request *request)
 		return do_set(request->text);
 	case MAILBOX_PROFILE:
 		return do_profile(request->text);
+	case MAILBOX_NODE:
+		do_node(request->text);
+		return true;
 	}
 	work.result = -EINVAL;
 	return true;

@@ -33,6 +33,8 @@ int main(void)
 	expect(slub_option_get("retain", value, sizeof(value)) == 0);
 	expect(!strcmp(value, "8388608"));
 	expect(slub_option_set("fastpath", "lock") == -EPERM);	/* counts at the start only */
+	expect(slub_node_shrink(0) >= 0);	/* so many bytes */
+	expect(slub_node_shrink(1000) == -EINVAL);	/* there is no such node */
 	read_values();
 	return 0;
 }

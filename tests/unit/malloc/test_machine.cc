@@ -13,9 +13,13 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <string>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
+
+#include <slub/control.h>
 
 #include "harness.h"
 #include "slub.h"
@@ -36,11 +40,14 @@ uint32_t os_nodes_read(void)
 	return nr_nodes;
 }
 
-/* Each refill is of the next node. */
+/* Each refill is of the next node, but where a test says of which. */
+static int wanted_node = -1;
 uint32_t os_nr_nodes = 2;	/* any but one: it is asked */
 
 uint32_t os_node_ask(void)
 {
+	if (wanted_node >= 0)
+		return (uint32_t)wanted_node;
 	return __atomic_fetch_add(&turn, 1, __ATOMIC_RELAXED) % nr_nodes;
 }
 
@@ -176,8 +183,94 @@ static int serve()
 	return nr_caches < 40 ? 23 : 0;
 }
 
+struct block {
+	char *start;
+	size_t bytes;
+};
+
+/* Blocks, runs and objects of all sizes, written. */
+static std::vector<block> fill(uint32_t node)
+{
+	std::vector<block> all;
+
+	wanted_node = (int)node;
+	all.reserve(6 * 200);
+	for (size_t bytes : { (size_t)64, (size_t)700, (size_t)8192, (size_t)100000,
+			      (size_t)300000, (size_t)5 << 20 })
+		for (size_t i = 0; i < (bytes < 100000 ? 200 : 5); i++) {
+			char *start = (char *)malloc(bytes);
+
+			memset(start, 1, bytes);
+			/* Of a list it may be another node's. */
+			if (page_node(page_of(start)) == node)
+				all.push_back({ start, bytes });
+			else
+				free(start);
+		}
+	wanted_node = -1;
+	return all;
+}
+
+/* How many of the whole pages in it have memory behind them. */
+static size_t nr_resident(const std::vector<block> &all, size_t *nr_pages)
+{
+	size_t nr = 0;
+
+	*nr_pages = 0;
+	for (const block &it : all) {
+		uintptr_t from = round_up((uintptr_t)it.start, 4096);
+		uintptr_t to = round_down((uintptr_t)it.start + it.bytes, 4096);
+		unsigned char is_there[5 << 8];
+
+		if (from >= to)
+			continue;
+		mincore((void *)from, to - from, is_there);
+		for (size_t i = 0; i < (to - from) / 4096; i++)
+			nr += is_there[i] & 1;
+		*nr_pages += (to - from) / 4096;
+	}
+	return nr;
+}
+
+static int shrink_one_by_one()
+{
+	std::vector<block> of[3];
+	size_t pages, before[3];
+
+	if (slub_node_shrink(3) != -EINVAL || slub_node_shrink(-2) != -EINVAL)
+		return 30;
+	for (uint32_t node = 0; node < 3; node++)
+		of[node] = fill(node);
+	for (const std::vector<block> &blocks : of)
+		for (const block &it : blocks)
+			free(it.start);
+	for (uint32_t node = 0; node < 3; node++) {
+		before[node] = nr_resident(of[node], &pages);
+		printf("node %u: %zu of %zu pages\n", node, before[node], pages);
+		if (before[node] < 5 * 1280 || before[node] < pages)
+			return 31;
+	}
+	for (int node : { 1, 0, 2 }) {
+		long bytes = slub_node_shrink(node);
+
+		printf("node %d: %ld bytes went\n", node, bytes);
+		if (bytes < (long)before[node] * 4096 / 100 * 99)
+			return 32;
+		/* A slab in use that is being carved keeps its pages. */
+		before[node] = nr_resident(of[node], &pages);
+		if (before[node] * 100 > pages)
+			return 33;
+		for (uint32_t n = 0; n < 3; n++)
+			if (nr_resident(of[n], &pages) != before[n])
+				return 34 + (int)n;
+	}
+	return slub_node_shrink(SLUB_NODE_ANY) < 0 ? 37 : 0;
+}
+
 static int act()
 {
+	if (number("TEST_SHRINKS", 0))
+		return shrink_one_by_one();
 	return fail_status ? fail_status : serve();
 }
 
@@ -241,4 +334,13 @@ TEST_F(machine, a_start_that_fails_leaves_nothing)
 	EXPECT_EQ(run(1, 2, 0, "TEST_FAILS=1"), 0);
 	EXPECT_EQ(run(8, 448, 0, "TEST_FAILS=1"), 0)
 		<< "10: a mapping is left, 11: a cache is, 12: it hardly ever failed";
+}
+
+/* Free pages of one node go, and none of another's. */
+TEST_F(machine, gives_back_what_lies_free_on_one_node)
+{
+	setenv("SLUB_RETAIN", "1G", 1);
+	EXPECT_EQ(run(3, 4, 0, "TEST_SHRINKS=1"), 0)
+		<< "30: a node that there is not; 33: its pages stayed; 34 to 36: another's went";
+	unsetenv("SLUB_RETAIN");
 }

@@ -88,7 +88,7 @@ protected:
 	static void purge()
 	{
 		slab_shrink_all();
-		slab_purge_objects(0);
+		slab_purge_objects(0, -1);
 		page_purge(0);
 	}
 	size_t used;
@@ -153,7 +153,7 @@ TEST_F(holes, of_an_object_whole_pages_of_the_system_go_back)
 		slab_shrink_all();
 		pretended = page;
 		nr_purged = nr_rounded = 0;
-		slab_purge_objects(0);
+		slab_purge_objects(0, -1);
 		EXPECT_EQ(nr_rounded, 0u);
 		if (os_page_size() == PAGE_BYTES)
 			EXPECT_GE(nr_purged, 100u);
@@ -230,7 +230,7 @@ TEST_F(holes, a_constructed_object_stays_as_it_is)
 	cache.ctor = [](void *object) { memset(object, 0x5a, 2032); };
 	void *kept = one_of_1000(&cache);
 	size_t before = page_used_bytes();
-	slab_purge_objects(0);
+	slab_purge_objects(0, -1);
 	EXPECT_EQ(page_used_bytes(), before);
 	cache_free(&cache, kept);
 	shrink_fully();
@@ -248,7 +248,7 @@ TEST_F(holes, none_in_a_cache_that_has_a_constructor_by_then)
 	void *kept = one_of_1000(&cache);
 	size_t before = page_used_bytes();
 	lock_acquire(&cache_lock);
-	std::thread purger([] { slab_purge_objects(0); });
+	std::thread purger([] { slab_purge_objects(0, -1); });
 	/* The newest one is the first in the list: there it waits for the lock. */
 	while (!(cache_lock.word & LOCK_WAITERS))
 		std::this_thread::yield();
@@ -257,7 +257,7 @@ TEST_F(holes, none_in_a_cache_that_has_a_constructor_by_then)
 	purger.join();
 	EXPECT_EQ(page_used_bytes(), before);
 	cache.ctor = nullptr;
-	slab_purge_objects(0);
+	slab_purge_objects(0, -1);
 	EXPECT_LT(page_used_bytes(), before);
 	cache_free(&cache, kept);
 	shrink_fully();
@@ -317,7 +317,7 @@ TEST_F(holes, are_made_while_others_work)
 		});
 	do {
 		slab_shrink_all();
-		slab_purge_objects(0);
+		slab_purge_objects(0, -1);
 	} while (left > 0);
 	for (auto &thread : threads)
 		thread.join();

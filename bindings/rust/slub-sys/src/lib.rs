@@ -461,6 +461,7 @@ extern "C" {
     ) -> c_int;
 
     pub fn slub_stats_json(text: *mut c_char, size: usize) -> c_long;
+    pub fn slub_node_shrink(node: c_int) -> c_long;
 
     // slub/malloc.h
     pub fn slub_malloc(bytes: usize) -> *mut c_void;

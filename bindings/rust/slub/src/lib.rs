@@ -17,6 +17,7 @@
 //! | [`Shrinker`] | closures that give memory back when it is short |
 //! | [`option`] | the library's options, read and changed while the program runs |
 //! | [`value`] | what the library counts, by name |
+//! | [`node_shrink`] | what lies free on a NUMA node goes back |
 //! | [`profile`] | which call stacks have allocated how much |
 //! | [`good_size`], [`usable_size`] | what a block really has |
 //! | [`rcu`] | readers without locks, and freeing what they may still look at |
@@ -70,6 +71,7 @@ mod follow;
 mod global;
 pub mod group;
 pub mod movable;
+mod node;
 pub mod option;
 mod panics;
 pub mod pool;
@@ -90,6 +92,7 @@ pub use error::Error;
 pub use global::Slub;
 pub use group::Group;
 pub use movable::MovableCache;
+pub use node::node_shrink;
 pub use pool::Pool;
 pub use shrinker::Shrinker;
 pub use size::{good_size, usable_size};

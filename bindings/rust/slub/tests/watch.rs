@@ -2,7 +2,7 @@
 //! Pressure, profile and sizes.
 
 use slub::pressure::{self, Thread, Watch};
-use slub::{good_size, profile, usable_size, Error, Slub};
+use slub::{good_size, node_shrink, profile, usable_size, Error, Slub};
 use std::os::unix::io::{AsFd, AsRawFd};
 
 #[global_allocator]
@@ -73,4 +73,13 @@ fn sizes() {
     slub::option::set("on_error", "report").unwrap();
     assert_eq!(usable_size(&7), 0, "not a block");
     slub::option::set("on_error", "abort").unwrap();
+}
+
+#[test]
+fn a_node_that_there_is_not() {
+    for node in [64, u32::MAX] {
+        assert_eq!(node_shrink(Some(node)).unwrap_err().errno(), 22, "EINVAL");
+    }
+    assert!(node_shrink(Some(0)).is_ok());
+    assert!(node_shrink(None).is_ok());
 }
