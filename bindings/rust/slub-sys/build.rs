@@ -97,7 +97,20 @@ fn kind(folder: &Path) -> &'static str {
     }
 }
 
+/// Are the sequences of src/inline.rs for this target?
+fn has_inline() -> bool {
+    let is = |name: &str, value: &str| env::var(name).as_deref() == Ok(value);
+    is("CARGO_CFG_TARGET_ARCH", "x86_64")
+        && is("CARGO_CFG_TARGET_POINTER_WIDTH", "64")
+        && env::var_os("CARGO_CFG_SLUB_NO_INLINE").is_none()
+        && env::var_os("CARGO_CFG_MIRI").is_none()
+}
+
 fn main() {
+    println!("cargo:rustc-check-cfg=cfg(slub_inline)");
+    if has_inline() {
+        println!("cargo:rustc-cfg=slub_inline");
+    }
     for name in ["SLUB_LIB_DIR", "SLUB_LINK", "PKG_CONFIG", "PKG_CONFIG_PATH"] {
         println!("cargo:rerun-if-env-changed={}", name);
     }

@@ -10,7 +10,8 @@
 //!
 //! C's inline functions have no symbol. Their out-of-line twins have one and
 //! do the same; they are bound here under the name that C knows
-//! (`slub_percpu_add`, `slub_cache_alloc`, …).
+//! (`slub_percpu_add`, `slub_cache_alloc`, …).  [`inline`] has the fast ways that Rust
+//! has inline too, and says what a plugin must not do.
 //!
 //! # Finding the library
 //!
@@ -23,6 +24,8 @@
 //! included.
 #![no_std]
 #![allow(non_camel_case_types)]
+
+pub mod inline;
 
 use core::cell::UnsafeCell;
 pub use core::ffi::c_void;
@@ -619,7 +622,7 @@ pub unsafe fn slub_read_lock() -> c_int {
     if index & SRCU_FAST == 0 {
         return slub_srcu_read_lock(&slub_rcu_domain);
     }
-    slub_percpu_add((index - SRCU_FAST) as usize, 1);
+    inline::percpu_add((index - SRCU_FAST) as usize, 1);
     compiler_fence(Ordering::SeqCst);
     index as c_int
 }
@@ -634,7 +637,7 @@ pub unsafe fn slub_read_unlock(index: c_int) {
         return slub_srcu_read_unlock(&slub_rcu_domain, index);
     }
     compiler_fence(Ordering::SeqCst);
-    slub_percpu_add((index as u32 + SRCU_LEFT - SRCU_FAST) as usize, 1);
+    inline::percpu_add((index as u32 + SRCU_LEFT - SRCU_FAST) as usize, 1);
 }
 
 #[cfg(test)]

@@ -174,6 +174,22 @@ fn constants() {
     }
 }
 
+/// The places that the sequences of src/inline.rs have in their text.
+#[test]
+fn places_that_sequences_name() {
+    same_in_c! { "places";
+        "offsetof(struct slub_percpu_self, rseq)" => 8,
+        "offsetof(struct slub_percpu_self, cid)" => 16,
+        "offsetof(struct slub_percpu_self, map_base)" => 24,
+        "offsetof(struct slub_percpu_self, map_pages)" => 32,
+        "offsetof(struct slub_percpu_self, area)" => 40,
+        "offsetof(struct slub_cache, slot)" => 0,
+        "offsetof(struct slub_cache, inline_slot)" => 4,
+        "offsetof(struct slub_cache, link)" => 8,
+        "offsetof(struct slub_cache, free_slot)" => 24,
+    }
+}
+
 #[test]
 fn raw_calls() {
     let name = b"sys-raw\0";

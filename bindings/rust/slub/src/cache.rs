@@ -130,7 +130,7 @@ impl<T> Cache<T> {
     #[inline]
     pub fn alloc_with(&self, make: impl FnOnce() -> T) -> Result<Box<'_, T>, Error> {
         // SAFETY: the cache lives.
-        let memory = unsafe { sys::slub_cache_alloc(self.raw.as_ptr()) };
+        let memory = unsafe { sys::inline::cache_alloc(self.raw.as_ptr()) };
         let object = match NonNull::new(memory.cast::<T>()) {
             Some(object) => object,
             None => return Err(Error::OutOfMemory),
@@ -246,9 +246,10 @@ struct Unfinished {
 }
 
 impl Drop for Unfinished {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: the memory came from this cache and holds no value.
-        unsafe { sys::slub_cache_free(self.cache.as_ptr(), self.object.as_ptr()) }
+        unsafe { sys::inline::cache_free(self.cache.as_ptr(), self.object.as_ptr()) }
     }
 }
 

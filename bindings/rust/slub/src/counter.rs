@@ -44,7 +44,7 @@ impl Counter {
         match self.offset.load(Ordering::Acquire) {
             0 | NONE => self.add_slow(n),
             // SAFETY: the offset is allocated, and is until self is dropped.
-            offset => unsafe { sys::slub_percpu_add(offset, n) },
+            offset => unsafe { sys::inline::percpu_add(offset, n) },
         }
     }
 
