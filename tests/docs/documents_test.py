@@ -51,6 +51,36 @@ class Names(unittest.TestCase):
         self.assertAllThere(r"(?:`|^    |^\$ )(?:build/)?slub ([a-z]+)\b",
                             lambda name: name in known)
 
+    def test_a_target_needs_no_option(self):
+        """`slub stats PID`: the same in each document, help text and manual page."""
+        folder = os.path.join(SOURCE, "tools", "slub")
+        texts = {**self.documents, "bindings/README.md": read("bindings", "README.md"),
+                 **{name: read("tools", "slub", name) for name in os.listdir(folder)
+                    if name.startswith("cmd_")},
+                 **{name: read("docs", "man", name) for name in
+                    os.listdir(os.path.join(SOURCE, "docs", "man"))}}
+        old = r"\bslub [a-z][^`|#]*? \\?-p ([A-Z]{3}|core|[\d/])|\[\\?-p\]|\[ \\-p \]"
+        found = [(name, line) for name, text in texts.items() for line in text.splitlines()
+                 if re.search(old, line) and "bpftrace" not in line]
+        self.assertEqual(found, [])
+
+    def test_the_surface_is_as_large_as_it_says(self):
+        page = read("docs", "migrate", "from-0.1.md")
+        main = read("tools", "slub", "main.c")
+        commands = re.search(r"(?s)commands\[\] = \{(.*?)\};", main).group(1).count("&cmd_")
+        beneath = re.search(r"(?s)\} beneath\[\] = \{(.*?)\};", main).group(1).count("&cmd_")
+        words = dict(enumerate("no one two three four five six seven eight nine ten".split()))
+        rows = {
+            "names `slub_*` that `src/libslub.map` exports":
+                len(set(re.findall(r"\bslub_\w+(?=;)", read("src", "libslub.map")))),
+            "options in `src/base/option.def`":
+                len(re.findall(r"^OPTION_(?!GONE|EXPERTS)\w+\(\w",
+                               read("src", "base", "option.def"), re.MULTILINE)),
+            "commands of `slub`": f"{commands}, and {words[beneath]} beneath them",
+        }
+        for name, now in rows.items():
+            self.assertRegex(page, rf"\| {re.escape(name)} \| \d+ \| {now} \|\n")
+
     def test_variables(self):
         options = {"SLUB_" + name.upper() for name in re.findall(
             r"^OPTION_\w+\((\w+),", read("src", "base", "option.def"), re.MULTILINE)}

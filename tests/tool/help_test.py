@@ -109,7 +109,7 @@ class Help(unittest.TestCase):
             usage = slub(command, "--help").stdout.splitlines()[0]
             with self.subTest(command=command):
                 if command != "run":
-                    self.assertRegex(usage, r"\[OPTION\.\.\.\] \[?\[-p\] [A-Z]")
+                    self.assertRegex(usage, r"\[OPTION\.\.\.\] \[?[A-Z]")
 
     def test_an_exit_status_means_the_same_in_each(self):
         told = {command: slub(command, "--help").stdout.split("Exit status: ")[1]

@@ -22,7 +22,7 @@ struct request {
 
 static void print_check_help(FILE *to)
 {
-	fputs("usage: slub doctor --check [OPTION...] [-p] PID\n\n"
+	fputs("usage: slub doctor --check [OPTION...] PID\n\n"
 	      "Tells whether libslub is the malloc of a running process, and\n"
 	      "how it runs there.  The process is not stopped.\n\n"
 	      "  slub doctor --check 1234\n\n"

@@ -8,7 +8,7 @@
 
 static void print_debug_help(FILE *to)
 {
-	fputs("usage: slub debug [OPTION...] [-p] PID CACHE LETTERS\n\n"
+	fputs("usage: slub debug [OPTION...] PID CACHE LETTERS\n\n"
 	      "Has a process watch a cache from now on, or no longer.  CACHE is a name;\n"
 	      "'*' and '?' in it make it a pattern.  LETTERS are '-' for none, or any of\n\n"
 	      "  F  consistency of slabs and freelists\n"

@@ -16,7 +16,7 @@
 
 static void print_doctor_help(FILE *to)
 {
-	fputs("usage: slub doctor [OPTION...] [-p] PROGRAM|PID\n\n"
+	fputs("usage: slub doctor [OPTION...] PROGRAM|PID\n\n"
 	      "Tells whether libslub can be preloaded into PROGRAM, and what\n"
 	      "it would find there; or how it does in the process PID.\n\n"
 	      "  slub doctor redis-server\n\n"

@@ -26,7 +26,7 @@ const char *const guard_errors[GUARD_ERRORS] = {
 
 static void print_explain_help(FILE *to)
 {
-	fputs("usage: slub explain [OPTION...] [-p] PID|CORE [ADDRESS]\n\n"
+	fputs("usage: slub explain [OPTION...] PID|CORE [ADDRESS]\n\n"
 	      "Says what lies at ADDRESS (hexadecimal): which object, allocated\n"
 	      "and freed by whom, if it is one between guard pages (SLUB_GUARD=N);\n"
 	      "else which cache or block.  Of a core file ADDRESS is by default\n"

@@ -23,7 +23,7 @@ struct job {
 
 static void print_exporter_help(FILE *to)
 {
-	fputs("usage: slub exporter [OPTION...] [-p] TARGET\n\n"
+	fputs("usage: slub exporter [OPTION...] TARGET\n\n"
 	      "Prints the numbers of a heap for Prometheus.  The process is not\n"
 	      "stopped.\n\n"
 	      "  slub exporter 1234 --listen=9782\n\n"

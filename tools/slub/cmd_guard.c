@@ -11,7 +11,7 @@
 
 static void print_guard_help(FILE *to)
 {
-	fputs("usage: slub debug guard [OPTION...] [-p] PID N\n\n"
+	fputs("usage: slub debug guard [OPTION...] PID N\n\n"
 	      "Has a process put one object in N between guard pages from now\n"
 	      "on; 0 for none.  `slub explain` tells what happened to one.\n\n"
 	      "  slub debug guard 1234 5000\n\n", to);

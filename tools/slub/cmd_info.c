@@ -29,7 +29,7 @@ struct info {
 
 static void print_info_help(FILE *to)
 {
-	fputs("usage: slub info [OPTION...] [-p] TARGET [CACHE]\n\n"
+	fputs("usage: slub info [OPTION...] TARGET [CACHE]\n\n"
 	      "Prints the caches of a process, as slabinfo does.  CACHE is a name; '*' and\n"
 	      "'?' in it make it a pattern.  slub-info(1) explains each option.\n\n"
 	      "  slub info -S -N 5 1234\n\n"

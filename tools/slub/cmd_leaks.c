@@ -22,7 +22,7 @@ struct job {
 
 static void print_leaks_help(FILE *to)
 {
-	fputs("usage: slub traces --leaks [OPTION...] [-p] TARGET [CACHE]\n\n"
+	fputs("usage: slub traces --leaks [OPTION...] TARGET [CACHE]\n\n"
 	      "Prints who allocated the objects that are allocated now, by call\n"
 	      "stack, the most first; only objects that were allocated while\n"
 	      "their cache was watched by letter U (`slub debug`).  CACHE is a\n"

@@ -25,7 +25,7 @@ struct map {
 
 static void print_map_help(FILE *to)
 {
-	fputs("usage: slub map [OPTION...] [-p] TARGET\n\n"
+	fputs("usage: slub map [OPTION...] TARGET\n\n"
 	      "Draws the heap of a process, from its lowest address up: which\n"
 	      "cache has which pages, and how full they are.  The process is\n"
 	      "not stopped.  A statistics file has no heap to draw.\n\n"

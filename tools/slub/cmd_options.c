@@ -13,7 +13,7 @@ enum { OPTION_ALL = REQUEST_FIRST_OWN };
 
 static void print_options_help(FILE *to)
 {
-	fputs("usage: slub run --options [OPTION...] [[-p] TARGET]\n\n"
+	fputs("usage: slub run --options [OPTION...] [TARGET]\n\n"
 	      "Prints the library's options: the value in force, where it came\n"
 	      "from, what it may be, and what it does.  Without a process: what\n"
 	      "there is, with the defaults.\n\n"

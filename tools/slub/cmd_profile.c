@@ -15,7 +15,7 @@
 
 static void print_profile_help(FILE *to)
 {
-	fputs("usage: slub profile [OPTION...] [-p] PID|FILE\n\n"
+	fputs("usage: slub profile [OPTION...] PID|FILE\n\n"
 	      "Of a process: samples what it allocates for some seconds, and prints\n"
 	      "which call stacks did, and what of it is still in use.  Of a FILE that a\n"
 	      "process wrote (SLUB_PROFILE_FILE, slub_profile_write()): turns it into\n"
@@ -326,7 +326,7 @@ static int check(const struct wish *wish, int argc)
 {
 	if (!wish->target || !*wish->target || optind < argc) {
 		complain("profile takes one process or one file; usage: slub profile "
-			 "[OPTION...] [-p] PID|FILE");
+			 "[OPTION...] PID|FILE");
 		return STATUS_USAGE;
 	}
 	if ((wish->text || wish->json) && wish->output) {

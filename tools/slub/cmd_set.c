@@ -8,7 +8,7 @@
 
 static void print_set_help(FILE *to)
 {
-	fputs("usage: slub debug set [OPTION...] [-p] PID NAME VALUE\n\n"
+	fputs("usage: slub debug set [OPTION...] PID NAME VALUE\n\n"
 	      "Changes an option of a process, from now on, as slub_option_set()\n"
 	      "does, to what it may be at the start (`slub options`).  NAME is one of\n\n", to);
 	settings_print_changeable(to, "  ");

@@ -13,7 +13,7 @@ static const struct option options[] = {
 
 static void print_shrink_help(FILE *to)
 {
-	fputs("usage: slub debug shrink [OPTION...] [-p] PID [CACHE]\n\n"
+	fputs("usage: slub debug shrink [OPTION...] PID [CACHE]\n\n"
 	      "Has a process empty its caches' lists and give their empty slabs\n"
 	      "back.  CACHE is a name; '*' and '?' in it make it a pattern.  All\n"
 	      "caches without it.\n\n"

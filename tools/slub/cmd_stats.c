@@ -11,7 +11,7 @@
 
 static void print_stats_help(FILE *to)
 {
-	fputs("usage: slub stats [OPTION...] [-p] TARGET [CACHE]\n\n"
+	fputs("usage: slub stats [OPTION...] TARGET [CACHE]\n\n"
 	      "Prints what a heap holds, and every number of each cache that is\n"
 	      "called CACHE: a name; '*' and '?' in it make it a pattern.  The\n"
 	      "process is not stopped.\n\n"

@@ -10,7 +10,7 @@
 
 static void print_top_help(FILE *to)
 {
-	fputs("usage: slub info --top [OPTION...] [-p] TARGET\n\n"
+	fputs("usage: slub info --top [OPTION...] TARGET\n\n"
 	      "Shows the caches of a process, the largest first, again and again; text,\n"
 	      "once, where the output is no terminal.  The process is not stopped.\n\n"
 	      "  slub info --top --sort=g 1234\n\n"

@@ -29,7 +29,7 @@ struct job {
 
 static void print_traces_help(FILE *to)
 {
-	fputs("usage: slub traces [OPTION...] [-p] TARGET [CACHE]\n\n"
+	fputs("usage: slub traces [OPTION...] TARGET [CACHE]\n\n"
 	      "Prints who allocated the objects that are allocated now, by call\n"
 	      "stack, the most first, and who freed what was in their place\n"
 	      "before; of the caches that letter U watches (`slub debug`).  CACHE\n"

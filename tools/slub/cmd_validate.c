@@ -7,7 +7,7 @@
 
 static void print_validate_help(FILE *to)
 {
-	fputs("usage: slub debug validate [OPTION...] [-p] PID [CACHE]\n\n"
+	fputs("usage: slub debug validate [OPTION...] PID [CACHE]\n\n"
 	      "Has a process check every object of its watched caches (`slub\n"
 	      "debug`), and prints how many bugs that found.  The process\n"
 	      "reports them itself, where SLUB_DEBUG_REPORT says; the exit\n"

@@ -168,7 +168,7 @@ static int refuse_cache(const struct mailbox *mailbox,
 			 mailbox->command, mailbox->source.label,
 			 mailbox->pattern, near);
 	else
-		complain("%s: %s has no cache '%s'; `slub info -z -p %s` lists "
+		complain("%s: %s has no cache '%s'; `slub info -z %s` lists "
 			 "them", mailbox->command, mailbox->source.label,
 			 mailbox->pattern, mailbox->target);
 	free(names);
