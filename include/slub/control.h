@@ -14,6 +14,9 @@
  *                  what follows upon misuse, and which allocations letter A fails
  *   attach         whether other processes are answered
  *
+ * A mode counts at the start, for the sizes of slabs follow from it; of what else it
+ * stands for, retain may change.
+ *
  * `slub set PID NAME VALUE` does the same from outside, and `slub shrink PID --node N` what
  * slub_node_shrink() does.  Letters (slub_debug()), the
  * profile (slub_profile_start()) and the pressure thread

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Promise: a redis-server under load has one size class watched by FZPU and unwatched ten times,
-and answers every request, and every one right.
+and answers every request, and every one right; so it does while its options are changed.
 
 usage: live_switch_test.py SLUB LIBRARY HEAP GDB_SCRIPT"""
 
@@ -165,6 +165,39 @@ class LiveSwitch(Target):
         self.assertFalse(os.path.exists(self.path("reports")), "a bug was reported")
         print(f"{sum(c.sent for c in clients)} requests sent, "
               f"{sum(c.answered for c in clients)} answered, 0 wrong")
+
+    def idle(self, pid):
+        return self.told("stats", pid)["heap"]["idle_bytes"]
+
+    def test_control(self):
+        """Options are set, and what is free on a node goes back, while clients are served."""
+        pid = str(self.redis().pid)
+        client = Client(0, self.socket)
+        subprocess.run(["redis-benchmark", "-s", self.socket, "-q", "-P", "16", "-d", "300", "-n",
+                        "80000", "-r", "40000", "-t", "set"], stdout=subprocess.DEVNULL,
+                       check=True, timeout=120)
+        client.start()
+        try:
+            for name, value in (("retain", "64M"), ("reclaim_rate", "20"), ("limit", "1G")):
+                self.assertEqual(slub("set", pid, name, value).stdout,
+                                 f"process {pid}: {name} is {value}\n")
+            subprocess.run(["redis-cli", "-s", self.socket, "eval", "for _, key in ipairs("
+                            "redis.call('keys', 'key:*')) do redis.call('del', key) end", "0"],
+                           stdout=subprocess.DEVNULL, check=True, timeout=120)
+            before = self.idle(pid)
+            self.assertGreater(before, 4 << 20, "retain is large")
+            self.benchmark()
+            done = self.told("shrink", pid, "--node=0", "--timeout=60")
+            self.assertGreater(done["node_bytes"], before // 2)
+            self.assertLess(self.idle(pid), before // 4)
+            refused = slub("set", pid, "fastpath", "lock")
+            self.assertEqual(refused.returncode, 2, refused)
+            self.assertIn("counts at the start", refused.stderr)
+        finally:
+            client.stop.set()
+            client.join()
+        self.assertEqual(client.wrong, [])
+        self.assertGreater(client.answered, 100)
 
 
 if __name__ == "__main__":
