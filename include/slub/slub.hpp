@@ -11,7 +11,7 @@
  *   slub::group             limits for a part of the program
  *   slub::shrinker          what may be freed when memory is short
  *   slub::option(), slub::set_option(), slub::value(), slub::values(), slub::stats_json(),
- *   slub::shrink_node()
+ *   slub::shrink_node(), slub::for_each_cache()
  *                           what the library is set to and what it counts
  *
  * Header only, over the C interface; a program links libslub as a C program

@@ -49,6 +49,15 @@ class Headers(unittest.TestCase):
                 for flags in VARIANTS:
                     self.compile(language, header, compiler, flags)
 
+    def test_structures_have_members_in_reserve(self):
+        """Of those of the library's own: slub/kernel/ has the kernel's."""
+        found = []
+        for header in names(".h"):
+            with open(os.path.join(INCLUDE, header), encoding="utf-8") as file:
+                found += re.findall(r"(?ms)^struct (\w+) \{(.*?)^\}", file.read())
+        self.assertGreater(len(found), 15)
+        self.assertEqual([name for name, body in found if "reserved" not in body], [])
+
     def test_c(self):
         self.compile_all(names(".h"), "c")
 

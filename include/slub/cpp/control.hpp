@@ -14,6 +14,7 @@
 #define SLUB_INCLUDE_CPP_CONTROL_HPP
 
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -121,6 +122,31 @@ inline std::size_t shrink_node(int node = SLUB_NODE_ANY)
 inline slub_cache *find_cache(const char *name) noexcept
 {
 	return slub_cache_find(name);
+}
+
+/*
+ * Calls @visit for each cache, malloc's own included, until it returns non-zero; returns what
+ * it returned last, or 0.  The cache lives during the call.  An exception ends the program.
+ * Throws std::system_error: the library could not start.
+ */
+template <class Visit> int for_each_cache(Visit &&visit)
+{
+	using visitor = std::remove_reference_t<Visit>;
+	struct call {
+		visitor &visit;
+		int last;
+	} call = { visit, 0 };
+	int result = slub_cache_for_each(
+		[](slub_cache *cache, void *arg) noexcept -> int {
+			auto *to = static_cast<struct call *>(arg);
+
+			to->last = to->visit(cache);
+			return to->last;
+		}, &call);
+
+	if (result < 0 && result != call.last)
+		detail::fail(-result, "slub::for_each_cache()");
+	return call.last;
 }
 
 } // namespace slub

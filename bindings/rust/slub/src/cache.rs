@@ -17,6 +17,7 @@
 
 use crate::error::Error;
 use crate::group::Group;
+use crate::panics::caught;
 use crate::roomy::Roomy;
 use core::borrow::{Borrow, BorrowMut};
 use core::fmt;
@@ -70,6 +71,17 @@ pub(crate) unsafe fn stats_of(cache: *mut sys::slub_cache) -> Stats {
     // SAFETY: the structure begins with the counts.
     unsafe { sys::slub_cache_stats(cache, at.cast()) };
     roomy.counts
+}
+
+/// # Safety
+/// The cache lives as long as the name is used.
+unsafe fn name_of<'a>(cache: *const sys::slub_cache) -> &'a str {
+    // SAFETY: a name ends with a NUL, and is ASCII.
+    unsafe {
+        let name = sys::slub_cache_name(cache).cast::<u8>();
+        let length = (0..).take_while(|&i| *name.add(i) != 0).count();
+        core::str::from_utf8_unchecked(core::slice::from_raw_parts(name, length))
+    }
 }
 
 impl<T> Cache<T> {
@@ -175,12 +187,8 @@ impl<T> Cache<T> {
 
     /// The cache's name.
     pub fn name(&self) -> &str {
-        // SAFETY: the name lives as long as the cache, and is ASCII.
-        unsafe {
-            let name = sys::slub_cache_name(self.raw.as_ptr()).cast::<u8>();
-            let length = (0..).take_while(|&i| *name.add(i) != 0).count();
-            core::str::from_utf8_unchecked(core::slice::from_raw_parts(name, length))
-        }
+        // SAFETY: the name lives as long as the cache.
+        unsafe { name_of(self.raw.as_ptr()) }
     }
 
     /// Bytes from one object to the next.
@@ -237,6 +245,69 @@ impl<T> fmt::Debug for Cache<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cache").field("name", &self.name()).finish_non_exhaustive()
     }
+}
+
+/// A cache that [`for_each`] shows: anybody's, malloc's own included.
+pub struct Shown<'a> {
+    raw: NonNull<sys::slub_cache>,
+    _visit: PhantomData<&'a mut sys::slub_cache>,
+}
+
+impl Shown<'_> {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        // SAFETY: the cache lives during the visit, and its name as long.
+        unsafe { name_of(self.raw.as_ptr()) }
+    }
+
+    /// Bytes of an object, as it was asked for.
+    pub fn size(&self) -> usize {
+        // SAFETY: the cache lives during the visit.
+        unsafe { sys::slub_cache_size(self.raw.as_ptr()) }
+    }
+
+    /// What has happened since it was made; slow paths only.
+    pub fn stats(&self) -> Stats {
+        // SAFETY: the cache lives during the visit.
+        unsafe { stats_of(self.raw.as_ptr()) }
+    }
+}
+
+/// Shows each cache of the process to `visit`, until it returns false.
+///
+/// A panic in it ends the walk, and is taken as its end; without the feature `std` it aborts.
+///
+/// ```
+/// let cache = slub::Cache::<[u64; 5]>::new("shown")?;
+/// let mut size = 0;
+/// slub::cache::for_each(|shown| {
+///     if shown.name() == "shown" {
+///         size = shown.size();
+///     }
+///     size == 0
+/// })?;
+/// assert_eq!(size, 40);
+/// # drop(cache);
+/// # Ok::<(), slub::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Error::OutOfMemory`]; `EDEADLK` by [`Error::errno`], called by a signal handler.
+pub fn for_each<F: FnMut(&Shown<'_>) -> bool>(mut visit: F) -> Result<(), Error> {
+    unsafe extern "C" fn call<F: FnMut(&Shown<'_>) -> bool>(
+        cache: *mut sys::slub_cache,
+        arg: *mut sys::c_void,
+    ) -> sys::c_int {
+        // SAFETY: the cache lives during the call, and arg is the closure.
+        let (raw, visit) = unsafe { (NonNull::new_unchecked(cache), &mut *arg.cast::<F>()) };
+        let shown = Shown { raw, _visit: PhantomData };
+        caught(1, || sys::c_int::from(!visit(&shown)))
+    }
+    let arg: *mut F = &mut visit;
+    // SAFETY: the closure lives during the call.
+    let result = unsafe { sys::slub_cache_for_each(Some(call::<F>), arg.cast()) };
+    Error::check(result.min(0))
 }
 
 /// Memory that goes back, unless it is forgotten, when a closure panics.
