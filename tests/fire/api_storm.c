@@ -199,7 +199,7 @@ static void take_deferred(struct thread *t)
 
 static void take_shrink(struct thread *t)
 {
-	switch (below(t, 5)) {
+	switch (below(t, 6)) {
 	case 0:
 		slub_shrink((int)below(t, SLUB_SHRINK_PRIORITY_MAX + 1));
 		break;
@@ -214,6 +214,9 @@ static void take_shrink(struct thread *t)
 		break;
 	case 4:
 		slub_defrag_all(100);
+		break;
+	case 5:
+		check_is(slub_node_shrink((int)below(t, 2) - 1) < 0, 0, 0, "slub_node_shrink");
 		break;
 	}
 }
