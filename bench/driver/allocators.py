@@ -8,8 +8,9 @@ import os
 REFERENCE = ("mimalloc", "snmalloc", "jemalloc")
 OURS = "libslub"
 UNIPROCESSOR = "libslub-up"		# built with -DSLUB_SMP=OFF: one CPU, one thread
-PEERS = ("mimalloc", "snmalloc", "jemalloc", "rpmalloc", "tcmalloc", "hardened")
-FEW = ("hardened",)			# slow by design: two rounds of each workload, no more
+PEERS = ("mimalloc", "snmalloc", "jemalloc", "rpmalloc", "tcmalloc", "gperftools", "scudo",
+         "hardened")
+FEW = ("scudo", "hardened")	# slow by design: two rounds of each workload, no more
 RETAINS = OURS + ":retain"		# with all the memory that it ever had, in huge pages
 BACKENDS = ("auto", "rseq", "thread", "tid", "lock")
 

@@ -40,11 +40,12 @@ def programs(build):
     return folder, {"a benchmark program": "it does not build: " + (errors or ["?"])[0].strip()}
 
 
-def peers(build, mode, wanted):
+def peers(build, mode, wanted, checkouts=()):
     """Get and build them. TCMalloc takes minutes to build: only in a full run, or if named."""
     command = [os.path.join(BENCH, "peers", "get"), "--dir", os.path.join(build, "peers")]
     if mode == "full" or "tcmalloc" in (wanted or ()):
         command.append("--tcmalloc")
+    command += [word for one in checkouts for word in ("--from", one)]
     subprocess.run(command, stdout=sys.stderr, check=False)
 
 

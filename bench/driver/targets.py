@@ -7,7 +7,7 @@ from results import spread
 
 SMALL = ("8", "16", "32", "64")
 MIDDLE = ("128", "256", "512", "1024")
-FLOOR = "floor"		# rows of that name, or that begin so: the same without an allocator's work
+FLOOR = "floor"		# "floor-KIND" for rows KIND/..., or "floor": without an allocator's work
 
 
 class Target:
@@ -44,15 +44,15 @@ class Target:
         doubtful = abs(value - self.limit) < noise / 2 * abs(value)
         return {"job": self.job, "row": row, "value": value, "limit": self.limit,
                 "against": against, "met": met, "doubtful": doubtful,
-                "floor": self.floor(results, divisor, allocators),
+                "floor": self.floor(results, row, divisor, allocators),
                 "missing_peers": self.missing(allocators)}
 
-    def floor(self, results, divisor, allocators):
-        """What would be reached by doing nothing; None where the job does not measure that."""
-        found = [results.best(self.job, row, allocators)[0] for row in results.rows(self.job)
-                 if row.startswith(FLOOR)]
-        measured = [value for value in found if value is not None]
-        return min(measured) / divisor if measured else None
+    def floor(self, results, row, divisor, allocators):
+        """What the same loop reaches by doing nothing; None where the job does not measure that."""
+        rows = results.rows(self.job)
+        own = f"{FLOOR}-{row.split('/')[0]}"
+        measured = results.best(self.job, own if own in rows else FLOOR, allocators)[0]
+        return measured / divisor if measured else None
 
     def own_row(self, row):
         return row.split("/")[0] + "/" + self.own

@@ -2,10 +2,11 @@
 """What is drawn, as plain data: the drawing itself needs matplotlib, this does not."""
 import curves
 import summary
+from allocators import FEW
 
 
 def every(data, results, jobs, names):
-    shown = [name for name in summary.ranked(names) if name != "hardened"]
+    shown = [name for name in summary.ranked(names) if name not in FEW]
     plots = [_bars("time", "Time by that of the best peer (1: level, below: faster)", results,
                    jobs, names, ("time",)),
              _bars("memory", "Memory by that of the best peer", results, jobs, names,

@@ -57,9 +57,17 @@ class Target(unittest.TestCase):
         self.assertEqual(self.words(9.0, floor=8.0), "0.9 of 0.7 MISSED (mimalloc, floor 0.8)")
         self.assertEqual(self.words(5.0, floor=4.0), "0.5 of 0.7 met (mimalloc)")
 
-    def test_the_least_floor_counts(self):
-        self.assertEqual(self.words(9.0, **{"floor": 8.0, "floor-npattern": 6.0}),
-                         "0.9 of 0.7 MISSED (mimalloc, floor 0.6)")
+    def test_each_loop_has_its_own_floor(self):
+        rows = {name: canned.row("ns", mimalloc=[10.0] * 3, libslub=[value] * 3) for name, value in
+                (("reuse/16", 20.0), ("npattern/16", 20.0), ("floor", 8.0),
+                 ("floor-npattern", 6.0))}
+        results = store.Results({"pair": {"rows": rows, "failures": {}}})
+        for row, floor in (("reuse/16", 0.8), ("npattern/16", 0.6)):
+            found = targets.verdict(results, "pair", row, ["mimalloc", "libslub"])
+            self.assertAlmostEqual(found["floor"], floor)
+
+    def test_the_least_floor_of_all_allocators_counts(self):
+        self.assertEqual(self.words(9.0, floor=6.0), "0.9 of 0.7 MISSED (mimalloc, floor 0.6)")
 
 
 class Summary(unittest.TestCase):
