@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The report's sections, each a list of lines of Markdown."""
+import re
+import textwrap
+
 import summary
 from allocators import OURS
 from results import spread
@@ -11,6 +14,13 @@ def number(value):
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def filled(text):
+    """A paragraph in lines of 120 columns; what stands between backticks is not broken."""
+    whole = re.sub(r"`[^`]*`", lambda code: code[0].replace(" ", "\0"), text)
+    return textwrap.fill(whole, 120, break_long_words=False,
+                         break_on_hyphens=False).replace("\0", " ")
 
 
 def table(head, rows):

@@ -21,7 +21,7 @@ SOURCE = ""
 RESULTS = os.path.join("bench", "results", "report", "results.json")
 PAGES = ("README.md", "docs/results/benchmarks.md", "docs/start/limits.md", "docs/start/faq.md")
 SIX = ("glibc", "mimalloc", "snmalloc", "jemalloc", "rpmalloc", "tcmalloc")
-FIGURE = r"(?<![\w.,])\d[\d,.]*\d?\s(?:MiB|GiB|KiB|ns|µs|ms|s|%|times)(?!\w)"
+FIGURE = r"(?<![\w.,])\d[\d,.]*\d?\s(?:MiB|GiB|KiB|MB|requests|ns|µs|ms|s|%|times)(?!\w)"
 N = r"([\d,.]+\d|\d)"
 
 
@@ -55,8 +55,8 @@ class Run:
         return [pick([v for v in values if v is not None]) for pick in (min, max)]
 
     def median_spread(self):
-        shown = [name for name in self.data["allocators"]
-                 if name == "libslub" or not name.startswith("libslub")]
+        shown = [name for name in self.data["allocators"] if name != "hardened" and
+                 (name == "libslub" or not name.startswith("libslub"))]
         widest = sorted(max(self.spread(self.results.values(job.name, "time", name))
                             for name in shown) for job in self.jobs)
         return 100 * widest[len(widest) // 2]
@@ -90,6 +90,19 @@ def detection(_):
     return [100 * (float(checks) - 1), float(row[0]), float(row[-1])]
 
 
+def switched(_):
+    """Requests and wrong answers of the run in docs/results/detection.md."""
+    return [number(one) for one in re.search(
+        r"\b(\d+) requests sent, \1 answered, (\d+) wrong",
+        read("docs/results/detection.md")).groups()]
+
+
+def statistics_file(_):
+    """Megabytes, as docs/operate/inspection.md says."""
+    return [number(re.search(r"\*\*Room\.\*\* About ([\d.]+) MB",
+                             read("docs/operate/inspection.md")).group(1))]
+
+
 # A page, a sentence with each figure as N, and what the figures are.
 SENTENCES = [
     ("README.md", rf"One second after 1 GiB of small objects was freed, {N} MiB were resident; "
@@ -98,6 +111,9 @@ SENTENCES = [
     ("README.md", rf"with seven other allocators it was killed after {N} to {N} s", pressure),
     ("README.md", rf"1,000 busy threads peak at {N} MiB; at {N} to {N} MiB with others",
      lambda run: [run.of("threads_1000", "peak")] + run.six("threads_1000", "peak")),
+    ("README.md", rf"switched ten times under load, answered {N} requests, {N} of them wrong",
+     switched),
+    ("README.md", rf"in a file of {N} MB", statistics_file),
     ("README.md", rf"cost {N} % in the mean of the benchmark's loops. The hardened build takes {N} "
      rf"times as long as the default; Scudo takes {N} times", detection),
     ("docs/results/benchmarks.md", rf"The median spread of the {N} rows is {N} %",

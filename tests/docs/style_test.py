@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Promise: documents and comments have none of the turns of phrase that make a reader go back, and
-no word that codespell knows as misspelt (where codespell is).
+no word that codespell knows as misspelt (where codespell is); no line of prose has more than 120
+columns, and README.md no more than 150 lines.
 
 usage: style_test.py SOURCE"""
 import glob
@@ -10,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 SOURCE = ""
@@ -97,6 +99,23 @@ class Style(unittest.TestCase):
         good = ["Who holds it?", "It says who allocated it.", "the thread that has it"]
         hits = [any(re.search(pattern, text) for pattern, _ in PATTERNS) for text in bad + good]
         self.assertEqual(hits, [True] * len(bad) + [False] * len(good))
+
+    def test_columns(self):
+        """Prose of documents ends at 120 columns; scripts/wrap fills what is longer."""
+        wrap = [sys.executable, "-B", os.path.join(SOURCE, "scripts", "wrap"), "--check"]
+        found = subprocess.run(wrap, capture_output=True, text=True, check=False)
+        self.assertEqual((found.stdout, found.stderr, found.returncode), ("", "", 0))
+        with tempfile.TemporaryDirectory() as folder:
+            page = os.path.join(folder, "page.md")
+            for text, status in (("word " * 30, 1), ("| cell " * 30, 0), ("    " + "code " * 30, 0),
+                                 ("- " + "word " * 30, 1), ("`" + "code " * 30 + "`", 0)):
+                with open(page, "w", encoding="utf-8") as file:
+                    file.write(text.rstrip() + "\n")
+                self.assertEqual(subprocess.run([*wrap, page], capture_output=True,
+                                                check=False).returncode, status, text)
+
+    def test_the_readme_is_short(self):
+        self.assertLessEqual(len(read("README.md").splitlines()), 150)
 
     @unittest.skipUnless(shutil.which("codespell"), "no codespell")
     def test_spelling(self):
