@@ -13,6 +13,8 @@ matplotlib.rcParams["svg.hashsalt"] = "libslub"		# the same data gives the same 
 matplotlib.rcParams["svg.fonttype"] = "none"		# letters as text: a third of the size
 import matplotlib.pyplot as plt		# noqa: E402  (after the backend is chosen)
 
+NEAR = (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.5, 2)
+FAR = (0.06, 0.125, 0.25, 0.5, 1, 2, 4, 8, 16)
 COLOURS = {"libslub": "#c0392b", "glibc": "#7f8c8d", "mimalloc": "#2980b9", "snmalloc": "#27ae60",
            "jemalloc": "#8e44ad", "rpmalloc": "#d68910", "tcmalloc": "#16a085"}
 
@@ -24,6 +26,15 @@ def look(name):
             "linewidth": 2.4 if ours else 1.2, "zorder": 3 if ours else 2}
 
 
+def groups(plot, rows, at):
+    """(label, colour, is a job of it): measures, or of one measure real programs and loops."""
+    real = plot.get("real", ())
+    if len(rows) > 1 or not real:
+        return [(rows[at], f"C{at}", lambda job: True)]
+    return [("real programs", "#c0392b", lambda job: job in real),
+            ("loops of this project", "#2980b9", lambda job: job not in real)]
+
+
 def bars(plot):
     rows = list(plot["bars"])
     jobs = list(plot["bars"][rows[0]])
@@ -33,16 +44,22 @@ def bars(plot):
         values = [plot["bars"][row].get(job, 1) for job in jobs]
         places = [-i - at * height for i in range(len(jobs))]
         # From 1 to either side, on a logarithmic axis: twice and half look alike.
-        axes.barh(places, [value - 1 for value in values], left=1, height=height * 0.95,
-                  label=row)
+        for label, colour, kept in groups(plot, rows, at):
+            axes.barh([place for place, job in zip(places, jobs) if kept(job)],
+                      [value - 1 for value, job in zip(values, jobs) if kept(job)], left=1,
+                      height=height * 0.95, label=label, color=colour)
         for place, value in zip(places, values):
             axes.text(max(value, 1), place, f" {value:.2f}", va="center", fontsize=7)
     axes.axvline(1.0, color="black", linewidth=0.8)
     axes.set_xscale("log", base=2)
+    ends = [value for row in rows for value in plot["bars"][row].values()]
+    axes.set_xticks([tick for tick in (NEAR if max(ends) < 4 * min(ends) else FAR)
+                     if min(ends) * 0.9 < tick < max(ends) * 1.1])
     axes.xaxis.set_major_formatter(matplotlib.ticker.FormatStrFormatter("%g"))
+    axes.xaxis.set_minor_formatter(matplotlib.ticker.NullFormatter())
     axes.margins(x=0.1, y=0.01)
     axes.set_yticks([-i - 0.4 + height / 2 for i in range(len(jobs))], jobs, fontsize=8)
-    if len(rows) > 1:
+    if axes.get_legend_handles_labels()[1][1:]:
         axes.legend(fontsize=8)
     axes.set_title(plot["title"], fontsize=10)
     return figure

@@ -7,10 +7,10 @@ from allocators import FEW
 
 def every(data, results, jobs, names):
     shown = [name for name in summary.ranked(names) if name not in FEW]
-    plots = [_bars("time", "Time by that of the best peer (1: level, below: faster)", results,
-                   jobs, names, ("time",)),
-             _bars("memory", "Memory by that of the best peer", results, jobs, names,
-                   ("peak", "resting"))]
+    plots = [_bars("time", "libslub's time by that of the best peer (1: level; left: faster)",
+                   results, jobs, names, ("time",)),
+             _bars("memory", "libslub's memory by that of the best peer (1: level; left: less)",
+                   results, jobs, names, ("peak", "resting"))]
     for job in ("latency_2", "latency_500"):
         plots.append(_latency(results, job, shown))
     for job, found in (data.get("over_time") or {}).items():
@@ -34,12 +34,14 @@ def _unit(results, of, row):
 
 
 def _bars(name, title, results, jobs, names, rows):
-    """Workload -> ratio for each measure, the worst first."""
+    """Workload -> ratio for each measure: real programs first, in each group the worst first."""
+    real = [job.name for job in jobs if job.kind == "program"]
     bars = {}
     for row in rows:
-        cells = sorted(summary.cells(results, jobs, row, names), key=lambda cell: -cell.ratio)
+        cells = sorted(summary.cells(results, jobs, row, names),
+                       key=lambda cell: (cell.job not in real, -cell.ratio))
         bars[row] = {cell.job: cell.ratio for cell in cells}
-    return {"name": name, "kind": "bars", "title": title,
+    return {"name": name, "kind": "bars", "title": title, "real": real,
             "bars": {row: found for row, found in bars.items() if found}}
 
 

@@ -58,18 +58,20 @@ def goals(results, jobs, names):
 
 def league(results, jobs, names):
     """Each allocator against the best one of each workload."""
-    lines, made = [], {row: summary.league(results, jobs, row, names)
-                       for row in ("time", "peak", "resting")}
-    shown = [name for name in made["time"][0] if made["time"][0][name]]
+    rows, shown = [], []
+    for kind, group in (("program", "real programs"), ("workload", "loops")):
+        of_kind = [job for job in jobs if job.kind == kind]
+        for row, words in (("time", "time"), ("peak", "peak RSS"), ("resting", "resting RSS")):
+            means, kept = summary.league(results, of_kind, row, names)
+            shown = shown or [name for name in means if means[name]]
+            if kept:
+                rows.append([f"{words}, {kept} {group}"] + [number(means[name]) for name in shown])
     if not shown:
         return []
-    lines += ["## All of them against the best of each workload", "",
-              "Geometric means of the ratio to the best allocator of each workload, libslub "
-              "included; only workloads for which each of them has a figure.", ""]
-    rows = [[{"time": "time", "peak": "peak RSS", "resting": "resting RSS"}[row]
-             + f" ({kept} workloads)"] + [number(means[name]) for name in shown]
-            for row, (means, kept) in made.items()]
-    return lines + table([""] + shown, rows)
+    return ["## All of them against the best of each workload", "",
+            "Geometric means of the ratio to the best allocator of each workload, libslub "
+            "included; only workloads for which each of them has a figure. Real programs have "
+            "means of their own.", ""] + table([""] + shown, rows)
 
 
 def workloads(results, jobs, names, row, title):

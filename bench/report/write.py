@@ -37,15 +37,22 @@ def without_places(data):
     return dict(data, allocators={name: named(one) for name, one in data["allocators"].items()})
 
 
-def report(data, path, jobs):
+SUMMARY = ("time", "memory")		# the pictures of the tree's own report
+
+
+def report(data, path, jobs, summary=False):
     """Write all of it into the folder `path`; the path of its README.md."""
     data = without_places(data)
     os.makedirs(path, exist_ok=True)
     results = store.Results(data["results"])
     names = list(data["allocators"])
-    plots = pictures.every(data, results, jobs, names)
+    plots = [plot for plot in pictures.every(data, results, jobs, names)
+             if not summary or plot["name"] in SUMMARY]
     drawn, trouble = draw(plots, path)
     lines = compose(data, results, jobs, names, drawn, trouble)
+    if summary:
+        lines += ["## Other pictures", "", "Each release has them, and `bench/report/make "
+                  "results.json FOLDER` draws them.", ""]
     with open(os.path.join(path, "results.json"), "w", encoding="utf-8") as file:
         json.dump(data, file, separators=(",", ":"))
     readme = os.path.join(path, "README.md")

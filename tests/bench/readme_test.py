@@ -41,7 +41,7 @@ class Readme(unittest.TestCase):
         self.assertTrue(text.startswith("before\n<!-- BENCH-BEGIN: written by"))
         self.assertTrue(text.endswith("<!-- BENCH-END -->\nafter\n"))
         self.assertNotIn("old figures", text)
-        self.assertIn("| time, ", text)
+        self.assertIn("| 2 loops of this project: time, ", text)
         self.assertIn("Printed by `make bench`", text)
 
     def test_twice_is_the_same(self):

@@ -2,6 +2,7 @@
 """The report written from a canned run: what it says, what it shows, what it names as missing."""
 import json
 import os
+import re
 import tempfile
 import unittest
 from unittest import mock
@@ -70,6 +71,21 @@ class Report(unittest.TestCase):
             self.assertIn(f"({name}.svg)", text)
             with open(os.path.join(self.folder.name, name + ".svg"), encoding="utf-8") as file:
                 self.assertIn("<svg", file.read())
+
+    def test_a_summary_shows_two_pictures_and_says_where_the_others_are(self):
+        write.report(self.data, self.folder.name, plan.JOBS, summary=True)
+        with open(os.path.join(self.folder.name, "README.md"), encoding="utf-8") as file:
+            text = file.read()
+        self.assertIn("Each release has them", text)
+        self.assertLessEqual(set(re.findall(r"\((\w+\.svg)\)", text)), {"time.svg", "memory.svg"})
+        self.assertLessEqual({name for name in os.listdir(self.folder.name) if ".svg" in name},
+                             {"time.svg", "memory.svg"})
+
+    def test_real_programs_and_loops_are_never_in_one_mean(self):
+        self.data["results"]["git"] = self.data["results"]["json"]
+        text = self.written()
+        self.assertRegex(text, r"(?m)^\| time, 1 real programs \|")
+        self.assertRegex(text, r"(?m)^\| time, 2 loops \|")
 
     def test_an_empty_run_gives_a_report(self):
         self.data["results"] = {}
