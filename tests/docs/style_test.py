@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Promise: documents and comments have none of the turns of phrase that make a reader go back, and
-no word that codespell knows as misspelt (where codespell is); no line of prose has more than 120
-columns, and README.md no more than 150 lines.
+no word that codespell knows as misspelt, nothing that vale finds (where these are); no line of
+prose has more than 120 columns, and README.md no more than 150 lines.
 
 usage: style_test.py SOURCE"""
 import glob
@@ -116,6 +116,26 @@ class Style(unittest.TestCase):
 
     def test_the_readme_is_short(self):
         self.assertLessEqual(len(read("README.md").splitlines()), 150)
+
+    @unittest.skipUnless(shutil.which("vale"), "no vale (https://vale.sh)")
+    def test_vale(self):
+        """The rules of tests/docs/vale/libslub, of .vale.ini; and each finds what it is for."""
+        vale = ["vale", "--config", os.path.join(SOURCE, ".vale.ini"), "--output=line"]
+        names = [name for name in files() if name.endswith(".md") and name[:6] != "tests/"]
+        found = subprocess.run(vale + names, cwd=SOURCE, capture_output=True, text=True,
+                               check=False)
+        self.assertEqual((found.stdout, found.stderr, found.returncode), ("", "", 0))
+        with tempfile.TemporaryDirectory() as folder:
+            page = os.path.join(folder, "page.md")
+            for text, rule in (("It is made in order to work.", "libslub.Wordy"),
+                               ("It is simply there.", "libslub.Promises"),
+                               ("It runs on Jemalloc.", "libslub.Names"),
+                               ("It is the the same.", "Vale.Repetition"),
+                               ("It is " + "so and " * 25 + "so.", "libslub.Sentences")):
+                with open(page, "w", encoding="utf-8") as file:
+                    file.write(text + "\n")
+                found = subprocess.run(vale + [page], capture_output=True, text=True, check=False)
+                self.assertIn(rule, found.stdout)
 
     @unittest.skipUnless(shutil.which("codespell"), "no codespell")
     def test_spelling(self):
