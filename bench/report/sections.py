@@ -3,6 +3,7 @@
 import re
 import textwrap
 
+import ratios
 import summary
 from allocators import OURS
 from results import spread
@@ -72,6 +73,22 @@ def league(results, jobs, names):
             "Geometric means of the ratio to the best allocator of each workload, libslub "
             "included; only workloads for which each of them has a figure. Real programs have "
             "means of their own.", ""] + table([""] + shown, rows)
+
+
+def suite(data):
+    """mimalloc-bench, where the run had a checkout of it."""
+    found = data.get("suite")
+    if not found:
+        return []
+    try:
+        tables = ratios.tables(found)
+    except ValueError as why:
+        tables = [f"No table: {why}."]
+    return ["## mimalloc-bench, unmodified", "",
+            f"Its programs that need nothing else, of revision {found['revision']}, "
+            f"{found['rounds']} rounds: the least CPU time and the median of peaks, by the best "
+            "peer of each row and by the C library. A row without a figure (–) is one that an "
+            "allocator did not end.", ""] + tables + [""]
 
 
 def workloads(results, jobs, names, row, title):

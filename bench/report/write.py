@@ -88,6 +88,7 @@ def compose(data, results, jobs, names, drawn, trouble):
         lines += [f"There are no pictures: {trouble}.", ""]
     lines += sections.goals(results, jobs, names)
     lines += sections.league(results, jobs, names)
+    lines += sections.suite(data)
     lines += show("time", "time of libslub by that of the best peer")
     lines += show("memory", "peak and resting memory by that of the best peer")
     for row, title in (("time", "Time"), ("peak", "Peak RSS, MiB"),
