@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Promise: docs/api/c.md names every public function; it and README.md quote only code that is
-compiled and run, and every such program is quoted.
+compiled and run, and every such program is quoted; the site's reference has every function.
 
 usage: api_test.py SOURCE"""
 import os
 import re
+import subprocess
 import sys
+import tempfile
 import unittest
 
 SOURCE = ""
@@ -45,6 +47,30 @@ class Api(unittest.TestCase):
         for name, text in self.snippets.items():
             self.assertTrue(any(flat(block) in text for block in self.blocks + self.paragraphs),
                             name)
+
+    def test_the_reference_has_every_function(self):
+        """What scripts/reference makes of the headers: a page each, with their comments."""
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([sys.executable, "-B", os.path.join(SOURCE, "scripts", "reference"),
+                            folder], check=True)
+            pages = {}
+            for name in os.listdir(folder):
+                with open(os.path.join(folder, name), encoding="utf-8") as file:
+                    pages[name] = file.read()
+        nr = 0
+        for header in sorted(os.listdir(os.path.join(SOURCE, "include", "slub"))):
+            if not header.endswith(".h"):
+                continue
+            page = pages[header[:-2] + ".md"]
+            self.assertIn(f"[slub/{header}]", pages["index.md"])
+            text = re.sub(r"(?s)/\*.*?\*/", " ", read("include", "slub", header))
+            for declaration in re.findall(r"(?ms)^SLUB_(?:API|INLINE)\s[^;{]*", text):
+                name = re.search(r"(\w+)\s*\(", declaration).group(1)
+                self.assertRegex(page, rf"\b{name}\b", header)
+                nr += 1
+        self.assertGreater(nr, 100)
+        self.assertRegex(pages["cache.md"], r"(?s)## slub_cache_alloc\n.*Allocate an object\..*"
+                         r"SLUB_API void \*slub_cache_alloc\(struct slub_cache \*cache\);")
 
     def test_every_header_and_function_is_named(self):
         folder = os.path.join(SOURCE, "include", "slub")
