@@ -100,6 +100,13 @@ def switched(_):
         read("docs/results/detection.md")).groups()]
 
 
+def rest(name, *places):
+    """MiB at rest, of the row @name of the table of docs/results/benchmarks.md: (column, wait)."""
+    row = re.search(rf"(?m)^\| {re.escape(name)} \|(.*)\|$", read("docs/results/benchmarks.md"))
+    cells = [cell.split("/") for cell in row.group(1).split("|")]
+    return [float(cells[column][wait]) for column, wait in places]
+
+
 def statistics_file(_):
     """Megabytes, as docs/operate/inspection.md says."""
     return [number(re.search(r"\*\*Room\.\*\* About ([\d.]+) MB",
@@ -124,6 +131,10 @@ SENTENCES = [
     ("docs/results/benchmarks.md", rf"Of the {N} workloads {N} are loops of this project and {N} "
      "are real programs",
      lambda run: [len(run.jobs), run.count("workload"), run.count("program")]),
+    ("docs/results/benchmarks.md", rf"libslub by itself keeps {N} MiB like the others; jemalloc "
+     rf"goes down to {N} after some calls. `SLUB_PRESSURE=thread` has {N} within the first",
+     lambda run: rest("libslub", (2, 2)) + rest("jemalloc 5.3.1", (3, 2)) +
+     rest("libslub, `SLUB_PRESSURE=thread`", (2, 0))),
     ("docs/start/faq.md", rf"real programs take {N} of the C library's CPU time and peak at {N} "
      "of its memory",
      lambda run: [outside("real programs", 1), outside("real programs", 4)]),
@@ -141,7 +152,8 @@ SENTENCES = [
 # What is no measurement of this run, by page.
 FIXED = {
     "README.md": ["1 GiB of small objects", "at 60 % of"],
-    "docs/results/benchmarks.md": [],
+    "docs/results/benchmarks.md": ["128 MiB in blocks of 16 bytes to 32 KiB", "1, 10 and 60 s",
+                                   "26 MiB are pages"],
     "docs/start/limits.md": [
         "64 MiB at the least", "at most 1.5 times",
         "64 MiB of 208 bytes", "0.7 MiB with", "From some 80 MiB on"],
