@@ -198,10 +198,10 @@ class Tcmalloc(Peer):
     @staticmethod
     def sources(tree, abseil):
         """What both projects' own libraries have: not their tests, measurements and tools."""
-        other = re.compile(r"test|benchmark|mock|fuzz|_main\.|/(testing|testdata|selsan/shadow"
-                           r"|flags|log|status/internal/status_matchers)/|print_hash_of|gaussian"
-                           r"|want_|google_rand|_profiler_marshaler|profile_marshaler"
-                           r"|profile_builder|/tcmalloc/internal/(fake|allocation_profile)")
+        other = re.compile(r"test|benchmark|mock|fuzz|_main\.|matchers|profile(?!r)|marshaler"
+                           r"|/(testing|testdata|flags|log|random|selsan/shadow)/|want_"
+                           r"|_default_on|reuse_relaxed|compressibility|simulated_clock"
+                           r"|percpu_rseq_(x86_64|aarch64)|/internal/fake|print_hash")
         found = [path for root, folder in ((tree, "tcmalloc"), (abseil, "absl"))
                  for end in ("cc", "S")
                  for path in glob.glob(os.path.join(root, folder, "**", "*." + end),
