@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Promise: a measured figure in README.md, docs/start/ and docs/results/ is that of the run in
-bench/results/report, or of a table that the sentence links; and the means under a table are the
-means of its rows.
+"""Promise: a measured figure in the prose of README.md, of docs/results/benchmarks.md and of
+docs/start/limits.md and faq.md is that of the run in bench/results/report, or of a table that the
+sentence links; and the means under a table are the means of its rows.  Other pages have figures of
+runs that they name, which nothing here checks.
 
 usage: figures_test.py SOURCE
 
