@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Promise: a measured figure in the prose of README.md, of docs/results/benchmarks.md and of
-docs/start/limits.md and faq.md is that of the run in bench/results/report, or of a table that the
-sentence links; and the means under a table are the means of its rows.  Other pages have figures of
-runs that they name, which nothing here checks.
+"""Promise: a measured figure in the prose of README.md, of docs/results/benchmarks.md and
+performance.md and of docs/start/limits.md and faq.md is that of the run in bench/results/report, or
+of a table that the sentence links; means are those of their rows, and rows that miss a limit are
+named.  Other pages have figures of runs that they name, which nothing here checks.
 
 usage: figures_test.py SOURCE
 
@@ -20,7 +20,8 @@ import unittest
 
 SOURCE = ""
 RESULTS = os.path.join("bench", "results", "report", "results.json")
-PAGES = ("README.md", "docs/results/benchmarks.md", "docs/start/limits.md", "docs/start/faq.md")
+PAGES = ("README.md", "docs/results/benchmarks.md", "docs/results/performance.md",
+         "docs/start/limits.md", "docs/start/faq.md")
 SIX = ("glibc", "mimalloc", "snmalloc", "jemalloc", "rpmalloc", "tcmalloc")
 FIGURE = r"(?<![\w.,])\d[\d,.]*\d?\s(?:MiB|GiB|KiB|MB|requests|ns|µs|ms|s|%|times)(?!\w)"
 N = r"([\d,.]+\d|\d)"
@@ -155,6 +156,8 @@ FIXED = {
     "README.md": ["1 GiB of small objects", "at 60 % of"],
     "docs/results/benchmarks.md": ["128 MiB in blocks of 16 bytes to 32 KiB", "1, 10 and 60 s",
                                    "26 MiB are pages"],
+    "docs/results/performance.md": [
+        "128 KiB of code and symbols", "6 % on average", "12.5 % at the most"],
     "docs/start/limits.md": [
         "64 MiB at the least", "at most 1.5 times",
         "64 MiB of 208 bytes", "0.7 MiB with", "From some 80 MiB on"],
@@ -164,7 +167,9 @@ FIXED = {
 
 def prose(page):
     """Its sentences, each on one line; without code, and without what a program wrote."""
-    text = re.sub(r"(?ms)^```.*?^```|<!-- (BENCH|RUN)-BEGIN.*?END -->", "", read(page))
+    text = re.sub(r"(?ms)^```.*?^```|<!-- (BENCH|RUN|OUTSIDE)-BEGIN.*?END -->", "", read(page))
+    # What a call costs, in a table that says of which processor.
+    text = re.sub(r"(?m)^\| .*\|$", "", text) if page.endswith("performance.md") else text
     return re.sub(r"\s+", " ", text)
 
 
@@ -214,6 +219,15 @@ class Figures(unittest.TestCase):
                             os.path.join(SOURCE, RESULTS), page], check=True)
             with open(page, encoding="utf-8") as file:
                 self.assertEqual(file.read(), read("docs/results/benchmarks.md"))
+
+    def test_the_rows_that_miss_are_named(self):
+        text = read("docs/results/performance.md")
+        limit, said = re.search(rf"no row is to be above {N} in time \((.*?) are\)",
+                                re.sub(r"\s+", " ", text)).groups()
+        rows = re.findall(r"(?m)^\| `([\w+-]+)` \| ([\d.]+) \|", text)
+        self.assertGreater(len(rows), 30)
+        self.assertEqual(re.findall(r"`([^`]+)`", said),
+                         [name for name, value in rows if float(value) > float(limit)])
 
     def test_means_are_those_of_the_rows(self):
         """In docs/results/performance.md: real programs and loops, each with a mean of its own."""
