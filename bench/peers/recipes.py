@@ -201,7 +201,7 @@ class Tcmalloc(Peer):
         other = re.compile(r"test|benchmark|mock|fuzz|_main\.|matchers|profile(?!r)|marshaler"
                            r"|/(testing|testdata|flags|log|random|selsan/shadow)/|want_"
                            r"|_default_on|reuse_relaxed|compressibility|simulated_clock"
-                           r"|percpu_rseq_(x86_64|aarch64)|/internal/fake|print_hash")
+                           r"|percpu_rseq_(x86_64|aarch64)|_win\b|win32|/internal/fake|print_hash")
         found = [path for root, folder in ((tree, "tcmalloc"), (abseil, "absl"))
                  for end in ("cc", "S")
                  for path in glob.glob(os.path.join(root, folder, "**", "*." + end),
