@@ -198,10 +198,11 @@ class Tcmalloc(Peer):
     @staticmethod
     def sources(tree, abseil):
         """What both projects' own libraries have: not their tests, measurements and tools."""
-        other = re.compile(r"test|benchmark|mock|fuzz|_main\.|matchers|profile(?!r)|marshaler"
-                           r"|/(testing|testdata|flags|log|random|selsan/shadow)/|want_"
-                           r"|_default_on|reuse_relaxed|compressibility|simulated_clock"
-                           r"|percpu_rseq_(x86_64|aarch64)|_win\b|win32|/internal/fake|print_hash")
+        other = re.compile(r"test|benchmark|mock|fuzz|_main\.|matchers|print_hash|marshaler"
+                           r"|/(testing|testdata|random|selsan/shadow)/|want_|_default_on"
+                           r"|^/tcmalloc/internal/profile_builder|allocation_profile"
+                           r"|compressibility|simulated_clock|check_op|/internal/fake"
+                           r"|percpu_rseq_(x86_64|aarch64)|_win\b|win32")
         found = [path for root, folder in ((tree, "tcmalloc"), (abseil, "absl"))
                  for end in ("cc", "S")
                  for path in glob.glob(os.path.join(root, folder, "**", "*." + end),
