@@ -18,9 +18,9 @@
  * stands for, retain may change.
  *
  * `slub set PID NAME VALUE` does the same from outside, and `slub shrink PID --node N` what
- * slub_node_shrink() does.  Letters (slub_debug()), the
- * profile (slub_profile_start()) and the pressure thread
- * (slub_pressure_start_thread()) have functions of their own.
+ * slub_node_shrink() does, but for free pages on slabs in use.  Letters (slub_debug()), the
+ * profile (slub_profile_start()) and the pressure thread (slub_pressure_start_thread()) have
+ * functions of their own.
  */
 #ifndef SLUB_INCLUDE_CONTROL_H
 #define SLUB_INCLUDE_CONTROL_H

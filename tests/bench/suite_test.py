@@ -17,7 +17,7 @@ import suite
 import write
 
 LIBRARY = os.path.join(os.environ.get("SLUB_BUILD", "build"), "libslub.so")
-CMAKE = """cmake_minimum_required(VERSION 3.0)
+CMAKE = """cmake_minimum_required(VERSION 3.5)
 project(bench C)
 add_executable(cfrac cfrac.c)
 add_executable(espresso broken.c)

@@ -130,6 +130,7 @@ int complain_result(const struct mailbox *mailbox, int64_t result)
 		 mailbox->source.label, strerror(error),
 		 error == EBUSY ? "; try again" :
 		 error == EINVAL && (!strcmp(mailbox->command, "set") ||
+				    !strcmp(mailbox->command, "shrink") ||
 				    !strcmp(mailbox->command, "profile")) ?
 		 "; its libslub is older than this command" :
 		 error == E2BIG ? "; objects as large as these, with room for "

@@ -50,8 +50,12 @@ bool chain_give(struct slub_cache *cache, void *chain, uint32_t nr)
  */
 static void spare_to_slabs(struct slub_cache *cache)
 {
-	void *spare = percpu_take(cache->list_slot + SLOT_SPARE, 0);
+	void *spare;
 
+	/* There it is a quarantine: its objects are the oldest, and come next. */
+	if (SLUB_CONFIG_HARDENED)
+		return;
+	spare = percpu_take(cache->list_slot + SLOT_SPARE, 0);
 	if (spare)
 		count_given(cache, chain_flush(cache, spare));
 }

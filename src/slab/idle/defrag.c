@@ -413,9 +413,9 @@ static bool purge_cache(struct slub_cache *cache, uint64_t deadline_ns, int node
 
 void slab_purge_objects(uint64_t deadline_ns, int node)
 {
-	/* How many caches a call has done before time was up. */
+	/* How many caches a call with a deadline has done; the next one goes on there. */
 	static uint32_t nr_done;
-	uint32_t skip = __atomic_exchange_n(&nr_done, 0, __ATOMIC_RELAXED);
+	uint32_t skip = deadline_ns ? __atomic_exchange_n(&nr_done, 0, __ATOMIC_RELAXED) : 0;
 	uint32_t nr = 0;
 
 	for (struct slub_cache *c = cache_first(); c; c = cache_next(c), nr++) {

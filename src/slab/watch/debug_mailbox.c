@@ -205,7 +205,7 @@ static bool do_guard(const char *text)
 	return work.slot ? unguard_all() : switched(guard_switch(every), !every);
 }
 
-/* Free pages are few, by page_budget(): one piece. */
+/* In one piece: a system call for each run of free pages, and page_budget() bounds them. */
 static cold void do_node(const char *text)
 {
 	size_t node = os_parse_number(&text);
