@@ -110,7 +110,8 @@ static void join(void *arg)
 	if (book) {
 		for (int i = 0; i < 8; i++)
 			trail_book_work(book);
-		trail_book_finish(book);
+		trail_book_finish(book, false);
+		trail_book_finish(book, true);
 	}
 	if (!profile_read(&profile, arg) && book) {
 		profile.last_trail += last;

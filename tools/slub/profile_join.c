@@ -177,11 +177,15 @@ bool trail_book_work(struct trail_book *book)
 	return true;
 }
 
-void trail_book_finish(struct trail_book *book)
+void trail_book_finish(struct trail_book *book, bool is_last)
 {
-	take_all(book, true);
-	while (book->nr_queued)
+	take_all(book, is_last);
+	/* A process that is still sampling goes on meanwhile, and fills the ring. */
+	for (size_t nr = book->nr_queued; nr; nr--) {
 		unwind_one(book);
+		if (!is_last)
+			take_all(book, false);
+	}
 }
 
 /* ---- the profile ---- */

@@ -99,7 +99,7 @@ static int sample(struct mailbox *mailbox, struct profile *profile,
 	if (!was_on)
 		status = ask(mailbox, "stop", &ignored);
 	if (book)
-		trail_book_finish(book);
+		trail_book_finish(book, false);
 	if (!status && live->leaks)
 		wait_for(live->seconds, was_on ? book : NULL);
 	if (!status)
@@ -107,7 +107,7 @@ static int sample(struct mailbox *mailbox, struct profile *profile,
 	if (!status)
 		profile_subtract(profile, &before);
 	if (!status && book) {
-		trail_book_finish(book);
+		trail_book_finish(book, true);
 		trail_book_join(book, profile, before.last_trail);
 	}
 	profile_free(&before);

@@ -56,8 +56,8 @@ struct trail_book *trail_book_open(const struct process *process, int memory,
 bool trail_book_is_over(const struct trail_book *book);
 /* Takes the trails there are, and unwinds one.  False: there was nothing to do. */
 bool trail_book_work(struct trail_book *book);
-/* Takes and unwinds all there are. */
-void trail_book_finish(struct trail_book *book);
+/* Takes and unwinds all there are.  @is_last: none is waited for any more. */
+void trail_book_finish(struct trail_book *book, bool is_last);
 /* Puts the unwound stacks in place of those that the process walked, of trails behind @after. */
 void trail_book_join(struct trail_book *book, struct profile *profile, uint64_t after);
 void trail_book_close(struct trail_book *book);
