@@ -44,7 +44,7 @@ struct book {
 	uint32_t sample_buckets[SAMPLE_BUCKETS];
 	struct profile_site sites[SITES_MAX];
 	struct sample samples[SAMPLES_MAX];
-	uint64_t trails[SAMPLES_MAX];	/* of the samples; older than the ring's: none */
+	uint64_t trails[SAMPLES_MAX];	/* of the samples; 0: none */
 };
 
 static struct lock book_lock = LOCK_INIT;
@@ -130,7 +130,13 @@ static void sums_subtract(struct profile_sums *sums,
 	sums->bytes -= sample->bytes;
 }
 
-/* @trail: 0 while there are none; then what stands in its place is no word of the ring's. */
+/* The trails have no memory in a process that never drew one. */
+static void set_trail(uint32_t place, uint64_t trail)
+{
+	if (unlikely(trails_were_drawn()))
+		book->trails[place - 1] = trail;
+}
+
 static void book_enter(struct sample *sample, uint32_t stack, uint64_t trail)
 {
 	uint32_t *bucket = sample_bucket(sample->object);
@@ -145,8 +151,7 @@ static void book_enter(struct sample *sample, uint32_t stack, uint64_t trail)
 	sample->next = *bucket;
 	*bucket = place;
 	book->samples[place - 1] = *sample;
-	if (unlikely(trail))
-		book->trails[place - 1] = trail;
+	set_trail(place, trail);
 	sums_add(&book->sites[sample->site - 1].all, sample);
 	sums_add(&book->sites[sample->site - 1].live, sample);
 }
@@ -165,8 +170,7 @@ static bool book_remove(const void *object)
 			continue;
 		}
 		sums_subtract(&book->sites[sample->site - 1].live, sample);
-		if (unlikely(trails_are_on()))
-			book->trails[place - 1] = 0;
+		set_trail(place, 0);
 		*link = sample->next;
 		sample->next = free_first;
 		free_first = place;
@@ -418,7 +422,8 @@ int profile_copy(struct profile_state *copied)
 	lock_acquire(&book_lock);
 	*copied = state;
 	memcpy(copy->sites, book->sites, state.nr_sites * sizeof(*copy->sites));
-	if (trails_are_on())
+	/* Also when the ring has gone off: a reader has taken trails. */
+	if (trails_were_drawn())
 		copy_trails(copy, copied);
 	lock_release(&book_lock);
 	copied->sites = copy->sites;

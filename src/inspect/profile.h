@@ -38,8 +38,8 @@ struct profile_state {
 	uint64_t lost;		/* samples that there was no room for */
 	uint32_t nr_sites;
 	const struct profile_site *sites;
-	/* while the ring of trails is on (profile_trail.h); those of samples alive */
-	uint64_t last_trail;		/* 0: there are none */
+	/* since the ring of trails was first on (profile_trail.h); those of samples alive */
+	uint64_t last_trail;		/* 0: there were never any */
 	uint32_t nr_trails;
 	const uint64_t *trails;
 };

@@ -76,6 +76,12 @@ static inline bool trails_are_on(void)
 	return __atomic_load_n(&trail_ring.is_on, __ATOMIC_RELAXED);
 }
 
+/* Was there ever a trail?  Samples may have numbers. */
+static inline bool trails_were_drawn(void)
+{
+	return __atomic_load_n(&trail_ring.drawn, __ATOMIC_RELAXED);
+}
+
 /* The ring, or NULL where there can be none. */
 struct trail_ring *trails_begin(void);
 void trails_end(void);

@@ -29,11 +29,13 @@ static bool read_ring(struct trail_reader *reader)
 	       ring->slot_bytes == TRAIL_SLOT_BYTES;
 }
 
-/* So the process knows that there is a reader. */
+/* So the process knows that there is a reader, which may be far behind all the time. */
 static void say_how_far(struct trail_reader *reader)
 {
 	uint64_t read = reader->next - 1;
 
+	if (read == reader->ring.read)
+		return;
 	if (pwrite(reader->memory, &read, sizeof(read),
 		   (off_t)(reader->address + offsetof(struct trail_ring, read))) < 0)
 		reader->is_gone = true;
@@ -122,11 +124,13 @@ static bool take_next(struct trail_reader *reader, bool is_last)
 
 const struct profile_trail *trail_take(struct trail_reader *reader, bool is_last)
 {
+	bool is_taken;
+
 	if (!read_ring(reader))
 		return NULL;
-	if (reader->next > reader->ring.drawn)
-		say_how_far(reader);
-	if (!take_early(reader, is_last) && !take_next(reader, is_last))
+	is_taken = take_early(reader, is_last) || take_next(reader, is_last);
+	say_how_far(reader);
+	if (!is_taken)
 		return NULL;
 	reader->nr_taken++;
 	return reader->trail;

@@ -228,6 +228,22 @@ TEST_F(trail, without_a_reader_the_ring_goes_off)
 	EXPECT_FALSE(trails_are_on());
 }
 
+/* One that never catches up is none that was killed. */
+TEST_F(trail, a_reader_that_is_behind_keeps_the_ring_on)
+{
+	for (int round = 0; round < 4; round++) {
+		for (int i = 0; i < TRAIL_BEHIND_MAX / 2; i++)
+			ASSERT_NE(trail_draw(), 0u);
+		write();
+		uint64_t last = write();
+		const struct profile_trail *taken = trail_take(&reader, false);
+		ASSERT_NE(taken, nullptr);
+		EXPECT_EQ(taken->state, 2 * (last - 1));
+		EXPECT_EQ(trail_ring.read, last - 1);
+	}
+	EXPECT_TRUE(trails_are_on());
+}
+
 /* A thread that finds another one in its slot leaves it alone. */
 TEST_F(trail, two_do_not_write_one_slot)
 {
