@@ -4,16 +4,19 @@
  * chain of two.  Compiled without frame pointers, so the register has anything in it: each function
  * keeps a value there across its call.
  *
- * usage: chain [fork|burst|short]
+ * usage: chain [fork|burst|short|map FILE]
  *   fork    there is a child, which does the same, and says its PID
  *   burst   a thousand allocations, then a longer pause
+ *   map     calls also the code in FILE, which calls what it is given, and removes FILE
  *   short   ends after a third of a second or more
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define LINK __attribute__((__noinline__, __noclone__)) uint64_t
@@ -90,16 +93,30 @@ static void *other(void *arg)
 	return arg;
 }
 
+typedef uint64_t through_fn(uint64_t (*next)(uint64_t *), uint64_t *v);
+
+static through_fn *map_and_remove(const char *path)
+{
+	int fd = open(path, O_RDONLY);
+	void *mapped = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+
+	close(fd);
+	return mapped == MAP_FAILED || unlink(path) ? NULL : (through_fn *)(uintptr_t)mapped;
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t v[6] = { 1, 2, 3, 4, 5, 6 };
 	const char *way = argc > 1 ? argv[1] : "";
 	int rounds = strcmp(way, "short") ? 60000 : 300;
 	int calls = strcmp(way, "burst") ? 1 : 1000;
+	through_fn *through = NULL;
 	pthread_t thread;
 
 	if (pthread_create(&thread, NULL, other, NULL))
 		return 1;
+	if (argc > 2)
+		through = map_and_remove(argv[2]);
 	if (!strcmp(way, "fork")) {
 		printf("%d\n", (int)fork());
 		fflush(stdout);
@@ -109,7 +126,7 @@ int main(int argc, char **argv)
 	/* An end, for a test that is killed leaves it behind. */
 	for (int i = 0; i < rounds; i++) {
 		for (int j = 0; j < calls; j++)
-			v[0] += link_19(v);
+			v[0] += link_19(v) + (through ? through(other_1, v) : 0);
 		usleep(calls == 1 ? 1000 : 50000);
 	}
 	return 0;

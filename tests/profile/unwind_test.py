@@ -160,6 +160,20 @@ class Unwind(ProfileTest):
             self.assertRefused(done, 4, "has ended")
             self.assertEqual(process.wait(), 0)
 
+    @unittest.skipIf(platform.machine() != "x86_64", "the file has code of x86-64")
+    def test_a_fifo_by_the_name_of_a_mapped_file(self):
+        """The maps of the process have this name; an open for reading waits for a writer."""
+        path = self.path("code")
+        with open(path, "wb") as file:
+            # mov %rdi,%rax; mov %rsi,%rdi; sub $8,%rsp; call *%rax; add $8,%rsp; ret
+            file.write(bytes.fromhex("4889f8 4889f7 4883ec08 ffd0 4883c408 c3").ljust(4096))
+        os.mkfifo(path + " (deleted)")
+        told = self.told(self.ready("map", path).pid)
+        self.check_sums(told)
+        self.assertTrue(any(begins(site, CHAIN) for site in told["sites"]))
+        self.assertTrue(any(begins(site, OTHER[:2]) and not begins(site, OTHER)
+                            for site in told["sites"]))
+
     def test_a_forked_child(self):
         """It leaves no trails for its parent's reader, and is itself unwound when it is asked."""
         process = self.start("fork")

@@ -14,10 +14,12 @@
 #if SLUB_TOOL_LIBDW
 #include <elfutils/libdwfl.h>
 
+#include "profile_elf.h"
+
 static Dwfl *open_modules(const struct profile *profile)
 {
 	static const Dwfl_Callbacks callbacks = {
-		.find_elf = dwfl_linux_proc_find_elf,
+		.find_elf = profile_elf_find,
 		.find_debuginfo = dwfl_standard_find_debuginfo,
 	};
 	Dwfl *dwfl = dwfl_begin(&callbacks);

@@ -7,7 +7,6 @@
 #include "profile_trail.h"
 #include "slub.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -15,6 +14,8 @@
 
 #if SLUB_TOOL_LIBDW
 #include <elfutils/libdwfl.h>
+
+#include "profile_elf.h"
 
 /* A module that was loaded meanwhile is looked for so seldom. */
 #define REPORT_SECONDS 1
@@ -36,18 +37,21 @@ static pid_t modules_of;
 static int find_elf(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
 		    char **file_name, Elf **elf)
 {
+	bool is_there;
 	char *path;
 	int fd;
 
 	if (*name == '/' && asprintf(&path, "/proc/%d/root%s", (int)modules_of, name) > 0) {
-		fd = open(path, O_RDONLY | O_CLOEXEC);
+		fd = profile_elf_open(path, &is_there);
 		if (fd >= 0) {
 			*file_name = path;
 			return fd;
 		}
 		free(path);
+		if (is_there)
+			return -1;
 	}
-	return dwfl_linux_proc_find_elf(module, data, name, base, file_name, elf);
+	return profile_elf_find(module, data, name, base, file_name, elf);
 }
 
 /* Not debugging information in files of its own: that may be fetched from far away. */
