@@ -238,6 +238,8 @@ static int ask(struct mailbox *mailbox, struct wait *wait,
 	/* What is read first need not have been written first. */
 	if (!box_read(mailbox, &box) && box.answered == request->id)
 		*result = box.result;
+	if (*result == -EINVAL && mailbox->may_be_unknown)
+		return 0;
 	return *result < 0 ? complain_result(mailbox, *result) : 0;
 }
 

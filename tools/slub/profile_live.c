@@ -131,17 +131,22 @@ static int start_unwound(struct mailbox *mailbox, struct profile *profile,
 			 const struct profile_live *live)
 {
 	struct trail_book *book;
-	int64_t ring, ignored;
-	int status = ask(mailbox, "trails", &ring);
+	int64_t ring = 0, ignored;
+	int status;
 
+	mailbox->may_be_unknown = true;
+	status = ask(mailbox, "trails", &ring);
+	mailbox->may_be_unknown = false;
 	if (status)
 		return status;
+	if (ring < 0)
+		return start(mailbox, profile, live, NULL);
 	book = trail_book_open(&mailbox->source.process, mailbox->memory, (uint64_t)ring);
 	status = start(mailbox, profile, live, book);
 	if (book)
 		trail_book_close(book);
-	/* One that has ended has said so already. */
-	if (!status)
+	/* One that has ended has no ring. */
+	if (status != STATUS_NO_TARGET)
 		ask(mailbox, "trails off", &ignored);
 	return status;
 }
