@@ -20,7 +20,7 @@ struct mailbox {
 	const struct option *options;	/* NULL: MAILBOX_OPTIONS alone */
 	double seconds;			/* to wait for the answer */
 	bool blocked;			/* MAILBOX_BLOCKED_TOO */
-	bool may_be_unknown;		/* -EINVAL is an answer: a library that knows no such text */
+	bool may_be_unknown;		/* -EINVAL is an answer: of an old library */
 	bool help;
 	bool json;
 	/* by mailbox_open() */
