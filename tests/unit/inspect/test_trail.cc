@@ -22,9 +22,13 @@ extern "C" {
 
 ssize_t __real_pread(int fd, void *to, size_t bytes, off_t at);
 ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t at);
+size_t __real_stack_copy(void *to, size_t bytes, uintptr_t from, bool *is_whole);
+size_t __wrap_stack_copy(void *to, size_t bytes, uintptr_t from, bool *is_whole);
 }
 
 static std::function<void(uint64_t address, size_t bytes)> behind_a_read;
+/* While a trail is written. */
+static std::function<void()> in_a_write;
 
 ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t at)
 {
@@ -33,6 +37,13 @@ ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t at)
 	if (behind_a_read)
 		behind_a_read((uint64_t)at, bytes);
 	return got;
+}
+
+size_t __wrap_stack_copy(void *to, size_t bytes, uintptr_t from, bool *is_whole)
+{
+	if (in_a_write)
+		in_a_write();
+	return __real_stack_copy(to, bytes, from, is_whole);
 }
 
 namespace {
@@ -258,6 +269,20 @@ TEST_F(trail, two_do_not_write_one_slot)
 		EXPECT_EQ(there->state, state);
 		EXPECT_EQ(there->bytes, 99u);
 	}
+}
+
+/* Here the ring goes off and on while the trail is written: nothing of it is whole. */
+TEST_F(trail, one_that_lost_its_slot_is_not_whole)
+{
+	uint64_t number = trail_draw();
+	struct profile_trail *there = slot(number);
+	uint64_t other = 2 * (number + TRAIL_SLOTS) + 1;
+
+	in_a_write = [&] { there->state = other; };
+	trail_write(number, 7, 256, 1);
+	in_a_write = nullptr;
+	EXPECT_EQ(there->state, other);
+	EXPECT_EQ(trail_take(&reader, true), nullptr);
 }
 
 /* What a reader must not trust: it may be another program's memory. */
