@@ -189,12 +189,14 @@ static void taken(void *object, size_t bytes, double weight)
 		.bytes = (uint64_t)(weight * (double)bytes + 0.5),
 	};
 	struct stack stack;
-	uint64_t trail = trail_draw();
+	uint64_t trail;
 	uint32_t number;
 
 	stack_read(&stack, __builtin_frame_address(0));
 	number = stack_store(&stack);
 	lock_acquire(&book_lock);
+	/* Here, so that a copy of the book has the samples of all trails up to its last one. */
+	trail = trail_draw();
 	book_enter(&sample, number, trail);
 	lock_release(&book_lock);
 	if (unlikely(trail))
