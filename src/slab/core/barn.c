@@ -19,8 +19,8 @@
  * Scattered chains go to the slabs at once, while their objects are in the CPU's caches.
  * In a barn each object would pin a slab, and each link would be a miss: when a request
  * takes the chain back, and when the barns are emptied.  (300,000 objects of 400 bytes,
- * freed at random: 168 ns for an object's allocation and free before, 82 since.  Batches of
- * all sizes take what they took: docs/notes/performance.md, "Scattered objects".)
+ * freed at random: 124 ns for an object's allocation and free before, 66 since.  A million
+ * of all sizes: 109 and 115.  docs/notes/performance.md, "Scattered objects", has more.)
  *
  * Locks: barn->lock.  Each change is one store to `oldest` or `newest`, behind the
  * store of a new entry; so the child of a fork finds every barn whole, and only makes
