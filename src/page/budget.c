@@ -168,11 +168,21 @@ void page_bought(size_t pages)
 		page_tight_look(pages);
 }
 
+/* Counts what went back since there were @before dirty pages; returns how many that are. */
+static size_t given_since(size_t before)
+{
+	size_t after = page_nr_dirty();
+
+	if (after >= before)
+		return 0;
+	page_given((before - after) * PAGE_BYTES);
+	return before - after;
+}
+
 size_t page_purge(size_t bytes)
 {
 	size_t pages = bytes / PAGE_BYTES;
 	size_t before = page_nr_dirty();
-	size_t after;
 
 	superblock_purge(pages);
 	if (page_nr_dirty() > pages && quick_nr_pages()) {
@@ -181,11 +191,7 @@ size_t page_purge(size_t bytes)
 	}
 	if (page_nr_dirty() > pages)
 		zone_purge(pages);
-	after = page_nr_dirty();
-	if (after >= before)
-		return 0;
-	page_given((before - after) * PAGE_BYTES);
-	return before - after;
+	return given_since(before);
 }
 
 size_t page_purge_all(void)
@@ -198,7 +204,7 @@ size_t page_purge_all(void)
 
 cold size_t page_purge_node(uint32_t node)
 {
-	size_t before = page_nr_dirty(), after;
+	size_t before = page_nr_dirty();
 
 	if (nr_zones == 1)
 		return page_purge_all();
@@ -206,11 +212,7 @@ cold size_t page_purge_node(uint32_t node)
 	quick_flush_node(node);
 	zone_purge_node(node);
 	superblock_purge_node(node);
-	after = page_nr_dirty();
-	if (after >= before)
-		return 0;
-	page_given((before - after) * PAGE_BYTES);
-	return before - after;
+	return given_since(before);
 }
 
 size_t page_purge_regret(void)

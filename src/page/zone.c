@@ -434,23 +434,26 @@ static void zone_purge_order(struct zone *zone, uint32_t order, size_t limit)
 	}
 }
 
-void zone_purge(size_t pages)
+/* Those from number @first up to @end. */
+static void zones_purge(uint32_t first, uint32_t end, size_t pages)
 {
 	uint32_t least = order_of(os_page_size() / PAGE_BYTES);
 
 	/* Large blocks first: more memory per system call. */
 	for (uint32_t o = BLOCK_ORDER_MAX + 1; o-- > least;) {
-		for (uint32_t n = 0; n < nr_zones; n++)
+		for (uint32_t n = first; n < end; n++)
 			zone_purge_order(&zones[n], o, pages);
 	}
 }
 
+void zone_purge(size_t pages)
+{
+	zones_purge(0, nr_zones, pages);
+}
+
 cold void zone_purge_node(uint32_t node)
 {
-	uint32_t least = order_of(os_page_size() / PAGE_BYTES);
-
-	for (uint32_t o = BLOCK_ORDER_MAX + 1; o-- > least;)
-		zone_purge_order(&zones[node], o, 0);
+	zones_purge(node, node + 1, 0);
 }
 
 static void locks_fork(enum fork_step step)

@@ -41,7 +41,7 @@ struct trail_book {
 	size_t queue_first, nr_queued;
 	uint64_t nr_dropped;		/* the queue was full */
 	struct unwound *stacks;
-	size_t nr_stacks;
+	size_t nr_stacks, stacks_size;
 	struct index stack_index;
 	uint64_t *frames;
 	size_t nr_frames, frames_size;
@@ -121,7 +121,7 @@ static size_t find_stack(struct trail_book *book, const struct unwound *stack)
 {
 	const uint64_t *frames = book->frames + stack->first;
 	uint64_t hash = stack->site_stack;
-	size_t at = 0, found, size = book->nr_stacks;
+	size_t at = 0, found;
 
 	for (size_t i = 0; i < stack->nr; i++)
 		hash = hash_mix(hash, frames[i]);
@@ -132,14 +132,9 @@ static size_t find_stack(struct trail_book *book, const struct unwound *stack)
 		    !memcmp(book->frames + other->first, frames, stack->nr * sizeof(*frames)))
 			return found;
 	}
-	/* Doubled whenever the number is a power of two. */
-	if (!(size & (size - 1))) {
-		size_t none = 0;
-
-		book->stacks = grow(book->stacks, size, 1, &none, sizeof(*stack));
-	}
-	index_add(&book->stack_index, hash, size);
-	book->stacks[size] = *stack;
+	book->stacks = grow(book->stacks, book->nr_stacks, 1, &book->stacks_size, sizeof(*stack));
+	index_add(&book->stack_index, hash, book->nr_stacks);
+	book->stacks[book->nr_stacks] = *stack;
 	book->nr_frames += stack->nr;
 	return book->nr_stacks++;
 }

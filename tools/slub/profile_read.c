@@ -117,6 +117,16 @@ static size_t find_location(struct profile *profile, uint64_t address)
 	return profile->nr_locations++;
 }
 
+/* Of the site that is being made: the number of its location. */
+static size_t add_frame(struct profile *profile, uint64_t address)
+{
+	size_t number = find_location(profile, address - 1);
+
+	profile->frames = grow(profile->frames, profile->nr_frames, sizeof(*profile->frames));
+	profile->frames[profile->nr_frames++] = number;
+	return number;
+}
+
 static bool read_frames(struct reader *reader, const char *text,
 			struct profile_site *site)
 {
@@ -133,10 +143,7 @@ static bool read_frames(struct reader *reader, const char *text,
 		address = strtoull(text, &end, 16);
 		if (end == text || !address)
 			return false;
-		profile->frames = grow(profile->frames, profile->nr_frames,
-				       sizeof(*profile->frames));
-		profile->frames[profile->nr_frames++] =
-			find_location(profile, address - 1);
+		add_frame(profile, address);
 		site->nr_frames++;
 		text = end;
 	}
@@ -352,12 +359,9 @@ void profile_add_site(struct profile *profile, const struct profile_site *site,
 	added.first = profile->nr_frames;
 	added.nr_frames = nr;
 	for (size_t i = 0; i < nr; i++) {
-		size_t number = find_location(profile, frames[i] - 1);
+		size_t number = add_frame(profile, frames[i]);
 
 		assign_mapping(profile, &profile->locations[number]);
-		profile->frames = grow(profile->frames, profile->nr_frames,
-				       sizeof(*profile->frames));
-		profile->frames[profile->nr_frames++] = number;
 	}
 	profile->sites = grow(profile->sites, profile->nr_sites, sizeof(added));
 	profile->sites[profile->nr_sites++] = added;
