@@ -89,7 +89,7 @@ static uint64_t clock_real_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-void abi_update(void)
+usual void abi_update(void)
 {
 	slub_abi_state.membarrier = percpu_can_stop;
 	if (slub_abi_state.ready)

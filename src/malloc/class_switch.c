@@ -11,7 +11,7 @@
 static struct turn switching;
 
 /* What another thread was switching in the parent is done, or not begun, as it stands. */
-void class_switch_fork_child(void)
+usual void class_switch_fork_child(void)
 {
 	if (!turn_is_left(&switching))
 		return;
@@ -95,7 +95,7 @@ cold int sizeclass_guard(uint64_t every)
 	return err;
 }
 
-void sizeclass_guard_by_option(void)
+usual void sizeclass_guard_by_option(void)
 {
 	size_t every = option_value(OPTION_guard);
 

@@ -10,13 +10,13 @@ void slab_shrink_begins(void)
 }
 
 /* A walk may stand on a dead cache, with the lock of its node, which a new one gets. */
-void slab_features_fork_prepare(void)
+usual void slab_features_fork_prepare(void)
 {
 	grace_fork(FORK_BEGINS);
 	deferred_fork(FORK_BEGINS);
 }
 
-void slab_features_fork_finish(bool in_child)
+usual void slab_features_fork_finish(bool in_child)
 {
 	if (in_child) {
 		defrag_after_fork();

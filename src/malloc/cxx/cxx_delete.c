@@ -160,7 +160,7 @@ static bool is_of_library(void *function)
 	       used.dli_fbase == library.dli_fbase;
 }
 
-void *cxx_replaced(const char *name, void *linked, void *own)
+usual void *cxx_replaced(const char *name, void *linked, void *own)
 {
 	void *used = linked == own ? dlsym(RTLD_DEFAULT, name) : linked;
 

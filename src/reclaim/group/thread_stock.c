@@ -232,7 +232,7 @@ static bool is_in_hand(const struct thread_stock *stock)
 	       !stock->bytes && !stock->back && !stock->generation;
 }
 
-void thread_stock_fork_child(void)
+usual void thread_stock_fork_child(void)
 {
 	for (uint32_t n = 1; n < pool_end(&thread_stock_pool); n++) {
 		struct thread_stock *stock = pool_item(&thread_stock_pool, n);

@@ -279,7 +279,7 @@ bool pressure_wait(int wake_fd, bool for_events, int timeout_ms)
 }
 
 /* The sources are the parent's: what one reads the other misses. */
-void pressure_fork_child(void)
+usual void pressure_fork_child(void)
 {
 	pressure_thread_fork_child();
 	if (epoll_fd < 0)

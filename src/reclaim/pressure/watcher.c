@@ -114,7 +114,8 @@ SLUB_EXPORT int slub_pressure_stop_thread(void)
 usual void pressure_thread_fork_child(void)
 {
 	state = THREAD_NONE;
-	descriptor_close(wake_fd, &wake_identity);
+	if (wake_fd >= 0)
+		descriptor_close(wake_fd, &wake_identity);
 	wake_fd = -1;
 }
 

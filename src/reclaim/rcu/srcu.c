@@ -178,7 +178,7 @@ static int64_t word_at(const char *area, uintptr_t offset)
 }
 
 /* @kind: 0: readers that came, SLUB_SRCU_LEFT: that left; @word: counters and phase. */
-static int64_t sum(const struct slub_srcu *domain, uint32_t word,
+static usual int64_t sum(const struct slub_srcu *domain, uint32_t word,
 		   uint32_t kind)
 {
 	uint32_t phase = !!(word & SLUB_SRCU_PHASE);
@@ -353,7 +353,7 @@ SLUB_EXPORT void slub_srcu_synchronize(struct slub_srcu *domain)
 	}
 }
 
-static bool is_balanced(const struct slub_srcu *domain, uint32_t word)
+static usual bool is_balanced(const struct slub_srcu *domain, uint32_t word)
 {
 	uint32_t other = word ^ SLUB_SRCU_PHASE;
 
@@ -409,7 +409,7 @@ static void forget_readers(struct slub_srcu *domain)
 	}
 }
 
-void srcu_fork_child(void)
+usual void srcu_fork_child(void)
 {
 	for (struct slub_srcu *d = domains; d; d = d->next)
 		forget_readers(d);

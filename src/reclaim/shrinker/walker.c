@@ -103,7 +103,7 @@ bool walkers_use_group(const struct slub_group *group)
 	return false;
 }
 
-void walkers_fork_child(void)
+usual void walkers_fork_child(void)
 {
 	struct walker *walker;
 	int n = -1;

@@ -145,16 +145,20 @@ static void place_look(struct guard_place *place)
 		guard_say(place, GUARD_BEYOND, NULL, at, NULL);
 }
 
-cold void guard_finish(void)
+static cold void pool_finish(const struct guard_pool *pool)
+{
+	for (uint32_t n = 0; n < nr_used(pool); n++) {
+		struct guard_place *place = place_at(pool, n);
+
+		if (place_state(place) == GUARD_LIVE)
+			place_look(place);
+	}
+}
+
+usual void guard_finish(void)
 {
 	for (int i = 0; i < GUARD_POOLS; i++) {
-		struct guard_pool *pool = &guard_pools[i];
-
-		for (uint32_t n = 0; n < nr_used(pool); n++) {
-			struct guard_place *place = place_at(pool, n);
-
-			if (place_state(place) == GUARD_LIVE)
-				place_look(place);
-		}
+		if (guard_pools[i].nr_places)
+			pool_finish(&guard_pools[i]);
 	}
 }
