@@ -3,11 +3,11 @@
 #define _GNU_SOURCE
 #include "debug/maps.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/uio.h>
 
-uintptr_t maps_hex(const char **s)
+static uintptr_t hex_read(const char **s)
 {
 	uintptr_t n = 0;
 
@@ -23,51 +23,94 @@ uintptr_t maps_hex(const char **s)
 	}
 }
 
-bool maps_peek(uintptr_t from, void *to, size_t bytes)
+/*
+ * Is @address of the ELF file whose first byte lies at @base, its variables included?
+ * addr2line(1) wants neither the address, but in a program that is not relocated, nor the
+ * offset in the file, where a linker has made the two differ: it wants @address - *@bias.
+ */
+static bool image_has(uintptr_t base, uintptr_t address, uintptr_t *bias)
 {
-	struct iovec local = { to, bytes }, remote = { (void *)from, bytes };
+	Elf64_Ehdr head;
+	Elf64_Phdr segment;
+	uintptr_t at = 0;
+	bool is_first = true;
 
-	return sys_call6(SYS_process_vm_readv,
-			 sys_call4(SYS_getpid, 0, 0, 0, 0), (long)&local, 1,
-			 (long)&remote, 1, 0) == (long)bytes;
+	if (!base || os_peek(&head, (void *)base, sizeof(head)) != sizeof(head) ||
+	    memcmp(head.e_ident, ELFMAG, SELFMAG))
+		return false;
+	for (uint32_t i = 0; i < head.e_phnum; i++) {
+		const char *from = (char *)base + head.e_phoff + i * sizeof(segment);
+
+		if (os_peek(&segment, from, sizeof(segment)) != sizeof(segment))
+			return false;
+		if (segment.p_type != PT_LOAD)
+			continue;
+		if (is_first)
+			at = base - round_down(segment.p_vaddr, PAGE_BYTES);
+		is_first = false;
+		if (address - (at + segment.p_vaddr) < segment.p_memsz) {
+			*bias = at;
+			return true;
+		}
+	}
+	return false;
 }
 
-/* Hands out the whole lines in @buf, and moves the rest to the start. */
-static bool lines_use(char *buf, size_t *used,
-		      bool (*use)(const char *line, void *arg), void *arg)
-{
-	char *line = buf, *stop;
+struct search {
+	uintptr_t address;
+	uintptr_t image;	/* where the file last seen begins */
+	struct mapping *found;
+};
 
-	while ((stop = memchr(line, '\n', *used - (size_t)(line - buf)))) {
-		*stop = '\0';
-		if (!use(line, arg))
-			return false;
-		line = stop + 1;
-	}
-	*used -= (size_t)(line - buf);
-	memmove(buf, line, *used);
+/* "start-end perms offset device inode name": true if that is the one. */
+static bool line_is_it(struct search *search, const char *line)
+{
+	struct mapping *m = search->found;
+	const char *name = strpbrk(line, "/[");
+	uintptr_t offset;
+
+	m->start = hex_read(&line);
+	line++;
+	m->end = hex_read(&line);
+	m->is_readable = line[1] == 'r';
+	m->is_code = line[3] == 'x';
+	line += 6;
+	offset = hex_read(&line);
+	if (name && *name == '/' && !offset)
+		search->image = m->start;
+	if (search->address < m->start || search->address >= m->end)
+		return false;
+	m->bias = m->start - offset;
+	m->is_image = image_has(search->image, search->address, &m->bias);
+	m->name[0] = '\0';
+	if (name && strlen(name) < sizeof(m->name))
+		memcpy(m->name, name, strlen(name) + 1);
 	return true;
 }
 
-bool maps_read(bool (*use)(const char *line, void *arg), void *arg)
+int maps_find(uintptr_t address, struct mapping *found)
 {
-	char buf[1024];
+	struct search search = { address, 0, found };
+	char buf[1024], *line, *stop;
 	size_t used = 0;
-	bool has_enough = false;
+	bool is_found = false;
 	long n, fd = sys_call4(SYS_openat, AT_FDCWD, (long)"/proc/self/maps",
 			       O_RDONLY | O_CLOEXEC, 0);
 
 	if (fd < 0)
-		return false;
+		return (int)fd;
 	/* A name of a thousand characters ends it. */
-	do {
-		n = sys_call4(SYS_read, fd, (long)(buf + used),
-			      (long)(sizeof(buf) - used), 0);
-		if (n > 0) {
-			used += (size_t)n;
-			has_enough = !lines_use(buf, &used, use, arg);
+	while (!is_found && (n = sys_call4(SYS_read, fd, (long)(buf + used),
+					   (long)(sizeof(buf) - used), 0)) > 0) {
+		used += (size_t)n;
+		for (line = buf; !is_found && (stop = memchr(line, '\n', used));
+		     line = stop + 1) {
+			*stop = '\0';
+			used -= (size_t)(stop + 1 - line);
+			is_found = line_is_it(&search, line);
 		}
-	} while (n > 0 && !has_enough && used < sizeof(buf));
+		memmove(buf, line, used);
+	}
 	sys_call4(SYS_close, fd, 0, 0, 0);
-	return has_enough || !n;
+	return is_found ? 1 : n || used ? -1 : 0;
 }

@@ -3,16 +3,19 @@
 #ifndef SLUB_MAPS_H
 #define SLUB_MAPS_H
 
-#include "base/base.h"
+#include "page/page.h"
 
-/*
- * Calls @use with one line after the other, without its end, until it returns false.
- * True: all were read, or @use had enough.
- */
-bool maps_read(bool (*use)(const char *line, void *arg), void *arg);
-/* The number at *@s, which moves behind it. */
-uintptr_t maps_hex(const char **s);
-/* Copies bytes of this process that another thread may unmap at this moment. */
-bool maps_peek(uintptr_t from, void *to, size_t bytes);
+struct mapping {
+	uintptr_t start, end;
+	bool is_readable, is_code;
+	/* Is the address of an ELF file, variables included?  Then by so much it is relocated. */
+	bool is_image;
+	uintptr_t bias;
+	/* The file's, or "[stack]"; empty: none, or cut off. */
+	char name[512];
+};
+
+/* Finds the mapping of @address; 0: there is none, below: that is not known. */
+int maps_find(uintptr_t address, struct mapping *found);
 
 #endif

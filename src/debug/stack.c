@@ -139,11 +139,8 @@ bool stack_has(const void *ptr)
 size_t stack_copy(void *to, size_t bytes, uintptr_t from, bool *is_whole)
 {
 	size_t there = stack_end(from) - from;
-	struct iovec local = { to, min_size(bytes, there) };
-	struct iovec remote = { (void *)from, local.iov_len };
 	/* The kernel stops where a load would end the process. */
-	long got = sys_call6(SYS_process_vm_readv, sys_call4(SYS_getpid, 0, 0, 0, 0),
-			     (long)&local, 1, (long)&remote, 1, 0);
+	long got = os_peek(to, (void *)from, min_size(bytes, there));
 
 	*is_whole = got >= 0 && (size_t)got == there;
 	return got > 0 ? (size_t)got : 0;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Visits to all guarded objects that are allocated: for counts, and at exit. */
-#include <sys/uio.h>
-
 #include "slab/guard/guard_internal.h"
 #include "slab/slab_internal.h"
 
@@ -92,15 +90,6 @@ size_t guard_nr_objects(const struct slub_cache *cache)
 /* Bytes that are looked at at once. */
 #define LOOK_BYTES 1024
 
-static bool copy_safely(void *to, const void *from, size_t n)
-{
-	struct iovec local = { to, n }, remote = { (void *)from, n };
-
-	return sys_call6(SYS_process_vm_readv,
-			 sys_call4(SYS_getpid, 0, 0, 0, 0), (long)&local, 1,
-			 (long)&remote, 1, 0) == (long)n;
-}
-
 /*
  * The first of @from .. @end that was written; NULL: none, or the pages have gone.  Other
  * threads free meanwhile, so the kernel copies what is still there.
@@ -113,7 +102,7 @@ static const char *find_written_safely(const char *from, const char *end)
 		size_t n = min_size((size_t)(end - from), sizeof(bytes));
 		const unsigned char *at;
 
-		if (!copy_safely(bytes, from, n))
+		if (os_peek(bytes, from, n) != (long)n)
 			return NULL;
 		at = guard_find_written(bytes, bytes + n);
 		if (at)

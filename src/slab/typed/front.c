@@ -22,7 +22,6 @@
 #include "slab/slab_internal.h"
 
 #include <errno.h>
-#include <sys/uio.h>
 
 /* What stands for the structure of a variable that has none: it is never made. */
 static struct slub_cache not_made;
@@ -83,16 +82,11 @@ bool front_is_gone(const struct slub_cache *cache)
 	struct cache_front *front = __atomic_load_n(&cache->front,
 						    __ATOMIC_RELAXED);
 	const struct slub_cache *named = NULL;
-	struct iovec local = { &named, sizeof(named) };
-	struct iovec remote = { NULL, sizeof(named) };
 	long got;
 
 	if (!front)
 		return false;
-	remote.iov_base = &front->cache;
-	got = sys_call6(SYS_process_vm_readv,
-			sys_call4(SYS_getpid, 0, 0, 0, 0), (long)&local, 1,
-			(long)&remote, 1, 0);
+	got = os_peek(&named, &front->cache, sizeof(named));
 	return got == -EFAULT || (got == sizeof(named) && named != cache);
 }
 
