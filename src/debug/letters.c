@@ -11,6 +11,7 @@
  * names.
  */
 #include "base/glob.h"
+#include "base/word.h"
 #include "debug/debug.h"
 
 #include <string.h>
@@ -30,15 +31,10 @@ static const struct letter letters[] = {
 	{ 'O', DEBUG_NO_GROWTH },
 };
 
-static char upper(char c)
-{
-	return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
-}
-
 static uint32_t letter_flag(char c)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(letters); i++) {
-		if (letters[i].c == upper(c))
+		if (letter_lower(letters[i].c) == letter_lower(c))
 			return letters[i].flag;
 	}
 	return 0;

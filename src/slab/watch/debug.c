@@ -19,13 +19,7 @@
 void case_begin(struct debug_case *found, const struct slub_cache *twin,
 		const void *frame)
 {
-	found->layout = twin->debug;
-	found->slab.start = NULL;
-	found->report = NULL;
-	found->bugs = 0;
-	found->fixes = 0;
-	found->shown = NULL;
-	found->stack.nr = 0;
+	*found = (struct debug_case){ .layout = twin->debug };
 	if (frame && (twin->debug->flags & SLUB_CACHE_STORE_USER ||
 		      report_is_wanted()))
 		stack_read(&found->stack, frame);
@@ -46,6 +40,12 @@ void case_end(struct debug_case *found, const struct slub_cache *twin)
 static bool wants(const struct slub_cache *twin, uint32_t letters)
 {
 	return twin->debug->flags & letters;
+}
+
+/* Are freed objects used again as late as possible?  malloc's. */
+static bool is_quarantined(const struct slub_cache *twin)
+{
+	return twin->debug->flags & DEBUG_SIZED;
 }
 
 /* ---- lists ---- */
@@ -139,7 +139,7 @@ static void *take_from(struct debug_case *found, struct slub_cache *twin,
 	if (!next) {
 		partial_remove(node, slab);
 		counters &= ~STATE_LISTED;
-	} else if (watch_of(twin)->is_quarantined) {
+	} else if (is_quarantined(twin)) {
 		/* Take turns: what was freed rests longer. */
 		list_remove(&slab->list);
 		list_add_tail(&node->partial, &slab->list);
@@ -321,7 +321,7 @@ static void *freelist_add(const struct slub_cache *twin, struct page *slab,
 {
 	void *first = (void *)slab_read(slab).first;
 
-	if (first && last && watch_of(twin)->is_quarantined) {
+	if (first && last && is_quarantined(twin)) {
 		*link_of(twin, last) = object;
 		*link_of(twin, object) = NULL;
 		return first;
@@ -355,7 +355,7 @@ static bool put_back(struct debug_case *found, struct slub_cache *twin,
 	partial_remove(node, slab);
 	stat_add(twin, STAT_FREE_REMOVE_PARTIAL);
 	count_slab(twin, node, -1);
-	watched_slab_unmap(twin, slab);
+	pagemap_set(page_address(slab), (size_t)1 << twin->order, MAP_NONE);
 	return true;
 }
 
@@ -428,9 +428,11 @@ size_t debug_ask_size(struct slub_cache *twin, const void *object)
 
 /* ---- frees that reach no object ---- */
 
-/* A twin to report about @cache with; NULL: it is not watched. */
+/* A twin to report about @cache with; NULL: it is not watched, or this thread holds a lock. */
 static struct slub_cache *any_twin(struct slub_cache *cache)
 {
+	if (slub_thread.locks_held)
+		return NULL;
 	return cache->debug ? cache : cache_twin(cache);
 }
 
@@ -442,7 +444,7 @@ void debug_free_wrong(struct slub_cache *cache, struct slub_cache *owner,
 
 	if (!twin && cache_is_live(cache))
 		twin = any_twin(cache);
-	if (!twin || slub_thread.locks_held)
+	if (!twin)
 		return;
 	case_begin(&found, twin, __builtin_frame_address(0));
 	report_bug(&found, NULL, "Wrong slab cache. %s but object %p is from "
@@ -459,7 +461,7 @@ bool debug_free_outside(struct slub_cache *cache, const void *object)
 							 NULL;
 	struct debug_case found;
 
-	if (!twin || slub_thread.locks_held)
+	if (!twin)
 		return false;
 	case_begin(&found, twin, __builtin_frame_address(0));
 	report_bug(&found, NULL, "Attempt to free object(%p) outside of slab",
@@ -481,7 +483,7 @@ void debug_free_size(struct slub_cache *owner, const void *object, size_t told,
 	struct slub_cache *twin = any_twin(owner);
 	struct debug_case found;
 
-	if (!twin || slub_thread.locks_held)
+	if (!twin)
 		return;
 	case_begin(&found, twin, __builtin_frame_address(0));
 	report_bug(&found, NULL, "Wrong size. Object %p of %zu bytes is freed "

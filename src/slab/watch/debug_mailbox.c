@@ -41,7 +41,7 @@ static struct {
 /* By ANSWER-3. */
 static struct turn answering;
 
-static bool is_meant(const struct slub_cache *cache, const char *pattern)
+bool debug_is_meant(const struct slub_cache *cache, const char *pattern)
 {
 	char name[SLUB_CACHE_NAME_MAX + 1];
 	size_t length = strlen(pattern);
@@ -114,7 +114,7 @@ static int act_shrink(struct slub_cache *cache, const char *pattern)
 {
 	struct cache_hold pin;
 
-	if (!is_meant(cache, pattern) || !cache_pin(cache, &pin))
+	if (!debug_is_meant(cache, pattern) || !cache_pin(cache, &pin))
 		return 0;
 	/* Not slub_cache_shrink(): this may be a reader itself. */
 	cache_flush_now(cache);
@@ -144,21 +144,16 @@ static bool do_debug(const char *setting)
 	return of_caches(setting, act_debug);
 }
 
-static bool is_wanted(const struct slub_cache *original, void *pattern)
-{
-	return is_meant(original, pattern);
-}
-
 static bool can_validate(const char *pattern)
 {
 	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
-		if (is_meant(c, pattern) && debug_has_watch(c))
+		if (debug_is_meant(c, pattern) && debug_has_watch(c))
 			return true;
 	}
 	return false;
 }
 
-static bool do_validate(char *pattern)
+static bool do_validate(const char *pattern)
 {
 	bool more;
 
@@ -166,7 +161,7 @@ static bool do_validate(char *pattern)
 		work.result = -EINVAL;
 		return true;
 	}
-	more = debug_validate_some(&work.at, &work.result, is_wanted, pattern);
+	more = debug_validate_some(&work.at, &work.result, pattern);
 	tell_progress((uintptr_t)work.at - heap_start, pagemap_committed());
 	return !more;
 }

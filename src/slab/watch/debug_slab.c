@@ -102,11 +102,6 @@ struct page *watched_slab_new(struct slub_cache *twin, uint32_t node)
 	return slab;
 }
 
-void watched_slab_unmap(struct slub_cache *twin, struct page *slab)
-{
-	pagemap_set(page_address(slab), (size_t)1 << twin->order, MAP_NONE);
-}
-
 void watched_slab_discard(struct slub_cache *twin, struct page *slab)
 {
 	uint32_t node = page_node(slab);

@@ -90,7 +90,6 @@ static int twin_make(struct watch *watch, struct slub_cache *original,
 			     page_link_bias : watch->layout.link;
 	__atomic_store_n(&twin->debug, &watch->layout, __ATOMIC_RELAXED);
 	twin->letters = (uint8_t)(flags / SLUB_CACHE_CONSISTENCY_CHECKS);
-	watch->is_quarantined = original->is_internal;
 	watch->errors = 0;
 	watch->bugs = 0;
 	err = cache_publish(twin, 0);
@@ -165,35 +164,29 @@ static uint32_t without_growth(const struct slub_cache *cache, uint32_t flags)
 				     SLUB_CACHE_STORE_USER);
 }
 
-static int switch_live(struct slub_cache *cache, uint32_t flags,
-		       enum switch_patience patience)
-{
-	if (flags)
-		return switch_on(cache, flags, patience);
-	__atomic_store_n(&cache->twin, NULL, __ATOMIC_RELEASE);
-	return 0;
-}
-
 int cache_debug_switch(struct slub_cache *cache, uint32_t flags,
 		       enum switch_patience patience)
 {
-	int err;
+	int err = -22;	/* EINVAL */
 
 	cache = cache_original(cache);
 	if (cache && !may_be_watched(cache))
 		return 0;
 	if (!cache || flags & ~(uint32_t)(DEBUG_LETTERS | DEBUG_NO_GROWTH))
-		return -22;	/* EINVAL */
+		return err;
 	if (slub_thread.locks_held)
 		return -35;	/* EDEADLK */
 	if (!(patience == SWITCH_WAITS ? turn_wait(&switching, TURN_TRIES) :
 					 turn_try(&switching)))
 		return -16;	/* EBUSY */
-	/* Destroyed since it was found: debug_cache_unmade(). */
-	err = cache_is_live(cache) ?
-		      switch_live(cache, without_growth(cache, flags),
-				  patience) :
-		      -22;	/* EINVAL */
+	flags = without_growth(cache, flags);
+	/* Else destroyed since it was found: debug_cache_unmade(). */
+	if (cache_is_live(cache) && flags) {
+		err = switch_on(cache, flags, patience);
+	} else if (cache_is_live(cache)) {
+		__atomic_store_n(&cache->twin, NULL, __ATOMIC_RELEASE);
+		err = 0;
+	}
 	turn_end(&switching);
 	return err;
 }

@@ -136,27 +136,7 @@ static void count_slab(struct slub_cache *twin, struct page *slab, void *arg)
 	}
 }
 
-/* Moves the rows in use to the front; most objects first (heap sort). */
-static void sift(struct sums *s, uint32_t root, uint32_t nr)
-{
-	for (;;) {
-		uint32_t child = 2 * root + 1;
-		struct sums t;
-
-		if (child >= nr)
-			return;
-		if (child + 1 < nr && s[child + 1].trace.count <
-					      s[child].trace.count)
-			child++;
-		if (s[root].trace.count <= s[child].trace.count)
-			return;
-		t = s[root];
-		s[root] = s[child];
-		s[child] = t;
-		root = child;
-	}
-}
-
+/* Moves the rows in use to the front; most objects first (Shell's sort). */
 static void sort(struct table *table)
 {
 	struct sums *s = table->sums;
@@ -167,14 +147,15 @@ static void sort(struct table *table)
 			s[nr++] = s[i];
 	}
 	table->nr = nr;
-	for (uint32_t i = nr / 2; i-- > 0;)
-		sift(s, i, nr);
-	for (uint32_t end = nr; end-- > 1;) {
-		struct sums t = s[0];
+	for (uint32_t gap = nr / 2; gap; gap = gap == 2 ? 1 : gap * 5 / 11) {
+		for (uint32_t i = gap; i < nr; i++) {
+			struct sums row = s[i];
+			uint32_t at = i;
 
-		s[0] = s[end];
-		s[end] = t;
-		sift(s, 0, end);
+			for (; at >= gap && s[at - gap].trace.count < row.trace.count; at -= gap)
+				s[at] = s[at - gap];
+			s[at] = row;
+		}
 	}
 }
 

@@ -76,8 +76,6 @@ struct validation {
 	struct debug_case found;
 	const void *frame;
 	long bugs;
-	bool (*wants)(const struct slub_cache *original, void *pattern);
-	void *pattern;
 };
 
 static void validate_slab(struct slub_cache *twin, struct page *slab,
@@ -97,15 +95,15 @@ static void validate_after(struct slub_cache *twin, void *arg)
 	case_end(&v->found, twin);
 }
 
-static long validate(const struct slub_cache *cache, const void *frame)
+/* What a walk shows to @visit_slab; returns the bugs it reported. */
+static long look_at(const struct slub_cache *cache, const void *frame,
+		    void (*visit_slab)(struct slub_cache *, struct page *, void *))
 {
-	struct validation v;
+	struct validation v = { .frame = frame };
 	struct watched_visit visit = {
-		validate_slab, validate_after, &v, cache, NULL,
+		visit_slab, validate_after, &v, cache, NULL,
 	};
 
-	v.frame = frame;
-	v.bugs = 0;
 	watched_for_each(&visit);
 	return v.bugs;
 }
@@ -119,29 +117,14 @@ bool debug_has_watch(const struct slub_cache *cache)
 	return false;
 }
 
-static bool validate_wants(const struct slub_cache *original, void *arg)
+bool debug_validate_some(char **at, long *bugs, const char *pattern)
 {
-	struct validation *v = arg;
-
-	return v->wants(original, v->pattern);
-}
-
-bool debug_validate_some(char **at, long *bugs,
-			 bool (*wants)(const struct slub_cache *original,
-				       void *pattern),
-			 void *pattern)
-{
-	struct validation v;
+	struct validation v = { .frame = __builtin_frame_address(0) };
 	struct watched_visit visit = {
-		validate_slab, validate_after, &v, NULL, validate_wants,
+		validate_slab, validate_after, &v, NULL, pattern,
 	};
-	bool more;
+	bool more = watched_for_some(&visit, at);
 
-	v.frame = __builtin_frame_address(0);
-	v.bugs = 0;
-	v.wants = wants;
-	v.pattern = pattern;
-	more = watched_for_some(&visit, at);
 	*bugs += v.bugs;
 	return more;
 }
@@ -153,7 +136,7 @@ SLUB_EXPORT long slub_cache_validate(struct slub_cache *cache)
 		return -EDEADLK;
 	if (!cache || !debug_has_watch(cache))
 		return -EINVAL;
-	return validate(cache, __builtin_frame_address(0));
+	return look_at(cache, __builtin_frame_address(0), validate_slab);
 }
 
 SLUB_EXPORT long slub_validate_all(void)
@@ -162,7 +145,7 @@ SLUB_EXPORT long slub_validate_all(void)
 		return -EDEADLK;
 	if (!watch_first())
 		return 0;
-	return validate(NULL, __builtin_frame_address(0));
+	return look_at(NULL, __builtin_frame_address(0), validate_slab);
 }
 
 SLUB_EXPORT unsigned long slub_cache_errors(struct slub_cache *cache)
@@ -205,14 +188,7 @@ static void left_slab(struct slub_cache *twin, struct page *slab, void *arg)
 
 void debug_report_left(struct slub_cache *cache)
 {
-	struct validation v;
-	struct watched_visit visit = {
-		left_slab, validate_after, &v, cache, NULL,
-	};
-
-	v.frame = __builtin_frame_address(0);
-	v.bugs = 0;
-	watched_for_each(&visit);
+	look_at(cache, __builtin_frame_address(0), left_slab);
 	if (cache_twin(cache))
 		guard_report_left(cache, cache_twin(cache));
 }

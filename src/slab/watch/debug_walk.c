@@ -67,7 +67,7 @@ static bool is_meant(const struct walk *walk, const struct slub_cache *original)
 	const struct watched_visit *visit = walk->visit;
 
 	return original && (!visit->cache || visit->cache == original) &&
-	       (!visit->wants || visit->wants(original, visit->arg));
+	       (!visit->pattern || debug_is_meant(original, visit->pattern));
 }
 
 /*

@@ -25,8 +25,6 @@ struct watch {
 	/* atomic; NULL: the twin is not in use, unless a switch is under way */
 	struct slub_cache *original;
 	struct watch *next;		/* all there ever were */
-	/* Freed objects are used again as late as possible. */
-	bool is_quarantined;
 	/* counted; atomic */
 	uint64_t errors;		/* bugs and fixes, as the kernel counts */
 	uint64_t bugs;
@@ -101,8 +99,7 @@ void case_slab(struct debug_case *found, const struct slub_cache *twin,
 	       struct page *slab);
 /* A new slab of free objects, not on any list yet; without locks. */
 struct page *watched_slab_new(struct slub_cache *twin, uint32_t node);
-/* Gives it back; without locks, after watched_slab_unmap() with the lock. */
-void watched_slab_unmap(struct slub_cache *twin, struct page *slab);
+/* Gives it back; without locks, once no page of it is in the page map. */
 void watched_slab_discard(struct slub_cache *twin, struct page *slab);
 /* Changes the slab's word; nobody else does under the lock. */
 void watched_set_state(struct page *slab, void *first, uintptr_t counters);
@@ -133,8 +130,8 @@ struct watched_visit {
 	void (*after)(struct slub_cache *twin, void *arg);
 	void *arg;
 	const struct slub_cache *cache;
-	/* NULL, or whether the twins of @original are meant */
-	bool (*wants)(const struct slub_cache *original, void *arg);
+	/* NULL, or the originals' names: debug_is_meant() */
+	const char *pattern;
 };
 size_t watched_for_each(const struct watched_visit *visit);
 /*
@@ -164,19 +161,13 @@ enum switch_patience {
  */
 int cache_debug_switch(struct slub_cache *cache, uint32_t flags,
 		       enum switch_patience patience);
-/*
- * What @setting, as SLUB_DEBUG, says of @cache.  1: done, 0: it says nothing, or the
- * cache is no more; or -errno.
- */
+/* What @setting, as SLUB_DEBUG, says of @cache.  1: done, 0: nothing, or it is no more; -errno. */
 int cache_debug_by(struct slub_cache *cache, const char *setting,
 		   enum switch_patience patience);
 /* Is or was @cache watched? */
 bool debug_has_watch(const struct slub_cache *cache);
-/* Checks on from *@at, adds to *@bugs; true: there is more. */
-bool debug_validate_some(char **at, long *bugs,
-			 bool (*wants)(const struct slub_cache *original,
-				       void *pattern),
-			 void *pattern);
+/* Checks on from *@at what @pattern means, adds to *@bugs; true: there is more. */
+bool debug_validate_some(char **at, long *bugs, const char *pattern);
 /* What SLUB_DEBUG and the flags of a new cache ask for; waits for other switches. */
 int debug_cache_made(struct slub_cache *cache);
 /* Has @cache objects that are watched? */
@@ -190,6 +181,8 @@ void debug_report_left(struct slub_cache *cache);
 void debug_after_fork(void);
 
 /* debug_mailbox.c */
+/* Does @pattern, "" all, match a name of @cache, which is no twin? */
+bool debug_is_meant(const struct slub_cache *cache, const char *pattern);
 /* At the start: SLUB_ATTACH. */
 void debug_mailbox_configure(void);
 void debug_mailbox_after_fork(void);
