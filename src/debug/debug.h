@@ -34,6 +34,7 @@
 #ifndef SLUB_DEBUG_H
 #define SLUB_DEBUG_H
 
+#include "debug/track.h"
 #include "page/page.h"
 
 #define SLUB_LIBRARY 1
@@ -153,11 +154,9 @@ size_t stack_copy(void *to, size_t bytes, uintptr_t from, bool *is_whole);
 uint32_t stack_store(const struct stack *stack);
 /* The frames behind a number, and how many; NULL for 0. */
 const uintptr_t *stack_frames(uint32_t number, uint32_t *nr);
-/*
- * For other processes: the number n is of the record at the address that is
- * returned + n * *@unit; see inspect/abi.h.  NULL: there is no memory.
- */
-uintptr_t stack_store_base(uint32_t *unit);
+/* Record n, for other processes: at this + n * STACK_UNIT (inspect/abi.h); 0: no memory. */
+#define STACK_UNIT 8
+uintptr_t stack_store_base(void);
 /* Bytes that stored stacks take. */
 size_t stack_bytes(void);
 /*
@@ -179,15 +178,6 @@ static inline const char *call_name(enum alloc_call call)
 		return "malloc";
 	return call == CALL_NEW ? "new" : "new[]";
 }
-
-struct track {
-	uintptr_t caller;	/* 0: never */
-	uint64_t when_ns;	/* os_clock_ns() */
-	uint32_t stack;		/* stack_store() */
-	uint32_t thread;
-	uint32_t cpu;
-	uint32_t call;		/* enum alloc_call */
-};
 
 enum track_kind { TRACK_ALLOC, TRACK_FREE };
 
@@ -262,7 +252,9 @@ void sink_forget(void);
 /* "file+0x12" of a code address, from /proc/self/maps, as addr2line(1) has it. */
 void sink_describe(struct text *text, uintptr_t address);
 
-/* object.c */
+/* object_bytes.c */
+/* The first of @n bytes that is not @right; NULL: all are. */
+const unsigned char *bytes_wrong(const unsigned char *p, size_t n, unsigned char right);
 enum object_state { OBJECT_FREE, OBJECT_USED };
 
 /* Fills a place anew, @place being its first byte, as a free object. */

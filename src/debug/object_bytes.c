@@ -170,9 +170,7 @@ void object_init(const struct debug_layout *layout, char *place)
 	object_mark(layout, object, OBJECT_FREE, 0);
 }
 
-/* The first of @n bytes that is not @right; NULL: all are. */
-static const unsigned char *first_wrong(const unsigned char *p, size_t n,
-					unsigned char right)
+const unsigned char *bytes_wrong(const unsigned char *p, size_t n, unsigned char right)
 {
 	const uint64_t word = right * 0x0101010101010101ul;
 	const unsigned char *end = p + n;
@@ -195,7 +193,7 @@ static bool check_bytes(struct debug_case *found, const void *object,
 			const char *what, unsigned char *p, size_t n,
 			unsigned char right)
 {
-	const unsigned char *wrong = first_wrong(p, n, right);
+	const unsigned char *wrong = bytes_wrong(p, n, right);
 	const unsigned char *end = p + n;
 
 	if (likely(!wrong))

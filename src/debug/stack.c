@@ -8,9 +8,8 @@
  * a stack of the program's making (a coroutine, a signal stack), as far as the
  * kernel says that the next pages can be read.
  *
- * What can be read between the stack pointer and the end of the thread's stack is
- * not its stack therefore: below one without a guard page another mapping may
- * begin, a coroutine's stack, and go.
+ * What can be read below the end of the thread's stack need not be that stack: below one
+ * without a guard page another mapping may begin, and go.
  *
  * The store: records one after the other, found through a table of buckets by
  * a hash of the frames.  Nothing is ever taken out.  No lock: a record is
@@ -77,12 +76,10 @@ static bool range_is_readable(uintptr_t low, uintptr_t high)
 }
 
 /*
- * A thread's descriptor lies at the end of its stack, from the thread pointer on, and
- * says where that is: three words in a row, the block, its bytes, and those of its
- * guard (glibc's stackblock; pthread_getattr_np(3) would allocate).  At which place
- * differs from version to version; but words of a block that the descriptor is at the
- * end of are nothing else.  The first thread's are 0, and other C libraries may have
- * none: nothing is known then.
+ * A thread's descriptor lies at the end of its stack, from the thread pointer on, and has
+ * three words in a row, at a place that differs from version to version: the block, its
+ * bytes, and those of its guard (glibc's stackblock; pthread_getattr_np(3) would allocate).
+ * The first thread's are 0, and other C libraries may have none: nothing is known then.
  */
 static cold void own_find(void)
 {
@@ -251,7 +248,7 @@ void stack_read(struct stack *stack, const void *frame)
 
 #define STORE_BYTES ((size_t)16 << 20)
 #define BUCKETS 16384
-#define RECORD_ALIGN 8
+#define RECORD_ALIGN STACK_UNIT
 
 struct record {
 	uint32_t next;		/* in the bucket; 0: the last */
@@ -271,10 +268,7 @@ static struct store *store;
 static _Atomic size_t used_bytes = sizeof(struct store) + RECORD_ALIGN;
 static _Atomic bool is_hopeless;
 
-/*
- * Threads may come here at once: each makes a store, the first one's stays.
- * None waits: it might be a handler that interrupted the thread that makes it.
- */
+/* Each of several threads makes a store, the first one's stays: none may wait for a handler's. */
 static cold struct store *store_open(void)
 {
 	struct store *made, *other = NULL;
@@ -320,24 +314,20 @@ static bool record_is(const struct record *r, uint32_t hash,
 	return true;
 }
 
-static uint32_t record_find(struct store *s, uint32_t at, uint32_t until,
-			    uint32_t hash, const struct stack *stack)
+static uint32_t record_find(struct store *s, uint32_t at, uint32_t hash,
+			    const struct stack *stack)
 {
-	while (at && at != until) {
-		const struct record *r = record_at(s, at);
-
-		if (record_is(r, hash, stack))
-			return at;
-		at = r->next;
-	}
-	return 0;
+	while (at && !record_is(record_at(s, at), hash, stack))
+		at = record_at(s, at)->next;
+	return at;
 }
 
-/* Room for a record, 0 when the store is full. */
-static uint32_t record_alloc(uint32_t nr)
+/* A record of @stack that no bucket names yet; 0: the store is full. */
+static uint32_t record_make(struct store *s, uint32_t hash, const struct stack *stack)
 {
-	size_t bytes = sizeof(struct record) + nr * sizeof(uintptr_t);
+	size_t bytes = sizeof(struct record) + stack->nr * sizeof(uintptr_t);
 	size_t at = __atomic_load_n(&used_bytes, __ATOMIC_RELAXED);
+	struct record *r;
 
 	do {
 		if (at + bytes > STORE_BYTES)
@@ -345,45 +335,37 @@ static uint32_t record_alloc(uint32_t nr)
 	} while (!__atomic_compare_exchange_n(&used_bytes, &at, at + bytes,
 					      true, __ATOMIC_RELAXED,
 					      __ATOMIC_RELAXED));
+	r = record_at(s, (uint32_t)(at / RECORD_ALIGN));
+	r->hash = hash;
+	r->nr = stack->nr;
+	for (uint32_t i = 0; i < stack->nr; i++)
+		r->frames[i] = stack->frames[i];
 	return (uint32_t)(at / RECORD_ALIGN);
 }
 
 uint32_t stack_store(const struct stack *stack)
 {
 	struct store *s = __atomic_load_n(&store, __ATOMIC_ACQUIRE);
-	uint32_t hash, first, seen = 0, at;
+	uint32_t hash = hash_of(stack), first, found, mine = 0;
 	uint32_t *bucket;
-	struct record *r;
 
 	if (!stack->nr || (!s && !(s = store_open())))
 		return 0;
-	hash = hash_of(stack);
 	bucket = &s->buckets[hash % BUCKETS];
 	/* acquire: pairs with the release below, for the record's words */
 	first = __atomic_load_n(bucket, __ATOMIC_ACQUIRE);
-	at = record_find(s, first, 0, hash, stack);
-	if (at)
-		return at;
-	at = record_alloc(stack->nr);
-	if (!at)
-		return 0;
-	r = record_at(s, at);
-	r->hash = hash;
-	r->nr = stack->nr;
-	for (uint32_t i = 0; i < stack->nr; i++)
-		r->frames[i] = stack->frames[i];
 	do {
-		uint32_t other = record_find(s, first, seen, hash, stack);
-
-		/* Somebody was quicker; the room is lost. */
-		if (other)
-			return other;
-		seen = first;
-		r->next = first;
-	} while (!__atomic_compare_exchange_n(bucket, &first, at, false,
+		found = record_find(s, first, hash, stack);
+		/* With a record of its own another thread was quicker, and the room is lost. */
+		if (found)
+			return found;
+		if (!mine && !(mine = record_make(s, hash, stack)))
+			return 0;
+		record_at(s, mine)->next = first;
+	} while (!__atomic_compare_exchange_n(bucket, &first, mine, false,
 					      __ATOMIC_RELEASE,
 					      __ATOMIC_ACQUIRE));
-	return at;
+	return mine;
 }
 
 const uintptr_t *stack_frames(uint32_t number, uint32_t *nr)
@@ -403,11 +385,10 @@ const uintptr_t *stack_frames(uint32_t number, uint32_t *nr)
 	return r->frames;
 }
 
-uintptr_t stack_store_base(uint32_t *unit)
+uintptr_t stack_store_base(void)
 {
 	struct store *s = __atomic_load_n(&store, __ATOMIC_ACQUIRE);
 
-	*unit = RECORD_ALIGN;
 	return (uintptr_t)(s ? s : store_open());
 }
 
@@ -420,7 +401,7 @@ usual void stack_describe(uint64_t *at, uint32_t *unit, uint16_t *nr_at,
 			     uint16_t *frames_at)
 {
 	*at = (uintptr_t)&store;
-	*unit = RECORD_ALIGN;
+	*unit = STACK_UNIT;
 	*nr_at = offsetof(struct record, nr);
 	*frames_at = offsetof(struct record, frames);
 }

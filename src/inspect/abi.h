@@ -21,6 +21,8 @@
 
 #include <stdint.h>
 
+#include "slab/guard/guard_place.h"
+
 #define SLUB_ABI_SYMBOL  "slub_abi_state"
 #define SLUB_ABI_MAGIC   "SLUBABI"	/* eight bytes with its NUL */
 #define SLUB_ABI_VERSION 5u
@@ -324,7 +326,7 @@ struct slub_abi {
 	uint64_t options;		/* struct slub_abi_option[] */
 	uint32_t nr_options;
 	uint32_t option_bytes;
-	/* struct slub_abi_guard; 0, or behind `size`: this library has none */
+	/* struct guard_pool; 0, or behind `size`: this library has none */
 	uint64_t guard;
 
 	/*
@@ -416,76 +418,6 @@ struct slub_abi_groups {
 	struct slub_abi_field stock_bytes;	/* signed; below 0: none */
 	struct slub_abi_field owner_stock;	/* of 0 bytes: owners have none */
 	uint32_t owner_stock_bits;
-};
-
-/*
- * Objects between guard pages (slab/guard/guard.h draws it): place n lies at base +
- * n * place_bytes, and what is known of it at places + n * place_size.  A
- * reader must refuse a `version` that it does not know; fields are only appended.
- */
-#define SLUB_ABI_GUARD_VERSION 1u
-
-enum slub_abi_guard_state {
-	SLUB_ABI_GUARD_NEVER = 0,	/* used so far */
-	SLUB_ABI_GUARD_TAKEN = 1,	/* being changed */
-	SLUB_ABI_GUARD_LIVE = 2,
-	SLUB_ABI_GUARD_FREED = 3,
-	SLUB_ABI_GUARD_WAITING = 4,	/* freed; readers may look at it */
-};
-
-/* What was found when an object was freed, as bits. */
-enum slub_abi_guard_error {
-	SLUB_ABI_GUARD_TWICE = 1,	/* freed again */
-	SLUB_ABI_GUARD_INSIDE = 2,	/* freed by a pointer to elsewhere in it */
-	SLUB_ABI_GUARD_BEYOND = 4,	/* bytes beside it were written */
-	SLUB_ABI_GUARD_CACHE = 8,	/* freed to another cache */
-	SLUB_ABI_GUARD_SIZE = 16,	/* freed with another size */
-	SLUB_ABI_GUARD_CALL = 32,	/* freed by another kind of call */
-	SLUB_ABI_GUARD_ASKED = 64,	/* its size was asked while it was none */
-};
-
-struct slub_abi_track {
-	uint64_t caller;		/* 0: never */
-	uint64_t when_ns;		/* + clock_offset_ns: CLOCK_REALTIME */
-	uint32_t stack;			/* number; 0: none */
-	uint32_t thread;
-	uint32_t cpu;
-	uint32_t unused;
-};
-
-struct slub_abi_guard_place {
-	uint64_t object;
-	uint64_t bytes;			/* asked for */
-	uint32_t state;			/* enum slub_abi_guard_state */
-	uint32_t errors;		/* enum slub_abi_guard_error */
-	uint64_t cache;
-	uint64_t turn;			/* `turns` when it was freed; not of WAITING */
-	struct slub_abi_track allocated;
-	struct slub_abi_track freed;
-	char name[48];			/* of the cache */
-};
-
-struct slub_abi_guard {
-	uint32_t version;
-	uint32_t size;			/* of this structure */
-	uint64_t every;			/* one allocation in so many; 0: off */
-	uint64_t base;			/* a guard page, then place 0 */
-	uint64_t bytes;			/* 0: there never was a place */
-	uint32_t page_bytes;
-	uint32_t place_bytes;
-	uint32_t nr_places;
-	uint32_t place_size;
-	uint64_t places;		/* struct slub_abi_guard_place[] */
-	uint64_t turns;			/* objects that were placed, or were to be */
-	uint64_t lost;			/* there was no place for it */
-	uint64_t errors;		/* found at frees */
-	uint64_t clock_offset_ns;
-	/* stack n: struct slub_abi_stack at stacks + n * stack_unit */
-	uint64_t stacks;
-	uint32_t stack_unit;
-	uint32_t next;
-	/* 0, or behind `size`: none; another such structure, of other objects */
-	uint64_t next_pool;
 };
 
 struct slub_abi_stack {

@@ -76,7 +76,7 @@ void census_cache(const struct slub_cache *cache, struct cache_census *out)
 
 	*out = (struct cache_census){ .slabs = 0 };
 	slab_for_each(visit_cache, &visit);
-	add_guarded(out, guard_nr_objects(cache));
+	add_guarded(out, guard_nr_objects(cache, NULL));
 }
 
 /*
@@ -106,8 +106,8 @@ struct cache_census *census_all(void)
 	return all;
 }
 
-static void visit_all_guarded(const struct guard_place *place, size_t bytes,
-			      void *arg)
+static int visit_all_guarded(struct guard_place *place, size_t bytes,
+			     void *arg)
 {
 	const struct slub_cache *cache = (struct slub_cache *)place->cache;
 	struct cache_census *all = arg;
@@ -115,6 +115,7 @@ static void visit_all_guarded(const struct guard_place *place, size_t bytes,
 	(void)bytes;
 	if (cache)
 		add_guarded(&all[slot_number(cache)], 1);
+	return 0;
 }
 
 struct cache_census *census_all_live(void)
@@ -160,8 +161,8 @@ static void visit_heap(struct slub_cache *cache, struct page *slab, void *arg)
 }
 
 /* Their pages are not of the heap, but they are there for these objects alone. */
-static void visit_heap_guarded(const struct guard_place *place, size_t bytes,
-			       void *arg)
+static int visit_heap_guarded(struct guard_place *place, size_t bytes,
+			      void *arg)
 {
 	struct heap_census *out = arg;
 
@@ -169,11 +170,12 @@ static void visit_heap_guarded(const struct guard_place *place, size_t bytes,
 	if (!place->cache) {
 		out->large_blocks++;
 		out->large_bytes += bytes;
-		return;
+		return 0;
 	}
 	out->slab_bytes += bytes;
 	out->objects++;
 	out->object_bytes += place->bytes;
+	return 0;
 }
 
 static size_t count_large(void)

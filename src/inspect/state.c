@@ -52,34 +52,6 @@ _Static_assert((int)SLUB_CACHE_HWCACHE_ALIGN == SLUB_ABI_FLAG_HWCACHE_ALIGN &&
 	       (int)SLUB_CACHE_RECLAIM_ACCOUNT == SLUB_ABI_FLAG_RECLAIM_ACCOUNT,
 	       "flags");
 
-#define SAME_PLACE(ours, theirs, field) \
-	(offsetof(ours, field) == offsetof(theirs, field) && \
-	 sizeof(((ours *)0)->field) == sizeof(((theirs *)0)->field))
-
-_Static_assert(sizeof(struct track) == sizeof(struct slub_abi_track) &&
-	       SAME_PLACE(struct track, struct slub_abi_track, when_ns) &&
-	       SAME_PLACE(struct track, struct slub_abi_track, stack) &&
-	       SAME_PLACE(struct track, struct slub_abi_track, cpu), "track");
-#define SAME_IN_PLACE(field) \
-	SAME_PLACE(struct guard_place, struct slub_abi_guard_place, field)
-_Static_assert(sizeof(struct guard_place) ==
-		       sizeof(struct slub_abi_guard_place) &&
-	       SAME_IN_PLACE(bytes) && SAME_IN_PLACE(state) &&
-	       SAME_IN_PLACE(errors) && SAME_IN_PLACE(allocated) &&
-	       SAME_IN_PLACE(freed) && SAME_IN_PLACE(name), "guard's place");
-#define SAME_IN_POOL(field) \
-	SAME_PLACE(struct guard_pool, struct slub_abi_guard, field)
-_Static_assert(sizeof(struct guard_pool) == sizeof(struct slub_abi_guard) &&
-	       SAME_IN_POOL(every) && SAME_IN_POOL(base) &&
-	       SAME_IN_POOL(nr_places) && SAME_IN_POOL(place_size) &&
-	       SAME_IN_POOL(places) && SAME_IN_POOL(lost) &&
-	       SAME_IN_POOL(stacks) && SAME_IN_POOL(stack_unit) &&
-	       SAME_IN_POOL(next_pool), "guard");
-_Static_assert((int)GUARD_LIVE == SLUB_ABI_GUARD_LIVE &&
-	       (int)GUARD_FREED == SLUB_ABI_GUARD_FREED &&
-	       (int)GUARD_BEYOND == SLUB_ABI_GUARD_BEYOND &&
-	       (int)GUARD_CACHE == SLUB_ABI_GUARD_CACHE, "guard's numbers");
-
 static uint64_t clock_real_ns(void)
 {
 	struct timespec now = { 0 };

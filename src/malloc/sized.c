@@ -108,7 +108,7 @@ static bool check_guarded(void *ptr, size_t told, size_t align)
 	if (!have || (guard_was_looked_at(ptr) ? told == have :
 						 is_what_was_asked(have, told)))
 		return true;
-	guard_free_size(ptr, told);
+	guard_free_size(ptr);
 	/* Letters report and go on. */
 	if (option_text(OPTION_debug) ||
 	    !(SLUB_CONFIG_HARDENED || is_certain(told, have, align)))

@@ -25,9 +25,9 @@ extern "C" struct slub_abi slub_abi_state;
 
 namespace {
 
-const struct slub_abi_guard *pool()
+const struct guard_pool *pool()
 {
-	return (const struct slub_abi_guard *)slub_abi_state.guard;
+	return (const struct guard_pool *)slub_abi_state.guard;
 }
 
 uint64_t every()
@@ -35,9 +35,9 @@ uint64_t every()
 	return strtoull(getenv("SLUB_GUARD"), nullptr, 10);
 }
 
-const struct slub_abi_guard *larger()
+const struct guard_pool *larger()
 {
-	return (const struct slub_abi_guard *)pool()->next_pool;
+	return (const struct guard_pool *)pool()->next_pool;
 }
 
 bool is_guarded(const void *p)

@@ -42,7 +42,7 @@ static void print_explain_help(FILE *to)
 /* ---- guarded objects ---- */
 
 static void print_track(const struct guard *guard, const struct source *source,
-			const char *what, const struct slub_abi_track *track)
+			const char *what, const struct track *track)
 {
 	uint64_t when = track->when_ns + guard->pool.clock_offset_ns;
 	uint64_t frames[GUARD_FRAMES_MAX];
@@ -58,7 +58,7 @@ static void print_track(const struct guard *guard, const struct source *source,
 }
 
 static void print_place(const struct guard *guard, const struct source *source,
-			const struct slub_abi_guard_place *place)
+			const struct guard_place *place)
 {
 	print_track(guard, source, "allocated", &place->allocated);
 	print_track(guard, source, "freed", &place->freed);
@@ -101,7 +101,7 @@ static void explain_guarded(const struct guard *guard,
 }
 
 static void print_found(const struct guard *guard, const struct source *source,
-			const struct slub_abi_guard_place *place)
+			const struct guard_place *place)
 {
 	printf("0x%" PRIx64 " of %" PRIu64 " bytes (%s):", place->object,
 	       place->bytes, place->name);
@@ -147,8 +147,8 @@ void guard_count(const struct guard *guard, uint64_t counts[GUARD_STATES])
 		for (uint32_t n = 0; n < nr; n++) {
 			uint32_t state = guard->places[n].state;
 
-			if (state == SLUB_ABI_GUARD_WAITING)
-				state = SLUB_ABI_GUARD_FREED;
+			if (state == GUARD_WAITING)
+				state = GUARD_FREED;
 			counts[state % GUARD_STATES]++;
 		}
 	}
@@ -173,8 +173,8 @@ static void print_summary(const struct guard *guard,
 		printf("no object by chance");
 	printf(": %" PRIu64 " are allocated, %" PRIu64 " freed and kept, %" PRIu64
 	       " found no place; %" PRIu64 " errors at frees\n",
-	       counts[SLUB_ABI_GUARD_LIVE],
-	       counts[SLUB_ABI_GUARD_FREED], sums.lost, sums.errors);
+	       counts[GUARD_LIVE],
+	       counts[GUARD_FREED], sums.lost, sums.errors);
 }
 
 /* ---- the rest of the heap ---- */
@@ -400,7 +400,7 @@ static int explain_source(struct source *source, const char *text,
 					    source->state.abi.library_version,
 					    "its guarded objects",
 					    guard.pool.version,
-					    SLUB_ABI_GUARD_VERSION);
+					    GUARD_VERSION);
 		else
 			complain("explain: %s: what it says of its guarded "
 				 "objects makes no sense", source->label);

@@ -8,7 +8,7 @@
 
 static void put_track(struct json *json, const struct guard *guard,
 		      const struct source *source, const char *what,
-		      const struct slub_abi_track *track)
+		      const struct track *track)
 {
 	uint64_t when = track->when_ns + guard->pool.clock_offset_ns;
 	uint64_t frames[GUARD_FRAMES_MAX];
@@ -26,7 +26,7 @@ static void put_track(struct json *json, const struct guard *guard,
 
 static void put_place(struct json *json, const struct guard *guard,
 		      const struct source *source,
-		      const struct slub_abi_guard_place *place)
+		      const struct guard_place *place)
 {
 	json_address(json, "object", place->object);
 	json_number(json, "bytes", place->bytes);
@@ -71,8 +71,8 @@ void put_found(struct json *json, const struct guard *guard,
 	guard_count(guard, counts);
 	json_open(json, "guard");
 	json_number(json, "every", guard->pool.bytes ? guard->pool.every : 0);
-	json_number(json, "allocated", counts[SLUB_ABI_GUARD_LIVE]);
-	json_number(json, "freed", counts[SLUB_ABI_GUARD_FREED]);
+	json_number(json, "allocated", counts[GUARD_LIVE]);
+	json_number(json, "freed", counts[GUARD_FREED]);
 	json_number(json, "lost", sums.lost);
 	json_number(json, "errors", sums.errors);
 	json_close(json);

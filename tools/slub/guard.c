@@ -12,12 +12,12 @@
 /* A damaged chain of pools ends somewhere. */
 #define POOLS_MAX 8
 
-static bool pool_is_sane(const struct slub_abi_guard *pool)
+static bool pool_is_sane(const struct guard_pool *pool)
 {
-	return pool->size >= offsetof(struct slub_abi_guard, next_pool) &&
+	return pool->size >= offsetof(struct guard_pool, next_pool) &&
 	       pool->place_bytes &&
 	       pool->nr_places && pool->nr_places <= PLACES_MAX &&
-	       pool->place_size >= sizeof(struct slub_abi_guard_place) &&
+	       pool->place_size >= sizeof(struct guard_place) &&
 	       pool->place_size <= PLACE_SIZE_MAX &&
 	       pool->bytes / pool->place_bytes >= pool->nr_places &&
 	       pool->base <= UINT64_MAX - pool->bytes;
@@ -25,7 +25,7 @@ static bool pool_is_sane(const struct slub_abi_guard *pool)
 
 static int read_places(struct guard *guard, const struct process *process)
 {
-	const struct slub_abi_guard *pool = &guard->pool;
+	const struct guard_pool *pool = &guard->pool;
 	size_t bytes = (size_t)pool->nr_places * pool->place_size;
 	char *raw = malloc(bytes);
 	int error = -ENOMEM;
@@ -34,7 +34,7 @@ static int read_places(struct guard *guard, const struct process *process)
 	if (raw && guard->places)
 		error = process_read(process, pool->places, raw, bytes);
 	for (uint32_t n = 0; n < pool->nr_places && !error; n++) {
-		struct slub_abi_guard_place *place = &guard->places[n];
+		struct guard_place *place = &guard->places[n];
 
 		memcpy(place, raw + (size_t)n * pool->place_size,
 		       sizeof(*place));
@@ -47,14 +47,14 @@ static int read_places(struct guard *guard, const struct process *process)
 static int read_pool(struct guard *guard, const struct process *process,
 		     uint64_t address)
 {
-	struct slub_abi_guard *pool = &guard->pool;
+	struct guard_pool *pool = &guard->pool;
 	int error;
 
 	*guard = (struct guard){ .places = NULL };
 	error = process_read(process, address, pool, sizeof(*pool));
 	if (error)
 		return error;
-	if (pool->version != SLUB_ABI_GUARD_VERSION)
+	if (pool->version != GUARD_VERSION)
 		return -EPROTO;
 	if (pool->size < sizeof(*pool))
 		pool->next_pool = 0;
@@ -101,7 +101,7 @@ void guard_free(struct guard *guard)
 	}
 }
 
-static void count_live(const struct slub_abi_guard_place *place,
+static void count_live(const struct guard_place *place,
 		       struct snapshot *snapshot)
 {
 	if (!place->cache) {
@@ -127,7 +127,7 @@ void guard_count_live(const struct guard *guard, struct snapshot *snapshot)
 		uint32_t nr = guard->places ? guard->pool.nr_places : 0;
 
 		for (uint32_t n = 0; n < nr; n++) {
-			if (guard->places[n].state == SLUB_ABI_GUARD_LIVE)
+			if (guard->places[n].state == GUARD_LIVE)
 				count_live(&guard->places[n], snapshot);
 		}
 	}
@@ -143,14 +143,14 @@ const struct guard *guard_of(const struct guard *guard, uint64_t address)
 }
 
 /* What @address has to do with the object of one place. */
-static struct guard_finding relate(const struct slub_abi_guard_place *place,
+static struct guard_finding relate(const struct guard_place *place,
 				   uint64_t address)
 {
 	struct guard_finding f = { GUARD_APART, UINT64_MAX, place };
-	bool live = place->state == SLUB_ABI_GUARD_LIVE;
+	bool live = place->state == GUARD_LIVE;
 
-	if (!live && place->state != SLUB_ABI_GUARD_FREED &&
-	    place->state != SLUB_ABI_GUARD_WAITING)
+	if (!live && place->state != GUARD_FREED &&
+	    place->state != GUARD_WAITING)
 		return f;
 	if (address < place->object) {
 		f.relation = live ? GUARD_BEFORE : GUARD_BEFORE_FREED;
@@ -192,7 +192,7 @@ struct guard_finding guard_find(const struct guard *guard, uint64_t address)
 }
 
 size_t guard_stack(const struct guard *guard, const struct source *source,
-		   const struct slub_abi_track *track,
+		   const struct track *track,
 		   uint64_t frames[GUARD_FRAMES_MAX])
 {
 	uint64_t at = guard->pool.stacks +

@@ -8,8 +8,8 @@
 #define GUARD_FRAMES_MAX 16
 
 struct guard {
-	struct slub_abi_guard pool;	/* bytes is 0 if there is none */
-	struct slub_abi_guard_place *places;
+	struct guard_pool pool;	/* bytes is 0 if there is none */
+	struct guard_place *places;
 	struct guard *next;		/* places for other objects, or NULL */
 };
 
@@ -33,7 +33,7 @@ enum guard_relation {
 struct guard_finding {
 	enum guard_relation relation;
 	uint64_t distance;	/* into it, or to its first or last byte */
-	const struct slub_abi_guard_place *place;
+	const struct guard_place *place;
 };
 
 /* The one of @guard and those behind it that @address is of; NULL: none. */
@@ -42,7 +42,7 @@ const struct guard *guard_of(const struct guard *guard, uint64_t address);
 struct guard_finding guard_find(const struct guard *guard, uint64_t address);
 /* How many frames of the stack of @track were read. */
 size_t guard_stack(const struct guard *guard, const struct source *source,
-		   const struct slub_abi_track *track,
+		   const struct track *track,
 		   uint64_t frames[GUARD_FRAMES_MAX]);
 
 #endif

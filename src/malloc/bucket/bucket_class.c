@@ -76,17 +76,18 @@ static int class_count(struct slub_cache *cache,
 		       struct slub_bucket_stats *stats)
 {
 	struct slub_cache_stats numbers = { 0 };
-	size_t nr = 0;
+	size_t nr = 0, guarded_bytes = 0;
 	int ret = slub_cache_for_each_object(cache, object_count, &nr);
+	size_t guarded = guard_nr_objects(cache, &guarded_bytes);
 
 	slub_cache_stats(cache, &numbers);
 	if (ret)
-		nr = numbers.objects + guard_nr_objects(cache);
+		nr = numbers.objects + guarded;
 	stats->classes++;
 	stats->live_blocks += nr;
 	stats->live_bytes += nr * cache->object_size;
 	stats->slab_bytes += numbers.slabs * (PAGE_BYTES << cache->order) +
-			     guard_page_bytes(cache);
+			     guarded_bytes;
 	return ret;
 }
 

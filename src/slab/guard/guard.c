@@ -24,9 +24,10 @@
 #define LIMIT_SHARE 16
 
 #define POOL(next_one) {				\
-	.version = 1,					\
+	.version = GUARD_VERSION,				\
 	.size = sizeof(struct guard_pool),		\
 	.place_size = sizeof(struct guard_place),	\
+	.stack_unit = STACK_UNIT,			\
 	.next_pool = (uintptr_t)(next_one),		\
 }
 
@@ -35,6 +36,11 @@ struct guard_pool guard_pools[GUARD_POOLS] = {
 	[GUARD_LARGE] = POOL(&guard_pools[GUARD_EMPTY]),
 	[GUARD_EMPTY] = POOL(NULL),
 };
+
+/* Other processes read them: guard_place.h. */
+_Static_assert(sizeof(struct guard_place) == 152 && offsetof(struct guard_place, name) == 104 &&
+	       sizeof(struct guard_pool) == 112 && offsetof(struct guard_pool, next_pool) == 104,
+	       "a layout has a version");
 
 int (*guard_switch)(uint64_t every);
 
@@ -54,6 +60,15 @@ static struct guard_place *place_of(const void *ptr)
 	return n < pool->nr_places ? place_at(pool, (uint32_t)n) : NULL;
 }
 
+/* That of an object that is allocated; NULL: @ptr is none. */
+static struct guard_place *place_live(const void *ptr)
+{
+	struct guard_place *place = place_of(ptr);
+
+	return place && place_state(place) == GUARD_LIVE &&
+	       place->object == (uintptr_t)ptr ? place : NULL;
+}
+
 static char *place_start(const struct guard_pool *pool,
 			 const struct guard_place *place)
 {
@@ -66,11 +81,6 @@ static char *place_end(const struct guard_pool *pool,
 		       const struct guard_place *place)
 {
 	return place_start(pool, place) + pool->place_bytes - pool->page_bytes;
-}
-
-static uint64_t clock_offset(void)
-{
-	return os_clock_read_ns(CLOCK_REALTIME) - os_clock_ns();
 }
 
 static bool pool_make(struct guard_pool *pool, uint32_t nr, size_t page,
@@ -108,7 +118,7 @@ static bool pool_open(struct guard_pool *pool, uint32_t nr, size_t most)
 		nr /= 2;
 	if (!pool->bytes)
 		return false;
-	pool->clock_offset_ns = clock_offset();
+	pool->clock_offset_ns = os_clock_read_ns(CLOCK_REALTIME) - os_clock_ns();
 	return true;
 }
 
@@ -229,24 +239,16 @@ static void slack_fill(const struct guard_place *place)
 	       (size_t)(pages.start + pages.bytes - end));
 }
 
-/* The first byte of @from .. @end that was written; NULL: none. */
-const unsigned char *guard_find_written(const char *from, const char *end)
-{
-	for (; from < end; from++) {
-		if ((unsigned char)*from != DEBUG_ZONE_USED)
-			return (const unsigned char *)from;
-	}
-	return NULL;
-}
-
+/* The first byte beside the object that was written; NULL: none. */
 static const unsigned char *slack_find(const struct guard_place *place)
 {
 	struct pages pages = pages_of(place);
-	char *object = (char *)place->object;
-	const unsigned char *at = guard_find_written(pages.start, object);
+	unsigned char *start = (unsigned char *)pages.start;
+	unsigned char *object = (unsigned char *)place->object;
+	unsigned char *end = object + place->bytes;
+	const unsigned char *at = bytes_wrong(start, (size_t)(object - start), DEBUG_ZONE_USED);
 
-	return at ? at : guard_find_written(object + place->bytes,
-				      pages.start + pages.bytes);
+	return at ? at : bytes_wrong(end, (size_t)(start + pages.bytes - end), DEBUG_ZONE_USED);
 }
 
 /* ---- alloc ---- */
@@ -339,7 +341,7 @@ void *guard_alloc(struct slub_cache *cache, size_t bytes, size_t align)
 	/* Now there is a store of stacks. */
 	if (unlikely(!pool->stacks))
 		__atomic_store_n(&pool->stacks,
-				 stack_store_base(&pool->stack_unit),
+				 stack_store_base(),
 				 __ATOMIC_RELAXED);
 	place_set(place, GUARD_LIVE);
 	return (void *)place->object;
@@ -431,12 +433,6 @@ static void count(const struct guard_place *place, enum cache_stat stat)
 	}
 }
 
-static bool cache_is_right(const struct guard_place *place,
-			   const struct slub_cache *cache)
-{
-	return !cache || place->cache == (uintptr_t)cache;
-}
-
 /* True: it was reported, and is to stay as it is. */
 static bool check_call(struct guard_place *place, const void *ptr,
 		       enum alloc_call call, const void *frame)
@@ -499,7 +495,7 @@ void guard_free(void *ptr, const struct slub_cache *cache)
 		place_set(place, GUARD_LIVE);
 		return;
 	}
-	if (!cache_is_right(place, cache)) {
+	if (cache && place->cache != (uintptr_t)cache) {
 		count(place, STAT_WRONG_CACHE);
 		guard_say(place, GUARD_CACHE, call, ptr, frame);
 	}
@@ -511,31 +507,18 @@ void guard_free(void *ptr, const struct slub_cache *cache)
 
 bool guard_free_call(void *ptr, enum alloc_call call)
 {
-	struct guard_place *place = place_of(ptr);
+	struct guard_place *place = place_live(ptr);
 
-	if (place && place->object == (uintptr_t)ptr &&
-	    place_state(place) == GUARD_LIVE)
-		return !check_call(place, ptr, call,
-				   __builtin_frame_address(0));
-	return true;
+	return !place || !check_call(place, ptr, call, __builtin_frame_address(0));
 }
 
-void guard_free_size(void *ptr, size_t told)
+void guard_free_size(void *ptr)
 {
-	(void)told;
 	guard_say(place_of(ptr), GUARD_SIZE, NULL, ptr,
 		  __builtin_frame_address(0));
 }
 
 /* ---- questions ---- */
-
-static struct guard_place *place_live(const void *ptr)
-{
-	struct guard_place *place = place_of(ptr);
-
-	return place && place_state(place) == GUARD_LIVE &&
-	       place->object == (uintptr_t)ptr ? place : NULL;
-}
 
 bool guard_was_looked_at(const void *ptr)
 {

@@ -8,29 +8,22 @@
  *           |####      (freed)   |       |            [object]|
  *
  * An object lies at the left end of its place or at the right one, by chance or as option
- * guard_side says: what is in front of it then cannot be touched, or what is behind it.
- * The pages that it needs can be touched while it is allocated, nothing else of
- * the place.  So the first wrong access ends the program with SIGSEGV, on
- * which the library has no say: `slub explain` reads from the core, or from the
- * stopped process, whose object it was.  The rest of the object's pages is
- * filled, and looked at when it is freed.
+ * guard_side says.  The pages that it needs can be touched while it is allocated, nothing
+ * else of the place.  So the first wrong access ends the program with SIGSEGV, and
+ * `slub explain` reads from the core, or from the stopped process, whose object it was.
+ * The rest of the object's pages is filled, and looked at when it is freed.
  *
- * Large blocks that letters watch (SLUB_DEBUG) lie in places as well, each of them
- * and not one in N.  So do blocks of no size, and in the hardened build always: nothing of theirs
- * can be touched.
- * Letters report and go on: where no guard is asked for, a page on both sides of a
- * watched block is a zone, which can be written and is looked at.  What was freed
- * cannot be touched either way.
+ * Each large block that letters watch (SLUB_DEBUG) lies in a place as well, and each block
+ * of no size, in the hardened build always: nothing of it can be touched.  Letters report
+ * and go on: where no guard is asked for, a page on both sides of a watched block is a
+ * zone, which can be written and is looked at.
  *
- * Objects of SLUB_CACHE_TYPESAFE_BY_RCU caches: a reader without a lock may find one
- * after it was freed, look at it, and even lock it, until it leaves.  So it is
- * no error to touch it then, and its pages stay as they are, of its type, until
- * all readers that were inside have left (grace.c); then they go as the others.
- * The place takes no other object meanwhile.
+ * A reader without a lock may look at an object of a SLUB_CACHE_TYPESAFE_BY_RCU cache after
+ * it was freed.  So its pages stay as they are until all readers that were inside have left
+ * (grace.c), and its place takes no other object meanwhile.
  *
- * The range lies outside the heap, so free() and its relatives take a pointer
- * into it for a foreign one, and leave the fast path by the test they make
- * anyway.
+ * The range lies outside the heap, so free() takes a pointer into it for a foreign one, and
+ * leaves the fast path by the test that it makes anyway.
  *
  * Words
  *   place     pages for one object, and what is known of it
@@ -41,14 +34,13 @@
  *            it changes it again; there are no locks, so also in signal handlers;
  *   GUARD-2  object, bytes and tracks of a place stay as they are until it is
  *            taken for the next object.
- *
- * The description for other processes is inspect/abi.h's; it is this.
  */
 #ifndef SLUB_GUARD_H
 #define SLUB_GUARD_H
 
 #include "debug/debug.h"
 #include "slab/core/switches.h"
+#include "slab/guard/guard_place.h"
 #include "slab/slab.h"
 
 /* Of an object; large blocks have a pool of their own, with fewer places. */
@@ -56,58 +48,6 @@
 #define GUARD_LARGE_MAX ((size_t)1 << 20)
 /* ... while letters watch them; what is larger is not watched. */
 #define GUARD_WATCHED_MAX ((size_t)16 << 20)
-
-enum guard_state {
-	GUARD_NEVER,		/* used so far */
-	GUARD_TAKEN,		/* being changed */
-	GUARD_LIVE,
-	GUARD_FREED,
-	GUARD_WAITING,		/* freed; readers may look at it */
-};
-
-/* What was found at the free of an object, as bits. */
-enum guard_error {
-	GUARD_TWICE = 1,	/* freed again */
-	GUARD_INSIDE = 2,	/* freed by a pointer to elsewhere in it */
-	GUARD_BEYOND = 4,	/* bytes beside it were written */
-	GUARD_CACHE = 8,	/* freed to another cache */
-	GUARD_SIZE = 16,	/* freed with another size */
-	GUARD_CALL = 32,	/* freed by another kind of call */
-	GUARD_ASKED = 64,	/* its size was asked, and it is free or elsewhere */
-};
-
-struct guard_place {
-	uint64_t object;
-	uint64_t bytes;			/* asked for */
-	uint32_t state;			/* enum guard_state; atomic */
-	uint32_t errors;		/* enum guard_error */
-	uint64_t cache;			/* its address */
-	uint64_t turn;			/* when it was freed; waiting: a link */
-	struct track allocated;
-	struct track freed;
-	char name[48];			/* of the cache */
-};
-
-struct guard_pool {
-	uint32_t version;
-	uint32_t size;			/* of this structure */
-	uint64_t every;			/* one allocation in so many; 0: off */
-	uint64_t base;			/* the first guard page */
-	uint64_t bytes;			/* 0: there never was a pool */
-	uint32_t page_bytes;
-	uint32_t place_bytes;		/* from one place to the next */
-	uint32_t nr_places;
-	uint32_t place_size;		/* of the structure */
-	uint64_t places;		/* struct guard_place[] */
-	uint64_t turns;			/* atomic */
-	uint64_t lost;			/* atomic; there was no place for it */
-	uint64_t errors;		/* atomic; found at frees */
-	uint64_t clock_offset_ns;	/* CLOCK_REALTIME less the tracks' clock */
-	uint64_t stacks;		/* what numbers of stacks count from */
-	uint32_t stack_unit;		/* bytes that a number stands for */
-	uint32_t next;			/* place to be looked at; atomic */
-	uint64_t next_pool;		/* address of another; 0: none */
-};
 
 /* The hardened build has one for blocks of no size by themselves: each lies in a place. */
 enum { GUARD_OBJECTS, GUARD_LARGE, GUARD_EMPTY, GUARD_POOLS };
@@ -129,10 +69,7 @@ static inline bool guard_owns(const void *ptr)
 	return false;
 }
 
-/*
- * malloc's way to switch it while the process runs; 0 or -errno, EBUSY while another
- * thread switches.  After 0 what lies in the lists of the sample slots counts no more.
- */
+/* By malloc, while the process runs; 0 or -errno, EBUSY while another thread switches. */
 extern int (*guard_switch)(uint64_t every) SLUB_INTERNAL;
 
 /* For blocks of no size. */
@@ -152,8 +89,8 @@ void guard_finish(void);
 void *guard_alloc(struct slub_cache *cache, size_t bytes, size_t align);
 /* @cache: through which it is freed; NULL: free(). */
 void guard_free(void *ptr, const struct slub_cache *cache);
-/* It is about to be freed as one of @told bytes, which it is not. */
-void guard_free_size(void *ptr, size_t told);
+/* It is about to be freed as one of another size. */
+void guard_free_size(void *ptr);
 /*
  * It is about to be freed by the operator delete that belongs to @call.  False: it is to be
  * left alone.
@@ -170,18 +107,16 @@ struct slub_cache *guard_cache_of(const void *ptr);
 /* The same of a pointer into it, @offset bytes behind its start. */
 struct slub_cache *guard_cache_inside(const void *ptr, size_t *offset);
 /* @bytes: of the pages that the object takes. */
-typedef void guard_visitor(const struct guard_place *place, size_t bytes,
-			   void *arg);
-/* All objects that are allocated, large blocks too. */
-void guard_visit(guard_visitor *visit, void *arg);
+typedef int guard_visitor(struct guard_place *place, size_t bytes, void *arg);
+/* All objects that are allocated, large blocks too; until @visit returns what is not 0. */
+int guard_visit(guard_visitor *visit, void *arg);
 /* Objects of @cache that are allocated; until @call returns what is not 0. */
 int guard_for_each_object(const struct slub_cache *cache,
 			  int (*call)(void *object, void *arg), void *arg);
-size_t guard_nr_objects(const struct slub_cache *cache);
+/* How many those are; adds to *@bytes, if it is not NULL, what their pages take. */
+size_t guard_nr_objects(const struct slub_cache *cache, size_t *bytes);
 /* Reports those of @cache, watched as @twin, that keep it from being destroyed. */
 void guard_report_left(struct slub_cache *cache, struct slub_cache *twin);
-/* What they take. */
-size_t guard_page_bytes(const struct slub_cache *cache);
 /* Takes leave of those whose readers have left; without locks. */
 void guard_poll(void);
 /* Waits for all of them. */

@@ -33,8 +33,6 @@ static inline uint32_t place_state(const struct guard_place *place)
 
 /* None for an object of no size. */
 struct pages pages_of(const struct guard_place *place);
-/* The first byte of @from .. @end that was written; NULL: none. */
-const unsigned char *guard_find_written(const char *from, const char *end);
 /*
  * Reports @error, found of a pointer @at by the public function @call, or by none; @frame: of
  * the caller that found it, or NULL.  True: the object is to stay as it is (debug/misuse.h).

@@ -9,55 +9,31 @@
 #include "slab/guard/guard_internal.h"
 
 /* What it is called in the report of an error. */
-static const char *words_of(const struct guard_place *place,
-			    enum guard_error error, const void *at)
+static const char *words_of(enum guard_error error, bool is_object)
 {
-	switch (error) {
-	case GUARD_TWICE:
-		return "Object already free";
-	case GUARD_INSIDE:
-		return "Invalid object pointer";
-	case GUARD_BEYOND:
-		return "Redzone overwritten";
-	case GUARD_CACHE:
-		return "Wrong slab cache";
-	case GUARD_SIZE:
-		return "Wrong size";
-	case GUARD_CALL:
-		return "Wrong kind";
-	case GUARD_ASKED:
-		break;
-	}
-	return place->object == (uintptr_t)at ? "Object is free" :
-						"Invalid object pointer";
+	static const char *const words[] = {
+		"Object already free", "Invalid object pointer", "Redzone overwritten",
+		"Wrong slab cache", "Wrong size", "Wrong kind",
+	};
+
+	if (error == GUARD_ASKED)
+		return is_object ? "Object is free" : "Invalid object pointer";
+	return words[__builtin_ctz(error)];
 }
 
 /* MISUSE_NR: a bug of the program that harms no memory here. */
 static enum misuse misuse_of(const struct guard_place *place,
-			     enum guard_error error, const void *at)
+			     enum guard_error error, bool is_object)
 {
-	bool is_object = place->object == (uintptr_t)at;
-
-	switch (error) {
-	case GUARD_TWICE:
-	case GUARD_INSIDE:
-	case GUARD_ASKED:
-		if (is_object)
-			return MISUSE_DOUBLE_FREE;
-		/* The place was never used. */
-		return place->object ? MISUSE_INSIDE : MISUSE_NO_BLOCK;
-	case GUARD_BEYOND:
+	if (error & (GUARD_TWICE | GUARD_INSIDE | GUARD_ASKED))
+		return is_object ? MISUSE_DOUBLE_FREE :
+		       place->object ? MISUSE_INSIDE :
+				       MISUSE_NO_BLOCK;	/* never used */
+	if (error == GUARD_BEYOND)
 		return MISUSE_RED_ZONE;
-	case GUARD_CALL:
-		/* As of any block of that build. */
-		if (SLUB_CONFIG_HARDENED && option_value(OPTION_check_calls))
-			return MISUSE_CALL;
-		break;
-	case GUARD_CACHE:
-	case GUARD_SIZE:
-		break;
-	}
-	return MISUSE_NR;
+	/* As of any block of that build. */
+	return error == GUARD_CALL && SLUB_CONFIG_HARDENED &&
+	       option_value(OPTION_check_calls) ? MISUSE_CALL : MISUSE_NR;
 }
 
 static void report(const struct guard_place *place, enum guard_error error,
@@ -71,7 +47,8 @@ static void report(const struct guard_place *place, enum guard_error error,
 	if (frame)
 		stack_read(&found.stack, frame);
 	report_bug(&found, NULL, "%s: %p, guarded object %p of %zu bytes",
-		   words_of(place, error, at), at, (void *)place->object,
+		   words_of(error, place->object == (uintptr_t)at), at,
+		   (void *)place->object,
 		   (size_t)place->bytes);
 	report_track(&found, "Allocated", &place->allocated);
 	report_track(&found, "Freed", &place->freed);
@@ -83,7 +60,7 @@ static void report(const struct guard_place *place, enum guard_error error,
 bool guard_say(struct guard_place *place, enum guard_error error,
 	       const char *call, const void *at, const void *frame)
 {
-	enum misuse what = misuse_of(place, error, at);
+	enum misuse what = misuse_of(place, error, place->object == (uintptr_t)at);
 
 	__atomic_fetch_or(&place->errors, error, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&pool_of((void *)place->object)->errors, 1,
@@ -104,20 +81,21 @@ struct left {
 	const void *frame;
 };
 
-static void left_say(const struct guard_place *place, size_t bytes, void *arg)
+static int left_say(struct guard_place *place, size_t bytes, void *arg)
 {
 	const struct left *left = arg;
 	struct debug_case found;
 
 	(void)bytes;
 	if (place->cache != (uintptr_t)left->cache)
-		return;
+		return 0;
 	case_begin(&found, left->twin, left->frame);
 	report_bug(&found, NULL, "Objects remaining on slub_cache_destroy(): "
 		   "guarded object %p", (void *)place->object);
 	report_track(&found, "Allocated", &place->allocated);
 	report_fix(&found, "Cache kept, with its objects");
 	case_end(&found, left->twin);
+	return 0;
 }
 
 cold void guard_report_left(struct slub_cache *cache, struct slub_cache *twin)

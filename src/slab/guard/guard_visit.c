@@ -14,75 +14,57 @@ static uint32_t nr_used(const struct guard_pool *pool)
 		       next : pool->nr_places;
 }
 
-static void pool_visit(const struct guard_pool *pool, guard_visitor *visit,
-		       void *arg)
-{
-	for (uint32_t n = 0; n < nr_used(pool); n++) {
-		const struct guard_place *place = place_at(pool, n);
-
-		if (place_state(place) == GUARD_LIVE)
-			visit(place, pages_of(place).bytes, arg);
-	}
-}
-
-void guard_visit(guard_visitor *visit, void *arg)
-{
-	for (int i = 0; i < GUARD_POOLS; i++)
-		pool_visit(&guard_pools[i], visit, arg);
-}
-
-static int pool_for_each(const struct guard_pool *pool, uintptr_t cache,
-			 int (*call)(void *object, void *arg), void *arg)
+int guard_visit(guard_visitor *visit, void *arg)
 {
 	int ret = 0;
 
-	for (uint32_t n = 0; n < nr_used(pool) && !ret; n++) {
-		const struct guard_place *place = place_at(pool, n);
+	for (int i = 0; i < GUARD_POOLS; i++) {
+		struct guard_pool *pool = &guard_pools[i];
 
-		if (place_state(place) == GUARD_LIVE && place->cache == cache)
-			ret = call((void *)place->object, arg);
+		for (uint32_t n = 0; n < nr_used(pool) && !ret; n++) {
+			struct guard_place *place = place_at(pool, n);
+
+			if (place_state(place) == GUARD_LIVE)
+				ret = visit(place, pages_of(place).bytes, arg);
+		}
 	}
 	return ret;
+}
+
+struct visit {
+	uintptr_t cache;
+	int (*call)(void *object, void *arg);
+	void *arg;
+	size_t nr, bytes;
+};
+
+static int visit_object(struct guard_place *place, size_t bytes, void *arg)
+{
+	struct visit *visit = arg;
+
+	if (place->cache != visit->cache)
+		return 0;
+	visit->nr++;
+	visit->bytes += bytes;
+	return visit->call ? visit->call((void *)place->object, visit->arg) : 0;
 }
 
 int guard_for_each_object(const struct slub_cache *cache,
 			  int (*call)(void *object, void *arg), void *arg)
 {
-	int ret = 0;
+	struct visit visit = { (uintptr_t)cache, call, arg, 0, 0 };
 
-	for (int i = 0; i < GUARD_POOLS && !ret; i++)
-		ret = pool_for_each(&guard_pools[i], (uintptr_t)cache, call,
-				    arg);
-	return ret;
+	return guard_visit(visit_object, &visit);
 }
 
-struct bytes_of {
-	uintptr_t cache;
-	size_t bytes;
-};
-
-static void add_bytes(const struct guard_place *place, size_t bytes, void *arg)
+size_t guard_nr_objects(const struct slub_cache *cache, size_t *bytes)
 {
-	struct bytes_of *sum = arg;
+	struct visit visit = { .cache = (uintptr_t)cache };
 
-	if (place->cache == sum->cache)
-		sum->bytes += bytes;
-}
-
-size_t guard_page_bytes(const struct slub_cache *cache)
-{
-	struct bytes_of sum = { (uintptr_t)cache, 0 };
-
-	guard_visit(add_bytes, &sum);
-	return sum.bytes;
-}
-
-size_t guard_nr_objects(const struct slub_cache *cache)
-{
-	size_t nr = 0;
-
-	guard_for_each_object(cache, object_count, &nr);
-	return nr;
+	guard_visit(visit_object, &visit);
+	if (bytes)
+		*bytes += visit.bytes;
+	return visit.nr;
 }
 
 /* ---- exit: what was written beside them ---- */
@@ -104,7 +86,7 @@ static const char *find_written_safely(const char *from, const char *end)
 
 		if (os_peek(bytes, from, n) != (long)n)
 			return NULL;
-		at = guard_find_written(bytes, bytes + n);
+		at = bytes_wrong((unsigned char *)bytes, n, DEBUG_ZONE_USED);
 		if (at)
 			return from + ((const char *)at - bytes);
 		from += n;
@@ -112,17 +94,19 @@ static const char *find_written_safely(const char *from, const char *end)
 	return NULL;
 }
 
-static void place_look(struct guard_place *place)
+static int place_look(struct guard_place *place, size_t bytes, void *unused)
 {
 	struct guard_place before = *place;
 	struct pages pages = pages_of(&before);
 	char *object = (char *)before.object;
 	const char *at;
 
+	(void)bytes;
+	(void)unused;
 	/* What a free has found is known. */
 	if (!before.bytes || before.errors & GUARD_BEYOND ||
 	    place_state(place) != GUARD_LIVE)
-		return;
+		return 0;
 	at = find_written_safely(pages.start, object);
 	if (!at)
 		at = find_written_safely(object + before.bytes,
@@ -132,22 +116,15 @@ static void place_look(struct guard_place *place)
 	    place->allocated.when_ns == before.allocated.when_ns &&
 	    place->object == before.object)
 		guard_say(place, GUARD_BEYOND, NULL, at, NULL);
-}
-
-static cold void pool_finish(const struct guard_pool *pool)
-{
-	for (uint32_t n = 0; n < nr_used(pool); n++) {
-		struct guard_place *place = place_at(pool, n);
-
-		if (place_state(place) == GUARD_LIVE)
-			place_look(place);
-	}
+	return 0;
 }
 
 usual void guard_finish(void)
 {
-	for (int i = 0; i < GUARD_POOLS; i++) {
-		if (guard_pools[i].nr_places)
-			pool_finish(&guard_pools[i]);
-	}
+	bool is_used = false;
+
+	for (int i = 0; i < GUARD_POOLS; i++)
+		is_used |= guard_pools[i].nr_places != 0;
+	if (is_used)
+		guard_visit(place_look, NULL);
 }

@@ -410,7 +410,7 @@ static int slabs_give(void *arg)
 	shadows_shrink(cache);
 	debug_shrink_twins(cache);
 	if (cache_has_slabs(cache) || debug_has_slabs(cache) ||
-	    guard_nr_objects(cache) || shadows_have_slabs(cache))
+	    guard_nr_objects(cache, NULL) || shadows_have_slabs(cache))
 		return flushed ? 1 : -EAGAIN;
 	/*
 	 * A shrink of all caches may have had the last objects in hand, and have taken

@@ -26,7 +26,7 @@ static void *work(void *unused)
 /* In the heap, or between guard pages, if there is a guard. */
 static int in_range(const void *block)
 {
-	const struct slub_abi_guard *guard = (struct slub_abi_guard *)slub_abi_state.guard;
+	const struct guard_pool *guard = (struct guard_pool *)slub_abi_state.guard;
 	uint64_t address = (uint64_t)block;
 
 	return address - slub_abi_state.range_start < slub_abi_state.range_bytes ||

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* The thread and the stack of an allocation or a free.  For the tools: needs <stdint.h> alone. */
+#ifndef SLUB_DEBUG_TRACK_H
+#define SLUB_DEBUG_TRACK_H
+
+#include <stdint.h>
+
+struct track {
+	uint64_t caller;	/* 0: never */
+	uint64_t when_ns;	/* os_clock_ns() */
+	uint32_t stack;		/* stack_store(); 0: none */
+	uint32_t thread;
+	uint32_t cpu;
+	uint32_t call;		/* enum alloc_call */
+};
+
+#endif
