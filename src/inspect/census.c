@@ -118,15 +118,6 @@ static int visit_all_guarded(struct guard_place *place, size_t bytes,
 	return 0;
 }
 
-struct cache_census *census_all_live(void)
-{
-	struct cache_census *all = census_all();
-
-	if (all)
-		guard_visit(visit_all_guarded, all);
-	return all;
-}
-
 void census_all_free(struct cache_census *all)
 {
 	os_unreserve(all, ALL_BYTES);
@@ -138,6 +129,26 @@ const struct slub_cache *census_cache_at(size_t number)
 
 	cache = __atomic_load_n(&cache_slot_owner[number], __ATOMIC_ACQUIRE);
 	return cache && slot_number(cache) == number ? cache : NULL;
+}
+
+int census_each(census_user *use, void *arg)
+{
+	struct cache_census *all = census_all();
+	int ret = 0;
+
+	if (!all)
+		return -12;	/* ENOMEM */
+	guard_visit(visit_all_guarded, all);
+	for (size_t i = 0; i < CENSUS_SLOTS && !ret; i++) {
+		const struct slub_cache *cache = census_cache_at(i);
+		char name[SLUB_CACHE_NAME_MAX + 1];
+
+		/* It may end meanwhile. */
+		if (cache && cache_name_copy(cache, name))
+			ret = use(cache, name, &all[i], arg);
+	}
+	census_all_free(all);
+	return ret;
 }
 
 /* ---- the whole heap ---- */
@@ -312,7 +323,7 @@ usual void census_describe(struct slub_abi *abi)
 	describe_watching(abi);
 }
 
-static uint64_t field_get(const void *from, struct slub_abi_field field)
+uint64_t field_get(const void *from, struct slub_abi_field field)
 {
 	const char *at = (const char *)from + field.offset;
 

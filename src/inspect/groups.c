@@ -102,10 +102,10 @@ static struct tally *tally_of(struct tally *tallies,
 	return number < STATS_GROUPS_MAX ? &tallies[number] : NULL;
 }
 
-static void add_object(struct tally *tallies, const struct slub_group *group,
-		       const struct slub_cache *cache, const struct page *slab)
+static void add_object(const struct slub_cache *cache, const struct page *slab,
+		       uint32_t owner, void *tallies)
 {
-	for (; group; group = group->parent) {
+	for (struct slub_group *group = group_of_owner(owner); group; group = group->parent) {
 		struct tally *tally = tally_of(tallies, group);
 
 		if (!tally)
@@ -118,73 +118,21 @@ static void add_object(struct tally *tallies, const struct slub_group *group,
 	}
 }
 
-/*
- * By the owners alone: no freelist is followed, no bitmap lies on the stack.  The slab
- * may go meanwhile, and what is read there be anything.
- */
-static may_race void tally_pinned(struct tally *tallies,
-				  const struct slub_cache *cache,
-				  const struct page *slab)
+static void add_large(uint32_t owner, size_t bytes, void *tallies)
 {
-	uint64_t holes = slab_holes_peek(cache, slab);
-	uint32_t end = holes ? cache->objects : slab_count_read(slab);
-	char *base = page_address(slab);
-	int index;
+	for (struct slub_group *group = group_of_owner(owner); group; group = group->parent) {
+		struct tally *tally = tally_of(tallies, group);
 
-	if (end > cache->objects)
-		return;
-	index = slub_srcu_read_lock(&group_domain);
-	for (uint32_t i = 0; i < end; i++) {
-		uint32_t owner;
-
-		if (object_is_hole(cache, holes, i))
-			continue;
-		owner = __atomic_load_n(object_owner(cache, object_at(cache,
-								base, i)),
-					__ATOMIC_RELAXED);
-		if (!(owner & OWNER_FREE))
-			add_object(tallies, group_of_owner(owner), cache, slab);
-	}
-	slub_srcu_read_unlock(&group_domain, index);
-}
-
-/* With the sizes of another cache it would read behind the slab, or the heap. */
-static void tally_slab(struct slub_cache *cache, struct page *slab, void *arg)
-{
-	struct cache_hold pin;
-
-	if (!__atomic_load_n(&cache->is_accounted, __ATOMIC_RELAXED) ||
-	    slub_thread.locks_held || !cache_pin_slab(cache, slab, &pin))
-		return;
-	tally_pinned(arg, cache, slab);
-	cache_unpin(&pin);
-}
-
-static void tally_large(struct tally *tallies)
-{
-	char *addr = (char *)heap_start;
-	char *end = addr + pagemap_committed();
-
-	for (; addr < end; addr += PAGE_BYTES) {
-		struct slub_group *group;
-
-		if (pagemap_get(addr) != MAP_LARGE)
-			continue;
-		group = group_of_owner(__atomic_load_n(
-			page_owner(page_of(addr)), __ATOMIC_RELAXED));
-		for (; group; group = group->parent) {
-			struct tally *tally = tally_of(tallies, group);
-
-			if (tally)
-				tally->large_bytes += large_bytes(addr);
-		}
+		if (tally)
+			tally->large_bytes += bytes;
 	}
 }
 
-static void add_stock(struct tally *tallies, struct slub_group *group,
-		      int64_t bytes)
+static void add_stock(struct tally *tallies, uint32_t owner, int64_t bytes)
 {
-	for (; group && bytes > 0; group = group->parent) {
+	struct slub_group *group = bytes > 0 ? group_of_owner(owner) : NULL;
+
+	for (; group; group = group->parent) {
 		struct tally *tally = tally_of(tallies, group);
 
 		if (tally)
@@ -201,9 +149,8 @@ static void tally_thread_stock(struct tally *tallies,
 
 	if (tally)
 		tally->nr_threads++;
-	add_stock(tallies, group, stock->bytes);
-	add_stock(tallies, group_of_owner(charge_word_owner(back)),
-		  (int64_t)charge_word_bytes(back));
+	add_stock(tallies, stock->owner, stock->bytes);
+	add_stock(tallies, charge_word_owner(back), (int64_t)charge_word_bytes(back));
 }
 
 static void tally_stocks(struct tally *tallies)
@@ -214,9 +161,7 @@ static void tally_stocks(struct tally *tallies)
 		uint64_t word = __atomic_load_n(&owner_of(n)->word,
 						__ATOMIC_RELAXED);
 
-		if (owner_stock(word))
-			add_stock(tallies, group_of_owner(n),
-				  (int64_t)owner_stock(word));
+		add_stock(tallies, n, (int64_t)owner_stock(word));
 	}
 }
 
@@ -231,21 +176,10 @@ static struct slub_stats_group *place_of(struct slub_stats_groups *out,
 static void record_counters(struct slub_stats_group *place,
 			    const struct slub_group *group)
 {
-	uint64_t *fields = place->fields;
-
 	place->parent = group_number(group->parent);
 	memcpy(place->name, group->name, sizeof(place->name));
-	fields[SLUB_ABI_GROUP_ALIVE] = 1;
-	fields[SLUB_ABI_GROUP_USAGE] = (uint64_t)
-		__atomic_load_n(&group->usage, __ATOMIC_RELAXED);
-	fields[SLUB_ABI_GROUP_PEAK] = (uint64_t)
-		__atomic_load_n(&group->peak, __ATOMIC_RELAXED);
-	fields[SLUB_ABI_GROUP_LOW] = limit_of(group, SLUB_GROUP_LOW);
-	fields[SLUB_ABI_GROUP_HIGH] = limit_of(group, SLUB_GROUP_HIGH);
-	fields[SLUB_ABI_GROUP_MAX] = limit_of(group, SLUB_GROUP_MAX);
-	fields[SLUB_ABI_GROUP_FAILURES] = group->failures;
-	fields[SLUB_ABI_GROUP_MAX_HITS] = group->max_hits;
-	fields[SLUB_ABI_GROUP_HIGH_HITS] = group->high_hits;
+	for (int i = SLUB_ABI_GROUP_ALIVE; i < SLUB_ABI_GROUP_FIELDS_KNOWN; i++)
+		place->fields[i] = field_get(group, description.group_fields[i]);
 }
 
 static void record_tally(struct slub_stats_group *place,
@@ -315,6 +249,7 @@ void groups_update(struct slub_stats_groups *out)
 void groups_record(struct slub_stats_groups *out)
 {
 	uint32_t end = pool_end(&group_pool), nr_beyond = 0;
+	struct owned_visitor visitor = { add_object, NULL, add_large, NULL };
 	struct tally *tallies;
 	int index;
 
@@ -323,9 +258,9 @@ void groups_record(struct slub_stats_groups *out)
 	tallies = os_map(TALLIES_BYTES);
 	if (!tallies)
 		return;
-	slab_for_each(tally_slab, tallies);
+	visitor.arg = tallies;
+	owned_visit(&visitor);
 	index = slub_srcu_read_lock(&group_domain);
-	tally_large(tallies);
 	tally_stocks(tallies);
 	for (uint32_t n = 1; n < end; n++) {
 		if (n < STATS_GROUPS_MAX)

@@ -41,9 +41,14 @@ void census_heap(struct heap_census *out);
  * S / SLOT_BYTES.  NULL: no memory.  Ends with census_all_free().
  */
 struct cache_census *census_all(void);
-/* The same, with the objects between guard pages. */
-struct cache_census *census_all_live(void);
 void census_all_free(struct cache_census *all);
+/*
+ * Calls @use for each cache, after one walk, with the objects between guard pages, until it
+ * returns what is not 0.  Returns that, or -ENOMEM.
+ */
+typedef int census_user(const struct slub_cache *cache, const char *name,
+			const struct cache_census *census, void *arg);
+int census_each(census_user *use, void *arg);
 /*
  * The cache whose slot has that number, NULL if there is none; each cache is
  * found once.  Numbers end before CENSUS_SLOTS.
@@ -52,7 +57,14 @@ void census_all_free(struct cache_census *all);
 const struct slub_cache *census_cache_at(size_t number);
 /* Where the numbers in the library's structures are. */
 void census_describe(struct slub_abi *abi);
-/* All numbers of a cache but the census's. */
+/* The number that lies in the structure @from at @field; 0: none does. */
+uint64_t field_get(const void *from, struct slub_abi_field field);
+/* All numbers of a cache but the census's; @out as in union cache_record. */
+union cache_record {
+	struct slub_stats_cache record;
+	char bytes[sizeof(struct slub_stats_cache) + SLUB_STATS_ALIASES +
+		   OS_NODES_MAX * SLUB_ABI_NODE_FIELDS * sizeof(uint64_t)];
+};
 void census_record(const struct slub_cache *cache, uint32_t nr_nodes,
 		   struct slub_stats_cache *out);
 
@@ -75,6 +87,9 @@ static inline uint64_t counter_difference(uint64_t one, uint64_t other)
 {
 	return one < other && other - one <= COUNTER_SKEW_MAX ? 0 : (uint32_t)(one - other);
 }
+
+/* In counter.def, of a counter that is made of fewer than two. */
+#define SLUB_ABI_STAT_NONE SLUB_ABI_STAT_ALLOC_SPARE
 
 /* mallinfo.c */
 struct mallinfo2;
@@ -101,15 +116,7 @@ void slabinfo_finish(const char *path);
 /* options.c */
 extern struct slub_abi_option slub_abi_options[OPTION_NR] SLUB_INTERNAL;
 void options_publish(void);
-/* One that slub_option_set() has changed. */
-void options_publish_changed(enum option_id id);
-/* The value as slub_option_get() gives it, of OPTION_TEXT_BYTES at the most. */
-#define OPTION_TEXT_BYTES 512
-void option_print(enum option_id id, struct text *out);
-/* A text option by its name; NULL: not given, or there is none. */
-const char *option_text_named(const char *name);
-
-/* change.c */
+/* From here on other processes may change options. */
 void option_change_open(void);
 
 /* state.c */

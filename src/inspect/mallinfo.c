@@ -116,15 +116,14 @@ static void xml_text(struct text *text, const char *s)
 	}
 }
 
-/* The cache may end meanwhile: then it has no line. */
-static void xml_cache(FILE *out, const struct slub_cache *cache,
-		      const struct cache_census *census)
+static int xml_cache(const struct slub_cache *cache, const char *name,
+		     const struct cache_census *census, void *out)
 {
-	char buf[640], name[SLUB_CACHE_NAME_MAX + 1];
+	char buf[640];
 	struct text text = { buf, sizeof(buf), 0 };
 
-	if (!cache_name_copy(cache, name))
-		return;
+	if (!census->objects)
+		return 0;
 	text_printf(&text, "<cache name=\"");
 	xml_text(&text, name);
 	text_printf(&text, "\" size=\"%u\" active=\"%zu\" "
@@ -133,20 +132,7 @@ static void xml_cache(FILE *out, const struct slub_cache *cache,
 		    min_size(cache_nr_cached(cache), census->active),
 		    census->objects, census->slabs);
 	fwrite(buf, 1, text.used_bytes, out);
-}
-
-static void xml_caches(FILE *out)
-{
-	struct cache_census *all = census_all_live();
-
-	for (size_t i = 0; all && i < CENSUS_SLOTS; i++) {
-		const struct slub_cache *cache = census_cache_at(i);
-
-		if (cache && all[i].objects)
-			xml_cache(out, cache, &all[i]);
-	}
-	if (all)
-		census_all_free(all);
+	return 0;
 }
 
 SLUB_EXPORT int malloc_info(int options, FILE *out)
@@ -160,7 +146,7 @@ SLUB_EXPORT int malloc_info(int options, FILE *out)
 		return -1;
 	}
 	fputs("<malloc version=\"slub-1\">\n", out);
-	xml_caches(out);
+	census_each(xml_cache, out);
 	census_heap(&c);
 	text_printf(&text, "<total type=\"slab\" size=\"%zu\"/>\n"
 		"<total type=\"object\" count=\"%zu\" size=\"%zu\"/>\n"

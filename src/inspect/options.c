@@ -1,8 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* The options as they are in force, for other processes to read. */
+/*
+ * The options as they are in force, for other processes to read; and slub/control.h: options
+ * that are read, and changed, while the program runs.
+ */
 #include "inspect/inspect.h"
 
+#include <errno.h>
 #include <string.h>
+
+#include "base/turn.h"
+#include "slab/watch/watch.h"
+
+#include <slub/control.h>
 
 struct option_kind_row {
 	const char *name;
@@ -62,39 +71,122 @@ usual void options_publish(void)
 		publish_one((enum option_id)i);
 }
 
-cold void options_publish_changed(enum option_id id)
+/* ---- change ---- */
+
+/* One at a time: what an option is and what follows from it belong together. */
+static struct turn changing;
+
+static cold void apply_nothing(void)
+{
+}
+
+static cold void apply_verbose(void)
+{
+	log_enable(option_value(OPTION_verbose) == 1);
+}
+
+static cold void apply_retain(void)
+{
+	slub_abi_state.retain_bytes = option_value(OPTION_retain);
+	page_retain_changed();
+}
+
+static const struct {
+	enum option_id id;
+	void (*apply)(void);
+} changeable[] = {
+#define OPTION_CHANGE(name, function) { OPTION_##name, function },
+#include "inspect/change.def"
+#undef OPTION_CHANGE
+};
+
+static cold int change(enum option_id id, const char *value)
 {
 	struct slub_abi_option *out = &slub_abi_options[id];
+	size_t i = 0;
+	int err;
 
+	while (i < ARRAY_SIZE(changeable) && changeable[i].id != id)
+		i++;
+	if (i == ARRAY_SIZE(changeable))
+		return -EPERM;
+	err = option_change(id, value);
+	if (err)
+		return err;
+	changeable[i].apply();
 	if (out->kind == SLUB_ABI_OPTION_ENUM)
 		memset(out->text, 0, sizeof(out->text));
 	publish_one(id);
 	out->given = SLUB_ABI_GIVEN_LATER;
+	return 0;
 }
 
-cold void option_print(enum option_id id, struct text *out)
+SLUB_EXPORT cold int slub_option_set(const char *name, const char *value)
 {
-	char choice[32] = "";
+	enum option_id id;
+	int err;
 
-	if (rows[id].kind == SLUB_ABI_OPTION_TEXT) {
-		if (option_text(id))
-			text_printf(out, "%s", option_text(id));
-	} else if (rows[id].kind == SLUB_ABI_OPTION_ENUM) {
-		put_choice(choice, sizeof(choice) - 1, rows[id].choices,
-			   option_value(id));
-		text_printf(out, "%s", choice);
-	} else if (option_value(id) == OPTION_VALUE_AUTO) {
-		text_printf(out, "auto");
-	} else {
-		text_printf(out, "%zu", option_value(id));
-	}
+	if (!name || !value)
+		return -EINVAL;
+	if (slub_thread.locks_held)
+		return -EDEADLK;
+	if (!slub_start())
+		return -ENOMEM;
+	id = option_find(name, strlen(name));
+	if (id == OPTION_NR)
+		return -ENOENT;
+	if (!turn_try(&changing))
+		return -EBUSY;
+	err = change(id, value);
+	turn_end(&changing);
+	return err;
 }
 
-usual const char *option_text_named(const char *name)
+/* "NAME=VALUE", which is taken apart. */
+static cold int set_by_mail(char *text)
 {
-	for (int i = 0; i < OPTION_NR; i++) {
-		if (strcmp(rows[i].name, name) == 0)
-			return option_text((enum option_id)i);
-	}
-	return NULL;
+	char *equals = strchr(text, '=');
+	int err;
+
+	if (!equals)
+		return -EINVAL;
+	*equals = '\0';
+	err = slub_option_set(text, equals + 1);
+	*equals = '=';
+	return err;
+}
+
+usual void option_change_open(void)
+{
+	debug_mailbox_set = set_by_mail;
+}
+
+/* ---- what they are ---- */
+
+SLUB_EXPORT cold int slub_option_get(const char *name, char *value, size_t size)
+{
+	char buf[32] = "";
+	struct text number = { buf, sizeof(buf) - 1, 0 };
+	const char *text = buf;
+	enum option_id id;
+
+	if (!name || !value)
+		return -EINVAL;
+	if (!slub_start())
+		return -ENOMEM;
+	id = option_find(name, strlen(name));
+	if (id == OPTION_NR)
+		return -ENOENT;
+	if (rows[id].kind == SLUB_ABI_OPTION_TEXT)
+		text = option_text(id) ? option_text(id) : "";
+	else if (rows[id].kind == SLUB_ABI_OPTION_ENUM)
+		put_choice(buf, sizeof(buf) - 1, rows[id].choices, option_value(id));
+	else if (option_value(id) == OPTION_VALUE_AUTO)
+		text = "auto";
+	else
+		text_printf(&number, "%zu", option_value(id));
+	if (strlen(text) >= size)
+		return -ERANGE;
+	memcpy(value, text, strlen(text) + 1);
+	return 0;
 }

@@ -115,19 +115,12 @@ static uint32_t sample_place(void)
 	return n;
 }
 
-static void sums_add(struct profile_sums *sums, const struct sample *sample)
+/* @sign: 1 to add, -1 to take away. */
+static void sums_add(struct profile_sums *sums, const struct sample *sample, uint64_t sign)
 {
-	sums->samples++;
-	sums->weight += sample->weight;
-	sums->bytes += sample->bytes;
-}
-
-static void sums_subtract(struct profile_sums *sums,
-			  const struct sample *sample)
-{
-	sums->samples--;
-	sums->weight -= sample->weight;
-	sums->bytes -= sample->bytes;
+	sums->samples += sign;
+	sums->weight += sign * sample->weight;
+	sums->bytes += sign * sample->bytes;
 }
 
 /* The trails have no memory in a process that never drew one. */
@@ -152,8 +145,8 @@ static void book_enter(struct sample *sample, uint32_t stack, uint64_t trail)
 	*bucket = place;
 	book->samples[place - 1] = *sample;
 	set_trail(place, trail);
-	sums_add(&book->sites[sample->site - 1].all, sample);
-	sums_add(&book->sites[sample->site - 1].live, sample);
+	sums_add(&book->sites[sample->site - 1].all, sample, 1);
+	sums_add(&book->sites[sample->site - 1].live, sample, 1);
 }
 
 /* False: the book has no sample of @object. */
@@ -169,7 +162,7 @@ static bool book_remove(const void *object)
 			link = &sample->next;
 			continue;
 		}
-		sums_subtract(&book->sites[sample->site - 1].live, sample);
+		sums_add(&book->sites[sample->site - 1].live, sample, (uint64_t)-1);
 		set_trail(place, 0);
 		*link = sample->next;
 		sample->next = free_first;
@@ -221,9 +214,7 @@ static uint64_t choose_seed(void)
 {
 	uint64_t seed = option_value(OPTION_profile_seed);
 
-	if (seed)
-		return seed;
-	return profile_clock_ns() ^ os_random_word(0);
+	return seed ? seed : profile_clock_ns() ^ os_random_word(0);
 }
 
 static size_t choose_mean(void)
@@ -263,38 +254,33 @@ static void stacks_open(void)
 	stack_store(&stack);
 }
 
-static usual int start(size_t mean)
+static int start(size_t mean, int (*sample)(bool on))
 {
-	int err;
+	int err = book_open(mean);
 
-	if (sample_is_on(SAMPLE_PROFILE))
-		sizeclass_sample(false);
-	err = book_open(mean);
 	if (err)
 		return err;
 	stacks_open();
 	sample_set((double)mean, choose_seed());
-	return sizeclass_sample(true);
+	return sample(true);
 }
 
-static bool change_begin(void)
+/* Begins anew where a profile is on. */
+static usual int start_waiting(size_t mean)
 {
-	return turn_try(&changing);
-}
-
-static void change_end(void)
-{
-	turn_end(&changing);
+	if (sample_is_on(SAMPLE_PROFILE))
+		sizeclass_sample(false);
+	return start(mean, sizeclass_sample);
 }
 
 /* A tracer came or went.  Under `changing` this looks at `for_tracers` again. */
 static cold void follow_tracers(bool traced)
 {
-	if (!change_begin())
+	if (!turn_try(&changing))
 		return;
 	if (traced && !sample_is_on(SAMPLE_PROFILE)) {
 		__atomic_store_n(&for_tracers, true, __ATOMIC_RELAXED);
-		if (start(choose_mean()))
+		if (start(choose_mean(), sizeclass_sample))
 			__atomic_store_n(&for_tracers, false,
 					 __ATOMIC_RELAXED);
 	} else if (!traced &&
@@ -302,7 +288,7 @@ static cold void follow_tracers(bool traced)
 		__atomic_store_n(&for_tracers, false, __ATOMIC_RELAXED);
 		sizeclass_sample(false);
 	}
-	change_end();
+	turn_end(&changing);
 }
 
 static void probes_changed(void)
@@ -330,27 +316,30 @@ SLUB_EXPORT int slub_profile_start(size_t bytes)
 		return -EDEADLK;
 	if (!slub_start())
 		return -ENOMEM;
-	if (!change_begin())
+	if (!turn_try(&changing))
 		return -EBUSY;
 	__atomic_store_n(&for_tracers, false, __ATOMIC_RELAXED);
-	err = start(bytes ? bytes : choose_mean());
-	change_end();
+	err = start_waiting(bytes ? bytes : choose_mean());
+	turn_end(&changing);
+	return err;
+}
+
+static int stop(int (*sample)(bool on))
+{
+	int err = 0;
+
+	if (!turn_try(&changing))
+		return -EBUSY;
+	__atomic_store_n(&for_tracers, false, __ATOMIC_RELAXED);
+	if (sample_is_on(SAMPLE_PROFILE))
+		err = sample(false);
+	turn_end(&changing);
 	return err;
 }
 
 SLUB_EXPORT int slub_profile_stop(void)
 {
-	int err = 0;
-
-	if (slub_thread.locks_held)
-		return -EDEADLK;
-	if (!change_begin())
-		return -EBUSY;
-	__atomic_store_n(&for_tracers, false, __ATOMIC_RELAXED);
-	if (sample_is_on(SAMPLE_PROFILE))
-		err = sizeclass_sample(false);
-	change_end();
-	return err;
+	return slub_thread.locks_held ? -EDEADLK : stop(sizeclass_sample);
 }
 
 /* Says only whether there is a book: readers of it take its lock. */
@@ -364,30 +353,17 @@ cold int profile_begin(size_t mean)
 {
 	int err = 1;
 
-	if (!change_begin())
+	if (!turn_try(&changing))
 		return -EBUSY;
-	if (!sample_is_on(SAMPLE_PROFILE)) {
-		err = book_open(mean);
-		if (!err) {
-			stacks_open();
-			sample_set((double)mean, choose_seed());
-			err = sizeclass_sample_now(true);
-		}
-	}
-	change_end();
+	if (!sample_is_on(SAMPLE_PROFILE))
+		err = start(mean, sizeclass_sample_now);
+	turn_end(&changing);
 	return err;
 }
 
 cold int profile_end(void)
 {
-	int err = 0;
-
-	if (!change_begin())
-		return -EBUSY;
-	if (sample_is_on(SAMPLE_PROFILE))
-		err = sizeclass_sample_now(false);
-	change_end();
-	return err;
+	return stop(sizeclass_sample_now);
 }
 
 SLUB_EXPORT int slub_profile_write(const char *path)
@@ -455,7 +431,7 @@ usual void profile_start_by_option(void)
 		os_output_expect(&file_before, path);
 	if (!option_value(OPTION_profile) && !path)
 		return;
-	err = start(choose_mean());
+	err = start_waiting(choose_mean());
 	if (err)
 		log_message("option profile: there is no heap profile, for "
 			    "want of memory (error %d)", -err);

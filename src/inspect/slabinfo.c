@@ -20,36 +20,19 @@ static const char header[] =
 	"<pagesperslab> : tunables <limit> <batchcount> <sharedfactor> : "
 	"slabdata <active_slabs> <num_slabs> <sharedavail>\n";
 
-/* The cache may end meanwhile: then it has no line. */
-static void slabinfo_line(struct text *text, const struct slub_cache *cache,
-			  const struct cache_census *census)
+/* In the order of the caches' slots, which is mostly that of their making. */
+static int slabinfo_line(const struct slub_cache *cache, const char *name,
+			 const struct cache_census *census, void *arg)
 {
-	char name[SLUB_CACHE_NAME_MAX + 1];
-
-	if (!cache_name_copy(cache, name))
-		return;
-	text_printf(text, "%-17s %6zu %6zu %6u %4u %4u : tunables %4u %4u %4u "
-		    ": slabdata %6zu %6zu %6u\n", name, census->active,
-		    census->objects,
-		    __atomic_load_n(&cache->size, __ATOMIC_RELAXED),
-		    __atomic_load_n(&cache->objects, __ATOMIC_RELAXED),
-		    1u << __atomic_load_n(&cache->order, __ATOMIC_RELAXED),
-		    0u, 0u, 0u, census->slabs, census->slabs, 0u);
-}
-
-/* In the order of their slots, which is mostly that of their making. */
-static void slabinfo_lines(struct text *text)
-{
-	struct cache_census *all = census_all_live();
-
-	for (size_t i = 0; all && i < CENSUS_SLOTS; i++) {
-		const struct slub_cache *cache = census_cache_at(i);
-
-		if (cache && all[i].objects)
-			slabinfo_line(text, cache, &all[i]);
-	}
-	if (all)
-		census_all_free(all);
+	if (census->objects)
+		text_printf(arg, "%-17s %6zu %6zu %6u %4u %4u : tunables %4u %4u %4u "
+			    ": slabdata %6zu %6zu %6u\n", name, census->active,
+			    census->objects,
+			    __atomic_load_n(&cache->size, __ATOMIC_RELAXED),
+			    __atomic_load_n(&cache->objects, __ATOMIC_RELAXED),
+			    1u << __atomic_load_n(&cache->order, __ATOMIC_RELAXED),
+			    0u, 0u, 0u, census->slabs, census->slabs, 0u);
+	return 0;
 }
 
 static long table_write(const char *name, struct text *text)
@@ -61,7 +44,7 @@ static long table_write(const char *name, struct text *text)
 	if (fd < 0)
 		return fd;
 	text_printf(text, "%s", header);
-	slabinfo_lines(text);
+	census_each(slabinfo_line, text);
 	err = os_write_all(fd, text->buf, text->used_bytes);
 	if (!to_stderr)
 		sys_call4(SYS_close, fd, 0, 0, 0);

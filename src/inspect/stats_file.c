@@ -138,7 +138,7 @@ static void head_update(void)
 static void file_drop(void)
 {
 	struct slub_stats_head *file = mapped;
-	const char *given = option_text_named("stats_file");
+	const char *given = option_text(OPTION_stats_file);
 	bool per_process = false;
 
 	head = NULL;
@@ -374,7 +374,7 @@ static void write_head(struct slub_stats_head *out, size_t records_offset)
 
 static usual void file_open(void)
 {
-	const char *given = option_text_named("stats_file");
+	const char *given = option_text(OPTION_stats_file);
 	size_t records_offset = round_up(sizeof(*head) +
 					 sizeof(slub_abi_options), FILE_ALIGN);
 	uint32_t forks = turn_forks;

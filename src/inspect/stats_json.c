@@ -17,21 +17,12 @@
 
 #define SCHEMA 1		/* as tools/slub/view.c */
 #define PIECE_BYTES 256
-/* Where a counter is made of fewer than two. */
-#define SLUB_ABI_STAT_NONE SLUB_ABI_STAT_ALLOC_SPARE
 
 struct out {
 	char *text;
 	size_t size_bytes;
 	size_t used_bytes;	/* of the whole, also what there was no room for */
 	bool has_member;	/* of the object or array that is open */
-};
-
-/* What census_record() writes. */
-union space {
-	struct slub_stats_cache record;
-	char bytes[sizeof(struct slub_stats_cache) + SLUB_STATS_ALIASES +
-		   OS_NODES_MAX * SLUB_ABI_NODE_FIELDS * sizeof(uint64_t)];
 };
 
 /* ---- text ---- */
@@ -281,65 +272,51 @@ static cold void put_statistics(struct out *out, const uint64_t *stats)
 	put_close(out, '}');
 }
 
-static cold void put_cache(struct out *out, const struct cache_census *census,
-			   const struct slub_stats_cache *record)
+static cold int put_cache(const struct slub_cache *cache, const char *name,
+			  const struct cache_census *census, void *arg)
 {
-	const uint64_t *fields = record->fields;
+	union cache_record space = { .bytes = { 0 } };
+	const uint64_t *fields = space.record.fields;
+	struct out *out = arg;
 
+	census_record(cache, slub_abi_state.nr_nodes, &space.record);
 	put_open(out, NULL, '{');
-	put_string(out, "name", record->name);
-	put_aliases(out, record);
+	put_string(out, "name", name);
+	put_aliases(out, &space.record);
 #define VALUE_FIELD(name, kind, field) put_number(out, #name, fields[SLUB_ABI_CACHE_##field]);
 #include "inspect/value.def"
 	put_bits(out, fields);
 	put_number(out, "ctor", fields[SLUB_ABI_CACHE_CTOR]);
 	put_word(out, "ctor_name", "null");
-	put_counts(out, census, record);
-	put_nodes(out, record);
-	put_thousandths(out, "fast_percent_min", fast_share(record));
-	put_statistics(out, record->stats);
+	put_counts(out, census, &space.record);
+	put_nodes(out, &space.record);
+	put_thousandths(out, "fast_percent_min", fast_share(&space.record));
+	put_statistics(out, space.record.stats);
 	put_bool(out, "torn", false);
 	put_close(out, '}');
-}
-
-static cold void put_caches(struct out *out, const struct cache_census *all)
-{
-	put_open(out, "caches", '[');
-	for (size_t i = 0; i < CENSUS_SLOTS; i++) {
-		const struct slub_cache *cache = census_cache_at(i);
-		union space space;
-
-		if (!cache)
-			continue;
-		memset(&space, 0, sizeof(space));
-		census_record(cache, slub_abi_state.nr_nodes, &space.record);
-		/* None: it has ended meanwhile. */
-		if (space.record.name[0])
-			put_cache(out, &all[i], &space.record);
-	}
-	put_close(out, ']');
+	return 0;
 }
 
 SLUB_EXPORT cold long slub_stats_json(char *text, size_t size)
 {
 	struct out out = { text, size ? size - 1 : 0, 0, false };
-	struct cache_census *all;
+	int err;
 
 	if (!text && size)
 		return -EINVAL;
 	if (slub_thread.locks_held)
 		return -EDEADLK;
-	all = slub_start() ? census_all_live() : NULL;
-	if (!all)
+	if (!slub_start())
 		return -ENOMEM;
 	put_open(&out, NULL, '{');
 	put_identity(&out);
 	put_heap(&out);
-	put_caches(&out, all);
+	put_open(&out, "caches", '[');
+	err = census_each(put_cache, &out);
+	put_close(&out, ']');
 	put_close(&out, '}');
 	put_char(&out, '\n');
-	census_all_free(all);
 	if (size)
 		text[min_size(out.used_bytes, size - 1)] = '\0';
-	return (long)out.used_bytes;
+	return err ? err : (long)out.used_bytes;
 }

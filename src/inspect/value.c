@@ -17,9 +17,6 @@
 #define WORD_BYTES 32
 #define NAME_BYTES (CACHES_LENGTH + SLUB_CACHE_NAME_MAX + 1 + WORD_BYTES)
 
-/* Where a counter is made of fewer than two. */
-#define SLUB_ABI_STAT_NONE SLUB_ABI_STAT_ALLOC_SPARE
-
 /* What a number needs, and how a counter is made. */
 enum row_source {
 	ROW_PLAIN, ROW_CENSUS, ROW_IS, ROW_PLUS, ROW_MINUS,
@@ -32,13 +29,6 @@ struct row {
 	uint8_t source;
 };
 
-/* What census_record() writes. */
-union space {
-	struct slub_stats_cache record;
-	char bytes[sizeof(struct slub_stats_cache) + SLUB_STATS_ALIASES +
-		   OS_NODES_MAX * SLUB_ABI_NODE_FIELDS * sizeof(uint64_t)];
-};
-
 /* ---- the heap ---- */
 
 static const struct row heap_rows[] = {
@@ -46,7 +36,7 @@ static const struct row heap_rows[] = {
 #include "inspect/value.def"
 };
 
-#define NR_HEAP_ROWS (sizeof(heap_rows) / sizeof(heap_rows[0]))
+#define NR_HEAP_ROWS ARRAY_SIZE(heap_rows)
 
 static cold void heap_numbers(uint64_t *out)
 {
@@ -68,7 +58,7 @@ static const struct row cache_rows[] = {
 #include "inspect/counter.def"
 };
 
-#define NR_CACHE_ROWS (sizeof(cache_rows) / sizeof(cache_rows[0]))
+#define NR_CACHE_ROWS ARRAY_SIZE(cache_rows)
 
 static uint64_t nodes_sum(const struct slub_stats_cache *record, int field)
 {
@@ -108,7 +98,7 @@ static cold void cache_numbers(const struct cache_census *census,
 static cold void cache_look(const struct slub_cache *cache,
 			    const struct cache_census *census, uint64_t *out)
 {
-	union space space = { .record = { .sequence = 0 } };
+	union cache_record space = { .bytes = { 0 } };
 
 	census_record(cache, slub_abi_state.nr_nodes, &space.record);
 	cache_numbers(census, &space.record, out);
@@ -218,26 +208,17 @@ static cold int visit_rows(const struct visitor *visitor, const char *before,
 	return 0;
 }
 
-static cold int visit_caches(const struct visitor *visitor,
-			     const struct cache_census *all)
+static cold int visit_cache(const struct slub_cache *cache, const char *name,
+			    const struct cache_census *census, void *visitor)
 {
 	uint64_t numbers[NR_CACHE_ROWS];
-	int ret = 0;
+	char before[NAME_BYTES];
+	struct text text = { before, sizeof(before) - 1, 0 };
 
-	for (size_t i = 0; i < CENSUS_SLOTS && !ret; i++) {
-		const struct slub_cache *cache = census_cache_at(i);
-		char name[SLUB_CACHE_NAME_MAX + 1];
-		char before[NAME_BYTES];
-		struct text text = { before, sizeof(before) - 1, 0 };
-
-		if (!cache || !cache_name_copy(cache, name))
-			continue;
-		cache_look(cache, &all[i], numbers);
-		text_printf(&text, CACHES "%s.", name);
-		before[text.used_bytes] = '\0';
-		ret = visit_rows(visitor, before, cache_rows, NR_CACHE_ROWS, numbers);
-	}
-	return ret;
+	cache_look(cache, census, numbers);
+	text_printf(&text, CACHES "%s.", name);
+	before[text.used_bytes] = '\0';
+	return visit_rows(visitor, before, cache_rows, NR_CACHE_ROWS, numbers);
 }
 
 SLUB_EXPORT cold int
@@ -248,18 +229,10 @@ slub_value_for_each(int (*visit)(const char *name, const struct slub_value *valu
 	struct visitor visitor = { visit, arg };
 	int ret = visit ? may_look() : -EINVAL;
 	uint64_t numbers[NR_HEAP_ROWS];
-	struct cache_census *all;
 
 	if (ret)
 		return ret;
 	heap_numbers(numbers);
 	ret = visit_rows(&visitor, "", heap_rows, NR_HEAP_ROWS, numbers);
-	if (ret)
-		return ret;
-	all = census_all_live();
-	if (!all)
-		return -ENOMEM;
-	ret = visit_caches(&visitor, all);
-	census_all_free(all);
-	return ret;
+	return ret ? ret : census_each(visit_cache, &visitor);
 }

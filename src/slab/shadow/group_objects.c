@@ -1,12 +1,75 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Groups as caches see them: which slabs the objects of a group keep, and caches
- * that are in a group by themselves.
+ * Groups as caches see them: all that has owners, which slabs the objects of a group keep,
+ * and caches that are in a group by themselves.
  */
+#include "reclaim/group/group.h"
 #include "slab/shadow/owned.h"
 
 #include <errno.h>
 #include <string.h>
+
+/* ---- all that has owners ---- */
+
+/*
+ * By the owners alone: no freelist is followed, for what is free is marked so, or is about to
+ * be.  The slab may go meanwhile, and what is read there be anything.
+ */
+static may_race void visit_pinned(const struct owned_visitor *visitor,
+				  const struct slub_cache *cache, struct page *slab)
+{
+	uint64_t holes = slab_holes_peek(cache, slab);
+	uint32_t end = holes ? cache->objects : slab_count_read(slab);
+	char *base = page_address(slab);
+
+	int index;
+
+	if (end > cache->objects)
+		return;
+	index = slub_srcu_read_lock(&group_domain);
+	for (uint32_t i = 0; i < end; i++) {
+		uint32_t owner;
+
+		if (object_is_hole(cache, holes, i))
+			continue;
+		owner = __atomic_load_n(object_owner(cache, object_at(cache, base, i)),
+					__ATOMIC_RELAXED);
+		if (!(owner & OWNER_FREE))
+			visitor->object(cache, slab, owner, visitor->arg);
+	}
+	slub_srcu_read_unlock(&group_domain, index);
+	if (visitor->slab)
+		visitor->slab(cache, slab, visitor->arg);
+}
+
+/* With the sizes of another cache it would read behind the slab, or the heap. */
+static void visit_slab(struct slub_cache *cache, struct page *slab, void *arg)
+{
+	struct cache_hold pin;
+
+	if (!__atomic_load_n(&cache->is_accounted, __ATOMIC_RELAXED) ||
+	    slub_thread.locks_held || !cache_pin_slab(cache, slab, &pin))
+		return;
+	visit_pinned(arg, cache, slab);
+	cache_unpin(&pin);
+}
+
+void owned_visit(const struct owned_visitor *visitor)
+{
+	char *addr = (char *)heap_start;
+	char *end = addr + pagemap_committed();
+	int index;
+
+	slab_for_each(visit_slab, (void *)visitor);
+	index = slub_srcu_read_lock(&group_domain);
+	for (; addr < end; addr += PAGE_BYTES) {
+		if (pagemap_get(addr) == MAP_LARGE)
+			visitor->large(__atomic_load_n(page_owner(page_of(addr)),
+						       __ATOMIC_RELAXED),
+				       large_bytes(addr), visitor->arg);
+	}
+	slub_srcu_read_unlock(&group_domain, index);
+}
 
 /* ---- which memory a group keeps ---- */
 
@@ -16,6 +79,7 @@ struct tally {
 	/* The owner that was asked for last; neighbours mostly have one. */
 	uint32_t owner;
 	bool is_ours;
+	uint32_t used, ours;		/* objects of the slab */
 };
 
 static bool is_ours(struct tally *tally, uint32_t owner)
@@ -27,77 +91,49 @@ static bool is_ours(struct tally *tally, uint32_t owner)
 	return tally->is_ours;
 }
 
-/*
- * Whether @object is allocated, and the owner that is charged for it.  Where the slab has gone
- * that is any word, and dropped.
- */
-static may_race bool owner_at(const struct slub_cache *cache, const void *object,
-		     uint32_t *owner)
+static void tally_object(const struct slub_cache *cache, const struct page *slab,
+			 uint32_t owner, void *arg)
 {
-	*owner = __atomic_load_n(object_owner(cache, object), __ATOMIC_RELAXED);
-	return !(*owner & OWNER_FREE);
+	struct tally *tally = arg;
+
+	(void)cache;
+	(void)slab;
+	tally->used++;
+	tally->ours += is_ours(tally, owner);
 }
 
-/* Of a cache that is pinned. */
-static void tally_pinned(struct tally *tally, struct slub_cache *cache,
-			 struct page *slab)
+static void tally_slab(const struct slub_cache *cache, const struct page *slab, void *arg)
 {
+	struct tally *tally = arg;
+	struct slub_group_memory *memory = tally->memory;
 	size_t bytes = PAGE_BYTES << cache->order;
-	uint32_t used = 0, ours = 0, owner;
-	struct slab_iterator iterator;
-	void *object;
 
-	if (!slab_iterate(&iterator, cache, slab))
-		return;
-	while ((object = slab_next(&iterator)) != NULL) {
-		if (!owner_at(cache, object, &owner))
-			continue;
-		used++;
-		ours += is_ours(tally, owner);
+	if (tally->ours && cache_of(page_address(slab)) == cache) {
+		memory->objects += tally->ours;
+		memory->object_bytes += (size_t)tally->ours * cache->object_size;
+		memory->slabs++;
+		memory->slab_bytes += bytes;
+		memory->share_bytes += bytes * tally->ours / tally->used;
 	}
-	if (!ours || cache_of(page_address(slab)) != cache)
-		return;
-	tally->memory->objects += ours;
-	tally->memory->object_bytes += (size_t)ours * cache->object_size;
-	tally->memory->slabs++;
-	tally->memory->slab_bytes += bytes;
-	tally->memory->share_bytes += bytes * ours / used;
+	tally->used = 0;
+	tally->ours = 0;
 }
 
-/*
- * A cache that ended meanwhile and became another would have no size for a moment, by
- * which an object's number is found.
- */
-static void tally_slab(struct slub_cache *cache, struct page *slab, void *arg)
+static void tally_large(uint32_t owner, size_t bytes, void *arg)
 {
-	struct cache_hold pin;
+	struct tally *tally = arg;
 
-	if (!__atomic_load_n(&cache->is_accounted, __ATOMIC_RELAXED) ||
-	    !cache_pin_slab(cache, slab, &pin))
+	if (!is_ours(tally, owner))
 		return;
-	tally_pinned(arg, cache, slab);
-	cache_unpin(&pin);
-}
-
-static void tally_large(struct tally *tally)
-{
-	char *addr = (char *)heap_start;
-	char *end = addr + pagemap_committed();
-
-	for (; addr < end; addr += PAGE_BYTES) {
-		if (pagemap_get(addr) != MAP_LARGE ||
-		    !is_ours(tally, __atomic_load_n(page_owner(page_of(addr)),
-						    __ATOMIC_RELAXED)))
-			continue;
-		tally->memory->large_blocks++;
-		tally->memory->large_bytes += large_bytes(addr);
-	}
+	tally->memory->large_blocks++;
+	tally->memory->large_bytes += bytes;
 }
 
 SLUB_EXPORT int slub_group_memory(struct slub_group *group,
 				       struct slub_group_memory *memory)
 {
-	struct tally tally = { group, memory, 0, false };
+	struct tally tally = { .group = group, .memory = memory };
+	struct owned_visitor visitor = { tally_object, tally_slab, tally_large, &tally };
 
 	if (!group_is_good(group))
 		return -EINVAL;
@@ -106,8 +142,7 @@ SLUB_EXPORT int slub_group_memory(struct slub_group *group,
 	memset(memory, 0, sizeof(*memory));
 	if (!account_lists_are_empty())
 		account_settle_lists(true);
-	slab_for_each(tally_slab, &tally);
-	tally_large(&tally);
+	owned_visit(&visitor);
 	return 0;
 }
 

@@ -240,7 +240,21 @@ static inline bool account_one_less(struct slub_cache *cache, void *object)
 	return likely(!cache->is_accounted) || account_free(cache, object);
 }
 
-/* group_objects.c: @cache is in the group that @place names from here on. */
+/* group_objects.c */
+/*
+ * Sees all that is allocated and has an owner, 0: charged to nobody; by a walk over the heap.
+ * @object and @large are called as readers of group_domain.
+ */
+struct owned_visitor {
+	void (*object)(const struct slub_cache *cache, const struct page *slab,
+		       uint32_t owner, void *arg);
+	/* NULL, or behind the objects of a slab, which may have gone meanwhile */
+	void (*slab)(const struct slub_cache *cache, const struct page *slab, void *arg);
+	void (*large)(uint32_t owner, size_t bytes, void *arg);
+	void *arg;
+};
+void owned_visit(const struct owned_visitor *visitor);
+/* @cache is in the group that @place names from here on. */
 void cache_place_copy(struct slub_cache *cache, const uint32_t *place);
 
 /* ---- lists ---- */
