@@ -2,11 +2,8 @@
 /*
  * What other processes may read of the library: docs/operate/inspection.md draws it.
  *
- * `slub_abi_state` is an exported data symbol.  A reader finds it in the
- * dynamic symbol table of the mapped file (or in the symbol table of a
- * statically linked program, or by its magic and `self` in a core file) and
- * copies it with process_vm_readv(2): the process is not stopped and runs no
- * code for it.  From there it follows the addresses to the page map, the
+ * A reader finds the exported data symbol `slub_abi_state` and copies it with
+ * process_vm_readv(2).  From there it follows the addresses to the page map, the
  * descriptors, the areas and the caches; none of these is behind a lock, so a
  * reader checks each value against the ranges and bounds each walk.
  *
@@ -429,9 +426,7 @@ struct slub_abi_stack {
 
 /*
  * The statistics file (SLUB_STATS_FILE): this head, the options, and from
- * records_offset on nr_records records of record_bytes.  The library keeps it
- * as a shared mapping and writes to it whenever slabs come and go, so that it
- * says how things stood when the process was killed.
+ * records_offset on nr_records records of record_bytes.
  */
 #define SLUB_STATS_MAGIC   "SLUBSTA"
 #define SLUB_STATS_VERSION 2u

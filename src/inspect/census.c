@@ -3,13 +3,9 @@
  * Counting what the heap holds, by a walk over the page map.  Takes no lock:
  * on a heap that changes meanwhile the sums are estimates.  Objects between guard
  * pages (slab/guard/guard.h) are in no slab, and are counted as if they were.
- *
- * This file alone knows struct slub_cache from inside, and tells other
- * processes where its numbers are, and those of watched objects.
  */
 #include "inspect/inspect.h"
 
-#include "debug/debug.h"
 #include "percpu/percpu_internal.h"
 #include "slab/guard/guard.h"
 #include "slab/slab_internal.h"
@@ -221,107 +217,7 @@ void census_heap(struct heap_census *out)
 	guard_visit(visit_heap_guarded, out);
 }
 
-/* ---- where the numbers are ---- */
-
-#define FIELD(type, member) \
-	{ offsetof(struct type, member), sizeof(((struct type *)0)->member) }
-
-static const struct slub_abi_field cache_fields[SLUB_ABI_CACHE_FIELDS] = {
-	[SLUB_ABI_CACHE_NAME] = FIELD(slub_cache, name),
-	[SLUB_ABI_CACHE_SLOT] = FIELD(slub_cache, slot),
-	[SLUB_ABI_CACHE_LIST_SLOT] = FIELD(slub_cache, list_slot),
-	[SLUB_ABI_CACHE_SIZE] = FIELD(slub_cache, size),
-	[SLUB_ABI_CACHE_OBJECT_SIZE] = FIELD(slub_cache, object_size),
-	[SLUB_ABI_CACHE_ORDER] = FIELD(slub_cache, order),
-	[SLUB_ABI_CACHE_OBJECTS] = FIELD(slub_cache, objects),
-	[SLUB_ABI_CACHE_CAPACITY] = FIELD(slub_cache, capacity),
-	[SLUB_ABI_CACHE_CAPACITY_NOW] = FIELD(slub_cache, capacity_now),
-	[SLUB_ABI_CACHE_MIN_PARTIAL] = FIELD(slub_cache, min_partial),
-	[SLUB_ABI_CACHE_CARVE_BATCH] = FIELD(slub_cache, carve_batch),
-	[SLUB_ABI_CACHE_ALIGN] = FIELD(slub_cache, align),
-	[SLUB_ABI_CACHE_FLAGS] = FIELD(slub_cache, flags),
-	[SLUB_ABI_CACHE_USERS] = FIELD(slub_cache, users),
-	[SLUB_ABI_CACHE_CTOR] = FIELD(slub_cache, ctor),
-	[SLUB_ABI_CACHE_LINK] = FIELD(slub_cache, link),
-	[SLUB_ABI_CACHE_STATS] = FIELD(slub_cache, stats),
-	[SLUB_ABI_CACHE_DEBUG] = FIELD(slub_cache, letters),
-	[SLUB_ABI_CACHE_WATCH] = FIELD(slub_cache, debug),
-	[SLUB_ABI_CACHE_SLACK] = FIELD(slub_cache, slack),
-	[SLUB_ABI_CACHE_USERSIZE] = FIELD(slub_cache, usersize),
-	[SLUB_ABI_CACHE_USEROFFSET] = FIELD(slub_cache, useroffset),
-	[SLUB_ABI_CACHE_ALIASES] = FIELD(slub_cache, aliases),
-	[SLUB_ABI_CACHE_ACCOUNTED] = FIELD(slub_cache, is_accounted),
-	[SLUB_ABI_CACHE_OWNERS] = FIELD(slub_cache, owners),
-	[SLUB_ABI_CACHE_OWNERS_HERE] = FIELD(slub_cache, owner_reciprocal),
-	[SLUB_ABI_CACHE_UNGUARDED] = FIELD(slub_cache, is_unguarded),
-	[SLUB_ABI_CACHE_ROOT] = FIELD(slub_cache, root),
-	[SLUB_ABI_CACHE_BARN] = FIELD(slub_cache, barn),
-	[SLUB_ABI_CACHE_IN_BARNS] = FIELD(slub_cache, in_barns),
-};
-
-static const struct slub_abi_field node_fields[SLUB_ABI_NODE_FIELDS] = {
-	[SLUB_ABI_NODE_NR_SLABS] = FIELD(cache_node, nr_slabs),
-	[SLUB_ABI_NODE_NR_PARTIAL] = FIELD(cache_node, nr_partial),
-	[SLUB_ABI_NODE_NR_OBJECTS] = FIELD(cache_node, nr_objects),
-	[SLUB_ABI_NODE_NR_CARVED] = FIELD(cache_node, nr_carved),
-	[SLUB_ABI_NODE_NR_SLABS_PEAK] = FIELD(cache_node, nr_slabs_peak),
-};
-
-static const struct slub_abi_field watch_fields[SLUB_ABI_WATCH_FIELDS] = {
-	[SLUB_ABI_WATCH_LEFT] = FIELD(debug_layout, left),
-	[SLUB_ABI_WATCH_TRACK] = FIELD(debug_layout, track),
-	[SLUB_ABI_WATCH_REQUESTED] = FIELD(debug_layout, size),
-	[SLUB_ABI_WATCH_OWNER] = FIELD(debug_layout, owner),
-};
-
-static const struct slub_abi_field track_fields[SLUB_ABI_TRACK_FIELDS] = {
-	[SLUB_ABI_TRACK_CALLER] = FIELD(track, caller),
-	[SLUB_ABI_TRACK_WHEN] = FIELD(track, when_ns),
-	[SLUB_ABI_TRACK_STACK] = FIELD(track, stack),
-	[SLUB_ABI_TRACK_THREAD] = FIELD(track, thread),
-	[SLUB_ABI_TRACK_CPU] = FIELD(track, cpu),
-};
-
-#define NO_WORD 0xff
-
-/* The counters have the same order there; both lists only ever get longer. */
-_Static_assert((int)STAT_DOUBLE_FREE == SLUB_ABI_STAT_DOUBLE_FREE &&
-	       (int)STAT_OBJECTS_STAYED == SLUB_ABI_STAT_OBJECTS_STAYED &&
-	       (int)STAT_CMPXCHG_DOUBLE_FAIL == SLUB_ABI_STAT_CMPXCHG_DOUBLE_FAIL &&
-	       (int)STAT_SHEAF_RETURN_SLOW == SLUB_ABI_STAT_SHEAF_RETURN_SLOW &&
-	       (int)STAT_FREE_RCU_SHEAF_FAIL == SLUB_ABI_STAT_FREE_RCU_SHEAF_FAIL &&
-	       (int)STAT_NR == SLUB_ABI_STATS_KNOWN, "counters");
-
-static void describe_watching(struct slub_abi *abi)
-{
-	stack_describe(&abi->stacks, &abi->stack_unit, &abi->stack_nr,
-		       &abi->stack_frames);
-	abi->watch_bytes = sizeof(struct debug_layout);
-	abi->track_bytes = sizeof(struct track);
-	for (int i = 0; i < SLUB_ABI_WATCH_FIELDS; i++)
-		abi->watch_fields[i] = watch_fields[i];
-	for (int i = 0; i < SLUB_ABI_TRACK_FIELDS; i++)
-		abi->track_fields[i] = track_fields[i];
-}
-
-usual void census_describe(struct slub_abi *abi)
-{
-	abi->slot_owners = (uintptr_t)cache_slot_owner;
-	abi->nr_slots = CENSUS_SLOTS;
-	abi->cache_bytes = sizeof(struct slub_cache);
-	abi->cache_nodes = offsetof(struct slub_cache, nodes);
-	abi->node_bytes = sizeof(struct cache_node);
-	for (int i = 0; i < SLUB_ABI_CACHE_FIELDS; i++)
-		abi->cache_fields[i] = cache_fields[i];
-	/* Encoded links are nobody's to read. */
-	if (SLUB_CONFIG_HARDENED)
-		abi->cache_fields[SLUB_ABI_CACHE_LINK].bytes = 0;
-	for (int i = 0; i < SLUB_ABI_NODE_FIELDS; i++)
-		abi->node_fields[i] = node_fields[i];
-	for (int i = 0; i < SLUB_ABI_STATS; i++)
-		abi->stat_words[i] = i < STAT_NR ? (uint8_t)i : NO_WORD;
-	describe_watching(abi);
-}
+/* ---- a record ---- */
 
 uint64_t field_get(const void *from, struct slub_abi_field field)
 {
@@ -390,12 +286,12 @@ void census_record(const struct slub_cache *cache, uint32_t nr_nodes,
 	if (out->fields[SLUB_ABI_CACHE_NAME] != (uintptr_t)cache->name)
 		record_name(cache, out);
 	for (int i = 1; i < SLUB_ABI_CACHE_FIELDS_KNOWN; i++)
-		out->fields[i] = field_get(cache, cache_fields[i]);
+		out->fields[i] = field_get(cache, slub_abi_state.cache_fields[i]);
 	record_stats(cache, out);
 	for (uint32_t n = 0; n < nr_nodes; n++) {
 		for (int i = 0; i < SLUB_ABI_NODE_FIELDS_KNOWN; i++)
 			out->nodes[n][i] = field_get(cache->nodes[n],
-						     node_fields[i]);
+						     slub_abi_state.node_fields[i]);
 	}
 	alias_names(cache, (char *)out->nodes[nr_nodes], SLUB_STATS_ALIASES);
 	out->cached = cache_nr_cached(cache);

@@ -63,11 +63,6 @@ usual void groups_describe(struct slub_abi *abi)
 		.owner_stock = FIELD(group_owner, word),
 		.owner_stock_bits = OWNER_STOCK_BITS,
 	};
-#if SLUB_CONFIG_LAYOUT == 1
-	abi->descriptor_owner = abi->descriptor_state;
-#else
-	abi->descriptor_owner = offsetof(struct page, owner);
-#endif
 	abi->groups = (uintptr_t)&description;
 }
 

@@ -55,8 +55,6 @@ int census_each(census_user *use, void *arg);
  */
 #define CENSUS_SLOTS (AREA_BYTES / SLOT_BYTES)
 const struct slub_cache *census_cache_at(size_t number);
-/* Where the numbers in the library's structures are. */
-void census_describe(struct slub_abi *abi);
 /* The number that lies in the structure @from at @field; 0: none does. */
 uint64_t field_get(const void *from, struct slub_abi_field field);
 /* All numbers of a cache but the census's; @out as in union cache_record. */
@@ -125,8 +123,9 @@ void abi_publish(const struct os_cpus *cpus, uint32_t nr_nodes);
 void abi_update(void);
 
 /*
- * A record of the statistics file, a cache's or a group's, is written between
- * these.  Its sequence is odd meanwhile; false: somebody else is at it.
+ * A record of the statistics file, a cache's or a group's, is written between these.  Its
+ * sequence is odd meanwhile; false: somebody else is at it.  The end makes it even, however
+ * often: the child of a handler that forked in between ends it once more.
  */
 static inline bool record_begin(uint32_t *sequence)
 {
@@ -140,8 +139,10 @@ static inline bool record_begin(uint32_t *sequence)
 
 static inline void record_end(uint32_t *sequence)
 {
+	uint32_t now = __atomic_load_n(sequence, __ATOMIC_RELAXED);
+
 	/* release: a reader that sees it even sees what was written */
-	__atomic_fetch_add(sequence, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(sequence, (now + 1) & ~1u, __ATOMIC_RELEASE);
 }
 
 /* stats_file.c: SLUB_STATS_FILE */

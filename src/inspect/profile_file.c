@@ -196,26 +196,17 @@ static void put_maps(struct out *out)
 	sys_call4(SYS_close, fd, 0, 0, 0);
 }
 
-/* A page or two, but the thread may have little stack (slab/watch/debug_mailbox.c). */
-static struct out *out_open(long fd)
-{
-	struct out *out = os_map(sizeof(*out));
-
-	if (!out)
-		return NULL;
-	out->fd = fd;
-	out->text = (struct text){ out->buffer, BUFFER_BYTES, 0 };
-	return out;
-}
-
 int profile_write_to(long fd, bool with_modules)
 {
-	struct out *out = out_open(fd);
+	/* Not on the stack: the thread may have little (slab/watch/debug_mailbox.c). */
+	struct out *out = os_map(sizeof(*out));
 	struct profile_state state;
 	int err;
 
 	if (!out)
 		return -12;	/* ENOMEM */
+	out->fd = fd;
+	out->text = (struct text){ out->buffer, BUFFER_BYTES, 0 };
 	err = profile_copy(&state);
 	if (!err) {
 		put_head(out, &state);

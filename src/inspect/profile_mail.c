@@ -24,16 +24,16 @@ static struct {
 	uint64_t device, inode;		/* 0: there is none */
 } mailed;
 
-static cold bool stat_fd(long fd, struct stat *found)
+static cold long stat_fd(long fd, struct stat *found)
 {
-	return sys_call4(SYS_fstat, fd, (long)found, 0, 0) == 0;
+	return sys_call4(SYS_fstat, fd, (long)found, 0, 0);
 }
 
 static cold void close_mailed(void)
 {
 	struct stat found;
 
-	if (mailed.inode && stat_fd(mailed.fd, &found) && found.st_ino == mailed.inode &&
+	if (mailed.inode && !stat_fd(mailed.fd, &found) && found.st_ino == mailed.inode &&
 	    found.st_dev == mailed.device)
 		sys_call4(SYS_close, mailed.fd, 0, 0, 0);
 	mailed.inode = 0;
@@ -53,7 +53,7 @@ static cold int write_mailed(void)
 		return (int)fd;
 	/* Without the modules: the lock for these may be held by a thread that waits for us. */
 	err = profile_write_to(fd, false);
-	if (err || !stat_fd(fd, &found)) {
+	if (err || stat_fd(fd, &found)) {
 		sys_call4(SYS_close, fd, 0, 0, 0);
 		return err ? err : -EIO;
 	}

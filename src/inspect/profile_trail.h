@@ -16,9 +16,8 @@
  *
  * TRAIL-1: What a reader takes is whole, while the ring stays on.  `state` is 2n + 1 while trail n
  * is written and 2n behind it; a reader that finds 2n before and after its copy has trail n.  A
- * ring that goes off loses the states: a trail that was half written then is never said to be
- * whole.  But when the ring is on again its thread may still write into a slot that another one
- * has since claimed, so a reader trusts no trail further than its bounds.
+ * ring that goes off loses the states.  When it is on again a thread may still write into a slot
+ * that another one has claimed, so a reader trusts no trail further than its bounds.
  *
  * While the ring is off nothing is written, and the slots have no memory.  A forked child begins
  * with its ring off.  A reader says how far it is; far behind it is no more, and the ring goes off.

@@ -35,38 +35,29 @@ static int slabinfo_line(const struct slub_cache *cache, const char *name,
 	return 0;
 }
 
-static long table_write(const char *name, struct text *text)
-{
-	bool to_stderr = strcmp(name, "stderr") == 0;
-	long fd = to_stderr ? 2 : os_output_open(name, O_TRUNC);
-	long err;
-
-	if (fd < 0)
-		return fd;
-	text_printf(text, "%s", header);
-	census_each(slabinfo_line, text);
-	err = os_write_all(fd, text->buf, text->used_bytes);
-	if (!to_stderr)
-		sys_call4(SYS_close, fd, 0, 0, 0);
-	return err;
-}
-
 long slabinfo_write(const char *path)
 {
-	char name[OS_PATH_BYTES];
-	char *buf;
-	struct text text;
-	long err;
+	char buf[OS_PATH_BYTES];
+	const char *name = os_path(path, buf, sizeof(buf));
+	struct text text = { NULL, BUFFER_BYTES, 0 };
+	long fd = 2, err;
 
-	path = os_path(path, name, sizeof(name));
-	if (!path)
+	if (!name)
 		return -ENAMETOOLONG;
-	buf = os_map(BUFFER_BYTES);
-	if (!buf)
+	text.buf = os_map(BUFFER_BYTES);
+	if (!text.buf)
 		return -ENOMEM;
-	text = (struct text){ buf, BUFFER_BYTES, 0 };
-	err = table_write(path, &text);
-	os_unreserve(buf, BUFFER_BYTES);
+	if (strcmp(name, "stderr") != 0)
+		fd = os_output_open(name, O_TRUNC);
+	err = fd;
+	if (fd >= 0) {
+		text_printf(&text, "%s", header);
+		census_each(slabinfo_line, &text);
+		err = os_write_all(fd, text.buf, text.used_bytes);
+	}
+	if (fd > 2)
+		sys_call4(SYS_close, fd, 0, 0, 0);
+	os_unreserve(text.buf, BUFFER_BYTES);
 	return err;
 }
 

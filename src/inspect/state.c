@@ -4,10 +4,17 @@
 
 #include <time.h>
 
+#include "debug/debug.h"
 #include "percpu/percpu_internal.h"
 #include "slab/guard/guard.h"
 #include "slab/slab_internal.h"
 #include "slub/version.h"
+
+#define FIELD(type, member) \
+	{ offsetof(struct type, member), sizeof(((struct type *)0)->member) }
+/* Of a descriptor, up to its alignment. */
+#define STATE_AT 16
+#define NO_WORD 0xff
 
 SLUB_EXPORT struct slub_abi slub_abi_state = {
 	.magic = SLUB_ABI_MAGIC,
@@ -16,7 +23,99 @@ SLUB_EXPORT struct slub_abi slub_abi_state = {
 	.layout = SLUB_CONFIG_LAYOUT,
 	.smp = SLUB_CONFIG_SMP,
 	.library_version = SLUB_VERSION_STRING,
+	.map_stride = sizeof(uint16_t),
+	.page_bytes = PAGE_BYTES,
+	.descriptor_stride = sizeof(struct page),
+	.descriptor_flags = offsetof(struct page, flags),
+	.descriptor_count = offsetof(struct page, count),
+	.descriptor_holes = offsetof(struct page, holes),
+	.descriptor_state = STATE_AT,
+	.descriptor_state_align = SLUB_CONFIG_LAYOUT == 2 ? 8 : 16,
+	.nr_areas = AREAS_MAX,
+	.area_bytes = AREA_BYTES,
+	.slot_bytes = SLOT_BYTES,
+	.slot_head = SLOT_HEAD,
+	.slot_room = SLOT_ROOM,
+	.slot_spare_head = SLOT_SPARE + SLOT_HEAD,
+	.barn_oldest = offsetof(struct barn, oldest),
+	.barn_newest = offsetof(struct barn, newest),
+	.barn_chains = offsetof(struct barn, chains),
+	.nr_slots = CENSUS_SLOTS,
+	.cache_bytes = sizeof(struct slub_cache),
+	.cache_nodes = offsetof(struct slub_cache, nodes),
+	.node_bytes = sizeof(struct cache_node),
+	.cache_fields = {
+		[SLUB_ABI_CACHE_NAME] = FIELD(slub_cache, name),
+		[SLUB_ABI_CACHE_SLOT] = FIELD(slub_cache, slot),
+		[SLUB_ABI_CACHE_LIST_SLOT] = FIELD(slub_cache, list_slot),
+		[SLUB_ABI_CACHE_SIZE] = FIELD(slub_cache, size),
+		[SLUB_ABI_CACHE_OBJECT_SIZE] = FIELD(slub_cache, object_size),
+		[SLUB_ABI_CACHE_ORDER] = FIELD(slub_cache, order),
+		[SLUB_ABI_CACHE_OBJECTS] = FIELD(slub_cache, objects),
+		[SLUB_ABI_CACHE_CAPACITY] = FIELD(slub_cache, capacity),
+		[SLUB_ABI_CACHE_CAPACITY_NOW] = FIELD(slub_cache, capacity_now),
+		[SLUB_ABI_CACHE_MIN_PARTIAL] = FIELD(slub_cache, min_partial),
+		[SLUB_ABI_CACHE_CARVE_BATCH] = FIELD(slub_cache, carve_batch),
+		[SLUB_ABI_CACHE_ALIGN] = FIELD(slub_cache, align),
+		[SLUB_ABI_CACHE_FLAGS] = FIELD(slub_cache, flags),
+		[SLUB_ABI_CACHE_USERS] = FIELD(slub_cache, users),
+		[SLUB_ABI_CACHE_CTOR] = FIELD(slub_cache, ctor),
+#if !SLUB_CONFIG_HARDENED	/* there links are encoded */
+		[SLUB_ABI_CACHE_LINK] = FIELD(slub_cache, link),
+#endif
+		[SLUB_ABI_CACHE_STATS] = FIELD(slub_cache, stats),
+		[SLUB_ABI_CACHE_DEBUG] = FIELD(slub_cache, letters),
+		[SLUB_ABI_CACHE_WATCH] = FIELD(slub_cache, debug),
+		[SLUB_ABI_CACHE_SLACK] = FIELD(slub_cache, slack),
+		[SLUB_ABI_CACHE_USERSIZE] = FIELD(slub_cache, usersize),
+		[SLUB_ABI_CACHE_USEROFFSET] = FIELD(slub_cache, useroffset),
+		[SLUB_ABI_CACHE_ALIASES] = FIELD(slub_cache, aliases),
+		[SLUB_ABI_CACHE_ACCOUNTED] = FIELD(slub_cache, is_accounted),
+		[SLUB_ABI_CACHE_OWNERS] = FIELD(slub_cache, owners),
+		[SLUB_ABI_CACHE_OWNERS_HERE] = FIELD(slub_cache, owner_reciprocal),
+		[SLUB_ABI_CACHE_UNGUARDED] = FIELD(slub_cache, is_unguarded),
+		[SLUB_ABI_CACHE_ROOT] = FIELD(slub_cache, root),
+		[SLUB_ABI_CACHE_BARN] = FIELD(slub_cache, barn),
+		[SLUB_ABI_CACHE_IN_BARNS] = FIELD(slub_cache, in_barns),
+	},
+	.node_fields = {
+		[SLUB_ABI_NODE_NR_SLABS] = FIELD(cache_node, nr_slabs),
+		[SLUB_ABI_NODE_NR_PARTIAL] = FIELD(cache_node, nr_partial),
+		[SLUB_ABI_NODE_NR_OBJECTS] = FIELD(cache_node, nr_objects),
+		[SLUB_ABI_NODE_NR_CARVED] = FIELD(cache_node, nr_carved),
+		[SLUB_ABI_NODE_NR_SLABS_PEAK] = FIELD(cache_node, nr_slabs_peak),
+	},
+	.nr_options = OPTION_NR,
+	.option_bytes = sizeof(struct slub_abi_option),
+	.watch_bytes = sizeof(struct debug_layout),
+	.track_bytes = sizeof(struct track),
+	.watch_fields = {
+		[SLUB_ABI_WATCH_LEFT] = FIELD(debug_layout, left),
+		[SLUB_ABI_WATCH_TRACK] = FIELD(debug_layout, track),
+		[SLUB_ABI_WATCH_REQUESTED] = FIELD(debug_layout, size),
+		[SLUB_ABI_WATCH_OWNER] = FIELD(debug_layout, owner),
+	},
+	.track_fields = {
+		[SLUB_ABI_TRACK_CALLER] = FIELD(track, caller),
+		[SLUB_ABI_TRACK_WHEN] = FIELD(track, when_ns),
+		[SLUB_ABI_TRACK_STACK] = FIELD(track, stack),
+		[SLUB_ABI_TRACK_THREAD] = FIELD(track, thread),
+		[SLUB_ABI_TRACK_CPU] = FIELD(track, cpu),
+	},
+#if SLUB_CONFIG_LAYOUT == 1
+	.descriptor_owner = STATE_AT,
+#else
+	.descriptor_owner = offsetof(struct page, owner),
+#endif
 };
+
+/* The counters have the same order there; both lists only ever get longer. */
+_Static_assert((int)STAT_DOUBLE_FREE == SLUB_ABI_STAT_DOUBLE_FREE &&
+	       (int)STAT_OBJECTS_STAYED == SLUB_ABI_STAT_OBJECTS_STAYED &&
+	       (int)STAT_CMPXCHG_DOUBLE_FAIL == SLUB_ABI_STAT_CMPXCHG_DOUBLE_FAIL &&
+	       (int)STAT_SHEAF_RETURN_SLOW == SLUB_ABI_STAT_SHEAF_RETURN_SLOW &&
+	       (int)STAT_FREE_RCU_SHEAF_FAIL == SLUB_ABI_STAT_FREE_RCU_SHEAF_FAIL &&
+	       (int)STAT_NR == SLUB_ABI_STATS_KNOWN, "counters");
 
 _Static_assert(KEPT_SHARE == SLUB_ABI_KEPT_SHARE &&
 		       KEPT_MAX == SLUB_ABI_KEPT_MAX,
@@ -68,38 +167,6 @@ usual void abi_update(void)
 		stats_file_after_fork();
 }
 
-static void describe_pages(struct slub_abi *abi)
-{
-	abi->map = pagemap_base;
-	abi->map_stride = sizeof(uint16_t);
-	abi->page_bytes = PAGE_BYTES;
-	abi->descriptors = (uintptr_t)page_of((void *)heap_start);
-	abi->descriptor_stride = sizeof(struct page);
-	abi->descriptor_flags = offsetof(struct page, flags);
-	abi->descriptor_count = offsetof(struct page, count);
-	abi->descriptor_holes = offsetof(struct page, holes);
-	abi->descriptor_state = 16;
-	abi->descriptor_state_align = SLUB_CONFIG_LAYOUT == 2 ? 8 : 16;
-}
-
-static void describe_areas(struct slub_abi *abi)
-{
-	abi->base_table = (uintptr_t)slub_cpu_base;
-	abi->dummy_area = (uintptr_t)slub_dummy_base[0];
-	abi->shared_area = (uintptr_t)percpu_shared_area();
-	abi->nr_areas = AREAS_MAX;
-	abi->area_bytes = AREA_BYTES;
-	abi->slot_bytes = SLOT_BYTES;
-	abi->slot_head = SLOT_HEAD;
-	abi->slot_room = SLOT_ROOM;
-	abi->barn_oldest = offsetof(struct barn, oldest);
-	abi->barn_newest = offsetof(struct barn, newest);
-	abi->barn_chains = offsetof(struct barn, chains);
-	if (percpu_backend == BACKEND_TID)
-		abi->slot_room += SLOT_SPARE;
-	abi->slot_spare_head = SLOT_SPARE + SLOT_HEAD;
-}
-
 static void describe_system(struct slub_abi *abi, const struct os_cpus *cpus,
 			    uint32_t nr_nodes)
 {
@@ -108,7 +175,6 @@ static void describe_system(struct slub_abi *abi, const struct os_cpus *cpus,
 	abi->page_size = (uint32_t)os_page_size();
 	abi->nr_cpus_possible = cpus->possible;
 	abi->nr_cpus_allowed = cpus->allowed;
-	abi->nr_cpus_quota = 0;
 	abi->nr_nodes = nr_nodes;
 	abi->huge = (uint32_t)option_value(OPTION_huge);
 	abi->retain_bytes = option_value(OPTION_retain);
@@ -126,14 +192,21 @@ usual void abi_publish(const struct os_cpus *cpus, uint32_t nr_nodes)
 	abi->self = (uintptr_t)abi;
 	abi->guard = (uintptr_t)guard_pools;
 	abi->start_ns = clock_real_ns();
-	describe_pages(abi);
-	describe_areas(abi);
-	census_describe(abi);
+	abi->map = pagemap_base;
+	abi->descriptors = (uintptr_t)page_of((void *)heap_start);
+	abi->base_table = (uintptr_t)slub_cpu_base;
+	abi->dummy_area = (uintptr_t)slub_dummy_base[0];
+	abi->shared_area = (uintptr_t)percpu_shared_area();
+	if (percpu_backend == BACKEND_TID)
+		abi->slot_room = SLOT_SPARE + SLOT_ROOM;
+	for (int i = 0; i < SLUB_ABI_STATS; i++)
+		abi->stat_words[i] = i < STAT_NR ? (uint8_t)i : NO_WORD;
+	abi->slot_owners = (uintptr_t)cache_slot_owner;
+	stack_describe(&abi->stacks, &abi->stack_unit, &abi->stack_nr,
+		       &abi->stack_frames);
 	groups_describe(abi);
 	options_publish();
 	abi->options = (uintptr_t)slub_abi_options;
-	abi->nr_options = OPTION_NR;
-	abi->option_bytes = sizeof(struct slub_abi_option);
 	abi_update();
 	/* release: a reader that sees ready sees the rest */
 	__atomic_store_n(&abi->ready, 1, __ATOMIC_RELEASE);
