@@ -120,7 +120,7 @@ void debug_letters_complain(const char *setting);
 /* "FZPU" of @flags; @buf has room for 8 characters. */
 const char *debug_letters_text(uint32_t flags, char *buf);
 
-/* stack.c: call stacks, each stored once */
+/* stack.c */
 #define STACK_DEPTH_MAX 16
 
 /* The call that asked for memory; kept in the tracks of allocations. */
@@ -150,7 +150,7 @@ bool stack_has(const void *ptr);
  * known, @bytes at most.  Returns how many; *@is_whole: that is all of them.
  */
 size_t stack_copy(void *to, size_t bytes, uintptr_t from, bool *is_whole);
-/* A number for @stack, the same for the same stack; 0: no room is left. */
+/* A number for @stack, each stored once; 0: no room is left. */
 uint32_t stack_store(const struct stack *stack);
 /* The frames behind a number, and how many; NULL for 0. */
 const uintptr_t *stack_frames(uint32_t number, uint32_t *nr);
@@ -159,10 +159,7 @@ const uintptr_t *stack_frames(uint32_t number, uint32_t *nr);
 uintptr_t stack_store_base(void);
 /* Bytes that stored stacks take. */
 size_t stack_bytes(void);
-/*
- * For other processes: *@store is where the store's address stands; @unit,
- * @nr_at and @frames_at as in struct slub_abi (inspect/abi.h).
- */
+/* *@store is where the store's address stands; the others as in struct slub_abi. */
 void stack_describe(uint64_t *store, uint32_t *unit, uint16_t *nr_at,
 		    uint16_t *frames_at);
 
@@ -185,8 +182,6 @@ enum track_kind { TRACK_ALLOC, TRACK_FREE };
 void track_now(struct track *track, const struct stack *stack);
 struct track *track_of(const struct debug_layout *layout, const void *object,
 		       enum track_kind kind);
-void track_set(const struct debug_layout *layout, void *object,
-	       enum track_kind kind, const struct track *track);
 
 /* report.c */
 struct report;

@@ -3,12 +3,9 @@
  * How another process asks this one for something: `slub debug PID ...`.
  *
  * The asker opens /proc/PID/mem, finds the symbol slub_debug_mailbox as it finds
- * slub_abi_state, and reads and writes there by that one descriptor.  It stands for
- * the memory that the process had when it was opened: a process that runs another program since,
- * or has a PID that was used again, is not written to.  No signal, no thread: slow
- * paths of the allocator, in whatever thread, see `state` and do what was asked, a
- * piece each.  A process that does not allocate does not answer; the asker waits as
- * long as it likes and may then withdraw.
+ * slub_abi_state, and reads and writes there by that one descriptor, which stands for the
+ * memory that the process had then.  No signal, no thread: slow paths of the allocator see
+ * `state` and do what was asked, a piece each.  The asker may withdraw.
  *
  *   asker                                     the process
  *   -----                                     -----------
@@ -25,16 +22,13 @@
  *   answered == id: reads result,
  *   writes request.id = 0
  *
- * MAILBOX-1: What is done was asked for.  n, the lowest bits of the id, is in the upper
- * bits of `state`, so that one that took a request and was held up does not take
- * the next one for it; and `check` is a sum over the request, so that one written by two askers
- * at once is none.
- * MAILBOX-2: Askers need not see each other: each is known by an id drawn at random, and
- * lives as long as it changes `beat`.  Whether a PID lives, or a file is locked, would
- * say nothing to an asker in another PID namespace.  Two that find the mailbox free at
- * the same time, or one that was stopped for longer than a beat may stand still, write
- * over each other; each finds an id that is not its own, and begins anew.  All
- * operations may be done twice.
+ * MAILBOX-1: What is done was asked for.  n, the lowest bits of the id, is in the upper bits
+ * of `state`, so a thread that was held up does not take the next request for its own; and
+ * `check` is a sum over the request, so one written by two askers at once is none.
+ * MAILBOX-2: Askers need not see each other, for they may be in other PID namespaces: each
+ * is known by an id drawn at random, and lives as long as it changes `beat`.  Askers that
+ * write over each other find an id that is not their own, and begin anew.  All operations
+ * may be done twice.
  * MAILBOX-3: An asker that withdraws writes request.id = 0, then reads `state`; a slow path
  * writes TAKEN and then reads the id.  So either the asker sees TAKEN, or the request is
  * not done any further.

@@ -50,14 +50,6 @@ static uint64_t signals_change(int how, uint64_t set)
 	return before;
 }
 
-static uint64_t signals_pending(void)
-{
-	uint64_t set = 0;
-
-	sys_call4(SYS_rt_sigpending, (long)&set, sizeof(set), 0, 0);
-	return set;
-}
-
 /*
  * In one call, so that lines of several threads and processes do not mix.  A pipe that
  * nobody reads any more would end a process that is to go on: SIGPIPE waits meanwhile,
@@ -67,11 +59,11 @@ static void line_write(const char *line, size_t bytes)
 {
 	static const struct timespec at_once = { 0, 0 };
 	const uint64_t pipe = SIGNAL_BIT(SIGPIPE);
-	uint64_t before = signals_change(SIG_BLOCK, pipe);
-	bool was_pending = signals_pending() & pipe;
+	uint64_t before = signals_change(SIG_BLOCK, pipe), pending = 0;
 
+	sys_call4(SYS_rt_sigpending, (long)&pending, sizeof(pending), 0, 0);
 	if (sys_call4(SYS_write, STDERR, (long)line, (long)bytes, 0) ==
-		    -EPIPE && !was_pending)
+		    -EPIPE && !(pending & pipe))
 		sys_call4(SYS_rt_sigtimedwait, (long)&pipe, 0, (long)&at_once,
 			  sizeof(pipe));
 	signals_change(SIG_SETMASK, before);
@@ -111,41 +103,25 @@ static void line_say(enum misuse what, const char *call, const void *address,
 /* ---- the end ---- */
 
 /*
- * What abort(3) does, and so a program's handler of SIGABRT runs, and a core file is
- * written; a SIGSEGV or SIGILL of our own would be taken for a fault of this library,
- * and handlers of those do not expect it.  Not abort() itself: some C libraries take a
- * lock there that another thread may hold for as long as its handler runs, and that a
- * forked child never gets.
- *
- * The handler may allocate and free.  If that is misuse as well the second end is
- * without a handler: it would come here for ever.
+ * What abort(3) does: a program's handler of SIGABRT runs, and a core file is written.  Not
+ * abort() itself: some C libraries take a lock there that another thread's handler may hold,
+ * and that a forked child never gets.  If the handler misuses memory as well the second end
+ * is without a handler: it would come here for ever.
  */
-static void signal_default(int nr)
-{
-	/* The kernel's structure: handler, flags, restorer, mask. */
-	uint64_t action[4] = { 0 };
-
-	sys_call4(SYS_rt_sigaction, nr, (long)action, 0, sizeof(uint64_t));
-}
-
-static void signal_raise(int nr)
-{
-	sys_call4(SYS_tgkill, sys_call4(SYS_getpid, 0, 0, 0, 0),
-		  sys_call4(SYS_gettid, 0, 0, 0, 0), nr, 0);
-}
-
 void misuse_end(void)
 {
-	bool is_second = slub_thread.flags & THREAD_IN_ABORT;
+	/* The kernel's structure: handler, flags, restorer, mask.  The default. */
+	uint64_t action[4] = { 0 };
 
-	slub_thread.flags |= THREAD_IN_ABORT;
-	signals_change(SIG_UNBLOCK, SIGNAL_BIT(SIGABRT));
-	if (!is_second)
-		signal_raise(SIGABRT);
-	/* It is ignored, or the handler has returned. */
-	signal_default(SIGABRT);
-	signals_change(SIG_UNBLOCK, SIGNAL_BIT(SIGABRT));
-	signal_raise(SIGABRT);
+	/* The second time round it was ignored, or the handler has returned. */
+	for (int i = slub_thread.flags & THREAD_IN_ABORT ? 1 : 0; i < 2; i++) {
+		slub_thread.flags |= THREAD_IN_ABORT;
+		if (i)
+			sys_call4(SYS_rt_sigaction, SIGABRT, (long)action, 0, sizeof(uint64_t));
+		signals_change(SIG_UNBLOCK, SIGNAL_BIT(SIGABRT));
+		sys_call4(SYS_tgkill, sys_call4(SYS_getpid, 0, 0, 0, 0),
+			  sys_call4(SYS_gettid, 0, 0, 0, 0), SIGABRT, 0);
+	}
 	__builtin_trap();
 }
 

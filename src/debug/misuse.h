@@ -34,11 +34,8 @@ enum misuse {
 /*
  * Says that @what was found of @address, in one write(2), and ends the process or
  * returns.  @call: the public function that was called with it, or NULL; @where: the
- * name of a cache, "large block", or NULL.
- *
- * Takes no lock and allocates nothing, so it may be called anywhere.  A program may
- * leave its handler of SIGABRT by longjmp(), and would take a lock along that is held
- * here; so callers let go of theirs first where they can.
+ * name of a cache, "large block", or NULL.  Takes no lock and allocates nothing.  Callers let
+ * go of locks first where they can: a handler of SIGABRT may be left by longjmp().
  */
 cold void misuse_found(enum misuse what, const char *call, const void *address,
 		       const char *where);

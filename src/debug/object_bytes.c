@@ -105,15 +105,6 @@ struct track *track_of(const struct debug_layout *layout, const void *object,
 	return (struct track *)((char *)object + layout->track) + kind;
 }
 
-void track_set(const struct debug_layout *layout, void *object,
-	       enum track_kind kind, const struct track *track)
-{
-	struct track *to = track_of(layout, object, kind);
-
-	if (to)
-		*to = *track;
-}
-
 /* ---- bytes ---- */
 
 static void object_set_requested(const struct debug_layout *layout, void *object,

@@ -2,10 +2,9 @@
 /*
  * Reports, in the form of the kernel's.
  *
- * A report is built while the node's lock is held, because it shows bytes that
- * are put right under that lock; so it is built in memory that is there, and
- * written when the lock is free.  There are a few such buffers; a bug found
- * while all are in use is counted, and its text is dropped.
+ * A report shows bytes that are put right under the node's lock.  So it is built under that
+ * lock, in one of a few buffers, and written when the lock is free; the text of a bug that is
+ * found while all buffers are in use is dropped.
  */
 #include "base/turn.h"
 #include "debug/debug.h"

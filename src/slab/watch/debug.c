@@ -33,7 +33,6 @@ void case_end(struct debug_case *found, const struct slub_cache *twin)
 		return;
 	__atomic_fetch_add(&watch->errors, found->bugs + found->fixes,
 			   __ATOMIC_RELAXED);
-	__atomic_fetch_add(&watch->bugs, found->bugs, __ATOMIC_RELAXED);
 	report_finish(found);
 }
 
@@ -94,45 +93,29 @@ static void check_before_alloc(struct debug_case *found,
 		object_check(found, object, OBJECT_FREE);
 }
 
-/*
- * The freelist says that @object is free, which is no object at all: the
- * slab is looked through, and what cannot be told free is left alone.
- */
-static void mend_slab(struct debug_case *found, const struct slub_cache *twin,
-		      struct page *slab)
-{
-	struct free_marks marks;
-
-	case_slab(found, twin, slab);
-	watched_check_slab(found, twin, slab);
-	watched_check_freelist(found, twin, slab, &marks);
-}
-
 /* The next object of @slab; NULL: it has none after all. */
 static void *take_from(struct debug_case *found, struct slub_cache *twin,
 		       struct cache_node *node, struct page *slab)
 {
 	struct double_word state;
-	void *object, *next;
+	struct free_marks marks;
+	void *object, *next = NULL;
 	uintptr_t counters;
 
-	if (wants(twin, SLUB_CACHE_CONSISTENCY_CHECKS)) {
-		case_slab(found, twin, slab);
+	if (wants(twin, SLUB_CACHE_CONSISTENCY_CHECKS))
 		watched_check_slab(found, twin, slab);
-	}
 	object = (void *)slab_read(slab).first;
+	/* Else the slab is looked through, and what cannot be told free is left alone. */
 	if (object && !watched_is_object(twin, slab, object))
-		mend_slab(found, twin, slab);
+		watched_check(found, twin, slab, &marks);
 	object = (void *)slab_read(slab).first;
 	if (object) {
 		next = *link_of(twin, object);
 		if (next && !watched_is_object(twin, slab, next)) {
-			mend_slab(found, twin, slab);
+			watched_check(found, twin, slab, &marks);
 			next = *link_of(twin, object);
 		}
 		check_before_alloc(found, twin, slab, object);
-	} else {
-		next = NULL;
 	}
 	state = slab_read(slab);
 	counters = state.second + (object != NULL);
@@ -199,8 +182,7 @@ static void *alloc_of(struct debug_case *found, struct slub_cache *twin,
 		if (object) {
 			object_mark(twin->debug, object, OBJECT_USED, bytes);
 			if (wants(twin, SLUB_CACHE_STORE_USER))
-				track_set(twin->debug, object, TRACK_ALLOC,
-					  track);
+				*track_of(twin->debug, object, TRACK_ALLOC) = *track;
 		}
 		lock_release(&node->lock);
 		case_end(found, twin);
@@ -259,8 +241,7 @@ static bool check_pointer(struct debug_case *found,
 	}
 	if (!wants(twin, SLUB_CACHE_CONSISTENCY_CHECKS))
 		return true;
-	watched_check_slab(found, twin, slab);
-	watched_check_freelist(found, twin, slab, &marks);
+	watched_check(found, twin, slab, &marks);
 	*last = marks.last;
 	if (!mark_is_set(&marks, watched_index(twin, slab, object)))
 		return true;
@@ -380,7 +361,7 @@ void debug_free(struct slub_cache *twin, void *object, const void *frame)
 		object_mark(twin->debug, object, OBJECT_FREE,
 			    object_requested(twin->debug, object));
 		if (wants(twin, SLUB_CACHE_STORE_USER))
-			track_set(twin->debug, object, TRACK_FREE, &track);
+			*track_of(twin->debug, object, TRACK_FREE) = track;
 		owner = owner_take(twin, object);
 		discard = put_back(&found, twin, node, slab, object, last);
 		stat_add(twin, STAT_OBJECTS_BACK);

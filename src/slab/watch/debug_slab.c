@@ -205,32 +205,30 @@ static void walk_freelist(struct debug_case *found,
 	freelist_mend(found, twin, slab, marks);
 }
 
-bool watched_check_freelist(struct debug_case *found,
-			    const struct slub_cache *twin, struct page *slab,
-			    struct free_marks *marks)
+static void check_freelist(struct debug_case *found,
+			   const struct slub_cache *twin, struct page *slab,
+			   struct free_marks *marks)
 {
-	uint32_t bugs = found->bugs;
 	uint32_t inuse;
 
 	walk_freelist(found, twin, slab, marks);
 	inuse = state_inuse(slab_read(slab));
 	if (inuse == twin->objects - marks->nr)
-		return found->bugs == bugs;
+		return;
 	report_bug(found, NULL, "Wrong object count. Counter is %u but "
 		   "counted were %u", inuse, twin->objects - marks->nr);
 	set_inuse(slab, twin->objects - marks->nr);
 	report_fix(found, "Object count adjusted");
-	return false;
 }
 
 /* ---- the slab ---- */
 
-bool watched_check_slab(struct debug_case *found,
+void watched_check_slab(struct debug_case *found,
 			const struct slub_cache *twin, struct page *slab)
 {
 	struct double_word state = slab_read(slab);
-	uint32_t bugs = found->bugs;
 
+	case_slab(found, twin, slab);
 	if (page_type(slab) != TYPE_SLAB || page_order(slab) != twin->order) {
 		report_bug(found, NULL, "Not a valid slab page, flags=0x%x",
 			   page_flags_read(slab));
@@ -263,7 +261,13 @@ bool watched_check_slab(struct debug_case *found,
 		set_inuse(slab, twin->objects - marks.nr);
 		report_fix(found, "Object count adjusted");
 	}
-	return found->bugs == bugs;
+}
+
+void watched_check(struct debug_case *found, const struct slub_cache *twin,
+		   struct page *slab, struct free_marks *marks)
+{
+	watched_check_slab(found, twin, slab);
+	check_freelist(found, twin, slab, marks);
 }
 
 void watched_validate(struct debug_case *found, const struct slub_cache *twin,
@@ -271,9 +275,7 @@ void watched_validate(struct debug_case *found, const struct slub_cache *twin,
 {
 	struct free_marks marks;
 
-	case_slab(found, twin, slab);
-	watched_check_slab(found, twin, slab);
-	watched_check_freelist(found, twin, slab, &marks);
+	watched_check(found, twin, slab, &marks);
 	for (uint32_t i = 0; i < twin->objects; i++)
 		object_check(found, watched_object(twin, slab, i),
 			     mark_is_set(&marks, i) ? OBJECT_FREE :

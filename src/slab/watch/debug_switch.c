@@ -91,7 +91,6 @@ static int twin_make(struct watch *watch, struct slub_cache *original,
 	__atomic_store_n(&twin->debug, &watch->layout, __ATOMIC_RELAXED);
 	twin->letters = (uint8_t)(flags / SLUB_CACHE_CONSISTENCY_CHECKS);
 	watch->errors = 0;
-	watch->bugs = 0;
 	err = cache_publish(twin, 0);
 	if (!err)
 		twin_adopt(watch);
@@ -212,10 +211,9 @@ bool debug_has_slabs(const struct slub_cache *cache)
 }
 
 /*
- * A thread that switches letters on may stand on the cache, or have found it a moment ago.
- * A twin that it made now would belong to a cache that is gone, and another cache would
- * get the twin's structure while that is still in the list.  So no switch is under way
- * here, and a later one finds a dead cache.
+ * A thread that switches letters on may have found the cache a moment ago, and would make a
+ * twin of a cache that is gone.  So no switch is under way here, and a later one finds a
+ * dead cache.
  */
 void debug_cache_unmade(struct slub_cache *cache)
 {

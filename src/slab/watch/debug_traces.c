@@ -34,23 +34,6 @@ static size_t table_bytes(uint32_t room)
 	return sizeof(struct table) + room * sizeof(struct sums);
 }
 
-static struct table *table_make(enum track_kind kind, uint32_t room)
-{
-	struct table *table = os_map(table_bytes(room));
-
-	if (!table)
-		return NULL;
-	table->kind = kind;
-	table->now = os_clock_ns();
-	table->room = room;
-	return table;
-}
-
-static void table_free(struct table *table)
-{
-	os_unreserve(table, table_bytes(table->room));
-}
-
 static uint32_t slot_of(const struct table *table,
 			const struct slub_cache *cache,
 			const struct track *track)
@@ -176,15 +159,18 @@ static struct table *collect(const struct slub_cache *cache,
 	struct watched_visit slabs = { count_slab, NULL, NULL, cache, NULL };
 
 	for (uint32_t room = TRACES_MIN; room <= TRACES_MAX; room *= 4) {
-		struct table *table = table_make(kind, room);
+		struct table *table = os_map(table_bytes(room));
 
 		if (!table)
 			return NULL;
+		table->kind = kind;
+		table->now = os_clock_ns();
+		table->room = room;
 		slabs.arg = table;
 		watched_for_each(&slabs);
 		if (!table->is_full)
 			return table;
-		table_free(table);
+		os_unreserve(table, table_bytes(room));
 	}
 	return NULL;
 }
@@ -214,7 +200,7 @@ static int traces(struct slub_cache *cache, enum track_kind kind,
 		}
 		ret = visit(&s->trace, arg);
 	}
-	table_free(table);
+	os_unreserve(table, table_bytes(table->room));
 	return ret;
 }
 

@@ -2,12 +2,10 @@
 /*
  * Watched caches.
  *
- * A cache that is watched has a twin: a cache of its own, with the same
- * objects in larger places, whose lists are always empty and have no room.  So
- * all that happens to its objects comes by the slow path, which costs the
- * fast path nothing.  New objects come from the twin; the page map says whose
- * an object is, so objects from before stay as they are, and so do the
- * twin's when watching is switched off.
+ * A cache that is watched has a twin, with the same objects in larger places, whose lists
+ * are always empty and have no room: all that happens to its objects comes by the slow path.
+ * New objects come from the twin.  Objects from before stay as they are, for the page map
+ * says whose an object is, and so do the twin's when watching is switched off.
  *
  *   original   the cache that the program knows
  *   twin       the cache that its objects come from while it is watched
@@ -25,9 +23,7 @@ struct watch {
 	/* atomic; NULL: the twin is not in use, unless a switch is under way */
 	struct slub_cache *original;
 	struct watch *next;		/* all there ever were */
-	/* counted; atomic */
-	uint64_t errors;		/* bugs and fixes, as the kernel counts */
-	uint64_t bugs;
+	uint64_t errors;		/* atomic; bugs and fixes, as the kernel counts */
 	struct slub_cache cache;
 };
 
@@ -103,19 +99,18 @@ struct page *watched_slab_new(struct slub_cache *twin, uint32_t node);
 void watched_slab_discard(struct slub_cache *twin, struct page *slab);
 /* Changes the slab's word; nobody else does under the lock. */
 void watched_set_state(struct page *slab, void *first, uintptr_t counters);
-/* Walks the freelist; what is wrong with it is reported and put right. */
-bool watched_check_freelist(struct debug_case *found,
-			    const struct slub_cache *twin, struct page *slab,
-			    struct free_marks *marks);
 /*
- * The same without a report: what is free.  Returns what ends the freelist before its time,
- * no object or one that was there before; NULL: nothing.
+ * What is free.  Returns what ends the freelist before its time, no object or one that was
+ * there before; NULL: nothing.
  */
 void *watched_mark_free(const struct slub_cache *twin, struct page *slab,
 			struct free_marks *marks);
-/* Type, counters. */
-bool watched_check_slab(struct debug_case *found,
+/* What is wrong is reported and put right: type and counters. */
+void watched_check_slab(struct debug_case *found,
 			const struct slub_cache *twin, struct page *slab);
+/* The freelist, too. */
+void watched_check(struct debug_case *found, const struct slub_cache *twin,
+		   struct page *slab, struct free_marks *marks);
 /* Everything: freelist, each object, padding. */
 void watched_validate(struct debug_case *found, const struct slub_cache *twin,
 		      struct page *slab);
@@ -153,11 +148,10 @@ enum switch_patience {
 	SWITCH_WAITS,		/* and for another switch */
 };
 /*
- * Watches what @cache hands out from now on by the letters @flags, 0: no
- * more.  Returns 0 or -errno: EINVAL for a letter that is none, ENOMEM,
- * ENOSPC, EBUSY if another thread is at it, E2BIG if an object cannot be
- * watched for its size; at once also EAGAIN: it is watched, but objects that are not
- * may be in a list, so it is to be called again.
+ * Watches what @cache hands out from now on by the letters @flags, 0: no more.  Returns 0 or
+ * -errno: EINVAL for a letter that is none, ENOMEM, ENOSPC, EBUSY if another thread is at
+ * it, E2BIG for an object's size; at once also EAGAIN: to be called again, for unwatched
+ * objects may be in a list.
  */
 int cache_debug_switch(struct slub_cache *cache, uint32_t flags,
 		       enum switch_patience patience);
@@ -191,7 +185,7 @@ extern int (*debug_mailbox_set)(char *text) SLUB_INTERNAL;
 /* As MAILBOX_PROFILE says; by a later layer. */
 extern long (*debug_mailbox_profile)(const char *text) SLUB_INTERNAL;
 
-/* debug_validate.c: called by src/slub.c */
+/* debug_validate.c */
 /* Watches malloc's caches as SLUB_DEBUG says. */
 void debug_start(void);
 /* At exit: looks at all that is watched, and writes what leaked. */
