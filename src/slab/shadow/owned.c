@@ -39,23 +39,11 @@ account_claim(struct slub_cache *cache, void *object, uint32_t owner)
 	return object;
 }
 
-static void *pop(struct slub_cache *cache)
-{
-	void *object;
-
-	if (cache->account_path == ACCOUNT_PAGED) {
-		object = rseq_pop_page(cache->list_slot, cache->link);
-		if (object != SEQUENCE_ABORTED)
-			return object;
-	}
-	return percpu_pop(cache->list_slot, cache->link);
-}
-
 bool account_alloc_rest(struct slub_cache *cache, uint32_t owner, void **object)
 {
 	uint32_t *where;
 
-	*object = pop(cache);
+	*object = percpu_pop(cache->list_slot, cache->link);
 	if (!*object)
 		return false;
 	where = object_owner(cache, *object);
@@ -66,18 +54,6 @@ bool account_alloc_rest(struct slub_cache *cache, uint32_t owner, void **object)
 	return true;
 }
 
-static bool push(struct slub_cache *cache, void *object)
-{
-	if (cache->account_path == ACCOUNT_PAGED) {
-		enum sequence_result result = rseq_push_page(
-			cache->list_slot, object, cache->link);
-
-		if (result != SEQUENCE_RESTART)
-			return result == SEQUENCE_DONE;
-	}
-	return percpu_push(cache->list_slot, object, cache->link);
-}
-
 bool account_free_rest(struct slub_cache *cache, void *object)
 {
 	uint32_t *where = object_owner(cache, object);
@@ -86,7 +62,8 @@ bool account_free_rest(struct slub_cache *cache, void *object)
 	if (owner & OWNER_FREE)
 		return false;
 	*where = owner | OWNER_FREE;
-	if (push(cache, object) || cache_free_kept(cache, object))
+	if (percpu_push(cache->list_slot, object, cache->link) ||
+	    cache_free_kept(cache, object))
 		return true;
 	*where = owner;
 	return false;
@@ -198,21 +175,14 @@ void account_carved(const struct slub_cache *cache, void *first, uint32_t nr)
 			OWNER_FREE;
 }
 
-/*
- * One charge for all neighbours whose words are the same.  @is_paged: the owner is in
- * the descriptor, and the link in the table of pages.
- */
-static always_inline void settle(const struct slub_cache *cache, void *chain,
-				 bool is_paged)
+/* One charge for all neighbours whose words are the same. */
+void account_settle(const struct slub_cache *cache, void *chain)
 {
-	uintptr_t link = cache->link;	/* is_paged: page_link_bias */
 	uint32_t last = 0;
 	size_t run = 0;
 
-	while (chain) {
-		uint32_t *where = is_paged ?
-			page_owner(page_of(chain)) :
-			object_owner(cache, chain);
+	for (; chain; chain = chain_next(cache, chain)) {
+		uint32_t *where = object_owner(cache, chain);
 		uint32_t word = *where;
 
 		*where = OWNER_FREE;
@@ -222,18 +192,8 @@ static always_inline void settle(const struct slub_cache *cache, void *chain,
 			run = 0;
 		}
 		run++;
-		chain = is_paged ? *page_link(link, chain) :
-				   chain_next(cache, chain);
 	}
 	account_cancel(cache, run, owner_charged(last));
-}
-
-void account_settle(const struct slub_cache *cache, void *chain)
-{
-	if (cache->account_path == ACCOUNT_PAGED)
-		settle(cache, chain, true);
-	else
-		settle(cache, chain, false);
 }
 
 /* This CPU's list, which it has again afterwards. */

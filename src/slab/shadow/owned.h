@@ -13,20 +13,16 @@
  *   owner           charged with object_size bytes for it; 0: no group is
  *   | OWNER_FREE    it has been freed by a function that looked at its owner
  *
- * A free object keeps its charge while it lies in a CPU's list, main or spare: a
- * thread that takes it for the same owner touches no counter, and a thread that frees
- * it touches neither counter nor owner.  Beyond the list, in barns and slabs, free objects
- * are charged to nobody: a chain is *settled* before it goes there.  What lies
- * in lists is settled before a request is refused, and before a report.
+ * A free object keeps its charge while it lies in a CPU's list, main or spare: a thread that
+ * takes it for the same owner touches no counter.  Beyond the list, in barns and slabs, free
+ * objects are charged to nobody: a chain is *settled* before it goes there.  What lies in
+ * lists is settled before a request is refused, and before a report.
  *
- * malloc's, and those of typed caches with the link in the first word, have lists
- * that are pushed to as any other.  For all others the page map names a slot
- * without room, and the inline functions are given the same: so their frees leave
- * the fast path, and mark the owner.
- *
- * slub_cache_alloc() finds nothing in the slot that it looks into first, and
- * then pops here, and compares, if the cache has an account_slot: what caches
- * without owners run is as long as ever.
+ * Lists of malloc's objects, and of typed caches with the link in the first word, are pushed
+ * to as any other.  For all others the page map and the inline functions have a slot without
+ * room: so their frees leave the fast path, and mark the owner.  slub_cache_alloc() finds
+ * nothing in the slot that it looks into first, and then pops here if the cache has an
+ * account_slot.
  *
  * Invariants
  *   ACCOUNT-1  an owner is set before its object is first linked, and changed
@@ -192,21 +188,13 @@ aborted:
  * which.  False: a maximum is in the way.
  */
 bool account_begin(const struct slub_cache *cache, size_t nr, uint32_t *owner);
-/*
- * Follows for each object: makes it @owner's.  It may be of a twin of @cache.
- * NULL: there is none; the charge is given back.
- */
+/* Follows for each object, of @cache or a twin: makes it @owner's.  NULL: gives the charge back. */
 void account_end(const struct slub_cache *cache, void *object, uint32_t owner);
-/*
- * The same for an object with an owner, of this very cache.
- */
+/* The same for an object with an owner, of this very cache. */
 void account_take(const struct slub_cache *cache, void *object, uint32_t owner);
 /* The charges of @nr objects that were not allocated after all. */
 void account_cancel(const struct slub_cache *cache, size_t nr, uint32_t owner);
-/*
- * account_free() for @nr objects; returns how many, up to the first that is free
- * already.
- */
+/* account_free() for @nr objects; returns how many, up to the first that is free already. */
 size_t account_free_many(struct slub_cache *cache, size_t nr, void **objects);
 
 /* From here on @to answers for what @from, which is allocated, is charged with. */
@@ -217,10 +205,7 @@ static inline void account_move(const struct slub_cache *cache,
 	*object_owner(cache, from) = OWNER_FREE;
 }
 
-/*
- * @to becomes another place of what @from is, and is charged to the same owner:
- * for a moment, in which nobody frees @from.  Of any cache.
- */
+/* For a moment, in which nobody frees @from, @to is charged to the same owner.  Of any cache. */
 static inline void account_both(const struct slub_cache *cache,
 				const void *from, const void *to)
 {

@@ -3,11 +3,10 @@
  * Objects out of the reserve (slub/reserve.h), for callers with the right to
  * them.
  *
- * A slab made of reserve memory belongs to a shadow of its cache: a cache of
- * the same objects, with slots that stay empty.  So an object of it that is
- * freed goes straight back to its slab, never into a list that an ordinary
- * allocation is served from; and a slab that becomes empty goes straight back
- * to the page layer, which fills the reserve first.
+ * A slab made of reserve memory belongs to a shadow of its cache, with slots that stay empty.
+ * So an object that is freed goes straight back to its slab, never into a list that an
+ * ordinary allocation is served from; and an empty slab to the page layer, which fills the
+ * reserve first.
  */
 #include "slab/shadow/shadow.h"
 

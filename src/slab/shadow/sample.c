@@ -225,14 +225,12 @@ static void chain_put_away(struct slub_cache *cache, void *chain)
 }
 
 /*
- * Gives @chain to this CPU in two parts.  The first @unsampled objects become the main
- * list, which the fast path uses up.  The rest becomes the spare list: the allocation
- * that finds no main list but a spare one is the sampled one.
+ * Gives @chain to this CPU in two parts: the first @unsampled objects as the main list, the
+ * rest as the spare list (SAMPLE-1).
  *
- * The thread may have moved to another CPU since it found the list empty.  If that CPU
- * has chains already, this one goes back to the cache, and its draw is void.  The check
- * comes first and does not depend on the draw.  To try which part still fits would keep
- * chains without a sampled allocation more often than the others, and bias the sample.
+ * The thread may have moved to another CPU since it found the list empty.  If that CPU has
+ * chains already, this one goes back to the cache, and its draw is void.  The check does not
+ * depend on the draw: to try which part still fits would bias the sample.
  */
 static void chain_deal(struct slub_cache *cache, void *chain,
 		       uint64_t unsampled)

@@ -5,9 +5,8 @@
  * an allocation with a point in it is sampled: the profile is told
  * of it, and of its end.
  *
- * The fast path counts nothing, and counts nothing while sampling is on either.
- * Which allocation is sampled is drawn beforehand, when a chain of objects is
- * handed to a CPU (docs/operate/profile.md has the argument that this is exact):
+ * The fast path counts nothing.  Which allocation is sampled is drawn beforehand, when a
+ * chain of objects is handed to a CPU (docs/operate/profile.md argues that this is exact):
  *
  *   malloc pops from here                   free pushes here, as ever
  *   +-----------------------------+         +-------------------------+
@@ -18,15 +17,13 @@
  *        ^                                       v
  *        +-- n drawn: so many more are not sampled, then one is
  *
- * So the allocation that finds the main list empty and a rest in the spare is
- * the sampled one.  It gets an object of the cache's `sampled` twin: the same
- * objects in slabs of their own, whose pages name a slot without room, so that
- * free() of a sampled object, and of no other, leaves the fast path.
+ * The allocation that finds the main list empty and a rest in the spare is the sampled one.
+ * It gets an object of the cache's `sampled` twin, whose pages name a slot without room, so
+ * that free() of a sampled object, and of no other, leaves the fast path.
  *
- * A program's own cache pops and pushes at one slot.  While there is a guard that
- * is its sample slot, with a room below zero, so that a free takes the slow path.
- * While there is a profile it is slot 0, which sends both to the slow path, where
- * a coin is tossed for each.
+ * A program's own cache pops and pushes at one slot.  For a guard that is its sample slot,
+ * with a room below zero, so that a free takes the slow path.  For a profile it is slot 0,
+ * which sends both to the slow path, where a coin is tossed for each.
  *
  * Invariants
  *   SAMPLE-1  a chain in the spare of a sample slot means: the next allocation
