@@ -30,7 +30,6 @@ void features_start(uint32_t nr_nodes)
 	if (SLUB_CONFIG_HARDENED)
 		guard_open_for_empty();
 	debug_mailbox_configure();
-	option_change_open();
 	if (option_text(OPTION_slabinfo))
 		slabinfo_start(option_text(OPTION_slabinfo));
 	profile_init();

@@ -233,9 +233,8 @@ void report_trace(const struct debug_layout *layout, const char *what,
  * SLUB_ON_ERROR=abort is given and there was a bug.  Without locks.
  */
 void report_finish(struct debug_case *found);
-/* Bugs since the start, and how many of their texts were dropped. */
-uint64_t report_nr_bugs(void);
-uint64_t report_nr_dropped(void);
+/* Says how many bugs there were, if messages are asked for. */
+void report_total(void);
 /* Is there a place that reports go to? */
 bool report_is_wanted(void);
 

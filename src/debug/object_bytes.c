@@ -107,15 +107,6 @@ struct track *track_of(const struct debug_layout *layout, const void *object,
 
 /* ---- bytes ---- */
 
-static void object_set_requested(const struct debug_layout *layout, void *object,
-			  size_t size)
-{
-	uint64_t value = size;
-
-	if (layout->size)
-		memcpy((char *)object + layout->size, &value, sizeof(value));
-}
-
 static bool has_poison(const struct debug_layout *layout)
 {
 	return (layout->flags & (SLUB_CACHE_POISON | DEBUG_KEPT)) == SLUB_CACHE_POISON;
@@ -137,9 +128,10 @@ void object_mark(const struct debug_layout *layout, void *object,
 						    DEBUG_ZONE_FREE;
 	unsigned char *o = object;
 	size_t used = layout->object_size;
+	uint64_t requested = size;
 
 	if (layout->size) {
-		object_set_requested(layout, object, size);
+		memcpy(o + layout->size, &requested, sizeof(requested));
 		if (state == OBJECT_USED)
 			used = size;
 	}

@@ -31,14 +31,14 @@ struct report {
 static struct report reports[REPORTS] rarely_touched;
 static _Atomic uint64_t nr_bugs, nr_dropped, nr_texts;
 
-uint64_t report_nr_bugs(void)
+void report_total(void)
 {
-	return __atomic_load_n(&nr_bugs, __ATOMIC_RELAXED);
-}
+	uint64_t bugs = __atomic_load_n(&nr_bugs, __ATOMIC_RELAXED);
 
-uint64_t report_nr_dropped(void)
-{
-	return __atomic_load_n(&nr_dropped, __ATOMIC_RELAXED);
+	if (bugs)
+		log_message("%lu bugs found, %lu of their reports not written",
+			    (unsigned long)bugs, (unsigned long)
+			    __atomic_load_n(&nr_dropped, __ATOMIC_RELAXED));
 }
 
 static const char *destination(void)

@@ -158,23 +158,14 @@ static bool is_static(void)
 
 static bool is_ours(uintptr_t address)
 {
-	static uintptr_t start, end;
-	/* acquire: pairs with the release below: a thread that sees the end sees the start */
-	uintptr_t now = __atomic_load_n(&end, __ATOMIC_ACQUIRE);
+	static uintptr_t end;
+	uintptr_t now = __atomic_load_n(&end, __ATOMIC_RELAXED);
 
 	if (!now) {
-		struct {
-			uintptr_t low, high;
-		} text = { (uintptr_t)__ehdr_start, (uintptr_t)etext };
-
-		if (is_static())
-			text.high = text.low;
-		now = text.high ? text.high : 1;
-		__atomic_store_n(&start, text.low, __ATOMIC_RELAXED);
-		__atomic_store_n(&end, now, __ATOMIC_RELEASE);
+		now = is_static() || !etext ? 1 : (uintptr_t)etext;
+		__atomic_store_n(&end, now, __ATOMIC_RELAXED);
 	}
-	return address >= __atomic_load_n(&start, __ATOMIC_RELAXED) &&
-	       address < now;
+	return address >= (uintptr_t)__ehdr_start && address < now;
 }
 
 struct frame {

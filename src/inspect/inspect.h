@@ -113,9 +113,8 @@ void slabinfo_finish(const char *path);
 
 /* options.c */
 extern struct slub_abi_option slub_abi_options[OPTION_NR] SLUB_INTERNAL;
+/* From here on other processes may read and change them. */
 void options_publish(void);
-/* From here on other processes may change options. */
-void option_change_open(void);
 
 /* state.c */
 extern SLUB_EXPORT struct slub_abi slub_abi_state;

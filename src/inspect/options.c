@@ -65,12 +65,6 @@ static usual void publish_one(enum option_id id)
 		memcpy(out->text, given, strnlen(given, room));
 }
 
-usual void options_publish(void)
-{
-	for (int i = 0; i < OPTION_NR; i++)
-		publish_one((enum option_id)i);
-}
-
 /* ---- change ---- */
 
 /* One at a time: what an option is and what follows from it belong together. */
@@ -156,8 +150,10 @@ static cold int set_by_mail(char *text)
 	return err;
 }
 
-usual void option_change_open(void)
+usual void options_publish(void)
 {
+	for (int i = 0; i < OPTION_NR; i++)
+		publish_one((enum option_id)i);
 	debug_mailbox_set = set_by_mail;
 }
 

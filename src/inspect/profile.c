@@ -18,6 +18,7 @@
 #include "base/hash.h"
 #include "inspect/profile.h"
 #include "inspect/profile_trail.h"
+#include "slab/watch/watch.h"
 
 #include <errno.h>
 #include <string.h>
@@ -419,7 +420,7 @@ void profile_copy_free(struct profile_state *copy)
 usual void profile_init(void)
 {
 	sample_keeper = &keeper;
-	profile_mail_open();
+	debug_mailbox_profile = profile_by_mail;
 }
 
 usual void profile_start_by_option(void)
@@ -437,25 +438,20 @@ usual void profile_start_by_option(void)
 			    "want of memory (error %d)", -err);
 }
 
-static cold void write_at_exit(const char *path)
+usual void profile_finish(void)
 {
+	const char *path = option_text(OPTION_profile_file);
 	char buf[OS_PATH_BYTES];
 	const char *name;
 	int err = -ENAMETOOLONG;
 
-	if (!profile_has_begun() || slub_thread.locks_held || !os_output_is_ours(path))
+	if (!path || !profile_has_begun() || slub_thread.locks_held || !os_output_is_ours(path))
 		return;
 	name = os_output_name(&file_before, path, buf, sizeof(buf));
 	if (name)
 		err = profile_write(name);
 	if (err)
 		os_output_complain("profile_file", path, err);
-}
-
-usual void profile_finish(void)
-{
-	if (option_text(OPTION_profile_file))
-		write_at_exit(option_text(OPTION_profile_file));
 }
 
 usual void profile_fork(enum fork_step step)

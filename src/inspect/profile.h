@@ -61,8 +61,8 @@ int profile_write(const char *path);
 /* To what is open as @fd; @with_modules takes the dynamic linker's lock. */
 int profile_write_to(long fd, bool with_modules);
 
-/* profile_mail.c */
-void profile_mail_open(void);
+/* profile_mail.c: what another process asks for, debug/mailbox.h */
+long profile_by_mail(const char *text);
 
 /* Called by src/slub.c */
 void profile_init(void);

@@ -63,7 +63,7 @@ static cold int write_mailed(void)
 	return (int)fd;
 }
 
-static cold long by_mail(const char *text)
+cold long profile_by_mail(const char *text)
 {
 	static const char start[] = "start ";
 	size_t mean;
@@ -89,9 +89,4 @@ static cold long by_mail(const char *text)
 	if (*text || !mean || mean > SLUB_PROFILE_BYTES_MAX)
 		return -EINVAL;
 	return profile_begin(mean);
-}
-
-usual void profile_mail_open(void)
-{
-	debug_mailbox_profile = by_mail;
 }

@@ -106,23 +106,26 @@ static cold void cache_look(const struct slub_cache *cache,
 
 /* ---- reading ---- */
 
-static bool is_called(const struct row *row, const char *name)
+/* NULL: there is none of that name. */
+static cold const struct row *find_row(const struct row *rows, size_t nr, const char *name)
 {
-	return row->source < ROW_NEVER && strcmp(row->name, name) == 0;
+	for (size_t i = 0; i < nr; i++) {
+		if (rows[i].source < ROW_NEVER && strcmp(rows[i].name, name) == 0)
+			return &rows[i];
+	}
+	return NULL;
 }
 
 static cold int read_heap(const char *name, struct slub_value *value)
 {
+	const struct row *row = find_row(heap_rows, NR_HEAP_ROWS, name);
 	uint64_t numbers[NR_HEAP_ROWS];
 
-	for (size_t i = 0; i < NR_HEAP_ROWS; i++) {
-		if (!is_called(&heap_rows[i], name))
-			continue;
-		heap_numbers(numbers);
-		*value = (struct slub_value){ numbers[i], heap_rows[i].kind, 0 };
-		return 0;
-	}
-	return -ENOENT;
+	if (!row)
+		return -ENOENT;
+	heap_numbers(numbers);
+	*value = (struct slub_value){ numbers[row - heap_rows], row->kind, 0 };
+	return 0;
 }
 
 static cold const struct slub_cache *find_cache(const char *name, size_t length)
@@ -143,23 +146,18 @@ static cold const struct slub_cache *find_cache(const char *name, size_t length)
 static cold int read_cache(const char *name, struct slub_value *value)
 {
 	const char *dot = strrchr(name, '.');
+	const struct row *row = dot ? find_row(cache_rows, NR_CACHE_ROWS, dot + 1) : NULL;
+	const struct slub_cache *cache = row ? find_cache(name, (size_t)(dot - name)) : NULL;
 	struct cache_census census = { .slabs = 0 };
 	uint64_t numbers[NR_CACHE_ROWS];
-	const struct slub_cache *cache;
 
-	for (size_t i = 0; dot && i < NR_CACHE_ROWS; i++) {
-		if (!is_called(&cache_rows[i], dot + 1))
-			continue;
-		cache = find_cache(name, (size_t)(dot - name));
-		if (!cache)
-			return -ENOENT;
-		if (cache_rows[i].source == ROW_CENSUS)
-			census_cache(cache, &census);
-		cache_look(cache, &census, numbers);
-		*value = (struct slub_value){ numbers[i], cache_rows[i].kind, 0 };
-		return 0;
-	}
-	return -ENOENT;
+	if (!cache)
+		return -ENOENT;
+	if (row->source == ROW_CENSUS)
+		census_cache(cache, &census);
+	cache_look(cache, &census, numbers);
+	*value = (struct slub_value){ numbers[row - cache_rows], row->kind, 0 };
+	return 0;
 }
 
 /* 0: the heap may be looked at. */

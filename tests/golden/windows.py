@@ -19,7 +19,7 @@ TOGETHER = ("malloc", "free", "slub_start", "cache_create", "superblock_alloc", 
             "reclaim_fork_prepare", "slow_alloc", "pthread_atfork", "_fini", "list_domain",
             "frame_dummy", "sizeclass_guard_by_option", "guard_finish", "abi_update",
             "slab_features_fork_finish", "slab_empty_left", "realloc.cold", "front_copy",
-            "option_change_open", "page_limit_init")
+            "options_publish", "page_limit_init")
 BUSY = ("percpu_collect", "purge", "slot_flush")
 APART = ("slabinfo_write", "cache_shut", "report_bug", "account_large")
 

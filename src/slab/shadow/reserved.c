@@ -35,23 +35,15 @@ static const struct shadow_kind reserve_kind = {
 };
 
 /* Each node has a share of the reserve: from this thread's, or any other that has some. */
-static void *shadow_refill(struct slub_cache *shadow)
-{
-	uint32_t n = os_node_current(), nr = 0;
-	void *chain = NULL;
-
-	for (uint32_t i = 0; i < slab_nr_nodes() && !chain; i++)
-		chain = node_refill(shadow,
-				    shadow->nodes[(n + i) % slab_nr_nodes()],
-				    &nr);
-	return chain;
-}
-
 static void *shadow_alloc(struct slub_cache *shadow)
 {
-	void *object = shadow_refill(shadow);
-	void *rest;
+	uint32_t n = os_node_current(), nr = 0;
+	void *object = NULL, *rest;
 
+	for (uint32_t i = 0; i < slab_nr_nodes() && !object; i++)
+		object = node_refill(shadow,
+				     shadow->nodes[(n + i) % slab_nr_nodes()],
+				     &nr);
 	if (!object)
 		return NULL;
 	stat_add(shadow, STAT_ALLOC_DIRECT);

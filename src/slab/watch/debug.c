@@ -84,15 +84,6 @@ static bool must_fail(const struct slub_cache *twin)
 	return slub_thread.flags & THREAD_REFUSED;
 }
 
-static void check_before_alloc(struct debug_case *found,
-			       const struct slub_cache *twin,
-			       struct page *slab, void *object)
-{
-	case_slab(found, twin, slab);
-	if (wants(twin, SLUB_CACHE_RED_ZONE | SLUB_CACHE_POISON))
-		object_check(found, object, OBJECT_FREE);
-}
-
 /* The next object of @slab; NULL: it has none after all. */
 static void *take_from(struct debug_case *found, struct slub_cache *twin,
 		       struct cache_node *node, struct page *slab)
@@ -115,7 +106,9 @@ static void *take_from(struct debug_case *found, struct slub_cache *twin,
 			watched_check(found, twin, slab, &marks);
 			next = *link_of(twin, object);
 		}
-		check_before_alloc(found, twin, slab, object);
+		case_slab(found, twin, slab);
+		if (wants(twin, SLUB_CACHE_RED_ZONE | SLUB_CACHE_POISON))
+			object_check(found, object, OBJECT_FREE);
 	}
 	state = slab_read(slab);
 	counters = state.second + (object != NULL);

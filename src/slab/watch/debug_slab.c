@@ -128,16 +128,6 @@ static void marks_add(struct free_marks *marks, uint32_t i, void *object)
 	marks->last = object;
 }
 
-/* Ends the list behind @last, NULL: before its first. */
-static void freelist_cut(const struct slub_cache *twin, struct page *slab,
-			 void *last)
-{
-	if (last)
-		*link_of(twin, last) = NULL;
-	else
-		watched_set_state(slab, NULL, slab_read(slab).second);
-}
-
 /*
  * The objects that a list that was cut has lost: their zones still say that
  * they are free.
@@ -201,7 +191,11 @@ static void walk_freelist(struct debug_case *found,
 		report_bug(found, last, "Freechain corrupt");
 	else
 		report_bug(found, NULL, "Freepointer corrupt");
-	freelist_cut(twin, slab, last);
+	/* The list ends behind @last, or before its first. */
+	if (last)
+		*link_of(twin, last) = NULL;
+	else
+		watched_set_state(slab, NULL, slab_read(slab).second);
 	freelist_mend(found, twin, slab, marks);
 }
 

@@ -221,8 +221,5 @@ usual void debug_finish(void)
 	/* What a child inherited is no leak of its own. */
 	if (leaks && os_output_is_ours(leaks))
 		slub_leaks_write(leaks);
-	if (report_nr_bugs())
-		log_message("%lu bugs found, %lu of their reports not written",
-			    (unsigned long)report_nr_bugs(),
-			    (unsigned long)report_nr_dropped());
+	report_total();
 }

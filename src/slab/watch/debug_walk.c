@@ -28,7 +28,6 @@ static bool is_current(struct slub_cache *twin, struct cache_node *node,
 
 struct walk {
 	const struct watched_visit *visit;
-	size_t nr;
 	size_t bytes;		/* of slabs that were looked at */
 };
 
@@ -56,7 +55,6 @@ static void visit_pinned(struct walk *walk, struct slub_cache *twin,
 	lock_release(&node->lock);
 	if (!done)
 		return;
-	walk->nr++;
 	walk->bytes += PAGE_BYTES << twin->order;
 	if (visit->after)
 		visit->after(twin, visit->arg);
@@ -92,17 +90,16 @@ static void visit_slab(struct slub_cache *cache, struct page *slab, void *arg)
 	cache_unpin(&pin);
 }
 
-size_t watched_for_each(const struct watched_visit *visit)
+void watched_for_each(const struct watched_visit *visit)
 {
-	struct walk walk = { visit, 0, 0 };
+	struct walk walk = { visit, 0 };
 
 	slab_for_each(visit_slab, &walk);
-	return walk.nr;
 }
 
 bool watched_for_some(const struct watched_visit *visit, char **at)
 {
-	struct walk walk = { visit, 0, 0 };
+	struct walk walk = { visit, 0 };
 	bool more = true;
 
 	for (int i = 0; more && i < STRIDES_MAX && walk.bytes < SOME_BYTES; i++)

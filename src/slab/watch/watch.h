@@ -118,7 +118,7 @@ void watched_validate(struct debug_case *found, const struct slub_cache *twin,
 /* debug_walk.c */
 /*
  * Calls @visit for each slab of each twin of @cache (NULL: of all), with the
- * lock of the slab's node; then @after, without it.  Returns how many.
+ * lock of the slab's node; then @after, without it.
  */
 struct watched_visit {
 	void (*visit)(struct slub_cache *twin, struct page *slab, void *arg);
@@ -128,7 +128,7 @@ struct watched_visit {
 	/* NULL, or the originals' names: debug_is_meant() */
 	const char *pattern;
 };
-size_t watched_for_each(const struct watched_visit *visit);
+void watched_for_each(const struct watched_visit *visit);
 /*
  * The same, about 1 MiB of slabs from *@at on, NULL for the beginning.  True: there is
  * more, from *@at on.
