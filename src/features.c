@@ -14,9 +14,6 @@
 
 void features_start(uint32_t nr_nodes)
 {
-	if (emergency_init())
-		log_message("no memory for the emergency pool; signal handlers "
-			    "may be refused memory");
 	if (deferred_init())
 		log_message("no room for deferred frees; they wait for readers");
 	if (reclaim_init())

@@ -129,7 +129,7 @@ void *large_alloc_told(size_t bytes, size_t align, bool *is_zero);
 /* A large block has been allocated. */
 void sample_large(void *ptr, size_t bytes);
 
-/* malloc/outside.c: blocks that lie in no slab and are no large ones (MAP_NONE, MAP_EMERGENCY) */
+/* malloc/outside.c: blocks that lie in no slab and are no large ones (MAP_NONE) */
 /* Usable bytes; 0: @ptr is no such block. */
 size_t outside_bytes(const void *ptr);
 enum outside_kind {

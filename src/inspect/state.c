@@ -137,7 +137,6 @@ _Static_assert((int)HUGE_NEVER == SLUB_ABI_HUGE_NEVER &&
 	       (int)HUGE_AUTO == SLUB_ABI_HUGE_AUTO, "huge");
 _Static_assert((int)MAP_NONE == SLUB_ABI_MAP_NONE &&
 	       (int)MAP_LARGE == SLUB_ABI_MAP_LARGE &&
-	       (int)MAP_EMERGENCY == SLUB_ABI_MAP_EMERGENCY &&
 	       (int)MAP_SPECIAL_END == SLUB_ABI_MAP_SPECIAL_END, "map");
 _Static_assert((int)TYPE_FREE == SLUB_ABI_PAGE_FREE &&
 	       (int)TYPE_SLAB == SLUB_ABI_PAGE_SLAB &&

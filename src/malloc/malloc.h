@@ -6,7 +6,7 @@
  *                  bytes of an object are its tail (slab/hardened/hardened.h)
  *   above          large blocks of whole pages
  *   in a handler   that interrupted the holder of a lock: the CPU's lists, and
- *                  when they are empty the emergency pool (emergency.c)
+ *                  when they are empty mappings (emergency.c)
  *
  * In the order a call goes through the files: fast.c (the fast path and
  * nothing else), slow.c, then sizeclass.c or the page layer.
@@ -178,15 +178,11 @@ bool ptr_is_block(const void *ptr, const char *call);
 /* Is it of a cache that is debugged, or between guard pages? */
 bool ptr_is_watched(const void *ptr);
 
-/* emergency.c */
-int emergency_init(void);
-void *emergency_alloc(size_t bytes, size_t align);
-void emergency_free(void *ptr);
+/* emergency.c; handler_alloc() is in base/features.h */
+/* False: @ptr is no block of a handler. */
+bool emergency_free(void *ptr);
+/* 0: it is none. */
 size_t emergency_bytes(const void *ptr);
-/* The same for what is too large for the pool: mappings of their own. */
-void *emergency_map(size_t bytes, size_t align);
-bool emergency_unmap(void *ptr);
-size_t emergency_map_bytes(const void *ptr);
 
 /* slow.c: free() that is told a size and an alignment, and always looks. */
 void free_aligned_told(void *ptr, size_t told, size_t align);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Blocks that lie in no slab and are no large ones: between guard pages (slab/guard/guard.h),
- * or a handler's, in the emergency pool or in a mapping of their own (emergency_map.c).  To
- * the page map all but the pool's are foreign, so malloc asks here before it calls a pointer so.
+ * or a handler's (emergency.c).  The page map does not know them, so malloc asks here before
+ * it calls a pointer foreign.
  */
 #include "malloc/malloc.h"
 #include "slab/guard/guard.h"
@@ -25,17 +25,14 @@ void *large_alloc_told(size_t bytes, size_t align, bool *is_zero)
 
 size_t outside_bytes(const void *ptr)
 {
-	if (guard_owns(ptr))
-		return guard_bytes(ptr);
-	return pagemap_get(ptr) == MAP_EMERGENCY ? emergency_bytes(ptr) :
-						   emergency_map_bytes(ptr);
+	return guard_owns(ptr) ? guard_bytes(ptr) : emergency_bytes(ptr);
 }
 
 enum outside_kind outside_find(const void *ptr)
 {
 	if (guard_owns(ptr))
 		return OUTSIDE_WATCHED;
-	return emergency_map_bytes(ptr) ? OUTSIDE_HANDLERS : OUTSIDE_NOT;
+	return emergency_bytes(ptr) ? OUTSIDE_HANDLERS : OUTSIDE_NOT;
 }
 
 bool outside_ask(const void *ptr, const char *call)
@@ -53,11 +50,8 @@ static cold void free_guarded(void *ptr)
 
 bool outside_free(void *ptr)
 {
-	if (guard_owns(ptr))
-		free_guarded(ptr);
-	else if (pagemap_get(ptr) == MAP_EMERGENCY)
-		emergency_free(ptr);
-	else
-		return emergency_unmap(ptr);
+	if (!guard_owns(ptr))
+		return emergency_free(ptr);
+	free_guarded(ptr);
 	return true;
 }

@@ -165,7 +165,7 @@ struct slub_cache *sizeclass_get(size_t bytes, size_t align)
 
 	if (likely(cache_is_live(&classes[class])) || class_make(class))
 		return &classes[class];
-	/* Its list is empty: the emergency pool has something. */
+	/* Its list is empty: handler_alloc() has something. */
 	if (slub_thread.locks_held)
 		return NULL;
 	return class_instead(class, align);

@@ -113,7 +113,6 @@ static void free_by_entry(void *ptr, uint32_t entry)
 
 	switch (entry) {
 	case MAP_NONE:
-	case MAP_EMERGENCY:
 		if (!outside_free(ptr))
 			foreign_warn("free", ptr);
 		return;
@@ -413,7 +412,6 @@ size_t block_bytes(const void *ptr)
 
 	switch (entry) {
 	case MAP_NONE:
-	case MAP_EMERGENCY:
 		return outside_bytes(ptr);
 	case MAP_LARGE:
 		return SLUB_CONFIG_HARDENED ? large_asked(ptr) :

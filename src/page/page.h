@@ -50,8 +50,7 @@
 enum map_entry {
 	MAP_NONE = 0,
 	MAP_LARGE = SLOT_BYTES,		/* first page of a large block */
-	MAP_EMERGENCY = 2 * SLOT_BYTES,	/* malloc/emergency.c */
-	MAP_SPECIAL_END = 3 * SLOT_BYTES,
+	MAP_SPECIAL_END = 2 * SLOT_BYTES,
 };
 
 enum page_type {

@@ -19,7 +19,7 @@ ABI_VERSION = 5
 ROW = 64
 STEPS_MAX = 1 << 20
 
-MAP_NONE, MAP_LARGE, MAP_EMERGENCY = 0, 32, 64
+MAP_NONE, MAP_LARGE = 0, 32
 TYPE_FREE, TYPE_SLAB, TYPE_LARGE = 1, 2, 3
 INUSE = (1 << 30) - 1
 LISTED, FROZEN = 1 << 62, 1 << 63
@@ -270,8 +270,6 @@ class Heap:
             start = address // self.abi.page_bytes * self.abi.page_bytes
             print(f"{address:#x} is in the first page of a large block: {start:#x}, "
                   f"{pages * self.abi.page_bytes} bytes")
-        elif entry == MAP_EMERGENCY:
-            print(f"{address:#x} is in the emergency pool for signal handlers")
         else:
             print(f"{address:#x} is in no slab: free, or inside a large block")
         return None

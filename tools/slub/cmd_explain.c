@@ -255,9 +255,6 @@ static void print_piece(const struct search *search)
 		       search->address - search->piece.address,
 		       search->piece.address, search->piece.pages);
 		break;
-	case PIECE_EMERGENCY:
-		puts("in the pool for signal handlers");
-		break;
 	case PIECE_IDLE:
 	case PIECE_FREE:
 		puts("free memory of libslub's heap");

@@ -53,8 +53,7 @@ static void put_piece(const struct piece *piece, void *arg)
 {
 	static const char *const kinds[] = {
 		[PIECE_SLAB] = "slab", [PIECE_LARGE] = "large",
-		[PIECE_IDLE] = "idle", [PIECE_EMERGENCY] = "emergency",
-		[PIECE_UNREADABLE] = "unreadable",
+		[PIECE_IDLE] = "idle", [PIECE_UNREADABLE] = "unreadable",
 	};
 	const struct pieces *pieces = arg;
 	const struct cache_view *cache =

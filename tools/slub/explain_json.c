@@ -130,9 +130,6 @@ void put_piece(struct json *json, const struct search *search)
 		json_number(json, "offset", search->address - piece->address);
 		json_number(json, "pages", piece->pages);
 		break;
-	case PIECE_EMERGENCY:
-		json_string(json, "is", "pool for signal handlers");
-		break;
 	case PIECE_IDLE:
 	case PIECE_FREE:
 		json_string(json, "is", "free memory");

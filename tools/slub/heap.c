@@ -163,20 +163,18 @@ static uint64_t visit_none(struct walk *walk, uint64_t i)
 static uint64_t visit_page(struct walk *walk, uint64_t i)
 {
 	uint32_t entry = walk->map[i], number = entry / walk->abi->slot_bytes;
-	struct piece piece = { .kind = PIECE_EMERGENCY, .pages = 1 };
+	struct piece piece = { .kind = PIECE_FREE, .pages = 1 };
 	uint64_t pages = 0;
 
 	if (entry == SLUB_ABI_MAP_NONE)
 		return visit_none(walk, i);
 	if (entry == SLUB_ABI_MAP_LARGE)
 		return visit_large(walk, i);
-	if (entry != SLUB_ABI_MAP_EMERGENCY) {
-		if (number < SLOTS_MAX && walk->owners[number] >= 0)
-			pages = visit_slab(walk, i, walk->owners[number]);
-		if (pages)
-			return pages;
-		piece.kind = PIECE_FREE;	/* it is just coming or going */
-	}
+	if (number < SLOTS_MAX && walk->owners[number] >= 0)
+		pages = visit_slab(walk, i, walk->owners[number]);
+	if (pages)
+		return pages;
+	/* It is just coming or going. */
 	visit(walk, &piece, i);
 	return 1;
 }

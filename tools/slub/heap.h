@@ -10,7 +10,6 @@ enum piece_kind {
 	PIECE_LARGE,
 	PIECE_IDLE,		/* free, memory is behind it */
 	PIECE_FREE,		/* free, no memory behind it, as far as is known */
-	PIECE_EMERGENCY,
 	PIECE_UNREADABLE,	/* not in the core file */
 };
 

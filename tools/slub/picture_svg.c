@@ -47,7 +47,6 @@ static void put_color(FILE *to, const struct picture *picture,
 	static const char *const colors[] = {
 		[PIECE_LARGE] = "#888888", [PIECE_IDLE] = "#d9cfa8",
 		[PIECE_FREE] = "#f4f4f4",
-		[PIECE_EMERGENCY] = "#e0c4c4",
 		[PIECE_UNREADABLE] = "#000000",
 	};
 
@@ -162,7 +161,7 @@ static size_t legend_height(const struct picture *picture)
 {
 	size_t nr = picture->snapshot->nr_caches;
 
-	return ((nr < NR_LEGEND ? nr : NR_LEGEND) + 4) * LEGEND_LINE;
+	return ((nr < NR_LEGEND ? nr : NR_LEGEND) + 3) * LEGEND_LINE;
 }
 
 static void put_legend(FILE *to, const struct picture *picture, size_t y)
@@ -174,9 +173,6 @@ static void put_legend(FILE *to, const struct picture *picture, size_t y)
 	y = put_legend_line(to, &cell, picture, y, "large blocks", "");
 	cell.kind = PIECE_IDLE;
 	y = put_legend_line(to, &cell, picture, y, "idle memory", "");
-	cell.kind = PIECE_EMERGENCY;
-	y = put_legend_line(to, &cell, picture, y, "pool for signal handlers",
-			    "");
 	cell = (struct cell){ .kind = PIECE_SLAB, .inuse = 1, .capacity = 1 };
 	for (size_t rank = 0; rank < NR_LEGEND; rank++) {
 		for (cell.cache = 0; cell.cache < snapshot->nr_caches;

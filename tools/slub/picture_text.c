@@ -31,7 +31,7 @@ static void print_cell(const struct picture *picture,
 {
 	static const char marks[] = {
 		[PIECE_LARGE] = '=', [PIECE_IDLE] = '.', [PIECE_FREE] = ' ',
-		[PIECE_EMERGENCY] = '!', [PIECE_UNREADABLE] = '?',
+		[PIECE_UNREADABLE] = '?',
 	};
 	size_t rank;
 
@@ -67,7 +67,7 @@ static void print_legend(const struct picture *picture)
 		}
 	}
 	puts("* other caches   = large block   . idle memory   (blank) free\n"
-	     "! emergency pool   ? not readable");
+	     "? not readable");
 }
 
 /* Rows at the end that hold nothing are not printed. */

@@ -476,7 +476,6 @@ static void count_piece(const struct piece *piece, void *arg)
 		snapshot->idle_bytes += bytes;
 		break;
 	case PIECE_FREE:
-	case PIECE_EMERGENCY:
 	case PIECE_UNREADABLE:
 		break;
 	}

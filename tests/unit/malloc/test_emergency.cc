@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* malloc/emergency.c: two arenas without a lock, and frees that have to wait. */
+/* malloc/emergency.c: mappings without a lock, and frees that have to wait. */
 #include <atomic>
 #include <gtest/gtest.h>
 #include <thread>
 
-#include "start.h"
+#include "harness.h"
+#include "slub.h"
 
 extern "C" {
 #include "base/list.h"
@@ -12,163 +13,82 @@ extern "C" {
 
 namespace {
 
-class emergency : public testing::Test {
-protected:
-	static void SetUpTestSuite()
-	{
-		static bool started;
-
-		if (started)
-			return;
-		started = true;
-		EXPECT_EQ(emergency_alloc(16, 16), nullptr) << "before the start";
-		start::slab(64ul << 20, 16ul << 20);
-		ASSERT_EQ(emergency_init(), 0);
-	}
-};
-
-/* All blocks of one kind that there are. */
-std::vector<void *> take_all(size_t bytes, size_t align = 16)
+TEST(emergency, sizes_and_alignments)
 {
-	std::vector<void *> all;
-	void *ptr;
-
-	all.reserve(8192);
-	while ((ptr = emergency_alloc(bytes, align)))
-		all.push_back(ptr);
-	return all;
-}
-
-void free_all(const std::vector<void *> &all)
-{
-	for (void *ptr : all)
-		emergency_free(ptr);
-}
-
-TEST_F(emergency, blocks_are_what_was_asked_for)
-{
-	for (size_t bytes : { 0ul, 1ul, 64ul, 65ul, 1000ul, 4096ul, 4097ul, 65536ul, 262144ul }) {
-		auto *ptr = (char *)emergency_alloc(bytes, 16);
-
-		ASSERT_NE(ptr, nullptr) << bytes;
-		EXPECT_EQ(pagemap_get(ptr), (uint32_t)MAP_EMERGENCY);
-		EXPECT_GE(emergency_bytes(ptr), std::max<size_t>(bytes, 1));
-		EXPECT_LT(emergency_bytes(ptr), bytes + (bytes <= 4096 ? 65 : 4097));
-		EXPECT_EQ((uintptr_t)ptr % 16, 0u);
-		memset(ptr, 0xff, emergency_bytes(ptr));
-		emergency_free(ptr);
-	}
-}
-
-TEST_F(emergency, alignment_or_nothing)
-{
-	for (size_t align = 16; align <= 4096; align *= 2)
-		for (size_t bytes : { 1ul, 100ul, 5000ul }) {
-			void *ptr = emergency_alloc(bytes, align);
+	for (size_t align : { 16ul, 4096ul, 65536ul, 2ul << 20 })
+		for (size_t bytes : { 0ul, 1ul, 4096ul, 300000ul, 5ul << 20 }) {
+			auto *ptr = (char *)handler_alloc(bytes, align);
 
 			ASSERT_NE(ptr, nullptr);
-			EXPECT_EQ((uintptr_t)ptr % align, 0u);
-			emergency_free(ptr);
+			EXPECT_EQ((uintptr_t)ptr % std::max<size_t>(align, 4096), 0u);
+			EXPECT_GE(emergency_bytes(ptr), bytes);
+			EXPECT_EQ(harness::first_nonzero(ptr, bytes), bytes);
+			memset(ptr, 0xff, emergency_bytes(ptr));
+			EXPECT_FALSE(pagemap_covers(ptr));
+			EXPECT_TRUE(emergency_free(ptr));
+			EXPECT_EQ(emergency_bytes(ptr), 0u);
+			EXPECT_FALSE(emergency_free(ptr)) << "a second time";
 		}
-	EXPECT_EQ(emergency_alloc(1, 8192), nullptr);
-	EXPECT_EQ(emergency_alloc(262145, 16), nullptr);
-	EXPECT_EQ(emergency_alloc(PTRDIFF_MAX, 16), nullptr);
-	EXPECT_EQ(emergency_alloc(PTRDIFF_MAX, 4096), nullptr);
-	for (size_t bytes : { SIZE_MAX, SIZE_MAX - 4094, SIZE_MAX - 4095 })
-		for (size_t align : { 16, 4096 })
-			EXPECT_EQ(emergency_alloc(bytes, align), nullptr) << "rounding up wraps";
 }
 
-TEST_F(emergency, exhaustion_and_reuse)
+TEST(emergency, what_cannot_be)
 {
-	for (size_t bytes : { 64ul, 640ul, 4096ul, 8192ul, 262144ul }) {
-		auto all = take_all(bytes);
+	EXPECT_EQ(handler_alloc(SIZE_MAX, 16), nullptr);
+	EXPECT_EQ(handler_alloc(SIZE_MAX - 4096, 4096), nullptr);
+	EXPECT_EQ(handler_alloc(PTRDIFF_MAX, (size_t)1 << 62), nullptr);
+	EXPECT_EQ(handler_alloc((size_t)1 << 50, 16), nullptr);
+	for (int i = 0; i < 2000; i++)	/* and leaves its entry free */
+		EXPECT_EQ(handler_alloc((size_t)1 << 50, 16), nullptr);
+	void *ptr = handler_alloc(4096, 16);
+	EXPECT_NE(ptr, nullptr);
+	EXPECT_TRUE(emergency_free(ptr));
+}
 
-		ASSERT_GT(all.size(), 4u) << bytes;
-		for (size_t i = 0; i < all.size(); i++)
-			harness::fill(all[i], bytes, i);
-		for (size_t i = 0; i < all.size(); i++)
-			ASSERT_TRUE(harness::intact(all[i], bytes, i)) << "blocks overlap";
-		/* One more fits as soon as one is free, and only there. */
-		emergency_free(all[all.size() / 2]);
-		EXPECT_EQ(emergency_alloc(bytes, 16), all[all.size() / 2]);
-		EXPECT_EQ(emergency_alloc(bytes, 16), nullptr);
-		free_all(all);
-		EXPECT_EQ(take_all(bytes).size(), all.size()) << "some were lost";
-		free_all(all);
+TEST(emergency, strangers_are_not_unmapped)
+{
+	auto *ptr = (char *)handler_alloc(3 * 4096, 16);
+	int on_stack = 5;
+
+	for (void *other : { (void *)nullptr, (void *)1, (void *)&on_stack, (void *)(ptr + 4096),
+			     (void *)(ptr + 16) }) {
+		EXPECT_FALSE(emergency_free(other)) << other;
+		EXPECT_EQ(emergency_bytes(other), 0u) << other;
+	}
+	ptr[2 * 4096] = 1;
+	EXPECT_TRUE(emergency_free(ptr));
+}
+
+TEST(emergency, entries_run_out_and_come_back)
+{
+	for (int round = 0; round < 3; round++) {
+		static void *all[2000];
+		size_t n = 0;
+
+		while (n < std::size(all) && (all[n] = handler_alloc(4096, 16)))
+			n++;
+		EXPECT_EQ(n, 1024u);
+		for (size_t i = 0; i < n; i++)
+			EXPECT_TRUE(emergency_free(all[i]));
 	}
 }
 
-TEST_F(emergency, small_and_big_do_not_share)
-{
-	auto small = take_all(4096), big = take_all(262144);
-
-	EXPECT_EQ(small.size(), 64u);
-	EXPECT_EQ(big.size(), 7u);
-	free_all(small);
-	EXPECT_EQ(emergency_alloc(5000, 16), nullptr);
-	void *ptr = emergency_alloc(100, 16);
-	EXPECT_NE(ptr, nullptr);
-	emergency_free(ptr);
-	free_all(big);
-}
-
-TEST_F(emergency, free_of_what_is_no_start_does_nothing)
-{
-	auto *ptr = (char *)emergency_alloc(640, 16);
-	auto *other = (char *)emergency_alloc(64, 16);
-
-	harness::fill(other, 64, 1);
-	emergency_free(ptr + 64);
-	emergency_free(ptr + 576);
-	EXPECT_EQ(emergency_bytes(ptr), 640u);
-	emergency_free(ptr);
-	EXPECT_EQ(emergency_bytes(ptr), 0u);
-	emergency_free(ptr);	/* a second time */
-	EXPECT_TRUE(harness::intact(other, 64, 1));
-	EXPECT_EQ(emergency_bytes(other), 64u);
-	emergency_free(other);
-}
-
-TEST_F(emergency, threads)
+TEST(emergency, threads)
 {
 	std::vector<std::thread> threads;
-	std::atomic<int> errors{0};
-	auto all = take_all(64);
-	size_t before = all.size();
 
-	free_all(all);
-	for (uint64_t t = 0; t < 4; t++)
-		threads.emplace_back([&, t] {
-			harness::Random random(t);
-			std::vector<std::pair<void *, size_t>> mine;
+	for (int t = 0; t < 4; t++)
+		threads.emplace_back([t] {
+			for (int i = 0; i < 500; i++) {
+				auto *ptr = (char *)handler_alloc(8192, 16);
 
-			for (int i = 0; i < 30000; i++) {
-				if (mine.size() < 20 && random.below(2)) {
-					size_t bytes = random.below(300) + 1;
-					void *ptr = emergency_alloc(bytes, 16);
-
-					if (!ptr)
-						continue;
-					harness::fill(ptr, bytes, t * 1000003 + bytes);
-					mine.emplace_back(ptr, bytes);
-				} else if (!mine.empty()) {
-					auto [ptr, bytes] = mine.back();
-
-					mine.pop_back();
-					errors += !harness::intact(ptr, bytes, t * 1000003 + bytes);
-					emergency_free(ptr);
-				}
+				ASSERT_NE(ptr, nullptr);
+				harness::fill(ptr, 8192, (uint64_t)t);
+				ASSERT_TRUE(harness::intact(ptr, 8192, (uint64_t)t));
+				ASSERT_TRUE(emergency_free(ptr));
 			}
-			for (auto [ptr, bytes] : mine)
-				emergency_free(ptr);
 		});
 	for (auto &thread : threads)
 		thread.join();
-	EXPECT_EQ(errors, 0);
-	all = take_all(64);
-	EXPECT_EQ(all.size(), before);
-	free_all(all);
 }
 
 /* base/list.h, which such frees go to. */

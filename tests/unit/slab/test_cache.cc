@@ -124,7 +124,6 @@ TEST_F(cache, slots_are_of_one_cache)
 	}
 	EXPECT_EQ(cache_of_slot(0), nullptr);
 	EXPECT_EQ(cache_of_slot(MAP_LARGE), nullptr);
-	EXPECT_EQ(cache_of_slot(MAP_EMERGENCY), nullptr);
 	EXPECT_EQ(cache_of_slot(AREA_BYTES - SLOT_BYTES), nullptr);
 }
 
