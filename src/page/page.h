@@ -89,7 +89,7 @@ struct page {
 	union {
 		uint64_t holes;		/* slab: see slab/idle/holes.c */
 		void *purged;		/* slab without holes: see slab/idle/holes.c */
-		void *bucket;		/* large: see malloc/bucket/bucket_large.c */
+		void *bucket;		/* large: see malloc/bucket/bucket_alloc.c */
 	};
 #if SLUB_CONFIG_LAYOUT == 0
 	struct double_word state align_to(16);

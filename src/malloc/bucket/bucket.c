@@ -2,8 +2,8 @@
 /*
  * Buckets: the size classes once more, for one subsystem or tenant.
  *
- *   up to 32 KiB   an object of the bucket's cache of that class (bucket_class.c)
- *   above          a large block that names the bucket (bucket_large.c)
+ *   up to 32 KiB   an object of the bucket's cache of that class
+ *   above          a large block that names the bucket
  *
  * So neither needs a header, free() need not know of buckets, and nothing is
  * counted: slub_bucket_stats() walks the page map (bucket_count()).  What they are
@@ -14,6 +14,8 @@
 #include "base/word.h"
 #include "reclaim/reclaim.h"
 #include "malloc/bucket/bucket_internal.h"
+#include "slab/guard/guard.h"
+#include "slab/shadow/owned.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -111,6 +113,19 @@ SLUB_EXPORT struct slub_bucket *slub_bucket_create(const char *name,
 
 /* ---- groups ---- */
 
+/* All caches have the bucket's place from here on. */
+static void classes_place(struct slub_bucket *bucket)
+{
+	/* seq_cst: the place was written before; pairs with class_make() */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	for (uint32_t c = 0; c < CLASS_NR; c++) {
+		struct slub_cache *cache = bucket_class(bucket, c);
+
+		if (cache)
+			cache_place_copy(cache, &bucket->place);
+	}
+}
+
 SLUB_EXPORT int slub_bucket_group_set(struct slub_bucket *bucket,
 				      struct slub_group *group)
 {
@@ -119,22 +134,67 @@ SLUB_EXPORT int slub_bucket_group_set(struct slub_bucket *bucket,
 	if (!bucket_is_live(bucket) || !(bucket->flags & SLUB_CACHE_ACCOUNT) ||
 	    group_place_set(&bucket->place, group))
 		return -EINVAL;
-	bucket_classes_place(bucket);
+	classes_place(bucket);
 	return 0;
 }
 
 /* ---- what is in one ---- */
 
+/* The next large block of @bucket from @addr on; NULL: there is none. */
+static char *next_large(const struct slub_bucket *bucket, char *addr)
+{
+	char *end = (char *)heap_start + pagemap_committed();
+
+	for (; addr < end; addr += PAGE_BYTES) {
+		if (bucket_large_owns(bucket, addr))
+			return addr;
+	}
+	return NULL;
+}
+
+/* Adds a cache's objects; returns 0 or -EAGAIN. */
+static int class_count(struct slub_cache *cache,
+		       struct slub_bucket_stats *stats)
+{
+	struct slub_cache_stats numbers = { 0 };
+	size_t nr = 0, guarded_bytes = 0;
+	int ret = slub_cache_for_each_object(cache, object_count, &nr);
+	size_t guarded = guard_nr_objects(cache, &guarded_bytes);
+
+	slub_cache_stats(cache, &numbers);
+	if (ret)
+		nr = numbers.objects + guarded;
+	stats->classes++;
+	stats->live_blocks += nr;
+	stats->live_bytes += nr * cache->object_size;
+	stats->slab_bytes += numbers.slabs * (PAGE_BYTES << cache->order) +
+			     guarded_bytes;
+	return ret;
+}
+
 static int bucket_count(struct slub_bucket *bucket,
 			struct slub_bucket_stats *stats)
 {
+	char *addr = (char *)heap_start;
+	int ret = 0;
+
 	memset(stats, 0, sizeof(*stats));
-	bucket_large_count(bucket, stats);
+	while ((addr = next_large(bucket, addr)) != NULL) {
+		stats->large_blocks++;
+		stats->large_bytes += large_bytes(addr);
+		addr += PAGE_BYTES;
+	}
 	stats->live_blocks = stats->large_blocks;
 	stats->live_bytes = stats->large_bytes;
 	stats->refused = __atomic_load_n(&bucket->nr_refused,
 					 __ATOMIC_RELAXED);
-	return bucket_classes_count(bucket, stats);
+	for (uint32_t c = 0; c < CLASS_NR; c++) {
+		struct slub_cache *cache = bucket_class(bucket, c);
+
+		if (cache && class_count(cache, stats))
+			ret = -EAGAIN;
+	}
+	return ret;
 }
 
 SLUB_EXPORT int slub_bucket_stats(struct slub_bucket *bucket,
@@ -148,6 +208,20 @@ SLUB_EXPORT int slub_bucket_stats(struct slub_bucket *bucket,
 }
 
 /* ---- destroy ---- */
+
+/* Until one is still in use: -errno. */
+static int classes_destroy(struct slub_bucket *bucket)
+{
+	for (uint32_t c = 0; c < CLASS_NR; c++) {
+		struct slub_cache *cache = bucket->classes[c];
+		int err = cache ? slub_cache_destroy(cache) : 0;
+
+		if (err)
+			return err;
+		bucket->classes[c] = NULL;
+	}
+	return 0;
+}
 
 static int has_blocks(void *bucket)
 {
@@ -163,7 +237,7 @@ static int destroy(struct slub_bucket *bucket)
 	int err = wait_unused(has_blocks, bucket);
 
 	if (!err)
-		return bucket_classes_destroy(bucket);
+		return classes_destroy(bucket);
 	if (err == -EBUSY && !bucket_count(bucket, &stats))
 		log_message("slub_bucket_destroy(%s): %zu blocks of %zu bytes are still "
 			    "allocated, %zu of them large", bucket->name, stats.live_blocks,
@@ -198,16 +272,43 @@ SLUB_EXPORT int slub_bucket_destroy(struct slub_bucket *bucket)
 
 /* ---- all blocks at once ---- */
 
+/*
+ * Onto a list through their first words: the walk would lose its way if a slab went in the
+ * middle of it.
+ */
+static int object_collect(void *object, void *list)
+{
+	*(void **)object = *(void **)list;
+	*(void **)list = object;
+	return 0;
+}
+
 SLUB_EXPORT int slub_bucket_clear(struct slub_bucket *bucket)
 {
+	char *addr = (char *)heap_start;
+
 	if (!bucket_is_live(bucket)) {
 		log_message("slub_bucket_clear: %p is not a bucket", (void *)bucket);
 		return -EINVAL;
 	}
 	if (slub_thread.locks_held)
 		return -EDEADLK;
-	bucket_large_clear(bucket);
-	return bucket_classes_clear(bucket);
+	while ((addr = next_large(bucket, addr)) != NULL) {
+		fast_free(addr);
+		addr += PAGE_BYTES;
+	}
+	for (uint32_t c = 0; c < CLASS_NR; c++) {
+		struct slub_cache *cache = bucket_class(bucket, c);
+		void *list = NULL, *next;
+
+		if (cache && slub_cache_for_each_object(cache, object_collect, &list))
+			return -EAGAIN;
+		for (; list; list = next) {
+			next = *(void **)list;
+			fast_free(list);
+		}
+	}
+	return 0;
 }
 
 SLUB_EXPORT int slub_bucket_destroy_all(struct slub_bucket *bucket)

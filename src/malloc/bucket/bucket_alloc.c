@@ -1,16 +1,125 @@
 /* SPDX-License-Identifier: MIT */
-/* What programs call for memory of a bucket, and to free it there. */
+/*
+ * What programs call for memory of a bucket, and to free it there.
+ *
+ * Its caches are made when they are first needed.  Of two threads that need the same one the
+ * first makes it, while the second waits for its turn to make one (cache_create_at()).  The
+ * descriptor of a large block has PAGE_BUCKET set, and names the bucket; a block that is freed,
+ * or moved by realloc(), loses the mark with its descriptor's flags.
+ */
 #include "malloc/bucket/bucket_internal.h"
+#include "reclaim/reclaim.h"
+#include "slab/shadow/owned.h"
 #include "slab/guard/guard.h"
 
 #include <errno.h>
 #include <string.h>
 
+/* ---- up to 32 KiB: classes ---- */
+
+static struct slub_cache *class_create(struct slub_bucket *bucket,
+				       uint32_t number)
+{
+	uint32_t size = sizeclass_bytes(number) + (uint32_t)CLASS_TAIL;
+	char space[SLUB_CACHE_NAME_MAX + 1] = "";
+	struct text name = { space, SLUB_CACHE_NAME_MAX, 0 };
+	struct slub_cache_args args = {
+		.name = space, .size = sizeclass_bytes(number),
+		/* As aligned as malloc's own class of that size. */
+		.align = min_size(size & -size, PAGE_BYTES),
+		.flags = (bucket->flags & ~(unsigned long)SLUB_CACHE_PANIC) |
+			 SLUB_CACHE_NO_MERGE,
+	};
+
+	text_printf(&name, "%s-%u", bucket->name, size);
+	return cache_create_at(&args, &bucket->classes[number]);
+}
+
+static cold struct slub_cache *class_make(struct slub_bucket *bucket,
+					  uint32_t number)
+{
+	struct slub_cache *cache;
+
+	errno = ENOMEM;
+	if (slub_thread.locks_held)
+		return NULL;
+	cache = class_create(bucket, number);
+	/*
+	 * The place is copied after the store, since slub_bucket_group_set() may have missed
+	 * this cache.  seq_cst: pairs with classes_place(); one of the two sees the
+	 * other's store.
+	 */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (cache && bucket->flags & SLUB_CACHE_ACCOUNT)
+		cache_place_copy(cache, &bucket->place);
+	return cache;
+}
+
+/* ---- above ---- */
+
+static void *mark(struct slub_bucket *bucket, void *ptr)
+{
+	struct page *page = page_of(ptr);
+
+	page->bucket = bucket;
+	page_flags_write(page, page_flags_read(page) | PAGE_BUCKET);
+	return ptr;
+}
+
+bool bucket_large_owns(const struct slub_bucket *bucket, const void *ptr)
+{
+	const struct page *page;
+
+	if (pagemap_get(ptr) != MAP_LARGE)
+		return false;
+	page = page_of(ptr);
+	return page_type(page) == TYPE_LARGE &&
+	       page_flags_read(page) & PAGE_BUCKET && page->bucket == bucket;
+}
+
+static void *large_try(size_t size, size_t align, bool *is_zero)
+{
+	void *ptr;
+
+	if (slub_thread.locks_held)
+		return NULL;
+	ptr = large_alloc(size, align, is_zero);
+	if (ptr)
+		return ptr;
+	slab_shrink_all();
+	page_purge(0);
+	return large_alloc(size, align, is_zero);
+}
+
+static void *alloc_large(struct slub_bucket *bucket, size_t size, size_t align,
+			 bool *is_zero)
+{
+	uint32_t owner = 0;
+	void *ptr = NULL;
+
+	if (large_is_possible(size, align) &&
+	    (!(bucket->flags & SLUB_CACHE_ACCOUNT) ||
+	     !group_charge_place(&bucket->place, large_bytes_for(size),
+				 &owner))) {
+		ptr = large_try(size, align, is_zero);
+		if (!ptr && owner)
+			group_uncharge(owner, large_bytes_for(size));
+	}
+	if (!ptr) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	large_set_owner(ptr, owner);
+	return mark(bucket, ptr);
+}
+
+/* ---- both ---- */
+
 static void *bucket_alloc(struct slub_bucket *bucket, size_t size, size_t align,
 			  bool *is_zero)
 {
-	const struct slub_cache *model;
 	struct slub_cache *cache;
+	uint32_t number;
 
 	*is_zero = false;
 	if (unlikely(!bucket_is_live(bucket))) {
@@ -24,10 +133,11 @@ static void *bucket_alloc(struct slub_bucket *bucket, size_t size, size_t align,
 		return NULL;
 	}
 	if (unlikely(size > CLASS_BYTES_MAX || align > PAGE_BYTES))
-		return bucket_large_alloc(bucket, max_size(size, 1), align,
-					  is_zero);
-	model = sizeclass_fitting(size, align);
-	cache = bucket_class(bucket, model);
+		return alloc_large(bucket, max_size(size, 1), align, is_zero);
+	number = sizeclass_number(sizeclass_fitting(size, align));
+	cache = bucket_class(bucket, number);
+	if (unlikely(!cache))
+		cache = class_make(bucket, number);
 	return likely(cache) ? slub_cache_alloc(cache) : NULL;
 }
 
@@ -78,7 +188,10 @@ static bool owns(const struct slub_bucket *bucket, const void *ptr)
 		owner = guard_cache_of(ptr);
 	if (!owner)
 		return bucket_large_owns(bucket, ptr);
-	mine = bucket_class_for(bucket, owner);
+	if (owner->object_size > CLASS_BYTES_MAX)
+		return false;
+	mine = bucket_class(bucket,
+			    sizeclass_number(sizeclass_cache(owner->object_size)));
 	/* Watched and sampled objects are in caches beside it. */
 	return mine && (mine == owner || mine == owner->root);
 }
@@ -100,14 +213,16 @@ SLUB_EXPORT void slub_bucket_free(struct slub_bucket *bucket, void *ptr)
 
 static void *resize(struct slub_bucket *bucket, void *ptr, size_t size)
 {
+	bool is_zero, is_large = pagemap_get(ptr) == MAP_LARGE;
 	size_t have = block_bytes(ptr);
-	bool is_zero;
-	void *to = bucket_large_resize(bucket, ptr, size);
+	void *to = NULL;
 
+	/* A large block that stays one: pages are moved, not bytes. */
+	if (is_large && size > CLASS_BYTES_MAX && !slub_thread.locks_held)
+		to = large_resize(ptr, size);
 	if (to)
-		return to;
-	if (pagemap_get(ptr) != MAP_LARGE && !guard_owns(ptr) &&
-	    size_is_worth_keeping(have, size))
+		return mark(bucket, to);
+	if (!is_large && !guard_owns(ptr) && size_is_worth_keeping(have, size))
 		return ptr;
 	to = bucket_alloc(bucket, size, MALLOC_ALIGN, &is_zero);
 	if (!to)

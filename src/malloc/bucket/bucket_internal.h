@@ -27,59 +27,15 @@ static inline bool bucket_is_live(const struct slub_bucket *bucket)
 	return bucket && bucket->magic == BUCKET_MAGIC;
 }
 
-/* bucket_class.c */
-struct slub_cache *bucket_class_make(struct slub_bucket *bucket,
-				     uint32_t number);
-/* All of them have the bucket's place from here on. */
-void bucket_classes_place(struct slub_bucket *bucket);
-/* Adds their objects to @stats; returns 0 or -EAGAIN. */
-int bucket_classes_count(struct slub_bucket *bucket,
-			 struct slub_bucket_stats *stats);
-/* Frees all their objects, which nobody else uses; 0 or -EAGAIN. */
-int bucket_classes_clear(struct slub_bucket *bucket);
-/* Destroys them until one is still in use; 0 or -errno. */
-int bucket_classes_destroy(struct slub_bucket *bucket);
-
-/* The bucket's cache for what malloc has @model for; NULL: errno. */
-static inline struct slub_cache *bucket_class(struct slub_bucket *bucket,
-					      const struct slub_cache *model)
+/* Its cache for malloc's class with @number; NULL: it is not made yet. */
+static inline struct slub_cache *bucket_class(const struct slub_bucket *bucket,
+					      uint32_t number)
 {
-	uint32_t number = (uint32_t)(model - sizeclass_cache(0));
-	struct slub_cache *cache;
-
 	/* acquire: pairs with the release in create() of slab/typed/create.c */
-	cache = __atomic_load_n(&bucket->classes[number], __ATOMIC_ACQUIRE);
-	if (likely(cache))
-		return cache;
-	return bucket_class_make(bucket, number);
+	return __atomic_load_n(&bucket->classes[number], __ATOMIC_ACQUIRE);
 }
 
-/* The class to which objects as @cache's belong, if there is one of their size. */
-static inline const struct slub_cache *
-bucket_class_for(const struct slub_bucket *bucket,
-		 const struct slub_cache *cache)
-{
-	const struct slub_cache *model;
-
-	if (cache->object_size > CLASS_BYTES_MAX)
-		return NULL;
-	model = sizeclass_cache(cache->object_size);
-	return __atomic_load_n(&bucket->classes[model - sizeclass_cache(0)],
-			       __ATOMIC_RELAXED);
-}
-
-/* bucket_large.c; NULL: errno */
-void *bucket_large_alloc(struct slub_bucket *bucket, size_t size, size_t align,
-			 bool *is_zero);
-/* A large block that stays one: pages are moved, not bytes; NULL: cannot. */
-void *bucket_large_resize(struct slub_bucket *bucket, void *ptr, size_t size);
-/* Is @ptr a large block, and of @bucket? */
+/* bucket_alloc.c: is @ptr a large block, and of @bucket? */
 bool bucket_large_owns(const struct slub_bucket *bucket, const void *ptr);
-/* Frees all of them. */
-void bucket_large_clear(const struct slub_bucket *bucket);
-/* Adds the large blocks of @bucket to @stats. */
-void bucket_large_count(const struct slub_bucket *bucket,
-			struct slub_bucket_stats *stats);
-
 
 #endif
