@@ -255,7 +255,7 @@ static void stacks_open(void)
 	stack_store(&stack);
 }
 
-static int start(size_t mean, int (*sample)(bool on))
+static int start(size_t mean, bool may_wait)
 {
 	int err = book_open(mean);
 
@@ -263,15 +263,15 @@ static int start(size_t mean, int (*sample)(bool on))
 		return err;
 	stacks_open();
 	sample_set((double)mean, choose_seed());
-	return sample(true);
+	return sizeclass_sample(true, may_wait);
 }
 
 /* Begins anew where a profile is on. */
 static usual int start_waiting(size_t mean)
 {
 	if (sample_is_on(SAMPLE_PROFILE))
-		sizeclass_sample(false);
-	return start(mean, sizeclass_sample);
+		sizeclass_sample(false, true);
+	return start(mean, true);
 }
 
 /* A tracer came or went.  Under `changing` this looks at `for_tracers` again. */
@@ -281,13 +281,13 @@ static cold void follow_tracers(bool traced)
 		return;
 	if (traced && !sample_is_on(SAMPLE_PROFILE)) {
 		__atomic_store_n(&for_tracers, true, __ATOMIC_RELAXED);
-		if (start(choose_mean(), sizeclass_sample))
+		if (start(choose_mean(), true))
 			__atomic_store_n(&for_tracers, false,
 					 __ATOMIC_RELAXED);
 	} else if (!traced &&
 		   __atomic_load_n(&for_tracers, __ATOMIC_RELAXED)) {
 		__atomic_store_n(&for_tracers, false, __ATOMIC_RELAXED);
-		sizeclass_sample(false);
+		sizeclass_sample(false, true);
 	}
 	turn_end(&changing);
 }
@@ -325,7 +325,7 @@ SLUB_EXPORT int slub_profile_start(size_t bytes)
 	return err;
 }
 
-static int stop(int (*sample)(bool on))
+static int stop(bool may_wait)
 {
 	int err = 0;
 
@@ -333,14 +333,14 @@ static int stop(int (*sample)(bool on))
 		return -EBUSY;
 	__atomic_store_n(&for_tracers, false, __ATOMIC_RELAXED);
 	if (sample_is_on(SAMPLE_PROFILE))
-		err = sample(false);
+		err = sizeclass_sample(false, may_wait);
 	turn_end(&changing);
 	return err;
 }
 
 SLUB_EXPORT int slub_profile_stop(void)
 {
-	return slub_thread.locks_held ? -EDEADLK : stop(sizeclass_sample);
+	return slub_thread.locks_held ? -EDEADLK : stop(true);
 }
 
 /* Says only whether there is a book: readers of it take its lock. */
@@ -357,14 +357,14 @@ cold int profile_begin(size_t mean)
 	if (!turn_try(&changing))
 		return -EBUSY;
 	if (!sample_is_on(SAMPLE_PROFILE))
-		err = start(mean, sizeclass_sample_now);
+		err = start(mean, false);
 	turn_end(&changing);
 	return err;
 }
 
 cold int profile_end(void)
 {
-	return stop(sizeclass_sample_now);
+	return stop(false);
 }
 
 SLUB_EXPORT int slub_profile_write(const char *path)

@@ -151,8 +151,7 @@ static size_t charge_of(size_t bytes, size_t align)
 {
 	if (max_size(bytes, align) > CLASS_BYTES_MAX || align > PAGE_BYTES)
 		return large_bytes_for(bytes);
-	return sizeclass_bytes((uint32_t)(sizeclass_fitting(bytes, align) -
-					  sizeclass_cache(0)));
+	return sizeclass_bytes(sizeclass_number(sizeclass_fitting(bytes, align)));
 }
 
 /* False: the block cannot have an owner. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Sampling and guarding of malloc's classes are switched here, while the program runs. */
-#include "malloc/malloc.h"
 #include <errno.h>
 
+#include "malloc/malloc.h"
 #include "base/turn.h"
 #include "slab/guard/guard.h"
 #include "slab/shadow/sample.h"
@@ -38,27 +38,16 @@ static int sample_switch_to(enum sample_use use, bool on)
 	return 0;
 }
 
-cold int sizeclass_sample(bool on)
+cold int sizeclass_sample(bool on, bool may_wait)
 {
 	int err;
 
-	if (!turn_wait(&switching, TURN_TRIES))
+	if (may_wait ? !turn_wait(&switching, TURN_TRIES) : !turn_try(&switching))
 		return -EBUSY;
 	err = sample_switch_to(SAMPLE_PROFILE, on);
 	/* What was drawn for the sample slots counts no more. */
-	if (!err && !on)
+	if (!err && !on && may_wait)
 		slab_shrink_all();
-	turn_end(&switching);
-	return err;
-}
-
-cold int sizeclass_sample_now(bool on)
-{
-	int err;
-
-	if (!turn_try(&switching))
-		return -EBUSY;
-	err = sample_switch_to(SAMPLE_PROFILE, on);
 	turn_end(&switching);
 	return err;
 }
@@ -71,26 +60,20 @@ static uint64_t guard_seed(void)
 	return seed ? seed : os_clock_ns() ^ os_random_word(0);
 }
 
-static int guard_switch_to(uint64_t every)
-{
-	int err = every ? guard_open(every) : 0;
-
-	if (err)
-		return err;
-	if (!every)
-		guard_say_every(0);
-	else
-		sample_set_guard(every, guard_seed());
-	return sample_switch_to(SAMPLE_GUARD, every);
-}
-
 cold int sizeclass_guard(uint64_t every)
 {
-	int err;
+	int err = 0;
 
 	if (!turn_try(&switching))
 		return -EBUSY;
-	err = guard_switch_to(every);
+	if (!every)
+		guard_say_every(0);
+	else
+		err = guard_open(every);
+	if (!err && every)
+		sample_set_guard(every, guard_seed());
+	if (!err)
+		err = sample_switch_to(SAMPLE_GUARD, every);
 	turn_end(&switching);
 	return err;
 }

@@ -87,10 +87,11 @@ int sizeclass_init(void);
 /* A start has failed: the classes are as new. */
 void sizeclass_exit(void);
 /* class_switch.c */
-/* Turns sampling (slab/shadow/sample.h) on or off; 0, -ENOSPC, or -EBUSY in a handler. */
-int sizeclass_sample(bool on);
-/* The same without waiting, also -EBUSY; to turn it off empties the lists. */
-int sizeclass_sample_now(bool on);
+/*
+ * Turns sampling (slab/shadow/sample.h) on or off; 0, -ENOSPC, or -EBUSY: in a handler, or
+ * @may_wait is false and another thread switches.  With @may_wait, off empties the lists.
+ */
+int sizeclass_sample(bool on, bool may_wait);
 /* One allocation in @every is guarded (slab/guard/guard.h), 0: none; 0 or -errno. */
 int sizeclass_guard(uint64_t every);
 void sizeclass_guard_by_option(void);
@@ -107,20 +108,15 @@ void malloc_open(void);
  * is not there; a larger one, if it cannot be made; NULL: this thread holds a lock.
  */
 struct slub_cache *sizeclass_get(size_t bytes, size_t align);
+/* The same cache, which may not be made yet. */
+struct slub_cache *sizeclass_fitting(size_t bytes, size_t align);
+struct slub_cache *sizeclass_cache(size_t bytes);
+static inline uint32_t sizeclass_number(const struct slub_cache *cache)
+{
+	return (uint32_t)(cache - sizeclass_cache(0));
+}
 /* What an object of the class with @number has for its user. */
 uint32_t sizeclass_bytes(uint32_t number);
-/* ... and an object for @bytes <= CLASS_BYTES_MAX. */
-size_t sizeclass_bytes_for(size_t bytes);
-/* The cache for @bytes <= CLASS_BYTES_MAX, which may not be made yet. */
-struct slub_cache *sizeclass_cache(size_t bytes);
-/* The smallest class of @bytes or more whose objects are aligned to @align. */
-struct slub_cache *sizeclass_aligned(size_t bytes, size_t align);
-/* As malloc() and aligned_alloc() choose; it may not be made yet. */
-static inline struct slub_cache *sizeclass_fitting(size_t bytes, size_t align)
-{
-	return align <= MALLOC_ALIGN ? sizeclass_cache(bytes) :
-				       sizeclass_aligned(bytes, align);
-}
 
 /* slow.c: without errno; NULL: no memory */
 void *slow_alloc(size_t bytes);

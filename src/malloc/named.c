@@ -36,6 +36,7 @@ SLUB_EXPORT size_t slub_good_size(size_t bytes)
 {
 	if (bytes > PTRDIFF_MAX || !slub_start())
 		return 0;
-	return bytes <= CLASS_BYTES_MAX ? sizeclass_bytes_for(bytes) :
-					  large_bytes_for(bytes);
+	return bytes <= CLASS_BYTES_MAX ?
+		       sizeclass_bytes(sizeclass_number(sizeclass_cache(bytes))) :
+		       large_bytes_for(bytes);
 }

@@ -51,18 +51,26 @@ static uint32_t class_bytes(uint32_t class)
 	return (1u << shift) + ((class - 8) % 8 + 1) * (1u << (shift - 3));
 }
 
+/*
+ * The class for @bytes aligned to @align.  Between two powers of two the classes are the
+ * multiples of a step.  If the step is less than @align, each multiple of @align is a class;
+ * otherwise @align divides every class.
+ */
+static uint32_t class_fitting(size_t bytes, size_t align)
+{
+	if (align > MALLOC_ALIGN)
+		bytes = bytes_aligned(bytes, align);
+	return class_of(bytes + CLASS_TAIL);
+}
+
+struct slub_cache *sizeclass_fitting(size_t bytes, size_t align)
+{
+	return &classes[class_fitting(bytes, align)];
+}
+
 struct slub_cache *sizeclass_cache(size_t bytes)
 {
 	return &classes[class_of(bytes + CLASS_TAIL)];
-}
-
-/*
- * Between two powers of two the classes are the multiples of a step.  If the step is less
- * than @align, each multiple of @align is a class; otherwise @align divides every class.
- */
-struct slub_cache *sizeclass_aligned(size_t bytes, size_t align)
-{
-	return &classes[class_of(bytes_aligned(bytes, align) + CLASS_TAIL)];
 }
 
 _Static_assert(CLASS_SIZE_WORD / CLASS_STEP < TABLE_SIZES, "one for each size");
@@ -159,9 +167,7 @@ static cold struct slub_cache *class_instead(uint32_t class, size_t align)
 
 struct slub_cache *sizeclass_get(size_t bytes, size_t align)
 {
-	uint32_t class = class_of(align <= MALLOC_ALIGN ?
-				  bytes + CLASS_TAIL :
-				  bytes_aligned(bytes, align) + CLASS_TAIL);
+	uint32_t class = class_fitting(bytes, align);
 
 	if (likely(cache_is_live(&classes[class])) || class_make(class))
 		return &classes[class];
@@ -174,11 +180,6 @@ struct slub_cache *sizeclass_get(size_t bytes, size_t align)
 uint32_t sizeclass_bytes(uint32_t class)
 {
 	return class_bytes(class) - (uint32_t)CLASS_TAIL;
-}
-
-size_t sizeclass_bytes_for(size_t bytes)
-{
-	return sizeclass_bytes(class_of(bytes + CLASS_TAIL));
 }
 
 bool sizeclass_make_all(void)

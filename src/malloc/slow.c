@@ -339,7 +339,7 @@ static always_inline void *alloc_from_list(size_t bytes)
 
 /*
  * A size that is rounded up to its alignment has a class whose objects are so aligned
- * (sizeclass_aligned()).  So the list of that class will do, unless it is empty.
+ * (class_fitting()).  So the list of that class will do, unless it is empty.
  */
 SLUB_HOT void *alloc_aligned(size_t bytes, size_t align)
 {
