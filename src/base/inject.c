@@ -4,6 +4,7 @@
 
 #if SLUB_CONFIG_INJECT
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,8 +19,8 @@ enum settings_state { SETTINGS_NOT_READ, SETTINGS_BEING_READ, SETTINGS_READ };
 /* const once they are read */
 static uint64_t rate;
 static uint64_t seed;
-static uint64_t sleep_us = SLEEP_US;
-static uint64_t points = ~0ull;
+static uint64_t sleep_us;
+static uint64_t points;
 static uint32_t settings;	/* enum settings_state */
 
 static const char *const names[] = {
@@ -31,65 +32,41 @@ _Static_assert(INJECT_NR <= 64, "a bit for each");
 
 /* ---- SLUB_INJECT ---- */
 
-static bool is_word(const char *s, size_t n, const char *word)
+/* The number behind @name in @s, else @otherwise. */
+static uint64_t number_of(const char *s, const char *name, uint64_t otherwise)
 {
-	return strlen(word) == n && memcmp(s, word, n) == 0;
+	const char *at = strstr(s, name);
+
+	return at ? strtoull(at + strlen(name), NULL, 10) : otherwise;
 }
 
-static uint64_t read_points(const char *s, size_t n)
+/* Those that "points=" in @s names, else all. */
+static uint64_t points_of(const char *s)
 {
+	const char *at = strstr(s, "points=");
 	uint64_t bits = 0;
 
-	while (n) {
-		const char *end = memchr(s, '+', n);
-		size_t length = end ? (size_t)(end - s) : n;
+	if (!at)
+		return ~0ull;
+	at = strchr(at, '=');
+	while (*at == '=' || *at == '+') {
+		size_t n = strcspn(++at, "+,");
 
 		for (int i = 0; i < INJECT_NR; i++) {
-			if (is_word(s, length, names[i]))
+			if (strlen(names[i]) == n && !memcmp(names[i], at, n))
 				bits |= 1ull << i;
 		}
-		s += length + (end != NULL);
-		n -= length + (end != NULL);
+		at += n;
 	}
 	return bits;
 }
 
-static uint64_t read_number(const char *s, size_t n)
-{
-	uint64_t value = 0;
-
-	for (; n && *s >= '0' && *s <= '9'; s++, n--)
-		value = value * 10 + (uint64_t)(*s - '0');
-	return value;
-}
-
-static void read_setting(const char *s, size_t n)
-{
-	const char *value = memchr(s, '=', n);
-	size_t name, rest;
-
-	if (!value)
-		return;
-	name = (size_t)(value++ - s);
-	rest = n - name - 1;
-	if (is_word(s, name, "rate"))
-		rate = read_number(value, rest);
-	else if (is_word(s, name, "seed"))
-		seed = read_number(value, rest);
-	else if (is_word(s, name, "sleep"))
-		sleep_us = read_number(value, rest);
-	else if (is_word(s, name, "points"))
-		points = read_points(value, rest);
-}
-
 static void read_settings(const char *s)
 {
-	while (*s) {
-		size_t n = strcspn(s, ",");
-
-		read_setting(s, n);
-		s += n + (s[n] == ',');
-	}
+	rate = number_of(s, "rate=", 0);
+	seed = number_of(s, "seed=", 0);
+	sleep_us = number_of(s, "sleep=", SLEEP_US);
+	points = points_of(s);
 }
 
 /* Before the C library has started there is no environment: later, then. */

@@ -54,6 +54,11 @@ struct word {
 	size_t length;
 };
 
+static struct word word_of(const char *text)
+{
+	return (struct word){ text, strlen(text) };
+}
+
 const char *option_text(enum option_id id)
 {
 	return option_states[id].text;
@@ -192,28 +197,22 @@ cold const char *option_nearest(const char *choices, const char *s, size_t lengt
 	return near.length ? terminated(near, buf) : NULL;
 }
 
-static cold void complain_choice(const struct option_row *row, struct word value)
+/* Zero is every size's way to say "none" or "choose yourself". */
+static cold void complain_value(const struct option_row *row, struct word value)
 {
-	char given[NAME_LENGTH_MAX + 1];
-	char buf[NAME_LENGTH_MAX + 1];
+	char given[NAME_LENGTH_MAX + 1], buf[NAME_LENGTH_MAX + 1];
 	const char *near = option_nearest(row->choices, value.start,
 					  value.length, buf);
-
-	log_message("option %s: '%s' is not one of %s%s%s%s; using the default",
-		    row->name, terminated(value, given), row->choices,
-		    near ? "; nearest is '" : "", near ? near : "",
-		    near ? "'" : "");
-}
-
-/* Zero is every size's way to say "none" or "choose yourself". */
-static cold void complain_size(const struct option_row *row, struct word value)
-{
-	char given[NAME_LENGTH_MAX + 1];
 	const char *zero = row->min > 1 ? " 0, or" : "";
 	size_t min = row->min > 1 ? row->min : 0;
 
 	terminated(value, given);
-	if (row->kind == KIND_NUMBER)
+	if (row->kind == KIND_ENUM)
+		log_message("option %s: '%s' is not one of %s%s%s%s; using the "
+			    "default", row->name, given, row->choices,
+			    near ? "; nearest is '" : "", near ? near : "",
+			    near ? "'" : "");
+	else if (row->kind == KIND_NUMBER)
 		log_message("option %s: '%s' is not%s a number from %zu to %zu; "
 			    "using the default", row->name, given, zero, min,
 			    row->max);
@@ -246,13 +245,17 @@ static bool keep_text(enum option_id id, struct word value)
 	return true;
 }
 
-/* What @value says for a size, a number or the word for "choose yourself". */
+/* What @value says for an option that is no text. */
 static cold bool parse_value(const struct option_row *row, struct word value,
 			size_t *number)
 {
-	static const struct word automatic = { "auto", 4 };
+	if (row->kind == KIND_ENUM) {
+		int choice = find_choice(row->choices, value);
 
-	if (row->kind == KIND_AUTO && word_is(value, automatic)) {
+		*number = (size_t)choice;
+		return choice >= 0;
+	}
+	if (row->kind == KIND_AUTO && word_is(value, word_of("auto"))) {
 		*number = OPTION_VALUE_AUTO;
 		return true;
 	}
@@ -265,31 +268,15 @@ static void option_set(enum option_id id, struct word value)
 	const struct option_row *row = &rows[id];
 	struct option_state *state = &option_states[id];
 	size_t number;
-	int choice;
 
-	switch (row->kind) {
-	case KIND_ENUM:
-		choice = find_choice(row->choices, value);
-		if (choice < 0) {
-			complain_choice(row, value);
-			return;
-		}
-		state->value = (size_t)choice;
-		break;
-	case KIND_SIZE:
-	case KIND_AUTO:
-	case KIND_NUMBER:
-		if (!parse_value(row, value, &number)) {
-			complain_size(row, value);
-			return;
-		}
-		state->value = number;
-		break;
-	case KIND_TEXT:
-	case KIND_WORDS:
+	if (row->kind == KIND_TEXT || row->kind == KIND_WORDS) {
 		if (!keep_text(id, value))
 			return;
-		break;
+	} else if (!parse_value(row, value, &number)) {
+		complain_value(row, value);
+		return;
+	} else {
+		state->value = number;
 	}
 	state->given = true;
 }
@@ -304,7 +291,7 @@ static cold bool complain_gone(struct word name)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(gone); i++) {
-		if (!word_is(name, (struct word){ gone[i].name, strlen(gone[i].name) }))
+		if (!word_is(name, word_of(gone[i].name)))
 			continue;
 		log_message("option '%s' is gone and ignored; use %s", gone[i].name,
 			    gone[i].instead);
@@ -339,39 +326,18 @@ cold enum option_id option_find(const char *name, size_t length)
 	int i = 0;
 
 	for (; i < OPTION_NR; i++) {
-		struct word known = { rows[i].name, strlen(rows[i].name) };
-
-		if (word_is((struct word){ name, length }, known))
+		if (word_is((struct word){ name, length }, word_of(rows[i].name)))
 			break;
 	}
 	return (enum option_id)i;
 }
 
-static void option_assign(struct word name, struct word value)
-{
-	enum option_id id = option_find(name.start, name.length);
-
-	if (id == OPTION_NR)
-		complain_name(name);
-	else
-		option_set(id, value);
-}
-
 cold int option_change(enum option_id id, const char *value)
 {
-	struct word word = { value, strlen(value) };
-	const struct option_row *row = &rows[id];
 	size_t number;
-	int choice;
 
-	if (row->kind == KIND_ENUM) {
-		choice = find_choice(row->choices, word);
-		if (choice < 0)
-			return -EINVAL;
-		number = (size_t)choice;
-	} else if (!parse_value(row, word, &number)) {
+	if (!parse_value(&rows[id], word_of(value), &number))
 		return -EINVAL;
-	}
 	__atomic_store_n(&option_states[id].value, number, __ATOMIC_RELAXED);
 	__atomic_store_n(&option_states[id].given, true, __ATOMIC_RELAXED);
 	return 0;
@@ -390,29 +356,20 @@ static bool split(const char *s, size_t length, struct word *name,
 	return true;
 }
 
-/*
- * The first two look for `verbose` only, which decides whether the others may
- * complain; a single variable comes after SLUB_OPTIONS, so it wins.
- */
-enum pass { PASS_VERBOSE_LIST, PASS_VERBOSE, PASS_LIST, PASS_SINGLE };
-
-static cold void read_item(struct word item, enum pass pass)
+static cold void read_item(struct word item)
 {
-	static const struct word verbose = { "verbose", 7 };
-	struct word name, value;
+	struct word name = item, value;
+	enum option_id id = OPTION_NR;
 
-	if (!split(item.start, item.length, &name, &value)) {
-		if (pass >= PASS_LIST)
-			complain_name(item);
-		return;
-	}
-	if (pass >= PASS_LIST)
-		option_assign(name, value);
-	else if (word_is(name, verbose) && value.length == 1)
-		log_enable(value.start[0] == '1');
+	if (split(item.start, item.length, &name, &value))
+		id = option_find(name.start, name.length);
+	if (id == OPTION_NR)
+		complain_name(name);
+	else
+		option_set(id, value);
 }
 
-static void read_list(struct word list, enum pass pass)
+static void read_list(struct word list)
 {
 	const char *s = list.start;
 	const char *end = list.start + list.length;
@@ -421,38 +378,42 @@ static void read_list(struct word list, enum pass pass)
 		const char *comma = memchr(s, ',', (size_t)(end - s));
 		const char *stop = comma ? comma : end;
 
-		read_item((struct word){ s, (size_t)(stop - s) }, pass);
+		read_item((struct word){ s, (size_t)(stop - s) });
 		s = stop + 1;
 	}
 }
 
-static void read_variable(const char *s, enum pass pass)
+/* SLUB_OPTIONS, or a variable of one option. */
+static void read_variable(const char *s, bool is_list)
 {
-	static const struct word options = { "options", 7 };
-	static const struct word library = { "library", 7 };
-	static const struct word points = { "inject", 6 };
 	struct word name, value;
 
 	if (strncmp(s, PREFIX, PREFIX_LENGTH) != 0)
 		return;
 	s += PREFIX_LENGTH;
 	/* SLUB_LIBRARY belongs to the slub command, SLUB_INJECT to inject.c. */
-	if (!split(s, strlen(s), &name, &value) || word_is(name, library) ||
-	    (SLUB_CONFIG_INJECT && word_is(name, points)))
+	if (!split(s, strlen(s), &name, &value) ||
+	    word_is(name, word_of("library")) ||
+	    (SLUB_CONFIG_INJECT && word_is(name, word_of("inject"))) ||
+	    word_is(name, word_of("options")) != is_list)
 		return;
-	if (word_is(name, options)) {
-		if (pass == PASS_VERBOSE_LIST || pass == PASS_LIST)
-			read_list(value, pass);
-	} else if (pass == PASS_VERBOSE || pass == PASS_SINGLE) {
-		read_item((struct word){ s, strlen(s) }, pass);
-	}
+	if (is_list)
+		read_list(value);
+	else
+		read_item(word_of(s));
 }
 
+/*
+ * A single variable comes after SLUB_OPTIONS, so it wins.  The end decides whether messages are
+ * asked for: so all is read once more, to complain.
+ */
 void option_read(char **environment)
 {
-	for (int pass = PASS_VERBOSE_LIST; pass <= PASS_SINGLE; pass++) {
+	log_enable(false);
+	for (int pass = 0; pass < 4; pass++) {
 		for (char **e = environment; e && *e; e++)
-			read_variable(*e, (enum pass)pass);
+			read_variable(*e, pass % 2 == 0);
+		if (pass % 2)
+			log_enable(option_value(OPTION_verbose) == 1);
 	}
-	log_enable(option_value(OPTION_verbose) == 1);
 }

@@ -85,7 +85,7 @@ enum option_id option_find(const char *name, size_t length);
  */
 int option_change(enum option_id id, const char *value);
 
-/* Reads the NULL-terminated @environment; strings are kept, not copied. */
+/* Reads the NULL-terminated @environment, and keeps nothing of it. */
 void option_read(char **environment);
 
 /* The nearest valid word, for messages about an option's wrong text. */
