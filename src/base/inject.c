@@ -130,17 +130,4 @@ void inject_wait(enum inject_point point)
 	}
 }
 
-#else
-
-void inject_wait(enum inject_point point)
-{
-	(void)point;
-}
-
-bool inject_is_hit(enum inject_point point)
-{
-	(void)point;
-	return false;
-}
-
 #endif

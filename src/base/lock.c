@@ -87,18 +87,19 @@ bool lock_fork_is_whole(void)
 	return slub_thread.fork_patience != FORK_TORN;
 }
 
-static bool lock_try(struct lock *lock, uint32_t self)
+static bool lock_try(struct lock *lock)
 {
 	uint32_t old = 0;
 
-	return __atomic_compare_exchange_n(&lock->word, &old, self, false,
-					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+	return __atomic_compare_exchange_n(&lock->word, &old, thread_self(),
+					   false, __ATOMIC_ACQUIRE,
+					   __ATOMIC_RELAXED);
 }
 
 /* False: the lock was not to be had in time. */
-static bool lock_try_for_a_while(struct lock *lock, uint32_t self)
+static bool lock_try_for_a_while(struct lock *lock)
 {
-	for (int tries = 0; !lock_try(lock, self); tries++) {
+	for (int tries = 0; !lock_try(lock); tries++) {
 		if (tries < SPIN_TRIES) {
 			cpu_relax();
 			continue;
@@ -116,15 +117,13 @@ static bool lock_try_for_a_while(struct lock *lock, uint32_t self)
 
 void lock_acquire_for_fork(struct lock *lock)
 {
-	uint32_t self = thread_self();
-
 	if (lock_is_mine(lock)) {
 		lock_kept = lock;
 		return;
 	}
 	slub_thread.locks_held++;
 	compiler_barrier();
-	if (!lock_try_for_a_while(lock, self))
+	if (!lock_try_for_a_while(lock))
 		slub_thread.locks_held--;
 }
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/log.h"
 
+#include <stdlib.h>
+
+#include "base/assert.h"
 #include "base/syscall.h"
 
 static bool enabled;
@@ -165,4 +168,10 @@ void log_enable(bool on)
 bool log_is_enabled(void)
 {
 	return enabled;
+}
+
+void assert_failed(const char *condition, const char *file, int line)
+{
+	log_always("assertion failed: %s (%s:%d)", condition, file, line);
+	abort();
 }

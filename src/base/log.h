@@ -27,6 +27,14 @@ void text_make_printable(struct text *text);
 /* Writes the line when messages are asked for. */
 void log_message(const char *format, ...) printf_like(1, 2);
 void log_always(const char *format, ...) printf_like(1, 2);
+/* The first time alone. */
+#define log_once(...)							\
+	do {								\
+		static _Atomic bool said_;				\
+									\
+		if (!__atomic_exchange_n(&said_, true, __ATOMIC_RELAXED)) \
+			log_message(__VA_ARGS__);			\
+	} while (0)
 /* Until the options are read, messages are dropped. */
 void log_enable(bool on);
 bool log_is_enabled(void);

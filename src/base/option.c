@@ -110,31 +110,6 @@ static cold int find_choice(const char *choices, struct word value)
 	return -1;
 }
 
-/*
- * One edit for each three letters is near: "tdi" is tid, "lokc" is lock, and "on"
- * or "nonsense" nothing.  Of length 0: none is.
- */
-static struct word nearest_choice(const char *choices, struct word value)
-{
-	struct word choice;
-	struct word best = { "", 0 };
-	size_t best_distance = (value.length + 1) / 3 + 1;
-
-	if (value.length > 2 * NAME_LENGTH_MAX)
-		return best;
-	while (next_choice(&choices, &choice)) {
-		size_t d = choice.length <= NAME_LENGTH_MAX ?
-			   edit_distance(value.start, value.length,
-				       choice.start, choice.length) : SIZE_MAX;
-
-		if (d < best_distance) {
-			best_distance = d;
-			best = choice;
-		}
-	}
-	return best;
-}
-
 static int unit_shift(char c)
 {
 	switch (letter_lower(c)) {
@@ -189,12 +164,27 @@ static const char *terminated(struct word word, char *buf)
 	return buf;
 }
 
+/*
+ * One edit for each three letters is near: "tdi" is tid, "lokc" is lock, and "on"
+ * or "nonsense" nothing.
+ */
 cold const char *option_nearest(const char *choices, const char *s, size_t length,
 			   char buf[NEAREST_BYTES])
 {
-	struct word near = nearest_choice(choices, (struct word){ s, length });
+	size_t best_distance = (length + 1) / 3 + 1;
+	struct word choice, best = { NULL, 0 };
 
-	return near.length ? terminated(near, buf) : NULL;
+	while (length <= 2 * NAME_LENGTH_MAX && next_choice(&choices, &choice)) {
+		size_t d = choice.length <= NAME_LENGTH_MAX ?
+			   edit_distance(s, length, choice.start, choice.length) :
+			   SIZE_MAX;
+
+		if (d < best_distance) {
+			best_distance = d;
+			best = choice;
+		}
+	}
+	return best.length ? terminated(best, buf) : NULL;
 }
 
 /* Zero is every size's way to say "none" or "choose yourself". */

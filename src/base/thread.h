@@ -12,11 +12,7 @@
 
 #include "base/compiler.h"
 
-/*
- * The library's own sequences read where the rseq area is from a variable that
- * is set once (arch/rseq.h): malloc() may be called before this thread has an
- * entrance.
- */
+/* Where the rseq area is: malloc() may be called before this thread has an entrance. */
 #if SLUB_CPU_AARCH64
 /* As addresses: no operand there has the thread pointer in it (struct thread_entrance). */
 #define SLUB_SEQ_INPUTS(entrance_)					\
@@ -36,10 +32,9 @@
 	[base] "r"((entrance_).base)
 #endif
 /*
- * Offsets from the thread pointer: of the rseq area (the low half), and of the
- * CPU number in use (mm_cid or cpu_id; the high one).  Both lie in
- * slub_thread.scratch where there is no rseq.  In one word, for loads are what
- * a pair of malloc and free waits for (docs/notes/performance.md).
+ * Set once, offsets from the thread pointer: of the rseq area (the low half), and of the CPU
+ * number in use (mm_cid or cpu_id; the high one).  Both lie in slub_thread.scratch where there
+ * is no rseq.  In one word, for loads are what a pair of malloc and free waits for.
  */
 extern int64_t slub_seq_offsets SLUB_INTERNAL;
 
