@@ -9,15 +9,10 @@
 
 extern char **environ;
 
-static long os_open(const char *path)
-{
-	return sys_call4(SYS_openat, AT_FDCWD, (long)path,
-			 O_RDONLY | O_CLOEXEC, 0);
-}
-
 long os_file_read(const char *path, char *buf, size_t size)
 {
-	long fd = os_open(path);
+	long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path,
+			    O_RDONLY | O_CLOEXEC, 0);
 	size_t used = 0;
 
 	buf[0] = '\0';

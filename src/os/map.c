@@ -29,15 +29,28 @@ static void unmap_is_before_map(void)
 		__atomic_fetch_add(&order, 1, __ATOMIC_ACQ_REL);
 }
 
+/* The kernel's answer: an address, or -errno. */
+static long map(void *start, size_t bytes, int protection, int flags)
+{
+	long ret = sys_call6(SYS_mmap, (long)start, (long)bytes, protection,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags,
+			     -1, 0);
+
+	unmap_is_before_map();
+	return ret;
+}
+
+static bool is_error(long ret)
+{
+	return ret < 0 && ret > -4096;
+}
+
 void *os_reserve(size_t bytes)
 {
-	long ret = sys_call6(SYS_mmap, 0, (long)bytes, PROT_NONE,
-			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-			     0);
+	long ret = map(NULL, bytes, PROT_NONE, 0);
 
-	if (ret < 0 && ret > -4096)
+	if (is_error(ret))
 		return NULL;
-	unmap_is_before_map();
 	/* gdb's gcore would write every reserved page out, as zeros. */
 	sys_call4(SYS_madvise, ret, (long)bytes, MADV_DONTDUMP, 0);
 	return (void *)ret;
@@ -45,12 +58,9 @@ void *os_reserve(size_t bytes)
 
 void *os_map(size_t bytes)
 {
-	long ret = sys_call6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-			     0);
+	long ret = map(NULL, bytes, PROT_READ | PROT_WRITE, 0);
 
-	unmap_is_before_map();
-	return ret < 0 && ret > -4096 ? NULL : (void *)ret;
+	return is_error(ret) ? NULL : (void *)ret;
 }
 
 void os_unreserve(void *start, size_t bytes)
@@ -59,29 +69,30 @@ void os_unreserve(void *start, size_t bytes)
 	sys_call4(SYS_munmap, (long)start, (long)bytes, 0, 0);
 }
 
-int os_commit(void *start, size_t bytes)
-{
-	sys_call4(SYS_madvise, (long)start, (long)bytes, MADV_DODUMP, 0);
-	return (int)sys_call4(SYS_mprotect, (long)start, (long)bytes,
-			      PROT_READ | PROT_WRITE, 0);
-}
-
 int os_map_at(void *start, size_t bytes)
 {
-	long ret = sys_call6(SYS_mmap, (long)start, (long)bytes,
-			     PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
-				     MAP_FIXED_NOREPLACE, -1, 0);
+	long ret = map(start, bytes, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE);
 
-	if (ret < 0 && ret > -4096)
+	if (is_error(ret))
 		return (int)ret;
-	unmap_is_before_map();
 	/* A kernel that does not know the flag took it for a hint. */
 	if (ret != (long)start) {
 		os_unreserve((void *)ret, bytes);
 		return -EEXIST;
 	}
 	return 0;
+}
+
+int os_protect(void *start, size_t bytes, bool is_open)
+{
+	return (int)sys_call4(SYS_mprotect, (long)start, (long)bytes,
+			      is_open ? PROT_READ | PROT_WRITE : PROT_NONE, 0);
+}
+
+int os_commit(void *start, size_t bytes)
+{
+	sys_call4(SYS_madvise, (long)start, (long)bytes, MADV_DODUMP, 0);
+	return os_protect(start, bytes, true);
 }
 
 #define ADVISE_TRIES 16
@@ -131,19 +142,12 @@ long os_peek(void *to, const void *from, size_t bytes)
 
 int os_withdraw(void *start, size_t bytes)
 {
-	int err = (int)sys_call4(SYS_mprotect, (long)start, (long)bytes,
-				 PROT_NONE, 0);
+	int err = os_protect(start, bytes, false);
 
 	if (err)
 		return err;
 	sys_call4(SYS_madvise, (long)start, (long)bytes, MADV_DONTDUMP, 0);
 	return os_purge(start, bytes);
-}
-
-int os_protect(void *start, size_t bytes, bool is_open)
-{
-	return (int)sys_call4(SYS_mprotect, (long)start, (long)bytes,
-			      is_open ? PROT_READ | PROT_WRITE : PROT_NONE, 0);
 }
 
 int os_huge(void *start, size_t bytes, bool on)
@@ -158,15 +162,14 @@ int os_move(void *from, void *to, size_t bytes)
 			     (long)to, 0);
 	unsigned char resident;
 
-	if (ret < 0 && ret > -4096)
+	if (is_error(ret))
 		return (int)ret;
 	/*
 	 * It stays mapped.  But an emulator of processes (qemu-user 7.2) takes it for unmapped: it
 	 * would refuse system calls that read or write there, and ignore MADV_DONTNEED.
 	 */
 	if (sys_call4(SYS_mincore, (long)from, 1, (long)&resident, 0) == -ENOMEM)
-		sys_call6(SYS_mmap, (long)from, (long)bytes, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+		map(from, bytes, PROT_READ | PROT_WRITE, MAP_FIXED);
 	return 0;
 }
 

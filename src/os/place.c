@@ -5,14 +5,12 @@
  * and the kernel itself refuses what is beyond its limit.
  *
  * A mapping without an address goes to the highest gap below the first one (on some
- * machines to the lowest above it), so a place lies far from there: at nine sixteenths of
- * the first one's address, and below ten.  On x86-64 that is from 72 TiB on: above what
- * engines of scripts draw addresses from (64 TiB), and below programs (85 TiB).  Where it
- * is varies with what the kernel drew for the process.  Under an emulator that maps from
- * the bottom up (valgrind, from 64 MiB on) it lies half a tebibyte above the first one.
+ * machines to the lowest above it), so a place lies far from there: from nine sixteenths of
+ * the first one's address to ten.  On x86-64 that is from 72 TiB on: above what engines of
+ * scripts draw addresses from (64 TiB), and below programs (85 TiB).  Under an emulator that
+ * maps from the bottom up (valgrind) it lies half a tebibyte above the first one.
  *
- * A program may map a piece of a place all the same, at an address of its own.  The library
- * never maps over that: see os_map_at().
+ * A program may map a piece of a place all the same: see os_map_at().
  *
  * For the start: not to be called by two threads at a time.
  */

@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The rseq area of each thread: the one that glibc registered, or our own.
+ * The rseq area of each thread: the one that glibc registered, or, under a C library that
+ * knows nothing of these areas, slub_thread.scratch, which the library registers itself
+ * (docs/internals/rseq.md, "Registration").  Nothing in it but rseq_cs is ever written here.
  *
- * A C library that knows nothing of these areas (musl, glibc before 2.35) has no
- * __rseq_offset.  Then the area is slub_thread.scratch, which the library registers itself
- * for each thread.  Where glibc knows them and was told to register none, the
- * program may want to do so, and the library keeps away.
- *
- * glibc says where it is (__rseq_offset, from 2.35 on).  __rseq_size is 32 in
- * glibc 2.35 to 2.39 whatever the kernel fills in, and later what the kernel
- * fills in, however long the area is; so the kernel's own word counts:
- * AT_RSEQ_FEATURE_SIZE, present from Linux 6.3 on, which is also the first with
- * mm_cid.  Nothing in the area but rseq_cs is ever written here.
+ * What __rseq_size says varies with glibc's version, so the kernel's own word counts:
+ * AT_RSEQ_FEATURE_SIZE, present from Linux 6.3 on, which is also the first with mm_cid.
  */
 #include <sys/auxv.h>
 
@@ -137,25 +131,18 @@ cold bool os_thread_is_first(void)
 	       sys_call4(SYS_getpid, 0, 0, 0, 0);
 }
 
-static bool is_registered_by_libc(void)
-{
-	return &__rseq_size && __rseq_size && os_rseq_is_registered();
-}
-
-/* One that is taken back at once says whether the kernel takes any. */
-static cold bool can_register(void)
-{
-	bool is_taken = os_rseq_register();
-
-	if (is_taken)
-		os_rseq_unregister();
-	return is_taken;
-}
-
 void os_rseq_read(struct os_rseq *rseq)
 {
 	rseq->is_ours = is_ours();
-	rseq->available = is_ours() ? can_register() : is_registered_by_libc();
+	if (rseq->is_ours) {
+		/* One that is taken back at once says whether the kernel takes any. */
+		rseq->available = os_rseq_register();
+		if (rseq->available)
+			os_rseq_unregister();
+	} else {
+		rseq->available = &__rseq_size && __rseq_size &&
+				  os_rseq_is_registered();
+	}
 	rseq->offset = (uintptr_t)(rseq_area() - thread_pointer());
 	rseq->has_mm_cid = rseq->available &&
 			   getauxval(AT_RSEQ_FEATURE_SIZE) >= RSEQ_BYTES_MM_CID;
