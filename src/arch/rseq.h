@@ -20,31 +20,11 @@
  *           not happen.  Its memory is never unmapped (PAGE-4), so the
  *           read cannot fault.
  *
- * In pseudo-code; `area` is base[cpu number], link(o) as slot.h says:
- *
- *   pop(offset)                     push(offset, object)
- *     slot = area + offset            slot = area + offset
- *     o = slot.head                   if slot.room <= 0: FAIL
- *     if o == NULL: FAIL              link(object) = slot.head
- *     next = link(o)                  slot.room -= 1
- *     slot.room += 1                  slot.head = object     commit
- *     slot.head = next   commit
- *     return o
- *
- *   take(offset, room)              put(offset, chain, room)
- *     slot = area + offset            slot = area + offset
- *     o = slot.head                   if !area.live: FAIL
- *     if o == NULL: FAIL              if slot.head != NULL: FAIL
- *     slot.room = room                slot.room = room
- *     slot.head = NULL   commit       slot.head = chain      commit
- *     return o
- *
- * take and put are given the offset of a half: main or spare.
- *
- * All return an enum sequence_result or, where an object is returned, NULL
- * for FAIL and SEQUENCE_ABORTED for an abort; an abort is an ordinary result,
- * the caller decides whether to try again.  rseq_function.h has the functions, and what a
- * CPU has to bring for them; the plain-C twins in fallback/sequence.h are the specification.
+ * The plain-C twins in fallback/sequence.h are the specification.  take and put are given the
+ * offset of a half: main or spare.  All return an enum sequence_result or, where an object is
+ * returned, NULL for a failure and SEQUENCE_ABORTED for an abort; an abort is an ordinary
+ * result, the caller decides whether to try again.  rseq_function.h has the functions, and
+ * what a CPU has to bring for them.
  */
 #ifndef SLUB_ARCH_RSEQ_H
 #define SLUB_ARCH_RSEQ_H

@@ -14,8 +14,6 @@
  *   RSEQ_POP_BULK(i, slot, objects, nr, link)                            several objects
  *   RSEQ_PUSH_BULK(slot, head, tail_link, nr)
  *   RSEQ_ADD, RSEQ_FETCH_ADD, RSEQ_CMPXCHG(suffix, modifier, offset, ...)  a word
- *
- * The plain-C twins in arch/fallback/sequence.h are the specification.
  */
 #ifndef SLUB_ARCH_RSEQ_FUNCTION_H
 #define SLUB_ARCH_RSEQ_FUNCTION_H
@@ -70,6 +68,10 @@ RSEQ_OBJECT_FUNCTION(rseq_pop_page, (uintptr_t offset, uintptr_t bias),
 RSEQ_RESULT_FUNCTION(rseq_push_page,
 		     (uintptr_t offset, void *object, uintptr_t bias),
 		     RSEQ_PUSH_PAGE(object, slot, t, page_link(bias, object)))
+/* Onto such a list, whose room counts down from 0 to @least. */
+RSEQ_RESULT_FUNCTION(rseq_push_bounded,
+		     (uintptr_t offset, void *object, int32_t least),
+		     RSEQ_PUSH_BOUNDED(object, slot, t, least))
 RSEQ_OBJECT_FUNCTION(rseq_take, (uintptr_t offset, int32_t room),
 		     RSEQ_TAKE(object, slot, t, room))
 RSEQ_RESULT_FUNCTION(rseq_put, (uintptr_t offset, void *chain, int32_t room),

@@ -58,12 +58,14 @@ _Static_assert(offsetof(struct slot, spare.room) == AREA_LIVE, "live");
 _Static_assert(offsetof(struct slot, spare.unused) == AREA_NUMBER, "number");
 
 /*
- * Where the link of a free object lives: in its first word, or, for objects
- * of a page or more, in a table with a word for each page.  The latter touches no
- * object: 256 objects of 16 KiB would share eight sets of a second-level cache
- * otherwise, and a fresh object would cost a page fault for being free.
+ * Where the link of a free object lives: @link is an offset within the object (0 for malloc's;
+ * behind what a constructor has made) or, for objects of a page or more, the bias of a table
+ * with a word for each page.  The latter touches no object: 256 objects of 16 KiB would share
+ * eight sets of a second-level cache otherwise, and a fresh object would cost a page fault for
+ * being free.
  */
 #define LINK_PAGE_SHIFT 12
+#define LINK_OFFSET_MAX ((uintptr_t)1 << LINK_PAGE_SHIFT)
 
 /* The link of the page at address A is at bias + (A >> 12) * 8. */
 static inline void **page_link(uintptr_t bias, const void *object)
@@ -71,15 +73,8 @@ static inline void **page_link(uintptr_t bias, const void *object)
 	return (void **)bias + ((uintptr_t)object >> LINK_PAGE_SHIFT);
 }
 
-/*
- * Where a free object keeps its link.  @link is an offset within the object
- * (0 for malloc's; behind what a constructor has made), or the bias of the
- * pages' links.
- */
 /* Slots lie at the start of an area: an offset has 16 bits. */
 #define AREA_SLOTS_BYTES 65536
-
-#define LINK_OFFSET_MAX ((uintptr_t)1 << LINK_PAGE_SHIFT)
 
 static inline bool link_is_in_object(uintptr_t link)
 {

@@ -6,11 +6,6 @@
  * the commit, 3 descriptor, 4 abort.  The abort handler lies out of line,
  * behind an instruction (ud1 with the signature as its displacement) that
  * disassemblers read as one.
- *
- * Measured on the way: the list through the objects
- * beats an array of pointers twofold, because the CPU forwards a plain store
- * to the next plain load for free; so head is a plain pointer and the room is a
- * word beside it.
  */
 #ifndef SLUB_ARCH_X86_64_RSEQ_H
 #define SLUB_ARCH_X86_64_RSEQ_H
