@@ -129,14 +129,6 @@ static void take(size_t unit, size_t n)
 	set_bits(first, true, unit, 1);
 }
 
-/* Units from @unit, where an allocation starts, to its end. */
-static size_t length_of(size_t unit)
-{
-	size_t end = find_bit(used, false, unit, area_units);
-
-	return find_bit(first, true, unit + 1, end) - unit;
-}
-
 /* ---- slots ---- */
 
 uint32_t percpu_alloc_slots(uint32_t nr)
@@ -271,7 +263,7 @@ SLUB_EXPORT uintptr_t slub_percpu_alloc(size_t size, size_t align)
 
 SLUB_EXPORT cold int slub_percpu_free(uintptr_t offset)
 {
-	size_t unit = offset / UNIT, n;
+	size_t unit = offset / UNIT, end, n;
 	bool found;
 
 	if (!offset)
@@ -281,7 +273,8 @@ SLUB_EXPORT cold int slub_percpu_free(uintptr_t offset)
 	lock_acquire(&area_lock);
 	found = find_bit(first, true, unit, unit + 1) == unit;
 	if (found) {
-		n = length_of(unit);
+		end = find_bit(used, false, unit, area_units);
+		n = find_bit(first, true, unit + 1, end) - unit;
 		set_bits(first, false, unit, 1);
 		set_bits(used, false, unit, n);
 		general_bytes_add(-(n * UNIT));

@@ -39,12 +39,9 @@ struct lock area_lock align_to(64) = LOCK_INIT;
  * area, and right before that the collection area, so that one call maps both.  Const after start.
  */
 struct percpu_areas percpu_areas;
-static char *shared_area;
-static char *collect_area;
 /*
- * Written under area_lock; a bit for each area.  There is memory for copies first, which is all
- * that a CPU needs which others write for; lists and its entries in the tables are made when it
- * runs.
+ * Written under area_lock.  A CPU that does not run, and that others write for, has memory for
+ * copies only; its lists and its entries in the tables are made when it runs.
  */
 static uint32_t copies_end;
 static uint64_t area_mapped[AREAS_MAX / 64];
@@ -59,6 +56,8 @@ uintptr_t percpu_hint_offset;
 /* Bytes per CPU for slub_percpu_alloc(), unless SLUB_PERCPU_BYTES says. */
 #define BYTES_BY_DEFAULT (((size_t)32 << 20) - AREA_BYTES)
 #define AREA_ALIGN ((size_t)32 << 10)
+/* Entries of a table in its first page. */
+#define PAGE_WORTH ((4096 - TABLE_GAP) / sizeof(void *))
 _Static_assert(AREA_BYTES == 65536, "whole pages of any system");
 
 /* Of every area. */
@@ -77,50 +76,18 @@ static intptr_t scratch_offset(void)
 	       (intptr_t)__builtin_thread_pointer();
 }
 
-/* The entries that a CPU number in use can reach. */
-static uint32_t table_entries(uint32_t possible)
-{
-	uint32_t page_worth = (4096 - TABLE_GAP) / sizeof(void *);
-
-	/* One page of each is touched anyway: fill it, against a later surprise. */
-	if (possible < page_worth)
-		possible = page_worth;
-	return possible < AREAS_MAX ? possible : AREAS_MAX;
-}
-
-/* Option cpus, or what the system says; asked when somebody wants to know. */
-static uint32_t cpus_expected(void)
-{
-	static uint32_t known;	/* 0: not yet */
-	uint32_t cpus = __atomic_load_n(&known, __ATOMIC_RELAXED);
-
-	if (unlikely(!cpus)) {
-		cpus = (uint32_t)option_value(OPTION_cpus);
-		if (!cpus)
-			cpus = os_cpus_possible();
-		__atomic_store_n(&known, cpus, __ATOMIC_RELAXED);
-	}
-	return cpus;
-}
-
 /*
  * Places so far apart that room need not be thought about, mapped as far as it is used; or as
  * small as somebody asks for.
  */
-static size_t choose_stride(void)
+static char *find_place(void)
 {
 	size_t bytes = option_value(OPTION_percpu_bytes);
+	char *place;
 
 	if (!bytes)
 		bytes = BYTES_BY_DEFAULT;
-	return AREA_BYTES + round_up(bytes, area_align());
-}
-
-static char *find_place(void)
-{
-	char *place;
-
-	percpu_areas.stride = choose_stride();
+	percpu_areas.stride = AREA_BYTES + round_up(bytes, area_align());
 	place = os_place((AREAS_MAX + 2) * percpu_areas.stride);
 	if (place)
 		return place;
@@ -131,20 +98,21 @@ static char *find_place(void)
 
 int percpu_init(void)
 {
-	char *place = percpu_areas.start ? NULL : find_place();
+	char *place;
 
 	if (percpu_areas.start)
 		return 0;
+	place = find_place();
 	if (!place)
 		return -12;	/* ENOMEM */
 	percpu_map_front_set(NULL);
-	collect_area = place;
-	shared_area = place + AREA_BYTES;
+	percpu_areas.collect = (struct slot *)place;
+	percpu_areas.shared = place + AREA_BYTES;
 	percpu_areas.start = place + 2 * percpu_areas.stride;
 	/* What the statistics of caches take is there from the start. */
 	committed_bytes = AREA_BYTES + area_align();
-	if (os_map_at(collect_area, AREA_BYTES + committed_bytes)) {
-		percpu_areas.start = shared_area = NULL;
+	if (os_map_at(place, AREA_BYTES + committed_bytes)) {
+		percpu_areas.start = percpu_areas.shared = NULL;
 		return -12;
 	}
 	if (percpu_alloc_init(percpu_areas.stride)) {
@@ -159,16 +127,12 @@ cold void percpu_exit(void)
 {
 	lock_acquire(&area_lock);
 	if (percpu_areas.start) {
-		os_unreserve(collect_area, AREA_BYTES + committed_bytes);
+		os_unreserve(percpu_areas.collect, AREA_BYTES + committed_bytes);
 		percpu_alloc_exit();
 	}
-	percpu_areas.start = shared_area = collect_area = NULL;
+	percpu_areas.start = percpu_areas.shared = NULL;
+	percpu_areas.collect = NULL;
 	lock_release(&area_lock);
-}
-
-char *percpu_shared_area(void)
-{
-	return shared_area;
 }
 
 size_t percpu_committed(void)
@@ -178,13 +142,18 @@ size_t percpu_committed(void)
 
 SLUB_EXPORT unsigned int slub_percpu_cpus(void)
 {
-	return percpu_backend == BACKEND_THREAD ? AREAS_MAX :
-						  cpus_expected();
-}
+	static uint32_t expected;	/* 0: nobody has asked yet */
+	uint32_t cpus = __atomic_load_n(&expected, __ATOMIC_RELAXED);
 
-struct slot *percpu_collect_area(void)
-{
-	return (struct slot *)collect_area;
+	if (percpu_backend == BACKEND_THREAD)
+		return AREAS_MAX;
+	if (unlikely(!cpus)) {
+		cpus = (uint32_t)option_value(OPTION_cpus);
+		if (!cpus)
+			cpus = os_cpus_possible();
+		__atomic_store_n(&expected, cpus, __ATOMIC_RELAXED);
+	}
+	return cpus;
 }
 
 void percpu_map_front_set(void *memory)
@@ -235,46 +204,32 @@ static void choose_backend(const struct os_rseq *rseq)
 	}
 }
 
-static void choose_cpu_number(const struct os_rseq *rseq)
-{
-	switch (percpu_backend) {
-	case BACKEND_RSEQ:
-		percpu_cpu_number = rseq->has_mm_cid ? CPU_NUMBER_MM_CID :
-						       CPU_NUMBER_CPU_ID;
-		break;
-	case BACKEND_THREAD:
-		percpu_cpu_number = CPU_NUMBER_THREAD;
-		break;
-	default:
-		percpu_cpu_number = CPU_NUMBER_GETCPU;
-	}
-}
-
-static void offsets_set(intptr_t rseq, intptr_t cid)
-{
-	slub_seq_offsets = (int64_t)((uint64_t)cid << 32 | (uint32_t)rseq);
-}
-
 void percpu_start(const struct os_cpus *cpus)
 {
+	uint32_t entries = AREAS_MAX;
+	intptr_t at, cid;
 	struct os_rseq rseq;
 
 	os_rseq_read(&rseq);
 	choose_backend(&rseq);
-	choose_cpu_number(&rseq);
+	percpu_cpu_number = percpu_backend == BACKEND_THREAD ? CPU_NUMBER_THREAD :
+			    percpu_backend != BACKEND_RSEQ ? CPU_NUMBER_GETCPU :
+			    rseq.has_mm_cid ? CPU_NUMBER_MM_CID : CPU_NUMBER_CPU_ID;
 	percpu_registers = percpu_backend == BACKEND_RSEQ && rseq.is_ours;
 	percpu_can_stop = os_membarrier_register() && !SLUB_CONFIG_PLAIN_C;
+	/* Without rseq sequences stay on the dummy area and fail at once. */
+	at = scratch_offset();
+	cid = at + RSEQ_MM_CID;
+	percpu_hint_offset = RSEQ_CPU_ID + (rseq.available ? rseq.offset : (uintptr_t)at);
 	if (percpu_backend == BACKEND_RSEQ) {
-		fill_tables(table_entries(cpus->possible));
-		offsets_set((intptr_t)rseq.offset, (intptr_t)rseq.offset +
-			    (rseq.has_mm_cid ? RSEQ_MM_CID : RSEQ_CPU_ID));
-	} else {
-		/* Sequences stay on the dummy area and fail at once. */
-		fill_tables(AREAS_MAX);
-		offsets_set(scratch_offset(), scratch_offset() + RSEQ_MM_CID);
-		percpu_hint_offset = RSEQ_CPU_ID + (rseq.available ?
-				     rseq.offset : (uintptr_t)scratch_offset());
+		at = (intptr_t)rseq.offset;
+		cid = at + (rseq.has_mm_cid ? RSEQ_MM_CID : RSEQ_CPU_ID);
+		/* One page of each is touched anyway: fill it, against a later surprise. */
+		entries = (uint32_t)min_size(max_size(cpus->possible, PAGE_WORTH),
+					     AREAS_MAX);
 	}
+	fill_tables(entries);
+	slub_seq_offsets = (int64_t)((uint64_t)cid << 32 | (uint32_t)at);
 	compiler_barrier();
 }
 
@@ -318,7 +273,7 @@ static cold void areas_withdraw(uint32_t end, size_t from, size_t to)
 		if (area)
 			os_unreserve(area + from, to - from);
 	}
-	os_unreserve(shared_area + from, to - from);
+	os_unreserve(percpu_areas.shared + from, to - from);
 }
 
 int percpu_commit(size_t bytes)
@@ -328,7 +283,7 @@ int percpu_commit(size_t bytes)
 
 	if (bytes <= from)
 		return 0;
-	err = area_commit(shared_area, from, bytes);
+	err = area_commit(percpu_areas.shared, from, bytes);
 	if (err)
 		return err;
 	for (uint32_t cid = 0; cid < copies_end; cid++) {
@@ -388,18 +343,6 @@ void percpu_area_make(uint32_t cid)
 	lock_release(&area_lock);
 }
 
-/* The same for a thread that remembers the area: its number says whether it may be used. */
-static void number_set(uint32_t cid, bool is_stopped)
-{
-	char *own = percpu_area(cid);
-
-	/* release: as for the entry */
-	if (own && percpu_backend == BACKEND_RSEQ)
-		__atomic_store_n((uint32_t *)(own + AREA_NUMBER),
-				 is_stopped ? AREA_NUMBER_NONE : cid,
-				 __ATOMIC_RELEASE);
-}
-
 /*
  * In both tables; the copy is read by sequences only.  Between the two stores malloc()
  * and free() see different areas on this CPU, the one the dummy: it stops, or begins, a
@@ -408,6 +351,7 @@ static void number_set(uint32_t cid, bool is_stopped)
 void percpu_base_set(uint32_t cid, char *area)
 {
 	void *base = area ? (void *)area : (void *)dummy_area;
+	char *own = percpu_area(cid);
 
 	/*
 	 * release: what was done to the area comes first.  Pairs with the
@@ -417,7 +361,10 @@ void percpu_base_set(uint32_t cid, char *area)
 	if (percpu_backend == BACKEND_RSEQ)
 		__atomic_store_n(&slub_map_bases[cid], base, __ATOMIC_RELEASE);
 	inject(INJECT_number);
-	number_set(cid, !area);
+	/* The same for a thread that remembers the area: its number says whether it may be used. */
+	if (own && percpu_backend == BACKEND_RSEQ)
+		__atomic_store_n((uint32_t *)(own + AREA_NUMBER),
+				 area ? cid : AREA_NUMBER_NONE, __ATOMIC_RELEASE);
 	/*
 	 * Programs index by CPU number whatever the library was built for.
 	 * Only where there are sequences: backend thread indexes by thread.

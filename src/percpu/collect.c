@@ -66,29 +66,6 @@ static void move_slots(char *area, struct collection *collection)
 	collection->nr_lists += collection->nr_slots;
 }
 
-static void collect_rseq(const struct stopped *cpus,
-			 struct collection *collection)
-{
-	bool stopped;
-
-	lock_acquire(&area_lock);
-	for (uint32_t i = 0; i < cpus->nr; i++)
-		percpu_base_set(cpus->cids[i], NULL);
-	inject(INJECT_stop);
-	stopped = os_barrier_rseq() == 0;
-	inject(INJECT_stopped);
-	for (uint32_t i = 0; i < cpus->nr; i++) {
-		char *area = percpu_area(cpus->cids[i]);
-
-		if (stopped)
-			move_slots(area, collection);
-		inject(INJECT_restart);
-		percpu_base_set(cpus->cids[i], area);
-	}
-	lock_release(&area_lock);
-	collection->is_whole &= stopped;
-}
-
 /* Waits until the owner is out of its operation; false: it takes too long. */
 static bool wait_not_busy(_Atomic uint32_t *busy, unsigned int *waits)
 {
@@ -101,20 +78,22 @@ static bool wait_not_busy(_Atomic uint32_t *busy, unsigned int *waits)
 }
 
 /*
- * An ending thread waits for area_lock, so its busy word stays readable; and
- * a thread that takes over an area without an owner waits too, so that only an area of
- * another live thread needs the barrier.
+ * Backends rseq and thread.  Of the latter: an ending thread waits for area_lock, so its
+ * busy word stays readable; and a thread that takes over an area without an owner waits too,
+ * so that only an area of another live thread needs the barrier.
  *
  * A handler that interrupted an operation of its thread does not wait for the lock: the
  * thread that holds the lock may wait for this one.
  */
-static void collect_thread(const struct stopped *cpus,
-			   struct collection *collection)
+static void collect_stopped(const struct stopped *cpus,
+			    struct collection *collection)
 {
-	bool are_others = false, fenced;
+	const bool is_rseq = percpu_backend == BACKEND_RSEQ;
+	bool needs_barrier = is_rseq, fenced;
 	unsigned int waits = 0;
 
-	if (__atomic_load_n(&slub_thread.busy, __ATOMIC_RELAXED)) {
+	if (is_rseq ? !percpu_can_stop :
+		      __atomic_load_n(&slub_thread.busy, __ATOMIC_RELAXED)) {
 		collection->is_whole = false;
 		return;
 	}
@@ -123,17 +102,18 @@ static void collect_thread(const struct stopped *cpus,
 		_Atomic uint32_t *busy =
 			*area_owner_busy(percpu_area(cpus->cids[i]));
 
-		are_others |= busy && busy != &slub_thread.busy;
+		needs_barrier |= busy && busy != &slub_thread.busy;
 		/* Also its own: a signal handler may come in between. */
 		percpu_base_set(cpus->cids[i], NULL);
 	}
 	inject(INJECT_stop);
-	fenced = are_others && percpu_can_stop && os_barrier() == 0;
+	fenced = needs_barrier && percpu_can_stop &&
+		 (is_rseq ? os_barrier_rseq() : os_barrier()) == 0;
 	inject(INJECT_stopped);
 	for (uint32_t i = 0; i < cpus->nr; i++) {
 		char *area = percpu_area(cpus->cids[i]);
 		_Atomic uint32_t *busy = *area_owner_busy(area);
-		bool stopped = true;
+		bool stopped = !is_rseq || fenced;
 
 		if (busy == &slub_thread.busy)
 			stopped = !__atomic_load_n(busy, __ATOMIC_RELAXED);
@@ -148,35 +128,24 @@ static void collect_thread(const struct stopped *cpus,
 	lock_release(&area_lock);
 }
 
-static void collect_lock(char *area, struct collection *collection)
-{
-	lock_acquire(area_own_lock(area));
-	move_slots(area, collection);
-	lock_release(area_own_lock(area));
-}
-
 static void collect(const struct stopped *cpus, struct collection *collection)
 {
-	switch (percpu_backend) {
-	case BACKEND_RSEQ:
-		if (percpu_can_stop)
-			collect_rseq(cpus, collection);
-		else
-			collection->is_whole = false;
+	/* Areas come with the backend. */
+	slub_assert(percpu_backend != BACKEND_NONE);
+	if (percpu_backend == BACKEND_RSEQ || percpu_backend == BACKEND_THREAD) {
+		collect_stopped(cpus, collection);
 		return;
-	case BACKEND_THREAD:
-		collect_thread(cpus, collection);
-		return;
-	case BACKEND_TID:
-		for (uint32_t i = 0; i < cpus->nr; i++)
-			percpu_tid_collect(percpu_area(cpus->cids[i]), collection);
-		return;
-	case BACKEND_LOCK:
-		for (uint32_t i = 0; i < cpus->nr; i++)
-			collect_lock(percpu_area(cpus->cids[i]), collection);
-		return;
-	case BACKEND_NONE:
-		collection->is_whole = false;
+	}
+	for (uint32_t i = 0; i < cpus->nr; i++) {
+		char *area = percpu_area(cpus->cids[i]);
+
+		if (percpu_backend == BACKEND_TID) {
+			percpu_tid_collect(area, collection);
+			continue;
+		}
+		lock_acquire(area_own_lock(area));
+		move_slots(area, collection);
+		lock_release(area_own_lock(area));
 	}
 }
 
@@ -217,17 +186,10 @@ static bool is_wanted(uint32_t cid, const struct collection *collection)
 {
 	const char *area = percpu_area(cid);
 
-	switch (area ? collection->from : COLLECT_NONE) {
-	case COLLECT_NONE:
-		break;
-	case COLLECT_ALL:
-		return true;
-	case COLLECT_USED:
-		return is_used(area, collection);
-	case COLLECT_LISTS:
-		return has_lists(cid, collection);
-	}
-	return false;
+	if (!area || collection->from == COLLECT_ALL)
+		return area;
+	return collection->from == COLLECT_USED ? is_used(area, collection) :
+						  has_lists(cid, collection);
 }
 
 bool percpu_collect(struct collection *collection)
@@ -272,9 +234,22 @@ bool percpu_collect_begin(struct collection *collection)
 		return false;
 	percpu_collection_init(collection, COLLECT_USED, SLOT_BYTES,
 			       percpu_slots_end() / SLOT_BYTES - 1);
-	collection->lists = percpu_collect_area();
+	collection->lists = percpu_areas.collect;
 	collection->nr_lists_max = AREA_BYTES / SLOT_BYTES;
 	return true;
+}
+
+/* The shared area's own lock, and under backend lock those of all. */
+static usual void own_locks_fork(enum fork_step step)
+{
+	uint32_t end = percpu_backend == BACKEND_LOCK ? percpu_areas_end() : 0;
+
+	if (percpu_shared_area())
+		lock_fork(area_own_lock(percpu_shared_area()), step);
+	for (uint32_t cid = 0; cid < end; cid++) {
+		if (percpu_area(cid))
+			lock_fork(area_own_lock(percpu_area(cid)), step);
+	}
 }
 
 usual void percpu_fork_prepare(void)
@@ -288,16 +263,7 @@ usual void percpu_fork_prepare(void)
 	    turn_wait(&collecting, COLLECT_WAITS_MAX))
 		slub_thread.flags |= THREAD_FORKING;
 	lock_acquire_for_fork(&area_lock);
-	if (percpu_shared_area())
-		lock_acquire_for_fork(area_own_lock(percpu_shared_area()));
-	if (percpu_backend != BACKEND_LOCK)
-		return;
-	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
-		char *area = percpu_area(cid);
-
-		if (area)
-			lock_acquire_for_fork(area_own_lock(area));
-	}
+	own_locks_fork(FORK_BEGINS);
 }
 
 /* Thread numbers of threads that did not come along. */
@@ -313,18 +279,7 @@ static void forget_owners(void)
 
 usual void percpu_fork_finish(bool in_child)
 {
-	if (percpu_backend == BACKEND_LOCK) {
-		for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
-			char *area = percpu_area(cid);
-
-			if (area)
-				lock_release_after_fork(area_own_lock(area),
-							in_child);
-		}
-	}
-	if (percpu_shared_area())
-		lock_release_after_fork(area_own_lock(percpu_shared_area()),
-					in_child);
+	own_locks_fork(fork_end(in_child));
 	if (in_child && percpu_backend == BACKEND_THREAD) {
 		forget_owners();
 		percpu_numbers_after_fork();

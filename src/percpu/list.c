@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The four list operations under each backend.
+ * The four list operations under each backend: the restartable sequences (rseq), the plain
+ * twins on the thread's own area (thread) or under the area's lock (lock), and tid.c.
  *
- *   rseq    the restartable sequences; an abort is tried again, a bounded
- *           number of times, for a debugger that single-steps aborts each
- *   thread  the plain twins on the thread's own area.  `busy` tells a signal
- *           handler that it interrupted one, and a drainer that one is under
- *           way: busy = 1, read base | base = dummy, membarrier, read busy
- *           (percpu/collect.c), so at least one of the two sees the other
- *   tid     the kernel's algorithm, in tid.c
- *   lock    the plain twins under the area's lock
+ * Backend thread: `busy` tells a signal handler that it interrupted an operation, and a
+ * collector that one is under way: busy = 1, read base | base = dummy, membarrier, read busy
+ * (collect.c), so at least one of the two sees the other.
  */
 #include "percpu/percpu.h"
 
@@ -19,22 +15,6 @@ struct slot_check slot_checks[AREA_SLOTS_BYTES / SLOT_BYTES] rarely_touched;
 const uint64_t link_encode_by = LINK_ENCODE_BY, link_decode_by = LINK_DECODE_BY;
 
 /* ---- rseq ---- */
-
-/* @operation_ again and again, while it is @aborted_; then @result_ of `found`, or 0. */
-#define RSEQ_OPERATION(type_, name_, arguments_, found_, operation_, aborted_, result_)	\
-static type_ list_##name_##_rseq arguments_				\
-{									\
-	for (int i = 0; i < ABORTS_MAX; i++) {				\
-		found_ found;						\
-									\
-		if (inject_fails(INJECT_abort))				\
-			continue;					\
-		found = operation_;					\
-		if (likely(found != aborted_))				\
-			return result_;					\
-	}								\
-	return 0;							\
-}
 
 static always_inline void *pop_once(uint32_t slot, uintptr_t link)
 {
@@ -66,56 +46,37 @@ RSEQ_OPERATION(bool, put, (uint32_t half, void *chain, int32_t room),
 
 /* ---- thread and lock: an area that is ours for the moment ---- */
 
-static always_inline void *thread_area_enter(void)
+static always_inline void *area_enter(enum backend backend)
 {
 	uint32_t number = slub_thread.number;
+	char *area;
 
-	if (unlikely(!number ||
-		     __atomic_load_n(&slub_thread.busy, __ATOMIC_RELAXED)))
-		return NULL;
-	__atomic_store_n(&slub_thread.busy, 1, __ATOMIC_RELAXED);
-	compiler_barrier();	/* see the head of this file */
-	inject(INJECT_busy);
-	return __atomic_load_n(&slub_cpu_base[number - 1], __ATOMIC_ACQUIRE);
-}
-
-static always_inline void thread_area_leave(void)
-{
-	inject(INJECT_leave);
-	/* release: pairs with the acquire in wait_not_busy() */
-	__atomic_store_n(&slub_thread.busy, 0, __ATOMIC_RELEASE);
-}
-
-static always_inline void *lock_area_enter(void)
-{
+	if (backend == BACKEND_THREAD) {
+		if (unlikely(!number || __atomic_load_n(&slub_thread.busy,
+							__ATOMIC_RELAXED)))
+			return NULL;
+		__atomic_store_n(&slub_thread.busy, 1, __ATOMIC_RELAXED);
+		compiler_barrier();	/* see the head of this file */
+		inject(INJECT_busy);
+		return __atomic_load_n(&slub_cpu_base[number - 1],
+				       __ATOMIC_ACQUIRE);
+	}
 	/* No CPU is ever stopped: the dummy area means that there is none. */
-	char *area = __atomic_load_n(&slub_cpu_base[percpu_cpu_read()],
-				     __ATOMIC_ACQUIRE);
-
+	area = __atomic_load_n(&slub_cpu_base[percpu_cpu_read()], __ATOMIC_ACQUIRE);
 	if (unlikely(slub_thread.locks_held || !area_is_live(area)))
 		return NULL;
 	lock_acquire(area_own_lock(area));
 	return area;
 }
 
-static always_inline void lock_area_leave(char *area)
-{
-	inject(INJECT_leave);
-	lock_release(area_own_lock(area));
-}
-
-static always_inline void *area_enter(enum backend backend)
-{
-	return backend == BACKEND_THREAD ? thread_area_enter() :
-					   lock_area_enter();
-}
-
 static always_inline void area_leave(enum backend backend, void *area)
 {
+	inject(INJECT_leave);
+	/* release: pairs with the acquire in wait_not_busy() */
 	if (backend == BACKEND_THREAD)
-		thread_area_leave();
+		__atomic_store_n(&slub_thread.busy, 0, __ATOMIC_RELEASE);
 	else
-		lock_area_leave(area);
+		lock_release(area_own_lock(area));
 }
 
 void *percpu_area_enter(void)

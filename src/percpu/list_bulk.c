@@ -29,34 +29,16 @@ static uint32_t pop_bulk_rseq(uint32_t slot, uintptr_t link, void **objects,
 	return have;
 }
 
-static bool push_bulk_rseq(uint32_t slot, void *head, void **tail_link,
-			   uint32_t nr)
-{
-	for (int i = 0; i < ABORTS_MAX; i++) {
-		enum sequence_result ret;
-
-		percpu_remember();
-		ret = rseq_push_bulk(slot, head, tail_link, (int32_t)nr);
-		if (likely(ret != SEQUENCE_RESTART))
-			return ret == SEQUENCE_DONE;
-	}
-	return false;
-}
-
-static bool push_bounded_rseq(uint32_t list, void *object, int32_t least)
-{
-	uintptr_t slot = list, t;
-
-	for (int i = 0; i < ABORTS_MAX; i++) {
-		slot = list;
-		RSEQ_PUSH_BOUNDED(object, slot, t, least);
-		return true;
-aborted:
-		continue;
-	}
-failed:
-	return false;
-}
+RSEQ_OPERATION(bool, push_bulk,
+	       (uint32_t slot, void *head, void **tail_link, uint32_t nr),
+	       enum sequence_result,
+	       (percpu_remember(),
+		rseq_push_bulk(slot, head, tail_link, (int32_t)nr)),
+	       SEQUENCE_RESTART, found == SEQUENCE_DONE)
+RSEQ_OPERATION(bool, push_bounded,
+	       (uint32_t list, void *object, int32_t least),
+	       enum sequence_result, rseq_push_bounded(list, object, least),
+	       SEQUENCE_RESTART, found == SEQUENCE_DONE)
 
 /*
  * An aborted push leaves a list's room one too low, an aborted pop one too high.  A
@@ -77,47 +59,32 @@ static bool push_first(uint32_t list, void *object, int32_t least)
 	return false;
 }
 
-/* One after the other, for objects whose links lie elsewhere, and for tid. */
-static uint32_t pop_each(uint32_t slot, uintptr_t link, void **objects,
-			 uint32_t nr)
+/* Is a list one CPU's or thread's for the moment (percpu_area_enter())? */
+static bool areas_are_entered(void)
 {
-	uint32_t i;
-
-	for (i = 0; i < nr; i++) {
-		objects[i] = percpu_pop(slot, link);
-		if (!objects[i])
-			break;
-	}
-	return i;
+	return percpu_backend == BACKEND_THREAD || percpu_backend == BACKEND_LOCK;
 }
 
 uint32_t percpu_pop_bulk(uint32_t slot, uintptr_t link, void **objects,
 			 uint32_t nr)
 {
 	uint32_t n = 0;
-	void *area;
 
-	if (SLUB_CONFIG_HARDENED)
-		return pop_each(slot, link, objects, nr);
-	switch (percpu_backend) {
-	case BACKEND_RSEQ:
-		if (link_is_in_object(link))
-			return pop_bulk_rseq(slot, link, objects, nr);
-		return pop_each(slot, link, objects, nr);
-	case BACKEND_TID:
-		return pop_each(slot, link, objects, nr);
-	case BACKEND_THREAD:
-	case BACKEND_LOCK:
-		area = percpu_area_enter();
+	if (!SLUB_CONFIG_HARDENED && areas_are_entered()) {
+		void *area = percpu_area_enter();
+
 		if (area) {
 			n = plain_pop_bulk(area, slot, link, objects, nr);
 			percpu_area_leave(area);
 		}
 		return n;
-	case BACKEND_NONE:
-		break;
 	}
-	return 0;
+	if (!SLUB_CONFIG_HARDENED && percpu_backend == BACKEND_RSEQ &&
+	    link_is_in_object(link))
+		return pop_bulk_rseq(slot, link, objects, nr);
+	while (n < nr && (objects[n] = percpu_pop(slot, link)) != NULL)
+		n++;
+	return n;
 }
 
 bool percpu_push_bulk(uint32_t slot, void *head, void **tail_link, uint32_t nr)
@@ -128,23 +95,14 @@ bool percpu_push_bulk(uint32_t slot, void *head, void **tail_link, uint32_t nr)
 	/* The caller's chain has no encoded end: one by one. */
 	if (SLUB_CONFIG_HARDENED)
 		return false;
-	switch (percpu_backend) {
-	case BACKEND_RSEQ:
-		return push_bulk_rseq(slot, head, tail_link, nr);
-	case BACKEND_THREAD:
-	case BACKEND_LOCK:
-		area = percpu_area_enter();
-		if (area) {
-			done = plain_push_bulk(area, slot, head, tail_link,
-					       nr);
-			percpu_area_leave(area);
-		}
-		return done;
-	case BACKEND_TID:
-	case BACKEND_NONE:
-		break;
+	if (percpu_backend == BACKEND_RSEQ)
+		return list_push_bulk_rseq(slot, head, tail_link, nr);
+	area = areas_are_entered() ? percpu_area_enter() : NULL;
+	if (area) {
+		done = plain_push_bulk(area, slot, head, tail_link, nr);
+		percpu_area_leave(area);
 	}
-	return false;
+	return done;
 }
 
 bool percpu_push_bounded(uint32_t list, void *object, int32_t least)
@@ -152,22 +110,15 @@ bool percpu_push_bounded(uint32_t list, void *object, int32_t least)
 	bool done = false;
 	void *area;
 
-	switch (percpu_backend) {
-	case BACKEND_RSEQ:
-		return push_bounded_rseq(list, object, least) ||
+	if (percpu_backend == BACKEND_RSEQ)
+		return list_push_bounded_rseq(list, object, least) ||
 		       push_first(list, object, least);
-	case BACKEND_TID:
+	if (percpu_backend == BACKEND_TID)
 		return percpu_tid_push(list, object, least);
-	case BACKEND_THREAD:
-	case BACKEND_LOCK:
-		area = percpu_area_enter();
-		if (area) {
-			done = plain_push_bounded(area, list, object, least);
-			percpu_area_leave(area);
-		}
-		return done;
-	case BACKEND_NONE:
-		break;
+	area = areas_are_entered() ? percpu_area_enter() : NULL;
+	if (area) {
+		done = plain_push_bounded(area, list, object, least);
+		percpu_area_leave(area);
 	}
-	return false;
+	return done;
 }

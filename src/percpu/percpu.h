@@ -112,6 +112,8 @@ void percpu_start(const struct os_cpus *cpus);
 /* The areas: const after start, but for what grows as CPUs are first seen. */
 struct percpu_areas {
 	char *start;
+	char *shared;		/* for threads that have no CPU; slub/percpu.h */
+	struct slot *collect;	/* where the lists of stopped CPUs are copied */
 	size_t stride;
 	/* under area_lock; read without it, for an area is never taken back */
 	uint32_t end;
@@ -148,8 +150,10 @@ static inline uint32_t percpu_areas_end(void)
  */
 char *percpu_copies(uint32_t cid);
 uint32_t percpu_copies_end(void);
-/* The area for threads that have no CPU; slub/percpu.h. */
-char *percpu_shared_area(void);
+static inline char *percpu_shared_area(void)
+{
+	return percpu_areas.shared;
+}
 /* What every area has of committed memory, from its start. */
 size_t percpu_committed(void);
 
@@ -210,7 +214,6 @@ bool percpu_put(uint32_t half, void *chain, int32_t room);
 /* collect.c: emptying the lists of any CPU */
 /* Whose lists are collected. */
 enum collect_from {
-	COLLECT_NONE,
 	COLLECT_ALL,	/* every CPU's */
 	COLLECT_USED,	/* where there are lists or room in them; a guess */
 	COLLECT_LISTS,	/* where there are lists; a guess */

@@ -5,10 +5,23 @@
 
 #include "percpu/percpu.h"
 
-/*
- * How often a sequence is tried: a debugger that single-steps aborts each.
- */
+/* How often a sequence is tried: a debugger that single-steps aborts each. */
 #define ABORTS_MAX 64
+/* @operation_ again and again, while it is @aborted_; then @result_ of `found`, or 0. */
+#define RSEQ_OPERATION(type_, name_, arguments_, found_, operation_, aborted_, result_)	\
+static type_ list_##name_##_rseq arguments_				\
+{									\
+	for (int i = 0; i < ABORTS_MAX; i++) {				\
+		found_ found;						\
+									\
+		if (inject_fails(INJECT_abort))				\
+			continue;					\
+		found = operation_;					\
+		if (likely(found != aborted_))				\
+			return result_;					\
+	}								\
+	return 0;							\
+}
 
 /* The dummy table, with what a table has before its first entry. */
 struct dummy_table {
@@ -30,7 +43,6 @@ void percpu_area_make(uint32_t cid);
 char *percpu_copies_make(uint32_t cid);
 /* Points CPU number @cid at @area; NULL: at the dummy area. */
 void percpu_base_set(uint32_t cid, char *area);
-struct slot *percpu_collect_area(void);
 /* allocator.c */
 int percpu_alloc_init(size_t area_bytes);
 void percpu_alloc_exit(void);
@@ -45,7 +57,7 @@ bool percpu_tid_push(uint32_t list, void *object, int32_t least);
 /* What lies in any CPU's @area. */
 void percpu_tid_collect(char *area, struct collection *collection);
 
-/* Backends thread and lock: the caller's area, its own until it leaves. */
+/* Backends thread and lock: the caller's area, its own until it leaves; NULL: there is none. */
 void *percpu_area_enter(void);
 void percpu_area_leave(void *area);
 
@@ -54,8 +66,6 @@ void percpu_area_leave(void *area);
  * pointer; a number beyond all areas where the kernel keeps none for it.
  */
 extern uintptr_t percpu_hint_offset SLUB_INTERNAL;
-/* ... and then asks for it. */
-cold uint32_t percpu_cpu_ask(void);
 
 /* The CPU number of the caller for the backends tid and lock: a hint only. */
 static always_inline uint32_t percpu_cpu_read(void)
@@ -66,7 +76,7 @@ static always_inline uint32_t percpu_cpu_read(void)
 		return 0;
 	cpu = *(volatile uint32_t *)((char *)__builtin_thread_pointer() +
 				     percpu_hint_offset);
-	return likely(cpu < AREAS_MAX) ? cpu : percpu_cpu_ask();
+	return likely(cpu < AREAS_MAX) ? cpu : os_cpu_current() % AREAS_MAX;
 }
 
 /* The same, or for backend thread the thread's own number. */

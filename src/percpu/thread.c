@@ -48,11 +48,6 @@ static uint32_t number_find(void)
 	return number;
 }
 
-static bool number_is_taken(uint32_t number)
-{
-	return numbers[number / 64] >> number % 64 & 1;
-}
-
 /*
  * Takes @number, which goes with @area; false: another thread has it by now.
  *
@@ -66,7 +61,7 @@ static bool number_take(uint32_t number, char *area)
 	bool is_free;
 
 	lock_acquire(&area_lock);
-	is_free = !number_is_taken(number);
+	is_free = !(numbers[number / 64] >> number % 64 & 1);
 	if (is_free) {
 		slub_thread.number = number + 1;
 		compiler_barrier();
@@ -156,11 +151,6 @@ void percpu_numbers_after_fork(void)
 
 		numbers[number / 64] = 1ul << number % 64;
 	}
-}
-
-uint32_t percpu_cpu_ask(void)
-{
-	return os_cpu_current() % AREAS_MAX;
 }
 
 uint32_t percpu_cid(void)

@@ -44,10 +44,8 @@ static void tid_room_add(char *area, uint32_t slot, int32_t n)
 }
 
 /*
- * May be stale, and then anything: another thread has taken the object, and
- * its program writes there.  The taker's exchange has changed the id, which was
- * read before the head (tid_read()), so this thread's exchange fails, and what
- * was read here is dropped.
+ * May be stale, and then anything, for the object may be another thread's by now.  Its pop has
+ * changed the id, so this thread's exchange fails, and what was read here is dropped.
  */
 static may_race uintptr_t tid_next(uint32_t slot, uintptr_t link, void *object)
 {
@@ -87,7 +85,6 @@ void *list_pop_tid(uint32_t slot, uintptr_t link)
 	do {
 		if (!old.first)
 			return NULL;
-		/* May be stale: then the id has changed and this is dropped. */
 		new.first = tid_next(slot, link, (void *)old.first);
 		if (SLUB_CONFIG_HARDENED && !link_is_plausible(new.first) &&
 		    tid_is(area, slot, &old))

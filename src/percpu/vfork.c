@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * vfork(): the child shares its parent's thread-local storage and is not
- * registered with the kernel, yet finds the parent's registration, with the
- * CPU number where the parent stopped.  No sequence may run in it, so the
- * thread is put on the dummy table first, and the fast paths of malloc and free
- * are closed to it.  The parent sleeps meanwhile and gets its table back when it
- * wakes up, and the fast paths in its next slow call.  (clone(): malloc/clone.c.)
- *
- * A child made by a system call of the program's own, without these
- * functions, cannot be seen; it shares errno with its parent just as well.
+ * vfork(): the child shares its parent's thread-local storage, but not its registration with
+ * the kernel.  No sequence may run in it, so the thread is put on the dummy table first, and
+ * the fast paths of malloc and free are closed.  The parent sleeps meanwhile, gets its table
+ * back when it wakes up, and the fast paths in its next slow call.  (clone(): malloc/clone.c;
+ * docs/internals/locking.md has all the ways to make a child.)
  */
 #include <errno.h>
 

@@ -104,31 +104,20 @@ SLUB_EXPORT void (slub_percpu_add32)(uintptr_t offset, int32_t n)
 		add32_slowly(offset, n);
 }
 
-SLUB_EXPORT int64_t (slub_percpu_cmpxchg)(uintptr_t offset, int64_t old,
-					     int64_t value)
-{
-	word_enter();
-	if (percpu_backend == BACKEND_RSEQ &&
-	    try_cmpxchg(offset, &old, value))
-		return old;
-	__atomic_compare_exchange_n((int64_t *)word_shared(offset), &old,
-				    value, false, __ATOMIC_RELAXED,
-				    __ATOMIC_RELAXED);
-	return old;
+#define WORD_CMPXCHG(name_, type_, try_)				\
+SLUB_EXPORT type_ (name_)(uintptr_t offset, type_ old, type_ value)	\
+{									\
+	word_enter();							\
+	if (percpu_backend != BACKEND_RSEQ || !try_(offset, &old, value)) \
+		__atomic_compare_exchange_n((type_ *)word_shared(offset), \
+					    &old, value, false,		\
+					    __ATOMIC_RELAXED,		\
+					    __ATOMIC_RELAXED);		\
+	return old;							\
 }
 
-SLUB_EXPORT int32_t (slub_percpu_cmpxchg32)(uintptr_t offset, int32_t old,
-					       int32_t value)
-{
-	word_enter();
-	if (percpu_backend == BACKEND_RSEQ &&
-	    try_cmpxchg32(offset, &old, value))
-		return old;
-	__atomic_compare_exchange_n((int32_t *)word_shared(offset), &old,
-				    value, false, __ATOMIC_RELAXED,
-				    __ATOMIC_RELAXED);
-	return old;
-}
+WORD_CMPXCHG(slub_percpu_cmpxchg, int64_t, try_cmpxchg)
+WORD_CMPXCHG(slub_percpu_cmpxchg32, int32_t, try_cmpxchg32)
 
 /* The area this thread would work on now, if it has entered. */
 static char *area_of_thread(void)
@@ -197,31 +186,22 @@ SLUB_EXPORT void *slub_percpu_ptr(uintptr_t offset, unsigned int cpu)
 	return area ? area + offset : NULL;
 }
 
-SLUB_EXPORT int64_t slub_percpu_sum(uintptr_t offset)
-{
-	int64_t sum = 0;
-
-	slub_percpu_for_each(cpu) {
-		int64_t *word = slub_percpu_ptr(offset, (unsigned int)cpu);
-
-		if (word)
-			sum += __atomic_load_n(word, __ATOMIC_RELAXED);
-	}
-	return sum;
+#define WORD_SUM(name_, type_)						\
+SLUB_EXPORT type_ name_(uintptr_t offset)				\
+{									\
+	type_ sum = 0;							\
+									\
+	slub_percpu_for_each(cpu) {					\
+		type_ *word = slub_percpu_ptr(offset, (unsigned int)cpu); \
+									\
+		if (word)						\
+			sum += __atomic_load_n(word, __ATOMIC_RELAXED);	\
+	}								\
+	return sum;							\
 }
 
-SLUB_EXPORT int32_t slub_percpu_sum32(uintptr_t offset)
-{
-	int32_t sum = 0;
-
-	slub_percpu_for_each(cpu) {
-		int32_t *word = slub_percpu_ptr(offset, (unsigned int)cpu);
-
-		if (word)
-			sum += __atomic_load_n(word, __ATOMIC_RELAXED);
-	}
-	return sum;
-}
+WORD_SUM(slub_percpu_sum, int64_t)
+WORD_SUM(slub_percpu_sum32, int32_t)
 
 /* ---- lists ---- */
 
@@ -238,13 +218,6 @@ static void shared_set(struct half *half, void *head, int32_t room)
 	__atomic_store_n(&half->room, room, __ATOMIC_RELAXED);
 }
 
-static bool has_no_cpu(void)
-{
-	return percpu_backend == BACKEND_RSEQ &&
-	       slub_thread.self.base != slub_cpu_base &&
-	       !slub_thread.locks_held;
-}
-
 SLUB_EXPORT bool (slub_percpu_push)(uintptr_t list, void *object,
 				       uint32_t limit)
 {
@@ -253,7 +226,8 @@ SLUB_EXPORT bool (slub_percpu_push)(uintptr_t list, void *object,
 	bool done;
 
 	word_enter();
-	if (!has_no_cpu())
+	if (percpu_backend != BACKEND_RSEQ || slub_thread.locks_held ||
+	    slub_thread.self.base == slub_cpu_base)
 		return percpu_push_bounded((uint32_t)list, object, least);
 	half = area_half(percpu_shared_area(), list);
 	lock_acquire(shared_lock());

@@ -394,7 +394,7 @@ TEST_F(area, shared_and_collection_area_lie_before_the_first)
 	percpu_area_make(21);
 	ptrdiff_t stride = percpu_area(21) - percpu_area(20);
 	char *first = percpu_area(20) - 20 * stride;
-	EXPECT_LE((char *)percpu_collect_area() + AREA_BYTES, percpu_shared_area());
+	EXPECT_LE((char *)percpu_areas.collect + AREA_BYTES, percpu_shared_area());
 	EXPECT_LE(percpu_shared_area() + stride, first);
 }
 
@@ -538,7 +538,7 @@ TEST_F(area, pages_are_huge_where_that_was_asked_for)
 TEST_F(area, an_exit_takes_everything_back)
 {
 	EXPECT_EQ(harness::in_child([] {
-		char *start = (char *)percpu_collect_area();
+		char *start = (char *)percpu_areas.collect;
 		int failed = 0;
 
 		if (!percpu_alloc_slots(2) || !slub_percpu_alloc(100000, 8))

@@ -305,8 +305,7 @@ TEST_F(chosen, cpus_with_something_there)
 	const struct {
 		enum collect_from from;
 		uint32_t nr;
-	} kinds[] = { { COLLECT_NONE, 0 }, { COLLECT_ALL, 5 }, { COLLECT_USED, 3 },
-		      { COLLECT_LISTS, 2 } };
+	} kinds[] = { { COLLECT_ALL, 5 }, { COLLECT_USED, 3 }, { COLLECT_LISTS, 2 } };
 
 	for (auto &kind : kinds) {
 		at(FROM + 1)[3].main.room = 1;
@@ -362,30 +361,13 @@ TEST_F(chosen, cpus_as_many_as_there_is_room_for)
 	EXPECT_EQ(some.end, 0u) << "slot 0 is no cache's";
 }
 
-/* Nobody knows then how a CPU would be stopped. */
-TEST_F(chosen, nothing_is_moved_before_a_backend_is_chosen)
-{
-	enum backend backend = percpu_backend;
-
-	at(FROM)[1].main.head = pool.at(0);
-	begin(COLLECT_ALL);
-	some.end = FROM + 1;
-	percpu_backend = BACKEND_NONE;
-	EXPECT_TRUE(percpu_collect(&some));
-	percpu_backend = backend;
-	EXPECT_EQ(some.nr_lists, 0u);
-	EXPECT_FALSE(some.is_whole);
-	EXPECT_EQ(at(FROM)[1].main.head, pool.at(0));
-	at(FROM)[1].main.head = nullptr;
-}
-
 TEST_F(chosen, all_slots_but_the_areas_own)
 {
 	ASSERT_TRUE(percpu_collect_begin(&all));
 	EXPECT_EQ(all.from, COLLECT_USED);
 	EXPECT_EQ(all.start, (uint32_t)SLOT_BYTES);
 	EXPECT_EQ(all.nr_slots, percpu_slots_end() / SLOT_BYTES - 1);
-	EXPECT_EQ(all.lists, percpu_collect_area());
+	EXPECT_EQ(all.lists, percpu_areas.collect);
 	EXPECT_EQ(all.nr_lists_max, (uint32_t)(AREA_BYTES / SLOT_BYTES));
 	percpu_collect_end();
 }

@@ -186,7 +186,7 @@ TEST_F(thread, the_cpu_that_is_asked_for_is_this_one)
 			CPU_ZERO(&set);
 			CPU_SET(cpu, &set);
 			if (sched_setaffinity(0, sizeof(set), &set) == 0) {
-				EXPECT_EQ(percpu_cpu_ask(), cpu);
+				EXPECT_EQ(os_cpu_current(), cpu);
 			}
 		}
 	}).join();
