@@ -52,22 +52,9 @@ static struct account_class {
 /* ---- the classes ---- */
 
 /* A class has one cache for ever, so a second thread writes the same values again. */
-static void class_fill(struct account_class *class,
-		       const struct slub_cache *cache)
-{
-	uint32_t step = cache->size - OWNER_BYTES;
-
-	__atomic_store_n(&class->slab_mask, cache->slab_mask, __ATOMIC_RELAXED);
-	__atomic_store_n(&class->step,
-			 -(int64_t)(((uint64_t)step << 32) / cache->size),
-			 __ATOMIC_RELAXED);
-	__atomic_store_n(&class->owners, (int64_t)cache->owners,
-			 __ATOMIC_RELAXED);
-	__atomic_store_n(&class->bytes, cache->object_size, __ATOMIC_RELAXED);
-}
-
 static void size_fill(size_t i, struct slub_cache *cache)
 {
+	struct account_class *class = &account_classes[i];
 	uint32_t slot = cache ? cache->list_slot : 0;
 
 	__atomic_store_n(&account_caches[i], cache, __ATOMIC_RELEASE);
@@ -76,10 +63,20 @@ static void size_fill(size_t i, struct slub_cache *cache)
 				 __ATOMIC_RELEASE);
 		return;
 	}
-	if (cache)
-		class_fill(&account_classes[i], cache);
+	if (cache) {
+		uint64_t step = ((uint64_t)(cache->size - OWNER_BYTES) << 32) /
+				cache->size;
+
+		__atomic_store_n(&class->slab_mask, cache->slab_mask,
+				 __ATOMIC_RELAXED);
+		__atomic_store_n(&class->step, -(int64_t)step, __ATOMIC_RELAXED);
+		__atomic_store_n(&class->owners, (int64_t)cache->owners,
+				 __ATOMIC_RELAXED);
+		__atomic_store_n(&class->bytes, cache->object_size,
+				 __ATOMIC_RELAXED);
+	}
 	/* release: a thread that pops there finds the other members */
-	__atomic_store_n(&account_classes[i].slot, slot, __ATOMIC_RELEASE);
+	__atomic_store_n(&class->slot, slot, __ATOMIC_RELEASE);
 }
 
 /* Without fast classes while blocks are sampled, and where lists keep no charges. */

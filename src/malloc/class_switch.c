@@ -52,16 +52,10 @@ cold int sizeclass_sample(bool on, bool may_wait)
 	return err;
 }
 
-/* As the profile's, for a program that is to be sampled alike each time. */
-static uint64_t guard_seed(void)
-{
-	uint64_t seed = option_value(OPTION_profile_seed);
-
-	return seed ? seed : os_clock_ns() ^ os_random_word(0);
-}
-
 cold int sizeclass_guard(uint64_t every)
 {
+	/* As the profile's, for a program that is to be sampled alike each time. */
+	uint64_t seed = option_value(OPTION_profile_seed);
 	int err = 0;
 
 	if (!turn_try(&switching))
@@ -71,7 +65,7 @@ cold int sizeclass_guard(uint64_t every)
 	else
 		err = guard_open(every);
 	if (!err && every)
-		sample_set_guard(every, guard_seed());
+		sample_set_guard(every, seed ? seed : os_clock_ns() ^ os_random_word(0));
 	if (!err)
 		err = sample_switch_to(SAMPLE_GUARD, every);
 	turn_end(&switching);

@@ -31,15 +31,6 @@ static bool malloc_is_ours(void)
 	       dladdr((void *)malloc_open, &own) && used.dli_fbase == own.dli_fbase;
 }
 
-static void tell_once(void)
-{
-	static _Atomic bool told;
-
-	if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
-		log_message("dlopen: RTLD_DEEPBIND is dropped, for a plugin would have "
-			    "a malloc of its own; SLUB_DEEPBIND=keep keeps it");
-}
-
 __attribute__((visibility("hidden"), used))
 struct dlopen_call slub_dlopen_prepare(int flags);
 
@@ -50,7 +41,8 @@ struct dlopen_call slub_dlopen_prepare(int flags)
 	if (likely(!(flags & RTLD_DEEPBIND)) ||
 	    option_value(OPTION_deepbind) == DEEPBIND_KEEP || !malloc_is_ours())
 		return call;
-	tell_once();
+	log_once("dlopen: RTLD_DEEPBIND is dropped, for a plugin would have a malloc of "
+		 "its own; SLUB_DEEPBIND=keep keeps it");
 	call.flags &= ~(uint64_t)RTLD_DEEPBIND;
 	return call;
 }

@@ -16,8 +16,6 @@
  */
 #include "malloc/front.h"
 
-#if ARCH_HAS_RSEQ
-
 /* Pops an object for @bytes.  NULL: the list is empty, or the sequence was aborted. */
 static always_inline void *list_pop(size_t bytes)
 {
@@ -125,12 +123,6 @@ static always_inline void *list_pop_if_paged(size_t bytes)
 		       list_pop_paged(bytes) : NULL;
 }
 
-/* A block of no bytes, where any access faults.  NULL: no room; serve it as any other. */
-static __attribute__((__noinline__)) void *alloc_empty(void)
-{
-	return guard_alloc_empty(sizeclass_cache(0), MALLOC_ALIGN);
-}
-
 /*
  * The slot that the map names for classes of a page or more has no room, so their frees
  * end up in free_paged(), like the frees of accounted objects.  Requests of threads in
@@ -141,7 +133,8 @@ static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
 	void *object;
 
 	if (SLUB_CONFIG_HARDENED && unlikely(!bytes)) {
-		object = alloc_empty();
+		/* Where any access faults; NULL: no room, so as any other. */
+		object = guard_alloc_empty(sizeclass_cache(0), MALLOC_ALIGN);
 		if (likely(object))
 			return object;
 		object = fast_pop(0);
@@ -383,30 +376,6 @@ failed:
 	else
 		free_paged(ptr);
 }
-
-#else
-
-void *fast_pop(size_t bytes)
-{
-	(void)bytes;
-	return NULL;
-}
-
-static always_inline void *alloc_inline(size_t bytes)
-{
-	return hardened_sealed(slow_alloc(bytes), bytes);
-}
-
-static always_inline void free_inline(void *ptr, bool is_told, size_t told,
-				      uint64_t call)
-{
-	if (is_told)
-		sized_check(ptr, told, 0);
-	if (!SLUB_CONFIG_HARDENED || !ptr || hardened_may_call(ptr, call, NULL))
-		slow_free(ptr);
-}
-
-#endif
 
 SLUB_HOT void *fast_alloc(size_t bytes)
 {

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What malloc() and free() look up before their sequences: the slot for a size, the entry of the
- * map for a pointer, and the base that the sequences use.
+ * map for a pointer, and the base that the sequences use.  That is the table of areas itself: a
+ * thread that must not use it has limits of 0, and was turned away before.
  *
- * That is the table of areas itself, and not the one that the thread's entrance names.  A thread
- * that must not use it has limits of 0, and was turned away before.
- *
- * Where an instruction may have an address of 32 bits in it, or an operand in memory, all of it
- * follows from the addresses of two tables.  aarch64 has neither: there each thread has the
- * addresses, next to its limits, and loads them in pairs.
+ * On x86-64 all of it follows from the addresses of two tables.  On aarch64, where no address is
+ * part of an instruction, each thread has the addresses next to its limits, and loads pairs.
  */
 #ifndef SLUB_FRONT_H
 #define SLUB_FRONT_H
@@ -186,7 +183,7 @@ static always_inline size_t front_place(struct front front, const void *ptr)
 		      at >> PAGE_SHIFT;
 }
 
-/* Read before everything else: a pair of one object takes 5.10 ns, else 5.22. */
+/* Read before everything else. */
 static always_inline uintptr_t front_entry(struct front front, size_t place)
 {
 	size_t page = place >> (PAGE_SHIFT - FREE_UNIT_SHIFT);

@@ -155,9 +155,7 @@ static inline bool size_grows_on(size_t have, size_t bytes)
 /*
  * What is asked for then: the next of 1, 1.5, 2, 3, 4, 6...  Every fourth class is
  * one, so a text that grows passes a quarter of them, and leaves what it had in
- * fewer lists.  200 texts to 16 KiB by lines: 0.67 of the cycles, peak 17.5 -> 13.7
- * MiB, against a quarter of room beyond a page and none below; with each second
- * class (1, 1.25, 1.5...) the peak is 19.5.
+ * fewer lists.
  */
 static inline size_t size_with_room(size_t bytes)
 {

@@ -40,18 +40,13 @@ bool outside_ask(const void *ptr, const char *call)
 	return !guard_owns(ptr) || guard_ask(ptr, call);
 }
 
-static cold void free_guarded(void *ptr)
-{
-	/* A handler that interrupted the holder of a lock leaves the sample. */
-	if (sample_was_on && !slub_thread.locks_held)
-		sample_keeper->gone(ptr);
-	guard_free(ptr, NULL);
-}
-
 bool outside_free(void *ptr)
 {
 	if (!guard_owns(ptr))
 		return emergency_free(ptr);
-	free_guarded(ptr);
+	/* A handler that interrupted the holder of a lock leaves the sample. */
+	if (sample_was_on && !slub_thread.locks_held)
+		sample_keeper->gone(ptr);
+	guard_free(ptr, NULL);
 	return true;
 }

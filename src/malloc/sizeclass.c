@@ -95,14 +95,6 @@ static uint32_t class_list_slot(uint32_t class)
 	       (class < class_of(PAGE_BYTES) ? 0 : SLOT_BYTES);
 }
 
-static void slot_set(size_t index, uint16_t slot)
-{
-	__atomic_store_n(&malloc_slot[index], slot, __ATOMIC_RELAXED);
-	if (index < TABLE_SIZES)
-		__atomic_store_n(&percpu_table.slots[index], slot,
-				 __ATOMIC_RELAXED);
-}
-
 void sizeclass_slots_fill(void)
 {
 	bool samples = sample_is_on_at_all() ||
@@ -113,8 +105,13 @@ void sizeclass_slots_fill(void)
 		uint32_t slot = samples ? cache_sample_slot(&classes[c]) :
 					  class_list_slot(c);
 
-		for (; i <= class_bytes(c) / CLASS_STEP; i++)
-			slot_set(i, (uint16_t)slot);
+		for (; i <= class_bytes(c) / CLASS_STEP; i++) {
+			__atomic_store_n(&malloc_slot[i], (uint16_t)slot,
+					 __ATOMIC_RELAXED);
+			if (i < TABLE_SIZES)
+				__atomic_store_n(&percpu_table.slots[i],
+						 (uint16_t)slot, __ATOMIC_RELAXED);
+		}
 	}
 }
 
@@ -193,12 +190,6 @@ bool sizeclass_make_all(void)
 
 /* ---- start ---- */
 
-/* Are caches watched, or lists checked?  Then every class is made at the start. */
-static bool all_at_start(void)
-{
-	return SLUB_CONFIG_HARDENED || option_text(OPTION_debug);
-}
-
 int sizeclass_init(void)
 {
 	uint32_t words = class_of(PAGE_BYTES);
@@ -207,7 +198,9 @@ int sizeclass_init(void)
 	if (!first_slot)
 		return -ENOSPC;
 	cache_make_others = sizeclass_make_all;
-	if (all_at_start() ? !sizeclass_make_all() : !class_make(CLASS_NR - 1))
+	/* Are caches watched, or lists checked?  Then every class is made. */
+	if (SLUB_CONFIG_HARDENED || option_text(OPTION_debug) ?
+		    !sizeclass_make_all() : !class_make(CLASS_NR - 1))
 		return -ENOMEM;
 	if (SLUB_CONFIG_HARDENED && hardened_caches_prepare(classes, CLASS_NR))
 		return -ENOSPC;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The size that operator delete and free_sized() are told: whether it can be
- * the one that was asked for.  It is not needed to free the block, so a wrong one
- * does no harm here; but it is a bug of the program, mostly a class without a
- * virtual destructor, or another type.
+ * Can the size that operator delete and free_sized() are told be the one that was asked for?
+ * It is not needed to free the block, but a wrong one is a bug of the program, mostly a class
+ * without a virtual destructor.
  *
- * Watched and guarded objects know what was asked for; of others it is known
- * what their class could have been asked for, and only a free that leaves the
- * fast path looks, but in the hardened build and where an alignment is told too.
+ * Watched and guarded objects know what was asked for; of others it is known what their class
+ * could have been asked for.  Frees on the fast path are not looked at, but in the hardened
+ * build and where an alignment is told too.
  */
 #include "debug/misuse.h"
 #include "malloc/malloc.h"
@@ -75,23 +74,14 @@ static cold bool misuse_size(const void *ptr, const char *where)
 	return false;
 }
 
-static cold void say_once(const void *ptr, size_t told, size_t have)
-{
-	static _Atomic bool said;
-
-	if (!__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
-		log_message("sized free: %p has room for %zu bytes, and %zu "
-			    "were said; freed by its own size (further ones "
-			    "are not reported)", ptr, have, told);
-}
-
 /* False: the block is to be left alone; so are those below. */
 static cold bool complain(struct slub_cache *cache, const void *ptr,
 			  size_t told, size_t have, size_t align)
 {
 	if (cache)
 		stat_add(cache, STAT_WRONG_SIZE);
-	say_once(ptr, told, have);
+	log_once("sized free: %p has room for %zu bytes, and %zu were said; freed "
+		 "by its own size (further ones are not reported)", ptr, have, told);
 	if ((SLUB_CONFIG_HARDENED || is_certain(told, have, align)) &&
 	    !(cache && cache->debug))
 		return misuse_size(ptr, cache ? cache->name : "large block");

@@ -55,15 +55,11 @@ bool ptr_is_foreign(const void *ptr)
 /* Reports a pointer that is not ours, once per process. */
 static cold void foreign_warn(const char *what, const void *ptr)
 {
-	static _Atomic bool warned;
-
 	/* Debugging reports in its own form, and goes on. */
 	if (debug_free_foreign(what, ptr) || foreign_found(what, ptr))
 		return;
-	if (__atomic_exchange_n(&warned, true, __ATOMIC_RELAXED))
-		return;
-	log_message("%s: pointer %p is not from this library; left alone "
-		    "(further ones are not reported)", what, ptr);
+	log_once("%s: pointer %p is not from this library; left alone (further "
+		 "ones are not reported)", what, ptr);
 }
 
 /* @ptr does not look like an allocated block of an ordinary cache.  Is it a block? */
@@ -313,18 +309,10 @@ static always_inline bool has_list(size_t bytes)
 	       likely(!group_current());
 }
 
-/* Takes the mark off @ptr, which a list of @cache had; NULL: it was no object. */
-static always_inline void *class_popped(struct slub_cache *cache, void *ptr)
-{
-	if (unlikely(!popped_is_plain(cache, ptr)))
-		return NULL;
-	key_drop(cache, ptr);
-	return ptr;
-}
-
 /* The counterpart of free_to_list(). */
 static always_inline void *alloc_from_list(size_t bytes)
 {
+	struct slub_cache *cache;
 	uint32_t slot;
 	void *ptr;
 
@@ -334,7 +322,13 @@ static always_inline void *alloc_from_list(size_t bytes)
 	slot = __atomic_load_n(&malloc_slot[size_index(bytes)],
 			       __ATOMIC_RELAXED);
 	ptr = percpu_pop(slot, bytes <= CLASS_WORD_MAX ? 0 : page_link_bias);
-	return KEYS && ptr ? class_popped(sizeclass_cache(bytes), ptr) : ptr;
+	if (!KEYS || !ptr)
+		return ptr;
+	cache = sizeclass_cache(bytes);
+	if (unlikely(!popped_is_plain(cache, ptr)))
+		return NULL;
+	key_drop(cache, ptr);
+	return ptr;
 }
 
 /*
@@ -426,9 +420,8 @@ size_t block_bytes(const void *ptr)
 /*
  * To a profile the block of the old size goes, and a new one comes.  The old one goes
  * first: once the block has moved, its address may belong to another thread's block,
- * with a sample of its own.  A block that cannot be resized is copied and freed by the
- * caller, so its sample would end there.  Only a block that cannot be copied either,
- * for want of memory, stays without its sample.
+ * with a sample of its own.  Only a block that can be neither resized nor copied, for
+ * want of memory, stays without its sample.
  */
 static void *resize_large(void *ptr, size_t bytes)
 {

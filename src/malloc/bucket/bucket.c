@@ -251,11 +251,8 @@ SLUB_EXPORT int slub_bucket_destroy(struct slub_bucket *bucket)
 
 	if (!bucket)
 		return 0;
-	if (!bucket_is_live(bucket)) {
-		log_message("slub_bucket_destroy: %p is not a bucket",
-			    (void *)bucket);
+	if (!bucket_check(bucket, "slub_bucket_destroy"))
 		return -EINVAL;
-	}
 	if (slub_thread.locks_held)
 		return -EDEADLK;
 	err = destroy(bucket);
@@ -287,10 +284,8 @@ SLUB_EXPORT int slub_bucket_clear(struct slub_bucket *bucket)
 {
 	char *addr = (char *)heap_start;
 
-	if (!bucket_is_live(bucket)) {
-		log_message("slub_bucket_clear: %p is not a bucket", (void *)bucket);
+	if (!bucket_check(bucket, "slub_bucket_clear"))
 		return -EINVAL;
-	}
 	if (slub_thread.locks_held)
 		return -EDEADLK;
 	while ((addr = next_large(bucket, addr)) != NULL) {

@@ -122,9 +122,7 @@ static void *bucket_alloc(struct slub_bucket *bucket, size_t size, size_t align,
 	uint32_t number;
 
 	*is_zero = false;
-	if (unlikely(!bucket_is_live(bucket))) {
-		log_message("slub_bucket_alloc: %p is not a bucket",
-			    (void *)bucket);
+	if (!bucket_check(bucket, "slub_bucket_alloc")) {
 		errno = EINVAL;
 		return NULL;
 	}

@@ -27,6 +27,15 @@ static inline bool bucket_is_live(const struct slub_bucket *bucket)
 	return bucket && bucket->magic == BUCKET_MAGIC;
 }
 
+/* False: it is none, and that was said. */
+static inline bool bucket_check(const struct slub_bucket *bucket, const char *call)
+{
+	if (likely(bucket_is_live(bucket)))
+		return true;
+	log_message("%s: %p is not a bucket", call, (const void *)bucket);
+	return false;
+}
+
 /* Its cache for malloc's class with @number; NULL: it is not made yet. */
 static inline struct slub_cache *bucket_class(const struct slub_bucket *bucket,
 					      uint32_t number)

@@ -2,12 +2,11 @@
 /*
  * The C++ library of a caller.
  *
- * dlsym() finds the libraries that the whole process sees.  A library that came with a
- * plugin (RTLD_LOCAL, as C programs and Python open theirs) is hidden from it, as is a
- * library that was linked statically into a plugin; and a process may have several C++
- * libraries, each with a new_handler of its own.  So this file searches the loaded objects
- * itself: first the caller's own, then those that it needs, then any other.  The search
- * allocates nothing, for it happens when there is no memory.
+ * dlsym() does not find one that came with a plugin (RTLD_LOCAL, as C programs and Python open
+ * theirs), or was linked statically into it; and a process may have several, each with a
+ * new_handler of its own.  So this file searches the loaded objects itself: first the caller's
+ * own, then those that it needs, then any other.  The search allocates nothing, for it
+ * happens when there is no memory.
  */
 #define _GNU_SOURCE
 #include <link.h>
