@@ -2,16 +2,14 @@
 /*
  * Freeing objects that readers may still look at (slub/rcu.h).
  *
- * The object itself is not touched before its readers have left, so it cannot
- * be linked: its address goes into a sheaf, an array, that the CPU keeps in a
- * per-CPU list.  Taking the sheaf off that list makes it this thread's own;
- * a full one goes to the grace queue as one item.  62 objects share the cost of
- * the queue, and come back to their caches in runs.
+ * The object itself is not touched before its readers have left, so it cannot be linked: its
+ * address goes into a sheaf, an array, that the CPU keeps in a per-CPU list.  A thread takes
+ * the sheaf off that list; a full one goes to the grace queue as one item.
  *
- * A thread that has the sheaf in its hands may be preempted, and a barrier would
- * not find what lies in it: so callers are readers of a domain of their own.  A
- * barrier says that nobody is to touch the lists any more, neither to take a sheaf nor
- * to put one back, and waits for the callers that did not hear that:
+ * A barrier would not find a sheaf that a preempted thread has in its hands: so callers are
+ * readers of a domain of their own.  A barrier says that nobody is to touch the lists any
+ * more, neither to take a sheaf nor to put one back, and waits for the callers that did not
+ * hear that:
  *
  *   SHEAF-1  while there is a barrier that has waited so, the lists are its own.
  *
@@ -125,12 +123,15 @@ static void sheaf_add(struct sheaf *sheaf, void *object)
 		sheaf_hand_over(sheaf);
 }
 
-cold static void count_failure(const void *object)
+/* There is no memory for a sheaf. */
+static cold void free_after_readers(void *object)
 {
 	const struct slub_cache *cache = cache_of(object);
 
 	if (cache)
 		stat_add(cache, STAT_FREE_RCU_SHEAF_FAIL);
+	slub_srcu_synchronize(&slub_rcu_domain);
+	slub_free(object);
 }
 
 static void free_later(void *object)
@@ -145,11 +146,8 @@ static void free_later(void *object)
 	if (likely(sheaf != NULL))
 		sheaf_add(sheaf, object);
 	slub_srcu_read_unlock(&callers, index);
-	if (unlikely(!sheaf)) {
-		count_failure(object);
-		slub_srcu_synchronize(&slub_rcu_domain);
-		slub_free(object);
-	}
+	if (unlikely(!sheaf))
+		free_after_readers(object);
 }
 
 SLUB_EXPORT void slub_free_deferred(void *object)

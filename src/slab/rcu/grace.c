@@ -66,41 +66,19 @@ static void begin(struct grace_queue *queue)
 	queue->cookie = slub_srcu_start_poll(&slub_rcu_domain);
 }
 
-/* Under the lock: up to @most ripe items, which are the caller's then. */
-static void **take_ripe(struct grace_queue *queue, uint64_t most, uint64_t *nr)
+/* Under the lock: a few ripe items, which are the caller's then. */
+static void **take_ripe(struct grace_queue *queue, uint64_t *nr)
 {
 	void **first = queue->ripe, **last = first;
 
-	*nr = 0;
 	if (!first)
 		return NULL;
-	for (*nr = 1; *nr < most && *last; ++*nr)
+	for (*nr = 1; *nr < RELEASE_ITEMS && *last; ++*nr)
 		last = *last;
 	queue->ripe = *last;
 	queue->ripe_nr -= *nr;
 	*last = NULL;
 	return first;
-}
-
-/* @forks: what the queue's was when it gave the items. */
-static void release(struct grace_queue *queue, void **item, uint64_t nr,
-		    uint32_t forks)
-{
-	inject(INJECT_release);
-	while (item) {
-		void **next = *item;
-
-		queue->release(item);
-		item = next;
-	}
-	queue_lock(queue);
-	/* A child that was forked in between does not count on these. */
-	if (queue->forks == forks) {
-		slub_assert(queue->unreleased >= nr);
-		queue->unreleased -= nr;
-		batch_done(queue);
-	}
-	lock_release(&queue->lock);
 }
 
 /* What waits becomes ripe, if its readers have left. */
@@ -126,28 +104,41 @@ static void ripen(struct grace_queue *queue)
 	lock_release(&queue->lock);
 }
 
-/* Releases up to @most items; how many it were. */
-static uint64_t poll(struct grace_queue *queue, uint64_t most)
+/* Releases a few items; false: none is ripe. */
+static bool poll(struct grace_queue *queue)
 {
-	void **items;
+	void **item, **next;
+	uint64_t nr = 0;
 	uint32_t forks;
-	uint64_t nr;
 
 	ripen(queue);
 	queue_lock(queue);
-	items = take_ripe(queue, most, &nr);
+	item = take_ripe(queue, &nr);
 	forks = queue->forks;
 	lock_release(&queue->lock);
-	if (items)
-		release(queue, items, nr, forks);
-	return nr;
+	if (!item)
+		return false;
+	inject(INJECT_release);
+	for (; item; item = next) {
+		next = *item;
+		queue->release(item);
+	}
+	queue_lock(queue);
+	/* A child that was forked in between does not count on these. */
+	if (queue->forks == forks) {
+		slub_assert(queue->unreleased >= nr);
+		queue->unreleased -= nr;
+		batch_done(queue);
+	}
+	lock_release(&queue->lock);
+	return true;
 }
 
 void grace_poll(struct grace_queue *queue)
 {
 	if (__atomic_load_n(&queue->added, __ATOMIC_RELAXED) &&
 	    !slub_thread.locks_held)
-		poll(queue, RELEASE_ITEMS);
+		poll(queue);
 }
 
 void grace_add(struct grace_queue *queue, void **item)
@@ -161,26 +152,21 @@ void grace_add(struct grace_queue *queue, void **item)
 	grace_poll(queue);
 }
 
-static bool is_done(struct grace_queue *queue, uint64_t target)
-{
-	bool done;
-
-	queue_lock(queue);
-	done = queue->done >= target;
-	lock_release(&queue->lock);
-	return done;
-}
-
 void grace_flush(struct grace_queue *queue)
 {
-	uint64_t target;
+	uint64_t target = 0;
 
-	queue_lock(queue);
-	target = queue->added;
-	lock_release(&queue->lock);
-	while (!is_done(queue, target)) {
+	for (;;) {
+		bool done;
+
+		queue_lock(queue);
+		target = target ? target : queue->added;
+		done = queue->done >= target;
+		lock_release(&queue->lock);
+		if (done)
+			return;
 		slub_srcu_synchronize(&slub_rcu_domain);
-		while (poll(queue, RELEASE_ITEMS))
+		while (poll(queue))
 			;
 		sys_call4(SYS_sched_yield, 0, 0, 0, 0);
 	}
