@@ -477,8 +477,8 @@ void making_end(void);
 /* alias.c: the further names of a shared cache; each with a user more or less */
 int alias_add(struct slub_cache *cache, const char *name);	/* 0 or an errno */
 void alias_drop(struct slub_cache *cache);
-/* Under cache_lock. */
-bool alias_is_one(const struct slub_cache *cache, const char *name);
+/* Is that its name, or a further one?  Under cache_lock. */
+bool cache_is_named(const struct slub_cache *cache, const char *name);
 /*
  * As many of the names as @to has room for, the last one first, a NUL after each
  * and after all.  Takes no lock: a name may be that of a moment ago.

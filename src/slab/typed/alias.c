@@ -19,7 +19,7 @@ struct cache_alias {
 
 static struct cache_alias *unused;	/* under cache_lock */
 
-static struct cache_alias *alias_get(void)
+int alias_add(struct slub_cache *cache, const char *name)
 {
 	struct cache_alias *alias;
 
@@ -28,13 +28,8 @@ static struct cache_alias *alias_get(void)
 	if (alias)
 		unused = alias->next;
 	lock_release(&cache_lock);
-	return alias ? alias : meta_alloc(sizeof(*alias));
-}
-
-int alias_add(struct slub_cache *cache, const char *name)
-{
-	struct cache_alias *alias = alias_get();
-
+	if (!alias)
+		alias = meta_alloc(sizeof(*alias));
 	if (!alias)
 		return 12;	/* ENOMEM */
 	memset(alias->name, 0, sizeof(alias->name));
@@ -63,9 +58,9 @@ void alias_drop(struct slub_cache *cache)
 	lock_release(&cache_lock);
 }
 
-bool alias_is_one(const struct slub_cache *cache, const char *name)
+bool cache_is_named(const struct slub_cache *cache, const char *name)
 {
-	bool found = false;
+	bool found = strcmp(cache->name, name) == 0;
 
 	for (struct cache_alias *a = cache->aliases; a && !found; a = a->next)
 		found = strcmp(a->name, name) == 0;

@@ -94,22 +94,10 @@ static void clear(struct slub_cache *cache, size_t from, size_t to)
 		__atomic_store_n(&words[i], 0, __ATOMIC_RELAXED);
 }
 
-/*
- * As new, but for the nodes, which are used again, and the way on to the next cache:
- * at no moment are they missing, for a walk may stand on it.
- */
-static void struct_clear(struct slub_cache *cache)
+struct slub_cache *cache_struct_alloc(void)
 {
 	const size_t next = offsetof(struct slub_cache, next);
 	const size_t nodes = offsetof(struct slub_cache, nodes);
-
-	clear(cache, 0, next);
-	clear(cache, next + sizeof(cache->next), nodes);
-	clear(cache, nodes + sizeof(cache->nodes), sizeof(*cache));
-}
-
-struct slub_cache *cache_struct_alloc(void)
-{
 	struct slub_cache *cache;
 
 	lock_acquire(&cache_lock);
@@ -122,7 +110,13 @@ struct slub_cache *cache_struct_alloc(void)
 	lock_release(&cache_lock);
 	if (!cache)
 		return meta_alloc(sizeof(*cache));
-	struct_clear(cache);
+	/*
+	 * As new, but for the nodes, which are used again, and the way on to the next cache:
+	 * at no moment are they missing, for a walk may stand on it.
+	 */
+	clear(cache, 0, next);
+	clear(cache, next + sizeof(cache->next), nodes);
+	clear(cache, nodes + sizeof(cache->nodes), sizeof(*cache));
 	return cache;
 }
 
@@ -213,8 +207,7 @@ static struct found find(const struct slub_cache_args *args)
 	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
 		if (!cache_is_live(c))
 			continue;
-		if (!c->is_left && (strcmp(c->name, args->name) == 0 ||
-				    alias_is_one(c, args->name)))
+		if (!c->is_left && cache_is_named(c, args->name))
 			found.same = c;
 		if (merge && can_share(c, args))
 			found.shared = c;
@@ -251,25 +244,23 @@ static int look(const struct slub_cache_args *args, struct cache_front *front,
 
 	*out = NULL;
 	if (found.same && front_is_gone(found.same)) {
-		if (take_over(found.same, front))
+		if (take_over(found.same, front)) {
 			*out = found.same;
-		found = find(args);
-		if (*out)
 			return 0;
+		}
+		found = find(args);
 	}
 	if (found.same && place && found.same->place_of == place) {
 		*out = found.same;
-		return 0;
-	}
-	if (found.same) {
+	} else if (found.same) {
 		log_message("slub_cache_create(%s): there is a cache of that "
 			    "name", args->name);
 		return EEXIST;
+	} else if (!front && found.shared) {
+		*out = found.shared;
+		return alias_add(found.shared, args->name);
 	}
-	if (front || !found.shared)
-		return 0;
-	*out = found.shared;
-	return alias_add(found.shared, args->name);
+	return 0;
 }
 
 static int make(const struct slub_cache_args *args, struct cache_front *front,
@@ -295,18 +286,6 @@ static int make(const struct slub_cache_args *args, struct cache_front *front,
 	return -err;
 }
 
-/* The structure that the variable has already, if it can be used. */
-static int made_before(const struct cache_front *front, struct slub_cache **out)
-{
-	*out = front_cache(front);
-	/* One that is being destroyed is still in the list. */
-	if (cache_is_dead(*out))
-		return EINVAL;
-	if (!cache_is_live(*out))
-		*out = NULL;
-	return 0;
-}
-
 static int create(const struct slub_cache_args *args, struct cache_front *front,
 		  struct slub_cache **place, struct slub_cache **out)
 {
@@ -320,11 +299,13 @@ static int create(const struct slub_cache_args *args, struct cache_front *front,
 		return ENOMEM;
 	if (!making_begin())
 		return ENOMEM;
-	*out = NULL;
-	if (front)
-		err = made_before(front, out);
-	else if (place)
-		*out = __atomic_load_n(place, __ATOMIC_RELAXED);
+	*out = front ? front_cache(front) :
+	       place ? __atomic_load_n(place, __ATOMIC_RELAXED) : NULL;
+	/* One that is being destroyed is still in the list. */
+	if (front && cache_is_dead(*out))
+		err = EINVAL;
+	else if (front && !cache_is_live(*out))
+		*out = NULL;
 	if (!err && !*out)
 		err = make(args, front, place, out);
 	/* release: a thread that finds the cache there finds it complete */
@@ -393,12 +374,6 @@ static int report_object(void *object, void *arg)
 	return 0;
 }
 
-static void report_left(struct slub_cache *cache)
-{
-	if (log_is_enabled())
-		slub_cache_for_each_object(cache, report_object, cache);
-}
-
 /* Gives back all slabs that are empty.  1: there are others; -EAGAIN: it is not known. */
 static int slabs_give(void *arg)
 {
@@ -443,28 +418,25 @@ static int destroy_begin(struct slub_cache *cache)
 static int destroy(struct slub_cache *cache)
 {
 	struct cache_hold hold;
-	bool is_looked_at;
 	/* In a visit of slub_cache_for_each() it would wait for itself. */
 	int ret = cache_is_held(cache) ? -EDEADLK : cache_shut(cache, &hold);
 
 	if (ret)
 		return ret;
 	cache_settle(cache);
-	ret = -EBUSY;
-	is_looked_at = making_begin();
-	if (is_looked_at) {
-		ret = destroy_begin(cache);
-		/* Of one that is shared it may be another's from here on. */
-		if (ret)
-			cache_open(&hold);
-		making_end();
-	} else {
+	if (!making_begin()) {
 		cache_open(&hold);
+		return -EBUSY;
 	}
-	if (is_looked_at && (ret == -EAGAIN || ret == -EBUSY))
+	ret = destroy_begin(cache);
+	/* Of one that is shared it may be another's from here on. */
+	if (ret)
+		cache_open(&hold);
+	making_end();
+	if (ret == -EAGAIN || ret == -EBUSY)
 		debug_report_left(cache);
-	if (is_looked_at && ret == -EBUSY)
-		report_left(cache);
+	if (ret == -EBUSY && log_is_enabled())
+		slub_cache_for_each_object(cache, report_object, cache);
 	if (ret)
 		return ret < 0 ? ret : 0;
 	cache_settle(cache);

@@ -6,7 +6,6 @@
 #include "slab/slab_internal.h"
 
 #include <errno.h>
-#include <string.h>
 
 static bool stands_for_another(const struct slub_cache *cache)
 {
@@ -27,7 +26,7 @@ static cold struct slub_cache *find(const char *name)
 	lock_acquire(&cache_lock);
 	for (struct slub_cache *c = cache_first(); c && !found; c = cache_next(c)) {
 		if (cache_is_live(c) && !c->is_left && !stands_for_another(c) &&
-		    (strcmp(c->name, name) == 0 || alias_is_one(c, name)))
+		    cache_is_named(c, name))
 			found = c;
 	}
 	lock_release(&cache_lock);

@@ -2,18 +2,16 @@
 /*
  * Caches that are variables of programs (SLUB_CACHE_DEFINE).
  *
- * The library's structure of such a cache is its own, as that of any other.  The variable
- * is a front: it names the structure, and holds copies of the words that the inline
- * functions read.  So lists and walks never lead into a program's memory, which may
- * be unmapped with a plugin, and be zero again when the plugin is loaded anew.
+ * The variable is a front: it names the library's own structure, and holds copies of the words
+ * that the inline functions read.  So lists and walks never lead into a program's memory, which
+ * may be unmapped with a plugin, and be zero again when the plugin is loaded anew.
  *
  *   FRONT-1  a variable and a structure belong together while each names the other.
  *   FRONT-2  the library writes to a variable unasked only where the program has inline
  *            functions, and such code must not be unloaded (slub/cache.h).
  *
- * A plugin that is unloaded and has not destroyed its cache leaves it behind.  By
- * FRONT-1 that is seen when somebody makes a cache of the same name: the memory where
- * the variable was does not name the structure.  Then the cache belongs to the new
+ * A plugin that is unloaded and has not destroyed its cache leaves it behind.  By FRONT-1 that
+ * is seen when somebody makes a cache of the same name.  Then the cache belongs to the new
  * variable if it has the same shape, else its name is free.
  *
  * Locks: a thread that makes or destroys a cache has the turn for that (create.c); the copies are

@@ -24,12 +24,6 @@ static always_inline void *pop_here(const struct slub_cache *cache)
 	return slub_cache_try_pop(&self, &cache->inline_slot, &cache->link);
 }
 
-static always_inline bool push_here(const struct slub_cache *cache, void *object)
-{
-	return slub_cache_try_push(object, &cache->slot, &cache->free_slot,
-				   &cache->link);
-}
-
 /* Lets this thread go inline: its CPU's area, the page map as far as it reaches. */
 static void entrance_publish(void)
 {
@@ -57,24 +51,40 @@ struct slub_cache *cache_usable(struct slub_cache *cache)
 			     fail(EINVAL);
 }
 
-static void *alloc_one(struct slub_cache *cache, unsigned int flags)
+static void *alloc_node(struct slub_cache *cache, int node)
 {
-	void *object = NULL;
+	struct cache_node *from = cache->nodes[node];
+	uint32_t nr = 0;
+	void *chain, *rest;
 
-	if (unlikely(sample_is_wanted()))
-		object = sample_alloc_typed(cache);
-	return object ? object : cache_alloc_reserve(cache, flags);
+	if (slub_thread.locks_held)
+		return NULL;
+	chain = chain_refill(cache, from, &nr);
+	if (!chain || page_node(slab_of(cache, chain)) != (uint32_t)node)
+		stat_add(cache, STAT_ALLOC_NODE_MISMATCH);
+	if (!chain)
+		return NULL;
+	rest = chain_next(cache, chain);
+	if (rest)
+		chain_give(cache, rest, nr - 1);
+	return chain_unchained(cache, chain);
 }
 
-void *cache_alloc_unguarded(struct slub_cache *cache, unsigned int flags)
+/* NULL: no memory, or the maximum of a group is in the way. */
+static void *alloc_charged(struct slub_cache *cache, unsigned int flags, int node,
+			   bool may_be_guarded)
 {
 	uint32_t owner = 0;
 	void *object = NULL;
 
 	if (cache->is_accounted && !account_begin(cache, 1, &owner))
 		return NULL;
-	if (unlikely(sample_is_wanted()))
-		object = sample_alloc_unguarded(cache);
+	if (node != SLUB_NODE_ANY && slab_nr_nodes() > 1 &&
+	    !cache_is_watched(cache))
+		object = alloc_node(cache, node);
+	if (!object && unlikely(sample_is_wanted()))
+		object = may_be_guarded ? sample_alloc_typed(cache) :
+					  sample_alloc_unguarded(cache);
 	if (!object)
 		object = cache_alloc_reserve(cache, flags);
 	if (cache->is_accounted)
@@ -82,10 +92,14 @@ void *cache_alloc_unguarded(struct slub_cache *cache, unsigned int flags)
 	return object;
 }
 
+void *cache_alloc_unguarded(struct slub_cache *cache, unsigned int flags)
+{
+	return alloc_charged(cache, flags, SLUB_NODE_ANY, false);
+}
+
 static __attribute__((__noinline__)) void *
 alloc_slowly(struct slub_cache *cache)
 {
-	uint32_t owner = 0;
 	void *object;
 
 	if (cache->account_path != ACCOUNT_SLOW && !sample_is_wanted() &&
@@ -93,19 +107,8 @@ alloc_slowly(struct slub_cache *cache)
 		return object ? object : fail(ENOMEM);
 	if (unlikely(!cache_is_live(cache)))
 		return fail(EINVAL);
-	if (cache->is_accounted && !account_begin(cache, 1, &owner))
-		return fail(ENOMEM);
-	object = alloc_one(cache, 0);
-	if (cache->is_accounted)
-		account_end(cache, object, owner);
+	object = alloc_charged(cache, 0, SLUB_NODE_ANY, true);
 	entrance_publish();
-	return object ? object : fail(ENOMEM);
-}
-
-static cold void *claim_slowly(struct slub_cache *cache, void *object,
-			       uint32_t owner)
-{
-	object = account_claim(cache, object, owner);
 	return object ? object : fail(ENOMEM);
 }
 
@@ -114,7 +117,8 @@ claim(struct slub_cache *cache, void *object, uint32_t owner)
 {
 	if (owner && account_hand_over(cache, object_owner(cache, object), owner))
 		return object;
-	return claim_slowly(cache, object, owner);
+	object = account_claim(cache, object, owner);
+	return object ? object : fail(ENOMEM);
 }
 
 static always_inline void *alloc_accounted(struct slub_cache *cache)
@@ -159,23 +163,6 @@ SLUB_EXPORT void *slub_cache_claim(struct slub_cache *cache, void *object)
 
 /* ---- free ---- */
 
-/* Is @object the head of this CPU's list, and so free already? */
-static bool is_head(const struct slub_cache *cache, const void *object)
-{
-	return percpu_head(cache->list_slot) == object;
-}
-
-static void free_checked(struct slub_cache *cache, void *object)
-{
-	if (unlikely(is_head(cache, object))) {
-		stat_add(cache, STAT_DOUBLE_FREE);
-		misuse_found(MISUSE_DOUBLE_FREE, "slub_cache_free", object,
-			     cache->name);
-		return;
-	}
-	cache_free(cache, object);
-}
-
 static void free_any(struct slub_cache *cache, void *object)
 {
 	struct slub_cache *owner = cache_of(object);
@@ -204,7 +191,13 @@ static void free_any(struct slub_cache *cache, void *object)
 			    cache_is_live(cache) ? cache->name : "?", object,
 			    owner->root ? owner->root->name : owner->name);
 	}
-	free_checked(owner, object);
+	/* The head of this CPU's list is free already. */
+	if (likely(percpu_head(owner->list_slot) != object)) {
+		cache_free(owner, object);
+		return;
+	}
+	stat_add(owner, STAT_DOUBLE_FREE);
+	misuse_found(MISUSE_DOUBLE_FREE, "slub_cache_free", object, owner->name);
 }
 
 static __attribute__((__noinline__)) void
@@ -230,30 +223,12 @@ SLUB_EXPORT SLUB_HOT void slub_cache_free(struct slub_cache *cache,
 			entrance_publish();
 		return;
 	}
-	if (unlikely(!push_here(cache, object)))
+	if (unlikely(!slub_cache_try_push(object, &cache->slot, &cache->free_slot,
+					  &cache->link)))
 		free_slowly(cache, object);
 }
 
 /* ---- alloc, with wishes ---- */
-
-static void *alloc_node(struct slub_cache *cache, int node)
-{
-	struct cache_node *from = cache->nodes[node];
-	uint32_t nr = 0;
-	void *chain, *rest;
-
-	if (slub_thread.locks_held)
-		return NULL;
-	chain = chain_refill(cache, from, &nr);
-	if (!chain || page_node(slab_of(cache, chain)) != (uint32_t)node)
-		stat_add(cache, STAT_ALLOC_NODE_MISMATCH);
-	if (!chain)
-		return NULL;
-	rest = chain_next(cache, chain);
-	if (rest)
-		chain_give(cache, rest, nr - 1);
-	return chain_unchained(cache, chain);
-}
 
 static bool flags_are_valid(const struct slub_cache *cache, unsigned int flags,
 			    int node)
@@ -269,23 +244,14 @@ static bool flags_are_valid(const struct slub_cache *cache, unsigned int flags,
 SLUB_EXPORT void *slub_cache_alloc_node(struct slub_cache *cache,
 					unsigned int flags, int node)
 {
-	void *object = NULL;
-	uint32_t owner = 0;
+	void *object;
 
 	cache = cache_usable(cache);
 	if (!cache)
 		return NULL;
 	if (!flags_are_valid(cache, flags, node))
 		return fail(EINVAL);
-	if (cache->is_accounted && !account_begin(cache, 1, &owner))
-		return fail(ENOMEM);
-	if (node != SLUB_NODE_ANY && slab_nr_nodes() > 1 &&
-	    !cache_is_watched(cache))
-		object = alloc_node(cache, node);
-	if (!object)
-		object = alloc_one(cache, flags);
-	if (cache->is_accounted)
-		account_end(cache, object, owner);
+	object = alloc_charged(cache, flags, node, true);
 	if (unlikely(!object))
 		return fail(ENOMEM);
 	if (flags & SLUB_ALLOC_ZERO)
