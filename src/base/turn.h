@@ -16,10 +16,9 @@
 #include "base/thread.h"
 
 /*
- * In the child of a fork no thread but its own came along, so the turns of all others are
- * over.  Nobody has to be told: each turn says in which process it was taken, by how many
- * forks that one came of.  The child's own turn goes on, when the handler that forked
- * returns.
+ * In the child of a fork the turns of all other threads are over.  Nobody has to be told: each
+ * turn says in which process it was taken, by how many forks that one came of.  The child's
+ * own turn goes on, when the handler that forked returns.
  */
 struct turn {
 	uint64_t owner;		/* atomic; forks << 32 | thread_self(), 0: nobody */

@@ -2,15 +2,14 @@
 /*
  * malloc for threads in groups (slub/group.h).
  *
- * Such a thread has no malloc_limit (base/thread.h), so what it asks for leaves
- * the fast path at the first comparison and comes here.  Each class has a second
- * cache, "malloc-cg-SIZE", made when it is first needed, whose objects have
- * owners (slab/shadow/owned.h); a large block has its owner in its descriptor.
+ * Such a thread has no malloc_limit (base/thread.h), so its requests leave the fast path at the
+ * first comparison.  Each class has a second cache, "malloc-cg-SIZE", made when it is first
+ * needed, whose objects have owners (slab/shadow/owned.h); a large block has its owner in its
+ * descriptor.
  *
- * A block is charged with the bytes that the program may use (malloc_usable_size(),
- * without debugging): the size of the class, or the pages of a large block.  The charge
- * comes before the allocation, so a request beyond a maximum takes no memory and makes
- * no shrinker give any.
+ * A block is charged with the bytes that the program may use: the size of the class, or the
+ * pages of a large block.  The charge comes first, so a request beyond a maximum takes no
+ * memory and makes no shrinker give any.
  */
 #include "malloc/malloc.h"
 #include "slab/shadow/owned.h"

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dlopen() with RTLD_DEEPBIND: a plugin opened so looks for its symbols in its own
- * libraries first, and the C library is one of them.  So its malloc and free are the C
- * library's, while the program and what it gives the plugin to free are ours: PHP, which
- * opens its extensions so, aborts in the first of them under each preloaded allocator.
- *
- * So the flag is dropped, and SLUB_DEEPBIND=keep keeps it, for a program whose plugins
- * bring symbols that the program has too, and which never pass on a block.
+ * dlopen() with RTLD_DEEPBIND: a plugin opened so finds the malloc and free of the C library
+ * first, while the blocks that the program gives it to free are ours (PHP opens its extensions
+ * so).  So the flag is dropped; SLUB_DEEPBIND=keep keeps it, for a program whose plugins bring
+ * symbols that the program has too, and which never pass on a block.
  *
  * Only in the shared library: a program that is linked statically has no such plugins.
  */

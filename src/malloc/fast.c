@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fast paths of malloc() and free(), and nothing else.
- *
- * malloc: a table gives the slot for the size; pop.  free: the map gives the slot for the
- * page; push.
+ * The fast paths of malloc() and free().  malloc: a table gives the slot for the size; pop.
+ * free: the map gives the slot for the page; push.
  *
  * The thread's two limits turn away a size without a class, a foreign pointer, a library
  * that has not started and a thread that is not registered.  All other unusual cases (a

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The C library's allocation functions, with its semantics; malloc() and
- * free() themselves are in fast.c.
- *
- * All of them: threads, fork children and signal handlers may call them at any
- * time.  Memory is aligned to 16 bytes at least.  On failure NULL is returned
- * and errno is ENOMEM, but where noted.  free() keeps errno.
+ * The C library's allocation functions, with its semantics; malloc() and free() themselves are
+ * in fast.c.  Threads, fork children and signal handlers may call them at any time.  On
+ * failure NULL is returned and errno is ENOMEM, but where noted.
  */
 #define _GNU_SOURCE
 #include <errno.h>

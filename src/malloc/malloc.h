@@ -8,8 +8,7 @@
  *   in a handler   that interrupted the holder of a lock: the CPU's lists, and
  *                  when they are empty mappings (emergency.c)
  *
- * In the order a call goes through the files: fast.c (the fast path and
- * nothing else), slow.c, then sizeclass.c or the page layer.
+ * A call goes through fast.c, slow.c, then sizeclass.c or the page layer.
  */
 #ifndef SLUB_MALLOC_H
 #define SLUB_MALLOC_H

@@ -3,12 +3,11 @@
  * Size classes: multiples of 16 up to 128, then eight per doubling.  Beyond 128 bytes
  * an object is at most an eighth larger than the request.
  *
- * All sizes are multiples of 16, and slabs begin with a page.  So an object is
- * aligned to the largest power of two that divides its class.
+ * Slabs begin with a page, so an object is aligned to the largest power of two that divides
+ * its class.
  *
- * A class has its slots from the start, and its cache from the first request on: a
- * program uses a third of the classes, and a cache that was not made costs no page.  The
- * list of such a class is empty, so the fast paths need not know.
+ * A class has its slots from the start, and its cache from the first request on: a program
+ * uses a third of the classes.  Until then its list is empty, so the fast paths need not know.
  *
  *   CLASS-1  the thread that has the turn makes a class's cache, once; it stays live.
  *   CLASS-2  the largest class is made at start.  It serves a handler that interrupted the

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memory limit of the control group that the process is in: the lowest
- * one on the way from its group to the root, in either version of the
- * interface.
- *
- * A group's path is told as seen from the root of the namespace, and where a
- * container sees its own group as the root, the path told may not exist; then
- * what exists of it counts, in the end the root itself.
+ * The memory limit of the control group that the process is in: the lowest one on the way from
+ * its group to the root, in either version of the interface.  Of a path that does not exist in
+ * a container what exists counts, in the end the root itself.
  */
 #include <string.h>
 

@@ -108,10 +108,7 @@ static int os_advise(void *start, size_t bytes, int advice)
 	return (int)ret;
 }
 
-/*
- * MADV_DONTNEED and not MADV_FREE: RSS falls at once, which is what limits and
- * monitoring look at.
- */
+/* Not MADV_FREE: RSS falls at once, which is what limits and monitoring look at. */
 int os_purge(void *start, size_t bytes)
 {
 	return os_advise(start, bytes, MADV_DONTNEED);

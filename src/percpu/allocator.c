@@ -2,10 +2,9 @@
 /*
  * The allocator of per-CPU memory: which offsets are taken.
  *
- * All areas have the same layout, so one pair of bitmaps serves them all, a
- * bit per unit of four bytes: `used`, and `first`, set on the first unit of
- * each allocation, so that an allocation's end needs no header (which would
- * have to exist once per CPU, or lie elsewhere).
+ * All areas have the same layout, so one pair of bitmaps serves them all, a bit per unit of four
+ * bytes: `used`, and `first`, set on the first unit of each allocation, which shows where the
+ * one before ends.
  *
  *   0         32                 AREA_BYTES                      area_bytes
  *   +---------+------------------+---------------------------------+

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Several objects in one sequence: the cost of a sequence is entering it, so
- * 16 objects cost little more than one.
- */
+/* Several objects in one sequence: 16 cost little more than one. */
 #include "percpu/percpu.h"
 
 #include "percpu/percpu_internal.h"

@@ -63,11 +63,10 @@ enum cpu_number {
  * (the kernel's), or -2 (the C library's): the entries before the first name the dummy
  * area, so each sequence fails in it as on a CPU without an area.
  *
- * The gaps are for processors that compare the low 12 bits of addresses and take a
- * load for one of what was just stored there (measured: a pair of malloc and free of
- * one object 6.2 -> 10 ns, and 5.5 -> 6.0 for a size's slot).  So slots and first
- * entries lie, within their page, neither where a slab's first objects do nor where
- * in an area the lists of malloc's classes below a page do.
+ * The gaps are for processors that compare the low 12 bits of addresses and take a load for one
+ * of what was just stored there.  So slots and first entries lie, within their page, neither
+ * where a slab's first objects do nor where in an area the lists of malloc's classes below a
+ * page do.
  */
 #define TABLE_SIZES 244
 #define TABLE_GAP 3456

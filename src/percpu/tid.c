@@ -34,10 +34,7 @@ static struct double_word tid_read(struct double_word *pair)
 	return now;
 }
 
-/*
- * A bound, and yet it must not be stored late: a thread that was preempted in
- * between would make an empty list full, and one of slub/percpu.h would stay so.
- */
+/* Added: a store that comes late would make an empty list full, one of slub/percpu.h for ever. */
 static void tid_room_add(char *area, uint32_t slot, int32_t n)
 {
 	__atomic_fetch_add(tid_room(area, slot), n, __ATOMIC_RELAXED);

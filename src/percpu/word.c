@@ -2,16 +2,10 @@
 /*
  * Words of per-CPU memory (slub/percpu.h): what the inline sequences leave.
  *
- * The threads that may touch a word of an area, and how:
- *
- *   backend rseq    the CPU's own threads, by sequences, which are not atomic
- *                   towards other CPUs; nobody else changes it
- *   other backends  anybody, by atomic instructions
- *   shared area     anybody, by atomic instructions
- *
- * So a thread that cannot run a sequence (not registered, its CPU stopped, or
- * aborted again and again by a debugger) works on the shared area, and a sum
- * over all areas and the shared one is exact.
+ * Under backend rseq the CPU's own threads alone change a word of an area, by sequences, which
+ * are not atomic towards other CPUs.  Under the others, and in the shared area, anybody does
+ * by atomic instructions.  So a thread that cannot run a sequence works on the shared area,
+ * and a sum over all areas and the shared one is exact.
  */
 #include "percpu/percpu.h"
 

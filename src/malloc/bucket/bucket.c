@@ -5,9 +5,8 @@
  *   up to 32 KiB   an object of the bucket's cache of that class
  *   above          a large block that names the bucket
  *
- * So neither needs a header, free() need not know of buckets, and nothing is
- * counted: slub_bucket_stats() walks the page map (bucket_count()).  What they are
- * made for stands in bucket_alloc.c; here is how they come and go.
+ * So neither needs a header, free() need not know of buckets, and nothing is counted:
+ * slub_bucket_stats() walks the page map.  Here is how they come and go.
  *
  * Locks: buckets_lock protects the list of buckets.
  */

@@ -3,10 +3,9 @@
  * The forms of C++'s operator delete.  The size and the alignment that some are told are
  * not needed; see sized.c.
  *
- * Where objects are watched or guarded from the start, a delete looks first whether its
- * block came from the new that it belongs to; and the free behind it looks for a new that
- * no delete has told of (debug_free_call()).  A program that has an operator of its own has
- * its own ways: nothing is looked at.
+ * Where objects are watched or guarded from the start, a delete looks first whether its block
+ * came from the new that it belongs to (debug_free_call()); not in a program that has an
+ * operator of its own.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The forms of C++'s operator new: the fast path of malloc() without the C++ library's
- * two calls in front of it (a pair with delete: 8.4 instead of 11.2 ns).
+ * The forms of C++'s operator new: the fast path of malloc() without the C++ library's two calls.
  *
  * A request that fails goes on in the same operator of the caller's own C++ library
  * (cxx_library.c), for C can neither throw nor catch.  That operator calls malloc() once

@@ -2,12 +2,10 @@
 /*
  * The caches of programs (slub/cache.h): made, shared, destroyed.
  *
- * The structures come from the library's metadata and are used for caches
- * only, so a pointer to a destroyed cache can be told from a live one until a
- * new cache takes its place; the longest dead is taken first.
+ * The structures are used for caches only, so a pointer to a destroyed cache can be told from a
+ * live one until a new cache takes its place; the longest dead is taken first.
  *
- * Locks: cache_lock protects the list of dead caches, `users`, and the names
- * (registering); alias.c has those that share a cache.
+ * Locks: cache_lock protects the list of dead caches, `users` and the names.
  */
 #define _GNU_SOURCE
 #include "reclaim/reclaim.h"
@@ -35,11 +33,7 @@
 /* under cache_lock */
 static struct slub_cache *dead_first;
 static struct slub_cache **dead_last = &dead_first;
-/*
- * To make or destroy a cache: names are looked up, then registered, and what may be
- * shared is looked for, then shared.
- */
-static struct turn making;
+static struct turn making;	/* making_begin() */
 
 /* ---- what is asked for ---- */
 
