@@ -146,6 +146,9 @@ static inline void capacity_decay(struct slub_cache *cache,
 /* alloc.c, free.c: chains between a CPU and what is behind it */
 void *chain_fetch(struct slub_cache *cache, struct cache_node *node,
 		  uint32_t *nr);
+/* ... not from this CPU's spare list */
+void *chain_fetch_far(struct slub_cache *cache, struct cache_node *node,
+		      uint32_t *nr);
 /* ... from slabs, of other nodes if need be; *@nr: of how many objects */
 void *chain_refill(struct slub_cache *cache, struct cache_node *node,
 		   uint32_t *nr);

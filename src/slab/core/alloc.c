@@ -113,6 +113,19 @@ void capacity_fit(struct slub_cache *cache)
 		capacity_set(cache, most);
 }
 
+/* Past the lists of this CPU. */
+void *chain_fetch_far(struct slub_cache *cache, struct cache_node *node,
+		      uint32_t *nr)
+{
+	void *chain = barn_get(cache, nr);
+
+	if (chain) {
+		stat_add(cache, STAT_ALLOC_BARN);
+		return chain;
+	}
+	return chain_refill(cache, node, nr);
+}
+
 /* A chain for a CPU that has none, from the nearest place that has one. */
 void *chain_fetch(struct slub_cache *cache, struct cache_node *node,
 		  uint32_t *nr)
@@ -124,12 +137,7 @@ void *chain_fetch(struct slub_cache *cache, struct cache_node *node,
 		stat_add(cache, STAT_ALLOC_SPARE);
 		return chain;
 	}
-	chain = barn_get(cache, nr);
-	if (chain) {
-		stat_add(cache, STAT_ALLOC_BARN);
-		return chain;
-	}
-	return chain_refill(cache, node, nr);
+	return chain_fetch_far(cache, node, nr);
 }
 
 static void *alloc_slow(struct slub_cache *cache)
@@ -172,6 +180,17 @@ static void slack_note(struct slub_cache *cache, size_t bytes)
 				 __ATOMIC_RELAXED);
 }
 
+/*
+ * Under rseq malloc() has tried the list itself: where that is empty, a glance is cheaper than
+ * to try again.
+ */
+static inline bool hardened_is_empty(uint32_t slot)
+{
+	int32_t room;
+
+	return percpu_backend == BACKEND_RSEQ && !percpu_glance(slot, &room);
+}
+
 void *cache_alloc_sized(struct slub_cache *cache, size_t bytes)
 {
 	struct slub_cache *twin = cache->debug ? cache : cache_twin(cache);
@@ -184,18 +203,20 @@ void *cache_alloc_sized(struct slub_cache *cache, size_t bytes)
 		return debug_alloc(twin, bytes);
 	if (SLUB_CONFIG_HARDENED)
 		slot = hardened_alloc_slot(cache);
-	object = percpu_pop(slot, cache->link);
-	if (object && likely(popped_is_plain(cache, object)))
-		return chain_unchained(cache, object);
-	if (SLUB_CONFIG_HARDENED)
-		hardened_mend(cache, slot);
+	if (!SLUB_CONFIG_HARDENED || !hardened_is_empty(slot)) {
+		object = percpu_pop(slot, cache->link);
+		if (object && likely(popped_is_plain(cache, object)))
+			return chain_unchained(cache, object);
+		if (SLUB_CONFIG_HARDENED)
+			hardened_mend(cache, slot);
+	}
 	if (slub_thread.locks_held)
 		return NULL;
 	cache_free_postponed();
 	percpu_enter();
 	slack_note(cache, bytes);
 	if (SLUB_CONFIG_HARDENED && slot != cache->list_slot)
-		return hardened_alloc_slow(cache);
+		return hardened_alloc_slow(cache, slot);
 	return alloc_slow(cache);
 }
 

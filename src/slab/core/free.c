@@ -100,6 +100,10 @@ static void free_to_new_list(struct slub_cache *cache, void *object, void *full,
 	int32_t kept = list_kept(capacity);
 	void *rest = full;
 
+	/* In a quarantine whole lists change their places. */
+	if (SLUB_CONFIG_HARDENED &&
+	    hardened_alloc_slot(cache) != cache->list_slot)
+		kept = 0;
 	if (kept)
 		rest = chain_cut(cache, full, kept);
 	chain_set_next(cache, object, kept ? full : NULL);

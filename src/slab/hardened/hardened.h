@@ -321,8 +321,8 @@ uint32_t hardened_alloc_slot(const struct slub_cache *cache);
 bool hardened_has_quarantine(void);
 /* malloc's caches get such a slot each, if there is a quarantine; 0 or -ENOSPC. */
 int hardened_caches_prepare(struct slub_cache *caches, uint32_t nr);
-/* The list at that slot is empty: fills it.  An object, or NULL: there is no memory. */
-void *hardened_alloc_slow(struct slub_cache *cache);
+/* The list at @slot, that one, is empty: fills it.  An object, or NULL: there is no memory. */
+void *hardened_alloc_slow(struct slub_cache *cache, uint32_t slot);
 /* At exit: reports the first tail that is not as it was written. */
 void hardened_finish(void);
 /* A random number below @end; 0 if that is 0. */
