@@ -64,8 +64,10 @@ void hardened_init(void)
 	for (size_t i = 0; i < ARRAY_SIZE(slot_checks); i++)
 		slot_checks[i] = check_any;
 	/* Pages with these entries hold no objects, and may be unreadable: no offset will do. */
-	for (uint32_t slot = 0; slot < MAP_SPECIAL_END; slot += SLOT_BYTES)
+	for (uint32_t slot = 0; slot < MAP_SPECIAL_END; slot += SLOT_BYTES) {
 		slot_check(slot)->magic = 0;
+		slot_check(slot)->fill = UINT32_MAX;
+	}
 }
 
 /* The offset of the tail of an object; 0: there is no room behind the object. */

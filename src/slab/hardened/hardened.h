@@ -134,14 +134,17 @@ static always_inline bool may_push(const struct slot_check *g, void *ptr,
 	return true;
 }
 
-/* May a free push @ptr, whose link is its first word, without a closer look? */
+/*
+ * May a free push @ptr, whose link is its first word, without a closer look?  Nothing asks
+ * whether an object begins there: behind any other address no tail decodes, and at the start
+ * of a slab one begins.  Slots whose pages may be unreadable are far.
+ */
 static always_inline bool hardened_may_push(void *ptr, uintptr_t slot,
 					    uint64_t call)
 {
 	const struct slot_check *g = slot_check(slot);
 
-	return likely(is_at_object(g, ptr)) && !fill_is_far(g) &&
-	       may_push(g, ptr, call, false);
+	return !fill_is_far(g) && may_push(g, ptr, call, false);
 }
 
 /* The same where fill_is_far(), or may be. */
