@@ -11,6 +11,13 @@
  */
 #define SHUFFLED 16
 
+/* A table, for no one shift leaves nothing of a word. */
+const uint64_t words_behind[9] = {
+	UINT64_MAX << 0,  UINT64_MAX << 8,  UINT64_MAX << 16, UINT64_MAX << 24,
+	UINT64_MAX << 32, UINT64_MAX << 40, UINT64_MAX << 48, UINT64_MAX << 56,
+	0,
+};
+
 static uint32_t fill_bytes;	/* const after start */
 static uint64_t order_state;
 

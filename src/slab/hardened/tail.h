@@ -148,11 +148,8 @@ static always_inline size_t pad_at(const struct slot_check *g, size_t bytes)
 	return min_size(bytes, (size_t)g->tail - 8);
 }
 
-/* @word without its first @n bytes; in two shifts, for @n may be 8. */
-static always_inline uint64_t word_behind(uint64_t word, size_t n)
-{
-	return word >> 4 * n >> 4 * n;
-}
+/* hardened.c: word @n has all bits but those of its first @n bytes; n is 8 at most. */
+extern const uint64_t words_behind[9] __attribute__((visibility("hidden")));
 
 /* Writes the pad behind the first @bytes of @object. */
 static always_inline void pad_write(const struct slot_check *g, char *object,
@@ -170,7 +167,7 @@ static always_inline bool pad_is_right(const struct slot_check *g,
 {
 	size_t at = pad_at(g, bytes);
 
-	return !word_behind(word_load(object + at) ^ TAIL_PAD, bytes - at);
+	return !((word_load(object + at) ^ TAIL_PAD) & words_behind[bytes - at]);
 }
 
 /* Writes pad and tail of @object, for a request of @bytes. */
