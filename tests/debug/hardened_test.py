@@ -95,6 +95,10 @@ static int commit(const char *mode, size_t bytes)
 	} else if (!strcmp(mode, "under")) {
 		for (int i = 0; i < 64; i++)
 			others[i][-1] ^= 1;
+	} else if (!strcmp(mode, "after-last")) {
+		free(p);
+		p[8] = 1;
+		return 0;
 	} else if (!strcmp(mode, "after") || !strcmp(mode, "reuse")) {
 		free(p);
 		q = malloc(bytes);
@@ -269,6 +273,15 @@ class Hardened(unittest.TestCase):
             for size in (16, 24, 100, 1000, 3000, 5000):
                 with self.subTest(size=size, backend=backend):
                     done = self.commit(self.program, "after", str(size), SLUB_FASTPATH=backend)
+                    self.assertEqual((done.returncode, self.words(done)),
+                                     (-6, ["free block overwritten"]), done)
+
+    def test_writes_after_free_that_nobody_finds(self):
+        for backend in ("rseq", "thread", "tid", "lock"):
+            for size in (16, 24, 100, 1000, 3000, 5000):
+                with self.subTest(size=size, backend=backend):
+                    done = self.commit(self.program, "after-last", str(size),
+                                       SLUB_FASTPATH=backend)
                     self.assertEqual((done.returncode, self.words(done)),
                                      (-6, ["free block overwritten"]), done)
 

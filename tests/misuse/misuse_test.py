@@ -29,7 +29,7 @@ LARGE = ("-40000", "-200000", "-1048576", "-4194304", "-65536", "-1M", "-large")
 LEAST = {
     "default": {"double free": 53, "invalid free": 47, "size asked of no block": 24,
                 "wrong size": 1},
-    "hardened": {"double free": 53, "invalid free": 47, "write freed": 46, "overflow": 63,
+    "hardened": {"double free": 53, "invalid free": 47, "write freed": 53, "overflow": 63,
                  "wrong size": 10, "no size": 5, "size asked of no block": 24,
                  "kinds mixed": 12},
     "FZPU": {"double free": 53, "invalid free": 52, "write freed": 68, "overflow": 73,

@@ -310,6 +310,15 @@ void hardened_look(const struct slot_check *g, void *object)
 		written(g, object);
 }
 
+/* A link that was overwritten in part may have led to this head. */
+bool hardened_is_head(const struct slub_cache *cache, void *chain)
+{
+	if (likely(is_in_cache(cache, (uintptr_t)chain)))
+		return true;
+	misuse_found(MISUSE_LIST, NULL, chain, cache->name);
+	return false;
+}
+
 void hardened_mend(struct slub_cache *cache, uint32_t slot)
 {
 	int32_t room;
@@ -318,13 +327,8 @@ void hardened_mend(struct slub_cache *cache, uint32_t slot)
 	if (likely(!percpu_glance(slot, &room)) || slub_thread.locks_held)
 		return;
 	chain = percpu_take(slot, capacity_now(cache));
-	if (!chain)
-		return;
-	/* A link that was overwritten in part may have led to this head. */
-	if (is_in_cache(cache, (uintptr_t)chain))
+	if (chain && hardened_is_head(cache, chain))
 		chain_flush(cache, chain);
-	else
-		misuse_found(MISUSE_LIST, NULL, chain, cache->name);
 }
 
 /* ---- new slabs ---- */
@@ -443,6 +447,8 @@ cold void hardened_finish(void)
 {
 	struct finish finish = { 0, NULL };
 
-	if (!slub_thread.locks_held)
-		slab_for_each(slab_look, &finish);
+	if (slub_thread.locks_held)
+		return;
+	slab_for_each(slab_look, &finish);
+	hardened_lists_look();
 }

@@ -12,7 +12,8 @@
  *              The pad, and the tail of the object before it, are as they were
  *              written.  The slow paths look at the link, too: an object with
  *              one is free already
- *   at exit    the tails are as they were written
+ *   at exit    the tails are as they were written, and what is free in this CPU's lists is as at
+ *              alloc
  *   in chains  as at alloc, and the next object lies in a slab of the same cache
  *   new slabs  objects are linked in random order
  *
@@ -326,7 +327,11 @@ bool hardened_has_quarantine(void);
 int hardened_caches_prepare(struct slub_cache *caches, uint32_t nr);
 /* The list at @slot, that one, is empty: fills it.  An object, or NULL: there is no memory. */
 void *hardened_alloc_slow(struct slub_cache *cache, uint32_t slot);
-/* At exit: reports the first tail that is not as it was written. */
+/* Does @chain, which was taken off a list of @cache, begin with an object?  If not: reports it. */
+bool hardened_is_head(const struct slub_cache *cache, void *chain);
+/* Looks at what is free in this CPU's lists, as malloc() would. */
+void hardened_lists_look(void);
+/* At exit: the same, and reports the first tail that is not as it was written. */
 void hardened_finish(void);
 /* A random number below @end; 0 if that is 0. */
 uint32_t hardened_random(uint32_t end);

@@ -112,3 +112,49 @@ void *hardened_alloc_slow(struct slub_cache *cache, uint32_t slot)
 	slab_tell(cache);
 	return chain_unchained(cache, chain);
 }
+
+/* ---- exit: freed objects that nobody has got again ---- */
+
+/* Looks at @chain of @cache; returns how many objects there are, or @most. */
+static uint32_t chain_look(const struct slub_cache *cache, void *chain,
+			   uint32_t most)
+{
+	const struct slot_check *g = slot_check(cache->list_slot);
+	uint32_t nr = 0;
+
+	for (; chain && nr < most; nr++) {
+		if (!hardened_is_sound(g, chain))
+			hardened_look(g, chain);
+		chain = chain_next(cache, chain);
+	}
+	return nr;
+}
+
+/* The list at @half, of this CPU, is off its slot for so long; @room is its usual one. */
+static void list_look(struct slub_cache *cache, uint32_t half, int32_t room)
+{
+	void *chain = percpu_take(half, room);
+	uint32_t nr;
+
+	if (!chain || !hardened_is_head(cache, chain))
+		return;
+	nr = chain_look(cache, chain, (uint32_t)cache->capacity);
+	if (room > 0)
+		room = (int32_t)nr < room ? room - (int32_t)nr : 0;
+	if (!percpu_put(half, chain, room))
+		chain_give(cache, chain, nr);
+}
+
+void hardened_lists_look(void)
+{
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
+		uint32_t slot = hardened_alloc_slot(c);
+
+		if (c->debug || c->root || !slot_check(c->list_slot)->tail)
+			continue;
+		list_look(c, c->list_slot, capacity_now(c));
+		list_look(c, c->list_slot + SLOT_SPARE, 0);
+		if (slot != c->list_slot)
+			list_look(c, slot, ROOM_NONE);
+	}
+}
