@@ -9,6 +9,8 @@
  *   RSEQ_POP_PAGE(object, slot, t, bias), RSEQ_PUSH_PAGE(..., place)     in the table of pages
  *   RSEQ_POP_PAGE_AT(object, slot, t, at, bias)                          and the page's number
  *   RSEQ_POP_KEY_IN(entrance, object, slot, t, key), RSEQ_PUSH_KEY_IN(...)  with a key, core/key.h
+ *   RSEQ_POP_TAIL_IN(entrance, object, slot, t, key), RSEQ_PUSH_TAIL_IN(...)  with the link's key:
+ *                                    of the hardened build; pop leaves the tail's offset in t too
  *   RSEQ_POP_LIVE(object, slot, t), RSEQ_PUSH_BOUNDED(object, slot, t, least)  beyond the slots
  *   RSEQ_TAKE(chain, slot, t, room), RSEQ_PUT(chain, slot, t, room)      a whole half
  *   RSEQ_POP_BULK(i, slot, objects, nr, link)                            several objects

@@ -49,10 +49,8 @@ static __attribute__((__noinline__)) void *alloc_unpopped(size_t bytes)
 static __attribute__((__noinline__)) void *
 alloc_looked_at(const struct slot_check *g, void *object, size_t bytes)
 {
-	uint64_t *place = tail_of(g, object);
-
 	hardened_look(g, object);
-	seal_new(g, object, bytes, place, tail_key(g, place));
+	seal_new(object, bytes, g->tail, tail_key(g, object));
 	return object;
 }
 
@@ -65,18 +63,17 @@ static always_inline void *alloc_hardened(size_t bytes)
 	struct front front = front_sizes();
 	uintptr_t slot = front_slot(front, bytes), t;
 	const struct slot_check *g = slot_check(slot);
-	uint64_t *place, key;
+	uint64_t key;
 	void *object;
 
-	RSEQ_POP_IN(front, object, slot, t);
+	/* This leaves the offset of the tail in t. */
+	RSEQ_POP_TAIL_IN(front, object, slot, t, key);
 	if (!object)
 		__builtin_unreachable();
 	*(void **)object = NULL;
-	place = tail_of(g, object);
-	key = tail_key(g, place);
-	if (!is_sound(g, object, place, key))
+	if (!is_sound(g, object, t, key))
 		return alloc_looked_at(g, object, bytes);
-	seal_new(g, object, bytes, place, key);
+	seal_new(object, bytes, t, key);
 	return object;
 failed:
 aborted:
@@ -339,6 +336,7 @@ static always_inline void free_inline(void *ptr, bool is_told, size_t told,
 	struct front front = front_map();
 	size_t place = front_place(front, ptr);
 	uintptr_t slot, t;
+	uint64_t key;
 
 	if (SLUB_CONFIG_HARDENED && is_told && ptr &&
 	    unlikely(!sized_check(ptr, told, 0)))
@@ -350,12 +348,14 @@ static always_inline void free_inline(void *ptr, bool is_told, size_t told,
 		return;
 	}
 	slot = front_entry(front, place);
-	if (SLUB_CONFIG_HARDENED && !hardened_may_push(ptr, slot, call)) {
+	if (SLUB_CONFIG_HARDENED && !hardened_may_push(ptr, slot, call, &key)) {
 		free_far(ptr, slot, call);
 		return;
 	}
 	if (KEYS)
 		RSEQ_PUSH_KEY_IN(front, ptr, slot, t, (uintptr_t)front.base);
+	else if (SLUB_CONFIG_HARDENED)
+		RSEQ_PUSH_TAIL_IN(front, ptr, slot, t, key);
 	else
 		RSEQ_PUSH_IN(front, ptr, slot, t);
 	return;

@@ -25,7 +25,7 @@ static bool is_what_tail_says(const struct slub_cache *cache, const void *ptr,
 			      size_t told)
 {
 	const struct slot_check *g = slot_check(cache->list_slot);
-	size_t asked = tail_read(g, tail_of(g, ptr));
+	size_t asked = tail_read(g, ptr);
 
 	/* What C++ asks for when nothing is asked for is 1. */
 	return asked > g->tail || told == asked || (!told && asked == 1);

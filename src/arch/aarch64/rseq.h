@@ -71,6 +71,17 @@ _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 
 #define RSEQ_AHEAD "prfm pstl1keep, [%[t]]\n\t"
 
+/* Leaves the key of the link in @key_, and the offset of the object's tail in @t_. */
+#define RSEQ_POP_TAIL_IN(entrance_, object_, slot_, t_, key_)		\
+	do {								\
+		const struct slot_check *check_ = slot_check(slot_);	\
+									\
+		RSEQ_POP_IN(entrance_, object_, slot_, t_);		\
+		key_ = check_->secret ^					\
+		       __builtin_bswap64((uintptr_t)(object_));		\
+		t_ = check_->tail;					\
+	} while (0)
+
 #if !SLUB_CONFIG_HARDENED
 #define RSEQ_POP_IN(entrance_, object_, slot_, t_)			\
 	RSEQ_POP_BY(entrance_, object_, slot_, t_,			\
@@ -83,6 +94,11 @@ _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 	RSEQ_PUSH_BY(entrance_, object_, slot_, t_,			\
 		     "ldr %[t], [%[slot]]\n\t"				\
 		     "str %[t], [%[object]]\n\t")
+#define RSEQ_PUSH_TAIL_IN(entrance_, object_, slot_, t_, key_)		\
+	do {								\
+		(void)(key_);						\
+		RSEQ_PUSH_IN(entrance_, object_, slot_, t_);		\
+	} while (0)
 #define RSEQ_PUSH_LINK(object_, slot_, t_, link_)			\
 	RSEQ_PUSH_BY(SLUB_SEQ_SELF, object_, slot_, t_,		\
 		     "ldr %[t], [%[slot]]\n\t"				\
@@ -110,19 +126,23 @@ _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 #define RSEQ_POP_LINK(object_, slot_, t_, link_)			\
 	RSEQ_POP_AT(SLUB_SEQ_SELF, object_, slot_, t_, "%[link]",	\
 		    [link] "r"(link_))
-#define RSEQ_PUSH_AT(entrance_, object_, slot_, t_, place_)		\
+#define RSEQ_PUSH_AT(entrance_, object_, slot_, t_, place_, key_)	\
 	RSEQ_PUSH_BY(entrance_, object_, slot_, t_,			\
 		     "ldr %[t], [%[slot]]\n\t"				\
 		     "eor %[t], %[t], %[key]\n\t"			\
 		     "mul %[t], %[t], %[by]\n\t"			\
 		     "str %[t], [%[place]]\n\t",			\
 		     [place] "r"(place_), [by] "r"(LINK_ENCODE_BY),	\
-		     [key] "r"(link_key(slot_, place_)))
+		     [key] "r"(key_))
 #define RSEQ_PUSH_IN(entrance_, object_, slot_, t_)			\
-	RSEQ_PUSH_AT(entrance_, object_, slot_, t_, object_)
+	RSEQ_PUSH_AT(entrance_, object_, slot_, t_, object_,		\
+		     link_key(slot_, object_))
+#define RSEQ_PUSH_TAIL_IN(entrance_, object_, slot_, t_, key_)		\
+	RSEQ_PUSH_AT(entrance_, object_, slot_, t_, object_, key_)
 #define RSEQ_PUSH_LINK(object_, slot_, t_, link_)			\
 	RSEQ_PUSH_AT(SLUB_SEQ_SELF, object_, slot_, t_,		\
-		     (char *)(object_) + (link_))
+		     (char *)(object_) + (link_),			\
+		     link_key(slot_, (char *)(object_) + (link_)))
 #endif
 
 /* With a key in the second word of each free object (slab/core/key.h). */

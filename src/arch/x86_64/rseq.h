@@ -61,12 +61,31 @@ _Static_assert(AREA_NUMBER == 28, "sequences spell it out");
 		: "memory", "cc"					\
 		: failed, aborted)
 
+/* SLUB_SEQ_INPUTS() behind the first. */
+#if SLUB_CONFIG_SMP
+#define RSEQ_INPUTS_BEHIND(entrance_)					\
+	[cid] "r"(slub_cid_offset()), [base] "r"((entrance_).base)
+#else
+#define RSEQ_INPUTS_BEHIND(entrance_) [base] "r"((entrance_).base)
+#endif
+
 #define RSEQ_MORE(output_) output_,
 #define RSEQ_NO_MORE
 
 #if !SLUB_CONFIG_HARDENED
 #define RSEQ_POP_IN(entrance_, object_, slot_, t_)			\
 	SLUB_SEQ_POP(entrance_, object_, slot_, t_)
+/* Nobody uses these. */
+#define RSEQ_POP_TAIL_IN(entrance_, object_, slot_, t_, key_)		\
+	do {								\
+		key_ = 0;						\
+		RSEQ_POP_IN(entrance_, object_, slot_, t_);		\
+	} while (0)
+#define RSEQ_PUSH_TAIL_IN(entrance_, object_, slot_, t_, key_)		\
+	do {								\
+		(void)(key_);						\
+		RSEQ_PUSH_IN(entrance_, object_, slot_, t_);		\
+	} while (0)
 #define RSEQ_PUSH_IN(entrance_, object_, slot_, t_)			\
 	SLUB_SEQ_PUSH(entrance_, object_, slot_, t_)
 #define RSEQ_POP_LINK(object_, slot_, t_, link_)			\
@@ -104,22 +123,68 @@ _Static_assert(AREA_NUMBER == 28, "sequences spell it out");
 	} while (0)
 #define RSEQ_POP_IN(entrance_, object_, slot_, t_)			\
 	RSEQ_POP_AT(entrance_, object_, slot_, t_, "(%[object])")
+/*
+ * The same, and leaves the key of the link in @key_, which is that of the object's tail too, and
+ * the offset of the tail in @t_.  The key comes to be where the offset of the rseq area was: with
+ * one more register malloc() would need a frame.
+ */
+#define RSEQ_POP_TAIL_IN(entrance_, object_, slot_, t_, key_)		\
+	do {								\
+		uintptr_t next_;					\
+									\
+		key_ = (uintptr_t)slub_rseq_offset();			\
+		__asm__ volatile goto(					\
+			SLUB_SEQ_ENTER					\
+			SLUB_SEQ_ADD_AREA("%[slot]")			\
+			"movq (%[slot]), %[object]\n\t"			\
+			"testq %[object], %[object]\n\t"		\
+			"jz %l[failed]\n\t"				\
+			"movq %[object], %[rseq]\n\t"			\
+			"bswapq %[rseq]\n\t"				\
+			"xorq %[secret], %[rseq]\n\t"			\
+			"movq (%[object]), %[next]\n\t"		\
+			"imulq %[by], %[next]\n\t"			\
+			"xorq %[rseq], %[next]\n\t"			\
+			"movq %[next], %[t]\n\t"			\
+			"rolq $16, %[t]\n\t"				\
+			"testl $0x7ffff, %k[t]\n\t"			\
+			"jnz %l[failed]\n\t"				\
+			"movl %[tail], %k[t]\n\t"			\
+			"prefetchw (%[next])\n\t"			\
+			"prefetchw (%[next], %[t])\n\t"		\
+			"addl $1, 8(%[slot])\n\t"			\
+			"movq %[next], (%[slot])"			\
+			SLUB_SEQ_LEAVE					\
+			: [object] "=&a"(object_), [t] "=&r"(t_),	\
+			  [next] "=&r"(next_), [rseq] "+&r"(key_),	\
+			  [slot] "+&r"(slot_)				\
+			: RSEQ_INPUTS_BEHIND(entrance_),		\
+			  [secret] "m"(slot_check(slot_)->secret),	\
+			  [by] "m"(link_decode_by),			\
+			  [tail] "m"(slot_check(slot_)->tail)		\
+			: "memory", "cc"				\
+			: failed, aborted);				\
+	} while (0)
 #define RSEQ_POP_LINK(object_, slot_, t_, link_)			\
 	RSEQ_POP_AT(slub_thread.self, object_, slot_, t_,		\
 		    "(%[object], %[link])", [link] "r"(link_))
-#define RSEQ_PUSH_AT(entrance_, object_, slot_, t_, place_)		\
+#define RSEQ_PUSH_AT(entrance_, object_, slot_, t_, place_, key_)	\
 	RSEQ_PUSH_BY(entrance_, object_, slot_, t_,			\
 		     "movq (%[slot]), %[t]\n\t"				\
 		     "xorq %[key], %[t]\n\t"				\
 		     "imulq %[by], %[t]\n\t"				\
 		     "movq %[t], (%[place])\n\t",			\
 		     [place] "r"(place_), [by] "m"(link_encode_by),	\
-		     [key] "r"(link_key(slot_, place_)))
+		     [key] "r"(key_))
 #define RSEQ_PUSH_IN(entrance_, object_, slot_, t_)			\
-	RSEQ_PUSH_AT(entrance_, object_, slot_, t_, object_)
+	RSEQ_PUSH_AT(entrance_, object_, slot_, t_, object_,		\
+		     link_key(slot_, object_))
+#define RSEQ_PUSH_TAIL_IN(entrance_, object_, slot_, t_, key_)		\
+	RSEQ_PUSH_AT(entrance_, object_, slot_, t_, object_, key_)
 #define RSEQ_PUSH_LINK(object_, slot_, t_, link_)			\
 	RSEQ_PUSH_AT(slub_thread.self, object_, slot_, t_,		\
-		     (char *)(object_) + (link_))
+		     (char *)(object_) + (link_),			\
+		     link_key(slot_, (char *)(object_) + (link_)))
 #endif
 /*
  * With a key in the second word of each free object (slab/core/key.h).  push fails where it is

@@ -215,7 +215,7 @@ static enum misuse look(const struct slub_cache *cache, void *object)
 		return MISUSE_DOUBLE_FREE;
 	if (!g->tail)
 		return MISUSE_NR;
-	bytes = tail_read(g, tail_of(g, object));
+	bytes = tail_read(g, object);
 	if (unlikely(bytes > g->tail))
 		return look_at_tail(cache, object, bytes);
 	/* The object in front of it may be a free one of a page or more, without its tail. */
@@ -263,7 +263,7 @@ uint64_t hardened_call(const void *ptr)
 	if (cache->debug || !g->tail || !is_at_object(g, ptr) ||
 	    is_free_already(cache, (void *)ptr))
 		return TAIL_CALL(CALL_UNKNOWN);
-	bytes = tail_read_all(g, tail_of(g, ptr));
+	bytes = tail_read_all(g, ptr);
 	return (bytes & ~TAIL_CALL_MASK) > g->tail ? TAIL_CALL(CALL_UNKNOWN) :
 						     bytes & TAIL_CALL_MASK;
 }
@@ -301,7 +301,7 @@ static cold void written(const struct slot_check *g, void *object)
 
 void hardened_look(const struct slot_check *g, void *object)
 {
-	uint64_t bits = tail_read_all(g, tail_of(g, object)) ^ TAIL_FREE;
+	uint64_t bits = tail_read_all(g, object) ^ TAIL_FREE;
 
 	if (likely((bits ^ TAIL_NEW) <= g->tail))
 		return;
@@ -342,7 +342,7 @@ void hardened_carved(const struct slub_cache *cache, char *first, uint32_t nr)
 	const struct slot_check *g = slot_check(cache->list_slot);
 
 	for (uint32_t i = 0; g->tail && !cache->debug && i < nr; i++)
-		tail_set(g, tail_of(g, first + (size_t)i * cache->size),
+		tail_set(g, first + (size_t)i * cache->size,
 			 TAIL_FREE | TAIL_NEW);
 }
 
@@ -405,7 +405,7 @@ static bool is_intact(const struct slot_check *g, const char *object)
 {
 	const uint64_t *place = tail_of(g, object);
 	uint64_t word = __atomic_load_n(place, __ATOMIC_ACQUIRE);
-	size_t bytes = tail_read(g, place);
+	size_t bytes = tail_rotated(word ^ tail_key(g, object)) << 2 >> 2;
 
 	/* Never written, or its page went back to the system. */
 	if (!word)

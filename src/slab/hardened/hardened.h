@@ -38,34 +38,33 @@
  */
 void hardened_look(const struct slot_check *g, void *object);
 
-/* Is @object, which was free, as a free leaves it?  Its tail at @place and its fill tell. */
+/* Is @object, which was free, as a free leaves it?  Its tail, at @tail in it, and its fill tell. */
 static always_inline bool is_sound(const struct slot_check *g,
-				   const void *object, const uint64_t *place,
+				   const void *object, size_t tail,
 				   uint64_t key)
 {
+	const uint64_t *place = (const uint64_t *)((const char *)object + tail);
 	uint64_t bits = tail_rotated(tail_word(place) ^ key) ^ TAIL_FREE;
 
-	return likely(bits <= g->tail &&
+	return likely(bits <= tail &&
 		      fill_is_right(g, (const char *)object));
 }
 
 static inline bool hardened_is_sound(const struct slot_check *g,
 				     const void *object)
 {
-	uint64_t *place = tail_of(g, object);
-
-	return is_sound(g, object, place, tail_key(g, place));
+	return is_sound(g, object, g->tail, tail_key(g, object));
 }
 
 /*
- * Writes pad and tail of @object, which a program is about to get for a request of @bytes, and
- * whose bytes may be anything.
+ * Writes the tail, at @tail, and the pad of @object, which a program is about to get for a
+ * request of @bytes, and whose bytes may be anything.
  */
-static always_inline void seal_new(const struct slot_check *g, void *object,
-				   size_t bytes, uint64_t *place, uint64_t key)
+static always_inline void seal_new(void *object, size_t bytes, size_t tail,
+				   uint64_t key)
 {
-	word_store((char *)object + pad_at(g, bytes), TAIL_PAD);
-	tail_set_by(key, place, bytes);
+	word_store((char *)object + pad_at(tail, bytes), TAIL_PAD);
+	tail_set_by(key, (uint64_t *)((char *)object + tail), bytes);
 }
 
 /*
@@ -75,11 +74,11 @@ static always_inline void seal_new(const struct slot_check *g, void *object,
 static inline void hardened_hand_out(const struct slot_check *g, void *object,
 				     size_t bytes)
 {
-	uint64_t *place = tail_of(g, object), key = tail_key(g, place);
+	uint64_t key = tail_key(g, object);
 
-	if (!is_sound(g, object, place, key))
+	if (!is_sound(g, object, g->tail, key))
 		hardened_look(g, object);
-	seal_new(g, object, bytes, place, key);
+	seal_new(object, bytes, g->tail, key);
 }
 
 /* All of it; what a constructor has made stays. */
@@ -88,7 +87,7 @@ static inline void hardened_hand_out_all(const struct slot_check *g,
 {
 	if (!hardened_is_sound(g, object))
 		hardened_look(g, object);
-	tail_set(g, tail_of(g, object), g->tail);
+	tail_set(g, object, g->tail);
 }
 
 /* ---- caches ---- */
@@ -106,27 +105,32 @@ void hardened_slot_made(const struct slub_cache *cache, uint32_t slot);
  * Is @ptr as an allocated object with a tail must be?  If so, it is filled, and its tail says
  * that it is free; hardened_unpush() takes that back.  The mark comes first: is_intact() must
  * not find a filled pad behind a tail without it.  @call: TAIL_CALL() of the call that must
- * have allocated it, or TAIL_CALL_ANY.  @is_far: fill_is_far().
+ * have allocated it, or TAIL_CALL_ANY.  @is_far: fill_is_far().  Leaves the key of its link.
  */
 static always_inline bool may_push(const struct slot_check *g, void *ptr,
-				   uint64_t call, bool is_far)
+				   uint64_t call, bool is_far, uint64_t *link)
 {
 	bool any = __builtin_constant_p(call) && call == TAIL_CALL_ANY;
-	uint64_t *place, key, word;
+	uint64_t key, word;
 	size_t bytes;
 
 	/* First, for the offset in the slab is in a register now. */
 	if (unlikely(!tail_before_is_right(g, ptr)))
 		return false;
-	place = tail_of(g, ptr);
-	key = tail_key(g, place);
-	word = tail_word(place);
+	key = tail_key(g, ptr);
+	/* In one piece, for the link. */
+	__asm__("" : "+r"(key));
+	*link = key;
+	word = tail_word(tail_of(g, ptr));
 	bytes = any ? tail_rotated(word ^ key) << 2 >> 2 :
 		      tail_rotated(word ^ key) ^ call;
 	if (unlikely(bytes > g->tail || !pad_is_right(g, (char *)ptr, bytes)))
 		return false;
 	word = any ? key ^ (uint64_t)bytes << TAIL_SIZE_SHIFT : word ^ call >> 16;
-	__atomic_store_n(place, word ^ TAIL_FREE >> 16, __ATOMIC_RELAXED);
+	/* To load the offset again is cheaper than a register that has to be saved. */
+	__asm__("" : "+r"(g));
+	__atomic_store_n(tail_of(g, ptr), word ^ TAIL_FREE >> 16,
+			 __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	if (is_far)
 		hardened_fill_far(ptr, g->fill);
@@ -138,14 +142,15 @@ static always_inline bool may_push(const struct slot_check *g, void *ptr,
 /*
  * May a free push @ptr, whose link is its first word, without a closer look?  Nothing asks
  * whether an object begins there: behind any other address no tail decodes, and at the start
- * of a slab one begins.  Slots whose pages may be unreadable are far.
+ * of a slab one begins.  Slots whose pages may be unreadable are far.  If so, *@link is the key
+ * of the link.
  */
 static always_inline bool hardened_may_push(void *ptr, uintptr_t slot,
-					    uint64_t call)
+					    uint64_t call, uint64_t *link)
 {
 	const struct slot_check *g = slot_check(slot);
 
-	return !fill_is_far(g) && may_push(g, ptr, call, false);
+	return !fill_is_far(g) && may_push(g, ptr, call, false, link);
 }
 
 /* The same where fill_is_far(), or may be. */
@@ -153,19 +158,21 @@ static inline bool hardened_may_push_far(void *ptr, uintptr_t slot,
 					 uint64_t call)
 {
 	const struct slot_check *g = slot_check(slot);
+	uint64_t link;
 
 	return likely(is_at_object(g, ptr)) &&
-	       may_push(g, ptr, call, fill_is_far(g));
+	       may_push(g, ptr, call, fill_is_far(g), &link);
 }
 
 /* The same for an object whose link is in the descriptor of its page. */
 static always_inline bool hardened_may_push_page(void *ptr, uintptr_t slot)
 {
 	const struct slot_check *g = slot_check(slot);
+	uint64_t link;
 
 	return likely(is_at_object(g, ptr) &&
 		      *page_link(page_link_bias, ptr) == LINK_USED) &&
-	       may_push(g, ptr, TAIL_CALL_ANY, fill_is_far(g));
+	       may_push(g, ptr, TAIL_CALL_ANY, fill_is_far(g), &link);
 }
 
 /*
@@ -174,7 +181,7 @@ static always_inline bool hardened_may_push_page(void *ptr, uintptr_t slot)
  */
 static inline void hardened_unmark(const struct slot_check *g, void *ptr)
 {
-	size_t bytes = tail_read(g, tail_of(g, ptr)) ^ TAIL_FREE;
+	size_t bytes = tail_read(g, ptr) ^ TAIL_FREE;
 
 	if (bytes <= g->tail)
 		tail_write(g, ptr, bytes);
@@ -186,7 +193,7 @@ static inline void hardened_unpush(const struct slot_check *g, void *ptr)
 	size_t bytes;
 
 	hardened_unmark(g, ptr);
-	bytes = tail_read(g, tail_of(g, ptr));
+	bytes = tail_read(g, ptr);
 	if (!tail_is_far(g))
 		word_store(ptr, bytes < 8 ? TAIL_PAD << 8 * bytes : 0);
 }
@@ -228,7 +235,7 @@ static inline bool hardened_may_realloc(const struct slub_cache *cache,
 	if (likely(cache)) {
 		g = slot_check(cache->list_slot);
 		if (likely(!g->tail ||
-			   tail_read_all(g, tail_of(g, ptr)) <= g->tail))
+			   tail_read_all(g, ptr) <= g->tail))
 			return true;
 	}
 	return !ptr || hardened_may_call(ptr, TAIL_CALL(CALL_MALLOC), "realloc");
@@ -245,10 +252,10 @@ static inline void hardened_fill(const struct slub_cache *cache, void *object)
 
 	if (!SLUB_CONFIG_HARDENED || !g->tail)
 		return;
-	bytes = tail_read(g, tail_of(g, object));
+	bytes = tail_read(g, object);
 	if (bytes > g->tail)
 		return;
-	tail_set(g, tail_of(g, object), bytes | TAIL_FREE);
+	tail_set(g, object, bytes | TAIL_FREE);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	if (fill_is_far(g))
 		hardened_fill_far(object, g->fill);
@@ -294,7 +301,7 @@ static inline void hardened_moved(const struct slub_cache *cache,
 
 	if (!SLUB_CONFIG_HARDENED || !g->tail)
 		return;
-	bytes = tail_read_all(g, tail_of(g, from));
+	bytes = tail_read_all(g, from);
 	if ((bytes & ~TAIL_CALL_MASK) > g->tail)
 		return;
 	tail_write(g, to, bytes & ~TAIL_CALL_MASK);
@@ -309,7 +316,7 @@ static inline size_t hardened_bytes(const struct slub_cache *cache,
 
 	if (!g->tail)
 		return cache->object_size;
-	return min_size(tail_read(g, tail_of(g, object)), cache->object_size);
+	return min_size(tail_read(g, object), cache->object_size);
 }
 
 /*

@@ -20,8 +20,8 @@
  *
  *   tail  the number of bytes in the highest 16 bits, the call that asked for them in bits
  *         46 and 47, TAIL_FREE and TAIL_NEW in 45 and 44, 0 below.  The word is encoded with
- *         the secret of the cache and the address of the tail, as links are.  Its lowest bit
- *         is set, for secrets are odd
+ *         the secret of the cache and the address of the object, as a link in its first word
+ *         is: they share the key.  Its lowest bit is set, for secrets are odd
  *   pad   its first 8 bytes, or all of a shorter one, are TAIL_PAD
  *
  * So the first byte that is written beyond the end belongs to the pad, or is the lowest byte
@@ -68,11 +68,11 @@ static always_inline uint64_t *tail_of(const struct slot_check *g,
 	return (uint64_t *)((char *)object + g->tail);
 }
 
-/* The highest byte of an address is 0, so a key is odd. */
+/* The highest byte of an address is 0, so a key is odd.  It is link_key() of the first word. */
 static always_inline uint64_t tail_key(const struct slot_check *g,
-				       const uint64_t *place)
+				       const void *object)
 {
-	return g->secret ^ __builtin_bswap64((uintptr_t)place);
+	return g->secret ^ __builtin_bswap64((uintptr_t)object);
 }
 
 static always_inline uint64_t tail_word(const uint64_t *place)
@@ -87,20 +87,21 @@ static always_inline uint64_t tail_rotated(uint64_t word)
 }
 
 /*
- * The requested bytes by the tail at @place, and the call in the two highest bits.  More
+ * The requested bytes by the tail of @object, and the call in the two highest bits.  More
  * bytes than any object has: this is no tail, or that of a free object.
  */
 static always_inline size_t tail_read_all(const struct slot_check *g,
-					  const uint64_t *place)
+					  const void *object)
 {
-	return tail_rotated(tail_word(place) ^ tail_key(g, place));
+	return tail_rotated(tail_word(tail_of(g, object)) ^
+			    tail_key(g, object));
 }
 
 /* The same, whatever the call was. */
 static always_inline size_t tail_read(const struct slot_check *g,
-				      const uint64_t *place)
+				      const void *object)
 {
-	return tail_read_all(g, place) << 2 >> 2;
+	return tail_read_all(g, object) << 2 >> 2;
 }
 
 /* Writes @bits, as tails are read; release: pairs with is_intact(), which looks at the pad. */
@@ -111,10 +112,10 @@ static always_inline void tail_set_by(uint64_t key, uint64_t *place,
 			 __ATOMIC_RELEASE);
 }
 
-static always_inline void tail_set(const struct slot_check *g, uint64_t *place,
+static always_inline void tail_set(const struct slot_check *g, void *object,
 				   uint64_t bits)
 {
-	tail_set_by(tail_key(g, place), place, bits);
+	tail_set_by(tail_key(g, object), tail_of(g, object), bits);
 }
 
 /* Enters @call, a TAIL_CALL(), in the tail of @object, which malloc has just handed out. */
@@ -143,9 +144,9 @@ static always_inline void word_store(void *at, uint64_t word)
  * The pad without a branch, since no processor could foretell its length: the word at
  * pad_at() begins with the last bytes of the request, if any, and ends with the pad.
  */
-static always_inline size_t pad_at(const struct slot_check *g, size_t bytes)
+static always_inline size_t pad_at(size_t tail, size_t bytes)
 {
-	return min_size(bytes, (size_t)g->tail - 8);
+	return min_size(bytes, tail - 8);
 }
 
 /* hardened.c: word @n has all bits but those of its first @n bytes; n is 8 at most. */
@@ -155,7 +156,7 @@ extern const uint64_t words_behind[9] __attribute__((visibility("hidden")));
 static always_inline void pad_write(const struct slot_check *g, char *object,
 				    size_t bytes)
 {
-	size_t at = pad_at(g, bytes), n = bytes - at;
+	size_t at = pad_at(g->tail, bytes), n = bytes - at;
 	uint64_t pad = TAIL_PAD << 4 * n << 4 * n;
 	uint64_t user = ~(UINT64_MAX << 4 * n << 4 * n);
 
@@ -165,7 +166,7 @@ static always_inline void pad_write(const struct slot_check *g, char *object,
 static always_inline bool pad_is_right(const struct slot_check *g,
 				       const char *object, size_t bytes)
 {
-	size_t at = pad_at(g, bytes);
+	size_t at = pad_at(g->tail, bytes);
 
 	return !((word_load(object + at) ^ TAIL_PAD) & words_behind[bytes - at]);
 }
@@ -175,7 +176,7 @@ static always_inline void tail_write(const struct slot_check *g, void *object,
 				     size_t bytes)
 {
 	pad_write(g, (char *)object, bytes);
-	tail_set(g, tail_of(g, object), bytes);
+	tail_set(g, object, bytes);
 }
 
 /* Objects of a page or more: the pages of free ones may go back to the system. */
@@ -198,7 +199,8 @@ static always_inline bool tail_before_is_right(const struct slot_check *g,
 
 	if (unlikely(!((uint32_t)(uintptr_t)object & g->mask)))
 		return true;
-	word = tail_word(place) ^ tail_key(g, place);
+	word = tail_word(place) ^
+	       tail_key(g, (const char *)place - g->tail);
 	return (word << 20 | word >> 44) <= g->tail_most;
 }
 
@@ -241,10 +243,11 @@ static always_inline word_pair pairs_of(const char *at, const char *end, int i)
 /* Clears what is filled of the object at @start; not far. */
 static always_inline void fill_write(const struct slot_check *g, void *start)
 {
-	char *at = (char *)start + 8, *end = (char *)start + g->fill;
+	char *at = (char *)start + 8, *end;
 
 	if (unlikely(g->fill <= 8))
 		return;
+	end = (char *)start + g->fill;
 	pairs_clear(at, end, 0);
 	if (likely(g->fill > 8 + 32)) {
 		pairs_clear(at, end, 1);
@@ -263,11 +266,12 @@ static always_inline void fill_write(const struct slot_check *g, void *start)
 static always_inline bool fill_is_right(const struct slot_check *g,
 					const char *object)
 {
-	const char *at = object + 8, *end = object + g->fill;
+	const char *at = object + 8, *end;
 	word_pair all;
 
 	if (unlikely(g->fill <= 8))
 		return true;
+	end = object + g->fill;
 	all = pairs_of(at, end, 0);
 	if (likely(g->fill > 8 + 32)) {
 		all |= pairs_of(at, end, 1);
