@@ -213,6 +213,8 @@ long ask(uint32_t operation, const char *text)
 
 TEST_F(ending, the_mailbox_answers_for_what_there_is)
 {
+	if (SLUB_CONFIG_HARDENED)
+		GTEST_SKIP() << "the mailbox is closed unless SLUB_ATTACH opens it";
 	struct {
 		uint32_t operation;
 		long without, with;

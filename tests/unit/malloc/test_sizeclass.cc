@@ -206,7 +206,7 @@ TEST(sizeclass, there_are_as_many_as_said)
 
 	EXPECT_EQ(sizes.size(), (size_t)CLASS_NR);
 	EXPECT_EQ(*sizes.begin(), 16u);
-	EXPECT_EQ(*sizes.rbegin(), CLASS_BYTES_MAX);
+	EXPECT_EQ(*sizes.rbegin(), CLASS_BYTES_MAX + CLASS_TAIL);
 	for (uint32_t size : sizes)
 		EXPECT_EQ(size % MALLOC_ALIGN, 0u);
 }
@@ -228,27 +228,34 @@ TEST(sizeclass, every_size_gets_the_smallest_that_fits)
 	for (size_t bytes = 0; bytes <= CLASS_BYTES_MAX; bytes++) {
 		struct slub_cache *cache = made(bytes);
 
-		ASSERT_EQ(cache->size, *sizes.lower_bound((uint32_t)bytes)) << bytes;
+		size_t whole = bytes + CLASS_TAIL;
+
+		ASSERT_EQ(cache->size, *sizes.lower_bound((uint32_t)whole)) << bytes;
 		ASSERT_GE(cache->object_size, bytes);
 		/* One part in nine of the block at most, beyond the smallest sizes. */
 		if (bytes > 128) {
-			ASSERT_LT((cache->size - bytes) * 8, bytes) << bytes;
+			ASSERT_LT((cache->size - whole) * 8, whole) << bytes;
 		}
 	}
 }
 
 TEST(sizeclass, fast_path_table_says_the_same)
 {
-	for (size_t bytes = 0; bytes <= CLASS_BYTES_MAX; bytes++)
-		ASSERT_EQ(malloc_slot[(bytes + CLASS_STEP - 1) / CLASS_STEP],
-			  made(bytes)->list_slot) << bytes;
+	for (size_t bytes = 0; bytes <= CLASS_BYTES_MAX; bytes++) {
+		struct slub_cache *cache = made(bytes);
+		uint32_t slot = malloc_slot[(bytes + CLASS_TAIL + CLASS_STEP - 1) / CLASS_STEP];
+
+		/* The quarantine's lists are others. */
+		ASSERT_EQ(slot, SLUB_CONFIG_HARDENED ? hardened_alloc_slot(cache) :
+						       cache->list_slot) << bytes;
+	}
 }
 
 TEST(sizeclass, limits_part_the_paths)
 {
 	EXPECT_EQ(malloc_paged_limit, CLASS_BYTES_MAX + 1);
-	EXPECT_EQ(CLASS_WORD_MAX, made(CLASS_WORD_MAX)->size);
-	for (size_t i = 0; i * CLASS_STEP <= CLASS_WORD_MAX; i++)
+	EXPECT_EQ(CLASS_WORD_MAX + CLASS_TAIL, made(CLASS_WORD_MAX)->size);
+	for (size_t i = 0; i * CLASS_STEP <= CLASS_WORD_MAX + CLASS_TAIL; i++)
 		ASSERT_EQ(percpu_table.slots[i], malloc_slot[i]) << i * CLASS_STEP;
 	for (size_t bytes = 0; bytes <= CLASS_BYTES_MAX; bytes++) {
 		struct slub_cache *cache = made(bytes);
@@ -272,12 +279,12 @@ TEST(sizeclass, aligned_is_the_smallest_aligned_that_fits)
 			uint32_t want = 0;
 
 			for (uint32_t size : sizes)
-				if (!want && size >= bytes && size % align == 0)
+				if (!want && size >= bytes + CLASS_TAIL && size % align == 0)
 					want = size;
 			ASSERT_EQ(made(bytes, align)->size, want)
 				<< bytes << " aligned to " << align;
 			/* What alloc_aligned() takes from the list for a size is of it. */
-			ASSERT_EQ(made(round_up(bytes ? bytes : 1, align))->size, want)
+			ASSERT_EQ(made(bytes_aligned(bytes, align))->size, want)
 				<< bytes << " aligned to " << align;
 		}
 }
@@ -285,12 +292,13 @@ TEST(sizeclass, aligned_is_the_smallest_aligned_that_fits)
 TEST(sizeclass, names_tell_the_size)
 {
 	for (uint32_t size : class_sizes())
-		EXPECT_EQ(made(size)->name, "malloc-" + std::to_string(size));
+		EXPECT_EQ(made(size - CLASS_TAIL)->name, "malloc-" + std::to_string(size));
 }
 
 TEST(sizeclass, malloc_uses_them)
 {
-	for (size_t bytes = 0; bytes <= CLASS_BYTES_MAX; bytes += 13) {
+	/* Blocks of no bytes are the guard's in the hardened build. */
+	for (size_t bytes = SLUB_CONFIG_HARDENED; bytes <= CLASS_BYTES_MAX; bytes += 13) {
 		void *ptr = malloc(bytes);
 
 		ASSERT_EQ(cache_of(ptr), sizeclass_cache(bytes)) << bytes;
