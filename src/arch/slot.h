@@ -95,7 +95,7 @@ static inline void **object_link(uintptr_t link, void *object)
 struct slot_check {
 	uintptr_t secret;	/* of the cache: one for all of its slots; odd */
 	uint64_t magic;		/* 2^64 / size + 1; 0: no objects */
-	uint32_t mask;		/* of the offset within the slab */
+	uint32_t mask;		/* of the offset within the slab, in words of 8 bytes */
 	uint32_t fill;		/* a free fills so many bytes with zeros */
 	uint32_t tail;		/* where in an object its tail is; 0: it has none */
 	uint32_t tail_most;	/* the largest number that tail_rotated() gives of one */

@@ -106,7 +106,7 @@ void hardened_cache_made(const struct slub_cache *cache)
 {
 	struct slot_check check = {
 		.secret = secret_new(),
-		.mask = (uint32_t)(PAGE_BYTES << cache->order) - 1,
+		.mask = (uint32_t)(PAGE_BYTES << cache->order) - 8,
 		.magic = UINT64_MAX / cache->size + 1,
 	};
 

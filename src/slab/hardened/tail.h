@@ -57,7 +57,7 @@
 static always_inline bool is_at_object(const struct slot_check *g,
 				       const void *ptr)
 {
-	uint64_t offset = (uint32_t)(uintptr_t)ptr & g->mask;
+	uint64_t offset = (uint32_t)(uintptr_t)ptr & (g->mask | 7);
 
 	return offset * g->magic < g->magic;
 }
@@ -187,7 +187,8 @@ static always_inline bool tail_is_far(const struct slot_check *g)
 
 /*
  * Is the tail right of the object that ends where @object begins?  Nothing is known of the
- * bytes in front of a slab.  Size, call and marks, in this order, are the lowest bits of a
+ * bytes in front of a slab, and they may be unreadable: so the mask has no lowest bits, for
+ * pointers into the first word of a slab.  Size, call and marks, in this order, are the lowest bits of a
  * number that has no others.  (A free object of a page or more may have lost its tail: see
  * look() in hardened.c.)
  */
