@@ -5,6 +5,7 @@
  */
 #include "base/list.h"
 #include "slab/core/key.h"
+#include "slab/core/switches.h"
 #include "slab/slab_internal.h"
 
 /*
@@ -100,9 +101,8 @@ static void free_to_new_list(struct slub_cache *cache, void *object, void *full,
 	int32_t kept = list_kept(capacity);
 	void *rest = full;
 
-	/* In a quarantine whole lists change their places. */
-	if (SLUB_CONFIG_HARDENED &&
-	    hardened_alloc_slot(cache) != cache->list_slot)
+	/* In a quarantine, which has this list too, whole ones change their places. */
+	if (SLUB_CONFIG_HARDENED && cache_sample_slot(cache))
 		kept = 0;
 	if (kept)
 		rest = chain_cut(cache, full, kept);

@@ -167,8 +167,9 @@ static always_inline bool pad_is_right(const struct slot_check *g,
 				       const char *object, size_t bytes)
 {
 	size_t at = pad_at(g->tail, bytes);
+	uint64_t word = word_load(object + at) ^ TAIL_PAD;
 
-	return !((word_load(object + at) ^ TAIL_PAD) & words_behind[bytes - at]);
+	return !(word & words_behind[bytes - at]);
 }
 
 /* Writes pad and tail of @object, for a request of @bytes. */
@@ -188,9 +189,9 @@ static always_inline bool tail_is_far(const struct slot_check *g)
 /*
  * Is the tail right of the object that ends where @object begins?  Nothing is known of the
  * bytes in front of a slab, and they may be unreadable: so the mask has no lowest bits, for
- * pointers into the first word of a slab.  Size, call and marks, in this order, are the lowest bits of a
- * number that has no others.  (A free object of a page or more may have lost its tail: see
- * look() in hardened.c.)
+ * pointers into the first word of a slab.  Size, call and marks, in this order, are the lowest
+ * bits of a number that has no others.  (A free object of a page or more may have lost its
+ * tail: see look() in hardened.c.)
  */
 static always_inline bool tail_before_is_right(const struct slot_check *g,
 					       const void *object)
