@@ -71,6 +71,8 @@ protected:
 	void SetUp() override
 	{
 		free(malloc(1));
+		if (option_value(OPTION_fastpath) > BACKEND_RSEQ)
+			GTEST_SKIP() << "SLUB_FASTPATH chooses another";
 		ASSERT_EQ(percpu_backend, BACKEND_RSEQ);
 		ASSERT_EQ(slub_thread.self.base, slub_cpu_base);
 	}

@@ -144,7 +144,9 @@ protected:
 	}
 	void random_operations(uint64_t seed, int nr);
 
-	objects pool[2] = { { nr_objects, GetParam() }, { nr_objects, GetParam() } };
+	/* No cache has given a slot its secret: links of all of them are encoded alike. */
+	objects pool[2] = { { nr_objects, GetParam(), slots[0] },
+			    { nr_objects, GetParam(), slots[0] } };
 	char *areas[2];
 	long nr_aborts = 0;
 };
