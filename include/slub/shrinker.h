@@ -181,7 +181,8 @@ SLUB_API int slub_shrinker_destroy(struct slub_shrinker *shrinker);
  *   -ENOMEM  no memory for the bitmap.  The objects are not asked for then:
  *            call again with the next one.
  * Context: any thread; the first time for a group and 64 shrinkers it takes a
- * lock.  Cost: a fence and three loads when it is marked already.
+ * lock.  Cost: a fence and three loads when it is marked already, and a load for each
+ * 64 others that were marked there since.
  * From: set_shrinker_bit().
  */
 SLUB_API int slub_shrinker_mark(struct slub_shrinker *shrinker,

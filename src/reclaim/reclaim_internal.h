@@ -64,6 +64,8 @@ extern uintptr_t shrinker_table[SHRINKERS_MAX];
 #define SHRINKER_SEEN 1ul
 /* Those that are asked in every walk. */
 extern struct bits shrinkers_always;
+/* Numbers from here on were never given out. */
+extern uint32_t shrinkers_end;
 
 /*
  * What each registration writes, in cache lines of its own: two, for Intel's
@@ -101,65 +103,31 @@ static inline void walker_leave(struct walker *walker)
 
 /* ---- maps: which shrinkers have something, by group and node ---- */
 
-/* 64 shrinkers: which of them have something, and what is owed. */
+/* 64 shrinkers in one group on one node: which have something, and what is owed. */
 struct map_unit {
-	uint32_t number;	/* of the unit, plus 1; 0: none yet */
-	uint32_t next;		/* the next of its list, in unit_pool; 0: none */
+	uint32_t number;	/* its shrinkers' ids begin at 64 times that */
+	uint32_t next;		/* the next of the group and node, in unit_pool; 0: none */
 	uint64_t set;
 	int64_t deferred[64];
 	void *pool_link;
-};
-
-/*
- * One group on one node.  Few shrinkers have something in a given group, so the first
- * unit is in the map itself, in the line that a walk reads first.
- */
-#define MAP_LISTS 16
-struct map {
-	uint64_t has_lists;	/* there are other units */
-	struct map_unit first;
-	uint32_t lists[MAP_LISTS];	/* of units, by their number; in unit_pool */
-	uint64_t reserved[3];
-	void *pool_link;
-};
-_Static_assert(sizeof(struct map) % 64 == 0, "the first line is one");
+} align_to(64);
 
 /* Groups that have a bit set anywhere, by node; bit 0: no group. */
 extern struct bits map_groups[OS_NODES_MAX];
+/* Nodes from here on have no units. */
+extern uint32_t map_nodes_end;
 
-/* NULL: the group has none. */
-struct map *map_get(uint32_t group_number, uint32_t node);
-static inline struct map_unit *map_first(struct map *map)
-{
-	/* acquire: pairs with the compare-exchange in unit_make() */
-	return likely(__atomic_load_n(&map->first.number, __ATOMIC_ACQUIRE)) ?
-		       &map->first : NULL;
-}
-
-/* The unit with the @number; NULL: there is none. */
-struct map_unit *map_unit_get(struct map *map, uint32_t number);
-/* The one that follows @unit in the lists; NULL: it is the first, or it was the last. */
-struct map_unit *map_unit_listed(struct map *map, const struct map_unit *unit);
-
-/* The units of @map, one after the other, from NULL to NULL. */
-static inline struct map_unit *map_unit_next(struct map *map,
-					     const struct map_unit *unit)
-{
-	struct map_unit *first = unit ? NULL : map_first(map);
-
-	if (first || likely(!__atomic_load_n(&map->has_lists, __ATOMIC_SEQ_CST)))
-		return first;
-	return map_unit_listed(map, unit == &map->first ? NULL : unit);
-}
-
-/* 0 or -ENOMEM. */
-/* @group: its number. */
+/* The units of a group and node; NULL: no more. */
+struct map_unit *map_first(uint32_t group, uint32_t node);
+struct map_unit *map_next(const struct map_unit *unit);
+/* 0 or -ENOMEM.  @group: its number. */
 int map_mark(uint32_t group, uint32_t node, uint32_t id);
 /* To be followed by a new look at what the bit stands for. */
 void map_unmark(struct map_unit *unit, uint32_t id);
-void map_mark_again(uint32_t group, uint32_t node, uint32_t id);
-/* After a walk that found a unit empty. */
-void map_tidy(uint32_t group_number, uint32_t node);
+void map_mark_again(struct map_unit *unit, uint32_t group, uint32_t node,
+		    uint32_t id);
+/* After a walk that found all units of a group empty. */
+void map_tidy(uint32_t group, uint32_t node);
 /* What @from has is @to's from now on. */
 void map_move(uint32_t from, uint32_t to);
 void map_fork(enum fork_step step);

@@ -21,7 +21,7 @@ READ = ("pagemap_base", "pagemap_limit", "descriptor_bias", "page_link_bias", "m
         "percpu_table", "classes",
         "account_classes", "account_slots", "account_caches", "group_generation", "nr_tight",
         "stock_max", "groups_with_low", "groups_alive", "sample_switch", "shrinker_table",
-        "owner_pool", "group_pool", "map_pool", "unit_pool",
+        "owner_pool", "group_pool", "unit_pool", "shrinkers_end", "map_nodes_end",
         "thread_stock_pool")
 
 

@@ -308,7 +308,7 @@ static bool group_hang(struct slub_group *group, struct slub_group *parent)
 		}
 		/* release: pairs with group_is_alive() */
 		__atomic_store_n(&group->is_alive, 1, __ATOMIC_RELEASE);
-		bits_set(&groups_alive, group_number(group));
+		bit_set(groups_alive.words, group_number(group));
 	}
 	lock_release(&group_lock);
 	return good;
@@ -400,7 +400,7 @@ static int group_unhang(struct slub_group *group)
 	/* Here, where the parent is alive: it may be deleted in a moment, too. */
 	owner_hold(group->parent->owner, 1);
 	__atomic_store_n(&group->is_alive, 0, __ATOMIC_RELEASE);
-	bits_clear(&groups_alive, group_number(group));
+	bit_clear(groups_alive.words, group_number(group));
 	return 0;
 }
 

@@ -24,6 +24,7 @@ enum state { STATE_NONE, STATE_REGISTERED, STATE_LEAVING, STATE_STUCK };
 
 uintptr_t shrinker_table[SHRINKERS_MAX] rarely_touched;
 struct bits shrinkers_always rarely_touched;
+uint32_t shrinkers_end;
 
 struct registry registry = { .lock = LOCK_INIT, .hint = 1 };
 static struct bits numbers rarely_touched;	/* under registry.lock */
@@ -34,13 +35,16 @@ static uint32_t number_take(uint64_t *stamp)
 	uint32_t id;
 
 	lock_acquire(&registry.lock);
-	id = bits_next_clear(&numbers, registry.hint, SHRINKERS_MAX);
+	id = bits_next(&numbers, registry.hint, SHRINKERS_MAX, false);
 	if (id == SHRINKERS_MAX)
-		id = bits_next_clear(&numbers, 1, SHRINKERS_MAX);
+		id = bits_next(&numbers, 1, SHRINKERS_MAX, false);
 	if (id != SHRINKERS_MAX) {
 		numbers.words[id / 64] |= bit_of(id);
 		registry.hint = id + 1;
 		*stamp = ++registry.last_stamp;
+		if (shrinkers_end <= id)
+			__atomic_store_n(&shrinkers_end, id + 1,
+					 __ATOMIC_RELAXED);
 	}
 	/* Beyond 4,096 numbers the tables grow: use those there are first. */
 	if (registry.hint >= 4096)
@@ -85,7 +89,7 @@ SLUB_EXPORT int slub_shrinker_create(struct slub_shrinker *shrinker)
 	__atomic_store_n(&shrinker_table[id], (uintptr_t)shrinker,
 			 __ATOMIC_RELEASE);
 	if (!(shrinker->flags & SLUB_SHRINKER_GROUP_AWARE))
-		bits_set(&shrinkers_always, id);
+		bit_set(shrinkers_always.words, id);
 	return 0;
 }
 
@@ -257,7 +261,7 @@ SLUB_EXPORT int slub_shrinker_destroy(struct slub_shrinker *shrinker)
 		return -EINVAL;
 	id = shrinker->id;
 	if (!(shrinker->flags & SLUB_SHRINKER_GROUP_AWARE))
-		bits_clear(&shrinkers_always, id);
+		bit_clear(shrinkers_always.words, id);
 	/* acquire: pairs with the release in entry_see() */
 	entry = __atomic_exchange_n(&shrinker_table[id], 0, __ATOMIC_ACQ_REL);
 	/* WALK-2; 0: this is the second try, after -EDEADLK. */
@@ -299,7 +303,7 @@ SLUB_EXPORT int slub_shrinker_for_each(int (*visit)(struct slub_shrinker *,
 	struct walker *walker = walker_begin();
 	int result = 0;
 
-	for (uint32_t id = 1; walker && id < SHRINKERS_MAX && !result; id++) {
+	for (uint32_t id = 1; walker && id < shrinkers_end && !result; id++) {
 		struct slub_shrinker *shrinker;
 
 		if (!__atomic_load_n(&shrinker_table[id], __ATOMIC_RELAXED))

@@ -190,7 +190,8 @@ static size_t shrink_empty(struct place *place, struct slub_shrinker *shrinker,
 	if (freed == SLUB_SHRINK_EMPTY)
 		return 0;
 	if (walker_is_inside(place->walker, shrinker))
-		map_mark_again(place->group, (uint32_t)place->control.node, id);
+		map_mark_again(unit, place->group,
+			       (uint32_t)place->control.node, id);
 	return freed;
 }
 
@@ -207,7 +208,8 @@ static void forget_stale(struct place *place, struct map_unit *unit,
 	map_unmark(unit, id);
 	if (__atomic_load_n(&shrinker_table[id], __ATOMIC_SEQ_CST) &&
 	    (!place->group || bit_is_set(groups_alive.words, place->group)))
-		map_mark_again(place->group, (uint32_t)place->control.node, id);
+		map_mark_again(unit, place->group,
+			       (uint32_t)place->control.node, id);
 }
 
 static size_t shrink_pair(struct place *place, struct map_unit *unit,
@@ -238,7 +240,7 @@ static size_t shrink_unit(struct place *place, struct map_unit *unit)
 	size_t freed = 0;
 
 	for (; set; set &= set - 1)
-		freed += shrink_pair(place, unit, (unit->number - 1) * 64 +
+		freed += shrink_pair(place, unit, unit->number * 64 +
 				     (uint32_t)__builtin_ctzll(set));
 	return freed;
 }
@@ -247,29 +249,27 @@ static size_t shrink_unit(struct place *place, struct map_unit *unit)
 static size_t shrink_map(struct walker *walker, uint32_t group, uint32_t node,
 			 int priority)
 {
-	struct map *map = map_get(group, node);
 	struct place place = { walker, group,
 		{ 0, 0, group_of_number(group), (int)node, priority, { 0 } } };
-	struct map_unit *unit = NULL;
+	struct map_unit *unit;
 	bool is_empty = true;
 	size_t freed = 0;
 
-	while (map && (unit = map_unit_next(map, unit)) != NULL) {
+	for (unit = map_first(group, node); unit; unit = map_next(unit)) {
 		freed += shrink_unit(&place, unit);
 		is_empty &= !__atomic_load_n(&unit->set, __ATOMIC_RELAXED);
 	}
-	if (unlikely(map && is_empty))
+	if (unlikely(is_empty))
 		map_tidy(group, node);
 	return freed;
 }
 
-static size_t shrink_always(struct walker *walker, uint32_t id, int priority,
-			    uint32_t nr_nodes)
+static size_t shrink_always(struct walker *walker, uint32_t id, int priority)
 {
 	struct slub_shrinker *shrinker;
 	size_t freed = 0, got;
 
-	for (uint32_t node = 0; node < nr_nodes; node++) {
+	for (uint32_t node = 0; node < reclaim_nr_nodes(); node++) {
 		struct slub_shrink_control control = { 0, 0, NULL, (int)node,
 						       priority, { 0 } };
 
@@ -298,28 +298,14 @@ struct walk {
 	size_t freed;
 };
 
-/* Where the last walk with a deadline ended: shrinker, and group by node. */
-static uint32_t resume_always;
-static uint32_t resume_group[OS_NODES_MAX];
+/* Where the last walk with a deadline ended: the group by node, and the shrinker. */
+static uint32_t resume[OS_NODES_MAX + 1];
 
 static bool is_over(struct walk *walk)
 {
 	if (walk->deadline_ns && os_clock_ns() >= walk->deadline_ns)
 		walk->is_over = true;
 	return walk->is_over;
-}
-
-/* Numbers in [@n, @end); returns where it stopped, @end: nowhere. */
-static uint32_t walk_always(struct walk *walk, uint32_t n, uint32_t end)
-{
-	for (n = bits_next(&shrinkers_always, n); n < end;
-	     n = bits_next(&shrinkers_always, n + 1)) {
-		if (is_over(walk))
-			return n;
-		walk->freed += shrink_always(walk->walker, n, walk->priority,
-					     reclaim_nr_nodes());
-	}
-	return end;
 }
 
 static bool is_spared(const struct walk *walk, uint32_t n)
@@ -336,64 +322,59 @@ static bool is_spared(const struct walk *walk, uint32_t n)
 	       group_is_protected(group);
 }
 
-static uint32_t walk_groups(struct walk *walk, uint32_t node, uint32_t n,
-			    uint32_t end)
+/* For a node: those that are asked in every walk, and have no groups. */
+#define NODE_ALWAYS OS_NODES_MAX
+
+/* Numbers in [@n, @end) of @bits; returns where it stopped, @end: nowhere. */
+static uint32_t walk_part(struct walk *walk, const struct bits *bits,
+			  uint32_t node, uint32_t n, uint32_t end)
 {
-	for (n = bits_next(&map_groups[node], n); n < end;
-	     n = bits_next(&map_groups[node], n + 1)) {
-		if (is_spared(walk, n))
+	for (n = bits_next(bits, n, end, true); n < end;
+	     n = bits_next(bits, n + 1, end, true)) {
+		if (node != NODE_ALWAYS && is_spared(walk, n))
 			continue;
 		if (is_over(walk))
 			return n;
-		walk->freed += shrink_map(walk->walker, n, node,
-					  walk->priority);
+		walk->freed += node == NODE_ALWAYS ?
+			shrink_always(walk->walker, n, walk->priority) :
+			shrink_map(walk->walker, n, node, walk->priority);
 	}
 	return end;
 }
 
-/* All numbers, beginning at *@resume; there it is left where time ran out. */
-static void walk_round(struct walk *walk, uint32_t *resume, uint32_t node,
-		       bool always)
+/* All numbers below @end; with a deadline from where the last such walk ended. */
+static void walk_round(struct walk *walk, const struct bits *bits,
+		       uint32_t node, uint32_t end)
 {
-	uint32_t from = walk->deadline_ns ?
-			__atomic_load_n(resume, __ATOMIC_RELAXED) : 0;
-	uint32_t n;
+	uint32_t from = 0, n;
 
 	if (walk->is_over)
 		return;
-	n = always ? walk_always(walk, from, BITS_NR) :
-		     walk_groups(walk, node, from, BITS_NR);
-	if (n == BITS_NR && from)
-		n = always ? walk_always(walk, 0, from) :
-			     walk_groups(walk, node, 0, from);
 	if (walk->deadline_ns)
-		__atomic_store_n(resume, walk->is_over ? n : 0,
+		from = __atomic_load_n(&resume[node], __ATOMIC_RELAXED);
+	n = walk_part(walk, bits, node, from, end);
+	if (!walk->is_over && from)
+		n = walk_part(walk, bits, node, 0, from);
+	if (walk->deadline_ns)
+		__atomic_store_n(&resume[node], walk->is_over ? n : 0,
 				 __ATOMIC_RELAXED);
-}
-
-static uint32_t nodes_in_use(void)
-{
-	uint32_t nr = OS_NODES_MAX;
-
-	while (nr > 1 && bits_are_clear(&map_groups[nr - 1]))
-		nr--;
-	return nr;
 }
 
 static usual void walk_run(struct walk *walk)
 {
-	bool has_always = !walk->top && !bits_are_clear(&shrinkers_always);
-	uint32_t nr_nodes = nodes_in_use();
+	uint32_t nr_nodes = __atomic_load_n(&map_nodes_end, __ATOMIC_RELAXED);
+	uint32_t end = walk->top ? 0 : __atomic_load_n(&shrinkers_end,
+						       __ATOMIC_RELAXED);
 
-	if (!has_always && nr_nodes == 1 && bits_are_clear(&map_groups[0]))
+	if (bits_next(&shrinkers_always, 0, end, true) == end && !nr_nodes)
 		return;
 	walk->walker = walker_begin();
 	if (!walk->walker)
 		return;
-	if (has_always)
-		walk_round(walk, &resume_always, 0, true);
+	walk_round(walk, &shrinkers_always, NODE_ALWAYS, end);
 	for (uint32_t node = 0; node < nr_nodes; node++)
-		walk_round(walk, &resume_group[node], node, false);
+		walk_round(walk, &map_groups[node], node,
+			   pool_end(&group_pool));
 	walker_end(walk->walker);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Bits with a summary, and pools. */
+/* Bits, and pools. */
 #include <gtest/gtest.h>
 
 #include <random>
@@ -20,47 +20,51 @@ TEST(Bits, SameAsASet)
 	std::set<uint32_t> model;
 	std::mt19937 random(1);
 
-	EXPECT_TRUE(bits_are_clear(&bits));
-	EXPECT_EQ(bits_next(&bits, 0), BITS_NR);
+	EXPECT_EQ(bits_next(&bits, 0, BITS_NR, true), BITS_NR);
 	for (int round = 0; round < 2000; round++) {
 		uint32_t n = round % 3 ? random() % BITS_NR : random() % 200;
 
 		if (random() % 3) {
-			bits_set(&bits, n);
+			bit_set(bits.words, n);
 			model.insert(n);
 		} else if (!model.empty()) {
 			n = *model.lower_bound(random() % (*model.rbegin() + 1));
-			bits_clear(&bits, n);
+			bit_clear(bits.words, n);
 			model.erase(n);
 		}
-		EXPECT_EQ(bits_are_clear(&bits), model.empty());
 		auto next = model.lower_bound(n);
-		EXPECT_EQ(bits_next(&bits, n), next == model.end() ? BITS_NR : *next);
+		EXPECT_EQ(bits_next(&bits, n, BITS_NR, true),
+			  next == model.end() ? BITS_NR : *next);
+		uint32_t end = n + random() % 300;
+		uint32_t clear = n;
+
+		while (clear < end && model.count(clear))
+			clear++;
+		if (end <= BITS_NR) {
+			EXPECT_EQ(bits_next(&bits, n, end, false), clear);
+		}
 	}
 	std::set<uint32_t> seen;
-	for (uint32_t n = bits_next(&bits, 0); n < BITS_NR; n = bits_next(&bits, n + 1))
+	for (uint32_t n = bits_next(&bits, 0, BITS_NR, true); n < BITS_NR;
+	     n = bits_next(&bits, n + 1, BITS_NR, true))
 		seen.insert(n);
 	EXPECT_EQ(seen, model);
-	for (uint32_t n : model)
-		bits_clear(&bits, n);
-	EXPECT_TRUE(bits_are_clear(&bits));
-	for (uint64_t word : bits.summary)
-		EXPECT_EQ(word, 0u);
 }
 
 TEST(Bits, TheEnds)
 {
 	static struct bits bits;
 
-	bits_set(&bits, BITS_NR - 1);
-	EXPECT_EQ(bits_next(&bits, 0), BITS_NR - 1);
-	EXPECT_EQ(bits_next(&bits, BITS_NR - 1), BITS_NR - 1);
-	EXPECT_EQ(bits_next(&bits, BITS_NR), BITS_NR);
-	bits_set(&bits, 0);
-	EXPECT_EQ(bits_next(&bits, 0), 0u);
-	EXPECT_EQ(bits_next(&bits, 1), BITS_NR - 1);
-	EXPECT_EQ(bits_next_clear(&bits, 0, 10), 1u);
-	EXPECT_EQ(bits_next_clear(&bits, 0, 1), 1u);
+	bit_set(bits.words, BITS_NR - 1);
+	EXPECT_EQ(bits_next(&bits, 0, BITS_NR, true), BITS_NR - 1);
+	EXPECT_EQ(bits_next(&bits, 0, BITS_NR - 1, true), BITS_NR - 1);
+	EXPECT_EQ(bits_next(&bits, BITS_NR - 1, BITS_NR, true), BITS_NR - 1);
+	EXPECT_EQ(bits_next(&bits, BITS_NR, BITS_NR, true), BITS_NR);
+	bit_set(bits.words, 0);
+	EXPECT_EQ(bits_next(&bits, 0, BITS_NR, true), 0u);
+	EXPECT_EQ(bits_next(&bits, 1, BITS_NR, true), BITS_NR - 1);
+	EXPECT_EQ(bits_next(&bits, 0, 10, false), 1u);
+	EXPECT_EQ(bits_next(&bits, 0, 1, false), 1u);
 }
 
 TEST(Pool, NumbersAndItems)

@@ -62,12 +62,12 @@ TEST_F(Fork, AMarkThatWasOnItsWayUpwards)
 		shrinker.seeks = SLUB_SHRINKER_SEEKS;
 		ASSERT_EQ(slub_shrinker_create(&shrinker), 0);
 	}
-	/* In the first unit of the map, and in one of its lists. */
+	/* In the oldest unit of the map, and in another. */
 	for (int n : { 10, 140 }) {
 		uint32_t number = group_number(group);
 
 		ASSERT_EQ(slub_shrinker_mark(&all[n], group, 0), 0);
-		bits_clear(&map_groups[0], number);
+		bit_clear(map_groups[0].words, number);
 		asked = 0;
 		shrinkers_run(SLUB_SHRINK_PRIORITY_MAX, group);
 		EXPECT_EQ(asked, 0) << n;
