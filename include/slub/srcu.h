@@ -57,10 +57,8 @@ struct slub_srcu {
 	struct slub_srcu *next;
 	uint32_t driver;	/* the thread that moves the grace period on */
 	uint32_t step;
-	uint32_t done;		/* futex: changes with `completed` */
-	uint32_t waiters;
 	uint32_t generation;	/* of shared[]: another one in a forked child */
-	uint32_t reserved1[3];
+	uint32_t reserved1[5];
 };
 
 /*
@@ -69,8 +67,8 @@ struct slub_srcu {
  * it: slub_srcu_destroy() before its memory goes.
  */
 #define SLUB_SRCU_INIT							\
-	{ 0, 0, { 0, 0, 0, 0 }, { 0, 0, 0 }, 0, 0, 0, NULL, 0, 0, 0, 0,	\
-	  0, { 0, 0, 0 } }
+	{ 0, 0, { 0, 0, 0, 0 }, { 0, 0, 0 }, 0, 0, 0, NULL, 0, 0,	\
+	  0, { 0, 0, 0, 0, 0 } }
 
 /*
  * slub_srcu_create - make a domain.

@@ -25,7 +25,6 @@
 #include "reclaim/reclaim_internal.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <string.h>
 
 #define COUNTERS_BYTES 32
@@ -35,10 +34,6 @@
 
 /* How long a fence may sit in a CPU that was not told to execute one. */
 #define SETTLE_NS 20000000u
-
-#define YIELDS_MAX 4
-#define SLEEP_MIN_NS 50000
-#define SLEEP_MAX_NS 2000000
 
 enum step { STEP_IDLE, STEP_DRAIN_OLD, STEP_DRAIN_LEFT };
 
@@ -171,12 +166,6 @@ SLUB_EXPORT void (slub_srcu_read_unlock)(struct slub_srcu *domain, int index)
 
 /* ---- sums ---- */
 
-static int64_t word_at(const char *area, uintptr_t offset)
-{
-	return __atomic_load_n((const int64_t *)(area + offset),
-			       __ATOMIC_RELAXED);
-}
-
 /* @kind: 0: readers that came, SLUB_SRCU_LEFT: that left; @word: counters and phase. */
 static usual int64_t sum(const struct slub_srcu *domain, uint32_t word,
 		   uint32_t kind)
@@ -188,13 +177,16 @@ static usual int64_t sum(const struct slub_srcu *domain, uint32_t word,
 
 	if (!(word & COUNTERS_MASK))
 		return total;
-	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
-		const char *area = percpu_area(cid);
+	/* The last one is the shared area. */
+	for (uint32_t cid = 0, end = percpu_areas_end(); cid <= end; cid++) {
+		const char *area = cid < end ? percpu_area(cid) :
+					       percpu_shared_area();
 
 		if (area)
-			total += word_at(area, offset);
+			total += __atomic_load_n((const int64_t *)(area + offset),
+						 __ATOMIC_RELAXED);
 	}
-	return total + word_at(percpu_shared_area(), offset);
+	return total;
 }
 
 /* Makes all CPUs execute a fence; false: that needs time. */
@@ -238,53 +230,37 @@ static bool nobody_inside(struct slub_srcu *domain, uint32_t bit)
 
 static bool is_done(const struct slub_srcu *domain, uint64_t cookie)
 {
-	/* acquire: pairs with the release in complete() */
+	/* acquire: pairs with the release in advance() */
 	return __atomic_load_n(&domain->completed, __ATOMIC_ACQUIRE) >= cookie;
-}
-
-static void complete(struct slub_srcu *domain)
-{
-	domain->step = STEP_IDLE;
-	__atomic_store_n(&domain->completed, domain->started,
-			 __ATOMIC_RELEASE);
-	/* seq_cst both: pairs with the count of waiters in wait_a_while() */
-	__atomic_fetch_add(&domain->done, 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&domain->waiters, __ATOMIC_SEQ_CST))
-		sys_futex(&domain->done, FUTEX_WAKE_PRIVATE, INT32_MAX);
-}
-
-static uint32_t phase_now(const struct slub_srcu *domain)
-{
-	return __atomic_load_n(&domain->reader, __ATOMIC_RELAXED) &
-	       SLUB_SRCU_PHASE;
 }
 
 /* One step; false: somebody is inside. */
 static bool advance(struct slub_srcu *domain)
 {
-	switch ((enum step)domain->step) {
-	case STEP_IDLE:
+	uint32_t phase = __atomic_load_n(&domain->reader, __ATOMIC_RELAXED) &
+			 SLUB_SRCU_PHASE;
+
+	if (domain->step == STEP_IDLE) {
 		__atomic_store_n(&domain->started, domain->started + 1,
 				 __ATOMIC_RELAXED);
 		/* Pairs with the fence in slub_srcu_start_poll(). */
 		full_fence();
 		domain->step = STEP_DRAIN_OLD;
 		return true;
-	case STEP_DRAIN_OLD:
-		if (!nobody_inside(domain, phase_now(domain) ^ SLUB_SRCU_PHASE))
-			return false;
+	}
+	if (!nobody_inside(domain, phase ^ SLUB_SRCU_PHASE))
+		return false;
+	if (domain->step == STEP_DRAIN_OLD) {
 		inject(INJECT_phase);
 		__atomic_fetch_xor(&domain->reader, SLUB_SRCU_PHASE,
 				   __ATOMIC_SEQ_CST);
 		domain->step = STEP_DRAIN_LEFT;
 		return true;
-	case STEP_DRAIN_LEFT:
-		if (!nobody_inside(domain, phase_now(domain) ^ SLUB_SRCU_PHASE))
-			return false;
-		complete(domain);
-		return true;
 	}
-	return false;
+	domain->step = STEP_IDLE;
+	__atomic_store_n(&domain->completed, domain->started,
+			 __ATOMIC_RELEASE);
+	return true;
 }
 
 SLUB_EXPORT bool slub_srcu_poll(struct slub_srcu *domain, uint64_t cookie)
@@ -316,41 +292,12 @@ SLUB_EXPORT uint64_t slub_srcu_start_poll(struct slub_srcu *domain)
 	return __atomic_load_n(&domain->started, __ATOMIC_RELAXED) + 1;
 }
 
-static void wait_a_while(struct slub_srcu *domain, uint32_t seen,
-			 long sleep_ns)
-{
-	struct {
-		long seconds;
-		long nanoseconds;
-	} timeout = { 0, sleep_ns };
-
-	__atomic_fetch_add(&domain->waiters, 1, __ATOMIC_SEQ_CST);
-	sys_call4(SYS_futex, (long)&domain->done, FUTEX_WAIT_PRIVATE,
-		  (long)seen, (long)&timeout);
-	__atomic_fetch_sub(&domain->waiters, 1, __ATOMIC_RELAXED);
-}
-
 SLUB_EXPORT void slub_srcu_synchronize(struct slub_srcu *domain)
 {
 	uint64_t cookie = slub_srcu_start_poll(domain);
-	long sleep_ns = SLEEP_MIN_NS;
-	int yields = 0;
 
-	for (;;) {
-		uint32_t seen = __atomic_load_n(&domain->done,
-						__ATOMIC_RELAXED);
-
-		if (slub_srcu_poll(domain, cookie))
-			return;
-		if (yields++ < YIELDS_MAX) {
-			sys_call4(SYS_sched_yield, 0, 0, 0, 0);
-			continue;
-		}
-		/* Readers wake nobody: look again, less and less often. */
-		wait_a_while(domain, seen, sleep_ns);
-		if (sleep_ns < SLEEP_MAX_NS)
-			sleep_ns *= 2;
-	}
+	for (unsigned int i = 0; !slub_srcu_poll(domain, cookie); i++)
+		sys_wait(i);
 }
 
 static usual bool is_balanced(const struct slub_srcu *domain, uint32_t word)
@@ -399,7 +346,6 @@ static void forget_readers(struct slub_srcu *domain)
 				     GENERATION_MASK;
 	}
 	domain->reader = word;
-	domain->waiters = 0;
 	/* Else a handler that interrupted the driver forks, and goes on. */
 	if (domain->driver != thread_self()) {
 		domain->driver = 0;

@@ -14,11 +14,8 @@ enum state { STATE_NONE, STATE_REGISTERED, STATE_LEAVING, STATE_STUCK };
 #define SEEKS_MAX 1000000
 #define FLAGS_ALL (SLUB_SHRINKER_NUMA_AWARE | SLUB_SHRINKER_GROUP_AWARE)
 
-#define YIELDS_MAX 16
-#define SLEEP_MIN_NS 20000
-#define SLEEP_MAX_NS 1000000
-/* It is worth a message when one callback keeps unregister so long. */
-#define PATIENCE_NS 10000000000ull
+/* Looks before it is worth a message that one callback keeps unregister: ten seconds. */
+#define PATIENCE 100000u
 /* How far a ring of waiting callbacks is followed. */
 #define RING_MAX 16
 
@@ -206,33 +203,21 @@ static bool somebody_inside(const struct slub_shrinker *shrinker)
 
 static int wait_for_callbacks(struct slub_shrinker *shrinker)
 {
-	long sleep_ns = SLEEP_MIN_NS;
-	uint64_t since = 0;
 	bool in_callback = false;
 	int err = 0;
 
-	for (int i = 0; somebody_inside(shrinker); i++) {
+	for (unsigned int i = 0; somebody_inside(shrinker); i++) {
 		if (i == 0)
 			in_callback = announce_wait(shrinker);
 		if (in_callback && waits_for_me(shrinker, RING_MAX)) {
 			err = -EDEADLK;
 			break;
 		}
-		if (i < YIELDS_MAX) {
-			sys_call4(SYS_sched_yield, 0, 0, 0, 0);
-			continue;
-		}
-		sys_sleep_ns(sleep_ns);
-		if (sleep_ns < SLEEP_MAX_NS)
-			sleep_ns *= 2;
-		if (!since)
-			since = os_clock_ns();
-		if (since != UINT64_MAX && os_clock_ns() - since > PATIENCE_NS) {
+		sys_wait(i);
+		if (i == PATIENCE)
 			log_message("shrinker '%s': still waiting for its "
 				    "callback to return", shrinker->name ?
 				    shrinker->name : "");
-			since = UINT64_MAX;
-		}
 	}
 	if (in_callback)
 		announce_wait(NULL);
