@@ -43,8 +43,7 @@ static int watch(int fd, int nr)
 
 	for (int i = 0; i < nr; i++) {
 		struct source *source = &sources[i];
-		struct epoll_event event = { source->poll_events,
-					     { .u32 = (uint32_t)nr_watched } };
+		struct epoll_event event = { .events = source->poll_events };
 
 		if (sys_call4(SYS_epoll_ctl, fd, EPOLL_CTL_ADD, source->fd,
 			      (long)&event)) {
@@ -128,36 +127,26 @@ SLUB_EXPORT int slub_pressure_fd(void)
 }
 
 /*
- * One that is over would be ready for ever, and the thread never sleep.  It stays
- * open, and what is watched stands in the statistics, until a fork or the end.
+ * Looks at all sources; returns how many had an event.  One that is over would be ready
+ * for ever, and the thread never sleep: it is watched no more.  It stays open, and what is
+ * watched stands in the statistics, until a fork or the end.
  */
-static void drop_if_over(const struct source *source)
-{
-	if (source->is_over)
-		sys_call4(SYS_epoll_ctl, epoll_fd, EPOLL_CTL_DEL, source->fd, 0);
-}
-
-/* Reads all sources that are ready, looks at the others; returns how many had an event. */
 static int read_events(enum severity *worst)
 {
-	enum severity said[SOURCES_MAX] = { SEVERITY_NONE };
-	struct epoll_event ready[SOURCES_MAX];
-	long n = sys_call6(SYS_epoll_pwait, epoll_fd, (long)ready, SOURCES_MAX,
-			   0, 0, 8);
 	int events = 0;
 
-	for (long i = 0; i < n; i++) {
-		struct source *source = &sources[ready[i].data.u32];
-
-		said[ready[i].data.u32] = source_read(source, ready[i].events);
-		drop_if_over(source);
-	}
 	for (int i = 0; i < nr_sources; i++) {
-		if (said[i] == SEVERITY_NONE)
-			said[i] = source_look(&sources[i]);
-		events += said[i] != SEVERITY_NONE;
-		if (said[i] > *worst)
-			*worst = said[i];
+		enum severity said = SEVERITY_NONE;
+
+		if (sources[i].is_over)
+			continue;
+		said = source_look(&sources[i]);
+		if (sources[i].is_over)
+			sys_call4(SYS_epoll_ctl, epoll_fd, EPOLL_CTL_DEL,
+				  sources[i].fd, 0);
+		events += said != SEVERITY_NONE;
+		if (said > *worst)
+			*worst = said;
 	}
 	return events;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pressure: what its two files share; of this layer only. */
+/* pressure: what its files share; of this layer only. */
 #ifndef SLUB_RECLAIM_PRESSURE_H
 #define SLUB_RECLAIM_PRESSURE_H
 
@@ -25,7 +25,6 @@ struct source {
 	uint32_t poll_events;
 	int fd;
 	int other_fd;		/* a trigger's twin, or is kept open with it; -1: none */
-	bool is_trigger;	/* of stalls: a look takes its event */
 	bool is_over;		/* it will tell nothing any more */
 	uint64_t counts[EVENT_COUNTS];	/* memory.events, as last read */
 	struct identity identity, other_identity;
@@ -46,20 +45,12 @@ void sources_close(struct source *sources, int nr);
 /* False: the program closed one of its descriptors. */
 bool source_is_whole(const struct source *source);
 /*
- * Reads what made it ready, so that it becomes ready anew, or finds that it is
- * over.  @events: what epoll says of it.
- */
-enum severity source_read(struct source *source, uint32_t events);
-/*
- * Events that a trigger has told to somebody else.  Polling a descriptor that watches
- * others, as programs and the thread poll epoll's, makes the kernel look at the trigger, and a look
- * takes the event; epoll then looks once more, and finds none.  So each trigger has a
- * twin, set before it and to the same, at which nobody looks but this: it keeps its event.
+ * Takes what it has to tell, so that it becomes ready anew, or finds that it is over.
  *
- * To read the time stalled, and compare it, is not the same: what the kernel adds up at
- * its next look, up to two seconds later, may have been stalled before the trigger was
- * set (5 of 28 triggers under load spoke so; the twin missed none), and it carries the
- * rest of a window into the next.
+ * Polling a descriptor that watches others, as programs and the thread poll epoll's, makes
+ * the kernel look at a stall trigger, and a look takes the trigger's event.  So each
+ * trigger has a twin, set before it and to the same, at which nobody looks but this.
+ * To compare the time stalled instead misses events: docs/internals/reclaim.md.
  */
 enum severity source_look(struct source *source);
 

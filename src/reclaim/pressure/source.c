@@ -70,8 +70,6 @@ static int add(struct source *sources, int nr, struct source source)
 	return nr + 1;
 }
 
-#define NO_IDENTITY { 0, 0, false }
-
 /* ---- systemd ---- */
 
 static const char *watch_path;
@@ -164,22 +162,25 @@ static int open_watched(const struct stat *state)
 
 static int open_watch(struct source *sources, int nr)
 {
-	struct source source = { SLUB_PRESSURE_WATCH, SEVERITY_SOME, EPOLLIN,
-				 -1, -1, false, false, { 0 }, NO_IDENTITY, NO_IDENTITY };
+	struct source source = { .kind = SLUB_PRESSURE_WATCH,
+				 .severity = SEVERITY_SOME,
+				 .poll_events = EPOLLIN,
+				 .fd = -1, .other_fd = -1 };
 	struct stat state;
+	bool is_trigger;
 
 	if (stat(watch_path, &state)) {
 		log_message("MEMORY_PRESSURE_WATCH: there is no '%s'",
 			    watch_path);
 		return nr;
 	}
-	source.is_trigger = S_ISREG(state.st_mode) && watch_write;
+	is_trigger = S_ISREG(state.st_mode) && watch_write;
 	if (S_ISREG(state.st_mode))
 		source.poll_events = EPOLLPRI;
-	if (source.is_trigger)
+	if (is_trigger)
 		source.other_fd = open_watched(&state);
 	source.fd = open_watched(&state);
-	if (source.fd < 0 || (source.is_trigger && source.other_fd < 0)) {
+	if (source.fd < 0 || (is_trigger && source.other_fd < 0)) {
 		log_message("MEMORY_PRESSURE_WATCH: cannot use '%s'",
 			    watch_path);
 		close_both(&source);
@@ -227,8 +228,8 @@ static int add_trigger(struct source *sources, int nr, const char *where,
 static int open_triggers(struct source *sources, int nr, const char *where,
 			 const char *name, enum slub_pressure_source kind)
 {
-	struct source source = { kind, SEVERITY_SOME, EPOLLPRI, -1, -1, true,
-				 false, { 0 }, NO_IDENTITY, NO_IDENTITY };
+	struct source source = { .kind = kind, .severity = SEVERITY_SOME,
+				 .poll_events = EPOLLPRI };
 
 	nr = add_trigger(sources, nr, where, name, "some",
 			 pressure_options.some_us, source);
@@ -280,8 +281,8 @@ static enum severity events_read(struct source *source)
 
 static int open_events(struct source *sources, int nr, const char *folder)
 {
-	struct source source = { SLUB_PRESSURE_EVENTS, SEVERITY_NONE, EPOLLPRI,
-				 -1, -1, false, false, { 0 }, NO_IDENTITY, NO_IDENTITY };
+	struct source source = { .kind = SLUB_PRESSURE_EVENTS,
+				 .poll_events = EPOLLPRI, .other_fd = -1 };
 
 	source.fd = file_open_in(folder, "memory.events", O_RDONLY);
 	if (source.fd < 0)
@@ -316,8 +317,9 @@ static int open_v1(struct source *sources, int nr, const char *folder,
 
 static int open_v1_usage(struct source *sources, int nr, const char *folder)
 {
-	struct source source = { SLUB_PRESSURE_V1_USAGE, SEVERITY_FULL, EPOLLIN,
-				 -1, -1, false, false, { 0 }, NO_IDENTITY, NO_IDENTITY };
+	struct source source = { .kind = SLUB_PRESSURE_V1_USAGE,
+				 .severity = SEVERITY_FULL,
+				 .poll_events = EPOLLIN };
 	int fd = file_open_in(folder, "memory.limit_in_bytes", O_RDONLY);
 	char buf[32], number[32];
 	struct text text = { number, sizeof(number) - 1, 0 };
@@ -343,8 +345,9 @@ static int open_v1_usage(struct source *sources, int nr, const char *folder)
 
 static int open_cgroups(struct source *sources)
 {
-	struct source level = { SLUB_PRESSURE_V1_LEVEL, SEVERITY_SOME, EPOLLIN,
-				-1, -1, false, false, { 0 }, NO_IDENTITY, NO_IDENTITY };
+	struct source level = { .kind = SLUB_PRESSURE_V1_LEVEL,
+				.severity = SEVERITY_SOME,
+				.poll_events = EPOLLIN };
 	struct cgroup cgroup;
 	int nr = 0;
 
@@ -402,63 +405,37 @@ bool source_is_whole(const struct source *source)
 		descriptor_is_kept(source->other_fd, &source->other_identity));
 }
 
-/* Takes the event of a trigger's twin, which has one when the trigger has. */
-static bool take_twin(const struct source *source)
+/* Takes the event of a trigger or its twin.  Both have an error when the cgroup was removed. */
+static bool trigger_look(struct source *source)
 {
-	struct pollfd twin = { source->other_fd, POLLPRI, 0 };
+	struct pollfd both[2] = { { source->fd, POLLPRI, 0 },
+				  { source->other_fd, POLLPRI, 0 } };
 	struct {
 		long seconds;
 		long nanoseconds;
 	} at_once = { 0, 0 };
+	long n = sys_call6(SYS_ppoll, (long)both, 2, (long)&at_once, 0, 8, 0);
 
-	return sys_call6(SYS_ppoll, (long)&twin, 1, (long)&at_once, 0, 8, 0) > 0 &&
-	       !(twin.revents & POLLERR);
+	source->is_over = (both[0].revents | both[1].revents) & POLLERR;
+	return n > 0 && !source->is_over;
 }
 
-/* A trigger has an error when its cgroup was removed. */
-static enum severity trigger_read(struct source *source, uint32_t events)
+/* Empties it. */
+static bool stream_look(struct source *source)
 {
-	source->is_over = events & EPOLLERR;
-	if (source->is_trigger)
-		take_twin(source);
-	return source->is_over ? SEVERITY_NONE : source->severity;
+	char buf[DRAIN_BYTES];
+	long n = sys_call4(SYS_read, source->fd, (long)buf, sizeof(buf), 0);
+
+	source->is_over = n == 0 || (n < 0 && n != -EAGAIN && n != -EINTR);
+	return n > 0;
 }
 
 enum severity source_look(struct source *source)
 {
-	if (!source->is_trigger || source->is_over || !take_twin(source))
-		return SEVERITY_NONE;
-	return source->severity;
-}
-
-static enum severity watch_read(struct source *source, uint32_t events)
-{
-	char buf[DRAIN_BYTES];
-	long n;
-
-	if (source->poll_events == EPOLLPRI)
-		return trigger_read(source, events);
-	n = sys_call4(SYS_read, source->fd, (long)buf, sizeof(buf), 0);
-	source->is_over = n == 0 || (n < 0 && n != -EAGAIN && n != -EINTR);
-	return n > 0 ? source->severity : SEVERITY_NONE;
-}
-
-enum severity source_read(struct source *source, uint32_t events)
-{
-	char buf[8];
-	long n;
-
-	switch (source->kind) {
-	case SLUB_PRESSURE_EVENTS:
-		/* EPOLLERR belongs to each of its events. */
+	if (source->kind == SLUB_PRESSURE_EVENTS)
 		return events_read(source);
-	case SLUB_PRESSURE_WATCH:
-		return watch_read(source, events);
-	case SLUB_PRESSURE_V1_LEVEL:
-	case SLUB_PRESSURE_V1_USAGE:
-		n = sys_call4(SYS_read, source->fd, (long)buf, sizeof(buf), 0);
-		return n == 8 ? source->severity : SEVERITY_NONE;
-	default:
-		return trigger_read(source, events);
-	}
+	if (source->poll_events == EPOLLPRI ? trigger_look(source) :
+					      stream_look(source))
+		return source->severity;
+	return SEVERITY_NONE;
 }
