@@ -46,16 +46,16 @@ struct slub_mempool {
 	/* under lock; the counts are also read without it */
 	_Atomic uint32_t frees;	/* changes with each addition; a futex */
 	uint32_t nr_waiters;
-	uint32_t nr_bulk_waiters;
 	size_t nr;
 	size_t min_nr;
-	size_t capacity;	/* what `elements` has room for */
+	size_t capacity;	/* of `elements` */
 	void **elements;
 	struct turn resizing;	/* one at a time; without the lock */
 	uint64_t nr_taken;
-	uint64_t nr_waits;
 	uint64_t nr_timeouts;
-	_Atomic uint64_t nr_refused;	/* without the lock */
+	/* without the lock */
+	_Atomic uint64_t nr_waits;
+	_Atomic uint64_t nr_refused;
 	void *space[RESERVE_INLINE];
 };
 
