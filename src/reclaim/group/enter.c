@@ -72,11 +72,18 @@ static struct thread_stock *stock_take_free(struct group_thread *thread,
 	return NULL;
 }
 
-/* Returns &no_stock if there is no memory for another. */
-static __attribute__((__noinline__)) struct thread_stock *
-stock_find(struct group_thread *thread, uint32_t owner)
+/*
+ * An empty stock, which belongs to @owner from here on; &no_stock if there is no memory
+ * for another.
+ */
+static struct thread_stock *stock_get(struct group_thread *thread,
+				      uint32_t owner)
 {
-	struct thread_stock *stock = stock_take_free(thread, owner);
+	struct thread_stock *stock = thread->last_stock;
+
+	if (stock_try(stock, owner))
+		return stock;
+	stock = stock_take_free(thread, owner);
 
 	while (!stock && !slub_thread.locks_held) {
 		stock = pool_get(&thread_stock_pool);
@@ -90,35 +97,15 @@ stock_find(struct group_thread *thread, uint32_t owner)
 	return stock ? stock : &no_stock;
 }
 
-/* An empty stock, which belongs to @owner from here on. */
-static always_inline struct thread_stock *stock_get(struct group_thread *thread,
-						    uint32_t owner)
-{
-	struct thread_stock *stock = thread->last_stock;
-
-	if (stock_try(stock, owner))
-		return stock;
-	return stock_find(thread, owner);
-}
-
-/* ---- entering and leaving an owner ---- */
-
-/* Can @bytes be added to an owner's @word as it is?  The rules are those of stock.c. */
-static always_inline bool owner_takes(uint64_t word, size_t bytes)
-{
-	return !(word & OWNER_DEAD) && !charge_is_tight_anywhere() &&
-	       owner_stock(word) + bytes <=
-		       __atomic_load_n(&stock_max, __ATOMIC_RELAXED);
-}
+/* ---- entering an owner ---- */
 
 /*
  * Counts this thread into the owner.  If it @takes the owner's stock, *@bytes says how
- * much that was.  False: @number is not the owner of @group, or the group is deleted.
+ * much that was.  False: its group is deleted.  Else owner_is_of() is to follow.
  */
-static bool owner_enter(uint32_t number, const struct slub_group *group,
-			bool takes, size_t *bytes)
+static always_inline bool owner_enter(struct group_owner *owner, bool takes,
+				      size_t *bytes)
 {
-	struct group_owner *owner = owner_of(number);
 	uint64_t word = __atomic_load_n(&owner->word, __ATOMIC_RELAXED);
 
 	do {
@@ -127,24 +114,26 @@ static bool owner_enter(uint32_t number, const struct slub_group *group,
 		*bytes = takes ? owner_stock(word) : 0;
 	} while (unlikely(!owner_word_change(&owner->word, &word, word +
 					     OWNER_INSIDE - *bytes)));
-	if (likely(__atomic_load_n(&owner->group, __ATOMIC_RELAXED) == group))
-		return true;
-	owner_leave_slowly(number, *bytes);
-	return false;
+	return true;
+}
+
+/* False: the number was read before the group was deleted, and is another's. */
+static always_inline bool owner_is_of(const struct group_owner *owner,
+				      const struct slub_group *group)
+{
+	return likely(__atomic_load_n(&owner->group, __ATOMIC_RELAXED) == group);
 }
 
 /* ---- switching between groups ---- */
 
-static void stop_using(struct thread_stock *stock)
+static always_inline void stop_using(struct thread_stock *stock)
 {
-	if (unlikely(stock == &no_stock))
-		return;
 	__atomic_store_n(&stock->generation, 0, __ATOMIC_RELAXED);
 	compiler_barrier();
 }
 
 /* False: this is a handler, and it interrupted a switch or the fast path. */
-static bool switch_begin(struct group_thread *thread)
+static always_inline bool switch_begin(struct group_thread *thread)
 {
 	if (unlikely(thread->is_switching || thread->stock->bytes < 0)) {
 		stop_using(thread->stock);
@@ -155,30 +144,40 @@ static bool switch_begin(struct group_thread *thread)
 	return true;
 }
 
+static cold int switch_end_tight(struct group_thread *thread, uint32_t owner)
+{
+	thread->is_switching = false;
+	thread_stock_use(owner);
+	return 0;
+}
+
 /* Both the thread and @stock are in the group of @owner now. */
-static void switch_end(struct group_thread *thread,
-				     struct thread_stock *stock, uint32_t owner)
+static always_inline int switch_end(struct group_thread *thread,
+				    struct thread_stock *stock, uint32_t owner)
 {
 	uint32_t generation = __atomic_load_n(&group_generation,
 					      __ATOMIC_SEQ_CST);
 
-	compiler_barrier();
-	if (likely(!__atomic_load_n(&nr_tight, __ATOMIC_SEQ_CST) &&
-		   stock != &no_stock))
+	if (charge_is_tight_anywhere())
+		return switch_end_tight(thread, owner);
+	if (likely(stock != &no_stock))
 		__atomic_store_n(&stock->generation, generation,
 				 __ATOMIC_RELAXED);
 	compiler_barrier();
 	thread->is_switching = false;
-	if (unlikely(__atomic_load_n(&nr_tight, __ATOMIC_RELAXED)))
-		thread_stock_use(owner);
+	return 0;
 }
 
-/* A stock starts with @bytes, and with the smallest room. */
-static always_inline void stock_fill(struct thread_stock *stock, size_t bytes)
+/* Releases the empty @stock and ends the switch; the thread is in no group. */
+static always_inline void switch_out(struct group_thread *thread,
+				     struct thread_stock *stock)
 {
-	stock->room = THREAD_STOCK_MAX;
-	stock->has_overflowed = false;
-	thread_stock_add(stock, (int64_t)bytes);
+	compiler_barrier();
+	thread->stock = &no_stock;
+	if (likely(stock != &no_stock))
+		stock_release(stock);
+	compiler_barrier();
+	thread->is_switching = false;
 }
 
 /* Takes what is in @stock, which is not current: so no handler changes it now. */
@@ -193,286 +192,203 @@ static always_inline size_t stock_empty(struct thread_stock *stock,
 	return (size_t)bytes;
 }
 
-/* The stock is @owner's from here on. */
-static void stock_begin(struct thread_stock *stock, uint32_t owner, size_t bytes)
+/* From here on @stock is @owner's. */
+static void stock_hand_on(struct thread_stock *stock, uint32_t owner)
 {
-	if (unlikely(stock == &no_stock))
+	if (stock == &no_stock || stock_owner(stock) == owner)
 		return;
-	if (unlikely(stock_owner(stock) != owner)) {
-		thread_stock_put_away(stock);
-		__atomic_store_n(&stock->owner, owner, __ATOMIC_RELEASE);
-	}
-	stock_fill(stock, bytes);
+	thread_stock_put_away(stock);
+	__atomic_store_n(&stock->owner, owner, __ATOMIC_RELEASE);
 }
 
-static always_inline void place_write(struct group_thread *thread,
-				      uint32_t place, uint32_t group,
-				      uint32_t owner)
+/* A stock starts with @bytes, and with the smallest room. */
+static always_inline void stock_fill(struct thread_stock *stock, size_t bytes)
 {
-	thread->groups[place] = group;
-	thread->owners[place] = owner;
-	compiler_barrier();
-}
-
-/* Pushes @group on the thread's groups; the owner has counted the thread already. */
-static always_inline void go_in(struct group_thread *thread, uint32_t group,
-				uint32_t owner)
-{
-	uint32_t place = thread->nr;
-
-	place_write(thread, place, group, owner);
-	thread->nr = (uint16_t)(place + 1);
-	compiler_barrier();
-	place_write(thread, place, group, owner);
+	stock->room = THREAD_STOCK_MAX;
+	stock->has_overflowed = false;
+	thread_stock_add(stock, (int64_t)bytes);
 }
 
 /*
+ * Pushes @group on the thread's groups; the owner has counted the thread already.  Written
+ * twice: a handler may overwrite a place above the innermost group.
+ *
  * The thread works for @owner, and its malloc takes the slow path from here on (see
  * base/thread.h).  The order matters: if the limit came first, malloc in a handler
  * between the two stores would find no group, and open the fast path again.
  */
-static always_inline void go_slow(uint32_t owner)
+static always_inline void go_in(struct group_thread *thread, uint32_t place,
+				uint32_t group, uint32_t owner)
 {
+	thread->groups[place] = group;
+	thread->owners[place] = owner;
+	compiler_barrier();
+	thread->nr = (uint16_t)(place + 1);
+	compiler_barrier();
+	thread->groups[place] = group;
+	thread->owners[place] = owner;
+	compiler_barrier();
 	slub_thread.self.owner = owner;
 	compiler_barrier();
 	slub_thread.malloc_limit = 0;
 }
 
 /* For a handler that interrupted a switch: enters without touching the stock. */
-static cold bool enter_alone(const struct slub_group *group, uint32_t number,
-			     uint32_t owner)
+static cold int enter_alone(const struct slub_group *group, uint32_t number,
+			    uint32_t owner)
 {
 	size_t bytes;
 
-	if (!owner_enter(owner, group, false, &bytes))
-		return false;
-	go_in(&group_thread, number, owner);
-	go_slow(owner);
-	return true;
-}
-
-/* The group is deleted: the thread stays where it is. */
-static cold bool enter_not(struct group_thread *thread)
-{
-	struct thread_stock *stock = thread->stock;
-	uint32_t owner = slub_thread.self.owner;
-
-	if (!owner && stock != &no_stock) {
-		thread->stock = &no_stock;
-		stock_release(stock);
-	}
-	compiler_barrier();
-	thread->is_switching = false;
-	if (owner)
-		thread_stock_use(owner);
-	return false;
-}
-
-/*
- * @owner is perhaps that of @group, which has @number.  From no group the thread takes a
- * stock; one that serves an outer group is emptied, and serves the new one.
- */
-static bool enter(const struct slub_group *group, uint32_t number,
-		  uint32_t owner)
-{
-	struct group_thread *thread = &group_thread;
-	struct thread_stock *stock;
-	size_t bytes;
-
-	if (unlikely(!switch_begin(thread)))
-		return enter_alone(group, number, owner);
-	stock = thread->stock;
-	if (likely(stock == &no_stock)) {
-		stock = stock_get(thread, owner);
-		compiler_barrier();
-		thread->stock = stock;
-		compiler_barrier();
-	} else {
-		stop_using(stock);
-	}
-	if (unlikely(!owner_enter(owner, group, stock != &no_stock, &bytes)))
-		return enter_not(thread);
-	go_in(thread, number, owner);
-	stock_begin(stock, owner, bytes);
-	go_slow(owner);
-	switch_end(thread, stock, owner);
-	return true;
-}
-
-static cold void leave_alone(uint32_t old, uint32_t owner)
-{
-	group_thread.nr--;
-	compiler_barrier();
-	slub_thread.self.owner = owner;
-	compiler_barrier();
-	owner_leave_slowly(old, 0);
-}
-
-/* Back to the outer group of @owner, where the thread is counted already. */
-static void leave_to(struct group_thread *thread, struct thread_stock *stock,
-		     uint32_t owner)
-{
-	if (unlikely(stock == &no_stock))
-		thread->stock = stock = stock_get(thread, owner);
-	compiler_barrier();
-	stock_begin(stock, owner, stock == &no_stock ?
-				  0 : stock_take(owner, 0, true));
-	switch_end(thread, stock, owner);
-}
-
-/* The thread leaves @old: puts the contents of @stock back. */
-static void stock_leave(struct thread_stock *stock, uint32_t old)
-{
-	uint64_t back;
-	size_t bytes;
-
-	/* A handler may have given the stock to another owner. */
-	if (unlikely(stock_owner(stock) != old)) {
-		if (stock != &no_stock)
-			thread_stock_put_away(stock);
-		owner_leave_slowly(old, 0);
-		return;
-	}
-	bytes = stock_empty(stock, &back);
-	owner_leave_slowly(old, bytes);
-	thread_stock_give_back(back);
-}
-
-static void leave(struct group_thread *thread)
-{
-	uint32_t old = thread->owners[thread->nr - 1u];
-	uint32_t owner = thread->nr > 1 ? thread->owners[thread->nr - 2u] : 0;
-	struct thread_stock *stock;
-
-	if (unlikely(!switch_begin(thread))) {
-		leave_alone(old, owner);
-		return;
-	}
-	stock = thread->stock;
-	stop_using(stock);
-	/* `nr` first: a handler that leaves a group returns to the one that `nr` names. */
-	thread->nr--;
-	compiler_barrier();
-	slub_thread.self.owner = owner;
-	compiler_barrier();
-	stock_leave(stock, old);
-	if (unlikely(owner)) {
-		leave_to(thread, stock, owner);
-		return;
-	}
-	compiler_barrier();
-	thread->stock = &no_stock;
-	if (likely(stock != &no_stock))
-		stock_release(stock);
-	compiler_barrier();
-	thread->is_switching = false;
-}
-
-/* ---- public ---- */
-
-/* For all cases: any nesting, and any owner. */
-static __attribute__((__noinline__)) int enter_slowly(struct slub_group *group)
-{
-	if (!group_is_alive(group))
+	if (!owner_enter(owner_of(owner), false, &bytes))
 		return -EINVAL;
-	if (unlikely(group_thread.nr == SLUB_GROUP_NESTING_MAX))
-		return -ENOSPC;
-	return enter(group, group_number(group), group_owner_number(group)) ?
-		       0 : -EINVAL;
-}
-
-/* Releases the empty @stock and ends the switch; the thread is in no group. */
-static always_inline void switch_back(struct group_thread *thread,
-				      struct thread_stock *stock)
-{
-	thread->stock = &no_stock;
-	compiler_barrier();
-	stock_release(stock);
-	compiler_barrier();
-	thread->is_switching = false;
-}
-
-/* The group was deleted meanwhile, and the owner is another one's. */
-static cold int enter_back_out(uint32_t owner, size_t bytes)
-{
-	owner_leave_slowly(owner, bytes);
-	switch_back(&group_thread, group_thread.stock);
-	return -EINVAL;
-}
-
-static cold int enter_tight(uint32_t owner)
-{
-	group_thread.is_switching = false;
-	thread_stock_use(owner);
+	if (!owner_is_of(owner_of(owner), group)) {
+		owner_leave_slowly(owner, 0);
+		return -EINVAL;
+	}
+	go_in(&group_thread, group_thread.nr, number, owner);
 	return 0;
 }
 
+/* The group is deleted: the thread stays where it is. */
+static cold int enter_not(struct group_thread *thread)
+{
+	uint32_t owner = slub_thread.self.owner;
+
+	if (owner)
+		switch_end_tight(thread, owner);
+	else
+		switch_out(thread, thread->stock);
+	return -EINVAL;
+}
+
+static cold int enter_back_out(struct group_thread *thread, uint32_t owner,
+			       size_t bytes)
+{
+	owner_leave_slowly(owner, bytes);
+	return enter_not(thread);
+}
+
 /*
- * The usual case, written out in one function: from no group into a live one, with the
- * stock that the thread had last.  All other cases are tail calls, so that no register
- * has to be saved for them: 135 instructions for this and slub_group_leave(), and 203 by
- * enter() and leave().
+ * @owner is perhaps that of @group, which has @number.  @is_new: the thread is in no group,
+ * and @stock is empty, and @owner's.
+ */
+static always_inline int enter_with(const struct slub_group *group,
+				    uint32_t number, uint32_t owner,
+				    struct thread_stock *stock, bool is_new)
+{
+	struct group_thread *thread = &group_thread;
+	struct group_owner *at = owner_of(owner);
+	size_t bytes;
+
+	compiler_barrier();
+	thread->stock = stock;
+	compiler_barrier();
+	if (unlikely(!owner_enter(at, is_new || stock != &no_stock, &bytes)))
+		return enter_not(thread);
+	if (unlikely(!owner_is_of(at, group)))
+		return enter_back_out(thread, owner, bytes);
+	go_in(thread, is_new ? 0 : thread->nr, number, owner);
+	if (!is_new)
+		stock_hand_on(stock, owner);
+	if (is_new || stock != &no_stock)
+		stock_fill(stock, bytes);
+	return switch_end(thread, stock, owner);
+}
+
+/* A stock that serves an outer group is emptied, and serves the new one. */
+static __attribute__((__noinline__)) int
+enter_slowly(const struct slub_group *group, uint32_t number, uint32_t owner)
+{
+	struct group_thread *thread = &group_thread;
+	struct thread_stock *stock;
+
+	if (thread->nr == SLUB_GROUP_NESTING_MAX)
+		return -ENOSPC;
+	if (!switch_begin(thread))
+		return enter_alone(group, number, owner);
+	stock = thread->stock;
+	if (stock == &no_stock)
+		stock = stock_get(thread, owner);
+	else
+		stop_using(stock);
+	return enter_with(group, number, owner, stock, false);
+}
+
+/*
+ * From no group into one, with the stock that the thread had last, this calls nothing but
+ * at its end, so no register is saved.
  */
 SLUB_EXPORT int slub_group_enter(struct slub_group *group)
 {
 	struct group_thread *thread = &group_thread;
-	uint32_t number = group_number_checked(group);
+	uint32_t number = group_number_checked(group), owner;
 	struct thread_stock *stock;
-	uint32_t owner, generation;
-	uint64_t *at, word, rest;
 
 	/* Group and owner mostly have the same number: fetch both lines at once. */
 	prefetch_owner(number);
-	/* acquire: as in group_is_alive() */
-	if (unlikely(!number || thread->nr || thread->is_switching ||
+	if (unlikely(!number ||
+		     /* acquire: as in group_is_alive() */
 		     !__atomic_load_n(&group->is_alive, __ATOMIC_ACQUIRE)))
-		return enter_slowly(group);
+		return -EINVAL;
 	owner = owner_number(group->owner);
+	if (unlikely(thread->nr || thread->is_switching))
+		return enter_slowly(group, number, owner);
 	thread->is_switching = true;
 	compiler_barrier();
 	stock = thread->last_stock;
 	if (unlikely(!stock_try(stock, owner))) {
 		thread->is_switching = false;
-		return enter_slowly(group);
+		return enter_slowly(group, number, owner);
 	}
-	compiler_barrier();
-	thread->stock = stock;
-	compiler_barrier();
-	at = &owner_of(owner)->word;
-	word = __atomic_load_n(at, __ATOMIC_RELAXED);
-	rest = word >> OWNER_STOCK_BITS << OWNER_STOCK_BITS;
-	if (unlikely(word & OWNER_DEAD) ||
-	    unlikely(!owner_word_change(at, &word, rest + OWNER_INSIDE))) {
-		switch_back(thread, stock);
-		return enter_slowly(group);
-	}
-	if (unlikely(__atomic_load_n(&owner_of(owner)->group,
-				     __ATOMIC_RELAXED) != group))
-		return enter_back_out(owner, word - rest);
-	place_write(thread, 0, number, owner);
-	thread->nr = 1;
-	compiler_barrier();
-	place_write(thread, 0, number, owner);
-	stock_fill(stock, word - rest);
-	go_slow(owner);
-	generation = __atomic_load_n(&group_generation, __ATOMIC_SEQ_CST);
-	if (unlikely(__atomic_load_n(&nr_tight, __ATOMIC_SEQ_CST)))
-		return enter_tight(owner);
-	__atomic_store_n(&stock->generation, generation, __ATOMIC_RELAXED);
-	compiler_barrier();
-	thread->is_switching = false;
-	return 0;
+	return enter_with(group, number, owner, stock, true);
 }
 
-static __attribute__((__noinline__)) int leave_slowly(struct slub_group *group)
+/* ---- leaving ---- */
+
+/* For all cases: any nesting, and a handler that interrupted a switch. */
+static __attribute__((__noinline__)) int leave_slowly(const struct slub_group *group)
 {
 	struct group_thread *thread = &group_thread;
+	uint32_t nr = thread->nr, old, owner;
+	struct thread_stock *stock;
+	uint64_t back = 0;
+	size_t bytes = 0;
+	bool is_alone;
 
-	if (!thread->nr ||
-	    group_of_number(thread->groups[thread->nr - 1u]) != group)
+	if (!nr || group_at(thread->groups[nr - 1]) != group)
 		return -EINVAL;
-	leave(thread);
-	return 0;
+	old = thread->owners[nr - 1];
+	owner = nr > 1 ? thread->owners[nr - 2] : 0;
+	is_alone = !switch_begin(thread);
+	stock = thread->stock;
+	stop_using(stock);
+	/* `nr` first: a handler that leaves a group returns to the one that `nr` names. */
+	thread->nr = (uint16_t)(nr - 1);
+	compiler_barrier();
+	slub_thread.self.owner = owner;
+	compiler_barrier();
+	if (is_alone) {
+		owner_leave_slowly(old, 0);
+		return 0;
+	}
+	if (stock_owner(stock) == old)
+		bytes = stock_empty(stock, &back);
+	else	/* A handler may have given the stock to another owner. */
+		thread_stock_put_away(stock);
+	owner_leave_slowly(old, bytes);
+	thread_stock_give_back(back);
+	if (!owner) {
+		switch_out(thread, stock);
+		return 0;
+	}
+	/* To an outer group, where the thread is counted already. */
+	if (stock == &no_stock)
+		thread->stock = stock = stock_get(thread, owner);
+	compiler_barrier();
+	stock_hand_on(stock, owner);
+	if (stock != &no_stock)
+		stock_fill(stock, stock_take(owner, 0, true));
+	return switch_end(thread, stock, owner);
 }
 
 /* @bytes and @back were taken out of the stock already. */
@@ -484,13 +400,7 @@ leave_rest(uint32_t owner, size_t bytes, uint64_t back)
 	return 0;
 }
 
-static __attribute__((__noinline__)) int leave_and_give_back(uint64_t back)
-{
-	thread_stock_give_back(back);
-	return 0;
-}
-
-/* The usual case again: the thread leaves the only group that it is in. */
+/* As slub_group_enter(): out of the only group this calls nothing but at its end. */
 SLUB_EXPORT int slub_group_leave(struct slub_group *group)
 {
 	struct group_thread *thread = &group_thread;
@@ -499,28 +409,27 @@ SLUB_EXPORT int slub_group_leave(struct slub_group *group)
 	uint64_t *at, word, back;
 	size_t bytes;
 
-	if (unlikely(thread->nr != 1 || thread->is_switching ||
+	if (unlikely(thread->nr != 1 ||
 		     group_at(thread->groups[0]) != group ||
-		     stock_owner(stock) != owner || stock->bytes < 0))
+		     stock_owner(stock) != owner || !switch_begin(thread)))
 		return leave_slowly(group);
-	thread->is_switching = true;
-	compiler_barrier();
-	__atomic_store_n(&stock->generation, 0, __ATOMIC_RELAXED);
-	compiler_barrier();
-	/* `nr` first, as in leave(). */
-	thread->nr = 0;
+	stop_using(stock);
+	thread->nr = 0;		/* first, as in leave_slowly() */
 	compiler_barrier();
 	slub_thread.self.owner = 0;
 	compiler_barrier();
 	bytes = stock_empty(stock, &back);
-	switch_back(thread, stock);
+	switch_out(thread, stock);
+	/* The rules are those of stock.c. */
 	at = &owner_of(owner)->word;
 	word = __atomic_load_n(at, __ATOMIC_RELAXED);
-	if (unlikely(!owner_takes(word, bytes)) ||
+	if (unlikely(back || word & OWNER_DEAD || charge_is_tight_anywhere() ||
+		     owner_stock(word) + bytes >
+			     __atomic_load_n(&stock_max, __ATOMIC_RELAXED)) ||
 	    unlikely(!owner_word_change(at, &word,
 					word - OWNER_INSIDE + bytes)))
 		return leave_rest(owner, bytes, back);
-	return back ? leave_and_give_back(back) : 0;
+	return 0;
 }
 
 SLUB_EXPORT struct slub_group *slub_group_current(void)
