@@ -56,7 +56,7 @@ WITHOUT bool account_large(void *ptr) { return true; }
 WITHOUT struct slub_cache *sizeclass_accounted(struct slub_cache *cache) { return NULL; }
 WITHOUT void account_free_object(void *ptr, struct slub_cache *cache) { }
 WITHOUT int group_charge(uint32_t owner, size_t bytes) { return 0; }
-WITHOUT void group_uncharge_block(uint32_t owner, size_t bytes) { }
+WITHOUT void group_uncharge(uint32_t owner, size_t bytes) { }
 WITHOUT void *sample_alloc(struct slub_cache *cache, size_t bytes) { return NULL; }
 WITHOUT void *sample_alloc_slowly(struct slub_cache *cache, size_t bytes, size_t align)
 {

@@ -116,8 +116,11 @@ void account_free_object(void *ptr, struct slub_cache *cache);
  * fails inside a reclaim.
  */
 int group_charge(uint32_t owner, size_t bytes);
-/* Gives back what group_charge() took, into the thread's stock where it may lie there. */
-void group_uncharge_block(uint32_t owner, size_t bytes);
+/*
+ * Gives back what group_charge() took, all or in parts.  Takes a lock at most when @owner's
+ * last charge goes.
+ */
+void group_uncharge(uint32_t owner, size_t bytes);
 
 /* slab/shadow/sample.c: while sampling is wanted (sample_is_wanted()) */
 /* An allocation of @bytes from @cache, whose fast path is at its sample slot. */

@@ -379,7 +379,7 @@ void large_free(void *ptr)
 	else
 		large_give(ptr, pages, flags);
 	if (owner)
-		group_uncharge_block(owner, pages * PAGE_BYTES);
+		group_uncharge(owner, pages * PAGE_BYTES);
 	purge_look();
 	slab_tell(NULL);
 }
@@ -544,9 +544,9 @@ static void *resize_charged(void *ptr, size_t old, size_t pages, uint32_t owner)
 	if (to)
 		large_set_owner(to, owner);
 	if (to && pages < old)
-		group_uncharge_block(owner, (old - pages) * PAGE_BYTES);
+		group_uncharge(owner, (old - pages) * PAGE_BYTES);
 	else if (!to && pages > old)
-		group_uncharge_block(owner, (pages - old) * PAGE_BYTES);
+		group_uncharge(owner, (pages - old) * PAGE_BYTES);
 	return to;
 }
 

@@ -85,7 +85,8 @@ size_t reclaim_move(uint64_t deadline_ns);
 size_t reclaim_used(void);
 /* The shrinkers of @group and of those below it only. */
 size_t reclaim_group(const struct slub_group *group, int priority);
-/* False: this thread may not reclaim now. */
+/* False: this thread may not reclaim now: it is inside a reclaim, or holds a lock. */
+bool reclaim_is_possible(void);
 bool reclaim_enter(void);
 void reclaim_leave(void);
 
@@ -171,8 +172,7 @@ static inline size_t charge_word_bytes(uint64_t word)
 
 /* Is @owner, of something that is charged, @group's or of a group below it? */
 bool group_owns(const struct slub_group *group, uint32_t owner);
-/* False: it is none that lives. */
-bool group_is_good(const struct slub_group *group);
+bool group_is_alive(const struct slub_group *group);
 /* The owner of @group's charges, held until group_drop(); 0: @group is deleted. */
 uint32_t group_hold(const struct slub_group *group);
 void group_drop(uint32_t owner);
@@ -203,12 +203,6 @@ uint32_t group_owner_number(const struct slub_group *group);
  * charged already, and the one or the other will be given back.
  */
 void group_charge_anyway(uint32_t owner, size_t bytes);
-/*
- * Gives back what group_charge() took, all or in parts.  Takes a lock at most
- * when @owner's last charge goes.
- */
-void group_uncharge(uint32_t owner, size_t bytes);
-
 static inline void thread_stock_add(struct thread_stock *stock, int64_t n)
 {
 #if SLUB_CPU_X86_64 && !SLUB_CONFIG_PLAIN_C

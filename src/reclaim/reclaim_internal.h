@@ -47,8 +47,8 @@ struct walker {
 /* NULL: too many walk at once. */
 struct walker *walker_begin(void);
 void walker_end(struct walker *walker);
-/* The next walker in use behind number @n, or NULL; start with -1. */
-struct walker *walker_next(int *n);
+/* The walker in use that follows @before, or NULL; NULL: the first. */
+struct walker *walker_next(const struct walker *before);
 bool walker_is_mine(const struct walker *walker);
 /* Does a walk, this thread's own included, use @group? */
 bool walkers_use_group(const struct slub_group *group);
@@ -147,7 +147,6 @@ static inline struct slub_group *group_of_number(uint32_t number)
 			NULL;
 }
 uint32_t group_number(const struct slub_group *group);
-bool group_is_alive(const struct slub_group *group);
 /* The numbers of those that live. */
 extern struct bits groups_alive;
 /* How many have a low limit. */

@@ -41,10 +41,15 @@ static size_t give_back(int priority)
 	return above ? above->run(priority) : 0;
 }
 
+bool reclaim_is_possible(void)
+{
+	return !slub_thread.locks_held &&
+	       !(slub_thread.flags & (THREAD_IN_RECLAIM | THREAD_IN_INIT));
+}
+
 bool reclaim_enter(void)
 {
-	if (slub_thread.locks_held ||
-	    slub_thread.flags & (THREAD_IN_RECLAIM | THREAD_IN_INIT))
+	if (!reclaim_is_possible())
 		return false;
 	slub_thread.flags |= THREAD_IN_RECLAIM;
 	return true;

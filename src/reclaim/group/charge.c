@@ -246,7 +246,9 @@ void charge_drop(uint32_t number, size_t bytes)
 
 	if (!bytes)
 		return;
-	prefetch_charged(number);
+	/* Group and owner mostly have the same number. */
+	group_prefetch(number);
+	__builtin_prefetch(group_at(number), 1);
 	index = slub_srcu_read_lock(&group_domain);
 	uncharge_up_to(owner_group(owner), NULL, bytes);
 	slub_srcu_read_unlock(&group_domain, index);
@@ -322,30 +324,17 @@ static int charge_once(struct group_owner *owner, size_t bytes, bool forces,
 	return 0;
 }
 
-static bool may_reclaim(void)
-{
-	return !slub_thread.locks_held &&
-	       !(slub_thread.flags & (THREAD_IN_RECLAIM | THREAD_IN_INIT));
-}
-
-/* Tries again, with the charges that this CPU's lists keep given back. */
-static int charge_again(struct group_owner *owner, size_t bytes,
+/* Tries again, with the charges that this CPU's lists, or @all, keep given back. */
+static int charge_again(struct group_owner *owner, size_t bytes, bool all,
 			struct slub_group **full)
 {
 	if (!charge_once(owner, bytes, false, full))
 		return 0;
 	kept_settle_here();
-	return charge_once(owner, bytes, false, full);
-}
-
-/* Tries again, with the charges that all lists keep given back. */
-static int charge_settled(struct group_owner *owner, size_t bytes,
-			  struct slub_group **full)
-{
-	if (!charge_again(owner, bytes, full))
+	if (!charge_once(owner, bytes, false, full))
 		return 0;
-	return kept_settle_all() ? charge_once(owner, bytes, false, full) :
-				   -ENOMEM;
+	return all && kept_settle_all() ?
+		       charge_once(owner, bytes, false, full) : -ENOMEM;
 }
 
 static int charge_at_max(struct group_owner *owner, size_t bytes,
@@ -360,15 +349,15 @@ static int charge_at_max(struct group_owner *owner, size_t bytes,
 		size_t n = reclaim_group(full, priority);
 
 		freed += n;
-		if (n && !charge_again(owner, bytes, &full))
+		if (n && !charge_again(owner, bytes, false, &full))
 			return 0;
 	}
 	/* Other threads may have freed something too: try once more at the end. */
-	if (freed ? !charge_settled(owner, bytes, &full) :
+	if (freed ? !charge_again(owner, bytes, true, &full) :
 		    !charge_once(owner, bytes, false, &full))
 		return 0;
 	if (group_handler_ask(full, bytes) &&
-	    !charge_settled(owner, bytes, &full))
+	    !charge_again(owner, bytes, true, &full))
 		return 0;
 	reclaim_count(&first->failures, 1);
 	return -ENOMEM;
@@ -409,10 +398,10 @@ static void handle_high(struct group_owner *owner)
 	size_t usage, high;
 	int priority = SLUB_SHRINK_PRIORITY_MAX;
 
-	if (!group)
-		return;
-	kept_settle_here();
-	group = find_above_high(owner);
+	if (group) {
+		kept_settle_here();
+		group = find_above_high(owner);
+	}
 	if (!group)
 		return;
 	reclaim_count(&group->high_hits, 1);
@@ -450,7 +439,7 @@ static bool charge_batch(uint32_t number, size_t bytes)
 static int charge_slow(uint32_t number, size_t bytes)
 {
 	struct group_owner *owner = owner_of(number);
-	bool forces = !may_reclaim();
+	bool forces = !reclaim_is_possible();
 	struct slub_group *full;
 
 	if (!charge_batch(number, bytes)) {
@@ -459,7 +448,7 @@ static int charge_slow(uint32_t number, size_t bytes)
 			charge_drop(number, stock_take(number, 0, true));
 		}
 		if (charge_once(owner, bytes, forces, &full) &&
-		    charge_settled(owner, bytes, &full) &&
+		    charge_again(owner, bytes, true, &full) &&
 		    charge_at_max(owner, bytes, full))
 			return -ENOMEM;
 	}
@@ -498,7 +487,7 @@ bool group_charge_try(uint32_t owner, size_t bytes)
 	    (charge_is_tight(owner) ||
 	     charge_once(owner_of(owner), bytes, false, &full)))
 		return false;
-	if (may_reclaim())
+	if (reclaim_is_possible())
 		handle_high(owner_of(owner));
 	return true;
 }
@@ -528,10 +517,12 @@ void charge_return(uint32_t number, size_t bytes)
 		charge_drop(number, bytes);
 }
 
+/* So much the stock may exceed its room: more would be too much, for no other can drain it. */
+#define EXCESS_MAX ((size_t)1 << 20)
+
 void group_uncharge(uint32_t owner, size_t bytes)
 {
-	/* Up to a batch, the stock may exceed its room. */
-	if (bytes <= STOCK_BATCH && likely(group_uncharge_fast(owner, bytes)))
+	if (bytes <= EXCESS_MAX && likely(group_uncharge_fast(owner, bytes)))
 		return;
 	if (owner == group_current())
 		bytes = thread_stock_put(owner, bytes);
@@ -539,15 +530,6 @@ void group_uncharge(uint32_t owner, size_t bytes)
 		bytes = 0;
 	if (bytes)
 		charge_return(owner, bytes);
-}
-
-/* More would be too much for a stock that no other can drain. */
-#define STOCK_BLOCK ((size_t)1 << 20)
-
-void group_uncharge_block(uint32_t owner, size_t bytes)
-{
-	if (bytes > STOCK_BLOCK || !group_uncharge_fast(owner, bytes))
-		group_uncharge(owner, bytes);
 }
 
 /* ---- public ---- */

@@ -325,7 +325,7 @@ SLUB_EXPORT int slub_group_enter(struct slub_group *group)
 	struct thread_stock *stock;
 
 	/* Group and owner mostly have the same number: fetch both lines at once. */
-	prefetch_owner(number);
+	group_prefetch(number);
 	if (unlikely(!number ||
 		     /* acquire: as in group_is_alive() */
 		     !__atomic_load_n(&group->is_alive, __ATOMIC_ACQUIRE)))

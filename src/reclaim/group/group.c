@@ -23,7 +23,7 @@ struct bits groups_alive rarely_touched;
 static struct lock group_lock = LOCK_INIT;
 /* under group_lock: the dead, the longest dead first */
 static struct slub_group *dead_first;
-static struct slub_group *dead_last;
+static struct slub_group **dead_end = &dead_first;
 static struct slub_group *root;
 
 /* ---- numbers ---- */
@@ -50,8 +50,7 @@ bool group_is_below(const struct slub_group *group, const struct slub_group *top
 
 bool group_is_protected(const struct slub_group *group)
 {
-	size_t low = __atomic_load_n(&group->limits[SLUB_GROUP_LOW],
-				     __ATOMIC_RELAXED);
+	size_t low = limit_of(group, SLUB_GROUP_LOW);
 
 	return low && (size_t)__atomic_load_n(&group->usage,
 					      __ATOMIC_RELAXED) <= low;
@@ -187,23 +186,21 @@ static struct group_owner *owner_make(struct slub_group *group)
  */
 static struct slub_group *take_dead(void)
 {
-	struct slub_group *group, *before = NULL;
+	struct slub_group *group, **link = &dead_first;
 
 	lock_acquire(&group_lock);
-	for (group = dead_first; group; group = group->next_dead) {
-		if (!slub_srcu_poll(&group_domain, group->cookie))
+	for (; (group = *link) != NULL; link = &group->next_dead) {
+		if (!slub_srcu_poll(&group_domain, group->cookie)) {
 			group = NULL;
-		if (!group || !walkers_use_group(group))
 			break;
-		before = group;
+		}
+		if (!walkers_use_group(group))
+			break;
 	}
 	if (group) {
-		if (before)
-			before->next_dead = group->next_dead;
-		else
-			dead_first = group->next_dead;
-		if (dead_last == group)
-			dead_last = before;
+		*link = group->next_dead;
+		if (dead_end == &group->next_dead)
+			dead_end = link;
 	}
 	lock_release(&group_lock);
 	return group;
@@ -241,11 +238,8 @@ static void put_dead(struct slub_group *group)
 {
 	group->next_dead = NULL;
 	lock_acquire(&group_lock);
-	if (dead_last)
-		dead_last->next_dead = group;
-	else
-		dead_first = group;
-	dead_last = group;
+	*dead_end = group;
+	dead_end = &group->next_dead;
 	lock_release(&group_lock);
 }
 
@@ -356,13 +350,13 @@ struct slub_group *group_root_if_made(void)
 
 SLUB_EXPORT struct slub_group *slub_group_root(void)
 {
-	struct slub_group *group = __atomic_load_n(&root, __ATOMIC_ACQUIRE);
+	struct slub_group *group = group_root_if_made();
 
 	if (group || slub_thread.locks_held || !slub_start())
 		return group;
 	group = group_make("root", NULL);
 	/* Two at once: the other one's. */
-	return group ? group : __atomic_load_n(&root, __ATOMIC_ACQUIRE);
+	return group ? group : group_root_if_made();
 }
 
 SLUB_EXPORT struct slub_group *slub_group_create(const char *name,

@@ -106,18 +106,6 @@ static inline struct slub_group *group_at(uint32_t number)
 	return (struct slub_group *)(void *)group_pool.start + number;
 }
 
-static inline void prefetch_owner(uint32_t number)
-{
-	__builtin_prefetch(&owner_of(number)->word, 1);
-}
-
-/* Group and owner mostly have the same number. */
-static inline void prefetch_charged(uint32_t owner)
-{
-	prefetch_owner(owner);
-	__builtin_prefetch(group_at(owner), 1);
-}
-
 /* Inside group_domain: the group that answers for @owner's charges now. */
 struct slub_group *owner_group(struct group_owner *owner);
 /* @owner is held already; else see group_hold(). */

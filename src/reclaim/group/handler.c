@@ -23,7 +23,7 @@ static const struct double_word no_handler;
 
 void group_handler_change(struct slub_group *group, struct double_word new)
 {
-	struct double_word old = { 0, 0 };
+	struct double_word old = no_handler;
 
 	while (!double_word_exchange(&group->handler, &old, new))
 		;
@@ -97,17 +97,14 @@ cold bool group_root_ask(size_t bytes)
 
 static bool am_in_callback(void)
 {
-	struct walker *walker;
-	int n = -1;
+	struct walker *w = walker_next(NULL);
 
 	if (slub_thread.locks_held ||
 	    slub_thread.flags & (THREAD_IN_RECLAIM | THREAD_IN_DEFRAG))
 		return true;
-	while ((walker = walker_next(&n)) != NULL) {
-		if (walker_is_mine(walker))
-			return true;
-	}
-	return false;
+	while (w && !walker_is_mine(w))
+		w = walker_next(w);
+	return w;
 }
 
 /* Is @walker in the call of @group's handler that is its @walks-th walk? */
@@ -123,15 +120,12 @@ static bool is_inside(const struct walker *walker,
 int group_handler_wait(const struct slub_group *group)
 {
 	bool may_wait = !am_in_callback();
-	struct walker *walker;
-	int n = -1;
 
 	full_fence();	/* HANDLER-1 */
-	while ((walker = walker_next(&n)) != NULL) {
-		uint32_t walks = __atomic_load_n(&walker->walks,
-						 __ATOMIC_ACQUIRE);
+	for (struct walker *w = walker_next(NULL); w; w = walker_next(w)) {
+		uint32_t walks = __atomic_load_n(&w->walks, __ATOMIC_ACQUIRE);
 
-		for (unsigned int i = 0; is_inside(walker, group, walks); i++) {
+		for (unsigned int i = 0; is_inside(w, group, walks); i++) {
 			if (!may_wait)
 				return -EDEADLK;
 			sys_wait(i);

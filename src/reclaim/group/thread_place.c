@@ -11,11 +11,6 @@
 
 #include <errno.h>
 
-bool group_is_good(const struct slub_group *group)
-{
-	return group_is_alive(group);
-}
-
 bool group_owns(const struct slub_group *group, uint32_t owner)
 {
 	bool owns;

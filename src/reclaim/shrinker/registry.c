@@ -134,13 +134,11 @@ struct slub_shrinker *walker_enter(struct walker *walker, uint32_t id,
 /* Marks what this thread waits for, where others look for it. */
 static bool announce_wait(struct slub_shrinker *shrinker)
 {
-	struct walker *walker;
 	bool in_callback = false;
-	int n = -1;
 
-	while ((walker = walker_next(&n)) != NULL) {
-		if (walker_is_mine(walker)) {
-			__atomic_store_n(&walker->waits_for, shrinker,
+	for (struct walker *w = walker_next(NULL); w; w = walker_next(w)) {
+		if (walker_is_mine(w)) {
+			__atomic_store_n(&w->waits_for, shrinker,
 					 __ATOMIC_RELAXED);
 			in_callback = true;
 		}
@@ -152,12 +150,8 @@ static bool announce_wait(struct slub_shrinker *shrinker)
 
 static bool am_inside(const struct slub_shrinker *shrinker)
 {
-	struct walker *walker;
-	int n = -1;
-
-	while ((walker = walker_next(&n)) != NULL) {
-		if (walker_is_mine(walker) &&
-		    walker_is_inside(walker, shrinker))
+	for (struct walker *w = walker_next(NULL); w; w = walker_next(w)) {
+		if (walker_is_mine(w) && walker_is_inside(w, shrinker))
 			return true;
 	}
 	return false;
@@ -166,15 +160,14 @@ static bool am_inside(const struct slub_shrinker *shrinker)
 /* Does somebody inside @shrinker wait, at last, for this thread? */
 static bool waits_for_me(const struct slub_shrinker *shrinker, int steps)
 {
-	struct walker *walker;
-	int n = -1;
+	struct walker *w = steps > 0 ? walker_next(NULL) : NULL;
 
-	while (steps > 0 && (walker = walker_next(&n)) != NULL) {
+	for (; w; w = walker_next(w)) {
 		const struct slub_shrinker *next;
 
-		if (!walker_is_inside(walker, shrinker))
+		if (!walker_is_inside(w, shrinker))
 			continue;
-		next = __atomic_load_n(&walker->waits_for, __ATOMIC_RELAXED);
+		next = __atomic_load_n(&w->waits_for, __ATOMIC_RELAXED);
 		if (next && (am_inside(next) || waits_for_me(next, steps - 1)))
 			return true;
 	}
@@ -184,17 +177,14 @@ static bool waits_for_me(const struct slub_shrinker *shrinker, int steps)
 /* True: another thread is inside.  This thread's own callback is let go. */
 static bool somebody_inside(const struct slub_shrinker *shrinker)
 {
-	struct walker *walker;
 	bool found = false;
-	int n = -1;
 
-	while ((walker = walker_next(&n)) != NULL) {
+	for (struct walker *w = walker_next(NULL); w; w = walker_next(w)) {
 		/* acquire: pairs with the release in walker_leave() */
-		if (__atomic_load_n(&walker->inside, __ATOMIC_ACQUIRE) !=
-		    shrinker)
+		if (__atomic_load_n(&w->inside, __ATOMIC_ACQUIRE) != shrinker)
 			continue;
-		if (walker_is_mine(walker))
-			walker_leave(walker);
+		if (walker_is_mine(w))
+			walker_leave(w);
 		else
 			found = true;
 	}

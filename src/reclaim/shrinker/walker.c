@@ -22,34 +22,30 @@
 static struct walker walkers[WALKERS_MAX] rarely_touched;
 static uint64_t walkers_busy[WALKERS_MAX / 64];
 
+/* Takes walker number @n, unless another thread has taken it. */
+static struct walker *walker_take(uint32_t n)
+{
+	struct walker *walker = &walkers[n];
+
+	/* seq_cst: before what the walker announces */
+	if (__atomic_fetch_or(&walkers_busy[n / 64], bit_of(n),
+			      __ATOMIC_SEQ_CST) & bit_of(n))
+		return NULL;
+	__atomic_store_n(&walker->owner, thread_self(), __ATOMIC_RELAXED);
+	/* release: pairs with is_inside() in handler.c */
+	__atomic_store_n(&walker->walks, walker->walks + 1, __ATOMIC_RELEASE);
+	return walker;
+}
+
 struct walker *walker_begin(void)
 {
-	for (uint32_t i = 0; i < WALKERS_MAX / 64; i++) {
-		uint64_t busy = __atomic_load_n(&walkers_busy[i],
-						__ATOMIC_RELAXED);
+	struct walker *walker = NULL;
 
-		while (~busy) {
-			uint64_t bit = ~busy & (busy + 1);
-
-			/* seq_cst: before what the walker announces */
-			busy = __atomic_fetch_or(&walkers_busy[i], bit,
-						 __ATOMIC_SEQ_CST);
-			if (!(busy & bit)) {
-				struct walker *walker;
-
-				walker = &walkers[i * 64 +
-						  (uint32_t)__builtin_ctzll(bit)];
-				__atomic_store_n(&walker->owner, thread_self(),
-						 __ATOMIC_RELAXED);
-				/* release: pairs with is_inside() in handler.c */
-				__atomic_store_n(&walker->walks,
-						 walker->walks + 1,
-						 __ATOMIC_RELEASE);
-				return walker;
-			}
-		}
+	for (uint32_t n = 0; n < WALKERS_MAX && !walker; n++) {
+		if (!bit_is_set(walkers_busy, n))
+			walker = walker_take(n);
 	}
-	return NULL;
+	return walker;
 }
 
 void walker_end(struct walker *walker)
@@ -66,9 +62,11 @@ void walker_end(struct walker *walker)
 			   __ATOMIC_RELEASE);
 }
 
-struct walker *walker_next(int *n)
+struct walker *walker_next(const struct walker *before)
 {
-	for (uint32_t i = (uint32_t)(*n + 1); i < WALKERS_MAX; i++) {
+	uint32_t i = before ? (uint32_t)(before - walkers) + 1 : 0;
+
+	for (; i < WALKERS_MAX; i++) {
 		uint64_t rest = __atomic_load_n(&walkers_busy[i / 64],
 						__ATOMIC_ACQUIRE) >> i % 64;
 
@@ -76,9 +74,7 @@ struct walker *walker_next(int *n)
 			i |= 63;
 			continue;
 		}
-		i += (uint32_t)__builtin_ctzll(rest);
-		*n = (int)i;
-		return &walkers[i];
+		return &walkers[i + (uint32_t)__builtin_ctzll(rest)];
 	}
 	return NULL;
 }
@@ -91,13 +87,10 @@ bool walker_is_mine(const struct walker *walker)
 
 bool walkers_use_group(const struct slub_group *group)
 {
-	struct walker *walker;
-	int n = -1;
-
 	/* seq_cst: pairs with the one in walker_enter() */
 	full_fence();
-	while ((walker = walker_next(&n)) != NULL) {
-		if (__atomic_load_n(&walker->group, __ATOMIC_ACQUIRE) == group)
+	for (struct walker *w = walker_next(NULL); w; w = walker_next(w)) {
+		if (__atomic_load_n(&w->group, __ATOMIC_ACQUIRE) == group)
 			return true;
 	}
 	return false;
@@ -105,12 +98,9 @@ bool walkers_use_group(const struct slub_group *group)
 
 usual void walkers_fork_child(void)
 {
-	struct walker *walker;
-	int n = -1;
-
-	while ((walker = walker_next(&n)) != NULL) {
-		walker->waits_for = NULL;
-		if (!walker_is_mine(walker))
-			walker_end(walker);
+	for (struct walker *w = walker_next(NULL); w; w = walker_next(w)) {
+		w->waits_for = NULL;
+		if (!walker_is_mine(w))
+			walker_end(w);
 	}
 }

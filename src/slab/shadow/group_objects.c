@@ -135,7 +135,7 @@ SLUB_EXPORT int slub_group_memory(struct slub_group *group,
 	struct tally tally = { .group = group, .memory = memory };
 	struct owned_visitor visitor = { tally_object, tally_slab, tally_large, &tally };
 
-	if (!group_is_good(group))
+	if (!group_is_alive(group))
 		return -EINVAL;
 	if (slub_thread.locks_held)
 		return -EDEADLK;
