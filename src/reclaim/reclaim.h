@@ -105,11 +105,11 @@ bool pressure_configure(const char *text);
 void pressure_start(void);
 void pressure_fork_child(void);
 
-/* charge.c: for the layers that hand out objects */
+/* ---- groups, for the layers that hand out objects ---- */
+
 /*
  * The groups this thread is in.  An *owner* is a number: it names the group that a charge
- * counts for.  It stays valid as long as something is charged to it, also when
- * the group is deleted.
+ * counts for, and is valid as long as something is charged to it.
  */
 struct group_thread {
 	uint16_t nr;
@@ -182,26 +182,17 @@ void group_drop(uint32_t owner);
  * is deleted.
  */
 int group_place_set(uint32_t *place, const struct slub_group *group);
-/*
- * The same in two steps.  The first takes over the caller's hold on @owner, waits
- * for nobody, and returns an owner that is to be dropped.
- */
+/* The same in two steps; the first takes over the hold on @owner, and waits for nobody. */
 uint32_t group_place_exchange(uint32_t *place, uint32_t owner);
 void group_place_drop(uint32_t owner);
 /* @place names the owner that @from names. */
 void group_place_copy(uint32_t *place, const uint32_t *from);
-/*
- * group_charge() to the owner that @place names, else to that of this thread; *@owner
- * says which.  0: there is none, and nothing is charged.
- */
+/* group_charge() to the owner of @place, else of this thread: *@owner; 0: there is none. */
 int group_charge_place(const uint32_t *place, size_t bytes, uint32_t *owner);
 
 /* The owner of @group's charges, for as long as it is not deleted. */
 uint32_t group_owner_number(const struct slub_group *group);
-/*
- * group_charge() without regard to limits, for a moment: something of @owner's is
- * charged already, and the one or the other will be given back.
- */
+/* group_charge() without regard to limits, for something that is charged twice for a moment. */
 void group_charge_anyway(uint32_t owner, size_t bytes);
 static inline void thread_stock_add(struct thread_stock *stock, int64_t n)
 {
@@ -319,9 +310,8 @@ static inline bool group_hand_over_fast(uint32_t from, size_t bytes)
 }
 
 /*
- * The same in the middle of such a run, in fewer instructions: @from is an object's
- * word, flags that are above owners' numbers included; 0 for nobody.  Where
- * nothing of @from's is to go back yet nothing has changed.
+ * The same in the middle of such a run, in fewer instructions: @from is an object's word,
+ * with its flags above owners' numbers; 0: nobody's.
  */
 static always_inline bool group_hand_over_run(uint32_t from, size_t bytes)
 {
@@ -340,10 +330,7 @@ static always_inline bool group_hand_over_run(uint32_t from, size_t bytes)
 	return false;
 }
 
-/*
- * group_charge() with one attempt to charge more than what this thread and the owner have
- * in stock: nobody is asked to make room.
- */
+/* group_charge() with one attempt: nobody is asked to make room. */
 bool group_charge_try(uint32_t owner, size_t bytes);
 
 /*
@@ -357,13 +344,11 @@ struct kept_charges {
 };
 void group_set_kept(const struct kept_charges *charges);
 
-struct reclaim_stats {
-	uint64_t walks;
-	uint64_t group_walks;
-	uint64_t objects;	/* freed by shrinkers, as they say */
-	uint64_t bytes;		/* given back by the layers above */
-};
-extern struct reclaim_stats reclaim_stats;
-void reclaim_count(uint64_t *counter, uint64_t n);
+/* Adds to what is only reported. */
+static inline void reclaim_count(uint64_t *counter, uint64_t n)
+{
+	if (n)
+		__atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
+}
 
 #endif

@@ -4,14 +4,13 @@
  * program free what they can do without, and what became free goes back to the
  * system.
  */
-#include "reclaim/reclaim_internal.h"
+#include "reclaim/group/group.h"
 
 /* slub_shrink_all(): as drop_slab(). */
 #define PASSES_MAX 10
 
 static const struct reclaimer *reclaimer;	/* NULL: none yet */
 static uint32_t nr_nodes = 1;
-struct reclaim_stats reclaim_stats;
 
 uint32_t reclaim_nr_nodes(void)
 {
@@ -34,13 +33,6 @@ static const struct reclaimer *reclaimer_get(void)
 	return __atomic_load_n(&reclaimer, __ATOMIC_ACQUIRE);
 }
 
-static size_t give_back(int priority)
-{
-	const struct reclaimer *above = reclaimer_get();
-
-	return above ? above->run(priority) : 0;
-}
-
 bool reclaim_is_possible(void)
 {
 	return !slub_thread.locks_held &&
@@ -60,27 +52,20 @@ void reclaim_leave(void)
 	slub_thread.flags &= ~(uint32_t)THREAD_IN_RECLAIM;
 }
 
-void reclaim_count(uint64_t *counter, uint64_t n)
-{
-	if (n)
-		__atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
-}
-
 struct reclaim_result reclaim_for(int priority, uint64_t ns)
 {
+	const struct reclaimer *above = reclaimer_get();
 	struct reclaim_result result = { 0, 0, false };
 
 	if (!reclaim_enter())
 		return result;
-	result.bytes = give_back(priority);
+	if (above)
+		result.bytes = above->run(priority);
 	result.objects = shrinkers_run_until(priority, ns ? os_clock_ns() + ns : 0,
 					     &result.is_cut_short);
-	if (result.objects)
-		result.bytes += give_back(priority);
+	if (above && result.objects)
+		result.bytes += above->run(priority);
 	reclaim_leave();
-	reclaim_count(&reclaim_stats.walks, 1);
-	reclaim_count(&reclaim_stats.objects, result.objects);
-	reclaim_count(&reclaim_stats.bytes, result.bytes);
 	return result;
 }
 
@@ -148,7 +133,6 @@ size_t reclaim_move(uint64_t deadline_ns)
 		return 0;
 	bytes = above->move(deadline_ns);
 	reclaim_leave();
-	reclaim_count(&reclaim_stats.bytes, bytes);
 	return bytes;
 }
 
@@ -160,8 +144,6 @@ size_t reclaim_group(const struct slub_group *group, int priority)
 		return 0;
 	freed = shrinkers_run(priority, group);
 	reclaim_leave();
-	reclaim_count(&reclaim_stats.group_walks, 1);
-	reclaim_count(&reclaim_stats.objects, freed);
 	return freed;
 }
 
@@ -177,4 +159,37 @@ SLUB_EXPORT size_t slub_shrink(int priority)
 SLUB_EXPORT size_t slub_shrink_all(void)
 {
 	return slub_start() ? reclaim_all() : 0;
+}
+
+/* ---- start, and fork ---- */
+
+uint32_t fence_word SLUB_INTERNAL;	/* full_fence() */
+
+usual int reclaim_init(void)
+{
+	return srcu_get_counters(&slub_rcu_domain);
+}
+
+static void locks_fork(enum fork_step step)
+{
+	lock_fork(&srcu_lock, step);
+	lock_fork(&registry.lock, step);
+	group_fork(step);
+	map_fork(step);
+}
+
+usual void reclaim_fork_prepare(void)
+{
+	locks_fork(FORK_BEGINS);
+}
+
+usual void reclaim_fork_finish(bool in_child)
+{
+	locks_fork(fork_end(in_child));
+	if (!in_child)
+		return;
+	pressure_fork_child();
+	walkers_fork_child();
+	srcu_fork_child();
+	thread_stock_fork_child();
 }

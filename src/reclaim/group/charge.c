@@ -2,10 +2,9 @@
 /*
  * Charging.
  *
- * A charge takes bytes from a stock, and a free adds to it.  If the thread is in the
- * group, that is the thread's stock (thread_stock.c), else the owner's (stock.c).  An
- * empty stock is filled, and a full one emptied, by an atomic addition to each group up
- * to the root.
+ * A charge takes bytes from a stock, and a free adds to it: the thread's if it is in the
+ * group (thread_stock.c), else the owner's (stock.c).  An empty stock is filled, and a full
+ * one emptied, by an atomic addition to each group up to the root.
  *
  * Bytes in a stock are used without a look at the limits.  So a group becomes *tight* when
  * its counter, stocks included, reaches its maximum.  While it is tight, its stocks and
@@ -35,13 +34,12 @@
  * the usage, then exchanges the word.  So it has seen the charge, or its exchange fails
  * and the group stays tight.
  *
- * CHARGE-3: a dead group is not tight once all charges that met it are over.  Otherwise
- * nr_tight would stay above 0, and no stock would be used, until the structure is used
- * again.  The danger: a charge finds the group alive, and reaches its maximum after the
- * delete has looked.  So the charge makes the group tight, executes a fence, and looks
- * whether the group lives (set_tight()); the delete makes the group dead, executes a
- * fence, and looks whether it is tight (group_wind_up()).  One of the two sees the
- * other's store.
+ * CHARGE-3: a dead group is not tight once all charges that met it are over, or no stock
+ * would be used until the structure is used again.  A charge that finds the group alive,
+ * and reaches its maximum after the delete has looked, makes the group tight, executes a
+ * fence, and looks whether the group lives (set_tight()).  The delete makes the group dead,
+ * executes a fence, and looks whether it is tight (group_wind_up()).  One of the two sees
+ * the other's store.
  */
 #define TIGHT 1u
 #define TIGHT_TOLD 2u

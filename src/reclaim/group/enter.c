@@ -2,14 +2,10 @@
 /*
  * Which groups a thread is in, and which stock (thread_stock.c) it uses.
  *
- * A thread takes a stock when it enters its first group.  When it leaves its last one,
- * it empties the stock and releases it.  The library does not learn of a thread's
- * end, so a thread outside of all groups must hold no stock.  It remembers the address
- * of its last one, though, and takes that again if it is free: one exchange of `owner`,
- * from 0.  The memory of a stock is never used for anything else, so a stale address
- * does no harm.  If the remembered stock is taken, the thread tries some others, then
- * makes a new one.  So there are about as many stocks as threads inside groups at the
- * same time.
+ * A thread takes a stock when it enters its first group, and empties and releases it when
+ * it leaves its last one, since nobody tells the library of a thread's end.  It remembers
+ * the address, and takes that stock again if it is free, else one of some others, else a
+ * new one.  So there are about as many stocks as threads inside groups at the same time.
  *
  *   STOCK-2  a stock with owner 0 is empty and not current, and belongs to no thread.
  *            The thread that changes the 0 owns the stock until it writes 0 again;

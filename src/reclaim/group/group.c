@@ -89,17 +89,14 @@ static bool owner_hold_if_held(struct group_owner *owner)
 }
 
 /*
- * An owner goes back to the pool with its last reference, and may be another
- * group's a moment later, so a number that was read is not good for anything
- * until its owner is held.  Three steps, in this order:
+ * An owner goes back to the pool with its last reference, and may be another group's a
+ * moment later.  Three steps, in this order:
  *
  *   group_domain  the group lives, and its structure is no other group's until
  *                 this thread has left the domain (GROUP-5);
- *   hold          only an owner that is held already: from 0 none comes back
- *                 but through owner_make();
- *   look          an owner that is held stays what it is.  If it is this
- *                 group's, it was held for this group; else it went to the pool
- *                 between the first two steps, and came back for another one.
+ *   hold          only an owner that is held: from 0 none comes back but by owner_make();
+ *   look          an owner that is held stays what it is.  If it is not this group's, it
+ *                 went to the pool between the first two steps, and came back.
  */
 uint32_t group_hold(const struct slub_group *group)
 {

@@ -2,37 +2,28 @@
 /*
  * The stock of an owner: bytes that are charged already, up to the root, and not used yet.
  *
- * The stock shares one word with the number of threads inside.  So a thread enters a
- * group, and takes the stock along, by one atomic instruction; and it leaves, and puts
- * the stock back, by another.  No stock has to give way to that of another group, however
- * many there are: the groups above are touched when a stock is empty or full, and not
- * when a request is for another group than the last one.
+ * The stock shares one word with the number of threads inside, so a thread enters a group
+ * and takes the stock along by one atomic instruction, and leaves by another.  However many
+ * groups there are, those above are touched only when a stock is empty or full.
  *
  *     63     62          40 39                       0
  *    +------+--------------+--------------------------+
  *    | dead |    inside    |          bytes           |
  *    +------+--------------+--------------------------+
  *
- * Why this is right, event by event:
- *
- *   take, put, enter, leave   each is one compare-exchange of the whole word, so each
- *           byte is taken once.  The thread that charged the byte counted it in the usage
- *           of all groups up to the root, and in `outstanding`.  It stays counted until a
- *           thread takes it out of the stock and uncharges it (GROUP-4);
- *   the group is deleted      one exchange makes the word dead and takes its bytes.  An
- *           earlier put is among these bytes; a later put finds the word dead, and
- *           uncharges its bytes itself.  So a dead word never has bytes again;
- *   the last reference        the group and all threads inside count as 1 together in
- *           `outstanding`.  That 1 is dropped by the thread that makes the word dead while
- *           no thread is inside, or by the last one that leaves a dead word.  There is
- *           exactly one such thread, since none enters a dead word;
- *   a stale number            a thread that enters a group finds some owner there,
- *           perhaps one that was made anew for another group meanwhile.  Once the
- *           thread is inside, the owner cannot change: the thread looks at its group;
- *   a group becomes tight     as for stocks of threads: set_tight() comes first, the look
- *           at the stocks second.  A put that read "not tight" before adds to the
- *           stock, where each later look finds it.  Nothing takes from that stock, since
- *           takers look at `tight` as well.
+ * take, put, enter, leave   each is one compare-exchange of the whole word, so each byte
+ *         is taken once.  It counts in the usage of all groups up to the root, and in
+ *         `outstanding`, until a thread takes it out and uncharges it (GROUP-4);
+ * the group is deleted      one exchange makes the word dead and takes its bytes.  A later
+ *         put finds the word dead, and uncharges its bytes itself;
+ * the last reference        the group and all threads inside count as 1 together in
+ *         `outstanding`.  The thread that makes the word dead while no thread is inside
+ *         drops that 1, or the last one that leaves a dead word: none enters one;
+ * a stale number            the owner that a thread enters may be another group's by
+ *         then.  Once the thread is inside, that cannot change: the thread looks;
+ * a group becomes tight     set_tight() comes first, the look at the stocks second.  A put
+ *         that read "not tight" before adds to the stock, where each later look finds
+ *         it.  Nothing takes from that stock, since takers look at `tight` as well.
  *
  * All stocks together are bounded, so with many groups each is small.  Stocks of threads
  * grow; these do not, since no thread inside would shrink them again.

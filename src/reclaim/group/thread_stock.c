@@ -7,23 +7,18 @@
  *   slow    fill the stock from the owner's, or charge a whole batch (charge.c)
  *   switch  entering a group takes the owner's stock along; leaving puts the rest back
  *           there (enter.c, stock.c)
- *   room    the most that may lie in the stock.  It doubles when the thread's usage goes
- *           up and down by more than that (thread_stock_batch()), up to a small share of
- *           the bytes below the limits.  It starts again in another group, and in a
- *           group that becomes tight
- *   back    bytes to be returned to one other owner, whose objects became this owner's:
- *           one word, {owner, bytes}
+ *   room    the most that may lie in the stock: thread_stock_batch().  It starts again in
+ *           another group, and in a group that becomes tight
+ *   back    bytes to be returned to one other owner, whose objects became this owner's
  *
  * enter.c says which thread owns a stock, and for how long.  The memory is never used for
  * anything else, so any thread may read it at any time.  (STOCK-1: the bytes of a stock
  * belong to its owner.  A reader of both words looks at the owner a second time.)
  *
- * A handler may interrupt its thread anywhere in this file, and may allocate, free, enter
- * and leave.  `is_switching` tells the handler that the stock is between two owners.
- * Bytes below 0 tell it that the fast path is about to undo a subtraction.  In both cases
- * entering and leaving do not touch the stock, and charges bypass it.  A handler may
- * overwrite the place above the innermost group, so that place is written twice.
- * `room` may be old or new: it is a bound, and no sum depends on it.
+ * A handler may interrupt its thread anywhere, and may allocate, free, enter and leave.
+ * `is_switching` tells it that the stock is between two owners, bytes below 0 that the fast
+ * path is about to undo a subtraction.  In both cases entering and leaving do not touch
+ * the stock, and charges bypass it.  `room` is a bound, and no sum depends on it.
  */
 #include "reclaim/group/group.h"
 

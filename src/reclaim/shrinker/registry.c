@@ -131,7 +131,7 @@ struct slub_shrinker *walker_enter(struct walker *walker, uint32_t id,
 
 /* ---- unregister ---- */
 
-/* Marks what this thread waits for, where others look for it. */
+/* Says what this thread waits for; false: it is in no callback. */
 static bool announce_wait(struct slub_shrinker *shrinker)
 {
 	bool in_callback = false;
