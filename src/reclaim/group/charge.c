@@ -181,27 +181,24 @@ bool charge_is_tight_up(uint32_t number)
 	return g != NULL;
 }
 
-static size_t left_in(const struct slub_group *group)
-{
-	int64_t usage = __atomic_load_n(&group->usage, __ATOMIC_RELAXED);
-	size_t low = limit_of(group, SLUB_GROUP_LOW);
-	size_t limit = min_size(limit_of(group, SLUB_GROUP_HIGH),
-				limit_of(group, SLUB_GROUP_MAX));
-
-	/* Memory below low is protected: stocks must not use that up. */
-	if (usage < (int64_t)low)
-		limit = min_size(limit, low);
-	return usage < (int64_t)limit ? (size_t)((int64_t)limit - usage) : 0;
-}
-
 size_t charge_left(uint32_t number)
 {
 	int index = slub_srcu_read_lock(&group_domain);
 	struct slub_group *g = owner_group(owner_of(number));
 	size_t left = SLUB_GROUP_NO_LIMIT;
 
-	for (; g; g = g->parent)
-		left = min_size(left, left_in(g));
+	for (; g; g = g->parent) {
+		int64_t usage = __atomic_load_n(&g->usage, __ATOMIC_RELAXED);
+		size_t low = limit_of(g, SLUB_GROUP_LOW);
+		size_t limit = min_size(limit_of(g, SLUB_GROUP_HIGH),
+					limit_of(g, SLUB_GROUP_MAX));
+
+		/* Memory below low is protected: stocks must not use that up. */
+		if (usage < (int64_t)low)
+			limit = min_size(limit, low);
+		left = usage < (int64_t)limit ?
+		       min_size(left, (size_t)((int64_t)limit - usage)) : 0;
+	}
 	slub_srcu_read_unlock(&group_domain, index);
 	return left;
 }
@@ -429,8 +426,7 @@ static bool charge_batch(uint32_t number, size_t bytes)
 		more = min_size(more, max / 2);
 	if (charge_once(owner_of(number), bytes + more, false, &full))
 		return false;
-	if (thread_stock_fill(number, more))
-		charge_return(number, more);
+	thread_stock_fill(number, more);
 	return true;
 }
 
@@ -469,9 +465,7 @@ static bool group_charge_stock(uint32_t owner, size_t bytes)
 		return true;
 	more = stock_take(owner, 0, true);
 	if (more)
-		more = thread_stock_fill(owner, more);
-	if (more)
-		charge_return(owner, more);
+		thread_stock_fill(owner, more);
 	return group_charge_fast(bytes);
 }
 

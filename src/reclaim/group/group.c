@@ -62,7 +62,7 @@ struct slub_group *owner_group(struct group_owner *owner)
 {
 	struct group_owner *heir;
 
-	/* acquire: pairs with the release in disinherit() */
+	/* acquire: pairs with the release in group_wind_up() */
 	while ((heir = __atomic_load_n(&owner->heir, __ATOMIC_ACQUIRE)) != NULL)
 		owner = heir;
 	/* A thread that adds up stocks may meet a number that another group has by now. */
@@ -181,11 +181,12 @@ static struct group_owner *owner_make(struct slub_group *group)
  * One that died long ago, if nobody can have it in hand any more: GROUP-5.  A walk
  * that stays in a group holds up that one, and none of those behind it.
  */
-static struct slub_group *take_dead(void)
+static struct slub_group *take_dead(bool *has_dead)
 {
 	struct slub_group *group, **link = &dead_first;
 
 	lock_acquire(&group_lock);
+	*has_dead = dead_first != NULL;
 	for (; (group = *link) != NULL; link = &group->next_dead) {
 		if (!slub_srcu_poll(&group_domain, group->cookie)) {
 			group = NULL;
@@ -203,16 +204,6 @@ static struct slub_group *take_dead(void)
 	return group;
 }
 
-static bool has_dead(void)
-{
-	bool has;
-
-	lock_acquire(&group_lock);
-	has = dead_first != NULL;
-	lock_release(&group_lock);
-	return has;
-}
-
 /*
  * Where no new one can be had, those that have died are waited for: nobody is inside
  * group_domain for longer than it takes to charge.  Not for ever, for the caller may be
@@ -221,12 +212,11 @@ static bool has_dead(void)
 static struct slub_group *wait_for_dead(void)
 {
 	struct slub_group *group = NULL;
+	bool has_dead = !slub_thread.locks_held;
 
-	if (slub_thread.locks_held)
-		return NULL;
-	for (unsigned int i = 0; i < DEAD_TRIES && !group && has_dead(); i++) {
+	for (unsigned int i = 0; i < DEAD_TRIES && !group && has_dead; i++) {
 		sys_wait(i);
-		group = take_dead();
+		group = take_dead(&has_dead);
 	}
 	return group;
 }
@@ -314,7 +304,8 @@ static int none_left(const struct pool *pool)
 static struct slub_group *group_make(const char *name,
 				     struct slub_group *parent)
 {
-	struct slub_group *group = take_dead();
+	bool has_dead;
+	struct slub_group *group = take_dead(&has_dead);
 	struct group_owner *owner;
 
 	if (!group)
@@ -395,17 +386,6 @@ static int group_unhang(struct slub_group *group)
 	return 0;
 }
 
-/* From now on @group's charges are its parent's, which is held: GROUP-2. */
-static void disinherit(struct slub_group *group)
-{
-	struct group_owner *owner = group->owner;
-
-	/* release: pairs with the acquire in owner_group() */
-	__atomic_store_n(&owner->heir, group->parent->owner,
-			 __ATOMIC_RELEASE);
-	owner_kill(owner);
-}
-
 /*
  * What shrinkers have goes to the next group up that lives.  The parent may be deleted
  * at the same time, and have moved what it had before this comes to it.
@@ -426,7 +406,12 @@ static void group_wind_up(struct slub_group *group)
 	struct slub_group *parent = group->parent;
 
 	inject(INJECT_disinherit);
-	disinherit(group);
+	/*
+	 * From now on its charges are its parent's, which is held: GROUP-2.
+	 * release: pairs with the acquire in owner_group()
+	 */
+	__atomic_store_n(&group->owner->heir, parent->owner, __ATOMIC_RELEASE);
+	owner_kill(group->owner);
 	/* release: its owner's stock is empty */
 	__atomic_fetch_sub(&parent->nr_below, 1, __ATOMIC_RELEASE);
 	inject(INJECT_reparent);

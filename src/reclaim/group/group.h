@@ -181,8 +181,8 @@ bool kept_settle_all(void);
 /* thread_stock.c */
 /* May @owner be charged out of this thread's stock?  Sees to it if need be. */
 bool thread_stock_use(uint32_t owner);
-/* Puts charges of @owner there; returns what does not belong there. */
-size_t thread_stock_fill(uint32_t owner, size_t bytes);
+/* Puts charges of @owner there, or gives them back. */
+void thread_stock_fill(uint32_t owner, size_t bytes);
 /*
  * The same of what was freed.  Returns what there is no room for, too; may be more
  * than @bytes.

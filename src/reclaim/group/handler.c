@@ -111,7 +111,7 @@ static bool am_in_callback(void)
 static bool is_inside(const struct walker *walker,
 		      const struct slub_group *group, uint32_t walks)
 {
-	/* acquire: pairs with the releases in walker_begin() and walker_end() */
+	/* acquire: pairs with the releases in walker_take() and walker_end() */
 	return __atomic_load_n(&walker->handles, __ATOMIC_ACQUIRE) == group &&
 	       __atomic_load_n(&walker->walks, __ATOMIC_ACQUIRE) == walks &&
 	       !walker_is_mine(walker);

@@ -94,12 +94,12 @@ bool thread_stock_use(uint32_t owner)
 	return true;
 }
 
-size_t thread_stock_fill(uint32_t owner, size_t bytes)
+void thread_stock_fill(uint32_t owner, size_t bytes)
 {
-	if (!thread_stock_use(owner))
-		return bytes;
-	thread_stock_add(group_thread.stock, (int64_t)bytes);
-	return 0;
+	if (thread_stock_use(owner))
+		thread_stock_add(group_thread.stock, (int64_t)bytes);
+	else
+		charge_return(owner, bytes);
 }
 
 size_t thread_stock_put(uint32_t owner, size_t bytes)

@@ -1,31 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The inode alone does not tell whose a descriptor is: there is one for all files of
- * epoll and eventfd, and the program may open what the library opens.  So the open
- * file is marked, too, by the signal that F_SETSIG asks for; it is sent with O_ASYNC
- * only, which nobody sets here.  Where the mark is refused the inode has to do.
+ * No inode tells whose a descriptor is: there is one for all files of epoll and eventfd, and
+ * the program may open what the library opens.  So the open file is marked, by the signal
+ * that F_SETSIG asks for; it is sent with O_ASYNC only, which nobody sets here.
  */
 #define _GNU_SOURCE
 #include "reclaim/pressure/descriptor.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 
 /* The last one there is: programs ask for signals that have a handler. */
 #define MARK 64
 
-static bool inode_of(int fd, struct identity *identity)
-{
-	struct stat state;
+/* A kernel or a sandbox refuses marks: what is open is taken for ours. */
+static bool marks_are_refused;
 
-	if (sys_call4(SYS_fstat, fd, (long)&state, 0, 0))
-		return false;
-	identity->device = state.st_dev;
-	identity->inode = state.st_ino;
-	return true;
-}
-
-int descriptor_keep(int fd, int min, struct identity *identity)
+int descriptor_keep(int fd, int min)
 {
 	int other = -1;
 
@@ -35,25 +25,22 @@ int descriptor_keep(int fd, int min, struct identity *identity)
 		close_fd(fd);
 		fd = other;
 	}
-	*identity = (struct identity){ 0, 0, false };
-	if (fd >= 0 && inode_of(fd, identity))
-		identity->is_marked = !sys_call4(SYS_fcntl, fd, F_SETSIG, MARK,
-						 0);
+	if (fd >= 0 && sys_call4(SYS_fcntl, fd, F_SETSIG, MARK, 0))
+		__atomic_store_n(&marks_are_refused, true, __ATOMIC_RELAXED);
 	return fd;
 }
 
-bool descriptor_is_kept(int fd, const struct identity *identity)
+bool descriptor_is_kept(int fd)
 {
-	struct identity now;
+	long mark = sys_call4(SYS_fcntl, fd, F_GETSIG, 0, 0);
 
-	return inode_of(fd, &now) && now.device == identity->device &&
-	       now.inode == identity->inode &&
-	       (!identity->is_marked ||
-		sys_call4(SYS_fcntl, fd, F_GETSIG, 0, 0) == MARK);
+	return mark == MARK ||
+	       (__atomic_load_n(&marks_are_refused, __ATOMIC_RELAXED) &&
+		sys_call4(SYS_fcntl, fd, F_GETFD, 0, 0) >= 0);
 }
 
-void descriptor_close(int fd, const struct identity *identity)
+void descriptor_close(int fd)
 {
-	if (fd >= 0 && descriptor_is_kept(fd, identity))
+	if (fd >= 0 && descriptor_is_kept(fd))
 		close_fd(fd);
 }

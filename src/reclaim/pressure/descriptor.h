@@ -13,13 +13,6 @@
 
 #include "base/syscall.h"
 
-/* Of an open file: what it is known by. */
-struct identity {
-	uint64_t device;
-	uint64_t inode;
-	bool is_marked;
-};
-
 /* Below it are standard input, output and error, also where they are closed. */
 #define DESCRIPTOR_MIN 3
 
@@ -33,10 +26,10 @@ static inline void close_fd(int fd)
  * @fd, just opened, is kept from now on; -1: none.  Returns the number that it has
  * then: the lowest that is free from @min up, or @fd.
  */
-int descriptor_keep(int fd, int min, struct identity *identity);
+int descriptor_keep(int fd, int min);
 /* Is @fd still what was kept? */
-bool descriptor_is_kept(int fd, const struct identity *identity);
+bool descriptor_is_kept(int fd);
 /* Unless it is another's. */
-void descriptor_close(int fd, const struct identity *identity);
+void descriptor_close(int fd);
 
 #endif

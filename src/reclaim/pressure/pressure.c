@@ -26,7 +26,6 @@
 
 static struct turn opening;	/* one thread at a time opens, or handles */
 static int epoll_fd = -1;	/* changed under `opening` */
-static struct identity epoll_identity;	/* under `opening` */
 static struct source sources[SOURCES_MAX] rarely_touched;
 static int nr_sources;
 
@@ -65,7 +64,7 @@ static int open_all(int min)
 
 	if (fd < 0)
 		return fd;
-	fd = descriptor_keep(fd, min, &epoll_identity);
+	fd = descriptor_keep(fd, min);
 	nr_sources = watch(fd, sources_open(sources));
 	if (!nr_sources) {
 		close_fd(fd);
@@ -81,7 +80,7 @@ static void close_all(void)
 	int fd = epoll_fd;
 
 	__atomic_store_n(&epoll_fd, -1, __ATOMIC_RELEASE);
-	descriptor_close(fd, &epoll_identity);
+	descriptor_close(fd);
 	sources_close(sources, nr_sources);
 	nr_sources = 0;
 }
@@ -93,7 +92,7 @@ static bool is_whole(void)
 		if (!source_is_whole(&sources[i]))
 			return false;
 	}
-	return descriptor_is_kept(epoll_fd, &epoll_identity);
+	return descriptor_is_kept(epoll_fd);
 }
 
 /* Under its old number, if that is free: the program may poll it. */
@@ -249,7 +248,7 @@ static int fd_to_poll(void)
 
 	if (fd < 0 || !turn_try(&opening))
 		return fd;
-	if (!descriptor_is_kept(epoll_fd, &epoll_identity))
+	if (!descriptor_is_kept(epoll_fd))
 		fd = -1;
 	turn_end(&opening);
 	return fd;

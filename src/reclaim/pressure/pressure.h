@@ -27,7 +27,6 @@ struct source {
 	int other_fd;		/* a trigger's twin, or is kept open with it; -1: none */
 	bool is_over;		/* it will tell nothing any more */
 	uint64_t counts[EVENT_COUNTS];	/* memory.events, as last read */
-	struct identity identity, other_identity;
 };
 
 /* Microseconds; stalled for so long within a window. */

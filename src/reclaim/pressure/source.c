@@ -63,9 +63,8 @@ static int add(struct source *sources, int nr, struct source source)
 		close_both(&source);
 		return nr;
 	}
-	source.fd = descriptor_keep(source.fd, DESCRIPTOR_MIN, &source.identity);
-	source.other_fd = descriptor_keep(source.other_fd, DESCRIPTOR_MIN,
-					  &source.other_identity);
+	source.fd = descriptor_keep(source.fd, DESCRIPTOR_MIN);
+	source.other_fd = descriptor_keep(source.other_fd, DESCRIPTOR_MIN);
 	sources[nr] = source;
 	return nr + 1;
 }
@@ -392,17 +391,15 @@ int sources_open(struct source *sources)
 void sources_close(struct source *sources, int nr)
 {
 	for (int i = 0; i < nr; i++) {
-		descriptor_close(sources[i].fd, &sources[i].identity);
-		descriptor_close(sources[i].other_fd,
-				 &sources[i].other_identity);
+		descriptor_close(sources[i].fd);
+		descriptor_close(sources[i].other_fd);
 	}
 }
 
 bool source_is_whole(const struct source *source)
 {
-	return descriptor_is_kept(source->fd, &source->identity) &&
-	       (source->other_fd < 0 ||
-		descriptor_is_kept(source->other_fd, &source->other_identity));
+	return descriptor_is_kept(source->fd) &&
+	       (source->other_fd < 0 || descriptor_is_kept(source->other_fd));
 }
 
 /* Takes the event of a trigger or its twin.  Both have an error when the cgroup was removed. */

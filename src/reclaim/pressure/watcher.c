@@ -17,7 +17,6 @@ static uint32_t state;
 static pthread_t thread;
 /* const while the thread runs */
 static int wake_fd = -1;
-static struct identity wake_identity;
 
 static bool is_to_end(void)
 {
@@ -27,7 +26,7 @@ static bool is_to_end(void)
 /* -1: the program closed it, so a thread that stops this one waits until it looks. */
 static int wake_fd_kept(void)
 {
-	return descriptor_is_kept(wake_fd, &wake_identity) ? wake_fd : -1;
+	return descriptor_is_kept(wake_fd) ? wake_fd : -1;
 }
 
 /*
@@ -71,7 +70,7 @@ static int start(void)
 	wake_fd = (int)sys_call4(SYS_eventfd2, 0, EFD_CLOEXEC, 0, 0);
 	if (wake_fd < 0)
 		return wake_fd;
-	wake_fd = descriptor_keep(wake_fd, DESCRIPTOR_MIN, &wake_identity);
+	wake_fd = descriptor_keep(wake_fd, DESCRIPTOR_MIN);
 	err = thread_make();
 	if (err) {
 		close_fd(wake_fd);
@@ -105,7 +104,7 @@ SLUB_EXPORT int slub_pressure_stop_thread(void)
 		return -ESRCH;
 	sys_call4(SYS_write, wake_fd_kept(), (long)&one, sizeof(one), 0);
 	pthread_join(thread, NULL);
-	descriptor_close(wake_fd, &wake_identity);
+	descriptor_close(wake_fd);
 	wake_fd = -1;
 	__atomic_store_n(&state, THREAD_NONE, __ATOMIC_RELEASE);
 	return 0;
@@ -115,7 +114,7 @@ usual void pressure_thread_fork_child(void)
 {
 	state = THREAD_NONE;
 	if (wake_fd >= 0)
-		descriptor_close(wake_fd, &wake_identity);
+		descriptor_close(wake_fd);
 	wake_fd = -1;
 }
 

@@ -73,11 +73,6 @@ static void unlist_domain(struct slub_srcu *domain)
 	lock_release(&srcu_lock);
 }
 
-static uint32_t fast_bit(void)
-{
-	return percpu_can_stop ? SLUB_SRCU_FAST : 0;
-}
-
 usual int srcu_get_counters(struct slub_srcu *domain)
 {
 	uint32_t word = __atomic_load_n(&domain->reader, __ATOMIC_RELAXED);
@@ -92,7 +87,8 @@ usual int srcu_get_counters(struct slub_srcu *domain)
 	/* release: with zeroed counters; readers depend on the value itself */
 	while (!__atomic_compare_exchange_n(
 		&domain->reader, &word,
-		(uint32_t)offset | (word & SLUB_SRCU_PHASE) | fast_bit(),
+		(uint32_t)offset | (word & SLUB_SRCU_PHASE) |
+			(percpu_can_stop ? SLUB_SRCU_FAST : 0),
 		false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
 		if (word & COUNTERS_MASK) {
 			slub_percpu_free(offset);
@@ -114,17 +110,6 @@ SLUB_EXPORT int slub_srcu_create(struct slub_srcu *domain)
 
 /* ---- readers, where the inline functions leave it to us ---- */
 
-/* Counters, or a child that forgets readers that do without. */
-static uint32_t get_ready(struct slub_srcu *domain)
-{
-	int kept = errno;
-
-	if (srcu_get_counters(domain))
-		list_domain(domain);
-	errno = kept;
-	return __atomic_load_n(&domain->reader, __ATOMIC_RELAXED);
-}
-
 static int64_t *shared_counter(struct slub_srcu *domain, uint32_t word,
 			       uint32_t kind)
 {
@@ -134,10 +119,16 @@ static int64_t *shared_counter(struct slub_srcu *domain, uint32_t word,
 SLUB_EXPORT int (slub_srcu_read_lock)(struct slub_srcu *domain)
 {
 	uint32_t word = __atomic_load_n(&domain->reader, __ATOMIC_RELAXED);
+	int kept = errno;
 
 	if (!(word & COUNTERS_MASK) && !slub_thread.locks_held &&
-	    slub_start())
-		word = get_ready(domain);
+	    slub_start()) {
+		/* Counters, or a child that forgets readers that do without. */
+		if (srcu_get_counters(domain))
+			list_domain(domain);
+		errno = kept;
+		word = __atomic_load_n(&domain->reader, __ATOMIC_RELAXED);
+	}
 	/* Its other end is to be slow too. */
 	word &= ~SLUB_SRCU_FAST;
 	if (word & COUNTERS_MASK) {

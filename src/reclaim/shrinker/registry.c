@@ -57,9 +57,16 @@ static void number_return(uint32_t id)
 	lock_release(&registry.lock);
 }
 
+static bool state_change(struct slub_shrinker *shrinker, uint32_t from,
+			 uint32_t to)
+{
+	return __atomic_compare_exchange_n(&shrinker->state, &from, to, false,
+					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
 SLUB_EXPORT int slub_shrinker_create(struct slub_shrinker *shrinker)
 {
-	uint32_t none = STATE_NONE, id;
+	uint32_t id;
 
 	if (!shrinker || !shrinker->count || !shrinker->scan ||
 	    shrinker->flags & ~(unsigned int)FLAGS_ALL ||
@@ -69,9 +76,7 @@ SLUB_EXPORT int slub_shrinker_create(struct slub_shrinker *shrinker)
 		return -EDEADLK;
 	if (!slub_start())
 		return -ENOMEM;
-	if (!__atomic_compare_exchange_n(&shrinker->state, &none,
-					 STATE_REGISTERED, false,
-					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+	if (!state_change(shrinker, STATE_NONE, STATE_REGISTERED))
 		return -EEXIST;
 	id = number_take(&shrinker->stamp);
 	if (id == SHRINKERS_MAX) {
@@ -212,13 +217,6 @@ static int wait_for_callbacks(struct slub_shrinker *shrinker)
 	if (in_callback)
 		announce_wait(NULL);
 	return err;
-}
-
-static bool state_change(struct slub_shrinker *shrinker, uint32_t from,
-			 uint32_t to)
-{
-	return __atomic_compare_exchange_n(&shrinker->state, &from, to, false,
-					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
 SLUB_EXPORT int slub_shrinker_destroy(struct slub_shrinker *shrinker)

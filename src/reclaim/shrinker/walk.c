@@ -33,36 +33,6 @@ static size_t share(size_t freeable, const struct slub_shrinker *shrinker,
 	return part ? part * 4 / (shrinker->seeks ? shrinker->seeks : SLUB_SHRINKER_SEEKS) : 0;
 }
 
-/* What one visit asks for, and what became of it. */
-struct visit {
-	struct walker *walker;
-	struct slub_shrinker *shrinker;
-	struct slub_shrink_control *control;
-	size_t total;		/* still to be looked at */
-	size_t scanned;
-	size_t freed;
-	uint32_t scans;
-};
-
-/* One batch; false: enough.  May leave the shrinker unregistered. */
-static bool scan_batch(struct visit *visit, size_t batch)
-{
-	struct slub_shrink_control *control = visit->control;
-	size_t nr = min_size(batch, visit->total), freed;
-
-	control->nr_to_scan = nr;
-	control->nr_scanned = nr;
-	visit->scans++;
-	freed = visit->shrinker->scan(visit->shrinker, control);
-	if (freed == SLUB_SHRINK_STOP)
-		return false;
-	visit->freed += believe(freed);
-	nr = control->nr_scanned ? believe(control->nr_scanned) : nr;
-	visit->scanned += nr;
-	visit->total -= min_size(nr, visit->total);
-	return walker_is_inside(visit->walker, visit->shrinker);
-}
-
 /* Once a shrinker: it may go on so. */
 static void cut_short(struct slub_shrinker *shrinker)
 {
@@ -73,29 +43,49 @@ static void cut_short(struct slub_shrinker *shrinker)
 		    shrinker->name : "", SCANS_MAX);
 }
 
-static void scan_all(struct visit *visit, size_t freeable)
+/* What became of a visit. */
+struct visit {
+	size_t scanned;
+	size_t freed;
+	uint32_t scans;
+};
+
+/* Has @total looked at; false: the shrinker was unregistered by a callback. */
+static bool scan_all(struct walker *walker, struct slub_shrinker *shrinker,
+		     struct slub_shrink_control *control, size_t total,
+		     size_t freeable, struct visit *visit)
 {
-	struct slub_shrinker *shrinker = visit->shrinker;
 	size_t batch = shrinker->batch ? shrinker->batch : SLUB_SHRINKER_BATCH;
 
-	while (visit->total >= batch || visit->total >= freeable) {
+	while (total >= batch || total >= freeable) {
+		size_t nr = min_size(batch, total), freed;
+
 		if (visit->scans == SCANS_MAX) {
 			cut_short(shrinker);
 			break;
 		}
-		if (!scan_batch(visit, batch))
+		control->nr_to_scan = control->nr_scanned = nr;
+		visit->scans++;
+		freed = shrinker->scan(shrinker, control);
+		if (freed == SLUB_SHRINK_STOP)
 			break;
+		visit->freed += believe(freed);
+		nr = control->nr_scanned ? believe(control->nr_scanned) : nr;
+		visit->scanned += nr;
+		total -= min_size(nr, total);
+		if (!walker_is_inside(walker, shrinker))
+			return false;
 	}
+	return walker_is_inside(walker, shrinker);
 }
 
-static void account(struct visit *visit)
+static void account(struct slub_shrinker *shrinker, const struct visit *visit)
 {
-	struct slub_shrinker *shrinker = visit->shrinker;
-
-	__atomic_fetch_add(&shrinker->scans, visit->scans, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&shrinker->scanned, visit->scanned,
-			   __ATOMIC_RELAXED);
-	__atomic_fetch_add(&shrinker->freed, visit->freed, __ATOMIC_RELAXED);
+	if (!visit->scans)
+		return;
+	reclaim_count(&shrinker->scans, visit->scans);
+	reclaim_count(&shrinker->scanned, visit->scanned);
+	reclaim_count(&shrinker->freed, visit->freed);
 }
 
 /*
@@ -144,7 +134,7 @@ static void owed_add(int64_t *owed, size_t n,
 size_t shrink_one(struct walker *walker, struct slub_shrinker *shrinker,
 		  struct slub_shrink_control *control, int64_t *owed)
 {
-	struct visit visit = { walker, shrinker, control, 0, 0, 0, 0 };
+	struct visit visit = { 0, 0, 0 };
 	size_t freeable, delta, before, rest;
 
 	freeable = shrinker->count(shrinker, control);
@@ -155,13 +145,11 @@ size_t shrink_one(struct walker *walker, struct slub_shrinker *shrinker,
 	freeable = believe(freeable);
 	before = owed_take(owed, shrinker);
 	delta = share(freeable, shrinker, control->priority);
-	visit.total = min_size((before >> control->priority) + delta,
-			       2 * freeable);
-	scan_all(&visit, freeable);
-	if (!walker_is_inside(walker, shrinker))
+	if (!scan_all(walker, shrinker, control,
+		      min_size((before >> control->priority) + delta,
+			       2 * freeable), freeable, &visit))
 		return visit.freed;
-	if (visit.scans)
-		account(&visit);
+	account(shrinker, &visit);
 	rest = before + delta;
 	rest -= min_size(rest, visit.scanned);
 	rest = min_size(rest, 2 * freeable);
@@ -234,17 +222,6 @@ static size_t shrink_pair(struct place *place, struct map_unit *unit,
 	return freed;
 }
 
-static size_t shrink_unit(struct place *place, struct map_unit *unit)
-{
-	uint64_t set = __atomic_load_n(&unit->set, __ATOMIC_RELAXED);
-	size_t freed = 0;
-
-	for (; set; set &= set - 1)
-		freed += shrink_pair(place, unit, unit->number * 64 +
-				     (uint32_t)__builtin_ctzll(set));
-	return freed;
-}
-
 /* The shrinkers of one group (0: no group) on one node. */
 static size_t shrink_map(struct walker *walker, uint32_t group, uint32_t node,
 			 int priority)
@@ -256,7 +233,11 @@ static size_t shrink_map(struct walker *walker, uint32_t group, uint32_t node,
 	size_t freed = 0;
 
 	for (unit = map_first(group, node); unit; unit = map_next(unit)) {
-		freed += shrink_unit(&place, unit);
+		uint64_t set = __atomic_load_n(&unit->set, __ATOMIC_RELAXED);
+
+		for (; set; set &= set - 1)
+			freed += shrink_pair(&place, unit, unit->number * 64 +
+					     (uint32_t)__builtin_ctzll(set));
 		is_empty &= !__atomic_load_n(&unit->set, __ATOMIC_RELAXED);
 	}
 	if (unlikely(is_empty))
@@ -266,20 +247,19 @@ static size_t shrink_map(struct walker *walker, uint32_t group, uint32_t node,
 
 static size_t shrink_always(struct walker *walker, uint32_t id, int priority)
 {
-	struct slub_shrinker *shrinker;
+	uint32_t nr_nodes = reclaim_nr_nodes();
 	size_t freed = 0, got;
 
-	for (uint32_t node = 0; node < reclaim_nr_nodes(); node++) {
+	for (uint32_t node = 0; node < nr_nodes; node++) {
 		struct slub_shrink_control control = { 0, 0, NULL, (int)node,
 						       priority, { 0 } };
+		struct slub_shrinker *shrinker = walker_enter(walker, id, NULL,
+							      0);
 
-		shrinker = walker_enter(walker, id, NULL, 0);
 		if (!shrinker)
 			break;
-		if (node && !(shrinker->flags & SLUB_SHRINKER_NUMA_AWARE)) {
-			walker_leave(walker);
-			break;
-		}
+		if (!(shrinker->flags & SLUB_SHRINKER_NUMA_AWARE))
+			nr_nodes = 1;
 		got = shrink_one(walker, shrinker, &control,
 				 &shrinker->deferred[node]);
 		freed += got == SLUB_SHRINK_EMPTY ? 0 : got;
