@@ -31,6 +31,8 @@
 #include "base/turn.h"
 #include "slab/slab.h"
 
+#include <errno.h>
+
 #include <slub/mempool.h>
 
 /* Reserves of so many elements lie in the structure itself. */
@@ -65,6 +67,16 @@ static inline bool pool_is_live(const struct slub_mempool *pool)
 {
 	return pool && __atomic_load_n(&pool->magic, __ATOMIC_RELAXED) ==
 			       MEMPOOL_MAGIC;
+}
+
+/* @err, or else why no pool can be made now. */
+static inline int pool_may_start(int err)
+{
+	if (!err && slub_thread.locks_held)
+		err = EDEADLK;
+	else if (!err && !slub_start())
+		err = ENOMEM;
+	return err;
 }
 
 /* pool.c */

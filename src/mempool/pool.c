@@ -5,7 +5,6 @@
  */
 #include "mempool/mempool.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 

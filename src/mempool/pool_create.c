@@ -8,7 +8,6 @@
 #include "mempool/mempool.h"
 #include "slab/guard/guard.h"
 
-#include <errno.h>
 #include <string.h>
 
 static const struct slub_cache_args cache_args = {
@@ -145,12 +144,8 @@ SLUB_EXPORT struct slub_mempool *
 slub_mempool_create_args(const struct slub_mempool_args *args)
 {
 	struct slub_mempool *pool = NULL;
-	int err = args_check(args);
+	int err = pool_may_start(args_check(args));
 
-	if (!err && slub_thread.locks_held)
-		err = EDEADLK;
-	else if (!err && !slub_start())
-		err = ENOMEM;
 	if (!err) {
 		pool = create(args);
 		err = pool ? 0 : ENOMEM;

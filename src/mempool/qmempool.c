@@ -5,8 +5,6 @@
  */
 #include "mempool/mempool.h"
 
-#include <errno.h>
-
 #include <slub/qmempool.h>
 
 #define QMEMPOOL_MAGIC 0x716d706fu
@@ -78,13 +76,9 @@ slub_qmempool_create(unsigned int localq, unsigned int sharedq,
 		     unsigned int prealloc, struct slub_cache *cache,
 		     unsigned int flags)
 {
-	int err = sizes_check(localq, sharedq, prealloc, cache);
+	int err = pool_may_start(sizes_check(localq, sharedq, prealloc, cache));
 	struct slub_qmempool *pool;
 
-	if (!err && slub_thread.locks_held)
-		err = EDEADLK;
-	else if (!err && !slub_start())
-		err = ENOMEM;
 	if (err) {
 		errno = err;
 		return NULL;

@@ -68,7 +68,7 @@ struct reclaimer {
 void reclaimer_set(const struct reclaimer *reclaimer);
 
 void reclaim_configure(uint32_t nr_nodes);
-uint32_t reclaim_nr_nodes(void);
+extern uint32_t reclaim_nr_nodes SLUB_INTERNAL;
 
 _Static_assert(RECLAIM_FIRST == SLUB_SHRINK_PRIORITY_MAX / 2, "base/features.h");
 struct reclaim_result {
@@ -282,6 +282,20 @@ static inline void group_prefetch(uint32_t owner)
 	__builtin_prefetch(pool_item(&owner_pool, owner), 1);
 }
 
+/* @stock pays @bytes, and `back` becomes @sum; false: nothing has changed. */
+static always_inline bool thread_stock_exchange(struct thread_stock *stock,
+						uint64_t back, uint64_t sum,
+						size_t bytes)
+{
+	if (unlikely(!thread_stock_is_current(stock)))
+		return false;
+	if (likely(!thread_stock_sub(stock, (int64_t)bytes)) &&
+	    likely(thread_stock_change(&stock->back, back, sum)))
+		return true;
+	thread_stock_add(stock, (int64_t)bytes);
+	return false;
+}
+
 /*
  * What @from, not 0, is charged with for something of @bytes is this thread's
  * owner's now: for runs of things that were @from's.  False: nothing has changed.
@@ -300,13 +314,7 @@ static inline bool group_hand_over_fast(uint32_t from, size_t bytes)
 		group_prefetch(from);
 		sum = charge_word(from, bytes);
 	}
-	if (unlikely(!thread_stock_is_current(stock)))
-		return false;
-	if (likely(!thread_stock_sub(stock, (int64_t)bytes)) &&
-	    likely(thread_stock_change(&stock->back, back, sum)))
-		return true;
-	thread_stock_add(stock, (int64_t)bytes);
-	return false;
+	return thread_stock_exchange(stock, back, sum, bytes);
 }
 
 /*
@@ -320,14 +328,9 @@ static always_inline bool group_hand_over_run(uint32_t from, size_t bytes)
 
 	/* Flags are shifted out.  It has 1 to THREAD_STOCK_MAX bytes of @from's. */
 	if (unlikely((back ^ charge_word(from, 0)) - 1 >=
-		     (uint64_t)THREAD_STOCK_MAX) ||
-	    unlikely(!thread_stock_is_current(stock)))
+		     (uint64_t)THREAD_STOCK_MAX))
 		return false;
-	if (likely(!thread_stock_sub(stock, (int64_t)bytes)) &&
-	    likely(thread_stock_change(&stock->back, back, back + bytes)))
-		return true;
-	thread_stock_add(stock, (int64_t)bytes);
-	return false;
+	return thread_stock_exchange(stock, back, back + bytes, bytes);
 }
 
 /* group_charge() with one attempt: nobody is asked to make room. */

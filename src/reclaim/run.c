@@ -10,16 +10,11 @@
 #define PASSES_MAX 10
 
 static const struct reclaimer *reclaimer;	/* NULL: none yet */
-static uint32_t nr_nodes = 1;
-
-uint32_t reclaim_nr_nodes(void)
-{
-	return nr_nodes;
-}
+uint32_t reclaim_nr_nodes = 1;
 
 usual void reclaim_configure(uint32_t nodes)
 {
-	nr_nodes = (uint32_t)min_size(max_size(nodes, 1), OS_NODES_MAX);
+	reclaim_nr_nodes = (uint32_t)min_size(max_size(nodes, 1), OS_NODES_MAX);
 }
 
 usual void reclaimer_set(const struct reclaimer *above)

@@ -10,8 +10,11 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 
 #define WALK_NS 100000000u
 #define WALK_INTERVAL_NS 50000000u
@@ -254,22 +257,135 @@ static int fd_to_poll(void)
 	return fd;
 }
 
-bool pressure_wait(int wake_fd, bool for_events, int timeout_ms)
+/* ---- the thread, if somebody asks for it ---- */
+
+/* Two looks, and it is back within a second. */
+#define IDLE_NS 300000000l
+
+enum thread_state_now { THREAD_NONE, THREAD_STARTING, THREAD_RUNS, THREAD_ENDS };
+
+static uint32_t thread_state;
+static pthread_t thread;
+/* const while the thread runs */
+static int wake_fd = -1;
+
+static bool is_to_end(void)
 {
-	struct pollfd fds[2] = { { wake_fd, POLLIN, 0 },
-				 { for_events ? fd_to_poll() : -1, POLLIN, 0 } };
+	return __atomic_load_n(&thread_state, __ATOMIC_ACQUIRE) == THREAD_ENDS;
+}
+
+/* -1: the program closed it, so a thread that stops this one waits until it looks. */
+static int wake_fd_kept(void)
+{
+	return descriptor_is_kept(wake_fd) ? wake_fd : -1;
+}
+
+/* Waits for an event or a wake-up; false: IDLE_NS have passed. */
+static bool pressure_wait(void)
+{
+	struct pollfd fds[2] = { { wake_fd_kept(), POLLIN, 0 },
+				 { fd_to_poll(), POLLIN, 0 } };
 	struct {
 		long seconds;
 		long nanoseconds;
-	} timeout = { timeout_ms / 1000, timeout_ms % 1000 * 1000000l };
+	} timeout = { 0, IDLE_NS };
 
 	return sys_call6(SYS_ppoll, (long)fds, 2, (long)&timeout, 0, 8, 0) > 0;
+}
+
+/*
+ * Programs close all descriptors there are (closefrom(3) of a daemon): poll() returns
+ * at once then, for ever.  So a thread that was woken for nothing sleeps without them.
+ */
+static void *thread_main(void *unused)
+{
+	(void)unused;
+	while (!is_to_end()) {
+		bool is_woken = pressure_wait();
+
+		if (slub_pressure_handle() > 0)
+			continue;
+		reclaim_idle();
+		if (is_woken && !is_to_end())
+			sys_sleep_ns(IDLE_NS);
+	}
+	return NULL;
+}
+
+static int thread_make(void)
+{
+	sigset_t all, before;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	err = pthread_create(&thread, NULL, thread_main, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return err ? -EAGAIN : 0;
+}
+
+static int start(void)
+{
+	int fd = slub_pressure_fd();
+	int err;
+
+	if (fd < 0 && fd != -ENOENT)
+		return fd;
+	wake_fd = (int)sys_call4(SYS_eventfd2, 0, EFD_CLOEXEC, 0, 0);
+	if (wake_fd < 0)
+		return wake_fd;
+	wake_fd = descriptor_keep(wake_fd, DESCRIPTOR_MIN);
+	err = thread_make();
+	if (err) {
+		close_fd(wake_fd);
+		wake_fd = -1;
+	}
+	return err;
+}
+
+SLUB_EXPORT int slub_pressure_start_thread(void)
+{
+	uint32_t none = THREAD_NONE;
+	int err;
+
+	if (!__atomic_compare_exchange_n(&thread_state, &none, THREAD_STARTING, false,
+					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return -EEXIST;
+	err = start();
+	/* release: pairs with the acquire in stop */
+	__atomic_store_n(&thread_state, err ? THREAD_NONE : THREAD_RUNS,
+			 __ATOMIC_RELEASE);
+	return err;
+}
+
+SLUB_EXPORT int slub_pressure_stop_thread(void)
+{
+	uint32_t runs = THREAD_RUNS;
+	uint64_t one = 1;
+
+	if (!__atomic_compare_exchange_n(&thread_state, &runs, THREAD_ENDS, false,
+					 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		return -ESRCH;
+	sys_call4(SYS_write, wake_fd_kept(), (long)&one, sizeof(one), 0);
+	pthread_join(thread, NULL);
+	descriptor_close(wake_fd);
+	wake_fd = -1;
+	__atomic_store_n(&thread_state, THREAD_NONE, __ATOMIC_RELEASE);
+	return 0;
+}
+
+usual void pressure_start(void)
+{
+	if (pressure_options.wants_thread && slub_pressure_start_thread())
+		log_message("option pressure: no thread could be started");
 }
 
 /* The sources are the parent's: what one reads the other misses. */
 usual void pressure_fork_child(void)
 {
-	pressure_thread_fork_child();
+	thread_state = THREAD_NONE;
+	descriptor_close(wake_fd);
+	wake_fd = -1;
 	if (epoll_fd < 0)
 		return;
 	close_all();

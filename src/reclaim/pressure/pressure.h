@@ -53,12 +53,4 @@ bool source_is_whole(const struct source *source);
  */
 enum severity source_look(struct source *source);
 
-/* watcher.c */
-void pressure_thread_fork_child(void);
-/*
- * pressure.c: waits for a wake-up (@wake_fd; -1: none), an event of the sources, if it is
- * @for_events, or @timeout_ms, which it says by false.
- */
-bool pressure_wait(int wake_fd, bool for_events, int timeout_ms);
-
 #endif

@@ -239,41 +239,46 @@ static int open_triggers(struct source *sources, int nr, const char *where,
 
 /* ---- memory.events ---- */
 
-static const char *const event_names[EVENT_COUNTS] = {
-	"low", "high", "max", "oom", "oom_kill",
+static const struct {
+	const char *name;
+	enum severity severity;
+} event_kinds[EVENT_COUNTS] = {
+	{ "low ", SEVERITY_SOME }, { "high ", SEVERITY_FULL },
+	{ "max ", SEVERITY_LIMIT }, { "oom ", SEVERITY_LIMIT },
+	{ "oom_kill ", SEVERITY_LIMIT },
 };
+
+/* Notes the count that @line tells; returns how bad it is if it has grown. */
+static enum severity event_read(struct source *source, const char *line)
+{
+	for (int i = 0; i < EVENT_COUNTS; i++) {
+		size_t length = strlen(event_kinds[i].name);
+		const char *digits = line + length;
+		uint64_t before = source->counts[i];
+
+		if (strncmp(line, event_kinds[i].name, length))
+			continue;
+		source->counts[i] = os_parse_number(&digits);
+		if (source->counts[i] > before)
+			return event_kinds[i].severity;
+	}
+	return SEVERITY_NONE;
+}
 
 /* Reads the counts; returns the worst that has grown. */
 static enum severity events_read(struct source *source)
 {
-	static const enum severity severities[EVENT_COUNTS] = {
-		SEVERITY_SOME, SEVERITY_FULL, SEVERITY_LIMIT, SEVERITY_LIMIT,
-		SEVERITY_LIMIT,
-	};
-	enum severity worst = SEVERITY_NONE;
+	enum severity worst = SEVERITY_NONE, one;
 	char buf[512];
 	long n = sys_call4(SYS_pread64, source->fd, (long)buf, sizeof(buf) - 1,
 			   0);
 
 	source->is_over = n < 0;	/* the cgroup was removed */
 	buf[n > 0 ? n : 0] = '\0';
-	for (const char *line = buf; line && *line;) {
-		for (int i = 0; i < EVENT_COUNTS; i++) {
-			size_t length = strlen(event_names[i]);
-			const char *digits = line + length + 1;
-			uint64_t count;
-
-			if (strncmp(line, event_names[i], length) ||
-			    line[length] != ' ')
-				continue;
-			count = os_parse_number(&digits);
-			if (count > source->counts[i] &&
-			    severities[i] > worst)
-				worst = severities[i];
-			source->counts[i] = count;
-		}
-		line = strchr(line, '\n');
-		line += line != NULL;
+	for (const char *line = buf; *line; line += *line == '\n') {
+		one = event_read(source, line);
+		worst = one > worst ? one : worst;
+		line += strcspn(line, "\n");
 	}
 	return worst;
 }

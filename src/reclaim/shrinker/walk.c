@@ -247,7 +247,7 @@ static size_t shrink_map(struct walker *walker, uint32_t group, uint32_t node,
 
 static size_t shrink_always(struct walker *walker, uint32_t id, int priority)
 {
-	uint32_t nr_nodes = reclaim_nr_nodes();
+	uint32_t nr_nodes = reclaim_nr_nodes;
 	size_t freed = 0, got;
 
 	for (uint32_t node = 0; node < nr_nodes; node++) {
