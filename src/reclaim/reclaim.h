@@ -26,11 +26,7 @@
 #include <slub/shrinker.h>
 #include <slub/srcu.h>
 
-/*
- * After percpu_start(): gives the library's own domain its counters.
- * Returns 0 or -errno; the domain works without, at the price of atomic
- * instructions.
- */
+/* After percpu_start().  0 or -errno: the library's own domain works without counters. */
 int reclaim_init(void);
 
 /* Around fork: between percpu_fork_prepare() and percpu_fork_finish(). */
@@ -47,20 +43,14 @@ extern struct lock srcu_lock SLUB_INTERNAL;
 
 /* run.c */
 /*
- * What a layer above can give back by itself.  @run is called with no lock
- * held and returns the bytes it gave back; before the shrinkers, and once more
- * after shrinkers that freed something.  It is never called twice at once by
- * one thread, but may be by several.
+ * What a layer above can give back by itself, in bytes; called with no lock held, by several
+ * threads at once.  @run: before the shrinkers, and once more after shrinkers that freed
+ * something.  @move: by functions of the program that move its objects, so after memory
+ * pressure only, never inside an allocation.
  */
 struct reclaimer {
 	size_t (*run)(int priority);
-	/* The pressure thread, a few times a second. */
-	void (*idle)(void);
-	/*
-	 * Makes room by functions of the program that move its objects, until
-	 * @deadline_ns; returns bytes.  After memory pressure only, never inside
-	 * an allocation.
-	 */
+	void (*idle)(void);	/* the pressure thread, a few times a second */
 	size_t (*move)(uint64_t deadline_ns);
 	size_t (*used)(void);	/* bytes handed out */
 };
@@ -78,10 +68,9 @@ struct reclaim_result {
 };
 /* One walk that ends after @ns; the next one goes on where it ended. */
 struct reclaim_result reclaim_for(int priority, uint64_t ns);
+/* The layers above: struct reclaimer. */
 void reclaim_idle(void);
-/* Lets the layers above move objects; returns what they gave back, in bytes. */
 size_t reclaim_move(uint64_t deadline_ns);
-/* Bytes that the layers above have handed out. */
 size_t reclaim_used(void);
 /* The shrinkers of @group and of those below it only. */
 size_t reclaim_group(const struct slub_group *group, int priority);
@@ -90,10 +79,7 @@ bool reclaim_is_possible(void);
 bool reclaim_enter(void);
 void reclaim_leave(void);
 
-/*
- * walk.c: one walk, without what stands around it; @top NULL: all groups.
- * @deadline_ns 0: none; else *@is_cut_short says whether it came.
- */
+/* walk.c: one walk, without what stands around it; @top NULL: all groups; @deadline_ns 0: none. */
 size_t shrinkers_run(int priority, const struct slub_group *top);
 size_t shrinkers_run_until(int priority, uint64_t deadline_ns,
 			   bool *is_cut_short);
@@ -125,9 +111,8 @@ extern __thread struct group_thread group_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /*
- * What a thread in a group keeps of its charges, in advance; thread_stock.c.
- * Changed by its thread alone and the handlers that interrupt it, so by single
- * instructions, but none that other CPUs wait for; read by anybody.
+ * What a thread in a group keeps of its charges, in advance (thread_stock.c).  Its thread and
+ * the handlers that interrupt it change it, so by single instructions without a lock prefix.
  */
 struct thread_stock {
 	uint64_t reserved[2];
@@ -136,9 +121,8 @@ struct thread_stock {
 	/* Is it group_generation?  Else there is something to look at first. */
 	uint32_t generation;
 	uint64_t back;		/* what it gives back to another: a charge_word() */
-	/* Of its thread alone: how much may lie in it, and was that too little? */
-	int64_t room;
-	bool has_overflowed;
+	int64_t room;		/* how much may lie in it, */
+	bool has_overflowed;	/* and was that too little? */
 	void *pool_link;
 } align_to(64);
 
@@ -177,9 +161,8 @@ bool group_is_alive(const struct slub_group *group);
 uint32_t group_hold(const struct slub_group *group);
 void group_drop(uint32_t owner);
 /*
- * A place that names the owner to be charged (0: none).  Setting it waits for threads
- * that have read it and not charged yet.  Returns 0, or -EINVAL: @group
- * is deleted.
+ * A place that names the owner to be charged (0: none).  Setting it waits for threads that
+ * have read it and not charged yet.  0, or -EINVAL: @group is deleted.
  */
 int group_place_set(uint32_t *place, const struct slub_group *group);
 /* The same in two steps; the first takes over the hold on @owner, and waits for nobody. */
@@ -246,10 +229,7 @@ static inline bool thread_stock_is_current(const struct thread_stock *stock)
 						    __ATOMIC_RELAXED);
 }
 
-/*
- * The same as group_charge() and group_uncharge() out of this thread's stock,
- * which must be in a group; false: not done, these have to do it.
- */
+/* As group_charge() and group_uncharge(), for a thread in a group; false: these have to do it. */
 static inline bool group_charge_fast(size_t bytes)
 {
 	struct thread_stock *stock = group_thread.stock;
@@ -336,10 +316,7 @@ static always_inline bool group_hand_over_run(uint32_t from, size_t bytes)
 /* group_charge() with one attempt: nobody is asked to make room. */
 bool group_charge_try(uint32_t owner, size_t bytes);
 
-/*
- * Free objects in lists of CPUs that are charged still (slab/shadow/owned.h).  Called
- * with no lock held.
- */
+/* Free objects in lists that are charged still (slab/shadow/owned.h); no lock is held. */
 struct kept_charges {
 	/* Gives them back: those of this CPU, or of all. */
 	void (*settle)(bool of_all);

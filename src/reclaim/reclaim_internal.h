@@ -28,14 +28,10 @@ static inline void full_fence(void)
 
 /* ---- walkers: the threads inside callbacks ---- */
 
-/*
- * A thread that walks.  `inside` and `group` are what it uses now; it is
- * written by its thread alone, before a fence, after which the thread looks
- * whether both are still there (WALK-1).
- */
+/* A thread that walks, written by that thread alone: WALK-1. */
 struct walker {
 	uint32_t owner;			/* thread_self() */
-	struct slub_shrinker *inside;
+	struct slub_shrinker *inside;	/* what it uses now */
 	struct slub_group *group;
 	struct slub_group *handles;	/* it is in the handler of that one */
 	struct slub_shrinker *waits_for;	/* it unregisters that one */
@@ -68,10 +64,9 @@ extern struct bits shrinkers_always;
 extern uint32_t shrinkers_end;
 
 /*
- * What each registration writes, in cache lines of its own: two, for Intel's
- * processors fetch them in pairs.  Beside `map_pool`, which walks read for each
- * group, the hint made a storm of registrations beside a walk 0.60 as fast as
- * one without (Ice Lake).
+ * What each registration writes, in two cache lines of its own, for Intel's processors fetch
+ * them in pairs.  Beside what walks read, the hint made a storm of registrations 0.60 as
+ * fast as one without a walk (Ice Lake).
  */
 struct registry {
 	struct lock lock;

@@ -44,11 +44,7 @@ static inline size_t owner_stock(uint64_t word)
 }
 
 struct slub_group {
-	/*
-	 * All that entering and charging look at, in one line: where each request
-	 * is for another of many groups, none of it is in the cache.
-	 */
-	/* const while it lives */
+	/* All that entering and charging look at, in one line.  Const while it lives: */
 	struct slub_group *parent;
 	struct group_owner *owner;
 	/* atomic */
@@ -129,7 +125,7 @@ extern size_t stock_max SLUB_INTERNAL;
 void stock_set_max(uint32_t nr_owners);
 /* Takes @bytes out of @owner's stock, or none; @all: whatever it has. */
 size_t stock_take(uint32_t owner, size_t bytes, bool all);
-/* Returns what there is no room for, for charge_drop(); may be more than @bytes. */
+/* Returns what there is no room for, even more than @bytes, for charge_drop(). */
 size_t stock_put(uint32_t owner, size_t bytes);
 /* A thread leaves the owner, and puts @bytes back. */
 void owner_leave_slowly(uint32_t number, size_t bytes);
@@ -173,9 +169,8 @@ static inline size_t limit_of(const struct slub_group *group,
 }
 
 /* kept.c */
-/* Gives back what is kept in lists of this CPU. */
+/* Gives back what lists of this CPU keep, or all; that may sleep.  False: there was nothing. */
 void kept_settle_here(void);
-/* The same of all; may sleep.  False: there was nothing. */
 bool kept_settle_all(void);
 
 /* thread_stock.c */
@@ -183,10 +178,7 @@ bool kept_settle_all(void);
 bool thread_stock_use(uint32_t owner);
 /* Puts charges of @owner there, or gives them back. */
 void thread_stock_fill(uint32_t owner, size_t bytes);
-/*
- * The same of what was freed.  Returns what there is no room for, too; may be more
- * than @bytes.
- */
+/* The same of what was freed; returns what there is no room for, even more than @bytes. */
 size_t thread_stock_put(uint32_t owner, size_t bytes);
 /* What to charge in advance where @owner's stocks have run dry. */
 size_t thread_stock_batch(uint32_t owner);
@@ -196,7 +188,7 @@ bool thread_stock_give(uint32_t owner, size_t bytes);
 void thread_stock_put_away(struct thread_stock *stock);
 /* What take_back() has taken: 0, or a charge_word(). */
 void thread_stock_give_back(uint64_t word);
-/* While it is this thread's others try to take it, in vain. */
+
 static inline uint32_t stock_owner(const struct thread_stock *stock)
 {
 	return __atomic_load_n(&stock->owner, __ATOMIC_RELAXED);

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A group's handler: what the program itself can do when a maximum is in the way.
- *
- * Function and argument are two words that are changed as one, so a function is never
- * called with the argument of another.  A thread that calls it says so in a walker
- * (walker.c); a thread that has changed it waits until no other is in the old one.
+ * A group's handler: what the program itself can do when a maximum is in the way.  Function
+ * and argument are changed as one.
  *
  * HANDLER-1  A call is announced, then comes a fence, and then the handler is read.
  *            A change is followed by a fence, and by a look at all walkers.  So either
@@ -134,32 +131,27 @@ int group_handler_wait(const struct slub_group *group)
 	return 0;
 }
 
-/* A delete may come in between: either it takes @new off, or it is seen here. */
-static int change(struct slub_group *group, struct double_word new)
-{
-	group_handler_change(group, new);
-	full_fence();
-	if (group_is_alive(group))
-		return 0;
-	group_handler_change(group, no_handler);
-	return -EINVAL;
-}
-
 SLUB_EXPORT int slub_group_handler_set(struct slub_group *group,
 				       slub_group_handler_fn *handler,
 				       void *arg)
 {
 	/* Inside, its structure is no other group's: GROUP-5. */
 	int index = slub_srcu_read_lock(&group_domain);
-	bool was_alive = group_is_alive(group);
-	int err = -EINVAL, waited;
+	bool was_alive = group_is_alive(group), is_alive = was_alive;
+	int waited;
 
-	if (was_alive)
-		err = change(group, (struct double_word){ (uintptr_t)handler,
-							  (uintptr_t)arg });
+	if (was_alive) {
+		group_handler_change(group, (struct double_word){
+			(uintptr_t)handler, (uintptr_t)arg });
+		full_fence();
+		/* A delete in between has taken the new one off, or is seen here. */
+		is_alive = group_is_alive(group);
+		if (!is_alive)
+			group_handler_change(group, no_handler);
+	}
 	slub_srcu_read_unlock(&group_domain, index);
 	if (!was_alive)
-		return err;
+		return -EINVAL;
 	waited = group_handler_wait(group);
-	return err ? err : waited;
+	return is_alive ? waited : -EINVAL;
 }

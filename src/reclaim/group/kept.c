@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Charges that are kept: of free objects that lie in lists of CPUs
- * (slab/shadow/owned.h).  The layer above says how they are given back; here is when:
- * before a request is refused, and before a report.
+ * Kept charges, of free objects in lists (slab/shadow/owned.h).  The layer above says how
+ * they are given back; here is when: before a request is refused, and before a report.
  */
 #include "reclaim/group/group.h"
 
 #include <time.h>
 
 /*
- * To empty the lists of all CPUs disturbs everybody: groups at their maximum may
- * have that done so often, and wait for their turn.  Each time is a membarrier for
- * every list and CPU: at 200 us that was 40,000 interrupts a second, and the 99th
- * percentile of a neighbour's requests rose from 0.4 to 10 us; at 1 ms it is 1.08
- * times what it is without.
+ * Emptying the lists of all CPUs is a membarrier for every list and CPU, so groups at their
+ * maximum may have it done so often, and wait for their turn.  Every 200 us, the 99th
+ * percentile of a neighbour's requests rose from 0.4 to 10 us; at 1 ms it is 1.08 times
+ * what it is without.
  */
 #define SETTLE_NS 1000000
 

@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The walkers, and what each of them uses at the moment.
- *
- * A walker announces what it is about to use in a structure that it alone
- * writes, so walkers do not disturb each other, and unregister can wait for
- * exactly those that are inside its shrinker.  (The reference count that the
- * kernel has in each shrinker costs two atomic instructions on a cache line
- * that all walkers share.)
+ * The walkers, and what each of them uses at the moment, in a structure that it alone writes.
+ * So walkers do not disturb each other, and unregister can wait for those in its shrinker.
  *
  * WALK-1  A walker announces, executes a fence, and looks again whether what
  *         it announced is still registered.  unregister takes it out of
  *         the table, executes a fence, and looks at all walkers.  At least one
  *         of the two sees the other.
  * WALK-2  The first walker that uses a shrinker says so in the table, between
- *         the fence and the use.  So a thread that unregisters one that no walker has
- *         used need not look at the walkers, which write their announcements
- *         all the time: that is a cache miss.
+ *         the fence and the use.  So a thread that unregisters a shrinker that no walker
+ *         has used is spared the look at the walkers: a cache miss each.
  */
 #include "reclaim/reclaim_internal.h"
 
