@@ -80,10 +80,7 @@ static inline int pool_may_start(int err)
 }
 
 /* pool.c */
-/*
- * Moves elements to the reserve, from the last one down, as long as it is not
- * full, and wakes waiters; returns how many remain.
- */
+/* Moves elements to the reserve, from the last one down; returns how many remain. */
 size_t pool_keep(struct slub_mempool *pool, size_t nr, void **elements);
 void *pool_slab_alloc(unsigned int flags, void *data);
 void pool_slab_free(void *element, void *data);

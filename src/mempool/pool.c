@@ -126,7 +126,8 @@ size_t pool_keep(struct slub_mempool *pool, size_t nr, void **elements)
 
 #define FLAGS_ALL (SLUB_POOL_WAIT | SLUB_POOL_RESERVE | SLUB_POOL_NO_RESERVE)
 
-static int alloc_check(const struct slub_mempool *pool, unsigned int flags)
+/* False: errno and a message say why. */
+static bool alloc_check(const struct slub_mempool *pool, unsigned int flags)
 {
 	const char *what = NULL;
 
@@ -139,10 +140,11 @@ static int alloc_check(const struct slub_mempool *pool, unsigned int flags)
 		what = "unknown flag; there are SLUB_POOL_WAIT, SLUB_POOL_RESERVE, "
 		       "SLUB_POOL_NO_RESERVE";
 	if (!what)
-		return 0;
+		return true;
 	log_message("slub_mempool_alloc(%p, 0x%x): %s", (const void *)pool,
 		    flags, what);
-	return EINVAL;
+	errno = EINVAL;
+	return false;
 }
 
 /* The first try leaves the library's own reserve to threads without a pool. */
@@ -242,13 +244,10 @@ static bool alloc(struct slub_mempool *pool, unsigned int flags, size_t nr,
 SLUB_EXPORT void *slub_mempool_alloc(struct slub_mempool *pool,
 				     unsigned int flags)
 {
-	int err = alloc_check(pool, flags);
 	void *element;
 
-	if (unlikely(err)) {
-		errno = err;
+	if (unlikely(!alloc_check(pool, flags)))
 		return NULL;
-	}
 	return alloc(pool, flags, 1, &element) ? element : NULL;
 }
 
@@ -256,17 +255,15 @@ SLUB_EXPORT size_t slub_mempool_alloc_bulk(struct slub_mempool *pool,
 					   unsigned int flags, size_t nr,
 					   void **elements)
 {
-	int err = alloc_check(pool, flags);
-	size_t most = err ? 0 : __atomic_load_n(&pool->min_nr,
-						__ATOMIC_RELAXED);
+	size_t most;
 
-	if (!err && (!nr || (flags & SLUB_POOL_WAIT && nr > most))) {
+	if (!alloc_check(pool, flags))
+		return 0;
+	most = __atomic_load_n(&pool->min_nr, __ATOMIC_RELAXED);
+	if (!nr || (flags & SLUB_POOL_WAIT && nr > most)) {
 		log_message("slub_mempool_alloc_bulk: %zu elements; 1 to %zu "
 			    "can be waited for", nr, most);
-		err = EINVAL;
-	}
-	if (err) {
-		errno = err;
+		errno = EINVAL;
 		return 0;
 	}
 	return alloc(pool, flags, nr, elements) ? nr : 0;
@@ -274,13 +271,12 @@ SLUB_EXPORT size_t slub_mempool_alloc_bulk(struct slub_mempool *pool,
 
 SLUB_EXPORT void *slub_mempool_alloc_reserved(struct slub_mempool *pool)
 {
-	int err = alloc_check(pool, 0);
 	void *element;
 
-	if (!err && !take(pool, 1, &element))
-		err = ENOMEM;
-	if (err) {
-		errno = err;
+	if (!alloc_check(pool, 0))
+		return NULL;
+	if (!take(pool, 1, &element)) {
+		errno = ENOMEM;
 		return NULL;
 	}
 	if (pool->args.init_fn)

@@ -24,24 +24,19 @@ static bool pool_reserve(struct pool *pool)
 	return true;
 }
 
-static bool pool_commit(struct pool *pool, size_t bytes)
-{
-	while (pool->committed_bytes < bytes) {
-		if (os_commit(pool->start + pool->committed_bytes,
-			      COMMIT_BYTES))
-			return false;
-		pool->committed_bytes += COMMIT_BYTES;
-	}
-	return true;
-}
-
 static void *pool_make(struct pool *pool)
 {
 	uint32_t number = pool->nr_made;
+	size_t bytes = ((size_t)number + 1) * pool->item_bytes;
 
-	if (!pool_reserve(pool) || number >= pool->nr_max ||
-	    !pool_commit(pool, ((size_t)number + 1) * pool->item_bytes))
+	if (!pool_reserve(pool) || number >= pool->nr_max)
 		return NULL;
+	for (; pool->committed_bytes < bytes;
+	     pool->committed_bytes += COMMIT_BYTES) {
+		if (os_commit(pool->start + pool->committed_bytes,
+			      COMMIT_BYTES))
+			return NULL;
+	}
 	/* release: pairs with pool_end() */
 	__atomic_store_n(&pool->nr_made, number + 1, __ATOMIC_RELEASE);
 	return pool_item(pool, number);

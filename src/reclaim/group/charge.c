@@ -262,10 +262,7 @@ size_t group_usage(const struct slub_group *group)
 
 /* ---- limits ---- */
 
-/*
- * The first group from @group up that is full even without the bytes in stocks.  The
- * counters include those, although nothing uses them.
- */
+/* The first group from @group up that is full even without the bytes in stocks. */
 static struct slub_group *find_full(struct slub_group *group, size_t bytes)
 {
 	for (; group; group = group->parent) {
@@ -279,9 +276,8 @@ static struct slub_group *find_full(struct slub_group *group, size_t bytes)
 }
 
 /*
- * Some counter is too high, perhaps only because of bytes in stocks.  The bytes are
- * charged first and the groups looked at afterwards: if two requests fit one at a time
- * but not together, both may be refused, but never are both granted.
+ * Some counter is too high, perhaps only because of bytes in stocks.  Charged first, looked at
+ * afterwards: of two requests that fit one at a time never are both granted.
  */
 static struct slub_group *charge_in_truth(struct slub_group *group,
 					  size_t bytes)
@@ -297,10 +293,7 @@ static struct slub_group *charge_in_truth(struct slub_group *group,
 	return full;
 }
 
-/*
- * One attempt.  0: charged.  Else -ENOMEM, and *@full is the group whose
- * maximum is in the way.
- */
+/* One attempt: 0, or -ENOMEM, and the maximum of *@full is in the way. */
 static int charge_once(struct group_owner *owner, size_t bytes, bool forces,
 		       struct slub_group **full)
 {
@@ -451,10 +444,7 @@ static int charge_slow(uint32_t number, size_t bytes)
 	return 0;
 }
 
-/*
- * Charges as far as it goes without a look at limits and at other groups: out of what this
- * thread and the owner have in stock.
- */
+/* Out of what this thread and the owner have in stock. */
 static bool group_charge_stock(uint32_t owner, size_t bytes)
 {
 	size_t more;

@@ -40,17 +40,6 @@ static struct double_word handler_read(struct slub_group *group)
 /* How often a walker is waited for where all are taken: a tenth of a second. */
 #define WALKER_WAITS_MAX 1000
 
-static struct walker *walker_wait(void)
-{
-	struct walker *walker = walker_begin();
-
-	for (unsigned int i = 0; i < WALKER_WAITS_MAX && !walker; i++) {
-		sys_wait(i);
-		walker = walker_begin();
-	}
-	return walker;
-}
-
 static bool call(struct walker *walker, struct slub_group *group, size_t bytes)
 {
 	struct double_word now;
@@ -74,7 +63,11 @@ bool group_handler_ask(struct slub_group *group, size_t bytes)
 
 	if (!handler_read(group).first || !reclaim_enter())
 		return false;
-	walker = walker_wait();
+	walker = walker_begin();
+	for (unsigned int i = 0; i < WALKER_WAITS_MAX && !walker; i++) {
+		sys_wait(i);
+		walker = walker_begin();
+	}
 	again = walker && call(walker, group, bytes);
 	if (walker)
 		walker_end(walker);

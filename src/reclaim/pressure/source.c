@@ -74,24 +74,16 @@ static int add(struct source *sources, int nr, struct source source)
 static const char *watch_path;
 static const char *watch_write;
 
-static const char *value_of(const char *assignment, const char *name)
-{
-	size_t n = strlen(name);
-
-	return !strncmp(assignment, name, n) && assignment[n] == '=' ?
-	       assignment + n + 1 : NULL;
-}
-
 static void find_watch(char **environment)
 {
-	for (; *environment; environment++) {
-		const char *path = value_of(*environment,
-					    "MEMORY_PRESSURE_WATCH");
-		const char *what = value_of(*environment,
-					    "MEMORY_PRESSURE_WRITE");
+	static const char path[] = "MEMORY_PRESSURE_WATCH=";
+	static const char what[] = "MEMORY_PRESSURE_WRITE=";
 
-		watch_path = path ? path : watch_path;
-		watch_write = what ? what : watch_write;
+	for (; *environment; environment++) {
+		if (!strncmp(*environment, path, sizeof(path) - 1))
+			watch_path = *environment + sizeof(path) - 1;
+		if (!strncmp(*environment, what, sizeof(what) - 1))
+			watch_write = *environment + sizeof(what) - 1;
 	}
 }
 
