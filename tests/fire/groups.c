@@ -21,16 +21,16 @@
 /* The sanitizer's runtime has the plain names; see prefixed.h. */
 #ifdef malloc
 #define slub_group_create fire_slub_group_create
-#define slub_group_destroy fire_slub_group_delete
+#define slub_group_destroy fire_slub_group_destroy
 #define slub_group_enter fire_slub_group_enter
 #define slub_group_leave fire_slub_group_leave
-#define slub_group_stats fire_slub_group_stats_read
+#define slub_group_stats(...) fire_slub_group_stats(__VA_ARGS__)
 #define slub_group_limit_set fire_slub_group_limit_set
 struct slub_group *fire_slub_group_create(const char *name, struct slub_group *parent);
-int fire_slub_group_delete(struct slub_group *group);
+int fire_slub_group_destroy(struct slub_group *group);
 int fire_slub_group_enter(struct slub_group *group);
 int fire_slub_group_leave(struct slub_group *group);
-int fire_slub_group_stats_read(struct slub_group *group, struct slub_group_stats *stats);
+int fire_slub_group_stats(struct slub_group *group, struct slub_group_stats *stats);
 int fire_slub_group_limit_set(struct slub_group *group, enum slub_group_limit limit, size_t bytes);
 #endif
 
