@@ -53,8 +53,8 @@ static struct account_class {
 /* A class has one cache for ever, so a second thread writes the same values again. */
 static void size_fill(size_t i, struct slub_cache *cache)
 {
-	struct account_class *class = &account_classes[i];
 	uint32_t slot = cache ? cache->list_slot : 0;
+	struct account_class *class;
 
 	__atomic_store_n(&account_caches[i], cache, __ATOMIC_RELEASE);
 	if (i >= WORD_INDEX_END) {
@@ -62,6 +62,7 @@ static void size_fill(size_t i, struct slub_cache *cache)
 				 __ATOMIC_RELEASE);
 		return;
 	}
+	class = &account_classes[i];
 	if (cache) {
 		uint64_t step = ((uint64_t)(cache->size - OWNER_BYTES) << 32) /
 				cache->size;
