@@ -384,7 +384,8 @@ usual void pressure_start(void)
 usual void pressure_fork_child(void)
 {
 	thread_state = THREAD_NONE;
-	descriptor_close(wake_fd);
+	if (wake_fd >= 0)
+		descriptor_close(wake_fd);
 	wake_fd = -1;
 	if (epoll_fd < 0)
 		return;

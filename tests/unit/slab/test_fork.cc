@@ -217,12 +217,16 @@ TEST_F(fork_test, a_cache_that_is_a_variable_can_be_used_again)
 /* A thread of the parent had the lock of a barn for long: the child has it, and what is there. */
 TEST_F(fork_test, a_barn_is_whole_in_the_child)
 {
-	struct slub_cache *cache = make("barn", 64);
-	struct barn *barn = barn_of(cache, percpu_here());
+	/* The other thread begins before this one keeps to a CPU. */
 	steps::Other other;
+	struct slub_cache *cache = make("barn", 64);
+	struct barn *barn;
 	void *chain, *got;
 	uint32_t nr;
 
+	start::stay_on_this_cpu();
+	percpu_area_make(percpu_here());
+	barn = barn_of(cache, percpu_here());
 	ASSERT_NE(barn, nullptr);
 	chain = chain_refill(cache, cache->nodes[0], &nr);
 	page_purge(0);
