@@ -14,10 +14,10 @@
  *
  * The range and what belongs to it, low to high, each part with room behind it to grow:
  *
- *   +----------------+----------+----------+--------------+--------------------+
- *   | descriptors -> | links -> | <- meta -> | areas | map -> | heap ->          |
- *   +----------------+----------+----------+--------------+--------------------+
- *                               pagemap_base ^      2 MiB aligned ^     committed
+ *   +----------------+----------+---------+-------+--------+--------------------+
+ *   | descriptors -> | links -> | <- meta | areas | map -> | heap ->            |
+ *   +----------------+----------+---------+-------+--------+--------------------+
+ *                                    pagemap_base ^        ^ 2 MiB aligned   committed
  *
  * "Areas" is the copy of the table of areas that free() takes (percpu/percpu.h).  What is
  * committed is mapped; behind it nothing is.
