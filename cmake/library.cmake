@@ -28,7 +28,7 @@ foreach(caller reclaim/shrinker/walk reclaim/shrinker/registry
 endforeach()
 
 set(SLUB_COMPILE_FLAGS
-	-Wall -Wextra
+	-Wall -Wextra -Werror=implicit-function-declaration
 	-fvisibility=hidden
 	-fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free
 	-fno-exceptions -fno-strict-aliasing -fno-stack-protector

@@ -97,6 +97,20 @@ static inline void sys_wait(unsigned int i)
 		sys_sleep_ns(WAIT_NS);
 }
 
+/*
+ * The same for what may take long, and costs others something each time that it is looked
+ * at: the sleep doubles every 64 waits, up to 1.6 ms.
+ */
+static inline void sys_wait_long(unsigned int i)
+{
+	unsigned int doubled = i < WAIT_YIELDS ? 0 : (i - WAIT_YIELDS) / 64;
+
+	if (!doubled)
+		sys_wait(i);
+	else
+		sys_sleep_ns((uint64_t)WAIT_NS << (doubled < 5 ? doubled : 5));
+}
+
 static inline long sys_futex(uint32_t *word, int op, uint32_t value)
 {
 	return sys_call4(SYS_futex, (long)word, op, (long)value, 0);

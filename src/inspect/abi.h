@@ -67,7 +67,7 @@ enum slub_abi_huge {
 enum slub_abi_map {
 	SLUB_ABI_MAP_NONE = 0,
 	SLUB_ABI_MAP_LARGE = 32,	/* first page of a large block */
-	SLUB_ABI_MAP_SPECIAL_END = 64,	/* the rest are caches' */
+	SLUB_ABI_MAP_SPECIAL_END = 96,	/* the rest are caches' */
 };
 
 /* A descriptor's flags: type, order << 8, node << 16, and two bits. */

@@ -123,8 +123,7 @@ void abi_update(void);
 
 /*
  * A record of the statistics file, a cache's or a group's, is written between these.  Its
- * sequence is odd meanwhile; false: somebody else is at it.  The end makes it even, however
- * often: the child of a handler that forked in between ends it once more.
+ * sequence is odd meanwhile; false: somebody else is at it.
  */
 static inline bool record_begin(uint32_t *sequence)
 {
@@ -138,10 +137,8 @@ static inline bool record_begin(uint32_t *sequence)
 
 static inline void record_end(uint32_t *sequence)
 {
-	uint32_t now = __atomic_load_n(sequence, __ATOMIC_RELAXED);
-
 	/* release: a reader that sees it even sees what was written */
-	__atomic_store_n(sequence, (now + 1) & ~1u, __ATOMIC_RELEASE);
+	__atomic_fetch_add(sequence, 1, __ATOMIC_RELEASE);
 }
 
 /* stats_file.c: SLUB_STATS_FILE */

@@ -6,7 +6,8 @@
  * allocated at the start, for a store into a hole on a full disk would raise a signal.
  *
  * A child lets go of its parent's file.  If a signal handler interrupts an update and forks,
- * the child ends that update first: it writes once more what the parent writes.
+ * the update goes on in the child, in a copy at the same address, and the child lets go of
+ * the copy afterwards.
  *
  * No locks: the sequence of a record is odd while a thread writes the record, and any
  * other thread that finds it odd leaves the record alone.  The census, which walks the
@@ -26,11 +27,10 @@
 #define FILE_ALIGN 4096
 
 static struct slub_stats_head *head;	/* NULL: there is no file */
-/* The mapping: of the head, or of a head in the making. */
+/* The mapping: of the head, of a head in the making, or a child's copy (is_copy). */
 static struct slub_stats_head *mapped;
 static size_t file_bytes;
-/* This is the child of a handler that forked in an update. */
-static bool is_parents;
+static bool is_copy;
 static _Atomic uint32_t is_wanted;	/* the next update opens a file */
 static struct turn counting;
 static _Atomic uint64_t census_due_ns;
@@ -136,6 +136,8 @@ static void file_drop(void)
 
 	head = NULL;
 	mapped = NULL;
+	/* A handler that forks from here on has nothing to copy. */
+	compiler_barrier();
 	if (file)
 		sys_call4(SYS_munmap, (long)file, (long)file_bytes, 0, 0);
 	/* The child gets a file of its own when it has something to say. */
@@ -145,9 +147,9 @@ static void file_drop(void)
 		__atomic_store_n(&is_wanted, 1, __ATOMIC_RELAXED);
 }
 
-static void parents_drop(void)
+static void copy_drop(void)
 {
-	while (unlikely(__atomic_exchange_n(&is_parents, false, __ATOMIC_RELAXED)))
+	while (unlikely(__atomic_exchange_n(&is_copy, false, __ATOMIC_RELAXED)))
 		file_drop();
 }
 
@@ -158,23 +160,42 @@ static bool writing_begin(void)
 		return false;
 	slub_thread.flags |= THREAD_IN_STATS;
 	compiler_barrier();
-	parents_drop();
+	copy_drop();
 	return true;
 }
 
 static void writing_end(void)
 {
-	parents_drop();
+	copy_drop();
 	compiler_barrier();
 	slub_thread.flags &= ~(uint32_t)THREAD_IN_STATS;
 }
 
+/* Without memory for a copy the rest of an update goes to the parent's file. */
+static void copy_make(void)
+{
+	long copy = sys_call6(SYS_mmap, 0, (long)file_bytes,
+			      PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (copy < 0 && copy > -4096)
+		return;
+	memcpy((void *)copy, mapped, file_bytes);
+	sys_call6(SYS_mremap, copy, (long)file_bytes, (long)file_bytes,
+		  MREMAP_MAYMOVE | MREMAP_FIXED, (long)mapped, 0);
+}
+
 usual void stats_file_after_fork(void)
 {
-	if (slub_thread.flags & THREAD_IN_STATS)
-		is_parents = true;
-	else if (mapped)
+	if (!mapped)
+		return;
+	if (slub_thread.flags & THREAD_IN_STATS) {
+		copy_make();
+		is_copy = true;
+	} else {
+		is_copy = false;
 		file_drop();
+	}
 }
 
 /* ---- the file ---- */
@@ -322,12 +343,12 @@ static size_t record_bytes(void)
 		       SLUB_ABI_NODE_FIELDS;
 }
 
-static void write_head(struct slub_stats_head *out, uint32_t pid, size_t records_offset)
+static void write_head(struct slub_stats_head *out, size_t records_offset)
 {
 	out->version = SLUB_STATS_VERSION;
 	out->size = sizeof(*out);
 	out->state = SLUB_STATS_RUNNING;
-	out->pid = pid;
+	out->pid = (uint32_t)sys_call4(SYS_getpid, 0, 0, 0, 0);
 	out->start_ns = os_clock_read_ns(CLOCK_REALTIME);
 	out->totals[SLUB_STATS_BEGAN_TICKS] = began_ticks(out->pid);
 	out->options_offset = sizeof(*out);
@@ -349,8 +370,7 @@ static usual void file_open(void)
 	const char *given = option_text(OPTION_stats_file);
 	size_t records_offset = round_up(sizeof(*head) +
 					 sizeof(slub_abi_options), FILE_ALIGN);
-	/* As long as this is not the child of a handler. */
-	uint32_t pid = (uint32_t)sys_call4(SYS_getpid, 0, 0, 0, 0);
+	uint32_t forks = turn_forks;
 	struct slub_stats_head *new;
 	char buf[OS_PATH_BYTES];
 	const char *path;
@@ -368,7 +388,13 @@ static usual void file_open(void)
 	if (!new)
 		return;
 	mapped = new;
-	write_head(new, pid, records_offset);
+	compiler_barrier();
+	/* This is the child of a handler, and the file the parent's. */
+	if (forks != *(volatile uint32_t *)&turn_forks) {
+		is_copy = true;
+		return;
+	}
+	write_head(new, records_offset);
 	/* release: a thread that finds the head finds it filled in */
 	__atomic_store_n(&head, new, __ATOMIC_RELEASE);
 	head_update();
@@ -413,7 +439,7 @@ static usual void stats_file_finish(void)
 	/* The end may come in a handler. */
 	bool begun = writing_begin();
 
-	if (head && !is_parents) {
+	if (head) {
 		head_update();
 		records_write_all();
 		head->state = SLUB_STATS_EXITED;

@@ -31,8 +31,6 @@
 #include "base/turn.h"
 #include "slab/slab.h"
 
-#include <errno.h>
-
 #include <slub/mempool.h>
 
 /* Reserves of so many elements lie in the structure itself. */
@@ -48,16 +46,16 @@ struct slub_mempool {
 	/* under lock; the counts are also read without it */
 	_Atomic uint32_t frees;	/* changes with each addition; a futex */
 	uint32_t nr_waiters;
+	uint32_t nr_bulk_waiters;
 	size_t nr;
 	size_t min_nr;
-	size_t capacity;	/* of `elements` */
+	size_t capacity;	/* what `elements` has room for */
 	void **elements;
 	struct turn resizing;	/* one at a time; without the lock */
 	uint64_t nr_taken;
+	uint64_t nr_waits;
 	uint64_t nr_timeouts;
-	/* without the lock */
-	_Atomic uint64_t nr_waits;
-	_Atomic uint64_t nr_refused;
+	_Atomic uint64_t nr_refused;	/* without the lock */
 	void *space[RESERVE_INLINE];
 };
 
@@ -69,18 +67,11 @@ static inline bool pool_is_live(const struct slub_mempool *pool)
 			       MEMPOOL_MAGIC;
 }
 
-/* @err, or else why no pool can be made now. */
-static inline int pool_may_start(int err)
-{
-	if (!err && slub_thread.locks_held)
-		err = EDEADLK;
-	else if (!err && !slub_start())
-		err = ENOMEM;
-	return err;
-}
-
 /* pool.c */
-/* Moves elements to the reserve, from the last one down; returns how many remain. */
+/*
+ * Moves elements to the reserve, from the last one down, as long as it is not
+ * full, and wakes waiters; returns how many remain.
+ */
 size_t pool_keep(struct slub_mempool *pool, size_t nr, void **elements);
 void *pool_slab_alloc(unsigned int flags, void *data);
 void pool_slab_free(void *element, void *data);

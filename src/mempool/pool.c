@@ -5,6 +5,7 @@
  */
 #include "mempool/mempool.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 
@@ -51,20 +52,40 @@ static bool take(struct slub_mempool *pool, size_t nr, void **elements)
 	return done;
 }
 
-/*
- * Changes `frees`, under the lock; atomic, for the kernel compares it.  True: wake() is to
- * follow without the lock.
- */
-static bool count_free(struct slub_mempool *pool)
+/* Under the lock, which orders it; atomic, for the kernel compares it. */
+static void count_free(struct slub_mempool *pool)
 {
 	__atomic_fetch_add(&pool->frees, 1, __ATOMIC_RELAXED);
-	return pool->nr_waiters;
 }
 
-/* All, as the kernel does: which of them has enough now, each sees for itself. */
-static void wake(struct slub_mempool *pool)
+static void wake(struct slub_mempool *pool, size_t nr)
 {
-	sys_futex((uint32_t *)&pool->frees, FUTEX_WAKE_PRIVATE, INT_MAX);
+	if (nr)
+		sys_futex((uint32_t *)&pool->frees, FUTEX_WAKE_PRIVATE,
+			  (uint32_t)min_size(nr, INT_MAX));
+}
+
+/*
+ * How many to wake after @nr elements came, under the lock.  One that waits for
+ * several may be woken in vain and sleep again: then everybody has to look.
+ */
+static size_t wake_nr(const struct slub_mempool *pool, size_t nr)
+{
+	if (!pool->nr_waiters)
+		return 0;
+	return pool->nr_bulk_waiters ? INT_MAX : nr;
+}
+
+/* False: nobody freed an element for WAIT_SECONDS. */
+static bool sleep_until_free(struct slub_mempool *pool, uint32_t seen)
+{
+	struct {
+		long seconds;
+		long nanoseconds;
+	} patience = { WAIT_SECONDS, 0 };
+
+	return sys_call4(SYS_futex, (long)&pool->frees, FUTEX_WAIT_PRIVATE,
+			 (long)seen, (long)&patience) != -ETIMEDOUT;
 }
 
 static bool is_kept(const struct slub_mempool *pool, const void *element)
@@ -86,32 +107,38 @@ static void refuse(struct slub_mempool *pool, const void *element,
 		    why);
 }
 
-/*
- * As pool_keep(), to the first element that is in the reserve already: @nr becomes how
- * many remain, and true says that the last of these is such a one.
- */
-static bool keep_some(struct slub_mempool *pool, size_t *nr, void **elements)
+/* As pool_keep(); stops at an element that is there already. */
+static size_t keep_locked(struct slub_mempool *pool, size_t nr,
+			  void **elements)
 {
-	bool twice = false, has_waiters = false;
-	size_t before;
+	while (nr && pool->nr < pool->min_nr) {
+		void *element = elements[nr - 1];
 
-	lock_acquire(&pool->lock);
-	before = pool->nr;
-	while (*nr && pool->nr < pool->min_nr) {
-		void *element = elements[*nr - 1];
-
-		twice = is_kept(pool, element);
-		if (twice)
+		if (is_kept(pool, element))
 			break;
 		pool->elements[pool->nr] = element;
 		__atomic_store_n(&pool->nr, pool->nr + 1, __ATOMIC_RELAXED);
-		--*nr;
+		nr--;
 	}
-	if (pool->nr != before)
-		has_waiters = count_free(pool);
+	return nr;
+}
+
+/* @nr becomes how many are left; true: the last of these is in the reserve already. */
+static bool keep_some(struct slub_mempool *pool, size_t *nr, void **elements)
+{
+	size_t left, woken = 0;
+	bool twice;
+
+	lock_acquire(&pool->lock);
+	left = keep_locked(pool, *nr, elements);
+	twice = left && pool->nr < pool->min_nr;
+	if (left < *nr) {
+		count_free(pool);
+		woken = wake_nr(pool, *nr - left);
+	}
 	lock_release(&pool->lock);
-	if (has_waiters)
-		wake(pool);
+	wake(pool, woken);
+	*nr = left;
 	return twice;
 }
 
@@ -126,8 +153,7 @@ size_t pool_keep(struct slub_mempool *pool, size_t nr, void **elements)
 
 #define FLAGS_ALL (SLUB_POOL_WAIT | SLUB_POOL_RESERVE | SLUB_POOL_NO_RESERVE)
 
-/* False: errno and a message say why. */
-static bool alloc_check(const struct slub_mempool *pool, unsigned int flags)
+static int alloc_check(const struct slub_mempool *pool, unsigned int flags)
 {
 	const char *what = NULL;
 
@@ -140,28 +166,34 @@ static bool alloc_check(const struct slub_mempool *pool, unsigned int flags)
 		what = "unknown flag; there are SLUB_POOL_WAIT, SLUB_POOL_RESERVE, "
 		       "SLUB_POOL_NO_RESERVE";
 	if (!what)
-		return true;
+		return 0;
 	log_message("slub_mempool_alloc(%p, 0x%x): %s", (const void *)pool,
 		    flags, what);
-	errno = EINVAL;
-	return false;
+	return EINVAL;
 }
 
 /* The first try leaves the library's own reserve to threads without a pool. */
 #define FIRST_FLAGS SLUB_ALLOC_NO_RESERVE
 
+static void *ask(struct slub_mempool *pool, unsigned int flags)
+{
+	return pool->args.alloc_fn(flags, pool->args.data);
+}
+
 /* Up to @nr elements from alloc_fn(). */
 static size_t ask_for(struct slub_mempool *pool, unsigned int flags,
 		      size_t nr, void **elements)
 {
-	size_t have = 0;
+	size_t have;
 
 	if (pool->args.alloc_fn == pool_slab_alloc && nr > 1 &&
 	    slub_cache_alloc_bulk(pool->args.data, flags, nr, elements))
 		return nr;
-	while (have < nr && (elements[have] = pool->args.alloc_fn(
-				     flags, pool->args.data)) != NULL)
-		have++;
+	for (have = 0; have < nr; have++) {
+		elements[have] = ask(pool, flags);
+		if (!elements[have])
+			break;
+	}
 	return have;
 }
 
@@ -180,16 +212,54 @@ static size_t try_all(struct slub_mempool *pool, unsigned int flags,
 			      elements + have);
 }
 
-/* False: nobody freed an element for WAIT_SECONDS. */
-static bool sleep_until_free(struct slub_mempool *pool, uint32_t seen)
-{
-	struct {
-		long seconds;
-		long nanoseconds;
-	} patience = { WAIT_SECONDS, 0 };
+/* What is counted of a thread that waits. */
+struct wait {
+	uint32_t seen;	/* of `frees` */
+	uint32_t is_bulk;
+};
 
-	return sys_call4(SYS_futex, (long)&pool->frees, FUTEX_WAIT_PRIVATE,
-			 (long)seen, (long)&patience) != -ETIMEDOUT;
+static struct wait wait_begin(struct slub_mempool *pool, bool is_bulk)
+{
+	struct wait wait = { 0, is_bulk };
+
+	lock_acquire(&pool->lock);
+	pool->nr_waiters++;
+	pool->nr_bulk_waiters += wait.is_bulk;
+	wait.seen = __atomic_load_n(&pool->frees, __ATOMIC_RELAXED);
+	lock_release(&pool->lock);
+	return wait;
+}
+
+/* False: nobody freed an element for WAIT_SECONDS. */
+static bool wait_sleep(struct slub_mempool *pool, const struct wait *wait)
+{
+	lock_acquire(&pool->lock);
+	pool->nr_waits++;
+	lock_release(&pool->lock);
+	return sleep_until_free(pool, wait->seen);
+}
+
+/* Takes @nr elements that are missing; false: there are too few still. */
+static bool wait_end(struct slub_mempool *pool, const struct wait *wait,
+		     bool woken, size_t nr, void **elements)
+{
+	size_t others = 0;
+	bool done;
+
+	lock_acquire(&pool->lock);
+	pool->nr_timeouts += !woken;
+	/* In a forked child they are 0. */
+	pool->nr_waiters -= pool->nr_waiters > 0;
+	pool->nr_bulk_waiters -= pool->nr_bulk_waiters >= wait->is_bulk ?
+				 wait->is_bulk : 0;
+	done = take_locked(pool, nr, elements);
+	/* One wake-up may stand for several elements (timeouts, signals). */
+	if (pool->nr)
+		others = wake_nr(pool, pool->nr);
+	lock_release(&pool->lock);
+	if (done)
+		wake(pool, others);
+	return done;
 }
 
 /*
@@ -199,28 +269,16 @@ static bool sleep_until_free(struct slub_mempool *pool, uint32_t seen)
 static size_t wait_for(struct slub_mempool *pool, unsigned int flags,
 		       size_t nr, size_t have, void **elements)
 {
+	struct wait wait = wait_begin(pool, nr - have > 1);
 	bool woken = true;
-	uint32_t seen;
 
-	lock_acquire(&pool->lock);
-	pool->nr_waiters++;
-	seen = __atomic_load_n(&pool->frees, __ATOMIC_RELAXED);
-	lock_release(&pool->lock);
 	/* POOL-4; without it an element that comes now is found WAIT_SECONDS later. */
 	os_barrier();
 	have = try_all(pool, flags, nr, have, elements);
-	if (have < nr) {
-		__atomic_fetch_add(&pool->nr_waits, 1, __ATOMIC_RELAXED);
-		woken = sleep_until_free(pool, seen);	/* POOL-3 */
-	}
-	lock_acquire(&pool->lock);
-	pool->nr_timeouts += !woken;
-	/* In a forked child it is 0. */
-	pool->nr_waiters -= pool->nr_waiters > 0;
-	if (take_locked(pool, nr - have, elements + have))
-		have = nr;
-	lock_release(&pool->lock);
-	return have;
+	if (have < nr)
+		woken = wait_sleep(pool, &wait);	/* POOL-3 */
+	return wait_end(pool, &wait, woken, nr - have, elements + have) ? nr :
+									  have;
 }
 
 static bool alloc(struct slub_mempool *pool, unsigned int flags, size_t nr,
@@ -244,10 +302,13 @@ static bool alloc(struct slub_mempool *pool, unsigned int flags, size_t nr,
 SLUB_EXPORT void *slub_mempool_alloc(struct slub_mempool *pool,
 				     unsigned int flags)
 {
+	int err = alloc_check(pool, flags);
 	void *element;
 
-	if (unlikely(!alloc_check(pool, flags)))
+	if (unlikely(err)) {
+		errno = err;
 		return NULL;
+	}
 	return alloc(pool, flags, 1, &element) ? element : NULL;
 }
 
@@ -255,15 +316,17 @@ SLUB_EXPORT size_t slub_mempool_alloc_bulk(struct slub_mempool *pool,
 					   unsigned int flags, size_t nr,
 					   void **elements)
 {
-	size_t most;
+	int err = alloc_check(pool, flags);
+	size_t most = err ? 0 : __atomic_load_n(&pool->min_nr,
+						__ATOMIC_RELAXED);
 
-	if (!alloc_check(pool, flags))
-		return 0;
-	most = __atomic_load_n(&pool->min_nr, __ATOMIC_RELAXED);
-	if (!nr || (flags & SLUB_POOL_WAIT && nr > most)) {
+	if (!err && (!nr || (flags & SLUB_POOL_WAIT && nr > most))) {
 		log_message("slub_mempool_alloc_bulk: %zu elements; 1 to %zu "
 			    "can be waited for", nr, most);
-		errno = EINVAL;
+		err = EINVAL;
+	}
+	if (err) {
+		errno = err;
 		return 0;
 	}
 	return alloc(pool, flags, nr, elements) ? nr : 0;
@@ -271,12 +334,13 @@ SLUB_EXPORT size_t slub_mempool_alloc_bulk(struct slub_mempool *pool,
 
 SLUB_EXPORT void *slub_mempool_alloc_reserved(struct slub_mempool *pool)
 {
+	int err = alloc_check(pool, 0);
 	void *element;
 
-	if (!alloc_check(pool, 0))
-		return NULL;
-	if (!take(pool, 1, &element)) {
-		errno = ENOMEM;
+	if (!err && !take(pool, 1, &element))
+		err = ENOMEM;
+	if (err) {
+		errno = err;
 		return NULL;
 	}
 	if (pool->args.init_fn)
@@ -307,21 +371,38 @@ static void wake_to_ask(struct slub_mempool *pool)
 	lock_acquire(&pool->lock);
 	count_free(pool);
 	lock_release(&pool->lock);
-	wake(pool);
+	wake(pool, 1);
 }
 
-/* False: it is NULL, or no element of this pool. */
-static bool is_element(struct slub_mempool *pool, const void *element)
+/* What is no element of this pool becomes NULL. */
+static void sort_out(struct slub_mempool *pool, size_t nr, void **elements)
 {
-	if (!element || !pool->args.owns_fn ||
-	    pool->args.owns_fn(element, pool->args.data))
-		return element;
-	refuse(pool, element, "is not of this pool");
-	return false;
+	for (size_t i = 0; i < nr; i++) {
+		if (!elements[i] ||
+		    pool->args.owns_fn(elements[i], pool->args.data))
+			continue;
+		refuse(pool, elements[i], "is not of this pool");
+		elements[i] = NULL;
+	}
+}
+
+/* Moves the elements that are not NULL to the front. */
+static size_t close_up(size_t nr, void **elements)
+{
+	size_t to = 0;
+
+	for (size_t i = 0; i < nr; i++) {
+		if (elements[i])
+			elements[to++] = elements[i];
+	}
+	return to;
 }
 
 static void free_some(struct slub_mempool *pool, size_t nr, void **elements)
 {
+	if (pool->args.owns_fn)
+		sort_out(pool, nr, elements);
+	nr = close_up(nr, elements);
 	if (unlikely(nr && is_short(pool))) {
 		for (size_t i = 0; pool->args.reset_fn && i < nr; i++)
 			pool->args.reset_fn(elements[i], pool->args.data);
@@ -345,13 +426,11 @@ SLUB_EXPORT void slub_mempool_free_bulk(struct slub_mempool *pool, size_t nr,
 				    (const void *)pool);
 		return;
 	}
-	for (size_t i = 0; i < nr;) {
-		size_t n = 0;
+	for (size_t i = 0; i < nr; i += ARRAY_SIZE(copy)) {
+		size_t n = min_size(nr - i, ARRAY_SIZE(copy));
 
-		for (; i < nr && n < ARRAY_SIZE(copy); i++) {
-			copy[n] = elements[i];
-			n += is_element(pool, elements[i]);
-		}
+		for (size_t k = 0; k < n; k++)
+			copy[k] = elements[i + k];
 		free_some(pool, n, copy);
 	}
 }

@@ -8,6 +8,7 @@
 #include "mempool/mempool.h"
 #include "slab/guard/guard.h"
 
+#include <errno.h>
 #include <string.h>
 
 static const struct slub_cache_args cache_args = {
@@ -20,80 +21,19 @@ static struct slub_cache pool_cache = { .args = &cache_args };
 static struct lock pools_lock = LOCK_INIT;
 static struct list pools = { &pools, &pools };	/* under pools_lock */
 
+/* ---- stacks ---- */
+
+static void **pages_alloc(size_t nr)
+{
+	bool is_zero;
+
+	return large_alloc(nr * sizeof(void *), PAGE_BYTES, &is_zero);
+}
+
 static void stack_free(struct slub_mempool *pool, void **stack)
 {
 	if (stack && stack != pool->space)
 		large_free(stack);
-}
-
-/* ---- the size of the reserve ---- */
-
-/* Elements beyond @min_nr go, which may be those that came back meanwhile. */
-static void shrink(struct slub_mempool *pool, size_t min_nr)
-{
-	bool is_surplus;
-
-	do {
-		void *element = NULL;
-
-		lock_acquire(&pool->lock);
-		__atomic_store_n(&pool->min_nr, min_nr, __ATOMIC_RELAXED);
-		is_surplus = pool->nr > min_nr;
-		if (is_surplus) {
-			element = pool->elements[pool->nr - 1];
-			__atomic_store_n(&pool->nr, pool->nr - 1,
-					 __ATOMIC_RELAXED);
-		}
-		lock_release(&pool->lock);
-		if (is_surplus)
-			pool->args.free_fn(element, pool->args.data);
-	} while (is_surplus);
-}
-
-/* Makes room for @min_nr elements: on @stack, if it is not NULL. */
-static void stack_exchange(struct slub_mempool *pool, void **stack,
-			   size_t min_nr)
-{
-	void **old = NULL;
-
-	lock_acquire(&pool->lock);
-	if (stack) {
-		old = pool->elements;
-		memcpy(stack, old, pool->nr * sizeof(void *));
-		pool->elements = stack;
-		pool->capacity = min_nr;
-	}
-	__atomic_store_n(&pool->min_nr, min_nr, __ATOMIC_RELAXED);
-	lock_release(&pool->lock);
-	stack_free(pool, old);
-}
-
-/* All or nothing: 0 or -ENOMEM. */
-static int grow(struct slub_mempool *pool, size_t min_nr)
-{
-	size_t before = pool->min_nr;
-	void **stack = NULL;
-	bool is_zero;
-
-	if (min_nr > pool->capacity) {
-		stack = large_alloc(min_nr * sizeof(void *), PAGE_BYTES,
-				    &is_zero);
-		if (!stack)
-			return -ENOMEM;
-	}
-	stack_exchange(pool, stack, min_nr);
-	for (size_t i = before; i < min_nr; i++) {
-		void *element = pool->args.alloc_fn(0, pool->args.data);
-
-		if (!element) {
-			shrink(pool, before);
-			return -ENOMEM;
-		}
-		/* Others may have come back meanwhile. */
-		if (pool_keep(pool, 1, &element))
-			pool->args.free_fn(element, pool->args.data);
-	}
-	return 0;
 }
 
 /* ---- create ---- */
@@ -114,6 +54,21 @@ static int args_check(const struct slub_mempool_args *args)
 	return EINVAL;
 }
 
+/* Asks alloc_fn() for @nr elements, all or none. */
+static bool fill(const struct slub_mempool_args *args, size_t nr,
+		 void **elements)
+{
+	for (size_t i = 0; i < nr; i++) {
+		elements[i] = args->alloc_fn(0, args->data);
+		if (elements[i])
+			continue;
+		while (i)
+			args->free_fn(elements[--i], args->data);
+		return false;
+	}
+	return true;
+}
+
 static void pool_free(struct slub_mempool *pool)
 {
 	stack_free(pool, pool->elements);
@@ -127,12 +82,15 @@ static struct slub_mempool *create(const struct slub_mempool_args *args)
 	if (!pool)
 		return NULL;
 	pool->args = *args;
-	pool->capacity = RESERVE_INLINE;
-	pool->elements = pool->space;
-	if (grow(pool, args->min_nr)) {
+	pool->min_nr = args->min_nr;
+	pool->capacity = max_size(args->min_nr, RESERVE_INLINE);
+	pool->elements = args->min_nr > RESERVE_INLINE ?
+				 pages_alloc(args->min_nr) : pool->space;
+	if (!pool->elements || !fill(args, args->min_nr, pool->elements)) {
 		pool_free(pool);
 		return NULL;
 	}
+	pool->nr = args->min_nr;
 	lock_acquire(&pools_lock);
 	list_add_tail(&pools, &pool->list);
 	lock_release(&pools_lock);
@@ -144,8 +102,12 @@ SLUB_EXPORT struct slub_mempool *
 slub_mempool_create_args(const struct slub_mempool_args *args)
 {
 	struct slub_mempool *pool = NULL;
-	int err = pool_may_start(args_check(args));
+	int err = args_check(args);
 
+	if (!err && slub_thread.locks_held)
+		err = EDEADLK;
+	else if (!err && !slub_start())
+		err = ENOMEM;
 	if (!err) {
 		pool = create(args);
 		err = pool ? 0 : ENOMEM;
@@ -241,6 +203,89 @@ SLUB_EXPORT int slub_mempool_destroy(struct slub_mempool *pool)
 
 /* ---- resize ---- */
 
+static void set_min_nr(struct slub_mempool *pool, size_t min_nr)
+{
+	__atomic_store_n(&pool->min_nr, min_nr, __ATOMIC_RELAXED);
+}
+
+static void shrink(struct slub_mempool *pool, size_t min_nr)
+{
+	bool is_surplus;
+
+	do {
+		void *element = NULL;
+
+		lock_acquire(&pool->lock);
+		set_min_nr(pool, min_nr);
+		is_surplus = pool->nr > min_nr;
+		if (is_surplus) {
+			element = pool->elements[pool->nr - 1];
+			__atomic_store_n(&pool->nr, pool->nr - 1,
+					 __ATOMIC_RELAXED);
+		}
+		lock_release(&pool->lock);
+		if (is_surplus)
+			pool->args.free_fn(element, pool->args.data);
+	} while (is_surplus);
+}
+
+/* Makes room for @min_nr elements: on @stack, if it is not NULL. */
+static void stack_exchange(struct slub_mempool *pool, void **stack,
+			   size_t min_nr)
+{
+	void **old = NULL;
+
+	lock_acquire(&pool->lock);
+	if (stack) {
+		old = pool->elements;
+		memcpy(stack, old, pool->nr * sizeof(void *));
+		pool->elements = stack;
+		pool->capacity = min_nr;
+	}
+	set_min_nr(pool, min_nr);
+	lock_release(&pool->lock);
+	stack_free(pool, old);
+}
+
+/* From the additional elements, which lie in @more, to a larger reserve. */
+static int grow_by(struct slub_mempool *pool, size_t min_nr, size_t nr,
+		   void **more)
+{
+	void **stack = NULL;
+
+	if (min_nr > pool->capacity) {
+		stack = pages_alloc(min_nr);
+		if (!stack)
+			return -ENOMEM;
+	}
+	if (!fill(&pool->args, nr, more)) {
+		stack_free(pool, stack);
+		return -ENOMEM;
+	}
+	stack_exchange(pool, stack, min_nr);
+	/* Some may have come back meanwhile. */
+	nr = pool_keep(pool, nr, more);
+	while (nr)
+		pool->args.free_fn(more[--nr], pool->args.data);
+	return 0;
+}
+
+static int grow(struct slub_mempool *pool, size_t min_nr)
+{
+	void *few[RESERVE_INLINE], **more = few;
+	size_t nr = min_nr - pool->min_nr;
+	int err;
+
+	if (nr > ARRAY_SIZE(few))
+		more = pages_alloc(nr);
+	if (!more)
+		return -ENOMEM;
+	err = grow_by(pool, min_nr, nr, more);
+	if (more != few)
+		large_free(more);
+	return err;
+}
+
 SLUB_EXPORT int slub_mempool_resize(struct slub_mempool *pool, size_t min_nr)
 {
 	int err = 0;
@@ -279,9 +324,9 @@ SLUB_EXPORT int slub_mempool_stats(struct slub_mempool *pool,
 	stats->available = pool->nr;
 	stats->waiters = pool->nr_waiters;
 	stats->taken = pool->nr_taken;
+	stats->waits = pool->nr_waits;
 	stats->timeouts = pool->nr_timeouts;
 	lock_release(&pool->lock);
-	stats->waits = __atomic_load_n(&pool->nr_waits, __ATOMIC_RELAXED);
 	stats->refused = __atomic_load_n(&pool->nr_refused, __ATOMIC_RELAXED);
 	return 0;
 }
@@ -312,8 +357,11 @@ usual void mempool_fork_finish(bool in_child)
 		return;
 	for (struct slub_mempool *p = next_pool(&pools); p;
 	     p = next_pool(&p->list)) {
-		if (in_child)
-			p->nr_waiters = 0;	/* Those did not come along. */
+		if (in_child) {
+			/* Those did not come along. */
+			p->nr_waiters = 0;
+			p->nr_bulk_waiters = 0;
+		}
 		lock_release_after_fork(&p->lock, in_child);
 	}
 	lock_release_after_fork(&pools_lock, in_child);

@@ -29,7 +29,7 @@ int os_commit(void *start, size_t bytes);
 int os_withdraw(void *start, size_t bytes);
 /* The memory behind goes back; the pages stay usable and read as zero. */
 int os_purge(void *start, size_t bytes);
-/* Copies memory that may be gone: how many bytes were there, or -EFAULT. */
+/* Copies memory that may be gone: how many bytes were there, or -errno. */
 long os_peek(void *to, const void *from, size_t bytes);
 /* May it be touched?  What was in it stays.  0 or -errno. */
 int os_protect(void *start, size_t bytes, bool is_open);

@@ -50,7 +50,8 @@
 enum map_entry {
 	MAP_NONE = 0,
 	MAP_LARGE = SLOT_BYTES,		/* first page of a large block */
-	MAP_SPECIAL_END = 2 * SLOT_BYTES,
+	MAP_RESERVED = 2 * SLOT_BYTES,	/* what older readers take for a pool */
+	MAP_SPECIAL_END = 3 * SLOT_BYTES,
 };
 
 enum page_type {

@@ -30,6 +30,9 @@ static inline bool sequence_is_none(int nr_arguments, ...)
 	RSEQ_NONE_OUT(object_, slot_, key_, t_ = 0)
 #define RSEQ_PUSH_KEY_IN(entrance_, object_, slot_, t_, key_)		\
 	RSEQ_NONE(object_, slot_, key_, t_ = 0)
+#define RSEQ_POP_TAIL_IN(entrance_, object_, slot_, t_, key_)		\
+	RSEQ_NONE_OUT(object_, slot_, key_ = 0, t_ = 0)
+#define RSEQ_PUSH_TAIL_IN	RSEQ_PUSH_KEY_IN
 #define RSEQ_POP_LINK(object_, slot_, t_, link_)			\
 	RSEQ_NONE_OUT(object_, slot_, link_, t_ = 0)
 #define RSEQ_PUSH_LINK(object_, slot_, t_, link_)			\

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "reclaim/pressure/descriptor.h"
 
+#include <errno.h>
 #include <fcntl.h>
 
 /* The last one there is: programs ask for signals that have a handler. */
@@ -18,6 +19,7 @@ static bool marks_are_refused;
 int descriptor_keep(int fd, int min)
 {
 	int other = -1;
+	long err = 0;
 
 	if (fd >= 0 && fd < min)
 		other = (int)sys_call4(SYS_fcntl, fd, F_DUPFD_CLOEXEC, min, 0);
@@ -25,7 +27,10 @@ int descriptor_keep(int fd, int min)
 		close_fd(fd);
 		fd = other;
 	}
-	if (fd >= 0 && sys_call4(SYS_fcntl, fd, F_SETSIG, MARK, 0))
+	if (fd >= 0)
+		err = sys_call4(SYS_fcntl, fd, F_SETSIG, MARK, 0);
+	/* Not where the program has closed it meanwhile, or memory is short. */
+	if (err == -EPERM || err == -EINVAL || err == -ENOSYS)
 		__atomic_store_n(&marks_are_refused, true, __ATOMIC_RELAXED);
 	return fd;
 }

@@ -288,7 +288,7 @@ SLUB_EXPORT void slub_srcu_synchronize(struct slub_srcu *domain)
 	uint64_t cookie = slub_srcu_start_poll(domain);
 
 	for (unsigned int i = 0; !slub_srcu_poll(domain, cookie); i++)
-		sys_wait(i);
+		sys_wait_long(i);
 }
 
 static usual bool is_balanced(const struct slub_srcu *domain, uint32_t word)

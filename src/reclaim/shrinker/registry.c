@@ -15,7 +15,7 @@ enum state { STATE_NONE, STATE_REGISTERED, STATE_LEAVING, STATE_STUCK };
 #define FLAGS_ALL (SLUB_SHRINKER_NUMA_AWARE | SLUB_SHRINKER_GROUP_AWARE)
 
 /* Looks before it is worth a message that one callback keeps unregister: ten seconds. */
-#define PATIENCE 100000u
+#define PATIENCE 6500u
 /* How far a ring of waiting callbacks is followed. */
 #define RING_MAX 16
 
@@ -208,7 +208,7 @@ static int wait_for_callbacks(struct slub_shrinker *shrinker)
 			err = -EDEADLK;
 			break;
 		}
-		sys_wait(i);
+		sys_wait_long(i);
 		if (i == PATIENCE)
 			log_message("shrinker '%s': still waiting for its "
 				    "callback to return", shrinker->name ?
@@ -274,9 +274,10 @@ SLUB_EXPORT int slub_shrinker_for_each(int (*visit)(struct slub_shrinker *,
 						    void *), void *arg)
 {
 	struct walker *walker = walker_begin();
+	uint32_t end = __atomic_load_n(&shrinkers_end, __ATOMIC_RELAXED);
 	int result = 0;
 
-	for (uint32_t id = 1; walker && id < shrinkers_end && !result; id++) {
+	for (uint32_t id = 1; walker && id < end && !result; id++) {
 		struct slub_shrinker *shrinker;
 
 		if (!__atomic_load_n(&shrinker_table[id], __ATOMIC_RELAXED))

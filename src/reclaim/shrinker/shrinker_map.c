@@ -131,8 +131,10 @@ void map_tidy(uint32_t group, uint32_t node)
 	if (!is_empty(group, node))
 		return;
 	bit_clear(map_groups[node].words, group);
+	/* MAP-1: pairs with the fence in map_mark(), behind a unit that is hung in. */
+	full_fence();
 	if (!is_empty(group, node))
-		bit_set(map_groups[node].words, group);	/* MAP-1 */
+		bit_set(map_groups[node].words, group);
 }
 
 /* ---- a group goes ---- */

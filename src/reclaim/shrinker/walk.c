@@ -260,6 +260,11 @@ static size_t shrink_always(struct walker *walker, uint32_t id, int priority)
 			break;
 		if (!(shrinker->flags & SLUB_SHRINKER_NUMA_AWARE))
 			nr_nodes = 1;
+		/* The number may be another one's since. */
+		if (node >= nr_nodes) {
+			walker_leave(walker);
+			break;
+		}
 		got = shrink_one(walker, shrinker, &control,
 				 &shrinker->deferred[node]);
 		freed += got == SLUB_SHRINK_EMPTY ? 0 : got;

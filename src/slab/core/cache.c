@@ -262,11 +262,12 @@ cold void cache_unmake(struct slub_cache *cache)
 	slots_publish(cache, NULL);
 	inline_slots_clear(cache);
 	lock_release(&cache_lock);
-	if (SLUB_CONFIG_HARDENED)
-		hardened_cache_unmade(cache);
 	/* 0: a handler has forked, and this is the child. */
-	if (slot)
+	if (slot) {
+		if (SLUB_CONFIG_HARDENED)
+			hardened_cache_unmade(cache);
 		percpu_free_slots(slot, nr);
+	}
 	sample_slot_free(cache);
 	if (cache->stats)
 		slub_percpu_free(cache->stats);

@@ -101,7 +101,7 @@ static void free_to_new_list(struct slub_cache *cache, void *object, void *full,
 	int32_t kept = list_kept(capacity);
 	void *rest = full;
 
-	/* In a quarantine, which has this list too, whole ones change their places. */
+	/* A cache with a second list, the quarantine's or sampling's: whole ones change places. */
 	if (SLUB_CONFIG_HARDENED && cache_sample_slot(cache))
 		kept = 0;
 	if (kept)

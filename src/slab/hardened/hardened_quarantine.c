@@ -102,11 +102,15 @@ void *hardened_alloc_slow(struct slub_cache *cache, uint32_t slot)
 		capacity_grow(cache);
 		chain = chain_fetch_far(cache, node_current(cache), &length);
 	}
+	/* Where there is no memory those that wait come early. */
+	if (!chain)
+		chain = percpu_take(cache->list_slot + SLOT_SPARE, 0);
 	if (!chain)
 		return NULL;
 	rest = chain_next(cache, chain);
-	/* Another thread may have been quicker, or sampling was switched on. */
-	if (rest && !percpu_put(slot, rest, ROOM_NONE))
+	/* Sampling was switched on, or another thread has been quicker. */
+	if (rest && (hardened_alloc_slot(cache) != slot ||
+		     !percpu_put(slot, rest, ROOM_NONE)))
 		chain_give(cache, rest, length);
 	cache_filled(cache);
 	slab_tell(cache);

@@ -61,14 +61,16 @@ void owned_visit(const struct owned_visitor *visitor)
 	int index;
 
 	slab_for_each(visit_slab, (void *)visitor);
-	index = slub_srcu_read_lock(&group_domain);
 	for (; addr < end; addr += PAGE_BYTES) {
-		if (pagemap_get(addr) == MAP_LARGE)
-			visitor->large(__atomic_load_n(page_owner(page_of(addr)),
-						       __ATOMIC_RELAXED),
-				       large_bytes(addr), visitor->arg);
+		if (pagemap_get(addr) != MAP_LARGE)
+			continue;
+		/* For one block: who deletes a group waits for readers. */
+		index = slub_srcu_read_lock(&group_domain);
+		visitor->large(__atomic_load_n(page_owner(page_of(addr)),
+					       __ATOMIC_RELAXED),
+			       large_bytes(addr), visitor->arg);
+		slub_srcu_read_unlock(&group_domain, index);
 	}
-	slub_srcu_read_unlock(&group_domain, index);
 }
 
 /* ---- which memory a group keeps ---- */

@@ -178,13 +178,14 @@ int cache_debug_switch(struct slub_cache *cache, uint32_t flags,
 	if (!(patience == SWITCH_WAITS ? turn_wait(&switching, TURN_TRIES) :
 					 turn_try(&switching)))
 		return -16;	/* EBUSY */
-	flags = without_growth(cache, flags);
 	/* Else destroyed since it was found: debug_cache_unmade(). */
-	if (cache_is_live(cache) && flags) {
-		err = switch_on(cache, flags, patience);
-	} else if (cache_is_live(cache)) {
-		__atomic_store_n(&cache->twin, NULL, __ATOMIC_RELEASE);
+	if (cache_is_live(cache)) {
+		flags = without_growth(cache, flags);
 		err = 0;
+		if (flags)
+			err = switch_on(cache, flags, patience);
+		else
+			__atomic_store_n(&cache->twin, NULL, __ATOMIC_RELEASE);
 	}
 	turn_end(&switching);
 	return err;
