@@ -163,7 +163,7 @@ static size_t visit(struct walker *walker, uint32_t id, struct slub_group *group
 static size_t locked_unit(struct walker *walker, struct slub_group *group,
 			  struct map_unit *unit, int priority)
 {
-	uint32_t first = (unit->number - 1) * 64;
+	uint32_t first = unit->number * 64;
 	size_t freed = 0;
 
 	for (uint64_t set = unit->set; set; set &= set - 1)
@@ -174,13 +174,12 @@ static size_t locked_unit(struct walker *walker, struct slub_group *group,
 
 static size_t locked_group(struct walker *walker, uint32_t n, int priority)
 {
-	struct map *map = map_get(systems[n].number, 0);
-	struct map_unit *unit = NULL;
+	struct map_unit *unit = map_first(systems[n].number, 0);
 	size_t freed = 0;
 
 	if (!read_trylock())
 		return 0;
-	while (map && (unit = map_unit_next(map, unit)) != NULL)
+	for (; unit; unit = map_next(unit))
 		freed += locked_unit(walker, systems[n].group, unit, priority);
 	read_unlock();
 	return freed;
