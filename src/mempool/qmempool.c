@@ -1,30 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Queued pools: qmempool's calls on a cache's own lists and barns.
- *
- * Would it pay to build its queues a second time?  Tried: a list per CPU of the
- * pool's own (slub_percpu_push(), slub_percpu_pop()), before a lock-free stack of
- * chains of 16 (a double word with a count of changes), before the cache.
- * Objects of 256 bytes, N-pattern of 256 (allocate 256, then free all),
- * nanoseconds per element, medians of 21 interleaved rounds, the middle of three
- * runs:
- *
- *                                  N-pattern   alloc+free in turn
- *   cache without sheaves (2)        40.1           6.4
- *   cache, sheaf length 32            8.4           6.4
- *   cache, its own sheaf length       6.7           6.3    <- a queued pool
- *   own queues, localq 32             9.9           4.9
- *   own queues, localq 256            5.2           5.2
- *
- * At qmempool's own sizes (localq 32, sharedq 256) own queues are slower than
- * lists of that length, likely because 16 objects change hands at a time and not
- * a whole list.  Where all fits the first queue they save the fifth that
- * slub_cache_free() spends on looking whose the object is.  That look is worth
- * having; and own queues would link objects through their first word, which
- * those with a constructor need.  So there is one mechanism, and this is a view
- * of it: 6 times faster than a cache without sheaves, where qmempool was 1.6
- * times faster than the kernel's.  tests/pool/qmempool_bench.c measures the
- * lines without own queues, bench/kernel/qmempool.c a pool with some.
+ * Queued pools: qmempool's calls on a cache's own lists and barns, which do what its two
+ * queues do.  docs/notes/performance.md compares them with queues of the pool's own.
  */
 #include "mempool/mempool.h"
 
