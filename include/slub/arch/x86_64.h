@@ -99,6 +99,14 @@
 /* Stands where one more input may stand: ISO C has no list that may be empty. */
 #define SLUB_SEQ_NO_INPUT [none] "i"(0)
 
+/* Has the first object of the list at %[slot] in %[object]; without one it goes to failed. */
+#define SLUB_SEQ_FIRST							\
+	SLUB_SEQ_ENTER							\
+	SLUB_SEQ_ADD_AREA("%[slot]")					\
+	"movq (%[slot]), %[object]\n\t"					\
+	"testq %[object], %[object]\n\t"				\
+	"jz %l[failed]\n\t"
+
 /*
  * Takes the first object of the list at @slot_, which enters as the offset and
  * is clobbered.  @link_ is where the object keeps its link, an assembler
@@ -113,11 +121,7 @@
  */
 #define SLUB_SEQ_POP_AT(entrance_, object_, slot_, t_, link_, input_)	\
 	__asm__ volatile goto(						\
-		SLUB_SEQ_ENTER						\
-		SLUB_SEQ_ADD_AREA("%[slot]")				\
-		"movq (%[slot]), %[object]\n\t"				\
-		"testq %[object], %[object]\n\t"			\
-		"jz %l[failed]\n\t"					\
+		SLUB_SEQ_FIRST						\
 		"movq " link_ ", %[t]\n\t"				\
 		"prefetchw (%[t])\n\t"					\
 		"addl $1, 8(%[slot])\n\t"				\

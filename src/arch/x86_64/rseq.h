@@ -29,11 +29,7 @@ _Static_assert(AREA_NUMBER == 28, "sequences spell it out");
  */
 #define RSEQ_POP_BY(entrance_, object_, slot_, t_, next_, to_, more_, ...)	\
 	__asm__ volatile goto(						\
-		SLUB_SEQ_ENTER						\
-		SLUB_SEQ_ADD_AREA("%[slot]")				\
-		"movq (%[slot]), %[object]\n\t"				\
-		"testq %[object], %[object]\n\t"			\
-		"jz %l[failed]\n\t"					\
+		SLUB_SEQ_FIRST						\
 		next_							\
 		"addl $1, 8(%[slot])\n\t"				\
 		"movq " to_ ", (%[slot])"				\
@@ -134,11 +130,7 @@ _Static_assert(AREA_NUMBER == 28, "sequences spell it out");
 									\
 		key_ = (uintptr_t)slub_rseq_offset();			\
 		__asm__ volatile goto(					\
-			SLUB_SEQ_ENTER					\
-			SLUB_SEQ_ADD_AREA("%[slot]")			\
-			"movq (%[slot]), %[object]\n\t"			\
-			"testq %[object], %[object]\n\t"		\
-			"jz %l[failed]\n\t"				\
+			SLUB_SEQ_FIRST					\
 			"movq %[object], %[rseq]\n\t"			\
 			"bswapq %[rseq]\n\t"				\
 			"xorq %[secret], %[rseq]\n\t"			\
