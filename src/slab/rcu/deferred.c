@@ -177,7 +177,9 @@ static void take_lists(void)
 		struct slot *list = area ? (struct slot *)(area + sheaves) :
 					   NULL;
 
-		if (!list || !__atomic_load_n(&list->main.head, __ATOMIC_RELAXED))
+		/* An aborted sequence may leave an empty list less room than it has. */
+		if (!list || (!__atomic_load_n(&list->main.head, __ATOMIC_RELAXED) &&
+			      !__atomic_load_n(&list->main.room, __ATOMIC_RELAXED)))
 			continue;
 		__atomic_store_n(&list->main.room, 0, __ATOMIC_RELAXED);
 		hand_over_all(__atomic_exchange_n(&list->main.head, NULL,

@@ -51,6 +51,40 @@ TEST_F(deferred, what_lies_in_a_sheaf_is_pending)
 	end(cache);
 }
 
+/* The list of this CPU's sheaves: there is one in it, and what it is among. */
+uint32_t list_with_a_sheaf(const char *area)
+{
+	for (uint32_t at = AREA_BYTES; at < percpu_committed(); at += SLUB_PERCPU_LIST_ALIGN) {
+		auto *list = (const struct slot *)(area + at);
+
+		if (list->main.head && list->main.room == -1)
+			return at;
+	}
+	return 0;
+}
+
+/* An aborted push may leave an empty list less room, as if there were a sheaf in it. */
+TEST_F(deferred, nothing_is_pending_in_an_empty_list)
+{
+	if (percpu_backend > BACKEND_THREAD)
+		GTEST_SKIP() << "other backends abort nothing";
+	const uint32_t other = 40;
+	struct slub_cache *cache = make("aborted", 64);
+	uint32_t at = 0;
+
+	slub_deferred_barrier();
+	slub_free_deferred(slub_cache_alloc_flags(cache, 0));
+	for (uint32_t cid = 0; cid < percpu_areas_end() && !at; cid++)
+		at = percpu_area(cid) ? list_with_a_sheaf(percpu_area(cid)) : 0;
+	ASSERT_NE(at, 0u);
+	percpu_area_make(other);
+	((struct slot *)(percpu_area(other) + at))->main.room = -1;
+	EXPECT_GT(slub_deferred_pending(), 0u);
+	slub_deferred_barrier();
+	EXPECT_EQ(slub_deferred_pending(), 0u);
+	end(cache);
+}
+
 TEST_F(deferred, nothing_is_free_while_a_reader_is_inside)
 {
 	struct slub_cache *cache = make("kept", 64);
