@@ -115,6 +115,25 @@ inline void stay_on_this_cpu()
 	sched_setaffinity(0, sizeof(set), &set);
 }
 
+/* The same until its end, on a CPU that has lists. */
+class one_cpu {
+public:
+	one_cpu()
+	{
+		sched_getaffinity(0, sizeof(before), &before);
+		stay_on_this_cpu();
+		percpu_enter();
+	}
+	~one_cpu()
+	{
+		sched_setaffinity(0, sizeof(before), &before);
+	}
+	one_cpu(const one_cpu &) = delete;
+
+private:
+	cpu_set_t before;
+};
+
 } /* namespace start */
 
 #endif

@@ -83,8 +83,10 @@ TEST_F(block, special_slots_are_nobody_s)
 	EXPECT_EQ(owned, (size_t)BLOCK_ORDER_MAX + 1);
 }
 
-void freed_last_comes_first()
+TEST_F(block, what_was_freed_last_comes_back_first)
 {
+	start::one_cpu stays;
+
 	for (uint32_t order = 0; order <= BLOCK_ORDER_MAX; order++) {
 		bool is_zero = false;
 		void *one = block_alloc(order, 0, &is_zero), *two = block_alloc(order, 0, nullptr);
@@ -104,17 +106,9 @@ void freed_last_comes_first()
 	}
 }
 
-TEST_F(block, what_was_freed_last_comes_back_first)
-{
-	std::thread([] {
-		start::stay_on_this_cpu();
-		percpu_enter();
-		freed_last_comes_first();
-	}).join();
-}
-
 TEST_F(block, freeing_touches_no_memory_of_the_block)
 {
+	start::one_cpu stays;
 	char *one = (char *)block_alloc(3, 0, nullptr);
 
 	harness::fill(one, PAGE_BYTES << 3, 5);
@@ -188,6 +182,8 @@ TEST_F(block, a_window_that_broke_off_is_idle_memory)
 /* At most 128 KiB, or two blocks where these are larger, stay with the CPU. */
 TEST_F(block, a_full_list_goes_back_whole)
 {
+	start::one_cpu stays;
+
 	for (uint32_t order = 0; order <= BLOCK_ORDER_MAX; order++) {
 		std::vector<void *> blocks;
 		size_t most = std::max<size_t>((128ul << 10) / (PAGE_BYTES << order), 2);
