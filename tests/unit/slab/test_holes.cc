@@ -98,6 +98,7 @@ TEST_F(holes, what_is_sparse_gives_back_its_free_pages)
 {
 	if (os_page_size() != PAGE_BYTES)
 		GTEST_SKIP() << "the system's pages are larger";
+	start::one_cpu stays;
 	struct slub_cache *cache = test_cache(1024);
 	std::vector<void *> mine, kept;
 
@@ -172,6 +173,7 @@ TEST_F(holes, what_is_carved_anew_is_bought)
 {
 	if (os_page_size() != PAGE_BYTES)
 		GTEST_SKIP() << "the system's pages are larger";
+	start::one_cpu stays;
 	struct slub_cache *cache = test_cache(1024);
 	std::vector<void *> mine = { one_of_1000(cache) };
 	struct page *slab = slab_of(cache, mine[0]);

@@ -11,6 +11,11 @@ enum { SIZE = 1024, OBJECTS = 256 };
 
 class left : public all_lists {
 protected:
+	static void SetUpTestSuite()
+	{
+		start::stay_on_this_cpu();
+		all_lists::SetUpTestSuite();
+	}
 	void SetUp() override
 	{
 		all_lists::SetUp();
