@@ -315,7 +315,6 @@ class Undisturbed(Target):
         cpu = min(os.sched_getaffinity(0))
         process = self.start("taskset", "-c", str(cpu), HEAP, "spin")
         log = self.path("calls")
-        time.sleep(0.2)
         tracer = subprocess.Popen(["strace", "-f", "-o", log, "-p", str(process.pid)],
                                   stderr=subprocess.PIPE, text=True)
         line = tracer.stderr.readline()

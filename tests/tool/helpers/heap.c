@@ -27,6 +27,7 @@ static void *large[3];
 void *volatile used_object, *volatile freed_object, *volatile large_block;
 
 static volatile int stop;
+static int nr_spinning;	/* threads that make system calls no more */
 
 static void *work(void *seed)
 {
@@ -43,16 +44,23 @@ static void *work(void *seed)
 	return NULL;
 }
 
-static void *spin(void *unused)
+static void spin_once(void)
 {
 	void *mine[10];
 
-	while (!stop) {
-		for (int i = 0; i < 10; i++)
-			mine[i] = malloc(100);
-		for (int i = 0; i < 10; i++)
-			free(mine[i]);
-	}
+	for (int i = 0; i < 10; i++)
+		mine[i] = malloc(100);
+	for (int i = 0; i < 10; i++)
+		free(mine[i]);
+}
+
+static void *spin(void *unused)
+{
+	for (int i = 0; i < 1000; i++)
+		spin_once();
+	__atomic_fetch_add(&nr_spinning, 1, __ATOMIC_RELAXED);
+	while (!stop)
+		spin_once();
 	return unused;
 }
 
@@ -106,6 +114,8 @@ int main(int argc, char **argv)
 		make_holes();
 	for (int i = 0; busy && i < 2; i++)
 		pthread_create(&threads[i], NULL, spins ? spin : work, &seeds[i]);
+	while (spins && __atomic_load_n(&nr_spinning, __ATOMIC_RELAXED) < 2)
+		usleep(1000);
 	if (write(1, "ready\n", 6) != 6)
 		return 1;
 	while (read(0, &byte, 1) > 0)
