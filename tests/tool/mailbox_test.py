@@ -27,14 +27,17 @@ while True:
     if len(keep) > 300:
         keep = keep[200:]
 """
-# Sleeps until it runs itself anew: where addresses are not drawn, at the same ones.
+# Sleeps until it is asked, and told to run itself anew: where addresses are not drawn, at the same
+# ones.
 RUNS_ANEW = """
-import ctypes, os, signal, sys
+import ctypes, os, signal, sys, time
 box = (ctypes.c_uint32 * 8).in_dll(ctypes.CDLL(None), "slub_debug_mailbox")
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
 print("ready" if len(sys.argv) == 1 else ctypes.addressof(box) == int(sys.argv[1]), flush=True)
 signal.sigwait({signal.SIGUSR1})
 if len(sys.argv) == 1:
+    while not box[5]:
+        time.sleep(0.01)
     os.execv(sys.executable, [sys.executable, "-c", os.environ["TEXT"],
                               str(ctypes.addressof(box))])
 print(*box[4:], flush=True)
@@ -74,9 +77,6 @@ class Another(Mailbox):
         asker = subprocess.Popen([SLUB, "shrink", "--timeout=60", "-p", str(process.pid)],
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(asker.kill)
-        while not os.path.exists(f"/proc/{asker.pid}/fd/3"):
-            time.sleep(0.01)
-        time.sleep(0.3)
         process.send_signal(signal.SIGUSR1)
         self.assertEqual(process.stdout.readline(), "True\n", "its mailbox lies where it lay")
         out, complaint = asker.communicate(timeout=60)
