@@ -201,6 +201,7 @@ TEST_F(collect, no_area_no_lists)
 
 TEST_F(collect, takes_both_lists_and_leaves_none)
 {
+	start::one_cpu stays;
 	store plain(false);
 	std::vector<void *> mine;
 
