@@ -149,13 +149,13 @@ static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
  * A push of @ptr, an object of @cache, was aborted.  The push may have written the key,
  * and the object then looks free although it is not.  Without keys there is nothing to
  * undo, but in the hardened build, where it looks free even before the push.
+ * False: it is free, and that was reported.
  */
-static inline void push_undo(void *ptr, const struct slub_cache *cache)
+static inline bool push_undo(void *ptr, struct slub_cache *cache)
 {
-	if (cache_may_have_keys(cache))
-		key_clear(ptr);
 	if (SLUB_CONFIG_HARDENED)
 		hardened_unpush(slot_check(pagemap_get(ptr)), ptr);
+	return !cache_may_have_keys(cache) || suspect_aborted(cache, ptr);
 }
 
 /* An object of @cache that no list here has taken. */
@@ -186,7 +186,8 @@ free_behind(void *ptr, uintptr_t slot, struct slub_cache *cache)
 		RSEQ_PUSH(ptr, slot, t);
 	return;
 aborted:
-	push_undo(ptr, cache);
+	if (!push_undo(ptr, cache))
+		return;
 	goto refused;
 failed:
 	if (SLUB_CONFIG_HARDENED)
@@ -250,11 +251,10 @@ refused:
 
 static __attribute__((__noinline__)) void free_aborted(void *ptr)
 {
-	const struct slub_cache *cache = cache_of(ptr);
+	struct slub_cache *cache = cache_of(ptr);
 
-	if (cache)
-		push_undo(ptr, cache);
-	free_paged(ptr);
+	if (!cache || push_undo(ptr, cache))
+		free_paged(ptr);
 }
 
 static __attribute__((__noinline__)) void *pop_paged(size_t bytes)

@@ -103,6 +103,11 @@ void suspect_lists(void);
  * it is cannot be said now; it is to be left alone.
  */
 bool suspect_free(struct slub_cache *cache, void *object, const char *call);
+/*
+ * A push of @object of @cache, which may have keys, was aborted: the key is the push's, or was
+ * there before.  False: it was reported; else @object has none now.
+ */
+bool suspect_aborted(struct slub_cache *cache, void *object);
 /* As it is found: the pointer is where an object begins, and that has no mark. */
 static inline bool free_is_plain(const struct slub_cache *cache,
 				 const void *object)

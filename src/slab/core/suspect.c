@@ -17,6 +17,8 @@
 #include "slab/core/key.h"
 #include "slab/slab_internal.h"
 
+#include <errno.h>
+
 /* Objects that were found innocent, of one cache; from then on keys say nothing there. */
 #define SUSPECTS_MAX 100
 /* How often: another thread may have a chain in hand, on its way from list to list. */
@@ -67,13 +69,19 @@ static bool is_tired(const struct slub_cache *cache)
 	       SUSPECTS_MAX;
 }
 
+static __attribute__((__noinline__)) void
+say_second(struct slub_cache *cache, void *object, const char *call)
+{
+	stat_add(cache, STAT_DOUBLE_FREE);
+	misuse_found(MISUSE_DOUBLE_FREE, call, object, cache->name);
+}
+
 static cold bool suspect_marked(struct slub_cache *cache, void *object,
 				const char *call)
 {
 	switch (is_tired(cache) ? FOUND_USED : look(cache, object)) {
 	case FOUND_FREE:
-		stat_add(cache, STAT_DOUBLE_FREE);
-		misuse_found(MISUSE_DOUBLE_FREE, call, object, cache->name);
+		say_second(cache, object, call);
 		return false;
 	case FOUND_NOTHING:
 		/* In a typed cache a key says too little to lose an object for it. */
@@ -107,6 +115,34 @@ bool suspect_free(struct slub_cache *cache, void *object, const char *call)
 		return false;
 	}
 	return suspect_marked(cache, object, call);
+}
+
+/*
+ * The key of an aborted push comes behind its link, to what still is the first of this CPU's
+ * list: what is free is in front of that in no list.
+ */
+static bool was_being_pushed(const struct slub_cache *cache, const void *object)
+{
+	const void *next = *link_of(cache, object);
+
+	return next && next == percpu_head(cache->list_slot);
+}
+
+/* Where the list has changed since, a look says it; who is innocent is no suspect. */
+cold bool suspect_aborted(struct slub_cache *cache, void *object)
+{
+	int kept = errno;
+
+	if (*key_of(object) == key_value() &&
+	    !was_being_pushed(cache, object) && !is_tired(cache) &&
+	    look(cache, object) == FOUND_FREE) {
+		say_second(cache, object, "free");
+		errno = kept;
+		return false;
+	}
+	errno = kept;
+	key_clear(object);
+	return true;
 }
 
 /* What the first word of @object said is now the head of the list. */

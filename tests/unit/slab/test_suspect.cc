@@ -116,6 +116,24 @@ TEST_F(Suspect, a_postponed_free_accuses_nobody)
 		free(harness::opaque(o));
 }
 
+// A push that is aborted has written the key, or has found it there.
+TEST_F(Suspect, an_aborted_free_is_the_first_or_the_second)
+{
+	uint8_t suspects = cache->suspects;
+
+	for (uintptr_t key : {(uintptr_t)0, key_value()}) {
+		*key_of(object) = key;
+		EXPECT_TRUE(suspect_aborted(cache, object));
+		EXPECT_FALSE(key_is_set(cache, object));
+	}
+	EXPECT_EQ(cache->suspects, suspects);
+	EXPECT_EQ(found(), 0u);
+	free(harness::opaque(object));
+	EXPECT_FALSE(suspect_aborted(cache, object));
+	EXPECT_TRUE(key_is_set(cache, object));
+	EXPECT_EQ(found(), 1u);
+}
+
 TEST_F(Suspect, starts_are_known)
 {
 	for (size_t at = 1; at < 96; at++)
