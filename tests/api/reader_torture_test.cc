@@ -41,7 +41,8 @@ struct torture {
 
 	void finish()
 	{
-		while (reads < wanted_reads() && !wrong)
+		/* Writers may have come late. */
+		while ((reads < wanted_reads() || replaced <= 1000) && !wrong)
 			usleep(2000);
 		stop = true;
 		for (auto &thread : threads)
