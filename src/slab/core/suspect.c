@@ -121,7 +121,7 @@ bool suspect_free(struct slub_cache *cache, void *object, const char *call)
  * The key of an aborted push comes behind its link, to what still is the first of this CPU's
  * list: what is free is in front of that in no list.
  */
-static bool was_being_pushed(const struct slub_cache *cache, const void *object)
+static bool was_being_pushed(const struct slub_cache *cache, void *object)
 {
 	const void *next = *link_of(cache, object);
 
