@@ -40,23 +40,23 @@ long slabinfo_write(const char *path)
 	char buf[OS_PATH_BYTES];
 	const char *name = os_path(path, buf, sizeof(buf));
 	struct text text = { NULL, BUFFER_BYTES, 0 };
-	long fd = 2, err;
+	bool is_stderr;
+	long fd, err;
 
 	if (!name)
 		return -ENAMETOOLONG;
 	text.buf = os_map(BUFFER_BYTES);
 	if (!text.buf)
 		return -ENOMEM;
-	if (strcmp(name, "stderr") != 0)
-		fd = os_output_open(name, O_TRUNC);
-	err = fd;
+	is_stderr = strcmp(name, "stderr") == 0;
+	fd = err = is_stderr ? 2 : os_output_open(name, O_TRUNC);
 	if (fd >= 0) {
 		text_printf(&text, "%s", header);
 		census_each(slabinfo_line, &text);
 		err = os_write_all(fd, text.buf, text.used_bytes);
+		if (!is_stderr)
+			sys_call4(SYS_close, fd, 0, 0, 0);
 	}
-	if (fd >= 0 && strcmp(name, "stderr") != 0)
-		sys_call4(SYS_close, fd, 0, 0, 0);
 	os_unreserve(text.buf, BUFFER_BYTES);
 	return err;
 }
