@@ -177,8 +177,8 @@ bool reclaim_more(int *priority, size_t bytes);
 void *cache_alloc_from_reserve(struct slub_cache *cache, unsigned int flags);
 /*
  * slab/idle/defrag.c: gives back whole pages of free objects on slabs that are in use, until
- * @deadline_ns (0: none); of @node, or -1 for each.  To be called once the heap is at rest,
- * or memory is short: what is allocated next faults.
+ * @deadline_ns (0: none); of @node, or of each (SLUB_NODE_ANY).  To be called once the heap is
+ * at rest, or memory is short: what is allocated next faults.
  */
 void slab_purge_objects(uint64_t deadline_ns, int node);
 

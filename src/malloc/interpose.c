@@ -221,7 +221,7 @@ SLUB_EXPORT int malloc_trim(size_t pad)
 	if (slub_thread.locks_held || !slub_start())
 		return 0;
 	slab_shrink_all();
-	slab_purge_objects(0, -1);
+	slab_purge_objects(0, SLUB_NODE_ANY);
 	return (pad ? page_purge(pad) : page_purge_all()) > 0;
 }
 

@@ -388,7 +388,7 @@ static bool purge_nodes(struct slub_cache *cache, uint64_t deadline_ns, int node
 
 	shrink_begin();
 	for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
-		if (node >= 0 && n != (uint32_t)node)
+		if (node != SLUB_NODE_ANY && n != (uint32_t)node)
 			continue;
 		m.node = cache->nodes[n];
 		done = purge_node(&m) && done;

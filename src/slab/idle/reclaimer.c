@@ -36,7 +36,7 @@ static void idle(void)
 		is_done = false;
 	} else if (!is_done) {
 		slab_shrink_all();
-		slab_purge_objects(0, -1);
+		slab_purge_objects(0, SLUB_NODE_ANY);
 		page_purge_all();
 		is_done = true;
 		dirty = page_nr_dirty();
@@ -85,7 +85,7 @@ static void give_all(void)
 {
 	slab_shrink_all();
 	slab_purge_objects(os_clock_ns() +
-			   (page_group_is_close() ? CLOSE_NS : NEAR_NS), -1);
+			   (page_group_is_close() ? CLOSE_NS : NEAR_NS), SLUB_NODE_ANY);
 	page_purge_all();
 }
 
