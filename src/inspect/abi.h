@@ -163,38 +163,8 @@ enum slub_abi_cache_flag {
  * nothing.
  */
 enum slub_abi_stat {
-	SLUB_ABI_STAT_ALLOC_SPARE,	/* lists got from the CPU's spare */
-	SLUB_ABI_STAT_ALLOC_BARN,
-	SLUB_ABI_STAT_ALLOC_REFILL,	/* from slabs */
-	SLUB_ABI_STAT_FREE_SPARE,	/* full lists put aside */
-	SLUB_ABI_STAT_FREE_BARN,
-	SLUB_ABI_STAT_FREE_FLUSH,
-	SLUB_ABI_STAT_SLAB_ALLOC,
-	SLUB_ABI_STAT_SLAB_FREE,
-	SLUB_ABI_STAT_WRONG_CACHE,
-	SLUB_ABI_STAT_DOUBLE_FREE,
-	SLUB_ABI_STAT_OBJECTS_OUT,	/* objects taken from slabs */
-	SLUB_ABI_STAT_OBJECTS_BACK,	/* objects given back to slabs */
-	SLUB_ABI_STAT_WRONG_SIZE,	/* sized frees with a size that cannot be */
-	SLUB_ABI_STAT_OBJECTS_MOVED,	/* to other slabs, by defrag */
-	SLUB_ABI_STAT_OBJECTS_STAYED,	/* that defrag could not move */
-	/* since version 3 */
-	SLUB_ABI_STAT_ALLOC_DIRECT,	/* objects handed out past the CPUs' lists */
-	SLUB_ABI_STAT_FREE_DIRECT,	/* objects given back past them */
-	SLUB_ABI_STAT_FREE_ADD_PARTIAL,	/* slabs that a free put on a partial list */
-	SLUB_ABI_STAT_FREE_REMOVE_PARTIAL, /* empty ones that it took off */
-	SLUB_ABI_STAT_ALLOC_NODE_MISMATCH, /* a node was asked for, and had none */
-	SLUB_ABI_STAT_CMPXCHG_DOUBLE_FAIL, /* a slab had changed meanwhile */
-	SLUB_ABI_STAT_ALLOC_REFILL_FAIL, /* of ALLOC_REFILL: there was no memory */
-	SLUB_ABI_STAT_LISTS_EMPTIED,	/* given back to slabs, but for FREE_FLUSH */
-	SLUB_ABI_STAT_SHEAF_PREFILL_FAST, /* the CPU's list had it all */
-	SLUB_ABI_STAT_SHEAF_PREFILL_SLOW, /* a list had to be fetched */
-	SLUB_ABI_STAT_SHEAF_PREFILL_OVERSIZE, /* more than one list may hold */
-	SLUB_ABI_STAT_SHEAF_RETURN_FAST, /* the CPU's list took it all */
-	SLUB_ABI_STAT_SHEAF_RETURN_SLOW, /* it had no room */
-	SLUB_ABI_STAT_FREE_RCU_SHEAF,	/* deferred frees, counted once no reader is left */
-	SLUB_ABI_STAT_FREE_RCU_SHEAF_FAIL, /* that had to wait alone, for want of memory */
-	SLUB_ABI_STATS_KNOWN,
+#define COUNTED(number, stat, name, meaning) SLUB_ABI_STAT_##stat = number,
+#include "slab/stat.def"
 	SLUB_ABI_STATS = 32,
 };
 

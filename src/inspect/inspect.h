@@ -76,19 +76,6 @@ static inline uint64_t slack_bytes(const struct cache_census *census,
 	return average ? (average - 1) * used / 256 : 0;
 }
 
-/*
- * Of words of 32 bits; @one counts what @other does, and more.  Where it is a little less the
- * two were not read at one moment.
- */
-#define COUNTER_SKEW_MAX 65536
-static inline uint64_t counter_difference(uint64_t one, uint64_t other)
-{
-	return one < other && other - one <= COUNTER_SKEW_MAX ? 0 : (uint32_t)(one - other);
-}
-
-/* In counter.def, of a counter that is made of fewer than two. */
-#define SLUB_ABI_STAT_NONE SLUB_ABI_STAT_ALLOC_SPARE
-
 /* mallinfo.c */
 struct mallinfo2;
 void mallinfo_fill(struct mallinfo2 *info, const struct heap_census *census);

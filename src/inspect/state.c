@@ -109,13 +109,11 @@ SLUB_EXPORT struct slub_abi slub_abi_state = {
 #endif
 };
 
-/* The counters have the same order there; both lists only ever get longer. */
-_Static_assert((int)STAT_DOUBLE_FREE == SLUB_ABI_STAT_DOUBLE_FREE &&
-	       (int)STAT_OBJECTS_STAYED == SLUB_ABI_STAT_OBJECTS_STAYED &&
-	       (int)STAT_CMPXCHG_DOUBLE_FAIL == SLUB_ABI_STAT_CMPXCHG_DOUBLE_FAIL &&
-	       (int)STAT_SHEAF_RETURN_SLOW == SLUB_ABI_STAT_SHEAF_RETURN_SLOW &&
-	       (int)STAT_FREE_RCU_SHEAF_FAIL == SLUB_ABI_STAT_FREE_RCU_SHEAF_FAIL &&
-	       (int)STAT_NR == SLUB_ABI_STATS_KNOWN, "counters");
+/* Each number once, and none left out. */
+_Static_assert((0
+#define COUNTED(number, stat, name, meaning) | 1ull << number
+#include "slab/stat.def"
+	       ) == (1ull << STAT_NR) - 1 && (int)STAT_NR <= SLUB_ABI_STATS, "counts");
 
 _Static_assert(KEPT_SHARE == SLUB_ABI_KEPT_SHARE &&
 		       KEPT_MAX == SLUB_ABI_KEPT_MAX,

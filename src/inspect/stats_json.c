@@ -2,10 +2,11 @@
 /*
  * slub_stats_json(): what `slub stats --json` prints, made in the process itself.
  *
- * The names come from the same tables, value.def and counter.def; the tool_json_test
+ * The names come from the same tables, value.def and slab/stat.def; the tool_json_test
  * compares the two.  Nothing is allocated: text goes to the caller's room, a piece at a time,
  * and what does not fit is counted.
  */
+#include "inspect/counter.h"
 #include "inspect/inspect.h"
 
 #include <errno.h>
@@ -144,32 +145,30 @@ static cold void put_identity(struct out *out)
 	put_thousandths(out, "start_time", (slub_abi_state.start_ns + 500000) / 1000000);
 }
 
-/* "heap.slab_bytes" is a member of the object "heap". */
+/* "heap.slab_bytes" is a member of the object "heap"; @before: the name before, or "". */
+static cold const char *put_member(struct out *out, const char *before, const char *name,
+				   uint64_t number)
+{
+	const char *dot = strchr(name, '.');
+
+	if (strncmp(before, name, (size_t)(dot - name) + 1) != 0) {
+		if (*before)
+			put_close(out, '}');
+		put_open(out, *name == 'h' ? "heap" : "objects", '{');
+	}
+	put_number(out, dot + 1, number);
+	return name;
+}
+
 static cold void put_heap(struct out *out)
 {
-	static const char *const names[] = {
-#define VALUE_HEAP(name, kind, expression) #name,
-#include "inspect/value.def"
-	};
 	struct heap_census census, *heap = &census;
-	const char *dot, *open = NULL;
-	size_t i = 0;
+	const char *before = "";
 
 	census_heap(heap);
-	const uint64_t numbers[] = {
-#define VALUE_HEAP(name, kind, expression) (expression),
+#define VALUE_HEAP(name, kind, expression)					\
+	before = put_member(out, before, #name, (expression));
 #include "inspect/value.def"
-	};
-	for (; i < ARRAY_SIZE(names); i++) {
-		dot = strchr(names[i], '.');
-		if (!open || strncmp(open, names[i], (size_t)(dot - names[i]) + 1)) {
-			if (open)
-				put_close(out, '}');
-			put_open(out, *names[i] == 'h' ? "heap" : "objects", '{');
-			open = names[i];
-		}
-		put_number(out, dot + 1, numbers[i]);
-	}
 	put_close(out, '}');
 }
 
@@ -248,27 +247,22 @@ static cold uint64_t fast_share(const struct slub_stats_cache *record)
 	return slow && all > slow ? ((all - slow) * 100000 + all / 2) / all : 0;
 }
 
-enum count_kind { COUNT_IS, COUNT_PLUS, COUNT_MINUS, COUNT_NEVER, COUNT_UNKNOWN };
-
-static cold void put_counter(struct out *out, const char *name, enum count_kind kind,
+static cold void put_counter(struct out *out, const char *name, enum counter_kind kind,
 			     uint64_t one, uint64_t other)
 {
-	if (kind == COUNT_UNKNOWN)
+	if (kind == COUNTER_UNKNOWN)
 		put_word(out, name, "null");
-	else if (kind == COUNT_MINUS)
-		put_number(out, name, counter_difference(one, other));
 	else
-		put_number(out, name, kind == COUNT_PLUS ? one + other :
-				      kind == COUNT_IS ? one : 0);
+		put_number(out, name, counter_number(kind, one, other));
 }
 
 static cold void put_statistics(struct out *out, const uint64_t *stats)
 {
 	put_open(out, "statistics", '{');
 #define COUNTER(name, meaning, kind, one, other)				\
-	put_counter(out, #name, COUNT_##kind, stats[SLUB_ABI_STAT_##one],	\
+	put_counter(out, #name, COUNTER_##kind, stats[SLUB_ABI_STAT_##one],	\
 		    stats[SLUB_ABI_STAT_##other]);
-#include "inspect/counter.def"
+#include "slab/stat.def"
 	put_close(out, '}');
 }
 

@@ -2,9 +2,10 @@
 /*
  * slub/control.h: the numbers of `slub stats --json`, by name, in the process itself.
  *
- * Two tables, value.def and counter.def, say which there are.  Nothing is allocated: the
+ * Two tables, value.def and slab/stat.def, say which there are.  Nothing is allocated: the
  * numbers of one cache lie on the stack.
  */
+#include "inspect/counter.h"
 #include "inspect/inspect.h"
 
 #include <errno.h>
@@ -17,10 +18,10 @@
 #define WORD_BYTES 32
 #define NAME_BYTES (CACHES_LENGTH + SLUB_CACHE_NAME_MAX + 1 + WORD_BYTES)
 
-/* What a number needs, and how a counter is made. */
+/* What a number needs. */
 enum row_source {
-	ROW_PLAIN, ROW_CENSUS, ROW_IS, ROW_PLUS, ROW_MINUS,
-	ROW_NEVER, ROW_UNKNOWN,		/* no numbers */
+	ROW_PLAIN, ROW_CENSUS,
+	ROW_NONE,			/* it is no number */
 };
 
 struct row {
@@ -53,9 +54,10 @@ static const struct row cache_rows[] = {
 #define VALUE_FIELD(name, kind, field) { #name, SLUB_VALUE_##kind, ROW_PLAIN },
 #define VALUE_NODES(name, kind, field) { #name, SLUB_VALUE_##kind, ROW_PLAIN },
 #define VALUE_COUNT(name, kind, expression) { #name, SLUB_VALUE_##kind, ROW_CENSUS },
-#define COUNTER(name, meaning, kind, ...) { #name, SLUB_VALUE_COUNTER, ROW_##kind },
+#define COUNTER(name, meaning, kind, ...) \
+	{ #name, SLUB_VALUE_COUNTER, COUNTER_##kind < COUNTER_NEVER ? ROW_PLAIN : ROW_NONE },
 #include "inspect/value.def"
-#include "inspect/counter.def"
+#include "slab/stat.def"
 };
 
 #define NR_CACHE_ROWS ARRAY_SIZE(cache_rows)
@@ -69,19 +71,6 @@ static uint64_t nodes_sum(const struct slub_stats_cache *record, int field)
 	return sum;
 }
 
-/* Of words of 32 bits. */
-static uint64_t counter_number(enum row_source source, uint64_t one, uint64_t other)
-{
-	switch (source) {
-	case ROW_PLUS:
-		return (uint32_t)(one + other);
-	case ROW_MINUS:
-		return counter_difference(one, other);
-	default:
-		return one;
-	}
-}
-
 static cold void cache_numbers(const struct cache_census *census,
 			       const struct slub_stats_cache *record, uint64_t *out)
 {
@@ -89,10 +78,11 @@ static cold void cache_numbers(const struct cache_census *census,
 #define VALUE_NODES(name, kind, field) *out++ = nodes_sum(record, SLUB_ABI_NODE_##field);
 #define VALUE_COUNT(name, kind, expression) *out++ = (expression);
 #define COUNTER(name, meaning, kind, one, other)				\
-	*out++ = counter_number(ROW_##kind, record->stats[SLUB_ABI_STAT_##one],	\
-				record->stats[SLUB_ABI_STAT_##other]);
+	*out++ = (uint32_t)counter_number(COUNTER_##kind,			\
+					  record->stats[SLUB_ABI_STAT_##one],	\
+					  record->stats[SLUB_ABI_STAT_##other]);
 #include "inspect/value.def"
-#include "inspect/counter.def"
+#include "slab/stat.def"
 }
 
 static cold void cache_look(const struct slub_cache *cache,
@@ -110,7 +100,7 @@ static cold void cache_look(const struct slub_cache *cache,
 static cold const struct row *find_row(const struct row *rows, size_t nr, const char *name)
 {
 	for (size_t i = 0; i < nr; i++) {
-		if (rows[i].source < ROW_NEVER && strcmp(rows[i].name, name) == 0)
+		if (rows[i].source != ROW_NONE && strcmp(rows[i].name, name) == 0)
 			return &rows[i];
 	}
 	return NULL;
@@ -195,7 +185,7 @@ static cold int visit_rows(const struct visitor *visitor, const char *before,
 		struct text text = { name, sizeof(name) - 1, 0 };
 		int ret;
 
-		if (rows[i].source >= ROW_NEVER)
+		if (rows[i].source == ROW_NONE)
 			continue;
 		text_printf(&text, "%s%s", before, rows[i].name);
 		name[text.used_bytes] = '\0';

@@ -89,37 +89,11 @@ enum cache_state {
 
 /* Counted per CPU, 4 bytes each, in slow paths only. */
 enum cache_stat {
-	STAT_ALLOC_SPARE,
-	STAT_ALLOC_BARN,
-	STAT_ALLOC_REFILL,
-	STAT_FREE_SPARE,
-	STAT_FREE_BARN,
-	STAT_FREE_FLUSH,
-	STAT_SLAB_ALLOC,
-	STAT_SLAB_FREE,
-	STAT_WRONG_CACHE,
-	STAT_DOUBLE_FREE,
-	STAT_OBJECTS_OUT,	/* taken from slabs */
-	STAT_OBJECTS_BACK,	/* given back to slabs */
-	STAT_WRONG_SIZE,	/* sized frees, those that were looked at */
-	STAT_OBJECTS_MOVED,	/* by defrag.c, move.c */
-	STAT_OBJECTS_STAYED,	/* defrag.c wanted to move them */
-	STAT_ALLOC_DIRECT,	/* objects handed out past the lists */
-	STAT_FREE_DIRECT,	/* objects given to their slab past the lists */
-	STAT_FREE_ADD_PARTIAL,	/* a free put a slab on the partial list */
-	STAT_FREE_REMOVE_PARTIAL, /* ... took an empty one off it */
-	STAT_ALLOC_NODE_MISMATCH, /* a node was asked for, and had none */
-	STAT_CMPXCHG_DOUBLE_FAIL, /* a slab's double word had changed */
-	STAT_ALLOC_REFILL_FAIL,	/* there was no memory */
-	STAT_LISTS_EMPTIED,	/* chains flushed, but for STAT_FREE_FLUSH */
-	STAT_SHEAF_PREFILL_FAST, /* the CPU's list had it all */
-	STAT_SHEAF_PREFILL_SLOW,
-	STAT_SHEAF_PREFILL_OVERSIZE, /* more than a list may hold */
-	STAT_SHEAF_RETURN_FAST,	/* the CPU's list took it all */
-	STAT_SHEAF_RETURN_SLOW,
-	STAT_FREE_RCU_SHEAF,	/* deferred frees, counted when they ripen */
-	STAT_FREE_RCU_SHEAF_FAIL, /* ... there was no sheaf for */
-	STAT_NR,
+#define COUNTED(number, stat, name, meaning) STAT_##stat = number,
+#include "slab/stat.def"
+	STAT_NR = 0
+#define COUNTED(number, stat, name, meaning) + 1
+#include "slab/stat.def"
 };
 
 /* Of an owner, at the end of a slab: slab/shadow/owned.h. */

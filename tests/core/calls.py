@@ -16,7 +16,7 @@ import sys
 INLINE = ("slab/hardened/hardened.h",)
 FACES = ("slab/slab.h", "slab/slab_internal.h", "malloc/malloc.h", "malloc/front.h",
          "debug/debug.h", "debug/misuse.h", "debug/maps.h", "debug/mailbox.h",
-         "debug/track.h")
+         "debug/track.h", "slab/stat.def")
 
 
 def read(*path):

@@ -107,9 +107,10 @@ class Api(unittest.TestCase):
     def test_every_value_is_listed(self):
         """In slub/control.h, and of what `slub stats --json` prints each number."""
         values = re.findall(r"(?m)^VALUE_\w+\(([\w.]+),", read("src", "inspect", "value.def"))
-        counters = re.findall(r'(?m)^COUNTER\((\w+), "[^"]*",\s+(\w+),',
-                              read("src", "inspect", "counter.def"))
-        known = set(values) | {name for name, kind in counters if kind not in ("NEVER", "UNKNOWN")}
+        table = read("src", "slab", "stat.def")
+        counted = re.findall(r"(?m)^COUNTED\(\d+, \w+, (\w+),", table)
+        made = re.findall(r'(?m)^COUNTER\((\w+), "[^"]*", (?!NEVER|UNKNOWN)', table)
+        known = set(values + counted + made)
         self.assertGreater(len(known), 70)
         comment = re.search(r"(?s) slub_value_read - .*?\*/", read("include", "slub", "control.h"))
         listed = set(re.findall(r"(?<![\w\"])[a-z][a-z_.]*[a-z](?=,|\n \*\n)", comment.group()))

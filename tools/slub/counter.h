@@ -6,15 +6,8 @@
 #ifndef SLUB_TOOL_COUNTER_H
 #define SLUB_TOOL_COUNTER_H
 
+#include "inspect/counter.h"
 #include "snapshot.h"
-
-enum counter_kind {
-	COUNTER_IS,		/* one of the library's */
-	COUNTER_PLUS,		/* two of them, added up */
-	COUNTER_MINUS,		/* one less the other */
-	COUNTER_NEVER,		/* it cannot happen here: 0 */
-	COUNTER_UNKNOWN,	/* a fast path's, which counts nothing */
-};
 
 struct counter {
 	const char *name;
