@@ -13,19 +13,7 @@
 #define NAME_LENGTH_MAX (NEAREST_BYTES - 1)
 #define TEXT_LENGTH_MAX 511
 
-enum option_kind {
-	KIND_ENUM, KIND_SIZE, KIND_AUTO, KIND_NUMBER, KIND_TEXT, KIND_WORDS
-};
-
-struct option_row {
-	const char *name;
-	enum option_kind kind;
-	const char *choices;
-	size_t min;
-	size_t max;
-};
-
-static const struct option_row rows[OPTION_NR] = {
+const struct option_row option_rows[OPTION_NR] = {
 #define OPTION_ENUM(name, value, choices, sentence) \
 	{ #name, KIND_ENUM, choices, 0, 0 },
 #define OPTION_SIZE(name, value, min, max, sentence) \
@@ -225,12 +213,12 @@ static bool keep_text(enum option_id id, struct word value)
 
 	if (value.length > TEXT_LENGTH_MAX) {
 		log_message("option %s: longer than %d bytes; ignored",
-			    rows[id].name, TEXT_LENGTH_MAX);
+			    option_rows[id].name, TEXT_LENGTH_MAX);
 		return false;
 	}
 	memcpy(kept[id], value.start, value.length);
 	kept[id][value.length] = '\0';
-	option_states[id].text = value.length || rows[id].kind == KIND_WORDS ?
+	option_states[id].text = value.length || option_rows[id].kind == KIND_WORDS ?
 			  kept[id] : NULL;
 	return true;
 }
@@ -255,7 +243,7 @@ static cold bool parse_value(const struct option_row *row, struct word value,
 
 static void option_set(enum option_id id, struct word value)
 {
-	const struct option_row *row = &rows[id];
+	const struct option_row *row = &option_rows[id];
 	struct option_state *state = &option_states[id];
 	size_t number;
 
@@ -316,7 +304,7 @@ cold enum option_id option_find(const char *name, size_t length)
 	int i = 0;
 
 	for (; i < OPTION_NR; i++) {
-		if (word_is((struct word){ name, length }, word_of(rows[i].name)))
+		if (word_is((struct word){ name, length }, word_of(option_rows[i].name)))
 			break;
 	}
 	return (enum option_id)i;
@@ -326,7 +314,7 @@ cold int option_change(enum option_id id, const char *value)
 {
 	size_t number;
 
-	if (!parse_value(&rows[id], word_of(value), &number))
+	if (!parse_value(&option_rows[id], word_of(value), &number))
 		return -EINVAL;
 	__atomic_store_n(&option_states[id].value, number, __ATOMIC_RELAXED);
 	__atomic_store_n(&option_states[id].given, true, __ATOMIC_RELAXED);

@@ -49,6 +49,19 @@ enum option_deepbind {
 	DEEPBIND_DROP, DEEPBIND_KEEP,
 };
 
+enum option_kind {
+	KIND_ENUM, KIND_SIZE, KIND_AUTO, KIND_NUMBER, KIND_TEXT, KIND_WORDS
+};
+
+struct option_row {
+	const char *name;
+	enum option_kind kind;
+	const char *choices;	/* of KIND_ENUM: "a|b|c" */
+	size_t min;
+	size_t max;
+};
+extern const struct option_row option_rows[OPTION_NR] SLUB_INTERNAL;
+
 /* The value of a size for which the word "auto" was given. */
 #define OPTION_VALUE_AUTO SIZE_MAX
 

@@ -13,24 +13,10 @@
 
 #include <slub/control.h>
 
-struct option_kind_row {
-	const char *name;
-	const char *choices;
-	uint32_t kind;
-	size_t min;
-	size_t max;
-};
-
-static const struct option_kind_row rows[OPTION_NR] = {
-#define OPTION_ENUM(name, value, choices, ...) \
-	{ #name, choices, SLUB_ABI_OPTION_ENUM, 0, 0 },
-#define OPTION_SIZE(name, value, min, max, ...) \
-	{ #name, "", SLUB_ABI_OPTION_SIZE, min, max },
-#define OPTION_AUTO(...) OPTION_SIZE(__VA_ARGS__)
-#define OPTION_NUMBER(name, value, min, max, ...) \
-	{ #name, "", SLUB_ABI_OPTION_NUMBER, min, max },
-#define OPTION_TEXT(name, ...) { #name, "", SLUB_ABI_OPTION_TEXT, 0, 0 },
-#include "base/option.def"
+static const uint8_t kinds[] = {
+	[KIND_ENUM] = SLUB_ABI_OPTION_ENUM, [KIND_SIZE] = SLUB_ABI_OPTION_SIZE,
+	[KIND_AUTO] = SLUB_ABI_OPTION_SIZE, [KIND_NUMBER] = SLUB_ABI_OPTION_NUMBER,
+	[KIND_TEXT] = SLUB_ABI_OPTION_TEXT, [KIND_WORDS] = SLUB_ABI_OPTION_TEXT,
 };
 
 struct slub_abi_option slub_abi_options[OPTION_NR];
@@ -49,18 +35,18 @@ static usual void put_choice(char *out, size_t room, const char *choices,
 static usual void publish_one(enum option_id id)
 {
 	struct slub_abi_option *out = &slub_abi_options[id];
+	const struct option_row *row = &option_rows[id];
 	size_t room = sizeof(out->text) - 1;
 	const char *given = option_text(id);
 
-	memcpy(out->name, rows[id].name,
-	       strnlen(rows[id].name, sizeof(out->name) - 1));
-	out->kind = rows[id].kind;
+	memcpy(out->name, row->name, strnlen(row->name, sizeof(out->name) - 1));
+	out->kind = kinds[row->kind];
 	out->given = option_was_given(id);
 	out->value = option_value(id);
-	out->min = rows[id].min;
-	out->max = rows[id].max;
-	if (out->kind == SLUB_ABI_OPTION_ENUM)
-		put_choice(out->text, room, rows[id].choices, out->value);
+	out->min = row->min;
+	out->max = row->max;
+	if (row->kind == KIND_ENUM)
+		put_choice(out->text, room, row->choices, out->value);
 	else if (given)
 		memcpy(out->text, given, strnlen(given, room));
 }
@@ -173,10 +159,10 @@ SLUB_EXPORT cold int slub_option_get(const char *name, char *value, size_t size)
 	id = option_find(name, strlen(name));
 	if (id == OPTION_NR)
 		return -ENOENT;
-	if (rows[id].kind == SLUB_ABI_OPTION_TEXT)
+	if (kinds[option_rows[id].kind] == SLUB_ABI_OPTION_TEXT)
 		text = option_text(id) ? option_text(id) : "";
-	else if (rows[id].kind == SLUB_ABI_OPTION_ENUM)
-		put_choice(buf, sizeof(buf) - 1, rows[id].choices, option_value(id));
+	else if (option_rows[id].kind == KIND_ENUM)
+		put_choice(buf, sizeof(buf) - 1, option_rows[id].choices, option_value(id));
 	else if (option_value(id) == OPTION_VALUE_AUTO)
 		text = "auto";
 	else
