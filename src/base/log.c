@@ -54,10 +54,13 @@ static void text_convert(struct text *text, const char **format, va_list *args)
 {
 	const char *f = *format;
 	bool is_long = false;
+	char pad = ' ';
 	int width = 0;
 
 	if (*f == '-')		/* strings are always set left */
 		f++;
+	if (*f == '0')
+		pad = '0';
 	for (; *f >= '0' && *f <= '9'; f++)
 		width = width * 10 + (*f - '0');
 	for (; *f == 'l' || *f == 'z'; f++)
@@ -78,7 +81,7 @@ static void text_convert(struct text *text, const char **format, va_list *args)
 	case 'x':
 		text_number(text, is_long ? va_arg(*args, unsigned long) :
 			    va_arg(*args, unsigned int),
-			    *f == 'u' ? 10 : 16, width, ' ');
+			    *f == 'u' ? 10 : 16, width, pad);
 		break;
 	case 'p':
 		text_string(text, "0x", 0);

@@ -2,7 +2,8 @@
 /*
  * Messages on stderr, one line each: "slub[PID]: text".  Nothing is ever
  * written unless SLUB_VERBOSE asks for it, apart from what precedes an abort.
- * Formats %s %d %u %lu %zu %lx %p %c only; allocates nothing.
+ * Formats %s %d %u %lu %zu %lx %p %c only, with a width; zeros in front as in %02x are for
+ * numbers without a sign.  Allocates nothing.
  */
 #ifndef SLUB_BASE_LOG_H
 #define SLUB_BASE_LOG_H

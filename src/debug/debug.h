@@ -154,14 +154,19 @@ size_t stack_copy(void *to, size_t bytes, uintptr_t from, bool *is_whole);
 uint32_t stack_store(const struct stack *stack);
 /* The frames behind a number, and how many; NULL for 0. */
 const uintptr_t *stack_frames(uint32_t number, uint32_t *nr);
-/* Record n, for other processes: at this + n * STACK_UNIT (inspect/abi.h); 0: no memory. */
+/* The stack with number n: at the store's address + n * STACK_UNIT, for other processes too. */
+struct stack_record {
+	uint32_t next;		/* in its bucket; 0: the last */
+	uint32_t hash;
+	uint32_t nr;
+	uint32_t unused;
+	uintptr_t frames[];
+};
 #define STACK_UNIT 8
+/* NULL: no stack was stored yet. */
+extern struct store *stack_store_made SLUB_INTERNAL;
+/* The same, which this makes if need be; 0: no memory. */
 uintptr_t stack_store_base(void);
-/* Bytes that stored stacks take. */
-size_t stack_bytes(void);
-/* *@store is where the store's address stands; the others as in struct slub_abi. */
-void stack_describe(uint64_t *store, uint32_t *unit, uint16_t *nr_at,
-		    uint16_t *frames_at);
 
 /* object_bytes.c */
 /* Do operator delete and its like look how their block was allocated?  Const after start. */

@@ -40,15 +40,6 @@ static uint32_t letter_flag(char c)
 	return 0;
 }
 
-static size_t length_until(const char *s, char stop, char other)
-{
-	size_t n = 0;
-
-	while (s[n] && s[n] != stop && s[n] != other)
-		n++;
-	return n;
-}
-
 static uint32_t parse_letters(const char *s, size_t n)
 {
 	uint32_t flags = 0;
@@ -87,8 +78,8 @@ bool debug_letters_named(const char *setting, const char *name,
 	const char *s = setting;
 
 	for (;;) {
-		size_t n = length_until(s, ';', ';');
-		size_t head = length_until(s, ',', ';');
+		size_t n = strcspn(s, ";");
+		size_t head = strcspn(s, ",;");
 
 		if (head == n) {
 			*flags = parse_letters(s, n);
@@ -121,8 +112,8 @@ static const char *first_wrong(const char *setting)
 	const char *s = setting;
 
 	while (s && *s) {
-		size_t n = length_until(s, ';', ';');
-		size_t head = length_until(s, ',', ';');
+		size_t n = strcspn(s, ";");
+		size_t head = strcspn(s, ",;");
 
 		for (size_t i = 0; i < head; i++) {
 			if (!letter_flag(s[i]) && s[i] != '-')

@@ -90,12 +90,6 @@ static void text_line(struct text *text, char c)
 	text_printf(text, "\n");
 }
 
-static void text_hex(struct text *text, unsigned int byte)
-{
-	text_printf(text, "%c%c", "0123456789abcdef"[byte >> 4],
-		    "0123456789abcdef"[byte & 15]);
-}
-
 /* "Object   0x7f...: 6b 6b ...  kkk" in rows of 16. */
 static void text_bytes(struct text *text, const char *what,
 		       const unsigned char *p, size_t n)
@@ -106,10 +100,9 @@ static void text_bytes(struct text *text, const char *what,
 		text_printf(text, "%-8s %p: ", what, (const void *)(p + row));
 		for (size_t i = 0; i < ROW; i++) {
 			if (i < length)
-				text_hex(text, p[row + i]);
+				text_printf(text, "%02x ", p[row + i]);
 			else
-				text_printf(text, "  ");
-			text_printf(text, " ");
+				text_printf(text, "   ");
 		}
 		text_printf(text, " ");
 		for (size_t i = 0; i < length; i++) {
@@ -132,7 +125,7 @@ static void text_frames(struct text *text, const uintptr_t *frames,
 }
 
 static void text_track(struct text *text, const char *what,
-		       const struct track *track, uint64_t now)
+		       const struct track *track)
 {
 	const uintptr_t *frames;
 	uint32_t nr;
@@ -142,7 +135,7 @@ static void text_track(struct text *text, const char *what,
 	text_printf(text, "%s in ", what);
 	sink_describe(text, track->caller);
 	text_printf(text, " age=%lums cpu=%u pid=%u\n",
-		    (unsigned long)((now - track->when_ns) / 1000000),
+		    (unsigned long)((os_clock_ns() - track->when_ns) / 1000000),
 		    track->cpu, track->thread);
 	frames = stack_frames(track->stack, &nr);
 	text_frames(text, frames, nr);
@@ -213,15 +206,13 @@ static bool is_object(const struct debug_case *found, const char *object)
 static void text_trailer(struct text *text, struct debug_case *found,
 			 const void *object)
 {
-	uint64_t now = os_clock_ns();
-
 	if (object && found->shown == object)
 		return;
 	if (is_object(found, object)) {
 		text_track(text, "Allocated",
-			   track_of(found->layout, object, TRACK_ALLOC), now);
+			   track_of(found->layout, object, TRACK_ALLOC));
 		text_track(text, "Freed",
-			   track_of(found->layout, object, TRACK_FREE), now);
+			   track_of(found->layout, object, TRACK_FREE));
 	}
 	if (found->slab.start)
 		text_slab(text, &found->slab);
@@ -300,8 +291,7 @@ void report_also(struct debug_case *found, const void *object)
 	text_printf(text, "Object %p @offset=%zu\n", object,
 		    (size_t)((const char *)object - found->slab.start));
 	text_track(text, "Allocated",
-		   track_of(found->layout, object, TRACK_ALLOC),
-		   os_clock_ns());
+		   track_of(found->layout, object, TRACK_ALLOC));
 }
 
 void report_track(struct debug_case *found, const char *what,
@@ -310,7 +300,7 @@ void report_track(struct debug_case *found, const char *what,
 	struct text *text = text_of(found);
 
 	if (text)
-		text_track(text, what, track, os_clock_ns());
+		text_track(text, what, track);
 }
 
 void report_fix(struct debug_case *found, const char *format, ...)

@@ -239,24 +239,15 @@ void stack_read(struct stack *stack, const void *frame)
 
 #define STORE_BYTES ((size_t)16 << 20)
 #define BUCKETS 16384
-#define RECORD_ALIGN STACK_UNIT
-
-struct record {
-	uint32_t next;		/* in the bucket; 0: the last */
-	uint32_t hash;
-	uint32_t nr;
-	uint32_t unused;
-	uintptr_t frames[];
-};
 
 struct store {
-	uint32_t buckets[BUCKETS];	/* offsets of records */
+	uint32_t buckets[BUCKETS];	/* numbers of records */
 	char records[];
 };
 
-static struct store *store;
+struct store *stack_store_made;
 /* Offset 0 means none. */
-static _Atomic size_t used_bytes = sizeof(struct store) + RECORD_ALIGN;
+static _Atomic size_t used_bytes = sizeof(struct store) + STACK_UNIT;
 static _Atomic bool is_hopeless;
 
 /* Each of several threads makes a store, the first one's stays: none may wait for a handler's. */
@@ -272,16 +263,16 @@ static cold struct store *store_open(void)
 		return NULL;
 	}
 	/* release: pairs with the acquire in stack_store() */
-	if (__atomic_compare_exchange_n(&store, &other, made, false,
+	if (__atomic_compare_exchange_n(&stack_store_made, &other, made, false,
 					__ATOMIC_RELEASE, __ATOMIC_ACQUIRE))
 		return made;
 	os_unreserve(made, STORE_BYTES);
 	return other;
 }
 
-static struct record *record_at(struct store *s, uint32_t offset)
+static struct stack_record *record_at(struct store *s, uint32_t offset)
 {
-	return (struct record *)((char *)s + (size_t)offset * RECORD_ALIGN);
+	return (struct stack_record *)((char *)s + (size_t)offset * STACK_UNIT);
 }
 
 static uint32_t hash_of(const struct stack *stack)
@@ -293,7 +284,7 @@ static uint32_t hash_of(const struct stack *stack)
 	return (uint32_t)(h >> 32);
 }
 
-static bool record_is(const struct record *r, uint32_t hash,
+static bool record_is(const struct stack_record *r, uint32_t hash,
 		      const struct stack *stack)
 {
 	if (r->hash != hash || r->nr != stack->nr)
@@ -316,9 +307,9 @@ static uint32_t record_find(struct store *s, uint32_t at, uint32_t hash,
 /* A record of @stack that no bucket names yet; 0: the store is full. */
 static uint32_t record_make(struct store *s, uint32_t hash, const struct stack *stack)
 {
-	size_t bytes = sizeof(struct record) + stack->nr * sizeof(uintptr_t);
+	size_t bytes = sizeof(struct stack_record) + stack->nr * sizeof(uintptr_t);
 	size_t at = __atomic_load_n(&used_bytes, __ATOMIC_RELAXED);
-	struct record *r;
+	struct stack_record *r;
 
 	do {
 		if (at + bytes > STORE_BYTES)
@@ -326,17 +317,17 @@ static uint32_t record_make(struct store *s, uint32_t hash, const struct stack *
 	} while (!__atomic_compare_exchange_n(&used_bytes, &at, at + bytes,
 					      true, __ATOMIC_RELAXED,
 					      __ATOMIC_RELAXED));
-	r = record_at(s, (uint32_t)(at / RECORD_ALIGN));
+	r = record_at(s, (uint32_t)(at / STACK_UNIT));
 	r->hash = hash;
 	r->nr = stack->nr;
 	for (uint32_t i = 0; i < stack->nr; i++)
 		r->frames[i] = stack->frames[i];
-	return (uint32_t)(at / RECORD_ALIGN);
+	return (uint32_t)(at / STACK_UNIT);
 }
 
 uint32_t stack_store(const struct stack *stack)
 {
-	struct store *s = __atomic_load_n(&store, __ATOMIC_ACQUIRE);
+	struct store *s = __atomic_load_n(&stack_store_made, __ATOMIC_ACQUIRE);
 	uint32_t hash = hash_of(stack), first, found, mine = 0;
 	uint32_t *bucket;
 
@@ -361,13 +352,14 @@ uint32_t stack_store(const struct stack *stack)
 
 const uintptr_t *stack_frames(uint32_t number, uint32_t *nr)
 {
-	struct store *s = __atomic_load_n(&store, __ATOMIC_ACQUIRE);
-	const struct record *r;
+	struct store *s = __atomic_load_n(&stack_store_made, __ATOMIC_ACQUIRE);
+	const struct stack_record *r;
 
 	*nr = 0;
 	/* A track may have been written over. */
-	if (!s || (size_t)number * RECORD_ALIGN < sizeof(*s) ||
-	    (size_t)number * RECORD_ALIGN + sizeof(*r) > stack_bytes())
+	if (!s || (size_t)number * STACK_UNIT < sizeof(*s) ||
+	    (size_t)number * STACK_UNIT + sizeof(*r) >
+		    __atomic_load_n(&used_bytes, __ATOMIC_RELAXED))
 		return NULL;
 	r = record_at(s, number);
 	if (!r->nr || r->nr > STACK_DEPTH_MAX)
@@ -378,21 +370,7 @@ const uintptr_t *stack_frames(uint32_t number, uint32_t *nr)
 
 uintptr_t stack_store_base(void)
 {
-	struct store *s = __atomic_load_n(&store, __ATOMIC_ACQUIRE);
+	struct store *s = __atomic_load_n(&stack_store_made, __ATOMIC_ACQUIRE);
 
 	return (uintptr_t)(s ? s : store_open());
-}
-
-size_t stack_bytes(void)
-{
-	return __atomic_load_n(&used_bytes, __ATOMIC_RELAXED);
-}
-
-usual void stack_describe(uint64_t *at, uint32_t *unit, uint16_t *nr_at,
-			     uint16_t *frames_at)
-{
-	*at = (uintptr_t)&store;
-	*unit = STACK_UNIT;
-	*nr_at = offsetof(struct record, nr);
-	*frames_at = offsetof(struct record, frames);
 }

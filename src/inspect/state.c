@@ -87,6 +87,9 @@ SLUB_EXPORT struct slub_abi slub_abi_state = {
 	},
 	.nr_options = OPTION_NR,
 	.option_bytes = sizeof(struct slub_abi_option),
+	.stack_unit = STACK_UNIT,
+	.stack_nr = offsetof(struct stack_record, nr),
+	.stack_frames = offsetof(struct stack_record, frames),
 	.watch_bytes = sizeof(struct debug_layout),
 	.track_bytes = sizeof(struct track),
 	.watch_fields = {
@@ -199,8 +202,7 @@ usual void abi_publish(const struct os_cpus *cpus, uint32_t nr_nodes)
 	for (int i = 0; i < SLUB_ABI_STATS; i++)
 		abi->stat_words[i] = i < STAT_NR ? (uint8_t)i : NO_WORD;
 	abi->slot_owners = (uintptr_t)cache_slot_owner;
-	stack_describe(&abi->stacks, &abi->stack_unit, &abi->stack_nr,
-		       &abi->stack_frames);
+	abi->stacks = (uintptr_t)&stack_store_made;
 	groups_describe(abi);
 	options_publish();
 	abi->options = (uintptr_t)slub_abi_options;

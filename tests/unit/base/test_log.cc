@@ -33,6 +33,8 @@ TEST(text, numbers_as_printf)
 		EXPECT_SAME("%12zu|%6u|%3d|%20lu", (size_t)n, (unsigned int)n, number,
 			    (unsigned long)n);
 		EXPECT_SAME("%ld", (long)n);
+		EXPECT_SAME("%02x|%04u|%012lx|%10x", (unsigned int)(n & 0xff),
+			    (unsigned int)n, (unsigned long)n, (unsigned int)n);
 	}
 	EXPECT_SAME("%d %d %d", 0, INT_MIN, INT_MAX);
 	EXPECT_SAME("%ld %ld %lu", LONG_MIN, LONG_MAX, ULONG_MAX);
