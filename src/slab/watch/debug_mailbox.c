@@ -58,6 +58,18 @@ bool debug_is_meant(const struct slub_cache *cache, const char *pattern)
 
 /* ---- a piece: true when all is done ---- */
 
+static bool done(long result)
+{
+	work.result = result;
+	return true;
+}
+
+/* To be tried again, unless that was often enough. */
+static bool busy(void)
+{
+	return ++work.tries >= TRIES_MAX && done(-EBUSY);
+}
+
 /*
  * One cache that is meant, by the order of their slots: these stay, whatever caches come
  * and go.  @act returns 1, 0 of a cache that is not meant, or -errno: EAGAIN and EBUSY
@@ -78,10 +90,8 @@ static bool next_cache(const char *text,
 		if ((ret == -EAGAIN || ret == -EBUSY) &&
 		    ++work.tries < TRIES_MAX)
 			return false;
-		if (ret < 0 && ret != -EAGAIN) {
-			work.result = ret;
-			return true;
-		}
+		if (ret < 0 && ret != -EAGAIN)
+			return done(ret);
 		work.tries = 0;
 		work.result++;
 		work.slot += SLOT_BYTES;
@@ -132,15 +142,11 @@ static int act_unguard(struct slub_cache *cache, const char *unused)
 
 static bool do_debug(const char *setting)
 {
-	if (!debug_letters_valid(setting)) {
-		work.result = -EINVAL;
-		return true;
-	}
+	if (!debug_letters_valid(setting))
+		return done(-EINVAL);
 	/* By its name one is meant that nobody has used yet. */
-	if (!work.slot && !caches_are_made()) {
-		work.result = -EBUSY;
-		return ++work.tries >= TRIES_MAX;
-	}
+	if (!work.slot && !caches_are_made())
+		return busy();
 	return of_caches(setting, act_debug);
 }
 
@@ -157,10 +163,8 @@ static bool do_validate(const char *pattern)
 {
 	bool more;
 
-	if (!work.at && !can_validate(pattern)) {
-		work.result = -EINVAL;
-		return true;
-	}
+	if (!work.at && !can_validate(pattern))
+		return done(-EINVAL);
 	more = debug_validate_some(&work.at, &work.result, pattern);
 	tell_progress((uintptr_t)work.at - heap_start, pagemap_committed());
 	return !more;
@@ -169,21 +173,16 @@ static bool do_validate(const char *pattern)
 /* What was drawn for guards and samples counts no more, cache by cache. */
 static bool unguard_all(void)
 {
-	if (!of_caches("", act_unguard))
-		return false;
-	work.result = 0;
-	return true;
+	return of_caches("", act_unguard) && done(0);
 }
 
 /* A switch answered @result; @is_off: then unguard_all().  False: once more, or later. */
 static bool switched(long result, bool is_off)
 {
-	if (result == -EBUSY && ++work.tries < TRIES_MAX)
-		return false;
-	if (result || !is_off) {
-		work.result = result;
-		return true;
-	}
+	if (result == -EBUSY)
+		return busy();
+	if (result || !is_off)
+		return done(result);
 	work.tries = 0;
 	work.slot = SLOT_BYTES;
 	return unguard_all();
@@ -193,28 +192,27 @@ static bool do_guard(const char *text)
 {
 	size_t every = os_parse_number(&text);
 
-	if (*text || !guard_switch) {
-		work.result = -EINVAL;
-		return true;
-	}
+	if (*text || !guard_switch)
+		return done(-EINVAL);
 	return work.slot ? unguard_all() : switched(guard_switch(every), !every);
 }
 
 /* In one piece: a system call for each run of free pages, and page_budget() bounds them. */
-static cold void do_node(const char *text)
+static cold bool do_node(const char *text)
 {
 	size_t node = os_parse_number(&text);
 
-	work.result = -EINVAL;
-	if (!*text && node < slab_nr_nodes())
-		work.result = (int64_t)(page_purge_node((uint32_t)node) * PAGE_BYTES);
+	if (*text || node >= slab_nr_nodes())
+		return done(-EINVAL);
+	return done((long)(page_purge_node((uint32_t)node) * PAGE_BYTES));
 }
 
 /* What was asked of an option is done at once. */
 static cold bool do_set(char *text)
 {
-	work.result = debug_mailbox_set ? debug_mailbox_set(text) : -EINVAL;
-	return work.result != -EBUSY || ++work.tries >= TRIES_MAX;
+	int result = debug_mailbox_set ? debug_mailbox_set(text) : -EINVAL;
+
+	return result == -EBUSY ? busy() : done(result);
 }
 
 static cold bool do_profile(const char *text)
@@ -247,11 +245,9 @@ static bool do_piece(struct debug_request *request)
 	case MAILBOX_PROFILE:
 		return do_profile(request->text);
 	case MAILBOX_NODE:
-		do_node(request->text);
-		return true;
+		return do_node(request->text);
 	}
-	work.result = -EINVAL;
-	return true;
+	return done(-EINVAL);
 }
 
 /* ---- the protocol ---- */
