@@ -103,15 +103,11 @@ static cold int change(enum option_id id, const char *value)
 
 SLUB_EXPORT cold int slub_option_set(const char *name, const char *value)
 {
+	int err = name && value ? may_look() : -EINVAL;
 	enum option_id id;
-	int err;
 
-	if (!name || !value)
-		return -EINVAL;
-	if (slub_thread.locks_held)
-		return -EDEADLK;
-	if (!slub_start())
-		return -ENOMEM;
+	if (err)
+		return err;
 	id = option_find(name, strlen(name));
 	if (id == OPTION_NR)
 		return -ENOENT;

@@ -61,11 +61,6 @@ static struct turn changing;
 static _Atomic bool for_tracers;
 static struct os_file_id file_before;
 
-uint64_t profile_clock_ns(void)
-{
-	return os_clock_read_ns(CLOCK_REALTIME);
-}
-
 /* ---- the book, under the lock ---- */
 
 static void book_clear(void)
@@ -215,7 +210,7 @@ static uint64_t choose_seed(void)
 {
 	uint64_t seed = option_value(OPTION_profile_seed);
 
-	return seed ? seed : profile_clock_ns() ^ os_random_word(0);
+	return seed ? seed : os_clock_read_ns(CLOCK_REALTIME) ^ os_random_word(0);
 }
 
 static size_t choose_mean(void)
@@ -237,7 +232,7 @@ static int book_open(size_t mean)
 	book = made;
 	book_clear();
 	__atomic_store_n(&state.mean_bytes, mean, __ATOMIC_RELAXED);
-	state.start_ns = profile_clock_ns();
+	state.start_ns = os_clock_read_ns(CLOCK_REALTIME);
 	lock_release(&book_lock);
 	return 0;
 }
@@ -309,14 +304,10 @@ static const struct sample_keeper keeper = { taken, gone, probes_changed };
 
 SLUB_EXPORT int slub_profile_start(size_t bytes)
 {
-	int err;
+	int err = bytes <= SLUB_PROFILE_BYTES_MAX ? may_look() : -EINVAL;
 
-	if (bytes > SLUB_PROFILE_BYTES_MAX)
-		return -EINVAL;
-	if (slub_thread.locks_held)
-		return -EDEADLK;
-	if (!slub_start())
-		return -ENOMEM;
+	if (err)
+		return err;
 	if (!turn_try(&changing))
 		return -EBUSY;
 	__atomic_store_n(&for_tracers, false, __ATOMIC_RELAXED);
@@ -325,7 +316,7 @@ SLUB_EXPORT int slub_profile_start(size_t bytes)
 	return err;
 }
 
-static int stop(bool may_wait)
+cold int profile_stop(bool may_wait)
 {
 	int err = 0;
 
@@ -340,7 +331,7 @@ static int stop(bool may_wait)
 
 SLUB_EXPORT int slub_profile_stop(void)
 {
-	return slub_thread.locks_held ? -EDEADLK : stop(true);
+	return slub_thread.locks_held ? -EDEADLK : profile_stop(true);
 }
 
 /* Says only whether there is a book: readers of it take its lock. */
@@ -360,11 +351,6 @@ cold int profile_begin(size_t mean)
 		err = start(mean, false);
 	turn_end(&changing);
 	return err;
-}
-
-cold int profile_end(void)
-{
-	return stop(false);
 }
 
 SLUB_EXPORT int slub_profile_write(const char *path)

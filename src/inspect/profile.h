@@ -48,13 +48,12 @@ struct profile_state {
 /* A copy, until profile_copy_free(); 0 or -errno. */
 int profile_copy(struct profile_state *copy);
 void profile_copy_free(struct profile_state *copy);
-uint64_t profile_clock_ns(void);
 
 /* Is there a profile? */
 bool profile_has_begun(void);
-/* For profile_mail.c: without waiting.  0 or -errno; begin also 1: it is on already. */
+/* Without waiting; 0, 1: it is on already, or -errno. */
 int profile_begin(size_t mean);
-int profile_end(void);
+int profile_stop(bool may_wait);
 
 /* profile_file.c: 0 or -errno */
 int profile_write(const char *path);

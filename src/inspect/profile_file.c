@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <string.h>
+#include <time.h>
 
 #define BUFFER_BYTES 8192
 /* What is written in one piece is shorter. */
@@ -91,7 +92,7 @@ static void put_head(struct out *out, const struct profile_state *state)
 	text_printf(text, "# pid %ld\n", sys_call4(SYS_getpid, 0, 0, 0, 0));
 	text_printf(text, "# start_ns %lu\n", (unsigned long)state->start_ns);
 	text_printf(text, "# written_ns %lu\n",
-		    (unsigned long)profile_clock_ns());
+		    (unsigned long)os_clock_read_ns(CLOCK_REALTIME));
 	text_printf(text, "# lost %lu\n", (unsigned long)state->lost);
 }
 
@@ -126,13 +127,11 @@ static void put_site(struct out *out, const struct profile_site *site, bool has_
 static void put_build_id(struct out *out, uintptr_t start,
 			 const unsigned char *id, size_t bytes)
 {
-	static const char digits[] = "0123456789abcdef";
 	struct text *text = out_text(out);
 
 	text_printf(text, "# build-id 0x%lx ", (unsigned long)start);
 	for (size_t i = 0; i < bytes && i < 64; i++)
-		text_printf(text, "%c%c", digits[id[i] >> 4],
-			    digits[id[i] & 15]);
+		text_printf(text, "%02x", id[i]);
 	text_printf(text, "\n");
 }
 

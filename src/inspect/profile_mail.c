@@ -69,7 +69,7 @@ cold long profile_by_mail(const char *text)
 	size_t mean;
 
 	if (!strcmp(text, "stop"))
-		return profile_end();
+		return profile_stop(false);
 	if (!strcmp(text, "write"))
 		return write_mailed();
 	if (!strcmp(text, "close")) {

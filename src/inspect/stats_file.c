@@ -132,7 +132,6 @@ static void file_drop(void)
 {
 	struct slub_stats_head *file = mapped;
 	const char *given = option_text(OPTION_stats_file);
-	bool per_process = false;
 
 	head = NULL;
 	mapped = NULL;
@@ -141,9 +140,7 @@ static void file_drop(void)
 	if (file)
 		sys_call4(SYS_munmap, (long)file, (long)file_bytes, 0, 0);
 	/* The child gets a file of its own when it has something to say. */
-	for (; given && *given && !per_process; given++)
-		per_process = given[0] == '%' && given[1] == 'p';
-	if (per_process)
+	if (given && strstr(given, "%p"))
 		__atomic_store_n(&is_wanted, 1, __ATOMIC_RELAXED);
 }
 

@@ -294,14 +294,10 @@ static cold int put_cache(const struct slub_cache *cache, const char *name,
 SLUB_EXPORT cold long slub_stats_json(char *text, size_t size)
 {
 	struct out out = { text, size ? size - 1 : 0, 0, false };
-	int err;
+	int err = text || !size ? may_look() : -EINVAL;
 
-	if (!text && size)
-		return -EINVAL;
-	if (slub_thread.locks_held)
-		return -EDEADLK;
-	if (!slub_start())
-		return -ENOMEM;
+	if (err)
+		return err;
 	put_open(&out, NULL, '{');
 	put_identity(&out);
 	put_heap(&out);

@@ -150,8 +150,7 @@ static cold int read_cache(const char *name, struct slub_value *value)
 	return 0;
 }
 
-/* 0: the heap may be looked at. */
-static cold int may_look(void)
+cold int may_look(void)
 {
 	if (slub_thread.locks_held)
 		return -EDEADLK;
