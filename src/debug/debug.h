@@ -154,14 +154,7 @@ size_t stack_copy(void *to, size_t bytes, uintptr_t from, bool *is_whole);
 uint32_t stack_store(const struct stack *stack);
 /* The frames behind a number, and how many; NULL for 0. */
 const uintptr_t *stack_frames(uint32_t number, uint32_t *nr);
-/* The stack with number n: at the store's address + n * STACK_UNIT, for other processes too. */
-struct stack_record {
-	uint32_t next;		/* in its bucket; 0: the last */
-	uint32_t hash;
-	uint32_t nr;
-	uint32_t unused;
-	uintptr_t frames[];
-};
+/* The record with number n (struct stack_record) is at the store's address + n * this. */
 #define STACK_UNIT 8
 /* NULL: no stack was stored yet. */
 extern struct store *stack_store_made SLUB_INTERNAL;
@@ -250,6 +243,8 @@ void sink_write(const char *path, const char *text, size_t bytes);
 void sink_forget(void);
 /* "file+0x12" of a code address, from /proc/self/maps, as addr2line(1) has it. */
 void sink_describe(struct text *text, uintptr_t address);
+/* The same of each, in lines of their own. */
+void sink_describe_all(struct text *text, const uintptr_t *addresses, uint32_t nr);
 
 /* object_bytes.c */
 /* The first of @n bytes that is not @right; NULL: all are. */

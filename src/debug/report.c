@@ -114,16 +114,6 @@ static void text_bytes(struct text *text, const char *what,
 	}
 }
 
-static void text_frames(struct text *text, const uintptr_t *frames,
-			uint32_t nr)
-{
-	for (uint32_t i = 0; i < nr; i++) {
-		text_printf(text, "\t");
-		sink_describe(text, frames[i]);
-		text_printf(text, "\n");
-	}
-}
-
 static void text_track(struct text *text, const char *what,
 		       const struct track *track)
 {
@@ -138,7 +128,7 @@ static void text_track(struct text *text, const char *what,
 		    (unsigned long)((os_clock_ns() - track->when_ns) / 1000000),
 		    track->cpu, track->thread);
 	frames = stack_frames(track->stack, &nr);
-	text_frames(text, frames, nr);
+	sink_describe_all(text, frames, nr);
 }
 
 static void text_slab(struct text *text, const struct debug_slab *slab)
@@ -181,26 +171,17 @@ static void text_whose(struct text *text, const struct debug_case *found)
 	text_printf(text, "CPU: %u PID: %ld Thread: %ld Comm: %s\n"
 		    "Call Trace:\n", os_cpu_current(), pid,
 		    sys_call4(SYS_gettid, 0, 0, 0, 0), name);
-	text_frames(text, found->stack.frames, found->stack.nr);
+	sink_describe_all(text, found->stack.frames, found->stack.nr);
 }
 
-/* Is @object one whose bytes can be shown? */
-static bool lies_in_slab(const struct debug_case *found, const char *object)
-{
-	return object && found->slab.start &&
-	       object >= found->slab.start + found->layout->left &&
-	       object < found->slab.start + found->slab.bytes;
-}
-
-/* Does @object begin where an object may? */
+/* Does @object begin where an object of the slab may? */
 static bool is_object(const struct debug_case *found, const char *object)
 {
-	size_t offset;
+	const struct debug_layout *l = found->layout;
+	const char *start = found->slab.start;
 
-	if (!lies_in_slab(found, object))
-		return false;
-	offset = (size_t)(object - found->slab.start) - found->layout->left;
-	return offset % found->layout->stride == 0;
+	return object && start && object >= start + l->left && object < start + found->slab.bytes &&
+	       (size_t)(object - start - l->left) % l->stride == 0;
 }
 
 static void text_trailer(struct text *text, struct debug_case *found,

@@ -80,3 +80,12 @@ void sink_describe(struct text *text, uintptr_t address)
 			    (unsigned long)(address - m->bias));
 	turn_end(&reading);
 }
+
+void sink_describe_all(struct text *text, const uintptr_t *addresses, uint32_t nr)
+{
+	for (uint32_t i = 0; i < nr; i++) {
+		text_printf(text, "\t");
+		sink_describe(text, addresses[i]);
+		text_printf(text, "\n");
+	}
+}

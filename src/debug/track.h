@@ -14,4 +14,13 @@ struct track {
 	uint32_t call;		/* enum alloc_call */
 };
 
+/* A stack that is stored. */
+struct stack_record {
+	uint32_t next;		/* in its bucket; 0: the last */
+	uint32_t hash;
+	uint32_t nr;		/* of return addresses, the innermost first */
+	uint32_t unused;
+	uint64_t frames[];
+};
+
 #endif

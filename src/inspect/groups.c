@@ -20,9 +20,6 @@ _Static_assert(SLUB_ABI_OWNER_FREE == OWNER_FREE &&
 
 /* ---- where the numbers are ---- */
 
-#define FIELD(type, member) \
-	{ offsetof(struct type, member), sizeof(((struct type *)0)->member) }
-
 #define POOL(name, type) { \
 	.start = (uintptr_t)&(name).start, .end = (uintptr_t)&(name).nr_made, \
 	.bytes = sizeof(struct type) }

@@ -55,6 +55,9 @@ int census_each(census_user *use, void *arg);
  */
 #define CENSUS_SLOTS (AREA_BYTES / SLOT_BYTES)
 const struct slub_cache *census_cache_at(size_t number);
+/* A struct slub_abi_field. */
+#define FIELD(type, member) \
+	{ offsetof(struct type, member), sizeof(((struct type *)0)->member) }
 /* The number that lies in the structure @from at @field; 0: none does. */
 uint64_t field_get(const void *from, struct slub_abi_field field);
 /* All numbers of a cache but the census's; @out as in union cache_record. */

@@ -359,7 +359,7 @@ SLUB_EXPORT int slub_profile_write(const char *path)
 		return -EINVAL;
 	if (slub_thread.locks_held)
 		return -EDEADLK;
-	return profile_write(path);
+	return (int)profile_write(path);
 }
 
 /* ---- a copy ---- */
@@ -427,17 +427,9 @@ usual void profile_start_by_option(void)
 usual void profile_finish(void)
 {
 	const char *path = option_text(OPTION_profile_file);
-	char buf[OS_PATH_BYTES];
-	const char *name;
-	int err = -ENAMETOOLONG;
 
-	if (!path || !profile_has_begun() || slub_thread.locks_held || !os_output_is_ours(path))
-		return;
-	name = os_output_name(&file_before, path, buf, sizeof(buf));
-	if (name)
-		err = profile_write(name);
-	if (err)
-		os_output_complain("profile_file", path, err);
+	if (path && profile_has_begun() && !slub_thread.locks_held)
+		os_output_finish(&file_before, "profile_file", path, profile_write);
 }
 
 usual void profile_fork(enum fork_step step)

@@ -56,7 +56,7 @@ int profile_begin(size_t mean);
 int profile_stop(bool may_wait);
 
 /* profile_file.c: 0 or -errno */
-int profile_write(const char *path);
+long profile_write(const char *path);
 /* To what is open as @fd; @with_modules takes the dynamic linker's lock. */
 int profile_write_to(long fd, bool with_modules);
 

@@ -222,7 +222,7 @@ int profile_write_to(long fd, bool with_modules)
 	return err;
 }
 
-int profile_write(const char *path)
+long profile_write(const char *path)
 {
 	char buf[OS_PATH_BYTES];
 	const char *name = os_path(path, buf, sizeof(buf));
@@ -230,7 +230,7 @@ int profile_write(const char *path)
 	int err;
 
 	if (fd < 0)
-		return (int)fd;
+		return fd;
 	err = profile_write_to(fd, true);
 	sys_call4(SYS_close, fd, 0, 0, 0);
 	return err;

@@ -70,15 +70,5 @@ void slabinfo_start(const char *path)
 
 void slabinfo_finish(const char *path)
 {
-	char buf[OS_PATH_BYTES];
-	const char *name;
-	long err = -ENAMETOOLONG;
-
-	if (!os_output_is_ours(path))
-		return;
-	name = os_output_name(&before, path, buf, sizeof(buf));
-	if (name)
-		err = slabinfo_write(name);
-	if (err)
-		os_output_complain("slabinfo", path, err);
+	os_output_finish(&before, "slabinfo", path, slabinfo_write);
 }

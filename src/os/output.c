@@ -149,20 +149,36 @@ cold bool os_output_is_ours(const char *path)
 	       sys_call4(SYS_getpid, 0, 0, 0, 0) == first_pid;
 }
 
-cold const char *os_output_name(const struct os_file_id *before,
-				const char *path, char *buf, size_t size)
+/* NULL: @buf has no room. */
+static cold const char *name_at_exit(const struct os_file_id *before, const char *path,
+				     char buf[OS_PATH_BYTES])
 {
-	struct text text = { buf, size, 0 };
+	struct text text = { buf, OS_PATH_BYTES, 0 };
 	struct os_file_id now;
 
 	if (strcmp(path, "stderr") == 0 || strstr(path, "%p"))
-		return os_path(path, buf, size);
+		return path;
 	now = id_of(path);
 	if (now.inode == before->inode && now.written_ns == before->written_ns)
 		return path;
 	text_printf(&text, "%s.%ld", path, sys_call4(SYS_getpid, 0, 0, 0, 0));
-	if (text.used_bytes == size)
+	if (text.used_bytes == OS_PATH_BYTES)
 		return NULL;
 	buf[text.used_bytes] = '\0';
 	return buf;
+}
+
+cold void os_output_finish(const struct os_file_id *before, const char *option,
+			   const char *path, long (*write)(const char *path))
+{
+	char buf[OS_PATH_BYTES];
+	const char *name;
+	long err;
+
+	if (!os_output_is_ours(path))
+		return;
+	name = name_at_exit(before, path, buf);
+	err = name ? write(name) : -ENAMETOOLONG;
+	if (err)
+		os_output_complain(option, path, err);
 }

@@ -197,7 +197,7 @@ size_t guard_stack(const struct guard *guard, const struct source *source,
 {
 	uint64_t at = guard->pool.stacks +
 		      (uint64_t)track->stack * guard->pool.stack_unit;
-	struct slub_abi_stack stack;
+	struct stack_record stack;
 	size_t nr;
 
 	if (!track->caller)

@@ -59,7 +59,7 @@ struct guard_pool {
 	uint64_t lost;			/* atomic; there was no place for it */
 	uint64_t errors;		/* atomic; found at frees */
 	uint64_t clock_offset_ns;	/* CLOCK_REALTIME less the tracks' clock */
-	/* stack n: struct slub_abi_stack at stacks + n * stack_unit */
+	/* stack n: struct stack_record at stacks + n * stack_unit */
 	uint64_t stacks;
 	uint32_t stack_unit;
 	uint32_t next;			/* place to be looked at; atomic */

@@ -56,15 +56,6 @@ static void count_slab(struct slub_cache *twin, struct cache_node *node, int n)
 	node->nr_carved += (size_t)n * twin->objects;
 }
 
-static struct cache_node *node_of(const struct slub_cache *twin,
-				  const struct page *slab)
-{
-	uint32_t n = page_node(slab);
-
-	/* Whatever has been written over the descriptor. */
-	return twin->nodes[n < slab_nr_nodes() ? n : 0];
-}
-
 /* ---- alloc ---- */
 
 /*
@@ -336,7 +327,7 @@ static bool put_back(struct debug_case *found, struct slub_cache *twin,
 void debug_free(struct slub_cache *twin, void *object, const void *frame)
 {
 	struct page *slab = slab_of(twin, object);
-	struct cache_node *node = node_of(twin, slab);
+	struct cache_node *node = watched_node(twin, slab);
 	struct debug_case found;
 	struct track track;
 	bool discard = false;
@@ -374,7 +365,7 @@ void debug_free(struct slub_cache *twin, void *object, const void *frame)
 size_t debug_ask_size(struct slub_cache *twin, const void *object)
 {
 	struct page *slab = slab_of(twin, object);
-	struct cache_node *node = node_of(twin, slab);
+	struct cache_node *node = watched_node(twin, slab);
 	struct debug_case found;
 	struct free_marks marks;
 	size_t bytes = 0;

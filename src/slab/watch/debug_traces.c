@@ -260,11 +260,7 @@ static int write_trace(const struct slub_trace *t, void *arg)
 		    t->thread_max);
 	text_cpus(&text, t->cpus);
 	text_printf(&text, "\n");
-	for (uint32_t i = 0; i < t->nr_frames; i++) {
-		text_printf(&text, "\t");
-		sink_describe(&text, t->frames[i]);
-		text_printf(&text, "\n");
-	}
+	sink_describe_all(&text, t->frames, t->nr_frames);
 	text_printf(&text, "\n");
 	sink_write(out->path, buf, text.used_bytes);
 	out->nr++;

@@ -41,19 +41,15 @@ static void visit_pinned(struct walk *walk, struct slub_cache *twin,
 			 struct page *slab)
 {
 	const struct watched_visit *visit = walk->visit;
-	struct cache_node *node;
-	bool done = false;
-	uint32_t n;
+	struct cache_node *node = watched_node(twin, slab);
+	bool is_its;
 
-	n = page_node(slab);
-	node = twin->nodes[n < slab_nr_nodes() ? n : 0];
 	lock_acquire(&node->lock);
-	if (is_current(twin, node, slab)) {
+	is_its = is_current(twin, node, slab);
+	if (is_its)
 		visit->visit(twin, slab, visit->arg);
-		done = true;
-	}
 	lock_release(&node->lock);
-	if (!done)
+	if (!is_its)
 		return;
 	walk->bytes += PAGE_BYTES << twin->order;
 	if (visit->after)
@@ -81,9 +77,7 @@ static void visit_slab(struct slub_cache *cache, struct page *slab, void *arg)
 	if (!cache_is_twin(cache))
 		return;
 	original = watch_original(watch_of(cache));
-	if (!is_meant(walk, original))
-		return;
-	if (!cache_pin_any(cache, &pin))
+	if (!is_meant(walk, original) || !cache_pin_any(cache, &pin))
 		return;
 	if (watch_original(watch_of(cache)) == original)
 		visit_pinned(walk, cache, slab);

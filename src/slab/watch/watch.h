@@ -86,6 +86,15 @@ static inline char *watched_object(const struct slub_cache *twin,
 	return (char *)object_at(twin, page_address(slab), i);
 }
 
+static inline struct cache_node *watched_node(const struct slub_cache *twin,
+					      const struct page *slab)
+{
+	uint32_t n = page_node(slab);
+
+	/* Whatever has been written over the descriptor. */
+	return twin->nodes[n < slab_nr_nodes() ? n : 0];
+}
+
 /* Is @object one of the slab's? */
 bool watched_is_object(const struct slub_cache *twin, struct page *slab,
 		       const void *object);
