@@ -91,51 +91,10 @@ struct slub_abi_field {
 	uint16_t bytes;
 };
 
-/* Of a cache.  The order is part of the version; new ones go to the end. */
+/* Of a cache. */
 enum slub_abi_cache_field {
-	SLUB_ABI_CACHE_NAME,		/* the address of a string */
-	SLUB_ABI_CACHE_SLOT,		/* what the page map says */
-	SLUB_ABI_CACHE_LIST_SLOT,	/* where its lists are */
-	SLUB_ABI_CACHE_SIZE,		/* from one object to the next */
-	SLUB_ABI_CACHE_OBJECT_SIZE,	/* what the user may use */
-	SLUB_ABI_CACHE_ALIGN,
-	SLUB_ABI_CACHE_FLAGS,
-	SLUB_ABI_CACHE_ORDER,
-	SLUB_ABI_CACHE_OBJECTS,		/* per slab */
-	SLUB_ABI_CACHE_CAPACITY,	/* objects in a CPU's list at the most */
-	SLUB_ABI_CACHE_CAPACITY_NOW,
-	SLUB_ABI_CACHE_MIN_PARTIAL,
-	SLUB_ABI_CACHE_CARVE_BATCH,
-	SLUB_ABI_CACHE_USERS,		/* names that share it */
-	SLUB_ABI_CACHE_CTOR,		/* an address, or 0 */
-	SLUB_ABI_CACHE_DEBUG,		/* letters F Z P U T A as bits 0 to 5 */
-	/*
-	 * Where a free object keeps the address of the next: at this offset in
-	 * it, or, from 4096 on, at this + (address >> 12) * 8.
-	 */
-	SLUB_ABI_CACHE_LINK,
-	SLUB_ABI_CACHE_STATS,		/* per-CPU offset of its counters; 0: none */
-	SLUB_ABI_CACHE_WATCH,		/* address of how it is watched, or 0 */
-	/*
-	 * An estimate of what is asked for less than OBJECT_SIZE, on average,
-	 * in 256ths of a byte, plus 1; 0: not known.
-	 */
-	SLUB_ABI_CACHE_SLACK,
-	SLUB_ABI_CACHE_USERSIZE,	/* bytes from USEROFFSET on, for copies */
-	SLUB_ABI_CACHE_USEROFFSET,
-	SLUB_ABI_CACHE_ALIASES,		/* address of a struct slub_abi_alias, or 0 */
-	SLUB_ABI_CACHE_ACCOUNTED,	/* not 0: each object has an owner */
-	/* Where in a slab these are; OWNERS_HERE 0: elsewhere, see WATCH_OWNER. */
-	SLUB_ABI_CACHE_OWNERS,
-	SLUB_ABI_CACHE_OWNERS_HERE,
-	SLUB_ABI_CACHE_UNGUARDED,	/* not 0: none of its objects has guard pages */
-	/*
-	 * Address of the cache that a program allocates from and that this one stands
-	 * for, watched by letters for instance; 0: it is such a one itself.
-	 */
-	SLUB_ABI_CACHE_ROOT,
-	SLUB_ABI_CACHE_BARN,		/* per-CPU offset of a barn; 0: none */
-	SLUB_ABI_CACHE_IN_BARNS,	/* objects in all of them, about */
+#define CACHE_FIELD(field, member) SLUB_ABI_CACHE_##field,
+#include "inspect/field.def"
 	SLUB_ABI_CACHE_FIELDS_KNOWN,
 	SLUB_ABI_CACHE_FIELDS = 32,
 };
@@ -170,11 +129,8 @@ enum slub_abi_stat {
 
 /* Of a cache's part on one node. */
 enum slub_abi_node_field {
-	SLUB_ABI_NODE_NR_SLABS,
-	SLUB_ABI_NODE_NR_PARTIAL,
-	SLUB_ABI_NODE_NR_OBJECTS,	/* capacity of its slabs */
-	SLUB_ABI_NODE_NR_CARVED,
-	SLUB_ABI_NODE_NR_SLABS_PEAK,
+#define NODE_FIELD(field, member) SLUB_ABI_NODE_##field,
+#include "inspect/field.def"
 	SLUB_ABI_NODE_FIELDS_KNOWN,
 	SLUB_ABI_NODE_FIELDS = 16,
 };
@@ -384,13 +340,6 @@ struct slub_abi_groups {
 	struct slub_abi_field stock_bytes;	/* signed; below 0: none */
 	struct slub_abi_field owner_stock;	/* of 0 bytes: owners have none */
 	uint32_t owner_stock_bits;
-};
-
-struct slub_abi_stack {
-	uint32_t internal[2];
-	uint32_t nr;			/* of return addresses, the innermost first */
-	uint32_t unused;
-	uint64_t frames[];
 };
 
 /*

@@ -10,8 +10,6 @@
 #include "slab/slab_internal.h"
 #include "slub/version.h"
 
-#define FIELD(type, member) \
-	{ offsetof(struct type, member), sizeof(((struct type *)0)->member) }
 /* Of a descriptor, up to its alignment. */
 #define STATE_AT 16
 #define NO_WORD 0xff
@@ -45,45 +43,12 @@ SLUB_EXPORT struct slub_abi slub_abi_state = {
 	.cache_nodes = offsetof(struct slub_cache, nodes),
 	.node_bytes = sizeof(struct cache_node),
 	.cache_fields = {
-		[SLUB_ABI_CACHE_NAME] = FIELD(slub_cache, name),
-		[SLUB_ABI_CACHE_SLOT] = FIELD(slub_cache, slot),
-		[SLUB_ABI_CACHE_LIST_SLOT] = FIELD(slub_cache, list_slot),
-		[SLUB_ABI_CACHE_SIZE] = FIELD(slub_cache, size),
-		[SLUB_ABI_CACHE_OBJECT_SIZE] = FIELD(slub_cache, object_size),
-		[SLUB_ABI_CACHE_ORDER] = FIELD(slub_cache, order),
-		[SLUB_ABI_CACHE_OBJECTS] = FIELD(slub_cache, objects),
-		[SLUB_ABI_CACHE_CAPACITY] = FIELD(slub_cache, capacity),
-		[SLUB_ABI_CACHE_CAPACITY_NOW] = FIELD(slub_cache, capacity_now),
-		[SLUB_ABI_CACHE_MIN_PARTIAL] = FIELD(slub_cache, min_partial),
-		[SLUB_ABI_CACHE_CARVE_BATCH] = FIELD(slub_cache, carve_batch),
-		[SLUB_ABI_CACHE_ALIGN] = FIELD(slub_cache, align),
-		[SLUB_ABI_CACHE_FLAGS] = FIELD(slub_cache, flags),
-		[SLUB_ABI_CACHE_USERS] = FIELD(slub_cache, users),
-		[SLUB_ABI_CACHE_CTOR] = FIELD(slub_cache, ctor),
-#if !SLUB_CONFIG_HARDENED	/* there links are encoded */
-		[SLUB_ABI_CACHE_LINK] = FIELD(slub_cache, link),
-#endif
-		[SLUB_ABI_CACHE_STATS] = FIELD(slub_cache, stats),
-		[SLUB_ABI_CACHE_DEBUG] = FIELD(slub_cache, letters),
-		[SLUB_ABI_CACHE_WATCH] = FIELD(slub_cache, debug),
-		[SLUB_ABI_CACHE_SLACK] = FIELD(slub_cache, slack),
-		[SLUB_ABI_CACHE_USERSIZE] = FIELD(slub_cache, usersize),
-		[SLUB_ABI_CACHE_USEROFFSET] = FIELD(slub_cache, useroffset),
-		[SLUB_ABI_CACHE_ALIASES] = FIELD(slub_cache, aliases),
-		[SLUB_ABI_CACHE_ACCOUNTED] = FIELD(slub_cache, is_accounted),
-		[SLUB_ABI_CACHE_OWNERS] = FIELD(slub_cache, owners),
-		[SLUB_ABI_CACHE_OWNERS_HERE] = FIELD(slub_cache, owner_reciprocal),
-		[SLUB_ABI_CACHE_UNGUARDED] = FIELD(slub_cache, is_unguarded),
-		[SLUB_ABI_CACHE_ROOT] = FIELD(slub_cache, root),
-		[SLUB_ABI_CACHE_BARN] = FIELD(slub_cache, barn),
-		[SLUB_ABI_CACHE_IN_BARNS] = FIELD(slub_cache, in_barns),
+#define CACHE_FIELD(field, member) FIELD(slub_cache, member),
+#include "inspect/field.def"
 	},
 	.node_fields = {
-		[SLUB_ABI_NODE_NR_SLABS] = FIELD(cache_node, nr_slabs),
-		[SLUB_ABI_NODE_NR_PARTIAL] = FIELD(cache_node, nr_partial),
-		[SLUB_ABI_NODE_NR_OBJECTS] = FIELD(cache_node, nr_objects),
-		[SLUB_ABI_NODE_NR_CARVED] = FIELD(cache_node, nr_carved),
-		[SLUB_ABI_NODE_NR_SLABS_PEAK] = FIELD(cache_node, nr_slabs_peak),
+#define NODE_FIELD(field, member) FIELD(cache_node, member),
+#include "inspect/field.def"
 	},
 	.nr_options = OPTION_NR,
 	.option_bytes = sizeof(struct slub_abi_option),
@@ -202,6 +167,8 @@ usual void abi_publish(const struct os_cpus *cpus, uint32_t nr_nodes)
 	for (int i = 0; i < SLUB_ABI_STATS; i++)
 		abi->stat_words[i] = i < STAT_NR ? (uint8_t)i : NO_WORD;
 	abi->slot_owners = (uintptr_t)cache_slot_owner;
+	if (SLUB_CONFIG_HARDENED)	/* there links are encoded */
+		abi->cache_fields[SLUB_ABI_CACHE_LINK] = (struct slub_abi_field){ 0, 0 };
 	abi->stacks = (uintptr_t)&stack_store_made;
 	groups_describe(abi);
 	options_publish();
