@@ -132,10 +132,9 @@ static enum option_on_error policy(void)
 	return (enum option_on_error)option_value(OPTION_on_error);
 }
 
-const char *misuse_ends_debugging(void)
+bool misuse_ends_debugging(void)
 {
-	return option_was_given(OPTION_on_error) &&
-	       policy() == ON_ERROR_ABORT ? "SLUB_ON_ERROR=abort" : NULL;
+	return option_was_given(OPTION_on_error) && policy() == ON_ERROR_ABORT;
 }
 
 void misuse_found(enum misuse what, const char *call, const void *address,

@@ -49,9 +49,9 @@ uint64_t misuse_nr_found(void);
 
 /*
  * Does a bug of a watched cache end the process?  Debugging reports and goes on unless
- * SLUB_ON_ERROR=abort asks for the end.  NULL: it goes on; else what asks for it.
+ * SLUB_ON_ERROR=abort asks for the end.
  */
-const char *misuse_ends_debugging(void);
+bool misuse_ends_debugging(void);
 /* abort(), without the C library's lock: see misuse.c. */
 cold __attribute__((noreturn)) void misuse_end(void);
 

@@ -315,8 +315,8 @@ void report_finish(struct debug_case *found)
 		found->report = NULL;
 	}
 	if (found->bugs && misuse_ends_debugging()) {
-		log_always("aborting: %s and a bug was found in %s",
-			   misuse_ends_debugging(), found->layout->name);
+		log_always("aborting: SLUB_ON_ERROR=abort and a bug was found in %s",
+			   found->layout->name);
 		misuse_end();
 	}
 }

@@ -237,26 +237,14 @@ static int book_open(size_t mean)
 	return 0;
 }
 
-/*
- * The first stack makes the store of stacks, by system calls.  This one comes before any
- * sample, so no allocation of the program waits for them.
- */
-static void stacks_open(void)
-{
-	struct stack stack = {
-		.nr = 1, .frames = { (uintptr_t)stacks_open },
-	};
-
-	stack_store(&stack);
-}
-
 static int start(size_t mean, bool may_wait)
 {
 	int err = book_open(mean);
 
 	if (err)
 		return err;
-	stacks_open();
+	/* Made before any sample, so no allocation of the program waits for that. */
+	stack_store_base();
 	sample_set((double)mean, choose_seed());
 	return sizeclass_sample(true, may_wait);
 }

@@ -14,20 +14,8 @@ static const struct {
 	enum slub_abi_cache_field field;
 	const char *name;
 } plain[] = {
-	{ SLUB_ABI_CACHE_SIZE, "slab_size" },
-	{ SLUB_ABI_CACHE_OBJECT_SIZE, "object_size" },
-	{ SLUB_ABI_CACHE_ALIGN, "align" },
-	{ SLUB_ABI_CACHE_OBJECTS, "objs_per_slab" },
-	{ SLUB_ABI_CACHE_ORDER, "order" },
-	{ SLUB_ABI_CACHE_CAPACITY, "sheaf_capacity" },
-	{ SLUB_ABI_CACHE_CAPACITY_NOW, "sheaf_capacity_now" },
-	{ SLUB_ABI_CACHE_IN_BARNS, "objects_in_barns" },
-	{ SLUB_ABI_CACHE_MIN_PARTIAL, "min_partial" },
-	{ SLUB_ABI_CACHE_CARVE_BATCH, "carve_batch" },
-	{ SLUB_ABI_CACHE_FLAGS, "flags" },
-	{ SLUB_ABI_CACHE_DEBUG, "debug" },
-	{ SLUB_ABI_CACHE_USERSIZE, "usersize" },
-	{ SLUB_ABI_CACHE_USEROFFSET, "useroffset" },
+#define VALUE_FIELD(name, kind, field) { SLUB_ABI_CACHE_##field, #name },
+#include "inspect/value.def"
 };
 
 /* Bits of a number, each a file of its own there: 0 or 1. */
@@ -44,11 +32,8 @@ static const struct {
 	enum slub_abi_node_field field;
 	const char *name;
 } by_node[] = {
-	{ SLUB_ABI_NODE_NR_SLABS, "node_slabs" },
-	{ SLUB_ABI_NODE_NR_PARTIAL, "node_partial" },
-	{ SLUB_ABI_NODE_NR_OBJECTS, "node_objects" },
-	{ SLUB_ABI_NODE_NR_CARVED, "node_carved" },
-	{ SLUB_ABI_NODE_NR_SLABS_PEAK, "node_slabs_peak" },
+#define VALUE_NODES(name, kind, field) { SLUB_ABI_NODE_##field, #name },
+#include "inspect/value.def"
 };
 
 #define NR_PLAIN   (sizeof(plain) / sizeof(plain[0]))
