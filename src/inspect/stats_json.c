@@ -186,16 +186,9 @@ static cold void put_aliases(struct out *out, const struct slub_stats_cache *rec
 
 static cold void put_bits(struct out *out, const uint64_t *fields)
 {
-	static const struct {
-		uint32_t field, bit;
-		const char *name;
-	} bits[] = {
-#define CACHE_BIT(number, bit, name) { SLUB_ABI_CACHE_##number, bit, #name },
+#define CACHE_BIT(number, bit, name)						\
+	put_bool(out, #name, fields[SLUB_ABI_CACHE_##number] & (bit));
 #include "inspect/cache_bit.def"
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(bits); i++)
-		put_bool(out, bits[i].name, fields[bits[i].field] & bits[i].bit);
 }
 
 /* Of a class that nobody has counted the slack is not known. */

@@ -97,22 +97,17 @@ static int twin_make(struct watch *watch, struct slub_cache *original,
 	return err;
 }
 
-static struct watch *watch_get(struct slub_cache *original, uint32_t flags,
-			       int *err)
+/* For a twin that is to be made; NULL: no memory. */
+static struct watch *watch_unused(void)
 {
-	struct watch *watch = watch_find(original, flags);
+	struct watch *watch = watch_find(NULL, 0);
 
-	*err = 0;
-	if (watch)
-		return watch;
-	watch = watch_find(NULL, 0);
 	if (!watch) {
 		watch = meta_alloc(sizeof(*watch));
 		if (watch)
 			stack_push(&watches, watch, &watch->next);
 	}
-	*err = watch ? twin_make(watch, original, flags) : -12;
-	return *err ? NULL : watch;
+	return watch;
 }
 
 /* ---- the switch ---- */
@@ -120,10 +115,14 @@ static struct watch *watch_get(struct slub_cache *original, uint32_t flags,
 static int switch_on(struct slub_cache *cache, uint32_t flags,
 		     enum switch_patience patience)
 {
-	int err;
-	struct watch *watch = watch_get(cache, flags, &err);
+	struct watch *watch = watch_find(cache, flags);
+	int err = 0;
 
-	if (!watch)
+	if (!watch) {
+		watch = watch_unused();
+		err = watch ? twin_make(watch, cache, flags) : -12;	/* ENOMEM */
+	}
+	if (err)
 		return err;
 	/* release: a thread that sees the twin sees it complete */
 	__atomic_store_n(&cache->twin, &watch->cache, __ATOMIC_RELEASE);
