@@ -85,13 +85,13 @@ static struct slub_group *group_of_owner(uint32_t owner)
 	return owner_group(owner_of(owner));
 }
 
-/* NULL: it has no place. */
+/* Of groups that have no place, the one with number 0, which nobody reads. */
 static struct tally *tally_of(struct tally *tallies,
 			      const struct slub_group *group)
 {
 	uint32_t number = group_number(group);
 
-	return number < STATS_GROUPS_MAX ? &tallies[number] : NULL;
+	return &tallies[number < STATS_GROUPS_MAX ? number : 0];
 }
 
 static void add_object(const struct slub_cache *cache, const struct page *slab,
@@ -100,8 +100,6 @@ static void add_object(const struct slub_cache *cache, const struct page *slab,
 	for (struct slub_group *group = group_of_owner(owner); group; group = group->parent) {
 		struct tally *tally = tally_of(tallies, group);
 
-		if (!tally)
-			continue;
 		tally->objects++;
 		tally->object_bytes += cache->object_size;
 		if (tally->slab != slab)
@@ -112,24 +110,16 @@ static void add_object(const struct slub_cache *cache, const struct page *slab,
 
 static void add_large(uint32_t owner, size_t bytes, void *tallies)
 {
-	for (struct slub_group *group = group_of_owner(owner); group; group = group->parent) {
-		struct tally *tally = tally_of(tallies, group);
-
-		if (tally)
-			tally->large_bytes += bytes;
-	}
+	for (struct slub_group *group = group_of_owner(owner); group; group = group->parent)
+		tally_of(tallies, group)->large_bytes += bytes;
 }
 
 static void add_stock(struct tally *tallies, uint32_t owner, int64_t bytes)
 {
 	struct slub_group *group = bytes > 0 ? group_of_owner(owner) : NULL;
 
-	for (; group; group = group->parent) {
-		struct tally *tally = tally_of(tallies, group);
-
-		if (tally)
-			tally->stock_bytes += bytes;
-	}
+	for (; group; group = group->parent)
+		tally_of(tallies, group)->stock_bytes += bytes;
 }
 
 static void tally_thread_stock(struct tally *tallies,
@@ -137,10 +127,9 @@ static void tally_thread_stock(struct tally *tallies,
 {
 	uint64_t back = __atomic_load_n(&stock->back, __ATOMIC_RELAXED);
 	struct slub_group *group = group_of_owner(stock->owner);
-	struct tally *tally = group ? tally_of(tallies, group) : NULL;
 
-	if (tally)
-		tally->nr_threads++;
+	if (group)
+		tally_of(tallies, group)->nr_threads++;
 	add_stock(tallies, stock->owner, stock->bytes);
 	add_stock(tallies, charge_word_owner(back), (int64_t)charge_word_bytes(back));
 }
