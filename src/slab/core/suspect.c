@@ -11,8 +11,10 @@
  *
  * Where that cannot be done now, in a handler that interrupted the holder of a lock or
  * where a CPU cannot be stopped, nobody is accused, and the object is left alone: at
- * worst it is lost, but never in a list twice.
+ * worst it is lost, but never in a list twice.  One exception: a free whose push was aborted
+ * goes on then, for nearly all of these are the first.
  */
+#include "base/turn.h"
 #include "debug/misuse.h"
 #include "slab/core/key.h"
 #include "slab/slab_internal.h"
@@ -128,14 +130,32 @@ static bool was_being_pushed(const struct slub_cache *cache, void *object)
 	return next && next == percpu_head(cache->list_slot);
 }
 
-/* Where the list has changed since, a look says it; who is innocent is no suspect. */
+/*
+ * One look without a wait, by one thread at a time.  A look stops the other CPUs, and so it
+ * aborts pushes there and empties their lists: if each of these were looked for in turn, many
+ * CPUs would do nothing else.
+ */
+static bool is_free_now(struct slub_cache *cache, const void *object)
+{
+	static struct turn looking;
+	bool found;
+
+	if (slub_thread.locks_held || !turn_try(&looking))
+		return false;
+	cache_flush_now(cache);
+	found = is_on_freelist(cache, object);
+	turn_end(&looking);
+	return found;
+}
+
+/* Where the list has changed since, a look says it; an innocent object is no suspect. */
 cold bool suspect_aborted(struct slub_cache *cache, void *object)
 {
 	int kept = errno;
 
 	if (*key_of(object) == key_value() &&
 	    !was_being_pushed(cache, object) && !is_tired(cache) &&
-	    look(cache, object) == FOUND_FREE) {
+	    is_free_now(cache, object)) {
 		say_second(cache, object, "free");
 		errno = kept;
 		return false;

@@ -100,9 +100,9 @@ static bool next_cache(const char *text,
 	return true;
 }
 
-static void tell_progress(uint64_t done, uint64_t total)
+static void tell_progress(uint64_t so_far, uint64_t total)
 {
-	slub_debug_mailbox.done = done;
+	slub_debug_mailbox.done = so_far;
 	slub_debug_mailbox.total = total;
 }
 
