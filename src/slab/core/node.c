@@ -398,6 +398,12 @@ static void chain_append(struct slub_cache *cache, void *chain, void *more)
  * long as it has none: other threads may be quicker to carve the slab that it has added.
  */
 #define REFILL_SLABS_MAX 8
+/*
+ * So many objects are enough.  To put two chains together is to walk one of them, at a miss
+ * for each object, and another refill costs as much as some thirty misses.
+ * (docs/notes/performance.md, "A refill that is content")
+ */
+#define REFILL_ENOUGH 32
 
 void *node_refill(struct slub_cache *cache, struct cache_node *node,
 		  uint32_t *nr)
@@ -405,6 +411,8 @@ void *node_refill(struct slub_cache *cache, struct cache_node *node,
 	uint32_t wanted = ((uint32_t)capacity_now(cache) + 1) / 2;
 	void *chain = NULL;
 	uint32_t have = 0;
+
+	wanted = (uint32_t)min_size(wanted, REFILL_ENOUGH);
 
 	for (int i = 0; (i < REFILL_SLABS_MAX || !chain) && have < wanted; i++) {
 		bool carved = false;
