@@ -6,14 +6,14 @@
  *     budget   base + regret
  *     base     used / 8, at least 1 MiB and at most 16 MiB; SLUB_RETAIN if that is given
  *     held     free pages with memory behind them, and the chains in barns
- *     regret   memory that went back and was soon wanted again
+ *     regret   pages that went back and were soon wanted again
  *
- * Regret counts two kinds of mistakes.  The first is a page that the kernel has to clear
- * once more.  The second is a chain that a barn refused for want of room, and that a later
- * request would have found there.  Half of the regret is forgotten each second, and it
- * never exceeds a sixteenth of the machine's memory.  So a program that fills and empties
- * its heap all the time keeps what it needs from the second time on, and a program that
- * has ended a burst holds a mebibyte.
+ * Regret is the price of a mistake: the kernel has to clear the page once more.  Half of the
+ * regret is forgotten each second, and it never exceeds a sixteenth of the machine's memory.
+ * So a program that fills and empties its heap all the time keeps what it needs from the
+ * second time on, and a program that has ended a burst holds a mebibyte.  A chain that a
+ * barn refused is no regret of its own: where that was a mistake its pages went back, and
+ * each byte was counted twice.
  *
  * No thread and no timer does this: the thread that frees looks at the clock, and works
  * out the seconds that have passed.
@@ -135,7 +135,7 @@ static cold void make_room(void)
 		page_purge(room * PAGE_BYTES);
 }
 
-void page_given(size_t bytes)
+static void count_given(size_t bytes)
 {
 	halve(os_clock_ns());
 	__atomic_fetch_add(&given_bytes, bytes, __ATOMIC_RELAXED);
@@ -153,15 +153,10 @@ static cold void count_regret(size_t bytes)
 					   size_read(&regret_most)));
 }
 
-void page_wanted(size_t bytes)
-{
-	if (unlikely(size_read(&given_bytes)))
-		count_regret(bytes);
-}
-
 void page_bought(size_t pages)
 {
-	page_wanted(pages * PAGE_BYTES);
+	if (unlikely(size_read(&given_bytes)))
+		count_regret(pages * PAGE_BYTES);
 	if (unlikely(page_limit_room() != SIZE_MAX))
 		make_room();
 	if (unlikely(__atomic_load_n(&purge_idle_always, __ATOMIC_RELAXED) == 0))
@@ -175,7 +170,7 @@ static size_t given_since(size_t before)
 
 	if (after >= before)
 		return 0;
-	page_given((before - after) * PAGE_BYTES);
+	count_given((before - after) * PAGE_BYTES);
 	return before - after;
 }
 

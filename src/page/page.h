@@ -498,9 +498,6 @@ extern _Atomic ptrdiff_t page_kept_bytes SLUB_INTERNAL;
 size_t page_budget(void);
 /* May barns hold @bytes more? */
 bool page_budget_has_room(size_t bytes);
-/* For want of room so much went to where it takes longer to have again; or is had. */
-void page_given(size_t bytes);
-void page_wanted(size_t bytes);
 /*
  * Called after frees, with no lock held: gives memory back to the system if
  * more than the limit lies idle.  Returns how many pages.

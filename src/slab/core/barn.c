@@ -107,7 +107,6 @@ static void *missed(struct slub_cache *cache)
 
 	if (refused) {
 		write(&cache->barn_refused, refused - 1);
-		page_wanted(chain_length(cache) * (size_t)cache->size);
 		credit_earn(cache);
 	}
 	return NULL;
@@ -224,11 +223,8 @@ static cold bool make_room(const struct slub_cache *cache)
 
 static bool has_room(const struct slub_cache *cache, size_t bytes)
 {
-	if (page_budget_has_room(bytes) ||
-	    (make_room(cache) && page_budget_has_room(bytes)))
-		return true;
-	page_given(bytes);
-	return false;
+	return page_budget_has_room(bytes) ||
+	       (make_room(cache) && page_budget_has_room(bytes));
 }
 
 #define LINKS_LOOKED_AT 8

@@ -125,20 +125,6 @@ TEST_F(budget, a_few_pages_stay_where_barns_hold_all_of_it)
 	page_kept_bytes = 0;
 }
 
-TEST_F(budget, chains_that_had_no_room_are_regretted_too)
-{
-	page_wanted(MiB);
-	EXPECT_EQ(page_budget(), MiB) << "none was given";
-	page_given(2 * MiB);
-	EXPECT_EQ(page_budget(), MiB) << "none is wanted yet";
-	page_wanted(MiB);
-	EXPECT_EQ(page_budget(), 2 * MiB);
-	page_wanted(4 * MiB);
-	EXPECT_EQ(page_budget(), 3 * MiB) << "no more than was given";
-	now_ns += second;
-	EXPECT_EQ(page_budget(), 2 * MiB);
-}
-
 TEST_F(budget, regret_is_what_was_given_back_and_is_wanted_again)
 {
 	auto run = take(64 * MiB);
