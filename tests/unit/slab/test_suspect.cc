@@ -134,26 +134,6 @@ TEST_F(Suspect, an_aborted_free_is_the_first_or_the_second)
 	EXPECT_EQ(found(), 1u);
 }
 
-// Its link names the first of the CPU's list, which stays as it is.
-TEST_F(Suspect, a_push_that_came_as_far_as_its_key_is_known_by_its_link)
-{
-	if (percpu_backend != BACKEND_RSEQ)
-		GTEST_SKIP() << "no push is aborted";
-	start::one_cpu one;
-
-	free(harness::opaque(malloc(96)));
-	void *head = percpu_head(cache->list_slot);
-
-	ASSERT_NE(head, nullptr);
-	*link_of(cache, object) = head;
-	*key_of(object) = key_value();
-	EXPECT_TRUE(suspect_aborted(cache, object));
-	EXPECT_FALSE(key_is_set(cache, object));
-	EXPECT_EQ(percpu_head(cache->list_slot), head) << "no list was emptied for a look";
-	EXPECT_EQ(found(), 0u);
-	free(harness::opaque(object));
-}
-
 TEST_F(Suspect, starts_are_known)
 {
 	for (size_t at = 1; at < 96; at++)
