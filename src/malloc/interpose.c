@@ -59,8 +59,6 @@ static cold void *realloc_slow(void *ptr, size_t bytes)
 {
 	void *same;
 
-	if (!ptr)
-		return fast_alloc(bytes);
 	if (!ptr_is_block(ptr, "realloc"))
 		return no_memory();	/* how much could be copied is not known */
 	if (bytes == 0) {	/* as glibc does */
@@ -87,8 +85,12 @@ static always_inline bool is_plain_object(const struct slub_cache *cache,
 
 SLUB_EXPORT void *realloc(void *ptr, size_t bytes)
 {
-	struct slub_cache *cache = cache_of(ptr);
+	struct slub_cache *cache;
 
+	/* Lua and others allocate by realloc() alone. */
+	if (!ptr)
+		return fast_alloc(bytes);
+	cache = cache_of(ptr);
 	if (SLUB_CONFIG_HARDENED &&
 	    ((cache && !hardened_check(cache, ptr, "realloc")) ||
 	     !hardened_may_realloc(cache, ptr)))

@@ -240,9 +240,13 @@ static inline uint32_t pagemap_get_covered(const void *addr)
 
 static inline uint32_t pagemap_get(const void *addr)
 {
-	if (!pagemap_covers(addr))
+	/* Read once; a compiler reads it anew behind the atomic load of the limit. */
+	const uintptr_t base = pagemap_base;
+	size_t index = ((uintptr_t)addr - base) >> PAGE_SHIFT;
+
+	if (index >= __atomic_load_n(&pagemap_limit, __ATOMIC_RELAXED))
 		return MAP_NONE;
-	return pagemap_get_covered(addr);
+	return __atomic_load_n((uint16_t *)base + index, __ATOMIC_RELAXED);
 }
 
 void pagemap_set(const void *addr, size_t pages, uint32_t entry);

@@ -81,10 +81,12 @@ static inline void key_drop(const struct slub_cache *cache, void *object)
 static inline bool key_is_set(const struct slub_cache *cache,
 			      const void *object)
 {
-	if (!link_is_in_object(cache->link))
+	if (unlikely(!link_is_in_object(cache->link)))
 		return cache->has_keys &&
 		       *page_link(cache->link, object) != LINK_USED;
-	return cache_may_have_keys(cache) && *key_of(object) == key_value();
+	return (likely(cache->has_keys) ? !cache->debug :
+					  cache_may_have_keys(cache)) &&
+	       *key_of(object) == key_value();
 }
 
 /* suspect.c: what looks like misuse */
