@@ -8,7 +8,6 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <string>
 #include <unistd.h>
 #include <vector>
@@ -73,25 +72,6 @@ inline size_t count_objects(struct slub_cache *cache)
 	EXPECT_EQ(slub_cache_for_each_object(cache, count, &nr), 0);
 	return nr;
 }
-
-/* Until its end the calling thread stays on its CPU, and has that one's lists. */
-class one_cpu {
-public:
-	one_cpu()
-	{
-		cpu_set_t one;
-
-		sched_getaffinity(0, sizeof(before), &before);
-		CPU_ZERO(&one);
-		CPU_SET((size_t)sched_getcpu(), &one);
-		sched_setaffinity(0, sizeof(one), &one);
-	}
-	~one_cpu() { sched_setaffinity(0, sizeof(before), &before); }
-	one_cpu(const one_cpu &) = delete;
-
-private:
-	cpu_set_t before;
-};
 
 /* 1 rseq, 2 thread, 3 tid, 4 lock, as slub_abi_state says. */
 inline unsigned backend()

@@ -4,7 +4,6 @@
  * has left, is free after slub_deferred_barrier(), and costs nobody else his memory.
  */
 #include <atomic>
-#include <sched.h>
 #include <sys/prctl.h>
 #include <thread>
 
@@ -103,12 +102,8 @@ TEST(deferred, barrier_covers_all_that_came_before)
 {
 	std::atomic<bool> stop{ false };
 	size_t late = 0;
-	cpu_set_t all, one;
+	harness::one_cpu stays;
 
-	sched_getaffinity(0, sizeof(all), &all);
-	CPU_ZERO(&one);
-	CPU_SET(sched_getcpu(), &one);
-	sched_setaffinity(0, sizeof(one), &one);
 	prctl(PR_SET_TIMERSLACK, 1);
 	std::thread other([&] {
 		while (!stop) {
@@ -128,7 +123,6 @@ TEST(deferred, barrier_covers_all_that_came_before)
 	}
 	stop = true;
 	other.join();
-	sched_setaffinity(0, sizeof(all), &all);
 	EXPECT_EQ(late, 0u);
 }
 

@@ -16,7 +16,7 @@ const size_t SLAB_BYTES = 1 << 20;
 std::vector<uintptr_t *> stamped(struct slub_cache *cache, size_t size)
 {
 	std::vector<uintptr_t *> objects(SLAB_BYTES / size + 1);
-	api::one_cpu stays;	/* none is left in another's list */
+	harness::one_cpu stays;	/* none is left in another's list */
 
 	for (uintptr_t *&object : objects) {
 		object = (uintptr_t *)slub_cache_alloc(cache);

@@ -21,26 +21,12 @@ class percpu_list : public testing::Test {
 protected:
 	uintptr_t list = slub_percpu_alloc(sizeof(struct slub_percpu_list),
 					   SLUB_PERCPU_LIST_ALIGN);
-	cpu_set_t all;
 
-	void SetUp() override
-	{
-		ASSERT_NE(list, 0u);
-		sched_getaffinity(0, sizeof(all), &all);
-	}
+	void SetUp() override { ASSERT_NE(list, 0u); }
 	void TearDown() override
 	{
-		sched_setaffinity(0, sizeof(all), &all);
 		EXPECT_EQ(slub_percpu_list_drain(list), nullptr);
 		EXPECT_EQ(slub_percpu_free(list), 0);
-	}
-	static void stay()
-	{
-		cpu_set_t one;
-
-		CPU_ZERO(&one);
-		CPU_SET(sched_getcpu(), &one);
-		sched_setaffinity(0, sizeof(one), &one);
 	}
 	static std::set<void *> chain(void *head)
 	{
@@ -56,7 +42,7 @@ TEST_F(percpu_list, last_in_first_out)
 {
 	std::vector<node> nodes(20);
 
-	stay();
+	harness::one_cpu stays;
 	EXPECT_EQ(slub_percpu_pop(list), nullptr);
 	for (auto &one : nodes)
 		EXPECT_TRUE(slub_percpu_push(list, &one, 100));
@@ -69,7 +55,7 @@ TEST_F(percpu_list, a_full_list_leaves_the_object_alone)
 {
 	std::vector<node> nodes(40);
 
-	stay();
+	harness::one_cpu stays;
 	for (uint32_t limit : { 1u, 2u, 7u, 30u }) {
 		size_t pushed = 0;
 
@@ -117,7 +103,7 @@ TEST_F(percpu_list, is_empty_when_allocated_anew)
 	node one;
 	uintptr_t other = slub_percpu_alloc(sizeof(struct slub_percpu_list), 32);
 
-	stay();
+	harness::one_cpu stays;
 	EXPECT_TRUE(slub_percpu_push(other, &one, 10));
 	EXPECT_EQ(slub_percpu_free(other), 0);
 	EXPECT_EQ(slub_percpu_alloc(sizeof(struct slub_percpu_list), 32), other);
@@ -265,7 +251,7 @@ TEST_F(percpu_list, in_a_forked_child)
 {
 	std::vector<node> nodes(50);
 
-	stay();
+	harness::one_cpu stays;
 	for (auto &one : nodes)
 		ASSERT_TRUE(slub_percpu_push(list, &one, 100));
 	int status = harness::in_child([&] {

@@ -54,12 +54,8 @@ void expect_sums(const words &w, int64_t n)
 TEST(percpu_word, does_what_it_says)
 {
 	uintptr_t at = slub_percpu_alloc(8, 8);
-	cpu_set_t all, one;
+	harness::one_cpu stays;
 
-	sched_getaffinity(0, sizeof(all), &all);
-	CPU_ZERO(&one);
-	CPU_SET(sched_getcpu(), &one);
-	sched_setaffinity(0, sizeof(one), &one);
 	slub_percpu_add(at, 5);
 	EXPECT_EQ(slub_percpu_read(at), 5);
 	EXPECT_EQ(slub_percpu_add_return(at, -7), -2);
@@ -75,7 +71,6 @@ TEST(percpu_word, does_what_it_says)
 	(slub_percpu_add)(at, 1);
 	EXPECT_EQ((slub_percpu_fetch_add)(at, 1), ((int64_t)1 << 40) + 1);
 	EXPECT_EQ(slub_percpu_read(at), ((int64_t)1 << 40) + 2);
-	sched_setaffinity(0, sizeof(all), &all);
 	EXPECT_EQ(slub_percpu_free(at), 0);
 }
 

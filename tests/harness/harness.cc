@@ -105,6 +105,15 @@ std::string folder()
 	return std::string(path).substr(0, std::string(path).rfind('/'));
 }
 
+void stay_on_this_cpu()
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET((size_t)sched_getcpu(), &one);
+	sched_setaffinity(0, sizeof(one), &one);
+}
+
 /* The beginning of a file of /proc; allocates nothing. */
 template <size_t N>
 static void read_beginning(const char *path, char (&text)[N])

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <sched.h>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,24 @@ size_t resident_bytes();
 
 /* Where this program lies. */
 std::string folder();
+
+/* Keeps the calling thread where it is: its CPU number then stays the same. */
+void stay_on_this_cpu();
+
+/* The same until its end. */
+class one_cpu {
+public:
+	one_cpu()
+	{
+		sched_getaffinity(0, sizeof(before), &before);
+		stay_on_this_cpu();
+	}
+	~one_cpu() { sched_setaffinity(0, sizeof(before), &before); }
+	one_cpu(const one_cpu &) = delete;
+
+private:
+	cpu_set_t before;
+};
 
 /*
  * Under qemu-user?  There limits of address space, and what /proc and madvise(2) say of memory, are

@@ -4,7 +4,6 @@
 #define SLUB_TESTS_UNIT_START_H
 
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string>
 #include <unistd.h>
@@ -105,33 +104,9 @@ inline void slab(size_t reserve, size_t retain, uint32_t nr_nodes = 1)
 	slab_init(nr_nodes);
 }
 
-/* Keeps the calling thread where it is: its CPU number then stays the same. */
-inline void stay_on_this_cpu()
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET((size_t)sched_getcpu(), &set);
-	sched_setaffinity(0, sizeof(set), &set);
-}
-
-/* The same until its end, on a CPU that has lists. */
-class one_cpu {
-public:
-	one_cpu()
-	{
-		sched_getaffinity(0, sizeof(before), &before);
-		stay_on_this_cpu();
-		percpu_enter();
-	}
-	~one_cpu()
-	{
-		sched_setaffinity(0, sizeof(before), &before);
-	}
-	one_cpu(const one_cpu &) = delete;
-
-private:
-	cpu_set_t before;
+/* A thread that stays on a CPU that has lists. */
+struct one_cpu : harness::one_cpu {
+	one_cpu() { percpu_enter(); }
 };
 
 } /* namespace start */

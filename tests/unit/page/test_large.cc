@@ -271,8 +271,9 @@ TEST_F(large, moves_pages_and_keeps_what_is_in_them)
 	EXPECT_EQ(pagemap_get(ptr), (uint32_t)MAP_NONE);
 	EXPECT_EQ(pagemap_get(to), (uint32_t)MAP_LARGE);
 	EXPECT_EQ(large_nr_pages(), 11 * MiB / PAGE_BYTES);
-	if (!harness::is_emulated())	/* what moved away is not mapped there */
+	if (!harness::is_emulated()) {	/* what moved away is not mapped there */
 		EXPECT_EQ(resident_pages(ptr, 4 * MiB), 0u) << "its pages were moved, not copied";
+	}
 	large_free(to);
 	large_free(wall);
 	expect_free_memory_truthful();

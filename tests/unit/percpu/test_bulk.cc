@@ -26,7 +26,7 @@ void start_once()
 	EXPECT_EQ(percpu_pop_bulk(SLOT_BYTES, 0, none, 1), 0u);
 	EXPECT_FALSE(percpu_push_bulk(SLOT_BYTES, early.at(0), &early.link(early.at(0)), 1));
 	EXPECT_FALSE(percpu_push_bounded(SLOT_BYTES, early.at(0), -1));
-	start::stay_on_this_cpu();
+	harness::stay_on_this_cpu();
 	start::percpu();
 }
 

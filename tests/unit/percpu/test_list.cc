@@ -39,7 +39,7 @@ protected:
 		EXPECT_FALSE(percpu_push(32, early.at(0), 0));
 		EXPECT_EQ(percpu_take(32, 1), nullptr);
 		EXPECT_FALSE(percpu_put(32, early.at(0), 1));
-		start::stay_on_this_cpu();
+		harness::stay_on_this_cpu();
 		start::percpu();
 		first_slot = percpu_alloc_slots(nr_slots);
 	}

@@ -36,7 +36,7 @@ protected:
 		if (!start::has_wanted_backend())
 			GTEST_SKIP() << "this process cannot have that backend";
 		/* What lies in a CPU's list is looked for there, by a child too. */
-		start::stay_on_this_cpu();
+		harness::stay_on_this_cpu();
 		percpu_enter();
 		percpu_take(slot, 0);
 	}

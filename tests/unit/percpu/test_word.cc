@@ -16,7 +16,7 @@ class word : public testing::Test {
 protected:
 	static void SetUpTestSuite()
 	{
-		start::stay_on_this_cpu();
+		harness::stay_on_this_cpu();
 		start::percpu();
 		percpu_enter();
 	}

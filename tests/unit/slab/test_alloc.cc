@@ -104,7 +104,7 @@ TEST_P(alloc, what_was_freed_last_comes_back_first)
 	ASSERT_NE(one, nullptr);
 	ASSERT_NE(one, two);
 	if (percpu_backend > BACKEND_THREAD)
-		start::stay_on_this_cpu();
+		harness::stay_on_this_cpu();
 	cache_free(cache, one);
 	cache_free(cache, two);
 	if (percpu_backend == BACKEND_THREAD) {
@@ -211,7 +211,7 @@ TEST_P(alloc, under_a_lock_only_the_lists_are_used)
 	void *object;
 
 	if (percpu_backend != BACKEND_LOCK)
-		start::stay_on_this_cpu();
+		harness::stay_on_this_cpu();
 	for (int i = 0; i < 2 * cache->capacity; i++)
 		mine.push_back(cache_alloc(cache));
 	size_t slabs = cache->nodes[0]->nr_slabs;
@@ -234,7 +234,7 @@ TEST_P(alloc, what_was_put_off_is_freed_on_the_next_slow_path)
 	std::vector<void *> mine;
 
 	if (percpu_backend != BACKEND_LOCK)
-		start::stay_on_this_cpu();
+		harness::stay_on_this_cpu();
 	for (int i = 0; i < 400 * cache->capacity && i < 100000; i++) {
 		void *object = cache_alloc(cache);
 		if (!object)
@@ -463,7 +463,7 @@ TEST_P(alloc, a_list_has_room_for_what_it_lacks)
 	if (percpu_backend == BACKEND_RSEQ)
 		GTEST_SKIP() << "an aborted sequence may leave the room one off";
 	if (percpu_backend > BACKEND_THREAD)
-		start::stay_on_this_cpu();
+		harness::stay_on_this_cpu();
 	size_t most = std::min((size_t)(3 * cache->capacity + 2), (48ul << 20) / cache->size);
 	while (mine.size() < most)
 		mine.push_back(cache_alloc(cache));

@@ -25,7 +25,7 @@ class barn : public testing::TestWithParam<uint32_t> {
 protected:
 	static void SetUpTestSuite()
 	{
-		start::stay_on_this_cpu();
+		harness::stay_on_this_cpu();
 		start::once([] { start::slab(256 * MiB, 16 * MiB); });
 	}
 	void SetUp() override

@@ -14,7 +14,7 @@ protected:
 	static void SetUpTestSuite()
 	{
 		/* A second CPU's lists would make those of the first shorter. */
-		start::stay_on_this_cpu();
+		harness::stay_on_this_cpu();
 		start::once([] { start::slab(512ul << 20, 2ul << 20); });
 	}
 	void SetUp() override

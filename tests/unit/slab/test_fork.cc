@@ -224,7 +224,7 @@ TEST_F(fork_test, a_barn_is_whole_in_the_child)
 	void *chain, *got;
 	uint32_t nr;
 
-	start::stay_on_this_cpu();
+	harness::stay_on_this_cpu();
 	percpu_area_make(percpu_here());
 	barn = barn_of(cache, percpu_here());
 	ASSERT_NE(barn, nullptr);

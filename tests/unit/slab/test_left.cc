@@ -13,7 +13,7 @@ class left : public all_lists {
 protected:
 	static void SetUpTestSuite()
 	{
-		start::stay_on_this_cpu();
+		harness::stay_on_this_cpu();
 		all_lists::SetUpTestSuite();
 	}
 	void SetUp() override

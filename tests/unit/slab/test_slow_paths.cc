@@ -68,7 +68,7 @@ class slow_paths : public testing::Test {
 protected:
 	static void SetUpTestSuite()
 	{
-		start::stay_on_this_cpu();
+		harness::stay_on_this_cpu();
 		start::once([] { start::slab(256ul << 20, 16ul << 20); });
 		/* CPUs share the budget. */
 		percpu_area_make(percpu_here() + 3);

@@ -12,11 +12,7 @@ namespace {
 struct stats : typed {
 	static void SetUpTestSuite()
 	{
-		cpu_set_t one;
-
-		CPU_ZERO(&one);
-		CPU_SET((size_t)sched_getcpu(), &one);
-		sched_setaffinity(0, sizeof(one), &one);
+		harness::stay_on_this_cpu();
 		typed::SetUpTestSuite();
 	}
 	static struct slub_cache_stats of(struct slub_cache *cache)
