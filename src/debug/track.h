@@ -20,7 +20,7 @@ struct stack_record {
 	uint32_t hash;
 	uint32_t nr;		/* of return addresses, the innermost first */
 	uint32_t unused;
-	uint64_t frames[];
+	uintptr_t frames[];
 };
 
 #endif

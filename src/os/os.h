@@ -193,11 +193,11 @@ void os_output_expect(struct os_file_id *before, const char *path);
 /* False in a forked child without a name of its own: the file is its parent's. */
 bool os_output_is_ours(const char *path);
 /*
- * Has @write write the file that @option names.  Another process may have written @path since
+ * Has @write_to write the file that @option names.  Another process may have written @path since
  * this one began, such as the program that a wrapper runs: then it is @path, a dot, and the PID.
  */
 void os_output_finish(const struct os_file_id *before, const char *option,
-		      const char *path, long (*write)(const char *path));
+		      const char *path, long (*write_to)(const char *path));
 
 /* meta.c: memory for the library's own structures; never freed */
 /* It grows down from @end, by @bytes at the most, and is mapped as far as it is used. */

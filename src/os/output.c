@@ -169,7 +169,7 @@ static cold const char *name_at_exit(const struct os_file_id *before, const char
 }
 
 cold void os_output_finish(const struct os_file_id *before, const char *option,
-			   const char *path, long (*write)(const char *path))
+			   const char *path, long (*write_to)(const char *path))
 {
 	char buf[OS_PATH_BYTES];
 	const char *name;
@@ -178,7 +178,7 @@ cold void os_output_finish(const struct os_file_id *before, const char *option,
 	if (!os_output_is_ours(path))
 		return;
 	name = name_at_exit(before, path, buf);
-	err = name ? write(name) : -ENAMETOOLONG;
+	err = name ? write_to(name) : -ENAMETOOLONG;
 	if (err)
 		os_output_complain(option, path, err);
 }

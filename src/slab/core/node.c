@@ -408,11 +408,10 @@ static void chain_append(struct slub_cache *cache, void *chain, void *more)
 void *node_refill(struct slub_cache *cache, struct cache_node *node,
 		  uint32_t *nr)
 {
-	uint32_t wanted = ((uint32_t)capacity_now(cache) + 1) / 2;
+	uint32_t wanted = (uint32_t)min_size(((uint32_t)capacity_now(cache) + 1) / 2,
+					     REFILL_ENOUGH);
 	void *chain = NULL;
 	uint32_t have = 0;
-
-	wanted = (uint32_t)min_size(wanted, REFILL_ENOUGH);
 
 	for (int i = 0; (i < REFILL_SLABS_MAX || !chain) && have < wanted; i++) {
 		bool carved = false;
