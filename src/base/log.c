@@ -135,8 +135,7 @@ static cold void log_line(const char *format, va_list args)
 	char buf[512];
 	struct text text = { buf, sizeof(buf) - 1, 0 };
 
-	text_printf(&text, "slub[%ld]: ",
-		    sys_call4(SYS_getpid, 0, 0, 0, 0));
+	text_printf(&text, "slub[%ld]: ", sys_pid());
 	text_vprintf(&text, format, args);
 	text_make_printable(&text);
 	buf[text.used_bytes] = '\n';

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "base/compiler.h"
 
@@ -71,12 +72,25 @@ static inline long sys_call4(long nr, long a, long b, long c, long d)
 	return sys_call6(nr, a, b, c, d, 0, 0);
 }
 
+/* Did a call that returns addresses fail? */
+static inline bool sys_has_failed(long ret)
+{
+	return ret < 0 && ret > -4096;
+}
+
+static inline long sys_pid(void)
+{
+	return sys_call4(SYS_getpid, 0, 0, 0, 0);
+}
+
+static inline long sys_tid(void)
+{
+	return sys_call4(SYS_gettid, 0, 0, 0, 0);
+}
+
 static inline void sys_sleep_ns(uint64_t ns)
 {
-	struct {
-		long seconds;
-		long nanoseconds;
-	} pause = { (long)(ns / 1000000000u), (long)(ns % 1000000000u) };
+	struct timespec pause = { (long)(ns / 1000000000u), (long)(ns % 1000000000u) };
 
 	sys_call4(SYS_nanosleep, (long)&pause, 0, 0, 0);
 }

@@ -87,12 +87,11 @@ static void line_say(enum misuse what, const char *call, const void *address,
 	char buf[LINE_BYTES + ACTION_BYTES];
 	struct text text = { buf, LINE_BYTES, 0 };
 
-	text_printf(&text, "slub[%ld]: %s: ",
-		    sys_call4(SYS_getpid, 0, 0, 0, 0), words[what]);
+	text_printf(&text, "slub[%ld]: %s: ", sys_pid(), words[what]);
 	text_printf(&text, call ? "%s(%p)" : "%s%p", call ? call : "", address);
 	if (where)
 		text_printf(&text, ", %s", where);
-	text_printf(&text, ", thread %ld", sys_call4(SYS_gettid, 0, 0, 0, 0));
+	text_printf(&text, ", thread %ld", sys_tid());
 	text_caller(&text, frame);
 	text_make_printable(&text);
 	text.size_bytes = sizeof(buf);
@@ -119,8 +118,7 @@ void misuse_end(void)
 		if (i)
 			sys_call4(SYS_rt_sigaction, SIGABRT, (long)action, 0, sizeof(uint64_t));
 		signals_change(SIG_UNBLOCK, SIGNAL_BIT(SIGABRT));
-		sys_call4(SYS_tgkill, sys_call4(SYS_getpid, 0, 0, 0, 0),
-			  sys_call4(SYS_gettid, 0, 0, 0, 0), SIGABRT, 0);
+		sys_call4(SYS_tgkill, sys_pid(), sys_tid(), SIGABRT, 0);
 	}
 	__builtin_trap();
 }

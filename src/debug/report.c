@@ -164,13 +164,11 @@ static void text_object(struct text *text, const struct debug_case *found,
 static void text_whose(struct text *text, const struct debug_case *found)
 {
 	char name[32] = "";
-	long pid = sys_call4(SYS_getpid, 0, 0, 0, 0);
 
 	if (os_file_read("/proc/self/comm", name, sizeof(name)) > 0)
 		name[strcspn(name, "\n")] = '\0';
 	text_printf(text, "CPU: %u PID: %ld Thread: %ld Comm: %s\n"
-		    "Call Trace:\n", os_cpu_current(), pid,
-		    sys_call4(SYS_gettid, 0, 0, 0, 0), name);
+		    "Call Trace:\n", os_cpu_current(), sys_pid(), sys_tid(), name);
 	sink_describe_all(text, found->stack.frames, found->stack.nr);
 }
 
@@ -215,8 +213,7 @@ static void begin_bug(struct debug_case *found, struct text *text)
 		return;
 	}
 	text_line(text, '=');
-	text_printf(text, "BUG %s (%ld): ", found->layout->name,
-		    sys_call4(SYS_getpid, 0, 0, 0, 0));
+	text_printf(text, "BUG %s (%ld): ", found->layout->name, sys_pid());
 }
 
 static void end_bug_line(struct text *text)

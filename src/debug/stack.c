@@ -56,8 +56,7 @@ static size_t pages_readable(uintptr_t page, size_t nr)
 	for (size_t i = 0; i < nr; i++)
 		remote[i] = (struct iovec){
 			(void *)(page + i * PAGE_BYTES), 1 };
-	got = sys_call6(SYS_process_vm_readv,
-			sys_call4(SYS_getpid, 0, 0, 0, 0), (long)&local, 1,
+	got = sys_call6(SYS_process_vm_readv, sys_pid(), (long)&local, 1,
 			(long)remote, (long)nr, 0);
 	return got > 0 ? (size_t)got : 0;
 }

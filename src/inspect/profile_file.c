@@ -89,7 +89,7 @@ static void put_head(struct out *out, const struct profile_state *state)
 	put_sums(text, &live, &all);
 	text_printf(text, " heapprofile\n# slub-profile 1\n");
 	text_printf(text, "# mean_bytes %zu\n", state->mean_bytes);
-	text_printf(text, "# pid %ld\n", sys_call4(SYS_getpid, 0, 0, 0, 0));
+	text_printf(text, "# pid %ld\n", sys_pid());
 	text_printf(text, "# start_ns %lu\n", (unsigned long)state->start_ns);
 	text_printf(text, "# written_ns %lu\n",
 		    (unsigned long)os_clock_read_ns(CLOCK_REALTIME));

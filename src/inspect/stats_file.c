@@ -175,7 +175,7 @@ static void copy_make(void)
 			      PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (copy < 0 && copy > -4096)
+	if (sys_has_failed(copy))
 		return;
 	memcpy((void *)copy, mapped, file_bytes);
 	sys_call6(SYS_mremap, copy, (long)file_bytes, (long)file_bytes,
@@ -229,7 +229,7 @@ static bool is_written(const struct slub_stats_head *old)
 	uint64_t now;
 
 	if (old->state != SLUB_STATS_RUNNING ||
-	    old->pid == (uint32_t)sys_call4(SYS_getpid, 0, 0, 0, 0) ||
+	    old->pid == (uint32_t)sys_pid() ||
 	    sys_call4(SYS_kill, old->pid, 0, 0, 0) == -3)	/* ESRCH */
 		return false;
 	now = began_ticks(old->pid);
@@ -309,7 +309,7 @@ static void *map_file(const char *path, size_t bytes)
 		ret = sys_call6(SYS_mmap, 0, (long)bytes,
 				PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	sys_call4(SYS_close, fd, 0, 0, 0);
-	if (ret < 0 && ret > -4096) {
+	if (sys_has_failed(ret)) {
 		sys_call4(SYS_unlinkat, AT_FDCWD, (long)path, 0, 0);
 		log_message("option stats_file: no room for %zu bytes in '%s' "
 			    "(error %ld)", bytes, path, -ret);
@@ -345,7 +345,7 @@ static void write_head(struct slub_stats_head *out, size_t records_offset)
 	out->version = SLUB_STATS_VERSION;
 	out->size = sizeof(*out);
 	out->state = SLUB_STATS_RUNNING;
-	out->pid = (uint32_t)sys_call4(SYS_getpid, 0, 0, 0, 0);
+	out->pid = (uint32_t)sys_pid();
 	out->start_ns = os_clock_read_ns(CLOCK_REALTIME);
 	out->totals[SLUB_STATS_BEGAN_TICKS] = began_ticks(out->pid);
 	out->options_offset = sizeof(*out);

@@ -136,7 +136,7 @@ static cold void put_identity(struct out *out)
 		name[n - 1] = '\0';
 	put_string(out, "kind", "stats");
 	put_number(out, "schema", SCHEMA);
-	put_number(out, "pid", (uint64_t)sys_call4(SYS_getpid, 0, 0, 0, 0));
+	put_number(out, "pid", (uint64_t)sys_pid());
 	put_string(out, "name", name);
 	put_bool(out, "exited", false);
 	put_string(out, "version", SLUB_VERSION_STRING);

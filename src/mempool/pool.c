@@ -79,10 +79,7 @@ static size_t wake_nr(const struct slub_mempool *pool, size_t nr)
 /* False: nobody freed an element for WAIT_SECONDS. */
 static bool sleep_until_free(struct slub_mempool *pool, uint32_t seen)
 {
-	struct {
-		long seconds;
-		long nanoseconds;
-	} patience = { WAIT_SECONDS, 0 };
+	const struct timespec patience = { WAIT_SECONDS, 0 };
 
 	return sys_call4(SYS_futex, (long)&pool->frees, FUTEX_WAIT_PRIVATE,
 			 (long)seen, (long)&patience) != -ETIMEDOUT;

@@ -40,16 +40,11 @@ static long map(void *start, size_t bytes, int protection, int flags)
 	return ret;
 }
 
-static bool is_error(long ret)
-{
-	return ret < 0 && ret > -4096;
-}
-
 void *os_reserve(size_t bytes)
 {
 	long ret = map(NULL, bytes, PROT_NONE, 0);
 
-	if (is_error(ret))
+	if (sys_has_failed(ret))
 		return NULL;
 	/* gdb's gcore would write every reserved page out, as zeros. */
 	sys_call4(SYS_madvise, ret, (long)bytes, MADV_DONTDUMP, 0);
@@ -60,7 +55,7 @@ void *os_map(size_t bytes)
 {
 	long ret = map(NULL, bytes, PROT_READ | PROT_WRITE, 0);
 
-	return is_error(ret) ? NULL : (void *)ret;
+	return sys_has_failed(ret) ? NULL : (void *)ret;
 }
 
 void os_unreserve(void *start, size_t bytes)
@@ -73,7 +68,7 @@ int os_map_at(void *start, size_t bytes)
 {
 	long ret = map(start, bytes, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE);
 
-	if (is_error(ret))
+	if (sys_has_failed(ret))
 		return (int)ret;
 	/* A kernel that does not know the flag took it for a hint. */
 	if (ret != (long)start) {
@@ -132,8 +127,7 @@ long os_peek(void *to, const void *from, size_t bytes)
 {
 	struct iovec local = { to, bytes }, remote = { (void *)from, bytes };
 
-	return sys_call6(SYS_process_vm_readv,
-			 sys_call4(SYS_getpid, 0, 0, 0, 0), (long)&local, 1,
+	return sys_call6(SYS_process_vm_readv, sys_pid(), (long)&local, 1,
 			 (long)&remote, 1, 0);
 }
 
@@ -159,7 +153,7 @@ int os_move(void *from, void *to, size_t bytes)
 			     (long)to, 0);
 	unsigned char resident;
 
-	if (is_error(ret))
+	if (sys_has_failed(ret))
 		return (int)ret;
 	/*
 	 * It stays mapped.  But an emulator of processes (qemu-user 7.2) takes it for unmapped: it

@@ -20,7 +20,7 @@ static long first_pid;
 
 void os_output_init(void)
 {
-	first_pid = sys_call4(SYS_getpid, 0, 0, 0, 0);
+	first_pid = sys_pid();
 }
 
 /* 0: what is open as @fd, and was there before perhaps, may be written; else -errno. */
@@ -110,8 +110,7 @@ cold const char *os_path(const char *path, char *buf, size_t size)
 		return path;
 	for (; *path; path++) {
 		if (path[0] == '%' && path[1] == 'p') {
-			text_printf(&text, "%ld",
-				    sys_call4(SYS_getpid, 0, 0, 0, 0));
+			text_printf(&text, "%ld", sys_pid());
 			path++;
 		} else {
 			text_printf(&text, "%c", *path);
@@ -145,8 +144,7 @@ cold void os_output_expect(struct os_file_id *before, const char *path)
 
 cold bool os_output_is_ours(const char *path)
 {
-	return strstr(path, "%p") ||
-	       sys_call4(SYS_getpid, 0, 0, 0, 0) == first_pid;
+	return strstr(path, "%p") || sys_pid() == first_pid;
 }
 
 /* NULL: @buf has no room. */
@@ -161,7 +159,7 @@ static cold const char *name_at_exit(const struct os_file_id *before, const char
 	now = id_of(path);
 	if (now.inode == before->inode && now.written_ns == before->written_ns)
 		return path;
-	text_printf(&text, "%s.%ld", path, sys_call4(SYS_getpid, 0, 0, 0, 0));
+	text_printf(&text, "%s.%ld", path, sys_pid());
 	if (text.used_bytes == OS_PATH_BYTES)
 		return NULL;
 	buf[text.used_bytes] = '\0';

@@ -65,7 +65,7 @@ static cold bool is_free_emulated(uintptr_t start, size_t bytes)
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
 				     MAP_FIXED_NOREPLACE, -1, 0);
 
-	if (ret < 0 && ret > -4096)
+	if (sys_has_failed(ret))
 		return ret == -ENOMEM;	/* beyond RLIMIT_AS, and yet free */
 	os_unreserve((void *)ret, bytes);
 	return ret == (long)start;

@@ -127,8 +127,7 @@ cold void os_rseq_unregister(void)
 
 cold bool os_thread_is_first(void)
 {
-	return sys_call4(SYS_gettid, 0, 0, 0, 0) ==
-	       sys_call4(SYS_getpid, 0, 0, 0, 0);
+	return sys_tid() == sys_pid();
 }
 
 void os_rseq_read(struct os_rseq *rseq)

@@ -285,10 +285,7 @@ static bool pressure_wait(void)
 {
 	struct pollfd fds[2] = { { wake_fd_kept(), POLLIN, 0 },
 				 { fd_to_poll(), POLLIN, 0 } };
-	struct {
-		long seconds;
-		long nanoseconds;
-	} timeout = { 0, IDLE_NS };
+	struct timespec timeout = { 0, IDLE_NS };
 
 	return sys_call6(SYS_ppoll, (long)fds, 2, (long)&timeout, 0, 8, 0) > 0;
 }

@@ -404,10 +404,7 @@ static bool trigger_look(struct source *source)
 {
 	struct pollfd both[2] = { { source->fd, POLLPRI, 0 },
 				  { source->other_fd, POLLPRI, 0 } };
-	struct {
-		long seconds;
-		long nanoseconds;
-	} at_once = { 0, 0 };
+	struct timespec at_once = { 0, 0 };
 	long n = sys_call6(SYS_ppoll, (long)both, 2, (long)&at_once, 0, 8, 0);
 
 	source->is_over = (both[0].revents | both[1].revents) & POLLERR;
