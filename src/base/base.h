@@ -18,4 +18,18 @@
 /* src/slub.c: starts the library on the first call; false: not possible. */
 bool slub_start(void);
 
+/* 0, or why a call from the program cannot go on: -EDEADLK in a handler (LOCK-2), -ENOMEM. */
+static inline int slub_begin(void)
+{
+	if (slub_thread.locks_held)
+		return -EDEADLK;
+	return slub_start() ? 0 : -ENOMEM;
+}
+
+static inline void *fail_with(int err)
+{
+	errno = err;
+	return NULL;
+}
+
 #endif

@@ -7,6 +7,7 @@
 #define SLUB_BASE_SYSCALL_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -76,6 +77,17 @@ static inline long sys_call4(long nr, long a, long b, long c, long d)
 static inline bool sys_has_failed(long ret)
 {
 	return ret < 0 && ret > -4096;
+}
+
+/* No child of exec() gets it. */
+static inline long sys_open(const char *path, int flags, unsigned int mode)
+{
+	return sys_call4(SYS_openat, AT_FDCWD, (long)path, flags | O_CLOEXEC, mode);
+}
+
+static inline void sys_close(long fd)
+{
+	sys_call4(SYS_close, fd, 0, 0, 0);
 }
 
 static inline long sys_pid(void)

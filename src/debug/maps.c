@@ -94,8 +94,7 @@ int maps_find(uintptr_t address, struct mapping *found)
 	char buf[1024], *line, *stop;
 	size_t used = 0;
 	bool is_found = false;
-	long n, fd = sys_call4(SYS_openat, AT_FDCWD, (long)"/proc/self/maps",
-			       O_RDONLY | O_CLOEXEC, 0);
+	long n, fd = sys_open("/proc/self/maps", O_RDONLY, 0);
 
 	if (fd < 0)
 		return (int)fd;
@@ -111,6 +110,6 @@ int maps_find(uintptr_t address, struct mapping *found)
 		}
 		memmove(buf, line, used);
 	}
-	sys_call4(SYS_close, fd, 0, 0, 0);
+	sys_close(fd);
 	return is_found ? 1 : n || used ? -1 : 0;
 }

@@ -25,7 +25,7 @@ void sink_write(const char *path, const char *text, size_t bytes)
 	fd = name ? os_output_open(name, O_APPEND) : -ENAMETOOLONG;
 	if (fd >= 0) {
 		os_write_all(fd, text, bytes);
-		sys_call4(SYS_close, fd, 0, 0, 0);
+		sys_close(fd);
 	} else if (!__atomic_exchange_n(&complained, true, __ATOMIC_RELAXED)) {
 		os_output_complain("debug", path, fd);
 	}

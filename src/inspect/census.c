@@ -133,7 +133,7 @@ int census_each(census_user *use, void *arg)
 	int ret = 0;
 
 	if (!all)
-		return -12;	/* ENOMEM */
+		return -ENOMEM;
 	guard_visit(visit_all_guarded, all);
 	for (size_t i = 0; i < CENSUS_SLOTS && !ret; i++) {
 		const struct slub_cache *cache = census_cache_at(i);

@@ -79,10 +79,6 @@ static inline uint64_t slack_bytes(const struct cache_census *census,
 	return average ? (average - 1) * used / 256 : 0;
 }
 
-/* value.c */
-/* 0: the heap may be looked at; -EDEADLK: not by this handler; -ENOMEM: there is none. */
-int may_look(void);
-
 /* mallinfo.c */
 struct mallinfo2;
 void mallinfo_fill(struct mallinfo2 *info, const struct heap_census *census);

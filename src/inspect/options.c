@@ -103,7 +103,7 @@ static cold int change(enum option_id id, const char *value)
 
 SLUB_EXPORT cold int slub_option_set(const char *name, const char *value)
 {
-	int err = name && value ? may_look() : -EINVAL;
+	int err = name && value ? slub_begin() : -EINVAL;
 	enum option_id id;
 
 	if (err)

@@ -292,7 +292,7 @@ static const struct sample_keeper keeper = { taken, gone, probes_changed };
 
 SLUB_EXPORT int slub_profile_start(size_t bytes)
 {
-	int err = bytes <= SLUB_PROFILE_BYTES_MAX ? may_look() : -EINVAL;
+	int err = bytes <= SLUB_PROFILE_BYTES_MAX ? slub_begin() : -EINVAL;
 
 	if (err)
 		return err;

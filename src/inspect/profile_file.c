@@ -181,8 +181,7 @@ static int put_module(struct dl_phdr_info *info, size_t size, void *arg)
 
 static void put_maps(struct out *out)
 {
-	long fd = sys_call4(SYS_openat, AT_FDCWD, (long)"/proc/self/maps",
-			    O_RDONLY | O_CLOEXEC, 0);
+	long fd = sys_open("/proc/self/maps", O_RDONLY, 0);
 	long n;
 
 	text_printf(out_text(out), "MAPPED_LIBRARIES:\n");
@@ -192,7 +191,7 @@ static void put_maps(struct out *out)
 	while ((n = sys_call4(SYS_read, fd, (long)out->buffer, BUFFER_BYTES,
 			      0)) > 0)
 		out_bytes(out, out->buffer, (size_t)n);
-	sys_call4(SYS_close, fd, 0, 0, 0);
+	sys_close(fd);
 }
 
 int profile_write_to(long fd, bool with_modules)
@@ -203,7 +202,7 @@ int profile_write_to(long fd, bool with_modules)
 	int err;
 
 	if (!out)
-		return -12;	/* ENOMEM */
+		return -ENOMEM;
 	out->fd = fd;
 	out->text = (struct text){ out->buffer, BUFFER_BYTES, 0 };
 	err = profile_copy(&state);
@@ -226,12 +225,12 @@ long profile_write(const char *path)
 {
 	char buf[OS_PATH_BYTES];
 	const char *name = os_path(path, buf, sizeof(buf));
-	long fd = name ? os_output_open(name, O_TRUNC) : -36;	/* ENAMETOOLONG */
+	long fd = name ? os_output_open(name, O_TRUNC) : -ENAMETOOLONG;
 	int err;
 
 	if (fd < 0)
 		return fd;
 	err = profile_write_to(fd, true);
-	sys_call4(SYS_close, fd, 0, 0, 0);
+	sys_close(fd);
 	return err;
 }

@@ -35,7 +35,7 @@ static cold void close_mailed(void)
 
 	if (mailed.inode && !stat_fd(mailed.fd, &found) && found.st_ino == mailed.inode &&
 	    found.st_dev == mailed.device)
-		sys_call4(SYS_close, mailed.fd, 0, 0, 0);
+		sys_close(mailed.fd);
 	mailed.inode = 0;
 }
 
@@ -54,7 +54,7 @@ static cold int write_mailed(void)
 	/* Without the modules: the lock for these may be held by a thread that waits for us. */
 	err = profile_write_to(fd, false);
 	if (err || stat_fd(fd, &found)) {
-		sys_call4(SYS_close, fd, 0, 0, 0);
+		sys_close(fd);
 		return err ? err : -EIO;
 	}
 	mailed.fd = fd;

@@ -55,7 +55,7 @@ long slabinfo_write(const char *path)
 		census_each(slabinfo_line, &text);
 		err = os_write_all(fd, text.buf, text.used_bytes);
 		if (!is_stderr)
-			sys_call4(SYS_close, fd, 0, 0, 0);
+			sys_close(fd);
 	}
 	os_unreserve(text.buf, BUFFER_BYTES);
 	return err;

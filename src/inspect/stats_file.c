@@ -230,7 +230,7 @@ static bool is_written(const struct slub_stats_head *old)
 
 	if (old->state != SLUB_STATS_RUNNING ||
 	    old->pid == (uint32_t)sys_pid() ||
-	    sys_call4(SYS_kill, old->pid, 0, 0, 0) == -3)	/* ESRCH */
+	    sys_call4(SYS_kill, old->pid, 0, 0, 0) == -ESRCH)
 		return false;
 	now = began_ticks(old->pid);
 	return !began || !now || began == now;
@@ -240,14 +240,13 @@ static bool is_written(const struct slub_stats_head *old)
 static bool may_replace(const char *path)
 {
 	struct slub_stats_head old;
-	long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path,
-			    O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
+	long fd = sys_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
 	long n;
 
 	if (fd < 0)
 		return false;
 	n = sys_call4(SYS_read, fd, (long)&old, sizeof(old), 0);
-	sys_call4(SYS_close, fd, 0, 0, 0);
+	sys_close(fd);
 	if (n != sizeof(old) || memcmp(old.magic, SLUB_STATS_MAGIC, 8)) {
 		log_message("option stats_file: '%s' exists and is no "
 			    "statistics file; choose another name", path);
@@ -266,10 +265,10 @@ static long create(const char *path)
 {
 	long fd = os_output_open(path, O_EXCL);
 
-	if (fd != -17)		/* EEXIST */
+	if (fd != -EEXIST)
 		return fd;
 	if (!may_replace(path))
-		return -17;
+		return -EEXIST;
 	/* A new file: readers and writers of the old one keep it. */
 	sys_call4(SYS_unlinkat, AT_FDCWD, (long)path, 0, 0);
 	return os_output_open(path, O_EXCL);
@@ -282,14 +281,14 @@ static long allocate(long fd, size_t bytes)
 	static const char zeros[512];
 	long err = sys_call4(SYS_fallocate, fd, 0, 0, (long)bytes);
 
-	if (err != -95)		/* EOPNOTSUPP: by hand */
+	if (err != -EOPNOTSUPP)	/* by hand */
 		return err;
 	for (size_t at = 0; at < bytes; at += sizeof(zeros)) {
 		long n = sys_call4(SYS_pwrite64, fd, (long)zeros,
 				   sizeof(zeros), (long)at);
 
 		if (n != sizeof(zeros))
-			return n < 0 ? n : -28;	/* ENOSPC */
+			return n < 0 ? n : -ENOSPC;
 	}
 	return 0;
 }
@@ -299,7 +298,7 @@ static void *map_file(const char *path, size_t bytes)
 	long fd = create(path), ret;
 
 	if (fd < 0) {
-		if (fd != -17)
+		if (fd != -EEXIST)
 			log_message("option stats_file: cannot create '%s' "
 				    "(error %ld)", path, -fd);
 		return NULL;
@@ -308,7 +307,7 @@ static void *map_file(const char *path, size_t bytes)
 	if (!ret)
 		ret = sys_call6(SYS_mmap, 0, (long)bytes,
 				PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	sys_call4(SYS_close, fd, 0, 0, 0);
+	sys_close(fd);
 	if (sys_has_failed(ret)) {
 		sys_call4(SYS_unlinkat, AT_FDCWD, (long)path, 0, 0);
 		log_message("option stats_file: no room for %zu bytes in '%s' "

@@ -287,7 +287,7 @@ static cold int put_cache(const struct slub_cache *cache, const char *name,
 SLUB_EXPORT cold long slub_stats_json(char *text, size_t size)
 {
 	struct out out = { text, size ? size - 1 : 0, 0, false };
-	int err = text || !size ? may_look() : -EINVAL;
+	int err = text || !size ? slub_begin() : -EINVAL;
 
 	if (err)
 		return err;

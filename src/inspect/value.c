@@ -150,16 +150,9 @@ static cold int read_cache(const char *name, struct slub_value *value)
 	return 0;
 }
 
-cold int may_look(void)
-{
-	if (slub_thread.locks_held)
-		return -EDEADLK;
-	return slub_start() ? 0 : -ENOMEM;
-}
-
 SLUB_EXPORT cold int slub_value_read(const char *name, struct slub_value *value)
 {
-	int err = name && value ? may_look() : -EINVAL;
+	int err = name && value ? slub_begin() : -EINVAL;
 
 	if (err)
 		return err;
@@ -214,7 +207,7 @@ slub_value_for_each(int (*visit)(const char *name, const struct slub_value *valu
 		    void *arg)
 {
 	struct visitor visitor = { visit, arg };
-	int ret = visit ? may_look() : -EINVAL;
+	int ret = visit ? slub_begin() : -EINVAL;
 	uint64_t numbers[NR_HEAP_ROWS];
 
 	if (ret)

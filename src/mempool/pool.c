@@ -302,10 +302,8 @@ SLUB_EXPORT void *slub_mempool_alloc(struct slub_mempool *pool,
 	int err = alloc_check(pool, flags);
 	void *element;
 
-	if (unlikely(err)) {
-		errno = err;
-		return NULL;
-	}
+	if (unlikely(err))
+		return fail_with(err);
 	return alloc(pool, flags, 1, &element) ? element : NULL;
 }
 
@@ -336,10 +334,8 @@ SLUB_EXPORT void *slub_mempool_alloc_reserved(struct slub_mempool *pool)
 
 	if (!err && !take(pool, 1, &element))
 		err = ENOMEM;
-	if (err) {
-		errno = err;
-		return NULL;
-	}
+	if (err)
+		return fail_with(err);
 	if (pool->args.init_fn)
 		pool->args.init_fn(element, pool->args.data);
 	return element;

@@ -101,20 +101,15 @@ static struct slub_mempool *create(const struct slub_mempool_args *args)
 SLUB_EXPORT struct slub_mempool *
 slub_mempool_create_args(const struct slub_mempool_args *args)
 {
-	struct slub_mempool *pool = NULL;
+	struct slub_mempool *pool;
 	int err = args_check(args);
 
-	if (!err && slub_thread.locks_held)
-		err = EDEADLK;
-	else if (!err && !slub_start())
-		err = ENOMEM;
-	if (!err) {
-		pool = create(args);
-		err = pool ? 0 : ENOMEM;
-	}
+	if (!err)
+		err = -slub_begin();
 	if (err)
-		errno = err;
-	return pool;
+		return fail_with(err);
+	pool = create(args);
+	return pool ? pool : fail_with(ENOMEM);
 }
 
 SLUB_EXPORT struct slub_mempool *
@@ -152,8 +147,7 @@ slub_mempool_create_slab(size_t min_nr, struct slub_cache *cache)
 
 	if (!cache) {
 		log_message("slub_mempool_create_slab: no cache");
-		errno = EINVAL;
-		return NULL;
+		return fail_with(EINVAL);
 	}
 	return slub_mempool_create_args(&args);
 }

@@ -89,14 +89,10 @@ slub_qmempool_create(unsigned int localq, unsigned int sharedq,
 	int err = sizes_check(localq, sharedq, prealloc, cache);
 	struct slub_qmempool *pool;
 
-	if (!err && slub_thread.locks_held)
-		err = EDEADLK;
-	else if (!err && !slub_start())
-		err = ENOMEM;
-	if (err) {
-		errno = err;
-		return NULL;
-	}
+	if (!err)
+		err = -slub_begin();
+	if (err)
+		return fail_with(err);
 	pool = slub_cache_zalloc(&pool_cache);
 	if (!pool)
 		return NULL;
@@ -107,8 +103,7 @@ slub_qmempool_create(unsigned int localq, unsigned int sharedq,
 	err = create(pool, flags);
 	if (err) {
 		slub_cache_free(&pool_cache, pool);
-		errno = err;
-		return NULL;
+		return fail_with(err);
 	}
 	pool->magic = QMEMPOOL_MAGIC;
 	return pool;

@@ -17,7 +17,7 @@ static bool is_unknown;
 
 static bool is_file_lost(long err)
 {
-	return err == -12 || err == -23 || err == -24;	/* ENOMEM, ENFILE, EMFILE */
+	return err == -ENOMEM || err == -ENFILE || err == -EMFILE;
 }
 
 /* The number in @folder/@name; SIZE_MAX: no such file, or no limit. */

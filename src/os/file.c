@@ -11,8 +11,7 @@ extern char **environ;
 
 long os_file_read(const char *path, char *buf, size_t size)
 {
-	long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path,
-			    O_RDONLY | O_CLOEXEC, 0);
+	long fd = sys_open(path, O_RDONLY, 0);
 	size_t used = 0;
 
 	buf[0] = '\0';
@@ -22,13 +21,13 @@ long os_file_read(const char *path, char *buf, size_t size)
 		long n = sys_call4(SYS_read, fd, (long)(buf + used),
 				   (long)(size - 1 - used), 0);
 
-		if (n == -4)	/* EINTR */
+		if (n == -EINTR)
 			continue;
 		if (n <= 0)
 			break;
 		used += (size_t)n;
 	}
-	sys_call4(SYS_close, fd, 0, 0, 0);
+	sys_close(fd);
 	buf[used] = '\0';
 	return (long)used;
 }
@@ -38,10 +37,10 @@ long os_write_all(long fd, const char *buf, size_t bytes)
 	while (bytes) {
 		long n = sys_call4(SYS_write, fd, (long)buf, (long)bytes, 0);
 
-		if (n == -4)	/* EINTR */
+		if (n == -EINTR)
 			continue;
 		if (n <= 0)
-			return n ? n : -5;	/* EIO */
+			return n ? n : -EIO;
 		buf += n;
 		bytes -= (size_t)n;
 	}

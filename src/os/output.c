@@ -50,10 +50,9 @@ static cold long check(long fd)
  */
 cold long os_output_open(const char *path, int flags)
 {
-	long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path,
-			    O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC |
-			    (flags & O_EXCL ? O_RDWR : O_WRONLY) |
-			    (flags & ~O_TRUNC), S_IRUSR | S_IWUSR);
+	long fd = sys_open(path, O_CREAT | O_NOFOLLOW | O_NONBLOCK |
+			   (flags & O_EXCL ? O_RDWR : O_WRONLY) |
+			   (flags & ~O_TRUNC), S_IRUSR | S_IWUSR);
 	long err;
 
 	if (fd < 0 || flags & O_EXCL)
@@ -65,7 +64,7 @@ cold long os_output_open(const char *path, int flags)
 		err = err == -EINVAL ? 0 : err;
 	}
 	if (err) {
-		sys_call4(SYS_close, fd, 0, 0, 0);
+		sys_close(fd);
 		return err;
 	}
 	/* The reader of a FIFO may be slow. */

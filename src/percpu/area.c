@@ -104,7 +104,7 @@ int percpu_init(void)
 		return 0;
 	place = find_place();
 	if (!place)
-		return -12;	/* ENOMEM */
+		return -ENOMEM;
 	percpu_map_front_set(NULL);
 	percpu_areas.collect = (struct slot *)place;
 	percpu_areas.shared = place + AREA_BYTES;

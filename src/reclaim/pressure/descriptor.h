@@ -19,7 +19,7 @@
 static inline void close_fd(int fd)
 {
 	if (fd >= 0)
-		sys_call4(SYS_close, fd, 0, 0, 0);
+		sys_close(fd);
 }
 
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What tells that memory is short: files of the kernel and of systemd.
+ * The files of the kernel and of systemd that tell of memory pressure.
  *
  * A trigger needs a file that can be written, which a container's cgroup files
  * are not; memory.events needs to be read only.  So both are opened where both
@@ -32,8 +32,7 @@ struct pressure_options pressure_options = { 150000, 50000, 2000000, false };
 
 static int file_open(const char *path, int flags)
 {
-	return (int)sys_call4(SYS_openat, AT_FDCWD, (long)path,
-			      flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
+	return (int)sys_open(path, flags | O_NONBLOCK | O_NOCTTY, 0);
 }
 
 static int file_open_in(const char *folder, const char *name, int flags)
@@ -133,7 +132,7 @@ static int watch_connect(const char *path)
 	return fd;
 }
 
-/* And told what is to be written to it. */
+/* The file that systemd names, with the bytes written to it that systemd wants there. */
 static int open_watched(const struct stat *state)
 {
 	char bytes[WRITE_MAX];

@@ -67,15 +67,15 @@ static bool state_change(struct slub_shrinker *shrinker, uint32_t from,
 SLUB_EXPORT int slub_shrinker_create(struct slub_shrinker *shrinker)
 {
 	uint32_t id;
+	int err;
 
 	if (!shrinker || !shrinker->count || !shrinker->scan ||
 	    shrinker->flags & ~(unsigned int)FLAGS_ALL ||
 	    (shrinker->seeks > SEEKS_MAX && shrinker->seeks != SLUB_SHRINKER_SEEKS_NONE))
 		return -EINVAL;
-	if (slub_thread.locks_held)
-		return -EDEADLK;
-	if (!slub_start())
-		return -ENOMEM;
+	err = slub_begin();
+	if (err)
+		return err;
 	if (!state_change(shrinker, STATE_NONE, STATE_REGISTERED))
 		return -EEXIST;
 	id = number_take(&shrinker->stamp);

@@ -51,7 +51,7 @@ static int nodes_create(struct slub_cache *cache)
 		if (!node)
 			node = node_create(n);
 		if (!node)
-			return -12;	/* ENOMEM */
+			return -ENOMEM;
 		list_init(&node->partial);
 		node->nr_partial = 0;
 		node->nr_constructing = 0;
@@ -86,7 +86,7 @@ static int slots_create(struct slub_cache *cache)
 	uint32_t slot = cache->slot ? cache->slot : percpu_alloc_slots(nr);
 
 	if (!slot)
-		return -28;	/* ENOSPC */
+		return -ENOSPC;
 	slots_set(cache, slot, nr);
 	if (SLUB_CONFIG_HARDENED)
 		hardened_cache_made(cache);
@@ -341,7 +341,7 @@ int sample_caches_prepare(struct slub_cache *caches, uint32_t nr)
 		return 0;
 	slot = percpu_alloc_slots(nr);
 	if (!slot)
-		return -28;	/* ENOSPC */
+		return -ENOSPC;
 	for (uint32_t i = 0; i < nr; i++) {
 		if (!sample_slot_set(&caches[i], slot + i * SLOT_BYTES))
 			percpu_free_slots(slot + i * SLOT_BYTES, 1);

@@ -113,11 +113,10 @@ static bool when_tight(size_t bytes)
 SLUB_EXPORT cold long slub_node_shrink(int node)
 {
 	size_t before, after;
+	int err = slub_begin();
 
-	if (slub_thread.locks_held)
-		return -EDEADLK;
-	if (!slub_start())
-		return -ENOMEM;
+	if (err)
+		return err;
 	if (node != SLUB_NODE_ANY &&
 	    (node < 0 || (uint32_t)node >= slab_nr_nodes()))
 		return -EINVAL;

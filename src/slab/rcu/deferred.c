@@ -81,7 +81,7 @@ usual int deferred_init(void)
 	sheaf_cache.is_unguarded = true;
 	sheaves = percpu_alloc(sizeof(struct slub_percpu_list),
 			       SLUB_PERCPU_LIST_ALIGN);
-	return sheaves ? 0 : -12;	/* ENOMEM */
+	return sheaves ? 0 : -ENOMEM;
 }
 
 static void sheaf_hand_over(struct sheaf *sheaf)

@@ -82,11 +82,9 @@ void *cache_alloc_reserve(struct slub_cache *cache, unsigned int flags)
 
 SLUB_EXPORT int slub_reserve_set(size_t bytes)
 {
-	if (slub_thread.locks_held)
-		return -35;	/* EDEADLK */
-	if (!slub_start())
-		return -12;	/* ENOMEM */
-	return page_reserve_set(bytes);
+	int err = slub_begin();
+
+	return err ? err : page_reserve_set(bytes);
 }
 
 SLUB_EXPORT size_t slub_reserve_bytes(void)
@@ -97,7 +95,7 @@ SLUB_EXPORT size_t slub_reserve_bytes(void)
 SLUB_EXPORT int slub_reserve_enter(void)
 {
 	if (slub_thread.flags > UINT16_MAX - THREAD_RESERVE_ONCE)
-		return -28;	/* ENOSPC */
+		return -ENOSPC;
 	slub_thread.flags += THREAD_RESERVE_ONCE;
 	slub_thread.flags |= THREAD_RESERVE;
 	return 0;
@@ -106,7 +104,7 @@ SLUB_EXPORT int slub_reserve_enter(void)
 SLUB_EXPORT int slub_reserve_leave(void)
 {
 	if (slub_thread.flags < THREAD_RESERVE_ONCE)
-		return -22;	/* EINVAL */
+		return -EINVAL;
 	slub_thread.flags -= THREAD_RESERVE_ONCE;
 	if (slub_thread.flags < THREAD_RESERVE_ONCE)
 		slub_thread.flags &= ~(uint32_t)THREAD_RESERVE;

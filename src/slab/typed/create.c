@@ -285,12 +285,10 @@ static int create(const struct slub_cache_args *args, struct cache_front *front,
 {
 	int err = args_check(args);
 
+	if (!err)
+		err = -slub_begin();
 	if (err)
 		return err;
-	if (slub_thread.locks_held)
-		return EDEADLK;
-	if (!slub_start())
-		return ENOMEM;
 	if (!making_begin())
 		return ENOMEM;
 	*out = front ? front_cache(front) :
@@ -323,8 +321,7 @@ struct slub_cache *cache_create_at(const struct slub_cache_args *args,
 			   args->name ? args->name : "NULL", err);
 		abort();
 	}
-	errno = err;
-	return NULL;
+	return fail_with(err);
 }
 
 SLUB_EXPORT struct slub_cache *
@@ -351,10 +348,7 @@ struct slub_cache *cache_make_static(struct cache_front *front)
 	struct slub_cache *cache;
 	int err = create(front->args, front, NULL, &cache);
 
-	if (!err)
-		return cache;
-	errno = err;
-	return NULL;
+	return err ? fail_with(err) : cache;
 }
 
 /* ---- destroying ---- */

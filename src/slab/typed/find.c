@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * All caches, and one by its name: those that programs have made, and malloc's.  What
- * stands for one of them, watched, sampled or for the reserve, is none of these.
+ * All caches, and one by its name: those that programs have made, and malloc's, without
+ * their twins and shadows.
  */
 #include "slab/slab_internal.h"
 
@@ -10,13 +10,6 @@
 static bool stands_for_another(const struct slub_cache *cache)
 {
 	return __atomic_load_n(&cache->root, __ATOMIC_RELAXED) || cache_is_twin(cache);
-}
-
-static int may_look(void)
-{
-	if (slub_thread.locks_held)
-		return EDEADLK;
-	return slub_start() ? 0 : ENOMEM;
 }
 
 static cold struct slub_cache *find(const char *name)
@@ -35,19 +28,16 @@ static cold struct slub_cache *find(const char *name)
 
 SLUB_EXPORT cold struct slub_cache *slub_cache_find(const char *name)
 {
-	int err = name ? may_look() : EINVAL;
+	int err = name ? slub_begin() : -EINVAL;
 	struct slub_cache *found = err ? NULL : find(name);
 
-	if (found)
-		return cache_public(found);
-	errno = err ? err : ENOENT;
-	return NULL;
+	return found ? cache_public(found) : fail_with(err ? -err : ENOENT);
 }
 
 SLUB_EXPORT cold int
 slub_cache_for_each(int (*visit)(struct slub_cache *cache, void *arg), void *arg)
 {
-	int ret = visit ? -may_look() : -EINVAL;
+	int ret = visit ? slub_begin() : -EINVAL;
 
 	for (uint32_t slot = SLOT_BYTES; !ret && slot < percpu_slots_end();
 	     slot += SLOT_BYTES) {

@@ -35,12 +35,6 @@ static void entrance_publish(void)
 						     __ATOMIC_ACQUIRE);
 }
 
-static void *fail(int err)
-{
-	errno = err;
-	return NULL;
-}
-
 struct slub_cache *cache_usable(struct slub_cache *cache)
 {
 	struct slub_cache *real = cache_real(cache);
@@ -48,7 +42,7 @@ struct slub_cache *cache_usable(struct slub_cache *cache)
 	if (likely(cache_is_live(real)))
 		return real;
 	return cache->args ? cache_make_static((struct cache_front *)cache) :
-			     fail(EINVAL);
+			     fail_with(EINVAL);
 }
 
 static void *alloc_node(struct slub_cache *cache, int node)
@@ -104,12 +98,12 @@ alloc_slowly(struct slub_cache *cache)
 
 	if (cache->account_path != ACCOUNT_SLOW && !sample_is_wanted() &&
 	    !cache->place && account_alloc_rest(cache, group_current(), &object))
-		return object ? object : fail(ENOMEM);
+		return object ? object : fail_with(ENOMEM);
 	if (unlikely(!cache_is_live(cache)))
-		return fail(EINVAL);
+		return fail_with(EINVAL);
 	object = alloc_charged(cache, 0, SLUB_NODE_ANY, true);
 	entrance_publish();
-	return object ? object : fail(ENOMEM);
+	return object ? object : fail_with(ENOMEM);
 }
 
 static __attribute__((__noinline__)) void *
@@ -118,7 +112,7 @@ claim(struct slub_cache *cache, void *object, uint32_t owner)
 	if (owner && account_hand_over(cache, object_owner(cache, object), owner))
 		return object;
 	object = account_claim(cache, object, owner);
-	return object ? object : fail(ENOMEM);
+	return object ? object : fail_with(ENOMEM);
 }
 
 static always_inline void *alloc_accounted(struct slub_cache *cache)
@@ -250,10 +244,10 @@ SLUB_EXPORT void *slub_cache_alloc_node(struct slub_cache *cache,
 	if (!cache)
 		return NULL;
 	if (!flags_are_valid(cache, flags, node))
-		return fail(EINVAL);
+		return fail_with(EINVAL);
 	object = alloc_charged(cache, flags, node, true);
 	if (unlikely(!object))
-		return fail(ENOMEM);
+		return fail_with(ENOMEM);
 	if (flags & SLUB_ALLOC_ZERO)
 		memset(object, 0, cache->object_size);
 	return object;
