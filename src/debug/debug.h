@@ -262,7 +262,7 @@ void object_mark(const struct debug_layout *layout, void *object,
  */
 bool object_check(struct debug_case *found, void *object,
 		  enum object_state state);
-/* Are the bytes between @from and @end of the slab all padding? */
-bool object_check_padding(struct debug_case *found, char *from, char *end);
+/* The same for the bytes between @from and @end of the slab, which are padding. */
+void object_check_padding(struct debug_case *found, char *from, char *end);
 
 #endif

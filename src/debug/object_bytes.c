@@ -251,10 +251,9 @@ bool object_check(struct debug_case *found, void *object,
 	return ok;
 }
 
-bool object_check_padding(struct debug_case *found, char *from, char *end)
+void object_check_padding(struct debug_case *found, char *from, char *end)
 {
-	if (!(found->layout->flags & SLUB_CACHE_POISON))
-		return true;
-	return check_bytes(found, NULL, "Padding", (unsigned char *)from,
-			   (size_t)(end - from), DEBUG_PADDING);
+	if (found->layout->flags & SLUB_CACHE_POISON)
+		check_bytes(found, NULL, "Padding", (unsigned char *)from,
+			    (size_t)(end - from), DEBUG_PADDING);
 }

@@ -38,12 +38,11 @@ uint32_t os_cpu_current(void)
 	return cpu < 0 ? 0 : (uint32_t)cpu;
 }
 
-int os_cpu_pin(void)
+void os_cpu_pin(void)
 {
 	unsigned long mask[CPUS_MAX / 64] = { 0 };
 	uint32_t cpu = os_cpu_current();
 
 	mask[cpu / 64] = 1ul << cpu % 64;
-	return (int)sys_call4(SYS_sched_setaffinity, 0, sizeof(mask),
-			      (long)mask, 0);
+	sys_call4(SYS_sched_setaffinity, 0, sizeof(mask), (long)mask, 0);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Address space, and the memory behind it. */
 #define _GNU_SOURCE
-#include <elf.h>
 #include <errno.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -131,14 +130,12 @@ long os_peek(void *to, const void *from, size_t bytes)
 			 (long)&remote, 1, 0);
 }
 
-int os_withdraw(void *start, size_t bytes)
+void os_withdraw(void *start, size_t bytes)
 {
-	int err = os_protect(start, bytes, false);
-
-	if (err)
-		return err;
+	if (os_protect(start, bytes, false))
+		return;
 	sys_call4(SYS_madvise, (long)start, (long)bytes, MADV_DONTDUMP, 0);
-	return os_purge(start, bytes);
+	os_purge(start, bytes);
 }
 
 int os_huge(void *start, size_t bytes, bool on)

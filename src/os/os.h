@@ -26,7 +26,7 @@ int os_map_at(void *start, size_t bytes);
 /* Makes reserved pages readable and writable; they read as zero. */
 int os_commit(void *start, size_t bytes);
 /* The opposite: the memory goes back, nothing can be touched or is dumped. */
-int os_withdraw(void *start, size_t bytes);
+void os_withdraw(void *start, size_t bytes);
 /* The memory behind goes back; the pages stay usable and read as zero. */
 int os_purge(void *start, size_t bytes);
 /* Copies memory that may be gone: how many bytes were there, or -errno. */
@@ -100,7 +100,7 @@ uint32_t os_cpu_current(void);
 /* Is this the thread that the process began with? */
 bool os_thread_is_first(void);
 /* Keeps the process on the CPU it is on (uniprocessor build). */
-int os_cpu_pin(void);
+void os_cpu_pin(void);
 
 /* numa.c */
 #define OS_NODES_MAX 8

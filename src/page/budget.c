@@ -210,13 +210,12 @@ cold size_t page_purge_node(uint32_t node)
 	return given_since(before);
 }
 
-size_t page_purge_regret(void)
+void page_purge_regret(void)
 {
 	size_t least = bound(base());
 
-	if (page_nr_dirty() * PAGE_BYTES <= least)
-		return 0;
-	return page_purge(least - min_size(least, in_barns()));
+	if (page_nr_dirty() * PAGE_BYTES > least)
+		page_purge(least - min_size(least, in_barns()));
 }
 
 /* Purges to @spare below the budget, so that the next free does not purge again. */

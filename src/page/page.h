@@ -507,8 +507,8 @@ bool page_budget_has_room(size_t bytes);
  * more than the limit lies idle.  Returns how many pages.
  */
 size_t page_purge_if_needed(void);
-/* Gives back what is held for regret alone: somebody asks for it.  Returns how many pages. */
-size_t page_purge_regret(void);
+/* Gives back what is held for regret alone: somebody asks for it. */
+void page_purge_regret(void);
 /* Keeps at most @bytes of idle memory; returns how many pages it gave back. */
 size_t page_purge(size_t bytes);
 /* The same to the last page, and the descriptors of what is free then. */

@@ -72,9 +72,8 @@ uint32_t os_cpu_current(void)
 	return (uint32_t)sched_getcpu();
 }
 
-int os_cpu_pin(void)
+void os_cpu_pin(void)
 {
-	return 0;
 }
 
 }
