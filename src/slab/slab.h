@@ -462,11 +462,9 @@ bool slab_walk_on(char **at, size_t bytes,
 bool cache_flush(struct slub_cache *cache);
 /* The same at once: 0, -EAGAIN while others shrink, -EIO if a CPU could not be stopped. */
 int cache_flush_now(struct slub_cache *cache);
-/* Frees its empty slabs. */
-void cache_shrink_nodes(struct slub_cache *cache);
+/* Frees its empty slabs; true: others have free objects, too. */
+bool cache_shrink_nodes(struct slub_cache *cache);
 bool cache_has_slabs(const struct slub_cache *cache);
-/* Has it slabs in use that have free objects, too? */
-bool cache_has_partial(const struct slub_cache *cache);
 
 /* shrink.c */
 /* Empties the lists of every CPU and every barn; frees empty slabs. */

@@ -113,9 +113,14 @@ static void shrink_nodes(struct slub_cache *cache, size_t search_max)
 	}
 }
 
-void cache_shrink_nodes(struct slub_cache *cache)
+bool cache_shrink_nodes(struct slub_cache *cache)
 {
+	size_t nr_partial = 0;
+
 	shrink_nodes(cache, SIZE_MAX);
+	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
+		nr_partial += __atomic_load_n(&cache->nodes[n]->nr_partial, __ATOMIC_RELAXED);
+	return nr_partial;
 }
 
 /* Not for ever: a handler may have interrupted this thread's own flush. */
@@ -309,16 +314,6 @@ bool cache_has_slabs(const struct slub_cache *cache)
 		/* acquire: before the look at pins in slabs_give() */
 		if (__atomic_load_n(&cache->nodes[n]->nr_slabs,
 				    __ATOMIC_ACQUIRE))
-			return true;
-	}
-	return false;
-}
-
-bool cache_has_partial(const struct slub_cache *cache)
-{
-	for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
-		if (__atomic_load_n(&cache->nodes[n]->nr_partial,
-				    __ATOMIC_RELAXED))
 			return true;
 	}
 	return false;

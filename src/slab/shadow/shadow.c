@@ -82,10 +82,8 @@ bool shadows_shrink(struct slub_cache *cache)
 	for (int i = 0; i < SHADOWS_ROOTED; i++) {
 		struct slub_cache *shadow = cache_shadow(cache, i);
 
-		if (!shadow)
-			continue;
-		cache_shrink_nodes(shadow);
-		is_partial |= cache_has_partial(shadow);
+		if (shadow)
+			is_partial |= cache_shrink_nodes(shadow);
 	}
 	return is_partial;
 }

@@ -354,10 +354,8 @@ SLUB_EXPORT int slub_cache_stats(struct slub_cache *cache,
 		if (shadow)
 			add_stats(shadow, stats);
 	}
-	for (struct watch *w = watch_first(); w; w = w->next) {
-		if (watch_original(w) == cache)
-			add_stats(&w->cache, stats);
-	}
+	for (struct watch *w = watch_next(cache, NULL); w; w = watch_next(cache, w))
+		add_stats(&w->cache, stats);
 	return 0;
 }
 

@@ -12,14 +12,13 @@
 
 bool cache_give_back_slabs(struct slub_cache *cache)
 {
-	bool partial;
+	bool is_partial = cache_shrink_nodes(cache);
 
-	cache_shrink_nodes(cache);
-	partial = debug_shrink_twins(cache);
-	partial |= shadows_shrink(cache);
+	is_partial |= debug_shrink_twins(cache);
+	is_partial |= shadows_shrink(cache);
 	block_flush();
 	page_purge_regret();
-	return partial | cache_has_partial(cache);
+	return is_partial;
 }
 
 SLUB_EXPORT int slub_cache_shrink(struct slub_cache *cache)

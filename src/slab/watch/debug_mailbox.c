@@ -153,7 +153,7 @@ static bool do_debug(const char *setting)
 static bool can_validate(const char *pattern)
 {
 	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
-		if (debug_is_meant(c, pattern) && debug_has_watch(c))
+		if (debug_is_meant(c, pattern) && watch_next(c, NULL))
 			return true;
 	}
 	return false;

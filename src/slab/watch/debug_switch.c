@@ -32,17 +32,24 @@ usual struct watch *watch_first(void)
 	return __atomic_load_n(&watches, __ATOMIC_ACQUIRE);
 }
 
-/* A watch of @original by these letters; or one that is free, if NULL. */
+struct watch *watch_next(const struct slub_cache *original, const struct watch *last)
+{
+	struct watch *w = last ? last->next : watch_first();
+
+	while (w && watch_original(w) != original)
+		w = w->next;
+	return w;
+}
+
+/* The watch of @original by these letters. */
 static struct watch *watch_find(const struct slub_cache *original,
 				uint32_t flags)
 {
-	for (struct watch *w = watch_first(); w; w = w->next) {
-		if (watch_original(w) == original &&
-		    (!original ||
-		     (w->layout.flags & DEBUG_LETTERS) == flags))
-			return w;
-	}
-	return NULL;
+	struct watch *w = watch_next(original, NULL);
+
+	while (w && (w->layout.flags & DEBUG_LETTERS) != flags)
+		w = watch_next(original, w);
+	return w;
 }
 
 /* ---- a twin ---- */
@@ -81,7 +88,7 @@ static int twin_make(struct watch *watch, struct slub_cache *original,
 	if (!debug_layout_make(&watch->layout, original->name,
 			       original->object_size, align,
 			       flags | kind_of(original), PLACE_MAX))
-		return -7;	/* E2BIG */
+		return -E2BIG;
 	shadow_copy(twin, original, debug_letters_text(flags, letters));
 	cache_sizes_set(twin, watch->layout.stride, original->object_size);
 	twin->align = (uint32_t)align;
@@ -100,7 +107,7 @@ static int twin_make(struct watch *watch, struct slub_cache *original,
 /* For a twin that is to be made; NULL: no memory. */
 static struct watch *watch_unused(void)
 {
-	struct watch *watch = watch_find(NULL, 0);
+	struct watch *watch = watch_next(NULL, NULL);
 
 	if (!watch) {
 		watch = meta_alloc(sizeof(*watch));
@@ -120,7 +127,7 @@ static int switch_on(struct slub_cache *cache, uint32_t flags,
 
 	if (!watch) {
 		watch = watch_unused();
-		err = watch ? twin_make(watch, cache, flags) : -12;	/* ENOMEM */
+		err = watch ? twin_make(watch, cache, flags) : -ENOMEM;
 	}
 	if (err)
 		return err;
@@ -129,8 +136,8 @@ static int switch_on(struct slub_cache *cache, uint32_t flags,
 	if (patience == SWITCH_AT_ONCE)
 		err = cache_flush_now(cache);
 	else
-		err = cache_flush(cache) ? 0 : -5;	/* EIO */
-	if (err == -11)		/* EAGAIN */
+		err = cache_flush(cache) ? 0 : -EIO;
+	if (err == -EAGAIN)
 		return err;
 	if (err)
 		log_message("debugging %s: the lists of a CPU could not be "
@@ -165,7 +172,7 @@ static uint32_t without_growth(const struct slub_cache *cache, uint32_t flags)
 int cache_debug_switch(struct slub_cache *cache, uint32_t flags,
 		       enum switch_patience patience)
 {
-	int err = -22;	/* EINVAL */
+	int err = -EINVAL;
 
 	cache = cache_original(cache);
 	if (cache && !may_be_watched(cache))
@@ -173,10 +180,10 @@ int cache_debug_switch(struct slub_cache *cache, uint32_t flags,
 	if (!cache || flags & ~(uint32_t)(DEBUG_LETTERS | DEBUG_NO_GROWTH))
 		return err;
 	if (slub_thread.locks_held)
-		return -35;	/* EDEADLK */
+		return -EDEADLK;
 	if (!(patience == SWITCH_WAITS ? turn_wait(&switching, TURN_TRIES) :
 					 turn_try(&switching)))
-		return -16;	/* EBUSY */
+		return -EBUSY;
 	/* Else destroyed since it was found: debug_cache_unmade(). */
 	if (cache_is_live(cache)) {
 		flags = without_growth(cache, flags);
@@ -191,23 +198,23 @@ int cache_debug_switch(struct slub_cache *cache, uint32_t flags,
 }
 
 /* As the kernel's kmem_cache_flags(): what SLUB_DEBUG says comes to the cache's own letters. */
-int debug_cache_made(struct slub_cache *cache)
+void debug_cache_made(struct slub_cache *cache)
 {
 	const char *setting = option_text(OPTION_debug);
 	uint32_t own = cache->flags & DEBUG_LETTERS;
 	uint32_t flags = own | debug_letters_for(setting, cache->name, 0);
 
-	return flags & DEBUG_LETTERS ?
-		       cache_debug_switch(cache, flags, SWITCH_WAITS) : 0;
+	if (flags & DEBUG_LETTERS)
+		cache_debug_switch(cache, flags, SWITCH_WAITS);
 }
 
 bool debug_has_slabs(const struct slub_cache *cache)
 {
-	for (struct watch *w = watch_first(); w; w = w->next) {
-		if (watch_original(w) == cache && cache_has_slabs(&w->cache))
-			return true;
-	}
-	return false;
+	struct watch *w = watch_next(cache, NULL);
+
+	while (w && !cache_has_slabs(&w->cache))
+		w = watch_next(cache, w);
+	return w;
 }
 
 /*
@@ -221,9 +228,7 @@ void debug_cache_unmade(struct slub_cache *cache)
 
 	__atomic_store_n(&cache->state, CACHE_DEAD, __ATOMIC_RELEASE);
 	__atomic_store_n(&cache->twin, NULL, __ATOMIC_RELEASE);
-	for (struct watch *w = watch_first(); w; w = w->next) {
-		if (watch_original(w) != cache)
-			continue;
+	for (struct watch *w = watch_next(cache, NULL); w; w = watch_next(cache, w)) {
 		__atomic_store_n(&w->cache.state, CACHE_DEAD,
 				 __ATOMIC_RELEASE);
 		cache_unmake(&w->cache);
@@ -236,23 +241,16 @@ void debug_cache_unmade(struct slub_cache *cache)
 
 bool debug_shrink_twins(struct slub_cache *cache)
 {
-	bool partial = false;
+	bool is_partial = false;
 
-	for (struct watch *w = watch_first(); w; w = w->next) {
-		if (watch_original(w) != cache)
-			continue;
-		cache_shrink_nodes(&w->cache);
-		partial |= cache_has_partial(&w->cache);
-	}
-	return partial;
+	for (struct watch *w = watch_next(cache, NULL); w; w = watch_next(cache, w))
+		is_partial |= cache_shrink_nodes(&w->cache);
+	return is_partial;
 }
 
 usual void debug_after_fork(void)
 {
-	/*
-	 * Published in between, and its watch no free one therefore; or the other way
-	 * round.
-	 */
+	/* A twin that was published is adopted; the watch of a dead one is free. */
 	for (struct watch *w = watch_first(); w; w = w->next) {
 		bool is_live = cache_is_live(&w->cache);
 

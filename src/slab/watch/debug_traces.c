@@ -93,14 +93,10 @@ static void count(struct table *table, const struct slub_cache *cache,
 	t->bytes += bytes;
 	t->waste += layout->object_size - bytes;
 	t->age_sum_ns += age;
-	if (age < t->age_min_ns)
-		t->age_min_ns = age;
-	if (age > t->age_max_ns)
-		t->age_max_ns = age;
-	if (track->thread < t->thread_min)
-		t->thread_min = track->thread;
-	if (track->thread > t->thread_max)
-		t->thread_max = track->thread;
+	t->age_min_ns = min_size(t->age_min_ns, age);
+	t->age_max_ns = max_size(t->age_max_ns, age);
+	t->thread_min = (uint32_t)min_size(t->thread_min, track->thread);
+	t->thread_max = (uint32_t)max_size(t->thread_max, track->thread);
 	if (track->cpu < 256)
 		t->cpus[track->cpu / 64] |= 1ull << track->cpu % 64;
 }

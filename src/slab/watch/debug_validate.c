@@ -108,15 +108,6 @@ static long look_at(const struct slub_cache *cache, const void *frame,
 	return v.bugs;
 }
 
-bool debug_has_watch(const struct slub_cache *cache)
-{
-	for (struct watch *w = watch_first(); w; w = w->next) {
-		if (watch_original(w) == cache)
-			return true;
-	}
-	return false;
-}
-
 bool debug_validate_some(char **at, long *bugs, const char *pattern)
 {
 	struct validation v = { .frame = __builtin_frame_address(0) };
@@ -134,7 +125,7 @@ SLUB_EXPORT long slub_cache_validate(struct slub_cache *cache)
 	cache = cache_asked(cache);
 	if (slub_thread.locks_held)
 		return -EDEADLK;
-	if (!cache || !debug_has_watch(cache))
+	if (!cache || !watch_next(cache, NULL))
 		return -EINVAL;
 	return look_at(cache, __builtin_frame_address(0), validate_slab);
 }
@@ -153,10 +144,8 @@ SLUB_EXPORT unsigned long slub_cache_errors(struct slub_cache *cache)
 	unsigned long n = 0;
 
 	cache = cache_asked(cache);
-	for (struct watch *w = watch_first(); w && cache; w = w->next) {
-		if (watch_original(w) == cache)
-			n += __atomic_load_n(&w->errors, __ATOMIC_RELAXED);
-	}
+	for (struct watch *w = watch_next(cache, NULL); w && cache; w = watch_next(cache, w))
+		n += __atomic_load_n(&w->errors, __ATOMIC_RELAXED);
 	return n;
 }
 

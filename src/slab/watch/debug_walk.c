@@ -36,7 +36,7 @@ struct walk {
 #define STRIDE_BYTES ((size_t)256 << 10)
 #define STRIDES_MAX 256
 
-/* Of a slab that is its own; the twin stays what it is meanwhile. */
+/* @slab was @twin's when it was found; @twin is pinned. */
 static void visit_pinned(struct walk *walk, struct slub_cache *twin,
 			 struct page *slab)
 {
@@ -64,10 +64,7 @@ static bool is_meant(const struct walk *walk, const struct slub_cache *original)
 	       (!visit->pattern || debug_is_meant(original, visit->pattern));
 }
 
-/*
- * Its original may be destroyed meanwhile, and the twin be another's behind the lock,
- * where what was found is told.
- */
+/* Pinned: the report follows without the lock, and the twin must not be another's by then. */
 static void visit_slab(struct slub_cache *cache, struct page *slab, void *arg)
 {
 	struct slub_cache *original;

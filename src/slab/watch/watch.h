@@ -146,6 +146,8 @@ bool watched_for_some(const struct watched_visit *visit, char **at);
 
 /* debug_switch.c */
 struct watch *watch_first(void);
+/* The next of @original behind @last, or the first of them if that is NULL; NULL: no more. */
+struct watch *watch_next(const struct slub_cache *original, const struct watch *last);
 /* The original of a cache that a program asks for; NULL: it gave none. */
 static inline struct slub_cache *cache_asked(const struct slub_cache *cache)
 {
@@ -167,12 +169,10 @@ int cache_debug_switch(struct slub_cache *cache, uint32_t flags,
 /* What @setting, as SLUB_DEBUG, says of @cache.  1: done, 0: nothing, or it is no more; -errno. */
 int cache_debug_by(struct slub_cache *cache, const char *setting,
 		   enum switch_patience patience);
-/* Is or was @cache watched? */
-bool debug_has_watch(const struct slub_cache *cache);
 /* Checks on from *@at what @pattern means, adds to *@bugs; true: there is more. */
 bool debug_validate_some(char **at, long *bugs, const char *pattern);
 /* What SLUB_DEBUG and the flags of a new cache ask for; waits for other switches. */
-int debug_cache_made(struct slub_cache *cache);
+void debug_cache_made(struct slub_cache *cache);
 /* Has @cache objects that are watched? */
 bool debug_has_slabs(const struct slub_cache *cache);
 /* Frees the empty slabs of a cache's twins; true: some with free objects stay. */
