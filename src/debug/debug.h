@@ -173,6 +173,13 @@ static inline const char *call_name(enum alloc_call call)
 		return "malloc";
 	return call == CALL_NEW ? "new" : "new[]";
 }
+/* "operator delete[]": the function that frees such a block. */
+static inline const char *call_free_name(enum alloc_call call)
+{
+	if (call == CALL_MALLOC)
+		return "free";
+	return call == CALL_NEW ? "operator delete" : "operator delete[]";
+}
 
 enum track_kind { TRACK_ALLOC, TRACK_FREE };
 

@@ -38,6 +38,9 @@ static inline bool sample_is_on_at_all(void)
 	return __atomic_load_n(&sample_switch.on, __ATOMIC_RELAXED);
 }
 
+/* The room of a sample slot: however much is popped, no free pushes there. */
+#define ROOM_NONE (-(1 << 30))
+
 /* 0: it has none yet. */
 static inline uint32_t cache_sample_slot(const struct slub_cache *cache)
 {

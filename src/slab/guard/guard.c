@@ -60,7 +60,7 @@ static struct guard_place *place_of(const void *ptr)
 	return n < pool->nr_places ? place_at(pool, (uint32_t)n) : NULL;
 }
 
-/* That of an object that is allocated; NULL: @ptr is none. */
+/* The place of @ptr; NULL: @ptr is no object that is allocated. */
 static struct guard_place *place_live(const void *ptr)
 {
 	struct guard_place *place = place_of(ptr);
@@ -133,7 +133,7 @@ int guard_open(uint64_t every)
 	uint32_t nr = (uint32_t)option_value(OPTION_guard_places);
 
 	if (!pool_open(&guard_pools[GUARD_OBJECTS], nr, GUARD_BYTES_MAX))
-		return -12;	/* ENOMEM */
+		return -ENOMEM;
 	/* Without these large blocks are not guarded, and counted as lost. */
 	nr = (uint32_t)max_size(nr / PLACES_PER_LARGE, PLACES_MIN);
 	if (guard_watches_large)
@@ -374,7 +374,7 @@ static void release(void **item)
 
 static struct grace_queue waiting = { .release = release };
 
-/* Those that no queue has yet: handlers free too, and the queue has a lock. */
+/* Places on their way to the queue, which has a lock: handlers free too. */
 static void *fresh;
 
 static void fresh_queue(void)
@@ -438,9 +438,7 @@ static bool check_call(struct guard_place *place, const void *ptr,
 		       enum alloc_call call, const void *frame)
 {
 	if (call_is_wrong(place->allocated.call, call) &&
-	    guard_say(place, GUARD_CALL, call == CALL_MALLOC ? "free" :
-		      call == CALL_NEW ? "operator delete" :
-					 "operator delete[]", ptr, frame))
+	    guard_say(place, GUARD_CALL, call_free_name(call), ptr, frame))
 		return true;
 	place->allocated.call |= CALL_TOLD;
 	return false;

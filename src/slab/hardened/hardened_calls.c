@@ -51,12 +51,10 @@ static cold bool is_mixed(const void *frame)
 	return true;
 }
 
-static const char *call_text(uint64_t call)
+/* The opposite of TAIL_CALL(). */
+static enum alloc_call alloc_call_of(uint64_t call)
 {
-	if (call == TAIL_CALL(CALL_MALLOC))
-		return "free";
-	return call == TAIL_CALL(CALL_NEW) ? "operator delete" :
-					     "operator delete[]";
+	return (enum alloc_call)(call >> 62 ^ CALL_MALLOC);
 }
 
 bool hardened_may_call(const void *ptr, uint64_t call, const char *name)
@@ -75,7 +73,7 @@ bool hardened_may_call(const void *ptr, uint64_t call, const char *name)
 		return true;
 	cache = cache_of(ptr);
 	text_printf(&text, "%s, of %s", cache ? cache->name : "large block",
-		    call_name((enum alloc_call)(was >> 62 ^ CALL_MALLOC)));
-	misuse_found(MISUSE_CALL, name ? name : call_text(call), ptr, where);
+		    call_name(alloc_call_of(was)));
+	misuse_found(MISUSE_CALL, name ? name : call_free_name(alloc_call_of(call)), ptr, where);
 	return false;
 }

@@ -33,8 +33,6 @@
 #define WAITING_MIN 16
 #define WAITING_BYTES_MAX ((size_t)16 << 10)
 #define WAITING_LEAST 4
-/* A free pushes to no sample slot. */
-#define ROOM_NONE (-(1 << 30))
 
 bool hardened_has_quarantine(void)
 {

@@ -21,8 +21,6 @@ static double guard_rate;
 
 /* An allocation has no point of this rate once in 10^17 times. */
 #define GUARD_ALWAYS 40.0
-/* Frees never push to a sample slot, so it has no room, however much was popped. */
-#define ROOM_NONE (-(1 << 30))
 
 /* ---- chance ---- */
 
