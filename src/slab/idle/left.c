@@ -2,36 +2,23 @@
 /*
  * Caches that a program has left: lists and barns of such a cache pin its slabs.
  *
- * First, those where half or more of what is in no slab lies free in lists and barns:
- * what the program allocates now is of other sizes.  They are emptied before the heap
- * takes another superblock for a slab, until as much came back.  200 texts that grow
- * from 1 to 16 KiB by realloc (`grow --kind=strings`) pass through ten classes, and
- * each kept all of its blocks: 11.4 of 13.5 MiB at the peak, and 7.6 now, at the same
- * page faults.  perl 31.3 -> 29.6 and sqlite3 31.1 -> 29.5 MiB.  With a quarter in use
- * at the most instead of half: 9.7, 31.3 and 33.2.
- *
- * Not for large blocks: what comes back is seldom one, and `grow` of doubled arrays
- * bought 2,300 pages more.  Not all lists: it gave nothing more where objects in use
- * pin their slabs (`mix`: 49.8 MiB either way), and json took a fifth more faults.
+ * First, caches with half or more of what is in no slab free in lists and barns: the
+ * program allocates other sizes now.  They are emptied before the heap takes another
+ * superblock for a slab, until as much came back.  Texts that grow by realloc pass through
+ * ten classes, and each kept all of its blocks.  Neither large blocks nor all lists: that
+ * gave nothing more, and took page faults.
  *
  * Second, a cache that a program is done with for now: what it uses of it has fallen by a
  * quarter, and more of its slabs lies free than a size may hold.  Its own frees look, once
- * as many objects have gone to slabs as could make that true.  Objects of 208 bytes that
- * were freed in random order left 60.6 of 64 MiB: each slab had an object in some list,
- * no page went back, and so nothing emptied the lists.  It costs 1 to 2 % of the time of
- * bursts of 256 MiB.  It does not replace shrink.c's emptying of all caches: without that
- * one freed-mixed left 41.1 MiB, with both 17.9.
+ * as many objects have gone to slabs as could make that true.  After frees in random order
+ * each slab has an object in some list, so no page goes back, and nothing else empties the
+ * lists.  It does not replace shrink.c's emptying of all caches.
  *
- * What stays depends on when the last look was, so one size says little.  Means and most
- * of eleven bursts from 30 to 150 MiB (bench/reclaim/idle_return), beyond what is alive:
- * freed-random 1.9 and 3.7 MiB, over-random 17.3 and 42, freed-mixed 18.8 and 38,
- * freed-by-others 16.9 and 33.  With a sixteenth instead of a quarter 1.3, 14.2, 14.8 and
- * 28, at a tenth of the time of `batch --order=random`, for each look stops the CPUs.
+ * docs/notes/performance.md ("Memory") has the figures, and those of other bounds.
  *
- * Counts are those of a moment ago, so a cache may be emptied that is in use; it
- * refills.  Chains count as long as they would be now: one that was made before
- * lists were shortened is longer, and some caches are passed over for that.  No
- * lock is held over more than one of them.
+ * Counts are those of a moment ago, so a cache may be emptied that is in use; it refills.
+ * Chains count as long as they would be now, so a cache whose lists were shortened since may
+ * be passed over.  No lock is held over more than one cache.
  */
 #include "slab/slab_internal.h"
 
