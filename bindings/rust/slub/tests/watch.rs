@@ -4,13 +4,18 @@
 use slub::pressure::{self, Thread, Watch};
 use slub::{good_size, node_shrink, profile, usable_size, Error, Slub};
 use std::os::unix::io::{AsFd, AsRawFd};
+use std::sync::Mutex;
 
 #[global_allocator]
 static ALLOCATOR: Slub = Slub;
 
+/// A second thread that opens what there is to watch is told to try again: one test at a time.
+static OPENING: Mutex<()> = Mutex::new(());
+
 /// Some machines tell nothing of memory pressure, and then say so.
 #[test]
 fn a_watch_is_a_descriptor() {
+    let _opening = OPENING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     match Watch::new() {
         Ok(watch) => {
             assert!(watch.as_raw_fd() >= 3);
@@ -27,6 +32,7 @@ fn a_watch_is_a_descriptor() {
 
 #[test]
 fn there_is_one_thread() {
+    let _opening = OPENING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let thread = Thread::start().unwrap();
     assert_eq!(Thread::start().unwrap_err(), Error::Other(17), "EEXIST");
     thread.stop().unwrap();
