@@ -32,7 +32,7 @@ int main(void)
 
 	if (!a || !b || !one || !other || write(1, "ready\n", 6) != 6)
 		return 1;
-	while (!poll(&input, 1, 1)) {
+	while (poll(&input, 1, 1) <= 0) { /* -1: a signal came */
 		for (int i = 0; i < NR; i++)
 			objects[i] = slub_cache_alloc(other);
 		for (int i = 0; i < NR; i++)

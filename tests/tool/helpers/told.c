@@ -25,6 +25,20 @@ static int fill(void)
 	return object ? 0 : -1;
 }
 
+/* A signal cuts a write to a pipe short. */
+static int print(const char *from, size_t bytes)
+{
+	while (bytes) {
+		ssize_t n = write(1, from, bytes);
+
+		if (n <= 0)
+			return -1;
+		from += n;
+		bytes -= (size_t)n;
+	}
+	return 0;
+}
+
 int main(void)
 {
 	char byte, few[10] = "unchanged";
@@ -42,7 +56,7 @@ int main(void)
 		/* On one line, but for the end. */
 		for (long i = 0; i < bytes - 1; i++)
 			text[i] = text[i] == '\n' ? ' ' : text[i];
-		if (write(1, text, (size_t)bytes) != bytes)
+		if (print(text, (size_t)bytes))
 			return 3;
 	}
 	return 0;
