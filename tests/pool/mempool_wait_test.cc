@@ -46,7 +46,14 @@ TEST(MempoolWait, TheFunctionIsAskedAgain)
 
 	source.left = 0;
 	void *element = slub_mempool_alloc(pool, 0);
-	std::thread waiter([&] { got = slub_mempool_alloc(pool, SLUB_POOL_WAIT); });
+	std::thread waiter([&] {
+		sigset_t all;
+
+		/* One that came would end the sleep before its time. */
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, nullptr);
+		got = slub_mempool_alloc(pool, SLUB_POOL_WAIT);
+	});
 	while (!stats_of(pool).waits)
 		usleep(100);
 	source.left = 1;	/* nobody tells the waiter; it looks by itself */
