@@ -21,7 +21,7 @@ import sys
 import tempfile
 
 SKIPPED = 77
-SECONDS = 150
+SECONDS = 600
 
 
 def header(script, key):
