@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-//! The reserve, in a process of its own: there is no memory in this test.
+//! The reserve, in a process with one thread: there is no memory in this test.
+//! A thread with the right gets memory when there is none.
 
 use slub::{option, reserve, sys, Cache, Error};
-use std::panic::catch_unwind;
+use std::panic::{catch_unwind, resume_unwind};
 
 const ROOM: usize = 256 << 10;
 
-#[test]
-fn a_thread_with_the_right_gets_memory_when_there_is_none() {
+fn main() {
     let cache: Cache<[u8; 1000]> = Cache::new("rs-reserve").unwrap();
     let mut held = Vec::with_capacity(10_000);
     reserve::set(ROOM).unwrap();
@@ -32,7 +32,7 @@ fn a_thread_with_the_right_gets_memory_when_there_is_none() {
     assert_eq!(reserve::bytes(), 0);
 
     // The right ends with the closure, also by a panic, and cannot be had without end.
-    assert!(catch_unwind(|| reserve::with(|| panic!("inside"))).is_err());
+    assert!(catch_unwind(|| reserve::with(|| resume_unwind(Box::new("inside")))).is_err());
     fn nested(depth: u32) -> u32 {
         reserve::with(|| nested(depth + 1)).unwrap_or_else(|error| {
             assert_eq!(error, Error::NoSpace);
