@@ -50,13 +50,15 @@ static enum finding look(struct slub_cache *cache, const void *object)
 	if (slub_thread.locks_held)
 		return FOUND_NOTHING;
 	for (unsigned int i = 0; i < LOOKS_MAX; i++) {
-		bool is_all = cache_flush(cache);
+		bool is_all;
 
+		if (i)
+			sys_wait(i - 1);
+		is_all = cache_flush(cache);
 		if (is_on_freelist(cache, object))
 			return FOUND_FREE;
 		if (!is_all)
 			return FOUND_NOTHING;
-		sys_wait(i);
 	}
 	return FOUND_USED;
 }
