@@ -3,19 +3,20 @@
 # stands beside them.  `libslub-core.so` is these alone, with what src/without.c says of the
 # rest; it links only if the core calls nothing else but what base/features.h lists.
 
-set(SLUB_CORE_FOLDERS base arch os percpu page slab/core)
+# The files of a folder are the core's, those of its subfolders are features; the subfolders of
+# arch are CPUs.
+set(SLUB_CORE_FOLDERS base arch arch/[^/]+ os percpu page slab/core malloc)
 if(SLUB_HARDENED)	# checks each object on the way
 	list(APPEND SLUB_CORE_FOLDERS slab/hardened)
 endif()
 set(SLUB_CORE_FILES slub.c
-	debug/misuse.c debug/foreign.c debug/maps.c debug/sink.c debug/stack.c debug/mailbox.c
-	malloc/fast.c malloc/slow.c malloc/sizeclass.c malloc/interpose.c)
+	debug/misuse.c debug/foreign.c debug/maps.c debug/sink.c debug/stack.c debug/mailbox.c)
 
-# What the paths of its objects begin with in src/, as a pattern.
-list(JOIN SLUB_CORE_FOLDERS "/|" folders)
+# What the paths of its objects are in src/, as a pattern.
+list(JOIN SLUB_CORE_FOLDERS "|" folders)
 list(JOIN SLUB_CORE_FILES "|" files)
 string(REPLACE "." "[.]" files "${files}")
-set(SLUB_CORE_LAYERS "${folders}/|${files}")
+set(SLUB_CORE_LAYERS "(${folders})/[^/]+$|${files}")
 set(SLUB_CORE_OBJECTS
 	"$<FILTER:$<TARGET_OBJECTS:slub_objects>,INCLUDE,/src/(${SLUB_CORE_LAYERS})>")
 

@@ -2,8 +2,9 @@
 /*
  * What the core asks of features: every call from the core to what stands beside it.
  *
- * The core allocates, frees, refills and flushes: base, arch, os, percpu, page, slab/core and
- * malloc's own files (cmake/core.cmake lists them).  It links and works without any feature.
+ * The core allocates, frees, refills and flushes: the files that lie in base, arch, os, percpu,
+ * page, slab/core and malloc themselves (cmake/core.cmake lists them).  Their subfolders, but for
+ * arch's, are features.  The core links and works without any feature.
  * A feature takes part by defining functions of this list; src/without.c defines each of
  * them once more, weakly, as what holds where the feature is left out.  So the linker binds
  * the two, nothing is registered, and a call costs what any other costs.
@@ -93,7 +94,7 @@ void debug_mailbox_answer(void);
 
 /* ---- malloc ---- */
 
-/* malloc/account.c: the thread is in a group (group_current()), or an object has an owner */
+/* malloc/group/account.c: the thread is in a group (group_current()), or an object has an owner */
 /* malloc() for a thread that is in a group. */
 void *account_malloc(size_t bytes);
 /* slow_alloc_aligned() for a thread that is in a group. */
@@ -127,12 +128,12 @@ void group_uncharge(uint32_t owner, size_t bytes);
 void *sample_alloc(struct slub_cache *cache, size_t bytes);
 /* One that has no fast path, aligned to @align. */
 void *sample_alloc_slowly(struct slub_cache *cache, size_t bytes, size_t align);
-/* malloc/outside.c: a large block is wanted, which may be sampled, watched or guarded */
+/* malloc/outside/outside.c: a large block is wanted, which may be sampled, watched or guarded */
 void *large_alloc_told(size_t bytes, size_t align, bool *is_zero);
 /* A large block has been allocated. */
 void sample_large(void *ptr, size_t bytes);
 
-/* malloc/outside.c: blocks that lie in no slab and are no large ones (MAP_NONE) */
+/* malloc/outside/outside.c: blocks that lie in no slab and are no large ones (MAP_NONE) */
 /* Usable bytes; 0: @ptr is no such block. */
 size_t outside_bytes(const void *ptr);
 enum outside_kind {
@@ -153,12 +154,12 @@ bool outside_free(void *ptr);
  */
 void *guard_alloc_empty(struct slub_cache *cache, size_t align);
 
-/* malloc/emergency.c: for a handler that interrupted the holder of a lock */
+/* malloc/outside/emergency.c: for a handler that interrupted the holder of a lock */
 void *handler_alloc(size_t bytes, size_t align);
 
 /*
- * malloc/sized.c: looks whether a block to be freed can be of @told bytes.  @align 0: none was
- * told.  False: that is certain corruption, and the block is to be left alone.
+ * malloc/watch/sized.c: looks whether a block to be freed can be of @told bytes.  @align 0: none
+ * was told.  False: that is certain corruption, and the block is to be left alone.
  */
 bool sized_check(void *ptr, size_t told, size_t align);
 /* slab/watch/debug.c: of a pointer that malloc does not know.  False: nothing was said. */

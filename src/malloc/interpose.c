@@ -204,7 +204,7 @@ SLUB_EXPORT size_t malloc_usable_size(void *ptr)
 	return usable_slow(ptr);
 }
 
-/* C23.  The size and alignment are not needed; see sized.c. */
+/* C23.  The size and alignment are not needed; see watch/sized.c. */
 SLUB_EXPORT void free_sized(void *ptr, size_t bytes);
 SLUB_EXPORT void free_sized(void *ptr, size_t bytes)
 {

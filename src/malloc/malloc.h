@@ -6,9 +6,10 @@
  *                  bytes of an object are its tail (slab/hardened/hardened.h)
  *   above          large blocks of whole pages
  *   in a handler   that interrupted the holder of a lock: the CPU's lists, and
- *                  when they are empty mappings (emergency.c)
+ *                  when they are empty mappings (outside/emergency.c)
  *
- * A call goes through fast.c, slow.c, then sizeclass.c or the page layer.
+ * A call goes through fast.c, slow.c, then sizeclass.c or the page layer.  The files of this folder
+ * are the core's (cmake/core.cmake), those of its subfolders features.
  */
 #ifndef SLUB_MALLOC_H
 #define SLUB_MALLOC_H
@@ -85,7 +86,7 @@ extern uint16_t malloc_slot[CLASS_SIZE_MAX / CLASS_STEP + 1] SLUB_INTERNAL;
 int sizeclass_init(void);
 /* A start has failed: the classes are as new. */
 void sizeclass_exit(void);
-/* class_switch.c */
+/* watch/class_switch.c */
 /*
  * Turns sampling (slab/shadow/sample.h) on or off; 0, -ENOSPC, or -EBUSY: in a handler, or
  * @may_wait is false and another thread switches.  With @may_wait, off empties the lists.
@@ -171,7 +172,7 @@ bool ptr_is_block(const void *ptr, const char *call);
 /* Is it of a cache that is debugged, or between guard pages? */
 bool ptr_is_watched(const void *ptr);
 
-/* emergency.c; handler_alloc() is in base/features.h */
+/* outside/emergency.c; handler_alloc() is in base/features.h */
 /* False: @ptr is no block of a handler. */
 bool emergency_free(void *ptr);
 /* 0: it is none. */
@@ -191,7 +192,7 @@ void fast_free_sized(void *ptr, size_t told);
 void fast_free_called(void *ptr, uint64_t call);
 void fast_free_sized_called(void *ptr, size_t told, uint64_t call);
 
-/* account.c */
+/* group/account.c */
 /* Fills its tables anew, after sampling was switched on or off. */
 void account_sizes_fill(void);
 

@@ -3,7 +3,7 @@
  * vfork(): the child shares its parent's thread-local storage, but not its registration with
  * the kernel.  No sequence may run in it, so the thread is put on the dummy table first, and
  * the fast paths of malloc and free are closed.  The parent sleeps meanwhile, gets its table
- * back when it wakes up, and the fast paths in its next slow call.  (clone(): malloc/clone.c;
+ * back when it wakes up, and the fast paths in its next slow call.  (clone(): malloc/libc/clone.c;
  * docs/internals/locking.md has all the ways to make a child.)
  */
 #include <errno.h>

@@ -3,7 +3,8 @@
 """calls.py ROOT OBJECT NM FOLDER_OR_FILE...: what the core (cmake/core.cmake) knows of features.
 
 The calls that base/features.h declares, the functions that src/without.c's OBJECT defines
-weakly and the table in docs/ARCHITECTURE.md are the same; and no file of the core includes a header
+weakly and the table in docs/ARCHITECTURE.md are the same; no file of the core (FOLDER: a pattern
+for folders that its files lie in, not in their subfolders) includes a header
 of a feature; of slab/hardened the header alone is looked at, which is inline everywhere.  That
 the core calls nothing else the linker has seen: libslub-core.so is linked with -z defs.
 """
@@ -42,15 +43,14 @@ def written(root):
 
 
 def included(root, core):
-    known = tuple(part + "/" for part in core if not part.endswith(".c"))
-    paths = [path for part in core
-             for path in ([os.path.join(root, "src", part)] if part.endswith(".c") else
-                          glob.glob(os.path.join(root, "src", part, "**", "*.[ch]"),
-                                    recursive=True))]
+    known = re.compile("(" + "|".join(part for part in core if not part.endswith(".c")) + ")$")
+    paths = [os.path.join(root, "src", part) for part in core if part.endswith(".c")]
+    paths += [path for path in glob.glob(os.path.join(root, "src", "**", "*.[ch]"), recursive=True)
+              if known.match(os.path.relpath(os.path.dirname(path), os.path.join(root, "src")))]
     paths = [path for path in paths if "/slab/hardened/" not in path]
     for path in paths + [os.path.join(root, "src", face) for face in FACES]:
         for name in re.findall(r'#\s*include\s+"([^"]+)"', read(path)):
-            if not name.startswith(known) and name not in INLINE + FACES:
+            if not known.match(os.path.dirname(name)) and name not in INLINE + FACES:
                 yield f"{os.path.relpath(path, root)} includes {name}"
 
 

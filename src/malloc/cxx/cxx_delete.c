@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The forms of C++'s operator delete.  The size and the alignment that some are told are
- * not needed; see sized.c.
+ * not needed; see watch/sized.c.
  *
  * Where objects are watched or guarded from the start, a delete looks first whether its block
  * came from the new that it belongs to (debug_free_call()); not in a program that has an

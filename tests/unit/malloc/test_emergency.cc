@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* malloc/emergency.c: mappings without a lock, and frees that have to wait. */
+/* malloc/outside/emergency.c: mappings without a lock, and frees that have to wait. */
 #include <atomic>
 #include <gtest/gtest.h>
 #include <thread>
