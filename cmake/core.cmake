@@ -6,8 +6,8 @@
 # The files of a folder are the core's, those of its subfolders are features; the subfolders of
 # arch are CPUs.
 set(SLUB_CORE_FOLDERS base arch arch/[^/]+ os percpu page slab/core malloc)
-if(SLUB_HARDENED)	# checks each object on the way
-	list(APPEND SLUB_CORE_FOLDERS slab/hardened)
+if(SLUB_HARDENED)	# checks each object and each large block on the way
+	list(APPEND SLUB_CORE_FOLDERS page/hardened slab/hardened)
 endif()
 set(SLUB_CORE_FILES slub.c
 	debug/misuse.c debug/foreign.c debug/maps.c debug/sink.c debug/stack.c debug/mailbox.c)

@@ -23,6 +23,8 @@ WITHOUT void features_fork_prepare(void) { }
 WITHOUT void features_fork_finish(bool in_child) { }
 WITHOUT void slab_features_fork_prepare(void) { }
 WITHOUT void slab_features_fork_finish(bool in_child) { }
+WITHOUT void page_features_fork_prepare(void) { }
+WITHOUT void page_features_fork_finish(bool in_child) { }
 
 /* ---- objects of a cache that is not plain ---- */
 
@@ -33,6 +35,20 @@ WITHOUT void account_carved(const struct slub_cache *cache, void *first, uint32_
 WITHOUT bool account_free(struct slub_cache *cache, void *object) { return true; }
 WITHOUT void account_settle(const struct slub_cache *cache, void *chain) { }
 WITHOUT void sample_gone(void *object) { }
+
+/* ---- pages ---- */
+
+WITHOUT struct page *reserve_claim(struct zone *zone, char **whole, bool *is_dirty) { return NULL; }
+WITHOUT void reserve_keep(struct zone *zone, struct page *page, bool is_dirty) { }
+WITHOUT void reserve_refill(void) { }
+WITHOUT void *page_reserve_take(uint32_t order, uint32_t node) { return NULL; }
+WITHOUT void *fence_alloc(size_t bytes, size_t align, bool *is_zero) { return NULL; }
+WITHOUT void fence_free(void *ptr, size_t own, uint32_t flags) { }
+WITHOUT void *fence_resize(void *ptr, size_t bytes) { return NULL; }
+WITHOUT bool fence_open(void *base, size_t pages) { return true; }
+WITHOUT size_t fence_nr_pages(void) { return 0; }
+WITHOUT size_t large_asked(const void *ptr) { return 0; }
+WITHOUT bool large_pad_is_right(const void *ptr) { return true; }
 
 /* ---- slabs, caches ---- */
 

@@ -26,6 +26,7 @@
 struct os_cpus;
 struct page;
 struct slub_cache;
+struct zone;
 
 /* ---- the process: src/features.c ---- */
 
@@ -42,6 +43,9 @@ void features_fork_finish(bool in_child);
 /* The same of slab, and in the child what other threads were at; that under cache_lock. */
 void slab_features_fork_prepare(void);
 void slab_features_fork_finish(bool in_child);
+/* The same of page: page/hardened/fence.c. */
+void page_features_fork_prepare(void);
+void page_features_fork_finish(bool in_child);
 
 /* ---- objects of a cache that is not plain ---- */
 
@@ -61,6 +65,42 @@ void account_settle(const struct slub_cache *cache, void *chain);
 
 /* slab/shadow/sample.c: @object of a sampled cache, or a block, is about to be freed */
 void sample_gone(void *object);
+
+/* ---- pages ---- */
+
+/* page/reserve/reserve.c: blocks kept aside for callers that must not be refused */
+/*
+ * One block for a reserve that is short of it: from *@whole, a superblock that came back
+ * whole (set to NULL if it is used), or off the lists.  NULL: there is none.  Under the
+ * zone's lock.
+ */
+struct page *reserve_claim(struct zone *zone, char **whole, bool *is_dirty);
+/* Counts a claimed block as used, and puts it into the reserve; with no lock held. */
+void reserve_keep(struct zone *zone, struct page *page, bool is_dirty);
+/* After frees, with no lock held, where page_reserve_short is not 0: makes up for it. */
+void reserve_refill(void);
+/*
+ * A block of 2^@order pages out of the reserve of @node, to which it has to go back; its
+ * contents are undefined.  NULL: that is used up, or @order too large.  It is freed as any
+ * block; what is freed refills the reserve first.
+ */
+void *page_reserve_take(uint32_t order, uint32_t node);
+
+/*
+ * page/hardened/fence.c, of the hardened build: large blocks with fences; large.c's functions
+ * of such a name end here
+ */
+void *fence_alloc(size_t bytes, size_t align, bool *is_zero);
+/* @own: its pages; @flags: its descriptor's, which is no more. */
+void fence_free(void *ptr, size_t own, uint32_t flags);
+void *fence_resize(void *ptr, size_t bytes);
+/* @base of @pages pages was kept, perhaps closed.  False: the kernel does not open it. */
+bool fence_open(void *base, size_t pages);
+/* Pages of freed blocks that wait. */
+size_t fence_nr_pages(void);
+/* What was asked for; the bytes behind it are a pad, which somebody may have written to. */
+size_t large_asked(const void *ptr);
+bool large_pad_is_right(const void *ptr);
 
 /* ---- slabs ---- */
 

@@ -71,7 +71,7 @@ enum page_type {
  *
  * lock is used by layout lock56 only (slab/core/lock_bit.c); dirty by free blocks;
  * run by large blocks that are made of whole superblocks, bucket by those that belong
- * to one (page->bucket), fenced by those between pages that nobody can touch (page/fence.c).
+ * to one (page->bucket), fenced by those between closed pages (page/hardened/fence.c).
  *
  * A free of the block beside it reads them without owning the block, to see
  * whether it is free (PAGE-1); it is that exactly while the reader's lock says
@@ -328,26 +328,8 @@ void zone_purge(size_t pages);
 void zone_purge_node(uint32_t node);
 size_t zone_nr_dirty(void);
 
-/* reserve.c: blocks kept aside for callers that must not be refused */
-#define RESERVE_ORDER 3
-#define RESERVE_BYTES (PAGE_BYTES << RESERVE_ORDER)
-/*
- * Keeps @bytes aside from now on, rounded up to RESERVE_BYTES; 0: none.  Their
- * memory is there, not only promised.  Returns 0, or -ENOMEM when there is not
- * enough; as much as before is kept then.
- */
-int page_reserve_set(size_t bytes);
-/*
- * A block of 2^@order pages out of the reserve of @node, to which it has to go
- * back; its contents are undefined.  NULL: that is used up, or @order too large.
- * It is freed as any block; what is freed refills the reserve first.
- */
-void *page_reserve_take(uint32_t order, uint32_t node);
-/* How much is there. */
-size_t page_reserve_bytes(void);
-/* Blocks missing, an estimate: 0 nearly always. */
+/* Blocks that the reserve lacks (page/reserve), an estimate: 0 nearly always. */
 extern size_t page_reserve_short SLUB_INTERNAL;
-cold void reserve_refill(void);
 
 static inline bool page_reserve_is_short(void)
 {
@@ -403,13 +385,6 @@ void large_free(void *ptr);
 /* Pages in large blocks. */
 size_t large_nr_pages(void);
 size_t large_bytes(const void *ptr);
-/* fence.c, hardened build: what was asked for; the bytes behind it are its pad. */
-size_t large_asked(const void *ptr);
-void large_ask(void *ptr, size_t asked);
-bool large_pad_is_right(const void *ptr);
-/* Bits beside that, of the two highest ones, which are the caller's; large_ask() clears them. */
-uint64_t large_call(const void *ptr);
-void large_call_add(void *ptr, uint64_t call);
 /* What a block for @bytes will have. */
 size_t large_bytes_for(size_t bytes);
 /* Grows or shrinks in place, or moves by mremap; NULL: cannot, unchanged. */

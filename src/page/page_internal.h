@@ -129,30 +129,10 @@ void *large_take(size_t bytes, size_t align, bool *is_zero);
 /* @flags: PAGE_RUN, and the node; @ptr is marked no more. */
 void large_give(void *ptr, size_t pages, uint32_t flags);
 
-/* fence.c: those of the hardened build, where large.c's functions end here */
-extern struct lock fence_lock;
-void *fence_alloc(size_t bytes, size_t align, bool *is_zero);
-/* @own: its pages; @flags: its descriptor's, which is no more. */
-void fence_free(void *ptr, size_t own, uint32_t flags);
-void *fence_resize(void *ptr, size_t bytes);
-/* Pages of what waits. */
-size_t fence_nr_pages(void);
-/* @base of @pages pages was kept, perhaps closed.  False: the kernel does not open it. */
-bool fence_open(void *base, size_t pages);
-
-/* reserve.c */
-void reserve_init(struct zone *zone);
+/* What the reserve lacks of the zone: base/features.h, reserve_claim(). */
 static inline bool reserve_is_short(const struct zone *zone)
 {
 	return size_read(&zone->nr_reserve) < size_read(&zone->reserve_wanted);
 }
-/*
- * One block for a reserve that is short of it: from *@whole, a superblock that
- * came back whole (set to NULL if it is used), or off the lists.  NULL: there is
- * none.  Under the zone's lock.
- */
-struct page *reserve_claim(struct zone *zone, char **whole, bool *is_dirty);
-/* Puts a claimed block into the reserve; with no lock held. */
-void reserve_keep(struct zone *zone, struct page *page, bool is_dirty);
 
 #endif

@@ -16,6 +16,7 @@
 
 struct zone zones[OS_NODES_MAX];
 uint32_t nr_zones = 1;
+size_t page_reserve_short;	/* atomic, written by the reserve */
 
 /*
  * So many blocks are on no list at a time.  A child that is forked meanwhile loses them.
@@ -36,7 +37,8 @@ void zone_init(uint32_t nr_nodes)
 	for (uint32_t n = 0; n < nr_nodes; n++) {
 		zones[n].node = n;
 		zone_lists_init(&zones[n]);
-		reserve_init(&zones[n]);
+		list_init(&zones[n].reserve);
+		size_write(&zones[n].nr_reserve, 0);
 	}
 }
 
@@ -240,10 +242,8 @@ static void zone_put(struct zone *zone, struct page *page, uint32_t order,
 	lock_release(&zone->lock);
 	if (whole)
 		superblock_free(whole, 1, whole_is_dirty);
-	if (unlikely(kept)) {
-		page_charge_always(1 << RESERVE_ORDER);
+	if (unlikely(kept))
 		reserve_keep(zone, kept, kept_is_dirty);
-	}
 }
 
 /* Puts back what lies behind the first @pages of a block of @order, in large pieces. */
@@ -462,16 +462,17 @@ static void locks_fork(enum fork_step step)
 	for (uint32_t n = 0; n < nr_zones; n++)
 		lock_fork(&zones[n].lock, step);
 	lock_fork(&quick_lock, step);
-	lock_fork(&fence_lock, step);
 	lock_fork(&meta_lock, step);
 }
 
 void page_fork_prepare(void)
 {
 	locks_fork(FORK_BEGINS);
+	page_features_fork_prepare();
 }
 
 void page_fork_finish(bool in_child)
 {
 	locks_fork(fork_end(in_child));
+	page_features_fork_finish(in_child);
 }

@@ -27,6 +27,7 @@
 
 #include "debug/debug.h"
 #include "debug/misuse.h"
+#include "page/hardened/fence.h"
 #include "slab/core/key.h"
 #include "slab/hardened/tail.h"
 

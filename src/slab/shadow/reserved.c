@@ -8,10 +8,8 @@
  * ordinary allocation is served from; and an empty slab to the page layer, which fills the
  * reserve first.
  */
+#include "page/reserve/reserve.h"
 #include "slab/shadow/shadow.h"
-
-/* Blocks of the reserve are 32 KiB. */
-#define RESERVE_ORDER_MAX 3
 
 static bool has_right(unsigned int flags)
 {
@@ -24,7 +22,7 @@ static bool has_right(unsigned int flags)
 static bool shape(struct slub_cache *shadow, const struct slub_cache *cache)
 {
 	shadow->is_reserve = true;
-	return cache->size <= PAGE_BYTES << RESERVE_ORDER_MAX;
+	return cache->size <= RESERVE_BYTES;
 }
 
 static const struct shadow_kind reserve_kind = {

@@ -10,8 +10,7 @@
  * Locks: the zone's lock.
  */
 #include "page/page_internal.h"
-
-size_t page_reserve_short;	/* atomic */
+#include "page/reserve/reserve.h"
 
 static size_t missing_now(void)
 {
@@ -48,12 +47,6 @@ static void short_update(void)
 			return;
 		missing = again;
 	}
-}
-
-void reserve_init(struct zone *zone)
-{
-	list_init(&zone->reserve);
-	size_write(&zone->nr_reserve, 0);
 }
 
 static void push(struct zone *zone, struct page *page)
@@ -99,7 +92,7 @@ struct page *reserve_claim(struct zone *zone, char **whole, bool *is_dirty)
  * was missing: the second is given back.  It is not short then, so this does
  * not come round again.
  */
-void reserve_keep(struct zone *zone, struct page *page, bool is_dirty)
+static void keep(struct zone *zone, struct page *page, bool is_dirty)
 {
 	char *block = page_address(page);
 	bool is_wanted;
@@ -117,6 +110,12 @@ void reserve_keep(struct zone *zone, struct page *page, bool is_dirty)
 		zone_free(block, RESERVE_ORDER, zone->node, true);
 }
 
+void reserve_keep(struct zone *zone, struct page *page, bool is_dirty)
+{
+	page_charge_always(1 << RESERVE_ORDER);
+	keep(zone, page, is_dirty);
+}
+
 /* Takes from the zone's free blocks what the reserve lacks. */
 static void zone_refill(struct zone *zone)
 {
@@ -130,12 +129,11 @@ static void zone_refill(struct zone *zone)
 		lock_release(&zone->lock);
 		if (!page)
 			return;
-		page_charge_always(1 << RESERVE_ORDER);
 		reserve_keep(zone, page, is_dirty);
 	}
 }
 
-void reserve_refill(void)
+cold void reserve_refill(void)
 {
 	if (slub_thread.locks_held)
 		return;
@@ -156,7 +154,7 @@ static bool zone_fill(struct zone *zone)
 			block = zone_alloc(RESERVE_ORDER, zone->node, &is_zero);
 		if (!block)
 			return false;
-		reserve_keep(zone, page_of(block), !is_zero);
+		keep(zone, page_of(block), !is_zero);
 	}
 	return true;
 }

@@ -23,6 +23,7 @@
  *
  * Locks: fence_lock.
  */
+#include "page/hardened/fence.h"
 #include "page/page_internal.h"
 
 #include <string.h>
@@ -32,7 +33,7 @@
 #define FENCE_PAD 0xb5
 #define PAD_MAX 16
 
-struct lock fence_lock = LOCK_INIT;
+static struct lock fence_lock = LOCK_INIT;
 
 /* under fence_lock: a ring; the pages are read without it */
 static void *waiting[WAITING_MAX];
@@ -293,4 +294,16 @@ void *fence_resize(void *ptr, size_t bytes)
 	}
 	large_ask(ptr, bytes);
 	return ptr;
+}
+
+/* ---- fork ---- */
+
+usual void page_features_fork_prepare(void)
+{
+	lock_fork(&fence_lock, FORK_BEGINS);
+}
+
+usual void page_features_fork_finish(bool in_child)
+{
+	lock_fork(&fence_lock, fork_end(in_child));
 }

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The reserve: blocks kept aside for callers that must not be refused.  What the core asks of
+ * it is in base/features.h.
+ */
+#ifndef SLUB_RESERVE_H
+#define SLUB_RESERVE_H
+
+#include "page/page.h"
+
+#define RESERVE_ORDER 3
+#define RESERVE_BYTES (PAGE_BYTES << RESERVE_ORDER)
+
+/*
+ * Keeps @bytes aside from now on, rounded up to RESERVE_BYTES; 0: none.  Their
+ * memory is there, not only promised.  Returns 0, or -ENOMEM when there is not
+ * enough; as much as before is kept then.
+ */
+int page_reserve_set(size_t bytes);
+/* How much is there. */
+size_t page_reserve_bytes(void);
+
+#endif
