@@ -38,6 +38,12 @@ WITHOUT void sample_gone(void *object) { }
 
 /* ---- pages ---- */
 
+WITHOUT bool page_growth_ask(size_t bytes, enum growth_cause cause) { return false; }
+WITHOUT void page_tight_look(size_t pages) { }
+WITHOUT void page_group_look(size_t superblocks) { }
+WITHOUT size_t page_limit_follow(bool is_auto) { return 0; }
+WITHOUT void page_limit_reread(void) { }
+
 WITHOUT struct page *reserve_claim(struct zone *zone, char **whole, bool *is_dirty) { return NULL; }
 WITHOUT void reserve_keep(struct zone *zone, struct page *page, bool is_dirty) { }
 WITHOUT void reserve_refill(void) { }

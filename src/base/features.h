@@ -68,6 +68,28 @@ void sample_gone(void *object);
 
 /* ---- pages ---- */
 
+/* page/growth/growth.c */
+enum growth_cause {
+	GROWTH_MORE,	/* the heap would have to grow */
+	GROWTH_FAILED,	/* it cannot, or must not */
+	GROWTH_TIGHT,	/* the limit is near */
+};
+/*
+ * Asks the layers above for @bytes, with no lock held.  True: something was freed, and it is
+ * worth looking again.
+ */
+bool page_growth_ask(size_t bytes, enum growth_cause cause);
+/* @pages became resident, and there is a limit: asks if it is near. */
+void page_tight_look(size_t pages);
+
+/* page/growth/group_limit.c */
+/* The heap in superblocks, when it has grown: the cgroup may limit it. */
+void page_group_look(size_t superblocks);
+/* Bytes that the cgroup allows, 0: no limit; if @is_auto the limit follows them from now on. */
+size_t page_limit_follow(bool is_auto);
+/* A request is about to be refused: a limit that is followed may have been raised. */
+void page_limit_reread(void);
+
 /* page/reserve/reserve.c: blocks kept aside for callers that must not be refused */
 /*
  * One block for a reserve that is short of it: from *@whole, a superblock that came back

@@ -418,37 +418,10 @@ size_t page_limit_room(void);
  * may still become resident.  SIZE_MAX: no limit, or the heap is small.
  */
 size_t page_group_room(void);
-/* The heap in superblocks, when it has grown: the cgroup may limit it. */
-void page_group_look(size_t superblocks);
 /* There is no limit near: what nobody asked for may be resident too. */
 bool page_memory_is_ample(void);
 /* Pages in use or idle. */
 size_t page_nr_resident(void);
-/* Is less than a sixteenth of what it allows left? */
-bool page_group_is_close(void);
-/* @pages became resident: asks the layers above if the limit is near. */
-void page_tight_look(size_t pages);
-
-/*
- * Asks the layers above to free something before the system is asked
- * for more.  The hook is called with no lock held, and not from within itself,
- * and is told how many bytes are wanted; it returns true if it freed something.
- * SLUB_RECLAIM_RATE says how often a second.
- */
-void page_set_growth_hook(bool (*hook)(size_t bytes));
-/*
- * The same for when the limit of the process or of its cgroup is near: @bytes
- * became resident since it was called.  True: as much was given back.
- */
-void page_set_tight_hook(bool (*hook)(size_t bytes));
-enum growth_cause {
-	GROWTH_MORE,	/* the heap would have to grow */
-	GROWTH_FAILED,	/* it cannot, or must not */
-	GROWTH_TIGHT,	/* the limit is near */
-};
-/* True: something was freed, and it is worth looking again. */
-bool page_growth_ask(size_t bytes, enum growth_cause cause);
-
 /*
  * Called with no lock held when a slab of @cache, or a large block (NULL), has
  * come or gone, and when objects have left or entered slabs; NULL: nobody

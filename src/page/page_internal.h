@@ -86,6 +86,10 @@ static inline void quick_flush(void)
 		quick_flush_all();
 }
 
+/* limit.c, in pages; SIZE_MAX: none */
+extern _Atomic size_t limit_pages;
+extern _Atomic size_t group_pages;	/* what the cgroup allows; page/growth writes it */
+
 /* budget.c */
 /*
  * Pages that a free of a block lets lie idle without a look at the limit, which is

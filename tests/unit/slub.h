@@ -21,6 +21,7 @@
 extern "C" {
 #include "base/turn.h"
 #include "inspect/inspect.h"
+#include "page/growth/growth.h"
 #include "page/reserve/reserve.h"
 #include "percpu/percpu_internal.h"
 #include "reclaim/reclaim.h"

@@ -4,6 +4,7 @@
  * before any shrinker is asked (reclaim/reclaim.h): the lists of all CPUs, the
  * barns, empty slabs, free blocks.
  */
+#include "page/growth/growth.h"
 #include "slab/shadow/owned.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* page/limit.c: when the hook is asked, and how often; with a clock that is moved on by hand. */
+/* page/growth/growth.c: when the hook is asked, and how often; with a clock moved on by hand. */
 #include <gtest/gtest.h>
 
 #include "clock.h"
