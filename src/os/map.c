@@ -93,10 +93,10 @@ int os_commit(void *start, size_t bytes)
 
 static int os_advise(void *start, size_t bytes, int advice)
 {
-	long ret = -11;
+	long ret = -EAGAIN;
 
 	/* EAGAIN: the kernel was short of memory, mostly for a moment. */
-	for (int i = 0; i < ADVISE_TRIES && ret == -11; i++)
+	for (int i = 0; i < ADVISE_TRIES && ret == -EAGAIN; i++)
 		ret = sys_call4(SYS_madvise, (long)start, (long)bytes, advice,
 				0);
 	return (int)ret;

@@ -422,6 +422,7 @@ size_t page_group_room(void);
 bool page_memory_is_ample(void);
 /* Pages in use or idle. */
 size_t page_nr_resident(void);
+
 /*
  * Called with no lock held when a slab of @cache, or a large block (NULL), has
  * come or gone, and when objects have left or entered slabs; NULL: nobody

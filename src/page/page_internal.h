@@ -87,8 +87,9 @@ static inline void quick_flush(void)
 }
 
 /* limit.c, in pages; SIZE_MAX: none */
-extern _Atomic size_t limit_pages;
-extern _Atomic size_t group_pages;	/* what the cgroup allows; page/growth writes it */
+extern _Atomic size_t limit_pages SLUB_INTERNAL;
+/* what the cgroup allows; page/growth writes it */
+extern _Atomic size_t group_pages SLUB_INTERNAL;
 
 /* budget.c */
 /*

@@ -4,6 +4,8 @@
  *
  * Locks: area_lock protects the making of areas and stopped CPUs.
  */
+#include <errno.h>
+
 #include "percpu/percpu.h"
 
 #include "percpu/percpu_internal.h"
@@ -113,11 +115,11 @@ int percpu_init(void)
 	committed_bytes = AREA_BYTES + area_align();
 	if (os_map_at(place, AREA_BYTES + committed_bytes)) {
 		percpu_areas.start = percpu_areas.shared = NULL;
-		return -12;
+		return -ENOMEM;
 	}
 	if (percpu_alloc_init(percpu_areas.stride)) {
 		percpu_exit();
-		return -12;
+		return -ENOMEM;
 	}
 	return 0;
 }

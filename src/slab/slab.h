@@ -429,7 +429,7 @@ static inline bool cache_refused(void)
 	slub_thread.flags &= (uint16_t)~THREAD_REFUSED;
 	return refused;
 }
-/* reserve.c */
+/* slab/shadow/reserved.c */
 /*
  * cache_alloc(), and if there is no memory, once more after reclaim; then from the reserve,
  * with the right.

@@ -49,8 +49,7 @@ SLUB_EXPORT struct slub_mempool *slub_mempool_create_malloc(size_t min_nr,
 	if (!size || size > PTRDIFF_MAX) {
 		log_message("slub_mempool_create_malloc: a block has 1 to %zu "
 			    "bytes", (size_t)PTRDIFF_MAX);
-		errno = EINVAL;
-		return NULL;
+		return fail_with(EINVAL);
 	}
 	return slub_mempool_create_args(&args);
 }

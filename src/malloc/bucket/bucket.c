@@ -65,6 +65,7 @@ static int create(const char *name, unsigned long flags,
 		  struct slub_bucket **out)
 {
 	struct slub_bucket *bucket;
+	int err;
 
 	if (!name_is_valid(name, SLUB_BUCKET_NAME_MAX) || flags & ~(unsigned long)FLAGS_ALL) {
 		log_message("slub_bucket_create(%s): %s", name ? name : "NULL",
@@ -74,10 +75,9 @@ static int create(const char *name, unsigned long flags,
 			    "without blanks");
 		return EINVAL;
 	}
-	if (slub_thread.locks_held)
-		return EDEADLK;
-	if (!slub_start())
-		return ENOMEM;
+	err = -slub_begin();
+	if (err)
+		return err;
 	bucket = slub_cache_zalloc(&bucket_cache);
 	if (!bucket)
 		return ENOMEM;

@@ -105,10 +105,8 @@ static void *alloc_large(struct slub_bucket *bucket, size_t size, size_t align,
 		if (!ptr && owner)
 			group_uncharge(owner, large_bytes_for(size));
 	}
-	if (!ptr) {
-		errno = ENOMEM;
-		return NULL;
-	}
+	if (!ptr)
+		return fail_with(ENOMEM);
 	large_set_owner(ptr, owner);
 	return mark(bucket, ptr);
 }
@@ -122,14 +120,10 @@ static void *bucket_alloc(struct slub_bucket *bucket, size_t size, size_t align,
 	uint32_t number;
 
 	*is_zero = false;
-	if (!bucket_check(bucket, "slub_bucket_alloc")) {
-		errno = EINVAL;
-		return NULL;
-	}
-	if (unlikely(size > PTRDIFF_MAX)) {
-		errno = ENOMEM;
-		return NULL;
-	}
+	if (!bucket_check(bucket, "slub_bucket_alloc"))
+		return fail_with(EINVAL);
+	if (unlikely(size > PTRDIFF_MAX))
+		return fail_with(ENOMEM);
 	if (unlikely(size > CLASS_BYTES_MAX || align > PAGE_BYTES))
 		return alloc_large(bucket, max_size(size, 1), align, is_zero);
 	number = sizeclass_number(sizeclass_fitting(size, align));
@@ -154,8 +148,7 @@ SLUB_EXPORT void *slub_bucket_aligned_alloc(struct slub_bucket *bucket,
 	if (!is_power_of_two(align)) {
 		log_message("slub_bucket_aligned_alloc: the alignment must be a "
 			    "power of two, not %zu", align);
-		errno = EINVAL;
-		return NULL;
+		return fail_with(EINVAL);
 	}
 	return bucket_alloc(bucket, size, max_size(align, MALLOC_ALIGN),
 			    &is_zero);
@@ -168,10 +161,8 @@ SLUB_EXPORT void *slub_bucket_calloc(struct slub_bucket *bucket, size_t nr,
 	bool is_zero;
 	void *ptr;
 
-	if (__builtin_mul_overflow(nr, size, &bytes)) {
-		errno = ENOMEM;
-		return NULL;
-	}
+	if (__builtin_mul_overflow(nr, size, &bytes))
+		return fail_with(ENOMEM);
 	ptr = bucket_alloc(bucket, bytes, MALLOC_ALIGN, &is_zero);
 	if (ptr && !is_zero)
 		memset(ptr, 0, bytes);
@@ -239,8 +230,7 @@ SLUB_EXPORT void *slub_bucket_realloc(struct slub_bucket *bucket, void *ptr,
 		log_message("slub_bucket_realloc(%s): %p is not of this "
 			    "bucket; left alone",
 			    bucket_is_live(bucket) ? bucket->name : "?", ptr);
-		errno = EINVAL;
-		return NULL;
+		return fail_with(EINVAL);
 	}
 	if (size)
 		return resize(bucket, ptr, size);

@@ -9,6 +9,8 @@
  *
  * Locks: the zone's lock.
  */
+#include <errno.h>
+
 #include "page/page_internal.h"
 #include "page/reserve/reserve.h"
 
@@ -204,7 +206,7 @@ cold int page_reserve_set(size_t bytes)
 	if (!filled)
 		blocks_set(before);
 	page_purge_if_needed();
-	return filled ? 0 : -12;	/* ENOMEM */
+	return filled ? 0 : -ENOMEM;
 }
 
 size_t page_reserve_bytes(void)

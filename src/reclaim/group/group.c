@@ -324,23 +324,19 @@ static struct slub_group *group_make(const char *name,
 		group = pool_get(&group_pool);
 	if (!group)
 		group = wait_for_dead();
-	if (!group) {
-		errno = none_left(&group_pool);
-		return NULL;
-	}
+	if (!group)
+		return fail_with(none_left(&group_pool));
 	owner = owner_make(group);
 	if (!owner) {
 		put_dead(group);
-		errno = none_left(&owner_pool);
-		return NULL;
+		return fail_with(none_left(&owner_pool));
 	}
 	group_set_up(group, name, parent, owner);
 	if (group_hang(group, parent))
 		return group;
 	owner_kill(owner);
 	put_dead(group);
-	errno = EINVAL;
-	return NULL;
+	return fail_with(EINVAL);
 }
 
 struct slub_group *group_root_if_made(void)
@@ -364,18 +360,12 @@ SLUB_EXPORT struct slub_group *slub_group_create(const char *name,
 {
 	if (!parent)
 		parent = slub_group_root();
-	if (!parent) {
-		errno = ENOMEM;
-		return NULL;
-	}
-	if (!name_is_valid(name, SLUB_GROUP_NAME_MAX) || !group_is_alive(parent)) {
-		errno = EINVAL;
-		return NULL;
-	}
-	if (parent->depth >= SLUB_GROUP_DEPTH_MAX) {
-		errno = E2BIG;
-		return NULL;
-	}
+	if (!parent)
+		return fail_with(ENOMEM);
+	if (!name_is_valid(name, SLUB_GROUP_NAME_MAX) || !group_is_alive(parent))
+		return fail_with(EINVAL);
+	if (parent->depth >= SLUB_GROUP_DEPTH_MAX)
+		return fail_with(E2BIG);
 	return group_make(name, parent);
 }
 

@@ -239,7 +239,7 @@ static inline bool hardened_may_realloc(const struct slub_cache *cache,
 			   tail_read_all(g, ptr) <= g->tail))
 			return true;
 	}
-	return !ptr || hardened_may_call(ptr, TAIL_CALL(CALL_MALLOC), "realloc");
+	return hardened_may_call(ptr, TAIL_CALL(CALL_MALLOC), "realloc");
 }
 /* The call that allocated @ptr, as a TAIL_CALL(); that of CALL_UNKNOWN: not known. */
 uint64_t hardened_call(const void *ptr);
