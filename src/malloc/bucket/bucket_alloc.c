@@ -9,6 +9,7 @@
  */
 #include "malloc/bucket/bucket_internal.h"
 #include "reclaim/reclaim.h"
+#include "slab/core/key.h"
 #include "slab/shadow/owned.h"
 #include "slab/guard/guard.h"
 
@@ -113,6 +114,19 @@ static void *alloc_large(struct slub_bucket *bucket, size_t size, size_t align,
 
 /* ---- both ---- */
 
+/*
+ * free() leaves a key in the object, as in those of malloc's classes, and slub_cache_alloc()
+ * leaves it there.  A program that does not write there would be a suspect at its next free.
+ */
+static void *object_alloc(struct slub_cache *cache)
+{
+	void *object = slub_cache_alloc(cache);
+
+	if (KEYS && likely(object) && key_is_set(cache, object))
+		key_clear(object);
+	return object;
+}
+
 static void *bucket_alloc(struct slub_bucket *bucket, size_t size, size_t align,
 			  bool *is_zero)
 {
@@ -130,7 +144,7 @@ static void *bucket_alloc(struct slub_bucket *bucket, size_t size, size_t align,
 	cache = bucket_class(bucket, number);
 	if (unlikely(!cache))
 		cache = class_make(bucket, number);
-	return likely(cache) ? slub_cache_alloc(cache) : NULL;
+	return likely(cache) ? object_alloc(cache) : NULL;
 }
 
 SLUB_EXPORT void *slub_bucket_alloc(struct slub_bucket *bucket, size_t size)
