@@ -121,6 +121,8 @@ usual void page_limit_init(void)
 	bool is_auto = bytes == OPTION_VALUE_AUTO;
 	size_t found = page_limit_follow(is_auto);
 
+	if (is_auto && !found)
+		log_message("option limit: no memory limit of a cgroup found; using none");
 	page_limit_set(is_auto ? found : bytes);
 }
 

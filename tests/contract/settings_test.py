@@ -17,6 +17,7 @@ import unittest
 PROBE = ""
 STATIC_PROBE = ""
 LIBRARY = ""
+CORE = ""
 BACKENDS = {"rseq": 1, "thread": 2, "tid": 3, "lock": 4}
 HUGE = {"never": 0, "block": 1, "always": 2, "auto": 3}
 MIB = 1 << 20
@@ -175,6 +176,40 @@ class DataLimit(unittest.TestCase):
         self.assertEqual(self.start_under(1024)["range_bytes"], str(run()[0]["range_bytes"]))
 
 
+class NoLimitOfACgroup(unittest.TestCase):
+    """SLUB_LIMIT=auto where no cgroup has a limit: that is said once, also by the core."""
+
+    PLAIN = ["sh", "-c", "LD_PRELOAD=$TESTED exec true"]
+    HIDDEN = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
+              "mount -t tmpfs none /sys/fs/cgroup && LD_PRELOAD=$TESTED exec true"]
+
+    def setUp(self):
+        if not CORE:
+            self.skipTest("a sanitizer's library cannot be preloaded")
+
+    def ended(self, command, library, **settings):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("SLUB_")}
+        return subprocess.run(command, env={**env, "LD_PRELOAD": "", "TESTED": library, **settings},
+                              capture_output=True, text=True, timeout=60, check=False)
+
+    def check_library(self, command, library):
+        line = r"(?m)^slub\[\d+\]: option limit: no memory limit of a cgroup found; using none$"
+        for settings, times in (({"SLUB_LIMIT": "auto", "SLUB_VERBOSE": "1"}, 1),
+                                ({"SLUB_LIMIT": "0", "SLUB_VERBOSE": "1"}, 0),
+                                ({"SLUB_LIMIT": "auto"}, 0)):
+            done = self.ended(command, library, **settings)
+            self.assertEqual(done.returncode, 0, done)
+            self.assertEqual(len(re.findall(line, done.stderr)), times, done)
+
+    def test_the_library(self):
+        if not shutil.which("unshare") or self.ended(self.HIDDEN, "").returncode:
+            self.skipTest("the cgroups cannot be hidden here")
+        self.check_library(self.HIDDEN, LIBRARY)
+
+    def test_the_core_which_follows_none(self):
+        self.check_library(self.PLAIN, CORE)
+
+
 class NoRoom(unittest.TestCase):
     """Too little address space: the library's start fails, and again at each request."""
 
@@ -281,5 +316,6 @@ class SetUserId(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROBE, STATIC_PROBE, LIBRARY = sys.argv[1:]
+    PROBE, STATIC_PROBE, LIBRARY, *cores = sys.argv[1:]
+    CORE = cores[0] if cores else ""
     unittest.main(argv=sys.argv[:1], verbosity=2)

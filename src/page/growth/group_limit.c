@@ -101,9 +101,6 @@ usual size_t page_limit_follow(bool is_auto)
 	__atomic_store_n(&limit_is_auto, has_limit, __ATOMIC_RELAXED);
 	if (has_limit)
 		__atomic_store_n(&group_had_limit, true, __ATOMIC_RELAXED);
-	else if (is_auto)
-		log_message("option limit: no memory limit of a cgroup found; "
-			    "using none");
 	return has_limit ? pages * PAGE_BYTES : 0;
 }
 
