@@ -42,6 +42,7 @@ SOURCE = r"""
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static char *volatile kept[8];
 
@@ -78,6 +79,52 @@ static uintptr_t secret_of(size_t size)
 	free(second);
 	return *(uintptr_t *)second * 0x9e3779b97f4a7c15 ^ (uintptr_t)first ^
 	       __builtin_bswap64((uintptr_t)second);
+}
+
+static void *of_library(const char *name)
+{
+	return dlsym(RTLD_DEFAULT, name);
+}
+
+/* An object of a reserve that fills its slab; the page behind it can be read no more. */
+static char *whole_slab(void)
+{
+	enum { SLAB = 32768, NR = 8 };
+	void *(*create)(const char *, size_t, size_t, unsigned long, void *) =
+		of_library("slub_cache_create");
+	void *(*alloc)(void *) = of_library("slub_cache_alloc");
+	int (*reserve)(size_t) = of_library("slub_reserve_set");
+	int (*enter)(void) = of_library("slub_reserve_enter");
+	int (*set)(const char *, const char *) = of_library("slub_option_set");
+	void *cache = create("whole", SLAB - 8, 16, 0, NULL);
+	char *all[NR];
+
+	if (reserve(1 << 20) || set("limit", "1M") || enter())
+		return NULL;
+	for (int i = 0; i < NR; i++)
+		all[i] = alloc(cache);
+	for (int i = 0; i < NR * NR; i++) {
+		char *p = all[i / NR], *next = all[i % NR];
+
+		if (p && next == p + SLAB)
+			return mprotect(next, 4096, PROT_NONE) ? NULL : p;
+	}
+	return NULL;
+}
+
+/* The last word of a slab, for one ends at each MiB; the page behind it can be read no more. */
+static char *last_word(void)
+{
+	enum { NR = 2000, BYTES = 5000 };
+	char *end = NULL;
+
+	for (int i = 0; i < NR; i++) {
+		char *p = malloc(BYTES);
+
+		if (i == NR / 2)
+			end = (char *)(((uintptr_t)p | 0xfffff) + 1);
+	}
+	return mprotect(end, 4096, PROT_NONE) ? NULL : end - 8;
 }
 
 /* A crime with a block of so many bytes; 0: it was noticed by nobody, here. */
@@ -135,6 +182,13 @@ int main(int argc, char **argv)
 			for (int i = 0; i < 8; i++)
 				kept[i][-1] ^= 1;	/* a 0 may be there by chance */
 		return 0;
+	}
+	if (argc == 3 && !strncmp(argv[1], "edge-", 5)) {
+		char *p = strcmp(argv[1], "edge-whole") ? last_word() : whole_slab();
+
+		if (p)
+			free(p + strtoul(argv[2], NULL, 0));
+		return !p;
 	}
 	if (argc == 3)
 		return commit(argv[1], strtoul(argv[2], NULL, 0));
@@ -231,6 +285,20 @@ class Hardened(unittest.TestCase):
     def test_ends_the_program(self):
         done = self.one("double-free-64")
         self.assertEqual((done.returncode, self.words(done)), (-6, ["double free"]), done)
+
+    def test_no_look_behind_a_slab(self):
+        for backend in ("rseq", "thread", "tid", "lock"):
+            for n in range(1, 9):
+                with self.subTest(n=n, backend=backend):
+                    done = self.commit(self.program, "edge-whole", str(n), SLUB_FASTPATH=backend)
+                    self.assertEqual((done.returncode, self.words(done)),
+                                     (-6, ["pointer inside a block"]), done)
+            for n in range(8):
+                with self.subTest(n=n, backend=backend, watched=True):
+                    done = self.commit(self.program, "edge-last", str(n), SLUB_FASTPATH=backend,
+                                       SLUB_DEBUG="F", SLUB_DEBUG_REPORT="stderr")
+                    self.assertEqual(done.returncode, 0, done)
+                    self.assertIn("Invalid object pointer", done.stderr, done)
 
     def test_bytes_around(self):
         for backend in ("rseq", "lock"):

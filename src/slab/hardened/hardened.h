@@ -7,11 +7,11 @@
  *   at alloc   the link of the head must decode to an address.  A list ends at a
  *              link that does not: the rest of it is given up (leaked), and
  *              reported.  The bytes that a free has filled are zeros still
- *   at free    the pointer is the start of an object, by the geometry of its slab.
- *              Its tail says that it is allocated, by a call that the free belongs to.
- *              The pad, and the tail of the object before it, are as they were
- *              written.  The slow paths look at the link, too: an object with
- *              one is free already
+ *   at free    the tail behind the pointer says that an object begins there, for the
+ *              address is a part of its key; and that it is allocated, by a call that the
+ *              free belongs to.  The pad, and the tail of the object before it, are as they
+ *              were written.  The slow paths look at the geometry of the slab, too, and at
+ *              the link: an object with one is free already
  *   at exit    the tails are as they were written, and what is free in this CPU's lists is as at
  *              alloc
  *   in chains  as at alloc, and the next object lies in a slab of the same cache

@@ -189,9 +189,11 @@ static always_inline bool tail_is_far(const struct slot_check *g)
 /*
  * Is the tail right of the object that ends where @object begins?  Nothing is known of the
  * bytes in front of a slab, and they may be unreadable: so the mask has no lowest bits, for
- * pointers into the first word of a slab.  Size, call and marks, in this order, are the lowest
- * bits of a number that has no others.  (A free object of a page or more may have lost its
- * tail: see look() in hardened.c.)
+ * pointers into the first word of a slab.  Of these the first alone may be an object's: the
+ * tail of another would end behind a slab that has one object.  Where the mask is 0 every
+ * pointer is such a one, and has no tail but the word that it points to.  Size, call and marks,
+ * in this order, are the lowest bits of a number that has no others.  (A free object of a page
+ * or more may have lost its tail: see look() in hardened.c.)
  */
 static always_inline bool tail_before_is_right(const struct slot_check *g,
 					       const void *object)
@@ -200,7 +202,7 @@ static always_inline bool tail_before_is_right(const struct slot_check *g,
 	uint64_t word;
 
 	if (unlikely(!((uint32_t)(uintptr_t)object & g->mask)))
-		return true;
+		return !((uintptr_t)object % TAIL_BYTES);
 	word = tail_word(place) ^
 	       tail_key(g, (const char *)place - g->tail);
 	return (word << 20 | word >> 44) <= g->tail_most;
