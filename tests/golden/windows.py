@@ -21,7 +21,9 @@ TOGETHER = ("malloc", "free", "slub_start", "cache_create", "superblock_alloc", 
             "slab_features_fork_finish", "slab_empty_left", "realloc.cold", "front_copy",
             "options_publish", "page_limit_init", "pressure_fork_child", "walkers_fork_child",
             "srcu_fork_child", "thread_stock_fork_child", "class_switch_fork_child",
-            "cxx_replaced")
+            "cxx_replaced", "suspect_aborted", "slab_left_look", "ptr_is_block_after_all",
+            "outside_ask", "own_delete_many")
+OPERATORS = ("slub_text_new", "slub_text_new_many")
 BUSY = ("percpu_collect", "purge", "slot_flush")
 APART = ("slabinfo_write", "cache_shut", "report_bug", "account_large")
 
@@ -48,6 +50,9 @@ def main():
         failures.append("no section .text.slub: the linker has not read libslub.ld")
     if begin + size > WINDOWS_MAX * WINDOW:
         failures.append(f".text.slub ends at {begin + size:#x}, behind {WINDOWS_MAX} windows")
+    for name in OPERATORS:
+        if not 0 < sum(sections.get(name, (0, 0))) <= WINDOWS_MAX * WINDOW:
+            failures.append(f"{name} does not lie in the first {WINDOWS_MAX} windows")
     if sections.get(".rodata.slub", (WINDOW, 0))[0] > begin:
         failures.append("the constants do not lie before the code")
 

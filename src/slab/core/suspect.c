@@ -141,8 +141,9 @@ static bool is_first(const struct slub_cache *cache, const void *object)
  * No look through slabs here: it would stop the CPUs, and so abort other pushes.  Nearly all
  * aborted pushes are of first frees, and of the second ones nearly all follow the first at
  * once.  (With a look, two threads on one CPU made 50 system calls in 1,000 preemptions.)
+ * Each program is preempted now and then, so the code lies with what all programs run.
  */
-cold bool suspect_aborted(struct slub_cache *cache, void *object)
+cold usual bool suspect_aborted(struct slub_cache *cache, void *object)
 {
 	if (*key_of(object) == key_value() && is_first(cache, object)) {
 		say_second(cache, object, "free");
