@@ -22,9 +22,9 @@ TOGETHER = ("malloc", "free", "slub_start", "cache_create", "superblock_alloc", 
             "options_publish", "page_limit_init", "pressure_fork_child", "walkers_fork_child",
             "srcu_fork_child", "thread_stock_fork_child", "class_switch_fork_child",
             "cxx_replaced", "suspect_aborted", "slab_left_look", "ptr_is_block_after_all",
-            "outside_ask", "own_delete_many")
+            "outside_ask", "own_delete_many", "percpu_collect", "slot_flush")
 OPERATORS = ("slub_text_new", "slub_text_new_many")
-BUSY = ("percpu_collect", "purge", "slot_flush")
+BUSY = ("thread_register", "purge", "cache_flush.cold")
 APART = ("slabinfo_write", "cache_shut", "report_bug", "account_large")
 
 
