@@ -64,7 +64,7 @@ static cold void foreign_warn(const char *what, const void *ptr)
 
 /* @ptr does not look like an allocated block of an ordinary cache.  Is it a block? */
 static cold usual bool ptr_is_block_after_all(const void *ptr, const char *call,
-					struct slub_cache *cache)
+					      struct slub_cache *cache)
 {
 	if (cache)
 		return suspect_free(cache, (void *)ptr, call);
