@@ -6,6 +6,10 @@
  * bucket of the tenant and is dropped at once when the request is done.  Replies are
  * kept for the next time, as many as the limit allows: a shrinker drops the oldest of
  * the tenant that needs room, and of no other.
+ *
+ * There is one thread, and all memory is asked for by slub_*(): so no lock.  A program that
+ * calls malloc() while its shrinker is registered needs one, even with one thread: SHARED
+ * DATA in slub/shrinker.h.
  */
 #include <getopt.h>
 #include <stdio.h>

@@ -181,6 +181,9 @@ SLUB_API size_t slub_group_limit_get(struct slub_group *group,
  * maximum is in the way and the bytes that are asked for.  It may free memory,
  * raise the limit, log.  If it returns true the request is tried once more.
  * What it allocates itself is charged without regard to limits.  NULL: none.
+ * It runs in the middle of a malloc(), and the compiler does not know that: what it shares
+ * with the rest of the program is under a lock, atomic or volatile (SHARED DATA in
+ * slub/shrinker.h).
  *
  * The handler of slub_group_root() is also the process's: it is called when the system
  * has no memory or SLUB_LIMIT is in the way, after all has been reclaimed, whatever group the

@@ -10,6 +10,10 @@
  * What slub_malloc() and its relatives return is freed by slub_free(), and a block of another
  * malloc is never given to these: realloc() and free() of that other one do not know it.
  * Where libslub is the malloc the two families are one.
+ *
+ * The compiler knows nothing of these.  Of malloc() it takes for granted that no variable
+ * of the program changes in it, and that is not so where a shrinker or a group's handler
+ * runs (SHARED DATA in slub/shrinker.h).
  */
 #ifndef SLUB_INCLUDE_MALLOC_H
 #define SLUB_INCLUDE_MALLOC_H

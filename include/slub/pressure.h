@@ -21,7 +21,9 @@
  * or by a thread: slub_pressure_start_thread(), or SLUB_PRESSURE=thread in the
  * environment.  Each event empties the lists of the CPUs, gives free memory back
  * to the system, and walks over the shrinkers once, with more pressure the
- * longer it lasts, and for a bounded time.
+ * longer it lasts, and for a bounded time.  What shrinkers share with the rest of the
+ * program needs a lock even where only such a loop asks them: malloc() does, too, when
+ * memory is short (SHARED DATA in slub/shrinker.h).
  */
 #ifndef SLUB_INCLUDE_PRESSURE_H
 #define SLUB_INCLUDE_PRESSURE_H

@@ -38,6 +38,29 @@
  * what a caller of malloc() may be using: no vector that the program appends to, no
  * table that it walks through while it allocates.
  *
+ * SHARED DATA.  Write a callback as if it ran in another thread at any moment, even in a
+ * program with one thread: what it shares with the rest of the program, and what lies
+ * behind pointers there, is read and written under a lock (which the callback tries, and
+ * which is not recursive), or is atomic; volatile does where there is one thread.  For the
+ * compiler does not know that a callback runs there: <stdlib.h> says of malloc() and its
+ * relatives ("leaf"), and gcc and clang know of them and of operator new, that they change
+ * no variable of the program and look at none.  In
+ *
+ *   idle = malloc(n);
+ *   p = malloc(m);                     a callback frees idle, and sets it to NULL
+ *   if (idle)
+ *           memset(idle, 0, n);
+ *
+ * both compilers, from -O1 on, take the last idle from a register: a use after free.  Or
+ * they store the first idle behind the second malloc(), and the callback finds nothing.
+ * The same holds for all that allocates inside, as strdup() and containers do, and for
+ * inline functions over malloc(), as kmalloc() of slub/kernel.h.  With a lock, an atomic or
+ * a volatile variable no compiler may do so.  What does not help: -fno-builtin (gcc takes
+ * the word of <stdlib.h>), and functions around the variable (the compiler looks into them).
+ * The functions slub_*() promise the compiler nothing of the kind: where only these
+ * allocate, slub_malloc() too, a plain variable will do in a program with one thread.
+ * A compiler may leave out an allocation whose block nobody uses; then no callback runs.
+ *
  * From: the kernel's shrinkers (shrinker_register(), do_shrink_slab()).
  */
 #ifndef SLUB_INCLUDE_SHRINKER_H

@@ -12,7 +12,7 @@ static int count(const char *name, const struct slub_value *value, void *arg)
 
 static void read_values(void)
 {
-	void *block = malloc(60);
+	void *volatile block = malloc(60);	/* else a compiler may leave it out */
 	int nr = 0;
 
 	expect(block);
