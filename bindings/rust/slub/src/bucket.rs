@@ -252,6 +252,7 @@ impl Bucket {
     /// # Errors
     ///
     /// [`Error::TryAgain`]; the bucket is kept for good then.
+    #[must_use = "the bucket stays, for good, if it cannot be ended"]
     pub fn close(self) -> Result<(), Error> {
         let bucket = ManuallyDrop::new(self);
         // SAFETY: it lives, and nobody else uses it.

@@ -17,8 +17,9 @@
 
 use crate::error::Error;
 use crate::group::Group;
-use crate::panics::caught;
+use crate::panics::Kept;
 use crate::roomy::Roomy;
+use crate::same::as_its_value;
 use core::borrow::{Borrow, BorrowMut};
 use core::fmt;
 use core::marker::PhantomData;
@@ -38,7 +39,8 @@ pub use slub_sys::slub_cache_stats as Stats;
 ///
 /// Dropping the cache gives its memory back; objects borrow it, so none can be
 /// left but those that were forgotten ([`Box::into_raw`], [`core::mem::forget`]).
-/// If there are any, the cache stays as it is, for good.
+/// If there are any, the cache stays as it is, for good; so does one that a closure of [`for_each`]
+/// drops while it is shown that very cache.
 #[repr(transparent)]
 pub struct Cache<T> {
     raw: NonNull<sys::slub_cache>,
@@ -141,22 +143,14 @@ impl<T> Cache<T> {
     /// [`Error::OutOfMemory`]; `make` is not called then.
     #[inline]
     pub fn alloc_with(&self, make: impl FnOnce() -> T) -> Result<Box<'_, T>, Error> {
-        // SAFETY: the cache lives.
-        let memory = unsafe { sys::inline::cache_alloc(self.raw.as_ptr()) };
-        let object = match NonNull::new(memory.cast::<T>()) {
-            Some(object) => object,
-            None => return Err(Error::OutOfMemory),
-        };
-        let unfinished = Unfinished { cache: self.raw, object: object.cast() };
-        // SAFETY: the memory has the size and alignment of T, and is ours.
-        unsafe { object.as_ptr().write(make()) };
-        core::mem::forget(unfinished);
-        Ok(Box { object, cache: self.raw, _cache: PhantomData })
+        // SAFETY: the cache lives as long as self, and is one of T.
+        unsafe { alloc_in(self.raw, make) }
     }
 
     /// The cache for the rest of the program, so that its objects may be, too.
     pub fn leak(self) -> &'static Cache<T> {
         // Two words of per-program memory: a typed cache is made once.
+        // SAFETY: any size may be asked for.
         let place = unsafe { sys::malloc(size_of::<Cache<T>>()) }.cast::<Cache<T>>();
         assert!(!place.is_null(), "out of memory");
         // SAFETY: the memory is ours, large enough, and never freed.
@@ -179,6 +173,7 @@ impl<T> Cache<T> {
     ///
     /// [`Error::Busy`] when forgotten objects are left, [`Error::TryAgain`]; the
     /// cache then stays for good.
+    #[must_use = "the cache stays, for good, if objects are left"]
     pub fn close(self) -> Result<(), Error> {
         let cache = ManuallyDrop::new(self);
         // SAFETY: the cache lives, and is not used again.
@@ -275,7 +270,8 @@ impl Shown<'_> {
 
 /// Shows each cache of the process to `visit`, until it returns false.
 ///
-/// A panic in it ends the walk, and is taken as its end; without the feature `std` it aborts.
+/// A panic in it ends the walk, and goes on in the caller of this; without the feature `std` it
+/// aborts.
 ///
 /// ```
 /// let cache = slub::Cache::<[u64; 5]>::new("shown")?;
@@ -294,20 +290,45 @@ impl Shown<'_> {
 /// # Errors
 ///
 /// [`Error::OutOfMemory`]; `EDEADLK` by [`Error::errno`], called by a signal handler.
-pub fn for_each<F: FnMut(&Shown<'_>) -> bool>(mut visit: F) -> Result<(), Error> {
+pub fn for_each<F: FnMut(&Shown<'_>) -> bool>(visit: F) -> Result<(), Error> {
     unsafe extern "C" fn call<F: FnMut(&Shown<'_>) -> bool>(
         cache: *mut sys::slub_cache,
         arg: *mut sys::c_void,
     ) -> sys::c_int {
         // SAFETY: the cache lives during the call, and arg is the closure.
-        let (raw, visit) = unsafe { (NonNull::new_unchecked(cache), &mut *arg.cast::<F>()) };
+        let (raw, (visit, kept)) =
+            unsafe { (NonNull::new_unchecked(cache), &mut *arg.cast::<(F, Kept)>()) };
         let shown = Shown { raw, _visit: PhantomData };
-        caught(1, || sys::c_int::from(!visit(&shown)))
+        kept.call(1, || sys::c_int::from(!visit(&shown)))
     }
-    let arg: *mut F = &mut visit;
+    let mut with = (visit, Kept::default());
+    let arg: *mut (F, Kept) = &mut with;
     // SAFETY: the closure lives during the call.
     let result = unsafe { sys::slub_cache_for_each(Some(call::<F>), arg.cast()) };
+    with.1.resume();
     Error::check(result.min(0))
+}
+
+/// An object of `cache`, with what `make` returns.
+///
+/// # Safety
+/// The cache is one of `T`, and lives for `'c`.
+#[inline]
+unsafe fn alloc_in<'c, T>(
+    cache: NonNull<sys::slub_cache>,
+    make: impl FnOnce() -> T,
+) -> Result<Box<'c, T>, Error> {
+    // SAFETY: the cache lives.
+    let memory = unsafe { sys::inline::cache_alloc(cache.as_ptr()) };
+    let object = match NonNull::new(memory.cast::<T>()) {
+        Some(object) => object,
+        None => return Err(Error::OutOfMemory),
+    };
+    let unfinished = Unfinished { cache, object: object.cast() };
+    // SAFETY: the memory has the size and alignment of T, and is ours.
+    unsafe { object.as_ptr().write(make()) };
+    core::mem::forget(unfinished);
+    Ok(Box { object, cache, _cache: PhantomData })
 }
 
 /// Memory that goes back, unless it is forgotten, when a closure panics.
@@ -344,6 +365,19 @@ impl<'c, T> Box<'c, T> {
         let _memory = Unfinished { cache: boxed.cache, object: boxed.object.cast() };
         // SAFETY: the value is read once, and its memory freed without dropping it.
         unsafe { boxed.object.as_ptr().read() }
+    }
+
+    /// A second box of the same cache, with a clone of the value.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`]; nothing is cloned then.
+    pub fn try_clone(boxed: &Self) -> Result<Self, Error>
+    where
+        T: Clone,
+    {
+        // SAFETY: an object came from this cache, which is one of T and lives for 'c.
+        unsafe { alloc_in(boxed.cache, || T::clone(boxed)) }
     }
 
     /// The address; the object is the caller's now.  [`Cache::box_from_raw`]
@@ -426,6 +460,31 @@ impl<T: fmt::Display> fmt::Display for Box<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
+}
+
+as_its_value!(Box);
+
+/// Allocates from the same cache.
+///
+/// Without memory it does what `std`'s `Box` does: [`std::alloc::handle_alloc_error`], which ends the
+/// program; without the feature `std` it panics.  [`Box::try_clone`] answers an error instead.
+impl<T: Clone> Clone for Box<'_, T> {
+    fn clone(&self) -> Self {
+        Box::try_clone(self).unwrap_or_else(|_| no_memory::<T>())
+    }
+
+    /// Clones into the memory that there is.
+    fn clone_from(&mut self, from: &Self) {
+        (**self).clone_from(&**from);
+    }
+}
+
+#[cold]
+fn no_memory<T>() -> ! {
+    #[cfg(feature = "std")]
+    std::alloc::handle_alloc_error(core::alloc::Layout::new::<T>());
+    #[cfg(not(feature = "std"))]
+    panic!("no memory for an object of {} bytes", size_of::<T>());
 }
 
 /// A cache for a `static`: made when it is first used, never destroyed.

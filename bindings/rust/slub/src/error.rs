@@ -86,9 +86,41 @@ impl fmt::Display for Error {
                  than the limit"
             }
             Error::TryAgain => "it could not be done just now: try again",
-            Error::Other(errno) => return write!(f, "libslub: error {}", errno),
+            Error::Other(errno) => return other(f, errno),
         })
     }
+}
+
+/// What the library answers besides, with its name, and in words that say what is meant here.
+fn other(f: &mut fmt::Formatter<'_>, errno: i32) -> fmt::Result {
+    let (name, text) = match errno {
+        1 => ("EPERM", "this counts at the start of the program only, or is the root"),
+        2 => ("ENOENT", "there is no such thing"),
+        3 => ("ESRCH", "no such thread runs"),
+        7 => ("E2BIG", "too deep, or too large"),
+        9 => ("EBADF", "the program closed the descriptor"),
+        EEXIST => ("EEXIST", "it is there already"),
+        EINVAL => ("EINVAL", "an argument, a name or a flag that is not allowed here"),
+        34 => ("ERANGE", "there is not enough room for the answer"),
+        35 => {
+            ("EDEADLK", "it would wait for its caller: a signal handler, a callback, or a reader")
+        }
+        36 => ("ENAMETOOLONG", "the name of the file is too long"),
+        95 => ("EOPNOTSUPP", "the cache's objects cannot be moved"),
+        _ => return unnamed(f, errno),
+    };
+    write!(f, "{} ({})", text, name)
+}
+
+/// What the system says of a file, for instance.
+#[cfg(feature = "std")]
+fn unnamed(f: &mut fmt::Formatter<'_>, errno: i32) -> fmt::Result {
+    fmt::Display::fmt(&std::io::Error::from_raw_os_error(errno), f)
+}
+
+#[cfg(not(feature = "std"))]
+fn unnamed(f: &mut fmt::Formatter<'_>, errno: i32) -> fmt::Result {
+    write!(f, "error {} of the system", errno)
 }
 
 #[cfg(feature = "std")]

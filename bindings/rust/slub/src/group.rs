@@ -202,7 +202,7 @@ impl Group {
     ///
     /// # Errors
     ///
-    /// [`Error::TryAgain`] in a signal handler that interrupted the library.
+    /// [`Error::Other`] (`EDEADLK`) in a signal handler that interrupted the library.
     pub fn memory(&self) -> Result<Memory, Error> {
         let mut memory = Memory::default();
         // SAFETY: the group lives.
@@ -215,6 +215,7 @@ impl Group {
     /// # Errors
     ///
     /// [`Error::Busy`]: there are groups below it; it then stays, for good.
+    #[must_use = "the group stays, for good, if it cannot be deleted"]
     pub fn close(self) -> Result<(), Error> {
         // SAFETY: the group lives, and is not used again.
         Error::check(unsafe { sys::slub_group_destroy(ManuallyDrop::new(self).as_raw()) })

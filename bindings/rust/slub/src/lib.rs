@@ -44,8 +44,16 @@
 //!
 //! The crate is `no_std`.  Its feature `std` (on by default) adds [`std::error::Error`] for
 //! [`Error`], the conversion to `std::io::Error`, [`profile::write`], `AsFd` and `AsRawFd` for
-//! [`pressure::Watch`], and that a panic in a [`Shrinker`]'s closure is caught; without it, it
-//! aborts.
+//! [`pressure::Watch`], and what follows.
+//!
+//! # Panics in closures
+//!
+//! None gets into C's frames.  What [`cache::for_each`] and [`value::for_each`] call panics in the
+//! end in their caller: the walk ends, and the panic goes on behind it.  What a [`Shrinker`] calls
+//! runs in the middle of anybody's allocation: a panic there is caught, counted
+//! ([`Shrinker::panics`]) and taken as "no progress is possible now".  Closures that only this crate
+//! calls, as those of [`Group::run`], [`reserve::with`] and [`Cache::alloc_with`], panic as ever.
+//! Without the feature `std` nothing can be caught: a panic in what C calls aborts.
 //!
 //! # Collections
 //!
@@ -80,6 +88,7 @@ pub mod profile;
 pub mod rcu;
 pub mod reserve;
 mod roomy;
+mod same;
 pub mod shrinker;
 mod size;
 pub mod value;

@@ -268,6 +268,7 @@ impl<T> MovableCache<T> {
     ///
     /// [`Error::Busy`] when forgotten objects are left, [`Error::TryAgain`]; the
     /// cache then stays for good.
+    #[must_use = "the cache stays, for good, if objects are left"]
     pub fn close(self) -> Result<(), Error> {
         ManuallyDrop::new(self).destroy()
     }

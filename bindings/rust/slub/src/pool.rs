@@ -21,6 +21,7 @@
 use crate::cache::Cache;
 use crate::error::Error;
 use crate::roomy::Roomy;
+use crate::same::as_its_value;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::{forget, ManuallyDrop};
@@ -142,10 +143,10 @@ impl<T> Pool<T> {
         values: [T; N],
     ) -> Result<[Box<'_, T>; N], Error> {
         let mut elements = [ptr::null_mut(); N];
-        // SAFETY: the pool lives, and there is room for N; none are asked for never.
         let nr = if N == 0 {
             0
         } else {
+            // SAFETY: the pool lives, and there is room for N.
             unsafe { sys::slub_mempool_alloc_bulk(self.as_raw(), flags, N, elements.as_mut_ptr()) }
         };
         if nr != N {
@@ -295,6 +296,8 @@ impl<T> DerefMut for Box<'_, T> {
         unsafe { self.element.as_mut() }
     }
 }
+
+as_its_value!(Box);
 
 impl<T: fmt::Debug> fmt::Debug for Box<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -69,6 +69,7 @@ impl Watch {
     /// [`Error::Other`]: `EBADF`, the program closed the descriptor, and there is one with another
     /// number now: [`Watch::new`]; `EINVAL`, in a forked child that has no `Watch` of its own;
     /// `EDEADLK`, in a signal handler that interrupted the library.
+    #[must_use = "the program may have closed the descriptor, and a loop waits for the wrong one"]
     pub fn handle(&self) -> Result<u32, Error> {
         // SAFETY: always allowed.
         let events = unsafe { sys::slub_pressure_handle() };
@@ -102,6 +103,7 @@ impl std::os::unix::io::AsFd for Watch {
 ///
 /// It ends when this is dropped.
 #[derive(Debug)]
+#[must_use = "the thread ends when it is dropped, which is now"]
 pub struct Thread {
     _private: (),
 }

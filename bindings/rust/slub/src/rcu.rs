@@ -32,6 +32,7 @@ use slub_sys as sys;
 /// As long as any exists, nothing that was deferred after its beginning is
 /// freed: keep it short.
 #[derive(Debug)]
+#[must_use = "the section ends when it is dropped, which is now"]
 pub struct ReadGuard {
     index: sys::c_int,
     /// Not Send: cheap to allow, but a guard in another thread misleads.

@@ -40,10 +40,12 @@ use slub_sys as sys;
 /// without a lock of the library, and may allocate and free.  Since the thread may
 /// be one that is just working on what they want to free, use `try_lock()`.
 ///
-/// A panic in one is caught, and taken as "no progress is possible now"; without
-/// the feature `std` it aborts.
+/// A panic in one is caught, counted ([`Shrinker::panics`]), and taken as "no progress is possible
+/// now": it runs in the middle of an allocation of anybody's, who does not expect it.  Without the
+/// feature `std` it aborts.
 ///
 /// Dropping it waits for closures that other threads run.
+#[must_use = "closures are asked until it is dropped, which is now"]
 pub struct Shrinker {
     head: NonNull<Head>,
 }
@@ -55,6 +57,7 @@ struct Head {
     name: [u8; NAME_MAX + 1],
     /// The owner, and each call that runs: the last one out frees it.
     users: AtomicUsize,
+    panics: AtomicU64,
     free: unsafe fn(NonNull<Head>),
 }
 
@@ -134,6 +137,7 @@ impl Shrinker {
                 },
                 name: name_bytes(name)?,
                 users: AtomicUsize::new(1),
+                panics: AtomicU64::new(0),
                 free: free::<C, S>,
             },
             count,
@@ -163,6 +167,12 @@ impl Shrinker {
             let freed = ptr::addr_of!((*self.head.as_ptr()).shrinker.freed);
             (*freed.cast::<AtomicU64>()).load(Ordering::Relaxed)
         }
+    }
+
+    /// Panics of its closures that were caught.
+    pub fn panics(&self) -> u64 {
+        // SAFETY: the head lives as long as self.
+        unsafe { (*self.head.as_ptr()).panics.load(Ordering::Relaxed) }
     }
 }
 
@@ -214,10 +224,11 @@ fn place_of<T>() -> Result<NonNull<T>, Error> {
 /// `head` begins a `Registered<C, S>` that nobody uses any more.
 unsafe fn free<C, S>(head: NonNull<Head>) {
     let at = head.as_ptr().cast::<Registered<C, S>>();
-    caught((), || {
+    let drop_all = || {
         // SAFETY: as above; the closures are dropped once.
         unsafe { ptr::drop_in_place(at) }
-    });
+    };
+    caught(|| (), drop_all);
     // SAFETY: place_of() allocated it.
     unsafe { sys::free(at.cast()) }
 }
@@ -248,8 +259,11 @@ unsafe fn with<C, S>(
     unsafe {
         let at = shrinker.cast::<Registered<C, S>>();
         (*at).head.users.fetch_add(1, Ordering::Relaxed);
-        let result =
-            caught(sys::SLUB_SHRINK_STOP, || call(&*ptr::addr_of!((*at).count), &(*at).scan));
+        let panicked = || {
+            (*at).head.panics.fetch_add(1, Ordering::Relaxed);
+            sys::SLUB_SHRINK_STOP
+        };
+        let result = caught(panicked, || call(&*ptr::addr_of!((*at).count), &(*at).scan));
         leave(NonNull::new_unchecked(at.cast()));
         result
     }

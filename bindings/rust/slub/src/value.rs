@@ -25,7 +25,7 @@
 //! # Ok::<(), slub::Error>(())
 //! ```
 
-use crate::panics::caught;
+use crate::panics::Kept;
 use crate::Error;
 use core::slice;
 use core::str;
@@ -88,32 +88,34 @@ impl Value {
 
 /// Calls `visit` for each value that there is, with its name.
 ///
-/// A panic in it ends the walk, and is taken as its end; without the feature `std` it
+/// A panic in it ends the walk, and goes on in the caller of this; without the feature `std` it
 /// aborts.
 ///
 /// # Errors
 ///
 /// [`Error::OutOfMemory`]; `EDEADLK` as [`read`].
-pub fn for_each<F: FnMut(&str, Value)>(mut visit: F) -> Result<(), Error> {
+pub fn for_each<F: FnMut(&str, Value)>(visit: F) -> Result<(), Error> {
     unsafe extern "C" fn call<F: FnMut(&str, Value)>(
         name: *const sys::c_char,
         value: *const sys::slub_value,
         arg: *mut sys::c_void,
     ) -> sys::c_int {
-        // SAFETY: the name and the value live during the call, and arg is the closure.
-        let (name, value, visit) = unsafe {
+        // SAFETY: the name and the value live during the call, and arg the closure.
+        let (name, value, (visit, kept)) = unsafe {
             let length = (0..).take_while(|&i| *name.add(i) != 0).count();
-            (slice::from_raw_parts(name.cast(), length), &*value, &mut *arg.cast::<F>())
+            (slice::from_raw_parts(name.cast(), length), &*value, &mut *arg.cast::<(F, Kept)>())
         };
         let name = str::from_utf8(name).unwrap_or("?");
-        caught(1, || {
+        kept.call(1, || {
             visit(name, Value::from_raw(value));
             0
         })
     }
-    let arg: *mut F = &mut visit;
+    let mut with = (visit, Kept::default());
+    let arg: *mut (F, Kept) = &mut with;
     // SAFETY: the closure lives during the call.
     let result = unsafe { sys::slub_value_for_each(Some(call::<F>), arg.cast()) };
+    with.1.resume();
     Error::check(result.min(0))
 }
 

@@ -178,3 +178,76 @@ fn static_caches_are_made_once() {
     assert_eq!(SHARED.get().unwrap().name(), "rs-static");
     assert_eq!(SAME_NAME.alloc([0; 5]).unwrap_err(), Error::NameTaken);
 }
+
+#[test]
+fn a_box_is_compared_as_its_value() {
+    let (cache, other) = (Cache::new("rs-compared").unwrap(), Cache::new("rs-other").unwrap());
+    let mut boxes: Vec<_> = [3, 1, 2].iter().map(|&n| cache.alloc(n).unwrap()).collect();
+    boxes.sort();
+    assert_eq!(boxes.iter().map(|boxed| **boxed).collect::<Vec<i32>>(), [1, 2, 3]);
+    assert!(boxes[0] == other.alloc(1).unwrap() && boxes[0] < other.alloc(2).unwrap());
+    assert!(cache.alloc(0).unwrap() < boxes[0]);
+    let nan = Cache::new("rs-nan").unwrap();
+    assert_eq!(nan.alloc(f64::NAN).unwrap().partial_cmp(&nan.alloc(1.0).unwrap()), None);
+    // By a value, as Borrow promises.
+    let set: std::collections::HashSet<_> = boxes.into_iter().collect();
+    assert!(set.contains(&2) && !set.contains(&4));
+    let map: std::collections::BTreeMap<_, _> = set.into_iter().map(|n| (n, ())).collect();
+    assert!(map.contains_key(&3) && !map.contains_key(&0));
+}
+
+#[test]
+fn a_clone_comes_from_the_same_cache() {
+    let cache = Cache::new("rs-cloned").unwrap();
+    let first = cache.alloc(vec![1, 2, 3]).unwrap();
+    let mut second = first.clone();
+    second.push(4);
+    assert_eq!((first.len(), second.len()), (3, 4));
+    let bytes = second.as_ptr();
+    second.clone_from(&first);
+    assert_eq!((&*second, second.as_ptr()), (&vec![1, 2, 3], bytes), "its memory is used again");
+    let object: *mut Vec<i32> = cache::Box::into_raw(second);
+    // SAFETY: the address is that of an object of this library.
+    let of = unsafe { slub::sys::slub_cache_of(object.cast_const().cast()) };
+    assert_eq!(of, cache.as_raw());
+    // SAFETY: it came from a box of this cache.
+    drop(unsafe { cache.box_from_raw(object) });
+    drop(first);
+    assert_eq!(cache.close(), Ok(()));
+}
+
+/// A value's clone may panic, and there may be no memory: nothing is left either way.
+#[test]
+fn a_clone_that_fails() {
+    struct Picky(Rc<Cell<i32>>);
+    impl Clone for Picky {
+        fn clone(&self) -> Self {
+            std::panic::resume_unwind(Box::new("no"))
+        }
+    }
+    let cache = Cache::new("rs-picky-clone").unwrap();
+    let picky = cache.alloc(Picky(Rc::new(Cell::new(0)))).unwrap();
+    assert!(catch_unwind(AssertUnwindSafe(|| picky.clone())).is_err());
+    assert_eq!(Rc::strong_count(&picky.0), 1);
+    drop(picky);
+    assert_eq!(cache.close(), Ok(()));
+
+    let group = slub::Group::new("rs-no-clone").unwrap();
+    let account = slub::sys::SLUB_CACHE_ACCOUNT;
+    let cache = Cache::<[u8; 4096]>::with_flags("rs-no-clone", account).unwrap();
+    let kept = cache.alloc([7; 4096]).unwrap();
+    cache.set_group(Some(&group)).unwrap();
+    group.set_limit(slub::group::Limit::Max, Some(1000)).unwrap();
+    assert_eq!(cache::Box::try_clone(&kept).unwrap_err(), Error::OutOfMemory);
+    group.set_limit(slub::group::Limit::Max, None).unwrap();
+    assert_eq!(cache::Box::try_clone(&kept).unwrap(), kept);
+}
+
+#[test]
+fn errors_have_words_and_names() {
+    let text = |errno| Error::Other(errno).to_string();
+    assert!(text(35).contains("EDEADLK") && text(35).contains("wait for its caller"));
+    assert!(text(2).contains("ENOENT") && text(22).contains("EINVAL"));
+    assert!(text(13).contains("Permission denied"), "what the system says");
+    assert!(!text(35).contains("35"));
+}

@@ -184,6 +184,7 @@ fn panics_stop_the_scan() {
     assert_eq!(calls.load(Relaxed), 1, "SHRINK_STOP: not asked again in this walk");
     assert_eq!(scans.load(Relaxed), 0, "nothing is scanned where nothing was counted");
     assert_eq!((scan_panics.freed(), count_panics.freed()), (0, 0));
+    assert_eq!((scan_panics.panics(), count_panics.panics()), (1, 1));
 }
 
 #[test]
