@@ -25,6 +25,7 @@
 #include <slub/cache.h>
 
 #ifdef __cplusplus
+SLUB_C_BEGIN
 extern "C" {
 #endif
 
@@ -179,6 +180,7 @@ SLUB_API int slub_bucket_stats(struct slub_bucket *bucket,
 
 #ifdef __cplusplus
 }
+SLUB_C_END
 #endif
 
 #endif

@@ -32,11 +32,12 @@
 #include <slub/percpu.h>
 
 #ifdef __cplusplus
+SLUB_C_BEGIN
 extern "C" {
 #endif
 
 /* The largest object a cache can have, and the longest name. */
-#define SLUB_CACHE_SIZE_MAX ((size_t)256 << 10)
+#define SLUB_CACHE_SIZE_MAX (SLUB_SIZE(256) << 10)
 #define SLUB_CACHE_NAME_MAX 47
 
 /* For slub_cache_alloc_node(): no node is preferred. */
@@ -589,6 +590,7 @@ SLUB_INLINE void slub_cache_free_fast(struct slub_cache *cache, void *object)
 
 #ifdef __cplusplus
 }
+SLUB_C_END
 #endif
 
 #endif

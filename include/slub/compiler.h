@@ -12,6 +12,30 @@
 #define SLUB_INLINE static inline __attribute__((__always_inline__, __unused__))
 
 /*
+ * SLUB_SIZE, SLUB_INT - a number as a size_t or an int.
+ *
+ * For the macros of the headers: a C++ program may be compiled with -Wold-style-cast.
+ * Context: an expression, constant if @number is.
+ */
+#ifdef __cplusplus
+#define SLUB_SIZE(number) (static_cast<size_t>(number))
+#define SLUB_INT(number) (static_cast<int>(number))
+#else
+#define SLUB_SIZE(number) ((size_t)(number))
+#define SLUB_INT(number) ((int)(number))
+#endif
+
+/*
+ * Around what is C in a C++ program: C casts, and functions that share a name with a structure
+ * (slub_cache_stats), which -Wshadow takes for hidden constructors.
+ */
+#define SLUB_C_BEGIN							\
+	_Pragma("GCC diagnostic push")					\
+	_Pragma("GCC diagnostic ignored \"-Wold-style-cast\"")		\
+	_Pragma("GCC diagnostic ignored \"-Wshadow\"")
+#define SLUB_C_END _Pragma("GCC diagnostic pop")
+
+/*
  * An exported function NAME may have an inline form, NAME_fast(): then a macro NAME() calls
  * that.  The address of NAME, and a call as (NAME)(...), is the function in the library.
  */

@@ -51,6 +51,7 @@
 #include <slub/shrinker.h>
 
 #ifdef __cplusplus
+SLUB_C_BEGIN
 extern "C" {
 #endif
 
@@ -60,7 +61,7 @@ struct slub_group;
 #define SLUB_GROUP_NAME_MAX 47
 #define SLUB_GROUP_DEPTH_MAX 32		/* groups above a group */
 #define SLUB_GROUP_NESTING_MAX 8	/* groups a thread has entered */
-#define SLUB_GROUP_NO_LIMIT ((size_t)1 << 62)
+#define SLUB_GROUP_NO_LIMIT (SLUB_SIZE(1) << 62)
 
 /*
  * slub_group_root - the group above all others.
@@ -316,6 +317,7 @@ SLUB_API void slub_group_uncharge(uint32_t token, size_t bytes);
 
 #ifdef __cplusplus
 }
+SLUB_C_END
 #endif
 
 #endif

@@ -23,11 +23,12 @@
 #include <slub/cache.h>
 
 #ifdef __cplusplus
+SLUB_C_BEGIN
 extern "C" {
 #endif
 
 /* A pool's reserve has at most so many elements. */
-#define SLUB_MEMPOOL_NR_MAX ((size_t)1 << 24)
+#define SLUB_MEMPOOL_NR_MAX (SLUB_SIZE(1) << 24)
 
 /*
  * What a pool is made of.  All functions are called without any lock held, in
@@ -241,6 +242,7 @@ SLUB_API int slub_mempool_stats(struct slub_mempool *pool,
 
 #ifdef __cplusplus
 }
+SLUB_C_END
 #endif
 
 #endif

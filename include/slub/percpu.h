@@ -42,6 +42,7 @@
 #include <slub/compiler.h>
 
 #ifdef __cplusplus
+SLUB_C_BEGIN
 extern "C" {
 #endif
 
@@ -428,6 +429,7 @@ SLUB_INLINE int64_t slub_percpu_add_return(uintptr_t offset, int64_t n)
 
 #ifdef __cplusplus
 }
+SLUB_C_END
 #endif
 
 #endif

@@ -31,6 +31,7 @@
 #include <slub/percpu.h>
 
 #ifdef __cplusplus
+SLUB_C_BEGIN
 extern "C" {
 #endif
 
@@ -117,6 +118,7 @@ SLUB_API int slub_pressure_stats(struct slub_pressure_stats *stats);
 
 #ifdef __cplusplus
 }
+SLUB_C_END
 #endif
 
 #endif

@@ -24,8 +24,8 @@ extern "C" {
 #endif
 
 /* The mean distance of sample points in bytes: the usual one, the largest. */
-#define SLUB_PROFILE_BYTES_DEFAULT ((size_t)512 << 10)
-#define SLUB_PROFILE_BYTES_MAX ((size_t)1 << 36)
+#define SLUB_PROFILE_BYTES_DEFAULT (SLUB_SIZE(512) << 10)
+#define SLUB_PROFILE_BYTES_MAX (SLUB_SIZE(1) << 36)
 
 /*
  * slub_profile_start - sample allocations from now on.

@@ -31,6 +31,7 @@
 #include <slub/cache.h>
 
 #ifdef __cplusplus
+SLUB_C_BEGIN
 extern "C" {
 #endif
 
@@ -122,6 +123,7 @@ SLUB_INLINE void slub_qmempool_free(struct slub_qmempool *pool, void *object)
 
 #ifdef __cplusplus
 }
+SLUB_C_END
 #endif
 
 #endif

@@ -96,13 +96,13 @@ typedef size_t slub_shrinker_fn(struct slub_shrinker *shrinker,
 	SLUB_NOEXCEPT;
 
 /* scan returns it: no progress is possible now. */
-#define SLUB_SHRINK_STOP (~(size_t)0)
+#define SLUB_SHRINK_STOP (~SLUB_SIZE(0))
 /*
  * count returns it: there is nothing at all, in contrast to 0, nothing that
  * could be freed now.  The shrinker is not asked again for this group and node
  * until slub_shrinker_mark().
  */
-#define SLUB_SHRINK_EMPTY (~(size_t)0 - 1)
+#define SLUB_SHRINK_EMPTY (~SLUB_SIZE(0) - 1)
 
 /* What seeks and batch of a struct slub_shrinker are if they are 0. */
 #define SLUB_SHRINKER_SEEKS 2

@@ -6,12 +6,18 @@
  *   slub::percpu<T>         counters with a copy per CPU
  *   slub::allocator<T>      a standard allocator: nodes from caches
  *   slub::memory_resource   the same for std::pmr containers
+ *   slub::bucket            blocks of any size for one subsystem
+ *   slub::pool<T>           elements that are there when there is no memory
+ *   slub::reserve_guard     memory for a thread that frees some
  *   slub::read_guard        a reader that takes no lock
+ *   slub::srcu, slub::srcu_guard
+ *                           the same in a domain of its own
  *   slub::free_deferred()   free what readers may still look at
  *   slub::group             limits for a part of the program
  *   slub::shrinker          what may be freed when memory is short
- *   slub::option(), slub::set_option(), slub::value(), slub::values(), slub::stats_json(),
- *   slub::shrink_node(), slub::for_each_cache()
+ *   slub::profile           which call stacks have allocated how much
+ *   slub::option(), slub::set_option(), slub::value(), slub::values(), slub::for_each_value(),
+ *   slub::stats_json(), slub::shrink_node(), slub::for_each_cache()
  *                           what the library is set to and what it counts
  *
  * Header only, over the C interface; a program links libslub as a C program
@@ -24,12 +30,16 @@
 #error "slub/slub.hpp needs C++17 (-std=c++17); C++11 has slub/slub.h"
 #endif
 
+#include <slub/cpp/bucket.hpp>
 #include <slub/cpp/cache.hpp>
 #include <slub/cpp/control.hpp>
 #include <slub/cpp/group.hpp>
 #include <slub/cpp/memory.hpp>
 #include <slub/cpp/percpu.hpp>
+#include <slub/cpp/pool.hpp>
+#include <slub/cpp/profile.hpp>
 #include <slub/cpp/rcu.hpp>
+#include <slub/cpp/reserve.hpp>
 #include <slub/cpp/shrinker.hpp>
 
 #endif

@@ -38,6 +38,7 @@
 #include <slub/percpu.h>
 
 #ifdef __cplusplus
+SLUB_C_BEGIN
 extern "C" {
 #endif
 
@@ -218,6 +219,7 @@ SLUB_INLINE void slub_read_unlock(int index)
 
 #ifdef __cplusplus
 }
+SLUB_C_END
 #endif
 
 #endif

@@ -74,7 +74,7 @@ class Scanner:
                 self.take_macro()
             elif line.startswith("#"):
                 self.take_continued()
-            elif line.strip() in ('extern "C" {', "}"):
+            elif line.strip() in ("SLUB_C_BEGIN", 'extern "C" {', "}", "SLUB_C_END"):
                 self.at += 1
             else:
                 self.take_declaration()

@@ -10,9 +10,11 @@
 #include <list>
 #include <map>
 #include <memory_resource>
+#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include <slub/slub.hpp>
@@ -88,12 +90,11 @@ TEST(cpp_guide, containers)
 	std::pmr::map<int, std::pmr::string> names(&memory);
 	names[1] = "one";
 
-	slub_bucket *tenant = slub_bucket_create("tenant7", 0);
+	slub::bucket tenant("tenant7");			// all its blocks end with it
 	{
 		slub::memory_resource of_tenant(tenant);
 		std::pmr::string text("all that this tenant has", &of_tenant);
 	}
-	slub_bucket_destroy(tenant);
 }
 
 struct route {
@@ -117,6 +118,48 @@ TEST(cpp_guide, readers)
 	EXPECT_NO_THROW(routes.close());
 }
 
+TEST(cpp_guide, domains)
+{
+	slub::srcu plugins;
+	{
+		slub::srcu_guard reading(plugins);
+		// ... call the plugin ...
+	}
+	plugins.synchronize();			// every reader that was inside has left
+}
+
+TEST(cpp_guide, pools)
+{
+	slub::pool<session> pool("session", 4);	// four of them put aside
+
+	auto one = pool.wait_unique(7);		// waits; never without one
+	session *two = pool.make(8);		// std::bad_alloc: nothing is left
+	pool.destroy(two);
+	EXPECT_EQ(one->fd, 7);
+
+	slub::set_reserve(256 << 10);
+	{
+		slub::reserve_guard right;
+		// ... what this block allocates may have the reserve ...
+	}
+	slub::set_reserve(0);
+}
+
+TEST(cpp_guide, numbers)
+{
+	slub::profile sampled;			// one byte in 512 KiB is a sample, until it ends
+	slub::set_option("retain", "8M");
+	std::uint64_t bytes = slub::value("heap.slab_bytes").number;
+
+	slub::for_each_cache([](slub_cache *cache) {
+		return std::puts(slub_cache_name(cache)) < 0;	// until it returns non-zero
+	});
+	EXPECT_GT(bytes, 0u);
+	std::string path = "/tmp/slub-guide-" + std::to_string(getpid());
+	sampled.write(path);
+	std::remove(path.c_str());
+}
+
 TEST(cpp_guide, limits)
 {
 	std::vector<std::vector<char>> blocks;
@@ -134,10 +177,17 @@ TEST(cpp_guide, limits)
 TEST(cpp_guide, shrinker)
 {
 	std::vector<int> buffers(100);
+	std::mutex lock;			// of the buffers
 
 	slub::shrinker idle("idle buffers",
-		[&] { return buffers.size(); },
-		[&](size_t n) {
+		[&] {
+			std::unique_lock held(lock, std::try_to_lock);
+			return held ? buffers.size() : 0;
+		},
+		[&](size_t n) -> size_t {
+			std::unique_lock held(lock, std::try_to_lock);
+			if (!held)
+				return SLUB_SHRINK_STOP;	// taken, perhaps by this thread
 			size_t freed = std::min(n, buffers.size());
 			buffers.resize(buffers.size() - freed);
 			return freed;

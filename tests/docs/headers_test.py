@@ -13,14 +13,16 @@ import tempfile
 import unittest
 
 INCLUDE = ""
-WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Werror",
-            "-fsyntax-only"]
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow",
+            "-Werror", "-fsyntax-only"]
+OF_CXX = ["-Wold-style-cast", "-Wnon-virtual-dtor", "-Woverloaded-virtual"]
 COMPILERS = {
     "c": [["gcc", "-std=c99"], ["gcc", "-std=c11"], ["clang", "-std=c11"]],
     "cc": [["g++", "-std=c++11"], ["g++", "-std=c++17"], ["clang++", "-std=c++17"]],
 }
 # slub/slub.hpp and what it includes.
-CPP = [["g++", "-std=c++17"], ["g++", "-std=c++20"], ["clang++", "-std=c++17"]]
+CPP = [["g++", "-std=c++17"], ["g++", "-std=c++20"], ["g++", "-std=c++23"],
+       ["clang++", "-std=c++17"], ["clang++", "-std=c++2b"]]
 # Not in slub/slub.h: they take short names.
 APART = {"slub/jemalloc.h", "slub/kernel.h", "slub/slub.h"}
 VARIANTS = [["-DSLUB_NO_INLINE"], []]
@@ -37,7 +39,8 @@ class Headers(unittest.TestCase):
             unit = os.path.join(folder, f"unit.{language}")
             with open(unit, "w", encoding="utf-8") as file:
                 file.write(f"#include <{header}>\n#include <{header}>\nextern int unit;\n")
-            done = subprocess.run([*compiler, "-I", INCLUDE, *WARNINGS, *flags, unit],
+            warnings = WARNINGS + (OF_CXX if language == "cc" else [])
+            done = subprocess.run([*compiler, "-I", INCLUDE, *warnings, *flags, unit],
                                   capture_output=True, text=True, check=False)
             self.assertEqual(done.stderr, "", f"{' '.join(compiler + flags)} {header}")
 

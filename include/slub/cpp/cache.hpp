@@ -87,7 +87,9 @@ template <class T, class... Args> T *construct(void *memory, Args &&...args)
 
 } // namespace detail
 
-template <class T> class cache {
+using cache_stats = struct ::slub_cache_stats;
+
+template <class T> class [[nodiscard]] cache {
 	static_assert(std::is_object_v<T> && !std::is_array_v<T>,
 		      "slub::cache<T>: T is a type of objects, not an array");
 	static_assert(sizeof(T) <= SLUB_CACHE_SIZE_MAX,
@@ -268,9 +270,9 @@ public:
 	{
 		return slub_cache_stride(handle_);
 	}
-	struct slub_cache_stats stats() const noexcept
+	cache_stats stats() const noexcept
 	{
-		struct slub_cache_stats counts = {};
+		cache_stats counts = {};
 
 		slub_cache_stats(handle_, &counts);
 		return counts;

@@ -72,18 +72,41 @@ inline slub_value value(const char *name)
 	return read;
 }
 
-/* All that there are.  Throws std::bad_alloc; where a name has no room, it terminates. */
+/*
+ * Calls @visit(name, value) for each value that there is, until it returns non-zero; returns what
+ * it returned last, or 0.  The name is valid during the call.  An exception of @visit ends the walk
+ * and goes on here.  Throws std::bad_alloc; std::system_error: the library could not start.
+ */
+template <class Visit> int for_each_value(Visit &&visit)
+{
+	struct state {
+		std::remove_reference_t<Visit> &visit;
+		int last;
+		detail::kept_exception kept;
+	} state = { visit, 0, {} };
+	int result = slub_value_for_each(
+		[](const char *name, const slub_value *read, void *arg) noexcept -> int {
+			auto *to = static_cast<struct state *>(arg);
+
+			to->last = to->kept.call(1, [&] { return to->visit(name, *read); });
+			return to->last;
+		}, &state);
+
+	state.kept.rethrow();
+	if (result < 0 && result != state.last)
+		detail::fail_control(result, "slub::for_each_value", "all", "");
+	return state.last;
+}
+
+/* All that there are.  Throws std::bad_alloc. */
 inline std::vector<std::pair<std::string, slub_value>> values()
 {
 	std::vector<std::pair<std::string, slub_value>> all;
-	int result = slub_value_for_each(
-		[](const char *name, const slub_value *read, void *arg) noexcept {
-			static_cast<decltype(all) *>(arg)->emplace_back(name, *read);
-			return 0;
-		}, &all);
 
-	if (result < 0)
-		detail::fail_control(result, "slub::values", "all", "");
+	for_each_value([&](const char *name, const slub_value &read) {
+		all.emplace_back(name, read);
+		return 0;
+	});
 	return all;
 }
 
@@ -126,27 +149,28 @@ inline slub_cache *find_cache(const char *name) noexcept
 
 /*
  * Calls @visit for each cache, malloc's own included, until it returns non-zero; returns what
- * it returned last, or 0.  The cache lives during the call.  An exception ends the program.
- * Throws std::system_error: the library could not start.
+ * it returned last, or 0.  The cache lives during the call.  An exception of @visit ends the walk
+ * and goes on here.  Throws std::bad_alloc; std::system_error: the library could not start.
  */
 template <class Visit> int for_each_cache(Visit &&visit)
 {
-	using visitor = std::remove_reference_t<Visit>;
-	struct call {
-		visitor &visit;
+	struct state {
+		std::remove_reference_t<Visit> &visit;
 		int last;
-	} call = { visit, 0 };
+		detail::kept_exception kept;
+	} state = { visit, 0, {} };
 	int result = slub_cache_for_each(
 		[](slub_cache *cache, void *arg) noexcept -> int {
-			auto *to = static_cast<struct call *>(arg);
+			auto *to = static_cast<struct state *>(arg);
 
-			to->last = to->visit(cache);
+			to->last = to->kept.call(1, [&] { return to->visit(cache); });
 			return to->last;
-		}, &call);
+		}, &state);
 
-	if (result < 0 && result != call.last)
+	state.kept.rethrow();
+	if (result < 0 && result != state.last)
 		detail::fail(-result, "slub::for_each_cache()");
-	return call.last;
+	return state.last;
 }
 
 } // namespace slub

@@ -4,6 +4,10 @@
  * std::bad_alloc, everything else std::system_error with a text that says what
  * was wrong.  Built with -fno-exceptions, it writes the text and aborts.  What a
  * destructor cannot do, and nobody may go on without, ends the program with a text.
+ *
+ * No exception gets into C's frames.  One of a function that C calls for its caller, a visitor, is
+ * kept and goes on behind the C call.  One of a function that is called in the middle of anybody's
+ * allocation (shrinkers, handlers of groups, movers) has nowhere to go: std::terminate().
  */
 #ifndef SLUB_INCLUDE_CPP_ERROR_HPP
 #define SLUB_INCLUDE_CPP_ERROR_HPP
@@ -46,6 +50,35 @@ namespace detail {
 	std::fprintf(stderr, "%s\n", what);
 	std::terminate();
 }
+
+/* What a visitor threw, until C has returned to its caller. */
+class kept_exception {
+public:
+	template <class Call> int call(int otherwise, Call &&call) noexcept
+	{
+#if defined(__cpp_exceptions)
+		try {
+			return call();
+		} catch (...) {
+			exception_ = std::current_exception();
+			return otherwise;
+		}
+#else
+		static_cast<void>(otherwise);
+		return call();
+#endif
+	}
+	void rethrow()
+	{
+#if defined(__cpp_exceptions)
+		if (exception_)
+			std::rethrow_exception(exception_);
+#endif
+	}
+
+private:
+	std::exception_ptr exception_;
+};
 
 } // namespace detail
 } // namespace slub

@@ -20,7 +20,9 @@
 
 namespace slub {
 
-class group {
+using group_stats = struct ::slub_group_stats;
+
+class [[nodiscard]] group {
 public:
 	/*
 	 * Makes a group below the root.  Throws std::bad_alloc, or
@@ -70,15 +72,16 @@ public:
 	{
 		return slub_group_limit_get(handle_, limit);
 	}
-	struct slub_group_stats stats() const noexcept
+	group_stats stats() const noexcept
 	{
-		struct slub_group_stats counts = {};
+		group_stats counts = {};
 
 		slub_group_stats(handle_, &counts);
 		return counts;
 	}
 	/*
-	 * @handler is called before a request is refused: slub_group_handler_set().  When
+	 * @handler is called before a request is refused: slub_group_handler_set().  It runs in
+	 * the middle of an allocation: SHARED DATA in slub/shrinker.h.  When
 	 * this returns, nobody is in the one before.  Throws std::system_error: EDEADLK, in
 	 * a handler or callback, where another thread may be in it still.
 	 */
@@ -113,7 +116,7 @@ private:
  * This thread works for a group for the guard's life.  They nest, and end in the
  * reverse order, as blocks do.  The group may be deleted meanwhile.
  */
-class group_guard {
+class [[nodiscard]] group_guard {
 public:
 	/* Throws std::system_error: ENOSPC, nested too deep; EINVAL, no group. */
 	explicit group_guard(const group &of) : handle_(of.handle())

@@ -25,6 +25,7 @@
 
 #include <slub/bucket.h>
 #include <slub/cache.h>
+#include <slub/cpp/bucket.hpp>
 #include <slub/cpp/error.hpp>
 
 namespace slub {
@@ -213,9 +214,9 @@ private:
 };
 
 /*
- * Memory for std::pmr containers: malloc's, or a bucket's (slub/bucket.h).
+ * Memory for std::pmr containers: malloc's, or a bucket's (slub/cpp/bucket.hpp).
  *
- * The bucket stays the caller's and must outlive the resource's blocks.
+ * The bucket stays the caller's and must outlive the resource's blocks and the resource.
  * Resources of the same bucket are equal, and so are those of malloc: one may
  * free what another allocated.  Throws std::bad_alloc.
  */
@@ -223,6 +224,9 @@ class memory_resource : public std::pmr::memory_resource {
 public:
 	memory_resource() noexcept = default;
 	explicit memory_resource(slub_bucket *bucket) noexcept : bucket_(bucket)
+	{
+	}
+	explicit memory_resource(slub::bucket &from) noexcept : bucket_(from.handle())
 	{
 	}
 

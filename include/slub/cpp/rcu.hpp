@@ -12,14 +12,22 @@
 #ifndef SLUB_INCLUDE_CPP_RCU_HPP
 #define SLUB_INCLUDE_CPP_RCU_HPP
 
+#include <cstdint>
 #include <type_traits>
 
 #include <slub/rcu.h>
+#include <slub/srcu.h>
 
 namespace slub {
 
-/* This thread is a reader for the guard's life; they nest. */
-class read_guard {
+/*
+ * This thread is a reader for the guard's life; they nest.
+ *
+ * What would wait for readers would wait for this one, and is not to be called meanwhile: the end
+ * and shrink() of a cache, stats() and the end of a bucket, deferred_barrier().  Where the C
+ * function knows that the thread is a reader it answers EDEADLK instead.
+ */
+class [[nodiscard]] read_guard {
 public:
 	read_guard() noexcept : token_(slub_read_lock())
 	{
@@ -33,6 +41,79 @@ public:
 
 private:
 	decltype(slub_read_lock()) token_;
+};
+
+/*
+ * A domain of its own: its readers do not delay the writers of another, and may sleep.
+ *
+ *   slub::srcu plugins;
+ *   {
+ *           slub::srcu_guard reading(plugins);
+ *           ...
+ *   }
+ *   plugins.synchronize();          // all readers that were inside have left
+ *
+ * It stays where it is: neither copied nor moved.
+ */
+class srcu {
+public:
+	/* Where there is no memory for counters readers use atomic instructions. */
+	srcu() noexcept
+	{
+		slub_srcu_create(&domain_);
+	}
+	srcu(const srcu &) = delete;
+	srcu &operator=(const srcu &) = delete;
+	/*
+	 * No reader may be inside, and nobody may wait.  If a reader is, the counters are left
+	 * to it for ever, and SLUB_VERBOSE=1 says so.
+	 */
+	~srcu()
+	{
+		slub_srcu_destroy(&domain_);
+	}
+
+	/* Waits for every reader that is inside; not to be called by one. */
+	void synchronize() noexcept
+	{
+		slub_srcu_synchronize(&domain_);
+	}
+	/* Have the readers left that are inside now?  poll() tells, by what this returns. */
+	[[nodiscard]] std::uint64_t start_poll() noexcept
+	{
+		return slub_srcu_start_poll(&domain_);
+	}
+	[[nodiscard]] bool poll(std::uint64_t cookie) noexcept
+	{
+		return slub_srcu_poll(&domain_, cookie);
+	}
+	/* For the C functions; still owned by this. */
+	slub_srcu *handle() noexcept
+	{
+		return &domain_;
+	}
+
+private:
+	slub_srcu domain_ = {};
+};
+
+/* A reader of a domain, for the guard's life; they nest. */
+class [[nodiscard]] srcu_guard {
+public:
+	explicit srcu_guard(srcu &of) noexcept
+		: domain_(of.handle()), index_(slub_srcu_read_lock(domain_))
+	{
+	}
+	srcu_guard(const srcu_guard &) = delete;
+	srcu_guard &operator=(const srcu_guard &) = delete;
+	~srcu_guard()
+	{
+		slub_srcu_read_unlock(domain_, index_);
+	}
+
+private:
+	slub_srcu *domain_;
+	int index_;
 };
 
 /*

@@ -9,8 +9,9 @@
  * The functions are called in any thread that reclaims, without any lock of the
  * library; they may allocate and free.  The thread may be in the middle of a malloc(),
  * while it changes the data that they look at.  So they try a lock, as
- * std::mutex::try_lock(), and return 0 if it is taken.  An exception that leaves one
- * ends the program.
+ * std::mutex::try_lock(), and return 0 if it is taken.  The lock is needed with one
+ * thread, too: compilers do not know that malloc() and new may change a variable of the
+ * program (SHARED DATA in slub/shrinker.h).  An exception that leaves one ends the program.
  */
 #ifndef SLUB_INCLUDE_CPP_SHRINKER_HPP
 #define SLUB_INCLUDE_CPP_SHRINKER_HPP
@@ -23,7 +24,7 @@
 
 namespace slub {
 
-class shrinker {
+class [[nodiscard]] shrinker {
 public:
 	using count_function = std::function<std::size_t()>;
 	using scan_function = std::function<std::size_t(std::size_t)>;

@@ -17,6 +17,7 @@
 #include <slub/version.h>
 
 #ifdef __cplusplus
+SLUB_C_BEGIN
 extern "C" {
 #endif
 
@@ -39,13 +40,13 @@ int malloc_trim(size_t pad);
 #define JEMALLOC_FRAG_HINT
 
 /* Of the flags: the low six bits are the alignment's logarithm. */
-#define MALLOCX_LG_ALIGN(la) ((int)(la))
-#define MALLOCX_ALIGN(a) ((int)__builtin_ctzl((unsigned long)(a)))
-#define MALLOCX_ZERO ((int)0x40)
-#define MALLOCX_TCACHE(tc) ((int)(((tc) + 2) << 8))
+#define MALLOCX_LG_ALIGN(la) SLUB_INT(la)
+#define MALLOCX_ALIGN(a) __builtin_ctzl(SLUB_SIZE(a))
+#define MALLOCX_ZERO 0x40
+#define MALLOCX_TCACHE(tc) SLUB_INT(((tc) + 2) << 8)
 #define MALLOCX_TCACHE_NONE MALLOCX_TCACHE(-1)
-#define SLUB_JEMALLOC_TCACHES ((int)0xfff00)
-#define MALLOCX_ARENA(a) ((int)(((unsigned int)(a) + 1) << 20))
+#define SLUB_JEMALLOC_TCACHES 0xfff00
+#define MALLOCX_ARENA(a) SLUB_INT(((a) + 1u) << 20)
 #define MALLCTL_ARENAS_ALL 4096
 
 /* What malloc aligns to without being asked. */
@@ -333,6 +334,7 @@ static inline void SLUB_JEMALLOC(malloc_stats_print)(void (*write)(void *arg, co
 
 #ifdef __cplusplus
 }
+SLUB_C_END
 #endif
 
 #endif

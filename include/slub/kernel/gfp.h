@@ -8,6 +8,7 @@
 #endif
 
 #ifdef __cplusplus
+SLUB_C_BEGIN
 extern "C" {
 #endif
 
@@ -69,6 +70,7 @@ static inline bool slub_kernel_again(const void *p, gfp_t gfp)
 
 #ifdef __cplusplus
 }
+SLUB_C_END
 #endif
 
 #endif

@@ -8,6 +8,7 @@
 #endif
 
 #ifdef __cplusplus
+SLUB_C_BEGIN
 extern "C" {
 #endif
 
@@ -190,6 +191,7 @@ static inline uint64_t slub_kernel_add_return(uintptr_t offset, size_t size,
 
 #ifdef __cplusplus
 }
+SLUB_C_END
 #endif
 
 #endif

@@ -8,6 +8,7 @@
 #endif
 
 #ifdef __cplusplus
+SLUB_C_BEGIN
 extern "C" {
 #endif
 
@@ -134,6 +135,7 @@ static inline void qmempool_free(struct qmempool *pool, void *object)
 
 #ifdef __cplusplus
 }
+SLUB_C_END
 #endif
 
 #endif

@@ -8,6 +8,7 @@
 #endif
 
 #ifdef __cplusplus
+SLUB_C_BEGIN
 extern "C" {
 #endif
 
@@ -92,6 +93,7 @@ static inline int rcu_read_lock_held(void)
 
 #ifdef __cplusplus
 }
+SLUB_C_END
 #endif
 
 #endif

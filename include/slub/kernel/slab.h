@@ -8,6 +8,7 @@
 #endif
 
 #ifdef __cplusplus
+SLUB_C_BEGIN
 extern "C" {
 #endif
 
@@ -393,6 +394,7 @@ static inline void *kmem_buckets_alloc(kmem_buckets *b, size_t size, gfp_t gfp)
 
 #ifdef __cplusplus
 }
+SLUB_C_END
 #endif
 
 #endif
