@@ -77,6 +77,28 @@ int os_map_at(void *start, size_t bytes)
 	return 0;
 }
 
+/* Shared and closed: charged in full, and not brought in by mlockall(MCL_FUTURE). */
+static bool can_map(size_t bytes, int flags)
+{
+	long ret = sys_call6(SYS_mmap, 0, (long)bytes, PROT_NONE,
+			     MAP_SHARED | MAP_ANONYMOUS | flags, -1, 0);
+
+	if (sys_has_failed(ret))
+		return false;
+	os_unreserve((void *)ret, bytes);
+	return true;
+}
+
+/*
+ * What is refused as charged and not as uncharged is refused for its size.  Where both are it is
+ * for the lack of addresses, or each mapping is charged (vm.overcommit_memory = 2), the heap's too:
+ * then the heap's own answer counts.
+ */
+bool os_is_too_much(size_t bytes)
+{
+	return !can_map(bytes, 0) && can_map(bytes, MAP_NORESERVE);
+}
+
 int os_protect(void *start, size_t bytes, bool is_open)
 {
 	return (int)sys_call4(SYS_mprotect, (long)start, (long)bytes,

@@ -23,6 +23,11 @@ void *os_map(size_t bytes);
  * was, then.
  */
 int os_map_at(void *start, size_t bytes);
+/*
+ * Would the kernel refuse a program's own mapping of @bytes for its size?  Under
+ * vm.overcommit_memory = 0 it does beyond all memory and swap.  Two or three system calls.
+ */
+bool os_is_too_much(size_t bytes);
 /* Makes reserved pages readable and writable; they read as zero. */
 int os_commit(void *start, size_t bytes);
 /* The opposite: the memory goes back, nothing can be touched or is dumped. */

@@ -42,6 +42,7 @@ void page_purge_init(const struct os_limits *limits)
 
 	size_write(&regret_most,
 		   is_bounded ? 0 : limits->memory_bytes / MEMORY_SHARE);
+	page_system_init(limits);
 	page_limit_init();
 }
 

@@ -309,7 +309,7 @@ bool large_is_possible(size_t bytes, size_t align)
 
 	/* What is less than the heap need not ask the system. */
 	return (most <= pagemap_committed() || most <= pagemap_most()) &&
-	       (!limit || bytes <= limit);
+	       (!limit || bytes <= limit) && !page_system_refuses(bytes);
 }
 
 void *large_take(size_t bytes, size_t align, bool *is_zero)
@@ -565,6 +565,9 @@ void *large_resize(void *ptr, size_t bytes)
 	pages = pages_for(bytes);
 	if (pages == old)
 		return ptr;
+	/* As mremap() would: what is added counts. */
+	if (pages > old && page_system_refuses((pages - old) * PAGE_BYTES))
+		return NULL;
 	to = likely(!owner) ? resize(ptr, old, pages) :
 			      resize_charged(ptr, old, pages, owner);
 	/* What was cut off is free, as after large_free(). */

@@ -18,9 +18,28 @@
 
 #define TRIES_MAX 2
 
+/* The kernel refuses no mapping of less: nobody asks it, nor pays for the call. */
+#define ASKED_SHARE 2
+
 static struct page_count used_pages;
+static _Atomic size_t asked_bytes = SIZE_MAX;	/* const after start */
 _Atomic size_t limit_pages = SIZE_MAX;
 _Atomic size_t group_pages = SIZE_MAX;
+
+void page_system_init(const struct os_limits *limits)
+{
+	size_write(&asked_bytes, limits->memory_bytes / ASKED_SHARE);
+}
+
+/*
+ * The heap is mapped without a charge, so that memory which is freed and kept is none.  So a
+ * request that no memory could ever meet would be met with addresses.
+ */
+bool page_system_refuses(size_t bytes)
+{
+	return unlikely(bytes >= size_read(&asked_bytes)) &&
+	       os_is_too_much(bytes);
+}
 
 /* What large.c keeps is counted, but it is idle memory. */
 static size_t used_really(void)

@@ -406,6 +406,11 @@ size_t page_limit_bytes(void);
  * of the CPUs and in the reserve.  Idle memory is not among them.
  */
 size_t page_used_bytes(void);
+/*
+ * Would the system refuse a program that maps @bytes itself?  Only what is half of the
+ * machine's memory or more is asked about.
+ */
+bool page_system_refuses(size_t bytes);
 /* Counts @pages as used; false: that would be beyond the limit. */
 bool page_charge(size_t pages);
 /* The same for what must not be refused. */

@@ -91,6 +91,9 @@ extern _Atomic size_t limit_pages SLUB_INTERNAL;
 /* what the cgroup allows; page/growth writes it */
 extern _Atomic size_t group_pages SLUB_INTERNAL;
 
+/* limit.c: at the start */
+void page_system_init(const struct os_limits *limits);
+
 /* budget.c */
 /*
  * Pages that a free of a block lets lie idle without a look at the limit, which is

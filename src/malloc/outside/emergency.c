@@ -59,7 +59,8 @@ static char *map_aligned(size_t bytes, size_t align)
 
 void *handler_alloc(size_t bytes, size_t align)
 {
-	struct mapping *m = bytes > PTRDIFF_MAX ? NULL : mapping_claim();
+	bool is_possible = bytes <= PTRDIFF_MAX && !page_system_refuses(bytes);
+	struct mapping *m = is_possible ? mapping_claim() : NULL;
 	char *start;
 
 	if (!m)
