@@ -146,19 +146,19 @@ SLUB_EXPORT void *memalign(size_t align, size_t bytes)
 	return aligned(round_up_power_of_two(align ? align : 1), bytes);
 }
 
-/* Returns EINVAL or ENOMEM; *@out and errno are then left alone. */
+/*
+ * Returns EINVAL or ENOMEM, and leaves *@out alone then.  Like glibc's, it sets errno to
+ * ENOMEM too, and leaves it alone with EINVAL.
+ */
 SLUB_EXPORT int posix_memalign(void **out, size_t align, size_t bytes)
 {
-	int saved = errno;
 	void *ptr;
 
 	if (!is_power_of_two(align) || align % sizeof(void *))
 		return EINVAL;
 	ptr = aligned(align, bytes);
-	if (!ptr) {
-		errno = saved;
+	if (!ptr)
 		return ENOMEM;
-	}
 	*out = ptr;
 	return 0;
 }

@@ -102,13 +102,18 @@ TEST(Aligned, PosixMemalignRefusals)
 
 	for (size_t alignment : {0, 1, 2, 3, 4, 7, 12, 24, 4097}) {
 		void *untouched = &mark;
+		errno = 0;
 		EXPECT_EQ(posix_memalign(&untouched, opaque(alignment), 8), EINVAL) << alignment;
 		EXPECT_EQ(untouched, &mark) << alignment;
+		EXPECT_EQ(errno, 0) << alignment;
 	}
 	for (size_t n : {SIZE_MAX, SIZE_MAX - 64, size_t{PTRDIFF_MAX} + 1}) {
 		void *untouched = &mark;
+		/* POSIX leaves errno open; the C library sets it. */
+		errno = 0;
 		EXPECT_EQ(posix_memalign(&untouched, 64, opaque(n)), ENOMEM) << n;
 		EXPECT_EQ(untouched, &mark) << n;
+		EXPECT_EQ(errno, ENOMEM) << n;
 	}
 }
 
