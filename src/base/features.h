@@ -216,7 +216,7 @@ bool outside_free(void *ptr);
  */
 void *guard_alloc_empty(struct slub_cache *cache, size_t align);
 
-/* malloc/outside/emergency.c: for a handler that interrupted the holder of a lock */
+/* malloc/outside/emergency.c: for a handler that may take no lock, and where addresses lack */
 void *handler_alloc(size_t bytes, size_t align);
 
 /*

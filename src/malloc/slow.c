@@ -260,8 +260,12 @@ static cold void *alloc_after_reclaim(size_t bytes, size_t align,
 		ptr = alloc_once(bytes, align, is_zero);
 	if (ptr || cache_refused())
 		return ptr;
-	if (bytes > CLASS_WORD_MAX || align > MALLOC_ALIGN)
-		return NULL;
+	/* The heap has no addresses to grow to; a mapping may find some elsewhere. */
+	if (unlikely(superblock_is_walled_in()) &&
+	    page_limit_room() > bytes / PAGE_BYTES)
+		ptr = handler_alloc(bytes, align);
+	if (ptr || bytes > CLASS_WORD_MAX || align > MALLOC_ALIGN)
+		return ptr;
 	cache = class_for(bytes, align);
 	return cache ? cache_alloc_from_reserve(cache, 0) : NULL;
 }

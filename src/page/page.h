@@ -275,7 +275,8 @@ int pagemap_init(const struct os_limits *limits);
 void pagemap_exit(void);
 /*
  * Commits the heap up to @bytes from its start; under superblock_lock.  -EEXIST: the
- * program has mapped part of that, at an address of its own choice.
+ * program has mapped part of that, at an address of its own choice; -EADDRINUSE: or of
+ * what the tables need for it.
  */
 int pagemap_commit(size_t bytes);
 /* The same where the program's mapping lies: the heap goes on behind it. */
@@ -312,6 +313,11 @@ void superblock_purge_node(uint32_t node);
  * of their own.  It is bought again with them, so not for a heap that is at work.
  */
 void superblock_purge_descriptors(void);
+/*
+ * Could the heap not grow, when it last tried, for addresses that the program has mapped?
+ * Memory may be had elsewhere then.
+ */
+bool superblock_is_walled_in(void);
 extern struct lock superblock_lock;
 size_t superblock_nr_dirty(void);
 size_t superblock_nr_used(void);

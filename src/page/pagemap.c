@@ -167,9 +167,9 @@ int pagemap_commit(size_t bytes)
 	if (bytes > pagemap_most())
 		return -ENOMEM;
 	err = tables_grow(bytes);
-	/* An error of the tables' is none that pagemap_pass() can mend. */
+	/* The tables cannot pass, as the heap can. */
 	if (err)
-		return -ENOMEM;
+		return err == -EEXIST ? -EADDRINUSE : -ENOMEM;
 	err = os_map_at((char *)heap_start + before, bytes - before);
 	if (!err)
 		committed_set(bytes);

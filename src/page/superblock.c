@@ -40,6 +40,20 @@ static uint8_t *homes;
 /* written under the lock, read without it too, as estimates */
 static _Atomic size_t nr_dirty_blocks;
 static _Atomic size_t nr_used;
+static _Atomic bool is_walled_in;
+
+/*
+ * What the program has mapped, at addresses of its own choice, is passed over: one superblock
+ * at a time, and after PASS_SINGLE in a row so many more that a large mapping takes few calls.
+ * All of it is looked at again where the heap can grow no more.
+ */
+#define PASS_SINGLE 8
+#define REFILL_TRIES 4
+
+/* under superblock_lock */
+static size_t nr_strange;	/* superblocks passed over, not ours since */
+static size_t nr_passed;	/* in a row */
+static size_t refill_next;
 
 static char *superblock_address(size_t index)
 {
@@ -67,6 +81,7 @@ int superblock_init(uint32_t nr_nodes)
 
 	nr_committed = 0;
 	first_free = 0;
+	nr_strange = nr_passed = 0;
 	states = meta_alloc(bytes);
 	homes = nr_nodes > 1 ? meta_alloc(bytes) : NULL;
 	return states && (homes || nr_nodes == 1) ? 0 : -ENOMEM;
@@ -134,22 +149,68 @@ static int commit_to(size_t target)
 			false);
 	memset(states + nr_committed, SB_FRESH, n);
 	nr_committed = target;
+	nr_passed = 0;
+	__atomic_store_n(&is_walled_in, false, __ATOMIC_RELAXED);
 	return 0;
+}
+
+bool superblock_is_walled_in(void)
+{
+	return __atomic_load_n(&is_walled_in, __ATOMIC_RELAXED);
+}
+
+/* Some of what was passed over may have been unmapped since.  PASSED: one was. */
+static cold enum growth refill(void)
+{
+	size_t tries = nr_strange ? REFILL_TRIES : 0;
+
+	for (size_t i = 0; i < nr_committed && tries; i++) {
+		size_t index = refill_next++ % nr_committed;
+
+		if (states[index] != SB_NONE)
+			continue;
+		tries--;
+		if (os_map_at(superblock_address(index), SUPERBLOCK_BYTES))
+			continue;
+		states[index] = SB_FRESH;
+		first_free = min_size(first_free, index);
+		nr_strange--;
+		return PASSED;
+	}
+	return REFUSED;
+}
+
+/* For the lack of addresses: there may be memory outside of the heap. */
+static cold enum growth wall(void)
+{
+	enum growth growth = refill();
+
+	__atomic_store_n(&is_walled_in, growth == REFUSED, __ATOMIC_RELAXED);
+	return growth;
 }
 
 /* Somebody has mapped some of what comes next: goes on behind the first of it. */
 static cold enum growth pass(size_t end)
 {
+	size_t reserved = heap_reserved_bytes / SUPERBLOCK_BYTES;
+	size_t n = 1 + nr_passed / PASS_SINGLE;
 	int err = 0;
 
 	while (nr_committed < end && !err)
 		err = commit_to(nr_committed + 1);
 	if (!err)
 		return GROWN;
-	if (err != -EEXIST ||
-	    pagemap_pass((nr_committed + 1) * SUPERBLOCK_BYTES))
+	if (err == -EADDRINUSE)
+		return wall();
+	n = min_size(n, reserved - nr_committed);
+	if (err != -EEXIST)
 		return REFUSED;
-	states[nr_committed++] = SB_NONE;
+	if (pagemap_pass((nr_committed + n) * SUPERBLOCK_BYTES))
+		return wall();
+	memset(states + nr_committed, SB_NONE, n);
+	nr_committed += n;
+	nr_passed += n;
+	nr_strange += n;
 	return PASSED;
 }
 
@@ -164,11 +225,11 @@ static enum growth grow_to(size_t end)
 	if (end <= nr_committed)
 		return GROWN;
 	if (end > reserved)
-		return REFUSED;
+		return nr_strange ? wall() : REFUSED;
 	err = commit_to(target);
 	if (err && target > end)
 		err = commit_to(end);
-	if (err == -EEXIST)
+	if (err == -EEXIST || err == -EADDRINUSE)
 		return pass(end);
 	return err ? REFUSED : GROWN;
 }

@@ -5,6 +5,9 @@
  * own, named by a table that changes by single compare-exchanges: async-signal-safe, and safe
  * between threads.  When the table is full the handler's malloc fails with ENOMEM.
  *
+ * The same for a request that finds no memory because the program has mapped the addresses that the
+ * heap would grow to: what is free lies elsewhere then, and in pieces (superblock_is_walled_in()).
+ *
  * The blocks lie outside the heap, so the page map does not know them (outside.c).
  */
 #include "malloc/malloc.h"

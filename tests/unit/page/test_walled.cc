@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* page/superblock.c: a large mapping of the program's where the heap is to grow. */
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <vector>
+
+#include "start.h"
+
+namespace {
+
+const size_t MiB = 1ul << 20, GiB = 1ul << 30;
+unsigned long nr_mapped;
+
+} /* namespace */
+
+extern "C" int __real_os_map_at(void *start, size_t bytes);
+
+/* os_map_at() of this program, by the linker's --wrap. */
+extern "C" int __wrap_os_map_at(void *start, size_t bytes)
+{
+	nr_mapped++;
+	return __real_os_map_at(start, bytes);
+}
+
+namespace {
+
+std::vector<char *> take_all()
+{
+	std::vector<char *> all;
+	bool is_zero;
+
+	while (char *block = superblock_alloc(1, 1, 0, false, &is_zero)) {
+		EXPECT_TRUE(is_zero);
+		block[0] = block[SUPERBLOCK_BYTES - 1] = 1;
+		all.push_back(block);
+	}
+	return all;
+}
+
+/* Of 2,048 superblocks 1,024 are theirs; the heap has the others, and theirs once they are free. */
+TEST(walled, a_large_mapping_is_passed_in_few_calls)
+{
+	start::page(4 * GiB, 1ul << 40);
+	char *theirs = (char *)heap_start + 64 * MiB;
+	ASSERT_EQ(mmap(theirs, 2 * GiB, PROT_NONE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0),
+		  (void *)theirs);
+	bool is_zero;
+	size_t before = nr_mapped;
+	std::vector<char *> front;
+	char *block;
+
+	/* Until one lies behind it. */
+	while ((block = superblock_alloc(1, 1, 0, false, &is_zero)) < theirs) {
+		ASSERT_NE(block, nullptr);
+		front.push_back(block);
+	}
+	/* One by one it would be 1,024 superblocks, of several calls each. */
+	EXPECT_LE(nr_mapped - before, 500u);
+	EXPECT_GE(block, theirs + 2 * GiB);
+	EXPECT_FALSE(superblock_is_walled_in());
+	auto rest = take_all();
+	size_t had = front.size() + 1 + rest.size();
+	/* The last skip may reach behind its end, by an eighth. */
+	EXPECT_GE(had, 1024u - 1024 / 8);
+	EXPECT_LE(had, 1024u);
+	before = nr_mapped;
+	EXPECT_EQ(superblock_alloc(1, 1, 0, false, &is_zero), nullptr);
+	EXPECT_TRUE(superblock_is_walled_in());
+	/* Each refusal looks at some of them, and not at all. */
+	EXPECT_LE(nr_mapped - before, 20u);
+
+	munmap(theirs, 2 * GiB);
+	auto found = take_all();
+	EXPECT_EQ(had + found.size(), 2048u);
+	EXPECT_EQ(superblock_nr_used(), 2048u);
+	EXPECT_EQ(superblock_alloc(1, 1, 0, false, &is_zero), nullptr);
+	EXPECT_FALSE(superblock_is_walled_in());
+	for (char *one : found)
+		superblock_free(one, 1, true);
+	EXPECT_EQ(superblock_alloc(8, 1, 0, false, &is_zero) != nullptr, true);
+}
+
+} /* namespace */
