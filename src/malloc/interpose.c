@@ -32,8 +32,11 @@ SLUB_EXPORT void *calloc(size_t n, size_t size)
 		ptr = slow_alloc_aligned(bytes, MALLOC_ALIGN, &is_zero);
 		if (unlikely(!ptr))
 			return no_memory();
+		if (!is_zero)
+			large_zero(ptr, bytes);
+		return ptr;
 	}
-	if (ptr && !is_zero)
+	if (ptr)
 		memset(ptr, 0, bytes);
 	return ptr;
 }

@@ -130,6 +130,13 @@ int os_purge(void *start, size_t bytes)
 	return os_advise(start, bytes, MADV_DONTNEED);
 }
 
+int os_renew(void *start, size_t bytes)
+{
+	long ret = map(start, bytes, PROT_READ | PROT_WRITE, MAP_FIXED);
+
+	return sys_has_failed(ret) ? (int)ret : 0;
+}
+
 /* Linux 5.14 and later; not asked again where it is not known, or not allowed. */
 int os_populate(void *start, size_t bytes)
 {

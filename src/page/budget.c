@@ -5,7 +5,8 @@
  *
  *     budget   base + regret
  *     base     used / 8, at least 1 MiB and at most 16 MiB; SLUB_RETAIN if that is given
- *     held     free pages with memory behind them, and the chains in barns
+ *     held     free pages with memory behind them, the descriptors of superblocks that
+ *              are free and have none, and the chains in barns
  *     regret   pages that went back and were soon wanted again
  *
  * Regret is the price of a mistake: the kernel has to clear the page once more.  Half of the
@@ -16,8 +17,15 @@
  * each byte was counted twice.
  *
  * No thread and no timer does this: the thread that frees looks at the clock, and works
- * out the seconds that have passed.
+ * out the seconds that have passed.  One thread does it at a time, and gives back as much as
+ * one call may; the rest is left to the next call that frees.
+ *
+ * What the kernel refuses is set aside and not counted.  A kernel that refuses everything
+ * (mlockall()) is not asked again before as much memory more lies idle as the base is.
  */
+#include <time.h>
+
+#include "base/turn.h"
 #include "page/page_internal.h"
 
 #define USED_SHARE 8
@@ -32,8 +40,96 @@ static _Atomic size_t regret_bytes;
 static _Atomic size_t given_bytes;	/* went back, not wanted again yet; halved too */
 static _Atomic uint64_t halved_at_ns;
 
+static _Atomic size_t refused_bytes;	/* held when the kernel took none of it */
+static _Atomic uint64_t refused_at_ns;
+static _Atomic uint64_t stuck_at_ns;	/* what is set aside was tried */
+static struct turn purging;
+
+_Atomic bool page_purge_owed;
 _Atomic size_t purge_idle_always;
 _Atomic ptrdiff_t page_kept_bytes;
+
+/*
+ * ---- what one call may spend ----
+ *
+ * A free that finds too much idle memory gives some of it back, and leaves the rest to the
+ * next one: it makes PURGE_CALLS system calls at the most, and begins none when PURGE_NS
+ * have passed.  So no free takes longer than that and one call, and a program that goes on
+ * freeing ends where it would without a bound: page_purge_owed makes slow paths come more
+ * often until then.  Whoever asks for memory (malloc_trim(), a limit) has no bound.
+ *
+ * Nobody has counted how much memory lay behind a run of superblocks: a program may have
+ * touched a page of it, or all.  The call that gives it back tells, by its time: the kernel
+ * frees no page in less than PAGE_NS, and passes over what was never touched a superblock
+ * at a time.  So the time of a call is an upper bound of what it found.
+ *
+ * What the kernel refuses (a page that the program locked) is set aside: SB_STUCK in
+ * superblock.c, STUCK in zone.c.
+ */
+#define PURGE_CALLS 16
+#define PURGE_NS 200000
+/*
+ * Superblocks that one call of a bounded purge takes: one at first, twice as many behind
+ * one that took a part of the time, for these have hardly any memory.
+ */
+#define PIECE_MAX 8
+#define PIECE_NS (PURGE_NS / PURGE_CALLS)
+/* To unlink a page from its table and free it takes more than 100 cycles of any CPU. */
+#define PAGE_NS 32
+
+static uint64_t now_ns(void)
+{
+	return os_clock_read_ns(CLOCK_MONOTONIC);
+}
+
+void purge_begin(struct purge *purge, bool is_bounded)
+{
+	*purge = (struct purge){ .calls = is_bounded ? PURGE_CALLS : UINT32_MAX,
+				 .now = now_ns(), .piece = is_bounded ? 1 : UINT32_MAX };
+	purge->until = is_bounded ? purge->now + PURGE_NS : UINT64_MAX;
+}
+
+bool purge_may(const struct purge *purge)
+{
+	return purge->calls && purge->now < purge->until;
+}
+
+/* Bytes that went back at the most, by the time that it took. */
+static size_t touched_most(size_t bytes, uint64_t ns)
+{
+	uint64_t pages = ns / PAGE_NS;
+
+	return pages < bytes / PAGE_BYTES ? pages * PAGE_BYTES : bytes;
+}
+
+/* What a call that began at purge->now has done to @bytes. */
+static int called(struct purge *purge, size_t bytes, int err)
+{
+	uint64_t before = purge->now;
+
+	purge->now = now_ns();
+	purge->calls -= purge->calls != 0;
+	if (purge->piece != UINT32_MAX)
+		purge->piece = purge->now - before >= PIECE_NS ? 1 :
+			       purge->piece < PIECE_MAX ? purge->piece * 2 : PIECE_MAX;
+	if (err)
+		purge->nr_refused++;
+	else
+		purge->touched += touched_most(bytes, purge->now - before);
+	return err;
+}
+
+int purge_range(struct purge *purge, void *start, size_t bytes)
+{
+	return called(purge, bytes, os_purge(start, bytes));
+}
+
+int purge_renew(struct purge *purge, void *start, size_t bytes)
+{
+	return called(purge, bytes, os_renew(start, bytes));
+}
+
+/* ---- the budget ---- */
 
 void page_purge_init(const struct os_limits *limits)
 {
@@ -164,51 +260,91 @@ void page_bought(size_t pages)
 		page_tight_look(pages);
 }
 
-/* Counts what went back since there were @before dirty pages; returns how many that are. */
-static size_t given_since(size_t before)
+size_t page_nr_stuck(void)
 {
-	size_t after = page_nr_dirty();
+	return superblock_nr_stuck() + zone_nr_stuck();
+}
 
-	if (after >= before)
-		return 0;
-	count_given((before - after) * PAGE_BYTES);
-	return before - after;
+/* Memory of descriptors that describe nothing. */
+static size_t idle_descriptors(void)
+{
+	return superblock_nr_clean() * DESCRIPTORS_BYTES;
+}
+
+/* What is set aside is tried again by a call without a bound, or after a second. */
+static void retry(const struct purge *purge)
+{
+	if (likely(!page_nr_stuck()))
+		return;
+	if (purge->until != UINT64_MAX &&
+	    purge->now - __atomic_load_n(&stuck_at_ns, __ATOMIC_RELAXED) < HALF_LIFE_NS)
+		return;
+	__atomic_store_n(&stuck_at_ns, purge->now, __ATOMIC_RELAXED);
+	superblock_retry();
+	zone_retry();
+}
+
+/* Somebody asks for memory: no bound, and nothing is left to others. */
+static void purge_begin_all(struct purge *purge)
+{
+	purge_begin(purge, false);
+	__atomic_store_n(&page_purge_owed, false, __ATOMIC_RELAXED);
+}
+
+/* Keeps @pages dirty pages, as far as @purge allows; returns how many pages went back. */
+static size_t purge_to(size_t pages, struct purge *purge)
+{
+	size_t before, after;
+
+	retry(purge);
+	before = page_nr_dirty();
+	superblock_purge(pages, purge);
+	if (page_nr_dirty() > pages && quick_nr_pages()) {
+		quick_flush();
+		superblock_purge(pages, purge);
+	}
+	if (page_nr_dirty() > pages)
+		zone_purge(pages, purge);
+	after = page_nr_dirty() + page_nr_stuck();
+	count_given(purge->touched);
+	return after < before ? before - after : 0;
 }
 
 size_t page_purge(size_t bytes)
 {
-	size_t pages = bytes / PAGE_BYTES;
-	size_t before = page_nr_dirty();
+	struct purge purge;
 
-	superblock_purge(pages);
-	if (page_nr_dirty() > pages && quick_nr_pages()) {
-		quick_flush();
-		superblock_purge(pages);
-	}
-	if (page_nr_dirty() > pages)
-		zone_purge(pages);
-	return given_since(before);
+	purge_begin_all(&purge);
+	return purge_to(bytes / PAGE_BYTES, &purge);
 }
 
 size_t page_purge_all(void)
 {
-	size_t pages = page_purge(0);
+	struct purge purge;
+	size_t pages;
 
-	superblock_purge_descriptors();
+	purge_begin_all(&purge);
+	pages = purge_to(0, &purge);
+	superblock_purge_descriptors(0, &purge);
 	return pages;
 }
 
 cold size_t page_purge_node(uint32_t node)
 {
-	size_t before = page_nr_dirty();
+	size_t before = page_nr_dirty(), after;
+	struct purge purge;
 
 	if (nr_zones == 1)
 		return page_purge_all();
+	purge_begin_all(&purge);
+	retry(&purge);
 	/* A superblock that becomes whole by the first two steps goes by the third. */
 	quick_flush_node(node);
-	zone_purge_node(node);
-	superblock_purge_node(node);
-	return given_since(before);
+	zone_purge_node(node, &purge);
+	superblock_purge_node(node, &purge);
+	count_given(purge.touched);
+	after = page_nr_dirty() + page_nr_stuck();
+	return after < before ? before - after : 0;
 }
 
 void page_purge_regret(void)
@@ -219,32 +355,112 @@ void page_purge_regret(void)
 		page_purge(least - min_size(least, in_barns()));
 }
 
-/* Purges to @spare below the budget, so that the next free does not purge again. */
-static cold size_t purge(size_t budget, size_t spare)
+static size_t held(void)
 {
+	return page_nr_dirty() * PAGE_BYTES + idle_descriptors() + in_barns();
+}
+
+static size_t set_aside(void)
+{
+	return page_nr_stuck() * PAGE_BYTES;
+}
+
+/* The kernel took nothing: it is asked again in a second, or for as much more as the base. */
+static void note_refusal(const struct purge *purge)
+{
+	bool is_refused = purge->nr_refused && !purge->touched;
+
+	if (is_refused)
+		__atomic_store_n(&refused_at_ns, os_clock_ns(), __ATOMIC_RELAXED);
+	if (is_refused || size_read(&refused_bytes))
+		size_write(&refused_bytes, is_refused ? held() + set_aside() : 0);
+}
+
+/* Is it no use to ask, with @bytes more than the base held? */
+static bool is_refused(size_t bytes)
+{
+	size_t refused = size_read(&refused_bytes);
+
+	return unlikely(refused) && bytes + set_aside() <= refused &&
+	       os_clock_ns() - __atomic_load_n(&refused_at_ns, __ATOMIC_RELAXED) < HALF_LIFE_NS;
+}
+
+/* Descriptors go first: they cost a page fault for fifty that pages cost. */
+static size_t purge_descriptors(size_t bytes, struct purge *purge)
+{
+	size_t pages = page_nr_dirty() * PAGE_BYTES, before = idle_descriptors(), after;
+
+	if (pages + before > bytes)
+		superblock_purge_descriptors((bytes - min_size(bytes, pages)) /
+					     DESCRIPTORS_BYTES, purge);
+	after = idle_descriptors();
+	return after < before ? (before - after) / PAGE_BYTES : 0;
+}
+
+/*
+ * Keeps @keep bytes in pages and their descriptors, if more than @most are; fewer than @least in
+ * pages are not worth a call.
+ */
+static cold size_t purge_some(size_t keep, size_t most, size_t least)
+{
+	struct purge purge;
 	size_t pages;
 
-	if (slub_thread.locks_held || slub_thread.flags & THREAD_IN_RECLAIM)
+	if (slub_thread.locks_held || slub_thread.flags & THREAD_IN_RECLAIM ||
+	    !turn_try(&purging))
 		return 0;
 	slub_thread.flags |= THREAD_IN_RECLAIM;
-	budget -= min_size(budget, spare);
-	pages = page_purge(budget - min_size(budget, in_barns()));
+	purge_begin(&purge, true);
+	pages = purge_descriptors(keep, &purge);
+	if (held() > most && page_nr_dirty() * PAGE_BYTES >= least)
+		pages += purge_to(keep / PAGE_BYTES, &purge);
+	__atomic_store_n(&page_purge_owed, !purge_may(&purge), __ATOMIC_RELAXED);
+	note_refusal(&purge);
 	slub_thread.flags &= ~(uint32_t)THREAD_IN_RECLAIM;
+	turn_end(&purging);
 	return pages;
 }
 
 size_t page_purge_if_needed(void)
 {
-	size_t pages = page_nr_dirty() * PAGE_BYTES, held = pages + in_barns();
-	size_t least = bound(base()), budget;
+	size_t now = held(), least = bound(base()), most, keep;
 
-	if (likely(held <= least))
+	if (likely(now <= least / 2) || is_refused(now - least / 2))
 		return 0;
-	budget = page_budget();
-	/* Barns hold nearly all of it: the few pages are not worth a purge. */
-	if (held <= budget || pages < least / NOT_WORTH_SHARE)
+	if (likely(now <= least) && !__atomic_load_n(&page_purge_owed, __ATOMIC_RELAXED))
 		return 0;
-	return purge(budget, least / 2);
+	/* To half the base below the budget, so that the next free does not purge again. */
+	most = keep = page_budget();
+	keep -= min_size(least / 2, keep);
+	if (__atomic_load_n(&page_purge_owed, __ATOMIC_RELAXED))
+		most = keep;
+	if (now <= most)
+		return 0;
+	return purge_some(keep - min_size(keep, in_barns()), most, least / NOT_WORTH_SHARE);
+}
+
+/*
+ * A run that was freed goes back whole, in the call that frees it, where it does not fit:
+ * as munmap() would, so that it costs what the program's own touching of it has cost
+ * many times over.
+ */
+void page_run_free(char *start, size_t n, bool is_moved)
+{
+	size_t bytes = n * SUPERBLOCK_BYTES, now = held() + bytes, least = bound(base());
+	struct purge purge;
+
+	if (!is_moved && (now <= least || now <= page_budget() || is_refused(now - least))) {
+		superblock_free(start, n, true);
+		return;
+	}
+	purge_begin(&purge, true);
+	purge.until = UINT64_MAX;
+	if (is_moved)
+		run_free_moved(start, n, &purge);
+	else
+		superblock_free_purged(start, n, &purge);
+	count_given(purge.touched);
+	note_refusal(&purge);
 }
 
 /*

@@ -27,9 +27,6 @@
 
 #include "page/page_internal.h"
 
-/* Pages in the largest block that is cut from a zone. */
-#define ZONE_PAGES_MAX ((size_t)1 << BLOCK_ORDER_MAX)
-
 /* In large blocks, and in those that are kept. */
 static struct page_count large_pages;
 
@@ -160,36 +157,6 @@ size_t large_nr_pages(void)
 	return used > kept ? used - kept : 0;
 }
 
-static bool is_run(size_t pages)
-{
-	return pages > ZONE_PAGES_MAX;
-}
-
-static size_t run_superblocks(size_t pages)
-{
-	return (pages + SUPERBLOCK_PAGES - 1) / SUPERBLOCK_PAGES;
-}
-
-/*
- * What a run of @pages counts for: where huge pages are asked for, memory comes
- * 2 MiB at a time, also behind the end.
- */
-static size_t run_charge(size_t pages)
-{
-	size_t n = run_superblocks(pages);
-
-	switch ((enum option_huge)option_value(OPTION_huge)) {
-	case HUGE_ALWAYS:
-		return n * SUPERBLOCK_PAGES;
-	case HUGE_BLOCK:
-		return n > 1 ? n * SUPERBLOCK_PAGES : pages;
-	case HUGE_AUTO:
-	case HUGE_NEVER:
-		break;
-	}
-	return pages;
-}
-
 /* Frees @pages pages from @start on: the largest aligned blocks, in turn. */
 static void free_pages(char *start, size_t pages, uint32_t node, bool is_dirty)
 {
@@ -205,7 +172,7 @@ static void free_pages(char *start, size_t pages, uint32_t node, bool is_dirty)
 	}
 }
 
-static void count_add(size_t pages)
+void large_count(size_t pages)
 {
 	__atomic_fetch_add(&large_pages.pages, pages, __ATOMIC_RELAXED);
 }
@@ -213,7 +180,7 @@ static void count_add(size_t pages)
 /* Gives a block that no longer counts as a large one to its zone. */
 static void large_release(void *block, size_t pages, uint32_t node)
 {
-	count_add(-pages);
+	large_count(-pages);
 	free_pages(block, pages, node, true);
 }
 
@@ -251,8 +218,7 @@ void quick_flush_all(void)
 		quick_flush_node(n);
 }
 
-/* Of *@node or, when there is none and no more to be had, of another: *@node then. */
-static void *zone_piece(size_t pages, size_t align, uint32_t *node,
+void *large_piece(size_t pages, size_t align, uint32_t *node,
 			bool *is_zero)
 {
 	uint32_t order = order_of(max_size(pages, align / PAGE_BYTES));
@@ -265,36 +231,8 @@ static void *zone_piece(size_t pages, size_t align, uint32_t *node,
 			block = zone_alloc_front(order, pages, *node, is_zero);
 	}
 	if (block)
-		count_add(pages);
+		large_count(pages);
 	return block;
-}
-
-/* One superblock, all of it wanted: a huge page leaves nothing unused. */
-static bool is_huge_block(void)
-{
-	return option_value(OPTION_huge) == HUGE_BLOCK;
-}
-
-/* A run for @pages pages; @charged of them are counted already. */
-static void *run_piece(size_t pages, size_t align, size_t charged,
-		       uint32_t node, bool *is_zero)
-{
-	size_t charge = run_charge(pages) - charged;
-	char *ptr;
-
-	if (!page_charge(charge))
-		return NULL;
-	ptr = superblock_alloc(run_superblocks(pages),
-			       max_size(align / SUPERBLOCK_BYTES, 1), node,
-			       false, is_zero);
-	if (!ptr) {
-		page_uncharge(charge);
-		return NULL;
-	}
-	count_add(pages);
-	if (*is_zero && pages == SUPERBLOCK_PAGES && is_huge_block())
-		os_huge(ptr, SUPERBLOCK_BYTES, true);
-	return ptr;
 }
 
 /* What a block for @bytes has: classes leave an eighth of room at the most. */
@@ -330,7 +268,7 @@ void *large_take(size_t bytes, size_t align, bool *is_zero)
 	if (run)
 		ptr = run_piece(pages, align, 0, node, is_zero);
 	else
-		ptr = zone_piece(pages, align, &node, is_zero);
+		ptr = large_piece(pages, align, &node, is_zero);
 	if (ptr) {
 		large_mark(ptr, pages, node, run);
 		slab_tell(NULL);
@@ -346,14 +284,7 @@ void *large_alloc(size_t bytes, size_t align, bool *is_zero)
 		       fence_alloc(bytes, align, is_zero) : NULL;
 }
 
-static void run_free(char *ptr, size_t pages)
-{
-	count_add(-pages);
-	superblock_free(ptr, run_superblocks(pages), true);
-	page_uncharge(run_charge(pages));
-}
-
-static void unmark(void *ptr)
+void large_unmark(void *ptr)
 {
 	large_entry_set(ptr, MAP_NONE);
 	page_flags_write(page_of(ptr), 0);
@@ -362,7 +293,7 @@ static void unmark(void *ptr)
 void large_give(void *ptr, size_t pages, uint32_t flags)
 {
 	if (flags & PAGE_RUN)
-		run_free(ptr, pages);
+		run_free(ptr, pages, flags & PAGE_MOVED);
 	else if (!quick_free(ptr, pages, flags >> 16 & 0xff))
 		large_release(ptr, pages, flags >> 16 & 0xff);
 }
@@ -373,7 +304,7 @@ void large_free(void *ptr)
 	size_t pages = page->count;
 	uint32_t flags = page_flags_read(page), owner = *page_owner(page);
 
-	unmark(ptr);
+	large_unmark(ptr);
 	if (SLUB_CONFIG_HARDENED)
 		fence_free(ptr, pages, flags);
 	else
@@ -389,114 +320,10 @@ void large_set_owner(void *ptr, uint32_t owner)
 	__atomic_store_n(page_owner(page_of(ptr)), owner, __ATOMIC_RELAXED);
 }
 
-static void set_count(struct page *page, size_t pages)
+void large_count_set(struct page *page, size_t pages)
 {
-	count_add(pages - page->count);
+	large_count(pages - page->count);
 	__atomic_store_n(&page->count, (uint32_t)pages, __ATOMIC_RELAXED);
-}
-
-/* The run gets shorter: its last superblocks go, and a tail worth a call. */
-static void run_shrink(char *ptr, size_t old, size_t pages)
-{
-	size_t keep = run_superblocks(pages);
-	size_t have = run_superblocks(old);
-	size_t end = min_size(old, keep * SUPERBLOCK_PAGES);
-
-	if (have > keep)
-		superblock_free(ptr + keep * SUPERBLOCK_BYTES, have - keep,
-				true);
-	if (end - pages >= SUPERBLOCK_PAGES / 8) {
-		size_t from = round_up(pages * PAGE_BYTES, os_page_size());
-
-		os_purge(ptr + from, end * PAGE_BYTES - from);
-	}
-}
-
-/*
- * So small a block has no business in a superblock of its own: the heap's range is four
- * times the memory, and would be full before that is.
- */
-#define RUN_PAGES_MIN (SUPERBLOCK_PAGES / 4)
-
-/* From a run to a block that is cut from a zone, by a copy; NULL: no memory. */
-static void *run_leave(char *ptr, size_t old, size_t pages)
-{
-	uint32_t node = page_node(page_of(ptr));
-	bool is_zero;
-	void *to = large_alloc_kept(pages * PAGE_BYTES);
-
-	if (!to) {
-		to = zone_piece(pages, PAGE_BYTES, &node, &is_zero);
-		if (!to)
-			return NULL;
-		large_mark(to, pages, node, false);
-	}
-	memcpy(to, ptr, pages * PAGE_BYTES);
-	unmark(ptr);
-	run_free(ptr, old);
-	return to;
-}
-
-/*
- * A move left a hole that could not be filled, and will again: with RLIMIT_AS below what is
- * mapped some kernels unmap the target, then refuse, and refuse the filling.
- */
-static _Atomic bool moves_leave_holes;
-
-/* A move failed: are the @bytes at @to still there, or again (PAGE-4)? */
-static bool is_there(void *to, size_t bytes)
-{
-	int err = os_map_at(to, bytes);
-
-	return !err || err == -EEXIST;
-}
-
-/* Moves the pages, not the bytes, to a longer run. */
-static void *run_move(char *ptr, size_t old, size_t pages)
-{
-	/* All of the source: the pages left behind count as clean. */
-	size_t bytes = run_superblocks(old) * SUPERBLOCK_BYTES;
-	bool is_zero;
-	/* Where its pages are, wherever this thread is. */
-	uint32_t node = page_node(page_of(ptr));
-	size_t charged = run_charge(old);
-	char *to = NULL;
-
-	if (!__atomic_load_n(&moves_leave_holes, __ATOMIC_RELAXED))
-		to = run_piece(pages, PAGE_BYTES, charged, node, &is_zero);
-	if (!to)
-		return NULL;
-	if (os_move(ptr, to, bytes)) {
-		count_add(-pages);
-		page_uncharge(run_charge(pages) - charged);
-		if (is_there(to, bytes))
-			superblock_free(to, run_superblocks(pages), true);
-		else
-			__atomic_store_n(&moves_leave_holes, true,
-					 __ATOMIC_RELAXED);
-		return NULL;
-	}
-	large_mark(to, pages, node, true);
-	unmark(ptr);
-	count_add(-old);
-	superblock_free(ptr, run_superblocks(old), false);
-	return to;
-}
-
-/* Where it is, or else elsewhere. */
-static void *run_grow(char *ptr, size_t old, size_t pages)
-{
-	size_t more = run_superblocks(pages) - run_superblocks(old);
-	size_t charge = run_charge(pages) - run_charge(old);
-
-	if (!page_charge(charge))
-		return NULL;
-	if (more && !superblock_extend(ptr, run_superblocks(old), more)) {
-		page_uncharge(charge);
-		return run_move(ptr, old, pages);
-	}
-	set_count(page_of(ptr), pages);
-	return ptr;
 }
 
 /* A block out of a zone: its tail goes, or what is free behind it comes. */
@@ -510,7 +337,7 @@ static void *piece_resize(char *ptr, size_t old, size_t pages)
 	else if (is_run(pages) ||
 		 !zone_extend(ptr + old * PAGE_BYTES, pages - old, node))
 		return NULL;
-	set_count(page, pages);
+	large_count_set(page, pages);
 	return ptr;
 }
 
@@ -527,7 +354,7 @@ static void *resize(void *ptr, size_t old, size_t pages)
 		return to;
 	if (pages < old) {
 		run_shrink(ptr, old, pages);
-		set_count(page, pages);
+		large_count_set(page, pages);
 		page_uncharge(run_charge(old) - run_charge(pages));
 		return ptr;
 	}

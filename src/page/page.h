@@ -64,12 +64,13 @@ enum page_type {
 /*
  * The descriptor's flags:
  *
- *   31    30..28    27       26     25     24    23 .. 16   15 .. 8   7 .. 0
- * +------+------+--------+--------+-----+-------+----------+---------+--------+
- * | lock |   -  | fenced | bucket | run | dirty |   node   |  order  |  type  |
- * +------+------+--------+--------+-----+-------+----------+---------+--------+
+ *   31   30   29      28      27       26     25     24    23 .. 16   15 .. 8   7 .. 0
+ * +------+---+-------+-------+--------+--------+-----+-------+--------+---------+------+
+ * | lock | - | moved | stuck | fenced | bucket | run | dirty |  node  |  order  | type |
+ * +------+---+-------+-------+--------+--------+-----+-------+--------+---------+------+
  *
- * lock is used by layout lock56 only (slab/core/lock_bit.c); dirty by free blocks;
+ * lock is used by layout lock56 only (slab/core/lock_bit.c); dirty and stuck by free blocks;
+ * moved by runs whose pages came from elsewhere (large.c);
  * run by large blocks that are made of whole superblocks, bucket by those that belong
  * to one (page->bucket), fenced by those between closed pages (page/hardened/fence.c).
  *
@@ -78,6 +79,8 @@ enum page_type {
  * so.  Hence relaxed accesses: page_flags_read(), page_flags_write().
  */
 #define PAGE_LOCK_BIT (1u << 31)
+#define PAGE_MOVED (1u << 29)
+#define PAGE_STUCK (1u << 28)
 #define PAGE_FENCED (1u << 27)
 #define PAGE_BUCKET (1u << 26)
 #define PAGE_RUN (1u << 25)
@@ -304,15 +307,6 @@ char *superblock_take(size_t n, size_t align, uint32_t node, bool is_block,
 void superblock_free(char *start, size_t n, bool is_dirty);
 /* Makes a run longer in place: superblocks behind it, if they are free. */
 bool superblock_extend(char *start, size_t n, size_t more);
-/* Purges free superblocks until at most @pages dirty pages are left. */
-void superblock_purge(size_t pages);
-/* All that idle on @node, where there are several; one that is bound to none stays. */
-void superblock_purge_node(uint32_t node);
-/*
- * Gives back the memory of the descriptors of free superblocks without memory
- * of their own.  It is bought again with them, so not for a heap that is at work.
- */
-void superblock_purge_descriptors(void);
 /*
  * Could the heap not grow, when it last tried, for addresses that the program has mapped?
  * Memory may be had elsewhere then.
@@ -330,8 +324,6 @@ size_t superblock_nr_used(void);
 void *zone_alloc(uint32_t order, uint32_t node, bool *is_zero);
 void zone_free(void *block, uint32_t order, uint32_t node, bool is_dirty);
 void zone_init(uint32_t nr_nodes);
-void zone_purge(size_t pages);
-void zone_purge_node(uint32_t node);
 size_t zone_nr_dirty(void);
 
 /* Blocks that the reserve lacks (page/reserve), an estimate: 0 nearly always. */
@@ -388,8 +380,12 @@ bool large_is_possible(size_t bytes, size_t align);
  */
 void *large_alloc_kept(size_t bytes);
 void large_free(void *ptr);
+/* Makes the first @bytes of a new block zero (zero.c). */
+void large_zero(void *ptr, size_t bytes);
 /* Pages in large blocks. */
 size_t large_nr_pages(void);
+/* Runs now whose pages came from elsewhere: each is a mapping or two more. */
+size_t run_nr_moved(void);
 size_t large_bytes(const void *ptr);
 /* What a block for @bytes will have. */
 size_t large_bytes_for(size_t bytes);
@@ -458,15 +454,28 @@ void page_bought(size_t pages);
 size_t page_nr_dirty(void);
 /* What barns hold: it counts as the free pages do. */
 extern _Atomic ptrdiff_t page_kept_bytes SLUB_INTERNAL;
+/* Free pages that the kernel would not take back; they count as neither dirty nor used. */
+size_t page_nr_stuck(void);
 /* How many bytes of free memory may keep memory behind them. */
 size_t page_budget(void);
 /* May barns hold @bytes more? */
 bool page_budget_has_room(size_t bytes);
 /*
- * Called after frees, with no lock held: gives memory back to the system if
- * more than the limit lies idle.  Returns how many pages.
+ * Called after frees, with no lock held: gives memory back to the system if more than the
+ * limit lies idle, as much as one call may (budget.c).  Returns how many pages.
  */
 size_t page_purge_if_needed(void);
+/*
+ * The last call that gave memory back had not enough with what one call may spend: slow paths
+ * of frees come more often meanwhile, and go on.
+ */
+extern _Atomic bool page_purge_owed SLUB_INTERNAL;
+
+static inline bool page_purge_is_owed(void)
+{
+	return unlikely(__atomic_load_n(&page_purge_owed, __ATOMIC_RELAXED));
+}
+
 /* Gives back what is held for regret alone: somebody asks for it. */
 void page_purge_regret(void);
 /* Keeps at most @bytes of idle memory; returns how many pages it gave back. */

@@ -4,8 +4,13 @@
 #define SLUB_PAGE_INTERNAL_H
 
 #include "page/page.h"
+#include "page/purge.h"
 
-enum zone_kind { CLEAN, DIRTY, KINDS };
+/*
+ * STUCK: dirty, and the kernel would not take it back.  It is not counted as dirty, so that
+ * nobody tries for ever; purge_retry() makes it DIRTY again.
+ */
+enum zone_kind { CLEAN, DIRTY, STUCK, KINDS };
 
 /*
  * The buddy lists of one node, and what it keeps aside.  The reserve lies under
@@ -21,6 +26,7 @@ struct zone {
 	struct list reserve;	/* blocks of RESERVE_ORDER, type TYPE_NONE */
 	/* written under lock, read without it too */
 	_Atomic size_t nr_dirty;	/* pages in dirty blocks */
+	_Atomic size_t nr_stuck;	/* pages in those set aside */
 	_Atomic size_t nr_reserve;	/* blocks in the reserve */
 	_Atomic size_t reserve_wanted;	/* blocks that it is to have */
 } align_to(64);
@@ -62,6 +68,19 @@ void zone_block_narrow(void *block, uint32_t from, uint32_t order,
 void *zone_alloc_front(uint32_t order, size_t pages, uint32_t node,
 		       bool *is_zero);
 
+/* superblock_home.c: const after start; NULL: there is one node */
+extern uint8_t *superblock_homes SLUB_INTERNAL;
+size_t superblock_settle_on(char *start, size_t n, uint32_t node, size_t nr_clean);
+/* They were mapped anew, and are bound to no node. */
+void superblock_unsettle(char *start, size_t n);
+
+/* @n superblocks that were just taken become memory of @node; how many are clean then. */
+static inline size_t superblock_settle(char *start, size_t n, uint32_t node,
+				       size_t nr_clean)
+{
+	return superblock_homes ? superblock_settle_on(start, n, node, nr_clean) : nr_clean;
+}
+
 /* Takes @more pages from @end on out of the zone, if all of them are free. */
 bool zone_extend(char *end, size_t more, uint32_t node);
 
@@ -101,6 +120,11 @@ void page_system_init(const struct os_limits *limits);
  */
 extern _Atomic size_t purge_idle_always;
 void purge_limit_changed(void);
+/*
+ * Frees superblocks of a run, whose memory nobody has counted; @is_moved: their pages came
+ * from elsewhere.
+ */
+void page_run_free(char *start, size_t n, bool is_moved);
 
 /* After a free, with no lock held: page_purge_if_needed(), mostly not called. */
 static inline void purge_look(void)
@@ -131,6 +155,43 @@ static inline void large_mark(void *ptr, size_t pages, uint32_t node, bool run)
 	__atomic_store_n(page_owner(page), 0, __ATOMIC_RELAXED);
 	large_entry_set(ptr, MAP_LARGE);
 }
+
+void large_unmark(void *ptr);
+/* @pages more in large blocks. */
+void large_count(size_t pages);
+void large_count_set(struct page *page, size_t pages);
+/* Of *@node or, when there is none and no more to be had, of another: *@node then. */
+void *large_piece(size_t pages, size_t align, uint32_t *node, bool *is_zero);
+
+/* Pages in the largest block that is cut from a zone; a longer one is a run. */
+#define ZONE_PAGES_MAX ((size_t)1 << BLOCK_ORDER_MAX)
+
+static inline bool is_run(size_t pages)
+{
+	return pages > ZONE_PAGES_MAX;
+}
+
+/* large_run.c */
+/*
+ * So small a block has no business in a superblock of its own: the heap's range is four
+ * times the memory, and would be full before that is.
+ */
+#define RUN_PAGES_MIN (SUPERBLOCK_PAGES / 4)
+
+/*
+ * What a run of @pages counts for: where huge pages are asked for, memory comes
+ * 2 MiB at a time, also behind the end.
+ */
+size_t run_charge(size_t pages);
+/* A run for @pages pages; @charged of them are counted already. */
+void *run_piece(size_t pages, size_t align, size_t charged, uint32_t node, bool *is_zero);
+void run_free(char *ptr, size_t pages, bool is_moved);
+/* The last superblocks go, and a tail worth a call. */
+void run_shrink(char *ptr, size_t old, size_t pages);
+/* To a block that is cut from a zone, by a copy; NULL: no memory. */
+void *run_leave(char *ptr, size_t old, size_t pages);
+/* Where it is, or else elsewhere. */
+void *run_grow(char *ptr, size_t old, size_t pages);
 
 /* Large blocks as large.c has them, without fences. */
 void *large_take(size_t bytes, size_t align, bool *is_zero);

@@ -21,6 +21,7 @@ enum superblock_state {
 	SB_FRESH,		/* clean, and so are its descriptors */
 	SB_CLEAN,
 	SB_DIRTY,
+	SB_STUCK,		/* the kernel would not take it back; not counted as dirty */
 	SB_USED,
 };
 
@@ -30,15 +31,8 @@ struct lock superblock_lock = LOCK_INIT;
 static uint8_t *states;
 static size_t nr_committed;
 static size_t first_free;	/* no free superblock lies below */
-/*
- * The node that each superblock was last bound to, + 1.  The entry of a free superblock is
- * under the lock; that of another belongs to the thread that took it, by the lock.  NULL:
- * there is one node.
- */
-static uint8_t *homes;
-
 /* written under the lock, read without it too, as estimates */
-static _Atomic size_t nr_dirty_blocks;
+static _Atomic size_t nr_free[SB_USED];	/* in each state */
 static _Atomic size_t nr_used;
 static _Atomic bool is_walled_in;
 
@@ -72,7 +66,17 @@ size_t superblock_nr_used(void)
 
 size_t superblock_nr_dirty(void)
 {
-	return size_read(&nr_dirty_blocks) * SUPERBLOCK_PAGES;
+	return size_read(&nr_free[SB_DIRTY]) * SUPERBLOCK_PAGES;
+}
+
+size_t superblock_nr_stuck(void)
+{
+	return size_read(&nr_free[SB_STUCK]) * SUPERBLOCK_PAGES;
+}
+
+size_t superblock_nr_clean(void)
+{
+	return size_read(&nr_free[SB_CLEAN]);
 }
 
 int superblock_init(uint32_t nr_nodes)
@@ -83,13 +87,22 @@ int superblock_init(uint32_t nr_nodes)
 	first_free = 0;
 	nr_strange = nr_passed = 0;
 	states = meta_alloc(bytes);
-	homes = nr_nodes > 1 ? meta_alloc(bytes) : NULL;
-	return states && (homes || nr_nodes == 1) ? 0 : -ENOMEM;
+	superblock_homes = nr_nodes > 1 ? meta_alloc(bytes) : NULL;
+	return states && (superblock_homes || nr_nodes == 1) ? 0 : -ENOMEM;
 }
 
 static bool is_free(size_t index)
 {
-	return states[index] >= SB_FRESH && states[index] <= SB_DIRTY;
+	return states[index] >= SB_FRESH && states[index] < SB_USED;
+}
+
+static void state_set(size_t index, enum superblock_state state)
+{
+	if (is_free(index))
+		size_add(&nr_free[states[index]], (size_t)-1);
+	if (state < SB_USED)
+		size_add(&nr_free[state], 1);
+	states[index] = (uint8_t)state;
 }
 
 /* First-fit for @n free superblocks; nr_committed when there are none. */
@@ -118,10 +131,10 @@ static size_t find_run(size_t n, size_t align)
 /* The lowest idle one with memory of @node; nr_committed when there is none. */
 static size_t find_near(uint32_t node)
 {
-	size_t i = size_read(&nr_dirty_blocks) ? first_free : nr_committed;
+	size_t i = size_read(&nr_free[SB_DIRTY]) ? first_free : nr_committed;
 
 	while (i < nr_committed &&
-	       (states[i] != SB_DIRTY || homes[i] != node + 1))
+	       (states[i] != SB_DIRTY || superblock_homes[i] != node + 1))
 		i++;
 	return i;
 }
@@ -129,13 +142,20 @@ static size_t find_near(uint32_t node)
 /* On several nodes memory that is near goes before a low address. */
 static size_t find(size_t n, size_t align, uint32_t node)
 {
-	size_t near = homes && n == 1 && align == 1 ? find_near(node) :
+	size_t near = superblock_homes && n == 1 && align == 1 ? find_near(node) :
 						      nr_committed;
 
 	return near < nr_committed ? near : find_run(n, align);
 }
 
 enum growth { GROWN, REFUSED, PASSED };
+
+/* What a new mapping of the heap is told. */
+static void advise(size_t first, size_t n)
+{
+	if (option_value(OPTION_huge) == HUGE_NEVER)
+		os_huge(superblock_address(first), n * SUPERBLOCK_BYTES, false);
+}
 
 static int commit_to(size_t target)
 {
@@ -144,10 +164,9 @@ static int commit_to(size_t target)
 
 	if (err)
 		return err;
-	if (option_value(OPTION_huge) == HUGE_NEVER)
-		os_huge(superblock_address(nr_committed), n * SUPERBLOCK_BYTES,
-			false);
+	advise(nr_committed, n);
 	memset(states + nr_committed, SB_FRESH, n);
+	size_add(&nr_free[SB_FRESH], n);
 	nr_committed = target;
 	nr_passed = 0;
 	__atomic_store_n(&is_walled_in, false, __ATOMIC_RELAXED);
@@ -172,7 +191,7 @@ static cold enum growth refill(void)
 		tries--;
 		if (os_map_at(superblock_address(index), SUPERBLOCK_BYTES))
 			continue;
-		states[index] = SB_FRESH;
+		state_set(index, SB_FRESH);
 		first_free = min_size(first_free, index);
 		nr_strange--;
 		return PASSED;
@@ -237,38 +256,15 @@ static enum growth grow_to(size_t end)
 /* Returns how many of them have no memory behind them. */
 static size_t mark_used(size_t first, size_t n)
 {
-	size_t nr_dirty = 0;
+	size_t nr_clean = 0;
 
 	for (size_t i = first; i < first + n; i++) {
-		nr_dirty += states[i] == SB_DIRTY;
-		states[i] = SB_USED;
+		nr_clean += states[i] < SB_DIRTY;
+		state_set(i, SB_USED);
 	}
-	size_add(&nr_dirty_blocks, -nr_dirty);
 	size_add(&nr_used, n);
 	while (first_free < nr_committed && !is_free(first_free))
 		first_free++;
-	return n - nr_dirty;
-}
-
-/*
- * What was just taken becomes memory of @node.  Memory that idled there on another
- * node goes back first: binding does not move it, and to have it moved
- * would copy what nobody wants.  Returns how many are clean then.
- */
-static size_t settle(size_t first, size_t n, uint32_t node, size_t nr_clean)
-{
-	char *start = superblock_address(first);
-	bool is_strange = false;
-
-	if (!homes || !os_node_bind(start, n * SUPERBLOCK_BYTES, node))
-		return nr_clean;
-	for (size_t i = first; i < first + n; i++) {
-		is_strange |= homes[i] && homes[i] != node + 1;
-		homes[i] = (uint8_t)(node + 1);
-	}
-	if (is_strange && nr_clean < n &&
-	    !os_purge(start, n * SUPERBLOCK_BYTES))
-		return n;
 	return nr_clean;
 }
 
@@ -320,7 +316,7 @@ char *superblock_take(size_t n, size_t align, uint32_t node, bool is_block,
 	lock_release(&superblock_lock);
 	if (!start)
 		return NULL;
-	*nr_clean = settle(first, n, node, *nr_clean);
+	*nr_clean = superblock_settle(start, n, node, *nr_clean);
 	page_group_look(superblock_nr_used());
 	if (!wants_huge(n, is_block))
 		return start;
@@ -364,14 +360,11 @@ static void mark_free(size_t first, size_t n, enum superblock_state state)
 {
 	for (size_t i = first; i < first + n; i++) {
 		slub_assert(states[i] == SB_USED);
-		states[i] = (uint8_t)state;
+		state_set(i, state);
 	}
-	if (state == SB_DIRTY)
-		size_add(&nr_dirty_blocks, n);
 	if (first < first_free)
 		first_free = first;
 }
-
 
 /* They are free again; @nr_counted of them counted as used. */
 static void give_back(size_t first, size_t n, enum superblock_state state,
@@ -425,7 +418,7 @@ bool superblock_extend(char *start, size_t n, size_t more)
 	if (result != EXTENDED)
 		return false;
 	/* Like the run, so that it stays one mapping and can be moved. */
-	nr_clean = settle(next, more, node, nr_clean);
+	nr_clean = superblock_settle(start + n * SUPERBLOCK_BYTES, more, node, nr_clean);
 	if (wants_huge(n + more, false))
 		os_huge(n > 1 ? start + n * SUPERBLOCK_BYTES : start,
 			(n > 1 ? more : n + more) * SUPERBLOCK_BYTES, true);
@@ -443,7 +436,7 @@ bool superblock_extend(char *start, size_t n, size_t more)
 /* Is it idle memory, of the node whose home that is?  0: of any. */
 static bool is_idle(size_t index, uint8_t home)
 {
-	return states[index] == SB_DIRTY && (!home || homes[index] == home);
+	return states[index] == SB_DIRTY && (!home || superblock_homes[index] == home);
 }
 
 /*
@@ -455,61 +448,95 @@ static size_t take_dirty(size_t *first, size_t most, uint8_t home)
 	size_t end, n = 0;
 
 	lock_acquire(&superblock_lock);
-	end = size_read(&nr_dirty_blocks) ? min_size(nr_committed, *first) : 0;
+	end = size_read(&nr_free[SB_DIRTY]) ? min_size(nr_committed, *first) : 0;
 	while (end > 0 && !is_idle(end - 1, home))
 		end--;
 	while (n < min_size(end, most) && is_idle(end - 1 - n, home)) {
-		states[end - 1 - n] = SB_USED;
+		state_set(end - 1 - n, SB_USED);
 		n++;
 	}
 	size_add(&nr_used, n);
-	size_add(&nr_dirty_blocks, -n);
 	*first = end - n;
 	lock_release(&superblock_lock);
 	return n;
 }
 
-/* What take_dirty() has taken; false: the system did not want it. */
-static bool purge_taken(size_t first, size_t n)
+/*
+ * Gives memory of used superblocks back, and them with it.  Of a run that the kernel refuses
+ * it tries the halves: one page that the program locked holds up its own superblock.
+ */
+static cold void purge_taken(size_t first, size_t n, struct purge *purge)
 {
-	bool failed;
+	enum superblock_state state = SB_CLEAN;
 
 	inject(INJECT_purge);
-	failed = os_purge(superblock_address(first), n * SUPERBLOCK_BYTES) != 0;
-	give_back(first, n, failed ? SB_DIRTY : SB_CLEAN, n);
-	return !failed;
+	if (purge_range(purge, superblock_address(first), n * SUPERBLOCK_BYTES)) {
+		if (n > 1 && purge_may(purge)) {
+			purge_taken(first + n / 2, n - n / 2, purge);
+			purge_taken(first, n / 2, purge);
+			return;
+		}
+		state = SB_STUCK;
+	}
+	give_back(first, n, state, n);
 }
 
-void superblock_purge(size_t pages)
+cold void superblock_free_purged(char *start, size_t n, struct purge *purge)
+{
+	purge_taken(superblock_index(start), n, purge);
+}
+
+cold void superblock_free_renewed(char *start, size_t n)
+{
+	size_t first = superblock_index(start);
+
+	superblock_unsettle(start, n);
+	advise(first, n);
+	give_back(first, n, SB_CLEAN, n);
+}
+
+cold void superblock_purge(size_t pages, struct purge *purge)
 {
 	size_t dirty;
 
-	while ((dirty = page_nr_dirty()) > pages) {
+	while ((dirty = page_nr_dirty()) > pages && purge_may(purge)) {
 		size_t most = round_up(dirty - pages, SUPERBLOCK_PAGES) /
 			      SUPERBLOCK_PAGES;
-		size_t first = SIZE_MAX;
-		size_t n = take_dirty(&first, min_size(most, TAKEN_MAX), 0);
+		size_t first = SIZE_MAX, n;
 
-		if (!n || !purge_taken(first, n))
+		most = min_size(most, min_size(purge->piece, TAKEN_MAX));
+		n = take_dirty(&first, most, 0);
+		if (!n)
 			return;
+		purge_taken(first, n, purge);
 	}
 }
 
-cold void superblock_purge_node(uint32_t node)
+cold void superblock_purge_node(uint32_t node, struct purge *purge)
 {
 	size_t first = SIZE_MAX, n;
 
-	while ((n = take_dirty(&first, TAKEN_MAX, (uint8_t)(node + 1)))) {
-		if (!purge_taken(first, n))
-			return;
+	while ((n = take_dirty(&first, TAKEN_MAX, (uint8_t)(node + 1))))
+		purge_taken(first, n, purge);
+}
+
+cold void superblock_retry(void)
+{
+	if (!size_read(&nr_free[SB_STUCK]))
+		return;
+	lock_acquire(&superblock_lock);
+	for (size_t i = first_free; i < nr_committed; i++) {
+		if (states[i] == SB_STUCK)
+			state_set(i, SB_DIRTY);
 	}
+	lock_release(&superblock_lock);
 }
 
 /*
  * Takes the highest run of clean superblocks below *@end out, down to its new
  * value; returns how many.  They count neither as used nor as free meanwhile.
  */
-static size_t take_clean(size_t *end)
+static size_t take_clean(size_t *end, size_t most)
 {
 	size_t n = 0;
 
@@ -517,39 +544,46 @@ static size_t take_clean(size_t *end)
 	*end = min_size(*end, nr_committed);
 	while (*end > 0 && states[*end - 1] != SB_CLEAN)
 		--*end;
-	while (*end > 0 && states[*end - 1] == SB_CLEAN && n < TAKEN_MAX) {
-		states[--*end] = SB_USED;
+	while (*end > 0 && states[*end - 1] == SB_CLEAN && n < most) {
+		state_set(--*end, SB_USED);
 		n++;
 	}
 	lock_release(&superblock_lock);
 	return n;
 }
 
-static void purge_within(void *start, size_t bytes)
+static void purge_within(void *start, size_t bytes, struct purge *purge)
 {
 	size_t unit = os_page_size();
 	uintptr_t from = round_up((uintptr_t)start, unit);
 	uintptr_t to = round_down((uintptr_t)start + bytes, unit);
 
 	if (from < to)
-		os_purge((void *)from, to - from);
+		purge_range(purge, (void *)from, to - from);
 }
 
 /* A descriptor that is all zero is one of no type, as it was at first. */
-static void purge_descriptors(const char *start, size_t n)
+static void purge_descriptors(const char *start, size_t n, struct purge *purge)
 {
-	size_t pages = n * SUPERBLOCK_PAGES;
+	size_t pages = n * SUPERBLOCK_PAGES, touched = purge->touched;
 
-	purge_within(page_of(start), pages * sizeof(struct page));
-	purge_within(page_link(page_link_bias, start), pages * sizeof(void *));
+	purge_within(page_of(start), pages * sizeof(struct page), purge);
+	purge_within(page_link(page_link_bias, start), pages * sizeof(void *), purge);
+	/* It is bought again without being asked for. */
+	purge->touched = touched;
 }
 
-cold void superblock_purge_descriptors(void)
+cold void superblock_purge_descriptors(size_t keep, struct purge *purge)
 {
-	size_t first = SIZE_MAX, n;
+	size_t first = SIZE_MAX, n, nr;
 
-	while ((n = take_clean(&first))) {
-		purge_descriptors(superblock_address(first), n);
+	/* Two calls for each run. */
+	while ((nr = size_read(&nr_free[SB_CLEAN])) > keep && purge_may(purge) &&
+	       purge->calls > 1) {
+		n = take_clean(&first, min_size(nr - keep, TAKEN_MAX));
+		if (!n)
+			return;
+		purge_descriptors(superblock_address(first), n, purge);
 		give_back(first, n, SB_FRESH, 0);
 	}
 }

@@ -26,8 +26,8 @@ size_t page_reserve_short;	/* atomic, written by the reserve */
 static void zone_lists_init(struct zone *zone)
 {
 	for (uint32_t o = 0; o <= BLOCK_ORDER_MAX; o++) {
-		list_init(&zone->free[o][CLEAN]);
-		list_init(&zone->free[o][DIRTY]);
+		for (int kind = 0; kind < KINDS; kind++)
+			list_init(&zone->free[o][kind]);
 	}
 }
 
@@ -61,28 +61,59 @@ size_t zone_nr_dirty(void)
 	return pages;
 }
 
+size_t zone_nr_stuck(void)
+{
+	size_t pages = 0;
+
+	for (uint32_t n = 0; n < nr_zones; n++)
+		pages += size_read(&zones[n].nr_stuck);
+	return pages;
+}
+
+static enum zone_kind page_kind(const struct page *page)
+{
+	uint32_t flags = page_flags_read(page);
+
+	return !(flags & PAGE_DIRTY) ? CLEAN : flags & PAGE_STUCK ? STUCK : DIRTY;
+}
+
+static void count_kind(struct zone *zone, enum zone_kind kind, size_t pages)
+{
+	if (kind == DIRTY)
+		size_add(&zone->nr_dirty, pages);
+	else if (kind == STUCK)
+		size_add(&zone->nr_stuck, pages);
+}
+
+static void block_insert_kind(struct zone *zone, struct page *page, uint32_t order,
+			      enum zone_kind kind)
+{
+	static const uint32_t flags[KINDS] = { 0, PAGE_DIRTY, PAGE_DIRTY | PAGE_STUCK };
+
+	slub_assert(page_type(page) != TYPE_FREE);
+	page_flags_write(page, page_flags_make(TYPE_FREE, order, zone->node) | flags[kind]);
+	list_add_head(&zone->free[order][kind], &page->list);
+	zone->present |= 1u << order;
+	count_kind(zone, kind, (size_t)1 << order);
+}
+
 static void block_insert(struct zone *zone, struct page *page, uint32_t order,
 			 bool is_dirty)
 {
-	slub_assert(page_type(page) != TYPE_FREE);
-	page_flags_write(page, page_flags_make(TYPE_FREE, order, zone->node) |
-				       (is_dirty ? PAGE_DIRTY : 0));
-	list_add_head(&zone->free[order][is_dirty ? DIRTY : CLEAN],
-		      &page->list);
-	zone->present |= 1u << order;
-	if (is_dirty)
-		size_add(&zone->nr_dirty, (size_t)1 << order);
+	block_insert_kind(zone, page, order, is_dirty ? DIRTY : CLEAN);
 }
 
 static void block_remove(struct zone *zone, struct page *page, uint32_t order)
 {
+	bool is_last = true;
+
 	slub_assert(page_type(page) == TYPE_FREE && page_order(page) == order);
-	if (page_is_dirty(page))
-		size_add(&zone->nr_dirty, -((size_t)1 << order));
+	count_kind(zone, page_kind(page), -((size_t)1 << order));
 	list_remove(&page->list);
 	page_flags_write(page, page_flags_make(TYPE_NONE, order, zone->node));
-	if (list_is_empty(&zone->free[order][CLEAN]) &&
-	    list_is_empty(&zone->free[order][DIRTY]))
+	for (int kind = 0; kind < KINDS; kind++)
+		is_last = is_last && list_is_empty(&zone->free[order][kind]);
+	if (is_last)
 		zone->present &= ~(1u << order);
 }
 
@@ -118,7 +149,7 @@ static char *block_put(struct zone *zone, struct page *page, uint32_t order,
 	return NULL;
 }
 
-/* The first block of the smallest order that fits; dirty before clean. */
+/* The first block of the smallest order that fits; memory that is there goes before clean. */
 static struct page *block_find(struct zone *zone, uint32_t order)
 {
 	uint32_t fit = zone->present >> order;
@@ -128,6 +159,8 @@ static struct page *block_find(struct zone *zone, uint32_t order)
 		return NULL;
 	order += (uint32_t)__builtin_ctz(fit);
 	list = &zone->free[order][DIRTY];
+	if (list_is_empty(list))
+		list = &zone->free[order][STUCK];
 	if (list_is_empty(list))
 		list = &zone->free[order][CLEAN];
 	return container_of(list->next, struct page, list);
@@ -395,15 +428,15 @@ void zone_free(void *block, uint32_t order, uint32_t node, bool is_dirty)
 	page_reserve_refill();
 }
 
-/* Takes up to PURGE_BATCH dirty blocks of @order off the lists. */
+/* Takes up to @most dirty blocks of @order off the lists. */
 static uint32_t take_dirty(struct zone *zone, uint32_t order,
-			   struct page **pages)
+			   struct page **pages, size_t most)
 {
 	struct list *list = &zone->free[order][DIRTY];
 	uint32_t n = 0;
 
 	lock_acquire(&zone->lock);
-	while (n < PURGE_BATCH && !list_is_empty(list)) {
+	while (n < most && !list_is_empty(list)) {
 		pages[n] = container_of(list->prev, struct page, list);
 		block_remove(zone, pages[n], order);
 		n++;
@@ -412,48 +445,91 @@ static uint32_t take_dirty(struct zone *zone, uint32_t order,
 	return n;
 }
 
-static void zone_purge_order(struct zone *zone, uint32_t order, size_t limit)
+/* A block that the kernel would not take back; merged with another it is tried again. */
+static cold void set_aside(struct zone *zone, struct page *page, uint32_t order)
+{
+	struct page *buddy = page_buddy(page, order);
+	bool is_alone;
+
+	lock_acquire(&zone->lock);
+	is_alone = page_type(buddy) != TYPE_FREE || page_order(buddy) != order;
+	if (is_alone)
+		block_insert_kind(zone, page, order, STUCK);
+	lock_release(&zone->lock);
+	if (!is_alone)
+		zone_put(zone, page, order, true);
+}
+
+static void zone_purge_order(struct zone *zone, uint32_t order, size_t limit,
+			     struct purge *purge)
 {
 	struct page *pages[PURGE_BATCH];
 	uint32_t n;
 
-	while (page_nr_dirty() > limit) {
-		bool failed = false;
-
-		n = take_dirty(zone, order, pages);
+	while (page_nr_dirty() > limit && purge_may(purge)) {
+		n = take_dirty(zone, order, pages, min_size(PURGE_BATCH, purge->calls));
+		if (!n)
+			return;
 		for (uint32_t i = 0; i < n; i++) {
 			void *block = page_address(pages[i]);
 
 			inject(INJECT_purge);
-			failed = failed ||
-				 os_purge(block, PAGE_BYTES << order) != 0;
-			zone_put(zone, pages[i], order, failed);
+			if (!purge_may(purge))
+				zone_put(zone, pages[i], order, true);
+			else if (purge_range(purge, block, PAGE_BYTES << order))
+				set_aside(zone, pages[i], order);
+			else
+				zone_put(zone, pages[i], order, false);
 		}
-		if (failed || !n)
-			return;
 	}
 }
 
 /* Those from number @first up to @end. */
-static void zones_purge(uint32_t first, uint32_t end, size_t pages)
+static cold void zones_purge(uint32_t first, uint32_t end, size_t pages, struct purge *purge)
 {
 	uint32_t least = order_of(os_page_size() / PAGE_BYTES);
 
 	/* Large blocks first: more memory per system call. */
 	for (uint32_t o = BLOCK_ORDER_MAX + 1; o-- > least;) {
 		for (uint32_t n = first; n < end; n++)
-			zone_purge_order(&zones[n], o, pages);
+			zone_purge_order(&zones[n], o, pages, purge);
 	}
 }
 
-void zone_purge(size_t pages)
+void zone_purge(size_t pages, struct purge *purge)
 {
-	zones_purge(0, nr_zones, pages);
+	zones_purge(0, nr_zones, pages, purge);
 }
 
-cold void zone_purge_node(uint32_t node)
+cold void zone_purge_node(uint32_t node, struct purge *purge)
 {
-	zones_purge(node, node + 1, 0);
+	zones_purge(node, node + 1, 0, purge);
+}
+
+static void zone_retry_order(struct zone *zone, uint32_t order)
+{
+	struct list *list = &zone->free[order][STUCK];
+
+	while (!list_is_empty(list)) {
+		struct page *page = container_of(list->next, struct page, list);
+
+		block_remove(zone, page, order);
+		block_insert(zone, page, order, true);
+	}
+}
+
+cold void zone_retry(void)
+{
+	for (uint32_t n = 0; n < nr_zones; n++) {
+		struct zone *zone = &zones[n];
+
+		if (!size_read(&zone->nr_stuck))
+			continue;
+		lock_acquire(&zone->lock);
+		for (uint32_t o = 0; o <= BLOCK_ORDER_MAX; o++)
+			zone_retry_order(zone, o);
+		lock_release(&zone->lock);
+	}
 }
 
 static void locks_fork(enum fork_step step)

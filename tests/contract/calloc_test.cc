@@ -89,3 +89,24 @@ TEST(Calloc, ProductOfItsArguments)
 		}
 	}
 }
+
+/* A table of which a program touches little costs what it touches, whatever was freed before. */
+TEST(Calloc, ALargeTableIsNoMemoryBeforeItIsTouched)
+{
+	const size_t table = 1ul << 30;
+
+	for (size_t dirty : { 1ul << 20, 3ul << 20, 40ul << 20 }) {
+		leave_dirt(dirty, 2);
+		size_t before = harness::resident_bytes();
+		auto *ptr = (char *)calloc(table / 4096, 4096);
+		ASSERT_NE(ptr, nullptr);
+		EXPECT_LT(harness::resident_bytes(), before + (16u << 20)) << dirty;
+		ptr[table / 2] = 1;
+		free(ptr);
+		ptr = (char *)calloc(1, table);
+		ASSERT_NE(ptr, nullptr);
+		EXPECT_EQ(ptr[table / 2], 0);
+		EXPECT_LT(harness::resident_bytes(), before + (16u << 20)) << "again, " << dirty;
+		free(ptr);
+	}
+}

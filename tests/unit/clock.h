@@ -10,9 +10,14 @@ extern "C" uint64_t os_clock_ns(void)
 	return now_ns;
 }
 
+/* What passes between two looks: so much that page/budget.c may have found memory everywhere. */
+static uint64_t clock_step_ns = 150000;
+
 extern "C" uint64_t os_clock_read_ns(int)
 {
-	return now_ns;
+	static uint64_t work_ns;
+
+	return now_ns + (work_ns += clock_step_ns);
 }
 
 #endif

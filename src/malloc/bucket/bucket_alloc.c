@@ -179,7 +179,7 @@ SLUB_EXPORT void *slub_bucket_calloc(struct slub_bucket *bucket, size_t nr,
 		return fail_with(ENOMEM);
 	ptr = bucket_alloc(bucket, bytes, MALLOC_ALIGN, &is_zero);
 	if (ptr && !is_zero)
-		memset(ptr, 0, bytes);
+		large_zero(ptr, bytes);
 	return ptr;
 }
 

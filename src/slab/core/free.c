@@ -67,6 +67,8 @@ void chain_retire(struct slub_cache *cache, void *chain)
 	inject(INJECT_retire);
 	if (percpu_put(cache->list_slot + SLOT_SPARE, chain, 0)) {
 		stat_add(cache, STAT_FREE_SPARE);
+		if (page_purge_is_owed())
+			slab_reclaim_if_needed();
 		return;
 	}
 	if (!chain_give(cache, chain, chain_length(cache))) {
@@ -133,9 +135,19 @@ static void free_to_reserve(struct slub_cache *cache, void *object)
 		node_shrink(cache, node);
 }
 
-static void free_slow(struct slub_cache *cache, void *object)
+/* While memory is to go back lists are short, for it goes in the slow paths alone. */
+#define OWED_CAPACITY 16
+
+static int32_t free_capacity(const struct slub_cache *cache)
 {
 	int32_t capacity = capacity_now(cache);
+
+	return page_purge_is_owed() && capacity > OWED_CAPACITY ? OWED_CAPACITY : capacity;
+}
+
+static void free_slow(struct slub_cache *cache, void *object)
+{
+	int32_t capacity = free_capacity(cache);
 	void *full = percpu_take(cache->list_slot, capacity);
 
 	if (full) {

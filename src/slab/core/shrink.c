@@ -334,5 +334,4 @@ usual void slab_reclaim_if_needed(void)
 	__atomic_store_n(&pages_given, 0, __ATOMIC_RELAXED);
 	shrink_all(SEARCH_MAX);
 	page_purge_if_needed();
-	superblock_purge_descriptors();
 }

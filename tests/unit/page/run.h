@@ -7,6 +7,7 @@
 
 #include <utility>
 
+#include "giving.h"
 #include "start.h"
 
 /* Where it begins, and its superblocks. */
@@ -29,7 +30,9 @@ inline void give(const run &run)
 {
 	page_uncharge(run.second * SUPERBLOCK_PAGES);
 	superblock_free(run.first, run.second, true);
-	page_purge_if_needed();
+	/* One call has its bound; the next ones go on. */
+	while (page_purge_if_needed())
+		;
 }
 
 /* Bytes that are free and resident. */

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "giving.h"
 #include "start.h"
 
 namespace {
@@ -54,7 +55,7 @@ protected:
 	}
 	void SetUp() override
 	{
-		superblock_purge(0);
+		purge_superblocks(0);
 		ASSERT_EQ(superblock_nr_used(), 0u);
 	}
 	void TearDown() override
@@ -138,7 +139,7 @@ TEST_F(nodes, a_run_grows_on_its_own)
 	bool is_zero;
 
 	idle(8, 0);
-	superblock_purge(0);
+	purge_superblocks(0);
 	current = 1;
 	char *run = (char *)large_alloc(bytes, PAGE_BYTES, &is_zero);
 

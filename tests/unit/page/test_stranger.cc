@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "harness.h"
+#include "giving.h"
 #include "start.h"
 
 namespace {
@@ -59,7 +60,7 @@ TEST(stranger, heap_goes_on_behind_what_is_his)
 		superblock_free(block, 1, true);
 	large_free(run);
 	EXPECT_EQ(superblock_nr_used(), 0u);
-	superblock_purge(0);
+	purge_superblocks(0);
 }
 
 } /* namespace */

@@ -4,6 +4,7 @@
 
 #include <sys/mman.h>
 
+#include "giving.h"
 #include "start.h"
 #include "walk.h"
 
@@ -26,7 +27,7 @@ protected:
 	/* Other tests of this program have left everything free; purge it. */
 	void SetUp() override
 	{
-		superblock_purge(0);
+		purge_superblocks(0);
 		states.assign(nr_reserved, CLEAN);
 		ASSERT_EQ(superblock_nr_used(), 0u);
 		ASSERT_EQ(superblock_nr_dirty(), 0u);
@@ -185,7 +186,7 @@ TEST_F(superblock, purge_gives_back_the_highest_and_no_more_than_asked_for)
 		for (size_t i = 0; i < runs.size(); i++)
 			if (runs[i].first == first)
 				release(i, true);
-	superblock_purge(2 * SUPERBLOCK_PAGES);
+	purge_superblocks(2 * SUPERBLOCK_PAGES);
 	for (size_t first : { 4, 6, 8, 10 }) {
 		states[first] = CLEAN;
 		EXPECT_EQ(resident_pages(address(first), SUPERBLOCK_BYTES), 0u);
@@ -193,7 +194,7 @@ TEST_F(superblock, purge_gives_back_the_highest_and_no_more_than_asked_for)
 	expect_counts();
 	EXPECT_GT(resident_pages(address(0), SUPERBLOCK_BYTES), 0u);
 	EXPECT_GT(resident_pages(address(1), SUPERBLOCK_BYTES), 0u) << "this one is in use";
-	superblock_purge(0);
+	purge_superblocks(0);
 	states[0] = states[2] = CLEAN;
 	expect_counts();
 }
@@ -229,8 +230,8 @@ TEST_F(superblock, random_operations)
 		case 7:
 			if (random.below(10))
 				break;
-			superblock_purge(0);
-			superblock_purge_descriptors();
+			purge_superblocks(0);
+			purge_descriptors();
 			for (enum state &state : states)
 				state = state == DIRTY ? CLEAN : state;
 			break;
@@ -265,12 +266,12 @@ TEST_F(superblock, descriptors_of_clean_superblocks_go_back)
 	for (size_t i = 0; i < 3; i++)
 		*link(i) = address(i);
 	release(1, true);
-	superblock_purge_descriptors();
+	purge_descriptors();
 	EXPECT_EQ(nr_resident(page_of(address(1)), 2 * pages), 2 * pages) << "they are dirty";
-	superblock_purge(0);
+	purge_superblocks(0);
 	for (enum state &state : states)
 		state = state == DIRTY ? CLEAN : state;
-	superblock_purge_descriptors();
+	purge_descriptors();
 	EXPECT_EQ(nr_resident(page_of(address(0)), pages), pages) << "it is in use";
 	EXPECT_EQ(*link(0), address(0));
 	EXPECT_EQ(nr_resident(link(1), 2), 0u) << "a page of links for each superblock";

@@ -2,6 +2,7 @@
 /* page/zone.c: buddies, against a map of who has which page. */
 #include <gtest/gtest.h>
 
+#include "giving.h"
 #include "start.h"
 #include "walk.h"
 
@@ -192,11 +193,11 @@ TEST_F(zone, purge_leaves_clean_blocks_with_no_memory_behind)
 		release(random.below(blocks.size()));
 	size_t before = zone_nr_dirty();
 	ASSERT_GT(before, 100u);
-	zone_purge(superblock_nr_dirty() + before / 2);
+	purge_zones(superblock_nr_dirty() + before / 2);
 	EXPECT_LE(zone_nr_dirty(), before / 2);
 	expect_zones_whole(used);
 	/* What is in use kept its contents, what is clean has no memory. */
-	zone_purge(0);
+	purge_zones(0);
 	EXPECT_EQ(zone_nr_dirty(), 0u);
 	expect_zones_whole(used);
 	for (auto &[first, block] : free_blocks()) {
