@@ -113,7 +113,7 @@ static void join(void *arg)
 		trail_book_finish(book, false);
 		trail_book_finish(book, true);
 	}
-	if (!profile_read(&profile, arg) && book) {
+	if (!profile_read(&profile, arg, INPUT_FILE, 60) && book) {
 		profile.last_trail += last;
 		trail_book_join(book, &profile, first);
 		for (size_t i = 0; i < profile.nr_sites; i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* slub check: is libslub the malloc of a running process? */
+#include "input.h"
 #include "json.h"
 #include "slub.h"
 #include "state.h"
@@ -125,7 +126,7 @@ static void print_size(uint64_t bytes)
  */
 static uint32_t cpus_possible(const struct slub_abi *abi)
 {
-	FILE *file = fopen("/sys/devices/system/cpu/possible", "re");
+	FILE *file = input_kernel("/sys/devices/system/cpu/possible");
 	unsigned int first, last, end = 0;
 
 	if (!file)

@@ -2,13 +2,12 @@
 /* slub exporter: the numbers of a heap for Prometheus, as a file or over HTTP. */
 #include "exporter.h"
 #include "openmetrics.h"
+#include "output.h"
 #include "request.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { OPTION_TEXTFILE = 1000, OPTION_LISTEN, OPTION_WATCH };
 
@@ -124,26 +123,23 @@ static int print_metrics(FILE *to, void *arg)
 	return status;
 }
 
+/* Another user's collector reads it; it has names and numbers, and neither address nor content. */
+#define MODE_PUBLISHED 0644
+
 /* A reader of the file sees the old one or the new one. */
 static int write_textfile(struct job *job)
 {
-	char *path;
-	FILE *to;
-	int status;
+	struct output output;
+	int error = output_open(&output, job->textfile, MODE_PUBLISHED), status = 0;
 
-	if (asprintf(&path, "%s.%ld.tmp", job->textfile, (long)getpid()) < 0)
-		return STATUS_FAILED;
-	to = fopen(path, "we");
-	status = to ? print_metrics(to, job) : STATUS_FAILED;
-	if (!to || (fclose(to) | (!status && rename(path, job->textfile)))) {
-		complain("exporter: cannot write %s: %s", job->textfile,
-			 strerror(errno));
-		status = STATUS_FAILED;
+	if (!error) {
+		status = print_metrics(output.to, job);
+		error = output_close(&output, !status);
 	}
-	if (status)
-		unlink(path);
-	free(path);
-	return status;
+	if (!error)
+		return status;
+	complain("exporter: cannot write %s: %s", job->textfile, output_why(error));
+	return STATUS_FAILED;
 }
 
 static int print_or_write(struct job *job)
@@ -172,11 +168,14 @@ static int print_on(struct job *job)
 
 static int serve(struct job *job)
 {
-	FILE *nowhere = fopen("/dev/null", "we");
+	char *text = NULL;
+	size_t size;
+	FILE *nowhere = open_memstream(&text, &size);
 	int status = nowhere ? print_metrics(nowhere, job) : STATUS_FAILED;
 
 	if (nowhere)
 		fclose(nowhere);
+	free(text);
 	/* An unreadable source is an error now, and not of the first request. */
 	return status ? status : exporter_serve(job->listen, print_metrics, job);
 }

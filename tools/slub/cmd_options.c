@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* slub options: every option of the library, and what it is in a process. */
+#include "input.h"
 #include "request.h"
 #include "settings.h"
 #include "view.h"
@@ -36,7 +37,7 @@ static void read_environment(struct origin_search *search, uint32_t pid)
 
 	*search = (struct origin_search){ NULL, 0 };
 	snprintf(path, sizeof(path), "/proc/%u/environ", pid);
-	file = fopen(path, "re");
+	file = input_kernel(path);
 	search->environment = file ? malloc(size + 1) : NULL;
 	if (search->environment) {
 		search->bytes = fread(search->environment, 1, size, file);

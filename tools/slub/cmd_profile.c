@@ -2,6 +2,7 @@
 /* slub profile: a heap profile of a process or a file, as a table, as JSON or for pprof. */
 #include "json.h"
 #include "mailbox.h"
+#include "output.h"
 #include "profile.h"
 #include "request.h"
 #include "slub.h"
@@ -10,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define TOP_DEFAULT 20
 
@@ -197,6 +199,23 @@ static void print_json(struct profile *profile, const struct wish *wish)
 
 /* ---- the command ---- */
 
+/* What comes by a pipe may take its time. */
+#define FILE_SECONDS 60.0
+
+static bool is_pid(const char *target)
+{
+	return *target && !target[strspn(target, "0123456789")];
+}
+
+/* Whoever may not read the process's own form may not read another one. */
+static mode_t mode_of_source(const char *target)
+{
+	struct stat status;
+
+	return is_pid(target) || stat(target, &status) || !S_ISREG(status.st_mode) ?
+	       OUTPUT_PRIVATE : status.st_mode & 0666;
+}
+
 static int write_proto(const struct profile *profile, const struct wish *wish)
 {
 	char *name = NULL;
@@ -206,14 +225,10 @@ static int write_proto(const struct profile *profile, const struct wish *wish)
 		complain("profile: out of memory");
 		return 125;
 	}
-	status = profile_write_proto(profile, name ? name : wish->output);
+	status = profile_write_proto(profile, name ? name : wish->output,
+				     mode_of_source(wish->target));
 	free(name);
 	return status;
-}
-
-static bool is_pid(const char *target)
-{
-	return *target && !target[strspn(target, "0123456789")];
 }
 
 static int show(struct wish *wish)
@@ -221,7 +236,8 @@ static int show(struct wish *wish)
 	struct profile profile;
 	bool is_process = is_pid(wish->target);
 	int status = is_process ? profile_of_process(&profile, wish->target, &wish->live) :
-				  profile_read(&profile, wish->target);
+				  profile_read(&profile, wish->target, INPUT_STREAM,
+					       FILE_SECONDS);
 
 	if (!status) {
 		profile_find_symbols(&profile);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* A core file: the memory of a process that is no more. */
 #include "core.h"
+#include "input.h"
 #include "slub.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,11 +144,14 @@ static int read_files(struct process *process, const char *note, size_t bytes)
 		mapping.offset = range[2] * head[1];
 		mapping.writable = is_writable(process->core, range[0]);
 		mapping.path = strdup(name);
-		clean_string(mapping.path);
-		mapping.deleted = mapping.path &&
-				  process_strip_deleted(mapping.path);
-		if (!mapping.path || !process_add_mapping(process, &mapping))
+		if (!mapping.path)
 			return -ENOMEM;
+		clean_string(mapping.path);
+		mapping.deleted = process_strip_deleted(mapping.path);
+		if (!process_add_mapping(process, &mapping)) {
+			free(mapping.path);
+			return -ENOMEM;
+		}
 		name += length + 1;
 	}
 	return 0;
@@ -260,10 +263,10 @@ static int read_core(struct process *process)
 
 int core_open(struct process *process, const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), error;
+	int fd = input_open(path, INPUT_FILE), error;
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	*process = (struct process){ .pid = 0 };
 	process->core = calloc(1, sizeof(*process->core));
 	error = process->core ? elf_file_open(&process->core->file, fd) :

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* slub doctor: what the system allows a process. */
 #include "doctor.h"
+#include "input.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,11 +13,14 @@
 #include <unistd.h>
 
 #define TEXT_SIZE 4096
+/* The kernel takes 6 MiB of arguments and variables. */
+#define ENVIRONMENT_MAX	    (8u << 20)
+#define ENVIRONMENT_SECONDS 5.0
 
 /* The first line of a small file; false: there is none. */
 static bool read_line(const char *path, char *line, size_t size)
 {
-	FILE *file = fopen(path, "re");
+	FILE *file = input_kernel(path);
 	bool done = file && fgets(line, (int)size, file);
 
 	if (done)
@@ -39,7 +43,7 @@ static bool proc_field(int pid, const char *name, const char *field,
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
 	errno = 0;
-	file = fopen(path, "re");
+	file = input_kernel(path);
 	while (file && !found && fgets(line, sizeof(line), file)) {
 		found = !strncmp(line, field, strlen(field));
 		if (found)
@@ -103,19 +107,18 @@ static void examine_vm(struct doctor *doctor)
 static bool has_no_rseq(int pid)
 {
 	static const char name[] = "GLIBC_TUNABLES=";
-	char path[64], *line = NULL;
+	struct input input;
 	bool found = false;
-	size_t size = 0;
-	FILE *file;
+	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/environ", pid);
-	file = fopen(path, "re");
-	while (file && !found && getdelim(&line, &size, '\0', file) > 0)
-		found = !strncmp(line, name, strlen(name)) &&
-			strstr(line, "glibc.pthread.rseq=0");
-	if (file)
-		fclose(file);
-	free(line);
+	/* It may say that all of its memory is its environment. */
+	if (input_lines_open(&input, path, INPUT_FILE, ENVIRONMENT_MAX, ENVIRONMENT_SECONDS))
+		return false;
+	while (!found && input_line(&input, '\0') >= 0)
+		found = !strncmp(input.line, name, strlen(name)) &&
+			strstr(input.line, "glibc.pthread.rseq=0");
+	input_lines_close(&input);
 	return found;
 }
 

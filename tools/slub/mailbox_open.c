@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The arguments of the commands that ask a process, and its mailbox. */
+#include "input.h"
 #include "mailbox.h"
 #include "cache_name.h"
 #include "elf_file.h"
@@ -7,7 +8,6 @@
 #include "request.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -285,16 +285,13 @@ static int find_mailbox(struct mailbox *mailbox)
 /* Before anything is looked for: see debug/mailbox.h. */
 static int open_memory(struct mailbox *mailbox)
 {
-	char path[64];
-	int error;
+	int pid = mailbox->source.process.pid, error;
 
-	snprintf(path, sizeof(path), "/proc/%d/mem",
-		 (int)mailbox->source.process.pid);
-	mailbox->memory = open(path, O_RDWR | O_CLOEXEC);
+	mailbox->memory = input_memory(pid);
 	if (mailbox->memory >= 0)
 		return 0;
-	error = errno;
-	complain("%s: cannot open %s: %s", mailbox->command, path,
+	error = -mailbox->memory;
+	complain("%s: cannot open /proc/%d/mem: %s", mailbox->command, pid,
 		 strerror(error));
 	return error == ENOENT ? STATUS_NO_TARGET :
 	       error == EACCES || error == EPERM ? STATUS_NO_PERMISSION :

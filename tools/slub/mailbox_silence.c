@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What to say of a process that was asked, and did not do it. */
 #include "mailbox_silence.h"
+#include "input.h"
 #include "slub.h"
 
 #include <errno.h>
@@ -20,7 +21,7 @@ static char state_read(const struct mailbox *mailbox, uint64_t *ticks)
 	*ticks = 0;
 	snprintf(text, sizeof(text), "/proc/%d/stat",
 		 (int)mailbox->source.process.pid);
-	file = fopen(text, "re");
+	file = input_kernel(text);
 	if (!file)
 		return state;
 	length = fread(text, 1, sizeof(text) - 1, file);

@@ -2,10 +2,10 @@
 /* Another process: its name, its mappings, its memory. */
 #include "process.h"
 #include "core.h"
+#include "input.h"
 #include "slub.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -85,7 +85,7 @@ static int read_mappings(struct process *process)
 	FILE *file;
 
 	proc_path(path, sizeof(path), process->pid, "maps");
-	file = fopen(path, "re");
+	file = input_kernel(path);
 	if (!file)
 		return translate(errno);
 	errno = 0;
@@ -109,7 +109,7 @@ static int read_name(struct process *process)
 	FILE *file;
 
 	proc_path(path, sizeof(path), process->pid, "comm");
-	file = fopen(path, "re");
+	file = input_kernel(path);
 	if (!file)
 		return translate(errno);
 	if (!fgets(process->name, sizeof(process->name), file))
@@ -195,6 +195,6 @@ int process_open_program(const struct process *process)
 	if (process->core)
 		return -ENOENT;
 	proc_path(path, sizeof(path), process->pid, "exe");
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? translate(errno) : fd;
+	fd = input_open(path, INPUT_FILE);
+	return fd < 0 ? translate(-fd) : fd;
 }

@@ -4,6 +4,7 @@
 #define SLUB_TOOL_PROFILE_H
 
 #include "index.h"
+#include "input.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,8 +66,12 @@ struct profile {
 	uint64_t trails_lost;
 };
 
-/* profile_read.c: 0, or an exit status after a message. */
-int profile_read(struct profile *profile, const char *path);
+/*
+ * profile_read.c: what is no file of @kinds, goes on for more than @seconds or is longer than any
+ * profile is refused.  0, or an exit status after a message.
+ */
+int profile_read(struct profile *profile, const char *path, enum input_kinds kinds,
+		 double seconds);
 /* What came to @profile since @before, which is of the same process and an earlier time. */
 void profile_subtract(struct profile *profile, const struct profile *before);
 
@@ -96,7 +101,7 @@ size_t profile_mapping_at(struct profile *names, const struct process *process,
 /* profile_symbol.c: fills in functions, files and lines. */
 void profile_find_symbols(struct profile *profile);
 
-/* profile_proto.c: the profile in pprof's form; 0 or an exit status. */
-int profile_write_proto(const struct profile *profile, const char *path);
+/* profile_proto.c: the profile in pprof's form, in a file of @mode; 0 or an exit status. */
+int profile_write_proto(const struct profile *profile, const char *path, mode_t mode);
 
 #endif

@@ -77,7 +77,8 @@ static int look(struct mailbox *mailbox, struct profile *profile)
 		return status;
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)mailbox->source.process.pid,
 		 (int)fd);
-	status = profile_read(profile, path);
+	/* The number is an answer, behind which anything may be. */
+	status = profile_read(profile, path, INPUT_FILE, mailbox->seconds);
 	if (status)
 		profile_free(profile);
 	ask(mailbox, "close", &ignored);

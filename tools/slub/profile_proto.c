@@ -7,6 +7,7 @@
  * bytes with their length in front, which are a string or another message.
  */
 #include "index.h"
+#include "output.h"
 #include "profile.h"
 #include "slub.h"
 
@@ -272,21 +273,31 @@ static bool write_file(const struct buffer *out, FILE *file)
 }
 #endif
 
-static int write_out(const struct buffer *out, const char *path)
+static int refuse_output(const char *path, int error)
 {
-	bool is_stdout = !strcmp(path, "-");
-	FILE *file = is_stdout ? stdout : fopen(path, "we");
-	bool good = file && write_file(out, file);
-
-	if (file && !is_stdout)
-		good = fclose(file) == 0 && good;
-	if (good)
-		return 0;
-	complain("profile: cannot write '%s': %s", path, strerror(errno));
-	return errno == EACCES ? STATUS_NO_PERMISSION : STATUS_NO_TARGET;
+	complain("profile: cannot write '%s': %s", path, output_why(error));
+	return error == -EACCES ? STATUS_NO_PERMISSION : STATUS_NO_TARGET;
 }
 
-int profile_write_proto(const struct profile *profile, const char *path)
+static int write_out(const struct buffer *out, const char *path, mode_t mode)
+{
+	struct output output;
+	int error;
+	bool good;
+
+	if (!strcmp(path, "-"))
+		return write_file(out, stdout) ? 0 : refuse_output(path, -errno);
+	error = output_open(&output, path, mode);
+	if (!error) {
+		good = write_file(out, output.to);
+		error = output_close(&output, good);
+		if (!good)
+			error = -EIO;
+	}
+	return error ? refuse_output(path, error) : 0;
+}
+
+int profile_write_proto(const struct profile *profile, const char *path, mode_t mode)
 {
 	struct writer writer = { .profile = profile };
 	int status;
@@ -297,7 +308,7 @@ int profile_write_proto(const struct profile *profile, const char *path)
 		return 125;
 	}
 	put_profile(&writer);
-	status = write_out(&writer.out, path);
+	status = write_out(&writer.out, path, mode);
 	free(writer.functions);
 	free(writer.strings);
 	index_free(&writer.string_index);

@@ -10,25 +10,11 @@
 
 #define VERSION 1
 #define FRAMES_MAX 256
-
-static ssize_t next_line(FILE *file, char **line, size_t *size)
-{
-	ssize_t length = getline(line, size, file);
-	char *end;
-
-	/* Behind the line's own end, which is a control as well. */
-	if (length > 0 && (*line)[length - 1] == '\n') {
-		(*line)[length - 1] = '\0';
-		end = *line + strlen(clean_string(*line));
-		memcpy(end, "\n", 2);
-	} else if (length > 0) {
-		clean_string(*line);
-	}
-	return length;
-}
+#define BYTES_MAX (64u << 20)	/* some 50,000 stacks of the deepest */
 
 struct reader {
 	struct profile *profile;
+	struct input input;
 	const char *path;
 	size_t line;
 	uint64_t samples, live_samples;	/* of the next site */
@@ -39,6 +25,22 @@ struct reader {
 	} *ids;
 	size_t nr_ids;
 };
+
+static bool next_line(struct reader *reader)
+{
+	ssize_t length = input_line(&reader->input, '\n');
+	char *line = reader->input.line, *end;
+
+	/* Behind the line's own end, which is a control as well. */
+	if (length > 0 && line[length - 1] == '\n') {
+		line[length - 1] = '\0';
+		end = line + strlen(clean_string(line));
+		memcpy(end, "\n", 2);
+	} else if (length > 0) {
+		clean_string(line);
+	}
+	return length >= 0;
+}
 
 static void *grow(void *array, size_t nr, size_t size)
 {
@@ -192,58 +194,61 @@ static void read_map(struct reader *reader, const char *line)
 
 /* ---- the whole ---- */
 
-static int read_header(struct reader *reader, FILE *file, char **line,
-		       size_t *size)
+static int read_header(struct reader *reader)
 {
 	static const char start[] = "heap profile: ";
 
 	reader->line = 1;
-	if (next_line(file, line, size) < 0 ||
-	    strncmp(*line, start, strlen(start)) ||
-	    !strstr(*line, "@ heapprofile")) {
+	if (!next_line(reader) ||
+	    strncmp(reader->input.line, start, strlen(start)) ||
+	    !strstr(reader->input.line, "@ heapprofile")) {
+		if (reader->input.error)
+			return 0;
 		complain("profile: '%s' is no heap profile of libslub; "
 			 "slub_profile_write() makes them", reader->path);
 		return STATUS_UNREADABLE;
 	}
 	reader->line = 2;
-	if (next_line(file, line, size) < 0 ||
-	    strncmp(*line, "# slub-profile ", 15)) {
+	if (!next_line(reader) ||
+	    strncmp(reader->input.line, "# slub-profile ", 15)) {
+		if (reader->input.error)
+			return 0;
 		complain("profile: '%s' is a heap profile, but not one of "
 			 "libslub", reader->path);
 		return STATUS_UNREADABLE;
 	}
-	return read_comment(reader, *line);
+	return read_comment(reader, reader->input.line);
 }
 
-static int read_sites(struct reader *reader, FILE *file, char **line,
-		      size_t *size)
+static int read_sites(struct reader *reader)
 {
 	int status = 0;
 
-	while (!status && next_line(file, line, size) >= 0) {
+	while (!status && next_line(reader)) {
+		const char *line = reader->input.line;
+
 		reader->line++;
-		if (!strcmp(*line, "MAPPED_LIBRARIES:\n"))
+		if (!strcmp(line, "MAPPED_LIBRARIES:\n"))
 			return 0;
-		status = **line == '#' ? read_comment(reader, *line) :
-					 read_site(reader, *line);
+		status = *line == '#' ? read_comment(reader, line) :
+					read_site(reader, line);
 	}
-	if (status)
+	if (status || reader->input.error)
 		return status;
 	complain("profile: '%s' is cut short: it has no MAPPED_LIBRARIES:",
 		 reader->path);
 	return STATUS_UNREADABLE;
 }
 
-static void read_maps(struct reader *reader, FILE *file, char **line,
-		      size_t *size)
+static void read_maps(struct reader *reader)
 {
 	size_t bytes = 0;
 	FILE *copy = open_memstream(&reader->profile->maps, &bytes);
 
-	while (next_line(file, line, size) >= 0) {
+	while (next_line(reader)) {
 		if (copy)
-			fputs(*line, copy);
-		read_map(reader, *line);
+			fputs(reader->input.line, copy);
+		read_map(reader, reader->input.line);
 	}
 	if (copy)
 		fclose(copy);
@@ -318,35 +323,48 @@ static void assign_mappings(struct profile *profile)
 		assign_mapping(profile, &profile->locations[i]);
 }
 
-int profile_read(struct profile *profile, const char *path)
+static int unreadable(const char *path, int error)
+{
+	complain("profile: cannot read '%s': %s", path,
+		 error == -ENOEXEC ? "it is no file" :
+		 error == -EFBIG ? "it is longer than any profile" :
+		 error == -ETIME ? "it does not end in time" : strerror(-error));
+	return error == -EACCES ? STATUS_NO_PERMISSION :
+	       error == -ENOENT || error == -ENOTDIR ? STATUS_NO_TARGET :
+	       STATUS_UNREADABLE;
+}
+
+/* 0, or an exit status after a message. */
+static int read_parts(struct reader *reader)
+{
+	int status = read_header(reader);
+
+	if (!status)
+		status = read_sites(reader);
+	if (!status)
+		read_maps(reader);
+	return reader->input.error ? unreadable(reader->path, reader->input.error) : status;
+}
+
+int profile_read(struct profile *profile, const char *path, enum input_kinds kinds,
+		 double seconds)
 {
 	struct reader reader = { .profile = profile, .path = path };
-	FILE *file = fopen(path, "re");
-	size_t size = 0;
-	char *line = NULL;
-	int error = errno, status;
+	int error, status;
 
 	memset(profile, 0, sizeof(*profile));
-	if (!file) {
-		complain("profile: cannot read '%s': %s", path,
-			 strerror(error));
-		return error == EACCES ? STATUS_NO_PERMISSION :
-		       error == ENOENT || error == ENOTDIR ? STATUS_NO_TARGET :
-		       STATUS_UNREADABLE;
-	}
-	status = read_header(&reader, file, &line, &size);
-	if (!status)
-		status = read_sites(&reader, file, &line, &size);
+	error = input_lines_open(&reader.input, path, kinds, BYTES_MAX, seconds);
+	if (error)
+		return unreadable(path, error);
+	status = read_parts(&reader);
 	if (!status) {
-		read_maps(&reader, file, &line, &size);
 		if (profile->nr_mappings)
 			qsort(profile->mappings, profile->nr_mappings,
 			      sizeof(*profile->mappings), start_order);
 		assign_build_ids(&reader);
 		assign_mappings(profile);
 	}
-	fclose(file);
-	free(line);
+	input_lines_close(&reader.input);
 	free(reader.ids);
 	return status;
 }
@@ -439,4 +457,5 @@ void profile_free(struct profile *profile)
 	free(profile->maps);
 	free(profile->alive);
 	index_free(&profile->addresses);
+	memset(profile, 0, sizeof(*profile));
 }

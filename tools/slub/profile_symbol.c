@@ -20,7 +20,7 @@ static Dwfl *open_modules(const struct profile *profile)
 {
 	static const Dwfl_Callbacks callbacks = {
 		.find_elf = profile_elf_find,
-		.find_debuginfo = dwfl_standard_find_debuginfo,
+		.find_debuginfo = profile_elf_debuginfo,
 	};
 	Dwfl *dwfl = dwfl_begin(&callbacks);
 	FILE *maps;

@@ -3,14 +3,13 @@
 #include "source.h"
 #include "core.h"
 #include "guard.h"
+#include "input.h"
 #include "slub.h"
 #include "stats_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define PID_MAX (1 << 22)	/* the kernel's PID_MAX_LIMIT */
@@ -114,20 +113,14 @@ static int open_process(struct source *source)
 /* -errno, or whether the file at @path is an ELF file. */
 static int is_elf(const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), error;
-	struct stat status;
+	int fd = input_open(path, INPUT_FILE);
 	char magic[SELFMAG];
 	ssize_t n;
 
 	if (fd < 0)
-		return -errno;
-	error = fstat(fd, &status) ? -errno : 0;
-	if (!error && !S_ISREG(status.st_mode))
-		error = S_ISDIR(status.st_mode) ? -EISDIR : -ENOEXEC;
-	n = error ? 0 : read(fd, magic, sizeof(magic));
+		return fd;
+	n = read(fd, magic, sizeof(magic));
 	close(fd);
-	if (error)
-		return error;
 	return n == SELFMAG && !memcmp(magic, ELFMAG, SELFMAG);
 }
 

@@ -2,13 +2,11 @@
 /* The statistics file that a process keeps, or has left behind. */
 #include "stats_file.h"
 #include "groups.h"
+#include "input.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define FILE_BYTES_MAX ((size_t)64 << 20)
 #define NR_RECORDS_MAX 4096u
@@ -24,30 +22,10 @@ struct file {
 /* A copy: the writer may be at it. */
 static int read_all(struct file *file, const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), error = 0;
-	struct stat status;
+	int error = 0;
 
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &status))
-		error = -errno;
-	else if ((size_t)status.st_size > FILE_BYTES_MAX)
-		error = -EBADMSG;
-	file->bytes = error ? NULL : malloc((size_t)status.st_size + 1);
-	if (!error && !file->bytes)
-		error = -ENOMEM;
-	while (!error && file->size_bytes < (size_t)status.st_size) {
-		ssize_t n = read(fd, file->bytes + file->size_bytes,
-				 (size_t)status.st_size - file->size_bytes);
-
-		if (n < 0)
-			error = -errno;
-		if (n <= 0)
-			break;
-		file->size_bytes += (size_t)n;
-	}
-	close(fd);
-	return error;
+	file->bytes = input_all(path, FILE_BYTES_MAX, &file->size_bytes, &error);
+	return error == -EFBIG ? -EBADMSG : error;
 }
 
 /* The @nr * @bytes at @offset; NULL: the file is shorter. */
