@@ -454,7 +454,8 @@ class Doctor(Folder):
                      "address space", "overcommit", "mappings", "CPUs", "cgroup"):
             self.assertIn(what, found)
         script = self.write("script", f"#!{SLEEPER}\n")
-        self.assertEqual(self.findings(script, 0)["program"]["text"], SLEEPER)
+        self.assertEqual(self.findings(script, 0)["program"]["text"],
+                         f"{SLEEPER}, by way of {script}")
 
     def test_what_has_it_inside(self):
         for program in (STATIC_SLEEPER, OWN_SLEEPER):

@@ -3,10 +3,10 @@
 #include "doctor.h"
 #include "program.h"
 #include "request.h"
+#include "script.h"
 #include "view.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,9 @@ static void print_doctor_help(FILE *to)
 {
 	fputs("usage: slub doctor [OPTION...] PROGRAM|PID\n\n"
 	      "Tells whether libslub can be preloaded into PROGRAM, and what\n"
-	      "it would find there; or how it does in the process PID.\n\n"
+	      "it would find there; or how it does in the process PID.  Of a\n"
+	      "script it judges the program that runs in the end, and names it\n"
+	      "first; where a shell decides on that, status 6 says so.\n\n"
 	      "  slub doctor redis-server\n\n"
 	      "  -p, --process=PID     the process\n"
 	      "  -j, --json            print one JSON object\n"
@@ -123,28 +125,53 @@ static int examine_process(struct doctor *doctor, const char *target)
 	return doctor->nr_problems ? STATUS_NO : STATUS_OK;
 }
 
+/* The first line: nothing else is said of a program that is not named there. */
+static void find_judged(struct doctor *doctor, const struct script *script)
+{
+	if (script->end == SCRIPT_NONE)
+		find(doctor, FINDING_OK, "program", "%s", script->program);
+	else if (script->end == SCRIPT_FOLLOWED)
+		find(doctor, FINDING_OK, "program", "%s, by way of %s",
+		     script->program, script->steps);
+	else
+		find(doctor, FINDING_NOTE, "program", "cannot be told: %s -> %s, and %s",
+		     script->steps, script->program, script->why);
+	if (script->drops_preload)
+		find(doctor, FINDING_PROBLEM, "LD_PRELOAD", "env drops it on the way, so "
+		     "nothing is preloaded");
+}
+
+static int refuse_script(const char *name)
+{
+	complain("doctor: %s is a script, and which program it runs in the end is known only "
+		 "when it runs; name that program by its path, or a process of it by its PID",
+		 name);
+	return STATUS_FAILED;
+}
+
 static int examine_program(struct doctor *doctor, const char *name)
 {
-	char path[PATH_MAX];
+	struct script script;
 	int status = 0, fd;
 	char *found = program_find(name, &status);
 
 	if (!found)
 		return status == STATUS_NOT_FOUND ? STATUS_NO_TARGET :
 						    STATUS_NO_PERMISSION;
-	snprintf(path, sizeof(path), "%s", found);
+	fd = script_follow(&script, found, true);
 	free(found);
-	fd = program_open(path);
 	if (fd == -EACCES)
-		complain("doctor: no permission to read %s", path);
+		complain("doctor: no permission to read %s", script.program);
 	if (fd < 0)
 		return fd == -EACCES ? STATUS_NO_PERMISSION :
 		       fd == -ENOENT ? STATUS_NO_TARGET : STATUS_UNREADABLE;
-	find(doctor, FINDING_OK, "program", "%s", path);
-	doctor_examine_file(doctor, path, fd);
+	find_judged(doctor, &script);
+	if (script.end != SCRIPT_UNKNOWN)
+		doctor_examine_file(doctor, script.program, fd);
 	close(fd);
 	doctor_examine_system(doctor, getpid());
-	return doctor->nr_problems ? STATUS_NO : STATUS_OK;
+	return script.end == SCRIPT_UNKNOWN ? refuse_script(name) :
+	       doctor->nr_problems ? STATUS_NO : STATUS_OK;
 }
 
 static int examine(struct doctor *doctor, const char *target)
@@ -177,7 +204,7 @@ static int examine_json(struct doctor *doctor, const char *target)
 	json_close(&json);
 	fclose(json.to);
 	doctor->json = NULL;
-	if (status <= STATUS_NO)
+	if (status <= STATUS_NO || status == STATUS_FAILED)
 		fputs(text, stdout);
 	free(text);
 	return status;

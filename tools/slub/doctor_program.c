@@ -2,6 +2,7 @@
 /* slub doctor: what a program's file tells. */
 #include "doctor.h"
 #include "elf_image.h"
+#include "input.h"
 #include "program.h"
 
 #include <errno.h>
@@ -108,12 +109,9 @@ void doctor_examine_allocators(struct doctor *doctor,
 
 static void ask_loader(struct doctor *doctor, const char *loader)
 {
-	char path[PATH_MAX];
 	struct elf_file file;
-	int fd;
+	int fd = input_open(loader, INPUT_FILE);
 
-	snprintf(path, sizeof(path), "%s", loader);
-	fd = program_open(path);
 	if (fd >= 0 && !elf_file_open(&file, fd)) {
 		if (has_symbol(&file, RSEQ_SYMBOL))
 			doctor->registers = REGISTERS_THREADS;
@@ -190,7 +188,7 @@ static void examine_elf(struct doctor *doctor, const struct elf_file *file)
 		     32 * elf_file_class(file), elf_file_machine(file));
 		return;
 	}
-	fd = program_open((char[PATH_MAX]){ "/proc/self/exe" });
+	fd = input_open("/proc/self/exe", INPUT_FILE);
 	if (fd >= 0 && !elf_file_open(&self, fd)) {
 		if (!elf_file_same_kind(file, &self))
 			find(doctor, FINDING_PROBLEM, "machine", "type %u; "

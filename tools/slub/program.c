@@ -2,6 +2,8 @@
 /* Examines a program before it is run. */
 #include "program.h"
 #include "elf_file.h"
+#include "input.h"
+#include "script.h"
 #include "slub.h"
 
 #include <errno.h>
@@ -15,11 +17,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define SCRIPT_DEPTH_MAX 4	/* the kernel's limit of "#!" after "#!" */
-#define SCRIPT_LINE_SIZE 256	/* how much of a "#!" line the kernel reads */
-
-/* 0, or why execve(2) would refuse the file. */
-static int why_not_executable(const char *path)
+int program_why_not(const char *path)
 {
 	struct stat status;
 
@@ -43,9 +41,8 @@ static int complain_exec(const char *name, int error)
 	return missing ? STATUS_NOT_FOUND : STATUS_CANNOT_RUN;
 }
 
-static char *find_in_path(const char *name, int *error)
+char *program_search(const char *name, const char *folders, int *error)
 {
-	const char *folders = getenv("PATH");
 	char path[PATH_MAX];
 
 	*error = ENOENT;
@@ -57,9 +54,11 @@ static char *find_in_path(const char *name, int *error)
 		/* An empty name in PATH is the current folder. */
 		if (snprintf(path, sizeof(path), "%.*s%s%s", length, folders,
 			     length ? "/" : "./", name) < (int)sizeof(path)) {
-			why = why_not_executable(path);
-			if (!why)
+			why = program_why_not(path);
+			if (!why) {
+				*error = 0;
 				return strdup(path);
+			}
 			if (why == EACCES)
 				*error = why;
 		}
@@ -75,37 +74,16 @@ char *program_find(const char *name, int *status)
 	int error;
 
 	if (!strchr(name, '/')) {
-		path = name[0] ? find_in_path(name, &error) : NULL;
+		path = name[0] ? program_search(name, getenv("PATH"), &error) : NULL;
 		if (!name[0])
 			error = ENOENT;
 	} else {
-		error = why_not_executable(name);
+		error = program_why_not(name);
 		path = error ? NULL : strdup(name);
 	}
 	if (!path)
 		*status = complain_exec(name, error);
 	return path;
-}
-
-/*
- * The interpreter that a "#!" line names, in @line; NULL if the file is no
- * script.  A file that is neither a script nor ELF is /bin/sh's for execvp().
- */
-static const char *script_interpreter(int fd, char *line)
-{
-	ssize_t length = pread(fd, line, SCRIPT_LINE_SIZE, 0);
-	char *name;
-
-	if (length < 0)
-		length = 0;
-	line[length] = '\0';
-	if (length >= SELFMAG && !memcmp(line, ELFMAG, SELFMAG))
-		return NULL;
-	if (strncmp(line, "#!", 2))
-		return "/bin/sh";
-	name = line + 2 + strspn(line + 2, " \t");
-	name[strcspn(name, " \t\n")] = '\0';
-	return name[0] ? name : "/bin/sh";
 }
 
 /*
@@ -134,10 +112,10 @@ const char *program_privilege(int fd, const char *path)
 /* As elf_file_open() returns. */
 static int open_elf(const char *path, struct elf_file *file)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), error;
+	int fd = input_open(path, INPUT_FILE), error;
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	error = elf_file_open(file, fd);
 	close(fd);
 	return error;
@@ -213,41 +191,6 @@ static int examine_elf(const char *path, const struct elf_file *program,
 	return examine_loader(path, interpreter);
 }
 
-static int refuse_open(const char *path, int error)
-{
-	if (error != EACCES)
-		complain("%s: cannot be examined: %s", path, strerror(error));
-	return -error;
-}
-
-/* The program at the end of a chain of scripts, opened; @path is replaced. */
-int program_open(char *path)
-{
-	char line[SCRIPT_LINE_SIZE + 1];
-	const char *interpreter;
-	int fd, error;
-
-	for (int depth = 0; depth <= SCRIPT_DEPTH_MAX; depth++) {
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		if (fd < 0)
-			return refuse_open(path, errno);
-		interpreter = script_interpreter(fd, line);
-		if (!interpreter)
-			return fd;
-		close(fd);
-		error = why_not_executable(interpreter);
-		if (error) {
-			complain("%s: its interpreter '%s': %s", path,
-				 interpreter, strerror(error));
-			return error == ENOENT ? -ENOENT : -ENOEXEC;
-		}
-		snprintf(path, PATH_MAX, "%s", interpreter);
-	}
-	complain("%s: too many scripts that are each other's interpreters",
-		 path);
-	return -ELOOP;
-}
-
 static int examine_open(int fd, const char *path, const char *library)
 {
 	const char *privilege = program_privilege(fd, path);
@@ -280,20 +223,30 @@ static int examine_open(int fd, const char *path, const char *library)
 	return status;
 }
 
+/* What env clears, the program is without. */
+static int complain_dropped(const struct script *script)
+{
+	complain("%s: env drops LD_PRELOAD on the way to %s, so libslub.so is not preloaded "
+		 "into it", script->steps, script->program);
+	return STATUS_CANNOT_RUN;
+}
+
 int program_examine(const char *path, const char *library)
 {
-	char last[PATH_MAX];
+	struct script script;
 	int fd, status;
 
-	snprintf(last, sizeof(last), "%s", path);
-	fd = program_open(last);
+	/* A shell is a program like another: what it runs, it may run for itself alone. */
+	fd = script_follow(&script, path, false);
 	if (fd == -ENOENT)
 		return STATUS_NOT_FOUND;
 	if (fd == -EACCES)
 		return 0;	/* to be executed but not read */
 	if (fd < 0)
 		return STATUS_CANNOT_RUN;
-	status = examine_open(fd, last, library);
+	status = script.end == SCRIPT_UNKNOWN ? 0 :
+		 script.drops_preload ? complain_dropped(&script) :
+					examine_open(fd, script.program, library);
 	close(fd);
 	return status;
 }

@@ -26,11 +26,10 @@ char *program_find(const char *name, int *status);
  */
 int program_examine(const char *path, const char *library);
 
-/*
- * The program at the end of a chain of scripts, opened; its path replaces
- * @path, which has room for PATH_MAX.  -errno, after a message but for -EACCES.
- */
-int program_open(char *path);
+/* 0, or the errno by which execve(2) would refuse the file. */
+int program_why_not(const char *path);
+/* The file that execvp(3) would run for @name with that PATH; NULL with *@error. */
+char *program_search(const char *name, const char *folders, int *error);
 /* What gives it more rights than its user has; NULL: nothing. */
 const char *program_privilege(int fd, const char *path);
 /* Is its loader the one of this command's, whose name goes to @ours? */
