@@ -21,7 +21,7 @@ static bool dlopen_is_ours()
 	Dl_info info = {};
 
 	return dladdr(reinterpret_cast<void *>(dlopen), &info) &&
-	       std::string(info.dli_fname).find("libslub") != std::string::npos;
+	       harness::is_library(info.dli_fname);
 }
 
 class DeepBind : public ::testing::Test {

@@ -14,9 +14,9 @@
 static const char *name, *maps;
 static size_t name_bytes, maps_bytes;
 
-FILE *__real_fopen(const char *path, const char *mode);
-FILE *__wrap_fopen(const char *path, const char *mode);
-FILE *__wrap_fopen(const char *path, const char *mode)
+FILE *__real_input_kernel(const char *path);
+FILE *__wrap_input_kernel(const char *path);
+FILE *__wrap_input_kernel(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
@@ -24,7 +24,7 @@ FILE *__wrap_fopen(const char *path, const char *mode)
 		return fmemopen((void *)maps, maps_bytes, "r");
 	if (!strncmp(path, "/proc/1/", 8) && !strcmp(slash, "/comm"))
 		return fmemopen((void *)name, name_bytes, "r");
-	return __real_fopen(path, mode);
+	return __real_input_kernel(path);
 }
 
 /* Nothing can be read from it. */

@@ -241,6 +241,14 @@ int in_child(const std::function<void()> &body, std::string *errors, unsigned se
 	return wait_for(pid);
 }
 
+bool is_library(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	const char *name = slash ? slash + 1 : path;
+
+	return strncmp(name, "libslub", 7) == 0 && strstr(name, ".so") != nullptr;
+}
+
 std::string describe_status(int status)
 {
 	if (WIFEXITED(status))

@@ -90,6 +90,9 @@ int in_child(const std::function<void()> &body, std::string *errors = nullptr,
 /* Keeps on waiting through interruptions; returns the status. */
 int wait_for(int pid);
 
+/* Is that the library's file?  A clone lies in a folder of its name. */
+bool is_library(const char *path);
+
 /* "exit 3" or "signal 11 (Segmentation fault)", for messages. */
 std::string describe_status(int status);
 

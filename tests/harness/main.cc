@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include "harness.h"
 #include "inspect/abi.h"
 
 static const char *defining_file(const char *symbol)
@@ -27,7 +28,7 @@ static bool library_in_use()
 	for (const char *symbol : {"malloc", "free", "realloc", "aligned_alloc", "_Znwm"}) {
 		const char *file = defining_file(symbol);
 
-		if (strstr(file, "libslub"))
+		if (harness::is_library(file))
 			continue;
 		fprintf(stderr, "%s comes from %s, not from libslub.so\n", symbol, file);
 		return false;

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: MIT
 """What `slub profile` writes is a perftools.profiles.Profile, decoded here field by field."""
 
+import os
 import subprocess
+import sys
 import unittest
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+
+from mappings import is_library
 from profile import KNOWN, LIBRARY, ProfileTest, Pprof, header_of
 
 
@@ -50,7 +55,8 @@ class Converted(ProfileTest):
 
     def test_no_frame_of_the_library(self):
         mine = [number for number, mapping in self.pprof.mappings.items()
-                if "libslub" in self.pprof.text(mapping[5])]
+                if is_library(self.pprof.text(mapping[5]))]
+        self.assertEqual(len(mine), 1)
         for locations, _ in self.pprof.samples:
             for location in locations:
                 self.assertNotIn(self.pprof.locations[location].get(2, [0])[0], mine)

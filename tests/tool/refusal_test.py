@@ -16,6 +16,9 @@ import sys
 import time
 import unittest
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+
+from mappings import library_start
 from target import FUZZ_SECONDS, HEAP, LIBRARY, NOBODY, READERS, SLUB, Target, environment, slub
 
 
@@ -115,8 +118,7 @@ class Refusals(Target):
         """Overwrites what a hidden symbol of the library is in the process."""
         names = subprocess.run(["nm", LIBRARY], capture_output=True, text=True, check=True).stdout
         at = int(re.search(rf"(?m)^(\w+) [dD] {symbol}$", names)[1], 16)
-        with open(f"/proc/{process.pid}/maps", encoding="ascii") as file:
-            at += int(next(line for line in file if "libslub" in line).split("-")[0], 16)
+        at += library_start(process.pid)
         with open(f"/proc/{process.pid}/mem", "r+b", buffering=0) as memory:
             memory.seek(at)
             memory.write(data)
