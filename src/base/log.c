@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/log.h"
 
+#include <poll.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/assert.h"
 #include "base/syscall.h"
 
-static bool enabled;
+static bool enabled, complains;
 
 static void text_char(struct text *text, char c)
 {
@@ -160,6 +162,32 @@ cold void log_always(const char *format, ...)
 	va_start(args, format);
 	log_line(format, args);
 	va_end(args);
+}
+
+/* A write would neither wait nor raise SIGPIPE. */
+static cold bool is_writable(int fd)
+{
+	struct pollfd poll = { .fd = fd, .events = POLLOUT };
+	struct timespec now = { 0, 0 };
+
+	return sys_call6(SYS_ppoll, (long)&poll, 1, (long)&now, 0, 0, 0) == 1 &&
+	       poll.revents == POLLOUT;
+}
+
+cold void log_complaint(const char *format, ...)
+{
+	va_list args;
+
+	if (!complains || !is_writable(2))
+		return;
+	va_start(args, format);
+	log_line(format, args);
+	va_end(args);
+}
+
+void log_complain(bool on)
+{
+	complains = on;
 }
 
 void log_enable(bool on)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Messages on stderr, one line each: "slub[PID]: text".  Nothing is ever
- * written unless SLUB_VERBOSE asks for it, apart from what precedes an abort.
+ * written unless SLUB_VERBOSE asks for it, apart from what precedes an abort and from what is
+ * said of an option that is not understood.
  * Formats %s %d %u %lu %zu %lx %p %c only, with a width; zeros in front as in %02x are for
  * numbers without a sign.  Allocates nothing.
  */
@@ -28,6 +29,12 @@ void text_make_printable(struct text *text);
 /* Writes the line when messages are asked for. */
 void log_message(const char *format, ...) printf_like(1, 2);
 void log_always(const char *format, ...) printf_like(1, 2);
+/*
+ * Of an option: unless complaints are switched off, as they are until options are read.  Nobody
+ * waits for it or dies of it: on a pipe that is full or without a reader it is dropped.
+ */
+void log_complaint(const char *format, ...) printf_like(1, 2);
+void log_complain(bool on);
 /* The first time alone. */
 #define log_once(...)							\
 	do {								\

@@ -6,6 +6,7 @@
 
 #include "base/bits.h"
 #include "base/log.h"
+#include "base/size.h"
 #include "base/word.h"
 
 #define PREFIX "SLUB_"
@@ -98,51 +99,7 @@ static cold int find_choice(const char *choices, struct word value)
 	return -1;
 }
 
-static int unit_shift(char c)
-{
-	switch (letter_lower(c)) {
-	case 'k':
-		return 10;
-	case 'm':
-		return 20;
-	case 'g':
-		return 30;
-	case 't':
-		return 40;
-	}
-	return -1;
-}
-
-/* Digits and at most one of K M G T; false for anything else. */
-static bool parse_size(struct word word, size_t *bytes)
-{
-	size_t n = 0;
-	size_t i = 0;
-
-	for (; i < word.length; i++) {
-		char c = word.start[i];
-
-		if (c < '0' || c > '9')
-			break;
-		if (n > (SIZE_MAX - 9) / 10)
-			return false;
-		n = n * 10 + (size_t)(c - '0');
-	}
-	if (i == 0)
-		return false;
-	if (i < word.length) {
-		int shift = unit_shift(word.start[i]);
-
-		if (shift < 0 || i + 1 != word.length ||
-		    n > SIZE_MAX >> shift)
-			return false;
-		n <<= shift;
-	}
-	*bytes = n;
-	return true;
-}
-
-/* log_message() takes terminated strings only. */
+/* Messages take terminated strings only. */
 static const char *terminated(struct word word, char *buf)
 {
 	size_t n = min_size(word.length, NAME_LENGTH_MAX);
@@ -186,18 +143,18 @@ static cold void complain_value(const struct option_row *row, struct word value)
 
 	terminated(value, given);
 	if (row->kind == KIND_ENUM)
-		log_message("option %s: '%s' is not one of %s%s%s%s; using the "
+		log_complaint("option %s: '%s' is not one of %s%s%s%s; using the "
 			    "default", row->name, given, row->choices,
 			    near ? "; nearest is '" : "", near ? near : "",
 			    near ? "'" : "");
 	else if (row->kind == KIND_NUMBER)
-		log_message("option %s: '%s' is not%s a number from %zu to %zu; "
+		log_complaint("option %s: '%s' is not%s a number from %zu to %zu; "
 			    "using the default", row->name, given, zero, min,
 			    row->max);
 	else
-		log_message("option %s: '%s' is not%s%s a number of bytes from "
+		log_complaint("option %s: '%s' is not%s%s a number of bytes from "
 			    "%zu to %zu (with K, M, G or T behind it, as in "
-			    "64M); using the default", row->name, given,
+			    "64M or 64MiB); using the default", row->name, given,
 			    row->kind == KIND_AUTO ? " 'auto'," : "", zero, min,
 			    row->max);
 }
@@ -212,7 +169,7 @@ static bool keep_text(enum option_id id, struct word value)
 	static char kept[OPTION_NR][TEXT_LENGTH_MAX + 1] rarely_touched;
 
 	if (value.length > TEXT_LENGTH_MAX) {
-		log_message("option %s: longer than %d bytes; ignored",
+		log_complaint("option %s: longer than %d bytes; ignored",
 			    option_rows[id].name, TEXT_LENGTH_MAX);
 		return false;
 	}
@@ -237,7 +194,7 @@ static cold bool parse_value(const struct option_row *row, struct word value,
 		*number = OPTION_VALUE_AUTO;
 		return true;
 	}
-	return parse_size(value, number) &&
+	return size_parse(value.start, value.length, row->kind != KIND_NUMBER, number) &&
 	       (!*number || (*number >= row->min && *number <= row->max));
 }
 
@@ -271,7 +228,7 @@ static cold bool complain_gone(struct word name)
 	for (size_t i = 0; i < ARRAY_SIZE(gone); i++) {
 		if (!word_is(name, word_of(gone[i].name)))
 			continue;
-		log_message("option '%s' is gone and ignored; use %s", gone[i].name,
+		log_complaint("option '%s' is gone and ignored; use %s", gone[i].name,
 			    gone[i].instead);
 		return true;
 	}
@@ -294,7 +251,7 @@ static cold void complain_name(struct word name)
 	if (complain_gone(name))
 		return;
 	near = option_nearest(names + 1, name.start, name.length, buf);
-	log_message("unknown option '%s' ignored; %s%s%s",
+	log_complaint("unknown option '%s' ignored; %s%s%s",
 		    terminated(name, given), near ? "nearest is '" : "it is none of ",
 		    near ? near : names + 1, near ? "'" : "");
 }
@@ -361,6 +318,28 @@ static void read_list(struct word list)
 	}
 }
 
+/* Of the command, of tests and of benchmarks, or of a build; a '*' ends the beginning of a name. */
+static cold bool is_of_others(struct word name)
+{
+	static const char *const others[] = {
+#define OPTION_OF_OTHERS(name) name,
+#include "base/option.def"
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		struct word other = word_of(others[i]);
+		bool is_beginning = other.start[other.length - 1] == '*';
+
+		other.length -= is_beginning;
+		if (is_beginning && name.length >= other.length &&
+		    word_is((struct word){ name.start, other.length }, other))
+			return true;
+		if (!is_beginning && word_is(name, other))
+			return true;
+	}
+	return false;
+}
+
 /* SLUB_OPTIONS, or a variable of one option. */
 static void read_variable(const char *s, bool is_list)
 {
@@ -369,10 +348,7 @@ static void read_variable(const char *s, bool is_list)
 	if (strncmp(s, PREFIX, PREFIX_LENGTH) != 0)
 		return;
 	s += PREFIX_LENGTH;
-	/* SLUB_LIBRARY belongs to the slub command, SLUB_INJECT to inject.c. */
-	if (!split(s, strlen(s), &name, &value) ||
-	    word_is(name, word_of("library")) ||
-	    (SLUB_CONFIG_INJECT && word_is(name, word_of("inject"))) ||
+	if (!split(s, strlen(s), &name, &value) || is_of_others(name) ||
 	    word_is(name, word_of("options")) != is_list)
 		return;
 	if (is_list)
@@ -382,16 +358,25 @@ static void read_variable(const char *s, bool is_list)
 }
 
 /*
- * A single variable comes after SLUB_OPTIONS, so it wins.  The end decides whether messages are
- * asked for: so all is read once more, to complain.
+ * A single variable comes after SLUB_OPTIONS, so it wins.  The end decides whether what is not
+ * understood is told: so all is read once more, to complain.
+ *
+ * That is told always, for a limit that is not in force is worse than a line on stderr: by each
+ * program that finds it in its environment, as the loader does for what it cannot preload.  A
+ * child by fork has read nothing and says nothing.  SLUB_VERBOSE=0 is how to want no line.  A
+ * set-user-ID program does not come here: its stderr is not its user's to write to.
  */
 void option_read(char **environment)
 {
 	log_enable(false);
+	log_complain(false);
 	for (int pass = 0; pass < 4; pass++) {
 		for (char **e = environment; e && *e; e++)
 			read_variable(*e, pass % 2 == 0);
-		if (pass % 2)
-			log_enable(option_value(OPTION_verbose) == 1);
+		if (pass != 1)
+			continue;
+		log_complain(!option_was_given(OPTION_verbose) ||
+			     option_value(OPTION_verbose) == 1);
 	}
+	log_enable(option_value(OPTION_verbose) == 1);
 }

@@ -3,7 +3,7 @@
  * The options, read once at start from the environment: SLUB_NAME=value, or
  * several in SLUB_OPTIONS="name=value,name=value".  A single variable wins
  * over SLUB_OPTIONS.  An unknown name or value leaves the default and is
- * reported where messages are asked for, with the nearest valid one, or with all
+ * reported, unless SLUB_VERBOSE=0 wants no line, with the nearest valid one, or with all
  * that are valid if none is near.  Of an option that is gone the report says what
  * does the same now.
  */

@@ -134,7 +134,7 @@ void debug_letters_complain(const char *setting)
 	const char *wrong = first_wrong(setting);
 
 	if (wrong)
-		log_message("option debug: '%c' is not one of F Z P U T A O -; "
+		log_complaint("option debug: '%c' is not one of F Z P U T A O -; "
 			    "ignored", *wrong);
 }
 

@@ -99,6 +99,7 @@ static void read_quietly(char **environment)
 {
 	option_read(environment);
 	log_enable(false);
+	log_complain(false);
 }
 
 static void check_bounds(void)
@@ -226,6 +227,7 @@ static void try_debug(const char *text)
 	debug_letters_complain(text);
 	expect(!*heard() == debug_letters_valid(text));
 	log_enable(false);
+	log_complain(false);
 }
 
 static void try_pressure(const char *text)

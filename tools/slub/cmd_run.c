@@ -170,7 +170,6 @@ static int run(int argc, char **argv)
 		print_run_help(stdout);
 		return 0;
 	}
-	settings_warn();
 	library = library_find(request.hardened);
 	if (!library)
 		return STATUS_NO_LIBRARY;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The library's options as options of `slub run`. */
 #include "settings.h"
+#include "base/size.h"
 #include "slub.h"
 
 #include <ctype.h>
@@ -83,18 +84,6 @@ static void variable_of(const char *name, char *variable, size_t size)
 		*c = (char)toupper((unsigned char)*c);
 }
 
-void settings_warn(void)
-{
-	char variable[64];
-
-	for (int i = 0; i < NR_GONE; i++) {
-		variable_of(gone[i].name, variable, sizeof(variable));
-		if (getenv(variable))
-			complain("%s is gone and ignored; use --%s", variable,
-				 gone[i].instead);
-	}
-}
-
 static bool is_choice(const char *choices, const char *value)
 {
 	size_t length = strlen(value);
@@ -139,36 +128,6 @@ static bool check_choice(const struct row *row, const char *value)
 	return false;
 }
 
-static int unit_shift(char unit)
-{
-	const char *units = "KMGT", *at = strchr(units, toupper(unit));
-
-	return at ? 10 * (int)(at - units + 1) : -1;
-}
-
-/* Digits and at most one of K, M, G and T. */
-static bool parse_size(const char *text, size_t *bytes)
-{
-	unsigned long long number;
-	char *end;
-	int shift;
-
-	if (!isdigit((unsigned char)text[0]))
-		return false;
-	errno = 0;
-	number = strtoull(text, &end, 10);
-	if (errno)
-		return false;
-	if (*end) {
-		shift = end[1] ? -1 : unit_shift(*end);
-		if (shift < 0 || number > SIZE_MAX >> shift)
-			return false;
-		number <<= shift;
-	}
-	*bytes = number;
-	return true;
-}
-
 /* 12345678 as "12345678", 8388608 as "8M". */
 static const char *value_text(const struct row *row, size_t bytes, char *text,
 			      size_t text_size)
@@ -206,7 +165,7 @@ static bool check_size(const struct row *row, const char *value)
 
 	if (row->kind == KIND_AUTO && !strcasecmp(value, "auto"))
 		return true;
-	if (parse_size(value, &bytes) &&
+	if (size_parse(value, strlen(value), row->kind != KIND_NUMBER, &bytes) &&
 	    (!bytes || (bytes >= row->min && bytes <= row->max)))
 		return true;
 	range_text(row, "", range, sizeof(range));
@@ -215,7 +174,7 @@ static bool check_size(const struct row *row, const char *value)
 			 zero, range);
 	else
 		complain("--%s=%s: not%s%s a number of bytes from %s, such "
-			 "as 64M (suffixes K, M, G and T)", row->name, value,
+			 "as 64M or 64MiB (units K, M, G and T)", row->name, value,
 			 row->kind == KIND_AUTO ? " 'auto'," : "", zero, range);
 	return false;
 }

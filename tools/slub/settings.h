@@ -39,8 +39,6 @@ bool setting_may_become(const char *command, enum setting setting, const char *v
 /* Names of those that may change, in lines that begin with @indent. */
 void settings_print_changeable(FILE *to, const char *indent);
 
-/* A message about each variable in the environment whose option is gone. */
-void settings_warn(void);
 /* Puts the setting into the environment; false after a message. */
 bool setting_apply(enum setting setting, const char *value);
 

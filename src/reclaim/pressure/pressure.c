@@ -414,7 +414,7 @@ static void complain(const char *s)
 	const char *near = option_nearest("off|thread|some|full|window", s,
 					  strcspn(s, "=,"), buf);
 
-	log_message("option pressure: '%s' is not known; valid: off, thread, "
+	log_complaint("option pressure: '%s' is not known; valid: off, thread, "
 		    "some=US, full=US, window=US, with US from 1 to 10000000%s%s%s"
 		    "; using the default", s, near ? "; nearest is '" : "",
 		    near ? near : "", near ? "'" : "");

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* base/option.c: every kind of option, lists of them, and what bad input is told. */
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <string>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "harness.h"
 #include "slub.h"
@@ -126,7 +128,11 @@ TEST(option, sizes)
 		{"0", 0}, {"1", 1}, {"4096", 4096}, {"007", 7}, {"64K", 64ul << 10},
 		{"64k", 64ul << 10}, {"3M", 3ul << 20}, {"3m", 3ul << 20}, {"5G", 5ul << 30},
 		{"5g", 5ul << 30}, {"2T", 2ul << 40}, {"2t", 2ul << 40}, {"64T", 1ul << 46},
-		{"70368744177664", 1ul << 46},
+		{"70368744177664", 1ul << 46}, {"512Mi", 512ul << 20}, {"64MB", 64ul << 20},
+		{"64mb", 64ul << 20}, {"64MiB", 64ul << 20}, {"64mib", 64ul << 20},
+		{"1Ki", 1024}, {"1KB", 1024}, {"1kB", 1024}, {"1KiB", 1024}, {"2Gi", 2ul << 30},
+		{"2GB", 2ul << 30}, {"2GiB", 2ul << 30}, {"1Ti", 1ul << 40}, {"1TB", 1ul << 40},
+		{"1TiB", 1ul << 40}, {"77B", 77},
 	};
 
 	for (auto &row : good) {
@@ -140,7 +146,8 @@ TEST(option, sizes)
 
 TEST(option, bad_sizes_leave_the_default_and_say_what_is_right)
 {
-	for (const char *bad : {"", " 1", "1 ", "-1", "+1", "M", "64MB", "64KK", "1.5M", "0x10",
+	for (const char *bad : {"", " 1", "1 ", "-1", "+1", "M", "64MM", "64iB", "64i",
+				"64BM", "64 MB", "64Mib1", "64MBi", "64KK", "1.5M", "0x10",
 				"1e6", "12P", "64T1", "65T", "70368744177665", "16777216T",
 				"18446744073709551615", "18446744073709551616",
 				"99999999999999999999999999", "eight"}) {
@@ -362,9 +369,67 @@ TEST(option, single_variable_wins_wherever_it_stands)
 		  (size_t)HUGE_ALWAYS);
 }
 
-TEST(option, messages_need_verbose_wherever_it_stands)
+TEST(option, what_is_not_understood_is_told_always)
 {
-	EXPECT_EQ(parse({"SLUB_HUGE=x"}).errors, "");
+	for (const char *row : {"SLUB_HUGE=x", "SLUB_LIMIT=512Mx", "SLUB_LIMT=64M",
+				"SLUB_RETIAN=1M", "SLUB_OPTIONS=limt=64M", "SLUB_DEBUG_ABORT=1",
+				"SLUB_GUARD=1MB"}) {
+		std::string errors = parse({row}).errors;
+
+		EXPECT_EQ(count_of(errors, "\n"), 1u) << row << errors;
+		EXPECT_EQ(errors.find("slub["), 0u) << errors;
+	}
+	EXPECT_NE(parse({"SLUB_LIMT=64M"}).errors.find("nearest is 'limit'"), std::string::npos);
+}
+
+TEST(option, variables_of_others_are_left_alone)
+{
+	parsed p = parse({"SLUB_LIBRARY=/x", "SLUB_TEST_SCALE=10", "SLUB_BENCH_ROOT=/x",
+			  "SLUB_BUILD=/x", "SLUB_FUZZ_SECONDS=1", "SLUB_STORM_CYCLES=1"});
+
+	EXPECT_EQ(p.errors, "");
+	EXPECT_NE(parse({"SLUB_TEST=1"}).errors, "");
+	EXPECT_NE(parse({"SLUB_LIBRARYS=1"}).errors, "");
+}
+
+/* Nobody waits for a line, and nobody dies of it. */
+TEST(option, a_pipe_that_nobody_reads_gets_none)
+{
+	EXPECT_EQ(harness::in_child([] {
+		char bad[] = "SLUB_HUGE=x";
+		char *environment[] = {bad, nullptr};
+		int ends[2];
+
+		if (pipe(ends) || dup2(ends[1], 2) != 2)
+			_exit(1);
+		close(ends[0]);
+		close(ends[1]);
+		option_read(environment);
+	}), 0);
+	EXPECT_EQ(harness::in_child([] {
+		char bad[] = "SLUB_HUGE=x", full[4096] = {};
+		char *environment[] = {bad, nullptr};
+		int ends[2];
+
+		if (pipe2(ends, O_NONBLOCK) || dup2(ends[1], 2) != 2)
+			_exit(1);
+		while (write(2, full, sizeof(full)) > 0)
+			;
+		if (fcntl(2, F_SETFL, 0))
+			_exit(2);
+		option_read(environment);
+	}), 0);
+	EXPECT_EQ(harness::in_child([] {
+		char bad[] = "SLUB_HUGE=x";
+		char *environment[] = {bad, nullptr};
+
+		close(2);
+		option_read(environment);
+	}), 0);
+}
+
+TEST(option, verbose_0_wants_no_line_wherever_it_stands)
+{
 	EXPECT_EQ(parse({"SLUB_HUGE=x", "SLUB_VERBOSE=0"}).errors, "");
 	EXPECT_NE(parse({"SLUB_HUGE=x", "SLUB_VERBOSE=1"}).errors, "");
 	EXPECT_NE(parse({"SLUB_OPTIONS=huge=x,verbose=1"}).errors, "");
