@@ -47,10 +47,7 @@ test:
 	@scripts/setup test
 	$(configure) -DSLUB_BUILD_TESTS=ON -DSLUB_BUILD_BENCH=OFF
 	$(compile)
-	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) -LE '$(TESTED_ALONE)'
-	ctest --test-dir $(BUILD) --output-on-failure -L '$(TESTED_ALONE)'
-	tests/matrix.sh -j $(JOBS) -t $(JOBS) -L unit \
-		-k '^(inner56-assert|lock56-assert|up|hardened-some)-rseq'
+	@scripts/run-tests $(BUILD) $(JOBS) '$(TESTED_ALONE)'
 
 fuzz:
 	@scripts/setup test
