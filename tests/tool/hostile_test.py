@@ -71,6 +71,11 @@ class Names(Hostile):
             self.assertHarmless(done)
             self.assertNotEqual(done.stdout, "")
 
+    def test_a_line_s_end_in_a_name(self):
+        process = self.start(sys.executable, "-c", RENAMED.format(name="a\nb\n"))
+        self.assertRegex(slub("check", str(process.pid)).stdout,
+                         rf"(?m)^process +{process.pid} \(a\?b\?\)$")
+
     def test_files(self):
         library, program = self.path(f"libslub{ESCAPES}.so"), self.path(f"heap{ESCAPES}")
         shutil.copy(LIBRARY, library)

@@ -106,15 +106,16 @@ static int read_mappings(struct process *process)
 static int read_name(struct process *process)
 {
 	char path[64];
+	size_t length;
 	FILE *file;
 
 	proc_path(path, sizeof(path), process->pid, "comm");
 	file = input_kernel(path);
 	if (!file)
 		return translate(errno);
-	if (!fgets(process->name, sizeof(process->name), file))
-		process->name[0] = '\0';
-	process->name[strcspn(process->name, "\n")] = '\0';
+	/* A name may have a line's end in it, besides the last one. */
+	length = fread(process->name, 1, sizeof(process->name) - 1, file);
+	process->name[length ? length - (process->name[length - 1] == '\n') : 0] = '\0';
 	clean_string(process->name);
 	fclose(file);
 	return 0;

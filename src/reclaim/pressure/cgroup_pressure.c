@@ -51,6 +51,23 @@ struct mount {
 	char *super;
 };
 
+/* The kernel writes a blank, a tab, a line's end and a backslash as \040, \011, \012, \134. */
+static void unescape(char *text)
+{
+	char *to = text;
+
+	for (; text && *text; text++) {
+		int value = 0, n = 0;
+
+		while (*text == '\\' && n < 3 && text[n + 1] >= '0' && text[n + 1] <= '7')
+			value = 8 * value + (text[++n] - '0');
+		*to++ = n == 3 ? (char)value : *text;
+		text += n == 3 ? 3 : 0;
+	}
+	if (text)
+		*to = '\0';
+}
+
 static bool mount_parse(struct mount *mount, char *line)
 {
 	char *field;
@@ -64,6 +81,8 @@ static bool mount_parse(struct mount *mount, char *line)
 	mount->type = cut(&line, " ");
 	cut(&line, " ");
 	mount->super = cut(&line, " ");
+	unescape(mount->root);
+	unescape(mount->point);
 	return mount->super != NULL;
 }
 
