@@ -55,15 +55,8 @@ uint32_t os_nodes_read(void)
 
 uint32_t os_node_ask(void)
 {
-	unsigned int cpu, node = 0;
-
-#if defined(__GLIBC__)
-	/* Each refill asks; the C library answers without entering the kernel. */
-	getcpu(&cpu, &node);
-#else
-	sys_call4(SYS_getcpu, (long)&cpu, (long)&node, 0, 0);
-#endif
-	return node % os_nr_nodes;
+	/* Each refill asks. */
+	return os_cpu_node() % os_nr_nodes;
 }
 
 bool os_node_bind(void *start, size_t bytes, uint32_t node)

@@ -86,10 +86,23 @@ size_t os_address_limit(void);
  */
 size_t os_cgroup_memory_max(const char *membership, const char *mount);
 
+/* vdso.c: functions that the kernel has put into the process; NULL: it has not */
+struct timespec;
+struct os_vdso {
+	int (*clock_gettime)(int clock, struct timespec *now);
+	long (*getcpu)(unsigned int *cpu, unsigned int *node, void *unused);
+};
+void os_vdso_find(struct os_vdso *vdso);
+
 /* clock.c */
+/* What was found. */
+const struct os_vdso *os_vdso(void);
 /* Monotonic, to a few milliseconds. */
 uint64_t os_clock_ns(void);
-/* CLOCK_REALTIME or another of the C library's. */
+/*
+ * One of the kernel's clocks, CLOCK_REALTIME to CLOCK_MONOTONIC_COARSE.  What it was last, 0 at
+ * first, where the kernel refuses.
+ */
 uint64_t os_clock_read_ns(int clock);
 
 /* signal.c */
@@ -108,6 +121,8 @@ void os_cpus_read(struct os_cpus *cpus);
 /* Highest CPU number that can ever be, + 1.  Reads a file. */
 uint32_t os_cpus_possible(void);
 uint32_t os_cpu_current(void);
+/* Its node, as the kernel numbers them. */
+uint32_t os_cpu_node(void);
 /* Is this the thread that the process began with? */
 bool os_thread_is_first(void);
 /* Keeps the process on the CPU it is on (uniprocessor build). */
@@ -157,6 +172,8 @@ bool os_rseq_register(void);
 void os_rseq_unregister(void);
 /* Has the area a CPU number?  The kernel takes it away where a registration ends. */
 bool os_rseq_has_cpu(void);
+/* That number, as the kernel keeps it; negative: none. */
+int32_t os_rseq_cpu(void);
 
 /* file.c: small files of /proc and /sys */
 /* Reads at most @size - 1 bytes and terminates them; returns how many. */

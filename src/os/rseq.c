@@ -54,9 +54,14 @@ static char *rseq_area(void)
 			   thread_pointer() + __rseq_offset;
 }
 
+int32_t os_rseq_cpu(void)
+{
+	return *(volatile int32_t *)(rseq_area() + RSEQ_CPU_ID);
+}
+
 bool os_rseq_has_cpu(void)
 {
-	return *(volatile int32_t *)(rseq_area() + RSEQ_CPU_ID) >= 0;
+	return os_rseq_cpu() >= 0;
 }
 
 static long rseq_register(long bytes, long flags)
