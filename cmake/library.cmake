@@ -27,6 +27,10 @@ foreach(caller reclaim/shrinker/walk reclaim/shrinker/registry
 		COMPILE_OPTIONS -fno-asynchronous-unwind-tables)
 endforeach()
 
+# A loop there is not to become a call of the function that it stands in.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/base/string.c PROPERTIES
+	COMPILE_OPTIONS "-fno-builtin;$<$<C_COMPILER_ID:GNU>:-fno-tree-loop-distribute-patterns>")
+
 set(SLUB_COMPILE_FLAGS
 	-Wall -Wextra -Werror=implicit-function-declaration
 	-fvisibility=hidden

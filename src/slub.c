@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include "base/bytes.h"
 #include "base/turn.h"
 #include "malloc/malloc.h"
 #include "slab/core/key.h"
@@ -83,6 +84,7 @@ static bool start_layers(void)
 	struct os_cpus cpus;
 	uint32_t nr_nodes;
 
+	bytes_init();
 	os_output_init();
 	read_options();
 	os_limits_read(&limits);

@@ -361,9 +361,8 @@ static void write_head(struct slub_stats_head *out, size_t records_offset)
 	write_names(out);
 }
 
-static usual void file_open(void)
+static cold void file_make(const char *given)
 {
-	const char *given = option_text(OPTION_stats_file);
 	size_t records_offset = round_up(sizeof(*head) +
 					 sizeof(slub_abi_options), FILE_ALIGN);
 	uint32_t forks = turn_forks;
@@ -371,8 +370,6 @@ static usual void file_open(void)
 	char buf[OS_PATH_BYTES];
 	const char *path;
 
-	if (!given || !*given)
-		return;
 	path = os_path(given, buf, sizeof(buf));
 	if (!path) {
 		log_message("option stats_file: '%s' is too long", given);
@@ -398,6 +395,14 @@ static usual void file_open(void)
 	/* Last: a reader trusts the head of a file that has the magic. */
 	memcpy(head->magic, SLUB_STATS_MAGIC, sizeof(head->magic));
 	slab_notify = stats_file_update;
+}
+
+static usual void file_open(void)
+{
+	const char *given = option_text(OPTION_stats_file);
+
+	if (given && *given)
+		file_make(given);
 }
 
 usual void stats_file_open(void)
