@@ -85,6 +85,7 @@ static bool start_layers(void)
 	uint32_t nr_nodes;
 
 	bytes_init();
+	sanitizer_find();
 	os_output_init();
 	read_options();
 	os_limits_read(&limits);
@@ -333,7 +334,8 @@ static void library_constructor(int argc, char **argv, char **environment)
 #if defined(__GLIBC__)
 	constructor_environment = environment;
 #endif
-	slub_start();
+	if (slub_start())
+		sanitizer_begin((void *)heap_start, heap_reserved_bytes);
 	percpu_thread_init();
 	pthread_atfork(slub_fork_prepare, fork_parent, fork_child);
 	features_constructed();

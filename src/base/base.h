@@ -12,6 +12,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/option.h"
+#include "base/sanitizer.h"
 #include "base/syscall.h"
 #include "base/thread.h"
 

@@ -24,6 +24,8 @@ SLUB_EXPORT void *calloc(size_t n, size_t size)
 	size_t bytes;
 	void *ptr;
 
+	if (unlikely(sanitizer.owns_malloc))
+		return sanitizer_calloc(n, size);
 	if (unlikely(__builtin_mul_overflow(n, size, &bytes)))
 		return no_memory();
 	if (likely(bytes <= CLASS_BYTES_MAX)) {
@@ -46,13 +48,16 @@ static void *realloc_move(void *ptr, size_t old, size_t bytes, bool may_room)
 {
 	void *to = NULL;
 
-	if (may_room && size_grows_on(old, bytes))
+	if (unlikely(sanitizer.is_there))
+		to = hardened_sealed(slow_alloc_own(bytes), bytes);
+	else if (may_room && size_grows_on(old, bytes))
 		to = hardened_sealed(fast_alloc(size_with_room(bytes)), bytes);
 	if (!to)
 		to = fast_alloc(bytes);
 	if (!to)
 		return NULL;
 	memcpy(to, ptr, min_size(old, bytes));
+	sanitizer_written(to, min_size(old, bytes));
 	fast_free(ptr);
 	return to;
 }
@@ -62,6 +67,8 @@ static cold void *realloc_slow(void *ptr, size_t bytes)
 {
 	void *same;
 
+	if (unlikely(sanitizer.owns_malloc) && ptr_is_foreign(ptr))
+		return sanitizer_realloc(ptr, bytes);
 	if (!ptr_is_block(ptr, "realloc"))
 		return no_memory();	/* how much could be copied is not known */
 	if (bytes == 0) {	/* as glibc does */
@@ -125,6 +132,8 @@ static void *aligned(size_t align, size_t bytes)
 
 	if (align <= MALLOC_ALIGN)
 		return fast_alloc(bytes);
+	if (unlikely(sanitizer.owns_malloc))
+		return sanitizer_memalign(align, bytes);
 	ptr = alloc_aligned(bytes, align);
 	return likely(ptr) ? ptr : no_memory();
 }
@@ -182,7 +191,11 @@ SLUB_EXPORT void *pvalloc(size_t bytes)
 
 static cold size_t usable_slow(void *ptr)
 {
-	if (!ptr || !ptr_is_block(ptr, "malloc_usable_size"))
+	if (!ptr)
+		return 0;
+	if (unlikely(sanitizer.owns_malloc) && ptr_is_foreign(ptr))
+		return sanitizer_usable_size(ptr);
+	if (!ptr_is_block(ptr, "malloc_usable_size"))
 		return 0;
 	if (SLUB_CONFIG_HARDENED) {
 		struct slub_cache *cache = cache_of(ptr);

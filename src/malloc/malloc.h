@@ -120,6 +120,8 @@ uint32_t sizeclass_bytes(uint32_t number);
 
 /* slow.c: without errno; NULL: no memory */
 void *slow_alloc(size_t bytes);
+/* The same from this library, also where a sanitizer's runtime owns malloc(). */
+void *slow_alloc_own(size_t bytes);
 /* As slow_alloc(), aligned to @align, a power of two. */
 void *alloc_aligned(size_t bytes, size_t align);
 /* The same from behind the lists; *@is_zero: known to read as zero. */
@@ -183,6 +185,12 @@ void free_aligned_told(void *ptr, size_t told, size_t align);
 
 /* fast.c's functions under names of our own, for the other entries */
 void *fast_alloc(size_t bytes);
+/* As fast_alloc(), never a block of a runtime's that owns malloc(). */
+static inline void *own_alloc(size_t bytes)
+{
+	return likely(!sanitizer.owns_malloc) ? fast_alloc(bytes) :
+		      hardened_sealed(slow_alloc_own(bytes), bytes);
+}
 /* The first of the list for @bytes alone; NULL if that is empty or anything is unusual. */
 void *fast_pop(size_t bytes);
 void fast_free(void *ptr);

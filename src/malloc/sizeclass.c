@@ -198,7 +198,7 @@ int sizeclass_init(void)
 		return -ENOSPC;
 	cache_make_others = sizeclass_make_all;
 	/* Are caches watched, or lists checked?  Then every class is made. */
-	if (SLUB_CONFIG_HARDENED || option_text(OPTION_debug) ?
+	if (SLUB_CONFIG_HARDENED || option_text(OPTION_debug) || sanitizer.is_there ?
 		    !sizeclass_make_all() : !class_make(CLASS_NR - 1))
 		return -ENOMEM;
 	if (SLUB_CONFIG_HARDENED && hardened_caches_prepare(classes, CLASS_NR))

@@ -109,7 +109,11 @@ static void free_by_entry(void *ptr, uint32_t entry)
 
 	switch (entry) {
 	case MAP_NONE:
-		if (!outside_free(ptr))
+		if (outside_free(ptr))
+			return;
+		if (unlikely(sanitizer.owns_malloc))
+			sanitizer_free(ptr);
+		else
 			foreign_warn("free", ptr);
 		return;
 	case MAP_LARGE:
@@ -299,7 +303,8 @@ static always_inline void *slow_alloc_kept(size_t bytes)
 {
 	/* A limit of 0: the library has not started. */
 	if (unlikely(!malloc_paged_limit || slub_thread.locks_held ||
-		     sample_is_wanted() || guard_watches_large) ||
+		     sample_is_wanted() || guard_watches_large ||
+		     sanitizer.is_there) ||
 	    frees_are_pending() || SLUB_CONFIG_HARDENED)
 		return NULL;
 	return large_alloc_kept(bytes);
@@ -361,7 +366,8 @@ SLUB_HOT void *alloc_aligned(size_t bytes, size_t align)
 	return hardened_sealed(ptr, bytes);
 }
 
-static __attribute__((__noinline__)) void *alloc_from_any(size_t bytes)
+/* From this library, whoever owns malloc() in the process. */
+__attribute__((__noinline__)) void *slow_alloc_own(size_t bytes)
 {
 	struct slub_cache *cache;
 	bool is_zero;
@@ -388,11 +394,19 @@ static __attribute__((__noinline__)) void *alloc_from_any(size_t bytes)
 	return ptr;
 }
 
+/*
+ * A sanitizer's runtime is to see the program's blocks.  What begins here leaves no object in
+ * the lists that malloc() looks at first, so it ends up here.
+ */
 void *slow_alloc(size_t bytes)
 {
 	void *ptr = alloc_from_list(bytes);
 
-	return likely(ptr) ? ptr : alloc_from_any(bytes);
+	if (likely(ptr))
+		return ptr;
+	if (unlikely(sanitizer.owns_malloc) && slub_start())
+		return sanitizer_malloc(bytes);
+	return slow_alloc_own(bytes);
 }
 
 void free_aligned_told(void *ptr, size_t told, size_t align)

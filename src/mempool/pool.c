@@ -291,6 +291,8 @@ static bool alloc(struct slub_mempool *pool, unsigned int flags, size_t nr,
 		}
 		have = wait_for(pool, flags, nr, have, elements);
 	}
+	for (size_t i = 0; i < nr; i++)
+		sanitizer_acquire(elements[i]);
 	for (size_t i = 0; pool->args.init_fn && i < nr; i++)
 		pool->args.init_fn(elements[i], pool->args.data);
 	return true;
@@ -336,6 +338,7 @@ SLUB_EXPORT void *slub_mempool_alloc_reserved(struct slub_mempool *pool)
 		err = ENOMEM;
 	if (err)
 		return fail_with(err);
+	sanitizer_acquire(element);
 	if (pool->args.init_fn)
 		pool->args.init_fn(element, pool->args.data);
 	return element;
@@ -396,6 +399,8 @@ static void free_some(struct slub_mempool *pool, size_t nr, void **elements)
 	if (pool->args.owns_fn)
 		sort_out(pool, nr, elements);
 	nr = close_up(nr, elements);
+	for (size_t i = 0; i < nr; i++)
+		sanitizer_release(elements[i]);
 	if (unlikely(nr && is_short(pool))) {
 		for (size_t i = 0; pool->args.reset_fn && i < nr; i++)
 			pool->args.reset_fn(elements[i], pool->args.data);

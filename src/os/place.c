@@ -20,7 +20,10 @@
 #include "os/os.h"
 
 #define PLACE_ALIGN ((uintptr_t)2 << 20)
-/* ThreadSanitizer knows what lies within this of the first mapping, and nothing below. */
+/*
+ * A sanitizer's runtime has its shadow where places lie otherwise.  What lies within this of the
+ * first mapping, of which there are 1.5 TiB on x86-64, each of them knows as a program's.
+ */
 #define NEAR_MOST ((uintptr_t)480 << 30)
 #define NEAR_LEAST ((uintptr_t)32 << 30)
 /* A first mapping below this has no place below it. */
@@ -40,7 +43,8 @@ static bool find_free(void)
 	if (!first)
 		return false;
 	os_unreserve(first, bytes);
-	if (SLUB_CONFIG_PLAIN_C) {
+	if (SLUB_CONFIG_PLAIN_C ||
+	    (sanitizer.is_there && (uintptr_t)first >= LOW)) {
 		free_start = (uintptr_t)first - NEAR_MOST;
 		free_end = (uintptr_t)first - NEAR_LEAST;
 	} else if ((uintptr_t)first < LOW) {

@@ -278,10 +278,15 @@ void *large_take(size_t bytes, size_t align, bool *is_zero)
 
 void *large_alloc(size_t bytes, size_t align, bool *is_zero)
 {
+	void *ptr = NULL;
+
 	if (!SLUB_CONFIG_HARDENED)
-		return large_take(bytes, align, is_zero);
-	return large_is_possible(bytes, align) ?
-		       fence_alloc(bytes, align, is_zero) : NULL;
+		ptr = large_take(bytes, align, is_zero);
+	else if (large_is_possible(bytes, align))
+		ptr = fence_alloc(bytes, align, is_zero);
+	if (ptr && unlikely(sanitizer.is_told))
+		sanitizer_tell_block(ptr, large_bytes(ptr), true);
+	return ptr;
 }
 
 void large_unmark(void *ptr)
@@ -304,6 +309,7 @@ void large_free(void *ptr)
 	size_t pages = page->count;
 	uint32_t flags = page_flags_read(page), owner = *page_owner(page);
 
+	sanitizer_block(ptr, pages * PAGE_BYTES, false);
 	large_unmark(ptr);
 	if (SLUB_CONFIG_HARDENED)
 		fence_free(ptr, pages, flags);
@@ -383,7 +389,8 @@ void *large_resize(void *ptr, size_t bytes)
 	uint32_t owner;
 	void *to;
 
-	if (bytes > heap_reserved_bytes)
+	/* A runtime that is told of blocks knows none that move or grow. */
+	if (bytes > heap_reserved_bytes || unlikely(sanitizer.is_there))
 		return NULL;
 	if (SLUB_CONFIG_HARDENED)
 		return fence_resize(ptr, bytes);

@@ -220,6 +220,7 @@ SLUB_EXPORT bool (slub_percpu_push)(uintptr_t list, void *object,
 	bool done;
 
 	word_enter();
+	sanitizer_release(object);
 	if (percpu_backend != BACKEND_RSEQ || slub_thread.locks_held ||
 	    slub_thread.self.base == slub_cpu_base)
 		return percpu_push_bounded((uint32_t)list, object, least);
@@ -258,15 +259,15 @@ SLUB_EXPORT void *(slub_percpu_pop)(uintptr_t list)
 	object = percpu_pop((uint32_t)list, 0);
 	if (!object)
 		percpu_room_mend((uint32_t)list);
-	if (object || slub_thread.locks_held ||
-	    !__atomic_load_n(&half->head, __ATOMIC_RELAXED))
-		return object;
-	lock_acquire(shared_lock());
-	object = half->head;
-	if (object) {
-		shared_set(half, *(void **)object, half->room + 1);
+	if (!object && !slub_thread.locks_held &&
+	    __atomic_load_n(&half->head, __ATOMIC_RELAXED)) {
+		lock_acquire(shared_lock());
+		object = half->head;
+		if (object)
+			shared_set(half, *(void **)object, half->room + 1);
+		lock_release(shared_lock());
 	}
-	lock_release(shared_lock());
+	sanitizer_acquire(object);
 	return object;
 }
 
@@ -298,5 +299,7 @@ SLUB_EXPORT void *slub_percpu_list_drain(uintptr_t list)
 	all = chain_join(half->head, all);
 	shared_set(half, NULL, 0);
 	lock_release(shared_lock());
+	for (void **object = all; unlikely(sanitizer.is_told) && object; object = *object)
+		sanitizer_tell_order(object, false);
 	return all;
 }

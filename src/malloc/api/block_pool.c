@@ -19,7 +19,7 @@ static void *block_alloc_fn(unsigned int flags, void *data)
 	else if (flags & SLUB_ALLOC_RESERVE)
 		slub_thread.flags |= THREAD_RESERVE;
 	compiler_barrier();
-	block = fast_alloc((size_t)data);
+	block = own_alloc((size_t)data);
 	compiler_barrier();
 	slub_thread.flags &= ~(uint32_t)THREAD_RESERVE;
 	slub_thread.flags |= (uint16_t)had;

@@ -203,6 +203,7 @@ SLUB_EXPORT int slub_bucket_stats(struct slub_bucket *bucket,
 		return -EINVAL;
 	if (slub_thread.locks_held)
 		return -EDEADLK;
+	sanitizer_written(stats, sizeof(*stats));
 	return bucket_count(bucket, stats);
 }
 

@@ -180,6 +180,7 @@ SLUB_EXPORT void *slub_bucket_calloc(struct slub_bucket *bucket, size_t nr,
 	ptr = bucket_alloc(bucket, bytes, MALLOC_ALIGN, &is_zero);
 	if (ptr && !is_zero)
 		large_zero(ptr, bytes);
+	sanitizer_written(ptr, ptr ? bytes : 0);
 	return ptr;
 }
 
@@ -231,6 +232,7 @@ static void *resize(struct slub_bucket *bucket, void *ptr, size_t size)
 	if (!to)
 		return NULL;
 	memcpy(to, ptr, min_size(have, size));
+	sanitizer_written(to, min_size(have, size));
 	fast_free(ptr);
 	return to;
 }

@@ -88,7 +88,8 @@ usual int srcu_get_counters(struct slub_srcu *domain)
 	while (!__atomic_compare_exchange_n(
 		&domain->reader, &word,
 		(uint32_t)offset | (word & SLUB_SRCU_PHASE) |
-			(percpu_can_stop ? SLUB_SRCU_FAST : 0),
+			/* A sanitizer's runtime is told of readers that leave. */
+			(percpu_can_stop && !sanitizer.is_there ? SLUB_SRCU_FAST : 0),
 		false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
 		if (word & COUNTERS_MASK) {
 			slub_percpu_free(offset);
@@ -147,6 +148,7 @@ SLUB_EXPORT void (slub_srcu_read_unlock)(struct slub_srcu *domain, int index)
 	/* The section may have been entered inline: then its counter is the same. */
 	uint32_t word = (uint32_t)index & ~SLUB_SRCU_FAST;
 
+	sanitizer_release(domain);
 	full_fence();
 	if (word & COUNTERS_MASK)
 		slub_percpu_add(word + SLUB_SRCU_LEFT, 1);
@@ -222,7 +224,10 @@ static bool nobody_inside(struct slub_srcu *domain, uint32_t bit)
 static bool is_done(const struct slub_srcu *domain, uint64_t cookie)
 {
 	/* acquire: pairs with the release in advance() */
-	return __atomic_load_n(&domain->completed, __ATOMIC_ACQUIRE) >= cookie;
+	if (__atomic_load_n(&domain->completed, __ATOMIC_ACQUIRE) < cookie)
+		return false;
+	sanitizer_acquire(domain);
+	return true;
 }
 
 /* One step; false: somebody is inside. */

@@ -74,6 +74,8 @@ static struct page *slab_new(struct slub_cache *cache, uint32_t node)
 	if (!block)
 		return NULL;
 	stat_add(cache, STAT_SLAB_ALLOC);
+	/* Of a cache that is watched otherwise, or not at all. */
+	sanitizer_slab(block, PAGE_BYTES << cache->order, SANITIZER_SLAB_BEGINS);
 	slab = page_of(block);
 	page_flags_write(slab, page_flags_make(TYPE_SLAB, cache->order, node));
 	slab_count_set(slab, 0);

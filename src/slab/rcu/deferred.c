@@ -141,6 +141,7 @@ static void free_later(void *object)
 
 	if (unlikely(!__atomic_load_n(&is_used, __ATOMIC_RELAXED)))
 		__atomic_store_n(&is_used, true, __ATOMIC_RELAXED);
+	sanitizer_release(object);
 	index = slub_srcu_read_lock(&callers);
 	sheaf = sheaf_get();
 	if (likely(sheaf != NULL))

@@ -217,8 +217,11 @@ alloc_bulk(struct slub_cache *cache, unsigned int flags, size_t nr,
 		errno = ENOMEM;
 		return 0;
 	}
-	for (size_t i = 0; flags & SLUB_ALLOC_ZERO && i < nr; i++)
+	for (size_t i = 0; flags & SLUB_ALLOC_ZERO && i < nr; i++) {
 		memset(objects[i], 0, cache->object_size);
+		sanitizer_written(objects[i], cache->object_size);
+	}
+	sanitizer_written(objects, nr * sizeof(*objects));
 	return nr;
 }
 

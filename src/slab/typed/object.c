@@ -248,8 +248,10 @@ SLUB_EXPORT void *slub_cache_alloc_node(struct slub_cache *cache,
 	object = alloc_charged(cache, flags, node, true);
 	if (unlikely(!object))
 		return fail_with(ENOMEM);
-	if (flags & SLUB_ALLOC_ZERO)
+	if (flags & SLUB_ALLOC_ZERO) {
 		memset(object, 0, cache->object_size);
+		sanitizer_written(object, cache->object_size);
+	}
 	return object;
 }
 
@@ -347,6 +349,7 @@ SLUB_EXPORT int slub_cache_stats(struct slub_cache *cache,
 	if (!cache)
 		return -EINVAL;
 	memset(stats, 0, sizeof(*stats));
+	sanitizer_written(stats, sizeof(*stats));
 	add_stats(cache, stats);
 	for (int i = 0; i < SHADOWS_ROOTED; i++) {
 		const struct slub_cache *shadow = cache_shadow(cache, i);

@@ -200,6 +200,8 @@ void *debug_alloc(struct slub_cache *twin, size_t bytes)
 				  twin->nodes[(own + n) % slab_nr_nodes()],
 				  bytes, &track);
 	if (object) {
+		sanitizer_out(object, twin->object_size,
+			      twin->debug->flags & DEBUG_KEPT);
 		stat_add(twin, STAT_OBJECTS_OUT);
 		stat_add(twin, STAT_ALLOC_DIRECT);
 		trace(&found, "alloc", twin, object);
@@ -337,6 +339,10 @@ void debug_free(struct slub_cache *twin, void *object, const void *frame)
 	case_begin(&found, twin, frame);
 	if (wants(twin, SLUB_CACHE_STORE_USER))
 		track_now(&track, &found.stack);
+	/* Without the lock: a runtime has some of its own, and keeps them around a fork. */
+	if (watched_is_object(twin, slab, object))
+		sanitizer_back(object, twin->object_size, twin->debug->flags & DEBUG_KEPT,
+			       twin->flags & SLUB_CACHE_TYPESAFE_BY_RCU);
 	lock_acquire(&node->lock);
 	if (check_pointer(&found, twin, slab, object, &last)) {
 		if (wants(twin, SLUB_CACHE_RED_ZONE | SLUB_CACHE_POISON))

@@ -93,8 +93,10 @@ struct page *watched_slab_new(struct slub_cache *twin, uint32_t node)
 		return NULL;
 	slab = page_of(block);
 	page_flags_write(slab, page_flags_make(TYPE_SLAB, twin->order, node));
+	sanitizer_slab(block, PAGE_BYTES << twin->order, SANITIZER_SLAB_BEGINS);
 	/* Not before it is on a list does the page map name it. */
 	init_objects(twin, slab);
+	sanitizer_slab(block, PAGE_BYTES << twin->order, SANITIZER_SLAB_READY);
 	slab_count_set(slab, twin->objects);
 	watched_set_state(slab, watched_object(twin, slab, 0),
 			  state_make(twin->objects, 0));
@@ -107,6 +109,7 @@ void watched_slab_discard(struct slub_cache *twin, struct page *slab)
 	uint32_t node = page_node(slab);
 
 	stat_add(twin, STAT_SLAB_FREE);
+	sanitizer_slab(page_address(slab), PAGE_BYTES << twin->order, SANITIZER_SLAB_ENDS);
 	page_flags_write(slab, 0);
 	block_free(page_address(slab), twin->order, node);
 }

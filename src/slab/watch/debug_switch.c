@@ -197,13 +197,18 @@ int cache_debug_switch(struct slub_cache *cache, uint32_t flags,
 	return err;
 }
 
-/* As the kernel's kmem_cache_flags(): what SLUB_DEBUG says comes to the cache's own letters. */
+/*
+ * As the kernel's kmem_cache_flags(): what SLUB_DEBUG says comes to the cache's own letters.  A
+ * sanitizer's runtime is told of each object, so no list has any (base/sanitizer.h).
+ */
 void debug_cache_made(struct slub_cache *cache)
 {
 	const char *setting = option_text(OPTION_debug);
 	uint32_t own = cache->flags & DEBUG_LETTERS;
 	uint32_t flags = own | debug_letters_for(setting, cache->name, 0);
 
+	if (unlikely(sanitizer.is_there))
+		flags |= SLUB_CACHE_CONSISTENCY_CHECKS;
 	if (flags & DEBUG_LETTERS)
 		cache_debug_switch(cache, flags, SWITCH_WAITS);
 }

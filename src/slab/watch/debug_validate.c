@@ -188,10 +188,12 @@ usual void debug_start(void)
 {
 	const char *setting = option_text(OPTION_debug);
 
-	if (!setting)
+	if (!setting && likely(!sanitizer.is_there))
 		return;
-	debug_letters_complain(setting);
-	guard_watch(debug_letters_for(setting, "malloc-large", 0));
+	if (setting) {
+		debug_letters_complain(setting);
+		guard_watch(debug_letters_for(setting, "malloc-large", 0));
+	}
 	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
 		if (!c->debug && cache_is_live(c))
 			debug_cache_made(c);
