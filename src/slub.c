@@ -86,6 +86,9 @@ static bool start_layers(void)
 
 	bytes_init();
 	sanitizer_find();
+	/* Found here, so that no request asks the loader for it. */
+	os_vdso();
+	os_page_size();
 	os_output_init();
 	read_options();
 	os_limits_read(&limits);

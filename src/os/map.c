@@ -190,7 +190,15 @@ int os_move(void *from, void *to, size_t bytes)
 	return 0;
 }
 
+/* Asked once: in a request no function of the C library is called. */
 size_t os_page_size(void)
 {
-	return (size_t)getauxval(AT_PAGESZ);
+	static _Atomic size_t bytes;
+	size_t known = __atomic_load_n(&bytes, __ATOMIC_RELAXED);
+
+	if (unlikely(!known)) {
+		known = (size_t)getauxval(AT_PAGESZ);
+		__atomic_store_n(&bytes, known, __ATOMIC_RELAXED);
+	}
+	return known;
 }
