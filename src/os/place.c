@@ -21,8 +21,8 @@
 
 #define PLACE_ALIGN ((uintptr_t)2 << 20)
 /*
- * A sanitizer's runtime has its shadow where places lie otherwise.  What lies within this of the
- * first mapping, of which there are 1.5 TiB on x86-64, each of them knows as a program's.
+ * A sanitizer's runtime has its shadow where places lie otherwise.  Each knows what lies within
+ * this of the first mapping as a program's (the narrowest, ThreadSanitizer, 1.5 TiB on x86-64).
  */
 #define NEAR_MOST ((uintptr_t)480 << 30)
 #define NEAR_LEAST ((uintptr_t)32 << 30)

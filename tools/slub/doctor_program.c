@@ -23,17 +23,28 @@ static const struct {
 	{ "TCMalloc_Internal_SetProfileSamplingRate", "tcmalloc" },
 	{ "rpmalloc", "rpmalloc" },
 	{ "scalable_malloc", "tbbmalloc" },
-	{ "__asan_init", "AddressSanitizer, whose malloc must be its own" },
-	{ "__tsan_init", "ThreadSanitizer, whose malloc must be its own" },
 };
 
 static const char *const libraries[] = {
 	"libjemalloc", "libmimalloc", "libtcmalloc", "libtbbmalloc",
-	"libhoard", "libsnmalloc", "libasan", "libtsan",
+	"libhoard", "libsnmalloc",
+};
+
+/* By the function that starts a runtime inside, or the beginning of its library's name. */
+static const struct {
+	const char *symbol;
+	const char *library;
+	const char *name;
+} sanitizers[] = {
+	{ "__asan_init", "libasan.", "AddressSanitizer" },
+	{ "__tsan_init", "libtsan.", "ThreadSanitizer" },
+	{ "__msan_init", "libclang_rt.msan", "MemorySanitizer" },
+	{ "__lsan_init", "liblsan.", "LeakSanitizer" },
 };
 
 #define NR_ALLOCATORS (sizeof(allocators) / sizeof(allocators[0]))
 #define NR_LIBRARIES  (sizeof(libraries) / sizeof(libraries[0]))
+#define NR_SANITIZERS (sizeof(sanitizers) / sizeof(sanitizers[0]))
 
 static bool has_symbol(const struct elf_file *file, const char *name)
 {
@@ -78,11 +89,46 @@ static bool examine_libraries(struct doctor *doctor,
 	return found;
 }
 
+static bool links(const struct elf_file *file, const char *library)
+{
+	const char *needed;
+
+	for (unsigned int n = 0; (needed = elf_file_needed(file, n)); n++) {
+		if (!strncmp(needed, library, strlen(library)))
+			return true;
+	}
+	return false;
+}
+
+static bool examine_sanitizer(struct doctor *doctor, const struct elf_file *file)
+{
+	const char *first = program_first_library(file);
+
+	if (first && !has_libslub(file)) {
+		find(doctor, FINDING_PROBLEM, "sanitizer",
+		     "links %s, which ends the program unless it is first; "
+		     SANITIZER_ADVICE, first);
+		return true;
+	}
+	for (size_t i = 0; i < NR_SANITIZERS; i++) {
+		if (!has_symbol(file, sanitizers[i].symbol) &&
+		    !links(file, sanitizers[i].library))
+			continue;
+		find(doctor, FINDING_NOTE, "sanitizer", "built with %s, whose "
+		     "malloc stays the program's: libslub gets what is asked "
+		     "for by its own names", sanitizers[i].name);
+		return true;
+	}
+	return false;
+}
+
 void doctor_examine_allocators(struct doctor *doctor,
 			       const struct elf_file *file)
 {
 	uint64_t unused;
 	bool found = examine_libraries(doctor, file);
+
+	found |= examine_sanitizer(doctor, file);
 
 	if (!has_libslub(file) &&
 	    elf_file_symbol(file, SHT_DYNSYM, "malloc", &unused)) {

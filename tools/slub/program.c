@@ -164,10 +164,22 @@ static int examine_loader(const char *path, const char *interpreter)
 	return 0;
 }
 
+const char *program_first_library(const struct elf_file *file)
+{
+	const char *needed;
+
+	for (unsigned int n = 0; (needed = elf_file_needed(file, n)); n++) {
+		if (!strncmp(needed, "libasan.so", 10) ||
+		    !strncmp(needed, "libclang_rt.asan", 16))
+			return needed;
+	}
+	return NULL;
+}
+
 static int examine_elf(const char *path, const struct elf_file *program,
 		       const struct elf_file *library)
 {
-	const char *interpreter;
+	const char *interpreter, *first = program_first_library(program);
 	uint64_t unused;
 
 	if (!elf_file_same_kind(program, library)) {
@@ -183,6 +195,11 @@ static int examine_elf(const char *path, const struct elf_file *program,
 	if (!interpreter) {
 		complain("%s: a static program: it has no loader that could "
 			 "preload libslub.so; link it with libslub.a", path);
+		return STATUS_CANNOT_RUN;
+	}
+	if (first) {
+		complain("%s: links %s, which ends it unless it is first; "
+			 SANITIZER_ADVICE, path, first);
 		return STATUS_CANNOT_RUN;
 	}
 	if (elf_file_symbol(program, SHT_DYNSYM, "malloc", &unused))

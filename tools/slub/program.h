@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct elf_file;
+
 #define STATUS_CANNOT_RUN 126		/* found, but not to be run */
 #define STATUS_NOT_FOUND  127
 
@@ -32,6 +34,13 @@ int program_why_not(const char *path);
 char *program_search(const char *name, const char *folders, int *error);
 /* What gives it more rights than its user has; NULL: nothing. */
 const char *program_privilege(int fd, const char *path);
+/*
+ * A library that ends a program with anything preloaded before it: the runtime of
+ * AddressSanitizer, where it is a shared one.  NULL: it needs none.
+ */
+const char *program_first_library(const struct elf_file *file);
+#define SANITIZER_ADVICE						\
+	"run it without libslub, or link it with libslub behind that"
 /* Is its loader the one of this command's, whose name goes to @ours? */
 bool program_same_loader(const char *interpreter, char *ours,
 			 size_t ours_size);
