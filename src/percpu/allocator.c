@@ -89,6 +89,25 @@ static size_t find_bit(const uint64_t *map, bool value, size_t from, size_t to)
 	return to;
 }
 
+/*
+ * Where the allocation ends whose first unit is @unit: at the first of the next one, or at a
+ * unit that is free.  Both maps are read together, no further than that: behind it may lie all
+ * that was allocated later.
+ */
+static size_t find_end(size_t unit)
+{
+	size_t at = unit + 1;
+
+	while (at < area_units) {
+		uint64_t ends = (first[at / 64] | ~used[at / 64]) >> at % 64;
+
+		if (ends)
+			return min_size(at + (size_t)__builtin_ctzl(ends), area_units);
+		at = (at / 64 + 1) * 64;
+	}
+	return area_units;
+}
+
 static void set_bits(uint64_t *map, bool value, size_t from, size_t n)
 {
 	while (n) {
@@ -262,7 +281,7 @@ SLUB_EXPORT uintptr_t slub_percpu_alloc(size_t size, size_t align)
 
 SLUB_EXPORT cold int slub_percpu_free(uintptr_t offset)
 {
-	size_t unit = offset / UNIT, end, n;
+	size_t unit = offset / UNIT, n;
 	bool found;
 
 	if (!offset)
@@ -272,8 +291,7 @@ SLUB_EXPORT cold int slub_percpu_free(uintptr_t offset)
 	lock_acquire(&area_lock);
 	found = find_bit(first, true, unit, unit + 1) == unit;
 	if (found) {
-		end = find_bit(used, false, unit, area_units);
-		n = find_bit(first, true, unit + 1, end) - unit;
+		n = find_end(unit) - unit;
 		set_bits(first, false, unit, 1);
 		set_bits(used, false, unit, n);
 		general_bytes_add(-(n * UNIT));

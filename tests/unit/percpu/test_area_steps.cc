@@ -14,7 +14,11 @@ class area_steps : public testing::Test {
 protected:
 	static void SetUpTestSuite()
 	{
-		start::once([] { start::option("CPUS=128"), start::percpu(); });
+		start::once([] {
+			start::option("CPUS=128");
+			start::option("PERCPU_BYTES=64K");
+			start::percpu();
+		});
 	}
 
 	/* Calls @work, and looks at the area of @cid after each of its instructions. */
@@ -59,6 +63,31 @@ TEST_F(area_steps, a_stopped_area_has_no_number)
 	look(71, [] { percpu_base_set(71, percpu_area(71)); });
 	EXPECT_EQ(seen_other, 0u);
 	EXPECT_GT(seen_own, 0u);
+}
+
+/*
+ * What was allocated later lies behind it, up to the end of the area; a free looks at its own
+ * units only, under the lock that every other allocation waits for.
+ */
+TEST_F(area_steps, a_free_takes_as_long_in_a_full_area_as_in_an_empty_one)
+{
+	auto steps_of_free = [](uintptr_t at) {
+		size_t steps = 0;
+
+		steps::run([at] { slub_percpu_free(at); }, [&steps] { return ++steps, true; });
+		return steps;
+	};
+	uintptr_t first = slub_percpu_alloc(4, 4), at;
+	size_t alone = steps_of_free(first), nr = 0;
+
+	ASSERT_EQ(slub_percpu_alloc(4, 4), first);
+	while ((at = slub_percpu_alloc(4, 4)))
+		nr++;
+	ASSERT_GT(nr, 10000u);
+	EXPECT_LE(steps_of_free(first), alone + 100);
+	ASSERT_EQ(slub_percpu_alloc(4, 4), first);
+	for (uintptr_t one = first; one < first + (nr + 1) * 4; one += 4)
+		ASSERT_EQ(slub_percpu_free(one), 0);
 }
 
 } /* namespace */
