@@ -48,7 +48,9 @@ WITHOUT struct page *reserve_claim(struct zone *zone, char **whole, bool *is_dir
 WITHOUT void reserve_keep(struct zone *zone, struct page *page, bool is_dirty) { }
 WITHOUT void reserve_refill(void) { }
 WITHOUT void *page_reserve_take(uint32_t order, uint32_t node) { return NULL; }
+WITHOUT void *reserve_take_large(size_t bytes, size_t align) { return NULL; }
 WITHOUT void *fence_alloc(size_t bytes, size_t align, bool *is_zero) { return NULL; }
+WITHOUT void *fence_alloc_reserve(size_t bytes, size_t align) { return NULL; }
 WITHOUT void fence_free(void *ptr, size_t own, uint32_t flags) { }
 WITHOUT void *fence_resize(void *ptr, size_t bytes) { return NULL; }
 WITHOUT bool fence_open(void *base, size_t pages) { return true; }

@@ -10,6 +10,15 @@
  * what was meant for it.  When such a slab becomes free, the reserve is filled before
  * anything else.
  *
+ * The reserve lies in blocks of 32 KiB.  Within slub_reserve_enter() malloc(), and every
+ * function of its family, serves from it
+ *   up to 32 KiB, aligned to 4 KiB at most: whenever one block is left;
+ *   above, up to 1 MiB and any alignment: while so many blocks lie side by side, from such an
+ *     address on.  They mostly do in a reserve that nobody has used yet; nothing promises it;
+ *   above 1 MiB: nothing.
+ * In the hardened build a large block needs two pages more, and its alignment once more.
+ * Typed caches are served up to objects of 32 KiB.
+ *
  * From: PF_MEMALLOC, __GFP_MEMALLOC, pfmemalloc slabs.
  */
 #ifndef SLUB_INCLUDE_RESERVE_H

@@ -107,12 +107,18 @@ void reserve_refill(void);
  * block; what is freed refills the reserve first.
  */
 void *page_reserve_take(uint32_t order, uint32_t node);
+/*
+ * A large block (page.h) of @bytes, aligned to @align, out of blocks of a reserve that lie side
+ * by side; its contents are undefined.  NULL: there are none, or more than 1 MiB is asked for.
+ */
+void *reserve_take_large(size_t bytes, size_t align);
 
 /*
  * page/hardened/fence.c, of the hardened build: large blocks with fences; large.c's functions
  * of such a name end here
  */
 void *fence_alloc(size_t bytes, size_t align, bool *is_zero);
+void *fence_alloc_reserve(size_t bytes, size_t align);
 /* @own: its pages; @flags: its descriptor's, which is no more. */
 void fence_free(void *ptr, size_t own, uint32_t flags);
 void *fence_resize(void *ptr, size_t bytes);

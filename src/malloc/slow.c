@@ -250,11 +250,23 @@ static void *alloc_once(size_t bytes, size_t align, bool *is_zero)
 	return ptr;
 }
 
+/* When all else has failed, for a thread with the right to it. */
+static cold void *alloc_from_reserve(size_t bytes, size_t align, bool *is_zero)
+{
+	struct slub_cache *cache;
+
+	*is_zero = false;
+	if (max_size(bytes, align) > CLASS_BYTES_MAX || align > PAGE_BYTES)
+		return slub_thread.flags & THREAD_RESERVE ?
+			       large_alloc_reserve(bytes, align) : NULL;
+	cache = class_for(bytes, align);
+	return cache ? cache_alloc_from_reserve(cache, 0) : NULL;
+}
+
 static cold void *alloc_after_reclaim(size_t bytes, size_t align,
 				      bool *is_zero)
 {
 	int priority = RECLAIM_FIRST;
-	struct slub_cache *cache;
 	void *ptr = NULL;
 
 	if (slub_thread.locks_held || cache_refused() ||
@@ -268,10 +280,7 @@ static cold void *alloc_after_reclaim(size_t bytes, size_t align,
 	if (unlikely(superblock_is_walled_in()) &&
 	    page_limit_room() > bytes / PAGE_BYTES)
 		ptr = handler_alloc(bytes, align);
-	if (ptr || bytes > CLASS_WORD_MAX || align > MALLOC_ALIGN)
-		return ptr;
-	cache = class_for(bytes, align);
-	return cache ? cache_alloc_from_reserve(cache, 0) : NULL;
+	return ptr ? ptr : alloc_from_reserve(bytes, align, is_zero);
 }
 
 void *slow_alloc_uncharged(size_t bytes, size_t align, bool *is_zero)

@@ -172,7 +172,7 @@ static void free_pages(char *start, size_t pages, uint32_t node, bool is_dirty)
 	}
 }
 
-void large_count(size_t pages)
+void large_count_add(size_t pages)
 {
 	__atomic_fetch_add(&large_pages.pages, pages, __ATOMIC_RELAXED);
 }
@@ -180,7 +180,7 @@ void large_count(size_t pages)
 /* Gives a block that no longer counts as a large one to its zone. */
 static void large_release(void *block, size_t pages, uint32_t node)
 {
-	large_count(-pages);
+	large_count_add(-pages);
 	free_pages(block, pages, node, true);
 }
 
@@ -231,7 +231,7 @@ void *large_piece(size_t pages, size_t align, uint32_t *node,
 			block = zone_alloc_front(order, pages, *node, is_zero);
 	}
 	if (block)
-		large_count(pages);
+		large_count_add(pages);
 	return block;
 }
 
@@ -289,6 +289,12 @@ void *large_alloc(size_t bytes, size_t align, bool *is_zero)
 	return ptr;
 }
 
+void *large_alloc_reserve(size_t bytes, size_t align)
+{
+	return SLUB_CONFIG_HARDENED ? fence_alloc_reserve(bytes, align) :
+				      reserve_take_large(bytes, align);
+}
+
 void large_unmark(void *ptr)
 {
 	large_entry_set(ptr, MAP_NONE);
@@ -328,7 +334,7 @@ void large_set_owner(void *ptr, uint32_t owner)
 
 void large_count_set(struct page *page, size_t pages)
 {
-	large_count(pages - page->count);
+	large_count_add(pages - page->count);
 	__atomic_store_n(&page->count, (uint32_t)pages, __ATOMIC_RELAXED);
 }
 

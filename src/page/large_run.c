@@ -53,7 +53,7 @@ void *run_piece(size_t pages, size_t align, size_t charged,
 		page_uncharge(charge);
 		return NULL;
 	}
-	large_count(pages);
+	large_count_add(pages);
 	if (*is_zero && pages == SUPERBLOCK_PAGES && is_huge_block())
 		os_huge(ptr, SUPERBLOCK_BYTES, true);
 	return ptr;
@@ -91,7 +91,7 @@ size_t run_nr_moved(void)
 
 void run_free(char *ptr, size_t pages, bool is_moved)
 {
-	large_count(-pages);
+	large_count_add(-pages);
 	page_uncharge(run_charge(pages));
 	if (is_moved)
 		__atomic_fetch_sub(&nr_moved, 1, __ATOMIC_RELAXED);
@@ -167,7 +167,7 @@ static void *run_replace(char *ptr, size_t old, char *to, size_t pages, uint32_t
 	if (by_move)
 		page_flags_write(page_of(to), page_flags_read(page_of(to)) | PAGE_MOVED);
 	large_unmark(ptr);
-	large_count(-old);
+	large_count_add(-old);
 	if (by_move && !is_moved) {
 		__atomic_fetch_add(&nr_moved, 1, __ATOMIC_RELAXED);
 		/* The pages that were left behind count as clean. */
@@ -230,7 +230,7 @@ static void *run_go(char *ptr, size_t old, size_t pages)
 	if (!to)
 		return NULL;
 	if (by_move && !run_move(ptr, to, bytes, run_superblocks(pages))) {
-		large_count(-pages);
+		large_count_add(-pages);
 		page_uncharge(run_charge(pages) - charged);
 		return NULL;
 	}

@@ -64,21 +64,23 @@ enum page_type {
 /*
  * The descriptor's flags:
  *
- *   31   30   29      28      27       26     25     24    23 .. 16   15 .. 8   7 .. 0
- * +------+---+-------+-------+--------+--------+-----+-------+--------+---------+------+
- * | lock | - | moved | stuck | fenced | bucket | run | dirty |  node  |  order  | type |
- * +------+---+-------+-------+--------+--------+-----+-------+--------+---------+------+
+ *   31    30    29      28      27       26     25     24   23 .. 16 15 .. 8  7 .. 0
+ * +------+------+-------+-------+--------+--------+-----+-------+------+-------+------+
+ * | lock | kept | moved | stuck | fenced | bucket | run | dirty | node | order | type |
+ * +------+------+-------+-------+--------+--------+-----+-------+------+-------+------+
  *
  * lock is used by layout lock56 only (slab/core/lock_bit.c); dirty and stuck by free blocks;
  * moved by runs whose pages came from elsewhere (large.c);
  * run by large blocks that are made of whole superblocks, bucket by those that belong
- * to one (page->bucket), fenced by those between closed pages (page/hardened/fence.c).
+ * to one (page->bucket), fenced by those between closed pages (page/hardened/fence.c);
+ * kept by blocks that lie in the reserve (page/reserve/reserve.c).
  *
  * A free of the block beside it reads them without owning the block, to see
  * whether it is free (PAGE-1); it is that exactly while the reader's lock says
  * so.  Hence relaxed accesses: page_flags_read(), page_flags_write().
  */
 #define PAGE_LOCK_BIT (1u << 31)
+#define PAGE_KEPT (1u << 30)
 #define PAGE_MOVED (1u << 29)
 #define PAGE_STUCK (1u << 28)
 #define PAGE_FENCED (1u << 27)
@@ -369,6 +371,8 @@ void block_flush(void);
  * is marked MAP_LARGE.  NULL: no memory.
  */
 void *large_alloc(size_t bytes, size_t align, bool *is_zero);
+/* The same out of the reserve: base/features.h, reserve_take_large(). */
+void *large_alloc_reserve(size_t bytes, size_t align);
 /*
  * Could that ever be had, if everybody gave back what they can?  Not what is larger than
  * the heap or the limit: for that nobody is to be asked.

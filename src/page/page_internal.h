@@ -157,8 +157,8 @@ static inline void large_mark(void *ptr, size_t pages, uint32_t node, bool run)
 }
 
 void large_unmark(void *ptr);
-/* @pages more in large blocks. */
-void large_count(size_t pages);
+/* @pages, which zones count as used, belong to large blocks from now on. */
+void large_count_add(size_t pages);
 void large_count_set(struct page *page, size_t pages);
 /* Of *@node or, when there is none and no more to be had, of another: *@node then. */
 void *large_piece(size_t pages, size_t align, uint32_t *node, bool *is_zero);

@@ -200,20 +200,29 @@ static uint32_t close_around(char *base, size_t front, size_t own)
 	return PAGE_FENCED;
 }
 
-void *fence_alloc(size_t bytes, size_t align, bool *is_zero)
+static size_t front_pages(size_t align)
 {
-	size_t front = max_size(align, PAGE_BYTES) / PAGE_BYTES;
-	size_t own = max_size(round_up(bytes, PAGE_BYTES), PAGE_BYTES) /
-		     PAGE_BYTES;
-	size_t all = (front + own + 1) * PAGE_BYTES;
-	char *base = large_take(all, align, is_zero), *ptr;
+	return max_size(align, PAGE_BYTES) / PAGE_BYTES;
+}
+
+static size_t own_pages(size_t bytes)
+{
+	return max_size(round_up(bytes, PAGE_BYTES), PAGE_BYTES) / PAGE_BYTES;
+}
+
+/* With its fences. */
+static size_t all_bytes(size_t bytes, size_t align)
+{
+	return (front_pages(align) + own_pages(bytes) + 1) * PAGE_BYTES;
+}
+
+/* The block within @base, which large.c has just given. */
+static void *fence_put(char *base, size_t bytes, size_t align)
+{
+	size_t front = front_pages(align), own = own_pages(bytes);
+	char *ptr = base + front * PAGE_BYTES;
 	uint32_t flags;
 
-	if (!base && fence_flush())
-		base = large_take(all, align, is_zero);
-	if (!base)
-		return NULL;
-	ptr = base + front * PAGE_BYTES;
 	flags = page_flags_read(page_of(base)) & ~0xffffu;
 	large_entry_set(base, MAP_NONE);
 	/* One that was kept closed has its fences. */
@@ -249,6 +258,25 @@ static bool wait_in_line(void *base)
 	}
 	lock_release(&fence_lock);
 	return done;
+}
+
+void *fence_alloc(size_t bytes, size_t align, bool *is_zero)
+{
+	size_t all = all_bytes(bytes, align);
+	char *base = large_take(all, align, is_zero);
+
+	if (!base && fence_flush())
+		base = large_take(all, align, is_zero);
+	return base ? fence_put(base, bytes, align) : NULL;
+}
+
+void *fence_alloc_reserve(size_t bytes, size_t align)
+{
+	/* Its sum must not wrap around. */
+	char *base = max_size(bytes, align) <= heap_reserved_bytes ?
+		     reserve_take_large(all_bytes(bytes, align), align) : NULL;
+
+	return base ? fence_put(base, bytes, align) : NULL;
 }
 
 void fence_free(void *ptr, size_t own, uint32_t flags)

@@ -7,6 +7,9 @@
  * page that the system may still refuse is no reserve.  They count as used, so a
  * caller can take one at the limit too.
  *
+ * What is larger than a block is made of blocks that lie side by side: mostly they do, for
+ * the reserve was filled from few superblocks.  No other memory is joined to them.
+ *
  * Locks: the zone's lock.
  */
 #include <errno.h>
@@ -54,9 +57,17 @@ static void short_update(void)
 static void push(struct zone *zone, struct page *page)
 {
 	page_flags_write(page, page_flags_make(TYPE_NONE, RESERVE_ORDER,
-					       zone->node));
+					       zone->node) | PAGE_KEPT);
 	list_add_head(&zone->reserve, &page->list);
 	size_add(&zone->nr_reserve, 1);
+}
+
+/* It is no reserve's any more; under the zone's lock. */
+static void pull(struct zone *zone, struct page *page)
+{
+	list_remove(&page->list);
+	page_flags_write(page, page_flags_read(page) & ~PAGE_KEPT);
+	size_add(&zone->nr_reserve, -1ul);
 }
 
 /* A block out of the zone's reserve; what exceeds @keep only. */
@@ -67,8 +78,7 @@ static struct page *pop(struct zone *zone, size_t keep)
 	lock_acquire(&zone->lock);
 	if (size_read(&zone->nr_reserve) > keep) {
 		page = container_of(zone->reserve.next, struct page, list);
-		list_remove(&page->list);
-		size_add(&zone->nr_reserve, -1ul);
+		pull(zone, page);
 	}
 	lock_release(&zone->lock);
 	if (page)
@@ -236,4 +246,81 @@ cold void *page_reserve_take(uint32_t order, uint32_t node)
 		return NULL;
 	tail_free(page_address(page), order, page_node(page));
 	return page_address(page);
+}
+
+/* ---- several blocks ---- */
+
+/* The flag changes under @zone's lock, which this thread has. */
+static bool is_kept_at(const struct zone *zone, char *block)
+{
+	const struct page *page = page_of(block);
+
+	return pagemap_covers(block) && page_flags_read(page) & PAGE_KEPT &&
+	       page_node(page) == zone->node;
+}
+
+/* How many of @zone's blocks lie in a row from @block on, up to @most. */
+static size_t row_length(const struct zone *zone, char *block, size_t most)
+{
+	size_t n = 0;
+
+	while (n < most && is_kept_at(zone, block + n * RESERVE_BYTES))
+		n++;
+	return n;
+}
+
+/* @nr blocks in a row out of the zone's reserve, from an address aligned to @align on. */
+static char *row_take(struct zone *zone, size_t nr, size_t align)
+{
+	char *row = NULL;
+
+	lock_acquire(&zone->lock);
+	for (struct list *l = zone->reserve.next; l != &zone->reserve && !row; l = l->next) {
+		char *block = page_address(container_of(l, struct page, list));
+
+		if (!((uintptr_t)block % align) && row_length(zone, block, nr) == nr)
+			row = block;
+	}
+	for (size_t i = 0; row && i < nr; i++)
+		pull(zone, page_of(row + i * RESERVE_BYTES));
+	lock_release(&zone->lock);
+	if (row)
+		short_update();
+	return row;
+}
+
+/* What lies behind the first @pages of @nr blocks goes back: to the reserve, which is short. */
+static void row_tail_free(char *row, size_t nr, size_t pages, uint32_t node)
+{
+	size_t at = pages;
+
+	while (at < nr << RESERVE_ORDER) {
+		uint32_t order = min_size((size_t)__builtin_ctzl(at), RESERVE_ORDER);
+
+		zone_free(row + at * PAGE_BYTES, order, node, true);
+		at += (size_t)1 << order;
+	}
+}
+
+cold void *reserve_take_large(size_t bytes, size_t align)
+{
+	size_t pages = max_size((bytes + PAGE_BYTES - 1) / PAGE_BYTES, 1);
+	size_t nr = (pages + (1 << RESERVE_ORDER) - 1) >> RESERVE_ORDER;
+	uint32_t own = os_node_current();
+	char *row = NULL;
+
+	if (slub_thread.locks_held || pages > RESERVE_PAGES_MAX)
+		return NULL;
+	for (uint32_t n = 0; n < nr_zones && !row; n++) {
+		struct zone *zone = &zones[(own + n) % nr_zones];
+
+		row = row_take(zone, nr, align);
+		if (!row)
+			continue;
+		large_count_add(pages);
+		large_mark(row, pages, zone->node, false);
+		row_tail_free(row, nr, pages, zone->node);
+		slab_tell(NULL);
+	}
+	return row;
 }

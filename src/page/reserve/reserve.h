@@ -10,6 +10,8 @@
 
 #define RESERVE_ORDER 3
 #define RESERVE_BYTES (PAGE_BYTES << RESERVE_ORDER)
+/* Half a superblock: no larger block is cut from a zone. */
+#define RESERVE_PAGES_MAX ((size_t)1 << BLOCK_ORDER_MAX)
 
 /*
  * Keeps @bytes aside from now on, rounded up to RESERVE_BYTES; 0: none.  Their

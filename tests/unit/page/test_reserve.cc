@@ -21,6 +21,7 @@ protected:
 	{
 		page_limit_set(0);
 		EXPECT_EQ(page_reserve_set(0), 0);
+		page_purge(0);
 		EXPECT_EQ(page_reserve_bytes(), 0u);
 		EXPECT_EQ(page_reserve_short, 0u);
 		EXPECT_EQ(page_used_bytes(), 0u);
@@ -60,6 +61,55 @@ TEST_F(reserve, set_keeps_that_much_resident_and_used)
 	EXPECT_EQ(page_reserve_bytes(), MiB + RESERVE_BYTES) << "rounded up";
 	EXPECT_EQ(page_reserve_set(100), 0);
 	EXPECT_EQ(page_reserve_bytes(), RESERVE_BYTES);
+}
+
+/* Blocks that lie side by side, and the tail goes back at once. */
+TEST_F(reserve, several_blocks_are_one_large_block)
+{
+	ASSERT_EQ(page_reserve_set(32 * RESERVE_BYTES), 0);
+	for (size_t bytes : { RESERVE_BYTES, RESERVE_BYTES + 1, 5 * RESERVE_BYTES - PAGE_BYTES,
+			      8 * RESERVE_BYTES }) {
+		auto *block = (char *)reserve_take_large(bytes, PAGE_BYTES);
+		size_t pages = (bytes + PAGE_BYTES - 1) / PAGE_BYTES;
+
+		ASSERT_NE(block, nullptr) << bytes;
+		EXPECT_EQ(pagemap_get(block), (uint32_t)MAP_LARGE);
+		EXPECT_EQ(large_bytes(block), pages * PAGE_BYTES);
+		EXPECT_EQ(large_nr_pages(), pages);
+		memset(block, 0xff, pages * PAGE_BYTES);
+		large_free(block);
+		EXPECT_EQ(large_nr_pages(), 0u);
+		EXPECT_EQ(page_reserve_bytes(), 32 * RESERVE_BYTES);
+	}
+	EXPECT_EQ(reserve_take_large((RESERVE_PAGES_MAX + 1) * PAGE_BYTES, PAGE_BYTES), nullptr);
+	EXPECT_EQ(reserve_take_large(RESERVE_BYTES, (size_t)1 << 40), nullptr);
+}
+
+/* A hole in a row is none of it. */
+TEST_F(reserve, a_row_has_no_holes)
+{
+	std::vector<char *> blocks;
+
+	ASSERT_EQ(page_reserve_set(64 * RESERVE_BYTES), 0);
+	for (uint32_t node = 0; node < 2; node++)
+		while (auto *block = (char *)page_reserve_take(RESERVE_ORDER, node))
+			blocks.push_back(block);
+	ASSERT_EQ(blocks.size(), 64u);
+	std::sort(blocks.begin(), blocks.end());
+	auto all = take_all(0);
+	/* Every second one goes back: nothing lies side by side. */
+	for (size_t i = 0; i < blocks.size(); i += 2)
+		zone_free(blocks[i], RESERVE_ORDER, page_node(page_of(blocks[i])), true);
+	EXPECT_EQ(page_reserve_bytes(), 32 * RESERVE_BYTES);
+	EXPECT_EQ(reserve_take_large(2 * RESERVE_BYTES, PAGE_BYTES), nullptr);
+	EXPECT_EQ(page_reserve_bytes(), 32 * RESERVE_BYTES);
+	void *one = reserve_take_large(RESERVE_BYTES, RESERVE_BYTES);
+	EXPECT_NE(one, nullptr);
+	for (size_t i = 1; i < blocks.size(); i += 2)
+		zone_free(blocks[i], RESERVE_ORDER, page_node(page_of(blocks[i])), true);
+	free_all(all, 0);
+	large_free(one);
+	EXPECT_EQ(page_reserve_bytes(), 64 * RESERVE_BYTES);
 }
 
 TEST_F(reserve, each_order_up_to_its_own)
