@@ -351,6 +351,9 @@ static void read_variable(const char *s, bool is_list)
 	if (!split(s, strlen(s), &name, &value) || is_of_others(name) ||
 	    word_is(name, word_of("options")) != is_list)
 		return;
+	/* "VARIABLE= command" is how a shell, a unit file or a compose file clears it. */
+	if (!value.length)
+		return;
 	if (is_list)
 		read_list(value);
 	else

@@ -346,7 +346,8 @@ bool setting_apply(enum setting setting, const char *value)
 			return false;
 		break;
 	}
-	setenv(variable, value, 1);
+	/* No letters are these (slub-debug(7)), but an empty variable is none. */
+	setenv(variable, setting == SETTING_debug && !*value ? "FZPU" : value, 1);
 	return true;
 }
 
