@@ -13,6 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/turn.h"
+#include "base/line.h"
 #include "malloc/malloc.h"
 #include "slab/core/key.h"
 
@@ -243,6 +244,7 @@ static void locks_take(void)
 {
 	lock_fork_begin();
 	percpu_fork_prepare();
+	lock_fork(&line_lock, FORK_BEGINS);
 	features_fork_prepare();
 	slab_fork_prepare();
 	page_fork_prepare();
@@ -256,8 +258,10 @@ static void locks_let_go(bool in_child)
 	}
 	page_fork_finish(in_child);
 	slab_fork_finish(in_child);
+	lock_fork(&line_lock, fork_end(in_child));
 	percpu_fork_finish(in_child);
 	features_fork_finish(in_child);
+	percpu_fork_let_collect();
 }
 
 static void streams_hold(void)

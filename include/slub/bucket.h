@@ -62,10 +62,13 @@ SLUB_API struct slub_bucket *slub_bucket_create(const char *name,
  * NULL is allowed.  Returns 0, or, with the bucket in use as before:
  *   -EBUSY   blocks are still allocated; how many is told if messages are on;
  *   -EINVAL  not a bucket, or destroyed already;
+ *   -EDEADLK called in a visit of one of its caches by slub_cache_for_each(), or by a signal
+ *            handler that interrupted the allocator;
  *   -EAGAIN  the lists of another CPU could not be emptied (no membarrier).
  * Nobody may use the bucket meanwhile.
- * Context: any thread, not from a signal handler; sleeps.  Cost: a walk over the
- * page map, and slub_cache_destroy() for each size class.
+ * Context: any thread, not from a signal handler; may sleep.  Cost: a walk over the page map,
+ * and each CPU is stopped once for each size class, up to the first with a block that is
+ * still allocated; then slub_cache_destroy() for each.
  */
 SLUB_API int slub_bucket_destroy(struct slub_bucket *bucket);
 

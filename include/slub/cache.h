@@ -200,8 +200,9 @@ slub_cache_create_args(const struct slub_cache_args *args);
  * EINVAL as long as no new cache has taken its place.  A variable of
  * SLUB_CACHE_DEFINE remains one: its next allocation makes the cache anew.
  *
- * Context: any thread, not from a signal handler; stops each CPU for a moment;
- * sleeps.  From: kmem_cache_destroy().
+ * Context: any thread, not from a signal handler; may sleep, as it says above, and never
+ * because objects are allocated.  Cost: each CPU is stopped once, whatever the answer is;
+ * others that make or destroy caches do not wait meanwhile.  From: kmem_cache_destroy().
  */
 SLUB_API int slub_cache_destroy(struct slub_cache *cache);
 

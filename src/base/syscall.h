@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -140,6 +141,14 @@ static inline void sys_wait_long(unsigned int i)
 static inline long sys_futex(uint32_t *word, int op, uint32_t value)
 {
 	return sys_call4(SYS_futex, (long)word, op, (long)value, 0);
+}
+
+/* While it is @value, and for @ns at the most: 0, -EAGAIN, -EINTR, -ETIMEDOUT, or a refusal. */
+static inline long sys_futex_wait(uint32_t *word, uint32_t value, uint64_t ns)
+{
+	struct timespec most = { (long)(ns / 1000000000u), (long)(ns % 1000000000u) };
+
+	return sys_call4(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, (long)value, (long)&most);
 }
 
 #endif

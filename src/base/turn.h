@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Something long that one thread does at a time: making a cache, switching a
- * cache's debugging.  Unlike a lock (base/lock.h), the thread whose turn it is
- * may take locks, allocate and wait, so one that waits for it holds none, and gives up where
- * it would wait for itself: in a signal handler or a callback of the thread whose turn
- * it is.
- *
- * A thread that finds it taken must not write to it, not even under a lock that turn_end()
- * does not take: it would set again what was cleared in between, and never clear it.
+ * Something long that one thread does at a time, and that others leave alone meanwhile:
+ * reading a file, changing an option.  Unlike a lock (base/lock.h), the thread whose turn it
+ * is may take locks, allocate and wait.  What others wait for is a line (base/line.h).
  */
 #ifndef SLUB_BASE_TURN_H
 #define SLUB_BASE_TURN_H
 
-#include "base/syscall.h"
 #include "base/thread.h"
 
 /*
@@ -21,19 +15,23 @@
  * own turn goes on, when the handler that forked returns.
  */
 struct turn {
-	uint64_t owner;		/* atomic; forks << 32 | thread_self(), 0: nobody */
+	uint64_t owner;		/* atomic; forks << 32 | thread_self() | TURN_WAITED, 0: nobody */
 };
 
 /* lock.c: how many forks this process came of. */
 extern uint32_t turn_forks SLUB_INTERNAL;
 
-/* How often turn_wait() looks: some five seconds, or as long as it takes. */
-#define TURN_TRIES 100000u
-#define TURN_TRIES_ANY UINT32_MAX
+/* Somebody waits for it (base/line.h): beside the owner, whose bit 0 is clear. */
+#define TURN_WAITED 1u
+
+static inline uint32_t turn_owner_self(uint64_t owner)
+{
+	return (uint32_t)owner & ~TURN_WAITED;
+}
 
 static inline bool turn_owner_is_gone(uint64_t owner)
 {
-	return owner >> 32 != turn_forks && (uint32_t)owner != thread_self();
+	return owner >> 32 != turn_forks && turn_owner_self(owner) != thread_self();
 }
 
 /* In the child of a fork: is it that of a thread that did not come along? */
@@ -54,7 +52,7 @@ static inline uint32_t turn_ask(struct turn *turn)
 					    __ATOMIC_ACQUIRE,
 					    __ATOMIC_RELAXED)) {
 		if (!turn_owner_is_gone(owner))
-			return (uint32_t)owner;
+			return turn_owner_self(owner);
 	}
 	return 0;
 }
@@ -63,21 +61,6 @@ static inline uint32_t turn_ask(struct turn *turn)
 static inline bool turn_try(struct turn *turn)
 {
 	return turn_ask(turn) == 0;
-}
-
-/* False: this thread has it and was interrupted, or it takes too long. */
-static inline bool turn_wait(struct turn *turn, uint32_t tries)
-{
-	for (uint32_t i = 0; i < tries || tries == TURN_TRIES_ANY; i++) {
-		uint32_t owner = turn_ask(turn);
-
-		if (owner == 0)
-			return true;
-		if (owner == thread_self())
-			return false;
-		sys_wait(i);
-	}
-	return false;
 }
 
 static inline void turn_end(struct turn *turn)

@@ -16,7 +16,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/turn.h"
+#include "base/line.h"
 #include "malloc/malloc.h"
 #include "slab/core/switches.h"
 
@@ -116,7 +116,7 @@ void sizeclass_slots_fill(void)
 
 /* ---- making ---- */
 
-static struct turn making;
+static struct line making;
 
 /* Under the turn. */
 static usual int class_create(uint32_t class)
@@ -131,6 +131,12 @@ static usual int class_create(uint32_t class)
 	return cache_create_tailed(cache, name, class_bytes(class), CLASS_TAIL);
 }
 
+/* What a thread that needs a class waits for: thousands may, and one of them makes it. */
+static bool class_is_live(const void *cache)
+{
+	return cache_is_live(cache);
+}
+
 /*
  * Makes the cache of @class.  False: there is no memory for it, or this thread is a handler
  * that interrupted the holder of a lock, or the making itself.
@@ -142,10 +148,17 @@ static usual __attribute__((__noinline__)) bool class_make(uint32_t class)
 	int kept = errno;
 	bool is_made;
 
-	if (slub_thread.locks_held || !turn_wait(&making, TURN_TRIES))
+	if (slub_thread.locks_held)
 		return false;
+	if (!line_try(&making)) {
+		enum line_answer answer = line_stand(&making, LINE_PATIENCE, class_is_live,
+						     &classes[class]);
+
+		if (answer != LINE_TAKEN)
+			return answer == LINE_OVER;
+	}
 	is_made = cache_is_live(&classes[class]) || !class_create(class);
-	turn_end(&making);
+	line_end(&making);
 	errno = kept;
 	return is_made;
 }

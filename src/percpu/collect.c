@@ -22,11 +22,11 @@
  */
 #include "percpu/percpu.h"
 
-#include "base/turn.h"
+#include "base/line.h"
 #include "percpu/percpu_internal.h"
 
 /* One collector at a time. */
-static struct turn collecting;
+static struct line collecting;
 
 /*
  * How often a thread that is in the middle of an operation is waited for; about
@@ -35,11 +35,11 @@ static struct turn collecting;
  */
 #define BUSY_WAITS_MAX 10000
 /* How often fork waits for a collector; then its lists are lost to the child. */
-#define COLLECT_WAITS_MAX 2000
+#define COLLECT_PATIENCE_MS 200
 
 void percpu_collect_end(void)
 {
-	turn_end(&collecting);
+	line_end(&collecting);
 }
 
 /* CPUs that are stopped together. */
@@ -230,7 +230,7 @@ void percpu_collection_init(struct collection *collection,
 /* Slot 0 is the area's own.  As many CPUs at a time as there is room for. */
 bool percpu_collect_begin(struct collection *collection)
 {
-	if (!turn_try(&collecting))
+	if (!line_try(&collecting))
 		return false;
 	percpu_collection_init(collection, COLLECT_USED, SLOT_BYTES,
 			       percpu_slots_end() / SLOT_BYTES - 1);
@@ -260,7 +260,7 @@ usual void percpu_fork_prepare(void)
 	 * be waiting for a lock that that code holds.
 	 */
 	if (!slub_thread.locks_held &&
-	    turn_wait(&collecting, COLLECT_WAITS_MAX))
+	    line_wait(&collecting, COLLECT_PATIENCE_MS))
 		slub_thread.flags |= THREAD_FORKING;
 	lock_acquire_for_fork(&area_lock);
 	own_locks_fork(FORK_BEGINS);
@@ -277,6 +277,14 @@ static void forget_owners(void)
 	}
 }
 
+usual void percpu_fork_let_collect(void)
+{
+	if (slub_thread.locks_held || !(slub_thread.flags & THREAD_FORKING))
+		return;
+	slub_thread.flags &= ~(uint32_t)THREAD_FORKING;
+	percpu_collect_end();
+}
+
 usual void percpu_fork_finish(bool in_child)
 {
 	own_locks_fork(fork_end(in_child));
@@ -285,10 +293,7 @@ usual void percpu_fork_finish(bool in_child)
 		percpu_numbers_after_fork();
 	}
 	lock_release_after_fork(&area_lock, in_child);
-	if (slub_thread.flags & THREAD_FORKING) {
-		slub_thread.flags &= ~(uint32_t)THREAD_FORKING;
-		percpu_collect_end();
-	}
+	percpu_fork_let_collect();
 	/* membarrier(2) wants each process to register for itself. */
 	if (in_child)
 		percpu_can_stop = percpu_can_stop && os_membarrier_register();

@@ -266,5 +266,7 @@ void percpu_share(uintptr_t saved[2]) SLUB_INTERNAL;
 void percpu_unshare(const uintptr_t saved[2]);
 void percpu_fork_prepare(void);
 void percpu_fork_finish(bool in_child);
+/* Lets collectors in again, as soon as no lock is held: another thread's fork may wait for that. */
+void percpu_fork_let_collect(void);
 
 #endif

@@ -389,14 +389,12 @@ static inline struct slub_cache *cache_next(const struct slub_cache *cache)
 
 void slab_init(uint32_t nr_nodes);
 
-/* pin.c */
 /*
- * Before something is destroyed: asks @is_used until it says 0, or a negative errno.  1:
- * it is in use, or has slabs and free objects in the hands of a thread that validates,
- * moves, shrinks, makes holes or switches debugging, which are in no list for a moment;
- * so it is asked again, and after some 20 ms the answer is -EBUSY.
+ * typed/create.c: is no object of @cache allocated?  0, or -errno: EBUSY, one is; EAGAIN, a CPU
+ * could not be stopped; EDEADLK, this thread is in a visit of it; EINVAL, it is not live.  As of
+ * now: nobody may use it meanwhile.  Stops each CPU once.
  */
-int wait_unused(int (*is_used)(void *arg), void *arg);
+int cache_look_unused(struct slub_cache *cache);
 
 /* alloc.c, free.c: the slow paths, which try the fast one first */
 void *cache_alloc(struct slub_cache *cache);
@@ -460,6 +458,8 @@ bool slab_walk_on(char **at, size_t bytes,
  * could not be stopped, or others shrink all the time.
  */
 bool cache_flush(struct slub_cache *cache);
+/* The same by a thread that has shut it (pin.c). */
+bool cache_flush_shut(struct slub_cache *cache);
 /* The same at once: 0, -EAGAIN while others shrink, -EIO if a CPU could not be stopped. */
 int cache_flush_now(struct slub_cache *cache);
 /* Frees its empty slabs; true: others have free objects, too. */

@@ -439,18 +439,20 @@ bool cache_pin(struct slub_cache *cache, struct cache_hold *pin);
 bool cache_pin_any(struct slub_cache *cache, struct cache_hold *pin);
 /*
  * The same for a thread with an object of it in hand, so that it cannot end: also while it
- * is shut.  The destroying thread does not wait for that, but looks at last whether it is
- * pinned (slabs_give()).
+ * is shut.  The destroying thread waits for that when it has shut the cache and emptied
+ * its lists (drain()).
  */
 void cache_pin_held(struct slub_cache *cache, struct cache_hold *pin);
 bool cache_is_pinned(const struct slub_cache *cache);
+/* Until it is not; pins are short. */
+void cache_wait_unpinned(struct slub_cache *cache);
 /* ... which @slab is of, whose cache @cache was when a walk found it; false also: no more. */
 bool cache_pin_slab(struct slub_cache *cache, const struct page *slab,
 		    struct cache_hold *pin);
 void cache_unpin(struct cache_hold *pin);
 /*
- * Nobody pins @cache from here on, until cache_open().  Returns 0, -EINVAL (not live)
- * or -EBUSY (called by a function that moves objects).
+ * Nobody pins @cache from here on, until cache_open(), but who has an object of it in hand.
+ * Returns 0, -EINVAL (not live) or -EDEADLK (this thread holds it, or moves objects).
  */
 int cache_shut(struct slub_cache *cache, struct cache_hold *hold);
 void cache_open(struct cache_hold *hold);

@@ -19,7 +19,7 @@
 #define new new_value
 
 extern "C" {
-#include "base/turn.h"
+#include "base/line.h"
 #include "inspect/inspect.h"
 #include "page/growth/growth.h"
 #include "page/purge.h"

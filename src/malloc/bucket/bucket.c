@@ -223,22 +223,29 @@ static int classes_destroy(struct slub_bucket *bucket)
 	return 0;
 }
 
-static int has_blocks(void *bucket)
+/* Until one is found: -errno. */
+static int look_unused(struct slub_bucket *bucket)
 {
-	struct slub_bucket_stats stats;
-	int err = bucket_count(bucket, &stats);
+	if (next_large(bucket, (char *)heap_start))
+		return -EBUSY;
+	for (uint32_t c = 0; c < CLASS_NR; c++) {
+		struct slub_cache *cache = bucket->classes[c];
+		int err = cache ? cache_look_unused(cache) : 0;
 
-	return err ? err : stats.live_blocks != 0;
+		if (err)
+			return err;
+	}
+	return 0;
 }
 
 static int destroy(struct slub_bucket *bucket)
 {
 	struct slub_bucket_stats stats;
-	int err = wait_unused(has_blocks, bucket);
+	int err = look_unused(bucket);
 
 	if (!err)
 		return classes_destroy(bucket);
-	if (err == -EBUSY && !bucket_count(bucket, &stats))
+	if (err == -EBUSY && log_is_enabled() && !bucket_count(bucket, &stats))
 		log_message("slub_bucket_destroy(%s): %zu blocks of %zu bytes are still "
 			    "allocated, %zu of them large", bucket->name, stats.live_blocks,
 			    stats.live_bytes, stats.large_blocks);

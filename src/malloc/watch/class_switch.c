@@ -3,17 +3,17 @@
 #include <errno.h>
 
 #include "malloc/malloc.h"
-#include "base/turn.h"
+#include "base/line.h"
 #include "slab/guard/guard.h"
 #include "slab/shadow/sample.h"
 
 /* To switch sampling: pools and slots are made by one; it may empty all lists. */
-static struct turn switching;
+static struct line switching;
 
 /* What another thread was switching in the parent is done, or not begun, as it stands. */
 usual void class_switch_fork_child(void)
 {
-	if (!turn_is_left(&switching))
+	if (!line_is_left(&switching))
 		return;
 	sizeclass_slots_fill();
 	account_sizes_fill();
@@ -42,13 +42,13 @@ cold int sizeclass_sample(bool on, bool may_wait)
 {
 	int err;
 
-	if (may_wait ? !turn_wait(&switching, TURN_TRIES) : !turn_try(&switching))
+	if (may_wait ? !line_wait(&switching, LINE_PATIENCE) : !line_try(&switching))
 		return -EBUSY;
 	err = sample_switch_to(SAMPLE_PROFILE, on);
 	/* What was drawn for the sample slots counts no more. */
 	if (!err && !on && may_wait)
 		slab_shrink_all();
-	turn_end(&switching);
+	line_end(&switching);
 	return err;
 }
 
@@ -58,7 +58,7 @@ cold int sizeclass_guard(uint64_t every)
 	uint64_t seed = option_value(OPTION_profile_seed);
 	int err = 0;
 
-	if (!turn_try(&switching))
+	if (!line_try(&switching))
 		return -EBUSY;
 	if (!every)
 		guard_say_every(0);
@@ -68,7 +68,7 @@ cold int sizeclass_guard(uint64_t every)
 		sample_set_guard(every, seed ? seed : os_clock_ns() ^ os_random_word(0));
 	if (!err)
 		err = sample_switch_to(SAMPLE_GUARD, every);
-	turn_end(&switching);
+	line_end(&switching);
 	return err;
 }
 

@@ -38,7 +38,8 @@ static void hold_begin(struct cache_hold *hold, struct slub_cache *cache,
 	holds = hold;
 }
 
-static void hold_end(struct cache_hold *hold)
+/* True: somebody waits until there is no such hold, and there is none. */
+static bool hold_end(struct cache_hold *hold)
 {
 	uint32_t nr;
 
@@ -51,6 +52,7 @@ static void hold_end(struct cache_hold *hold)
 						  false, __ATOMIC_RELEASE,
 						  __ATOMIC_RELAXED))
 		;
+	return nr == 1 && hold->count == &hold->cache->movers && hold->cache->closers;
 }
 
 usual void holds_after_fork(void)
@@ -158,39 +160,48 @@ int cache_shut(struct slub_cache *cache, struct cache_hold *hold)
 {
 	if (!cache_is_live(cache))
 		return -EINVAL;
+	/* In a visit of slub_cache_for_each() it would wait for itself. */
+	if (cache_is_held(cache))
+		return -EDEADLK;
 	lock_acquire(&cache_lock);
 	hold_begin(hold, cache, &cache->closers);
 	lock_release(&cache_lock);
-	/* acquire: this thread sees what the pinning threads did to the slabs */
-	while (__atomic_load_n(&cache->movers, __ATOMIC_ACQUIRE)) {
-		if (slub_thread.flags & THREAD_IN_DEFRAG) {
-			cache_open(hold);
-			return -EDEADLK;
-		}
-		sys_sleep_ns(1000000);
+	if (slub_thread.flags & THREAD_IN_DEFRAG && cache_is_pinned(cache)) {
+		cache_open(hold);
+		return -EDEADLK;
 	}
+	cache_wait_unpinned(cache);
 	return 0;
+}
+
+/*
+ * A wake-up may get lost, where the kernel refuses futex(2) to another thread, or it refuses
+ * it to this one: so it is looked at again.
+ */
+#define LOOK_NS 1000000000u
+
+void cache_wait_unpinned(struct slub_cache *cache)
+{
+	uint32_t nr;
+
+	/* acquire: this thread sees what the pinning threads did to the slabs */
+	while ((nr = __atomic_load_n(&cache->movers, __ATOMIC_ACQUIRE)) != 0) {
+		long err = sys_futex_wait(&cache->movers, nr, LOOK_NS);
+
+		if (err && err != -EAGAIN && err != -EINTR && err != -ETIMEDOUT)
+			sys_wait(WAIT_YIELDS);
+	}
 }
 
 void cache_open(struct cache_hold *hold)
 {
+	struct slub_cache *cache = hold->cache;
+	bool is_waited_for;
+
 	lock_acquire(&cache_lock);
-	hold_end(hold);
+	is_waited_for = hold_end(hold);
 	lock_release(&cache_lock);
-}
-
-/* ---- waiting for other uses ---- */
-
-#define WAIT_UNUSED_TRIES 500
-
-int wait_unused(int (*is_used)(void *arg), void *arg)
-{
-	for (unsigned int i = 0; i < WAIT_UNUSED_TRIES; i++) {
-		int used = is_used(arg);
-
-		if (used <= 0)
-			return used;
-		sys_wait(i);
-	}
-	return -EBUSY;
+	/* Structures of caches stay structures of caches, so this wakes nobody else. */
+	if (is_waited_for)
+		sys_futex(&cache->movers, FUTEX_WAKE_PRIVATE, INT32_MAX);
 }

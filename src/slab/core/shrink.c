@@ -26,12 +26,14 @@ static size_t pages_given;	/* since the last emptying */
 
 /*
  * A thread in slab_shrink_all() has objects in hand that are in no list and in no slab.
- * A flush would miss them and count them as allocated.  So cache_flush() has to fall
- * between shrinks, and shrinks let it in.
+ * A flush would miss them and count them as allocated.  They come to their slabs: so
+ * cache_flush() ends when it has seen, behind its own work, that no shrink is under way, and
+ * shrinks let it in.  What a shrink that begins later takes into its hands was not in a list
+ * when the flush was done.
  */
 static uint32_t shrinks_begun, shrinks_over;	/* atomic: how often */
 static int32_t flushers;			/* atomic */
-/* How often a flush is waited for, and how often shrinks are: 0.1 and 1 s. */
+/* How often a flush is waited for, and how often shrinks are: 0.1 and 1 s at the most. */
 #define SHRINK_WAITS_MAX 1000
 #define FLUSH_WAITS_MAX 10000
 
@@ -264,25 +266,30 @@ bool cache_empty(struct slub_cache *cache)
 
 static bool flush_alone(struct slub_cache *cache)
 {
-	for (unsigned int i = 0;; i++) {
-		bool is_last = i == FLUSH_WAITS_MAX, alone;
-		uint32_t before, after;
+	uint32_t begun;
 
-		alone = nobody_shrinks(&before);
-		if (!alone && !is_last) {
-			sys_wait(i);
-			continue;
-		}
-		if (!flush_once(cache))
+	if (!flush_once(cache))
+		return false;
+	for (unsigned int i = 0; !nobody_shrinks(&begun); i++) {
+		if (i == FLUSH_WAITS_MAX)
 			return false;
-		if (alone && nobody_shrinks(&after) && before == after)
-			return true;
-		if (is_last)
-			return false;
+		sys_wait(i);
 	}
+	return true;
 }
 
 bool cache_flush(struct slub_cache *cache)
+{
+	struct cache_hold pin;
+	bool done;
+
+	cache_pin_held(cache, &pin);
+	done = cache_flush_shut(cache);
+	cache_unpin(&pin);
+	return done;
+}
+
+bool cache_flush_shut(struct slub_cache *cache)
 {
 	bool done;
 
@@ -298,12 +305,17 @@ bool cache_flush(struct slub_cache *cache)
 
 int cache_flush_now(struct slub_cache *cache)
 {
+	struct cache_hold pin;
 	uint32_t before, after;
+	bool done;
 
 	cache_free_postponed();
 	if (!nobody_shrinks(&before))
 		return -EAGAIN;
-	if (!flush_once(cache))
+	cache_pin_held(cache, &pin);
+	done = flush_once(cache);
+	cache_unpin(&pin);
+	if (!done)
 		return -EIO;
 	return nobody_shrinks(&after) && before == after ? 0 : -EAGAIN;
 }

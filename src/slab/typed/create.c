@@ -9,7 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "reclaim/reclaim.h"
-#include "base/turn.h"
+#include "base/line.h"
 #include "base/word.h"
 #include "slab/shadow/shadow.h"
 #include "slab/watch/watch.h"
@@ -33,7 +33,7 @@
 /* under cache_lock */
 static struct slub_cache *dead_first;
 static struct slub_cache **dead_last = &dead_first;
-static struct turn making;	/* making_begin() */
+static struct line making;	/* making_begin() */
 
 /* ---- what is asked for ---- */
 
@@ -174,12 +174,12 @@ static bool can_share(const struct slub_cache *cache,
  */
 bool making_begin(void)
 {
-	return turn_wait(&making, TURN_TRIES_ANY);
+	return line_wait(&making, LINE_PATIENCE_ANY);
 }
 
 void making_end(void)
 {
-	turn_end(&making);
+	line_end(&making);
 }
 
 /* What is there already of a cache that is to be made; NULL: nothing. */
@@ -362,65 +362,112 @@ static int report_object(void *object, void *arg)
 	return 0;
 }
 
-/* Gives back all slabs that are empty.  1: there are others; -EAGAIN: it is not known. */
-static int slabs_give(void *arg)
+/* Gives back all slabs that are empty; has it others? */
+static bool slabs_give(struct slub_cache *cache)
 {
-	struct slub_cache *cache = arg;
-	bool flushed = cache_flush(cache);
-
 	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
 		node_shrink(cache, cache->nodes[n]);
 	shadows_shrink(cache);
 	debug_shrink_twins(cache);
-	if (cache_has_slabs(cache) || debug_has_slabs(cache) ||
-	    guard_nr_objects(cache, NULL) || shadows_have_slabs(cache))
-		return flushed ? 1 : -EAGAIN;
-	/*
-	 * A shrink of all caches may have had the last objects in hand, and have taken
-	 * their slab out of the node, but not given it back.  It has pinned the cache
-	 * before it took out the slab, with two locks in between, so this look finds it.
-	 */
-	if (cache_is_pinned(cache))
-		return flushed ? 1 : -EAGAIN;
+	return cache_has_slabs(cache) || debug_has_slabs(cache) ||
+	       guard_nr_objects(cache, NULL) || shadows_have_slabs(cache);
+}
+
+/*
+ * Empties a cache that this thread has shut, and looks: 0, nothing of it is in use; -EBUSY; or
+ * -EAGAIN, it is not known.
+ *
+ * The program has freed its objects before, so each lies in a list, in a slab or in the hands
+ * of a thread that empties lists.  That thread is a shrink of all caches, which
+ * cache_flush_shut() waits for, or it holds the cache: a flush of it, or that shrink, and
+ * nobody else could pin it since it was shut.  Each puts what it has in hand into its slab
+ * before it lets go.  So one flush will do, and the second look is exact.
+ */
+static int drain(struct slub_cache *cache)
+{
+	bool flushed = cache_flush_shut(cache);
+
+	if (slabs_give(cache) || cache_is_pinned(cache)) {
+		/* Also for a slab that is out of its node, and not given back. */
+		cache_wait_unpinned(cache);
+		if (slabs_give(cache))
+			return flushed ? -EBUSY : -EAGAIN;
+	}
 	return 0;
 }
 
-/* 0: it is dead now; 1: it has one user less; else -errno. */
-static int destroy_begin(struct slub_cache *cache)
+int cache_look_unused(struct slub_cache *cache)
 {
-	int err;
+	struct cache_hold hold;
+	int ret = cache_shut(cache, &hold);
 
+	if (ret)
+		return ret;
+	cache_settle(cache);
+	ret = drain(cache);
+	cache_open(&hold);
+	return ret;
+}
+
+/* 0: it has this user alone; 1: it has one user less; else -errno.  In the turn. */
+static int user_drop(struct slub_cache *cache)
+{
 	if (!cache_is_live(cache) || cache->is_internal)
 		return -EINVAL;
-	if (cache->users > 1) {
-		alias_drop(cache);
-		return 1;
+	if (cache->users <= 1)
+		return 0;
+	alias_drop(cache);
+	return 1;
+}
+
+/* It gets no user any more, unless it has one: @may_end.  As user_drop(). */
+static int end_in_turn(struct slub_cache *cache, struct cache_hold *hold, bool may_end)
+{
+	int ret = -EBUSY;
+
+	if (making_begin()) {
+		ret = user_drop(cache);
+		if (!ret && may_end)
+			/* What came to share it since it was drained may have left something. */
+			ret = slabs_give(cache) ? -EBUSY : 0;
+		if (!ret && may_end)
+			debug_cache_unmade(cache);
+		/* Of one that is shared it may be another's from here on. */
+		if (ret)
+			cache_open(hold);
+		making_end();
+	} else {
+		cache_open(hold);
 	}
-	err = wait_unused(slabs_give, cache);
-	if (err)
-		return err;
-	debug_cache_unmade(cache);
-	return 0;
+	return ret;
+}
+
+/*
+ * 0: it is dead now, and shut; 1: it has one user less; else -errno.  The turn is had for looks
+ * only: others, who make caches, need not wait until this one is drained.
+ */
+static int destroy_begin(struct slub_cache *cache, struct cache_hold *hold)
+{
+	int ret = end_in_turn(cache, hold, false);
+
+	if (ret)
+		return ret;
+	ret = drain(cache);
+	if (!ret)
+		return end_in_turn(cache, hold, true);
+	cache_open(hold);
+	return ret;
 }
 
 static int destroy(struct slub_cache *cache)
 {
 	struct cache_hold hold;
-	/* In a visit of slub_cache_for_each() it would wait for itself. */
-	int ret = cache_is_held(cache) ? -EDEADLK : cache_shut(cache, &hold);
+	int ret = cache_shut(cache, &hold);
 
 	if (ret)
 		return ret;
 	cache_settle(cache);
-	if (!making_begin()) {
-		cache_open(&hold);
-		return -EBUSY;
-	}
-	ret = destroy_begin(cache);
-	/* Of one that is shared it may be another's from here on. */
-	if (ret)
-		cache_open(&hold);
-	making_end();
+	ret = destroy_begin(cache, &hold);
 	if (ret == -EAGAIN || ret == -EBUSY)
 		debug_report_left(cache);
 	if (ret == -EBUSY && log_is_enabled())

@@ -12,8 +12,7 @@
  * Off: the original forgets its twin.  The twin lives on with its objects, and
  * serves again when the same letters are asked for.
  */
-#include "base/list.h"
-#include "base/turn.h"
+#include "base/line.h"
 #include "slab/shadow/shadow.h"
 #include "slab/watch/watch.h"
 
@@ -25,7 +24,7 @@
 /* atomic; entries are never taken out */
 static struct watch *watches;
 /* One switch at a time. */
-static struct turn switching;
+static struct line switching;
 
 usual struct watch *watch_first(void)
 {
@@ -181,8 +180,8 @@ int cache_debug_switch(struct slub_cache *cache, uint32_t flags,
 		return err;
 	if (slub_thread.locks_held)
 		return -EDEADLK;
-	if (!(patience == SWITCH_WAITS ? turn_wait(&switching, TURN_TRIES) :
-					 turn_try(&switching)))
+	if (!(patience == SWITCH_WAITS ? line_wait(&switching, LINE_PATIENCE) :
+					 line_try(&switching)))
 		return -EBUSY;
 	/* Else destroyed since it was found: debug_cache_unmade(). */
 	if (cache_is_live(cache)) {
@@ -193,7 +192,7 @@ int cache_debug_switch(struct slub_cache *cache, uint32_t flags,
 		else
 			__atomic_store_n(&cache->twin, NULL, __ATOMIC_RELEASE);
 	}
-	turn_end(&switching);
+	line_end(&switching);
 	return err;
 }
 
@@ -229,7 +228,7 @@ bool debug_has_slabs(const struct slub_cache *cache)
  */
 void debug_cache_unmade(struct slub_cache *cache)
 {
-	bool mine = turn_wait(&switching, TURN_TRIES);
+	bool mine = line_wait(&switching, LINE_PATIENCE);
 
 	__atomic_store_n(&cache->state, CACHE_DEAD, __ATOMIC_RELEASE);
 	__atomic_store_n(&cache->twin, NULL, __ATOMIC_RELEASE);
@@ -241,7 +240,7 @@ void debug_cache_unmade(struct slub_cache *cache)
 		__atomic_store_n(&w->original, NULL, __ATOMIC_RELEASE);
 	}
 	if (mine)
-		turn_end(&switching);
+		line_end(&switching);
 }
 
 bool debug_shrink_twins(struct slub_cache *cache)

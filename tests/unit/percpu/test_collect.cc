@@ -421,17 +421,32 @@ TEST_F(collect, own_thread_in_the_middle_waits_for_no_lock)
 #if defined(__x86_64__)
 TEST_F(collect, fork_waits_for_a_collector)
 {
+	steps::Other other;
+
 	for (unsigned step = 0; step < 200 && !HasFailure(); step++) {
 		unsigned left = step;
+		bool ended = false;
 
-		std::thread([] { EXPECT_TRUE(percpu_collect_begin(&all)); }).join();
+		other.call([] { EXPECT_TRUE(percpu_collect_begin(&all)); });
 		lock_fork_begin();
+		/* Not while it holds the lock of lines, which the collector's end waits for. */
 		steps::run(percpu_fork_prepare, [&] {
-			if (left--)
+			if (left) {
+				left--;
 				return true;
-			percpu_collect_end();
+			}
+			if (slub_thread.locks_held)
+				return true;
+			other.call(percpu_collect_end);
+			ended = true;
 			return false;
 		});
+		if (!ended) {	/* it sleeps before that */
+			EXPECT_GT(step, 30u);
+			other.call(percpu_collect_end);
+			percpu_fork_finish(false);
+			break;
+		}
 		EXPECT_TRUE(slub_thread.flags & THREAD_FORKING) << step;
 		EXPECT_FALSE(percpu_collect_begin(&all));
 		percpu_fork_finish(false);
