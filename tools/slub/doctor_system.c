@@ -107,7 +107,7 @@ static void examine_vm(struct doctor *doctor)
 static bool has_no_rseq(int pid)
 {
 	static const char name[] = "GLIBC_TUNABLES=";
-	struct input input;
+	struct input_lines input;
 	bool found = false;
 	char path[64];
 

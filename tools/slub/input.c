@@ -87,12 +87,12 @@ static double now_seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-int input_lines_open(struct input *input, const char *path, enum input_kinds kinds,
+int input_lines_open(struct input_lines *input, const char *path, enum input_kinds kinds,
 		     uint64_t bytes, double seconds)
 {
 	int fd = input_open(path, kinds);
 
-	*input = (struct input){ .bytes_left = bytes };
+	*input = (struct input_lines){ .bytes_left = bytes };
 	if (fd < 0)
 		return fd;
 	input->end_seconds = now_seconds() + seconds;
@@ -103,7 +103,7 @@ int input_lines_open(struct input *input, const char *path, enum input_kinds kin
 	return -ENOMEM;
 }
 
-static bool make_room(struct input *input, size_t length)
+static bool make_room(struct input_lines *input, size_t length)
 {
 	size_t size = input->size ? 2 * input->size : 256;
 	char *line;
@@ -121,7 +121,7 @@ static bool make_room(struct input *input, size_t length)
 }
 
 /* The pipe has nothing now, and a writer.  False: the time is over before it has something. */
-static bool wait_for_input(struct input *input)
+static bool wait_for_input(struct input_lines *input)
 {
 	struct pollfd poll_fd = { .fd = fileno(input->file), .events = POLLIN };
 	double left = input->end_seconds - now_seconds();
@@ -134,7 +134,7 @@ static bool wait_for_input(struct input *input)
 }
 
 /* EOF: the end, or input->error. */
-static int next_byte(struct input *input)
+static int next_byte(struct input_lines *input)
 {
 	int c;
 
@@ -152,7 +152,7 @@ static int next_byte(struct input *input)
 	return EOF;
 }
 
-ssize_t input_line(struct input *input, char end)
+ssize_t input_line(struct input_lines *input, char end)
 {
 	size_t length = 0;
 	int c = EOF;
@@ -170,7 +170,7 @@ ssize_t input_line(struct input *input, char end)
 	return length && !input->error ? (ssize_t)length : -1;
 }
 
-void input_lines_close(struct input *input)
+void input_lines_close(struct input_lines *input)
 {
 	if (input->file)
 		fclose(input->file);

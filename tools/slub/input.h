@@ -29,7 +29,7 @@ int input_open(const char *path, enum input_kinds kinds);
 int input_check(const char *path, enum input_kinds kinds);
 
 /* What may still be read of one input. */
-struct input {
+struct input_lines {
 	FILE *file;
 	uint64_t bytes_left;
 	double end_seconds;	/* by CLOCK_MONOTONIC */
@@ -39,15 +39,15 @@ struct input {
 };
 
 /* 0 or -errno.  At most @bytes are read, by lines, and for @seconds. */
-int input_lines_open(struct input *input, const char *path, enum input_kinds kinds,
+int input_lines_open(struct input_lines *input, const char *path, enum input_kinds kinds,
 		     uint64_t bytes, double seconds);
 /*
  * The length of the next line, which lies in @input->line with its @end, or with a NUL behind
  * the last one; -1: there is none, or @input->error says why: -EFBIG beyond the bound in bytes,
  * -ETIME beyond that in time.
  */
-ssize_t input_line(struct input *input, char end);
-void input_lines_close(struct input *input);
+ssize_t input_line(struct input_lines *input, char end);
+void input_lines_close(struct input_lines *input);
 
 /*
  * All of a regular file in memory that the caller frees, with a NUL behind it; NULL: *@error is

@@ -14,7 +14,7 @@
 
 struct reader {
 	struct profile *profile;
-	struct input input;
+	struct input_lines input;
 	const char *path;
 	size_t line;
 	uint64_t samples, live_samples;	/* of the next site */
