@@ -86,7 +86,8 @@ static double draw_chance(void)
 
 /*
  * The use of an allocation that is sampled: at least one of profile and guard, each with
- * the probability that it would have alone.
+ * the probability that it would have alone.  0: both were switched off meanwhile, and where
+ * there was never a profile there is no book to write to.
  */
 static uint32_t draw_use(const struct slub_cache *cache)
 {
@@ -94,7 +95,7 @@ static uint32_t draw_use(const struct slub_cache *cache)
 	double guard = rate_guard(cache);
 
 	if (guard == 0)
-		return SAMPLE_PROFILE;
+		return profile == 0 ? 0 : SAMPLE_PROFILE;
 	if (profile == 0)
 		return SAMPLE_GUARD;
 	profile = real_one_minus_exp(profile);
@@ -303,6 +304,8 @@ static void *alloc_tossed(struct slub_cache *cache, size_t bytes, size_t align)
 
 	if (sample_draw() >= rate_of(cache))
 		return NULL;
+	/* Of all that is guarded no list is ever empty or full: nobody else would answer. */
+	debug_mailbox_poll();
 	use = draw_use(cache);
 	object = alloc_for(cache, bytes, align, &use);
 	if (object && use & SAMPLE_PROFILE)
@@ -319,6 +322,8 @@ static void *alloc_listed(struct slub_cache *cache, size_t bytes, size_t align)
 		return chain_unchained(cache, object);
 	if (SLUB_CONFIG_HARDENED)
 		hardened_mend(cache, cache_sample_slot(cache));
+	/* As in alloc_tossed(); and before this thread has a chain in its hands. */
+	debug_mailbox_poll();
 	cache_free_postponed();
 	percpu_enter();
 	return alloc_dealt(cache, bytes, align);
