@@ -13,25 +13,8 @@
 /* CLOCK_REALTIME is 0, and the last that is asked for CLOCK_MONOTONIC_COARSE. */
 #define CLOCKS (CLOCK_MONOTONIC_COARSE + 1)
 
-static struct os_vdso vdso;
-static bool is_known;		/* atomic; set behind vdso */
 static bool is_refused;		/* atomic */
 static uint64_t last_ns[CLOCKS];	/* atomic; only where calls are made */
-
-const struct os_vdso *os_vdso(void)
-{
-	struct os_vdso found;
-
-	/* acquire: pairs with the release below */
-	if (likely(__atomic_load_n(&is_known, __ATOMIC_ACQUIRE)))
-		return &vdso;
-	/* Two threads that find it write the same. */
-	os_vdso_find(&found);
-	__atomic_store_n(&vdso.clock_gettime, found.clock_gettime, __ATOMIC_RELAXED);
-	__atomic_store_n(&vdso.getcpu, found.getcpu, __ATOMIC_RELAXED);
-	__atomic_store_n(&is_known, true, __ATOMIC_RELEASE);
-	return &vdso;
-}
 
 static uint64_t to_ns(const struct timespec *time)
 {

@@ -92,11 +92,10 @@ struct os_vdso {
 	int (*clock_gettime)(int clock, struct timespec *now);
 	long (*getcpu)(unsigned int *cpu, unsigned int *node, void *unused);
 };
-void os_vdso_find(struct os_vdso *vdso);
+/* Found by the first call, at the start. */
+const struct os_vdso *os_vdso(void);
 
 /* clock.c */
-/* What was found. */
-const struct os_vdso *os_vdso(void);
 /* Monotonic, to a few milliseconds. */
 uint64_t os_clock_ns(void);
 /*

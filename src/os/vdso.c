@@ -117,7 +117,7 @@ static void *find(const struct symbols *in, const char *name)
 	return NULL;
 }
 
-void os_vdso_find(struct os_vdso *vdso)
+static void look(struct os_vdso *vdso)
 {
 	const ElfW(Ehdr) *header = (const void *)getauxval(AT_SYSINFO_EHDR);
 	struct symbols symbols = { 0 };
@@ -127,4 +127,22 @@ void os_vdso_find(struct os_vdso *vdso)
 		return;
 	vdso->clock_gettime = find(&symbols, PREFIX "clock_gettime");
 	vdso->getcpu = find(&symbols, PREFIX "getcpu");
+}
+
+static struct os_vdso known_vdso;
+static bool is_known;		/* atomic; set behind it */
+
+const struct os_vdso *os_vdso(void)
+{
+	struct os_vdso found;
+
+	/* acquire: pairs with the release below */
+	if (likely(__atomic_load_n(&is_known, __ATOMIC_ACQUIRE)))
+		return &known_vdso;
+	/* Two threads that find it write the same. */
+	look(&found);
+	__atomic_store_n(&known_vdso.clock_gettime, found.clock_gettime, __ATOMIC_RELAXED);
+	__atomic_store_n(&known_vdso.getcpu, found.getcpu, __ATOMIC_RELAXED);
+	__atomic_store_n(&is_known, true, __ATOMIC_RELEASE);
+	return &known_vdso;
 }

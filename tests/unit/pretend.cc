@@ -46,6 +46,11 @@ extern "C" bool os_thread_is_first(void)
 	return sys_call4(SYS_gettid, 0, 0, 0, 0) == sys_call4(SYS_getpid, 0, 0, 0, 0);
 }
 
+extern "C" int32_t os_rseq_cpu(void)
+{
+	return -1;
+}
+
 extern "C" bool os_rseq_has_cpu(void)
 {
 	return true;
