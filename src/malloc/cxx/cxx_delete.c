@@ -163,6 +163,9 @@ usual void *cxx_replaced(const char *name, void *linked, void *own)
 {
 	void *used = linked == own ? dlsym(RTLD_DEFAULT, name) : linked;
 
+	/* Those of a sanitizer's runtime, which tells new from malloc(). */
+	if (unlikely(sanitizer.owns_malloc) && used == own)
+		used = dlsym(RTLD_NEXT, name);
 	return !used || used == own || is_of_library(used) ? NULL : used;
 }
 
