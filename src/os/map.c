@@ -130,13 +130,6 @@ int os_purge(void *start, size_t bytes)
 	return os_advise(start, bytes, MADV_DONTNEED);
 }
 
-int os_renew(void *start, size_t bytes)
-{
-	long ret = map(start, bytes, PROT_READ | PROT_WRITE, MAP_FIXED);
-
-	return sys_has_failed(ret) ? (int)ret : 0;
-}
-
 /* Linux 5.14 and later; not asked again where it is not known, or not allowed. */
 int os_populate(void *start, size_t bytes)
 {
@@ -149,6 +142,32 @@ int os_populate(void *start, size_t bytes)
 	if (err == -EINVAL || err == -ENOSYS || err == -EPERM)
 		__atomic_store_n(&is_refused, true, __ATOMIC_RELAXED);
 	return err;
+}
+
+int os_map_anew(void *start, size_t bytes)
+{
+	long ret = map(start, bytes, PROT_READ | PROT_WRITE, MAP_FIXED);
+	int err;
+
+	if (!sys_has_failed(ret))
+		return 0;
+	err = os_map_at(start, bytes);
+	if (!err)
+		return 0;
+	return err == -EEXIST ? (int)ret : -EFAULT;
+}
+
+bool os_locks_mappings(void)
+{
+	size_t bytes = os_page_size();
+	unsigned char resident = 0;
+	void *page = os_map(bytes);
+
+	if (!page)
+		return true;
+	sys_call4(SYS_mincore, (long)page, (long)bytes, (long)&resident, 0);
+	os_unreserve(page, bytes);
+	return resident & 1;
 }
 
 long os_peek(void *to, const void *from, size_t bytes)

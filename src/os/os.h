@@ -34,14 +34,16 @@ int os_commit(void *start, size_t bytes);
 void os_withdraw(void *start, size_t bytes);
 /* The memory behind goes back; the pages stay usable and read as zero. */
 int os_purge(void *start, size_t bytes);
-/*
- * The same by a new mapping in place of the old one: what the program, or a move, has left there
- * is gone too, and the kernel merges it with its neighbours.  After an error nothing may be
- * mapped there any more.
- */
-int os_renew(void *start, size_t bytes);
 /* Copies memory that may be gone: how many bytes were there, or -errno. */
 long os_peek(void *to, const void *from, size_t bytes);
+/*
+ * Maps whole pages that are mapped already anew: nothing of what was asked of the kernel for
+ * them counts any more.  -EFAULT: they are mapped no more, which old kernels may do; any other
+ * error: they are as they were.
+ */
+int os_map_anew(void *start, size_t bytes);
+/* Are mappings locked as they are made: mlockall(MCL_FUTURE)?  Three system calls. */
+bool os_locks_mappings(void);
 /* May it be touched?  What was in it stays.  0 or -errno. */
 int os_protect(void *start, size_t bytes, bool is_open);
 /*

@@ -124,9 +124,14 @@ int purge_range(struct purge *purge, void *start, size_t bytes)
 	return called(purge, bytes, os_purge(start, bytes));
 }
 
-int purge_renew(struct purge *purge, void *start, size_t bytes)
+enum renewal purge_renew(struct purge *purge, char *start, size_t bytes, uint32_t node)
 {
-	return called(purge, bytes, os_renew(start, bytes));
+	enum renewal renewal = renew(start, bytes, node);
+
+	/* The memory goes by one call, and what was left on the addresses by another. */
+	purge->calls -= purge->calls > 1;
+	called(purge, bytes, renewal == RENEW_DIRTY);
+	return renewal;
 }
 
 /* ---- the budget ---- */
@@ -444,23 +449,32 @@ size_t page_purge_if_needed(void)
  * as munmap() would, so that it costs what the program's own touching of it has cost
  * many times over.
  */
-void page_run_free(char *start, size_t n, bool is_moved)
+void page_run_free(char *start, size_t n, uint32_t flags)
 {
 	size_t bytes = n * SUPERBLOCK_BYTES, now = held() + bytes, least = bound(base());
 	struct purge purge;
 
-	if (!is_moved && (now <= least || now <= page_budget() || is_refused(now - least))) {
+	if (!(flags & PAGE_GOES) &&
+	    (now <= least || now <= page_budget() || is_refused(now - least))) {
 		superblock_free(start, n, true);
 		return;
 	}
 	purge_begin(&purge, true);
 	purge.until = UINT64_MAX;
-	if (is_moved)
-		run_free_moved(start, n, &purge);
-	else
-		superblock_free_purged(start, n, &purge);
+	superblock_free_purged(start, n, &purge);
 	count_given(purge.touched);
 	note_refusal(&purge);
+}
+
+enum renewal page_renew(char *start, size_t bytes, uint32_t node)
+{
+	enum renewal renewal;
+	struct purge purge;
+
+	purge_begin(&purge, false);
+	renewal = purge_renew(&purge, start, bytes, node);
+	count_given(purge.touched);
+	return renewal;
 }
 
 /*

@@ -262,6 +262,7 @@ void *large_take(size_t bytes, size_t align, bool *is_zero)
 	ptr = align <= PAGE_BYTES ? large_alloc_kept(bytes) : NULL;
 	if (ptr) {
 		*is_zero = false;
+		renew_mark(ptr, pages, align);
 		return ptr;
 	}
 	run = is_run(max_size(pages, align / PAGE_BYTES));
@@ -271,6 +272,7 @@ void *large_take(size_t bytes, size_t align, bool *is_zero)
 		ptr = large_piece(pages, align, &node, is_zero);
 	if (ptr) {
 		large_mark(ptr, pages, node, run);
+		renew_mark(ptr, pages, align);
 		slab_tell(NULL);
 	}
 	return ptr;
@@ -301,10 +303,39 @@ void large_unmark(void *ptr)
 	page_flags_write(page_of(ptr), 0);
 }
 
+/* Pages of a zone's that were mapped anew. */
+static void pieces_return(char *start, size_t pages, uint32_t node, enum renewal renewal)
+{
+	if (likely(renewal != RENEW_LOST))
+		free_pages(start, pages, node, renewal == RENEW_DIRTY);
+	else
+		page_uncharge(pages);
+}
+
+static cold void piece_renew(char *ptr, size_t pages, uint32_t flags)
+{
+	uint32_t node = flags >> 16 & 0xff;
+
+	large_count_add(-pages);
+	renew_note(pages);
+	pieces_return(ptr, pages, node, page_renew(ptr, pages * PAGE_BYTES, node));
+}
+
+/* What a block that is marked cuts off is like what is freed. */
+static void piece_cut(char *tail, size_t pages, uint32_t flags)
+{
+	uint32_t node = flags >> 16 & 0xff;
+
+	pieces_return(tail, pages, node, likely(!(flags & PAGE_ANEW)) ? RENEW_DIRTY :
+		      page_renew(tail, pages * PAGE_BYTES, node));
+}
+
 void large_give(void *ptr, size_t pages, uint32_t flags)
 {
 	if (flags & PAGE_RUN)
-		run_free(ptr, pages, flags & PAGE_MOVED);
+		run_free(ptr, pages, flags);
+	else if (unlikely(flags & PAGE_ANEW))
+		piece_renew(ptr, pages, flags);
 	else if (!quick_free(ptr, pages, flags >> 16 & 0xff))
 		large_release(ptr, pages, flags >> 16 & 0xff);
 }
@@ -345,7 +376,7 @@ static void *piece_resize(char *ptr, size_t old, size_t pages)
 	uint32_t node = page_node(page);
 
 	if (pages < old)
-		free_pages(ptr + pages * PAGE_BYTES, old - pages, node, true);
+		piece_cut(ptr + pages * PAGE_BYTES, old - pages, page_flags_read(page));
 	else if (is_run(pages) ||
 		 !zone_extend(ptr + old * PAGE_BYTES, pages - old, node))
 		return NULL;
@@ -356,21 +387,28 @@ static void *piece_resize(char *ptr, size_t old, size_t pages)
 static void *resize(void *ptr, size_t old, size_t pages)
 {
 	struct page *page = page_of(ptr);
+	uint32_t flags = page_flags_read(page);
 	void *to = NULL;
 
-	if (!(page_flags_read(page) & PAGE_RUN))
+	if (!(flags & PAGE_RUN))
 		return piece_resize(ptr, old, pages);
 	if (pages < old && pages < RUN_PAGES_MIN)
-		to = run_leave(ptr, old, pages);
+		to = run_leave(ptr, old, pages, flags);
 	if (to)
 		return to;
 	if (pages < old) {
-		run_shrink(ptr, old, pages);
+		run_shrink(ptr, old, pages, flags);
 		large_count_set(page, pages);
 		page_uncharge(run_charge(old) - run_charge(pages));
 		return ptr;
 	}
-	return run_grow(ptr, old, pages);
+	to = run_grow(ptr, old, pages);
+	/* What was left on it has moved with it. */
+	if (to && flags & PAGE_ANEW)
+		page_flags_write(page_of(to), page_flags_read(page_of(to)) | PAGE_ANEW);
+	else if (to)
+		renew_mark(to, pages, 1);
+	return to;
 }
 
 static void *resize_charged(void *ptr, size_t old, size_t pages, uint32_t owner)

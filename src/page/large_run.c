@@ -89,23 +89,25 @@ size_t run_nr_moved(void)
 	return size_read(&nr_moved);
 }
 
-void run_free(char *ptr, size_t pages, bool is_moved)
+void run_free(char *ptr, size_t pages, uint32_t flags)
 {
 	large_count_add(-pages);
 	page_uncharge(run_charge(pages));
-	if (is_moved)
+	if (flags & PAGE_MOVED)
 		__atomic_fetch_sub(&nr_moved, 1, __ATOMIC_RELAXED);
-	page_run_free(ptr, run_superblocks(pages), is_moved);
+	if (flags & PAGE_ANEW)
+		renew_note(pages);
+	page_run_free(ptr, run_superblocks(pages), flags);
 }
 
-void run_shrink(char *ptr, size_t old, size_t pages)
+void run_shrink(char *ptr, size_t old, size_t pages, uint32_t flags)
 {
 	size_t keep = run_superblocks(pages);
 	size_t have = run_superblocks(old);
 	size_t end = min_size(old, keep * SUPERBLOCK_PAGES);
 
 	if (have > keep)
-		page_run_free(ptr + keep * SUPERBLOCK_BYTES, have - keep, was_moved(ptr));
+		page_run_free(ptr + keep * SUPERBLOCK_BYTES, have - keep, flags);
 	if (end - pages >= SUPERBLOCK_PAGES / 8) {
 		size_t from = round_up(pages * PAGE_BYTES, os_page_size());
 
@@ -113,10 +115,10 @@ void run_shrink(char *ptr, size_t old, size_t pages)
 	}
 }
 
-void *run_leave(char *ptr, size_t old, size_t pages)
+void *run_leave(char *ptr, size_t old, size_t pages, uint32_t flags)
 {
 	uint32_t node = page_node(page_of(ptr));
-	bool is_zero, moved;
+	bool is_zero;
 	void *to = large_alloc_kept(pages * PAGE_BYTES);
 
 	if (!to) {
@@ -126,9 +128,8 @@ void *run_leave(char *ptr, size_t old, size_t pages)
 		large_mark(to, pages, node, false);
 	}
 	memcpy(to, ptr, pages * PAGE_BYTES);
-	moved = was_moved(ptr);
 	large_unmark(ptr);
-	run_free(ptr, old, moved);
+	run_free(ptr, old, flags);
 	return to;
 }
 
@@ -146,22 +147,12 @@ static bool is_there(void *to, size_t bytes)
 	return !err || err == -EEXIST;
 }
 
-void run_free_moved(char *start, size_t n, struct purge *purge)
-{
-	size_t bytes = n * SUPERBLOCK_BYTES;
-
-	if (!purge_renew(purge, start, bytes))
-		superblock_free_renewed(start, n);
-	/* Else what is gone is lost to the heap, as it is to the process. */
-	else if (is_there(start, bytes))
-		superblock_free_purged(start, n, purge);
-}
-
 /* The new place of @ptr, whose @old pages it has by now. */
 static void *run_replace(char *ptr, size_t old, char *to, size_t pages, uint32_t node,
 			 bool by_move)
 {
-	bool is_moved = was_moved(ptr);
+	uint32_t flags = page_flags_read(page_of(ptr));
+	bool is_moved = flags & PAGE_MOVED;
 
 	large_mark(to, pages, node, true);
 	if (by_move)
@@ -176,7 +167,7 @@ static void *run_replace(char *ptr, size_t old, char *to, size_t pages, uint32_t
 	}
 	if (!by_move && is_moved)
 		__atomic_fetch_sub(&nr_moved, 1, __ATOMIC_RELAXED);
-	page_run_free(ptr, run_superblocks(old), is_moved);
+	page_run_free(ptr, run_superblocks(old), flags);
 	return to;
 }
 

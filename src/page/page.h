@@ -67,10 +67,12 @@ enum page_type {
  *   31    30    29      28      27       26     25     24   23 .. 16 15 .. 8  7 .. 0
  * +------+------+-------+-------+--------+--------+-----+-------+------+-------+------+
  * | lock | kept | moved | stuck | fenced | bucket | run | dirty | node | order | type |
+ * |      |      |       | anew  |        |        |     |       |      |       |      |
  * +------+------+-------+-------+--------+--------+-----+-------+------+-------+------+
  *
  * lock is used by layout lock56 only (slab/core/lock_bit.c); dirty and stuck by free blocks;
- * moved by runs whose pages came from elsewhere (large.c);
+ * moved by runs whose pages came from elsewhere (large_run.c); anew by large blocks that are
+ * mapped anew at their free (renew.c);
  * run by large blocks that are made of whole superblocks, bucket by those that belong
  * to one (page->bucket), fenced by those between closed pages (page/hardened/fence.c);
  * kept by blocks that lie in the reserve (page/reserve/reserve.c).
@@ -83,6 +85,7 @@ enum page_type {
 #define PAGE_KEPT (1u << 30)
 #define PAGE_MOVED (1u << 29)
 #define PAGE_STUCK (1u << 28)
+#define PAGE_ANEW (1u << 28)
 #define PAGE_FENCED (1u << 27)
 #define PAGE_BUCKET (1u << 26)
 #define PAGE_RUN (1u << 25)

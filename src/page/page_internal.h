@@ -71,8 +71,12 @@ void *zone_alloc_front(uint32_t order, size_t pages, uint32_t node,
 /* superblock_home.c: const after start; NULL: there is one node */
 extern uint8_t *superblock_homes SLUB_INTERNAL;
 size_t superblock_settle_on(char *start, size_t n, uint32_t node, size_t nr_clean);
-/* They were mapped anew, and are bound to no node. */
-void superblock_unsettle(char *start, size_t n);
+
+/* That of a superblock by its number. */
+static inline uint32_t superblock_home(size_t index)
+{
+	return superblock_homes && superblock_homes[index] ? superblock_homes[index] - 1u : 0;
+}
 
 /* @n superblocks that were just taken become memory of @node; how many are clean then. */
 static inline size_t superblock_settle(char *start, size_t n, uint32_t node,
@@ -110,6 +114,13 @@ extern _Atomic size_t limit_pages SLUB_INTERNAL;
 /* what the cgroup allows; page/growth writes it */
 extern _Atomic size_t group_pages SLUB_INTERNAL;
 
+/* renew.c */
+/* A block that is handed out, asked for with @align: has it to be mapped anew at its free? */
+void renew_mark(void *ptr, size_t pages, size_t align);
+/* A block of @pages pages that is so marked was freed. */
+void renew_note(size_t pages);
+void renew_fork_finish(bool in_child);
+
 /* limit.c: at the start */
 void page_system_init(const struct os_limits *limits);
 
@@ -121,10 +132,13 @@ void page_system_init(const struct os_limits *limits);
 extern _Atomic size_t purge_idle_always;
 void purge_limit_changed(void);
 /*
- * Frees superblocks of a run, whose memory nobody has counted; @is_moved: their pages came
- * from elsewhere.
+ * Frees superblocks of a run, whose memory nobody has counted; @flags: those of the run.
  */
-void page_run_free(char *start, size_t n, bool is_moved);
+void page_run_free(char *start, size_t n, uint32_t flags);
+/* Gives pages of a block back that are mapped anew at its free. */
+enum renewal page_renew(char *start, size_t bytes, uint32_t node);
+/* Flags of a block that is mapped anew at its free, whatever the budget has room for. */
+#define PAGE_GOES (PAGE_MOVED | PAGE_ANEW)
 
 /* After a free, with no lock held: page_purge_if_needed(), mostly not called. */
 static inline void purge_look(void)
@@ -185,11 +199,11 @@ static inline bool is_run(size_t pages)
 size_t run_charge(size_t pages);
 /* A run for @pages pages; @charged of them are counted already. */
 void *run_piece(size_t pages, size_t align, size_t charged, uint32_t node, bool *is_zero);
-void run_free(char *ptr, size_t pages, bool is_moved);
+void run_free(char *ptr, size_t pages, uint32_t flags);
 /* The last superblocks go, and a tail worth a call. */
-void run_shrink(char *ptr, size_t old, size_t pages);
+void run_shrink(char *ptr, size_t old, size_t pages, uint32_t flags);
 /* To a block that is cut from a zone, by a copy; NULL: no memory. */
-void *run_leave(char *ptr, size_t old, size_t pages);
+void *run_leave(char *ptr, size_t old, size_t pages, uint32_t flags);
 /* Where it is, or else elsewhere. */
 void *run_grow(char *ptr, size_t old, size_t pages);
 

@@ -18,8 +18,17 @@ void purge_begin(struct purge *purge, bool is_bounded);
 bool purge_may(const struct purge *purge);
 /* One call; what the kernel answers. */
 int purge_range(struct purge *purge, void *start, size_t bytes);
-/* The same by os_renew(). */
-int purge_renew(struct purge *purge, void *start, size_t bytes);
+
+/* renew.c */
+enum renewal {
+	RENEW_CLEAN,	/* the memory went back, and all of it reads as zero */
+	RENEW_DIRTY,	/* the system did not want it: as it was */
+	RENEW_LOST,	/* nothing is mapped there any more, and cannot be */
+};
+/* Gives the memory of whole pages back and, where they are many, maps them anew. */
+enum renewal renew(char *start, size_t bytes, uint32_t node);
+/* The same, with what @purge spends; budget.c. */
+enum renewal purge_renew(struct purge *purge, char *start, size_t bytes, uint32_t node);
 
 /* zone.c */
 /* Gives blocks back until at most @pages dirty pages are left, as far as @purge allows. */
@@ -44,11 +53,6 @@ size_t superblock_nr_stuck(void);
 size_t superblock_nr_clean(void);
 /* A run whose memory goes back at once, as far as the kernel takes it. */
 void superblock_free_purged(char *start, size_t n, struct purge *purge);
-/* One that was mapped anew. */
-void superblock_free_renewed(char *start, size_t n);
-
-/* large_run.c: a run whose pages came from elsewhere, whose mapping goes with them */
-void run_free_moved(char *start, size_t n, struct purge *purge);
 /* Memory of the descriptors of a superblock. */
 #define DESCRIPTORS_BYTES (SUPERBLOCK_PAGES * (sizeof(struct page) + sizeof(void *)))
 

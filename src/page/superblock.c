@@ -362,7 +362,9 @@ static void mark_free(size_t first, size_t n, enum superblock_state state)
 		slub_assert(states[i] == SB_USED);
 		state_set(i, state);
 	}
-	if (first < first_free)
+	if (state == SB_NONE)
+		nr_strange += n;
+	else if (first < first_free)
 		first_free = first;
 }
 
@@ -467,32 +469,27 @@ static size_t take_dirty(size_t *first, size_t most, uint8_t home)
  */
 static cold void purge_taken(size_t first, size_t n, struct purge *purge)
 {
-	enum superblock_state state = SB_CLEAN;
+	static const enum superblock_state states_then[] = {
+		[RENEW_CLEAN] = SB_CLEAN,
+		[RENEW_DIRTY] = SB_STUCK,
+		[RENEW_LOST] = SB_NONE,
+	};
+	enum renewal renewal;
 
 	inject(INJECT_purge);
-	if (purge_range(purge, superblock_address(first), n * SUPERBLOCK_BYTES)) {
-		if (n > 1 && purge_may(purge)) {
-			purge_taken(first + n / 2, n - n / 2, purge);
-			purge_taken(first, n / 2, purge);
-			return;
-		}
-		state = SB_STUCK;
+	renewal = purge_renew(purge, superblock_address(first), n * SUPERBLOCK_BYTES,
+			      superblock_home(first));
+	if (unlikely(renewal == RENEW_DIRTY) && n > 1 && purge_may(purge)) {
+		purge_taken(first + n / 2, n - n / 2, purge);
+		purge_taken(first, n / 2, purge);
+		return;
 	}
-	give_back(first, n, state, n);
+	give_back(first, n, states_then[renewal], n);
 }
 
 cold void superblock_free_purged(char *start, size_t n, struct purge *purge)
 {
 	purge_taken(superblock_index(start), n, purge);
-}
-
-cold void superblock_free_renewed(char *start, size_t n)
-{
-	size_t first = superblock_index(start);
-
-	superblock_unsettle(start, n);
-	advise(first, n);
-	give_back(first, n, SB_CLEAN, n);
 }
 
 cold void superblock_purge(size_t pages, struct purge *purge)

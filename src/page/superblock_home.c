@@ -2,8 +2,6 @@
 /* The node that a superblock's memory lies on, where there are several. */
 #include "page/page_internal.h"
 
-#include <string.h>
-
 /*
  * The node that each superblock was last bound to, + 1.  The entry of a free superblock is
  * under the lock; that of another belongs to the thread that took it, by the lock.  NULL:
@@ -36,10 +34,4 @@ size_t superblock_settle_on(char *start, size_t n, uint32_t node, size_t nr_clea
 	    !os_purge(start, n * SUPERBLOCK_BYTES))
 		return n;
 	return nr_clean;
-}
-
-void superblock_unsettle(char *start, size_t n)
-{
-	if (superblock_homes)
-		memset(superblock_homes + home_of(start), 0, n);
 }

@@ -460,6 +460,21 @@ static cold void set_aside(struct zone *zone, struct page *page, uint32_t order)
 		zone_put(zone, page, order, true);
 }
 
+static cold void zone_purge_block(struct zone *zone, struct page *page, uint32_t order,
+				  struct purge *purge)
+{
+	switch (purge_renew(purge, page_address(page), PAGE_BYTES << order, zone->node)) {
+	case RENEW_CLEAN:
+		zone_put(zone, page, order, false);
+		break;
+	case RENEW_DIRTY:
+		set_aside(zone, page, order);
+		break;
+	case RENEW_LOST:
+		break;
+	}
+}
+
 static void zone_purge_order(struct zone *zone, uint32_t order, size_t limit,
 			     struct purge *purge)
 {
@@ -471,15 +486,11 @@ static void zone_purge_order(struct zone *zone, uint32_t order, size_t limit,
 		if (!n)
 			return;
 		for (uint32_t i = 0; i < n; i++) {
-			void *block = page_address(pages[i]);
-
 			inject(INJECT_purge);
-			if (!purge_may(purge))
-				zone_put(zone, pages[i], order, true);
-			else if (purge_range(purge, block, PAGE_BYTES << order))
-				set_aside(zone, pages[i], order);
+			if (purge_may(purge))
+				zone_purge_block(zone, pages[i], order, purge);
 			else
-				zone_put(zone, pages[i], order, false);
+				zone_put(zone, pages[i], order, true);
 		}
 	}
 }
@@ -551,4 +562,5 @@ void page_fork_finish(bool in_child)
 {
 	locks_fork(fork_end(in_child));
 	page_features_fork_finish(in_child);
+	renew_fork_finish(in_child);
 }

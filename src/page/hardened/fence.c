@@ -142,7 +142,7 @@ static void give(void *base)
 	size_t pages = page->count;
 
 	page_flags_write(page, flags & PAGE_FENCED);
-	if (!(flags & PAGE_RUN) &&
+	if (!(flags & (PAGE_RUN | PAGE_ANEW)) &&
 	    quick_free(base, pages, flags >> 16 & 0xff))
 		return;
 	if (fence_open(base, pages))

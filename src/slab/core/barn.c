@@ -326,3 +326,55 @@ void barns_after_fork(void)
 	}
 	__atomic_store_n(&page_kept_bytes, bytes, __ATOMIC_RELAXED);
 }
+
+/* ---- how long lists get ---- */
+
+/*
+ * Lists are short at first.  One that is found empty gets longer by a quarter, one
+ * that is flushed shorter by a sixteenth.  All lists of one size may hold a part of
+ * the budget for free memory.
+ */
+#define BUDGET_SHARE 16
+#define GROW_SHARE 4
+#define LIST_OBJECTS_MIN 16
+#define LIST_OBJECTS_MIN_COMPACT 8
+/* Above this, a list of LIST_OBJECTS_MIN would hold too many bytes. */
+#define LIST_MIN_UP_TO ((size_t)32 << 10)
+
+/* By what the process may hold now. */
+static int32_t capacity_most(const struct slub_cache *cache)
+{
+	size_t least = cache->size > LIST_MIN_UP_TO ? 2 :
+		       option_value(OPTION_mode) == MODE_COMPACT ?
+		       LIST_OBJECTS_MIN_COMPACT : LIST_OBJECTS_MIN;
+	size_t cpus = max_size(percpu_areas_end(), 1);
+	size_t bytes = page_budget() / BUDGET_SHARE / cpus;
+
+	return (int32_t)min_size(max_size(bytes / cache->size, least),
+				 (size_t)cache->capacity);
+}
+
+static void capacity_set(struct slub_cache *cache, int32_t n)
+{
+	__atomic_store_n(&cache->capacity_now, n, __ATOMIC_RELAXED);
+}
+
+void capacity_grow(struct slub_cache *cache)
+{
+	int32_t n = capacity_now(cache), most;
+
+	if (n >= cache->capacity)
+		return;
+	most = capacity_most(cache);
+	n += n / GROW_SHARE + 1;
+	if (n <= most)
+		capacity_set(cache, n);
+}
+
+void capacity_fit(struct slub_cache *cache)
+{
+	int32_t most = capacity_most(cache);
+
+	if (capacity_now(cache) > most && !cache->has_sheaf_length)
+		capacity_set(cache, most);
+}
