@@ -41,6 +41,23 @@ static struct {
 	bool begun, ended;
 } state;
 
+/* A cell stops at its call and at the workload's word only. */
+static void install_filter_of_cell(const struct refusable *call)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call->number, 2, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRACE),
+	};
+	struct sock_fprog program = { sizeof(code) / sizeof(*code), code };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		_exit(125);
+}
+
 static void install_filter(void)
 {
 	struct sock_filter code[FALLIBLE + 3];
@@ -103,6 +120,10 @@ static bool may_fail(pid_t pid, const struct plan *plan,
 {
 	const char *only = fire_opt_str("only", NULL);
 
+	if (plan->call)
+		return state.begun && !state.ended &&
+		       registers->orig_rax == (unsigned long long)plan->call->number &&
+		       in_library(pid, registers->rip);
 	if (state.ended ||
 	    (only && strcmp(only, find_call(registers->orig_rax)->name)))
 		return false;
@@ -143,6 +164,18 @@ static void on_command(pid_t pid, const struct plan *plan,
 
 static bool chosen(struct plan *plan, const struct outcome *outcome)
 {
+	switch (plan->call ? plan->turn : TURNS) {
+	case TURN_NONE:
+		return false;
+	case TURN_ALWAYS:
+		return true;
+	case TURN_SECOND:
+		return outcome->calls % 2 == 0;
+	case TURN_FROM:
+		return outcome->calls >= plan->turn_from;
+	case TURNS:
+		break;
+	}
 	if (plan->which)
 		return outcome->calls == plan->which;
 	return fire_below(&plan->rng, 1000000) < plan->chance * 1000000;
@@ -164,8 +197,12 @@ static void on_call(pid_t pid, struct plan *plan, struct outcome *outcome)
 	outcome->calls++;
 	if (!chosen(plan, outcome))
 		return;
-	call = find_call(registers.orig_rax);
 	outcome->failures++;
+	if (plan->call) {
+		answer(pid, &registers, -plan->error);
+		return;
+	}
+	call = find_call(registers.orig_rax);
 	snprintf(outcome->failed, sizeof(outcome->failed),
 		 "%s -> %s", call->name,
 		 strerrorname_np(call->errors[plan->variant % 2]));
@@ -192,7 +229,10 @@ static pid_t start(const char *library, const struct plan *plan)
 		if (read(gate[0], &byte, 1) != 1)
 			_exit(126);
 		setenv("LD_PRELOAD", library, 1);
-		install_filter();
+		if (plan->call)
+			install_filter_of_cell(plan->call);
+		else
+			install_filter();
 		execl("/proc/self/exe", "sweep", kind, seed, NULL);
 		_exit(126);
 	}

@@ -9,6 +9,8 @@
  * --step=N tries every N-th k only (4 where SLUB_TEST_SCALE is below 1);
  * --single=0 leaves the single faults out; --percent=P makes one storm only;
  * --only=NAME fails calls of that name only.
+ * --cells=some|all refuses each call of the library always, every second time and from some time
+ * on, with its first error or with each (refusals.c), and does nothing else.
  */
 #include "sweep/sweep.h"
 
@@ -82,11 +84,17 @@ int main(int argc, char **argv)
 	uint64_t rng, percent;
 	enum from from;
 
-	fire_start(argc, argv, "library from storm percent only step single workload");
+	fire_start(argc, argv, "library from storm percent only step single workload cells");
 	if (fire_opt_str("workload", NULL))
 		sweep_workload(fire_opt("workload", 0), fire_opt("seed", 1));
 	if (!realpath(fire_opt_str("library", "build/libslub.so"), library))
 		fire_fail("--library: %s", strerror(errno));
+	if (fire_opt_str("cells", NULL)) {
+		failed = refusals(library, !strcmp(fire_opt_str("cells", ""), "all"));
+		if (failed)
+			fire_fail("%lu cells went wrong", failed);
+		return 0;
+	}
 	from = strcmp(fire_opt_str("from", "mark"), "library") ?
 		FROM_MARK : FROM_LIBRARY;
 	failures = fire_count("storm", 5000);

@@ -22,6 +22,22 @@ enum from {
 	FROM_LIBRARY,	/* those of the library, from its first one on */
 };
 
+/* Which of a call's refusals happen. */
+enum turn {
+	TURN_NONE,	/* none: the calls are counted */
+	TURN_ALWAYS,
+	TURN_SECOND,	/* every second one */
+	TURN_FROM,	/* all from the k-th on, k a third of those of an undisturbed run */
+	TURNS,
+};
+
+/* A call that is refused, and the errors that its manual page names. */
+struct refusable {
+	long number;
+	const char *name;
+	int errors[6];	/* up to the first 0 */
+};
+
 struct plan {
 	enum from from;
 	unsigned long which;		/* the call to fail; 0: by chance */
@@ -29,6 +45,10 @@ struct plan {
 	double chance;
 	unsigned long failures_wanted;	/* of a storm */
 	uint64_t rng;
+	const struct refusable *call;	/* a cell: this call, of the library, after SWEEP_BEGIN */
+	enum turn turn;
+	unsigned long turn_from;
+	int error;
 };
 
 struct outcome {
@@ -40,5 +60,8 @@ struct outcome {
 
 /* Runs the workload once, with the library preloaded, under the plan. */
 void supervise(const char *library, struct plan *plan, struct outcome *outcome);
+
+/* refusals.c: the cells, every error of a call or its first; how many went wrong. */
+unsigned long refusals(const char *library, bool all);
 
 #endif

@@ -210,6 +210,9 @@ static size_t resident_kib(void)
 	return pages * (size_t)sysconf(_SC_PAGESIZE) >> 10;
 }
 
+/* What lived and what passed through has all been freed; a loss is what stays. */
+#define RESIDENT_KIB_MAX (32 << 10)
+
 /* After the failures: all of it works, and what was there is there. */
 static void aftermath(uint64_t *rng)
 {
@@ -219,6 +222,9 @@ static void aftermath(uint64_t *rng)
 	for (unsigned int i = 0; i < LIVE; i++)
 		drop(&live[i]);
 	one_pass(rng);
+	malloc_trim(0);
+	if (resident_kib() > RESIDENT_KIB_MAX)
+		fire_fail("%zu KiB stay resident after the failures", resident_kib());
 }
 
 int sweep_workload(bool storm, uint64_t seed)

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Cells: a system call of the library x an error that its manual page names x when it is refused.
+ * The workload checks that nothing is damaged, that each refused request answers ENOMEM, and, once
+ * the refusals have ended, that all of it works and its memory goes back.  Here the calls are
+ * counted: a refusal is no reason to ask again and again.
+ *
+ * A new row is a new line of the table.  The calls are the shipped library's: a filter hands them
+ * to this program, and those of the C library pass.
+ */
+#include "sweep/sweep.h"
+
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+/* Not brk, which never fails; rseq and membarrier are refused from the start in modes/. */
+static const struct refusable calls[] = {
+	{ SYS_mmap, "mmap", { ENOMEM, EAGAIN, EEXIST, EINVAL, EPERM } },
+	{ SYS_munmap, "munmap", { ENOMEM, EINVAL } },
+	{ SYS_mremap, "mremap", { ENOMEM, EFAULT, EAGAIN, EINVAL, ENOSYS } },
+	{ SYS_madvise, "madvise", { ENOMEM, EINVAL, EAGAIN, EPERM, EBADF, EIO } },
+	{ SYS_mprotect, "mprotect", { ENOMEM, EACCES, EINVAL } },
+	{ SYS_mincore, "mincore", { ENOMEM, EAGAIN, EINVAL } },
+	{ SYS_membarrier, "membarrier", { EPERM, ENOSYS, EINVAL } },
+	{ SYS_rseq, "rseq", { ENOSYS, EPERM, EINVAL } },
+	{ SYS_prlimit64, "prlimit64", { EPERM, EINVAL, ENOSYS } },
+	{ SYS_openat, "openat", { EMFILE, ENOENT, EACCES, ENOMEM } },
+	{ SYS_read, "read", { EIO, EINTR, EINVAL } },
+	{ SYS_process_vm_readv, "process_vm_readv", { EPERM, ENOSYS, EFAULT } },
+	{ SYS_gettid, "gettid", { EPERM, ENOSYS } },
+	{ SYS_getpid, "getpid", { EPERM, ENOSYS } },
+	{ SYS_mbind, "mbind", { EPERM, ENOSYS, EINVAL, ENOMEM } },
+	{ SYS_sched_yield, "sched_yield", { ENOSYS, EPERM } },
+	{ SYS_getrandom, "getrandom", { ENOSYS, EAGAIN, EPERM } },
+};
+
+#define CALLS (sizeof(calls) / sizeof(calls[0]))
+
+static const char *const turn_names[] = { "none", "always", "second", "from" };
+
+/*
+ * A request that is refused asks again after each priority of reclaim: 66 calls of mmap were
+ * counted for each, and the workload has 1,800 of them where mmap is always refused.
+ */
+#define CALLS_FACTOR 4
+#define CALLS_MORE (100 * 1800)
+
+static bool cell(const char *library, struct plan *plan, unsigned long usual)
+{
+	unsigned long most = usual * CALLS_FACTOR + CALLS_MORE;
+	struct outcome outcome;
+	bool good;
+
+	supervise(library, plan, &outcome);
+	good = WIFEXITED(outcome.status) && !WEXITSTATUS(outcome.status) &&
+	       outcome.calls <= most;
+	printf("%s %-16s %-8s %-6s %6lu calls, %6lu refused, %6lu usual\n",
+	       good ? "good" : "FAIL", plan->call->name, strerrorname_np(plan->error),
+	       turn_names[plan->turn], outcome.calls, outcome.failures, usual);
+	if (!good && outcome.calls > most)
+		printf("FAIL: more than %lu calls\n", most);
+	else if (!good)
+		printf("FAIL: status %#x\n", outcome.status);
+	return good;
+}
+
+unsigned long refusals(const char *library, bool all)
+{
+	unsigned long bad = 0, cells = 0;
+
+	for (unsigned int i = 0; i < CALLS; i++) {
+		const char *only = fire_opt_str("only", calls[i].name);
+		struct plan plan = { .from = FROM_LIBRARY, .call = &calls[i] };
+		struct outcome usual;
+
+		if (strcmp(only, calls[i].name))
+			continue;
+		supervise(library, &plan, &usual);
+		if (!usual.calls)
+			continue;	/* not made in this mode */
+		plan.turn_from = usual.calls / 3 + 1;
+		for (int e = 0; e < (all ? 6 : 1) && calls[i].errors[e]; e++) {
+			plan.error = calls[i].errors[e];
+			for (plan.turn = TURN_ALWAYS; plan.turn < TURNS; plan.turn++) {
+				bad += !cell(library, &plan, usual.calls);
+				cells++;
+			}
+		}
+	}
+	printf("%lu cells, %lu of them bad\n", cells, bad);
+	if (!cells)
+		fire_fail("the library made no call: is it %s?", library);
+	return bad;
+}
