@@ -90,7 +90,9 @@ static bool start_layers(void)
 	/* Found here, so that no request asks the loader for it. */
 	os_vdso();
 	os_page_size();
+	os_sandbox_read("/proc/self/status");
 	os_output_init();
+	os_thread_id_find(os_sandbox_pid());
 	read_options();
 	os_limits_read(&limits);
 	settle_mode(&limits);

@@ -50,6 +50,7 @@ enum sequence_result {
 #define RSEQ_CPU_ID_START 0
 #define RSEQ_CPU_ID 4
 #define RSEQ_CS 8
+#define RSEQ_NODE_ID 20
 #define RSEQ_MM_CID 24
 #define RSEQ_BYTES_MM_CID 28
 

@@ -140,7 +140,7 @@ static uint32_t doze(struct place *place, uint32_t ms)
 	if (!err || err == -EAGAIN || err == -EINTR)
 		return 0;
 	for (unsigned int i = 0; i < LOOKS_PER_MS && place_waits(place); i++)
-		sys_wait(WAIT_YIELDS);
+		sys_wait(WAIT_SPINS);
 	return 1;
 }
 

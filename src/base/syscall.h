@@ -101,27 +101,35 @@ static inline long sys_tid(void)
 	return sys_call4(SYS_gettid, 0, 0, 0, 0);
 }
 
+/*
+ * A futex that nobody wakes: a sandbox lets through what the C library's malloc makes, and
+ * that is neither nanosleep nor sched_yield.
+ */
 static inline void sys_sleep_ns(uint64_t ns)
 {
 	struct timespec pause = { (long)(ns / 1000000000u), (long)(ns % 1000000000u) };
+	uint32_t nobody = 0;
 
-	sys_call4(SYS_nanosleep, (long)&pause, 0, 0, 0);
+	sys_call4(SYS_futex, (long)&nobody, FUTEX_WAIT_PRIVATE, 0, (long)&pause);
 }
 
 /*
- * The @i-th wait for another thread that is in the middle of something: a yield
- * at first.  It may have been preempted, and on a busy machine it takes many
- * milliseconds until it runs again, while a yield may take none: so then sleep.
+ * The @i-th wait for another thread that is in the middle of something.  At first it may be
+ * over in a moment; but the other thread may have been preempted, on this very CPU: so then
+ * sleep.
  */
-#define WAIT_YIELDS 100
+#define WAIT_SPINS 8
+#define SPIN_TURNS 32
 #define WAIT_NS 50000
 
 static inline void sys_wait(unsigned int i)
 {
-	if (i < WAIT_YIELDS)
-		sys_call4(SYS_sched_yield, 0, 0, 0, 0);
-	else
+	if (i >= WAIT_SPINS || !SLUB_CONFIG_SMP) {
 		sys_sleep_ns(WAIT_NS);
+		return;
+	}
+	for (unsigned int turn = 0; turn < SPIN_TURNS; turn++)
+		cpu_relax();
 }
 
 /*
@@ -130,7 +138,7 @@ static inline void sys_wait(unsigned int i)
  */
 static inline void sys_wait_long(unsigned int i)
 {
-	unsigned int doubled = i < WAIT_YIELDS ? 0 : (i - WAIT_YIELDS) / 64;
+	unsigned int doubled = i < WAIT_SPINS ? 0 : (i - WAIT_SPINS) / 64;
 
 	if (!doubled)
 		sys_wait(i);

@@ -91,7 +91,7 @@ void track_now(struct track *track, const struct stack *stack)
 		.caller = stack->nr ? stack->frames[0] : 1,
 		.when_ns = os_clock_ns(),
 		.stack = stack_store(stack),
-		.thread = (uint32_t)sys_tid(),
+		.thread = os_thread_id(),
 		.cpu = os_cpu_current(),
 		.call = stack->call,
 	};

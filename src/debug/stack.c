@@ -16,23 +16,18 @@
  * complete before its bucket names it.
  */
 #define _GNU_SOURCE
+#include <string.h>
 #include <sys/auxv.h>
-#include <sys/uio.h>
 
 #include "base/hash.h"
 #include "debug/debug.h"
 
 /* ---- how far a stack goes ---- */
 
-#define PAGES_PER_CALL 64
 /* The first thread's stack is looked at as far as this. */
 #define OWN_BYTES_MAX ((uintptr_t)256 << 20)
 /* A stack of unknown kind is followed as far as this. */
 #define WINDOW_PAGES 16
-/* How much of a thread's descriptor is looked at; glibc 2.36 has 2,304 bytes. */
-#define THREAD_BYTES 2304
-/* A stack ends so near behind the descriptor at the most. */
-#define THREAD_ROOM ((uintptr_t)64 << 10)
 
 /* Known to be readable for as long as this thread lives. */
 static __thread uintptr_t own_low
@@ -45,61 +40,25 @@ static __thread uintptr_t own_high
 /* Of the first thread; the dynamic linker's, or the C library's. */
 extern void *__libc_stack_end __attribute__((weak));
 
+static bool range_is_readable(uintptr_t low, uintptr_t high)
+{
+	return os_is_readable((void *)low, round_up(high - low, PAGE_BYTES));
+}
+
 /* How many of @nr pages from @page on can be read. */
 static size_t pages_readable(uintptr_t page, size_t nr)
 {
-	struct iovec remote[PAGES_PER_CALL];
-	char bytes[PAGES_PER_CALL];
-	struct iovec local = { bytes, nr };
-	long got;
+	size_t end = nr + 1, there = 0;
 
-	for (size_t i = 0; i < nr; i++)
-		remote[i] = (struct iovec){
-			(void *)(page + i * PAGE_BYTES), 1 };
-	got = sys_call6(SYS_process_vm_readv, sys_pid(), (long)&local, 1,
-			(long)remote, (long)nr, 0);
-	return got > 0 ? (size_t)got : 0;
-}
+	while (end - there > 1) {
+		size_t middle = end == nr + 1 ? nr : (there + end) / 2;
 
-static bool range_is_readable(uintptr_t low, uintptr_t high)
-{
-	while (low < high) {
-		size_t nr = min_size((high - low + PAGE_BYTES - 1) /
-					     PAGE_BYTES, PAGES_PER_CALL);
-
-		if (pages_readable(low, nr) != nr)
-			return false;
-		low += nr * PAGE_BYTES;
+		if (range_is_readable(page, page + middle * PAGE_BYTES))
+			there = middle;
+		else
+			end = middle;
 	}
-	return true;
-}
-
-/*
- * A thread's descriptor lies at the end of its stack, from the thread pointer on, and has
- * three words in a row, at a place that differs from version to version: the block, its
- * bytes, and those of its guard (glibc's stackblock; pthread_getattr_np(3) would allocate).
- * The first thread's are 0, and other C libraries may have none: nothing is known then.
- */
-static cold void own_find(void)
-{
-	const uintptr_t *words = __builtin_thread_pointer();
-	uintptr_t self = (uintptr_t)words;
-
-	own_high = OWN_UNKNOWN;
-	if (!range_is_readable(self, self + THREAD_BYTES))
-		return;
-	for (size_t i = 0; i + 2 < THREAD_BYTES / sizeof(*words); i++) {
-		uintptr_t start = words[i], bytes = words[i + 1];
-		uintptr_t guard = words[i + 2];
-
-		if (start && start < self && bytes > self - start &&
-		    bytes - (self - start) <= THREAD_ROOM &&
-		    guard < self - start) {
-			own_low = start + guard;
-			own_high = self;
-			return;
-		}
-	}
+	return there;
 }
 
 /* Where the stack that @sp is in ends at the least. */
@@ -108,14 +67,14 @@ static uintptr_t stack_end(uintptr_t sp)
 	uintptr_t first = &__libc_stack_end ? (uintptr_t)__libc_stack_end : 0;
 	uintptr_t low = round_down(sp, PAGE_BYTES);
 
-	if (unlikely(!own_high))
-		own_find();
+	if (unlikely(!own_high) && !os_thread_stack(&own_low, &own_high))
+		own_high = OWN_UNKNOWN;
 	if (sp >= own_low && sp < own_high)
 		return own_high;
 	/* The first thread's grows: more of it may be known by now. */
 	if (first > sp && first - sp < OWN_BYTES_MAX &&
 	    (own_high == OWN_UNKNOWN || own_high == first) &&
-	    range_is_readable(low, first)) {
+	    range_is_readable(low, own_high == first ? own_low : first)) {
 		own_low = low;
 		own_high = first;
 		return first;
@@ -135,8 +94,12 @@ bool stack_has(const void *ptr)
 size_t stack_copy(void *to, size_t bytes, uintptr_t from, bool *is_whole)
 {
 	size_t there = stack_end(from) - from;
-	/* The kernel stops where a load would end the process. */
-	long got = os_peek(to, (void *)from, min_size(bytes, there));
+	long got = (long)min_size(bytes, there);
+
+	if (from >= own_low && from < own_high)
+		memcpy(to, (void *)from, (size_t)got);
+	else	/* the kernel stops where a load would end the process */
+		got = os_peek(to, (void *)from, (size_t)got);
 
 	*is_whole = got >= 0 && (size_t)got == there;
 	return got > 0 ? (size_t)got : 0;

@@ -12,6 +12,9 @@
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
 #endif
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -55,6 +58,16 @@ void *os_map(size_t bytes)
 	long ret = map(NULL, bytes, PROT_READ | PROT_WRITE, 0);
 
 	return sys_has_failed(ret) ? NULL : (void *)ret;
+}
+
+bool os_has_room(size_t bytes)
+{
+	long ret = map(NULL, bytes, PROT_NONE, 0);
+
+	if (sys_has_failed(ret))
+		return false;
+	os_unreserve((void *)ret, bytes);
+	return true;
 }
 
 void os_unreserve(void *start, size_t bytes)
@@ -160,14 +173,14 @@ int os_map_anew(void *start, size_t bytes)
 bool os_locks_mappings(void)
 {
 	size_t bytes = os_page_size();
-	unsigned char resident = 0;
 	void *page = os_map(bytes);
+	bool is_locked;
 
 	if (!page)
 		return true;
-	sys_call4(SYS_mincore, (long)page, (long)bytes, (long)&resident, 0);
+	is_locked = os_purge(page, bytes) == -EINVAL;
 	os_unreserve(page, bytes);
-	return resident & 1;
+	return is_locked;
 }
 
 long os_peek(void *to, const void *from, size_t bytes)
@@ -176,6 +189,47 @@ long os_peek(void *to, const void *from, size_t bytes)
 
 	return sys_call6(SYS_process_vm_readv, sys_pid(), (long)&local, 1,
 			 (long)&remote, 1, 0);
+}
+
+/* A byte of each page, as many at a time as the kernel takes. */
+#define PAGES_PER_CALL 64
+#define PEEK_BYTES ((size_t)4096)
+
+static cold bool can_be_copied(const char *start, size_t pages)
+{
+	struct iovec remote[PAGES_PER_CALL];
+	char bytes[PAGES_PER_CALL];
+
+	while (pages) {
+		size_t nr = min_size(pages, PAGES_PER_CALL);
+		struct iovec local = { bytes, nr };
+
+		for (size_t i = 0; i < nr; i++)
+			remote[i] = (struct iovec){ (void *)(start + i * PEEK_BYTES), 1 };
+		if (sys_call6(SYS_process_vm_readv, sys_pid(), (long)&local, 1, (long)remote,
+			      (long)nr, 0) != (long)nr)
+			return false;
+		start += nr * PEEK_BYTES;
+		pages -= nr;
+	}
+	return true;
+}
+
+cold bool os_is_readable(const void *start, size_t bytes)
+{
+	/* 0: nobody has asked yet */
+	static _Atomic int is_known;
+	int known = __atomic_load_n(&is_known, __ATOMIC_RELAXED);
+	uintptr_t page = os_page_size(), here = (uintptr_t)__builtin_frame_address(0);
+	uintptr_t from = round_down((uintptr_t)start, page);
+
+	if (unlikely(!known)) {
+		known = os_advise((void *)round_down(here, page), 1, MADV_POPULATE_READ) ? -1 : 1;
+		__atomic_store_n(&is_known, known, __ATOMIC_RELAXED);
+	}
+	if (known < 0)
+		return can_be_copied(start, (bytes + PEEK_BYTES - 1) / PEEK_BYTES);
+	return !os_advise((void *)from, (uintptr_t)start + bytes - from, MADV_POPULATE_READ);
 }
 
 void os_withdraw(void *start, size_t bytes)
@@ -196,15 +250,15 @@ int os_move(void *from, void *to, size_t bytes)
 	long ret = sys_call6(SYS_mremap, (long)from, (long)bytes, (long)bytes,
 			     MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP,
 			     (long)to, 0);
-	unsigned char resident;
 
 	if (sys_has_failed(ret))
 		return (int)ret;
 	/*
-	 * It stays mapped.  But an emulator of processes (qemu-user 7.2) takes it for unmapped: it
-	 * would refuse system calls that read or write there, and ignore MADV_DONTNEED.
+	 * It stays mapped, and this changes nothing.  But an emulator of processes (qemu-user 7.2)
+	 * takes it for unmapped until it hears of it again: it would refuse system calls that
+	 * read or write there, and ignore MADV_DONTNEED.
 	 */
-	if (sys_call4(SYS_mincore, (long)from, 1, (long)&resident, 0) == -ENOMEM)
+	if (os_protect(from, bytes, true))
 		map(from, bytes, PROT_READ | PROT_WRITE, MAP_FIXED);
 	return 0;
 }

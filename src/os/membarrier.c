@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * membarrier(2): one thread pays so that the others' fast path need not.
- * Must be registered once, and again in a forked child.
+ *
+ * It must be registered once; a child of a fork is registered as its parent was.  At the start,
+ * for in a process of several threads it takes a grace period of the kernel (28 ms with eight
+ * threads) and before the second thread none; but under a filter when the first barrier is wanted.
  */
 #include <linux/membarrier.h>
 
@@ -18,18 +21,33 @@ static long os_membarrier(int cmd)
 	return sys_call4(SYS_membarrier, cmd, 0, 0, 0);
 }
 
-bool os_membarrier_register(void)
+static bool register_now(void)
 {
 	return os_membarrier(CMD_REGISTER_EXPEDITED) == 0 &&
 	       os_membarrier(CMD_REGISTER_RSEQ) == 0;
 }
 
-int os_barrier_rseq(void)
+bool os_membarrier_register(void)
 {
-	return (int)os_membarrier(CMD_RSEQ);
+	return os_is_filtered || register_now();
 }
 
-int os_barrier(void)
+/* EPERM: it is not registered, or a filter says so. */
+static cold int barrier(int cmd)
 {
-	return (int)os_membarrier(CMD_EXPEDITED);
+	long ret = os_membarrier(cmd);
+
+	if (unlikely(ret == -EPERM) && register_now())
+		ret = os_membarrier(cmd);
+	return (int)ret;
+}
+
+cold int os_barrier_rseq(void)
+{
+	return barrier(CMD_RSEQ);
+}
+
+cold int os_barrier(void)
+{
+	return barrier(CMD_EXPEDITED);
 }

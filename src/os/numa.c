@@ -15,7 +15,8 @@ static uint32_t nodes_allowed(void)
 	unsigned long mask[1024 / 64] = { 0 };
 	uint32_t end = 0;
 
-	if (sys_call6(SYS_get_mempolicy, 0, (long)mask, sizeof(mask) * 8, 0,
+	if (os_is_filtered ||
+	    sys_call6(SYS_get_mempolicy, 0, (long)mask, sizeof(mask) * 8, 0,
 		      MPOL_F_MEMS_ALLOWED, 0))
 		return 0;
 	for (uint32_t i = 0; i < ARRAY_SIZE(mask); i++) {
@@ -49,7 +50,7 @@ uint32_t os_nodes_read(void)
 		return os_nr_nodes;
 	os_nr_nodes = end > OS_NODES_MAX ? OS_NODES_MAX : end;
 	/* On a machine with more nodes several share a number here: nothing is bound. */
-	binds = end > 1 && end <= OS_NODES_MAX && !thread_has_policy();
+	binds = end > 1 && end <= OS_NODES_MAX && !os_is_filtered && !thread_has_policy();
 	return os_nr_nodes;
 }
 

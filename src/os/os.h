@@ -34,6 +34,11 @@ int os_commit(void *start, size_t bytes);
 void os_withdraw(void *start, size_t bytes);
 /* The memory behind goes back; the pages stay usable and read as zero. */
 int os_purge(void *start, size_t bytes);
+/*
+ * Can each page of @bytes from @start, a page's, be read?  Asked by madvise, or on Linux before
+ * 5.14 by process_vm_readv.
+ */
+bool os_is_readable(const void *start, size_t bytes);
 /* Copies memory that may be gone: how many bytes were there, or -errno. */
 long os_peek(void *to, const void *from, size_t bytes);
 /*
@@ -44,6 +49,8 @@ long os_peek(void *to, const void *from, size_t bytes);
 int os_map_anew(void *start, size_t bytes);
 /* Are mappings locked as they are made: mlockall(MCL_FUTURE)?  Three system calls. */
 bool os_locks_mappings(void);
+/* Are there @bytes more of address space for the process?  As of a moment ago. */
+bool os_has_room(size_t bytes);
 /* May it be touched?  What was in it stays.  0 or -errno. */
 int os_protect(void *start, size_t bytes, bool is_open);
 /*
@@ -69,6 +76,24 @@ void *os_place(size_t bytes);
 /* A start that failed has left nothing in its places: the next one looks anew. */
 void os_places_forget(void);
 
+/* sandbox.c */
+/* Reads @status (/proc/self/status), before anything else is asked for. */
+void os_sandbox_read(const char *status);
+/* The number of this process, without asking for it where there is a filter; 0: not known. */
+uint32_t os_sandbox_pid(void);
+/* A seccomp filter was there before the start: only what the C library's start calls is called. */
+extern bool os_is_filtered SLUB_INTERNAL;	/* const after start */
+
+/* tcb.c: what the C library knows of the calling thread */
+/* Its stack, without the guard; false: nothing is known of it, or it is the first thread. */
+bool os_thread_stack(uintptr_t *low, uintptr_t *high);
+/* Has the process certainly one thread?  As the C library sees it. */
+bool os_is_alone(void);
+/* At the start: learns from the first thread, whose number @first is, where numbers are. */
+void os_thread_id_find(uint32_t first);
+/* As gettid(2) says it, which it asks where nothing has been learnt. */
+uint32_t os_thread_id(void);
+
 /* limits.c: what the process may use */
 struct os_limits {
 	size_t memory_bytes;	/* physical memory of the machine */
@@ -76,8 +101,12 @@ struct os_limits {
 	size_t address_bytes;
 };
 void os_limits_read(struct os_limits *limits);
-/* RLIMIT_AS as it is now; SIZE_MAX: none. */
+/*
+ * RLIMIT_AS as of the start, or as of the last time that somebody asked the kernel, which a
+ * sandbox may forbid by now; SIZE_MAX: none.
+ */
 size_t os_address_limit(void);
+size_t os_address_limit_ask(void);
 
 /* cgroup.c */
 /*
@@ -145,7 +174,10 @@ static inline uint32_t os_node_current(void)
 bool os_node_bind(void *start, size_t bytes, uint32_t node);
 
 /* membarrier.c */
-/* Registers; true when os_barrier_rseq() will work. */
+/*
+ * Registers, or, where there is a filter, leaves that to the first barrier; false: none will
+ * ever work.  The children of a fork are registered as their parent was.
+ */
 bool os_membarrier_register(void);
 /* Restarts every restartable sequence that is under way in this process. */
 int os_barrier_rseq(void);
@@ -161,8 +193,8 @@ struct os_rseq {
 };
 void os_rseq_read(struct os_rseq *rseq);
 /*
- * Is the calling thread registered with the kernel, at glibc's place?  Asks
- * the kernel, for a vfork child sees the CPU numbers of its parent.
+ * Is the calling thread registered with the kernel, at glibc's place?  Asks the kernel only
+ * where nothing in memory says so.
  */
 bool os_rseq_is_registered(void);
 /*

@@ -12,15 +12,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/turn.h"
 #include "os/os.h"
 
 #define NSEC_PER_SEC 1000000000ull
 
-static long first_pid;
+static long first_pid;	/* 0: it was not asked for, for there is a filter */
 
 void os_output_init(void)
 {
-	first_pid = sys_pid();
+	first_pid = os_is_filtered ? 0 : os_sandbox_pid();
 }
 
 /* 0: what is open as @fd, and was there before perhaps, may be written; else -errno. */
@@ -143,7 +144,9 @@ cold void os_output_expect(struct os_file_id *before, const char *path)
 
 cold bool os_output_is_ours(const char *path)
 {
-	return strstr(path, "%p") || sys_pid() == first_pid;
+	if (strstr(path, "%p"))
+		return true;
+	return first_pid ? sys_pid() == first_pid : !turn_forks;
 }
 
 /* NULL: @buf has no room. */

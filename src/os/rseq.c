@@ -111,13 +111,34 @@ static long learn(void)
 	return err;
 }
 
-bool os_rseq_is_registered(void)
+static bool kernel_says_so(void)
 {
 	long bytes = __atomic_load_n(&registered_bytes, __ATOMIC_RELAXED);
 
+	return (bytes ? ask(bytes) : learn()) == 16;	/* EBUSY */
+}
+
+/* Words that the kernel alone writes, and that are 0 in a descriptor that nobody registered. */
+static bool kernel_has_written(void)
+{
+	const volatile uint32_t *words = (const volatile uint32_t *)rseq_area();
+
+	return words[RSEQ_CPU_ID / 4] | words[RSEQ_NODE_ID / 4] | words[RSEQ_MM_CID / 4];
+}
+
+/*
+ * The kernel is asked as little as can be, for a sandbox that lets no new thread register may
+ * end the process for this call too.  A thread that glibc has not made has a descriptor of zeros,
+ * and looks like one on CPU 0 with number 0; one that glibc has made has a stack there, and
+ * glibc has registered it, or has said in the area that it could not.
+ */
+bool os_rseq_is_registered(void)
+{
+	uintptr_t low, high;
+
 	if (!os_rseq_has_cpu())
 		return false;
-	return (bytes ? ask(bytes) : learn()) == 16;	/* EBUSY */
+	return kernel_has_written() || os_thread_stack(&low, &high) || kernel_says_so();
 }
 
 cold bool os_rseq_register(void)
@@ -144,8 +165,8 @@ void os_rseq_read(struct os_rseq *rseq)
 		if (rseq->available)
 			os_rseq_unregister();
 	} else {
-		rseq->available = &__rseq_size && __rseq_size &&
-				  os_rseq_is_registered();
+		rseq->available = &__rseq_size && __rseq_size && os_rseq_has_cpu() &&
+				  kernel_says_so();
 	}
 	rseq->offset = (uintptr_t)(rseq_area() - thread_pointer());
 	rseq->has_mm_cid = rseq->available &&

@@ -152,13 +152,13 @@ void block_free_collected(uint32_t slot, struct slot *lists)
 	blocks_free(lists->main.head, (slot - slots[0]) / SLOT_BYTES);
 }
 
-cold void block_flush(void)
+cold void block_flush(enum collect_from from)
 {
 	struct slot lists[FLUSH_CPUS * NR_SLOTS];
 	struct collection taken = { .lists = lists,
 				    .nr_lists_max = FLUSH_CPUS * NR_SLOTS };
 
-	percpu_collection_init(&taken, COLLECT_LISTS, slots[0], NR_SLOTS);
+	percpu_collection_init(&taken, from, slots[0], NR_SLOTS);
 	while (percpu_collect(&taken)) {
 		for (uint32_t i = 0; i < taken.nr_lists; i++)
 			block_free_collected(collection_slot(&taken, i),

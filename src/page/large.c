@@ -246,7 +246,7 @@ bool large_is_possible(size_t bytes, size_t align)
 	size_t limit = page_limit_bytes(), most = max_size(bytes, align);
 
 	/* What is less than the heap need not ask the system. */
-	return (most <= pagemap_committed() || most <= pagemap_most()) &&
+	return (most <= pagemap_committed() || pagemap_allows(most)) &&
 	       (!limit || bytes <= limit) && !page_system_refuses(bytes);
 }
 

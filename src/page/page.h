@@ -290,8 +290,8 @@ int pagemap_commit(size_t bytes);
 /* The same where the program's mapping lies: the heap goes on behind it. */
 int pagemap_pass(size_t bytes);
 size_t pagemap_committed(void);
-/* How large the heap may become, with the limit on address space as it is now. */
-size_t pagemap_most(void);
+/* May the heap become as large?  With the limit on address space, as far as it is known. */
+bool pagemap_allows(size_t bytes);
 /* Keeps *@word at what is committed, for other processes to read. */
 void pagemap_publish(uint64_t *word);
 
@@ -365,8 +365,8 @@ void block_free(void *block, uint32_t order, uint32_t node);
 /* Frees a list of blocks that percpu_collect() took from slot @slot. */
 void block_free_collected(uint32_t slot, struct slot *lists);
 bool block_owns_slot(uint32_t slot);
-/* Gives the blocks in every CPU's lists back to the zones. */
-void block_flush(void);
+/* Gives the blocks in the lists that @from says back to the zones. */
+void block_flush(enum collect_from from);
 
 /* large.c: blocks of any number of pages, beyond the largest size class */
 /*

@@ -121,7 +121,7 @@ static cold void part_drop(struct part *part)
 #define REST_BYTES ((size_t)64 << 20)
 #define REST_SHARE 8
 
-size_t pagemap_most(void)
+static size_t most(void)
 {
 	size_t limit = os_address_limit();
 
@@ -129,6 +129,33 @@ size_t pagemap_most(void)
 		return heap_reserved_bytes;
 	limit -= max_size(min_size(limit / 2, REST_BYTES), limit / REST_SHARE);
 	return min_size(limit, heap_reserved_bytes);
+}
+
+/* The limit may have been raised. */
+bool pagemap_allows(size_t bytes)
+{
+	if (bytes <= most())
+		return true;
+	if (bytes > heap_reserved_bytes)
+		return false;
+	os_address_limit_ask();
+	return bytes <= most();
+}
+
+/*
+ * A process may set a limit for itself after the start.  To ask for it each time that the heap
+ * grows is a call that a sandbox may end the process for, so the kernel is asked for the addresses
+ * instead: those of the growth, and as many more as most() leaves of any limit that it would
+ * refuse this growth for.  Only a process without them is asked for its limit.
+ */
+static bool is_within_new_limit(size_t before, size_t bytes)
+{
+	size_t rest = max_size(REST_BYTES, bytes / (REST_SHARE - 1));
+
+	if (os_address_limit() != SIZE_MAX || os_has_room(bytes - before + rest))
+		return true;
+	os_address_limit_ask();
+	return bytes <= most();
 }
 
 static size_t pages_to(size_t heap)
@@ -164,7 +191,7 @@ int pagemap_commit(size_t bytes)
 
 	if (bytes <= before)
 		return 0;
-	if (bytes > pagemap_most())
+	if (!pagemap_allows(bytes) || !is_within_new_limit(before, bytes))
 		return -ENOMEM;
 	err = tables_grow(bytes);
 	/* The tables cannot pass, as the heap can. */

@@ -233,6 +233,9 @@ void percpu_start(const struct os_cpus *cpus)
 	fill_tables(entries);
 	slub_seq_offsets = (int64_t)((uint64_t)cid << 32 | (uint32_t)at);
 	compiler_barrier();
+	/* The kernel was asked about this thread, and a sandbox may not let it be asked again. */
+	if (percpu_backend == BACKEND_RSEQ && !percpu_registers)
+		percpu_thread_open();
 }
 
 /*

@@ -85,7 +85,7 @@ static bool wait_not_busy(_Atomic uint32_t *busy, unsigned int *waits)
  * A handler that interrupted an operation of its thread does not wait for the lock: the
  * thread that holds the lock may wait for this one.
  */
-static void collect_stopped(const struct stopped *cpus,
+static cold void collect_stopped(const struct stopped *cpus,
 			    struct collection *collection)
 {
 	const bool is_rseq = percpu_backend == BACKEND_RSEQ;
@@ -107,7 +107,7 @@ static void collect_stopped(const struct stopped *cpus,
 		percpu_base_set(cpus->cids[i], NULL);
 	}
 	inject(INJECT_stop);
-	fenced = needs_barrier && percpu_can_stop &&
+	fenced = needs_barrier && percpu_can_stop && collection->from != COLLECT_HERE &&
 		 (is_rseq ? os_barrier_rseq() : os_barrier()) == 0;
 	inject(INJECT_stopped);
 	for (uint32_t i = 0; i < cpus->nr; i++) {
@@ -182,14 +182,44 @@ static bool has_lists(uint32_t cid, const struct collection *collection)
 	return false;
 }
 
+/* Backend thread: the area of another thread, that lives; a guess. */
+static bool is_of_another(char *area)
+{
+	_Atomic uint32_t *busy = __atomic_load_n(area_owner_busy(area), __ATOMIC_RELAXED);
+
+	return busy && busy != &slub_thread.busy;
+}
+
 static bool is_wanted(uint32_t cid, const struct collection *collection)
 {
-	const char *area = percpu_area(cid);
+	char *area = percpu_area(cid);
 
 	if (!area || collection->from == COLLECT_ALL)
 		return area;
+	if (collection->from == COLLECT_HERE && is_of_another(area))
+		return false;
 	return collection->from == COLLECT_USED ? is_used(area, collection) :
 						  has_lists(cid, collection);
+}
+
+/* Its lists, by the operations of its own threads; the room is set right by the next of these. */
+static bool collect_here(struct collection *collection)
+{
+	uint32_t cid = percpu_here();
+
+	if (collection->next == collection->end || !percpu_area(cid))
+		return false;
+	collection->next = collection->end;
+	collection->nr_lists = collection->nr_slots;
+	for (uint32_t i = 0; i < collection->nr_slots; i++) {
+		uint32_t slot = collection->start + i * SLOT_BYTES;
+		struct slot *to = &collection->lists[i];
+
+		to->main.head = percpu_peek(cid, slot) ? percpu_take(slot, 0) : NULL;
+		to->spare.head = percpu_peek(cid, slot + SLOT_SPARE) ?
+				 percpu_take(slot + SLOT_SPARE, 0) : NULL;
+	}
+	return true;
 }
 
 bool percpu_collect(struct collection *collection)
@@ -201,6 +231,8 @@ bool percpu_collect(struct collection *collection)
 	collection->nr_lists = 0;
 	if (!collection->nr_slots)
 		return false;
+	if (collection->from == COLLECT_HERE && percpu_backend == BACKEND_RSEQ)
+		return collect_here(collection);
 	room = min_size(COLLECT_CPUS, collection->nr_lists_max /
 				      collection->nr_slots);
 	for (; collection->next < collection->end && cpus.nr < room;
@@ -217,6 +249,8 @@ void percpu_collection_init(struct collection *collection,
 			    enum collect_from from, uint32_t start,
 			    uint32_t nr_slots)
 {
+	if (from == COLLECT_HERE && percpu_backend > BACKEND_THREAD)
+		from = COLLECT_LISTS;
 	collection->from = from;
 	collection->start = start;
 	/* Slot 0 is the area's own: @start's cache is no more. */
@@ -228,11 +262,11 @@ void percpu_collection_init(struct collection *collection,
 }
 
 /* Slot 0 is the area's own.  As many CPUs at a time as there is room for. */
-bool percpu_collect_begin(struct collection *collection)
+bool percpu_collect_begin(struct collection *collection, enum collect_from from)
 {
 	if (!line_try(&collecting))
 		return false;
-	percpu_collection_init(collection, COLLECT_USED, SLOT_BYTES,
+	percpu_collection_init(collection, from, SLOT_BYTES,
 			       percpu_slots_end() / SLOT_BYTES - 1);
 	collection->lists = percpu_areas.collect;
 	collection->nr_lists_max = AREA_BYTES / SLOT_BYTES;
@@ -294,7 +328,4 @@ usual void percpu_fork_finish(bool in_child)
 	}
 	lock_release_after_fork(&area_lock, in_child);
 	percpu_fork_let_collect();
-	/* membarrier(2) wants each process to register for itself. */
-	if (in_child)
-		percpu_can_stop = percpu_can_stop && os_membarrier_register();
 }

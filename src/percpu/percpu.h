@@ -216,6 +216,12 @@ enum collect_from {
 	COLLECT_ALL,	/* every CPU's */
 	COLLECT_USED,	/* where there are lists or room in them; a guess */
 	COLLECT_LISTS,	/* where there are lists; a guess */
+	/*
+	 * Where no CPU has to be stopped: this one's; under backend thread this thread's, and
+	 * those that ended threads have left; under tid and lock COLLECT_LISTS.  For ordinary
+	 * calls: a sandbox may end a process for membarrier.
+	 */
+	COLLECT_HERE,
 };
 /* So many CPUs are stopped at a time, with one barrier for all. */
 #define COLLECT_CPUS 32
@@ -250,7 +256,7 @@ static inline uint32_t collection_slot(const struct collection *collection,
  * The same of all slots, into the collection area; the first fails while another
  * thread is at it.
  */
-bool percpu_collect_begin(struct collection *collection);
+bool percpu_collect_begin(struct collection *collection, enum collect_from from);
 void percpu_collect_end(void);
 bool percpu_peek(uint32_t cid, uintptr_t offset);	/* worth it? a guess */
 

@@ -35,6 +35,8 @@ extern const struct slot percpu_no_area;
 
 /* Keeps this thread off all sequences, until something gives it its table back. */
 void percpu_leave(void);
+/* This thread is registered with the kernel: sequences may run in it. */
+void percpu_thread_open(void);
 /* The library registers each thread with the kernel, for the C library does not. */
 extern bool percpu_registers;
 /* Makes the area of CPU number @cid and names it in the table. */

@@ -197,18 +197,23 @@ static cold bool thread_register(void)
 	return os_rseq_register();
 }
 
+void percpu_thread_open(void)
+{
+	slub_thread.flags |= THREAD_CHECKED;
+	slub_thread.self.base = slub_cpu_base;
+	slub_thread.self.cid = (uintptr_t)slub_cid_offset();
+	/* Last: nothing inline runs before it is there. */
+	compiler_barrier();
+	slub_thread.self.rseq = (uintptr_t)slub_rseq_offset();
+}
+
 static void rseq_enter(void)
 {
 	if (!(slub_thread.flags & THREAD_CHECKED)) {
 		slub_thread.flags |= THREAD_CHECKED;
 		if (percpu_registers ? thread_register() :
-				       os_rseq_is_registered()) {
-			slub_thread.self.base = slub_cpu_base;
-			slub_thread.self.cid = (uintptr_t)slub_cid_offset();
-			/* Last: nothing inline runs before it is there. */
-			compiler_barrier();
-			slub_thread.self.rseq = (uintptr_t)slub_rseq_offset();
-		}
+				       os_rseq_is_registered())
+			percpu_thread_open();
 	}
 	if (slub_thread.self.base == slub_cpu_base) {
 		uint32_t cid = percpu_cid();

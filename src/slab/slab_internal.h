@@ -216,8 +216,8 @@ bool cache_list_is_empty(const struct slub_cache *cache, uint32_t cid);
 /* What lies in the lists of all CPUs goes to its slabs; @cache is pinned or malloc's. */
 void cache_empty_lists(struct slub_cache *cache);
 /*
- * Empties the lists and barns of @cache, which is pinned or malloc's, and gives
- * back what slabs are empty; false: a flush is waited for.
+ * Empties this CPU's lists and all barns of @cache, which is pinned or malloc's, and
+ * gives back what slabs are empty; false: a flush is waited for.
  */
 bool cache_empty(struct slub_cache *cache);
 /* Gives one chain of its barns to its slabs; false: there is none, or it may not be. */

@@ -6,12 +6,14 @@ can; all refuse wrong arguments with what would be right.
 
 usage: tool_test.py SLUB LIBRARY SLEEPER STATIC_SLEEPER OWN_SLEEPER PROBE OLD_SLEEPER OLD_LOADER"""
 
+import ctypes
 import json
 import os
 import re
 import resource
 import shutil
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -485,6 +487,24 @@ class Doctor(Folder):
         done = subprocess.run(["sh", "-c", f"ulimit -v 4000000; {SLUB} doctor {SLEEPER}"],
                               text=True, capture_output=True, env=environment(), timeout=60)
         self.assertRegex(done.stdout, r"(?m)^note +address space +4096000000 bytes")
+
+    def test_filter(self):
+        """Its own, which the program that it would start inherits."""
+        statement = struct.pack("HBBI", 0x06, 0, 0, 0x7fff0000)	# allows everything
+        text = ctypes.create_string_buffer(statement, len(statement))
+        program = ctypes.create_string_buffer(struct.pack("HP", 1, ctypes.addressof(text)))
+        prctl = ctypes.CDLL(None).prctl
+
+        def shut():
+            if prctl(38, 1, 0, 0, 0) or prctl(22, 2, program, 0, 0):
+                os._exit(77)
+
+        done = subprocess.run([SLUB, "doctor", SLEEPER], text=True, capture_output=True,
+                              env=environment(), preexec_fn=shut, timeout=60)
+        if done.returncode == 77:
+            self.skipTest("no seccomp filters here")
+        self.assertEqual(done.returncode, 0, done)
+        self.assertRegex(done.stdout, r"(?m)^note +seccomp +filters in force: \w+; .*membarrier")
 
     def test_process(self):
         process = subprocess.Popen([SLUB, "run", SLEEPER], stdin=subprocess.PIPE, text=True,

@@ -57,18 +57,30 @@ static bool proc_field(int pid, const char *name, const char *field,
 	return found;
 }
 
+static void say_filters(struct doctor *doctor, int pid)
+{
+	char nr[32] = "some";
+
+	/* Older kernels do not count them. */
+	proc_field(pid, "status", "Seccomp_filters:", nr, sizeof(nr));
+	find(doctor, FINDING_NOTE, "seccomp", "filters in force: %s; the library's start asks for "
+	     "no more than the C library's, NUMA nodes are not bound, and the lists of other CPUs "
+	     "are emptied only if membarrier is let through", nr);
+}
+
 static void examine_seccomp(struct doctor *doctor, int pid)
 {
 	char mode[32] = "";
 
-	if (!proc_field(pid, "status", "Seccomp", mode, sizeof(mode)) && errno)
+	if (!proc_field(pid, "status", "Seccomp:", mode, sizeof(mode)) && errno)
 		find(doctor, FINDING_NOTE, "seccomp", "cannot be told: "
 		     "/proc/%d/status: %s", pid, strerror(errno));
 	else if (!mode[0] || !strcmp(mode, "0"))
 		find(doctor, FINDING_OK, "seccomp", "no filter");
+	else if (!strcmp(mode, "1"))
+		find(doctor, FINDING_NOTE, "seccomp", "strict mode: no call but read and write");
 	else
-		find(doctor, FINDING_NOTE, "seccomp", "a filter is in force; "
-		     "docs/operate/syscalls.md lists the calls that libslub makes");
+		say_filters(doctor, pid);
 }
 
 static void examine_limit(struct doctor *doctor, int pid, const char *name,

@@ -38,14 +38,14 @@ static usual size_t group_limit(void)
 /*
  * ---- a limit that changes ----
  *
- * A pod may be resized while it runs.  Where there was a limit it is read again when
+ * A pod may be resized while it runs.  With SLUB_LIMIT=auto a limit is read again when
  * the heap has grown, near it, and before it refuses a request, so a process that
  * does none of these makes no system call for it; and ten times a second at the most.
- * Where there was none it is not: a sandbox may forbid to open files by then.
+ * Without the option, and where there was none, it is not: a sandbox may end a process that
+ * opens files by then.
  */
 #define REREAD_NS 100000000ull
 
-static _Atomic bool group_had_limit;
 static _Atomic bool limit_is_auto;
 static struct turn rereading;
 static _Atomic uint64_t reread_at_ns;
@@ -81,26 +81,22 @@ static cold void reread(void)
 	turn_end(&rereading);
 }
 
-void group_limit_reread(void)
-{
-	if (unlikely(__atomic_load_n(&group_had_limit, __ATOMIC_RELAXED)))
-		reread();
-}
+/* What the files said at the start, in pages; 0: not known. */
+static size_t pages_at_start;
 
 void page_limit_reread(void)
 {
-	if (__atomic_load_n(&limit_is_auto, __ATOMIC_RELAXED))
-		group_limit_reread();
+	if (unlikely(__atomic_load_n(&limit_is_auto, __ATOMIC_RELAXED)))
+		reread();
 }
 
 usual size_t page_limit_follow(bool is_auto)
 {
-	size_t pages = is_auto ? group_limit() : SIZE_MAX;
-	bool has_limit = pages && pages != SIZE_MAX;
+	size_t pages = group_limit();
+	bool has_limit = is_auto && pages && pages != SIZE_MAX;
 
+	pages_at_start = pages;
 	__atomic_store_n(&limit_is_auto, has_limit, __ATOMIC_RELAXED);
-	if (has_limit)
-		__atomic_store_n(&group_had_limit, true, __ATOMIC_RELAXED);
 	return has_limit ? pages * PAGE_BYTES : 0;
 }
 
@@ -109,8 +105,8 @@ usual size_t page_limit_follow(bool is_auto)
  *
  * What is beyond it gets the process killed, so near it memory that is free
  * somewhere is worth more than time.  Nothing is refused for it: the group may
- * have swap, and a block need not be written to.  The files are read by a heap that is
- * not small any more, so that most processes never do.
+ * have swap, and a block need not be written to.  A heap that is small heeds none, so that
+ * most processes pay nothing for it.
  */
 
 /* Superblocks from which on it is worth a look. */
@@ -120,17 +116,8 @@ static _Atomic bool group_is_known;
 
 static usual void group_look_first(void)
 {
-	size_t pages;
-
-	/* The thread that has the turn reads it now, or has read it: SLUB_LIMIT=auto. */
-	if (!turn_try(&rereading))
-		return;
-	pages = group_limit();
-	if (pages && pages != SIZE_MAX)
-		__atomic_store_n(&group_had_limit, true, __ATOMIC_RELAXED);
 	__atomic_store_n(&reread_at_ns, os_clock_ns(), __ATOMIC_RELAXED);
-	group_apply(pages);
-	turn_end(&rereading);
+	group_apply(pages_at_start);
 }
 
 void page_group_look(size_t superblocks)
@@ -138,7 +125,7 @@ void page_group_look(size_t superblocks)
 	if (likely(superblocks < LOOK_FROM))
 		return;
 	if (likely(__atomic_load_n(&group_is_known, __ATOMIC_RELAXED)))
-		group_limit_reread();
+		page_limit_reread();
 	else if (!__atomic_exchange_n(&group_is_known, true, __ATOMIC_RELAXED))
 		group_look_first();
 }

@@ -61,7 +61,7 @@ void page_tight_look(size_t pages)
 	if (pages < max_size(room / ROOM_SHARE, STEP_MIN))
 		return;
 	__atomic_store_n(&tight_pages, 0, __ATOMIC_RELAXED);
-	group_limit_reread();
+	page_limit_reread();
 	page_growth_ask(pages * PAGE_BYTES, GROWTH_TIGHT);
 }
 

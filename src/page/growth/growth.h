@@ -25,7 +25,5 @@ void page_set_tight_hook(bool (*hook)(size_t bytes));
 /* group_limit.c */
 /* Is less than a sixteenth of what the cgroup allows left? */
 bool page_group_is_close(void);
-/* Reads the limit again, if there was one and that is some time ago. */
-void group_limit_reread(void);
 
 #endif

@@ -16,11 +16,11 @@ static void slab_lock(struct page *slab)
 {
 	slub_thread.locks_held++;
 	compiler_barrier();
-	while (__atomic_fetch_or(&slab->flags, PAGE_LOCK_BIT,
-				 __ATOMIC_ACQUIRE) & PAGE_LOCK_BIT) {
+	for (unsigned int i = 0; __atomic_fetch_or(&slab->flags, PAGE_LOCK_BIT,
+						   __ATOMIC_ACQUIRE) & PAGE_LOCK_BIT; i++) {
 		cpu_relax();
 		if (page_flags_read(slab) & PAGE_LOCK_BIT)
-			sys_call4(SYS_sched_yield, 0, 0, 0, 0);
+			sys_wait(i);
 	}
 	/* A fork in between repairs the slab in the child: nothing is torn. */
 	slub_thread.slab_locked = slab;

@@ -189,7 +189,7 @@ void cache_wait_unpinned(struct slub_cache *cache)
 		long err = sys_futex_wait(&cache->movers, nr, LOOK_NS);
 
 		if (err && err != -EAGAIN && err != -EINTR && err != -ETIMEDOUT)
-			sys_wait(WAIT_YIELDS);
+			sys_wait(WAIT_SPINS);
 	}
 }
 

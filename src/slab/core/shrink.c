@@ -7,6 +7,9 @@
  * the page layer has given back an eighth of what is in use (2 MiB at the least,
  * 32 at the most).  (With a constant of 32 MiB, 157 MiB stayed of 1 GiB of small
  * objects that were freed in random order.)
+ *
+ * An ordinary free stops no other CPU for it (COLLECT_HERE): that takes membarrier, which the
+ * C library's malloc never asks for, so that a sandbox may end the process for it.
  */
 #include "slab/core/switches.h"
 #include "slab/slab_internal.h"
@@ -88,11 +91,11 @@ static void flush_collected(uint32_t slot, struct slot *lists)
 	cache_unpin(&pin);
 }
 
-static void shrink_cpus(void)
+static void shrink_cpus(enum collect_from from)
 {
 	struct collection taken;
 
-	if (!percpu_collect_begin(&taken))
+	if (!percpu_collect_begin(&taken, from))
 		return;
 	while (percpu_collect(&taken)) {
 		inject(INJECT_collected);
@@ -165,7 +168,7 @@ static void shrink_pinned(struct slub_cache *cache, size_t search_max)
 /*
  * The lists of blocks are emptied last: slabs that become empty end there.
  */
-static void shrink_all(size_t search_max)
+static void shrink_all(size_t search_max, enum collect_from from)
 {
 	uint32_t had = slub_thread.flags & THREAD_IN_RECLAIM;
 
@@ -177,10 +180,10 @@ static void shrink_all(size_t search_max)
 	shrink_begin();
 	cache_free_postponed();
 	slab_shrink_begins();
-	shrink_cpus();
+	shrink_cpus(from);
 	for (struct slub_cache *c = cache_first(); c; c = cache_next(c))
 		shrink_pinned(c, search_max);
-	block_flush();
+	block_flush(from);
 	shrink_end();
 	if (!had)
 		slub_thread.flags &= ~(uint32_t)THREAD_IN_RECLAIM;
@@ -188,7 +191,7 @@ static void shrink_all(size_t search_max)
 
 void slab_shrink_all(void)
 {
-	shrink_all(SIZE_MAX);
+	shrink_all(SIZE_MAX, COLLECT_USED);
 }
 
 /* In a forked child: those that other threads had begun are over. */
@@ -252,13 +255,15 @@ void cache_empty_lists(struct slub_cache *cache)
 	slot_flush(cache, cache->list_slot, COLLECT_LISTS);
 }
 
+/* ---- on the way of ordinary calls: no CPU is stopped ---- */
+
 bool cache_empty(struct slub_cache *cache)
 {
 	/* A thread that waits for the end of shrinks comes first. */
 	if (__atomic_load_n(&flushers, __ATOMIC_RELAXED) > 0)
 		return false;
 	shrink_begin();
-	cache_empty_lists(cache);
+	slot_flush(cache, cache->list_slot, COLLECT_HERE);
 	shrink_nodes(cache, SEARCH_MAX);
 	shrink_end();
 	return true;
@@ -331,11 +336,47 @@ bool cache_has_slabs(const struct slub_cache *cache)
 	return false;
 }
 
+/*
+ * Each CPU empties its own lists: the one whose thread comes here first at once, the others
+ * when a thread of theirs next retires a list.  One that runs nothing of the process keeps what
+ * is in its lists, until a trim or the like stops it.
+ */
+static uint32_t emptyings;			/* atomic: how many were begun */
+static uint32_t emptied[AREAS_MAX] rarely_touched;	/* atomic: its last */
+
+static bool is_asked_to_empty(void)
+{
+	uint32_t now = __atomic_load_n(&emptyings, __ATOMIC_RELAXED), cid;
+
+	if (likely(!now))
+		return false;
+	cid = percpu_here();
+	if (cid >= AREAS_MAX ||
+	    likely(__atomic_load_n(&emptied[cid], __ATOMIC_RELAXED) == now))
+		return false;
+	__atomic_store_n(&emptied[cid], now, __ATOMIC_RELAXED);
+	return true;
+}
+
+/* After it this thread's CPU has nothing in its lists. */
+static cold void empty_as_asked(void)
+{
+	if (slub_thread.locks_held || slub_thread.flags & THREAD_IN_RECLAIM)
+		return;
+	slub_thread.flags |= THREAD_IN_RECLAIM;
+	shrink_begin();
+	shrink_cpus(COLLECT_HERE);
+	shrink_end();
+	slub_thread.flags &= ~(uint32_t)THREAD_IN_RECLAIM;
+}
+
 usual void slab_reclaim_if_needed(void)
 {
 	size_t pages = page_purge_if_needed();
 	size_t enough;
 
+	if (unlikely(is_asked_to_empty()))
+		empty_as_asked();
 	if (likely(!pages))
 		return;
 	enough = superblock_nr_used() * SUPERBLOCK_BYTES / GIVEN_SHARE;
@@ -344,6 +385,8 @@ usual void slab_reclaim_if_needed(void)
 	if (pages * PAGE_BYTES < enough)
 		return;
 	__atomic_store_n(&pages_given, 0, __ATOMIC_RELAXED);
-	shrink_all(SEARCH_MAX);
+	__atomic_fetch_add(&emptyings, 1, __ATOMIC_RELAXED);
+	is_asked_to_empty();
+	shrink_all(SEARCH_MAX, COLLECT_HERE);
 	page_purge_if_needed();
 }

@@ -25,8 +25,11 @@ static uint64_t order_state;
 
 #define GRND_NONBLOCK 1
 
-/* As many as a start needs: one call is no dearer than the first one. */
-static uint64_t secrets[96];
+/*
+ * As many as a start needs, and as what it may make of malloc's caches later (sampling): by then
+ * a sandbox may end the process for getrandom.  One call is no dearer than the first one.
+ */
+static uint64_t secrets[224];
 static uint32_t secrets_used;
 
 static bool draw(uint64_t *to, size_t bytes)

@@ -440,7 +440,7 @@ static long defrag(struct slub_cache *cache, unsigned int max_fill)
 	nr_freed = move_objects(cache, max_fill, 0);
 	cache_shrink_nodes(cache);
 	movers_leave(&pin);
-	block_flush();
+	block_flush(COLLECT_LISTS);
 	page_purge_regret();
 	return (long)nr_freed;
 }
@@ -534,7 +534,7 @@ size_t defrag_until(uint64_t deadline_ns)
 		movers_leave(&pin);
 	}
 	if (bytes)
-		block_flush();
+		block_flush(COLLECT_LISTS);
 	return bytes;
 }
 

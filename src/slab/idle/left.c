@@ -179,7 +179,7 @@ usual void slab_empty_left(void)
 	     c = cache_next(c))
 		bytes += empty_if_left(c);
 	if (bytes)
-		block_flush();
+		block_flush(COLLECT_HERE);
 	slub_thread.flags &= ~(uint32_t)THREAD_IN_RECLAIM;
 }
 

@@ -89,7 +89,7 @@ static void sheaf_hand_over(struct sheaf *sheaf)
 	__atomic_fetch_add(&objects_pending, sheaf->nr, __ATOMIC_RELAXED);
 	grace_add(&queue, &sheaf->link);
 	if (unlikely(grace_nr(&queue) > QUEUE_MOST))
-		sys_wait(WAIT_YIELDS);
+		sys_wait(WAIT_SPINS);
 }
 
 /* Inside `callers`: SHEAF-1. */

@@ -156,7 +156,7 @@ void grace_flush(struct grace_queue *queue)
 {
 	uint64_t target = 0;
 
-	for (;;) {
+	for (unsigned int i = 0;; i++) {
 		bool done;
 
 		queue_lock(queue);
@@ -168,7 +168,7 @@ void grace_flush(struct grace_queue *queue)
 		slub_srcu_synchronize(&slub_rcu_domain);
 		while (poll(queue))
 			;
-		sys_call4(SYS_sched_yield, 0, 0, 0, 0);
+		sys_wait(i);
 	}
 }
 

@@ -16,7 +16,7 @@ bool cache_give_back_slabs(struct slub_cache *cache)
 
 	is_partial |= debug_shrink_twins(cache);
 	is_partial |= shadows_shrink(cache);
-	block_flush();
+	block_flush(COLLECT_LISTS);
 	page_purge_regret();
 	return is_partial;
 }

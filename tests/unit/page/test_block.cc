@@ -61,7 +61,7 @@ protected:
 	{
 		struct collection all;
 
-		ASSERT_TRUE(percpu_collect_begin(&all));
+		ASSERT_TRUE(percpu_collect_begin(&all, COLLECT_USED));
 		while (percpu_collect(&all)) {
 			for (uint32_t i = 0; i < all.nr_lists; i++)
 				if (block_owns_slot(collection_slot(&all, i)))

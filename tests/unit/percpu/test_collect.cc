@@ -182,18 +182,45 @@ protected:
 
 TEST_F(collect, one_at_a_time)
 {
-	ASSERT_TRUE(percpu_collect_begin(&all));
+	ASSERT_TRUE(percpu_collect_begin(&all, COLLECT_USED));
 	struct collection second;
-	EXPECT_FALSE(percpu_collect_begin(&second));
-	std::thread([&] { EXPECT_FALSE(percpu_collect_begin(&second)); }).join();
+	EXPECT_FALSE(percpu_collect_begin(&second, COLLECT_USED));
+	std::thread([&] { EXPECT_FALSE(percpu_collect_begin(&second, COLLECT_USED)); }).join();
 	percpu_collect_end();
-	EXPECT_TRUE(percpu_collect_begin(&all));
+	EXPECT_TRUE(percpu_collect_begin(&all, COLLECT_USED));
 	percpu_collect_end();
+}
+
+/* Nobody is stopped for it, so that another CPU's lists stay. */
+TEST_F(collect, here_is_this_cpu)
+{
+	objects more(4, false);
+	uint32_t slot = percpu_alloc_slots(1);
+	struct slot lists[1];
+	struct collection here = {};
+
+	percpu_enter();
+	percpu_take(slot, 0);
+	ASSERT_TRUE(percpu_put(slot, more.chain({ 1, 2 }), 4));
+	here.lists = lists;
+	here.nr_lists_max = 1;
+	percpu_collection_init(&here, COLLECT_HERE, slot, 1);
+	size_t n = 0;
+	while (percpu_collect(&here))
+		for (uint32_t i = 0; i < here.nr_lists; i++)
+			n += more.walk(here.lists[i].main.head).size();
+	/* It may have come to another CPU in between. */
+	if (n) {
+		EXPECT_EQ(n, 2u);
+		EXPECT_EQ(percpu_head(slot), nullptr);
+	}
+	EXPECT_TRUE(here.is_whole);
+	percpu_free_slots(slot, 1);
 }
 
 TEST_F(collect, no_area_no_lists)
 {
-	ASSERT_TRUE(percpu_collect_begin(&all));
+	ASSERT_TRUE(percpu_collect_begin(&all, COLLECT_USED));
 	EXPECT_EQ(collect_cpu(&all, percpu_areas_end() + 3), nullptr);
 	EXPECT_EQ(collect_cpu(&all, AREAS_MAX), nullptr);
 	percpu_collect_end();
@@ -209,7 +236,7 @@ TEST_F(collect, takes_both_lists_and_leaves_none)
 		mine.push_back(plain.alloc());
 	for (void *object : mine)
 		plain.free(object);
-	ASSERT_TRUE(percpu_collect_begin(&all));
+	ASSERT_TRUE(percpu_collect_begin(&all, COLLECT_USED));
 	EXPECT_GT(empty_cpus({ &plain }), (size_t)list_length);
 	EXPECT_TRUE(all.is_whole);
 	EXPECT_EQ(percpu_pop(plain.slot, 0), nullptr);
@@ -364,7 +391,7 @@ TEST_F(chosen, cpus_as_many_as_there_is_room_for)
 
 TEST_F(chosen, all_slots_but_the_areas_own)
 {
-	ASSERT_TRUE(percpu_collect_begin(&all));
+	ASSERT_TRUE(percpu_collect_begin(&all, COLLECT_USED));
 	EXPECT_EQ(all.from, COLLECT_USED);
 	EXPECT_EQ(all.start, (uint32_t)SLOT_BYTES);
 	EXPECT_EQ(all.nr_slots, percpu_slots_end() / SLOT_BYTES - 1);
@@ -380,7 +407,7 @@ TEST_F(collect, own_thread_in_the_middle_of_an_operation)
 		GTEST_SKIP() << "backend thread only";
 	percpu_enter();
 	uint32_t number = slub_thread.number - 1;
-	ASSERT_TRUE(percpu_collect_begin(&all));
+	ASSERT_TRUE(percpu_collect_begin(&all, COLLECT_USED));
 	slub_thread.busy = 1;
 	EXPECT_EQ(collect_cpu(&all, number), nullptr);
 	EXPECT_FALSE(all.is_whole);
@@ -405,7 +432,7 @@ TEST_F(collect, own_thread_in_the_middle_waits_for_no_lock)
 	});
 
 	percpu_enter();
-	ASSERT_TRUE(percpu_collect_begin(&all));
+	ASSERT_TRUE(percpu_collect_begin(&all, COLLECT_USED));
 	while (!held)
 		std::this_thread::yield();
 	slub_thread.busy = 1;
@@ -427,7 +454,7 @@ TEST_F(collect, fork_waits_for_a_collector)
 		unsigned left = step;
 		bool ended = false;
 
-		other.call([] { EXPECT_TRUE(percpu_collect_begin(&all)); });
+		other.call([] { EXPECT_TRUE(percpu_collect_begin(&all, COLLECT_USED)); });
 		lock_fork_begin();
 		/* Not while it holds the lock of lines, which the collector's end waits for. */
 		steps::run(percpu_fork_prepare, [&] {
@@ -448,10 +475,10 @@ TEST_F(collect, fork_waits_for_a_collector)
 			break;
 		}
 		EXPECT_TRUE(slub_thread.flags & THREAD_FORKING) << step;
-		EXPECT_FALSE(percpu_collect_begin(&all));
+		EXPECT_FALSE(percpu_collect_begin(&all, COLLECT_USED));
 		percpu_fork_finish(false);
 		EXPECT_FALSE(slub_thread.flags & THREAD_FORKING);
-		EXPECT_TRUE(percpu_collect_begin(&all)) << step;
+		EXPECT_TRUE(percpu_collect_begin(&all, COLLECT_USED)) << step;
 		percpu_collect_end();
 	}
 }
@@ -468,17 +495,17 @@ std::pair<bool, bool> collects_after_fork(struct collection *all)
 	turn_forks += !child;
 	percpu_fork_finish(!child);
 	if (!child)
-		_exit(percpu_collect_begin(all) ? 1 : 0);
-	return { harness::wait_for(child) != 0, percpu_collect_begin(all) };
+		_exit(percpu_collect_begin(all, COLLECT_USED) ? 1 : 0);
+	return { harness::wait_for(child) != 0, percpu_collect_begin(all, COLLECT_USED) };
 }
 
 /* One that lasts longer than fork waits is over in the child, and goes on in the parent. */
 TEST_F(collect, a_child_inherits_its_own_collection_only)
 {
-	std::thread([] { EXPECT_TRUE(percpu_collect_begin(&all)); }).join();
+	std::thread([] { EXPECT_TRUE(percpu_collect_begin(&all, COLLECT_USED)); }).join();
 	EXPECT_EQ(collects_after_fork(&all), std::make_pair(true, false));
 	percpu_collect_end();
-	ASSERT_TRUE(percpu_collect_begin(&all));
+	ASSERT_TRUE(percpu_collect_begin(&all, COLLECT_USED));
 	EXPECT_EQ(collects_after_fork(&all), std::make_pair(false, false));
 	percpu_collect_end();
 	EXPECT_EQ(collects_after_fork(&all), std::make_pair(true, true));
@@ -499,7 +526,7 @@ TEST_F(collect, every_object_is_moved_once_while_threads_work)
 			running--;
 		});
 	while (running) {
-		if (percpu_collect_begin(&all)) {
+		if (percpu_collect_begin(&all, COLLECT_USED)) {
 			collected += empty_cpus(stores);
 			percpu_collect_end();
 			rounds++;
@@ -510,7 +537,7 @@ TEST_F(collect, every_object_is_moved_once_while_threads_work)
 		thread.join();
 	EXPECT_GT(rounds, 0u);
 	EXPECT_GT(collected, 0u);
-	ASSERT_TRUE(percpu_collect_begin(&all));
+	ASSERT_TRUE(percpu_collect_begin(&all, COLLECT_USED));
 	empty_cpus(stores);
 	percpu_collect_end();
 	plain.expect_all_in_stock();
@@ -524,7 +551,7 @@ TEST_F(collect, threads_come_and_go)
 	std::atomic<bool> stop{false};
 	std::thread collector([&] {
 		while (!stop) {
-			if (percpu_collect_begin(&all)) {
+			if (percpu_collect_begin(&all, COLLECT_USED)) {
 				empty_cpus(stores);
 				percpu_collect_end();
 			}
@@ -542,7 +569,7 @@ TEST_F(collect, threads_come_and_go)
 	}
 	stop = true;
 	collector.join();
-	ASSERT_TRUE(percpu_collect_begin(&all));
+	ASSERT_TRUE(percpu_collect_begin(&all, COLLECT_USED));
 	empty_cpus(stores);
 	percpu_collect_end();
 	plain.expect_all_in_stock();

@@ -65,7 +65,7 @@ protected:
 		if (percpu_backend == BACKEND_THREAD)
 			*area_owner_busy(area) = &busy;
 		barriers_rseq = barriers_all = barrier_result = 0;
-		ASSERT_TRUE(percpu_collect_begin(&all));
+		ASSERT_TRUE(percpu_collect_begin(&all, COLLECT_USED));
 	}
 	/* Also after a test that skipped itself. */
 	void TearDown() override { percpu_collect_end(); }
@@ -91,7 +91,7 @@ TEST_F(stop, several_are_stopped_together)
 			*area_owner_busy(other) = &busy;
 	}
 	percpu_collect_end();
-	ASSERT_TRUE(percpu_collect_begin(&all));
+	ASSERT_TRUE(percpu_collect_begin(&all, COLLECT_USED));
 	/* As if so few caches existed: a CPU's share of the collection area is small. */
 	all.start = slot;
 	all.nr_slots = 1;

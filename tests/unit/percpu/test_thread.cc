@@ -227,14 +227,14 @@ TEST_F(thread, forked_child_has_the_lists)
 	percpu_take(slot, 0);
 	ASSERT_TRUE(percpu_put(slot, more.chain({ 2, 4, 6 }), 4));
 	percpu_fork_prepare();
-	EXPECT_FALSE(percpu_collect_begin(&all));
+	EXPECT_FALSE(percpu_collect_begin(&all, COLLECT_USED));
 	pid_t child = fork();
 	percpu_fork_finish(child == 0);
 	if (child == 0) {
 		/* It may be on another CPU than the parent was: look at all lists. */
 		size_t n = 0;
 
-		if (!percpu_collect_begin(&all))
+		if (!percpu_collect_begin(&all, COLLECT_USED))
 			_exit(2);
 		while (percpu_collect(&all))
 			for (uint32_t i = 0; i < all.nr_lists; i++)
@@ -249,7 +249,7 @@ TEST_F(thread, forked_child_has_the_lists)
 	EXPECT_EQ(slub_thread.locks_held, 0u);
 	int status = harness::wait_for(child);
 	EXPECT_EQ(status, 0) << harness::describe_status(status);
-	EXPECT_TRUE(percpu_collect_begin(&all));
+	EXPECT_TRUE(percpu_collect_begin(&all, COLLECT_USED));
 	percpu_collect_end();
 	percpu_take(slot, 0);
 }
