@@ -67,7 +67,8 @@ WITHOUT uint32_t holes_carved(struct page *slab) { return 0; }
 WITHOUT void holes_forget(const struct slub_cache *cache, struct page *slab) { }
 WITHOUT void slab_empty_left(void) { }
 WITHOUT void slab_left_look(struct slub_cache *cache) { }
-WITHOUT void slab_shrink_begins(void) { }
+WITHOUT void slab_shrink_begins(bool is_all) { }
+WITHOUT void slab_grace_look(uint32_t steps) { }
 WITHOUT void front_copy(const struct slub_cache *cache) { }
 WITHOUT void front_part(struct slub_cache *cache) { }
 WITHOUT void debug_mailbox_answer(void) { }

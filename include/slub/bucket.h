@@ -62,11 +62,12 @@ SLUB_API struct slub_bucket *slub_bucket_create(const char *name,
  * NULL is allowed.  Returns 0, or, with the bucket in use as before:
  *   -EBUSY   blocks are still allocated; how many is told if messages are on;
  *   -EINVAL  not a bucket, or destroyed already;
- *   -EDEADLK called in a visit of one of its caches by slub_cache_for_each(), or by a signal
- *            handler that interrupted the allocator;
+ *   -EDEADLK called inside slub_read_lock(), where it would wait for its caller, in a visit of
+ *            one of its caches by slub_cache_for_each(), or by a signal handler that
+ *            interrupted the allocator;
  *   -EAGAIN  the lists of another CPU could not be emptied (no membarrier).
- * Nobody may use the bucket meanwhile.
- * Context: any thread, not from a signal handler; may sleep.  Cost: a walk over the page map,
+ * Waits for deferred frees.  Nobody may use the bucket meanwhile.
+ * Context: any thread, not from a signal handler; sleeps.  Cost: a walk over the page map,
  * and each CPU is stopped once for each size class, up to the first with a block that is
  * still allocated; then slub_cache_destroy() for each.
  */
@@ -79,8 +80,9 @@ SLUB_API int slub_bucket_destroy(struct slub_bucket *bucket);
  * large ones go, watched ones with their checks, and what was charged to groups is
  * given back, as if each had been freed.  Every pointer to a block is void afterwards,
  * and nobody may use the bucket meanwhile or free a block of it, in any thread.
- * Destructors are not called.
- * Returns 0; -EINVAL: not a bucket; -EAGAIN: the lists of another CPU could not be emptied
+ * Destructors are not called.  What was freed deferred goes first: it waits for readers.
+ * Returns 0; -EINVAL: not a bucket; -EDEADLK as slub_bucket_destroy(), and nothing was
+ * freed; -EAGAIN: the lists of another CPU could not be emptied
  * (no membarrier), and some blocks are still allocated: call it again.
  * Context: any thread, not from a signal handler; stops each CPU for a moment per class.
  * Cost: a walk over the page map for each class that is in use and one for the large
@@ -93,7 +95,7 @@ SLUB_API int slub_bucket_clear(struct slub_bucket *bucket);
  * slub_bucket_destroy_all - slub_bucket_clear(), then slub_bucket_destroy().
  *
  * NULL is allowed.  Returns 0, or, with the bucket in use as before and some of its
- * blocks left or none: -EINVAL, -EAGAIN, -EBUSY, as these two.
+ * blocks left or none: -EINVAL, -EAGAIN, -EBUSY, -EDEADLK, as these two.
  * Context and cost: as both.
  */
 SLUB_API int slub_bucket_destroy_all(struct slub_bucket *bucket);
@@ -174,7 +176,9 @@ struct slub_bucket_stats {
  * Counted by looking, so that alloc and free need not count: the lists of its
  * caches are emptied first.  Exact when nobody uses the bucket meanwhile.
  * Returns 0; -EINVAL for no bucket; -EAGAIN when a CPU's lists could not be
- * emptied (what is in them then counts as live).
+ * emptied (what is in them then counts as live); -EDEADLK: called by a signal handler that
+ * interrupted the allocator.  What was freed deferred is freed first; inside
+ * slub_read_lock() it waits for no reader, and counts what that section keeps.
  * Context: any thread, not from a signal handler; stops each CPU for a moment
  * per class.  Cost: a walk over the page map.
  */

@@ -191,7 +191,8 @@ slub_cache_create_args(const struct slub_cache_args *args);
  *   -EBUSY   objects are still allocated; each is named on stderr if messages
  *            are on (SLUB_VERBOSE=1), slub_cache_for_each_object() finds them;
  *   -EDEADLK called by a function that moves its objects (slub/defrag.h), in a visit of
- *            it by slub_cache_for_each(), or by a signal handler that interrupted the
+ *            it by slub_cache_for_each(), inside slub_read_lock(), where it would wait
+ *            for its caller (srcu.h), or by a signal handler that interrupted the
  *            allocator;
  *   -EINVAL  not a cache, destroyed already, or one of malloc's own;
  *   -EAGAIN  the lists of another CPU could not be emptied (no membarrier); or another
@@ -212,7 +213,8 @@ SLUB_API int slub_cache_destroy(struct slub_cache *cache);
  * Empties its lists on every CPU and its barns, and frees all empty slabs.
  * Returns 0, or 1 if slabs with free objects remain.
  * Errors: none; 0 also if that is no cache.
- * Context and cost: as slub_cache_destroy().  From: kmem_cache_shrink().
+ * Context and cost: as slub_cache_destroy(); inside slub_read_lock() it waits for no
+ * reader, and what that section keeps stays.  From: kmem_cache_shrink().
  */
 SLUB_API int slub_cache_shrink(struct slub_cache *cache);
 
@@ -388,7 +390,8 @@ SLUB_API bool slub_cache_alias(const struct slub_cache *cache, unsigned int n,
  *
  * Returns what @visit returned last, else 0, also when that is no cache.
  * Errors: -EAGAIN, when lists could not be emptied; nothing was visited then.
- * Context: as slub_cache_destroy().  Cost: a walk over all slabs.
+ * Context: as slub_cache_destroy(); inside slub_read_lock() it waits for no reader, and
+ * visits what was freed deferred and is kept by that section.  Cost: a walk over all slabs.
  */
 SLUB_API int slub_cache_for_each_object(struct slub_cache *cache,
 					int (*visit)(void *object, void *arg),

@@ -238,7 +238,7 @@ struct slub_percpu_self {
 	size_t map_pages;
 	char *area;		/* of the CPU it was on in its last slow call */
 	uint32_t owner;		/* that its allocations are charged to; 0: none */
-	uint32_t reserved;
+	uint32_t sections;	/* of slub_rcu_domain that it is in (srcu.h) */
 };
 
 /*

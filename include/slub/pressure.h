@@ -80,10 +80,12 @@ SLUB_API int slub_pressure_handle(void);
  *   -EEXIST  start: it runs;
  *   -EAGAIN  start: no thread can be made;
  *   -ESRCH   stop: it does not run;
+ *   -EDEADLK stop: called by that thread, in a shrinker, and the thread goes on; or by
+ *            a signal handler that interrupted the allocator;
  * and start the errors of slub_pressure_fd() but -ENOENT (then it only returns
  * memory of a heap at rest).
- * Context: any thread but that one, not from a signal handler; stop waits for
- * the walk that it may be in.
+ * Context: any thread, not from a signal handler; stop waits for the walk that the
+ * thread may be in.
  */
 SLUB_API int slub_pressure_start_thread(void);
 SLUB_API int slub_pressure_stop_thread(void);

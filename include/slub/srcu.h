@@ -102,7 +102,8 @@ SLUB_API void slub_srcu_destroy(struct slub_srcu *domain);
  * afterwards.  Readers that come later are not waited for.  Calls that overlap
  * share their wait.
  * Context: any thread; sleeps; not inside a section of the same domain, where
- * it would wait for its caller for ever; not from a signal handler.
+ * it would wait for its caller for ever (of slub_rcu_domain that is said, if messages
+ * are on); not from a signal handler.
  * Cost: a few microseconds where nobody is inside: two membarrier calls and two
  * cache misses per CPU.  From: synchronize_srcu().
  */
@@ -151,6 +152,15 @@ SLUB_API int slub_srcu_read_lock(struct slub_srcu *domain);
 SLUB_API void slub_srcu_read_unlock(struct slub_srcu *domain, int index);
 
 /*
+ * slub_rcu_domain - the domain of the library itself.
+ *
+ * What slub_free_deferred() and caches with SLUB_CACHE_TYPESAFE_BY_RCU (rcu.h, cache.h)
+ * wait for.  Context: hand its address to the functions above, but not to
+ * slub_srcu_create() or slub_srcu_destroy().
+ */
+extern SLUB_API struct slub_srcu slub_rcu_domain;
+
+/*
  * The word `reader`, which is also what a section's index is:
  *
  *   bit 0       there are counters, and readers need no fence; else the
@@ -164,12 +174,34 @@ SLUB_API void slub_srcu_read_unlock(struct slub_srcu *domain, int index);
 #define SLUB_SRCU_PHASE 8u
 #define SLUB_SRCU_LEFT 16u
 
+/*
+ * slub_srcu_entered, slub_srcu_left - for the inline functions: this thread has entered a
+ * section, or left one.
+ *
+ * Those of slub_rcu_domain are counted: so a call that waits for readers knows that it
+ * would wait for its caller.  A thread that leaves what another has entered does not go
+ * below 0.
+ * Context: anywhere, a signal handler included.  Errors: none.
+ */
+SLUB_INLINE void slub_srcu_entered(const struct slub_srcu *domain)
+{
+	if (domain == &slub_rcu_domain)
+		slub_percpu_self.sections++;
+}
+
+SLUB_INLINE void slub_srcu_left(const struct slub_srcu *domain)
+{
+	if (domain == &slub_rcu_domain)
+		slub_percpu_self.sections -= slub_percpu_self.sections != 0;
+}
+
 SLUB_INLINE int slub_srcu_read_lock_fast(struct slub_srcu *domain)
 {
 	uint32_t index = __atomic_load_n(&domain->reader, __ATOMIC_RELAXED);
 
 	if (__builtin_expect(!(index & SLUB_SRCU_FAST), 0))
 		return (slub_srcu_read_lock)(domain);
+	slub_srcu_entered(domain);
 	slub_percpu_add(index - SLUB_SRCU_FAST, 1);
 	/* SRCU-1: the compiler keeps the order, membarrier does the rest. */
 	__asm__ __volatile__("" ::: "memory");
@@ -186,23 +218,23 @@ SLUB_INLINE void slub_srcu_read_unlock_fast(struct slub_srcu *domain, int index)
 	/* SRCU-2: what was read inside was read before this. */
 	__asm__ __volatile__("" ::: "memory");
 	slub_percpu_add((uint32_t)index + SLUB_SRCU_LEFT - SLUB_SRCU_FAST, 1);
+	slub_srcu_left(domain);
 }
 #define slub_srcu_read_unlock(...) slub_srcu_read_unlock_fast(__VA_ARGS__)
-
-/*
- * slub_rcu_domain - the domain of the library itself.
- *
- * What slub_free_deferred() and caches with SLUB_CACHE_TYPESAFE_BY_RCU (rcu.h, cache.h)
- * wait for.  Context: hand its address to the functions above, but not to
- * slub_srcu_create() or slub_srcu_destroy().
- */
-extern SLUB_API struct slub_srcu slub_rcu_domain;
 
 /*
  * slub_read_lock, slub_read_unlock - a section of the library's own domain.
  *
  * A section that lasts keeps all deferred frees from memory, so do not sleep in
  * it for long.
+ * What a reader may call: everything but what waits for readers.  That answers
+ * -EDEADLK at once: slub_deferred_barrier(), slub_cache_destroy(),
+ * slub_bucket_destroy(), slub_bucket_clear() and slub_bucket_destroy_all().
+ * slub_cache_shrink(), slub_cache_for_each_object() and slub_bucket_stats() wait for
+ * nobody there.  slub_srcu_synchronize() of slub_rcu_domain has no answer, and waits
+ * for ever.  A section belongs to the thread that entered it: where another one
+ * leaves it, the first may still get -EDEADLK, as long as any reader is inside, and the other
+ * one is not warned while it has it.
  * Returns, errors, context and cost: as slub_srcu_read_lock() and
  * slub_srcu_read_unlock().
  * From: rcu_read_lock().

@@ -148,8 +148,16 @@ void holes_forget(const struct slub_cache *cache, struct page *slab);
 void slab_empty_left(void);
 /* As many objects of @cache as it asked for (cache->left_in) are back in their slabs. */
 void slab_left_look(struct slub_cache *cache);
-/* slab/slab_features.c: all lists are about to be emptied; what waits for readers may go, too */
-void slab_shrink_begins(void);
+/*
+ * slab/slab_features.c: all lists are about to be emptied; what waits for readers may go, too.
+ * @is_all: all of it, for memory is short, or the program asks; else a little.
+ */
+void slab_shrink_begins(bool is_all);
+/*
+ * slab/rcu/grace.c: where something waits for readers (grace_is_used()), a slow path worth
+ * @steps: now and then it frees a little of what no reader can see any more.
+ */
+void slab_grace_look(uint32_t steps);
 
 /* ---- caches ---- */
 

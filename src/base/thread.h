@@ -66,7 +66,8 @@ enum thread_flag {
 	THREAD_SIGNALS_WAIT = 1 << 7,	/* from fork's first lock to its last */
 	THREAD_REFUSED = 1 << 8,	/* its request fails on purpose */
 	THREAD_IN_ABORT = 1 << 9,		/* ends the process for what it found */
-	THREAD_RESERVE_ONCE = 1 << 10,	/* from here up: how often it has entered the reserve */
+	THREAD_DRAINING = 1 << 10,	/* frees what waited for readers */
+	THREAD_RESERVE_ONCE = 1 << 11,	/* from here up: how often it has entered the reserve */
 };
 
 #if SLUB_CPU_AARCH64

@@ -273,6 +273,15 @@ struct slub_abi {
 	 */
 	uint16_t descriptor_owner;
 	uint16_t reserved_owner[3];
+	/*
+	 * What was freed deferred: two words of 64 bits, how many objects and of how many
+	 * bytes.  Each area has what was added, at deferred_added, and at the address
+	 * `deferred` stands what has been freed of all that; 0, or behind `size`: this library
+	 * has none.
+	 */
+	uint64_t deferred;
+	uint32_t deferred_added;
+	uint32_t reserved_deferred;
 };
 
 /*
@@ -363,6 +372,8 @@ enum slub_stats_total {
 	 * starttime).  It tells the process from a later one with its PID.  0: not known.
 	 */
 	SLUB_STATS_BEGAN_TICKS,
+	SLUB_STATS_DEFERRED_BYTES,	/* freed, but readers may still look */
+	SLUB_STATS_DEFERRED_OBJECTS,
 	SLUB_STATS_TOTALS_KNOWN,
 	SLUB_STATS_TOTALS = 16,
 };

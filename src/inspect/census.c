@@ -197,6 +197,8 @@ static size_t count_large(void)
 
 void census_heap(struct heap_census *out)
 {
+	struct deferred_numbers deferred;
+
 	*out = (struct heap_census){ .slab_bytes = 0 };
 	slab_for_each(visit_heap, out);
 	for (size_t i = 0; i < CENSUS_SLOTS; i++) {
@@ -214,6 +216,9 @@ void census_heap(struct heap_census *out)
 	out->large_blocks = count_large();
 	out->dirty_bytes = page_nr_dirty() * PAGE_BYTES;
 	out->committed_bytes = pagemap_committed();
+	deferred_count(&deferred);
+	out->deferred_bytes = deferred.bytes;
+	out->deferred_objects = deferred.objects;
 	guard_visit(visit_heap_guarded, out);
 }
 

@@ -31,6 +31,8 @@ struct heap_census {
 	size_t large_blocks;
 	size_t dirty_bytes;
 	size_t committed_bytes;
+	size_t deferred_bytes;	/* freed, but readers may still look: in use, as all others */
+	size_t deferred_objects;
 };
 
 /* census.c: walks the heap without a lock; a moving heap gives estimates */

@@ -149,6 +149,7 @@ static void describe_system(struct slub_abi *abi, const struct os_cpus *cpus,
 usual void abi_publish(const struct os_cpus *cpus, uint32_t nr_nodes)
 {
 	struct slub_abi *abi = &slub_abi_state;
+	const struct deferred_numbers *deferred;
 
 	describe_system(abi, cpus, nr_nodes);
 	abi->range_start = pagemap_base;
@@ -157,6 +158,8 @@ usual void abi_publish(const struct os_cpus *cpus, uint32_t nr_nodes)
 	pagemap_publish(&abi->heap_bytes);
 	abi->self = (uintptr_t)abi;
 	abi->guard = (uintptr_t)guard_pools;
+	abi->deferred_added = deferred_counts(&deferred);
+	abi->deferred = abi->deferred_added ? (uintptr_t)deferred : 0;
 	abi->start_ns = clock_real_ns();
 	abi->map = pagemap_base;
 	abi->descriptors = (uintptr_t)page_of((void *)heap_start);

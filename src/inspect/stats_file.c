@@ -119,6 +119,11 @@ static void census_if_due(void)
 
 static void head_update(void)
 {
+	struct deferred_numbers deferred;
+
+	deferred_count(&deferred);
+	head->totals[SLUB_STATS_DEFERRED_BYTES] = deferred.bytes;
+	head->totals[SLUB_STATS_DEFERRED_OBJECTS] = deferred.objects;
 	head->totals[SLUB_STATS_COMMITTED_BYTES] = pagemap_committed();
 	head->totals[SLUB_STATS_LARGE_BYTES] = large_nr_pages() * PAGE_BYTES;
 	head->totals[SLUB_STATS_IDLE_BYTES] = page_nr_dirty() * PAGE_BYTES;

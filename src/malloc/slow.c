@@ -35,7 +35,7 @@ __attribute__((__noinline__)) void fast_paths_open_now(void)
  * interrupted the holder of one.  They are linked through their first word.  Objects of
  * caches wait in slab/core/free.c.
  */
-static void *deferred_frees;
+static void *frees_put_off;
 
 /* A large block begins with a page. */
 static bool is_at_large(const void *ptr)
@@ -92,7 +92,7 @@ static void free_large(void *ptr)
 		return;
 	}
 	if (unlikely(slub_thread.locks_held)) {
-		stack_push(&deferred_frees, ptr, (void **)ptr);
+		stack_push(&frees_put_off, ptr, (void **)ptr);
 		return;
 	}
 	if (SLUB_CONFIG_HARDENED && !large_pad_is_right(ptr)) {
@@ -125,9 +125,9 @@ static void free_by_entry(void *ptr, uint32_t entry)
 		cache_free(cache, ptr);
 }
 
-static void free_deferred(void)
+void frees_settle(void)
 {
-	void *ptr = stack_take(&deferred_frees);
+	void *ptr = stack_take(&frees_put_off);
 
 	cache_free_postponed();
 
@@ -148,7 +148,7 @@ SLUB_EXPORT void slub_free(void *object)
 static bool frees_are_pending(void)
 {
 	return unlikely(!stack_is_empty(&cache_postponed) ||
-			!stack_is_empty(&deferred_frees));
+			!stack_is_empty(&frees_put_off));
 }
 
 /* The mark comes first: after the push the object may be another thread's. */
@@ -192,7 +192,7 @@ static __attribute__((__noinline__)) void free_to_any(void *ptr)
 	if (!ptr)
 		return;
 	if (frees_are_pending() && !slub_thread.locks_held)
-		free_deferred();
+		frees_settle();
 	fast_paths_open();
 	entry = pagemap_get(ptr);
 	if (likely(entry == MAP_LARGE))
@@ -299,7 +299,8 @@ void *slow_alloc_aligned(size_t bytes, size_t align, bool *is_zero)
 		return NULL;
 	fast_paths_open();
 	if (!slub_thread.locks_held)
-		free_deferred();
+		frees_settle();
+	grace_look(max_size(bytes, align) > CLASS_BYTES_MAX ? GRACE_STEPS_LARGE : 1);
 	if (bytes > PTRDIFF_MAX || align > PTRDIFF_MAX)
 		return NULL;
 	if (unlikely(group_current()))
@@ -383,6 +384,7 @@ __attribute__((__noinline__)) void *slow_alloc_own(size_t bytes)
 	void *ptr = NULL;
 
 	if (bytes >= malloc_paged_limit) {
+		grace_look(GRACE_STEPS_LARGE);
 		ptr = slow_alloc_kept(bytes);
 		if (likely(ptr && (!group_current() || account_large(ptr))))
 			return ptr;

@@ -37,6 +37,12 @@ void reclaim_fork_finish(bool in_child);
 /* srcu.c */
 /* Gives a domain its counters if it has none.  Returns 0 or -errno. */
 int srcu_get_counters(struct slub_srcu *domain);
+/*
+ * Would this thread wait for itself if it waited for the readers of slub_rcu_domain?  To be
+ * asked before each such wait.  A section that another thread leaves counts as that of
+ * the thread that entered it until a call of this finds no reader at all.
+ */
+bool srcu_is_inside(void);
 /* Nobody but the calling thread came along: its readers are forgotten. */
 void srcu_fork_child(void);
 extern struct lock srcu_lock SLUB_INTERNAL;
@@ -50,6 +56,11 @@ extern struct lock srcu_lock SLUB_INTERNAL;
  */
 struct reclaimer {
 	size_t (*run)(int priority);
+	/*
+	 * What was freed and waits for readers goes if they have left; with @is_last it is
+	 * the last try, and worth a moment.  Returns how many objects went.
+	 */
+	size_t (*drain)(bool is_last);
 	void (*idle)(void);	/* the pressure thread, a few times a second */
 	size_t (*move)(uint64_t deadline_ns);
 	size_t (*used)(void);	/* bytes handed out */
@@ -72,8 +83,13 @@ struct reclaim_result reclaim_for(int priority, uint64_t ns);
 void reclaim_idle(void);
 size_t reclaim_move(uint64_t deadline_ns);
 size_t reclaim_used(void);
-/* The shrinkers of @group and of those below it only. */
+/*
+ * The shrinkers of @group and of those below it only, and what waits for readers, whose
+ * ever it is.
+ */
 size_t reclaim_group(const struct slub_group *group, int priority);
+/* A request is about to be refused: what is freed and waits for readers, now or in a moment. */
+size_t reclaim_drain(void);
 /* False: this thread may not reclaim now: it is inside a reclaim, or holds a lock. */
 bool reclaim_is_possible(void);
 bool reclaim_enter(void);

@@ -95,11 +95,25 @@ bool reclaim_more(int *priority, size_t bytes)
 	--*priority;
 	if (now == PRIORITY_ASK)
 		return group_root_ask(bytes);
-	if (now > 0)
+	if (now > 0) {
 		reclaim_run(now);
-	else
+	} else {
+		reclaim_drain();
 		reclaim_all();
+	}
 	return true;
+}
+
+size_t reclaim_drain(void)
+{
+	const struct reclaimer *above = reclaimer_get();
+	size_t nr;
+
+	if (!above || !reclaim_enter())
+		return 0;
+	nr = above->drain(true);
+	reclaim_leave();
+	return nr;
 }
 
 size_t reclaim_used(void)
@@ -133,11 +147,15 @@ size_t reclaim_move(uint64_t deadline_ns)
 
 size_t reclaim_group(const struct slub_group *group, int priority)
 {
-	size_t freed;
+	const struct reclaimer *above = reclaimer_get();
+	size_t freed = 0;
 
 	if (!reclaim_enter())
 		return 0;
-	freed = shrinkers_run(priority, group);
+	/* Once: it may make all CPUs execute a fence. */
+	if (above && priority == SLUB_SHRINK_PRIORITY_MAX)
+		freed = above->drain(false);
+	freed += shrinkers_run(priority, group);
 	reclaim_leave();
 	return freed;
 }

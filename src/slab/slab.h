@@ -478,8 +478,27 @@ size_t cache_nr_cached(const struct slub_cache *cache);
 
 /* deferred.c */
 int deferred_init(void);
-/* Frees what no reader can see any more. */
-void deferred_poll(void);
+struct deferred_numbers {
+	uint64_t objects;
+	uint64_t bytes;
+};
+/* What was given to slub_free_deferred() and is not free yet. */
+void deferred_count(struct deferred_numbers *out);
+/*
+ * For an inspector: the offset of what each CPU has added, as these two numbers (0: none);
+ * *@released: what to take off their sums.
+ */
+uint32_t deferred_counts(const struct deferred_numbers **released);
+/*
+ * Frees what no reader can see any more, of all CPUs; waits for nobody.  Returns how many
+ * objects were freed meanwhile.
+ */
+size_t deferred_drain(void);
+/*
+ * The same for a caller that is about to refuse a request: looks again for a moment, unless
+ * it is a reader itself.
+ */
+size_t deferred_drain_patiently(void);
 
 /* defrag.c */
 /* Empties sparse slabs of all caches that allow it, until @deadline_ns. */

@@ -3,9 +3,12 @@
 #include "slab/guard/guard.h"
 #include "slab/watch/watch.h"
 
-void slab_shrink_begins(void)
+void slab_shrink_begins(bool is_all)
 {
-	deferred_poll();
+	if (is_all)
+		deferred_drain();
+	else
+		slab_grace_look(1);
 	guard_poll();
 }
 

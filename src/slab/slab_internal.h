@@ -513,17 +513,29 @@ struct grace_queue {
 	void (*release)(void **item);	/* const; called without the lock */
 };
 
-/* An item is its link.  Moves the queue on; may release other items. */
+/* An item is its link. */
+void grace_put(struct grace_queue *queue, void **item);
+/* The same; moves the queue on, and may release other items. */
 void grace_add(struct grace_queue *queue, void **item);
-void grace_poll(struct grace_queue *queue);
+/* True: something was released, and there may be more. */
+bool grace_poll(struct grace_queue *queue);
+/* Releases all that no reader can see any more; waits for nobody. */
+void grace_drain(struct grace_queue *queue);
+/* ... of empty slabs, and of guarded objects. */
+void grace_drain_slabs(void);
 /* Waits until all that was added before is released. */
 void grace_flush(struct grace_queue *queue);
 uint64_t grace_nr(const struct grace_queue *queue);
 /* node.c: to the page layer, at once */
 void slab_give_back(struct page *slab);
-/* Waits until no slab or object of @cache is on its way back. */
-void cache_settle(struct slub_cache *cache);
+/*
+ * Waits until no slab or object of @cache is on its way back.  False: this thread is a
+ * reader, so what its section keeps is still there.
+ */
+bool cache_settle(struct slub_cache *cache);
 void grace_fork(enum fork_step step);
 /* deferred.c */
+/* Hands over this CPU's sheaf; true: something was released, and there may be more. */
+bool deferred_look(void);
 void deferred_fork(enum fork_step step);
 #endif

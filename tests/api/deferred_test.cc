@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Promise: what slub_free_deferred() was given stays as it is until every reader that was inside
- * has left, is free after slub_deferred_barrier(), and costs nobody else his memory.
+ * has left, is free after slub_deferred_barrier(), and costs nobody else his memory.  It is not
+ * kept when memory is short: not under a limit, not in a group, not by a request to shrink.
  */
 #include <atomic>
+#include <malloc.h>
 #include <sys/prctl.h>
 #include <thread>
+
+#include <slub/control.h>
+#include <slub/group.h>
+#include <slub/shrinker.h>
 
 #include "api.h"
 
@@ -193,6 +199,246 @@ TEST(deferred, in_the_children_of_fork)
 		thread.join();
 }
 
+/* ---- when memory is short ---- */
+
+const size_t MIB = 1 << 20;
+
+uint64_t value_of(const char *name)
+{
+	struct slub_value value = {};
+
+	EXPECT_EQ(slub_value_read(name, &value), 0) << name;
+	return value.number;
+}
+
+/* A block that @bytes were written to, freed deferred. */
+void defer(size_t bytes)
+{
+	void *block = malloc(bytes);
+
+	ASSERT_NE(block, nullptr);
+	memset(block, 1, bytes);
+	slub_free_deferred(block);
+}
+
+/* The same under a reader, so that it waits; it has left on return. */
+void defer_under_a_reader(size_t bytes)
+{
+	int reader = slub_read_lock();
+
+	defer(bytes);
+	slub_read_unlock(reader);
+}
+
+TEST(deferred, no_large_block_waits_for_others_to_follow)
+{
+	slub_deferred_barrier();
+	for (int i = 0; i < 20; i++) {
+		defer(20 * MIB);
+		EXPECT_EQ(slub_deferred_pending(), 0u) << "there is no reader";
+	}
+}
+
+TEST(deferred, what_waits_is_counted_in_bytes)
+{
+	slub_deferred_barrier();
+	EXPECT_EQ(value_of("heap.deferred_bytes"), 0u);
+	int reader = slub_read_lock();
+	defer(20 * MIB);
+	for (int i = 0; i < 9; i++)
+		slub_free_deferred(malloc(100));
+	EXPECT_EQ(slub_deferred_pending(), 10u);
+	EXPECT_EQ(value_of("heap.deferred_objects"), 10u);
+	EXPECT_GE(value_of("heap.deferred_bytes"), 20 * MIB + 900);
+	EXPECT_LE(value_of("heap.deferred_bytes"), 20 * MIB + 8192);
+	slub_read_unlock(reader);
+	slub_deferred_barrier();
+	EXPECT_EQ(value_of("heap.deferred_bytes"), 0u);
+	EXPECT_EQ(value_of("heap.deferred_objects"), 0u);
+}
+
+/* Those of this thread and those of others, who do nothing more. */
+void some_pend_everywhere(const std::function<void()> &then)
+{
+	std::atomic<int> ready{ 0 };
+	std::atomic<bool> stop{ false };
+	std::vector<std::thread> threads;
+
+	for (int t = 0; t < 3; t++) {
+		threads.emplace_back([&] {
+			for (int i = 0; i < 5; i++)
+				slub_free_deferred(malloc(100));
+			for (ready++; !stop;)
+				usleep(1000);
+		});
+	}
+	while (ready < 3)
+		usleep(1000);
+	defer_under_a_reader(MIB);
+	EXPECT_GT(slub_deferred_pending(), 0u);
+	then();
+	EXPECT_EQ(slub_deferred_pending(), 0u);
+	stop = true;
+	for (auto &thread : threads)
+		thread.join();
+}
+
+TEST(deferred, goes_when_the_program_asks_for_memory_back)
+{
+	slub_deferred_barrier();
+	some_pend_everywhere([] { slub_shrink_all(); });
+	some_pend_everywhere([] { slub_shrink(SLUB_SHRINK_PRIORITY_MAX); });
+	some_pend_everywhere([] { malloc_trim(0); });
+	some_pend_everywhere([] { slub_node_shrink(SLUB_NODE_ANY); });
+}
+
+/* Not even if no list is ever full: what the allocator finds on its slow ways is enough. */
+TEST(deferred, goes_while_a_program_does_other_things)
+{
+	std::vector<void *> blocks(2000);
+
+	slub_deferred_barrier();
+	for (int i = 0; i < 500; i++)
+		defer_under_a_reader(1000);
+	for (int round = 0; round < 300 && slub_deferred_pending(); round++) {
+		for (void *&block : blocks)
+			block = malloc(200);
+		for (void *block : blocks)
+			free(block);
+	}
+	EXPECT_EQ(slub_deferred_pending(), 0u);
+	for (int i = 0; i < 5; i++)
+		defer_under_a_reader(10 * MIB);
+	for (int i = 0; i < 100 && slub_deferred_pending(); i++)
+		free(malloc(300000));
+	EXPECT_EQ(slub_deferred_pending(), 0u) << "those of large blocks, too";
+}
+
+TEST(deferred, no_limit_refuses_what_was_freed)
+{
+	std::string errors;
+	int status = api::run_again({ "SLUB_LIMIT=100M" }, "limit", &errors);
+
+	EXPECT_EQ(status, 0) << harness::describe_status(status) << errors;
+}
+
+void under_a_limit()
+{
+	for (int i = 0; i < 100; i++) {
+		void *block;
+
+		defer_under_a_reader(30 * MIB);
+		defer_under_a_reader(30 * MIB);
+		block = malloc(70 * MIB);
+		MUST(block != nullptr);
+		free(block);
+		for (int k = 0; k < 3000; k++)
+			defer_under_a_reader(8000);
+		block = malloc(80 * MIB);
+		MUST(block != nullptr);
+		free(block);
+	}
+	/* A reader that is inside itself is refused at once, and waits for nobody. */
+	int reader = slub_read_lock();
+
+	defer(50 * MIB);
+	MUST(malloc(70 * MIB) == nullptr && errno == ENOMEM);
+	slub_read_unlock(reader);
+	MUST(malloc(70 * MIB) != nullptr);
+}
+
+/* Others come and go as readers: what they leave is found, though nothing more is freed. */
+void under_a_limit_with_readers()
+{
+	std::atomic<bool> stop{ false };
+	std::vector<std::thread> readers;
+
+	for (int t = 0; t < 3; t++) {
+		readers.emplace_back([&] {
+			while (!stop) {
+				int reader = slub_read_lock();
+
+				for (volatile int i = 0; i < 300; i = i + 1)
+					;
+				slub_read_unlock(reader);
+			}
+		});
+	}
+	for (int i = 0; i < 200; i++) {
+		void *block;
+
+		defer(30 * MIB);
+		defer(30 * MIB);
+		/* All readers may have been preempted inside. */
+		for (int k = 0; !(block = malloc(70 * MIB)) && k < 1000; k++)
+			usleep(1000);
+		MUST(block != nullptr);
+		free(block);
+	}
+	stop = true;
+	for (auto &reader : readers)
+		reader.join();
+}
+
+TEST(deferred, no_limit_refuses_while_readers_come_and_go)
+{
+	std::string errors;
+	int status = api::run_again({ "SLUB_LIMIT=100M" }, "readers", &errors);
+
+	EXPECT_EQ(status, 0) << harness::describe_status(status) << errors;
+}
+
+TEST(deferred, no_group_refuses_what_it_freed)
+{
+	struct slub_group *group = slub_group_create("tenant", nullptr);
+
+	ASSERT_NE(group, nullptr);
+	ASSERT_EQ(slub_group_limit_set(group, SLUB_GROUP_MAX, 100 * MIB), 0);
+	ASSERT_EQ(slub_group_enter(group), 0);
+	for (int i = 0; i < 50; i++)
+		defer_under_a_reader(20 * MIB);
+	for (int i = 0; i < 40000; i++)
+		defer_under_a_reader(8000);
+	slub_group_leave(group);
+	/* A lower maximum is refused only if more is in use. */
+	slub_group_enter(group);
+	slub_deferred_barrier();
+	for (int i = 0; i < 4; i++)
+		defer_under_a_reader(20 * MIB);
+	slub_group_leave(group);
+	EXPECT_EQ(slub_group_limit_set(group, SLUB_GROUP_MAX, 10 * MIB), 0);
+	slub_deferred_barrier();
+	EXPECT_EQ(slub_group_destroy(group), 0);
+}
+
+TEST(deferred, a_child_counts_what_it_has)
+{
+	std::atomic<bool> stop{ false };
+	std::vector<std::thread> threads;
+
+	for (int t = 0; t < 3; t++) {
+		threads.emplace_back([&] {
+			while (!stop)
+				slub_free_deferred(malloc(40));
+		});
+	}
+	for (int i = 0; i < 30; i++) {
+		int status = harness::in_child([] {
+
+			slub_deferred_barrier();
+			MUST(slub_deferred_pending() == 0);
+			MUST(value_of("heap.deferred_bytes") == 0);
+			slub_free_deferred(malloc(40));
+			MUST(slub_deferred_pending() == 1);
+			_exit(0);
+		});
+		ASSERT_EQ(status, 0) << harness::describe_status(status);
+	}
+	stop = true;
+	for (auto &thread : threads)
+		thread.join();
+}
+
 TEST(deferred, without_registration)
 {
 	std::string errors;
@@ -205,9 +451,15 @@ TEST(deferred, without_registration)
 
 extern "C" int act_instead(int argc, char **argv)
 {
-	if (!api::act_name(argc, argv))
+	const char *name = api::act_name(argc, argv);
+
+	if (!name)
 		return -1;
+	if (!strcmp(name, "limit"))
+		return under_a_limit(), 0;
+	if (!strcmp(name, "readers"))
+		return under_a_limit_with_readers(), 0;
 	testing::InitGoogleTest(&argc, argv);
-	testing::GTEST_FLAG(filter) = "-*registration";
+	testing::GTEST_FLAG(filter) = "-*registration:*limit*";
 	return RUN_ALL_TESTS();
 }

@@ -13,6 +13,7 @@
 
 #include <slub/bucket.h>
 #include <slub/group.h>
+#include <slub/rcu.h>
 
 #include "harness.h"
 
@@ -59,6 +60,43 @@ TEST_F(Bucket, EverySizeHoldsItsBytes)
 	EXPECT_EQ(stats().live_blocks, 0u);
 	EXPECT_EQ(stats().live_bytes, 0u);
 	EXPECT_EQ(stats().refused, 0u);
+}
+
+/* A block that was freed deferred is free, though readers may still have looked at it. */
+TEST_F(Bucket, ClearFreesNothingTwice)
+{
+	for (size_t size : { 50, 5000, 32768, 32769, 100000, 5 << 20 }) {
+		void *first = slub_bucket_alloc(bucket, size);
+		void *kept = slub_bucket_alloc(bucket, size);
+
+		ASSERT_TRUE(first && kept);
+		slub_free_deferred(first);
+		ASSERT_EQ(slub_bucket_clear(bucket), 0) << size;
+		EXPECT_EQ(stats().live_blocks, 0u) << size;
+		char *one = (char *)malloc(size), *two, *three;
+		slub_deferred_barrier();
+		two = (char *)malloc(size);
+		three = (char *)malloc(size);
+		EXPECT_TRUE(one != two && two != three && one != three) << size << " bytes, twice";
+		free(one);
+		free(two);
+		free(three);
+	}
+}
+
+TEST_F(Bucket, WhatWasFreedDeferredIsNotInUse)
+{
+	for (size_t size : { 50, 5000, 32769, 100000 }) {
+		struct slub_bucket *other = slub_bucket_create("other", 0);
+
+		ASSERT_NE(other, nullptr);
+		slub_free_deferred(slub_bucket_alloc(other, size));
+		struct slub_bucket_stats counted = {};
+		EXPECT_EQ(slub_bucket_stats(other, &counted), 0);
+		EXPECT_EQ(counted.live_blocks, 0u) << size;
+		slub_free_deferred(slub_bucket_alloc(other, size));
+		EXPECT_EQ(slub_bucket_destroy(other), 0) << size;
+	}
 }
 
 TEST_F(Bucket, ClearFreesEveryBlock)

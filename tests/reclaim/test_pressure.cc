@@ -335,6 +335,50 @@ TEST(Pressure, AThreadThatIsAskedFor)
 	});
 }
 
+/* Stops the thread that calls it, and is asked to until that was answered. */
+struct Stopper : slub_shrinker {
+	std::atomic<int> answer{ 1 };
+
+	Stopper() : slub_shrinker()
+	{
+		name = "stopper";
+		count = [](slub_shrinker *s, slub_shrink_control *) noexcept -> size_t {
+			auto *stopper = static_cast<Stopper *>(s);
+
+			if (stopper->answer == 1)
+				stopper->answer = slub_pressure_stop_thread();
+			return 0;
+		};
+		scan = [](slub_shrinker *, slub_shrink_control *) noexcept -> size_t {
+			return SLUB_SHRINK_STOP;
+		};
+		slub_shrinker_create(this);
+	}
+	~Stopper() { slub_shrinker_destroy(this); }
+};
+
+TEST(Pressure, TheThreadCannotStopItself)
+{
+	Folder folder;
+	std::string path = folder.file("watch");
+
+	ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+	expect_good([&] {
+		Stopper stopper;
+
+		setenv("MEMORY_PRESSURE_WATCH", path.c_str(), 1);
+		CHECK(slub_pressure_start_thread() == 0);
+		int out = open(path.c_str(), O_WRONLY);
+		CHECK(write(out, "x", 1) == 1);
+		while (stopper.answer == 1)
+			usleep(1000);
+		CHECK(stopper.answer == -EDEADLK);
+		CHECK(slub_pressure_start_thread() == -EEXIST);
+		CHECK(slub_pressure_stop_thread() == 0);
+		CHECK(slub_pressure_stop_thread() == -ESRCH);
+	});
+}
+
 /* Base64, as systemd writes what is to be written. */
 const char SOME_100_MS_OF_2_S[] = "c29tZSAxMDAwMDAgMjAwMDAwMAA=";
 

@@ -92,6 +92,7 @@ static void print_totals(const struct snapshot *now,
 	print_bytes("  free", sums.free_bytes, before, past.free_bytes);
 	print_bytes("large", now->large_bytes, before, old->large_bytes);
 	print_bytes("idle", now->idle_bytes, before, old->idle_bytes);
+	print_bytes("deferred", now->deferred_bytes, before, old->deferred_bytes);
 	printf("objects      %" PRIu64 " in use, %" PRIu64 " in lists, %" PRIu64
 	       " free in slabs\n", sums.used, sums.cached, sums.free);
 }

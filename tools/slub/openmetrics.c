@@ -90,6 +90,13 @@ static void print_heap(const struct snapshot *snapshot)
 	       snapshot->large_bytes);
 	sample("slub_heap_bytes", NULL, "state", "idle",
 	       snapshot->idle_bytes);
+	family("slub_deferred_bytes", "gauge", "bytes",
+	       "Freed, but readers may still look.");
+	sample("slub_deferred_bytes", NULL, NULL, NULL, snapshot->deferred_bytes);
+	family("slub_deferred_objects", "gauge", NULL,
+	       "Objects that were freed, but readers may still look.");
+	sample("slub_deferred_objects", NULL, NULL, NULL,
+	       snapshot->deferred_objects);
 }
 
 static void print_caches(const struct snapshot *snapshot)

@@ -413,6 +413,36 @@ static void count_stats(struct snapshot *snapshot,
 	}
 }
 
+/* Adds what one area has of what was freed deferred. */
+static void count_deferred(struct snapshot *snapshot,
+			   const struct process *process, uint64_t area)
+{
+	uint64_t added[2];
+
+	if (!snapshot->abi.deferred ||
+	    process_read(process, area + snapshot->abi.deferred_added, added,
+			 sizeof(added)))
+		return;
+	snapshot->deferred_objects += added[0];
+	snapshot->deferred_bytes += added[1];
+}
+
+static uint64_t difference(uint64_t more, uint64_t less)
+{
+	return more > less ? more - less : 0;
+}
+
+/* Of what was added, and what has been freed of it.  Of a stopped CPU nothing is known. */
+static void end_deferred(struct snapshot *snapshot, const struct process *process)
+{
+	uint64_t freed[2] = { UINT64_MAX, UINT64_MAX };
+
+	if (snapshot->abi.deferred)
+		process_read(process, snapshot->abi.deferred, freed, sizeof(freed));
+	snapshot->deferred_objects = difference(snapshot->deferred_objects, freed[0]);
+	snapshot->deferred_bytes = difference(snapshot->deferred_bytes, freed[1]);
+}
+
 static void count_areas(struct snapshot *snapshot,
 			const struct process *process)
 {
@@ -421,7 +451,7 @@ static void count_areas(struct snapshot *snapshot,
 	static char area[AREA_BYTES_MAX];
 
 	count_stats(snapshot, process, abi->shared_area);
-
+	count_deferred(snapshot, process, abi->shared_area);
 	if (process_read(process, abi->base_table, table,
 			 abi->nr_areas * sizeof(table[0])))
 		return;
@@ -431,8 +461,10 @@ static void count_areas(struct snapshot *snapshot,
 			continue;
 		count_area(snapshot, area);
 		count_stats(snapshot, process, table[i]);
+		count_deferred(snapshot, process, table[i]);
 		snapshot->nr_areas++;
 	}
+	end_deferred(snapshot, process);
 }
 
 static void count_barns(struct snapshot *snapshot)

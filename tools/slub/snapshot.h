@@ -51,6 +51,8 @@ struct snapshot {
 	uint64_t large_bytes;
 	uint64_t large_blocks;		/* 0 in a statistics file */
 	uint64_t idle_bytes;		/* free, memory behind it; the least */
+	uint64_t deferred_bytes;	/* freed, but readers may still look */
+	uint64_t deferred_objects;
 	uint32_t nr_areas;		/* of CPUs that were counted; not those stopped */
 	const struct process *process;	/* NULL: a file, no heap to walk */
 	/* of a statistics file; see groups_read() */

@@ -166,7 +166,8 @@ public:
 
 	/*
 	 * The same, and says so when it cannot be done: throws
-	 * std::system_error (EBUSY: objects are left; EAGAIN), with the cache
+	 * std::system_error (EBUSY: objects are left; EAGAIN; EDEADLK: inside a
+	 * read_guard of this thread), with the cache
 	 * unchanged and usable.
 	 */
 	void close()

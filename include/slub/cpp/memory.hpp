@@ -238,7 +238,8 @@ public:
 	/*
 	 * Frees all blocks of the bucket, whichever resource they are from, without
 	 * destructors; none may be used afterwards, nor meanwhile.  Does nothing
-	 * without a bucket.  false: some are left, call it again.
+	 * without a bucket.  false: some are left, call it again; all, inside a
+	 * read_guard of this thread.
 	 */
 	bool release() noexcept
 	{

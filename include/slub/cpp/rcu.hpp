@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <slub/cpp/error.hpp>
 #include <slub/rcu.h>
 #include <slub/srcu.h>
 
@@ -135,10 +136,16 @@ struct deferred_deleter {
 	}
 };
 
-/* Waits until all that was deferred before has been freed. */
+/*
+ * Waits until all that was deferred before has been freed.  Throws std::system_error (EDEADLK)
+ * inside a read_guard of this thread, which it would wait for.
+ */
 inline void deferred_barrier()
 {
-	slub_deferred_barrier();
+	int result = slub_deferred_barrier();
+
+	if (result < 0)
+		detail::fail(-result, "slub::deferred_barrier: called by a reader");
 }
 
 } // namespace slub

@@ -171,6 +171,17 @@ static int class_count(struct slub_cache *cache,
 	return ret;
 }
 
+/*
+ * What was freed already, deferred or by a handler that had to put it off, is free
+ * afterwards: before anything looks at what is allocated.  0, or -EDEADLK: this thread
+ * is a reader, and what its section keeps is still there.
+ */
+static int frees_end(void)
+{
+	frees_settle();
+	return slub_deferred_barrier();
+}
+
 static int bucket_count(struct slub_bucket *bucket,
 			struct slub_bucket_stats *stats)
 {
@@ -203,6 +214,7 @@ SLUB_EXPORT int slub_bucket_stats(struct slub_bucket *bucket,
 		return -EINVAL;
 	if (slub_thread.locks_held)
 		return -EDEADLK;
+	frees_end();
 	sanitizer_written(stats, sizeof(*stats));
 	return bucket_count(bucket, stats);
 }
@@ -241,8 +253,10 @@ static int look_unused(struct slub_bucket *bucket)
 static int destroy(struct slub_bucket *bucket)
 {
 	struct slub_bucket_stats stats;
-	int err = look_unused(bucket);
+	int err = frees_end();
 
+	if (!err)
+		err = look_unused(bucket);
 	if (!err)
 		return classes_destroy(bucket);
 	if (err == -EBUSY && log_is_enabled() && !bucket_count(bucket, &stats))
@@ -290,11 +304,16 @@ static int object_collect(void *object, void *list)
 SLUB_EXPORT int slub_bucket_clear(struct slub_bucket *bucket)
 {
 	char *addr = (char *)heap_start;
+	int err;
 
 	if (!bucket_check(bucket, "slub_bucket_clear"))
 		return -EINVAL;
 	if (slub_thread.locks_held)
 		return -EDEADLK;
+	/* Else a block that was freed already would be freed once more. */
+	err = frees_end();
+	if (err)
+		return err;
 	while ((addr = next_large(bucket, addr)) != NULL) {
 		fast_free(addr);
 		addr += PAGE_BYTES;

@@ -340,6 +340,7 @@ static int charge_at_max(struct group_owner *owner, size_t bytes,
 		if (n && !charge_again(owner, bytes, false, &full))
 			return 0;
 	}
+	freed += reclaim_drain();
 	/* Other threads may have freed something too: try once more at the end. */
 	if (freed ? !charge_again(owner, bytes, true, &full) :
 		    !charge_once(owner, bytes, false, &full))

@@ -266,6 +266,7 @@ enum thread_state_now { THREAD_NONE, THREAD_STARTING, THREAD_RUNS, THREAD_ENDS }
 
 static uint32_t thread_state;
 static pthread_t thread;
+static uint32_t thread_number;	/* thread_self() of that thread, while it runs */
 /* const while the thread runs */
 static int wake_fd = -1;
 
@@ -297,6 +298,7 @@ static bool pressure_wait(void)
 static void *thread_main(void *unused)
 {
 	(void)unused;
+	__atomic_store_n(&thread_number, thread_self(), __ATOMIC_RELAXED);
 	while (!is_to_end()) {
 		bool is_woken = pressure_wait();
 
@@ -306,6 +308,8 @@ static void *thread_main(void *unused)
 		if (is_woken && !is_to_end())
 			sys_sleep_ns(IDLE_NS);
 	}
+	/* A later thread may get its stack, and so its number. */
+	__atomic_store_n(&thread_number, 0, __ATOMIC_RELAXED);
 	return NULL;
 }
 
@@ -360,6 +364,10 @@ SLUB_EXPORT int slub_pressure_stop_thread(void)
 	uint32_t runs = THREAD_RUNS;
 	uint64_t one = 1;
 
+	/* A shrinker that the thread calls: it would wait for itself to end. */
+	if (slub_thread.locks_held ||
+	    __atomic_load_n(&thread_number, __ATOMIC_RELAXED) == thread_self())
+		return -EDEADLK;
 	if (!__atomic_compare_exchange_n(&thread_state, &runs, THREAD_ENDS, false,
 					 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		return -ESRCH;
@@ -381,6 +389,7 @@ usual void pressure_start(void)
 usual void pressure_fork_child(void)
 {
 	thread_state = THREAD_NONE;
+	thread_number = 0;
 	if (wake_fd >= 0)
 		descriptor_close(wake_fd);
 	wake_fd = -1;

@@ -130,6 +130,7 @@ SLUB_EXPORT int (slub_srcu_read_lock)(struct slub_srcu *domain)
 		errno = kept;
 		word = __atomic_load_n(&domain->reader, __ATOMIC_RELAXED);
 	}
+	slub_srcu_entered(domain);
 	/* Its other end is to be slow too. */
 	word &= ~SLUB_SRCU_FAST;
 	if (word & COUNTERS_MASK) {
@@ -155,6 +156,24 @@ SLUB_EXPORT void (slub_srcu_read_unlock)(struct slub_srcu *domain, int index)
 	else if ((word & GENERATION_MASK) == domain->generation)
 		__atomic_fetch_add(shared_counter(domain, word, SLUB_SRCU_LEFT),
 				   1, __ATOMIC_RELAXED);
+	slub_srcu_left(domain);
+}
+
+/*
+ * Each thread counts the sections of slub_rcu_domain that it entered and has not left
+ * (slub/srcu.h).  A grace period that is over proves that it is in none.
+ */
+bool srcu_is_inside(void)
+{
+	uint64_t cookie;
+
+	if (likely(!slub_thread.self.sections))
+		return false;
+	cookie = slub_srcu_start_poll(&slub_rcu_domain);
+	if (!slub_srcu_poll(&slub_rcu_domain, cookie))
+		return true;
+	slub_thread.self.sections = 0;
+	return false;
 }
 
 /* ---- sums ---- */
@@ -292,6 +311,9 @@ SLUB_EXPORT void slub_srcu_synchronize(struct slub_srcu *domain)
 {
 	uint64_t cookie = slub_srcu_start_poll(domain);
 
+	if (unlikely(domain == &slub_rcu_domain && srcu_is_inside()))
+		log_once("slub_srcu_synchronize: called inside slub_read_lock(): it "
+			 "waits for its caller");
 	for (unsigned int i = 0; !slub_srcu_poll(domain, cookie); i++)
 		sys_wait_long(i);
 }

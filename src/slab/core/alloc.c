@@ -3,6 +3,7 @@
  * The slow path of allocation: the CPU's main list is empty, or this thread
  * may not use it.
  */
+#include "slab/core/switches.h"
 #include "slab/slab_internal.h"
 
 /* Out of line: it is asked in many places. */
@@ -163,6 +164,7 @@ void *cache_alloc_sized(struct slub_cache *cache, size_t bytes)
 	if (slub_thread.locks_held)
 		return NULL;
 	cache_free_postponed();
+	grace_look(1);
 	percpu_enter();
 	slack_note(cache, bytes);
 	if (SLUB_CONFIG_HARDENED && slot != cache->list_slot)

@@ -19,6 +19,7 @@
 struct sample_switch sample_switch
 	__attribute__((section(".probes"), used)) = { 0, 0, 0 };
 bool sample_was_on;
+bool grace_was_used;
 bool guard_watches_large;
 
 struct lock cache_lock = LOCK_INIT;

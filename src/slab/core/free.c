@@ -210,6 +210,7 @@ static void free_marked(struct slub_cache *cache, void *object)
 	}
 	debug_mailbox_poll();
 	cache_free_postponed();
+	grace_look(1);
 	if (unlikely(cache->is_reserve)) {
 		free_to_reserve(cache, object);
 		return;

@@ -179,7 +179,7 @@ static void shrink_all(size_t search_max, enum collect_from from)
 	slub_thread.flags |= THREAD_IN_RECLAIM;
 	shrink_begin();
 	cache_free_postponed();
-	slab_shrink_begins();
+	slab_shrink_begins(search_max == SIZE_MAX);
 	shrink_cpus(from);
 	for (struct slub_cache *c = cache_first(); c; c = cache_next(c))
 		shrink_pinned(c, search_max);

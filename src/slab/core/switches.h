@@ -64,6 +64,28 @@ static inline void sample_block_gone(void *ptr)
 		sample_gone(ptr);
 }
 
+/* Something waits for readers, or did. */
+extern bool grace_was_used SLUB_INTERNAL;
+
+static inline bool grace_is_used(void)
+{
+	return __atomic_load_n(&grace_was_used, __ATOMIC_RELAXED);
+}
+
+static inline void grace_use(void)
+{
+	if (unlikely(!grace_is_used()))
+		__atomic_store_n(&grace_was_used, true, __ATOMIC_RELAXED);
+}
+
+/* In slow paths, with no lock held; a block of pages counts as many @steps. */
+#define GRACE_STEPS_LARGE 16
+static inline void grace_look(uint32_t steps)
+{
+	if (unlikely(grace_is_used()))
+		slab_grace_look(steps);
+}
+
 /* Do letters watch large blocks?  Const after start. */
 extern bool guard_watches_large SLUB_INTERNAL;
 

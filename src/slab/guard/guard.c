@@ -403,12 +403,12 @@ static void withdraw_later(struct guard_place *place)
 	guard_poll();
 }
 
-void guard_poll(void)
+bool guard_poll(void)
 {
 	if (slub_thread.locks_held)
-		return;
+		return false;
 	fresh_queue();
-	grace_poll(&waiting);
+	return grace_poll(&waiting);
 }
 
 void guard_settle(void)

@@ -118,7 +118,7 @@ size_t guard_nr_objects(const struct slub_cache *cache, size_t *bytes);
 /* Reports those of @cache, watched as @twin, that keep it from being destroyed. */
 void guard_report_left(struct slub_cache *cache, struct slub_cache *twin);
 /* Takes leave of those whose readers have left; without locks. */
-void guard_poll(void);
+bool guard_poll(void);
 /* Waits for all of them. */
 void guard_settle(void);
 void guard_fork(enum fork_step step);

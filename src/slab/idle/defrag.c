@@ -435,7 +435,7 @@ static long defrag(struct slub_cache *cache, unsigned int max_fill)
 	if (err)
 		return err;
 	/* What lies in lists is free, and can be told only in its slab. */
-	deferred_poll();
+	deferred_drain();
 	cache_flush(cache);
 	nr_freed = move_objects(cache, max_fill, 0);
 	cache_shrink_nodes(cache);

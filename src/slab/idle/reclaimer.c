@@ -22,6 +22,11 @@ static size_t run(int priority)
 	return page_purge(keep) * PAGE_BYTES;
 }
 
+static size_t drain(bool is_last)
+{
+	return is_last ? deferred_drain_patiently() : deferred_drain();
+}
+
 /*
  * A heap that was the same a moment ago is one that nobody uses: what lies
  * idle goes back, once.  One that is at work keeps it, or it would be bought
@@ -57,7 +62,8 @@ static size_t move(uint64_t deadline_ns)
 }
 
 static const struct reclaimer slabs = {
-	.run = run, .idle = idle, .move = move, .used = page_used_bytes,
+	.run = run, .drain = drain, .idle = idle, .move = move,
+	.used = page_used_bytes,
 };
 
 /*
@@ -66,8 +72,10 @@ static const struct reclaimer slabs = {
  */
 static usual bool before_growth(size_t bytes)
 {
+	bool freed = deferred_drain();
+
 	(void)bytes;
-	if (!shrinkers_run(SLUB_SHRINK_PRIORITY_MAX / 2, NULL))
+	if (!shrinkers_run(SLUB_SHRINK_PRIORITY_MAX / 2, NULL) && !freed)
 		return false;
 	slab_shrink_all();
 	return true;

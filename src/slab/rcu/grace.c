@@ -7,7 +7,9 @@
  *
  * Nobody works in the background: each call that adds something moves the queue
  * on as far as it goes without waiting, and releases a few ripe items, more
- * than it added: so the queue stays short however many threads add to it.
+ * than it added: so the queue stays short however many threads add to it.  A program that
+ * adds nothing more moves it on in malloc's slow paths (slab_grace_look()), and whoever is
+ * short of memory takes all that is ripe (deferred_drain()).
  * What is waiting becomes ripe when all that was ripe before is released: items
  * are done in the order of their grace periods, and `done` tells which are.
  *
@@ -17,6 +19,8 @@
  * are released.
  */
 #include "base/turn.h"
+#include "reclaim/reclaim.h"
+#include "slab/core/switches.h"
 #include "slab/guard/guard.h"
 #include "slab/slab_internal.h"
 
@@ -134,14 +138,18 @@ static bool poll(struct grace_queue *queue)
 	return true;
 }
 
-void grace_poll(struct grace_queue *queue)
+bool grace_poll(struct grace_queue *queue)
 {
-	if (__atomic_load_n(&queue->added, __ATOMIC_RELAXED) &&
-	    !slub_thread.locks_held)
-		poll(queue);
+	return grace_nr(queue) && !slub_thread.locks_held && poll(queue);
 }
 
-void grace_add(struct grace_queue *queue, void **item)
+void grace_drain(struct grace_queue *queue)
+{
+	while (grace_poll(queue))
+		continue;
+}
+
+void grace_put(struct grace_queue *queue, void **item)
 {
 	queue_lock(queue);
 	*item = queue->fresh;
@@ -149,6 +157,11 @@ void grace_add(struct grace_queue *queue, void **item)
 	queue->fresh_nr++;
 	__atomic_store_n(&queue->added, queue->added + 1, __ATOMIC_RELAXED);
 	lock_release(&queue->lock);
+}
+
+void grace_add(struct grace_queue *queue, void **item)
+{
+	grace_put(queue, item);
 	grace_poll(queue);
 }
 
@@ -199,16 +212,53 @@ void slab_give_back_later(struct page *slab)
 
 	slab_state_set(slab, now.first,
 		       now.second & ~(STATE_FROZEN | STATE_LISTED));
+	grace_use();
 	grace_add(&slabs, (void **)&slab->list.next);
 }
 
-void cache_settle(struct slub_cache *cache)
+void grace_drain_slabs(void)
 {
+	while (guard_poll())
+		continue;
+	grace_drain(&slabs);
+}
+
+/* A reader may not wait, for it would wait for itself. */
+bool cache_settle(struct slub_cache *cache)
+{
+	if (unlikely(srcu_is_inside())) {
+		deferred_drain();
+		return false;
+	}
 	slub_deferred_barrier();
-	if (!(cache->flags & SLUB_CACHE_TYPESAFE_BY_RCU))
+	if (cache->flags & SLUB_CACHE_TYPESAFE_BY_RCU) {
+		guard_settle();
+		grace_flush(&slabs);
+	}
+	return true;
+}
+
+/* ---- a slow path's look ---- */
+
+/* What a look costs, some 100 ns for each CPU while a reader is inside, is spread. */
+#define LOOK_STEPS 64
+
+void slab_grace_look(uint32_t steps)
+{
+	/* Of all threads; a lost step is a look too few. */
+	static uint32_t taken;
+	bool is_more;
+
+	steps += __atomic_load_n(&taken, __ATOMIC_RELAXED);
+	__atomic_store_n(&taken, steps, __ATOMIC_RELAXED);
+	if (likely(steps < LOOK_STEPS) || slub_thread.locks_held ||
+	    slub_thread.flags & THREAD_DRAINING)
 		return;
-	guard_settle();
-	grace_flush(&slabs);
+	slub_thread.flags |= THREAD_DRAINING;
+	is_more = deferred_look() | grace_poll(&slabs);
+	slub_thread.flags &= ~(uint32_t)THREAD_DRAINING;
+	/* What is ripe goes a few items at a time: the next one may begin at once. */
+	__atomic_store_n(&taken, is_more ? LOOK_STEPS : 0, __ATOMIC_RELAXED);
 }
 
 usual void grace_fork(enum fork_step step)

@@ -462,7 +462,8 @@ static int destroy_begin(struct slub_cache *cache, struct cache_hold *hold)
 static int destroy(struct slub_cache *cache)
 {
 	struct cache_hold hold;
-	int ret = cache_shut(cache, &hold);
+	/* As a reader it would wait for itself. */
+	int ret = srcu_is_inside() ? -EDEADLK : cache_shut(cache, &hold);
 
 	if (ret)
 		return ret;

@@ -109,6 +109,44 @@ unsafe fn try_add(offset: usize, n: i64) -> bool {
     area != 0
 }
 
+/// Are there sequences?  Else the exported functions do all of it.
+pub(crate) const IS_INLINE: bool = cfg!(slub_inline);
+
+/// This thread has entered a section of `slub_rcu_domain`: C's `slub_srcu_entered`.
+#[cfg(slub_inline)]
+#[inline(always)]
+pub(crate) unsafe fn section_entered() {
+    // SAFETY: this thread's own word.
+    core::arch::asm!(
+        "movq slub_percpu_self@GOTTPOFF(%rip), {t}",
+        "incl %fs:52({t})",
+        t = out(reg) _,
+        options(att_syntax, nostack),
+    );
+}
+
+/// It has left one: C's `slub_srcu_left`.  Not below 0: the carry is set where it is 0.
+#[cfg(slub_inline)]
+#[inline(always)]
+pub(crate) unsafe fn section_left() {
+    // SAFETY: this thread's own word.
+    core::arch::asm!(
+        "movq slub_percpu_self@GOTTPOFF(%rip), {t}",
+        "cmpl $1, %fs:52({t})",
+        "adcl $-1, %fs:52({t})",
+        t = out(reg) _,
+        options(att_syntax, nostack),
+    );
+}
+
+#[cfg(not(slub_inline))]
+#[inline(always)]
+pub(crate) unsafe fn section_entered() {}
+
+#[cfg(not(slub_inline))]
+#[inline(always)]
+pub(crate) unsafe fn section_left() {}
+
 /// Takes the first object of the cache's list on this CPU; null: there is none.
 #[cfg(slub_inline)]
 #[inline(always)]

@@ -588,7 +588,7 @@ extern "C" {
 
     // slub/rcu.h
     pub fn slub_free_deferred(object: *mut c_void);
-    pub fn slub_deferred_barrier();
+    pub fn slub_deferred_barrier() -> c_int;
     pub fn slub_deferred_pending() -> usize;
 
     // The malloc of the library, as every program sees it.
@@ -619,9 +619,10 @@ const SRCU_LEFT: u32 = 16;
 #[inline]
 pub unsafe fn slub_read_lock() -> c_int {
     let index = slub_rcu_domain.reader.load(Ordering::Relaxed);
-    if index & SRCU_FAST == 0 {
+    if !inline::IS_INLINE || index & SRCU_FAST == 0 {
         return slub_srcu_read_lock(&slub_rcu_domain);
     }
+    inline::section_entered();
     inline::percpu_add((index - SRCU_FAST) as usize, 1);
     compiler_fence(Ordering::SeqCst);
     index as c_int
@@ -638,6 +639,7 @@ pub unsafe fn slub_read_unlock(index: c_int) {
     }
     compiler_fence(Ordering::SeqCst);
     inline::percpu_add((index as u32 + SRCU_LEFT - SRCU_FAST) as usize, 1);
+    inline::section_left();
 }
 
 #[cfg(test)]

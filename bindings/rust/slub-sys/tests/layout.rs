@@ -183,6 +183,7 @@ fn places_that_sequences_name() {
         "offsetof(struct slub_percpu_self, map_base)" => 24,
         "offsetof(struct slub_percpu_self, map_pages)" => 32,
         "offsetof(struct slub_percpu_self, area)" => 40,
+        "offsetof(struct slub_percpu_self, sections)" => 52,
         "offsetof(struct slub_cache, slot)" => 0,
         "offsetof(struct slub_cache, inline_slot)" => 4,
         "offsetof(struct slub_cache, link)" => 8,

@@ -209,7 +209,8 @@ impl Bucket {
     ///
     /// # Errors
     ///
-    /// [`Error::TryAgain`]: some blocks are still there; call it again.
+    /// [`Error::TryAgain`]: some blocks are still there; call it again.  [`Error::Deadlock`]: this
+    /// thread reads ([`rcu::read`](crate::rcu::read)), and nothing was freed.
     pub fn clear(&mut self) -> Result<(), Error> {
         // SAFETY: the bucket lives, and nobody else uses it.
         Error::check(unsafe { sys::slub_bucket_clear(self.as_raw()) })
@@ -251,7 +252,8 @@ impl Bucket {
     ///
     /// # Errors
     ///
-    /// [`Error::TryAgain`]; the bucket is kept for good then.
+    /// [`Error::TryAgain`], [`Error::Deadlock`] as [`Bucket::clear`]; the bucket is kept for good
+    /// then.
     #[must_use = "the bucket stays, for good, if it cannot be ended"]
     pub fn close(self) -> Result<(), Error> {
         let bucket = ManuallyDrop::new(self);

@@ -171,7 +171,8 @@ impl<T> Cache<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Busy`] when forgotten objects are left, [`Error::TryAgain`]; the
+    /// [`Error::Busy`] when forgotten objects are left, [`Error::TryAgain`],
+    /// [`Error::Deadlock`] when this thread reads ([`rcu::read`](crate::rcu::read)); the
     /// cache then stays for good.
     #[must_use = "the cache stays, for good, if objects are left"]
     pub fn close(self) -> Result<(), Error> {

@@ -24,6 +24,10 @@ pub enum Error {
     /// The lists of another CPU could not be emptied, or another thread does the same just
     /// now; try again.
     TryAgain,
+    /// The call would wait for its own caller: a reader ([`rcu::read`](crate::rcu::read)) that
+    /// waits for readers, a callback that ends what it is called by, a signal handler that
+    /// interrupted the library.
+    Deadlock,
     /// Another error, by its `errno`.
     Other(i32),
 }
@@ -34,6 +38,7 @@ const EBUSY: i32 = 16;
 const EEXIST: i32 = 17;
 const EINVAL: i32 = 22;
 const ENOSPC: i32 = 28;
+const EDEADLK: i32 = 35;
 
 impl Error {
     pub(crate) fn from_errno(errno: i32) -> Self {
@@ -43,6 +48,7 @@ impl Error {
             ENOSPC => Error::NoSpace,
             EBUSY => Error::Busy,
             EAGAIN => Error::TryAgain,
+            EDEADLK => Error::Deadlock,
             other => Error::Other(other),
         }
     }
@@ -64,6 +70,7 @@ impl Error {
             Error::NoSpace => ENOSPC,
             Error::Busy => EBUSY,
             Error::TryAgain => EAGAIN,
+            Error::Deadlock => EDEADLK,
             Error::Other(errno) => errno,
         }
     }
@@ -86,6 +93,9 @@ impl fmt::Display for Error {
                  than the limit"
             }
             Error::TryAgain => "it could not be done just now: try again",
+            Error::Deadlock => {
+                "the call would wait for its own caller: a reader, a callback or a signal handler"
+            }
             Error::Other(errno) => return other(f, errno),
         })
     }

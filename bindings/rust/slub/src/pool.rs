@@ -175,7 +175,7 @@ impl<T> Pool<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Other`] (`EDEADLK`) in a signal handler that interrupted the library.
+    /// [`Error::Deadlock`] in a signal handler that interrupted the library.
     pub fn stats(&self) -> Result<Stats, Error> {
         let mut roomy = Roomy::<Stats>::default();
         let at: *mut Roomy<Stats> = &mut roomy;

@@ -67,8 +67,8 @@ impl Watch {
     /// # Errors
     ///
     /// [`Error::Other`]: `EBADF`, the program closed the descriptor, and there is one with another
-    /// number now: [`Watch::new`]; `EINVAL`, in a forked child that has no `Watch` of its own;
-    /// `EDEADLK`, in a signal handler that interrupted the library.
+    /// number now: [`Watch::new`]; `EINVAL`, in a forked child that has no `Watch` of its own.
+    /// [`Error::Deadlock`]: in a signal handler that interrupted the library.
     #[must_use = "the program may have closed the descriptor, and a loop waits for the wrong one"]
     pub fn handle(&self) -> Result<u32, Error> {
         // SAFETY: always allowed.
@@ -127,7 +127,8 @@ impl Thread {
     ///
     /// # Errors
     ///
-    /// [`Error::Other`] (`ESRCH`): it does not run, as in a forked child.
+    /// [`Error::Other`] (`ESRCH`): it does not run, as in a forked child.  [`Error::Deadlock`]:
+    /// called by that thread, in a shrinker; the thread then runs until the process ends.
     pub fn stop(self) -> Result<(), Error> {
         forget(self);
         // SAFETY: always allowed.

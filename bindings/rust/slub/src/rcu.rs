@@ -22,6 +22,7 @@
 //! ```
 
 use crate::cache::Box;
+use crate::Error;
 use core::fmt;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -30,7 +31,10 @@ use slub_sys as sys;
 /// This thread is a reader as long as this lives.  They nest.
 ///
 /// As long as any exists, nothing that was deferred after its beginning is
-/// freed: keep it short.
+/// freed: keep it short.  Meanwhile what would wait for readers, in this thread, answers
+/// [`Error::Deadlock`]: [`barrier`], [`Cache::close`](crate::Cache::close),
+/// [`Arena::clear`](crate::Arena::clear) and the like.  A cache or an arena that is dropped
+/// meanwhile is kept for good.
 #[derive(Debug)]
 #[must_use = "the section ends when it is dropped, which is now"]
 pub struct ReadGuard {
@@ -56,13 +60,24 @@ impl Drop for ReadGuard {
 
 /// Waits until all that was deferred before this call has been freed.
 ///
-/// Do not call it while this thread reads: it would wait for itself.
-pub fn barrier() {
-    // SAFETY: always allowed outside a section.
-    unsafe { sys::slub_deferred_barrier() }
+/// # Errors
+///
+/// [`Error::Deadlock`]: this thread reads, and would wait for itself; what no reader can see
+/// any more is freed.
+///
+/// ```
+/// let reading = slub::rcu::read();
+/// assert_eq!(slub::rcu::barrier(), Err(slub::Error::Deadlock));
+/// drop(reading);
+/// slub::rcu::barrier()?;
+/// # Ok::<(), slub::Error>(())
+/// ```
+pub fn barrier() -> Result<(), Error> {
+    // SAFETY: always allowed.
+    Error::check(unsafe { sys::slub_deferred_barrier() })
 }
 
-/// Objects that wait to be freed, roughly.
+/// Objects that wait to be freed.
 pub fn pending() -> usize {
     // SAFETY: always allowed.
     unsafe { sys::slub_deferred_pending() }

@@ -24,7 +24,7 @@ use slub_sys as sys;
 ///
 /// # Errors
 ///
-/// [`Error::OutOfMemory`]; [`Error::Other`] (`EDEADLK`) in a signal handler that interrupted the
+/// [`Error::OutOfMemory`]; [`Error::Deadlock`] in a signal handler that interrupted the
 /// library.  The reserve is unchanged then.
 pub fn set(bytes: usize) -> Result<(), Error> {
     // SAFETY: always allowed.

@@ -66,7 +66,7 @@ fn readers_see_whole_versions() {
         stop.store(true, Ordering::Relaxed);
     });
     CURRENT.replace(None);
-    rcu::barrier();
+    rcu::barrier().unwrap();
     // Every version has been freed: none of them is left in the cache.
     let cache = VERSIONS.get().unwrap();
     let mut left = 0;
@@ -93,6 +93,6 @@ fn deferred_free_of_a_box() {
             rcu::free(cache.alloc(i).unwrap());
         }
     }
-    rcu::barrier();
+    rcu::barrier().unwrap();
     assert_eq!(cache.close(), Ok(()));
 }
