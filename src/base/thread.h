@@ -66,8 +66,7 @@ enum thread_flag {
 	THREAD_SIGNALS_WAIT = 1 << 7,	/* from fork's first lock to its last */
 	THREAD_REFUSED = 1 << 8,	/* its request fails on purpose */
 	THREAD_IN_ABORT = 1 << 9,		/* ends the process for what it found */
-	THREAD_DRAINING = 1 << 10,	/* frees what waited for readers */
-	THREAD_RESERVE_ONCE = 1 << 11,	/* from here up: how often it has entered the reserve */
+	THREAD_RESERVE_ONCE = 1 << 10,	/* from here up: how often it has entered the reserve */
 };
 
 #if SLUB_CPU_AARCH64
@@ -129,6 +128,9 @@ struct thread_state {
 	 */
 	uint64_t scratch[4] align_to(32);
 };
+
+/* In self.sections, beside their number: frees what waited for readers. */
+#define THREAD_DRAINING (1u << 31)
 
 extern __thread struct thread_state slub_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));

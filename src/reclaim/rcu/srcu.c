@@ -167,12 +167,12 @@ bool srcu_is_inside(void)
 {
 	uint64_t cookie;
 
-	if (likely(!slub_thread.self.sections))
+	if (likely(!(slub_thread.self.sections & ~THREAD_DRAINING)))
 		return false;
 	cookie = slub_srcu_start_poll(&slub_rcu_domain);
 	if (!slub_srcu_poll(&slub_rcu_domain, cookie))
 		return true;
-	slub_thread.self.sections = 0;
+	slub_thread.self.sections &= THREAD_DRAINING;
 	return false;
 }
 

@@ -465,13 +465,13 @@ size_t deferred_drain(void)
 	uint64_t before = __atomic_load_n(&released.objects, __ATOMIC_RELAXED);
 
 	if (!grace_is_used() || slub_thread.locks_held ||
-	    slub_thread.flags & THREAD_DRAINING)
+	    slub_thread.self.sections & THREAD_DRAINING)
 		return 0;
-	slub_thread.flags |= THREAD_DRAINING;
+	slub_thread.self.sections |= THREAD_DRAINING;
 	hand_over_lists();
 	grace_drain(&queue);
 	grace_drain_slabs();
-	slub_thread.flags &= ~(uint32_t)THREAD_DRAINING;
+	slub_thread.self.sections &= ~THREAD_DRAINING;
 	return __atomic_load_n(&released.objects, __ATOMIC_RELAXED) - before;
 }
 

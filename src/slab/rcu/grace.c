@@ -252,11 +252,11 @@ void slab_grace_look(uint32_t steps)
 	steps += __atomic_load_n(&taken, __ATOMIC_RELAXED);
 	__atomic_store_n(&taken, steps, __ATOMIC_RELAXED);
 	if (likely(steps < LOOK_STEPS) || slub_thread.locks_held ||
-	    slub_thread.flags & THREAD_DRAINING)
+	    slub_thread.self.sections & THREAD_DRAINING)
 		return;
-	slub_thread.flags |= THREAD_DRAINING;
+	slub_thread.self.sections |= THREAD_DRAINING;
 	is_more = deferred_look() | grace_poll(&slabs);
-	slub_thread.flags &= ~(uint32_t)THREAD_DRAINING;
+	slub_thread.self.sections &= ~THREAD_DRAINING;
 	/* What is ripe goes a few items at a time: the next one may begin at once. */
 	__atomic_store_n(&taken, is_more ? LOOK_STEPS : 0, __ATOMIC_RELAXED);
 }
