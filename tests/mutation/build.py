@@ -12,21 +12,55 @@ import trial
 OPTIONS = ["-DSLUB_BUILD_TESTS=ON", "-DSLUB_BUILD_BENCH=OFF", "-DSLUB_ASSERT=1"]
 TARGETS = ["slub", "unit_tests", "fire_tests", "api_percpu_list_test",
            "api_percpu_word_test", "api_percpu_alloc_test", "api_bulk_test"]
-# By the folder of the mutant.  What tests limits, other modes or whole programs is left out.
+# By the folder of the mutant, the longest that fits.  What tests limits, other modes or whole
+# programs is left out.
+PERCPU = r"unit\.(percpu|slab_(alloc|bulk|barn|shrink|deferred\.))|api_(percpu|bulk)"
+SLAB = r"unit\.(slab_(?!race|fork)|regression_chain|regression_prefill)|api_bulk"
+FIRE = r"fire\.(churn|churn_one_thread|threads|fork_storm|api_storm|mode_A|mode_C)$"
+# Of a feature: its own unit tests and its promises from outside, by one backend.
+OWN = r"(?!.*\.(thread|tid|lock)$)"
 CONCERNED = {
-    "percpu": r"unit\.(percpu|slab_(alloc|bulk|barn|shrink|deferred\.))"
-              r"|api_(percpu|bulk)",
-    "slab": r"unit\.(slab_(?!race|fork)|regression_chain|regression_prefill)|api_bulk",
+    "src/percpu": PERCPU + "|" + FIRE,
+    "src/slab": SLAB + "|" + FIRE,
+    "src/arch": f"{PERCPU}|{SLAB}|unit\\.(sequence_pretended|arch_|malloc_)|{FIRE}",
+    "src/reclaim": OWN + r"(unit\.(reclaim|malloc_slow)|reclaim_|api_deferred|api_reader"
+                         r"|fire\.api_storm)",
+    "src/slab/guard": OWN + r"(unit\.(slab_guard|regression_prefill)|debug[._](guard|nowhere|kunit)"
+                      r"|profile_of_guarded|tool_explain|mempool_test|api_free_errno_test.guard)",
+    "src/slab/shadow": OWN + r"(unit\.(slab_(alloc|sample|stats|grace)|inspect_trail|malloc_slow)"
+                       r"|profile_(totals|file|live|of)|reclaim_account|debug_guard|reclaim_group)",
+    "src/slab/watch": OWN + r"(unit\.(debug|slab_(suspect|slow|visit))"
+                      r"|debug[._](?!contract|hardened)"
+                      r"|tool_(mailbox|live_switch|traces)|api_cache_misuse)",
+    "src/slab/rcu": OWN + r"(unit\.(slab_(grace|deferred)|reclaim_grace)|api_(deferred|reader)"
+                    r"|api_cache_object|fire\.api_storm|bucket_test|mempool_test)",
+    "src/slab/idle": OWN + r"(unit\.slab_(holes|left|burst|shrink)|reclaim_defrag"
+                     r"|fire\.(api_storm|churn)$)",
+    "src/slab/typed": OWN + r"(unit\.slab_(create|bulk|visit|cache)|api_(cache|bulk|large)"
+                      r"|bucket_test|kernel_test|mempool_test)",
+    "src/mempool": OWN + r"(unit\.mempool|q?mempool|queued)",
+    "src/inspect": OWN + r"(unit\.inspect|usable_size|surface|api_control"
+                   r"|tool_(stats|inspect|json|groups)"
+                   r"|profile_(totals|file|live|of)|settings_test)",
+    "src/malloc": OWN + r"(unit\.malloc|api_(malloc|jemalloc|control)|aligned|calloc|errno|overflow"
+                  r"|realloc|size_test|sized_free|usable_size|zero_size|operators|startup"
+                  r"|thread_test|fork_test|limit_test|foreign|replaced|surface|bucket_test|reclaim_account|debug_switch"
+                  r"|fire\.churn$)",
+    "tools": OWN + r"(unit\.tool|tool|profile_(totals|file|pprof|google|live|unwind))_",
 }
-CONCERNED["arch"] = CONCERNED["percpu"] + "|" + CONCERNED["slab"] + \
-    r"|unit\.(sequence_pretended|arch_|malloc_)"
+# Built for folders beside the core.
+MORE_TARGETS = ["all"]
 # Of a folder without unit tests: the layer whose tests are its own, and those that each file is
 # tried with first.
 OF_LAYER = {"arch": "percpu"}
 FIRST = {"arch": "sequence|list|bulk"}
-FIRE = r"fire\.(churn|churn_one_thread|threads|fork_storm|api_storm|mode_A|mode_C)$"
 SCALE = "0.02"
 SECONDS_MAX = 20	# a test that takes longer is left out
+
+
+def folder_of(path):
+    """The entry of CONCERNED for a file."""
+    return max((folder for folder in CONCERNED if path.startswith(folder + "/")), key=len)
 
 
 class Tests:
@@ -38,6 +72,7 @@ class Tests:
         self.commands = data["commands"]	# object: how it is compiled
         self.users = data["users"]		# source or header: objects
         self.tests = data["tests"]
+        self.tool = data["tool"]		# how the command is linked
 
     @classmethod
     def load(cls, folder):
@@ -50,8 +85,9 @@ class Tests:
         folder = path.split("/")[1]
         layer = OF_LAYER.get(folder, folder)
         first = FIRST.get(folder, stem)
-        own = re.compile(rf"unit\.{layer}_({stem}|{first})\b|api_{folder}_{stem}_")
-        wanted = re.compile(CONCERNED[folder] + "|" + FIRE)
+        own = re.compile(rf"unit\.{layer}_({stem}|{first})\b|(api|tool|profile|reclaim|debug)_"
+                         rf"({folder}_)?{stem.removeprefix('cmd_')}_")
+        wanted = re.compile(CONCERNED[folder_of(path)])
         found = [test for test in self.tests if wanted.match(test["name"])]
         return sorted(found, key=lambda test: (not own.match(test["name"]),
                                                test["name"].startswith("fire"),
@@ -81,20 +117,22 @@ def read_commands(root, folder):
             for name in file.read().replace("\\\n", " ").split()[1:]:
                 # ccache may have made it relative to where the compiler ran.
                 path = os.path.relpath(os.path.join(where, name), root)
-                if path.startswith(("src/", "include/")):
+                if path.startswith(("src/", "include/", "tools/")):
                     users.setdefault(path, []).append(output)
     return commands, users
 
 
-def link_of(program):
-    """The command that links a program or a library of the build, and where it is run."""
-    folder, name = os.path.split(program)
+def link_of(program, folder=None):
+    """The command that links a program or a library of the build, and where it is run: in the
+    program's folder, or in @folder."""
+    folder = folder or os.path.dirname(program)
     for where, _, names in os.walk(os.path.join(folder, "CMakeFiles")):
         if "link.txt" not in names:
             continue
         with open(os.path.join(where, "link.txt"), encoding="utf-8") as file:
             words = shlex.split(file.readline())
-        if "-o" in words and os.path.basename(words[words.index("-o") + 1]) == name:
+        if "-o" in words and \
+                os.path.normpath(os.path.join(folder, words[words.index("-o") + 1])) == program:
             return {"words": words, "folder": folder, "program": program}
     return None
 
@@ -107,7 +145,7 @@ def read_tests(folder):
     shown = subprocess.run(["ctest", "--show-only=json-v1"], cwd=folder, check=True,
                            capture_output=True, text=True).stdout
     library = link_of(os.path.realpath(os.path.join(folder, "libslub.so")))
-    wanted = re.compile("|".join([*CONCERNED.values(), FIRE]))
+    wanted = re.compile("|".join(f"(?:{each})" for each in CONCERNED.values()))
     for test in json.loads(shown)["tests"]:
         command = test.get("command", [])
         if not command or not wanted.match(test["name"]) or not os.path.exists(command[0]):
@@ -118,7 +156,9 @@ def read_tests(folder):
         if not is_unit:
             if test["name"].startswith("fire."):
                 environment.setdefault("SLUB_TEST_SCALE", SCALE)
-            environment.setdefault("LD_PRELOAD", os.path.join(folder, "libslub.so"))
+            # What is told where the library lies loads it itself.
+            if not any(os.path.basename(word).startswith("libslub") for word in command):
+                environment.setdefault("LD_PRELOAD", os.path.join(folder, "libslub.so"))
         yield {"name": test["name"], "command": command, "environment": environment,
                "folder": told.get("WORKING_DIRECTORY", folder),
                "link": link_of(command[0]) if is_unit else library, "seconds": 0}
@@ -136,6 +176,15 @@ def timed(tests):
             print(f"left out: {test['name']} did not pass within {SECONDS_MAX} s")
 
 
+def built(files, targets):
+    """What a run over @files needs; without any it is over the core."""
+    if targets:
+        return targets
+    core = all(path.split("/")[1] in ("arch", "percpu") or path.startswith("src/slab/core/")
+               for path in files)
+    return TARGETS if core else MORE_TARGETS
+
+
 def prepared(root, folder, jobs, targets=None):
     """Builds what is to be mutated, and times its tests."""
     subprocess.run(["cmake", "-S", root, "-B", folder, *OPTIONS], check=True,
@@ -149,7 +198,8 @@ def prepared(root, folder, jobs, targets=None):
                                      for output in commands):
         return Tests.load(folder)
     tests = list(timed(read_tests(folder)))
-    data = {"root": root, "commands": commands, "users": users, "tests": tests}
+    data = {"root": root, "commands": commands, "users": users, "tests": tests,
+            "tool": link_of(os.path.join(folder, "slub"), os.path.join(folder, "tools/slub"))}
     with open(known, "w", encoding="utf-8") as file:
         json.dump(data, file)
     print(f"{len(tests)} tests, {sum(test['seconds'] for test in tests):.0f} s in all",

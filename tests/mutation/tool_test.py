@@ -98,7 +98,8 @@ class Originals(Folder):
         words = ["cc", "-iquote", "src", "-c", path, "-o", "a.o"]
         output = os.path.join(self.folder, "slub_objects.dir", "a.o")
         tests = build.Tests(self.folder, {
-            "root": self.folder, "tests": [], "users": {"src/slab/a.c": [output]},
+            "root": self.folder, "tests": [], "tool": None,
+            "users": {"src/slab/a.c": [output]},
             "commands": {output: {"words": words, "source": path}}})
         worker = os.path.join(self.folder, "worker")
         os.makedirs(worker, exist_ok=True)
@@ -129,9 +130,67 @@ class Originals(Folder):
         mutant = mutants()[0]
         self.file("src/a.c", "\n" + SOURCE)
         tests = build.Tests(self.folder, {"root": self.folder, "tests": [], "users": {},
-                                          "commands": {}})
+                                          "tool": None, "commands": {}})
         with self.assertRaisesRegex(RuntimeError, "was edited during the run"):
             trial.run(tests, self.folder, mutant)
+
+
+class Built(Folder):
+    """What is run and linked for a mutant."""
+
+    def some(self):
+        names = ("unit.slab_guard", "unit.slab_node", "unit.mempool_pool", "debug_guard_test",
+                 "debug_guard_test.tid", "tool_stats_test", "tool_exporter_test")
+        return build.Tests(self.folder, {
+            "root": self.folder, "commands": {}, "users": {}, "tool": {"program": "/b/slub"},
+            "tests": [{"name": name, "seconds": 1, "link": {"program": "/b/" + name}}
+                      for name in names]})
+
+    def test_a_file_belongs_to_the_longest_folder_that_has_it(self):
+        for path, folder in (("src/slab/guard/guard.c", "src/slab/guard"),
+                             ("src/slab/core/node.c", "src/slab"),
+                             ("src/slab/guardian.c", "src/slab"),
+                             ("src/mempool/pool.c", "src/mempool"),
+                             ("tools/slub/main.c", "tools")):
+            self.assertEqual(build.folder_of(path), folder)
+
+    def test_a_feature_has_its_own_tests_by_one_backend(self):
+        found = [test["name"] for test in self.some().concerning("src/slab/guard/guard.c")]
+        self.assertEqual(found, ["unit.slab_guard", "debug_guard_test"])
+        found = [test["name"] for test in self.some().concerning("tools/slub/cmd_stats.c")]
+        self.assertEqual(found, ["tool_stats_test", "tool_exporter_test"])
+
+    def test_a_mutant_of_the_command_is_linked_into_the_command(self):
+        tests = self.some()
+        for path, program in (("tools/slub/main.c", "/b/slub"),
+                              ("src/slab/guard/guard.c", "/b/libslub.so")):
+            one = trial.Trial(tests, self.folder, mutants(path=path)[0], SOURCE, SOURCE)
+            test = {"name": "debug_guard_test", "link": {"program": "/b/libslub.so"}}
+            self.assertEqual(one.link(test)["program"], program)
+            self.assertEqual(one.link(tests.tests[0])["program"], "/b/unit.slab_guard")
+
+    def test_the_command_is_linked_in_a_folder_of_its_own(self):
+        self.file("tools/slub/CMakeFiles/slub_tool.dir/link.txt", "cc a.o -o ../../slub\n")
+        self.file("CMakeFiles/other.dir/link.txt", "cc b.o -o tests/slub\n")
+        program = os.path.join(self.folder, "slub")
+        self.assertIsNone(build.link_of(program))
+        made = build.link_of(program, os.path.join(self.folder, "tools/slub"))
+        self.assertEqual((made["words"][1], made["program"]), ("a.o", program))
+
+    def test_a_path_is_replaced_as_a_whole(self):
+        said = self.file("said", "")
+        words = ["/b/slub", "/b/slub.1", "/b/slub-x", "/b/slubs", "A=/b/slub:/b/slub"]
+        test = {"command": ["sh", "-c", f"echo $* > {said}", "sh", *words], "folder": self.folder,
+                "environment": {}}
+        self.assertEqual(trial.passes(test, {"/b/slub": "/m+1"}, 8), (True, "status 0"))
+        with open(said, encoding="utf-8") as file:
+            self.assertEqual(file.read().split(), ["/m+1", *words[1:4], "A=/m+1:/m+1"])
+
+    def test_folders_beside_the_core_need_the_whole_build(self):
+        self.assertEqual(build.built(["src/slab/core/node.c"], None), build.TARGETS)
+        self.assertEqual(build.built([], None), build.TARGETS)
+        self.assertEqual(build.built(["src/slab/core/node.c", "src/mempool/pool.c"], None), ["all"])
+        self.assertEqual(build.built(["src/mempool/pool.c"], ["slub"]), ["slub"])
 
 
 def tool():

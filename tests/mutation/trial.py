@@ -6,6 +6,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 import resource
 import signal
 import shutil
@@ -41,8 +42,9 @@ def limits(seconds):
 def passes(test, replaced, seconds):
     """(has it passed, why not); @replaced: paths of the build to paths of the mutant."""
     def path(text):
+        # A whole path: the command's is the beginning of the library's.
         for old, new in replaced.items():
-            text = text.replace(old, new)
+            text = re.sub(re.escape(old) + r"(?![\w.-])", lambda _, new=new: new, text)
         return text
 
     command = [path(word) for word in test["command"]]
@@ -133,15 +135,25 @@ class Trial:
                 self.objects[output] = self.compiled(output, made)
         return self.objects[output]
 
+    def is_of_tool(self):
+        return self.named.path.startswith("tools/")
+
+    def link(self, test):
+        """What is linked anew for a test: the command, its own program, or the library."""
+        if self.is_of_tool() and not test["name"].startswith("unit."):
+            return self.tests.tool
+        return test["link"]
+
     def library(self):
         """Its objects that the mutant may change, those that the first test needs first."""
+        of = "slub_tool.dir" if self.is_of_tool() else "slub_objects.dir"
         users = [output for output in self.tests.users.get(self.named.path, [])
-                 if "slub_objects.dir" in output]
+                 if of in output]
         needed = set()
         for test in self.tests.concerning(self.named.path)[:1]:
-            folder = test["link"]["folder"]
-            needed = {os.path.normpath(os.path.join(folder, word))
-                      for word in test["link"]["words"]}
+            link = self.link(test)
+            needed = {os.path.normpath(os.path.join(link["folder"], word))
+                      for word in link["words"]}
         return sorted(users, key=lambda output: output not in needed)
 
     def is_changed(self):
@@ -179,13 +191,15 @@ class Trial:
             return {"outcome": "same code"}
         made = {}
         for test in self.tests.concerning(self.named.path):
-            program = test["link"]["program"]
+            link = self.link(test)
+            program = link["program"]
             if program not in made:
-                made[program] = self.linked(test["link"])
+                made[program] = self.linked(link)
             if not made[program]:
                 return {"outcome": "does not compile"}
-            replaced = {program: made[program],
-                        os.path.join(self.tests.folder, "libslub.so"): made[program]}
+            replaced = {program: made[program]}
+            if not self.is_of_tool():
+                replaced[os.path.join(self.tests.folder, "libslub.so")] = made[program]
             seconds = max(8, 5 * test["seconds"])
             passed, why = passes(test, replaced, seconds)
             # Not by chance, or for a machine that is busy: the original passes.
