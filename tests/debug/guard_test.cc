@@ -463,6 +463,54 @@ TEST(Guard, what_is_put_aside_is_not_guarded)
 	}
 }
 
+// What was freed last is what a late access meets first: its place rests for half a round.
+TEST(Guard, a_place_rests_before_it_is_used_again)
+{
+	if (every() != 1)
+		GTEST_SKIP() << "not each allocation is guarded";
+	struct guard_pool *own = (struct guard_pool *)slub_abi_state.guard;
+	struct slub_cache *cache = slub_cache_create("guarded-rest", 72, 0, 0, nullptr);
+	// The place that is taken where this one is looked at first.
+	auto take = [=](uint32_t at) {
+		own->next = at;
+		void *p = slub_cache_alloc(cache);
+		EXPECT_TRUE(is_guarded(p));
+		auto place = (uint32_t)(((uintptr_t)p - own->base) / own->place_bytes);
+		slub_cache_free(cache, p);
+		return place;
+	};
+	// Of all that are free: so many allocations ago they became it.
+	auto age = [=](uint64_t turns) {
+		for (uint32_t i = 0; i < own->nr_places; i++) {
+			auto *known = (struct guard_place *)(own->places + i * own->place_size);
+
+			if (known->state == GUARD_FREED)
+				known->turn = own->turns - turns;
+		}
+	};
+	auto age_one = [=](uint32_t i, uint64_t turns) {
+		auto *known = (struct guard_place *)(own->places + i * own->place_size);
+
+		ASSERT_EQ((uint32_t)GUARD_FREED, known->state);
+		known->turn = own->turns - turns;
+	};
+	const uint32_t first = take(0), second = take(first + 1);
+
+	ASSERT_NE(first, second);
+	age(own->nr_places);
+	EXPECT_EQ(first, take(first));
+	EXPECT_EQ(second, take(first)) << "freed just now";
+	age(own->nr_places);
+	age_one(first, own->nr_places / 2 - 1);
+	EXPECT_EQ(second, take(first)) << "one turn too early";
+	age_one(first, own->nr_places / 2);
+	EXPECT_EQ(first, take(first));
+	// Where all are new the first that is free is better than none.
+	age(0);
+	EXPECT_EQ(first, take(first));
+	EXPECT_EQ(0, slub_cache_destroy(cache));
+}
+
 TEST(Guard, more_than_there_are_places)
 {
 	std::vector<void *> live;

@@ -28,7 +28,7 @@ CONCERNED = {
     "src/slab/guard": OWN + r"(unit\.(slab_guard|regression_prefill)|debug[._](guard|nowhere|kunit)"
                       r"|profile_of_guarded|tool_explain|mempool_test|api_free_errno_test.guard)",
     "src/slab/shadow": OWN + r"(unit\.(slab_(alloc|sample|stats|grace)|inspect_trail|malloc_slow)"
-                       r"|profile_(totals|file|live|of)|reclaim_account|debug_guard|reclaim_group)",
+                       r"|profile_(totals|file|live|of)|reclaim_account|debug[._]guard|reclaim_group)",
     "src/slab/watch": OWN + r"(unit\.(debug|slab_(suspect|slow|visit))"
                       r"|debug[._](?!contract|hardened)"
                       r"|tool_(mailbox|live_switch|traces)|api_cache_misuse)",
@@ -44,8 +44,8 @@ CONCERNED = {
                    r"|profile_(totals|file|live|of)|settings_test)",
     "src/malloc": OWN + r"(unit\.malloc|api_(malloc|jemalloc|control)|aligned|calloc|errno|overflow"
                   r"|realloc|size_test|sized_free|usable_size|zero_size|operators|startup"
-                  r"|thread_test|fork_test|limit_test|foreign|replaced|surface|bucket_test|reclaim_account|debug_switch"
-                  r"|fire\.churn$)",
+                  r"|thread_test|fork_test|limit_test|foreign|replaced|surface|bucket_test"
+                  r"|reclaim_account|debug_switch|fire\.churn$)",
     "tools": OWN + r"(unit\.tool|tool|profile_(totals|file|pprof|google|live|unwind))_",
 }
 # Built for folders beside the core.
