@@ -126,6 +126,21 @@ class Originals(Folder):
     def test_a_mutant_that_does_not_compile_is_told(self):
         self.assertIsNone(self.changed(SOURCE, SOURCE.replace("return a;", "return b;")))
 
+    def test_a_source_of_the_command_has_the_headers_beside_it(self):
+        path = self.file("tools/slub/a.c", '#include "a.h"\n' + SOURCE)
+        self.file("tools/slub/a.h", "#define A 1\nvoid stop(void);\n")
+        output = os.path.join(self.folder, "slub_tool.dir", "a.o")
+        tests = build.Tests(self.folder, {
+            "root": self.folder, "tests": [], "tool": None, "users": {"tools/slub/a.c": [output]},
+            "commands": {output: {"words": ["cc", "-c", path, "-o", "a.o"], "source": path}}})
+        worker = os.path.join(self.folder, "worker")
+        os.makedirs(worker)
+        for text, changed in ((SOURCE, False), (SOURCE.replace("if (a)", "if (!a)"), True)):
+            text = '#include "a.h"\n' + text
+            one = trial.Trial(tests, worker, mutants(path="tools/slub/a.c")[0],
+                              '#include "a.h"\n' + SOURCE, text)
+            self.assertIs(one.is_changed(), changed)
+
     def test_a_source_that_was_edited_meanwhile_is_refused(self):
         mutant = mutants()[0]
         self.file("src/a.c", "\n" + SOURCE)

@@ -35,7 +35,9 @@ def limits(seconds):
     def apply():
         resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 2, int(seconds) + 3))
         resource.setrlimit(resource.RLIMIT_DATA, (DATA_MAX, DATA_MAX))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        # A test of core files raises it again.
+        resource.setrlimit(resource.RLIMIT_CORE,
+                           (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     return apply
 
 
@@ -89,8 +91,10 @@ class Trial:
         if own == self.named.path:
             words[words.index(command["source"])] = own
         # Before the tree's own folder of headers.
-        place = words.index("-iquote")
-        words[place:place] = ["-iquote", "src"]
+        # The command's have no such folder but their own.
+        place = words.index("-iquote") if "-iquote" in words else 1
+        folder = os.path.dirname(command["source"])
+        words[place:place] = ["-iquote", "src"] if place > 1 else ["-iquote", folder]
         words += ["-g0", "-w", *more]
         return subprocess.run(words, cwd=self.folder, capture_output=True, check=False)
 
