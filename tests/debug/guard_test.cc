@@ -4,6 +4,8 @@
 // Run with N=1 and N=64.
 #include "guard.h"
 
+extern "C" void free_sized(void *, size_t);
+
 namespace {
 
 TEST(Guard, takes_one_malloc_in_n)
@@ -295,6 +297,24 @@ TEST(Guard, wrong_frees_are_counted_and_left_alone)
 	p[64] = 'o';	/* in the rest of its page */
 	free(p);
 	EXPECT_EQ(errors + 3, pool()->errors);
+	free_sized(guarded_64(true), 64);
+	EXPECT_EQ(errors + 3, pool()->errors);
+	free_sized(guarded_64(true), 20);
+	EXPECT_EQ(errors + 4, pool()->errors);
+}
+
+// Tools say when an object was freed by this, in days of the calendar.
+TEST(Guard, knows_what_its_clock_is_behind)
+{
+	auto read_ns = [](clockid_t clock) {
+		struct timespec now;
+
+		clock_gettime(clock, &now);
+		return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	};
+
+	EXPECT_NEAR(pool()->clock_offset_ns, read_ns(CLOCK_REALTIME) - read_ns(CLOCK_MONOTONIC),
+		    60e9);
 }
 
 // `commit` is told a guarded block of 64 bytes: what is written must have these words.

@@ -149,6 +149,16 @@ class Explain(Target):
         self.assertIn(f"{block} of 96 bytes (malloc-96): freed twice\n", told)
         self.assertTracks(told, *self.BOTH)
 
+    def test_the_report_names_both_too(self):
+        process, block, _ = self.guarded("twice", SLUB_GUARD="1", SLUB_ON_ERROR="ignore",
+                                         SLUB_DEBUG_REPORT=self.path("report"))
+        self.assertIsNone(process.poll())
+        with open(self.path("report"), encoding="utf-8") as file:
+            said = file.read()
+        self.assertIn(f"Object already free: {block}, guarded object {block} of 96 bytes\n", said)
+        for word in ("Call Trace:\n", "Allocated in", "Freed in"):
+            self.assertRegex(said, f"(?m)^{word}")
+
     def test_questions_about_what_is_free_are_listed(self):
         process, block, _ = self.guarded("asked")
         self.assertIn(f"{block} of 96 bytes (malloc-96): asked about where it is none\n",
