@@ -194,18 +194,16 @@ slub_cache_create_args(const struct slub_cache_args *args);
  *            are on (SLUB_VERBOSE=1), slub_cache_for_each_object() finds them;
  *   -EDEADLK called by a function that moves its objects (slub/defrag.h), in a visit of
  *            it by slub_cache_for_each(), inside slub_read_lock(), where it would wait
- *            for its caller (srcu.h), or by a signal handler that interrupted the
- *            allocator;
+ *            for its caller, or by a handler that interrupted the allocator;
  *   -EINVAL  not a cache, destroyed already, or one of malloc's own;
  *   -EAGAIN  the lists of another CPU could not be emptied (no membarrier); or another
  *            thread, which empties the lists of all caches, had it in hand for a second.
  * After 0 the pointer means nothing: slub_cache_alloc() on it returns NULL with
  * EINVAL as long as no new cache has taken its place.  A variable of
  * SLUB_CACHE_DEFINE remains one: its next allocation makes the cache anew.
- *
- * Context: any thread, not from a signal handler; may sleep, as it says above, and never
- * because objects are allocated.  Cost: each CPU is stopped once, whatever the answer is;
- * others that make or destroy caches do not wait meanwhile.  From: kmem_cache_destroy().
+ * Context: any thread, not from a signal handler; may sleep, but never because objects are
+ * allocated.  Cost: each CPU is stopped once; others that make or destroy caches do not
+ * wait meanwhile.  From: kmem_cache_destroy().
  */
 SLUB_API int slub_cache_destroy(struct slub_cache *cache);
 
@@ -215,8 +213,8 @@ SLUB_API int slub_cache_destroy(struct slub_cache *cache);
  * Empties its lists on every CPU and its barns, and frees all empty slabs.
  * Returns 0, or 1 if slabs with free objects remain.
  * Errors: none; 0 also if that is no cache.
- * Context and cost: as slub_cache_destroy(); inside slub_read_lock() it waits for no
- * reader, and what that section keeps stays.  From: kmem_cache_shrink().
+ * Context and cost: as slub_cache_destroy(); a reader waits for none, and what it keeps stays.
+ * From: kmem_cache_shrink().
  */
 SLUB_API int slub_cache_shrink(struct slub_cache *cache);
 

@@ -19,10 +19,6 @@ struct place {
 	bool is_lined;		/* it was put into the line */
 };
 
-/* Of this thread, the latest one first. */
-static __thread struct place *places
-	__attribute__((tls_model("initial-exec")));
-
 /* A second: how long a wake-up that got lost is believed in. */
 #define LOOK_MS 1000u
 #define LOOKS_PER_MS (1000000u / WAIT_NS)
@@ -48,7 +44,7 @@ static void lined_set(struct place *place, bool is_lined)
 /* LINE-3: the place of this thread that a handler may stand in. */
 static struct place *place_find(const struct line *line)
 {
-	struct place *p = places;
+	struct place *p = slub_thread.place;
 
 	for (; p; p = p->outer) {
 		uint32_t state = __atomic_load_n(&p->state, __ATOMIC_RELAXED);
@@ -231,13 +227,13 @@ enum line_answer line_stand(struct line *line, uint32_t patience_ms,
 		answer = wait_in_place_of(line, outer);
 	if (answer != LINE_OVER)
 		return answer;
-	place.outer = places;
+	place.outer = slub_thread.place;
 	compiler_barrier();
-	places = &place;
+	slub_thread.place = &place;
 	compiler_barrier();
 	answer = wait_here(line, &place, patience_ms);
 	compiler_barrier();
-	places = place.outer;
+	slub_thread.place = place.outer;
 	return answer;
 }
 
@@ -309,7 +305,7 @@ void line_end(struct line *line)
 	uint64_t owner = __atomic_load_n(&line->turn.owner, __ATOMIC_RELAXED);
 
 	/* LINE-3 */
-	if (unlikely(places) && place_find(line))
+	if (unlikely(slub_thread.place) && place_find(line))
 		return;
 	/* A thread that holds a lock wakes nobody: look() finds the turn free. */
 	while (!(owner & TURN_WAITED) || slub_thread.locks_held) {

@@ -120,7 +120,15 @@ struct thread_state {
 	uint16_t fork_patience;	/* waits left for locks, see lock.c */
 	uint32_t number;	/* backend thread: own slot number + 1 */
 	_Atomic uint32_t busy;	/* backend thread: inside a sequence */
+#if SLUB_CONFIG_LAYOUT == 2
 	void *slab_locked;	/* layout lock56: whose lock bit it holds */
+	void *place;		/* where it waits in a line, the latest one (line.c) */
+#else
+	union {			/* static TLS is dear */
+		void *slab_locked;	/* not used */
+		void *place;
+	};
+#endif
 	/*
 	 * Where the fast path writes its rseq_cs pointer (at +8) and reads its
 	 * CPU number (at +24), 0 for ever, when there is no rseq area to use;

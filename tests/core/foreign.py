@@ -47,7 +47,8 @@ ELSEWHERE = {
 }
 # No functions, or none that is called.
 DATA = {
-    "__environ", "environ", "__libc_stack_end", "__rseq_offset", "__rseq_size", "_ZTISt9bad_alloc",
+    "__environ", "environ", "__libc_stack_end", "__rseq_offset", "__rseq_size",
+    "__libc_single_threaded", "_ZTISt9bad_alloc",
     "_ZTVSt9bad_alloc", "__gmon_start__", "_ITM_deregisterTMCloneTable",
     "_ITM_registerTMCloneTable", "_GLOBAL_OFFSET_TABLE_", "__ehdr_start", "etext",
     "__start_slub_text_new", "__stop_slub_text_new", "__start_slub_text_new_many",

@@ -53,13 +53,17 @@ class Headers(unittest.TestCase):
                     self.compile(language, header, compiler, flags)
 
     def test_structures_have_members_in_reserve(self):
-        """Of those of the library's own: slub/kernel/ has the kernel's."""
+        """Of those of the library's own: slub/kernel/ has the kernel's.
+
+        That of struct slub_percpu_self is in use: inline code counts a reader's sections there.
+        """
         found = []
         for header in names(".h"):
             with open(os.path.join(INCLUDE, header), encoding="utf-8") as file:
                 found += re.findall(r"(?ms)^struct (\w+) \{(.*?)^\}", file.read())
         self.assertGreater(len(found), 15)
-        self.assertEqual([name for name, body in found if "reserved" not in body], [])
+        self.assertEqual([name for name, body in found if "reserved" not in body],
+                         ["slub_percpu_self"])
 
     def test_c(self):
         self.compile_all(names(".h"), "c")

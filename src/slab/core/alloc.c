@@ -6,17 +6,6 @@
 #include "slab/core/switches.h"
 #include "slab/slab_internal.h"
 
-/* Out of line: it is asked in many places. */
-void *chain_next_sound(const struct slub_cache *cache, void *object)
-{
-	void *next = *link_of(cache, object);
-
-	if (next && link_is_in_object(cache->link) && !cache->debug &&
-	    unlikely(!link_is_sound(cache, next)))
-		return chain_damaged(cache, object);
-	return next;
-}
-
 static void store(struct slub_cache *cache, void *chain, uint32_t nr)
 {
 	int32_t room = capacity_now(cache) - (int32_t)nr;

@@ -327,6 +327,17 @@ void barns_after_fork(void)
 	__atomic_store_n(&page_kept_bytes, bytes, __ATOMIC_RELAXED);
 }
 
+/* Out of line: it is asked in many places. */
+void *chain_next_sound(const struct slub_cache *cache, void *object)
+{
+	void *next = *link_of(cache, object);
+
+	if (next && link_is_in_object(cache->link) && !cache->debug &&
+	    unlikely(!link_is_sound(cache, next)))
+		return chain_damaged(cache, object);
+	return next;
+}
+
 /* ---- how long lists get ---- */
 
 /*
