@@ -282,6 +282,11 @@ struct slub_abi {
 	uint64_t deferred;
 	uint32_t deferred_added;
 	uint32_t reserved_deferred;
+	/*
+	 * Where, in pages, the limit in force stands (uint64_t), which changes with a cgroup's;
+	 * UINT64_MAX there: none.  0, or behind `size`: this library does not say.
+	 */
+	uint64_t limit;
 };
 
 /*

@@ -160,6 +160,7 @@ usual void abi_publish(const struct os_cpus *cpus, uint32_t nr_nodes)
 	abi->guard = (uintptr_t)guard_pools;
 	abi->deferred_added = deferred_counts(&deferred);
 	abi->deferred = abi->deferred_added ? (uintptr_t)deferred : 0;
+	abi->limit = (uintptr_t)page_limit_place();
 	abi->start_ns = clock_real_ns();
 	abi->map = pagemap_base;
 	abi->descriptors = (uintptr_t)page_of((void *)heap_start);

@@ -124,6 +124,11 @@ size_t page_limit_bytes(void)
 	return limit == SIZE_MAX ? 0 : limit * PAGE_BYTES;
 }
 
+usual const _Atomic size_t *page_limit_place(void)
+{
+	return &limit_pages;
+}
+
 void page_limit_set(size_t bytes)
 {
 	size_t pages = bytes ? max_size(bytes / PAGE_BYTES, 1) : SIZE_MAX;

@@ -410,6 +410,8 @@ void page_limit_init(void);
 /* At most @bytes in use; 0: no limit.  What is in use already stays. */
 void page_limit_set(size_t bytes);
 size_t page_limit_bytes(void);
+/* Where the limit stands, in pages; SIZE_MAX there: none. */
+const _Atomic size_t *page_limit_place(void);
 /*
  * Bytes in blocks that are handed out: to slabs, as large blocks, in the lists
  * of the CPUs and in the reserve.  Idle memory is not among them.

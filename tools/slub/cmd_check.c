@@ -2,6 +2,7 @@
 /* slub check: is libslub the malloc of a running process? */
 #include "input.h"
 #include "json.h"
+#include "refused.h"
 #include "slub.h"
 #include "state.h"
 
@@ -166,6 +167,31 @@ static void print_abi(const struct slub_abi *abi)
 	print_size(abi->retain_bytes);
 }
 
+static void print_limit(const struct process *process, const struct slub_abi *abi)
+{
+	uint64_t bytes;
+
+	if (!state_limit(process, abi, &bytes))
+		return;
+	printf("limit        ");
+	if (bytes == UINT64_MAX)
+		puts("none");
+	else
+		print_size(bytes);
+}
+
+static void print_refused(const struct process *process)
+{
+	struct refused refused;
+
+	refused_of_process(&refused, process->pid);
+	if (refused.error)
+		printf("refused      cannot be told: %s\n", strerror(-refused.error));
+	for (size_t i = 0; !refused.error && i < refused.nr; i++)
+		printf("refused      %s: %s\n", refused.ones[i].setting, refused.ones[i].why);
+	refused_free(&refused);
+}
+
 static void print_text(const struct process *process,
 		       const struct state *state)
 {
@@ -174,8 +200,11 @@ static void print_text(const struct process *process,
 	if (state->presence != PRESENCE_ABSENT)
 		printf("file         %s%s\n", state->file->path,
 		       state->file->deleted ? " (deleted)" : "");
-	if (state->presence == PRESENCE_IN_USE)
-		print_abi(&state->abi);
+	if (state->presence != PRESENCE_IN_USE)
+		return;
+	print_abi(&state->abi);
+	print_limit(process, &state->abi);
+	print_refused(process);
 }
 
 static void put_cpus(struct json *json, const struct slub_abi *abi)
@@ -216,6 +245,21 @@ static void put_abi(struct json *json, const struct slub_abi *abi)
 	json_number(json, "retain_bytes", abi->retain_bytes);
 }
 
+static void put_settings(struct json *json, const struct process *process,
+			 const struct slub_abi *abi)
+{
+	struct refused refused;
+	uint64_t bytes;
+
+	if (state_limit(process, abi, &bytes) && bytes != UINT64_MAX)
+		json_number(json, "limit_bytes", bytes);
+	else
+		json_null(json, "limit_bytes");
+	refused_of_process(&refused, process->pid);
+	refused_json(json, &refused);
+	refused_free(&refused);
+}
+
 static void print_json(const struct process *process,
 		       const struct state *state)
 {
@@ -232,8 +276,10 @@ static void print_json(const struct process *process,
 		json_string(&json, "file", state->file->path);
 		json_bool(&json, "file_deleted", state->file->deleted);
 	}
-	if (state->presence == PRESENCE_IN_USE)
+	if (state->presence == PRESENCE_IN_USE) {
 		put_abi(&json, &state->abi);
+		put_settings(&json, process, &state->abi);
+	}
 	json_close(&json);
 }
 

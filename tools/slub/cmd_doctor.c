@@ -2,6 +2,7 @@
 /* slub doctor: will libslub work for a program, or does it in a process? */
 #include "doctor.h"
 #include "program.h"
+#include "refused.h"
 #include "request.h"
 #include "script.h"
 #include "view.h"
@@ -90,6 +91,33 @@ static void find_state(struct doctor *doctor, const struct state *state)
 	}
 }
 
+/* What the library was told, or would be, and does not understand; @refused is freed. */
+static void find_refused(struct doctor *doctor, struct refused *refused)
+{
+	if (refused->error)
+		find(doctor, FINDING_NOTE, "options", "cannot be told: the environment: %s",
+		     strerror(-refused->error));
+	for (size_t i = 0; !refused->error && i < refused->nr; i++)
+		find(doctor, FINDING_NOTE, "options", "%s is not in force: %s",
+		     refused->ones[i].setting, refused->ones[i].why);
+	refused_free(refused);
+}
+
+static void find_settings(struct doctor *doctor, const struct source *source)
+{
+	struct refused refused;
+	char text[SIZE_TEXT];
+	uint64_t bytes;
+
+	if (source->state.presence != PRESENCE_IN_USE)
+		return;
+	if (state_limit(&source->process, &source->state.abi, &bytes))
+		find(doctor, FINDING_OK, "limit", "memory in use at most: %s",
+		     bytes == UINT64_MAX ? "any" : size_text(text, bytes, false));
+	refused_of_process(&refused, source->process.pid);
+	find_refused(doctor, &refused);
+}
+
 static int examine_process(struct doctor *doctor, const char *target)
 {
 	struct source source = { .command = "doctor" };
@@ -112,6 +140,7 @@ static int examine_process(struct doctor *doctor, const char *target)
 		       error == -EACCES ? STATUS_NO_PERMISSION :
 		       STATUS_UNREADABLE;
 	find_state(doctor, &source.state);
+	find_settings(doctor, &source);
 	doctor_ask_process(doctor, &source.process);
 	fd = process_open_program(&source.process);
 	if (fd >= 0 && !elf_file_open(&file, fd)) {
@@ -151,6 +180,7 @@ static int refuse_script(const char *name)
 
 static int examine_program(struct doctor *doctor, const char *name)
 {
+	struct refused refused;
 	struct script script;
 	int status = 0, fd;
 	char *found = program_find(name, &status);
@@ -169,6 +199,8 @@ static int examine_program(struct doctor *doctor, const char *name)
 	if (script.end != SCRIPT_UNKNOWN)
 		doctor_examine_file(doctor, script.program, fd);
 	close(fd);
+	refused_of_own(&refused);
+	find_refused(doctor, &refused);
 	doctor_examine_system(doctor, getpid());
 	return script.end == SCRIPT_UNKNOWN ? refuse_script(name) :
 	       doctor->nr_problems ? STATUS_NO : STATUS_OK;

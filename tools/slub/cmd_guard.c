@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* slub guard: has a process put one object in N between guard pages, or none. */
+#include "base/size.h"
 #include "mailbox.h"
 #include "slub.h"
 
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EVERY_DIGITS_MAX 12
+#define EVERY_MAX 999999999999u
 
 static void print_guard_help(FILE *to)
 {
@@ -18,10 +19,10 @@ static void print_guard_help(FILE *to)
 	mailbox_print_help(to);
 }
 
-static bool is_count(const char *text)
+/* Units are for the library's numbers too: SLUB_GUARD=5K. */
+static bool parse_count(const char *text, size_t *count)
 {
-	return *text && strlen(text) <= EVERY_DIGITS_MAX &&
-	       strspn(text, "0123456789") == strlen(text);
+	return size_parse(text, strlen(text), false, count) && *count <= EVERY_MAX;
 }
 
 static int ask(struct mailbox *mailbox, const char *every)
@@ -54,6 +55,8 @@ static int guard(int argc, char **argv)
 	};
 	int status = mailbox_arguments(&mailbox, argc, argv);
 	const char *every = mailbox.pattern;
+	char digits[32];
+	size_t count;
 
 	if (status)
 		return status;
@@ -66,13 +69,14 @@ static int guard(int argc, char **argv)
 			 "usage: slub debug guard PID N");
 		return STATUS_USAGE;
 	}
-	if (!is_count(every)) {
+	if (!parse_count(every, &count)) {
 		complain("guard: '%s' is not a number up to 999999999999; usage: "
 			 "slub guard PID N", every);
 		return STATUS_USAGE;
 	}
 	mailbox.pattern = "";
-	return ask(&mailbox, every);
+	snprintf(digits, sizeof(digits), "%zu", count);
+	return ask(&mailbox, digits);
 }
 
 const struct command cmd_guard = {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* slub options: every option of the library, and what it is in a process. */
 #include "input.h"
+#include "refused.h"
 #include "request.h"
 #include "settings.h"
+#include "state.h"
 #include "view.h"
 
 #include <ctype.h>
@@ -92,17 +94,94 @@ static bool is_number(const struct slub_abi_option *option)
 	       option->kind == SLUB_ABI_OPTION_NUMBER;
 }
 
-static const char *value_text(const struct slub_abi_option *option,
-			      char buf[SIZE_TEXT])
+static bool is_auto(const struct slub_abi_option *option)
 {
-	if (is_number(option) && option->value == SLUB_ABI_OPTION_AUTO)
-		return "auto";
+	if (is_number(option))
+		return option->value == SLUB_ABI_OPTION_AUTO;
+	return option->kind == SLUB_ABI_OPTION_ENUM && !strcmp(option->text, "auto");
+}
+
+/* What the library, or the system, made of an `auto`. */
+struct outcome {
+	bool is_number;
+	uint64_t bytes;			/* 0: no limit */
+	char word[32];			/* "": not known */
+};
+
+/* "always [madvise] never": the word in brackets. */
+static void read_huge(char *word, size_t size)
+{
+	FILE *file = input_kernel("/sys/kernel/mm/transparent_hugepage/enabled");
+	char line[128] = "", *open;
+
+	if (file && fgets(line, sizeof(line), file)) {
+		open = strchr(line, '[');
+		if (open)
+			snprintf(word, size, "%.*s", (int)strcspn(open + 1, "]"), open + 1);
+	}
+	if (file)
+		fclose(file);
+}
+
+static struct outcome outcome_of(const struct snapshot *now,
+				 const struct slub_abi_option *option)
+{
+	struct outcome outcome = { false, 0, "" };
+	const struct process *process = now->process;
+
+	if (!is_auto(option) || !process)
+		return outcome;
+	if (!strcmp(option->name, "limit")) {
+		outcome.is_number = state_limit(process, &now->abi, &outcome.bytes);
+		if (outcome.bytes == UINT64_MAX)
+			outcome.bytes = 0;
+	} else if (!strcmp(option->name, "fastpath")) {
+		snprintf(outcome.word, sizeof(outcome.word), "%s",
+			 state_backend(&now->abi));
+	} else if (!strcmp(option->name, "huge") && !process->core) {
+		read_huge(outcome.word, sizeof(outcome.word));
+	}
+	return outcome;
+}
+
+#define VALUE_TEXT 64
+
+/* "auto=448.0M", or "auto" where the outcome is not known. */
+static const char *auto_text(const struct outcome *outcome, char buf[VALUE_TEXT])
+{
+	char size[SIZE_TEXT];
+
+	if (outcome->is_number)
+		snprintf(buf, VALUE_TEXT, "auto=%s",
+			 outcome->bytes ? size_text(size, outcome->bytes, false) : "any");
+	else
+		snprintf(buf, VALUE_TEXT, "auto%s%s", *outcome->word ? "=" : "",
+			 outcome->word);
+	return buf;
+}
+
+static const char *value_text(const struct snapshot *now,
+			      const struct slub_abi_option *option, char buf[VALUE_TEXT])
+{
+	struct outcome outcome = outcome_of(now, option);
+
+	if (is_auto(option))
+		return auto_text(&outcome, buf);
 	if (is_number(option))
 		return size_text(buf, option->value,
 				 option->kind == SLUB_ABI_OPTION_NUMBER);
 	if (option->kind == SLUB_ABI_OPTION_TEXT && !option->given)
 		return "-";
 	return option->text;
+}
+
+static void print_refused(const struct refused *refused)
+{
+	if (refused->error)
+		printf("\nrefused: cannot be told: %s\n", strerror(-refused->error));
+	for (size_t i = 0; !refused->error && i < refused->nr; i++)
+		printf("%srefused: %s: %s\n", i ? "" : "\n", refused->ones[i].setting,
+		       refused->ones[i].why);
 }
 
 static void print_text(const struct snapshot *now,
@@ -112,20 +191,28 @@ static void print_text(const struct snapshot *now,
 	       "RANGE", "MEANING");
 	for (size_t i = 0; i < now->nr_options; i++) {
 		const struct slub_abi_option *option = &now->options[i];
-		char value[SIZE_TEXT], from[64], range[96];
+		char value[VALUE_TEXT], from[64], range[96];
 
 		if (!all && !option->given && setting_is_for_experts(option->name))
 			continue;
 		printf("%-14s %-12s %-18s %-28s %s\n", option->name,
-		       value_text(option, value),
+		       value_text(now, option, value),
 		       origin(search, option, from, sizeof(from)),
 		       setting_range(option->name, range, sizeof(range)),
 		       setting_sentence(option->name));
 	}
 }
 
+static void put_outcome(struct json *json, const struct outcome *outcome)
+{
+	if (outcome->is_number)
+		json_number(json, "in_force", outcome->bytes);
+	else if (*outcome->word)
+		json_string(json, "in_force", outcome->word);
+}
+
 static void print_json(const struct snapshot *now,
-		       const struct origin_search *search)
+		       const struct origin_search *search, const struct refused *refused)
 {
 	struct json json = { .to = stdout };
 
@@ -133,6 +220,7 @@ static void print_json(const struct snapshot *now,
 	json_open_array(&json, "options");
 	for (size_t i = 0; i < now->nr_options; i++) {
 		const struct slub_abi_option *option = &now->options[i];
+		struct outcome outcome = outcome_of(now, option);
 		char from[64], range[96];
 
 		json_open(&json, NULL);
@@ -145,6 +233,7 @@ static void print_json(const struct snapshot *now,
 		else
 			json_string(&json, "value", is_number(option) ?
 				    "auto" : option->text);
+		put_outcome(&json, &outcome);
 		json_string(&json, "origin",
 			    origin(search, option, from, sizeof(from)));
 		json_string(&json, "range",
@@ -154,23 +243,32 @@ static void print_json(const struct snapshot *now,
 		json_close(&json);
 	}
 	json_close(&json);
+	if (refused)
+		refused_json(&json, refused);
 	json_close(&json);
 }
 
 static void print(struct snapshot *now, const struct snapshot *before,
 		  const struct request *request, void *arg)
 {
+	/* A core's or file's PID may be somebody else's by now. */
+	bool lives = now->process && !now->process->core;
 	struct origin_search search = { NULL, 0 };
+	struct refused refused = { NULL, 0, 0 };
 	const bool *all = arg;
 
 	(void)before;
-	/* A core's or file's PID may be somebody else's by now. */
-	if (now->process && !now->process->core)
+	if (lives) {
 		read_environment(&search, now->pid);
-	if (request->format == FORMAT_JSON)
-		print_json(now, &search);
-	else
+		refused_of_process(&refused, (pid_t)now->pid);
+	}
+	if (request->format == FORMAT_JSON) {
+		print_json(now, &search, lives ? &refused : NULL);
+	} else {
 		print_text(now, &search, *all);
+		print_refused(&refused);
+	}
+	refused_free(&refused);
 	free(search.environment);
 }
 

@@ -274,8 +274,8 @@ static int read_live(struct wish *wish, int letter)
 					 &live->timeout);
 		break;
 	case OPTION_BYTES:
-		is_good = request_number("profile", "bytes", optarg, 1, 1ul << 36,
-					 &live->bytes);
+		is_good = request_bytes("profile", "bytes", optarg, 1, 1ul << 36,
+					&live->bytes);
 		break;
 	case OPTION_FRAME_POINTERS:
 		live->frame_pointers = true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The options and the loop that the commands which print snapshots share. */
 #include "request.h"
+#include "base/size.h"
 
 #include <errno.h>
 #include <math.h>
@@ -47,6 +48,21 @@ bool request_number(const char *command, const char *option, const char *text,
 	complain("%s: --%s=%s: not a number from %g to %g", command, option,
 		 text, min, max);
 	return false;
+}
+
+bool request_bytes(const char *command, const char *option, const char *text,
+		   size_t min, size_t max, double *number)
+{
+	size_t bytes;
+	bool is_good = size_parse(text, strlen(text), true, &bytes) && bytes >= min &&
+		       bytes <= max;
+
+	if (is_good)
+		*number = (double)bytes;
+	else
+		complain("%s: --%s=%s: not a number of bytes from %zu to %zu, such as 64K or "
+			 "64KiB (units K, M, G and T)", command, option, text, min, max);
+	return is_good;
 }
 
 static int set_color(struct request *request, const char *when)

@@ -76,6 +76,9 @@ int request_check(struct request *request, int argc, char **argv,
 /* A number from @min to @max; false after a message. */
 bool request_number(const char *command, const char *option, const char *text,
 		    double min, double max, double *number);
+/* As request_number(), of bytes: a whole number, with the units that the library takes. */
+bool request_bytes(const char *command, const char *option, const char *text,
+		   size_t min, size_t max, double *number);
 
 /*
  * @before is the snapshot before, NULL the first time.  The caches of @now may

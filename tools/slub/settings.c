@@ -110,21 +110,18 @@ static void print_choices(FILE *to, const char *choices)
 	}
 }
 
-static bool check_choice(const struct row *row, const char *value)
+static bool check_choice(const struct row *row, const char *value, char why[SETTING_WHY])
 {
-	char *list = NULL;
-	size_t length;
 	FILE *to;
 
 	if (is_choice(row->choices, value))
 		return true;
-	to = open_memstream(&list, &length);
+	to = fmemopen(why, SETTING_WHY, "w");
 	if (to) {
+		fputs("not one of ", to);
 		print_choices(to, row->choices);
 		fclose(to);
 	}
-	complain("--%s=%s: not one of %s", row->name, value, list);
-	free(list);
 	return false;
 }
 
@@ -157,7 +154,7 @@ static const char *range_text(const struct row *row, const char *before_least,
 }
 
 /* Zero is every size option's way to say "none" or "choose yourself". */
-static bool check_size(const struct row *row, const char *value)
+static bool check_size(const struct row *row, const char *value, char why[SETTING_WHY])
 {
 	const char *zero = row->min > 1 ? " 0, or" : "";
 	char range[96];
@@ -170,11 +167,10 @@ static bool check_size(const struct row *row, const char *value)
 		return true;
 	range_text(row, "", range, sizeof(range));
 	if (row->kind == KIND_NUMBER)
-		complain("--%s=%s: not%s a number from %s", row->name, value,
-			 zero, range);
+		snprintf(why, SETTING_WHY, "not%s a number from %s", zero, range);
 	else
-		complain("--%s=%s: not%s%s a number of bytes from %s, such "
-			 "as 64M or 64MiB (units K, M, G and T)", row->name, value,
+		snprintf(why, SETTING_WHY, "not%s%s a number of bytes from %s, such "
+			 "as 64M or 64MiB (units K, M, G and T)",
 			 row->kind == KIND_AUTO ? " 'auto'," : "", zero, range);
 	return false;
 }
@@ -237,15 +233,15 @@ static bool put_text(const struct row *row, const char *variable,
 }
 
 /* Letters, up to the first comma of each block: "FZ,dentry;P". */
-static bool check_debug(const char *value)
+static bool check_debug(const char *value, char why[SETTING_WHY])
 {
 	for (const char *block = value;; block++) {
 		size_t letters = strspn(block, "FZPUTAO-fzputao");
 
 		block += letters;
 		if (*block && *block != ',' && *block != ';') {
-			complain("--debug=%s: '%c' is not one of the letters "
-				 "F Z P U T A O -", value, *block);
+			snprintf(why, SETTING_WHY, "'%c' is not one of the letters "
+				 "F Z P U T A O -", *block);
 			return false;
 		}
 		block += strcspn(block, ";");
@@ -277,7 +273,7 @@ static bool is_trigger(const char *word, size_t length)
 }
 
 /* "thread", then triggers: "thread,some=150000,window=2000000". */
-static bool check_pressure(const char *value)
+static bool check_pressure(const char *value, char why[SETTING_WHY])
 {
 	for (const char *word = value;; word++) {
 		size_t length = strcspn(word, ",");
@@ -285,9 +281,9 @@ static bool check_pressure(const char *value)
 		if (!(length == 3 && !strncmp(word, "off", 3)) &&
 		    !(length == 6 && !strncmp(word, "thread", 6)) &&
 		    !is_trigger(word, length)) {
-			complain("--pressure=%s: '%.*s' is not one of off, thread, "
+			snprintf(why, SETTING_WHY, "'%.*s' is not one of off, thread, "
 				 "some=US, full=US, window=US, with US from 1 to "
-				 "10000000", value, (int)length, word);
+				 "10000000", (int)(length < 40 ? length : 40), word);
 			return false;
 		}
 		word += length;
@@ -296,22 +292,44 @@ static bool check_pressure(const char *value)
 	}
 }
 
-/* The library ignores a longer one, whose beginning is another setting. */
-static bool check_words(enum setting setting, const char *value)
+bool setting_takes(enum setting setting, const char *value, char why[SETTING_WHY])
 {
+	const struct row *row = &rows[setting];
+
+	why[0] = '\0';
+	if (row->kind == KIND_ENUM)
+		return check_choice(row, value, why);
+	if (row->kind != KIND_TEXT && row->kind != KIND_WORDS)
+		return check_size(row, value, why);
+	/* The library ignores a longer one, whose beginning is another setting. */
 	if (strlen(value) > TEXT_LENGTH_MAX) {
-		complain("--%s: more than %d bytes, all that libslub takes: "
-			 "%.60s...", rows[setting].name, TEXT_LENGTH_MAX, value);
+		snprintf(why, SETTING_WHY, "more than %d bytes, all that libslub takes",
+			 TEXT_LENGTH_MAX);
 		return false;
 	}
+	if (row->kind == KIND_TEXT)
+		return true;
+	return setting == SETTING_debug ? check_debug(value, why) : check_pressure(value, why);
+}
+
+/* As setting_takes(), with a message. */
+static bool check_value(enum setting setting, const char *value)
+{
+	char why[SETTING_WHY];
+
 	/* `slub run --debug -- COMMAND` has no letters, and not none of them. */
-	if (!strcmp(value, "--")) {
+	if (rows[setting].kind == KIND_WORDS && !strcmp(value, "--")) {
 		complain("--%s: needs a value: --%s=%s", rows[setting].name,
 			 rows[setting].name, rows[setting].choices);
 		return false;
 	}
-	return setting == SETTING_debug ? check_debug(value) :
-					  check_pressure(value);
+	if (setting_takes(setting, value, why))
+		return true;
+	if (strlen(value) > TEXT_LENGTH_MAX)
+		complain("--%s: %s: %.60s...", rows[setting].name, why, value);
+	else
+		complain("--%s=%s: %s", rows[setting].name, value, why);
+	return false;
 }
 
 bool setting_apply(enum setting setting, const char *value)
@@ -328,24 +346,10 @@ bool setting_apply(enum setting setting, const char *value)
 	variable_of(row->name, variable, sizeof(variable));
 	if (!value)
 		value = "1";
-	switch (row->kind) {
-	case KIND_ENUM:
-		if (!check_choice(row, value))
-			return false;
-		break;
-	case KIND_SIZE:
-	case KIND_AUTO:
-	case KIND_NUMBER:
-		if (!check_size(row, value))
-			return false;
-		break;
-	case KIND_TEXT:
+	if (row->kind == KIND_TEXT)
 		return put_text(row, variable, value);
-	case KIND_WORDS:
-		if (!check_words(setting, value))
-			return false;
-		break;
-	}
+	if (!check_value(setting, value))
+		return false;
 	/* No letters are these (slub-debug(7)), but an empty variable is none. */
 	setenv(variable, setting == SETTING_debug && !*value ? "FZPU" : value, 1);
 	return true;
@@ -453,7 +457,7 @@ static const enum setting changeable[] = {
 
 #define NR_CHANGEABLE (sizeof(changeable) / sizeof(changeable[0]))
 
-enum setting setting_find(const char *command, const char *name)
+enum setting setting_named(const char *name, char why[SETTING_WHY])
 {
 	const char *names[NR_SETTINGS], *near;
 
@@ -464,19 +468,29 @@ enum setting setting_find(const char *command, const char *name)
 	}
 	for (int i = 0; i < NR_GONE; i++) {
 		if (!strcasecmp(gone[i].name, name)) {
-			complain("%s: option '%s' is gone; use %s", command, name,
-				 gone[i].instead);
+			snprintf(why, SETTING_WHY, "option '%s' is gone; use %s",
+				 gone[i].name, gone[i].instead);
 			return NR_SETTINGS;
 		}
 	}
 	near = nearest_word(name, names, NR_SETTINGS);
 	if (near)
-		complain("%s: there is no option '%s'; did you mean '%s'?", command,
+		snprintf(why, SETTING_WHY, "there is no option '%.60s'; did you mean '%s'?",
 			 name, near);
 	else
-		complain("%s: there is no option '%s'; `slub options` lists them",
-			 command, name);
+		snprintf(why, SETTING_WHY, "there is no option '%.60s'; `slub options` lists "
+			 "them", name);
 	return NR_SETTINGS;
+}
+
+enum setting setting_find(const char *command, const char *name)
+{
+	char why[SETTING_WHY];
+	enum setting setting = setting_named(name, why);
+
+	if (setting == NR_SETTINGS)
+		complain("%s: %s", command, why);
+	return setting;
 }
 
 void settings_print_changeable(FILE *to, const char *indent)
@@ -517,8 +531,7 @@ bool setting_may_become(const char *command, enum setting setting, const char *v
 
 	for (size_t i = 0; i < NR_CHANGEABLE; i++) {
 		if (changeable[i] == setting)
-			return row->kind == KIND_ENUM ? check_choice(row, value) :
-							check_size(row, value);
+			return check_value(setting, value);
 	}
 	complain_unchangeable(command, row);
 	return false;

@@ -32,7 +32,12 @@ enum gone_setting {
 /* Writes NR_KNOWN_SETTINGS entries for getopt_long(); `val` is @first + setting. */
 void settings_options(struct option *options, int first);
 
-/* The one of that name, in letters of either case; NR_SETTINGS: after a message. */
+#define SETTING_WHY 512
+/* Does the library take @value for it?  False: @why says why not, and names no option. */
+bool setting_takes(enum setting setting, const char *value, char why[SETTING_WHY]);
+/* The one of that name, in letters of either case; NR_SETTINGS: @why says what to do. */
+enum setting setting_named(const char *name, char why[SETTING_WHY]);
+/* As setting_named(), with a message. */
 enum setting setting_find(const char *command, const char *name);
 /* Can slub_option_set() change it, and to that value?  False after a message. */
 bool setting_may_become(const char *command, enum setting setting, const char *value);

@@ -335,3 +335,13 @@ const char *state_huge(const struct slub_abi *abi)
 
 	return WORD(words, abi->huge);
 }
+
+bool state_limit(const struct process *process, const struct slub_abi *abi, uint64_t *bytes)
+{
+	uint64_t pages;
+
+	if (!abi->limit || process_read(process, abi->limit, &pages, sizeof(pages)))
+		return false;
+	*bytes = pages <= UINT64_MAX / 4096 ? pages * abi->page_bytes : UINT64_MAX;
+	return true;
+}

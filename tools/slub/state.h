@@ -49,4 +49,10 @@ const char *state_cpu_number(const struct slub_abi *abi);
 const char *state_layout(const struct slub_abi *abi);
 const char *state_huge(const struct slub_abi *abi);
 
+/*
+ * Bytes of memory in use at most, as they are now in a process or its core; UINT64_MAX: no limit.
+ * False: it cannot be told.
+ */
+bool state_limit(const struct process *process, const struct slub_abi *abi, uint64_t *bytes);
+
 #endif

@@ -51,6 +51,7 @@ static_assert(offsetof(struct slub_abi, descriptor_owner) == 592);
 static_assert(offsetof(struct slub_abi_groups, stocks) == 80);
 static_assert(offsetof(struct slub_abi_groups, group_fields) == 96);
 static_assert(offsetof(struct slub_abi_groups, owner_group) == 168);
+static_assert(offsetof(struct slub_abi, limit) == 616);
 static_assert(sizeof(struct slub_abi_alias) == 56);
 static_assert(sizeof(struct slub_abi_option) == 256);
 static_assert(offsetof(struct slub_stats_head, abi) == 464);
