@@ -26,7 +26,7 @@ static void print_profile_help(FILE *to)
 	      "  -p, --process=PID     the process; of a process, too:\n"
 	      "      --seconds=N         so long (default: 10)\n"
 	      "      --leaks             then as long again, and what is left after that\n"
-	      "      --bytes=N           mean bytes between samples (default: 524288)\n"
+	      "      --bytes=N           mean bytes between samples (default: 512K)\n"
 	      "      --timeout=SECONDS   wait so long for an answer\n"
 	      "      --frame-pointers    stacks as the process walks them, none unwound\n"
 	      "      --output=OUT      write pprof's format to OUT, - for standard output\n"
