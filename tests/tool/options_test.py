@@ -14,7 +14,7 @@ import sys
 import tempfile
 import unittest
 
-from target import HEAP, LIBRARY, Target, environment, slub
+from target import HEAP, LIBRARY, NOBODY, Target, environment, slub
 
 # What the library complains about, and a word of the reason.
 REFUSED = {
@@ -71,6 +71,20 @@ class Options(Target):
         self.assertEqual([one["setting"] for one in refused],
                          ["SLUB_OPTIONS: limt=1M", "SLUB_OPTIONS: huge",
                           "SLUB_OPTIONS: mode=quick", "SLUB_CPUS=many"])
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to make set-user-ID programs")
+    def test_more_rights_than_its_user(self):
+        path = self.path("privileged")
+        shutil.copy(os.path.join(os.path.dirname(HEAP), "own_sleeper"), path)
+        os.chmod(path, 0o4755)
+        process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   user=NOBODY, text=True, env=environment(SLUB_LIMIT="64M"))
+        self.addCleanup(process.communicate)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        refused = self.told("options", process.pid)["refused"]
+        self.assertEqual([one["setting"] for one in refused], ["SLUB_LIMIT=64M"])
+        self.assertIn("more rights", refused[0]["why"])
+        self.assertIsNone(self.told("check", process.pid)["limit_bytes"])
 
     def test_text_of_somebody_else(self):
         process, told = self.told_of(SLUB_LIMIT="1\n\033[2Jproblem", SLUB_A="b" * 9999)

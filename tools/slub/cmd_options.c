@@ -254,7 +254,7 @@ static void print(struct snapshot *now, const struct snapshot *before,
 	/* A core's or file's PID may be somebody else's by now. */
 	bool lives = now->process && !now->process->core;
 	struct origin_search search = { NULL, 0 };
-	struct refused refused = { NULL, 0, 0 };
+	struct refused refused = { .nr = 0 };
 	const bool *all = arg;
 
 	(void)before;

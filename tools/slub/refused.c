@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #define PREFIX "SLUB_"
@@ -103,7 +104,10 @@ static void judge_entry(struct refused *refused, const char *entry, bool is_list
 		*equals = '\0';
 		if (!is_of_others(copy) && !strcasecmp(copy, LIST) == is_list) {
 			*equals = '=';
-			if (is_list)
+			if (refused->privileged)
+				refuse(refused, PREFIX, copy, "the program has more rights "
+				       "than its user, so no option is read");
+			else if (is_list)
 				judge_list(refused, equals + 1);
 			else
 				judge_item(refused, PREFIX, copy);
@@ -127,11 +131,28 @@ static int read_pass(struct refused *refused, const char *path, bool is_list)
 	return error;
 }
 
+/* As the kernel has told the process. */
+static bool is_privileged(pid_t pid)
+{
+	unsigned long pair[2];
+	bool found = false;
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/auxv", (int)pid);
+	file = input_kernel(path);
+	while (file && !found && fread(pair, sizeof(pair), 1, file) == 1)
+		found = pair[0] == AT_SECURE && pair[1];
+	if (file)
+		fclose(file);
+	return found;
+}
+
 void refused_of_process(struct refused *refused, pid_t pid)
 {
 	char path[64];
 
-	*refused = (struct refused){ NULL, 0, 0 };
+	*refused = (struct refused){ .privileged = is_privileged(pid) };
 	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
 	refused->error = read_pass(refused, path, true);
 	if (!refused->error)
@@ -140,7 +161,7 @@ void refused_of_process(struct refused *refused, pid_t pid)
 
 void refused_of_own(struct refused *refused)
 {
-	*refused = (struct refused){ NULL, 0, 0 };
+	*refused = (struct refused){ .nr = 0 };
 	for (char **entry = environ; entry && *entry; entry++)
 		judge_entry(refused, *entry, true);
 	for (char **entry = environ; entry && *entry; entry++)
@@ -152,7 +173,7 @@ void refused_free(struct refused *refused)
 	for (size_t i = 0; i < refused->nr; i++)
 		free(refused->ones[i].setting);
 	free(refused->ones);
-	*refused = (struct refused){ NULL, 0, 0 };
+	*refused = (struct refused){ .nr = 0 };
 }
 
 void refused_json(struct json *json, const struct refused *refused)

@@ -19,6 +19,7 @@ struct refused_one {
 struct refused {
 	struct refused_one *ones;
 	size_t nr;
+	bool privileged;		/* set-user-ID or the like: no option is read */
 	int error;			/* 0, or -errno: the environment cannot be read */
 };
 
