@@ -206,7 +206,7 @@ class Forms(Target):
     def test_options(self):
         text = self.text("options", "-p", self.pid)
         self.assertRegex(text, r"(?m)^retain +8\.0M +SLUB_RETAIN +")
-        self.assertRegex(text, r"(?m)^huge +auto +default +never\|block\|always\|auto ")
+        self.assertRegex(text, r"(?m)^huge +auto(=\S+)? +default +never\|block\|always\|auto ")
         text = self.text("options", "-p", self.path("stats"))
         self.assertRegex(text, r"(?m)^retain +8\.0M +environment +")
         self.assertRegex(self.text("options"), r"(?m)^SLUB_RETAIN +16M ")
