@@ -495,8 +495,9 @@ uint32_t deferred_counts(const struct deferred_numbers **released);
  */
 size_t deferred_drain(void);
 /*
- * The same for a caller that is about to refuse a request: looks again for a moment, unless
- * it is a reader itself.
+ * The same for a caller that is about to refuse a request: looks again for a moment, 100 ms at
+ * most, until all is free that was pending; not if it is a reader itself, nor for a second
+ * after that was in vain.
  */
 size_t deferred_drain_patiently(void);
 

@@ -83,7 +83,7 @@ static struct slub_cache sheaf_cache;
 static uintptr_t sheaves;	/* offset of struct per_cpu; 0: none; const after start */
 static struct deferred_numbers added_shared;	/* where there is none */
 static struct deferred_numbers released;
-static uint64_t handed_over;	/* objects that went to the queue */
+static uint64_t handed_over;	/* objects that went to the queue, or past it */
 static void *spares;		/* sheaves of meta_alloc() */
 static struct slub_srcu callers = SLUB_SRCU_INIT;
 static uint64_t barriers;	/* under way */
@@ -293,6 +293,8 @@ static cold void free_after_readers(void *object, size_t bytes)
 
 	if (cache)
 		stat_add(cache, STAT_FREE_RCU_SHEAF_FAIL);
+	/* No list will have it. */
+	__atomic_fetch_add(&handed_over, 1, __ATOMIC_RELAXED);
 	/* It would wait for itself: so the object stays, and counts as pending. */
 	if (srcu_is_inside()) {
 		log_once("slub_free_deferred: no memory, and called by a reader: %p is lost",
@@ -449,10 +451,15 @@ static bool try_take_lists(void)
 	return is_mine;
 }
 
+/* Or in the hands of threads. */
+static bool some_in_lists(void)
+{
+	return difference(added().objects, __atomic_load_n(&handed_over, __ATOMIC_RELAXED));
+}
+
 static void hand_over_lists(void)
 {
-	if (!difference(added().objects,
-			__atomic_load_n(&handed_over, __ATOMIC_RELAXED)))
+	if (!some_in_lists())
 		return;
 	if (!try_take_lists()) {
 		while (hand_over_here())
@@ -484,23 +491,31 @@ static uint64_t bytes_pending(void)
 	return pending.bytes;
 }
 
-static bool is_worth_a_wait(void)
+/* @end: of the objects, as they were added.  An object that was lost is waited for by nobody. */
+static bool is_worth_a_wait(uint64_t end)
 {
-	return !slub_thread.locks_held && bytes_pending() && !srcu_is_inside();
+	return !slub_thread.locks_held && !(slub_thread.self.sections & THREAD_DRAINING) &&
+	       difference(end, __atomic_load_n(&released.objects, __ATOMIC_RELAXED)) &&
+	       (grace_nr(&queue) || some_in_lists()) && bytes_pending() &&
+	       !srcu_is_inside();
 }
 
+/*
+ * All that was pending at first, for a part of it may be too little: what comes later is not
+ * waited for.
+ */
 size_t deferred_drain_patiently(void)
 {
 	static uint64_t not_before_ns;	/* in vain until then; an estimate */
+	uint64_t end = added().objects, begin;
 	size_t nr = deferred_drain();
-	uint64_t begin;
 
-	if (nr || !is_worth_a_wait())
+	if (!is_worth_a_wait(end))
 		return nr;
 	begin = os_clock_ns();
 	if (begin < __atomic_load_n(&not_before_ns, __ATOMIC_RELAXED))
-		return 0;
-	for (unsigned int i = 0; !nr && is_worth_a_wait(); i++) {
+		return nr;
+	for (unsigned int i = 0; is_worth_a_wait(end); i++) {
 		uint64_t now = os_clock_ns();
 
 		if (now - begin > PATIENCE_NS) {
@@ -509,7 +524,7 @@ size_t deferred_drain_patiently(void)
 			break;
 		}
 		sys_wait_long(i);
-		nr = deferred_drain();
+		nr += deferred_drain();
 	}
 	return nr;
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* slab/rcu/deferred.c: objects in sheaves come back to their caches, once and in time. */
+#include <sys/resource.h>
+
 #include <atomic>
 #include <thread>
 
@@ -102,6 +104,82 @@ TEST_F(deferred, a_drain_takes_what_all_cpus_have_and_waits_for_nobody)
 	for (auto &thread : threads)
 		thread.join();
 	check_cache(cache, {});
+	end(cache);
+}
+
+/*
+ * Two grace periods, of a reader each; the second one leaves when the first object is free.
+ * False: it came to that too late, a machine may be busy.
+ */
+bool a_wait_frees_both(struct slub_cache *cache)
+{
+	std::atomic<bool> is_inside{ false };
+	int first = slub_read_lock();
+
+	slub_free_deferred(slub_cache_alloc_flags(cache, 0));
+	std::thread second([&] {
+		int reader = slub_read_lock();
+
+		is_inside = true;
+		while (slub_deferred_pending() != 1)
+			sched_yield();
+		slub_read_unlock(reader);
+	});
+	while (!is_inside)
+		sched_yield();
+	slub_free_deferred(slub_cache_alloc_flags(cache, 0));
+	EXPECT_EQ(slub_deferred_pending(), 2u);
+	slub_read_unlock(first);
+	size_t nr = deferred_drain_patiently();
+	bool is_all = !slub_deferred_pending();
+
+	EXPECT_GE(nr, 1u);
+	second.join();
+	slub_deferred_barrier();
+	return is_all;
+}
+
+/* A part may be too little for the caller, who refuses a request then. */
+TEST_F(deferred, who_is_about_to_refuse_waits_for_all_that_is_pending)
+{
+	struct slub_cache *cache = make("both", 65536);
+	int nr = 0;
+
+	for (int i = 0; i < 20; i++)
+		nr += a_wait_frees_both(cache);
+	EXPECT_GE(nr, 10) << "but for rounds in that the reader did not get to run";
+	end(cache);
+}
+
+/* Nor again and again, for a reader that stays: most of these calls do not wait at all. */
+TEST_F(deferred, a_reader_that_stays_is_waited_for_once)
+{
+	struct slub_cache *cache = make("stays", 65536);
+	std::atomic<int> state{ 0 };
+	std::thread other([&] {
+		int reader = slub_read_lock();
+
+		for (state = 1; state == 1;)
+			usleep(1000);
+		slub_read_unlock(reader);
+	});
+	size_t waits = 0;
+
+	while (!state)
+		sched_yield();
+	slub_free_deferred(slub_cache_alloc_flags(cache, 0));
+	for (int i = 0; i < 1000; i++) {
+		struct rusage before, after;
+
+		getrusage(RUSAGE_THREAD, &before);
+		EXPECT_EQ(deferred_drain_patiently(), 0u);
+		getrusage(RUSAGE_THREAD, &after);
+		waits += after.ru_nvcsw - before.ru_nvcsw > 10;
+	}
+	state = 2;
+	other.join();
+	slub_deferred_barrier();
+	EXPECT_LE(waits, 10u) << "of 1000 calls";
 	end(cache);
 }
 
