@@ -24,9 +24,8 @@ namespace slub {
 /*
  * This thread is a reader for the guard's life; they nest.
  *
- * What would wait for readers would wait for this one, and is not to be called meanwhile: the end
- * and shrink() of a cache, stats() and the end of a bucket, deferred_barrier().  Where the C
- * function knows that the thread is a reader it answers EDEADLK instead.
+ * What would wait for readers would wait for this one: the end of a cache, clear() and the end
+ * of a bucket, deferred_barrier().  The C functions answer EDEADLK meanwhile.
  */
 class [[nodiscard]] read_guard {
 public:

@@ -108,7 +108,7 @@ TEST_F(deferred, a_drain_takes_what_all_cpus_have_and_waits_for_nobody)
 }
 
 /*
- * Two grace periods, of a reader each; the second one leaves when the first object is free.
+ * Two grace periods, of a reader each; the second one leaves after the first object is free.
  * False: it came to that too late, a machine may be busy.
  */
 bool a_wait_frees_both(struct slub_cache *cache)
@@ -123,6 +123,8 @@ bool a_wait_frees_both(struct slub_cache *cache)
 		is_inside = true;
 		while (slub_deferred_pending() != 1)
 			sched_yield();
+		/* Not so soon that the look which freed the first one sees that. */
+		usleep(2000);
 		slub_read_unlock(reader);
 	});
 	while (!is_inside)
