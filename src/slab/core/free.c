@@ -176,6 +176,7 @@ free_watched(struct slub_cache *cache, void *object)
 		return;
 	}
 	free_direct(cache, object);
+	slab_reclaim_if_needed();
 }
 
 /*

@@ -364,6 +364,9 @@ void debug_free(struct slub_cache *twin, void *object, const void *frame)
 		watched_slab_discard(twin, slab);
 	slab_tell(twin);
 	case_end(&found, twin);
+	/* No list is ever full here, which is when others look. */
+	if (discard || page_purge_is_owed())
+		slab_reclaim_if_needed();
 }
 
 /* ---- questions ---- */
