@@ -85,12 +85,16 @@ TEST(MemoryUnderLetters, of_malloc_goes_back)
 
 TEST(MemoryUnderLetters, of_a_cache_goes_back)
 {
-	expect_little_stays([] {
-		struct slub_cache *cache = slub_cache_create("burst", 200, 0, 0, nullptr);
-		size_t before = harness::resident_bytes();
+	for (unsigned long flags : { 0, (int)SLUB_CACHE_TYPESAFE_BY_RCU }) {
+		SCOPED_TRACE(flags);
+		expect_little_stays([flags] {
+			struct slub_cache *cache = slub_cache_create("burst", 200, 0, flags,
+								     nullptr);
+			size_t before = harness::resident_bytes();
 
-		return left_of(cache, burst(cache, 200), before);
-	});
+			return left_of(cache, burst(cache, 200), before);
+		});
+	}
 }
 
 TEST(MemoryUnderLetters, of_objects_from_before_the_letters_goes_back)

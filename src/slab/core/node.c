@@ -95,6 +95,9 @@ void slab_give_back(struct page *slab)
 	if (cache) {
 		stat_add(cache, STAT_SLAB_FREE);
 		holes_forget(cache, slab);
+		/* As watched_slab_discard() says it. */
+		if (cache->debug)
+			sanitizer_slab(block, PAGE_BYTES << order, SANITIZER_SLAB_ENDS);
 	}
 	pagemap_set(block, (size_t)1 << order, MAP_NONE);
 	page_flags_write(slab, 0);

@@ -302,9 +302,13 @@ static bool put_back(struct debug_case *found, struct slub_cache *twin,
 		     struct cache_node *node, struct page *slab, void *object,
 		     void *last)
 {
-	void *first = freelist_add(twin, slab, object, last);
 	uintptr_t counters = slab_read(slab).second;
+	void *first;
 
+	/* On its way back already, its readers are waited for: a second free without letter F. */
+	if (!(counters & (STATE_COUNT_MASK | STATE_LISTED)))
+		return false;
+	first = freelist_add(twin, slab, object, last);
 	if (counters & STATE_COUNT_MASK)
 		counters--;
 	if (!(counters & STATE_LISTED)) {
@@ -314,15 +318,19 @@ static bool put_back(struct debug_case *found, struct slub_cache *twin,
 	}
 	watched_set_state(slab, first, counters);
 	if (counters & STATE_COUNT_MASK ||
-	    node->nr_partial <= twin->min_partial ||
-	    twin->flags & SLUB_CACHE_TYPESAFE_BY_RCU)
+	    node->nr_partial <= twin->min_partial)
 		return false;
 	/* The last chance to see what was written to its free objects. */
 	watched_validate(found, twin, slab);
 	partial_remove(node, slab);
 	stat_add(twin, STAT_FREE_REMOVE_PARTIAL);
 	count_slab(twin, node, -1);
-	pagemap_set(page_address(slab), (size_t)1 << twin->order, MAP_NONE);
+	/* A reader may free what it finds there, and be told: the map goes after it. */
+	if (twin->flags & SLUB_CACHE_TYPESAFE_BY_RCU)
+		watched_set_state(slab, (void *)slab_read(slab).first,
+				  state_make(twin->objects, 0));
+	else
+		pagemap_set(page_address(slab), (size_t)1 << twin->order, MAP_NONE);
 	return true;
 }
 
@@ -360,7 +368,9 @@ void debug_free(struct slub_cache *twin, void *object, const void *frame)
 	lock_release(&node->lock);
 	trace(&found, "free", twin, object);
 	account_cancel(twin, 1, owner);
-	if (discard)
+	if (discard && twin->flags & SLUB_CACHE_TYPESAFE_BY_RCU)
+		slab_discard(twin, slab);
+	else if (discard)
 		watched_slab_discard(twin, slab);
 	slab_tell(twin);
 	case_end(&found, twin);
