@@ -66,7 +66,7 @@ void lock_wake(struct lock *lock)
  * adds: their holders may wait for what this fork has (lock.h).
  */
 #define FORK_PATIENCE 200
-#define FORK_TORN UINT16_MAX	/* this fork could not have one of the locks */
+#define FORK_TORN UINT8_MAX	/* this fork could not have one of the locks */
 #define FORK_WAIT_NS 50000
 #define FORK_PAUSE_DOUBLINGS 9	/* up to 26 ms */
 

@@ -69,6 +69,16 @@ enum thread_flag {
 	THREAD_RESERVE_ONCE = 1 << 10,	/* from here up: how often it has entered the reserve */
 };
 
+/*
+ * May the request in hand make the heap grow (page/superblock.c)?  A growth that the kernel has
+ * refused is not asked for again at each of its tries, but after all of the reclaim.
+ */
+enum thread_growth {
+	THREAD_GROWTH_FREE,	/* there is no such request */
+	THREAD_GROWTH_ONCE,	/* until it is refused */
+	THREAD_GROWTH_NONE,	/* it was */
+};
+
 #if SLUB_CPU_AARCH64
 /* The same, where addresses are wanted; of a thread that has slub_thread.self for its table. */
 struct thread_entrance {
@@ -117,7 +127,8 @@ struct thread_state {
 #endif
 	uint32_t locks_held;	/* > 0: no lock may be taken in a handler */
 	uint16_t flags;		/* enum thread_flag */
-	uint16_t fork_patience;	/* waits left for locks, see lock.c */
+	uint8_t fork_patience;	/* waits left for locks, see lock.c */
+	uint8_t growth;		/* enum thread_growth */
 	uint32_t number;	/* backend thread: own slot number + 1 */
 	_Atomic uint32_t busy;	/* backend thread: inside a sequence */
 #if SLUB_CONFIG_LAYOUT == 2
@@ -155,6 +166,15 @@ static always_inline struct thread_entrance thread_entrance(void)
 	return entrance;
 }
 #endif
+
+/* Begins a request that tries more than once, or ends it, with what this returned before. */
+static inline uint8_t thread_growth_set(uint8_t growth)
+{
+	uint8_t before = slub_thread.growth;
+
+	slub_thread.growth = growth;
+	return before;
+}
 
 /* The owner of the group that this thread entered last, 0: none (reclaim/group). */
 static inline uint32_t group_current(void)

@@ -285,10 +285,12 @@ static cold void *alloc_after_reclaim(size_t bytes, size_t align,
 
 void *slow_alloc_uncharged(size_t bytes, size_t align, bool *is_zero)
 {
+	uint8_t growth = thread_growth_set(THREAD_GROWTH_ONCE);
 	void *ptr = alloc_once(bytes, align, is_zero);
 
 	if (unlikely(!ptr))
 		ptr = alloc_after_reclaim(bytes, align, is_zero);
+	thread_growth_set(growth);
 	return ptr;
 }
 

@@ -287,6 +287,8 @@ void pagemap_exit(void);
  * what the tables need for it.
  */
 int pagemap_commit(size_t bytes);
+/* The same where more was refused just before: the limit of addresses is known. */
+int pagemap_commit_less(size_t bytes);
 /* The same where the program's mapping lies: the heap goes on behind it. */
 int pagemap_pass(size_t bytes);
 size_t pagemap_committed(void);

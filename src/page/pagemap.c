@@ -184,14 +184,14 @@ static void committed_set(size_t bytes)
 	__atomic_store_n(&pagemap_limit, pages_to(bytes), __ATOMIC_RELEASE);
 }
 
-int pagemap_commit(size_t bytes)
+static int commit(size_t bytes, bool is_less)
 {
 	size_t before = committed_bytes;
 	int err;
 
 	if (bytes <= before)
 		return 0;
-	if (!pagemap_allows(bytes) || !is_within_new_limit(before, bytes))
+	if (!pagemap_allows(bytes) || (!is_less && !is_within_new_limit(before, bytes)))
 		return -ENOMEM;
 	err = tables_grow(bytes);
 	/* The tables cannot pass, as the heap can. */
@@ -201,6 +201,16 @@ int pagemap_commit(size_t bytes)
 	if (!err)
 		committed_set(bytes);
 	return err;
+}
+
+int pagemap_commit(size_t bytes)
+{
+	return commit(bytes, false);
+}
+
+cold int pagemap_commit_less(size_t bytes)
+{
+	return commit(bytes, true);
 }
 
 cold int pagemap_pass(size_t bytes)

@@ -157,10 +157,12 @@ static void advise(size_t first, size_t n)
 		os_huge(superblock_address(first), n * SUPERBLOCK_BYTES, false);
 }
 
-static int commit_to(size_t target)
+/* @is_less: than what was refused just before. */
+static int commit_to(size_t target, bool is_less)
 {
 	size_t n = target - nr_committed;
-	int err = pagemap_commit(target * SUPERBLOCK_BYTES);
+	int err = is_less ? pagemap_commit_less(target * SUPERBLOCK_BYTES) :
+			    pagemap_commit(target * SUPERBLOCK_BYTES);
 
 	if (err)
 		return err;
@@ -216,7 +218,7 @@ static cold enum growth pass(size_t end)
 	int err = 0;
 
 	while (nr_committed < end && !err)
-		err = commit_to(nr_committed + 1);
+		err = commit_to(nr_committed + 1, true);
 	if (!err)
 		return GROWN;
 	if (err == -EADDRINUSE)
@@ -241,16 +243,29 @@ static enum growth grow_to(size_t end)
 	size_t target = min_size(max_size(end, nr_committed + step), reserved);
 	int err;
 
-	if (end <= nr_committed)
-		return GROWN;
 	if (end > reserved)
 		return nr_strange ? wall() : REFUSED;
-	err = commit_to(target);
+	err = commit_to(target, false);
 	if (err && target > end)
-		err = commit_to(end);
+		err = commit_to(end, true);
 	if (err == -EEXIST || err == -EADDRINUSE)
 		return pass(end);
 	return err ? REFUSED : GROWN;
+}
+
+/* The same, for a request that may have been refused before. */
+static enum growth grow(size_t end)
+{
+	enum growth growth;
+
+	if (end <= nr_committed)
+		return GROWN;
+	if (slub_thread.growth == THREAD_GROWTH_NONE)
+		return REFUSED;
+	growth = grow_to(end);
+	if (growth == REFUSED && slub_thread.growth)
+		slub_thread.growth = THREAD_GROWTH_NONE;
+	return growth;
 }
 
 /* Returns how many of them have no memory behind them. */
@@ -307,7 +322,7 @@ char *superblock_take(size_t n, size_t align, uint32_t node, bool is_block,
 					 align) - heap_start / SUPERBLOCK_BYTES;
 		if (n <= nr_committed && first <= nr_committed - n)
 			may_grow = true;	/* it need not */
-		growth = may_grow ? grow_to(first + n) : REFUSED;
+		growth = may_grow ? grow(first + n) : REFUSED;
 	} while (unlikely(growth == PASSED));
 	if (growth == GROWN) {
 		*nr_clean = mark_used(first, n);
@@ -397,7 +412,7 @@ static enum extension extend(size_t next, size_t more, bool may_grow,
 	if (i == more)
 		result = EXTENDED;
 	else if (next + i >= nr_committed)
-		result = may_grow && grow_to(next + more) == GROWN ?
+		result = may_grow && grow(next + more) == GROWN ?
 			 EXTENDED : NOT_COMMITTED;
 	if (result == EXTENDED)
 		*nr_clean = mark_used(next, more);

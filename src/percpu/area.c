@@ -327,6 +327,24 @@ char *percpu_copies_make(uint32_t cid)
 	return percpu_copies(cid);
 }
 
+/* Every access finds that there is none: a kernel that refused it is not asked at each. */
+#define WAITS_AFTER_REFUSAL 64
+
+/* Under the lock. */
+static bool area_map_at_times(uint32_t cid)
+{
+	static uint32_t waits;
+
+	if (unlikely(waits) && !area_bit_is_set(area_mapped, cid)) {
+		waits--;
+		return false;
+	}
+	if (area_map(cid))
+		return true;
+	waits = WAITS_AFTER_REFUSAL;
+	return false;
+}
+
 void percpu_area_make(uint32_t cid)
 {
 	char *area = area_at(cid);
@@ -334,7 +352,7 @@ void percpu_area_make(uint32_t cid)
 	if (cid >= AREAS_MAX)
 		return;
 	lock_acquire(&area_lock);
-	if (!area_bit_is_set(percpu_areas.made, cid) && area_map(cid)) {
+	if (!area_bit_is_set(percpu_areas.made, cid) && area_map_at_times(cid)) {
 		*(uint32_t *)(area + AREA_LIVE) = 1;
 		/*
 		 * A thread remembers the area it finds, and 0 would be the number of CPU 0:

@@ -100,6 +100,8 @@ bool reclaim_more(int *priority, size_t bytes)
 	} else {
 		reclaim_drain();
 		reclaim_all();
+		/* What went back may be what the kernel lacked. */
+		thread_growth_set(THREAD_GROWTH_ONCE);
 	}
 	return true;
 }

@@ -65,12 +65,15 @@ void *cache_alloc_reserve(struct slub_cache *cache, unsigned int flags)
 {
 	void *object = cache_alloc(cache);
 	int priority = RECLAIM_FIRST;
+	uint8_t growth;
 
 	if (likely(object) || slub_thread.locks_held)
 		return object;
+	growth = thread_growth_set(THREAD_GROWTH_ONCE);
 	while (!object && !cache_is_refused() &&
 	       reclaim_more(&priority, cache->object_size))
 		object = cache_alloc(cache);
+	thread_growth_set(growth);
 	if (object || cache_refused())
 		return object;
 	return cache_alloc_from_reserve(cache, flags);

@@ -41,6 +41,9 @@ static struct {
 	bool begun, ended;
 } state;
 
+/* Of each thread, by its id: 1 and what its request has called so far; 0: it is in none. */
+static int in_request[1 << 22];
+
 /* A cell stops at its call and at the workload's word only. */
 static void install_filter_of_cell(const struct refusable *call)
 {
@@ -143,7 +146,7 @@ static void answer(pid_t pid, struct user_regs_struct *registers, long value)
 }
 
 static void on_command(pid_t pid, const struct plan *plan,
-		       const struct outcome *outcome,
+		       struct outcome *outcome,
 		       struct user_regs_struct *registers)
 {
 	long value = 0;
@@ -157,6 +160,12 @@ static void on_command(pid_t pid, const struct plan *plan,
 		break;
 	case SWEEP_MORE:
 		value = outcome->failures < plan->failures_wanted;
+		break;
+	case SWEEP_REQUEST:
+		in_request[pid] = 1;
+		break;
+	case SWEEP_ANSWER:
+		in_request[pid] = 0;
 		break;
 	}
 	answer(pid, registers, value);
@@ -181,6 +190,16 @@ static bool chosen(struct plan *plan, const struct outcome *outcome)
 	return fire_below(&plan->rng, 1000000) < plan->chance * 1000000;
 }
 
+static void count_in_request(pid_t pid, struct outcome *outcome)
+{
+	unsigned long calls;
+
+	if (!in_request[pid])
+		return;
+	calls = (unsigned long)in_request[pid]++;
+	outcome->most = outcome->most > calls ? outcome->most : calls;
+}
+
 static void on_call(pid_t pid, struct plan *plan, struct outcome *outcome)
 {
 	struct user_regs_struct registers;
@@ -195,6 +214,7 @@ static void on_call(pid_t pid, struct plan *plan, struct outcome *outcome)
 	if (!may_fail(pid, plan, &registers))
 		return;
 	outcome->calls++;
+	count_in_request(pid, outcome);
 	if (!chosen(plan, outcome))
 		return;
 	outcome->failures++;
@@ -233,7 +253,8 @@ static pid_t start(const char *library, const struct plan *plan)
 			install_filter_of_cell(plan->call);
 		else
 			install_filter();
-		execl("/proc/self/exe", "sweep", kind, seed, NULL);
+		execl("/proc/self/exe", "sweep", kind, seed,
+		      plan->call ? "--counted=1" : "--counted=0", NULL);
 		_exit(126);
 	}
 	if (ptrace(PTRACE_SEIZE, pid, 0, options))

@@ -84,9 +84,10 @@ int main(int argc, char **argv)
 	uint64_t rng, percent;
 	enum from from;
 
-	fire_start(argc, argv, "library from storm percent only step single workload cells");
+	fire_start(argc, argv, "library from storm percent only step single workload counted cells");
 	if (fire_opt_str("workload", NULL))
-		sweep_workload(fire_opt("workload", 0), fire_opt("seed", 1));
+		sweep_workload(fire_opt("workload", 0), fire_opt("counted", 0),
+			       fire_opt("seed", 1));
 	if (!realpath(fire_opt_str("library", "build/libslub.so"), library))
 		fire_fail("--library: %s", strerror(errno));
 	if (fire_opt_str("cells", NULL)) {

@@ -12,10 +12,15 @@ enum sweep_command {
 	SWEEP_BEGIN,	/* failures from here on */
 	SWEEP_END,	/* and none any more */
 	SWEEP_MORE,	/* returns 1 while a storm is to go on */
+	SWEEP_REQUEST,	/* the caller's next calls are one request's ... */
+	SWEEP_ANSWER,	/* ... up to here */
 };
 
-/* The workload; `storm`: over and over until the supervisor has enough. */
-int sweep_workload(bool storm, uint64_t seed) __attribute__((noreturn));
+/*
+ * The workload; `storm`: over and over until the supervisor has enough; `counted`: it tells of each
+ * request.
+ */
+int sweep_workload(bool storm, bool counted, uint64_t seed) __attribute__((noreturn));
 
 enum from {
 	FROM_MARK,	/* all calls between SWEEP_BEGIN and SWEEP_END */
@@ -54,6 +59,7 @@ struct plan {
 struct outcome {
 	unsigned long calls;		/* that could have failed */
 	unsigned long failures;
+	unsigned long most;		/* calls that one request made */
 	int status;			/* as of waitpid() */
 	char failed[64];		/* the last call that was failed */
 };

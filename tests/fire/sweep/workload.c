@@ -23,12 +23,31 @@ struct object {
 static struct object live[LIVE];	/* across everything that fails */
 static unsigned int live_count;
 static uint64_t next_id = 1;
-static bool must_succeed;
+static bool must_succeed, is_counted;
 static unsigned long refused;
 
 static int tell(enum sweep_command command)
 {
 	return prctl(SWEEP_MAGIC, command, 0, 0, 0);
+}
+
+/* Before a request. */
+static void ask(void)
+{
+	if (is_counted)
+		tell(SWEEP_REQUEST);
+	errno = 0;
+}
+
+/* Behind it; errno stays. */
+static void *answered(void *start)
+{
+	int error = errno;
+
+	if (is_counted)
+		tell(SWEEP_ANSWER);
+	errno = error;
+	return start;
 }
 
 /* A request that was refused: allowed while calls fail, and with ENOMEM. */
@@ -73,8 +92,8 @@ static void many(size_t size, unsigned int count)
 	struct object objects[256];
 
 	for (unsigned int i = 0; i < count; i++) {
-		errno = 0;
-		keep(&objects[i], malloc(size), size, "malloc");
+		ask();
+		keep(&objects[i], answered(malloc(size)), size, "malloc");
 	}
 	for (unsigned int i = 0; i < count; i++)
 		drop(&objects[i]);
@@ -87,8 +106,8 @@ static void resize(struct object *object, size_t size)
 
 	if (!object->start)
 		return;
-	errno = 0;
-	moved = realloc(object->start, size);
+	ask();
+	moved = answered(realloc(object->start, size));
 	if (!moved) {
 		refuse("realloc", size, errno);
 		return;		/* and the old one is still good */
@@ -107,28 +126,28 @@ static void large(void)
 	char *zeroed;
 	void *huge;
 
-	errno = 0;
-	keep(&one, malloc(200000), 200000, "malloc");
+	ask();
+	keep(&one, answered(malloc(200000)), 200000, "malloc");
 	for (size_t size = 300000; size < 6000000; size *= 3)
 		resize(&one, size);
-	errno = 0;
-	zeroed = calloc(3, 700000);
+	ask();
+	zeroed = answered(calloc(3, 700000));
 	for (size_t i = 0; zeroed && i < 2100000; i++)
 		if (zeroed[i])
 			fire_fail("calloc: byte %zu is not zero", i);
 	keep(&other, zeroed, 2100000, "calloc");
 	resize(&one, 150000);
 	resize(&one, 2000);
-	errno = 0;
-	huge = malloc(300 << 20);
+	ask();
+	huge = answered(malloc(300 << 20));
 	if (huge)
 		((char *)huge)[0] = ((char *)huge)[(300 << 20) - 1] = 1;
 	else
 		refuse("malloc", 300 << 20, errno);
 	free(huge);
 	drop(&one);
-	errno = 0;
-	keep(&one, memalign(2 << 20, 100000), 100000, "memalign");
+	ask();
+	keep(&one, answered(memalign(2 << 20, 100000)), 100000, "memalign");
 	drop(&other);
 	drop(&one);
 }
@@ -179,8 +198,8 @@ static void live_on(uint64_t *rng, unsigned int count)
 		size_t size = fire_size(rng) / 2 + 1;
 
 		drop(slot);
-		errno = 0;
-		live_count += keep(slot, malloc(size), size, "malloc");
+		ask();
+		live_count += keep(slot, answered(malloc(size)), size, "malloc");
 	}
 }
 
@@ -227,12 +246,13 @@ static void aftermath(uint64_t *rng)
 		fire_fail("%zu KiB stay resident after the failures", resident_kib());
 }
 
-int sweep_workload(bool storm, uint64_t seed)
+int sweep_workload(bool storm, bool counted, uint64_t seed)
 {
 	uint64_t rng = fire_rng_state(storm ? seed : 1);
 	unsigned int passes = 0;
 
 	fire_watchdog(600);
+	is_counted = counted;
 	tell(SWEEP_BEGIN);
 	do {
 		one_pass(&rng);
