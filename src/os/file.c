@@ -9,9 +9,16 @@
 
 extern char **environ;
 
+/*
+ * Signals interrupt a call now and then.  A sandbox, or a file system in user space, whose answer
+ * is always this one has refused it.
+ */
+#define INTERRUPTIONS_MAX 1000
+
 long os_file_read(const char *path, char *buf, size_t size)
 {
 	long fd = sys_open(path, O_RDONLY, 0);
+	unsigned int interruptions = 0;
 	size_t used = 0;
 
 	buf[0] = '\0';
@@ -21,7 +28,7 @@ long os_file_read(const char *path, char *buf, size_t size)
 		long n = sys_call4(SYS_read, fd, (long)(buf + used),
 				   (long)(size - 1 - used), 0);
 
-		if (n == -EINTR)
+		if (n == -EINTR && interruptions++ < INTERRUPTIONS_MAX)
 			continue;
 		if (n <= 0)
 			break;
@@ -34,10 +41,12 @@ long os_file_read(const char *path, char *buf, size_t size)
 
 long os_write_all(long fd, const char *buf, size_t bytes)
 {
+	unsigned int interruptions = 0;
+
 	while (bytes) {
 		long n = sys_call4(SYS_write, fd, (long)buf, (long)bytes, 0);
 
-		if (n == -EINTR)
+		if (n == -EINTR && interruptions++ < INTERRUPTIONS_MAX)
 			continue;
 		if (n <= 0)
 			return n ? n : -EIO;
