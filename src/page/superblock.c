@@ -31,7 +31,7 @@ struct lock superblock_lock = LOCK_INIT;
 static uint8_t *states;
 static size_t nr_committed;
 static size_t first_free;	/* no free superblock lies below */
-/* written under the lock, read without it too, as estimates */
+/* Written under the lock, read without it too. */
 static _Atomic size_t nr_free[SB_USED];	/* in each state */
 static _Atomic size_t nr_used;
 static _Atomic bool is_walled_in;
@@ -444,10 +444,7 @@ bool superblock_extend(char *start, size_t n, size_t more)
 	return true;
 }
 
-/*
- * Superblocks that a purge has out of others' reach at a time, and that are lost to a child
- * which is forked meanwhile: 64 MiB.
- */
+/* Superblocks that a purge has out of others' reach at a time; a forked child loses them. */
 #define TAKEN_MAX 32
 
 /* Is it idle memory, of the node whose home that is?  0: of any. */

@@ -24,7 +24,7 @@ TOGETHER = ("malloc", "free", "slub_start", "cache_create", "superblock_alloc", 
             "cxx_replaced", "suspect_aborted", "slab_left_look", "ptr_is_block_after_all",
             "outside_ask", "own_delete_many", "percpu_collect", "slot_flush")
 OPERATORS = ("slub_text_new", "slub_text_new_many")
-BUSY = ("thread_register", "purge_some", "run_grow", "cache_flush.cold")
+BUSY = ("thread_register", "purge_some", "run_grow", "cache_flush_shut")
 APART = ("slabinfo_write", "cache_shut", "report_bug", "account_large")
 
 

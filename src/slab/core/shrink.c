@@ -168,7 +168,7 @@ static void shrink_pinned(struct slub_cache *cache, size_t search_max)
 /*
  * The lists of blocks are emptied last: slabs that become empty end there.
  */
-static void shrink_all(size_t search_max, enum collect_from from)
+static cold void shrink_all(size_t search_max, enum collect_from from)
 {
 	uint32_t had = slub_thread.flags & THREAD_IN_RECLAIM;
 
@@ -294,7 +294,7 @@ bool cache_flush(struct slub_cache *cache)
 	return done;
 }
 
-bool cache_flush_shut(struct slub_cache *cache)
+cold bool cache_flush_shut(struct slub_cache *cache)
 {
 	bool done;
 
@@ -308,7 +308,7 @@ bool cache_flush_shut(struct slub_cache *cache)
 	return done;
 }
 
-int cache_flush_now(struct slub_cache *cache)
+cold int cache_flush_now(struct slub_cache *cache)
 {
 	struct cache_hold pin;
 	uint32_t before, after;

@@ -84,7 +84,8 @@ int main(int argc, char **argv)
 	uint64_t rng, percent;
 	enum from from;
 
-	fire_start(argc, argv, "library from storm percent only step single workload counted cells");
+	fire_start(argc, argv,
+		   "library from storm percent only step single workload counted cells");
 	if (fire_opt_str("workload", NULL))
 		sweep_workload(fire_opt("workload", 0), fire_opt("counted", 0),
 			       fire_opt("seed", 1));
