@@ -449,7 +449,7 @@ size_t page_purge_if_needed(void)
  * as munmap() would, so that it costs what the program's own touching of it has cost
  * many times over.
  */
-void page_run_free(char *start, size_t n, uint32_t flags)
+cold void page_run_free(char *start, size_t n, uint32_t flags)
 {
 	size_t bytes = n * SUPERBLOCK_BYTES, now = held() + bytes, least = bound(base());
 	struct purge purge;

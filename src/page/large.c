@@ -411,7 +411,7 @@ static void *resize(void *ptr, size_t old, size_t pages)
 	return to;
 }
 
-static void *resize_charged(void *ptr, size_t old, size_t pages, uint32_t owner)
+static cold void *resize_charged(void *ptr, size_t old, size_t pages, uint32_t owner)
 {
 	void *to;
 

@@ -387,13 +387,14 @@ static int drain(struct slub_cache *cache)
 {
 	bool flushed = cache_flush_shut(cache);
 
-	if (slabs_give(cache) || cache_is_pinned(cache)) {
-		/* Also for a slab that is out of its node, and not given back. */
-		cache_wait_unpinned(cache);
-		if (slabs_give(cache))
-			return flushed ? -EBUSY : -EAGAIN;
-	}
-	return 0;
+	if (!slabs_give(cache) && !cache_is_pinned(cache))
+		return 0;
+	/* It was waited for already, a second long. */
+	if (!flushed)
+		return -EAGAIN;
+	/* Also for a slab that is out of its node, and not given back. */
+	cache_wait_unpinned(cache);
+	return slabs_give(cache) ? -EBUSY : 0;
 }
 
 int cache_look_unused(struct slub_cache *cache)

@@ -585,8 +585,7 @@ TEST_F(area, a_start_that_fails_can_be_tried_again)
 
 TEST_F(area, slots_are_given_once_until_there_are_none)
 {
-	uint32_t before = percpu_slots_end();
-	uint32_t left = (AREA_BYTES - before) / SLOT_BYTES;
+	uint32_t before = percpu_slots_end(), left = (AREA_BYTES - before) / SLOT_BYTES;
 
 	EXPECT_GE(before, (uint32_t)SLOT_BYTES);
 	EXPECT_EQ(percpu_alloc_slots(left + 1), 0u);
