@@ -409,9 +409,8 @@ TEST_F(area, without_memory_none_is_made)
 	if (SLUB_CONFIG_SMP) {
 		EXPECT_EQ(slub_cpu_base[40], slub_dummy_base[0]);
 	}
-	/* Every access asks for it, the kernel is asked by one in 65. */
 	maps_left = LONG_MAX;
-	for (int i = 0; i < 65 && !percpu_area(40); i++)
+	for (int i = 0; i < 65 && !percpu_area(40); i++)	/* one of 65 asks the kernel */
 		percpu_area_make(40);
 	EXPECT_NE(percpu_area(40), nullptr);
 	if (percpu_backend != BACKEND_THREAD)
