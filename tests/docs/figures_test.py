@@ -162,7 +162,10 @@ FIXED = {
         "128 KiB of code and symbols", "6 % on average", "12.5 % at the most"],
     "docs/start/limits.md": [
         "64 MiB at the least", "at most 1.5 times",
-        "64 MiB of 208 bytes", "0.7 MiB with", "From some 80 MiB on"],
+        "64 MiB of 208 bytes", "0.7 MiB with", "From some 80 MiB on",
+        # Bounds of the library.
+        "a block of 128 KiB or more", "any of 1 MiB or more", "all above 32 MiB",
+        "pieces of 128 KiB or more", "undoes it 1,024 times"],
     "docs/start/faq.md": ["8 to 64 MiB at a time", "round up by 6 % on average"],
 }
 

@@ -49,6 +49,10 @@ static void put_label(const char *value)
 static void sample(const char *name, const char *cache, const char *label,
 		   const char *value, uint64_t number)
 {
+	if (!cache && !label) {
+		fprintf(out, "%s %" PRIu64 "\n", name, number);
+		return;
+	}
 	fprintf(out, "%s{", name);
 	if (cache) {
 		fputs("cache=\"", out);

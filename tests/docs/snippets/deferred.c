@@ -34,7 +34,7 @@ int main(void)
 	replace(30);
 	replace(60);
 	expect(timeout() == 60);
-	slub_deferred_barrier();			/* all of it is freed now */
+	expect(slub_deferred_barrier() == 0);		/* all of it is freed now */
 	expect(slub_deferred_pending() == 0);
 	return 0;
 }
