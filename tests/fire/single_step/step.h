@@ -47,7 +47,7 @@ struct sequence {
 	uint64_t boundary[STEP_BOUNDARIES_MAX];
 };
 
-#define STEP_SEQUENCES_MAX 128
+#define STEP_SEQUENCES_MAX 192
 
 /*
  * Reads the descriptors from section __rseq_cs, which the loader relocated in
