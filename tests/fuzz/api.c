@@ -13,7 +13,7 @@ enum { CALLS_MAX = 1000, STAMPED = 64, CONSTRUCTED = 16, CTOR_BYTE = 0xc5 };
 struct object objects[NR_OBJECTS];
 size_t live_bytes;
 static unsigned int next_seed;
-static int readers;	/* sections of slub_rcu_domain that are open */
+int readers;	/* sections of slub_rcu_domain that are open */
 static int reader_index[4];
 
 /* ---- objects ---- */

@@ -72,4 +72,7 @@ void bucket_free(unsigned int bucket, void *block, unsigned int way);
 void pools_call(struct input *in);
 void pools_end(void);
 
+/* api.c: sections of slub_rcu_domain that this thread is in */
+extern int readers;
+
 #endif

@@ -334,7 +334,7 @@ void call_posix_memalign(struct input *in)
 	if (is_too_much(size) || (align < (size_t)1 << 40 && is_too_much(align)))
 		return;
 	error = tested_posix_memalign(&ptr, align, size);
-	expect(errno == ERRNO_BEFORE || !error);
+	expect(errno == (error == ENOMEM ? ENOMEM : ERRNO_BEFORE) || !error);
 	expect((error == EINVAL) == (!is_power(align) || align % sizeof(void *)));
 	if (error) {
 		expect(ptr == before);

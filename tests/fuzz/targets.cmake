@@ -25,7 +25,13 @@ foreach(symbol IN LISTS symbols)
 	endif()
 endforeach()
 
-# All objects of the library as one; in the first, what is not exported is local.
+# The library's own copies of the C library's (src/base/string.c): the fuzzer has some, too.
+foreach(symbol memchr memcmp memcpy memmove memset strchr strcmp strlen strncmp strnlen strrchr
+	strspn strcspn strstr bcmp)
+	list(APPEND renames --localize-symbol=${symbol})
+endforeach()
+
+# All objects of the library as one; in the second, what is not exported is local.
 set(open_object ${CMAKE_CURRENT_BINARY_DIR}/fuzz_slub_open.o)
 set(slub_object ${CMAKE_CURRENT_BINARY_DIR}/fuzz_slub.o)
 add_custom_command(OUTPUT ${open_object} ${slub_object}
