@@ -203,7 +203,7 @@ static void compare(const char *text)
 		if (command && !library)
 			broken("`slub run` takes %s=%s, and the library does not", line, value);
 		/* A wrong SLUB_VERBOSE is told nobody. */
-		if (library && !command && !rows[i].is_text && strcmp(line, "verbose"))
+		if (library && !command && *value && !rows[i].is_text && strcmp(line, "verbose"))
 			broken("the library takes %s=%s, and `slub run` does not", line, value);
 	}
 	forget_texts();
@@ -223,6 +223,7 @@ static void try_debug(const char *text)
 	expect(!is_named || flags == named);
 	expect(strlen(debug_letters_text(flags, letters)) < sizeof(letters));
 	log_enable(true);
+	log_complain(true);
 	listen();
 	debug_letters_complain(text);
 	expect(!*heard() == debug_letters_valid(text));
@@ -235,10 +236,12 @@ static void try_pressure(const char *text)
 	bool library, command = command_takes(SETTING_pressure, text);
 
 	log_enable(true);
+	log_complain(true);
 	listen();
 	library = pressure_configure(text);
 	expect(library == !*heard());
 	log_enable(false);
+	log_complain(false);
 	expect(library == command || !*text || strlen(text) > 511);
 }
 
