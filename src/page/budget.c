@@ -23,8 +23,6 @@
  * What the kernel refuses is set aside and not counted.  A kernel that refuses everything
  * (mlockall()) is not asked again before as much memory more lies idle as the base is.
  */
-#include <time.h>
-
 #include "base/turn.h"
 #include "page/page_internal.h"
 
@@ -77,15 +75,10 @@ _Atomic ptrdiff_t page_kept_bytes;
 /* To unlink a page from its table and free it takes more than 100 cycles of any CPU. */
 #define PAGE_NS 32
 
-static uint64_t now_ns(void)
-{
-	return os_clock_read_ns(CLOCK_MONOTONIC);
-}
-
 void purge_begin(struct purge *purge, bool is_bounded)
 {
 	*purge = (struct purge){ .calls = is_bounded ? PURGE_CALLS : UINT32_MAX,
-				 .now = now_ns(), .piece = is_bounded ? 1 : UINT32_MAX };
+				 .now = purge_clock_ns(), .piece = is_bounded ? 1 : UINT32_MAX };
 	purge->until = is_bounded ? purge->now + PURGE_NS : UINT64_MAX;
 }
 
@@ -107,7 +100,7 @@ static int called(struct purge *purge, size_t bytes, int err)
 {
 	uint64_t before = purge->now;
 
-	purge->now = now_ns();
+	purge->now = purge_clock_ns();
 	purge->calls -= purge->calls != 0;
 	if (purge->piece != UINT32_MAX)
 		purge->piece = purge->now - before >= PIECE_NS ? 1 :

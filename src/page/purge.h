@@ -3,7 +3,15 @@
 #ifndef SLUB_PAGE_PURGE_H
 #define SLUB_PAGE_PURGE_H
 
+#include <time.h>
+
 #include "page/page.h"
+
+/* Fine enough for one system call, as os_clock_ns() is not. */
+static inline uint64_t purge_clock_ns(void)
+{
+	return os_clock_read_ns(CLOCK_MONOTONIC);
+}
 
 /* What one call spends. */
 struct purge {

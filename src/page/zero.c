@@ -21,7 +21,6 @@
 #include "page/page_internal.h"
 
 #include <string.h>
-#include <time.h>
 
 /* Below it a system call costs more than it saves. */
 #define ZERO_BYTES_MIN ((size_t)64 << 10)
@@ -39,11 +38,6 @@ static _Atomic uint64_t write_ns_per_mib;	/* 0: not known yet */
 static _Atomic uint32_t nr_written;		/* since the last probe */
 static _Atomic uint32_t dense_in_turn;		/* blocks that told so, up to DENSE_AFTER */
 
-static uint64_t now_ns(void)
-{
-	return os_clock_read_ns(CLOCK_MONOTONIC);
-}
-
 /* A large block has no use for its {freelist, counters}. */
 static uint64_t *mark_of(void *ptr)
 {
@@ -57,10 +51,10 @@ static uint64_t write_ns(size_t bytes)
 
 static void zero_by_writing(void *ptr, size_t bytes)
 {
-	uint64_t before = now_ns(), ns, mean;
+	uint64_t before = purge_clock_ns(), ns, mean;
 
 	memset(ptr, 0, bytes);
-	ns = ((now_ns() - before) << 20) / bytes;
+	ns = ((purge_clock_ns() - before) << 20) / bytes;
 	mean = __atomic_load_n(&write_ns_per_mib, __ATOMIC_RELAXED);
 	/* What was preempted counts as twice the mean. */
 	if (mean && ns > mean * 2)
@@ -91,11 +85,11 @@ static bool zero_by_kernel(char *ptr, size_t bytes, bool is_probe)
 {
 	uintptr_t unit = os_page_size();
 	char *end = ptr + round_down(bytes, unit);
-	uint64_t before = now_ns(), ns;
+	uint64_t before = purge_clock_ns(), ns;
 
 	if (os_purge(ptr, (size_t)(end - ptr)))
 		return false;
-	ns = now_ns() - before;
+	ns = purge_clock_ns() - before;
 	memset(end, 0, bytes - (size_t)(end - ptr));
 	if (*mark_of(ptr) != MARK_WRITTEN)
 		told(ns * FAULT_COST > write_ns(bytes));
