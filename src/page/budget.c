@@ -421,16 +421,21 @@ static cold size_t purge_some(size_t keep, size_t most, size_t least)
 
 size_t page_purge_if_needed(void)
 {
+	bool is_owed = __atomic_load_n(&page_purge_owed, __ATOMIC_RELAXED);
 	size_t now = held(), least = bound(base()), most, keep;
 
-	if (likely(now <= least / 2) || is_refused(now - least / 2))
+	if (likely(now <= least) && likely(!is_owed))
 		return 0;
-	if (likely(now <= least) && !__atomic_load_n(&page_purge_owed, __ATOMIC_RELAXED))
+	/* Others took what was owed, or the kernel refuses it. */
+	if (now <= least / 2 || is_refused(now - least / 2)) {
+		if (is_owed)
+			__atomic_store_n(&page_purge_owed, false, __ATOMIC_RELAXED);
 		return 0;
+	}
 	/* To half the base below the budget, so that the next free does not purge again. */
 	most = keep = page_budget();
 	keep -= min_size(least / 2, keep);
-	if (__atomic_load_n(&page_purge_owed, __ATOMIC_RELAXED))
+	if (is_owed)
 		most = keep;
 	if (now <= most)
 		return 0;
