@@ -15,7 +15,7 @@
  *   free(text);
  *
  * Blocks may be freed by free() and slub_free() too.  Each size class that is in
- * use takes one of about 1,900 places that there are for caches, from 4,096 bytes on two.
+ * use takes one of some 16,000 places that there are for caches.
  *
  * From: kmem_buckets_create().
  */
@@ -46,6 +46,7 @@ struct slub_bucket;
  * with errno set (with SLUB_CACHE_PANIC it reports and aborts):
  *   EINVAL  the name is missing, empty, too long or not printable; another flag;
  *   EEXIST  there is a bucket of that name;
+ *   ENOSPC  the first one, and no place for the cache that buckets come from;
  *   ENOMEM  no memory.
  * Context: any thread, not from a signal handler.  Cost: one allocation.
  */

@@ -151,9 +151,7 @@ struct slub_cache;
  *           unknown flag; offsets that do not lie in the object, or a
  *           free_pointer_offset that is no multiple of 8 below 4096;
  *   EEXIST  there is a cache of that name, or one that has it as an alias;
- *   ENOSPC  the areas have no slot left: some 1,900 caches, or 960 where a cache needs two
- *           (objects up to 8 bytes or from 4,096 on, debugging, a link behind the object's
- *           first word);
+ *   ENOSPC  the areas have no slot left: there are some 16,000 caches;
  *   ENOMEM  no memory.
  * With SLUB_CACHE_PANIC it does not return NULL but reports and aborts.
  *

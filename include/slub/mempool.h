@@ -71,6 +71,7 @@ struct slub_mempool;
  * with errno set and nothing kept:
  *   EINVAL  min_nr is 0 or above SLUB_MEMPOOL_NR_MAX; alloc_fn or free_fn is
  *           missing;
+ *   ENOSPC  the first pool, and no place for the cache that pools come from (slub/cache.h);
  *   ENOMEM  no memory, or alloc_fn() returned NULL before the reserve was full.
  * Context: any thread, not from a signal handler.  Cost: min_nr allocations.
  * From: mempool_create().

@@ -73,8 +73,75 @@ static inline void **page_link(uintptr_t bias, const void *object)
 	return (void **)bias + ((uintptr_t)object >> LINK_PAGE_SHIFT);
 }
 
-/* Slots lie at the start of an area: an offset has 16 bits. */
-#define AREA_SLOTS_BYTES 65536
+/*
+ * The map of pages has 16 bits for each page, the entry, and free() takes it for the offset of a
+ * slot.  So slots that free() pushes to lie at the start of an area, up to AREA_NEAR_BYTES.  For
+ * what has no room there an entry is a mere number: it leads free() to bytes that are 0 in every
+ * area, where no list has room, and so to the slow path.  The slot itself is a far one.
+ *
+ *   0            48 KiB           64 KiB       128 KiB      640 KiB
+ *   +------------+----------------+------------+------------+------------+
+ *   | near slots | nothing: room  | memory of  | far slots, | memory of  |
+ *   |            | 0 for ENTRIES  | programs   | as needed  | programs   |
+ *   +------------+----------------+------------+------------+------------+
+ *                AREA_NEAR_BYTES  AREA_BYTES   AREA_FAR     AREA_FAR_END
+ *
+ * Far slot number n has entry AREA_NEAR_BYTES + n: at any byte, for nobody but free() looks there.
+ */
+#define AREA_NEAR_BYTES 49152
+#define AREA_BYTES 65536
+#define AREA_FAR 131072
+/* An entry's room, four bytes, is to lie before AREA_BYTES. */
+#define FAR_SLOTS (AREA_BYTES - AREA_NEAR_BYTES - SLOT_ROOM - 4)
+#define AREA_FAR_END (AREA_FAR + (AREA_BYTES - AREA_NEAR_BYTES) * SLOT_BYTES)
+
+static always_inline bool slot_is_far(uintptr_t offset)
+{
+	return offset - AREA_FAR < AREA_FAR_END - AREA_FAR;
+}
+
+/* Does a slot lie at @offset, and no memory of programs? */
+static always_inline bool offset_is_slots(uintptr_t offset)
+{
+	return offset < AREA_BYTES || slot_is_far(offset);
+}
+
+/* Of the slot at @offset: what the map of pages has for it. */
+static always_inline uint32_t slot_entry(uint32_t offset)
+{
+	return slot_is_far(offset) ?
+	       AREA_NEAR_BYTES + (offset - AREA_FAR) / SLOT_BYTES : offset;
+}
+
+/* The slot that @entry stands for. */
+static always_inline uint32_t entry_slot(uint32_t entry)
+{
+	return entry < AREA_NEAR_BYTES ? entry :
+	       AREA_FAR + (entry - AREA_NEAR_BYTES) * SLOT_BYTES;
+}
+
+/* Near slots have numbers, and then far ones. */
+#define SLOT_NUMBERS_NEAR (AREA_NEAR_BYTES / SLOT_BYTES)
+#define SLOT_NUMBERS (SLOT_NUMBERS_NEAR + AREA_BYTES - AREA_NEAR_BYTES)
+
+static always_inline uint32_t entry_number(uint32_t entry)
+{
+	return entry < AREA_NEAR_BYTES ? entry / SLOT_BYTES :
+	       SLOT_NUMBERS_NEAR + entry - AREA_NEAR_BYTES;
+}
+
+/* @slot is an offset, or an entry. */
+static always_inline uint32_t slot_number(uint32_t slot)
+{
+	return entry_number(slot_entry(slot));
+}
+
+/* The opposite: an entry. */
+static always_inline uint32_t numbered_entry(uint32_t number)
+{
+	return number < SLOT_NUMBERS_NEAR ? number * SLOT_BYTES :
+	       AREA_NEAR_BYTES + number - SLOT_NUMBERS_NEAR;
+}
 
 static inline bool link_is_in_object(uintptr_t link)
 {
@@ -99,16 +166,26 @@ struct slot_check {
 	uint32_t fill;		/* a free fills so many bytes with zeros */
 	uint32_t tail;		/* where in an object its tail is; 0: it has none */
 	uint32_t tail_most;	/* the largest number that tail_rotated() gives of one */
-};
+} __attribute__((packed));	/* free() has one at an entry, which is any byte */
 
 _Static_assert(sizeof(struct slot_check) == SLOT_BYTES, "index of a slot");
 
-extern struct slot_check slot_checks[AREA_SLOTS_BYTES / SLOT_BYTES]
+#define SLOT_CHECKS ((SLUB_CONFIG_HARDENED ? AREA_FAR_END : AREA_BYTES) / SLOT_BYTES)
+extern struct slot_check slot_checks[SLOT_CHECKS]
 	__attribute__((visibility("hidden")));
 
 static always_inline struct slot_check *slot_check(uintptr_t slot)
 {
 	return (struct slot_check *)((char *)slot_checks + slot);
+}
+
+/*
+ * The same for an entry of the map.  The fast path of free() does without, and finds for the entry
+ * of a far slot what is 0: no object, which is the slow path's.
+ */
+static always_inline struct slot_check *entry_check(uint32_t entry)
+{
+	return slot_check(entry_slot(entry));
 }
 
 /*
@@ -155,7 +232,7 @@ static always_inline bool link_is_plausible(uintptr_t next)
 /* Is the link of an object in the list at @slot encoded? */
 static always_inline bool link_is_encoded(uintptr_t slot, uintptr_t link)
 {
-	return SLUB_CONFIG_HARDENED && slot < AREA_SLOTS_BYTES &&
+	return SLUB_CONFIG_HARDENED && offset_is_slots(slot) &&
 	       link_is_in_object(link);
 }
 

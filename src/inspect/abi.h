@@ -63,7 +63,7 @@ enum slub_abi_huge {
 	SLUB_ABI_HUGE_AUTO = 3,
 };
 
-/* Entries of the page map: the offset of a slot in an area, or one of these. */
+/* Entries of the page map: what stands for a slot, or one of these. */
 enum slub_abi_map {
 	SLUB_ABI_MAP_NONE = 0,
 	SLUB_ABI_MAP_LARGE = 32,	/* first page of a large block */
@@ -237,7 +237,7 @@ struct slub_abi {
 	uint16_t barn_chains;
 	/* word of a counter behind its cache's offset; 0xff: there is none */
 	uint8_t stat_words[SLUB_ABI_STATS];
-	/* caches: slot_owners[slot / slot_bytes] is the cache, or NULL */
+	/* caches: slot_owners[entry / slot_bytes] is the cache, or NULL; see far_entry */
 	uint64_t slot_owners;
 	uint32_t nr_slots;
 	uint32_t cache_bytes;
@@ -287,6 +287,13 @@ struct slub_abi {
 	 * UINT64_MAX there: none.  0, or behind `size`: this library does not say.
 	 */
 	uint64_t limit;
+	/*
+	 * From far_entry on an entry of the map is no offset: far_owners[entry - far_entry] is
+	 * the cache.  nr_far_slots is 0, or behind `size`: this library has none.
+	 */
+	uint64_t far_owners;
+	uint32_t far_entry;
+	uint32_t nr_far_slots;
 };
 
 /*
@@ -406,7 +413,11 @@ struct slub_stats_head {
 	struct slub_abi abi;		/* its addresses are of that process */
 };
 
-/* A cache.  Its place is slot / slot_bytes; slot is 0 where there is none. */
+/*
+ * A cache.  Its place is that of the slot: those that slot_owners[] has, then the first that
+ * far_owners[] has; slot, the entry of the map, is 0 where there is none.  A process may have
+ * caches beyond.
+ */
 struct slub_stats_cache {
 	uint32_t sequence;		/* odd: being written */
 	uint32_t slot;

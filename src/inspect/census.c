@@ -79,16 +79,16 @@ void census_cache(const struct slub_cache *cache, struct cache_census *out)
  * The cache may be ending or be another by now: its numbers are each those of one of
  * the two (struct slub_cache).
  */
-static size_t slot_number(const struct slub_cache *cache)
+static size_t number_of(const struct slub_cache *cache)
 {
-	return __atomic_load_n(&cache->slot, __ATOMIC_RELAXED) / SLOT_BYTES;
+	return entry_number(__atomic_load_n(&cache->slot, __ATOMIC_RELAXED));
 }
 
 static void visit_all(struct slub_cache *cache, struct page *slab, void *arg)
 {
 	struct cache_census *all = arg;
 
-	census_add(&all[slot_number(cache)], cache, slab);
+	census_add(&all[number_of(cache)], cache, slab);
 }
 
 #define ALL_BYTES (CENSUS_SLOTS * sizeof(struct cache_census))
@@ -110,7 +110,7 @@ static int visit_all_guarded(struct guard_place *place, size_t bytes,
 
 	(void)bytes;
 	if (cache)
-		add_guarded(&all[slot_number(cache)], 1);
+		add_guarded(&all[number_of(cache)], 1);
 	return 0;
 }
 
@@ -124,7 +124,7 @@ const struct slub_cache *census_cache_at(size_t number)
 	const struct slub_cache *cache;
 
 	cache = __atomic_load_n(&cache_slot_owner[number], __ATOMIC_ACQUIRE);
-	return cache && slot_number(cache) == number ? cache : NULL;
+	return cache && number_of(cache) == number ? cache : NULL;
 }
 
 int census_each(census_user *use, void *arg)

@@ -40,7 +40,7 @@ void census_cache(const struct slub_cache *cache, struct cache_census *out);
 void census_heap(struct heap_census *out);
 /*
  * One walk for all caches: the census of the cache with slot S is at index
- * S / SLOT_BYTES.  NULL: no memory.  Ends with census_all_free().
+ * slot_number(S).  NULL: no memory.  Ends with census_all_free().
  */
 struct cache_census *census_all(void);
 void census_all_free(struct cache_census *all);
@@ -55,7 +55,7 @@ int census_each(census_user *use, void *arg);
  * The cache whose slot has that number, NULL if there is none; each cache is
  * found once.  Numbers end before CENSUS_SLOTS.
  */
-#define CENSUS_SLOTS (AREA_BYTES / SLOT_BYTES)
+#define CENSUS_SLOTS SLOT_NUMBERS
 const struct slub_cache *census_cache_at(size_t number);
 /* A struct slub_abi_field. */
 #define FIELD(type, member) \

@@ -38,7 +38,9 @@ SLUB_EXPORT struct slub_abi slub_abi_state = {
 	.barn_oldest = offsetof(struct barn, oldest),
 	.barn_newest = offsetof(struct barn, newest),
 	.barn_chains = offsetof(struct barn, chains),
-	.nr_slots = CENSUS_SLOTS,
+	.nr_slots = SLOT_NUMBERS_NEAR,
+	.far_entry = AREA_NEAR_BYTES,
+	.nr_far_slots = FAR_SLOTS,
 	.cache_bytes = sizeof(struct slub_cache),
 	.cache_nodes = offsetof(struct slub_cache, nodes),
 	.node_bytes = sizeof(struct cache_node),
@@ -172,6 +174,7 @@ usual void abi_publish(const struct os_cpus *cpus, uint32_t nr_nodes)
 	for (int i = 0; i < SLUB_ABI_STATS; i++)
 		abi->stat_words[i] = i < STAT_NR ? (uint8_t)i : NO_WORD;
 	abi->slot_owners = (uintptr_t)cache_slot_owner;
+	abi->far_owners = (uintptr_t)&cache_slot_owner[SLOT_NUMBERS_NEAR];
 	if (SLUB_CONFIG_HARDENED)	/* there links are encoded */
 		abi->cache_fields[SLUB_ABI_CACHE_LINK] = (struct slub_abi_field){ 0, 0 };
 	abi->stacks = (uintptr_t)&stack_store_made;

@@ -25,6 +25,8 @@
 #define CENSUS_PERIOD_NS 100000000ull
 #define CENSUS_SHARE 64
 #define FILE_ALIGN 4096
+/* Room for all there can be takes eight times as much on the disk, from the start. */
+#define RECORDS 2048
 
 static struct slub_stats_head *head;	/* NULL: there is no file */
 /* The mapping: of the head, of a head in the making, or a child's copy (is_copy). */
@@ -51,10 +53,10 @@ static struct slub_stats_groups *groups_part(struct slub_stats_head *file)
 static void record_write(const struct slub_cache *cache,
 			 const struct cache_census *census)
 {
-	size_t number = cache->slot / SLOT_BYTES;
+	size_t number = entry_number(cache->slot);
 	struct slub_stats_cache *record = record_at(number);
 
-	if (!record_begin(&record->sequence))
+	if (number >= RECORDS || !record_begin(&record->sequence))
 		return;
 	/* The cache may have gone, and another with a name of its own has the place. */
 	if (census)
@@ -86,7 +88,7 @@ static void records_write_all(void)
 {
 	struct cache_census *all = census_all();
 
-	for (size_t i = 0; i < CENSUS_SLOTS; i++) {
+	for (size_t i = 0; i < RECORDS; i++) {
 		const struct slub_cache *cache = census_cache_at(i);
 
 		if (cache)
@@ -359,7 +361,7 @@ static void write_head(struct slub_stats_head *out, size_t records_offset)
 	out->nr_nodes = slub_abi_state.nr_nodes;
 	out->record_bytes = (uint32_t)record_bytes();
 	out->groups_offset = (uint32_t)(records_offset +
-					CENSUS_SLOTS * record_bytes());
+					RECORDS * record_bytes());
 	groups_file_begin(groups_part(out));
 	out->abi = slub_abi_state;
 	memcpy(out + 1, slub_abi_options, sizeof(slub_abi_options));
@@ -380,7 +382,7 @@ static cold void file_make(const char *given)
 		log_message("option stats_file: '%s' is too long", given);
 		return;
 	}
-	file_bytes = round_up(records_offset + CENSUS_SLOTS * record_bytes() +
+	file_bytes = round_up(records_offset + RECORDS * record_bytes() +
 			      STATS_GROUPS_BYTES, FILE_ALIGN);
 	new = map_file(path, file_bytes);
 	if (!new)

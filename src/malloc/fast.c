@@ -154,7 +154,7 @@ static __attribute__((__noinline__)) void *alloc_paged(size_t bytes)
 static inline bool push_undo(void *ptr, struct slub_cache *cache)
 {
 	if (SLUB_CONFIG_HARDENED)
-		hardened_unpush(slot_check(pagemap_get(ptr)), ptr);
+		hardened_unpush(entry_check(pagemap_get(ptr)), ptr);
 	return !cache_may_have_keys(cache) || suspect_aborted(cache, ptr);
 }
 
@@ -168,15 +168,15 @@ static always_inline void free_unpushed(void *ptr, struct slub_cache *cache)
 }
 
 /*
- * Frees an object of @cache; the map says that its slot is @slot.  It is what free() would
- * have done, had the thread known that the map reaches this page.
+ * Frees an object of @cache, whose slot is @slot.  It is what free() would have done, had the
+ * thread known that the map reaches this page, or had the map room for the slot.  Cold: other
+ * code has its place among what every program runs.
  */
-static __attribute__((__noinline__)) void
+static cold __attribute__((__noinline__)) void
 free_behind(void *ptr, uintptr_t slot, struct slub_cache *cache)
 {
 	uintptr_t t;
 
-	fast_paths_open_now();
 	if (SLUB_CONFIG_HARDENED &&
 	    !hardened_may_push_far(ptr, slot, TAIL_CALL_ANY))
 		goto refused;
@@ -202,10 +202,12 @@ static always_inline void free_others(void *ptr, size_t index, uintptr_t slot,
 {
 	if (cache->account_path == ACCOUNT_PAGED) {
 		account_free_object(ptr, cache);
-	} else if (unlikely(free_limit_of(index) >= slub_thread.free_limit) &&
+	} else if (unlikely(cache->frees_far ||
+			    free_limit_of(index) >= slub_thread.free_limit) &&
 		   slub_thread.self.base == slub_cpu_base &&
 		   !((uintptr_t)ptr % MALLOC_ALIGN)) {
-		free_behind(ptr, slot, cache);
+		fast_paths_open_now();
+		free_behind(ptr, cache->frees_far ? cache->list_slot : slot, cache);
 	} else {
 		free_unpushed(ptr, cache);
 	}
@@ -221,7 +223,7 @@ static __attribute__((__noinline__)) void free_paged(void *ptr)
 		goto refused;
 	slot = ((uint16_t *)pagemap_base)[index];
 	if (slot - malloc_paged_slots >= malloc_paged_slots_bytes) {
-		struct slub_cache *cache = cache_of_slot((uint32_t)slot);
+		struct slub_cache *cache = cache_of_entry((uint32_t)slot);
 
 		if (!cache)
 			goto refused;
@@ -244,7 +246,7 @@ aborted:
 		*link = LINK_USED;
 failed:
 	if (SLUB_CONFIG_HARDENED)
-		hardened_unpush(slot_check(pagemap_get(ptr)), ptr);
+		hardened_unpush(entry_check(pagemap_get(ptr)), ptr);
 refused:
 	slow_free(ptr);
 }

@@ -120,7 +120,7 @@ static void free_by_entry(void *ptr, uint32_t entry)
 		free_large(ptr);
 		return;
 	}
-	cache = cache_of_slot(entry);
+	cache = cache_of_entry(entry);
 	if (cache)
 		cache_free(cache, ptr);
 }
@@ -176,7 +176,7 @@ static always_inline bool free_to_list(void *ptr)
 	if (SLUB_CONFIG_HARDENED || percpu_backend == BACKEND_RSEQ ||
 	    unlikely(!pagemap_covers(ptr)))
 		return false;
-	cache = cache_of_slot(pagemap_get_covered(ptr));
+	cache = cache_of_entry(pagemap_get_covered(ptr));
 	if (unlikely(!cache || cache->is_accounted || cache->is_sampled))
 		return false;
 	if (KEYS && (cache->debug || unlikely(!free_is_plain(cache, ptr))))
@@ -442,7 +442,7 @@ size_t block_bytes(const void *ptr)
 		return SLUB_CONFIG_HARDENED ? large_asked(ptr) :
 					      large_bytes(ptr);
 	}
-	cache = cache_of_slot(entry);
+	cache = cache_of_entry(entry);
 	if (unlikely(cache && cache->debug))
 		return debug_ask_size(cache, ptr);
 	return cache ? cache_object_bytes(cache, ptr) : 0;

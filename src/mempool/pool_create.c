@@ -75,10 +75,12 @@ static void pool_free(struct slub_mempool *pool)
 	slub_cache_free(&pool_cache, pool);
 }
 
-static struct slub_mempool *create(const struct slub_mempool_args *args)
+/* NULL: *@err, an errno. */
+static struct slub_mempool *create(const struct slub_mempool_args *args, int *err)
 {
 	struct slub_mempool *pool = slub_cache_zalloc(&pool_cache);
 
+	*err = !pool && errno == ENOSPC ? ENOSPC : ENOMEM;
 	if (!pool)
 		return NULL;
 	pool->args = *args;
@@ -108,8 +110,8 @@ slub_mempool_create_args(const struct slub_mempool_args *args)
 		err = -slub_begin();
 	if (err)
 		return fail_with(err);
-	pool = create(args);
-	return pool ? pool : fail_with(ENOMEM);
+	pool = create(args, &err);
+	return pool ? pool : fail_with(err);
 }
 
 SLUB_EXPORT struct slub_mempool *

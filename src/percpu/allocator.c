@@ -4,12 +4,7 @@
  *
  * All areas have the same layout, so one pair of bitmaps serves them all, a bit per unit of four
  * bytes: `used`, and `first`, set on the first unit of each allocation, which shows where the
- * one before ends.
- *
- *   0         32                 AREA_BYTES                      area_bytes
- *   +---------+------------------+---------------------------------+
- *   | area's  | slots            | slub_percpu_alloc()             |
- *   +---------+------------------+---------------------------------+
+ * one before ends.  arch/slot.h draws an area.
  *
  * Locks: area_lock.
  */
@@ -27,7 +22,7 @@
 /* const after start */
 static uint64_t *used;
 static uint64_t *first;
-static size_t area_units;
+static size_t area_units;	/* up to the end of what programs get */
 
 /* under area_lock */
 /* hint[n]: where to look first for up to 2^n units or that alignment. */
@@ -36,24 +31,34 @@ static size_t hint[HINTS];
 static size_t general_bytes;	/* allocated, slots apart */
 static size_t touched_units;	/* above it, every area is still zero */
 uint32_t percpu_slots_now = SLOT_BYTES;
+uint32_t percpu_far_slots_now = AREA_FAR;
+static uint32_t far_hint = AREA_FAR;	/* no far slot before it is free */
 
 static size_t bitmap_bytes(size_t units)
 {
 	return round_up(units / 8, 65536);
 }
 
-int percpu_alloc_init(size_t area_bytes)
+static size_t maps_bytes(void)
 {
-	size_t map_bytes = bitmap_bytes(area_bytes / UNIT);
-	char *maps = os_map(2 * map_bytes);
+	return 2 * bitmap_bytes(max_size(area_units, AREA_FAR_END / UNIT));
+}
 
-	if (!maps)
+int percpu_alloc_init(size_t area_end)
+{
+	char *maps;
+
+	area_units = area_end / UNIT;
+	maps = os_map(maps_bytes());
+
+	if (!maps) {
+		area_units = 0;
 		return -ENOMEM;
+	}
 	used = (uint64_t *)maps;
-	first = (uint64_t *)(maps + map_bytes);
+	first = (uint64_t *)(maps + maps_bytes() / 2);
 	/* A page that is read before it is written faults twice. */
 	*used = *first = 0;
-	area_units = area_bytes / UNIT;
 	touched_units = AREA_BYTES / UNIT;
 	for (int i = 0; i < HINTS; i++)
 		hint[i] = AREA_BYTES / UNIT;
@@ -64,10 +69,11 @@ int percpu_alloc_init(size_t area_bytes)
 cold void percpu_alloc_exit(void)
 {
 	if (area_units)
-		os_unreserve(used, 2 * bitmap_bytes(area_units));
+		os_unreserve(used, maps_bytes());
 	area_units = 0;
 	general_bytes = 0;
 	percpu_slots_now = SLOT_BYTES;
+	percpu_far_slots_now = far_hint = AREA_FAR;
 }
 
 /* ---- bits ---- */
@@ -149,21 +155,58 @@ static void take(size_t unit, size_t n)
 
 /* ---- slots ---- */
 
-uint32_t percpu_alloc_slots(uint32_t nr)
+#define SLOT_UNITS (SLOT_BYTES / UNIT)
+
+/* Under the lock. */
+static void slots_end_raise(uint32_t *end, size_t unit)
 {
-	size_t align = SLOT_BYTES / UNIT, end = AREA_BYTES / UNIT, unit;
+	if (*end < unit * UNIT)
+		__atomic_store_n(end, unit * UNIT, __ATOMIC_RELAXED);
+}
+
+uint32_t percpu_alloc_slots_below(uint32_t nr, uint32_t end)
+{
+	size_t n = nr * SLOT_UNITS, unit;
 
 	lock_acquire(&area_lock);
-	unit = find_room(nr * align, align, align, end);
-	if (unit < end) {
-		take(unit, nr * align);
-		if (percpu_slots_now < (unit + nr * align) * UNIT)
-			__atomic_store_n(&percpu_slots_now,
-					 (unit + nr * align) * UNIT,
-					 __ATOMIC_RELAXED);
+	unit = find_room(n, SLOT_UNITS, SLOT_UNITS, end / UNIT);
+	if (unit < end / UNIT) {
+		take(unit, n);
+		slots_end_raise(&percpu_slots_now, unit + n);
 	}
 	lock_release(&area_lock);
-	return unit < end ? (uint32_t)(unit * UNIT) : 0;
+	return unit < end / UNIT ? (uint32_t)(unit * UNIT) : 0;
+}
+
+/* Far slots are mapped in steps that double, as far as there are any. */
+static cold int far_commit(size_t end)
+{
+	size_t bytes = percpu_part_end(PART_FAR);
+
+	while (bytes < end)
+		bytes += max_size(bytes - AREA_FAR, COMMIT_MIN * 2);
+	return percpu_commit(PART_FAR, min_size(bytes, AREA_FAR_END));
+}
+
+cold int percpu_alloc_far_slot(uint32_t *slot)
+{
+	size_t end = (AREA_FAR + FAR_SLOTS * SLOT_BYTES) / UNIT, unit;
+	int err = 0;
+
+	lock_acquire(&area_lock);
+	unit = find_room(SLOT_UNITS, SLOT_UNITS, far_hint / UNIT, end);
+	if (unit == end)
+		err = -ENOSPC;
+	else if (far_commit((unit + SLOT_UNITS) * UNIT))
+		err = -ENOMEM;
+	if (!err) {
+		take(unit, SLOT_UNITS);
+		far_hint = (uint32_t)((unit + SLOT_UNITS) * UNIT);
+		slots_end_raise(&percpu_far_slots_now, unit + SLOT_UNITS);
+		*slot = (uint32_t)(unit * UNIT);
+	}
+	lock_release(&area_lock);
+	return err;
 }
 
 /*
@@ -197,22 +240,41 @@ void percpu_free_slots(uint32_t slot, uint32_t nr)
 	zero(slot, nr * SLOT_BYTES);
 	lock_acquire(&area_lock);
 	set_bits(first, false, slot / UNIT, 1);
-	set_bits(used, false, slot / UNIT, nr * SLOT_BYTES / UNIT);
+	set_bits(used, false, slot / UNIT, nr * SLOT_UNITS);
+	if (slot_is_far(slot))
+		far_hint = (uint32_t)min_size(far_hint, slot);
 	lock_release(&area_lock);
 }
 
 /* ---- everything else ---- */
 
-/* Makes sure that [0, @end) of every area can be used. */
-static int commit_to(size_t end_bytes)
+/* Makes sure that what ends at @end can be used in every area. */
+static cold int commit_to(size_t end)
 {
-	size_t bytes = percpu_committed();
+	enum area_part part = end <= AREA_FAR ? PART_FIRST : PART_MORE;
+	size_t most = min_size(area_units * UNIT, part == PART_FIRST ? AREA_FAR : SIZE_MAX);
+	size_t bytes = percpu_part_end(part);
+	/* What doubles is what programs have. */
+	size_t gap = part == PART_FIRST ? AREA_BYTES : AREA_FAR_END - (AREA_FAR - AREA_BYTES);
 
-	if (end_bytes <= bytes)
+	if (end <= bytes)
 		return 0;
-	while (bytes < end_bytes)
-		bytes += max_size(bytes - AREA_BYTES, COMMIT_MIN);
-	return percpu_commit(min_size(bytes, area_units * UNIT));
+	while (bytes < end)
+		bytes += max_size(bytes - gap, COMMIT_MIN);
+	return percpu_commit(part, min_size(bytes, most));
+}
+
+/* @n free units, aligned to @align, from @from on: before the far slots or behind them. */
+static size_t find_general(size_t n, size_t align, size_t from)
+{
+	size_t end = min_size(AREA_FAR / UNIT, area_units), unit;
+
+	if (from < end) {
+		unit = find_room(n, align, from, end);
+		if (unit < end)
+			return unit;
+	}
+	return find_room(n, align, max_size(from, AREA_FAR_END / UNIT), area_units);
 }
 
 /* Under the lock; read without it. */
@@ -230,10 +292,10 @@ static int take_room(size_t n, size_t align, size_t *out)
 
 	if (n > area_units)
 		return ENOSPC;
-	unit = find_room(n, align, hint[h], area_units);
+	unit = find_general(n, align, hint[h]);
 	/* A hint may have passed by what was too small for others. */
 	if (unit == area_units)
-		unit = find_room(n, align, AREA_BYTES / UNIT, area_units);
+		unit = find_general(n, align, AREA_BYTES / UNIT);
 	if (unit == area_units)
 		return ENOSPC;
 	if (commit_to((unit + n) * UNIT))
@@ -286,7 +348,7 @@ SLUB_EXPORT cold int slub_percpu_free(uintptr_t offset)
 
 	if (!offset)
 		return 0;
-	if (offset % UNIT || offset < AREA_BYTES || unit >= area_units)
+	if (offset % UNIT || offset_is_slots(offset) || unit >= area_units)
 		return -EINVAL;
 	lock_acquire(&area_lock);
 	found = find_bit(first, true, unit, unit + 1) == unit;

@@ -5,6 +5,7 @@
  * Locks: area_lock protects the making of areas and stopped CPUs.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "percpu/percpu.h"
 
@@ -14,7 +15,7 @@
  * Never written, all zero: every head is NULL, every room 0, not live.  It
  * costs no memory, for only its zero page is ever read.
  */
-static const char dummy_area[AREA_BYTES] align_to(4096)
+static const char dummy_area[AREA_FAR_END] align_to(4096)
 	zeros_in(".bss_dummy_area");
 
 /*
@@ -56,14 +57,19 @@ int64_t slub_seq_offsets align_to(64);
 uintptr_t percpu_hint_offset;
 
 /* Bytes per CPU for slub_percpu_alloc(), unless SLUB_PERCPU_BYTES says. */
-#define BYTES_BY_DEFAULT (((size_t)32 << 20) - AREA_BYTES)
+#define BYTES_BY_DEFAULT (((size_t)32 << 20) - AREA_FAR_END)
 #define AREA_ALIGN ((size_t)32 << 10)
 /* Entries of a table in its first page. */
 #define PAGE_WORTH ((4096 - TABLE_GAP) / sizeof(void *))
-_Static_assert(AREA_BYTES == 65536, "whole pages of any system");
+_Static_assert(AREA_BYTES % 65536 == 0 && AREA_FAR % 65536 == 0 &&
+	       AREA_FAR_END % 65536 == 0, "whole pages of any system");
 
-/* Of every area. */
-static size_t committed_bytes;
+/* Of every area: what is mapped, from the start of each part on.  Read without the lock too. */
+static const size_t part_start[AREA_PARTS] = { 0, AREA_FAR, AREA_FAR_END };
+static size_t part_end[AREA_PARTS];
+
+/* Of every area: where the memory of programs ends. */
+static size_t area_end;
 
 /* What each is a multiple of: what is mapped begins with a page of the system. */
 static size_t area_align(void)
@@ -78,6 +84,14 @@ static intptr_t scratch_offset(void)
 	       (intptr_t)__builtin_thread_pointer();
 }
 
+/* Programs get @bytes in a row of each area: before the far slots, or behind them. */
+static void area_end_set(size_t bytes)
+{
+	bytes = round_up(bytes, area_align());
+	area_end = (bytes <= AREA_FAR - AREA_BYTES ? AREA_BYTES : AREA_FAR_END) + bytes;
+	percpu_areas.stride = max_size(area_end, AREA_FAR_END);
+}
+
 /*
  * Places so far apart that room need not be thought about, mapped as far as it is used; or as
  * small as somebody asks for.
@@ -87,14 +101,12 @@ static char *find_place(void)
 	size_t bytes = option_value(OPTION_percpu_bytes);
 	char *place;
 
-	if (!bytes)
-		bytes = BYTES_BY_DEFAULT;
-	percpu_areas.stride = AREA_BYTES + round_up(bytes, area_align());
+	area_end_set(bytes ? bytes : BYTES_BY_DEFAULT);
 	place = os_place((AREAS_MAX + 2) * percpu_areas.stride);
 	if (place)
 		return place;
 	/* Few address bits, or much was asked for. */
-	percpu_areas.stride = AREA_BYTES + area_align();
+	area_end_set(area_align());
 	return os_place((AREAS_MAX + 2) * percpu_areas.stride);
 }
 
@@ -112,16 +124,22 @@ int percpu_init(void)
 	percpu_areas.shared = place + AREA_BYTES;
 	percpu_areas.start = place + 2 * percpu_areas.stride;
 	/* What the statistics of caches take is there from the start. */
-	committed_bytes = AREA_BYTES + area_align();
-	if (os_map_at(place, AREA_BYTES + committed_bytes)) {
+	part_end[PART_FIRST] = AREA_BYTES + area_align();
+	if (os_map_at(place, AREA_BYTES + part_end[PART_FIRST])) {
 		percpu_areas.start = percpu_areas.shared = NULL;
 		return -ENOMEM;
 	}
-	if (percpu_alloc_init(percpu_areas.stride)) {
+	if (percpu_alloc_init(area_end)) {
 		percpu_exit();
 		return -ENOMEM;
 	}
 	return 0;
+}
+
+static cold void part_drop(char *area, int part)
+{
+	if (part_end[part] > part_start[part])
+		os_unreserve(area + part_start[part], part_end[part] - part_start[part]);
 }
 
 /* The lock: fork holds it, and the shared area's own with it. */
@@ -129,7 +147,10 @@ cold void percpu_exit(void)
 {
 	lock_acquire(&area_lock);
 	if (percpu_areas.start) {
-		os_unreserve(percpu_areas.collect, AREA_BYTES + committed_bytes);
+		os_unreserve(percpu_areas.collect, AREA_BYTES + part_end[PART_FIRST]);
+		for (int p = PART_FAR; p < AREA_PARTS; p++)
+			part_drop(percpu_areas.shared, p);
+		memset(part_end, 0, sizeof(part_end));
 		percpu_alloc_exit();
 	}
 	percpu_areas.start = percpu_areas.shared = NULL;
@@ -137,9 +158,25 @@ cold void percpu_exit(void)
 	lock_release(&area_lock);
 }
 
+size_t percpu_part_end(enum area_part part)
+{
+	/* acquire: pairs with percpu_commit(); what lies before the end is mapped */
+	return max_size(__atomic_load_n(&part_end[part], __ATOMIC_ACQUIRE), part_start[part]);
+}
+
 size_t percpu_committed(void)
 {
-	return __atomic_load_n(&committed_bytes, __ATOMIC_ACQUIRE);
+	size_t end = percpu_part_end(PART_MORE);
+
+	return end > AREA_FAR_END ? end : percpu_part_end(PART_FIRST);
+}
+
+cold bool percpu_is_committed(uintptr_t offset)
+{
+	enum area_part part = offset < AREA_FAR ? PART_FIRST :
+			      offset < AREA_FAR_END ? PART_FAR : PART_MORE;
+
+	return offset < percpu_part_end(part);
 }
 
 SLUB_EXPORT unsigned int slub_percpu_cpus(void)
@@ -281,27 +318,49 @@ static cold void areas_withdraw(uint32_t end, size_t from, size_t to)
 	os_unreserve(percpu_areas.shared + from, to - from);
 }
 
-int percpu_commit(size_t bytes)
+cold int percpu_commit(enum area_part part, size_t end)
 {
-	size_t from = committed_bytes;
+	size_t from = percpu_part_end(part);
 	int err;
 
-	if (bytes <= from)
+	if (end <= from)
 		return 0;
-	err = area_commit(percpu_areas.shared, from, bytes);
+	err = area_commit(percpu_areas.shared, from, end);
 	if (err)
 		return err;
 	for (uint32_t cid = 0; cid < copies_end; cid++) {
 		char *area = percpu_copies(cid);
 
-		err = area ? area_commit(area, from, bytes) : 0;
+		err = area ? area_commit(area, from, end) : 0;
 		if (err) {
-			areas_withdraw(cid, from, bytes);
+			areas_withdraw(cid, from, end);
 			return err;
 		}
 	}
-	__atomic_store_n(&committed_bytes, bytes, __ATOMIC_RELEASE);
+	__atomic_store_n(&part_end[part], end, __ATOMIC_RELEASE);
 	return 0;
+}
+
+/* What is behind the first part, or nothing at all. */
+static cold int more_commit(char *area)
+{
+	int err = 0;
+
+	for (int p = PART_FAR; p < AREA_PARTS && !err; p++) {
+		if (part_end[p] > part_start[p])
+			err = area_commit(area, part_start[p], part_end[p]);
+		for (int before = p; err && before; before--)
+			part_drop(area, before - 1);
+	}
+	return err;
+}
+
+/* All that every area has. */
+static int parts_commit(char *area)
+{
+	int err = area_commit(area, 0, part_end[PART_FIRST]);
+
+	return err ? err : more_commit(area);
 }
 
 /* Under the lock.  Nothing is written: of this area no page is in memory yet. */
@@ -311,7 +370,7 @@ static bool area_map(uint32_t cid)
 
 	if (area_bit_is_set(area_mapped, cid))
 		return true;
-	if (area_commit(area, 0, committed_bytes))
+	if (parts_commit(area))
 		return false;
 	bit_set(area_mapped, &copies_end, cid);
 	return true;

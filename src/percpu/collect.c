@@ -269,7 +269,21 @@ bool percpu_collect_begin(struct collection *collection, enum collect_from from)
 	percpu_collection_init(collection, from, SLOT_BYTES,
 			       percpu_slots_end() / SLOT_BYTES - 1);
 	collection->lists = percpu_areas.collect;
-	collection->nr_lists_max = AREA_BYTES / SLOT_BYTES;
+	collection->nr_lists_max = COLLECT_LISTS_MAX;
+	return true;
+}
+
+/* From the near slots, all of them, to the far ones, and through these by pieces. */
+cold bool percpu_collect_more(struct collection *collection, enum collect_from from)
+{
+	uint32_t start = collection->start + collection->nr_slots * SLOT_BYTES;
+
+	start = max_size(start, AREA_FAR);
+	if (start >= percpu_far_slots_end())
+		return false;
+	percpu_collection_init(collection, from, start,
+			       (uint32_t)min_size((percpu_far_slots_end() - start) / SLOT_BYTES,
+						  COLLECT_LISTS_MAX));
 	return true;
 }
 

@@ -11,14 +11,14 @@
 
 #include "percpu/percpu_internal.h"
 
-struct slot_check slot_checks[AREA_SLOTS_BYTES / SLOT_BYTES] rarely_touched;
+struct slot_check slot_checks[SLOT_CHECKS] rarely_touched;
 const uint64_t link_encode_by = LINK_ENCODE_BY, link_decode_by = LINK_DECODE_BY;
 
 /* ---- rseq ---- */
 
 static always_inline void *pop_once(uint32_t slot, uintptr_t link)
 {
-	if (unlikely(slot >= AREA_BYTES))
+	if (unlikely(!offset_is_slots(slot)))
 		return rseq_pop_live(slot);
 	return link_is_in_object(link) ? rseq_pop_link(slot, link) :
 					 rseq_pop_page(slot, link);
@@ -103,7 +103,7 @@ static result_ list_##name_ arguments_					\
 	return result;							\
 }
 
-/* The dummy area has slots only. */
+/* The dummy area has no memory of programs. */
 #define PLAIN_POP							\
 	(slot < AREA_BYTES || area_is_live(area) ?			\
 	 plain_pop(area, slot, link) : NULL)

@@ -41,12 +41,6 @@ enum cpu_number {
 /* CPU numbers a table can hold; the kernel's own limit on x86-64. */
 #define AREAS_MAX 8192
 /*
- * Bytes of an area that hold slots: what a 16-bit slot offset can reach.  What
- * slub_percpu_alloc() hands out lies behind them.
- */
-#define AREA_BYTES AREA_SLOTS_BYTES
-
-/*
  * The table of areas, which malloc() addresses, and a copy of it right before the page
  * map, for free().  So each of them needs one address for all that it looks up:
  *
@@ -153,8 +147,10 @@ static inline char *percpu_shared_area(void)
 {
 	return percpu_areas.shared;
 }
-/* What every area has of committed memory, from its start. */
+/* Where the memory of programs ends that every area has; far slots may lie before it. */
 size_t percpu_committed(void);
+/* Does every area have memory at @offset? */
+bool percpu_is_committed(uintptr_t offset);
 
 /* How much room the main list of @slot has is there: arch/slot.h. */
 static inline const int32_t *percpu_room(const struct slot *slot)
@@ -166,14 +162,39 @@ static inline const int32_t *percpu_room(const struct slot *slot)
 /* allocator.c: offsets */
 /* slub_percpu_alloc() for the library itself, which may not have started. */
 uintptr_t percpu_alloc(size_t size, size_t align);
-/* @nr slots in a row, all zero on every CPU; 0: none left. */
-uint32_t percpu_alloc_slots(uint32_t nr);
+/* @nr near slots in a row, all zero on every CPU, below offset @end; 0: none left. */
+uint32_t percpu_alloc_slots_below(uint32_t nr, uint32_t end);
+static inline uint32_t percpu_alloc_slots(uint32_t nr)
+{
+	return percpu_alloc_slots_below(nr, AREA_NEAR_BYTES);
+}
+/* *@slot is a far one.  0, or -errno: ENOSPC, none is left; ENOMEM. */
+int percpu_alloc_far_slot(uint32_t *slot);
 /* They are empty, and nobody uses them any more. */
 void percpu_free_slots(uint32_t slot, uint32_t nr);
+/* One past the last near slot that was ever used. */
 extern uint32_t percpu_slots_now SLUB_INTERNAL;
 static inline uint32_t percpu_slots_end(void)
 {
 	return __atomic_load_n(&percpu_slots_now, __ATOMIC_RELAXED);
+}
+/* The same of far slots. */
+extern uint32_t percpu_far_slots_now SLUB_INTERNAL;
+static inline uint32_t percpu_far_slots_end(void)
+{
+	return __atomic_load_n(&percpu_far_slots_now, __ATOMIC_RELAXED);
+}
+/* For a walk over the slots that were ever used, by number: the one behind @number; 0: none. */
+static inline uint32_t percpu_numbers_end(void)
+{
+	return slot_number(percpu_far_slots_end());
+}
+
+static inline uint32_t percpu_next_number(uint32_t number)
+{
+	if (++number == percpu_slots_end() / SLOT_BYTES)
+		number = SLOT_NUMBERS_NEAR;
+	return number < percpu_numbers_end() ? number : 0;
 }
 
 /*
@@ -253,10 +274,12 @@ static inline uint32_t collection_slot(const struct collection *collection,
 	return collection->start + i % collection->nr_slots * SLOT_BYTES;
 }
 /*
- * The same of all slots, into the collection area; the first fails while another
- * thread is at it.
+ * The same of all slots, into the collection area, which has room for COLLECT_LISTS_MAX; the first
+ * fails while another thread is at it.  When there are no CPUs left, more slots may be.
  */
+#define COLLECT_LISTS_MAX (AREA_BYTES / SLOT_BYTES)
 bool percpu_collect_begin(struct collection *collection, enum collect_from from);
+bool percpu_collect_more(struct collection *collection, enum collect_from from);
 void percpu_collect_end(void);
 bool percpu_peek(uint32_t cid, uintptr_t offset);	/* worth it? a guess */
 

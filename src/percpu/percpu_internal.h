@@ -45,11 +45,19 @@ void percpu_area_make(uint32_t cid);
 char *percpu_copies_make(uint32_t cid);
 /* Points CPU number @cid at @area; NULL: at the dummy area. */
 void percpu_base_set(uint32_t cid, char *area);
-/* allocator.c */
-int percpu_alloc_init(size_t area_bytes);
+/* allocator.c: memory of programs ends at @area_end. */
+int percpu_alloc_init(size_t area_end);
 void percpu_alloc_exit(void);
-/* area.c, under area_lock: makes @bytes of every area usable. */
-int percpu_commit(size_t bytes);
+/* An area has memory from the start of each part on, as far as it is needed; arch/slot.h. */
+enum area_part {
+	PART_FIRST,		/* near slots, and what programs get first */
+	PART_FAR,		/* far slots */
+	PART_MORE,		/* what else programs get */
+	AREA_PARTS,
+};
+/* area.c, under area_lock: makes @part of every area usable up to @end.  0 or -errno. */
+int percpu_commit(enum area_part part, size_t end);
+size_t percpu_part_end(enum area_part part);
 /* tid.c: percpu_pop() and its like under that backend */
 void *list_pop_tid(uint32_t slot, uintptr_t link);
 bool list_push_tid(uint32_t slot, void *object, uintptr_t link);

@@ -75,7 +75,7 @@ void *list_pop_tid(uint32_t slot, uintptr_t link)
 	char *area = tid_area();
 	struct double_word old, new;
 
-	/* The dummy area has slots only. */
+	/* The dummy area has no memory of programs. */
 	if (unlikely(slot >= AREA_BYTES && !area_is_live(area)))
 		return NULL;
 	old = tid_read(tid_pair(area, slot));

@@ -170,7 +170,7 @@ SLUB_EXPORT void *slub_percpu_ptr(uintptr_t offset, unsigned int cpu)
 {
 	char *area;
 
-	if (offset < AREA_BYTES || offset >= percpu_committed())
+	if (offset_is_slots(offset) || !percpu_is_committed(offset))
 		return NULL;
 	if (cpu == SLUB_PERCPU_SHARED)
 		return percpu_shared_area() + offset;

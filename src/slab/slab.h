@@ -131,9 +131,17 @@ struct cache_front {
 	uint64_t reserved[5];
 };
 
+/* One of the names of a cache; core/names.c. */
+struct cache_named {
+	struct cache_named *next;	/* of the same hash */
+	const char *name;
+	struct slub_cache *cache;
+	uint32_t hash;
+};
+
 struct slub_cache {
 	/* The public part, see slub/cache.h; 0 unless the cache is live. */
-	uint32_t slot;		/* offset of the slot that the page map names */
+	uint32_t slot;		/* the page map's entry: of a near slot, its offset */
 	uint32_t inline_slot;	/* where programs pop themselves */
 	uintptr_t link;		/* of a free object, see object_link() */
 	const struct slub_cache_args *args;	/* NULL here; a front has some */
@@ -158,6 +166,8 @@ struct slub_cache {
 	bool is_accounted;
 	/* ACCOUNT_SLAB, and the link is the first word, so free() pushes to its list */
 	bool frees_inline;
+	/* The map would name its list for free() to push to, but it is far: arch/slot.h */
+	bool frees_far;
 	uint8_t account_path;		/* * enum account_path */
 	bool has_keys;		/* malloc's: free objects have a key, slab/core/key.h */
 	uint8_t suspects;	/* atomic, an estimate: slab/core/suspect.c */
@@ -181,6 +191,8 @@ struct slub_cache {
 	void (*ctor)(void *object);
 	const char *name;
 	struct slub_cache *next;	/* atomic; cache_next() */
+	struct slub_cache **link_back;	/* what leads to it in the list; under cache_lock */
+	struct cache_named named;	/* its own name; under cache_lock */
 	/* ---- the state of its lists: atomic, estimates ---- */
 	_Atomic int32_t capacity_now;	/* the present bound of a chain, slab_internal.h */
 	/*
@@ -320,15 +332,24 @@ bool cache_is_like(const struct slub_cache *cache,
 		   const struct slub_cache_args *args);
 /* Makes a program's variable the first time it is used; NULL: errno. */
 struct slub_cache *cache_make_static(struct cache_front *front);
-extern struct slub_cache *cache_slot_owner[AREA_BYTES / SLOT_BYTES]
-	SLUB_INTERNAL;
+extern struct slub_cache *cache_slot_owner[SLOT_NUMBERS] SLUB_INTERNAL;
 
-/* The cache whose slot has offset @slot; NULL: none. */
-static inline struct slub_cache *cache_of_slot(uint32_t slot)
+/* The cache whose slot has that number; NULL: none. */
+static inline struct slub_cache *cache_numbered(uint32_t number)
 {
 	/* acquire: pairs with slots_publish() and sample_slot_set() */
-	return __atomic_load_n(&cache_slot_owner[slot / SLOT_BYTES],
-			       __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&cache_slot_owner[number], __ATOMIC_ACQUIRE);
+}
+
+/* The same: @slot is its offset, or an entry of the page map. */
+static inline struct slub_cache *cache_of_slot(uint32_t slot)
+{
+	return cache_numbered(slot_number(slot));
+}
+
+static inline struct slub_cache *cache_of_entry(uint32_t entry)
+{
+	return cache_numbered(entry_number(entry));
 }
 
 /*
@@ -347,7 +368,7 @@ static always_inline bool cache_is_at_object(const struct slub_cache *cache,
 /* The cache of the object at @ptr, NULL if it lies in no slab. */
 static inline struct slub_cache *cache_of(const void *ptr)
 {
-	return cache_of_slot(pagemap_get(ptr));
+	return cache_of_entry(pagemap_get(ptr));
 }
 
 /*

@@ -482,8 +482,13 @@ void making_end(void);
 /* alias.c: the further names of a shared cache; each with a user more or less */
 int alias_add(struct slub_cache *cache, const char *name);	/* 0 or an errno */
 void alias_drop(struct slub_cache *cache);
-/* Is that its name, or a further one?  Under cache_lock. */
-bool cache_is_named(const struct slub_cache *cache, const char *name);
+/* names.c, under cache_lock: @name, which stays, is one of @cache, until it leaves. */
+void cache_named_enter(struct cache_named *named, const char *name, struct slub_cache *cache);
+void cache_named_leave(struct cache_named *named);
+/* The caches of that name: `for (n = first(name); n; n = is(n->next, name))`. */
+struct cache_named *cache_named_first(const char *name);
+struct cache_named *cache_named_is(struct cache_named *named, const char *name);
+void cache_named_forget(void);
 /*
  * As many of the names as @to has room for, the last one first, a NUL after each
  * and after all.  Takes no lock: a name may be that of a moment ago.

@@ -3,13 +3,13 @@
 #include "core.h"
 #include "heap.h"
 #include "progress.h"
+#include "slots.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define WINDOW_PAGES 16384u	/* read at once; a multiple of 2 MiB */
-#define SLOTS_MAX    4096u
 
 struct walk {
 	const struct process *process;
@@ -17,7 +17,7 @@ struct walk {
 	const struct slub_abi *abi;
 	piece_visitor *visit;
 	void *arg;
-	int32_t owners[SLOTS_MAX];	/* slot number: index of the cache, or -1 */
+	int32_t owners[SLOT_NUMBERS_MAX]; /* slot number: index of the cache, or -1 */
 	/* the window */
 	uint64_t first;			/* number of its first page */
 	uint64_t nr;
@@ -29,11 +29,10 @@ static void index_owners(struct walk *walk)
 {
 	memset(walk->owners, 0xff, sizeof(walk->owners));
 	for (size_t i = 0; i < walk->snapshot->nr_caches; i++) {
-		uint32_t slot = walk->snapshot->caches[i].slot;
+		uint32_t number = slot_number(walk->abi, walk->snapshot->caches[i].slot);
 
-		slot /= walk->abi->slot_bytes;
-		if (slot < SLOTS_MAX)
-			walk->owners[slot] = (int32_t)i;
+		if (number < SLOT_NUMBERS_MAX)
+			walk->owners[number] = (int32_t)i;
 	}
 }
 
@@ -162,7 +161,7 @@ static uint64_t visit_none(struct walk *walk, uint64_t i)
 
 static uint64_t visit_page(struct walk *walk, uint64_t i)
 {
-	uint32_t entry = walk->map[i], number = entry / walk->abi->slot_bytes;
+	uint32_t entry = walk->map[i], number = slot_number(walk->abi, entry);
 	struct piece piece = { .kind = PIECE_FREE, .pages = 1 };
 	uint64_t pages = 0;
 
@@ -170,7 +169,7 @@ static uint64_t visit_page(struct walk *walk, uint64_t i)
 		return visit_none(walk, i);
 	if (entry == SLUB_ABI_MAP_LARGE)
 		return visit_large(walk, i);
-	if (number < SLOTS_MAX && walk->owners[number] >= 0)
+	if (number < SLOT_NUMBERS_MAX && walk->owners[number] >= 0)
 		pages = visit_slab(walk, i, walk->owners[number]);
 	if (pages)
 		return pages;

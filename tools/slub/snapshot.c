@@ -2,6 +2,7 @@
 /* How the heap of a process stands at one moment. */
 #include "snapshot.h"
 #include "heap.h"
+#include "slots.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -10,10 +11,10 @@
 #include <string.h>
 #include <time.h>
 
-#define NR_SLOTS_MAX	 4096u
 #define STRUCT_BYTES_MAX 8192u
 #define NR_AREAS_MAX	 8192u
 #define AREA_BYTES_MAX	 65536u
+#define SLOT_BYTES_MAX	 256u
 #define NR_OPTIONS_MAX	 256u
 #define NR_ALIASES_MAX	 (1u << 16)
 #define HEAP_BYTES_MAX	 (1ull << 43)
@@ -91,6 +92,7 @@ void snapshot_finish(struct snapshot *snapshot)
 			cache->cached = cache->active;
 		snapshot->slab_bytes += cache_bytes(snapshot, cache);
 	}
+	snapshot_index(snapshot);
 }
 
 /*
@@ -125,20 +127,18 @@ void snapshot_continue(struct snapshot *now, const struct snapshot *before)
 	for (size_t i = 0; i < now->nr_caches; i++) {
 		struct cache_view *cache = &now->caches[i];
 
-		for (size_t o = 0; o < before->nr_caches; o++) {
-			const struct cache_view *old = &before->caches[o];
+		const struct cache_view *old = cache_by_slot(before, cache->slot);
 
-			if (old->slot == cache->slot &&
-			    old->address == cache->address &&
-			    !strcmp(old->name, cache->name))
-				stats_continue(cache, old, all);
-		}
+		if (old && old->address == cache->address &&
+		    !strcmp(old->name, cache->name))
+			stats_continue(cache, old, all);
 	}
 }
 
 void snapshot_free(struct snapshot *snapshot)
 {
 	free(snapshot->caches);
+	free(snapshot->places);
 	free(snapshot->options);
 	free(snapshot->groups);
 	*snapshot = (struct snapshot){ .pid = 0 };
@@ -185,10 +185,10 @@ bool abi_is_sane(const struct slub_abi *abi)
 	       abi->descriptor_holes + 8u <= stride &&
 	       abi->descriptor_state + 16u <= stride &&
 	       (align == 8 || align == 16) && abi->slot_bytes >= 16 &&
-	       abi->slot_bytes <= 256 && abi->slot_head + 8u <= abi->slot_bytes &&
+	       abi->slot_bytes <= SLOT_BYTES_MAX && abi->slot_head + 8u <= abi->slot_bytes &&
 	       abi->slot_room + 4u <= abi->slot_bytes &&
 	       abi->slot_spare_head + 8u <= abi->slot_bytes &&
-	       abi->nr_slots <= NR_SLOTS_MAX && abi->nr_areas <= NR_AREAS_MAX &&
+	       slots_are_sane(abi) && abi->nr_areas <= NR_AREAS_MAX &&
 	       abi->area_bytes <= AREA_BYTES_MAX &&
 	       abi->nr_nodes >= 1 && abi->nr_nodes <= NR_NODES_MAX &&
 	       abi->cache_bytes <= STRUCT_BYTES_MAX &&
@@ -311,25 +311,25 @@ static int read_caches(struct snapshot *snapshot,
 		       const struct process *process)
 {
 	const struct slub_abi *abi = &snapshot->abi;
-	uint64_t owners[NR_SLOTS_MAX];
 	uint32_t room = NR_ALIASES_MAX;
-	int error = process_read(process, abi->slot_owners, owners,
-				 abi->nr_slots * sizeof(owners[0]));
+	size_t nr = 0;
+	int error;
+	uint64_t *owners = slots_read_owners(process, abi, &error);
 
-	if (error)
+	if (!owners)
 		return error;
-	snapshot->caches = calloc(abi->nr_slots + 1,
-				  sizeof(*snapshot->caches));
-	if (!snapshot->caches)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < abi->nr_slots; i++) {
+	for (uint32_t i = 0; i < slots_nr(abi); i++)
+		nr += owners[i] != 0;
+	snapshot->caches = calloc(nr + 1, sizeof(*snapshot->caches));
+	for (uint32_t i = 0; snapshot->caches && i < slots_nr(abi); i++) {
 		if (owners[i] && read_cache(process, abi, owners[i],
-					    i * abi->slot_bytes, &room,
+					    slot_entry(abi, i), &room,
 					    &snapshot->caches
 						    [snapshot->nr_caches]))
 			snapshot->nr_caches++;
 	}
-	return 0;
+	free(owners);
+	return snapshot->caches ? 0 : -ENOMEM;
 }
 
 /* ---- objects in lists ---- */
@@ -361,9 +361,12 @@ static void count_slot(const struct slub_abi *abi, const char *slot,
 		cache->cached += chain_length(cache);
 }
 
-static void count_area(struct snapshot *snapshot, const char *area)
+/* @area is a copy of the first area_bytes of what lies at @address. */
+static void count_area(struct snapshot *snapshot, const struct process *process,
+		       uint64_t address, const char *area)
 {
 	const struct slub_abi *abi = &snapshot->abi;
+	char far[SLOT_BYTES_MAX];
 
 	for (size_t i = 0; i < snapshot->nr_caches; i++) {
 		struct cache_view *cache = &snapshot->caches[i];
@@ -372,6 +375,8 @@ static void count_area(struct snapshot *snapshot, const char *area)
 		if (at && at <= abi->area_bytes &&
 		    abi->slot_bytes <= abi->area_bytes - at)
 			count_slot(abi, area + at, cache);
+		else if (at && !process_read(process, address + at, far, abi->slot_bytes))
+			count_slot(abi, far, cache);
 	}
 }
 
@@ -459,7 +464,7 @@ static void count_areas(struct snapshot *snapshot,
 		if (!table[i] || table[i] == abi->dummy_area ||
 		    process_read(process, table[i], area, abi->area_bytes))
 			continue;
-		count_area(snapshot, area);
+		count_area(snapshot, process, table[i], area);
 		count_stats(snapshot, process, table[i]);
 		count_deferred(snapshot, process, table[i]);
 		snapshot->nr_areas++;

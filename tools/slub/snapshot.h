@@ -44,6 +44,8 @@ struct snapshot {
 	struct slub_abi abi;
 	struct cache_view *caches;	/* by name of size; see cache_sort() */
 	size_t nr_caches;
+	/* By slot_number(): where the cache is in `caches`, a hint; NULL: no memory for it. */
+	uint32_t *places;
 	struct slub_abi_option *options;
 	size_t nr_options;
 	uint64_t committed_bytes;
@@ -107,6 +109,10 @@ int snapshot_of_process(struct snapshot *snapshot,
  */
 void snapshot_continue(struct snapshot *now, const struct snapshot *before);
 void snapshot_free(struct snapshot *snapshot);
+/* The caches have an order: from here on cache_by_slot() need not search for one. */
+void snapshot_index(struct snapshot *snapshot);
+/* NULL: there is none. */
+const struct cache_view *cache_by_slot(const struct snapshot *snapshot, uint32_t slot);
 /* Cleans a name that came from outside: printable letters only. */
 void clean_text(char *text, size_t size);
 bool abi_is_sane(const struct slub_abi *abi);

@@ -77,16 +77,6 @@ const char *slack_text(char buf[SIZE_TEXT], const struct cache_view *cache,
 	return buf;
 }
 
-const struct cache_view *cache_by_slot(const struct snapshot *snapshot,
-				       uint32_t slot)
-{
-	for (size_t i = 0; snapshot && i < snapshot->nr_caches; i++) {
-		if (snapshot->caches[i].slot == slot)
-			return &snapshot->caches[i];
-	}
-	return NULL;
-}
-
 int64_t cache_growth(const struct snapshot *snapshot,
 		     const struct snapshot *before,
 		     const struct cache_view *cache)
@@ -236,6 +226,7 @@ void cache_sort(struct snapshot *snapshot, const struct snapshot *before,
 	sorting_key = key;
 	qsort(snapshot->caches, snapshot->nr_caches,
 	      sizeof(*snapshot->caches), compare);
+	snapshot_index(snapshot);
 }
 
 /* ---- JSON ---- */

@@ -61,8 +61,6 @@ const char *slack_text(char buf[SIZE_TEXT], const struct cache_view *cache,
 int64_t cache_growth(const struct snapshot *snapshot,
 		     const struct snapshot *before,
 		     const struct cache_view *cache);
-const struct cache_view *cache_by_slot(const struct snapshot *snapshot,
-				       uint32_t slot);
 /* Chains and slabs that moved on its behalf since the start. */
 uint64_t cache_activity(const struct cache_view *cache);
 

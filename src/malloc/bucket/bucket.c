@@ -80,7 +80,7 @@ static int create(const char *name, unsigned long flags,
 		return err;
 	bucket = slub_cache_zalloc(&bucket_cache);
 	if (!bucket)
-		return ENOMEM;
+		return errno == ENOSPC ? ENOSPC : ENOMEM;
 	memcpy(bucket->name, name, strlen(name));
 	bucket->flags = flags;
 	if (!list_enter(bucket)) {

@@ -27,7 +27,7 @@
  * which is always empty, stand for a cache that is not made yet, or has no fast path.
  */
 static struct slub_cache *account_caches[INDEX_END] rarely_touched;
-static uint16_t account_slots[INDEX_END] rarely_touched;
+static uint32_t account_slots[INDEX_END] rarely_touched;
 
 /*
  * What account_malloc() needs to know of a class below a page, in half a cache line.
@@ -58,8 +58,7 @@ static void size_fill(size_t i, struct slub_cache *cache)
 
 	__atomic_store_n(&account_caches[i], cache, __ATOMIC_RELEASE);
 	if (i >= WORD_INDEX_END) {
-		__atomic_store_n(&account_slots[i], (uint16_t)slot,
-				 __ATOMIC_RELEASE);
+		__atomic_store_n(&account_slots[i], slot, __ATOMIC_RELEASE);
 		return;
 	}
 	class = &account_classes[i];
@@ -161,7 +160,7 @@ static bool set_owner(void *ptr, uint32_t owner)
 		large_set_owner(ptr, owner);
 		return true;
 	}
-	cache = entry < MAP_SPECIAL_END ? NULL : cache_of_slot(entry);
+	cache = entry < MAP_SPECIAL_END ? NULL : cache_of_entry(entry);
 	if (!cache || !cache->is_accounted)
 		return false;
 	account_take(cache, ptr, owner);

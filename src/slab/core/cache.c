@@ -26,7 +26,7 @@ struct lock cache_lock = LOCK_INIT;
 
 /* under cache_lock; read without it */
 static struct slub_cache *caches;
-struct slub_cache *cache_slot_owner[AREA_BYTES / SLOT_BYTES];
+struct slub_cache *cache_slot_owner[SLOT_NUMBERS] rarely_touched;
 bool (*cache_make_others)(void);
 
 /* atomic; never taken out, whatever becomes of their caches */
@@ -63,18 +63,39 @@ static int nodes_create(struct slub_cache *cache)
 	return 0;
 }
 
-static void slots_set(struct slub_cache *cache, uint32_t slot, uint32_t nr)
+static void slots_set(struct slub_cache *cache, uint32_t entry, uint32_t list)
 {
-	__atomic_store_n(&cache->slot, slot, __ATOMIC_RELAXED);
-	__atomic_store_n(&cache->list_slot, slot + (nr - 1) * SLOT_BYTES,
-			 __ATOMIC_RELAXED);
+	__atomic_store_n(&cache->slot, entry, __ATOMIC_RELAXED);
+	__atomic_store_n(&cache->list_slot, list, __ATOMIC_RELAXED);
+}
+
+/*
+ * How far caches come in the near slots: the last of these are for samples of malloc's classes,
+ * and a cache of two slots gains nothing from being there but where it shares pages with others.
+ */
+#define NEAR_END (AREA_NEAR_BYTES - 128 * SLOT_BYTES)
+#define NEAR_END_OF_TWO (256 * SLOT_BYTES)
+
+/* An entry with @nr slots; *@list is the last of these. */
+static cold int slots_alloc(uint32_t nr, uint32_t *entry, uint32_t *list)
+{
+	int err;
+
+	*entry = percpu_alloc_slots_below(nr, nr == 1 ? NEAR_END : NEAR_END_OF_TWO);
+	*list = *entry + (nr - 1) * SLOT_BYTES;
+	if (*entry)
+		return 0;
+	err = percpu_alloc_far_slot(list);
+	*entry = slot_entry(*list);
+	return err;
 }
 
 /*
  * free() pushes to the slot that the map names, with the link in the first
  * word and the key in the second.  A cache whose links lie elsewhere, whose objects have
  * no second word, or whose frees need more than that, has two slots: the map names the
- * first, which stays empty with room 0, so that free() leaves it alone.
+ * first, which stays empty with room 0, so that free() leaves it alone.  So it does where
+ * the map names nothing, for the slot is a far one.
  */
 static int slots_create(struct slub_cache *cache)
 {
@@ -84,11 +105,13 @@ static int slots_create(struct slub_cache *cache)
 				      (cache->is_accounted &&
 				       !cache->frees_inline) ? 2 : 1;
 	/* Malloc's classes have theirs before they are made. */
-	uint32_t slot = cache->slot ? cache->slot : percpu_alloc_slots(nr);
+	uint32_t entry = cache->slot, list = entry + (nr - 1) * SLOT_BYTES;
+	int err = entry ? 0 : slots_alloc(nr, &entry, &list);
 
-	if (!slot)
-		return -ENOSPC;
-	slots_set(cache, slot, nr);
+	if (err)
+		return err;
+	slots_set(cache, entry, list);
+	cache->frees_far = nr == 1 && slot_is_far(list);
 	if (SLUB_CONFIG_HARDENED)
 		hardened_cache_made(cache);
 	return 0;
@@ -150,9 +173,11 @@ void cache_inline_slots_set(void)
 /* The inline functions must find nothing in an empty cache. */
 static void slots_publish(struct slub_cache *cache, struct slub_cache *owner)
 {
-	for (uint32_t s = cache->slot; s <= cache->list_slot; s += SLOT_BYTES)
-		__atomic_store_n(&cache_slot_owner[s / SLOT_BYTES], owner,
-				 __ATOMIC_RELEASE);
+	uint32_t list = cache->list_slot;
+
+	__atomic_store_n(&cache_slot_owner[entry_number(cache->slot)], owner, __ATOMIC_RELEASE);
+	if (list != cache->slot && !slot_is_far(list))
+		__atomic_store_n(&cache_slot_owner[list / SLOT_BYTES], owner, __ATOMIC_RELEASE);
 }
 
 int cache_publish(struct slub_cache *cache, uint32_t sheaf_length)
@@ -183,6 +208,10 @@ int cache_publish(struct slub_cache *cache, uint32_t sheaf_length)
 	lock_acquire(&cache_lock);
 	inline_slot_set(cache);
 	slots_publish(cache, cache);
+	cache_named_enter(&cache->named, cache->name, cache);
+	if (caches)
+		caches->link_back = &cache->next;
+	cache->link_back = &caches;
 	/* release: a walk may stand here since its last life; see cache_next() */
 	__atomic_store_n(&cache->next, caches, __ATOMIC_RELEASE);
 	__atomic_store_n(&cache->state, CACHE_LIVE, __ATOMIC_RELEASE);
@@ -231,7 +260,7 @@ static void sample_slot_free(struct slub_cache *cache)
 
 	if (!slot)
 		return;
-	__atomic_store_n(&cache_slot_owner[slot / SLOT_BYTES], NULL,
+	__atomic_store_n(&cache_slot_owner[slot_number(slot)], NULL,
 			 __ATOMIC_RELEASE);
 	percpu_free_slots(slot, 1);
 	cache->sample_slot = 0;
@@ -240,23 +269,26 @@ static void sample_slot_free(struct slub_cache *cache)
 /* Under cache_lock: @cache is no more. */
 cold static void unlist(struct slub_cache *cache)
 {
-	struct slub_cache **link = &caches;
+	struct slub_cache **link = cache->link_back, *next = cache->next;
 
 	/* While it is in the list: the child of a fork finds it by that. */
 	front_part(cache);
-	while (*link && *link != cache)
-		link = &(*link)->next;
-	if (*link)
+	if (link) {
+		if (next)
+			next->link_back = link;
 		/* release: for walks that pass it without the lock */
-		__atomic_store_n(link, cache->next, __ATOMIC_RELEASE);
+		__atomic_store_n(link, next, __ATOMIC_RELEASE);
+		cache->link_back = NULL;
+		cache_named_leave(&cache->named);
+	}
 	__atomic_store_n(&cache->state, CACHE_DEAD, __ATOMIC_RELEASE);
 }
 
 /* It leaves the list last: in the child of a fork in between it is found by that. */
 cold void cache_unmake(struct slub_cache *cache)
 {
-	uint32_t slot = cache->slot;
-	uint32_t nr = (cache->list_slot - slot) / SLOT_BYTES + 1;
+	uint32_t slot = cache->slot, list = cache->list_slot;
+	uint32_t nr = slot_number(list) - slot_number(slot) + 1;
 
 	__atomic_store_n(&cache->account_path, ACCOUNT_SLOW, __ATOMIC_RELAXED);
 	lock_acquire(&cache_lock);
@@ -267,7 +299,7 @@ cold void cache_unmake(struct slub_cache *cache)
 	if (slot) {
 		if (SLUB_CONFIG_HARDENED)
 			hardened_cache_unmade(cache);
-		percpu_free_slots(slot, nr);
+		percpu_free_slots(list - (nr - 1) * SLOT_BYTES, nr);
 	}
 	sample_slot_free(cache);
 	if (cache->stats)
@@ -276,7 +308,8 @@ cold void cache_unmake(struct slub_cache *cache)
 	if (cache->barn)
 		slub_percpu_free(cache->barn);
 	cache->barn = 0;
-	slots_set(cache, 0, 1);
+	slots_set(cache, 0, 0);
+	cache->frees_far = false;
 	cache->link = 0;
 	lock_acquire(&cache_lock);
 	unlist(cache);
@@ -303,6 +336,7 @@ cold void caches_forget(void)
 {
 	lock_acquire(&cache_lock);
 	caches = NULL;
+	cache_named_forget();
 	nodes_made = NULL;
 	memset(cache_slot_owner, 0, sizeof(cache_slot_owner));
 	lock_release(&cache_lock);
@@ -323,26 +357,32 @@ static bool sample_slot_set(struct slub_cache *cache, uint32_t slot)
 	if (SLUB_CONFIG_HARDENED)
 		hardened_slot_made(cache, slot);
 	/* A thread that empties the CPUs' lists finds the cache by this entry. */
-	__atomic_store_n(&cache_slot_owner[slot / SLOT_BYTES], cache,
+	__atomic_store_n(&cache_slot_owner[slot_number(slot)], cache,
 			 __ATOMIC_RELEASE);
 	/* release: a thread that pops there finds the entry */
 	if (__atomic_compare_exchange_n(&cache->sample_slot, &none, slot, false,
 					__ATOMIC_RELEASE, __ATOMIC_RELAXED))
 		return true;
-	__atomic_store_n(&cache_slot_owner[slot / SLOT_BYTES], NULL,
+	__atomic_store_n(&cache_slot_owner[slot_number(slot)], NULL,
 			 __ATOMIC_RELEASE);
 	return false;
 }
 
-int sample_caches_prepare(struct slub_cache *caches, uint32_t nr)
+cold int sample_caches_prepare(struct slub_cache *caches, uint32_t nr)
 {
-	uint32_t slot;
+	uint32_t slot, list;
+	int err = 0;
 
 	if (__atomic_load_n(&caches[nr - 1].sample_slot, __ATOMIC_ACQUIRE))
 		return 0;
-	slot = percpu_alloc_slots(nr);
-	if (!slot)
-		return -ENOSPC;
+	/* Of malloc's classes they are near, where its table of slots can name them. */
+	if (nr == 1)
+		err = slots_alloc(1, &slot, &list);
+	else if (!(list = percpu_alloc_slots(nr)))
+		err = -ENOSPC;
+	if (err)
+		return err;
+	slot = list;
 	for (uint32_t i = 0; i < nr; i++) {
 		if (!sample_slot_set(&caches[i], slot + i * SLOT_BYTES))
 			percpu_free_slots(slot + i * SLOT_BYTES, 1);
@@ -430,6 +470,7 @@ cold static void bury(struct slub_cache *cache)
 	cache->account_path = ACCOUNT_SLOW;
 	cache->slot = 0;
 	cache->list_slot = 0;
+	cache->frees_far = false;
 	cache->sample_slot = 0;
 	cache->stats = 0;
 	cache->barn = 0;

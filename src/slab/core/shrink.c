@@ -97,12 +97,14 @@ static void shrink_cpus(enum collect_from from)
 
 	if (!percpu_collect_begin(&taken, from))
 		return;
-	while (percpu_collect(&taken)) {
-		inject(INJECT_collected);
-		for (uint32_t i = 0; i < taken.nr_lists; i++)
-			flush_collected(collection_slot(&taken, i),
-					&taken.lists[i]);
-	}
+	do {
+		while (percpu_collect(&taken)) {
+			inject(INJECT_collected);
+			for (uint32_t i = 0; i < taken.nr_lists; i++)
+				flush_collected(collection_slot(&taken, i),
+						&taken.lists[i]);
+		}
+	} while (percpu_collect_more(&taken, from));
 	percpu_collect_end();
 }
 

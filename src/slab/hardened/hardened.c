@@ -71,8 +71,8 @@ void hardened_init(void)
 	order_state = secret_new();
 	fill_bytes = (uint32_t)option_value(OPTION_free_fill);
 	/* A watched cache checks its objects itself: here any offset will do. */
-	for (size_t i = 0; i < ARRAY_SIZE(slot_checks); i++)
-		slot_checks[i] = check_any;
+	for (uint32_t slot = 0; slot < AREA_NEAR_BYTES; slot += SLOT_BYTES)
+		*slot_check(slot) = check_any;
 	/* Pages with these entries hold no objects, and may be unreadable: no offset will do. */
 	for (uint32_t slot = 0; slot < MAP_SPECIAL_END; slot += SLOT_BYTES) {
 		slot_check(slot)->magic = 0;
@@ -114,12 +114,14 @@ void hardened_cache_made(const struct slub_cache *cache)
 	};
 
 	/* Watched objects do not begin at multiples of the size. */
-	if (cache->debug)
+	if (cache->debug) {
+		*slot_check(cache->list_slot) = check_any;
 		return;
+	}
 	check.tail = tail_offset(cache);
 	check.tail_most = TAIL_MOST(check.tail);
 	check.fill = fill_of(cache, check.tail);
-	*slot_check(cache->slot) = check;
+	*entry_check(cache->slot) = check;
 	*slot_check(cache->list_slot) = check;
 }
 
@@ -132,7 +134,7 @@ void hardened_slot_made(const struct slub_cache *cache, uint32_t slot)
 
 void hardened_cache_unmade(const struct slub_cache *cache)
 {
-	*slot_check(cache->slot) = check_any;
+	*entry_check(cache->slot) = check_any;
 	*slot_check(cache->list_slot) = check_any;
 }
 
@@ -142,7 +144,7 @@ static bool is_in_cache(const struct slub_cache *cache, uintptr_t next)
 {
 	return link_is_plausible(next) &&
 	       pagemap_get((void *)next) == cache->slot &&
-	       is_at_object(slot_check(cache->slot), (void *)next);
+	       is_at_object(slot_check(cache->list_slot), (void *)next);
 }
 
 void *hardened_next(const struct slub_cache *cache, void *object)
@@ -167,7 +169,7 @@ void *hardened_next_aside(struct slub_cache *cache, void *object)
 		owner = cache_of(next);
 	if (owner && owner != cache &&
 	    cache_original(owner) == cache_original(cache) &&
-	    (owner->debug || is_at_object(slot_check(owner->slot), next)))
+	    (owner->debug || is_at_object(slot_check(owner->list_slot), next)))
 		return next;
 	return hardened_next(cache, object);
 }

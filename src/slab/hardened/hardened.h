@@ -271,7 +271,7 @@ static always_inline void *hardened_sealed(void *ptr, size_t bytes)
 {
 	if (SLUB_CONFIG_HARDENED && likely(ptr)) {
 		uint32_t entry = pagemap_get(ptr);
-		const struct slot_check *g = slot_check(entry);
+		const struct slot_check *g = entry_check(entry);
 
 		if (likely(g->tail))
 			tail_write(g, ptr, bytes);
@@ -285,7 +285,7 @@ static always_inline void *hardened_sealed(void *ptr, size_t bytes)
 static always_inline void hardened_called(void *ptr, uint64_t call)
 {
 	uint32_t entry = pagemap_get(ptr);
-	const struct slot_check *g = slot_check(entry);
+	const struct slot_check *g = entry_check(entry);
 
 	if (likely(g->tail))
 		tail_call_add(g, ptr, call);

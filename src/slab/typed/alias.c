@@ -15,6 +15,7 @@
 struct cache_alias {
 	struct cache_alias *next;	/* of the same cache, the last one first */
 	char name[SLUB_CACHE_NAME_MAX + 1];
+	struct cache_named named;	/* a reader of another process knows what is above */
 };
 
 static struct cache_alias *unused;	/* under cache_lock */
@@ -38,6 +39,7 @@ int alias_add(struct slub_cache *cache, const char *name)
 	alias->next = cache->aliases;
 	/* release: a thread that follows it without the lock finds the name */
 	__atomic_store_n(&cache->aliases, alias, __ATOMIC_RELEASE);
+	cache_named_enter(&alias->named, alias->name, cache);
 	cache->users++;
 	lock_release(&cache_lock);
 	return 0;
@@ -51,20 +53,12 @@ void alias_drop(struct slub_cache *cache)
 	cache->users--;
 	alias = cache->aliases;
 	if (alias) {
+		cache_named_leave(&alias->named);
 		cache->aliases = alias->next;
 		alias->next = unused;
 		unused = alias;
 	}
 	lock_release(&cache_lock);
-}
-
-bool cache_is_named(const struct slub_cache *cache, const char *name)
-{
-	bool found = strcmp(cache->name, name) == 0;
-
-	for (struct cache_alias *a = cache->aliases; a && !found; a = a->next)
-		found = strcmp(a->name, name) == 0;
-	return found;
 }
 
 void alias_names(const struct slub_cache *cache, char *to, size_t size)

@@ -359,7 +359,7 @@ free_bulk(struct slub_cache *cache, size_t nr, void **objects, bool is_deferred)
 	percpu_remember();
 	while (i < nr) {
 		uint32_t entry = pagemap_get(objects[i]);
-		struct slub_cache *owner = cache_of_slot(entry);
+		struct slub_cache *owner = cache_of_entry(entry);
 		size_t n;
 
 		if (unlikely(owner && i && objects[i] == objects[i - 1])) {

@@ -196,14 +196,15 @@ static struct found find(const struct slub_cache_args *args)
 {
 	bool merge = may_share(args);
 	struct found found = { NULL, NULL };
+	struct cache_named *n;
 
 	lock_acquire(&cache_lock);
-	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
-		if (!cache_is_live(c))
-			continue;
-		if (!c->is_left && cache_is_named(c, args->name))
-			found.same = c;
-		if (merge && can_share(c, args))
+	for (n = cache_named_first(args->name); n; n = cache_named_is(n->next, args->name)) {
+		if (cache_is_live(n->cache) && !n->cache->is_left)
+			found.same = n->cache;
+	}
+	for (struct slub_cache *c = cache_first(); c && merge; c = cache_next(c)) {
+		if (cache_is_live(c) && can_share(c, args))
 			found.shared = c;
 	}
 	lock_release(&cache_lock);

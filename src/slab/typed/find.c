@@ -15,12 +15,13 @@ static bool stands_for_another(const struct slub_cache *cache)
 static cold struct slub_cache *find(const char *name)
 {
 	struct slub_cache *found = NULL;
+	struct cache_named *n;
 
 	lock_acquire(&cache_lock);
-	for (struct slub_cache *c = cache_first(); c && !found; c = cache_next(c)) {
-		if (cache_is_live(c) && !c->is_left && !stands_for_another(c) &&
-		    cache_is_named(c, name))
-			found = c;
+	for (n = cache_named_first(name); n && !found; n = cache_named_is(n->next, name)) {
+		if (cache_is_live(n->cache) && !n->cache->is_left &&
+		    !stands_for_another(n->cache))
+			found = n->cache;
 	}
 	lock_release(&cache_lock);
 	return found;
@@ -39,13 +40,12 @@ slub_cache_for_each(int (*visit)(struct slub_cache *cache, void *arg), void *arg
 {
 	int ret = visit ? slub_begin() : -EINVAL;
 
-	for (uint32_t slot = SLOT_BYTES; !ret && slot < percpu_slots_end();
-	     slot += SLOT_BYTES) {
-		struct slub_cache *cache = cache_of_slot(slot);
+	for (uint32_t n = percpu_next_number(0); !ret && n; n = percpu_next_number(n)) {
+		struct slub_cache *cache = cache_numbered(n);
 		struct cache_hold pin;
 
 		/* Each by its first slot only. */
-		if (!cache || cache->slot != slot || stands_for_another(cache) ||
+		if (!cache || entry_number(cache->slot) != n || stands_for_another(cache) ||
 		    !cache_pin_any(cache, &pin))
 			continue;
 		ret = visit(cache_public(cache), arg);

@@ -33,7 +33,7 @@ long (*debug_mailbox_profile)(const char *text);
 /* How far the request with this id is. */
 static struct {
 	uint64_t id;
-	uint32_t slot;		/* the next cache's */
+	uint32_t number;	/* the next cache's; 0: not begun */
 	uint32_t tries;		/* of this cache */
 	char *at;		/* in the heap */
 	long result;
@@ -70,6 +70,13 @@ static bool busy(void)
 	return ++work.tries >= TRIES_MAX && done(-EBUSY);
 }
 
+static uint32_t next_number(void)
+{
+	uint32_t next = percpu_next_number(work.number);
+
+	return next ? next : percpu_numbers_end();
+}
+
 /*
  * One cache that is meant, by the order of their slots: these stay, whatever caches come
  * and go.  @act returns 1, 0 of a cache that is not meant, or -errno: EAGAIN and EBUSY
@@ -78,11 +85,11 @@ static bool busy(void)
 static bool next_cache(const char *text,
 		       int (*act)(struct slub_cache *cache, const char *text))
 {
-	for (; work.slot < percpu_slots_end(); work.slot += SLOT_BYTES) {
-		struct slub_cache *cache = cache_of_slot(work.slot);
+	for (; work.number < percpu_numbers_end(); work.number = next_number()) {
+		struct slub_cache *cache = cache_numbered(work.number);
 		int ret;
 
-		if (!cache || cache->slot != work.slot)
+		if (!cache || entry_number(cache->slot) != work.number)
 			continue;
 		ret = act(cache, text);
 		if (!ret)
@@ -94,7 +101,7 @@ static bool next_cache(const char *text,
 			return done(ret);
 		work.tries = 0;
 		work.result++;
-		work.slot += SLOT_BYTES;
+		work.number = next_number();
 		return false;
 	}
 	return true;
@@ -111,7 +118,7 @@ static bool of_caches(const char *text,
 {
 	bool is_done = next_cache(text, act);
 
-	tell_progress(work.slot, percpu_slots_end());
+	tell_progress(work.number, percpu_numbers_end());
 	return is_done;
 }
 
@@ -145,7 +152,7 @@ static bool do_debug(const char *setting)
 	if (!debug_letters_valid(setting))
 		return done(-EINVAL);
 	/* By its name one is meant that nobody has used yet. */
-	if (!work.slot && !caches_are_made())
+	if (!work.number && !caches_are_made())
 		return busy();
 	return of_caches(setting, act_debug);
 }
@@ -184,7 +191,7 @@ static bool switched(long result, bool is_off)
 	if (result || !is_off)
 		return done(result);
 	work.tries = 0;
-	work.slot = SLOT_BYTES;
+	work.number = 1;
 	return unguard_all();
 }
 
@@ -194,7 +201,7 @@ static bool do_guard(const char *text)
 
 	if (*text || !guard_switch)
 		return done(-EINVAL);
-	return work.slot ? unguard_all() : switched(guard_switch(every), !every);
+	return work.number ? unguard_all() : switched(guard_switch(every), !every);
 }
 
 /* In one piece: a system call for each run of free pages, and page_budget() bounds them. */
@@ -217,7 +224,7 @@ static cold bool do_set(char *text)
 
 static cold bool do_profile(const char *text)
 {
-	if (work.slot)
+	if (work.number)
 		return unguard_all();
 	return switched(debug_mailbox_profile ? debug_mailbox_profile(text) : -EINVAL,
 			!strcmp(text, "stop"));

@@ -46,7 +46,7 @@ TEST(trim, barriers_are_not_one_for_each_cpu)
 		GTEST_SKIP() << "no other CPU is stopped";
 	if (SLUB_CONFIG_HARDENED)
 		GTEST_SKIP() << "with the quarantine's slots so many CPUs do not fit";
-	ASSERT_LE((NR + 4) * percpu_slots_end(), (uint32_t)AREA_BYTES)
+	ASSERT_LE((NR + 4) * percpu_slots_end(), (uint32_t)(COLLECT_LISTS_MAX * SLOT_BYTES))
 		<< "the lists of so many CPUs do not fit in the collection area";
 	malloc_trim(0);
 	for (uint32_t cid = FIRST; cid < FIRST + NR; cid++) {

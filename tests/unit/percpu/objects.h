@@ -15,7 +15,7 @@ struct objects {
 	uintptr_t list;		/* links are as they are in the lists of this slot */
 
 	/* Beyond the slots no build encodes links. */
-	objects(size_t count, bool paged, uintptr_t slot = AREA_SLOTS_BYTES)
+	objects(size_t count, bool paged, uintptr_t slot = AREA_BYTES)
 		: nr(count), stride(paged ? 4096 : 64), list(slot)
 	{
 		start = (char *)os_reserve(nr * stride);

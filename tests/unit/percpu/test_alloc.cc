@@ -31,11 +31,11 @@ TEST_F(alloc, slots_are_aligned_and_below_what_the_map_can_name)
 
 	while ((slot = percpu_alloc_slots(1))) {
 		ASSERT_EQ(slot % SLOT_BYTES, 0u);
-		ASSERT_LT(slot, (uint32_t)AREA_BYTES);
+		ASSERT_LT(slot, (uint32_t)AREA_NEAR_BYTES);
 		ASSERT_TRUE(slots.insert(slot).second);
 	}
-	EXPECT_EQ(slots.size(), (size_t)AREA_BYTES / SLOT_BYTES - 1) << "all but slot 0";
-	EXPECT_EQ(percpu_slots_end(), (uint32_t)AREA_BYTES);
+	EXPECT_EQ(slots.size(), (size_t)AREA_NEAR_BYTES / SLOT_BYTES - 1) << "all but slot 0";
+	EXPECT_EQ(percpu_slots_end(), (uint32_t)AREA_NEAR_BYTES);
 	/* Two in a row fit only where two in a row were given back. */
 	percpu_free_slots(SLOT_BYTES * 10, 1);
 	percpu_free_slots(SLOT_BYTES * 12, 1);
@@ -47,6 +47,87 @@ TEST_F(alloc, slots_are_aligned_and_below_what_the_map_can_name)
 	slots.erase(SLOT_BYTES * 11);	/* now with the one before it */
 	for (uint32_t s : slots)
 		percpu_free_slots(s, s == SLOT_BYTES * 10 ? 2 : 1);
+}
+
+/* What free() reads for one by its entry is 0 in every area, and so in the dummy one. */
+TEST_F(alloc, far_slots_are_as_many_as_entries_can_name)
+{
+	std::set<uint32_t> slots, entries;
+	uint32_t slot = 0, some;
+	int err;
+
+	EXPECT_EQ(percpu_next_number(percpu_slots_end() / SLOT_BYTES - 1), 0u) << "none yet";
+	while (!(err = percpu_alloc_far_slot(&slot))) {
+		uint32_t entry = slot_entry(slot);
+
+		ASSERT_TRUE(slot_is_far(slot) && offset_is_slots(slot));
+		ASSERT_TRUE(percpu_is_committed(slot + SLOT_BYTES - 1));
+		ASSERT_GE(entry, (uint32_t)AREA_NEAR_BYTES);
+		ASSERT_LE(entry + SLOT_ROOM + 4, (uint32_t)AREA_BYTES);
+		ASSERT_EQ(entry_slot(entry), slot);
+		ASSERT_EQ(slot_number(slot), entry_number(entry));
+		ASSERT_EQ(numbered_entry(entry_number(entry)), entry);
+		ASSERT_EQ(percpu_next_number(entry_number(entry) - 1), entry_number(entry));
+		ASSERT_EQ(percpu_next_number(entry_number(entry)), 0u);
+		ASSERT_TRUE(slots.insert(slot).second);
+		ASSERT_TRUE(entries.insert(entry).second);
+		((struct slot *)(percpu_area(3) + slot))->main.room = 1;
+		((struct slot *)(percpu_shared_area() + slot))->main.room = 1;
+	}
+	EXPECT_EQ(err, -ENOSPC);
+	EXPECT_EQ(slots.size(), (size_t)FAR_SLOTS);
+	EXPECT_GE(slots.size(), 16000u);
+	percpu_area_make(4);
+	for (char *area : { percpu_area(3), percpu_area(4), (char *)slub_dummy_base[0] }) {
+		const char *from = area + AREA_NEAR_BYTES;
+
+		EXPECT_EQ(harness::first_nonzero(from, AREA_BYTES - AREA_NEAR_BYTES),
+			  (size_t)(AREA_BYTES - AREA_NEAR_BYTES));
+	}
+	EXPECT_EQ(((struct slot *)(percpu_area(4) + *slots.rbegin()))->main.room, 0)
+		<< "an area that is made later has them too";
+	/* They are no memory of programs. */
+	EXPECT_EQ(slub_percpu_free(*slots.begin()), -EINVAL);
+	EXPECT_EQ(slub_percpu_ptr(*slots.begin(), 3), nullptr);
+	/* The lowest one that is free comes next, empty. */
+	for (uint32_t s : { AREA_FAR + 700u * SLOT_BYTES, AREA_FAR + 30u * SLOT_BYTES })
+		percpu_free_slots(s, 1);
+	ASSERT_EQ(percpu_alloc_far_slot(&some), 0);
+	EXPECT_EQ(some, AREA_FAR + 30u * SLOT_BYTES);
+	EXPECT_EQ(((struct slot *)(percpu_area(3) + some))->main.room, 0);
+	for (uint32_t s : slots)
+		if (s != AREA_FAR + 700u * SLOT_BYTES)
+			percpu_free_slots(s, 1);
+}
+
+/* By pieces, for the collection area has not room for all of them. */
+TEST_F(alloc, far_slots_are_collected_behind_the_others)
+{
+	std::vector<uint32_t> slots(COLLECT_LISTS_MAX + 3);
+	struct collection all;
+	uint32_t nr_pieces = 0;
+
+	for (uint32_t &slot : slots)
+		ASSERT_EQ(percpu_alloc_far_slot(&slot), 0);
+	ASSERT_TRUE(percpu_collect_begin(&all, COLLECT_USED));
+	std::vector<uint32_t> seen;
+	while (percpu_collect_more(&all, COLLECT_USED)) {
+		EXPECT_EQ(all.from, COLLECT_USED);
+		EXPECT_LE(all.nr_slots, (uint32_t)COLLECT_LISTS_MAX);
+		for (uint32_t i = 0; i < all.nr_slots; i++)
+			seen.push_back(collection_slot(&all, i));
+		nr_pieces++;
+	}
+	/* Also those that were used once. */
+	size_t nr = (percpu_far_slots_end() - AREA_FAR) / SLOT_BYTES;
+	ASSERT_EQ(seen.size(), nr);
+	for (size_t i = 0; i < nr; i++)
+		ASSERT_EQ(seen[i], AREA_FAR + i * SLOT_BYTES);
+	EXPECT_EQ(slots.back(), seen[slots.size() - 1]);
+	EXPECT_EQ(nr_pieces, (nr + COLLECT_LISTS_MAX - 1) / COLLECT_LISTS_MAX);
+	percpu_collect_end();
+	for (uint32_t slot : slots)
+		percpu_free_slots(slot, 1);
 }
 
 TEST_F(alloc, a_slot_that_was_given_back_is_empty_in_every_area)

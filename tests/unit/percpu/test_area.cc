@@ -221,18 +221,20 @@ TEST_F(area, room_is_as_the_options_say)
 		int fail;	/* too much for this address space */
 		size_t room;
 	} cases[] = {
-		{ nullptr, 0, (32ul << 20) - AREA_BYTES },
+		{ nullptr, 0, (32ul << 20) - AREA_FAR_END },
 		{ nullptr, 1, 32ul << 10 },
 		{ "PERCPU_BYTES=100000", 0, 128ul << 10 },
 		{ "PERCPU_BYTES=64K", 0, 64ul << 10 },
 		{ "PERCPU_BYTES=40000", 0, 64ul << 10 },
+		{ "PERCPU_BYTES=8K", 0, 32ul << 10 },
 	};
 
 	percpu_area_make(20);
 	percpu_area_make(21);
 	for (auto &one : cases) {
 		EXPECT_EQ(harness::in_child([&] {
-			size_t stride = AREA_BYTES + one.room;
+			size_t stride = AREA_FAR_END + (one.room > AREA_FAR - AREA_BYTES ?
+							one.room : 0);
 			int failed = 0;
 
 			percpu_exit();
@@ -384,7 +386,7 @@ TEST_F(area, areas_do_not_overlap)
 {
 	percpu_area_make(20);
 	percpu_area_make(21);
-	EXPECT_GE(percpu_area(21) - percpu_area(20), AREA_BYTES);
+	EXPECT_GE(percpu_area(21) - percpu_area(20), AREA_FAR_END);
 }
 
 /* They are no CPU's, whatever its number, and as large as any when they have grown. */
@@ -474,49 +476,12 @@ TEST_F(area, many_threads_make_one)
 	EXPECT_NE(seen[0], nullptr);
 }
 
-int commit(size_t bytes)
+int commit(size_t end)
 {
 	lock_acquire(&area_lock);
-	int err = percpu_commit(bytes);
+	int err = percpu_commit(PART_FIRST, end);
 	lock_release(&area_lock);
 	return err;
-}
-
-/* All areas are as long, or none is. */
-TEST_F(area, growth_that_fails_halfway_is_undone)
-{
-	size_t from = percpu_committed(), to = from + 65536;
-	std::vector<char *> all = { percpu_shared_area() };
-
-	for (uint32_t cid : { 30u, 31u, 32u })
-		percpu_area_make(cid);
-	for (uint32_t cid = 0; cid < percpu_copies_end(); cid++)
-		if (percpu_copies(cid))
-			all.push_back(percpu_copies(cid));
-	ASSERT_GT(all.size(), 3u);
-	for (size_t nr = 0; nr < all.size(); nr++) {
-		std::map<char *, size_t> grown;
-
-		for (size_t i = 0; i < nr; i++)
-			grown[all[i] + from] = to - from;
-		unmapped.clear();
-		maps_left = (long)nr;
-		EXPECT_EQ(commit(to), -ENOMEM) << nr;
-		EXPECT_EQ(unmapped, grown) << nr;
-		EXPECT_EQ(percpu_committed(), from);
-		for (char *area : all)
-			EXPECT_FALSE(is_mapped(area + from)) << nr;
-	}
-	maps_left = LONG_MAX;
-	EXPECT_EQ(commit(to), 0);
-	EXPECT_EQ(percpu_committed(), to);
-	for (char *area : all) {
-		EXPECT_EQ(harness::first_nonzero(area + from, 65536), 65536u);
-		area[to - 1] = 1;
-	}
-	EXPECT_EQ(commit(from), 0) << "never less";
-	EXPECT_EQ(commit(to), 0) << "there already";
-	EXPECT_EQ(percpu_committed(), to);
 }
 
 TEST_F(area, pages_are_huge_where_that_was_asked_for)
@@ -544,15 +509,18 @@ TEST_F(area, an_exit_takes_everything_back)
 
 		if (!percpu_alloc_slots(2) || !slub_percpu_alloc(100000, 8))
 			_exit(1);
-		size_t committed = percpu_committed();
+		size_t committed = percpu_committed(), first = percpu_part_end(PART_FIRST);
 		unmapped.clear();
 		percpu_exit();
 		failed |= percpu_shared_area() ? 2 : 0;
-		failed |= unmapped[start] == AREA_BYTES + committed ? 0 : 4;
+		char *more = start + AREA_BYTES + AREA_FAR_END;
+		failed |= unmapped[start] == AREA_BYTES + first ? 0 : 4;
+		failed |= unmapped[more] == committed - AREA_FAR_END ? 0 : 4;
 		/* And the maps of what is taken. */
 		for (auto &one : unmapped)
-			failed |= one.first == start || maps[one.first] == one.second ? 0 : 8;
-		failed |= unmapped.size() == 2 ? 0 : 8;
+			failed |= one.first == start || one.first == more ||
+				  maps[one.first] == one.second ? 0 : 8;
+		failed |= unmapped.size() == 3 ? 0 : 8;
 		failed |= slub_percpu_free(AREA_BYTES) == -EINVAL ? 0 : 128;
 		failed |= percpu_init() ? 16 : 0;
 		failed |= percpu_committed() < committed ? 0 : 32;
@@ -584,7 +552,7 @@ TEST_F(area, a_start_that_fails_can_be_tried_again)
 
 TEST_F(area, slots_are_given_once_until_there_are_none)
 {
-	uint32_t before = percpu_slots_end(), left = (AREA_BYTES - before) / SLOT_BYTES;
+	uint32_t before = percpu_slots_end(), left = (AREA_NEAR_BYTES - before) / SLOT_BYTES;
 
 	EXPECT_GE(before, (uint32_t)SLOT_BYTES);
 	EXPECT_EQ(percpu_alloc_slots(left + 1), 0u);
@@ -594,7 +562,7 @@ TEST_F(area, slots_are_given_once_until_there_are_none)
 	for (uint32_t i = 3; i < left; i++)
 		ASSERT_EQ(percpu_alloc_slots(1), before + i * SLOT_BYTES);
 	EXPECT_EQ(percpu_alloc_slots(1), 0u);
-	EXPECT_EQ(percpu_slots_end(), (uint32_t)AREA_BYTES);
+	EXPECT_EQ(percpu_slots_end(), (uint32_t)AREA_NEAR_BYTES);
 }
 
 } /* namespace */

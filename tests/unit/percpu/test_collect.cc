@@ -396,7 +396,8 @@ TEST_F(chosen, all_slots_but_the_areas_own)
 	EXPECT_EQ(all.start, (uint32_t)SLOT_BYTES);
 	EXPECT_EQ(all.nr_slots, percpu_slots_end() / SLOT_BYTES - 1);
 	EXPECT_EQ(all.lists, percpu_areas.collect);
-	EXPECT_EQ(all.nr_lists_max, (uint32_t)(AREA_BYTES / SLOT_BYTES));
+	EXPECT_EQ(all.nr_lists_max, (uint32_t)COLLECT_LISTS_MAX);
+	EXPECT_FALSE(percpu_collect_more(&all, COLLECT_USED)) << "no far ones";
 	percpu_collect_end();
 }
 

@@ -297,14 +297,14 @@ TEST_P(list, an_area_that_is_not_live_has_slots_only)
 {
 	if (GetParam())
 		GTEST_SKIP() << "lists behind the slots hold objects with links of their own";
-	alignas(4096) static char other[AREA_BYTES + 4096];
+	alignas(4096) static char other[AREA_FAR_END + 4096];
 	char *mine = my_area();
 	uint32_t cid = 0;
 
 	while (percpu_area(cid) != mine)
 		cid++;
 	pool.list = AREA_BYTES;
-	for (uint32_t list : { AREA_BYTES, AREA_BYTES + 64 })
+	for (uint32_t list : { AREA_BYTES, AREA_BYTES + 64, AREA_FAR_END })
 		for (bool is_live : { false, true }) {
 			*(void **)(other + list) = pool.chain({ 1, 2 });
 			*(uint32_t *)(other + AREA_LIVE) = is_live;

@@ -285,8 +285,13 @@ TEST_P(sequence, never_writes_the_dummy_area)
 	ASSERT_EQ((uintptr_t)dummy % 4096, 0u);
 	if ((uintptr_t)dummy % os_page_size())
 		GTEST_SKIP() << "the system's pages are larger";
-	ASSERT_EQ(mprotect(dummy, AREA_BYTES, PROT_READ), 0);
-	for (uint32_t slot = 0; slot < AREA_BYTES; slot += SLOT_BYTES) {
+	ASSERT_EQ(mprotect(dummy, AREA_FAR_END, PROT_READ), 0);
+	/* free() looks at the entry of a far slot, at any byte. */
+	for (uint32_t entry = AREA_NEAR_BYTES; entry < AREA_NEAR_BYTES + FAR_SLOTS; entry++)
+		ASSERT_FALSE(push(entry, pool[0].at(0)));
+	for (uint32_t slot = 0; slot < AREA_FAR_END; slot += SLOT_BYTES) {
+		if (!offset_is_slots(slot))
+			continue;
 		ASSERT_EQ(pop(slot), nullptr);
 		ASSERT_FALSE(push(slot, pool[0].at(0)));
 		for (uint32_t half : { slot, slot + SLOT_SPARE }) {
@@ -300,8 +305,8 @@ TEST_P(sequence, never_writes_the_dummy_area)
 			ASSERT_FALSE(percpu_push_bulk(slot, object, &pool[0].link(object), 1));
 		}
 	}
-	EXPECT_EQ(harness::first_nonzero(dummy, AREA_BYTES), (size_t)AREA_BYTES);
-	mprotect(dummy, AREA_BYTES, PROT_READ | PROT_WRITE);
+	EXPECT_EQ(harness::first_nonzero(dummy, AREA_FAR_END), (size_t)AREA_FAR_END);
+	mprotect(dummy, AREA_FAR_END, PROT_READ | PROT_WRITE);
 }
 
 /* The number by which a thread finds its area is the one that the kernel wrote last. */
@@ -355,7 +360,7 @@ protected:
 	static const uintptr_t KEY = 0x1234567890;
 
 	/* Links beside a key are as they are, in every build. */
-	keyed() { pool[0].list = AREA_SLOTS_BYTES; }
+	keyed() { pool[0].list = AREA_BYTES; }
 
 	static void *pop_once(uintptr_t slot)
 	{

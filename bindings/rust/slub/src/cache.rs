@@ -92,7 +92,7 @@ impl<T> Cache<T> {
     /// # Errors
     ///
     /// [`Error::BadName`], [`Error::NameTaken`], [`Error::BadType`],
-    /// [`Error::NoSpace`] (about 1,900 caches are possible),
+    /// [`Error::NoSpace`] (some 16,000 caches are possible),
     /// [`Error::OutOfMemory`].
     pub fn new(name: &str) -> Result<Self, Error> {
         Self::with_flags(name, 0)
