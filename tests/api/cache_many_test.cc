@@ -202,6 +202,42 @@ TEST_F(many, a_trim_empties_the_lists_of_all)
 	}
 }
 
+/* A bucket for each tenant, with blocks of one size. */
+TEST_F(many, ten_thousand_buckets)
+{
+	std::vector<slub_bucket *> buckets;
+	std::set<void *> blocks;
+
+	for (int i = 0; i < 10000; i++) {
+		auto name = "tenant-" + std::to_string(i);
+		slub_bucket *bucket = slub_bucket_create(name.c_str(), 0);
+
+		ASSERT_NE(bucket, nullptr);
+		buckets.push_back(bucket);
+		void *block = slub_bucket_alloc(bucket, 100);
+		ASSERT_NE(block, nullptr) << i;
+		ASSERT_TRUE(blocks.insert(block).second);
+		/* A block of one that has ended does not go to the next. */
+		if (i % 7 == 0) {
+			free(block);
+			blocks.erase(block);
+			ASSERT_EQ(slub_bucket_destroy(bucket), 0);
+			buckets.pop_back();
+			errno = 0;
+		}
+	}
+	EXPECT_EQ(slub_bucket_create("tenant-9999", 0), nullptr);
+	EXPECT_EQ(errno, EEXIST);
+	void *large = slub_bucket_alloc(buckets.back(), 100000);
+	EXPECT_EQ(slub_bucket_destroy(buckets.front()), -EBUSY);
+	for (void *block : blocks)
+		free(block);
+	EXPECT_EQ(slub_bucket_destroy(buckets.back()), -EBUSY) << "a large one is left";
+	free(large);
+	for (slub_bucket *bucket : buckets)
+		ASSERT_EQ(slub_bucket_destroy(bucket), 0);
+}
+
 TEST_F(many, a_child_has_them_too)
 {
 	ASSERT_EQ(fill(64, nullptr, 3000), 0);

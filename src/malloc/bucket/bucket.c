@@ -8,8 +8,9 @@
  * So neither needs a header, free() need not know of buckets, and nothing is counted:
  * slub_bucket_stats() walks the page map.  Here is how they come and go.
  *
- * Locks: buckets_lock protects the list of buckets.
+ * Locks: buckets_lock protects the table of buckets.
  */
+#include "base/hash.h"
 #include "base/word.h"
 #include "reclaim/reclaim.h"
 #include "malloc/bucket/bucket_internal.h"
@@ -33,31 +34,43 @@ static const struct slub_cache_args cache_args = {
 static struct slub_cache bucket_cache = { .args = &cache_args };
 
 static struct lock buckets_lock = LOCK_INIT;
-static struct list buckets = { &buckets, &buckets };
+/* By the hash of the name. */
+#define TABLE_BITS 9
+static struct slub_bucket *buckets[1 << TABLE_BITS] rarely_touched;
 
-static struct slub_bucket *next_bucket(const struct list *item)
+static struct slub_bucket **head_of(const char *name)
 {
-	if (item->next == &buckets)
-		return NULL;
-	return container_of(item->next, struct slub_bucket, list);
+	return &buckets[hash_gnu(name) * HASH_MULTIPLIER >> (64 - TABLE_BITS)];
 }
 
 /* ---- create ---- */
 
-/* Enters @bucket in the list; false: there is one of that name. */
-static bool list_enter(struct slub_bucket *bucket)
+/* Enters @bucket in the table; false: there is one of that name. */
+static bool table_enter(struct slub_bucket *bucket)
 {
-	struct slub_bucket *b;
+	struct slub_bucket **head = head_of(bucket->name), *b;
 
 	lock_acquire(&buckets_lock);
-	for (b = next_bucket(&buckets); b; b = next_bucket(&b->list)) {
-		if (strcmp(b->name, bucket->name) == 0)
-			break;
+	for (b = *head; b && strcmp(b->name, bucket->name) != 0;)
+		b = b->next;
+	if (!b) {
+		bucket->next = *head;
+		*head = bucket;
 	}
-	if (!b)
-		list_add_tail(&buckets, &bucket->list);
 	lock_release(&buckets_lock);
 	return !b;
+}
+
+static void table_leave(struct slub_bucket *bucket)
+{
+	struct slub_bucket **at = head_of(bucket->name);
+
+	lock_acquire(&buckets_lock);
+	while (*at && *at != bucket)
+		at = &(*at)->next;
+	if (*at)
+		*at = bucket->next;
+	lock_release(&buckets_lock);
 }
 
 /* 0, or an errno. */
@@ -83,7 +96,7 @@ static int create(const char *name, unsigned long flags,
 		return errno == ENOSPC ? ENOSPC : ENOMEM;
 	memcpy(bucket->name, name, strlen(name));
 	bucket->flags = flags;
-	if (!list_enter(bucket)) {
+	if (!table_enter(bucket)) {
 		slub_cache_free(&bucket_cache, bucket);
 		log_message("slub_bucket_create(%s): there is a bucket of that "
 			    "name", name);
@@ -144,6 +157,8 @@ static char *next_large(const struct slub_bucket *bucket, char *addr)
 {
 	char *end = (char *)heap_start + pagemap_committed();
 
+	if (!__atomic_load_n(&bucket->had_large, __ATOMIC_RELAXED))
+		return NULL;
 	for (; addr < end; addr += PAGE_BYTES) {
 		if (bucket_large_owns(bucket, addr))
 			return addr;
@@ -279,9 +294,7 @@ SLUB_EXPORT int slub_bucket_destroy(struct slub_bucket *bucket)
 	err = destroy(bucket);
 	if (err)
 		return err;
-	lock_acquire(&buckets_lock);
-	list_remove(&bucket->list);
-	lock_release(&buckets_lock);
+	table_leave(bucket);
 	bucket->magic = 0;
 	group_place_set(&bucket->place, NULL);
 	slub_cache_free(&bucket_cache, bucket);

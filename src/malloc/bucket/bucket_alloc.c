@@ -62,6 +62,7 @@ static void *mark(struct slub_bucket *bucket, void *ptr)
 {
 	struct page *page = page_of(ptr);
 
+	__atomic_store_n(&bucket->had_large, true, __ATOMIC_RELAXED);
 	page->bucket = bucket;
 	page_flags_write(page, page_flags_read(page) | PAGE_BUCKET);
 	return ptr;

@@ -15,10 +15,11 @@ struct slub_bucket {
 	/* const */
 	unsigned long flags;	/* enum slub_cache_flag */
 	char name[SLUB_BUCKET_NAME_MAX + 1];
-	struct list list;	/* under buckets_lock */
+	struct slub_bucket *next;	/* of the same hash; under buckets_lock */
 	/* atomic */
 	uint64_t nr_refused;
 	uint32_t place;		/* as struct slub_cache's, of large blocks too */
+	bool had_large;		/* only then a walk over the page map may find one of it */
 	struct slub_cache *classes[CLASS_NR];	/* live, or NULL: not made yet */
 };
 
