@@ -5,8 +5,11 @@ process and of its core.  A statistics file has as many as it has places.
 
 usage: many_test.py SLUB LIBRARY MANY GDB_SCRIPT"""
 
+import shutil
+import subprocess
 import unittest
 
+from target import GDB_SCRIPT
 from target import HEAP as MANY
 from target import Target, cache_named, slub
 
@@ -42,7 +45,15 @@ class Many(Target):
         self.check(process.pid)
         told = self.told("stats", process.pid, f"tenant-{NR - 1}")
         self.assertEqual(cache_named(told, f"tenant-{NR - 1}")["statistics"]["alloc_slab"], 1)
-        self.check(self.core_of(process))
+        core = self.core_of(process)
+        self.check(core)
+        if not shutil.which("gdb"):
+            self.skipTest("there is no gdb")
+        done = subprocess.run(["gdb", "--batch", "-nx", "-x", GDB_SCRIPT, "-ex", "slub caches",
+                               MANY, core], text=True, capture_output=True, timeout=100,
+                              check=False)
+        for name in ("tenant-0", f"tenant-{NR - 1}"):
+            self.assertRegex(done.stdout, rf"(?m)^{name} +[1-9]", done.stderr)
 
     def test_from_look_to_look(self):
         """Each is found in the look before, sorted as that was."""

@@ -62,7 +62,10 @@ class Abi(ctypes.Structure):
         ("options", u64), ("nr_options", u32), ("option_bytes", u32), ("guard", u64),
         ("stacks", u64), ("stack_unit", u32), ("stack_nr", u16), ("stack_frames", u16),
         ("watch_bytes", u32), ("track_bytes", u32), ("watch_fields", Field * 8),
-        ("track_fields", Field * 8),
+        ("track_fields", Field * 8), ("groups", u64), ("descriptor_owner", u16),
+        ("reserved_owner", u16 * 3), ("deferred", u64), ("deferred_added", u32),
+        ("reserved_deferred", u32), ("limit", u64), ("far_owners", u64), ("far_entry", u32),
+        ("nr_far_slots", u32),
     ]
 
 
@@ -154,10 +157,16 @@ class Heap:
         if not self.abi.ready:
             raise gdb.GdbError("slub: libslub has not started yet")
         self.caches = {}
-        owners = read(self.abi.slot_owners, self.abi.nr_slots * 8)
-        for number, (pointer,) in enumerate(struct.iter_unpack("<Q", owners)):
+        self.add_caches(self.abi.slot_owners, self.abi.nr_slots, 0, self.abi.slot_bytes)
+        if self.abi.size >= ctypes.sizeof(Abi) and self.abi.nr_far_slots:
+            self.add_caches(self.abi.far_owners, self.abi.nr_far_slots, self.abi.far_entry, 1)
+
+    def add_caches(self, owners, nr, first, step):
+        """Those of @nr owners; entries of the map begin at @first."""
+        pointers = struct.iter_unpack("<Q", read(owners, nr * 8))
+        for number, (pointer,) in enumerate(pointers):
             if pointer:
-                self.add_cache(number * self.abi.slot_bytes, pointer)
+                self.add_cache(first + number * step, pointer)
 
     def add_cache(self, slot, pointer):
         data = read(pointer, self.abi.cache_bytes)
