@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # Builds the library in every variant and runs the tests on each: under each backend where that
-# makes sense, and in the modes of restartable sequences.  Ends with a table.
+# makes sense, and in the modes of restartable sequences.  Ends with a table, and with what tests of
+# these cells have skipped, by reason.
 #
 #	tests/matrix.sh [-lr] [-k PATTERN] [-j JOBS] [-t TESTS] [-L LABELS]
 #
@@ -83,7 +84,7 @@ hardened-some|-DSLUB_HARDENED=ON|rseq||hardened
 clang|-DCMAKE_C_COMPILER=$clang|-||unit|contract|abi|api|fire
 "
 
-declare -a rows=() left_out=()
+declare -a rows=() left_out=() tested=()
 failed=0
 logs=build/matrix-logs
 results=$logs/results
@@ -107,6 +108,7 @@ table()
 	[ ${#left_out[@]} -eq 0 ] || echo "not run, by -k: ${left_out[*]}"
 	echo "labels: $labels; scale: $SLUB_TEST_SCALE"
 	echo "logs: $logs; $((SECONDS - started)) seconds in all"
+	[ ${#tested[@]} -eq 0 ] || scripts/skipped "${tested[@]}"
 }
 
 # earlier CELL KEY: the row of a cell that passed in an earlier run, if that is wanted.
@@ -117,6 +119,7 @@ earlier()
 	[ $resume = yes ] && [ -f $results ] || return
 	found=$(awk -F'\t' -v key="$1 $2" '$1 == key { last = $2 } END { print last }' $results)
 	[[ $found == pass* ]] || return
+	tested+=("$logs/$1.tests")
 	# shellcheck disable=SC2086 # the columns are words
 	row "$1" $found
 }
@@ -162,6 +165,9 @@ run_cell()
 
 	"${@:6}" ctest --test-dir "$directory" -L "^($wanted)\$" -j "$at_once" \
 		-E "^(tidy|${exclude:-none})" --output-on-failure >"$log" 2>&1 </dev/null
+	# What each test printed, those that were skipped too.
+	cp "$directory/Testing/Temporary/LastTest.log" "$logs/$cell.tests"
+	tested+=("$logs/$cell.tests")
 	passed=$(grep -cE 'Test +#.* Passed ' "$log")
 	skipped=$(grep -cE 'Test +#.*\*\*\*Skipped' "$log")
 	bad=$(grep -cE 'Test +#.*\*\*\*(Failed|Timeout|Exception|Not Run)' "$log")

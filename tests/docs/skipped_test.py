@@ -5,6 +5,7 @@
 usage: skipped_test.py SOURCE_FOLDER"""
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,6 +38,12 @@ FAILED (failures=1)
 PASSED
 """
 
+# In place of ctest, in a folder of no build: one test passes, and the log has LOG.
+CTEST = """#!/bin/sh
+mkdir -p "$2/Testing/Temporary" && cp log "$2/Testing/Temporary/LastTest.log"
+echo "1/1 Test #1: one ......   Passed    0.01 sec"
+"""
+
 
 class Skipped(unittest.TestCase):
     def said(self, *paths):
@@ -55,6 +62,23 @@ class Skipped(unittest.TestCase):
 
     def test_no_log(self):
         self.assertEqual(self.said("/nonexistent"), ["skipped: 0 tests"])
+
+    def test_cells_of_the_matrix(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in "tests/matrix.sh", "scripts/skipped":
+                os.makedirs(os.path.join(folder, os.path.dirname(name)))
+                shutil.copy(os.path.join(SOURCE, name), os.path.join(folder, name))
+            os.mkdir(os.path.join(folder, "bin"))
+            for name, text in ("log", LOG), ("bin/ctest", CTEST), ("bin/cmake", "#!/bin/sh"):
+                with open(os.path.join(folder, name), "w") as file:
+                    file.write(text + "\n")
+                os.chmod(os.path.join(folder, name), 0o755)
+            path = os.path.join(folder, "bin") + ":" + os.environ["PATH"]
+            printed = subprocess.run(["tests/matrix.sh", "-k", "^up-(rseq|tid)", "-L", "unit"],
+                                     cwd=folder, env={**os.environ, "PATH": path}, text=True,
+                                     capture_output=True, check=True).stdout
+        self.assertIn("skipped: 8 tests, for these reasons:\n", printed)
+        self.assertRegex(printed, r"\n +2  no strace  \(two\)\n")
 
 
 if __name__ == "__main__":
