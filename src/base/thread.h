@@ -77,6 +77,7 @@ enum thread_growth {
 	THREAD_GROWTH_FREE,	/* there is no such request */
 	THREAD_GROWTH_ONCE,	/* until it is refused */
 	THREAD_GROWTH_NONE,	/* it was */
+	THREAD_GROWTH_WALLED,	/* it was, for addresses, which no reclaim brings */
 };
 
 #if SLUB_CPU_AARCH64

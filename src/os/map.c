@@ -124,16 +124,21 @@ int os_commit(void *start, size_t bytes)
 	return os_protect(start, bytes, true);
 }
 
-#define ADVISE_TRIES 16
+#define ADVISE_TRIES 8
 
+/* EAGAIN: the kernel was short of memory, mostly for a moment; where it stays so, one call. */
 static int os_advise(void *start, size_t bytes, int advice)
 {
-	long ret = -EAGAIN;
+	static _Atomic bool is_short;
+	bool was_short = __atomic_load_n(&is_short, __ATOMIC_RELAXED);
+	int tries = was_short ? 1 : ADVISE_TRIES;
+	long ret;
 
-	/* EAGAIN: the kernel was short of memory, mostly for a moment. */
-	for (int i = 0; i < ADVISE_TRIES && ret == -EAGAIN; i++)
-		ret = sys_call4(SYS_madvise, (long)start, (long)bytes, advice,
-				0);
+	do
+		ret = sys_call4(SYS_madvise, (long)start, (long)bytes, advice, 0);
+	while (ret == -EAGAIN && --tries);
+	if (unlikely((ret == -EAGAIN) != was_short))
+		__atomic_store_n(&is_short, !was_short, __ATOMIC_RELAXED);
 	return (int)ret;
 }
 

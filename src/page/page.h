@@ -289,8 +289,8 @@ void pagemap_exit(void);
 int pagemap_commit(size_t bytes);
 /* The same where more was refused just before: the limit of addresses is known. */
 int pagemap_commit_less(size_t bytes);
-/* The same where the program's mapping lies: the heap goes on behind it. */
-int pagemap_pass(size_t bytes);
+/* The same, from @from on only: what lies before stays what it is. */
+int pagemap_commit_behind(size_t from, size_t bytes);
 size_t pagemap_committed(void);
 /* May the heap become as large?  With the limit on address space, as far as it is known. */
 bool pagemap_allows(size_t bytes);

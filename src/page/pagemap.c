@@ -5,7 +5,7 @@
  * Nothing is reserved.  Each part has a place (os/place.c) and is mapped as it grows, so
  * what the process is charged for is what the heap has grown to.
  *
- * Locks: superblock_lock protects the growth (pagemap_commit, pagemap_pass).
+ * Locks: superblock_lock protects the growth (pagemap_commit and its like).
  */
 #include "page/page.h"
 
@@ -147,15 +147,16 @@ bool pagemap_allows(size_t bytes)
  * grows is a call that a sandbox may end the process for, so the kernel is asked for the addresses
  * instead: those of the growth, and as many more as most() leaves of any limit that it would
  * refuse this growth for.  Only a process without them is asked for its limit.
+ * -EAGAIN: it has none, and yet there is no room; less may be had.
  */
-static bool is_within_new_limit(size_t before, size_t bytes)
+static int new_limit_refuses(size_t before, size_t bytes)
 {
 	size_t rest = max_size(REST_BYTES, bytes / (REST_SHARE - 1));
 
 	if (os_address_limit() != SIZE_MAX || os_has_room(bytes - before + rest))
-		return true;
+		return 0;
 	os_address_limit_ask();
-	return bytes <= most();
+	return bytes <= most() ? -EAGAIN : -ENOMEM;
 }
 
 static size_t pages_to(size_t heap)
@@ -191,8 +192,11 @@ static int commit(size_t bytes, bool is_less)
 
 	if (bytes <= before)
 		return 0;
-	if (!pagemap_allows(bytes) || (!is_less && !is_within_new_limit(before, bytes)))
+	if (!pagemap_allows(bytes))
 		return -ENOMEM;
+	err = is_less ? 0 : new_limit_refuses(before, bytes);
+	if (err)
+		return err;
 	err = tables_grow(bytes);
 	/* The tables cannot pass, as the heap can. */
 	if (err)
@@ -213,12 +217,21 @@ cold int pagemap_commit_less(size_t bytes)
 	return commit(bytes, true);
 }
 
-cold int pagemap_pass(size_t bytes)
+/* First the heap, which may be tried at several places, then the tables up to there. */
+cold int pagemap_commit_behind(size_t from, size_t bytes)
 {
-	if (bytes > heap_reserved_bytes || tables_grow(bytes))
-		return -ENOMEM;
-	committed_set(bytes);
-	return 0;
+	char *start = (char *)heap_start + from;
+	int err = pagemap_allows(bytes) ? os_map_at(start, bytes - from) : -ENOMEM;
+
+	if (err)
+		return err == -EEXIST ? err : -ENOMEM;
+	err = tables_grow(bytes);
+	if (!err) {
+		committed_set(bytes);
+		return 0;
+	}
+	os_unreserve(start, bytes - from);
+	return err == -EEXIST ? -EADDRINUSE : -ENOMEM;
 }
 
 bool pagemap_owns(const void *addr)

@@ -29,6 +29,13 @@
 #define INHERITED_MAX 1024
 
 static _Atomic size_t freed_bytes = RENEW_MIN;	/* so large a block was mapped anew */
+/*
+ * A kernel that has refused it is not asked for each piece: it may be short for long, and a
+ * purge has many.
+ */
+#define WAITS_AFTER_REFUSAL 64
+
+static _Atomic uint32_t nr_waits;	/* an estimate */
 static _Atomic bool locks_mappings;	/* mlockall(MCL_FUTURE), as far as is known */
 
 /* In a forked child: how far the heap went then, and how much below may be mapped anew. */
@@ -72,22 +79,32 @@ static void advise(char *start, size_t bytes, uint32_t node)
 		os_node_bind(start, bytes, node);
 }
 
+static bool is_too_soon(void)
+{
+	uint32_t waits = __atomic_load_n(&nr_waits, __ATOMIC_RELAXED);
+
+	if (unlikely(waits))
+		__atomic_store_n(&nr_waits, waits - 1, __ATOMIC_RELAXED);
+	return waits;
+}
+
 enum renewal renew(char *start, size_t bytes, uint32_t node)
 {
-	int err = os_purge(start, bytes);
+	int err = os_purge(start, bytes), refusal;
 
 	/* EINVAL: some of it is locked. */
 	if (unlikely(err) && (err != -EINVAL || is_locked_for_good()))
 		return RENEW_DIRTY;
-	if (!may_renew(start, bytes))
+	if (!may_renew(start, bytes) || is_too_soon())
 		return err ? RENEW_DIRTY : RENEW_CLEAN;
-	switch (os_map_anew(start, bytes)) {
-	case 0:
+	refusal = os_map_anew(start, bytes);
+	if (likely(!refusal)) {
 		advise(start, bytes, node);
 		return RENEW_CLEAN;
-	case -EFAULT:
-		return RENEW_LOST;
 	}
+	__atomic_store_n(&nr_waits, WAITS_AFTER_REFUSAL, __ATOMIC_RELAXED);
+	if (refusal == -EFAULT)
+		return RENEW_LOST;
 	return err ? RENEW_DIRTY : RENEW_CLEAN;
 }
 

@@ -7,7 +7,7 @@
  *
  * Locks: superblock_lock protects everything here and the commit.
  */
-#include "page/page_internal.h"
+#include "page/superblock_wall.h"
 
 #include <errno.h>
 #include <string.h>
@@ -34,25 +34,6 @@ static size_t first_free;	/* no free superblock lies below */
 /* Written under the lock, read without it too. */
 static _Atomic size_t nr_free[SB_USED];	/* in each state */
 static _Atomic size_t nr_used;
-static _Atomic bool is_walled_in;
-
-/*
- * What the program has mapped, at addresses of its own choice, is passed over: one superblock
- * at a time, and after PASS_SINGLE in a row so many more that a large mapping takes few calls.
- * All of it is looked at again where the heap can grow no more.
- */
-#define PASS_SINGLE 8
-#define REFILL_TRIES 4
-
-/* under superblock_lock */
-static size_t nr_strange;	/* superblocks passed over, not ours since */
-static size_t nr_passed;	/* in a row */
-static size_t refill_next;
-
-static char *superblock_address(size_t index)
-{
-	return (char *)heap_start + index * SUPERBLOCK_BYTES;
-}
 
 static size_t superblock_index(const char *addr)
 {
@@ -85,7 +66,7 @@ int superblock_init(uint32_t nr_nodes)
 
 	nr_committed = 0;
 	first_free = 0;
-	nr_strange = nr_passed = 0;
+	wall_init();
 	states = meta_alloc(bytes);
 	superblock_homes = nr_nodes > 1 ? meta_alloc(bytes) : NULL;
 	return states && (superblock_homes || nr_nodes == 1) ? 0 : -ENOMEM;
@@ -148,8 +129,6 @@ static size_t find(size_t n, size_t align, uint32_t node)
 	return near < nr_committed ? near : find_run(n, align);
 }
 
-enum growth { GROWN, REFUSED, PASSED };
-
 /* What a new mapping of the heap is told. */
 static void advise(size_t first, size_t n)
 {
@@ -157,82 +136,41 @@ static void advise(size_t first, size_t n)
 		os_huge(superblock_address(first), n * SUPERBLOCK_BYTES, false);
 }
 
+void superblock_add(size_t first, size_t n)
+{
+	advise(first, n);
+	memset(states + first, SB_FRESH, n);
+	size_add(&nr_free[SB_FRESH], n);
+	first_free = min_size(first_free, first);
+}
+
+cold void superblock_go_on(size_t first, size_t n)
+{
+	memset(states + nr_committed, SB_NONE, first - nr_committed);
+	superblock_add(first, n);
+	nr_committed = first + n;
+	wall_end();
+}
+
+bool superblock_is_strange(size_t index)
+{
+	return states[index] == SB_NONE;
+}
+
+size_t superblock_nr_committed(void)
+{
+	return nr_committed;
+}
+
 /* @is_less: than what was refused just before. */
 static int commit_to(size_t target, bool is_less)
 {
-	size_t n = target - nr_committed;
 	int err = is_less ? pagemap_commit_less(target * SUPERBLOCK_BYTES) :
 			    pagemap_commit(target * SUPERBLOCK_BYTES);
 
-	if (err)
-		return err;
-	advise(nr_committed, n);
-	memset(states + nr_committed, SB_FRESH, n);
-	size_add(&nr_free[SB_FRESH], n);
-	nr_committed = target;
-	nr_passed = 0;
-	__atomic_store_n(&is_walled_in, false, __ATOMIC_RELAXED);
-	return 0;
-}
-
-bool superblock_is_walled_in(void)
-{
-	return __atomic_load_n(&is_walled_in, __ATOMIC_RELAXED);
-}
-
-/* Some of what was passed over may have been unmapped since.  PASSED: one was. */
-static cold enum growth refill(void)
-{
-	size_t tries = nr_strange ? REFILL_TRIES : 0;
-
-	for (size_t i = 0; i < nr_committed && tries; i++) {
-		size_t index = refill_next++ % nr_committed;
-
-		if (states[index] != SB_NONE)
-			continue;
-		tries--;
-		if (os_map_at(superblock_address(index), SUPERBLOCK_BYTES))
-			continue;
-		state_set(index, SB_FRESH);
-		first_free = min_size(first_free, index);
-		nr_strange--;
-		return PASSED;
-	}
-	return REFUSED;
-}
-
-/* For the lack of addresses: there may be memory outside of the heap. */
-static cold enum growth wall(void)
-{
-	enum growth growth = refill();
-
-	__atomic_store_n(&is_walled_in, growth == REFUSED, __ATOMIC_RELAXED);
-	return growth;
-}
-
-/* Somebody has mapped some of what comes next: goes on behind the first of it. */
-static cold enum growth pass(size_t end)
-{
-	size_t reserved = heap_reserved_bytes / SUPERBLOCK_BYTES;
-	size_t n = 1 + nr_passed / PASS_SINGLE;
-	int err = 0;
-
-	while (nr_committed < end && !err)
-		err = commit_to(nr_committed + 1, true);
 	if (!err)
-		return GROWN;
-	if (err == -EADDRINUSE)
-		return wall();
-	n = min_size(n, reserved - nr_committed);
-	if (err != -EEXIST)
-		return REFUSED;
-	if (pagemap_pass((nr_committed + n) * SUPERBLOCK_BYTES))
-		return wall();
-	memset(states + nr_committed, SB_NONE, n);
-	nr_committed += n;
-	nr_passed += n;
-	nr_strange += n;
-	return PASSED;
+		superblock_go_on(nr_committed, target - nr_committed);
+	return err;
 }
 
 /* Commits so that @end superblocks are there.  PASSED: look anew where there is room. */
@@ -241,15 +179,20 @@ static enum growth grow_to(size_t end)
 	size_t reserved = heap_reserved_bytes / SUPERBLOCK_BYTES;
 	size_t step = max_size(min_size(nr_committed / 8, GROW_MAX), GROW_MIN);
 	size_t target = min_size(max_size(end, nr_committed + step), reserved);
-	int err;
+	int err = -EAGAIN;
 
 	if (end > reserved)
-		return nr_strange ? wall() : REFUSED;
-	err = commit_to(target, false);
-	if (err && target > end)
+		return wall_end_of_heap(end - nr_committed);
+	if (unlikely(wall_is_met()))
+		return wall_pass(end - nr_committed);
+	if (!wall_was_met())
+		err = commit_to(target, false);
+	if (err && (target > end || err == -EAGAIN))
 		err = commit_to(end, true);
-	if (err == -EEXIST || err == -EADDRINUSE)
-		return pass(end);
+	if (err == -EEXIST)
+		return wall_pass(end - nr_committed);
+	if (err == -EADDRINUSE)
+		return wall_refill(end - nr_committed);
 	return err ? REFUSED : GROWN;
 }
 
@@ -260,11 +203,12 @@ static enum growth grow(size_t end)
 
 	if (end <= nr_committed)
 		return GROWN;
-	if (slub_thread.growth == THREAD_GROWTH_NONE)
+	if (slub_thread.growth >= THREAD_GROWTH_NONE)
 		return REFUSED;
 	growth = grow_to(end);
-	if (growth == REFUSED && slub_thread.growth)
-		slub_thread.growth = THREAD_GROWTH_NONE;
+	if (growth != GROWN && growth != PASSED && slub_thread.growth)
+		slub_thread.growth = growth == WALLED ? THREAD_GROWTH_WALLED :
+							THREAD_GROWTH_NONE;
 	return growth;
 }
 
@@ -315,6 +259,7 @@ char *superblock_take(size_t n, size_t align, uint32_t node, bool is_block,
 	size_t first;
 
 	lock_acquire(&superblock_lock);
+	wall_begin(true);
 	do {
 		first = find(n, align, node);
 		if (first == nr_committed)
@@ -378,7 +323,7 @@ static void mark_free(size_t first, size_t n, enum superblock_state state)
 		state_set(i, state);
 	}
 	if (state == SB_NONE)
-		nr_strange += n;
+		wall_strange_add(n);
 	else if (first < first_free)
 		first_free = first;
 }
@@ -407,6 +352,7 @@ static enum extension extend(size_t next, size_t more, bool may_grow,
 	size_t i = 0;
 
 	lock_acquire(&superblock_lock);
+	wall_begin(false);
 	while (i < more && next + i < nr_committed && is_free(next + i))
 		i++;
 	if (i == more)

@@ -101,7 +101,8 @@ bool reclaim_more(int *priority, size_t bytes)
 		reclaim_drain();
 		reclaim_all();
 		/* What went back may be what the kernel lacked. */
-		thread_growth_set(THREAD_GROWTH_ONCE);
+		if (slub_thread.growth != THREAD_GROWTH_WALLED)
+			thread_growth_set(THREAD_GROWTH_ONCE);
 	}
 	return true;
 }

@@ -69,7 +69,8 @@ void *cache_alloc_reserve(struct slub_cache *cache, unsigned int flags)
 
 	if (likely(object) || slub_thread.locks_held)
 		return object;
-	growth = thread_growth_set(THREAD_GROWTH_ONCE);
+	/* What was refused just now is asked for again behind the last walk. */
+	growth = thread_growth_set(THREAD_GROWTH_NONE);
 	while (!object && !cache_is_refused() &&
 	       reclaim_more(&priority, cache->object_size))
 		object = cache_alloc(cache);

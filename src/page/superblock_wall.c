@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the program has mapped, at addresses of its own choice, where the heap is to grow.
+ *
+ * It is passed over, in steps that become longer, so that a large mapping takes few calls; what
+ * a step took too much, and what the program unmaps, is had again where the heap can grow no more.
+ *
+ * One request makes WALL_TRIES at the most, and the next one goes on from there.  Meanwhile the
+ * heap counts as walled in, and malloc() looks elsewhere (malloc/outside).
+ *
+ * Locks: superblock_lock protects everything here.
+ */
+#include "page/superblock_wall.h"
+
+#include <errno.h>
+
+#define WALL_TRIES 5
+/* Behind the end of the heap: 1, 4, 32, 256, 2,048 superblocks and so on. */
+#define STEP_SHIFT 3
+
+static _Atomic bool is_walled_in;	/* read without the lock too */
+static bool passes;			/* the request in hand may go behind a wall */
+static uint32_t nr_tries;		/* it has made */
+static bool is_met;			/* by it, and the heap has not grown since */
+static size_t nr_strange;		/* superblocks passed over, not ours since */
+static uint32_t nr_steps;		/* in vain, since the heap last grew */
+static size_t refill_end;		/* what was passed over is looked at from there down */
+
+bool superblock_is_walled_in(void)
+{
+	return __atomic_load_n(&is_walled_in, __ATOMIC_RELAXED);
+}
+
+static void walled_in_set(bool is_so)
+{
+	__atomic_store_n(&is_walled_in, is_so, __ATOMIC_RELAXED);
+}
+
+void wall_init(void)
+{
+	nr_strange = refill_end = nr_steps = 0;
+}
+
+void wall_begin(bool may_pass)
+{
+	passes = may_pass;
+	nr_tries = 0;
+	is_met = false;
+}
+
+bool wall_is_met(void)
+{
+	return is_met;
+}
+
+bool wall_was_met(void)
+{
+	return nr_tries;
+}
+
+static bool may_try(void)
+{
+	return passes && nr_tries < WALL_TRIES;
+}
+
+void wall_end(void)
+{
+	nr_steps = 0;
+	is_met = false;
+	walled_in_set(false);
+}
+
+cold void wall_strange_add(size_t n)
+{
+	nr_strange += n;
+}
+
+/*
+ * The next strange ones, downwards, @most of them: returns how many and where.  Highest
+ * first: what a step took too much lies behind what it was for.
+ */
+static size_t strange_run(size_t *first, size_t most)
+{
+	size_t end = refill_end, n = 0;
+
+	while (end > 0 && !superblock_is_strange(end - 1))
+		end--;
+	while (n < min_size(end, most) && superblock_is_strange(end - 1 - n))
+		n++;
+	refill_end = *first = end - n;
+	return n;
+}
+
+/* Each of them once. */
+static enum growth refill(size_t most)
+{
+	size_t left = nr_strange, first, n;
+
+	while (left && may_try()) {
+		n = strange_run(&first, min_size(most, left));
+		if (!n) {
+			refill_end = superblock_nr_committed();
+			n = strange_run(&first, min_size(most, left));
+		}
+		left -= n;
+		nr_tries++;
+		if (os_map_at(superblock_address(first), n * SUPERBLOCK_BYTES))
+			continue;
+		superblock_add(first, n);
+		nr_strange -= n;
+		return PASSED;
+	}
+	return WALLED;
+}
+
+cold enum growth wall_refill(size_t n)
+{
+	enum growth growth = passes ? refill(n) : REFUSED;
+
+	if (passes)
+		walled_in_set(growth == WALLED);
+	return growth;
+}
+
+cold enum growth wall_end_of_heap(size_t n)
+{
+	return nr_strange ? wall_refill(n) : REFUSED;
+}
+
+/* Where the next try is; @least: where the heap ends, @most: the last place. */
+static size_t place_next(size_t least, size_t most)
+{
+	size_t step = nr_steps ? (size_t)1 << (STEP_SHIFT * nr_steps - 1) : 1;
+
+	nr_steps++;
+	if (step < most - least)
+		return least + step;
+	nr_steps = 0;
+	return most;
+}
+
+cold enum growth wall_pass(size_t n)
+{
+	size_t committed = superblock_nr_committed();
+	size_t most = heap_reserved_bytes / SUPERBLOCK_BYTES - n, first = committed;
+	int err = -EEXIST;
+
+	is_met = true;
+	while (may_try() && first < most && err == -EEXIST) {
+		nr_tries++;
+		first = place_next(committed, most);
+		err = pagemap_commit_behind(first * SUPERBLOCK_BYTES,
+					    (first + n) * SUPERBLOCK_BYTES);
+	}
+	if (err == -EEXIST || err == -EADDRINUSE)
+		return wall_refill(n);
+	if (err)
+		return REFUSED;
+	wall_strange_add(first - committed);
+	superblock_go_on(first, n);
+	return PASSED;
+}
