@@ -83,7 +83,7 @@ static bool start_layers(void)
 {
 	struct os_limits limits;
 	struct os_cpus cpus;
-	uint32_t nr_nodes;
+	uint32_t nr_nodes, pid;
 
 	bytes_init();
 	sanitizer_find();
@@ -91,8 +91,9 @@ static bool start_layers(void)
 	os_vdso();
 	os_page_size();
 	os_sandbox_read("/proc/self/status");
-	os_output_init();
-	os_thread_id_find(os_sandbox_pid());
+	pid = os_sandbox_pid();
+	os_output_init(pid);
+	os_thread_id_find(pid);
 	read_options();
 	os_limits_read(&limits);
 	settle_mode(&limits);

@@ -15,24 +15,23 @@
 /* Some file could not be opened for want of descriptors or memory: nothing is known. */
 static bool is_unknown;
 
+/* As little of it is touched as the machine's names are short. */
+static char path[PATH_BYTES + 64] rarely_touched;
+static char lines[2 * PATH_BYTES] rarely_touched;
+
 static bool is_file_lost(long err)
 {
 	return err == -ENOMEM || err == -ENFILE || err == -EMFILE;
 }
 
-/* The number in @folder/@name; SIZE_MAX: no such file, or no limit. */
-static size_t limit_in(const char *folder, const char *name)
+/* The number in the file that @path names; SIZE_MAX: no such file, or no limit. */
+static size_t limit_in_path(void)
 {
-	static char path[PATH_BYTES + 64] rarely_touched;
-	struct text text = { path, sizeof(path) - 1, 0 };
 	char buf[32];
 	const char *s = buf;
 	size_t bytes;
-	long ret;
+	long ret = os_file_read_once(path, buf, sizeof(buf));
 
-	text_printf(&text, "%s/%s", folder, name);
-	path[text.used_bytes] = '\0';
-	ret = os_file_read(path, buf, sizeof(buf));
 	is_unknown |= is_file_lost(ret);
 	if (ret <= 0 || *s < '0' || *s > '9')
 		return SIZE_MAX;
@@ -40,25 +39,26 @@ static size_t limit_in(const char *folder, const char *name)
 	return bytes < NO_LIMIT ? bytes : SIZE_MAX;
 }
 
-/* The lowest limit of the group @group below @mount and of those above it. */
-static size_t limit_along(const char *mount, const char *group,
+/* Of the group @group below @mount and @hierarchy, and of those above it, the lowest limit. */
+static size_t limit_along(const char *mount, const char *hierarchy, const char *group,
 			  const char *name)
 {
-	static char folder[PATH_BYTES] rarely_touched;
-	struct text text = { folder, sizeof(folder) - 1, 0 };
-	size_t root = strlen(mount);
-	size_t least = SIZE_MAX;
+	size_t root = strlen(mount) + strlen(hierarchy), least = SIZE_MAX, end;
+	struct text text = { path, PATH_BYTES, 0 };
 
-	text_printf(&text, "%s%s", mount, group);
-	folder[text.used_bytes] = '\0';
-	for (;;) {
-		char *slash = strrchr(folder, '/');
-
-		least = min_size(least, limit_in(folder, name));
-		if (!slash || (size_t)(slash - folder) < root)
-			return least;
-		*slash = '\0';
+	/* The root's own name is but a slash. */
+	text_printf(&text, "%s%s%s", mount, hierarchy, *group && group[1] ? group : "");
+	end = text.used_bytes;
+	while (end >= root) {
+		text.used_bytes = end;
+		text.size_bytes = sizeof(path) - 1;
+		text_printf(&text, "/%s", name);
+		path[text.used_bytes] = '\0';
+		least = min_size(least, limit_in_path());
+		while (end && path[--end] != '/')
+			;
 	}
+	return least;
 }
 
 /* Is "memory" one of the words in "cpu,memory:/group"? */
@@ -77,43 +77,36 @@ static bool has_memory(const char *controllers)
 	return false;
 }
 
-/* @line: "0::/group", or "4:memory:/group" in version 1. */
-static size_t limit_of_line(const char *line, const char *mount)
-{
-	static char below[PATH_BYTES] rarely_touched;
-	struct text text = { below, sizeof(below) - 1, 0 };
-	const char *controllers = strchr(line, ':');
-	const char *group = controllers ? strchr(controllers + 1, ':') : NULL;
-
-	if (!group)
-		return SIZE_MAX;
-	if (controllers[1] == ':')
-		return limit_along(mount, group + 1, "memory.max");
-	if (!has_memory(controllers + 1))
-		return SIZE_MAX;
-	text_printf(&text, "%s/memory", mount);
-	below[text.used_bytes] = '\0';
-	return limit_along(below, group + 1, "memory.limit_in_bytes");
-}
-
+/*
+ * "0::/group" of version 2, "4:memory:/group" of version 1.  A controller is in one hierarchy:
+ * where the first has memory the second's files are not looked for.
+ */
 size_t os_cgroup_memory_max(const char *membership, const char *mount)
 {
-	static char lines[2 * PATH_BYTES] rarely_touched;
-	char *line = lines;
+	const char *groups[2] = { NULL, NULL };
 	size_t least = SIZE_MAX;
-	long ret = os_file_read(membership, lines, sizeof(lines));
+	char *line = lines;
+	long ret = os_file_read_once(membership, lines, sizeof(lines));
 
 	is_unknown = is_file_lost(ret);
 	if (ret <= 0)
 		return is_unknown ? SIZE_MAX : 0;
 	while (*line) {
-		char *end = strchr(line, '\n');
+		char *end = strchr(line, '\n'), *controllers = strchr(line, ':'), *group;
 
 		if (end)
 			*end = '\0';
-		least = min_size(least, limit_of_line(line, mount));
+		group = controllers ? strchr(controllers + 1, ':') : NULL;
+		if (group && controllers[1] == ':')
+			groups[0] = group + 1;
+		else if (group && has_memory(controllers + 1))
+			groups[1] = group + 1;
 		line = end ? end + 1 : line + strlen(line);
 	}
+	if (groups[1])
+		least = limit_along(mount, "/memory", groups[1], "memory.limit_in_bytes");
+	else if (groups[0])
+		least = limit_along(mount, "", groups[0], "memory.max");
 	if (is_unknown)
 		return SIZE_MAX;
 	return least == SIZE_MAX ? 0 : least;

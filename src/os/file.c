@@ -15,7 +15,7 @@ extern char **environ;
  */
 #define INTERRUPTIONS_MAX 1000
 
-long os_file_read(const char *path, char *buf, size_t size)
+static long file_read(const char *path, char *buf, size_t size, bool is_once)
 {
 	long fd = sys_open(path, O_RDONLY, 0);
 	unsigned int interruptions = 0;
@@ -33,10 +33,22 @@ long os_file_read(const char *path, char *buf, size_t size)
 		if (n <= 0)
 			break;
 		used += (size_t)n;
+		if (is_once)
+			break;
 	}
 	sys_close(fd);
 	buf[used] = '\0';
 	return (long)used;
+}
+
+long os_file_read(const char *path, char *buf, size_t size)
+{
+	return file_read(path, buf, size, false);
+}
+
+long os_file_read_once(const char *path, char *buf, size_t size)
+{
+	return file_read(path, buf, size, true);
 }
 
 long os_write_all(long fd, const char *buf, size_t bytes)

@@ -211,6 +211,8 @@ int32_t os_rseq_cpu(void);
 /* file.c: small files of /proc and /sys */
 /* Reads at most @size - 1 bytes and terminates them; returns how many. */
 long os_file_read(const char *path, char *buf, size_t size);
+/* The same by one call, for a file that the kernel gives whole, as it does one short record. */
+long os_file_read_once(const char *path, char *buf, size_t size);
 /* All of @buf; 0 or -errno. */
 long os_write_all(long fd, const char *buf, size_t bytes);
 /* The number at *@s, which moves behind it; 0 where there is none. */
@@ -228,7 +230,7 @@ uint64_t os_random_word(unsigned int nr);
 
 /* output.c: files that options and calls name */
 /* At the start of the process. */
-void os_output_init(void);
+void os_output_init(uint32_t pid);
 /*
  * @path to write to, readable by its owner only; @flags: O_TRUNC, O_APPEND, or O_EXCL for one
  * that must not be there yet.  A descriptor or -errno: -ELOOP for a symbolic link, -EPERM for

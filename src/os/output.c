@@ -19,9 +19,9 @@
 
 static long first_pid;	/* 0: it was not asked for, for there is a filter */
 
-void os_output_init(void)
+void os_output_init(uint32_t pid)
 {
-	first_pid = os_is_filtered ? 0 : os_sandbox_pid();
+	first_pid = os_is_filtered ? 0 : pid;
 }
 
 /* 0: what is open as @fd, and was there before perhaps, may be written; else -errno. */

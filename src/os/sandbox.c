@@ -42,7 +42,7 @@ void os_sandbox_read(const char *status)
 
 	memset(text, 0, sizeof(text));
 	os_is_filtered = false;
-	if (os_file_read(status, text, sizeof(text)) <= 0)
+	if (os_file_read_once(status, text, sizeof(text)) <= 0)
 		return;
 	mode = line_of(text, "Seccomp:\t");
 	os_is_filtered = mode && *mode == SECCOMP_FILTER;
