@@ -43,6 +43,16 @@ SLUB_EXPORT void *calloc(size_t n, size_t size)
 	return ptr;
 }
 
+static void *alloc_with_room(size_t bytes)
+{
+	size_t more = size_with_room(bytes);
+	void *ptr = hardened_sealed(fast_alloc(more), bytes);
+
+	if (ptr && bytes > CLASS_BYTES_MAX && pagemap_get(ptr) == MAP_LARGE)
+		large_has_room(ptr, bytes);
+	return ptr;
+}
+
 /* The general case: another block, a copy, and the old one is freed. */
 static void *realloc_move(void *ptr, size_t old, size_t bytes, bool may_room)
 {
@@ -51,7 +61,7 @@ static void *realloc_move(void *ptr, size_t old, size_t bytes, bool may_room)
 	if (unlikely(sanitizer.is_there))
 		to = hardened_sealed(slow_alloc_own(bytes), bytes);
 	else if (may_room && size_grows_on(old, bytes))
-		to = hardened_sealed(fast_alloc(size_with_room(bytes)), bytes);
+		to = alloc_with_room(bytes);
 	if (!to)
 		to = fast_alloc(bytes);
 	if (!to)
@@ -113,6 +123,8 @@ SLUB_EXPORT void *realloc(void *ptr, size_t bytes)
 						 hardened_bytes(cache, ptr) :
 						 cache->object_size,
 					    bytes, true);
+	} else if (!cache && block_stays(ptr, bytes)) {
+		return ptr;
 	}
 	return realloc_slow(ptr, bytes);
 }

@@ -135,12 +135,16 @@ void frees_settle(void);
 size_t block_bytes(const void *ptr);
 /*
  * Does a block of @have bytes do for @bytes?  One that gets shorter stays unless
- * half of it or more would lie idle; what the smallest classes could save is
- * not worth a copy.
+ * half of it or more would lie idle, or three eighths that are a page or more;
+ * what the smallest classes could save is not worth a copy.  Not less than a third:
+ * so much has one that is to grow on (size_with_room()).
  */
 static inline bool size_is_worth_keeping(size_t have, size_t bytes)
 {
-	return bytes <= have && (bytes >= have / 2 || have <= 128);
+	size_t half = have / 2;
+
+	return bytes <= have && (bytes >= half || have <= 128) &&
+	       have - bytes < max_size(half - half / 4, PAGE_BYTES);
 }
 
 /*
@@ -170,6 +174,8 @@ static inline size_t size_with_room(size_t bytes)
 
 /* In place or by moving pages; NULL: the caller has to copy. */
 void *slow_resize(void *ptr, size_t bytes);
+/* Is @ptr a large block that slow_resize() would leave as it is? */
+bool block_stays(void *ptr, size_t bytes);
 bool ptr_is_foreign(const void *ptr);
 /* Is @ptr, given to @call, a block that is allocated?  False: what it is was said. */
 bool ptr_is_block(const void *ptr, const char *call);

@@ -467,6 +467,14 @@ static void *resize_large(void *ptr, size_t bytes)
 	return to;
 }
 
+bool block_stays(void *ptr, size_t bytes)
+{
+	return !SLUB_CONFIG_HARDENED && bytes > CLASS_BYTES_MAX && bytes <= heap_reserved_bytes &&
+	       pagemap_get(ptr) == MAP_LARGE && is_at_large(ptr) &&
+	       !__atomic_load_n(&sample_was_on, __ATOMIC_RELAXED) &&
+	       !sanitizer.is_there && large_stays(ptr, bytes);
+}
+
 bool ptr_is_watched(const void *ptr)
 {
 	struct slub_cache *cache = cache_of(ptr);

@@ -384,18 +384,46 @@ static void *piece_resize(char *ptr, size_t old, size_t pages)
 	return ptr;
 }
 
+/*
+ * A block of which so little is wanted goes to another, by a copy: whole it serves the next
+ * request of its size, and its tail would be in pieces that no such request can use.  A program
+ * that fills a buffer and keeps what it read (1 MiB, then 34 to 200 KB) copies less than an
+ * eighth of what it wrote, and has no page faults for the next one; one that shrinks many blocks
+ * side by side gives back whole blocks.  What has superblocks of its own stays where it is.
+ */
+#define LEAVE_SHARE 4
+
+void *large_leave(char *ptr, size_t old, size_t pages, uint32_t flags)
+{
+	uint32_t node = page_node(page_of(ptr));
+	bool is_zero;
+	void *to = large_alloc_kept(pages * PAGE_BYTES);
+
+	if (!to) {
+		to = large_piece(pages, PAGE_BYTES, &node, &is_zero);
+		if (!to)
+			return NULL;
+		large_mark(to, pages, node, false);
+	}
+	memcpy(to, ptr, pages * PAGE_BYTES);
+	large_unmark(ptr);
+	large_give(ptr, old, flags);
+	return to;
+}
+
 static void *resize(void *ptr, size_t old, size_t pages)
 {
 	struct page *page = page_of(ptr);
 	uint32_t flags = page_flags_read(page);
 	void *to = NULL;
 
-	if (!(flags & PAGE_RUN))
-		return piece_resize(ptr, old, pages);
-	if (pages < old && pages < RUN_PAGES_MIN)
-		to = run_leave(ptr, old, pages, flags);
+	*large_wanted(page) = 0;
+	if (flags & PAGE_RUN ? pages < old && pages < RUN_PAGES_MIN : pages <= old / LEAVE_SHARE)
+		to = large_leave(ptr, old, pages, flags);
 	if (to)
 		return to;
+	if (!(flags & PAGE_RUN))
+		return piece_resize(ptr, old, pages);
 	if (pages < old) {
 		run_shrink(ptr, old, pages, flags);
 		large_count_set(page, pages);
@@ -427,6 +455,27 @@ static cold void *resize_charged(void *ptr, size_t old, size_t pages, uint32_t o
 	return to;
 }
 
+void large_has_room(void *ptr, size_t bytes)
+{
+	if (!SLUB_CONFIG_HARDENED)
+		*large_wanted(page_of(ptr)) = pages_for(bytes);
+}
+
+bool large_stays(void *ptr, size_t bytes)
+{
+	struct page *page = page_of(ptr);
+	uintptr_t *wanted = large_wanted(page);
+	size_t pages = pages_for(bytes);
+
+	if (likely(!*wanted))
+		return pages == page->count;
+	/* It grows on into its room; one that gets shorter has none any more. */
+	if (pages > page->count || pages < *wanted)
+		return false;
+	*wanted = pages;
+	return true;
+}
+
 void *large_resize(void *ptr, size_t bytes)
 {
 	size_t old, pages;
@@ -441,7 +490,7 @@ void *large_resize(void *ptr, size_t bytes)
 	old = page_of(ptr)->count;
 	owner = *page_owner(page_of(ptr));
 	pages = pages_for(bytes);
-	if (pages == old)
+	if (large_stays(ptr, bytes))
 		return ptr;
 	/* As mremap() would: what is added counts. */
 	if (pages > old && page_system_refuses((pages - old) * PAGE_BYTES))

@@ -115,24 +115,6 @@ void run_shrink(char *ptr, size_t old, size_t pages, uint32_t flags)
 	}
 }
 
-void *run_leave(char *ptr, size_t old, size_t pages, uint32_t flags)
-{
-	uint32_t node = page_node(page_of(ptr));
-	bool is_zero;
-	void *to = large_alloc_kept(pages * PAGE_BYTES);
-
-	if (!to) {
-		to = large_piece(pages, PAGE_BYTES, &node, &is_zero);
-		if (!to)
-			return NULL;
-		large_mark(to, pages, node, false);
-	}
-	memcpy(to, ptr, pages * PAGE_BYTES);
-	large_unmark(ptr);
-	run_free(ptr, old, flags);
-	return to;
-}
-
 /*
  * A move left a hole that could not be filled, and will again: with RLIMIT_AS below what is
  * mapped some kernels unmap the target, then refuse, and refuse the filling.

@@ -398,8 +398,15 @@ size_t run_nr_moved(void);
 size_t large_bytes(const void *ptr);
 /* What a block for @bytes will have. */
 size_t large_bytes_for(size_t bytes);
-/* Grows or shrinks in place, or moves by mremap; NULL: cannot, unchanged. */
+/*
+ * Grows or shrinks in place, or moves by mremap, or by a copy if little is left; NULL: cannot,
+ * unchanged.
+ */
 void *large_resize(void *ptr, size_t bytes);
+/* Would it leave the block as it is?  Not asked in the hardened build. */
+bool large_stays(void *ptr, size_t bytes);
+/* A new block is larger than the @bytes that are wanted of it now: it is to grow. */
+void large_has_room(void *ptr, size_t bytes);
 /*
  * A block that was charged: large_free() gives the charge back, and
  * large_resize() charges what it grows by, to the same owner.

@@ -158,6 +158,15 @@ static inline void large_entry_set(const void *ptr, enum map_entry entry)
 			 (uint16_t)entry, __ATOMIC_RELAXED);
 }
 
+/*
+ * How many pages the program wanted last, of a block that has room to grow; 0: of any other.
+ * Only the thread that has the block looks.
+ */
+static inline uintptr_t *large_wanted(struct page *page)
+{
+	return &page_state(page)->first;
+}
+
 static inline void large_mark(void *ptr, size_t pages, uint32_t node, bool run)
 {
 	struct page *page = page_of(ptr);
@@ -167,6 +176,7 @@ static inline void large_mark(void *ptr, size_t pages, uint32_t node, bool run)
 	/* Walks look at what they take for a slab, or count groups by. */
 	__atomic_store_n(&page->count, (uint32_t)pages, __ATOMIC_RELAXED);
 	__atomic_store_n(page_owner(page), 0, __ATOMIC_RELAXED);
+	*large_wanted(page) = 0;
 	large_entry_set(ptr, MAP_LARGE);
 }
 
@@ -202,10 +212,11 @@ void *run_piece(size_t pages, size_t align, size_t charged, uint32_t node, bool 
 void run_free(char *ptr, size_t pages, uint32_t flags);
 /* The last superblocks go, and a tail worth a call. */
 void run_shrink(char *ptr, size_t old, size_t pages, uint32_t flags);
-/* To a block that is cut from a zone, by a copy; NULL: no memory. */
-void *run_leave(char *ptr, size_t old, size_t pages, uint32_t flags);
 /* Where it is, or else elsewhere. */
 void *run_grow(char *ptr, size_t old, size_t pages);
+
+/* large.c: to a block that is cut from a zone, by a copy; NULL: no memory. */
+void *large_leave(char *ptr, size_t old, size_t pages, uint32_t flags);
 
 /* Large blocks as large.c has them, without fences. */
 void *large_take(size_t bytes, size_t align, bool *is_zero);

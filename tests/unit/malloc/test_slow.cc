@@ -65,6 +65,43 @@ TEST(slow, resize_keeps_a_block_that_is_well_used)
 	free(object);
 }
 
+/* Half of a size of a page or more is worth a copy, what room to grow has is not. */
+TEST(slow, resize_gives_pages_back)
+{
+	if (SLUB_CONFIG_HARDENED)
+		GTEST_SKIP() << "a block has the bytes that were asked for";
+	void *object = malloc(20000);
+
+	EXPECT_EQ(slow_resize(object, 10500), nullptr);
+	EXPECT_EQ(slow_resize(object, 13700), object);
+	free(object);
+	object = malloc(6000);
+	EXPECT_EQ(slow_resize(object, 3200), object) << "less than a page";
+	free(object);
+}
+
+TEST(slow, what_grows_keeps_the_room_that_it_got)
+{
+	if (SLUB_CONFIG_HARDENED)
+		GTEST_SKIP() << "a block has the bytes that were asked for";
+	void *text = malloc(40000), *now;
+	size_t had = 0;
+
+	for (size_t n = 40016; n < 200000; n += 16, text = now) {
+		now = realloc(text, n);
+		ASSERT_NE(now, nullptr);
+		ASSERT_GE(block_bytes(now), n);
+		if (now == text) {
+			ASSERT_GE(block_bytes(now), had) << n;
+		}
+		had = block_bytes(now);
+	}
+	now = realloc(text, 150000);
+	EXPECT_EQ(now, text);
+	EXPECT_LE(block_bytes(now), 160u << 10) << "it got shorter";
+	free(now);
+}
+
 std::vector<bool> large_when_gone;
 
 /* A profile that only looks whether a block is one while its end is told. */

@@ -213,6 +213,54 @@ TEST_F(large, shrinking_a_block_cut_from_a_zone_frees_its_tail)
 	large_free(next);
 }
 
+/* A program that reads into a large buffer, and keeps what there was: no hole for each. */
+TEST_F(large, a_block_of_which_little_is_wanted_is_there_again_whole)
+{
+	const size_t left = 100000;
+	std::vector<char *> mine;
+
+	for (size_t i = 0; i < 200; i++) {
+		char *ptr = alloc(MiB);
+
+		ASSERT_NE(ptr, nullptr) << i;
+		harness::fill(ptr, left, i);
+		mine.push_back((char *)large_resize(ptr, left));
+		ASSERT_NE(mine.back(), nullptr);
+		ASSERT_EQ(large_bytes(mine.back()), 26 * PAGE_BYTES);
+		ASSERT_TRUE(harness::intact(mine.back(), left, i));
+	}
+	EXPECT_LE(superblock_nr_used(), 200 * 26 / SUPERBLOCK_PAGES + 3);
+	EXPECT_EQ(large_nr_pages(), 200 * 26u);
+	for (size_t i = 0; i < mine.size(); i++) {
+		EXPECT_TRUE(harness::intact(mine[i], left, i));
+		large_free(mine[i]);
+	}
+	EXPECT_EQ(large_nr_pages(), 0u);
+	page_purge(0);
+	EXPECT_EQ(superblock_nr_used(), 0u);
+}
+
+TEST_F(large, room_to_grow_stays_until_the_block_shrinks)
+{
+	char *ptr = alloc(24 * PAGE_BYTES);
+
+	large_has_room(ptr, 17 * PAGE_BYTES);
+	EXPECT_EQ(large_resize(ptr, 18 * PAGE_BYTES), ptr);
+	EXPECT_EQ(large_bytes(ptr), 24 * PAGE_BYTES) << "it grows on";
+	EXPECT_EQ(large_resize(ptr, 18 * PAGE_BYTES - 1), ptr);
+	EXPECT_EQ(large_bytes(ptr), 24 * PAGE_BYTES) << "as many pages";
+	EXPECT_TRUE(large_stays(ptr, 22 * PAGE_BYTES));
+	EXPECT_EQ(large_resize(ptr, 18 * PAGE_BYTES), ptr);
+	EXPECT_EQ(large_bytes(ptr), 18 * PAGE_BYTES) << "it got shorter";
+	EXPECT_FALSE(large_stays(ptr, 16 * PAGE_BYTES));
+	EXPECT_FALSE(large_stays(ptr, 20 * PAGE_BYTES));
+	large_free(ptr);
+	ptr = alloc(24 * PAGE_BYTES);
+	EXPECT_FALSE(large_stays(ptr, 18 * PAGE_BYTES)) << "another block has none";
+	large_free(ptr);
+	EXPECT_EQ(large_nr_pages(), 0u);
+}
+
 /* Else 100 KiB would keep 2 MiB of the heap's range, which would be full at a twentieth. */
 TEST_F(large, a_run_that_shrinks_to_little_leaves_its_superblock)
 {
