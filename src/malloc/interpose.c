@@ -18,6 +18,18 @@ static void *no_memory(void)
 	return NULL;
 }
 
+/* From a class of a page or more, whose fresh objects nobody has written to. */
+static void *calloc_pages(size_t bytes, bool *is_zero)
+{
+	void *ptr = SLUB_CONFIG_HARDENED ? NULL : fast_pop(bytes);
+
+	if (ptr)
+		return ptr;
+	ptr = slow_alloc_fresh(bytes);
+	*is_zero = ptr != NULL;
+	return ptr ? ptr : fast_alloc(bytes);
+}
+
 SLUB_EXPORT void *calloc(size_t n, size_t size)
 {
 	bool is_zero = false;
@@ -28,8 +40,12 @@ SLUB_EXPORT void *calloc(size_t n, size_t size)
 		return sanitizer_calloc(n, size);
 	if (unlikely(__builtin_mul_overflow(n, size, &bytes)))
 		return no_memory();
-	if (likely(bytes <= CLASS_BYTES_MAX)) {
+	if (likely(bytes <= CLASS_WORD_MAX)) {
 		ptr = fast_alloc(bytes);
+	} else if (bytes <= CLASS_BYTES_MAX) {
+		ptr = calloc_pages(bytes, &is_zero);
+		if (is_zero)
+			return ptr;
 	} else {
 		ptr = slow_alloc_aligned(bytes, MALLOC_ALIGN, &is_zero);
 		if (unlikely(!ptr))

@@ -122,6 +122,11 @@ uint32_t sizeclass_bytes(uint32_t number);
 void *slow_alloc(size_t bytes);
 /* The same from this library, also where a sanitizer's runtime owns malloc(). */
 void *slow_alloc_own(size_t bytes);
+/*
+ * As slow_alloc() for calloc(), of a class of a page or more: one that is known to read as zero.
+ * NULL: there is none such.
+ */
+void *slow_alloc_fresh(size_t bytes);
 /* As slow_alloc(), aligned to @align, a power of two. */
 void *alloc_aligned(size_t bytes, size_t align);
 /* The same from behind the lists; *@is_zero: known to read as zero. */

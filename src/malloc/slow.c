@@ -378,6 +378,17 @@ SLUB_HOT void *alloc_aligned(size_t bytes, size_t align)
 	return hardened_sealed(ptr, bytes);
 }
 
+cold void *slow_alloc_fresh(size_t bytes)
+{
+	struct slub_cache *cache;
+
+	if (unlikely(sanitizer.is_there || slub_thread.locks_held) || frees_are_pending() ||
+	    !has_list(bytes))
+		return NULL;
+	cache = sizeclass_get(bytes, MALLOC_ALIGN);
+	return likely(cache) ? cache_alloc_fresh(cache, bytes) : NULL;
+}
+
 /* From this library, whoever owns malloc() in the process. */
 __attribute__((__noinline__)) void *slow_alloc_own(size_t bytes)
 {
@@ -483,7 +494,7 @@ bool ptr_is_watched(const void *ptr)
 		       outside_find(ptr) == OUTSIDE_WATCHED;
 }
 
-void *slow_resize(void *ptr, size_t bytes)
+cold void *slow_resize(void *ptr, size_t bytes)
 {
 	if (pagemap_get(ptr) == MAP_LARGE) {
 		if (bytes <= CLASS_BYTES_MAX || slub_thread.locks_held)

@@ -385,7 +385,7 @@ static void *piece_resize(char *ptr, size_t old, size_t pages)
 }
 
 /*
- * A block of which so little is wanted goes to another, by a copy: whole it serves the next
+ * A block that shrinks to so little goes to another, by a copy: whole it serves the next
  * request of its size, and its tail would be in pieces that no such request can use.  A program
  * that fills a buffer and keeps what it read (1 MiB, then 34 to 200 KB) copies less than an
  * eighth of what it wrote, and has no page faults for the next one; one that shrinks many blocks
@@ -393,7 +393,7 @@ static void *piece_resize(char *ptr, size_t old, size_t pages)
  */
 #define LEAVE_SHARE 4
 
-void *large_leave(char *ptr, size_t old, size_t pages, uint32_t flags)
+cold void *large_leave(char *ptr, size_t old, size_t pages, uint32_t flags)
 {
 	uint32_t node = page_node(page_of(ptr));
 	bool is_zero;
@@ -411,7 +411,7 @@ void *large_leave(char *ptr, size_t old, size_t pages, uint32_t flags)
 	return to;
 }
 
-static void *resize(void *ptr, size_t old, size_t pages)
+static cold void *resize(void *ptr, size_t old, size_t pages)
 {
 	struct page *page = page_of(ptr);
 	uint32_t flags = page_flags_read(page);

@@ -68,11 +68,12 @@ enum page_type {
  * +------+------+-------+-------+--------+--------+-----+-------+------+-------+------+
  * | lock | kept | moved | stuck | fenced | bucket | run | dirty | node | order | type |
  * |      |      |       | anew  |        |        |     |       |      |       |      |
+ * |      |      |       | fresh |        |        |     |       |      |       |      |
  * +------+------+-------+-------+--------+--------+-----+-------+------+-------+------+
  *
  * lock is used by layout lock56 only (slab/core/lock_bit.c); dirty and stuck by free blocks;
  * moved by runs whose pages came from elsewhere (large_run.c); anew by large blocks that are
- * mapped anew at their free (renew.c);
+ * mapped anew at their free (renew.c); fresh by slabs whose uncarved objects read as zero;
  * run by large blocks that are made of whole superblocks, bucket by those that belong
  * to one (page->bucket), fenced by those between closed pages (page/hardened/fence.c);
  * kept by blocks that lie in the reserve (page/reserve/reserve.c).
@@ -86,6 +87,7 @@ enum page_type {
 #define PAGE_MOVED (1u << 29)
 #define PAGE_STUCK (1u << 28)
 #define PAGE_ANEW (1u << 28)
+#define PAGE_FRESH (1u << 28)
 #define PAGE_FENCED (1u << 27)
 #define PAGE_BUCKET (1u << 26)
 #define PAGE_RUN (1u << 25)

@@ -421,6 +421,11 @@ int cache_look_unused(struct slub_cache *cache);
 void *cache_alloc(struct slub_cache *cache);
 /* The same, and the object need have @bytes only: for debugging. */
 void *cache_alloc_sized(struct slub_cache *cache, size_t bytes);
+/*
+ * The same for one that reads as zero and has no memory behind it yet; the links of @cache lie
+ * elsewhere.  NULL: there is none, or the memory that there is goes first.
+ */
+void *cache_alloc_fresh(struct slub_cache *cache, size_t bytes);
 /* Bytes of @object that its user may use; it is an object of @cache. */
 size_t cache_object_bytes(const struct slub_cache *cache, const void *object);
 void cache_free(struct slub_cache *cache, void *object);

@@ -125,6 +125,8 @@ static inline uint32_t chain_length(const struct slub_cache *cache)
 	return list_given(capacity_now(cache));
 }
 
+/* alloc.c: a thread that finds a list empty has asked for @bytes */
+void slack_note(struct slub_cache *cache, size_t bytes);
 /* alloc.c: the main list was found empty */
 void capacity_grow(struct slub_cache *cache);
 /* All lists are empty: they are not to get longer than the budget allows now. */
@@ -164,6 +166,13 @@ bool chain_give(struct slub_cache *cache, void *chain, uint32_t nr);
  */
 void *node_refill(struct slub_cache *cache, struct cache_node *node,
 		  uint32_t *nr);
+/* Gives the node a slab to carve; false: no memory. */
+bool node_grow(struct slub_cache *cache, struct cache_node *node);
+/*
+ * The next object of a slab that is as the system gave it: it reads as zero.  NULL: there is
+ * none, or what was freed goes first; *@may_grow: the node has nothing at all.
+ */
+void *node_carve_fresh(struct slub_cache *cache, struct cache_node *node, bool *may_grow);
 /* Gives @nr objects of one slab, @head to @tail, back to it. */
 void slab_free_objects(struct slub_cache *cache, struct page *slab,
 		       void *head, void *tail, uint32_t nr);

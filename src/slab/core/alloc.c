@@ -106,7 +106,7 @@ static void *alloc_slow(struct slub_cache *cache)
  * finds a list empty knows its own request, and comes nearly by chance: a sample.  If
  * two threads note one at once, one of the two may be lost.
  */
-static void slack_note(struct slub_cache *cache, size_t bytes)
+void slack_note(struct slub_cache *cache, size_t bytes)
 {
 	uint32_t now = (uint32_t)(cache->object_size - bytes) * 256 + 1;
 	uint32_t old = __atomic_load_n(&cache->slack, __ATOMIC_RELAXED);

@@ -52,7 +52,7 @@ void slab_update_failed(struct page *slab)
 /* A cache with so many slabs has come to stay: it will fill the next slab too. */
 #define SLABS_TOUCHED 8
 
-static void *slab_block(struct slub_cache *cache, uint32_t node)
+static void *slab_block(struct slub_cache *cache, uint32_t node, bool *is_zero)
 {
 	if (cache->is_reserve)
 		return page_reserve_take(cache->order, node);
@@ -63,12 +63,13 @@ static void *slab_block(struct slub_cache *cache, uint32_t node)
 	    link_is_in_object(cache->link) &&
 	    option_value(OPTION_mode) != MODE_COMPACT)
 		return block_alloc_touched(cache->order, node);
-	return block_alloc(cache->order, node, NULL);
+	return block_alloc(cache->order, node, is_zero);
 }
 
 static struct page *slab_new(struct slub_cache *cache, uint32_t node)
 {
-	void *block = slab_block(cache, node);
+	bool is_zero = false;
+	void *block = slab_block(cache, node, &is_zero);
 	struct page *slab;
 
 	if (!block)
@@ -77,7 +78,8 @@ static struct page *slab_new(struct slub_cache *cache, uint32_t node)
 	/* Of a cache that is watched otherwise, or not at all. */
 	sanitizer_slab(block, PAGE_BYTES << cache->order, SANITIZER_SLAB_BEGINS);
 	slab = page_of(block);
-	page_flags_write(slab, page_flags_make(TYPE_SLAB, cache->order, node));
+	page_flags_write(slab, page_flags_make(TYPE_SLAB, cache->order, node) |
+				       (is_zero ? PAGE_FRESH : 0));
 	slab_count_set(slab, 0);
 	slab_holes_clear(cache, slab);
 	slab_purged_set(cache, slab, NULL);
@@ -172,9 +174,9 @@ static uint32_t carve_count(struct slub_cache *cache, struct cache_node *node)
 					      CARVED_SHARE_LARGE, list));
 }
 
-/* Marks objects of @slab as carved; under the node's lock. */
+/* Marks up to @most objects of @slab as carved; under the node's lock. */
 static void carve(struct slub_cache *cache, struct cache_node *node,
-		  struct page *slab, struct carving *out)
+		  struct page *slab, uint32_t most, struct carving *out)
 {
 	uint32_t left = cache->objects - slab->count;
 	struct double_word old = slab_read(slab), new;
@@ -182,7 +184,7 @@ static void carve(struct slub_cache *cache, struct cache_node *node,
 	slub_assert(left > 0);	/* SLAB-2: else no refill would find it */
 	out->slab = slab;
 	out->first = slab->count;
-	out->count = (uint32_t)min_size(carve_count(cache, node), left);
+	out->count = (uint32_t)min_size(min_size(carve_count(cache, node), most), left);
 	if (unlikely(slab_holes(cache, slab)))
 		holes_carve(cache, slab, &out->first, &out->count);
 	if (SLUB_CONFIG_HARDENED)
@@ -248,7 +250,7 @@ static void *refill_partial(struct slub_cache *cache, struct cache_node *node,
 	done = slab->count == cache->objects;
 	chain = take_freelist(cache, slab, done ? 0 : STATE_LISTED, nr);
 	if (!chain)
-		carve(cache, node, slab, carving);
+		carve(cache, node, slab, UINT32_MAX, carving);
 	else if (done)
 		partial_remove(node, slab);
 	return chain;
@@ -263,7 +265,7 @@ static void *refill_carve(struct slub_cache *cache, struct cache_node *node,
 		return NULL;
 	chain = take_freelist(cache, node->carve, STATE_FROZEN, nr);
 	if (!chain)
-		carve(cache, node, node->carve, carving);
+		carve(cache, node, node->carve, UINT32_MAX, carving);
 	return chain;
 }
 
@@ -366,8 +368,24 @@ static void *refill_once(struct slub_cache *cache, struct cache_node *node,
 	return chain;
 }
 
-/* Gives the node a slab to carve; false: no memory. */
-static bool node_grow(struct slub_cache *cache, struct cache_node *node)
+cold void *node_carve_fresh(struct slub_cache *cache, struct cache_node *node, bool *may_grow)
+{
+	struct carving carving = { NULL, 0, 0, 0 };
+	struct page *slab;
+
+	lock_acquire(&node->lock);
+	slab = list_is_empty(&node->partial) ? node->carve :
+	       container_of(node->partial.next, struct page, list);
+	*may_grow = !slab;
+	if (slab && page_flags_read(slab) & PAGE_FRESH && slab->count < cache->objects &&
+	    !slab_read(slab).first)
+		carve(cache, node, slab, 1, &carving);
+	lock_release(&node->lock);
+	return carving.count ? (char *)page_address(slab) + (size_t)carving.first * cache->size :
+			       NULL;
+}
+
+bool node_grow(struct slub_cache *cache, struct cache_node *node)
 {
 	struct page *slab = slab_new(cache, node->node);
 
