@@ -79,8 +79,8 @@ struct slub_value {
  * @name: as `slub stats --json` calls it.  Of the heap:
  *
  *   heap.committed_bytes, heap.slab_bytes, heap.large_bytes, heap.large_blocks,
- *   heap.idle_bytes, heap.deferred_bytes, heap.deferred_objects, objects.used,
- *   objects.used_bytes, objects.cached,
+ *   heap.idle_bytes, heap.refused_bytes, heap.moved_runs, heap.deferred_bytes,
+ *   heap.deferred_objects, objects.used, objects.used_bytes, objects.cached,
  *   objects.cached_bytes, objects.free, objects.free_bytes
  *
  * and of the cache NAME "caches.NAME." and one of

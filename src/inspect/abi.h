@@ -294,6 +294,16 @@ struct slub_abi {
 	uint64_t far_owners;
 	uint32_t far_entry;
 	uint32_t nr_far_slots;
+	/*
+	 * Where counts of 64 bits stand: superblocks of 2 MiB that the kernel would not take back;
+	 * pages of free blocks, the same, one for each node, refused_stride bytes apart; and runs
+	 * whose pages came from elsewhere.  0, or behind `size`: this library does not say.
+	 */
+	uint64_t refused_superblocks;
+	uint64_t refused_pages;
+	uint64_t moved_runs;
+	uint32_t refused_stride;
+	uint32_t reserved_refused;
 };
 
 /*
@@ -386,6 +396,8 @@ enum slub_stats_total {
 	SLUB_STATS_BEGAN_TICKS,
 	SLUB_STATS_DEFERRED_BYTES,	/* freed, but readers may still look */
 	SLUB_STATS_DEFERRED_OBJECTS,
+	SLUB_STATS_REFUSED_BYTES,	/* free, the kernel would not take it back */
+	SLUB_STATS_MOVED_RUNS,
 	SLUB_STATS_TOTALS_KNOWN,
 	SLUB_STATS_TOTALS = 16,
 };

@@ -215,6 +215,8 @@ void census_heap(struct heap_census *out)
 	out->large_bytes = large_nr_pages() * PAGE_BYTES;
 	out->large_blocks = count_large();
 	out->dirty_bytes = page_nr_dirty() * PAGE_BYTES;
+	out->refused_bytes = page_nr_stuck() * PAGE_BYTES;
+	out->moved_runs = run_nr_moved();
 	out->committed_bytes = pagemap_committed();
 	deferred_count(&deferred);
 	out->deferred_bytes = deferred.bytes;

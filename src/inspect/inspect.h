@@ -30,6 +30,8 @@ struct heap_census {
 	size_t large_bytes;
 	size_t large_blocks;
 	size_t dirty_bytes;
+	size_t refused_bytes;	/* free, the kernel would not take it back */
+	size_t moved_runs;
 	size_t committed_bytes;
 	size_t deferred_bytes;	/* freed, but readers may still look: in use, as all others */
 	size_t deferred_objects;

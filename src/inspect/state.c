@@ -148,6 +148,16 @@ static void describe_system(struct slub_abi *abi, const struct os_cpus *cpus,
 	abi->retain_bytes = option_value(OPTION_retain);
 }
 
+static usual void describe_refusals(struct slub_abi *abi)
+{
+	struct page_places places = page_places();
+
+	abi->refused_superblocks = (uintptr_t)places.stuck_superblocks;
+	abi->refused_pages = (uintptr_t)places.stuck_pages;
+	abi->refused_stride = (uint32_t)places.stuck_stride;
+	abi->moved_runs = (uintptr_t)places.moved;
+}
+
 usual void abi_publish(const struct os_cpus *cpus, uint32_t nr_nodes)
 {
 	struct slub_abi *abi = &slub_abi_state;
@@ -163,6 +173,7 @@ usual void abi_publish(const struct os_cpus *cpus, uint32_t nr_nodes)
 	abi->deferred_added = deferred_counts(&deferred);
 	abi->deferred = abi->deferred_added ? (uintptr_t)deferred : 0;
 	abi->limit = (uintptr_t)page_limit_place();
+	describe_refusals(abi);
 	abi->start_ns = clock_real_ns();
 	abi->map = pagemap_base;
 	abi->descriptors = (uintptr_t)page_of((void *)heap_start);

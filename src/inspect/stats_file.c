@@ -129,6 +129,8 @@ static void head_update(void)
 	head->totals[SLUB_STATS_COMMITTED_BYTES] = pagemap_committed();
 	head->totals[SLUB_STATS_LARGE_BYTES] = large_nr_pages() * PAGE_BYTES;
 	head->totals[SLUB_STATS_IDLE_BYTES] = page_nr_dirty() * PAGE_BYTES;
+	head->totals[SLUB_STATS_REFUSED_BYTES] = page_nr_stuck() * PAGE_BYTES;
+	head->totals[SLUB_STATS_MOVED_RUNS] = run_nr_moved();
 	head->abi.heap_bytes = pagemap_committed();
 	head->update_ns = os_clock_read_ns(CLOCK_REALTIME_COARSE);
 }

@@ -260,7 +260,13 @@ void page_bought(size_t pages)
 
 size_t page_nr_stuck(void)
 {
-	return superblock_nr_stuck() + zone_nr_stuck();
+	return size_read(superblock_stuck_place()) * SUPERBLOCK_PAGES + zone_nr_stuck();
+}
+
+usual struct page_places page_places(void)
+{
+	return (struct page_places){ superblock_stuck_place(), &zones[0].nr_stuck,
+				     sizeof(zones[0]), run_moved_place() };
 }
 
 /* Memory of descriptors that describe nothing. */

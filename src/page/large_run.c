@@ -89,6 +89,11 @@ size_t run_nr_moved(void)
 	return size_read(&nr_moved);
 }
 
+const _Atomic size_t *run_moved_place(void)
+{
+	return &nr_moved;
+}
+
 void run_free(char *ptr, size_t pages, uint32_t flags)
 {
 	large_count_add(-pages);

@@ -476,6 +476,17 @@ size_t page_nr_dirty(void);
 extern _Atomic ptrdiff_t page_kept_bytes SLUB_INTERNAL;
 /* Free pages that the kernel would not take back; they count as neither dirty nor used. */
 size_t page_nr_stuck(void);
+/*
+ * Where other processes find the numbers behind that and behind run_nr_moved(); those of
+ * pages are one for each node, so many bytes apart.
+ */
+struct page_places {
+	const _Atomic size_t *stuck_superblocks;
+	const _Atomic size_t *stuck_pages;
+	size_t stuck_stride;
+	const _Atomic size_t *moved;
+};
+struct page_places page_places(void);
 /* How many bytes of free memory may keep memory behind them. */
 size_t page_budget(void);
 /* May barns hold @bytes more? */

@@ -195,6 +195,9 @@ static inline bool is_run(size_t pages)
 	return pages > ZONE_PAGES_MAX;
 }
 
+/* large_run.c: for page_places() */
+const _Atomic size_t *run_moved_place(void);
+
 /* large_run.c */
 /*
  * So small a block has no business in a superblock of its own: the heap's range is four

@@ -56,7 +56,8 @@ void superblock_purge_node(uint32_t node, struct purge *purge);
  */
 void superblock_purge_descriptors(size_t keep, struct purge *purge);
 void superblock_retry(void);
-size_t superblock_nr_stuck(void);
+/* Where their number stands that were set aside. */
+const _Atomic size_t *superblock_stuck_place(void);
 /* Without memory, but with that of their descriptors. */
 size_t superblock_nr_clean(void);
 /* A run whose memory goes back at once, as far as the kernel takes it. */

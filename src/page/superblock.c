@@ -50,9 +50,9 @@ size_t superblock_nr_dirty(void)
 	return size_read(&nr_free[SB_DIRTY]) * SUPERBLOCK_PAGES;
 }
 
-size_t superblock_nr_stuck(void)
+const _Atomic size_t *superblock_stuck_place(void)
 {
-	return size_read(&nr_free[SB_STUCK]) * SUPERBLOCK_PAGES;
+	return &nr_free[SB_STUCK];
 }
 
 size_t superblock_nr_clean(void)

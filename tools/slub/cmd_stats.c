@@ -76,6 +76,14 @@ static struct sums sum_objects(const struct snapshot *snapshot)
 	return sums;
 }
 
+static void print_mappings(const struct snapshot *now)
+{
+	fputs("mappings     ", stdout);
+	if (now->mappings)
+		printf("%" PRIu64 " of the heap, ", now->mappings);
+	printf("%" PRIu64 " large blocks moved\n", now->moved_runs);
+}
+
 static void print_totals(const struct snapshot *now,
 			 const struct snapshot *before)
 {
@@ -92,7 +100,9 @@ static void print_totals(const struct snapshot *now,
 	print_bytes("  free", sums.free_bytes, before, past.free_bytes);
 	print_bytes("large", now->large_bytes, before, old->large_bytes);
 	print_bytes("idle", now->idle_bytes, before, old->idle_bytes);
+	print_bytes("refused", now->refused_bytes, before, old->refused_bytes);
 	print_bytes("deferred", now->deferred_bytes, before, old->deferred_bytes);
+	print_mappings(now);
 	printf("objects      %" PRIu64 " in use, %" PRIu64 " in lists, %" PRIu64
 	       " free in slabs\n", sums.used, sums.cached, sums.free);
 }
@@ -122,6 +132,8 @@ static void print_json(const struct snapshot *now, const char *pattern)
 
 	json_open_snapshot(&json, now, "stats");
 	json_totals(&json, now);
+	if (now->mappings)
+		json_number(&json, "mappings", now->mappings);
 	json_open(&json, "objects");
 	json_number(&json, "used", sums.used);
 	json_number(&json, "used_bytes", sums.used_bytes);

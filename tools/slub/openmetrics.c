@@ -94,6 +94,16 @@ static void print_heap(const struct snapshot *snapshot)
 	       snapshot->large_bytes);
 	sample("slub_heap_bytes", NULL, "state", "idle",
 	       snapshot->idle_bytes);
+	sample("slub_heap_bytes", NULL, "state", "refused",
+	       snapshot->refused_bytes);
+	family("slub_heap_moved_runs", "gauge", NULL,
+	       "Large blocks whose pages were moved to them: a mapping or two more each.");
+	sample("slub_heap_moved_runs", NULL, NULL, NULL, snapshot->moved_runs);
+	if (snapshot->mappings) {
+		family("slub_heap_mappings", "gauge", NULL,
+		       "Mappings of the heap; vm.max_map_count bounds those of the process.");
+		sample("slub_heap_mappings", NULL, NULL, NULL, snapshot->mappings);
+	}
 	family("slub_deferred_bytes", "gauge", "bytes",
 	       "Freed, but readers may still look.");
 	sample("slub_deferred_bytes", NULL, NULL, NULL, snapshot->deferred_bytes);

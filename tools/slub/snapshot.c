@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How the heap of a process stands at one moment. */
+#include "mappings.h"
 #include "snapshot.h"
 #include "heap.h"
 #include "slots.h"
@@ -572,6 +573,7 @@ int snapshot_of_process(struct snapshot *snapshot,
 		error = heap_walk(process, snapshot, count_piece, snapshot);
 	}
 	if (!error) {
+		mappings_count(snapshot, process);
 		read_options(snapshot, process);
 		snapshot_finish(snapshot);
 	} else {

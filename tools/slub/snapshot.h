@@ -53,6 +53,9 @@ struct snapshot {
 	uint64_t large_bytes;
 	uint64_t large_blocks;		/* 0 in a statistics file */
 	uint64_t idle_bytes;		/* free, memory behind it; the least */
+	uint64_t refused_bytes;		/* free, the kernel would not take it back */
+	uint64_t moved_runs;		/* large blocks whose pages came from elsewhere */
+	uint64_t mappings;		/* that the heap is in for the kernel; 0: unknown */
 	uint64_t deferred_bytes;	/* freed, but readers may still look */
 	uint64_t deferred_objects;
 	uint32_t nr_areas;		/* of CPUs that were counted; not those stopped */

@@ -244,6 +244,8 @@ static void take_head(struct snapshot *snapshot,
 	snapshot->committed_bytes = totals[SLUB_STATS_COMMITTED_BYTES];
 	snapshot->large_bytes = totals[SLUB_STATS_LARGE_BYTES];
 	snapshot->idle_bytes = totals[SLUB_STATS_IDLE_BYTES];
+	snapshot->refused_bytes = totals[SLUB_STATS_REFUSED_BYTES];
+	snapshot->moved_runs = totals[SLUB_STATS_MOVED_RUNS];
 	snapshot->deferred_bytes = totals[SLUB_STATS_DEFERRED_BYTES];
 	snapshot->deferred_objects = totals[SLUB_STATS_DEFERRED_OBJECTS];
 }

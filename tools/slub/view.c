@@ -260,6 +260,8 @@ void json_totals(struct json *json, const struct snapshot *snapshot)
 	json_number(json, "slab_bytes", snapshot->slab_bytes);
 	json_number(json, "large_bytes", snapshot->large_bytes);
 	json_number(json, "idle_bytes", snapshot->idle_bytes);
+	json_number(json, "refused_bytes", snapshot->refused_bytes);
+	json_number(json, "moved_runs", snapshot->moved_runs);
 	json_number(json, "deferred_bytes", snapshot->deferred_bytes);
 	json_number(json, "deferred_objects", snapshot->deferred_objects);
 	json_close(json);
