@@ -327,6 +327,7 @@ size_t page_purge_all(void)
 	struct purge purge;
 	size_t pages;
 
+	block_flush(COLLECT_LISTS);
 	purge_begin_all(&purge);
 	pages = purge_to(0, &purge);
 	superblock_purge_descriptors(0, &purge);
@@ -343,7 +344,7 @@ cold size_t page_purge_node(uint32_t node)
 	purge_begin_all(&purge);
 	retry(&purge);
 	/* A superblock that becomes whole by the first two steps goes by the third. */
-	quick_flush_node(node);
+	block_flush(COLLECT_LISTS);
 	zone_purge_node(node, &purge);
 	superblock_purge_node(node, &purge);
 	count_given(purge.touched);

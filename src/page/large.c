@@ -9,18 +9,8 @@
  * The descriptor of the first page holds the number of pages; only that page
  * has a map entry, so an address inside a large block is not taken for one.
  *
- * A freed block of up to half a superblock is *kept* for a while: a request of the
- * same class takes it without splitting and merging blocks in a zone.  There are eight
- * classes per doubling, powers of two among them.  There is a list per node and class,
- * all under one lock; the links lie in the descriptors, so no memory of a block is touched.
- *
- * What is kept is idle memory like any other (page_nr_dirty()).  A purge, and
- * a request that would take clean memory instead, merge all of it first, so that
- * nothing is pinned by having been freed in another size.  To the counts of
- * used and of large pages it belongs still, so that a block comes and goes
- * without touching them: a thread that reads them subtracts quick_nr_pages().
- *
- * Locks: quick_lock.
+ * A freed block of up to half a superblock is *kept* for a while, in a list of the CPU: a request
+ * of the same class takes it without splitting and merging blocks in a zone (block.c).
  */
 #include <errno.h>
 #include <string.h>
@@ -34,117 +24,33 @@ void (*slab_notify)(struct slub_cache *cache);
 
 /* ---- blocks that are kept ---- */
 
-#define SHIFT_MIN 3		/* more than 2^3 pages */
-#define STEPS 8
-#define KEPT_CLASSES ((BLOCK_ORDER_MAX - SHIFT_MIN) * STEPS)
-
-struct lock quick_lock = LOCK_INIT;
-_Atomic size_t quick_pages;	/* written under quick_lock */
-
-/* under quick_lock; the heads are read without it */
-static void *kept_heads[OS_NODES_MAX][KEPT_CLASSES];
-static bool keeps;		/* const after start */
-
-/* For 2^SHIFT_MIN < pages <= 2^BLOCK_ORDER_MAX. */
-static uint32_t kept_class(size_t pages)
-{
-	uint32_t shift = ilog2(pages - 1);
-
-	return (shift - SHIFT_MIN) * STEPS +
-	       (uint32_t)((pages - 1) >> (shift - SHIFT_MIN) & (STEPS - 1));
-}
-
-static size_t kept_class_pages(uint32_t class)
-{
-	return (size_t)(class % STEPS + STEPS + 1) << class / STEPS;
-}
-
-static bool is_kept_size(size_t pages)
-{
-	return pages > 1 << SHIFT_MIN &&
-	       pages <= (size_t)1 << BLOCK_ORDER_MAX;
-}
-
 /* The pages of the class for @pages; @pages themselves if there is none. */
 static size_t quick_round(size_t pages)
 {
 	return is_kept_size(pages) ? kept_class_pages(kept_class(pages)) : pages;
 }
 
-void quick_init(void)
-{
-	keeps = option_value(OPTION_retain) > 0;
-}
-
-static void kept_head_set(void **head, void *block)
-{
-	__atomic_store_n(head, block, __ATOMIC_RELAXED);
-}
-
-static void **kept_link(void *block)
-{
-	return page_link(page_link_bias, block);
-}
-
-static always_inline void *kept_take(void **head, size_t pages)
-{
-	void *block;
-
-	lock_acquire(&quick_lock);
-	block = *head;
-	if (block) {
-		kept_head_set(head, *kept_link(block));
-		size_add(&quick_pages, -pages);
-	}
-	lock_release(&quick_lock);
-	return block;
-}
-
 void *large_alloc_kept(size_t bytes)
 {
-	uint32_t node = os_node_current(), fenced = 0;
-	uint32_t class;
 	size_t pages = (bytes + PAGE_BYTES - 1) >> PAGE_SHIFT;
-	void *block, **head;
+	uint32_t node, class, fenced = 0;
+	void *block;
 
 	if (!is_kept_size(pages))
 		return NULL;
+	node = os_node_current();
 	class = kept_class(pages);
-	pages = kept_class_pages(class);
-	head = &kept_heads[node][class];
-	/* A look without the lock: mostly there is one, or there is not. */
-	if (!__atomic_load_n(head, __ATOMIC_RELAXED))
-		return NULL;
-	block = kept_take(head, pages);
-	if (unlikely(!block))
+	block = quick_alloc(class, node);
+	if (!block)
 		return NULL;
 	if (SLUB_CONFIG_HARDENED)
 		fenced = page_flags_read(page_of(block)) & PAGE_FENCED;
-	large_mark(block, pages, node, false);
+	large_mark(block, kept_class_pages(class), node, false);
 	if (fenced)
 		page_flags_write(page_of(block),
 				 page_flags_read(page_of(block)) | fenced);
 	slab_tell(NULL);
 	return block;
-}
-
-bool quick_free(void *block, size_t pages, uint32_t node)
-{
-	uint32_t class;
-	void **head;
-
-	if (unlikely(!keeps || !is_kept_size(pages) || page_reserve_is_short()))
-		return false;
-	class = kept_class(pages);
-	if (unlikely(kept_class_pages(class) != pages))
-		return false;
-	head = &kept_heads[node][class];
-	lock_acquire(&quick_lock);
-	*kept_link(block) = *head;
-	kept_head_set(head, block);
-	size_add(&quick_pages, pages);
-	lock_release(&quick_lock);
-	return true;
 }
 
 /* ---- counts and sizes ---- */
@@ -177,45 +83,10 @@ void large_count_add(size_t pages)
 	__atomic_fetch_add(&large_pages.pages, pages, __ATOMIC_RELAXED);
 }
 
-/* Gives a block that no longer counts as a large one to its zone. */
-static void large_release(void *block, size_t pages, uint32_t node)
+void large_release(void *block, size_t pages, uint32_t node)
 {
 	large_count_add(-pages);
 	free_pages(block, pages, node, true);
-}
-
-/* One by one: of a list in hand a child that is forked meanwhile would lose all. */
-static void kept_flush(uint32_t node, uint32_t class)
-{
-	size_t pages = kept_class_pages(class);
-	/* Others may be freeing all the time. */
-	size_t most = quick_nr_pages() / pages;
-	void *block, **head = &kept_heads[node][class];
-
-	while (__atomic_load_n(head, __ATOMIC_RELAXED) && most--) {
-		block = kept_take(head, pages);
-		if (!block)
-			return;
-		inject(INJECT_quick);
-		if (SLUB_CONFIG_HARDENED && !fence_open(block, pages))
-			continue;
-		/* It was counted when it came. */
-		large_release(block, pages, node);
-	}
-}
-
-void quick_flush_node(uint32_t node)
-{
-	for (uint32_t c = 0; c < KEPT_CLASSES; c++)
-		kept_flush(node, c);
-}
-
-void quick_flush_all(void)
-{
-	if (slub_thread.locks_held)
-		return;
-	for (uint32_t n = 0; n < nr_zones; n++)
-		quick_flush_node(n);
 }
 
 void *large_piece(size_t pages, size_t align, uint32_t *node,

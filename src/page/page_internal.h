@@ -88,25 +88,50 @@ static inline size_t superblock_settle(char *start, size_t n, uint32_t node,
 /* Takes @more pages from @end on out of the zone, if all of them are free. */
 bool zone_extend(char *end, size_t more, uint32_t node);
 
-/* large.c: freed large blocks that stay whole */
-extern struct lock quick_lock;
-extern _Atomic size_t quick_pages;
-void quick_init(void);
-/* Pages in the lists: idle memory. */
-static inline size_t quick_nr_pages(void)
+/*
+ * block.c: freed large blocks that stay whole, in classes of more than 2^3 pages and up to half a
+ * superblock.
+ */
+#define KEPT_SHIFT_MIN 3
+#define KEPT_STEPS 8
+#define KEPT_CLASSES ((BLOCK_ORDER_MAX - KEPT_SHIFT_MIN) * KEPT_STEPS)
+
+static inline bool is_kept_size(size_t pages)
 {
-	return size_read(&quick_pages);
+	return pages > 1 << KEPT_SHIFT_MIN && pages <= (size_t)1 << BLOCK_ORDER_MAX;
 }
+
+/* For such a size. */
+static inline uint32_t kept_class(size_t pages)
+{
+	uint32_t shift = ilog2(pages - 1);
+
+	return (shift - KEPT_SHIFT_MIN) * KEPT_STEPS +
+	       (uint32_t)((pages - 1) >> (shift - KEPT_SHIFT_MIN) & (KEPT_STEPS - 1));
+}
+
+static inline size_t kept_class_pages(uint32_t nr)
+{
+	return (size_t)(nr % KEPT_STEPS + KEPT_STEPS + 1) << nr / KEPT_STEPS;
+}
+
+/* Pages in the lists, nearly: what frees look at. */
+extern struct page_count quick_pages;
+/* The same as of now: idle memory. */
+size_t quick_nr_pages(void);
+/* A block of class @nr on @node that was kept; NULL: this CPU has none. */
+void *quick_alloc(uint32_t nr, uint32_t node);
 /* Keeps @block; false: it is not to be kept, and the caller's. */
 bool quick_free(void *block, size_t pages, uint32_t node);
-/* Gives all of it back to the zones; does nothing while a lock is held. */
-void quick_flush_all(void);
-/* The same of one node, with no lock held. */
-void quick_flush_node(uint32_t node);
+/*
+ * Gives what this CPU keeps back to the zones, and what other CPUs keep where that needs no
+ * stop; does nothing while a lock is held.
+ */
+void quick_flush_here(void);
 static inline void quick_flush(void)
 {
 	if (quick_nr_pages())
-		quick_flush_all();
+		quick_flush_here();
 }
 
 /* limit.c, in pages; SIZE_MAX: none */
@@ -143,11 +168,12 @@ enum renewal page_renew(char *start, size_t bytes, uint32_t node);
 /* After a free, with no lock held: page_purge_if_needed(), mostly not called. */
 static inline void purge_look(void)
 {
-	size_t idle = quick_nr_pages() + superblock_nr_dirty();
+	size_t idle = size_read(&quick_pages.pages) + superblock_nr_dirty();
 
 	for (uint32_t n = 0; n < nr_zones; n++)
 		idle += __atomic_load_n(&zones[n].nr_dirty, __ATOMIC_RELAXED);
-	if (idle > __atomic_load_n(&purge_idle_always, __ATOMIC_RELAXED))
+	/* The first may be a little below 0: others are folding their parts. */
+	if ((ptrdiff_t)idle > (ptrdiff_t)size_read(&purge_idle_always))
 		page_purge_if_needed();
 }
 
@@ -181,6 +207,8 @@ static inline void large_mark(void *ptr, size_t pages, uint32_t node, bool run)
 }
 
 void large_unmark(void *ptr);
+/* Gives a block that no longer counts as a large one to its zone. */
+void large_release(void *block, size_t pages, uint32_t node);
 /* @pages, which zones count as used, belong to large blocks from now on. */
 void large_count_add(size_t pages);
 void large_count_set(struct page *page, size_t pages);

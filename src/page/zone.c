@@ -548,7 +548,6 @@ static void locks_fork(enum fork_step step)
 	lock_fork(&superblock_lock, step);
 	for (uint32_t n = 0; n < nr_zones; n++)
 		lock_fork(&zones[n].lock, step);
-	lock_fork(&quick_lock, step);
 	lock_fork(&meta_lock, step);
 }
 

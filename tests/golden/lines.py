@@ -13,7 +13,7 @@ import sys
 
 LINE = 64
 # Written with each run of pages taken or given back, with each registration, each stop of a CPU.
-WRITTEN = ("used_pages", "large_pages", "quick_lock", "quick_pages", "superblock_lock", "zones",
+WRITTEN = ("used_pages", "large_pages", "quick_pages", "superblock_lock", "zones",
            "registry", "area_lock")
 # Read by malloc and free, in and out of groups, by walks, and where lists are filled.
 READ = ("pagemap_base", "pagemap_limit", "descriptor_bias", "page_link_bias", "malloc_slot",

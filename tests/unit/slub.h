@@ -22,6 +22,7 @@ extern "C" {
 #include "base/line.h"
 #include "inspect/inspect.h"
 #include "page/growth/growth.h"
+#include "page/page_internal.h"
 #include "page/purge.h"
 #include "page/reserve/reserve.h"
 #include "percpu/percpu_internal.h"

@@ -80,7 +80,7 @@ TEST_F(block, special_slots_are_nobody_s)
 		EXPECT_FALSE(block_owns_slot(s)) << s;
 	for (uint32_t s = 0; s < AREA_BYTES; s += SLOT_BYTES)
 		owned += block_owns_slot(s);
-	EXPECT_EQ(owned, (size_t)BLOCK_ORDER_MAX + 1);
+	EXPECT_EQ(owned, (size_t)BLOCK_ORDER_MAX + 1 + KEPT_CLASSES);
 }
 
 TEST_F(block, what_was_freed_last_comes_back_first)

@@ -165,16 +165,18 @@ TEST_F(page_fork, what_another_thread_merges_is_one_block)
 	std::vector<void *> all;
 	bool is_zero;
 
-	/* Not so many that they are purged as they are freed. */
-	for (int i = 0; i < 30; i++)
-		all.push_back(large_alloc(bytes, PAGE_BYTES, &is_zero));
-	for (void *block : all)
-		large_free(block);
 	std::thread([&] {
+		start::one_cpu stays;
+
+		/* Not so many that they are purged as they are freed; into its own lists. */
+		for (int i = 0; i < 30; i++)
+			all.push_back(large_alloc(bytes, PAGE_BYTES, &is_zero));
+		for (void *block : all)
+			large_free(block);
 		at_release = [&] {
 			in_child([&] {
 				at_release = nullptr;
-				page_purge(0);
+				page_purge_all();
 				EXPECT_LE(page_used_bytes(), bytes);
 			});
 			nr_purges++;

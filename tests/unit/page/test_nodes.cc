@@ -7,6 +7,7 @@
 #include "giving.h"
 #include "start.h"
 
+
 namespace {
 
 const uint32_t nr_nodes = 3;
@@ -46,6 +47,16 @@ bool os_node_bind(void *start, size_t bytes, uint32_t node)
 }
 
 namespace {
+
+/* That of the lists of blocks of @order. */
+uint32_t slot_of(uint32_t order)
+{
+	uint32_t slot = 0;
+
+	while (!block_owns_slot(slot))
+		slot += SLOT_BYTES;
+	return slot + order * SLOT_BYTES;
+}
 
 class nodes : public testing::Test {
 protected:
@@ -128,6 +139,56 @@ TEST_F(nodes, where_nothing_is_bound_idle_memory_is_as_good_as_any)
 	EXPECT_FALSE(is_zero);
 	EXPECT_EQ(got[100], 1);
 	superblock_free(got, 1, true);
+}
+
+/* A list has blocks of the node that its CPU is on, also after the CPU's number has moved. */
+TEST_F(nodes, lists_have_blocks_of_their_node)
+{
+	start::one_cpu stays;
+	void *near = block_alloc(3, 0, nullptr), *got, *far;
+
+	current = 2;
+	far = block_alloc(3, 2, nullptr);
+	current = 0;
+	ASSERT_EQ(bound[index_of(near)], 0);
+	ASSERT_EQ(bound[index_of(far)], 2);
+	block_free(near, 3, 0);
+	EXPECT_EQ(percpu_head(slot_of(3)), near) << "kept, on several nodes too";
+	block_free(far, 3, 2);
+	EXPECT_EQ(percpu_head(slot_of(3)), near) << "another node's";
+	got = block_alloc(3, 0, nullptr);
+	EXPECT_EQ(got, near);
+	block_free(near, 3, 0);
+	current = 2;
+	got = block_alloc(3, 2, nullptr);
+	EXPECT_EQ(bound[index_of(got)], 2) << "the list is of node 0 still";
+	EXPECT_EQ(percpu_head(slot_of(3)), nullptr) << "and went to its zone";
+	block_free(got, 3, 2);
+	block_flush(COLLECT_LISTS);
+	EXPECT_EQ(page_used_bytes(), 0u);
+	EXPECT_EQ(superblock_nr_used(), 0u);
+}
+
+TEST_F(nodes, lists_have_large_blocks_of_their_node)
+{
+	if (SLUB_CONFIG_HARDENED)
+		GTEST_SKIP() << "a block between fences waits before it goes";
+	start::one_cpu stays;
+	bool is_zero;
+	void *near = large_alloc(100000, 16, &is_zero), *far;
+
+	current = 1;
+	far = large_alloc(100000, 16, &is_zero);
+	EXPECT_EQ(page_node(page_of(far)), 1u);
+	large_free(near);
+	EXPECT_EQ(quick_nr_pages(), 0u) << "not of the node that this thread is on";
+	large_free(far);
+	EXPECT_EQ(quick_nr_pages(), 26u);
+	current = 2;
+	EXPECT_EQ(large_alloc_kept(100000), nullptr);
+	EXPECT_EQ(quick_nr_pages(), 0u) << "it went to its zone";
+	EXPECT_EQ(page_used_bytes(), 0u);
+	EXPECT_EQ(large_nr_pages(), 0u);
 }
 
 /* mremap() moves one mapping, which all of one policy is. */
