@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 """The build that mutants are made from: its objects, commands and tests."""
+import concurrent.futures
 import json
 import os
 import re
 import shlex
 import subprocess
 import time
+from collections import Counter
 
 import trial
 
@@ -24,7 +26,7 @@ CONCERNED = {
     "src/slab": SLAB + "|" + FIRE,
     "src/arch": f"{PERCPU}|{SLAB}|unit\\.(sequence_pretended|arch_|malloc_)|{FIRE}",
     "src/reclaim": OWN + r"(unit\.(reclaim|malloc_slow)|reclaim_|api_deferred|api_reader"
-                         r"|fire\.api_storm)",
+                         r"|fire\.api_storm)|unit\.reclaim_group_(delete|steps)\.thread$",
     "src/slab/guard": OWN + r"(unit\.(slab_guard|regression_prefill)|debug[._](guard|nowhere|kunit)"
                       r"|profile_of_guarded|tool_explain|mempool_test|api_free_errno_test.guard)",
     "src/slab/shadow": OWN + r"(unit\.(slab_(alloc|sample|stats|grace)|inspect_trail|malloc_slow)"
@@ -32,7 +34,8 @@ CONCERNED = {
                        r"|reclaim_group)",
     "src/slab/watch": OWN + r"(unit\.(debug|slab_(suspect|slow|visit))"
                       r"|debug[._](?!contract|hardened)"
-                      r"|tool_(mailbox|live_switch|traces)|api_cache_misuse)",
+                      r"|tool_(mailbox|live_switch|traces)|api_cache_misuse"
+                      r"|sanitizer_gcc_(address|thread)_slub$)",
     "src/slab/rcu": OWN + r"(unit\.(slab_(grace|deferred)|reclaim_grace)|api_(deferred|reader)"
                     r"|api_cache_object|fire\.api_storm|bucket_test|mempool_test)",
     "src/slab/idle": OWN + r"(unit\.slab_(holes|left|burst|shrink)|reclaim_defrag"
@@ -74,14 +77,20 @@ class Tests:
         self.users = data["users"]		# source or header: objects
         self.tests = data["tests"]
         self.tool = data["tool"]		# how the command is linked
+        self.caught = Counter()			# by file and test: how many mutants
 
     @classmethod
     def load(cls, folder):
         with open(os.path.join(folder, "mutation.json"), encoding="utf-8") as file:
             return cls(folder, json.load(file))
 
+    def note(self, path, name):
+        """A test caught a mutant of @path."""
+        self.caught[path, name] += 1
+
     def concerning(self, path):
-        """Its own tests first, those of its layer, then the quick ones."""
+        """Those that caught most of its mutants so far first, its own tests, those of its layer,
+        then the quick ones."""
         stem = os.path.splitext(os.path.basename(path))[0]
         folder = path.split("/")[1]
         layer = OF_LAYER.get(folder, folder)
@@ -90,7 +99,8 @@ class Tests:
                          rf"({folder}_)?{stem.removeprefix('cmd_')}_")
         wanted = re.compile(CONCERNED[folder_of(path)])
         found = [test for test in self.tests if wanted.match(test["name"])]
-        return sorted(found, key=lambda test: (not own.match(test["name"]),
+        return sorted(found, key=lambda test: (-self.caught[path, test["name"]],
+                                               not own.match(test["name"]),
                                                test["name"].startswith("fire"),
                                                not test["name"].startswith(f"unit.{layer}_"),
                                                test["seconds"]))
@@ -165,16 +175,23 @@ def read_tests(folder):
                "link": link_of(command[0]) if is_unit else library, "seconds": 0}
 
 
-def timed(tests):
-    """Those that pass, and how long they take."""
-    for test in tests:
+def timed(tests, known, jobs):
+    """Those that pass, and how long they take; @known: by name, from runs before."""
+    def run(test):
         start = time.monotonic()
         passed, _ = trial.passes(test, {}, SECONDS_MAX)
-        test["seconds"] = round(time.monotonic() - start, 2)
-        if passed:
-            yield test
-        else:
-            print(f"left out: {test['name']} did not pass within {SECONDS_MAX} s")
+        return passed, round(time.monotonic() - start, 2)
+
+    new = [test for test in tests if test["name"] not in known]
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for test, (passed, seconds) in zip(new, pool.map(run, new)):
+            if passed:
+                known[test["name"]] = seconds
+            else:
+                print(f"left out: {test['name']} did not pass within {SECONDS_MAX} s")
+    for test in tests:
+        if test["name"] in known:
+            yield {**test, "seconds": known[test["name"]]}
 
 
 def built(files, targets):
@@ -186,8 +203,9 @@ def built(files, targets):
     return TARGETS if core else MORE_TARGETS
 
 
-def prepared(root, folder, jobs, targets=None):
-    """Builds what is to be mutated, and times its tests."""
+def prepared(root, folder, jobs, targets=None, paths=()):
+    """Builds what is to be mutated, and times the tests of @paths that were not timed before: a
+    test that no longer passes is seen when it fails, for then the original is tried."""
     subprocess.run(["cmake", "-S", root, "-B", folder, *OPTIONS], check=True,
                    stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "--build", folder, "-j", str(jobs), "--target",
@@ -195,11 +213,16 @@ def prepared(root, folder, jobs, targets=None):
                    check=True, stdout=subprocess.DEVNULL)
     known = os.path.join(folder, "mutation.json")
     commands, users = read_commands(root, folder)
-    if os.path.exists(known) and all(os.path.getmtime(output) < os.path.getmtime(known)
-                                     for output in commands):
-        return Tests.load(folder)
-    tests = list(timed(read_tests(folder)))
+    seconds = {}
+    if os.path.exists(known):
+        with open(known, encoding="utf-8") as file:
+            seconds = json.load(file)["seconds"]
+    folders = {folder_of(path) for path in paths} or set(CONCERNED)
+    wanted = re.compile("|".join(f"(?:{CONCERNED[each]})" for each in folders))
+    tests = list(timed([test for test in read_tests(folder) if wanted.match(test["name"])],
+                       seconds, jobs))
     data = {"root": root, "commands": commands, "users": users, "tests": tests,
+            "seconds": seconds,
             "tool": link_of(os.path.join(folder, "slub"), os.path.join(folder, "tools/slub"))}
     with open(known, "w", encoding="utf-8") as file:
         json.dump(data, file)

@@ -96,7 +96,9 @@ def token_mutants(code):
 
 
 def constant(match):
-    value = int(match.group(1), 0)
+    digits = match.group(1)
+    is_octal = digits.isdigit() and digits[0] == "0"
+    value = int(digits, 8 if is_octal else 0)
     text = str(0 if value == 1 else value + 1) + match.group(2)
     yield match.start(), len(match.group()), text, "constant"
 

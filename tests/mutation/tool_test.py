@@ -91,6 +91,15 @@ class Argued(Folder):
             self.assertIn(f"; {nr} more are argued", shown)
 
 
+class Numbers(unittest.TestCase):
+    def test_a_number_becomes_the_next(self):
+        source = "int a(void)\n{\n\treturn open(p, 0644, 9, 0x1fu, 1, 00);\n}\n"
+        found = {(source[each.start:each.start + each.length], each.text)
+                 for each in operators.mutants("a.c", source) if each.kind == "constant"}
+        self.assertEqual(found, {("0644", "421"), ("9", "10"), ("0x1fu", "32u"), ("1", "0"),
+                                 ("00", "1")})
+
+
 class Originals(Folder):
     def trial(self, source, text):
         """Of @text, in place of @source, which the tree has now."""
@@ -141,6 +150,33 @@ class Originals(Folder):
                               '#include "a.h"\n' + SOURCE, text)
             self.assertIs(one.is_changed(), changed)
 
+    def test_a_header_of_the_command_is_seen_by_the_sources_beside_it(self):
+        header = "struct a;\nstatic inline int one(int a)\n{\n\treturn a + 1;\n}\n"
+        path = self.file("tools/slub/a.c",
+                         '#include "b.h"\nint two(int a)\n{\n\treturn one(a);\n}\n')
+        self.file("tools/slub/a.h", header)
+        self.file("tools/slub/b.h", '#include "a.h"\n')
+        output = os.path.join(self.folder, "slub_tool.dir", "a.o")
+        tests = build.Tests(self.folder, {
+            "root": self.folder, "tests": [], "tool": None, "users": {"tools/slub/a.h": [output]},
+            "commands": {output: {"words": ["cc", "-O1", "-c", path, "-o", "a.o"],
+                                  "source": path}}})
+        for text, changed in ((header, False), (header.replace("a + 1", "a - 1"), True),
+                              (header.replace("a + 1", "b"), None)):
+            worker = tempfile.mkdtemp(dir=self.folder)
+            one = trial.Trial(tests, worker, mutants(header, "tools/slub/a.h")[0], header, text)
+            self.assertIs(one.is_changed(), changed)
+            one.over()
+            self.assertFalse([name for name in os.listdir(worker) if name in ("src", "tools")])
+
+    def test_a_program_without_the_mutant_is_neither_linked_nor_run(self):
+        one, output = self.trial(SOURCE, SOURCE.replace("if (a)", "if (!a)"))
+        self.file("bin/link", "")
+        link = {"folder": self.folder, "program": "/b/test", "words": ["false", "b.o", "-o", "x"]}
+        self.assertEqual(one.linked(link), "/b/test")
+        link["words"][1] = output
+        self.assertIsNone(one.linked(link))
+
     def test_a_source_that_was_edited_meanwhile_is_refused(self):
         mutant = mutants()[0]
         self.file("src/a.c", "\n" + SOURCE)
@@ -174,6 +210,28 @@ class Built(Folder):
         self.assertEqual(found, ["unit.slab_guard", "debug_guard_test"])
         found = [test["name"] for test in self.some().concerning("tools/slub/cmd_stats.c")]
         self.assertEqual(found, ["tool_stats_test", "tool_exporter_test"])
+
+    def test_what_caught_most_mutants_of_a_file_is_tried_first(self):
+        tests = self.some()
+        for _ in range(2):
+            tests.note("tools/slub/cmd_stats.c", "tool_exporter_test")
+        tests.note("tools/slub/cmd_stats.c", "tool_stats_test")
+        tests.note("tools/slub/cmd_top.c", "tool_stats_test")
+        found = [test["name"] for test in tests.concerning("tools/slub/cmd_stats.c")]
+        self.assertEqual(found, ["tool_exporter_test", "tool_stats_test"])
+
+    def test_a_test_is_timed_once(self):
+        told = self.file("told", "")
+        tests = [{"name": name, "command": ["sh", "-c", f"echo {name} >> {told}; {end}"],
+                  "folder": self.folder, "environment": {}}
+                 for name, end in (("good", "true"), ("old", "true"), ("bad", "false"))]
+        known = {"old": 3}
+        with unittest.mock.patch("builtins.print"):
+            found = list(build.timed(tests, known, 2))
+        self.assertEqual([test["name"] for test in found], ["good", "old"])
+        self.assertEqual((found[1]["seconds"], sorted(known)), (3, ["good", "old"]))
+        with open(told, encoding="utf-8") as file:
+            self.assertEqual(sorted(file.read().split()), ["bad", "good"])
 
     def test_a_mutant_of_the_command_is_linked_into_the_command(self):
         tests = self.some()
@@ -226,7 +284,17 @@ class Workers(Folder):
         self.assertEqual(os.listdir(made), [])
         self.assertTrue(os.path.exists(os.path.join(self.folder, "mutants", "1")))
         mutate.Workers(self.folder)
-        self.assertEqual(os.listdir(os.path.join(self.folder, "mutants")), [])
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "mutants", "1")))
+
+    def test_a_run_leaves_another_that_goes_on_alone(self):
+        other = f"mutants/{os.getppid()}-a"
+        gone = f"mutants/{2 ** 31 - 1}-a"
+        for folder in (other, gone):
+            self.file(folder + "/src/a.c", SOURCE)
+        mutate = tool()
+        mutate.Workers(self.folder)
+        self.assertTrue(os.path.exists(os.path.join(self.folder, other)))
+        self.assertFalse(os.path.exists(os.path.join(self.folder, gone)))
 
 
 class Calls(unittest.TestCase):
@@ -235,9 +303,17 @@ class Calls(unittest.TestCase):
                               capture_output=True, text=True, check=False)
 
     def test_each_file_of_the_core_is_there(self):
-        done = self.shown("--list", "--sample", "1")
+        done = self.shown("--list")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("src/slab/core/barn.c:", done.stdout)
+
+    def test_a_folder_is_all_its_sources(self):
+        whole = self.shown("--list", "src/slab/watch").stdout.splitlines()
+        files = {line.split(":")[0] for line in whole}
+        self.assertTrue({"src/slab/watch/debug.c", "src/slab/watch/watch.h"} <= files)
+        some = self.shown("--list", "--sample", "5", "--seed", "2", "src/slab/watch")
+        self.assertEqual(len(set(some.stdout.splitlines()) & set(whole)), 5)
+        self.assertEqual(self.shown("--list", "src/slab/none").returncode, 2)
 
     def test_lines_are_those_of_one_file(self):
         done = self.shown("--list", "--lines", "260-300", "src/slab/core/barn.c")

@@ -80,6 +80,19 @@ class Trial:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
 
+    def beside(self, own):
+        """Does the source @own find the mutant, a header, beside itself?  Then it is copied there,
+        with all that lies in its folder."""
+        if not self.named.path.endswith(".h") or \
+                os.path.dirname(own) != os.path.dirname(self.named.path):
+            return False
+        folder = os.path.dirname(own)
+        for name in os.listdir(os.path.join(self.tests.root, folder)):
+            copy = os.path.join(self.folder, folder, name)
+            if name.endswith((".c", ".h")) and not os.path.exists(copy):
+                shutil.copyfile(os.path.join(self.tests.root, folder, name), copy)
+        return True
+
     def ran(self, output, *more):
         """The compiler on what @output is made from, with the text that is written now."""
         command = self.tests.commands[output]
@@ -88,7 +101,7 @@ class Trial:
         at = words.index("-o")
         del words[at:at + 2]
         # In the worker's folder, so that a mutant's path is that of the original.
-        if own == self.named.path:
+        if own == self.named.path or self.beside(own):
             words[words.index(command["source"])] = own
         # Before the tree's own folder of headers.
         # The command's have no such folder but their own.
@@ -173,15 +186,20 @@ class Trial:
         return False
 
     def linked(self, link):
+        """Where the program with the mutant lies; the build's own if nothing in it is another."""
         made = os.path.join(self.folder, os.path.basename(link["program"]))
         words = list(link["words"])
         users = self.tests.users.get(self.named.path, [])
         for place, word in enumerate(words):
             path = os.path.normpath(os.path.join(link["folder"], word))
             if path in users:
-                words[place] = self.object(path)
-                if not words[place]:
+                other = self.object(path)
+                if not other:
                     return None
+                if other != path:
+                    words[place] = other
+        if words == link["words"]:
+            return link["program"]
         words[words.index("-o") + 1] = made
         words.append("-Wl,-S")
         done = subprocess.run(words, cwd=link["folder"], capture_output=True, check=False)
@@ -201,6 +219,8 @@ class Trial:
                 made[program] = self.linked(link)
             if not made[program]:
                 return {"outcome": "does not compile"}
+            if made[program] == program:
+                continue
             replaced = {program: made[program]}
             if not self.is_of_tool():
                 replaced[os.path.join(self.tests.folder, "libslub.so")] = made[program]
@@ -213,7 +233,8 @@ class Trial:
 
     def over(self):
         """Nothing of it is to be found by the next."""
-        shutil.rmtree(os.path.join(self.folder, "src"), ignore_errors=True)
+        for top in ("src", "tools"):
+            shutil.rmtree(os.path.join(self.folder, top), ignore_errors=True)
 
 
 def run(tests, folder, named):
