@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory pressure in a program that closes descriptors that it does not know. */
+#include <cerrno>
+#include <cstddef>
 #include <ctime>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #include "pressure.h"
 
@@ -110,6 +116,46 @@ TEST(PressureDescriptors, AStrangersDescriptorIsLeftAlone)
 		CHECK(write(out, "x", 1) == 1);
 		CHECK(is_readable(fd, 1000) && slub_pressure_handle() == 1);
 	});
+}
+
+/* A sandbox that allows of fcntl(2) what it knows, and not the signal of a descriptor. */
+bool forbid_marks(int err)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fcntl, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_SETSIG, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)err),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { (unsigned short)std::size(filter), filter };
+
+	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+	       !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+TEST(PressureDescriptors, WhereMarksAreRefusedAllIsAsElse)
+{
+	for (int err : { EPERM, EINVAL, ENOSYS }) {
+		Folder folder;
+		std::string path = folder.file("watch");
+
+		ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+		expect_good([&] {
+			if (!forbid_marks(err))
+				return;
+			Witness witness;
+
+			setenv("MEMORY_PRESSURE_WATCH", path.c_str(), 1);
+			int fd = slub_pressure_fd();
+			CHECK(fd >= 3);
+			int out = open(path.c_str(), O_WRONLY);
+			CHECK(write(out, "x", 1) == 1);
+			CHECK(is_readable(fd, 1000) && slub_pressure_handle() == 1);
+			CHECK(witness.counts == 1);
+		});
+	}
 }
 
 TEST(PressureDescriptors, TheThreadLeavesStrangersDescriptorsAlone)

@@ -2,6 +2,9 @@
 /* What a forked child finds of a thread that did not come along, or of its own in a handler. */
 #include <gtest/gtest.h>
 
+#include <thread>
+#include <vector>
+
 #include "start.h"
 
 #define _Static_assert static_assert
@@ -42,6 +45,51 @@ TEST_F(Fork, TheChildOfALocksHolderHasNoNewCounters)
 	}, &errors, 10);
 	EXPECT_EQ(status, 0) << harness::describe_status(status) << errors;
 	slub_srcu_destroy(&domain);
+}
+
+/* What lay there is the group's again, and others may have the stocks. */
+TEST_F(Fork, StocksOfThreadsThatDidNotComeAlong)
+{
+	constexpr int NR = 3, PIECE = 8 << 10;
+	struct slub_group *group = slub_group_create("group", nullptr);
+	std::vector<std::thread> threads;
+	std::atomic<int> arrived(0);
+	std::atomic<bool> over(false);
+
+	for (int i = 0; i < NR; i++)
+		threads.emplace_back([&] {
+			EXPECT_EQ(slub_group_enter(group), 0);
+			uint32_t token = slub_group_charge(nullptr, PIECE);
+			EXPECT_NE(token, 0u);
+			EXPECT_GT(group_thread.stock->bytes, 0);
+			arrived++;
+			while (!over)
+				std::this_thread::yield();
+			slub_group_uncharge(token, PIECE);
+			EXPECT_EQ(slub_group_leave(group), 0);
+		});
+	while (arrived < NR)
+		std::this_thread::yield();
+	std::string errors;
+	int status = harness::in_child([&] {
+		struct slub_group_stats stats;
+
+		reclaim_fork_finish(true);
+		if (slub_group_stats(group, &stats) || stats.usage != NR * PIECE)
+			_exit(1);
+		for (uint32_t n = 1; n < pool_end(&thread_stock_pool); n++) {
+			auto *stock = (struct thread_stock *)pool_item(&thread_stock_pool, n);
+
+			if (stock->owner || stock->bytes)
+				_exit(2);
+		}
+		_exit(0);
+	}, &errors, 10);
+	EXPECT_EQ(status, 0) << harness::describe_status(status) << errors;
+	over = true;
+	for (std::thread &thread : threads)
+		thread.join();
+	EXPECT_EQ(slub_group_destroy(group), 0);
 }
 
 int asked;

@@ -17,6 +17,7 @@ extern "C" {
 namespace {
 
 int barriers;
+bool is_refused;
 std::function<void()> on_barrier;
 
 /* A reader whose count reaches memory only now. */
@@ -43,7 +44,7 @@ extern "C" int os_barrier(void)
 	barriers++;
 	if (on_barrier)
 		on_barrier();
-	return 0;
+	return is_refused ? -1 : 0;
 }
 
 namespace {
@@ -60,6 +61,7 @@ protected:
 			GTEST_SKIP() << "readers fence in this build";
 		on_barrier = nullptr;
 		barriers = 0;
+		is_refused = false;
 	}
 	struct slub_srcu domain = SLUB_SRCU_INIT;
 };
@@ -93,6 +95,30 @@ TEST_F(Grace, AReaderThatTheBarrierBringsToLightIsWaitedFor)
 		slub_srcu_read_unlock(&domain, (int)entered);
 		EXPECT_TRUE(slub_srcu_poll(&domain, cookie)) << at;
 	}
+}
+
+/* A sandbox forbids the barrier: a reader from before shows by itself, after a while. */
+TEST_F(Grace, AReaderIsWaitedForWhereTheBarrierIsRefused)
+{
+	uint32_t entered = 0;
+	uint64_t cookie = slub_srcu_start_poll(&domain);
+
+	is_refused = true;
+	on_barrier = [&] {
+		if (barriers == 1)
+			entered = domain.reader ^ SLUB_SRCU_PHASE;
+	};
+	EXPECT_FALSE(slub_srcu_poll(&domain, cookie));
+	EXPECT_FALSE(domain.reader & SLUB_SRCU_FAST);
+	EXPECT_FALSE(slub_srcu_poll(&domain, cookie));
+	count_in(&domain, entered);
+	for (int i = 0; i < 100; i++) {
+		usleep(1000);
+		EXPECT_FALSE(slub_srcu_poll(&domain, cookie));
+	}
+	EXPECT_EQ(barriers, 1);
+	slub_srcu_read_unlock(&domain, (int)entered);
+	EXPECT_TRUE(slub_srcu_poll(&domain, cookie));
 }
 
 TEST_F(Grace, ALookThatFindsSomebodyCostsNoBarrier)

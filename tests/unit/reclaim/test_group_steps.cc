@@ -225,6 +225,34 @@ TEST_F(TwoDeletes, InTheMiddleOfAMark)
 	EXPECT_GT(moved, 0);
 }
 
+/* A walk found nothing, and clears the group's bit: a mark that comes at any moment stays. */
+TEST_F(GroupSteps, AMarkWhileAWalkTidies)
+{
+	constexpr uint32_t ID = 70;
+	struct slub_group *group = make("group");
+	uint32_t number = group_number(group), instruction = 0;
+
+	ASSERT_EQ(map_mark(number, 0, ID), 0);
+	struct map_unit *unit = map_first(number, 0);
+	while (unit->number != ID / 64)
+		unit = map_next(unit);
+	unsigned nr = steps::for_each([&](unsigned step) {
+		/* volatile: the last step is one of interrupt()'s own */
+		volatile bool is_marked = false;
+
+		map_unmark(unit, ID);
+		bool done = steps::interrupt(step, [&] { return ++instruction; },
+					     [&] { map_tidy(number, 0); }, [&] {
+			EXPECT_EQ(map_mark(number, 0, ID), 0);
+			is_marked = true;
+		});
+		EXPECT_EQ(bit_is_set(map_groups[0].words, number), is_marked) << step;
+		return done;
+	});
+	EXPECT_GT(nr, 10u);
+	EXPECT_EQ(slub_group_destroy(group), 0);
+}
+
 /* ---- a handler and the owners' lock ---- */
 
 /* A handler, at any step of who makes groups, drops the last reference to an owner. */
