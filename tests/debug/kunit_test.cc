@@ -113,6 +113,22 @@ TEST_F(Kunit, kmalloc_redzone_access)
 	EXPECT_EQ(slub_debug("-,malloc-32"), 1);
 }
 
+// Beyond the kernel's: a block of malloc's that an operator delete frees, and its own kind after.
+TEST_F(Kunit, freed_as_another_kind)
+{
+	ASSERT_EQ(slub_debug("ZU,malloc-112"), 1);
+	for (bool is_wrong : { false, true, false }) {
+		void *p = is_wrong ? malloc(100) : operator new(100);
+
+		cache = slub_cache_of(p);
+		ASSERT_STREQ(slub_cache_name(cache), "malloc-112");
+		before = slub_cache_errors(cache);
+		operator delete(p);
+		EXPECT_EQ(errors(), is_wrong ? 2u : 0u);
+	}
+	EXPECT_EQ(slub_debug("-,malloc-112"), 1);
+}
+
 TEST_F(Kunit, kfree_rcu)
 {
 	make("TestSlub_kfree_rcu", 64, SLUB_CACHE_RED_ZONE | SLUB_CACHE_POISON |
