@@ -67,6 +67,18 @@ def folder_of(path):
     return max((folder for folder in CONCERNED if path.startswith(folder + "/")), key=len)
 
 
+def wanted(root, path):
+    """The names of the tests that a file meets; one that tells backends apart meets the unit tests
+    on each of them."""
+    pattern = CONCERNED[folder_of(path)]
+    try:
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            tells = "BACKEND_" in file.read()
+    except FileNotFoundError:
+        tells = False
+    return f"{pattern}|(?=unit)(?:{pattern.replace(OWN, '')})" if tells else pattern
+
+
 class Tests:
     """What there is to link and to run; as data, for trials in processes of their own."""
 
@@ -97,8 +109,8 @@ class Tests:
         first = FIRST.get(folder, stem)
         own = re.compile(rf"unit\.{layer}_({stem}|{first})\b|(api|tool|profile|reclaim|debug)_"
                          rf"({folder}_)?{stem.removeprefix('cmd_')}_")
-        wanted = re.compile(CONCERNED[folder_of(path)])
-        found = [test for test in self.tests if wanted.match(test["name"])]
+        names = re.compile(wanted(self.root, path))
+        found = [test for test in self.tests if names.match(test["name"])]
         return sorted(found, key=lambda test: (-self.caught[path, test["name"]],
                                                not own.match(test["name"]),
                                                test["name"].startswith("fire"),
@@ -152,14 +164,15 @@ def properties(test):
     return {each["name"]: each["value"] for each in test.get("properties", [])}
 
 
-def read_tests(folder):
+def read_tests(folder, names):
+    """Those whose name @names matches, a pattern."""
+    names = re.compile(names)
     shown = subprocess.run(["ctest", "--show-only=json-v1"], cwd=folder, check=True,
                            capture_output=True, text=True).stdout
     library = link_of(os.path.realpath(os.path.join(folder, "libslub.so")))
-    wanted = re.compile("|".join(f"(?:{each})" for each in CONCERNED.values()))
     for test in json.loads(shown)["tests"]:
         command = test.get("command", [])
-        if not command or not wanted.match(test["name"]) or not os.path.exists(command[0]):
+        if not command or not names.match(test["name"]) or not os.path.exists(command[0]):
             continue
         told = properties(test)
         environment = dict(each.split("=", 1) for each in told.get("ENVIRONMENT", []))
@@ -217,9 +230,8 @@ def prepared(root, folder, jobs, targets=None, paths=()):
     if os.path.exists(known):
         with open(known, encoding="utf-8") as file:
             seconds = json.load(file)["seconds"]
-    folders = {folder_of(path) for path in paths} or set(CONCERNED)
-    wanted = re.compile("|".join(f"(?:{CONCERNED[each]})" for each in folders))
-    tests = list(timed([test for test in read_tests(folder) if wanted.match(test["name"])],
+    names = {wanted(root, path) for path in paths} or set(CONCERNED.values())
+    tests = list(timed(list(read_tests(folder, "|".join(f"(?:{each})" for each in names))),
                        seconds, jobs))
     data = {"root": root, "commands": commands, "users": users, "tests": tests,
             "seconds": seconds,

@@ -211,6 +211,15 @@ class Built(Folder):
         found = [test["name"] for test in self.some().concerning("tools/slub/cmd_stats.c")]
         self.assertEqual(found, ["tool_stats_test", "tool_exporter_test"])
 
+    def test_a_file_that_tells_backends_apart_has_the_unit_tests_of_each(self):
+        tests = self.some()
+        tests.tests.append({"name": "unit.slab_guard.tid", "seconds": 1})
+        self.file("src/slab/guard/guard.c", "int a = BACKEND_TID;\n")
+        found = [test["name"] for test in tests.concerning("src/slab/guard/guard.c")]
+        self.assertEqual(found, ["unit.slab_guard", "unit.slab_guard.tid", "debug_guard_test"])
+        found = [test["name"] for test in tests.concerning("src/slab/guard/guard_say.c")]
+        self.assertEqual(found, ["unit.slab_guard", "debug_guard_test"])
+
     def test_what_caught_most_mutants_of_a_file_is_tried_first(self):
         tests = self.some()
         for _ in range(2):

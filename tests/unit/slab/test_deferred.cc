@@ -64,6 +64,31 @@ TEST_F(deferred, what_is_pending_is_counted_one_by_one)
 	end(cache);
 }
 
+/* In a CPU's list, and in the queue: fresh, and behind a reader. */
+TEST_F(deferred, a_child_has_as_much_pending_as_its_parent_had)
+{
+	struct slub_cache *cache = make("before_fork", 64);
+
+	for (int i = 0; i < 100; i++)
+		slub_free_deferred(slub_cache_alloc_flags(cache, 0));
+	EXPECT_EQ(slub_deferred_barrier(), 0);
+	int reader = slub_read_lock();
+	for (unsigned nr = 1; nr <= 400; nr++) {
+		slub_free_deferred(slub_cache_alloc_flags(cache, 0));
+		if (nr % 50)
+			continue;
+		deferred_fork(FORK_BEGINS);
+		deferred_fork(FORK_CHILD);
+		EXPECT_EQ(pending().objects, nr);
+		EXPECT_EQ(pending().bytes, nr * 64u);
+	}
+	slub_read_unlock(reader);
+	EXPECT_EQ(slub_deferred_barrier(), 0);
+	EXPECT_EQ(pending().objects, 0u);
+	EXPECT_EQ(pending().bytes, 0u);
+	end(cache);
+}
+
 /* A CPU keeps back sheaves of 64 KiB at the most: then readers are asked. */
 TEST_F(deferred, no_list_keeps_back_much_memory)
 {

@@ -84,6 +84,24 @@ TEST_F(grace, a_reader_that_came_later_is_not_waited_for)
 	EXPECT_EQ(items[1].released, 1);
 }
 
+/* Of what waits behind it: there is no step more at which a reader could get in between. */
+TEST_F(grace, the_next_period_begins_as_the_one_before_ends)
+{
+	std::vector<struct item> items(2);
+	int reader = slub_read_lock();
+
+	grace_add(&queue, &items[0].link);
+	grace_add(&queue, &items[1].link);
+	slub_read_unlock(reader);
+	EXPECT_EQ(queue.fresh_nr, 1u);
+	EXPECT_TRUE(grace_poll(&queue));
+	EXPECT_EQ(items[0].released, 1);
+	EXPECT_EQ(queue.fresh_nr, 0u);
+	EXPECT_EQ(queue.waiting_nr, 1u);
+	EXPECT_TRUE(grace_poll(&queue));
+	EXPECT_EQ(items[1].released, 1);
+}
+
 TEST_F(grace, batches_are_released_one_after_the_other)
 {
 	std::vector<struct item> items(1000);
