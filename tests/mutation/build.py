@@ -20,7 +20,7 @@ PERCPU = r"unit\.(percpu|slab_(alloc|bulk|barn|shrink|deferred\.))|api_(percpu|b
 SLAB = r"unit\.(slab_(?!race|fork)|regression_chain|regression_prefill)|api_bulk"
 FIRE = r"fire\.(churn|churn_one_thread|threads|fork_storm|api_storm|mode_A|mode_C)$"
 # Of a feature: its own unit tests and its promises from outside, by one backend.
-OWN = r"(?!.*\.(thread|tid|lock)$)"
+OWN = r"(?!.*\.(thread|tid|lock|hardened)$)"
 CONCERNED = {
     "src/percpu": PERCPU + "|" + FIRE,
     "src/slab": SLAB + "|" + FIRE,

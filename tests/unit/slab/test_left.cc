@@ -64,6 +64,28 @@ TEST_F(left, slabs_go_back_before_the_heap_grows)
 	check_cache(cache, {});
 }
 
+/* More came back than a size may keep, and yet a small part of what is in use. */
+TEST_F(left, lists_stay_where_a_small_part_came_back)
+{
+	std::vector<void *> mine;
+
+	for (int i = 0; i < 8 * OBJECTS; i++)
+		mine.push_back(cache_alloc(cache));
+	for (void *object : objects)
+		cache_free(cache, object);
+	size_t cached = cache_nr_cached(cache);
+	ASSERT_GT(cached, page_budget() / 16 / SIZE);
+	slab_left_look(cache);
+	EXPECT_EQ(cache_nr_cached(cache), cached);
+	check_cache(cache, mine);
+	/* Now a large one: frees look by themselves, and what comes back later is little. */
+	for (; mine.size() > OBJECTS; mine.pop_back())
+		cache_free(cache, mine.back());
+	EXPECT_LT(cache_nr_cached(cache), cached / 4);
+	for (void *object : mine)
+		cache_free(cache, object);
+}
+
 TEST_F(left, lists_stay_where_objects_are_in_use)
 {
 	std::vector<void *> mine(objects + OBJECTS / 8, objects + OBJECTS);
