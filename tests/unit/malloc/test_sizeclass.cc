@@ -3,6 +3,7 @@
 #include <atomic>
 #include <gtest/gtest.h>
 #include <set>
+#include <string>
 #include <thread>
 #include <unistd.h>
 
@@ -268,6 +269,34 @@ TEST(sizeclass, limits_part_the_paths)
 			ASSERT_EQ(cache->list_slot, cache->slot + SLOT_BYTES);
 		}
 	}
+}
+
+/* They look like a class of pages, and their lists are not where those of classes are. */
+TEST(sizeclass, whole_pages_of_others_come_back_to_their_own_cache)
+{
+	harness::one_cpu stays;
+	struct slub_cache *caches[6];
+	void *object, *next;
+
+	for (auto &cache : caches) {
+		std::string name = "pages-" + std::to_string(&cache - caches);
+
+		cache = slub_cache_create(name.c_str(), PAGE_BYTES, PAGE_BYTES,
+					  SLUB_CACHE_NO_MERGE, nullptr);
+		ASSERT_NE(cache, nullptr);
+	}
+	for (auto &cache : caches) {
+		object = slub_cache_alloc(cache);
+		ASSERT_EQ((uintptr_t)object % PAGE_BYTES, 0u);
+		free(object);
+		for (auto &other : caches) {
+			next = slub_cache_alloc(other);
+			EXPECT_EQ(cache_of(next), other);
+			slub_cache_free(other, next);
+		}
+	}
+	for (auto &cache : caches)
+		EXPECT_EQ(slub_cache_destroy(cache), 0);
 }
 
 TEST(sizeclass, aligned_is_the_smallest_aligned_that_fits)

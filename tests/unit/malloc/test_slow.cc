@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* malloc/slow.c: what a call gets that is out of the ordinary. */
+#include <csignal>
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <vector>
 
 #include "harness.h"
 #include "lists.h"
@@ -10,6 +14,7 @@
 
 #define _Static_assert static_assert
 extern "C" {
+#include "malloc/front.h"
 #include "slab/shadow/sample.h"
 #include <slub/bucket.h>
 #include <slub/shrinker.h>
@@ -383,6 +388,52 @@ TEST(slow, a_thread_frees_where_the_map_has_grown)
 	free(object);
 	slub_thread.free_limit = open;
 }
+
+/* None of its blocks lies behind the limit, or each free would go the longer way. */
+TEST(slow, a_thread_frees_all_that_is_in_the_map)
+{
+	if (percpu_backend != BACKEND_RSEQ)
+		GTEST_SKIP() << "no area is this thread's";
+	std::vector<void *> blocks;
+
+	for (size_t bytes = 1; bytes < 60000; bytes += bytes / 3 + 1) {
+		for (int i = 0; i < 20; i++) {
+			blocks.push_back(malloc(bytes));
+			EXPECT_LT(front_place(front_map(), blocks.back()),
+				  slub_thread.free_limit) << bytes;
+		}
+	}
+	for (void *block : blocks)
+		free(block);
+}
+
+#if defined(__GLIBC__) && defined(__x86_64__)
+/* A thread of clone(): what lies above its stack is the caller's. */
+TEST(slow, a_thread_without_libc_has_no_more_than_its_stack)
+{
+	constexpr size_t STACK = 256 << 10, ABOVE = 4096;
+	char *stack = (char *)mmap(nullptr, STACK + ABOVE, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *top = stack + STACK;
+
+	ASSERT_NE(stack, MAP_FAILED);
+	harness::fill(top, ABOVE, 1);
+	int status = harness::in_child([&] {
+		static int told;
+		int arg = 7;
+		/* This thread stands still meanwhile, so they can share what is its own. */
+		int child = clone([](void *to) { told = *(int *)to; return 0; }, top,
+				  CLONE_VM | CLONE_VFORK | CLONE_SETTLS | SIGCHLD, &arg, nullptr,
+				  (void *)pthread_self(), nullptr);
+
+		if (child <= 0 || harness::wait_for(child) || told != 7)
+			_exit(1);
+		_exit(harness::intact(top, ABOVE, 1) ? 0 : 2);
+	});
+	EXPECT_EQ(status, 0) << harness::describe_status(status);
+	munmap(stack, STACK + ABOVE);
+}
+#endif
 
 TEST(slow, foreign_pointers_are_left_alone_and_reported_once)
 {
