@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* malloc/slow.c: what a call gets that is out of the ordinary. */
 #include <csignal>
+#include <cstring>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -322,6 +324,21 @@ size_t one_to_give(struct slub_shrinker *, struct slub_shrink_control *) noexcep
 }
 
 /* A length read from a broken file must not cost a program its caches. */
+#if defined(__GLIBC__)	/* its malloc_trim(3) */
+/* Nor is anything given back: the holder may be at it. */
+TEST(slow, under_a_lock_nothing_is_trimmed)
+{
+	malloc_trim(0);
+	free(harness::opaque(memset(malloc(8 << 20), 1, 8 << 20)));
+	{
+		under_a_lock held;
+
+		EXPECT_EQ(malloc_trim(0), 0);
+	}
+	EXPECT_EQ(malloc_trim(0), 1);
+}
+#endif
+
 TEST(slow, nobody_gives_up_anything_for_what_can_never_be_had)
 {
 	struct slub_shrinker shrinker = {};
