@@ -368,6 +368,26 @@ TEST(Guard, a_cache_with_a_guarded_object_stays)
 	EXPECT_EQ(0, slub_cache_destroy(other));
 }
 
+// Where the cache is watched by then its guarded objects are reported, and no other's.
+TEST(Guard, a_watched_cache_reports_its_guarded_objects)
+{
+	struct slub_cache *caches[2];
+	void *objects[2];
+
+	for (int i = 0; i < 2; i++) {
+		caches[i] = slub_cache_create(i ? "guarded-two" : "guarded-one", 64, 0, 0, nullptr);
+		objects[i] = guarded([=] { return slub_cache_alloc(caches[i]); }, true, 64);
+		ASSERT_NE(nullptr, objects[i]);
+		ASSERT_EQ(0, slub_cache_debug(caches[i], SLUB_CACHE_RED_ZONE));
+	}
+	for (int i = 0; i < 2; i++) {
+		EXPECT_EQ(-EBUSY, slub_cache_destroy(caches[i]));
+		EXPECT_EQ(2u, slub_cache_errors(caches[i]));
+		slub_cache_free(caches[i], objects[i]);
+		EXPECT_EQ(0, slub_cache_destroy(caches[i]));
+	}
+}
+
 // Counted as any other object, by whatever counts objects that are allocated.
 TEST(Guard, counts_of_live_objects_have_them)
 {
