@@ -251,6 +251,28 @@ class Built(Folder):
             self.assertEqual(one.link(test)["program"], program)
             self.assertEqual(one.link(tests.tests[0])["program"], "/b/unit.slab_guard")
 
+    def test_who_fails_for_another_place_catches_nothing(self):
+        tests = self.some()
+        build_folder = os.path.join(self.folder, "b")
+        self.file("b/slub", "as ever")
+        self.file("b/libslub.so.1", "")
+        worker = tempfile.mkdtemp(dir=self.folder)
+        tests.folder = build_folder
+        program = tests.tool["program"] = os.path.join(build_folder, "slub")
+        for script, outcome in (("grep -q ever $0", "caught"),
+                                ("test $0 = " + program, "survived"),
+                                ("test -e $(dirname $0)/libslub.so.1", "survived")):
+            one = trial.Trial(tests, worker, mutants(path="tools/slub/main.c")[0], SOURCE, SOURCE)
+            made = one.place(program, "mutant")
+            with open(made, "w", encoding="utf-8") as file:
+                file.write("a mutant")
+            tests.tests = [{"name": "tool_stats_test", "seconds": 1, "link": None,
+                            "command": ["sh", "-c", script, program], "environment": {},
+                            "folder": self.folder}]
+            with unittest.mock.patch.object(one, "is_changed", return_value=True), \
+                    unittest.mock.patch.object(one, "linked", return_value=made):
+                self.assertEqual(one.run()["outcome"], outcome, script)
+
     def test_the_command_is_linked_in_a_folder_of_its_own(self):
         self.file("tools/slub/CMakeFiles/slub_tool.dir/link.txt", "cc a.o -o ../../slub\n")
         self.file("CMakeFiles/other.dir/link.txt", "cc b.o -o tests/slub\n")

@@ -185,9 +185,34 @@ class Trial:
                 return True
         return False
 
+    def place(self, program, what):
+        """Where the mutant of @program, or its original, lies for a test.  The command finds the
+        library beside itself."""
+        folder = os.path.join(self.folder, what)
+        os.makedirs(folder, exist_ok=True)
+        for name in os.listdir(self.tests.folder) if self.is_of_tool() else ():
+            beside = os.path.join(folder, name)
+            if re.match(r"libslub.*\.so", name) and not os.path.lexists(beside):
+                os.symlink(os.path.join(self.tests.folder, name), beside)
+        return os.path.join(folder, os.path.basename(program))
+
+    def replaced(self, program, made):
+        paths = {program: made}
+        if not self.is_of_tool():
+            paths[os.path.join(self.tests.folder, "libslub.so")] = made
+        return paths
+
+    def control(self, program):
+        """What @program is replaced by to see whether a test can pass with another one at all: by
+        a copy of itself that lies as the mutant does."""
+        made = self.place(program, "control")
+        if not os.path.exists(made) or os.path.getmtime(made) < os.path.getmtime(program):
+            shutil.copy(program, made)
+        return self.replaced(program, made)
+
     def linked(self, link):
         """Where the program with the mutant lies; the build's own if nothing in it is another."""
-        made = os.path.join(self.folder, os.path.basename(link["program"]))
+        made = self.place(link["program"], "mutant")
         words = list(link["words"])
         users = self.tests.users.get(self.named.path, [])
         for place, word in enumerate(words):
@@ -221,14 +246,12 @@ class Trial:
                 return {"outcome": "does not compile"}
             if made[program] == program:
                 continue
-            replaced = {program: made[program]}
-            if not self.is_of_tool():
-                replaced[os.path.join(self.tests.folder, "libslub.so")] = made[program]
+            replaced = self.replaced(program, made[program])
             seconds = max(8, 5 * test["seconds"])
             passed, why = passes(test, replaced, seconds)
             # Not by chance, or for a machine that is busy: it fails again, and the original passes.
             if not passed and (why == "timeout" or not passes(test, replaced, seconds)[0]) and \
-                    all(passes(test, {}, seconds)[0] for _ in range(2)):
+                    all(passes(test, self.control(program), seconds)[0] for _ in range(2)):
                 return {"outcome": "caught", "by": test["name"], "why": why}
         return {"outcome": "survived"}
 
