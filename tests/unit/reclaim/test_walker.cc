@@ -58,6 +58,27 @@ TEST_F(Walker, EachThatIsBusyIsSeenOnce)
 	EXPECT_TRUE(seen().empty());
 }
 
+/* What was put off before a shrinker went is nothing to the same one when it comes back. */
+TEST_F(Walker, AShrinkerThatComesBackOwesNothing)
+{
+	static struct slub_shrinker shrinker;
+
+	shrinker.count = [](slub_shrinker *, slub_shrink_control *) noexcept -> size_t {
+		return 1000000;
+	};
+	shrinker.scan = [](slub_shrinker *, slub_shrink_control *) noexcept -> size_t {
+		return SLUB_SHRINK_STOP;
+	};
+	shrinker.seeks = SLUB_SHRINKER_SEEKS;
+	for (int round = 0; round < 2; round++) {
+		ASSERT_EQ(slub_shrinker_create(&shrinker), 0);
+		EXPECT_EQ(shrinker.deferred[0], 0);
+		shrinkers_run(2, nullptr);
+		EXPECT_GT(shrinker.deferred[0], 0);
+		EXPECT_EQ(slub_shrinker_destroy(&shrinker), 0);
+	}
+}
+
 /* Where all numbers were given away a number that is free again is found, wherever it is. */
 TEST_F(Walker, TheLastFreeNumberOfAShrinkerIsFound)
 {
