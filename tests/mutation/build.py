@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections import Counter
 
+import coverage
 import trial
 
 OPTIONS = ["-DSLUB_BUILD_TESTS=ON", "-DSLUB_BUILD_BENCH=OFF", "-DSLUB_ASSERT=1"]
@@ -91,6 +92,7 @@ class Tests:
         self.tests = data["tests"]
         self.tool = data["tool"]		# how the command is linked
         self.caught = Counter()			# by file and test: how many mutants
+        self.covered = data.get("covered", {})	# by test: coverage.py
 
     @classmethod
     def load(cls, folder):
@@ -237,6 +239,8 @@ def prepared(root, folder, jobs, targets=None, paths=()):
     data = {"root": root, "commands": commands, "users": users, "tests": tests,
             "seconds": seconds,
             "tool": link_of(os.path.join(folder, "slub"), os.path.join(folder, "tools/slub"))}
+    if any(folder_of(path) == "tools" for path in paths):
+        data["covered"] = coverage.measured(Tests(folder, data))
     with open(known, "w", encoding="utf-8") as file:
         json.dump(data, file)
     print(f"{len(tests)} tests, {sum(test['seconds'] for test in tests):.0f} s in all",

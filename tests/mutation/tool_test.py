@@ -3,6 +3,7 @@
 import importlib.machinery
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,7 @@ import unittest.mock
 
 import argued
 import build
+import coverage
 import operators
 import score
 import trial
@@ -228,6 +230,51 @@ class Built(Folder):
         tests.note("tools/slub/cmd_top.c", "tool_stats_test")
         found = [test["name"] for test in tests.concerning("tools/slub/cmd_stats.c")]
         self.assertEqual(found, ["tool_exporter_test", "tool_stats_test"])
+
+    def test_who_does_not_run_a_function_is_not_asked(self):
+        covered = {"tools/slub/a.c": [[3, 7], [20, 30]]}
+        for path, line, may in (("tools/slub/a.c", 3, True), ("tools/slub/a.c", 8, False),
+                                ("tools/slub/a.c", 30, True), ("tools/slub/b.c", 3, False),
+                                ("tools/slub/b.h", 3, True)):
+            self.assertIs(coverage.may_run(covered, path, line), may, (path, line))
+            self.assertTrue(coverage.may_run(None, path, line))
+
+    @unittest.skipUnless(shutil.which("gcov"), "there is no gcov")
+    def test_what_a_test_runs_is_measured_until_it_changes(self):
+        source = self.file("tools/slub/a.c", """#include <string.h>
+int one(void)
+{
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	return argc > 1 && !strcmp(argv[1], "one") ? one() : 0;
+}
+""")
+        program = os.path.join(self.folder, "slub")
+        data = {"root": self.folder, "users": {}, "tests": [],
+                "commands": {os.path.join(self.folder, "a.o"): {
+                    "words": ["cc", "-O0", "-c", source, "-o", "a.o"], "source": source}},
+                "tool": {"words": ["cc", "a.o", "-o", "slub"], "folder": self.folder,
+                         "program": program}}
+        for name in ("one", "none"):
+            script = self.file(name + ".py", "import subprocess, sys\n"
+                               f"subprocess.run([sys.argv[1], '{name}'])\n")
+            data["tests"].append({"name": name, "seconds": 1, "environment": {},
+                                  "folder": self.folder,
+                                  "command": [sys.executable, script, program]})
+        tests = build.Tests(self.folder, data)
+        found = coverage.measured(tests)
+        self.assertEqual([coverage.may_run(found[name], "tools/slub/a.c", 4)
+                          for name in ("one", "none")], [True, False])
+        self.assertTrue(coverage.may_run(found["none"], "tools/slub/a.c", 9))
+        with unittest.mock.patch.object(coverage, "measured_anew") as anew:
+            self.assertEqual(coverage.measured(tests), found)
+            anew.assert_not_called()
+            self.file("one.py", "")
+            coverage.measured(tests)
+            self.assertEqual([test["name"] for test in anew.call_args[0][1]], ["one"])
 
     def test_a_test_is_timed_once(self):
         told = self.file("told", "")

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 
+import coverage
 import operators
 
 DATA_MAX = 4 << 30	# a mutant may allocate for ever
@@ -238,6 +239,9 @@ class Trial:
             return {"outcome": "same code"}
         made = {}
         for test in self.tests.concerning(self.named.path):
+            covered = self.tests.covered.get(test["name"])
+            if not coverage.may_run(covered, self.named.path, self.named.line):
+                continue
             link = self.link(test)
             program = link["program"]
             if program not in made:

@@ -24,6 +24,9 @@ TEST(Pressure, UnderALockTheDescriptorIsToldAndNotMade)
 	int fd = slub_pressure_fd();
 	if (fd < 0)
 		GTEST_SKIP() << "no source here: " << fd;
+	struct slub_pressure_stats stats;
+	ASSERT_EQ(slub_pressure_stats(&stats), 0);
+	EXPECT_GT(stats.sources, 0u);
 	EXPECT_EQ(fd_under_a_lock(), fd);
 	EXPECT_EQ(slub_pressure_fd(), fd);
 }
