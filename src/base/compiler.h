@@ -40,8 +40,17 @@
 #define SLUB_CPU_AARCH64 0
 #endif
 
-/* ThreadSanitizer cannot see assembly: such a build runs the plain C twins. */
-#if defined(__SANITIZE_THREAD__)
+#ifndef SLUB_CONFIG_SCALE
+#define SLUB_CONFIG_SCALE 0	/* each access is counted: bench/scale */
+#endif
+
+/*
+ * ThreadSanitizer cannot see assembly: such a build runs the plain C twins.  bench/scale counts by
+ * the same calls of the compiler's and runs what every build runs.
+ */
+#if SLUB_CONFIG_SCALE
+#define SLUB_CONFIG_PLAIN_C 0
+#elif defined(__SANITIZE_THREAD__)
 #define SLUB_CONFIG_PLAIN_C 1
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)

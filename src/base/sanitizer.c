@@ -26,7 +26,9 @@ struct sanitizer sanitizer;
 
 usual void sanitizer_find(void)
 {
-	bool is_any = __asan_init || __tsan_init || __msan_init || __lsan_init;
+	/* bench/scale has that name, for the compiler calls it, and is no such runtime. */
+	bool has_tsan = __tsan_init && !SLUB_CONFIG_SCALE;
+	bool is_any = __asan_init || has_tsan || __msan_init || __lsan_init;
 
 	if (likely(!is_any))
 		return;

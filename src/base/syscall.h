@@ -14,8 +14,11 @@
 
 #include "base/compiler.h"
 
-#ifdef __clang_analyzer__
-/* It takes what a call of another function is handed for written, and not so with assembly. */
+#if defined(__clang_analyzer__) || SLUB_CONFIG_SCALE
+/*
+ * The analyzer takes what a call of another function is handed for written, and not so with
+ * assembly; bench/scale counts system calls in its own.
+ */
 long sys_call6(long nr, long a, long b, long c, long d, long e, long f);
 #elif SLUB_CPU_X86_64
 static inline long sys_call6(long nr, long a, long b, long c, long d, long e,
