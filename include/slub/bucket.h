@@ -69,8 +69,8 @@ SLUB_API struct slub_bucket *slub_bucket_create(const char *name,
  *   -EAGAIN  the lists of another CPU could not be emptied (no membarrier).
  * Waits for deferred frees.  Nobody may use the bucket meanwhile.
  * Context: any thread, not from a signal handler; sleeps.  Cost: a walk over the page map,
- * if it has had blocks of more than 32 KiB, and each CPU is stopped once for each size class, up to the first with a block that is
- * still allocated; then slub_cache_destroy() for each.
+ * if it ever had a block above 32 KiB, and each CPU is stopped once for each size class, up
+ * to the first with a block that is still allocated; then slub_cache_destroy() for each.
  */
 SLUB_API int slub_bucket_destroy(struct slub_bucket *bucket);
 
