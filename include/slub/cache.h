@@ -151,7 +151,8 @@ struct slub_cache;
  *           unknown flag; offsets that do not lie in the object, or a
  *           free_pointer_offset that is no multiple of 8 below 4096;
  *   EEXIST  there is a cache of that name, or one that has it as an alias;
- *   ENOSPC  the areas have no slot left: there are some 16,000 caches;
+ *   ENOSPC  the areas have no slot left: there are some 16,000 caches, or 8,000 if their
+ *           objects get guard pages or are debugged (SLUB_GUARD, SLUB_DEBUG);
  *   ENOMEM  no memory.
  * With SLUB_CACHE_PANIC it does not return NULL but reports and aborts.
  *
