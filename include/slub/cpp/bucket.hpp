@@ -30,7 +30,7 @@ public:
 	/*
 	 * Makes a bucket; @flags: SLUB_CACHE_ACCOUNT, which lets groups be charged, or a
 	 * debugging letter.  Throws std::bad_alloc, or std::system_error: EINVAL (name or
-	 * flags), EEXIST (the name is taken).
+	 * flags), EEXIST (the name is taken), ENOSPC (the first bucket, and too many caches).
 	 */
 	explicit bucket(const char *name, unsigned long flags = 0)
 		: handle_(slub_bucket_create(name, flags))

@@ -54,7 +54,8 @@ impl Bucket {
     ///
     /// # Errors
     ///
-    /// [`Error::BadName`] (41 bytes at most), [`Error::NameTaken`], [`Error::OutOfMemory`].
+    /// [`Error::BadName`] (41 bytes at most), [`Error::NameTaken`], [`Error::OutOfMemory`],
+    /// [`Error::NoSpace`]: the first bucket, and there are too many caches.
     pub fn new(name: &str) -> Result<Self, Error> {
         Self::with_flags(name, 0)
     }

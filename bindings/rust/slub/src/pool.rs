@@ -62,8 +62,8 @@ impl<T> Pool<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfMemory`]; [`Error::Other`] (`EINVAL`): `min` is 0 or above 2^24.  The cache
-    /// is dropped then.
+    /// [`Error::OutOfMemory`]; [`Error::NoSpace`]: the first pool, and there are too many caches;
+    /// [`Error::Other`] (`EINVAL`): `min` is 0 or above 2^24.  The cache is dropped then.
     pub fn with_cache(cache: Cache<T>, min: usize) -> Result<Self, Error> {
         // SAFETY: the cache lives as long as the pool.
         let raw = unsafe { sys::slub_mempool_create_slab(min, cache.as_raw()) };
