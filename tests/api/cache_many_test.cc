@@ -22,13 +22,14 @@ protected:
 	size_t nr_made = 0;
 
 	/* Makes caches until there are no more, or @most; returns the errno of the last. */
-	int fill(size_t size, void (*ctor)(void *) = nullptr, size_t most = SIZE_MAX)
+	int fill(size_t size, void (*ctor)(void *) = nullptr, size_t most = SIZE_MAX,
+		 unsigned long flags = 0)
 	{
 		for (errno = 0; most--; nr_made++) {
 			auto name = "many-" + std::to_string(nr_made);
 			struct slub_cache *cache =
-				slub_cache_create(name.c_str(), size, 0, SLUB_CACHE_NO_MERGE,
-						  ctor);
+				slub_cache_create(name.c_str(), size, 0,
+						  flags | SLUB_CACHE_NO_MERGE, ctor);
 
 			if (!cache)
 				return errno;
@@ -181,6 +182,44 @@ TEST_F(many, all_of_them_work_alike)
 	auto count = [](struct slub_cache *, void *arg) { return ++*(size_t *)arg, 0; };
 	EXPECT_EQ(slub_cache_for_each(count, &nr), 0);
 	EXPECT_GE(nr, caches.size());
+}
+
+size_t usage(slub_group *group)
+{
+	struct slub_group_stats stats;
+
+	EXPECT_EQ(slub_group_stats(group, &stats), 0);
+	return stats.usage;
+}
+
+/* Also of malloc's blocks, whose accounted classes come to live beyond all others. */
+TEST_F(many, groups_are_charged_for_all_of_them)
+{
+	const size_t NR = 2500;
+	std::vector<void *> objects;
+
+	objects.reserve(NR);	/* not charged to the group */
+	ASSERT_EQ(fill(200, nullptr, NR, SLUB_CACHE_ACCOUNT), 0);
+	slub_group *group = slub_group_create("of-many", nullptr);
+	ASSERT_NE(group, nullptr);
+	ASSERT_EQ(slub_group_enter(group), 0);
+	for (size_t round = 0; round < 3; round++) {
+		size_t before = usage(group);
+
+		for (size_t i = 0; i < NR; i += 50) {
+			objects.push_back(slub_cache_alloc(caches[i]));
+			objects.push_back(malloc(i * 4 % 9000 + 1));
+			ASSERT_NE(objects.back(), nullptr);
+		}
+		EXPECT_GE(usage(group), before + NR / 50 * 200);
+		for (void *object : objects)
+			free(object);
+		objects.clear();
+	}
+	ASSERT_EQ(slub_group_leave(group), 0);
+	malloc_trim(0);
+	EXPECT_EQ(usage(group), 0u);
+	EXPECT_EQ(slub_group_destroy(group), 0);
 }
 
 TEST_F(many, a_trim_empties_the_lists_of_all)
