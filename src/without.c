@@ -30,6 +30,7 @@ WITHOUT void page_features_fork_finish(bool in_child) { }
 
 WITHOUT void *debug_alloc(struct slub_cache *twin, size_t bytes) { return NULL; }
 WITHOUT void debug_free(struct slub_cache *twin, void *object, const void *frame) { }
+WITHOUT void debug_note_free(const struct slub_cache *twin, const void *object) { }
 WITHOUT size_t debug_ask_size(struct slub_cache *twin, const void *object) { return 0; }
 WITHOUT void account_carved(const struct slub_cache *cache, void *first, uint32_t nr) { }
 WITHOUT bool account_free(struct slub_cache *cache, void *object) { return true; }

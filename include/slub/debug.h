@@ -101,7 +101,8 @@ struct slub_trace {
  *
  * Calls @visit for each call stack that allocated objects that are still in use,
  * most objects first, until it returns non-zero; with free_traces, for each call
- * stack that freed the objects that lay in their places before.  The trace is valid during
+ * stack that freed the objects that lay in their places before.  An object that was freed
+ * deferred (slub/rcu.h) is in use no more, whoever reads it still.  The trace is valid during
  * the call.  @cache NULL: of all caches, each with its own traces.
  * Returns what @visit returned, or 0; -EINVAL if the cache is not watched with
  * letter U; -ENOMEM; -EDEADLK in a signal handler that interrupted the allocator.

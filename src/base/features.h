@@ -52,6 +52,8 @@ void page_features_fork_finish(bool in_child);
 /* slab/watch: of a cache with letters (cache->debug, or its twin has them) */
 void *debug_alloc(struct slub_cache *twin, size_t bytes);
 void debug_free(struct slub_cache *twin, void *object, const void *frame);
+/* @object will be freed: its free waits for readers, or for a lock. */
+void debug_note_free(const struct slub_cache *twin, const void *object);
 /* Bytes that were asked for; that it is no object, or free, is reported. */
 size_t debug_ask_size(struct slub_cache *twin, const void *object);
 

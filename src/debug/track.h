@@ -11,7 +11,8 @@ struct track {
 	uint32_t stack;		/* stack_store(); 0: none */
 	uint32_t thread;
 	uint32_t cpu;
-	uint32_t call;		/* enum alloc_call */
+	uint16_t call;		/* enum alloc_call */
+	uint16_t is_freed;	/* of an allocation: its free waits, for readers or a lock */
 };
 
 /* A stack that is stored. */

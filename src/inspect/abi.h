@@ -152,6 +152,7 @@ enum slub_abi_track_field {
 	SLUB_ABI_TRACK_STACK,		/* its number; 0: not stored */
 	SLUB_ABI_TRACK_THREAD,
 	SLUB_ABI_TRACK_CPU,
+	SLUB_ABI_TRACK_IS_FREED,	/* of an allocation: not 0 while its free waits */
 	SLUB_ABI_TRACK_FIELDS_KNOWN,
 	SLUB_ABI_TRACK_FIELDS = 8,
 };

@@ -71,6 +71,7 @@ SLUB_EXPORT struct slub_abi slub_abi_state = {
 		[SLUB_ABI_TRACK_STACK] = FIELD(track, stack),
 		[SLUB_ABI_TRACK_THREAD] = FIELD(track, thread),
 		[SLUB_ABI_TRACK_CPU] = FIELD(track, cpu),
+		[SLUB_ABI_TRACK_IS_FREED] = FIELD(track, is_freed),
 	},
 #if SLUB_CONFIG_LAYOUT == 1
 	.descriptor_owner = STATE_AT,

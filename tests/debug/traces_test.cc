@@ -9,6 +9,7 @@
 
 #include "harness.h"
 #include <slub/debug.h>
+#include <slub/rcu.h>
 
 namespace {
 
@@ -55,6 +56,41 @@ TEST(Traces, by_call_site)
 	seen.clear();
 	ASSERT_EQ(slub_cache_alloc_traces(cache, collect, &seen), 0);
 	EXPECT_EQ(seen.size(), 0u);
+	EXPECT_EQ(slub_debug("-,malloc-1024"), 1);
+}
+
+// What was freed deferred is nobody's leak, also while a reader keeps it from being freed.
+TEST(Traces, not_of_what_was_freed_deferred)
+{
+	ASSERT_EQ(slub_debug("U,malloc-1024"), 1);
+	std::vector<Seen> seen;
+	void *stays = site_b(1010), *in_another[2];
+	struct slub_cache *cache = slub_cache_of(stays);
+
+	for (int i = 0; i < 100; i++)
+		slub_free_deferred(site_a(1000));
+	int index = slub_read_lock();
+	for (void *&object : in_another) {
+		object = site_a(1000);
+		slub_free_deferred(object);
+	}
+	ASSERT_EQ(slub_cache_alloc_traces(cache, collect, &seen), 0);
+	slub_read_unlock(index);
+	ASSERT_EQ(seen.size(), 1u);
+	EXPECT_EQ(seen[0].count, 1u);
+	EXPECT_LT(seen[0].caller - (uintptr_t)site_b, 100u);
+
+	// A place that is used again is in use again.
+	EXPECT_EQ(slub_deferred_barrier(), 0);
+	for (void *&object : in_another)
+		object = site_a(1000);
+	seen.clear();
+	ASSERT_EQ(slub_cache_alloc_traces(cache, collect, &seen), 0);
+	ASSERT_EQ(seen.size(), 2u);
+	EXPECT_EQ(seen[0].count, 2u);
+	for (void *object : in_another)
+		free(object);
+	free(stays);
 	EXPECT_EQ(slub_debug("-,malloc-1024"), 1);
 }
 

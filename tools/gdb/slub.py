@@ -32,7 +32,7 @@ CACHE_FIELDS = ["name", "slot", "list_slot", "size", "object_size", "align", "fl
 NODE_FIELDS = ["slabs", "partial", "objects", "carved", "slabs_peak"]
 BARN_CHAINS = 32
 BARN_SHIFT = 48
-TRACK_FIELDS = ["caller", "when", "stack", "thread", "cpu"]
+TRACK_FIELDS = ["caller", "when", "stack", "thread", "cpu", "is_freed"]
 
 u8, u16, u32, u64 = ctypes.c_uint8, ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64
 
@@ -364,7 +364,9 @@ class Object(gdb.Command):
         where = heap.free_objects(cache, slab).get(start)
         print(f"free, in {where}" if where else "in use")
         if cache.track:
-            self.print_track(heap, "allocated", start + cache.track)
+            track = self.print_track(heap, "allocated", start + cache.track)
+            if not where and track["is_freed"]:
+                print("its free waits, for readers or for a lock")
             self.print_track(heap, "freed", start + cache.track + heap.abi.track_bytes)
 
     @staticmethod
@@ -373,12 +375,13 @@ class Object(gdb.Command):
         track = {name: get(data, field)
                  for name, field in zip(TRACK_FIELDS, heap.abi.track_fields)}
         if not track["caller"]:
-            return
+            return track
         print(f"{what} by thread {track['thread']} on CPU {track['cpu']}, "
               f"{track['when'] / 1e9:.3f} s after the system's start")
         for frame in heap.frames(track["stack"]) or [track["caller"]]:
             words = gdb.execute(f"info symbol {frame - 1:#x}", to_string=True).strip()
             print(f"  {frame:#x} {words}")
+        return track
 
 
 class SlabCommand(gdb.Command):

@@ -226,6 +226,12 @@ static void add_track(struct traces *traces, struct trace *row,
 		row->cpus[cpu / 64] |= 1ull << cpu % 64;
 }
 
+/* @track: of the allocation.  A library of before does not say. */
+static bool is_being_freed(const struct reader *reader, const char *track)
+{
+	return field_get(track, reader->abi->track_fields[SLUB_ABI_TRACK_IS_FREED]);
+}
+
 /* @object: in the copy. */
 static void count_object(struct reader *reader, const struct piece *piece,
 			 const struct watch *watch, const char *object)
@@ -244,6 +250,9 @@ static void count_object(struct reader *reader, const struct piece *piece,
 		memcpy(&bytes, object + watch->requested, sizeof(bytes));
 	if (bytes > size)
 		bytes = size;
+	/* It is about to be free: nobody's leak. */
+	if (is_being_freed(reader, object + watch->track))
+		return;
 	/* In the middle of being handed out: it has no track yet. */
 	if (!caller && reader->kind == TRACE_ALLOC)
 		return;

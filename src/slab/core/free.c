@@ -18,6 +18,8 @@ static void postpone(struct slub_cache *cache, void *object)
 {
 	void **link = link_of(cache, object);
 
+	if (unlikely(cache->debug != NULL))
+		debug_note_free(cache, object);
 	stack_push(&cache_postponed, object, link);
 }
 

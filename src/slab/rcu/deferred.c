@@ -157,13 +157,16 @@ SLUB_EXPORT size_t slub_deferred_pending(void)
 	return pending.objects;
 }
 
-/* What @object keeps from being used. */
-static size_t bytes_of(const void *object)
+/* What @object keeps from being used.  The tracks of a watched one learn of its free. */
+static size_t note_free(const void *object)
 {
 	const struct slub_cache *cache = cache_of(object);
 
-	if (likely(cache))
+	if (likely(cache)) {
+		if (unlikely(cache->debug != NULL))
+			debug_note_free(cache, object);
 		return __atomic_load_n(&cache->size, __ATOMIC_RELAXED);
+	}
 	/* A block that a handler got has a mapping of its own: 0 bytes of the heap. */
 	return pagemap_get(object) == MAP_LARGE ? large_bytes(object) :
 						  guard_bytes(object);
@@ -308,7 +311,7 @@ static cold void free_after_readers(void *object, size_t bytes)
 
 static void free_later(void *object)
 {
-	size_t bytes = bytes_of(object);
+	size_t bytes = note_free(object);
 	struct sheaf *sheaf;
 	bool is_handed_over;
 	int index;

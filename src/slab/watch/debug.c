@@ -269,6 +269,15 @@ void debug_free_call(void *object, enum alloc_call call)
 	case_end(&found, twin);
 }
 
+cold void debug_note_free(const struct slub_cache *twin, const void *object)
+{
+	struct track *track = track_of(twin->debug, object, TRACK_ALLOC);
+
+	/* What is no object is found out when it is freed. */
+	if (track && watched_is_object(twin, slab_of(twin, object), object))
+		__atomic_store_n(&track->is_freed, 1, __ATOMIC_RELAXED);
+}
+
 /* The owner that it was charged to, and no longer is. */
 static uint32_t owner_take(const struct slub_cache *twin, const void *object)
 {

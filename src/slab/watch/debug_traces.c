@@ -82,6 +82,10 @@ static void count(struct table *table, const struct slub_cache *cache,
 
 	if (!track || !track->caller || table->is_full)
 		return;
+	/* Its free waits for readers, or for a lock: nobody's leak. */
+	if (__atomic_load_n(&track_of(layout, object, TRACK_ALLOC)->is_freed,
+			    __ATOMIC_RELAXED))
+		return;
 	row = row_of(table, cache, track);
 	if (!row) {
 		table->is_full = true;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Known call sites: 20 objects of 1,000 bytes from one and 9 of 1,020 from another, in places that
- * free_all() freed before.  Then it waits for the end of its input.
+ * free_all() freed before.  Those of a third were freed deferred, and nobody has ended that.  Then
+ * it waits for the end of its input.
  */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,6 +29,14 @@ __attribute__((noinline)) void *site_b(size_t n)
 	return object;
 }
 
+__attribute__((noinline)) void *site_deferred(size_t n)
+{
+	void *object = malloc(n);
+
+	__asm__ volatile("" : "+r"(object));
+	return object;
+}
+
 /* All places of a slab, so that none is left that was never used. */
 __attribute__((noinline)) void free_all(void)
 {
@@ -35,6 +46,9 @@ __attribute__((noinline)) void free_all(void)
 
 int main(void)
 {
+	void (*free_deferred)(void *) =
+		(void (*)(void *))dlsym(RTLD_DEFAULT, "slub_free_deferred");
+
 	for (int round = 0; round < 40; round++) {
 		if (round)
 			free_all();
@@ -42,6 +56,8 @@ int main(void)
 			keep[i] = i < 20 ? site_a(1000) : site_b(1020);
 	}
 	free(keep[NR - 1]);
+	for (int i = 0; free_deferred && i < 7; i++)
+		free_deferred(site_deferred(1000));
 	puts("ready");
 	fflush(stdout);
 	while (getchar() != EOF)
