@@ -294,6 +294,18 @@ void *slow_alloc_uncharged(size_t bytes, size_t align, bool *is_zero)
 	return ptr;
 }
 
+/* What a list had none of, in the same request. */
+static cold void *alloc_again(size_t bytes)
+{
+	bool is_zero;
+	void *ptr;
+
+	if (!slub_thread.locks_held)
+		frees_settle();
+	ptr = alloc_once(bytes, MALLOC_ALIGN, &is_zero);
+	return ptr ? ptr : alloc_after_reclaim(bytes, MALLOC_ALIGN, &is_zero);
+}
+
 void *slow_alloc_aligned(size_t bytes, size_t align, bool *is_zero)
 {
 	*is_zero = false;
@@ -389,6 +401,19 @@ cold void *slow_alloc_fresh(size_t bytes)
 	return likely(cache) ? cache_alloc_fresh(cache, bytes) : NULL;
 }
 
+/* The usual case: the list is empty.  All tries are one request's, the first one too. */
+static inline void *slow_alloc_listed(struct slub_cache *cache, size_t bytes)
+{
+	uint8_t growth = thread_growth_set(THREAD_GROWTH_ONCE);
+	void *ptr = likely(!sample_is_wanted()) ? cache_alloc_sized(cache, bytes) :
+						  sample_alloc(cache, bytes);
+
+	if (unlikely(!ptr))
+		ptr = alloc_again(bytes);
+	thread_growth_set(growth);
+	return ptr;
+}
+
 /* From this library, whoever owns malloc() in the process. */
 __attribute__((__noinline__)) void *slow_alloc_own(size_t bytes)
 {
@@ -403,15 +428,12 @@ __attribute__((__noinline__)) void *slow_alloc_own(size_t bytes)
 			return ptr;
 		ptr = NULL;
 	}
-	/* The usual case: the list is empty. */
 	cache = has_list(bytes) ? sizeclass_get(bytes, MALLOC_ALIGN) : NULL;
 	if (likely(cache))
-		ptr = likely(!sample_is_wanted()) ?
-			      cache_alloc_sized(cache, bytes) :
-			      sample_alloc(cache, bytes);
+		ptr = slow_alloc_listed(cache, bytes);
 	/* Only now, for the cache may have given the thread its entrance. */
 	fast_paths_open();
-	if (!ptr)
+	if (!ptr && !cache)
 		ptr = slow_alloc_aligned(bytes, MALLOC_ALIGN, &is_zero);
 	if (unlikely(!ptr))
 		errno = ENOMEM;
