@@ -40,7 +40,8 @@ class Sites(Target):
         cache = next(c for c in told[kind] if c["cache"] == "malloc-1024")
         rows = [(t["count"], t["bytes"], t["waste"], t["stack"][0].get("function"))
                 for t in cache["traces"] if t["stack"]]
-        return [row for row in rows if row[3] in ("site_a", "site_b", "site_deferred", "free_all", "main")]
+        return [row for row in rows
+                if row[3] in ("site_a", "site_b", "site_deferred", "free_all", "main")]
 
     def check(self, told):
         self.assertEqual(told["kind"], "traces")
