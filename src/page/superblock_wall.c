@@ -3,7 +3,7 @@
  * What the program has mapped, at addresses of its own choice, where the heap is to grow.
  *
  * It is passed over, in steps that become longer, so that a large mapping takes few calls; what
- * a step took too much, and what the program unmaps, is had again where the heap can grow no more.
+ * a step took too much, and what the program unmaps, is used again where the heap can grow no more.
  *
  * One request makes WALL_TRIES at the most, and the next one goes on from there.  Meanwhile the
  * heap counts as walled in, and malloc() looks elsewhere (malloc/outside).

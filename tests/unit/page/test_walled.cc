@@ -88,7 +88,7 @@ TEST(walled, a_large_mapping_is_passed_in_few_calls)
 	EXPECT_FALSE(superblock_is_walled_in());
 	auto rest = take_all();
 	size_t had = front.size() + 1 + rest.size();
-	/* What the last step took too much was had again. */
+	/* What the last step took too much was used again. */
 	EXPECT_EQ(had, 1024u);
 	before = nr_mapped;
 	EXPECT_EQ(superblock_alloc(1, 1, 0, false, &is_zero), nullptr);
