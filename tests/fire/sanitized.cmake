@@ -34,6 +34,8 @@ foreach(symbol IN LISTS symbols)
 		string(APPEND storm_names "#define ${symbol} fire_${symbol}\n")
 	endif()
 endforeach()
+# The macros that check flags have the names of functions, and would undo the prefix.
+string(APPEND storm_names "#include <slub/flags.h>\n#undef SLUB_CHECK_FLAGS\n")
 string(REPLACE "@" ";" storm_names "${storm_names}")
 file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/storm_names.h "${storm_names}")
 add_executable(fire_api_storm api_storm.c api_storm_own.c api_storm_objects.c api_storm_others.c
