@@ -2,6 +2,7 @@
 /* Promise: where the program has mapped all addresses but a few, malloc finds what is free. */
 #include <cerrno>
 #include <cstring>
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sys/mman.h>
@@ -64,6 +65,13 @@ void use_the_hole()
 	expect(block, 7);
 	memset(block, 1, 20);
 	free(block);
+	/* No block of the heap, and no guarded one either. */
+	auto *later = reinterpret_cast<void (*)(void *)>(dlsym(RTLD_DEFAULT, "slub_free_deferred"));
+	auto *end = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "slub_deferred_barrier"));
+	if (later && end) {
+		later(malloc(10000));
+		expect(!end(), 10);
+	}
 }
 
 void in_a_hole()

@@ -168,8 +168,9 @@ static size_t note_free(const void *object)
 		return __atomic_load_n(&cache->size, __ATOMIC_RELAXED);
 	}
 	/* A block that a handler got has a mapping of its own: 0 bytes of the heap. */
-	return pagemap_get(object) == MAP_LARGE ? large_bytes(object) :
-						  guard_bytes(object);
+	if (pagemap_get(object) == MAP_LARGE)
+		return large_bytes(object);
+	return guard_owns(object) ? guard_bytes(object) : 0;
 }
 
 /* ---- sheaves ---- */
