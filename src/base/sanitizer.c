@@ -32,8 +32,10 @@ usual void sanitizer_find(void)
 
 	if (likely(!is_any))
 		return;
+	/* The build that a sanitizer looks at is to use itself. */
 	sanitizer.is_there = !SLUB_INSTRUMENTED;
-	sanitizer.owns_malloc = __interceptor_malloc && __interceptor_free &&
+	sanitizer.owns_malloc = sanitizer.is_there &&
+				__interceptor_malloc && __interceptor_free &&
 				__interceptor_calloc && __interceptor_realloc &&
 				__interceptor_memalign &&
 				__interceptor_malloc_usable_size;
