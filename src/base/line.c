@@ -3,7 +3,7 @@
 
 #include "base/syscall.h"
 
-struct lock line_lock = LOCK_INIT;
+struct lock line_lock fork_writes = LOCK_INIT;
 
 enum place_state { PLACE_WAITS, PLACE_HAS_TURN, PLACE_OVER };
 
@@ -274,7 +274,7 @@ static struct place *next_of(struct line *line, struct list *over)
 	return next;
 }
 
-static void pass(struct line *line)
+static cold void pass(struct line *line)
 {
 	struct list over;
 	struct place *next;
@@ -300,7 +300,7 @@ static void pass(struct line *line)
 	}
 }
 
-void line_end(struct line *line)
+usual void line_end(struct line *line)
 {
 	uint64_t owner = __atomic_load_n(&line->turn.owner, __ATOMIC_RELAXED);
 

@@ -6,7 +6,7 @@
 #include "base/syscall.h"
 #include "base/turn.h"
 
-uint32_t turn_forks;
+uint32_t turn_forks fork_writes;
 
 /* The lock that this thread held when it began to fork. */
 static __thread void *lock_kept

@@ -48,7 +48,7 @@ struct book {
 	uint64_t trails[SAMPLES_MAX];	/* of the samples; 0: none */
 };
 
-static struct lock book_lock = LOCK_INIT;
+static struct lock book_lock fork_writes = LOCK_INIT;
 /* under book_lock */
 static struct book *book;
 static struct profile_state state;

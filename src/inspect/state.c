@@ -131,7 +131,9 @@ static uint64_t clock_real_ns(void)
 
 usual void abi_update(void)
 {
-	slub_abi_state.membarrier = percpu_can_stop;
+	/* In a forked child a write would be a page fault. */
+	if (slub_abi_state.membarrier != percpu_can_stop)
+		slub_abi_state.membarrier = percpu_can_stop;
 	if (slub_abi_state.ready)
 		stats_file_after_fork();
 }

@@ -18,7 +18,7 @@ static const struct slub_cache_args cache_args = {
 };
 static struct slub_cache pool_cache = { .args = &cache_args };
 
-static struct lock pools_lock = LOCK_INIT;
+static struct lock pools_lock fork_writes = LOCK_INIT;
 static struct list pools = { &pools, &pools };	/* under pools_lock */
 
 /* ---- stacks ---- */

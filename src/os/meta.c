@@ -12,7 +12,7 @@
 #define PIECE_BYTES ((size_t)256 << 10)
 #define PIECE_ALIGN ((size_t)65536)	/* any system's page size */
 
-struct lock meta_lock = LOCK_INIT;
+struct lock meta_lock fork_writes = LOCK_INIT;
 
 /* Under meta_lock. */
 static struct {

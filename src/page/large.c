@@ -347,7 +347,7 @@ bool large_stays(void *ptr, size_t bytes)
 	return true;
 }
 
-void *large_resize(void *ptr, size_t bytes)
+cold void *large_resize(void *ptr, size_t bytes)
 {
 	size_t old, pages;
 	uint32_t owner;

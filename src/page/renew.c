@@ -36,11 +36,11 @@ static _Atomic size_t freed_bytes = RENEW_MIN;	/* so large a block was mapped an
 #define WAITS_AFTER_REFUSAL 64
 
 static _Atomic uint32_t nr_waits;	/* an estimate */
-static _Atomic bool locks_mappings;	/* mlockall(MCL_FUTURE), as far as is known */
+static _Atomic bool locks_mappings fork_writes;	/* mlockall(MCL_FUTURE), as far as is known */
 
 /* In a forked child: how far the heap went then, and how much below may be mapped anew. */
-static _Atomic uintptr_t inherited_end;
-static _Atomic uint32_t inherited_left;
+static _Atomic uintptr_t inherited_end fork_writes;
+static _Atomic uint32_t inherited_left fork_writes;
 
 /* A page that is locked for itself, or all pages that there are and will be? */
 static cold bool is_locked_for_good(void)

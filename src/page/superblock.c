@@ -25,7 +25,7 @@ enum superblock_state {
 	SB_USED,
 };
 
-struct lock superblock_lock = LOCK_INIT;
+struct lock superblock_lock fork_writes = LOCK_INIT;
 
 /* under superblock_lock */
 static uint8_t *states;

@@ -14,7 +14,7 @@
  */
 #include "page/page_internal.h"
 
-struct zone zones[OS_NODES_MAX];
+struct zone zones[OS_NODES_MAX] fork_writes;
 uint32_t nr_zones = 1;
 size_t page_reserve_short;	/* atomic, written by the reserve */
 

@@ -35,7 +35,7 @@ bool percpu_registers rarely_touched;
 enum cpu_number percpu_cpu_number;
 bool percpu_can_stop;
 
-struct lock area_lock align_to(64) = LOCK_INIT;
+struct lock area_lock fork_writes = LOCK_INIT;
 
 /*
  * In a place (os/place.c); only areas that are made are mapped.  Before the first lies the shared

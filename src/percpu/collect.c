@@ -26,7 +26,7 @@
 #include "percpu/percpu_internal.h"
 
 /* One collector at a time. */
-static struct line collecting;
+static struct line collecting fork_writes;
 
 /*
  * How often a thread that is in the middle of an operation is waited for; about

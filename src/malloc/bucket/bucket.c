@@ -33,7 +33,7 @@ static const struct slub_cache_args cache_args = {
 };
 static struct slub_cache bucket_cache = { .args = &cache_args };
 
-static struct lock buckets_lock = LOCK_INIT;
+static struct lock buckets_lock fork_writes = LOCK_INIT;
 /* By the hash of the name. */
 #define TABLE_BITS 9
 static struct slub_bucket *buckets[1 << TABLE_BITS] rarely_touched;

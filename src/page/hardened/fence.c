@@ -33,7 +33,7 @@
 #define FENCE_PAD 0xb5
 #define PAD_MAX 16
 
-static struct lock fence_lock = LOCK_INIT;
+static struct lock fence_lock fork_writes = LOCK_INIT;
 
 /* under fence_lock: a ring; the pages are read without it */
 static void *waiting[WAITING_MAX];

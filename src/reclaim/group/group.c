@@ -15,12 +15,12 @@
 /* Looks at the dead before there is no group for the caller: about a second. */
 #define DEAD_TRIES 5000u
 
-struct pool group_pool = POOL_INIT(sizeof(struct slub_group), GROUPS_MAX);
-struct pool owner_pool = POOL_INIT(sizeof(struct group_owner), OWNERS_MAX);
+struct pool group_pool fork_writes = POOL_INIT(sizeof(struct slub_group), GROUPS_MAX);
+struct pool owner_pool fork_writes = POOL_INIT(sizeof(struct group_owner), OWNERS_MAX);
 struct slub_srcu group_domain = SLUB_SRCU_INIT;
 struct bits groups_alive rarely_touched;
 
-static struct lock group_lock = LOCK_INIT;
+static struct lock group_lock fork_writes = LOCK_INIT;
 /* under group_lock: the dead, the longest dead first */
 static struct slub_group *dead_first;
 static struct slub_group **dead_end = &dead_first;

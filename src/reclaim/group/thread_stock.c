@@ -24,7 +24,7 @@
 
 #define STOCKS_MAX BITS_NR
 
-struct pool thread_stock_pool = POOL_INIT(sizeof(struct thread_stock),
+struct pool thread_stock_pool fork_writes = POOL_INIT(sizeof(struct thread_stock),
 					  STOCKS_MAX);
 uint32_t group_generation = 1;
 /* A stock that has grown may hold this share of the bytes below the limits. */

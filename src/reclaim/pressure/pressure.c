@@ -388,11 +388,15 @@ usual void pressure_start(void)
 /* The sources are the parent's: what one reads the other misses. */
 usual void pressure_fork_child(void)
 {
-	thread_state = THREAD_NONE;
-	thread_number = 0;
-	if (wake_fd >= 0)
+	/* A write would be a page fault. */
+	if (unlikely(thread_state != THREAD_NONE)) {
+		thread_state = THREAD_NONE;
+		thread_number = 0;
+	}
+	if (wake_fd >= 0) {
 		descriptor_close(wake_fd);
-	wake_fd = -1;
+		wake_fd = -1;
+	}
 	if (epoll_fd < 0)
 		return;
 	close_all();

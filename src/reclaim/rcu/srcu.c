@@ -39,7 +39,7 @@ enum step { STEP_IDLE, STEP_DRAIN_OLD, STEP_DRAIN_LEFT };
 
 SLUB_EXPORT struct slub_srcu slub_rcu_domain = SLUB_SRCU_INIT;
 
-struct lock srcu_lock = LOCK_INIT;
+struct lock srcu_lock fork_writes = LOCK_INIT;
 static struct slub_srcu *domains;	/* under srcu_lock */
 
 _Static_assert(offsetof(struct slub_srcu, started) == 64, "a cache line on");

@@ -23,7 +23,7 @@ uintptr_t shrinker_table[SHRINKERS_MAX] rarely_touched;
 struct bits shrinkers_always rarely_touched;
 uint32_t shrinkers_end;
 
-struct registry registry = { .lock = LOCK_INIT, .hint = 1 };
+struct registry registry fork_writes = { .lock = LOCK_INIT, .hint = 1 };
 static struct bits numbers rarely_touched;	/* under registry.lock */
 
 /* @stamp: tells its shrinker from those that had the number before. */

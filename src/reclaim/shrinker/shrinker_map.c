@@ -24,10 +24,10 @@
 struct bits map_groups[OS_NODES_MAX] rarely_touched;
 uint32_t map_nodes_end;
 
-static struct lock map_lock = LOCK_INIT;
+static struct lock map_lock fork_writes = LOCK_INIT;
 /* By node and number of the group (0: no group), the newest unit's number in unit_pool. */
 static uint32_t units[OS_NODES_MAX][BITS_NR] rarely_touched;
-static struct pool unit_pool =
+static struct pool unit_pool fork_writes =
 	POOL_INIT(sizeof(struct map_unit), BITS_NR * 16);
 
 /* ---- units ---- */

@@ -304,7 +304,7 @@ static uint32_t nr_objects(const struct barn *barn)
 }
 
 /* A thread of the parent may have held a lock, or not have counted its chain yet. */
-void barns_after_fork(void)
+usual void barns_after_fork(void)
 {
 	ptrdiff_t bytes = 0;
 
@@ -317,14 +317,17 @@ void barns_after_fork(void)
 			if (!barn)
 				continue;
 			/* Else it is that of the code that a handler interrupted. */
-			if (!lock_is_mine(&barn->lock))
+			if (unlikely(barn->lock.word) && !lock_is_mine(&barn->lock))
 				barn->lock = (struct lock)LOCK_INIT;
 			nr += nr_objects(barn);
 		}
-		__atomic_store_n(&c->in_barns, nr, __ATOMIC_RELAXED);
+		/* What is right already is not written: that would be a page fault. */
+		if (unlikely(read(&c->in_barns) != nr))
+			write(&c->in_barns, nr);
 		bytes += (ptrdiff_t)nr * c->size;
 	}
-	__atomic_store_n(&page_kept_bytes, bytes, __ATOMIC_RELAXED);
+	if (unlikely(__atomic_load_n(&page_kept_bytes, __ATOMIC_RELAXED) != bytes))
+		__atomic_store_n(&page_kept_bytes, bytes, __ATOMIC_RELAXED);
 }
 
 /* Out of line: it is asked in many places. */

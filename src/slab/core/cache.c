@@ -22,7 +22,7 @@ bool sample_was_on;
 bool grace_was_used;
 bool guard_watches_large;
 
-struct lock cache_lock = LOCK_INIT;
+struct lock cache_lock fork_writes = LOCK_INIT;
 
 /* under cache_lock; read without it */
 static struct slub_cache *caches;
@@ -499,7 +499,7 @@ static void bury_dying(void)
 }
 
 /* A walk may stand on a dead cache, with the lock of its node, which a new one gets. */
-void slab_fork_prepare(void)
+usual void slab_fork_prepare(void)
 {
 	slab_features_fork_prepare();
 	lock_acquire_for_fork(&cache_lock);
@@ -507,7 +507,7 @@ void slab_fork_prepare(void)
 		lock_acquire_for_fork(&n->lock);
 }
 
-void slab_fork_finish(bool in_child)
+usual void slab_fork_finish(bool in_child)
 {
 	if (in_child)
 		slab_update_after_fork();

@@ -87,14 +87,14 @@ static void slab_repair(struct slub_cache *cache, struct page *slab, void *arg)
 	page_flags_write(slab, page_flags_read(slab) & ~PAGE_LOCK_BIT);
 }
 
-void slab_update_after_fork(void)
+usual void slab_update_after_fork(void)
 {
 	slab_for_each(slab_repair, NULL);
 }
 
 #else
 
-void slab_update_after_fork(void)
+usual void slab_update_after_fork(void)
 {
 }
 

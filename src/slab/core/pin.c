@@ -58,8 +58,9 @@ static bool hold_end(struct cache_hold *hold)
 usual void holds_after_fork(void)
 {
 	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
-		c->movers = 0;
-		c->closers = 0;
+		/* Mostly there is nothing to write, and a write is a page fault. */
+		if (unlikely(c->movers || c->closers))
+			c->movers = c->closers = 0;
 	}
 	/* A cache that this thread is destroying may be in no list of caches. */
 	for (struct cache_hold *h = holds; h; h = h->next)

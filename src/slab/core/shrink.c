@@ -34,8 +34,8 @@ static size_t pages_given;	/* since the last emptying */
  * shrinks let it in.  What a shrink that begins later takes into its hands was not in a list
  * when the flush was done.
  */
-static uint32_t shrinks_begun, shrinks_over;	/* atomic: how often */
-static int32_t flushers;			/* atomic */
+static uint32_t shrinks_begun, shrinks_over fork_writes;	/* atomic: how often */
+static int32_t flushers fork_writes;				/* atomic */
 /* How often a flush is waited for, and how often shrinks are: 0.1 and 1 s at the most. */
 #define SHRINK_WAITS_MAX 1000
 #define FLUSH_WAITS_MAX 10000

@@ -372,7 +372,7 @@ static void release(void **item)
 	withdraw(container_of(item, struct guard_place, turn));
 }
 
-static struct grace_queue waiting = { .release = release };
+static struct grace_queue waiting fork_writes = { .release = release };
 
 /* Places on their way to the queue, which has a lock: handlers free too. */
 static void *fresh;

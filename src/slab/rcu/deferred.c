@@ -206,7 +206,7 @@ static void sheaf_release(void **item)
 	sheaf_end(sheaf);
 }
 
-static struct grace_queue queue = { .release = sheaf_release };
+static struct grace_queue queue fork_writes = { .release = sheaf_release };
 
 usual int deferred_init(void)
 {
@@ -574,6 +574,6 @@ static void count_anew(void)
 usual void deferred_fork(enum fork_step step)
 {
 	lock_fork(&queue.lock, step);
-	if (step == FORK_CHILD)
+	if (step == FORK_CHILD && grace_is_used())
 		count_anew();
 }

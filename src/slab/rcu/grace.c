@@ -203,7 +203,7 @@ static void slab_release(void **item)
 	slab_give_back(container_of(list, struct page, list));
 }
 
-static struct grace_queue slabs = { .release = slab_release };
+static struct grace_queue slabs fork_writes = { .release = slab_release };
 
 void slab_give_back_later(struct page *slab)
 {

@@ -353,6 +353,10 @@ usual void debug_mailbox_configure(void)
 /* Whatever is in it, and was being answered: the parent was asked. */
 usual void debug_mailbox_after_fork(void)
 {
+	/* Nobody has asked anything, mostly: nothing is written. */
+	if (likely(!work.id && !slub_debug_mailbox.request.id &&
+		   __atomic_load_n(&slub_debug_mailbox.state, __ATOMIC_RELAXED) == MAILBOX_IDLE))
+		return;
 	work.id = 0;
 	slub_debug_mailbox.request.id = 0;
 	__atomic_store_n(&slub_debug_mailbox.state, MAILBOX_IDLE,
