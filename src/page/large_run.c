@@ -126,14 +126,6 @@ void run_shrink(char *ptr, size_t old, size_t pages, uint32_t flags)
  */
 static _Atomic bool moves_leave_holes;
 
-/* Something failed: are the @bytes at @to still there, or again (PAGE-4)? */
-static bool is_there(void *to, size_t bytes)
-{
-	int err = os_map_at(to, bytes);
-
-	return !err || err == -EEXIST;
-}
-
 /* The new place of @ptr, whose @old pages it has by now. */
 static void *run_replace(char *ptr, size_t old, char *to, size_t pages, uint32_t node,
 			 bool by_move)
@@ -178,20 +170,73 @@ static void run_copy(char *to, bool to_is_zero, const char *from, size_t pages)
 	}
 }
 
+/*
+ * A move that failed may have moved some of the pages: from Linux 6.17 on the kernel goes from
+ * one mapping to the next, and ends where it may have no more of them.  What was moved reads as
+ * zero at @from, which stays mapped, and the target, which read as zero before, has it.
+ */
+static void pages_return(char *from, const char *to, size_t bytes)
+{
+	for (size_t at = 0; at < bytes; at += PAGE_BYTES) {
+		if (!page_is_zero(to + at) && page_is_zero(from + at))
+			memcpy(from + at, to + at, PAGE_BYTES);
+	}
+}
+
+/* False: there is a hole at @to that cannot be filled (PAGE-4), or it may be one. */
+static bool superblock_return(char *from, char *to)
+{
+	size_t unit = os_page_size();
+	int err = os_map_at(to, SUPERBLOCK_BYTES);
+	bool is_whole = true;
+
+	/* All of it was unmapped, and nothing came. */
+	if (!err)
+		return true;
+	if (err == -EEXIST && !os_protect(to, SUPERBLOCK_BYTES, true)) {
+		pages_return(from, to, SUPERBLOCK_BYTES);
+		return true;
+	}
+	for (size_t at = 0; at < SUPERBLOCK_BYTES; at += unit) {
+		err = os_map_at(to + at, unit);
+		if (err == -EEXIST)
+			pages_return(from + at, to + at, unit);
+		is_whole = is_whole && (!err || err == -EEXIST);
+	}
+	return is_whole;
+}
+
+/* All is at @from again, as if nothing had been tried; the @n superblocks at @to are free. */
+static cold void run_return(char *from, char *to, size_t bytes, size_t n)
+{
+	size_t moved = bytes / SUPERBLOCK_BYTES;
+
+	for (size_t i = 0; i < moved; i++) {
+		char *place = to + i * SUPERBLOCK_BYTES;
+
+		if (superblock_return(from + i * SUPERBLOCK_BYTES, place))
+			superblock_free(place, 1, true);
+		else
+			__atomic_store_n(&moves_leave_holes, true, __ATOMIC_RELAXED);
+	}
+	if (n > moved)
+		superblock_free(to + bytes, n - moved, true);
+}
+
 /* Moves pages, not bytes, to a run that was just taken; false: they stay, and it is given back. */
 static bool run_move(char *ptr, char *to, size_t bytes, size_t n)
 {
-	if (__atomic_load_n(&moves_leave_holes, __ATOMIC_RELAXED)) {
-		superblock_free(to, n, true);
-		return false;
-	}
 	if (!os_move(ptr, to, bytes))
 		return true;
-	if (is_there(to, bytes))
-		superblock_free(to, n, true);
-	else
-		__atomic_store_n(&moves_leave_holes, true, __ATOMIC_RELAXED);
+	run_return(ptr, to, bytes, n);
 	return false;
+}
+
+/* May a move be tried, to a run that was just taken?  Its pages read as zero then. */
+static bool is_ready(char *to, bool is_zero, size_t bytes)
+{
+	return !__atomic_load_n(&moves_leave_holes, __ATOMIC_RELAXED) &&
+	       (is_zero || !os_purge(to, bytes));
 }
 
 /* To a longer run. */
@@ -207,6 +252,7 @@ static void *run_go(char *ptr, size_t old, size_t pages)
 
 	if (!to)
 		return NULL;
+	by_move = by_move && is_ready(to, is_zero, bytes);
 	if (by_move && !run_move(ptr, to, bytes, run_superblocks(pages))) {
 		large_count_add(-pages);
 		page_uncharge(run_charge(pages) - charged);

@@ -2,30 +2,26 @@
 /*
  * Start and service where memory, address space or CPUs are short.
  *
- *	limits --case=as|data|exhaust|cgroup|affinity|cpuset|overcommit|hotplug
+ *	limits --case=as|data|late|maps|huge|cgroup|affinity|cpuset|overcommit|hotplug
  *
  * Two cases change the whole machine and run only when asked for: overcommit
  * with SLUB_TEST_OVERCOMMIT=1, hotplug with SLUB_TEST_HOTPLUG=1.
  */
 #include "fire.h"
+#include "limits.h"
 
 #include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #define LIVE 2048
-#define MIB (1ul << 20)
-
-struct object {
-	void *start;
-	size_t size;
-	uint64_t id;
-};
 
 static uint64_t rng;
 static atomic_int stop;
@@ -163,6 +159,23 @@ static void release(struct filled **list)
 	}
 }
 
+/* ---- what was freed goes back, whatever was refused before ---- */
+
+/* Run again by other cases, under what they have set. */
+static void give_back(void)
+{
+	size_t before;
+
+	serve(20000, 8 * MIB);
+	malloc_trim(0);
+	before = resident_bytes();
+	for (int turn = 0; turn < 3; turn++) {
+		serve(30000, 48 * MIB);
+		grow(96 * MIB);
+	}
+	expect_given_back("all was freed", before);
+}
+
 /* Under the limit of the address space that the parent has set. */
 static void exhaust(void)
 {
@@ -211,7 +224,7 @@ static void under_data(void)
 static void under_late_as(void)
 {
 	char line[64] = "";
-	size_t pages = 0;
+	size_t pages = 0, before;
 	FILE *statm = fopen("/proc/self/statm", "r");
 
 	serve(20000, 8 * MIB);
@@ -219,10 +232,74 @@ static void under_late_as(void)
 		pages = strtoul(line, NULL, 10);
 	if (statm)
 		fclose(statm);
+	malloc_trim(0);
+	before = resident_bytes();
 	limit(RLIMIT_AS, pages * 4096 + 32 * MIB);
 	serve(100000, 8 * MIB);
+	grow(64 * MIB);
 	limit(RLIMIT_DATA, 48 * MIB);
 	exhaust();
+	grow(64 * MIB);
+	expect_given_back("limits that came late", before);
+}
+
+/* ---- mappings: as many as a process may have, but for a few ---- */
+
+#define MAPS_SPARE 40
+
+/* Every second page may be written, so each is a mapping; how many the kernel allowed. */
+static size_t use_up_mappings(char *start, size_t bytes, size_t page)
+{
+	size_t at = 0;
+
+	while (at < bytes && !mprotect(start + at, page, PROT_READ | PROT_WRITE))
+		at += 2 * page;
+	for (int i = 0; at && i < MAPS_SPARE / 2; i++) {
+		at -= 2 * page;
+		mprotect(start + at, page, PROT_NONE);
+	}
+	return at / page;
+}
+
+static void with_few_mappings(void)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = 70000 * 2 * page, before, used;
+	char *start = mmap(NULL, bytes, PROT_NONE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (start == MAP_FAILED)
+		fire_skip("no room for mappings: %s", strerror(errno));
+	serve(20000, 8 * MIB);
+	malloc_trim(0);
+	before = resident_bytes();
+	used = use_up_mappings(start, bytes, page);
+	if (used * page + 2 * page >= bytes)
+		fire_skip("this system bounds no mappings");
+	printf("%zu mappings, and some %d more may be had\n", used, MAPS_SPARE);
+	for (int turn = 0; turn < 3; turn++) {
+		serve(30000, 16 * MIB);
+		grow(96 * MIB);
+	}
+	expect_given_back("with few mappings", before);
+	munmap(start, bytes);
+	give_back();
+}
+
+/* ---- huge pages: wanted, not wanted, and not to be had ---- */
+
+static void with_huge_pages(void)
+{
+	static const char *const settings[] = { "always", "block", "never" };
+
+	for (int i = 0; i < 3; i++) {
+		setenv("SLUB_HUGE", settings[i], 1);
+		expect_good(run_again("back", 100), settings[i]);
+	}
+	/* Inherited, also by execve(2). */
+	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0))
+		fire_skip("PR_SET_THP_DISABLE: %s", strerror(errno));
+	setenv("SLUB_HUGE", "always", 1);
+	expect_good(run_again("back", 100), "always, but the kernel gives none");
 }
 
 /* ---- control groups (v1, as on this kind of machine, or v2) ---- */
@@ -426,6 +503,8 @@ static void under_overcommit(void)
 			  "SLUB_TEST_OVERCOMMIT=1 allows it");
 	write_file("/proc/sys/vm/overcommit_memory", "2", true);
 	status = run_again("service", 60);
+	if (WIFEXITED(status) && !WEXITSTATUS(status))
+		status = run_again("back", 100);
 	write_file("/proc/sys/vm/overcommit_memory", "0", false);
 	expect_good(status, "service, overcommit 2");
 }
@@ -443,8 +522,9 @@ static const struct {
 	{ "late", under_late_as }, { "cgroup", in_memory_group },
 	{ "affinity", shrink_affinity }, { "cpuset", in_cpuset },
 	{ "overcommit", under_overcommit }, { "hotplug", with_hotplug },
+	{ "maps", with_few_mappings }, { "huge", with_huge_pages },
 	/* what the cases above run under their limits */
-	{ "service", service }, { "exhaust", exhaust },
+	{ "service", service }, { "exhaust", exhaust }, { "back", give_back },
 };
 
 int main(int argc, char **argv)

@@ -6,25 +6,35 @@
 #include <sys/mman.h>
 #include <vector>
 
+#include "harness.h"
 #include "start.h"
 
 namespace {
 
 const size_t MiB = 1ul << 20, heap_bytes = 64 * MiB;
 
-/* What the kernel does to the target of a move, before it fails. */
-enum { NOTHING, UNMAPS } then;
+/* What the kernel does before a move fails; PARTLY: as one that moves several mappings does. */
+enum { NOTHING, UNMAPS, PARTLY, PARTLY_BY_PAGES } then;
 unsigned nr_moves;
 
 } /* namespace */
 
 /* os_move() of this program, by the linker's --wrap. */
-extern "C" int __wrap_os_move(void *, void *to, size_t bytes)
+extern "C" int __wrap_os_move(void *from, void *to, size_t bytes)
 {
+	/* Where the second mapping begins, and how much of its target is gone. */
+	size_t first = then == PARTLY ? 2 * MiB : MiB + 4 * PAGE_BYTES;
+	size_t gone = then == PARTLY ? bytes - first : 8 * PAGE_BYTES;
+
 	nr_moves++;
 	if (then == UNMAPS)
 		munmap(to, bytes);
-	return -EFAULT;
+	if (then < PARTLY)
+		return -EFAULT;
+	memcpy(to, from, first);
+	madvise(from, first, MADV_DONTNEED);
+	munmap((char *)to + first, gone);
+	return -ENOMEM;
 }
 
 namespace {
@@ -66,10 +76,12 @@ protected:
 		unsigned before = nr_moves;
 
 		ASSERT_EQ(wall, ptr + 4 * MiB);
-		memset(ptr, 1, 4 * MiB);
+		harness::fill(ptr, 4 * MiB - PAGE_BYTES, before);
+		memset(ptr + 4 * MiB - PAGE_BYTES, 0, PAGE_BYTES);
 		EXPECT_EQ(large_resize(ptr, 9 * MiB), nullptr);
 		EXPECT_EQ(nr_moves, before + 1);
-		EXPECT_EQ(ptr[4 * MiB - 1], 1);
+		EXPECT_TRUE(harness::intact(ptr, 4 * MiB - PAGE_BYTES, before));
+		EXPECT_EQ(harness::first_nonzero(ptr + 4 * MiB - PAGE_BYTES, PAGE_BYTES), PAGE_BYTES);
 		large_free(ptr);
 		large_free(wall);
 	}
@@ -89,6 +101,17 @@ TEST_F(move, a_target_that_was_unmapped_is_mapped_again)
 	for (int i = 0; i < 5; i++)
 		grow_in_vain();
 	EXPECT_EQ(count_all(), heap_bytes / SUPERBLOCK_BYTES);
+}
+
+/* Linux 6.17 and later, at vm.max_map_count: no byte is lost, and no superblock. */
+TEST_F(move, what_was_moved_before_it_failed_comes_back)
+{
+	for (auto how : { PARTLY, PARTLY_BY_PAGES }) {
+		then = how;
+		for (int i = 0; i < 5; i++)
+			grow_in_vain();
+		EXPECT_EQ(count_all(), heap_bytes / SUPERBLOCK_BYTES);
+	}
 }
 
 } /* namespace */

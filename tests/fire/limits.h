@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* What the cases of limits.c do while something is short, beside small objects. */
+#ifndef LIMITS_H
+#define LIMITS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define MIB (1ul << 20)
+
+struct object {
+	void *start;
+	size_t size;
+	uint64_t id;
+};
+
+size_t resident_bytes(void);
+/* Ends the test if more than 8 MiB more than @before bytes are resident when all was freed. */
+void expect_given_back(const char *what, size_t before);
+/*
+ * Large blocks that grow up to @most bytes in all: the pages of some are moved, others are copied,
+ * and a request that is refused leaves its block as it is.
+ */
+void grow(size_t most);
+
+#endif
