@@ -73,6 +73,31 @@ static bool cell(const char *library, struct plan *plan, unsigned long usual)
 	return good;
 }
 
+/* Of what is asked for memory: refused from the first on, from the second, and so on. */
+#define EACH_CALL_MOST 64
+
+static bool is_for_memory(const struct refusable *call)
+{
+	return call->number == SYS_mmap || call->number == SYS_munmap ||
+	       call->number == SYS_mremap || call->number == SYS_madvise ||
+	       call->number == SYS_mprotect;
+}
+
+static unsigned long from_each_call(const char *library, struct plan *plan, unsigned long usual,
+				    unsigned long *cells)
+{
+	unsigned long bad = 0;
+
+	plan->turn = TURN_FROM;
+	plan->error = plan->call->errors[0];
+	for (unsigned long k = 1; k <= usual && k <= EACH_CALL_MOST; k++) {
+		plan->turn_from = k;
+		bad += !cell(library, plan, usual);
+		++*cells;
+	}
+	return bad;
+}
+
 unsigned long refusals(const char *library, bool all)
 {
 	unsigned long bad = 0, cells = 0;
@@ -95,6 +120,8 @@ unsigned long refusals(const char *library, bool all)
 				cells++;
 			}
 		}
+		if (all && is_for_memory(&calls[i]))
+			bad += from_each_call(library, &plan, usual.calls, &cells);
 	}
 	printf("%lu cells, %lu of them bad\n", cells, bad);
 	if (!cells)

@@ -32,7 +32,7 @@ enum turn {
 	TURN_NONE,	/* none: the calls are counted */
 	TURN_ALWAYS,
 	TURN_SECOND,	/* every second one */
-	TURN_FROM,	/* all from the k-th on, k a third of those of an undisturbed run */
+	TURN_FROM,	/* all from the k-th on, mostly a third of those of an undisturbed run */
 	TURNS,
 };
 

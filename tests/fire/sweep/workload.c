@@ -136,6 +136,8 @@ static void large(void)
 		if (zeroed[i])
 			fire_fail("calloc: byte %zu is not zero", i);
 	keep(&other, zeroed, 2100000, "calloc");
+	/* There is something behind it: its pages move. */
+	resize(&one, 9000000);
 	resize(&one, 150000);
 	resize(&one, 2000);
 	ask();
