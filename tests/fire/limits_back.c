@@ -24,7 +24,7 @@ void expect_given_back(const char *what, size_t before)
 	malloc_trim(0);
 	after = resident_bytes();
 	printf("%s: %zu KiB resident, then %zu\n", what, before >> 10, after >> 10);
-	if (before && after > before + 8 * MIB)
+	if (before && after > before + 16 * MIB)
 		fire_fail("%s: %zu bytes stay resident of what was freed", what,
 			  after - before);
 }
