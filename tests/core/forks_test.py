@@ -13,7 +13,8 @@ CHILD_MOST = 15
 
 def run(program, **more):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("SLUB_", "LD_PRELOAD"))}
-    done = subprocess.run([program], env={**env, **more}, check=True, capture_output=True, text=True)
+    done = subprocess.run([program], env={**env, **more}, check=True, capture_output=True,
+                          text=True)
     return [int(number) for number in done.stdout.split()]
 
 

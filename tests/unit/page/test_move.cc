@@ -81,7 +81,8 @@ protected:
 		EXPECT_EQ(large_resize(ptr, 9 * MiB), nullptr);
 		EXPECT_EQ(nr_moves, before + 1);
 		EXPECT_TRUE(harness::intact(ptr, 4 * MiB - PAGE_BYTES, before));
-		EXPECT_EQ(harness::first_nonzero(ptr + 4 * MiB - PAGE_BYTES, PAGE_BYTES), PAGE_BYTES);
+		char *last = ptr + 4 * MiB - PAGE_BYTES;
+		EXPECT_EQ(harness::first_nonzero(last, PAGE_BYTES), PAGE_BYTES);
 		large_free(ptr);
 		large_free(wall);
 	}
