@@ -65,7 +65,9 @@ WITHOUT void slab_give_back_later(struct page *slab) { }
 WITHOUT void holes_carve(const struct slub_cache *cache, const struct page *slab,
 	uint32_t *first, uint32_t *count) { }
 WITHOUT uint32_t holes_carved(struct page *slab) { return 0; }
-WITHOUT void holes_forget(const struct slub_cache *cache, struct page *slab) { }
+WITHOUT void holes_forget(struct slub_cache *cache, struct page *slab) { }
+WITHOUT void objects_taken(struct slub_cache *cache, struct page *slab) { }
+WITHOUT void slab_sparse_look(struct slub_cache *cache) { }
 WITHOUT void slab_empty_left(void) { }
 WITHOUT void slab_left_look(struct slub_cache *cache) { }
 WITHOUT void slab_shrink_begins(bool is_all) { }

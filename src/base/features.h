@@ -144,7 +144,11 @@ void holes_carve(const struct slub_cache *cache, const struct page *slab,
 /* And after they were counted as carved; pages that get memory again. */
 uint32_t holes_carved(struct page *slab);
 /* The slab goes back to the page layer, as if it had none. */
-void holes_forget(const struct slub_cache *cache, struct page *slab);
+void holes_forget(struct slub_cache *cache, struct page *slab);
+/* The same of a slab whose objects are larger (page->purged_from): its freelist was taken. */
+void objects_taken(struct slub_cache *cache, struct page *slab);
+/* slab/idle/sparse.c: objects of @cache, which is pinned, went to slabs without a free. */
+void slab_sparse_look(struct slub_cache *cache);
 
 /* slab/idle/left.c: the heap is about to take another superblock for a slab */
 void slab_empty_left(void);

@@ -26,6 +26,9 @@ __attribute__((__noinline__)) void fast_paths_open_now(void)
 		slub_thread.malloc_limit = 0;
 	if (unlikely(slub_thread.self.base != slub_cpu_base))
 		slub_thread.malloc_limit = slub_thread.free_limit = 0;
+	/* The fast path was closed for that (page/budget.c), perhaps. */
+	if (likely(!slub_thread.locks_held) && page_purge_visit())
+		slab_reclaim_if_needed();
 }
 
 /* ---- free ---- */
@@ -193,7 +196,9 @@ static __attribute__((__noinline__)) void free_to_any(void *ptr)
 		return;
 	if (frees_are_pending() && !slub_thread.locks_held)
 		frees_settle();
-	fast_paths_open();
+	/* malloc()'s may be closed on purpose (page/budget.c): a free leaves it so. */
+	if (unlikely(slub_thread.free_limit != fast_free_limit()))
+		fast_paths_open_now();
 	entry = pagemap_get(ptr);
 	if (likely(entry == MAP_LARGE))
 		free_large(ptr);

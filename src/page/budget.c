@@ -6,7 +6,8 @@
  *     budget   base + regret
  *     base     used / 8, at least 1 MiB and at most 16 MiB; SLUB_RETAIN if that is given
  *     held     free pages with memory behind them, the descriptors of superblocks that
- *              are free and have none, and the chains in barns
+ *              are free and have none, the chains in barns, and whole free pages of
+ *              slabs that are partly in use (slab/idle/sparse.c)
  *     regret   pages that went back and were soon wanted again
  *
  * Regret is the price of a mistake: the kernel has to clear the page once more.  Half of the
@@ -36,6 +37,7 @@ static _Atomic size_t regret_most;	/* const but for page_retain_changed() */
 /* Estimates: a lost update gives a page too many or too few. */
 static _Atomic size_t regret_bytes;
 static _Atomic size_t given_bytes;	/* went back, not wanted again yet; halved too */
+static _Atomic size_t given_sparse;	/* the same of pages of slabs, which serve these alone */
 static _Atomic uint64_t halved_at_ns;
 
 static _Atomic size_t refused_bytes;	/* held when the kernel took none of it */
@@ -46,6 +48,9 @@ static struct turn purging;
 _Atomic bool page_purge_owed;
 _Atomic size_t purge_idle_always;
 _Atomic ptrdiff_t page_kept_bytes;
+_Atomic size_t page_nr_sparse;
+_Atomic uint64_t page_sparse_wait_ns;
+static size_t (*sparse_hook)(size_t pages, struct purge *purge);	/* const after start */
 
 /*
  * ---- what one call may spend ----
@@ -112,6 +117,11 @@ static int called(struct purge *purge, size_t bytes, int err)
 	return err;
 }
 
+void purge_tick(struct purge *purge)
+{
+	purge->now = purge_clock_ns();
+}
+
 int purge_range(struct purge *purge, void *start, size_t bytes)
 {
 	return called(purge, bytes, os_purge(start, bytes));
@@ -161,6 +171,11 @@ static size_t in_barns(void)
 	return bytes > 0 ? (size_t)bytes : 0;
 }
 
+static size_t in_slabs(void)
+{
+	return size_read(&page_nr_sparse) * PAGE_BYTES;
+}
+
 /* Forgets half of the regret for each second since the last call that did so. */
 static void halve(uint64_t now)
 {
@@ -178,6 +193,7 @@ static void halve(uint64_t now)
 	seconds = min_size(seconds, 63);
 	size_write(&regret_bytes, size_read(&regret_bytes) >> seconds);
 	size_write(&given_bytes, size_read(&given_bytes) >> seconds);
+	size_write(&given_sparse, size_read(&given_sparse) >> seconds);
 }
 
 static size_t regret(void)
@@ -196,7 +212,7 @@ static size_t base(void)
 	if (option_was_given(OPTION_retain))
 		return retain;
 	used = page_used_bytes();
-	used -= min_size(used, in_barns());
+	used -= min_size(used, in_barns() + in_slabs());
 	return min_size(max_size(used / USED_SHARE, BASE_MIN), retain);
 }
 
@@ -230,32 +246,49 @@ static cold void make_room(void)
 		page_purge(room * PAGE_BYTES);
 }
 
-static void count_given(size_t bytes)
+static cold void count_given(_Atomic size_t *given, size_t bytes)
 {
 	halve(os_clock_ns());
-	__atomic_fetch_add(&given_bytes, bytes, __ATOMIC_RELAXED);
+	__atomic_fetch_add(given, bytes, __ATOMIC_RELAXED);
 }
 
-static cold void count_regret(size_t bytes)
+static cold void count_regret(_Atomic size_t *from, size_t bytes)
 {
 	size_t given;
 
 	halve(os_clock_ns());
-	given = size_read(&given_bytes);
+	given = size_read(from);
 	bytes = min_size(bytes, given);
-	size_write(&given_bytes, given - bytes);
+	size_write(from, given - bytes);
 	size_write(&regret_bytes, min_size(size_read(&regret_bytes) + bytes,
 					   size_read(&regret_most)));
+}
+
+cold void page_regretted(size_t pages)
+{
+	if (unlikely(size_read(&given_sparse)))
+		count_regret(&given_sparse, pages * PAGE_BYTES);
+}
+
+static void look_at_limits(size_t pages)
+{
+	if (unlikely(page_limit_room() != SIZE_MAX))
+		make_room();
+	if (unlikely(__atomic_load_n(&purge_idle_always, __ATOMIC_RELAXED) == 0))
+		page_tight_look(pages);
 }
 
 void page_bought(size_t pages)
 {
 	if (unlikely(size_read(&given_bytes)))
-		count_regret(pages * PAGE_BYTES);
-	if (unlikely(page_limit_room() != SIZE_MAX))
-		make_room();
-	if (unlikely(__atomic_load_n(&purge_idle_always, __ATOMIC_RELAXED) == 0))
-		page_tight_look(pages);
+		count_regret(&given_bytes, pages * PAGE_BYTES);
+	look_at_limits(pages);
+}
+
+cold void page_bought_again(size_t pages)
+{
+	page_regretted(pages);
+	look_at_limits(pages);
 }
 
 size_t page_nr_stuck(void)
@@ -310,7 +343,7 @@ static size_t purge_to(size_t pages, struct purge *purge)
 	if (page_nr_dirty() > pages)
 		zone_purge(pages, purge);
 	after = page_nr_dirty() + page_nr_stuck();
-	count_given(purge->touched);
+	count_given(&given_bytes, purge->touched);
 	return after < before ? before - after : 0;
 }
 
@@ -347,7 +380,7 @@ cold size_t page_purge_node(uint32_t node)
 	block_flush(COLLECT_LISTS);
 	zone_purge_node(node, &purge);
 	superblock_purge_node(node, &purge);
-	count_given(purge.touched);
+	count_given(&given_bytes, purge.touched);
 	after = page_nr_dirty() + page_nr_stuck();
 	return after < before ? before - after : 0;
 }
@@ -365,6 +398,20 @@ static size_t held(void)
 	return page_nr_dirty() * PAGE_BYTES + idle_descriptors() + in_barns();
 }
 
+/* What is to be had of it, perhaps: for a moment after a look that found none, nothing. */
+static size_t in_slabs_at_rest(void)
+{
+	if (os_clock_ns() < __atomic_load_n(&page_sparse_wait_ns, __ATOMIC_RELAXED))
+		return 0;
+	return in_slabs();
+}
+
+/* The same with what lies in slabs, which gives way to the rest. */
+static size_t held_all(void)
+{
+	return held() + in_slabs_at_rest();
+}
+
 static size_t set_aside(void)
 {
 	return page_nr_stuck() * PAGE_BYTES;
@@ -378,7 +425,7 @@ static void note_refusal(const struct purge *purge)
 	if (is_refused)
 		__atomic_store_n(&refused_at_ns, os_clock_ns(), __ATOMIC_RELAXED);
 	if (is_refused || size_read(&refused_bytes))
-		size_write(&refused_bytes, is_refused ? held() + set_aside() : 0);
+		size_write(&refused_bytes, is_refused ? held_all() + set_aside() : 0);
 }
 
 /* Is it no use to ask, with @bytes more than the base held? */
@@ -402,6 +449,24 @@ static size_t purge_descriptors(size_t bytes, struct purge *purge)
 	return after < before ? (before - after) / PAGE_BYTES : 0;
 }
 
+usual void page_set_sparse_hook(size_t (*hook)(size_t pages, struct purge *purge))
+{
+	sparse_hook = hook;
+}
+
+/* Keeps as much in all, if more than @most is held: by what lies free in slabs. */
+static cold size_t purge_slabs(size_t keep, size_t most, struct purge *purge)
+{
+	size_t now = held_all(), before = purge->touched, pages;
+
+	keep += in_barns();
+	if (!sparse_hook || now <= max_size(most, keep) || !purge_may(purge))
+		return 0;
+	pages = sparse_hook((now - keep) / PAGE_BYTES, purge);
+	count_given(&given_sparse, purge->touched - before);
+	return pages;
+}
+
 /*
  * Keeps @keep bytes in pages and their descriptors, if more than @most are; fewer than @least in
  * pages are not worth a call.
@@ -419,6 +484,7 @@ static cold size_t purge_some(size_t keep, size_t most, size_t least)
 	pages = purge_descriptors(keep, &purge);
 	if (held() > most && page_nr_dirty() * PAGE_BYTES >= least)
 		pages += purge_to(keep / PAGE_BYTES, &purge);
+	pages += purge_slabs(keep, most, &purge);
 	__atomic_store_n(&page_purge_owed, !purge_may(&purge), __ATOMIC_RELAXED);
 	note_refusal(&purge);
 	slub_thread.flags &= ~(uint32_t)THREAD_IN_RECLAIM;
@@ -426,13 +492,33 @@ static cold size_t purge_some(size_t keep, size_t most, size_t least)
 	return pages;
 }
 
-size_t page_purge_if_needed(void)
-{
-	bool is_owed = __atomic_load_n(&page_purge_owed, __ATOMIC_RELAXED);
-	size_t now = held(), least = bound(base()), most, keep;
+/*
+ * A program that calls seldom finds all that it needs in its lists, and comes by no slow path.
+ * So while more than the base is held, each look closes the fast path of malloc() to its thread,
+ * whose next request comes by (fast_paths_open_now()): any number of times if it calls seldom,
+ * and a few times in each tick of a clock of 100 Hz if it calls often.
+ */
+#define VISITS_NS 10000000ull
+#define VISITS_MAX 64
 
-	if (likely(now <= least) && likely(!is_owed))
-		return 0;
+cold bool page_purge_visit(void)
+{
+	static _Atomic uint64_t since_ns;
+	static _Atomic uint32_t visits;
+	uint64_t now = os_clock_ns();
+
+	if (now - __atomic_load_n(&since_ns, __ATOMIC_RELAXED) >= VISITS_NS) {
+		__atomic_store_n(&since_ns, now, __ATOMIC_RELAXED);
+		__atomic_store_n(&visits, 0, __ATOMIC_RELAXED);
+	}
+	return __atomic_fetch_add(&visits, 1, __ATOMIC_RELAXED) < VISITS_MAX;
+}
+
+/* @now is held, which is more than @least, the base; or something is owed. */
+static cold size_t purge_beyond(size_t now, size_t least, bool is_owed)
+{
+	size_t most, keep;
+
 	/* Others took what was owed, or the kernel refuses it. */
 	if (now <= least / 2 || is_refused(now - least / 2)) {
 		if (is_owed)
@@ -447,6 +533,19 @@ size_t page_purge_if_needed(void)
 	if (now <= most)
 		return 0;
 	return purge_some(keep - min_size(keep, in_barns()), most, least / NOT_WORTH_SHARE);
+}
+
+size_t page_purge_if_needed(void)
+{
+	bool is_owed = page_purge_is_owed();
+	size_t now = held(), least = bound(base()), pages;
+
+	if (likely(now + in_slabs() <= least) && likely(!is_owed))
+		return 0;
+	pages = purge_beyond(now + in_slabs_at_rest(), least, is_owed);
+	if (page_purge_is_owed() || held() + in_slabs() > least)
+		slub_thread.malloc_limit = 0;
+	return pages;
 }
 
 /*
@@ -467,7 +566,7 @@ cold void page_run_free(char *start, size_t n, uint32_t flags)
 	purge_begin(&purge, true);
 	purge.until = UINT64_MAX;
 	superblock_free_purged(start, n, &purge);
-	count_given(purge.touched);
+	count_given(&given_bytes, purge.touched);
 	note_refusal(&purge);
 }
 
@@ -478,7 +577,7 @@ enum renewal page_renew(char *start, size_t bytes, uint32_t node)
 
 	purge_begin(&purge, false);
 	renewal = purge_renew(&purge, start, bytes, node);
-	count_given(purge.touched);
+	count_given(&given_bytes, purge.touched);
 	return renewal;
 }
 

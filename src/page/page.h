@@ -99,14 +99,19 @@ struct page {
 	uint32_t count;
 	union {
 		uint64_t holes;		/* slab: see slab/idle/holes.c */
-		void *purged;		/* slab without holes: see slab/idle/holes.c */
+		/* slab whose objects have no link in them: see slab/idle/holes.c */
+		struct {
+			uint32_t purged_from;
+			uint32_t nr_purged;
+		};
 		void *bucket;		/* large: see malloc/bucket/bucket_alloc.c */
 	};
 #if SLUB_CONFIG_LAYOUT == 0
 	struct double_word state align_to(16);
 	struct list list;
 	uint32_t owner;		/* see page_owner() */
-	uint32_t unused[3];
+	uint32_t looked;	/* see page_looked() */
+	uint32_t unused[2];
 #elif SLUB_CONFIG_LAYOUT == 1
 	/* Two words at 16 or 24, whichever is 16-byte aligned here. */
 	uintptr_t state_space[3];
@@ -115,7 +120,7 @@ struct page {
 	struct double_word state;
 	struct list list;
 	uint32_t owner;
-	uint32_t unused;
+	uint32_t looked;
 #endif
 };
 
@@ -155,6 +160,16 @@ static inline uint32_t *page_owner(struct page *page)
 			    ((uintptr_t)page->state_space % 16 ? 0 : 2));
 #else
 	return &page->owner;
+#endif
+}
+
+/* Of a slab: slab/idle/sparse.c. */
+static inline uint32_t *page_looked(struct page *page)
+{
+#if SLUB_CONFIG_LAYOUT == 1
+	return page_owner(page) + 1;
+#else
+	return &page->looked;
 #endif
 }
 
@@ -487,6 +502,20 @@ struct page_places {
 	const _Atomic size_t *moved;
 };
 struct page_places page_places(void);
+/* The same of free pages of slabs that had gone back to the system, and are used again. */
+void page_bought_again(size_t pages);
+/* What that does about regret, for a caller that may hold a lock. */
+void page_regretted(size_t pages);
+/* Whole free pages of slabs that are in use, an estimate: slab/idle/sparse.c writes it. */
+extern _Atomic size_t page_nr_sparse SLUB_INTERNAL;
+struct purge;
+/*
+ * The hook gives back up to @pages of them, as far as @purge allows, with no lock held; returns
+ * how many.
+ */
+void page_set_sparse_hook(size_t (*hook)(size_t pages, struct purge *purge));
+/* Until then none of them is to be had: of the coarse clock. */
+extern _Atomic uint64_t page_sparse_wait_ns SLUB_INTERNAL;
 /* How many bytes of free memory may keep memory behind them. */
 size_t page_budget(void);
 /* May barns hold @bytes more? */
@@ -496,6 +525,8 @@ bool page_budget_has_room(size_t bytes);
  * limit lies idle, as much as one call may (budget.c).  Returns how many pages.
  */
 size_t page_purge_if_needed(void);
+/* May a thread whose fast path was closed look, with page_purge_if_needed()?  Not too often. */
+bool page_purge_visit(void);
 /*
  * The last call that gave memory back had not enough with what one call may spend: slow paths
  * of frees come more often meanwhile, and go on.

@@ -24,6 +24,8 @@ struct purge {
 
 void purge_begin(struct purge *purge, bool is_bounded);
 bool purge_may(const struct purge *purge);
+/* Time has passed otherwise. */
+void purge_tick(struct purge *purge);
 /* One call; what the kernel answers. */
 int purge_range(struct purge *purge, void *start, size_t bytes);
 

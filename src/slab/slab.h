@@ -207,6 +207,15 @@ struct slub_cache {
 	/* objects that come back before slab_left_look(); an estimate */
 	uint32_t left_in;
 	_Atomic size_t left_most;
+	/* Whole free pages of its slabs that are in use, estimates: slab/idle/sparse.c */
+	_Atomic size_t sparse_pages;	/* those that are worth a look */
+	_Atomic size_t sparse_seen;	/* those that a look did not find */
+	_Atomic size_t sparse_purged;	/* of free objects, without memory */
+	_Atomic size_t sparse_left;	/* slabs to look at in this round */
+	_Atomic size_t sparse_promised;	/* pages at its beginning, less those found */
+	_Atomic uint64_t sparse_moved_ns;	/* when objects were last seen to come or go */
+	_Atomic uint32_t sparse_moved;		/* how many had, then */
+	_Atomic uint32_t sparse_pause_ns;	/* between such times, of late */
 	/* ---- under cache_lock ---- */
 	uint32_t state;		/* enum cache_state; read without the lock */
 	uint32_t users;		/* calls of slub_cache_create() that returned it */

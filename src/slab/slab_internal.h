@@ -259,14 +259,28 @@ static inline void slab_holes_clear(const struct slub_cache *cache,
 }
 
 /*
- * holes.c: of a slab whose objects have no link in them.  This object of its
- * freelist, and those behind it, have no memory behind them; NULL: not known.
+ * Of a slab whose objects have no link in them: some of its freelist have no memory behind
+ * them, as holes.c notes.
  */
-static inline void slab_purged_set(const struct slub_cache *cache,
-				   struct page *slab, void *object)
+static inline bool slab_has_purged(const struct slub_cache *cache, const struct page *slab)
 {
-	if (!link_is_in_object(cache->link))
-		slab->purged = object;
+	return !link_is_in_object(cache->link) && unlikely(slab->purged_from);
+}
+
+static inline void slab_purged_clear(const struct slub_cache *cache, struct page *slab)
+{
+	*page_looked(slab) = 0;
+	if (link_is_in_object(cache->link))
+		return;
+	slab->purged_from = 0;
+	slab->nr_purged = 0;
+}
+
+/* The freelist has been taken: these may get memory again. */
+static inline void slab_purged_taken(struct slub_cache *cache, struct page *slab)
+{
+	if (slab_has_purged(cache, slab))
+		objects_taken(cache, slab);
 }
 
 /* Does object @i touch one of @holes?  It is smaller than a page. */
@@ -290,10 +304,34 @@ static inline uint32_t slab_objects_end(const struct slub_cache *cache,
 uint32_t holes_objects(const struct slub_cache *cache, uint64_t holes);
 /* May @cache have some? */
 bool holes_are_allowed(const struct slub_cache *cache);
-/* Gives back what is free of an isolated slab, in whole pages. */
-void holes_make(struct slub_cache *cache, struct page *slab);
-/* The whole pages in each free object of such a slab go back, once. */
-void objects_purge(struct slub_cache *cache, struct page *slab);
+/*
+ * What is free of an isolated slab goes back, in whole pages, with some of what @purge may
+ * spend.  Returns how many pages.
+ */
+size_t holes_make(struct slub_cache *cache, struct page *slab, struct purge *purge);
+/* The same of one whose objects have no link in them; each goes back once. */
+size_t objects_purge(struct slub_cache *cache, struct page *slab, struct purge *purge);
+
+/* defrag.c: slabs that nobody allocates from for a while */
+struct cache_hold;
+/* Pins @cache; 0 or an error; -EOPNOTSUPP where it @moves and its user does not say how. */
+int movers_enter(struct slub_cache *cache, struct cache_hold *pin, bool moves);
+void movers_leave(struct cache_hold *pin);
+/* Under the lock, not while node_has_raw(): takes @slab off the partial list. */
+void slab_isolate(struct cache_node *node, struct page *slab);
+bool node_has_raw(const struct cache_node *node);
+/* To the list's end, or where its fill says; true: it was empty and is gone. */
+bool slab_put_back(struct slub_cache *cache, struct cache_node *node, struct page *slab,
+		   bool at_end);
+/* What is free of an isolated slab goes back: holes_make(), or objects_purge(). */
+size_t slab_purge_free(struct slub_cache *cache, struct page *slab, struct purge *purge);
+/* May the bytes of its free objects be lost? */
+bool cache_bytes_may_go(const struct slub_cache *cache);
+
+/* sparse.c: @cache has given, or taken, objects; how many more to wait for before the next look */
+size_t sparse_look(struct slub_cache *cache);
+/* page_set_sparse_hook() */
+size_t sparse_purge(size_t pages, struct purge *purge);
 
 /* flush.c */
 /*

@@ -82,7 +82,7 @@ static struct page *slab_new(struct slub_cache *cache, uint32_t node)
 				       (is_zero ? PAGE_FRESH : 0));
 	slab_count_set(slab, 0);
 	slab_holes_clear(cache, slab);
-	slab_purged_set(cache, slab, NULL);
+	slab_purged_clear(cache, slab);
 	slab_state_set(slab, 0, state_make(cache->objects, 0));
 	pagemap_set(block, (size_t)1 << cache->order, cache->slot);
 	return slab;
@@ -149,7 +149,7 @@ void *take_freelist(struct slub_cache *cache, struct page *slab,
 		new.first = 0;
 		new.second = state_make(cache->objects, bits) | slab->count;
 	} while (!slab_update(slab, &old, new));
-	slab_purged_set(cache, slab, NULL);
+	slab_purged_taken(cache, slab);
 	*nr = slab->count - state_inuse(old);
 	return (void *)old.first;
 }
@@ -355,7 +355,7 @@ static void *refill_once(struct slub_cache *cache, struct cache_node *node,
 		chain = refill_carve(cache, node, nr, &carving);
 	lock_release(&node->lock);
 	if (unlikely(carving.pages))
-		page_bought(carving.pages);
+		page_bought_again(carving.pages);
 	if (!carving.slab)
 		return chain;
 	inject(INJECT_carved);

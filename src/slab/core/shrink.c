@@ -163,6 +163,7 @@ static void shrink_pinned(struct slub_cache *cache, size_t search_max)
 	if (!cache_pin_any(cache, &pin))
 		return;
 	shrink_nodes(cache, search_max);
+	slab_sparse_look(cache);
 	capacity_fit(cache);
 	cache_unpin(&pin);
 }
@@ -381,7 +382,7 @@ usual void slab_reclaim_if_needed(void)
 		empty_as_asked();
 	if (likely(!pages))
 		return;
-	enough = superblock_nr_used() * SUPERBLOCK_BYTES / GIVEN_SHARE;
+	enough = page_used_bytes() / GIVEN_SHARE;
 	enough = max_size(min_size(enough, GIVEN_MAX), GIVEN_MIN);
 	pages = __atomic_add_fetch(&pages_given, pages, __ATOMIC_RELAXED);
 	if (pages * PAGE_BYTES < enough)

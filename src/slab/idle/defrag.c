@@ -15,6 +15,7 @@
  *
  * Locks: node->lock while slabs are isolated and put back.
  */
+#include "page/purge.h"
 #include "slab/shadow/owned.h"
 
 #include <errno.h>
@@ -42,8 +43,7 @@ struct moving {
 
 /* ---- one mover at a time ---- */
 
-static int movers_enter(struct slub_cache *cache, struct cache_hold *pin,
-			bool moves)
+int movers_enter(struct slub_cache *cache, struct cache_hold *pin, bool moves)
 {
 	if (slub_thread.locks_held || slub_thread.flags & THREAD_IN_DEFRAG)
 		return -EDEADLK;
@@ -58,7 +58,7 @@ static int movers_enter(struct slub_cache *cache, struct cache_hold *pin,
 	return 0;
 }
 
-static void movers_leave(struct cache_hold *pin)
+void movers_leave(struct cache_hold *pin)
 {
 	slub_thread.flags &= ~(uint32_t)THREAD_IN_DEFRAG;
 	cache_unpin(pin);
@@ -88,10 +88,16 @@ static void state_bits_set(struct page *slab, uintptr_t bits)
  * may tell by what it makes, and would take them for something.  So nothing is moved
  * then, nor in a child whose parent was forked in the middle of it.
  */
-static bool has_raw(const struct moving *m)
+bool node_has_raw(const struct cache_node *node)
 {
 	/* acquire: what was made is seen */
-	return __atomic_load_n(&m->node->nr_constructing, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&node->nr_constructing, __ATOMIC_ACQUIRE);
+}
+
+void slab_isolate(struct cache_node *node, struct page *slab)
+{
+	partial_remove(node, slab);
+	state_bits_set(slab, STATE_FROZEN);
 }
 
 /* Takes up to @left slabs from the front of the partial list. */
@@ -99,56 +105,59 @@ static void isolate_slabs(struct moving *m, size_t left)
 {
 	m->nr = 0;
 	lock_acquire(&m->node->lock);
-	if (unlikely(has_raw(m)))
+	if (unlikely(node_has_raw(m->node)))
 		left = 0;
 	while (left-- && m->nr < CHUNK && !list_is_empty(&m->node->partial)) {
 		struct page *slab = container_of(m->node->partial.next,
 						 struct page, list);
 
-		partial_remove(m->node, slab);
-		state_bits_set(slab, STATE_FROZEN);
+		slab_isolate(m->node, slab);
 		m->slabs[m->nr++] = slab;
 	}
 	lock_release(&m->node->lock);
 }
 
 /* Under the lock; true: it is empty, and now the caller's. */
-static bool put_back_locked(struct moving *m, struct page *slab)
+static bool put_back_locked(struct slub_cache *cache, struct cache_node *node,
+			    struct page *slab, bool at_end)
 {
 	struct double_word state = slab_read(slab);
 
 	if (state_inuse(state) == 0) {
 		/* Nobody has an object of it, so nobody else changes it. */
 		state_bits_set(slab, 0);
-		m->node->nr_carved -= slab->count;
-		node_count_slab(m->cache, m->node, -1);
+		node->nr_carved -= slab->count;
+		node_count_slab(cache, node, -1);
 		return true;
 	}
 	/* An object that comes back from here on finds the lock taken. */
 	state_bits_set(slab, 0);
 	state = slab_read(slab);
-	if (state.first || slab->count < m->cache->objects) {
+	if (state.first || slab->count < cache->objects) {
 		state_bits_set(slab, STATE_LISTED);
 		/* Full ones are filled up first, and others may become empty. */
-		partial_add(m->node, slab, state_inuse(state) * 2 <
-						   m->cache->objects);
+		partial_add(node, slab, at_end || state_inuse(state) * 2 < cache->objects);
 	}
 	return false;
 }
 
-static void put_back(struct moving *m)
+bool slab_put_back(struct slub_cache *cache, struct cache_node *node, struct page *slab,
+		   bool at_end)
 {
-	for (uint32_t i = 0; i < m->nr; i++) {
-		bool is_empty;
+	bool is_empty;
 
-		lock_acquire(&m->node->lock);
-		is_empty = put_back_locked(m, m->slabs[i]);
-		lock_release(&m->node->lock);
-		if (!is_empty)
-			continue;
-		slab_discard(m->cache, m->slabs[i]);
-		m->nr_freed++;
-	}
+	lock_acquire(&node->lock);
+	is_empty = put_back_locked(cache, node, slab, at_end);
+	lock_release(&node->lock);
+	if (is_empty)
+		slab_discard(cache, slab);
+	return is_empty;
+}
+
+static void put_back(struct moving *m, bool at_end)
+{
+	for (uint32_t i = 0; i < m->nr; i++)
+		m->nr_freed += slab_put_back(m->cache, m->node, m->slabs[i], at_end);
 	m->nr = 0;
 }
 
@@ -322,7 +331,7 @@ static bool chunk(struct moving *m, size_t left)
 		goes_on = migrate_slab(m, m->slabs[i - 1]) && !is_over(m);
 	chain_flush(m->cache, m->room);
 	m->room = NULL;
-	put_back(m);
+	put_back(m, false);
 	return !is_over(m);
 }
 
@@ -347,8 +356,7 @@ static size_t move_objects(struct slub_cache *cache, uint32_t max_fill,
 
 /* ---- free objects on slabs that are in use ---- */
 
-/* May the bytes of its free objects be lost? */
-static bool bytes_may_go(const struct slub_cache *cache)
+bool cache_bytes_may_go(const struct slub_cache *cache)
 {
 	if (!cache_is_live(cache) || cache->ctor || cache->debug ||
 	    cache->flags & SLUB_CACHE_TYPESAFE_BY_RCU)
@@ -356,12 +364,11 @@ static bool bytes_may_go(const struct slub_cache *cache)
 	return !link_is_in_object(cache->link) || holes_are_allowed(cache);
 }
 
-static void purge_slab(struct slub_cache *cache, struct page *slab)
+size_t slab_purge_free(struct slub_cache *cache, struct page *slab, struct purge *purge)
 {
 	if (link_is_in_object(cache->link))
-		holes_make(cache, slab);
-	else
-		objects_purge(cache, slab);
+		return holes_make(cache, slab, purge);
+	return objects_purge(cache, slab, purge);
 }
 
 /* Slabs isolated at once, for that. */
@@ -372,11 +379,15 @@ static bool purge_node(struct moving *m)
 {
 	size_t left = __atomic_load_n(&m->node->nr_partial, __ATOMIC_RELAXED);
 
+	struct purge purge;
+
+	purge_begin(&purge, false);
 	for (; left && !is_over(m); left -= min_size(left, PURGE_CHUNK)) {
 		isolate_slabs(m, min_size(left, PURGE_CHUNK));
 		for (uint32_t i = 0; i < m->nr; i++)
-			purge_slab(m->cache, m->slabs[i]);
-		put_back(m);
+			slab_purge_free(m->cache, m->slabs[i], &purge);
+		/* All to the end: else the fuller half came again in place of the others. */
+		put_back(m, true);
 	}
 	return !left;
 }
@@ -405,7 +416,7 @@ static bool purge_cache(struct slub_cache *cache, uint64_t deadline_ns, int node
 	/* Looked at when it is pinned: it could become one with a constructor. */
 	if (movers_enter(cache, &pin, false))
 		return true;
-	if (bytes_may_go(cache))
+	if (cache_bytes_may_go(cache))
 		done = purge_nodes(cache, deadline_ns, node);
 	movers_leave(&pin);
 	return done;

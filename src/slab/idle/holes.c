@@ -15,6 +15,7 @@
  * forked in the middle: it must not take the slab for one without holes that
  * has its last objects uncarved.
  */
+#include "page/purge.h"
 #include "slab/slab_internal.h"
 
 #define PAGES_MAX (1u << HOLES_ORDER_MAX)
@@ -109,10 +110,23 @@ uint32_t holes_carved(struct page *slab)
 	return 1;
 }
 
-usual void holes_forget(const struct slub_cache *cache, struct page *slab)
+/* The slab's pages without memory are known no more; how many they were. */
+static cold size_t purged_drop(struct slub_cache *cache, struct page *slab)
+{
+	size_t pages = slab->nr_purged;
+
+	page_charge_always(pages);
+	__atomic_fetch_sub(&cache->sparse_purged, pages, __ATOMIC_RELAXED);
+	slab_purged_clear(cache, slab);
+	return pages;
+}
+
+usual void holes_forget(struct slub_cache *cache, struct page *slab)
 {
 	uint64_t holes = slab_holes(cache, slab);
 
+	if (slab_has_purged(cache, slab))
+		purged_drop(cache, slab);
 	if (likely(!holes))
 		return;
 	page_charge_always((size_t)__builtin_popcountll(holes));
@@ -129,7 +143,7 @@ static size_t index_of(const struct slub_cache *cache, const char *base,
 static void count_free(const struct slub_cache *cache, const char *base,
 		       void *chain, uint32_t *nr)
 {
-	for (void *o = chain; o; o = chain_next(cache, o)) {
+	for (void *o = chain; o; o = chain_next_near(cache, o)) {
 		size_t at = index_of(cache, base, o) * cache->size;
 		size_t first = at / PAGE_BYTES;
 		size_t last = (at + cache->size - 1) / PAGE_BYTES;
@@ -141,7 +155,7 @@ static void count_free(const struct slub_cache *cache, const char *base,
 }
 
 /* The pages on which all objects are in @chain, or on the border of one of @had. */
-static uint64_t free_pages(const struct slub_cache *cache, const char *base,
+static cold uint64_t free_pages(const struct slub_cache *cache, const char *base,
 			   void *chain, uint64_t had)
 {
 	uint32_t pages = 1u << cache->order, nr[PAGES_MAX] = { 0 };
@@ -170,7 +184,7 @@ static void *chain_without(const struct slub_cache *cache, const char *base,
 	void *rest = NULL, *next;
 
 	for (; chain; chain = next) {
-		next = chain_next(cache, chain);
+		next = chain_next_near(cache, chain);
 		if (object_is_hole(cache, holes, index_of(cache, base, chain)))
 			continue;
 		chain_set_next(cache, chain, rest);
@@ -180,7 +194,7 @@ static void *chain_without(const struct slub_cache *cache, const char *base,
 }
 
 /* @nr objects that the caller has in hand are holes, as @holes says. */
-static void note(struct page *slab, uint64_t holes, uint32_t nr)
+static cold void note(struct page *slab, uint64_t holes, uint32_t nr)
 {
 	struct double_word old = slab_read(slab), new;
 
@@ -202,27 +216,62 @@ static void count(struct slub_cache *cache, struct page *slab, uint32_t nr)
 	stat_add_many(cache, STAT_OBJECTS_BACK, nr);
 }
 
-static void purge_pages(char *base, uint64_t pages)
-{
-	while (pages) {
-		uint32_t first = (uint32_t)__builtin_ctzll(pages);
-		uint64_t more = ~(pages >> first);
-		uint32_t n = more ? (uint32_t)__builtin_ctzll(more) : 64;
+/* Runs of pages of one slab that go back in a call with a bound, a system call for each. */
+#define RUNS_MAX 4
 
-		os_purge(base + first * PAGE_BYTES, n * PAGE_BYTES);
-		if (first + n >= PAGES_MAX)
-			break;
-		pages &= UINT64_MAX << (first + n);
+/* The first run of @pages, moved to bit 0; *@first: where it was. */
+static uint32_t run_of(uint64_t pages, uint32_t *first)
+{
+	uint64_t more;
+
+	*first = (uint32_t)__builtin_ctzll(pages);
+	more = ~(pages >> *first);
+	return more ? (uint32_t)__builtin_ctzll(more) : 64;
+}
+
+static uint64_t pages_behind(uint32_t end)
+{
+	return end < PAGES_MAX ? UINT64_MAX << end : 0;
+}
+
+/* The longest runs of @pages, @most of them: each costs a call, however long it is. */
+static cold uint64_t longest_runs(uint64_t pages, uint32_t most)
+{
+	uint64_t chosen = 0;
+
+	while (pages && most--) {
+		uint32_t best = 0, best_nr = 0, first, nr;
+
+		for (uint64_t rest = pages; rest; rest &= pages_behind(first + nr)) {
+			nr = run_of(rest, &first);
+			if (nr <= best_nr)
+				continue;
+			best = first;
+			best_nr = nr;
+		}
+		chosen |= (pages_behind(best) & ~pages_behind(best + best_nr)) & pages;
+		pages &= ~chosen;
+	}
+	return chosen;
+}
+
+static cold void purge_pages(char *base, uint64_t pages, struct purge *purge)
+{
+	uint32_t first, nr;
+
+	for (; pages; pages &= pages_behind(first + nr)) {
+		nr = run_of(pages, &first);
+		purge_range(purge, base + first * PAGE_BYTES, nr * PAGE_BYTES);
 	}
 }
 
 /* Pages of free objects; the freelist is in @chain, what remains of it too. */
-static uint64_t take_holes(struct slub_cache *cache, struct page *slab,
-			   void **chain)
+static cold uint64_t take_holes(struct slub_cache *cache, struct page *slab,
+			   void **chain, uint32_t runs)
 {
 	const char *base = page_address(slab);
 	uint64_t had = slab_holes(cache, slab);
-	uint64_t pages = free_pages(cache, base, *chain, had);
+	uint64_t pages = longest_runs(free_pages(cache, base, *chain, had), runs);
 	uint32_t nr;
 
 	if (!pages)
@@ -235,8 +284,9 @@ static uint64_t take_holes(struct slub_cache *cache, struct page *slab,
 	return pages;
 }
 
-void holes_make(struct slub_cache *cache, struct page *slab)
+cold size_t holes_make(struct slub_cache *cache, struct page *slab, struct purge *purge)
 {
+	uint32_t runs = purge->until == UINT64_MAX ? UINT32_MAX : RUNS_MAX;
 	struct double_word state = slab_read(slab);
 	uint64_t pages;
 	uint32_t nr = 0;
@@ -245,26 +295,66 @@ void holes_make(struct slub_cache *cache, struct page *slab)
 	/* One whose last objects were never carved has none; nor too full a one. */
 	if (slab_objects_end(cache, slab) < cache->objects ||
 	    (slab->count - state_inuse(state)) * cache->size < PAGE_BYTES)
-		return;
+		return 0;
 	chain = take_freelist(cache, slab, STATE_FROZEN, &nr);
 	stat_add_many(cache, STAT_OBJECTS_OUT, nr);
-	pages = take_holes(cache, slab, &chain);
+	pages = take_holes(cache, slab, &chain, runs < purge->calls ? runs : purge->calls);
 	if (chain)
 		chain_flush(cache, chain);
-	purge_pages(page_address(slab), pages);
+	purge_pages(page_address(slab), pages, purge);
+	return (size_t)__builtin_popcountll(pages);
 }
 
 /* ---- objects of a page or more, whose link lies elsewhere ---- */
 
+/* Free objects that lie side by side, in the order of their list or against it. */
+struct run {
+	uintptr_t start, end;
+	size_t pages;		/* that went back */
+};
+
 /* The kernel rounds a length up to its own pages, and takes the next object's beginning too. */
-static void purge_object(const struct slub_cache *cache, void *object)
+static cold void run_purge(struct run *run, struct purge *purge)
 {
 	size_t unit = os_page_size();
-	uintptr_t start = round_up((uintptr_t)object, unit);
-	uintptr_t end = round_down((uintptr_t)object + cache->size, unit);
+	uintptr_t start = round_up(run->start, unit);
+	uintptr_t end = round_down(run->end, unit);
 
-	if (start < end)
-		os_purge((void *)start, end - start);
+	if (run->start && start < end) {
+		purge_range(purge, (void *)start, end - start);
+		run->pages += (end - start) / PAGE_BYTES;
+	}
+	run->start = run->end = 0;
+}
+
+static cold void run_add(const struct slub_cache *cache, struct run *run, void *object,
+		    struct purge *purge)
+{
+	uintptr_t at = (uintptr_t)object;
+
+	if (at == run->end) {
+		run->end += cache->size;
+	} else if (at + cache->size == run->start) {
+		run->start = at;
+	} else {
+		run_purge(run, purge);
+		run->start = at;
+		run->end = at + cache->size;
+	}
+}
+
+static cold void purged_set(struct slub_cache *cache, struct page *slab, const void *first,
+		       size_t pages)
+{
+	slab->purged_from = first ? 1 + (uint32_t)index_of(cache, page_address(slab), first) : 0;
+	slab->nr_purged = first ? (uint32_t)pages : 0;
+	__atomic_fetch_add(&cache->sparse_purged, slab->nr_purged, __ATOMIC_RELAXED);
+	page_uncharge(slab->nr_purged);
+}
+
+cold void objects_taken(struct slub_cache *cache, struct page *slab)
+{
+	page_regretted(purged_drop(cache, slab));
 }
 
 /*
@@ -272,27 +362,35 @@ static void purge_object(const struct slub_cache *cache, void *object)
  * not for each that was freed since, took most of a program's time.
  *
  * Objects come to a freelist at its front, and taking one forgets what was purged
- * (take_freelist(), move.c), so those that were purged are its end, from `purged` on.
- * What came back to the slab while its list was in hand lies behind that list now;
- * then nothing is known of the slab.
+ * (take_freelist(), move.c), so those that were purged are its end, from number
+ * `purged_from` - 1 on.  What came back to the slab while its list was in hand lies behind
+ * that list now; then nothing is known of the slab.
  */
-void objects_purge(struct slub_cache *cache, struct page *slab)
+cold size_t objects_purge(struct slub_cache *cache, struct page *slab, struct purge *purge)
 {
-	void *chain, *tail = NULL, *known = slab->purged;
+	char *base = page_address(slab);
+	void *chain, *tail = NULL, *known = NULL;
+	struct run run = { 0, 0, 0 };
 	bool is_new = true;
+	size_t had = 0;
 	uint32_t nr = 0;
 
+	if (slab->purged_from)
+		known = base + (size_t)(slab->purged_from - 1) * cache->size;
 	if ((void *)slab_read(slab).first == known)
-		return;
+		return 0;
+	if (known)
+		had = purged_drop(cache, slab);
 	chain = take_freelist(cache, slab, STATE_FROZEN, &nr);
 	stat_add_many(cache, STAT_OBJECTS_OUT, nr);
 	for (void *o = chain; o; o = chain_next(cache, o)) {
 		is_new = is_new && o != known;
 		if (is_new)
-			purge_object(cache, o);
+			run_add(cache, &run, o, purge);
 		tail = o;
 	}
+	run_purge(&run, purge);
 	chain_flush(cache, chain);
-	if (!chain_next(cache, tail))
-		slab_purged_set(cache, slab, chain);
+	purged_set(cache, slab, chain_next(cache, tail) ? NULL : chain, had + run.pages);
+	return run.pages;
 }

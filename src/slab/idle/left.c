@@ -224,7 +224,9 @@ void slab_left_look(struct slub_cache *cache)
 
 	if (slub_thread.locks_held || slub_thread.flags & THREAD_IN_RECLAIM)
 		return;
-	if (may_be_left(cache))
+	if (may_be_left(cache)) {
 		left_in = min_size(look(cache), UINT32_MAX);
+		left_in = min_size(sparse_look(cache), left_in);
+	}
 	__atomic_store_n(&cache->left_in, (uint32_t)left_in, __ATOMIC_RELAXED);
 }

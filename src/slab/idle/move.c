@@ -81,7 +81,7 @@ static void *take_one(struct slub_cache *cache, struct cache_node *node,
 			new.second &= ~STATE_LISTED;
 	} while (!slab_update(slab, &old, new));
 	/* It may have been the first of those. */
-	slab_purged_set(cache, slab, NULL);
+	slab_purged_taken(cache, slab);
 	partial_remove(node, slab);
 	if (!is_full)
 		partial_add(node, slab, false);

@@ -150,4 +150,5 @@ usual void slab_reclaimer_init(void)
 	reclaimer_set(&slabs);
 	page_set_growth_hook(before_growth);
 	page_set_tight_hook(when_tight);
+	page_set_sparse_hook(sparse_purge);
 }

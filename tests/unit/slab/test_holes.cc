@@ -10,13 +10,13 @@
 extern "C" {
 
 static size_t bought;
-void __real_page_bought(size_t pages);
+void __real_page_bought_again(size_t pages);
 
 /* The linker sends the library's calls here (--wrap). */
-void __wrap_page_bought(size_t pages)
+void __wrap_page_bought_again(size_t pages)
 {
 	bought += pages;
-	__real_page_bought(pages);
+	__real_page_bought_again(pages);
 }
 
 /* A system with larger pages is pretended; what it would round is counted. */
