@@ -6,6 +6,7 @@ run preloaded, the core of one that crashed, and the statistics file of one kill
 usage: programs_test.py SLUB LIBRARY HEAP GDB_SCRIPT"""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -21,6 +22,11 @@ PYTHON = ("import sys; x = [bytes(i % 900) for i in range(20000)]; print('ready'
 NODE = ("globalThis.x = []; for (let i = 0; i < 20000; i++) x.push(Buffer.alloc(i % 900));"
         "console.log('ready'); process.stdin.resume()")
 SETTINGS = {"SLUB_DEBUG": "U,malloc-64,malloc-96,malloc-128"}
+
+
+def in_bytes(size):
+    """Of a text such as 16.0K."""
+    return float(size.rstrip("KMG")) * 1024 ** " KMG".index(size[-1] if size[-1] in "KMG" else " ")
 
 
 class Programs(Target):
@@ -66,8 +72,13 @@ class Programs(Target):
                 self.assertRefused(slub(command, "-p", target), 2, "statistics file")
             return
         self.assertRegex(self.text("map", "-p", target), r"(?m)^A malloc-\d+\S* ")
-        svg = ElementTree.fromstring(self.text("map", "-p", target, "--svg"))
+        svg = ElementTree.fromstring(self.text("map", "-p", target, "--svg",
+                                                "--columns=64"))
         self.assertGreater(len(svg), 20)
+        # A row begins where the one before ends; of many each fourth says where.
+        cell = re.search(r"a cell is (\S+)", " ".join(svg.itertext())).group(1)
+        begins = [each.text for each in svg.iter() if each.get("text-anchor") == "end"]
+        self.assertIn(in_bytes(begins[1]), (64 * in_bytes(cell), 256 * in_bytes(cell)))
         self.assertRegex(self.text("traces", "-p", target, "--alloc", "-N3"),
                          r"(?m)^malloc-64/alloc_traces: \d+ objects")
 

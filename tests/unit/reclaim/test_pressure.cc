@@ -5,6 +5,10 @@
 
 #include "slub.h"
 
+extern "C" {
+#include "reclaim/pressure/pressure.h"
+}
+
 #include <slub/pressure.h>
 
 namespace {
@@ -16,6 +20,32 @@ int fd_under_a_lock()
 	int fd = slub_pressure_fd();
 	slub_thread.locks_held--;
 	return fd;
+}
+
+TEST(Pressure, AnOptionIsTakenWholeOrNotAtAll)
+{
+	const struct pressure_options before = pressure_options;
+	auto are = [](uint64_t some, uint64_t full, uint64_t window, bool wants_thread) {
+		EXPECT_EQ(pressure_options.some_us, some);
+		EXPECT_EQ(pressure_options.full_us, full);
+		EXPECT_EQ(pressure_options.window_us, window);
+		EXPECT_EQ(pressure_options.wants_thread, wants_thread);
+	};
+
+	EXPECT_TRUE(pressure_configure(""));
+	are(before.some_us, before.full_us, before.window_us, before.wants_thread);
+	EXPECT_TRUE(pressure_configure("some=50000,full=20000,window=3000000,thread"));
+	are(50000, 20000, 3000000, true);
+	for (const char *wrong : { "some=7,bogus", "full=0", "window=10000001", "threads",
+				   "some=", "some=1x", "off,thread," }) {
+		EXPECT_FALSE(pressure_configure(wrong)) << wrong;
+		are(50000, 20000, 3000000, true);
+	}
+	EXPECT_TRUE(pressure_configure("off"));
+	are(50000, 20000, 3000000, false);
+	EXPECT_TRUE(pressure_configure("some=1,full=10000000"));
+	are(1, 10000000, 3000000, false);
+	pressure_options = before;
 }
 
 TEST(Pressure, UnderALockTheDescriptorIsToldAndNotMade)
