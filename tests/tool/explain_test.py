@@ -178,7 +178,9 @@ class Explain(Target):
     def test_refusals(self):
         process, _, _ = self.guarded("use")
         self.assertRefused(slub("explain"), 2, "usage: slub explain PID|CORE [ADDRESS]")
-        self.assertRefused(slub("explain", str(process.pid), "here"), 2, "'here'", "hexadecimal")
+        for wrong in ("here", "0x12z", "-1", "", "1" + 16 * "0"):
+            self.assertRefused(slub("explain", str(process.pid), "--", wrong), 2, f"'{wrong}'",
+                               "hexadecimal")
         self.assertRefused(slub("explain", "4194304"), 4, "no process 4194304")
         self.assertRefused(slub("explain", self.path("nothing")), 4, "no file")
         self.assertRefused(slub("explain", str(os.getpid())), 1, "does not use libslub")

@@ -125,6 +125,38 @@ TEST_F(pool, a_handler_that_interrupted_a_lock_leaves_the_reserve_alone)
 	EXPECT_EQ(slub_mempool_destroy(pool), 0);
 }
 
+/* The room for more elements goes back if these are not to be had. */
+TEST_F(pool, a_resize_that_fails_keeps_nothing)
+{
+	slub_mempool *pool = pool_of(2);
+	size_t used = page_used_bytes();
+
+	left = 1000;
+	for (size_t nr : { 2000, 20000, 200000, 1000000 }) {
+		EXPECT_EQ(slub_mempool_resize(pool, nr), -ENOMEM);
+		EXPECT_EQ(page_used_bytes(), used) << nr;
+		EXPECT_EQ(made, 2) << nr;
+	}
+	left = 1 << 30;
+	EXPECT_EQ(slub_mempool_destroy(pool), 0);
+}
+
+/* Somebody waits, the reserve is full, and the function has an element again. */
+TEST_F(pool, a_free_past_a_full_reserve_is_told_under_the_lock)
+{
+	slub_mempool *pool = pool_of(2);
+	void *element = slub_mempool_alloc(pool, 0);
+	struct slub_mempool_stats stats;
+
+	ASSERT_EQ(pool->nr, 2u);
+	pool->nr_waiters = 1;
+	slub_mempool_free(pool, element);
+	EXPECT_EQ(slub_thread.locks_held, 0u);
+	pool->nr_waiters = 0;
+	EXPECT_EQ(slub_mempool_stats(pool, &stats), 0);
+	EXPECT_EQ(slub_mempool_destroy(pool), 0);
+}
+
 TEST_F(pool, only_one_resize_at_a_time)
 {
 	slub_mempool *pool = pool_of(2);
