@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Traces name who allocated what is allocated: counts, bytes, waste, most objects first.
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <string>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -92,6 +94,43 @@ TEST(Traces, not_of_what_was_freed_deferred)
 		free(object);
 	free(stays);
 	EXPECT_EQ(slub_debug("-,malloc-1024"), 1);
+}
+
+// Of all that one row stands for: which threads, on which CPUs, how long ago.
+TEST(Traces, of_two_threads)
+{
+	ASSERT_EQ(slub_debug("U,malloc-1536"), 1);
+	struct Row {
+		slub_trace trace;
+		size_t count;
+	} row = {};
+	std::vector<void *> all(10);
+	uint32_t threads[2];
+
+	for (int t = 0; t < 2; t++) {
+		std::thread([&] {
+			harness::stay_on_this_cpu();
+			threads[t] = (uint32_t)gettid();
+			for (int i = 0; i < 5; i++)
+				all[(size_t)(5 * t + i)] = site_a(1500);
+		}).join();
+	}
+	ASSERT_EQ(slub_cache_alloc_traces(slub_cache_of(all[0]), [](const slub_trace *t, void *to) {
+		((Row *)to)->trace = *t;
+		((Row *)to)->count++;
+		return 0;
+	}, &row), 0);
+	ASSERT_EQ(row.count, 1u);
+	EXPECT_EQ(row.trace.count, 10u);
+	EXPECT_EQ(row.trace.thread_min, std::min(threads[0], threads[1]));
+	EXPECT_EQ(row.trace.thread_max, std::max(threads[0], threads[1]));
+	EXPECT_LE(row.trace.age_min_ns * 10, row.trace.age_sum_ns);
+	EXPECT_GE(row.trace.age_max_ns * 10, row.trace.age_sum_ns);
+	EXPECT_LT(row.trace.age_min_ns, row.trace.age_max_ns);
+	EXPECT_NE(row.trace.cpus[0] | row.trace.cpus[1] | row.trace.cpus[2] | row.trace.cpus[3], 0u);
+	for (void *p : all)
+		free(p);
+	EXPECT_EQ(slub_debug("-,malloc-1536"), 1);
 }
 
 // Two to the power of 14 call stacks: which of two functions calls, at each depth.

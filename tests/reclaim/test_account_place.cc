@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <thread>
+#include <set>
 #include <vector>
 
 #include "account.h"
@@ -51,6 +52,14 @@ TEST_F(AccountMemory, CountsWhatIsCharged)
 	EXPECT_EQ(all.object_bytes + all.large_bytes, usage(group));
 	EXPECT_GE(all.slab_bytes, all.share_bytes);
 	EXPECT_GE(all.share_bytes, all.object_bytes);
+	/* One for each size at the least, and each of a page or more. */
+	std::set<size_t> sizes;
+	for (void *block : blocks) {
+		if (malloc_usable_size(block) < 100000)
+			sizes.insert(charge_of(block));
+	}
+	EXPECT_GE(all.slabs, sizes.size());
+	EXPECT_LE(all.slabs * 4096, all.slab_bytes);
 	/* Both are on each slab: they pin all of it, and have a half each. */
 	EXPECT_LT(below.share_bytes, below.slab_bytes);
 	for (void *block : blocks)
@@ -58,6 +67,7 @@ TEST_F(AccountMemory, CountsWhatIsCharged)
 	all = memory_of(group);
 	EXPECT_EQ(all.objects, 0u);
 	EXPECT_EQ(all.slab_bytes, 0u);
+	EXPECT_EQ(all.slabs, 0u);
 	EXPECT_EQ(slub_group_destroy(child), 0);
 	EXPECT_EQ(slub_group_memory(child, &all), -EINVAL);
 }
