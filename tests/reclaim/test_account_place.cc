@@ -4,8 +4,8 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <thread>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "account.h"
