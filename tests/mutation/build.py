@@ -219,21 +219,21 @@ def built(files, targets):
     return TARGETS if core else MORE_TARGETS
 
 
-def prepared(root, folder, jobs, targets=None, paths=()):
+def prepared(root, folder, jobs, targets, paths):
     """Builds what is to be mutated, and times the tests of @paths that were not timed before: a
     test that no longer passes is seen when it fails, for then the original is tried."""
-    subprocess.run(["cmake", "-S", root, "-B", folder, *OPTIONS], check=True,
-                   stdout=subprocess.DEVNULL)
-    subprocess.run(["cmake", "--build", folder, "-j", str(jobs), "--target",
-                    *(targets or TARGETS)],
-                   check=True, stdout=subprocess.DEVNULL)
+    if targets:
+        subprocess.run(["cmake", "-S", root, "-B", folder, *OPTIONS], check=True,
+                       stdout=subprocess.DEVNULL)
+        subprocess.run(["cmake", "--build", folder, "-j", str(jobs), "--target", *targets],
+                       check=True, stdout=subprocess.DEVNULL)
     known = os.path.join(folder, "mutation.json")
     commands, users = read_commands(root, folder)
     seconds = {}
     if os.path.exists(known):
         with open(known, encoding="utf-8") as file:
             seconds = json.load(file)["seconds"]
-    names = {wanted(root, path) for path in paths} or set(CONCERNED.values())
+    names = {wanted(root, path) for path in paths}
     tests = list(timed(list(read_tests(folder, "|".join(f"(?:{each})" for each in names))),
                        seconds, jobs))
     data = {"root": root, "commands": commands, "users": users, "tests": tests,
