@@ -153,7 +153,10 @@ TEST_F(pool, a_free_past_a_full_reserve_is_told_under_the_lock)
 	slub_mempool_free(pool, element);
 	EXPECT_EQ(slub_thread.locks_held, 0u);
 	pool->nr_waiters = 0;
+	memset(&stats, 0xff, sizeof(stats));
 	EXPECT_EQ(slub_mempool_stats(pool, &stats), 0);
+	for (uint64_t each : stats.reserved)
+		EXPECT_EQ(each, 0u);
 	EXPECT_EQ(slub_mempool_destroy(pool), 0);
 }
 
@@ -227,6 +230,29 @@ TEST_F(pool, threads_that_wait_and_one_that_resizes)
 		thread.join();
 	left = 1 << 30;
 	EXPECT_EQ(pool->nr, pool->min_nr);
+	EXPECT_EQ(pool->nr_waiters, 0u);
+	EXPECT_EQ(pool->nr_bulk_waiters, 0u);
+	EXPECT_EQ(slub_mempool_destroy(pool), 0);
+}
+
+/* Each wrong request says so, once, where messages are asked for. */
+TEST_F(pool, a_wrong_request_says_what_is_wrong)
+{
+	static char verbose[] = "SLUB_VERBOSE=1";
+	char *environment[] = { verbose, nullptr };
+	slub_mempool *pool = pool_of(1);
+	std::string said;
+
+	EXPECT_EQ(harness::in_child([&] {
+		option_read(environment);
+		for (unsigned int flags : { (unsigned int)SLUB_ALLOC_ZERO, 1u << 31 }) {
+			if (slub_mempool_alloc(nullptr, 0) || slub_mempool_alloc(pool, flags))
+				_exit(1);
+		}
+		_exit(0);
+	}, &said), 0);
+	for (const char *what : { "not a pool", "SLUB_ALLOC_ZERO is not possible", "unknown flag" })
+		EXPECT_NE(said.find(what), said.npos) << what << ": " << said;
 	EXPECT_EQ(slub_mempool_destroy(pool), 0);
 }
 
