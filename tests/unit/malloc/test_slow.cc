@@ -6,6 +6,7 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
+#include <string>
 #include <sys/mman.h>
 #include <vector>
 
@@ -360,6 +361,29 @@ TEST(slow, nobody_gives_up_anything_for_what_can_never_be_had)
 	page_limit_set(0);
 	EXPECT_EQ(slub_shrinker_destroy(&shrinker), 0);
 	EXPECT_EQ(slub_bucket_destroy(bucket), 0);
+}
+
+TEST(slow, what_a_bucket_refuses_is_said_where_messages_are_asked_for)
+{
+	static char verbose[] = "SLUB_VERBOSE=1";
+	char *environment[] = { verbose, nullptr };
+	std::string said;
+	int status = harness::in_child([&] {
+		option_read(environment);
+		struct slub_bucket *bucket = slub_bucket_create("said", 0);
+
+		if (!bucket || slub_bucket_create("said", 0) || slub_bucket_create("a b", 0) ||
+		    slub_bucket_create("flag", 1ul << 63))
+			_exit(1);
+		slub_bucket_alloc(bucket, 100);
+		slub_bucket_alloc(bucket, 1 << 20);
+		_exit(slub_bucket_destroy(bucket) == -EBUSY ? 0 : 2);
+	}, &said);
+
+	EXPECT_EQ(status, 0) << harness::describe_status(status);
+	for (const char *what : { "there is a bucket of that name", "printable characters",
+				  "unknown flag", "2 blocks of ", "1 of them large" })
+		EXPECT_NE(said.find(what), said.npos) << what << ": " << said;
 }
 
 /* The start of the library sets the paged one last, and a thread may look in between. */
