@@ -3,6 +3,9 @@
 
 import os
 import random
+import re
+import shutil
+import subprocess
 import unittest
 
 from profile import KNOWN, LIBRARY, SLUB, ProfileTest, header_of, read_known, run
@@ -26,6 +29,22 @@ class Options(ProfileTest):
         self.known("exit", "-", 0, 1 << 16, SLUB_PROFILE_FILE=self.path("heap"))
         with open(self.path("heap")) as file:
             self.assertIn("# mean_bytes 524288\n", file.read())
+
+    @unittest.skipUnless(shutil.which("readelf"), "there is no readelf")
+    def test_modules_have_the_build_ids_that_they_have(self):
+        """All that readelf finds in the mapped files, and no other."""
+        self.known("exit", "-", 0, 1 << 16, SLUB_PROFILE="1", SLUB_PROFILE_FILE=self.path("heap"))
+        with open(self.path("heap")) as file:
+            text = file.read()
+        told = set(re.findall(r"(?m)^# build-id 0x[0-9a-f]+ ([0-9a-f]+)$", text))
+        paths = {path for path in re.findall(r"(?m) (/\S+)$", text) if os.path.isfile(path)}
+        found = set()
+        for path in paths:
+            shown = subprocess.run(["readelf", "-n", path], text=True, capture_output=True,
+                                   check=False).stdout
+            found.update(re.findall(r"Build ID: ([0-9a-f]+)", shown))
+        self.assertTrue(paths)
+        self.assertLessEqual(found, told)
 
     def test_options_list(self):
         self.known("exit", "-", 0, 1 << 16,
