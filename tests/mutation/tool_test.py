@@ -320,6 +320,18 @@ int main(int argc, char **argv)
                     unittest.mock.patch.object(one, "linked", return_value=made):
                 self.assertEqual(one.run()["outcome"], outcome, script)
 
+    def test_what_is_linked_with_the_library_has_the_mutant(self):
+        tests = self.some()
+        tests.folder = os.path.join(self.folder, "b")
+        program = self.file("b/libslub.so.0.2.0", "as ever")
+        one = trial.Trial(tests, self.folder, mutants(path="src/mempool/pool.c")[0], SOURCE, SOURCE)
+        made = one.place(program, "mutant")
+        self.file(made, "a mutant")
+        test = {"name": "mempool_test", "environment": {}, "folder": self.folder,
+                "command": ["sh", "-c", "grep -q mutant $LD_LIBRARY_PATH/libslub.so.1"]}
+        self.assertEqual(one.passes(test, program, made, 8), (True, "status 0"))
+        self.assertFalse(one.passes(test, program, one.control(program), 8)[0])
+
     def test_the_command_is_linked_in_a_folder_of_its_own(self):
         self.file("tools/slub/CMakeFiles/slub_tool.dir/link.txt", "cc a.o -o ../../slub\n")
         self.file("CMakeFiles/other.dir/link.txt", "cc b.o -o tests/slub\n")

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* inspect/abi.h and state.c: other processes read this by offset, so nothing may move. */
+#include <cerrno>
+#include <fstream>
 #include <gtest/gtest.h>
+#include <string>
+#include <unistd.h>
 
 #include "slub.h"
+#include "start.h"
 #include "slub/version.h"
 
 extern "C" struct slub_abi slub_abi_state;
@@ -168,6 +173,24 @@ TEST(abi, follows_the_heap)
 	EXPECT_LE((uintptr_t)ptr + block_bytes(ptr),
 		  slub_abi_state.heap_start + slub_abi_state.heap_bytes);
 	free(ptr);
+}
+
+/* As the kernel has them, without the ends of its lines. */
+TEST(abi, a_statistics_file_has_the_names_of_its_process)
+{
+	char folder[] = "/tmp/slub-names-XXXXXX";
+
+	ASSERT_NE(mkdtemp(folder), nullptr);
+	std::string path = std::string(folder) + "/file";
+	start::option("STATS_FILE=" + path);
+	stats_file_open();
+	struct slub_stats_head head = {};
+	std::ifstream(path, std::ios::binary).read((char *)&head, sizeof(head));
+	unlink(path.c_str());
+	rmdir(folder);
+	EXPECT_EQ(std::string(head.name),
+		  std::string(program_invocation_short_name).substr(0, 15));
+	EXPECT_EQ(std::string(head.command).find(program_invocation_name), 0u);
 }
 
 } /* namespace */
