@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* inspect/census.c: counts of a population that is known. */
+#include <cerrno>
+#include <cstring>
 #include <gtest/gtest.h>
 #include <malloc.h>
+#include <string>
+#include <vector>
 
 #include "harness.h"
 #include "lists.h"
@@ -258,6 +262,51 @@ TEST(cache_nr_cached, counts_the_lists)
 	for (size_t i = 20; i < std::size(mine); i++)
 		cache_free(cache, mine[i]);
 	slab_shrink_all();
+}
+
+/* Each cache that has objects, by a name that XML can have; and the sums. */
+TEST(malloc_info, names_all_that_has_objects)
+{
+	std::vector<std::pair<struct slub_cache *, void *>> mine;
+	char *text = nullptr;
+	size_t bytes = 0;
+
+	for (const char *name : { "one<&", "none", "two\">x" }) {
+		struct slub_cache *cache = slub_cache_create(name, 80, 0, SLUB_CACHE_NO_MERGE,
+							     nullptr);
+		ASSERT_NE(cache, nullptr);
+		mine.push_back({ cache, strcmp(name, "none") ? slub_cache_alloc(cache) : nullptr });
+	}
+	FILE *out = open_memstream(&text, &bytes);
+	EXPECT_EQ(malloc_info(0, out), 0);
+	fclose(out);
+	std::string told(text);
+	EXPECT_NE(told.find("<cache name=\"one&lt;&amp;\" size=\""), told.npos) << told;
+	EXPECT_NE(told.find("<cache name=\"two&quot;>x\" size=\""), told.npos) << told;
+	EXPECT_NE(told.find("<cache name=\"malloc-"), told.npos) << told;
+	EXPECT_EQ(told.find("name=\"none\""), told.npos) << told;
+	EXPECT_EQ(told.find("<malloc version=\"slub-1\">\n"), 0u);
+	EXPECT_EQ(told.substr(told.size() - 10), "</malloc>\n");
+	EXPECT_EQ(malloc_info(1, stdout), -1);
+	EXPECT_EQ(errno, EINVAL);
+	free(text);
+	for (auto &[cache, object] : mine) {
+		slub_cache_free(cache, object);
+		EXPECT_EQ(slub_cache_destroy(cache), 0);
+	}
+}
+
+TEST(malloc_info, large_blocks_are_counted)
+{
+	size_t before = mallinfo2().hblks;
+	void *blocks[3];
+
+	for (void *&block : blocks)
+		block = malloc(3 << 20);
+	EXPECT_EQ(mallinfo2().hblks, before + 3);
+	for (void *block : blocks)
+		free(block);
+	EXPECT_EQ(mallinfo2().hblks, before);
 }
 
 } /* namespace */

@@ -130,4 +130,35 @@ INSTANTIATE_TEST_SUITE_P(kinds, bulk,
 					 kind{ "large", 40000, true }),
 			 [](auto &info) { return std::string(info.param.name); });
 
+using prefills = typed;
+
+/* By where their objects came from: the CPU's list, slabs, or more than a list holds. */
+TEST_F(prefills, are_counted)
+{
+	if (SLUB_CONFIG_HARDENED)
+		GTEST_SKIP() << "no list is looked at";
+	if (percpu_backend == BACKEND_TID)
+		GTEST_SKIP() << "its lists take one object at a time";
+	harness::one_cpu stays;
+	struct slub_cache *cache = make("counted", 112);
+	struct slub_prefill prefill = {};
+	const std::pair<size_t, enum cache_stat> rounds[] = {
+		{ 5, STAT_SHEAF_PREFILL_SLOW },
+		{ 5, STAT_SHEAF_PREFILL_FAST },
+		{ (size_t)cache->capacity + 1, STAT_SHEAF_PREFILL_OVERSIZE },
+	};
+
+	for (const auto &[nr, which] : rounds) {
+		int32_t before = slub_percpu_sum32(cache->stats + 4 * which);
+
+		for (int twice = 0; twice < 2; twice++) {
+			EXPECT_EQ(slub_cache_prefill(cache, &prefill, nr), 0);
+			EXPECT_EQ(prefill.nr, nr);
+		}
+		EXPECT_EQ(slub_percpu_sum32(cache->stats + 4 * which), before + 1) << nr;
+		slub_prefill_return(&prefill);
+	}
+	end(cache);
+}
+
 } /* namespace */
