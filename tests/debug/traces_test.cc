@@ -127,7 +127,8 @@ TEST(Traces, of_two_threads)
 	EXPECT_LE(row.trace.age_min_ns * 10, row.trace.age_sum_ns);
 	EXPECT_GE(row.trace.age_max_ns * 10, row.trace.age_sum_ns);
 	EXPECT_LT(row.trace.age_min_ns, row.trace.age_max_ns);
-	EXPECT_NE(row.trace.cpus[0] | row.trace.cpus[1] | row.trace.cpus[2] | row.trace.cpus[3], 0u);
+	const uint64_t *cpus = row.trace.cpus;
+	EXPECT_NE(cpus[0] | cpus[1] | cpus[2] | cpus[3], 0u);
 	for (void *p : all)
 		free(p);
 	EXPECT_EQ(slub_debug("-,malloc-1536"), 1);
