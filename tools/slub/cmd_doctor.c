@@ -43,7 +43,6 @@ void find(struct doctor *doctor, enum finding finding, const char *what,
 	va_end(args);
 	clean_string(text);
 	doctor->nr_problems += finding == FINDING_PROBLEM;
-	doctor->nr_notes += finding == FINDING_NOTE;
 	if (doctor->json) {
 		json_open(doctor->json, NULL);
 		json_string(doctor->json, "what", what);

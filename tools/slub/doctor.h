@@ -24,7 +24,6 @@ struct doctor {
 	struct json *json;	/* NULL: text */
 	bool color;
 	unsigned int nr_problems;
-	unsigned int nr_notes;
 	enum registers registers;
 };
 
