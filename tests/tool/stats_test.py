@@ -120,6 +120,21 @@ class Statistics(Target):
         self.assertRefused(slub("shrink", "--timeout=0.2", pid, "counted:A"), 6, "has not answered")
         self.assertRefused(slub("validate", pid, "counted*"), 6, "watches no such cache")
 
+    def test_totals(self):
+        """Of all caches, in bytes: what is used and what is lost are all there is."""
+        done = slub("info", "-T", "-B", "-p", str(self.counted().pid))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        rows = re.findall(r"(?m)^(\S+) +(\d+) +(\d+) +(\d+) +(\d+)$", done.stdout)
+        self.assertEqual([row[0] for row in rows], ["#Objects", "#Slabs", "#PartSlab", "Memory",
+                                                    "Used", "Loss", "Objsize"])
+        values = {row[0]: [int(value) for value in row[1:]] for row in rows}
+        nr = int(re.search(r"Slabcaches : +(\d+)", done.stdout)[1])
+        for average, least, most, total in values.values():
+            self.assertTrue(least <= average <= most <= total, done.stdout)
+            self.assertEqual(average, total // nr, done.stdout)
+        self.assertEqual(values["Memory"][3], values["Used"][3] + values["Loss"][3])
+        self.assertGreater(values["Used"][3], 0)
+
     def test_as_text(self):
         done = slub("info", "-r", "-p", str(self.counted().pid), "counted")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
