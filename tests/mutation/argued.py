@@ -3,7 +3,7 @@
 
 An argument counts only for a mutant that it names: its file, its lines as they are, its lines
 as they become, and a reason.  Where these words fit several mutants of the file the argument
-has to stand there as often.
+has to stand there as often, or to name the function: "path function(): lines => ...".
 """
 import os
 from collections import Counter
@@ -11,8 +11,10 @@ from collections import Counter
 FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "survivors.txt")
 
 
-def key_of(mutant):
-    return mutant.path, mutant.was, mutant.becomes
+def keys_of(mutant):
+    """The mutant by its words alone, and with its function."""
+    return ((mutant.path, mutant.was, mutant.becomes),
+            (f"{mutant.path} {mutant.function}()", mutant.was, mutant.becomes))
 
 
 class Arguments:
@@ -22,9 +24,9 @@ class Arguments:
         self.complained = []
         self.read(file)
         self.fits = Counter()
-        for path in sorted({key[0] for key in self.told}):
+        for path in sorted({key[0].partition(" ")[0] for key in self.told}):
             try:
-                self.fits.update(key_of(mutant) for mutant in mutants_of(path))
+                self.fits.update(key for mutant in mutants_of(path) for key in keys_of(mutant))
             except FileNotFoundError:
                 pass
 
@@ -48,8 +50,10 @@ class Arguments:
                     self.count[key] += 1
 
     def reason(self, mutant):
-        key = key_of(mutant)
-        return self.told.get(key) if self.count[key] == self.fits[key] else None
+        for key in keys_of(mutant):
+            if key in self.told and self.count[key] == self.fits[key]:
+                return self.told[key]
+        return None
 
     def complaints(self):
         """What does not count, for it names no mutant, or not as many as there are."""

@@ -3,13 +3,14 @@
 import hashlib
 import json
 import os
+import re
 from collections import Counter, namedtuple
 
 import operators
 
 # @id changes with the line's text, not with what is added above it.  @was and @becomes: all
 # of the lines that change, before and after.
-Named = namedtuple("Named", "id path line start length text kind old shown was becomes")
+Named = namedtuple("Named", "id path line start length text kind old shown was becomes function")
 
 OUTCOMES = ["caught", "survived", "argued", "same code", "does not compile"]
 
@@ -19,6 +20,16 @@ def lines_around(text, start, end):
     first = text.rfind("\n", 0, start) + 1
     last = text.find("\n", end)
     return " ".join(text[first:last if last >= 0 else None].split())
+
+
+def function_around(text, at):
+    """The name of the function that has this place; "" outside of all."""
+    begin = text.rfind("\n{", 0, at)
+    if begin < 0 or text.rfind("\n}", 0, at) > begin:
+        return ""
+    head = text[text.rfind("\n\n", 0, begin) + 1:begin]
+    names = re.findall(r"(?m)^[^\s/*#].*?\b(\w+)\(", head)
+    return names[-1] if names else ""
 
 
 def named(mutant, source):
@@ -32,7 +43,8 @@ def named(mutant, source):
     end = mutant.start + mutant.length
     became = operators.apply(source, mutant)
     return Named(digest, *mutant, old, shown, lines_around(source, mutant.start, end),
-                 lines_around(became, mutant.start, end + len(became) - len(source)))
+                 lines_around(became, mutant.start, end + len(became) - len(source)),
+                 function_around(source, mutant.start))
 
 
 def change(entry):

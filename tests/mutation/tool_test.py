@@ -93,6 +93,13 @@ class Argued(Folder):
             self.assertIn(f"; {nr} more are argued", shown)
 
 
+    def test_words_in_one_function(self):
+        for name, nr in (("one", 1), ("two", 1), ("three", 0)):
+            shown = self.reported(f"## Why.\nsrc/a.c {name}(): stop(); => ;\n", "survived")
+            self.assertIn(f"; {nr} more are argued", shown)
+            self.assertEqual("not count" in shown, not nr)
+
+
 class Numbers(unittest.TestCase):
     def test_a_number_becomes_the_next(self):
         source = "int a(void)\n{\n\treturn open(p, 0644, 9, 0x1fu, 1, 00);\n}\n"
