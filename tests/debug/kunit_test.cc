@@ -9,6 +9,8 @@
 #include <slub/debug.h>
 #include <slub/rcu.h>
 
+extern "C" void free_sized(void *ptr, size_t bytes);	// C23's
+
 namespace {
 
 struct Kunit : testing::Test {
@@ -125,6 +127,21 @@ TEST_F(Kunit, freed_as_another_kind)
 		before = slub_cache_errors(cache);
 		operator delete(p);
 		EXPECT_EQ(errors(), is_wrong ? 2u : 0u);
+	}
+	EXPECT_EQ(slub_debug("-,malloc-112"), 1);
+}
+
+TEST_F(Kunit, freed_as_of_another_size)
+{
+	ASSERT_EQ(slub_debug("ZU,malloc-112"), 1);
+	for (size_t bytes : { 100, 20, 112, 5000, 100 }) {
+		void *p = malloc(100);
+
+		cache = slub_cache_of(p);
+		ASSERT_STREQ(slub_cache_name(cache), "malloc-112");
+		before = slub_cache_errors(cache);
+		free_sized(p, bytes);
+		EXPECT_EQ(errors(), bytes == 100 ? 0u : 2u) << bytes;
 	}
 	EXPECT_EQ(slub_debug("-,malloc-112"), 1);
 }
