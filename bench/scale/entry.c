@@ -6,6 +6,8 @@
  * A lock is known by what LOCK-3 (base/lock.h) promises: the instruction that takes it puts the
  * thread's name where 0 was, and the one that gives it back puts 0 where the name was.
  */
+#include <string.h>
+
 #include "base/lock.h"
 
 #include "scale.h"
@@ -67,6 +69,28 @@ void __tsan_write_range(void *address, unsigned long bytes)
 		shadow_access((uintptr_t)address, bytes, ACCESS_WRITE, HERE);
 }
 
+/* clang's, of whole structures; the library's own functions (base/string.c) do the work. */
+void *__tsan_memset(void *start, int byte, unsigned long bytes);
+void *__tsan_memset(void *start, int byte, unsigned long bytes)
+{
+	__tsan_write_range(start, bytes);
+	return memset(start, byte, bytes);
+}
+
+void *__tsan_memcpy(void *to, const void *from, unsigned long bytes);
+void *__tsan_memcpy(void *to, const void *from, unsigned long bytes)
+{
+	__tsan_write_range(to, bytes);
+	return memcpy(to, from, bytes);
+}
+
+void *__tsan_memmove(void *to, const void *from, unsigned long bytes);
+void *__tsan_memmove(void *to, const void *from, unsigned long bytes)
+{
+	__tsan_write_range(to, bytes);
+	return memmove(to, from, bytes);
+}
+
 /* ---- atomic: a word, read and written ---- */
 
 static void word_taken(const void *word, size_t bytes, uint64_t from, uint64_t to, uintptr_t pc)
@@ -109,6 +133,26 @@ int __tsan_atomic##bits_##_compare_exchange_##name_(volatile type_ *word, type_ 
 	return done;							\
 }
 
+/* clang's way to say it. */
+#define COMPARE_VALUE(bits_, type_)					\
+type_ __tsan_atomic##bits_##_compare_exchange_val(volatile type_ *word, type_ old, \
+						  type_ value, int order, int failed); \
+type_ __tsan_atomic##bits_##_compare_exchange_val(volatile type_ *word, type_ old, \
+						  type_ value, int order, int failed) \
+{									\
+	type_ found = old;						\
+	bool done = __atomic_compare_exchange_n(word, &found, value, false,	\
+						__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
+									\
+	(void)order;							\
+	(void)failed;							\
+	if (done)							\
+		word_taken((const void *)word, sizeof(*word), old, value, HERE); \
+	else								\
+		shadow_access((uintptr_t)word, sizeof(*word), ACCESS_RMW, HERE); \
+	return found;							\
+}
+
 #define ATOMIC(bits_, type_)						\
 type_ __tsan_atomic##bits_##_load(const volatile type_ *word, int order); \
 type_ __tsan_atomic##bits_##_load(const volatile type_ *word, int order) \
@@ -142,7 +186,8 @@ FETCH(bits_, type_, or, __atomic_fetch_or)				\
 FETCH(bits_, type_, xor, __atomic_fetch_xor)				\
 FETCH(bits_, type_, nand, __atomic_fetch_nand)				\
 COMPARE(bits_, type_, strong)						\
-COMPARE(bits_, type_, weak)
+COMPARE(bits_, type_, weak)						\
+COMPARE_VALUE(bits_, type_)
 
 ATOMIC(8, uint8_t)
 ATOMIC(16, uint16_t)

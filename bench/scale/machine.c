@@ -227,6 +227,14 @@ long sys_call6(long nr, long a, long b, long c, long d, long e, long f)
 	return ret;
 }
 
+void scale_area(uintptr_t offset)
+{
+	char *area = percpu_area(machine.cpu);
+
+	if (area)
+		shadow_access((uintptr_t)area + offset, sizeof(uint64_t), ACCESS_WRITE, HERE);
+}
+
 /* The library's own, but for the first line. */
 bool double_word_exchange(struct double_word *where, struct double_word *old,
 			  struct double_word new)

@@ -18,7 +18,7 @@
 
 #include <slub/control.h>
 
-#include "base/thread.h"
+#include "page/page.h"
 
 #include "scale.h"
 
@@ -27,7 +27,7 @@
 /* ... and otherwise makes room for the next one after so many steps. */
 #define SLICE_STEPS 2000
 /* How much later a thread looks again whether what it waits for is there. */
-#define WAIT_NS 1000
+#define LOOK_AGAIN_NS 1000
 
 uint32_t nr_threads;
 
@@ -148,6 +148,15 @@ static uint32_t cpu_next(void)
 
 /* ---- an operation ---- */
 
+/* The list that malloc() took an object from, or free() puts it on. */
+static void list_used(const void *object)
+{
+	uint32_t entry = pagemap_get(object);
+
+	if (entry >= MAP_SPECIAL_END)
+		scale_area(entry_slot(entry));
+}
+
 static void step_do(const struct step *step)
 {
 	void **place = &objects[step->place];
@@ -156,11 +165,13 @@ static void step_do(const struct step *step)
 	switch (step->kind) {
 	case STEP_ALLOC:
 		*place = malloc(step->bytes ? step->bytes : 1);
+		list_used(*place);
 		shadow_object(*place, step->bytes);
 		break;
 	case STEP_FREE:
 		/* Its first words are written in a sequence. */
 		shadow_object(*place, 2 * sizeof(void *));
+		list_used(*place);
 		free(*place);
 		*place = NULL;
 		break;
@@ -188,7 +199,6 @@ static void run(struct runner *runner, const struct step *step)
 	runner->state = slub_thread;
 	runner->thread.steps++;
 	nr_done++;
-	machine.nr_operations[machine.cpu]++;
 	shadow_count(EVENT_OPERATIONS, 1, 0);
 	shadow_count(EVENT_NS, *machine_clock() - began, 0);
 	/* Not the same each time, or all CPUs would walk in step. */
@@ -215,7 +225,7 @@ static void cpu_step(uint32_t cpu)
 		return;
 	}
 	if (step.kind == STEP_NOTHING) {
-		*machine_clock() += WAIT_NS;
+		*machine_clock() += LOOK_AGAIN_NS;
 		queue_turn(cpu);
 		return;
 	}
@@ -228,11 +238,15 @@ static void cpu_step(uint32_t cpu)
 
 /* ---- the whole ---- */
 
-/* All together make the steps of warming up, or half of a recording, and then what counts. */
+/*
+ * All together make the steps of warming up, or half of a recording, and then what counts: as much
+ * for each CPU.
+ */
 static void run_all(void)
 {
-	uint64_t warm = options.trace ? trace_operations() / 2 : options.warm * nr_threads;
-	uint64_t end = options.trace ? UINT64_MAX : warm + options.steps * nr_threads;
+	uint64_t share = nr_threads > machine.nr_cpus ? nr_threads : machine.nr_cpus;
+	uint64_t warm = options.trace ? trace_operations() / 2 : options.warm * share;
+	uint64_t end = options.trace ? UINT64_MAX : warm + options.steps * share;
 	bool is_warm = false;
 
 	while (nr_left && nr_done < end) {

@@ -14,8 +14,8 @@
  *
  * The library is compiled as for ThreadSanitizer, whose calls come here, and whose own runtime is
  * left out.  So the library is the one that is shipped, backend rseq, with every branch of its
- * policy; its restartable sequences are assembly and are not seen, which hides nothing: they write
- * to the own CPU's area and to the object in hand.
+ * policy.  Its restartable sequences are assembly: those that are functions say where they work
+ * (base/scale.h), and those of malloc() and free() this program knows (step_do()).
  *
  * Nothing runs at the same time: an operation ends before the next one begins.  The next one is
  * that of the CPU whose clock is the earliest.  So a run depends on its arguments alone, and a
@@ -62,7 +62,6 @@ struct machine {
 	uint32_t nr_active;	/* CPUs that run a thread of the process */
 	uint32_t cpu;		/* the one that the operation in hand is on */
 	double clock_ns[CPUS_MAX];
-	uint64_t nr_operations[CPUS_MAX];
 };
 extern struct machine machine;
 

@@ -24,7 +24,6 @@ struct line {
 	uintptr_t number;		/* address / LINE_BYTES; 0: of none */
 	uint64_t holders[CPUS_MAX / 64];
 	double asked_ns, free_ns;	/* when the last transfer began to wait, and ended */
-	uint64_t stamp;			/* 1 + what its CPU had done when another had it last */
 	uint16_t owner;			/* 1 + the CPU that wrote it last */
 	uint16_t writers[WORDS];	/* 1 + the CPU that wrote the word */
 };
@@ -210,24 +209,6 @@ static bool line_is_held_by_others(const struct line *line, uint32_t cpu)
 	return false;
 }
 
-/*
- * Whose area a line is in: sequences write there, and nobody sees it.  So the CPU has its own
- * lines whenever it has done anything since another one looked at them.
- */
-static bool line_was_taken_home(struct line *line, uintptr_t address)
-{
-	uintptr_t offset = address - (uintptr_t)percpu_areas.start;
-	uintptr_t cpu = offset / percpu_areas.stride;
-	bool was_taken;
-
-	if (address < (uintptr_t)percpu_areas.start || cpu >= machine.nr_cpus ||
-	    cpu == machine.cpu)
-		return false;
-	was_taken = line->stamp != machine.nr_operations[cpu] + 1;
-	line->stamp = machine.nr_operations[cpu] + 1;
-	return was_taken;
-}
-
 static bool is_in_heap(uintptr_t address)
 {
 	return address - heap_start < heap_reserved_bytes;
@@ -258,9 +239,8 @@ static void line_access(uintptr_t address, enum access access, uintptr_t pc)
 	uint32_t cpu = machine.cpu;
 	bool writes = access != ACCESS_READ;
 
-	if (line_was_taken_home(line, address) ||
-	    (writes ? line_is_held_by_others(line, cpu) :
-		      line->owner && !line_is_held(line, cpu)))
+	if (writes ? line_is_held_by_others(line, cpu) :
+		     line->owner && !line_is_held(line, cpu))
 		line_fetch(line, address, pc);
 	if (writes) {
 		memset(line->holders, 0, sizeof(line->holders));

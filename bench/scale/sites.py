@@ -28,6 +28,16 @@ def parse(text):
                     for frames, (memory, row) in places.items()}
 
 
+def add(places, more):
+    """Both together."""
+    both = dict(places)
+    for frames, row in more.items():
+        before = both.get(frames, {})
+        both[frames] = {name: value if name == "memory" else value + before.get(name, 0)
+                        for name, value in row.items()}
+    return both
+
+
 def resolve(program, addresses):
     """Each address: its functions and lines, the innermost first."""
     addresses = sorted(addresses)

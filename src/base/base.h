@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/option.h"
 #include "base/sanitizer.h"
+#include "base/scale.h"
 #include "base/syscall.h"
 #include "base/thread.h"
 

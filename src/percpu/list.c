@@ -18,6 +18,7 @@ const uint64_t link_encode_by = LINK_ENCODE_BY, link_decode_by = LINK_DECODE_BY;
 
 static always_inline void *pop_once(uint32_t slot, uintptr_t link)
 {
+	scale_area(slot);
 	if (unlikely(!offset_is_slots(slot)))
 		return rseq_pop_live(slot);
 	return link_is_in_object(link) ? rseq_pop_link(slot, link) :
@@ -27,6 +28,7 @@ static always_inline void *pop_once(uint32_t slot, uintptr_t link)
 static always_inline enum sequence_result push_once(uint32_t slot, void *object,
 						    uintptr_t link)
 {
+	scale_area(slot);
 	return link_is_in_object(link) ? rseq_push_link(slot, object, link) :
 					 rseq_push_page(slot, object, link);
 }
@@ -39,9 +41,9 @@ RSEQ_OPERATION(bool, push, (uint32_t slot, void *object, uintptr_t link),
 	       enum sequence_result, push_once(slot, object, link),
 	       SEQUENCE_RESTART, found == SEQUENCE_DONE)
 RSEQ_OPERATION(void *, take, (uint32_t half, int32_t room), void *,
-	       rseq_take(half, room), SEQUENCE_ABORTED, found)
+	       (scale_area(half), rseq_take(half, room)), SEQUENCE_ABORTED, found)
 RSEQ_OPERATION(bool, put, (uint32_t half, void *chain, int32_t room),
-	       enum sequence_result, rseq_put(half, chain, room),
+	       enum sequence_result, (scale_area(half), rseq_put(half, chain, room)),
 	       SEQUENCE_RESTART, found == SEQUENCE_DONE)
 
 /* ---- thread and lock: an area that is ours for the moment ---- */

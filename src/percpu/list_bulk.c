@@ -15,6 +15,7 @@ static uint32_t pop_bulk_rseq(uint32_t slot, uintptr_t link, void **objects,
 		long got;
 
 		percpu_remember();
+		scale_area(slot);
 		got = rseq_pop_bulk(slot, objects + have, n, link);
 		if (got == 0)
 			break;
@@ -29,7 +30,7 @@ static uint32_t pop_bulk_rseq(uint32_t slot, uintptr_t link, void **objects,
 RSEQ_OPERATION(bool, push_bulk,
 	       (uint32_t slot, void *head, void **tail_link, uint32_t nr),
 	       enum sequence_result,
-	       (percpu_remember(),
+	       (percpu_remember(), scale_area(slot),
 		rseq_push_bulk(slot, head, tail_link, (int32_t)nr)),
 	       SEQUENCE_RESTART, found == SEQUENCE_DONE)
 RSEQ_OPERATION(bool, push_bounded,

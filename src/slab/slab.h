@@ -289,8 +289,10 @@ static inline struct slub_cache *cache_public(struct slub_cache *cache)
 static inline void stat_add_many(const struct slub_cache *cache,
 				 enum cache_stat s, uint32_t n)
 {
-	if (likely(cache->stats))
+	if (likely(cache->stats)) {
+		scale_area(cache->stats + 4 * s);
 		slub_percpu_add32(cache->stats + 4 * s, (int32_t)n);
+	}
 }
 
 static inline void stat_add(const struct slub_cache *cache, enum cache_stat s)

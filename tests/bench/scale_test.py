@@ -67,6 +67,13 @@ class Scale(unittest.TestCase):
         self.assertRegex(worst[0]["line"], r"^\w+\.[ch]:\d+$")
         self.assertIn("free", "".join(worst[0]["calls"]) + "malloc free")
 
+    def test_runs_of_several_seeds_add_up(self):
+        (few, one), (more, two) = (sites.parse(loop("mixed", seed=seed)) for seed in (1, 2))
+        both = sites.add(one, two)
+        self.assertEqual(sum(row["transfer"] for row in both.values()),
+                         few["transfer"] + more["transfer"])
+        self.assertEqual(sites.add({}, one), one)
+
     def test_more_than_a_twentieth_is_growth(self):
         grows = module("run").grows
         self.assertTrue(grows(1, 1.06))
