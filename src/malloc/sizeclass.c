@@ -73,6 +73,7 @@ struct slub_cache *sizeclass_cache(size_t bytes)
 }
 
 _Static_assert(CLASS_SIZE_WORD / CLASS_STEP < TABLE_SIZES, "one for each size");
+_Static_assert(CLASS_NR <= SLOTS_SPARED, "sample_caches_prepare()");
 
 /*
  * Classes of a page or more have two slots, side by side, and the map names the first.

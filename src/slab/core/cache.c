@@ -73,7 +73,7 @@ static void slots_set(struct slub_cache *cache, uint32_t entry, uint32_t list)
  * How far caches come in the near slots: the last of these are for samples of malloc's classes,
  * and a cache of two slots gains nothing from being there but where it shares pages with others.
  */
-#define NEAR_END (AREA_NEAR_BYTES - 128 * SLOT_BYTES)
+#define NEAR_END (AREA_NEAR_BYTES - SLOTS_SPARED * SLOT_BYTES)
 #define NEAR_END_OF_TWO (256 * SLOT_BYTES)
 
 /* An entry with @nr slots; *@list is the last of these. */

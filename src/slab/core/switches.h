@@ -48,6 +48,8 @@ static inline uint32_t cache_sample_slot(const struct slub_cache *cache)
 	return __atomic_load_n(&cache->sample_slot, __ATOMIC_ACQUIRE);
 }
 
+/* So many near slots no cache takes: they are for the samples of malloc's classes. */
+#define SLOTS_SPARED 128
 /*
  * cache.c: gives @nr caches in a row, which live for ever, a sample slot each.  Returns
  * 0, or -ENOSPC.
