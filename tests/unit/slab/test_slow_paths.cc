@@ -97,7 +97,7 @@ protected:
 		check_cache(cache, {});
 		EXPECT_EQ(cache->nodes[0]->nr_slabs, 0u);
 	}
-	/* Nothing is owed to the system, on however slow a machine: lists have their full length. */
+	/* Nothing is owed to the system, however slow the machine: lists have their full length. */
 	void empty()
 	{
 		slab_shrink_all();

@@ -86,7 +86,7 @@ protected:
 		purged.clear();
 		now_ns += SECOND;
 	}
-	/* A call each hundredth of a second, until one gives something back: caches have to rest. */
+	/* A call each hundredth of a second, until one gives something back: caches must rest. */
 	static size_t purge_once()
 	{
 		size_t pages = 0;
