@@ -219,7 +219,7 @@ static __attribute__((__noinline__)) void free_paged(void *ptr)
 	uintptr_t slot, t;
 	void **link;
 
-	if (unlikely(index >= pagemap_limit))
+	if (unlikely(index >= __atomic_load_n(&pagemap_limit, __ATOMIC_RELAXED)))
 		goto refused;
 	slot = ((uint16_t *)pagemap_base)[index];
 	if (slot - malloc_paged_slots >= malloc_paged_slots_bytes) {

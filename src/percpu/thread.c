@@ -65,7 +65,7 @@ static bool number_take(uint32_t number, char *area)
 	if (is_free) {
 		slub_thread.number = number + 1;
 		compiler_barrier();
-		*area_owner_busy(area) = &slub_thread.busy;
+		__atomic_store_n(area_owner_busy(area), &slub_thread.busy, __ATOMIC_RELAXED);
 		compiler_barrier();
 		numbers[number / 64] |= 1ul << number % 64;
 	}
@@ -100,7 +100,7 @@ static void thread_exit(void *unused)
 	slub_thread.number = 0;
 	area = percpu_area(number);
 	lock_acquire(&area_lock);
-	*area_owner_busy(area) = NULL;
+	__atomic_store_n(area_owner_busy(area), NULL, __ATOMIC_RELAXED);
 	numbers[number / 64] &= ~(1ul << number % 64);
 	lock_release(&area_lock);
 }

@@ -204,13 +204,19 @@ static void *refuse(void)
 	return NULL;
 }
 
+/* acquire: pairs with the release in size_fill() */
+static inline struct slub_cache *class_of(size_t bytes)
+{
+	return __atomic_load_n(&account_caches[size_index(bytes)], __ATOMIC_ACQUIRE);
+}
+
 /*
  * The list is empty, or the sequence was aborted.  Mostly the spare list has a chain,
  * and the thread's stock has the charge.
  */
 static __attribute__((__noinline__)) void *alloc_rest(size_t bytes)
 {
-	struct slub_cache *cache = account_caches[size_index(bytes)];
+	struct slub_cache *cache = class_of(bytes);
 	uint32_t owner = group_current();
 	void *object;
 
@@ -225,7 +231,7 @@ static __attribute__((__noinline__)) void *alloc_rest(size_t bytes)
 static __attribute__((__noinline__)) void *
 claim(size_t bytes, void *object, uint32_t *where)
 {
-	struct slub_cache *cache = account_caches[size_index(bytes)];
+	struct slub_cache *cache = class_of(bytes);
 	uint32_t owner = group_current();
 
 	if (unlikely(!cache))	/* the class was switched off a moment ago */

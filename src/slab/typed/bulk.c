@@ -58,7 +58,7 @@ static always_inline void **link_here(const struct slub_cache *cache, size_t nr,
 				      void **objects, bool are_of_one_slab)
 {
 	const uintptr_t base = pagemap_base, link = cache->link;
-	const size_t limit = pagemap_limit;
+	const size_t limit = __atomic_load_n(&pagemap_limit, __ATOMIC_RELAXED);
 	const uint16_t entry = (uint16_t)cache->slot;
 	char *last = objects[0];
 

@@ -131,7 +131,7 @@ static always_inline void *alloc(struct slub_cache *cache)
 {
 	void *object;
 
-	if (cache->account_slot)
+	if (__atomic_load_n(&cache->account_slot, __ATOMIC_RELAXED))
 		return alloc_accounted(cache);
 	object = pop_here(cache);
 	return likely(object) ? object : alloc_slowly(cache);
