@@ -34,6 +34,9 @@ foreach(symbol IN LISTS symbols)
 		string(APPEND storm_names "#define ${symbol} fire_${symbol}\n")
 	endif()
 endforeach()
+# A structure has that name, too.
+string(APPEND storm_names "extern __typeof__(mallinfo2) fire_mallinfo2@\n"
+	"#define mallinfo2() fire_mallinfo2()\n")
 # The macros that check flags have the names of functions, and would undo the prefix.
 string(APPEND storm_names "#include <slub/flags.h>\n#undef SLUB_CHECK_FLAGS\n")
 string(REPLACE "@" ";" storm_names "${storm_names}")
