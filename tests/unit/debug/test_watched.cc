@@ -5,6 +5,7 @@
  */
 #include <cerrno>
 #include <gtest/gtest.h>
+#include <string>
 #include <vector>
 
 #include "harness.h"
@@ -145,6 +146,19 @@ TEST_F(Watched, EachRequestBeginsAnew)
 		nr_errors += 2;
 		EXPECT_EQ(asked(harness::request(id, MAILBOX_VALIDATE, "nobody")), -EINVAL) << id;
 	}
+}
+
+TEST_F(Watched, OptionsAreSetByTheMailbox)
+{
+	size_t before = option_value(OPTION_retain);
+
+	EXPECT_EQ(asked(harness::request(3, MAILBOX_SET, "retain=3M")), 0);
+	EXPECT_EQ(option_value(OPTION_retain), (size_t)3 << 20);
+	EXPECT_EQ(asked(harness::request(4, MAILBOX_SET, "retain=much")), -EINVAL);
+	EXPECT_EQ(asked(harness::request(5, MAILBOX_SET, "nothing=1")), -ENOENT);
+	EXPECT_EQ(option_value(OPTION_retain), (size_t)3 << 20);
+	std::string again = "retain=" + std::to_string(before);
+	EXPECT_EQ(asked(harness::request(6, MAILBOX_SET, again.c_str())), 0);
 }
 
 TEST_F(Watched, NobodyIsAnsweredWhereThatIsOff)

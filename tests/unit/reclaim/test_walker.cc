@@ -58,6 +58,16 @@ TEST_F(Walker, EachThatIsBusyIsSeenOnce)
 	EXPECT_TRUE(seen().empty());
 }
 
+TEST_F(Walker, AGroupThatIsGoneIsNoneToWalkInto)
+{
+	struct slub_group *group = slub_group_create("group", nullptr);
+	uint32_t number = group_number(group);
+
+	EXPECT_TRUE(bit_is_set(groups_alive.words, number));
+	EXPECT_EQ(slub_group_destroy(group), 0);
+	EXPECT_FALSE(bit_is_set(groups_alive.words, number));
+}
+
 /* What was put off before a shrinker went is nothing to the same one when it comes back. */
 TEST_F(Walker, AShrinkerThatComesBackOwesNothing)
 {
