@@ -29,7 +29,8 @@ protected:
 	void SetUp() override
 	{
 		static char ignore[] = "SLUB_ON_ERROR=ignore";
-		char *environment[] = { ignore, nullptr };
+		static char attach[] = "SLUB_ATTACH=1";
+		char *environment[] = { ignore, attach, nullptr };
 
 		option_read(environment);
 		cache = slub_cache_create("watched", 64, 0, SLUB_CACHE_NO_MERGE |

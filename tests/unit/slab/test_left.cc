@@ -67,6 +67,8 @@ TEST_F(left, slabs_go_back_before_the_heap_grows)
 /* More came back than a size may keep, and yet a small part of what is in use. */
 TEST_F(left, lists_stay_where_a_small_part_came_back)
 {
+	if (SLUB_CONFIG_HARDENED)
+		GTEST_SKIP() << "what is freed waits";
 	std::vector<void *> mine;
 
 	for (int i = 0; i < 8 * OBJECTS; i++)
