@@ -18,56 +18,28 @@
 /* Behind the end of the heap: 1, 4, 32, 256, 2,048 superblocks and so on. */
 #define STEP_SHIFT 3
 
-static _Atomic bool is_walled_in;	/* read without the lock too */
-static bool passes;			/* the request in hand may go behind a wall */
-static uint32_t nr_tries;		/* it has made */
-static bool is_met;			/* by it, and the heap has not grown since */
+struct wall wall;
 static size_t nr_strange;		/* superblocks passed over, not ours since */
-static uint32_t nr_steps;		/* in vain, since the heap last grew */
 static size_t refill_end;		/* what was passed over is looked at from there down */
 
 bool superblock_is_walled_in(void)
 {
-	return __atomic_load_n(&is_walled_in, __ATOMIC_RELAXED);
+	return __atomic_load_n(&wall.is_around, __ATOMIC_RELAXED);
 }
 
 static void walled_in_set(bool is_so)
 {
-	__atomic_store_n(&is_walled_in, is_so, __ATOMIC_RELAXED);
+	__atomic_store_n(&wall.is_around, is_so, __ATOMIC_RELAXED);
 }
 
 void wall_init(void)
 {
-	nr_strange = refill_end = nr_steps = 0;
-}
-
-void wall_begin(bool may_pass)
-{
-	passes = may_pass;
-	nr_tries = 0;
-	is_met = false;
-}
-
-bool wall_is_met(void)
-{
-	return is_met;
-}
-
-bool wall_was_met(void)
-{
-	return nr_tries;
+	nr_strange = refill_end = wall.nr_steps = 0;
 }
 
 static bool may_try(void)
 {
-	return passes && nr_tries < WALL_TRIES;
-}
-
-void wall_end(void)
-{
-	nr_steps = 0;
-	is_met = false;
-	walled_in_set(false);
+	return wall.passes && wall.nr_tries < WALL_TRIES;
 }
 
 cold void wall_strange_add(size_t n)
@@ -103,7 +75,7 @@ static enum growth refill(size_t most)
 			n = strange_run(&first, min_size(most, left));
 		}
 		left -= n;
-		nr_tries++;
+		wall.nr_tries++;
 		if (os_map_at(superblock_address(first), n * SUPERBLOCK_BYTES))
 			continue;
 		superblock_add(first, n);
@@ -115,9 +87,9 @@ static enum growth refill(size_t most)
 
 cold enum growth wall_refill(size_t n)
 {
-	enum growth growth = passes ? refill(n) : REFUSED;
+	enum growth growth = wall.passes ? refill(n) : REFUSED;
 
-	if (passes)
+	if (wall.passes)
 		walled_in_set(growth == WALLED);
 	return growth;
 }
@@ -130,12 +102,12 @@ cold enum growth wall_end_of_heap(size_t n)
 /* Where the next try is; @least: where the heap ends, @most: the last place. */
 static size_t place_next(size_t least, size_t most)
 {
-	size_t step = nr_steps ? (size_t)1 << (STEP_SHIFT * nr_steps - 1) : 1;
+	size_t step = wall.nr_steps ? (size_t)1 << (STEP_SHIFT * wall.nr_steps - 1) : 1;
 
-	nr_steps++;
+	wall.nr_steps++;
 	if (step < most - least)
 		return least + step;
-	nr_steps = 0;
+	wall.nr_steps = 0;
 	return most;
 }
 
@@ -145,9 +117,9 @@ cold enum growth wall_pass(size_t n)
 	size_t most = heap_reserved_bytes / SUPERBLOCK_BYTES - n, first = committed;
 	int err = -EEXIST;
 
-	is_met = true;
+	wall.is_met = true;
 	while (may_try() && first < most && err == -EEXIST) {
-		nr_tries++;
+		wall.nr_tries++;
 		first = place_next(committed, most);
 		err = pagemap_commit_behind(first * SUPERBLOCK_BYTES,
 					    (first + n) * SUPERBLOCK_BYTES);

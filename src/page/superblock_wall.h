@@ -28,13 +28,44 @@ static inline char *superblock_address(size_t index)
 
 /* superblock_wall.c */
 void wall_init(void);
+
+/* What the request in hand knows of it. */
+struct wall {
+	bool passes;		/* it may go behind one */
+	bool is_met;		/* by it, and the heap has not grown since */
+	_Atomic bool is_around;	/* the heap is walled in; read without the lock too */
+	uint32_t nr_tries;	/* it has made */
+	uint32_t nr_steps;	/* in vain, since the heap last grew; of all requests */
+};
+extern struct wall wall SLUB_INTERNAL;
+
 /* A request begins, which may go behind what is mapped there. */
-void wall_begin(bool may_pass);
+static inline void wall_begin(bool may_pass)
+{
+	wall.passes = may_pass;
+	wall.nr_tries = 0;
+	wall.is_met = false;
+}
+
 /* Has the request met a wall, and where the heap ends now? */
-bool wall_was_met(void);
-bool wall_is_met(void);
+static inline bool wall_was_met(void)
+{
+	return wall.nr_tries;
+}
+
+static inline bool wall_is_met(void)
+{
+	return wall.is_met;
+}
+
 /* The heap has grown. */
-void wall_end(void);
+static inline void wall_end(void)
+{
+	wall.nr_steps = 0;
+	wall.is_met = false;
+	__atomic_store_n(&wall.is_around, false, __ATOMIC_RELAXED);
+}
+
 /* @n superblocks have become strange. */
 void wall_strange_add(size_t n);
 /* The program has mapped some of the next @n superblocks. */

@@ -111,6 +111,8 @@ TEST(Traces, of_two_threads)
 		std::thread([&] {
 			harness::stay_on_this_cpu();
 			threads[t] = (uint32_t)gettid();
+			// Ages are of a clock that ticks some hundred times a second.
+			std::this_thread::sleep_for(std::chrono::milliseconds(30));
 			for (int i = 0; i < 5; i++)
 				all[(size_t)(5 * t + i)] = site_a(1500);
 		}).join();

@@ -46,8 +46,9 @@ protected:
 			GTEST_SKIP() << "no rseq area is registered in this process";
 		ASSERT_EQ(slub_thread.self.base, slub_cpu_base);
 		for (char *&area : areas) {
-			area = (char *)aligned_alloc(4096, AREA_BYTES);
-			memset(area, 0, AREA_BYTES);
+			/* An aborted sequence is looked at wherever it worked, in far slots too. */
+			area = (char *)aligned_alloc(4096, AREA_FAR_END);
+			memset(area, 0, AREA_FAR_END);
 			*(uint32_t *)(area + AREA_LIVE) = 1;
 		}
 		use_area(areas[0]);
