@@ -14,6 +14,8 @@
 
 /* Some file could not be opened for want of descriptors or memory: nothing is known. */
 static bool is_unknown;
+/* A file was there, with a limit or without. */
+static bool is_found;
 
 /* As little of it is touched as the machine's names are short. */
 static char path[PATH_BYTES + 64] rarely_touched;
@@ -33,6 +35,7 @@ static size_t limit_in_path(void)
 	long ret = os_file_read_once(path, buf, sizeof(buf));
 
 	is_unknown |= is_file_lost(ret);
+	is_found |= ret > 0;
 	if (ret <= 0 || *s < '0' || *s > '9')
 		return SIZE_MAX;
 	bytes = os_parse_number(&s);
@@ -79,7 +82,7 @@ static bool has_memory(const char *controllers)
 
 /*
  * "0::/group" of version 2, "4:memory:/group" of version 1.  A controller is in one hierarchy:
- * where the first has memory the second's files are not looked for.
+ * version 2's files are not looked for where one of version 1's is there.
  */
 size_t os_cgroup_memory_max(const char *membership, const char *mount)
 {
@@ -89,6 +92,7 @@ size_t os_cgroup_memory_max(const char *membership, const char *mount)
 	long ret = os_file_read_once(membership, lines, sizeof(lines));
 
 	is_unknown = is_file_lost(ret);
+	is_found = false;
 	if (ret <= 0)
 		return is_unknown ? SIZE_MAX : 0;
 	while (*line) {
@@ -105,7 +109,7 @@ size_t os_cgroup_memory_max(const char *membership, const char *mount)
 	}
 	if (groups[1])
 		least = limit_along(mount, "/memory", groups[1], "memory.limit_in_bytes");
-	else if (groups[0])
+	if (groups[0] && !is_found)
 		least = limit_along(mount, "", groups[0], "memory.max");
 	if (is_unknown)
 		return SIZE_MAX;
