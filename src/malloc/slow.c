@@ -288,13 +288,18 @@ static cold void *alloc_after_reclaim(size_t bytes, size_t align,
 	return ptr ? ptr : alloc_from_reserve(bytes, align, is_zero);
 }
 
+static inline void *alloc_or_reclaim(size_t bytes, size_t align, bool *is_zero)
+{
+	void *ptr = alloc_once(bytes, align, is_zero);
+
+	return likely(ptr) ? ptr : alloc_after_reclaim(bytes, align, is_zero);
+}
+
 void *slow_alloc_uncharged(size_t bytes, size_t align, bool *is_zero)
 {
 	uint8_t growth = thread_growth_set(THREAD_GROWTH_ONCE);
-	void *ptr = alloc_once(bytes, align, is_zero);
+	void *ptr = alloc_or_reclaim(bytes, align, is_zero);
 
-	if (unlikely(!ptr))
-		ptr = alloc_after_reclaim(bytes, align, is_zero);
 	thread_growth_set(growth);
 	return ptr;
 }
@@ -303,12 +308,10 @@ void *slow_alloc_uncharged(size_t bytes, size_t align, bool *is_zero)
 static cold void *alloc_again(size_t bytes)
 {
 	bool is_zero;
-	void *ptr;
 
 	if (!slub_thread.locks_held)
 		frees_settle();
-	ptr = alloc_once(bytes, MALLOC_ALIGN, &is_zero);
-	return ptr ? ptr : alloc_after_reclaim(bytes, MALLOC_ALIGN, &is_zero);
+	return alloc_or_reclaim(bytes, MALLOC_ALIGN, &is_zero);
 }
 
 void *slow_alloc_aligned(size_t bytes, size_t align, bool *is_zero)

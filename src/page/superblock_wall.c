@@ -27,11 +27,6 @@ bool superblock_is_walled_in(void)
 	return __atomic_load_n(&wall.is_around, __ATOMIC_RELAXED);
 }
 
-static void walled_in_set(bool is_so)
-{
-	__atomic_store_n(&wall.is_around, is_so, __ATOMIC_RELAXED);
-}
-
 void wall_init(void)
 {
 	nr_strange = refill_end = wall.nr_steps = 0;
@@ -90,7 +85,7 @@ cold enum growth wall_refill(size_t n)
 	enum growth growth = wall.passes ? refill(n) : REFUSED;
 
 	if (wall.passes)
-		walled_in_set(growth == WALLED);
+		wall_around_set(growth == WALLED);
 	return growth;
 }
 

@@ -58,12 +58,17 @@ static inline bool wall_is_met(void)
 	return wall.is_met;
 }
 
+static inline void wall_around_set(bool is_so)
+{
+	__atomic_store_n(&wall.is_around, is_so, __ATOMIC_RELAXED);
+}
+
 /* The heap has grown. */
 static inline void wall_end(void)
 {
 	wall.nr_steps = 0;
 	wall.is_met = false;
-	__atomic_store_n(&wall.is_around, false, __ATOMIC_RELAXED);
+	wall_around_set(false);
 }
 
 /* @n superblocks have become strange. */
