@@ -543,7 +543,10 @@ size_t page_purge_if_needed(void)
 	if (likely(now + in_slabs() <= least) && likely(!is_owed))
 		return 0;
 	pages = purge_beyond(now + in_slabs_at_rest(), least, is_owed);
-	if (page_purge_is_owed() || held() + in_slabs() > least)
+	/* It is a sum over all CPUs. */
+	if (pages)
+		now = held();
+	if (page_purge_is_owed() || now + in_slabs() > least)
 		slub_thread.malloc_limit = 0;
 	return pages;
 }
