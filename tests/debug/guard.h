@@ -60,7 +60,7 @@ template <class Alloc, class Free> uint64_t count(uint64_t nr, Alloc alloc, Free
 	return guarded;
 }
 
-void expect_share(uint64_t guarded, uint64_t nr)
+inline void expect_share(uint64_t guarded, uint64_t nr)
 {
 	double p = 1.0 / every(), mean = nr * p, deviation = sqrt(nr * p * (1 - p));
 

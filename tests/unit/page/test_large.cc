@@ -24,6 +24,18 @@ protected:
 		page_purge(0);
 		ASSERT_EQ(large_nr_pages(), 0u);
 	}
+	/* Each has its harness::fill() in the first @bytes, by number; then nothing is left. */
+	static void free_intact(const std::vector<char *> &blocks, size_t bytes)
+	{
+		for (size_t i = 0; i < blocks.size(); i++) {
+			EXPECT_TRUE(harness::intact(blocks[i], bytes, i));
+			large_free(blocks[i]);
+		}
+		EXPECT_EQ(large_nr_pages(), 0u);
+		page_purge(0);
+		EXPECT_EQ(superblock_nr_used(), 0u);
+		EXPECT_EQ(page_used_bytes(), 0u);
+	}
 	char *alloc(size_t bytes, size_t align = 16)
 	{
 		bool is_zero = false;
@@ -231,13 +243,7 @@ TEST_F(large, a_block_of_which_little_is_wanted_is_there_again_whole)
 	}
 	EXPECT_LE(superblock_nr_used(), 200 * 26 / SUPERBLOCK_PAGES + 3);
 	EXPECT_EQ(large_nr_pages(), 200 * 26u);
-	for (size_t i = 0; i < mine.size(); i++) {
-		EXPECT_TRUE(harness::intact(mine[i], left, i));
-		large_free(mine[i]);
-	}
-	EXPECT_EQ(large_nr_pages(), 0u);
-	page_purge(0);
-	EXPECT_EQ(superblock_nr_used(), 0u);
+	free_intact(mine, left);
 }
 
 TEST_F(large, room_to_grow_stays_until_the_block_shrinks)
@@ -278,14 +284,7 @@ TEST_F(large, a_run_that_shrinks_to_little_leaves_its_superblock)
 	}
 	EXPECT_LT(superblock_nr_used(), 64u);
 	EXPECT_EQ(large_nr_pages(), 1000 * 26u);
-	for (size_t i = 0; i < mine.size(); i++) {
-		EXPECT_TRUE(harness::intact(mine[i], left, i));
-		large_free(mine[i]);
-	}
-	EXPECT_EQ(large_nr_pages(), 0u);
-	page_purge(0);
-	EXPECT_EQ(superblock_nr_used(), 0u);
-	EXPECT_EQ(page_used_bytes(), 0u);
+	free_intact(mine, left);
 }
 
 TEST_F(large, a_run_that_finds_no_other_place_shrinks_where_it_is)
