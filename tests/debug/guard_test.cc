@@ -534,7 +534,21 @@ TEST(Guard, a_place_rests_before_it_is_used_again)
 		ASSERT_EQ((uint32_t)GUARD_FREED, known->state);
 		known->turn = own->turns - turns;
 	};
-	const uint32_t first = take(0), second = take(first + 1);
+	// Among places of which none is in use, nor waits: tests before have left some.
+	uint32_t idle = 0, from = 0;
+	while (idle < 16 && from + idle < own->nr_places) {
+		auto *known = (struct guard_place *)(own->places +
+						     (from + idle) * own->place_size);
+
+		if (known->state == GUARD_FREED || known->state == GUARD_NEVER) {
+			idle++;
+		} else {
+			from += idle + 1;
+			idle = 0;
+		}
+	}
+	ASSERT_EQ(idle, 16u);
+	const uint32_t first = take(from), second = take(first + 1);
 
 	ASSERT_NE(first, second);
 	age(own->nr_places);
