@@ -544,24 +544,30 @@ size_t guard_bytes(const void *ptr)
 	return place ? place->bytes : 0;
 }
 
+/* NULL: what is there is no object of a cache, nor memory that readers may take for one. */
+static struct slub_cache *cache_at(const struct guard_place *place)
+{
+	uint32_t state = place ? place_state(place) : GUARD_NEVER;
+
+	return state == GUARD_LIVE || state == GUARD_WAITING ?
+		       (struct slub_cache *)place->cache : NULL;
+}
+
 struct slub_cache *guard_cache_of(const void *ptr)
 {
 	const struct guard_place *place = place_of(ptr);
-	uint32_t state = place ? place_state(place) : GUARD_NEVER;
+	struct slub_cache *cache = cache_at(place);
 
-	if ((state == GUARD_LIVE || state == GUARD_WAITING) &&
-	    place->object == (uintptr_t)ptr)
-		return (struct slub_cache *)place->cache;
-	return NULL;
+	return cache && place->object == (uintptr_t)ptr ? cache : NULL;
 }
 
 struct slub_cache *guard_cache_inside(const void *ptr, size_t *offset)
 {
 	const struct guard_place *place = place_of(ptr);
+	struct slub_cache *cache = cache_at(place);
 
-	if (!place || !guard_cache_of((void *)place->object))
+	if (!cache)
 		return NULL;
 	*offset = (uintptr_t)ptr - place->object;
-	return *offset < place->bytes ? (struct slub_cache *)place->cache :
-					NULL;
+	return *offset < place->bytes ? cache : NULL;
 }

@@ -63,8 +63,8 @@ bool guard_say(struct guard_place *place, enum guard_error error,
 	enum misuse what = misuse_of(place, error, place->object == (uintptr_t)at);
 
 	__atomic_fetch_or(&place->errors, error, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&pool_of((void *)place->object)->errors, 1,
-			   __ATOMIC_RELAXED);
+	/* Not the object's, for there may never have been one. */
+	__atomic_fetch_add(&pool_of(at)->errors, 1, __ATOMIC_RELAXED);
 	report(place, error, at, frame);
 	if (option_text(OPTION_debug) || what == MISUSE_NR)
 		return false;
