@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/* A pool whose functions keep what they were called with, and what it says and wakes. */
+#ifndef SLUB_TESTS_UNIT_SOURCE_H
+#define SLUB_TESTS_UNIT_SOURCE_H
+
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <functional>
+#include <linux/futex.h>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "start.h"
+
+#define _Static_assert static_assert
+#define _Atomic
+#define new new_value
+extern "C" {
+#include "mempool/mempool.h"
+}
+#undef _Static_assert
+#undef _Atomic
+#undef new
+
+/* Numbers in the place of pointers: 16, 32, ... */
+struct source {
+	size_t left = SIZE_MAX;			/* so many are to be had */
+	uintptr_t made = 0;
+	std::vector<unsigned int> asked;	/* the flags */
+	std::vector<void *> freed, begun, reset, looked_at;
+	std::function<void(unsigned int)> on_ask;
+
+	static void *nth(uintptr_t n) { return (void *)(n * 16); }
+	static void *alloc(unsigned int flags, void *data)
+	{
+		auto *my = (struct source *)data;
+
+		my->asked.push_back(flags);
+		if (my->on_ask)
+			my->on_ask(flags);
+		if (!my->left)
+			return nullptr;
+		my->left--;
+		return nth(++my->made);
+	}
+	static void release(void *element, void *data)
+	{
+		((struct source *)data)->freed.push_back(element);
+	}
+	static void begin(void *element, void *data)
+	{
+		((struct source *)data)->begun.push_back(element);
+	}
+	static void clean(void *element, void *data)
+	{
+		((struct source *)data)->reset.push_back(element);
+	}
+	/* Those up to the thousandth. */
+	static bool owns(const void *element, void *data)
+	{
+		((struct source *)data)->looked_at.push_back((void *)element);
+		return (uintptr_t)element <= 16000;
+	}
+	/* With all functions. */
+	slub_mempool *pool(size_t min_nr)
+	{
+		struct slub_mempool_args args = {};
+
+		args.min_nr = min_nr;
+		args.alloc_fn = alloc;
+		args.free_fn = release;
+		args.init_fn = begin;
+		args.reset_fn = clean;
+		args.owns_fn = owns;
+		args.data = this;
+		slub_mempool *made_one = slub_mempool_create_args(&args);
+		EXPECT_NE(made_one, nullptr);
+		asked.clear();
+		return made_one;
+	}
+	static std::vector<void *> numbers(std::initializer_list<uintptr_t> all)
+	{
+		std::vector<void *> found;
+
+		for (uintptr_t n : all)
+			found.push_back(nth(n));
+		return found;
+	}
+};
+
+/* Threads that sleep on a word, all of them certainly. */
+class sleepers {
+public:
+	sleepers(uint32_t *where, long nr) : word(where)
+	{
+		for (long i = 0; i < nr; i++)
+			threads.emplace_back([this] {
+				while (!is_over)
+					futex(&own, FUTEX_WAIT_PRIVATE, 0, nullptr);
+			});
+		for (long there = 0; there < nr;)
+			there += syscall(SYS_futex, &own, FUTEX_REQUEUE_PRIVATE, 0, INT_MAX, word,
+					 0);
+	}
+	/* Wakes the rest: how many that are. */
+	long end()
+	{
+		is_over = true;
+		own = 1;
+		long nr = futex(word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr);
+
+		/* Those that were woken sleep again. */
+		futex(&own, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr);
+		for (auto &thread : threads)
+			thread.join();
+		threads.clear();
+		return nr;
+	}
+
+private:
+	static long futex(void *at, int what, int value, void *patience)
+	{
+		return syscall(SYS_futex, at, what, value, patience, nullptr, 0);
+	}
+	uint32_t *word;
+	std::atomic<uint32_t> own{ 0 };
+	std::atomic<bool> is_over{ false };
+	std::vector<std::thread> threads;
+};
+
+/* What is said, where messages are asked for, without "slub[PID]: ". */
+inline std::string said(const std::function<void()> &act)
+{
+	static char on[] = "SLUB_VERBOSE=1", off[] = "SLUB_VERBOSE=0";
+	char *wordy[] = { on, nullptr }, *silent[] = { off, nullptr };
+	std::string head = "slub[" + std::to_string(getpid()) + "]: ", text;
+
+	option_read(wordy);
+	testing::internal::CaptureStderr();
+	act();
+	text = testing::internal::GetCapturedStderr();
+	option_read(silent);
+	return text.rfind(head, 0) == 0 ? text.substr(head.size()) : text;
+}
+
+inline std::string text_of(const void *pointer)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%p", pointer);
+	return text;
+}
+
+inline struct slub_mempool_stats stats_of(slub_mempool *pool)
+{
+	struct slub_mempool_stats now;
+
+	memset(&now, 0xff, sizeof(now));
+	EXPECT_EQ(slub_mempool_stats(pool, &now), 0);
+	return now;
+}
+
+#endif
