@@ -6,6 +6,7 @@ namespace {
 
 std::function<void()> at_barrier;
 int nr_bulk;
+std::vector<std::pair<const void *, bool>> told;	/* is it a release? */
 
 } /* namespace */
 
@@ -18,6 +19,12 @@ int __wrap_os_barrier(void)
 	if (at_barrier)
 		at_barrier();
 	return __real_os_barrier();
+}
+
+/* What a sanitizer would be told. */
+void __wrap_sanitizer_tell_order(const void *key, bool is_release)
+{
+	told.emplace_back(key, is_release);
 }
 
 size_t __wrap_slub_cache_alloc_bulk(struct slub_cache *cache, unsigned int flags, size_t nr,
@@ -247,6 +254,50 @@ TEST_F(calls, wait_for_several_only_if_several_are_missing)
 	EXPECT_EQ(nr_waits, 1);
 	slub_mempool_free_bulk(pool, 2, got);
 	slub_mempool_free(pool, reserved[1]);
+	end(pool);
+}
+
+/* What they have already stays, and the function may have more meanwhile. */
+TEST_F(calls, keep_what_they_have_while_they_wait)
+{
+	slub_mempool *pool = source.pool(3);
+	void *got[5] = { this, nullptr, nullptr, nullptr, this }, *reserved[3];
+
+	for (void *&each : reserved)
+		each = slub_mempool_alloc_reserved(pool);
+	source.left = 1;
+	at_barrier = [&] {
+		EXPECT_EQ(pool->nr_bulk_waiters, 1u) << "two are missing";
+		source.left = 1;
+		slub_mempool_free(pool, reserved[0]);
+	};
+	EXPECT_EQ(slub_mempool_alloc_bulk(pool, SLUB_POOL_WAIT, 3, got + 1), 3u);
+	EXPECT_EQ(std::vector<void *>(got + 1, got + 4), source::numbers({ 4, 5, 3 }));
+	EXPECT_EQ(got[0], this);
+	EXPECT_EQ(got[4], this);
+	slub_mempool_free_bulk(pool, 3, got + 1);
+	slub_mempool_free_bulk(pool, 2, reserved + 1);
+	end(pool);
+}
+
+/* An element's last use by one thread comes before its next by another. */
+TEST_F(calls, tell_a_sanitizer_of_the_order)
+{
+	slub_mempool *pool = source.pool(2);
+	void *got[3];
+	std::vector<std::pair<const void *, bool>> should;
+
+	told.clear();
+	sanitizer.is_told = true;
+	EXPECT_EQ(slub_mempool_alloc_bulk(pool, 0, 2, got), 2u);
+	got[2] = slub_mempool_alloc_reserved(pool);
+	slub_mempool_free_bulk(pool, 3, got);
+	sanitizer.is_told = false;
+	for (bool is_release : { false, true }) {
+		for (uintptr_t n : { 3, 4, 2 })
+			should.emplace_back(source::nth(n), is_release);
+	}
+	EXPECT_EQ(told, should);
 	end(pool);
 }
 
