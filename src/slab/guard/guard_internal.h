@@ -11,11 +11,12 @@ struct pages {
 	size_t bytes;
 };
 
+/* Of @ptr, which guard_owns(). */
 static inline struct guard_pool *pool_of(const void *ptr)
 {
 	struct guard_pool *pool = &guard_pools[GUARD_OBJECTS];
 
-	while (pool < &guard_pools[GUARD_POOLS - 1] && !pool_owns(pool, ptr))
+	while (!pool_owns(pool, ptr))
 		pool++;
 	return pool;
 }
