@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "says.h"
 #include "start.h"
 
 #define _Static_assert static_assert
@@ -129,29 +130,6 @@ private:
 	std::atomic<bool> is_over{ false };
 	std::vector<std::thread> threads;
 };
-
-/* What is said, where messages are asked for, without "slub[PID]: ". */
-inline std::string said(const std::function<void()> &act)
-{
-	static char on[] = "SLUB_VERBOSE=1", off[] = "SLUB_VERBOSE=0";
-	char *wordy[] = { on, nullptr }, *silent[] = { off, nullptr };
-	std::string head = "slub[" + std::to_string(getpid()) + "]: ", text;
-
-	option_read(wordy);
-	testing::internal::CaptureStderr();
-	act();
-	text = testing::internal::GetCapturedStderr();
-	option_read(silent);
-	return text.rfind(head, 0) == 0 ? text.substr(head.size()) : text;
-}
-
-inline std::string text_of(const void *pointer)
-{
-	char text[32];
-
-	snprintf(text, sizeof(text), "%p", pointer);
-	return text;
-}
 
 inline struct slub_mempool_stats stats_of(slub_mempool *pool)
 {

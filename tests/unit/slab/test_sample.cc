@@ -27,7 +27,9 @@ std::vector<void *> gone;
 size_t nr_looks;
 
 const struct sample_keeper keeper = {
-	[](void *object, size_t bytes, double weight) { told.push_back({ object, bytes, weight }); },
+	[](void *object, size_t bytes, double weight) {
+		told.push_back({ object, bytes, weight });
+	},
 	[](void *object) { gone.push_back(object); },
 	[] { nr_looks++; },
 };
