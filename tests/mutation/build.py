@@ -42,7 +42,7 @@ CONCERNED = {
                     r"|api_cache_object|fire\.api_storm|bucket_test|mempool_test)",
     "src/slab/idle": OWN + r"(unit\.slab_(holes|left|burst|shrink)|reclaim_defrag"
                      r"|fire\.(api_storm|churn)$)",
-    "src/slab/typed": OWN + r"(unit\.slab_(create|bulk|visit|cache)|api_(cache|bulk|large)"
+    "src/slab/typed": OWN + r"(unit\.slab_(create|bulk|visit|cache|numa)|api_(cache|bulk|large)"
                       r"|bucket_test|kernel_test|mempool_test)",
     "src/mempool": OWN + r"(unit\.mempool|q?mempool|queued)",
     "src/inspect": OWN + r"(unit\.inspect|usable_size|surface|api_control"

@@ -494,6 +494,28 @@ TEST_F(calls, free_however_many_once)
 	}
 }
 
+/* Nothing behind the caller's array is read. */
+TEST_F(calls, free_no_more_than_there_are)
+{
+	const size_t page = os_page_size();
+	char *pages = (char *)os_map(2 * page);
+	slub_mempool *pool = source.pool(1);
+
+	ASSERT_NE(pages, nullptr);
+	ASSERT_EQ(os_protect(pages + page, page, false), 0);
+	for (size_t nr : { 1, 2, 64, 65 }) {
+		void **all = (void **)(void *)(pages + page) - nr;
+
+		for (size_t i = 0; i < nr; i++)
+			all[i] = source::nth(100 + i);
+		source.freed.clear();
+		slub_mempool_free_bulk(pool, nr, all);
+		EXPECT_EQ(source.freed.size(), nr);
+	}
+	os_unreserve(pages, 2 * page);
+	end(pool);
+}
+
 TEST_F(calls, keep_what_there_is_room_for)
 {
 	slub_mempool *pool = source.pool(3);

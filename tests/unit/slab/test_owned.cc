@@ -413,6 +413,13 @@ TEST_F(owned, lists_of_this_cpu_are_settled)
 	EXPECT_EQ(percpu_head(cache->list_slot + SLOT_SPARE), chain);
 	account_settle_lists(true);
 	EXPECT_EQ(percpu_head(cache->list_slot + SLOT_SPARE), nullptr);
+	/* Nothing stays in a list of one that is watched by then. */
+	char *p = get();
+	ASSERT_TRUE(account_free_rest(cache, p));
+	__atomic_store_n(&cache->twin, cache, __ATOMIC_RELEASE);
+	account_settle_lists(false);
+	EXPECT_EQ(percpu_head(cache->list_slot), nullptr);
+	__atomic_store_n(&cache->twin, nullptr, __ATOMIC_RELEASE);
 }
 
 /* For half of what a list holds, as much as when it is dealt by hand. */
