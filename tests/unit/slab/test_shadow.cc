@@ -207,37 +207,50 @@ TEST_F(shadows, there_is_one_of_a_kind)
 	EXPECT_TRUE(cache_is_live(other));
 }
 
+/* Each kind whose objects are the cache's; malloc's shadows with owners are not looked at. */
 TEST_F(shadows, are_looked_at_with_their_cache)
 {
 	EXPECT_FALSE(shadows_have_slabs(cache));
 	EXPECT_FALSE(shadows_shrink(cache));
-	struct slub_cache *shadow = shadow_get(cache, &kind);
-	EXPECT_FALSE(shadows_have_slabs(cache));
-	std::vector<void *> all;
-	for (uint32_t i = 0; i < 3 * shadow->objects; i++)
-		all.push_back(cache_alloc(shadow));
-	EXPECT_TRUE(shadows_have_slabs(cache));
-	for (size_t i = 0; i < all.size(); i++) {
-		word(all[i]) = 0;
-		cache_free(shadow, all[i]);
-		all.erase(all.begin() + (long)i);
+	for (auto place : { SHADOW_RESERVE, SHADOW_SAMPLED, SHADOW_ACCOUNTED }) {
+		struct shadow_kind of = kind;
+		bool is_seen = place != SHADOW_ACCOUNTED;
+		std::vector<void *> all;
+
+		SCOPED_TRACE(place);
+		of.place = place;
+		struct slub_cache *shadow = shadow_get(cache, &of);
+		EXPECT_FALSE(shadows_have_slabs(cache));
+		for (uint32_t i = 0; i < 3 * shadow->objects; i++)
+			all.push_back(cache_alloc(shadow));
+		EXPECT_EQ(shadows_have_slabs(cache), is_seen);
+		for (size_t i = 0; i < all.size(); i++) {
+			word(all[i]) = 0;
+			cache_free(shadow, all[i]);
+			all.erase(all.begin() + (long)i);
+		}
+		ASSERT_TRUE(cache_flush(shadow));
+		EXPECT_EQ(shadows_shrink(cache), is_seen) << "a slab is partly used";
+		EXPECT_EQ(shadows_have_slabs(cache), is_seen);
+		for (void *p : all) {
+			word(p) = 0;
+			cache_free(shadow, p);
+		}
+		ASSERT_TRUE(cache_flush(shadow));
+		EXPECT_FALSE(shadows_shrink(cache));
+		EXPECT_FALSE(shadows_have_slabs(cache));
+		now.nr_dropped = 0;
+		shadows_drop(cache);
+		EXPECT_EQ(now.nr_dropped, is_seen ? 1 : 0);
+		EXPECT_EQ(cache_shadow(cache, place), is_seen ? nullptr : shadow);
+		shadows_drop(cache);
+		EXPECT_EQ(now.nr_dropped, is_seen ? 1 : 0);
+		if (!is_seen) {
+			cache_shrink_nodes(shadow);
+			cache->shadows[place] = nullptr;
+			cache_drop_shadow(shadow);
+		}
 	}
-	ASSERT_TRUE(cache_flush(shadow));
-	EXPECT_TRUE(shadows_shrink(cache)) << "a slab is partly used";
-	EXPECT_TRUE(shadows_have_slabs(cache));
-	for (void *p : all) {
-		word(p) = 0;
-		cache_free(shadow, p);
-	}
-	ASSERT_TRUE(cache_flush(shadow));
-	EXPECT_FALSE(shadows_shrink(cache));
-	EXPECT_FALSE(shadows_have_slabs(cache));
-	now.nr_dropped = 0;
-	shadows_drop(cache);
-	EXPECT_EQ(now.nr_dropped, 1);
-	EXPECT_EQ(cache_shadow(cache, SHADOW_SAMPLED), nullptr);
-	shadows_drop(cache);
-	EXPECT_EQ(now.nr_dropped, 1);
 }
 
 /* ---- the reserve ---- */
