@@ -91,43 +91,45 @@ struct source {
 	}
 };
 
-/* Threads that sleep on a word, all of them certainly. */
+/* Threads that sleep on a word, all of them certainly, until each is woken once. */
 class sleepers {
 public:
-	sleepers(uint32_t *where, long nr) : word(where)
+	sleepers(uint32_t *where, long number) : word(where), nr(number)
 	{
 		for (long i = 0; i < nr; i++)
 			threads.emplace_back([this] {
-				while (!is_over)
-					futex(&own, FUTEX_WAIT_PRIVATE, 0, nullptr);
+				/* Not woken, but the word was another: again. */
+				while (futex(FUTEX_WAIT_PRIVATE, (int)__atomic_load_n(
+						     word, __ATOMIC_RELAXED)) != 0)
+					continue;
+				nr_awake++;
 			});
-		for (long there = 0; there < nr;)
-			there += syscall(SYS_futex, &own, FUTEX_REQUEUE_PRIVATE, 0, INT_MAX, word,
-					 0);
+		/* From there to there: how many there are. */
+		while (syscall(SYS_futex, word, FUTEX_REQUEUE_PRIVATE, 0, INT_MAX, word, 0) < nr)
+			sched_yield();
 	}
 	/* Wakes the rest: how many that are. */
 	long end()
 	{
-		is_over = true;
-		own = 1;
-		long nr = futex(word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr);
+		long rest = 0;
 
-		/* Those that were woken sleep again. */
-		futex(&own, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr);
+		while (nr_awake < nr) {
+			rest += futex(FUTEX_WAKE_PRIVATE, INT_MAX);
+			sched_yield();
+		}
 		for (auto &thread : threads)
 			thread.join();
-		threads.clear();
-		return nr;
+		return rest;
 	}
 
 private:
-	static long futex(void *at, int what, int value, void *patience)
+	long futex(int what, int value)
 	{
-		return syscall(SYS_futex, at, what, value, patience, nullptr, 0);
+		return syscall(SYS_futex, word, what, value, nullptr, nullptr, 0);
 	}
 	uint32_t *word;
-	std::atomic<uint32_t> own{ 0 };
-	std::atomic<bool> is_over{ false };
+	long nr;
+	std::atomic<long> nr_awake{ 0 };
 	std::vector<std::thread> threads;
 };
 
