@@ -51,7 +51,7 @@ CONCERNED = {
     "src/malloc": OWN + r"(unit\.malloc|api_(malloc|jemalloc|control)|aligned|calloc|errno|overflow"
                   r"|realloc|size_test|sized_free|usable_size|zero_size|operators|startup"
                   r"|thread_test|fork_test|limit_test|foreign|replaced|surface|bucket_test"
-                  r"|reclaim_account|debug[._](switch|guard)|fire\.churn$|misuse\.operators"
+                  r"|reclaim_account|debug[._](switch|guard|kunit)|fire\.churn$|misuse\.operators"
                   r"|plugin_operators|deepbind|signal_test|walled|left_on_block_test$|profile_live"
                   r"|sanitizer_gcc_(address|thread)_slub$)",
     "tools": OWN + r"(unit\.tool|tool|profile_(totals|file|pprof|google|live|unwind))_",

@@ -15,6 +15,7 @@
 
 #define _Static_assert static_assert
 extern "C" {
+#include "slab/core/key.h"
 #include <slub/malloc.h>
 #include <slub/mempool.h>
 }
@@ -169,6 +170,30 @@ TEST_F(Interpose, CallocAtEachLimit)
 	free(fresh);
 	free(calloc(1, 80 << 20));
 	EXPECT_EQ(calls.zero, 0u) << "memory that nobody has written to";
+}
+
+/* A key that stays would make the program's block look free. */
+TEST_F(Interpose, NoBlockKeepsTheKeyOfAFreeOne)
+{
+	harness::one_cpu stays;
+
+	for (size_t bytes : { 16, 100, 1000, 3000, 4096, 20000 }) {
+		for (auto alloc : { +[](size_t n) { return malloc(n); },
+				    +[](size_t n) { return slub_malloc(n); },
+				    +[](size_t n) { return aligned_alloc(16, n); },
+				    +[](size_t n) { return aligned_alloc(32, n); } }) {
+			void *kept[3];
+
+			for (int round = 0; round < 4; round++) {
+				for (void *&block : kept) {
+					block = alloc(bytes);
+					ASSERT_FALSE(key_is_set(cache_of(block), block)) << bytes;
+				}
+				for (void *block : kept)
+					free(block);
+			}
+		}
+	}
 }
 
 /* What is freed goes before what is fresh. */

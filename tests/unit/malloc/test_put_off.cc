@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <cstdlib>
 
 #include "slub.h"
 
@@ -48,6 +49,36 @@ TEST(put_off, a_bucket_has_no_block_that_was_freed)
 	EXPECT_EQ(stats.large_blocks, 0u);
 	free_as_a_handler(slub_bucket_alloc(bucket, 100000));
 	EXPECT_EQ(slub_bucket_destroy(bucket), 0);
+}
+
+/* By the next request of any size, and without a free. */
+TEST(put_off, an_allocation_frees_them)
+{
+	for (size_t align : { 16, 8192 }) {
+		void *block = aligned_alloc(align, 500000);
+		size_t before = large_nr_pages(), put_off = large_bytes(block) / PAGE_BYTES;
+
+		free_as_a_handler(block);
+		ASSERT_EQ(large_nr_pages(), before);
+		void *next = aligned_alloc(align, 50000);
+		EXPECT_EQ(large_nr_pages(), before - put_off + large_bytes(next) / PAGE_BYTES);
+		slub_free(next);
+	}
+}
+
+/* The map may still name what was a cache. */
+TEST(put_off, what_was_of_a_cache_that_is_gone_has_no_bytes)
+{
+	struct slub_cache *cache = slub_cache_create("gone", 64, 0, SLUB_CACHE_NO_MERGE, nullptr);
+	const uint32_t slot = cache->slot;
+	char *block = (char *)malloc(100000);
+
+	ASSERT_EQ(slub_cache_destroy(cache), 0);
+	ASSERT_EQ(cache_of_entry(slot), nullptr);
+	pagemap_set(block + PAGE_BYTES, 1, slot);
+	EXPECT_EQ(block_bytes(block + PAGE_BYTES), 0u);
+	pagemap_set(block + PAGE_BYTES, 1, MAP_LARGE);
+	slub_free(block);
 }
 
 } /* namespace */
