@@ -28,7 +28,9 @@ extern "C" {
 static char lines[64][200];
 static unsigned nr_lines, nr_finished, nr_stacks, nr_traces;
 static char traced[64];
-static const void *about, *also[64], *slab_start;
+static const void *about, *also[64], *slab_start, *last_frame;
+static size_t slab_bytes;
+static unsigned nr_reclaims;
 static unsigned nr_also;
 
 extern "C" void __real_stack_read(struct stack *stack, const void *frame);
@@ -41,6 +43,7 @@ extern "C" void __wrap_report_bug(struct debug_case *found, const void *object, 
 
 	about = object;
 	slab_start = found->slab.start;
+	slab_bytes = found->slab.bytes;
 	found->bugs++;
 	va_start(args, format);
 	vsnprintf(lines[nr_lines++ % 64], sizeof(lines[0]), format, args);
@@ -74,9 +77,18 @@ extern "C" void __wrap_report_finish(struct debug_case *)
 	nr_finished++;
 }
 
+extern "C" void __real_slab_reclaim_if_needed(void);
+
+extern "C" void __wrap_slab_reclaim_if_needed(void)
+{
+	nr_reclaims++;
+	__real_slab_reclaim_if_needed();
+}
+
 extern "C" void __wrap_stack_read(struct stack *stack, const void *frame)
 {
 	nr_stacks++;
+	last_frame = frame;
 	__real_stack_read(stack, frame);
 }
 

@@ -2,6 +2,10 @@
 /* slab/watch/debug_slab.c: what is said of a slab that is damaged, and how it is put right. */
 #include "reported.h"
 
+#include <functional>
+
+#include <slub/rcu.h>
+
 namespace {
 
 /* A link of a free object that leads nowhere: the rest is found by the zones. */
@@ -150,6 +154,88 @@ TEST_F(Reported, WhatKeepsACacheIsNamed)
 	forget();
 	slub_cache_free(cache, more[1]);
 	slub_cache_free(cache, object);
+	expect({});
+}
+
+/* The stack that is read begins in the library, and not with who called the caller. */
+TEST_F(Reported, FramesAreTheCallers)
+{
+	int outside;
+
+	make(ALL);
+	const std::function<void()> calls[] = {
+		[&] { debug_ask_size(twin, object); },
+		[&] { debug_free_wrong(cache, twin, object); },
+		[&] { debug_free_outside(cache, &outside); },
+		[&] { debug_free_size(twin, object, 1, 2); },
+		[&] { debug_free_foreign("free", &outside); },
+		[&] { debug_free_call(object, CALL_MALLOC); },
+		[&] { slub_cache_free(cache, debug_alloc(twin, 64)); },
+		[&] { slub_cache_validate(cache); },
+		[&] { slub_validate_all(); },
+	};
+	for (auto &call : calls) {
+		last_frame = nullptr;
+		call();
+		EXPECT_NE(last_frame, nullptr) << &call - calls;
+		EXPECT_LT(last_frame, __builtin_frame_address(0)) << &call - calls;
+	}
+	slub_cache_free(cache, object);
+	forget();
+}
+
+/* The memory of slabs that go is free, whoever may still look at it. */
+TEST_F(Reported, ASlabThatGoesIsGivenBack)
+{
+	for (unsigned long more : { 0ul, (unsigned long)SLUB_CACHE_TYPESAFE_BY_RCU }) {
+		std::vector<char *> objects;
+
+		make(ALL | more);
+		objects.push_back(object);
+		while (objects.size() < 40 * twin->objects)
+			objects.push_back((char *)slub_cache_alloc(cache));
+		slab_shrink_all();
+		page_purge_all();
+		const size_t used = page_used_bytes();
+		struct page *last = slab_of(twin, objects.back());
+		nr_reclaims = 0;
+		for (char *each : objects)
+			slub_cache_free(cache, each);
+		slub_deferred_barrier();
+		slub_cache_shrink(cache);
+		EXPECT_NE(page_type(last), TYPE_SLAB) << more;
+		EXPECT_GE(nr_reclaims, 40 - twin->min_partial) << "one look for each that went";
+		EXPECT_LT(nr_reclaims, 3 * 40u);
+		EXPECT_EQ(slub_cache_destroy(cache), 0);
+		slab_shrink_all();
+		page_purge_all();
+		EXPECT_LE(page_used_bytes(), used - 39 * (PAGE_BYTES << twin->order)) << more;
+		cache = nullptr;
+		forget();
+	}
+}
+
+/* Without zones nothing tells what was free: the rest stays in use. */
+TEST_F(Reported, AFreelistWithoutZonesIsCut)
+{
+	make(SLUB_CACHE_CONSISTENCY_CHECKS);
+	char *second = (char *)slub_cache_alloc(cache);
+
+	slub_cache_free(cache, second);
+	*link_of(twin, second) = object + 4;
+	EXPECT_EQ(slub_cache_validate(cache), 2);
+	EXPECT_EQ(slab_bytes, PAGE_BYTES << twin->order);
+	EXPECT_EQ(slab_start, page_address(slab));
+	expect({ "Freechain corrupt", text("Wrong object count. Counter is 1 but counted were %u",
+					   twin->objects - 1), "Object count adjusted" });
+	/* What was lost is found as its owners free it. */
+	EXPECT_EQ(slub_cache_validate(cache), 0);
+	for (uint32_t i = 0; i < twin->objects; i++) {
+		char *each = watched_object(twin, slab, i);
+
+		if (each != second)
+			slub_cache_free(cache, each);
+	}
 	expect({});
 }
 
