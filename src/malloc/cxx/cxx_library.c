@@ -112,7 +112,7 @@ struct search {
 	const char *name;
 	const void *caller;
 	struct object from;	/* the object that @caller lies in */
-	enum { FOUND_NONE, FOUND_ANY, FOUND_NEEDED, FOUND_OWN } found;
+	enum { FOUND_NONE, FOUND_ANY, FOUND_NEEDED } found;
 	void *function;
 };
 
@@ -143,7 +143,6 @@ static int find_function(struct dl_phdr_info *info, size_t bytes, void *arg)
 	if (!function)
 		return 0;
 	if (object.dynamic == search->from.dynamic) {
-		search->found = FOUND_OWN;
 		search->function = function;
 		return 1;
 	}

@@ -124,6 +124,21 @@ TEST_F(Reported, ADescriptorThatIsDamaged)
 	slub_cache_free(cache, object);
 }
 
+/* Whatever stands there for the node: one of those that there are. */
+TEST_F(Reported, ANodeThatIsNone)
+{
+	make(ALL);
+	const uint32_t flags = page_flags_read(slab);
+
+	EXPECT_EQ(watched_node(twin, slab), twin->nodes[page_node(slab)]);
+	for (uint32_t n = slab_nr_nodes(); n < OS_NODES_MAX; n++) {
+		page_flags_write(slab, page_flags_make(TYPE_SLAB, twin->order, n));
+		EXPECT_EQ(watched_node(twin, slab), twin->nodes[0]);
+	}
+	page_flags_write(slab, flags);
+	slub_cache_free(cache, object);
+}
+
 TEST_F(Reported, TheRestOfASlabIsFilled)
 {
 	make(ALL);

@@ -151,7 +151,8 @@ TEST_F(Sources, OfVersionOne)
 	struct {
 		const char *limit, *near;	/* NULL: no usage to be told of */
 	} const rows[] = {
-		{ "8000", "7000" }, { "8001\n", "7001" }, { "1152921504606846976", "1008806316530991104" },
+		{ "8000", "7000" }, { "8001\n", "7001" },
+		{ "1152921504606846976", "1008806316530991104" },
 		{ "1152921504606846977", nullptr }, { "0", nullptr }, { "", nullptr },
 	};
 	int control = fifo("cgroup.event_control");
@@ -330,8 +331,9 @@ TEST_F(Sources, NothingCanBeWatched)
 	if (WEXITSTATUS(status) == 3)
 		GTEST_SKIP() << "the machine has /proc/pressure";
 	EXPECT_EQ(harness::describe_status(status), "exit 0");
-	EXPECT_EQ(said.substr(said.find(' ') + 1), "memory pressure: neither MEMORY_PRESSURE_WATCH, "
-		  "memory.pressure, /proc/pressure/memory, memory.events nor cgroup v1 can be "
+	EXPECT_EQ(said.substr(said.find(' ') + 1),
+		  "memory pressure: neither MEMORY_PRESSURE_WATCH, memory.pressure, "
+		  "/proc/pressure/memory, memory.events nor cgroup v1 can be "
 		  "watched\n");
 }
 
