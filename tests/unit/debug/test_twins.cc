@@ -284,6 +284,16 @@ TEST_F(Twins, SettingsAreOfNames)
 	EXPECT_EQ(slub_validate_all(), -EDEADLK);
 	slub_thread.locks_held--;
 	/* Of two names that share a cache each will do. */
+	struct slub_cache *first = slub_cache_create("shared-a", 88, 0, 0, nullptr);
+	struct slub_cache *second = slub_cache_create("shared-b", 88, 0, 0, nullptr);
+	if (cache_real(first) == cache_real(second)) {
+		for (const char *names : { "Z,shared-b", "Z,shared-a" })
+			EXPECT_EQ(cache_debug_by(cache_real(first), names, SWITCH_WAITS), 1);
+		EXPECT_EQ(cache_debug_by(cache_real(first), "Z,shared-c", SWITCH_WAITS), 0);
+		EXPECT_EQ(cache_debug_by(cache_real(first), "-,shared-b", SWITCH_WAITS), 1);
+	}
+	EXPECT_EQ(slub_cache_destroy(second), 0);
+	EXPECT_EQ(slub_cache_destroy(first), 0);
 	EXPECT_EQ(cache_debug_by(cache, "Z,twins", SWITCH_WAITS), 1);
 	EXPECT_EQ(cache_debug_by(cache_twin(cache), "Z,twins", SWITCH_WAITS), 0) << "a twin";
 	EXPECT_EQ(cache_debug_by(cache, "Z,nobody", SWITCH_WAITS), 0);

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/* slab/watch: what a sanitizer's runtime, a pretended one, is told of watched objects and slabs. */
+#include <gtest/gtest.h>
+#include <string>
+#include <vector>
+
+#include "harness.h"
+#include "slub.h"
+
+#define _Static_assert static_assert
+extern "C" {
+#include "base/sanitizer.h"
+#include "slab/watch/watch.h"
+}
+#undef _Static_assert
+
+#include <slub/debug.h>
+#include <slub/rcu.h>
+
+static struct {
+	unsigned outs, backs, slabs[3];
+	void *object, *slab;
+	size_t bytes, slab_bytes;
+	bool is_kept, is_readable;
+} told;
+
+/* The linker sends the library's calls to these (--wrap). */
+extern "C" void __wrap_sanitizer_tell_out(void *object, size_t bytes, bool is_kept)
+{
+	told.outs++;
+	told.object = object;
+	told.bytes = bytes;
+	told.is_kept = is_kept;
+}
+
+extern "C" void __wrap_sanitizer_tell_back(void *object, size_t bytes, bool is_kept,
+					   bool is_readable)
+{
+	told.backs++;
+	told.object = object;
+	told.bytes = bytes;
+	told.is_kept = is_kept;
+	told.is_readable = is_readable;
+}
+
+extern "C" void __wrap_sanitizer_tell_slab(void *slab, size_t bytes, enum sanitizer_slab now)
+{
+	told.slabs[now]++;
+	told.slab = slab;
+	told.slab_bytes = bytes;
+}
+
+extern "C" void __wrap_sanitizer_tell_order(const void *, bool) {}
+extern "C" void __wrap_sanitizer_tell_block(void *, size_t, bool) {}
+extern "C" void __wrap_sanitizer_tell_written(const void *, size_t) {}
+
+namespace {
+
+struct Runtime {
+	Runtime()
+	{
+		told = {};
+		sanitizer.is_there = sanitizer.is_told = true;
+	}
+	~Runtime() { sanitizer = { false, false, false }; }
+};
+
+struct kind {
+	unsigned long flags;
+	bool has_ctor, is_kept, is_readable;
+};
+
+void look(const struct kind &row)
+{
+	struct slub_cache *cache = slub_cache_create("told", 3000, 0, row.flags |
+			SLUB_CACHE_RED_ZONE | SLUB_CACHE_NO_MERGE,
+			row.has_ctor ? +[](void *) {} : nullptr);
+	struct slub_cache *twin = cache_twin(cache);
+	std::vector<void *> objects;
+	ASSERT_NE(twin, nullptr);
+	objects.reserve(1000);
+	{
+		Runtime is_told;
+
+		objects.push_back(slub_cache_alloc(cache));
+	}
+	EXPECT_EQ(told.outs, 1u);
+	EXPECT_EQ(told.object, objects[0]);
+	EXPECT_EQ(told.bytes, 3000u);
+	EXPECT_EQ(told.is_kept, row.is_kept);
+	EXPECT_EQ(told.slabs[SANITIZER_SLAB_BEGINS], 1u);
+	EXPECT_EQ(told.slabs[SANITIZER_SLAB_READY], 1u);
+	EXPECT_EQ(told.slabs[SANITIZER_SLAB_ENDS], 0u);
+	EXPECT_EQ(told.slab, page_address(slab_of(twin, objects[0])));
+	EXPECT_EQ(told.slab_bytes, PAGE_BYTES << twin->order);
+	while (objects.size() < (twin->min_partial + 2) * twin->objects)
+		objects.push_back(slub_cache_alloc(cache));
+	{
+		Runtime is_told;
+
+		slub_cache_free(cache, objects.back());
+	}
+	EXPECT_EQ(told.backs, 1u);
+	EXPECT_EQ(told.object, objects.back());
+	EXPECT_EQ(told.bytes, 3000u);
+	EXPECT_EQ(told.is_kept, row.is_kept);
+	EXPECT_EQ(told.is_readable, row.is_readable);
+	objects.pop_back();
+	{
+		Runtime is_told;
+
+		debug_free(twin, (char *)objects.back() + 8, nullptr);
+	}
+	EXPECT_EQ(told.backs, 0u) << "that is no object";
+	{
+		Runtime is_told;
+
+		for (void *each : objects)
+			slub_cache_free(cache, each);
+		slub_deferred_barrier();
+	}
+	EXPECT_EQ(told.backs, objects.size());
+	EXPECT_EQ(told.slabs[SANITIZER_SLAB_ENDS], 2u) << "all but those that are kept";
+	EXPECT_EQ(told.slab_bytes, PAGE_BYTES << twin->order);
+	EXPECT_EQ(slub_cache_destroy(cache), 0);
+}
+
+TEST(Told, OfEachObjectAndSlab)
+{
+	for (auto &row : std::initializer_list<struct kind>{
+		{ 0, false, false, false }, { 0, true, true, false },
+		{ SLUB_CACHE_TYPESAFE_BY_RCU, false, true, true },
+	})
+		look(row);
+}
+
+/* Each cache is watched then, by letter F at the least. */
+TEST(Told, CachesAreWatchedWhereARuntimeIsThere)
+{
+	struct slub_cache *cache;
+	{
+		Runtime is_there;
+
+		cache = slub_cache_create("watched", 64, 0, SLUB_CACHE_NO_MERGE, nullptr);
+	}
+	ASSERT_NE(cache, nullptr);
+	ASSERT_NE(cache_twin(cache), nullptr);
+	EXPECT_EQ(cache_twin(cache)->flags & DEBUG_LETTERS,
+		  (uint32_t)SLUB_CACHE_CONSISTENCY_CHECKS);
+	EXPECT_EQ(slub_cache_destroy(cache), 0);
+	cache = slub_cache_create("plain", 64, 0, SLUB_CACHE_NO_MERGE, nullptr);
+	EXPECT_EQ(cache_twin(cache), nullptr);
+	EXPECT_EQ(slub_cache_destroy(cache), 0);
+}
+
+} /* namespace */
