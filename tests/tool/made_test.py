@@ -62,7 +62,7 @@ class Made(Target):
         told += "".join(f"! {line}\n" for line in done.stderr.splitlines())
         told += f"= {done.returncode}\n"
         told = told.replace(MADE, "MADE").replace(self.folder, "FOLDER")
-        told = re.sub(rf"\b{pid}\b", "PID", told)
+        told = re.sub(rf'((?:process +|PID |"pid": |pid=")){pid}\b', r"\1PID", told)
         for pattern, text in VARIES:
             told = pattern.sub(text, told)
         return told
