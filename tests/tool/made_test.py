@@ -4,16 +4,23 @@
 of its statistics file is, line for line, what stands in made/*.txt.
 
 Each `$ ARGUMENTS` there is a call, with what it prints behind it (`! ` before what goes to standard
-error) and its exit status behind `=`.  MADE_WRITE=1 writes them anew: look at what changed.
+error) and its exit status behind `=`.  A line `% process NAME=VALUE...`, or `% stats`, makes another
+heap (helpers/made_change.c) for the calls behind it, and what they print is told by how it differs
+from what they print of the first one.  What an earlier call has printed is named by that call.
+MADE_WRITE=1 writes the texts anew: look at what changed.
 
-usage: made_test.py SLUB LIBRARY MADE FOLDER"""
+usage: made_test.py SLUB LIBRARY MADE FOLDER [NAME...]"""
 
+import difflib
 import os
 import re
 import shlex
 import subprocess
 import sys
 import unittest
+
+NAMES = sys.argv[5:]
+del sys.argv[5:]
 
 from target import GDB_SCRIPT as TEXTS, HEAP as MADE, SLUB, Target, environment, limit_core
 
@@ -27,35 +34,54 @@ VARIES = [
     (re.compile(r'"ctor": [1-9]\d{6}\b'), '"ctor": CODE'),
     (re.compile(r"(CPUs +)\d+ possible"), r"\1N possible"),
     (re.compile(r'("cpus_possible": )\d+'), r"\1N"),
-    (re.compile(r"made_[a-z]+\.c:\d+"), "made.c:LINE"),
+    (re.compile(r"\b((?:lib)?slub) (?!7\.8\.9)\d+\.\d+\.\d+\b"), r"\1 VERSION"),
 ]
 
 
-def calls_of(path):
-    """Arguments of each call, and what stands behind it."""
+def parts_of(path):
+    """Each call, or line that makes a heap, and what stands behind it."""
     with open(path, encoding="utf-8") as file:
-        for part in re.split(r"(?m)^\$ ", file.read())[1:]:
-            call, _, told = part.partition("\n")
-            yield call, told
+        for part in re.split(r"(?m)^(?=[$%] )", file.read()):
+            head, _, told = part.partition("\n")
+            if head:
+                yield head, told
+
+
+def difference(first, now):
+    """Lines that are not in both; all of @now where that is less."""
+    lines = [line for line in difflib.unified_diff(first.splitlines(True), now.splitlines(True),
+                                                   n=0) if line[:2] != "@@"][2:]
+    if not lines:
+        return "the same\n"
+    return now if len(lines) > now.count("\n") else "".join(lines)
 
 
 class Made(Target):
     maxDiff = None
 
-    def start_made(self):
-        process = subprocess.Popen([MADE, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                   cwd=self.folder, preexec_fn=limit_core, text=True,
-                                   env=environment())
+    def start_made(self, *changes):
+        process = subprocess.Popen([MADE, "wait", *changes], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, cwd=self.folder,
+                                   preexec_fn=limit_core, text=True, env=environment())
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
         self.assertEqual(process.stdout.readline(), "ready\n")
         return process
 
+    def make(self, kind, *changes):
+        """The target of calls, and a PID that they may name."""
+        if kind == "process":
+            pid = str(self.start_made(*changes).pid)
+            return pid, pid
+        subprocess.run([MADE, "stats", self.path("stats"), *changes], check=True,
+                       env=environment())
+        return self.path("stats"), "no pid"
+
     def said(self, call, target, pid):
         words = [word.replace("TARGET", target) for word in shlex.split(call)]
-        done = subprocess.run([SLUB, *words], env=environment(TZ="UTC"), text=True,
-                              capture_output=True, stdin=subprocess.DEVNULL, timeout=100,
-                              check=False)
+        done = subprocess.run([SLUB, *words], env=environment(TZ="UTC"), cwd=self.folder,
+                              text=True, capture_output=True, stdin=subprocess.DEVNULL,
+                              timeout=100, check=False)
         told = done.stdout
         if told and not told.endswith("\n"):
             told += "(no end)\n"
@@ -67,16 +93,50 @@ class Made(Target):
             told = pattern.sub(text, told)
         return told
 
-    def check(self, name, target, pid):
+    def texts(self, parts, target, pid):
+        """Of each part what it says now."""
+        first, earlier, changes = {}, {}, None
+        for head in parts:
+            if head[0] == "%":
+                kind, *changes = head[2:].split()
+                if kind not in first:
+                    first[kind] = (*self.make(kind), {})
+                    # The file of a process that is made later is another.
+                    first[kind][2].update((call, self.said(call, *first[kind][:2]))
+                                          for call in self.calls_of(parts, kind))
+                target, pid = self.make(kind, *changes)
+                yield ""
+                continue
+            call = head[2:]
+            now = self.said(call, target, pid)
+            if changes:
+                now = difference(first[kind][2][call], now)
+            if now.count("\n") > 4 and now in earlier:
+                now = f"as {earlier[now]}\n"
+            earlier.setdefault(now, head)
+            yield now
+
+    @staticmethod
+    def calls_of(parts, kind):
+        is_kind, found = False, {}
+        for head in parts:
+            if head[0] == "%":
+                is_kind = head[2:].split()[0] == kind
+            elif is_kind:
+                found[head[2:]] = None
+        return list(found)
+
+    def check(self, name, target="none", pid="no pid"):
         path = os.path.join(TEXTS, name)
-        calls = list(calls_of(path))
+        parts = list(parts_of(path))
+        texts = self.texts([head for head, _ in parts], target, pid)
         if os.environ.get("MADE_WRITE"):
+            written = [f"{head}\n{now}" for (head, _), now in zip(parts, texts)]
             with open(path, "w", encoding="utf-8") as file:
-                for call, _ in calls:
-                    file.write(f"$ {call}\n{self.said(call, target, pid)}")
+                file.writelines(written)
             return
-        for call, told in calls:
-            self.assertEqual(f"$ {call}\n{self.said(call, target, pid)}", f"$ {call}\n{told}")
+        for (head, told), now in zip(parts, texts):
+            self.assertEqual(f"{head}\n{now}", f"{head}\n{told}")
 
     def test_process(self):
         pid = str(self.start_made().pid)
@@ -89,10 +149,15 @@ class Made(Target):
         os.rename(core, self.path("core"))
         self.check("core.txt", self.path("core"), str(process.pid))
 
-    def test_statistics_file(self):
-        subprocess.run([MADE, "stats", self.path("stats")], check=True, env=environment())
-        self.check("stats.txt", self.path("stats"), "no pid")
+    def test_stats(self):
+        self.check("stats.txt", *self.make("stats"))
+
+    def test_changed(self):
+        self.check("changed.txt")
+
+    def test_usage(self):
+        self.check("usage.txt")
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=sys.argv[:1] + [f"Made.test_{name}" for name in NAMES], verbosity=2)

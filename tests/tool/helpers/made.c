@@ -3,8 +3,10 @@
  * A program without libslub that shows a heap which is made by hand: made_test.py knows each
  * number of it.
  *
- *   made wait	       publishes the heap, says "ready", and waits for the end of its input
- *   made stats FILE   writes a statistics file of it
+ *   made wait [NAME=VALUE...]         publishes it, says "ready", and waits for the end of its input
+ *   made stats FILE [NAME=VALUE...]   writes a statistics file of it
+ *
+ * made_change.c says which numbers may be others.
  *
  * Pages, by number:
  *
@@ -17,6 +19,7 @@
  *   64 80 96	  free blocks of 16, 16 and 32 pages, the first and the last with memory
  *   130 131 132  entries of no cache, of no slab, and a slab of plain-64 that says too much
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -161,32 +164,32 @@ uint64_t page_at(uint32_t n)
 	return HEAP_START + n * 4096ull;
 }
 
-static char *descriptor(uint32_t n)
+char *made_descriptor(uint32_t n)
 {
 	return (char *)(uintptr_t)(DESCRIPTORS + (uint64_t)n * STRIDE);
 }
 
-static void put_map(uint32_t n, uint32_t entry)
+void put_map(uint32_t n, uint32_t entry)
 {
 	((uint16_t *)(uintptr_t)MAP_START)[16 + n] = (uint16_t)entry;
 }
 
 void put_page(uint32_t n, uint32_t flags, uint32_t count, uint64_t holes)
 {
-	memcpy(descriptor(n), &flags, 4);
-	memcpy(descriptor(n) + 4, &count, 4);
-	memcpy(descriptor(n) + 8, &holes, 8);
+	memcpy(made_descriptor(n), &flags, 4);
+	memcpy(made_descriptor(n) + 4, &count, 4);
+	memcpy(made_descriptor(n) + 8, &holes, 8);
 }
 
 /* In what the state, which lies at a multiple of 16, leaves of the 24 bytes from 16 on. */
 void put_owner(uint32_t n, uint32_t owner)
 {
-	memcpy(descriptor(n) + (n % 2 ? 16 : 32), &owner, 4);
+	memcpy(made_descriptor(n) + (n % 2 ? 16 : 32), &owner, 4);
 }
 
 static void put_state(uint32_t n, uint64_t first, uint64_t second)
 {
-	char *at = descriptor(n) + (n % 2 ? 24 : 16);
+	char *at = made_descriptor(n) + (n % 2 ? 24 : 16);
 
 	memcpy(at, &first, 8);
 	memcpy(at + 8, &second, 8);
@@ -345,12 +348,28 @@ static void publish(void)
 	abi->ready = 1;
 }
 
+char *made_cache_at(unsigned long n)
+{
+	return (char *)&made_caches[n % NR_CACHES];
+}
+
+char *made_node_at(unsigned long n)
+{
+	return (char *)&made_nodes[n % NR_CACHES][0];
+}
+
+static int usage(void)
+{
+	fputs("usage: made wait, or made stats FILE; and NAME=VALUE...\n", stderr);
+	return 2;
+}
+
 int main(int argc, char **argv)
 {
-	if (argc < 2 || map_all()) {
-		fputs("usage: made wait, or made stats FILE\n", stderr);
-		return 2;
-	}
+	bool is_stats = argc > 2 && !strcmp(argv[1], "stats");
+
+	if (argc < 2 || map_all())
+		return usage();
 	make_caches();
 	make_pages();
 	make_areas();
@@ -358,8 +377,13 @@ int main(int argc, char **argv)
 	make_groups();
 	make_watched();
 	publish();
-	if (!strcmp(argv[1], "stats"))
-		return argc == 3 ? write_stats(argv[2]) : 2;
+	make_stats();
+	for (int i = is_stats ? 3 : 2; i < argc; i++) {
+		if (made_change(argv[i]))
+			return usage();
+	}
+	if (is_stats)
+		return write_stats(argv[2]);
 	puts("ready");
 	fflush(stdout);
 	while (getchar() != EOF)

@@ -66,9 +66,25 @@ uint64_t page_at(uint32_t n);
 void put_page(uint32_t n, uint32_t flags, uint32_t count, uint64_t holes);
 void put_owner(uint32_t n, uint32_t owner);
 
+char *made_descriptor(uint32_t n);
+void put_map(uint32_t n, uint32_t entry);
+
+/* Where the number @n of each kind is, for made_change(). */
+char *made_cache_at(unsigned long n);
+char *made_node_at(unsigned long n);
+char *made_pool_at(unsigned long n);
+char *made_place_at(unsigned long n);
+char *made_groups_at(unsigned long n);
+char *made_head_at(unsigned long n);
+char *made_record_at(unsigned long n);
+char *made_file_at(unsigned long n);
+/* "NAME=VALUE", made_change.c; not 0: there is no such name. */
+int made_change(const char *text);
+
 void make_guard(void);		/* made_guard.c */
 void make_groups(void);		/* made_groups.c */
 void make_watched(void);	/* made_watched.c */
-int write_stats(const char *path);	/* made_stats.c */
+void make_stats(void);		/* made_stats.c */
+int write_stats(const char *path);
 
 #endif

@@ -76,6 +76,16 @@ void make_guard(void)
 	slub_abi_state.guard = (uintptr_t)pools;
 }
 
+char *made_pool_at(unsigned long n)
+{
+	return (char *)&pools[n % 2];
+}
+
+char *made_place_at(unsigned long n)
+{
+	return (char *)&places[n % 6];
+}
+
 /* What is watched has the same store. */
 uint64_t made_stacks(void)
 {

@@ -326,9 +326,10 @@ TEST(stats_json, identity)
 	clock_gettime(CLOCK_REALTIME, &after);
 	EXPECT_EQ(text.find("{\"kind\": \"stats\",\n\"schema\": 1,\n\"pid\": " +
 			    std::to_string(getpid()) +
-			    ",\n\"name\": \"a\\\"b\\\\c??~ ??\",\n\"exited\": false,\n\"version\": \"" +
-			    SLUB_VERSION_STRING + "\",\n\"backend\": \"" +
-			    backends[percpu_backend] + "\",\n\"time\": "), 0u) << text.substr(0, 300);
+			    ",\n\"name\": \"a\\\"b\\\\c??~ ??\",\n\"exited\": false,\n"
+			    "\"version\": \"" SLUB_VERSION_STRING "\",\n\"backend\": \"" +
+			    backends[percpu_backend] + "\",\n\"time\": "), 0u)
+		<< text.substr(0, 300);
 	double time = std::stod(member(text, "time"));
 	EXPECT_GE(time, (double)before.tv_sec + (double)before.tv_nsec / 1e9 - 0.001);
 	EXPECT_LE(time, (double)after.tv_sec + (double)after.tv_nsec / 1e9 + 0.001);

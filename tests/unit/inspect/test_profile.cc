@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * inspect/profile.c, profile_file.c and profile_mail.c: with a mean of one byte each allocation is a
- * sample of itself, so the file is known to the byte.
+ * inspect/profile.c, profile_file.c and profile_mail.c: with a mean of one byte each allocation is
+ * a sample of itself, so the file is known to the byte.
  */
 #include <cerrno>
 #include <ctime>
@@ -49,7 +49,8 @@ text_file parse(const std::string &text)
 {
 	static const std::regex sums("(\\d+): (\\d+) \\[(\\d+): (\\d+)\\] @((?: 0x[0-9a-f]+)*)");
 	static const std::regex samples("# samples (\\d+) (\\d+)");
-	static const std::regex first("heap profile: (\\d+): (\\d+) \\[(\\d+): (\\d+)\\] @ heapprofile");
+	static const std::regex first("heap profile: (\\d+): (\\d+) \\[(\\d+): (\\d+)\\] "
+				      "@ heapprofile");
 	std::istringstream lines(text);
 	std::string line;
 	text_file file;
@@ -256,8 +257,8 @@ std::string mailed(long fd)
 TEST_F(profiled, by_mail)
 {
 	slub_profile_stop();
-	for (const char *text : { "start 0", "start x", "start 1x", "start ", "start", "begin 1", "",
-				  "stopp", "start 9999999999999999" })
+	for (const char *text : { "start 0", "start x", "start 1x", "start ", "start", "begin 1",
+				  "", "stopp", "start 9999999999999999" })
 		EXPECT_EQ(profile_by_mail(text), -EINVAL) << text;
 	EXPECT_FALSE(sample_is_on(SAMPLE_PROFILE));
 	EXPECT_EQ(profile_by_mail("start 1"), 0);

@@ -250,7 +250,8 @@ TEST(malloc_stats, line_by_line)
 TEST(malloc_info, totals_and_caches)
 {
 	static char text[1 << 20], room[1 << 16];
-	struct slub_cache *cache = slub_cache_create("told-80", 80, 0, SLUB_CACHE_NO_MERGE, nullptr);
+	struct slub_cache *cache = slub_cache_create("told-80", 80, 0, SLUB_CACHE_NO_MERGE,
+						     nullptr);
 	FILE *out = fmemopen(text, sizeof(text), "w");
 	struct heap_census c;
 	struct cache_census census;

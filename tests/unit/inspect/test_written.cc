@@ -446,7 +446,8 @@ TEST_F(refused, a_file_that_a_process_writes)
 	uint64_t mine = began(getpid());
 
 	EXPECT_EQ(said_of(left(1, getpid(), mine)), is_written(getpid()));
-	EXPECT_EQ(said_of(left(1, getpid(), 0)), is_written(getpid())) << "nobody knows when it began";
+	EXPECT_EQ(said_of(left(1, getpid(), 0)), is_written(getpid()))
+		<< "nobody knows when it began";
 	struct slub_stats_head old = left(1, getpid(), mine + 1);
 	old.version = 1;
 	EXPECT_EQ(said_of(old), is_written(getpid()));
@@ -502,8 +503,8 @@ TEST_F(refused, without_room)
 		_exit(0);
 	}, &errors);
 	EXPECT_EQ(result, 0) << harness::describe_status(result);
-	EXPECT_EQ(without_pid(errors), "slub: option stats_file: no room for " + std::to_string(bytes) +
-		  " bytes in '" + path + "' (error 27)\n");
+	EXPECT_EQ(without_pid(errors), "slub: option stats_file: no room for " +
+		  std::to_string(bytes) + " bytes in '" + path + "' (error 27)\n");
 	EXPECT_NE(access(path.c_str(), F_OK), 0) << "nothing is left behind";
 }
 
