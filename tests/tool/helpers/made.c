@@ -3,8 +3,8 @@
  * A program without libslub that shows a heap which is made by hand: made_test.py knows each
  * number of it.
  *
- *   made wait [NAME=VALUE...]         publishes it, says "ready", and waits for the end of its input
- *   made stats FILE [NAME=VALUE...]   writes a statistics file of it
+ *   made wait [NAME=VALUE...]	       publishes it, says "ready", and waits until its input ends
+ *   made stats FILE [NAME=VALUE...]  writes a statistics file of it
  *
  * made_change.c says which numbers may be others.
  *

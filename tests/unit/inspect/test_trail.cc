@@ -120,6 +120,44 @@ TEST_F(trail, what_is_written_is_read)
 	EXPECT_EQ(reader.nr_lost, 0u);
 }
 
+/* Odd meanwhile: nobody takes it, and nobody else writes there. */
+TEST_F(trail, its_state_while_it_is_written)
+{
+	uint64_t number, states[3] = {};
+
+	trail_ring.drawn += 1000;
+	trail_ring.read += 1000;
+	number = trail_draw();
+	in_a_write = [&] {
+		states[0] = slot(number)->state;
+		in_a_write = nullptr;
+		trail_write(number + TRAIL_SLOTS, 9, 9, 9);
+		states[1] = slot(number)->state;
+	};
+	trail_write(number, 7, 256, 5);
+	states[2] = slot(number)->state;
+	EXPECT_EQ(states[0], 2 * number + 1);
+	EXPECT_EQ(states[1], 2 * number + 1);
+	EXPECT_EQ(states[2], 2 * number);
+	EXPECT_EQ(slot(number)->site_stack, 7u);
+	EXPECT_EQ(slot(number)->bytes, 5u);
+	/* An older one does not take the place of a newer. */
+	trail_write(number - TRAIL_SLOTS, 8, 8, 8);
+	EXPECT_EQ(slot(number)->state, 2 * number);
+	EXPECT_EQ(slot(number)->site_stack, 7u);
+}
+
+TEST_F(trail, the_reader_may_be_so_far_behind)
+{
+	uint64_t number = trail_draw();
+
+	trail_ring.read = number + 1 - TRAIL_BEHIND_MAX;
+	EXPECT_EQ(trail_draw(), number + 1);
+	EXPECT_TRUE(trails_are_on());
+	EXPECT_EQ(trail_draw(), 0u);
+	EXPECT_FALSE(trails_are_on());
+}
+
 TEST_F(trail, nothing_while_the_ring_is_off)
 {
 	trails_end();
