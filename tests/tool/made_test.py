@@ -6,12 +6,13 @@ of its statistics file is, line for line, what stands in made/*.txt.
 Each `$ ARGUMENTS` there is a call, with what it prints behind it (`! ` before what goes to standard
 error) and its exit status behind `=`.  `% process NAME=VALUE...`, or `% stats`, makes another heap
 (helpers/made_change.c) for the calls behind it; what these print is told by how it differs
-from what they print of the first one.  What an earlier call has printed is named by that call.
+from what they print of the first one.  Lines behind `% file` are a file for them.  What an earlier call has printed is named by that call.
 MADE_WRITE=1 writes the texts anew: look at what changed.
 
 usage: made_test.py SLUB LIBRARY MADE FOLDER [NAME...]"""
 
 import difflib
+import gzip
 import os
 import re
 import shlex
@@ -26,6 +27,7 @@ from target import GDB_SCRIPT as TEXTS, HEAP as MADE, SLUB, Target, environment,
 
 # What depends on the machine, or on the moment.
 VARIES = [
+    (re.compile(r"\b((?:lib)?slub) (?!7\.8\.9)\d+\.\d+\.\d+\b"), r"\1 VERSION"),
     (re.compile(r"age=\d+/\d+/\d+"), "age=AGES"),
     (re.compile(r'("time": |"(?:min|average|max)": )\d{6,}(\.\d+)?'), r"\1NUMBER"),
     (re.compile(r"\b0x[4-9a-f][0-9a-f]{5}\b"), "CODE"),
@@ -34,7 +36,6 @@ VARIES = [
     (re.compile(r'"ctor": [1-9]\d{6}\b'), '"ctor": CODE'),
     (re.compile(r"(CPUs +)\d+ possible"), r"\1N possible"),
     (re.compile(r'("cpus_possible": )\d+'), r"\1N"),
-    (re.compile(r"\b((?:lib)?slub) (?!7\.8\.9)\d+\.\d+\.\d+\b"), r"\1 VERSION"),
 ]
 
 
@@ -54,6 +55,38 @@ def difference(first, now):
     if not lines:
         return "the same\n"
     return now if len(lines) > now.count("\n") else "".join(lines)
+
+
+def protobuf(data, depth=0):
+    """Its fields, a line each: numbers, text, and messages in messages."""
+    lines, at = [], 0
+
+    def varint():
+        nonlocal at
+        number = shift = 0
+        while True:
+            number |= (data[at] & 0x7f) << shift
+            shift += 7
+            at += 1
+            if not data[at - 1] & 0x80:
+                return number
+
+    while at < len(data):
+        field, wire = divmod(varint(), 8)
+        if wire == 0:
+            lines.append(f"{'  ' * depth}{field}: {varint()}")
+            continue
+        size = varint()
+        value = data[at:at + size]
+        at += size
+        # Of a profile the sixth are its strings.
+        if depth == 0 and field == 6:
+            lines.append(f"{field}: {value!r}")
+        elif depth == 1 and field in (1, 2):
+            lines.append(f"{'  ' * depth}{field}: {value.hex(' ')}")
+        else:
+            lines += [f"{'  ' * depth}{field}:", *protobuf(value, depth + 1)]
+    return lines
 
 
 class Made(Target):
@@ -80,23 +113,34 @@ class Made(Target):
     def said(self, call, target, pid):
         words = [word.replace("TARGET", target) for word in shlex.split(call)]
         done = subprocess.run([SLUB, *words], env=environment(TZ="UTC"), cwd=self.folder,
-                              text=True, capture_output=True, stdin=subprocess.DEVNULL,
+                              capture_output=True, stdin=subprocess.DEVNULL,
                               timeout=100, check=False)
         told = done.stdout
+        if told[:2] == b"\x1f\x8b":
+            told = "\n".join(protobuf(gzip.decompress(told))).encode()
+        told = told.decode(errors="backslashreplace")
         if told and not told.endswith("\n"):
             told += "(no end)\n"
-        told += "".join(f"! {line}\n" for line in done.stderr.splitlines())
+        told += "".join(f"! {line}\n" for line in done.stderr.decode().splitlines())
         told += f"= {done.returncode}\n"
         told = told.replace(MADE, "MADE").replace(self.folder, "FOLDER")
         told = re.sub(rf'((?:process +|PID |"pid": |pid=")){pid}\b', r"\1PID", told)
-        for pattern, text in VARIES:
+        for pattern, text in VARIES[:1] if pid == "of a file" else VARIES:
             told = pattern.sub(text, told)
         return told
 
     def texts(self, parts, target, pid):
         """Of each part what it says now."""
         first, earlier, changes = {}, {}, None
-        for head in parts:
+        for head, told in parts:
+            if head == "% file":
+                # Its lines are what stands there; \\xNN is a byte.
+                with open(self.path("file"), "wb") as file:
+                    file.write(b"".join(line[2:].encode().decode("unicode_escape")
+                                        .encode("latin-1") for line in told.splitlines(True)))
+                target, pid, changes = self.path("file"), "of a file", None
+                yield told
+                continue
             if head[0] == "%":
                 kind, *changes = head[2:].split()
                 if kind not in first:
@@ -119,7 +163,7 @@ class Made(Target):
     @staticmethod
     def calls_of(parts, kind):
         is_kind, found = False, {}
-        for head in parts:
+        for head, _ in parts:
             if head[0] == "%":
                 is_kind = head[2:].split()[0] == kind
             elif is_kind:
@@ -129,7 +173,7 @@ class Made(Target):
     def check(self, name, target="none", pid="no pid"):
         path = os.path.join(TEXTS, name)
         parts = list(parts_of(path))
-        texts = self.texts([head for head, _ in parts], target, pid)
+        texts = self.texts(parts, target, pid)
         if os.environ.get("MADE_WRITE"):
             written = [f"{head}\n{now}" for (head, _), now in zip(parts, texts)]
             with open(path, "w", encoding="utf-8") as file:
@@ -152,8 +196,23 @@ class Made(Target):
     def test_stats(self):
         self.check("stats.txt", *self.make("stats"))
 
-    def test_changed(self):
-        self.check("changed.txt")
+    def test_of_heap(self):
+        self.check("of_heap.txt")
+
+    def test_of_pages(self):
+        self.check("of_pages.txt")
+
+    def test_of_tracks(self):
+        self.check("of_tracks.txt")
+
+    def test_of_groups(self):
+        self.check("of_groups.txt")
+
+    def test_of_file(self):
+        self.check("of_file.txt")
+
+    def test_profile(self):
+        self.check("profile.txt")
 
     def test_usage(self):
         self.check("usage.txt")
