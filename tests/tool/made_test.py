@@ -5,8 +5,9 @@ of its statistics file is, line for line, what stands in made/*.txt.
 
 Each `$ ARGUMENTS` there is a call, with what it prints behind it (`! ` before what goes to standard
 error) and its exit status behind `=`.  `% process NAME=VALUE...`, or `% stats`, makes another heap
-(helpers/made_change.c) for the calls behind it; what these print is told by how it differs
-from what they print of the first one.  Lines behind `% file` are a file for them.  What an earlier call has printed is named by that call.
+(helpers/made_change.c) for the calls behind it; what these print is told by how it differs from
+what they print of the first one.  Lines behind `% file` are a file for them.  What an earlier call
+has printed is named by that call.
 MADE_WRITE=1 writes the texts anew: look at what changed.
 
 usage: made_test.py SLUB LIBRARY MADE FOLDER [NAME...]"""
