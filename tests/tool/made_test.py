@@ -6,8 +6,8 @@ of its statistics file is, line for line, what stands in made/*.txt.
 Each `$ ARGUMENTS` there is a call, with what it prints behind it (`! ` before what goes to standard
 error) and its exit status behind `=`.  `% process NAME=VALUE...`, or `% stats`, makes another heap
 (helpers/made_change.c) for the calls behind it; what these print is told by how it differs from
-what they print of the first one.  Lines behind `% file` are a file for them.  What an earlier call
-has printed is named by that call.
+what they print of the first one.  Lines behind `% file` are a file for them; ` | NAMES` keeps lines
+of `slub doctor` with these names.  What an earlier call has printed is named by that call.
 MADE_WRITE=1 writes the texts anew: look at what changed.
 
 usage: made_test.py SLUB LIBRARY MADE FOLDER [NAME...]"""
@@ -17,6 +17,7 @@ import gzip
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import unittest
@@ -92,6 +93,7 @@ def protobuf(data, depth=0):
 
 class Made(Target):
     maxDiff = None
+    more = {}		# variables of the calls
 
     def start_made(self, *changes):
         process = subprocess.Popen([MADE, "wait", *changes], stdin=subprocess.PIPE,
@@ -112,19 +114,22 @@ class Made(Target):
         return self.path("stats"), "no pid"
 
     def said(self, call, target, pid):
+        call, _, kept = call.partition(" | ")
         words = [word.replace("TARGET", target) for word in shlex.split(call)]
-        done = subprocess.run([SLUB, *words], env=environment(TZ="UTC"), cwd=self.folder,
+        done = subprocess.run([SLUB, *words], env=environment(TZ="UTC", **self.more), cwd=self.folder,
                               capture_output=True, stdin=subprocess.DEVNULL,
                               timeout=100, check=False)
         told = done.stdout
         if told[:2] == b"\x1f\x8b":
             told = "\n".join(protobuf(gzip.decompress(told))).encode()
         told = told.decode(errors="backslashreplace")
+        told = "".join(line for line in told.splitlines(True)
+                       if not kept or re.fullmatch(kept, (line.split() + [""])[1]))
         if told and not told.endswith("\n"):
             told += "(no end)\n"
         told += "".join(f"! {line}\n" for line in done.stderr.decode().splitlines())
         told += f"= {done.returncode}\n"
-        told = told.replace(MADE, "MADE").replace(self.folder, "FOLDER")
+        told = told.replace("/usr/bin/", "/bin/").replace(MADE, "MADE").replace(self.folder, "FOLDER")
         told = re.sub(rf'((?:process +|PID |"pid": |pid=")){pid}\b', r"\1PID", told)
         for pattern, text in VARIES[:1] if pid == "of a file" else VARIES:
             told = pattern.sub(text, told)
@@ -137,8 +142,10 @@ class Made(Target):
             if head == "% file":
                 # Its lines are what stands there; \\xNN is a byte.
                 with open(self.path("file"), "wb") as file:
-                    file.write(b"".join(line[2:].encode().decode("unicode_escape")
-                                        .encode("latin-1") for line in told.splitlines(True)))
+                    file.write(b"".join(line[2:].replace("FOLDER", self.folder).encode()
+                                        .decode("unicode_escape").encode("latin-1")
+                                        for line in told.splitlines(True)))
+                os.chmod(self.path("file"), 0o755)
                 target, pid, changes = self.path("file"), "of a file", None
                 yield told
                 continue
@@ -214,6 +221,15 @@ class Made(Target):
 
     def test_profile(self):
         self.check("profile.txt")
+
+    def test_script(self):
+        os.mkdir(self.path("bin"))
+        shutil.copy(MADE, self.path("bin/program"))
+        shutil.copy(MADE, self.path("bin/other"))
+        with open(self.path("bin/plain"), "w", encoding="utf-8") as file:
+            file.write("text")
+        self.more = {"PATH": self.path("bin") + ":/usr/bin:/bin", "NAMED": "program", "NONE": ""}
+        self.check("script.txt")
 
     def test_usage(self):
         self.check("usage.txt")
