@@ -88,7 +88,8 @@ struct slub_abi slub_abi_state = {
 	.refused_stride = 64,
 };
 
-const char *const made_names[NR_CACHES] = {
+/* Not in pages that a core leaves to the file. */
+char made_names[NR_CACHES][24] = {
 	"plain-64", "two-nodes", "far-1024", "idle-32", "watched", "watched:FZPU",
 	"watched-long-na:T", "owned-128", "owned-page", "owned:U",
 };

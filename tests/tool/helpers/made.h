@@ -56,7 +56,7 @@ extern struct slub_abi slub_abi_state;
 extern struct made_cache made_caches[NR_CACHES];
 extern struct made_node made_nodes[NR_CACHES][NR_NODES];
 extern struct slub_abi_option made_options[];
-extern const char *const made_names[NR_CACHES];
+extern char made_names[NR_CACHES][24];
 extern const uint32_t made_nr_options;
 extern const uint64_t made_frames[4];
 
