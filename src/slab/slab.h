@@ -243,7 +243,8 @@ struct slub_cache {
 	struct cache_front *front;
 	struct slub_cache **place_of;	/* cache_create_at(): what names it; else NULL */
 	char name_space[SLUB_CACHE_NAME_MAX + 1];
-	struct slub_cache *next_dead;	/* under cache_lock; slab/typed/create.c */
+	/* Of dead ones, under cache_lock: slab/typed/create.c; of a root: shadow.c's hang() */
+	struct slub_cache *next_dead;
 	struct cache_node *nodes[OS_NODES_MAX];
 };
 

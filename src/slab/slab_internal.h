@@ -477,12 +477,9 @@ struct cache_hold {
 	uint32_t *count;	/* in which it is counted */
 	struct cache_hold *next;
 };
-/* @cache is not destroyed meanwhile.  False: it is dead, or about to be. */
+/* @cache does not end meanwhile, nor its root.  False: it is dead, or about to be. */
 bool cache_pin(struct slub_cache *cache, struct cache_hold *pin);
-/*
- * The same of any cache that a walk finds: what stands for a program's (watched, sampled,
- * for the reserve) ends with that one, so that is pinned; malloc's own never end.
- */
+/* The same of any cache that a walk finds; malloc's own never end, so those are not pinned. */
 bool cache_pin_any(struct slub_cache *cache, struct cache_hold *pin);
 /*
  * The same for a thread with an object of it in hand, so that it cannot end: also while it

@@ -8,6 +8,8 @@
  * or changes how its objects are moved, shuts it: from then on the cache cannot be
  * pinned, and the thread waits for the existing pins.
  *
+ * A shadow or a twin ends with its root and never before, so a pin of it is a pin of the root.
+ *
  * The cache counts its pins and its shuts: both are holds.  A child of a fork has one
  * thread, and has to count anew, so each thread keeps a list of its holds, on its stack.
  * A handler may fork at any instruction; therefore a hold is counted before it enters the
@@ -85,7 +87,7 @@ bool thread_holds_cache(void)
 
 /* ---- pin and shut ---- */
 
-bool cache_pin(struct slub_cache *cache, struct cache_hold *pin)
+static bool pin_itself(struct slub_cache *cache, struct cache_hold *pin)
 {
 	bool is_open;
 
@@ -97,14 +99,15 @@ bool cache_pin(struct slub_cache *cache, struct cache_hold *pin)
 	return is_open;
 }
 
-usual bool cache_pin_any(struct slub_cache *cache, struct cache_hold *pin)
+/* Pins what @cache ends with: its root, or itself; if @all_are, also one that never ends. */
+usual static bool pin_whose(struct slub_cache *cache, struct cache_hold *pin, bool all_are)
 {
 	struct slub_cache *root = __atomic_load_n(&cache->root, __ATOMIC_RELAXED);
 	struct slub_cache *whose = root ? root : cache;
 
 	pin->cache = NULL;
-	if (!__atomic_load_n(&whose->is_internal, __ATOMIC_RELAXED) &&
-	    !cache_pin(whose, pin))
+	if ((all_are || !__atomic_load_n(&whose->is_internal, __ATOMIC_RELAXED)) &&
+	    !pin_itself(whose, pin))
 		return false;
 	/*
 	 * Before the pin, the structure could be reused for another cache: also for
@@ -115,6 +118,16 @@ usual bool cache_pin_any(struct slub_cache *cache, struct cache_hold *pin)
 		return true;
 	cache_unpin(pin);
 	return false;
+}
+
+bool cache_pin(struct slub_cache *cache, struct cache_hold *pin)
+{
+	return pin_whose(cache, pin, true);
+}
+
+usual bool cache_pin_any(struct slub_cache *cache, struct cache_hold *pin)
+{
+	return pin_whose(cache, pin, false);
 }
 
 void cache_pin_held(struct slub_cache *cache, struct cache_hold *pin)

@@ -66,7 +66,7 @@ void movers_leave(struct cache_hold *pin)
 
 static bool is_over(const struct moving *m)
 {
-	return __atomic_load_n(&m->cache->closers, __ATOMIC_RELAXED) ||
+	return __atomic_load_n(&cache_original(m->cache)->closers, __ATOMIC_RELAXED) ||
 	       (m->deadline_ns && os_clock_ns() >= m->deadline_ns);
 }
 

@@ -2,6 +2,7 @@
 /* Making shadows, and what is done to all of a cache: see shadow.h. */
 #include "slab/shadow/shadow.h"
 
+#include "base/line.h"
 #include "slab/watch/watch.h"
 
 #include <string.h>
@@ -52,26 +53,44 @@ static struct slub_cache *make(struct slub_cache *cache,
 	return NULL;
 }
 
-struct slub_cache *shadow_get(struct slub_cache *cache,
-			      const struct shadow_kind *kind)
+/*
+ * Of two the second stays without use until @cache ends: others may have found it by now, and
+ * what they pin is @cache, which this thread may have pinned itself.
+ */
+static struct slub_cache *hang(struct slub_cache *cache, const struct shadow_kind *kind,
+			       struct slub_cache *shadow)
 {
-	struct slub_cache *shadow = cache_shadow(cache, kind->place);
-	struct slub_cache *none = NULL;
+	struct slub_cache *first = NULL;
 
-	if (likely(shadow))
-		return shadow;
-	shadow = make(cache, kind);
-	if (!shadow)
-		return NULL;
-	/* Two threads may race for it. */
-	if (!__atomic_compare_exchange_n(&cache->shadows[kind->place], &none,
+	if (!__atomic_compare_exchange_n(&cache->shadows[kind->place], &first,
 					 shadow, false, __ATOMIC_ACQ_REL,
 					 __ATOMIC_ACQUIRE)) {
-		cache_drop_shadow(shadow);
-		return none;
+		stack_push(&cache->next_dead, shadow, &shadow->next_dead);
+		return first;
 	}
 	if (kind->made)
 		kind->made(shadow);
+	return shadow;
+}
+
+struct slub_cache *shadow_get(struct slub_cache *cache,
+			      const struct shadow_kind *kind)
+{
+	/* One thread makes a shadow, and others wait for it; a handler that meets it does not. */
+	static struct line making;
+	struct slub_cache *shadow = cache_shadow(cache, kind->place);
+	bool mine;
+
+	if (likely(shadow))
+		return shadow;
+	mine = line_wait(&making, LINE_PATIENCE);
+	shadow = cache_shadow(cache, kind->place);
+	if (!shadow) {
+		shadow = make(cache, kind);
+		shadow = shadow ? hang(cache, kind, shadow) : NULL;
+	}
+	if (mine)
+		line_end(&making);
 	return shadow;
 }
 
@@ -101,6 +120,15 @@ bool shadows_have_slabs(const struct slub_cache *cache)
 
 void shadows_drop(struct slub_cache *cache)
 {
+	struct slub_cache *unused = cache->next_dead;
+
+	cache->next_dead = NULL;
+	while (unused) {
+		struct slub_cache *next = unused->next_dead;
+
+		cache_drop_shadow(unused);
+		unused = next;
+	}
 	for (int i = 0; i < SHADOWS_ROOTED; i++) {
 		struct slub_cache *shadow = cache->shadows[i];
 
