@@ -45,8 +45,8 @@ WITHOUT void page_group_look(size_t superblocks) { }
 WITHOUT size_t page_limit_follow(bool is_auto) { return 0; }
 WITHOUT void page_limit_reread(void) { }
 
-WITHOUT struct page *reserve_claim(struct zone *zone, char **whole, bool *is_dirty) { return NULL; }
-WITHOUT void reserve_keep(struct zone *zone, struct page *page, bool is_dirty) { }
+WITHOUT struct page *reserve_claim(struct zone *zone, char **whole, size_t *dirty) { return NULL; }
+WITHOUT void reserve_keep(struct zone *zone, struct page *page, size_t dirty) { }
 WITHOUT void reserve_refill(void) { }
 WITHOUT void *page_reserve_take(uint32_t order, uint32_t node) { return NULL; }
 WITHOUT void *reserve_take_large(size_t bytes, size_t align) { return NULL; }

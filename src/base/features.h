@@ -98,9 +98,9 @@ void page_limit_reread(void);
  * whole (set to NULL if it is used), or off the lists.  NULL: there is none.  Under the
  * zone's lock.
  */
-struct page *reserve_claim(struct zone *zone, char **whole, bool *is_dirty);
+struct page *reserve_claim(struct zone *zone, char **whole, size_t *dirty);
 /* Counts a claimed block as used, and puts it into the reserve; with no lock held. */
-void reserve_keep(struct zone *zone, struct page *page, bool is_dirty);
+void reserve_keep(struct zone *zone, struct page *page, size_t dirty);
 /* After frees, with no lock held, where page_reserve_short is not 0: makes up for it. */
 void reserve_refill(void);
 /*

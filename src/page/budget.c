@@ -13,9 +13,16 @@
  * Regret is the price of a mistake: the kernel has to clear the page once more.  Half of the
  * regret is forgotten each second, and it never exceeds a sixteenth of the machine's memory.
  * So a program that fills and empties its heap all the time keeps what it needs from the
- * second time on, and a program that has ended a burst holds a mebibyte.  A chain that a
- * barn refused is no regret of its own: where that was a mistake its pages went back, and
- * each byte was counted twice.
+ * second time on, and a program that has ended a burst holds a mebibyte.
+ *
+ * Where mistakes go on, each counts once more for each time that the regret has the base in it
+ * already.  So the regret of a program whose idle memory grows (blocks of many sizes, replaced
+ * at random, fit into ever fewer gaps) doubles with each 0.7 of a base, and is ahead of what it
+ * needs after a few; a program that makes fewer mistakes than that in a half-life forgets them
+ * as fast.  The regret is never ahead of twice what would be held if nothing had gone back.
+ *
+ * A chain that a barn refused is no regret of its own: where that was a mistake its pages went
+ * back, and each byte was counted twice.
  *
  * No thread and no timer does this: the thread that frees looks at the clock, and works
  * out the seconds that have passed.  One thread does it at a time, and gives back as much as
@@ -32,6 +39,7 @@
 #define MEMORY_SHARE 16
 #define NOT_WORTH_SHARE 4
 #define HALF_LIFE_NS 1000000000ull
+#define AHEAD 2
 
 static _Atomic size_t regret_most;	/* const but for page_retain_changed() */
 /* Estimates: a lost update gives a page too many or too few. */
@@ -52,33 +60,7 @@ _Atomic size_t page_nr_sparse;
 _Atomic uint64_t page_sparse_wait_ns;
 static size_t (*sparse_hook)(size_t pages, struct purge *purge);	/* const after start */
 
-/*
- * ---- what one call may spend ----
- *
- * A free that finds too much idle memory gives some of it back, and leaves the rest to the
- * next one: it makes PURGE_CALLS system calls at the most, and begins none when PURGE_NS
- * have passed.  So no free takes longer than that and one call, and a program that goes on
- * freeing ends where it would without a bound: page_purge_owed makes slow paths come more
- * often until then.  Whoever asks for memory (malloc_trim(), a limit) has no bound.
- *
- * Nobody has counted how much memory lay behind a run of superblocks: a program may have
- * touched a page of it, or all.  The call that gives it back tells, by its time: the kernel
- * frees no page in less than PAGE_NS, and passes over what was never touched a superblock
- * at a time.  So the time of a call is an upper bound of what it found.
- *
- * What the kernel refuses (a page that the program locked) is set aside: SB_STUCK in
- * superblock.c, STUCK in zone.c.
- */
-#define PURGE_CALLS 16
-#define PURGE_NS 200000
-/*
- * Superblocks that one call of a bounded purge takes: one at first, twice as many behind
- * one that took a part of the time, for these have hardly any memory.
- */
-#define PIECE_MAX 8
-#define PIECE_NS (PURGE_NS / PURGE_CALLS)
-/* To unlink a page from its table and free it takes more than 100 cycles of any CPU. */
-#define PAGE_NS 32
+/* ---- what one call may spend: purge.h ---- */
 
 void purge_begin(struct purge *purge, bool is_bounded)
 {
@@ -127,13 +109,14 @@ int purge_range(struct purge *purge, void *start, size_t bytes)
 	return called(purge, bytes, os_purge(start, bytes));
 }
 
-enum renewal purge_renew(struct purge *purge, char *start, size_t bytes, uint32_t node)
+enum renewal purge_renew(struct purge *purge, char *start, size_t bytes, size_t dirty,
+			 uint32_t node)
 {
 	enum renewal renewal = renew(start, bytes, node);
 
 	/* The memory goes by one call, and what was left on the addresses by another. */
 	purge->calls -= purge->calls > 1;
-	called(purge, bytes, renewal == RENEW_DIRTY);
+	called(purge, dirty, renewal == RENEW_DIRTY);
 	return renewal;
 }
 
@@ -252,16 +235,22 @@ static cold void count_given(_Atomic size_t *given, size_t bytes)
 	__atomic_fetch_add(given, bytes, __ATOMIC_RELAXED);
 }
 
+static size_t held(void);
+
 static cold void count_regret(_Atomic size_t *from, size_t bytes)
 {
-	size_t given;
+	size_t before, given, most, ahead;
 
 	halve(os_clock_ns());
+	before = size_read(&regret_bytes);
 	given = size_read(from);
+	most = AHEAD * (held() + given);
 	bytes = min_size(bytes, given);
 	size_write(from, given - bytes);
-	size_write(&regret_bytes, min_size(size_read(&regret_bytes) + bytes,
-					   size_read(&regret_most)));
+	/* As often as it has the base in it already. */
+	ahead = before + bytes + bytes * (before / max_size(base(), 1));
+	bytes = max_size(before + bytes, min_size(ahead, most));
+	size_write(&regret_bytes, min_size(bytes, size_read(&regret_most)));
 }
 
 cold void page_regretted(size_t pages)
@@ -579,7 +568,7 @@ enum renewal page_renew(char *start, size_t bytes, uint32_t node)
 	struct purge purge;
 
 	purge_begin(&purge, false);
-	renewal = purge_renew(&purge, start, bytes, node);
+	renewal = purge_renew(&purge, start, bytes, bytes, node);
 	count_given(&given_bytes, purge.touched);
 	return renewal;
 }

@@ -299,7 +299,7 @@ int pagemap_init(const struct os_limits *limits);
 /* A start has failed: all of it goes back. */
 void pagemap_exit(void);
 /*
- * Commits the heap up to @bytes from its start; under superblock_lock.  -EEXIST: the
+ * Commits the heap up to @bytes from its start; under grow_lock.  -EEXIST: the
  * program has mapped part of that, at an address of its own choice; -EADDRINUSE: or of
  * what the tables need for it.
  */

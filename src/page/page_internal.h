@@ -42,17 +42,20 @@ struct page_count {
 /* zone.c */
 extern struct zone zones[OS_NODES_MAX];
 extern uint32_t nr_zones;
-/* A block of 2^@order pages off the lists, or NULL; under the zone's lock. */
-struct page *zone_block_take(struct zone *zone, uint32_t order,
-			     bool *is_dirty);
+/*
+ * A block of 2^@order pages off the lists, or NULL; under the zone's lock.  *@dirty: so many of
+ * its pages may have memory behind them; 0: it reads as zero.
+ */
+struct page *zone_block_take(struct zone *zone, uint32_t order, size_t *dirty);
 /* Is there one, as of a moment ago? */
 bool zone_has_block(uint32_t order, uint32_t node);
 /*
  * Splits what starts at @page, of order @from and on no list, down to @order;
- * the rest goes on the lists.  Under the zone's lock.
+ * the rest goes on the lists.  Returns which of its @dirty pages are left to it.  Under the
+ * zone's lock.
  */
-void zone_block_split(struct zone *zone, struct page *page, uint32_t from,
-		      uint32_t order, bool is_dirty);
+size_t zone_block_split(struct zone *zone, struct page *page, uint32_t from,
+			uint32_t order, size_t dirty);
 
 /*
  * Takes clean free blocks behind @block, of @order, so that all of it is a block of
@@ -67,6 +70,13 @@ void zone_block_narrow(void *block, uint32_t from, uint32_t order,
 /* As zone_alloc(), but what is behind the first @pages goes back and never counted. */
 void *zone_alloc_front(uint32_t order, size_t pages, uint32_t node,
 		       bool *is_zero);
+
+/* superblock.c */
+extern struct lock grow_lock;
+/* One superblock is free again, with @dirty pages that have memory behind them. */
+void superblock_free_mixed(char *start, size_t dirty);
+/* So many had one that was just taken, and was not clean. */
+size_t superblock_dirty_pages(const char *start);
 
 /* superblock_home.c: const after start; NULL: there is one node */
 extern uint8_t *superblock_homes SLUB_INTERNAL;

@@ -5,11 +5,27 @@
  * Nothing is reserved.  Each part has a place (os/place.c) and is mapped as it grows, so
  * what the process is charged for is what the heap has grown to.
  *
- * Locks: superblock_lock protects the growth (pagemap_commit and its like).
+ * ---- growth ----
+ *
+ * The heap grows under a lock of its own, for that takes up to four system calls, and what is
+ * there already can be taken and given back meanwhile.  Whoever has grow_lock owns what lies
+ * behind growth_mapped: addresses, states, and the parts of the range.  It maps, writes the
+ * states, and moves that number on (a release).  Nobody looks at a state behind the number, so
+ * nobody sees a half-made superblock.  Where a mapping is refused the number stays, and what has
+ * been mapped of the tables is kept for the next try.  What is mapped becomes free under
+ * superblock_lock, by the next thread that looks for a superblock (an acquire): the one that grew
+ * the heap looks anew, and grows it once more if another was quicker.  A thread that waited for
+ * grow_lock looks anew first, for the growth of another may do.
+ *
+ * The page map covers an address before the number does: its entry is MAP_NONE, as it was.
+ * Fork takes both locks, so a child finds what is mapped and what is known of it alike.
+ *
+ * Locks: grow_lock protects the growth.
  */
-#include "page/page.h"
+#include "page/superblock_growth.h"
 
 #include <errno.h>
+#include <string.h>
 
 #define METADATA_ALIGN ((size_t)65536)	/* any system's page size */
 /*
@@ -19,6 +35,9 @@
 #define META_BYTES ((size_t)4 << 30)
 #define HEAP_BYTES_MIN ((size_t)8 << 20)
 #define HEAP_BYTES_MAX ((size_t)1 << 42)
+/* How many superblocks are committed at a time. */
+#define GROW_MIN 4
+#define GROW_MAX 32
 
 uintptr_t pagemap_base;
 size_t pagemap_limit;
@@ -39,6 +58,11 @@ static struct part links;
 static struct part map;		/* and what is in front of it */
 static size_t committed_bytes;	/* of the heap; read without the lock too */
 static uint64_t *published_bytes;
+
+struct lock grow_lock fork_writes = LOCK_INIT;
+/* Read without the lock too. */
+_Atomic size_t growth_mapped;
+_Atomic uint64_t growth_refill;
 
 /* Sizes of the parts, each a multiple of METADATA_ALIGN. */
 struct sizes {
@@ -300,4 +324,92 @@ void pagemap_set(const void *addr, size_t pages, uint32_t entry)
 
 	for (size_t i = 0; i < pages; i++)
 		__atomic_store_n(&map[i], (uint16_t)entry, __ATOMIC_RELAXED);
+}
+
+/* ---- growth ---- */
+
+void growth_init(void)
+{
+	growth_mapped = growth_refill = 0;
+	wall_init();
+}
+
+/* What a new mapping of the heap is told. */
+static void advise(size_t first, size_t n)
+{
+	if (option_value(OPTION_huge) == HUGE_NEVER)
+		os_huge(superblock_address(first), n * SUPERBLOCK_BYTES, false);
+}
+
+cold void superblock_go_on(size_t first, size_t n)
+{
+	size_t end = superblock_nr_mapped();
+
+	advise(first, n);
+	memset(superblock_states + end, SB_NONE, first - end);
+	memset(superblock_states + first, SB_FRESH, n);
+	inject(INJECT_publish);
+	/* release: pairs with the acquire in settle_growth() */
+	__atomic_store_n(&growth_mapped, first + n, __ATOMIC_RELEASE);
+	wall_end();
+}
+
+cold void superblock_add_strange(size_t first, size_t n)
+{
+	advise(first, n);
+	inject(INJECT_publish);
+	/* release: pairs with the acquire in settle_growth() */
+	__atomic_store_n(&growth_refill, (uint64_t)first << REFILL_SHIFT | n, __ATOMIC_RELEASE);
+}
+
+/* @is_less: than what was refused just before. */
+static int commit_to(size_t target, bool is_less)
+{
+	size_t end = superblock_nr_mapped();
+	int err = is_less ? pagemap_commit_less(target * SUPERBLOCK_BYTES) :
+			    pagemap_commit(target * SUPERBLOCK_BYTES);
+
+	if (!err)
+		superblock_go_on(end, target - end);
+	return err;
+}
+
+/* Commits so that @end superblocks are there.  PASSED: look anew where there is room. */
+static cold enum growth grow_to(size_t end, struct wall_request *request)
+{
+	size_t reserved = heap_reserved_bytes / SUPERBLOCK_BYTES;
+	size_t now = superblock_nr_mapped();
+	size_t step = max_size(min_size(now / 8, GROW_MAX), GROW_MIN);
+	size_t target = min_size(max_size(end, now + step), reserved);
+	int err = -EAGAIN;
+
+	if (end > reserved)
+		return wall_end_of_heap(end - now, request);
+	if (unlikely(wall_is_met(request, now)))
+		return wall_pass(end - now, request);
+	if (!wall_was_met(request))
+		err = commit_to(target, false);
+	if (err && (target > end || err == -EAGAIN))
+		err = commit_to(end, true);
+	if (err == -EEXIST)
+		return wall_pass(end - now, request);
+	if (err == -EADDRINUSE)
+		return wall_refill(end - now, request);
+	return err ? REFUSED : GROWN;
+}
+
+cold enum growth superblock_grow(size_t end, size_t seen, struct wall_request *request)
+{
+	enum growth growth = GROWN;
+
+	if (slub_thread.growth >= THREAD_GROWTH_NONE)
+		return REFUSED;
+	lock_acquire(&grow_lock);
+	if (superblock_nr_mapped() == seen)
+		growth = grow_to(end, request);
+	lock_release(&grow_lock);
+	if (growth != GROWN && growth != PASSED && slub_thread.growth)
+		slub_thread.growth = growth == WALLED ? THREAD_GROWTH_WALLED :
+							THREAD_GROWTH_NONE;
+	return growth;
 }

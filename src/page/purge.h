@@ -1,11 +1,37 @@
 /* SPDX-License-Identifier: MIT */
-/* Giving memory back to the system: budget.c says what one call may spend on it. */
+/* Giving memory back to the system, and what one call may spend on that (budget.c). */
 #ifndef SLUB_PAGE_PURGE_H
 #define SLUB_PAGE_PURGE_H
 
 #include <time.h>
 
 #include "page/page.h"
+
+/*
+ * A free that finds too much idle memory gives some of it back, and leaves the rest to the
+ * next one: it makes PURGE_CALLS system calls at the most, and begins none when PURGE_NS
+ * have passed.  So no free takes longer than that and one call, and a program that goes on
+ * freeing ends where it would without a bound: page_purge_owed makes slow paths come more
+ * often until then.  Whoever asks for memory (malloc_trim(), a limit) has no bound.
+ *
+ * Nobody has counted how much memory lay behind a run of superblocks: a program may have
+ * touched a page of it, or all.  The call that gives it back tells, by its time: the kernel
+ * frees no page in less than PAGE_NS, and passes over what was never touched a superblock
+ * at a time.  So the time of a call is an upper bound of what it found.
+ *
+ * What the kernel refuses (a page that the program locked) is set aside: SB_STUCK in
+ * superblock.c, STUCK in zone.c.
+ */
+#define PURGE_CALLS 16
+#define PURGE_NS 200000
+/*
+ * Superblocks that one call of a bounded purge takes: one at first, twice as many behind
+ * one that took a part of the time, for these have hardly any memory.
+ */
+#define PIECE_MAX 8
+#define PIECE_NS (PURGE_NS / PURGE_CALLS)
+/* To unlink a page from its table and free it takes more than 100 cycles of any CPU. */
+#define PAGE_NS 32
 
 /* Fine enough for one system call, as os_clock_ns() is not. */
 static inline uint64_t purge_clock_ns(void)
@@ -37,8 +63,9 @@ enum renewal {
 };
 /* Gives the memory of whole pages back and, where they are many, maps them anew. */
 enum renewal renew(char *start, size_t bytes, uint32_t node);
-/* The same, with what @purge spends; budget.c. */
-enum renewal purge_renew(struct purge *purge, char *start, size_t bytes, uint32_t node);
+/* The same, with what @purge spends, of memory in @dirty bytes at the most; budget.c. */
+enum renewal purge_renew(struct purge *purge, char *start, size_t bytes, size_t dirty,
+			 uint32_t node);
 
 /* zone.c */
 /* Gives blocks back until at most @pages dirty pages are left, as far as @purge allows. */

@@ -1,39 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Superblocks: the heap in units of 2 MiB, one byte of state for each.
+ * Superblocks: the heap in units of 2 MiB, one byte of state for each, and a bit in a map for
+ * those that are free, and for those that are dirty.
  *
- * First fit from the lowest address: the heap stays dense at its low end, and
- * a scan reads 64 states per cache line (a heap of 16 GiB has 8,192).
+ * First fit from the lowest address keeps the heap dense at its low end; a search looks at 64
+ * superblocks per word (a heap of 1 TiB has 8,192 words).
  *
- * Locks: superblock_lock protects everything here and the commit.
+ * Locks: superblock_lock protects everything here; pagemap.c has the growth.
  */
-#include "page/superblock_wall.h"
+#include "base/bit_map.h"
+#include "page/superblock_growth.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* How much is committed at a time. */
-#define GROW_MIN 4
-#define GROW_MAX 32
-
-enum superblock_state {
-	SB_NONE,		/* not committed yet, or somebody else's */
-	SB_FRESH,		/* clean, and so are its descriptors */
-	SB_CLEAN,
-	SB_DIRTY,
-	SB_STUCK,		/* the kernel would not take it back; not counted as dirty */
-	SB_USED,
-};
-
 struct lock superblock_lock fork_writes = LOCK_INIT;
 
 /* under superblock_lock */
-static uint8_t *states;
+uint8_t *superblock_states;
+static uint64_t *free_map, *dirty_map;
 static size_t nr_committed;
 static size_t first_free;	/* no free superblock lies below */
-/* Written under the lock, read without it too. */
-static _Atomic size_t nr_free[SB_USED];	/* in each state */
-static _Atomic size_t nr_used;
+/*
+ * Pages with memory behind them in a dirty one: what a zone gave back may have less than all.
+ * That of a used one, since it was taken, belongs to the thread that took it.
+ */
+static uint16_t *dirty_pages;
+/* Written under the lock, read without it too; in each state. */
+static _Atomic size_t nr_free[SB_USED];
+static _Atomic size_t nr_dirty_pages, nr_used;
 
 static size_t superblock_index(const char *addr)
 {
@@ -47,7 +42,7 @@ size_t superblock_nr_used(void)
 
 size_t superblock_nr_dirty(void)
 {
-	return size_read(&nr_free[SB_DIRTY]) * SUPERBLOCK_PAGES;
+	return size_read(&nr_dirty_pages);
 }
 
 const _Atomic size_t *superblock_stuck_place(void)
@@ -64,59 +59,87 @@ int superblock_init(uint32_t nr_nodes)
 {
 	size_t bytes = heap_reserved_bytes / SUPERBLOCK_BYTES + 1;
 
-	nr_committed = 0;
-	first_free = 0;
-	wall_init();
-	states = meta_alloc(bytes);
+	nr_committed = first_free = 0;
+	growth_init();
+	superblock_states = meta_alloc(bytes);
+	dirty_pages = meta_alloc(bytes * sizeof(*dirty_pages));
+	free_map = meta_alloc(bytes / 8 + 8);
+	dirty_map = meta_alloc(bytes / 8 + 8);
 	superblock_homes = nr_nodes > 1 ? meta_alloc(bytes) : NULL;
-	return states && (superblock_homes || nr_nodes == 1) ? 0 : -ENOMEM;
+	return superblock_states && dirty_pages && free_map && dirty_map &&
+	       (superblock_homes || nr_nodes == 1) ? 0 : -ENOMEM;
 }
 
 static bool is_free(size_t index)
 {
-	return states[index] >= SB_FRESH && states[index] < SB_USED;
+	return superblock_states[index] >= SB_FRESH && superblock_states[index] < SB_USED;
 }
 
 static void state_set(size_t index, enum superblock_state state)
 {
 	if (is_free(index))
-		size_add(&nr_free[states[index]], (size_t)-1);
+		size_add(&nr_free[superblock_states[index]], (size_t)-1);
+	if (superblock_states[index] == SB_DIRTY)
+		size_add(&nr_dirty_pages, -(size_t)dirty_pages[index]);
 	if (state < SB_USED)
 		size_add(&nr_free[state], 1);
-	states[index] = (uint8_t)state;
+	if (state == SB_DIRTY)
+		size_add(&nr_dirty_pages, dirty_pages[index]);
+	__atomic_store_n(&superblock_states[index], (uint8_t)state, __ATOMIC_RELAXED);
+	bit_map_set(free_map, index, is_free(index));
+	bit_map_set(dirty_map, index, state == SB_DIRTY);
+}
+
+/* What was mapped since is free now; under superblock_lock. */
+static void settle_growth(void)
+{
+	/* In this order: what was refilled lies before the end as it was by then. */
+	size_t first, n = growth_refilled(&first), end = growth_end();
+
+	for (; nr_committed < end; nr_committed++) {
+		bool is_ours = superblock_states[nr_committed] == SB_FRESH;
+
+		size_add(&nr_free[SB_FRESH], is_ours);
+		bit_map_set(free_map, nr_committed, is_ours);
+	}
+	if (likely(!n))
+		return;
+	for (size_t i = first; i < first + n; i++)
+		state_set(i, SB_FRESH);
+	first_free = min_size(first_free, first);
+	growth_settled();
+}
+
+size_t superblock_dirty_pages(const char *start)
+{
+	return dirty_pages[superblock_index(start)];
 }
 
 /* First-fit for @n free superblocks; nr_committed when there are none. */
 static size_t find_run(size_t n, size_t align)
 {
-	size_t i = first_free;
+	size_t base = heap_start / SUPERBLOCK_BYTES, i = first_free, end;
 
-	while (i < nr_committed) {
-		size_t length = 0;
-
-		i = round_up(heap_start / SUPERBLOCK_BYTES + i, align) -
-		    heap_start / SUPERBLOCK_BYTES;
-		while (length < n && i + length < nr_committed &&
-		       is_free(i + length))
-			length++;
-		if (length == n)
-			return i;
+	for (;;) {
+		i = bit_map_next(free_map, i, nr_committed, true);
+		i = round_up(base + i, align) - base;
+		if (i >= nr_committed)
+			return nr_committed;
+		end = bit_map_next(free_map, i, min_size(nr_committed, i + n), false);
 		/* What ends the heap may be continued by growing it. */
-		if (i + length >= nr_committed)
-			return i < nr_committed ? i : nr_committed;
-		i += length + 1;
+		if (end - i == n || end == nr_committed)
+			return i;
+		i = end + 1;
 	}
-	return nr_committed;
 }
 
 /* The lowest idle one with memory of @node; nr_committed when there is none. */
 static size_t find_near(uint32_t node)
 {
-	size_t i = size_read(&nr_free[SB_DIRTY]) ? first_free : nr_committed;
+	size_t i = bit_map_next(dirty_map, first_free, nr_committed, true);
 
-	while (i < nr_committed &&
-	       (states[i] != SB_DIRTY || superblock_homes[i] != node + 1))
-		i++;
+	while (i < nr_committed && superblock_homes[i] != node + 1)
+		i = bit_map_next(dirty_map, i + 1, nr_committed, true);
 	return i;
 }
 
@@ -129,101 +152,17 @@ static size_t find(size_t n, size_t align, uint32_t node)
 	return near < nr_committed ? near : find_run(n, align);
 }
 
-/* What a new mapping of the heap is told. */
-static void advise(size_t first, size_t n)
-{
-	if (option_value(OPTION_huge) == HUGE_NEVER)
-		os_huge(superblock_address(first), n * SUPERBLOCK_BYTES, false);
-}
-
-void superblock_add(size_t first, size_t n)
-{
-	advise(first, n);
-	memset(states + first, SB_FRESH, n);
-	size_add(&nr_free[SB_FRESH], n);
-	first_free = min_size(first_free, first);
-}
-
-cold void superblock_go_on(size_t first, size_t n)
-{
-	memset(states + nr_committed, SB_NONE, first - nr_committed);
-	superblock_add(first, n);
-	nr_committed = first + n;
-	wall_end();
-}
-
-bool superblock_is_strange(size_t index)
-{
-	return states[index] == SB_NONE;
-}
-
-size_t superblock_nr_committed(void)
-{
-	return nr_committed;
-}
-
-/* @is_less: than what was refused just before. */
-static int commit_to(size_t target, bool is_less)
-{
-	int err = is_less ? pagemap_commit_less(target * SUPERBLOCK_BYTES) :
-			    pagemap_commit(target * SUPERBLOCK_BYTES);
-
-	if (!err)
-		superblock_go_on(nr_committed, target - nr_committed);
-	return err;
-}
-
-/* Commits so that @end superblocks are there.  PASSED: look anew where there is room. */
-static enum growth grow_to(size_t end)
-{
-	size_t reserved = heap_reserved_bytes / SUPERBLOCK_BYTES;
-	size_t step = max_size(min_size(nr_committed / 8, GROW_MAX), GROW_MIN);
-	size_t target = min_size(max_size(end, nr_committed + step), reserved);
-	int err = -EAGAIN;
-
-	if (end > reserved)
-		return wall_end_of_heap(end - nr_committed);
-	if (unlikely(wall_is_met()))
-		return wall_pass(end - nr_committed);
-	if (!wall_was_met())
-		err = commit_to(target, false);
-	if (err && (target > end || err == -EAGAIN))
-		err = commit_to(end, true);
-	if (err == -EEXIST)
-		return wall_pass(end - nr_committed);
-	if (err == -EADDRINUSE)
-		return wall_refill(end - nr_committed);
-	return err ? REFUSED : GROWN;
-}
-
-/* The same, for a request that may have been refused before. */
-static enum growth grow(size_t end)
-{
-	enum growth growth;
-
-	if (end <= nr_committed)
-		return GROWN;
-	if (slub_thread.growth >= THREAD_GROWTH_NONE)
-		return REFUSED;
-	growth = grow_to(end);
-	if (growth != GROWN && growth != PASSED && slub_thread.growth)
-		slub_thread.growth = growth == WALLED ? THREAD_GROWTH_WALLED :
-							THREAD_GROWTH_NONE;
-	return growth;
-}
-
 /* Returns how many of them have no memory behind them. */
 static size_t mark_used(size_t first, size_t n)
 {
 	size_t nr_clean = 0;
 
 	for (size_t i = first; i < first + n; i++) {
-		nr_clean += states[i] < SB_DIRTY;
+		nr_clean += superblock_states[i] < SB_DIRTY;
 		state_set(i, SB_USED);
 	}
 	size_add(&nr_used, n);
-	while (first_free < nr_committed && !is_free(first_free))
-		first_free++;
+	first_free = bit_map_next(free_map, first_free, nr_committed, true);
 	return nr_clean;
 }
 
@@ -254,28 +193,26 @@ static bool wants_huge(size_t n, bool is_block)
 char *superblock_take(size_t n, size_t align, uint32_t node, bool is_block,
 		      bool may_grow, size_t *nr_clean)
 {
-	enum growth growth;
-	char *start = NULL;
-	size_t first;
+	size_t base = heap_start / SUPERBLOCK_BYTES, first, seen;
+	struct wall_request request = WALL_REQUEST(true);
+	char *start;
+	bool fits;
 
-	lock_acquire(&superblock_lock);
-	wall_begin(true);
 	do {
+		lock_acquire(&superblock_lock);
+		settle_growth();
+		seen = nr_committed;
 		first = find(n, align, node);
-		if (first == nr_committed)
-			first = round_up(heap_start / SUPERBLOCK_BYTES + first,
-					 align) - heap_start / SUPERBLOCK_BYTES;
-		if (n <= nr_committed && first <= nr_committed - n)
-			may_grow = true;	/* it need not */
-		growth = may_grow ? grow(first + n) : REFUSED;
-	} while (unlikely(growth == PASSED));
-	if (growth == GROWN) {
-		*nr_clean = mark_used(first, n);
-		start = superblock_address(first);
-	}
-	lock_release(&superblock_lock);
-	if (!start)
+		if (first == seen)
+			first = round_up(base + first, align) - base;
+		fits = n <= seen && first <= seen - n;
+		if (fits)
+			*nr_clean = mark_used(first, n);
+		lock_release(&superblock_lock);
+	} while (!fits && may_grow && has_grown(superblock_grow(first + n, seen, &request)));
+	if (!fits)
 		return NULL;
+	start = superblock_address(first);
 	*nr_clean = superblock_settle(start, n, node, *nr_clean);
 	page_group_look(superblock_nr_used());
 	if (!wants_huge(n, is_block))
@@ -315,11 +252,12 @@ char *superblock_alloc(size_t n, size_t align, uint32_t node, bool is_block,
 	return start;
 }
 
-/* Under the lock. */
-static void mark_free(size_t first, size_t n, enum superblock_state state)
+/* Under the lock; @dirty: pages of each. */
+static void mark_free(size_t first, size_t n, enum superblock_state state, size_t dirty)
 {
 	for (size_t i = first; i < first + n; i++) {
-		slub_assert(states[i] == SB_USED);
+		slub_assert(superblock_states[i] == SB_USED);
+		dirty_pages[i] = (uint16_t)dirty;
 		state_set(i, state);
 	}
 	if (state == SB_NONE)
@@ -329,40 +267,57 @@ static void mark_free(size_t first, size_t n, enum superblock_state state)
 }
 
 /* They are free again; @nr_counted of them counted as used. */
-static void give_back(size_t first, size_t n, enum superblock_state state,
+static void give_back(size_t first, size_t n, enum superblock_state state, size_t dirty,
 		      size_t nr_counted)
 {
 	lock_acquire(&superblock_lock);
-	mark_free(first, n, state);
+	mark_free(first, n, state, dirty);
 	size_add(&nr_used, -nr_counted);
 	lock_release(&superblock_lock);
 }
 
 void superblock_free(char *start, size_t n, bool is_dirty)
 {
-	give_back(superblock_index(start), n, is_dirty ? SB_DIRTY : SB_CLEAN, n);
+	give_back(superblock_index(start), n, is_dirty ? SB_DIRTY : SB_CLEAN,
+		  is_dirty ? SUPERBLOCK_PAGES : 0, n);
+}
+
+void superblock_free_mixed(char *start, size_t dirty)
+{
+	give_back(superblock_index(start), 1, dirty ? SB_DIRTY : SB_CLEAN, dirty, 1);
 }
 
 enum extension { EXTENDED, BLOCKED, NOT_COMMITTED };
 
-static enum extension extend(size_t next, size_t more, bool may_grow,
-			     size_t *nr_clean)
+static cold enum extension extend_once(size_t next, size_t more, size_t *seen, size_t *nr_clean)
 {
 	enum extension result = BLOCKED;
-	size_t i = 0;
+	size_t i;
 
 	lock_acquire(&superblock_lock);
-	wall_begin(false);
-	while (i < more && next + i < nr_committed && is_free(next + i))
-		i++;
-	if (i == more)
+	settle_growth();
+	*seen = nr_committed;
+	i = bit_map_next(free_map, next, min_size(nr_committed, next + more), false);
+	if (i == next + more)
 		result = EXTENDED;
-	else if (next + i >= nr_committed)
-		result = may_grow && grow(next + more) == GROWN ?
-			 EXTENDED : NOT_COMMITTED;
+	else if (i >= nr_committed)
+		result = NOT_COMMITTED;
 	if (result == EXTENDED)
 		*nr_clean = mark_used(next, more);
 	lock_release(&superblock_lock);
+	return result;
+}
+
+static cold enum extension extend(size_t next, size_t more, bool may_grow, size_t *nr_clean)
+{
+	struct wall_request request = WALL_REQUEST(false);
+	enum extension result;
+	size_t seen;
+
+	do {
+		result = extend_once(next, more, &seen, nr_clean);
+	} while (result == NOT_COMMITTED && may_grow &&
+		 superblock_grow(next + more, seen, &request) == GROWN);
 	return result;
 }
 
@@ -396,7 +351,7 @@ bool superblock_extend(char *start, size_t n, size_t more)
 /* Is it idle memory, of the node whose home that is?  0: of any. */
 static bool is_idle(size_t index, uint8_t home)
 {
-	return states[index] == SB_DIRTY && (!home || superblock_homes[index] == home);
+	return superblock_states[index] == SB_DIRTY && (!home || superblock_homes[index] == home);
 }
 
 /*
@@ -408,9 +363,9 @@ static size_t take_dirty(size_t *first, size_t most, uint8_t home)
 	size_t end, n = 0;
 
 	lock_acquire(&superblock_lock);
-	end = size_read(&nr_free[SB_DIRTY]) ? min_size(nr_committed, *first) : 0;
+	end = bit_map_end(dirty_map, min_size(nr_committed, *first));
 	while (end > 0 && !is_idle(end - 1, home))
-		end--;
+		end = bit_map_end(dirty_map, end - 1);
 	while (n < min_size(end, most) && is_idle(end - 1 - n, home)) {
 		state_set(end - 1 - n, SB_USED);
 		n++;
@@ -433,21 +388,29 @@ static cold void purge_taken(size_t first, size_t n, struct purge *purge)
 		[RENEW_LOST] = SB_NONE,
 	};
 	enum renewal renewal;
+	size_t dirty = 0;
 
+	for (size_t i = first; i < first + n; i++)
+		dirty += dirty_pages[i];
 	inject(INJECT_purge);
 	renewal = purge_renew(purge, superblock_address(first), n * SUPERBLOCK_BYTES,
-			      superblock_home(first));
+			      dirty * PAGE_BYTES, superblock_home(first));
 	if (unlikely(renewal == RENEW_DIRTY) && n > 1 && purge_may(purge)) {
 		purge_taken(first + n / 2, n - n / 2, purge);
 		purge_taken(first, n / 2, purge);
 		return;
 	}
-	give_back(first, n, states_then[renewal], n);
+	give_back(first, n, states_then[renewal], SUPERBLOCK_PAGES, n);
 }
 
 cold void superblock_free_purged(char *start, size_t n, struct purge *purge)
 {
-	purge_taken(superblock_index(start), n, purge);
+	size_t first = superblock_index(start);
+
+	/* Nobody has counted it. */
+	for (size_t i = first; i < first + n; i++)
+		dirty_pages[i] = SUPERBLOCK_PAGES;
+	purge_taken(first, n, purge);
 }
 
 cold void superblock_purge(size_t pages, struct purge *purge)
@@ -481,7 +444,7 @@ cold void superblock_retry(void)
 		return;
 	lock_acquire(&superblock_lock);
 	for (size_t i = first_free; i < nr_committed; i++) {
-		if (states[i] == SB_STUCK)
+		if (superblock_states[i] == SB_STUCK)
 			state_set(i, SB_DIRTY);
 	}
 	lock_release(&superblock_lock);
@@ -497,9 +460,9 @@ static size_t take_clean(size_t *end, size_t most)
 
 	lock_acquire(&superblock_lock);
 	*end = min_size(*end, nr_committed);
-	while (*end > 0 && states[*end - 1] != SB_CLEAN)
+	while (*end > 0 && superblock_states[*end - 1] != SB_CLEAN)
 		--*end;
-	while (*end > 0 && states[*end - 1] == SB_CLEAN && n < most) {
+	while (*end > 0 && superblock_states[*end - 1] == SB_CLEAN && n < most) {
 		state_set(--*end, SB_USED);
 		n++;
 	}
@@ -539,6 +502,6 @@ cold void superblock_purge_descriptors(size_t keep, struct purge *purge)
 		if (!n)
 			return;
 		purge_descriptors(superblock_address(first), n, purge);
-		give_back(first, n, SB_FRESH, 0);
+		give_back(first, n, SB_FRESH, 0, 0);
 	}
 }

@@ -8,9 +8,9 @@
  * One request makes WALL_TRIES at the most, and the next one goes on from there.  Meanwhile the
  * heap counts as walled in, and malloc() looks elsewhere (malloc/outside).
  *
- * Locks: superblock_lock protects everything here.
+ * Locks: grow_lock protects everything here, over the system calls too.
  */
-#include "page/superblock_wall.h"
+#include "page/superblock_growth.h"
 
 #include <errno.h>
 
@@ -19,7 +19,7 @@
 #define STEP_SHIFT 3
 
 struct wall wall;
-static size_t nr_strange;		/* superblocks passed over, not ours since */
+static _Atomic size_t nr_strange;	/* superblocks passed over, not ours since */
 static size_t refill_end;		/* what was passed over is looked at from there down */
 
 bool superblock_is_walled_in(void)
@@ -32,14 +32,14 @@ void wall_init(void)
 	nr_strange = refill_end = wall.nr_steps = 0;
 }
 
-static bool may_try(void)
+static bool may_try(const struct wall_request *request)
 {
-	return wall.passes && wall.nr_tries < WALL_TRIES;
+	return request->passes && request->nr_tries < WALL_TRIES;
 }
 
 cold void wall_strange_add(size_t n)
 {
-	nr_strange += n;
+	size_add(&nr_strange, n);
 }
 
 /*
@@ -58,40 +58,45 @@ static size_t strange_run(size_t *first, size_t most)
 	return n;
 }
 
-/* Each of them once. */
-static enum growth refill(size_t most)
+/*
+ * Each of them once.  What is mapped is handed over as the heap's end is, by a number, for states
+ * are changed under the other lock; while one waits, whose state is still strange, none is tried.
+ */
+static enum growth refill(size_t most, struct wall_request *request)
 {
-	size_t left = nr_strange, first, n;
+	size_t left = size_read(&nr_strange), first, n;
 
-	while (left && may_try()) {
+	if (growth_is_unsettled())
+		return PASSED;
+	while (left && may_try(request)) {
 		n = strange_run(&first, min_size(most, left));
 		if (!n) {
-			refill_end = superblock_nr_committed();
+			refill_end = superblock_nr_mapped();
 			n = strange_run(&first, min_size(most, left));
 		}
 		left -= n;
-		wall.nr_tries++;
+		request->nr_tries++;
 		if (os_map_at(superblock_address(first), n * SUPERBLOCK_BYTES))
 			continue;
-		superblock_add(first, n);
-		nr_strange -= n;
+		superblock_add_strange(first, n);
+		size_add(&nr_strange, -n);
 		return PASSED;
 	}
 	return WALLED;
 }
 
-cold enum growth wall_refill(size_t n)
+cold enum growth wall_refill(size_t n, struct wall_request *request)
 {
-	enum growth growth = wall.passes ? refill(n) : REFUSED;
+	enum growth growth = request->passes ? refill(n, request) : REFUSED;
 
-	if (wall.passes)
+	if (request->passes)
 		wall_around_set(growth == WALLED);
 	return growth;
 }
 
-cold enum growth wall_end_of_heap(size_t n)
+cold enum growth wall_end_of_heap(size_t n, struct wall_request *request)
 {
-	return nr_strange ? wall_refill(n) : REFUSED;
+	return size_read(&nr_strange) ? wall_refill(n, request) : REFUSED;
 }
 
 /* Where the next try is; @least: where the heap ends, @most: the last place. */
@@ -106,24 +111,24 @@ static size_t place_next(size_t least, size_t most)
 	return most;
 }
 
-cold enum growth wall_pass(size_t n)
+cold enum growth wall_pass(size_t n, struct wall_request *request)
 {
-	size_t committed = superblock_nr_committed();
-	size_t most = heap_reserved_bytes / SUPERBLOCK_BYTES - n, first = committed;
+	size_t end = superblock_nr_mapped();
+	size_t most = heap_reserved_bytes / SUPERBLOCK_BYTES - n, first = end;
 	int err = -EEXIST;
 
-	wall.is_met = true;
-	while (may_try() && first < most && err == -EEXIST) {
-		wall.nr_tries++;
-		first = place_next(committed, most);
+	request->met_at = end;
+	while (may_try(request) && first < most && err == -EEXIST) {
+		request->nr_tries++;
+		first = place_next(end, most);
 		err = pagemap_commit_behind(first * SUPERBLOCK_BYTES,
 					    (first + n) * SUPERBLOCK_BYTES);
 	}
 	if (err == -EEXIST || err == -EADDRINUSE)
-		return wall_refill(n);
+		return wall_refill(n, request);
 	if (err)
 		return REFUSED;
-	wall_strange_add(first - committed);
+	wall_strange_add(first - end);
 	superblock_go_on(first, n);
 	return PASSED;
 }

@@ -4,7 +4,12 @@
  *
  * The descriptor of its first page describes a free block; no memory of the
  * block itself is touched.  Each order has two lists.  Dirty blocks are given out
- * first, for they cost no page fault.  A block merged from both kinds is dirty.
+ * first, for they cost no page fault.
+ *
+ * A block merged from both kinds is dirty, and its descriptor has how many of its pages have
+ * memory behind them.  Which ones they are nobody keeps, so what is cut off has its share of
+ * them, and one page at the least.  Hence pages that went back are not taken for idle memory
+ * again because a neighbour is freed, and whoever gets such a block buys them (page_bought()).
  *
  * A thread that frees a block looks at the flags of its buddy.  A buddy in use may
  * change its flags under another lock or none, but only under this zone's lock
@@ -86,7 +91,7 @@ static void count_kind(struct zone *zone, enum zone_kind kind, size_t pages)
 }
 
 static void block_insert_kind(struct zone *zone, struct page *page, uint32_t order,
-			      enum zone_kind kind)
+			      enum zone_kind kind, size_t dirty)
 {
 	static const uint32_t flags[KINDS] = { 0, PAGE_DIRTY, PAGE_DIRTY | PAGE_STUCK };
 
@@ -94,13 +99,22 @@ static void block_insert_kind(struct zone *zone, struct page *page, uint32_t ord
 	page_flags_write(page, page_flags_make(TYPE_FREE, order, zone->node) | flags[kind]);
 	list_add_head(&zone->free[order][kind], &page->list);
 	zone->present |= 1u << order;
-	count_kind(zone, kind, (size_t)1 << order);
+	page->count = (uint32_t)dirty;
+	count_kind(zone, kind, dirty);
 }
 
+/* @dirty: how many of its pages. */
 static void block_insert(struct zone *zone, struct page *page, uint32_t order,
-			 bool is_dirty)
+			 size_t dirty)
 {
-	block_insert_kind(zone, page, order, is_dirty ? DIRTY : CLEAN);
+	slub_assert(dirty <= (size_t)1 << order);
+	block_insert_kind(zone, page, order, dirty ? DIRTY : CLEAN, dirty);
+}
+
+/* Of @dirty pages among @whole, those among @pages: all or none, or a share. */
+static size_t dirty_share(size_t dirty, size_t pages, size_t whole)
+{
+	return (dirty * pages + whole - 1) / whole;
 }
 
 static void block_remove(struct zone *zone, struct page *page, uint32_t order)
@@ -108,7 +122,7 @@ static void block_remove(struct zone *zone, struct page *page, uint32_t order)
 	bool is_last = true;
 
 	slub_assert(page_type(page) == TYPE_FREE && page_order(page) == order);
-	count_kind(zone, page_kind(page), -((size_t)1 << order));
+	count_kind(zone, page_kind(page), -(size_t)page->count);
 	list_remove(&page->list);
 	page_flags_write(page, page_flags_make(TYPE_NONE, order, zone->node));
 	for (int kind = 0; kind < KINDS; kind++)
@@ -129,7 +143,7 @@ static struct page *page_buddy(struct page *page, uint32_t order)
  * superblock that it completed, else NULL.
  */
 static char *block_put(struct zone *zone, struct page *page, uint32_t order,
-		       bool *is_dirty)
+		       size_t *dirty)
 {
 	while (order <= BLOCK_ORDER_MAX) {
 		struct page *buddy = page_buddy(page, order);
@@ -137,7 +151,7 @@ static char *block_put(struct zone *zone, struct page *page, uint32_t order,
 		if (page_type(buddy) != TYPE_FREE ||
 		    page_order(buddy) != order)
 			break;
-		*is_dirty |= page_is_dirty(buddy);
+		*dirty += buddy->count;
 		block_remove(zone, buddy, order);
 		if (buddy < page)
 			page = buddy;
@@ -145,7 +159,7 @@ static char *block_put(struct zone *zone, struct page *page, uint32_t order,
 	}
 	if (order > BLOCK_ORDER_MAX)
 		return page_address(page);
-	block_insert(zone, page, order, *is_dirty);
+	block_insert(zone, page, order, *dirty);
 	return NULL;
 }
 
@@ -177,17 +191,18 @@ bool zone_has_block(uint32_t order, uint32_t node)
 	return has;
 }
 
-void zone_block_split(struct zone *zone, struct page *page, uint32_t from,
-		      uint32_t order, bool is_dirty)
+size_t zone_block_split(struct zone *zone, struct page *page, uint32_t from,
+			uint32_t order, size_t dirty)
 {
 	while (from > order) {
 		from--;
-		block_insert(zone, page_buddy(page, from), from, is_dirty);
+		dirty = dirty_share(dirty, 1, 2);
+		block_insert(zone, page_buddy(page, from), from, dirty);
 	}
+	return dirty;
 }
 
-struct page *zone_block_take(struct zone *zone, uint32_t order,
-			     bool *is_dirty)
+struct page *zone_block_take(struct zone *zone, uint32_t order, size_t *dirty)
 {
 	struct page *page = block_find(zone, order);
 	uint32_t from;
@@ -195,56 +210,50 @@ struct page *zone_block_take(struct zone *zone, uint32_t order,
 	if (!page)
 		return NULL;
 	from = page_order(page);
-	*is_dirty = page_is_dirty(page);
 	block_remove(zone, page, from);
-	zone_block_split(zone, page, from, order, *is_dirty);
+	*dirty = zone_block_split(zone, page, from, order, page->count);
 	return page;
 }
 
 /* A block off the lists; with @dirty_only, one with memory behind it. */
 static void *take_free(struct zone *zone, uint32_t order, bool dirty_only,
-		       bool *is_zero)
+		       size_t *dirty)
 {
-	bool is_dirty;
 	struct page *page;
 
 	lock_acquire(&zone->lock);
 	page = block_find(zone, order);
 	if (page && (!dirty_only || page_is_dirty(page)))
-		page = zone_block_take(zone, order, &is_dirty);
+		page = zone_block_take(zone, order, dirty);
 	else
 		page = NULL;
 	lock_release(&zone->lock);
-	if (!page)
-		return NULL;
-	*is_zero = !is_dirty;
-	return page_address(page);
+	return page ? page_address(page) : NULL;
 }
 
 /* A block off the lists, or else out of one more superblock. */
 static void *zone_look(struct zone *zone, uint32_t order, bool may_grow,
-		       bool *is_zero)
+		       size_t *dirty)
 {
 	/* Large blocks that lie idle are merged and used before clean memory. */
 	bool dirty_only = quick_nr_pages() > 0;
-	void *block = take_free(zone, order, dirty_only, is_zero);
+	void *block = take_free(zone, order, dirty_only, dirty);
 	size_t nr_clean;
 	char *fresh;
 
 	if (!block && dirty_only) {
 		quick_flush();
-		block = take_free(zone, order, false, is_zero);
+		block = take_free(zone, order, false, dirty);
 	}
 	if (block)
 		return block;
 	fresh = superblock_take(1, 1, zone->node, true, may_grow, &nr_clean);
 	if (!fresh)
 		return NULL;
-	*is_zero = nr_clean == 1;
+	*dirty = nr_clean ? 0 : superblock_dirty_pages(fresh);
 	inject(INJECT_split);
 	lock_acquire(&zone->lock);
-	zone_block_split(zone, page_of(fresh), BLOCK_ORDER_MAX + 1, order,
-			 !*is_zero);
+	*dirty = zone_block_split(zone, page_of(fresh), BLOCK_ORDER_MAX + 1, order, *dirty);
 	lock_release(&zone->lock);
 	return fresh;
 }
@@ -261,49 +270,52 @@ static bool others_have_block(const struct zone *zone, uint32_t order)
 
 /* Puts a block on the lists, or into the reserve while that is short. */
 static void zone_put(struct zone *zone, struct page *page, uint32_t order,
-		     bool is_dirty)
+		     size_t dirty)
 {
-	bool whole_is_dirty, kept_is_dirty;
+	size_t whole_dirty, kept_dirty;
 	struct page *kept = NULL;
 	char *whole;
 
 	lock_acquire(&zone->lock);
-	whole = block_put(zone, page, order, &is_dirty);
-	whole_is_dirty = kept_is_dirty = is_dirty;
+	whole = block_put(zone, page, order, &dirty);
+	whole_dirty = kept_dirty = dirty;
 	if (unlikely(reserve_is_short(zone)))
-		kept = reserve_claim(zone, &whole, &kept_is_dirty);
+		kept = reserve_claim(zone, &whole, &kept_dirty);
 	lock_release(&zone->lock);
 	if (whole)
-		superblock_free(whole, 1, whole_is_dirty);
+		superblock_free_mixed(whole, whole_dirty);
 	if (unlikely(kept))
-		reserve_keep(zone, kept, kept_is_dirty);
+		reserve_keep(zone, kept, kept_dirty);
 }
 
 /* Puts back what lies behind the first @pages of a block of @order, in large pieces. */
 static void tail_put(struct zone *zone, struct page *page, uint32_t order,
-		     size_t pages, bool is_dirty)
+		     size_t pages, size_t dirty)
 {
-	while (pages < (size_t)1 << order) {
+	size_t whole = (size_t)1 << order;
+
+	while (pages < whole) {
 		uint32_t piece = (uint32_t)__builtin_ctzl(pages);
 
-		zone_put(zone, page + pages, piece, is_dirty);
+		zone_put(zone, page + pages, piece,
+			 dirty_share(dirty, (size_t)1 << piece, whole));
 		pages += (size_t)1 << piece;
 	}
 }
 
 /* A block off the lists; else out of memory that the hook frees or the system gives. */
-static void *zone_find(struct zone *zone, uint32_t order, bool *is_zero)
+static void *zone_find(struct zone *zone, uint32_t order, size_t *dirty)
 {
 	size_t bytes = PAGE_BYTES << order;
-	void *block = zone_look(zone, order, false, is_zero);
+	void *block = zone_look(zone, order, false, dirty);
 
 	if (unlikely(!block) && page_growth_ask(bytes, GROWTH_MORE))
-		block = zone_look(zone, order, false, is_zero);
+		block = zone_look(zone, order, false, dirty);
 	if (unlikely(!block))
-		block = zone_look(zone, order, true, is_zero);
+		block = zone_look(zone, order, true, dirty);
 	if (unlikely(!block) && !others_have_block(zone, order) &&
 	    page_growth_ask(bytes, GROWTH_FAILED))
-		block = zone_look(zone, order, true, is_zero);
+		block = zone_look(zone, order, true, dirty);
 	return block;
 }
 
@@ -311,18 +323,21 @@ void *zone_alloc_front(uint32_t order, size_t pages, uint32_t node,
 		       bool *is_zero)
 {
 	struct zone *zone = zone_of_node(node);
+	size_t dirty, whole = (size_t)1 << order;
 	void *block;
 
 	if (!page_charge(pages))
 		return NULL;
-	block = zone_find(zone, order, is_zero);
+	block = zone_find(zone, order, &dirty);
 	if (unlikely(!block)) {
 		page_uncharge(pages);
 		return NULL;
 	}
-	tail_put(zone, page_of(block), order, pages, !*is_zero);
-	if (*is_zero)
-		page_bought(pages);
+	*is_zero = !dirty;
+	tail_put(zone, page_of(block), order, pages, dirty);
+	dirty = dirty_share(dirty, pages, whole);
+	if (dirty < pages)
+		page_bought(pages - dirty);
 	return block;
 }
 
@@ -373,15 +388,15 @@ static size_t take_front(struct zone *zone, struct page *page, size_t pages,
 			 size_t *nr_clean)
 {
 	uint32_t order = page_order(page);
-	size_t whole = (size_t)1 << order;
-	bool is_dirty = page_is_dirty(page);
+	size_t whole = (size_t)1 << order, dirty = page->count;
 
 	block_remove(zone, page, order);
 	pages = min_size(pages, whole);
-	*nr_clean += is_dirty ? 0 : pages;
+	*nr_clean += pages - dirty_share(dirty, pages, whole);
 	for (size_t at = pages; at < whole;) {
 		order = (uint32_t)__builtin_ctzl(at);
-		block_insert(zone, page + at, order, is_dirty);
+		block_insert(zone, page + at, order,
+			     dirty_share(dirty, (size_t)1 << order, whole));
 		at += (size_t)1 << order;
 	}
 	return pages;
@@ -417,13 +432,14 @@ void zone_block_narrow(void *block, uint32_t from, uint32_t order,
 	while (from > order) {
 		from--;
 		zone_put(zone_of_node(node), page_buddy(page_of(block), from),
-			 from, is_dirty);
+			 from, is_dirty ? (size_t)1 << from : 0);
 	}
 }
 
 void zone_free(void *block, uint32_t order, uint32_t node, bool is_dirty)
 {
-	zone_put(zone_of_node(node), page_of(block), order, is_dirty);
+	zone_put(zone_of_node(node), page_of(block), order,
+		 is_dirty ? (size_t)1 << order : 0);
 	page_uncharge((size_t)1 << order);
 	page_reserve_refill();
 }
@@ -454,18 +470,19 @@ static cold void set_aside(struct zone *zone, struct page *page, uint32_t order)
 	lock_acquire(&zone->lock);
 	is_alone = page_type(buddy) != TYPE_FREE || page_order(buddy) != order;
 	if (is_alone)
-		block_insert_kind(zone, page, order, STUCK);
+		block_insert_kind(zone, page, order, STUCK, page->count);
 	lock_release(&zone->lock);
 	if (!is_alone)
-		zone_put(zone, page, order, true);
+		zone_put(zone, page, order, page->count);
 }
 
 static cold void zone_purge_block(struct zone *zone, struct page *page, uint32_t order,
 				  struct purge *purge)
 {
-	switch (purge_renew(purge, page_address(page), PAGE_BYTES << order, zone->node)) {
+	switch (purge_renew(purge, page_address(page), PAGE_BYTES << order,
+			    page->count * PAGE_BYTES, zone->node)) {
 	case RENEW_CLEAN:
-		zone_put(zone, page, order, false);
+		zone_put(zone, page, order, 0);
 		break;
 	case RENEW_DIRTY:
 		set_aside(zone, page, order);
@@ -490,7 +507,7 @@ static void zone_purge_order(struct zone *zone, uint32_t order, size_t limit,
 			if (purge_may(purge))
 				zone_purge_block(zone, pages[i], order, purge);
 			else
-				zone_put(zone, pages[i], order, true);
+				zone_put(zone, pages[i], order, pages[i]->count);
 		}
 	}
 }
@@ -525,7 +542,7 @@ static void zone_retry_order(struct zone *zone, uint32_t order)
 		struct page *page = container_of(list->next, struct page, list);
 
 		block_remove(zone, page, order);
-		block_insert(zone, page, order, true);
+		block_insert(zone, page, order, page->count);
 	}
 }
 
@@ -545,6 +562,7 @@ cold void zone_retry(void)
 
 static void locks_fork(enum fork_step step)
 {
+	lock_fork(&grow_lock, step);
 	lock_fork(&superblock_lock, step);
 	for (uint32_t n = 0; n < nr_zones; n++)
 		lock_fork(&zones[n].lock, step);

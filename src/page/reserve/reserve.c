@@ -86,15 +86,14 @@ static struct page *pop(struct zone *zone, size_t keep)
 	return page;
 }
 
-struct page *reserve_claim(struct zone *zone, char **whole, bool *is_dirty)
+struct page *reserve_claim(struct zone *zone, char **whole, size_t *dirty)
 {
 	struct page *page;
 
 	if (!*whole)
-		return zone_block_take(zone, RESERVE_ORDER, is_dirty);
+		return zone_block_take(zone, RESERVE_ORDER, dirty);
 	page = page_of(*whole);
-	zone_block_split(zone, page, BLOCK_ORDER_MAX + 1, RESERVE_ORDER,
-			 *is_dirty);
+	*dirty = zone_block_split(zone, page, BLOCK_ORDER_MAX + 1, RESERVE_ORDER, *dirty);
 	*whole = NULL;
 	return page;
 }
@@ -104,12 +103,12 @@ struct page *reserve_claim(struct zone *zone, char **whole, bool *is_dirty)
  * was missing: the second is given back.  It is not short then, so this does
  * not come round again.
  */
-static void keep(struct zone *zone, struct page *page, bool is_dirty)
+static void keep(struct zone *zone, struct page *page, size_t dirty)
 {
 	char *block = page_address(page);
-	bool is_wanted;
+	bool is_whole = dirty == 1 << RESERVE_ORDER, is_wanted;
 
-	for (size_t at = 0; !is_dirty && at < RESERVE_BYTES; at += PAGE_BYTES)
+	for (size_t at = 0; !is_whole && at < RESERVE_BYTES; at += PAGE_BYTES)
 		*(volatile char *)(block + at) = 0;
 	inject(INJECT_keep);
 	lock_acquire(&zone->lock);
@@ -122,10 +121,10 @@ static void keep(struct zone *zone, struct page *page, bool is_dirty)
 		zone_free(block, RESERVE_ORDER, zone->node, true);
 }
 
-void reserve_keep(struct zone *zone, struct page *page, bool is_dirty)
+void reserve_keep(struct zone *zone, struct page *page, size_t dirty)
 {
 	page_charge_always(1 << RESERVE_ORDER);
-	keep(zone, page, is_dirty);
+	keep(zone, page, dirty);
 }
 
 /* Takes from the zone's free blocks what the reserve lacks. */
@@ -133,15 +132,15 @@ static void zone_refill(struct zone *zone)
 {
 	while (reserve_is_short(zone)) {
 		struct page *page = NULL;
-		bool is_dirty = false;
+		size_t dirty = 0;
 
 		lock_acquire(&zone->lock);
 		if (reserve_is_short(zone))
-			page = zone_block_take(zone, RESERVE_ORDER, &is_dirty);
+			page = zone_block_take(zone, RESERVE_ORDER, &dirty);
 		lock_release(&zone->lock);
 		if (!page)
 			return;
-		reserve_keep(zone, page, is_dirty);
+		reserve_keep(zone, page, dirty);
 	}
 }
 
@@ -166,7 +165,8 @@ static bool zone_fill(struct zone *zone)
 			block = zone_alloc(RESERVE_ORDER, zone->node, &is_zero);
 		if (!block)
 			return false;
-		keep(zone, page_of(block), !is_zero);
+		/* One that is merged of both kinds may lack some of its memory. */
+		keep(zone, page_of(block), 0);
 	}
 	return true;
 }

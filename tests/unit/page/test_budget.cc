@@ -152,6 +152,63 @@ TEST_F(budget, regret_is_for_no_more_than_was_given_back)
 	give(run);
 }
 
+/* A block that is free again beside one that went back does not hide that it was wanted. */
+TEST_F(budget, what_went_back_and_was_merged_is_regretted_when_it_is_wanted)
+{
+	bool is_zero;
+	void *one = zone_alloc(7, 0, &is_zero), *two = zone_alloc(7, 0, &is_zero);
+
+	memset(one, 1, PAGE_BYTES << 7);
+	memset(two, 1, PAGE_BYTES << 7);
+	zone_free(one, 7, 0, true);
+	page_purge(0);
+	ASSERT_EQ(page_nr_dirty(), 0u);
+	zone_free(two, 7, 0, true);
+	EXPECT_EQ(page_nr_dirty(), 128u);
+	EXPECT_EQ(page_budget(), MiB) << "nothing is wanted yet";
+	/* Half of a superblock, and of its 128 pages with memory. */
+	one = zone_alloc(8, 0, &is_zero);
+	EXPECT_EQ(page_budget(), MiB + (PAGE_BYTES << 7)) << "192 pages, of 128 that went";
+	zone_free(one, 8, 0, true);
+}
+
+/* Else a heap whose idle memory grows makes a mistake for each page that it grows by. */
+TEST_F(budget, where_mistakes_go_on_regret_is_ahead_of_them)
+{
+	std::vector<run> rest;
+	/* Gives 4 MiB back that are wanted each time, behind 20 that nobody wants. */
+	auto mistake = [] {
+		auto run = take(4 * MiB);
+
+		superblock_free(run.first, run.second, true);
+		page_uncharge(run.second * SUPERBLOCK_PAGES);
+		page_purge(20 * MiB);
+		EXPECT_EQ(idle(), 20 * MiB);
+	};
+
+	for (int i = 0; i < 20; i++)
+		rest.push_back(take(2 * MiB));
+	for (size_t i = 0; i < 10; i++) {
+		auto run = rest[i];
+
+		rest.erase(rest.begin() + (ptrdiff_t)i);
+		superblock_free(run.first, run.second, true);
+		page_uncharge(SUPERBLOCK_PAGES);
+	}
+	ASSERT_EQ(idle(), 20 * MiB);
+	/* The base is 2.5 MiB.  4; 4 and 4 more for one base in it; 4 and 16 more for four. */
+	for (size_t regret : { 0, 4, 12, 32 }) {
+		mistake();
+		EXPECT_EQ(page_budget(), 5 * MiB / 2 + regret * MiB);
+	}
+	mistake();
+	EXPECT_EQ(page_budget(), 5 * MiB / 2 + 48 * MiB) << "no more than twice what it could hold";
+	now_ns += second;
+	EXPECT_EQ(page_budget(), 5 * MiB / 2 + 24 * MiB);
+	for (auto &run : rest)
+		give(run);
+}
+
 TEST_F(budget, half_of_the_regret_is_forgotten_each_second)
 {
 	auto run = take(64 * MiB);

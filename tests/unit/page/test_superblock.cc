@@ -10,7 +10,7 @@
 
 namespace {
 
-const size_t nr_reserved = 48;
+const size_t nr_reserved = 150;	/* several words of a map */
 
 enum state { CLEAN, DIRTY, USED };
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* page/superblock.c: a large mapping of the program's where the heap is to grow. */
 #include <gtest/gtest.h>
+#include <set>
 #include <sys/mman.h>
+#include <thread>
 #include <vector>
 
 #include "harness.h"
@@ -57,6 +59,46 @@ TEST(walled, one_request_makes_few_calls)
 		EXPECT_LE(most, 13u);
 		/* The half that is free is had all the same. */
 		EXPECT_EQ(take_all().size(), 256u);
+		if (HasFailure())
+			_exit(1);
+	};
+
+	EXPECT_EQ(harness::in_child(body), 0);
+}
+
+/*
+ * Four threads meet the walls, and take what becomes free of them, to the end: each superblock
+ * has one owner, and none is lost.
+ */
+TEST(walled, threads)
+{
+	auto body = [] {
+		std::vector<std::vector<char *>> mine(4);
+		std::vector<std::thread> threads;
+		std::set<char *> distinct;
+		size_t nr = 0;
+
+		start::page(GiB, 1ul << 40);
+		for (size_t at = 8 * MiB; at < GiB; at += 24 * MiB)
+			mmap((char *)heap_start + at, 12 * MiB, PROT_NONE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+		for (auto &list : mine)
+			threads.emplace_back([&list] {
+				percpu_enter();
+				list = take_all();
+			});
+		for (size_t at = 8 * MiB; at < GiB; at += 24 * MiB)
+			munmap((char *)heap_start + at, 12 * MiB);
+		for (auto &thread : threads)
+			thread.join();
+		mine.push_back(take_all());
+		for (auto &list : mine) {
+			distinct.insert(list.begin(), list.end());
+			nr += list.size();
+		}
+		EXPECT_EQ(distinct.size(), nr);
+		EXPECT_EQ(nr, 512u);
+		EXPECT_EQ(superblock_nr_used(), 512u);
 		if (HasFailure())
 			_exit(1);
 	};

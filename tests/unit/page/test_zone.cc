@@ -130,6 +130,41 @@ TEST_F(zone, dirty_blocks_go_first)
 	expect_all_merged();
 }
 
+/* What is merged of both kinds counts what has memory, and its parts have a share of it. */
+TEST_F(zone, a_merged_block_counts_the_pages_with_memory)
+{
+	bool is_zero;
+	void *one, *two;
+
+	page_purge_all();
+	one = zone_alloc(4, 0, &is_zero);
+	two = zone_alloc(4, 0, &is_zero);
+	ASSERT_EQ(zone_nr_dirty(), 0u);
+	zone_free(one, 4, 0, true);
+	EXPECT_EQ(zone_nr_dirty(), 16u);
+	zone_free(two, 4, 0, false);
+	EXPECT_EQ(zone_nr_dirty(), 0u) << "it was merged to a superblock";
+	EXPECT_EQ(superblock_nr_dirty(), 16u) << "and all the rest is clean";
+	one = zone_alloc(BLOCK_ORDER_MAX, 0, &is_zero);
+	EXPECT_FALSE(is_zero) << "nobody knows which";
+	EXPECT_EQ(superblock_nr_dirty(), 0u);
+	EXPECT_EQ(zone_nr_dirty(), 8u) << "half of it has half of them";
+	two = zone_alloc(0, 0, &is_zero);
+	EXPECT_FALSE(is_zero);
+	expect_zones_whole([&] {
+		std::vector<bool> mine(heap_bytes / PAGE_BYTES);
+		for (size_t p = 0; p < 256; p++)
+			mine[heap_page(one) + p] = true;
+		mine[heap_page(two)] = true;
+		return mine;
+	}());
+	zone_free(one, BLOCK_ORDER_MAX, 0, true);
+	zone_free(two, 0, 0, true);
+	expect_all_merged();
+	page_purge(0);
+	EXPECT_EQ(page_nr_dirty(), 0u);
+}
+
 TEST_F(zone, random_operations)
 {
 	for (int i = 0; i < 30000; i++) {

@@ -15,6 +15,7 @@ struct free_block {
 	uint32_t order;
 	uint32_t node;
 	bool dirty;
+	size_t pages;	/* of them with memory */
 };
 
 /* All free blocks of the zones, by the number of their first page in the heap. */
@@ -28,7 +29,7 @@ inline std::map<size_t, free_block> free_blocks()
 
 		if (page_type(page) == TYPE_FREE)
 			blocks[i] = { page_order(page), page_node(page),
-				      (page->flags & PAGE_DIRTY) != 0 };
+				      (page->flags & PAGE_DIRTY) != 0, page->count };
 	}
 	return blocks;
 }
@@ -38,7 +39,7 @@ inline size_t count_dirty(const std::map<size_t, free_block> &blocks)
 	size_t pages = 0;
 
 	for (auto &[first, block] : blocks)
-		pages += block.dirty ? (size_t)1 << block.order : 0;
+		pages += block.pages;
 	return pages;
 }
 
@@ -56,6 +57,8 @@ inline void expect_zones_whole(const std::vector<bool> &used, size_t used_by_oth
 		size_t size = (size_t)1 << block.order;
 
 		ASSERT_LE(block.order, (uint32_t)BLOCK_ORDER_MAX);
+		ASSERT_LE(block.pages, size);
+		ASSERT_EQ(block.pages > 0, block.dirty);
 		ASSERT_EQ(first % size, 0u) << "free block out of line";
 		ASSERT_GE(first, next) << "free blocks overlap";
 		next = first + size;
