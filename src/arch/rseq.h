@@ -74,4 +74,12 @@ static always_inline void *sequence_end(void *result)
 
 #include "arch/rseq_function.h"
 
+/* Has free() a sequence for the local lists of slabs (slab/core/local.h)? */
+#if ARCH_HAS_RSEQ && SLUB_CPU_X86_64 && SLUB_CONFIG_SMP && SLUB_CONFIG_LAYOUT == 0 && \
+	SLUB_CONFIG_CHECKS && !SLUB_CONFIG_HARDENED
+#define ARCH_HAS_LOCAL 1
+#else
+#define ARCH_HAS_LOCAL 0
+#endif
+
 #endif

@@ -11,6 +11,7 @@
  *
  *   head  the first free object of a list, NULL when empty; the objects are
  *         linked through a word of their own (enum link)
+ *   -     main: with local lists, ~(bytes of a slab - 1) of the class; 0: there are none
  *   room  main: how many pushes are left before the list counts as full.  It
  *         may be off by one per aborted sequence; it bounds memory and nothing
  *         else depends on it.
@@ -142,6 +143,18 @@ static always_inline uint32_t numbered_entry(uint32_t number)
 	return number < SLOT_NUMBERS_NEAR ? number * SLOT_BYTES :
 	       AREA_NEAR_BYTES + number - SLOT_NUMBERS_NEAR;
 }
+
+/*
+ * The room of a short list (slab/core/local.h) without objects; it is so much lower as it has.  Nothing
+ * is pushed there.
+ */
+#define ROOM_SHORT (-(1 << 30))
+
+/* The word of a slab's local list, slab/core/local.h. */
+#define LOCAL_ROOM_MASK 0x7ff
+#define LOCAL_OWNER_SHIFT 11
+#define LOCAL_OWNER_MASK 0x3ff
+#define LOCAL_HEAD_SHIFT 21
 
 static inline bool link_is_in_object(uintptr_t link)
 {

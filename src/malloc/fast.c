@@ -354,6 +354,12 @@ static always_inline void free_inline(void *ptr, bool is_told, size_t told,
 		free_far(ptr, slot, call);
 		return;
 	}
+#if ARCH_HAS_LOCAL
+	uintptr_t u, v;
+
+	RSEQ_FREE_KEY_IN(front, ptr, slot, t, u, v, (uintptr_t)front.base, local_bias);
+	return;
+#endif
 	if (KEYS)
 		RSEQ_PUSH_KEY_IN(front, ptr, slot, t, (uintptr_t)front.base);
 	else if (SLUB_CONFIG_HARDENED)

@@ -121,6 +121,8 @@ static cold void collect_stopped(const struct stopped *cpus,
 			stopped = fenced && wait_not_busy(busy, &waits);
 		if (stopped)
 			move_slots(area, collection);
+		if (stopped && is_rseq && collection->stopped)
+			collection->stopped(collection, cpus->cids[i]);
 		inject(INJECT_restart);
 		percpu_base_set(cpus->cids[i], area);
 		collection->is_whole &= stopped;
@@ -176,7 +178,8 @@ static bool has_lists(uint32_t cid, const struct collection *collection)
 		uint32_t slot = collection->start + i * SLOT_BYTES;
 
 		if (percpu_peek(cid, slot) ||
-		    percpu_peek(cid, slot + SLOT_SPARE))
+		    percpu_peek(cid, slot + SLOT_SPARE) ||
+		    (collection->stopped && percpu_has_local(cid, slot)))
 			return true;
 	}
 	return false;
@@ -215,6 +218,11 @@ static bool collect_here(struct collection *collection)
 		uint32_t slot = collection->start + i * SLOT_BYTES;
 		struct slot *to = &collection->lists[i];
 
+		/* A short list is as good as empty, and its class is to stay as it is. */
+		if (percpu_is_short(cid, slot)) {
+			*to = (struct slot){ .main.head = NULL };
+			continue;
+		}
 		to->main.head = percpu_peek(cid, slot) ? percpu_take(slot, 0) : NULL;
 		to->spare.head = percpu_peek(cid, slot + SLOT_SPARE) ?
 				 percpu_take(slot + SLOT_SPARE, 0) : NULL;
@@ -252,6 +260,7 @@ void percpu_collection_init(struct collection *collection,
 	if (from == COLLECT_HERE && percpu_backend > BACKEND_THREAD)
 		from = COLLECT_LISTS;
 	collection->from = from;
+	collection->stopped = NULL;
 	collection->start = start;
 	/* Slot 0 is the area's own: @start's cache is no more. */
 	collection->end = start ? percpu_areas_end() : 0;

@@ -257,6 +257,9 @@ struct collection {
 	uint32_t nr_lists_max;	/* room for so many; at least @nr_slots */
 	bool is_whole;		/* until a CPU could not be stopped */
 	struct slot *lists;
+	/* Called while CPU number @cid is stopped, under area_lock; NULL: nobody asks */
+	void (*stopped)(struct collection *collection, uint32_t cid);
+	void *arg;
 };
 /* All but @lists and @nr_lists_max. */
 void percpu_collection_init(struct collection *collection,
@@ -282,6 +285,23 @@ bool percpu_collect_begin(struct collection *collection, enum collect_from from)
 bool percpu_collect_more(struct collection *collection, enum collect_from from);
 void percpu_collect_end(void);
 bool percpu_peek(uint32_t cid, uintptr_t offset);	/* worth it? a guess */
+/* Is the main list there a short one? */
+static inline bool percpu_is_short(uint32_t cid, uint32_t slot)
+{
+	const char *area = percpu_area(cid);
+
+	return ARCH_HAS_LOCAL && area && percpu_backend == BACKEND_RSEQ &&
+	       __atomic_load_n(&((const struct slot *)(area + slot))->main.room,
+			       __ATOMIC_RELAXED) <= ROOM_SHORT;
+}
+/* Has CPU number @cid begun local lists (slab/core/local.h) of the class at @slot? */
+static inline bool percpu_has_local(uint32_t cid, uint32_t slot)
+{
+	const char *area = percpu_area(cid);
+
+	return ARCH_HAS_LOCAL && area && percpu_backend == BACKEND_RSEQ &&
+	       __atomic_load_n(&((const struct slot *)(area + slot))->main.unused, __ATOMIC_RELAXED);
+}
 
 /* thread.c */
 /* The number of the CPU, or of the thread, for the moment; AREAS_MAX or more: none. */

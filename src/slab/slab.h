@@ -79,6 +79,7 @@ struct cache_node {
 	size_t nr_objects;	/* capacity of all slabs */
 	size_t nr_carved;
 	size_t nr_slabs_peak;
+	uint32_t local;		/* per-CPU offset of a struct local_slabs; 0: none */
 } align_to(64);
 
 enum cache_state {
@@ -169,6 +170,7 @@ struct slub_cache {
 	/* The map would name its list for free() to push to, but it is far: arch/slot.h */
 	bool frees_far;
 	uint8_t account_path;		/* * enum account_path */
+	bool has_local;		/* slabs have local lists, slab/core/local.h */
 	bool has_keys;		/* malloc's: free objects have a key, slab/core/key.h */
 	uint8_t suspects;	/* atomic, an estimate: slab/core/suspect.c */
 	bool is_reserve;	/* slab/shadow/reserved.c */
@@ -344,6 +346,7 @@ bool cache_is_like(const struct slub_cache *cache,
 		   const struct slub_cache_args *args);
 /* Makes a program's variable the first time it is used; NULL: errno. */
 struct slub_cache *cache_make_static(struct cache_front *front);
+extern uintptr_t local_bias SLUB_INTERNAL;
 extern struct slub_cache *cache_slot_owner[SLOT_NUMBERS] SLUB_INTERNAL;
 
 /* The cache whose slot has that number; NULL: none. */

@@ -199,6 +199,80 @@ _Static_assert(AREA_NUMBER == 28, "sequences spell it out");
 		     "movq %[key], 8(%[object])\n\t",			\
 		     [key] "r"(key_))
 
+/*
+ * The same push, and where the list has no room, that to the local list of the object's slab
+ * (slab/core/local.h): the second half.  Both end in one commit.  @bias_ leads from the number of a
+ * slab's first page, times 64, to the word of its local list.
+ */
+#define RSEQ_FREE_KEY_IN(entrance_, object_, slot_, t_, u_, v_, key_, bias_)	\
+	__asm__ volatile goto(						\
+		SLUB_SEQ_ENTER						\
+		SLUB_SEQ_ADD_AREA("%[slot]")				\
+		"cmpl $0, 8(%[slot])\n\t"				\
+		"jg 5f\n\t"						\
+		"movslq 12(%[slot]), %[slot]\n\t"			\
+		"testq %[slot], %[slot]\n\t"				\
+		"jz %l[failed]\n\t"					\
+		"andq %[object], %[slot]\n\t"				\
+		"shrq $6, %[slot]\n\t"					\
+		"addq %[bias], %[slot]\n\t"				\
+		"movq (%[slot]), %[u]\n\t"				\
+		"movl %k[u], %k[v]\n\t"					\
+		"shrl $11, %k[v]\n\t"					\
+		"andl $0x3ff, %k[v]\n\t"				\
+		"cmpl %k[t], %k[v]\n\t"					\
+		"jne %l[failed]\n\t"					\
+		"testl $0x7ff, %k[u]\n\t"				\
+		"jz %l[failed]\n\t"					\
+		"movq %[u], %[v]\n\t"					\
+		"shrq $21, %[v]\n\t"					\
+		"shlq $4, %[v]\n\t"					\
+		"movq %[v], (%[object])\n\t"				\
+		"movq %[key], 8(%[object])\n\t"				\
+		"xorq %[object], %[v]\n\t"				\
+		"shlq $17, %[v]\n\t"					\
+		"xorq %[v], %[u]\n\t"					\
+		"subq $1, %[u]\n\t"					\
+		"jmp 6f\n"						\
+		"5:\n\t"						\
+		"cmpq %[key], 8(%[object])\n\t"				\
+		"je %l[failed]\n\t"					\
+		"movq (%[slot]), %[u]\n\t"				\
+		"movq %[u], (%[object])\n\t"				\
+		"movq %[key], 8(%[object])\n\t"				\
+		"subl $1, 8(%[slot])\n\t"				\
+		"movq %[object], %[u]\n"				\
+		"6:\n\t"						\
+		"movq %[u], (%[slot])"					\
+		SLUB_SEQ_LEAVE						\
+		: [t] "=&r"(t_), [u] "=&r"(u_), [v] "=&r"(v_),		\
+		  [slot] "+&r"(slot_)					\
+		: SLUB_SEQ_INPUTS(entrance_), [object] "r"(object_),	\
+		  [key] "r"(key_), [bias] "m"(bias_)			\
+		: "memory", "cc"					\
+		: failed, aborted)
+
+/* Takes the local list at @place_, if this CPU, which is not stopped, is its owner. */
+#define RSEQ_LOCAL_TAKE(word_, place_, t_, v_)				\
+	__asm__ volatile goto(						\
+		SLUB_SEQ_ENTER						\
+		"movslq %%fs:(%[cid]), %[t]\n\t"			\
+		"movq (%[base], %[t], 8), %[v]\n\t"			\
+		"cmpl $0, 24(%[v])\n\t"					\
+		"je %l[failed]\n\t"					\
+		"movq (%[place]), %[word]\n\t"				\
+		"movl %k[word], %k[v]\n\t"				\
+		"andl $0x1ff800, %k[v]\n\t"				\
+		"shll $11, %k[t]\n\t"					\
+		"cmpl %k[t], %k[v]\n\t"					\
+		"jne %l[failed]\n\t"					\
+		"movq %[v], (%[place])"					\
+		SLUB_SEQ_LEAVE						\
+		: [word] "=&r"(word_), [t] "=&r"(t_), [v] "=&r"(v_)	\
+		: SLUB_SEQ_INPUTS(slub_thread.self), [place] "r"(place_)	\
+		: "memory", "cc"					\
+		: failed, aborted)
+
 #define RSEQ_POP_LIVE(object_, slot_, t_)				\
 	SLUB_SEQ_POP_LIVE(slub_thread.self, object_, slot_, t_)
 #define RSEQ_PUSH_BOUNDED(object_, slot_, t_, least_)			\

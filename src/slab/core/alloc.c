@@ -3,12 +3,14 @@
  * The slow path of allocation: the CPU's main list is empty, or this thread
  * may not use it.
  */
+#include "slab/core/local.h"
 #include "slab/core/switches.h"
 #include "slab/slab_internal.h"
 
 static void store(struct slub_cache *cache, void *chain, uint32_t nr)
 {
-	int32_t room = capacity_now(cache) - (int32_t)nr;
+	int32_t limit = cache->has_local ? local_limit(cache, (int32_t)nr) : capacity_now(cache);
+	int32_t room = limit - (int32_t)nr;
 
 	inject(INJECT_store);
 	if (percpu_put(cache->list_slot, chain, room > 0 ? room : 0))

@@ -8,6 +8,7 @@
  * used for nothing but caches, so a walk that stands on it goes on.
  */
 #include "base/list.h"
+#include "slab/core/local.h"
 #include "slab/core/switches.h"
 #include "slab/slab_internal.h"
 
@@ -198,6 +199,7 @@ int cache_publish(struct slub_cache *cache, uint32_t sheaf_length)
 		cache->stats = (uint32_t)percpu_alloc(STAT_NR * 4, 4);
 	if (!cache->is_sampled && !cache->debug && !cache->is_reserve)
 		cache->barn = (uint32_t)percpu_alloc(sizeof(struct barn), 8);
+	local_init(cache);
 	cache->barn_credit = BARN_FIRST_CREDIT;
 	cache->barn_refused = 0;
 	cache->is_unguarded = cache->debug || cache->is_reserve ||

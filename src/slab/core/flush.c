@@ -4,6 +4,7 @@
  * object.  Neighbours in a chain mostly share a slab, but two or three slabs
  * often take turns, so a small table of open groups is kept.
  */
+#include "slab/core/local.h"
 #include "slab/slab_internal.h"
 
 #define GROUPS 16
@@ -30,6 +31,7 @@ static bool group_returns(struct slub_cache *cache, const struct group *group)
 {
 	struct double_word old = slab_read(group->slab), new;
 
+	local_look(cache, group->slab, state_inuse(old), group->nr);
 	do {
 		if (!(old.second & (STATE_FROZEN | STATE_LISTED)) ||
 		    state_inuse(old) <= group->nr)

@@ -5,6 +5,7 @@
  */
 #include "base/list.h"
 #include "slab/core/key.h"
+#include "slab/core/local.h"
 #include "slab/core/switches.h"
 #include "slab/slab_internal.h"
 
@@ -81,12 +82,11 @@ void chain_retire(struct slub_cache *cache, void *chain)
 	slab_reclaim_if_needed();
 }
 
-/* Cuts @chain behind @nr objects, or its end; what is behind. */
-static void *chain_cut(struct slub_cache *cache, void *chain, int32_t nr)
+void *chain_cut(struct slub_cache *cache, void *chain, int32_t most, int32_t *nr)
 {
 	void *rest;
 
-	for (int32_t i = 1; i < nr; i++) {
+	for (*nr = 1; *nr < most; ++*nr) {
 		void *next = chain_next_near(cache, chain);
 
 		if (!next)
@@ -109,7 +109,7 @@ static void free_to_new_list(struct slub_cache *cache, void *object, void *full,
 	if (SLUB_CONFIG_HARDENED && cache_sample_slot(cache))
 		kept = 0;
 	if (kept)
-		rest = chain_cut(cache, full, kept);
+		rest = chain_cut(cache, full, kept, &kept);
 	chain_set_next(cache, object, kept ? full : NULL);
 	/* Another thread on this CPU may have been quicker. */
 	if (!percpu_put(cache->list_slot, object, capacity - kept - 1))
@@ -147,21 +147,36 @@ static int32_t free_capacity(const struct slub_cache *cache)
 	return page_purge_is_owed() && capacity > OWED_CAPACITY ? OWED_CAPACITY : capacity;
 }
 
-static void free_slow(struct slub_cache *cache, void *object)
+/* The list is empty, or stopped: @object begins it, or goes to its slab. */
+static void free_first(struct slub_cache *cache, void *object, int32_t capacity)
+{
+	if (percpu_push(cache->list_slot, object, cache->link))
+		return;
+	chain_set_next(cache, object, NULL);
+	if (cache->has_local)
+		capacity = local_limit(cache, 1);
+	if (percpu_put(cache->list_slot, object, capacity - 1))
+		return;
+	if (unlikely(cache->account_path != ACCOUNT_SLOW))
+		account_settle(cache, object);
+	free_direct(cache, object);
+}
+
+static void free_to_list(struct slub_cache *cache, void *object)
 {
 	int32_t capacity = free_capacity(cache);
 	void *full = percpu_take(cache->list_slot, capacity);
 
-	if (full) {
+	if (full)
 		free_to_new_list(cache, object, full, capacity);
-	} else if (!percpu_push(cache->list_slot, object, cache->link)) {
-		chain_set_next(cache, object, NULL);
-		if (!percpu_put(cache->list_slot, object, capacity - 1)) {
-			if (unlikely(cache->account_path != ACCOUNT_SLOW))
-				account_settle(cache, object);
-			free_direct(cache, object);
-		}
-	}
+	else
+		free_first(cache, object, capacity);
+}
+
+static void free_slow(struct slub_cache *cache, void *object)
+{
+	if (!cache->has_local || !local_free(cache, object))
+		free_to_list(cache, object);
 	slab_tell(cache);
 	cache_filled(cache);
 }

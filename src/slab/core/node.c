@@ -10,6 +10,7 @@
  * Locks: node->lock.
  */
 #include "debug/misuse.h"
+#include "slab/core/local.h"
 #include "slab/slab_internal.h"
 
 struct cache_node *node_current(struct slub_cache *cache)
@@ -84,6 +85,7 @@ static struct page *slab_new(struct slub_cache *cache, uint32_t node)
 	slab_holes_clear(cache, slab);
 	slab_purged_clear(cache, slab);
 	slab_state_set(slab, 0, state_make(cache->objects, 0));
+	local_clear(cache, slab);
 	pagemap_set(block, (size_t)1 << cache->order, cache->slot);
 	return slab;
 }
@@ -353,6 +355,8 @@ static void *refill_once(struct slub_cache *cache, struct cache_node *node,
 	chain = refill_partial(cache, node, nr, &carving);
 	if (!chain && !carving.slab)
 		chain = refill_carve(cache, node, nr, &carving);
+	if (chain || carving.slab)
+		local_own(cache, chain ? slab_of(cache, chain) : carving.slab);
 	lock_release(&node->lock);
 	if (unlikely(carving.pages))
 		page_bought_again(carving.pages);
@@ -436,6 +440,11 @@ void *node_refill(struct slub_cache *cache, struct cache_node *node,
 	void *chain = NULL;
 	uint32_t have = 0;
 
+	chain = local_take(cache, node, wanted, nr);
+	if (chain) {
+		slab_tell(cache);
+		return chain;
+	}
 	for (int i = 0; (i < REFILL_SLABS_MAX || !chain) && have < wanted; i++) {
 		bool carved = false;
 		uint32_t n = 0;

@@ -11,6 +11,7 @@
  * An ordinary free stops no other CPU for it (COLLECT_HERE): that takes membarrier, which the
  * C library's malloc never asks for, so that a sandbox may end the process for it.
  */
+#include "slab/core/local.h"
 #include "slab/core/switches.h"
 #include "slab/slab_internal.h"
 
@@ -93,16 +94,20 @@ static void flush_collected(uint32_t slot, struct slot *lists)
 
 static void shrink_cpus(enum collect_from from)
 {
+	struct local_emptied emptied = { NULL, NULL };
 	struct collection taken;
 
 	if (!percpu_collect_begin(&taken, from))
 		return;
+	taken.stopped = local_stopped;
+	taken.arg = &emptied;
 	do {
 		while (percpu_collect(&taken)) {
 			inject(INJECT_collected);
 			for (uint32_t i = 0; i < taken.nr_lists; i++)
 				flush_collected(collection_slot(&taken, i),
 						&taken.lists[i]);
+			local_give(&emptied);
 		}
 	} while (percpu_collect_more(&taken, from));
 	percpu_collect_end();
@@ -220,15 +225,19 @@ static bool slot_flush(struct slub_cache *cache, uint32_t slot,
 		       enum collect_from from)
 {
 	struct slot lists[COLLECT_CPUS];
+	struct local_emptied emptied = { cache, NULL };
 	struct collection taken = { .lists = lists,
 				    .nr_lists_max = COLLECT_CPUS };
 
 	percpu_collection_init(&taken, from, slot, 1);
+	taken.stopped = local_stopped;
+	taken.arg = &emptied;
 	while (percpu_collect(&taken)) {
 		for (uint32_t i = 0; i < taken.nr_lists; i++) {
 			chain_flush(cache, lists[i].main.head);
 			chain_flush(cache, lists[i].spare.head);
 		}
+		local_give(&emptied);
 	}
 	return taken.is_whole;
 }

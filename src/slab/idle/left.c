@@ -20,6 +20,7 @@
  * Chains count as long as they would be now, so a cache whose lists were shortened since may
  * be passed over.  No lock is held over more than one cache.
  */
+#include "slab/core/local.h"
 #include "slab/slab_internal.h"
 
 /*
@@ -41,11 +42,15 @@
 /* A heap that is smaller does not look. */
 #define SUPERBLOCKS_MIN 2
 
-static size_t main_nr(const struct slub_cache *cache, const struct slot *slot)
+static size_t main_nr(const struct slub_cache *cache, const struct slot *slot, int32_t room)
 {
-	int32_t room = __atomic_load_n(percpu_room(slot), __ATOMIC_RELAXED);
 	int32_t capacity = capacity_now(cache);
 
+	if (cache->has_local)
+		capacity = (int32_t)__atomic_load_n(&slot->spare.unused, __ATOMIC_RELAXED);
+
+	if (room < 0)
+		return room <= ROOM_SHORT ? (size_t)(ROOM_SHORT - room) : 1;
 	return room < capacity ? (size_t)(capacity - room) : 1;
 }
 
@@ -53,16 +58,22 @@ static size_t main_nr(const struct slub_cache *cache, const struct slot *slot)
 static size_t slot_nr_cached(const struct slub_cache *cache,
 			     const struct slot *slot)
 {
+	int32_t room = __atomic_load_n(percpu_room(slot), __ATOMIC_RELAXED);
 	size_t nr = 0;
 
 	if (__atomic_load_n(&slot->main.head, __ATOMIC_RELAXED))
-		nr = main_nr(cache, slot);
-	if (__atomic_load_n(&slot->spare.head, __ATOMIC_RELAXED))
-		nr += chain_length(cache);
-	return nr;
+		nr = main_nr(cache, slot, room);
+	if (!__atomic_load_n(&slot->spare.head, __ATOMIC_RELAXED))
+		return nr;
+	/* Beside a short list: objects of others. */
+	if (room < 0)
+		return nr + (size_t)(LOCAL_FOREIGN -
+				     __atomic_load_n(&slot->spare.room, __ATOMIC_RELAXED));
+	return nr + chain_length(cache);
 }
 
-usual size_t cache_nr_cached(const struct slub_cache *cache)
+/* In the lists of the CPUs, and in barns. */
+static size_t nr_in_lists(const struct slub_cache *cache)
 {
 	uint32_t offset = __atomic_load_n(&cache->list_slot, __ATOMIC_RELAXED);
 	size_t nr = 0;
@@ -75,6 +86,11 @@ usual size_t cache_nr_cached(const struct slub_cache *cache)
 					     (area + offset));
 	}
 	return nr + __atomic_load_n(&cache->in_barns, __ATOMIC_RELAXED);
+}
+
+usual size_t cache_nr_cached(const struct slub_cache *cache)
+{
+	return nr_in_lists(cache) + local_nr(cache);
 }
 
 static size_t nr_carved(struct slub_cache *cache)
@@ -111,7 +127,7 @@ static struct objects objects_of(struct slub_cache *cache)
 	size_t out = min_size(nr_out(cache), carved);
 
 	return (struct objects){
-		carved, out, min_size(cache_nr_cached(cache), out)
+		carved, out, min_size(nr_in_lists(cache), out)
 	};
 }
 

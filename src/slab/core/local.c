@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Local lists: local.h has the word, and the rules LOCAL-1 to LOCAL-5.
+ *
+ * What it is for: a million objects of 64 bytes freed in random order.  A list of the CPU that holds
+ * one object of each slab makes free() wait for a line that is in no cache, the flush of the list wait
+ * for it once more, one object after the other, and malloc() a third time; and it keeps all these slabs
+ * from becoming empty.  Here free() writes to the object, and to the descriptor, and reads neither.
+ *
+ * Locks: node->lock; area_lock comes before it (local_stopped()).
+ */
+#include "slab/core/key.h"
+#include "slab/core/local.h"
+#include "slab/slab_internal.h"
+
+/* How often a sequence is tried. */
+#define ABORTS_MAX 64
+/* A short list has so many objects. */
+#define SHORT_OBJECTS KEPT_MAX
+#define LINKS_LOOKED_AT 8
+/*
+ * A list is looked at when it has got so many objects since its refill, and may be long from then on if
+ * it is in order: by the time that a long one is full, its links are in no cache.
+ */
+#define JUDGED_OBJECTS 32
+/* Slabs that one slow call gives back, of those that are whole. */
+#define WHOLE_MAX 8
+
+uintptr_t local_bias rarely_touched;
+
+/*
+ * Only where numbers of CPUs are in use by threads that run (mm_cid): elsewhere a thread goes from
+ * CPU to CPU, and would leave free memory behind on each.
+ */
+void local_init(struct slub_cache *cache)
+{
+	if (!ARCH_HAS_LOCAL || percpu_backend != BACKEND_RSEQ ||
+	    percpu_cpu_number != CPU_NUMBER_MM_CID || !cache->has_keys || cache->link ||
+	    cache->debug || cache->is_sampled || cache->is_accounted || cache->is_reserve ||
+	    cache->list_slot != cache->slot || !cache->order)
+		return;
+	for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
+		uintptr_t at = percpu_alloc(sizeof(struct local_slabs), sizeof(void *));
+
+		if (!at)
+			return;
+		cache->nodes[n]->local = (uint32_t)at;
+	}
+	local_bias = descriptor_bias + sizeof(struct page) +
+		     (uintptr_t)page_state((struct page *)sizeof(struct page)) -
+		     sizeof(struct page);
+	cache->has_local = true;
+}
+
+/* ---- the sequences ---- */
+
+static bool push(const struct slub_cache *cache, void *object)
+{
+#if ARCH_HAS_LOCAL
+	for (int i = 0; i < ABORTS_MAX; i++) {
+		uintptr_t slot = cache->list_slot, t, u, v;
+
+		RSEQ_FREE_KEY_IN(slub_thread.self, object, slot, t, u, v, key_value(),
+				 local_bias);
+		return true;
+aborted:
+		continue;
+failed:
+		break;
+	}
+#else
+	(void)cache;
+	(void)object;
+#endif
+	return false;
+}
+
+/* The local list is the caller's, and the word has no room; false: this CPU is not its owner. */
+static bool take(struct page *local, uint64_t *word)
+{
+#if ARCH_HAS_LOCAL
+	for (int i = 0; i < ABORTS_MAX; i++) {
+		uintptr_t w, t, v;
+
+		RSEQ_LOCAL_TAKE(w, &page_state(local)->first, t, v);
+		*word = w;
+		return true;
+aborted:
+		continue;
+failed:
+		break;
+	}
+#endif
+	(void)local;
+	*word = 0;
+	return false;
+}
+
+/* ---- the slabs of a CPU; under the node's lock ---- */
+
+static struct local_slabs *slabs_of(const struct cache_node *node, uint32_t cid)
+{
+	char *area = cid < LOCAL_OWNERS ? percpu_area(cid) : NULL;
+	struct local_slabs *slabs;
+
+	if (!area || !node->local)
+		return NULL;
+	slabs = (struct local_slabs *)(area + node->local);
+	if (!slabs->slabs.next)
+		list_init(&slabs->slabs);
+	return slabs;
+}
+
+static struct page *slabs_first(const struct local_slabs *slabs)
+{
+	return slabs && !list_is_empty(&slabs->slabs) ?
+		       container_of(slabs->slabs.next, struct page, list) : NULL;
+}
+
+static void unlist(struct local_slabs *slabs, struct page *local)
+{
+	list_remove(&local->list);
+	slabs->nr_whole -= slabs->nr_whole != 0;
+}
+
+static void **last_of(struct page *local)
+{
+	return (void **)&page_state(local)->second;
+}
+
+/* Where the sequences of CPU number @cid find the slab of an object, from now on. */
+static void mask_set(const struct slub_cache *cache, uint32_t cid)
+{
+	struct slot *slot = (struct slot *)(percpu_area(cid) + cache->list_slot);
+	uint32_t mask = ~(uint32_t)cache->slab_mask;
+
+	if (__atomic_load_n(&slot->main.unused, __ATOMIC_RELAXED) != mask)
+		__atomic_store_n(&slot->main.unused, mask, __ATOMIC_RELAXED);
+}
+
+void local_own(const struct slub_cache *cache, struct page *slab)
+{
+	uint32_t cid = percpu_here(), owner;
+
+	if (!cache->has_local || cid >= LOCAL_OWNERS)
+		return;
+	owner = local_owner(local_read(local_of(slab)));
+	if (owner != cid && owner != LOCAL_EMPTIED && !local_of(slab)->list.next)
+		local_write(local_of(slab), local_make(NULL, cid, 0));
+}
+
+static void begin(struct slub_cache *cache, struct local_slabs *slabs, struct page *local,
+		  void *object, uint32_t cid, uint32_t inuse)
+{
+	uint32_t room = (uint32_t)min_size(inuse - 2, LOCAL_ROOM_MASK);
+
+	chain_set_next(cache, object, NULL);
+	*last_of(local) = object;
+	__atomic_store_n(&local->count, room + 1, __ATOMIC_RELAXED);
+	list_add_tail(&slabs->slabs, &local->list);
+	mask_set(cache, cid);
+	local_write(local, local_make(object, cid, room));
+}
+
+/* ---- free ---- */
+
+/* Its local list leaves it: what is in there, and @object in front if there is one, goes back. */
+static void give_back(struct slub_cache *cache, struct page *local, uint64_t word, void *object)
+{
+	uint32_t nr = local_count(local, word);
+	void *head = local_head(word), *last = *last_of(local);
+
+	if (object) {
+		chain_set_next(cache, object, head);
+		head = object;
+		nr++;
+	}
+	slab_free_objects(cache, local - 1, head, last, nr);
+}
+
+/* Those in front, of which others have said that they are whole. */
+static void give_whole(struct slub_cache *cache, struct cache_node *node)
+{
+	for (int i = 0; i < WHOLE_MAX; i++) {
+		struct local_slabs *slabs;
+		struct page *local;
+		uint64_t word = 0;
+
+		lock_acquire(&node->lock);
+		slabs = slabs_of(node, percpu_here());
+		local = slabs && slabs->nr_whole ? slabs_first(slabs) : NULL;
+		if (local && take(local, &word))
+			unlist(slabs, local);
+		lock_release(&node->lock);
+		if (!local_head(word))
+			return;
+		give_back(cache, local, word, NULL);
+	}
+}
+
+enum outcome { NOT_OURS, PUT, LAST };
+
+/* Under the lock; LAST: what comes with *@word has left the slab, or nothing, and @object goes too. */
+static enum outcome put_first_or_last(struct slub_cache *cache, struct cache_node *node,
+				      struct page *slab, void *object, uint64_t *word)
+{
+	uint32_t cid = percpu_here(), inuse = state_inuse(slab_read(slab));
+	struct local_slabs *slabs = slabs_of(node, cid);
+	struct page *local = local_of(slab);
+
+	*word = local_read(local);
+	if (!slabs || local_owner(*word) != cid || cache_is_watched(cache))
+		return NOT_OURS;
+	if (!local->list.next) {
+		*word = 0;
+		if (inuse < 2)
+			return LAST;
+		begin(cache, slabs, local, object, cid, inuse);
+		return PUT;
+	}
+	if (local_room(*word)) {
+		/* Somebody was quicker, or this CPU was emptied but for this slab. */
+		mask_set(cache, cid);
+		return push(cache, object) ? PUT : NOT_OURS;
+	}
+	if (!take(local, word))
+		return NOT_OURS;
+	unlist(slabs, local);
+	return LAST;
+}
+
+static bool free_home(struct slub_cache *cache, void *object)
+{
+	struct page *slab = slab_of(cache, object), *local = local_of(slab);
+	struct cache_node *node = cache->nodes[page_node(slab)];
+	enum outcome outcome;
+	uint64_t word;
+
+	if (local_owner(local_read(local)) != percpu_here())
+		return false;
+	inject(INJECT_local);
+	lock_acquire(&node->lock);
+	outcome = put_first_or_last(cache, node, slab, object, &word);
+	lock_release(&node->lock);
+	if (outcome == NOT_OURS)
+		return false;
+	if (outcome == LAST) {
+		if (!local_head(word))
+			*last_of(local) = object;
+		give_back(cache, local, word, object);
+		slab_reclaim_if_needed();
+	}
+	return true;
+}
+
+/* Of a slab of another CPU, or of none: to a list of its own, in the place of the spare. */
+static void free_foreign(struct slub_cache *cache, void *object)
+{
+	uint32_t half = cache->list_slot + SLOT_SPARE;
+	void *full;
+
+	if (percpu_push(half, object, cache->link))
+		return;
+	full = percpu_take(half, LOCAL_FOREIGN);
+	chain_set_next(cache, object, NULL);
+	if (!percpu_put(half, object, LOCAL_FOREIGN - 1))
+		chain_settled_to_slabs(cache, object);
+	if (!full)
+		return;
+	stat_add(cache, STAT_FREE_FLUSH);
+	chain_settled_to_slabs(cache, full);
+	slab_reclaim_if_needed();
+}
+
+/* Past a short list. */
+static void free_past(struct slub_cache *cache, void *object)
+{
+	struct cache_node *node = node_current(cache);
+	const struct local_slabs *slabs;
+
+	if (!free_home(cache, object))
+		free_foreign(cache, object);
+	/* A glance without the lock. */
+	slabs = slabs_of(node, percpu_here());
+	if (slabs && __atomic_load_n(&slabs->nr_whole, __ATOMIC_RELAXED)) {
+		give_whole(cache, node);
+		slab_reclaim_if_needed();
+	}
+}
+
+/* ---- a list that is full ---- */
+
+/* Does each of its first links lead to another slab? */
+static bool is_scattered(struct slub_cache *cache, void *chain)
+{
+	for (uint32_t i = 0; i < LINKS_LOOKED_AT; i++) {
+		void *next = chain_next_near(cache, chain);
+
+		if (!next || ((uintptr_t)next ^ (uintptr_t)chain) <= cache->slab_mask)
+			return false;
+		chain = next;
+	}
+	return true;
+}
+
+/* Its objects go home, and those of others by their freelists. */
+static void disperse(struct slub_cache *cache, void *chain)
+{
+	void *others = NULL;
+
+	while (chain) {
+		void *next = chain_next_near(cache, chain);
+
+		if (!push(cache, chain)) {
+			chain_set_next(cache, chain, others);
+			others = chain;
+		}
+		chain = next;
+	}
+	if (others)
+		chain_settled_to_slabs(cache, others);
+}
+
+static void shorten(struct slub_cache *cache, void *full)
+{
+	int32_t nr;
+	void *rest = chain_cut(cache, full, SHORT_OBJECTS, &nr);
+
+	stat_add(cache, STAT_FREE_FLUSH);
+	/* Another thread on this CPU may have been quicker. */
+	if (!percpu_put(cache->list_slot, full, ROOM_SHORT - nr))
+		chain_settled_to_slabs(cache, full);
+	disperse(cache, rest);
+	disperse(cache, percpu_take(cache->list_slot + SLOT_SPARE, LOCAL_FOREIGN));
+}
+
+/* How many objects this CPU's list has when it is full; 0: as many as others of the cache. */
+static int32_t *limit_here(const struct slub_cache *cache)
+{
+	char *area = percpu_area(percpu_here());
+
+	return area ? (int32_t *)&((struct slot *)(area + cache->list_slot))->spare.unused : NULL;
+}
+
+int32_t local_limit(const struct slub_cache *cache, int32_t nr)
+{
+	int32_t capacity = capacity_now(cache), limit = nr + JUDGED_OBJECTS;
+	int32_t *place = limit_here(cache);
+
+	if (limit >= capacity)
+		limit = capacity;
+	if (place)
+		__atomic_store_n(place, limit, __ATOMIC_RELAXED);
+	return limit;
+}
+
+/* It gets as long as lists of the cache may; false: it is. */
+static bool lengthen(struct slub_cache *cache, void *full)
+{
+	int32_t capacity = capacity_now(cache);
+	int32_t *place = limit_here(cache), limit;
+
+	limit = place ? __atomic_load_n(place, __ATOMIC_RELAXED) : capacity;
+	if (limit >= capacity || !limit)
+		return false;
+	__atomic_store_n(place, capacity, __ATOMIC_RELAXED);
+	if (!percpu_put(cache->list_slot, full, capacity - limit))
+		chain_retire(cache, full);
+	return true;
+}
+
+/* The list was full, and is empty now. */
+static bool free_judged(struct slub_cache *cache, void *object, void *full)
+{
+	if (is_scattered(cache, full)) {
+		shorten(cache, full);
+		free_past(cache, object);
+		return true;
+	}
+	if (lengthen(cache, full))
+		return percpu_push(cache->list_slot, object, cache->link);
+	/* free_to_list() has it once more. */
+	if (!percpu_put(cache->list_slot, full, 0))
+		chain_retire(cache, full);
+	return false;
+}
+
+bool local_free(struct slub_cache *cache, void *object)
+{
+	int32_t room = 0;
+	void *full;
+
+	percpu_glance(cache->list_slot, &room);
+	if (room <= ROOM_SHORT) {
+		free_past(cache, object);
+		return true;
+	}
+	full = percpu_take(cache->list_slot, 0);
+	return full && free_judged(cache, object, full);
+}
+
+/* ---- alloc ---- */
+
+void *local_take(struct slub_cache *cache, struct cache_node *node, uint32_t wanted, uint32_t *nr)
+{
+	void *chain = NULL;
+	uint32_t have = 0;
+
+	if (!cache->has_local)
+		return NULL;
+	lock_acquire(&node->lock);
+	while (have < wanted) {
+		struct local_slabs *slabs = slabs_of(node, percpu_here());
+		struct page *local = slabs_first(slabs);
+		uint64_t word;
+
+		if (!local || !take(local, &word))
+			break;
+		unlist(slabs, local);
+		chain_set_next(cache, *last_of(local), chain);
+		chain = local_head(word);
+		have += local_count(local, word);
+	}
+	lock_release(&node->lock);
+	*nr = have;
+	return chain;
+}
+
+/* ---- others ---- */
+
+void local_look(struct slub_cache *cache, struct page *slab, uint32_t inuse, uint32_t nr)
+{
+	struct page *local = local_of(slab);
+	struct cache_node *node;
+	struct local_slabs *slabs;
+
+	if (!cache->has_local || local_count(local, local_read(local)) + nr < inuse ||
+	    inuse == nr)
+		return;
+	node = cache->nodes[page_node(slab)];
+	lock_acquire(&node->lock);
+	slabs = slabs_of(node, local_owner(local_read(local)));
+	if (slabs && local->list.next) {
+		list_remove(&local->list);
+		list_add_head(&slabs->slabs, &local->list);
+		__atomic_store_n(&slabs->nr_whole, slabs->nr_whole + 1, __ATOMIC_RELAXED);
+	}
+	lock_release(&node->lock);
+}
+
+void local_empty_here(struct slub_cache *cache)
+{
+	for (uint32_t n = 0; cache->has_local && n < slab_nr_nodes(); n++) {
+		struct cache_node *node = cache->nodes[n];
+		struct page *local;
+
+		do {
+			struct local_slabs *slabs;
+			uint64_t word = 0;
+
+			lock_acquire(&node->lock);
+			slabs = slabs_of(node, percpu_here());
+			local = slabs_first(slabs);
+			if (local && take(local, &word))
+				unlist(slabs, local);
+			else
+				local = NULL;
+			lock_release(&node->lock);
+			if (local)
+				give_back(cache, local, word, NULL);
+		} while (local);
+	}
+}
+
+/* The links of what was taken: behind the first, and the number of the owner. */
+static void stopped_node(struct cache_node *node, struct local_emptied *emptied, uint32_t cid)
+{
+	struct local_slabs *slabs;
+	struct page *local;
+
+	lock_acquire(&node->lock);
+	slabs = slabs_of(node, cid);
+	while ((local = slabs_first(slabs))) {
+		uint64_t word = local_read(local);
+
+		unlist(slabs, local);
+		__atomic_store_n(&local->count, local_count(local, word), __ATOMIC_RELAXED);
+		local->list.next = emptied->first ? &emptied->first->list : &local->list;
+		local->list.prev = (struct list *)(uintptr_t)cid;
+		local_write(local, local_make(local_head(word), LOCAL_EMPTIED, 0));
+		emptied->first = local;
+	}
+	lock_release(&node->lock);
+}
+
+static void stopped_cache(struct slub_cache *cache, struct local_emptied *emptied, uint32_t cid)
+{
+	for (uint32_t n = 0; cache->has_local && n < slab_nr_nodes(); n++)
+		stopped_node(cache->nodes[n], emptied, cid);
+}
+
+void local_stopped(struct collection *collection, uint32_t cid)
+{
+	struct local_emptied *emptied = collection->arg;
+
+	if (emptied->cache) {
+		stopped_cache(emptied->cache, emptied, cid);
+		return;
+	}
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c))
+		stopped_cache(c, emptied, cid);
+}
+
+void local_give(struct local_emptied *emptied)
+{
+	while (emptied->first) {
+		struct page *local = emptied->first, *slab = local - 1;
+		struct slub_cache *cache = cache_of(page_address(slab));
+		struct cache_node *node = cache->nodes[page_node(slab)];
+		uint64_t word = local_read(local);
+		struct list *next = local->list.next;
+
+		emptied->first = next == &local->list ? NULL :
+						 container_of(next, struct page, list);
+		lock_acquire(&node->lock);
+		local->list.next = NULL;
+		local_write(local, local_make(NULL, (uint32_t)(uintptr_t)local->list.prev, 0));
+		lock_release(&node->lock);
+		give_back(cache, local, word, NULL);
+	}
+}
+
+static size_t nr_of(struct local_slabs *slabs)
+{
+	size_t nr = 0;
+
+	for (struct list *i = slabs->slabs.next; i != &slabs->slabs; i = i->next) {
+		struct page *local = container_of(i, struct page, list);
+
+		nr += local_count(local, local_read(local));
+	}
+	return nr;
+}
+
+size_t local_nr(const struct slub_cache *cache)
+{
+	size_t nr = 0;
+
+	for (uint32_t n = 0; cache->has_local && n < slab_nr_nodes(); n++) {
+		struct cache_node *node = cache->nodes[n];
+
+		lock_acquire(&node->lock);
+		for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
+			struct local_slabs *slabs = slabs_of(node, cid);
+
+			nr += slabs ? nr_of(slabs) : 0;
+		}
+		lock_release(&node->lock);
+	}
+	return nr;
+}

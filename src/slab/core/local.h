@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Local lists: what a CPU frees to slabs that it owns.
+ *
+ * The list of a CPU is for what is hot.  Where it is full, and its objects lie scattered over
+ * slabs, an object goes home: to the local list of its slab, if this CPU took the slab's objects
+ * last.  One store of a restartable sequence does it, to a word in the slab's second descriptor:
+ *
+ *    63 ................................. 21 20 .... 11 10 .... 0
+ *   +---------------------------------------+----------+---------+
+ *   | first object >> 4                     |  owner   |  room   |
+ *   +---------------------------------------+----------+---------+
+ *
+ *   owner  the number of the CPU; LOCAL_NOBODY; or LOCAL_EMPTIED: its list is on the way to
+ *          the slab's freelist
+ *   room   pushes before one goes the slow way
+ *
+ * It is the kernel's cpu slab turned round: there a CPU allocates from one slab that is its own, and
+ * frees to others by an exchange; here it allocates from its list, and each slab that it filled the
+ * list from takes its frees without one.
+ *
+ *   LOCAL-1  While room is not 0 the sequences of the owner alone change the word; others stop the
+ *            owner's CPU before.  A sequence has owner and room from one load.
+ *   LOCAL-2  While room is 0 no sequence stores to the word but one that takes the list, which is
+ *            under the node's lock as all other changes are.  So the owner changes without a
+ *            barrier, and only while the list is empty.
+ *   LOCAL-3  A slab is in the list of its owner (struct local_slabs) exactly while its local list has
+ *            objects; both change under the node's lock.
+ *   LOCAL-4  An object in a local list counts as in use in the slab's state, as one in the list of a
+ *            CPU does: the rest of the library knows nothing of it.  So a slab with a local list
+ *            is never empty and never goes, and who empties the lists of a CPU empties these.
+ *   LOCAL-5  A list begins with one object, and room for all others in use but one: the last comes
+ *            the slow way, and its slab is whole.  Who gives objects to the slab's freelist looks
+ *            whether the rest lies in the local list, and tells the owner (local_look()).
+ */
+#ifndef SLUB_LOCAL_H
+#define SLUB_LOCAL_H
+
+#include "slab/core/state.h"
+#include "slab/slab.h"
+
+/* Objects of other CPUs' slabs are given back by so many at a time. */
+#define LOCAL_FOREIGN 32
+
+#define LOCAL_NOBODY LOCAL_OWNER_MASK
+#define LOCAL_EMPTIED (LOCAL_OWNER_MASK - 1)
+#define LOCAL_OWNERS LOCAL_EMPTIED	/* CPUs with a number below it own slabs */
+
+/* Of a CPU, for each node of a cache; under the node's lock. */
+struct local_slabs {
+	struct list slabs;	/* by their second descriptors; next is NULL at first */
+	uint32_t nr_whole;	/* of those in front: so many may be all free */
+};
+
+/* For a collection (percpu/percpu.h): what was taken of the CPUs while they were stopped. */
+struct local_emptied {
+	struct slub_cache *cache;	/* NULL: all */
+	struct page *first;
+};
+
+static inline uint64_t local_make(const void *head, uint32_t owner, uint32_t room)
+{
+	return (uint64_t)(uintptr_t)head >> 4 << LOCAL_HEAD_SHIFT |
+	       (uint64_t)owner << LOCAL_OWNER_SHIFT | room;
+}
+
+static inline void *local_head(uint64_t word)
+{
+	return (void *)(uintptr_t)(word >> LOCAL_HEAD_SHIFT << 4);
+}
+
+static inline uint32_t local_owner(uint64_t word)
+{
+	return (uint32_t)(word >> LOCAL_OWNER_SHIFT) & LOCAL_OWNER_MASK;
+}
+
+static inline uint32_t local_room(uint64_t word)
+{
+	return (uint32_t)word & LOCAL_ROOM_MASK;
+}
+
+/* The second descriptor of @slab: its state has the word, and the last object of the list. */
+static inline struct page *local_of(struct page *slab)
+{
+	return slab + 1;
+}
+
+static inline uint64_t local_read(struct page *local)
+{
+	return __atomic_load_n((uint64_t *)&page_state(local)->first, __ATOMIC_RELAXED);
+}
+
+static inline void local_write(struct page *local, uint64_t word)
+{
+	/* release: behind the link of the first object, and behind local->count */
+	__atomic_store_n((uint64_t *)&page_state(local)->first, word, __ATOMIC_RELEASE);
+}
+
+/* Objects in the local list, whose word is @word; a guess without the lock. */
+static inline uint32_t local_count(const struct page *local, uint64_t word)
+{
+	uint32_t start = __atomic_load_n(&local->count, __ATOMIC_RELAXED);
+
+	return local_head(word) ? start - local_room(word) : 0;
+}
+
+/* Of a cache that is being made: may its slabs have local lists? */
+void local_init(struct slub_cache *cache);
+
+/* Of a slab that nobody uses yet. */
+static inline void local_clear(const struct slub_cache *cache, struct page *slab)
+{
+	if (!cache->has_local)
+		return;
+	local_of(slab)->list.next = NULL;
+	local_write(local_of(slab), local_make(NULL, LOCAL_NOBODY, 0));
+}
+
+/* This CPU takes objects of @slab; under the node's lock. */
+void local_own(const struct slub_cache *cache, struct page *slab);
+/* Frees @object, for which this CPU's list has no room; false: by the way of other caches. */
+bool local_free(struct slub_cache *cache, void *object);
+/* How many objects a list may have that begins with @nr, until it was looked at. */
+int32_t local_limit(const struct slub_cache *cache, int32_t nr);
+/*
+ * The local lists of slabs that this CPU owns, at least @wanted objects if there are so many;
+ * *@nr: how many.  NULL: there are none.
+ */
+void *local_take(struct slub_cache *cache, struct cache_node *node, uint32_t wanted, uint32_t *nr);
+/*
+ * Somebody is about to give @nr objects, which are his still, to the freelist of @slab, with @inuse in
+ * use.
+ */
+void local_look(struct slub_cache *cache, struct page *slab, uint32_t inuse, uint32_t nr);
+/* All local lists of this CPU go to their slabs. */
+void local_empty_here(struct slub_cache *cache);
+/* collection->stopped; collection->arg is a struct local_emptied */
+void local_stopped(struct collection *collection, uint32_t cid);
+/* With all CPUs running again. */
+void local_give(struct local_emptied *emptied);
+/* Objects in local lists, as of a moment ago. */
+size_t local_nr(const struct slub_cache *cache);
+
+#endif
