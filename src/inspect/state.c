@@ -6,6 +6,7 @@
 
 #include "debug/debug.h"
 #include "percpu/percpu_internal.h"
+#include "slab/core/local.h"
 #include "slab/guard/guard.h"
 #include "slab/slab_internal.h"
 #include "slub/version.h"
@@ -89,6 +90,11 @@ _Static_assert((0
 _Static_assert(KEPT_SHARE == SLUB_ABI_KEPT_SHARE &&
 		       KEPT_MAX == SLUB_ABI_KEPT_MAX,
 	       "what a list keeps");
+_Static_assert(ROOM_SHORT == SLUB_ABI_ROOM_SHORT &&
+		       LOCAL_FOREIGN == SLUB_ABI_LOCAL_FOREIGN &&
+		       LOCAL_ROOM_MASK == SLUB_ABI_LOCAL_ROOM &&
+		       LOCAL_HEAD_SHIFT == SLUB_ABI_LOCAL_HEAD_SHIFT,
+	       "local lists");
 _Static_assert(BARN_CHAINS == SLUB_ABI_BARN_CHAINS &&
 		       BARN_ENTRY_SHIFT == SLUB_ABI_BARN_SHIFT,
 	       "what a reader knows of barns");

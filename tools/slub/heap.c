@@ -83,6 +83,23 @@ static uint64_t slab_holes(const struct walk *walk,
 	return holes;
 }
 
+/* Objects in the local list of the slab at page @i. */
+static uint64_t slab_local(const struct walk *walk,
+			   const struct cache_view *cache, uint64_t i)
+{
+	uint64_t word, start;
+
+	if (!snapshot_has(walk->snapshot, SLUB_ABI_CACHE_LOCAL) ||
+	    !cache_field(cache, SLUB_ABI_CACHE_LOCAL))
+		return 0;
+	memcpy(&word, descriptor(walk, i + 1) + walk->abi->descriptor_state,
+	       sizeof(word));
+	start = number32(descriptor(walk, i + 1), walk->abi->descriptor_count);
+	if (!(word >> SLUB_ABI_LOCAL_HEAD_SHIFT) || start < (word & SLUB_ABI_LOCAL_ROOM))
+		return 0;
+	return start - (word & SLUB_ABI_LOCAL_ROOM);
+}
+
 bool piece_is_hole(const struct piece *piece, uint64_t page_bytes, uint64_t n,
 		   uint64_t size)
 {
@@ -122,6 +139,9 @@ static uint64_t visit_slab(struct walk *walk, uint64_t i, int32_t owner)
 	piece.node = flags >> 16 & 0xff;
 	if (piece.inuse > most)
 		piece.inuse = most;
+	piece.local = pages > 1 ? slab_local(walk, cache, i) : 0;
+	if (piece.local > piece.inuse)
+		piece.local = piece.inuse;
 	if (piece.carved > most)
 		piece.carved = most;
 	visit(walk, &piece, i);

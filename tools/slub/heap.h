@@ -20,6 +20,7 @@ struct piece {
 	uint64_t pages;
 	size_t cache;		/* of a slab: index in the snapshot */
 	uint64_t inuse;		/* of a slab */
+	uint64_t local;		/* of these: free, in its local list */
 	uint64_t carved;
 	uint64_t holes;		/* a bit for each page; `carved` has no object on them */
 	bool frozen;

@@ -349,16 +349,25 @@ static void count_slot(const struct slub_abi *abi, const char *slot,
 {
 	int64_t capacity = (int64_t)cache_field(cache,
 						SLUB_ABI_CACHE_CAPACITY_NOW);
+	bool is_local = cache_field(cache, SLUB_ABI_CACHE_LOCAL);
 	uint64_t head, spare;
-	int32_t room;
+	int32_t room, limit, spare_room;
 
 	memcpy(&head, slot + abi->slot_head, sizeof(head));
 	memcpy(&room, slot + abi->slot_room, sizeof(room));
 	memcpy(&spare, slot + abi->slot_spare_head, sizeof(spare));
-	if (head)
+	memcpy(&spare_room, slot + abi->slot_spare_head + 8, sizeof(spare_room));
+	memcpy(&limit, slot + abi->slot_spare_head + 12, sizeof(limit));
+	if (is_local && limit)
+		capacity = limit;
+	if (head && is_local && room <= SLUB_ABI_ROOM_SHORT)
+		cache->cached += (uint64_t)(SLUB_ABI_ROOM_SHORT - (int64_t)room);
+	else if (head)
 		cache->cached += room >= 0 && room < capacity ?
 				 (uint64_t)(capacity - room) : 1;
-	if (spare)
+	if (spare && is_local && room < 0)
+		cache->cached += (uint64_t)(SLUB_ABI_LOCAL_FOREIGN - spare_room);
+	else if (spare)
 		cache->cached += chain_length(cache);
 }
 
@@ -490,6 +499,7 @@ static void count_slab(struct snapshot *snapshot, const struct piece *piece)
 
 	cache->slabs++;
 	cache->active += piece->inuse;
+	cache->cached += piece->local;
 	cache->carved += piece->carved;
 	cache->carving += piece->frozen;
 	cache->empty += !piece->inuse;

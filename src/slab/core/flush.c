@@ -4,6 +4,7 @@
  * object.  Neighbours in a chain mostly share a slab, but two or three slabs
  * often take turns, so a small table of open groups is kept.
  */
+#include "debug/misuse.h"
 #include "slab/core/local.h"
 #include "slab/slab_internal.h"
 
@@ -99,7 +100,12 @@ static void *run_take(struct slub_cache *cache, void *object,
 		run->tail = object;
 		object = chain_next_near(cache, object);
 		nr++;
-	} while ((uintptr_t)object - base < slab_bytes);
+	} while ((uintptr_t)object - base < slab_bytes && nr <= cache->objects);
+	/* More than a slab has: one of them was freed twice. */
+	if (SLUB_CONFIG_CHECKS && unlikely(nr > cache->objects)) {
+		misuse_found(MISUSE_LIST, NULL, run->head, cache->name);
+		object = NULL;
+	}
 	run->nr = nr;
 	return object;
 }
