@@ -224,7 +224,7 @@ failed:
 take:
 	BEGIN;
 	if
-	:: area == DUMMY -> goto not_taken	/*~ take-on-stopped: false -> skip */
+	:: area == DUMMY -> goto not_taken	/* it need not: the lock is held */
 	:: else
 	fi;
 	READ_WORD;
