@@ -145,8 +145,8 @@ static always_inline uint32_t numbered_entry(uint32_t number)
 }
 
 /*
- * The room of a short list (slab/core/local.h) without objects; it is so much lower as it has.  Nothing
- * is pushed there.
+ * The room of a short list (slab/core/local.h) without objects; it is so much lower as it has.
+ * Nothing is pushed there.
  */
 #define ROOM_SHORT (-(1 << 30))
 

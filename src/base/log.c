@@ -97,7 +97,7 @@ static void text_convert(struct text *text, const char **format, va_list *args)
 	*format = *f ? f + 1 : f;
 }
 
-void text_vprintf(struct text *text, const char *format, va_list args)
+cold void text_vprintf(struct text *text, const char *format, va_list args)
 {
 	va_list copy;
 

@@ -32,14 +32,15 @@
 #define SLUB_ABI_KEPT_MAX 16
 
 /*
- * A list of a CPU whose room is below 0 is a short one: ROOM_SHORT - room objects, and in the spare's
- * place FOREIGN - its room, of slabs of others.
+ * A list of a CPU whose room is below 0 is a short one: ROOM_SHORT - room objects, and in the
+ * spare's place FOREIGN - its room, of slabs of others.
  */
 #define SLUB_ABI_ROOM_SHORT (-(1 << 30))
 #define SLUB_ABI_LOCAL_FOREIGN 32
 /*
- * The local list of a slab, of a cache with LOCAL: the first word at descriptor_state of the slab's second
- * descriptor, where descriptor_count has the room it began with.  0 above HEAD_SHIFT: there is none.
+ * The local list of a slab, of a cache with LOCAL: the first word at descriptor_state of the
+ * slab's second descriptor, where descriptor_count has the room that it began with, and one.
+ * 0 above HEAD_SHIFT: there is none.
  */
 #define SLUB_ABI_LOCAL_ROOM 0x7ffull
 #define SLUB_ABI_LOCAL_HEAD_SHIFT 21

@@ -300,7 +300,8 @@ static inline bool percpu_has_local(uint32_t cid, uint32_t slot)
 	const char *area = percpu_area(cid);
 
 	return ARCH_HAS_LOCAL && area && percpu_backend == BACKEND_RSEQ &&
-	       __atomic_load_n(&((const struct slot *)(area + slot))->main.unused, __ATOMIC_RELAXED);
+	       __atomic_load_n(&((const struct slot *)(area + slot))->main.unused,
+			       __ATOMIC_RELAXED);
 }
 
 /* thread.c */

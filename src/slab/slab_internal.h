@@ -125,6 +125,16 @@ static inline uint32_t chain_length(const struct slub_cache *cache)
 	return list_given(capacity_now(cache));
 }
 
+/*
+ * So many objects are enough for a refill: to put two chains together is to walk one of them, at
+ * a miss for each object (docs/notes/performance.md, "A refill that is content").
+ */
+#define REFILL_ENOUGH 32
+static inline uint32_t refill_wanted(const struct slub_cache *cache)
+{
+	return (uint32_t)min_size(((uint32_t)capacity_now(cache) + 1) / 2, REFILL_ENOUGH);
+}
+
 /* alloc.c: a thread that finds a list empty has asked for @bytes */
 void slack_note(struct slub_cache *cache, size_t bytes);
 /* alloc.c: the main list was found empty */
@@ -161,13 +171,8 @@ void *chain_cut(struct slub_cache *cache, void *chain, int32_t most, int32_t *nr
 /* About @nr objects to this CPU's barn, else to the slabs; true: the barn has them. */
 bool chain_give(struct slub_cache *cache, void *chain, uint32_t nr);
 
-/* node.c: slabs of a node */
-/*
- * Objects for a CPU that has none: a chain of *@nr objects, NULL when the page
- * layer has no memory.
- */
-void *node_refill(struct slub_cache *cache, struct cache_node *node,
-		  uint32_t *nr);
+/* node.c.  Objects for a CPU that has none: a chain of *@nr; NULL: there is no memory. */
+void *node_refill(struct slub_cache *cache, struct cache_node *node, uint32_t *nr);
 /* Gives the node a slab to carve; false: no memory. */
 bool node_grow(struct slub_cache *cache, struct cache_node *node);
 /*

@@ -28,6 +28,14 @@ void chain_store(struct slub_cache *cache, void *chain, uint32_t nr)
 	cache_filled(cache);
 }
 
+/* What this CPU has of @node's slabs already, else more of them. */
+static void *refill_of(struct slub_cache *cache, struct cache_node *node, uint32_t *nr)
+{
+	void *chain = local_take(cache, node, refill_wanted(cache), nr);
+
+	return chain ? chain : node_refill(cache, node, nr);
+}
+
 /* A node is preferred, not insisted on: what others have, when there is no more to be had. */
 static cold void *refill_elsewhere(struct slub_cache *cache,
 				   const struct cache_node *node, uint32_t *nr)
@@ -37,7 +45,7 @@ static cold void *refill_elsewhere(struct slub_cache *cache,
 	for (uint32_t i = 1; i < slab_nr_nodes() && !chain; i++) {
 		uint32_t n = (node->node + i) % slab_nr_nodes();
 
-		chain = node_refill(cache, cache->nodes[n], nr);
+		chain = refill_of(cache, cache->nodes[n], nr);
 	}
 	return chain;
 }
@@ -45,7 +53,7 @@ static cold void *refill_elsewhere(struct slub_cache *cache,
 void *chain_refill(struct slub_cache *cache, struct cache_node *node,
 		   uint32_t *nr)
 {
-	void *chain = node_refill(cache, node, nr);
+	void *chain = refill_of(cache, node, nr);
 
 	if (unlikely(!chain))
 		chain = refill_elsewhere(cache, node, nr);

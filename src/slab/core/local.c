@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Local lists: local.h has the word, and the rules LOCAL-1 to LOCAL-5.
+ * Local lists, where objects are freed and taken: local.h has the word, and the rules LOCAL-1 to
+ * LOCAL-6.
  *
- * What it is for: a million objects of 64 bytes freed in random order.  A list of the CPU that holds
- * one object of each slab makes free() wait for a line that is in no cache, the flush of the list wait
- * for it once more, one object after the other, and malloc() a third time; and it keeps all these slabs
- * from becoming empty.  Here free() writes to the object, and to the descriptor, and reads neither.
+ * The case for them is a million objects of 64 bytes that are freed in random order.  A list of
+ * the CPU that holds one object of each slab makes free() wait for a line that is in no cache, the
+ * flush of the list wait for it once more, one object after the other, and malloc() a third time;
+ * and the list keeps all these slabs from becoming empty.  Here free() writes to the object and to
+ * the descriptor, and reads the descriptor alone.
  *
  * Locks: node->lock; area_lock comes before it (local_stopped()).
  */
+#include "debug/misuse.h"
 #include "slab/core/key.h"
 #include "slab/core/local.h"
 #include "slab/slab_internal.h"
@@ -19,10 +22,12 @@
 #define SHORT_OBJECTS KEPT_MAX
 #define LINKS_LOOKED_AT 8
 /*
- * A list is looked at when it has got so many objects since its refill, and may be long from then on if
- * it is in order: by the time that a long one is full, its links are in no cache.
+ * A list is looked at when it has got so many objects since its refill, and may be long from then
+ * on if it is in order: by the time that a long one is full, its links are in no cache.
  */
 #define JUDGED_OBJECTS 32
+/* A list has room for the others of its slab: no slab of more has one. */
+#define LOCAL_OBJECTS_MAX (LOCAL_ROOM_MASK + 1)
 /* Slabs that one slow call gives back, of those that are whole. */
 #define WHOLE_MAX 8
 
@@ -30,14 +35,16 @@ uintptr_t local_bias rarely_touched;
 
 /*
  * Only where numbers of CPUs are in use by threads that run (mm_cid): elsewhere a thread goes from
- * CPU to CPU, and would leave free memory behind on each.
+ * CPU to CPU, and would leave free memory behind on each.  And only where a CPU can be stopped: a
+ * trim could not get at the lists of one that runs nothing any more.
  */
-void local_init(struct slub_cache *cache)
+cold void local_init(struct slub_cache *cache)
 {
 	if (!ARCH_HAS_LOCAL || percpu_backend != BACKEND_RSEQ ||
 	    percpu_cpu_number != CPU_NUMBER_MM_CID || !cache->has_keys || cache->link ||
 	    cache->debug || cache->is_sampled || cache->is_accounted || cache->is_reserve ||
-	    cache->list_slot != cache->slot || !cache->order)
+	    cache->list_slot != cache->slot || !cache->order ||
+	    cache->objects > LOCAL_OBJECTS_MAX || !percpu_can_stop)
 		return;
 	for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
 		uintptr_t at = percpu_alloc(sizeof(struct local_slabs), sizeof(void *));
@@ -98,34 +105,16 @@ failed:
 
 /* ---- the slabs of a CPU; under the node's lock ---- */
 
-static struct local_slabs *slabs_of(const struct cache_node *node, uint32_t cid)
+struct page *local_pop(struct local_slabs *slabs, struct local_list *list)
 {
-	char *area = cid < LOCAL_OWNERS ? percpu_area(cid) : NULL;
-	struct local_slabs *slabs;
+	struct page *local = local_first(slabs);
+	uint64_t word;
 
-	if (!area || !node->local)
+	if (!local || !take(local, &word))
 		return NULL;
-	slabs = (struct local_slabs *)(area + node->local);
-	if (!slabs->slabs.next)
-		list_init(&slabs->slabs);
-	return slabs;
-}
-
-static struct page *slabs_first(const struct local_slabs *slabs)
-{
-	return slabs && !list_is_empty(&slabs->slabs) ?
-		       container_of(slabs->slabs.next, struct page, list) : NULL;
-}
-
-static void unlist(struct local_slabs *slabs, struct page *local)
-{
-	list_remove(&local->list);
-	slabs->nr_whole -= slabs->nr_whole != 0;
-}
-
-static void **last_of(struct page *local)
-{
-	return (void **)&page_state(local)->second;
+	local_unlist(slabs, local);
+	*list = local_list_of(local, word);
+	return local;
 }
 
 /* Where the sequences of CPU number @cid find the slab of an object, from now on. */
@@ -138,11 +127,11 @@ static void mask_set(const struct slub_cache *cache, uint32_t cid)
 		__atomic_store_n(&slot->main.unused, mask, __ATOMIC_RELAXED);
 }
 
-void local_own(const struct slub_cache *cache, struct page *slab)
+void local_own_slab(struct page *slab)
 {
 	uint32_t cid = percpu_here(), owner;
 
-	if (!cache->has_local || cid >= LOCAL_OWNERS)
+	if (cid >= LOCAL_OWNERS)
 		return;
 	owner = local_owner(local_read(local_of(slab)));
 	if (owner != cid && owner != LOCAL_EMPTIED && !local_of(slab)->list.next)
@@ -155,7 +144,7 @@ static void begin(struct slub_cache *cache, struct local_slabs *slabs, struct pa
 	uint32_t room = (uint32_t)min_size(inuse - 2, LOCAL_ROOM_MASK);
 
 	chain_set_next(cache, object, NULL);
-	*last_of(local) = object;
+	*local_last(local) = object;
 	__atomic_store_n(&local->count, room + 1, __ATOMIC_RELAXED);
 	list_add_tail(&slabs->slabs, &local->list);
 	mask_set(cache, cid);
@@ -164,18 +153,60 @@ static void begin(struct slub_cache *cache, struct local_slabs *slabs, struct pa
 
 /* ---- free ---- */
 
-/* Its local list leaves it: what is in there, and @object in front if there is one, goes back. */
-static void give_back(struct slub_cache *cache, struct page *local, uint64_t word, void *object)
+/* Do all objects of @slab that were ever handed out have their keys?  In order of addresses. */
+static bool has_all_keys(const struct slub_cache *cache, struct page *slab)
 {
-	uint32_t nr = local_count(local, word);
-	void *head = local_head(word), *last = *last_of(local);
+	const char *at = page_address(slab);
+	uint32_t nr = slab_count_read(slab);
 
-	if (object) {
-		chain_set_next(cache, object, head);
-		head = object;
-		nr++;
+	/* Pages that went back have no keys. */
+	if (slab_holes_peek(cache, slab))
+		return false;
+	for (uint32_t i = 0; i < nr; i++, at += cache->size) {
+		if (*key_of(at) != key_value())
+			return false;
 	}
-	slab_free_objects(cache, local - 1, head, last, nr);
+	return true;
+}
+
+/* Are these @list->nr objects of @slab, each once?  The first that is not, or NULL. */
+static cold void *unsound_of(const struct slub_cache *cache, struct page *slab,
+			     const struct local_list *list)
+{
+	const char *base = page_address(slab);
+	uint64_t seen[(LOCAL_OBJECTS_MAX + 63) / 64] = { 0 };
+	char *at = list->head;
+
+	for (uint32_t i = 0; i < list->nr; i++) {
+		uint32_t n = (uint32_t)((at - base) / cache->size);
+
+		if ((uintptr_t)(at - base) > cache->slab_mask || !cache_is_at_object(cache, at) ||
+		    seen[n / 64] >> n % 64 & 1 || (at == list->last) != (i + 1 == list->nr))
+			return at;
+		seen[n / 64] |= 1ull << n % 64;
+		at = *link_of(cache, at);
+	}
+	return NULL;
+}
+
+/*
+ * LOCAL-6.  A slab that is whole is looked through in order of addresses, which the processor
+ * reads ahead; where that is no proof, and for a list that goes before its slab is whole, which
+ * is rare, the links are followed.
+ */
+void local_give_back(struct slub_cache *cache, struct page *local, const struct local_list *list)
+{
+	struct page *slab = local - 1;
+	void *unsound = NULL;
+
+	if (state_inuse(slab_read(slab)) != list->nr || !has_all_keys(cache, slab))
+		unsound = unsound_of(cache, slab, list);
+	if (unlikely(unsound)) {
+		stat_add(cache, STAT_DOUBLE_FREE);
+		misuse_found(MISUSE_DOUBLE_FREE, NULL, unsound, cache->name);
+		return;
+	}
+	slab_free_objects(cache, slab, list->head, list->last, list->nr);
 }
 
 /* Those in front, of which others have said that they are whole. */
@@ -183,71 +214,81 @@ static void give_whole(struct slub_cache *cache, struct cache_node *node)
 {
 	for (int i = 0; i < WHOLE_MAX; i++) {
 		struct local_slabs *slabs;
-		struct page *local;
-		uint64_t word = 0;
+		struct page *local = NULL;
+		struct local_list list;
 
 		lock_acquire(&node->lock);
-		slabs = slabs_of(node, percpu_here());
-		local = slabs && slabs->nr_whole ? slabs_first(slabs) : NULL;
-		if (local && take(local, &word))
-			unlist(slabs, local);
+		slabs = local_slabs_of(node, percpu_here());
+		if (slabs && slabs->nr_whole)
+			local = local_pop(slabs, &list);
 		lock_release(&node->lock);
-		if (!local_head(word))
+		if (!local)
 			return;
-		give_back(cache, local, word, NULL);
+		local_give_back(cache, local, &list);
 	}
 }
 
 enum outcome { NOT_OURS, PUT, LAST };
 
-/* Under the lock; LAST: what comes with *@word has left the slab, or nothing, and @object goes too. */
+/* The local list of @slab, and @object in front of it, leave the slab. */
+static bool take_with(struct slub_cache *cache, struct local_slabs *slabs, struct page *local,
+		      void *object, struct local_list *list)
+{
+	uint64_t word;
+
+	if (!take(local, &word))
+		return false;
+	local_unlist(slabs, local);
+	*list = local_list_of(local, word);
+	chain_set_next(cache, object, list->head);
+	list->head = object;
+	list->nr++;
+	return true;
+}
+
+/* Under the lock; LAST: *@list, with @object in it, has left the slab. */
 static enum outcome put_first_or_last(struct slub_cache *cache, struct cache_node *node,
-				      struct page *slab, void *object, uint64_t *word)
+				      struct page *slab, void *object, struct local_list *list)
 {
 	uint32_t cid = percpu_here(), inuse = state_inuse(slab_read(slab));
-	struct local_slabs *slabs = slabs_of(node, cid);
+	struct local_slabs *slabs = local_slabs_of(node, cid);
 	struct page *local = local_of(slab);
+	uint64_t word = local_read(local);
 
-	*word = local_read(local);
-	if (!slabs || local_owner(*word) != cid || cache_is_watched(cache))
+	if (!slabs || local_owner(word) != cid || cache_is_watched(cache))
 		return NOT_OURS;
 	if (!local->list.next) {
-		*word = 0;
+		*list = (struct local_list){ object, object, 1 };
 		if (inuse < 2)
 			return LAST;
 		begin(cache, slabs, local, object, cid, inuse);
 		return PUT;
 	}
-	if (local_room(*word)) {
+	if (local_room(word)) {
 		/* Somebody was quicker, or this CPU was emptied but for this slab. */
 		mask_set(cache, cid);
 		return push(cache, object) ? PUT : NOT_OURS;
 	}
-	if (!take(local, word))
-		return NOT_OURS;
-	unlist(slabs, local);
-	return LAST;
+	return take_with(cache, slabs, local, object, list) ? LAST : NOT_OURS;
 }
 
 static bool free_home(struct slub_cache *cache, void *object)
 {
 	struct page *slab = slab_of(cache, object), *local = local_of(slab);
 	struct cache_node *node = cache->nodes[page_node(slab)];
+	struct local_list list;
 	enum outcome outcome;
-	uint64_t word;
 
 	if (local_owner(local_read(local)) != percpu_here())
 		return false;
 	inject(INJECT_local);
 	lock_acquire(&node->lock);
-	outcome = put_first_or_last(cache, node, slab, object, &word);
+	outcome = put_first_or_last(cache, node, slab, object, &list);
 	lock_release(&node->lock);
 	if (outcome == NOT_OURS)
 		return false;
 	if (outcome == LAST) {
-		if (!local_head(word))
-			*last_of(local) = object;
-		give_back(cache, local, word, object);
+		local_give_back(cache, local, &list);
 		slab_reclaim_if_needed();
 	}
 	return true;
@@ -281,7 +322,7 @@ static void free_past(struct slub_cache *cache, void *object)
 	if (!free_home(cache, object))
 		free_foreign(cache, object);
 	/* A glance without the lock. */
-	slabs = slabs_of(node, percpu_here());
+	slabs = local_slabs_of(node, percpu_here());
 	if (slabs && __atomic_load_n(&slabs->nr_whole, __ATOMIC_RELAXED)) {
 		give_whole(cache, node);
 		slab_reclaim_if_needed();
@@ -401,25 +442,21 @@ bool local_free(struct slub_cache *cache, void *object)
 
 /* ---- alloc ---- */
 
-void *local_take(struct slub_cache *cache, struct cache_node *node, uint32_t wanted, uint32_t *nr)
+void *local_take_objects(struct slub_cache *cache, struct cache_node *node, uint32_t wanted,
+			 uint32_t *nr)
 {
 	void *chain = NULL;
 	uint32_t have = 0;
 
-	if (!cache->has_local)
-		return NULL;
 	lock_acquire(&node->lock);
 	while (have < wanted) {
-		struct local_slabs *slabs = slabs_of(node, percpu_here());
-		struct page *local = slabs_first(slabs);
-		uint64_t word;
+		struct local_list list;
 
-		if (!local || !take(local, &word))
+		if (!local_pop(local_slabs_of(node, percpu_here()), &list))
 			break;
-		unlist(slabs, local);
-		chain_set_next(cache, *last_of(local), chain);
-		chain = local_head(word);
-		have += local_count(local, word);
+		chain_set_next(cache, list.last, chain);
+		chain = list.head;
+		have += list.nr;
 	}
 	lock_release(&node->lock);
 	*nr = have;
@@ -428,134 +465,19 @@ void *local_take(struct slub_cache *cache, struct cache_node *node, uint32_t wan
 
 /* ---- others ---- */
 
-void local_look(struct slub_cache *cache, struct page *slab, uint32_t inuse, uint32_t nr)
+void local_look_owner(struct slub_cache *cache, struct page *slab)
 {
 	struct page *local = local_of(slab);
-	struct cache_node *node;
+	struct cache_node *node = cache->nodes[page_node(slab)];
 	struct local_slabs *slabs;
 
-	if (!cache->has_local || local_count(local, local_read(local)) + nr < inuse ||
-	    inuse == nr)
-		return;
-	node = cache->nodes[page_node(slab)];
 	lock_acquire(&node->lock);
-	slabs = slabs_of(node, local_owner(local_read(local)));
-	if (slabs && local->list.next) {
+	slabs = local_slabs_of(node, local_owner(local_read(local)));
+	if (slabs && local->list.next && !*local_is_whole(local)) {
 		list_remove(&local->list);
 		list_add_head(&slabs->slabs, &local->list);
+		*local_is_whole(local) = 1;
 		__atomic_store_n(&slabs->nr_whole, slabs->nr_whole + 1, __ATOMIC_RELAXED);
 	}
 	lock_release(&node->lock);
-}
-
-void local_empty_here(struct slub_cache *cache)
-{
-	for (uint32_t n = 0; cache->has_local && n < slab_nr_nodes(); n++) {
-		struct cache_node *node = cache->nodes[n];
-		struct page *local;
-
-		do {
-			struct local_slabs *slabs;
-			uint64_t word = 0;
-
-			lock_acquire(&node->lock);
-			slabs = slabs_of(node, percpu_here());
-			local = slabs_first(slabs);
-			if (local && take(local, &word))
-				unlist(slabs, local);
-			else
-				local = NULL;
-			lock_release(&node->lock);
-			if (local)
-				give_back(cache, local, word, NULL);
-		} while (local);
-	}
-}
-
-/* The links of what was taken: behind the first, and the number of the owner. */
-static void stopped_node(struct cache_node *node, struct local_emptied *emptied, uint32_t cid)
-{
-	struct local_slabs *slabs;
-	struct page *local;
-
-	lock_acquire(&node->lock);
-	slabs = slabs_of(node, cid);
-	while ((local = slabs_first(slabs))) {
-		uint64_t word = local_read(local);
-
-		unlist(slabs, local);
-		__atomic_store_n(&local->count, local_count(local, word), __ATOMIC_RELAXED);
-		local->list.next = emptied->first ? &emptied->first->list : &local->list;
-		local->list.prev = (struct list *)(uintptr_t)cid;
-		local_write(local, local_make(local_head(word), LOCAL_EMPTIED, 0));
-		emptied->first = local;
-	}
-	lock_release(&node->lock);
-}
-
-static void stopped_cache(struct slub_cache *cache, struct local_emptied *emptied, uint32_t cid)
-{
-	for (uint32_t n = 0; cache->has_local && n < slab_nr_nodes(); n++)
-		stopped_node(cache->nodes[n], emptied, cid);
-}
-
-void local_stopped(struct collection *collection, uint32_t cid)
-{
-	struct local_emptied *emptied = collection->arg;
-
-	if (emptied->cache) {
-		stopped_cache(emptied->cache, emptied, cid);
-		return;
-	}
-	for (struct slub_cache *c = cache_first(); c; c = cache_next(c))
-		stopped_cache(c, emptied, cid);
-}
-
-void local_give(struct local_emptied *emptied)
-{
-	while (emptied->first) {
-		struct page *local = emptied->first, *slab = local - 1;
-		struct slub_cache *cache = cache_of(page_address(slab));
-		struct cache_node *node = cache->nodes[page_node(slab)];
-		uint64_t word = local_read(local);
-		struct list *next = local->list.next;
-
-		emptied->first = next == &local->list ? NULL :
-						 container_of(next, struct page, list);
-		lock_acquire(&node->lock);
-		local->list.next = NULL;
-		local_write(local, local_make(NULL, (uint32_t)(uintptr_t)local->list.prev, 0));
-		lock_release(&node->lock);
-		give_back(cache, local, word, NULL);
-	}
-}
-
-static size_t nr_of(struct local_slabs *slabs)
-{
-	size_t nr = 0;
-
-	for (struct list *i = slabs->slabs.next; i != &slabs->slabs; i = i->next) {
-		struct page *local = container_of(i, struct page, list);
-
-		nr += local_count(local, local_read(local));
-	}
-	return nr;
-}
-
-size_t local_nr(const struct slub_cache *cache)
-{
-	size_t nr = 0;
-
-	for (uint32_t n = 0; cache->has_local && n < slab_nr_nodes(); n++) {
-		struct cache_node *node = cache->nodes[n];
-
-		lock_acquire(&node->lock);
-		for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
-			struct local_slabs *slabs = slabs_of(node, cid);
-
-			nr += slabs ? nr_of(slabs) : 0;
-		}
-		lock_release(&node->lock);
-	}
-	return nr;
 }

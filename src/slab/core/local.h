@@ -15,27 +15,32 @@
  *          the slab's freelist
  *   room   pushes before one goes the slow way
  *
- * It is the kernel's cpu slab turned round: there a CPU allocates from one slab that is its own, and
- * frees to others by an exchange; here it allocates from its list, and each slab that it filled the
- * list from takes its frees without one.
+ * It is the kernel's cpu slab turned round: there a CPU allocates from one slab that is its own,
+ * and frees to others by an exchange; here it allocates from its list, and each slab that it
+ * filled the list from takes its frees without one.
  *
- *   LOCAL-1  While room is not 0 the sequences of the owner alone change the word; others stop the
- *            owner's CPU before.  A sequence has owner and room from one load.
- *   LOCAL-2  While room is 0 no sequence stores to the word but one that takes the list, which is
- *            under the node's lock as all other changes are.  So the owner changes without a
+ *   LOCAL-1  While room is not 0 the sequences of the owner alone change the word; others stop
+ *            the owner's CPU before.  A sequence has owner and room from one load.
+ *   LOCAL-2  While room is 0 no sequence stores to the word but one that takes the list, which
+ *            is under the node's lock as all other changes are.  So the owner changes without a
  *            barrier, and only while the list is empty.
- *   LOCAL-3  A slab is in the list of its owner (struct local_slabs) exactly while its local list has
- *            objects; both change under the node's lock.
- *   LOCAL-4  An object in a local list counts as in use in the slab's state, as one in the list of a
- *            CPU does: the rest of the library knows nothing of it.  So a slab with a local list
- *            is never empty and never goes, and who empties the lists of a CPU empties these.
- *   LOCAL-5  A list begins with one object, and room for all others in use but one: the last comes
- *            the slow way, and its slab is whole.  Who gives objects to the slab's freelist looks
- *            whether the rest lies in the local list, and tells the owner (local_look()).
+ *   LOCAL-3  A slab is in the list of its owner (struct local_slabs) exactly while its local list
+ *            has objects; both change under the node's lock.
+ *   LOCAL-4  An object in a local list counts as in use in the slab's state, as one in the list
+ *            of a CPU does: the rest of the library knows nothing of it.  So a slab with a local
+ *            list is never empty and never goes, and who empties the lists of a CPU empties
+ *            these.
+ *   LOCAL-5  A list begins with one object, and room for all others in use but one: the last
+ *            comes the slow way, and its slab is whole.  Who gives objects to the slab's freelist
+ *            looks whether the rest lies in the local list, and tells the owner (local_look()).
+ *   LOCAL-6  A sequence does not read what it frees, so a block that is freed twice may be in the
+ *            list twice.  Before a list goes back to its slab it is looked at (is_sound()), and a
+ *            block that is popped has lost its key by then (suspect_popped()).
  */
 #ifndef SLUB_LOCAL_H
 #define SLUB_LOCAL_H
 
+#include "base/list.h"
 #include "slab/core/state.h"
 #include "slab/slab.h"
 
@@ -49,7 +54,7 @@
 /* Of a CPU, for each node of a cache; under the node's lock. */
 struct local_slabs {
 	struct list slabs;	/* by their second descriptors; next is NULL at first */
-	uint32_t nr_whole;	/* of those in front: so many may be all free */
+	uint32_t nr_whole;	/* so many in front may be all free */
 };
 
 /* For a collection (percpu/percpu.h): what was taken of the CPUs while they were stopped. */
@@ -96,6 +101,17 @@ static inline void local_write(struct page *local, uint64_t word)
 	__atomic_store_n((uint64_t *)&page_state(local)->first, word, __ATOMIC_RELEASE);
 }
 
+static inline void **local_last(struct page *local)
+{
+	return (void **)&page_state(local)->second;
+}
+
+/* 1: it is one of its owner's nr_whole.  A word that slabs of objects without links use. */
+static inline uint32_t *local_is_whole(struct page *local)
+{
+	return &local->nr_purged;
+}
+
 /* Objects in the local list, whose word is @word; a guess without the lock. */
 static inline uint32_t local_count(const struct page *local, uint64_t word)
 {
@@ -103,6 +119,58 @@ static inline uint32_t local_count(const struct page *local, uint64_t word)
 
 	return local_head(word) ? start - local_room(word) : 0;
 }
+
+/* ---- the slabs of a CPU; under the node's lock ---- */
+
+/* NULL: the CPU has none of this node, or no such CPU is known. */
+static inline struct local_slabs *local_slabs_of(const struct cache_node *node, uint32_t cid)
+{
+	char *area = cid < LOCAL_OWNERS ? percpu_area(cid) : NULL;
+	struct local_slabs *slabs;
+
+	if (!area || !node->local)
+		return NULL;
+	slabs = (struct local_slabs *)(area + node->local);
+	if (!slabs->slabs.next)
+		list_init(&slabs->slabs);
+	return slabs;
+}
+
+static inline struct page *local_first(const struct local_slabs *slabs)
+{
+	return slabs && !list_is_empty(&slabs->slabs) ?
+		       container_of(slabs->slabs.next, struct page, list) : NULL;
+}
+
+static inline void local_unlist(struct local_slabs *slabs, struct page *local)
+{
+	list_remove(&local->list);
+	__atomic_store_n(&slabs->nr_whole, slabs->nr_whole - *local_is_whole(local),
+			 __ATOMIC_RELAXED);
+	*local_is_whole(local) = 0;
+}
+
+/* What a local list had, in nobody's hands but the caller's. */
+struct local_list {
+	void *head;	/* NULL: nothing */
+	void *last;
+	uint32_t nr;
+};
+
+/* Once its word is another's, count and last are, too: so under the lock. */
+static inline struct local_list local_list_of(struct page *local, uint64_t word)
+{
+	return (struct local_list){ local_head(word), *local_last(local),
+				    local_count(local, word) };
+}
+
+/*
+ * The first slab of this CPU leaves it, with its list.  NULL: there is none, or this CPU is
+ * stopped.
+ */
+struct page *local_pop(struct local_slabs *slabs, struct local_list *list);
+
+/* ---- without a lock ---- */
 
 /* Of a cache that is being made: may its slabs have local lists? */
 void local_init(struct slub_cache *cache);
@@ -113,32 +181,66 @@ static inline void local_clear(const struct slub_cache *cache, struct page *slab
 	if (!cache->has_local)
 		return;
 	local_of(slab)->list.next = NULL;
+	*local_is_whole(local_of(slab)) = 0;
 	local_write(local_of(slab), local_make(NULL, LOCAL_NOBODY, 0));
 }
 
+void local_own_slab(struct page *slab);
 /* This CPU takes objects of @slab; under the node's lock. */
-void local_own(const struct slub_cache *cache, struct page *slab);
+static inline void local_own(const struct slub_cache *cache, struct page *slab)
+{
+	if (cache->has_local)
+		local_own_slab(slab);
+}
+
 /* Frees @object, for which this CPU's list has no room; false: by the way of other caches. */
 bool local_free(struct slub_cache *cache, void *object);
 /* How many objects a list may have that begins with @nr, until it was looked at. */
 int32_t local_limit(const struct slub_cache *cache, int32_t nr);
+
+void *local_take_objects(struct slub_cache *cache, struct cache_node *node, uint32_t wanted,
+			 uint32_t *nr);
 /*
  * The local lists of slabs that this CPU owns, at least @wanted objects if there are so many;
  * *@nr: how many.  NULL: there are none.
  */
-void *local_take(struct slub_cache *cache, struct cache_node *node, uint32_t wanted, uint32_t *nr);
+static inline void *local_take(struct slub_cache *cache, struct cache_node *node, uint32_t wanted,
+			       uint32_t *nr)
+{
+	return cache->has_local ? local_take_objects(cache, node, wanted, nr) : NULL;
+}
+
+void local_look_owner(struct slub_cache *cache, struct page *slab);
 /*
- * Somebody is about to give @nr objects, which are his still, to the freelist of @slab, with @inuse in
- * use.
+ * Somebody is about to give @nr objects, which are his still, to the freelist of @slab, with @inuse
+ * in use.
  */
-void local_look(struct slub_cache *cache, struct page *slab, uint32_t inuse, uint32_t nr);
+static inline void local_look(struct slub_cache *cache, struct page *slab, uint32_t inuse,
+			      uint32_t nr)
+{
+	struct page *local = local_of(slab);
+
+	if (cache->has_local && local_count(local, local_read(local)) + nr >= inuse && inuse != nr)
+		local_look_owner(cache, slab);
+}
+
+/* @list, not empty, goes to its slab. */
+void local_give_back(struct slub_cache *cache, struct page *local, const struct local_list *list);
+
+/* ---- local_empty.c ---- */
+
 /* All local lists of this CPU go to their slabs. */
 void local_empty_here(struct slub_cache *cache);
 /* collection->stopped; collection->arg is a struct local_emptied */
 void local_stopped(struct collection *collection, uint32_t cid);
+void local_give_all(struct local_emptied *emptied);
 /* With all CPUs running again. */
-void local_give(struct local_emptied *emptied);
-/* Objects in local lists, as of a moment ago. */
+static inline void local_give(struct local_emptied *emptied)
+{
+	if (emptied->first)
+		local_give_all(emptied);
+}
+/* Objects in local lists, as of a moment ago; 0 where this thread may hold the lock. */
 size_t local_nr(const struct slub_cache *cache);
 
 #endif

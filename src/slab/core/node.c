@@ -425,26 +425,13 @@ static void chain_append(struct slub_cache *cache, void *chain, void *more)
  * long as it has none: other threads may be quicker to carve the slab that it has added.
  */
 #define REFILL_SLABS_MAX 8
-/*
- * So many objects are enough.  To put two chains together is to walk one of them, at a miss
- * for each object, and another refill costs as much as some thirty misses.
- * (docs/notes/performance.md, "A refill that is content")
- */
-#define REFILL_ENOUGH 32
-
 void *node_refill(struct slub_cache *cache, struct cache_node *node,
 		  uint32_t *nr)
 {
-	uint32_t wanted = (uint32_t)min_size(((uint32_t)capacity_now(cache) + 1) / 2,
-					     REFILL_ENOUGH);
+	uint32_t wanted = refill_wanted(cache);
 	void *chain = NULL;
 	uint32_t have = 0;
 
-	chain = local_take(cache, node, wanted, nr);
-	if (chain) {
-		slab_tell(cache);
-		return chain;
-	}
 	for (int i = 0; (i < REFILL_SLABS_MAX || !chain) && have < wanted; i++) {
 		bool carved = false;
 		uint32_t n = 0;
@@ -566,7 +553,7 @@ static bool slab_is_empty(struct page *slab)
  * Takes an empty slab out of the node; NULL: there is none.  Under the lock an empty
  * slab stays empty: no thread has an object of it to free, and none may carve it.
  */
-static struct page *take_empty(struct slub_cache *cache,
+static cold struct page *take_empty(struct slub_cache *cache,
 			       struct cache_node *node)
 {
 	struct list *i;
@@ -592,7 +579,7 @@ static struct page *take_empty(struct slub_cache *cache,
 	return NULL;
 }
 
-void node_shrink(struct slub_cache *cache, struct cache_node *node)
+cold void node_shrink(struct slub_cache *cache, struct cache_node *node)
 {
 	struct page *slab;
 

@@ -70,7 +70,7 @@ cold bool cache_empty_barns_by_one(struct slub_cache *cache)
 	return chain;
 }
 
-static void flush_collected(uint32_t slot, struct slot *lists)
+static cold void flush_collected(uint32_t slot, struct slot *lists)
 {
 	struct slub_cache *cache;
 	struct cache_hold pin;
@@ -92,16 +92,17 @@ static void flush_collected(uint32_t slot, struct slot *lists)
 	cache_unpin(&pin);
 }
 
-static void shrink_cpus(enum collect_from from)
+static cold void shrink_cpus(enum collect_from from)
 {
 	struct local_emptied emptied = { NULL, NULL };
 	struct collection taken;
+	bool is_whole = true;
 
 	if (!percpu_collect_begin(&taken, from))
 		return;
-	taken.stopped = local_stopped;
-	taken.arg = &emptied;
 	do {
+		taken.stopped = local_stopped;
+		taken.arg = &emptied;
 		while (percpu_collect(&taken)) {
 			inject(INJECT_collected);
 			for (uint32_t i = 0; i < taken.nr_lists; i++)
@@ -109,8 +110,12 @@ static void shrink_cpus(enum collect_from from)
 						&taken.lists[i]);
 			local_give(&emptied);
 		}
+		is_whole &= taken.is_whole;
 	} while (percpu_collect_more(&taken, from));
 	percpu_collect_end();
+	/* The kernel stops no CPU: its own local lists a thread can empty all the same. */
+	for (struct slub_cache *c = is_whole ? NULL : cache_first(); c; c = cache_next(c))
+		local_empty_here(c);
 }
 
 static void shrink_nodes(struct slub_cache *cache, size_t search_max)

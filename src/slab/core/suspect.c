@@ -153,18 +153,44 @@ cold usual bool suspect_aborted(struct slub_cache *cache, void *object)
 	return true;
 }
 
-/* What the first word of @object said is now the head of the list. */
+/* Is @object, which was popped, still in this CPU's list?  A look without a lock, at so many. */
+static bool is_listed_still(const struct slub_cache *cache, const void *object)
+{
+	const void *at = percpu_head(cache->list_slot);
+
+	for (uint32_t i = 0; at && i < cache->objects && link_is_sound(cache, at); i++) {
+		if (at == object)
+			return true;
+		at = *link_of(cache, (void *)at);
+	}
+	return false;
+}
+
+/*
+ * What the first word of @object said is now the head of the list.  A free that goes to the local
+ * list of a slab reads no key, so a block may come here that was freed twice (LOCAL-6).
+ */
 cold bool suspect_popped(struct slub_cache *cache, void *object)
 {
 	bool is_object = link_is_sound(cache, object);
 	const void *next = percpu_head(cache->list_slot);
+	bool is_sound = is_object && (!next || link_is_sound(cache, next));
+	bool is_second = cache->has_local && is_sound && !is_tired(cache) &&
+			 is_listed_still(cache, object);
 
-	if (is_object && (!next || link_is_sound(cache, next)))
+	if (is_sound && !is_second) {
+		if (cache->has_local && !is_tired(cache))
+			__atomic_fetch_add(&cache->suspects, 1, __ATOMIC_RELAXED);
 		return true;
+	}
 	percpu_take(cache->list_slot, capacity_now(cache));
-	misuse_found(is_object ? MISUSE_FREE_WRITTEN : MISUSE_LIST, NULL,
-		     object, cache->name);
-	return is_object;
+	if (is_second)
+		say_second(cache, object, NULL);
+	else
+		misuse_found(is_object ? MISUSE_FREE_WRITTEN : MISUSE_LIST, NULL, object,
+			     cache->name);
+	/* What was written to may be another's by now, for it may have been freed twice. */
+	return is_object && !cache->has_local;
 }
 
 /* A free of what is no object's start has come here, or somebody has written to the link. */

@@ -73,7 +73,7 @@ static size_t slot_nr_cached(const struct slub_cache *cache,
 }
 
 /* In the lists of the CPUs, and in barns. */
-static size_t nr_in_lists(const struct slub_cache *cache)
+static cold size_t nr_in_lists(const struct slub_cache *cache)
 {
 	uint32_t offset = __atomic_load_n(&cache->list_slot, __ATOMIC_RELAXED);
 	size_t nr = 0;

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * slab/core/local.c, local_empty.c: what is freed in no order goes to lists of its slabs, without
+ * a lock, and each count of them is exact.
+ */
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <gtest/gtest.h>
+#include <map>
+#include <set>
+#include <sys/wait.h>
+#include <vector>
+
+#include "harness.h"
+#include "slub.h"
+#include "start.h"
+
+extern "C" {
+#define new new_value
+#define _Atomic
+#include "debug/misuse.h"
+#include "slab/core/key.h"
+#include "slab/core/local.h"
+#undef new
+#undef _Atomic
+
+/* The linker sends the library's calls here (--wrap). */
+static bool barrier_is_refused;
+static int nr_barriers;
+int __real_os_barrier_rseq(void);
+int __wrap_os_barrier_rseq(void)
+{
+	nr_barriers++;
+	return barrier_is_refused ? -EPERM : __real_os_barrier_rseq();
+}
+}
+
+namespace {
+
+/* No test program asks for so many bytes itself. */
+constexpr size_t BYTES = 400;
+constexpr size_t MANY = 20000;
+
+/* What the local lists of a cache hold, looked through link by link. */
+struct locals {
+	explicit locals(const struct slub_cache *cache)
+	{
+		for (uint32_t cid = 0; cid < percpu_areas_end(); cid++)
+			look(cache, cid);
+	}
+	void look(const struct slub_cache *cache, uint32_t cid)
+	{
+		struct local_slabs *mine = local_slabs_of(cache->nodes[0], cid);
+
+		for (struct list *i = mine ? mine->slabs.next : nullptr;
+		     mine && i != &mine->slabs; i = i->next) {
+			struct page *local = container_of(i, struct page, list);
+			uint64_t word = local_read(local);
+			uint32_t n = 0;
+
+			EXPECT_EQ(local_owner(word), cid);
+			for (void *o = local_head(word); o; o = *(void **)o, n++) {
+				EXPECT_EQ(local_of(slab_of(cache, o)), local);
+				EXPECT_TRUE(cache_is_at_object(cache, o));
+				EXPECT_EQ(*key_of(o), key_value());
+				EXPECT_TRUE(objects.insert(o).second) << "once";
+				if (!*(void **)o) {
+					EXPECT_EQ(*local_last(local), o);
+				}
+			}
+			EXPECT_EQ(n, local_count(local, word));
+			EXPECT_GE(n, 1u) << "LOCAL-3";
+			EXPECT_LE(n, state_inuse(slab_read(local - 1))) << "LOCAL-4";
+			slabs++;
+		}
+	}
+	std::set<void *> objects;
+	size_t slabs = 0;
+};
+
+class local_lists : public testing::Test {
+protected:
+	void SetUp() override
+	{
+		static char ignore[] = "SLUB_ON_ERROR=ignore";
+		char *environment[] = { ignore, nullptr };
+
+		free(harness::opaque(malloc(BYTES)));
+		if (!start::has_wanted_backend())
+			GTEST_SKIP() << "this process cannot have that backend";
+		void *object = harness::opaque(malloc(BYTES));
+		cache = cache_of(object);
+		free(object);
+		if (!cache || !cache->has_local)
+			GTEST_SKIP() << "slabs have no local lists here";
+		option_read(environment);
+		slab_shrink_all();
+		found = misuse_nr_found();
+		lost = in_use();
+		nr_barriers = 0;
+	}
+	void TearDown() override
+	{
+		barrier_is_refused = false;
+		for (void *object : mine)
+			free(object);
+		slab_shrink_all();
+	}
+	void fill(size_t nr)
+	{
+		for (size_t i = 0; i < nr; i++)
+			mine.push_back(memset(harness::opaque(malloc(BYTES)), 1, BYTES));
+	}
+	/* All but @kept of them, by chance. */
+	void free_scattered(size_t kept)
+	{
+		for (size_t i = mine.size(); i > 1; i--)
+			std::swap(mine[i - 1], mine[random.below(i)]);
+		while (mine.size() > kept) {
+			free(mine.back());
+			mine.pop_back();
+		}
+	}
+	/* All objects of a slab that has no others. */
+	std::vector<void *> take_slab()
+	{
+		std::map<struct page *, std::vector<void *>> by_slab;
+
+		for (void *object : mine)
+			by_slab[slab_of(cache, object)].push_back(object);
+		for (auto &[slab, inside] : by_slab) {
+			if (inside.size() != cache->objects)
+				continue;
+			std::set<void *> out(inside.begin(), inside.end());
+			mine.erase(std::remove_if(mine.begin(), mine.end(),
+						  [&](void *o) { return out.count(o); }),
+				   mine.end());
+			return inside;
+		}
+		return {};
+	}
+	struct slot *slot() const
+	{
+		return (struct slot *)(percpu_area(percpu_here()) + cache->list_slot);
+	}
+	static size_t length(const void *chain)
+	{
+		size_t n = 0;
+
+		for (; chain; chain = *(void *const *)chain)
+			n++;
+		return n;
+	}
+	/* Objects that slabs count as in use, but for those that an earlier test damaged. */
+	size_t in_use() const
+	{
+		uint32_t stats = cache->stats;
+
+		return (uint32_t)slub_percpu_sum32(stats + 4 * STAT_OBJECTS_OUT) -
+		       (uint32_t)slub_percpu_sum32(stats + 4 * STAT_OBJECTS_BACK) - lost;
+	}
+	size_t slabs() const { return cache->nodes[0]->nr_slabs; }
+
+	start::one_cpu stays;
+	struct slub_cache *cache = nullptr;
+	std::vector<void *> mine;
+	harness::Random random{ 11 };
+	uint64_t found = 0;
+	size_t lost = 0;
+};
+
+TEST_F(local_lists, what_is_freed_in_no_order_goes_home)
+{
+	fill(MANY);
+	free_scattered(MANY / 2);
+	locals now(cache);
+	EXPECT_GE(now.objects.size(), 100u);
+	EXPECT_LE(slot()->main.room, ROOM_SHORT) << "the list is a short one";
+	EXPECT_EQ(length(slot()->main.head), (size_t)(ROOM_SHORT - slot()->main.room));
+	EXPECT_LE(length(slot()->main.head), 16u);
+	EXPECT_LE(length(slot()->spare.head), LOCAL_FOREIGN);
+	/* Each object is alive, in a list of the CPU, in a local list, or counts as free. */
+	EXPECT_EQ(in_use(), mine.size() + length(slot()->main.head) +
+				    length(slot()->spare.head) + now.objects.size());
+	EXPECT_EQ(local_nr(cache), now.objects.size());
+	for (void *object : mine)
+		EXPECT_FALSE(now.objects.count(object));
+	EXPECT_EQ(nr_barriers, 0);
+}
+
+TEST_F(local_lists, what_is_freed_in_order_stays_in_long_lists)
+{
+	fill(MANY);
+	std::sort(mine.begin(), mine.end());
+	while (mine.size() > MANY / 2) {
+		free(mine.back());
+		mine.pop_back();
+	}
+	EXPECT_EQ(locals(cache).objects.size(), 0u);
+	EXPECT_GE(slot()->main.room, 0);
+}
+
+TEST_F(local_lists, come_before_new_slabs)
+{
+	fill(MANY);
+	free_scattered(MANY / 2);
+	size_t before = slabs();
+	fill(MANY / 2 - 500);
+	EXPECT_EQ(slabs(), before);
+	std::set<void *> distinct(mine.begin(), mine.end());
+	EXPECT_EQ(distinct.size(), mine.size());
+	EXPECT_EQ(misuse_nr_found(), found);
+}
+
+/* Without a trim: what CPU's lists hold pins few of them. */
+TEST_F(local_lists, slabs_that_are_whole_go)
+{
+	fill(MANY);
+	size_t full = slabs();
+	free_scattered(0);
+	EXPECT_GE(full, MANY / 100);
+	EXPECT_LE(slabs(), lost + 16 + LOCAL_FOREIGN + cache->min_partial + 8);
+	EXPECT_LE(locals(cache).objects.size(), in_use());
+	EXPECT_EQ(nr_barriers, 0);
+	EXPECT_EQ(misuse_nr_found(), found);
+}
+
+TEST_F(local_lists, a_trim_empties_them)
+{
+	fill(MANY);
+	free_scattered(MANY / 8);
+	EXPECT_GE(locals(cache).objects.size(), 100u);
+	slab_shrink_all();
+	EXPECT_GE(nr_barriers, 1);
+	EXPECT_EQ(locals(cache).objects.size(), 0u);
+	EXPECT_EQ(local_nr(cache), 0u);
+	EXPECT_EQ(in_use(), mine.size());
+	/* The CPU owns its slabs still. */
+	uint32_t owned = 0;
+	for (void *object : mine)
+		owned += local_owner(local_read(local_of(slab_of(cache, object)))) ==
+			 percpu_here();
+	EXPECT_GE(owned, mine.size() / 2);
+	free_scattered(MANY / 16);
+	EXPECT_GE(in_use(), mine.size());
+}
+
+TEST_F(local_lists, a_flush_of_the_cache_empties_them)
+{
+	fill(MANY);
+	free_scattered(MANY / 2);
+	EXPECT_TRUE(cache_flush(cache));
+	EXPECT_EQ(locals(cache).objects.size(), 0u);
+	EXPECT_EQ(in_use(), mine.size());
+}
+
+/* The kernel stops no CPU: a thread empties those of its own. */
+TEST_F(local_lists, a_trim_without_a_barrier_empties_those_of_this_cpu)
+{
+	fill(MANY);
+	free_scattered(MANY / 2);
+	barrier_is_refused = true;
+	slab_shrink_all();
+	EXPECT_EQ(locals(cache).objects.size(), 0u);
+	EXPECT_LE(in_use(), mine.size() + 16 + LOCAL_FOREIGN);
+}
+
+/* Slabs of another CPU: their objects go to their freelists, some at a time. */
+TEST_F(local_lists, of_other_cpus_are_left_alone)
+{
+	fill(MANY);
+	for (void *object : mine) {
+		struct page *local = local_of(slab_of(cache, object));
+
+		local_write(local, local_make(NULL, 17, 0));
+	}
+	free_scattered(MANY / 2);
+	EXPECT_EQ(locals(cache).objects.size(), 0u);
+	EXPECT_LE(slot()->main.room, ROOM_SHORT);
+	EXPECT_LE(length(slot()->spare.head), LOCAL_FOREIGN);
+	EXPECT_LE(in_use(), mine.size() + 16 + LOCAL_FOREIGN);
+}
+
+/* ... until this CPU takes their objects. */
+TEST_F(local_lists, slabs_change_hands_with_a_refill)
+{
+	fill(MANY);
+	for (void *object : mine)
+		local_write(local_of(slab_of(cache, object)), local_make(NULL, 17, 0));
+	free_scattered(MANY / 2);
+	fill(MANY / 2);
+	size_t owned = 0;
+	for (void *object : mine)
+		owned += local_owner(local_read(local_of(slab_of(cache, object)))) ==
+			 percpu_here();
+	EXPECT_GE(owned, mine.size() / 4);
+	free_scattered(MANY / 2);
+	EXPECT_GE(locals(cache).objects.size(), 100u);
+}
+
+/* The last objects of a slab come back past its owner, who is told. */
+TEST_F(local_lists, the_owner_learns_that_its_slab_is_whole)
+{
+	fill(MANY);
+	std::vector<void *> inside = take_slab();
+	ASSERT_EQ(inside.size(), cache->objects);
+	struct page *slab = slab_of(cache, inside[0]);
+	/* The list becomes a short one. */
+	free_scattered(MANY / 2);
+	ASSERT_LE(slot()->main.room, ROOM_SHORT);
+	void *last = inside.back();
+	inside.pop_back();
+	for (void *object : inside)
+		free(object);
+	ASSERT_EQ(local_count(local_of(slab), local_read(local_of(slab))), inside.size());
+	/* As if another CPU freed it. */
+	*key_of(last) = key_value();
+	*(void **)last = NULL;
+	size_t before = slabs();
+	chain_flush(cache, last);
+	struct local_slabs *own = local_slabs_of(cache->nodes[0], percpu_here());
+	EXPECT_EQ(own->nr_whole, 1u);
+	EXPECT_EQ(local_first(own), local_of(slab));
+	/* With the next free of this CPU that is a slow one. */
+	while (own->nr_whole && !mine.empty()) {
+		free(mine.back());
+		mine.pop_back();
+	}
+	EXPECT_EQ(own->nr_whole, 0u);
+	EXPECT_EQ(local_count(local_of(slab), local_read(local_of(slab))), 0u);
+	EXPECT_LE(slabs(), before);
+}
+
+TEST_F(local_lists, a_watched_cache_begins_none)
+{
+	fill(MANY);
+	cache->twin = cache;
+	cache_flush(cache);
+	free_scattered(MANY / 2);
+	size_t nr = locals(cache).objects.size();
+	cache->twin = NULL;
+	EXPECT_EQ(nr, 0u);
+	EXPECT_EQ(in_use(), mine.size());
+}
+
+/* ---- what was freed twice ---- */
+
+TEST_F(local_lists, a_second_free_is_found_before_its_block_is_two)
+{
+	fill(MANY);
+	free_scattered(MANY / 2);
+	/* The slab of the last one has a list by now, mostly. */
+	for (int i = 0; i < 50; i++) {
+		void *object = mine.back();
+
+		mine.pop_back();
+		free(object);
+		free(mine.back());
+		mine.pop_back();
+		free(object);
+	}
+	fill(MANY);
+	slab_shrink_all();
+	std::set<void *> distinct(mine.begin(), mine.end());
+	EXPECT_EQ(distinct.size(), mine.size());
+	EXPECT_GE(misuse_nr_found(), found + 1);
+	slab_shrink_all();
+	EXPECT_EQ(distinct.size(), mine.size());
+}
+
+/* One of a slab is freed twice, and one not at all: all seem to be back. */
+TEST_F(local_lists, a_slab_is_not_whole_while_one_of_it_lives)
+{
+	fill(MANY);
+	std::vector<void *> inside = take_slab();
+	ASSERT_EQ(inside.size(), cache->objects);
+	free_scattered(MANY / 2);
+	void *alive = inside[0];
+	memset(alive, 0x5a, BYTES);
+	for (size_t i = 1; i < inside.size(); i++)
+		free(inside[i]);
+	/* It was the second that went there: its slab counts it once more. */
+	free(harness::opaque(inside[2]));
+	fill(MANY);
+	slab_shrink_all();
+	fill(MANY);
+	for (void *object : mine)
+		ASSERT_NE(object, alive);
+	for (size_t i = 0; i < BYTES; i++)
+		ASSERT_EQ(((unsigned char *)alive)[i], 0x5a);
+	EXPECT_GE(misuse_nr_found(), found + 1);
+}
+
+/* ---- a forked child ---- */
+
+TEST_F(local_lists, a_child_has_those_of_its_parent)
+{
+	fill(MANY);
+	free_scattered(MANY / 2);
+	size_t nr = locals(cache).objects.size();
+	pid_t pid = fork();
+
+	if (!pid) {
+		bool is_same = locals(cache).objects.size() == nr;
+
+		free_scattered(MANY / 4);
+		fill(MANY);
+		std::set<void *> distinct(mine.begin(), mine.end());
+		bool is_once = distinct.size() == mine.size();
+		slab_shrink_all();
+		bool is_empty = locals(cache).objects.empty() && in_use() == mine.size();
+		_exit((is_same ? 0 : 1) | (is_once ? 0 : 2) | (is_empty ? 0 : 4));
+	}
+	EXPECT_EQ(harness::describe_status(harness::wait_for(pid)), "exit 0");
+	EXPECT_GE(locals(cache).objects.size(), nr);
+}
+
+} /* namespace */
