@@ -85,6 +85,26 @@ static void bulk(size_t size, unsigned int count)
 		drop(&objects[i]);
 }
 
+/*
+ * Each free is of another slab than the one before: past the lists of the CPU, to the local lists
+ * of slabs, of which most become whole.  Half come again first.
+ */
+static void scattered(size_t size, unsigned int count)
+{
+	static struct object objects[STEP_BULK];
+	/* Prime, and more than a slab has. */
+	const unsigned int stride = 179;
+
+	for (unsigned int i = 0; i < count; i++)
+		objects[i] = keep(malloc(size), size);
+	for (unsigned int i = 0; i < count / 2; i++)
+		drop(&objects[i * stride % count]);
+	for (unsigned int i = 0; i < count / 2; i++)
+		objects[i * stride % count] = keep(malloc(size), size);
+	for (unsigned int i = 0; i < count; i++)
+		drop(&objects[i * stride % count]);
+}
+
 static void few_of_each(void)
 {
 	struct object objects[3 * SIZES];
@@ -298,6 +318,7 @@ static void one_round(unsigned int round)
 		step_api_round(round);
 	bulk(sizes[round % 11], most);
 	bulk(sizes[10 + round % 4], 100);
+	scattered(200, most);
 	sparse();
 	few_of_each();
 	sched_setaffinity(0, sizeof(allowed), &allowed);
