@@ -30,8 +30,8 @@ CONCERNED = {
                          r"|fire\.api_storm)|unit\.reclaim_group_(delete|steps)\.thread$",
     "src/slab/guard": OWN + r"(unit\.(slab_guard|regression_prefill)|debug[._](guard|nowhere|kunit)"
                       r"|profile_of_guarded|tool_explain|mempool_test|api_free_errno_test.guard)",
-    "src/slab/shadow": OWN + r"(unit\.(slab_(alloc|sample|shadow|owned|stats|grace)|inspect_trail"
-                       r"|malloc_slow)"
+    "src/slab/shadow": OWN + r"(unit\.(slab_(alloc|sample|shadow|owned|numa|stats|grace)"
+                       r"|inspect_trail|malloc_slow)"
                        r"|profile_(totals|file|live|of)|reclaim_account|debug[._]guard|api_reserve"
                        r"|reclaim_group)",
     "src/slab/watch": OWN + r"(unit\.(debug|slab_(suspect|slow|visit))"

@@ -24,6 +24,7 @@ struct {
 	std::vector<uint32_t> pushed;
 	int pushes_refused, fetches_refused;
 	std::vector<std::pair<const void *, size_t>> written;
+	std::vector<std::pair<uint32_t, uint32_t>> stored;	/* as it is told, as it is */
 } seen;
 
 } /* namespace */
@@ -34,6 +35,7 @@ bool __real_percpu_push_bulk(uint32_t, void *, void **, uint32_t);
 void __real_cache_free(struct slub_cache *, void *);
 void *__real_chain_fetch(struct slub_cache *, struct cache_node *, uint32_t *);
 void __real_chain_retire(struct slub_cache *, void *);
+void __real_chain_store(struct slub_cache *, void *, uint32_t);
 size_t __real_sample_bulk_guarded(struct slub_cache *, size_t, void **);
 
 uint32_t __wrap_percpu_pop_bulk(uint32_t slot, uintptr_t link, void **objects, uint32_t nr)
@@ -65,6 +67,16 @@ void *__wrap_chain_fetch(struct slub_cache *cache, struct cache_node *node, uint
 		return __real_chain_fetch(cache, node, nr);
 	seen.fetches_refused--;
 	return nullptr;
+}
+
+void __wrap_chain_store(struct slub_cache *cache, void *chain, uint32_t nr)
+{
+	uint32_t length = 0;
+
+	for (void *o = chain; o; o = link_next(cache, o))
+		length++;
+	seen.stored.emplace_back(nr, length);
+	__real_chain_store(cache, chain, nr);
 }
 
 void __wrap_chain_retire(struct slub_cache *cache, void *chain)
@@ -233,6 +245,50 @@ TEST_F(bulk_paths, from_the_list_and_from_behind_it)
 	check_cache(cache, {});
 }
 
+/* What is too much is put away, and its length is known. */
+TEST_F(bulk_paths, the_rest_of_a_chain_is_put_away)
+{
+	if (SLUB_CONFIG_HARDENED)
+		GTEST_SKIP() << "one by one";
+	size_t nr_stored = 0;
+
+	for (size_t nr : { 3, 100, 1000, 3000 }) {
+		std::vector<void *> got(nr);
+
+		ASSERT_TRUE(cache_flush(cache));
+		EXPECT_EQ(slub_cache_shrink(cache), 0);
+		seen = {};
+		EXPECT_EQ(slub_cache_alloc_bulk(cache, 0, nr, got.data()), nr);
+		for (auto [told, is] : seen.stored)
+			EXPECT_EQ(told, is) << nr;
+		nr_stored += seen.stored.size();
+		slub_cache_free_bulk(cache, nr, got.data());
+	}
+	EXPECT_GE(nr_stored, 2u);
+}
+
+/* Nothing behind the caller's array is read. */
+TEST_F(bulk_paths, no_more_is_freed_than_there_are)
+{
+	const size_t page = os_page_size();
+	char *pages = (char *)os_map(2 * page);
+
+	ASSERT_NE(pages, nullptr);
+	ASSERT_EQ(os_protect(pages + page, page, false), 0);
+	for (struct slub_cache *from : { cache, paged }) {
+		for (size_t nr : { 1, 2, 64, 65, 100 }) {
+			void **all = (void **)(void *)(pages + page) - nr;
+
+			ASSERT_EQ(slub_cache_alloc_bulk(from, 0, nr, all), nr);
+			slub_cache_free_bulk(from, nr, all);
+			ASSERT_EQ(slub_cache_alloc_bulk(from, SLUB_ALLOC_ZERO, nr, all), nr);
+			slub_cache_free_bulk(nullptr, nr, all);
+			check_cache(from, {});
+		}
+	}
+	os_unreserve(pages, 2 * page);
+}
+
 TEST_F(bulk_paths, a_group_pays_for_what_there_is)
 {
 	struct slub_cache *owned = make("owned", 64, SLUB_CACHE_ACCOUNT | SLUB_CACHE_NO_MERGE);
@@ -335,16 +391,19 @@ TEST_F(bulk_paths, long_runs_go_in_pieces)
 	start::one_cpu here;
 	if (SLUB_CONFIG_HARDENED)
 		GTEST_SKIP() << "one by one";
-	for (struct slub_cache *from : { cache, paged }) {
-		auto all = get(1000, from);
-		uint32_t most = (uint32_t)std::min(std::max(capacity_now(from), 16),
-						   (int)from->capacity);
-		std::set<uint32_t> pieces = { most, 1000 % most };
+	for (size_t size : { 64ul, 2 * PAGE_BYTES }) {
+		struct slub_cache_args args = {};
 		size_t sum = 0;
 
-		pieces.erase(0);
-		slub_cache_free_bulk(from, 1000, all.data());
-		EXPECT_EQ(std::set<uint32_t>(seen.pushed.begin(), seen.pushed.end()), pieces);
+		args.name = "pieces";
+		args.size = size;
+		args.sheaf_length = 50;
+		struct slub_cache *from = slub_cache_create_args(&args);
+		ASSERT_NE(from, nullptr);
+		auto all = get(130, from);
+		slub_cache_free_bulk(from, 130, all.data());
+		EXPECT_EQ(std::set<uint32_t>(seen.pushed.begin(), seen.pushed.end()),
+			  (std::set<uint32_t>{ 50, 30 }));
 		check_cache(from, {});
 		/* Where the list takes none each piece is retired, and is whole. */
 		all = get(40, from);
@@ -357,6 +416,7 @@ TEST_F(bulk_paths, long_runs_go_in_pieces)
 		EXPECT_EQ(seen.nr_pushes % 2, 0u);
 		seen = {};
 		check_cache(from, {});
+		end(from);
 	}
 }
 

@@ -277,6 +277,27 @@ TEST_F(objects, of_a_cache_in_a_group)
 	EXPECT_EQ(slub_group_destroy(group), 0);
 }
 
+/* The slow paths let a thread go inline: where its CPU's area is, and how far the map reaches. */
+TEST_F(objects, lead_back_to_the_inline_path)
+{
+	if (!slub_thread.self.rseq)
+		GTEST_SKIP() << "nothing is inline";
+	for (bool is_free : { false, true }) {
+		void *p = slub_cache_alloc(cache);
+
+		ASSERT_TRUE(cache_flush(cache));
+		slub_thread.self.map_base = slub_thread.self.map_pages = 0;
+		if (is_free)
+			slub_cache_free(other, p);
+		else
+			slub_cache_free(cache, slub_cache_alloc(cache));
+		EXPECT_EQ(slub_thread.self.map_base, pagemap_base);
+		EXPECT_EQ(slub_thread.self.map_pages, pagemap_limit);
+		if (!is_free)
+			slub_cache_free(cache, p);
+	}
+}
+
 /* ---- questions ---- */
 
 TEST_F(objects, may_be_copied_within_their_window)
@@ -441,7 +462,9 @@ TEST_F(objects, are_visited_wherever_they_are)
 /* More objects than have a bit at a time. */
 TEST_F(objects, of_a_slab_are_seen_by_windows)
 {
+	set("SLUB_MIN_ORDER=6");
 	struct slub_cache *tiny = make("tiny", 8, SLUB_CACHE_NO_MERGE);
+	set("SLUB_MIN_ORDER=0");
 	static struct slab_iterator iterator;
 	const uint32_t window = 128 * 64;
 	char *p = (char *)slub_cache_alloc(tiny);
@@ -450,6 +473,7 @@ TEST_F(objects, of_a_slab_are_seen_by_windows)
 
 	ASSERT_TRUE(cache_flush(tiny));
 	EXPECT_EQ(sizeof(iterator.free) * 8, window);
+	EXPECT_GT(tiny->objects, 3 * window);
 	ASSERT_TRUE(slab_iterate(&iterator, tiny, slab));
 	EXPECT_EQ(iterator.window, 0u);
 	EXPECT_EQ(iterator.end, slab_count_read(slab));

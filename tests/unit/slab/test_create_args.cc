@@ -14,6 +14,30 @@
 
 namespace {
 
+int metas_refused, publish_answer;	/* the next so many; 0: the library's */
+
+} /* namespace */
+
+extern "C" {
+void *__real_meta_alloc(size_t);
+int __real_cache_publish(struct slub_cache *, uint32_t);
+
+void *__wrap_meta_alloc(size_t bytes)
+{
+	if (!metas_refused)
+		return __real_meta_alloc(bytes);
+	metas_refused--;
+	return nullptr;
+}
+
+int __wrap_cache_publish(struct slub_cache *cache, uint32_t length)
+{
+	return publish_answer ? publish_answer : __real_cache_publish(cache, length);
+}
+}
+
+namespace {
+
 /* ---- what is asked for ---- */
 
 TEST_F(create_args, names)
@@ -341,6 +365,59 @@ TEST_F(create_args, names_of_one_that_is_shared)
 	EXPECT_FALSE(slub_cache_alias(cache, 0, name));
 }
 
+/* What is refused is said by errno, and kept by nobody. */
+TEST_F(create_args, want_of_memory)
+{
+	std::vector<struct slub_cache *> all;
+
+	set("SLUB_MERGE=1");
+	args.flags = 0;
+	struct slub_cache *cache = of();
+	for (int i = 0; i < 100 && errno != ENOMEM; i++) {
+		std::string name = "alias-" + std::to_string(i);
+
+		args.name = name.c_str();
+		metas_refused = 1;
+		errno = 0;
+		all.push_back(of());
+	}
+	ASSERT_EQ(all.back(), nullptr) << "names that were free before are taken first";
+	EXPECT_EQ(errno, ENOMEM);
+	EXPECT_EQ(cache->users, all.size());
+	metas_refused = 0;
+	for (size_t i = 0; i < all.size(); i++)
+		end(cache);
+	args.name = "not-public";
+	args.flags = SLUB_CACHE_NO_MERGE;
+	for (int error : { ENOSPC, ENOMEM }) {
+		publish_answer = -error;
+		errno = 0;
+		EXPECT_EQ(of(), nullptr);
+		EXPECT_EQ(errno, error);
+		EXPECT_EQ(slub_cache_find("not-public"), nullptr);
+	}
+	publish_answer = 0;
+	/* A structure is used again, so there may be some. */
+	all.clear();
+	errno = 0;
+	for (int i = 0; i < 300 && errno != ENOMEM; i++) {
+		std::string name = "made-" + std::to_string(i);
+
+		args.name = name.c_str();
+		metas_refused = 100;
+		errno = 0;
+		all.push_back(of());
+	}
+	metas_refused = 0;
+	EXPECT_EQ(all.back(), nullptr);
+	EXPECT_EQ(errno, ENOMEM);
+	all.pop_back();
+	for (auto *each : all)
+		end(each);
+	args.name = "asked";
+	expect_made();
+}
+
 TEST_F(create_args, a_panic_is_the_end)
 {
 	std::string text;
@@ -358,7 +435,7 @@ TEST_F(create_args, a_panic_is_the_end)
 
 TEST_F(create_args, each_is_found_by_its_name)
 {
-	struct slub_cache *one = make("found-one", 64), *two = make("found-two", 64);
+	struct slub_cache *one = make("found-one", 64), *two = make("found-two", 64, 0, construct);
 	std::vector<struct slub_cache *> seen;
 	auto visit = [](struct slub_cache *cache, void *arg) {
 		((std::vector<struct slub_cache *> *)arg)->push_back(cache);

@@ -124,7 +124,9 @@ TEST_F(fronts, that_went_leave_a_cache)
 			EXPECT_NE(now, left);
 			EXPECT_TRUE(left->is_left);
 			EXPECT_FALSE(left->is_copied);
+			EXPECT_EQ(slub_cache_find("asked"), now);
 			end(now);
+			EXPECT_EQ(slub_cache_find("asked"), nullptr) << "not what was left";
 		}
 		if (way) {
 			slub_cache_free(left, p);

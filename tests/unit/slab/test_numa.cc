@@ -56,6 +56,11 @@ TEST_P(numa, objects_come_from_the_node_that_is_asked_for)
 		}
 	}
 	EXPECT_EQ(std::set<void *>(objects.begin(), objects.end()).size(), objects.size());
+	struct slub_cache_stats stats;
+	EXPECT_EQ(slub_cache_stats(cache, &stats), 0);
+	EXPECT_EQ(stats.slabs, slabs_on(0) + slabs_on(1) + slabs_on(2)) << "of all nodes";
+	EXPECT_EQ(stats.objects, stats.slabs * cache->objects);
+	EXPECT_EQ(stats.alloc_node_mismatch, 0u);
 	std::set<void *> seen;
 	EXPECT_EQ(slub_cache_for_each_object(cache, [](void *object, void *arg) {
 		((std::set<void *> *)arg)->insert(object);

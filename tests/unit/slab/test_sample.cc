@@ -444,11 +444,20 @@ TEST_F(sample, of_a_dealt_chain_each_length_was_drawn)
 		slub_cache_free(cache, p);
 }
 
+/* Half of what a list holds is enough, rounded up where that is odd. */
 TEST_F(sample, what_was_freed_here_is_dealt_next)
 {
 	start::one_cpu here;
+	struct slub_cache_args args = {};
 	std::vector<void *> all;
 
+	end(cache);
+	args.name = "sampled";
+	args.size = 64;
+	args.flags = SLUB_CACHE_NO_MERGE;
+	args.sheaf_length = 33;
+	cache = slub_cache_create_args(&args);
+	ASSERT_EQ(cache->capacity, 33);
 	begin(1, 1e18);
 	sample_switch_on(SAMPLE_PROFILE, true);
 	ASSERT_EQ(sample_caches_prepare(cache, 1), 0);
