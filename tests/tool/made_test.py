@@ -10,7 +10,7 @@ what they print of the first one.  Lines behind `% file` are a file for them; ` 
 of `slub doctor` with these names.  What an earlier call has printed is named by that call.
 MADE_WRITE=1 writes the texts anew: look at what changed.
 
-usage: made_test.py SLUB LIBRARY MADE FOLDER [NAME...]"""
+usage: made_test.py SLUB LIBRARY MADE FOLDER NAME..."""
 
 import difflib
 import gzip
@@ -28,9 +28,11 @@ del sys.argv[5:]
 
 from target import GDB_SCRIPT as TEXTS, HEAP as MADE, SLUB, Target, environment, limit_core
 
+BEFORE_PID = r'process +|PID |"pid": |pid="|`slub info -z |`slub debug '
 # What depends on the machine, or on the moment.
 VARIES = [
     (re.compile(r"\b((?:lib)?slub) (?!7\.8\.9)\d+\.\d+\.\d+\b"), r"\1 VERSION"),
+    (re.compile(r"it (?:waits|runs), .*?; (?=SLUB|--)"), "WHY; "),
     (re.compile(r"age=\d+/\d+/\d+"), "age=AGES"),
     (re.compile(r'("time": |"(?:min|average|max)": )\d{6,}(\.\d+)?'), r"\1NUMBER"),
     (re.compile(r"\b0x[4-9a-f][0-9a-f]{5}\b"), "CODE"),
@@ -212,7 +214,7 @@ class Made(Target):
         told += f"= {done.returncode}\n"
         for path, name in (("/usr/bin/", "/bin/"), (MADE, "MADE"), (self.folder, "FOLDER")):
             told = told.replace(path, name)
-        told = re.sub(rf'((?:process +|PID |"pid": |pid=")){pid}\b', r"\1PID", told)
+        told = re.sub(rf"({BEFORE_PID}){pid}\b", r"\1PID", told)
         for pattern, text in VARIES[:1] if pid == "of a file" else VARIES:
             told = pattern.sub(text, told)
         return told
@@ -307,6 +309,10 @@ class Made(Target):
 
     def test_of_file(self):
         self.check("of_file.txt")
+
+    def test_asked(self):
+        """With helpers/made_mailbox.c."""
+        self.check("asked.txt")
 
     def test_profile(self):
         self.check("profile.txt")

@@ -188,7 +188,7 @@ void put_owner(uint32_t n, uint32_t owner)
 	memcpy(made_descriptor(n) + (n % 2 ? 16 : 32), &owner, 4);
 }
 
-static void put_state(uint32_t n, uint64_t first, uint64_t second)
+void put_state(uint32_t n, uint64_t first, uint64_t second)
 {
 	char *at = made_descriptor(n) + (n % 2 ? 24 : 16);
 

@@ -66,6 +66,7 @@ uint64_t page_at(uint32_t n);
 void put_page(uint32_t n, uint32_t flags, uint32_t count, uint64_t holes);
 void put_owner(uint32_t n, uint32_t owner);
 
+void put_state(uint32_t n, uint64_t first, uint64_t second);
 char *made_descriptor(uint32_t n);
 void put_map(uint32_t n, uint32_t entry);
 
@@ -78,6 +79,7 @@ char *made_groups_at(unsigned long n);
 char *made_head_at(unsigned long n);
 char *made_record_at(unsigned long n);
 char *made_file_at(unsigned long n);
+char *made_box_at(unsigned long n);
 /* "NAME=VALUE", made_change.c; not 0: there is no such name. */
 int made_change(const char *text);
 

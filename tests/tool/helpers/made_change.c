@@ -3,17 +3,20 @@
  * Another number in the heap that is made by hand, by NAME=VALUE:
  *
  *   backend=9	      a field of struct slub_abi
- *   map.130=96	      the map's entry of a page; flags.130, count.130: of its descriptor
+ *   map.130=96	      the map's entry of a page; flags.130, count.130: of its descriptor;
+ *		      inuse.130: of a slab
  *   cache.0.order=17   of a cache, by field.def
  *   node.0.nr_slabs=1  of its part on node 0
  *   guard.version=2    of the first pool; place.0.state=3: of a place in it
  *   groups.version=2   of the description of groups; group.2.usage=1: of a group
+ *   box.version=9      of the mailbox
  *   head.state=1	of the statistics file; record.0.slabs=9, file.version=2 (groups)
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "debug/mailbox.h"
 #include "made.h"
 
 struct field {
@@ -86,6 +89,12 @@ static const struct field file_fields[] = {
 	FILE_GROUPS(nr_beyond), { NULL, 0, 0 },
 };
 
+#define BOX(member) FIELD(debug_mailbox, member)
+static const struct field box_fields[] = {
+	BOX(magic), BOX(version), BOX(size), BOX(is_off), BOX(state), BOX(request.id), BOX(beat),
+	{ NULL, 0, 0 },
+};
+
 static const struct kind {
 	const char *name;
 	const struct field *fields;
@@ -95,7 +104,17 @@ static const struct kind {
 	{ "guard", pool_fields, made_pool_at }, { "place", place_fields, made_place_at },
 	{ "groups", groups_fields, made_groups_at }, { "head", head_fields, made_head_at },
 	{ "record", record_fields, made_record_at }, { "file", file_fields, made_file_at },
+	{ "box", box_fields, made_box_at },
 };
+
+/* There is one where made_mailbox.c is. */
+__attribute__((weak)) char *made_box_at(unsigned long n)
+{
+	static struct debug_mailbox none;
+
+	(void)n;
+	return (char *)&none;
+}
 
 static int put(char *base, const struct field *fields, const char *name, uint64_t value)
 {
@@ -113,6 +132,8 @@ static int put_of_page(const char *kind, unsigned long n, uint64_t value)
 {
 	if (!strcmp(kind, "map"))
 		put_map((uint32_t)n, (uint32_t)value);
+	else if (!strcmp(kind, "inuse"))
+		put_state((uint32_t)n, 0, value);
 	else if (!strcmp(kind, "flags") || !strcmp(kind, "count"))
 		memcpy(made_descriptor((uint32_t)n) + (*kind == 'f' ? 0 : 4), &value, 4);
 	else

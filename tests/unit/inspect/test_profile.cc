@@ -247,6 +247,19 @@ TEST_F(profiled, refuses_what_cannot_be)
 		  std::to_string(SLUB_PROFILE_BYTES_DEFAULT));
 }
 
+TEST_F(profiled, leaves_nothing_open)
+{
+	int before = dup(0), after;
+
+	close(before);
+	ASSERT_EQ(slub_profile_start(1), 0);
+	EXPECT_EQ(slub_profile_write(path.c_str()), 0);
+	EXPECT_EQ(slub_profile_write("/dev/full"), -ENOSPC);
+	after = dup(0);
+	close(after);
+	EXPECT_EQ(before, after) << "the lowest number that is free";
+}
+
 /* ---- by mail ---- */
 
 std::string mailed(long fd)

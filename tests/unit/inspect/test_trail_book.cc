@@ -67,4 +67,24 @@ TEST_F(trail_book, a_sample_without_a_trail_has_no_old_one)
 	}
 }
 
+/* What a book had before it was begun anew is no sample's. */
+TEST_F(trail_book, a_new_book_has_no_old_trails)
+{
+	struct profile_state state;
+	void *volatile blocks[4];
+
+	ASSERT_EQ(slub_profile_start(1), 0);
+	for (int i = 0; i < 3; i++)
+		blocks[i] = malloc(1000);
+	ASSERT_EQ(slub_profile_start(1), 0);
+	blocks[3] = malloc(1000);
+	ASSERT_EQ(slub_profile_stop(), 0);
+	ASSERT_EQ(profile_copy(&state), 0);
+	ASSERT_EQ(state.nr_trails, 1u);
+	EXPECT_EQ(state.trails[0], trail_ring.drawn);
+	profile_copy_free(&state);
+	for (void *volatile block : blocks)
+		free(block);
+}
+
 } /* namespace */
