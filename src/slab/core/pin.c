@@ -87,7 +87,7 @@ bool thread_holds_cache(void)
 
 /* ---- pin and shut ---- */
 
-static bool pin_itself(struct slub_cache *cache, struct cache_hold *pin)
+cold static bool pin_itself(struct slub_cache *cache, struct cache_hold *pin)
 {
 	bool is_open;
 
@@ -99,20 +99,13 @@ static bool pin_itself(struct slub_cache *cache, struct cache_hold *pin)
 	return is_open;
 }
 
-/* Pins what @cache ends with: its root, or itself; if @all_are, also one that never ends. */
-usual static bool pin_whose(struct slub_cache *cache, struct cache_hold *pin, bool all_are)
+/*
+ * Before its root was pinned, the structure could be reused for another cache: also for
+ * the shadow of a program's cache, which is internal and yet can end.
+ */
+static bool is_still(const struct slub_cache *cache, const struct slub_cache *root,
+		     struct cache_hold *pin)
 {
-	struct slub_cache *root = __atomic_load_n(&cache->root, __ATOMIC_RELAXED);
-	struct slub_cache *whose = root ? root : cache;
-
-	pin->cache = NULL;
-	if ((all_are || !__atomic_load_n(&whose->is_internal, __ATOMIC_RELAXED)) &&
-	    !pin_itself(whose, pin))
-		return false;
-	/*
-	 * Before the pin, the structure could be reused for another cache: also for
-	 * the shadow of a program's cache, which is internal and yet can end.
-	 */
 	if (cache_is_live(cache) &&
 	    __atomic_load_n(&cache->root, __ATOMIC_RELAXED) == root)
 		return true;
@@ -122,12 +115,21 @@ usual static bool pin_whose(struct slub_cache *cache, struct cache_hold *pin, bo
 
 bool cache_pin(struct slub_cache *cache, struct cache_hold *pin)
 {
-	return pin_whose(cache, pin, true);
+	struct slub_cache *root = __atomic_load_n(&cache->root, __ATOMIC_RELAXED);
+
+	return pin_itself(root ? root : cache, pin) && is_still(cache, root, pin);
 }
 
 usual bool cache_pin_any(struct slub_cache *cache, struct cache_hold *pin)
 {
-	return pin_whose(cache, pin, false);
+	struct slub_cache *root = __atomic_load_n(&cache->root, __ATOMIC_RELAXED);
+	struct slub_cache *whose = root ? root : cache;
+
+	pin->cache = NULL;
+	if (!__atomic_load_n(&whose->is_internal, __ATOMIC_RELAXED) &&
+	    !pin_itself(whose, pin))
+		return false;
+	return is_still(cache, root, pin);
 }
 
 void cache_pin_held(struct slub_cache *cache, struct cache_hold *pin)
