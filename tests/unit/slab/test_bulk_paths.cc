@@ -3,157 +3,9 @@
  * slab/typed/bulk.c: which way many objects take, in and out; what is counted, refused, and left
  * to a look at each.
  */
-#include <algorithm>
-
-#include "says.h"
-#include "typed.h"
-
-extern "C" {
-#include "debug/misuse.h"
-#include "slab/guard/guard.h"
-#include "slab/shadow/sample.h"
-}
-
-#include <slub/debug.h>
-#include <slub/group.h>
+#include "bulks.h"
 
 namespace {
-
-struct {
-	size_t nr_pops, nr_pushes, nr_frees, nr_fetches, nr_retired, nr_sampled;
-	std::vector<uint32_t> pushed;
-	int pushes_refused, fetches_refused;
-	std::vector<std::pair<const void *, size_t>> written;
-	std::vector<std::pair<uint32_t, uint32_t>> stored;	/* as it is told, as it is */
-} seen;
-
-} /* namespace */
-
-extern "C" {
-uint32_t __real_percpu_pop_bulk(uint32_t, uintptr_t, void **, uint32_t);
-bool __real_percpu_push_bulk(uint32_t, void *, void **, uint32_t);
-void __real_cache_free(struct slub_cache *, void *);
-void *__real_chain_fetch(struct slub_cache *, struct cache_node *, uint32_t *);
-void __real_chain_retire(struct slub_cache *, void *);
-void __real_chain_store(struct slub_cache *, void *, uint32_t);
-size_t __real_sample_bulk_guarded(struct slub_cache *, size_t, void **);
-
-uint32_t __wrap_percpu_pop_bulk(uint32_t slot, uintptr_t link, void **objects, uint32_t nr)
-{
-	seen.nr_pops++;
-	return __real_percpu_pop_bulk(slot, link, objects, nr);
-}
-
-bool __wrap_percpu_push_bulk(uint32_t slot, void *head, void **tail, uint32_t nr)
-{
-	seen.nr_pushes++;
-	seen.pushed.push_back(nr);
-	if (!seen.pushes_refused)
-		return __real_percpu_push_bulk(slot, head, tail, nr);
-	seen.pushes_refused--;
-	return false;
-}
-
-void __wrap_cache_free(struct slub_cache *cache, void *object)
-{
-	seen.nr_frees++;
-	__real_cache_free(cache, object);
-}
-
-void *__wrap_chain_fetch(struct slub_cache *cache, struct cache_node *node, uint32_t *nr)
-{
-	seen.nr_fetches++;
-	if (!seen.fetches_refused)
-		return __real_chain_fetch(cache, node, nr);
-	seen.fetches_refused--;
-	return nullptr;
-}
-
-void __wrap_chain_store(struct slub_cache *cache, void *chain, uint32_t nr)
-{
-	uint32_t length = 0;
-
-	for (void *o = chain; o; o = link_next(cache, o))
-		length++;
-	seen.stored.emplace_back(nr, length);
-	__real_chain_store(cache, chain, nr);
-}
-
-void __wrap_chain_retire(struct slub_cache *cache, void *chain)
-{
-	seen.nr_retired++;
-	__real_chain_retire(cache, chain);
-}
-
-size_t __wrap_sample_bulk_guarded(struct slub_cache *cache, size_t nr, void **objects)
-{
-	seen.nr_sampled++;
-	return __real_sample_bulk_guarded(cache, nr, objects);
-}
-
-void __wrap_sanitizer_tell_written(const void *start, size_t bytes)
-{
-	seen.written.emplace_back(start, bytes);
-}
-}
-
-namespace {
-
-const struct sample_keeper keeper = {
-	[](void *, size_t, double) {}, [](void *) {}, [] {},
-};
-
-struct bulk_paths : typed {
-	void SetUp() override
-	{
-		static char ignore[] = "SLUB_ON_ERROR=ignore";
-		char *environment[] = { ignore, nullptr };
-
-		option_read(environment);
-		typed::SetUp();
-		if (IsSkipped())
-			return;
-		percpu_enter();
-		cache = make("bulky", 64, SLUB_CACHE_NO_MERGE);
-		paged = make("paged", 2 * PAGE_BYTES, SLUB_CACHE_NO_MERGE);
-		seen = {};
-	}
-	void TearDown() override
-	{
-		if (!cache)
-			return;
-		end(cache);
-		end(paged);
-	}
-	/* Past all lists, so that these are as they were. */
-	std::vector<void *> get(size_t nr, struct slub_cache *from = nullptr)
-	{
-		std::vector<void *> all;
-
-		from = from ? from : cache;
-		for (size_t i = 0; i < nr; i++)
-			all.push_back(slub_cache_alloc(from));
-		EXPECT_TRUE(cache_flush(from));
-		seen = {};
-		return all;
-	}
-	struct slub_cache_stats stats(struct slub_cache *of = nullptr)
-	{
-		struct slub_cache_stats now;
-
-		EXPECT_EQ(slub_cache_stats(of ? of : cache, &now), 0);
-		return now;
-	}
-	size_t length(struct slub_cache *of)
-	{
-		size_t nr = 0;
-
-		for (void *o = percpu_head(of->list_slot); o; o = link_next(of, o))
-			nr++;
-		return nr;
-	}
-	struct slub_cache *cache = nullptr, *paged;
-};
 
 /* ---- alloc ---- */
 
@@ -445,6 +297,47 @@ TEST_F(bulk_paths, a_run_is_of_one_cache)
 	end(other);
 }
 
+/* Also where the list has room for all, on one slab or on several. */
+TEST_F(bulk_paths, a_list_takes_its_own_only)
+{
+	struct slub_cache *other = make("other", 64, SLUB_CACHE_NO_MERGE);
+	start::one_cpu here;
+	auto mine = get(3 * cache->objects), others = get(40, other);
+
+	for (size_t at : { 1, 2, 39 }) {
+		std::vector<void *> mixed;
+
+		/* Makes room. */
+		for (size_t i = 0; i < 50; i++)
+			slub_cache_free(cache, mine[i]);
+		for (size_t i = 0; i < 50; i++)
+			mine[i] = slub_cache_alloc(cache);
+		for (size_t i = 0; i < 40; i++)
+			mixed.push_back(mine[mine.size() - 1 - (i % 2 ? i * 2 : i)]);
+		std::sort(mixed.begin(), mixed.end());
+		mixed.erase(std::unique(mixed.begin(), mixed.end()), mixed.end());
+		at = std::min(at, mixed.size() - 1);
+		void *kept = mixed[at];
+		mixed[at] = others.back();
+		others.pop_back();
+		uint64_t before = stats(other).wrong_cache;
+		slub_cache_free_bulk(cache, mixed.size(), mixed.data());
+		EXPECT_EQ(stats(other).wrong_cache, before + 1) << at;
+		mixed[at] = kept;
+		std::vector<void *> rest;
+		for (void *p : mine) {
+			if (p == kept || !std::count(mixed.begin(), mixed.end(), p))
+				rest.push_back(p);
+		}
+		mine = rest;
+		check_cache(cache, mine);
+		check_cache(other, others);
+	}
+	slub_cache_free_bulk(cache, mine.size(), mine.data());
+	slub_cache_free_bulk(other, others.size(), others.data());
+	end(other);
+}
+
 TEST_F(bulk_paths, twice_in_a_row_is_said)
 {
 	static char report[] = "SLUB_ON_ERROR=report";
@@ -489,89 +382,6 @@ TEST_F(bulk_paths, chains_are_for_several)
 	cache_free_all_postponed();
 	check_cache(made, {});
 	end(made);
-}
-
-/* ---- prefill ---- */
-
-TEST_F(bulk_paths, a_prefill_has_as_many_as_were_asked_for)
-{
-	struct slub_prefill prefill = {};
-	struct slub_cache *other = make("other", 64, SLUB_CACHE_NO_MERGE);
-	std::set<void *> all;
-
-	EXPECT_EQ(slub_prefill_alloc(&prefill), nullptr);
-	for (size_t nr : { 0, 1, 64, 65, 130, 20 }) {
-		EXPECT_EQ(slub_cache_prefill(cache, &prefill, nr), 0);
-		EXPECT_GE(prefill.nr, nr);
-	}
-	EXPECT_EQ(prefill.nr, 130u);
-	EXPECT_EQ(prefill.cache, cache);
-	EXPECT_EQ(slub_cache_prefill(other, &prefill, 200), -EINVAL) << "it is of another";
-	EXPECT_EQ(slub_cache_prefill(nullptr, &prefill, 200), -EINVAL);
-	EXPECT_EQ(prefill.nr, 130u);
-	while (void *p = slub_prefill_alloc(&prefill)) {
-		EXPECT_TRUE(all.insert(p).second);
-		EXPECT_EQ(prefill.nr, 130 - all.size());
-	}
-	EXPECT_EQ(all.size(), 130u);
-	EXPECT_EQ(slub_cache_prefill(other, &prefill, 3), 0) << "it is empty";
-	EXPECT_EQ(prefill.cache, other);
-	slub_prefill_return(&prefill);
-	EXPECT_EQ(prefill.nr, 0u);
-	EXPECT_EQ(prefill.head, nullptr);
-	check_cache(other, {});
-	for (void *p : all)
-		slub_cache_free(cache, p);
-	end(other);
-	EXPECT_EQ(slub_cache_prefill(other, &prefill, 3), -EINVAL) << "destroyed";
-}
-
-TEST_F(bulk_paths, a_prefill_that_fails_gives_all_back)
-{
-	struct slub_prefill prefill = {};
-
-	ASSERT_EQ(slub_cache_prefill(paged, &prefill, 10), 0);
-	EXPECT_EQ(slub_cache_prefill(paged, &prefill, (200ul << 20) / paged->size), -ENOMEM);
-	EXPECT_EQ(prefill.nr, 0u);
-	EXPECT_EQ(prefill.head, nullptr);
-	check_cache(paged, {});
-}
-
-TEST_F(bulk_paths, a_return_is_counted_by_its_way)
-{
-	start::one_cpu here;
-	struct slub_prefill prefill = {};
-
-	if (SLUB_CONFIG_HARDENED || percpu_backend == BACKEND_TID)
-		GTEST_SKIP() << "one by one";
-	slub_prefill_return(&prefill);
-	EXPECT_EQ(stats().sheaf_return_fast + stats().sheaf_return_slow, 0u) << "nothing";
-	ASSERT_EQ(slub_cache_prefill(cache, &prefill, 5), 0);
-	seen = {};
-	slub_prefill_return(&prefill);
-	EXPECT_EQ(stats().sheaf_return_fast, 1u);
-	EXPECT_EQ(seen.pushed, std::vector<uint32_t>{ 5 });
-	EXPECT_EQ(seen.nr_frees, 0u);
-	ASSERT_EQ(slub_cache_prefill(cache, &prefill, 5), 0);
-	seen.pushes_refused = 1;
-	slub_prefill_return(&prefill);
-	EXPECT_EQ(stats().sheaf_return_fast, 1u);
-	EXPECT_EQ(stats().sheaf_return_slow, 1u);
-	/* A look at each is due where one is watched, or has an owner. */
-	ASSERT_EQ(slub_cache_prefill(cache, &prefill, 5), 0);
-	ASSERT_EQ(slub_cache_debug(cache, SLUB_CACHE_RED_ZONE), 0);
-	seen = {};
-	slub_prefill_return(&prefill);
-	EXPECT_EQ(seen.nr_pushes, 0u);
-	EXPECT_EQ(stats().sheaf_return_slow, 2u);
-	ASSERT_EQ(slub_cache_debug(cache, 0), 0);
-	struct slub_cache *owned = make("owned", 64, SLUB_CACHE_ACCOUNT | SLUB_CACHE_NO_MERGE);
-	ASSERT_EQ(slub_cache_prefill(owned, &prefill, 5), 0);
-	slub_prefill_return(&prefill);
-	EXPECT_EQ(stats(owned).sheaf_return_slow, 1u);
-	EXPECT_EQ(stats(owned).sheaf_return_fast, 0u);
-	end(owned);
-	check_cache(cache, {});
 }
 
 } /* namespace */
