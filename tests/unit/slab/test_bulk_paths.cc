@@ -297,45 +297,45 @@ TEST_F(bulk_paths, a_run_is_of_one_cache)
 	end(other);
 }
 
-/* Also where the list has room for all, on one slab or on several. */
+/* Also inline, where the list has room for all of several slabs. */
 TEST_F(bulk_paths, a_list_takes_its_own_only)
 {
-	struct slub_cache *other = make("other", 64, SLUB_CACHE_NO_MERGE);
 	start::one_cpu here;
-	auto mine = get(3 * cache->objects), others = get(40, other);
+	struct slub_cache_args args = {};
 
-	for (size_t at : { 1, 2, 39 }) {
+	args.name = "long-lists";
+	args.size = 64;
+	args.sheaf_length = 200;
+	struct slub_cache *from = slub_cache_create_args(&args);
+	ASSERT_NE(from, nullptr);
+	for (size_t at : { 40, 1, 2, 39 }) {	/* 40: it is not mixed */
+		auto mine = get(4 * from->objects, from), others = get(1);
 		std::vector<void *> mixed;
 
-		/* Makes room. */
-		for (size_t i = 0; i < 50; i++)
-			slub_cache_free(cache, mine[i]);
-		for (size_t i = 0; i < 50; i++)
-			mine[i] = slub_cache_alloc(cache);
-		for (size_t i = 0; i < 40; i++)
-			mixed.push_back(mine[mine.size() - 1 - (i % 2 ? i * 2 : i)]);
-		std::sort(mixed.begin(), mixed.end());
-		mixed.erase(std::unique(mixed.begin(), mixed.end()), mixed.end());
-		at = std::min(at, mixed.size() - 1);
-		void *kept = mixed[at];
-		mixed[at] = others.back();
-		others.pop_back();
-		uint64_t before = stats(other).wrong_cache;
-		slub_cache_free_bulk(cache, mixed.size(), mixed.data());
-		EXPECT_EQ(stats(other).wrong_cache, before + 1) << at;
-		mixed[at] = kept;
-		std::vector<void *> rest;
-		for (void *p : mine) {
-			if (p == kept || !std::count(mixed.begin(), mixed.end(), p))
-				rest.push_back(p);
+		for (size_t i = 0; i < 150; i++)
+			slub_cache_free(from, mine[i]);
+		for (size_t i = 0; i < 150; i++)
+			mine[i] = slub_cache_alloc(from);
+		for (size_t i = 0; i < 40; i++) {
+			mixed.push_back(at == i ? others[0] : mine[i * (mine.size() / 40)]);
+			if (at != i)
+				mine[i * (mine.size() / 40)] = nullptr;
 		}
-		mine = rest;
-		check_cache(cache, mine);
-		check_cache(other, others);
+		uint64_t before = stats().wrong_cache;
+		seen = {};
+		slub_cache_free_bulk(from, 40, mixed.data());
+		if (at == 40) {
+			slub_cache_free(cache, others[0]);
+			if (percpu_backend == BACKEND_RSEQ && !SLUB_CONFIG_HARDENED) {
+				EXPECT_EQ(seen.nr_pushes, 0u) << "there is room";
+			}
+		}
+		EXPECT_EQ(stats().wrong_cache, before + (at < 40)) << at;
+		check_cache(cache, {});
+		slub_cache_free_bulk(from, mine.size(), mine.data());
+		check_cache(from, {});
 	}
-	slub_cache_free_bulk(cache, mine.size(), mine.data());
-	slub_cache_free_bulk(other, others.size(), others.data());
-	end(other);
+	end(from);
 }
 
 TEST_F(bulk_paths, twice_in_a_row_is_said)
