@@ -59,6 +59,52 @@ TEST(Cgroup, VersionOneAndBoth)
 	EXPECT_STREQ(found.v2, "");
 }
 
+TEST(Cgroup, WhatTheKernelEscapes)
+{
+	struct {
+		const char *written, *is;
+	} const rows[] = {
+		{ "/a\\040b", "/a b" }, { "/\\011\\012", "/\t\n" }, { "/\\134x", "/\\x" },
+		{ "/a\\04", "/a\\04" }, { "/a\\", "/a\\" }, { "/a\\08z", "/a\\08z" },
+		{ "/a\\x40", "/a\\x40" }, { "/a040", "/a040" }, { "/\\0401", "/ 1" },
+		{ "/\\177\\040", "/\177 " }, { "/\\/040", "/\\/040" }, { "/\\04\\040", "/\\04 " },
+	};
+
+	for (auto &row : rows) {
+		std::string mounts = std::string("31 24 0:27 / ") + row.written +
+				     " rw - cgroup2 cgroup2 rw\n";
+
+		EXPECT_STREQ(parse("0::/\n", mounts).v2, row.is) << row.written;
+		/* And the part of the tree that is mounted. */
+		mounts = std::string("31 24 0:27 ") + row.written + " /m rw - cgroup2 c rw\n";
+		EXPECT_STREQ(parse(std::string("0::") + row.is + "/job\n", mounts).v2,
+			     strchr(row.is, '\n') ? "/m" : "/m/job") << row.written;
+	}
+}
+
+TEST(Cgroup, ListsAreOfWholeWords)
+{
+	for (auto [list, is_there] : { std::pair<const char *, bool>{ "memory", true },
+				       { "rw,memory", true }, { "memory,rw", true },
+				       { "rw,memory,cpu", true }, { "memoryx", false },
+				       { "xmemory", false }, { "rw,memoryx,cpu", false },
+				       { "memor", false }, { "rw", false } }) {
+		std::string mounts = "33 31 0:29 / /m rw - cgroup cgroup " + std::string(list);
+
+		EXPECT_STREQ(parse("5:memory:/user\n", mounts).v1, is_there ? "/m/user" : "")
+			<< list;
+		mounts = "33 31 0:29 / /m rw - cgroup cgroup rw,memory\n";
+		EXPECT_STREQ(parse(std::string("5:") + list + ":/user\n", mounts).v1,
+			     is_there ? "/m/user" : "") << list;
+	}
+	/* The first mount of a kind counts. */
+	EXPECT_STREQ(parse("0::/\n", "1 1 0:1 / /one rw - cgroup2 x rw\n"
+				     "1 1 0:1 / /two rw - cgroup2 x rw\n").v2, "/one");
+	EXPECT_STREQ(parse("1:name:/x\n0::/y\n", "1 1 0:1 / /one rw - cgroup2 x rw\n").v2,
+		     "/one/y");
+	EXPECT_STREQ(parse("0:cpu:/y\n", "1 1 0:1 / /one rw - cgroup2 x rw\n").v2, "");
+}
+
 TEST(Cgroup, NonsenseIsNoGroup)
 {
 	for (const char *groups : { "", "\n\n", ":", "::", "0:", "0::", "x", "5:memory" }) {

@@ -35,7 +35,7 @@ struct {
 	struct slub_group *group;
 	size_t bytes;
 	void *arg;
-	bool answer;
+	bool answer, is_used, is_handled;
 } asked;
 
 bool handler(struct slub_group *group, size_t bytes, void *arg) noexcept
@@ -44,6 +44,8 @@ bool handler(struct slub_group *group, size_t bytes, void *arg) noexcept
 	asked.group = group;
 	asked.bytes = bytes;
 	asked.arg = arg;
+	asked.is_used = walkers_use_group(group);
+	asked.is_handled = walker_next(nullptr) && walker_next(nullptr)->handles == group;
 	return asked.answer;
 }
 
@@ -419,6 +421,9 @@ TEST_F(Groups, TheHandlerIsAskedOnceAndTold)
 	EXPECT_EQ(asked.group, child);
 	EXPECT_EQ(asked.bytes, MIB + 1);
 	EXPECT_EQ(asked.arg, &arg);
+	EXPECT_TRUE(asked.is_used) << "its structure is no other group's meanwhile";
+	EXPECT_TRUE(asked.is_handled);
+	EXPECT_FALSE(walkers_use_group(child));
 	asked.answer = true;
 	EXPECT_EQ(slub_group_charge(child, MIB + 1), 0u) << "it has promised too much";
 	EXPECT_EQ(asked.calls, 2u);

@@ -295,9 +295,28 @@ TEST_F(Reacts, WhatTheProgramClosesIsOpenedAnew)
 	EXPECT_EQ(stats().sources, 0u);
 }
 
+/* Descriptors of this process, and of these the library's, by their mark and number. */
+std::pair<unsigned, unsigned> descriptors()
+{
+	unsigned all = 0, ours = 0;
+
+	for (int n = 0; n < 5000; n++) {
+		all += fcntl(n, F_GETFD) >= 0;
+		ours += n >= DESCRIPTOR_MIN && descriptor_is_kept(n);
+	}
+	return { all, ours };
+}
+
 TEST_F(Reacts, OneThreadStartsAndEnds)
 {
+	const auto had = descriptors();
+
+	EXPECT_EQ(had.second, 3u) << "two sources, and what polls them";
 	EXPECT_EQ(slub_pressure_stop_thread(), -ESRCH);
+	EXPECT_EQ(slub_pressure_start_thread(), 0);
+	EXPECT_EQ(descriptors(), std::make_pair(had.first + 1, had.second + 1)) << "it is woken";
+	EXPECT_EQ(slub_pressure_stop_thread(), 0);
+	EXPECT_EQ(descriptors(), had);
 	EXPECT_EQ(slub_pressure_start_thread(), 0);
 	EXPECT_EQ(slub_pressure_start_thread(), -EEXIST);
 	slub_thread.locks_held++;
@@ -312,8 +331,10 @@ TEST_F(Reacts, OneThreadStartsAndEnds)
 	pressure_start();
 	pressure_options.wants_thread = false;
 	EXPECT_EQ(slub_pressure_stop_thread(), 0);
+	EXPECT_EQ(descriptors(), had);
 	/* Without sources it looks after what is idle. */
 	pressure_fork_child();
+	EXPECT_EQ(descriptors(), std::make_pair(had.first - 3, 0u));
 	nr_opened = 0;
 	EXPECT_EQ(slub_pressure_start_thread(), 0);
 	EXPECT_EQ(slub_pressure_stop_thread(), 0);
