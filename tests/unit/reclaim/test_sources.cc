@@ -133,6 +133,39 @@ TEST_F(Sources, OfAUnifiedGroup)
 	close(pressure);
 }
 
+/* A program that has closed its standard streams: their numbers are as good as any. */
+TEST_F(Sources, WhereTheLowestNumbersAreFree)
+{
+	int pressure = fifo("memory.pressure"), control = fifo("cgroup.event_control");
+
+	put("memory.events", "low 0\n");
+	put("memory.pressure_level", "");
+	for (int closed : { 0, 1 }) {
+		for (bool both : { false, true }) {
+			v2 = folder;
+			v1 = both ? folder : "";
+			int status = harness::in_child([&] {
+				close(0);
+				for (int i = 0; i < closed; i++)
+					if (open("/dev/null", O_RDONLY) != i)
+						_exit(9);
+				if (closed)
+					close(1);
+				int nr = sources_open(all);
+
+				for (int i = 0; i < nr; i++)
+					if (all[i].fd < DESCRIPTOR_MIN)
+						_exit(8);
+				_exit(nr);
+			});
+
+			EXPECT_EQ(harness::describe_status(status), "exit 3");
+		}
+	}
+	close(pressure);
+	close(control);
+}
+
 /* The events alone, where no trigger can be written; beside them the machine's, if it has them. */
 TEST_F(Sources, OfAGroupThatCannotBeWritten)
 {
