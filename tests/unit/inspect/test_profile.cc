@@ -366,4 +366,21 @@ TEST_F(profiled, is_on_while_a_tracer_looks)
 	}
 }
 
+/* A profile of its own is none of theirs. */
+TEST_F(profiled, stays_on_when_tracers_have_gone)
+{
+	slub_profile_stop();
+	__atomic_fetch_add(&sample_switch.probe_alloc, 1, __ATOMIC_RELAXED);
+	for (int i = 0; i < 100000 && !sample_is_on(SAMPLE_PROFILE); i++)
+		free(harness::opaque(malloc(100000)));
+	__atomic_fetch_sub(&sample_switch.probe_alloc, 1, __ATOMIC_RELAXED);
+	for (int i = 0; i < 100000 && sample_is_on(SAMPLE_PROFILE); i++)
+		free(harness::opaque(malloc(100000)));
+	ASSERT_FALSE(sample_is_on(SAMPLE_PROFILE));
+	ASSERT_EQ(profile_by_mail("start 1"), 0);
+	for (int i = 0; i < 1000; i++)
+		free(harness::opaque(malloc(100000)));
+	EXPECT_TRUE(sample_is_on(SAMPLE_PROFILE));
+}
+
 } /* namespace */
