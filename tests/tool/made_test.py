@@ -170,6 +170,15 @@ class Made(Target):
     more = {}		# variables of the calls
     core = None
 
+    def setUp(self):
+        super().setUp()
+        with open(SLUB, "rb") as file:
+            image = file.read()
+        if b"libdw.so" not in image or b"libz.so" not in image:
+            self.skipTest("the texts have names that elfutils finds, and what zlib compresses")
+        if os.sysconf("SC_PAGE_SIZE") != 4096:
+            self.skipTest("the heap that is made has pages of 4096 bytes")
+
     def start_made(self, *changes):
         process = subprocess.Popen([MADE, "wait", *changes], stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, cwd=self.folder,
