@@ -280,7 +280,7 @@ static bool make_room(struct reader *reader, uint64_t bytes, uint64_t objects)
 {
 	void *grown;
 
-	if (bytes > SLAB_BYTES_MAX || objects > bytes)
+	if (bytes > SLAB_BYTES_MAX)
 		return false;
 	if (!reader->slab)
 		reader->slab = malloc(SLAB_BYTES_MAX);
