@@ -56,6 +56,7 @@ WITHOUT void fence_free(void *ptr, size_t own, uint32_t flags) { }
 WITHOUT void *fence_resize(void *ptr, size_t bytes) { return NULL; }
 WITHOUT bool fence_open(void *base, size_t pages) { return true; }
 WITHOUT size_t fence_nr_pages(void) { return 0; }
+WITHOUT bool fence_flush(void) { return false; }
 WITHOUT size_t large_asked(const void *ptr) { return 0; }
 WITHOUT bool large_pad_is_right(const void *ptr) { return true; }
 

@@ -128,6 +128,8 @@ void *fence_resize(void *ptr, size_t bytes);
 bool fence_open(void *base, size_t pages);
 /* Pages of freed blocks that wait. */
 size_t fence_nr_pages(void);
+/* These go, for memory is short; with no lock held.  False: there were none. */
+bool fence_flush(void);
 /* What was asked for; the bytes behind it are a pad, which somebody may have written to. */
 size_t large_asked(const void *ptr);
 bool large_pad_is_right(const void *ptr);

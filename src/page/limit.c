@@ -71,6 +71,8 @@ static bool try_charge(size_t pages)
  */
 static cold bool charge_after_growth_hook(size_t pages)
 {
+	if (SLUB_CONFIG_HARDENED)
+		fence_flush();
 	quick_flush();
 	page_limit_reread();
 	if (try_charge(pages))

@@ -313,6 +313,8 @@ static void *zone_find(struct zone *zone, uint32_t order, size_t *dirty)
 		block = zone_look(zone, order, false, dirty);
 	if (unlikely(!block))
 		block = zone_look(zone, order, true, dirty);
+	if (SLUB_CONFIG_HARDENED && unlikely(!block) && fence_flush())
+		block = zone_look(zone, order, true, dirty);
 	if (unlikely(!block) && !others_have_block(zone, order) &&
 	    page_growth_ask(bytes, GROWTH_FAILED))
 		block = zone_look(zone, order, true, dirty);

@@ -15,8 +15,9 @@
  * before it, as an order.  The pad is up to 16 bytes of FENCE_PAD, as far as the page goes.
  *
  * A block that is freed waits in a queue until others of so many bytes (option
- * large_quarantine) came behind it.  It keeps its memory meanwhile.  Then large.c keeps it,
- * closed as it is, for the next request of its class: that opens what it asked for.
+ * large_quarantine) came behind it, or memory is refused to any request.  It keeps its memory
+ * meanwhile.  Then large.c keeps it, closed as it is, for the next request of its class: that
+ * opens what it asked for.
  *
  * Each fence is a mapping of its own to the kernel, and a process may have 65,530 mappings.
  * So at most FENCED_MAX blocks have a fence, and none where the kernel refuses it.
@@ -173,8 +174,7 @@ static void *take_oldest(size_t pages)
 	return base;
 }
 
-/* What waits goes; false: nothing did. */
-static bool fence_flush(void)
+bool fence_flush(void)
 {
 	bool had = false;
 	void *base;
