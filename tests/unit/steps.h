@@ -16,6 +16,11 @@
 
 #include "slub.h"
 
+/* At the beginning of a test. */
+#define STEPS_OR_SKIP()							\
+	if (SLUB_CONFIG_PLAIN_C)					\
+	GTEST_SKIP() << "ThreadSanitizer's runtime holds signals back"
+
 namespace steps {
 
 constexpr unsigned long TRAP_FLAG = 0x100;

@@ -136,11 +136,14 @@ TEST(line, goes_on_in_the_order_in_which_they_came)
 	struct line line = {};
 	std::vector<std::thread> threads;
 	std::vector<size_t> order;
+	std::atomic<bool> was_tried = false;
 
 	ASSERT_TRUE(line_try(&line));
 	for (size_t i = 0; i < 20; i++) {
 		threads.emplace_back([&, i] {
 			ASSERT_TRUE(line_wait(&line, LINE_PATIENCE_ANY));
+			while (!was_tried)
+				sched_yield();
 			order.push_back(i);
 			line_end(&line);
 		});
@@ -148,6 +151,7 @@ TEST(line, goes_on_in_the_order_in_which_they_came)
 	}
 	line_end(&line);
 	EXPECT_FALSE(line_try(&line)) << "it was handed over";
+	was_tried = true;
 	ASSERT_TRUE(line_wait(&line, LINE_PATIENCE_ANY));
 	EXPECT_EQ(order.size(), 20u);
 	line_end(&line);

@@ -449,6 +449,7 @@ TEST_F(collect, own_thread_in_the_middle_waits_for_no_lock)
 #if defined(__x86_64__)
 TEST_F(collect, fork_waits_for_a_collector)
 {
+	STEPS_OR_SKIP();
 	steps::Other other;
 
 	for (unsigned step = 0; step < 200 && !HasFailure(); step++) {

@@ -320,6 +320,7 @@ TEST_P(list, an_area_that_is_not_live_has_slots_only)
 /* Backend tid: whenever another thread changes the list, an operation begins again. */
 TEST_P(list, an_exchange_that_fails_is_tried_again)
 {
+	STEPS_OR_SKIP();
 	if (percpu_backend != BACKEND_TID)
 		GTEST_SKIP() << "the others exchange nothing";
 	uint32_t slot = first_slot;
@@ -372,6 +373,7 @@ TEST_P(list, an_exchange_that_fails_is_tried_again)
 /* A pusher that is preempted before it has counted, while its object is taken. */
 TEST_P(list, a_drained_list_is_not_full_for_ever)
 {
+	STEPS_OR_SKIP();
 	if (percpu_backend != BACKEND_TID)
 		GTEST_SKIP() << "the others count and push at once";
 	if (SLUB_CONFIG_HARDENED)

@@ -328,6 +328,7 @@ TEST_F(thread, the_number_that_forks_is_taken_in_the_child)
 
 TEST_F(thread, a_child_stops_cpus_if_its_parent_could)
 {
+	STEPS_OR_SKIP();
 	bool can = percpu_can_stop;
 
 	for (bool could : { false, can }) {

@@ -16,7 +16,6 @@ static size_t nr_touched;
 
 /* The linker sends the library's calls here (--wrap). */
 extern "C" void *__real_block_alloc_touched(uint32_t order, uint32_t node);
-
 extern "C" void *__wrap_block_alloc_touched(uint32_t order, uint32_t node)
 {
 	nr_touched++;
@@ -399,6 +398,7 @@ TEST_P(node, owners_of_fresh_objects_are_written_where_there_are_some)
 /* Memory that free objects lay in before: their keys would accuse who frees these. */
 TEST_P(node, fresh_objects_have_no_key_of_what_was_there_before)
 {
+	STEPS_OR_SKIP();
 	if (!cache_may_have_keys(cache))
 		GTEST_SKIP() << "such objects have no key";
 	for (bool has_keys : { false, true }) {
@@ -485,6 +485,7 @@ private:
  */
 TEST_P(carved, an_object_that_another_thread_frees_as_well)
 {
+	STEPS_OR_SKIP();
 	uint64_t found = misuse_nr_found();
 	unsigned nr = 0;
 	bool met = true;
@@ -539,6 +540,7 @@ TEST_P(carved, an_object_that_another_thread_frees_as_well)
 /* Another object of the slab comes back between the look at its word and the exchange. */
 TEST_P(carved, an_exchange_that_fails_is_counted_and_tried_again)
 {
+	STEPS_OR_SKIP();
 	if (SLUB_CONFIG_LAYOUT == 2)
 		GTEST_SKIP() << "layout lock56 has a lock bit, and nobody comes in between";
 	uint32_t stat = cache->stats + 4 * STAT_CMPXCHG_DOUBLE_FAIL;
