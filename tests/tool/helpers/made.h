@@ -42,7 +42,7 @@ struct made_cache {
 	uint32_t slot, list_slot;
 	uint32_t size, object_size;
 	uint16_t align, flags;
-	uint8_t order, letters, is_accounted, is_unguarded;
+	uint8_t order, letters, is_accounted, is_unguarded, has_local;
 	uint32_t objects, capacity, capacity_now, min_partial, carve_batch, users;
 	uint64_t ctor, link, debug, aliases, root;
 	uint32_t stats, slack, usersize, useroffset;
