@@ -280,6 +280,25 @@ TEST_F(calls, keep_what_they_have_while_they_wait)
 	end(pool);
 }
 
+/* And no more is asked for than is missing. */
+TEST_F(calls, ask_for_what_is_missing)
+{
+	slub_mempool *pool = source.pool(3);
+	void *got[5] = { nullptr, nullptr, nullptr, this, this }, *reserved[3];
+
+	for (void *&each : reserved)
+		each = slub_mempool_alloc_reserved(pool);
+	source.left = 1;
+	at_barrier = [&] { source.left = 100; };
+	EXPECT_EQ(slub_mempool_alloc_bulk(pool, SLUB_POOL_WAIT, 3, got), 3u);
+	EXPECT_EQ(std::vector<void *>(got, got + 3), source::numbers({ 4, 5, 6 }));
+	EXPECT_EQ(got[3], this);
+	EXPECT_EQ(source.left, 98u);
+	slub_mempool_free_bulk(pool, 3, got);
+	slub_mempool_free_bulk(pool, 3, reserved);
+	end(pool);
+}
+
 /* An element's last use by one thread comes before its next by another. */
 TEST_F(calls, tell_a_sanitizer_of_the_order)
 {
@@ -478,42 +497,26 @@ TEST_F(calls, refuse_what_is_not_theirs)
 	end(pool);
 }
 
-/* In pieces of 64. */
+/* In pieces of 64, and nothing behind the caller's array is read. */
 TEST_F(calls, free_however_many_once)
-{
-	for (size_t nr : { 0, 1, 63, 64, 65, 128, 130 }) {
-		slub_mempool *pool = source.pool(1);
-		std::vector<void *> all;
-
-		for (size_t i = 1; i <= nr; i++)
-			all.push_back(source::nth(100 + i));
-		source.freed.clear();
-		slub_mempool_free_bulk(pool, nr, all.data());
-		EXPECT_EQ(source.freed, all) << nr;
-		end(pool);
-	}
-}
-
-/* Nothing behind the caller's array is read. */
-TEST_F(calls, free_no_more_than_there_are)
 {
 	const size_t page = os_page_size();
 	char *pages = (char *)os_map(2 * page);
-	slub_mempool *pool = source.pool(1);
 
 	ASSERT_NE(pages, nullptr);
 	ASSERT_EQ(os_protect(pages + page, page, false), 0);
-	for (size_t nr : { 1, 2, 64, 65 }) {
+	for (size_t nr : { 0, 1, 63, 64, 65, 128, 130 }) {
 		void **all = (void **)(void *)(pages + page) - nr;
+		slub_mempool *pool = source.pool(1);
 
 		for (size_t i = 0; i < nr; i++)
-			all[i] = source::nth(100 + i);
+			all[i] = source::nth(101 + i);
 		source.freed.clear();
 		slub_mempool_free_bulk(pool, nr, all);
-		EXPECT_EQ(source.freed.size(), nr);
+		EXPECT_EQ(source.freed, std::vector<void *>(all, all + nr)) << nr;
+		end(pool);
 	}
 	os_unreserve(pages, 2 * page);
-	end(pool);
 }
 
 TEST_F(calls, keep_what_there_is_room_for)
