@@ -517,6 +517,31 @@ TEST_F(Groups, AThreadIsInTheInnermost)
 	EXPECT_EQ(group_thread.stock->owner, UINT32_MAX) << "no stock is this thread's";
 }
 
+/* What another group gets back waits in the thread's stock, and goes to it in the end. */
+TEST_F(Groups, WhatIsGivenBackWaitsInTheStock)
+{
+	uint32_t owner = owner_number(top->owner);
+
+	ASSERT_EQ(slub_group_charge(top, 2 * MIB), owner);
+	EXPECT_FALSE(thread_stock_give(owner, 100)) << "this thread is in no group";
+	ASSERT_EQ(slub_group_enter(child), 0);
+	EXPECT_FALSE(thread_stock_give(owner, THREAD_STOCK_MAX + 1));
+	slub_thread.locks_held++;
+	EXPECT_FALSE(thread_stock_give(owner, 100));
+	slub_thread.locks_held--;
+	EXPECT_EQ(group_thread.stock->back, 0u);
+	EXPECT_TRUE(thread_stock_give(owner, 100));
+	EXPECT_EQ(group_thread.stock->back, charge_word(owner, 100));
+	EXPECT_EQ(stats(top).usage, 2 * MIB - 100);
+	EXPECT_TRUE(thread_stock_give(owner, THREAD_STOCK_MAX));
+	EXPECT_EQ(group_thread.stock->back, charge_word(owner, THREAD_STOCK_MAX));
+	EXPECT_EQ(stats(top).usage, 2 * MIB - 100 - THREAD_STOCK_MAX);
+	ASSERT_EQ(slub_group_leave(child), 0);
+	EXPECT_EQ(stats(top).usage, 2 * MIB - 100 - THREAD_STOCK_MAX);
+	slub_group_uncharge(owner, 2 * MIB - 100 - THREAD_STOCK_MAX);
+	EXPECT_EQ(stats(top).usage, 0u);
+}
+
 TEST_F(Groups, OwnersStocksHaveABound)
 {
 	uint32_t owner = owner_number(child->owner);
