@@ -78,6 +78,7 @@ char *made_place_at(unsigned long n);
 char *made_groups_at(unsigned long n);
 char *made_head_at(unsigned long n);
 char *made_record_at(unsigned long n);
+char *made_aliases_at(unsigned long n);
 char *made_file_at(unsigned long n);
 char *made_box_at(unsigned long n);
 /* "NAME=VALUE", made_change.c; not 0: there is no such name. */

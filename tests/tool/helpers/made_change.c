@@ -5,7 +5,8 @@
  *   backend=9	      a field of struct slub_abi
  *   map.130=96	      the map's entry of a page; flags.130, count.130: of its descriptor;
  *		      inuse.130: of a slab
- *   cache.0.order=17   of a cache, by field.def
+ *   cache.0.order=17   of a cache, by field.def; name.0=0x3c: the letters of its name;
+ *		      names.0=0x78: each letter of its further names in the statistics file
  *   node.0.nr_slabs=1  of its part on node 0
  *   guard.version=2    of the first pool; place.0.state=3: of a place in it
  *   groups.version=2   of the description of groups; group.2.usage=1: of a group
@@ -128,10 +129,14 @@ static int put(char *base, const struct field *fields, const char *name, uint64_
 	return -1;
 }
 
-static int put_of_page(const char *kind, unsigned long n, uint64_t value)
+static int put_by_number(const char *kind, unsigned long n, uint64_t value)
 {
 	if (!strcmp(kind, "map"))
 		put_map((uint32_t)n, (uint32_t)value);
+	else if (!strcmp(kind, "name"))
+		memcpy(made_names[n % NR_CACHES], &value, sizeof(value));
+	else if (!strcmp(kind, "names"))
+		memset(made_aliases_at(n), (int)value, SLUB_STATS_ALIASES);
 	else if (!strcmp(kind, "inuse"))
 		put_state((uint32_t)n, 0, value);
 	else if (!strcmp(kind, "flags") || !strcmp(kind, "count"))
@@ -158,7 +163,7 @@ int made_change(const char *text)
 	*dot++ = '\0';
 	n = strtoul(dot, &end, 10);
 	if (end > dot && !*end)
-		return put_of_page(name, n, value);
+		return put_by_number(name, n, value);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		if (!strcmp(kinds[i].name, name))
 			return put(kinds[i].of(n), kinds[i].fields, end > dot ? end + 1 : dot,

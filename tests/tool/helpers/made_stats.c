@@ -122,6 +122,11 @@ char *made_record_at(unsigned long n)
 	return (char *)&records[n % (NR_CACHES + 1)];
 }
 
+char *made_aliases_at(unsigned long n)
+{
+	return (char *)records[n % NR_CACHES].record.nodes[NR_NODES];
+}
+
 char *made_file_at(unsigned long n)
 {
 	(void)n;
