@@ -328,7 +328,6 @@ TEST_F(thread, the_number_that_forks_is_taken_in_the_child)
 
 TEST_F(thread, a_child_stops_cpus_if_its_parent_could)
 {
-	STEPS_OR_SKIP();
 	bool can = percpu_can_stop;
 
 	for (bool could : { false, can }) {
@@ -380,6 +379,7 @@ size_t nr_mine()
 
 TEST_F(thread, a_handler_that_enters_as_well_takes_no_second_number)
 {
+	STEPS_OR_SKIP();
 	if (percpu_backend != BACKEND_THREAD)
 		GTEST_SKIP() << "backend thread only";
 	at_each_instruction([] {
@@ -395,6 +395,7 @@ TEST_F(thread, a_handler_that_enters_as_well_takes_no_second_number)
 
 TEST_F(thread, a_number_that_is_being_taken_is_not_anothers_in_the_child)
 {
+	STEPS_OR_SKIP();
 	if (percpu_backend != BACKEND_THREAD)
 		GTEST_SKIP() << "backend thread only";
 	pid_t child = -1;
