@@ -365,7 +365,7 @@ TEST_P(alloc, a_watched_object_is_looked_at_and_an_older_one_goes_to_its_slab)
 	EXPECT_EQ(freed_watched, std::vector<void *>{ one });
 	/* The call's own frame: traces begin there. */
 	EXPECT_LT(frame_of_free, __builtin_frame_address(0));
-	EXPECT_GT(frame_of_free, (char *)__builtin_frame_address(0) - 1024);
+	EXPECT_GT(frame_of_free, (char *)__builtin_frame_address(0) - 4096);
 	cache->twin = cache;
 	cache_free(cache, two);
 	cache->twin = nullptr;

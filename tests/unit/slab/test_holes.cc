@@ -252,7 +252,7 @@ TEST_F(holes, none_in_a_cache_that_has_a_constructor_by_then)
 	lock_acquire(&cache_lock);
 	std::thread purger([] { slab_purge_objects(0, -1); });
 	/* The newest one is the first in the list: there it waits for the lock. */
-	while (!(cache_lock.word & LOCK_WAITERS))
+	while (!(__atomic_load_n(&cache_lock.word, __ATOMIC_RELAXED) & LOCK_WAITERS))
 		std::this_thread::yield();
 	cache.ctor = [](void *) {};
 	lock_release(&cache_lock);
