@@ -156,14 +156,11 @@ static inline void capacity_decay(struct slub_cache *cache,
 }
 
 /* alloc.c, free.c: chains between a CPU and what is behind it */
-void *chain_fetch(struct slub_cache *cache, struct cache_node *node,
-		  uint32_t *nr);
+void *chain_fetch(struct slub_cache *cache, struct cache_node *node, uint32_t *nr);
 /* ... not from this CPU's spare list */
-void *chain_fetch_far(struct slub_cache *cache, struct cache_node *node,
-		      uint32_t *nr);
+void *chain_fetch_far(struct slub_cache *cache, struct cache_node *node, uint32_t *nr);
 /* ... from slabs, of other nodes if need be; *@nr: of how many objects */
-void *chain_refill(struct slub_cache *cache, struct cache_node *node,
-		   uint32_t *nr);
+void *chain_refill(struct slub_cache *cache, struct cache_node *node, uint32_t *nr);
 void chain_store(struct slub_cache *cache, void *chain, uint32_t nr);
 void chain_retire(struct slub_cache *cache, void *chain);
 /* Cuts @chain behind @most objects, or at its end; *@nr: how many.  Returns what is behind. */
@@ -224,6 +221,12 @@ void *slab_next(struct slab_iterator *iterator);
 
 /* shrink.c */
 void shrink_after_fork(void);
+/* Lists and barns are being emptied: the next cache whose barns are; NULL: no more. */
+extern struct slub_cache *_Atomic slab_emptying SLUB_INTERNAL;
+static inline bool slab_is_emptying(void)
+{
+	return unlikely(__atomic_load_n(&slab_emptying, __ATOMIC_RELAXED) != NULL);
+}
 /* Between them this thread may have objects in hand that are free. */
 void shrink_begin(void);
 void shrink_end(void);

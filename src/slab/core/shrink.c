@@ -15,6 +15,9 @@
 #include "slab/core/switches.h"
 #include "slab/slab_internal.h"
 
+#include "base/turn.h"
+#include "page/purge.h"
+
 #include <errno.h>
 
 #define GIVEN_MIN ((size_t)2 << 20)
@@ -27,6 +30,13 @@
 #define SEARCH_MAX 256
 
 static size_t pages_given;	/* since the last emptying */
+
+/* What is emptied in pieces (below). */
+struct slub_cache *_Atomic slab_emptying;	/* the next one; NULL: no round is under way */
+static struct turn emptier;
+static uint32_t emptyings;			/* atomic: how many were begun */
+static uint32_t emptied[AREAS_MAX] rarely_touched;	/* atomic: its last */
+static uint32_t empty_next[AREAS_MAX] rarely_touched;	/* atomic: its next slot; 0: the first */
 
 /*
  * A thread in slab_shrink_all() has objects in hand that are in no list and in no slab.
@@ -41,14 +51,19 @@ static int32_t flushers fork_writes;				/* atomic */
 #define SHRINK_WAITS_MAX 1000
 #define FLUSH_WAITS_MAX 10000
 
-static void barns_flush(struct slub_cache *cache)
+/*
+ * Chains of the barns until @most objects or more went to slabs; returns how many are left of
+ * @most, 0 or less: there may be more chains.
+ */
+static ptrdiff_t barns_flush(struct slub_cache *cache, ptrdiff_t most)
 {
-	for (uint32_t cid = 0; cid < percpu_areas_end(); cid++) {
+	for (uint32_t cid = 0; cid < percpu_areas_end() && most > 0; cid++) {
 		void *chain;
 
-		while ((chain = barn_take(cache, cid)))
-			chain_flush(cache, chain);
+		while (most > 0 && (chain = barn_take(cache, cid)))
+			most -= chain_flush(cache, chain);
 	}
+	return most;
 }
 
 cold bool cache_empty_barns_by_one(struct slub_cache *cache)
@@ -70,26 +85,29 @@ cold bool cache_empty_barns_by_one(struct slub_cache *cache)
 	return chain;
 }
 
-static cold void flush_collected(uint32_t slot, struct slot *lists)
+/* Returns how many objects went to slabs. */
+static cold uint32_t flush_collected(uint32_t slot, struct slot *lists)
 {
 	struct slub_cache *cache;
 	struct cache_hold pin;
+	uint32_t nr;
 
 	if (block_owns_slot(slot)) {
 		block_free_collected(slot, lists);
-		return;
+		return 0;
 	}
 	/* The slot's cache may be ending, but for one whose objects these are. */
 	if (!lists->main.head && !lists->spare.head)
-		return;
+		return 0;
 	cache = cache_of_slot(slot);
 	if (!cache)
-		return;
+		return 0;
 	/* As in shrink_pinned(): with its last object the cache could end. */
 	cache_pin_held(cache, &pin);
-	chain_flush(cache, lists->main.head);
-	chain_flush(cache, lists->spare.head);
+	nr = chain_flush(cache, lists->main.head);
+	nr += chain_flush(cache, lists->spare.head);
 	cache_unpin(&pin);
+	return nr;
 }
 
 static cold void shrink_cpus(enum collect_from from)
@@ -118,22 +136,28 @@ static cold void shrink_cpus(enum collect_from from)
 		local_empty_here(c);
 }
 
-static void shrink_nodes(struct slub_cache *cache, size_t search_max)
+/* Returns how many slabs were looked at. */
+static size_t shrink_nodes(struct slub_cache *cache, size_t search_max)
 {
-	barns_flush(cache);
+	size_t nr = 0;
+
 	for (uint32_t n = 0; n < slab_nr_nodes(); n++) {
 		struct cache_node *node = cache->nodes[n];
+		size_t partial = __atomic_load_n(&node->nr_partial, __ATOMIC_RELAXED);
 
-		if (__atomic_load_n(&node->nr_partial, __ATOMIC_RELAXED) <=
-		    search_max)
-			node_shrink(cache, node);
+		if (partial > search_max)
+			continue;
+		node_shrink(cache, node);
+		nr += partial;
 	}
+	return nr;
 }
 
 bool cache_shrink_nodes(struct slub_cache *cache)
 {
 	size_t nr_partial = 0;
 
+	barns_flush(cache, PTRDIFF_MAX);
 	shrink_nodes(cache, SIZE_MAX);
 	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
 		nr_partial += __atomic_load_n(&cache->nodes[n]->nr_partial, __ATOMIC_RELAXED);
@@ -166,22 +190,33 @@ void shrink_end(void)
  * could be destroyed meanwhile, and what is counted then is in per-CPU memory of
  * somebody else.
  */
-static void shrink_pinned(struct slub_cache *cache, size_t search_max)
+static void shrink_pinned(struct slub_cache *cache)
 {
 	struct cache_hold pin;
 
 	if (!cache_pin_any(cache, &pin))
 		return;
-	shrink_nodes(cache, search_max);
+	barns_flush(cache, PTRDIFF_MAX);
+	shrink_nodes(cache, SIZE_MAX);
 	slab_sparse_look(cache);
 	capacity_fit(cache);
 	cache_unpin(&pin);
 }
 
-/*
- * The lists of blocks are emptied last: slabs that become empty end there.
- */
-static cold void shrink_all(size_t search_max, enum collect_from from)
+/* What frees do in pieces is done by now. */
+static void emptying_is_over(void)
+{
+	uint32_t now = __atomic_load_n(&emptyings, __ATOMIC_RELAXED);
+
+	for (uint32_t cid = 0; now && cid < min_size(percpu_areas_end(), AREAS_MAX); cid++) {
+		if (__atomic_load_n(&emptied[cid], __ATOMIC_RELAXED) != now)
+			__atomic_store_n(&emptied[cid], now, __ATOMIC_RELAXED);
+	}
+	__atomic_store_n(&slab_emptying, NULL, __ATOMIC_RELAXED);
+}
+
+/* The lists of blocks are emptied last: slabs that become empty end there. */
+void slab_shrink_all(void)
 {
 	uint32_t had = slub_thread.flags & THREAD_IN_RECLAIM;
 
@@ -192,19 +227,15 @@ static cold void shrink_all(size_t search_max, enum collect_from from)
 	slub_thread.flags |= THREAD_IN_RECLAIM;
 	shrink_begin();
 	cache_free_postponed();
-	slab_shrink_begins(search_max == SIZE_MAX);
-	shrink_cpus(from);
+	slab_shrink_begins(true);
+	shrink_cpus(COLLECT_USED);
 	for (struct slub_cache *c = cache_first(); c; c = cache_next(c))
-		shrink_pinned(c, search_max);
-	block_flush(from);
+		shrink_pinned(c);
+	block_flush(COLLECT_USED);
+	emptying_is_over();
 	shrink_end();
 	if (!had)
 		slub_thread.flags &= ~(uint32_t)THREAD_IN_RECLAIM;
-}
-
-void slab_shrink_all(void)
-{
-	shrink_all(SIZE_MAX, COLLECT_USED);
 }
 
 /* In a forked child: those that other threads had begun are over. */
@@ -256,7 +287,7 @@ static bool flush_once(struct slub_cache *cache)
 
 	if (sample_slot)
 		done &= slot_flush(cache, sample_slot, COLLECT_ALL);
-	barns_flush(cache);
+	barns_flush(cache, PTRDIFF_MAX);
 	return sampled ? flush_once(sampled) && done : done;
 }
 
@@ -281,6 +312,7 @@ bool cache_empty(struct slub_cache *cache)
 		return false;
 	shrink_begin();
 	slot_flush(cache, cache->list_slot, COLLECT_HERE);
+	barns_flush(cache, PURGE_OBJECTS);
 	shrink_nodes(cache, SEARCH_MAX);
 	shrink_end();
 	return true;
@@ -354,13 +386,16 @@ bool cache_has_slabs(const struct slub_cache *cache)
 }
 
 /*
+ * The lists of all CPUs and all barns are emptied in pieces: a slow path of a free gives about
+ * PURGE_OBJECTS to slabs, the rest is left to the next one.  What counts: each object that goes
+ * to its slab, each slab that is looked at, each list and barn, and each page that this call has
+ * given back already.  A chain is not cut, so one more may come to it.
+ *
  * Each CPU empties its own lists: the one whose thread comes here first at once, the others
  * when a thread of theirs next retires a list.  One that runs nothing of the process keeps what
- * is in its lists, until a trim or the like stops it.
+ * is in its lists, until a trim or the like stops it.  Barns and nodes are gone over by whoever
+ * comes by, one thread at a time, a cache after the other.
  */
-static uint32_t emptyings;			/* atomic: how many were begun */
-static uint32_t emptied[AREAS_MAX] rarely_touched;	/* atomic: its last */
-
 static bool is_asked_to_empty(void)
 {
 	uint32_t now = __atomic_load_n(&emptyings, __ATOMIC_RELAXED), cid;
@@ -368,42 +403,116 @@ static bool is_asked_to_empty(void)
 	if (likely(!now))
 		return false;
 	cid = percpu_here();
-	if (cid >= AREAS_MAX ||
-	    likely(__atomic_load_n(&emptied[cid], __ATOMIC_RELAXED) == now))
-		return false;
-	__atomic_store_n(&emptied[cid], now, __ATOMIC_RELAXED);
-	return true;
+	return cid < AREAS_MAX && unlikely(__atomic_load_n(&emptied[cid], __ATOMIC_RELAXED) != now);
 }
 
-/* After it this thread's CPU has nothing in its lists. */
-static cold void empty_as_asked(void)
+/* The lists of one slot. */
+static uint32_t empty_slot(uint32_t slot)
 {
-	if (slub_thread.locks_held || slub_thread.flags & THREAD_IN_RECLAIM)
+	struct slot lists[COLLECT_CPUS];
+	struct collection taken = { .lists = lists,
+				    .nr_lists_max = COLLECT_CPUS };
+	uint32_t nr = 0;
+
+	percpu_collection_init(&taken, COLLECT_HERE, slot, 1);
+	while (percpu_collect(&taken)) {
+		inject(INJECT_collected);
+		for (uint32_t i = 0; i < taken.nr_lists; i++)
+			nr += flush_collected(slot, &lists[i]);
+	}
+	return nr;
+}
+
+/* Those of this CPU. */
+static void empty_slots(ptrdiff_t *most)
+{
+	uint32_t now = __atomic_load_n(&emptyings, __ATOMIC_RELAXED);
+	uint32_t cid = percpu_here(), n;
+
+	if (cid >= AREAS_MAX)
+		return;
+	n = __atomic_load_n(&empty_next[cid], __ATOMIC_RELAXED);
+	for (n = n ? n : percpu_next_number(0); n && *most > 0; n = percpu_next_number(n))
+		*most -= 1 + (ptrdiff_t)empty_slot(entry_slot(numbered_entry(n)));
+	__atomic_store_n(&empty_next[cid], n, __ATOMIC_RELAXED);
+	if (!n)
+		__atomic_store_n(&emptied[cid], now, __ATOMIC_RELAXED);
+}
+
+/* False: its barns have more. */
+static bool empty_cache(struct slub_cache *cache, ptrdiff_t *most)
+{
+	struct cache_hold pin;
+
+	--*most;
+	if (!cache_pin_any(cache, &pin))
+		return true;
+	if (__atomic_load_n(&cache->in_barns, __ATOMIC_RELAXED))
+		*most = barns_flush(cache, *most - (ptrdiff_t)percpu_areas_end());
+	if (*most > 0) {
+		*most -= (ptrdiff_t)shrink_nodes(cache, SEARCH_MAX);
+		slab_sparse_look(cache);
+		capacity_fit(cache);
+	} else {
+		cache = NULL;
+	}
+	cache_unpin(&pin);
+	return cache;
+}
+
+/* The lists of blocks are emptied last: slabs that become empty end there. */
+static void empty_caches(ptrdiff_t *most)
+{
+	struct slub_cache *cache = __atomic_load_n(&slab_emptying, __ATOMIC_RELAXED);
+
+	if (!cache || *most <= 0 || !turn_try(&emptier))
+		return;
+	while (cache && *most > 0 && empty_cache(cache, most))
+		cache = cache_next(cache);
+	__atomic_store_n(&slab_emptying, cache, __ATOMIC_RELAXED);
+	turn_end(&emptier);
+	if (!cache)
+		block_flush(COLLECT_HERE);
+}
+
+static cold void empty_some(ptrdiff_t most)
+{
+	/* A thread that waits for the end of shrinks comes first. */
+	if (slub_thread.locks_held || slub_thread.flags & THREAD_IN_RECLAIM ||
+	    __atomic_load_n(&flushers, __ATOMIC_RELAXED) > 0)
 		return;
 	slub_thread.flags |= THREAD_IN_RECLAIM;
 	shrink_begin();
-	shrink_cpus(COLLECT_HERE);
+	if (is_asked_to_empty())
+		empty_slots(&most);
+	empty_caches(&most);
 	shrink_end();
 	slub_thread.flags &= ~(uint32_t)THREAD_IN_RECLAIM;
+}
+
+/* @pages went back: it is time to empty lists when they are many. */
+static cold void empty_if_due(size_t pages)
+{
+	size_t enough = page_used_bytes() / GIVEN_SHARE;
+
+	enough = max_size(min_size(enough, GIVEN_MAX), GIVEN_MIN);
+	pages = __atomic_add_fetch(&pages_given, pages, __ATOMIC_RELAXED);
+	if (pages * PAGE_BYTES < enough || slub_thread.locks_held)
+		return;
+	__atomic_store_n(&pages_given, 0, __ATOMIC_RELAXED);
+	cache_free_postponed();
+	slab_shrink_begins(false);
+	__atomic_fetch_add(&emptyings, 1, __ATOMIC_RELAXED);
+	if (!slab_is_emptying())
+		__atomic_store_n(&slab_emptying, cache_first(), __ATOMIC_RELAXED);
 }
 
 usual void slab_reclaim_if_needed(void)
 {
 	size_t pages = page_purge_if_needed();
-	size_t enough;
 
-	if (unlikely(is_asked_to_empty()))
-		empty_as_asked();
-	if (likely(!pages))
-		return;
-	enough = page_used_bytes() / GIVEN_SHARE;
-	enough = max_size(min_size(enough, GIVEN_MAX), GIVEN_MIN);
-	pages = __atomic_add_fetch(&pages_given, pages, __ATOMIC_RELAXED);
-	if (pages * PAGE_BYTES < enough)
-		return;
-	__atomic_store_n(&pages_given, 0, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&emptyings, 1, __ATOMIC_RELAXED);
-	is_asked_to_empty();
-	shrink_all(SEARCH_MAX, COLLECT_HERE);
-	page_purge_if_needed();
+	if (unlikely(pages))
+		empty_if_due(pages);
+	if (unlikely(is_asked_to_empty()) || slab_is_emptying())
+		empty_some((ptrdiff_t)PURGE_OBJECTS - (ptrdiff_t)min_size(pages, PURGE_OBJECTS));
 }
