@@ -515,4 +515,7 @@ usual void slab_reclaim_if_needed(void)
 		empty_if_due(pages);
 	if (unlikely(is_asked_to_empty()) || slab_is_emptying())
 		empty_some((ptrdiff_t)PURGE_OBJECTS - (ptrdiff_t)min_size(pages, PURGE_OBJECTS));
+	/* A program that calls seldom comes by with its next malloc(); page_purge_visit(). */
+	if (slab_is_emptying())
+		slub_thread.malloc_limit = 0;
 }
