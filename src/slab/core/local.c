@@ -209,7 +209,7 @@ void local_give_back(struct slub_cache *cache, struct page *local, const struct 
 	slab_free_objects(cache, slab, list->head, list->last, list->nr);
 }
 
-/* Those in front, of which others have said that they are whole. */
+/* Those in front: others have said that they are whole. */
 static void give_whole(struct slub_cache *cache, struct cache_node *node)
 {
 	for (int i = 0; i < WHOLE_MAX; i++) {

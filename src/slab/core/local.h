@@ -28,11 +28,12 @@
  *            has objects; both change under the node's lock.
  *   LOCAL-4  An object in a local list counts as in use in the slab's state, as one in the list
  *            of a CPU does: the rest of the library knows nothing of it.  So a slab with a local
- *            list is never empty and never goes, and who empties the lists of a CPU empties
- *            these.
+ *            list is never empty and never goes, and these lists are emptied with the lists of
+ *            the CPU.
  *   LOCAL-5  A list begins with one object, and room for all others in use but one: the last
- *            comes the slow way, and its slab is whole.  Who gives objects to the slab's freelist
- *            looks whether the rest lies in the local list, and tells the owner (local_look()).
+ *            comes the slow way, and its slab is whole.  A thread that gives objects to the slab's
+ *            freelist looks whether the rest lies in the local list, and tells the owner
+ *            (local_look()).
  *   LOCAL-6  A sequence does not read what it frees, so a block that is freed twice may be in the
  *            list twice.  Before a list goes back to its slab it is looked at (is_sound()), and a
  *            block that is popped has lost its key by then (suspect_popped()).
@@ -211,10 +212,7 @@ static inline void *local_take(struct slub_cache *cache, struct cache_node *node
 }
 
 void local_look_owner(struct slub_cache *cache, struct page *slab);
-/*
- * Somebody is about to give @nr objects, which are his still, to the freelist of @slab, with @inuse
- * in use.
- */
+/* The caller is about to give @nr objects to the freelist of @slab, with @inuse in use. */
 static inline void local_look(struct slub_cache *cache, struct page *slab, uint32_t inuse,
 			      uint32_t nr)
 {
