@@ -12,9 +12,7 @@
 
 struct group {
 	struct page *slab;
-	void *head;
-	void *tail;
-	uint32_t nr;
+	struct local_list own;
 };
 
 /* Open groups, each at the place that its slab's number gives it. */
@@ -32,26 +30,25 @@ static bool group_returns(struct slub_cache *cache, const struct group *group)
 {
 	struct double_word old = slab_read(group->slab), new;
 
-	local_look(cache, group->slab, state_inuse(old), group->nr);
 	do {
 		if (!(old.second & (STATE_FROZEN | STATE_LISTED)) ||
-		    state_inuse(old) <= group->nr)
+		    state_inuse(old) <= group->own.nr)
 			return false;
-		chain_set_next(cache, group->tail, (void *)old.first);
-		new.first = (uintptr_t)group->head;
-		new.second = old.second - group->nr;
+		chain_set_next(cache, group->own.last, (void *)old.first);
+		new.first = (uintptr_t)group->own.head;
+		new.second = old.second - group->own.nr;
 	} while (!slab_update(group->slab, &old, new));
 	return true;
 }
 
-static void group_close(struct slub_cache *cache, struct groups *groups,
-			const struct group *group)
+static void group_close(struct slub_cache *cache, struct groups *groups, struct group *group)
 {
+	local_join(cache, group->slab, &group->own);
 	if (likely(group_returns(cache, group)))
-		groups->nr += group->nr;
+		groups->nr += group->own.nr;
 	else
-		slab_free_objects(cache, group->slab, group->head, group->tail,
-				  group->nr);
+		slab_free_objects(cache, group->slab, group->own.head, group->own.last,
+				  group->own.nr);
 }
 
 static uint32_t group_place(const struct slub_cache *cache,
@@ -70,9 +67,9 @@ static void groups_add(struct slub_cache *cache, struct groups *groups,
 
 	if (groups->open >> place & 1) {
 		if (group->slab == run->slab) {
-			chain_set_next(cache, run->tail, group->head);
-			group->head = run->head;
-			group->nr += run->nr;
+			chain_set_next(cache, run->own.last, group->own.head);
+			group->own.head = run->own.head;
+			group->own.nr += run->own.nr;
 			return;
 		}
 		group_close(cache, groups, group);
@@ -95,18 +92,18 @@ static void *run_take(struct slub_cache *cache, void *object,
 	run->slab = page_of((void *)base);
 	/* It is written when its group closes, some runs later. */
 	__builtin_prefetch(run->slab, 1);
-	run->head = object;
+	run->own.head = object;
 	do {
-		run->tail = object;
+		run->own.last = object;
 		object = chain_next_near(cache, object);
 		nr++;
 	} while ((uintptr_t)object - base < slab_bytes && nr <= cache->objects);
 	/* More than a slab has: one of them was freed twice. */
 	if (SLUB_CONFIG_CHECKS && unlikely(nr > cache->objects)) {
-		misuse_found(MISUSE_LIST, NULL, run->head, cache->name);
+		misuse_found(MISUSE_LIST, NULL, run->own.head, cache->name);
 		object = NULL;
 	}
-	run->nr = nr;
+	run->own.nr = nr;
 	return object;
 }
 
@@ -122,7 +119,7 @@ uint32_t chain_settled_to_slabs(struct slub_cache *cache, void *chain)
 
 		chain = run_take(cache, chain, &run);
 		groups_add(cache, &groups, &run);
-		nr += run.nr;
+		nr += run.own.nr;
 	}
 	for (; groups.open; groups.open &= groups.open - 1)
 		group_close(cache, &groups,

@@ -28,8 +28,8 @@
 #define JUDGED_OBJECTS 32
 /* A list has room for the others of its slab: no slab of more has one. */
 #define LOCAL_OBJECTS_MAX (LOCAL_ROOM_MASK + 1)
-/* Slabs that one slow call gives back, of those that are whole. */
-#define WHOLE_MAX 8
+/* So many marked lists a slow call sets right. */
+#define MARKED_MAX 8
 
 uintptr_t local_bias rarely_touched;
 
@@ -194,37 +194,69 @@ static cold void *unsound_of(const struct slub_cache *cache, struct page *slab,
  * reads ahead; where that is no proof, and for a list that goes before its slab is whole, which
  * is rare, the links are followed.
  */
+static bool list_is_sound(struct slub_cache *cache, struct page *slab,
+			  const struct local_list *list, bool is_whole)
+{
+	void *unsound = is_whole && has_all_keys(cache, slab) ? NULL :
+							       unsound_of(cache, slab, list);
+
+	if (likely(!unsound))
+		return true;
+	stat_add(cache, STAT_DOUBLE_FREE);
+	misuse_found(MISUSE_DOUBLE_FREE, NULL, unsound, cache->name);
+	return false;
+}
+
 void local_give_back(struct slub_cache *cache, struct page *local, const struct local_list *list)
 {
 	struct page *slab = local - 1;
-	void *unsound = NULL;
 
-	if (state_inuse(slab_read(slab)) != list->nr || !has_all_keys(cache, slab))
-		unsound = unsound_of(cache, slab, list);
-	if (unlikely(unsound)) {
-		stat_add(cache, STAT_DOUBLE_FREE);
-		misuse_found(MISUSE_DOUBLE_FREE, NULL, unsound, cache->name);
-		return;
-	}
-	slab_free_objects(cache, slab, list->head, list->last, list->nr);
+	if (list_is_sound(cache, slab, list, state_inuse(slab_read(slab)) == list->nr))
+		slab_free_objects(cache, slab, list->head, list->last, list->nr);
 }
 
-/* Those in front: others have said that they are whole. */
-static void give_whole(struct slub_cache *cache, struct cache_node *node)
+/* The list has @list's objects, and room for the others in use but one; under the lock. */
+static void put_back(struct local_slabs *slabs, struct page *local, const struct local_list *list,
+		     uint32_t cid, uint32_t inuse)
 {
-	for (int i = 0; i < WHOLE_MAX; i++) {
-		struct local_slabs *slabs;
-		struct page *local = NULL;
+	uint32_t room = (uint32_t)min_size(inuse - list->nr - 1, LOCAL_ROOM_MASK);
+
+	*local_last(local) = list->last;
+	__atomic_store_n(&local->count, list->nr + room, __ATOMIC_RELAXED);
+	list_add_tail(&slabs->slabs, &local->list);
+	local_write(local, local_make(list->head, cid, room));
+}
+
+/* The first of the marked ones; NULL: there is none, or its room is right again. */
+static struct page *pop_marked(struct cache_node *node, struct local_list *list)
+{
+	uint32_t cid = percpu_here(), inuse;
+	struct local_slabs *slabs = local_slabs_of(node, cid);
+	struct page *local = NULL;
+
+	if (slabs && slabs->nr_marked)
+		local = local_pop(slabs, list);
+	if (!local)
+		return NULL;
+	inuse = state_inuse(slab_read(local - 1));
+	if (inuse <= list->nr)
+		return local;
+	put_back(slabs, local, list, cid, inuse);
+	return NULL;
+}
+
+/* Some of those that others have marked: a slab that is whole by now goes. */
+static void settle_marked(struct slub_cache *cache, struct cache_node *node)
+{
+	for (int i = 0; i < MARKED_MAX; i++) {
 		struct local_list list;
+		struct page *local;
 
 		lock_acquire(&node->lock);
-		slabs = local_slabs_of(node, percpu_here());
-		if (slabs && slabs->nr_whole)
-			local = local_pop(slabs, &list);
+		local = pop_marked(node, &list);
 		lock_release(&node->lock);
-		if (!local)
-			return;
-		local_give_back(cache, local, &list);
+		if (local)
+			local_give_back(cache, local, &list);
 	}
 }
 
@@ -323,8 +355,8 @@ static void free_past(struct slub_cache *cache, void *object)
 		free_foreign(cache, object);
 	/* A glance without the lock. */
 	slabs = local_slabs_of(node, percpu_here());
-	if (slabs && __atomic_load_n(&slabs->nr_whole, __ATOMIC_RELAXED)) {
-		give_whole(cache, node);
+	if (slabs && __atomic_load_n(&slabs->nr_marked, __ATOMIC_RELAXED)) {
+		settle_marked(cache, node);
 		slab_reclaim_if_needed();
 	}
 }
@@ -465,19 +497,59 @@ void *local_take_objects(struct slub_cache *cache, struct cache_node *node, uint
 
 /* ---- others ---- */
 
-void local_look_owner(struct slub_cache *cache, struct page *slab)
+/*
+ * Under the lock: are the local list, whose word was @word, and @nr objects of the caller all that
+ * is in use?  What was neither then has come back since, by others, for the number in use was read
+ * later.  So nobody has anything to push, and the word stays as it is.
+ */
+static bool is_rest(struct page *slab, uint64_t word, uint32_t nr)
+{
+	return local_count(local_of(slab), word) + nr == state_inuse(slab_read(slab));
+}
+
+/* Under the lock; *@list: the local list, which is the caller's; false: it stays, and is marked. */
+static bool take_rest(struct cache_node *node, struct page *slab, uint32_t nr,
+		      struct local_list *list)
 {
 	struct page *local = local_of(slab);
-	struct cache_node *node = cache->nodes[page_node(slab)];
-	struct local_slabs *slabs;
+	/* acquire: before what it counts, and the links */
+	uint64_t word = __atomic_load_n((uint64_t *)&page_state(local)->first, __ATOMIC_ACQUIRE);
+	struct local_slabs *slabs = local_slabs_of(node, local_owner(word));
 
-	lock_acquire(&node->lock);
-	slabs = local_slabs_of(node, local_owner(local_read(local)));
-	if (slabs && local->list.next && !*local_is_whole(local)) {
-		list_remove(&local->list);
-		list_add_head(&slabs->slabs, &local->list);
-		*local_is_whole(local) = 1;
-		__atomic_store_n(&slabs->nr_whole, slabs->nr_whole + 1, __ATOMIC_RELAXED);
+	if (!slabs || !local->list.next)
+		return false;
+	if (is_rest(slab, word, nr)) {
+		local_unlist(slabs, local);
+		*list = local_list_of(local, word);
+		local_write(local, local_make(NULL, local_owner(word), 0));
+		return true;
 	}
+	if (*local_is_marked(local))
+		return false;
+	list_remove(&local->list);
+	list_add_head(&slabs->slabs, &local->list);
+	__atomic_store_n(local_is_marked(local), 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&slabs->nr_marked, slabs->nr_marked + 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+void local_join_list(struct slub_cache *cache, struct page *slab, struct local_list *mine)
+{
+	struct cache_node *node = cache->nodes[page_node(slab)];
+	struct page *local = local_of(slab);
+	struct local_list list;
+	bool is_mine;
+
+	/* A look without the lock: there is nothing to do. */
+	if (__atomic_load_n(local_is_marked(local), __ATOMIC_RELAXED) &&
+	    !is_rest(slab, local_read(local), mine->nr))
+		return;
+	lock_acquire(&node->lock);
+	is_mine = take_rest(node, slab, mine->nr, &list);
 	lock_release(&node->lock);
+	if (!is_mine || !list_is_sound(cache, slab, &list, true))
+		return;
+	chain_set_next(cache, mine->last, list.head);
+	mine->last = list.last;
+	mine->nr += list.nr;
 }

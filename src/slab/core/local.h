@@ -32,11 +32,13 @@
  *            the CPU.
  *   LOCAL-5  A list begins with one object, and room for all others in use but one: the last
  *            comes the slow way, and its slab is whole.  A thread that gives objects to the slab's
- *            freelist looks whether the rest lies in the local list, and tells the owner
- *            (local_look()).
+ *            freelist meanwhile marks the list, for its room is too much then, and the owner sets
+ *            it right (settle_marked()).  Where the list and what that thread gives are all that is
+ *            in use, it takes the list, whose owner has nothing to push: no barrier is needed for
+ *            it (local_join()).
  *   LOCAL-6  A sequence does not read what it frees, so a block that is freed twice may be in the
- *            list twice.  Before a list goes back to its slab it is looked at (is_sound()), and a
- *            block that is popped has lost its key by then (suspect_popped()).
+ *            list twice.  A list is looked at before it goes back to its slab (list_is_sound()),
+ *            and a block that is popped has lost its key by then (suspect_popped()).
  */
 #ifndef SLUB_LOCAL_H
 #define SLUB_LOCAL_H
@@ -55,7 +57,7 @@
 /* Of a CPU, for each node of a cache; under the node's lock. */
 struct local_slabs {
 	struct list slabs;	/* by their second descriptors; next is NULL at first */
-	uint32_t nr_whole;	/* so many in front may be all free */
+	uint32_t nr_marked;	/* so many, all in front */
 };
 
 /* For a collection (percpu/percpu.h): what was taken of the CPUs while they were stopped. */
@@ -107,8 +109,8 @@ static inline void **local_last(struct page *local)
 	return (void **)&page_state(local)->second;
 }
 
-/* 1: it is one of its owner's nr_whole.  A word that slabs of objects without links use. */
-static inline uint32_t *local_is_whole(struct page *local)
+/* 1: it is one of its owner's nr_marked.  A word that slabs of objects without links use. */
+static inline uint32_t *local_is_marked(struct page *local)
 {
 	return &local->nr_purged;
 }
@@ -146,12 +148,12 @@ static inline struct page *local_first(const struct local_slabs *slabs)
 static inline void local_unlist(struct local_slabs *slabs, struct page *local)
 {
 	list_remove(&local->list);
-	__atomic_store_n(&slabs->nr_whole, slabs->nr_whole - *local_is_whole(local),
+	__atomic_store_n(&slabs->nr_marked, slabs->nr_marked - *local_is_marked(local),
 			 __ATOMIC_RELAXED);
-	*local_is_whole(local) = 0;
+	__atomic_store_n(local_is_marked(local), 0, __ATOMIC_RELAXED);
 }
 
-/* What a local list had, in nobody's hands but the caller's. */
+/* Linked objects of one slab, in nobody's hands but the caller's. */
 struct local_list {
 	void *head;	/* NULL: nothing */
 	void *last;
@@ -182,7 +184,7 @@ static inline void local_clear(const struct slub_cache *cache, struct page *slab
 	if (!cache->has_local)
 		return;
 	local_of(slab)->list.next = NULL;
-	*local_is_whole(local_of(slab)) = 0;
+	*local_is_marked(local_of(slab)) = 0;
 	local_write(local_of(slab), local_make(NULL, LOCAL_NOBODY, 0));
 }
 
@@ -211,15 +213,16 @@ static inline void *local_take(struct slub_cache *cache, struct cache_node *node
 	return cache->has_local ? local_take_objects(cache, node, wanted, nr) : NULL;
 }
 
-void local_look_owner(struct slub_cache *cache, struct page *slab);
-/* The caller is about to give @nr objects to the freelist of @slab, with @inuse in use. */
-static inline void local_look(struct slub_cache *cache, struct page *slab, uint32_t inuse,
-			      uint32_t nr)
+void local_join_list(struct slub_cache *cache, struct page *slab, struct local_list *mine);
+/*
+ * The caller is about to give *@mine to the freelist of @slab.  Where that makes the slab whole its
+ * local list is behind them then.
+ */
+static inline void local_join(struct slub_cache *cache, struct page *slab,
+			      struct local_list *mine)
 {
-	struct page *local = local_of(slab);
-
-	if (cache->has_local && local_count(local, local_read(local)) + nr >= inuse && inuse != nr)
-		local_look_owner(cache, slab);
+	if (cache->has_local && local_head(local_read(local_of(slab))))
+		local_join_list(cache, slab, mine);
 }
 
 /* @list, not empty, goes to its slab. */

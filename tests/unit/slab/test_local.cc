@@ -299,8 +299,16 @@ TEST_F(local_lists, slabs_change_hands_with_a_refill)
 	EXPECT_GE(locals(cache).objects.size(), 100u);
 }
 
-/* The last objects of a slab come back past its owner, who is told. */
-TEST_F(local_lists, the_owner_learns_that_its_slab_is_whole)
+/* As if another CPU freed it. */
+static void give(struct slub_cache *cache, void *object)
+{
+	*key_of(object) = key_value();
+	*(void **)object = NULL;
+	chain_flush(cache, object);
+}
+
+/* The last objects of a slab come back past its owner, which may never run again. */
+TEST_F(local_lists, who_gives_the_last_object_takes_the_list)
 {
 	fill(MANY);
 	std::vector<void *> inside = take_slab();
@@ -309,27 +317,49 @@ TEST_F(local_lists, the_owner_learns_that_its_slab_is_whole)
 	/* The list becomes a short one. */
 	free_scattered(MANY / 2);
 	ASSERT_LE(slot()->main.room, ROOM_SHORT);
-	void *last = inside.back();
-	inside.pop_back();
-	for (void *object : inside)
-		free(object);
-	ASSERT_EQ(local_count(local_of(slab), local_read(local_of(slab))), inside.size());
-	/* As if another CPU freed it. */
-	*key_of(last) = key_value();
-	*(void **)last = NULL;
-	size_t before = slabs();
-	chain_flush(cache, last);
+	for (size_t i = 1; i < inside.size(); i++)
+		free(inside[i]);
+	ASSERT_EQ(local_count(local_of(slab), local_read(local_of(slab))), inside.size() - 1);
 	struct local_slabs *own = local_slabs_of(cache->nodes[0], percpu_here());
-	EXPECT_EQ(own->nr_whole, 1u);
-	EXPECT_EQ(local_first(own), local_of(slab));
+	size_t before = in_use();
+	give(cache, inside[0]);
+	EXPECT_EQ(in_use(), before - inside.size());
+	EXPECT_EQ(own->nr_marked, 0u);
+	EXPECT_EQ(local_head(local_read(local_of(slab))), nullptr);
+	EXPECT_EQ(nr_barriers, 0);
+}
+
+/* ... or its first ones: then there is room for too many, until the owner sets it right. */
+TEST_F(local_lists, an_owner_sets_right_what_others_have_marked)
+{
+	fill(MANY);
+	std::vector<void *> inside = take_slab();
+	ASSERT_EQ(inside.size(), cache->objects);
+	struct page *slab = slab_of(cache, inside[0]), *local = local_of(slab);
+	free_scattered(MANY / 2);
+	ASSERT_LE(slot()->main.room, ROOM_SHORT);
+	struct local_slabs *own = local_slabs_of(cache->nodes[0], percpu_here());
+	size_t first = inside.size() / 2;
+	for (size_t i = 0; i < 3; i++)
+		free(inside[i]);
+	ASSERT_EQ(local_count(local, local_read(local)), 3u);
+	for (size_t i = 3; i < first; i++)
+		give(cache, inside[i]);
+	EXPECT_EQ(own->nr_marked, 1u);
+	EXPECT_EQ(local_first(own), local);
+	EXPECT_GE(local_room(local_read(local)), inside.size() - 5);
 	/* With the next free of this CPU that is a slow one. */
-	while (own->nr_whole && !mine.empty()) {
+	while (own->nr_marked && !mine.empty()) {
 		free(mine.back());
 		mine.pop_back();
 	}
-	EXPECT_EQ(own->nr_whole, 0u);
-	EXPECT_EQ(local_count(local_of(slab), local_read(local_of(slab))), 0u);
-	EXPECT_LE(slabs(), before);
+	EXPECT_EQ(own->nr_marked, 0u);
+	EXPECT_EQ(local_count(local, local_read(local)), 3u);
+	EXPECT_EQ(local_room(local_read(local)), inside.size() - first - 1);
+	for (size_t i = first; i < inside.size(); i++)
+		free(inside[i]);
+	EXPECT_EQ(local_head(local_read(local)), nullptr) << "it was whole with the last";
+	EXPECT_EQ(misuse_nr_found(), found);
 }
 
 TEST_F(local_lists, a_watched_cache_begins_none)
