@@ -22,8 +22,8 @@
 # skipped.  The listings of the fast paths (label golden) are gcc's.
 #
 # The cells `inner56-assert`, `lock56-assert` and `up-some` have the unit tests of the folders from
-# arch to malloc, and leave out what chooses another backend itself: they are for CI, where the
-# plain build runs all.
+# arch to slab (and malloc), but for those of calls and messages, and leave out what chooses another
+# backend itself: they are for CI, where the plain build runs all.
 #
 # The cell `hardened-some` has the unit tests that CI runs of a hardened build.
 #
@@ -68,7 +68,7 @@ shift $((OPTIND - 1))
 clang=$(compgen -c clang | grep -xE 'clang(-[0-9]+)?' | sort -uV | tail -n 1)
 
 # The unit tests of what a layout, or one processor, changes.
-core=-DSLUB_UNIT_FOLDERS=arch,percpu,page,slab,malloc,regression
+core=-DSLUB_UNIT_FOLDERS=arch,percpu,page,slab
 
 # variant | cmake options | backends (- : the tests choose) or modes | tests to leave out | labels
 variants="
@@ -80,7 +80,7 @@ up|-DSLUB_SMP=OFF|rseq thread tid lock|fire.limits_cpuset
 assert|-DSLUB_ASSERT=1|rseq thread tid lock|fire.limits
 inner56-assert|-DSLUB_LAYOUT=inner56 -DSLUB_ASSERT=1 $core|rseq|.*[.][tl][^.]*$
 lock56-assert|-DSLUB_LAYOUT=lock56 -DSLUB_ASSERT=1 $core|rseq|.*[.][tl][^.]*$
-up-some|-DSLUB_SMP=OFF $core|rseq|.*[.][tl][^.]*$
+up-some|-DSLUB_SMP=OFF $core,malloc|rseq|.*[.][tl][^.]*$
 tsan|-DSLUB_TSAN=ON|-|contract|fire
 asan|-DSLUB_ASAN=ON|-|contract|fire
 inject|-DSLUB_INJECT=ON|rseq thread tid lock|fire.[ls]i|unit|fire

@@ -114,8 +114,8 @@ class LiveSwitch(Target):
 
     def benchmark(self):
         process = subprocess.Popen(["redis-benchmark", "-s", self.socket, "-q", "-P", "16", "-c",
-                                    "8", "-n", "100000000", "-d", "50", "-r", "200000", "-t", "set"],
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                                    "8", "-n", "100000000", "-d", "50", "-r", "200000", "-t",
+                                    "set"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
