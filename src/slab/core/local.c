@@ -53,9 +53,7 @@ cold void local_init(struct slub_cache *cache)
 			return;
 		cache->nodes[n]->local = (uint32_t)at;
 	}
-	local_bias = descriptor_bias + sizeof(struct page) +
-		     (uintptr_t)page_state((struct page *)sizeof(struct page)) -
-		     sizeof(struct page);
+	local_bias = descriptor_bias + (uintptr_t)page_state((struct page *)sizeof(struct page));
 	cache->has_local = true;
 }
 
@@ -105,16 +103,23 @@ failed:
 
 /* ---- the slabs of a CPU; under the node's lock ---- */
 
+/* The list of @local leaves it; false: this CPU is not its owner. */
+static bool pop(struct local_slabs *slabs, struct page *local, struct local_list *list)
+{
+	uint64_t word;
+
+	if (!take(local, &word))
+		return false;
+	local_unlist(slabs, local);
+	*list = local_list_of(local, word);
+	return true;
+}
+
 struct page *local_pop(struct local_slabs *slabs, struct local_list *list)
 {
 	struct page *local = local_first(slabs);
-	uint64_t word;
 
-	if (!local || !take(local, &word))
-		return NULL;
-	local_unlist(slabs, local);
-	*list = local_list_of(local, word);
-	return local;
+	return local && pop(slabs, local, list) ? local : NULL;
 }
 
 /* Where the sequences of CPU number @cid find the slab of an object, from now on. */
@@ -138,17 +143,16 @@ void local_own_slab(struct page *slab)
 		local_write(local_of(slab), local_make(NULL, cid, 0));
 }
 
-static void begin(struct slub_cache *cache, struct local_slabs *slabs, struct page *local,
-		  void *object, uint32_t cid, uint32_t inuse)
+/* The list of @local has @list's objects, and room for the others in use but one. */
+static void begin(struct local_slabs *slabs, struct page *local, const struct local_list *list,
+		  uint32_t cid, uint32_t inuse)
 {
-	uint32_t room = (uint32_t)min_size(inuse - 2, LOCAL_ROOM_MASK);
+	uint32_t room = (uint32_t)min_size(inuse - list->nr - 1, LOCAL_ROOM_MASK);
 
-	chain_set_next(cache, object, NULL);
-	*local_last(local) = object;
-	__atomic_store_n(&local->count, room + 1, __ATOMIC_RELAXED);
+	*local_last(local) = list->last;
+	__atomic_store_n(&local->count, list->nr + room, __ATOMIC_RELAXED);
 	list_add_tail(&slabs->slabs, &local->list);
-	mask_set(cache, cid);
-	local_write(local, local_make(object, cid, room));
+	local_write(local, local_make(list->head, cid, room));
 }
 
 /* ---- free ---- */
@@ -215,18 +219,6 @@ void local_give_back(struct slub_cache *cache, struct page *local, const struct 
 		slab_free_objects(cache, slab, list->head, list->last, list->nr);
 }
 
-/* The list has @list's objects, and room for the others in use but one; under the lock. */
-static void put_back(struct local_slabs *slabs, struct page *local, const struct local_list *list,
-		     uint32_t cid, uint32_t inuse)
-{
-	uint32_t room = (uint32_t)min_size(inuse - list->nr - 1, LOCAL_ROOM_MASK);
-
-	*local_last(local) = list->last;
-	__atomic_store_n(&local->count, list->nr + room, __ATOMIC_RELAXED);
-	list_add_tail(&slabs->slabs, &local->list);
-	local_write(local, local_make(list->head, cid, room));
-}
-
 /* The first of the marked ones; NULL: there is none, or its room is right again. */
 static struct page *pop_marked(struct cache_node *node, struct local_list *list)
 {
@@ -241,7 +233,7 @@ static struct page *pop_marked(struct cache_node *node, struct local_list *list)
 	inuse = state_inuse(slab_read(local - 1));
 	if (inuse <= list->nr)
 		return local;
-	put_back(slabs, local, list, cid, inuse);
+	begin(slabs, local, list, cid, inuse);
 	return NULL;
 }
 
@@ -262,22 +254,6 @@ static void settle_marked(struct slub_cache *cache, struct cache_node *node)
 
 enum outcome { NOT_OURS, PUT, LAST };
 
-/* The local list of @slab, and @object in front of it, leave the slab. */
-static bool take_with(struct slub_cache *cache, struct local_slabs *slabs, struct page *local,
-		      void *object, struct local_list *list)
-{
-	uint64_t word;
-
-	if (!take(local, &word))
-		return false;
-	local_unlist(slabs, local);
-	*list = local_list_of(local, word);
-	chain_set_next(cache, object, list->head);
-	list->head = object;
-	list->nr++;
-	return true;
-}
-
 /* Under the lock; LAST: *@list, with @object in it, has left the slab. */
 static enum outcome put_first_or_last(struct slub_cache *cache, struct cache_node *node,
 				      struct page *slab, void *object, struct local_list *list)
@@ -293,7 +269,9 @@ static enum outcome put_first_or_last(struct slub_cache *cache, struct cache_nod
 		*list = (struct local_list){ object, object, 1 };
 		if (inuse < 2)
 			return LAST;
-		begin(cache, slabs, local, object, cid, inuse);
+		chain_set_next(cache, object, NULL);
+		mask_set(cache, cid);
+		begin(slabs, local, list, cid, inuse);
 		return PUT;
 	}
 	if (local_room(word)) {
@@ -301,7 +279,12 @@ static enum outcome put_first_or_last(struct slub_cache *cache, struct cache_nod
 		mask_set(cache, cid);
 		return push(cache, object) ? PUT : NOT_OURS;
 	}
-	return take_with(cache, slabs, local, object, list) ? LAST : NOT_OURS;
+	if (!pop(slabs, local, list))
+		return NOT_OURS;
+	chain_set_next(cache, object, list->head);
+	list->head = object;
+	list->nr++;
+	return LAST;
 }
 
 static bool free_home(struct slub_cache *cache, void *object)
