@@ -1,19 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* inspect/groups.c: the groups in a statistics file, number by number. */
 #include <atomic>
-#include <fcntl.h>
-#include <gtest/gtest.h>
-#include <string>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <thread>
-#include <unistd.h>
-#include <vector>
 
-#include "harness.h"
-#include "lists.h"
-#include "slub.h"
-#include "start.h"
+#include "written.h"
 
 #define _Static_assert static_assert
 extern "C" {
@@ -21,17 +11,16 @@ extern "C" {
 }
 #undef _Static_assert
 
-#include <slub/slub.h>
-
 namespace {
 
 constexpr size_t NR = 50, BYTES = 96, LARGE = 1 << 20;
 
 /* root > a > b, and root > c; NR objects and a large block are b's, and NR / 2 objects c's. */
-class grouped : public testing::Test {
+class grouped : public written {
 protected:
 	void SetUp() override
 	{
+		written::SetUp();
 		/* In a group there is nothing else. */
 		objects.reserve(200);
 		a = slub_group_create("a", nullptr);
@@ -64,8 +53,7 @@ protected:
 			}
 		}
 		EXPECT_EQ(slub_cache_destroy(cache), 0);
-		unlink(path.c_str());
-		rmdir(folder);
+		written::TearDown();
 	}
 	void allocate(size_t nr)
 	{
@@ -74,31 +62,9 @@ protected:
 	}
 	void open_file()
 	{
-		struct stat status;
-
-		ASSERT_NE(mkdtemp(folder), nullptr);
-		path = std::string(folder) + "/file";
-		start::option("STATS_FILE=" + path);
-		stats_file_open();
-		int fd = open(path.c_str(), O_RDONLY);
-		ASSERT_GE(fd, 0);
-		ASSERT_EQ(fstat(fd, &status), 0);
-		file = (struct slub_stats_head *)mmap(nullptr, (size_t)status.st_size, PROT_READ,
-						      MAP_SHARED, fd, 0);
-		close(fd);
-		ASSERT_NE((void *)file, MAP_FAILED);
+		written::open_file();
 		groups = (const struct slub_stats_groups *)((const char *)file +
 							    file->groups_offset);
-	}
-	void count()
-	{
-		uint64_t before = file->census_ns;
-
-		for (int i = 0; i < 3000 && *(volatile uint64_t *)&file->census_ns == before; i++) {
-			usleep(2000);
-			stats_file_update(nullptr);
-		}
-		ASSERT_NE(file->census_ns, before);
 	}
 	const struct slub_stats_group *place(const struct slub_group *group)
 	{
@@ -136,9 +102,6 @@ protected:
 	struct slub_cache *cache = nullptr;
 	std::vector<void *> objects;
 	void *large = nullptr;
-	char folder[32] = "/tmp/slub-grouped-XXXXXX";
-	std::string path;
-	const struct slub_stats_head *file = nullptr;
 	const struct slub_stats_groups *groups = nullptr;
 };
 

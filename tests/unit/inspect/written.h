@@ -27,7 +27,7 @@
 
 namespace {
 
-uint64_t now(clockid_t clock)
+inline uint64_t now(clockid_t clock)
 {
 	struct timespec t;
 
@@ -35,7 +35,7 @@ uint64_t now(clockid_t clock)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-std::string read_all(const char *path)
+inline std::string read_all(const char *path)
 {
 	std::ifstream file(path, std::ios::binary);
 
@@ -43,13 +43,13 @@ std::string read_all(const char *path)
 }
 
 /* "slub[12]: a line" without the number. */
-std::string without_pid(const std::string &lines)
+inline std::string without_pid(const std::string &lines)
 {
 	return std::regex_replace(lines, std::regex("slub\\[\\d+\\]: "), "slub: ");
 }
 
 /* Field 22 of /proc/PID/stat, counted from the end of the name. */
-uint64_t began(pid_t pid)
+inline uint64_t began(pid_t pid)
 {
 	std::string text = read_all(("/proc/" + std::to_string(pid) + "/stat").c_str());
 	std::istringstream rest(text.substr(text.rfind(')') + 2));
