@@ -285,23 +285,31 @@ bool percpu_collect_begin(struct collection *collection, enum collect_from from)
 bool percpu_collect_more(struct collection *collection, enum collect_from from);
 void percpu_collect_end(void);
 bool percpu_peek(uint32_t cid, uintptr_t offset);	/* worth it? a guess */
+/* How often a sequence is tried: a debugger that single-steps aborts each. */
+#define ABORTS_MAX 64
+/* The slot there, if its class may have local lists (slab/core/local.h); NULL: it may not. */
+static inline const struct slot *percpu_local_slot(uint32_t cid, uint32_t slot)
+{
+	const char *area = percpu_area(cid);
+
+	return ARCH_HAS_LOCAL && area && percpu_backend == BACKEND_RSEQ ?
+		       (const struct slot *)(area + slot) : NULL;
+}
+
 /* Is the main list there a short one? */
 static inline bool percpu_is_short(uint32_t cid, uint32_t slot)
 {
-	const char *area = percpu_area(cid);
+	const struct slot *at = percpu_local_slot(cid, slot);
 
-	return ARCH_HAS_LOCAL && area && percpu_backend == BACKEND_RSEQ &&
-	       __atomic_load_n(&((const struct slot *)(area + slot))->main.room,
-			       __ATOMIC_RELAXED) <= ROOM_SHORT;
+	return at && __atomic_load_n(&at->main.room, __ATOMIC_RELAXED) <= ROOM_SHORT;
 }
-/* Has CPU number @cid begun local lists (slab/core/local.h) of the class at @slot? */
+
+/* Has CPU number @cid begun local lists of the class at @slot? */
 static inline bool percpu_has_local(uint32_t cid, uint32_t slot)
 {
-	const char *area = percpu_area(cid);
+	const struct slot *at = percpu_local_slot(cid, slot);
 
-	return ARCH_HAS_LOCAL && area && percpu_backend == BACKEND_RSEQ &&
-	       __atomic_load_n(&((const struct slot *)(area + slot))->main.unused,
-			       __ATOMIC_RELAXED);
+	return at && __atomic_load_n(&at->main.unused, __ATOMIC_RELAXED);
 }
 
 /* thread.c */

@@ -5,8 +5,6 @@
 
 #include "percpu/percpu.h"
 
-/* How often a sequence is tried: a debugger that single-steps aborts each. */
-#define ABORTS_MAX 64
 /* @operation_ again and again, while it is @aborted_; then @result_ of `found`, or 0. */
 #define RSEQ_OPERATION(type_, name_, arguments_, found_, operation_, aborted_, result_)	\
 static type_ list_##name_##_rseq arguments_				\

@@ -16,8 +16,6 @@
 #include "slab/core/local.h"
 #include "slab/slab_internal.h"
 
-/* How often a sequence is tried. */
-#define ABORTS_MAX 64
 /* A short list has so many objects. */
 #define SHORT_OBJECTS KEPT_MAX
 #define LINKS_LOOKED_AT 8
