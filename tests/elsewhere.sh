@@ -15,6 +15,8 @@ cd "$there"
 cmake -S . -B build -DSLUB_BUILD_TESTS=ON -DSLUB_BUILD_BENCH=OFF >/dev/null
 cmake --build build -j "$(nproc)" >/dev/null \
 	--target slub slub_tool tool_heap tool_told profile_known
-build/slub run -- cat /proc/self/maps | grep -q "$there/build/libslub[.]so"
+# Into a file: a reader that leaves at the first match would end the writer with SIGPIPE.
+build/slub run -- cat /proc/self/maps > build/maps
+grep -q "$there/build/libslub[.]so" build/maps
 ctest --test-dir build --output-on-failure --no-tests=error \
 	-R '^(tool_help_test|tool_json_test|tool_script_test|profile_pprof_test)$'
