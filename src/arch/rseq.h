@@ -9,7 +9,7 @@
  *
  *   RSEQ-1  the rseq_cs store comes first, the CPU number is read after it;
  *   RSEQ-2  straight line, no call, one commit, and it is the last instruction;
- *   RSEQ-3  the only store before the commit is to `room` (see slot.h) or to
+ *   RSEQ-3  the only store before the commit is to `room` or `limit` (see slot.h) or to
  *           the link and the key (slab/core/key.h) of the object being pushed, which
  *           nobody else owns yet;
  *   RSEQ-4  the test that fails on a dummy area comes before any store to the

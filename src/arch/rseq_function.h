@@ -12,7 +12,7 @@
  *   RSEQ_POP_TAIL_IN(entrance, object, slot, t, key), RSEQ_PUSH_TAIL_IN(...)  with the link's key:
  *                                    of the hardened build; pop leaves the tail's offset in t too
  *   RSEQ_POP_LIVE(object, slot, t), RSEQ_PUSH_BOUNDED(object, slot, t, least)  beyond the slots
- *   RSEQ_TAKE(chain, slot, t, room), RSEQ_PUT(chain, slot, t, room)      a whole half
+ *   RSEQ_TAKE(chain, slot, t, room, limit, at), RSEQ_PUT(...)            a whole half
  *   RSEQ_POP_BULK(i, slot, objects, nr, link)                            several objects
  *   RSEQ_PUSH_BULK(slot, head, tail_link, nr)
  *   RSEQ_ADD, RSEQ_FETCH_ADD, RSEQ_CMPXCHG(suffix, modifier, offset, ...)  a word
@@ -74,10 +74,12 @@ RSEQ_RESULT_FUNCTION(rseq_push_page,
 RSEQ_RESULT_FUNCTION(rseq_push_bounded,
 		     (uintptr_t offset, void *object, int32_t least),
 		     RSEQ_PUSH_BOUNDED(object, slot, t, least))
-RSEQ_OBJECT_FUNCTION(rseq_take, (uintptr_t offset, int32_t room),
-		     RSEQ_TAKE(object, slot, t, room))
-RSEQ_RESULT_FUNCTION(rseq_put, (uintptr_t offset, void *chain, int32_t room),
-		     RSEQ_PUT(chain, slot, t, room))
+RSEQ_OBJECT_FUNCTION(rseq_take, (uintptr_t offset, int64_t room),
+		     RSEQ_TAKE(object, slot, t, (int32_t)room, half_limit(room),
+			       half_limit_at(offset, room)))
+RSEQ_RESULT_FUNCTION(rseq_put, (uintptr_t offset, void *chain, int64_t room),
+		     RSEQ_PUT(chain, slot, t, (int32_t)room, half_limit(room),
+			      half_limit_at(offset, room)))
 
 /*
  * Takes up to @nr objects off the list at @slot into @objects; returns how many, 0

@@ -5,7 +5,7 @@
  *
  *            0        8     12    16       24    28    32
  *           +--------+-----+-----+--------+-----+-----+
- *   slot    | head   |room | -   | head   |room | -   |
+ *   slot    | head   |room | -   | head   |nr   |limit|
  *           +--------+-----+-----+--------+-----+-----+
  *             main list            spare list
  *
@@ -15,12 +15,15 @@
  *   room  main: how many pushes are left before the list counts as full.  It
  *         may be off by one per aborted sequence; it bounds memory and nothing
  *         else depends on it.
- *         spare: not used, but in slot 0 of an area, where it says whether the
- *         area is live (AREA_LIVE), and the word behind it has the area's CPU
- *         number (AREA_NUMBER), or none while that CPU is stopped.
+ *   limit the room that the main list has without objects, by which those of it are counted;
+ *         0: not known.  Bounds change, and each list is set against that of its own time.
+ *   nr    objects in the spare list; 0: not known
+ *
+ * In slot 0 of an area nr says whether the area is live (AREA_LIVE), and limit has the area's
+ * CPU number (AREA_NUMBER), or none while that CPU is stopped.
  *
  * Backend tid uses the main list's second half as the transaction id, and
- * the spare's room as the main list's.
+ * nr as the main list's room.
  *
  * Slot 0 belongs to no cache: its head is NULL and its room 0 for ever, so
  * what maps to it falls into the slow path by itself.
@@ -45,6 +48,7 @@ struct slot {
 #define SLOT_HEAD 0
 #define SLOT_ROOM 8
 #define SLOT_SPARE 16
+#define SLOT_LIMIT 28
 
 /* Offset, in an area, of the word that says the area is live. */
 #define AREA_LIVE 24
@@ -55,6 +59,7 @@ struct slot {
 _Static_assert(sizeof(struct slot) == SLOT_BYTES, "slot size");
 _Static_assert(offsetof(struct slot, main.room) == SLOT_ROOM, "room");
 _Static_assert(offsetof(struct slot, spare) == SLOT_SPARE, "spare");
+_Static_assert(offsetof(struct slot, spare.unused) == SLOT_LIMIT, "limit");
 _Static_assert(offsetof(struct slot, spare.room) == AREA_LIVE, "live");
 _Static_assert(offsetof(struct slot, spare.unused) == AREA_NUMBER, "number");
 
@@ -105,6 +110,28 @@ static always_inline bool slot_is_far(uintptr_t offset)
 static always_inline bool offset_is_slots(uintptr_t offset)
 {
 	return offset < AREA_BYTES || slot_is_far(offset);
+}
+
+/*
+ * What take and put are given for a half: its room, with the limit that this is set against in
+ * the high part.  A spare list has none, nor one whose room is below 0: it may lie beyond the
+ * slots, and be shorter than a slot.  Their limit goes to where the room is about to be stored.
+ */
+static always_inline uintptr_t half_limit_at(uintptr_t offset, int64_t room)
+{
+	return offset & SLOT_SPARE || room < 0 ? SLOT_ROOM : SLOT_LIMIT;
+}
+
+static always_inline int32_t half_limit(int64_t room)
+{
+	return (int32_t)(room >> 32);
+}
+
+/* The room of a main list with @nr objects, and they may be more than @limit. */
+static always_inline int64_t list_room(int32_t limit, int32_t nr)
+{
+	limit = limit > nr ? limit : nr;
+	return (int64_t)limit << 32 | (limit - nr);
 }
 
 /* Of the slot at @offset: what the map of pages has for it. */

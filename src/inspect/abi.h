@@ -25,9 +25,13 @@
 #define SLUB_ABI_VERSION 5u
 
 /*
- * Objects in the spare list, about: the cache's capacity_now less this share of it,
- * which is at most that many.
+ * Behind the head of the spare list (int32_t): how many objects it has, unless the main list's
+ * room lies there (backend tid), and the room that the main list has without objects.  0 or less:
+ * not known.  Then the main list is set against the cache's capacity_now, and the spare list is
+ * that long less this share of it, which is at most KEPT_MAX.
  */
+#define SLUB_ABI_SPARE_NR 8
+#define SLUB_ABI_SPARE_LIMIT 12
 #define SLUB_ABI_KEPT_SHARE 4
 #define SLUB_ABI_KEPT_MAX 16
 

@@ -88,7 +88,9 @@ _Static_assert((0
 	       ) == (1ull << STAT_NR) - 1 && (int)STAT_NR <= SLUB_ABI_STATS, "counts");
 
 _Static_assert(KEPT_SHARE == SLUB_ABI_KEPT_SHARE &&
-		       KEPT_MAX == SLUB_ABI_KEPT_MAX,
+		       KEPT_MAX == SLUB_ABI_KEPT_MAX &&
+		       SLOT_SPARE + SLUB_ABI_SPARE_NR == AREA_LIVE &&
+		       SLOT_SPARE + SLUB_ABI_SPARE_LIMIT == SLOT_LIMIT,
 	       "what a list keeps");
 _Static_assert(ROOM_SHORT == SLUB_ABI_ROOM_SHORT &&
 		       LOCAL_FOREIGN == SLUB_ABI_LOCAL_FOREIGN &&

@@ -205,7 +205,7 @@ static cold bool list_push_slowly(uint32_t list, void *block)
 	percpu_enter();
 	full = percpu_take(slot, list_capacity(list));
 	*page_link(page_link_bias, block) = NULL;
-	done = percpu_put(slot, block, list_capacity(list) - 1);
+	done = percpu_put(slot, block, list_room(list_capacity(list), 1));
 	list_release_all(list, full);
 	return done;
 }

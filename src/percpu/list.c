@@ -40,9 +40,9 @@ __attribute__((__noinline__))
 RSEQ_OPERATION(bool, push, (uint32_t slot, void *object, uintptr_t link),
 	       enum sequence_result, push_once(slot, object, link),
 	       SEQUENCE_RESTART, found == SEQUENCE_DONE)
-RSEQ_OPERATION(void *, take, (uint32_t half, int32_t room), void *,
+RSEQ_OPERATION(void *, take, (uint32_t half, int64_t room), void *,
 	       (scale_area(half), rseq_take(half, room)), SEQUENCE_ABORTED, found)
-RSEQ_OPERATION(bool, put, (uint32_t half, void *chain, int32_t room),
+RSEQ_OPERATION(bool, put, (uint32_t half, void *chain, int64_t room),
 	       enum sequence_result, (scale_area(half), rseq_put(half, chain, room)),
 	       SEQUENCE_RESTART, found == SEQUENCE_DONE)
 
@@ -124,9 +124,9 @@ AREA_OPERATION(bool, push_lock, BACKEND_LOCK,
 	       (uint32_t slot, void *object, uintptr_t link),
 	       plain_push(area, slot, object, link))
 AREA_OPERATION(void *, take_area, percpu_backend,
-	       (uint32_t half, int32_t room), plain_take(area, half, room))
+	       (uint32_t half, int64_t room), plain_take(area, half, room))
 AREA_OPERATION(bool, put_area, percpu_backend,
-	       (uint32_t half, void *chain, int32_t room),
+	       (uint32_t half, void *chain, int64_t room),
 	       plain_put(area, half, chain, room))
 
 /* ---- the choice ---- */
@@ -158,13 +158,16 @@ bool percpu_push(uint32_t slot, void *object, uintptr_t link)
 	return false;
 }
 
-void *percpu_take(uint32_t half, int32_t room)
+void *percpu_take(uint32_t half, int32_t limit)
 {
+	/* In both halves: below 0, too. */
+	const int64_t room = (int64_t)((uint32_t)limit * UINT64_C(0x100000001));
+
 	LIST_RETURN(take, area, area, half, room)
 	return NULL;
 }
 
-bool percpu_put(uint32_t half, void *chain, int32_t room)
+bool percpu_put(uint32_t half, void *chain, int64_t room)
 {
 	LIST_RETURN(put, area, area, half, chain, room)
 	return false;

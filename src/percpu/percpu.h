@@ -159,6 +159,11 @@ static inline const int32_t *percpu_room(const struct slot *slot)
 					       &slot->main.room;
 }
 
+/* word.c: objects in the main list there, which may be set against @limit if that is unknown */
+uint32_t slot_main_nr(const struct slot *slot, int32_t limit);
+/* ... in the spare one; @otherwise, where that is unknown */
+uint32_t slot_spare_nr(const struct slot *slot, uint32_t otherwise);
+
 /* allocator.c: offsets */
 /* slub_percpu_alloc() for the library itself, which may not have started. */
 uintptr_t percpu_alloc(size_t size, size_t align);
@@ -211,9 +216,11 @@ void *percpu_pop(uint32_t slot, uintptr_t link);
 bool percpu_push(uint32_t slot, void *object, uintptr_t link);
 /* The first object of this CPU's list, as of a moment ago. */
 void *percpu_head(uint32_t slot);
+/* Both lists, to look at; this thread may be elsewhere by now. */
+const struct slot *percpu_lists(uint32_t slot);
 /*
- * The same, and the room there; for a thread that has entered, else the answer may be that of
- * a list that is always empty.
+ * The first object, and the room there; for a thread that has entered, else the answer may be
+ * that of a list that is always empty.
  */
 void *percpu_glance(uint32_t slot, int32_t *room);
 /* On a list of slub/percpu.h; @half is a slot's offset, plus SLOT_SPARE for the spare list. */
@@ -228,8 +235,13 @@ uint32_t percpu_pop_bulk(uint32_t slot, uintptr_t link, void **objects,
 /* A chain of @nr objects, all or none; @tail_link is the last one's link. */
 bool percpu_push_bulk(uint32_t slot, void *head, void **tail_link,
 		      uint32_t nr);
-void *percpu_take(uint32_t half, int32_t room);
-bool percpu_put(uint32_t half, void *chain, int32_t room);
+/* A list that is empty from here on; of a main one @limit is the room. */
+void *percpu_take(uint32_t half, int32_t limit);
+/*
+ * @room: of a main list list_room(), or a room below 0, which nothing is counted by; of a spare
+ * one how many objects it has, or 0.
+ */
+bool percpu_put(uint32_t half, void *chain, int64_t room);
 
 /* collect.c: emptying the lists of any CPU */
 /* Whose lists are collected. */

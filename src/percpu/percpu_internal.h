@@ -59,8 +59,8 @@ size_t percpu_part_end(enum area_part part);
 /* tid.c: percpu_pop() and its like under that backend */
 void *list_pop_tid(uint32_t slot, uintptr_t link);
 bool list_push_tid(uint32_t slot, void *object, uintptr_t link);
-void *list_take_tid(uint32_t half, int32_t room);
-bool list_put_tid(uint32_t half, void *chain, int32_t room);
+void *list_take_tid(uint32_t half, int64_t room);
+bool list_put_tid(uint32_t half, void *chain, int64_t room);
 bool percpu_tid_push(uint32_t list, void *object, int32_t least);
 /* What lies in any CPU's @area. */
 void percpu_tid_collect(char *area, struct collection *collection);

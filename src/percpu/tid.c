@@ -21,6 +21,15 @@ static int32_t *tid_room(char *area, uint32_t slot)
 	return (int32_t *)(area + slot + AREA_LIVE);
 }
 
+/* Of a list that was taken or put whole. */
+static void tid_begin(char *area, uint32_t slot, int64_t room)
+{
+	__atomic_store_n(tid_room(area, slot), (int32_t)room, __ATOMIC_RELAXED);
+	if (room >= 0)
+		__atomic_store_n((int32_t *)(area + slot + SLOT_LIMIT), half_limit(room),
+				 __ATOMIC_RELAXED);
+}
+
 /*
  * The id is read first: if it is still the same when the exchange happens, so
  * is everything that was read after it.
@@ -130,7 +139,7 @@ bool percpu_tid_push(uint32_t list, void *object, int32_t least)
 	return area && tid_push(area, list, object, 0, least);
 }
 
-static void *tid_take(char *area, uint32_t half, int32_t room)
+static void *tid_take(char *area, uint32_t half, int64_t room)
 {
 	struct double_word old, new;
 
@@ -145,18 +154,18 @@ static void *tid_take(char *area, uint32_t half, int32_t room)
 		new.first = 0;
 		new.second = old.second + 1;
 	} while (!double_word_exchange(tid_pair(area, half), &old, new));
-	__atomic_store_n(tid_room(area, half), room, __ATOMIC_RELAXED);
+	tid_begin(area, half, room);
 	return (void *)old.first;
 }
 
-void *list_take_tid(uint32_t half, int32_t room)
+void *list_take_tid(uint32_t half, int64_t room)
 {
 	char *area = percpu_area(percpu_cpu_hint());
 
 	return area ? tid_take(area, half, room) : NULL;
 }
 
-bool list_put_tid(uint32_t half, void *chain, int32_t room)
+bool list_put_tid(uint32_t half, void *chain, int64_t room)
 {
 	char *area = percpu_area(percpu_cpu_hint());
 	struct double_word old, new;
@@ -176,7 +185,7 @@ bool list_put_tid(uint32_t half, void *chain, int32_t room)
 		new.first = (uintptr_t)chain;
 		new.second = old.second + 1;
 	} while (!double_word_exchange(tid_pair(area, half), &old, new));
-	__atomic_store_n(tid_room(area, half), room, __ATOMIC_RELAXED);
+	tid_begin(area, half, room);
 	return true;
 }
 

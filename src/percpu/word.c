@@ -113,15 +113,18 @@ SLUB_EXPORT type_ (name_)(uintptr_t offset, type_ old, type_ value)	\
 WORD_CMPXCHG(slub_percpu_cmpxchg, int64_t, try_cmpxchg)
 WORD_CMPXCHG(slub_percpu_cmpxchg32, int32_t, try_cmpxchg32)
 
-/* The area this thread would work on now, if it has entered. */
+/* The area this thread would work on now, if it has entered; or NULL. */
+static char *area_own(void)
+{
+	if (percpu_backend != BACKEND_RSEQ)
+		return percpu_area(percpu_cpu_hint());
+	return slub_thread.self.base == slub_cpu_base ? percpu_area(percpu_cid()) : NULL;
+}
+
 static char *area_of_thread(void)
 {
-	char *area = NULL;
+	char *area = area_own();
 
-	if (percpu_backend != BACKEND_RSEQ)
-		area = percpu_area(percpu_cpu_hint());
-	else if (slub_thread.self.base == slub_cpu_base)
-		area = percpu_area(percpu_cid());
 	return area ? area : percpu_shared_area();
 }
 
@@ -134,6 +137,34 @@ static char *area_now(void)
 void *percpu_head(uint32_t slot)
 {
 	return __atomic_load_n((void **)(area_now() + slot), __ATOMIC_RELAXED);
+}
+
+uint32_t slot_main_nr(const struct slot *slot, int32_t limit)
+{
+	int32_t own = (int32_t)__atomic_load_n(&slot->spare.unused, __ATOMIC_RELAXED);
+	int32_t room = __atomic_load_n(percpu_room(slot), __ATOMIC_RELAXED);
+
+	if (own > 0)
+		limit = own;
+	if (room <= ROOM_SHORT)
+		return (uint32_t)(ROOM_SHORT - room);
+	return room >= 0 && room < limit ? (uint32_t)(limit - room) : 1;
+}
+
+uint32_t slot_spare_nr(const struct slot *slot, uint32_t otherwise)
+{
+	int32_t nr = __atomic_load_n(&slot->spare.room, __ATOMIC_RELAXED);
+
+	return nr > 0 && percpu_backend != BACKEND_TID ? (uint32_t)nr : otherwise;
+}
+
+const struct slot *percpu_lists(uint32_t slot)
+{
+	/* The shared area has no far slots. */
+	static const struct slot none;
+	char *area = area_own();
+
+	return area ? (const struct slot *)(area + slot) : &none;
 }
 
 void *percpu_glance(uint32_t slot, int32_t *room)

@@ -162,7 +162,8 @@ void *chain_fetch_far(struct slub_cache *cache, struct cache_node *node, uint32_
 /* ... from slabs, of other nodes if need be; *@nr: of how many objects */
 void *chain_refill(struct slub_cache *cache, struct cache_node *node, uint32_t *nr);
 void chain_store(struct slub_cache *cache, void *chain, uint32_t nr);
-void chain_retire(struct slub_cache *cache, void *chain);
+/* Of about @nr objects. */
+void chain_retire(struct slub_cache *cache, void *chain, uint32_t nr);
 /* Cuts @chain behind @most objects, or at its end; *@nr: how many.  Returns what is behind. */
 void *chain_cut(struct slub_cache *cache, void *chain, int32_t most, int32_t *nr);
 /* About @nr objects to this CPU's barn, else to the slabs; true: the barn has them. */

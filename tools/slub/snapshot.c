@@ -349,26 +349,28 @@ static void count_slot(const struct slub_abi *abi, const char *slot,
 {
 	int64_t capacity = (int64_t)cache_field(cache,
 						SLUB_ABI_CACHE_CAPACITY_NOW);
-	bool is_local = cache_field(cache, SLUB_ABI_CACHE_LOCAL);
+	bool is_short = cache_field(cache, SLUB_ABI_CACHE_LOCAL);
+	bool spare_is_counted = abi->slot_room < abi->slot_spare_head;
 	uint64_t head, spare;
-	int32_t room, limit, spare_room;
+	int32_t room, limit, nr;
 
 	memcpy(&head, slot + abi->slot_head, sizeof(head));
 	memcpy(&room, slot + abi->slot_room, sizeof(room));
 	memcpy(&spare, slot + abi->slot_spare_head, sizeof(spare));
-	memcpy(&spare_room, slot + abi->slot_spare_head + 8, sizeof(spare_room));
-	memcpy(&limit, slot + abi->slot_spare_head + 12, sizeof(limit));
-	if (is_local && limit)
+	memcpy(&nr, slot + abi->slot_spare_head + SLUB_ABI_SPARE_NR, sizeof(nr));
+	memcpy(&limit, slot + abi->slot_spare_head + SLUB_ABI_SPARE_LIMIT, sizeof(limit));
+	if (limit > 0)
 		capacity = limit;
-	if (head && is_local && room <= SLUB_ABI_ROOM_SHORT)
+	is_short = is_short && room <= SLUB_ABI_ROOM_SHORT;
+	if (head && is_short)
 		cache->cached += (uint64_t)(SLUB_ABI_ROOM_SHORT - (int64_t)room);
 	else if (head)
 		cache->cached += room >= 0 && room < capacity ?
 				 (uint64_t)(capacity - room) : 1;
-	if (spare && is_local && room < 0)
-		cache->cached += (uint64_t)(SLUB_ABI_LOCAL_FOREIGN - spare_room);
+	if (spare && is_short)
+		cache->cached += (uint64_t)(SLUB_ABI_LOCAL_FOREIGN - nr);
 	else if (spare)
-		cache->cached += chain_length(cache);
+		cache->cached += spare_is_counted && nr > 0 ? (uint64_t)nr : chain_length(cache);
 }
 
 /* @area is a copy of the first area_bytes of what lies at @address. */

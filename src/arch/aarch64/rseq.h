@@ -205,24 +205,28 @@ _Static_assert(AREA_LIVE == 24 && RSEQ_CS == 8, "sequences spell it out");
 		      "str %[object], [%[slot]]",			\
 		      RSEQ_NO_MORE, [object] "r"(object_), [least] "r"(least_))
 
-#define RSEQ_TAKE(chain_, slot_, t_, room_)				\
+#define RSEQ_TAKE(chain_, slot_, t_, room_, limit_, limit_at_)		\
 	RSEQ_SEQUENCE(SLUB_SEQ_SELF, slot_, t_,				\
 		      SLUB_SEQ_ADD_AREA					\
 		      "ldr %[chain], [%[slot]]\n\t"			\
 		      "cbz %[chain], %l[failed]\n\t"			\
+		      "str %w[limit], [%[slot], %[limit_at]]\n\t"	\
 		      "str %w[room], [%[slot], #8]\n\t"		\
 		      "str xzr, [%[slot]]",				\
 		      RSEQ_MORE([chain] "=&r"(chain_)),			\
-		      [room] "r"(room_))
+		      [room] "r"(room_), [limit] "r"(limit_),		\
+		      [limit_at] "r"(limit_at_))
 
-#define RSEQ_PUT(chain_, slot_, t_, room_)				\
+#define RSEQ_PUT(chain_, slot_, t_, room_, limit_, limit_at_)		\
 	RSEQ_SEQUENCE(SLUB_SEQ_SELF, slot_, t_,			\
 		      RSEQ_LIVE_AREA					\
 		      "ldr %[r], [%[slot]]\n\t"			\
 		      "cbnz %[r], %l[failed]\n\t"			\
+		      "str %w[limit], [%[slot], %[limit_at]]\n\t"	\
 		      "str %w[room], [%[slot], #8]\n\t"		\
 		      "str %[chain], [%[slot]]",			\
-		      RSEQ_NO_MORE, [chain] "r"(chain_), [room] "r"(room_))
+		      RSEQ_NO_MORE, [chain] "r"(chain_), [room] "r"(room_), \
+		      [limit] "r"(limit_), [limit_at] "r"(limit_at_))
 
 /* The two for several objects find their area in the table, as the others do. */
 #define RSEQ_POP_BULK(i_, slot_, objects_, nr_, link_)			\

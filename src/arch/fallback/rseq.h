@@ -44,8 +44,10 @@ static inline bool sequence_is_none(int nr_arguments, ...)
 #define RSEQ_POP_LIVE(object_, slot_, t_)				\
 	RSEQ_NONE_OUT(object_, slot_, t_ = 0)
 #define RSEQ_PUSH_BOUNDED	RSEQ_PUSH_LINK
-#define RSEQ_TAKE		RSEQ_POP_LINK
-#define RSEQ_PUT		RSEQ_PUSH_LINK
+#define RSEQ_TAKE(chain_, slot_, t_, room_, limit_, at_)		\
+	RSEQ_NONE_OUT(chain_, slot_, room_, limit_, at_, t_ = 0)
+#define RSEQ_PUT(chain_, slot_, t_, room_, limit_, at_)			\
+	RSEQ_NONE(chain_, slot_, room_, limit_, at_, t_ = 0)
 #define RSEQ_POP_BULK(i_, ...)	RSEQ_NONE_OUT(i_, __VA_ARGS__)
 #define RSEQ_PUSH_BULK(...)	RSEQ_NONE(__VA_ARGS__)
 #define RSEQ_ADD(suffix_, modifier_, offset_, n_, t_)			\

@@ -28,6 +28,14 @@ static inline void half_set_room(struct half *half, int32_t room)
 	__atomic_store_n(&half->room, room, __ATOMIC_RELAXED);
 }
 
+/* The room of a whole half, and its limit. */
+static inline void half_begin(void *area, uintptr_t offset, int64_t room)
+{
+	__atomic_store_n((int32_t *)((char *)area + offset + half_limit_at(offset, room)),
+			 half_limit(room), __ATOMIC_RELAXED);
+	half_set_room(area_half(area, offset), (int32_t)room);
+}
+
 static inline void half_commit(struct half *half, void *head)
 {
 	compiler_barrier();
@@ -131,26 +139,26 @@ static inline bool plain_push_bulk(void *area, uintptr_t offset, void *head,
 	return true;
 }
 
-static inline void *plain_take(void *area, uintptr_t offset, int32_t room)
+static inline void *plain_take(void *area, uintptr_t offset, int64_t room)
 {
 	struct half *half = area_half(area, offset);
 	void *chain = half->head;
 
 	if (!chain)
 		return NULL;
-	half_set_room(half, room);
+	half_begin(area, offset, room);
 	half_commit(half, NULL);
 	return chain;
 }
 
 static inline bool plain_put(void *area, uintptr_t offset, void *chain,
-			     int32_t room)
+			     int64_t room)
 {
 	struct half *half = area_half(area, offset);
 
 	if (!area_is_live(area) || half->head)
 		return false;
-	half_set_room(half, room);
+	half_begin(area, offset, room);
 	half_commit(half, chain);
 	return true;
 }

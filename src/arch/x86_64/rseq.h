@@ -300,23 +300,25 @@ _Static_assert(AREA_NUMBER == 28, "sequences spell it out");
 		     "movq (%[slot]), %[t]\n\t"				\
 		     "movq %[t], (%[link])\n\t", [link] "r"(link_))
 
-#define RSEQ_TAKE(chain_, slot_, t_, room_)				\
+#define RSEQ_TAKE(chain_, slot_, t_, room_, limit_, at_)		\
 	__asm__ volatile goto(						\
 		SLUB_SEQ_ENTER						\
 		SLUB_SEQ_ADD_AREA("%[slot]")				\
 		"movq (%[slot]), %[chain]\n\t"				\
 		"testq %[chain], %[chain]\n\t"				\
 		"jz %l[failed]\n\t"					\
+		"movl %[limit], (%[slot], %[at])\n\t"			\
 		"movl %[room], 8(%[slot])\n\t"				\
 		"movq $0, (%[slot])"					\
 		SLUB_SEQ_LEAVE						\
 		: [chain] "=&a"(chain_), [t] "=&r"(t_),			\
 		  [slot] "+&r"(slot_)					\
-		: SLUB_SEQ_INPUTS(slub_thread.self), [room] "r"(room_)	\
+		: SLUB_SEQ_INPUTS(slub_thread.self), [room] "r"(room_),	\
+		  [limit] "r"(limit_), [at] "r"(at_)			\
 		: "memory", "cc"					\
 		: failed, aborted)
 
-#define RSEQ_PUT(chain_, slot_, t_, room_)				\
+#define RSEQ_PUT(chain_, slot_, t_, room_, limit_, at_)			\
 	__asm__ volatile goto(						\
 		SLUB_SEQ_ENTER						\
 		SLUB_SEQ_AREA						\
@@ -324,12 +326,14 @@ _Static_assert(AREA_NUMBER == 28, "sequences spell it out");
 		"addq %[t], %[slot]\n\t"				\
 		"cmpq $0, (%[slot])\n\t"				\
 		"jne %l[failed]\n\t"					\
+		"movl %[limit], (%[slot], %[at])\n\t"			\
 		"movl %[room], 8(%[slot])\n\t"				\
 		"movq %[chain], (%[slot])"				\
 		SLUB_SEQ_LEAVE						\
 		: [t] "=&r"(t_), [slot] "+&r"(slot_)			\
 		: SLUB_SEQ_INPUTS(slub_thread.self),			\
-		  [chain] "r"(chain_), [room] "r"(room_)		\
+		  [chain] "r"(chain_), [room] "r"(room_),		\
+		  [limit] "r"(limit_), [at] "r"(at_)			\
 		: "memory", "cc"					\
 		: failed, aborted)
 

@@ -10,13 +10,12 @@
 static void store(struct slub_cache *cache, void *chain, uint32_t nr)
 {
 	int32_t limit = cache->has_local ? local_limit(cache, (int32_t)nr) : capacity_now(cache);
-	int32_t room = limit - (int32_t)nr;
 
 	inject(INJECT_store);
-	if (percpu_put(cache->list_slot, chain, room > 0 ? room : 0))
+	if (percpu_put(cache->list_slot, chain, list_room(limit, (int32_t)nr)))
 		return;
 	/* Somebody was quicker, or there is no list for this thread. */
-	if (percpu_put(cache->list_slot + SLOT_SPARE, chain, 0))
+	if (percpu_put(cache->list_slot + SLOT_SPARE, chain, nr))
 		return;
 	chain_give(cache, chain, nr);
 }
@@ -80,10 +79,12 @@ void *chain_fetch_far(struct slub_cache *cache, struct cache_node *node,
 void *chain_fetch(struct slub_cache *cache, struct cache_node *node,
 		  uint32_t *nr)
 {
+	uint32_t spare_nr = local_spare_nr(percpu_lists(cache->list_slot), *nr);
 	void *chain = percpu_take(cache->list_slot + SLOT_SPARE, 0);
 
 	capacity_grow(cache);
 	if (chain) {
+		*nr = spare_nr;
 		stat_add(cache, STAT_ALLOC_SPARE);
 		return chain;
 	}

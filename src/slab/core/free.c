@@ -65,16 +65,16 @@ static void spare_to_slabs(struct slub_cache *cache)
 }
 
 /* The full main list: to the spare, else to the barn, else to the slabs. */
-void chain_retire(struct slub_cache *cache, void *chain)
+void chain_retire(struct slub_cache *cache, void *chain, uint32_t nr)
 {
 	inject(INJECT_retire);
-	if (percpu_put(cache->list_slot + SLOT_SPARE, chain, 0)) {
+	if (percpu_put(cache->list_slot + SLOT_SPARE, chain, nr)) {
 		stat_add(cache, STAT_FREE_SPARE);
 		if (page_purge_is_owed())
 			slab_reclaim_if_needed();
 		return;
 	}
-	if (!chain_give(cache, chain, chain_length(cache))) {
+	if (!chain_give(cache, chain, nr)) {
 		spare_to_slabs(cache);
 		capacity_decay(cache, node_current(cache));
 	}
@@ -98,9 +98,9 @@ void *chain_cut(struct slub_cache *cache, void *chain, int32_t most, int32_t *nr
 	return rest;
 }
 
-/* @full has left the main list: @object and a part of it are the new one. */
+/* @full, of about @nr objects, has left the main list: @object and a part of it are the new one. */
 static void free_to_new_list(struct slub_cache *cache, void *object, void *full,
-			     int32_t capacity)
+			     int32_t nr, int32_t capacity)
 {
 	int32_t kept = list_kept(capacity);
 	void *rest = full;
@@ -112,10 +112,10 @@ static void free_to_new_list(struct slub_cache *cache, void *object, void *full,
 		rest = chain_cut(cache, full, kept, &kept);
 	chain_set_next(cache, object, kept ? full : NULL);
 	/* Another thread on this CPU may have been quicker. */
-	if (!percpu_put(cache->list_slot, object, capacity - kept - 1))
-		chain_retire(cache, object);
+	if (!percpu_put(cache->list_slot, object, list_room(capacity, kept + 1)))
+		chain_retire(cache, object, (uint32_t)kept + 1);
 	if (rest)
-		chain_retire(cache, rest);
+		chain_retire(cache, rest, nr > kept ? (uint32_t)(nr - kept) : 1);
 }
 
 /* Past the lists. */
@@ -155,7 +155,7 @@ static void free_first(struct slub_cache *cache, void *object, int32_t capacity)
 	chain_set_next(cache, object, NULL);
 	if (cache->has_local)
 		capacity = local_limit(cache, 1);
-	if (percpu_put(cache->list_slot, object, capacity - 1))
+	if (percpu_put(cache->list_slot, object, list_room(capacity, 1)))
 		return;
 	if (unlikely(cache->account_path != ACCOUNT_SLOW))
 		account_settle(cache, object);
@@ -165,10 +165,11 @@ static void free_first(struct slub_cache *cache, void *object, int32_t capacity)
 static void free_to_list(struct slub_cache *cache, void *object)
 {
 	int32_t capacity = free_capacity(cache);
+	int32_t nr = (int32_t)slot_main_nr(percpu_lists(cache->list_slot), capacity);
 	void *full = percpu_take(cache->list_slot, capacity);
 
 	if (full)
-		free_to_new_list(cache, object, full, capacity);
+		free_to_new_list(cache, object, full, nr, capacity);
 	else
 		free_first(cache, object, capacity);
 }

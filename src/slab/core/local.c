@@ -388,69 +388,53 @@ static void shorten(struct slub_cache *cache, void *full)
 	disperse(cache, percpu_take(cache->list_slot + SLOT_SPARE, LOCAL_FOREIGN));
 }
 
-/* How many objects this CPU's list has when it is full; 0: as many as others of the cache. */
-static int32_t *limit_here(const struct slub_cache *cache)
-{
-	char *area = percpu_area(percpu_here());
-
-	return area ? (int32_t *)&((struct slot *)(area + cache->list_slot))->spare.unused : NULL;
-}
-
 int32_t local_limit(const struct slub_cache *cache, int32_t nr)
 {
 	int32_t capacity = capacity_now(cache), limit = nr + JUDGED_OBJECTS;
-	int32_t *place = limit_here(cache);
 
-	if (limit >= capacity)
-		limit = capacity;
-	if (place)
-		__atomic_store_n(place, limit, __ATOMIC_RELAXED);
-	return limit;
+	return limit < capacity ? limit : capacity;
 }
 
-/* It gets as long as lists of the cache may; false: it is. */
-static bool lengthen(struct slub_cache *cache, void *full)
+/* The list of @nr objects gets as long as lists of the cache may; false: it is. */
+static bool lengthen(struct slub_cache *cache, void *full, int32_t nr)
 {
 	int32_t capacity = capacity_now(cache);
-	int32_t *place = limit_here(cache), limit;
 
-	limit = place ? __atomic_load_n(place, __ATOMIC_RELAXED) : capacity;
-	if (limit >= capacity || !limit)
+	if (nr >= capacity)
 		return false;
-	__atomic_store_n(place, capacity, __ATOMIC_RELAXED);
-	if (!percpu_put(cache->list_slot, full, capacity - limit))
-		chain_retire(cache, full);
+	if (!percpu_put(cache->list_slot, full, list_room(capacity, nr)))
+		chain_retire(cache, full, (uint32_t)nr);
 	return true;
 }
 
-/* The list was full, and is empty now. */
-static bool free_judged(struct slub_cache *cache, void *object, void *full)
+/* The list was full of @nr objects, and is empty now. */
+static bool free_judged(struct slub_cache *cache, void *object, void *full, int32_t nr)
 {
 	if (is_scattered(cache, full)) {
 		shorten(cache, full);
 		free_past(cache, object);
 		return true;
 	}
-	if (lengthen(cache, full))
+	if (lengthen(cache, full, nr))
 		return percpu_push(cache->list_slot, object, cache->link);
 	/* free_to_list() has it once more. */
-	if (!percpu_put(cache->list_slot, full, 0))
-		chain_retire(cache, full);
+	if (!percpu_put(cache->list_slot, full, list_room(nr, nr)))
+		chain_retire(cache, full, (uint32_t)nr);
 	return false;
 }
 
 bool local_free(struct slub_cache *cache, void *object)
 {
-	int32_t room = 0;
+	const struct slot *lists = percpu_lists(cache->list_slot);
+	int32_t nr = (int32_t)slot_main_nr(lists, capacity_now(cache));
 	void *full;
 
-	percpu_glance(cache->list_slot, &room);
-	if (room <= ROOM_SHORT) {
+	if (__atomic_load_n(&lists->main.room, __ATOMIC_RELAXED) <= ROOM_SHORT) {
 		free_past(cache, object);
 		return true;
 	}
 	full = percpu_take(cache->list_slot, 0);
-	return full && free_judged(cache, object, full);
+	return full && free_judged(cache, object, full, nr);
 }
 
 /* ---- alloc ---- */

@@ -198,7 +198,7 @@ static inline void local_own(const struct slub_cache *cache, struct page *slab)
 
 /* Frees @object, for which this CPU's list has no room; false: by the way of other caches. */
 bool local_free(struct slub_cache *cache, void *object);
-/* How many objects a list may have that begins with @nr, until it was looked at. */
+/* How many objects a list may have that begins with @nr, until it is looked at. */
 int32_t local_limit(const struct slub_cache *cache, int32_t nr);
 
 void *local_take_objects(struct slub_cache *cache, struct cache_node *node, uint32_t wanted,
@@ -227,6 +227,18 @@ static inline void local_join(struct slub_cache *cache, struct page *slab,
 
 /* @list, not empty, goes to its slab. */
 void local_give_back(struct slub_cache *cache, struct page *local, const struct local_list *list);
+
+/* Objects in the place of the spare list of @slot; @otherwise, where it has no number. */
+static inline uint32_t local_spare_nr(const struct slot *slot, uint32_t otherwise)
+{
+	int32_t room = __atomic_load_n(&slot->main.room, __ATOMIC_RELAXED);
+
+	/* Beside a short list: objects of others. */
+	if (room <= ROOM_SHORT)
+		return (uint32_t)(LOCAL_FOREIGN -
+				  __atomic_load_n(&slot->spare.room, __ATOMIC_RELAXED));
+	return slot_spare_nr(slot, otherwise);
+}
 
 /* ---- local_empty.c ---- */
 

@@ -68,12 +68,11 @@ static uint32_t enough(const struct slub_cache *cache)
 /* The length of this CPU's list, about. */
 static uint32_t nr_waiting(const struct slub_cache *cache)
 {
-	int32_t room, n;
+	const struct slot *lists = percpu_lists(cache->list_slot);
 
-	if (!percpu_glance(cache->list_slot, &room))
+	if (!__atomic_load_n(&lists->main.head, __ATOMIC_RELAXED))
 		return 0;
-	n = capacity_now(cache) - room;
-	return n > 0 ? (uint32_t)n : 0;
+	return slot_main_nr(lists, capacity_now(cache));
 }
 
 /* The objects that were freed last become the spare list, if there are enough of them. */
@@ -86,14 +85,14 @@ static void wait_on(struct slub_cache *cache)
 		return;
 	chain = percpu_take(cache->list_slot, capacity_now(cache));
 	/* Another thread may have been quicker. */
-	if (chain && !percpu_put(cache->list_slot + SLOT_SPARE, chain, 0))
+	if (chain && !percpu_put(cache->list_slot + SLOT_SPARE, chain, n))
 		chain_give(cache, chain, n);
 }
 
 void *hardened_alloc_slow(struct slub_cache *cache, uint32_t slot)
 {
+	uint32_t length = slot_spare_nr(percpu_lists(cache->list_slot), chain_length(cache));
 	void *chain = percpu_take(cache->list_slot + SLOT_SPARE, 0), *rest;
-	uint32_t length = chain_length(cache);
 
 	wait_on(cache);
 	if (!chain) {
@@ -141,9 +140,8 @@ static void list_look(struct slub_cache *cache, uint32_t half, int32_t room)
 	if (!chain || !hardened_is_head(cache, chain))
 		return;
 	nr = chain_look(cache, chain, (uint32_t)cache->capacity);
-	if (room > 0)
-		room = (int32_t)nr < room ? room - (int32_t)nr : 0;
-	if (!percpu_put(half, chain, room))
+	if (!percpu_put(half, chain, room > 0 ? list_room(room, nr) :
+				     room ? room : (int64_t)nr))
 		chain_give(cache, chain, nr);
 }
 

@@ -17,8 +17,7 @@
  * docs/notes/performance.md ("Memory") has the figures, and those of other bounds.
  *
  * Counts are those of a moment ago, so a cache may be emptied that is in use; it refills.
- * Chains count as long as they would be now, so a cache whose lists were shortened since may
- * be passed over.  No lock is held over more than one cache.
+ * No lock is held over more than one cache.
  */
 #include "slab/core/local.h"
 #include "slab/slab_internal.h"
@@ -42,34 +41,17 @@
 /* A heap that is smaller does not look. */
 #define SUPERBLOCKS_MIN 2
 
-static size_t main_nr(const struct slub_cache *cache, const struct slot *slot, int32_t room)
-{
-	int32_t capacity = capacity_now(cache);
-
-	if (cache->has_local)
-		capacity = (int32_t)__atomic_load_n(&slot->spare.unused, __ATOMIC_RELAXED);
-
-	if (room < 0)
-		return room <= ROOM_SHORT ? (size_t)(ROOM_SHORT - room) : 1;
-	return room < capacity ? (size_t)(capacity - room) : 1;
-}
-
 /* Objects in the lists of one CPU. */
 static size_t slot_nr_cached(const struct slub_cache *cache,
 			     const struct slot *slot)
 {
-	int32_t room = __atomic_load_n(percpu_room(slot), __ATOMIC_RELAXED);
 	size_t nr = 0;
 
 	if (__atomic_load_n(&slot->main.head, __ATOMIC_RELAXED))
-		nr = main_nr(cache, slot, room);
-	if (!__atomic_load_n(&slot->spare.head, __ATOMIC_RELAXED))
-		return nr;
-	/* Beside a short list: objects of others. */
-	if (room < 0)
-		return nr + (size_t)(LOCAL_FOREIGN -
-				     __atomic_load_n(&slot->spare.room, __ATOMIC_RELAXED));
-	return nr + chain_length(cache);
+		nr = slot_main_nr(slot, capacity_now(cache));
+	if (__atomic_load_n(&slot->spare.head, __ATOMIC_RELAXED))
+		nr += local_spare_nr(slot, chain_length(cache));
+	return nr;
 }
 
 /* In the lists of the CPUs, and in barns. */

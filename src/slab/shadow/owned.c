@@ -196,22 +196,26 @@ void account_settle(const struct slub_cache *cache, void *chain)
 	account_cancel(cache, run, owner_charged(last));
 }
 
-/* This CPU's list, which it has again afterwards. */
-static void settle_half(struct slub_cache *cache, uint32_t half, int32_t room)
+/* This CPU's list of about @nr objects, which it has again afterwards; a main one has @limit. */
+static void settle_half(struct slub_cache *cache, uint32_t half, int32_t limit, uint32_t nr)
 {
-	void *chain = percpu_take(half, room);
+	void *chain = percpu_take(half, limit);
 
 	if (!chain)
 		return;
 	account_settle(cache, chain);
-	if (!percpu_put(half, chain, room))
+	if (!percpu_put(half, chain, limit ? list_room(limit, nr) : nr))
 		chain_flush(cache, chain);
 }
 
 static void settle_here(struct slub_cache *cache)
 {
-	settle_half(cache, cache->list_slot, capacity_now(cache) / 2);
-	settle_half(cache, cache->list_slot + SLOT_SPARE, 0);
+	const struct slot *lists = percpu_lists(cache->list_slot);
+	int32_t limit = capacity_now(cache);
+
+	settle_half(cache, cache->list_slot, limit, slot_main_nr(lists, limit));
+	settle_half(cache, cache->list_slot + SLOT_SPARE, 0,
+		    slot_spare_nr(lists, chain_length(cache)));
 	cache_filled(cache);
 }
 

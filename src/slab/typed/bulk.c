@@ -270,22 +270,21 @@ static void free_chains(struct slub_cache *cache, size_t nr, void **objects)
 			       (size_t)cache->capacity);
 
 	for (; nr; objects += min_size(nr, most), nr -= min_size(nr, most)) {
-		size_t n = min_size(nr, most);
+		uint32_t n = (uint32_t)min_size(nr, most), had;
 		void **tail = chain_link(cache, n, objects);
 		void *full;
 
-		if (percpu_push_bulk(cache->list_slot, objects[0], tail,
-				     (uint32_t)n))
+		if (percpu_push_bulk(cache->list_slot, objects[0], tail, n))
 			continue;
 		percpu_enter();
 		/* Make room: what is there goes on as a full list would. */
+		had = slot_main_nr(percpu_lists(cache->list_slot), capacity_now(cache));
 		full = percpu_take(cache->list_slot, capacity_now(cache));
 		if (full)
-			chain_retire(cache, full);
-		if (!percpu_push_bulk(cache->list_slot, objects[0], tail,
-				      (uint32_t)n)) {
+			chain_retire(cache, full, had);
+		if (!percpu_push_bulk(cache->list_slot, objects[0], tail, n)) {
 			*tail = NULL;
-			chain_retire(cache, objects[0]);
+			chain_retire(cache, objects[0], n);
 		}
 	}
 	cache_filled(cache);

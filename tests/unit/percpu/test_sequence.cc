@@ -71,21 +71,27 @@ protected:
 	}
 
 	/*
-	 * An aborted sequence may leave its room behind, never its head: the twin is then given
-	 * the room, for it bounds memory and nothing else depends on it.
+	 * An aborted sequence may leave its room behind, and the limit, never its head: the twin
+	 * is then given both, for they bound memory and nothing else depends on them.
 	 */
-	void aborted(uint32_t offset, int32_t new_room, bool sets_room)
+	void aborted(uint32_t offset, int64_t new_room, bool sets_room)
 	{
 		struct half *ours = area_half(areas[0], offset);
 		struct half *twin = area_half(areas[1], offset);
+		auto limit = (int32_t)(new_room >> 32);
 
 		nr_aborts++;
 		ASSERT_EQ(pool[0].index(ours->head), pool[1].index(twin->head));
 		if (sets_room)
-			ASSERT_TRUE(ours->room == twin->room || ours->room == new_room);
+			ASSERT_TRUE(ours->room == twin->room || ours->room == (int32_t)new_room ||
+				    (ours->room == limit && (offset & SLOT_SPARE || limit < 0)));
 		else
 			ASSERT_LE(std::abs((long)ours->room - twin->room), 1);
 		twin->room = ours->room;
+		if (!sets_room || offset & SLOT_SPARE)
+			return;
+		ASSERT_TRUE(ours[1].unused == twin[1].unused || ours[1].unused == (uint32_t)limit);
+		twin[1].unused = ours[1].unused;
 	}
 	void *pop(uint32_t slot)
 	{
@@ -111,7 +117,7 @@ protected:
 			aborted(slot, 0, false);
 		}
 	}
-	void *take(uint32_t half, int32_t room)
+	void *take(uint32_t half, int64_t room)
 	{
 		for (;;) {
 			void *chain = rseq_take(half, room);
@@ -121,7 +127,7 @@ protected:
 			aborted(half, room, true);
 		}
 	}
-	bool put(uint32_t half, void *chain, int32_t room)
+	bool put(uint32_t half, void *chain, int64_t room)
 	{
 		for (;;) {
 			enum sequence_result ret = rseq_put(half, chain, room);
@@ -162,9 +168,12 @@ void sequence::random_operations(uint64_t seed, int nr)
 	for (int i = 0; i < nr; i++) {
 		uint32_t slot = slots[random.below(std::size(slots))];
 		uint32_t half = slot + (random.below(2) ? SLOT_SPARE : 0);
-		auto room = (int32_t)random.below(12) - 2;
+		int64_t room = (int64_t)random.below(12) - 2;
 		std::vector<size_t> some;
 		std::vector<long> got, want;
+
+		if (room > 0 && half == slot)
+			room = list_room((int32_t)room + 2, (int32_t)random.below(5));
 
 		switch (random.below(6)) {
 		case 0: case 1:

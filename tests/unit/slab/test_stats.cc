@@ -104,6 +104,47 @@ TEST_F(stats, an_exchange_that_fails)
 	end(cache);
 }
 
+/*
+ * However the bound of lists changes meanwhile, as it does when another CPU refills its list, or
+ * frees more than it takes.
+ */
+TEST_F(stats, objects_in_lists_are_those_that_are_there)
+{
+	const int32_t bounds[] = { 24, 500, 60, 16, 2000, 131 };
+	struct slub_cache *cache = make("counted", 64);
+	std::vector<void *> objects;
+	auto used = [&] {
+		uint32_t stats = cache->stats;
+
+		return (size_t)(slub_percpu_sum32(stats + 4 * STAT_OBJECTS_OUT) -
+				slub_percpu_sum32(stats + 4 * STAT_OBJECTS_BACK)) -
+		       cache_nr_cached(cache);
+	};
+	uint32_t seed = 1;
+
+	if (percpu_backend == BACKEND_TID)
+		GTEST_SKIP() << "the number of a spare list has no place";
+	for (int round = 0; round < 200; round++) {
+		size_t nr = (seed = seed * 1103515245 + 12345) >> 16 & 1023;
+		bool takes = round < 5 || seed >> 28 & 1;
+
+		for (; nr && (takes || !objects.empty()); nr--) {
+			if (takes) {
+				objects.push_back(slub_cache_alloc(cache));
+			} else {
+				slub_cache_free(cache, objects.back());
+				objects.pop_back();
+			}
+		}
+		EXPECT_EQ(used(), objects.size()) << "round " << round;
+		__atomic_store_n(&cache->capacity_now, bounds[round % 6], __ATOMIC_RELAXED);
+		ASSERT_EQ(used(), objects.size()) << "round " << round;
+	}
+	give(cache, objects);
+	EXPECT_EQ(used(), 0u);
+	end(cache);
+}
+
 TEST_F(stats, lists_made_and_emptied)
 {
 	struct slub_cache *cache = make("lists", 64);
