@@ -426,35 +426,24 @@ TEST_F(owned, lists_of_this_cpu_are_settled)
 	__atomic_store_n(&cache->twin, nullptr, __ATOMIC_RELEASE);
 }
 
-/* For half of what a list holds, as much as when it is dealt by hand. */
-TEST_F(owned, a_list_that_was_settled_has_room)
+/* As much as before, by which its objects are counted. */
+TEST_F(owned, a_list_that_was_settled_has_the_same_room)
 {
 	if (cache->account_path == ACCOUNT_SLOW)
 		GTEST_SKIP() << "lists keep no charges";
 	start::one_cpu here;
-	std::vector<char *> all;
-	size_t nr[2] = {};
+	char *p = get();
+	const struct slot *lists = percpu_lists(cache->list_slot);
 
-	for (int i = 0; i < 2000; i++)
-		all.push_back(get());
 	ASSERT_TRUE(cache_flush(cache));
-	const int32_t room = capacity_now(cache) / 2;
-	for (int is_settled = 0; is_settled < 2; is_settled++) {
-		percpu_take(cache->list_slot, 0);
-		chain_set_next(cache, all[0], nullptr);
-		ASSERT_TRUE(percpu_put(cache->list_slot, all[0], is_settled ? 0 : room));
-		if (is_settled)
-			account_settle_lists(false);
-		while (nr[is_settled] + 1 < all.size() &&
-		       percpu_push(cache->list_slot, all[nr[is_settled] + 1], cache->link))
-			nr[is_settled]++;
-	}
-	EXPECT_EQ(nr[0], nr[1]);
-	EXPECT_LT(nr[1] + 1, all.size());
-	percpu_take(cache->list_slot, 0);
-	word(all[0]) = 0;
-	for (char *p : all)
-		slub_cache_free(cache, p);
+	chain_set_next(cache, p, nullptr);
+	ASSERT_TRUE(percpu_put(cache->list_slot, p, list_room(100, 60)));
+	account_settle_lists(false);
+	EXPECT_EQ(*percpu_room(lists), capacity_now(cache) - 60);
+	EXPECT_EQ(slot_main_nr(lists, 7), 60u);
+	EXPECT_EQ(percpu_take(cache->list_slot, 0), p);
+	word(p) = 0;
+	slub_cache_free(cache, p);
 }
 
 /* ---- in two places ---- */
