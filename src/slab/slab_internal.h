@@ -151,8 +151,7 @@ static inline void capacity_decay(struct slub_cache *cache,
 	int32_t n = capacity_now(cache);
 
 	if ((size_t)n > max_size(slabs / CAPACITY_SHARE, CAPACITY_MIN))
-		__atomic_store_n(&cache->capacity_now, n - n / 16,
-				 __ATOMIC_RELAXED);
+		__atomic_store_n(&cache->capacity_now, n - n / 16, __ATOMIC_RELAXED);
 }
 
 /* alloc.c, free.c: chains between a CPU and what is behind it */
