@@ -24,6 +24,8 @@
 byte owner = NOBODY, room, head;
 byte start;
 bool is_listed;			/* in the list of its owner */
+bool is_marked;			/* its room may be too much */
+bool is_late;			/* and nobody was told, once */
 /* The slab's state. */
 byte first, inuse;
 
@@ -123,6 +125,19 @@ inline give(from)
 	}
 }
 
+/* The local list is @object, with @n, where @in_use were in use. */
+inline begin()
+{
+	atomic {
+		assert(head == 0 && room == 0 && !is_marked);
+		head = object;
+		room = start - n;	/*~ room-for-the-last: room = start - n + 1 */
+		owner = number;
+		is_late = is_late || inuse != in_use;
+		n = 0; at = 0
+	}
+}
+
 /* Behind a sequence that took it, under the lock. */
 inline taken(from)
 {
@@ -131,7 +146,47 @@ inline taken(from)
 		length(from);
 		assert(n == start - w_room);
 		is_listed = false;
+		is_marked = false;
 		at = 0; n = 0
+	}
+}
+
+/* The @mine objects at @object, by the freelist.  local_join(): is the local list the rest? */
+inline join_and_give()
+{
+	if
+	:: head == 0 -> is_told = true
+	:: else ->
+		lock();
+		atomic { w_owner = owner; w_room = room; w_head = head }
+		in_use = inuse;		/*~ rest-guessed: in_use = start - w_room + mine */
+		if
+		:: !is_listed || w_owner >= NOBODY
+		:: is_listed && w_owner < NOBODY && start - w_room + mine == in_use ->
+			is_listed = false;
+			is_marked = false;
+			atomic {
+				assert(IS_AS_READ);
+				head = 0;
+				room = 0
+			}
+			atomic {
+				at = object;
+				do
+				:: link[at] != 0 -> at = link[at]
+				:: else -> break
+				od;
+				link[at] = w_head
+			}
+		:: else -> is_marked = true	/*~ not-marked: skip */
+		fi;
+		atomic { is_told = !is_listed || is_marked; is_locked = false }
+	fi;
+	/* A list began, or was set right, behind the look: see below. */
+	atomic {
+		is_late = is_late || (is_told && is_listed && !is_marked);
+		is_told = false;
+		give(object)
 	}
 }
 
@@ -139,14 +194,14 @@ proctype thread(byte me)
 {
 	byte number, area, w_owner, w_room, w_head, object, at, n, left = OPERATIONS(me);
 	byte rest;	/* of the chain */
-	byte in_use;
-	bool has_lock, is_pushing;
+	byte in_use, mine;
+	bool has_lock, is_pushing, is_settling, is_told;
 
 	run_somewhere(me);
 choose:
 	atomic {
 		number = 0; area = 0; w_owner = 0; w_room = 0; w_head = 0; at = 0; n = 0;
-		object = 0; in_use = 0
+		object = 0; rest = 0; in_use = 0; mine = 0; is_settling = false
 	}
 	if
 	:: left == 0 -> goto over
@@ -156,6 +211,7 @@ choose:
 	:: chain[me] == 0 -> goto refill
 	:: chain[me] != 0 -> goto push
 	:: chain[me] != 0 -> goto flush
+	:: is_marked -> goto settle
 	fi;
 
 	/* The list of the CPU is full. */
@@ -203,12 +259,8 @@ failed:
 			start = in_use - 1;
 			is_listed = true
 		}
-		atomic {
-			assert(head == 0 && room == 0);
-			head = object;
-			room = start - 1;	/*~ room-for-the-last: room = start */
-			owner = number
-		}
+		n = 1;
+		begin();
 		unlock_mine();
 		goto choose
 	:: !is_listed && in_use < 2 ->
@@ -234,7 +286,22 @@ take:
 	fi;
 	STEP(assert(IS_AS_READ); head = 0; room = 0; in_sequence[me] = false);
 	taken(w_head);
-	unlock_mine();		/*~ unlisted-behind-the-lock: swap -1 */
+	in_use = inuse;
+	if
+	:: is_settling && in_use > start - w_room ->
+		/* No, others are out: with the room that is right. */
+		atomic {
+			start = in_use - 1;
+			object = w_head;
+			length(object);
+			is_listed = true
+		}
+		begin();
+		unlock_mine();
+		goto choose
+	:: else
+	fi;
+	unlock_mine();		/*~ unlisted-behind-the-lock: swap -12 */
 	if
 	:: chain[me] == 0 -> chain[me] = w_head
 	:: else ->
@@ -242,8 +309,11 @@ take:
 			object = chain[me];
 			chain[me] = link[object];
 			link[object] = w_head;
-			give(object)
+			length(object);
+			mine = n;
+			n = 0
 		}
+		goto give_back	/*~ not-joined: give(object) */
 	fi;
 	goto choose;
 not_taken:
@@ -282,14 +352,30 @@ refill:
 	unlock_mine();
 	goto choose;
 
+	/* A list that others have marked. */
+settle:
+	number = cpu[me];
+	if
+	:: skip
+	:: preempted(me)
+	fi;
+	lock_mine();
+	if
+	:: is_listed && is_marked && owner == number -> is_settling = true; goto take
+	:: else -> unlock_mine(); goto choose
+	fi;
+
 	/* Another way: by the slab's freelist. */
 flush:
 	atomic {
 		object = chain[me];
 		chain[me] = link[object];
-		link[object] = 0;
-		give(object)
+		link[object] = 0
 	}
+	mine = 1;
+	goto give_back;
+give_back:
+	join_and_give();
 	goto choose;
 aborted:
 	atomic {
@@ -321,8 +407,15 @@ inline empty_cpu(c)
 	lock();
 	if
 	:: is_listed && owner == c ->
-		atomic { length(head); assert(n == start - room); n = 0; at = 0 }
-		atomic { chain[THREADS] = head; owner = EMPTIED; room = 0; is_listed = false; was = c }
+		atomic { length(head); assert(n == start - room); mine = n; n = 0; at = 0 }
+		atomic {
+			chain[THREADS] = head;
+			owner = EMPTIED;
+			room = 0;
+			is_listed = false;
+			is_marked = false;
+			was = c
+		}
 	:: else
 	fi;
 	unlock()
@@ -330,7 +423,8 @@ inline empty_cpu(c)
 
 proctype collector()
 {
-	byte at, n, was;
+	byte w_owner, w_room, w_head, object, mine, in_use, at, n, was;
+	bool is_told;
 
 	base[0] = DUMMY;	/*~ stop-skipped: skip */
 	base[1] = DUMMY;	/*~ stop-behind-the-barrier: swap */
@@ -344,10 +438,15 @@ proctype collector()
 		lock();
 		atomic { owner = was; head = 0; room = 0 }
 		unlock();
-		atomic { give(chain[THREADS]); chain[THREADS] = 0 }
+		atomic { object = chain[THREADS]; chain[THREADS] = 0 }
+		join_and_give()
 	:: else
 	fi;
-	nr_over++
+	/* Forgotten: else each would be a state of its own. */
+	atomic {
+		w_owner = 0; w_room = 0; w_head = 0; object = 0; mine = 0; in_use = 0; was = 0;
+		nr_over++
+	}
 }
 
 inline look(from)
@@ -380,6 +479,11 @@ init
 		assert(inuse == OBJECTS - in_slab);
 		look(head);
 		assert(is_listed == (head != 0));
+		/*
+		 * The last object comes the slow way, or somebody is told; but for one thread that
+		 * is late, whose slab then waits for a refill or a trim though it is whole.
+		 */
+		assert(!is_listed || is_marked || is_late || nr - in_slab + room < inuse);
 		look(chain[0]);
 		look(chain[1]);
 		assert(nr == OBJECTS)

@@ -121,8 +121,12 @@ static void free_to_new_list(struct slub_cache *cache, void *object, void *full,
 /* Past the lists. */
 static void free_direct(struct slub_cache *cache, void *object)
 {
+	struct local_list own = { object, object, 1 };
+	struct page *slab = slab_of(cache, object);
+
 	stat_add(cache, STAT_FREE_DIRECT);
-	slab_free_objects(cache, slab_of(cache, object), object, object, 1);
+	local_join(cache, slab, &own);
+	slab_free_objects(cache, slab, own.head, own.last, own.nr);
 }
 
 /* An empty slab fills the reserve, also the one that is being carved. */

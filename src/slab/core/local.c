@@ -209,12 +209,15 @@ static bool list_is_sound(struct slub_cache *cache, struct page *slab,
 	return false;
 }
 
-void local_give_back(struct slub_cache *cache, struct page *local, const struct local_list *list)
+void local_give_back(struct slub_cache *cache, struct page *local, struct local_list *list)
 {
 	struct page *slab = local - 1;
 
-	if (list_is_sound(cache, slab, list, state_inuse(slab_read(slab)) == list->nr))
-		slab_free_objects(cache, slab, list->head, list->last, list->nr);
+	if (!list_is_sound(cache, slab, list, state_inuse(slab_read(slab)) == list->nr))
+		return;
+	/* Another list may have begun since, on another CPU too, with room for these. */
+	local_join(cache, slab, list);
+	slab_free_objects(cache, slab, list->head, list->last, list->nr);
 }
 
 /* The first of the marked ones; NULL: there is none, or its room is right again. */

@@ -35,7 +35,9 @@
  *            freelist meanwhile marks the list, for its room is too much then, and the owner sets
  *            it right (settle_marked()).  Where the list and what that thread gives are all that is
  *            in use, it takes the list, whose owner has nothing to push: no barrier is needed for
- *            it (local_join()).
+ *            it (local_join()).  Where a list begins between that thread's look and its exchange
+ *            the room is too much, and nobody is told: then a slab that is whole stays with its
+ *            owner until this takes the list, or a trim does.
  *   LOCAL-6  A sequence does not read what it frees, so a block that is freed twice may be in the
  *            list twice.  A list is looked at before it goes back to its slab (list_is_sound()),
  *            and a block that is popped has lost its key by then (suspect_popped()).
@@ -225,8 +227,8 @@ static inline void local_join(struct slub_cache *cache, struct page *slab,
 		local_join_list(cache, slab, mine);
 }
 
-/* @list, not empty, goes to its slab. */
-void local_give_back(struct slub_cache *cache, struct page *local, const struct local_list *list);
+/* *@list, not empty, goes to its slab. */
+void local_give_back(struct slub_cache *cache, struct page *local, struct local_list *list);
 
 /* Objects in the place of the spare list of @slot; @otherwise, where it has no number. */
 static inline uint32_t local_spare_nr(const struct slot *slot, uint32_t otherwise)

@@ -362,6 +362,35 @@ TEST_F(local_lists, an_owner_sets_right_what_others_have_marked)
 	EXPECT_EQ(misuse_nr_found(), found);
 }
 
+/* A list is on its way to the slab, and another one has begun behind it: as for other objects. */
+TEST_F(local_lists, what_comes_behind_a_new_list_is_looked_at)
+{
+	fill(MANY);
+	std::vector<void *> inside = take_slab();
+	struct page *slab = slab_of(cache, inside[0]), *local = local_of(slab);
+	free_scattered(MANY / 2);
+	ASSERT_LE(slot()->main.room, ROOM_SHORT);
+	struct local_slabs *own = local_slabs_of(cache->nodes[0], percpu_here());
+	/* All others are on their way. */
+	for (size_t i = 2; i + 1 < inside.size(); i++)
+		chain_set_next(cache, inside[i], inside[i + 1]);
+	chain_set_next(cache, inside.back(), nullptr);
+	struct local_list early = { inside[2], inside.back(), (uint32_t)inside.size() - 2 };
+	free(inside[0]);
+	ASSERT_GT(local_room(local_read(local)), 0u);
+	local_give_back(cache, local, &early);
+	EXPECT_EQ(own->nr_marked, 1u) << "its room is too much";
+	/* And where the list is all that is in use it goes along. */
+	size_t before = in_use();
+	struct local_list last = { inside[1], inside[1], 1 };
+	local_give_back(cache, local, &last);
+	EXPECT_EQ(own->nr_marked, 0u);
+	EXPECT_EQ(local_head(local_read(local)), nullptr);
+	EXPECT_EQ(in_use(), before - 2);
+	EXPECT_EQ(nr_barriers, 0);
+	EXPECT_EQ(misuse_nr_found(), found);
+}
+
 TEST_F(local_lists, a_watched_cache_begins_none)
 {
 	fill(MANY);
