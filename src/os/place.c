@@ -10,11 +10,16 @@
  * scripts draw addresses from (64 TiB), and below programs (85 TiB).  Under an emulator that
  * maps from the bottom up (valgrind) it lies half a tebibyte above the first one.
  *
+ * Where a place begins there is drawn for each process, from what the kernel puts on the stack: the
+ * address of a library tells no address of the heap.  Where addresses are not to vary (setarch -R,
+ * a debugger) nothing is drawn.
+ *
  * A program may map a piece of a place all the same: see os_map_at().
  *
  * For the start: not to be called by two threads at a time.
  */
 #include <errno.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 
 #include "os/os.h"
@@ -26,6 +31,8 @@
  */
 #define NEAR_MOST ((uintptr_t)480 << 30)
 #define NEAR_LEAST ((uintptr_t)32 << 30)
+/* What arguments and environment mostly take at the end of the stack. */
+#define STACK_STRINGS ((uintptr_t)1 << 20)
 /* A first mapping below this has no place below it. */
 #define LOW ((uintptr_t)1 << 40)
 #define LOW_END ((uintptr_t)6 << 40)
@@ -34,8 +41,9 @@
 static uintptr_t free_start;	/* 0: not known */
 static uintptr_t free_end;
 static bool is_emulated;	/* as it seems: what maps lies low */
+static unsigned int nr_drawn;
 
-static bool find_free(void)
+static cold bool find_free(void)
 {
 	size_t bytes = os_page_size();
 	void *first = os_map(bytes);
@@ -90,11 +98,47 @@ static bool is_free(uintptr_t start, size_t bytes)
 	return ret == -EINVAL;
 }
 
-void *os_place(size_t bytes)
+/* The stack ends where the address space does, which is a power of two, if nothing moved it. */
+static cold bool addresses_vary(void)
+{
+	uintptr_t end = (uintptr_t)getauxval(AT_RANDOM) | (STACK_STRINGS - 1);
+
+	return (end & (end + 1)) != 0;
+}
+
+/*
+ * Another word for each @nr, the same for another copy of the library.  Part of it is an address
+ * that a program may print, so both words go into each of its bits: it tells neither of them.
+ */
+static cold uint64_t random_of(unsigned int nr)
+{
+	uint64_t word = os_random_word(0) + (nr + 1) * UINT64_C(0x9e3779b97f4a7c15);
+
+	word = (word ^ word >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	word ^= os_random_word(1);
+	word = (word ^ word >> 27) * UINT64_C(0x94d049bb133111eb);
+	return word ^ word >> 31;
+}
+
+/*
+ * What is passed over in front of a place of @bytes: at most a quarter of what it leaves, so that
+ * the largest heap has room behind the areas of CPUs, in half of the whole.
+ */
+static cold uintptr_t gap_draw(size_t bytes)
+{
+	uintptr_t slack = free_end - free_start;
+
+	if (is_emulated || bytes > slack || !addresses_vary())
+		return 0;
+	return random_of(nr_drawn++) % ((slack - bytes) / 4 / PLACE_ALIGN + 1) * PLACE_ALIGN;
+}
+
+cold void *os_place(size_t bytes)
 {
 	bytes = round_up(bytes, PLACE_ALIGN);
 	if (!free_start && !find_free())
 		return NULL;
+	free_start += gap_draw(bytes);
 	while (free_start < free_end && bytes <= free_end - free_start) {
 		uintptr_t start = free_start;
 
@@ -108,4 +152,5 @@ void *os_place(size_t bytes)
 cold void os_places_forget(void)
 {
 	free_start = 0;
+	nr_drawn = 0;
 }
