@@ -12,7 +12,7 @@
 
 struct group {
 	struct page *slab;
-	struct local_list own;
+	struct detached_list own;
 };
 
 /* Open groups, each at the place that its slab's number gives it. */

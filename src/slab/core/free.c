@@ -121,7 +121,7 @@ static void free_to_new_list(struct slub_cache *cache, void *object, void *full,
 /* Past the lists. */
 static void free_direct(struct slub_cache *cache, void *object)
 {
-	struct local_list own = { object, object, 1 };
+	struct detached_list own = { object, object, 1 };
 	struct page *slab = slab_of(cache, object);
 
 	stat_add(cache, STAT_FREE_DIRECT);

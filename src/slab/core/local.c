@@ -102,7 +102,7 @@ failed:
 /* ---- the slabs of a CPU; under the node's lock ---- */
 
 /* The list of @local leaves it; false: this CPU is not its owner. */
-static bool pop(struct local_slabs *slabs, struct page *local, struct local_list *list)
+static bool pop(struct local_slabs *slabs, struct page *local, struct detached_list *list)
 {
 	uint64_t word;
 
@@ -113,7 +113,7 @@ static bool pop(struct local_slabs *slabs, struct page *local, struct local_list
 	return true;
 }
 
-struct page *local_pop(struct local_slabs *slabs, struct local_list *list)
+struct page *local_pop(struct local_slabs *slabs, struct detached_list *list)
 {
 	struct page *local = local_first(slabs);
 
@@ -142,7 +142,7 @@ void local_own_slab(struct page *slab)
 }
 
 /* The list of @local has @list's objects, and room for the others in use but one. */
-static void begin(struct local_slabs *slabs, struct page *local, const struct local_list *list,
+static void begin(struct local_slabs *slabs, struct page *local, const struct detached_list *list,
 		  uint32_t cid, uint32_t inuse)
 {
 	uint32_t room = (uint32_t)min_size(inuse - list->nr - 1, LOCAL_ROOM_MASK);
@@ -173,7 +173,7 @@ static bool has_all_keys(const struct slub_cache *cache, struct page *slab)
 
 /* Are these @list->nr objects of @slab, each once?  The first that is not, or NULL. */
 static cold void *unsound_of(const struct slub_cache *cache, struct page *slab,
-			     const struct local_list *list)
+			     const struct detached_list *list)
 {
 	const char *base = page_address(slab);
 	uint64_t seen[(LOCAL_OBJECTS_MAX + 63) / 64] = { 0 };
@@ -197,7 +197,7 @@ static cold void *unsound_of(const struct slub_cache *cache, struct page *slab,
  * is rare, the links are followed.
  */
 static bool list_is_sound(struct slub_cache *cache, struct page *slab,
-			  const struct local_list *list, bool is_whole)
+			  const struct detached_list *list, bool is_whole)
 {
 	void *unsound = is_whole && has_all_keys(cache, slab) ? NULL :
 							       unsound_of(cache, slab, list);
@@ -209,7 +209,7 @@ static bool list_is_sound(struct slub_cache *cache, struct page *slab,
 	return false;
 }
 
-void local_give_back(struct slub_cache *cache, struct page *local, struct local_list *list)
+void local_give_back(struct slub_cache *cache, struct page *local, struct detached_list *list)
 {
 	struct page *slab = local - 1;
 
@@ -221,7 +221,7 @@ void local_give_back(struct slub_cache *cache, struct page *local, struct local_
 }
 
 /* The first of the marked ones; NULL: there is none, or its room is right again. */
-static struct page *pop_marked(struct cache_node *node, struct local_list *list)
+static struct page *pop_marked(struct cache_node *node, struct detached_list *list)
 {
 	uint32_t cid = percpu_here(), inuse;
 	struct local_slabs *slabs = local_slabs_of(node, cid);
@@ -242,7 +242,7 @@ static struct page *pop_marked(struct cache_node *node, struct local_list *list)
 static void settle_marked(struct slub_cache *cache, struct cache_node *node)
 {
 	for (int i = 0; i < MARKED_MAX; i++) {
-		struct local_list list;
+		struct detached_list list;
 		struct page *local;
 
 		lock_acquire(&node->lock);
@@ -257,7 +257,7 @@ enum outcome { NOT_OURS, PUT, LAST };
 
 /* Under the lock; LAST: *@list, with @object in it, has left the slab. */
 static enum outcome put_first_or_last(struct slub_cache *cache, struct cache_node *node,
-				      struct page *slab, void *object, struct local_list *list)
+				      struct page *slab, void *object, struct detached_list *list)
 {
 	uint32_t cid = percpu_here(), inuse = state_inuse(slab_read(slab));
 	struct local_slabs *slabs = local_slabs_of(node, cid);
@@ -267,7 +267,7 @@ static enum outcome put_first_or_last(struct slub_cache *cache, struct cache_nod
 	if (!slabs || local_owner(word) != cid || cache_is_watched(cache))
 		return NOT_OURS;
 	if (!local->list.next) {
-		*list = (struct local_list){ object, object, 1 };
+		*list = (struct detached_list){ object, object, 1 };
 		if (inuse < 2)
 			return LAST;
 		chain_set_next(cache, object, NULL);
@@ -292,7 +292,7 @@ static bool free_home(struct slub_cache *cache, void *object)
 {
 	struct page *slab = slab_of(cache, object), *local = local_of(slab);
 	struct cache_node *node = cache->nodes[page_node(slab)];
-	struct local_list list;
+	struct detached_list list;
 	enum outcome outcome;
 
 	if (local_owner(local_read(local)) != percpu_here())
@@ -450,7 +450,7 @@ void *local_take_objects(struct slub_cache *cache, struct cache_node *node, uint
 
 	lock_acquire(&node->lock);
 	while (have < wanted) {
-		struct local_list list;
+		struct detached_list list;
 
 		if (!local_pop(local_slabs_of(node, percpu_here()), &list))
 			break;
@@ -477,7 +477,7 @@ static bool is_rest(struct page *slab, uint64_t word, uint32_t nr)
 
 /* Under the lock; *@list: the local list, which is the caller's; false: it stays, and is marked. */
 static bool take_rest(struct cache_node *node, struct page *slab, uint32_t nr,
-		      struct local_list *list)
+		      struct detached_list *list)
 {
 	struct page *local = local_of(slab);
 	/* acquire: before what it counts, and the links */
@@ -501,11 +501,11 @@ static bool take_rest(struct cache_node *node, struct page *slab, uint32_t nr,
 	return false;
 }
 
-void local_join_list(struct slub_cache *cache, struct page *slab, struct local_list *mine)
+void local_join_list(struct slub_cache *cache, struct page *slab, struct detached_list *mine)
 {
 	struct cache_node *node = cache->nodes[page_node(slab)];
 	struct page *local = local_of(slab);
-	struct local_list list;
+	struct detached_list list;
 	bool is_mine;
 
 	/* A look without the lock: there is nothing to do. */

@@ -155,25 +155,25 @@ static inline void local_unlist(struct local_slabs *slabs, struct page *local)
 	__atomic_store_n(local_is_marked(local), 0, __ATOMIC_RELAXED);
 }
 
-/* Linked objects of one slab, in nobody's hands but the caller's. */
-struct local_list {
+/* Linked objects of one slab, of the caller alone; the kernel's detached_freelist. */
+struct detached_list {
 	void *head;	/* NULL: nothing */
 	void *last;
 	uint32_t nr;
 };
 
 /* Once its word is another's, count and last are, too: so under the lock. */
-static inline struct local_list local_list_of(struct page *local, uint64_t word)
+static inline struct detached_list local_list_of(struct page *local, uint64_t word)
 {
-	return (struct local_list){ local_head(word), *local_last(local),
-				    local_count(local, word) };
+	return (struct detached_list){ local_head(word), *local_last(local),
+				       local_count(local, word) };
 }
 
 /*
  * The first slab of this CPU leaves it, with its list.  NULL: there is none, or this CPU is
  * stopped.
  */
-struct page *local_pop(struct local_slabs *slabs, struct local_list *list);
+struct page *local_pop(struct local_slabs *slabs, struct detached_list *list);
 
 /* ---- without a lock ---- */
 
@@ -215,20 +215,20 @@ static inline void *local_take(struct slub_cache *cache, struct cache_node *node
 	return cache->has_local ? local_take_objects(cache, node, wanted, nr) : NULL;
 }
 
-void local_join_list(struct slub_cache *cache, struct page *slab, struct local_list *mine);
+void local_join_list(struct slub_cache *cache, struct page *slab, struct detached_list *mine);
 /*
  * The caller is about to give *@mine to the freelist of @slab.  Where that makes the slab whole its
  * local list is behind them then.
  */
 static inline void local_join(struct slub_cache *cache, struct page *slab,
-			      struct local_list *mine)
+			      struct detached_list *mine)
 {
 	if (cache->has_local && local_head(local_read(local_of(slab))))
 		local_join_list(cache, slab, mine);
 }
 
 /* *@list, not empty, goes to its slab. */
-void local_give_back(struct slub_cache *cache, struct page *local, struct local_list *list);
+void local_give_back(struct slub_cache *cache, struct page *local, struct detached_list *list);
 
 /* Objects in the place of the spare list of @slot; @otherwise, where it has no number. */
 static inline uint32_t local_spare_nr(const struct slot *slot, uint32_t otherwise)

@@ -13,7 +13,7 @@ static cold void empty_node(struct slub_cache *cache, struct cache_node *node)
 	struct page *local;
 
 	do {
-		struct local_list list;
+		struct detached_list list;
 
 		lock_acquire(&node->lock);
 		local = local_pop(local_slabs_of(node, percpu_here()), &list);
@@ -73,7 +73,7 @@ cold void local_stopped(struct collection *collection, uint32_t cid)
 }
 
 /* The first of @emptied has an owner again, and no list. */
-static cold struct page *emptied_pop(struct local_emptied *emptied, struct local_list *list)
+static cold struct page *emptied_pop(struct local_emptied *emptied, struct detached_list *list)
 {
 	struct page *local = emptied->first, *slab = local - 1;
 	struct cache_node *node = cache_of(page_address(slab))->nodes[page_node(slab)];
@@ -91,7 +91,7 @@ static cold struct page *emptied_pop(struct local_emptied *emptied, struct local
 cold void local_give_all(struct local_emptied *emptied)
 {
 	while (emptied->first) {
-		struct local_list list;
+		struct detached_list list;
 		struct page *local = emptied_pop(emptied, &list);
 
 		local_give_back(cache_of(page_address(local - 1)), local, &list);

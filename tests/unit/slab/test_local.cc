@@ -375,14 +375,14 @@ TEST_F(local_lists, what_comes_behind_a_new_list_is_looked_at)
 	for (size_t i = 2; i + 1 < inside.size(); i++)
 		chain_set_next(cache, inside[i], inside[i + 1]);
 	chain_set_next(cache, inside.back(), nullptr);
-	struct local_list early = { inside[2], inside.back(), (uint32_t)inside.size() - 2 };
+	struct detached_list early = { inside[2], inside.back(), (uint32_t)inside.size() - 2 };
 	free(inside[0]);
 	ASSERT_GT(local_room(local_read(local)), 0u);
 	local_give_back(cache, local, &early);
 	EXPECT_EQ(own->nr_marked, 1u) << "its room is too much";
 	/* And where the list is all that is in use it goes along. */
 	size_t before = in_use();
-	struct local_list last = { inside[1], inside[1], 1 };
+	struct detached_list last = { inside[1], inside[1], 1 };
 	local_give_back(cache, local, &last);
 	EXPECT_EQ(own->nr_marked, 0u);
 	EXPECT_EQ(local_head(local_read(local)), nullptr);
