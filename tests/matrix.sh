@@ -21,9 +21,9 @@
 # In the cell `clang` the library and all C of the tests are clang's; where there is none, it is
 # skipped.  The listings of the fast paths (label golden) are gcc's.
 #
-# The cells `inner56-assert`, `lock56-assert` and `up-some` have the unit tests of the folders from
-# arch to slab (and malloc), but for those of calls and messages, and leave out what chooses another
-# backend itself: they are for CI, where the plain build runs all.
+# The cells `some-assert`, `inner56-assert`, `lock56-assert` and `up-some` have the unit tests of the
+# folders from arch to slab (and malloc), but for those of calls and messages, and leave out what
+# chooses another backend itself: they are for CI, where the plain build runs all.
 #
 # The cell `hardened-some` has the unit tests that CI runs of a hardened build.
 #
@@ -78,6 +78,7 @@ layout-lock56|-DSLUB_LAYOUT=lock56|rseq thread tid lock|
 mode||A B C D E F G|
 up|-DSLUB_SMP=OFF|rseq thread tid lock|fire.limits_cpuset
 assert|-DSLUB_ASSERT=1|rseq thread tid lock|fire.limits
+some-assert|-DSLUB_ASSERT=1 $core|rseq|.*[.][tl][^.]*$
 inner56-assert|-DSLUB_LAYOUT=inner56 -DSLUB_ASSERT=1 $core|rseq|.*[.][tl][^.]*$
 lock56-assert|-DSLUB_LAYOUT=lock56 -DSLUB_ASSERT=1 $core|rseq|.*[.][tl][^.]*$
 up-some|-DSLUB_SMP=OFF $core,malloc|rseq|.*[.][tl][^.]*$

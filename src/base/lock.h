@@ -5,15 +5,16 @@
  * The discipline that makes signal handlers and fork safe (docs/internals/locking.md):
  *
  *   LOCK-1  a thread holds at most one lock at a time and calls nothing that
- *           may take another, so one that waits for a lock holds none;
+ *           may take another, so one that waits for a lock holds none; but for a node's
+ *           lock below area_lock, where CPUs are stopped (lock_acquire_below());
  *   LOCK-2  a thread that holds a lock has locks_held > 0 from before the
  *           acquisition until after the release, so a signal handler that
  *           interrupted it knows that it may take none;
  *   LOCK-3  the lock word names its owner in the instruction that acquires
  *           it, so fork can tell its own lock from another thread's.
  *
- * Only the fork handler takes several, in the order of their list.  By LOCK-1
- * nobody it waits for is waiting for it, with one exception: a signal handler
+ * Only the fork handler takes several, in the order of their list, where area_lock is in front of
+ * node locks.  By LOCK-1 nobody it waits for is waiting for it, with one exception: a signal handler
  * that interrupted the holder of a lock and forks, while another thread
  * forks too.  So each waits for a while only.  The fork in such a handler then
  * goes on without the lock, for its holder cannot let go of the one that it has.
@@ -47,12 +48,11 @@ struct lock {
 cold void lock_wait(struct lock *lock, uint32_t self);
 cold void lock_wake(struct lock *lock);
 
-static inline void lock_acquire(struct lock *lock)
+static inline void lock_acquire_counted(struct lock *lock)
 {
 	uint32_t self = thread_self();
 	uint32_t old = 0;
 
-	slub_assert(slub_thread.locks_held == 0);
 	slub_thread.locks_held++;	/* LOCK-2 */
 	compiler_barrier();
 	/* acquire: pairs with the release in lock_release() */
@@ -60,6 +60,19 @@ static inline void lock_acquire(struct lock *lock)
 						  false, __ATOMIC_ACQUIRE,
 						  __ATOMIC_RELAXED)))
 		lock_wait(lock, self);
+}
+
+static inline void lock_acquire(struct lock *lock)
+{
+	slub_assert(slub_thread.locks_held == 0);
+	lock_acquire_counted(lock);
+}
+
+/* LOCK-1: with one held that comes before @lock in each order, a fork's too. */
+static inline void lock_acquire_below(struct lock *lock)
+{
+	slub_assert(slub_thread.locks_held == 1);
+	lock_acquire_counted(lock);
 }
 
 static inline void lock_release(struct lock *lock)

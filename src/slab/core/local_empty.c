@@ -38,7 +38,8 @@ static cold void stopped_node(struct cache_node *node, struct local_emptied *emp
 	struct local_slabs *slabs;
 	struct page *local;
 
-	lock_acquire(&node->lock);
+	/* area_lock is held. */
+	lock_acquire_below(&node->lock);
 	slabs = local_slabs_of(node, cid);
 	while ((local = local_first(slabs))) {
 		uint64_t word = local_read(local);
