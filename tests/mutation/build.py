@@ -27,7 +27,7 @@ CONCERNED = {
     "src/slab": SLAB + "|" + FIRE,
     "src/arch": f"{PERCPU}|{SLAB}|unit\\.(sequence_pretended|arch_|malloc_)|{FIRE}",
     "src/reclaim": OWN + r"(unit\.(reclaim|malloc_slow)|reclaim_|api_deferred|api_reader"
-                         r"|fire\.api_storm)|unit\.reclaim_group_(delete|steps)\.thread$",
+                         r"|fire\.api_storm)|unit\.reclaim_group_(delete|handlers|steps)\.thread$",
     "src/slab/guard": OWN + r"(unit\.(slab_guard|regression_prefill)|debug[._](guard|nowhere|kunit)"
                       r"|profile_of_guarded|tool_explain|mempool_test|api_free_errno_test.guard)",
     "src/slab/shadow": OWN + r"(unit\.(slab_(alloc|sample|shadow|owned|numa|stats|grace)"

@@ -142,4 +142,22 @@ TEST_F(ADelete, InTheMiddleOfALimitBeingSet)
 	});
 }
 
+/* A handler that is set while its group dies is set for no group that comes after it. */
+TEST_F(ADelete, InTheMiddleOfAHandlerBeingSet)
+{
+	slub_group_handler_fn *handler = [](struct slub_group *, size_t, void *) noexcept {
+		return false;
+	};
+	int set = 0, refused = 0, err;
+
+	at_each_step([&] { err = slub_group_handler_set(group, handler, this); }, [&] {
+		EXPECT_EQ(group->handler.first, 0u);
+		EXPECT_EQ(group->handler.second, 0u);
+		set += !err;
+		refused += err == -EINVAL;
+	});
+	EXPECT_GT(set, 0);
+	EXPECT_GT(refused, 0);
+}
+
 } /* namespace */
