@@ -343,8 +343,7 @@ TEST_F(Marks, AForkMendsWhatWasHalfDone)
 
 TEST_F(Marks, WithoutMemoryNoneIsMade)
 {
-	static struct slub_group *group;
-	static int n;
+	int n;
 	unsigned calls = 0, put = nr_put, same = 0;
 
 	/* The first of a unit that none before has had. */
@@ -356,13 +355,15 @@ TEST_F(Marks, WithoutMemoryNoneIsMade)
 	EXPECT_FALSE(has_any(child));
 	EXPECT_EQ(unit(n, child), nullptr);
 	/* Another thread makes the same one meanwhile: one is given back. */
-	group = child;
-	*get = [](struct pool *pool) {
-		*get = nullptr;
-		EXPECT_EQ(slub_shrinker_mark(&all[n + 1], group, 0), 0);
+	calls = 0;
+	*get = [&](struct pool *pool) {
+		if (!calls++) {
+			EXPECT_EQ(slub_shrinker_mark(&all[n + 1], child, 0), 0);
+		}
 		return __real_pool_get(pool);
 	};
 	mark(n, child);
+	EXPECT_EQ(calls, 2u);
 	*get = nullptr;
 	EXPECT_EQ(nr_put, put + 1);
 	mark(n + 2, child);
