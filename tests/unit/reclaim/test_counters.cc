@@ -154,8 +154,9 @@ TEST_F(Counters, WhereThereAreNone)
 	*alloc = nullptr;
 	int later = slub_srcu_read_lock(&domain);
 	EXPECT_GT(domain.reader & COUNTERS, 0u);
-	slub_srcu_read_unlock(&domain, later);
 	uint64_t cookie = slub_srcu_start_poll(&domain);
+	EXPECT_FALSE(slub_srcu_poll(&domain, cookie)) << "one here, one there";
+	slub_srcu_read_unlock(&domain, later);
 	EXPECT_FALSE(slub_srcu_poll(&domain, cookie));
 	slub_srcu_read_unlock(&domain, index);
 	EXPECT_TRUE(slub_srcu_poll(&domain, cookie));

@@ -121,4 +121,41 @@ TEST_F(Handlers, WhileItsThreadCharges)
 	EXPECT_EQ(slub_group_leave(top), 0);
 }
 
+/* At each instruction a handler finds what it needs: a group that is named whole, and charged. */
+TEST_F(Handlers, FindGroupsThatAreWhole)
+{
+	const uint32_t numbers[] = { group_number(top), group_number(child) };
+	const uint32_t owners[] = { group_owner_number(top), group_owner_number(child) };
+	struct group_thread *thread = &group_thread;
+	unsigned wrong = 0, looks = 0;
+	auto look = [&] {
+		uint32_t self = slub_thread.self.owner;
+
+		looks++;
+		for (uint16_t n = 0; n < thread->nr; n++)
+			wrong += thread->groups[n] != numbers[n] || thread->owners[n] != owners[n];
+		wrong += thread->nr > 2 || (self && self != owners[0] && self != owners[1]);
+		/* malloc() in a handler would open its fast path again. */
+		wrong += !slub_thread.malloc_limit && !self && thread->nr;
+		/* What is current belongs to whom the thread works for. */
+		wrong += thread->stock != &no_stock && self && !thread->is_switching &&
+			 thread_stock_is_current(thread->stock) &&
+			 stock_owner(thread->stock) != self;
+		return true;
+	};
+
+	for (int i = 0; i < 2; i++) {
+		slub_thread.malloc_limit = 4096;
+		steps::run([&] { slub_group_enter(top); }, look);
+		EXPECT_EQ(wrong, 0u) << "entering";
+		steps::run([&] { slub_group_enter(child); }, look);
+		EXPECT_EQ(wrong, 0u) << "entering an inner one";
+		steps::run([&] { slub_group_leave(child); }, look);
+		EXPECT_EQ(wrong, 0u) << "leaving it";
+		steps::run([&] { slub_group_leave(top); }, look);
+		EXPECT_EQ(wrong, 0u) << "leaving";
+	}
+	EXPECT_GT(looks, 200u);
+}
+
 } /* namespace */

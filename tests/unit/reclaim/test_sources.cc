@@ -123,6 +123,9 @@ TEST_F(Sources, OfAUnifiedGroup)
 	close(all[0].other_fd);
 	EXPECT_FALSE(source_is_whole(&all[0]));
 	EXPECT_TRUE(source_is_whole(&all[1]));
+	int twin = std::exchange(all[1].other_fd, 0);
+	EXPECT_FALSE(source_is_whole(&all[1])) << "number 0 is one, and not ours";
+	all[1].other_fd = twin;
 	close(all[2].fd);
 	EXPECT_FALSE(source_is_whole(&all[2]));
 	sources_close(all, 3);

@@ -291,6 +291,88 @@ TEST_F(Thread, WhereDescriptorsEnd)
 	});
 }
 
+/* A program that has closed its standard streams: their numbers are as good as any. */
+TEST_F(Thread, WhereTheLowestNumbersAreFree)
+{
+	for (int closed = 1; closed < 8; closed++) {
+		in_child([&] {
+			for (int n = 0; n < 3; n++)
+				if (closed & 1 << n)
+					close(n);
+			kinds.resize((size_t)closed % 3);
+			int fd = slub_pressure_fd();
+			if (kinds.empty() ? fd != -ENOENT : fd < DESCRIPTOR_MIN)
+				return 10;
+			if (kept().size() != (kinds.empty() ? 0 : kinds.size() + 1))
+				return 11;
+			std::vector<int> open = kept();
+			if (slub_pressure_start_thread() || kept().size() != open.size() + 1)
+				return 12;
+			if (slub_pressure_stop_thread() || kept() != open)
+				return 13;
+			for (int n = 0; n < 3; n++)
+				if (closed & 1 << n && fcntl(n, F_GETFD) >= 0)
+					return 14;
+			return 0;
+		});
+	}
+}
+
+/* Where no higher numbers are left what is open has the lowest, 0 too. */
+TEST_F(Thread, WhereNoOtherNumberIsLeft)
+{
+	in_child([] {
+		int again = -1, handled = -1;
+
+		kinds.resize(1);
+		leave_descriptors(0);
+		close(0);
+		close(1);
+		if (slub_pressure_fd() != 0 || slub_pressure_fd() != 0)
+			return 1;
+		if (!descriptor_is_kept(0) || !descriptor_is_kept(1))
+			return 2;
+		slub_thread.locks_held++;
+		int err = slub_pressure_fd();
+		slub_thread.locks_held--;
+		*look = [&](struct source *) {
+			again = by_another(slub_pressure_fd);
+			return SEVERITY_SOME;
+		};
+		handled = slub_pressure_handle();
+		*look = nullptr;
+		if (err != 0 || again != 0 || handled != 1)
+			return 3;
+		/* Closed, and opened under the same number. */
+		close(0);
+		if (slub_pressure_handle() != 0 || !descriptor_is_kept(0))
+			return 4;
+		pressure_fork_child();
+		return fcntl(0, F_GETFD) < 0 && fcntl(1, F_GETFD) < 0 ? 0 : 5;
+	});
+	/* And what wakes the thread. */
+	in_child([] {
+		slub_pressure_fd();
+		for (bool ends : { true, false }) {
+			leave_descriptors(0);
+			close(0);
+			if (slub_pressure_start_thread() || !descriptor_is_kept(0))
+				return 1;
+			if (ends && slub_pressure_stop_thread())
+				return 2;
+			/* As in a child: the thread itself goes on, and finds nothing. */
+			if (!ends)
+				pressure_fork_child();
+			if (fcntl(0, F_GETFD) >= 0)
+				return 3;
+			leave_descriptors(900);
+			if (open("/dev/null", O_RDONLY) != 0)
+				return 4;
+		}
+		return 0;
+	});
+}
+
 /* Those that cannot be watched are closed, wherever they stand; the others are watched. */
 TEST_F(Thread, SourcesThatCannotBeWatched)
 {

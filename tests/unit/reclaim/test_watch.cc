@@ -320,6 +320,35 @@ TEST_F(Watch, WhatCannotBeUsed)
 	EXPECT_NE(said.find("cannot use '" + path), said.npos) << said;
 }
 
+/* Of a program that has closed its standard streams. */
+TEST_F(Watch, WhereTheLowestNumbersAreFree)
+{
+	int fd, listener = socket(AF_UNIX, SOCK_STREAM, 0);
+	std::string paths[] = { fifo("fifo", &fd), put("file", ""), place("socket") };
+	struct sockaddr_un address = {};
+
+	address.sun_family = AF_UNIX;
+	memcpy(address.sun_path, paths[2].c_str(), paths[2].size());
+	ASSERT_EQ(bind(listener, (struct sockaddr *)&address, sizeof(address)), 0);
+	ASSERT_EQ(listen(listener, 4), 0);
+	for (int i = 0; i < 3; i++) {
+		EXPECT_EQ(harness::describe_status(harness::in_child([&] {
+			close(0);
+			close(1);
+			int nr = watch(paths[i], "QUJD");
+			bool good = nr == 1 && all[0].fd >= DESCRIPTOR_MIN &&
+				    fcntl(0, F_GETFD) < 0 && fcntl(1, F_GETFD) < 0;
+			_exit(good && (all[0].other_fd >= DESCRIPTOR_MIN) == (i == 1) ? 0 : 1);
+		})), "exit 0") << paths[i];
+	}
+	EXPECT_EQ(take(fd), "ABC");
+	int file = open(paths[1].c_str(), O_RDONLY), other = accept(listener, nullptr, nullptr);
+	EXPECT_EQ(take(file), "ABC");
+	EXPECT_EQ(take(other), "ABC");
+	for (int each : { fd, file, other, listener })
+		close(each);
+}
+
 /* Names that begin or end so are others'. */
 TEST_F(Watch, ByItsWholeName)
 {
@@ -400,6 +429,10 @@ TEST_F(Group, OfVersionOneNeedsAllItsFiles)
 	EXPECT_EQ(own(), 0);
 	take(fd);
 	EXPECT_EQ(own(), 2);
+	take(fd);
+	put(names[3], "");
+	EXPECT_EQ(own(), 1) << "nothing of what was read before is taken for a limit";
+	put(names[3], "80000\n");
 	take(fd);
 	/* Nor where no descriptor is left. */
 	int last = dup(2);
