@@ -18,12 +18,18 @@ extern "C" {
 #undef _Static_assert
 
 static uint64_t now_ns = 1000;
+static unsigned nr_looks, nr_inside;
 static std::function<void *(struct pool *)> *get;
 static unsigned nr_put;
 
 /* The linker sends the library's calls to these (--wrap). */
 extern "C" uint64_t __wrap_os_clock_ns(void)
 {
+	struct walker *walker = walker_next(nullptr);
+
+	/* Between two visits a walk is in no shrinker: it is waited for by nobody. */
+	nr_looks += walker != nullptr;
+	nr_inside += walker && walker->inside;
 	return now_ns;
 }
 
@@ -460,6 +466,12 @@ TEST_F(Marks, AWalkEndsAtItsDeadline)
 	EXPECT_TRUE(is_cut);
 	EXPECT_EQ(turns(20).size(), 2u);
 	EXPECT_EQ(asked->back().n, 1) << "the groups' turn is what it was";
+	reclaim_configure(3);
+	always.flags |= SLUB_SHRINKER_NUMA_AWARE;
+	EXPECT_EQ(turns(1000).size(), 3u + 5u);
+	reclaim_configure(1);
+	EXPECT_GT(nr_looks, 30u);
+	EXPECT_EQ(nr_inside, 0u);
 	EXPECT_EQ(slub_shrinker_destroy(&always), 0);
 	for (struct slub_group *group : groups)
 		EXPECT_EQ(slub_group_destroy(group), 0);
