@@ -155,6 +155,14 @@ TEST_F(Handlers, FindGroupsThatAreWhole)
 		steps::run([&] { slub_group_leave(top); }, look);
 		EXPECT_EQ(wrong, 0u) << "leaving";
 	}
+	/* As a handler that interrupted a switch enters. */
+	slub_thread.malloc_limit = 4096;
+	thread->is_switching = true;
+	steps::run([&] { slub_group_enter(top); }, look);
+	EXPECT_EQ(wrong, 0u) << "entering in a switch";
+	steps::run([&] { slub_group_leave(top); }, look);
+	EXPECT_EQ(wrong, 0u) << "leaving in a switch";
+	thread->is_switching = false;
 	EXPECT_GT(looks, 200u);
 }
 
