@@ -467,6 +467,35 @@ TEST_F(AtAFork, ReadersAreForgotten)
 	});
 }
 
+/* Children of children: each has a generation of its own, of four, and its own readers. */
+TEST_F(AtAFork, GenerationsGoRound)
+{
+	in_child([&] {
+		std::vector<int> before;
+		uint32_t phase = bare.reader & SLUB_SRCU_PHASE;
+
+		*alloc = none;
+		for (uint32_t i = 1; i <= 9; i++) {
+			srcu_fork_child();
+			if (bare.generation != i % 4 * 2 || bare.reader != phase)
+				return 1;
+			if (!is_over(&bare))
+				return 2;
+			phase = bare.reader & SLUB_SRCU_PHASE;
+			before.push_back(slub_srcu_read_lock(&bare));
+			if (((uint32_t)before.back() & 6) != bare.generation)
+				return 3;
+			/* That of an older generation is counted no more. */
+			if (i > 1)
+				slub_srcu_read_unlock(&bare, before[i - 2]);
+			if (is_over(&bare))
+				return 4;
+			phase = bare.reader & SLUB_SRCU_PHASE;
+		}
+		return 0;
+	});
+}
+
 TEST_F(AtAFork, WhereNoCpuCanBeStoppedReadersFence)
 {
 	in_child([&] {

@@ -129,4 +129,38 @@ TEST_F(Fork, AMarkThatWasOnItsWayUpwards)
 	EXPECT_EQ(slub_group_destroy(group), 0);
 }
 
+/* While a process forks nobody else changes what the child would find half done. */
+TEST_F(Fork, AllLocksAreTheForkingThreads)
+{
+	struct slub_group *group = slub_group_create("group", nullptr);
+	struct lock *const locks[] = { &srcu_lock, &registry.lock, &group_pool.lock,
+				       &owner_pool.lock, &thread_stock_pool.lock };
+	std::atomic<int> stage(0);
+	std::thread other([&] {
+		while (stage < 1)
+			std::this_thread::yield();
+		EXPECT_EQ(slub_group_destroy(group), 0);
+		stage = 2;
+	});
+
+	for (bool in_child : { false, true }) {
+		reclaim_fork_prepare();
+		for (struct lock *lock : locks)
+			EXPECT_TRUE(lock_is_mine(lock));
+		if (!in_child) {
+			/* The tree's own lock: the other one is at it by then, or soon. */
+			stage = 1;
+			usleep(30000);
+			EXPECT_EQ(stage, 1);
+		}
+		reclaim_fork_finish(in_child);
+		for (struct lock *lock : locks)
+			EXPECT_FALSE(lock_is_mine(lock));
+		EXPECT_EQ(slub_thread.locks_held, 0u);
+		if (!in_child)
+			other.join();
+	}
+	EXPECT_EQ(stage, 2);
+}
+
 } /* namespace */
