@@ -347,6 +347,11 @@ TEST_F(Thread, WhereNoOtherNumberIsLeft)
 		close(0);
 		if (slub_pressure_handle() != 0 || !descriptor_is_kept(0))
 			return 4;
+		close(2);
+		if (slub_pressure_start_thread() || !descriptor_is_kept(2))
+			return 6;
+		if (slub_pressure_stop_thread() || fcntl(2, F_GETFD) >= 0)
+			return 7;
 		pressure_fork_child();
 		return fcntl(0, F_GETFD) < 0 && fcntl(1, F_GETFD) < 0 ? 0 : 5;
 	});
