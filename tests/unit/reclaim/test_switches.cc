@@ -169,6 +169,36 @@ TEST_F(Switches, AGroupThatDiesWhileItIsEntered)
 	EXPECT_EQ(slub_group_destroy(dead), 0);
 }
 
+/* In a group at its maximum no stock is used; in one beside it is. */
+TEST_F(Switches, WhileAGroupIsTight)
+{
+	struct slub_group *beside = slub_group_create("beside", nullptr);
+
+	ASSERT_EQ(slub_group_limit_set(child, SLUB_GROUP_MAX, 1 << 20), 0);
+	group_charge_anyway(owner, 2 << 20);
+	ASSERT_EQ(nr_tight, 1u);
+	for (struct slub_group *outer : { (struct slub_group *)nullptr, beside }) {
+		if (outer) {
+			ASSERT_EQ(slub_group_enter(outer), 0);
+		}
+		ASSERT_EQ(slub_group_enter(child), 0);
+		EXPECT_FALSE(thread_stock_is_current(group_thread.stock));
+		EXPECT_FALSE(group_thread.is_switching);
+		ASSERT_EQ(slub_group_leave(child), 0);
+		ASSERT_EQ(slub_group_enter(beside), 0);
+		EXPECT_TRUE(thread_stock_is_current(group_thread.stock));
+		EXPECT_FALSE(group_thread.is_switching);
+		ASSERT_EQ(slub_group_leave(beside), 0);
+		if (outer) {
+			EXPECT_TRUE(thread_stock_is_current(group_thread.stock));
+			ASSERT_EQ(slub_group_leave(outer), 0);
+		}
+	}
+	group_uncharge(owner, 2 << 20);
+	EXPECT_EQ(nr_tight, 0u);
+	EXPECT_EQ(slub_group_destroy(beside), 0);
+}
+
 /* A new stock that another thread takes first is that one's; without memory there is none. */
 TEST_F(Switches, AStockThatAnotherThreadTakesFirst)
 {
