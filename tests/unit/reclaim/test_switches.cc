@@ -199,6 +199,42 @@ TEST_F(Switches, WhileAGroupIsTight)
 	EXPECT_EQ(slub_group_destroy(beside), 0);
 }
 
+/* In a child the stock that its thread is about to have stays taken, and no other one. */
+TEST_F(Switches, AForkInTheMiddleOfOne)
+{
+	struct group_thread *thread = &group_thread;
+	struct thread_stock *mine = (struct thread_stock *)pool_get(&thread_stock_pool);
+	struct thread_stock *others = (struct thread_stock *)pool_get(&thread_stock_pool);
+	struct thread_stock *last = thread->last_stock;
+
+	ASSERT_TRUE(mine && others);
+	thread->last_stock = mine;
+	for (bool is_switching : { true, false }) {
+		mine->owner = others->owner = owner;
+		thread->is_switching = is_switching;
+		thread_stock_fork_child();
+		EXPECT_EQ(mine->owner, is_switching ? owner : 0);
+		EXPECT_EQ(others->owner, 0u);
+		mine->owner = 0;
+	}
+	/* With something in it, or current, it was in use before. */
+	thread->is_switching = true;
+	for (int i = 0; i < 2; i++) {
+		mine->owner = owner;
+		group_charge_anyway(owner, 1000);
+		mine->bytes = i ? 0 : 1000;
+		mine->generation = (uint32_t)i;
+		thread_stock_fork_child();
+		EXPECT_EQ(mine->owner, 0u);
+		EXPECT_EQ(mine->bytes, 0);
+		EXPECT_EQ(mine->generation, 0u);
+		if (i)
+			group_uncharge(owner, 1000);
+	}
+	thread->is_switching = false;
+	thread->last_stock = last;
+}
+
 /* A new stock that another thread takes first is that one's; without memory there is none. */
 TEST_F(Switches, AStockThatAnotherThreadTakesFirst)
 {
