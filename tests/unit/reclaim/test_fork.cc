@@ -163,4 +163,41 @@ TEST_F(Fork, AllLocksAreTheForkingThreads)
 	EXPECT_EQ(stage, 2);
 }
 
+/* A parent keeps its readers and its threads' stocks. */
+TEST_F(Fork, AParentGoesOn)
+{
+	struct slub_group *group = slub_group_create("group", nullptr);
+	struct slub_srcu domain;
+	std::atomic<int> stage(0);
+
+	ASSERT_EQ(slub_srcu_create(&domain), 0);
+	std::thread other([&] {
+		int index = slub_srcu_read_lock(&domain);
+
+		EXPECT_EQ(slub_group_enter(group), 0);
+		uint32_t token = slub_group_charge(nullptr, 1000);
+		int64_t has = group_thread.stock->bytes;
+		EXPECT_GT(has, 0);
+		stage = 1;
+		while (stage < 2)
+			std::this_thread::yield();
+		EXPECT_EQ(group_thread.stock->bytes, has);
+		slub_group_uncharge(token, 1000);
+		EXPECT_EQ(slub_group_leave(group), 0);
+		slub_srcu_read_unlock(&domain, index);
+	});
+	while (stage < 1)
+		std::this_thread::yield();
+	uint64_t cookie = slub_srcu_start_poll(&domain), completed = domain.completed;
+	reclaim_fork_prepare();
+	reclaim_fork_finish(false);
+	EXPECT_EQ(domain.completed, completed);
+	EXPECT_FALSE(slub_srcu_poll(&domain, cookie));
+	stage = 2;
+	other.join();
+	EXPECT_TRUE(slub_srcu_poll(&domain, cookie));
+	slub_srcu_destroy(&domain);
+	EXPECT_EQ(slub_group_destroy(group), 0);
+}
+
 } /* namespace */

@@ -130,6 +130,29 @@ TEST_F(Run, TheLayersAboveAreAskedOnceOrTwice)
 	EXPECT_EQ(slub_shrinker_destroy(&shrinker), 0);
 }
 
+/* Those that have something in the group are walked over, and what they freed is told. */
+TEST_F(Run, OfOneGroup)
+{
+	struct slub_group *group = slub_group_create("one", nullptr);
+	struct slub_group *other = slub_group_create("other", nullptr);
+
+	shrinker.flags = SLUB_SHRINKER_GROUP_AWARE;
+	ASSERT_EQ(slub_shrinker_create(&shrinker), 0);
+	ASSERT_EQ(slub_shrinker_mark(&shrinker, group, 0), 0);
+	has = 1024;
+	frees_each = 100;
+	EXPECT_EQ(reclaim_group(group, 2), 400u);
+	EXPECT_EQ(priorities, std::vector<int>({ 2 }));
+	EXPECT_EQ(above.drains.size(), 0u);
+	has = 1 << 20;
+	EXPECT_EQ(reclaim_group(group, SLUB_SHRINK_PRIORITY_MAX), 7u + 400u);
+	EXPECT_FALSE(slub_thread.flags & THREAD_IN_RECLAIM);
+	EXPECT_EQ(reclaim_group(other, 2), 0u);
+	EXPECT_EQ(slub_shrinker_destroy(&shrinker), 0);
+	EXPECT_EQ(slub_group_destroy(group), 0);
+	EXPECT_EQ(slub_group_destroy(other), 0);
+}
+
 TEST_F(Run, NobodyReclaimsInsideAReclaim)
 {
 	ASSERT_EQ(slub_shrinker_create(&shrinker), 0);
@@ -435,7 +458,11 @@ TEST_F(Run, AVisitorSeesEachAndMayStop)
 
 	for (auto &each : three) {
 		each = SLUB_SHRINKER_INIT("each", counts, scans);
+		for (int64_t &owed : each.deferred)
+			owed = 5;
 		ASSERT_EQ(slub_shrinker_create(&each), 0);
+		for (int64_t owed : each.deferred)
+			EXPECT_EQ(owed, 0) << "of nobody before";
 		EXPECT_GT(each.id, 0u);
 		EXPECT_EQ(shrinker_table[each.id] & ~SHRINKER_SEEN, (uintptr_t)&each);
 	}
