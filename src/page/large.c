@@ -94,12 +94,12 @@ void *large_piece(size_t pages, size_t align, uint32_t *node,
 {
 	uint32_t order = order_of(max_size(pages, align / PAGE_BYTES));
 	uint32_t own = *node;
-	void *block = zone_alloc_front(order, pages, own, is_zero);
+	void *block = zone_alloc_front(pages, align, own, is_zero);
 
 	for (uint32_t n = 1; unlikely(!block) && n < nr_zones; n++) {
 		*node = (own + n) % nr_zones;
 		if (zone_has_block(order, *node))
-			block = zone_alloc_front(order, pages, *node, is_zero);
+			block = zone_alloc_front(pages, align, *node, is_zero);
 	}
 	if (block)
 		large_count_add(pages);

@@ -42,6 +42,26 @@ struct page_count {
 /* zone.c */
 extern struct zone zones[OS_NODES_MAX];
 extern uint32_t nr_zones;
+
+static inline struct zone *zone_of_node(uint32_t node)
+{
+	return &zones[node < nr_zones ? node : 0];
+}
+
+static inline bool page_is_dirty(const struct page *page)
+{
+	return page_flags_read(page) & PAGE_DIRTY;
+}
+
+/* Of @dirty pages among @whole, those among @pages: all or none, or a share. */
+static inline size_t dirty_share(size_t dirty, size_t pages, size_t whole)
+{
+	return (dirty * pages + whole - 1) / whole;
+}
+
+/* On and off the lists, under the zone's lock; @dirty: how many of its pages. */
+void zone_block_insert(struct zone *zone, struct page *page, uint32_t order, size_t dirty);
+void zone_block_remove(struct zone *zone, struct page *page, uint32_t order);
 /*
  * A block of 2^@order pages off the lists, or NULL; under the zone's lock.  *@dirty: so many of
  * its pages may have memory behind them; 0: it reads as zero.
@@ -67,9 +87,25 @@ uint32_t zone_block_widen(void *block, uint32_t order, uint32_t most,
 void zone_block_narrow(void *block, uint32_t from, uint32_t order,
 		       uint32_t node, bool is_dirty);
 
-/* As zone_alloc(), but what is behind the first @pages goes back and never counted. */
-void *zone_alloc_front(uint32_t order, size_t pages, uint32_t node,
-		       bool *is_zero);
+/*
+ * As zone_alloc(), of @pages that are no power of two; @align: bytes.  What is behind them goes
+ * back and never counted.
+ */
+void *zone_alloc_front(size_t pages, size_t align, uint32_t node, bool *is_zero);
+
+/* zone_row.c */
+/* What a request takes: the first @pages of a block of @order, or a row of as many. */
+struct piece {
+	uint32_t order;
+	size_t pages, align;
+	size_t dirty;	/* of what was taken */
+	bool is_row;	/* nothing is to be cut off */
+};
+
+/* The first row that fits, or NULL. */
+void *zone_row_take(struct zone *zone, struct piece *piece);
+/* Takes @more pages from @end on out of the zone, if all of them are free. */
+bool zone_extend(char *end, size_t more, uint32_t node);
 
 /* superblock.c */
 extern struct lock grow_lock;
@@ -94,9 +130,6 @@ static inline size_t superblock_settle(char *start, size_t n, uint32_t node,
 {
 	return superblock_homes ? superblock_settle_on(start, n, node, nr_clean) : nr_clean;
 }
-
-/* Takes @more pages from @end on out of the zone, if all of them are free. */
-bool zone_extend(char *end, size_t more, uint32_t node);
 
 /*
  * block.c: freed large blocks that stay whole, in classes of more than 2^3 pages and up to half a

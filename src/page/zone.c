@@ -47,16 +47,6 @@ void zone_init(uint32_t nr_nodes)
 	}
 }
 
-static struct zone *zone_of_node(uint32_t node)
-{
-	return &zones[node < nr_zones ? node : 0];
-}
-
-static bool page_is_dirty(const struct page *page)
-{
-	return page_flags_read(page) & PAGE_DIRTY;
-}
-
 size_t zone_nr_dirty(void)
 {
 	size_t pages = 0;
@@ -103,21 +93,13 @@ static void block_insert_kind(struct zone *zone, struct page *page, uint32_t ord
 	count_kind(zone, kind, dirty);
 }
 
-/* @dirty: how many of its pages. */
-static void block_insert(struct zone *zone, struct page *page, uint32_t order,
-			 size_t dirty)
+void zone_block_insert(struct zone *zone, struct page *page, uint32_t order, size_t dirty)
 {
 	slub_assert(dirty <= (size_t)1 << order);
 	block_insert_kind(zone, page, order, dirty ? DIRTY : CLEAN, dirty);
 }
 
-/* Of @dirty pages among @whole, those among @pages: all or none, or a share. */
-static size_t dirty_share(size_t dirty, size_t pages, size_t whole)
-{
-	return (dirty * pages + whole - 1) / whole;
-}
-
-static void block_remove(struct zone *zone, struct page *page, uint32_t order)
+void zone_block_remove(struct zone *zone, struct page *page, uint32_t order)
 {
 	bool is_last = true;
 
@@ -152,14 +134,14 @@ static char *block_put(struct zone *zone, struct page *page, uint32_t order,
 		    page_order(buddy) != order)
 			break;
 		*dirty += buddy->count;
-		block_remove(zone, buddy, order);
+		zone_block_remove(zone, buddy, order);
 		if (buddy < page)
 			page = buddy;
 		order++;
 	}
 	if (order > BLOCK_ORDER_MAX)
 		return page_address(page);
-	block_insert(zone, page, order, *dirty);
+	zone_block_insert(zone, page, order, *dirty);
 	return NULL;
 }
 
@@ -197,7 +179,7 @@ size_t zone_block_split(struct zone *zone, struct page *page, uint32_t from,
 	while (from > order) {
 		from--;
 		dirty = dirty_share(dirty, 1, 2);
-		block_insert(zone, page_buddy(page, from), from, dirty);
+		zone_block_insert(zone, page_buddy(page, from), from, dirty);
 	}
 	return dirty;
 }
@@ -210,7 +192,7 @@ struct page *zone_block_take(struct zone *zone, uint32_t order, size_t *dirty)
 	if (!page)
 		return NULL;
 	from = page_order(page);
-	block_remove(zone, page, from);
+	zone_block_remove(zone, page, from);
 	*dirty = zone_block_split(zone, page, from, order, page->count);
 	return page;
 }
@@ -231,29 +213,38 @@ static void *take_free(struct zone *zone, uint32_t order, bool dirty_only,
 	return page ? page_address(page) : NULL;
 }
 
-/* A block off the lists, or else out of one more superblock. */
-static void *zone_look(struct zone *zone, uint32_t order, bool may_grow,
-		       size_t *dirty)
+/* Memory that lies idle, as a block or a row. */
+static void *take_idle(struct zone *zone, struct piece *piece)
 {
-	/* Large blocks that lie idle are merged and used before clean memory. */
-	bool dirty_only = quick_nr_pages() > 0;
-	void *block = take_free(zone, order, dirty_only, dirty);
+	void *block = take_free(zone, piece->order, true, &piece->dirty);
+
+	return block || is_power_of_two(piece->pages) ? block : zone_row_take(zone, piece);
+}
+
+/* A block off the lists, or else out of one more superblock. */
+static void *zone_look(struct zone *zone, struct piece *piece, bool may_grow)
+{
+	void *block = take_idle(zone, piece);
 	size_t nr_clean;
 	char *fresh;
 
-	if (!block && dirty_only) {
+	/* Large blocks that lie idle are merged and used before clean memory. */
+	if (!block && quick_nr_pages()) {
 		quick_flush();
-		block = take_free(zone, order, false, dirty);
+		block = take_idle(zone, piece);
 	}
+	if (!block)
+		block = take_free(zone, piece->order, false, &piece->dirty);
 	if (block)
 		return block;
 	fresh = superblock_take(1, 1, zone->node, true, may_grow, &nr_clean);
 	if (!fresh)
 		return NULL;
-	*dirty = nr_clean ? 0 : superblock_dirty_pages(fresh);
+	piece->dirty = nr_clean ? 0 : superblock_dirty_pages(fresh);
 	inject(INJECT_split);
 	lock_acquire(&zone->lock);
-	*dirty = zone_block_split(zone, page_of(fresh), BLOCK_ORDER_MAX + 1, order, *dirty);
+	piece->dirty = zone_block_split(zone, page_of(fresh), BLOCK_ORDER_MAX + 1, piece->order,
+					piece->dirty);
 	lock_release(&zone->lock);
 	return fresh;
 }
@@ -304,48 +295,50 @@ static void tail_put(struct zone *zone, struct page *page, uint32_t order,
 }
 
 /* A block off the lists; else out of memory that the hook frees or the system gives. */
-static void *zone_find(struct zone *zone, uint32_t order, size_t *dirty)
+static void *zone_find(struct zone *zone, struct piece *piece)
 {
-	size_t bytes = PAGE_BYTES << order;
-	void *block = zone_look(zone, order, false, dirty);
+	size_t bytes = PAGE_BYTES << piece->order;
+	void *block = zone_look(zone, piece, false);
 
 	if (unlikely(!block) && page_growth_ask(bytes, GROWTH_MORE))
-		block = zone_look(zone, order, false, dirty);
+		block = zone_look(zone, piece, false);
 	if (unlikely(!block))
-		block = zone_look(zone, order, true, dirty);
+		block = zone_look(zone, piece, true);
 	if (SLUB_CONFIG_HARDENED && unlikely(!block) && fence_flush())
-		block = zone_look(zone, order, true, dirty);
-	if (unlikely(!block) && !others_have_block(zone, order) &&
+		block = zone_look(zone, piece, true);
+	if (unlikely(!block) && !others_have_block(zone, piece->order) &&
 	    page_growth_ask(bytes, GROWTH_FAILED))
-		block = zone_look(zone, order, true, dirty);
+		block = zone_look(zone, piece, true);
 	return block;
 }
 
-void *zone_alloc_front(uint32_t order, size_t pages, uint32_t node,
-		       bool *is_zero)
+void *zone_alloc_front(size_t pages, size_t align, uint32_t node, bool *is_zero)
 {
+	uint32_t order = order_of(max_size(pages, align / PAGE_BYTES));
+	struct piece piece = { .order = order, .pages = pages, .align = align };
 	struct zone *zone = zone_of_node(node);
-	size_t dirty, whole = (size_t)1 << order;
 	void *block;
 
 	if (!page_charge(pages))
 		return NULL;
-	block = zone_find(zone, order, &dirty);
+	block = zone_find(zone, &piece);
 	if (unlikely(!block)) {
 		page_uncharge(pages);
 		return NULL;
 	}
-	*is_zero = !dirty;
-	tail_put(zone, page_of(block), order, pages, dirty);
-	dirty = dirty_share(dirty, pages, whole);
-	if (dirty < pages)
-		page_bought(pages - dirty);
+	*is_zero = !piece.dirty;
+	if (!piece.is_row) {
+		tail_put(zone, page_of(block), order, pages, piece.dirty);
+		piece.dirty = dirty_share(piece.dirty, pages, (size_t)1 << order);
+	}
+	if (piece.dirty < pages)
+		page_bought(pages - piece.dirty);
 	return block;
 }
 
 void *zone_alloc(uint32_t order, uint32_t node, bool *is_zero)
 {
-	return zone_alloc_front(order, (size_t)1 << order, node, is_zero);
+	return zone_alloc_front((size_t)1 << order, PAGE_BYTES, node, is_zero);
 }
 
 uint32_t zone_block_widen(void *block, uint32_t order, uint32_t most,
@@ -361,71 +354,11 @@ uint32_t zone_block_widen(void *block, uint32_t order, uint32_t most,
 		if (buddy < page || page_type(buddy) != TYPE_FREE ||
 		    page_order(buddy) != order || page_is_dirty(buddy))
 			break;
-		block_remove(zone, buddy, order);
+		zone_block_remove(zone, buddy, order);
 		order++;
 	}
 	lock_release(&zone->lock);
 	return order;
-}
-
-/* How many pages from @end on, up to @more, start free blocks in a row. */
-static size_t free_behind(const struct zone *zone, char *end, size_t more)
-{
-	size_t pages = 0;
-
-	while (pages < more && pagemap_covers(end)) {
-		struct page *page = page_of(end);
-
-		if (page_type(page) != TYPE_FREE ||
-		    page_node(page) != zone->node)
-			break;
-		pages += (size_t)1 << page_order(page);
-		end += PAGE_BYTES << page_order(page);
-	}
-	return pages;
-}
-
-/* Takes the first @pages of the free block at @page; the rest stays free. */
-static size_t take_front(struct zone *zone, struct page *page, size_t pages,
-			 size_t *nr_clean)
-{
-	uint32_t order = page_order(page);
-	size_t whole = (size_t)1 << order, dirty = page->count;
-
-	block_remove(zone, page, order);
-	pages = min_size(pages, whole);
-	*nr_clean += pages - dirty_share(dirty, pages, whole);
-	for (size_t at = pages; at < whole;) {
-		order = (uint32_t)__builtin_ctzl(at);
-		block_insert(zone, page + at, order,
-			     dirty_share(dirty, (size_t)1 << order, whole));
-		at += (size_t)1 << order;
-	}
-	return pages;
-}
-
-bool zone_extend(char *end, size_t more, uint32_t node)
-{
-	struct zone *zone = zone_of_node(node);
-	size_t nr_clean = 0;
-	bool fits;
-
-	if (!page_charge(more))
-		return false;
-	lock_acquire(&zone->lock);
-	fits = free_behind(zone, end, more) >= more;
-	for (size_t left = fits ? more : 0; left;) {
-		size_t pages = take_front(zone, page_of(end), left, &nr_clean);
-
-		end += pages * PAGE_BYTES;
-		left -= pages;
-	}
-	lock_release(&zone->lock);
-	if (!fits)
-		page_uncharge(more);
-	else if (nr_clean)
-		page_bought(nr_clean);
-	return fits;
 }
 
 void zone_block_narrow(void *block, uint32_t from, uint32_t order,
@@ -456,7 +389,7 @@ static uint32_t take_dirty(struct zone *zone, uint32_t order,
 	lock_acquire(&zone->lock);
 	while (n < most && !list_is_empty(list)) {
 		pages[n] = container_of(list->prev, struct page, list);
-		block_remove(zone, pages[n], order);
+		zone_block_remove(zone, pages[n], order);
 		n++;
 	}
 	lock_release(&zone->lock);
@@ -543,8 +476,8 @@ static void zone_retry_order(struct zone *zone, uint32_t order)
 	while (!list_is_empty(list)) {
 		struct page *page = container_of(list->next, struct page, list);
 
-		block_remove(zone, page, order);
-		block_insert(zone, page, order, page->count);
+		zone_block_remove(zone, page, order);
+		zone_block_insert(zone, page, order, page->count);
 	}
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* page/zone.c: buddies, against a map of who has which page. */
+#include <algorithm>
 #include <gtest/gtest.h>
 
 #include "giving.h"
@@ -163,6 +164,91 @@ TEST_F(zone, a_merged_block_counts_the_pages_with_memory)
 	expect_all_merged();
 	page_purge(0);
 	EXPECT_EQ(page_nr_dirty(), 0u);
+}
+
+/*
+ * Idle memory that is enough, but in two halves of different blocks, serves a request before
+ * clean memory does; one that asks for an alignment, or for a power of two, does not get it.
+ */
+TEST_F(zone, a_row_goes_before_clean_memory)
+{
+	std::vector<bool> mine(heap_bytes / PAGE_BYTES);
+	auto take = [&](void *start, size_t pages, bool is_taken) {
+		for (size_t p = 0; p < pages; p++)
+			mine[heap_page(start) + p] = is_taken;
+	};
+	char *quarters[4], *row, *aligned;
+	bool is_zero;
+
+	for (auto &quarter : quarters) {
+		quarter = (char *)zone_alloc(7, 0, &is_zero);
+		ASSERT_NE(quarter, nullptr);
+		take(quarter, 128, true);
+	}
+	ASSERT_EQ(superblock_nr_used(), 1u);
+	std::sort(quarters, quarters + 4);
+	for (int i : { 1, 2 }) {
+		zone_free(quarters[i], 7, 0, true);
+		take(quarters[i], 128, false);
+	}
+	aligned = (char *)zone_alloc_front(200, 512 << 10, 0, &is_zero);
+	EXPECT_EQ((uintptr_t)aligned % (512 << 10), 0u);
+	EXPECT_EQ(superblock_nr_used(), 2u);
+	for (size_t p = 200; p-- > 0;)
+		zone_free(aligned + p * PAGE_BYTES, 0, 0, false);
+	ASSERT_EQ(superblock_nr_used(), 1u);
+	row = (char *)zone_alloc_front(200, PAGE_BYTES, 0, &is_zero);
+	EXPECT_EQ(row, quarters[1]);
+	EXPECT_FALSE(is_zero);
+	EXPECT_EQ(superblock_nr_used(), 1u) << "no more memory";
+	take(row, 200, true);
+	expect_zones_whole(mine);
+	for (size_t p = 200; p-- > 0;)
+		zone_free(row + p * PAGE_BYTES, 0, 0, true);
+	zone_free(quarters[0], 7, 0, true);
+	zone_free(quarters[3], 7, 0, true);
+	expect_all_merged();
+}
+
+/* Requests of any number of pages: none is given out twice, and all is put together again. */
+TEST_F(zone, rows_at_random)
+{
+	std::vector<bool> mine(heap_bytes / PAGE_BYTES);
+	std::vector<std::pair<char *, size_t>> taken;
+	bool is_zero;
+
+	for (int i = 0; i < 20000; i++) {
+		if (taken.size() < 100 || (taken.size() < 300 && random.below(2))) {
+			size_t pages = 1 + random.below(1 + random.below(200));
+			size_t align = random.below(8) ? PAGE_BYTES : 16 * PAGE_BYTES;
+			char *start = (char *)zone_alloc_front(pages, align, 0, &is_zero);
+
+			if (!start)
+				continue;
+			ASSERT_EQ((uintptr_t)start % align, 0u);
+			for (size_t p = 0; p < pages; p++) {
+				ASSERT_FALSE(mine[heap_page(start) + p]) << "given out twice";
+				mine[heap_page(start) + p] = true;
+			}
+			taken.emplace_back(start, pages);
+		} else {
+			std::swap(taken[random.below(taken.size())], taken.back());
+			auto [start, pages] = taken.back();
+			taken.pop_back();
+			for (size_t p = 0; p < pages; p++) {
+				mine[heap_page(start) + p] = false;
+				zone_free(start + p * PAGE_BYTES, 0, 0, true);
+			}
+		}
+		if (i % 500 == 0) {
+			ASSERT_NO_FATAL_FAILURE(expect_zones_whole(mine));
+		}
+	}
+	for (auto [start, pages] : taken) {
+		for (size_t p = 0; p < pages; p++)
+			zone_free(start + p * PAGE_BYTES, 0, 0, true);
+	}
+	expect_all_merged();
 }
 
 TEST_F(zone, random_operations)
