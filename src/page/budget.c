@@ -519,8 +519,12 @@ static cold size_t purge_beyond(size_t now, size_t least, bool is_owed)
 	keep -= min_size(least / 2, keep);
 	if (is_owed)
 		most = keep;
-	if (now <= most)
+	if (now <= most) {
+		/* What was owed is wanted again: the budget has grown over it. */
+		if (is_owed)
+			__atomic_store_n(&page_purge_owed, false, __ATOMIC_RELAXED);
 		return 0;
+	}
 	return purge_some(keep - min_size(keep, in_barns()), most, least / NOT_WORTH_SHARE);
 }
 

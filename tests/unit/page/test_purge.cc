@@ -87,6 +87,28 @@ TEST_F(purging, a_call_begins_none_when_its_time_is_over)
 	EXPECT_LE(idle(), MiB);
 }
 
+/* Else lists stay short, and the fast path of malloc() closed, for as long as the program runs. */
+TEST_F(purging, what_is_wanted_again_is_owed_no_more)
+{
+	auto some = take(200 * MiB);
+
+	drop(some);
+	clock_step_ns = 90000;
+	while (idle() > 100 * MiB)
+		page_purge_if_needed();
+	ASSERT_TRUE(page_purge_is_owed());
+	clock_step_ns = 1000;
+	auto few = take(20 * MiB), rest = take(80 * MiB), more = take(40 * MiB);
+	EXPECT_GE(page_budget(), 40 * MiB) << "regret";
+	ASSERT_TRUE(page_purge_is_owed());
+	drop(few);
+	ASSERT_EQ(idle(), 20 * MiB);
+	EXPECT_EQ(page_purge_if_needed(), 0u) << "the budget has room";
+	EXPECT_FALSE(page_purge_is_owed());
+	for (auto &run : { rest, more })
+		drop(run);
+}
+
 TEST_F(purging, a_call_makes_sixteen_system_calls_at_the_most)
 {
 	std::vector<void *> blocks;
