@@ -52,6 +52,13 @@ static _Atomic size_t refused_bytes;	/* held when the kernel took none of it */
 static _Atomic uint64_t refused_at_ns;
 static _Atomic uint64_t stuck_at_ns;	/* what is set aside was tried */
 static struct turn purging;
+/*
+ * What the last look has found: none is due in this tick of the clock before so many pages lie
+ * idle.  Estimates: an outdated one puts a look off by a tick.
+ */
+static _Atomic size_t quiet_pages;
+static _Atomic uint64_t quiet_ns;
+static _Atomic bool quiet_visits;	/* more than the base is held */
 
 _Atomic bool page_purge_owed;
 _Atomic size_t purge_idle_always;
@@ -59,66 +66,6 @@ _Atomic ptrdiff_t page_kept_bytes;
 _Atomic size_t page_nr_sparse;
 _Atomic uint64_t page_sparse_wait_ns;
 static size_t (*sparse_hook)(size_t pages, struct purge *purge);	/* const after start */
-
-/* ---- what one call may spend: purge.h ---- */
-
-void purge_begin(struct purge *purge, bool is_bounded)
-{
-	*purge = (struct purge){ .calls = is_bounded ? PURGE_CALLS : UINT32_MAX,
-				 .now = purge_clock_ns(), .piece = is_bounded ? 1 : UINT32_MAX };
-	purge->until = is_bounded ? purge->now + PURGE_NS : UINT64_MAX;
-}
-
-bool purge_may(const struct purge *purge)
-{
-	return purge->calls && purge->now < purge->until;
-}
-
-/* Bytes that went back at the most, by the time that it took. */
-static size_t touched_most(size_t bytes, uint64_t ns)
-{
-	uint64_t pages = ns / PAGE_NS;
-
-	return pages < bytes / PAGE_BYTES ? pages * PAGE_BYTES : bytes;
-}
-
-/* What a call that began at purge->now has done to @bytes. */
-static int called(struct purge *purge, size_t bytes, int err)
-{
-	uint64_t before = purge->now;
-
-	purge->now = purge_clock_ns();
-	purge->calls -= purge->calls != 0;
-	if (purge->piece != UINT32_MAX)
-		purge->piece = purge->now - before >= PIECE_NS ? 1 :
-			       purge->piece < PIECE_MAX ? purge->piece * 2 : PIECE_MAX;
-	if (err)
-		purge->nr_refused++;
-	else
-		purge->touched += touched_most(bytes, purge->now - before);
-	return err;
-}
-
-void purge_tick(struct purge *purge)
-{
-	purge->now = purge_clock_ns();
-}
-
-int purge_range(struct purge *purge, void *start, size_t bytes)
-{
-	return called(purge, bytes, os_purge(start, bytes));
-}
-
-enum renewal purge_renew(struct purge *purge, char *start, size_t bytes, size_t dirty,
-			 uint32_t node)
-{
-	enum renewal renewal = renew(start, bytes, node);
-
-	/* The memory goes by one call, and what was left on the addresses by another. */
-	purge->calls -= purge->calls > 1;
-	called(purge, dirty, renewal == RENEW_DIRTY);
-	return renewal;
-}
 
 /* ---- the budget ---- */
 
@@ -140,6 +87,7 @@ void purge_limit_changed(void)
 	if (page_limit_bytes() || page_group_room() != SIZE_MAX)
 		bytes = 0;
 	size_write(&purge_idle_always, bytes / PAGE_BYTES);
+	size_write(&quiet_pages, 0);
 }
 
 size_t page_nr_dirty(void)
@@ -503,6 +451,24 @@ cold bool page_purge_visit(void)
 	return __atomic_fetch_add(&visits, 1, __ATOMIC_RELAXED) < VISITS_MAX;
 }
 
+/*
+ * A page that is freed is one more that idles and, by the base, an eighth less that may: so for 8
+ * of 9 pages of room nothing is to do.  Barns and slabs may take some of the rest meanwhile.
+ */
+#define QUIET_SHARE 2
+
+/* @now is held and @most may be: nothing was to do. */
+static void note_quiet(size_t now, size_t most, bool visits)
+{
+	size_t room = most > now ? (most - now) / QUIET_SHARE / PAGE_BYTES : 0;
+
+	if (unlikely(!size_read(&purge_idle_always)))
+		room = 0;
+	size_write(&quiet_pages, room ? page_nr_dirty() + room : 0);
+	__atomic_store_n(&quiet_visits, visits, __ATOMIC_RELAXED);
+	__atomic_store_n(&quiet_ns, os_clock_ns(), __ATOMIC_RELAXED);
+}
+
 /* @now is held, which is more than @least, the base; or something is owed. */
 static cold size_t purge_beyond(size_t now, size_t least, bool is_owed)
 {
@@ -523,6 +489,7 @@ static cold size_t purge_beyond(size_t now, size_t least, bool is_owed)
 		/* What was owed is wanted again: the budget has grown over it. */
 		if (is_owed)
 			__atomic_store_n(&page_purge_owed, false, __ATOMIC_RELAXED);
+		note_quiet(now, most, true);
 		return 0;
 	}
 	return purge_some(keep - min_size(keep, in_barns()), most, least / NOT_WORTH_SHARE);
@@ -533,8 +500,10 @@ size_t page_purge_if_needed(void)
 	bool is_owed = page_purge_is_owed();
 	size_t now = held(), least = bound(base()), pages;
 
-	if (likely(now + in_slabs() <= least) && likely(!is_owed))
+	if (likely(now + in_slabs() <= least) && likely(!is_owed)) {
+		note_quiet(now + in_slabs(), least, false);
 		return 0;
+	}
 	pages = purge_beyond(now + in_slabs_at_rest(), least, is_owed);
 	/* It is a sum over all CPUs. */
 	if (pages)
@@ -542,6 +511,15 @@ size_t page_purge_if_needed(void)
 	if (page_purge_is_owed() || now + in_slabs() > least)
 		slub_thread.malloc_limit = 0;
 	return pages;
+}
+
+void page_purge_look(size_t idle)
+{
+	if (idle > size_read(&quiet_pages) || page_purge_is_owed() ||
+	    os_clock_ns() != __atomic_load_n(&quiet_ns, __ATOMIC_RELAXED))
+		page_purge_if_needed();
+	else if (__atomic_load_n(&quiet_visits, __ATOMIC_RELAXED))
+		slub_thread.malloc_limit = 0;
 }
 
 /*

@@ -208,7 +208,10 @@ enum renewal page_renew(char *start, size_t bytes, uint32_t node);
 /* Flags of a block that is mapped anew at its free, whatever the budget has room for. */
 #define PAGE_GOES (PAGE_MOVED | PAGE_ANEW)
 
-/* After a free, with no lock held: page_purge_if_needed(), mostly not called. */
+/* @idle pages lie idle: page_purge_if_needed(), unless that has just found nothing to do. */
+void page_purge_look(size_t idle);
+
+/* After a free, with no lock held: mostly no call. */
 static inline void purge_look(void)
 {
 	size_t idle = size_read(&quick_pages.pages) + superblock_nr_dirty();
@@ -217,7 +220,7 @@ static inline void purge_look(void)
 		idle += __atomic_load_n(&zones[n].nr_dirty, __ATOMIC_RELAXED);
 	/* The first may be a little below 0: others are folding their parts. */
 	if ((ptrdiff_t)idle > (ptrdiff_t)size_read(&purge_idle_always))
-		page_purge_if_needed();
+		page_purge_look(idle);
 }
 
 /* large.c */

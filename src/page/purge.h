@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Giving memory back to the system, and what one call may spend on that (budget.c). */
+/* Giving memory back to the system, and what one call may spend on that (renew.c). */
 #ifndef SLUB_PAGE_PURGE_H
 #define SLUB_PAGE_PURGE_H
 
@@ -71,7 +71,7 @@ enum renewal {
 };
 /* Gives the memory of whole pages back and, where they are many, maps them anew. */
 enum renewal renew(char *start, size_t bytes, uint32_t node);
-/* The same, with what @purge spends, of memory in @dirty bytes at the most; budget.c. */
+/* The same, with what @purge spends, of memory in @dirty bytes at the most. */
 enum renewal purge_renew(struct purge *purge, char *start, size_t bytes, size_t dirty,
 			 uint32_t node);
 

@@ -140,3 +140,63 @@ void renew_fork_finish(bool in_child)
 	__atomic_store_n(&inherited_left, INHERITED_MAX, __ATOMIC_RELAXED);
 	__atomic_store_n(&locks_mappings, false, __ATOMIC_RELAXED);
 }
+
+/* ---- what one call may spend: purge.h ---- */
+
+void purge_begin(struct purge *purge, bool is_bounded)
+{
+	*purge = (struct purge){ .calls = is_bounded ? PURGE_CALLS : UINT32_MAX,
+				 .now = purge_clock_ns(), .piece = is_bounded ? 1 : UINT32_MAX };
+	purge->until = is_bounded ? purge->now + PURGE_NS : UINT64_MAX;
+}
+
+bool purge_may(const struct purge *purge)
+{
+	return purge->calls && purge->now < purge->until;
+}
+
+/* Bytes that went back at the most, by the time that it took. */
+static size_t touched_most(size_t bytes, uint64_t ns)
+{
+	uint64_t pages = ns / PAGE_NS;
+
+	return pages < bytes / PAGE_BYTES ? pages * PAGE_BYTES : bytes;
+}
+
+/* What a call that began at purge->now has done to @bytes. */
+static int called(struct purge *purge, size_t bytes, int err)
+{
+	uint64_t before = purge->now;
+
+	purge->now = purge_clock_ns();
+	purge->calls -= purge->calls != 0;
+	if (purge->piece != UINT32_MAX)
+		purge->piece = purge->now - before >= PIECE_NS ? 1 :
+			       purge->piece < PIECE_MAX ? purge->piece * 2 : PIECE_MAX;
+	if (err)
+		purge->nr_refused++;
+	else
+		purge->touched += touched_most(bytes, purge->now - before);
+	return err;
+}
+
+void purge_tick(struct purge *purge)
+{
+	purge->now = purge_clock_ns();
+}
+
+int purge_range(struct purge *purge, void *start, size_t bytes)
+{
+	return called(purge, bytes, os_purge(start, bytes));
+}
+
+enum renewal purge_renew(struct purge *purge, char *start, size_t bytes, size_t dirty,
+			 uint32_t node)
+{
+	enum renewal renewal = renew(start, bytes, node);
+
+	/* The memory goes by one call, and what was left on the addresses by another. */
+	purge->calls -= purge->calls > 1;
+	called(purge, dirty, renewal == RENEW_DIRTY);
+	return renewal;
+}

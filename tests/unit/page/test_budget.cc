@@ -106,6 +106,43 @@ TEST_F(budget, barns_and_free_pages_share_it)
 	give(whole);
 }
 
+/* Frees one with the look of a large block's free. */
+static void drop_one(std::vector<run> &runs)
+{
+	page_uncharge(runs.back().second * SUPERBLOCK_PAGES);
+	superblock_free(runs.back().first, runs.back().second, true);
+	runs.pop_back();
+	purge_look();
+}
+
+/* Which of them looks at the budget shows by what barns hold too much meanwhile. */
+TEST_F(budget, a_free_looks_where_it_may_find_something)
+{
+	auto whole = take(64 * MiB);
+	auto runs = use(4);
+
+	/* So that one call gives all back. */
+	clock_step_ns = 1000;
+	drop_one(runs);
+	page_kept_bytes = 8 * MiB;
+	purge_look();
+	EXPECT_EQ(idle(), 4 * MiB) << "no page more is idle, and no time has passed";
+	now_ns += 4000000;
+	purge_look();
+	EXPECT_EQ(idle(), 0u) << "time has passed";
+	page_kept_bytes = 0;
+	now_ns += 4000000;
+	drop_one(runs);
+	EXPECT_EQ(idle(), 4 * MiB) << "there is room for 5";
+	page_kept_bytes = 8 * MiB;
+	drop_one(runs);
+	EXPECT_EQ(idle(), 0u) << "more idles than half of that";
+	page_kept_bytes = 0;
+	drop(runs, 0);
+	give(whole);
+	clock_step_ns = 150000;
+}
+
 /* Else each free of a page near the budget would give that page back. */
 TEST_F(budget, a_few_pages_stay_where_barns_hold_all_of_it)
 {
