@@ -164,7 +164,7 @@ static int loop(const struct request *request, struct source *source,
 		before = now;
 		has_before = true;
 		timeout((int)(top->delay_seconds * 1000));
-		stays = answer_key(top, getch());
+		stays = !status && answer_key(top, getch());
 	}
 	if (has_before)
 		snapshot_free(&before);

@@ -82,7 +82,12 @@ static const struct field head_fields[] = {
 #define RECORD(member) FIELD(slub_stats_cache, member)
 static const struct field record_fields[] = {
 	RECORD(sequence), RECORD(slot), RECORD(slabs), RECORD(active), RECORD(carved),
-	RECORD(cached), RECORD(partial), { NULL, 0, 0 },
+	RECORD(cached), RECORD(partial),
+	/* Of its first node. */
+	{ "nr_slabs", offsetof(struct slub_stats_cache, nodes) + 8 * SLUB_ABI_NODE_NR_SLABS, 8 },
+	{ "nr_partial", offsetof(struct slub_stats_cache, nodes) + 8 * SLUB_ABI_NODE_NR_PARTIAL,
+	  8 },
+	{ NULL, 0, 0 },
 };
 #define FILE_GROUPS(member) FIELD(slub_stats_groups, member)
 static const struct field file_fields[] = {
