@@ -37,7 +37,7 @@ class Exporter(Target):
         exporter = subprocess.Popen([SLUB, "exporter", self.pid, *options], env=environment(),
                                     stdout=subprocess.PIPE, text=True, **more)
         self.addCleanup(exporter.communicate)
-        self.addCleanup(exporter.kill)
+        self.addCleanup(exporter.terminate)
         return exporter
 
     def get(self, port, path="/metrics", **more):
@@ -99,7 +99,7 @@ class Exporter(Target):
             exporter = subprocess.Popen(["sh", "-c", command, SLUB], env=environment(),
                                         pass_fds=[given.fileno()])
             self.addCleanup(exporter.wait)
-            self.addCleanup(exporter.kill)
+            self.addCleanup(exporter.terminate)
             self.assertIn("slub_info", self.get(port))
 
     def test_refusals(self):

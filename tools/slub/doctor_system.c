@@ -118,18 +118,21 @@ static void examine_vm(struct doctor *doctor)
 /* Was the process started with rseq switched off? */
 static bool has_no_rseq(int pid)
 {
-	static const char name[] = "GLIBC_TUNABLES=";
+	static const char name[] = "GLIBC_TUNABLES=", more[] = "glibc.";
 	struct input_lines input;
-	bool found = false;
+	bool found = false, is_list = false;
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/environ", pid);
 	/* It may say that all of its memory is its environment. */
 	if (input_lines_open(&input, path, INPUT_FILE, ENVIRONMENT_MAX, ENVIRONMENT_SECONDS))
 		return false;
-	while (!found && input_line(&input, '\0') >= 0)
-		found = !strncmp(input.line, name, strlen(name)) &&
-			strstr(input.line, "glibc.pthread.rseq=0");
+	/* glibc's loader may end each word of the list by a NUL, in place. */
+	while (!found && input_line(&input, '\0') >= 0) {
+		is_list = !strncmp(input.line, name, strlen(name)) ||
+			  (is_list && !strncmp(input.line, more, strlen(more)));
+		found = is_list && strstr(input.line, "glibc.pthread.rseq=0");
+	}
 	input_lines_close(&input);
 	return found;
 }

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Promise: `slub doctor` tells what the system keeps from a process: filters of seccomp, limits,
+rseq switched off, membarrier refused, libraries that are preloaded already.
+
+usage: doctor_test.py SLUB LIBRARY HEAP GDB_SCRIPT"""
+
+import contextlib
+import ctypes
+import os
+import platform
+import resource
+import struct
+import subprocess
+import sys
+import unittest
+
+from target import LIBRARY, SLUB, Target, environment
+
+PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 22, 38
+STRICT, FILTER = 1, 2
+ALLOW, ENOSYS = 0x7fff0000, 0x00050026
+SYS_MEMBARRIER = {"x86_64": 324, "aarch64": 283}
+MANY = 1 << 40		# bytes; no limit for a program of this size
+
+
+def prctl(number, *arguments):
+    if ctypes.CDLL(None, use_errno=True).prctl(number, *arguments, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def refuse_call(number):
+    """From now on there is no such call; with -1 all are let through."""
+    code = [(0x20, 0, 0, 0), (0x15, 0, 1, number & 0xffffffff), (0x06, 0, 0, ENOSYS),
+            (0x06, 0, 0, ALLOW)]
+    program = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *each) for each in code))
+    head = ctypes.create_string_buffer(struct.pack("<HxxxxxxQ", len(code),
+                                                   ctypes.addressof(program)))
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0)
+    prctl(PR_SET_SECCOMP, FILTER, head)
+
+
+class Doctor(Target):
+    def sleeper(self, before=lambda: None, **more):
+        """A process that waits; @before runs in it."""
+        process = subprocess.Popen(["/bin/sh", "-c", "echo ready; read line"],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                   preexec_fn=before,
+                                   env=environment(LD_PRELOAD=LIBRARY, **more))
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
+
+    def said(self, target, *names, before=lambda: None, **more):
+        """The lines with these names."""
+        done = subprocess.run([SLUB, "doctor", str(target)], env=environment(**more), text=True,
+                              capture_output=True, preexec_fn=before, timeout=60, check=False)
+        self.assertEqual(done.stderr, "")
+        parted = [(line[:8].strip(), line[9:23].strip(), line[24:])
+                  for line in done.stdout.splitlines()]
+        return [(finding, *rest) for finding, *rest in parted if rest[0] in names]
+
+    def seccomp(self, process, *more):
+        with open(f"/proc/{process.pid}/status", encoding="utf-8") as file:
+            told = dict(line.split(":", 1) for line in file)
+        return told.get("Seccomp", "none").strip(), told.get("Seccomp_filters", "some").strip()
+
+    def test_seccomp(self):
+        plain = self.sleeper()
+        mode, before = self.seccomp(plain)
+        if mode == "0":
+            self.assertEqual(self.said(plain.pid, "seccomp"), [("ok", "seccomp", "no filter")])
+        process = self.sleeper(lambda: refuse_call(-1))
+        mode, filters = self.seccomp(process)
+        self.assertEqual(mode, "2")
+        if filters != "some" and before != "some":
+            self.assertEqual(int(filters), int(before) + 1)
+        self.assertEqual(self.said(process.pid, "seccomp"), [
+            ("note", "seccomp", f"filters in force: {filters}; the library's start asks for no "
+             "more than the C library's, NUMA nodes are not bound, and the lists of other CPUs are "
+             "emptied only if membarrier is let through")])
+
+    def test_strict_seccomp(self):
+        if self.seccomp(self.sleeper())[0] != "0":
+            self.skipTest("there are filters in force")
+        code = (f"import ctypes, os; c = ctypes.CDLL(None); p = c.prctl; os.write(1, b'ready\\n');"
+                f"p({PR_SET_SECCOMP}, {STRICT}, 0, 0, 0); c.write(1, b'strict\\n', 7);"
+                "c.read(0, ctypes.create_string_buffer(1), 1)")
+        process = self.start(sys.executable, "-c", code)
+        self.assertEqual(process.stdout.readline(), "strict\n")
+        self.assertEqual(self.said(process.pid, "seccomp"), [
+            ("note", "seccomp", "strict mode: no call but read and write")])
+
+    def test_limits(self):
+        self.assertEqual([line[0] for line in self.said(self.sleeper().pid, "data")], ["ok"])
+        for limit, name in ((resource.RLIMIT_AS, "address space"), (resource.RLIMIT_DATA, "data")):
+            if resource.getrlimit(limit)[0] != resource.RLIM_INFINITY:
+                continue
+            self.assertEqual(self.said(self.sleeper().pid, name), [("ok", name, "unlimited")])
+            process = self.sleeper(lambda: resource.setrlimit(limit, (MANY, MANY + 7)))
+            self.assertEqual(self.said(process.pid, "address space", "data"), [
+                ("note", name, f"{MANY} bytes; the heap leaves some of it to the rest of the "
+                 "program") if each == name else ("ok", each, "unlimited")
+                for each in ("address space", "data")])
+
+    def test_rseq(self):
+        process = self.sleeper()
+        plain = self.said(process.pid, "rseq")
+        major, minor = map(int, platform.release().split(".")[:2])
+        if (major, minor) >= (4, 18) and plain[0][0] == "ok":
+            numbers = "numbers of running threads (mm_cid)" if (major, minor) >= (6, 3) else \
+                      "numbers of CPUs"
+            self.assertEqual(plain, [("ok", "rseq", f"Linux {platform.release()}, {numbers}")])
+        off = ("note", "rseq", "GLIBC_TUNABLES switches it off: the lists will be the threads'")
+        for value, found in (("glibc.pthread.rseq=0", [off]), ("glibc.pthread.rseq=1", plain),
+                             ("glibc.malloc.check=0:glibc.pthread.rseq=0", [off])):
+            process = self.sleeper(GLIBC_TUNABLES=value)
+            self.assertEqual(self.said(process.pid, "rseq"), found, value)
+        process = self.sleeper(OTHER="GLIBC_TUNABLES=glibc.pthread.rseq=0")
+        self.assertEqual(self.said(process.pid, "rseq"), plain)
+
+    def test_membarrier(self):
+        process = self.sleeper()
+        there = ("ok", "membarrier", "another CPU's lists can be emptied")
+        gone = ("note", "membarrier", "not for rseq: what lies in an idle CPU's lists stays there")
+        self.assertIn(self.said(process.pid, "membarrier")[-1], (there, gone))
+        number = SYS_MEMBARRIER.get(os.uname().machine)
+        if number is None:
+            self.skipTest("knows no number of the call")
+        for target in (process.pid, SLUB):
+            said = self.said(target, "membarrier", before=lambda: refuse_call(number))
+            self.assertEqual(said[-1], gone)
+
+    def test_preloads(self):
+        is_there = os.access("/etc/ld.so.preload", os.R_OK)
+        note = ("note", "ld.so.preload", "the system preloads libraries into every program")
+        for more, said in (({}, []), ({"LD_PRELOAD": ""}, []),
+                           ({"LD_PRELOAD": "libm.so.6"}, [("note", "LD_PRELOAD",
+                                                           "is set already: libm.so.6")])):
+            self.assertEqual(self.said(SLUB, "LD_PRELOAD", "ld.so.preload", **more),
+                             said + [note] * is_there)
+        self.assertEqual(self.said(self.sleeper().pid, "LD_PRELOAD", "ld.so.preload",
+                                   LD_PRELOAD="libm.so.6"), [])
+
+    def test_kernel(self):
+        process = self.sleeper()
+        for path, name, text, finding in (
+                ("/proc/sys/vm/overcommit_memory", "overcommit", "vm.overcommit_memory is {}",
+                 lambda value: "note" if value == "2" else "ok"),
+                ("/proc/sys/vm/max_map_count", "mappings", "vm.max_map_count is {}",
+                 lambda value: "note" if int(value) < 1000 else "ok"),
+                ("/sys/kernel/mm/transparent_hugepage/enabled", "huge pages", "{}",
+                 lambda value: "ok")):
+            expected = []
+            with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
+                value = file.read().strip()
+                more = ": what is committed counts in full, though it is not touched" \
+                    if name == "overcommit" and value == "2" else ""
+                expected = [(finding(value), name, text.format(value) + more)]
+            self.assertEqual(self.said(process.pid, name), expected)
+
+    def test_cpus(self):
+        first = min(os.sched_getaffinity(0))
+        process = self.sleeper(lambda: os.sched_setaffinity(0, [first]))
+        self.assertEqual(self.said(process.pid, "CPUs"),
+                         [("ok", "CPUs", f"{first} allowed of {os.sysconf('SC_NPROCESSORS_CONF')}")])
+
+    def test_group(self):
+        process = self.sleeper()
+        with open(f"/proc/{process.pid}/cgroup", encoding="utf-8") as file:
+            paths = [line[3:].strip() for line in file if line.startswith("0::")]
+        expected = []
+        for name in ("memory.max", "memory.high", "cpu.max", "cpuset.cpus.effective"):
+            with contextlib.suppress(OSError), \
+                    open(f"/sys/fs/cgroup{(paths or ['/none'])[0]}/{name}",
+                         encoding="utf-8") as file:
+                expected.append(("ok", "cgroup", f"{name} is {file.readline().strip()}"))
+        self.assertEqual(self.said(process.pid, "cgroup"), expected or [
+            ("ok", "cgroup", "no limits of a control group (version 2) to be seen")])
+
+    def test_no_library(self):
+        process = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE, env=environment())
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        self.assertEqual(self.said(process.pid, "libslub"), [
+            ("problem", "libslub", "not in this process; `slub doctor PROGRAM` says whether it "
+             "could be")])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
