@@ -362,6 +362,9 @@ class Made(Target):
         self.runs_empty = True
         self.check("elf.txt")
 
+    def test_settings(self):
+        self.check("settings.txt")
+
     def test_usage(self):
         self.check("usage.txt")
 
