@@ -172,7 +172,8 @@ class Doctor(Target):
         first = min(os.sched_getaffinity(0))
         process = self.sleeper(lambda: os.sched_setaffinity(0, [first]))
         self.assertEqual(self.said(process.pid, "CPUs"),
-                         [("ok", "CPUs", f"{first} allowed of {os.sysconf('SC_NPROCESSORS_CONF')}")])
+                         [("ok", "CPUs", f"{first} allowed of "
+                           f"{os.sysconf('SC_NPROCESSORS_CONF')}")])
 
     def test_group(self):
         process = self.sleeper()

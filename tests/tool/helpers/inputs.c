@@ -3,6 +3,7 @@
  * waited for; index.c: each number of an entry, and no other one. */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -354,10 +355,8 @@ static void mix_each_bit(void)
 	}
 }
 
-int main(void)
+static void test_all(void)
 {
-	if (!mkdtemp(folder))
-		return 77;
 	open_each_kind();
 	read_lines();
 	read_no_more_bytes();
@@ -370,6 +369,38 @@ int main(void)
 	mix_each_bit();
 	for (int i = 0; i < 4; i++)
 		unlink(in_folder((const char *[]){ "file", "pipe", "link", "loop" }[i]));
+}
+
+static size_t bytes_in_use(void)
+{
+#ifdef __GLIBC__
+	return mallinfo2().uordblks;
+#else
+	return 0;
+#endif
+}
+
+/* Chunks that a thread keeps count as in use: it shall keep none. */
+static void keep_no_chunks(char **argv)
+{
+	if (getenv("GLIBC_TUNABLES"))
+		return;
+	setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 1);
+	execv("/proc/self/exe", argv);
+}
+
+int main(int argc, char **argv)
+{
+	size_t before;
+
+	(void)argc;
+	keep_no_chunks(argv);
+	if (!mkdtemp(folder))
+		return 77;
+	test_all();
+	before = bytes_in_use();
+	test_all();
+	EXPECT(bytes_in_use(), before);
 	rmdir(folder);
 	return failures != 0;
 }

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* What the tests of trails share: a ring in this process, which is read as that of another one. */
+#ifndef TOOL_TRAILS_H
+#define TOOL_TRAILS_H
+
+#include <fcntl.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "profile.h"
+#include "profile_trail.h"
+#include "slub.h"
+
+#define NR_SLOTS 48
+#define WHOLE	 1	/* trail.flags */
+
+static struct trail_ring ring;
+static _Alignas(16) char slots[NR_SLOTS][TRAIL_SLOT_BYTES];
+static int memory, failures;
+
+static void expect_at(int line, const char *what, uint64_t is, uint64_t expected)
+{
+	if (is == expected)
+		return;
+	printf("line %d: %s is %llu, not %llu\n", line, what, (unsigned long long)is,
+	       (unsigned long long)expected);
+	failures++;
+}
+
+#define EXPECT(is, expected) expect_at(__LINE__, #is, is, expected)
+
+static struct profile_trail *slot_of(uint64_t number)
+{
+	return (struct profile_trail *)slots[number % ring.nr_slots];
+}
+
+static void begin(void)
+{
+	memset(slots, 0, sizeof(slots));
+	ring = (struct trail_ring){
+		.version = TRAIL_VERSION, .is_on = 1, .nr_slots = NR_SLOTS,
+		.slot_bytes = TRAIL_SLOT_BYTES, .slots = (uintptr_t)slots,
+	};
+	memcpy(ring.magic, TRAIL_MAGIC, sizeof(ring.magic));
+}
+
+static void write_trail(uint64_t number, uint32_t stack, const uint64_t *frames, size_t nr)
+{
+	struct profile_trail *trail = slot_of(number);
+
+	*trail = (struct profile_trail){
+		.state = 2 * number, .weight = 256 * number, .bytes = 1000 * number,
+		.site_stack = stack, .flags = WHOLE, .sp = 7,
+		.copy_bytes = nr * sizeof(*frames),
+	};
+	memcpy(trail->copy, frames, nr * sizeof(*frames));
+}
+
+static const uint64_t plain[] = { 0x10, 0x1000, 0x2000, 0x3000 };
+
+static void draw(void)
+{
+	write_trail(++ring.drawn, 5, plain, 4);
+}
+
+static size_t bytes_in_use(void)
+{
+#ifdef __GLIBC__
+	return mallinfo2().uordblks;
+#else
+	return 0;
+#endif
+}
+
+/* Chunks that a thread keeps count as in use: it shall keep none. */
+static void keep_no_chunks(char **argv)
+{
+	if (getenv("GLIBC_TUNABLES"))
+		return;
+	setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 1);
+	execv("/proc/self/exe", argv);
+}
+
+static void test_all(void);
+
+/* Twice: what the second time has more in use is never freed. */
+int main(int argc, char **argv)
+{
+	size_t before;
+
+	(void)argc;
+	keep_no_chunks(argv);
+	memory = open("/proc/self/mem", O_RDWR);
+	if (memory < 0) {
+		puts("the test needs /proc");
+		return 77;
+	}
+	test_all();
+	before = bytes_in_use();
+	test_all();
+	EXPECT(bytes_in_use(), before);
+	close(memory);
+	return failures != 0;
+}
+
+#endif
