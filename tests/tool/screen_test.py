@@ -25,7 +25,7 @@ import termios
 import time
 import unittest
 
-from target import GDB_SCRIPT as TEXTS, HEAP as MADE, SLUB, Target, environment
+from target import GDB_SCRIPT as TEXTS, HEAP as MADE, LIBRARY, SLUB, Target, environment
 
 TERMINAL = r"""slubtest|a terminal of a test,
 	am@, cols#80, lines#24, colors#8, pairs#64, bel=^G,
@@ -207,9 +207,9 @@ class Screens(Target):
         for (head, now), (_, told) in zip(self.texts(parts), parts):
             self.assertEqual(f"{head}\n{now}", f"{head}\n{told}")
 
-    def begin(self, *arguments):
+    def begin(self, **more):
         self.make()
-        self.start(100, 30, "top", "--delay=3000", *arguments, "stats")
+        self.start(100, 30, "top", "--delay=3000", "stats", **more)
         while "q quit" not in self.screen.text():
             self.assertTrue(self.read(SECONDS_MAX), self.screen.text())
 
@@ -222,6 +222,18 @@ class Screens(Target):
         self.begin()
         self.process.send_signal(signal.SIGTERM)
         self.assertEqual(self.ended(), (-signal.SIGTERM, ""))
+
+    def test_frees_each_look(self):
+        """As freed_test.py."""
+        self.terminal()
+        for keys in ("q", "SPACE SPACE q", "t SPACE h x t q"):
+            path = self.path("leaks")
+            self.begin(LD_PRELOAD=LIBRARY, SLUB_DEBUG="U", SLUB_DEBUG_LEAKS=path)
+            self.press(keys)
+            self.assertEqual(self.ended(), (0, ""), keys)
+            with open(path, encoding="utf-8", errors="replace") as file:
+                self.assertNotRegex(file.read(), r"\] (\S*/)?slub[+ ]", keys)
+            os.remove(path)
 
     def test_what_goes_wrong_is_said_behind_the_screen(self):
         self.terminal()

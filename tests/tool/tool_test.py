@@ -151,6 +151,14 @@ class Run(Folder):
     def test_twice_preloads_once(self):
         done = slub("run", SLUB, "run", "sh", "-c", "echo $LD_PRELOAD")
         self.assertEqual(len(done.stdout.strip().split(":")), 1)
+        # The loader skips what parts names, and so does the command.
+        library = os.path.realpath(LIBRARY)
+        for listed in (f": :{library}", f"{library}: :", f" {library} /nonexistent/other.so"):
+            done = slub("run", "sh", "-c", 'echo "$LD_PRELOAD"', LD_PRELOAD=listed)
+            self.assertEqual(done.stdout, listed + "\n")
+        for listed in (f"{library}x", f"x{library}", library[:-1], "", ":"):
+            done = slub("run", "sh", "-c", 'echo "$LD_PRELOAD"', LD_PRELOAD=listed)
+            self.assertEqual(done.stdout, library + (":" if listed else "") + listed + "\n")
 
     def test_a_folder_with_a_space_in_its_name(self):
         folder = os.path.join(self.folder, "with a space")
