@@ -139,6 +139,10 @@ class Screens(Target):
 
     def end(self):
         if self.process:
+            # As by Ctrl-C, so that its counters are written where there are any (coverage.py).
+            self.process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(timeout=5)
             self.process.kill()
             self.process.wait()
             self.process.stderr.close()
