@@ -253,6 +253,8 @@ TEST(line, nobody_polls)
 #ifndef __x86_64__
 	GTEST_SKIP() << "the calls are counted by registers of x86-64";
 #endif
+	if (SLUB_CONFIG_PLAIN_C)
+		GTEST_SKIP() << "ThreadSanitizer's runtime polls, where threads begin and end";
 	int said = in_child([] {
 		static struct line line;
 		struct sigaction action = {};
@@ -290,6 +292,8 @@ TEST(line, nobody_polls)
 /* The same work where the kernel says no, in each way; and where it says so to some. */
 TEST(line, a_kernel_that_refuses_futex)
 {
+	if (SLUB_CONFIG_PLAIN_C)
+		GTEST_SKIP() << "ThreadSanitizer's runtime needs futex(2) itself";
 	for (int err : { EPERM, ENOSYS, EACCES, EINVAL }) {
 		int said = in_child([err] {
 			static struct line line;
@@ -441,6 +445,8 @@ TEST(line, handlers_at_any_instruction)
 
 TEST(line, of_another_thread_does_not_come_along)
 {
+	if (SLUB_CONFIG_PLAIN_C)
+		GTEST_SKIP() << "ThreadSanitizer's runtime allows no thread in such a child";
 	struct line mine = {}, other = {};
 
 	ASSERT_TRUE(line_try(&mine));

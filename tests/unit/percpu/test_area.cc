@@ -233,6 +233,9 @@ TEST_F(area, room_is_as_the_options_say)
 	percpu_area_make(20);
 	percpu_area_make(21);
 	for (auto &one : cases) {
+		/* 256 GiB, and those of the parent lie where the child would have them. */
+		if (SLUB_CONFIG_PLAIN_C && one.room > 16ul << 20)
+			continue;	/* ThreadSanitizer's runtime leaves no second place */
 		EXPECT_EQ(harness::in_child([&] {
 			size_t stride = AREA_FAR_END + (one.room > AREA_FAR - AREA_BYTES ?
 							one.room : 0);

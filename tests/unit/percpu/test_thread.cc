@@ -258,6 +258,8 @@ TEST_F(thread, numbers_of_other_threads_are_free_in_the_child)
 {
 	if (percpu_backend != BACKEND_THREAD)
 		GTEST_SKIP() << "backend thread only";
+	if (SLUB_CONFIG_PLAIN_C)
+		GTEST_SKIP() << "ThreadSanitizer's runtime allows no thread in such a child";
 	if (harness::is_emulated())
 		GTEST_SKIP() << "an emulator's child has no threads but one";
 	std::atomic<uint32_t> others{0};
@@ -300,6 +302,8 @@ TEST_F(thread, the_number_that_forks_is_taken_in_the_child)
 {
 	if (percpu_backend != BACKEND_THREAD)
 		GTEST_SKIP() << "backend thread only";
+	if (SLUB_CONFIG_PLAIN_C)
+		GTEST_SKIP() << "ThreadSanitizer's runtime allows no thread in such a child";
 	int status = -1;
 
 	std::thread([&] {

@@ -351,11 +351,11 @@ TEST_P(alloc, a_list_that_is_filled_as_its_cache_is_watched_is_emptied)
 /* An object of a twin, or one from before its cache had one: the lists stay empty. */
 TEST_P(alloc, a_watched_object_is_looked_at_and_an_older_one_goes_to_its_slab)
 {
+	if (!percpu_can_stop && percpu_backend <= BACKEND_THREAD)
+		GTEST_SKIP() << "without membarrier(2) no CPU can be stopped";
 	const struct debug_layout *none = cache->debug;
 	void *one = cache_alloc(cache), *two = cache_alloc(cache);
 
-	if (!percpu_can_stop && percpu_backend <= BACKEND_THREAD)
-		GTEST_SKIP() << "without membarrier(2) no CPU can be stopped";
 	slab_shrink_all();
 	uint32_t in_use = state_inuse(*page_state(slab_of(cache, two)));
 	freed_watched.clear();

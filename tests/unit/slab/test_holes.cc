@@ -9,7 +9,7 @@
 
 extern "C" {
 
-static size_t bought;
+static std::atomic<size_t> bought;
 void __real_page_bought_again(size_t pages);
 
 /* The linker sends the library's calls here (--wrap). */
