@@ -89,7 +89,8 @@ static void block_insert_kind(struct zone *zone, struct page *page, uint32_t ord
 	page_flags_write(page, page_flags_make(TYPE_FREE, order, zone->node) | flags[kind]);
 	list_add_head(&zone->free[order][kind], &page->list);
 	zone->present |= 1u << order;
-	page->count = (uint32_t)dirty;
+	/* A walk that saw a slab here looks at it without the lock. */
+	__atomic_store_n(&page->count, (uint32_t)dirty, __ATOMIC_RELAXED);
 	count_kind(zone, kind, dirty);
 }
 

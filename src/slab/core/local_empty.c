@@ -8,6 +8,12 @@
 #include "slab/core/local.h"
 #include "slab/slab_internal.h"
 
+/* A walk may come by a cache that is being made anew. */
+static bool has_local(const struct slub_cache *cache)
+{
+	return __atomic_load_n(&cache->has_local, __ATOMIC_RELAXED);
+}
+
 static cold void empty_node(struct slub_cache *cache, struct cache_node *node)
 {
 	struct page *local;
@@ -25,7 +31,7 @@ static cold void empty_node(struct slub_cache *cache, struct cache_node *node)
 
 cold void local_empty_here(struct slub_cache *cache)
 {
-	for (uint32_t n = 0; cache->has_local && n < slab_nr_nodes(); n++)
+	for (uint32_t n = 0; has_local(cache) && n < slab_nr_nodes(); n++)
 		empty_node(cache, cache->nodes[n]);
 }
 
@@ -57,7 +63,7 @@ static cold void stopped_node(struct cache_node *node, struct local_emptied *emp
 static cold void stopped_cache(struct slub_cache *cache, struct local_emptied *emptied,
 			       uint32_t cid)
 {
-	for (uint32_t n = 0; cache->has_local && n < slab_nr_nodes(); n++)
+	for (uint32_t n = 0; has_local(cache) && n < slab_nr_nodes(); n++)
 		stopped_node(cache->nodes[n], emptied, cid);
 }
 
@@ -129,7 +135,7 @@ cold size_t local_nr(const struct slub_cache *cache)
 {
 	size_t nr = 0;
 
-	if (!cache->has_local || slub_thread.locks_held)
+	if (!has_local(cache) || slub_thread.locks_held)
 		return 0;
 	for (uint32_t n = 0; n < slab_nr_nodes(); n++)
 		nr += nr_of_node(cache->nodes[n]);
