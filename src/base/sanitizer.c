@@ -12,6 +12,7 @@ RUNTIME(void, __asan_poison_memory_region, const volatile void *start, size_t by
 RUNTIME(void, __asan_unpoison_memory_region, const volatile void *start, size_t bytes);
 RUNTIME(void, __tsan_acquire, void *key);
 RUNTIME(void, __tsan_release, void *key);
+RUNTIME(void, __tsan_write_range, void *start, size_t bytes);
 RUNTIME(void, __msan_allocated_memory, const volatile void *start, size_t bytes);
 RUNTIME(void, __msan_unpoison, const volatile void *start, size_t bytes);
 RUNTIME(void, __lsan_register_root_region, const void *start, size_t bytes);
@@ -111,6 +112,9 @@ cold void sanitizer_tell_back(void *object, size_t bytes, bool is_kept,
 {
 	/* By slub_free_deferred() it was another thread's. */
 	order((uintptr_t)object, false);
+	/* A thread that uses it still races with this one. */
+	if (__tsan_write_range && !is_readable)
+		__tsan_write_range(object, bytes);
 	order((uintptr_t)object, true);
 	order_pages(object, bytes, KEY_PAGE, true);
 	if (__asan_poison_memory_region && !is_readable)
@@ -130,7 +134,8 @@ cold void sanitizer_tell_slab(void *slab, size_t bytes, enum sanitizer_slab now)
 		order_pages(slab, bytes, KEY_SLAB, false);
 	if (now == SANITIZER_SLAB_ENDS)
 		order_pages(slab, bytes, KEY_PAGE, true);
-	if (now == SANITIZER_SLAB_READY && __asan_poison_memory_region)
+	/* What takes its pages next says so, as all that hand out blocks of pages do. */
+	if (now != SANITIZER_SLAB_BEGINS && __asan_poison_memory_region)
 		__asan_poison_memory_region(slab, bytes);
 	else if (__asan_unpoison_memory_region)
 		__asan_unpoison_memory_region(slab, bytes);

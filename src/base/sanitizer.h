@@ -10,7 +10,7 @@
  *
  *   ASan   a free object is poisoned, so a use after free is reported
  *   MSan   a new object is not initialised; what the library writes for the program is
- *   TSan   a free comes before the next allocation of the same memory, and races with nothing
+ *   TSan   a free is a write, and comes before the next allocation of the same memory
  *   LSan   what an object points to is no leak
  *
  * A runtime is found by weak references at the start.  It is told nothing before the

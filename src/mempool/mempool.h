@@ -41,6 +41,7 @@ struct slub_mempool {
 	uint64_t magic;		/* MEMPOOL_MAGIC: a pool */
 	/* const */
 	struct slub_mempool_args args;
+	size_t known_bytes;	/* of an element; 0: only its owner may know what it is */
 	struct list list;	/* under pools_lock */
 	struct lock lock;
 	/* under lock; the counts are also read without it */

@@ -292,7 +292,7 @@ static bool alloc(struct slub_mempool *pool, unsigned int flags, size_t nr,
 		have = wait_for(pool, flags, nr, have, elements);
 	}
 	for (size_t i = 0; i < nr; i++)
-		sanitizer_acquire(elements[i]);
+		sanitizer_out(elements[i], pool->known_bytes, true);
 	for (size_t i = 0; pool->args.init_fn && i < nr; i++)
 		pool->args.init_fn(elements[i], pool->args.data);
 	return true;
@@ -338,7 +338,7 @@ SLUB_EXPORT void *slub_mempool_alloc_reserved(struct slub_mempool *pool)
 		err = ENOMEM;
 	if (err)
 		return fail_with(err);
-	sanitizer_acquire(element);
+	sanitizer_out(element, pool->known_bytes, true);
 	if (pool->args.init_fn)
 		pool->args.init_fn(element, pool->args.data);
 	return element;
@@ -394,6 +394,19 @@ static size_t close_up(size_t nr, void **elements)
 	return to;
 }
 
+/*
+ * To the reserve, as far as that is short; returns how many remain.  What is there is free to the
+ * program, and keeps what is in it.
+ */
+static size_t keep_reset(struct slub_mempool *pool, size_t nr, void **elements)
+{
+	for (size_t i = 0; pool->args.reset_fn && i < nr; i++)
+		pool->args.reset_fn(elements[i], pool->args.data);
+	for (size_t i = 0; pool->known_bytes && i < nr; i++)
+		sanitizer_back(elements[i], pool->known_bytes, true, false);
+	return pool_keep(pool, nr, elements);
+}
+
 static void free_some(struct slub_mempool *pool, size_t nr, void **elements)
 {
 	if (pool->args.owns_fn)
@@ -401,11 +414,8 @@ static void free_some(struct slub_mempool *pool, size_t nr, void **elements)
 	nr = close_up(nr, elements);
 	for (size_t i = 0; i < nr; i++)
 		sanitizer_release(elements[i]);
-	if (unlikely(nr && is_short(pool))) {
-		for (size_t i = 0; pool->args.reset_fn && i < nr; i++)
-			pool->args.reset_fn(elements[i], pool->args.data);
-		nr = pool_keep(pool, nr, elements);
-	}
+	if (unlikely(nr && is_short(pool)))
+		nr = keep_reset(pool, nr, elements);
 	for (size_t i = 0; i < nr; i++)
 		pool->args.free_fn(elements[i], pool->args.data);
 	if (nr)

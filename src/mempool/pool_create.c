@@ -146,12 +146,16 @@ slub_mempool_create_slab(size_t min_nr, struct slub_cache *cache)
 		.free_fn = pool_slab_free, .owns_fn = slab_owns,
 		.data = cache,
 	};
+	struct slub_mempool *pool;
 
 	if (!cache) {
 		log_message("slub_mempool_create_slab: no cache");
 		return fail_with(EINVAL);
 	}
-	return slub_mempool_create_args(&args);
+	pool = slub_mempool_create_args(&args);
+	if (pool && !(cache->flags & SLUB_CACHE_TYPESAFE_BY_RCU))
+		pool->known_bytes = cache_real(cache)->object_size;
+	return pool;
 }
 
 /* ---- destroy ---- */

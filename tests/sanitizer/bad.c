@@ -10,7 +10,9 @@
 
 #include <slub/bucket.h>
 #include <slub/cache.h>
+#include <slub/debug.h>
 #include <slub/malloc.h>
+#include <slub/mempool.h>
 
 struct node {
 	long a, b, c, d;
@@ -36,6 +38,68 @@ static int use_block_after_free(void)
 	block[0] = 1;
 	slub_free(block);
 	return block[50000];
+}
+
+#define SCATTERED 10000
+
+/* In no order, so that objects go to the lists of their slabs where the library has such. */
+static int use_scattered_after_free(void)
+{
+	static struct node *all[SCATTERED];
+	struct node *volatile one;
+
+	for (int i = 0; i < SCATTERED; i++) {
+		all[i] = slub_malloc(sizeof(struct node));
+		all[i]->a = i;
+	}
+	one = all[SCATTERED / 2];
+	for (long i = 0, n = 0; i < SCATTERED; i++, n = (n + 12347) % SCATTERED) {
+		if (i % 16 || all[n] == one)
+			slub_free(all[n]);
+	}
+	return (int)one->a;
+}
+
+static int use_unwatched_after_free(void)
+{
+	struct node *volatile node;
+
+	if (slub_cache_debug(&nodes, 0))
+		return 0;
+	node = slub_cache_alloc(&nodes);
+	node->a = 1;
+	slub_cache_free(&nodes, node);
+	return (int)node->a;
+}
+
+static int use_after_destroy(void)
+{
+	struct slub_cache *cache = slub_cache_create("short", 100, 0, 0, NULL);
+	int *volatile object = slub_cache_alloc(cache);
+
+	object[3] = 1;
+	slub_cache_free(cache, object);
+	return slub_cache_destroy(cache) ? 0 : object[3];
+}
+
+/* The element fills the reserve, so nothing is freed. */
+static int use_element(struct slub_mempool *pool)
+{
+	int *volatile element = slub_mempool_alloc_reserved(pool);
+
+	element[3] = 1;
+	slub_mempool_free(pool, element);
+	return element[3];
+}
+
+static int use_element_after_free(void)
+{
+	return use_element(slub_mempool_create_malloc(4, 64));
+}
+
+static int use_object_after_free(void)
+{
+	return use_element(slub_mempool_create_slab(4, &nodes));
 }
 
 static int use_malloc_after_free(void)
@@ -91,6 +155,36 @@ static int race(void)
 	return 0;
 }
 
+static struct node *scattered[SCATTERED];
+
+static void *write_run(void *unused)
+{
+	for (int i = 0; i < SCATTERED; i += 16)
+		scattered[i]->c = i;
+	return unused;
+}
+
+static void *free_run(void *unused)
+{
+	for (long i = 0, n = 0; i < SCATTERED; i++, n = (n + 12347) % SCATTERED)
+		slub_free(scattered[n]);
+	return unused;
+}
+
+/* One thread writes to what the other frees, whoever comes first. */
+static int race_with_free(void)
+{
+	pthread_t a, b;
+
+	for (int i = 0; i < SCATTERED; i++)
+		scattered[i] = slub_calloc(1, sizeof(struct node));
+	pthread_create(&a, NULL, write_run, NULL);
+	pthread_create(&b, NULL, free_run, NULL);
+	pthread_join(a, NULL);
+	pthread_join(b, NULL);
+	return 0;
+}
+
 static int overflow(void)
 {
 	struct node *volatile node = slub_cache_zalloc(&nodes);
@@ -106,11 +200,17 @@ static const struct {
 } faults[] = {
 	{ "use-after-free", use_after_free },
 	{ "use-block-after-free", use_block_after_free },
+	{ "use-scattered-after-free", use_scattered_after_free },
+	{ "use-unwatched-after-free", use_unwatched_after_free },
+	{ "use-after-destroy", use_after_destroy },
+	{ "use-element-after-free", use_element_after_free },
+	{ "use-object-after-free", use_object_after_free },
 	{ "use-malloc-after-free", use_malloc_after_free },
 	{ "uninitialised", use_uninitialised },
 	{ "malloc-uninitialised", use_malloc_uninitialised },
 	{ "leak", leak },
 	{ "race", race },
+	{ "race-with-free", race_with_free },
 	{ "overflow", overflow },
 };
 

@@ -20,11 +20,17 @@ FAULTS = {
     "address": [
         ("use-after-free", "AddressSanitizer: use-after-poison"),
         ("use-block-after-free", "AddressSanitizer: use-after-poison"),
+        ("use-scattered-after-free", "AddressSanitizer: use-after-poison"),
+        ("use-unwatched-after-free", "AddressSanitizer: use-after-poison"),
+        ("use-after-destroy", "AddressSanitizer: use-after-poison"),
+        ("use-element-after-free", "AddressSanitizer: use-after-poison"),
+        ("use-object-after-free", "AddressSanitizer: use-after-poison"),
         ("use-malloc-after-free", "AddressSanitizer: heap-use-after-free"),
         ("leak", "LeakSanitizer: detected memory leaks"),
     ],
     "thread": [
         ("race", "ThreadSanitizer: data race"),
+        ("race-with-free", "ThreadSanitizer: data race"),
     ],
     "memory": [
         ("uninitialised", "MemorySanitizer: use-of-uninitialized-value"),

@@ -10,6 +10,7 @@
 
 #include <slub/bucket.h>
 #include <slub/cache.h>
+#include <slub/debug.h>
 #include <slub/malloc.h>
 #include <slub/mempool.h>
 #include <slub/percpu.h>
@@ -40,6 +41,14 @@ static void make(void *object)
 SLUB_CACHE_DEFINE_STATIC(nodes, struct node, 0, NULL);
 SLUB_CACHE_DEFINE_STATIC(made_cache, struct made, 0, make);
 SLUB_CACHE_DEFINE_STATIC(safe, struct node, SLUB_CACHE_TYPESAFE_BY_RCU, NULL);
+
+/* Caches that all threads use for the first time at once. */
+#define FRESH(n) SLUB_CACHE_DEFINE_STATIC(fresh_##n, struct made, 0, make);
+#define FRESH_4(n) FRESH(n##0) FRESH(n##1) FRESH(n##2) FRESH(n##3)
+FRESH_4(0) FRESH_4(1) FRESH_4(2) FRESH_4(3)
+#undef FRESH
+#define FRESH(n) &fresh_##n,
+static struct slub_cache *const fresh[] = { FRESH_4(0) FRESH_4(1) FRESH_4(2) FRESH_4(3) };
 
 static struct slub_bucket *bucket;
 static struct slub_mempool *pool;
@@ -139,10 +148,53 @@ static void readers(unsigned int i)
 	slub_cache_free(&safe, other);
 }
 
-static void *run(void *unused)
+#define PASSED 4000
+static struct node *passed[THREADS][PASSED];
+static pthread_barrier_t all_have;
+
+/* In no order, what another thread allocated; what is freed so is soon somebody's again. */
+static void scattered(long me)
+{
+	struct node **others = passed[(me + 1) % THREADS];
+
+	for (long i = 0; i < PASSED; i++) {
+		passed[me][i] = slub_malloc(sizeof(struct node));
+		passed[me][i]->key = i;
+	}
+	pthread_barrier_wait(&all_have);
+	for (long i = 0, n = me; i < PASSED; i++, n = (n + 12347) % PASSED) {
+		CHECK(others[n]->key == n);
+		slub_free(others[n]);
+		if (i % 4)
+			continue;
+		others[n] = slub_malloc(sizeof(struct node));
+		others[n]->key = n;
+	}
+	for (long i = 0, n = me; i < PASSED; i += 4, n = (n + 4 * 12347) % PASSED)
+		slub_free(others[n]);
+}
+
+static void first_uses(void)
+{
+	for (size_t n = 0; n < sizeof(fresh) / sizeof(*fresh); n++) {
+		struct made *all[8];
+
+		pthread_barrier_wait(&all_have);
+		for (int i = 0; i < 96; i++) {
+			struct made *made = all[i % 8] = slub_cache_alloc(fresh[n]);
+
+			CHECK(made->a == 1 && made->b == 2);
+			for (int k = 0; i % 8 == 7 && k < 8; k++)
+				slub_cache_free(fresh[n], all[k]);
+		}
+	}
+}
+
+static void *run(void *me)
 {
 	struct node *held[HELD] = { NULL };
 
+	first_uses();
 	for (unsigned int i = 0; i < ROUNDS; i++) {
 		typed(i, held);
 		blocks(i);
@@ -156,7 +208,8 @@ static void *run(void *unused)
 		free(held[i]->text);
 		slub_cache_free(&nodes, held[i]);
 	}
-	return unused;
+	scattered((long)me);
+	return NULL;
 }
 
 int main(void)
@@ -172,8 +225,11 @@ int main(void)
 	pool = slub_mempool_create_malloc(4, 64);
 	counter = slub_percpu_alloc(8, 8);
 	CHECK(extra && bucket && pool && counter);
-	for (int i = 0; i < THREADS; i++)
-		CHECK(!pthread_create(&threads[i], NULL, run, NULL));
+	/* Letters go off; that the runtime is told of each object does not. */
+	CHECK(!slub_cache_debug(&nodes, 0));
+	CHECK(!pthread_barrier_init(&all_have, NULL, THREADS));
+	for (long i = 0; i < THREADS; i++)
+		CHECK(!pthread_create(&threads[i], NULL, run, (void *)i));
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	CHECK(slub_percpu_sum(counter) == THREADS * ROUNDS);

@@ -45,11 +45,15 @@ SLUB_EXPORT struct slub_mempool *slub_mempool_create_malloc(size_t min_nr,
 		.free_fn = block_free_fn, .owns_fn = block_owns_fn,
 		.data = (void *)size,
 	};
+	struct slub_mempool *pool;
 
 	if (!size || size > PTRDIFF_MAX) {
 		log_message("slub_mempool_create_malloc: a block has 1 to %zu "
 			    "bytes", (size_t)PTRDIFF_MAX);
 		return fail_with(EINVAL);
 	}
-	return slub_mempool_create_args(&args);
+	pool = slub_mempool_create_args(&args);
+	if (pool)
+		pool->known_bytes = size;
+	return pool;
 }

@@ -47,8 +47,10 @@ static struct slub_cache *make(struct slub_cache *cache,
 		return NULL;
 	shadow_copy(shadow, cache, kind->suffix);
 	shadow->flags &= kind->flags_kept;
-	if (kind->shape(shadow, cache) && cache_publish(shadow, 0) == 0)
+	if (kind->shape(shadow, cache) && cache_publish(shadow, 0) == 0) {
+		debug_cache_first(shadow);
 		return shadow;
+	}
 	cache_struct_free(shadow);
 	return NULL;
 }

@@ -164,7 +164,7 @@ static size_t alloc_some(struct slub_cache *cache, size_t nr, void **objects)
  */
 static bool is_looked_at(const struct slub_cache *cache)
 {
-	return cache_is_watched(cache) ||
+	return cache_is_watched(cache) || unlikely(sanitizer.is_there) ||
 	       (sample_is_on(SAMPLE_PROFILE) &&
 		!(sample_is_on(SAMPLE_GUARD) && cache_sample_slot(cache)));
 }

@@ -71,6 +71,7 @@ static void *alloc_charged(struct slub_cache *cache, unsigned int flags, int nod
 	uint32_t owner = 0;
 	void *object = NULL;
 
+	debug_cache_first(cache);
 	if (cache->is_accounted && !account_begin(cache, 1, &owner))
 		return NULL;
 	if (node != SLUB_NODE_ANY && slab_nr_nodes() > 1 &&
@@ -96,6 +97,7 @@ alloc_slowly(struct slub_cache *cache)
 {
 	void *object;
 
+	debug_cache_first(cache);
 	if (cache->account_path != ACCOUNT_SLOW && !sample_is_wanted() &&
 	    !cache->place && account_alloc_rest(cache, group_current(), &object))
 		return object ? object : fail_with(ENOMEM);

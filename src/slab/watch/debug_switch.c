@@ -186,6 +186,9 @@ int cache_debug_switch(struct slub_cache *cache, uint32_t flags,
 	/* Else destroyed since it was found: debug_cache_unmade(). */
 	if (cache_is_live(cache)) {
 		flags = without_growth(cache, flags);
+		/* Its runtime is told of each object, so no list has any (base/sanitizer.h). */
+		if (unlikely(sanitizer.is_there))
+			flags |= SLUB_CACHE_CONSISTENCY_CHECKS;
 		err = 0;
 		if (flags)
 			err = switch_on(cache, flags, patience);
@@ -196,19 +199,14 @@ int cache_debug_switch(struct slub_cache *cache, uint32_t flags,
 	return err;
 }
 
-/*
- * As the kernel's kmem_cache_flags(): what SLUB_DEBUG says comes to the cache's own letters.  A
- * sanitizer's runtime is told of each object, so no list has any (base/sanitizer.h).
- */
+/* As the kernel's kmem_cache_flags(): what SLUB_DEBUG says comes to the cache's own letters. */
 void debug_cache_made(struct slub_cache *cache)
 {
 	const char *setting = option_text(OPTION_debug);
 	uint32_t own = cache->flags & DEBUG_LETTERS;
 	uint32_t flags = own | debug_letters_for(setting, cache->name, 0);
 
-	if (unlikely(sanitizer.is_there))
-		flags |= SLUB_CACHE_CONSISTENCY_CHECKS;
-	if (flags & DEBUG_LETTERS)
+	if (flags & DEBUG_LETTERS || unlikely(sanitizer.is_there))
 		cache_debug_switch(cache, flags, SWITCH_WAITS);
 }
 

@@ -173,6 +173,15 @@ int cache_debug_by(struct slub_cache *cache, const char *setting,
 bool debug_validate_some(char **at, long *bugs, const char *pattern);
 /* What SLUB_DEBUG and the flags of a new cache ask for; waits for other switches. */
 void debug_cache_made(struct slub_cache *cache);
+/*
+ * Of a cache that a thread is about to allocate from: one that another thread makes is live before
+ * it is watched, and a sanitizer's runtime is to hear of its first object.
+ */
+static inline void debug_cache_first(struct slub_cache *cache)
+{
+	if (unlikely(sanitizer.is_there) && !cache_is_watched(cache))
+		debug_cache_made(cache);
+}
 /* Has @cache objects that are watched? */
 bool debug_has_slabs(const struct slub_cache *cache);
 /* Frees the empty slabs of a cache's twins; true: some with free objects stay. */

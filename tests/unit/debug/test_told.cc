@@ -153,4 +153,45 @@ TEST(Told, CachesAreWatchedWhereARuntimeIsThere)
 	EXPECT_EQ(slub_cache_destroy(cache), 0);
 }
 
+/* Letters may go off, and the runtime is told all the same. */
+TEST(Told, ThatACacheIsWatchedDoesNotEnd)
+{
+	Runtime is_there;
+	struct slub_cache *cache = slub_cache_create("told-on", 64, 0, SLUB_CACHE_NO_MERGE,
+						     nullptr);
+
+	for (unsigned long flags : { (unsigned long)SLUB_CACHE_RED_ZONE, 0ul }) {
+		EXPECT_EQ(slub_cache_debug(cache, flags), 0);
+		ASSERT_NE(cache_twin(cache), nullptr) << flags;
+		EXPECT_EQ(cache_twin(cache)->flags & DEBUG_LETTERS,
+			  (uint32_t)(flags | SLUB_CACHE_CONSISTENCY_CHECKS));
+		told.outs = told.backs = 0;
+		slub_cache_free(cache, slub_cache_alloc(cache));
+		EXPECT_EQ(told.outs, 1u);
+		EXPECT_EQ(told.backs, 1u);
+	}
+	EXPECT_EQ(slub_cache_destroy(cache), 0);
+}
+
+/* As one is that another thread makes: it is live, and will be watched. */
+TEST(Told, OfTheFirstObjectOfACacheThatIsBeingMade)
+{
+	for (int way = 0; way < 3; way++) {
+		struct slub_cache *cache = slub_cache_create("told-first", 64, 0,
+							     SLUB_CACHE_NO_MERGE, nullptr);
+		Runtime is_there;
+		void *objects[4] = {};
+		size_t nr = way == 2 ? slub_cache_alloc_bulk(cache, 0, 4, objects) : 1;
+
+		if (way < 2)
+			objects[0] = way ? slub_cache_alloc_flags(cache, SLUB_ALLOC_ZERO) :
+					   slub_cache_alloc(cache);
+		ASSERT_NE(cache_twin(cache), nullptr) << way;
+		EXPECT_EQ(told.outs, nr) << way;
+		slub_cache_free_bulk(cache, nr, objects);
+		EXPECT_EQ(told.backs, nr) << way;
+		EXPECT_EQ(slub_cache_destroy(cache), 0);
+	}
+}
+
 } /* namespace */

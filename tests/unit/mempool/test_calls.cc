@@ -26,6 +26,10 @@ void __wrap_sanitizer_tell_order(const void *key, bool is_release)
 {
 	told.emplace_back(key, is_release);
 }
+void __wrap_sanitizer_tell_out(void *element, size_t bytes, bool is_kept)
+{
+	told.emplace_back(element, !is_kept || bytes);
+}
 
 size_t __wrap_slub_cache_alloc_bulk(struct slub_cache *cache, unsigned int flags, size_t nr,
 				    void **objects)

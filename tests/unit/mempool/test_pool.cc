@@ -22,6 +22,35 @@ extern "C" {
 
 namespace {
 
+struct poison {
+	void *element;
+	size_t bytes;
+	bool is_out;
+	bool operator==(const poison &other) const
+	{
+		return element == other.element && bytes == other.bytes && is_out == other.is_out;
+	}
+};
+std::vector<poison> told;	/* to a sanitizer */
+
+} /* namespace */
+
+extern "C" {
+void __wrap_sanitizer_tell_order(const void *, bool) {}
+void __wrap_sanitizer_tell_out(void *object, size_t bytes, bool is_kept)
+{
+	EXPECT_TRUE(is_kept);
+	told.push_back({ object, bytes, true });
+}
+void __wrap_sanitizer_tell_back(void *object, size_t bytes, bool is_kept, bool is_readable)
+{
+	EXPECT_TRUE(is_kept && !is_readable);
+	told.push_back({ object, bytes, false });
+}
+}
+
+namespace {
+
 std::atomic<int> made, numbers, left{1 << 30};
 
 /* Numbers in the place of pointers. */
@@ -300,5 +329,27 @@ TEST_F(pool, fork_leaves_a_list_alone_that_changes)
 	EXPECT_EQ(slub_mempool_destroy(pool), 0);
 }
 #endif
+
+/* An element that is known waits in the reserve as one that is free; another's is its owner's. */
+TEST_F(pool, tells_a_sanitizer_what_is_in_the_reserve)
+{
+	for (size_t bytes : { 48ul, 0ul }) {
+		slub_mempool *pool = slub_mempool_create(1, make, unmake, nullptr);
+
+		pool->known_bytes = bytes;
+		told.clear();
+		sanitizer.is_told = true;
+		void *one = slub_mempool_alloc_reserved(pool), *two = slub_mempool_alloc(pool, 0);
+
+		slub_mempool_free(pool, one);	/* stays */
+		slub_mempool_free(pool, two);	/* goes on */
+		sanitizer.is_told = false;
+		std::vector<poison> should{ { one, bytes, true }, { two, bytes, true } };
+		if (bytes)
+			should.push_back({ one, bytes, false });
+		EXPECT_EQ(told, should);
+		EXPECT_EQ(slub_mempool_destroy(pool), 0);
+	}
+}
 
 } /* namespace */
