@@ -84,6 +84,7 @@ lock56-assert|-DSLUB_LAYOUT=lock56 -DSLUB_ASSERT=1 $core|rseq|.*[.][tl][^.]*$
 up-some|-DSLUB_SMP=OFF $core,malloc|rseq|.*[.][tl][^.]*$
 tsan|-DSLUB_TSAN=ON|-|contract|fire
 asan|-DSLUB_ASAN=ON|-|contract|fire
+ubsan|-DSLUB_UBSAN=ON|-||unit|fire
 inject|-DSLUB_INJECT=ON|rseq thread tid lock|fire.[ls]i|unit|fire
 hardened|-DSLUB_HARDENED=ON|rseq thread tid lock||unit
 hardened-some|-DSLUB_HARDENED=ON|rseq||hardened

@@ -44,11 +44,13 @@ static void text_number(struct text *text, unsigned long value,
 
 static void text_signed(struct text *text, long value, int width)
 {
+	unsigned long digits = (unsigned long)value;
+
 	if (value < 0) {
 		text_char(text, '-');
-		value = -value;
+		digits = -digits;
 	}
-	text_number(text, (unsigned long)value, 10, width, ' ');
+	text_number(text, digits, 10, width, ' ');
 }
 
 /* Handles one conversion; *@format points behind the '%'. */
