@@ -321,6 +321,8 @@ TEST_P(list, an_area_that_is_not_live_has_slots_only)
 TEST_P(list, an_exchange_that_fails_is_tried_again)
 {
 	STEPS_OR_SKIP();
+	if (SLUB_INSTRUMENTED)
+		GTEST_SKIP() << "the steps of AddressSanitizer's checks take minutes";
 	if (percpu_backend != BACKEND_TID)
 		GTEST_SKIP() << "the others exchange nothing";
 	uint32_t slot = first_slot;
