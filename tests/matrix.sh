@@ -21,9 +21,9 @@
 # In the cell `clang` the library and all C of the tests are clang's; where there is none, it is
 # skipped.  The listings of the fast paths (label golden) are gcc's.
 #
-# The cells `some-assert`, `inner56-assert`, `lock56-assert` and `up-some` have the unit tests of the
-# folders from arch to slab (and malloc), but for those of calls and messages, and leave out what
-# chooses another backend itself: they are for CI, where the plain build runs all.
+# The cells `some-assert`, `inner56-assert`, `lock56-assert` and `up-some` have the unit tests of
+# the folders from arch to slab (and malloc), but for those of calls and messages, and leave out
+# what chooses another backend itself: they are for CI, where the plain build runs all.
 #
 # The cell `hardened-some` has the unit tests that CI runs of a hardened build.
 #

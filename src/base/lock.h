@@ -13,9 +13,9 @@
  *   LOCK-3  the lock word names its owner in the instruction that acquires
  *           it, so fork can tell its own lock from another thread's.
  *
- * Only the fork handler takes several, in the order of their list, where area_lock is in front of
- * node locks.  By LOCK-1 nobody it waits for is waiting for it, with one exception: a signal handler
- * that interrupted the holder of a lock and forks, while another thread
+ * Only the fork handler takes several, in the order of their list, where area_lock is in front
+ * of node locks.  By LOCK-1 nobody it waits for is waiting for it, with one exception: a signal
+ * handler that interrupted the holder of a lock and forks, while another thread
  * forks too.  So each waits for a while only.  The fork in such a handler then
  * goes on without the lock, for its holder cannot let go of the one that it has.
  * Any other fork lets go of all that it has, the C library's list of streams too,
