@@ -82,11 +82,33 @@ void *cache_alloc_reserve(struct slub_cache *cache, unsigned int flags)
 
 /* ---- the public functions ---- */
 
+/*
+ * Makes the shadows of the caches that there are: once memory is short there may be none for a
+ * shadow either.
+ */
+static cold void prepare(void)
+{
+	caches_are_made();
+	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
+		struct cache_hold pin;
+
+		if (__atomic_load_n(&c->root, __ATOMIC_RELAXED) || !cache_pin_any(c, &pin))
+			continue;
+		if (c->size <= RESERVE_BYTES)
+			shadow_get(c, &reserve_kind);
+		cache_unpin(&pin);
+	}
+}
+
 SLUB_EXPORT int slub_reserve_set(size_t bytes)
 {
 	int err = slub_begin();
 
-	return err ? err : page_reserve_set(bytes);
+	if (err)
+		return err;
+	if (bytes)
+		prepare();
+	return page_reserve_set(bytes);
 }
 
 SLUB_EXPORT size_t slub_reserve_bytes(void)
