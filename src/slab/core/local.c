@@ -238,10 +238,18 @@ static struct page *pop_marked(struct cache_node *node, struct detached_list *li
 	return NULL;
 }
 
+/* A glance without the lock: has this CPU a list that others have marked? */
+static bool has_marked(const struct cache_node *node)
+{
+	const struct local_slabs *slabs = local_slabs_at(node, percpu_here());
+
+	return slabs && __atomic_load_n(&slabs->nr_marked, __ATOMIC_RELAXED);
+}
+
 /* Some of those that others have marked: a slab that is whole by now goes. */
 static void settle_marked(struct slub_cache *cache, struct cache_node *node)
 {
-	for (int i = 0; i < MARKED_MAX; i++) {
+	for (int i = 0; i < MARKED_MAX && has_marked(node); i++) {
 		struct detached_list list;
 		struct page *local;
 
@@ -333,13 +341,10 @@ static void free_foreign(struct slub_cache *cache, void *object)
 static void free_past(struct slub_cache *cache, void *object)
 {
 	struct cache_node *node = node_current(cache);
-	const struct local_slabs *slabs;
 
 	if (!free_home(cache, object))
 		free_foreign(cache, object);
-	/* A glance without the lock. */
-	slabs = local_slabs_of(node, percpu_here());
-	if (slabs && __atomic_load_n(&slabs->nr_marked, __ATOMIC_RELAXED)) {
+	if (has_marked(node)) {
 		settle_marked(cache, node);
 		slab_reclaim_if_needed();
 	}

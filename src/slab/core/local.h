@@ -127,16 +127,20 @@ static inline uint32_t local_count(const struct page *local, uint64_t word)
 
 /* ---- the slabs of a CPU; under the node's lock ---- */
 
+/* For a glance at nr_marked, also without the lock: its list may not have begun. */
+static inline struct local_slabs *local_slabs_at(const struct cache_node *node, uint32_t cid)
+{
+	char *area = cid < LOCAL_OWNERS ? percpu_area(cid) : NULL;
+
+	return area && node->local ? (struct local_slabs *)(area + node->local) : NULL;
+}
+
 /* NULL: the CPU has none of this node, or no such CPU is known. */
 static inline struct local_slabs *local_slabs_of(const struct cache_node *node, uint32_t cid)
 {
-	char *area = cid < LOCAL_OWNERS ? percpu_area(cid) : NULL;
-	struct local_slabs *slabs;
+	struct local_slabs *slabs = local_slabs_at(node, cid);
 
-	if (!area || !node->local)
-		return NULL;
-	slabs = (struct local_slabs *)(area + node->local);
-	if (!slabs->slabs.next)
+	if (slabs && !slabs->slabs.next)
 		list_init(&slabs->slabs);
 	return slabs;
 }
