@@ -349,8 +349,7 @@ static void count_slot(const struct slub_abi *abi, const char *slot,
 {
 	int64_t capacity = (int64_t)cache_field(cache,
 						SLUB_ABI_CACHE_CAPACITY_NOW);
-	bool is_short = cache_field(cache, SLUB_ABI_CACHE_LOCAL);
-	bool spare_is_counted = abi->slot_room < abi->slot_spare_head;
+	bool is_short, spare_is_counted = abi->slot_room < abi->slot_spare_head;
 	uint64_t head, spare;
 	int32_t room, limit, nr;
 
@@ -361,7 +360,7 @@ static void count_slot(const struct slub_abi *abi, const char *slot,
 	memcpy(&limit, slot + abi->slot_spare_head + SLUB_ABI_SPARE_LIMIT, sizeof(limit));
 	if (limit > 0)
 		capacity = limit;
-	is_short = is_short && room <= SLUB_ABI_ROOM_SHORT;
+	is_short = cache_field(cache, SLUB_ABI_CACHE_LOCAL) && room <= SLUB_ABI_ROOM_SHORT;
 	if (head && is_short)
 		cache->cached += (uint64_t)(SLUB_ABI_ROOM_SHORT - (int64_t)room);
 	else if (head)

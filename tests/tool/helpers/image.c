@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "elf_image.h"
+#include "expect.h"
 
 #define BASE	 0x10000000ul
 #define MEMORY	 0x10000ul
@@ -23,17 +24,7 @@
 enum { LOAD, OTHER_LOAD, DYN, NOTE, OTHER_NOTE, NR_SEGMENTS };
 
 static char memory[MEMORY];
-static int failures, nr_reads;
-
-static void expect_at(int line, const char *what, long long is, long long expected)
-{
-	if (is == expected)
-		return;
-	printf("line %d: %s is %lld, not %lld\n", line, what, is, expected);
-	failures++;
-}
-
-#define EXPECT(is, expected) expect_at(__LINE__, #is, (long long)(is), (long long)(expected))
+static int nr_reads;
 
 int process_read(const struct process *process, uint64_t address, void *to, size_t bytes)
 {

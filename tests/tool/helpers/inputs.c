@@ -12,24 +12,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "expect.h"
+#include "in_use.h"
 #include "index.h"
 #include "input.h"
 
 #define LONG 70000	/* a line, in bytes: many times what there is room for at first */
 
-static int failures;
 static char folder[] = "/tmp/slub-input-XXXXXX";
 static char path[sizeof(folder) + 32];
-
-static void expect_at(int line, const char *what, long long is, long long expected)
-{
-	if (is == expected)
-		return;
-	printf("line %d: %s is %lld, not %lld\n", line, what, is, expected);
-	failures++;
-}
-
-#define EXPECT(is, expected) expect_at(__LINE__, #is, (long long)(is), (long long)(expected))
 
 static const char *in_folder(const char *name)
 {
@@ -369,24 +360,6 @@ static void test_all(void)
 	mix_each_bit();
 	for (int i = 0; i < 4; i++)
 		unlink(in_folder((const char *[]){ "file", "pipe", "link", "loop" }[i]));
-}
-
-static size_t bytes_in_use(void)
-{
-#ifdef __GLIBC__
-	return mallinfo2().uordblks;
-#else
-	return 0;
-#endif
-}
-
-/* Chunks that a thread keeps count as in use: it shall keep none. */
-static void keep_no_chunks(char **argv)
-{
-	if (getenv("GLIBC_TUNABLES"))
-		return;
-	setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 1);
-	execv("/proc/self/exe", argv);
 }
 
 int main(int argc, char **argv)

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "expect.h"
+#include "in_use.h"
 #include "profile.h"
 #include "profile_trail.h"
 #include "slub.h"
@@ -19,18 +21,7 @@
 
 static struct trail_ring ring;
 static _Alignas(16) char slots[NR_SLOTS][TRAIL_SLOT_BYTES];
-static int memory, failures;
-
-static void expect_at(int line, const char *what, uint64_t is, uint64_t expected)
-{
-	if (is == expected)
-		return;
-	printf("line %d: %s is %llu, not %llu\n", line, what, (unsigned long long)is,
-	       (unsigned long long)expected);
-	failures++;
-}
-
-#define EXPECT(is, expected) expect_at(__LINE__, #is, is, expected)
+static int memory;
 
 static struct profile_trail *slot_of(uint64_t number)
 {
@@ -64,24 +55,6 @@ static const uint64_t plain[] = { 0x10, 0x1000, 0x2000, 0x3000 };
 static void draw(void)
 {
 	write_trail(++ring.drawn, 5, plain, 4);
-}
-
-static size_t bytes_in_use(void)
-{
-#ifdef __GLIBC__
-	return mallinfo2().uordblks;
-#else
-	return 0;
-#endif
-}
-
-/* Chunks that a thread keeps count as in use: it shall keep none. */
-static void keep_no_chunks(char **argv)
-{
-	if (getenv("GLIBC_TUNABLES"))
-		return;
-	setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 1);
-	execv("/proc/self/exe", argv);
 }
 
 static void test_all(void);

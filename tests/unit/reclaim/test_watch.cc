@@ -16,23 +16,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include "start.h"
-
-#define _Static_assert static_assert
-extern "C" {
-#include "reclaim/pressure/cgroup_pressure.h"
-#include "reclaim/pressure/pressure.h"
-}
-#undef _Static_assert
-
-static std::string *v2_folder, *v1_folder;
-
-/* The linker sends the library's call here (--wrap). */
-extern "C" void __wrap_cgroup_find(struct cgroup *cgroup)
-{
-	snprintf(cgroup->v2, sizeof(cgroup->v2), "%s", v2_folder->c_str());
-	snprintf(cgroup->v1, sizeof(cgroup->v1), "%s", v1_folder->c_str());
-}
+#include "found_cgroup.h"
 
 namespace {
 
