@@ -19,7 +19,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 CMAKE_FLAGS ?=
 # By their labels: storms, and programs and tools that wait for each other.
-TESTED_ALONE = ^(fire|preload|tool|bench|rust|cpp|examples)$$
+TESTED_APART = ^(fire|preload|tool|bench|rust|cpp|examples)$$
 FUZZ_SECONDS ?= 60
 MAKEFLAGS += --no-print-directory
 
@@ -47,7 +47,7 @@ test:
 	@scripts/setup test
 	$(configure) -DSLUB_BUILD_TESTS=ON -DSLUB_BUILD_BENCH=OFF
 	$(compile)
-	@scripts/run-tests $(BUILD) $(JOBS) '$(TESTED_ALONE)'
+	@scripts/run-tests $(BUILD) $(JOBS) '$(TESTED_APART)'
 
 fuzz:
 	@scripts/setup test
@@ -64,6 +64,7 @@ bench bench-quick:
 	cmake --build $(BUILD) -j $(JOBS) --target slub_unchecked
 	bench/run --build $(BUILD) $(BENCH_FLAGS)
 	bench/detection/cost --build $(BUILD) --checks
+	$(if $(BENCH_FLAGS),,bench/kernel/run --quick --build $(BUILD))
 
 # So that the loader finds what is installed on this system.
 install: hardened

@@ -6,12 +6,13 @@ include(CheckLinkerFlag)
 file(GLOB_RECURSE SLUB_SOURCES CONFIGURE_DEPENDS
 	${PROJECT_SOURCE_DIR}/src/*.c ${PROJECT_SOURCE_DIR}/src/*.S)
 
-# For a core by itself, cmake/core.cmake.
-list(REMOVE_ITEM SLUB_SOURCES ${PROJECT_SOURCE_DIR}/src/without.c)
+# For a core by itself, cmake/core.cmake; for shared libraries alone, cmake/glibc.cmake.
+list(REMOVE_ITEM SLUB_SOURCES ${PROJECT_SOURCE_DIR}/src/core/without.c
+	${PROJECT_SOURCE_DIR}/src/core/old_glibc.c)
 
-# src/arch/<cpu>/ is for that processor alone; fallback/ is for every one.
+# src/core/arch/<cpu>/ is for that processor alone; fallback/ is for every one.
 foreach(source IN LISTS SLUB_SOURCES)
-	if(source MATCHES "/src/arch/([^/]+)/"
+	if(source MATCHES "/src/core/arch/([^/]+)/"
 	   AND NOT CMAKE_MATCH_1 STREQUAL CMAKE_SYSTEM_PROCESSOR
 	   AND NOT CMAKE_MATCH_1 STREQUAL "fallback")
 		list(REMOVE_ITEM SLUB_SOURCES ${source})
@@ -21,14 +22,14 @@ endforeach()
 # These call functions of the program that must not throw.  C++17 sees to that; of what is compiled
 # as an older C++, or in another language, an exception that finds no way through here ends in
 # std::terminate() too, rather than leave a walk or a defrag that never ends.
-foreach(caller reclaim/shrinker/walk reclaim/shrinker/registry
-	reclaim/group/charge reclaim/group/handler slab/idle/defrag slab/typed/find)
+foreach(caller features/shrinkers/walk features/shrinkers/registry
+	features/groups/charge features/groups/handler features/movable/defrag features/typed/find)
 	set_source_files_properties(${PROJECT_SOURCE_DIR}/src/${caller}.c PROPERTIES
 		COMPILE_OPTIONS -fno-asynchronous-unwind-tables)
 endforeach()
 
 # A loop there is not to become a call of the function that it stands in.
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/base/string.c PROPERTIES
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/core/base/string.c PROPERTIES
 	COMPILE_OPTIONS "-fno-builtin;$<$<C_COMPILER_ID:GNU>:-fno-tree-loop-distribute-patterns>")
 
 set(SLUB_COMPILE_FLAGS
@@ -90,6 +91,7 @@ target_include_directories(slub INTERFACE
 	$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
 	$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(slub PRIVATE ${SLUB_ATOMIC_LIBRARY})
+slub_library_with_old_names(slub)
 add_library(slub::slub ALIAS slub)
 
 # The hardened build of the same, to be preloaded: `make hardened`, or the target
@@ -101,6 +103,7 @@ set_target_properties(slub_hardened PROPERTIES
 	LINKER_LANGUAGE C LINK_DEPENDS "${SLUB_MAP};${SLUB_LAYOUT_SCRIPT}" NO_SONAME ON)
 target_compile_options(slub_hardened PRIVATE ${SLUB_COMPILE_FLAGS})
 target_link_libraries(slub_hardened PRIVATE slub_config ${SLUB_ATOMIC_LIBRARY})
+slub_library_with_old_names(slub_hardened)
 # Its name in the process is that of the other, so that a program has one of them.
 target_link_options(slub_hardened PRIVATE -Wl,-soname,libslub.so.${SLUB_SOVERSION}
 	-Wl,-z,nodelete -Wl,-z,now -Wl,-z,initfirst -Wl,--version-script=${SLUB_MAP}
@@ -115,6 +118,7 @@ set_target_properties(slub_unchecked PROPERTIES
 	LINKER_LANGUAGE C LINK_DEPENDS "${SLUB_MAP};${SLUB_LAYOUT_SCRIPT}" NO_SONAME ON)
 target_compile_options(slub_unchecked PRIVATE ${SLUB_COMPILE_FLAGS})
 target_link_libraries(slub_unchecked PRIVATE slub_config ${SLUB_ATOMIC_LIBRARY})
+slub_library_with_old_names(slub_unchecked)
 target_link_options(slub_unchecked PRIVATE -Wl,-soname,libslub.so.${SLUB_SOVERSION}
 	-Wl,-z,nodelete -Wl,-z,now -Wl,-z,initfirst -Wl,--version-script=${SLUB_MAP}
 	-Wl,--no-undefined-version -Wl,--as-needed -Wl,-Bsymbolic-functions
@@ -122,7 +126,7 @@ target_link_options(slub_unchecked PRIVATE -Wl,-soname,libslub.so.${SLUB_SOVERSI
 
 # The archive holds one object in which every hidden symbol is local, so that a
 # program may have a page_alloc() of its own beside the library's.  operator new is left to the
-# program's C++ library (src/malloc/cxx/cxx_new.c).
+# program's C++ library (src/features/cxx/cxx_new.c).
 set(SLUB_ARCHIVED "$<FILTER:$<TARGET_OBJECTS:slub_objects>,EXCLUDE,/cxx_(new|library)[.]>")
 set(SLUB_COMBINED ${PROJECT_BINARY_DIR}/libslub_combined.o)
 add_custom_command(OUTPUT ${SLUB_COMBINED}

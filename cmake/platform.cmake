@@ -46,7 +46,8 @@ if(SLUB_IS_GLIBC)
 		#endif
 		int main(void) { return 0; }" SLUB_GLIBC_IS_NEW)
 	if(NOT SLUB_GLIBC_IS_NEW)
-		slub_unsupported("no glibc before 2.34; later ones work, and musl from 1.2 on")
+		slub_unsupported("no glibc before 2.34 to build on, though what is built runs from \
+2.28 on; later ones work, and musl from 1.2 on")
 	endif()
 else()
 	set(SLUB_LIBC musl)
@@ -65,6 +66,11 @@ endif()
 set(SLUB_CPU portable)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|aarch64)$" AND NOT SLUB_PORTABLE)
 	set(SLUB_CPU ${CMAKE_SYSTEM_PROCESSOR})
+endif()
+
+if(NOT SLUB_CPU STREQUAL "portable" AND CMAKE_C_COMPILER_VERSION VERSION_LESS 11)
+	slub_unsupported("no ${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}, which knows no \
+asm goto with outputs; gcc and clang from 11 on do, and -DSLUB_PORTABLE=ON works")
 endif()
 
 set(SLUB_LEFT_OUT "")

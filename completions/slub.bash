@@ -28,7 +28,8 @@ _slub_value()
 	--color) COMPREPLY=($(compgen -W "always never auto" -- "$word")); return ;;
 	--sort) COMPREPLY=($(compgen -W "a b c g k l n o p s u v w" -- "$word")); return ;;
 	--textfile|--output) COMPREPLY=($(compgen -f -- "$word")); return ;;
-	-N|--lines|--watch|--delay|--columns|--seconds|--bytes|--timeout|--node) return ;;
+	-N|--lines|--watch|--delay|--columns|--seconds|--bytes) return ;;
+	--timeout|--wake-after|--node) return ;;
 	esac
 	[[ $command == run && $option == --* ]] || return 1
 	range=$(slub options --all 2>/dev/null | awk -v name="$option" '
@@ -71,16 +72,6 @@ _slub()
 			sed -nE 's/^  ([a-z]+) .*/\1/p')" -- "$word"))
 		return
 	fi
-	# What stands beneath a command is completed as by its own name.
-	case "${COMP_WORDS[1]} ${COMP_WORDS[2]-}" in
-	"run --options"|"doctor --check"|"info --top"|"traces --leaks"|\
-	"debug validate"|"debug shrink"|"debug guard"|"debug set")
-		if ((COMP_CWORD > 2)); then
-			COMP_WORDS=("${COMP_WORDS[0]}" "${COMP_WORDS[2]#--}" "${COMP_WORDS[@]:3}")
-			((COMP_CWORD--))
-		fi
-		;;
-	esac
 	command=${COMP_WORDS[1]}
 	[[ $command == run ]] && _slub_run "$word" && return
 	# bash splits --huge=b into three words at the equals sign.
@@ -95,7 +86,6 @@ _slub()
 	case $command in
 	run) COMPREPLY=($(compgen -c -- "$word")) ;;
 	doctor) COMPREPLY=($(compgen -W "$(_slub_pids)" -c -- "$word")) ;;
-	debug) COMPREPLY=($(compgen -W "validate shrink guard set $(_slub_pids)" -- "$word")) ;;
 	*) COMPREPLY=($(compgen -W "$(_slub_pids)" -f -- "$word")) ;;
 	esac
 	return 0

@@ -58,7 +58,7 @@ function __slub_value
         case --textfile --output
             __fish_complete_path $word
             return 0
-        case -N --lines --watch --delay --columns --seconds --bytes --timeout --node
+        case -N --lines --watch --delay --columns --seconds --bytes --timeout --wake-after --node
             return 0
     end
     test $command = run; and string match -q -- '--*' $option; or return 1
@@ -106,13 +106,6 @@ function __slub_complete
         __slub_commands
         return
     end
-    # What stands beneath a command is completed as by its own name.
-    switch "$words[2..3]"
-        case 'run --options' 'doctor --check' 'info --top' 'traces --leaks' \
-            'debug validate' 'debug shrink' 'debug guard' 'debug set'
-            set command (string replace -r '^--' '' -- $words[3])
-            set -e words[2]
-    end
     if test $command = run
         set -l at (__slub_run_at $words)
         if test $at -gt 0
@@ -143,9 +136,6 @@ function __slub_complete
         case doctor
             __slub_pids
             __fish_complete_command
-        case debug
-            string split ' ' 'validate shrink guard set'
-            __slub_pids
         case '*'
             __slub_pids
             __fish_complete_path $word

@@ -59,7 +59,8 @@ _slub_value()
 		return 0
 		;;
 	(--textfile|--output) _files; return 0 ;;
-	(-N|--lines|--watch|--delay|--columns|--seconds|--bytes|--timeout|--node) return 0 ;;
+	(-N|--lines|--watch|--delay|--columns|--seconds|--bytes) return 0 ;;
+	(--timeout|--wake-after|--node) return 0 ;;
 	esac
 	[[ $command == run && $option == --* ]] || return 1
 	range=$(_slub_range $option)
@@ -108,16 +109,6 @@ _slub()
 		_slub_commands
 		return
 	fi
-	# What stands beneath a command is completed as by its own name.
-	case "$words[2] $words[3]" in
-	("run --options"|"doctor --check"|"info --top"|"traces --leaks"|\
-	"debug validate"|"debug shrink"|"debug guard"|"debug set")
-		if ((CURRENT > 3)); then
-			words=("$words[1]" "${words[3]#--}" "${(@)words[4,-1]}")
-			((CURRENT--))
-		fi
-		;;
-	esac
 	command=$words[2]
 	[[ $command == run ]] && _slub_run && return
 	if [[ $PREFIX == --*=* ]]; then
@@ -138,10 +129,6 @@ _slub()
 	case $command in
 	(run) _command_names -e ;;
 	(doctor) _alternative 'processes:process:_slub_pids' 'commands:program:_command_names -e' ;;
-	(debug)
-		_alternative 'commands:command:(validate shrink guard set)' \
-			'processes:process:_slub_pids'
-		;;
 	(*) _alternative 'processes:process:_slub_pids' 'files:file:_files' ;;
 	esac
 }

@@ -4,7 +4,7 @@
  * nobody freed, are found from inside, without a debugger and without a new start.
  *
  * A server can do the same upon a signal or a request of its administrator.  From
- * outside `slub debug`, `slub debug validate` and `slub traces` do it.
+ * outside `slub debug`, `slub validate` and `slub traces` do it.
  */
 #include <getopt.h>
 #include <stdio.h>

@@ -27,7 +27,7 @@
 #
 # The cell `hardened-some` has the unit tests that CI runs of a hardened build.
 #
-# In the cells `inject` threads are held up at the injection points (src/base/inject.h), as
+# In the cells `inject` threads are held up at the injection points (src/core/base/inject.h), as
 # SLUB_INJECT says (rate=100).
 #
 # SLUB_TEST_SCALE (default 0.1 here) is the share of each fire program's usual work.  Exit status:

@@ -3,16 +3,31 @@
 import glob
 import json
 import os
+import re
+import subprocess
 
-# The peers that the project's targets are set against.
-REFERENCE = ("mimalloc", "snmalloc", "jemalloc")
 OURS = "libslub"
-UNIPROCESSOR = "libslub-up"		# built with -DSLUB_SMP=OFF: one CPU, one thread
 PEERS = ("mimalloc", "snmalloc", "jemalloc", "rpmalloc", "tcmalloc", "gperftools", "scudo",
          "hardened")
 FEW = ("scudo", "hardened")	# slow by design: two rounds of each workload, no more
+LIBC = "libc.so.6"		# preloaded for a program that is linked with another malloc
 RETAINS = OURS + ":retain"		# with all the memory that it ever had, in huge pages
 BACKENDS = ("auto", "rseq", "thread", "tid", "lock")
+
+
+class WrongMalloc(Exception):
+    """A program would be measured with another malloc than the row says."""
+
+
+def malloc_of(program, env):
+    """The file that `program` has malloc from: the first that the loader binds its name to.  It is
+    loaded as ldd -r does, and not run."""
+    env = dict(env, LD_DEBUG="bindings", LD_BIND_NOW="1", LD_WARN="1", LD_TRACE_LOADED_OBJECTS="1")
+    done = subprocess.run([program], env=env, stdin=subprocess.DEVNULL, capture_output=True,
+                          errors="replace", text=True, check=False)
+    found = re.search(rf"binding file {re.escape(program)} \[\d+\] to (\S+) \[\d+\]: "
+                      r"normal symbol `malloc'", done.stdout + done.stderr)
+    return os.path.realpath(found.group(1)) if found else ""
 
 
 class Allocator:
@@ -32,9 +47,16 @@ class Allocator:
     def few(self):
         return self.name in FEW
 
-    @property
-    def uniprocessor(self):
-        return self.name == UNIPROCESSOR
+    def preloaded(self, program):
+        """The environment in which `program` has this malloc, whatever it is linked with; it is the
+        loader that says so."""
+        env = self.environment()
+        if not self.library:
+            env["LD_PRELOAD"] = LIBC
+        found = malloc_of(program, env)
+        if os.path.basename(found) != os.path.basename(self.library or LIBC):
+            raise WrongMalloc(f"{self.name}: malloc of {program} is {found or 'nowhere'}'s")
+        return env
 
     def environment(self):
         env = {key: value for key, value in os.environ.items()
@@ -54,8 +76,8 @@ class Allocator:
                 "bytes": os.path.getsize(self.library) if self.library else None}
 
 
-def _ours(build, name, folder, env):
-    library = os.path.join(build, folder, "libslub.so")
+def _ours(build, name, env):
+    library = os.path.join(build, "libslub.so")
     if not os.path.exists(library):
         return None
     return Allocator(name, os.path.realpath(library), "this tree", env)
@@ -91,22 +113,19 @@ def find(build, wanted, mode="full"):
             left_out.pop(name, None)
         else:
             left_out.setdefault(name, "not built (`bench/peers/get` builds it)")
-    ours = {OURS: _ours(build, OURS, "", {}), UNIPROCESSOR: _ours(build, UNIPROCESSOR, "up", {})}
+    ours = {OURS: _ours(build, OURS, {})}
     for backend in BACKENDS:
         name = f"{OURS}:{backend}"
-        ours[name] = _ours(build, name, "", {"SLUB_FASTPATH": backend})
-    ours[RETAINS] = _ours(build, RETAINS, "", {"SLUB_RETAIN": "1G", "SLUB_HUGE": "always"})
+        ours[name] = _ours(build, name, {"SLUB_FASTPATH": backend})
+    ours[RETAINS] = _ours(build, RETAINS, {"SLUB_RETAIN": "1G", "SLUB_HUGE": "always"})
     if wanted is None and mode == "quick":
         for name in FEW:
             if every.pop(name, None):
                 left_out[name] = "slow by design; measured in a full run (make bench)"
     if wanted is None:
-        wanted = list(every) + [name for name in (OURS, UNIPROCESSOR)
-                                if ours[name] and (name == OURS or mode == "full")]
+        wanted = list(every) + ([OURS] if ours[OURS] else [])
         if not ours[OURS]:
             left_out[OURS] = "build/libslub.so is not there (`make` builds it)"
-        elif mode == "full" and not ours[UNIPROCESSOR]:
-            left_out[UNIPROCESSOR] = "build/up/libslub.so is not there, or does not build"
     every.update({name: allocator for name, allocator in ours.items() if allocator})
     chosen = [every[name] for name in wanted if name in every]
     for name in wanted:

@@ -14,17 +14,15 @@ class Job:
         self.options = {"quick": quick, "full": full}
         self.rounds_of = {"quick": rounds[0], "full": rounds[1]}
         self.seconds_of = {"quick": seconds[0], "full": seconds[1]}	# one run, about
-        self.kind = more.get("kind", "core")	# core, grid, workload, program, curve, micro
+        self.kind = more.get("kind", "core")	# core, workload, program, latency
         self.hidden = more.get("hidden", ())	# rows that stand in the JSON alone
         self.startup = more.get("startup", False)	# the program itself preloads
         self.baseline = more.get("baseline")	# options of a run whose "rss" is the floor
-        self.threads = more.get("threads", False)	# not for the uniprocessor build
+        self.threads = more.get("threads", False)	# an eighth of the memory in a quick run
         self.ours_only = more.get("ours_only", False)
         self.mib = more.get("mib", 0)		# memory the hungriest allocator takes
         self.rests = more.get("rests", False)	# has a resting figure, measured in own rounds
         self.alone = more.get("alone", False)	# too much memory to rest beside others
-        self.steps = more.get("steps")		# mode -> [(suffix, options)]: rows of a curve
-        self.keep = more.get("keep", ())	# of the steps' rows
         self.needs = more.get("needs", ())	# commands on PATH
         self.real = more.get("real")		# a function of (folder, mode): launch's arguments
         self.libc_first = more.get("libc_first", False)	# linked to a malloc: glibc's is preloaded
@@ -38,8 +36,6 @@ class Job:
         if not os.path.exists(os.path.join(programs, self.program)):
             if self.ours_only:
                 return "it is built with the library (make bench), not beside it"
-            if self.kind == "micro":
-                return "Google Benchmark (libbenchmark-dev) was not there at build time"
             return f"the program {self.program} is not built"
         missing = [name for name in self.needs if not shutil.which(name)]
         return f"{', '.join(missing)} is not installed" if missing else None

@@ -61,8 +61,7 @@ def programs():
     asked = {"redis": ["redis-server", "--version"], "sqlite": ["sqlite3", "--version"],
              "python": ["/usr/bin/python3", "--version"], "node": ["node", "--version"],
              "ruby": ["ruby", "--version"], "gcc": ["g++", "--version"],
-             "git": ["git", "--version"], "valgrind": ["valgrind", "--version"],
-             "strace": ["strace", "--version"]}
+             "git": ["git", "--version"]}
     found = {name: _said(command).split("\n", maxsplit=1)[0][:60]
              for name, command in asked.items()}
     return {name: version for name, version in found.items() if version}
@@ -85,7 +84,7 @@ def lacks_rseq(allocator, check):
     """The same for restartable sequences: @check is what backend() said of an @allocator of ours
     that was free to choose."""
     found = re.search(r"^backend (?!rseq)(\w+)|; backend (?!rseq)(\w+)", check)
-    if not found or allocator.env or allocator.uniprocessor:
+    if not found or allocator.env:
         return {}
     return {"restartable sequences": "the kernel or the C library has none for us; libslub ran on "
             f"backend {found.group(1) or found.group(2)}"}

@@ -18,9 +18,7 @@ class Failure(Exception):
 class Process:
     """A running program; answer() waits for its end."""
 
-    def __init__(self, command, environment, one_cpu=False, timeout=TIMEOUT):
-        if one_cpu:
-            command = ["taskset", "-c", str(min(os.sched_getaffinity(0)))] + command
+    def __init__(self, command, environment, timeout=TIMEOUT):
         self.timed_out = False
         self.timeout = timeout
         self.said = tempfile.TemporaryFile(mode="w+", encoding="utf-8", errors="replace")
@@ -71,26 +69,13 @@ class Process:
 
 
 def parsed(text):
-    """The rows of a program of ours, or of Google Benchmark."""
+    """The rows of a program."""
     text = text.replace(RESTING, "").strip()
     try:
-        answer = json.loads(text)
+        return json.loads(text)
     except ValueError:
         raise Failure(f"no line of JSON, but {text[:80]!r}") from None
-    return from_google(answer) if "benchmarks" in answer else answer
 
 
-def from_google(answer):
-    rows = []
-    for one in answer["benchmarks"]:
-        if one.get("run_type", "iteration") != "iteration":
-            continue
-        per = one.get("items_per_second")
-        value = 1e9 / per if per else one["real_time"]
-        name = one["name"].replace("/real_time", "").replace("/threads:", " threads:")
-        rows.append({"name": name, "value": value, "unit": "ns"})
-    return {"malloc": answer["context"].get("malloc", ""), "rows": rows}
-
-
-def execute(command, environment, one_cpu=False, timeout=TIMEOUT):
-    return Process(command, environment, one_cpu, timeout).answer()
+def execute(command, environment, timeout=TIMEOUT):
+    return Process(command, environment, timeout).answer()

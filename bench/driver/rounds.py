@@ -5,12 +5,12 @@ import shlex
 import shutil
 import tempfile
 
+import allocators
 import machine
 import warm
 from process import Failure, Process, execute
 
 TIMED = ("time", "seconds", "instructions", "cpu")	# not taken from the resting rounds
-LIBC = "libc.so.6"
 
 
 class Runner:
@@ -41,7 +41,6 @@ class Runner:
 
     def columns(self, job):
         return [one for one in self.allocators if (one.ours or not job.ours_only)
-                and not (one.uniprocessor and (job.threads or job.kind != "core"))
                 and not (one.few and job.kind == "core")]
 
     def seconds_of(self, job):
@@ -111,20 +110,10 @@ class Runner:
 
     def once(self, job, allocator, arguments):
         quiet = ["--rest=0"] if job.kind in ("workload", "latency", "program") else []
-        for suffix, options in self.steps(job, arguments):
-            # Of a curve the points before a failure are kept.
-            one = execute(self.command(job, allocator, options, quiet),
-                          self.environment(job, allocator), allocator.uniprocessor,
-                          self.limit(job))
-            self.check(job, allocator, one)
-            rows = [dict(row, name=row["name"] + suffix) for row in one["rows"]
-                    if not job.steps or row["name"] in job.keep]
-            self.results.add(job.name, allocator.name, {"rows": rows})
-
-    def steps(self, job, arguments):
-        if not job.steps:
-            return [("", arguments)]
-        return [("/" + suffix, options.split()) for suffix, options in job.steps[self.mode]]
+        one = execute(self.command(job, allocator, arguments, quiet),
+                      self.environment(job, allocator), self.limit(job))
+        self.check(job, allocator, one)
+        self.results.add(job.name, allocator.name, one)
 
     def resting_round(self, job, number, arguments):
         """Memory only: while one rests for its second, the next one works."""
@@ -140,8 +129,7 @@ class Runner:
 
     def start(self, job, allocator, arguments):
         process = Process(self.command(job, allocator, arguments, ["--rest=1"]),
-                          self.environment(job, allocator), allocator.uniprocessor,
-                          self.limit(job))
+                          self.environment(job, allocator), self.limit(job))
         process.work()
         return process
 
@@ -179,7 +167,7 @@ class Runner:
     def launch(job, allocator):
         if allocator.library:
             return ["--preload=" + allocator.library]
-        return ["--preload=" + LIBC] if job.libc_first else []
+        return ["--preload=" + allocators.LIBC] if job.libc_first else []
 
     @staticmethod
     def environment(job, allocator):

@@ -5,7 +5,6 @@ import subprocess
 import sys
 
 BENCH = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-ROOT = os.path.dirname(BENCH)
 
 
 def _quietly(command):
@@ -47,15 +46,3 @@ def peers(build, mode, wanted, checkouts=()):
         command.append("--tcmalloc")
     command += [word for one in checkouts for word in ("--from", one)]
     subprocess.run(command, stdout=sys.stderr, check=False)
-
-
-def uniprocessor(build):
-    """build/up: the library without its protection against other CPUs (-DSLUB_SMP=OFF)."""
-    tree = os.path.join(build, "up")
-    for command in (["cmake", "-S", ROOT, "-B", tree, "-DSLUB_SMP=OFF", "-DSLUB_BUILD_TESTS=OFF",
-                     "-DSLUB_BUILD_BENCH=OFF"], ["cmake", "--build", tree, "-j", "2"]):
-        done = _quietly(command)
-        if done.returncode:
-            print("bench/run: the uniprocessor build fails; left out:\n"
-                  + done.stdout[-2000:], file=sys.stderr)
-            return

@@ -2,7 +2,6 @@
 """The tables: a row each, a column per allocator with its ratio to the best peer."""
 from allocators import OURS
 from results import spread
-import targets
 
 NO_RATIO = ("%",)
 
@@ -43,13 +42,12 @@ def table(results, job, title, hidden, allocators):
              if not row.startswith(tuple(hidden))}
     units = {kept["unit"] for kept in shown.values()}
     unit = len(units) > 1		# otherwise the title names it
-    rows = [["", "unit"][:1 + unit] + allocators + ["spread", "target"]]
+    rows = [["", "unit"][:1 + unit] + allocators + ["spread"]]
     for row, kept in shown.items():
         best = None if kept["unit"] in NO_RATIO else results.best(job, row, peers)[0]
         rows.append([row, kept["unit"]][:1 + unit]
                     + [_cell(results, job, row, name, best) for name in allocators]
-                    + [_noise(results, job, row, allocators),
-                       targets.words(targets.verdict(results, job, row, allocators))])
+                    + [_noise(results, job, row, allocators)])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ["", f"{job}: {title}", ""] + [_line(row, widths) for row in rows]
     for name, why in results.failures(job).items():
@@ -57,52 +55,7 @@ def table(results, job, title, hidden, allocators):
     return lines
 
 
-def grid(results, job, title):
-    """The lines of a job with rows like alloc/100/4096: a table for each first word."""
-    lines, rows = ["", f"{job}: {title}"], results.rows(job)
-    cells = [name.split("/") for name in rows]
-    for kind in dict.fromkeys(cell[0] for cell in cells):
-        across = sorted({int(cell[2]) for cell in cells if cell[0] == kind})
-        down = sorted({int(cell[1]) for cell in cells if cell[0] == kind})
-        made = [["objects, CPUs:"] + [f"{number:,}" for number in across]]
-        for number in down:
-            made.append([f"{number:,}"] + [_number(results.value(
-                job, f"{kind}/{number}/{other}", OURS)) for other in across])
-        widths = [max(len(row[i]) for row in made) for i in range(len(made[0]))]
-        unit = rows[f"{kind}/{down[0]}/{across[0]}"]["unit"]
-        lines += ["", f"{kind}, {unit}", ""]
-        lines += ["  ".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in made]
-    for name, why in results.failures(job).items():
-        lines.append(f"  {name} failed: {why}")
-    return lines
-
-
-def of(results, job, allocators):
-    """The lines of whatever kind of job."""
-    if job.kind == "grid":
-        return grid(results, job.name, job.title)
-    return table(results, job.name, job.title, job.hidden, allocators)
-
-
-def summary(results, allocators):
-    """How many targets are met, and which are not."""
-    judged = targets.every(results, allocators)
-    failed = [f"  not judged: {job}: libslub {why}"
-              for job, why in targets.unjudged(results).items()]
-    if not judged and not failed:
-        return ["", "No target of libslub's was measured in this run."]
-    missed = [verdict for verdict in judged if not verdict["met"]]
-    lines = ["", f"Targets: {len(judged) - len(missed)} of {len(judged)} met."]
-    lines += [f"  {v['job']} {v['row']}: {targets.words(v)}" for v in missed]
-    lines += failed
-    absent = sorted({name for v in judged for name in v["missing_peers"]})
-    if absent:
-        lines.append(f"  judged without {', '.join(absent)}: not measured, so not conclusive.")
-    return lines
-
-
 LEGEND = """\
 Lower is better everywhere. In parentheses: the ratio to the best peer of the row, the C library
 included. Medians over the rounds; spread: the widest middle half of the rounds' values (of two
-or three rounds: all of them), as a share of the median. Target: libslub's ratio to (or value
-against) the limit; a question mark where the distance to the limit is within the spread."""
+or three rounds: all of them), as a share of the median."""

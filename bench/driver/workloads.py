@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The workloads of bench/workloads, and what goes beside them: latency, micro, growth."""
+"""The loops of bench/workloads, and the latency of single calls."""
 from job import Job
 
 
@@ -16,8 +16,6 @@ WORKLOADS = [
     _workload("churn_random", "objects of 8 to 2,048 bytes replaced at random, two threads",
               "churn", "--sizes=random --threads=2 --ops=3000000",
               "--sizes=random --threads=2", (0.12, 0.2), threads=True),
-    _workload("server", "a server whose threads end and leave their objects to successors",
-              "server", "--generations=40", "", (0.1, 0.15), threads=True),
     _workload("queue_1_1", "one producer, one consumer", "queue", "--ops=1500000", "",
               (0.15, 0.25), threads=True),
     _workload("queue_1_3", "one producer, three consumers", "queue",
@@ -51,13 +49,6 @@ WORKLOADS = [
     _workload("threads_10000", "10,000 threads", "threads",
               "--threads=10000", "--threads=10000", (4.0, 4.0), threads=True, alone=True,
               rounds=(0, 3), mib=8000),
-    _workload("sharing_active", "two threads writing small objects of their own", "sharing",
-              "--objects=50000", "", (0.1, 0.15), threads=True),
-    _workload("sharing_passive", "the same, the first objects given out by one thread",
-              "sharing", "--kind=passive --objects=50000", "--kind=passive", (0.1, 0.15),
-              threads=True),
-    _workload("table", "a hash-table server, real TCP clients", "table", "--ops=100000", "",
-              (0.25, 0.9), threads=True),
     _workload("json", "JSON of 1 MiB parsed into trees, trees dropped", "json", "--rounds=15", "",
               (0.12, 0.25)),
 ]
@@ -71,41 +62,4 @@ LATENCY = [
               threads=True, kind="latency", rests=False),
 ]
 for one in LATENCY:
-    one.hidden += ("curve-", "time", "peak", "faults", "instructions", "clock")
-
-MICRO = [
-    Job("micro", "single calls by Google Benchmark: ns", "workloads/micro",
-        "--benchmark_format=json --benchmark_min_time=0.01",
-        "--benchmark_format=json --benchmark_min_time=0.04", (3, 5), (0.5, 1.5),
-        kind="micro", threads=True),
-]
-
-
-def _threads(*counts):
-    return [(str(count), f"--threads={count} --ops={1000000 if count < 5000 else 500000} --rest=0")
-            for count in counts]
-
-
-def _cpus(*counts):
-    return [(str(count), f"--cpus={count}") for count in counts]
-
-
-CURVES = [
-    Job("curve_threads", "threads on the machine's CPUs: processor ns per operation, peak MiB",
-        "workloads/threads", "", "", (1, 5), (0.8, 4.0), kind="curve", threads=True, mib=8000,
-        steps={"quick": _threads(1, 10, 100, 1000),
-               "full": _threads(1, 3, 10, 30, 100, 300, 1000, 3000, 10000)},
-        keep=("cpu", "peak")),
-    Job("curve_heap", "MiB held: ns per replacement (cost), resident by held (held)",
-        "workloads/heap", "--to=64 --ops=300000", "--to=1024", (1, 5), (0.4, 2.0), kind="curve",
-        mib=1700),
-    Job("curve_heap_large", "the same, beyond 1 GiB", "workloads/heap",
-        "--from=4096 --to=16384", "--from=4096 --to=16384", (0, 1), (14.0, 14.0), kind="curve",
-        mib=21500),
-    Job("curve_cpus", "CPUs that libslub is told of, all with an area: ns and MiB",
-        "workloads/cpus", "", "", (1, 5), (0.3, 0.6), kind="curve", ours_only=True,
-        steps={"quick": _cpus(1, 64, 4096), "full": _cpus(1, 4, 16, 64, 256, 1024, 4096)},
-        keep=("pair", "alloc", "sum", "rss"), mib=2000),
-    Job("curve_sizes", "bytes: ns per allocation and free, the first byte written",
-        "workloads/sizes", "--slice=0.01", "--slice=0.02", (1, 5), (0.3, 0.5), kind="curve"),
-]
+    one.hidden += ("time", "peak", "faults", "instructions", "clock")

@@ -91,12 +91,12 @@ class Columns:
                               f"library/backend/{name}") for name in BACKENDS]
 
     def simulated(self):
-        return [Configuration(f"{cpus} CPUs", self.build, None, {"SLUB_CPUS": str(cpus)})
+        return [Configuration(f"{cpus} CPUs", self.build, None, {"SLUB_TEST_CPUS": str(cpus)})
                 for cpus in SIMULATED_CPUS]
 
     def orders(self):
         return [Configuration(f"{4 << order} KiB", self.build, None,
-                              {"SLUB_MIN_ORDER": str(order)}) for order in MIN_ORDERS]
+                              {"SLUB_TEST_MIN_ORDER": str(order)}) for order in MIN_ORDERS]
 
     def layouts(self):
         if self._layouts is None:

@@ -11,7 +11,7 @@
  */
 #include "orig.h"
 
-#include "slab/slab_internal.h"
+#include "core/slab/slab_internal.h"
 
 static const char *const layout[] = { "aligned64", "inner56", "lock56" };
 

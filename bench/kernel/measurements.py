@@ -12,8 +12,8 @@ class Measurement:
           backends    a column for each way to guard a CPU's lists (SLUB_FASTPATH)
           layouts     a column for each build with another slab descriptor
           processors  a column for the default build, and one for the build for a single CPU
-          simulated   a column for each number of CPUs that libslub is told of (SLUB_CPUS)
-          orders      a column for each least size of slabs (SLUB_MIN_ORDER)
+          simulated   a column for each number of CPUs that libslub is told of (SLUB_TEST_CPUS)
+          orders      a column for each least size of slabs (SLUB_TEST_MIN_ORDER)
           library     one column: libslub as built
     """
 
@@ -45,7 +45,6 @@ FASTPATH = ("--loops=300000 --patterns=1000 --rounds=3", "--loops=20000000 --pat
 ONE_CPU = " --cpus=1"
 SLAB_TEST = ("--rounds=2", "--rounds=9", "--rounds=25")
 PACKET = ("--intervals=2", "--intervals=5", "--intervals=20")
-PAGES = ("--loops=3000 --rounds=2", "--loops=100000", "--loops=400000")
 COLD = ("--objects=100000", "--objects=2097152", "")
 # The descriptors are under test, not the pages going back to the system meanwhile.
 KEEP = {"SLUB_RETAIN": "64G"}
@@ -75,13 +74,6 @@ ALL = [
     Measurement("uniprocessor_slab_test", "slab_test by both builds, on one CPU: cycles per"
                 " operation", "slab_test", "processors",
                 tuple(one + ONE_CPU for one in SLAB_TEST), preload=True, seconds=(1, 2, 4)),
-    Measurement("bulk", "slab_bulk_test01, 1 to 250 objects at once: ns per object", "bulk",
-                "library", ("--loops=100000 --rounds=2", "--loops=2000000", "--loops=10000000"),
-                header="cache.h", hidden=("loop", "*/cycles"), seconds=(1, 4, 30)),
-    Measurement("bulk_scattered", "slab_bulk_test03, frees of objects in the same or in different"
-                " slabs: cycles per object", "bulk_scattered", "library",
-                ("--repeats=5", "--repeats=50", "--repeats=500"), header="cache.h",
-                seconds=(0.2, 0.3, 2)),
     Measurement("qmempool", "qmempool_bench: ns per alloc and free", "qmempool", "library",
                 ("--loops=100000 --patterns=500 --rounds=2", "--loops=5000000 --patterns=20000",
                  "--loops=30000000 --patterns=100000"), header="qmempool.h",
@@ -90,11 +82,6 @@ ALL = [
                 " packet", "packet", "allocators", PACKET, preload=True, seconds=(1, 2, 7)),
     Measurement("packet_cache", "the same, sk_buffs from a typed cache", "packet_cache", "library",
                 PACKET, header="cache.h", seconds=(1, 2, 7)),
-    Measurement("page_order", "2^order pages of 4,096 bytes by malloc: cycles per alloc and free",
-                "page_order", "allocators", PAGES,
-                preload=True, seconds=(0.5, 1.2, 4)),
-    Measurement("page_block", "the same from libslub's page layer", "page_block", "library",
-                PAGES, seconds=(0.5, 1.2, 4)),
     Measurement("slab_objects", "a million objects of 8 bytes, by the least size of a slab: objects"
                 " in each, cycles", "slab_objects", "orders", ("--objects=300000 --rounds=2", "",
                                                               "--rounds=25"),

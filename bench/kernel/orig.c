@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "inspect/abi.h"
+#include "features/inspect/abi.h"
 
 unsigned int orig_rounds = 5;
 unsigned int orig_cpus = 1;

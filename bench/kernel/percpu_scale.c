@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Per-CPU objects of four bytes as they become many, on as many CPUs as the library is told to
- * expect (SLUB_CPUS): cycles per allocation, and resident memory once every CPU's copy of every
- * object was written; beside it arrays of pointers on the same malloc.
+ * expect (SLUB_TEST_CPUS): cycles per allocation, and resident memory once every CPU's copy of
+ * every object was written; beside it arrays of pointers on the same malloc.
  *
  * With --used=N the map is sparse: N CPUs run, and only their copies are written; an array has
  * room for a pointer to each CPU's, and blocks for N.

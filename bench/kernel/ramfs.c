@@ -19,7 +19,7 @@
  */
 #include "orig.h"
 
-#include "page/page.h"
+#include "core/page/page.h"
 
 #include <slub/cache.h>
 

@@ -5,7 +5,7 @@
  */
 #include "registry.h"
 
-#include "reclaim/reclaim_internal.h"
+#include "features/reclaim/reclaim_internal.h"
 
 #include <slub/group.h>
 #include <slub/shrinker.h>

@@ -15,7 +15,7 @@
 #include <malloc.h>
 #include <stdio.h>
 
-#include "slab/slab_internal.h"
+#include "core/slab/slab_internal.h"
 
 enum { OBJECTS = 10000, SIZE_MAX_TESTED = 16384, WAYS = 2 };
 

@@ -2,7 +2,7 @@
 /*
  * How many objects a slab holds, and what it costs to have more of them than 16 bits count, which
  * was the most before the counts left `struct page` (2007: "the number of objects per slab is no
- * longer limited to a 16 bit number"). SLUB_MIN_ORDER says how large slabs are at the least.
+ * longer limited to a 16 bit number"). SLUB_TEST_MIN_ORDER says how large slabs are at the least.
  *
  * A million objects of 8 bytes are allocated and then freed in order; each round begins without a
  * slab. Objects and slabs are what slub_cache_stats() says while all are allocated.

@@ -5,7 +5,7 @@
  * against the same outside and against a cache without it; as a pair, and 64 at a time.  Then the
  * same spread over many groups: entering one, allocating, leaving, and freeing from outside.
  *
- * Usage: reclaim_account [rounds]
+ * Usage: account [rounds]
  */
 #include <stdint.h>
 #include <stdio.h>

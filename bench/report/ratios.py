@@ -2,6 +2,7 @@
 """Tables of programs that nobody here wrote, from the samples of bench/outside/run --json.
 
 Ratios of the least time, and of the median of peaks; each group of rows has means of its own.
+What the means are worth stands below them: ranking.py.
 """
 import math
 import os
@@ -12,10 +13,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(os.path.dirname(HERE), "outside")]
 
 import outer_programs as programs			# noqa: E402  (after the path is set)
+import ranking						# noqa: E402
 
 HEAD = ["| | time by the best | by glibc | compact by glibc | peak by the least | by glibc | "
         "compact by glibc |", "|---|---|---|---|---|---|---|"]
 OURS, COMPACT, LIBC = "libslub", "libslub-compact", "glibc"
+LOSS = 1.05
 
 
 def figures(samples, row, part):
@@ -59,6 +62,20 @@ def league(samples, names, peers, rows, title):
     return lines
 
 
+def losses(samples, rows, peers):
+    """Each row in which a peer needs less by a twentieth or more: the best, and how much more ours
+    is.  The most first."""
+    found = []
+    for row in rows:
+        for part, what in ((0, "time"), (1, "peak")):
+            by = figures(samples, row, part)
+            best = min((name for name in peers if name in by), key=by.get, default=None)
+            if OURS in by and best and by[OURS] >= LOSS * by[best]:
+                found.append((by[OURS] / by[best], row, what, best))
+    return [f"| `{row}` | {what} | {ratio:.2f} | {best} |"
+            for ratio, row, what, best in sorted(found, reverse=True)]
+
+
 def peers_of(data):
     """The columns, and those of them that are not libslub's; ValueError: nothing to compare."""
     names = list(data["allocators"])
@@ -82,4 +99,7 @@ def tables(data):
               "|---" * (len(names) + 1) + "|"]
     for rows, title in groups:
         lines += league(samples, names, peers, rows, title)
-    return lines
+    lines += [""] + ranking.tables(samples, groups, OURS, peers)
+    lost = [one for rows, _ in groups for one in losses(samples, rows, peers)]
+    return lines + ["", f"Where {OURS} loses by {LOSS:.2f} or more:", "",
+                    "| row | figure | by the best | best |", "|---|---|---|---|"] + lost

@@ -3,12 +3,12 @@
  * What gcc and clang call under -fsanitize=thread, in place of ThreadSanitizer's runtime.  A
  * plain access is announced; an atomic one is made here.
  *
- * A lock is known by what LOCK-3 (base/lock.h) promises: the instruction that takes it puts the
- * thread's name where 0 was, and the one that gives it back puts 0 where the name was.
+ * A lock is known by what LOCK-3 (core/base/lock.h) promises: the instruction that takes it puts
+ * the thread's name where 0 was, and the one that gives it back puts 0 where the name was.
  */
 #include <string.h>
 
-#include "base/lock.h"
+#include "core/base/lock.h"
 
 #include "scale.h"
 
@@ -69,7 +69,7 @@ void __tsan_write_range(void *address, unsigned long bytes)
 		shadow_access((uintptr_t)address, bytes, ACCESS_WRITE, HERE);
 }
 
-/* clang's, of whole structures; the library's own functions (base/string.c) do the work. */
+/* clang's, of whole structures; the library's own functions (core/base/string.c) do the work. */
 void *__tsan_memset(void *start, int byte, unsigned long bytes);
 void *__tsan_memset(void *start, int byte, unsigned long bytes)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The pretended machine: the library's os/numa.c, cpu.c, rseq.c, membarrier.c and clock.c. */
+/* The pretended machine: the library's core/os/numa.c, cpu.c, rseq.c, membarrier.c and clock.c. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "os/os.h"
-#include "percpu/percpu.h"
+#include "core/os/os.h"
+#include "core/percpu/percpu.h"
 
 #include "scale.h"
 

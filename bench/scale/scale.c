@@ -18,7 +18,7 @@
 
 #include <slub/control.h>
 
-#include "page/page.h"
+#include "core/page/page.h"
 
 #include "scale.h"
 

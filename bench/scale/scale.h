@@ -15,7 +15,7 @@
  * The library is compiled as for ThreadSanitizer, whose calls come here, and whose own runtime is
  * left out.  So the library is the one that is shipped, backend rseq, with every branch of its
  * policy.  Its restartable sequences are assembly: those that are functions say where they work
- * (base/scale.h), and those of malloc() and free() this program knows (step_do()).
+ * (core/base/scale.h), and those of malloc() and free() this program knows (step_do()).
  *
  * Nothing runs at the same time: an operation ends before the next one begins.  The next one is
  * that of the CPU whose clock is the earliest.  So a run depends on its arguments alone, and a
@@ -76,7 +76,7 @@ extern struct machine machine;
 #define NS_CALL 200
 #define NS_CALL_MAP 1000	/* of those that change mappings */
 #define NS_STOP 500		/* for the one that is interrupted, and to wait for it */
-#define NS_PROGRAM 20		/* between two operations, in the mean */
+#define NS_PROGRAM 20		/* between two operations, on average */
 
 static inline double *machine_clock(void)
 {

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "page/page.h"
-#include "percpu/percpu.h"
+#include "core/page/page.h"
+#include "core/percpu/percpu.h"
 
 #include "scale.h"
 

@@ -6,8 +6,7 @@
  * (at least 1 ns), so that a percentile is at most 6 % off; reading the counter is part of each
  * figure, and "clock/p50" is that reading alone.
  *
- * Rows malloc-p50 p99 p99.9 p99.99 max and free-..., in ns; "curve" rows are the share of calls
- * above a time, from 16 ns in steps of a power of two, in parts of a million.
+ * Rows malloc-p50 p99 p99.9 p99.99 max and free-..., in ns.
  */
 #include "workload.h"
 
@@ -141,20 +140,11 @@ static void report(const char *call, const struct histogram *histogram)
 		const char *name;
 		double share;
 	} shown[] = { { "p50", 0.5 }, { "p99", 0.99 }, { "p99.9", 0.999 }, { "p99.99", 0.9999 } };
-	double calls = total(histogram);
 
 	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
 		bench_row("ns", percentile(histogram, shown[i].share), "%s-%s", call,
 			  shown[i].name);
 	bench_row("ns", (double)histogram->most * ns_per_cycle, "%s-max", call);
-	for (double ns = 16; ns < 1e9; ns *= 2) {
-		double above = 0;
-
-		for (size_t i = 0; i < BUCKETS; i++)
-			if (top_of(i) * ns_per_cycle > ns)
-				above += (double)histogram->count[i];
-		bench_row("of 1e6", above / calls * 1e6, "curve-%s/%.0f", call, ns);
-	}
 }
 
 int main(int argc, char **argv)

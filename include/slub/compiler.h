@@ -56,4 +56,11 @@
 #endif
 #endif
 
+/* Sequences are asm goto with outputs, which gcc and clang have from version 11 on. */
+#if !defined(SLUB_NO_INLINE) &&						\
+	((defined(__clang__) && __clang_major__ < 11) ||		\
+	 (!defined(__clang__) && defined(__GNUC__) && __GNUC__ < 11))
+#define SLUB_NO_INLINE 1
+#endif
+
 #endif

@@ -78,10 +78,10 @@ struct slub_value {
  *
  * @name: as `slub stats --json` calls it.  Of the heap:
  *
- *   heap.committed_bytes, heap.slab_bytes, heap.large_bytes, heap.large_blocks,
- *   heap.idle_bytes, heap.refused_bytes, heap.moved_runs, heap.deferred_bytes,
- *   heap.deferred_objects, objects.used, objects.used_bytes, objects.cached,
- *   objects.cached_bytes, objects.free, objects.free_bytes
+ *   heap.committed_bytes, heap.slab_bytes, heap.active_bytes, heap.large_bytes,
+ *   heap.large_blocks, heap.idle_bytes, heap.refused_bytes, heap.moved_runs,
+ *   heap.deferred_bytes, heap.deferred_objects, objects.used, objects.used_bytes,
+ *   objects.cached, objects.cached_bytes, objects.free, objects.free_bytes
  *
  * and of the cache NAME "caches.NAME." and one of
  *
@@ -104,7 +104,9 @@ struct slub_value {
  *   free_direct, lists_emptied, objects_out, objects_back, objects_moved,
  *   objects_stayed, wrong_cache, double_free, wrong_size
  *
- * slub-stats(1) says what they mean.  Numbers that are always 0 are left out.
+ * slub-stats(1) says what they mean.  heap.active_bytes, which `slub stats` does not have, is
+ * heap.slab_bytes without empty slabs and without pages that no object was carved from yet.
+ * Numbers that are always 0 are left out.
  * Into *@value.  Nothing is locked and nothing allocated: on a heap that changes the
  * numbers are estimates, as those of mallinfo2().
  * Returns 0; -ENOENT: there is no such value, or no such cache; -EINVAL: @name or
@@ -122,8 +124,8 @@ SLUB_API int slub_value_read(const char *name, struct slub_value *value);
  * non-zero.  The name is valid during the call.
  * Returns what @visit returned last, or 0; -EINVAL: @visit is NULL; -EDEADLK and -ENOMEM
  * as slub_value_read(), the latter also if a table of the caches cannot be mapped.
- * Context: any thread; @visit is called without locks and may allocate.  Cost: two walks
- * over the heap, and about eighty calls for each cache.
+ * Context: any thread; @visit is called without locks and may allocate.  Cost: a walk over
+ * the heap, whose values come first; then another, and about eighty calls for each cache.
  */
 SLUB_API int
 slub_value_for_each(int (*visit)(const char *name, const struct slub_value *value,

@@ -140,12 +140,14 @@ SLUB_API long slub_defrag_all(unsigned int max_fill);
 /*
  * slub_object_is_sparse - does @object lie in a slab that is worth emptying?
  *
- * That is one at most half full, in a cache that has other slabs with room;
- * objects in lists of CPUs count as used.
+ * That is one at most half full, or no fuller than the slabs with room that were
+ * asked for before are on average, in a cache that has other slabs with room.
+ * Objects in lists of CPUs count as used, but for those that wait for their slab to
+ * become empty; slub_shrink_all() brings all home.
  * Returns true if so; for any pointer: false for large blocks of malloc and for
  * what is not this library's.
  * Errors: none.  Context: anywhere; @object is not touched and may be free.
- * Cost: two cache misses, no lock.
+ * Cost: two or three cache misses, no lock.
  */
 SLUB_API bool slub_object_is_sparse(const void *object);
 
@@ -161,7 +163,7 @@ SLUB_API bool slub_object_is_sparse(const void *object);
  * was.
  * Errors: none; errno stays as it is.
  * Context: any thread, not from a signal handler.  Cost: two uncontended locks
- * and the copy.
+ * and the copy; no new place many times in a row also empties the lists of CPUs.
  */
 SLUB_API void *slub_object_move(void *object);
 

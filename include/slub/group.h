@@ -212,7 +212,7 @@ struct slub_group_stats {
 	size_t usage;		/* bytes charged now, exact; slub_group_memory()
 				 * says what memory that keeps */
 	size_t peak;		/* the most there ever was, what is charged in
-				 * advance included */
+				 * advance included, but not beyond the maximum */
 	size_t low, high, max;
 	uint64_t failures;	/* requests refused for this group's maximum */
 	uint64_t max_hits;	/* times the maximum was in the way */

@@ -20,8 +20,8 @@
  *   rallocx        copies for an alignment above 16
  *   mallctl        knows the names below and no other: ENOENT.  No MIBs: a program that
  *                  uses mallctlnametomib() does not compile
- *   stats.*        a look at the heap as it is now, about a millisecond per GiB, not as it
- *                  was at the last write to "epoch", which is accepted
+ *   stats.*        the heap at the last write to "epoch", as there; such a write walks over
+ *                  the heap, about a millisecond per GiB.  With no write, at the first read
  *   malloc_stats_print
  *                  writes the JSON object of slub_stats_json(), whatever the options
  *   JEMALLOC_VERSION_MAJOR
@@ -31,10 +31,14 @@
  *
  * The names of mallctl(): type, and what it is
  *   version                        const char *, "libslub 0.2.0"
- *   epoch                          uint64_t, read and written
+ *   epoch                          uint64_t, written: stats.* is looked up anew; read: how
+ *                                  often that was
  *   stats.allocated                size_t, bytes in objects and large blocks in use
- *   stats.active                   size_t, bytes in slabs and large blocks
- *   stats.resident                 size_t, and in free memory that stays resident
+ *   stats.active                   size_t, bytes in pages of slabs that objects in use can
+ *                                  lie in, and in large blocks: no empty slab, and no page
+ *                                  that no object was carved from yet
+ *   stats.resident                 size_t, in all slabs, large blocks, and free memory that
+ *                                  stays resident
  *   stats.mapped                   size_t, bytes with memory allowed behind them
  *   stats.arenas.0.small.allocated, stats.arenas.0.large.allocated
  *                                  size_t, the two parts of stats.allocated

@@ -2,8 +2,9 @@
 /*
  * The kernel's names, for code that is being ported.
  *
- * Include it where <linux/slab.h>, <linux/percpu.h>, <linux/mempool.h>,
- * <linux/srcu.h> and the memory part of <linux/rcupdate.h> were included.  All
+ * Include it where <linux/slab.h>, <linux/overflow.h>, <linux/vmalloc.h>, <linux/percpu.h>,
+ * <linux/mempool.h>, <linux/srcu.h>, <linux/kmemleak.h> and the memory part of
+ * <linux/string.h> and <linux/rcupdate.h> were included.  All
  * of it is static inline functions and macros on top of the library's own
  * interface, which says what each call does, returns and costs; this file says
  * only what is different.  It takes many short names (kfree, GFP_KERNEL,
@@ -14,6 +15,8 @@
  *                  __GFP_NOFAIL mean what they say; __GFP_DIRECT_RECLAIM makes
  *                  mempool_alloc() wait; the others are accepted and mean nothing
  *   kmalloc(0)     a block of its own, not ZERO_SIZE_PTR
+ *   pages          memory as any other: an address and no struct page
+ *   kasprintf()    printf's conversions, without the kernel's own (%pOF)
  *   per-CPU        "CPU" is a number of slub/percpu.h.  There is no preemption
  *                  to disable, so there is no this_cpu_ptr(), get_cpu_ptr() or
  *                  smp_processor_id(): use the this_cpu_*() operations, or
@@ -32,13 +35,18 @@
 #define SLUB_INCLUDE_KERNEL_H
 
 #include <errno.h>
+#include <limits.h>
 #include <malloc.h>
 #include <sched.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <slub/bucket.h>
 #include <slub/cache.h>
+#include <slub/malloc.h>
 #include <slub/mempool.h>
 #include <slub/percpu.h>
 #include <slub/qmempool.h>
@@ -46,7 +54,10 @@
 #include <slub/reserve.h>
 
 #include <slub/kernel/gfp.h>
+#include <slub/kernel/size.h>
 #include <slub/kernel/slab.h>
+#include <slub/kernel/string.h>
+#include <slub/kernel/page.h>
 #include <slub/kernel/rcu.h>
 #include <slub/kernel/percpu.h>
 #include <slub/kernel/pool.h>

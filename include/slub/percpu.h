@@ -94,7 +94,7 @@ SLUB_API void *slub_percpu_ptr(uintptr_t offset, unsigned int cpu);
 /*
  * slub_percpu_cpus - one past the highest CPU number that is expected.
  *
- * Returns the possible CPUs of the machine, or what SLUB_CPUS says.
+ * Returns the possible CPUs of the machine, as far as the library knows.
  * Errors: none.  Context: anywhere; cost: a load.  From: nr_cpu_ids.
  */
 SLUB_API unsigned int slub_percpu_cpus(void);

@@ -23,7 +23,7 @@
  * neither disabled, so here is one alloc and one free, for every context.
  *
  * From: qmempool, with its calls; measured in the library's
- * src/mempool/qmempool.c.
+ * src/features/mempool/qmempool.c.
  */
 #ifndef SLUB_INCLUDE_QMEMPOOL_H
 #define SLUB_INCLUDE_QMEMPOOL_H

@@ -17,6 +17,7 @@
 #include <slub/defrag.h>
 #include <slub/flags.h>
 #include <slub/group.h>
+#include <slub/leaks.h>
 #include <slub/malloc.h>
 #include <slub/mempool.h>
 #include <slub/percpu.h>

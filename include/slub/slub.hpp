@@ -20,6 +20,9 @@
  *   slub::stats_json(), slub::shrink_node(), slub::for_each_cache()
  *                           what the library is set to and what it counts
  *
+ * Apart from it, for those who have the libraries: slub/cpp/arrow.hpp, a MemoryPool of Arrow,
+ * and slub/cpp/protobuf.hpp, arenas of protobuf.
+ *
  * Header only, over the C interface; a program links libslub as a C program
  * does.  docs/api/cpp.md has the guide.
  */
@@ -41,5 +44,6 @@
 #include <slub/cpp/rcu.hpp>
 #include <slub/cpp/reserve.hpp>
 #include <slub/cpp/shrinker.hpp>
+#include <slub/malloc.h>
 
 #endif

@@ -78,7 +78,7 @@ def table(days):
     for hour, text in HOURS.items():
         yield f"{text:28}" + "".join(
             f"{day.hour_bytes(hour) / 2**20:13.1f}" for day in days.values())
-    yield f"{'CPU seconds of the day':28}" + "".join(
+    yield f"{'CPU seconds':28}" + "".join(
         f"{day.cpu_seconds:13.2f}" for day in days.values())
 
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Which pages there are, and what stands on each: one page of section 3 for each comment that
-documents functions, one of section 7 for each header, with its constants and types."""
+"""Which pages there are, and what stands on each: one page of section 3 for each family of
+functions, one of section 7 for each header, with its constants and types.  NAME has every name that
+a page documents; whoever looks one up finds the page by man's index."""
 import os
 import re
 
+from .families import FAMILIES, LINKS
 from .header import Header
 from .roff import Page, escape, prototype
 from .text import Sections, Text, blocks, short
@@ -28,7 +30,8 @@ class Manual:
         self.headers = [Header(os.path.join(folder, name), f"slub/{name}") for name in names]
         self.sections = {}              # of a page's name
         self.problems = []
-        self.linked = set()
+        self.taken = set()
+        self.top = {}                   # page of section 3: of a function's name
         for header in self.headers:
             self.sections[self.header_page(header)] = 7
             for comment in header.comments:
@@ -47,24 +50,40 @@ class Manual:
 
     def build(self):
         """Yields the path of each page, man3/NAME.3 or man7/NAME.7, and its text."""
+        families = [(header, family) for header in self.headers for family in self.families(header)]
+        for _, family in families:
+            first = family[0].names[0]
+            self.top.update((name, first) for comment in family for name in comment.names)
         for header in self.headers:
             top = self.header_page(header)
             yield f"man7/{top}.7", HeaderPage(self, header, top).text()
-            for comment in header.comments:
-                if comment.names:
-                    first = comment.names[0]
-                    yield f"man3/{first}.3", FunctionPage(self, header, comment).text()
-                    for name in comment.names[1:]:
-                        yield f"man3/{name}.3", Link(f"{first}.3")
-            for declaration in self.described_with_header(header):
-                yield f"man7/{declaration.name}.7", Link(f"{top}.7")
+        for header, family in families:
+            yield f"man3/{family[0].names[0]}.3", FunctionPage(self, header, family).text()
+        for name in LINKS:
+            if name in self.top:
+                yield f"man3/{name}.3", Link(f"{self.top[name]}.3")
+
+    def families(self, header):
+        """The comments of each page of section 3."""
+        comments = {comment.names[0]: comment for comment in header.comments if comment.names}
+        others = set()
+        for page, (_, names) in FAMILIES.items():
+            if page in comments:
+                others.update(names.split())
+                for name in set(names.split()) - comments.keys():
+                    self.problem(header, comments[page].line,
+                                 f"{name} of the family of {page} begins no comment here")
+        for name, comment in comments.items():
+            if name not in others:
+                names = FAMILIES.get(name, ("", ""))[1].split()
+                yield [comment] + [comments[one] for one in names if one in comments]
 
     def described_with_header(self, header):
         """Constants and types; functions that no comment names are a mistake."""
         for declaration in header.declarations:
-            if self.sections.get(declaration.name) == 3 or declaration.name in self.linked:
+            if self.sections.get(declaration.name) == 3 or declaration.name in self.taken:
                 continue
-            self.linked.add(declaration.name)
+            self.taken.add(declaration.name)
             if declaration.kind in CALLABLE:
                 self.problem(header, declaration.line,
                              f"{declaration.name} is in no comment 'name - what it does'")
@@ -72,13 +91,13 @@ class Manual:
                 if declaration.kind == "constant" and not declaration.comment:
                     self.problem(header, declaration.line,
                                  f"{declaration.name} has no comment right above it")
-                yield declaration
+                yield declaration.name
 
 
-class FunctionPage:
+class Function:
+    """A comment that documents functions, and their declarations."""
+
     def __init__(self, manual, header, comment):
-        self.manual = manual
-        self.header = header
         self.comment = comment
         self.parts = Sections(comment)
         self.declarations = []
@@ -88,62 +107,88 @@ class FunctionPage:
                 self.declarations.append(found)
             else:
                 manual.problem(header, comment.line, f"there is no {name}")
-        self.page = manual.page(comment.names[0], 3)
-
-    def text(self):
-        page = self.page
-        page.name_section(self.comment.names, short(self.comment.summary))
-        page.head("LIBRARY")
-        page.put("SLUB memory allocator library (libslub, \\-lslub)")
-        self.synopsis()
-        page.head("DESCRIPTION")
-        page.blocks(self.parts["description"])
-        self.returns_and_errors()
-        for name, title in (("context", "CONTEXT"), ("cost", "COST"), ("from", "HISTORY")):
-            if self.parts[name]:
-                page.head(title)
-                if name == "from":
-                    self.parts[name][0].text = "From: " + self.parts[name][0].text
-                page.blocks(self.parts[name])
-            elif name == "context":
-                self.missing("Context:")
-        self.see_also()
-        return page.text()
-
-    def missing(self, what):
-        self.manual.problem(self.header, self.comment.line,
-                            f"the comment of {self.comment.names[0]} has no '{what}'")
-
-    def synopsis(self):
-        self.page.head("SYNOPSIS")
-        self.page.put(".nf", f"\\fB#include <{self.header.name}>\\fR")
-        for declaration in self.declarations:
-            self.page.put(".PP", *prototype(declaration))
-        self.page.put(".fi")
+        self.tag = ", ".join(f"\\fB{escape(name)}\\fR" for name in comment.names)
 
     def returns_nothing(self):
         """Functions without a value, data, macros that are no expression."""
         return all(d.kind != "function" or NOTHING.match(" ".join(d.text.split()))
                    for d in self.declarations)
 
-    def returns_and_errors(self):
+
+class FunctionPage:
+    def __init__(self, manual, header, family):
+        self.manual = manual
+        self.header = header
+        self.functions = [Function(manual, header, comment) for comment in family]
+        self.names = [name for comment in family for name in comment.names]
+        self.page = manual.page(self.names[0], 3)
+
+    def text(self):
         page = self.page
-        for name, title, none in (
-                ("returns", "RETURN VALUE", "None."),
-                ("errors", "ERRORS", "None: there is no value that could tell of one.")):
-            if self.parts[name]:
-                page.head(title)
-                page.blocks(self.parts[name])
-            elif self.returns_nothing():
-                page.head(title)
-                page.put(none)
+        what = FAMILIES[self.names[0]][0] if self.names[0] in FAMILIES else \
+            short(self.functions[0].comment.summary)
+        page.name_section(self.names, what)
+        page.head("LIBRARY")
+        page.put("SLUB memory allocator library (libslub, \\-lslub)")
+        self.synopsis()
+        page.head("DESCRIPTION")
+        for one in self.functions:
+            if len(self.functions) > 1:
+                page.put(f".SS {one.tag}")
+            page.blocks(one.parts["description"])
+        self.section("returns", "RETURN VALUE", "Returns", "None.")
+        self.section("errors", "ERRORS", "Errors:",
+                     "None: there is no value that could tell of one.")
+        self.section("context", "CONTEXT", "Context:")
+        self.section("cost", "COST")
+        self.section("from", "HISTORY")
+        self.see_also()
+        return page.text()
+
+    def synopsis(self):
+        self.page.head("SYNOPSIS")
+        self.page.put(".nf", f"\\fB#include <{self.header.name}>\\fR")
+        for one in self.functions:
+            for declaration in one.declarations:
+                self.page.put(".PP", *prototype(declaration))
+        self.page.put(".fi")
+
+    def section(self, name, title, label=None, none=None):
+        """What each function says of it, once for those that say the same.  @label: a comment
+        without it lacks something, unless @none tells enough of a function without a value."""
+        said = {}                       # lines: whose
+        for one in self.functions:
+            if one.parts[name]:
+                said.setdefault(tuple(self.lines(name, one)), []).append(one)
+            elif none and one.returns_nothing():
+                said.setdefault((none,), []).append(one)
+            elif label:
+                self.manual.problem(
+                    self.header, one.comment.line,
+                    f"the comment of {one.comment.names[0]} has no '{label}'")
+        if said:
+            self.page.head(title)
+        for lines, whose in said.items():
+            if len(whose) == len(self.functions):
+                self.page.put(*lines)
             else:
-                self.missing("Returns" if name == "returns" else "Errors:")
+                self.page.put(".PP", ", ".join(one.tag for one in whose) + ":", ".RS 4", *lines,
+                              ".RE")
+
+    def lines(self, name, one):
+        start, blocks_ = len(self.page.lines), one.parts[name]
+        if name == "from":
+            blocks_[0].text = "From: " + blocks_[0].text
+        self.page.blocks(blocks_)
+        made = self.page.lines[start:]
+        del self.page.lines[start:]
+        return made
 
     def see_also(self):
         top = self.manual.header_page(self.header)
-        pages = sorted(self.page.seen - set(self.comment.names) - {top})
-        names = [(name, self.manual.sections[name]) for name in pages]
+        pages = {self.manual.top.get(name, name) for name in self.page.seen
+                 if self.manual.sections[name] == 3 or name.startswith("slub-")}
+        names = [(name, self.manual.sections[name]) for name in pages - {self.names[0], top}]
         names += [(top, 7), ("libslub", 7)]
         names.sort(key=lambda item: (item[1], item[0]))
         self.page.head("SEE ALSO")
@@ -162,7 +207,8 @@ class HeaderPage:
         head = self.header.head
         lead, _, rest = head.text.partition("\n\n")
         what = " ".join(lead.split()).rstrip(".")
-        page.name_section([page.name], re.sub(r"^([\w ,-]+): ", r"\1: ", what))
+        names = [page.name, *self.manual.described_with_header(self.header)]
+        page.name_section(names, re.sub(r"^([\w ,-]+): ", r"\1: ", what))
         page.head("SYNOPSIS")
         page.put(".nf", f"\\fB#include <{self.header.name}>\\fR", ".PP",
                  "cc program.c $(pkg\\-config \\-\\-cflags \\-\\-libs slub)", ".fi")

@@ -95,7 +95,8 @@ class Page:
     def text(self):
         # A paragraph that is empty, or begins its section, is one too many.
         lines = [line for at, line in enumerate(self.lines)
-                 if line != ".PP" or not self.lines[at - 1].startswith((".SH", ".SS", ".PP"))]
+                 if line != ".PP" or
+                 not self.lines[at - 1].startswith((".SH", ".SS", ".PP", ".RS"))]
         return "\n".join(lines) + "\n"
 
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Promise: libslub.so exports the listed symbols and nothing else, needs the C library alone, can
-be neither unloaded nor written to in its text, and libslub.a defines no other global name.
+be neither unloaded nor written to in its text, and libslub.a defines no other global name.  Built
+so, the library and the command ask for no symbol that glibc has got since 2.28.
 
-usage: abi_test.py LIBRARY ARCHIVE SYMBOLS"""
+usage: abi_test.py LIBRARY ARCHIVE SYMBOLS COMMAND IS_FOR_OLD_GLIBC"""
 
 import os
 import platform
@@ -12,9 +13,11 @@ import subprocess
 import sys
 import unittest
 
-LIBRARY = ARCHIVE = SYMBOLS = ""
+LIBRARY = ARCHIVE = SYMBOLS = COMMAND = ""
+IS_FOR_OLD_GLIBC = False
 # What the C library of every supported system comes with.
 ALLOWED_LIBRARIES = re.compile(r"^(libc\.so\.6|ld-linux.*\.so\.\d+)$")
+OLDEST_GLIBC = (2, 28)
 # The names that the loader and the compiler's start-up code bring along.
 BROUGHT_ALONG = {"_init", "_fini", "_edata", "_end", "__bss_start"}
 
@@ -96,9 +99,51 @@ class Shared(unittest.TestCase):
             self.assertRegex(lines[0], r"\tendbr64\b", name)
 
 
+class OldGlibc(unittest.TestCase):
+    """The loader refuses a file that asks for a version that its C library does not have."""
+
+    def setUp(self):
+        if not IS_FOR_OLD_GLIBC:
+            self.skipTest("built for the C library of this system alone")
+
+    def asked_for(self, path):
+        """The names that @path takes from glibc, with the version of each."""
+        for line in output("objdump", "--dynamic-syms", path).splitlines():
+            found = re.search(r"\*UND\*.*\bGLIBC_(\d+(?:\.\d+)+)\)? +(\S+)$", line)
+            if found:
+                yield found.group(2), tuple(int(part) for part in found.group(1).split("."))
+
+    def test_no_symbol_is_newer(self):
+        for path in (LIBRARY, COMMAND):
+            names = dict(self.asked_for(path))
+            self.assertIn("fwrite", names, path)
+            newer = {name: version for name, version in names.items() if version > OLDEST_GLIBC}
+            self.assertEqual(newer, {}, path)
+
+    def test_no_version_is_newer(self):
+        """A weak reference asks for its version too, and so does a form of relocations."""
+        for path in (LIBRARY, COMMAND):
+            needs = output("readelf", "--wide", "--version-info", path).partition("needs section")
+            versions = set(re.findall(r"Name: (GLIBC_\S+)", needs[2]))
+            self.assertTrue(versions, path)
+            numbers = {name: tuple(int(part) for part in re.findall(r"\d+", name))
+                       for name in versions}
+            self.assertEqual([name for name, number in numbers.items()
+                              if not number or number > OLDEST_GLIBC], [], path)
+
+    def test_the_libraries_that_were_joined_are_not_needed(self):
+        """Each start would load them, which are empty from 2.34 on."""
+        for path in (LIBRARY, COMMAND):
+            dynamic = output("readelf", "--wide", "--dynamic", path)
+            needed = set(re.findall(r"NEEDED.*\[(.*)\]", dynamic))
+            self.assertIn("libc.so.6", needed, path)
+            self.assertEqual(needed & {"libpthread.so.0", "libdl.so.2"}, set(), path)
+            self.assertNotRegex(dynamic, r"\((RPATH|RUNPATH)\)")
+
+
 class Archive(unittest.TestCase):
     def test_defines_no_other_global(self):
-        """operator new is the program's C++ library's: see src/malloc/cxx/cxx_new.c."""
+        """operator new is the program's C++ library's: see src/features/cxx/cxx_new.c."""
         wanted = {name for name in listed() if not name.startswith("_Zn")}
         defined = names(output("nm", "--extern-only", "--defined-only", ARCHIVE))
         self.assertEqual(sorted(defined - wanted - BROUGHT_ALONG), [])
@@ -106,7 +151,8 @@ class Archive(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
+    if len(sys.argv) != 6:
         sys.exit(__doc__)
-    LIBRARY, ARCHIVE, SYMBOLS = sys.argv[1:]
+    LIBRARY, ARCHIVE, SYMBOLS, COMMAND = sys.argv[1:5]
+    IS_FOR_OLD_GLIBC = sys.argv[5] == "ON"
     unittest.main(argv=sys.argv[:1], verbosity=2)

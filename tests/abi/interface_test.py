@@ -7,7 +7,7 @@ usage: interface_test.py LIBRARY INCLUDE DESCRIPTION
        interface_test.py --write LIBRARY INCLUDE DESCRIPTION    at a release: describe this one
 
 Structures that no public header defines are no part of it.  slub_abi_state, which the command
-reads, has a version of its own (docs/policy/abi.md)."""
+reads, has a version of its own (docs/policy/support.md)."""
 
 import contextlib
 import glob
@@ -36,8 +36,9 @@ NOT_THE_INTERFACE = """
 # Its head is in a header, and the rest is the library's.
 OPENS_WITH = {"slub_cache"}
 ADVICE = """
-This breaks programs that are compiled already (docs/policy/abi.md).  Where it does not, as a member
-called reserved has got a name, or where the soname changes with it, describe the interface anew:
+This breaks programs that are compiled already (docs/policy/support.md).  Where it does not, as a
+member called reserved has got a name, or where the soname changes with it, describe the interface
+anew:
 tests/abi/interface_test.py --write LIBRARY INCLUDE DESCRIPTION"""
 
 

@@ -16,7 +16,7 @@
 #include <slub/rcu.h>
 
 #include "harness.h"
-#include "inspect/abi.h"
+#include "features/inspect/abi.h"
 
 namespace api {
 

@@ -27,8 +27,8 @@ TEST(Option, IsReadByName)
 	EXPECT_EQ(get("guard_places"), "4096");
 	EXPECT_EQ(get("fastpath"), "auto");
 	EXPECT_EQ(get("DEEPBIND"), "drop");
-	EXPECT_EQ(get("slabinfo"), "") << "a text that was not given";
-	EXPECT_EQ(get("min_order"), "2") << "given in the environment of this test";
+	EXPECT_EQ(get("debug_leaks"), "") << "a text that was not given";
+	EXPECT_EQ(get("test_min_order"), "2") << "given in the environment of this test";
 	EXPECT_EQ(get("debug"), "F,nothing-*");
 }
 
@@ -45,7 +45,7 @@ TEST(Option, RefusesWhatCannotBe)
 	EXPECT_EQ(slub_option_get("fastpath", nullptr, 9), -EINVAL);
 
 	EXPECT_EQ(slub_option_set("no_such", "1"), -ENOENT);
-	for (const char *name : { "fastpath", "address_space", "slabinfo", "guard", "mode",
+	for (const char *name : { "fastpath", "address_space", "debug_leaks", "guard", "mode",
 			"debug" })
 		EXPECT_EQ(slub_option_set(name, "auto"), -EPERM) << name;
 	for (const char *bad : { "", "many", "5X", "-1", "64M ", "99999T", "auto" })

@@ -25,13 +25,30 @@ bool is_zero(const void *block, size_t from, size_t to)
 	return true;
 }
 
-size_t number(const char *name)
+/* As of the last write to "epoch". */
+size_t seen(const char *name)
 {
 	size_t value = 0, size = sizeof(value);
 
 	EXPECT_EQ(mallctl(name, &value, &size, nullptr, 0), 0) << name;
 	EXPECT_EQ(size, sizeof(value));
 	return value;
+}
+
+/* Returns the new epoch. */
+uint64_t write_epoch()
+{
+	uint64_t epoch = 1;
+	size_t size = sizeof(epoch);
+
+	EXPECT_EQ(mallctl("epoch", &epoch, &size, &epoch, sizeof(epoch)), 0);
+	return epoch;
+}
+
+size_t number(const char *name)
+{
+	write_epoch();
+	return seen(name);
 }
 
 } /* namespace */
@@ -128,6 +145,42 @@ TEST(Control, StatisticsFollowTheHeap)
 	EXPECT_LE(number("stats.arenas.0.small.allocated"), number("stats.allocated"));
 	dallocx(block, 0);
 	EXPECT_LT(number("stats.allocated"), allocated + (8 << 20));
+}
+
+TEST(Control, StatisticsAreThoseOfTheEpoch)
+{
+	size_t allocated = number("stats.allocated"), size = sizeof(uint64_t);
+	uint64_t epoch = write_epoch(), read = 0;
+	void *block = mallocx(8 << 20, 0);
+
+	ASSERT_NE(block, nullptr);
+	EXPECT_LT(seen("stats.allocated"), allocated + (8 << 20));
+	EXPECT_EQ(mallctl("epoch", &read, &size, nullptr, 0), 0);
+	EXPECT_EQ(read, epoch) << "reading is no look";
+	EXPECT_LT(seen("stats.arenas.0.large.allocated"), allocated + (8 << 20));
+	/* Whatever is written. */
+	read = 12345;
+	EXPECT_EQ(mallctl("epoch", nullptr, nullptr, &read, sizeof(read)), 0);
+	EXPECT_GE(seen("stats.allocated"), allocated + (8 << 20));
+	EXPECT_EQ(write_epoch(), epoch + 2);
+	dallocx(block, 0);
+	EXPECT_GE(seen("stats.allocated"), allocated + (8 << 20));
+}
+
+TEST(Control, ActiveIsWhereObjectsInUseCanLie)
+{
+	/* The slab of the class has room for many, whose pages nobody has used. */
+	size_t active = number("stats.active"), resident = number("stats.resident");
+	void *block = mallocx(24000, 0);
+
+	ASSERT_NE(block, nullptr);
+	EXPECT_GE(number("stats.resident") - resident, (size_t)128 << 10);
+	EXPECT_GE(seen("stats.active") - active, (size_t)24000);
+	EXPECT_LT(seen("stats.active") - active, (size_t)128 << 10);
+	EXPECT_GE(seen("stats.active"), seen("stats.allocated"));
+	dallocx(block, 0);
+	mallctl("arena.0.purge", nullptr, nullptr, nullptr, 0);
+	EXPECT_LT(number("stats.active"), active + 24000);
 }
 
 TEST(Control, Constants)

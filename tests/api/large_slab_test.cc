@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Promise: a slab's counts are wider than 16 bits. With SLUB_MIN_ORDER=8 one slab of a MiB holds
- * 131,072 objects of 8 bytes, 65,536 of 16; all of them are different, found, counted and given
- * back.
+ * Promise: a slab's counts are wider than 16 bits. With SLUB_TEST_MIN_ORDER=8 one slab of a MiB
+ * holds 131,072 objects of 8 bytes, 65,536 of 16; all of them are different, found, counted and
+ * given back.
  */
 #include <algorithm>
 
@@ -11,6 +11,17 @@
 namespace {
 
 const size_t SLAB_BYTES = 1 << 20;
+
+/* Without a check word, which takes 8 bytes more. */
+struct slub_cache_args dense(size_t size)
+{
+	struct slub_cache_args args = {};
+
+	args.size = size;
+	args.flags = SLUB_CACHE_NO_MERGE;
+	args.has_free_pointer_offset = true;
+	return args;
+}
 
 /* Objects of one slab more than one slab has, each with its own address in it. */
 std::vector<uintptr_t *> stamped(struct slub_cache *cache, size_t size)
@@ -45,7 +56,7 @@ class large_slab : public testing::TestWithParam<size_t> {};
 TEST_P(large_slab, holds_more_objects_than_16_bits_count)
 {
 	size_t size = GetParam(), most = SLAB_BYTES / size;
-	api::cache cache(size, 0, SLUB_CACHE_NO_MERGE);
+	api::cache cache(dense(size));
 	std::vector<uintptr_t *> objects = stamped(cache, size);
 	struct slub_cache_stats stats = api::stats_of(cache);
 
@@ -104,7 +115,7 @@ void *visit_all(void *arg)
 TEST_P(large_slab, is_visited_on_a_small_stack)
 {
 	size_t size = GetParam(), freed = 0;
-	api::cache cache(size, 0, SLUB_CACHE_NO_MERGE);
+	api::cache cache(dense(size));
 	std::vector<uintptr_t *> objects = stamped(cache, size);
 	struct visit visit;
 	pthread_attr_t attributes;

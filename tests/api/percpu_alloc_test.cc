@@ -241,9 +241,9 @@ INSTANTIATE_TEST_SUITE_P(
 		configuration{ {}, "large" },
 		configuration{ { "SLUB_HUGE=always" }, "large" },
 		configuration{ { "SLUB_PERCPU_BYTES=256M" }, "very-large" },
-		configuration{ { "SLUB_CPUS=4096" }, "cpus-4096" },
-		configuration{ { "SLUB_CPUS=4096", "SLUB_PERCPU_BYTES=64K" }, "cpus-4096" },
-		configuration{ { "SLUB_CPUS=2" }, "cpus-2" }));
+		configuration{ { "SLUB_TEST_CPUS=4096" }, "cpus-4096" },
+		configuration{ { "SLUB_TEST_CPUS=4096", "SLUB_PERCPU_BYTES=64K" }, "cpus-4096" },
+		configuration{ { "SLUB_TEST_CPUS=2" }, "cpus-2" }));
 
 void act_fill(size_t expected)
 {

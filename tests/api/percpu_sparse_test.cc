@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Promise: per-CPU memory takes pages where something is written, and nowhere else: of offsets in
- * use on CPUs in use. Of 4,096 CPUs that are simulated (SLUB_CPUS) most never run.
+ * use on CPUs in use. Of 4,096 CPUs that are simulated (SLUB_TEST_CPUS) most never run.
  */
 #include <fstream>
 #include <set>
@@ -71,7 +71,7 @@ protected:
 	void SetUp() override
 	{
 		if (slub_percpu_cpus() < CPUS)
-			GTEST_SKIP() << "SLUB_CPUS=4096";
+			GTEST_SKIP() << "SLUB_TEST_CPUS=4096";
 		pages();	/* what reading takes itself */
 	}
 };

@@ -34,21 +34,12 @@ def slab_test():
     return {"failures": {}, "rows": rows}
 
 
-def curve():
-    rows = {}
-    for threads, value in ((1, 10.0), (10, 10.0), (100, 11.0), (1000, 40.0)):
-        rows[f"cpu/{threads}"] = row("ns", glibc=[value * 2], mimalloc=[20.0], libslub=[value])
-    return {"failures": {"jemalloc": "ended by signal 11"}, "rows": rows}
-
-
 def latency():
     rows = {f"malloc-{share}": row("ns", glibc=[200.0], mimalloc=[90.0], libslub=[80.0])
             for share in ("p50", "p99", "p99.9", "p99.99", "max")}
     rows.update({f"free-{share}": row("ns", glibc=[200.0], mimalloc=[70.0], libslub=[80.0])
                  for share in ("p50", "p99", "p99.9", "p99.99", "max")})
     rows["clock/p50"] = row("ns", glibc=[20.0], libslub=[20.0])
-    rows["curve-malloc/16"] = row("of 1e6", glibc=[900000.0], libslub=[800000.0])
-    rows["curve-malloc/32"] = row("of 1e6", glibc=[900.0], libslub=[800.0])
     return {"failures": {}, "rows": rows}
 
 
@@ -63,10 +54,7 @@ def data():
         "programs": {"sqlite": "3.40.1"},
         "results": {"churn_fixed": workload((40.0, 10.0, 5.0), (40.0, 80.0, 20.0)),
                     "json": workload((10.0, 20.0, 20.0), (20.0, 20.0, 20.0)),
-                    "slab_test": slab_test(), "curve_threads": curve(), "latency_2": latency()},
-        "over_time": {"mix": {"glibc": [[0.0, 1.0], [0.5, 3.0]], "libslub": [[0.0, 1.0]]}},
-        "callgrind": {"64 bytes, the same object": {"glibc": 110.0, "libslub": 41.0}},
-        "system_calls": {"json": {"glibc": 20, "libslub": 31}},
+                    "slab_test": slab_test(), "latency_2": latency()},
     }
 
 

@@ -22,7 +22,7 @@ def run(*words, first="/usr/bin"):
 
 
 class Table(unittest.TestCase):
-    """bench/report/outside, of figures made up here."""
+    """The table of bench/report/write, of figures made up here."""
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
@@ -42,7 +42,7 @@ class Table(unittest.TestCase):
         path = os.path.join(self.folder.name, "samples.json")
         self.write(path, json.dumps(data))
         done = subprocess.run([sys.executable, os.path.join(os.path.dirname(RUN), "..", "report",
-                                                            "outside"), path, self.page],
+                                                            "write"), path, self.page],
                               capture_output=True, text=True, check=False)
         with open(self.page, encoding="utf-8") as file:
             return done, file.read()
@@ -57,8 +57,28 @@ class Table(unittest.TestCase):
                      "| `perl` | 0.50 | 0.50 | – | 1.00 | 1.00 | – |",
                      "| real programs | 0.87 | 0.61 | – | 1.22 | 1.22 | – |",
                      "| mimalloc-bench | 1.50 | 0.75 | – | 1.50 | 1.50 | – |",
-                     "| time, real programs, 1 rows | 2.00 | 1.00 | 1.50 |"):
+                     "| time, real programs, 1 rows | 2.00 | 1.00 | 1.50 |",
+                     "| `lua` | time | 1.50 | peer |", "| `lua` | peak | 1.50 | glibc |"):
             self.assertIn(line, text)
+        self.assertNotIn("| `perl` | time", text)
+
+    def test_intervals(self):
+        """First is said where the intervals say so, and nothing where rounds are too few."""
+        rounds = [1.0, 1.02, 0.98, 1.01, 0.99, 1.0, 1.03, 0.97]
+        row = {name: [[scale * one, 100] for one in rounds[at:] + rounds[:at]]
+               for at, (name, scale) in enumerate((("slow", 2.0), ("close", 1.0),
+                                                   ("libslub", 1.0), ("libslub-copy", 1.0)))}
+        _, text = self.table({"lua": row, "perl": row})
+        self.assertIn("| libslub by | slow | close | libslub-copy |", text)
+        self.assertRegex(text, r"\| time, real programs \| 0\.\d+ \(0\.4\d+ to 0\.5\d+\) \| "
+                               r"[01]\.\d+ \(0\.9\d+ to 1\.0\d+\) \|")
+        self.assertIn("- time, real programs: before slow; level with close", text)
+        del row["close"]
+        self.assertIn("- time, real programs: first", self.table({"lua": row})[1])
+        few = {name: one[:4] for name, one in row.items()}
+        self.assertIn("fewer than 5 rounds, no order", self.table({"lua": few})[1])
+        row["slow"].pop()
+        self.assertNotIn("first", self.table({"lua": row})[1])
 
     def test_nothing_to_compare_with(self):
         done, text = self.table({"lua": {"libslub": [[1.0, 1]]}})

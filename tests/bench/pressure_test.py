@@ -8,6 +8,9 @@ import tempfile
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "bench", "driver"))
+import allocators		# noqa: E402  (after the path is set)
+
 BUILD = os.environ.get("SLUB_BUILD", os.path.join(ROOT, "build"))
 
 
@@ -27,6 +30,28 @@ class Pressure(unittest.TestCase):
         self.assertEqual(result["outcome"], "lived")
         self.assertGreater(result["samples"][-1]["shrunk"], 0)
         self.assertGreater(result["samples"][-1]["entries"], 1000)
+
+    def test_a_server_has_the_malloc_of_its_row(self):
+        """A program that is linked with jemalloc, or any other library that has malloc."""
+        with tempfile.TemporaryDirectory() as out:
+            library, program = os.path.join(out, "libother.so"), os.path.join(out, "program")
+            self.compile("void *malloc(unsigned long n) { (void)n; return 0; }", library,
+                         "-shared", "-fPIC", "-fno-builtin")
+            self.compile("#include <stdlib.h>\nint main(void) { return malloc(1) == NULL; }",
+                         program, library, f"-Wl,-rpath,{out}", "-Wl,--no-as-needed")
+            own = allocators.Allocator("own", None, "")
+            self.assertEqual(allocators.malloc_of(program, own.environment()),
+                             os.path.realpath(library))
+            glibc = allocators.Allocator("glibc", None, "").preloaded(program)
+            self.assertEqual(os.path.basename(allocators.malloc_of(program, glibc)), "libc.so.6")
+            missing = allocators.Allocator("peer", os.path.join(out, "libpeer.so"), "")
+            with self.assertRaisesRegex(allocators.WrongMalloc, "peer: malloc of .* is "):
+                missing.preloaded(program)
+
+    @staticmethod
+    def compile(source, target, *more):
+        subprocess.run([os.environ.get("CC", "cc"), "-x", "c", "-", "-x", "none", "-o", target,
+                        *more], input=source, text=True, check=True)
 
     def test_a_burst_goes_back(self):
         with tempfile.TemporaryDirectory() as out:

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-#include "os/os.h"
+#include "core/os/os.h"
 
 #include "bench/scale/scale.h"
 

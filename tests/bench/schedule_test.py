@@ -93,12 +93,6 @@ class Order(unittest.TestCase):
         self.assertIn("hardened", self.names(made, one, 1))
         self.assertNotIn("hardened", self.names(made, one, 2))
 
-    def test_the_uniprocessor_build_runs_single_promises_only(self):
-        made = runner(["libslub-up"])
-        self.assertEqual(made.columns(a_job(threads=True)), [])
-        self.assertEqual(made.columns(a_job(kind="workload")), [])
-        self.assertEqual(len(made.columns(a_job())), 1)
-
     def test_the_plan_fits_its_minutes(self):
         for mode, columns in (("quick", 7), ("full", 8)):
             made = runner(["x"] * columns, mode)
@@ -110,23 +104,7 @@ class Order(unittest.TestCase):
         self.assertEqual(len(names), len(set(names)))
 
 
-class Steps(unittest.TestCase):
-    def test_points_of_a_curve_before_a_failure_are_kept(self):
-        made = runner(["a"])
-        steps = [("1", "--n=1"), ("2", "--n=2"), ("3", "--n=3")]
-        one = a_job(kind="curve", steps={"full": steps}, keep=("cpu",))
-
-        def execute(command, *_):
-            if command[-1] == "--n=3":
-                raise process.Failure("no end")
-            return {"malloc": "", "rows": [{"name": name, "value": 1.0, "unit": "ns"}
-                                           for name in ("cpu", "ops")]}
-
-        with mock.patch.object(rounds, "execute", execute):
-            made.round(one, 0, [], progress.Progress(1, None))
-        self.assertEqual(list(made.results.rows("it")), ["cpu/1", "cpu/2"])
-        self.assertEqual(made.results.failures("it"), {"a": "no end"})
-
+class Rounds(unittest.TestCase):
     def test_figures_of_another_malloc_do_not_count(self):
         made = rounds.Runner("/nowhere", [allocators.Allocator("a", "/lib/a.so", "1")], "full",
                              None, store.Results())
@@ -199,13 +177,11 @@ class Lacks(unittest.TestCase):
         bench_run = importlib.util.module_from_spec(
             importlib.util.spec_from_loader("bench_run", loader))
         loader.exec_module(bench_run)
-        options = mock.Mock(report="/proc/nonexistent/report")
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
-            kept = bench_run.keep(canned.data(), "/dev/full/results.json", options)
+            kept = bench_run.keep(canned.data(), "/dev/full/results.json")
         self.assertFalse(kept)
         self.assertIn("/dev/full/results.json is left out: ", said.getvalue())
-        self.assertIn("/proc/nonexistent/report is left out: ", said.getvalue())
         self.assertIn("churn_fixed", said.getvalue())
 
 

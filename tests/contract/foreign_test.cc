@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "harness.h"
-#include "inspect/abi.h"
+#include "features/inspect/abi.h"
 
 static char a_static[4096];
 

@@ -190,26 +190,53 @@ TEST(Misuse, a_size_that_may_be)
 	EXPECT_EQ(status, 0) << harness::describe_status(status);
 }
 
-/* A link that was written to leads malloc nowhere. */
+/* Whatever was written to a link or to the word behind it, the block is not handed out. */
 TEST(Misuse, written_link)
 {
-	static long target[64];
+	static const struct {
+		const char *which;
+		std::function<void(char *, char *)> write;	/* to the free one; a live one */
+	} crimes[] = {
+		{"an address", [](char *p, char *) { *reinterpret_cast<char **>(p) += 640; }},
+		{"a live one", [](char *p, char *q) { *reinterpret_cast<void **>(p) = q; }},
+		{"one byte", [](char *p, char *) { *p ^= 64; }},
+		{"zeros", [](char *p, char *) { memset(p, 0, 16); }},
+		{"the word behind", [](char *p, char *) { p[8]++; }},
+		{"text", [](char *p, char *) { memset(p, 'A', 16); }},
+		{"what another one had", [](char *p, char *q) { drop(q); memcpy(p, q, 16); }},
+	};
 
-	expect_end([] {
-		char *p = block(64);
-		drop(p);
-		*reinterpret_cast<void **>(p) = &target[8];
-		for (int i = 0; i < 2; i++)
-			if (block(64) == reinterpret_cast<char *>(&target[8]))
+	for (const auto &crime : crimes)
+		for (size_t n : {16, 64, 1000, 3800})
+			expect_end([&] {
+				char *live = block(n), *p = block(n);
+				drop(p);
+				crime.write(p, live);
+				for (int i = 0; i < 2; i++)
+					block(n);
 				_exit(1);
-	}, ": free list damaged: ", "another address");
-	expect_end([] {
-		char *p = block(64);
-		drop(p);
-		memset(p, 'A', 64);
-		block(64);
-		block(64);
-	}, ": free block overwritten: ", "text");
+			}, ": a block was written to after its free: ", crime.which);
+}
+
+/* What the library knew of a block is not for the program to read. */
+TEST(Misuse, a_new_block_tells_no_address)
+{
+	std::vector<char *> blocks;
+
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < 5000; i++) {
+			auto *p = reinterpret_cast<uint64_t *>(block(64));
+
+			if (round) {
+				ASSERT_EQ(p[0], 0u);
+				ASSERT_EQ(p[1], 0u);
+			}
+			blocks.push_back(reinterpret_cast<char *>(p));
+		}
+		for (char *p : blocks)
+			drop(p);
+		blocks.clear();
+	}
 }
 
 /* What a program copies out of free memory accuses nobody. */

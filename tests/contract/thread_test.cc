@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "harness.h"
-#include "inspect/abi.h"
+#include "features/inspect/abi.h"
 
 static std::atomic<int> damaged;
 

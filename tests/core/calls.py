@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""calls.py ROOT OBJECT NM FOLDER_OR_FILE...: what the core (cmake/core.cmake) knows of features.
+"""calls.py ROOT OBJECT NM: what src/core knows of src/features.
 
-The calls that base/features.h declares, the functions that src/without.c's OBJECT defines
-weakly and the table in docs/ARCHITECTURE.md are the same; no file of the core (FOLDER: a pattern
-for folders that its files lie in, not in their subfolders) includes a header
-of a feature; of slab/hardened the header alone is looked at, which is inline everywhere.  That
-the core calls nothing else the linker has seen: libslub-core.so is linked with -z defs.
+The calls that core/base/features.h declares and the functions that src/core/without.c's OBJECT
+defines weakly are the same.  No file of the core includes a header of a feature, but for those of
+MADE_OF; these lead to no header of another feature, and each is included.  That the core calls
+nothing else the linker has seen: libslub-core.so is linked with -z defs.
 """
 import glob
 import os
@@ -14,10 +13,11 @@ import re
 import subprocess
 import sys
 
-INLINE = ("slab/hardened/hardened.h",)
-FACES = ("slab/slab.h", "slab/slab_internal.h", "malloc/malloc.h", "malloc/front.h",
-         "debug/debug.h", "debug/misuse.h", "debug/maps.h", "debug/mailbox.h",
-         "debug/track.h", "slab/stat.def")
+# What the core cannot do without, and why.
+MADE_OF = {
+    "features/hardened/hardened.h":
+        "the fast paths of the hardened build make these checks, inline; other builds compile none",
+}
 
 
 def read(*path):
@@ -26,41 +26,46 @@ def read(*path):
 
 
 def declared(root):
-    text = re.sub(r"/\*.*?\*/", "", read(root, "src/base/features.h"), flags=re.DOTALL)
-    return set(re.findall(r"(\w+)\([^()]*\);", text))
+    text = re.sub(r"/\*.*?\*/", "", read(root, "src/core/base/features.h"), flags=re.DOTALL)
+    return set(re.findall(r"(\w+)\([^()]*\);", text)) | set(
+        re.findall(r"(?m)^extern .*\b(\w+);", text))
 
 
 def defined(nm, path):
     lines = subprocess.run([nm, path], capture_output=True, text=True, check=True).stdout
-    return {line.split()[-1] for line in lines.splitlines() if line.split()[-2] == "W"}
+    return {line.split()[-1] for line in lines.splitlines() if line.split()[-2] in "WV"}
 
 
-def written(root):
-    text = read(root, "docs/ARCHITECTURE.md")
-    table = text.split("\n## What the core calls\n")[1].split("\nOther calls ")[0]
-    rows = [line for line in table.splitlines() if line.startswith("| `")]
-    return set(re.findall(r"`(\w+)`", " ".join(row.split("|")[1] for row in rows)))
+def named(path):
+    return re.findall(r'#\s*include\s+"([^"]+)"', read(path))
 
 
-def included(root, core):
-    known = re.compile("(" + "|".join(part for part in core if not part.endswith(".c")) + ")$")
-    paths = [os.path.join(root, "src", part) for part in core if part.endswith(".c")]
-    paths += [path for path in glob.glob(os.path.join(root, "src", "**", "*.[ch]"), recursive=True)
-              if known.match(os.path.relpath(os.path.dirname(path), os.path.join(root, "src")))]
-    paths = [path for path in paths if "/slab/hardened/" not in path]
-    for path in paths + [os.path.join(root, "src", face) for face in FACES]:
-        for name in re.findall(r'#\s*include\s+"([^"]+)"', read(path)):
-            if not known.match(os.path.dirname(name)) and name not in INLINE + FACES:
-                yield f"{os.path.relpath(path, root)} includes {name}"
+def included(root):
+    """What is wrong with the includes of the core."""
+    met = set()
+    for path in glob.glob(os.path.join(root, "src/core/**/*.[ch]"), recursive=True):
+        for name in named(path):
+            if name.startswith("features/"):
+                met.add(name)
+                if name not in MADE_OF:
+                    yield f"{os.path.relpath(path, root)} includes {name}"
+    yield from (f"no file of the core includes {name}" for name in MADE_OF if name not in met)
+    ways = list(MADE_OF)
+    for name in ways:
+        for other in named(os.path.join(root, "src", name)):
+            if not other.startswith("features/") or other in ways:
+                continue
+            if os.path.dirname(other) != os.path.dirname(name):
+                yield f"{name}, which the core includes, includes {other}"
+            ways.append(other)
 
 
 def main():
-    root, obj, nm, core = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:]
-    calls, wrong = declared(root), list(included(root, core))
-    for name, found in (("src/without.c", defined(nm, obj)),
-                        ("docs/ARCHITECTURE.md", written(root))):
-        wrong += [f"{name} has no {call}()" for call in sorted(calls - found)]
-        wrong += [f"base/features.h has no {call}(), {name} has" for call in sorted(found - calls)]
+    root, obj, nm = sys.argv[1:]
+    calls, wrong = declared(root), list(included(root))
+    found = defined(nm, obj)
+    wrong += [f"src/core/without.c has no {call}()" for call in sorted(calls - found)]
+    wrong += [f"core/base/features.h has no {call}()" for call in sorted(found - calls)]
     for line in wrong:
         print("FAIL:", line)
     print(f"{len(calls)} calls from the core to features")

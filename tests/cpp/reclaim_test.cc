@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include <slub/malloc.h>
 #include <slub/slub.hpp>
 
 namespace {
@@ -89,6 +90,53 @@ TEST(cpp_shrinker, is_asked_as_long_as_it_lives)
 	size_t before = asked;
 	slub_shrink_all();
 	EXPECT_EQ(asked, before);
+}
+
+/* The limit of a group asks its own shrinkers, and those of nobody else. */
+TEST(cpp_shrinker, gives_back_what_its_group_has)
+{
+	slub::group tenant("cpp-full"), other("cpp-other");
+	std::vector<void *> kept;
+	size_t others_asked = 0;
+
+	tenant.set_limit(SLUB_GROUP_MAX, 4 << 20);
+	kept.reserve(64);
+	slub::shrinker own(tenant, "cpp-own", [&] { return kept.size(); }, [&](size_t n) {
+		size_t freed = 0;
+
+		for (; freed < n && !kept.empty(); freed++, kept.pop_back())
+			slub_free(kept.back());
+		return freed;
+	});
+	slub::shrinker aside(other, "cpp-aside", [&] { return others_asked++, size_t(0); },
+			     [](size_t) { return size_t(0); });
+
+	slub::group_guard inside(tenant);
+	for (int i = 0; i < 32; i++) {
+		/* not new: SHARED DATA in slub/shrinker.h */
+		void *block = slub_malloc(1 << 20);
+
+		ASSERT_NE(block, nullptr);
+		kept.push_back(block);
+	}
+	EXPECT_GE(own.freed(), 28u);
+	EXPECT_LE(tenant.stats().usage, 4u << 20);
+	EXPECT_EQ(others_asked, 0u);
+	while (!kept.empty()) {
+		slub_free(kept.back());
+		kept.pop_back();
+	}
+}
+
+TEST(cpp_shrinker, of_a_group_that_is_not_there)
+{
+	slub::group first("cpp-gone"), second(std::move(first));
+
+	EXPECT_THROW(slub::shrinker(first, "cpp", [] { return size_t(0); },
+				    [](size_t) { return size_t(0); }),
+		     std::system_error);
+	EXPECT_NO_THROW(slub::shrinker(second, "cpp", [] { return size_t(0); },
+				       [](size_t) { return size_t(0); }));
 }
 
 TEST(cpp_shrinker, needs_two_functions)

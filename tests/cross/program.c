@@ -18,7 +18,7 @@
 #define ROUNDS 4000
 #define HELD 64
 
-#include "inspect/abi.h"
+#include "features/inspect/abi.h"
 
 extern char state[] __asm__(SLUB_ABI_SYMBOL) __attribute__((weak));
 

@@ -36,6 +36,8 @@ def configure(*options, system="Linux", processor="x86_64"):
 
 
 class Unsupported(unittest.TestCase):
+    MAJOR = "__clang_major__" if "clang" in os.path.basename(CC) else "__GNUC__"
+
     def refused(self, what, instead, *options, **target):
         status, lines, output = configure(*options, **target)
         self.assertNotEqual(status, 0, output)
@@ -67,6 +69,21 @@ class Unsupported(unittest.TestCase):
                            "#undef __GLIBC_MINOR__\n#define __GLIBC_MINOR__ 31\n")
             self.refused("before 2.34", "later ones work, and musl",
                          f"-DCMAKE_C_FLAGS=-I{folder}")
+
+    @unittest.skipUnless(platform.machine() in ("x86_64", "aarch64"), "from plain C there")
+    def test_an_old_compiler(self):
+        self.refused("10.", "from 11 on", f"-DCMAKE_C_FLAGS=-U{self.MAJOR} -D{self.MAJOR}=10")
+
+    @unittest.skipUnless(platform.machine() in ("x86_64", "aarch64"), "from plain C there")
+    def test_programs_of_an_old_compiler_call_the_library(self):
+        old = f"-U{self.MAJOR}", f"-D{self.MAJOR}=10"
+        for options, has_sequences in (((), True), (old, False)):
+            text = subprocess.run(
+                (CC, "-E", "-I", os.path.join(SOURCE, "include"), *options, "-x", "c", "-"),
+                input="#include <slub/slub.h>", text=True, capture_output=True, check=True).stdout
+            self.assertIn("slub_percpu_alloc", text)
+            self.assertEqual(bool(re.search(r"asm\w* (\w+ )?goto", text)), has_sequences,
+                             options)
 
 
 if __name__ == "__main__":

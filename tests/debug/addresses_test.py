@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Promise: a report names the file that is mapped where a call came from when it is written, and
-the address as that file has it: `addr2line -e FILE ADDRESS` tells the line.
+"""Promise: a report names the function and the file that is mapped where a call came from when it
+is written, and the address as that file has it: `addr2line -e FILE ADDRESS` tells the line.
 
 usage: addresses_test.py LIBRARY PLUGS PLUGIN PLUGIN"""
 
@@ -20,8 +20,11 @@ class Addresses(unittest.TestCase):
         env.update(LD_PRELOAD=LIBRARY, SLUB_DEBUG="FZPU", SLUB_DEBUG_REPORT="stderr")
         done = subprocess.run([PLUGS, ONE, OTHER], env=env, text=True, capture_output=True,
                               timeout=60, check=True)
-        found = re.findall(r"(?m)^Allocated in \[<0x(\w+)>\] (\S+)\+0x(\w+) ", done.stderr)
-        self.assertEqual([path for _, path, _ in found], [PLUGS, ONE, OTHER], done.stderr)
+        allocated = re.findall(r"(?m)^Allocated in \[<0x(\w+)>\] (\w+)\+0x\w+ "
+                               r"\((\S+)\+0x(\w+)\) ", done.stderr)
+        self.assertEqual([path for _, _, path, _ in allocated], [PLUGS, ONE, OTHER], done.stderr)
+        self.assertEqual([name for _, name, _, _ in allocated], ["main", "overrun", "overrun"])
+        found = [(place, path, at) for place, _, path, at in allocated]
         self.assertEqual(found[0][0], found[0][2], "the program is not relocated")
         self.assertEqual(found[1][2], found[2][2], "the plugins are the same")
         self.assertLess(int(found[1][2], 16), 1 << 20)

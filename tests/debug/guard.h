@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "harness.h"
-#include "inspect/abi.h"
+#include "features/inspect/abi.h"
 #include <slub/bucket.h>
 #include <slub/debug.h>
 #include <slub/group.h>

@@ -347,8 +347,8 @@ TEST(Guard, wrong_frees_are_said_as_of_other_blocks)
 	expect_words(": double free: realloc(", again, true);
 	expect_words(": pointer inside a block: free(", inside, true);
 	expect_words(": pointer inside a block: malloc_usable_size(", asked, true);
-	expect_words(": red zone overwritten: free(", beyond, false);
-	expect_words(": red zone overwritten: 0x", at_exit, false);
+	expect_words(": a write beyond a block: free(", beyond, false);
+	expect_words(": a write beyond a block: 0x", at_exit, false);
 	expect_words(": pointer to no block: free(", behind_all, true);
 }
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "harness.h"
-#include "inspect/abi.h"
+#include "features/inspect/abi.h"
 #include <slub/slub.h>
 
 extern "C" void free_sized(void *, size_t);

@@ -88,8 +88,11 @@ TEST(Traces, not_of_what_was_freed_deferred)
 		object = site_a(1000);
 	seen.clear();
 	ASSERT_EQ(slub_cache_alloc_traces(cache, collect, &seen), 0);
-	ASSERT_EQ(seen.size(), 2u);
-	EXPECT_EQ(seen[0].count, 2u);
+	size_t nr_again = 0;
+	/* Of two calls where the compiler has unrolled the loop: they are told apart. */
+	for (const Seen &one : seen)
+		nr_again += one.caller - (uintptr_t)site_b < 100 ? 0 : one.count;
+	EXPECT_EQ(nr_again, 2u);
 	for (void *object : in_another)
 		free(object);
 	free(stays);

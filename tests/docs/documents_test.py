@@ -13,9 +13,6 @@ import unittest
 
 SOURCE = ""
 # Variables that are no options of the library.
-# `slub ABOVE WORD` has the manual page of a command of its own.
-BENEATH = {("run", "--options"), ("doctor", "--check"), ("info", "--top"), ("traces", "--leaks"),
-           ("debug", "validate"), ("debug", "shrink"), ("debug", "guard"), ("debug", "set")}
 OF_OTHERS = {"SLUB_OPTIONS", "SLUB_LIBRARY", "SLUB_LIB_DIR", "SLUB_LINK", "SLUB_INJECT"}
 
 
@@ -28,9 +25,7 @@ class Names(unittest.TestCase):
     def setUp(self):
         paths = [os.path.join(SOURCE, name) for name in ("README.md", "CONTRIBUTING.md")]
         paths += glob.glob(os.path.join(SOURCE, "docs", "**", "*.md"), recursive=True)
-        # docs/notes/ is history: it may name what is gone.
-        self.documents = {os.path.relpath(path, SOURCE): read(path) for path in paths
-                          if "/docs/notes/" not in path}
+        self.documents = {os.path.relpath(path, SOURCE): read(path) for path in paths}
         self.assertGreater(len(self.documents), 10)
 
     def assertAllThere(self, pattern, is_there):
@@ -67,29 +62,28 @@ class Names(unittest.TestCase):
     def test_the_surface_is_as_large_as_it_says(self):
         page = read("docs", "migrate", "from-0.1.md")
         main = read("tools", "slub", "main.c")
-        commands = re.search(r"(?s)commands\[\] = \{(.*?)\};", main).group(1).count("&cmd_")
-        beneath = re.search(r"(?s)\} beneath\[\] = \{(.*?)\};", main).group(1).count("&cmd_")
-        words = dict(enumerate("no one two three four five six seven eight nine ten".split()))
+        groups = re.search(r"(?s) groups\[\] = \{(.*?)\n\};", main).group(1)
         rows = {
             "names `slub_*` that `src/libslub.map` exports":
                 len(set(re.findall(r"\bslub_\w+(?=;)", read("src", "libslub.map")))),
-            "options in `src/base/option.def`":
+            "options in `src/core/base/option.def`":
                 len(re.findall(r"^OPTION_(?!GONE|EXPERTS)\w+\(\w",
-                               read("src", "base", "option.def"), re.MULTILINE)),
-            "commands of `slub`": f"{commands}, and {words[beneath]} beneath them",
+                               read("src", "core", "base", "option.def").partition(
+                                   "\nOPTION_FOR_TESTS")[0], re.MULTILINE)),
+            "commands of `slub`": groups.count("&cmd_"),
         }
         for name, now in rows.items():
             self.assertRegex(page, rf"\| {re.escape(name)} \| \d+ \| {now} \|\n")
 
     def test_variables(self):
         options = {"SLUB_" + name.upper() for name in re.findall(
-            r"^OPTION_\w+\((\w+),", read("src", "base", "option.def"), re.MULTILINE)}
+            r"^OPTION_\w+\((\w+),", read("src", "core", "base", "option.def"), re.MULTILINE)}
         self.assertAllThere(r"(?<!-D)\b(SLUB_[A-Z_]+)=",
                             lambda name: name in options | OF_OTHERS)
 
     def test_files(self):
-        """Paths from the top of the tree, `src/page/pagemap.c`; a folder, a pattern or a program
-        is one too."""
+        """Paths from the top of the tree, `src/core/page/pagemap.c`; a folder, a pattern or a
+        program is one too."""
         folders = "|".join(name for name in os.listdir(SOURCE)
                            if os.path.isdir(os.path.join(SOURCE, name)) and name[0] != "."
                            and not name.startswith("build"))
@@ -110,11 +104,23 @@ class Names(unittest.TestCase):
                  glob.glob(os.path.join(SOURCE, name + ".[ch]")) or [None]]
         self.assertGreater(len(named), 100)
         self.assertNotIn(None, there, named)
-        every = (glob.glob(os.path.join(SOURCE, "src", "*", "*.c")) +
-                 glob.glob(os.path.join(SOURCE, "src", "*", "*", "*.c")))
+        every = glob.glob(os.path.join(SOURCE, "src", "**", "*.c"), recursive=True)
         folders = tuple(path for path in there if path.endswith("/"))
         self.assertEqual([path for path in sorted(set(every) - set(there))
                           if not path.startswith(folders)], [])
+
+    def test_features_name_their_tests_and_pages(self):
+        """In the first comment of one file of each folder of src/features; all of it is there."""
+        for folder in sorted(glob.glob(os.path.join(SOURCE, "src", "features", "*", ""))):
+            heads = [re.findall(r"(?s)/\*.*?\*/", read(path))[1]
+                     for path in glob.glob(os.path.join(folder, "*.[ch]"))]
+            heads = [head for head in heads if " * Tests: " in head]
+            self.assertEqual(len(heads), 1, folder)
+            named = re.findall(r"\b((?:tests|docs)/[\w./*-]*[\w*])", heads[0])
+            for kind in ("tests/", "docs/"):
+                self.assertTrue([path for path in named if path.startswith(kind)], folder)
+            for path in named:
+                self.assertTrue(glob.glob(os.path.join(SOURCE, path)), f"{folder}: {path}")
 
     def options_of(self, command):
         page = read("docs", "man", f"slub-{command}.1").replace("\\-", "-")
@@ -123,7 +129,7 @@ class Names(unittest.TestCase):
             re.findall(r"(?m)^\.B.*$", page))))
         if command == "run":
             known.update("--" + name for name in re.findall(
-                r"^OPTION_\w+\((\w+),", read("src", "base", "option.def"), re.MULTILINE))
+                r"^OPTION_\w+\((\w+),", read("src", "core", "base", "option.def"), re.MULTILINE))
         return known
 
     def test_options(self):
@@ -135,10 +141,6 @@ class Names(unittest.TestCase):
                     r"(?m)(?:`|^    |^\$ )(?:build/)?slub ([a-z]+)\b([^`\n]*)", text):
                 if not os.path.exists(os.path.join(SOURCE, "docs", "man", f"slub-{command}.1")):
                     continue                    # gdb's
-                word = (rest.split() or [""])[0]
-                if (command, word) in BENEATH:
-                    command, rest = word.strip("-"), rest.split(None, 1)[1:]
-                    rest = rest[0] if rest else ""
                 known = self.options_of(command)
                 for word in re.split(r"[#|;&]", rest)[0].split():
                     if word == "--" or command == "run" and word[0] != "-":

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Promise: a measured figure in the prose of README.md, of docs/results/benchmarks.md and
-performance.md and of docs/start/limits.md and faq.md is that of the run in bench/results/report, or
-of a table that the sentence links; means are those of their rows, and rows that miss a limit are
-named.  Other pages have figures of runs that they name, which nothing here checks.
+"""Promise: a measured figure in the prose of README.md, of docs/results/benchmarks.md and of
+docs/start/limits.md is that of the run in bench/results, or of a table that the sentence
+links; means are those of their rows, and rows that miss a limit are named.  Other pages have
+figures of runs that they name, which nothing here checks.
 
 usage: figures_test.py SOURCE
 
@@ -19,11 +19,11 @@ import tempfile
 import unittest
 
 SOURCE = ""
-RESULTS = os.path.join("bench", "results", "report", "results.json")
-PAGES = ("README.md", "docs/results/benchmarks.md", "docs/results/performance.md",
-         "docs/start/limits.md", "docs/start/faq.md")
+RESULTS = os.path.join("bench", "results", "results.json")
+PAGES = ("README.md", "docs/results/benchmarks.md", "docs/start/limits.md")
 SIX = ("glibc", "mimalloc", "snmalloc", "jemalloc", "rpmalloc", "tcmalloc")
 FIGURE = r"(?<![\w.,])\d[\d,.]*\d?\s(?:MiB|GiB|KiB|MB|requests|ns|µs|ms|s|%|times)(?!\w)"
+COMMITS = 50		# of src and include: figures of a commit further behind are old
 N = r"([\d,.]+\d|\d)"
 
 
@@ -34,6 +34,12 @@ def read(path):
 
 def number(text):
     return float(text.replace(",", ""))
+
+
+def git(*command):
+    """What it prints; nothing where it fails, as in a tree without a history."""
+    return subprocess.run(["git", "-C", SOURCE, *command], capture_output=True, text=True,
+                          check=False).stdout.strip()
 
 
 class Run:
@@ -68,9 +74,9 @@ class Run:
 
 
 def pressure(_):
-    """Seconds until each was killed: the rows of the table of docs/results/pressure.md whose
+    """Seconds until each was killed: the rows of the table of docs/results/benchmarks.md whose
     program is Redis with maxmemory at 60 %."""
-    text = read("docs/results/pressure.md").partition("`maxmemory` at 60 %")[2]
+    text = read("docs/results/benchmarks.md").partition("`maxmemory` at 60 %")[2]
     killed = [number(one) for pair in re.findall(
         rf"killed after {N} to {N} s", text.split("\n\n| server")[0].split("\n## ")[0])
         for one in pair]
@@ -78,23 +84,32 @@ def pressure(_):
 
 
 def outside(mean, column):
-    """A mean of the table of programs that nobody here wrote, in docs/results/performance.md."""
-    row = re.search(rf"(?m)^\| {mean} \|(.*)\|$", read("docs/results/performance.md")).group(1)
+    """A mean of the table of programs that nobody here wrote, in docs/results/benchmarks.md."""
+    row = re.search(rf"(?m)^\| {mean} \|(.*)\|$", read("docs/results/benchmarks.md")).group(1)
     return float(row.split("|")[column])
+
+
+def mean_of(kind, column):
+    """A mean of the first table of means in docs/results/benchmarks.md."""
+    row = re.search(rf"(?m)^\| time, {kind}, \d+ rows \|(.*)\|$",
+                    read("docs/results/benchmarks.md")).group(1)
+    return float(row.split("|")[column - 1])
 
 
 def detection(_):
     """What checks cost, in docs/results/detection.md: the default build's in percent on AMD and
-    on Intel, then the factors of the hardened build, for real programs and for loops, and of
-    scudo."""
+    on Intel, then the factors of the hardened build, for real programs and for loops, and of one
+    run those of snmalloc with checks, mimalloc secure, and scudo."""
     text = read("docs/results/detection.md")
     words = re.sub(r"\s+", " ", text)
     amd = re.search(rf"the geometric mean of 21 programs is {N}\. ", words).group(1)
     intel = re.search(rf"over 20 programs, by a library without checks: default {N}, ", words)
-    row = re.search(r"(?m)^\| geometric mean \| 1 \|(.*)\|$", text).group(1).split("|")
     programs = re.search(rf"(?m)^\| geometric mean \| \| {N} \|", text)
+    loops = re.search(rf"hardened {N}, mimalloc secure {N}, snmalloc with checks {N}, scudo {N}\.",
+                      words).groups()
     return [100 * (float(amd) - 1), 100 * (float(intel.group(1)) - 1),
-            float(programs.group(1)), float(row[0]), float(row[-1])]
+            float(programs.group(1)), float(loops[0]), float(loops[2]), float(loops[1]),
+            float(loops[3])]
 
 
 def switched(_):
@@ -120,61 +135,68 @@ def statistics_file(_):
 # A page, a sentence with each figure as N, and what the figures are.
 SENTENCES = [
     ("README.md", rf"One second after 1 GiB of small objects was freed, {N} MiB were resident; "
-     rf"{N} to {N} MiB with six other",
+     rf"{N} to {N} MiB with six other allocators",
      lambda run: [run.of("burst", "after-1s/in")] + run.six("burst", "after-1s/in")),
-    ("README.md", rf"with seven other allocators it was killed after {N} to {N} s", pressure),
-    ("README.md", rf"1,000 busy threads peak at {N} MiB; at {N} to {N} MiB with others",
+    ("README.md", rf"six other allocators were killed after {N} to {N} s", pressure),
+    ("README.md", rf"1,000 busy threads peak at {N} MiB; at {N} to {N} MiB with the others",
      lambda run: [run.of("threads_1000", "peak")] + run.six("threads_1000", "peak")),
-    ("README.md", rf"switched ten times under load, answered {N} requests, {N} of them wrong",
-     switched),
+    ("README.md", rf"switched ten times under load, gave {N} answers, all of them right",
+     lambda _: switched(_)[:1]),
     ("README.md", rf"in a file of {N} MB", statistics_file),
     ("README.md", rf"cost {N} % on AMD, {N} % on Intel in two noisy rounds. The hardened build "
-     rf"takes {N} times as long in real programs, {N} in loops; Scudo {N} ", detection),
+     rf"takes {N} times as long in real programs, {N} in loops; snmalloc with checks {N} there, "
+     rf"mimalloc secure {N}, Scudo {N}\.", detection),
+    ("README.md", rf"19 real programs {N} \(snmalloc {N}, mimalloc {N}, glibc {N}\), "
+     rf"mimalloc-bench {N} \({N}, {N}, {N}\)",
+     lambda run: [mean_of(kind, column) for kind in ("real programs", "mimalloc-bench")
+                  for column in (4, 3, 2, 1)]),
     ("docs/results/benchmarks.md", rf"The median spread of the {N} rows is {N} %",
      lambda run: [len(run.jobs), run.median_spread()]),
     ("docs/results/benchmarks.md", rf"Of the {N} workloads {N} are loops of this project and {N} "
      "are real programs",
      lambda run: [len(run.jobs), run.count("workload"), run.count("program")]),
+    ("docs/results/benchmarks.md",
+     rf"a block of 64 KiB took {N} ns \(rpmalloc {N}, snmalloc {N}\), an element "
+     rf"of a vector grown by half {N} ns \(jemalloc {N}, mimalloc {N}\), an object that another "
+     rf"thread frees {N} ns \(snmalloc {N}\)",
+     lambda run: [run.of(job, row, name) for job, row, *names in (
+         ("curve_sizes", "cost/65536", "libslub", "rpmalloc", "snmalloc"),
+         ("growth", "half", "libslub", "jemalloc", "mimalloc"),
+         ("prodcons", "64", "libslub", "snmalloc")) for name in names]),
     ("docs/results/benchmarks.md", rf"libslub by itself keeps {N} MiB like the others; jemalloc "
      rf"goes down to {N} after some calls. `SLUB_PRESSURE=thread` has {N} within the first",
      lambda run: rest("libslub", (2, 2)) + rest("jemalloc 5.3.1", (3, 2)) +
      rest("libslub, `SLUB_PRESSURE=thread`", (2, 0))),
-    ("docs/start/faq.md", rf"real programs take {N} of the C library's CPU time and peak at {N} "
+    ("docs/start/limits.md", rf"real programs take {N} of the C library's CPU time and peak at {N} "
      "of its memory",
      lambda run: [outside("real programs", 1), outside("real programs", 4)]),
-    ("docs/start/faq.md", rf"An empty program starts in {N} µs instead of {N} and has {N} KiB "
-     rf"resident instead of {N}",
-     lambda run: [run.of("startup", row, name) for row in ("time", "rss")
-                  for name in ("libslub", "glibc")]),
+    ("docs/start/limits.md", rf"An empty program starts in {N} µs instead of {N}",
+     lambda run: [run.of("startup", "time", name) for name in ("libslub", "glibc")]),
     ("docs/start/limits.md", rf"an empty program has {N} KiB resident instead of {N}",
      lambda run: [run.of("startup", "rss", name) for name in ("libslub", "glibc")]),
-    ("docs/start/faq.md", rf"one `malloc` in 10,000 takes {N} ns or more \({N} to {N} with six "
+    ("docs/start/limits.md", rf"one `malloc` in 10,000 takes {N} ns or more \({N} to {N} with six "
      r"others\)",
      lambda run: [run.of("latency_2", "malloc-p99.99")] + run.six("latency_2", "malloc-p99.99")),
 ]
 
 # What is no measurement of this run, by page.
 FIXED = {
-    "README.md": ["1 GiB of small objects", "at 60 % of"],
-    "docs/results/benchmarks.md": ["128 MiB in blocks of 16 bytes to 32 KiB", "1, 10 and 60 s",
-                                   "26 MiB are pages"],
-    "docs/results/performance.md": [
-        "128 KiB of code and symbols", "6 % on average", "12.5 % at the most"],
+    "README.md": ["1 GiB of small objects", "at 60 % of", "a budget of 1 to 16 MiB"],
+    "docs/results/benchmarks.md": [
+        "128 MiB in blocks of 16 bytes to 32 KiB", "1, 10 and 60 s", "26 MiB are pages",
+        "a control group of 128 MiB with a working set of 256 MiB"],
     "docs/start/limits.md": [
-        "64 MiB at the least", "at most 1.5 times",
-        "64 MiB of 208 bytes", "0.7 MiB with", "From some 80 MiB on",
+        "64 MiB at least", "at most 1.5 times", "by 6 % on average",
         # Bounds of the library.
-        "a block of 128 KiB or more", "any of 1 MiB or more", "all above 32 MiB",
-        "pieces of 128 KiB or more", "undoes it 1,024 times"],
-    "docs/start/faq.md": ["8 to 64 MiB at a time", "round up by 6 % on average"],
+        "block of 1 MiB or more", "8 to 64 MiB at a time"],
 }
 
 
 def prose(page):
     """Its sentences, each on one line; without code, and without what a program wrote."""
     text = re.sub(r"(?ms)^```.*?^```|<!-- (BENCH|RUN|OUTSIDE)-BEGIN.*?END -->", "", read(page))
-    # What a call costs, in a table that says of which processor.
-    text = re.sub(r"(?m)^\| .*\|$", "", text) if page.endswith("performance.md") else text
+    # Its tables say themselves what printed them.
+    text = re.sub(r"(?m)^\| .*\|$", "", text) if page.endswith("benchmarks.md") else text
     return re.sub(r"\s+", " ", text)
 
 
@@ -215,28 +237,42 @@ class Figures(unittest.TestCase):
         self.assertEqual(without, [])
 
     def test_the_table_is_the_runs(self):
-        """As bench/report/readme writes it."""
+        """As bench/report/write writes it."""
         with tempfile.TemporaryDirectory() as folder:
             page = os.path.join(folder, "page.md")
             with open(page, "w", encoding="utf-8") as file:
                 file.write(read("docs/results/benchmarks.md"))
-            subprocess.run([os.path.join(SOURCE, "bench", "report", "readme"),
+            subprocess.run([os.path.join(SOURCE, "bench", "report", "write"),
                             os.path.join(SOURCE, RESULTS), page], check=True)
             with open(page, encoding="utf-8") as file:
                 self.assertEqual(file.read(), read("docs/results/benchmarks.md"))
 
     def test_the_rows_that_miss_are_named(self):
-        text = read("docs/results/performance.md")
-        limit, said = re.search(rf"no row is to be above {N} in time \((.*?) are\)",
+        text = read("docs/results/benchmarks.md")
+        limit, said = re.search(rf"Rows above the goal of {N} in time: (.*?)\.",
                                 re.sub(r"\s+", " ", text)).groups()
         rows = re.findall(r"(?m)^\| `([\w+-]+)` \| ([\d.]+) \|", text)
         self.assertGreater(len(rows), 30)
         self.assertEqual(re.findall(r"`([^`]+)`", said),
                          [name for name, value in rows if float(value) > float(limit)])
 
+    def test_a_page_says_that_its_figures_are_old(self):
+        """A commit that it names is of the history; and where the library has changed since by more
+        than COMMITS, a sentence with that commit in it says "older library"."""
+        if git("rev-parse", "--is-shallow-repository") != "false":
+            self.skipTest("no whole history is here")
+        for page in PAGES:
+            text = re.sub(r"\s+", " ", read(page))
+            commits = set(re.findall(r"\bcommit ([0-9a-f]{7})\b", text))
+            for commit in commits:
+                since = git("rev-list", "--count", f"{commit}..HEAD", "--", "src", "include")
+                self.assertTrue(since, f"{page}: commit {commit} is none of the history")
+                if int(since) > COMMITS:
+                    self.assertRegex(text, rf"[^.]*\b{commit}\b[^.]*\bolder library\b", page)
+
     def test_means_are_those_of_the_rows(self):
-        """In docs/results/performance.md: real programs and loops, each with a mean of its own."""
-        text = read("docs/results/performance.md")
+        """In docs/results/benchmarks.md: real programs and loops, each with a mean of its own."""
+        text = read("docs/results/benchmarks.md")
         nr = 0
         for table in re.findall(r"(?m)(?:^\|.*\|\n)+", text):
             rows = []

@@ -47,8 +47,7 @@ def files():
                     "tools/**/*.[ch]"):
         for path in glob.glob(os.path.join(SOURCE, pattern), recursive=True):
             name = os.path.relpath(path, SOURCE)
-            # History is left as it was written.
-            if not name.startswith("docs/notes/") and "/build" not in name:
+            if "/build" not in name:
                 yield name
 
 

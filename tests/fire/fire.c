@@ -8,7 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include "inspect/abi.h"
+#include "features/inspect/abi.h"
 
 static int arg_count;
 static char **arg_values;

@@ -25,5 +25,10 @@ void expect_given_back(const char *what, size_t before);
  * and a request that is refused leaves its block as it is.
  */
 void grow(size_t most);
+/*
+ * Blocks of one size, @most bytes of them, each page of them written; then of the next size.  Where
+ * little more than that is to be had, what was freed of one size has to make room for the next.
+ */
+void change_sizes(size_t most);
 
 #endif

@@ -56,3 +56,37 @@ void grow(size_t most)
 			free(block[i].start);
 		}
 }
+
+struct link {
+	struct link *next;
+};
+
+static struct link *all_of(size_t size, size_t most)
+{
+	struct link *list = NULL;
+
+	for (size_t total = 0; total + size <= most; total += size) {
+		struct link *one = malloc(size);
+
+		if (!one)
+			fire_fail("%zu bytes after %zu of %zu: %s", size, total, most,
+				  strerror(errno));
+		memset(one, 0x5a, size);
+		one->next = list;
+		list = one;
+	}
+	return list;
+}
+
+void change_sizes(size_t most)
+{
+	static const size_t sizes[] = {
+		3 << 20, 64, 100000, 1000, 700000, 5000, 30000, 48, 1 << 20, 250, 12 << 20,
+	};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+		for (struct link *one = all_of(sizes[i], most), *next; one; one = next) {
+			next = one->next;
+			free(one);
+		}
+}

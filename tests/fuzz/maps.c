@@ -49,10 +49,9 @@ static void look(const struct process *process)
 		expect(process_file(process, mapping->path) || mapping->offset);
 	}
 	state_find(&state, process);
-	if (profile_mappings_of(&names, process)) {
-		for (size_t i = 0; i < process->nr_mappings; i++)
-			profile_mapping_at(&names, process, process->mappings[i].start);
-	}
+	profile_mappings_of(&names, process);
+	for (size_t i = 0; i < process->nr_mappings; i++)
+		profile_mapping_at(&names, process, process->mappings[i].start);
 	profile_free(&names);
 }
 

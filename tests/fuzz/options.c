@@ -11,11 +11,18 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/log.h"
-#include "base/option.h"
-#include "debug/debug.h"
-#include "reclaim/reclaim.h"
+#include "core/base/log.h"
+#include "core/base/option.h"
+#include "features/debug/debug.h"
+#include "features/reclaim/reclaim.h"
 #include "../../tools/slub/settings.h"
+
+/* The command's files end by this name, for the readers (targets.cmake). */
+void reader_exit(int status) __attribute__((noreturn));
+void reader_exit(int status)
+{
+	_exit(status);
+}
 
 enum { LINES_MAX = 64, TEXT_MAX = 4096, TOLD_MAX = 1 << 16 };
 
@@ -52,7 +59,7 @@ static void read_rows(void)
 		{ #name, least, most, 0, false, false, false },
 #define OPTION_TEXT(name, sentence) { #name, 0, 0, 0, true, false, false },
 #define OPTION_WORDS(name, form, sentence) { #name, 0, 0, 0, true, true, false },
-#include "base/option.def"
+#include "core/base/option.def"
 	};
 
 	nr_rows = sizeof(all) / sizeof(all[0]);

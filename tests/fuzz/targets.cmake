@@ -25,7 +25,7 @@ foreach(symbol IN LISTS symbols)
 	endif()
 endforeach()
 
-# The library's own copies of the C library's (src/base/string.c): the fuzzer has some, too.
+# The library's own copies of the C library's (src/core/base/string.c): the fuzzer has some, too.
 foreach(symbol memchr memcmp memcpy memmove memset strchr strcmp strlen strncmp strnlen strrchr
 	strspn strcspn strstr bcmp)
 	list(APPEND renames --localize-symbol=${symbol})
@@ -65,9 +65,13 @@ fuzz_target(api ${slub_object} api.c api_caches.c api_groups.c api_pools.c)
 fuzz_target(options ${open_object} options.c ../../tools/slub/settings.c ../../tools/slub/clean.c
 	../../tools/slub/message.c ../../tools/slub/nearest.c)
 
+fuzz_target(symbol ${open_object} symbol.c)
+
 # The readers of the command, with AddressSanitizer as well: they have a malloc that it knows.
 # main.c stays out; exit() comes back to the target.
 file(GLOB fuzz_tool_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/slub/*.c)
+# The names of an older glibc are for what is handed out.
+list(REMOVE_ITEM fuzz_tool_sources ${PROJECT_SOURCE_DIR}/tools/slub/old_glibc.c)
 list(FILTER fuzz_tool_sources EXCLUDE REGEX "/main[.]c$")
 set(fuzz_tool_flags -fsanitize=address)
 find_package(ZLIB QUIET)	# its target is known in tools/slub only

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Promise: the fast paths of malloc and free are at most 26 and 27 instructions from entry to ret,
+"""Promise: the fast paths of malloc and free are at most 29 and 35 instructions from entry to ret,
 with no call and no stack frame, and stay as they are until somebody looks at the change.  Those
 of aarch64 are longer: no instruction there has an operand in memory, or an address of 32 bits.
 
@@ -21,17 +21,18 @@ import subprocess
 import sys
 
 # The most instructions each may have.
-LIBRARY = {"malloc": 26, "free": 27, "free_local": 44}
-LIBRARY_AARCH64 = {"malloc": 32, "free": 30}  # clang's; gcc's malloc has 31
-PROGRAM = {"inline_cache_alloc": 22, "inline_cache_alloc_owned": 29,
-           "inline_cache_free": 31, "inline_percpu_add": 14}
-PROGRAM_AARCH64 = {"inline_cache_alloc": 30, "inline_cache_alloc_owned": 40,
-                   "inline_cache_free": 39, "inline_percpu_add": 23}  # clang's, too
+LIBRARY = {"malloc": 29, "free": 35, "free_local": 55}
+LIBRARY_AARCH64 = {"malloc": 36, "free": 43}  # of clang, of gcc; the others are 35 and 41
+PROGRAM = {"inline_cache_alloc": 29, "inline_cache_alloc_owned": 35,
+           "inline_cache_free": 40, "inline_percpu_add": 14}
+PROGRAM_AARCH64 = {"inline_cache_alloc": 36, "inline_cache_alloc_owned": 46,
+                   "inline_cache_free": 49, "inline_percpu_add": 23}  # clang's, too
 # Another way through a function, and the branch that is taken on the usual one.
 WAYS = {"free_local": "free"}
 TAKEN = {"free": "jg"}
 # Where the inline functions go on.
-LEAVES = {"slub_cache_alloc", "slub_cache_free", "slub_cache_claim", "slub_percpu_add"}
+LEAVES = {"slub_cache_alloc", "slub_cache_free", "slub_cache_free_aborted", "slub_cache_claim",
+          "slub_percpu_add"}
 CONDITIONAL = re.compile(r"^j(?!mp)[a-z]+$")
 FRAME = re.compile(r"^(push|pop|enter|leave)|^(sub|add|lea|and|mov)\b.*,\s*%rsp$"
                    r"|^(stp|str|ldp|ldr)\b.*\[sp|^(sub|add)\s+sp,")

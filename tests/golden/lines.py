@@ -5,7 +5,7 @@ lines.py LIBRARY
 
 The linker lays small variables next to each other, whoever uses them: a number that each
 registration of a shrinker wrote, in the line of a pool that walks read, made these wait for each
-other (docs/notes/reclaim.md, "The storm").
+other (docs/notes.md, "The storm").
 """
 import re
 import subprocess
@@ -17,7 +17,7 @@ WRITTEN = ("used_pages", "large_pages", "quick_pages", "superblock_lock", "zones
            "registry", "area_lock")
 # Read by malloc and free, in and out of groups, by walks, and where lists are filled.
 READ = ("pagemap_base", "pagemap_limit", "descriptor_bias", "page_link_bias", "malloc_slot",
-        "malloc_paged_slots", "percpu_hint_offset", "slub_seq_offsets", "slub_map_bases",
+        "malloc_paged_slots", "percpu_hint_offset", "slub_seq_offsets", "slub_free_front",
         "percpu_table", "classes",
         "account_classes", "account_slots", "account_caches", "group_generation", "nr_tight",
         "stock_max", "groups_with_low", "groups_alive", "sample_switch", "shrinker_table",

@@ -3,7 +3,7 @@
 """What src/libslub.ld puts together stays so: windows.py LIBRARY SOURCE_FOLDER
 
 A fault maps the 64 KiB around it, so what every program runs has to lie in few of them.
-bench/outside/start says how much an empty program has resident.
+`bench/run --only startup` says how much an empty program has resident.
 """
 import glob
 import os
@@ -22,10 +22,10 @@ TOGETHER = ("malloc", "free", "slub_start", "cache_create", "superblock_alloc", 
             "options_publish", "page_limit_init", "pressure_fork_child", "walkers_fork_child",
             "srcu_fork_child", "thread_stock_fork_child", "class_switch_fork_child",
             "cxx_replaced", "suspect_aborted", "slab_left_look", "ptr_is_block_after_all",
-            "outside_ask", "own_delete_many", "percpu_collect", "slot_flush")
+            "outside_ask", "own_delete_many", "slot_flush")
 OPERATORS = ("slub_text_new", "slub_text_new_many")
-BUSY = ("thread_register", "purge_some", "run_grow", "cache_flush_shut")
-APART = ("slabinfo_write", "cache_shut", "report_bug", "account_large")
+BUSY = ("thread_register", "purge_some", "run_grow", "cache_flush_shut", "percpu_collect")
+APART = ("cache_shut", "report_bug", "account_large")
 
 
 def output(*command):

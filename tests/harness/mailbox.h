@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Requests to a mailbox (debug/mailbox.h), as another process writes them.
+// Requests to a mailbox (features/debug/mailbox.h), as another process writes them.
 #pragma once
 
 #include <stdio.h>
 
-#include "debug/mailbox.h"
+#include "features/debug/mailbox.h"
 
 namespace harness {
 

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "harness.h"
-#include "inspect/abi.h"
+#include "features/inspect/abi.h"
 
 static const char *defining_file(const char *symbol)
 {

@@ -10,7 +10,7 @@
 #include <slub/cache.h>
 
 #include "harness.h"
-#include "inspect/abi.h"
+#include "features/inspect/abi.h"
 #include "nodes.h"
 
 namespace {

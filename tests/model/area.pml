@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The area of a CPU is made while others look for it, and a thread remembers an area
- * that it uses only where the area's number is its CPU's (percpu/area.c,
+ * that it uses only where the area's number is its CPU's (core/percpu/area.c,
  * SLUB_SEQ_HERE in slub/arch/x86_64.h).
  *
  * Two threads add to counters and change CPUs in between.  An addition is a sequence:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Barns in the areas of CPUs (slab/core/barn.c): put, get by the CPU's own threads and by others, the
+ * Barns in the areas of CPUs (core/slab/barn.c): put, get by the CPU's own threads and by others, the
  * look at the budget, which another cache may give a chain for, a flush, and a fork.
  *
  * Two CPUs have a barn of the cache, number 2 is the only one of another cache.  A thread asks

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SHEAF-1 (slab/rcu/deferred.c): while there is a barrier that has waited for the callers,
+ * SHEAF-1 (features/rcu/deferred.c): while there is a barrier that has waited for the callers,
  * the CPU's list of sheaves is its own.  It takes the list by plain stores.
  *
  * Assertions: no sheaf is in two hands; a barrier finds all that was freed, by calls

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SHEAF-1 (slab/rcu/deferred.c): while there is a barrier that has waited for the callers,
+ * SHEAF-1 (features/rcu/deferred.c): while there is a barrier that has waited for the callers,
  * the CPU's list of sheaves is its own.  It takes the list by an exchange, for there may be
  * two.  A thread that is short of memory does the same without waiting: it takes the list only
  * if it finds no caller.  A caller that finds no sheaf makes one outside of its section, for

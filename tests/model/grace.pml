@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What waits for readers: fresh, waiting, ripe, released (slab/rcu/grace.c).  The queue's
+ * What waits for readers: fresh, waiting, ripe, released (features/rcu/grace.c).  The queue's
  * lock makes each atomic step; readers are asked, and items released, without it.
  *
  * SRCU itself is srcu.pml.  Here a cookie is a moment, and the readers have left if

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who answers for a charge while the group is deleted (reclaim/group/group.c, charge.c): the
+ * Who answers for a charge while the group is deleted (features/groups/group.c, charge.c): the
  * owner is held before the charge is made, and let go of behind its end.
  *
  * A group below the root, charged by a thread and deleted by another.  The dead group's

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A group's handler is replaced, and its argument freed, while threads call it
- * (reclaim/group/handler.c): HANDLER-1, HANDLER-2.
+ * (features/groups/handler.c): HANDLER-1, HANDLER-2.
  *
  * Two threads call it again and again; a third replaces it, frees the old argument, deletes
  * the group and frees the new one.  A walker's number of walks tells one call from the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A turn that is waited for in a line, asleep (base/line.c): three threads come, by the quick
+ * A turn that is waited for in a line, asleep (core/base/line.c): three threads come, by the quick
  * way or through the line; one waits for something that another makes in its turn.
  *
  * Two ways are searched: without a look, where a wake-up that is lost is a dead end; and with

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The lists of CPUs under backend rseq: pop, push, take and put as sequences
- * (arch/rseq.h), and the lists of all CPUs emptied together (percpu/collect.c).
+ * (core/arch/rseq.h), and the lists of all CPUs emptied together (core/percpu/collect.c).
  *
  * Threads run on CPUs, one on each at a time.  In a sequence a thread may be
  * preempted before each step, then it begins anew wherever it runs next; a

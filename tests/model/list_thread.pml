@@ -2,7 +2,7 @@
 /*
  * A list under backend thread: the owner says that it is busy and reads the table; who
  * empties the list changes the table and asks whether the owner is busy
- * (percpu/list.c, percpu/collect.c).  A signal handler may interrupt the owner anywhere.
+ * (core/percpu/list.c, core/percpu/collect.c).  A signal handler may interrupt the owner anywhere.
  *
  * The owner's stores wait in its buffer, in order: `busy`, then what it does to the list.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A list under backend tid: {head, transaction id} changed by one compare-exchange from
- * any CPU, and read in two loads, the id first (percpu/list.c).
+ * any CPU, and read in two loads, the id first (core/percpu/list.c).
  *
  * Assertions: an object that is taken off the list was in it; at the end each is in the
  * list or with one thread.

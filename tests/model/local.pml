@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The local list of a slab (slab/core/local.h): pushed to by the sequences of the CPU that owns the
+ * The local list of a slab (core/slab/local.h): pushed to by the sequences of the CPU that owns the
  * slab, begun, taken and given to another CPU under the node's lock, and taken off CPUs that are
  * stopped.  LOCAL-1 to LOCAL-5.
  *
@@ -19,13 +19,18 @@
 #define OFF CPUS		/* no CPU */
 #define NOBODY 2
 #define EMPTIED 3
+#define TO_REFILL 0
+#define TO_PUSH 1
+#define TO_SETTLE 2
 
 /* The word, and what stands beside it. */
 byte owner = NOBODY, room, head;
-byte start;
+byte start;			/* also the watermark, while there is a list */
 bool is_listed;			/* in the list of its owner */
 bool is_marked;			/* its room may be too much */
 bool is_late;			/* and nobody was told, once */
+/* No list has begun, nor was anything given, since its look at the watermark. */
+bool is_fresh[THREADS + 1];
 /* The slab's state. */
 byte first, inuse;
 
@@ -106,6 +111,13 @@ inline length(from)
 	od
 }
 
+inline nothing_is_fresh()
+{
+	is_fresh[0] = false;
+	is_fresh[1] = false;
+	is_fresh[THREADS] = false
+}
+
 /* A chain goes to the freelist: one exchange. */
 inline give(from)
 {
@@ -120,20 +132,31 @@ inline give(from)
 		link[at] = first;
 		first = from;
 		inuse = inuse - n;
+		nothing_is_fresh();
 		assert(inuse > 0 || (head == 0 && !is_listed));
 		at = 0; n = 0
 	}
 }
 
-/* The local list is @object, with @n, where @in_use were in use. */
+/*
+ * The local list is @object, with @n, where @in_use were in use.  It has room for the others but
+ * one, or for fewer: how many fewer is no part of the protocol.
+ */
 inline begin()
 {
 	atomic {
 		assert(head == 0 && room == 0 && !is_marked);
 		head = object;
-		room = start - n;	/*~ room-for-the-last: room = start - n + 1 */
+		room = in_use - n - 1;	/*~ room-for-the-last: room = in_use - n */
+		if
+		:: room > 0 -> room = 0
+		:: skip
+		fi;
+		start = n + room;	/*~ watermark-too-low: start = n */
+		is_listed = true;
 		owner = number;
-		is_late = is_late || inuse != in_use;
+		is_late = is_late || (inuse != in_use && start >= inuse);
+		nothing_is_fresh();
 		n = 0; at = 0
 	}
 }
@@ -151,15 +174,20 @@ inline taken(from)
 	}
 }
 
-/* The @mine objects at @object, by the freelist.  local_join(): is the local list the rest? */
-inline join_and_give()
+/*
+ * The @mine objects at @object, by the freelist.  local_join(): is the local list the rest, or its
+ * room too much for what is in use then?
+ */
+inline join_and_give(who)
 {
+	atomic { at = (is_listed -> start : 0); is_fresh[who] = true }
+	in_use = inuse;
 	if
-	:: head == 0 -> is_told = true
+	:: at == 0 || in_use > at + mine	/*~ not-looked: true */
 	:: else ->
 		lock();
 		atomic { w_owner = owner; w_room = room; w_head = head }
-		in_use = inuse;		/*~ rest-guessed: in_use = start - w_room + mine */
+		atomic { in_use = inuse; is_fresh[who] = true }	/*~ rest-guessed: in_use = start - w_room + mine; is_fresh[who] = true */
 		if
 		:: !is_listed || w_owner >= NOBODY
 		:: is_listed && w_owner < NOBODY && start - w_room + mine == in_use ->
@@ -180,12 +208,14 @@ inline join_and_give()
 			}
 		:: else -> is_marked = true	/*~ not-marked: skip */
 		fi;
-		atomic { is_told = !is_listed || is_marked; is_locked = false }
+		unlock()
 	fi;
-	/* A list began, or was set right, behind the look: see below. */
+	/* A list began, or was set right, or another one gave something, behind the look. */
 	atomic {
-		is_late = is_late || (is_told && is_listed && !is_marked);
-		is_told = false;
+		length(object);
+		is_late = is_late || (is_listed && !is_marked && !is_fresh[who] &&
+				      start >= inuse - n);
+		n = 0; at = 0;
 		give(object)
 	}
 }
@@ -195,13 +225,14 @@ proctype thread(byte me)
 	byte number, area, w_owner, w_room, w_head, object, at, n, left = OPERATIONS(me);
 	byte rest;	/* of the chain */
 	byte in_use, mine;
-	bool has_lock, is_pushing, is_settling, is_told;
+	bool has_lock, is_pushing;
+	byte why;	/* the list is taken */
 
 	run_somewhere(me);
 choose:
 	atomic {
 		number = 0; area = 0; w_owner = 0; w_room = 0; w_head = 0; at = 0; n = 0;
-		object = 0; rest = 0; in_use = 0; mine = 0; is_settling = false
+		object = 0; rest = 0; in_use = 0; mine = 0; why = TO_REFILL
 	}
 	if
 	:: left == 0 -> goto over
@@ -255,9 +286,7 @@ failed:
 		atomic {
 			object = chain[me];
 			chain[me] = link[object];
-			link[object] = 0;
-			start = in_use - 1;
-			is_listed = true
+			link[object] = 0
 		}
 		n = 1;
 		begin();
@@ -269,7 +298,7 @@ failed:
 	:: is_listed && room != 0 ->
 		unlock_mine();
 		goto choose
-	:: is_listed && room == 0 -> goto take
+	:: is_listed && room == 0 -> why = TO_PUSH; goto take
 	fi;
 
 	/* The local list leaves its slab: for a refill, or with the last object. */
@@ -287,35 +316,35 @@ take:
 	STEP(assert(IS_AS_READ); head = 0; room = 0; in_sequence[me] = false);
 	taken(w_head);
 	in_use = inuse;
+	atomic {
+		object = w_head;
+		if
+		:: why == TO_PUSH ->
+			object = chain[me];
+			chain[me] = link[object];
+			link[object] = w_head
+		:: else
+		fi;
+		length(object);
+		at = 0
+	}
 	if
-	:: is_settling && in_use > start - w_room ->
+	:: why != TO_REFILL && in_use > n ->
 		/* No, others are out: with the room that is right. */
-		atomic {
-			start = in_use - 1;
-			object = w_head;
-			length(object);
-			is_listed = true
-		}
 		begin();
 		unlock_mine();
 		goto choose
 	:: else
 	fi;
-	unlock_mine();		/*~ unlisted-behind-the-lock: swap -12 */
+	unlock_mine();		/*~ unlisted-behind-the-lock: swap -22 */
 	if
-	:: chain[me] == 0 -> chain[me] = w_head
+	:: why == TO_REFILL ->
+		atomic { assert(chain[me] == 0); chain[me] = object; n = 0 }
+		goto choose
 	:: else ->
-		atomic {
-			object = chain[me];
-			chain[me] = link[object];
-			link[object] = w_head;
-			length(object);
-			mine = n;
-			n = 0
-		}
-		goto give_back	/*~ not-joined: give(object) */
+		atomic { mine = n; n = 0 }
+		goto give_back	/*~ not-joined: give(object); goto choose */
 	fi;
-	goto choose;
 not_taken:
 	atomic { in_sequence[me] = false; restarts[me] = false }
 	unlock_mine();
@@ -361,7 +390,7 @@ settle:
 	fi;
 	lock_mine();
 	if
-	:: is_listed && is_marked && owner == number -> is_settling = true; goto take
+	:: is_listed && is_marked && owner == number -> why = TO_SETTLE; goto take
 	:: else -> unlock_mine(); goto choose
 	fi;
 
@@ -375,7 +404,7 @@ flush:
 	mine = 1;
 	goto give_back;
 give_back:
-	join_and_give();
+	join_and_give(me);
 	goto choose;
 aborted:
 	atomic {
@@ -424,7 +453,6 @@ inline empty_cpu(c)
 proctype collector()
 {
 	byte w_owner, w_room, w_head, object, mine, in_use, at, n, was;
-	bool is_told;
 
 	base[0] = DUMMY;	/*~ stop-skipped: skip */
 	base[1] = DUMMY;	/*~ stop-behind-the-barrier: swap */
@@ -439,7 +467,7 @@ proctype collector()
 		atomic { owner = was; head = 0; room = 0 }
 		unlock();
 		atomic { object = chain[THREADS]; chain[THREADS] = 0 }
-		join_and_give()
+		join_and_give(THREADS)
 	:: else
 	fi;
 	/* Forgotten: else each would be a state of its own. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A slab's word {freelist, counters} and its place in the node: refilled from,
- * carved, freed to without a lock, listed, given back (slab/core/node.c).
+ * carved, freed to without a lock, listed, given back (core/slab/node.c).
  *
  * The word changes by one compare-exchange; it is read in two loads, and may be
  * torn.  The page layer is modelled by `is_gone`: a slab that was given back is
  * nobody's until it is taken anew.
  *
- * Assertions: SLAB-1 to SLAB-4 (slab/slab.h); a slab is on the partial list if and only
+ * Assertions: SLAB-1 to SLAB-4 (core/slab/slab.h); a slab is on the partial list if and only
  * if it says so, and then it has free objects or some to carve; nobody touches one that
  * is gone; an object is handed out once, and at the end each is free or held.
  */

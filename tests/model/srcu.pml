@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A grace period of SRCU: readers in two phases, counted per CPU; one writer takes an
- * object out of sight and waits, another waits only (reclaim/rcu/srcu.c).
+ * object out of sight and waits, another waits only (features/rcu/srcu.c).
  *
  * Stores wait in the buffer of whoever made them, in order, until the memory takes
  * them at any time, a fence of its own, or a membarrier of somebody's.  Both

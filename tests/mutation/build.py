@@ -22,45 +22,70 @@ SLAB = r"unit\.(slab_(?!race|fork)|regression_chain|regression_prefill)|api_bulk
 FIRE = r"fire\.(churn|churn_one_thread|threads|fork_storm|api_storm|mode_A|mode_C)$"
 # Of a feature: its own unit tests and its promises from outside, by one backend.
 OWN = r"(?!.*\.(thread|tid|lock|hardened)$)"
+RECLAIM = r"unit\.(reclaim|malloc_slow)|reclaim_|api_deferred|api_reader|fire\.api_storm"
+SHADOW = (r"unit\.(slab_(alloc|sample|shadow|owned|numa|stats|grace)|inspect_trail|malloc_slow)"
+          r"|profile_(totals|file|live|of)|reclaim_account|debug[._]guard|api_reserve"
+          r"|reclaim_group")
+RCU = (r"unit\.(slab_(grace|deferred)|reclaim_grace)|api_(deferred|reader)"
+       r"|api_cache_object|fire\.api_storm|bucket_test|mempool_test")
+IDLE = r"unit\.slab_(holes|left|burst|shrink)|reclaim_defrag|fire\.(api_storm|churn)$"
+INSPECT = (r"unit\.inspect|usable_size|surface|api_control|tool_(stats|inspect|json|groups)"
+           r"|profile_(totals|file|live|of)|settings_test")
+MALLOC = (r"unit\.malloc|api_(malloc|jemalloc|control)|aligned|calloc|errno|overflow"
+          r"|realloc|size_test|sized_free|usable_size|zero_size|operators|startup"
+          r"|thread_test|fork_test|limit_test|foreign|replaced|surface|bucket_test"
+          r"|reclaim_account|debug[._](switch|guard|kunit)|fire\.churn$|misuse\.operators"
+          r"|plugin_operators|deepbind|signal_test|walled|left_on_block_test$|profile_live"
+          r"|sanitizer_gcc_(address|thread)_slub$")
+STEPS = r"unit\.reclaim_group_(delete|handlers|steps)\.thread$"
+
+
+def own(*patterns):
+    return OWN + "(" + "|".join(patterns) + ")"
+
+
 CONCERNED = {
-    "src/percpu": PERCPU + "|" + FIRE,
-    "src/slab": SLAB + "|" + FIRE,
-    "src/arch": f"{PERCPU}|{SLAB}|unit\\.(sequence_pretended|arch_|malloc_)|{FIRE}",
-    "src/reclaim": OWN + r"(unit\.(reclaim|malloc_slow)|reclaim_|api_deferred|api_reader"
-                         r"|fire\.api_storm)|unit\.reclaim_group_(delete|handlers|steps)\.thread$",
-    "src/slab/guard": OWN + r"(unit\.(slab_guard|regression_prefill)|debug[._](guard|nowhere|kunit)"
-                      r"|profile_of_guarded|tool_explain|mempool_test|api_free_errno_test.guard)",
-    "src/slab/shadow": OWN + r"(unit\.(slab_(alloc|sample|shadow|owned|numa|stats|grace)"
-                       r"|inspect_trail|malloc_slow)"
-                       r"|profile_(totals|file|live|of)|reclaim_account|debug[._]guard|api_reserve"
-                       r"|reclaim_group)",
-    "src/slab/watch": OWN + r"(unit\.(debug|slab_(suspect|slow|visit))"
-                      r"|debug[._](?!contract|hardened)"
-                      r"|tool_(mailbox|live_switch|traces)|api_cache_misuse"
-                      r"|sanitizer_gcc_(address|thread)_slub$)",
-    "src/slab/rcu": OWN + r"(unit\.(slab_(grace|deferred)|reclaim_grace)|api_(deferred|reader)"
-                    r"|api_cache_object|fire\.api_storm|bucket_test|mempool_test)",
-    "src/slab/idle": OWN + r"(unit\.slab_(holes|left|burst|shrink)|reclaim_defrag"
-                     r"|fire\.(api_storm|churn)$)",
-    "src/slab/typed": OWN + r"(unit\.slab_(create|bulk|visit|cache|numa)|api_(cache|bulk|large)"
-                      r"|bucket_test|kernel_test|mempool_test)",
-    "src/mempool": OWN + r"(unit\.mempool|q?mempool|queued)",
-    "src/inspect": OWN + r"(unit\.inspect|usable_size|surface|api_control"
-                   r"|tool_(stats|inspect|json|groups)"
-                   r"|profile_(totals|file|live|of)|settings_test)",
-    "src/malloc": OWN + r"(unit\.malloc|api_(malloc|jemalloc|control)|aligned|calloc|errno|overflow"
-                  r"|realloc|size_test|sized_free|usable_size|zero_size|operators|startup"
-                  r"|thread_test|fork_test|limit_test|foreign|replaced|surface|bucket_test"
-                  r"|reclaim_account|debug[._](switch|guard|kunit)|fire\.churn$|misuse\.operators"
-                  r"|plugin_operators|deepbind|signal_test|walled|left_on_block_test$|profile_live"
-                  r"|sanitizer_gcc_(address|thread)_slub$)",
-    "tools": OWN + r"(unit\.tool|tool|profile_(totals|file|pprof|google|live|unwind))_",
+    "src/core/percpu": PERCPU + "|" + FIRE,
+    "src/core/slab": SLAB + "|" + FIRE,
+    "src/core/arch": f"{PERCPU}|{SLAB}|unit\\.(sequence_pretended|arch_|malloc_)|{FIRE}",
+    "src/core/malloc": own(MALLOC),
+    "src/features/reclaim": own(RECLAIM) + "|" + STEPS,
+    "src/features/shrinkers": own(RECLAIM) + "|" + STEPS,
+    "src/features/pressure": own(RECLAIM) + "|" + STEPS,
+    "src/features/groups": own(RECLAIM, SHADOW, r"unit\.malloc_(account|owned)") + "|" + STEPS,
+    "src/features/guard": own(r"unit\.(slab_guard|regression_prefill)"
+                              r"|debug[._](guard|nowhere|kunit)|profile_of_guarded"
+                              r"|tool_explain|mempool_test"
+                              r"|api_free_errno_test.guard"),
+    "src/features/hardened": SLAB + "|" + FIRE,
+    "src/features/shadow": own(SHADOW),
+    "src/features/reserve": own(SHADOW, r"unit\.page_reserve"),
+    "src/features/profile": own(SHADOW, INSPECT),
+    "src/features/watch": own(r"unit\.(debug|slab_(suspect|slow|visit)|malloc_(slow|class))"
+                              r"|debug[._](?!contract|hardened)"
+                              r"|tool_(mailbox|wake|live_switch|traces)|api_cache_misuse"
+                              r"|sanitizer_gcc_(address|thread)_slub$"),
+    "src/features/rcu": own(RCU, RECLAIM),
+    "src/features/idle": own(IDLE),
+    "src/features/movable": own(IDLE),
+    "src/features/typed": own(r"unit\.slab_(create|bulk|visit|cache|numa)|api_(cache|bulk|large)"
+                              r"|bucket_test|kernel_test|mempool_test"),
+    "src/features/mempool": own(r"unit\.mempool|q?mempool|queued"),
+    "src/features/inspect": own(INSPECT),
+    "src/features/leaks": own(INSPECT),
+    **{"src/features/" + name: own(MALLOC)
+       for name in ("api", "buckets", "cxx", "libc", "misuse", "outside")},
+    "tools": own(r"(unit\.tool|tool|profile_(totals|file|pprof|google|live|unwind))_"),
 }
 # Built for folders beside the core.
 MORE_TARGETS = ["all"]
 # Of a folder without unit tests: the layer whose tests are its own, and those that each file is
 # tried with first.
-OF_LAYER = {"arch": "percpu"}
+OF_LAYER = {"arch": "percpu", "shrinkers": "reclaim", "pressure": "reclaim", "groups": "reclaim",
+            "api": "malloc", "buckets": "malloc", "cxx": "malloc", "outside": "malloc",
+            "leaks": "inspect", "misuse": "debug",
+            **dict.fromkeys(("typed", "rcu", "idle", "movable", "shadow", "reserve", "watch",
+                             "guard", "hardened", "profile"), "slab")}
 FIRST = {"arch": "sequence|list|bulk"}
 SCALE = "0.02"
 SECONDS_MAX = 20	# a test that takes longer is left out
@@ -109,7 +134,7 @@ class Tests:
         """Those that caught most of its mutants so far first, its own tests, those of its layer,
         then the quick ones."""
         stem = os.path.splitext(os.path.basename(path))[0]
-        folder = path.split("/")[1]
+        folder = path.split("/")[2 if path.startswith("src/") else 1]
         layer = OF_LAYER.get(folder, folder)
         first = FIRST.get(folder, stem)
         own = re.compile(rf"unit\.{layer}_({stem}|{first})\b|(api|tool|profile|reclaim|debug)_"
@@ -138,7 +163,7 @@ def read_commands(root, folder):
         if "slub_hardened.dir" in output or not os.path.exists(output):
             continue
         # Nothing calls these in a build that is not hardened.
-        if "/slab/hardened/" in output and "-DSLUB_CONFIG_HARDENED=0" in words:
+        if "/hardened/hardened" in output and "-DSLUB_CONFIG_HARDENED=0" in words:
             continue
         commands[output] = {"words": words, "source": source}
         with open(output + ".d", encoding="utf-8") as file:
@@ -216,7 +241,7 @@ def built(files, targets):
     """What a run over @files needs; without any it is over the core."""
     if targets:
         return targets
-    core = all(path.split("/")[1] in ("arch", "percpu") or path.startswith("src/slab/core/")
+    core = all(path.startswith(("src/core/arch/", "src/core/percpu/", "src/core/slab/"))
                for path in files)
     return TARGETS if core else MORE_TARGETS
 

@@ -112,16 +112,16 @@ class Numbers(unittest.TestCase):
 class Originals(Folder):
     def trial(self, source, text):
         """Of @text, in place of @source, which the tree has now."""
-        path = self.file("src/slab/a.c", source)
+        path = self.file("src/core/slab/a.c", source)
         words = ["cc", "-iquote", "src", "-c", path, "-o", "a.o"]
         output = os.path.join(self.folder, "slub_objects.dir", "a.o")
         tests = build.Tests(self.folder, {
             "root": self.folder, "tests": [], "tool": None,
-            "users": {"src/slab/a.c": [output]},
+            "users": {"src/core/slab/a.c": [output]},
             "commands": {output: {"words": words, "source": path}}})
         worker = os.path.join(self.folder, "worker")
         os.makedirs(worker, exist_ok=True)
-        return trial.Trial(tests, worker, mutants(source, "src/slab/a.c")[0], source,
+        return trial.Trial(tests, worker, mutants(source, "src/core/slab/a.c")[0], source,
                            text), output
 
     def changed(self, source, text):
@@ -207,15 +207,15 @@ class Built(Folder):
                       for name in names]})
 
     def test_a_file_belongs_to_the_longest_folder_that_has_it(self):
-        for path, folder in (("src/slab/guard/guard.c", "src/slab/guard"),
-                             ("src/slab/core/node.c", "src/slab"),
-                             ("src/slab/guardian.c", "src/slab"),
-                             ("src/mempool/pool.c", "src/mempool"),
+        for path, folder in (("src/features/guard/guard.c", "src/features/guard"),
+                             ("src/core/slab/node.c", "src/core/slab"),
+                             ("src/core/slab/guard.c", "src/core/slab"),
+                             ("src/features/mempool/pool.c", "src/features/mempool"),
                              ("tools/slub/main.c", "tools")):
             self.assertEqual(build.folder_of(path), folder)
 
     def test_a_feature_has_its_own_tests_by_one_backend(self):
-        found = [test["name"] for test in self.some().concerning("src/slab/guard/guard.c")]
+        found = [test["name"] for test in self.some().concerning("src/features/guard/guard.c")]
         self.assertEqual(found, ["unit.slab_guard", "debug_guard_test"])
         found = [test["name"] for test in self.some().concerning("tools/slub/cmd_stats.c")]
         self.assertEqual(found, ["tool_stats_test", "tool_exporter_test"])
@@ -223,10 +223,10 @@ class Built(Folder):
     def test_a_file_that_tells_backends_apart_has_the_unit_tests_of_each(self):
         tests = self.some()
         tests.tests.append({"name": "unit.slab_guard.tid", "seconds": 1})
-        self.file("src/slab/guard/guard.c", "int a = BACKEND_TID;\n")
-        found = [test["name"] for test in tests.concerning("src/slab/guard/guard.c")]
+        self.file("src/features/guard/guard.c", "int a = BACKEND_TID;\n")
+        found = [test["name"] for test in tests.concerning("src/features/guard/guard.c")]
         self.assertEqual(found, ["unit.slab_guard", "unit.slab_guard.tid", "debug_guard_test"])
-        found = [test["name"] for test in tests.concerning("src/slab/guard/guard_say.c")]
+        found = [test["name"] for test in tests.concerning("src/features/guard/guard_say.c")]
         self.assertEqual(found, ["unit.slab_guard", "debug_guard_test"])
 
     def test_what_caught_most_mutants_of_a_file_is_tried_first(self):
@@ -299,7 +299,7 @@ int main(int argc, char **argv)
     def test_a_mutant_of_the_command_is_linked_into_the_command(self):
         tests = self.some()
         for path, program in (("tools/slub/main.c", "/b/slub"),
-                              ("src/slab/guard/guard.c", "/b/libslub.so")):
+                              ("src/features/guard/guard.c", "/b/libslub.so")):
             one = trial.Trial(tests, self.folder, mutants(path=path)[0], SOURCE, SOURCE)
             test = {"name": "debug_guard_test", "link": {"program": "/b/libslub.so"}}
             self.assertEqual(one.link(test)["program"], program)
@@ -331,7 +331,8 @@ int main(int argc, char **argv)
         tests = self.some()
         tests.folder = os.path.join(self.folder, "b")
         program = self.file("b/libslub.so.0.2.0", "as ever")
-        one = trial.Trial(tests, self.folder, mutants(path="src/mempool/pool.c")[0], SOURCE, SOURCE)
+        one = trial.Trial(tests, self.folder,
+                          mutants(path="src/features/mempool/pool.c")[0], SOURCE, SOURCE)
         made = one.place(program, "mutant")
         self.file(made, "a mutant")
         test = {"name": "mempool_test", "environment": {}, "folder": self.folder,
@@ -357,10 +358,11 @@ int main(int argc, char **argv)
             self.assertEqual(file.read().split(), ["/m+1", *words[1:4], "A=/m+1:/m+1"])
 
     def test_folders_beside_the_core_need_the_whole_build(self):
-        self.assertEqual(build.built(["src/slab/core/node.c"], None), build.TARGETS)
+        self.assertEqual(build.built(["src/core/slab/node.c"], None), build.TARGETS)
         self.assertEqual(build.built([], None), build.TARGETS)
-        self.assertEqual(build.built(["src/slab/core/node.c", "src/mempool/pool.c"], None), ["all"])
-        self.assertEqual(build.built(["src/mempool/pool.c"], ["slub"]), ["slub"])
+        self.assertEqual(build.built(["src/core/slab/node.c", "src/features/mempool/pool.c"],
+                                     None), ["all"])
+        self.assertEqual(build.built(["src/features/mempool/pool.c"], ["slub"]), ["slub"])
 
 
 def tool():
@@ -402,22 +404,22 @@ class Calls(unittest.TestCase):
     def test_each_file_of_the_core_is_there(self):
         done = self.shown("--list")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertIn("src/slab/core/barn.c:", done.stdout)
+        self.assertIn("src/core/slab/barn.c:", done.stdout)
 
     def test_a_folder_is_all_its_sources(self):
-        whole = self.shown("--list", "src/slab/watch").stdout.splitlines()
+        whole = self.shown("--list", "src/features/watch").stdout.splitlines()
         files = {line.split(":")[0] for line in whole}
-        self.assertTrue({"src/slab/watch/debug.c", "src/slab/watch/watch.h"} <= files)
-        some = self.shown("--list", "--sample", "5", "--seed", "2", "src/slab/watch")
+        self.assertTrue({"src/features/watch/debug.c", "src/features/watch/watch.h"} <= files)
+        some = self.shown("--list", "--sample", "5", "--seed", "2", "src/features/watch")
         self.assertEqual(len(set(some.stdout.splitlines()) & set(whole)), 5)
-        self.assertEqual(self.shown("--list", "src/slab/none").returncode, 2)
+        self.assertEqual(self.shown("--list", "src/core/slab/none").returncode, 2)
 
     def test_lines_are_those_of_one_file(self):
-        done = self.shown("--list", "--lines", "260-300", "src/slab/core/barn.c")
+        done = self.shown("--list", "--lines", "260-300", "src/core/slab/barn.c")
         found = [int(line.split(":")[1]) for line in done.stdout.splitlines()]
         self.assertTrue(found)
         self.assertTrue(all(260 <= number <= 300 for number in found))
-        for words in (["--lines", "1-2"], ["--lines", "x", "src/slab/core/barn.c"]):
+        for words in (["--lines", "1-2"], ["--lines", "x", "src/core/slab/barn.c"]):
             done = self.shown("--list", *words)
             self.assertEqual(done.returncode, 2)
             self.assertIn("--lines wants one file", done.stderr)

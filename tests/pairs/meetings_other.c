@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "debug/mailbox.h"
+#include "features/debug/mailbox.h"
 
 /* ---- at a limit the reserve has memory for whatever a thread needs ---- */
 

@@ -6,7 +6,7 @@
 #include <malloc.h>
 #include <sched.h>
 
-#include "debug/mailbox.h"
+#include "features/debug/mailbox.h"
 
 /* ---- command ---- */
 

@@ -30,6 +30,9 @@ int session_submit(uint32_t key);
 /* kernel_names.c: 0, or the line of the check that failed. */
 int check_percpu(void);
 int check_kmalloc(void);
+int check_sizes(void);
+int check_strings(void);
+int check_pages(void);
 int check_caches(void);
 int check_pools(void);
 int check_rcu(void);

@@ -151,9 +151,91 @@ int check_kmalloc(void)
 	many[0] = p;
 	many[1] = kmalloc_node(10, GFP_KERNEL, NUMA_NO_NODE);
 	kfree_bulk(2, many);
+	array = kcalloc_node(10, sizeof(*array), GFP_KERNEL, 0);
+	CHECK(array && array[9] == 0 && !kmalloc_array_node(SIZE_MAX, 2, GFP_KERNEL, 0));
+	kfree(array);
 	kfree(NULL);
 	CHECK(gfpflags_allow_blocking(GFP_KERNEL));
 	CHECK(!gfpflags_allow_blocking(GFP_ATOMIC));
+	return 0;
+}
+
+/* A header with a number of elements behind it. */
+struct flexible {
+	int nr;
+	uint64_t elements[];
+};
+
+int check_sizes(void)
+{
+	struct flexible *p = NULL;
+	size_t bytes;
+
+	CHECK(struct_size(p, elements, 3) == sizeof(*p) + 24 && struct_size(p, elements, 0) == 8);
+	CHECK(flex_array_size(p, elements, 5) == 40);
+	CHECK(struct_size_t(struct flexible, elements, 1) == 16);
+	CHECK(struct_size(p, elements, SIZE_MAX / 8 + 1) == SIZE_MAX);
+	CHECK(array_size(3, 7) == 21 && array3_size(2, 3, 4) == 24);
+	CHECK(array3_size(SIZE_MAX, 2, 0) == 0 && array3_size(SIZE_MAX / 2, 3, 1) == SIZE_MAX);
+	CHECK(size_add(SIZE_MAX, 1) == SIZE_MAX && size_add(1, 2) == 3);
+	CHECK(size_sub(3, 2) == 1 && size_sub(2, 3) == SIZE_MAX);
+	CHECK(size_sub(SIZE_MAX, 1) == SIZE_MAX);
+	CHECK(!check_add_overflow((size_t)1, (size_t)2, &bytes) && bytes == 3);
+	CHECK(check_sub_overflow((size_t)1, (size_t)2, &bytes));
+	CHECK(check_mul_overflow(SIZE_MAX, (size_t)2, &bytes));
+	p = kmalloc(struct_size(p, elements, SIZE_MAX / 4), GFP_KERNEL);
+	CHECK(!p);
+	p = kzalloc(struct_size(p, elements, 4), GFP_KERNEL);
+	CHECK(p && ksize(p) >= 40 && p->elements[3] == 0);
+	kfree(p);
+	return 0;
+}
+
+int check_strings(void)
+{
+	char *text = kasprintf(GFP_KERNEL, "%s-%d", "session", 70000), *copy;
+	volatile size_t huge = SIZE_MAX;	/* the compiler warns of what it can see */
+
+	CHECK(text && strcmp(text, "session-70000") == 0);
+	copy = kstrndup(text, 7, GFP_KERNEL);
+	CHECK(copy && strcmp(copy, "session") == 0);
+	kfree(copy);
+	copy = kstrndup(text, 70, GFP_KERNEL);
+	CHECK(copy && strcmp(copy, text) == 0);
+	kfree(copy);
+	copy = kmemdup_nul(text + 8, 2, GFP_KERNEL);
+	CHECK(copy && strcmp(copy, "70") == 0);
+	kfree(copy);
+	CHECK(!kstrndup(NULL, 3, GFP_KERNEL) && !kmemdup_nul(NULL, 3, GFP_KERNEL));
+	CHECK(!kmemdup_nul(text, huge, GFP_KERNEL));
+	kfree(text);
+	return 0;
+}
+
+int check_pages(void)
+{
+	unsigned long one = __get_free_page(GFP_KERNEL), eight;
+	char *p;
+
+	CHECK(one && one % PAGE_SIZE == 0);
+	memset((void *)one, 0xee, PAGE_SIZE);
+	free_page(one);
+	one = get_zeroed_page(GFP_HIGHUSER);
+	CHECK(one && ((char *)one)[0] == 0 && ((char *)one)[PAGE_SIZE - 1] == 0);
+	free_page(one);
+	eight = __get_free_pages(GFP_KERNEL, 3);
+	CHECK(eight && eight % (8 * PAGE_SIZE) == 0);
+	free_pages(eight, 3);
+	free_page(0);
+	p = vzalloc(3 * PAGE_SIZE + 1);
+	CHECK(p && (uintptr_t)p % PAGE_SIZE == 0 && p[3 * PAGE_SIZE] == 0);
+	kmemleak_update_trace(p);
+	vfree(p);
+	p = vmalloc(100);
+	CHECK(p && ksize(p) >= PAGE_SIZE);
+	kvfree(p);
+	CHECK(!vmalloc(0) && !vmalloc(SIZE_MAX));
+	vfree(NULL);
 	return 0;
 }
 

@@ -83,6 +83,12 @@ TEST(KernelNames, Percpu) { EXPECT_EQ(check_percpu(), 0) << "line of kernel_name
 
 TEST(KernelNames, Kmalloc) { EXPECT_EQ(check_kmalloc(), 0) << "line of kernel_names.c"; }
 
+TEST(KernelNames, Sizes) { EXPECT_EQ(check_sizes(), 0) << "line of kernel_names.c"; }
+
+TEST(KernelNames, Strings) { EXPECT_EQ(check_strings(), 0) << "line of kernel_names.c"; }
+
+TEST(KernelNames, Pages) { EXPECT_EQ(check_pages(), 0) << "line of kernel_names.c"; }
+
 TEST(KernelNames, Caches) { EXPECT_EQ(check_caches(), 0) << "line of kernel_names.c"; }
 
 TEST(KernelNames, Pools) { EXPECT_EQ(check_pools(), 0) << "line of kernel_names.c"; }

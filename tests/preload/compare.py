@@ -4,8 +4,10 @@
 
 usage: compare.py LIBRARY SCRIPT
 
-SCRIPT is a shell script whose head may say "# needs: COMMAND..." and "# owner: COMMAND": the
-command whose process has to have libslub as its malloc.  It runs in an empty folder, the same for
+SCRIPT is a shell script whose head may say "# needs: COMMAND...", "# owner: COMMAND", the command
+whose process has to have libslub as its malloc, and "# server: NAME...", programs that it starts,
+maybe under another user: each is looked for while the script runs, and must have mapped the
+library.  It runs in an empty folder, the same for
 both runs, with a fixed environment.  What it writes on stdout, its exit status, and the absence of
 complaints by the loader must be equal.  Exit status 77: something it needs is missing, and named.
 """
@@ -17,10 +19,10 @@ import pathlib
 import re
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 import tempfile
+import threading
 
 SKIPPED = 77
 SECONDS = 600
@@ -44,9 +46,51 @@ def environment(folder, library):
     return env
 
 
+class Servers(threading.Thread):
+    """Which of the programs `names` have mapped `library`, as far as they are met.  The path of the
+    library tells this run's programs from others: it is a copy for this run alone.  A mark in the
+    environment does not, for a server that sets its title writes over it."""
+
+    def __init__(self, names, library):
+        super().__init__(daemon=True)
+        self.names, self.library = set(names), library
+        self.with_it = set()
+        self.over = threading.Event()
+
+    def run(self):
+        while self.names - self.with_it and not self.over.wait(0.02):
+            for process in pathlib.Path("/proc").glob("[0-9]*"):
+                # It may end at any moment, or be another user's.
+                with contextlib.suppress(OSError):
+                    self.look(process)
+
+    def look(self, process):
+        # Its own name for itself: the file may be the target of a link of that name.
+        name = (process / "comm").read_text().strip()
+        if name not in self.names:
+            return
+        if self.library in (process / "maps").read_text():
+            self.with_it.add(name)
+
+    def missing(self):
+        self.over.set()
+        self.join()
+        return sorted(self.names - self.with_it)
+
+
 def run(script, library):
-    """One run in a fresh folder of always the same name; gives status, stdout, stderr."""
-    folder = os.path.join(tempfile.gettempdir(), f"slub-compare-{os.getppid()}-{script.stem}")
+    """One run in a fresh folder, of one name for both runs; gives status, stdout, stderr."""
+    servers = Servers(header(script, "server") if library else [], library)
+    servers.start()
+    status, out, err = run_script(script, library)
+    missing = servers.missing()
+    if missing:
+        return status or 1, out, f"{err}\nno {' or '.join(missing)} has loaded {library}\n"
+    return status, out, err
+
+
+def run_script(script, library):
+    folder = os.path.join(tempfile.gettempdir(), f"slub-compare-{os.getpid()}-{script.stem}")
     shutil.rmtree(folder, ignore_errors=True)
     os.mkdir(folder)
     process = subprocess.Popen(
@@ -79,17 +123,10 @@ def library_is_used(library, owner):
     return True
 
 
-def may_anybody_read(path):
-    return all(folder.stat().st_mode & stat.S_IXOTH for folder in pathlib.Path(path).parents)
-
-
 @contextlib.contextmanager
-def readable(library):
-    """A server that gives up root's rights loads the library too: it gets a copy that it can read
-    where a folder above is closed to others, as one of `mktemp -d` is."""
-    if may_anybody_read(library):
-        yield library
-        return
+def copied(library):
+    """A copy of the library for this run alone, which a server that gave up root's rights can read
+    too."""
     with tempfile.TemporaryDirectory(prefix="slub-compare-") as folder:
         os.chmod(folder, 0o755)
         yield shutil.copy(library, folder)
@@ -104,7 +141,7 @@ def show_difference(plain, preloaded):
 
 
 def main(library, script):
-    with readable(os.path.realpath(library)) as copy:
+    with copied(os.path.realpath(library)) as copy:
         return compare(copy, pathlib.Path(script))
 
 

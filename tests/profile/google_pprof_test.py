@@ -38,8 +38,8 @@ class GooglePprof(ProfileTest):
 
     def top(self, index):
         """Bytes by function, and of all, as `pprof -top` prints them."""
-        done = run(*PPROF, "-top", "-unit=B", "-nodefraction=0", f"-sample_index={index}",
-                   self.path("heap.pb.gz"))
+        done = run(*PPROF, "-top", "-noinlines", "-unit=B", "-nodefraction=0",
+                   f"-sample_index={index}", self.path("heap.pb.gz"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"Type: {index}\n", done.stdout)
         total = re.search(r"of (\d+)B total", done.stdout)
@@ -47,7 +47,7 @@ class GooglePprof(ProfileTest):
         return {name: int(flat) for flat, name in rows}, int(total[1])
 
     def test_names_and_totals(self):
-        true = self.known("call", self.path("heap"), MEAN, BYTES, SLUB_PROFILE_SEED="1")
+        true = self.known("call", self.path("heap"), MEAN, BYTES, SLUB_TEST_PROFILE_SEED="1")
         self.slub(self.path("heap"))
         for index, kind in (("alloc_space", ALLOC_SPACE), ("inuse_space", INUSE_SPACE)):
             told, total = self.top(index)

@@ -20,7 +20,7 @@ class Converted(ProfileTest):
 
     def setUp(self):
         super().setUp()
-        self.known("call", self.path("heap"), 1, 1 << 18, SLUB_PROFILE_SEED="1")
+        self.known("call", self.path("heap"), 1, 1 << 18, SLUB_TEST_PROFILE_SEED="1")
         self.pprof = self.convert(self.path("heap"))
 
     def test_types(self):

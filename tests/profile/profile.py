@@ -29,7 +29,7 @@ def run(*command, seconds=100, **more):
 
 
 def class_bytes(size):
-    """The size class that a request of that size gets; see src/malloc/sizeclass.c."""
+    """The size class that a request of that size gets; see src/core/malloc/sizeclass.c."""
     if size <= 128:
         return max(16, (size + 15) // 16 * 16)
     if size > 32768:
@@ -94,10 +94,11 @@ class Pprof:
         return self.strings[numbers[0]]
 
     def function(self, location):
+        """The one that was compiled, whatever was inlined in it."""
         lines = self.locations[location].get(4)
         if not lines:
             return None
-        return self.text(self.functions[fields(lines[0])[1][0]][2])
+        return self.text(self.functions[fields(lines[-1])[1][0]][2])
 
     def stacks(self):
         for locations, values in self.samples:

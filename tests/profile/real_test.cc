@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 extern "C" {
-#include "slab/typed/real.h"
+#include "features/typed/real.h"
 }
 
 TEST(RealLog, IsTheLogarithmOfWhatIsDrawn)

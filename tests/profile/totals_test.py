@@ -21,7 +21,8 @@ SIZES = {"site_small": 24, "site_churn": 200, "site_aligned": 768, "site_zeroed"
 class Totals(ProfileTest):
     def check(self, seed, threads, *without, **more):
         path = self.path("heap")
-        true = self.known("call", path, MEAN, BYTES, threads, SLUB_PROFILE_SEED=str(seed), **more)
+        true = self.known("call", path, MEAN, BYTES, threads,
+                          SLUB_TEST_PROFILE_SEED=str(seed), **more)
         told = self.convert(path).by_function()
         true = {name: true[name] for name in true if name not in without}
         for name, values in true.items():
@@ -65,7 +66,7 @@ class Totals(ProfileTest):
 
     def test_seed_decides(self):
         def heads(seed):
-            self.known("call", self.path("heap"), MEAN, 1 << 20, SLUB_PROFILE_SEED=str(seed))
+            self.known("call", self.path("heap"), MEAN, 1 << 20, SLUB_TEST_PROFILE_SEED=str(seed))
             return header_of(self.path("heap"))
 
         self.assertEqual(heads(9), heads(9))
@@ -73,7 +74,7 @@ class Totals(ProfileTest):
 
     def test_mean_of_one_byte_samples_everything(self):
         path = self.path("heap")
-        true = self.known("call", path, 1, 1 << 20, 2, SLUB_PROFILE_SEED="1")
+        true = self.known("call", path, 1, 1 << 20, 2, SLUB_TEST_PROFILE_SEED="1")
         told = self.convert(path).by_function()
         for name, values in true.items():
             # A block of 16 bytes is missed once in nine million.
@@ -81,7 +82,7 @@ class Totals(ProfileTest):
 
     def test_watched_classes_are_sampled_too(self):
         path = self.path("heap")
-        true = self.known("call", path, 1, 1 << 18, SLUB_DEBUG="FZPU", SLUB_PROFILE_SEED="1")
+        true = self.known("call", path, 1, 1 << 18, SLUB_DEBUG="FZPU", SLUB_TEST_PROFILE_SEED="1")
         told = self.convert(path).by_function()
         self.assertEqual(told["site_small"], true["site_small"])
 

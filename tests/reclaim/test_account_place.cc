@@ -234,4 +234,35 @@ TEST_F(AccountPlace, MovingBesideThreadsLosesNothing)
 	EXPECT_EQ(slub_cache_destroy(cache), 0);
 }
 
+/* A thread's bytes in advance put the counter above the maximum; no block ever was there. */
+TEST_F(Account, APeakIsNotAboveTheMaximum)
+{
+	constexpr size_t max = 555 << 10;
+	struct slub_group_stats stats = {};
+	std::vector<void *> blocks;
+	uint32_t chance = 1;
+
+	blocks.reserve(100000);
+	ASSERT_EQ(slub_group_limit_set(group, SLUB_GROUP_MAX, max), 0);
+	for (int round = 0; round < 200; round++) {
+		Inside inside(group);
+
+		while (blocks.size() < blocks.capacity()) {
+			chance = chance * 1103515245 + 12345;
+			void *block = malloc(chance >> 16 & 3 ? 16 + (chance >> 8) % 300 :
+							   1000 + (chance >> 8) % 9000);
+			if (!block)
+				break;
+			blocks.push_back(block);
+		}
+		for (void *block : blocks)
+			free(block);
+		blocks.clear();
+	}
+	ASSERT_EQ(slub_group_stats(group, &stats), 0);
+	EXPECT_LE(stats.peak, max);
+	EXPECT_GT(stats.peak, max - (64 << 10));
+	EXPECT_GT(stats.failures, 0u);
+}
+
 } /* namespace */

@@ -416,6 +416,72 @@ TEST(Move, ObjectsOfMallocComeTogether)
 	}
 }
 
+/* Asks for each of @all once, as a program that walks through its tables. */
+size_t move_once(std::vector<uint64_t *> &all)
+{
+	size_t moved = 0;
+
+	for (uint64_t *&p : all) {
+		void *to = p && slub_object_is_sparse(p) ? slub_object_move(p) : nullptr;
+
+		moved += to != nullptr;
+		if (to)
+			p = static_cast<uint64_t *>(to);
+	}
+	return moved;
+}
+
+/* Frees one in @share, in random order; returns how many stay. */
+size_t free_some(std::vector<uint64_t *> &all, uint32_t share)
+{
+	harness::Random random(share);
+	size_t nr = all.size() / share;
+
+	for (size_t n = 0; n < nr;) {
+		uint64_t *&p = all[random.below(static_cast<uint32_t>(all.size()))];
+
+		n += p != nullptr;
+		free(p);
+		p = nullptr;
+	}
+	return all.size() - nr;
+}
+
+/* @empties: what was freed does not lie in lists of the CPU, where it may keep slabs. */
+void come_together(uint32_t share, bool empties)
+{
+	std::vector<uint64_t *> all(200000);
+	size_t moved = 1, nr_live;
+
+	for (size_t i = 0; i < all.size(); i++) {
+		all[i] = static_cast<uint64_t *>(malloc(208));
+		all[i][0] = all[i][25] = i;
+	}
+	slub_cache *cache = slub_cache_of(all[0]);
+	nr_live = free_some(all, share);
+	if (empties)
+		slub_shrink_all();
+	for (int round = 0; round < 50 && moved; round++)
+		moved = move_once(all);
+	EXPECT_EQ(moved, 0u) << "moving does not come to an end";
+	slub_shrink_all();
+	if (empties) {
+		EXPECT_LT(stats_of(cache).objects, nr_live + nr_live / 32) << share;
+	}
+	for (size_t i = 0; i < all.size(); i++) {
+		ASSERT_TRUE(!all[i] || (all[i][0] == i && all[i][25] == i));
+		free(all[i]);
+	}
+}
+
+TEST(Move, SlabsThatLostATenthOrAThirdComeTogetherToo)
+{
+	for (uint32_t share : { 10u, 3u, 2u }) {
+		come_together(share, true);
+		come_together(share, false);
+	}
+}
+
 TEST(Move, WhatIsNoSlabsIsNotSparse)
 {
 	int local = 0;

@@ -97,6 +97,17 @@ TEST(Shrinker, IsAskedForAShareThatGrowsWithPressure)
 	}
 }
 
+TEST(Shrinker, IsNotAskedAsTheHeapGrowsFarFromALimit)
+{
+	std::vector<std::unique_ptr<char[]>> blocks;
+	Cache cache(1 << 20);
+	ASSERT_EQ(slub_shrinker_create(&cache), 0);
+	usleep(200000);	/* by SLUB_RECLAIM_RATE it could be asked */
+	for (int i = 0; i < 256; i++)
+		blocks.emplace_back(new char[1 << 20]);
+	EXPECT_EQ(cache.objects, 1u << 20) << "memory that is there is for caches too";
+}
+
 TEST(Shrinker, WhatIsTooLittleForABatchIsOwed)
 {
 	Cache cache(1 << 16);

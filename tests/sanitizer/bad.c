@@ -102,6 +102,88 @@ static int use_object_after_free(void)
 	return use_element(slub_mempool_create_slab(4, &nodes));
 }
 
+/* Behind what was asked for lies more of the same object, or of the same page. */
+static int write_behind_small(void)
+{
+	char *volatile block = slub_malloc(60);
+
+	block[61] = 1;
+	return 0;
+}
+
+static int write_behind_large(void)
+{
+	char *volatile block = slub_malloc(100000);
+
+	block[100001] = 1;
+	return 0;
+}
+
+static int write_behind_moved(void)
+{
+	char *volatile block = slub_realloc(slub_malloc(60), 130);
+
+	block[131] = 1;
+	return 0;
+}
+
+static int write_behind_aligned(void)
+{
+	char *volatile block = slub_aligned_alloc(256, 100);
+
+	block[101] = 1;
+	return 0;
+}
+
+/* It stays where it is. */
+static int write_behind_bucket(void)
+{
+	struct slub_bucket *bucket = slub_bucket_create("behind", 0);
+	char *volatile block = slub_bucket_realloc(bucket, slub_bucket_alloc(bucket, 125), 100);
+
+	block[101] = 1;
+	return 0;
+}
+
+static int write_behind_element(void)
+{
+	struct slub_mempool *pool = slub_mempool_create_malloc(4, 60);
+	char *volatile element = slub_mempool_alloc_reserved(pool);
+
+	slub_mempool_free(pool, element);
+	element = slub_mempool_alloc_reserved(pool);
+	element[61] = 1;
+	return 0;
+}
+
+/* The next block in the same place has what was asked for again. */
+static int write_behind_again(void)
+{
+	char *volatile block = NULL;
+
+	for (int i = 0; i < 1000; i++) {
+		block = slub_malloc(60);
+		slub_usable_size(block);
+		slub_free(block);
+	}
+	block = slub_malloc(60);
+	block[61] = 1;
+	return 0;
+}
+
+/* It was put aside, and is not in use. */
+static int use_aside_after_free(void)
+{
+	struct slub_prefill prefill = SLUB_PREFILL_INIT;
+	struct node *volatile node = slub_cache_alloc(&nodes);
+
+	node->a = 1;
+	slub_cache_free(&nodes, node);
+	if (slub_cache_prefill(&nodes, &prefill, 1))
+		return 0;
+	return (int)node->a;
+}
+
 static int use_malloc_after_free(void)
 {
 	char *volatile block = malloc(100);
@@ -205,6 +287,14 @@ static const struct {
 	{ "use-after-destroy", use_after_destroy },
 	{ "use-element-after-free", use_element_after_free },
 	{ "use-object-after-free", use_object_after_free },
+	{ "use-aside-after-free", use_aside_after_free },
+	{ "write-behind-small", write_behind_small },
+	{ "write-behind-large", write_behind_large },
+	{ "write-behind-moved", write_behind_moved },
+	{ "write-behind-aligned", write_behind_aligned },
+	{ "write-behind-bucket", write_behind_bucket },
+	{ "write-behind-element", write_behind_element },
+	{ "write-behind-again", write_behind_again },
 	{ "use-malloc-after-free", use_malloc_after_free },
 	{ "uninitialised", use_uninitialised },
 	{ "malloc-uninitialised", use_malloc_uninitialised },

@@ -86,7 +86,14 @@ static void typed(unsigned int i, struct node **held)
 static void bulk(void)
 {
 	void *objects[16];
+	struct slub_prefill prefill = SLUB_PREFILL_INIT;
 
+	CHECK(!slub_cache_prefill(&made_cache, &prefill, 8));
+	for (struct made *made; prefill.nr > 4; slub_cache_free(&made_cache, made)) {
+		made = slub_prefill_alloc(&prefill);
+		CHECK(made->a == 1 && made->b == 2);
+	}
+	slub_prefill_return(&prefill);
 	CHECK(slub_cache_alloc_bulk(&nodes, 0, 16, objects) == 16);
 	for (int i = 0; i < 16; i++)
 		((struct node *)objects[i])->key = i;
@@ -118,6 +125,29 @@ static void blocks(unsigned int i)
 	large = slub_aligned_alloc(4096, 70000);
 	large[69999] = 1;
 	slub_free(large);
+}
+
+/* What the library says that a block has, the program may use, and it moves with the block. */
+static void usable(unsigned int i)
+{
+	size_t bytes = 1 + i * 37 % 5000, all, good;
+	char *block = slub_malloc(i % 64 ? bytes : 100000 + bytes);
+	char *in = slub_bucket_alloc(bucket, bytes);
+
+	all = slub_usable_size(block);
+	memset(block, 4, all);
+	block = slub_realloc(block, all + 100);
+	CHECK(block[all - 1] == 4);
+	slub_free(block);
+	good = slub_good_size(bytes);
+	block = slub_malloc(good);
+	memset(block, 5, good);
+	slub_free(block);
+	all = slub_usable_size(in);
+	memset(in, 6, all);
+	in = slub_bucket_realloc(bucket, in, all);
+	CHECK(in[all - 1] == 6);
+	slub_bucket_free(bucket, in);
 }
 
 static void pools(void)
@@ -198,6 +228,7 @@ static void *run(void *me)
 	for (unsigned int i = 0; i < ROUNDS; i++) {
 		typed(i, held);
 		blocks(i);
+		usable(i);
 		pools();
 		readers(i);
 		slub_percpu_add(counter, 1);

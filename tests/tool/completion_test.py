@@ -136,16 +136,16 @@ class Shell:
     def test_commands(self):
         self.only(["stats"], "st")
         self.only(["info"], "help", "i")
-        self.only(["validate"], "debug", "va")
+        self.only(["validate"], "va")
         listed = re.findall(r"(?m)^  ([a-z]+) ", told("--help"))
         self.assertIn("doctor", listed)
         self.assertEqual(set(listed) - set(self.complete("")), set())
 
     def test_options(self):
-        self.only(["--json"], "debug", "validate", "--js")
+        self.only(["--json"], "validate", "--js")
         self.only(["--slabs", "--sort-loss", "--size", "--shrink"], "info", "--s")
         self.only(["--svg"], "map", "--sv")
-        self.only(["--all"], "run", "--options", "--al")
+        self.only(["--all"], "options", "--al")
         self.assertEqual([word.strip("=") for word in self.complete("run", "--add")],
                          ["--address_space"])
 
@@ -155,13 +155,13 @@ class Shell:
         self.has("always", "run", "--huge", "")
         self.has("stderr", "run", "--debug_report=")
         self.has("w", "top", "--sort", "")
-        self.has("w", "info", "--top", "--sort", "")
+        self.has("w", "top", "--sort", "")
 
     def test_processes(self):
         self.has(HERE, "top", "-p", "")
         self.has(HERE, "stats", "")
         self.has(HERE, "debug", "")
-        self.has(HERE, "info", "--top", HERE[0])
+        self.has(HERE, "top", HERE[0])
 
     def test_each_command_has_the_options_of_its_help(self):
         listed = told("--help")

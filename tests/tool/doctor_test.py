@@ -7,37 +7,19 @@ usage: doctor_test.py SLUB LIBRARY HEAP GDB_SCRIPT"""
 
 import contextlib
 import ctypes
+import json
 import os
 import platform
 import resource
-import struct
 import subprocess
 import sys
 import unittest
 
-from target import LIBRARY, SLUB, Target, environment
+from target import LIBRARY, PR_SET_SECCOMP, SLUB, Target, environment, prctl, refuse_call
 
-PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 22, 38
-STRICT, FILTER = 1, 2
-ALLOW, ENOSYS = 0x7fff0000, 0x00050026
+STRICT = 1
 SYS_MEMBARRIER = {"x86_64": 324, "aarch64": 283}
 MANY = 1 << 40		# bytes; no limit for a program of this size
-
-
-def prctl(number, *arguments):
-    if ctypes.CDLL(None, use_errno=True).prctl(number, *arguments, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "prctl")
-
-
-def refuse_call(number):
-    """From now on there is no such call; with -1 all are let through."""
-    code = [(0x20, 0, 0, 0), (0x15, 0, 1, number & 0xffffffff), (0x06, 0, 0, ENOSYS),
-            (0x06, 0, 0, ALLOW)]
-    program = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *each) for each in code))
-    head = ctypes.create_string_buffer(struct.pack("<HxxxxxxQ", len(code),
-                                                   ctypes.addressof(program)))
-    prctl(PR_SET_NO_NEW_PRIVS, 1, 0)
-    prctl(PR_SET_SECCOMP, FILTER, head)
 
 
 class Doctor(Target):
@@ -65,6 +47,38 @@ class Doctor(Target):
         with open(f"/proc/{process.pid}/status", encoding="utf-8") as file:
             told = dict(line.split(":", 1) for line in file)
         return told.get("Seccomp", "none").strip(), told.get("Seccomp_filters", "some").strip()
+
+    def check_forms(self, target, status):
+        """JSON and colors say what the text says."""
+        def run(*more):
+            return subprocess.run([SLUB, "doctor", *more, target], env=environment(), text=True,
+                                  capture_output=True, timeout=60, check=False)
+
+        text = run()
+        self.assertEqual((text.returncode, text.stderr), (status, ""))
+        lines = [(line[:8].strip(), line[9:23].strip(), line[24:])
+                 for line in text.stdout.splitlines()]
+        told = run("--json")
+        self.assertEqual((told.returncode, told.stderr), (status, ""))
+        self.assertEqual(json.loads(told.stdout), {
+            "kind": "doctor", "schema": 1, "target": target, "works": status == 0,
+            "findings": [{"what": what, "finding": finding, "text": said}
+                         for finding, what, said in lines]})
+        colors = {"ok": 32, "note": 33, "problem": 31}
+        self.assertEqual(run("--color=always").stdout.splitlines(),
+                         [f"\x1b[{colors[finding]}m{finding:8}\x1b[0m {what:14} {said}"
+                          for finding, what, said in lines])
+        return {finding for finding, _, _ in lines}
+
+    def test_forms(self):
+        found = self.check_forms(SLUB, 0)
+        found |= self.check_forms(str(self.sleeper(SLUB_NONSENSE="1").pid), 0)
+        found |= self.check_forms(str(os.getpid()), 1)
+        self.assertEqual(found, {"ok", "note", "problem"})
+        # What cannot be examined prints no half of an object.
+        done = subprocess.run([SLUB, "doctor", "--json", self.path("none")], env=environment(),
+                              capture_output=True, timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stdout), (4, b""))
 
     def test_seccomp(self):
         plain = self.sleeper()

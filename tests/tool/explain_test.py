@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import sys
 import unittest
 
@@ -26,7 +27,7 @@ class Explain(Target):
                 more = {"SLUB_GUARD": "1", "SLUB_ON_ERROR": "ignore"}
             process = self.start("sh", "-c", f"exec {program} {mode} 2>addresses", **more)
             addresses.seek(0)
-            return process, *addresses.read().split()
+            return process, *addresses.read().splitlines()[-1].split()
 
     def crash(self, process):
         """Lets it commit its crime, and returns the core file."""
@@ -54,6 +55,13 @@ class Explain(Target):
                                    rf"\t0x[0-9a-f]+ {function} \(\S*guarded\.c:\d+\)\n"
                                    r"\t0x[0-9a-f]+ main \(")
 
+    def assertDied(self, told, how, *functions):
+        """The stack of the thread that died, from its instruction on."""
+        lines = "".join(rf"\t0x[0-9a-f]+ {function} \(\S*guarded\.c:\d+\)\n"
+                        for function in functions)
+        self.assertRegex(told, rf"(?m)^{how} thread \d+\n{lines}\t0x[0-9a-f]+ ")
+        self.assertNotIn("callers are not known", told)
+
     BOTH = ("allocated", "allocate_it"), ("freed", "free_it")
 
     def test_use_after_free_from_the_core(self):
@@ -63,6 +71,41 @@ class Explain(Target):
         self.assertIn(f"{at}: use after free: byte 8 of object {block} of 96 bytes (malloc-96)",
                       told)
         self.assertTracks(told, *self.BOTH)
+        self.assertDied(told, "accessed by", "use_it", "main")
+
+    def test_without_frame_pointers(self):
+        process, _, at = self.guarded("use", GUARDED + "_bare")
+        told = self.explained(self.crash(process))
+        self.assertIn(f"{at}: use after free: byte 8 of object ", told)
+        self.assertTracks(told, *self.BOTH)
+        self.assertDied(told, "accessed by", "use_it", "main")
+
+    def test_a_call_to_where_no_code_is(self):
+        process, _, _ = self.guarded("astray")
+        told = self.explained(self.crash(process))
+        self.assertIn("it died of signal 11 (Segmentation fault) at 0x40\n", told)
+        self.assertRegex(told, r"(?m)^accessed by thread \d+\n\t0x40\n"
+                               r"\t0x[0-9a-f]+ go_astray \(\S*guarded\.c:\d+\)\n"
+                               r"\t0x[0-9a-f]+ main \(")
+
+    @unittest.skipUnless(os.uname().machine == "x86_64", "other kernels say which address")
+    def test_an_address_that_no_memory_has(self):
+        """... and nothing is guarded: the next step is told."""
+        process, _, _ = self.guarded("wild", SLUB_ON_ERROR="ignore")
+        told = self.explained(self.crash(process))
+        self.assertIn("it died of signal 11 (Segmentation fault) at an address that no memory can "
+                      "have: a pointer was overwritten, or read from freed memory\n", told)
+        self.assertDied(told, "died in", "use_it", "main")
+        self.assertNotIn("0x0:", told)
+        self.assertRegex(told, r"(?m)^who misused memory: `slub run --guard=1 -- PROGRAM`, ")
+
+    def test_a_signal_that_was_sent_has_no_address(self):
+        process, _, _ = self.guarded("use")
+        process.send_signal(signal.SIGSEGV)
+        process.wait()
+        told = self.explained(self.core_of(process))
+        self.assertIn("it died of signal 11 (Segmentation fault)\n", told)
+        self.assertRegex(told, r"(?m)^died in thread \d+\n\t0x")
 
     def test_overrun_from_the_core(self):
         process, block, at = self.guarded("overrun")
@@ -83,6 +126,9 @@ class Explain(Target):
         self.assertEqual((told["kind"], told["schema"], told["signal"]), ("explain", 1, 11))
         self.assertEqual((told["address"], told["is"], told["distance"], told["object"]),
                          (at, "use after free", 8, block))
+        self.assertEqual([frame["function"] for frame in told["died"]["stack"][:2]],
+                         ["use_it", "main"])
+        self.assertEqual((told["died"]["thread"], told["died"]["whole"]), (process.pid, True))
 
     def test_json(self):
         process, block, at = self.guarded("use", SLUB_GUARD="0")
@@ -114,6 +160,11 @@ class Explain(Target):
             self.assertNotIn("wrong_names", told)
             self.assertNotIn("guarded.c", told)
             self.assertRegex(told, r"\t0x[0-9a-f]+ \(\S*/program\+0x[0-9a-f]+\)\n")
+        told = self.explained(self.path(next(name for name in os.listdir(self.folder)
+                                             if name.startswith("core"))))
+        self.assertRegex(told, r"(?m)^accessed by thread \d+\n"
+                               r"\t0x[0-9a-f]+ \(\S*/program\+0x[0-9a-f]+\)\n")
+        self.assertNotIn("guarded.c", told)
 
     def test_another_address_of_the_core(self):
         process, block, _ = self.guarded("use")
@@ -127,7 +178,55 @@ class Explain(Target):
         process, _, _ = self.guarded("abort")
         told = self.explained(self.crash(process))
         self.assertIn("it died of signal 6 (Aborted)\n", told)
+        self.assertRegex(told, r"(?m)^died in thread \d+\n(\t0x.*\n)*\t0x[0-9a-f]+ main \(")
         self.assertIn("guards one object in 1: ", told)
+
+    def test_what_the_library_ended_it_for(self):
+        shutil.copy(GUARDED, self.path("program"))
+        process, block, _ = self.guarded("again", self.path("program"), SLUB_GUARD="0")
+        core = self.crash(process)
+        told = self.explained(core)
+        self.assertRegex(told, rf"(?m)^libslub ended it: double free: free\({block}\), malloc-96, "
+                               rf"thread {process.pid}, called by\n"
+                               r"\t0x[0-9a-f]+ free_it \(\S*guarded\.c:\d+\)\n"
+                               rf"{block}: byte 0 of object {block} of malloc-96, ")
+        self.assertRegex(told, r"(?m)^who did it: `slub run --guard=1 -- PROGRAM`, or SLUB_DEBUG=")
+        self.assertNotIn("is here", told)
+        told = json.loads(self.explained("--json", core))["misuse"]
+        self.assertEqual((told["what"], told["call"], told["address"], told["where"],
+                          told["thread"], told["found"], told["ended"]),
+                         ("double free", "free", block, "malloc-96", process.pid, 1, True))
+        self.assertTrue(told["line"].startswith(f"slub[{process.pid}]: double free: "))
+        self.assertEqual(told["stack"][0]["function"], "free_it")
+        os.remove(self.path("program"))
+        told = self.explained(core)
+        self.assertIn(f"\nno file {self.path('program')} is here: ", told)
+        self.assertIn("\nlibslub ended it: double free: ", told)
+
+    def test_what_the_guard_ended_it_for(self):
+        process, block, _ = self.guarded("again", SLUB_GUARD="1")
+        told = self.explained(self.crash(process))
+        self.assertIn(f"\nlibslub ended it: double free: free({block}), ", told)
+        self.assertIn(f"{block} of 96 bytes (malloc-96): freed twice\n", told)
+        self.assertTracks(told, *self.BOTH)
+        self.assertNotIn("use after free", told)
+
+    def test_what_a_watched_cache_ended_it_for(self):
+        process, block, _ = self.guarded("again", SLUB_DEBUG="FZPU,malloc-96",
+                                         SLUB_DEBUG_REPORT=self.path("report"),
+                                         SLUB_ON_ERROR="abort")
+        told = self.explained(self.crash(process))
+        self.assertIn(f"\nlibslub ended it: a bug in a watched cache: {block}, malloc-96, ", told)
+        self.assertIn(f"\n{block}: byte 0 of the free object {block} of 96 bytes ", told)
+        self.assertRegex(told, r"(?m)^freed by .*\n\t0x[0-9a-f]+ free_it \(")
+
+    def test_what_was_found_and_left_alone(self):
+        process, block, _ = self.guarded("twice", SLUB_GUARD="0", SLUB_ON_ERROR="report")
+        told = self.explained(process.pid)
+        self.assertIn(f"libslub found before: double free: free({block}), malloc-96, ", told)
+        self.assertFalse(json.loads(self.explained("--json", process.pid))["misuse"]["ended"])
+        process, _, _ = self.guarded("use", SLUB_GUARD="0")
+        self.assertNotIn("libslub", self.explained(process.pid).split("\n", 1)[1])
 
     def test_the_core_of_a_process_that_lives(self):
         process, _, _ = self.guarded("use")
@@ -171,6 +270,57 @@ class Explain(Target):
         told = self.explained(process.pid, at)
         self.assertIn(f"{at}: byte 8 of object {block} of malloc-96, which is not guarded", told)
 
+    WATCHED = {"SLUB_DEBUG": "FZPU,malloc-96", "SLUB_ON_ERROR": "ignore"}
+
+    def assertWatched(self, target, block, state):
+        """What letter U recorded of the object is told, wherever in its place the address is."""
+        of = rf"the {state} object {block} of 96 bytes \(malloc-96, watched by FZPU\)\n"
+        for distance, words in ((0, "byte 0 of "), (95, "byte 95 of "),
+                                (97, "1 bytes behind the end of "), (-3, "3 bytes before ")):
+            at = hex(int(block, 16) + distance)
+            told = self.explained(target, at)
+            self.assertRegex(told, f"^{at}: {words}{of}")
+        return told
+
+    def test_a_watched_object(self):
+        process, block, at = self.guarded("use", **self.WATCHED)
+        told = self.assertWatched(process.pid, block, "free")
+        self.assertTracks(told, ("allocated", "allocate_it"))
+        self.assertRegex(told, r"(?m)^freed 20\d\d-.* by thread \d+ on CPU \d+, \d+ ms after that\n"
+                               r"\t0x[0-9a-f]+ free_it \(\S*guarded\.c:\d+\)\n")
+        told = json.loads(self.explained("--json", process.pid, at))
+        self.assertEqual((told["is"], told["cache"], told["letters"], told["object"],
+                          told["bytes"], told["state"], told["where"], told["distance"]),
+                         ("in a watched slab", "malloc-96:FZPU", "FZPU", block, 96, "free",
+                          "inside", 8))
+        for word, function in self.BOTH:
+            self.assertEqual(told[word]["stack"][0]["function"], function)
+            self.assertEqual(told[word]["thread"], process.pid)
+        self.assertIsNone(process.poll())
+
+    def test_a_watched_object_of_a_core(self):
+        process, block, _ = self.guarded("abort", **self.WATCHED)
+        core = self.crash(process)
+        told = self.assertWatched(core, block, "free")
+        self.assertRegex(told, r"(?m)^allocated by thread \d+ on CPU \d+\n"
+                               r"\t0x[0-9a-f]+ allocate_it \(\S*guarded\.c:\d+\)\n"
+                               r"\t0x[0-9a-f]+ main \(")
+        self.assertRegex(told, r"(?m)^freed by .*, \d+ ms after that\n\t0x[0-9a-f]+ free_it \(")
+        told = json.loads(self.explained("--json", core, block))
+        self.assertEqual(told["freed"]["stack"][0]["function"], "free_it")
+
+    def test_a_watched_object_that_is_allocated(self):
+        process, block, _ = self.guarded("kept", **self.WATCHED)
+        told = self.assertWatched(process.pid, block, "allocated")
+        self.assertTracks(told, ("allocated", "allocate_it"))
+        self.assertNotIn("freed", told)
+
+    def test_without_letter_u(self):
+        process, block, _ = self.guarded("use", SLUB_DEBUG="FZ,malloc-96", SLUB_ON_ERROR="ignore")
+        self.assertRegex(self.explained(process.pid, block),
+                         r": byte 0 of the free object .* watched by FZ\)\n"
+                         r"who allocated it is not recorded: letter U")
+
     def test_by_the_string_of_options(self):
         process, _, _ = self.guarded("use", SLUB_OPTIONS="guard=3")
         self.assertIn("guards one object in 3: ", self.explained(process.pid))
@@ -183,6 +333,8 @@ class Explain(Target):
                                "hexadecimal")
         self.assertRefused(slub("explain", "4194304"), 4, "no process 4194304")
         self.assertRefused(slub("explain", self.path("nothing")), 4, "no file")
+        self.assertRefused(slub("explain", "0x4a00", "1234"), 2,
+                           "the process comes before the address; usage: slub explain 1234 0x4a00")
         self.assertRefused(slub("explain", str(os.getpid())), 1, "does not use libslub")
         self.assertRefused(slub("explain", "--jsno", "1"), 2, "--json")
 

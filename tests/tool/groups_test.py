@@ -22,7 +22,7 @@ INNER = 500 * 1024 + (1 << 20) + 100 * 200
 TENANT = INNER + 3000 * 112
 FILE_TOLERANCE = 256 << 10
 ROUNDS = int(os.environ.get("ROUNDS", 60))
-# src/inspect/abi.h: struct slub_stats_head.
+# src/features/inspect/abi.h: struct slub_stats_head.
 HEAD_SIZE, HEAD_GROUPS, HEAD_SIZE_FIRST = 12, 332, 952
 
 
@@ -181,7 +181,7 @@ class Damage(GroupsTarget):
     def test_a_file_without_groups(self):
         path = self.killed()
         self.patched(path, HEAD_GROUPS, bytes(4))
-        self.assertRefused(slub("top", "--groups", "-p", path), 5, "nothing of groups")
+        self.assertRefused(slub("top", "--groups", "-p", path), 5, "nothing about groups")
 
     def test_an_older_head(self):
         """What was appended to the description since is not there."""

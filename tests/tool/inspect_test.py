@@ -166,7 +166,7 @@ class Forms(Target):
             self.text("info", "-p", self.pid, letters)
 
     def test_more_objects_in_a_slab_than_16_bits_count(self):
-        process = self.start("sh", "-c", "echo ready; read line", SLUB_MIN_ORDER="8")
+        process = self.start("sh", "-c", "echo ready; read line", SLUB_TEST_MIN_ORDER="8")
         self.assertRegex(self.text("info", "-p", str(process.pid), "malloc-16"),
                          r"malloc-16 .* 65536 8 ")
         cache = cache_named(self.told("info", process.pid), "malloc-16")
@@ -212,7 +212,7 @@ class Forms(Target):
         self.assertRegex(self.text("options"), r"(?m)^SLUB_RETAIN +16M ")
         told = {o["name"]: o for o in self.told("options", self.pid)["options"]}
         self.assertEqual(told["retain"]["value"], 8 << 20)
-        self.assertEqual(told["slabinfo"]["value"], None)
+        self.assertEqual(told["debug_leaks"]["value"], None)
 
     def test_openmetrics(self):
         for command in ("stats", "top", "info"):
@@ -457,7 +457,7 @@ class Gdb(Target):
         used, freed = re.findall(r"is of cache malloc-512: object (0x\w+),", text)
         self.assertEqual(slub("explain", core, used).stdout,
                          f"{used}: byte 0 of object {used} of malloc-512, which is not guarded: "
-                         "who had it is not known\n")
+                         "who allocated it is not recorded\n")
         self.assertEqual(slub("explain", core, freed).stdout,
                          f"{freed}: free, and without memory, in a slab of malloc-512\n")
         self.assertEqual(json.loads(slub("explain", "-j", core, freed).stdout)["is"],

@@ -30,18 +30,18 @@ class Names(Target):
         process = self.start(NAMES, SLUB_DEBUG="U,malloc-96")
         core = self.core_of(self.start(NAMES, SLUB_DEBUG="U,malloc-96"))
         for target in (process.pid, core):
-            text = self.done("leaks", "-p", target)
+            text = self.done("watched", "-p", target)
             self.assertRegex(text, r"(?m)^50 malloc-96 shop::Store<")
             self.assertIn(f"\n\t{TAKE} (", text)
             self.assertNotIn("_ZN", text)
             self.assertIn(f"\n\t{TAKE} (", self.done("traces", "--alloc", "-p", target))
-            told = json.loads(self.done("leaks", "--json", "-p", target))
-            self.assertEqual((told["kind"], told["schema"]), ("leaks", 1))
-            first = told["leaks"][0]
+            told = json.loads(self.done("watched", "--json", "-p", target))
+            self.assertEqual((told["kind"], told["schema"]), ("watched", 1))
+            first = told["watched"][0]
             self.assertEqual((first["cache"], first["count"], first["bytes"]),
                              ("malloc-96", 50, 4800))
             self.assertEqual(self.functions(first["stack"])[0], TAKE)
-        lines = self.done("leaks", "-N", "1", "-p", process.pid).strip().split("\n\n")
+        lines = self.done("watched", "-N", "1", "-p", process.pid).strip().split("\n\n")
         self.assertEqual(len(lines), 1)
 
     def test_explain(self):

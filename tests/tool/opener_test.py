@@ -97,11 +97,12 @@ class Maps(Opener):
             pid = str(process.pid)
             for command in (("check", pid), ("doctor", pid), ("info", pid), ("stats", pid),
                             ("map", pid), ("options", pid), ("leaks", pid), ("traces", pid),
+                            ("watched", pid),
                             ("explain", pid, "0x10"), ("exporter", pid),
                             ("top", "--once", pid),
                             ("profile", "--seconds=0.1", "--timeout=0.5", pid)):
                 done = self.bounded(*command)
-                self.assertIn(done.returncode, range(7), (kind, done))
+                self.assertIn(done.returncode, range(8), (kind, done))
 
     def test_debugging_information_that_is_a_fifo(self):
         """Beside the program, and where its section .gnu_debuglink points."""

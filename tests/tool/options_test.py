@@ -67,10 +67,10 @@ class Options(Target):
 
     def test_parts_of_a_list(self):
         refused = self.told_of(SLUB_OPTIONS="limt=1M,retain=1M,huge,mode=quick",
-                               SLUB_CPUS="many")[1]["refused"]
+                               SLUB_TEST_CPUS="many")[1]["refused"]
         self.assertEqual([one["setting"] for one in refused],
                          ["SLUB_OPTIONS: limt=1M", "SLUB_OPTIONS: huge",
-                          "SLUB_OPTIONS: mode=quick", "SLUB_CPUS=many"])
+                          "SLUB_OPTIONS: mode=quick", "SLUB_TEST_CPUS=many"])
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root to make set-user-ID programs")
     def test_more_rights_than_its_user(self):

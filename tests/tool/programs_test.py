@@ -68,8 +68,8 @@ class Programs(Target):
         self.assertRegex(self.text("top", "-p", target, "--once"), r"(?m)^ *\d+ .* malloc-\d+\S*$")
         self.assertRegex(self.text("info", "-p", target, "-S"), r"(?m)^malloc-\d+\S* +\d+ +\d+ ")
         if not has_heap:
-            for command in ("map", "traces", "leaks"):
-                self.assertRefused(slub(command, "-p", target), 2, "statistics file")
+            for command in (("map",), ("traces",), ("leaks",), ("watched",)):
+                self.assertRefused(slub(*command, "-p", target), 2, "statistics file")
             return
         self.assertRegex(self.text("map", "-p", target), r"(?m)^A malloc-\d+\S* ")
         svg = ElementTree.fromstring(self.text("map", "-p", target, "--svg",
@@ -89,7 +89,8 @@ class Programs(Target):
         living = self.told("stats", pid)
         core = self.core_of(process)
         self.look(core, True)
-        self.assertRegex(self.text("leaks", "-p", core), r"(?m)^\d+ malloc-\d+ .* bytes=\d+")
+        text = self.text("watched", "-p", core)
+        self.assertRegex(text, r"(?m)^\d+ malloc-\d+ .* bytes=\d+")
         slabs = [sum(cache["slabs"] for cache in told["caches"])
                  for told in (living, self.told("stats", core))]
         # It went on for a moment before it died.

@@ -21,6 +21,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 import termios
 import time
 import unittest
@@ -46,6 +47,7 @@ class Screen:
         self.columns, self.nr_lines = columns, lines
         self.rest = b""
         self.attribute = " "
+        self.has_cursor = True
         self.clear()
 
     def clear(self):
@@ -65,6 +67,8 @@ class Screen:
                 self.put(token.group().decode("latin-1"))
 
     def control(self, numbers, letter):
+        if letter in "hl" and numbers == "?25":
+            self.has_cursor = letter == "h"
         numbers = [int(number) if number.isdigit() else 0 for number in numbers.split(";")]
         if letter == "H":
             self.y, self.x = (number - 1 for number in (numbers + [1, 1])[:2]) \
@@ -182,6 +186,9 @@ class Screens(Target):
         while self.process.poll() is None and time.monotonic() < end:
             self.read(0.1)
         self.assertIsNotNone(self.process.poll(), f"it does not end:\n{self.screen.text()}")
+        while self.read(0):
+            pass
+        self.assertTrue(self.screen.has_cursor, "it leaves the terminal without a cursor")
         return self.process.returncode, self.process.stderr.read().decode()
 
     def texts(self, parts):
@@ -216,6 +223,7 @@ class Screens(Target):
         self.start(100, 30, "top", "--delay=3000", "stats", **more)
         while "q quit" not in self.screen.text():
             self.assertTrue(self.read(SECONDS_MAX), self.screen.text())
+        self.assertFalse(self.screen.has_cursor)
 
     def test_ends(self):
         self.terminal()
@@ -236,7 +244,7 @@ class Screens(Target):
             self.press(keys)
             self.assertEqual(self.ended(), (0, ""), keys)
             with open(path, encoding="utf-8", errors="replace") as file:
-                self.assertNotRegex(file.read(), r"\] (\S*/)?slub[+ ]", keys)
+                self.assertNotRegex(file.read(), r"(?m)^[^\t\n].*\] (\S*/)?slub[+ ]", keys)
             os.remove(path)
 
     def test_what_goes_wrong_is_said_behind_the_screen(self):
@@ -256,6 +264,26 @@ class Screens(Target):
         self.assertEqual((status, said.count("\n")), (5, 1), said)
         self.assertIn("9", said)
 
+    def test_a_map_is_as_wide_as_the_terminal(self):
+        """One of less than 40 columns is none."""
+        process = subprocess.Popen([MADE, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   text=True, env=environment())
+        self.addCleanup(process.communicate)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        for columns, cells in ((39, 64), (40, 26), (100, 86)):
+            ours, theirs = os.openpty()
+            self.addCleanup(os.close, ours)
+            fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+            done = subprocess.run([SLUB, "map", "--color=never", str(process.pid)], stdout=theirs,
+                                  env=environment(), timeout=60, check=False)
+            os.close(theirs)
+            self.assertEqual(done.returncode, 0)
+            told = b""
+            with contextlib.suppress(OSError):	# where its other end is closed
+                while True:
+                    told += os.read(ours, 4096)
+            self.assertEqual({len(line) for line in re.findall(rb"\|(.*)\|", told)}, {cells})
+
     def test_no_such_terminal(self):
         self.make()
         for more, named in (({"TERM": "no-such-terminal"}, "no-such-terminal"), ({"TERM": ""}, "")):
@@ -264,6 +292,27 @@ class Screens(Target):
                                                "--once prints text\n"))
         self.start(100, 30, "top", "nothing", TERM="no-such-terminal")
         self.assertEqual(self.ended(), (4, "slub: top: no file 'nothing'\n"))
+
+    def test_a_profile_says_how_far_it_is(self):
+        """On a terminal alone, once a second is over; the line goes away at the end."""
+        program = Target.start(self, sys.executable, "-c", "print('ready', flush=True)\n"
+                               "while True: [bytearray(600 + i % 2000) for i in range(3000)]")
+        arguments = [SLUB, "profile", "--seconds=1.6", "--output=profile", str(program.pid)]
+        ours, theirs = os.openpty()
+        self.addCleanup(os.close, ours)
+        done = subprocess.run(arguments, env=environment(), cwd=self.folder, stderr=theirs,
+                              stdout=subprocess.PIPE, timeout=60, check=False)
+        os.close(theirs)
+        said = b""
+        with contextlib.suppress(OSError):	# where its other end is closed
+            while True:
+                said += os.read(ours, 4096)
+        self.assertEqual(done.returncode, 0, said)
+        self.assertRegex(said, rb"\rslub: sampling: +\d+ %")
+        self.assertIn(b"\r\033[K", said)
+        done = subprocess.run(arguments, env=environment(), cwd=self.folder, timeout=60,
+                              capture_output=True, check=False)
+        self.assertNotIn(b"sampling", done.stderr)
 
     def test_looks_again_by_itself(self):
         self.terminal()

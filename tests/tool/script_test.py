@@ -51,7 +51,7 @@ class Script(Target):
         done = self.doctor(script, **more)
         self.assertEqual(done.returncode, 6, done)
         first = done.stdout.splitlines()[0].split()
-        self.assertEqual(first[:4], ["note", "program", "cannot", "be"])
+        self.assertEqual(first[:3], ["note", "program", "unknown:"])
         self.assertIn("its PID", done.stderr)
         self.assertEqual(len(done.stderr.splitlines()), 1)
         for line in done.stdout.splitlines():

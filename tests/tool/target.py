@@ -4,11 +4,16 @@ their core files.  The arguments of the test are
 
     SLUB LIBRARY HEAP GDB_SCRIPT [FUZZ_SECONDS]"""
 
+import atexit
+import ctypes
+import errno
+import functools
 import json
 import os
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -21,6 +26,8 @@ SLUB, LIBRARY, HEAP, GDB_SCRIPT = map(os.path.abspath, sys.argv[1:5])
 FUZZ_SECONDS = float(sys.argv[5]) if len(sys.argv) == 6 else 4.0
 NOBODY = 65534
 READERS = ("top", "info", "stats", "map", "options")
+PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 22, 38
+FILTER, ALLOW, REFUSE = 2, 0x7fff0000, 0x00050000
 CORE_BYTES_MAX = 2 << 30
 
 
@@ -30,10 +37,38 @@ def environment(**more):
     return env
 
 
-def slub(*arguments, program=None, user=None, **more):
+@functools.cache
+def slub_for_all():
+    """A copy of the command that every user may run, wherever the build lies."""
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder)
+    os.chmod(folder, 0o755)
+    return shutil.copy(SLUB, folder)
+
+
+def slub(*arguments, program=None, user=None, before=None, **more):
+    """The command, also as @user; @before runs in its process."""
+    program = program or (SLUB if user is None else slub_for_all())
     who = {} if user is None else {"user": user, "group": user, "extra_groups": []}
-    return subprocess.run([program or SLUB, *arguments], env=environment(**more), text=True,
-                          capture_output=True, stdin=subprocess.DEVNULL, timeout=200, **who)
+    return subprocess.run([program, *arguments], env=environment(**more), text=True,
+                          capture_output=True, stdin=subprocess.DEVNULL, timeout=200,
+                          preexec_fn=before, **who)
+
+
+def prctl(number, *arguments):
+    if ctypes.CDLL(None, use_errno=True).prctl(number, *arguments, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def refuse_call(number, error=errno.ENOSYS):
+    """From now on there is no such call; with -1 all are let through."""
+    code = [(0x20, 0, 0, 0), (0x15, 0, 1, number & 0xffffffff), (0x06, 0, 0, REFUSE | error),
+            (0x06, 0, 0, ALLOW)]
+    program = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *each) for each in code))
+    head = ctypes.create_string_buffer(struct.pack("<HxxxxxxQ", len(code),
+                                                   ctypes.addressof(program)))
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0)
+    prctl(PR_SET_SECCOMP, FILTER, head)
 
 
 def cache_named(told, name):

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Promise: `slub traces` tells of a living process and of its core file who allocated and who freed
-what, with counts, bytes, waste and names, the most first; `slub leaks` tells the same of a core.
+what, with counts, bytes, waste and names, the most first; `slub watched`
+tells the same of a core.
 
 usage: traces_test.py SLUB LIBRARY HEAP GDB_SCRIPT SITES"""
 
@@ -17,6 +18,7 @@ SITES = os.path.abspath(sys.argv.pop(5)) if len(sys.argv) == 6 else None
 
 from target import HEAP, NOBODY, SLUB, Target, cache_named, slub    # it looks at the arguments
 
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "helpers", "sites.c")
 BUSY = """
 import threading
 print("ready", flush=True)
@@ -69,10 +71,10 @@ class Sites(Target):
     def test_a_core_file(self):
         core = self.core_of(self.sites("FZPU"))
         self.check(self.told("traces", core))
-        text = slub("leaks", "-p", core).stdout
+        text = slub("watched", "-p", core).stdout
         self.assertRegex(text, r"(?m)^20 malloc-1024 site_a \(\S+:\d+\) bytes=20000 waste=480/24 "
                                r"age=\d+/\d+/\d+ms pid=\d+-\d+ cpus=[\d,-]+\n\tsite_a ")
-        self.assertRefused(slub("leaks", "-p", core, "malloc-96"), 6, "letter U")
+        self.assertRefused(slub("watched", "-p", core, "malloc-96"), 6, "letter U")
         self.assertRefused(slub("traces", "-p", core, "malloc-96"), 6, "letter U")
 
     def test_text(self):
@@ -89,6 +91,24 @@ class Sites(Target):
         self.assertEqual(len(re.findall(r"(?m)^ +\d+ ", alloc)), 1)
         self.assertNotIn("alloc_traces", slub("traces", "-p", pid, "--free").stdout)
         self.assertIn("\033[", slub("traces", "-p", pid, "--color").stdout)
+
+    def test_inlined_functions(self):
+        lines = [number for number, line in enumerate(open(SOURCE), 1)
+                 if re.search(r"return (innermost|between)\(|= malloc", line)][-3:]
+        process = self.sites()
+        stack = next(trace["stack"] for cache in self.told("traces", process.pid)["alloc_traces"]
+                     for trace in cache["traces"]
+                     if trace["stack"] and trace["stack"][0].get("function") == "innermost")
+        self.assertEqual(stack[0]["line"], lines[0])
+        self.assertEqual([(f["function"], f["line"]) for f in stack[0]["inlined_in"]],
+                         [("between", lines[1]), ("site_inlined", lines[2])])
+        self.assertEqual({f["file"] for f in stack[0]["inlined_in"]}, {stack[0]["file"]})
+        self.assertNotIn("inlined_in", stack[1])
+        self.assertRegex(slub("traces", str(process.pid)).stdout,
+                         rf"\n\tinnermost \(\S+sites\.c:{lines[0]}\)"
+                         rf"\n\t    inlined in between \(\S+sites\.c:{lines[1]}\)"
+                         rf"\n\t    inlined in site_inlined \(\S+sites\.c:{lines[2]}\)"
+                         r"\n\tmain ")
 
     def test_letters_are_told(self):
         process = self.sites("FZU")
@@ -146,15 +166,14 @@ class Refusals(Target):
         self.assertRefused(slub("traces", "-p", "/nonexistent"), 4)
         self.assertRefused(slub("traces", "-p", str(plain.pid)), 1, "does not use libslub")
         self.assertRefused(slub("traces", "-p", pid), 6, "letter U")
-        for command in ("traces", "leaks"):
+        for command in ("traces", "leaks", "watched"):
             self.assertRefused(slub(command, "-p", self.path("stats")), 2, "statistics file")
             self.assertRefused(slub(command, "-p", SLUB), 5, "neither")
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root to become another user")
     def test_permission(self):
         pid = str(self.heap(SLUB_DEBUG="U").pid)
-        shutil.copy(SLUB, self.path("slub"))
-        self.assertRefused(slub("traces", "-p", pid, program=self.path("slub"), user=NOBODY), 3)
+        self.assertRefused(slub("traces", "-p", pid, user=NOBODY), 3)
 
 
 class Undisturbed(Target):

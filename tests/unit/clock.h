@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A clock that stands still until the test moves it: for the layers without os/clock.c. */
+/* A clock that stands still until the test moves it: for the layers without core/os/clock.c. */
 #ifndef TESTS_UNIT_CLOCK_H
 #define TESTS_UNIT_CLOCK_H
 
@@ -10,7 +10,9 @@ extern "C" uint64_t os_clock_ns(void)
 	return now_ns;
 }
 
-/* What passes between two looks: so much that page/budget.c may have found memory everywhere. */
+/*
+ * What passes between two looks: so much that core/page/budget.c may have found memory everywhere.
+ */
 static uint64_t clock_step_ns = 150000;
 
 extern "C" uint64_t os_clock_read_ns(int)

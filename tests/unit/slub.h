@@ -4,7 +4,7 @@
  * or has a different meaning for, are replaced while they are read.  An `_Atomic` object has the
  * size and alignment of a plain one; tests use the __atomic builtins on it where it matters.
  *
- * Include it last: base/compiler.h defines short names such as `cold`.
+ * Include it last: core/base/compiler.h defines short names such as `cold`.
  */
 #ifndef SLUB_TESTS_UNIT_SLUB_H
 #define SLUB_TESTS_UNIT_SLUB_H
@@ -19,15 +19,22 @@
 #define new new_value
 
 extern "C" {
-#include "base/line.h"
-#include "inspect/inspect.h"
-#include "page/growth/growth.h"
-#include "page/page_internal.h"
-#include "page/purge.h"
-#include "page/reserve/reserve.h"
-#include "percpu/percpu_internal.h"
-#include "reclaim/reclaim.h"
-#include "slab/slab_internal.h"
+#include "core/base/line.h"
+#include "features/inspect/inspect.h"
+#include "features/growth/growth.h"
+#include "core/page/page_internal.h"
+#include "core/page/purge.h"
+#include "features/reserve/reserve.h"
+#include "core/percpu/percpu_internal.h"
+#include "features/reclaim/reclaim.h"
+#include "core/slab/slab_internal.h"
+#include "features/debug/debug.h"
+#include "features/debug/mailbox.h"
+#include "features/idle/idle.h"
+#include "features/misuse/misuse.h"
+#include "features/movable/movable.h"
+#include "features/rcu/rcu.h"
+#include "features/typed/typed.h"
 }
 
 #undef _Static_assert

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Starts the layers below the one under test, as src/slub.c does, but in sizes that suit a test. */
+/*
+ * Starts the layers below the one under test, as src/core/slub.c does, but in sizes that suit a
+ * test.
+ */
 #ifndef SLUB_TESTS_UNIT_START_H
 #define SLUB_TESTS_UNIT_START_H
 

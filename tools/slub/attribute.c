@@ -15,7 +15,7 @@ static const struct {
 	const char *name;
 } plain[] = {
 #define VALUE_FIELD(name, kind, field) { SLUB_ABI_CACHE_##field, #name },
-#include "inspect/value.def"
+#include "features/inspect/value.def"
 };
 
 /* Bits of a number, each a file of its own there: 0 or 1. */
@@ -25,7 +25,7 @@ static const struct {
 	const char *name;
 } bits[] = {
 #define CACHE_BIT(number, bit, name) { SLUB_ABI_CACHE_##number, bit, #name },
-#include "inspect/cache_bit.def"
+#include "features/inspect/cache_bit.def"
 };
 
 static const struct {
@@ -33,13 +33,13 @@ static const struct {
 	const char *name;
 } by_node[] = {
 #define VALUE_NODES(name, kind, field) { SLUB_ABI_NODE_##field, #name },
-#include "inspect/value.def"
+#include "features/inspect/value.def"
 };
 
 #define NR_PLAIN   (sizeof(plain) / sizeof(plain[0]))
 #define NR_BY_NODE (sizeof(by_node) / sizeof(by_node[0]))
 #define NR_BITS	   (sizeof(bits) / sizeof(bits[0]))
-#define NR_COUNTED 13
+#define NR_COUNTED 11
 
 struct counted {
 	const char *name;
@@ -68,10 +68,7 @@ static void count(const struct cache_view *cache, struct counted *out)
 	out[7] = (struct counted){ "objects_carved", cache->carved };
 	out[9] = (struct counted){ "objects_partial",
 				   partial_objects(cache) };
-	/* A CPU keeps objects, not slabs; a node's own slabs are all it refills from. */
-	out[10] = (struct counted){ "cpu_partial", 0 };
-	out[11] = (struct counted){ "remote_node_defrag_ratio", 0 };
-	out[12] = (struct counted){ "skip_kfence",
+	out[10] = (struct counted){ "skip_kfence",
 		cache_field(cache, SLUB_ABI_CACHE_UNGUARDED) != 0 };
 }
 
@@ -106,16 +103,10 @@ static void print_ctor(const struct snapshot *snapshot,
 static void print_counters(const struct snapshot *snapshot,
 			   const struct cache_view *cache)
 {
-	uint64_t value;
-
 	for (size_t i = 0; i < nr_counters; i++) {
-		if (!counter_is_there(snapshot, &counters[i]))
-			continue;
-		printf("%-20s ", counters[i].name);
-		if (counter_value(&counters[i], cache, &value))
-			printf("%" PRIu64 "\n", value);
-		else
-			puts("-");
+		if (counter_is_there(snapshot, &counters[i]))
+			printf("%-20s %" PRIu64 "\n", counters[i].name,
+			       counter_value(&counters[i], cache));
 	}
 }
 
@@ -144,7 +135,6 @@ void attributes_print(const struct snapshot *snapshot,
 	for (size_t i = 0; i < NR_COUNTED; i++)
 		printf("%-20s %" PRIu64 "\n", counted[i].name,
 		       counted[i].value);
-	printf("%-20s %s\n", "slabs_cpu_partial", "0(0)");
 	for (size_t i = 0; i < NR_BY_NODE; i++) {
 		if (snapshot->abi.node_fields[by_node[i].field].bytes)
 			print_nodes(snapshot, cache, i);
@@ -198,16 +188,10 @@ static void put_ctor(struct json *json, const struct snapshot *snapshot,
 static void put_counters(struct json *json, const struct snapshot *snapshot,
 			 const struct cache_view *cache)
 {
-	uint64_t value;
-
 	json_open(json, "statistics");
 	for (size_t i = 0; i < nr_counters; i++) {
-		if (!counter_is_there(snapshot, &counters[i]))
-			continue;
-		if (counter_value(&counters[i], cache, &value))
-			json_number(json, counters[i].name, value);
-		else
-			json_null(json, counters[i].name);
+		if (counter_is_there(snapshot, &counters[i]))
+			json_number(json, counters[i].name, counter_value(&counters[i], cache));
 	}
 	json_close(json);
 }
@@ -239,7 +223,6 @@ void attributes_put(struct json *json, const struct snapshot *snapshot,
 	count(cache, counted);
 	for (size_t i = 0; i < NR_COUNTED; i++)
 		json_number(json, counted[i].name, counted[i].value);
-	json_string(json, "slabs_cpu_partial", "0(0)");
 	json_number(json, "bytes", cache_bytes(snapshot, cache));
 	put_nodes(json, snapshot, cache);
 	json_real(json, "fast_percent_min", cache_fast_percent(cache));

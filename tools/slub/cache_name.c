@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a cache is called, and whether it is the one that is asked for. */
 #include "cache_name.h"
-#include "base/glob.h"
+#include "core/base/glob.h"
 
 #include <string.h>
 

@@ -24,10 +24,10 @@ struct request {
 
 static void print_check_help(FILE *to)
 {
-	fputs("usage: slub doctor --check [OPTION...] PID\n\n"
+	fputs("usage: slub check [OPTION...] PID\n\n"
 	      "Tells whether libslub is the malloc of a running process, and\n"
 	      "how it runs there.  The process is not stopped.\n\n"
-	      "  slub doctor --check 1234\n\n"
+	      "  slub check 1234\n\n"
 	      "  -p, --process=PID  the process\n"
 	      "  -j, --json         print one JSON object\n"
 	      "  -q, --quiet        print nothing, answer by the exit status\n"
@@ -43,7 +43,7 @@ static int parse_pid(const char *text, pid_t *pid)
 	if (length && length <= 7 && strspn(text, "0123456789") == length)
 		number = strtol(text, NULL, 10);
 	if (number < 1 || number > PID_MAX) {
-		complain("check: '%s' is no PID; it is a number from 1 to %d",
+		complain("check: '%s' is not a PID; PIDs are numbers from 1 to %d",
 			 text, PID_MAX);
 		return STATUS_USAGE;
 	}
@@ -86,7 +86,7 @@ static int parse(int argc, char **argv, struct request *request)
 	}
 	if (pid && optind == argc)
 		return parse_pid(pid, &request->pid);
-	complain("check: needs one PID; usage: slub doctor --check [OPTION...] PID");
+	complain("check: needs one PID; usage: slub check [OPTION...] PID");
 	return STATUS_USAGE;
 }
 
@@ -186,7 +186,7 @@ static void print_refused(const struct process *process)
 
 	refused_of_process(&refused, process->pid);
 	if (refused.error)
-		printf("refused      cannot be told: %s\n", strerror(-refused.error));
+		printf("refused      unknown: %s\n", strerror(-refused.error));
 	for (size_t i = 0; !refused.error && i < refused.nr; i++)
 		printf("refused      %s: %s\n", refused.ones[i].setting, refused.ones[i].why);
 	refused_free(&refused);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* slub debug: switches the watching of a process's caches on and off. */
+#include "found.h"
 #include "mailbox.h"
 #include "slub.h"
 
@@ -60,27 +61,40 @@ static int parse(int argc, char **argv, struct mailbox *mailbox,
 	return check_letters(*letters);
 }
 
+/* What was done, and where the user hears of what it finds. */
+static int print_done(struct mailbox *mailbox, const char *letters, uint64_t nr)
+{
+	bool is_off = *letters == '-';
+	struct json json = { .to = stdout };
+	struct snapshot now = { .pid = 0 };
+	int status = is_off ? 0 : source_snapshot(&mailbox->source, &now);
+
+	if (status)
+		return status;
+	if (mailbox->json) {
+		mailbox_json_open(mailbox, &json);
+		json_number(&json, "caches", nr);
+		json_string(&json, "letters", is_off ? "" : letters);
+		reports_put(&json, &now);
+		json_close(&json);
+	} else {
+		printf("%" PRIu64 " cache%s: %s\n", nr, nr == 1 ? "" : "s",
+		       is_off ? "no longer watched" : letters);
+		reports_print(&now);
+	}
+	snapshot_free(&now);
+	return 0;
+}
+
 static int switch_letters(struct mailbox *mailbox, const char *letters)
 {
 	char text[DEBUG_MAILBOX_TEXT_MAX + 2];
-	struct json json = { .to = stdout };
 	int64_t nr;
 	int status;
 
 	snprintf(text, sizeof(text), "%s,%s", letters, mailbox->pattern);
 	status = mailbox_ask(mailbox, MAILBOX_DEBUG, text, &nr);
-	if (status)
-		return status;
-	if (mailbox->json) {
-		mailbox_json_open(mailbox, &json);
-		json_number(&json, "caches", (uint64_t)nr);
-		json_string(&json, "letters", *letters == '-' ? "" : letters);
-		json_close(&json);
-		return 0;
-	}
-	printf("%" PRId64 " cache%s: %s\n", nr, nr == 1 ? "" : "s",
-	       *letters == '-' ? "no longer watched" : letters);
-	return 0;
+	return status ? status : print_done(mailbox, letters, (uint64_t)nr);
 }
 
 static int debug(int argc, char **argv)

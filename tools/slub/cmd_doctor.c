@@ -94,7 +94,7 @@ static void find_state(struct doctor *doctor, const struct state *state)
 static void find_refused(struct doctor *doctor, struct refused *refused)
 {
 	if (refused->error)
-		find(doctor, FINDING_NOTE, "options", "cannot be told: the environment: %s",
+		find(doctor, FINDING_NOTE, "options", "unknown: the environment: %s",
 		     strerror(-refused->error));
 	for (size_t i = 0; !refused->error && i < refused->nr; i++)
 		find(doctor, FINDING_NOTE, "options", "%s is not in force: %s",
@@ -162,7 +162,7 @@ static void find_judged(struct doctor *doctor, const struct script *script)
 		find(doctor, FINDING_OK, "program", "%s, by way of %s",
 		     script->program, script->steps);
 	else
-		find(doctor, FINDING_NOTE, "program", "cannot be told: %s -> %s, and %s",
+		find(doctor, FINDING_NOTE, "program", "unknown: %s -> %s, and %s",
 		     script->steps, script->program, script->why);
 	if (script->drops_preload)
 		find(doctor, FINDING_PROBLEM, "LD_PRELOAD", "env drops it on the way, so "
@@ -218,11 +218,9 @@ static int examine_json(struct doctor *doctor, const char *target)
 {
 	char *text = NULL;
 	size_t length;
-	struct json json = { .to = open_memstream(&text, &length) };
+	struct json json = { .to = must_have(open_memstream(&text, &length)) };
 	int status;
 
-	if (!json.to)
-		return STATUS_UNREADABLE;
 	doctor->json = &json;
 	json_open(&json, NULL);
 	json_string(&json, "kind", "doctor");

@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SCHEMA 1	/* of the JSON; a change of meaning makes it 2 */
 
@@ -28,9 +29,11 @@ static void print_explain_help(FILE *to)
 {
 	fputs("usage: slub explain [OPTION...] PID|CORE [ADDRESS]\n\n"
 	      "Says what lies at ADDRESS (hexadecimal): which object, allocated\n"
-	      "and freed by whom, if it is one between guard pages (SLUB_GUARD=N);\n"
-	      "else which cache or block.  Of a core file ADDRESS is by default\n"
-	      "the one that the process died of.  Without any, what was found\n"
+	      "and freed by whom, if it is one between guard pages (SLUB_GUARD=N)\n"
+	      "or is watched by letter U (`slub debug`); else which cache or\n"
+	      "block.  Of a core file ADDRESS is by default the one that the\n"
+	      "process died of, with the instruction and the stack that touched\n"
+	      "it, or what the library ended it for.  Without any, what was found\n"
 	      "so far.\n\n"
 	      "  slub explain core.1234\n\n"
 	      "  -p, --process=TARGET   the process, or its core file\n"
@@ -54,7 +57,7 @@ static void print_track(const struct guard *guard, const struct source *source,
 	printf("%s %s.%03u by thread %u on CPU %u\n", what,
 	       time_text(time, when), (unsigned int)(when / 1000000 % 1000),
 	       track->thread, track->cpu);
-	symbols_print(&source->process, frames, nr);
+	symbols_print(&source->process, frames, nr, STACK_OF_CALLS);
 }
 
 static void print_place(const struct guard *guard, const struct source *source,
@@ -231,9 +234,11 @@ static void print_object(const struct search *search)
 	};
 	struct search_object object = search_object(search);
 
+	if (object.kind == OBJECT_WATCHED && print_watched(search))
+		return;
 	if (object.kind == OBJECT_USED)
 		printf("byte %" PRIu64 " of object 0x%" PRIx64 " of %s, which "
-		       "is not guarded: who had it is not known\n",
+		       "is not guarded: who allocated it is not recorded\n",
 		       object.offset, object.address, object.cache->name);
 	else
 		printf("%s %s\n", words[object.kind], object.cache->name);
@@ -264,15 +269,19 @@ static void print_piece(const struct search *search)
 	}
 }
 
-static int explain_plain(struct source *source, uint64_t address,
-			 struct json *json)
+static int explain_plain(struct source *source, const struct guard *guard,
+			 uint64_t address, struct json *json)
 {
 	struct snapshot snapshot;
-	struct search search = { &snapshot, address, { .pages = 0 }, false };
+	struct search search = { .snapshot = &snapshot, .address = address };
 	int status = source_snapshot(source, &snapshot);
 
 	if (status)
 		return status;
+	if (guard->pool.bytes)
+		search.clock_offset_ns = guard->pool.clock_offset_ns;
+	else if (!source->process.core)
+		search.clock_offset_ns = clock_offset_now();
 	heap_walk(&source->process, &snapshot, match, &search);
 	if (json) {
 		json_address(json, "address", address);
@@ -295,7 +304,7 @@ static bool parse_address(const char *text, uint64_t *address)
 	*address = strtoull(text, &end, 16);
 	if (!errno && end != text && !*end && *text != '-')
 		return true;
-	complain("explain: '%s' is no address; it is a hexadecimal number, as "
+	complain("explain: '%s' is not an address; addresses are hexadecimal numbers, as "
 		 "in 0x7f0012345678", text);
 	return false;
 }
@@ -316,7 +325,7 @@ static bool choose_address(const struct source *source, const char *text,
 
 	if (text)
 		return true;
-	if (signal != SIGSEGV && signal != SIGBUS)
+	if (!signal || !source->process.core->has_fault)
 		return false;
 	*address = source->process.core->fault;
 	return true;
@@ -325,29 +334,71 @@ static bool choose_address(const struct source *source, const char *text,
 static void print_signal(const struct source *source, const uint64_t *address)
 {
 	int signal = signal_of(source);
+	struct core_stack stack;
 
 	if (!signal)
 		return;
 	printf("it died of signal %d (%s)", signal, strsignal(signal));
 	if (address)
 		printf(" at 0x%" PRIx64, *address);
+	else if (source->process.core->has_no_address)
+		printf(" at an address that no memory can have: a pointer was overwritten, or "
+		       "read from freed memory");
 	putchar('\n');
+	core_stack_read(&stack, &source->process);
+	if (!stack.nr)
+		return;
+	printf("%s thread %d\n", address ? "accessed by" : "died in",
+	       (int)source->process.core->thread.id);
+	symbols_print(&source->process, stack.frames, stack.nr, STACK_INTERRUPTED);
+	if (!stack.is_whole)
+		puts("\t... (its callers are not known)");
+	print_missing(&source->process, stack.frames, stack.nr);
+}
+
+/* What a user does next who has a core and no culprit. */
+static void print_next(const struct source *source, const struct guard *guard, bool by_library)
+{
+	if (!signal_of(source) || guard->pool.bytes)
+		return;
+	if (by_library)
+		puts("who did it: `slub run --guard=1 -- PROGRAM`, or SLUB_DEBUG=FZPU, names who "
+		     "allocated and freed the block; then explain that core");
+	else
+		puts("who misused memory: `slub run --guard=1 -- PROGRAM`, which dies where it is "
+		     "done; then explain that core");
 }
 
 static int explain_text(struct source *source, const struct guard *guard,
 			const char *text, uint64_t address)
 {
-	bool has_address = choose_address(source, text, &address);
+	bool has_address = choose_address(source, text, &address), by_library = false;
+	struct misuse_last misuse;
 
 	if (!text)
 		print_signal(source, has_address ? &address : NULL);
-	if (has_address && !guard_of(guard, address))
-		return explain_plain(source, address, NULL);
+	if (!text && misuse_read(&misuse, source)) {
+		print_misuse(&misuse, source);
+		by_library = misuse_was_the_end(&misuse, source);
+		/* What its guard found there is told as it was found. */
+		if (!has_address && by_library && !guard_of(guard, misuse.address)) {
+			address = misuse.address;
+			has_address = true;
+		}
+	}
+	if (has_address && !guard_of(guard, address)) {
+		int status = explain_plain(source, guard, address, NULL);
+
+		if (!status && !text)
+			print_next(source, guard, by_library);
+		return status;
+	}
 	if (has_address) {
 		explain_guarded(guard_of(guard, address), source, address);
 	} else {
 		print_summary(guard, source);
 		print_errors(guard, source);
+		print_next(source, guard, by_library);
 	}
 	return 0;
 }
@@ -356,21 +407,24 @@ static int explain_json(struct source *source, const struct guard *guard,
 			const char *text, uint64_t address)
 {
 	bool has_address = choose_address(source, text, &address);
+	struct misuse_last misuse;
 	char *printed = NULL;
 	size_t length;
-	struct json json = { .to = open_memstream(&printed, &length) };
+	struct json json = { .to = must_have(open_memstream(&printed, &length)) };
 	int status = 0;
 
-	if (!json.to)
-		return STATUS_FAILED;
 	json_open(&json, NULL);
 	json_string(&json, "kind", "explain");
 	json_number(&json, "schema", SCHEMA);
 	json_number(&json, "pid", (uint64_t)source->process.pid);
-	if (signal_of(source))
+	if (signal_of(source)) {
 		json_number(&json, "signal", (uint64_t)signal_of(source));
+		put_death(&json, source);
+	}
+	if (!text && misuse_read(&misuse, source))
+		put_misuse(&json, &misuse, source);
 	if (has_address && !guard_of(guard, address)) {
-		status = explain_plain(source, address, &json);
+		status = explain_plain(source, guard, address, &json);
 	} else if (has_address) {
 		json_address(&json, "address", address);
 		put_guarded(&json, guard_of(guard, address), source, address);
@@ -454,6 +508,18 @@ static int parse(int argc, char **argv, struct arguments *arguments)
 	       0 : STATUS_USAGE;
 }
 
+/* "0x4a... 1234": says how it would be. */
+static bool is_reversed(const struct arguments *arguments)
+{
+	const char *target = arguments->target;
+
+	if (!arguments->text || strncmp(target, "0x", 2) || !access(target, F_OK))
+		return false;
+	complain("explain: the process comes before the address; usage: slub explain %.40s %.40s",
+		 arguments->text, target);
+	return true;
+}
+
 static int explain(int argc, char **argv)
 {
 	struct arguments arguments = { 0 };
@@ -466,6 +532,8 @@ static int explain(int argc, char **argv)
 		print_explain_help(stdout);
 		return 0;
 	}
+	if (is_reversed(&arguments))
+		return STATUS_USAGE;
 	status = source_open(&source, "explain", arguments.target);
 	if (status)
 		return status;

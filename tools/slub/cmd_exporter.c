@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* slub exporter: the numbers of a heap for Prometheus, as a file or over HTTP. */
+/* slub exporter: the numbers of heaps for Prometheus, as a file or over HTTP. */
 #include "exporter.h"
-#include "openmetrics.h"
+#include "host.h"
 #include "output.h"
 #include "request.h"
 
@@ -9,30 +9,71 @@
 #include <string.h>
 #include <time.h>
 
-enum { OPTION_TEXTFILE = 1000, OPTION_LISTEN, OPTION_WATCH };
+enum {
+	OPTION_TEXTFILE = 1000, OPTION_LISTEN, OPTION_WATCH, OPTION_COMM, OPTION_CACHE,
+	OPTION_METRICS, OPTION_SERIES, OPTION_EVENTS, OPTION_FILES,
+};
+
+#define SERIES_MAX 200		/* of one process among all, unless an option says otherwise */
 
 struct job {
-	const char *target;
+	const char *target;		/* NULL: all processes */
 	const char *textfile;
-	const char *listen;		/* a port, or "" */
+	const char *listen;		/* an address, or "" */
+	const char *metrics;		/* a pattern, or NULL: all */
 	double seconds;			/* 0: once */
+	double series;			/* -1: as the target has it */
+	struct host_filter filter;
 	bool listens;
 	bool help;
 };
 
 static void print_exporter_help(FILE *to)
 {
-	fputs("usage: slub exporter [OPTION...] TARGET\n\n"
-	      "Prints the numbers of a heap for Prometheus.  The process is not\n"
-	      "stopped.\n\n"
-	      "  slub exporter 1234 --listen=9782\n\n"
+	fputs("usage: slub exporter [OPTION...] [TARGET]\n\n"
+	      "Prints the numbers of heaps for Prometheus: of TARGET, or of every process on\n"
+	      "libslub that it may read, with the labels pid, comm and container.\n\n"
+	      "  slub exporter --listen=:9782\n\n"
 	      "  -p, --process=TARGET  a PID, a core file, or a statistics file\n"
+	      "      --files=FOLDER    all processes, and the statistics files in FOLDER\n"
+	      "      --comm=PATTERN    only processes so called, such as 'redis*'\n"
+	      "      --cache=PATTERN   only caches so called\n"
+	      "      --metrics=PATTERN only metrics so called, such as 'slub_memory*'\n"
+	      "      --events          the counters of each cache too\n"
+	      "      --series=N        at most N a process, the largest caches first; 0 for all\n"
+	      "                        (200 by default, all of a TARGET)\n"
 	      "      --textfile=FILE   put them into FILE, which is replaced as a whole\n"
 	      "      --watch=SECONDS   print, or write, again and again\n"
-	      "      --listen[=PORT]   answer GET /metrics on 127.0.0.1, or on the\n"
-	      "                        socket that systemd hands over (LISTEN_FDS)\n"
+	      "      --listen[=[ADDRESS:]PORT]  answer GET /metrics; 127.0.0.1 without ADDRESS,\n"
+	      "                        all with nothing before the colon; or on the socket\n"
+	      "                        that systemd hands over (LISTEN_FDS)\n"
 	      "  -h, --help            print this\n", to);
 	print_statuses(to);
+}
+
+static int take_filter(struct job *job, int letter)
+{
+	switch (letter) {
+	case OPTION_COMM:
+		job->filter.comm = optarg;
+		return 0;
+	case OPTION_FILES:
+		job->filter.folder = optarg;
+		return 0;
+	case OPTION_CACHE:
+		job->filter.cache = optarg;
+		return 0;
+	case OPTION_METRICS:
+		job->metrics = optarg;
+		return 0;
+	case OPTION_EVENTS:
+		job->filter.events = true;
+		return 0;
+	case OPTION_SERIES:
+		return request_number("exporter", "series", optarg, 0, 1e6, &job->series) ?
+		       0 : STATUS_USAGE;
+	}
+	return -1;
 }
 
 static int take_option(struct job *job, int letter)
@@ -55,21 +96,23 @@ static int take_option(struct job *job, int letter)
 		job->help = true;
 		return 0;
 	}
-	return -1;
+	return take_filter(job, letter);
 }
 
 static int check(const struct job *job, int argc, char **argv)
 {
 	const char *why = NULL;
 
-	if (!job->target || !*job->target)
-		why = "needs a process: a PID, or the name of a statistics file";
+	if (job->target && !*job->target)
+		why = "needs a process: a PID, or the name of a core or statistics file";
+	else if (job->target && (job->filter.comm || job->filter.folder))
+		why = "a target, or --comm and --files, not both";
 	else if (job->textfile && job->listens)
 		why = "--textfile or --listen, not both";
 	else if (job->textfile && !*job->textfile)
 		why = "--textfile needs the name of a file";
 	else if (job->seconds && job->listens)
-		why = "--watch or --listen, not both: who asks says when";
+		why = "--watch or --listen, not both: the scraper says when";
 	if (why)
 		complain("exporter: %s", why);
 	else if (argc > optind)
@@ -86,6 +129,12 @@ static int parse(struct job *job, int argc, char **argv)
 		{ "textfile", required_argument, NULL, OPTION_TEXTFILE },
 		{ "listen", optional_argument, NULL, OPTION_LISTEN },
 		{ "watch", required_argument, NULL, OPTION_WATCH },
+		{ "comm", required_argument, NULL, OPTION_COMM },
+		{ "files", required_argument, NULL, OPTION_FILES },
+		{ "cache", required_argument, NULL, OPTION_CACHE },
+		{ "metrics", required_argument, NULL, OPTION_METRICS },
+		{ "series", required_argument, NULL, OPTION_SERIES },
+		{ "events", no_argument, NULL, OPTION_EVENTS },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
@@ -104,10 +153,26 @@ static int parse(struct job *job, int argc, char **argv)
 	return check(job, argc, argv);
 }
 
-/* Each time anew: the file of the statistics may be another one by now. */
-static int print_metrics(FILE *to, void *arg)
+/* Alone it has all series that there are, unless somebody wants fewer. */
+static void print_one(FILE *to, const struct job *job, struct snapshot *now)
 {
-	const struct job *job = arg;
+	struct host_filter filter = job->filter;
+	struct metrics_one one = { .snapshot = now };
+
+	if (job->series >= 0 || filter.cache || filter.events) {
+		filter.series_max = job->series > 0 ? (size_t)job->series : 0;
+		host_choose(&one, now, &filter);
+	} else {
+		account_make(&one.account, now);
+		one.nr_caches = now->nr_caches;
+		one.events = true;
+	}
+	metrics_print_all(to, METRICS_PROMETHEUS, &one, 1, job->metrics);
+}
+
+/* Each time anew: the file of the statistics may be another one by now. */
+static int print_target(FILE *to, const struct job *job)
+{
 	struct snapshot now;
 	struct source source;
 	int status = source_open(&source, "exporter", job->target);
@@ -116,11 +181,31 @@ static int print_metrics(FILE *to, void *arg)
 		return status;
 	status = source_snapshot(&source, &now);
 	if (!status) {
-		metrics_print(to, METRICS_PROMETHEUS, &now);
+		print_one(to, job, &now);
 		snapshot_free(&now);
 	}
 	source_close(&source);
 	return status;
+}
+
+static int print_metrics(FILE *to, void *arg)
+{
+	const struct job *job = arg;
+	struct host_filter filter = job->filter;
+	struct host host;
+
+	if (job->target)
+		return print_target(to, job);
+	filter.series_max = job->series < 0 ? SERIES_MAX : (size_t)job->series;
+	host_read(&host, &filter);
+	metrics_print_gauge(to, "slub_processes", "Processes on libslub that were read.",
+			    host.nr);
+	metrics_print_gauge(to, "slub_processes_unreadable",
+			    "Processes that the exporter has no permission to look at.",
+			    host.nr_unreadable);
+	metrics_print_all(to, METRICS_PROMETHEUS, host.ones, host.nr, job->metrics);
+	host_free(&host);
+	return 0;
 }
 
 /* Another user's collector reads it; it has names and numbers, and neither address nor content. */
@@ -170,11 +255,10 @@ static int serve(struct job *job)
 {
 	char *text = NULL;
 	size_t size;
-	FILE *nowhere = open_memstream(&text, &size);
-	int status = nowhere ? print_metrics(nowhere, job) : STATUS_FAILED;
+	FILE *nowhere = must_have(open_memstream(&text, &size));
+	int status = print_metrics(nowhere, job);
 
-	if (nowhere)
-		fclose(nowhere);
+	fclose(nowhere);
 	free(text);
 	/* An unreadable source is an error now, and not of the first request. */
 	return status ? status : exporter_serve(job->listen, print_metrics, job);
@@ -182,7 +266,7 @@ static int serve(struct job *job)
 
 static int exporter(int argc, char **argv)
 {
-	struct job job = { .target = NULL };
+	struct job job = { .series = -1 };
 	int status = parse(&job, argc, argv);
 
 	if (status)
@@ -198,7 +282,7 @@ static int exporter(int argc, char **argv)
 
 const struct command cmd_exporter = {
 	.name = "exporter",
-	.summary = "gives the numbers of a heap to Prometheus",
+	.summary = "gives the numbers of all heaps to Prometheus",
 	.print_help = print_exporter_help,
 	.main = exporter,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* slub guard: has a process put one object in N between guard pages, or none. */
-#include "base/size.h"
+#include "core/base/size.h"
 #include "mailbox.h"
 #include "slub.h"
 
@@ -12,10 +12,10 @@
 
 static void print_guard_help(FILE *to)
 {
-	fputs("usage: slub debug guard [OPTION...] PID N\n\n"
+	fputs("usage: slub guard [OPTION...] PID N\n\n"
 	      "Has a process put one object in N between guard pages from now\n"
 	      "on; 0 for none.  `slub explain` tells what happened to one.\n\n"
-	      "  slub debug guard 1234 5000\n\n", to);
+	      "  slub guard 1234 5000\n\n", to);
 	mailbox_print_help(to);
 }
 
@@ -65,8 +65,8 @@ static int guard(int argc, char **argv)
 		return 0;
 	}
 	if (!*every) {
-		complain("guard: needs N, of how many objects one is guarded; "
-			 "usage: slub debug guard PID N");
+		complain("guard: needs N: one object in N is guarded; "
+			 "usage: slub guard PID N");
 		return STATUS_USAGE;
 	}
 	if (!parse_count(every, &count)) {

@@ -39,7 +39,7 @@ static void print_info_help(FILE *to)
 	      "        -P, --partial  -S, --size\n"
 	      "What:   -B, --bytes  -D, --display-active  -n, --numa  -r, --report\n"
 	      "        -T, --totals  -X, --xtotals\n"
-	      "As slub debug, debug shrink, traces and debug validate, with -p only:\n"
+	      "As slub debug, shrink, traces and validate, with -p only:\n"
 	      "        -d, --debug[=LETTERS]  -s, --shrink  -t, --tracking  -v, --validate\n\n",
 	      to);
 	request_print_help(to, true);
@@ -390,6 +390,7 @@ static int parse(int argc, char **argv, struct request *request,
 		return 0;
 	status = request_check(request, argc, argv, !info->groups);
 	info->pattern = !status && optind < argc ? argv[optind] : NULL;
+	request->cache = info->pattern;
 	return status;
 }
 

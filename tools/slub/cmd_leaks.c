@@ -1,167 +1,156 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slub leaks: who allocated what is allocated now, in the caches watched by
- * letter U, of all caches together; read as `slub traces` reads it.
+ * slub leaks: objects that nothing in the process leads to any more.  `slub watched` lists what
+ * is allocated, by call stack (cmd_watched.c).
  */
-#include "cache_name.h"
+#include "leak.h"
 #include "request.h"
-#include "trace_print.h"
-#include "view.h"
+#include "slub.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define NR_ALL 1e9
+#define INTERVAL_MS 300
+#define HIGH_BITS 16
 
 struct job {
-	const char *pattern;		/* of caches' names */
-	double nr_max;
-	int status;
+	bool stop, tagged;
+	double interval_ms, shift, nr_max, nr_examples;
 };
 
 static void print_leaks_help(FILE *to)
 {
-	fputs("usage: slub traces --leaks [OPTION...] TARGET [CACHE]\n\n"
-	      "Prints who allocated the objects that are allocated now, by call\n"
-	      "stack, the most first; only objects that were allocated while\n"
-	      "their cache was watched by letter U (`slub debug`).  CACHE is a\n"
-	      "name; '*' and '?' in it make it a pattern.  All without it.  The\n"
-	      "process is not stopped.  A statistics file has no stacks in it.\n\n"
-	      "  slub traces --leaks -N 10 1234\n\n"
-	      "  -N, --lines=K         the first K stacks only\n", to);
-	request_print_help(to, false);
+	fputs("usage: slub leaks [OPTION...] PID|CORE\n\n"
+	      "Finds objects that nothing leads to: no word of the program's data, stacks,\n"
+	      "registers and mappings, nor of an object that something leads to.  The process\n"
+	      "needs no option and is not stopped: it is read twice.  Ends with 7 where leaks\n"
+	      "were found.  `slub watched` lists what is allocated, by stack.\n\n"
+	      "  slub leaks 1234\n\n"
+	      "      --stop            stop the threads meanwhile: registers are read too\n"
+	      "      --interval=MS     between the two looks (default 300)\n"
+	      "      --examples=N      show N objects of each line (default 1; at most 8)\n"
+	      "  -N, --lines=K         the first K lines only\n"
+	      "      --tagged          pointers may have a tag in the highest 16 bits\n"
+	      "      --shifted=N       ... or be shifted by N bits, to the left or right\n"
+	      "  -p, --process=TARGET  the process, or its core file\n"
+	      "  -j, --json            print one JSON object\n"
+	      "  -h, --help            print this\n", to);
+	print_statuses(to);
 }
 
-/* ---- the process ---- */
-
-static bool is_watched(const struct snapshot *now, const char *pattern)
+static struct leak_options options_of(const struct job *job)
 {
-	for (size_t i = 0; i < now->nr_caches; i++) {
-		if (cache_is_traced(now, &now->caches[i], pattern))
-			return true;
-	}
-	return false;
-}
-
-/* An exit status, after a message: there is nothing to read. */
-static int check(const struct snapshot *now, const struct job *job)
-{
-	if (!now->process) {
-		complain("leaks: %s is a statistics file, which has no stacks; "
-			 "a process or a core file has", now->target);
-		return STATUS_USAGE;
-	}
-	if (!snapshot_has(now, SLUB_ABI_CACHE_WATCH)) {
-		complain("leaks: %s: its libslub is older than this command and "
-			 "does not say where its tracks are", now->target);
-		return STATUS_UNREADABLE;
-	}
-	if (!is_watched(now, job->pattern)) {
-		complain("leaks: %s watches no such cache by letter U; "
-			 "`slub debug` or SLUB_DEBUG switches it on",
-			 now->target);
-		return STATUS_FAILED;
-	}
-	return 0;
-}
-
-/* All caches together, the most first. */
-static int compare(const void *a, const void *b)
-{
-	const struct trace *one = a, *other = b;
-
-	if (one->count != other->count)
-		return one->count > other->count ? -1 : 1;
-	return one->bytes > other->bytes ? -1 : one->bytes < other->bytes;
-}
-
-/* ---- printing ---- */
-
-static void print_text(const struct snapshot *now, const struct traces *traces,
-		       const struct profile *names, const struct job *job)
-{
-	if (!traces->nr)
-		puts("nothing is allocated there that was watched by letter U");
-	for (size_t i = 0; i < traces->nr && i < job->nr_max; i++)
-		trace_print_leak(now, traces, &traces->rows[i], names);
-}
-
-static void print_json(const struct snapshot *now, const struct traces *traces,
-		       const struct profile *names, const struct job *job)
-{
-	struct json json = { .to = stdout };
-	char name[CACHE_NAME_SIZE];
-
-	json_open_snapshot(&json, now, "leaks");
-	json_open_array(&json, "leaks");
-	for (size_t i = 0; i < traces->nr && i < job->nr_max; i++) {
-		const struct trace *trace = &traces->rows[i];
-
-		json_open(&json, NULL);
-		cache_plain_name(now, &now->caches[trace->cache], name);
-		json_string(&json, "cache", name);
-		trace_put(&json, traces, trace, names);
-		json_close(&json);
-	}
-	json_close(&json);
-	json_close(&json);
-}
-
-static void print(struct snapshot *now, const struct snapshot *before,
-		  const struct request *request, void *arg)
-{
-	struct job *job = arg;
-	struct traces traces;
-	struct profile names;
-	int error;
-
-	(void)before;
-	job->status = check(now, job);
-	if (job->status)
-		return;
-	error = traces_collect(&traces, now, TRACE_ALLOC, job->pattern);
-	if (error) {
-		complain("leaks: %s: %s", now->target, strerror(-error));
-		job->status = STATUS_UNREADABLE;
-		return;
-	}
-	trace_names_find(&names, now->process, &traces);
-	if (traces.nr)
-		qsort(traces.rows, traces.nr, sizeof(*traces.rows), compare);
-	(request->format == FORMAT_JSON ? print_json : print_text)
-		(now, &traces, &names, job);
-	profile_free(&names);
-	traces_free(&traces);
-}
-
-/* ---- options ---- */
-
-static int parse(int argc, char **argv, struct request *request,
-		 struct job *job)
-{
-	const struct own_option own[] = {
-		{ "lines", 'N', .number = &job->nr_max, .min = 1, .max = NR_ALL },
+	struct leak_options options = {
+		.views = { { UINT64_MAX, 0, 0 } }, .nr_views = 1, .stop = job->stop,
+		.interval_ms = (unsigned int)job->interval_ms,
 	};
-	int status = request_parse(request, argc, argv, own, 1, NULL);
+	unsigned int shift = (unsigned int)job->shift;
+
+	if (job->tagged)
+		options.views[0].mask = UINT64_MAX >> HIGH_BITS;
+	if (shift) {
+		options.views[options.nr_views++] = (struct leak_view){ UINT64_MAX, shift, 0 };
+		options.views[options.nr_views++] = (struct leak_view){ UINT64_MAX, 0, shift };
+	}
+	return options;
+}
+
+static int print(struct leaks *leaks, const struct request *request, const struct job *job)
+{
+	size_t lines = (size_t)job->nr_max;
+	struct leak_groups groups;
+	bool any;
+
+	leak_groups_make(leaks, &groups, (unsigned int)job->nr_examples);
+	any = groups.nr_direct;
+	if (request->format == FORMAT_JSON)
+		leaks_put(leaks, &groups, lines);
+	else
+		leaks_print(leaks, &groups, lines);
+	leak_groups_free(&groups);
+	return any ? STATUS_FOUND : 0;
+}
+
+static int search(const struct request *request, const struct job *job)
+{
+	struct leak_options options = options_of(job);
+	struct source source;
+	struct leaks leaks;
+	int status = source_open(&source, "leaks", request->target);
 
 	if (status)
 		return status;
-	if (request->help)
-		return 0;
-	if (request->format == FORMAT_OPENMETRICS) {
-		complain("leaks: stacks are no metric; use --json");
+	if (source.kind == SOURCE_STATS) {
+		complain("leaks: %s is a statistics file, which has no heap; a process or a core "
+			 "file has", source.label);
+		source_close(&source);
 		return STATUS_USAGE;
 	}
-	status = request_check(request, argc, argv, 1);
-	if (!status && optind < argc)
-		job->pattern = argv[optind];
+	status = leaks_find(&leaks, &source, &options);
+	if (!status)
+		status = print(&leaks, request, job);
+	leaks_free(&leaks);
+	source_close(&source);
 	return status;
+}
+
+enum { OPTION_STOP = 1000, OPTION_TAGGED, OPTION_SHIFTED, OPTION_INTERVAL, OPTION_EXAMPLES };
+
+static bool set_number(struct job *job, int letter)
+{
+	switch (letter) {
+	case OPTION_SHIFTED:
+		return request_number("leaks", "shifted", optarg, 1, 32, &job->shift);
+	case OPTION_INTERVAL:
+		return request_number("leaks", "interval", optarg, 0, 3600000, &job->interval_ms);
+	case OPTION_EXAMPLES:
+		return request_number("leaks", "examples", optarg, 0, LEAK_EXAMPLES,
+				      &job->nr_examples);
+	default:
+		return request_number("leaks", "lines", optarg, 1, NR_ALL, &job->nr_max);
+	}
+}
+
+/* 0, or an exit status after a message. */
+static int set_option(struct request *request, struct job *job, int letter)
+{
+	job->stop |= letter == OPTION_STOP;
+	job->tagged |= letter == OPTION_TAGGED;
+	if (letter == 'N' || letter >= OPTION_SHIFTED)
+		return set_number(job, letter) ? 0 : STATUS_USAGE;
+	return letter >= OPTION_STOP ? 0 : request_option(request, letter);
+}
+
+static int parse(int argc, char **argv, struct request *request, struct job *job)
+{
+	static const struct option options[] = {
+		{ "stop", no_argument, NULL, OPTION_STOP },
+		{ "tagged", no_argument, NULL, OPTION_TAGGED },
+		{ "shifted", required_argument, NULL, OPTION_SHIFTED },
+		{ "interval", required_argument, NULL, OPTION_INTERVAL },
+		{ "examples", required_argument, NULL, OPTION_EXAMPLES },
+		{ "lines", required_argument, NULL, 'N' },
+		{ "process", required_argument, NULL, 'p' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int letter, status;
+
+	while ((letter = getopt_long(argc, argv, ":N:p:jh", options, NULL)) != -1) {
+		if (letter == '?' || letter == ':')
+			return option_refused(letter, argv, options);
+		status = set_option(request, job, letter);
+		if (status)
+			return status;
+	}
+	return request->help ? 0 : request_check(request, argc, argv, 0);
 }
 
 static int leaks(int argc, char **argv)
 {
-	struct job job = { .nr_max = NR_ALL, .pattern = "" };
+	struct job job = { .interval_ms = INTERVAL_MS, .nr_max = NR_ALL, .nr_examples = 1 };
 	struct request request;
 	int status;
 
@@ -173,13 +162,12 @@ static int leaks(int argc, char **argv)
 		print_leaks_help(stdout);
 		return 0;
 	}
-	status = request_run(&request, print, &job);
-	return status ? status : job.status;
+	return search(&request, &job);
 }
 
 const struct command cmd_leaks = {
 	.name = "leaks",
-	.summary = "prints who allocated what is allocated in a process",
+	.summary = "finds what a process has lost: nothing leads to it",
 	.print_help = print_leaks_help,
 	.main = leaks,
 };

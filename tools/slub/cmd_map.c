@@ -76,47 +76,40 @@ static void put_piece(const struct piece *piece, void *arg)
 	json_close(json);
 }
 
-static int print_json(const struct snapshot *now)
+static void print_json(const struct snapshot *now)
 {
 	struct json json = { .to = stdout };
 	struct pieces pieces = { &json, now };
-	int error;
 
 	json_open_snapshot(&json, now, "map");
 	json_totals(&json, now);
 	json_number(&json, "page_bytes", now->abi.page_bytes);
 	json_address(&json, "heap_start", now->abi.heap_start);
 	json_open_array(&json, "pieces");
-	error = heap_walk(now->process, now, put_piece, &pieces);
+	heap_walk(now->process, now, put_piece, &pieces);
 	json_close(&json);
 	json_close(&json);
-	return error;
 }
 
-static int print_picture(const struct snapshot *now,
-			 const struct request *request, const struct map *map)
+static void print_picture(const struct snapshot *now,
+			  const struct request *request, const struct map *map)
 {
 	size_t columns = map->columns ? (size_t)map->columns :
 			 map->svg ? 128 : columns_of_terminal();
 	struct picture picture;
-	int error = picture_make(&picture, now, columns,
-				 map->svg ? ROWS_SVG : ROWS_TEXT);
 
-	if (error)
-		return error;
+	picture_make(&picture, now, columns, map->svg ? ROWS_SVG : ROWS_TEXT);
 	if (map->svg)
 		picture_print_svg(&picture, stdout);
 	else
 		picture_print_text(&picture, request->color);
 	picture_free(&picture);
-	return 0;
 }
 
 static void print(struct snapshot *now, const struct snapshot *before,
 		  const struct request *request, void *arg)
 {
 	struct map *map = arg;
-	int error;
 
 	(void)before;
 	if (!now->process) {
@@ -125,12 +118,10 @@ static void print(struct snapshot *now, const struct snapshot *before,
 		map->status = STATUS_USAGE;
 		return;
 	}
-	error = request->format == FORMAT_JSON ?
-		print_json(now) : print_picture(now, request, map);
-	if (error) {
-		complain("map: %s: %s", now->target, strerror(-error));
-		map->status = STATUS_UNREADABLE;
-	}
+	if (request->format == FORMAT_JSON)
+		print_json(now);
+	else
+		print_picture(now, request, map);
 }
 
 static int parse(int argc, char **argv, struct request *request,

@@ -16,11 +16,11 @@ enum { OPTION_ALL = REQUEST_FIRST_OWN };
 
 static void print_options_help(FILE *to)
 {
-	fputs("usage: slub run --options [OPTION...] [TARGET]\n\n"
+	fputs("usage: slub options [OPTION...] [TARGET]\n\n"
 	      "Prints the library's options: the value in force, where it came\n"
 	      "from, what it may be, and what it does.  Without a process: what\n"
 	      "there is, with the defaults.\n\n"
-	      "  slub run --options --all 1234\n\n"
+	      "  slub options --all 1234\n\n"
 	      "      --all             those for experts too, which a mode sets, or\n"
 	      "                        few programs need; JSON has them always\n", to);
 	request_print_help(to, false);
@@ -40,7 +40,7 @@ static void read_environment(struct origin_search *search, uint32_t pid)
 	*search = (struct origin_search){ NULL, 0 };
 	snprintf(path, sizeof(path), "/proc/%u/environ", pid);
 	file = input_kernel(path);
-	search->environment = file ? malloc(size + 1) : NULL;
+	search->environment = file ? must_have(malloc(size + 1)) : NULL;
 	if (search->environment) {
 		search->bytes = fread(search->environment, 1, size, file);
 		search->environment[search->bytes] = '\0';
@@ -178,7 +178,7 @@ static const char *value_text(const struct snapshot *now,
 static void print_refused(const struct refused *refused)
 {
 	if (refused->error)
-		printf("\nrefused: cannot be told: %s\n", strerror(-refused->error));
+		printf("\nrefused: unknown: %s\n", strerror(-refused->error));
 	for (size_t i = 0; !refused->error && i < refused->nr; i++)
 		printf("%srefused: %s: %s\n", i ? "" : "\n", refused->ones[i].setting,
 		       refused->ones[i].why);

@@ -6,6 +6,7 @@
 #include "profile.h"
 #include "request.h"
 #include "slub.h"
+#include "symbols.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -18,16 +19,16 @@
 static void print_profile_help(FILE *to)
 {
 	fputs("usage: slub profile [OPTION...] PID|FILE\n\n"
-	      "Of a process: samples what it allocates for some seconds, and prints\n"
-	      "which call stacks did, and what of it is still in use.  Of a FILE that a\n"
-	      "process wrote (SLUB_PROFILE_FILE, slub_profile_write()): turns it into\n"
-	      "pprof's format; then: pprof -top FILE.pb.gz\n\n"
+	      "Of a process: prints the call stacks that allocate for some seconds, and\n"
+	      "what is still in use.  Of a FILE that a process wrote (SLUB_PROFILE_FILE):\n"
+	      "turns it into pprof's format; then: pprof -top FILE.pb.gz\n\n"
 	      "  slub profile --seconds=30 --leaks 1234\n\n"
 	      "  -p, --process=PID     the process; of a process, too:\n"
 	      "      --seconds=N         so long (default: 10)\n"
 	      "      --leaks             then as long again, and what is left after that\n"
 	      "      --bytes=N           mean bytes between samples (default: 512K)\n"
 	      "      --timeout=SECONDS   wait so long for an answer\n"
+	      "      --no-wake           wait only; wake no thread of it to answer\n"
 	      "      --frame-pointers    stacks as the process walks them, none unwound\n"
 	      "      --output=OUT      write pprof's format to OUT, - for standard output\n"
 	      "      --text            print a table (the default of a process)\n"
@@ -73,6 +74,7 @@ static void print_frame(const struct profile *profile, size_t number)
 	else
 		printf("        0x%" PRIx64 "  (%s)\n", at->address,
 		       path ? path : "?");
+	symbol_print_outers(at, "           ");
 }
 
 /* One standard deviation of a sum of @samples weights, in percent of it. */
@@ -122,7 +124,7 @@ static void print_text(struct profile *profile, const struct wish *wish)
 		       profile->lost);
 	if (profile->is_unwound)
 		printf("call stacks: %" PRIu64 " samples unwound, %" PRIu64
-		       " by frame pointers, %" PRIu64 " trails lost\n",
+		       " walked by the process, %" PRIu64 " trails lost\n",
 		       profile->stacks_unwound, profile->stacks_walked,
 		       profile->trails_lost);
 	printf("\n%14s %6s %12s %7s %6s\n", "BYTES", "SHARE", "OBJECTS",
@@ -153,6 +155,7 @@ static void put_stack(struct json *json, const struct profile *profile,
 		if (at->mapping)
 			json_string(json, "object",
 				    profile->mappings[at->mapping - 1].path);
+		symbol_put_outers(json, at);
 		json_close(json);
 	}
 	json_close(json);
@@ -218,13 +221,9 @@ static mode_t mode_of_source(const char *target)
 
 static int write_proto(const struct profile *profile, const struct wish *wish)
 {
-	char *name = NULL;
+	char *name = wish->output ? NULL : text_of("%s.pb.gz", wish->target);
 	int status;
 
-	if (!wish->output && asprintf(&name, "%s.pb.gz", wish->target) < 0) {
-		complain("profile: out of memory");
-		return 125;
-	}
 	status = profile_write_proto(profile, name ? name : wish->output,
 				     mode_of_source(wish->target));
 	free(name);
@@ -252,7 +251,7 @@ static int show(struct wish *wish)
 	return status;
 }
 
-enum { OPTION_SECONDS = 1000, OPTION_LEAKS, OPTION_BYTES, OPTION_TIMEOUT,
+enum { OPTION_SECONDS = 1000, OPTION_LEAKS, OPTION_BYTES, OPTION_TIMEOUT, OPTION_NO_WAKE,
        OPTION_FRAME_POINTERS, OPTION_OUTPUT,
        OPTION_TEXT, OPTION_ALLOC };
 
@@ -276,6 +275,9 @@ static int read_live(struct wish *wish, int letter)
 	case OPTION_BYTES:
 		is_good = request_bytes("profile", "bytes", optarg, 1, 1ul << 36,
 					&live->bytes);
+		break;
+	case OPTION_NO_WAKE:
+		live->no_wake = true;
 		break;
 	case OPTION_FRAME_POINTERS:
 		live->frame_pointers = true;
@@ -314,6 +316,7 @@ static int read_wish(struct wish *wish, int argc, char **argv)
 		{ "leaks", no_argument, NULL, OPTION_LEAKS },
 		{ "bytes", required_argument, NULL, OPTION_BYTES },
 		{ "timeout", required_argument, NULL, OPTION_TIMEOUT },
+		{ "no-wake", no_argument, NULL, OPTION_NO_WAKE },
 		{ "frame-pointers", no_argument, NULL, OPTION_FRAME_POINTERS },
 		{ "output", required_argument, NULL, OPTION_OUTPUT },
 		{ "text", no_argument, NULL, OPTION_TEXT },
@@ -351,8 +354,8 @@ static int check(const struct wish *wish, int argc)
 		return STATUS_USAGE;
 	}
 	if (wish->is_live && !is_pid(wish->target)) {
-		complain("profile: '%s' is a file; --seconds, --leaks, --bytes, --timeout "
-			 "and --frame-pointers are for a process", wish->target);
+		complain("profile: '%s' is a file; --seconds, --leaks, --bytes, --timeout, "
+			 "--no-wake and --frame-pointers are for a process", wish->target);
 		return STATUS_USAGE;
 	}
 	return 0;

@@ -90,28 +90,22 @@ static bool is_in_front(const char *list, const char *library)
 }
 
 /* "@first:@others", or @first alone. */
-static bool put_in_front(const char *variable, const char *first)
+static void put_in_front(const char *variable, const char *first)
 {
 	const char *others = getenv(variable);
-	char *list;
+	char *list = text_of("%s%s%s", first, others && *others ? ":" : "",
+			     others ? others : "");
 
-	if (asprintf(&list, "%s%s%s", first, others && *others ? ":" : "",
-		     others ? others : "") < 0) {
-		complain("no memory");
-		return false;
-	}
 	setenv(variable, list, 1);
 	free(list);
-	return true;
 }
 
-static bool search_folder_of(const char *library, const char *slash)
+static void search_folder_of(const char *library, const char *slash)
 {
-	char *folder = strndup(library, (size_t)(slash - library));
-	bool done = folder && put_in_front("LD_LIBRARY_PATH", folder);
+	char *folder = text_of("%.*s", (int)(slash - library), library);
 
+	put_in_front("LD_LIBRARY_PATH", folder);
 	free(folder);
-	return done;
 }
 
 /*
@@ -133,9 +127,9 @@ static int preload(const char *library)
 	}
 	if (others && is_in_front(others, name))
 		return 0;
-	if ((name != library && !search_folder_of(library, slash)) ||
-	    !put_in_front("LD_PRELOAD", name))
-		return STATUS_NO_LIBRARY;
+	if (name != library)
+		search_folder_of(library, slash);
+	put_in_front("LD_PRELOAD", name);
 	return 0;
 }
 

@@ -8,11 +8,11 @@
 
 static void print_set_help(FILE *to)
 {
-	fputs("usage: slub debug set [OPTION...] PID NAME VALUE\n\n"
+	fputs("usage: slub set [OPTION...] PID NAME VALUE\n\n"
 	      "Changes an option of a process, from now on, as slub_option_set()\n"
 	      "does, to what it may be at the start (`slub options`).  NAME is one of\n\n", to);
 	settings_print_changeable(to, "  ");
-	fputs("\n\n  slub debug set 1234 retain 64M\n\n", to);
+	fputs("\n\n  slub set 1234 retain 64M\n\n", to);
 	mailbox_print_help(to);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* slub stats: the numbers of a heap, as a whole and cache by cache. */
+#include "account.h"
 #include "attribute.h"
 #include "cache_name.h"
 #include "openmetrics.h"
@@ -19,14 +20,18 @@ static void print_stats_help(FILE *to)
 	request_print_help(to, true);
 }
 
-static void print_identity(const struct snapshot *now)
+static void print_title(const struct snapshot *now)
 {
-	char when[32], since[32];
-
 	printf("%s", now->target);
 	if (now->name[0])
 		printf(" (%s, PID %u)", now->name, now->pid);
 	printf(", libslub %s\n", now->abi.library_version);
+}
+
+static void print_identity(const struct snapshot *now)
+{
+	char when[32], since[32];
+
 	if (now->command[0])
 		printf("command      %s\n", now->command);
 	printf("backend      %s, CPU number %s, layout %s\n",
@@ -107,11 +112,19 @@ static void print_totals(const struct snapshot *now,
 	       " free in slabs\n", sums.used, sums.cached, sums.free);
 }
 
+static void print_account(const struct snapshot *now)
+{
+	struct account account;
+
+	account_make(&account, now);
+	account_print(stdout, &account, now);
+}
+
 static void print_text(const struct snapshot *now,
 		       const struct snapshot *before, const char *pattern)
 {
-	bool has_any = false;
-
+	print_title(now);
+	print_account(now);
 	print_identity(now);
 	print_totals(now, before);
 	for (size_t i = 0; pattern && i < now->nr_caches; i++) {
@@ -119,18 +132,18 @@ static void print_text(const struct snapshot *now,
 			continue;
 		printf("\n%s\n", now->caches[i].name);
 		attributes_print(now, &now->caches[i]);
-		has_any = true;
 	}
-	if (pattern && !has_any)
-		printf("\nno cache matches '%s'\n", pattern);
 }
 
 static void print_json(const struct snapshot *now, const char *pattern)
 {
 	struct json json = { .to = stdout };
 	struct sums sums = sum_objects(now);
+	struct account account;
 
+	account_make(&account, now);
 	json_open_snapshot(&json, now, "stats");
+	account_json(&json, &account, now);
 	json_totals(&json, now);
 	if (now->mappings)
 		json_number(&json, "mappings", now->mappings);
@@ -187,8 +200,8 @@ static int stats(int argc, char **argv)
 	status = request_check(&request, argc, argv, 1);
 	if (status)
 		return status;
-	return request_run(&request, print,
-			   optind < argc ? argv[optind] : NULL);
+	request.cache = optind < argc ? argv[optind] : NULL;
+	return request_run(&request, print, (void *)request.cache);
 }
 
 const struct command cmd_stats = {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* slub top: the kernel's slabtop, for the caches of a process. */
+#include "account.h"
 #include "attribute.h"
 #include "groups.h"
 #include "openmetrics.h"
@@ -10,10 +11,10 @@
 
 static void print_top_help(FILE *to)
 {
-	fputs("usage: slub info --top [OPTION...] TARGET\n\n"
+	fputs("usage: slub top [OPTION...] TARGET\n\n"
 	      "Shows the caches of a process, the largest first, again and again; text,\n"
 	      "once, where the output is no terminal.  The process is not stopped.\n\n"
-	      "  slub info --top --sort=g 1234\n\n"
+	      "  slub top --sort=g 1234\n\n"
 	      "      --delay=SECONDS   between two looks (default 3)\n"
 	      "      --human           sizes with a letter\n"
 	      "      --groups          memory groups instead of caches\n"
@@ -57,8 +58,11 @@ static int parse(int argc, char **argv, struct request *request,
 static void print_json(const struct snapshot *now)
 {
 	struct json json = { .to = stdout };
+	struct account account;
 
+	account_make(&account, now);
 	json_open_snapshot(&json, now, "top");
+	account_json(&json, &account, now);
 	json_totals(&json, now);
 	json_open_array(&json, "caches");
 	for (size_t i = 0; i < now->nr_caches; i++) {

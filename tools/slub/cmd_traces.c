@@ -160,16 +160,14 @@ static bool check(const struct snapshot *now, struct job *job)
 	return !job->status;
 }
 
-static int print_kind(struct json *json, const struct snapshot *now,
-		      enum trace_kind kind, const struct request *request,
-		      const struct job *job)
+static void print_kind(struct json *json, const struct snapshot *now,
+		       enum trace_kind kind, const struct request *request,
+		       const struct job *job)
 {
 	struct traces traces;
 	struct profile names;
-	int error = traces_collect(&traces, now, kind, job->pattern);
 
-	if (error)
-		return error;
+	traces_collect(&traces, now, kind, job->pattern);
 	trace_names_find(&names, now->process, &traces);
 	if (json)
 		put_kind(json, now, &traces, &names, kind, job);
@@ -177,7 +175,6 @@ static int print_kind(struct json *json, const struct snapshot *now,
 		print_text(now, &traces, &names, kind, job, request->color);
 	profile_free(&names);
 	traces_free(&traces);
-	return 0;
 }
 
 static void print(struct snapshot *now, const struct snapshot *before,
@@ -186,24 +183,18 @@ static void print(struct snapshot *now, const struct snapshot *before,
 	bool is_json = request->format == FORMAT_JSON;
 	struct json json = { .to = stdout };
 	struct job *job = arg;
-	int error = 0;
 
 	(void)before;
 	if (!check(now, job))
 		return;
 	if (is_json)
 		json_open_snapshot(&json, now, "traces");
-	for (enum trace_kind k = TRACE_ALLOC; k <= TRACE_FREE && !error; k++) {
+	for (enum trace_kind k = TRACE_ALLOC; k <= TRACE_FREE; k++) {
 		if (job->kinds[k])
-			error = print_kind(is_json ? &json : NULL, now, k,
-					   request, job);
+			print_kind(is_json ? &json : NULL, now, k, request, job);
 	}
 	if (is_json)
 		json_close(&json);
-	if (error) {
-		complain("traces: %s: %s", now->target, strerror(-error));
-		job->status = STATUS_UNREADABLE;
-	}
 }
 
 /* ---- options ---- */

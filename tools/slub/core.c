@@ -43,7 +43,7 @@ static int by_address(const void *a, const void *b)
 {
 	const struct core_segment *one = a, *other = b;
 
-	return one->start < other->start ? -1 : one->start > other->start;
+	return compare_numbers(one->start, other->start);
 }
 
 /* 0, -ENODATA if what the segment promises is not in the file, or -EBADMSG. */
@@ -64,6 +64,7 @@ static int add_segment(struct core *core, const Elf64_Phdr *phdr)
 		.offset = phdr->p_offset,
 		.file_bytes = phdr->p_filesz,
 		.writable = phdr->p_flags & PF_W,
+		.executable = phdr->p_flags & PF_X,
 	};
 	return 0;
 }
@@ -73,9 +74,7 @@ static int read_segments(struct core *core, const char *table, uint64_t nr)
 	Elf64_Phdr phdr;
 	int error;
 
-	core->segments = calloc(nr, sizeof(*core->segments));
-	if (!core->segments)
-		return -ENOMEM;
+	core->segments = must_have(calloc(nr, sizeof(*core->segments)));
 	for (uint64_t i = 0; i < nr; i++) {
 		memcpy(&phdr, table + i * sizeof(phdr), sizeof(phdr));
 		error = add_segment(core, &phdr);
@@ -143,15 +142,9 @@ static int read_files(struct process *process, const char *note, size_t bytes)
 		mapping.end = range[1];
 		mapping.offset = range[2] * head[1];
 		mapping.writable = is_writable(process->core, range[0]);
-		mapping.path = strdup(name);
-		if (!mapping.path)
-			return -ENOMEM;
-		clean_string(mapping.path);
+		mapping.path = clean_string(must_have(strdup(name)));
 		mapping.deleted = process_strip_deleted(mapping.path);
-		if (!process_add_mapping(process, &mapping)) {
-			free(mapping.path);
-			return -ENOMEM;
-		}
+		process_add_mapping(process, &mapping);
 		name += length + 1;
 	}
 	return 0;
@@ -183,8 +176,24 @@ static void read_signal(struct core *core, const char *note, size_t bytes)
 	if (info.si_signo == SIGSTOP)
 		return;
 	core->signal = info.si_signo;
-	if (info.si_signo == SIGSEGV || info.si_signo == SIGBUS)
+	/* x86's kernel says 0 of one whose highest bits are neither 0 nor all set. */
+	core->has_no_address = info.si_signo == SIGSEGV && info.si_code == SI_KERNEL;
+	/* A process may send them, too: then there is no address. */
+	core->has_fault = (info.si_signo == SIGSEGV || info.si_signo == SIGBUS) &&
+			  info.si_code > 0 && !core->has_no_address;
+	if (core->has_fault)
 		core->fault = (uintptr_t)info.si_addr;
+}
+
+static void keep_note(struct core *core, uint32_t type, const char *bytes, size_t nr_bytes)
+{
+	size_t nr = core->nr_notes;
+
+	/* Doubled whenever the number is a power of two. */
+	if (!(nr & (nr - 1)))
+		core->notes = must_have(reallocarray(core->notes, nr ? 2 * nr : 1,
+						     sizeof(*core->notes)));
+	core->notes[core->nr_notes++] = (struct core_note){ type, bytes, nr_bytes };
 }
 
 static size_t padded(size_t bytes)
@@ -212,6 +221,11 @@ static int read_notes(struct process *process, const char *at, size_t bytes)
 			read_identity(process, at + skip, note.n_descsz);
 		else if (note.n_type == NT_SIGINFO)
 			read_signal(process->core, at + skip, note.n_descsz);
+		else if (note.n_type == NT_PRSTATUS || note.n_type == NT_FPREGSET ||
+			 note.n_type == NT_X86_XSTATE)
+			keep_note(process->core, note.n_type, at + skip, note.n_descsz);
+		if (note.n_type == NT_PRSTATUS)
+			core_thread_read(&process->core->thread, at + skip, note.n_descsz);
 		at += all;
 		bytes -= all;
 	}
@@ -268,9 +282,8 @@ int core_open(struct process *process, const char *path)
 	if (fd < 0)
 		return fd;
 	*process = (struct process){ .pid = 0 };
-	process->core = calloc(1, sizeof(*process->core));
-	error = process->core ? elf_file_open(&process->core->file, fd) :
-				-ENOMEM;
+	process->core = must_have(calloc(1, sizeof(*process->core)));
+	error = elf_file_open(&process->core->file, fd);
 	close(fd);
 	if (error) {
 		free(process->core);
@@ -279,10 +292,8 @@ int core_open(struct process *process, const char *path)
 	}
 	error = read_core(process);
 	/* The program comes first, for the list is by address. */
-	process->program = strdup(process->nr_mappings ?
-				  process->mappings[0].path : "");
-	if (!error && !process->program)
-		error = -ENOMEM;
+	process->program = must_have(strdup(process->nr_mappings ?
+					    process->mappings[0].path : ""));
 	if (error)
 		process_close(process);
 	return error;
@@ -340,5 +351,6 @@ void core_free(struct core *core)
 {
 	elf_file_close(&core->file);
 	free(core->segments);
+	free(core->notes);
 	free(core);
 }

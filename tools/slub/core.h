@@ -6,6 +6,7 @@
 #ifndef SLUB_TOOL_CORE_H
 #define SLUB_TOOL_CORE_H
 
+#include "core_thread.h"
 #include "elf_file.h"
 #include "process.h"
 
@@ -14,15 +15,27 @@ struct core_segment {
 	uint64_t end;
 	uint64_t offset;		/* in the file */
 	uint64_t file_bytes;		/* the rest reads as zero */
-	bool writable;
+	bool writable, executable;
+};
+
+/* What the kernel, or gcore(1), has noted of a thread; its bytes are in the file. */
+struct core_note {
+	uint32_t type;			/* NT_PRSTATUS and others */
+	const char *bytes;
+	size_t nr_bytes;
 };
 
 struct core {
 	struct elf_file file;
 	int signal;			/* that it died of; 0: not known */
-	uint64_t fault;			/* the address, of SIGSEGV and SIGBUS */
+	bool has_no_address;		/* SIGSEGV of an address that no memory can have */
+	bool has_fault;			/* SIGSEGV or SIGBUS of an access; its address: */
+	uint64_t fault;
+	struct core_thread thread;	/* that died first */
 	struct core_segment *segments;	/* by address */
 	size_t nr_segments;
+	struct core_note *notes;	/* with registers */
+	size_t nr_notes;
 };
 
 /*

@@ -5,7 +5,7 @@
 const struct counter counters[] = {
 #define COUNTER(name, meaning, kind, one, other) \
 	{ #name, meaning, COUNTER_##kind, SLUB_ABI_STAT_##one, SLUB_ABI_STAT_##other },
-#include "slab/stat.def"
+#include "core/slab/stat.def"
 };
 
 const size_t nr_counters = sizeof(counters) / sizeof(counters[0]);
@@ -13,25 +13,12 @@ const size_t nr_counters = sizeof(counters) / sizeof(counters[0]);
 bool counter_is_there(const struct snapshot *snapshot,
 		      const struct counter *counter)
 {
-	switch (counter->kind) {
-	case COUNTER_PLUS:
-	case COUNTER_MINUS:
-		if (!snapshot_counts(snapshot, counter->other))
-			return false;
-		/* fall through */
-	case COUNTER_IS:
-		return snapshot_counts(snapshot, counter->one);
-	case COUNTER_NEVER:
-	case COUNTER_UNKNOWN:
-		break;
-	}
-	return true;
+	return snapshot_counts(snapshot, counter->one) &&
+	       (counter->kind == COUNTER_IS || snapshot_counts(snapshot, counter->other));
 }
 
-bool counter_value(const struct counter *counter,
-		   const struct cache_view *cache, uint64_t *value)
+uint64_t counter_value(const struct counter *counter, const struct cache_view *cache)
 {
-	*value = counter_number(counter->kind, cache->stats[counter->one],
-				cache->stats[counter->other]);
-	return counter->kind != COUNTER_UNKNOWN;
+	return counter_number(counter->kind, cache->stats[counter->one],
+			      cache->stats[counter->other]);
 }

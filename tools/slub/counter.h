@@ -6,7 +6,7 @@
 #ifndef SLUB_TOOL_COUNTER_H
 #define SLUB_TOOL_COUNTER_H
 
-#include "inspect/counter.h"
+#include "features/inspect/counter.h"
 #include "snapshot.h"
 
 struct counter {
@@ -22,8 +22,6 @@ extern const size_t nr_counters;
 /* Does the library that was read count it? */
 bool counter_is_there(const struct snapshot *snapshot,
 		      const struct counter *counter);
-/* False: nobody knows; then *@value is 0. */
-bool counter_value(const struct counter *counter,
-		   const struct cache_view *cache, uint64_t *value);
+uint64_t counter_value(const struct counter *counter, const struct cache_view *cache);
 
 #endif

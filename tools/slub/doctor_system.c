@@ -73,7 +73,7 @@ static void examine_seccomp(struct doctor *doctor, int pid)
 	char mode[32] = "";
 
 	if (!proc_field(pid, "status", "Seccomp:", mode, sizeof(mode)) && errno)
-		find(doctor, FINDING_NOTE, "seccomp", "cannot be told: "
+		find(doctor, FINDING_NOTE, "seccomp", "unknown: "
 		     "/proc/%d/status: %s", pid, strerror(errno));
 	else if (!mode[0] || !strcmp(mode, "0"))
 		find(doctor, FINDING_OK, "seccomp", "no filter");

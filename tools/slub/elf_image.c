@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* An ELF file as it lies in another process's memory. */
-#include "base/hash.h"
+#include "core/base/hash.h"
 #include "elf_image.h"
 
 #include <elf.h>
@@ -123,6 +123,9 @@ static int symbol_matches(const struct image *image, uint32_t nr,
 		return 0;
 	error = process_read(image->process, image->strings + symbol.st_name,
 			     found, length);
+	/* It has ended meanwhile, and says nothing of its names. */
+	if (error == -ESRCH)
+		return error;
 	if (error || memcmp(found, name, length))
 		return 0;
 	*address = image->bias + symbol.st_value;

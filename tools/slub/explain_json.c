@@ -1,8 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /* slub explain --json. */
+#include "core.h"
 #include "explain.h"
 #include "symbols.h"
 #include "view.h"
+
+/* ---- the thread that died ---- */
+
+void put_death(struct json *json, const struct source *source)
+{
+	struct core_stack stack;
+
+	core_stack_read(&stack, &source->process);
+	if (!stack.nr)
+		return;
+	json_open(json, "died");
+	json_number(json, "thread", (uint64_t)source->process.core->thread.id);
+	json_bool(json, "whole", stack.is_whole);
+	symbols_put(json, &source->process, stack.frames, stack.nr, STACK_INTERRUPTED);
+	json_close(json);
+}
 
 /* ---- guarded objects ---- */
 
@@ -20,7 +37,7 @@ static void put_track(struct json *json, const struct guard *guard,
 	json_real(json, "time", (double)when / 1e9);
 	json_number(json, "thread", track->thread);
 	json_number(json, "cpu", track->cpu);
-	symbols_put(json, &source->process, frames, nr);
+	symbols_put(json, &source->process, frames, nr, STACK_OF_CALLS);
 	json_close(json);
 }
 
@@ -106,6 +123,8 @@ static void put_object(struct json *json, const struct search *search)
 
 	json_string(json, "is", words[object.kind]);
 	json_string(json, "cache", object.cache->name);
+	if (object.kind == OBJECT_WATCHED)
+		put_watched(json, search);
 	if (object.kind != OBJECT_USED)
 		return;
 	json_address(json, "object", object.address);

@@ -34,24 +34,93 @@ static int socket_handed_over(void)
 	return FIRST_HANDED_OVER;
 }
 
-static int socket_open(long port)
-{
-	struct sockaddr_in address = {
-		.sin_family = AF_INET, .sin_port = htons((uint16_t)port),
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+struct address {
+	union {
+		struct sockaddr any;
+		struct sockaddr_in four;
+		struct sockaddr_in6 six;
 	};
-	socklen_t size = sizeof(address);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+	socklen_t size;
+};
+
+static void complain_of_port(const char *text)
+{
+	complain("exporter: --listen=%s: not a port from 0 (any) to 65535", text);
+}
+
+/* False: what stands before the port is no address. */
+static bool set_host(struct address *address, const char *host, long port)
+{
+	*address = (struct address){ .size = sizeof(address->six) };
+	address->six.sin6_family = AF_INET6;
+	address->six.sin6_port = htons((uint16_t)port);
+	if (inet_pton(AF_INET6, host, &address->six.sin6_addr) == 1)
+		return true;
+	*address = (struct address){ .size = sizeof(address->four) };
+	address->four.sin_family = AF_INET;
+	address->four.sin_port = htons((uint16_t)port);
+	return inet_pton(AF_INET, host, &address->four.sin_addr) == 1;
+}
+
+/* "9782", "0.0.0.0:9782", ":9782" for all addresses, or "[::1]:9782"; false after a message. */
+static bool parse_address(struct address *address, const char *text)
+{
+	const char *colon = strrchr(text, ':'), *digits = colon ? colon + 1 : text;
+	size_t length = colon ? (size_t)(colon - text) : 0;
+	bool has_host = length;
+	char host[INET6_ADDRSTRLEN], *end;
+	long port = strtol(digits, &end, 10);
+
+	if (!*digits || *end || port < 0 || port > 65535) {
+		complain_of_port(text);
+		return false;
+	}
+	if (length > 1 && *text == '[' && text[length - 1] == ']') {
+		text++;
+		length -= 2;
+	}
+	snprintf(host, sizeof(host), "%.*s", (int)length, text);
+	if (!has_host)
+		strcpy(host, colon ? "0.0.0.0" : "127.0.0.1");
+	if (length < sizeof(host) && set_host(address, host, port))
+		return true;
+	complain("exporter: --listen: '%.*s' is no address, such as 127.0.0.1 or [::1]; a name is "
+		 "none", (int)length, text);
+	return false;
+}
+
+static char *address_text(const struct address *address)
+{
+	bool is_six = address->any.sa_family == AF_INET6;
+	char host[INET6_ADDRSTRLEN] = "";
+
+	if (is_six)
+		inet_ntop(AF_INET6, &address->six.sin6_addr, host, sizeof(host));
+	else
+		inet_ntop(AF_INET, &address->four.sin_addr, host, sizeof(host));
+	return text_of(is_six ? "[%s]:%u" : "%s:%u", host,
+		       ntohs(is_six ? address->six.sin6_port : address->four.sin_port));
+}
+
+static int socket_open(struct address *address)
+{
+	int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1, error;
+	char *text;
 
 	if (fd >= 0 &&
 	    !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) &&
-	    !bind(fd, (struct sockaddr *)&address, sizeof(address)) && !listen(fd, 16) &&
-	    !getsockname(fd, (struct sockaddr *)&address, &size)) {
-		printf("listening on 127.0.0.1:%u\n", ntohs(address.sin_port));
+	    !bind(fd, &address->any, address->size) && !listen(fd, 16) &&
+	    !getsockname(fd, &address->any, &address->size)) {
+		text = address_text(address);
+		printf("listening on %s\n", text);
 		fflush(stdout);
+		free(text);
 		return fd;
 	}
-	complain("exporter: cannot listen on 127.0.0.1:%ld: %s", port, strerror(errno));
+	error = errno;
+	text = address_text(address);
+	complain("exporter: cannot listen on %s: %s", text, strerror(error));
+	free(text);
 	if (fd >= 0)
 		close(fd);
 	return -1;
@@ -59,20 +128,17 @@ static int socket_open(long port)
 
 static int find_socket(const char *text)
 {
-	char *end;
-	long port = strtol(text, &end, 10);
 	int fd = *text ? -1 : socket_handed_over();
+	struct address address;
 
 	if (fd >= 0)
 		return fd;
-	if (!*text)
+	if (!*text) {
 		complain("exporter: --listen needs a port, as --listen=9782: no socket "
 			 "was handed over (LISTEN_FDS)");
-	else if (*end || port < 0 || port > 65535)
-		complain("exporter: --listen=%s: not a port from 0 (any) to 65535", text);
-	else
-		return socket_open(port);
-	return -1;
+		return -1;
+	}
+	return parse_address(&address, text) ? socket_open(&address) : -1;
 }
 
 /* ---- a connection ---- */
@@ -134,10 +200,10 @@ static void answer_metrics(int fd, int (*print)(FILE *to, void *arg), void *arg)
 {
 	char *text = NULL;
 	size_t length = 0;
-	FILE *to = open_memstream(&text, &length);
-	bool is_good = to && !print(to, arg);
+	FILE *to = must_have(open_memstream(&text, &length));
+	bool is_good = !print(to, arg);
 
-	if (to && !fclose(to) && is_good)
+	if (!fclose(to) && is_good)
 		answer(fd, "200 OK", text, length);
 	else
 		answer(fd, "503 Service Unavailable", "", 0);
@@ -168,9 +234,9 @@ static void serve_one(int fd, int (*print)(FILE *to, void *arg), void *arg)
 		answer(fd, "404 Not Found", "/metrics\n", 9);
 }
 
-int exporter_serve(const char *port, int (*print)(FILE *to, void *arg), void *arg)
+int exporter_serve(const char *address, int (*print)(FILE *to, void *arg), void *arg)
 {
-	int fd = find_socket(port);
+	int fd = find_socket(address);
 
 	if (fd < 0)
 		return STATUS_USAGE;

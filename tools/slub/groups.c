@@ -8,6 +8,7 @@
  */
 #include "groups.h"
 #include "heap.h"
+#include "slub.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -67,9 +68,7 @@ static int read_pool(const struct reader *reader,
 		pool->nr = 0;
 	if ((size_t)pool->nr * how->bytes > POOL_BYTES_MAX)
 		return -EBADMSG;
-	pool->bytes = calloc(pool->nr + 1ul, how->bytes);
-	if (!pool->bytes)
-		return -ENOMEM;
+	pool->bytes = must_have(calloc(pool->nr + 1ul, how->bytes));
 	/* Number 0 may not be there: the others begin behind it. */
 	return pool->nr < 2 ? 0 :
 	       process_read(reader->process, pool->start + how->bytes,
@@ -85,10 +84,10 @@ static const char *item(const struct pool *pool, uint32_t number)
 /* 0: the address is none of the pool. */
 static uint32_t number_of(const struct pool *pool, uint64_t address)
 {
+	/* Below its start it is a number that no pool reaches. */
 	uint64_t offset = address - pool->start;
 
-	if (address < pool->start || offset % pool->item_bytes ||
-	    offset / pool->item_bytes >= pool->nr)
+	if (offset % pool->item_bytes || offset / pool->item_bytes >= pool->nr)
 		return 0;
 	return (uint32_t)(offset / pool->item_bytes);
 }
@@ -210,7 +209,7 @@ static int compare_addresses(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
-	return (x > y) - (x < y);
+	return compare_numbers(x, y);
 }
 
 static void tally_object(const struct reader *reader,
@@ -352,20 +351,14 @@ static void tally_owner_stocks(const struct reader *reader)
 
 /* ---- objects in lists ---- */
 
-static int list_add(struct reader *reader, uint64_t object)
+static void list_add(struct reader *reader, uint64_t object)
 {
 	if (reader->nr_listed == reader->nr_listed_max) {
-		size_t nr = reader->nr_listed_max * 2 + 1024;
-		uint64_t *more = reallocarray(reader->listed, nr,
-					      sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		reader->listed = more;
-		reader->nr_listed_max = nr;
+		reader->nr_listed_max = reader->nr_listed_max * 2 + 1024;
+		reader->listed = must_have(reallocarray(reader->listed, reader->nr_listed_max,
+							sizeof(*reader->listed)));
 	}
 	reader->listed[reader->nr_listed++] = object;
-	return 0;
 }
 
 static uint64_t next_of(const struct reader *reader, uint64_t link,
@@ -391,9 +384,8 @@ static void read_list(struct reader *reader, const struct cache_view *cache,
 		uint32_t owner = read_owner(reader, cache, object);
 
 		reader->nr_looked_at++;
-		if (owner && !(owner & SLUB_ABI_OWNER_FREE) &&
-		    list_add(reader, object))
-			return;
+		if (owner && !(owner & SLUB_ABI_OWNER_FREE))
+			list_add(reader, object);
 		object = next_of(reader, link, object);
 	}
 }
@@ -489,10 +481,8 @@ static int read_all(struct reader *reader)
 				  &reader->pools[OWNERS]);
 	if (!error)
 		error = read_pool(reader, &reader->how.thread_stocks, &stocks);
-	reader->views = calloc(reader->pools[GROUPS].nr + 1ul,
-			       sizeof(*reader->views));
-	if (!error && !reader->views)
-		error = -ENOMEM;
+	reader->views = must_have(calloc(reader->pools[GROUPS].nr + 1ul,
+					 sizeof(*reader->views)));
 	if (!error) {
 		for (uint32_t n = 1; n < reader->pools[GROUPS].nr; n++)
 			read_view(reader, n);
@@ -500,8 +490,7 @@ static int read_all(struct reader *reader)
 		tally_owner_stocks(reader);
 		read_areas(reader);
 		if (reader->pools[GROUPS].nr > 1)
-			error = heap_walk(reader->process, reader->snapshot,
-					  tally_piece, reader);
+			heap_walk(reader->process, reader->snapshot, tally_piece, reader);
 	}
 	free(stocks.bytes);
 	return error;

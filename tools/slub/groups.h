@@ -50,9 +50,9 @@ int groups_of_process(struct groups *groups, const struct snapshot *snapshot,
 int groups_of_file(struct snapshot *snapshot, const char *bytes, size_t size);
 
 /* groups_print.c */
-/* @by_name: else the largest first.  At most @rows. */
+/* @by_name: else the largest first.  At most @rows, in @columns as far as paths allow. */
 void groups_print(FILE *to, const struct groups *groups, bool by_name,
-		  bool exact, size_t rows);
+		  bool exact, size_t columns, size_t rows);
 /*
  * Reads them and prints them in the format of @request; the rest is for text.
  * 0, or an exit status after a message.

@@ -51,9 +51,7 @@ int groups_of_file(struct snapshot *snapshot, const char *bytes, size_t size)
 	    (uint64_t)head.nr_groups * head.group_bytes > size - head.size)
 		return -ENODATA;
 	groups.nr = head.nr_groups;
-	groups.views = calloc(groups.nr + 1, sizeof(*groups.views));
-	if (!groups.views)
-		return -ENOMEM;
+	groups.views = must_have(calloc(groups.nr, sizeof(*groups.views)));
 	for (size_t n = 1; n < groups.nr; n++)
 		read_place(&groups, n, bytes + head.size +
 				       n * head.group_bytes);
@@ -73,9 +71,7 @@ static int of_snapshot(struct groups *groups, const struct snapshot *snapshot,
 		return -ENODATA;
 	if (*version != SLUB_ABI_GROUPS_VERSION)
 		return -EPROTO;
-	groups->views = malloc(size + 1);
-	if (!groups->views)
-		return -ENOMEM;
+	groups->views = must_have(malloc(size));
 	if (size)
 		memcpy(groups->views, snapshot->groups, size);
 	groups->nr = snapshot->nr_groups;
@@ -106,7 +102,7 @@ int groups_read(struct groups *groups, const struct snapshot *snapshot,
 		return 0;
 	groups_free(groups);
 	if (error == -ENODATA)
-		complain("%s: %s: its libslub tells nothing of groups", command,
+		complain("%s: %s: its libslub says nothing about groups", command,
 			 snapshot->target);
 	else if (error == -EPROTO)
 		complain_version_of(command, snapshot->target,
@@ -114,9 +110,6 @@ int groups_read(struct groups *groups, const struct snapshot *snapshot,
 				    version, SLUB_ABI_GROUPS_VERSION);
 	else if (error == -ESRCH)
 		complain("%s: no %s", command, snapshot->target);
-	else if (error == -ENOMEM)
-		complain("%s: %s: %s", command, snapshot->target,
-			 strerror(ENOMEM));
 	else
 		complain("%s: %s: what it says of its groups makes no sense",
 			 command, snapshot->target);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory groups as a table, as JSON and as OpenMetrics. */
 #include "groups.h"
+#include "slub.h"
 #include "view.h"
 
 #include <inttypes.h>
@@ -50,7 +51,7 @@ static int compare_live(const void *a, const void *b)
 	uint64_t x = group_live(((const struct entry *)a)->group);
 	uint64_t y = group_live(((const struct entry *)b)->group);
 
-	return x != y ? (x < y) - (x > y) : compare_paths(a, b);
+	return x != y ? compare_numbers(y, x) : compare_paths(a, b);
 }
 
 static void free_entries(struct entry *entries, size_t nr)
@@ -60,28 +61,21 @@ static void free_entries(struct entry *entries, size_t nr)
 	free(entries);
 }
 
-/* The living ones in order; NULL: no memory. */
+/* The living ones in order. */
 static struct entry *make_entries(const struct groups *groups, bool by_name,
 				  size_t *nr)
 {
-	struct entry *entries = calloc(groups->nr + 1, sizeof(*entries));
+	struct entry *entries = must_have(calloc(groups->nr, sizeof(*entries)));
 	char path[PATH_SIZE];
 
 	*nr = 0;
-	for (uint32_t n = 1; entries && n < groups->nr; n++) {
+	for (uint32_t n = 1; n < groups->nr; n++) {
 		if (!groups->views[n].number)
 			continue;
 		entries[*nr].group = &groups->views[n];
-		entries[*nr].path = strdup(path_of(groups, n, path));
-		if (!entries[(*nr)++].path) {
-			free_entries(entries, *nr);
-			*nr = 0;
-			return NULL;
-		}
+		entries[(*nr)++].path = must_have(strdup(path_of(groups, n, path)));
 	}
-	if (entries)
-		qsort(entries, *nr, sizeof(*entries),
-		      by_name ? compare_paths : compare_live);
+	qsort(entries, *nr, sizeof(*entries), by_name ? compare_paths : compare_live);
 	return entries;
 }
 
@@ -95,41 +89,50 @@ static const char *limit_text(char buf[SIZE_TEXT], uint64_t limit, bool exact)
 	return buf;
 }
 
-static void print_group(FILE *to, const struct entry *entry, bool exact)
+/* With room for a path of this many letters beside all columns, none is left out. */
+#define PATH_COLUMNS 16
+#define ALL_COLUMNS (80 + PATH_COLUMNS)
+
+static void print_group(FILE *to, const struct entry *entry, bool exact, bool narrow)
 {
 	const struct group_view *group = entry->group;
 	const uint64_t *fields = group->fields;
 	char live[SIZE_TEXT], slabs[SIZE_TEXT], large[SIZE_TEXT];
 	char peak[SIZE_TEXT], low[SIZE_TEXT], high[SIZE_TEXT], max[SIZE_TEXT];
 
-	fprintf(to, "%8s %8s %8s %8s %8s %8s %8s %8" PRIu64 " %7u %s\n",
+	fprintf(to, "%8s %8s %8s %8s ",
 		size_text(live, group_live(group), exact),
 		size_text(slabs, group->slab_bytes, exact),
 		size_text(large, group->large_bytes, exact),
-		size_text(peak, fields[SLUB_ABI_GROUP_PEAK], exact),
-		limit_text(low, fields[SLUB_ABI_GROUP_LOW], exact),
-		limit_text(high, fields[SLUB_ABI_GROUP_HIGH], exact),
-		limit_text(max, fields[SLUB_ABI_GROUP_MAX], exact),
-		fields[SLUB_ABI_GROUP_FAILURES], group->nr_threads,
-		entry->path);
+		size_text(peak, fields[SLUB_ABI_GROUP_PEAK], exact));
+	if (!narrow)
+		fprintf(to, "%8s %8s ", limit_text(low, fields[SLUB_ABI_GROUP_LOW], exact),
+			limit_text(high, fields[SLUB_ABI_GROUP_HIGH], exact));
+	fprintf(to, "%8s %8" PRIu64 " ", limit_text(max, fields[SLUB_ABI_GROUP_MAX], exact),
+		fields[SLUB_ABI_GROUP_FAILURES]);
+	if (!narrow)
+		fprintf(to, "%7u ", group->nr_threads);
+	fprintf(to, "%s\n", entry->path);
 }
 
 void groups_print(FILE *to, const struct groups *groups, bool by_name,
-		  bool exact, size_t rows)
+		  bool exact, size_t columns, size_t rows)
 {
+	bool narrow = columns < ALL_COLUMNS;
 	size_t nr;
 	struct entry *entries = make_entries(groups, by_name, &nr);
 
-	fprintf(to, "%8s %8s %8s %8s %8s %8s %8s %8s %7s %s\n", "LIVE", "SLABS",
-		"LARGE", "PEAK", "LOW", "HIGH", "MAX", "FAILURES", "THREADS",
-		"GROUP");
-	for (size_t i = 0; entries && i < nr && i < rows; i++)
-		print_group(to, &entries[i], exact);
+	fprintf(to, "%8s %8s %8s %8s ", "LIVE", "SLABS", "LARGE", "PEAK");
+	if (!narrow)
+		fprintf(to, "%8s %8s ", "LOW", "HIGH");
+	fprintf(to, "%8s %8s ", "MAX", "FAILURES");
+	fprintf(to, "%s%s\n", narrow ? "" : "THREADS ", "GROUP");
+	for (size_t i = 0; i < nr && i < rows; i++)
+		print_group(to, &entries[i], exact, narrow);
 	if (groups->nr_beyond && rows > nr)
 		fprintf(to, "and %" PRIu64 " groups for which the file has no "
 			"place\n", groups->nr_beyond);
-	if (entries)
-		free_entries(entries, nr);
+	free_entries(entries, nr);
 }
 
 /* ---- for programs ---- */
@@ -184,12 +187,11 @@ static void groups_print_json(const struct groups *groups,
 	json_totals(&json, snapshot);
 	json_number(&json, "groups_left_out", groups->nr_beyond);
 	json_open_array(&json, "groups");
-	for (size_t i = 0; entries && i < nr; i++)
+	for (size_t i = 0; i < nr; i++)
 		put_group(&json, &entries[i]);
 	json_close(&json);
 	json_close(&json);
-	if (entries)
-		free_entries(entries, nr);
+	free_entries(entries, nr);
 }
 
 static void sample(const char *name, const struct entry *entry,
@@ -209,7 +211,7 @@ static void groups_print_openmetrics(const struct groups *groups)
 
 	puts("# TYPE slub_group_bytes gauge\n# UNIT slub_group_bytes bytes\n"
 	     "# HELP slub_group_bytes Of a memory group and those below it.");
-	for (size_t i = 0; entries && i < nr; i++) {
+	for (size_t i = 0; i < nr; i++) {
 		const struct group_view *group = entries[i].group;
 
 		sample("slub_group_bytes", &entries[i], "live",
@@ -223,12 +225,11 @@ static void groups_print_openmetrics(const struct groups *groups)
 	}
 	puts("# TYPE slub_group_failures counter\n"
 	     "# HELP slub_group_failures Requests refused for its maximum.");
-	for (size_t i = 0; entries && i < nr; i++)
+	for (size_t i = 0; i < nr; i++)
 		sample("slub_group_failures_total", &entries[i], NULL,
 		       entries[i].group->fields[SLUB_ABI_GROUP_FAILURES]);
 	puts("# EOF");
-	if (entries)
-		free_entries(entries, nr);
+	free_entries(entries, nr);
 }
 
 int groups_show(const struct snapshot *snapshot, const struct request *request,
@@ -244,7 +245,7 @@ int groups_show(const struct snapshot *snapshot, const struct request *request,
 	else if (request->format == FORMAT_OPENMETRICS)
 		groups_print_openmetrics(&groups);
 	else
-		groups_print(stdout, &groups, by_name, exact, rows);
+		groups_print(stdout, &groups, by_name, exact, SIZE_MAX, rows);
 	groups_free(&groups);
 	return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The objects between guard pages of a process. */
 #include "guard.h"
+#include "slub.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -27,12 +28,10 @@ static int read_places(struct guard *guard, const struct process *process)
 {
 	const struct guard_pool *pool = &guard->pool;
 	size_t bytes = (size_t)pool->nr_places * pool->place_size;
-	char *raw = malloc(bytes);
-	int error = -ENOMEM;
+	char *raw = must_have(malloc(bytes));
+	int error = process_read(process, pool->places, raw, bytes);
 
-	guard->places = calloc(pool->nr_places, sizeof(*guard->places));
-	if (raw && guard->places)
-		error = process_read(process, pool->places, raw, bytes);
+	guard->places = must_have(calloc(pool->nr_places, sizeof(*guard->places)));
 	for (uint32_t n = 0; n < pool->nr_places && !error; n++) {
 		struct guard_place *place = &guard->places[n];
 
@@ -79,9 +78,7 @@ int guard_read(struct guard *guard, const struct source *source)
 		address = guard->pool.next_pool;
 		if (!address)
 			break;
-		guard->next = calloc(1, sizeof(*guard->next));
-		if (!guard->next)
-			return -ENOMEM;
+		guard->next = must_have(calloc(1, sizeof(*guard->next)));
 		guard = guard->next;
 	}
 	return 0;

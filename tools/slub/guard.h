@@ -5,7 +5,7 @@
 
 #include "source.h"
 
-#define GUARD_FRAMES_MAX 16
+#define GUARD_FRAMES_MAX 128
 
 struct guard {
 	struct guard_pool pool;	/* bytes is 0 if there is none */

@@ -4,6 +4,7 @@
 #include "heap.h"
 #include "progress.h"
 #include "slots.h"
+#include "slub.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -49,8 +50,8 @@ static uint32_t number32(const char *at, uint16_t offset)
 	return number;
 }
 
-/* The second word of the state, which is aligned where the process had it. */
-static uint64_t slab_state(const struct walk *walk, uint64_t i)
+/* A word of the state, which is aligned where the process had it: 0, the freelist, or 1. */
+static uint64_t slab_state(const struct walk *walk, uint64_t i, int word)
 {
 	const struct slub_abi *abi = walk->abi;
 	uint64_t there = abi->descriptors +
@@ -61,13 +62,13 @@ static uint64_t slab_state(const struct walk *walk, uint64_t i)
 	     -(uint64_t)abi->descriptor_state_align;
 	if (at - there + 16 > abi->descriptor_stride)
 		return 0;
-	memcpy(&state, descriptor(walk, i) + (at - there) + 8, sizeof(state));
+	memcpy(&state, descriptor(walk, i) + (at - there) + 8 * word, sizeof(state));
 	return state;
 }
 
 /*
  * Pages without memory between others; in the link of the descriptor, which
- * objects with the link in themselves do not need.  See src/slab/idle/holes.c.
+ * objects with the link in themselves do not need.  See src/features/idle/holes.c.
  */
 static uint64_t slab_holes(const struct walk *walk,
 			   const struct cache_view *cache, uint64_t i)
@@ -83,9 +84,9 @@ static uint64_t slab_holes(const struct walk *walk,
 	return holes;
 }
 
-/* Objects in the local list of the slab at page @i. */
+/* Objects in the local list of the slab at page @i; *@first is the first one. */
 static uint64_t slab_local(const struct walk *walk,
-			   const struct cache_view *cache, uint64_t i)
+			   const struct cache_view *cache, uint64_t i, uint64_t *first)
 {
 	uint64_t word, start;
 
@@ -97,6 +98,7 @@ static uint64_t slab_local(const struct walk *walk,
 	start = number32(descriptor(walk, i + 1), walk->abi->descriptor_count);
 	if (!(word >> SLUB_ABI_LOCAL_HEAD_SHIFT) || start < (word & SLUB_ABI_LOCAL_ROOM))
 		return 0;
+	*first = word >> SLUB_ABI_LOCAL_HEAD_SHIFT << 4;
 	return start - (word & SLUB_ABI_LOCAL_ROOM);
 }
 
@@ -121,7 +123,7 @@ static uint64_t visit_slab(struct walk *walk, uint64_t i, int32_t owner)
 {
 	const struct cache_view *cache = &walk->snapshot->caches[owner];
 	uint64_t pages = 1ull << cache_field(cache, SLUB_ABI_CACHE_ORDER);
-	uint64_t state = slab_state(walk, i);
+	uint64_t state = slab_state(walk, i, 1);
 	uint32_t flags = number32(descriptor(walk, i),
 				  walk->abi->descriptor_flags);
 	struct piece piece = { .kind = PIECE_SLAB, .pages = pages };
@@ -139,7 +141,8 @@ static uint64_t visit_slab(struct walk *walk, uint64_t i, int32_t owner)
 	piece.node = flags >> 16 & 0xff;
 	if (piece.inuse > most)
 		piece.inuse = most;
-	piece.local = pages > 1 ? slab_local(walk, cache, i) : 0;
+	piece.free_first = slab_state(walk, i, 0);
+	piece.local = pages > 1 ? slab_local(walk, cache, i, &piece.local_first) : 0;
 	if (piece.local > piece.inuse)
 		piece.local = piece.inuse;
 	if (piece.carved > most)
@@ -230,7 +233,7 @@ static bool read_window(struct walk *walk)
 			     walk->nr * abi->descriptor_stride);
 }
 
-static int walk_windows(struct walk *walk)
+static void walk_windows(struct walk *walk)
 {
 	uint64_t pages = walk->abi->heap_bytes / walk->abi->page_bytes;
 	uint64_t at = 0;
@@ -259,30 +262,24 @@ static int walk_windows(struct walk *walk)
 		progress("reading the heap", at, pages);
 	}
 	progress_end();
-	return 0;
 }
 
-int heap_walk(const struct process *process, const struct snapshot *snapshot,
-	      piece_visitor *visit, void *arg)
+void heap_walk(const struct process *process, const struct snapshot *snapshot,
+	       piece_visitor *visit, void *arg)
 {
-	struct walk *walk = calloc(1, sizeof(*walk));
-	int error = -ENOMEM;
+	struct walk *walk = must_have(calloc(1, sizeof(*walk)));
 
-	if (!walk)
-		return error;
 	walk->process = process;
 	walk->snapshot = snapshot;
 	walk->abi = &snapshot->abi;
 	walk->visit = visit;
 	walk->arg = arg;
 	index_owners(walk);
-	walk->map = malloc(WINDOW_PAGES * sizeof(*walk->map));
-	walk->descriptors = malloc((size_t)WINDOW_PAGES *
-				   snapshot->abi.descriptor_stride);
-	if (walk->map && walk->descriptors)
-		error = walk_windows(walk);
+	walk->map = must_have(malloc(WINDOW_PAGES * sizeof(*walk->map)));
+	walk->descriptors = must_have(malloc((size_t)WINDOW_PAGES *
+					     snapshot->abi.descriptor_stride));
+	walk_windows(walk);
 	free(walk->map);
 	free(walk->descriptors);
 	free(walk);
-	return error;
 }

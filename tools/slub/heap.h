@@ -25,6 +25,8 @@ struct piece {
 	uint64_t holes;		/* a bit for each page; `carved` has no object on them */
 	bool frozen;
 	uint32_t node;		/* of a slab */
+	/* of a slab: its free objects, the first of either list, or 0; not checked */
+	uint64_t free_first, local_first;
 };
 
 typedef void piece_visitor(const struct piece *piece, void *arg);
@@ -35,9 +37,9 @@ bool piece_is_hole(const struct piece *piece, uint64_t page_bytes, uint64_t n,
 
 /*
  * Calls @visit for each piece.  Takes no lock; on a heap that changes meanwhile
- * pieces may be missed or seen as they were.  0 or -errno.
+ * pieces may be missed or seen as they were.
  */
-int heap_walk(const struct process *process, const struct snapshot *snapshot,
-	      piece_visitor *visit, void *arg);
+void heap_walk(const struct process *process, const struct snapshot *snapshot,
+	       piece_visitor *visit, void *arg);
 
 #endif

@@ -62,11 +62,7 @@ static void grow(struct index *index)
 
 	index->size = old.size ? 2 * old.size : 64;
 	index->used = 0;
-	index->entries = calloc(index->size, sizeof(*index->entries));
-	if (!index->entries) {
-		complain("out of memory");
-		exit(125);
-	}
+	index->entries = must_have(calloc(index->size, sizeof(*index->entries)));
 	for (size_t i = 0; i < old.size; i++) {
 		if (old.entries[i].number)
 			enter(index, old.entries[i].hash,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Opens and reads what somebody else has named. */
 #include "input.h"
+#include "slub.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -96,28 +97,16 @@ int input_lines_open(struct input_lines *input, const char *path, enum input_kin
 	if (fd < 0)
 		return fd;
 	input->end_seconds = now_seconds() + seconds;
-	input->file = fdopen(fd, "r");
-	if (input->file)
-		return 0;
-	close(fd);
-	return -ENOMEM;
+	input->file = must_have(fdopen(fd, "r"));
+	return 0;
 }
 
-static bool make_room(struct input_lines *input, size_t length)
+static void make_room(struct input_lines *input, size_t length)
 {
-	size_t size = input->size ? 2 * input->size : 256;
-	char *line;
-
 	if (length + 1 < input->size)
-		return true;
-	line = realloc(input->line, size);
-	if (!line) {
-		input->error = -ENOMEM;
-		return false;
-	}
-	input->line = line;
-	input->size = size;
-	return true;
+		return;
+	input->size = input->size ? 2 * input->size : 256;
+	input->line = must_have(realloc(input->line, input->size));
 }
 
 /* The pipe has nothing now, and a writer.  False: the time is over before it has something. */
@@ -159,11 +148,11 @@ ssize_t input_line(struct input_lines *input, char end)
 
 	if (!input->error && now_seconds() > input->end_seconds)
 		input->error = -ETIME;
-	if (input->error || !make_room(input, 0))
+	if (input->error)
 		return -1;
+	make_room(input, 0);
 	while (c != (unsigned char)end && (c = next_byte(input)) != EOF) {
-		if (!make_room(input, length))
-			return -1;
+		make_room(input, length);
 		input->line[length++] = (char)c;
 	}
 	input->line[length] = '\0';
@@ -184,15 +173,15 @@ void input_lines_close(struct input_lines *input)
 /* Up to @max bytes: as many as the file had when it was opened. */
 static char *read_bytes(int fd, size_t max, size_t *size, int *error)
 {
-	char *bytes = malloc(max + 1);
+	char *bytes = must_have(malloc(max + 1));
 	size_t done = 0;
 	ssize_t n = 1;
 
-	while (bytes && done < max && n > 0) {
+	while (done < max && n > 0) {
 		n = read(fd, bytes + done, max - done);
 		done += n > 0 ? (size_t)n : 0;
 	}
-	*error = !bytes ? -ENOMEM : n < 0 ? -errno : 0;
+	*error = n < 0 ? -errno : 0;
 	if (*error) {
 		free(bytes);
 		return NULL;
@@ -246,14 +235,10 @@ int input_memory(pid_t pid)
 FILE *input_kernel(const char *path)
 {
 	int fd = input_open(path, INPUT_FILE);
-	FILE *file;
 
 	if (fd < 0) {
 		errno = -fd;
 		return NULL;
 	}
-	file = fdopen(fd, "r");
-	if (!file)
-		close(fd);
-	return file;
+	return must_have(fdopen(fd, "r"));
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Asking: the protocol of debug/mailbox.h, from the asker's side.
+ * Asking: the protocol of features/debug/mailbox.h, from the asker's side.
  *
  * An asker is what it writes: a request under an id, and a beat.  Of another one it
  * knows no more, for that may be in another PID namespace, and have another /proc.
  */
 #include "mailbox.h"
 #include "mailbox_silence.h"
+#include "progress.h"
 #include "slub.h"
+#include "wake.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -23,6 +25,11 @@
 #define PAUSE_NS_MAX 20000000l
 /* Whose beat stands still for so long asks no more: some 50 of its pauses. */
 #define BEAT_SECONDS 1.0
+/* Where a wake was not enough the next comes soon; where there was none, in a while. */
+#define WAKE_AGAIN 0.01
+#define WAKE_LATER 0.5
+/* One that ran may wait in a moment. */
+#define WAKE_SOON 0.05
 
 /* Ctrl-C: the request must not stay behind. */
 static volatile sig_atomic_t interrupted;
@@ -37,6 +44,13 @@ struct other {
 	uint64_t id;
 	uint64_t beat;
 	double since;		/* when the beat was seen to change */
+};
+
+/* How the request went on. */
+struct idle {
+	uint64_t done;
+	double patience;	/* seconds */
+	double wake_at;		/* unless it goes on before */
 };
 
 static void on_signal(int number)
@@ -80,8 +94,11 @@ static int error_of(ssize_t done, size_t bytes)
 
 static int box_read(const struct mailbox *mailbox, struct debug_mailbox *box)
 {
-	int error = error_of(pread(mailbox->memory, box, sizeof(*box),
-				   (off_t)mailbox->address), sizeof(*box));
+	int error;
+
+	*box = (struct debug_mailbox){ .wake = 0 };
+	error = error_of(pread(mailbox->memory, box, mailbox->box_bytes,
+			       (off_t)mailbox->address), mailbox->box_bytes);
 
 	if (!error && memcmp(box->magic, DEBUG_MAILBOX_MAGIC,
 			     sizeof(box->magic)))
@@ -210,12 +227,55 @@ static int withdraw(const struct mailbox *mailbox, uint64_t id,
 	return error;
 }
 
+/* Is the process at this request, but nobody there comes by? */
+static bool is_idle(struct idle *idle, const struct debug_request *request,
+		    const struct debug_mailbox *box)
+{
+	bool is_own = box->request.id == request->id && state_is_of(box, request->id) &&
+		      state_of(box) == MAILBOX_REQUEST;
+	uint64_t done = box->begun == request->id ? box->done : 0;
+
+	if (done != idle->done) {
+		idle->done = done;
+		idle->wake_at = now_seconds() + idle->patience;
+	}
+	return is_own && now_seconds() >= idle->wake_at;
+}
+
+/* Of what a wake has done, is_idle() shall not think that the process did. */
+static int wake_once(struct mailbox *mailbox, struct idle *idle,
+		     const struct debug_request *request, struct debug_mailbox *box)
+{
+	const struct woken *woken = &mailbox->woken;
+	uint32_t nr = woken->nr;
+	int error;
+
+	wake(mailbox, box);
+	error = box_read(mailbox, box);
+	idle->done = box->begun == request->id ? box->done : 0;
+	idle->wake_at = now_seconds() + (woken->nr > nr ? WAKE_AGAIN :
+					 woken->ran ? WAKE_SOON : WAKE_LATER);
+	return error;
+}
+
+/* How far it is, for a terminal. */
+static void tell(const struct mailbox *mailbox, const struct debug_request *request,
+		 const struct debug_mailbox *box)
+{
+	if (box->begun == request->id && box->total)
+		progress(mailbox->source.label, box->done, box->total);
+	else
+		progress_begin(mailbox->source.label);
+}
+
 static int ask(struct mailbox *mailbox, struct wait *wait,
 	       const struct debug_request *request, int64_t *result)
 {
 	struct silence silence;
-	struct debug_mailbox box;
+	struct debug_mailbox box = { .wake = 0 };
 	struct other other = { 0 };
+	double patience = mailbox->wake_seconds ? mailbox->wake_seconds : MAILBOX_WAKE_SECONDS;
+	struct idle idle = { 0, patience, now_seconds() + patience };
 	uint64_t refused = 0;
 	int error;
 
@@ -226,7 +286,12 @@ static int ask(struct mailbox *mailbox, struct wait *wait,
 	do {
 		if (!error)
 			error = step(mailbox, wait, &other, request, &box);
+		tell(mailbox, request, &box);
+		if (!error && !mailbox->no_wake && box.answered != request->id &&
+		    is_idle(&idle, request, &box))
+			error = wake_once(mailbox, &idle, request, &box);
 	} while (!error && box.answered != request->id && wait_on(wait));
+	progress_end();
 	if (!error)
 		error = withdraw(mailbox, request->id, &box);
 	if (error)
@@ -267,5 +332,8 @@ int mailbox_ask(struct mailbox *mailbox, uint32_t operation, const char *text,
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGHUP, &action, NULL);
 	status = ask(mailbox, &wait, &request, result);
+	/* One line says why it was not done. */
+	if (status)
+		mailbox->woken.nr = 0;
 	return interrupted ? 128 + interrupted : status;
 }

@@ -1,16 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Asks a living process for something (debug/mailbox.h).  It does it in its
- * next slow paths; one that neither allocates nor frees does not answer.
+ * Asks a living process for something (features/debug/mailbox.h).  It does it in its
+ * next slow paths; one that neither allocates nor frees is woken (wake.h).
  */
 #ifndef SLUB_TOOL_MAILBOX_H
 #define SLUB_TOOL_MAILBOX_H
 
-#include "debug/mailbox.h"
+#include "features/debug/mailbox.h"
 #include "json.h"
 #include "source.h"
 
 #include <stdio.h>
+
+/* What wakes came to. */
+struct woken {
+	uint32_t nr;			/* that ran the library */
+	double ms;			/* all of them */
+	pid_t thread;			/* the last one's */
+	char name[32];
+	const char *call;		/* that it waited in */
+	char why_not[160];		/* the last try; "": it did */
+	bool ran;			/* because it ran just then */
+};
 
 struct mailbox {
 	const char *command;		/* heads the messages */
@@ -20,6 +31,8 @@ struct mailbox {
 	const struct option *options;	/* NULL: MAILBOX_OPTIONS alone */
 	double seconds;			/* to wait for the answer */
 	bool blocked;			/* MAILBOX_BLOCKED_TOO */
+	bool no_wake;			/* wait only */
+	double wake_seconds;		/* without an answer, before; 0: MAILBOX_WAKE_SECONDS */
 	bool may_be_unknown;		/* -EINVAL is an answer: of an old library */
 	bool help;
 	bool json;
@@ -27,18 +40,25 @@ struct mailbox {
 	struct source source;
 	uint64_t address;		/* of the mailbox in the process */
 	int memory;			/* /proc/PID/mem: of one program */
+	size_t box_bytes;		/* of struct debug_mailbox: an older library has less */
+	struct woken woken;
 };
 
 #define MAILBOX_SECONDS 5
+/* The pressure thread, where there is one, comes by after 0.3 s. */
+#define MAILBOX_WAKE_SECONDS 0.4
 
 /* The long options' values are above every letter. */
-enum { MAILBOX_TIMEOUT = 1000, MAILBOX_BLOCKED, MAILBOX_OF_NODE };
+enum { MAILBOX_TIMEOUT = 1000, MAILBOX_BLOCKED, MAILBOX_NO_WAKE, MAILBOX_WAKE_AFTER,
+       MAILBOX_OF_NODE };
 
 #define MAILBOX_LETTERS "+:p:jh"
 #define MAILBOX_OPTIONS                                                   \
 	{ "process", required_argument, NULL, 'p' },                      \
 	{ "timeout", required_argument, NULL, MAILBOX_TIMEOUT },          \
 	{ "blocked", no_argument, NULL, MAILBOX_BLOCKED },                \
+	{ "no-wake", no_argument, NULL, MAILBOX_NO_WAKE },                \
+	{ "wake-after", required_argument, NULL, MAILBOX_WAKE_AFTER },    \
 	{ "json", no_argument, NULL, 'j' },                               \
 	{ "help", no_argument, NULL, 'h' },                               \
 	{ NULL, 0, NULL, 0 }

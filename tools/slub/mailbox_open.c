@@ -2,10 +2,12 @@
 /* The arguments of the commands that ask a process, and its mailbox. */
 #include "input.h"
 #include "mailbox.h"
+#include "cache_absent.h"
 #include "cache_name.h"
 #include "elf_file.h"
 #include "elf_image.h"
 #include "request.h"
+#include "wake.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,10 +22,12 @@ void mailbox_print_help(FILE *to)
 	fprintf(to, "  -p, --process=PID      the process\n"
 		"      --timeout=SECONDS  wait so long for the answer; %d by "
 		"default\n"
-		"      --blocked          ask threads too that block a signal which has a\n"
-		"                         handler: they may be in one\n"
+		"      --blocked          ask threads too that block a signal that they handle\n"
+		"      --wake-after=SECONDS  then wake a thread that waits; %g by default\n"
+		"      --no-wake          only wait; wake none\n"
 		"  -j, --json             print the answer as a JSON object\n"
-		"  -h, --help             print this\n", MAILBOX_SECONDS);
+		"  -h, --help             print this\n", MAILBOX_SECONDS,
+		MAILBOX_WAKE_SECONDS);
 	print_statuses(to);
 }
 
@@ -40,6 +44,13 @@ int mailbox_option(struct mailbox *mailbox, int letter)
 	case MAILBOX_BLOCKED:
 		mailbox->blocked = true;
 		return 0;
+	case MAILBOX_NO_WAKE:
+		mailbox->no_wake = true;
+		return 0;
+	case MAILBOX_WAKE_AFTER:
+		return request_number(mailbox->command, "wake-after", optarg, 0.001,
+				      86400, &mailbox->wake_seconds) ?
+		       0 : STATUS_USAGE;
 	case MAILBOX_OF_NODE:
 		mailbox->node = optarg;
 		return 0;
@@ -119,18 +130,16 @@ static int by_name(const void *a, const void *b)
 static size_t count_watched(const struct mailbox *mailbox,
 			    const struct snapshot *now)
 {
-	char (*names)[CACHE_NAME_SIZE] = calloc(now->nr_caches + 1,
-						sizeof(*names));
+	char (*names)[CACHE_NAME_SIZE] = must_have(calloc(now->nr_caches, sizeof(*names)));
 	size_t nr = 0, different = 0;
 
-	for (size_t i = 0; names && i < now->nr_caches; i++) {
+	for (size_t i = 0; i < now->nr_caches; i++) {
 		if (!cache_is_twin(&now->caches[i]))
 			continue;
 		cache_plain_name(now, &now->caches[i], names[nr]);
 		nr += cache_is_called(now, &now->caches[i], mailbox->pattern);
 	}
-	if (names)
-		qsort(names, nr, sizeof(*names), by_name);
+	qsort(names, nr, sizeof(*names), by_name);
 	for (size_t i = 0; i < nr; i++)
 		different += !i || strcmp(names[i], names[i - 1]);
 	free(names);
@@ -150,35 +159,9 @@ int mailbox_watched(struct mailbox *mailbox, size_t *nr)
 	return 0;
 }
 
-static int refuse_cache(const struct mailbox *mailbox,
-			const struct snapshot *now)
-{
-	const char **names = calloc(now->nr_caches + 1, sizeof(*names));
-	const char *near = NULL;
-	size_t nr = 0;
-
-	for (size_t i = 0; names && i < now->nr_caches; i++) {
-		if (!cache_is_twin(&now->caches[i]))
-			names[nr++] = now->caches[i].name;
-	}
-	if (names)
-		near = nearest_word(mailbox->pattern, names, nr);
-	if (near)
-		complain("%s: %s has no cache '%s'; did you mean '%s'?",
-			 mailbox->command, mailbox->source.label,
-			 mailbox->pattern, near);
-	else
-		complain("%s: %s has no cache '%s'; `slub info -z %s` lists "
-			 "them", mailbox->command, mailbox->source.label,
-			 mailbox->pattern, mailbox->target);
-	free(names);
-	return STATUS_NO_TARGET;
-}
-
 static int check_pattern(struct mailbox *mailbox)
 {
 	struct snapshot now;
-	bool found = false;
 	int status;
 
 	if (!*mailbox->pattern)
@@ -191,12 +174,9 @@ static int check_pattern(struct mailbox *mailbox)
 	status = source_snapshot(&mailbox->source, &now);
 	if (status)
 		return status;
-	for (size_t i = 0; i < now.nr_caches && !found; i++)
-		found = !cache_is_twin(&now.caches[i]) &&
-			cache_is_called(&now, &now.caches[i],
-					mailbox->pattern);
-	if (!found)
-		status = refuse_cache(mailbox, &now);
+	if (!cache_is_there(&now, mailbox->pattern, false))
+		status = cache_refuse(&mailbox->source, mailbox->command, &now,
+				      mailbox->pattern);
 	snapshot_free(&now);
 	return status;
 }
@@ -256,6 +236,7 @@ static int find_mailbox(struct mailbox *mailbox)
 	struct debug_mailbox box;
 	int error;
 
+	mailbox->box_bytes = DEBUG_MAILBOX_BYTES_MIN;
 	if (state->is_static)
 		error = find_static(process, state->file, &mailbox->address);
 	else
@@ -263,7 +244,7 @@ static int find_mailbox(struct mailbox *mailbox)
 					 MAILBOX_SYMBOL, &mailbox->address);
 	if (!error)
 		error = process_read(process, mailbox->address, &box,
-				     sizeof(box));
+				     mailbox->box_bytes);
 	if (error == -ESRCH) {
 		complain("%s: %s has ended", mailbox->command,
 			 mailbox->source.label);
@@ -277,12 +258,14 @@ static int find_mailbox(struct mailbox *mailbox)
 				    box.version, DEBUG_MAILBOX_VERSION);
 		return STATUS_UNREADABLE;
 	}
-	if (box.size < sizeof(box))
+	if (box.size < mailbox->box_bytes)
 		return refuse_mailbox(mailbox, 0);
+	if (box.size >= sizeof(box))
+		mailbox->box_bytes = sizeof(box);
 	return box.is_off ? refuse_off(mailbox) : 0;
 }
 
-/* Before anything is looked for: see debug/mailbox.h. */
+/* Before anything is looked for: see features/debug/mailbox.h. */
 static int open_memory(struct mailbox *mailbox)
 {
 	int pid = mailbox->source.process.pid, error;
@@ -305,7 +288,7 @@ int mailbox_open(struct mailbox *mailbox)
 
 	mailbox->memory = -1;
 	if (!*target || strspn(target, "0123456789") != strlen(target)) {
-		complain("%s: '%s' is no PID; only a living process can be asked",
+		complain("%s: '%s' is not a PID; only a living process can be asked",
 			 mailbox->command, target);
 		return STATUS_USAGE;
 	}
@@ -324,6 +307,7 @@ int mailbox_open(struct mailbox *mailbox)
 
 void mailbox_close(struct mailbox *mailbox)
 {
+	wake_tell(mailbox);
 	if (mailbox->memory >= 0)
 		close(mailbox->memory);
 	source_close(&mailbox->source);
@@ -335,4 +319,5 @@ void mailbox_json_open(const struct mailbox *mailbox, struct json *json)
 	json_string(json, "kind", mailbox->command);
 	json_number(json, "schema", SCHEMA);
 	json_number(json, "pid", (uint64_t)mailbox->source.process.pid);
+	wake_json(mailbox, json);
 }

@@ -90,8 +90,7 @@ static const char *why_silent(char state, bool waited, bool refused)
 		       "too; ";
 	if (waited)
 		return "it waits, and does not allocate; ";
-	return "it runs, but allocates nothing, or so little that its lists "
-	       "have it; ";
+	return "it runs, and its lists serve all that it allocates; ";
 }
 
 int complain_silence(const struct mailbox *mailbox,
@@ -104,10 +103,12 @@ int complain_silence(const struct mailbox *mailbox,
 	char state;
 
 	if (box->begun == request->id && box->total) {
-		complain("%s: %s has done %d %% of it in %g s, which stays; the "
-			 "rest is not done; --timeout waits longer",
+		complain("%s: %s did %d %% of it in %g s, and keeps that; the "
+			 "rest is not done%s%s; --timeout waits longer",
 			 mailbox->command, label,
-			 percent_done(box), mailbox->seconds);
+			 percent_done(box), mailbox->seconds,
+			 *mailbox->woken.why_not ? "; it was not woken: " : "",
+			 mailbox->woken.why_not);
 		return STATUS_FAILED;
 	}
 	if (box->request.id && box->request.id != request->id) {
@@ -116,9 +117,11 @@ int complain_silence(const struct mailbox *mailbox,
 		return STATUS_FAILED;
 	}
 	state = state_read(mailbox, &ticks);
-	complain("%s: %s has not answered in %g s: %s%s--timeout waits longer",
+	complain("%s: %s has not answered in %g s: %s%s%s%s%s--timeout waits longer",
 		 mailbox->command, label, mailbox->seconds,
 		 why_silent(state, ticks == silence->ticks, refused),
+		 *mailbox->woken.why_not ? "it was not woken: " : "",
+		 mailbox->woken.why_not, *mailbox->woken.why_not ? "; " : "",
 		 refused ? "" : instead(request->operation));
 	return STATUS_FAILED;
 }

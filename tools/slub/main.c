@@ -1,91 +1,55 @@
 /* SPDX-License-Identifier: MIT */
 /* The `slub` command: finds the subcommand and runs it. */
 #include "slub.h"
+#include "tour.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-static const struct command *const commands[] = {
-	&cmd_run,
-	&cmd_doctor,
-	&cmd_info,
-	&cmd_stats,
-	&cmd_map,
-	&cmd_profile,
-	&cmd_debug,
-	&cmd_traces,
-	&cmd_explain,
-	&cmd_exporter,
+#define NR_IN_GROUP 6
+
+struct group {
+	const char *what;
+	const struct command *commands[NR_IN_GROUP + 1];	/* ends with NULL */
 };
 
-#define NR_COMMANDS (sizeof(commands) / sizeof(commands[0]))
-
-/* Commands beneath another, by its first argument; each has a short name besides. */
-static const struct {
-	const char *above;
-	const char *word;
-	const struct command *command;
-} beneath[] = {
-	{ "run", "--options", &cmd_options },
-	{ "doctor", "--check", &cmd_check },
-	{ "info", "--top", &cmd_top },
-	{ "debug", "validate", &cmd_validate },
-	{ "debug", "shrink", &cmd_shrink },
-	{ "debug", "guard", &cmd_guard },
-	{ "debug", "set", &cmd_set },
-	{ "traces", "--leaks", &cmd_leaks },
+/* By what one wants: a command has one name, and stands in one group. */
+static const struct group groups[] = {
+	{ "Start a program", { &cmd_run, &cmd_doctor, &cmd_options } },
+	{ "Look at a process, a core file or a statistics file",
+	  { &cmd_stats, &cmd_top, &cmd_info, &cmd_map, &cmd_check, &cmd_exporter } },
+	{ "Find who did it",
+	  { &cmd_leaks, &cmd_explain, &cmd_traces, &cmd_watched, &cmd_profile } },
+	{ "Ask a running process",
+	  { &cmd_shrink, &cmd_validate, &cmd_debug, &cmd_guard, &cmd_set } },
 };
 
-#define NR_BENEATH (sizeof(beneath) / sizeof(beneath[0]))
-
-static void print_commands(FILE *to)
-{
-	for (size_t i = 0; i < NR_COMMANDS; i++) {
-		fprintf(to, "  %-18s %s\n", commands[i]->name, commands[i]->summary);
-		for (size_t k = 0; k < NR_BENEATH; k++) {
-			if (!strcmp(beneath[k].above, commands[i]->name))
-				fprintf(to, "    %s %-*s %s\n", beneath[k].above,
-					15 - (int)strlen(beneath[k].above), beneath[k].word,
-					beneath[k].command->summary);
-		}
-	}
-}
-
-/* The names of those beneath another work alone: `slub top PID`. */
-static void print_short_names(FILE *to)
-{
-	fputs("Short forms: slub", to);
-	for (size_t i = 0; i < NR_BENEATH; i++)
-		fprintf(to, "%s %s", i ? "," : "", beneath[i].command->name);
-	fputs("\n", to);
-}
+#define NR_GROUPS (sizeof(groups) / sizeof(groups[0]))
+#define NR_COMMANDS_MAX (NR_GROUPS * NR_IN_GROUP)
 
 static void print_help(FILE *to)
 {
-	fputs("usage: slub COMMAND [ARGUMENT...]\n\n", to);
-	print_commands(to);
-	fprintf(to, "  %-18s %s\n", "help COMMAND", "explains a command");
-	fputs("  -h, --help: this; -V, --version: the version\n", to);
-	print_short_names(to);
-	fputs("For example: slub run redis-server, then slub top PID\n", to);
+	fputs("usage: slub COMMAND [ARGUMENT...]; slub help COMMAND; slub --version\n", to);
+	for (size_t g = 0; g < NR_GROUPS; g++) {
+		fprintf(to, "%s:\n", groups[g].what);
+		for (const struct command *const *each = groups[g].commands; *each; each++)
+			fprintf(to, "  %-10s %s\n", (*each)->name, (*each)->summary);
+	}
 }
 
 static const struct command *find_command(const char *name)
 {
-	const char *names[NR_COMMANDS + NR_BENEATH + 1];
+	const char *names[NR_COMMANDS_MAX + 1];
 	const char *near;
 	size_t nr = 0;
 
-	for (size_t i = 0; i < NR_COMMANDS; i++) {
-		if (!strcmp(commands[i]->name, name))
-			return commands[i];
-		names[nr++] = commands[i]->name;
-	}
-	for (size_t i = 0; i < NR_BENEATH; i++) {
-		if (!strcmp(beneath[i].command->name, name))
-			return beneath[i].command;
-		names[nr++] = beneath[i].command->name;
+	for (size_t g = 0; g < NR_GROUPS; g++) {
+		for (const struct command *const *each = groups[g].commands; *each; each++) {
+			if (!strcmp((*each)->name, name))
+				return *each;
+			names[nr++] = (*each)->name;
+		}
 	}
 	names[nr++] = "help";
 	near = nearest_word(name, names, nr);
@@ -96,19 +60,9 @@ static const struct command *find_command(const char *name)
 	return NULL;
 }
 
-/* The one that @word names beneath @above, or NULL. */
-static const struct command *find_beneath(const struct command *above, const char *word)
-{
-	for (size_t i = 0; word && i < NR_BENEATH; i++) {
-		if (!strcmp(beneath[i].above, above->name) && !strcmp(beneath[i].word, word))
-			return beneath[i].command;
-	}
-	return NULL;
-}
-
 static int help(int argc, char **argv)
 {
-	const struct command *command, *below;
+	const struct command *command;
 
 	if (argc < 2) {
 		print_help(stdout);
@@ -117,23 +71,19 @@ static int help(int argc, char **argv)
 	command = find_command(argv[1]);
 	if (!command)
 		return STATUS_USAGE;
-	below = argc == 3 ? find_beneath(command, argv[2]) : NULL;
-	if (argc > 2 && !below) {
+	if (argc > 2) {
 		complain("help takes one command; usage: slub help COMMAND");
 		return STATUS_USAGE;
 	}
-	(below ? below : command)->print_help(stdout);
+	command->print_help(stdout);
 	return 0;
 }
 
 static int run_command(int argc, char **argv)
 {
-	const struct command *command = find_command(argv[0]), *below;
+	const struct command *command = find_command(argv[0]);
 
-	if (!command)
-		return STATUS_USAGE;
-	below = find_beneath(command, argv[1]);
-	return below ? below->main(argc - 1, argv + 1) : command->main(argc, argv);
+	return command ? command->main(argc, argv) : STATUS_USAGE;
 }
 
 static int dispatch(int argc, char **argv)
@@ -155,8 +105,8 @@ static int dispatch(int argc, char **argv)
 		return option_refused('?', argv, options);
 	}
 	if (optind == argc) {
-		print_help(stderr);
-		return STATUS_USAGE;
+		tour_print(stdout);
+		return 0;
 	}
 	argc -= optind;
 	argv += optind;

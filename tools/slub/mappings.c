@@ -17,7 +17,7 @@ static uint64_t refused_pages(const struct slub_abi *abi, const struct process *
 {
 	uint64_t pages = 0;
 
-	for (uint32_t n = 0; abi->refused_pages && n < abi->nr_nodes && n < NR_NODES_MAX; n++)
+	for (uint32_t n = 0; abi->refused_pages && n < abi->nr_nodes; n++)
 		pages += number_at(process, abi->refused_pages +
 					    (uint64_t)n * abi->refused_stride);
 	return pages;

@@ -8,8 +8,29 @@
 
 void print_statuses(FILE *to)
 {
-	fputs("\nExit status: 0 done or yes, 1 no (no libslub there), 2 bad arguments,\n"
-	      "3 no permission, 4 no such target, 5 unreadable, 6 it could not be done.\n", to);
+	fputs("\nExit status: 0 done or yes, 1 no (no libslub there), 2 bad arguments, 3 no\n"
+	      "permission, 4 no such target, 5 unreadable, 6 not done, 7 it found bugs.\n", to);
+}
+
+void *must_have(void *block)
+{
+	if (!block) {
+		complain("out of memory");
+		exit(STATUS_ITSELF);
+	}
+	return block;
+}
+
+char *text_of(const char *format, ...)
+{
+	char *text = NULL;
+	va_list args;
+
+	va_start(args, format);
+	if (vasprintf(&text, format, args) < 0)
+		text = NULL;
+	va_end(args);
+	return must_have(text);
 }
 
 void complain(const char *format, ...)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The word that a mistyped one was probably meant to be. */
-#include "base/word.h"
+#include "core/base/word.h"
 #include "slub.h"
 
 #include <string.h>

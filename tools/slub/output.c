@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Writes a file that a user has named. */
 #include "output.h"
+#include "slub.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,11 +51,7 @@ static int open_beside(struct output *output, mode_t mode)
 	int fd;
 
 	umask(mask);
-	if (asprintf(&output->temporary, "%s.XXXXXX", output->path) < 0) {
-		output->temporary = NULL;
-		errno = ENOMEM;
-		return -1;
-	}
+	output->temporary = text_of("%s.XXXXXX", output->path);
 	/* O_EXCL, and a mode of 0600 until now. */
 	fd = mkostemp(output->temporary, O_CLOEXEC);
 	if (fd >= 0)
@@ -74,9 +71,9 @@ int output_open(struct output *output, const char *path, mode_t mode)
 {
 	int in_place = look(path), fd, error;
 
-	*output = (struct output){ .path = strdup(path) };
-	if (in_place < 0 || !output->path)
-		return forget(output, in_place < 0 ? in_place : -ENOMEM);
+	*output = (struct output){ .path = must_have(strdup(path)) };
+	if (in_place < 0)
+		return forget(output, in_place);
 	fd = in_place ? open_in_place(path) : open_beside(output, mode);
 	if (fd < 0)
 		return forget(output, -errno);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The heap as a grid of cells. */
 #include "picture.h"
+#include "slub.h"
 #include "view.h"
 
 #include <errno.h>
@@ -67,34 +68,28 @@ static int by_bytes(const void *a, const void *b)
 	uint64_t y = cache_bytes(ranking,
 				 &ranking->caches[*(const size_t *)b]);
 
-	return x > y ? -1 : x < y;
+	return compare_numbers(y, x);
 }
 
-static int rank_caches(struct picture *picture)
+static void rank_caches(struct picture *picture)
 {
 	size_t nr = picture->snapshot->nr_caches;
-	size_t *order = calloc(nr + 1, sizeof(*order));
+	size_t *sorted = must_have(calloc(nr, sizeof(*sorted)));
 
-	picture->ranks = calloc(nr + 1, sizeof(*picture->ranks));
-	if (!order || !picture->ranks) {
-		free(order);
-		return -ENOMEM;
-	}
+	picture->ranks = must_have(calloc(nr, sizeof(*picture->ranks)));
 	for (size_t i = 0; i < nr; i++)
-		order[i] = i;
+		sorted[i] = i;
 	ranking = picture->snapshot;
-	qsort(order, nr, sizeof(*order), by_bytes);
+	qsort(sorted, nr, sizeof(*sorted), by_bytes);
 	for (size_t i = 0; i < nr; i++)
-		picture->ranks[order[i]] = i;
-	free(order);
-	return 0;
+		picture->ranks[sorted[i]] = i;
+	free(sorted);
 }
 
-int picture_make(struct picture *picture, const struct snapshot *snapshot,
-		 size_t columns, size_t rows_max)
+void picture_make(struct picture *picture, const struct snapshot *snapshot,
+		  size_t columns, size_t rows_max)
 {
 	uint64_t pages = snapshot->abi.heap_bytes / snapshot->abi.page_bytes;
-	int error;
 
 	*picture = (struct picture){
 		.snapshot = snapshot,
@@ -105,19 +100,11 @@ int picture_make(struct picture *picture, const struct snapshot *snapshot,
 		picture->pages_per_cell *= 2;
 	picture->nr_cells = (size_t)((pages + picture->pages_per_cell - 1) /
 				     picture->pages_per_cell);
-	picture->cells = calloc(picture->nr_cells + 1,
-				sizeof(*picture->cells));
-	if (!picture->cells)
-		return -ENOMEM;
+	picture->cells = must_have(calloc(picture->nr_cells, sizeof(*picture->cells)));
 	for (size_t i = 0; i < picture->nr_cells; i++)
 		picture->cells[i].kind = PIECE_FREE;
-	error = rank_caches(picture);
-	if (!error)
-		error = heap_walk(snapshot->process, snapshot, add_piece,
-				  picture);
-	if (error)
-		picture_free(picture);
-	return error;
+	rank_caches(picture);
+	heap_walk(snapshot->process, snapshot, add_piece, picture);
 }
 
 void picture_free(struct picture *picture)

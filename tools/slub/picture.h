@@ -25,9 +25,9 @@ struct picture {
 	size_t *ranks;
 };
 
-/* 0 or -errno.  At most about @rows_max rows of @columns cells. */
-int picture_make(struct picture *picture, const struct snapshot *snapshot,
-		 size_t columns, size_t rows_max);
+/* At most about @rows_max rows of @columns cells. */
+void picture_make(struct picture *picture, const struct snapshot *snapshot,
+		  size_t columns, size_t rows_max);
 void picture_free(struct picture *picture);
 /* How full the slabs of the cell are, 0 to 1. */
 double cell_fill(const struct cell *cell);

@@ -52,28 +52,23 @@ static bool parse_mapping(char *line, struct mapping *mapping)
 		   &mapping->start, &mapping->end, permissions,
 		   &mapping->offset, &path_at) < 4 || !path_at)
 		return false;
+	mapping->readable = permissions[0] == 'r';
 	mapping->writable = permissions[1] == 'w';
-	mapping->path = strdup(clean_string(line + path_at));
-	mapping->deleted = mapping->path &&
-			   process_strip_deleted(mapping->path);
-	return mapping->path;
+	mapping->executable = permissions[2] == 'x';
+	mapping->path = must_have(strdup(clean_string(line + path_at)));
+	mapping->deleted = process_strip_deleted(mapping->path);
+	return true;
 }
 
-bool process_add_mapping(struct process *process, const struct mapping *mapping)
+void process_add_mapping(struct process *process, const struct mapping *mapping)
 {
 	size_t nr = process->nr_mappings;
-	struct mapping *grown;
 
 	/* Doubled whenever the number is a power of two. */
-	if (!(nr & (nr - 1))) {
-		grown = reallocarray(process->mappings, nr ? 2 * nr : 1,
-				     sizeof(*grown));
-		if (!grown)
-			return false;
-		process->mappings = grown;
-	}
+	if (!(nr & (nr - 1)))
+		process->mappings = must_have(reallocarray(process->mappings, nr ? 2 * nr : 1,
+							   sizeof(*mapping)));
 	process->mappings[process->nr_mappings++] = *mapping;
-	return true;
 }
 
 static int read_mappings(struct process *process)
@@ -89,14 +84,11 @@ static int read_mappings(struct process *process)
 	if (!file)
 		return translate(errno);
 	errno = 0;
-	while (!error && getline(&line, &size, file) > 0) {
-		if (parse_mapping(line, &mapping) &&
-		    !process_add_mapping(process, &mapping)) {
-			free(mapping.path);
-			error = -ENOMEM;
-		}
+	while (getline(&line, &size, file) > 0) {
+		if (parse_mapping(line, &mapping))
+			process_add_mapping(process, &mapping);
 	}
-	if (ferror(file))
+	if (!feof(file))
 		error = translate(errno);
 	free(line);
 	fclose(file);
@@ -130,7 +122,7 @@ static void read_program(struct process *process)
 	length = readlink(path, target, sizeof(target) - 1);
 	target[length < 0 ? 0 : length] = '\0';
 	process_strip_deleted(target);
-	process->program = strdup(clean_string(target));
+	process->program = must_have(strdup(clean_string(target)));
 }
 
 int process_open(struct process *process, pid_t pid)
@@ -143,8 +135,6 @@ int process_open(struct process *process, pid_t pid)
 		error = read_mappings(process);
 	if (!error)
 		read_program(process);
-	if (!error && !process->program)
-		error = -ENOMEM;
 	if (error)
 		process_close(process);
 	return error;

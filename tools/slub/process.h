@@ -16,6 +16,7 @@ struct mapping {
 	uint64_t end;
 	uint64_t offset;		/* in the file */
 	bool writable;
+	bool readable, executable;	/* of a living process; see core_segment */
 	char *path;			/* "" if it is of no file */
 	bool deleted;			/* the file has no name any more */
 };
@@ -37,9 +38,8 @@ struct process {
  */
 int process_open(struct process *process, pid_t pid);
 void process_close(struct process *process);
-/* Takes the mapping's path over; false: no memory, it is still the caller's. */
-bool process_add_mapping(struct process *process,
-			 const struct mapping *mapping);
+/* Takes the mapping's path over. */
+void process_add_mapping(struct process *process, const struct mapping *mapping);
 
 /* Takes what the kernel puts behind the name of a file that has none any more; was it there? */
 bool process_strip_deleted(char *path);
@@ -51,6 +51,19 @@ int process_read(const struct process *process, uint64_t address, void *to,
 /* The first mapping of the file with that path, from its first byte on. */
 const struct mapping *process_file(const struct process *process,
 				   const char *path);
+
+/* The mapping that @address lies in, or NULL. */
+static inline const struct mapping *process_mapping_at(const struct process *process,
+						       uint64_t address)
+{
+	for (size_t i = 0; i < process->nr_mappings; i++) {
+		const struct mapping *mapping = &process->mappings[i];
+
+		if (address >= mapping->start && address < mapping->end)
+			return mapping;
+	}
+	return NULL;
+}
 
 /* An open file descriptor of the program, deleted or not; or -errno. */
 int process_open_program(const struct process *process);

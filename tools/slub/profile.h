@@ -35,6 +35,13 @@ struct profile_mapping {
 	bool has_symbols;
 };
 
+/* A function that another one was inlined in. */
+struct profile_outer {
+	char *function, *symbol;	/* as in a location, never NULL the first */
+	char *file;
+	unsigned int line;		/* of the call that was inlined */
+};
+
 /* A return address, less one: it lies in the call. */
 struct profile_location {
 	uint64_t address;
@@ -43,6 +50,8 @@ struct profile_location {
 	char *symbol;			/* the linker's name, if it is another */
 	char *file;
 	unsigned int line;
+	struct profile_outer *outers;	/* from within, the last one was compiled by itself */
+	size_t nr_outers;		/* 0: `function` was */
 };
 
 struct profile {
@@ -85,6 +94,7 @@ struct profile_live {
 	double timeout;			/* to wait for an answer */
 	double bytes;			/* between samples */
 	bool leaks;			/* then wait as long again */
+	bool no_wake;			/* no thread of it */
 	bool frame_pointers;		/* stacks as the process walks them */
 };
 /* profile_live.c: 0, or an exit status after a message. */
@@ -94,7 +104,7 @@ void profile_free(struct profile *profile);
 
 /* profile_mapping.c: the mappings of a process, and in which of them an address lies, + 1. */
 struct process;
-bool profile_mappings_of(struct profile *names, const struct process *process);
+void profile_mappings_of(struct profile *names, const struct process *process);
 size_t profile_mapping_at(struct profile *names, const struct process *process,
 			  uint64_t address);
 

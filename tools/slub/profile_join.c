@@ -14,7 +14,7 @@
 
 #define QUEUE_MAX 4096
 #define FRAMES_MAX 256
-/* Of the library's weights: inspect/profile.h. */
+/* Of the library's weights: features/profile/profile.h. */
 #define WEIGHT_ONE 256
 
 struct sums {
@@ -54,20 +54,13 @@ static void *grow(void *array, size_t nr, size_t more, size_t *size, size_t unit
 	if (nr + more <= *size)
 		return array;
 	*size = 2 * (nr + more);
-	array = reallocarray(array, *size, unit);
-	if (!array) {
-		complain("profile: out of memory");
-		exit(125);
-	}
-	return array;
+	return must_have(reallocarray(array, *size, unit));
 }
 
 struct trail_book *trail_book_open(const struct process *process, int memory, uint64_t ring)
 {
-	struct trail_book *book = calloc(1, sizeof(*book));
+	struct trail_book *book = must_have(calloc(1, sizeof(*book)));
 
-	if (!book)
-		return NULL;
 	if (trail_reader_open(&book->reader, memory, ring)) {
 		book->unwinder = unwinder_open(process);
 		if (book->unwinder)
@@ -233,7 +226,7 @@ static struct profile_site *site_of(struct profile *profile, const struct index 
 
 /*
  * Both ways know the caller of malloc, the first frame of the site: what lies before it is the
- * library's.  0: the two do not fit, or the way by frame pointers came further.
+ * library's.  0: the two do not fit, or the process came further.
  */
 static size_t frames_before(const struct trail_book *book, const struct unwound *stack,
 			    const struct profile *profile, const struct profile_site *site)
@@ -295,7 +288,7 @@ void trail_book_join(struct trail_book *book, struct profile *profile, uint64_t 
 	for (size_t i = 0; i < book->nr_stacks; i++) {
 		const struct unwound *stack = &book->stacks[i];
 		struct profile_site *site = site_of(profile, &sites, stack->site_stack);
-		struct profile_site added = { .stack = 0 };
+		struct profile_site added = { .stack = stack->site_stack };
 		size_t before = site ? frames_before(book, stack, profile, site) : 0;
 
 		if (!before || !stack->all.samples)

@@ -40,10 +40,14 @@ static double now_seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static void wait_for(double seconds, struct trail_book *book)
+/* So often the line about it is written anew. */
+#define SHOW_SECONDS 0.2
+
+/* @what: it does meanwhile, for a terminal. */
+static void wait_for(const char *what, double all, struct trail_book *book)
 {
 	struct sigaction action = { .sa_handler = on_signal };
-	double end = now_seconds() + seconds;
+	double end = now_seconds() + all, seconds;
 
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
@@ -52,13 +56,14 @@ static void wait_for(double seconds, struct trail_book *book)
 	       (seconds = end - now_seconds()) > 0) {
 		struct timespec pause;
 
+		progress(what, (uint64_t)((all - seconds) * 1000), (uint64_t)(all * 1000));
 		if (book && trail_book_work(book))
 			continue;
-		if (book)
-			seconds = fmin(seconds, POLL_SECONDS);
+		seconds = fmin(seconds, book ? POLL_SECONDS : SHOW_SECONDS);
 		pause = (struct timespec){ (time_t)seconds, (long)(fmod(seconds, 1) * 1e9) };
 		nanosleep(&pause, NULL);
 	}
+	progress_end();
 }
 
 static int ask(struct mailbox *mailbox, const char *text, int64_t *result)
@@ -95,14 +100,14 @@ static int sample(struct mailbox *mailbox, struct profile *profile,
 
 	if (status)
 		return status;
-	wait_for(live->seconds, book);
+	wait_for("sampling", live->seconds, book);
 	/* What is known is watched being freed further on. */
 	if (!was_on)
 		status = ask(mailbox, "stop", &ignored);
 	if (book)
 		trail_book_finish(book, false);
 	if (!status && live->leaks)
-		wait_for(live->seconds, was_on ? book : NULL);
+		wait_for("watching what is freed", live->seconds, was_on ? book : NULL);
 	if (!status)
 		status = look(mailbox, profile);
 	if (!status)
@@ -157,7 +162,7 @@ int profile_of_process(struct profile *profile, const char *target,
 {
 	struct mailbox mailbox = {
 		.command = "profile", .pattern = "", .target = target,
-		.seconds = live->timeout,
+		.seconds = live->timeout, .no_wake = live->no_wake,
 	};
 	int status;
 

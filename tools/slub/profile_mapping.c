@@ -6,6 +6,7 @@
 #include "elf_image.h"
 #include "process.h"
 #include "profile.h"
+#include "slub.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,21 +20,15 @@ static char *build_id_of(const struct process *process, const char *path)
 
 	return first && elf_image_build_id(process, first->start, hex,
 					   sizeof(hex)) ?
-	       strdup(hex) : NULL;
+	       must_have(strdup(hex)) : NULL;
 }
 
-bool profile_mappings_of(struct profile *names, const struct process *process)
+void profile_mappings_of(struct profile *names, const struct process *process)
 {
 	size_t size;
-	FILE *maps = open_memstream(&names->maps, &size);
+	FILE *maps = must_have(open_memstream(&names->maps, &size));
 
-	names->mappings = calloc(process->nr_mappings + 1,
-				 sizeof(*names->mappings));
-	if (!maps || !names->mappings) {
-		if (maps)
-			fclose(maps);
-		return false;
-	}
+	names->mappings = must_have(calloc(process->nr_mappings, sizeof(*names->mappings)));
 	for (size_t i = 0, file = 0; i < process->nr_mappings; i++) {
 		const struct mapping *from = &process->mappings[i];
 		struct profile_mapping *to =
@@ -43,10 +38,8 @@ bool profile_mappings_of(struct profile *names, const struct process *process)
 			continue;
 		*to = (struct profile_mapping){
 			from->start, from->end, from->offset,
-			strdup(from->path), NULL, false,
+			must_have(strdup(from->path)), NULL, false,
 		};
-		if (!to->path)
-			break;
 		/* elfutils tells files apart by their inodes. */
 		file += !names->nr_mappings || strcmp(to[-1].path, to->path);
 		names->nr_mappings++;
@@ -54,7 +47,7 @@ bool profile_mappings_of(struct profile *names, const struct process *process)
 			" 00:00 %zu %s\n", from->start, from->end,
 			from->offset, file, from->path);
 	}
-	return !fclose(maps);
+	must_have(fclose(maps) ? NULL : names->maps);
 }
 
 size_t profile_mapping_at(struct profile *names, const struct process *process,

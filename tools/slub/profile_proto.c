@@ -29,11 +29,7 @@ static void put_byte(struct buffer *to, unsigned int byte)
 {
 	if (to->used == to->size) {
 		to->size = to->size ? 2 * to->size : 256;
-		to->bytes = realloc(to->bytes, to->size);
-		if (!to->bytes) {
-			complain("profile: out of memory");
-			exit(125);
-		}
+		to->bytes = must_have(realloc(to->bytes, to->size));
 	}
 	to->bytes[to->used++] = (unsigned char)byte;
 }
@@ -79,14 +75,16 @@ struct writer {
 	const struct profile *profile;
 	struct buffer out;
 	struct buffer message;		/* the one being built */
+	struct buffer location;		/* functions are written meanwhile */
 	struct buffer inner;		/* a message in it */
 	const char **strings;
 	size_t nr_strings;
 	struct index string_index;
-	/* For each location the number of its function; 0: none. */
-	size_t *functions;
+	struct function {
+		const char *name, *symbol, *file;
+	} *functions;			/* number 1 is the first */
 	size_t nr_functions;
-	struct index function_index;	/* of their first locations */
+	struct index function_index;
 };
 
 static uint64_t string_number(struct writer *writer, const char *text)
@@ -104,13 +102,9 @@ static uint64_t string_number(struct writer *writer, const char *text)
 	} while (found != INDEX_NONE);
 	index_add(&writer->string_index, hash, writer->nr_strings);
 	if (!(writer->nr_strings & (writer->nr_strings - 1)))
-		writer->strings = realloc(writer->strings,
-					  (2 * writer->nr_strings + 1) *
-					  sizeof(char *));
-	if (!writer->strings) {
-		complain("profile: out of memory");
-		exit(125);
-	}
+		writer->strings = must_have(realloc(writer->strings,
+						    (2 * writer->nr_strings + 1) *
+						    sizeof(char *)));
 	writer->strings[writer->nr_strings] = text;
 	return writer->nr_strings++;
 }
@@ -152,6 +146,7 @@ static void put_mapping(struct writer *writer, size_t m)
 	put_number(to, 7, mapping->has_symbols);
 	put_number(to, 8, mapping->has_symbols);
 	put_number(to, 9, mapping->has_symbols);
+	put_number(to, 10, mapping->has_symbols);
 	put_message(&writer->out, 3, to);
 }
 
@@ -160,49 +155,67 @@ static bool is_same(const char *a, const char *b)
 	return a == b || (a && b && !strcmp(a, b));
 }
 
-/* Locations of one function in one file share it. */
-static size_t function_number(struct writer *writer, size_t i)
+static void put_function(struct writer *writer, const struct function *function)
 {
-	const struct profile_location *all = writer->profile->locations;
-	uint64_t hash = hash_string(all[i].function);
-	size_t at = 0, j;
-
-	if (!all[i].function)
-		return 0;
-	do {
-		j = index_next(&writer->function_index, hash, &at);
-		if (j != INDEX_NONE &&
-		    is_same(all[i].function, all[j].function) &&
-		    is_same(all[i].file, all[j].file))
-			return writer->functions[j];
-	} while (j != INDEX_NONE);
-	index_add(&writer->function_index, hash, i);
-	put_number(&writer->message, 1, ++writer->nr_functions);
-	put_number(&writer->message, 2,
-		   string_number(writer, all[i].function));
+	put_number(&writer->message, 1, writer->nr_functions);
+	put_number(&writer->message, 2, string_number(writer, function->name));
 	put_number(&writer->message, 3,
-		   string_number(writer, all[i].symbol ? all[i].symbol :
-						 all[i].function));
-	put_number(&writer->message, 4, string_number(writer, all[i].file));
+		   string_number(writer, function->symbol ? function->symbol : function->name));
+	put_number(&writer->message, 4, string_number(writer, function->file));
 	put_message(&writer->out, 5, &writer->message);
-	return writer->nr_functions;
+}
+
+/* Lines of one function in one file share it. */
+static size_t function_number(struct writer *writer, const struct function *function)
+{
+	uint64_t hash = hash_string(function->name);
+	size_t at = 0, nr = writer->nr_functions, i;
+
+	while ((i = index_next(&writer->function_index, hash, &at)) != INDEX_NONE) {
+		if (is_same(function->name, writer->functions[i].name) &&
+		    is_same(function->file, writer->functions[i].file))
+			return i + 1;
+	}
+	index_add(&writer->function_index, hash, nr);
+	/* Doubles whenever the number is a power of two. */
+	if (!(nr & (nr - 1)))
+		writer->functions = must_have(realloc(writer->functions,
+						      (nr ? 2 * nr : 1) * sizeof(*function)));
+	writer->functions[nr] = *function;
+	writer->nr_functions++;
+	put_function(writer, function);
+	return nr + 1;
+}
+
+/* One of a location that is being made; the functions it was inlined in come behind. */
+static void put_line(struct writer *writer, struct buffer *location, size_t function,
+		     unsigned int line)
+{
+	put_number(&writer->inner, 1, function);
+	put_number(&writer->inner, 2, line);
+	put_message(location, 4, &writer->inner);
 }
 
 static void put_location(struct writer *writer, size_t i)
 {
 	const struct profile_location *location =
 		&writer->profile->locations[i];
+	const struct function innermost = { location->function, location->symbol,
+					    location->file };
+	struct buffer *to = &writer->location;
 
-	writer->functions[i] = function_number(writer, i);
-	put_number(&writer->message, 1, i + 1);
-	put_number(&writer->message, 2, location->mapping);
-	put_number(&writer->message, 3, location->address);
-	if (writer->functions[i]) {
-		put_number(&writer->inner, 1, writer->functions[i]);
-		put_number(&writer->inner, 2, location->line);
-		put_message(&writer->message, 4, &writer->inner);
+	put_number(to, 1, i + 1);
+	put_number(to, 2, location->mapping);
+	put_number(to, 3, location->address);
+	if (location->function)
+		put_line(writer, to, function_number(writer, &innermost), location->line);
+	for (size_t o = 0; o < location->nr_outers; o++) {
+		const struct profile_outer *outer = &location->outers[o];
+		const struct function function = { outer->function, outer->symbol, outer->file };
+
+		put_line(writer, to, function_number(writer, &function), outer->line);
 	}
-	put_message(&writer->out, 4, &writer->message);
+	put_message(&writer->out, 4, to);
 }
 
 static void put_profile(struct writer *writer)
@@ -232,7 +245,7 @@ static void put_profile(struct writer *writer)
 	put_number(&writer->out, 12, profile->mean_bytes);
 	if (profile->is_unwound) {
 		snprintf(comment, sizeof(comment), "call stacks: %" PRIu64
-			 " samples unwound, %" PRIu64 " by frame pointers",
+			 " samples unwound, %" PRIu64 " walked by the process",
 			 profile->stacks_unwound, profile->stacks_walked);
 		put_number(&writer->out, 13, string_number(writer, comment));
 	}
@@ -302,11 +315,6 @@ int profile_write_proto(const struct profile *profile, const char *path, mode_t 
 	struct writer writer = { .profile = profile };
 	int status;
 
-	writer.functions = calloc(profile->nr_locations + 1, sizeof(size_t));
-	if (!writer.functions) {
-		complain("profile: out of memory");
-		return 125;
-	}
 	put_profile(&writer);
 	status = write_out(&writer.out, path, mode);
 	free(writer.functions);
@@ -315,6 +323,7 @@ int profile_write_proto(const struct profile *profile, const char *path, mode_t 
 	index_free(&writer.function_index);
 	free(writer.out.bytes);
 	free(writer.message.bytes);
+	free(writer.location.bytes);
 	free(writer.inner.bytes);
 	return status;
 }

@@ -29,17 +29,18 @@ struct reader {
 static bool next_line(struct reader *reader)
 {
 	ssize_t length = input_line(&reader->input, '\n');
-	char *line = reader->input.line, *end;
+	char *line = reader->input.line;
 
-	/* Behind the line's own end, which is a control as well. */
-	if (length > 0 && line[length - 1] == '\n') {
+	if (length < 0)
+		return false;
+	if (line[length - 1] == '\n') {
+		/* Behind the line's own end, which is a control as well. */
 		line[length - 1] = '\0';
-		end = line + strlen(clean_string(line));
-		memcpy(end, "\n", 2);
-	} else if (length > 0) {
+		strcpy(line + strlen(clean_string(line)), "\n");
+	} else {
 		clean_string(line);
 	}
-	return length >= 0;
+	return true;
 }
 
 static void *grow(void *array, size_t nr, size_t size)
@@ -47,12 +48,7 @@ static void *grow(void *array, size_t nr, size_t size)
 	/* Doubles whenever the number is a power of two. */
 	if (nr & (nr - 1))
 		return array;
-	array = realloc(array, (nr ? 2 * nr : 1) * size);
-	if (!array) {
-		complain("profile: out of memory");
-		exit(125);
-	}
-	return array;
+	return must_have(realloc(array, (nr ? 2 * nr : 1) * size));
 }
 
 static int damaged(const struct reader *reader, const char *what)
@@ -186,7 +182,7 @@ static void read_map(struct reader *reader, const char *line)
 		   &mapping.start, &mapping.end, perms, &mapping.offset,
 		   &path) != 4 || !path || perms[2] != 'x')
 		return;
-	mapping.path = strndup(line + path, strcspn(line + path, "\n"));
+	mapping.path = must_have(strndup(line + path, strcspn(line + path, "\n")));
 	profile->mappings = grow(profile->mappings, profile->nr_mappings,
 				 sizeof(mapping));
 	profile->mappings[profile->nr_mappings++] = mapping;
@@ -194,29 +190,27 @@ static void read_map(struct reader *reader, const char *line)
 
 /* ---- the whole ---- */
 
+/* An input that could not be read has its own message, read_parts()'s. */
+static int refuse(const struct reader *reader, const char *what)
+{
+	if (!reader->input.error)
+		complain("profile: '%s' is %s", reader->path, what);
+	return STATUS_UNREADABLE;
+}
+
 static int read_header(struct reader *reader)
 {
 	static const char start[] = "heap profile: ";
 
-	reader->line = 1;
 	if (!next_line(reader) ||
 	    strncmp(reader->input.line, start, strlen(start)) ||
-	    !strstr(reader->input.line, "@ heapprofile")) {
-		if (reader->input.error)
-			return 0;
-		complain("profile: '%s' is no heap profile of libslub; "
-			 "slub_profile_write() makes them", reader->path);
-		return STATUS_UNREADABLE;
-	}
+	    !strstr(reader->input.line, "@ heapprofile"))
+		return refuse(reader, "no heap profile of libslub; slub_profile_write() makes "
+			      "them");
 	reader->line = 2;
 	if (!next_line(reader) ||
-	    strncmp(reader->input.line, "# slub-profile ", 15)) {
-		if (reader->input.error)
-			return 0;
-		complain("profile: '%s' is a heap profile, but not one of "
-			 "libslub", reader->path);
-		return STATUS_UNREADABLE;
-	}
+	    strncmp(reader->input.line, "# slub-profile ", 15))
+		return refuse(reader, "a heap profile, but not one of libslub");
 	return read_comment(reader, reader->input.line);
 }
 
@@ -233,25 +227,19 @@ static int read_sites(struct reader *reader)
 		status = *line == '#' ? read_comment(reader, line) :
 					read_site(reader, line);
 	}
-	if (status || reader->input.error)
-		return status;
-	complain("profile: '%s' is cut short: it has no MAPPED_LIBRARIES:",
-		 reader->path);
-	return STATUS_UNREADABLE;
+	return status ? status : refuse(reader, "cut short: it has no MAPPED_LIBRARIES:");
 }
 
 static void read_maps(struct reader *reader)
 {
 	size_t bytes = 0;
-	FILE *copy = open_memstream(&reader->profile->maps, &bytes);
+	FILE *copy = must_have(open_memstream(&reader->profile->maps, &bytes));
 
 	while (next_line(reader)) {
-		if (copy)
-			fputs(reader->input.line, copy);
+		fputs(reader->input.line, copy);
 		read_map(reader, reader->input.line);
 	}
-	if (copy)
-		fclose(copy);
+	fclose(copy);
 }
 
 /* Of a mapping or a build ID, which both begin with it. */
@@ -267,7 +255,7 @@ static int start_order(const void *a, const void *b)
 {
 	uint64_t one = start_of(a), other = start_of(b);
 
-	return (one > other) - (one < other);
+	return compare_numbers(one, other);
 }
 
 /* How many of @nr, @size bytes apart, do not start above @address. */
@@ -304,7 +292,7 @@ static void assign_build_ids(struct reader *reader)
 		/* A file without an ID may lie behind one that has one. */
 		if (best && best->start + mapping->offset + (64 << 20) >
 				    mapping->start)
-			mapping->build_id = strdup(best->hex);
+			mapping->build_id = must_have(strdup(best->hex));
 	}
 }
 
@@ -439,13 +427,23 @@ void profile_subtract(struct profile *profile, const struct profile *before)
 	index_free(&index);
 }
 
+static void free_location(struct profile_location *location)
+{
+	for (size_t i = 0; i < location->nr_outers; i++) {
+		free(location->outers[i].function);
+		free(location->outers[i].symbol);
+		free(location->outers[i].file);
+	}
+	free(location->outers);
+	free(location->function);
+	free(location->symbol);
+	free(location->file);
+}
+
 void profile_free(struct profile *profile)
 {
-	for (size_t i = 0; i < profile->nr_locations; i++) {
-		free(profile->locations[i].function);
-		free(profile->locations[i].symbol);
-		free(profile->locations[i].file);
-	}
+	for (size_t i = 0; i < profile->nr_locations; i++)
+		free_location(&profile->locations[i]);
 	for (size_t m = 0; m < profile->nr_mappings; m++) {
 		free(profile->mappings[m].path);
 		free(profile->mappings[m].build_id);

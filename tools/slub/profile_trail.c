@@ -37,7 +37,8 @@ static void say_how_far(struct trail_reader *reader)
 	if (read == reader->ring.read)
 		return;
 	if (pwrite(reader->memory, &read, sizeof(read),
-		   (off_t)(reader->address + offsetof(struct trail_ring, read))) < 0)
+		   (off_t)(reader->address + offsetof(struct trail_ring, read))) !=
+	    (ssize_t)sizeof(read))
 		reader->is_gone = true;
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The call stacks of samples, unwound here: the process leaves a trail of each
- * (inspect/profile_trail.h), and elfutils finds the callers in a copy of the stack.
+ * (features/profile/profile_trail.h), and elfutils finds the callers in a copy of the stack.
  */
 #ifndef SLUB_TOOL_PROFILE_TRAIL_H
 #define SLUB_TOOL_PROFILE_TRAIL_H
 
 #include "index.h"
-#include "inspect/profile_trail.h"
+#include "features/profile/profile_trail.h"
 #include "process.h"
 #include "profile.h"
 

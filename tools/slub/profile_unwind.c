@@ -2,8 +2,10 @@
 /*
  * Unwinds a trail by elfutils, which reads the call frame information of the files that the
  * process has mapped.  Nothing of a stack is read but the trail's copy, for the process has gone
- * on since; besides it only what the process cannot write.
+ * on since; besides it only what the process cannot write.  A core file goes on no more, and all
+ * of it may be read.
  */
+#include "profile.h"
 #include "profile_trail.h"
 #include "slub.h"
 
@@ -15,6 +17,8 @@
 #if SLUB_TOOL_LIBDW
 #include <elfutils/libdwfl.h>
 
+#include "core.h"
+#include "elf_image.h"
 #include "profile_elf.h"
 
 /* A module that was loaded meanwhile is looked for so seldom. */
@@ -30,8 +34,9 @@ struct unwinder {
 	bool is_lost;			/* the last address was in no module */
 };
 
-/* The modules of one process at a time. */
+/* The modules of one process at a time, and what elfutils calls it: not 0. */
 static pid_t modules_of;
+static const struct process *core_of;	/* NULL: the process lives */
 
 /* As the process sees the file: its root may be another. */
 static int find_elf(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
@@ -52,6 +57,44 @@ static int find_elf(Dwfl_Module *module, void **data, const char *name, Dwarf_Ad
 			return -1;
 	}
 	return profile_elf_find(module, data, name, base, file_name, elf);
+}
+
+/* Has @fd the build ID that lies in the memory of the core?  True also where that is not known. */
+static bool is_same_build(int fd, uint64_t base)
+{
+	char was[130], is[130] = "";
+	struct core_segment whole = { .start = 0 };
+	struct core image = { .segments = &whole, .nr_segments = 1 };
+	const struct process file = { .core = &image };
+
+	if (!elf_image_build_id(core_of, base, was, sizeof(was)))
+		return true;
+	if (elf_file_open(&image.file, fd))
+		return false;
+	/* As memory, in which an image of the file begins at 0. */
+	whole.end = whole.file_bytes = image.file.size_bytes;
+	if (!elf_image_build_id(&file, 0, is, sizeof(is)))
+		*is = '\0';
+	elf_file_close(&image.file);
+	return !strcmp(was, is);
+}
+
+/* The tables of another build lead astray. */
+static int find_elf_of_core(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+			    char **file_name, Elf **elf)
+{
+	bool is_there;
+	int fd = *name == '/' ? profile_elf_open(name, &is_there) : -1;
+
+	(void)module, (void)data, (void)elf;
+	if (fd < 0)
+		return -1;
+	if (!is_same_build(fd, base)) {
+		close(fd);
+		return -1;
+	}
+	*file_name = strdup(name);
+	return fd;
 }
 
 /* Not debugging information in files of its own: that may be fetched from far away. */
@@ -84,14 +127,10 @@ static bool get_thread(Dwfl *dwfl, pid_t tid, void *arg, void **thread)
 
 static bool read_constant(const struct process *process, uint64_t address, Dwarf_Word *word)
 {
-	for (size_t i = 0; i < process->nr_mappings; i++) {
-		const struct mapping *mapping = &process->mappings[i];
+	const struct mapping *mapping = process_mapping_at(process, address);
 
-		if (address >= mapping->start && address < mapping->end)
-			return !mapping->writable &&
-			       !process_read(process, address, word, sizeof(*word));
-	}
-	return false;
+	return mapping && !mapping->writable &&
+	       !process_read(process, address, word, sizeof(*word));
 }
 
 static bool memory_read(Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *word, void *arg)
@@ -105,6 +144,8 @@ static bool memory_read(Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *word, void *
 		memcpy(word, trail->copy + at, sizeof(*word));
 		return true;
 	}
+	if (unwinder->process->core)
+		return !process_read(unwinder->process, address, word, sizeof(*word));
 	return read_constant(unwinder->process, address, word);
 }
 
@@ -127,6 +168,11 @@ static const Dwfl_Callbacks of_modules = {
 	.find_debuginfo = find_no_debuginfo,
 };
 
+static const Dwfl_Callbacks of_core = {
+	.find_elf = find_elf_of_core,
+	.find_debuginfo = find_no_debuginfo,
+};
+
 static const Dwfl_Thread_Callbacks of_threads = {
 	.next_thread = next_thread,
 	.get_thread = get_thread,
@@ -136,10 +182,27 @@ static const Dwfl_Thread_Callbacks of_threads = {
 
 /* ---- a stack ---- */
 
+static void report_core(struct unwinder *unwinder)
+{
+	struct profile names = { .pid = 0 };
+	FILE *maps;
+
+	profile_mappings_of(&names, unwinder->process);
+	maps = *names.maps ? fmemopen(names.maps, strlen(names.maps), "r") : NULL;
+	if (maps) {
+		dwfl_linux_proc_maps_report(unwinder->dwfl, maps);
+		fclose(maps);
+	}
+	profile_free(&names);
+}
+
 static void report(struct unwinder *unwinder)
 {
 	dwfl_report_begin(unwinder->dwfl);
-	dwfl_linux_proc_report(unwinder->dwfl, unwinder->process->pid);
+	if (unwinder->process->core)
+		report_core(unwinder);
+	else
+		dwfl_linux_proc_report(unwinder->dwfl, unwinder->process->pid);
 	dwfl_report_end(unwinder->dwfl, NULL, NULL);
 	unwinder->reported = time(NULL);
 }
@@ -185,12 +248,13 @@ struct unwinder *unwinder_open(const struct process *process)
 
 	if (!unwinder)
 		return NULL;
-	modules_of = process->pid;
+	modules_of = process->pid > 0 ? process->pid : 1;
+	core_of = process->core ? process : NULL;
 	unwinder->process = process;
-	unwinder->dwfl = dwfl_begin(&of_modules);
+	unwinder->dwfl = dwfl_begin(process->core ? &of_core : &of_modules);
 	if (unwinder->dwfl) {
 		report(unwinder);
-		if (dwfl_attach_state(unwinder->dwfl, NULL, process->pid, &of_threads, unwinder))
+		if (dwfl_attach_state(unwinder->dwfl, NULL, modules_of, &of_threads, unwinder))
 			return unwinder;
 	}
 	unwinder_close(unwinder);

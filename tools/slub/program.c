@@ -57,7 +57,7 @@ char *program_search(const char *name, const char *folders, int *error)
 			why = program_why_not(path);
 			if (!why) {
 				*error = 0;
-				return strdup(path);
+				return must_have(strdup(path));
 			}
 			if (why == EACCES)
 				*error = why;
@@ -79,7 +79,7 @@ char *program_find(const char *name, int *status)
 			error = ENOENT;
 	} else {
 		error = program_why_not(name);
-		path = error ? NULL : strdup(name);
+		path = error ? NULL : must_have(strdup(name));
 	}
 	if (!path)
 		*status = complain_exec(name, error);

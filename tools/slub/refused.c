@@ -25,9 +25,12 @@ static bool is_of_others(const char *name)
 {
 	static const char *const others[] = {
 #define OPTION_OF_OTHERS(name) name,
-#include "base/option.def"
+#include "core/base/option.def"
 	};
+	char why[SETTING_WHY];
 
+	if (setting_named(name, why) != NR_SETTINGS)
+		return false;	/* SLUB_TEST_CPUS and the like */
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
 		size_t length = strcspn(others[i], "*");
 
@@ -41,22 +44,17 @@ static bool is_of_others(const char *name)
 static void refuse(struct refused *refused, const char *head, const char *item,
 		   const char *why)
 {
-	struct refused_one *grown, *one;
+	struct refused_one *one;
 
 	if (refused->nr == REFUSED_MAX)
 		return;
-	grown = reallocarray(refused->ones, refused->nr + 1, sizeof(*grown));
-	if (!grown)
-		return;
-	refused->ones = grown;
-	one = &grown[refused->nr];
-	if (asprintf(&one->setting, "%s%.*s%s", head, SHOWN_MAX, item,
-		     strlen(item) > SHOWN_MAX ? "..." : "") < 0)
-		return;
+	refused->ones = must_have(reallocarray(refused->ones, refused->nr + 1, sizeof(*one)));
+	one = &refused->ones[refused->nr++];
+	one->setting = text_of("%s%.*s%s", head, SHOWN_MAX, item,
+			       strlen(item) > SHOWN_MAX ? "..." : "");
 	snprintf(one->why, sizeof(one->why), "%s", why);
 	clean_string(one->setting);
 	clean_string(one->why);
-	refused->nr++;
 }
 
 /* "name=value", which is taken apart and put together again; @head is what stands before it. */
@@ -97,8 +95,8 @@ static void judge_entry(struct refused *refused, const char *entry, bool is_list
 
 	if (strncmp(entry, PREFIX, strlen(PREFIX)))
 		return;
-	copy = strdup(entry + strlen(PREFIX));
-	equals = copy ? strchr(copy, '=') : NULL;
+	copy = must_have(strdup(entry + strlen(PREFIX)));
+	equals = strchr(copy, '=');
 	/* "VARIABLE= command" is how a shell, a unit file or a compose file clears it. */
 	if (equals && equals[1]) {
 		*equals = '\0';

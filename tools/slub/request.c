@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The options and the loop that the commands which print snapshots share. */
 #include "request.h"
-#include "base/size.h"
+#include "core/base/size.h"
+#include "cache_absent.h"
 
 #include <errno.h>
 #include <math.h>
@@ -228,6 +229,12 @@ static int run_opened(const struct request *request, struct source *source,
 		status = source_snapshot(source, &now);
 		if (status)
 			break;
+		if (!has_before && request->cache &&
+		    !cache_is_there(&now, request->cache, true)) {
+			status = cache_refuse(source, request->command, &now, request->cache);
+			snapshot_free(&now);
+			break;
+		}
 		if (has_before) {
 			snapshot_continue(&now, &before);
 			separate(request);

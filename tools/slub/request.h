@@ -11,6 +11,7 @@ enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_OPENMETRICS };
 struct request {
 	const char *command;		/* heads the messages */
 	const char *target;		/* a PID or a file */
+	const char *cache;		/* a name or a pattern; NULL: all */
 	enum format format;
 	double watch_seconds;		/* 0: once */
 	bool once;
@@ -88,7 +89,10 @@ typedef void snapshot_printer(struct snapshot *now,
 			      const struct snapshot *before,
 			      const struct request *request, void *arg);
 
-/* Prints once, or every few seconds until the process ends. */
+/*
+ * Prints once, or every few seconds until the process ends.  A cache that there is not when the
+ * first look is made is refused.
+ */
 int request_run(const struct request *request, snapshot_printer *print,
 		void *arg);
 

@@ -43,7 +43,8 @@ static void read_line(struct line *line, int fd)
 	if (strncmp(line->text, "#!", 2) ||
 	    (!*end && length == SCRIPT_LINE_SIZE && !strpbrk(skip_blanks(line->text + 2), " \t")))
 		return;
-	while (end > line->text && (end[-1] == ' ' || end[-1] == '\t'))
+	/* Before "#!" there is none. */
+	while (end[-1] == ' ' || end[-1] == '\t')
 		end--;
 	*end = '\0';
 	name = skip_blanks(line->text + 2);

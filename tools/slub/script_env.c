@@ -27,15 +27,11 @@ static bool unknown(struct env *env, const char *why)
 
 static bool put_word(struct env *env, size_t at, const char *text)
 {
-	char *word = strdup(text);
-
-	if (!word || env->nr_words == NR_WORDS_MAX) {
-		free(word);
+	if (env->nr_words == NR_WORDS_MAX)
 		return unknown(env, "env is given too many words");
-	}
 	memmove(env->words + at + 1, env->words + at,
 		(env->nr_words - at) * sizeof(env->words[0]));
-	env->words[at] = word;
+	env->words[at] = must_have(strdup(text));
 	env->nr_words++;
 	return true;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The library's options as options of `slub run`. */
 #include "settings.h"
-#include "base/size.h"
+#include "core/base/size.h"
 #include "slub.h"
 
 #include <ctype.h>
@@ -42,7 +42,7 @@ static const struct row rows[NR_SETTINGS] = {
 	{ #name, KIND_TEXT, "", 0, 0, 0, sentence },
 #define OPTION_WORDS(name, form, sentence) \
 	{ #name, KIND_WORDS, form, 0, 0, 0, sentence },
-#include "base/option.def"
+#include "core/base/option.def"
 };
 
 /* Was an option, and what does the same now. */
@@ -51,7 +51,7 @@ static const struct {
 	const char *instead;
 } gone[] = {
 #define OPTION_GONE(name, instead) { #name, instead },
-#include "base/option.def"
+#include "core/base/option.def"
 };
 
 #define NR_GONE (NR_KNOWN_SETTINGS - NR_SETTINGS)
@@ -181,13 +181,11 @@ static bool check_size(const struct row *row, const char *value, char why[SETTIN
  */
 static char *absolute_path(const char *name)
 {
-	char folder[PATH_MAX], *path;
+	char folder[PATH_MAX];
 
-	if (name[0] == '/' || !strcmp(name, "stderr") ||
-	    !getcwd(folder, sizeof(folder)) ||
-	    asprintf(&path, "%s/%s", folder, name) < 0)
-		return strdup(name);
-	return path;
+	if (name[0] == '/' || !strcmp(name, "stderr") || !getcwd(folder, sizeof(folder)))
+		return must_have(strdup(name));
+	return text_of("%s/%s", folder, name);
 }
 
 /*
@@ -250,7 +248,7 @@ static bool check_debug(const char *value, char why[SETTING_WHY])
 	}
 }
 
-/* As in the library (src/reclaim/pressure/pressure.c). */
+/* As in the library (src/features/pressure/pressure.c). */
 static bool is_microseconds(const char *digits, size_t length)
 {
 	size_t nr = strspn(digits, "0123456789");
@@ -411,7 +409,7 @@ void settings_print_variables(FILE *to, bool all)
 {
 	fprintf(to, "%-22s %-10s %-28s %s\n", "VARIABLE", "DEFAULT", "RANGE",
 		"MEANING");
-	for (int i = 0; i < (all ? NR_SETTINGS : FIRST_EXPERT_SETTING); i++) {
+	for (int i = 0; i < (all ? FIRST_TEST_SETTING : FIRST_EXPERT_SETTING); i++) {
 		char name[64], value[32], range[96];
 
 		variable_of(rows[i].name, name, sizeof(name));
@@ -452,7 +450,7 @@ bool setting_is_for_experts(const char *name)
 
 static const enum setting changeable[] = {
 #define OPTION_CHANGE(name, function) SETTING_##name,
-#include "inspect/change.def"
+#include "features/inspect/change.def"
 };
 
 #define NR_CHANGEABLE (sizeof(changeable) / sizeof(changeable[0]))
@@ -514,14 +512,12 @@ static void complain_unchangeable(const char *command, const struct row *row)
 {
 	char *list = NULL;
 	size_t length;
-	FILE *to = open_memstream(&list, &length);
+	FILE *to = must_have(open_memstream(&list, &length));
 
-	if (to) {
-		settings_print_changeable(to, "");
-		fclose(to);
-	}
+	settings_print_changeable(to, "");
+	fclose(to);
 	complain("%s: '%s' counts at the start of a process only; these may change: %s",
-		 command, row->name, list ? list : "");
+		 command, row->name, list);
 	free(list);
 }
 

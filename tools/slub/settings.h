@@ -17,7 +17,8 @@ enum setting {
 #define OPTION_TEXT(name, ...) SETTING_##name,
 /* Takes no place of its own: the next one's number is that of the first for experts. */
 #define OPTION_EXPERTS FIRST_EXPERT_SETTING, BEFORE_EXPERTS = FIRST_EXPERT_SETTING - 1,
-#include "base/option.def"
+#define OPTION_FOR_TESTS FIRST_TEST_SETTING, BEFORE_TESTS = FIRST_TEST_SETTING - 1,
+#include "core/base/option.def"
 	NR_SETTINGS
 };
 
@@ -25,7 +26,7 @@ enum setting {
 enum gone_setting {
 	BEFORE_GONE_SETTINGS = NR_SETTINGS - 1,
 #define OPTION_GONE(name, instead) GONE_##name,
-#include "base/option.def"
+#include "core/base/option.def"
 	NR_KNOWN_SETTINGS
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "slots.h"
+#include "slub.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,11 +14,8 @@ bool slots_are_sane(const struct slub_abi *abi)
 uint64_t *slots_read_owners(const struct process *process, const struct slub_abi *abi,
 			    int *error)
 {
-	uint64_t *owners = calloc(slots_nr(abi) + 1, sizeof(*owners));
+	uint64_t *owners = must_have(calloc(slots_nr(abi), sizeof(*owners)));
 
-	*error = -ENOMEM;
-	if (!owners)
-		return NULL;
 	*error = process_read(process, abi->slot_owners, owners,
 			      abi->nr_slots * sizeof(*owners));
 	if (!*error && abi->nr_far_slots)
@@ -34,8 +32,8 @@ void snapshot_index(struct snapshot *snapshot)
 	uint32_t nr = slots_nr(&snapshot->abi);
 
 	if (!snapshot->places)
-		snapshot->places = calloc(nr + 1, sizeof(*snapshot->places));
-	for (size_t i = 0; snapshot->places && i < snapshot->nr_caches; i++) {
+		snapshot->places = must_have(calloc(nr, sizeof(*snapshot->places)));
+	for (size_t i = 0; i < snapshot->nr_caches; i++) {
 		uint32_t number = slot_number(&snapshot->abi, snapshot->caches[i].slot);
 
 		if (number < nr)

@@ -5,6 +5,7 @@
 
 #include <getopt.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /* Exit statuses that every subcommand shares. */
@@ -16,6 +17,8 @@ enum exit_status {
 	STATUS_NO_TARGET = 4,		/* no such process, file, program or cache */
 	STATUS_UNREADABLE = 5,		/* damaged, or of an unknown version */
 	STATUS_FAILED = 6,		/* the process did not answer, or could not */
+	STATUS_FOUND = 7,		/* what was looked for, and is not to be: bugs, leaks */
+	STATUS_ITSELF = 125,		/* slub itself failed: it has no memory */
 };
 
 /* A subcommand: one per cmd_*.c, listed in main.c. */
@@ -40,13 +43,28 @@ extern const struct command cmd_debug;
 extern const struct command cmd_validate;
 extern const struct command cmd_shrink;
 extern const struct command cmd_leaks;
+extern const struct command cmd_watched;
 extern const struct command cmd_explain;
 extern const struct command cmd_guard;
 extern const struct command cmd_set;
 extern const struct command cmd_traces;
 
+/* For qsort(): the less comes first. */
+static inline int compare_numbers(uint64_t one, uint64_t other)
+{
+	return (one > other) - (one < other);
+}
+
 /* message.c: one line on stderr, headed "slub: ". */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/*
+ * message.c: returns @block.  NULL, for want of memory, ends the command, which says so: half an
+ * answer would look like a whole one.
+ */
+void *must_have(void *block);
+/* message.c: the caller's to free. */
+char *text_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* message.c: the last lines of --help; every command but run has these. */
 void print_statuses(FILE *to);

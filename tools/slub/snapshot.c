@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How the heap of a process stands at one moment. */
 #include "mappings.h"
+#include "slub.h"
 #include "snapshot.h"
 #include "heap.h"
 #include "slots.h"
@@ -321,8 +322,8 @@ static int read_caches(struct snapshot *snapshot,
 		return error;
 	for (uint32_t i = 0; i < slots_nr(abi); i++)
 		nr += owners[i] != 0;
-	snapshot->caches = calloc(nr + 1, sizeof(*snapshot->caches));
-	for (uint32_t i = 0; snapshot->caches && i < slots_nr(abi); i++) {
+	snapshot->caches = must_have(calloc(nr, sizeof(*snapshot->caches)));
+	for (uint32_t i = 0; i < slots_nr(abi); i++) {
 		if (owners[i] && read_cache(process, abi, owners[i],
 					    slot_entry(abi, i), &room,
 					    &snapshot->caches
@@ -330,7 +331,7 @@ static int read_caches(struct snapshot *snapshot,
 			snapshot->nr_caches++;
 	}
 	free(owners);
-	return snapshot->caches ? 0 : -ENOMEM;
+	return 0;
 }
 
 /* ---- objects in lists ---- */
@@ -536,9 +537,7 @@ static void read_options(struct snapshot *snapshot,
 	const struct slub_abi *abi = &snapshot->abi;
 	size_t size = sizeof(*snapshot->options);
 
-	snapshot->options = calloc(abi->nr_options + 1, size);
-	if (!snapshot->options)
-		return;
+	snapshot->options = must_have(calloc(abi->nr_options, size));
 	for (uint32_t i = 0; i < abi->nr_options; i++) {
 		struct slub_abi_option *option = &snapshot->options[i];
 
@@ -581,9 +580,7 @@ int snapshot_of_process(struct snapshot *snapshot,
 	if (!error) {
 		count_areas(snapshot, process);
 		count_barns(snapshot);
-		error = heap_walk(process, snapshot, count_piece, snapshot);
-	}
-	if (!error) {
+		heap_walk(process, snapshot, count_piece, snapshot);
 		mappings_count(snapshot, process);
 		read_options(snapshot, process);
 		snapshot_finish(snapshot);

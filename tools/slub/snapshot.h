@@ -6,7 +6,7 @@
 #ifndef SLUB_TOOL_SNAPSHOT_H
 #define SLUB_TOOL_SNAPSHOT_H
 
-#include "inspect/abi.h"
+#include "features/inspect/abi.h"
 #include "process.h"
 
 #define NR_NODES_MAX 8

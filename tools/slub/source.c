@@ -3,6 +3,7 @@
 #include "source.h"
 #include "core.h"
 #include "guard.h"
+#include "host.h"
 #include "input.h"
 #include "slub.h"
 #include "stats_file.h"
@@ -60,6 +61,48 @@ static int refuse(const struct source *source, int error, uint32_t version)
 	return STATUS_UNREADABLE;
 }
 
+#define NAMED_MAX 5	/* that are told */
+#define COMM_MAX 15	/* of a process's name, for the kernel */
+
+static bool is_called(pid_t pid, const char *name)
+{
+	char path[64], comm[COMM_MAX + 2] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	file = input_kernel(path);
+	if (!file)
+		return false;
+	if (!fgets(comm, sizeof(comm), file))
+		*comm = '\0';
+	fclose(file);
+	comm[strcspn(comm, "\n")] = '\0';
+	return *comm && !strncmp(comm, name, COMM_MAX);
+}
+
+/* There is no file of that name, but there may be processes. */
+static int refuse_name(const struct source *source)
+{
+	char list[NAMED_MAX * 16] = "";
+	size_t nr, nr_named = 0;
+	pid_t *pids = host_processes(&nr);
+
+	for (size_t i = 0; i < nr; i++) {
+		size_t at = strlen(list);
+
+		if (is_called(pids[i], source->target) && nr_named++ < NAMED_MAX)
+			snprintf(list + at, sizeof(list) - at, "%s%d", at ? ", " : "",
+				 (int)pids[i]);
+	}
+	free(pids);
+	if (!nr_named)
+		return refuse(source, -ENOENT, 0);
+	complain("%s: no %s; %s of that name: %s%s", source->command, source->label,
+		 nr_named == 1 ? "process" : "processes", list,
+		 nr_named > NAMED_MAX ? ", ..." : "");
+	return STATUS_NO_TARGET;
+}
+
 static bool is_number(const char *text)
 {
 	return *text && strspn(text, "0123456789") == strlen(text);
@@ -101,7 +144,7 @@ static int open_process(struct source *source)
 
 	source->kind = SOURCE_PROCESS;
 	if (pid < 1 || pid > PID_MAX) {
-		complain("%s: '%s' is no PID; it is a number from 1 to %d",
+		complain("%s: '%s' is not a PID; PIDs are numbers from 1 to %d",
 			 source->command, source->target, PID_MAX);
 		return STATUS_USAGE;
 	}
@@ -131,6 +174,8 @@ static int open_file(struct source *source)
 	source->kind = elf > 0 ? SOURCE_CORE : SOURCE_STATS;
 	snprintf(source->label, sizeof(source->label), "%s '%.40s'",
 		 elf > 0 ? "core file" : "file", source->target);
+	if (elf == -ENOENT && !strchr(source->target, '/'))
+		return refuse_name(source);
 	if (elf < 0)
 		return refuse(source, elf, 0);
 	if (!elf)
@@ -157,26 +202,48 @@ static void count_guarded(const struct source *source,
 	guard_free(&guard);
 }
 
-int source_snapshot(struct source *source, struct snapshot *snapshot)
+int source_try(struct source *source, pid_t pid)
 {
-	uint32_t version = 0;
 	int error;
 
+	*source = (struct source){ .kind = SOURCE_PROCESS };
+	snprintf(source->label, sizeof(source->label), "process %ld", (long)pid);
+	error = process_open(&source->process, pid);
+	if (error)
+		return error;
+	error = state_find(&source->state, &source->process);
+	if (!error && (source->state.presence == PRESENCE_ABSENT ||
+		       source->state.presence == PRESENCE_NOT_STARTED))
+		error = -ENOENT;
+	if (error)
+		process_close(&source->process);
+	return error;
+}
+
+int source_look(struct source *source, struct snapshot *snapshot, uint32_t *version)
+{
+	int error;
+
+	*version = 0;
 	*snapshot = (struct snapshot){ .pid = 0 };
-	if (source->kind == SOURCE_STATS) {
-		error = stats_file_read(snapshot, source->target, &version);
-	} else {
-		error = state_refresh(&source->state, &source->process);
-		version = source->state.abi.version;
-		if (!error)
-			error = snapshot_of_process(snapshot,
-						    &source->process,
-						    &source->state.abi);
-	}
+	if (source->kind == SOURCE_STATS)
+		return stats_file_read(snapshot, source->target, version);
+	error = state_refresh(&source->state, &source->process);
+	*version = source->state.abi.version;
+	if (!error)
+		error = snapshot_of_process(snapshot, &source->process, &source->state.abi);
+	if (!error)
+		count_guarded(source, snapshot);
+	return error;
+}
+
+int source_snapshot(struct source *source, struct snapshot *snapshot)
+{
+	uint32_t version;
+	int error = source_look(source, snapshot, &version);
+
 	if (error)
 		return refuse(source, error, version);
-	if (source->kind != SOURCE_STATS)
-		count_guarded(source, snapshot);
 	snprintf(snapshot->target, sizeof(snapshot->target), "%s",
 		 source->label);
 	return 0;

@@ -27,6 +27,10 @@ struct source {
 /* @target is a PID or a file.  0, or an exit status after a message. */
 int source_open(struct source *source, const char *command,
 		const char *target);
+/* As source_open() of a PID, without a message: 0 or -errno, -ENOENT: it does not use libslub. */
+int source_try(struct source *source, pid_t pid);
+/* As source_snapshot(), without a message: 0 or -errno; *@version is of what was read. */
+int source_look(struct source *source, struct snapshot *snapshot, uint32_t *version);
 /* As it stands now.  0, or an exit status after a message. */
 int source_snapshot(struct source *source, struct snapshot *snapshot);
 void source_close(struct source *source);

@@ -108,8 +108,8 @@ static bool find_magic(const struct process *process,
 	if (bytes > SCAN_SIZE_MAX || bytes > scan_bytes)
 		return false;
 	scan_bytes -= bytes;
-	copy = malloc(bytes);
-	if (!copy || process_read(process, mapping->start, copy, bytes)) {
+	copy = must_have(malloc(bytes));
+	if (process_read(process, mapping->start, copy, bytes)) {
 		free(copy);
 		return false;
 	}

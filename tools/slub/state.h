@@ -3,7 +3,7 @@
 #ifndef SLUB_TOOL_STATE_H
 #define SLUB_TOOL_STATE_H
 
-#include "inspect/abi.h"
+#include "features/inspect/abi.h"
 #include "process.h"
 
 enum presence {

@@ -3,6 +3,7 @@
 #include "stats_file.h"
 #include "groups.h"
 #include "input.h"
+#include "slub.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -185,10 +186,7 @@ static int read_records(struct snapshot *snapshot, const struct file *file,
 
 	if (!bytes)
 		return -ENODATA;
-	snapshot->caches = calloc(head->nr_records + 1,
-				  sizeof(*snapshot->caches));
-	if (!snapshot->caches)
-		return -ENOMEM;
+	snapshot->caches = must_have(calloc(head->nr_records, sizeof(*snapshot->caches)));
 	for (uint32_t i = 0; i < head->nr_records; i++) {
 		struct cache_view *cache =
 			&snapshot->caches[snapshot->nr_caches];
@@ -211,10 +209,7 @@ static int read_options(struct snapshot *snapshot, const struct file *file,
 
 	if (!bytes)
 		return -ENODATA;
-	snapshot->options = calloc(head->nr_options + 1ul,
-				   sizeof(*snapshot->options));
-	if (!snapshot->options)
-		return -ENOMEM;
+	snapshot->options = must_have(calloc(head->nr_options, sizeof(*snapshot->options)));
 	for (uint32_t i = 0; i < head->nr_options; i++) {
 		struct slub_abi_option *option = &snapshot->options[i];
 

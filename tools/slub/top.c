@@ -1,38 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /* What slub top shows. */
 #include "top.h"
+#include "account.h"
 #include "groups.h"
 
 #include <inttypes.h>
 
 struct sums {
 	uint64_t objects, active, slabs, active_slabs, bytes, active_bytes;
-	uint64_t caches, active_caches, min, max;
 };
 
 static struct sums sum(const struct snapshot *now)
 {
-	struct sums s = { .min = UINT64_MAX };
+	struct sums s = { 0 };
 
 	for (size_t i = 0; i < now->nr_caches; i++) {
 		const struct cache_view *cache = &now->caches[i];
-		uint64_t size = cache_field(cache, SLUB_ABI_CACHE_SIZE);
 
 		s.objects += cache_capacity(cache);
 		s.active += cache->active;
 		s.slabs += cache->slabs;
 		s.active_slabs += cache->slabs - cache->empty;
 		s.bytes += cache_bytes(now, cache);
-		s.active_bytes += cache->active * size;
-		s.caches++;
-		s.active_caches += cache->active > 0;
-		if (cache->slabs && size < s.min)
-			s.min = size;
-		if (cache->slabs && size > s.max)
-			s.max = size;
+		s.active_bytes += cache->active * cache_field(cache, SLUB_ABI_CACHE_SIZE);
 	}
-	if (s.min == UINT64_MAX)
-		s.min = 0;
 	return s;
 }
 
@@ -56,30 +47,85 @@ static void print_identity(FILE *to, const struct snapshot *now)
 	fputc('\n', to);
 }
 
-static void print_head(FILE *to, const struct snapshot *now)
+/* Returns how many lines it has. */
+static size_t print_head(FILE *to, const struct snapshot *now, const struct top *top)
 {
 	struct sums s = sum(now);
-	char a[SIZE_TEXT], b[SIZE_TEXT], c[SIZE_TEXT];
+	char a[SIZE_TEXT], b[SIZE_TEXT];
+	struct account account;
+	size_t lines;
 
+	account_make(&account, now);
 	print_identity(to, now);
+	lines = account_print_short(to, &account, now, top_columns(top));
 	print_pair(to, "Active / Total Objects (% used)", s.active, s.objects);
 	print_pair(to, "Active / Total Slabs (% used)", s.active_slabs,
 		   s.slabs);
-	print_pair(to, "Active / Total Caches (% used)", s.active_caches,
-		   s.caches);
 	fprintf(to, " %-34s : %s / %s (%.1f%%)\n",
 		"Active / Total Size (% used)",
 		size_text(a, s.active_bytes, false),
 		size_text(b, s.bytes, false), percent(s.active_bytes,
 						      s.bytes));
-	fprintf(to, " %-34s : %s / %s / %s\n", "Minimum / Average / Maximum Object",
-		size_text(a, s.min, false),
-		size_text(b, s.active ? s.active_bytes / s.active : 0, false),
-		size_text(c, s.max, false));
-	fprintf(to, " %-34s : %s / %s / %s\n", "Large / Idle / Committed",
-		size_text(a, now->large_bytes, false),
-		size_text(b, now->idle_bytes, false),
-		size_text(c, now->committed_bytes, false));
+	return lines + 4;
+}
+
+/* ---- columns ---- */
+
+enum column {
+	COLUMN_OBJS, COLUMN_ACTIVE, COLUMN_USE, COLUMN_OBJ_SIZE, COLUMN_SLABS,
+	COLUMN_OBJ_PER_SLAB, COLUMN_CACHE_SIZE, COLUMN_CACHED, COLUMN_WASTE, COLUMN_SLACK,
+	COLUMN_FAST, COLUMN_GROWTH, COLUMNS,
+};
+
+/* With the blank before it. */
+static const struct {
+	const char *title;
+	int width;
+	enum sort_key key;		/* the order that is by it */
+} columns[COLUMNS] = {
+	[COLUMN_OBJS] = { "OBJS", 7, SORT_OBJECTS },
+	[COLUMN_ACTIVE] = { "ACTIVE", 8, SORT_ACTIVE },
+	[COLUMN_USE] = { "USE", 5, SORT_USE },
+	[COLUMN_OBJ_SIZE] = { "OBJ SIZE", 9, SORT_SIZE },
+	[COLUMN_SLABS] = { "SLABS", 7, SORT_SLABS },
+	[COLUMN_OBJ_PER_SLAB] = { "OBJ/SLAB", 9, SORT_PER_SLAB },
+	[COLUMN_CACHE_SIZE] = { "CACHE SIZE", 11, SORT_BYTES },
+	[COLUMN_CACHED] = { "CACHED", 8, SORT_BYTES },
+	[COLUMN_WASTE] = { "WASTE", 8, SORT_WASTE },
+	[COLUMN_SLACK] = { "SLACK", 8, SORT_SLACK },
+	[COLUMN_FAST] = { "FAST", 7, SORT_FAST },
+	[COLUMN_GROWTH] = { "GROWTH", 8, SORT_GROWTH },
+};
+
+/* The first are the last to go when there is no room for all. */
+static const enum column priorities[COLUMNS] = {
+	COLUMN_CACHE_SIZE, COLUMN_USE, COLUMN_WASTE, COLUMN_ACTIVE, COLUMN_GROWTH,
+	COLUMN_CACHED, COLUMN_OBJ_SIZE, COLUMN_OBJS, COLUMN_SLABS, COLUMN_SLACK, COLUMN_FAST,
+	COLUMN_OBJ_PER_SLAB,
+};
+
+/* A name comes first: so many columns are its own, whatever else there is room for. */
+#define NAME_COLUMNS 16
+
+/* A bit for each column that fits: that of the order, and then by their priority. */
+static unsigned int choose(const struct top *top)
+{
+	size_t room = top_columns(top), used = NAME_COLUMNS;
+	unsigned int chosen = 0;
+
+	for (int i = -1; i < COLUMNS; i++) {
+		for (enum column c = 0; c < COLUMNS; c++) {
+			bool is_next = i < 0 ? columns[c].key == top->key &&
+					       c != COLUMN_CACHED : priorities[i] == c;
+
+			if (!is_next || chosen >> c & 1 ||
+			    used + (size_t)columns[c].width > room)
+				continue;
+			chosen |= 1u << c;
+			used += (size_t)columns[c].width;
+		}
+	}
+	return chosen;
 }
 
 /* "+1.0M", "" for nothing. */
@@ -95,76 +141,130 @@ static const char *growth_text(char *buf, int64_t growth)
 	return buf;
 }
 
-static void print_cache(FILE *to, const struct snapshot *now,
-			const struct snapshot *before,
-			const struct cache_view *cache, const struct top *top)
-{
-	uint64_t capacity = cache_capacity(cache);
-	char size[SIZE_TEXT], all[SIZE_TEXT], growth[SIZE_TEXT + 1];
-	char waste[SIZE_TEXT], slack[SIZE_TEXT], fast[SIZE_TEXT] = "-";
-	double share = cache_fast_percent(cache);
+struct row {
+	const struct snapshot *now, *before;
+	const struct cache_view *cache;
+	bool human;
+};
 
-	if (share > 0)
-		snprintf(fast, sizeof(fast), "%.1f%%", share);
-	snprintf(size, sizeof(size), "%.2fK",
-		 (double)cache_field(cache, SLUB_ABI_CACHE_SIZE) / 1024);
-	snprintf(all, sizeof(all), "%" PRIu64 "K",
-		 cache_bytes(now, cache) / 1024);
-	if (top->human) {
-		size_text(size, cache_field(cache, SLUB_ABI_CACHE_SIZE),
-			  false);
-		size_text(all, cache_bytes(now, cache), false);
-	}
-	fprintf(to, "%7" PRIu64 " %7" PRIu64 " %3.0f%% %8s %6" PRIu64 " %8"
-		PRIu64 " %10s %7" PRIu64 " %7s", capacity,
-		cache->active, percent(cache->active, capacity), size,
-		cache->slabs, cache_field(cache, SLUB_ABI_CACHE_OBJECTS), all,
-		cache->cached, size_text(waste, cache_waste(now, cache),
-					 false));
-	if (!top->narrow)
-		fprintf(to, " %7s %6s", slack_text(slack, cache, false), fast);
-	fprintf(to, " %7s %s\n",
-		growth_text(growth, cache_growth(now, before, cache)),
-		cache->name);
+static const char *size_column(char *text, const struct row *row, enum column column)
+{
+	uint64_t size = cache_field(row->cache, SLUB_ABI_CACHE_SIZE);
+	uint64_t all = cache_bytes(row->now, row->cache);
+
+	if (row->human)
+		return size_text(text, column == COLUMN_OBJ_SIZE ? size : all, false);
+	if (column == COLUMN_OBJ_SIZE)
+		snprintf(text, SIZE_TEXT, "%.2fK", (double)size / 1024);
+	else
+		snprintf(text, SIZE_TEXT, "%" PRIu64 "K", all / 1024);
+	return text;
 }
 
-static int print_groups(FILE *to, const struct snapshot *now,
-			const struct top *top, size_t rows)
+static const char *fast_text(char *text, const struct cache_view *cache)
+{
+	double share = cache_fast_percent(cache);
+
+	snprintf(text, SIZE_TEXT, share > 0 ? "%.1f%%" : "-", share);
+	return text;
+}
+
+static uint64_t number(const struct cache_view *cache, enum column column)
+{
+	switch (column) {
+	case COLUMN_OBJS:
+		return cache_capacity(cache);
+	case COLUMN_ACTIVE:
+		return cache->active;
+	case COLUMN_SLABS:
+		return cache->slabs;
+	case COLUMN_OBJ_PER_SLAB:
+		return cache_field(cache, SLUB_ABI_CACHE_OBJECTS);
+	default:
+		return cache->cached;
+	}
+}
+
+/* Its text in @text, with a byte more than SIZE_TEXT for a sign. */
+static const char *cell(char *text, const struct row *row, enum column column)
+{
+	const struct cache_view *cache = row->cache;
+
+	switch (column) {
+	case COLUMN_USE:
+		snprintf(text, SIZE_TEXT, "%3.0f%%", percent(cache->active,
+							     cache_capacity(cache)));
+		return text;
+	case COLUMN_OBJ_SIZE:
+	case COLUMN_CACHE_SIZE:
+		return size_column(text, row, column);
+	case COLUMN_WASTE:
+		return size_text(text, cache_waste(row->now, cache), false);
+	case COLUMN_SLACK:
+		return slack_text(text, cache, false);
+	case COLUMN_FAST:
+		return fast_text(text, cache);
+	case COLUMN_GROWTH:
+		return growth_text(text, cache_growth(row->now, row->before, cache));
+	default:
+		snprintf(text, SIZE_TEXT, "%" PRIu64, number(cache, column));
+		return text;
+	}
+}
+
+/* @row NULL: the titles. */
+static void print_row(FILE *to, const struct row *row, unsigned int chosen)
+{
+	char text[SIZE_TEXT + 1];
+
+	for (enum column c = 0; c < COLUMNS; c++) {
+		if (chosen >> c & 1)
+			fprintf(to, c == COLUMN_OBJS ? "%*s" : " %*s",
+				columns[c].width - (c != COLUMN_OBJS),
+				row ? cell(text, row, c) : columns[c].title);
+	}
+	fprintf(to, " %s\n", row ? row->cache->name : "NAME");
+}
+
+static int print_groups(FILE *to, const struct snapshot *now, struct top *top, size_t lines)
 {
 	struct groups groups;
 	int status = groups_read(&groups, now, "top");
 
 	if (status)
 		return status;
-	print_head(to, now);
-	groups_print(to, &groups, top->key == SORT_NAME, false, rows);
+	top->titles = print_head(to, now, top);
+	groups_print(to, &groups, top->key == SORT_NAME, false, top_columns(top),
+		     lines > top->titles + 1 ? lines - top->titles - 1 : 1);
 	groups_free(&groups);
 	return 0;
 }
 
-static void print_caches(FILE *to, struct snapshot *now,
-			 const struct snapshot *before, const struct top *top,
-			 size_t rows)
+static void print_caches(FILE *to, struct snapshot *now, const struct snapshot *before,
+			 struct top *top, size_t lines)
 {
-	print_head(to, now);
-	fprintf(to, "%7s %7s %4s %8s %6s %8s %10s %7s %7s%s %7s %s\n", "OBJS",
-		"ACTIVE", "USE", "OBJ SIZE", "SLABS", "OBJ/SLAB", "CACHE SIZE",
-		"CACHED", "WASTE", top->narrow ? "" : "   SLACK   FAST",
-		"GROWTH", "NAME");
+	unsigned int chosen = choose(top);
+	size_t nr;
+
+	top->titles = print_head(to, now, top);
+	nr = top->titles + 1;
+	print_row(to, NULL, chosen);
 	cache_sort(now, before, top->key);
-	for (size_t i = 0; i < now->nr_caches && rows; i++) {
-		if (!now->caches[i].slabs)
+	for (size_t i = 0; i < now->nr_caches && nr < lines; i++) {
+		struct row row = { now, before, &now->caches[i], top->human };
+
+		if (!row.cache->slabs)
 			continue;
-		print_cache(to, now, before, &now->caches[i], top);
-		rows--;
+		print_row(to, &row, chosen);
+		nr++;
 	}
 }
 
 int top_print(FILE *to, struct snapshot *now, const struct snapshot *before,
-	      const struct top *top, size_t rows)
+	      struct top *top, size_t lines)
 {
 	if (top->groups)
-		return print_groups(to, now, top, rows);
-	print_caches(to, now, before, top, rows);
+		return print_groups(to, now, top, lines);
+	print_caches(to, now, before, top, lines);
 	return 0;
 }

@@ -6,24 +6,27 @@
 #include "request.h"
 #include "view.h"
 
-#define TOP_HEAD_LINES 8	/* before the first cache */
-#define TOP_TITLES     7	/* which of them names the columns */
-
 struct top {
 	enum sort_key key;
 	double delay_seconds;
-	bool narrow;		/* without SLACK and FAST */
+	size_t columns;			/* of the screen; 0: there is none, and room for all */
 	bool human;			/* sizes with a letter */
 	bool groups;			/* instead of caches */
 	int status;			/* of what was printed last */
+	size_t titles;			/* the line that names the columns, from 0 on */
 };
 
+static inline size_t top_columns(const struct top *top)
+{
+	return top->columns ? top->columns : SIZE_MAX;
+}
+
 /*
- * Writes the head and at most @rows caches or groups.  0, or an exit status after a
+ * Writes the head and caches, or groups, in at most @lines.  0, or an exit status after a
  * message.
  */
 int top_print(FILE *to, struct snapshot *now, const struct snapshot *before,
-	      const struct top *top, size_t rows);
+	      struct top *top, size_t lines);
 /* The interactive screen.  0, or an exit status after a message. */
 int top_screen(const struct request *request, struct top *top);
 

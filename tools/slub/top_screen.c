@@ -9,9 +9,6 @@
 #if SLUB_TOOL_CURSES
 #include <curses.h>
 
-/* With all columns and the longest names of malloc's classes. */
-#define COLUMNS_WIDE 112
-
 static const char key_help[] =
 	"q quit  h help  space now  m units  t groups  "
 	"sort: a b c g k l n o p s u v w";
@@ -37,10 +34,8 @@ static void show_help(void)
 {
 	char *text = NULL;
 	size_t length;
-	FILE *to = open_memstream(&text, &length);
+	FILE *to = must_have(open_memstream(&text, &length));
 
-	if (!to)
-		return;
 	fputs("slub top\n\n  q, ESC  quit (or Ctrl-C)\n  space   look again now\n"
 	      "  m       sizes with a letter, or as slabtop has them\n"
 	      "  t       memory groups, or caches; n and c sort groups too\n"
@@ -56,13 +51,13 @@ static void show_help(void)
 	getch();
 }
 
-static void draw_line(int y, const char *line, bool color)
+static void draw_line(int y, const char *line, const struct top *top, bool color)
 {
-	bool is_title = y == TOP_TITLES;
+	bool is_title = y == (int)top->titles;
 
 	if (is_title)
 		attron(A_REVERSE);
-	else if (y < TOP_TITLES && color)
+	else if (y < (int)top->titles && color)
 		attron(COLOR_PAIR(1));
 	mvaddnstr(y, 0, line, COLS);
 	if (is_title)
@@ -74,22 +69,17 @@ static void draw_line(int y, const char *line, bool color)
 static void draw(struct snapshot *now, const struct snapshot *before,
 		 const struct request *request, struct top *top)
 {
-	size_t rows = LINES > TOP_HEAD_LINES + 1 ?
-		      (size_t)(LINES - TOP_HEAD_LINES - 1) : 1;
 	char *text = NULL, *rest;
 	size_t length;
-	FILE *to = open_memstream(&text, &length);
-	struct top fitting = *top;
+	FILE *to = must_have(open_memstream(&text, &length));
 
-	if (!to)
-		return;
-	fitting.narrow = COLS < COLUMNS_WIDE;
-	top->status = top_print(to, now, before, &fitting, rows);
+	top->columns = (size_t)COLS;
+	top->status = top_print(to, now, before, top, (size_t)LINES - 1);
 	fclose(to);
 	erase();
 	rest = text;
 	for (int y = 0; rest && y < LINES - 1; y++)
-		draw_line(y, strsep(&rest, "\n"), request->color);
+		draw_line(y, strsep(&rest, "\n"), top, request->color);
 	free(text);
 	attron(A_DIM);
 	mvaddnstr(LINES - 1, 0, key_help, COLS - 1);
@@ -171,32 +161,44 @@ static int loop(const struct request *request, struct source *source,
 	return status;
 }
 
+/* What is said while the screen is up is shown after it. */
+static FILE *real_stderr;
+static char *message;
+static size_t message_length;
+
+/* At the exit, too: who has no memory ends in the middle of a look. */
+static void close_screen(void)
+{
+	if (!real_stderr)
+		return;
+	endwin();
+	fclose(stderr);
+	stderr = real_stderr;
+	real_stderr = NULL;
+	fputs(message, stderr);
+	free(message);
+}
+
 int top_screen(const struct request *request, struct top *top)
 {
 	struct source source;
 	int status = source_open(&source, request->command, request->target);
-	char *message = NULL;
-	size_t length;
-	FILE *real = stderr;
+	FILE *said;
 
 	if (status)
 		return status;
+	said = must_have(open_memstream(&message, &message_length));
 	if (!open_screen(request)) {
+		fclose(said);
+		free(message);
 		source_close(&source);
 		return STATUS_USAGE;
 	}
-	/* What is said while the screen is up is shown after it. */
-	stderr = open_memstream(&message, &length);
-	if (!stderr)
-		stderr = real;
+	real_stderr = stderr;
+	stderr = said;
+	atexit(close_screen);
 	status = loop(request, &source, top);
-	endwin();
-	if (stderr != real)
-		fclose(stderr);
-	stderr = real;
-	if (message)
-		fputs(message, stderr);
-	free(message);
+	close_screen();
 	source_close(&source);
 	if (ended_by == SIGTERM) {
 		signal(SIGTERM, SIG_DFL);

@@ -8,6 +8,7 @@
 #include "trace.h"
 #include "cache_name.h"
 #include "heap.h"
+#include "slub.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,12 +19,6 @@
 #define LAYOUT_MAX     1024u
 #define LETTER_U       (1u << 3)
 
-/* Where things are in a place; offsets from an object's address. */
-struct watch {
-	bool is_known;			/* it was read, and makes sense */
-	uint64_t left, track, requested;
-};
-
 struct reader {
 	const struct process *process;
 	const struct snapshot *snapshot;
@@ -32,8 +27,7 @@ struct reader {
 	enum trace_kind kind;
 	struct traces *traces;
 	struct watch *watches;		/* by index of the cache */
-	uint64_t store;			/* of stacks; 0: none */
-	int error;
+	uint64_t store;			/* trace_store() */
 	char *slab;			/* the copy */
 	uint64_t slab_bytes;		/* of it that are in use */
 	unsigned char *free;		/* a byte per object */
@@ -74,18 +68,24 @@ static bool fields_fit(const struct slub_abi_field *fields, int nr,
 	return bytes <= LAYOUT_MAX;
 }
 
-static bool read_watch(const struct reader *reader,
-		       const struct cache_view *cache, struct watch *watch)
+bool trace_fields_fit(const struct slub_abi *abi)
 {
-	const struct slub_abi_field *fields = reader->abi->watch_fields;
+	return abi->track_bytes &&
+	       fields_fit(abi->watch_fields, SLUB_ABI_WATCH_FIELDS, abi->watch_bytes) &&
+	       fields_fit(abi->track_fields, SLUB_ABI_TRACK_FIELDS, abi->track_bytes);
+}
+
+bool watch_read(const struct process *process, const struct slub_abi *abi,
+		const struct cache_view *cache, struct watch *watch)
+{
+	const struct slub_abi_field *fields = abi->watch_fields;
 	uint64_t stride = cache_field(cache, SLUB_ABI_CACHE_SIZE);
 	uint64_t size = cache_field(cache, SLUB_ABI_CACHE_OBJECT_SIZE);
-	uint64_t tracks = 2ull * reader->abi->track_bytes;
+	uint64_t tracks = 2ull * abi->track_bytes;
 	char layout[LAYOUT_MAX];
 
-	if (process_read(reader->process,
-			 cache_field(cache, SLUB_ABI_CACHE_WATCH), layout,
-			 reader->abi->watch_bytes))
+	if (process_read(process, cache_field(cache, SLUB_ABI_CACHE_WATCH), layout,
+			 abi->watch_bytes))
 		return false;
 	watch->left = field_get(layout, fields[SLUB_ABI_WATCH_LEFT]);
 	watch->track = field_get(layout, fields[SLUB_ABI_WATCH_TRACK]);
@@ -157,23 +157,34 @@ static uint64_t hash_of(size_t cache, uint64_t caller, uint32_t stack)
 	return hash_mix(hash_mix(caller, stack), cache);
 }
 
-static void read_stack(const struct reader *reader, struct trace *row)
+uint64_t trace_store(const struct process *process, const struct slub_abi *abi)
 {
-	const struct slub_abi *abi = reader->abi;
-	uint64_t at = reader->store + (uint64_t)row->stack * abi->stack_unit;
+	uint64_t store;
+
+	return process_read(process, abi->stacks, &store, sizeof(store)) ? 0 : store;
+}
+
+uint32_t trace_stack_read(const struct process *process, const struct slub_abi *abi, uint64_t store,
+			  uint32_t stack, uint64_t frames[TRACE_FRAMES_MAX])
+{
+	uint64_t at = store + (uint64_t)stack * abi->stack_unit;
 	uint32_t nr = 0;
 
-	if (row->caller > 1) {
-		row->frames[0] = row->caller;
-		row->nr_frames = 1;
-	}
-	if (!row->stack || !reader->store ||
-	    process_read(reader->process, at + abi->stack_nr, &nr,
-			 sizeof(nr)) || !nr || nr > TRACE_FRAMES_MAX ||
-	    process_read(reader->process, at + abi->stack_frames, row->frames,
-			 nr * sizeof(row->frames[0])))
+	if (!stack || !store || process_read(process, at + abi->stack_nr, &nr, sizeof(nr)) ||
+	    !nr || nr > TRACE_FRAMES_MAX ||
+	    process_read(process, at + abi->stack_frames, frames, nr * sizeof(frames[0])))
+		return 0;
+	return nr;
+}
+
+static void read_stack(const struct reader *reader, struct trace *row)
+{
+	row->nr_frames = trace_stack_read(reader->process, reader->abi, reader->store, row->stack,
+					  row->frames);
+	if (row->nr_frames || row->caller <= 1)
 		return;
-	row->nr_frames = nr;
+	row->frames[0] = row->caller;
+	row->nr_frames = 1;
 }
 
 static struct trace *row_of(struct reader *reader, size_t cache,
@@ -192,11 +203,9 @@ static struct trace *row_of(struct reader *reader, size_t cache,
 	}
 	/* Doubled whenever the number is a power of two. */
 	if (!(traces->nr & (traces->nr - 1))) {
-		row = reallocarray(traces->rows, traces->nr ? 2 * traces->nr : 1,
-				   sizeof(*row));
-		if (!row)
-			return NULL;
-		traces->rows = row;
+		size_t room = traces->nr ? 2 * traces->nr : 1;
+
+		traces->rows = must_have(reallocarray(traces->rows, room, sizeof(*row)));
 	}
 	row = &traces->rows[traces->nr];
 	*row = (struct trace){
@@ -258,10 +267,6 @@ static void count_object(struct reader *reader, const struct piece *piece,
 		return;
 	row = row_of(reader, piece->cache, caller, !caller ? 0 : (uint32_t)
 		     field_get(track, fields[SLUB_ABI_TRACK_STACK]));
-	if (!row) {
-		reader->error = -ENOMEM;
-		return;
-	}
 	row->count++;
 	row->bytes += bytes;
 	row->waste += size - bytes;
@@ -278,21 +283,16 @@ static void count_object(struct reader *reader, const struct piece *piece,
 /* Room for the copy of a slab, and a byte for each of its objects. */
 static bool make_room(struct reader *reader, uint64_t bytes, uint64_t objects)
 {
-	void *grown;
-
 	if (bytes > SLAB_BYTES_MAX)
 		return false;
 	if (!reader->slab)
-		reader->slab = malloc(SLAB_BYTES_MAX);
+		reader->slab = must_have(malloc(SLAB_BYTES_MAX));
 	if (objects > reader->free_size) {
-		grown = realloc(reader->free, objects);
-		if (!grown)
-			return false;
-		reader->free = grown;
+		reader->free = must_have(realloc(reader->free, objects));
 		reader->free_size = objects;
 	}
 	reader->slab_bytes = bytes;
-	return reader->slab;
+	return true;
 }
 
 static void visit(const struct piece *piece, void *arg)
@@ -314,7 +314,7 @@ static void visit(const struct piece *piece, void *arg)
 	    process_read(reader->process, piece->address, reader->slab, bytes))
 		return;
 	mark_free(reader, cache, watch, piece->address, first);
-	for (uint64_t i = 0; i < nr && !reader->error; i++) {
+	for (uint64_t i = 0; i < nr; i++) {
 		if (!reader->free[i])
 			count_object(reader, piece, watch, reader->slab +
 				     i * stride + watch->left);
@@ -338,12 +338,12 @@ static int compare(const void *a, const void *b)
 		return by_name;
 	/* Watched by other letters before. */
 	if (one->cache != other->cache)
-		return one->cache < other->cache ? -1 : 1;
+		return compare_numbers(one->cache, other->cache);
 	if (one->count != other->count)
-		return one->count > other->count ? -1 : 1;
+		return compare_numbers(other->count, one->count);
 	if (one->caller != other->caller)
-		return one->caller < other->caller ? -1 : 1;
-	return one->stack < other->stack ? -1 : one->stack > other->stack;
+		return compare_numbers(one->caller, other->caller);
+	return compare_numbers(one->stack, other->stack);
 }
 
 static uint64_t monotonic_ns(void)
@@ -360,43 +360,31 @@ static bool prepare(struct reader *reader)
 	const struct snapshot *snapshot = reader->snapshot;
 	bool found = false;
 
-	if (!abi->track_bytes ||
-	    !fields_fit(abi->watch_fields, SLUB_ABI_WATCH_FIELDS,
-			abi->watch_bytes) ||
-	    !fields_fit(abi->track_fields, SLUB_ABI_TRACK_FIELDS,
-			abi->track_bytes))
+	if (!trace_fields_fit(abi))
 		return false;
 	for (size_t i = 0; i < snapshot->nr_caches; i++) {
 		if (cache_is_traced(snapshot, &snapshot->caches[i],
 				    reader->pattern))
-			found |= read_watch(reader, &snapshot->caches[i],
+			found |= watch_read(reader->process, abi, &snapshot->caches[i],
 					    &reader->watches[i]);
 	}
-	if (process_read(reader->process, abi->stacks, &reader->store,
-			 sizeof(reader->store)))
-		reader->store = 0;
+	reader->store = trace_store(reader->process, abi);
 	return found;
 }
 
-int traces_collect(struct traces *traces, const struct snapshot *snapshot,
-		   enum trace_kind kind, const char *pattern)
+void traces_collect(struct traces *traces, const struct snapshot *snapshot,
+		    enum trace_kind kind, const char *pattern)
 {
 	struct reader reader = {
 		.process = snapshot->process, .snapshot = snapshot,
 		.abi = &snapshot->abi, .pattern = pattern, .kind = kind,
 		.traces = traces,
 	};
-	int error = 0;
 
 	*traces = (struct traces){ .rows = NULL };
-	reader.watches = calloc(snapshot->nr_caches + 1,
-				sizeof(*reader.watches));
-	if (!reader.watches)
-		return -ENOMEM;
+	reader.watches = must_have(calloc(snapshot->nr_caches, sizeof(*reader.watches)));
 	if (prepare(&reader))
-		error = heap_walk(reader.process, snapshot, visit, &reader);
-	if (!error)
-		error = reader.error;
+		heap_walk(reader.process, snapshot, visit, &reader);
 	index_free(&traces->index);
 	free(reader.watches);
 	free(reader.slab);
@@ -407,7 +395,6 @@ int traces_collect(struct traces *traces, const struct snapshot *snapshot,
 	/* A core does not say when the process died: its last track does. */
 	if (!snapshot->process->core)
 		traces->now_ns = monotonic_ns();
-	return error;
 }
 
 void traces_free(struct traces *traces)

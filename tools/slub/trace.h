@@ -9,7 +9,7 @@
 #include "index.h"
 #include "snapshot.h"
 
-#define TRACE_FRAMES_MAX 16
+#define TRACE_FRAMES_MAX 128
 #define TRACE_CPUS_MAX	 1024
 
 enum trace_kind { TRACE_ALLOC, TRACE_FREE };
@@ -40,11 +40,26 @@ struct traces {
 /*
  * Of the objects that are allocated now; TRACE_FREE: who freed what was in
  * their place before.  @pattern: a cache, its beginning and "*", or "".
- * 0 or -errno.
  */
-int traces_collect(struct traces *traces, const struct snapshot *snapshot,
-		   enum trace_kind kind, const char *pattern);
+void traces_collect(struct traces *traces, const struct snapshot *snapshot,
+		    enum trace_kind kind, const char *pattern);
 void traces_free(struct traces *traces);
+
+/* Where things are in the place of a watched object; offsets from its address. */
+struct watch {
+	bool is_known;			/* it was read, and makes sense */
+	uint64_t left, track, requested;
+};
+
+/* Are the fields of tracks where they can be? */
+bool trace_fields_fit(const struct slub_abi *abi);
+bool watch_read(const struct process *process, const struct slub_abi *abi,
+		const struct cache_view *cache, struct watch *watch);
+/* Where stored stacks begin; 0: there are none. */
+uint64_t trace_store(const struct process *process, const struct slub_abi *abi);
+/* The frames of stack number @stack; 0: it is not stored. */
+uint32_t trace_stack_read(const struct process *process, const struct slub_abi *abi, uint64_t store,
+			  uint32_t stack, uint64_t frames[TRACE_FRAMES_MAX]);
 
 /* The letters of a watched cache, "" for others; @buf has room for 8. */
 const char *watch_letters(const struct cache_view *cache, char *buf);

@@ -68,9 +68,10 @@ static void print_stack(const struct trace *trace, const struct profile *names)
 {
 	char name[512];
 
-	for (uint32_t i = 0; i < trace->nr_frames; i++)
-		printf("\t%s\n", trace_name_text(names, trace->frames[i], name,
-						 sizeof(name)));
+	for (uint32_t i = 0; i < trace->nr_frames; i++) {
+		printf("\t%s\n", symbol_text(names, trace->frames[i], name, sizeof(name)));
+		symbol_print_outers(symbol_at(names, trace->frames[i]), "\t   ");
+	}
 	putchar('\n');
 }
 
@@ -79,7 +80,7 @@ static const char *caller_text(const struct trace *trace,
 			       size_t size)
 {
 	return trace->nr_frames ?
-	       trace_name_text(names, trace->frames[0], buf, size) :
+	       symbol_text(names, trace->frames[0], buf, size) :
 	       "<not-available>";
 }
 
@@ -129,10 +130,9 @@ void trace_print_leak(const struct snapshot *snapshot,
 
 /* ---- JSON ---- */
 
-static void put_frame(struct json *json, uint64_t frame,
-		      const struct profile *names)
+void trace_put_frame(struct json *json, uint64_t frame, const struct profile *names)
 {
-	const struct profile_location *found = trace_name(names, frame);
+	const struct profile_location *found = symbol_at(names, frame);
 
 	json_open(json, NULL);
 	json_address(json, "address", frame);
@@ -145,6 +145,7 @@ static void put_frame(struct json *json, uint64_t frame,
 		json_string(json, "file", found->file);
 		json_number(json, "line", found->line);
 	}
+	symbol_put_outers(json, found);
 	json_close(json);
 }
 
@@ -186,6 +187,6 @@ void trace_put(struct json *json, const struct traces *traces,
 	json_close(json);
 	json_open_array(json, "stack");
 	for (uint32_t i = 0; i < trace->nr_frames; i++)
-		put_frame(json, trace->frames[i], names);
+		trace_put_frame(json, trace->frames[i], names);
 	json_close(json);
 }

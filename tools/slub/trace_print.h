@@ -20,4 +20,7 @@ void trace_print_leak(const struct snapshot *snapshot,
 void trace_put(struct json *json, const struct traces *traces,
 	       const struct trace *trace, const struct profile *names);
 
+/* A return address, with what is known of it. */
+void trace_put_frame(struct json *json, uint64_t frame, const struct profile *names);
+
 #endif

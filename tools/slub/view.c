@@ -214,7 +214,7 @@ static int compare(const void *a, const void *b)
 	double x = sort_value(one), y = sort_value(other);
 
 	if (x != y)
-		return x > y ? -1 : 1;
+		return (x < y) - (x > y);
 	return strverscmp(one->name, other->name);
 }
 

@@ -7,7 +7,7 @@
  * Register use is the compiler's choice.  Local labels: 1 start, 2 one past the commit, 3
  * descriptor, 4 abort, 6 failed.  %[rseq] and %[cid] are addresses.  Before the abort handler
  * stands the C library's signature, which is an instruction (brk).  The contract (RSEQ-1 to
- * RSEQ-6) is in the library's src/arch/rseq.h and docs/internals/rseq.md.
+ * RSEQ-6) is in the library's src/core/arch/rseq.h and docs/internals/rseq.md.
  *
  * The order that loads are made in matters once: from the table of areas to what lies in one.
  * There it is by address (the library stores the entry with release), so nothing stronger is
@@ -116,52 +116,116 @@
 	"add %w[r], %w[r], #1\n\t"					\
 	"str %w[r], [%[slot], #8]\n\t"
 
-/* Takes the first object of the list at @slot_; the next one is fetched ahead. */
-#define SLUB_SEQ_POP_HERE_BY(entrance_, object_, slot_, t_, next_, ...)	\
+/* Leaves the first object of the list at %[offset] in %[object], and the area in %[t]. */
+#define SLUB_SEQ_FIRST_HERE						\
+	SLUB_SEQ_ADD_AREA						\
+	"ldr %[object], [%[slot]]\n\t"					\
+	"cbz %[object], 6f\n\t"
+/* The next one, in %[t], is fetched ahead. */
+#define SLUB_SEQ_AHEAD "prfm pstl1keep, [%[t]]\n\t"
+
+/*
+ * Goes to failed if no object begins at @object_: (address & start_[0]) * start_[1] is below
+ * start_[1] where one does.
+ */
+#define SLUB_SEQ_START(object_, start_, t_)				\
+	do {								\
+		(t_) = (uint32_t)(uintptr_t)(object_) & (start_)[0];	\
+		if (__builtin_expect((uint32_t)(t_) * (start_)[1] >=	\
+				     (start_)[1], 0))			\
+			goto failed;					\
+	} while (0)
+
+/* Takes the first object of the list at @slot_, which has its link at @offset_. */
+#define SLUB_SEQ_POP_HERE(entrance_, object_, slot_, t_, offset_)	\
 	do {								\
 		uintptr_t at_;						\
 		SLUB_SEQ_STATEMENT(entrance_, t_,			\
-			SLUB_SEQ_ADD_AREA				\
-			"ldr %[object], [%[slot]]\n\t"			\
-			"cbz %[object], 6f\n\t"				\
-			next_						\
-			"prfm pstl1keep, [%[t]]\n\t"			\
+			SLUB_SEQ_FIRST_HERE				\
+			"ldr %[t], [%[object], %[link]]\n\t"		\
+			SLUB_SEQ_AHEAD					\
 			SLUB_SEQ_ROOM_ADD				\
 			"str %[t], [%[slot]]", "",			\
 			SLUB_SEQ_MORE([object] "=&r"(object_))		\
 			SLUB_SEQ_MORE([slot] "=&r"(at_)),		\
-			[offset] "r"((uintptr_t)(slot_)), __VA_ARGS__);	\
+			[offset] "r"((uintptr_t)(slot_)),		\
+			[link] "r"(offset_));				\
 	} while (0)
-#define SLUB_SEQ_POP_HERE(entrance_, object_, slot_, t_, offset_)	\
-	SLUB_SEQ_POP_HERE_BY(entrance_, object_, slot_, t_,		\
-			     "ldr %[t], [%[object], %[link]]\n\t",	\
-			     [link] "r"(offset_))
-/* Where the link is the first word. */
-#define SLUB_SEQ_POP_WORD_HERE(entrance_, object_, slot_, t_)		\
-	SLUB_SEQ_POP_HERE_BY(entrance_, object_, slot_, t_,		\
-			     "ldr %[t], [%[object]]\n\t", [none] "i"(0))
+/*
+ * The same with the link in the first word, and in the second the check word, which is the key ^
+ * the link ^ the object's address: else it fails.  The key is at 16 of the area.
+ */
+#define SLUB_SEQ_POP_KEY_HERE(entrance_, object_, slot_, t_)		\
+	do {								\
+		uintptr_t at_, key_;					\
+		SLUB_SEQ_STATEMENT(entrance_, t_,			\
+			SLUB_SEQ_FIRST_HERE				\
+			"ldr %[key], [%[t], #16]\n\t"			\
+			"ldp %[t], %[r], [%[object]]\n\t"		\
+			SLUB_SEQ_AHEAD					\
+			"eor %[key], %[key], %[object]\n\t"		\
+			"eor %[r], %[r], %[t]\n\t"			\
+			"cmp %[key], %[r]\n\t"				\
+			"b.ne 6f\n\t"					\
+			SLUB_SEQ_ROOM_ADD				\
+			"str %[t], [%[slot]]", "",			\
+			SLUB_SEQ_MORE([object] "=&r"(object_))		\
+			SLUB_SEQ_MORE([key] "=&r"(key_))		\
+			SLUB_SEQ_MORE([slot] "=&r"(at_)),		\
+			[offset] "r"((uintptr_t)(slot_)));		\
+	} while (0)
+
+/* Leaves the list's room, less one, in %[r], and the area in %[t]; fails where it is full. */
+#define SLUB_SEQ_ROOM_HERE						\
+	SLUB_SEQ_ADD_AREA						\
+	"ldr %w[r], [%[slot], #8]\n\t"					\
+	"subs %w[r], %w[r], #1\n\t"					\
+	"b.lt 6f\n\t"
+#define SLUB_SEQ_PUT_HERE						\
+	"str %w[r], [%[slot], #8]\n\t"					\
+	"str %[object], [%[slot]]"
 
 /*
- * Puts an object of a typed cache in front; also fails when it is the head already, which is what
- * freeing it twice in a row looks like.
+ * Puts an object of a typed cache in front; also fails when it is the head already, which is
+ * what freeing it twice in a row looks like.
  */
-#define SLUB_SEQ_PUSH_HERE(entrance_, object_, slot_, t_, link_)	\
+#define SLUB_SEQ_PUSH_HERE(entrance_, object_, slot_, t_, offset_)	\
 	do {								\
 		uintptr_t at_;						\
 		SLUB_SEQ_STATEMENT(entrance_, t_,			\
-			SLUB_SEQ_ADD_AREA				\
-			"ldr %w[r], [%[slot], #8]\n\t"			\
-			"subs %w[r], %w[r], #1\n\t"			\
-			"b.lt 6f\n\t"					\
+			SLUB_SEQ_ROOM_HERE				\
 			"ldr %[t], [%[slot]]\n\t"			\
 			"cmp %[t], %[object]\n\t"			\
 			"b.eq 6f\n\t"					\
 			"str %[t], [%[object], %[link]]\n\t"		\
-			"str %w[r], [%[slot], #8]\n\t"			\
-			"str %[object], [%[slot]]", "",			\
+			SLUB_SEQ_PUT_HERE, "",				\
 			SLUB_SEQ_MORE([slot] "=&r"(at_)),		\
 			[offset] "r"((uintptr_t)(slot_)),		\
-			[object] "r"(object_), [link] "r"(link_));	\
+			[object] "r"(object_), [link] "r"(offset_));	\
+	} while (0)
+/*
+ * The same with a check word, whose topmost 16 bits are the same in all processes: also fails when
+ * there seems to be one.
+ */
+#define SLUB_SEQ_PUSH_KEY_HERE(entrance_, object_, slot_, t_)		\
+	do {								\
+		uintptr_t at_, key_;					\
+		SLUB_SEQ_STATEMENT(entrance_, t_,			\
+			SLUB_SEQ_ROOM_HERE				\
+			"ldr %[key], [%[t], #16]\n\t"			\
+			"ldr %[t], [%[object], #8]\n\t"		\
+			"eor %[t], %[t], %[key]\n\t"			\
+			"lsr %[t], %[t], #48\n\t"			\
+			"cbz %[t], 6f\n\t"				\
+			"ldr %[t], [%[slot]]\n\t"			\
+			"eor %[key], %[key], %[object]\n\t"		\
+			"eor %[key], %[key], %[t]\n\t"			\
+			"stp %[t], %[key], [%[object]]\n\t"		\
+			SLUB_SEQ_PUT_HERE, "",				\
+			SLUB_SEQ_MORE([key] "=&r"(key_))		\
+			SLUB_SEQ_MORE([slot] "=&r"(at_)),		\
+			[offset] "r"((uintptr_t)(slot_)),		\
+			[object] "r"(object_));				\
 	} while (0)
 
 /* The same for a list of slub_percpu_alloc(), which the dummy area is too small to have. */

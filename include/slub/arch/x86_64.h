@@ -10,7 +10,7 @@
  * disassemblers read as one.  Both go into the group of the function they belong
  * to ("?"), and the handlers into a section of their own, not the compiler's,
  * which counts its bytes for the exception tables.  The contract (RSEQ-1 to
- * RSEQ-6) is in the library's src/arch/rseq.h and docs/internals/rseq.md.
+ * RSEQ-6) is in the library's src/core/arch/rseq.h and docs/internals/rseq.md.
  *
  * A statement that uses one of these has labels `failed` and `aborted` around
  * it: failed means the area says no (an empty list, a full one, no area),
@@ -248,15 +248,32 @@
 		: "memory", "cc"					\
 		: failed, aborted)
 
+/*
+ * Goes to failed if no object begins at @object_: (address & start_[0]) * start_[1] is below
+ * start_[1] where one does.  As text, for compilers take an instruction more.
+ */
+#define SLUB_SEQ_START(object_, start_, t_)				\
+	__asm__ volatile goto(						\
+		"movl %k[object], %k[t]\n\t"				\
+		"andl %[mask], %k[t]\n\t"				\
+		"imull %[magic], %k[t]\n\t"				\
+		"cmpl %[magic], %k[t]\n\t"				\
+		"jae %l[failed]"					\
+		: [t] "=&r"(t_)						\
+		: [object] "r"(object_), [mask] "m"((start_)[0]),	\
+		  [magic] "r"((start_)[1])				\
+		: "cc"							\
+		: failed)
+
 /* ---- in the area that the entrance remembers ---- */
 
 /*
  * Takes the first object of a typed cache's list, and fetches the next ahead as
  * SLUB_SEQ_POP_AT does (100,000 objects of 64 bytes freed in random order: 65 to 36
  * ns for freeing and allocating one; in reuse the one instruction is some 3 %).
- * @link_: as there.
+ * @next_ leaves the link in %[t], and may fail; @more_ is one more output.
  */
-#define SLUB_SEQ_POP_HERE_AT(entrance_, object_, slot_, t_, link_,	\
+#define SLUB_SEQ_POP_HERE_BY(entrance_, object_, slot_, t_, next_, more_,	\
 			     input_)					\
 	__asm__ volatile goto(						\
 		SLUB_SEQ_ENTER						\
@@ -264,48 +281,86 @@
 		"movq (%[slot]), %[object]\n\t"				\
 		"testq %[object], %[object]\n\t"			\
 		"jz %l[failed]\n\t"					\
-		"movq " link_ ", %[t]\n\t"				\
-		"prefetchw (%[t])\n\t"					\
+		next_							\
 		"addl $1, 8(%[slot])\n\t"				\
 		"movq %[t], (%[slot])"					\
 		SLUB_SEQ_LEAVE						\
-		: [object] "=&a"(object_), [t] "=&r"(t_)		\
+		: [object] "=&a"(object_), more_ [t] "=&r"(t_)		\
 		: SLUB_SEQ_HERE_INPUTS(entrance_),		\
 		  [slot] "r"((entrance_).area + (slot_)), input_			\
 		: "memory", "cc"					\
 		: failed, aborted)
+#define SLUB_SEQ_MORE(output_) output_,
+#define SLUB_SEQ_NO_MORE
+/* With the link @offset_ bytes into the object, and no check word. */
 #define SLUB_SEQ_POP_HERE(entrance_, object_, slot_, t_, offset_)	\
-	SLUB_SEQ_POP_HERE_AT(entrance_, object_, slot_, t_,		\
-			     "(%[object], %[link])", [link] "r"(offset_))
-/* Where the link is the first word. */
-#define SLUB_SEQ_POP_WORD_HERE(entrance_, object_, slot_, t_)	\
-	SLUB_SEQ_POP_HERE_AT(entrance_, object_, slot_, t_,	\
-			     "(%[object])",				\
-			     SLUB_SEQ_NO_INPUT)
+	SLUB_SEQ_POP_HERE_BY(entrance_, object_, slot_, t_,		\
+			     "movq (%[object], %[link]), %[t]\n\t"	\
+			     "prefetchw (%[t])\n\t",			\
+			     SLUB_SEQ_NO_MORE, [link] "r"(offset_))
+/*
+ * With the link in the first word, and in the second the check word, which is the
+ * key ^ the link ^ the object's address: else it fails.  The key is at 16 of the area.
+ */
+#define SLUB_SEQ_POP_KEY_HERE(entrance_, object_, slot_, t_)		\
+	do {								\
+		uintptr_t had_;						\
+		SLUB_SEQ_POP_HERE_BY(entrance_, object_, slot_, t_,	\
+				     "movq (%[object]), %[t]\n\t"	\
+				     "prefetchw (%[t])\n\t"		\
+				     "movq 8(%[object]), %[had]\n\t"	\
+				     "xorq %[object], %[had]\n\t"	\
+				     "xorq %[t], %[had]\n\t"		\
+				     "cmpq %[had], 16(%[area])\n\t"	\
+				     "jne %l[failed]\n\t",		\
+				     SLUB_SEQ_MORE([had] "=&r"(had_)),	\
+				     SLUB_SEQ_NO_INPUT);		\
+	} while (0)
 
 /*
- * Puts an object of a typed cache in front; also fails when it is the head
- * already, which is what freeing it twice in a row looks like.
+ * Puts an object of a typed cache in front.  @look_ fails for what looks free already, @link_
+ * makes a link of the head, in %[t], and stores it.
  */
-#define SLUB_SEQ_PUSH_HERE(entrance_, object_, slot_, t_, link_)	\
-	__asm__ volatile goto(						\
-		SLUB_SEQ_ENTER						\
-		SLUB_SEQ_HERE						\
-		"cmpl $0, 8(%[slot])\n\t"				\
-		"jle %l[failed]\n\t"					\
-		"movq (%[slot]), %[t]\n\t"				\
-		"cmpq %[t], %[object]\n\t"				\
-		"je %l[failed]\n\t"					\
-		"movq %[t], (%[object], %[link])\n\t"			\
-		"subl $1, 8(%[slot])\n\t"				\
-		"movq %[object], (%[slot])"				\
-		SLUB_SEQ_LEAVE						\
-		: [t] "=&r"(t_)						\
-		: SLUB_SEQ_HERE_INPUTS(entrance_),		\
-		  [slot] "r"((entrance_).area + (slot_)),			\
-		  [object] "r"(object_), [link] "r"(link_)		\
-		: "memory", "cc"					\
-		: failed, aborted)
+#define SLUB_SEQ_PUSH_HERE_BY(entrance_, object_, slot_, t_, look_, link_, input_) \
+	do {								\
+		uint32_t room_;						\
+		__asm__ volatile goto(					\
+			SLUB_SEQ_ENTER					\
+			SLUB_SEQ_HERE					\
+			"movl 8(%[slot]), %[room]\n\t"			\
+			"subl $1, %[room]\n\t"				\
+			"jl %l[failed]\n\t"				\
+			look_						\
+			"movq (%[slot]), %[t]\n\t"			\
+			link_						\
+			"movl %[room], 8(%[slot])\n\t"			\
+			"movq %[object], (%[slot])"			\
+			SLUB_SEQ_LEAVE					\
+			: [t] "=&r"(t_), [room] "=&r"(room_)		\
+			: SLUB_SEQ_HERE_INPUTS(entrance_),		\
+			  [slot] "r"((entrance_).area + (slot_)),	\
+			  [object] "r"(object_), input_			\
+			: "memory", "cc"				\
+			: failed, aborted);				\
+	} while (0)
+/* Without a check word: the head looks free, which is what a second free in a row finds. */
+#define SLUB_SEQ_PUSH_HERE(entrance_, object_, slot_, t_, offset_)	\
+	SLUB_SEQ_PUSH_HERE_BY(entrance_, object_, slot_, t_, "",	\
+			      "cmpq %[t], %[object]\n\t"		\
+			      "je %l[failed]\n\t"			\
+			      "movq %[t], (%[object], %[link])\n\t",	\
+			      [link] "r"(offset_))
+/* With one, whose topmost 16 bits are the same in all processes. */
+#define SLUB_SEQ_PUSH_KEY_HERE(entrance_, object_, slot_, t_)		\
+	SLUB_SEQ_PUSH_HERE_BY(entrance_, object_, slot_, t_,		\
+			      "movzwl 14(%[object]), %k[t]\n\t"	\
+			      "cmpl $0x86f9, %k[t]\n\t"		\
+			      "je %l[failed]\n\t",			\
+			      "movq %[t], (%[object])\n\t"		\
+			      "xorq %[object], %[t]\n\t"		\
+			      "xorq 16(%[area]), %[t]\n\t"		\
+			      "movq %[t], 8(%[object])\n\t",		\
+			      SLUB_SEQ_NO_INPUT)
 
 /* Adds to a word.  No "memory": nothing else of the program's is touched. */
 #define SLUB_SEQ_ADD_HERE(entrance_, suffix_, modifier_, offset_, n_, t_) \

@@ -12,6 +12,10 @@
  * std::mutex::try_lock(), and return 0 if it is taken.  The lock is needed with one
  * thread, too: compilers do not know that malloc() and new may change a variable of the
  * program (SHARED DATA in slub/shrinker.h).  An exception that leaves one ends the program.
+ *
+ *   slub::shrinker mine(tenant, "tenant's buffers", count, scan);
+ *
+ * is asked when the group slub::group tenant comes to its limit, too.
  */
 #ifndef SLUB_INCLUDE_CPP_SHRINKER_HPP
 #define SLUB_INCLUDE_CPP_SHRINKER_HPP
@@ -20,6 +24,7 @@
 #include <utility>
 
 #include <slub/cpp/error.hpp>
+#include <slub/cpp/group.hpp>
 #include <slub/shrinker.h>
 
 namespace slub {
@@ -38,18 +43,28 @@ public:
 		 unsigned int seeks = SLUB_SHRINKER_SEEKS)
 		: count_(std::move(count)), scan_(std::move(scan)), shrinker_()
 	{
-		shrinker_.name = name;
-		shrinker_.count = count_ ? call_count : nullptr;
-		shrinker_.scan = scan_ ? call_scan : nullptr;
-		shrinker_.data = this;
-		shrinker_.seeks = seeks;
+		create(name, seeks, 0);
+	}
+	/*
+	 * The same for what is charged to @of: asked when that group, or one above it, comes to
+	 * its limit, and when memory is short for all.  A shrinker of no group is asked in the
+	 * last case alone.  Once the group is deleted, its parent takes its place.  Throws also
+	 * std::bad_alloc: no memory for the map of groups; EINVAL: @of was moved from.
+	 */
+	shrinker(const group &of, const char *name, count_function count, scan_function scan,
+		 unsigned int seeks = SLUB_SHRINKER_SEEKS)
+		: count_(std::move(count)), scan_(std::move(scan)), shrinker_()
+	{
+		create(name, seeks, SLUB_SHRINKER_GROUP_AWARE);
 
-		int result = slub_shrinker_create(&shrinker_);
+		/* After a move there is none; nullptr would stand for all that is in no group. */
+		int result = of.handle() ? slub_shrinker_mark(&shrinker_, of.handle(), 0) :
+					   -EINVAL;
 
-		if (result < 0)
-			detail::fail(-result, result == -EINVAL ?
-				     "slub::shrinker: needs two functions, seeks up to 1000000" :
-				     "slub::shrinker: cannot be registered");
+		if (result < 0) {
+			slub_shrinker_destroy(&shrinker_);
+			detail::fail(-result, "slub::shrinker: no such group");
+		}
 	}
 	shrinker(const shrinker &) = delete;
 	shrinker &operator=(const shrinker &) = delete;
@@ -74,6 +89,22 @@ public:
 	}
 
 private:
+	void create(const char *name, unsigned int seeks, unsigned int flags)
+	{
+		shrinker_.name = name;
+		shrinker_.count = count_ ? call_count : nullptr;
+		shrinker_.scan = scan_ ? call_scan : nullptr;
+		shrinker_.data = this;
+		shrinker_.seeks = seeks;
+		shrinker_.flags = flags;
+
+		int result = slub_shrinker_create(&shrinker_);
+
+		if (result < 0)
+			detail::fail(-result, result == -EINVAL ?
+				     "slub::shrinker: needs two functions, seeks up to 1000000" :
+				     "slub::shrinker: cannot be registered");
+	}
 	static shrinker *self(slub_shrinker *shrinker_of) noexcept
 	{
 		return static_cast<shrinker *>(shrinker_of->data);

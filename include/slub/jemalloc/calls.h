@@ -198,35 +198,89 @@ static inline int slub_jemalloc_tell(void *old, size_t *old_size, const void *va
 	return EINVAL;
 }
 
-/* The sum of up to three values, by their names. */
-static inline int slub_jemalloc_sum(const char *const names[3], size_t *sum)
+enum slub_jemalloc_part {
+	SLUB_JEMALLOC_USED, SLUB_JEMALLOC_ACTIVE, SLUB_JEMALLOC_SLABS, SLUB_JEMALLOC_LARGE,
+	SLUB_JEMALLOC_IDLE, SLUB_JEMALLOC_COMMITTED, SLUB_JEMALLOC_PARTS,
+};
+
+/* What the heap held at the last write to "epoch". */
+struct slub_jemalloc_look {
+	uint64_t epoch;		/* 0: nobody has looked yet */
+	size_t parts[SLUB_JEMALLOC_PARTS];
+};
+
+extern struct slub_jemalloc_look slub_jemalloc_look;
+/* One for the program, however many of its files include this. */
+__attribute__((__weak__)) struct slub_jemalloc_look slub_jemalloc_look = { 0, { 0 } };
+
+struct slub_jemalloc_found {
+	size_t parts[SLUB_JEMALLOC_PARTS];
+	int nr;
+};
+
+/* A visitor, which ends before the caches' values: these cost a walk of their own. */
+static inline int slub_jemalloc_visit(const char *name, const struct slub_value *value, void *arg)
 {
-	struct slub_value value;
+	static const char *const names[SLUB_JEMALLOC_PARTS] = {
+		"objects.used_bytes", "heap.active_bytes", "heap.slab_bytes",
+		"heap.large_bytes", "heap.idle_bytes", "heap.committed_bytes",
+	};
+	struct slub_jemalloc_found *found = (struct slub_jemalloc_found *)arg;
+
+	for (int i = 0; i < SLUB_JEMALLOC_PARTS; i++) {
+		if (!strcmp(names[i], name)) {
+			found->parts[i] = (size_t)value->number;
+			found->nr++;
+		}
+	}
+	return found->nr == SLUB_JEMALLOC_PARTS;
+}
+
+/* One walk over the heap, for all that is read until the next. */
+static inline int slub_jemalloc_refresh(void)
+{
+	struct slub_jemalloc_found found = { { 0 }, 0 };
+
+	if (slub_value_for_each(slub_jemalloc_visit, &found) < 0)
+		return EAGAIN;
+	for (int i = 0; i < SLUB_JEMALLOC_PARTS; i++)
+		__atomic_store_n(&slub_jemalloc_look.parts[i], found.parts[i], __ATOMIC_RELAXED);
+	/* release: a thread that sees the epoch sees what was found */
+	__atomic_add_fetch(&slub_jemalloc_look.epoch, 1, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/* The sum of those whose bits are in @parts. */
+static inline int slub_jemalloc_sum(unsigned int parts, size_t *sum)
+{
+	int err = __atomic_load_n(&slub_jemalloc_look.epoch, __ATOMIC_ACQUIRE) ?
+			  0 : slub_jemalloc_refresh();
 
 	*sum = 0;
-	for (int i = 0; i < 3 && names[i]; i++) {
-		int err = slub_value_read(names[i], &value);
-
-		if (err)
-			return err == -ENOENT ? ENOENT : EAGAIN;
-		*sum += (size_t)value.number;
+	for (int i = 0; i < SLUB_JEMALLOC_PARTS; i++) {
+		if (parts & 1u << i)
+			*sum += __atomic_load_n(&slub_jemalloc_look.parts[i], __ATOMIC_RELAXED);
 	}
-	return 0;
+	return err;
 }
 
 static inline int slub_jemalloc_number(const char *name, size_t *number)
 {
+	enum {
+		USED = 1 << SLUB_JEMALLOC_USED, ACTIVE = 1 << SLUB_JEMALLOC_ACTIVE,
+		SLABS = 1 << SLUB_JEMALLOC_SLABS, LARGE = 1 << SLUB_JEMALLOC_LARGE,
+		IDLE = 1 << SLUB_JEMALLOC_IDLE, COMMITTED = 1 << SLUB_JEMALLOC_COMMITTED,
+	};
 	static const struct {
 		const char *name;
-		const char *parts[3];
+		unsigned int parts;
 	} sums[] = {
-		{ "stats.allocated", { "objects.used_bytes", "heap.large_bytes", NULL } },
-		{ "stats.active", { "heap.slab_bytes", "heap.large_bytes", NULL } },
-		{ "stats.resident",
-		  { "heap.slab_bytes", "heap.large_bytes", "heap.idle_bytes" } },
-		{ "stats.mapped", { "heap.committed_bytes", NULL, NULL } },
-		{ "stats.arenas.0.small.allocated", { "objects.used_bytes", NULL, NULL } },
-		{ "stats.arenas.0.large.allocated", { "heap.large_bytes", NULL, NULL } },
+		{ "stats.allocated", USED | LARGE },
+		{ "stats.active", ACTIVE | LARGE },
+		{ "stats.resident", SLABS | LARGE | IDLE },
+		{ "stats.mapped", COMMITTED },
+		{ "stats.arenas.0.small.allocated", USED },
+		{ "stats.arenas.0.large.allocated", LARGE },
 	};
 
 	for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]); i++) {
@@ -284,21 +338,32 @@ static inline int slub_jemalloc_profile(const char *name, const void *value, siz
 	return path && slub_profile_write(path) >= 0 ? 0 : EFAULT;
 }
 
+/* Whatever is written, the numbers are looked up anew; read is how often they were. */
+static inline int slub_jemalloc_epoch(void *old, size_t *old_size, const void *value, size_t size)
+{
+	uint64_t epoch;
+	int err = 0;
+
+	if (value && size != sizeof(epoch))
+		return EINVAL;
+	if (value || !__atomic_load_n(&slub_jemalloc_look.epoch, __ATOMIC_RELAXED))
+		err = slub_jemalloc_refresh();
+	epoch = __atomic_load_n(&slub_jemalloc_look.epoch, __ATOMIC_RELAXED);
+	return err ? err : slub_jemalloc_tell(old, old_size, &epoch, sizeof(epoch));
+}
+
 static inline int SLUB_JEMALLOC(mallctl)(const char *name, void *old, size_t *old_size,
 					 void *value, size_t size)
 {
 	static const char *const version = "libslub " SLUB_VERSION_STRING;
 	unsigned int arenas = 1;
-	uint64_t epoch = 1;
 	size_t number;
 	int err;
 
 	if (!name)
 		return EINVAL;
 	if (!strcmp(name, "epoch"))
-		return value && size != sizeof(epoch) ?
-			       EINVAL :
-			       slub_jemalloc_tell(old, old_size, &epoch, sizeof(epoch));
+		return slub_jemalloc_epoch(old, old_size, value, size);
 	if (!strncmp(name, "prof.", 5))
 		return old ? EPERM : slub_jemalloc_profile(name, value, size);
 	if (slub_jemalloc_act(name))

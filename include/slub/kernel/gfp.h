@@ -32,6 +32,10 @@ typedef unsigned int gfp_t;
 #define __GFP_HARDWALL		((gfp_t)1 << 10)
 #define __GFP_RECLAIMABLE	((gfp_t)1 << 11)
 #define __GFP_COMP		((gfp_t)1 << 12)
+#define __GFP_HIGHMEM		((gfp_t)1 << 13)
+#define __GFP_MOVABLE		((gfp_t)1 << 14)
+#define __GFP_DMA		((gfp_t)1 << 15)
+#define __GFP_DMA32		((gfp_t)1 << 20)
 #define __GFP_RECLAIM		(__GFP_DIRECT_RECLAIM | __GFP_KSWAPD_RECLAIM)
 #define GFP_ATOMIC		(__GFP_HIGH | __GFP_KSWAPD_RECLAIM)
 #define GFP_NOWAIT		(__GFP_KSWAPD_RECLAIM | __GFP_NOWARN)
@@ -40,6 +44,9 @@ typedef unsigned int gfp_t;
 #define GFP_NOIO		__GFP_RECLAIM
 #define GFP_NOFS		(__GFP_RECLAIM | __GFP_IO)
 #define GFP_USER		(GFP_KERNEL | __GFP_HARDWALL)
+#define GFP_HIGHUSER		(GFP_USER | __GFP_HIGHMEM)
+#define GFP_DMA			__GFP_DMA
+#define GFP_DMA32		__GFP_DMA32
 
 #define SLUB_KERNEL_ALLOC_FLAGS \
 	(__GFP_ZERO | __GFP_MEMALLOC | __GFP_NOMEMALLOC)

@@ -282,6 +282,17 @@ static inline void *kzalloc_node(size_t size, gfp_t gfp, int node)
 	return kmalloc_node(size, gfp | __GFP_ZERO, node);
 }
 
+static inline void *kmalloc_array_node(size_t nr, size_t size, gfp_t gfp, int node)
+{
+	(void)node;
+	return kmalloc_array(nr, size, gfp);
+}
+
+static inline void *kcalloc_node(size_t nr, size_t size, gfp_t gfp, int node)
+{
+	return kmalloc_array_node(nr, size, gfp | __GFP_ZERO, node);
+}
+
 static inline void kfree(const void *p)
 {
 	slub_free((void *)(uintptr_t)p);
@@ -336,20 +347,6 @@ static inline void *krealloc_array(void *p, size_t nr, size_t size, gfp_t gfp)
 	return krealloc(p, bytes, gfp);
 }
 
-static inline void *kmemdup(const void *from, size_t bytes, gfp_t gfp)
-{
-	void *p = kmalloc(bytes, gfp);
-
-	if (p)
-		memcpy(p, from, bytes);
-	return p;
-}
-
-static inline char *kstrdup(const char *s, gfp_t gfp)
-{
-	return s ? (char *)kmemdup(s, strlen(s) + 1, gfp) : NULL;
-}
-
 /* There is one kind of address, so the kv* calls are the k* calls. */
 #define kvmalloc kmalloc
 #define kvzalloc kzalloc
@@ -358,7 +355,6 @@ static inline char *kstrdup(const char *s, gfp_t gfp)
 #define kvmalloc_node kmalloc_node
 #define kvzalloc_node kzalloc_node
 #define kvrealloc krealloc
-#define kvmemdup kmemdup
 #define kvfree kfree
 #define kvfree_sensitive(p, bytes) kfree_sensitive(p)
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inspect/abi.h"
+#include "features/inspect/abi.h"
 
 extern struct slub_abi slub_abi_state;
 

@@ -40,7 +40,7 @@ static const char *const turn_names[] = { "none", "always", "second", "from" };
 
 /*
  * A workload of 1,800 requests makes few calls; one request that is refused may make
- * CALLS_OF_REQUEST of a kind, whatever the error is, and its frees make none.
+ * CALLS_OF_REQUEST of a kind for one place, whatever the error is, and its frees make none.
  */
 #define CALLS_FACTOR 4
 #define CALLS_OF_REQUEST 16
@@ -67,7 +67,7 @@ static bool cell(const char *library, struct plan *plan, unsigned long usual)
 	if (!good && outcome.calls > most)
 		printf("FAIL: more than %lu calls\n", most);
 	else if (!good && !is_patient(&outcome))
-		printf("FAIL: more than %d calls of one request\n", CALLS_OF_REQUEST);
+		printf("FAIL: more than %d calls of one request for one place\n", CALLS_OF_REQUEST);
 	else if (!good)
 		printf("FAIL: status %#x\n", outcome.status);
 	return good;

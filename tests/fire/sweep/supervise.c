@@ -41,8 +41,18 @@ static struct {
 	bool begun, ended;
 } state;
 
-/* Of each thread, by its id: 1 and what its request has called so far; 0: it is in none. */
-static int in_request[1 << 22];
+/*
+ * What a request of a thread has called so far, by where: a list of blocks that goes back makes a
+ * call for each of them, and no call twice.  For mmap() all count as one place.  Two threads, or
+ * two places, that share an entry by chance count as one.
+ */
+#define REQUESTS 1024
+#define PLACES 1021
+
+static struct {
+	bool is_open;
+	unsigned short calls[PLACES];
+} requests[REQUESTS];
 
 /* A cell stops at its call and at the workload's word only. */
 static void install_filter_of_cell(const struct refusable *call)
@@ -162,10 +172,11 @@ static void on_command(pid_t pid, const struct plan *plan,
 		value = outcome->failures < plan->failures_wanted;
 		break;
 	case SWEEP_REQUEST:
-		in_request[pid] = 1;
+		memset(&requests[pid % REQUESTS], 0, sizeof(requests[0]));
+		requests[pid % REQUESTS].is_open = true;
 		break;
 	case SWEEP_ANSWER:
-		in_request[pid] = 0;
+		requests[pid % REQUESTS].is_open = false;
 		break;
 	}
 	answer(pid, registers, value);
@@ -190,13 +201,15 @@ static bool chosen(struct plan *plan, const struct outcome *outcome)
 	return fire_below(&plan->rng, 1000000) < plan->chance * 1000000;
 }
 
-static void count_in_request(pid_t pid, struct outcome *outcome)
+static void count_in_request(pid_t pid, const struct user_regs_struct *registers,
+			     struct outcome *outcome)
 {
+	unsigned long place = registers->orig_rax == SYS_mmap ? 0 : registers->rdi >> 12;
 	unsigned long calls;
 
-	if (!in_request[pid])
+	if (!requests[pid % REQUESTS].is_open)
 		return;
-	calls = (unsigned long)in_request[pid]++;
+	calls = ++requests[pid % REQUESTS].calls[place % PLACES];
 	outcome->most = outcome->most > calls ? outcome->most : calls;
 }
 
@@ -214,7 +227,7 @@ static void on_call(pid_t pid, struct plan *plan, struct outcome *outcome)
 	if (!may_fail(pid, plan, &registers))
 		return;
 	outcome->calls++;
-	count_in_request(pid, outcome);
+	count_in_request(pid, &registers, outcome);
 	if (!chosen(plan, outcome))
 		return;
 	outcome->failures++;

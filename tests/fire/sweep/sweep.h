@@ -59,7 +59,7 @@ struct plan {
 struct outcome {
 	unsigned long calls;		/* that could have failed */
 	unsigned long failures;
-	unsigned long most;		/* calls that one request made */
+	unsigned long most;		/* calls that one request made for one place */
 	int status;			/* as of waitpid() */
 	char failed[64];		/* the last call that was failed */
 };

@@ -3,6 +3,7 @@
 # answers questions by its socket.
 # needs: chronyd chronyc unshare
 # owner: chronyd
+# server: chronyd
 [ "$(id -u)" = 0 ] || exec unshare -r bash -euo pipefail "$PROGRAMS/chrony.sh"
 mkdir -m 700 run
 cat > c.conf <<-END

@@ -3,6 +3,7 @@
 # JSON, sorts, temporary tables, checks, a checksum that survives a restart.
 # needs: mariadbd mariadb-install-db mysql mysqladmin setpriv
 # owner: mariadbd
+# server: mariadbd
 as=()
 mkdir data
 if [ "$(id -u)" = 0 ]; then

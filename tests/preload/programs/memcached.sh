@@ -3,6 +3,7 @@
 # holds, so that it evicts; each answer is checked by the client.
 # needs: memcached python3
 # owner: memcached
+# server: memcached
 user=$(id -un)
 memcached -u "$user" -s "$PWD/s" -m 64 -t 4 &
 server=$!

@@ -3,6 +3,7 @@
 # a reload in the middle; what arrives is what was sent.
 # needs: nginx haproxy curl
 # owner: nginx
+# server: nginx
 mkdir www tmp
 seq 9000 | sha512sum > www/block
 for i in $(seq 2000); do echo "$i" | sha256sum; done >> www/block

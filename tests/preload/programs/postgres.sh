@@ -3,6 +3,7 @@
 # words, a vacuum, a dump; eight clients by pgbench with a fixed seed, and a restart.
 # needs: psql setpriv
 # owner: psql
+# server: postgres
 bin=$(find /usr/lib/postgresql -maxdepth 2 -name bin 2> /dev/null | sort -V | tail -1)
 [ -x "$bin/postgres" ] || { echo "skipped: missing postgres"; exit 77; }
 as=()

@@ -4,6 +4,7 @@
 # the preloaded malloc comes first for every call, so jemalloc only answers for its statistics.
 # needs: redis-server redis-benchmark redis-cli
 # owner: redis-server
+# server: redis-server
 socket=$PWD/redis.sock
 cli() { redis-cli -s "$socket" "$@"; }
 start() {

@@ -3,7 +3,7 @@
  * Prints the address of an object and the address that it will touch wrongly, and "ready"; does so
  * when its input has a line, ends at the end of it.
  *
- * usage: guarded use|overrun|twice|asked|abort|large
+ * usage: guarded use|overrun|twice|asked|abort|large|astray|wild|kept|again
  */
 #include <malloc.h>
 #include <stdio.h>
@@ -25,6 +25,21 @@ static __attribute__((noinline)) void free_it(void)
 	__asm__ volatile("");
 }
 
+static __attribute__((noinline)) void use_it(void)
+{
+	*at = 1;
+	__asm__ volatile("");
+}
+
+/* Where no code is. */
+static void (*volatile nowhere)(void) = (void (*)(void))0x40;
+
+static __attribute__((noinline)) void go_astray(void)
+{
+	nowhere();
+	__asm__ volatile("");
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
@@ -35,7 +50,7 @@ int main(int argc, char **argv)
 		allocate_it();	/* until it is at the end of a page */
 	while (!strcmp(mode, "overrun") && ((size_t)object + bytes) % 4096);
 	at = object + (strcmp(mode, "overrun") ? 8 : bytes);
-	if (strcmp(mode, "overrun"))
+	if (strcmp(mode, "overrun") && strcmp(mode, "kept"))
 		free_it();
 	if (!strcmp(mode, "twice"))
 		free_it();
@@ -48,6 +63,13 @@ int main(int argc, char **argv)
 		return 0;
 	if (!strcmp(mode, "abort"))
 		abort();
-	*at = 1;
+	if (!strcmp(mode, "again"))
+		free_it();
+	if (!strcmp(mode, "astray"))
+		go_astray();
+	/* What stands in freed memory is an address of nothing. */
+	if (!strcmp(mode, "wild"))
+		at = (char *)(size_t)0x6b6b6b6b6b6b6b6b;
+	use_it();
 	return 0;
 }

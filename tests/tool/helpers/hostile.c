@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "debug/mailbox.h"
+#include "features/debug/mailbox.h"
 
 static const char head[] = "heap profile: 0: 0 [0: 0] @ heapprofile\n# slub-profile 1\n";
 static int file = -1;

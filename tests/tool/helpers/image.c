@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "core/base/hash.h"
 #include "elf_image.h"
 #include "expect.h"
 

@@ -3,6 +3,7 @@
  * profile_join.c: what was unwound is put in place of what the process walked.  How a trail is
  * unwound stands in its copy.
  */
+#include "one_hash.h"
 #include "trails.h"
 
 static int nr_unwound, nr_open;
@@ -328,10 +329,72 @@ static void round_those_alive(void)
 	}
 }
 
+/* Stacks are told apart by each of their frames, by their number and by the site. */
+static void tell_apart(void)
+{
+	static const uint64_t walked[] = { 0x1000 },
+			      stacks[][4] = {
+				      { 0x10, 0x1000, 0x2000, 0x3000 },
+				      { 0x18, 0x1000, 0x2000, 0x3000 },
+				      { 0x10, 0x1000, 0x2008, 0x3000 },
+				      { 0x10, 0x1000, 0x2000, 0x3008 },
+			      };
+	struct profile profile = { .last_trail = 100 };
+	struct trail_book *book;
+
+	begin_anew();
+	book = open_book();
+	add_site(&profile, 5, 50, walked, 1);
+	add_site(&profile, 6, 50, walked, 1);
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < 4; i++)
+			write_trail(++ring.drawn, 5, stacks[i], 4);
+		write_trail(++ring.drawn, 5, stacks[0], 3);
+		write_trail(++ring.drawn, 6, stacks[0], 4);
+	}
+	trail_book_finish(book, true);
+	trail_book_join(book, &profile, 0);
+	EXPECT(profile.nr_sites, 8);
+	EXPECT(profile.sites[0].samples, 40);
+	EXPECT(profile.sites[1].samples, 48);
+	for (int i = 0; i < 6; i++) {
+		const struct profile_site *site = &profile.sites[2 + i];
+
+		EXPECT(site->samples, 2);
+		EXPECT(site->stack, i == 5 ? 6 : 5);
+		expect_frames(&profile, site, stacks[i < 4 ? i : 0] + 1, i == 4 ? 2 : 3);
+		EXPECT(site->values[VALUE_ALLOC_SPACE], 1000 * (2 * i + 8));
+	}
+	profile_free(&profile);
+	trail_book_close(book);
+}
+
+/* Each frame has a part in a stack's hash, and nothing else. */
+static void hash_a_stack(void)
+{
+	struct trail_book *book;
+
+	begin_anew();
+	book = open_book();
+	draw();
+	nr_mixed = 0;
+	trail_book_finish(book, true);
+	EXPECT(nr_mixed, 4);
+	for (int i = 0; i < 4; i++)
+		EXPECT(mixed[i], plain[i]);
+	trail_book_close(book);
+}
+
 static void test_all(void)
 {
 	refuse_books();
 	join_a_site();
+	tell_apart();
+	has_one_hash = true;
+	join_a_site();
+	tell_apart();
+	has_one_hash = false;
+	hash_a_stack();
 	take_off_no_more();
 	join_what_fits();
 	lose_in_the_book();

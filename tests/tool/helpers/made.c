@@ -75,11 +75,11 @@ struct slub_abi slub_abi_state = {
 	.node_bytes = sizeof(struct made_node),
 	.cache_fields = {
 #define CACHE_FIELD(field, member) FIELD(made_cache, member),
-#include "inspect/field.def"
+#include "features/inspect/field.def"
 	},
 	.node_fields = {
 #define NODE_FIELD(field, member) FIELD(made_node, member),
-#include "inspect/field.def"
+#include "features/inspect/field.def"
 	},
 	.option_bytes = sizeof(struct slub_abi_option),
 	.deferred_added = DEFERRED_AT,
@@ -253,6 +253,11 @@ static void put_list(int n, uint32_t slot, uint64_t head, int32_t room, uint64_t
 	memcpy(area(n) + slot, &head, 8);
 	memcpy(area(n) + slot + 8, &room, 4);
 	memcpy(area(n) + slot + 16, &spare, 8);
+}
+
+void put_spare(uint32_t slot, uint64_t head)
+{
+	memcpy(area(1) + slot + 16, &head, 8);
 }
 
 /* Area 0 is the shared one, 3 the dummy. */

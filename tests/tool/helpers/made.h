@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "inspect/abi.h"
+#include "features/inspect/abi.h"
 
 #define RANGE_START 0x610000000000ull
 #define HEAP_START  (RANGE_START + 16 * 4096)
@@ -36,7 +36,7 @@ struct made_node {
 	uint16_t nr_carved;
 };
 
-/* Members have the names of struct slub_cache: inspect/field.def names these. */
+/* Members have the names of struct slub_cache: features/inspect/field.def names these. */
 struct made_cache {
 	uint64_t name;
 	uint32_t slot, list_slot;
@@ -69,6 +69,10 @@ void put_owner(uint32_t n, uint32_t owner);
 void put_state(uint32_t n, uint64_t first, uint64_t second);
 char *made_descriptor(uint32_t n);
 void put_map(uint32_t n, uint32_t entry);
+
+void put_nr(unsigned long pool, uint32_t nr);
+/* The first object of the spare list in a slot of the first CPU. */
+void put_spare(uint32_t slot, uint64_t head);
 
 /* Where the number @n of each kind is, for made_change(). */
 char *made_cache_at(unsigned long n);

@@ -3,6 +3,8 @@
  * Another number in the heap that is made by hand, by NAME=VALUE:
  *
  *   backend=9	      a field of struct slub_abi
+ *   nr.2=1	      how many of a pool there are: groups, owners, stocks of threads
+ *   spare.320=0x6100	      what the spare list in a slot of the first CPU begins with
  *   map.130=96	      the map's entry of a page; flags.130, count.130: of its descriptor;
  *		      inuse.130: of a slab
  *   cache.0.order=17   of a cache, by field.def; name.0=0x3c: the letters of its name;
@@ -17,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "debug/mailbox.h"
+#include "features/debug/mailbox.h"
 #include "made.h"
 
 struct field {
@@ -46,13 +48,13 @@ static const struct field abi_fields[] = {
 	ABI(moved_runs), { NULL, 0, 0 },
 };
 static const struct field cache_fields[] = {
-#include "inspect/field.def"
+#include "features/inspect/field.def"
 	{ NULL, 0, 0 },
 };
 #undef CACHE_FIELD
 static const struct field node_fields[] = {
 #define NODE_FIELD(field, member) FIELD(made_node, member),
-#include "inspect/field.def"
+#include "features/inspect/field.def"
 	{ NULL, 0, 0 },
 };
 #define POOL(member) FIELD(guard_pool, member)
@@ -142,6 +144,10 @@ static int put_by_number(const char *kind, unsigned long n, uint64_t value)
 		memcpy(made_names[n % NR_CACHES], &value, sizeof(value));
 	else if (!strcmp(kind, "names"))
 		memset(made_aliases_at(n), (int)value, SLUB_STATS_ALIASES);
+	else if (!strcmp(kind, "nr"))
+		put_nr(n, (uint32_t)value);
+	else if (!strcmp(kind, "spare"))
+		put_spare((uint32_t)n, value);
 	else if (!strcmp(kind, "inuse"))
 		put_state((uint32_t)n, 0, value);
 	else if (!strcmp(kind, "flags") || !strcmp(kind, "count"))

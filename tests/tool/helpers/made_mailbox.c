@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A mailbox (debug/mailbox.h) for the heap that is made by hand.  A thread answers by what is
- * asked: of a cache by its name, of a number below 200 with that errno; and `slub options` prints
- * what it was asked last, as the value of stats_file.
+ * A mailbox (features/debug/mailbox.h) for the heap that is made by hand.  A thread answers by
+ * what is asked: of a cache by its name, of a number below 200 with that errno; and `slub
+ * options` prints what it was asked last, as the value of stats_file.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "debug/mailbox.h"
+#include "features/debug/mailbox.h"
 #include "made.h"
 
 #define SILENT INT64_MAX

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "inspect/abi.h"
+#include "features/inspect/abi.h"
 
 #define PRINT(field) printf(#field " %zu\n", offsetof(struct slub_abi, field))
 

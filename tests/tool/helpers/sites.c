@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Known call sites: 20 objects of 1,000 bytes from one and 9 of 1,020 from another, in places that
- * free_all() freed before.  Those of a third were freed deferred, and nobody has ended that.  Then
- * it waits for the end of its input.
+ * free_all() freed before.  Those of a third were freed deferred, and nobody has ended that.  A
+ * fourth is inlined twice.  Then it waits for the end of its input.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -37,6 +37,24 @@ __attribute__((noinline)) void *site_deferred(size_t n)
 	return object;
 }
 
+static inline __attribute__((always_inline)) void *innermost(size_t n)
+{
+	void *object = malloc(n);
+
+	__asm__ volatile("" : "+r"(object));
+	return object;
+}
+
+static inline __attribute__((always_inline)) void *between(size_t n)
+{
+	return innermost(n);
+}
+
+__attribute__((noinline)) void *site_inlined(size_t n)
+{
+	return between(n);
+}
+
 /* All places of a slab, so that none is left that was never used. */
 __attribute__((noinline)) void free_all(void)
 {
@@ -58,6 +76,7 @@ int main(void)
 	free(keep[NR - 1]);
 	for (int i = 0; free_deferred && i < 7; i++)
 		free_deferred(site_deferred(1000));
+	keep[NR - 1] = site_inlined(1000);
 	puts("ready");
 	fflush(stdout);
 	while (getchar() != EOF)

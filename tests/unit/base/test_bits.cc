@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* base/bits.h against definitions that count. */
+/* core/base/bits.h against definitions that count. */
 #include <gtest/gtest.h>
 
 #include "slub.h"

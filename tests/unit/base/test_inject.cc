@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* base/inject.c: points are hit as SLUB_INJECT says, and are nothing in other builds. */
+/* core/base/inject.c: points are hit as SLUB_INJECT says, and are nothing in other builds. */
 #include <gtest/gtest.h>
 #include <stdlib.h>
 

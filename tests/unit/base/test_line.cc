@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* base/line.h: in order, asleep, with handlers, forks and a kernel that refuses futex(2). */
+/* core/base/line.h: in order, asleep, with handlers, forks and a kernel that refuses futex(2). */
 #include <atomic>
 #include <errno.h>
 #include <gtest/gtest.h>

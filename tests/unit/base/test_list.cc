@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* base/list.h against std::deque. */
+/* core/base/list.h against std::deque. */
 #include <deque>
 #include <gtest/gtest.h>
 

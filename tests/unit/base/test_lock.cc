@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* base/lock.c: exclusion, waking, ownership, fork. */
+/* core/base/lock.c: exclusion, waking, ownership, fork. */
 #include <algorithm>
 #include <atomic>
 #include <gtest/gtest.h>

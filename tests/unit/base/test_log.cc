@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* base/log.c: the formats against snprintf, and what reaches stderr. */
+/* core/base/log.c: the formats against snprintf, and what reaches stderr. */
 #include <climits>
 #include <gtest/gtest.h>
 #include <unistd.h>

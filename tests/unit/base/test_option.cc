@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* base/option.c: every kind of option, lists of them, and what bad input is told. */
+/* core/base/option.c: every kind of option, lists of them, and what bad input is told. */
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <string>
@@ -81,7 +81,7 @@ TEST(option, defaults)
 	EXPECT_EQ(p.value[OPTION_huge], (size_t)HUGE_AUTO);
 	EXPECT_EQ(p.value[OPTION_retain], 16ul << 20);
 	EXPECT_EQ(p.value[OPTION_address_space], 0u);
-	EXPECT_FALSE(p.has_text[OPTION_slabinfo]);
+	EXPECT_FALSE(p.has_text[OPTION_debug_leaks]);
 	for (bool given : p.given)
 		EXPECT_FALSE(given);
 	EXPECT_EQ(p.errors, "");
@@ -291,23 +291,23 @@ TEST(option, very_long_names_and_values_are_survived)
 
 TEST(option, text_is_kept_whole)
 {
-	parsed p = parse({"SLUB_SLABINFO=/tmp/a=b,c %p"});
+	parsed p = parse({"SLUB_DEBUG_LEAKS=/tmp/a=b,c %p"});
 
-	EXPECT_STREQ(p.text[OPTION_slabinfo], "/tmp/a=b,c %p");
-	p = parse({"SLUB_OPTIONS=slabinfo=/tmp/x,huge=never"});
-	EXPECT_STREQ(p.text[OPTION_slabinfo], "/tmp/x");
+	EXPECT_STREQ(p.text[OPTION_debug_leaks], "/tmp/a=b,c %p");
+	p = parse({"SLUB_OPTIONS=debug_leaks=/tmp/x,huge=never"});
+	EXPECT_STREQ(p.text[OPTION_debug_leaks], "/tmp/x");
 	EXPECT_EQ(p.value[OPTION_huge], (size_t)HUGE_NEVER);
-	p = parse({"SLUB_SLABINFO=" + std::string(511, 'p')});
-	EXPECT_EQ(p.text[OPTION_slabinfo], std::string(511, 'p'));
+	p = parse({"SLUB_DEBUG_LEAKS=" + std::string(511, 'p')});
+	EXPECT_EQ(p.text[OPTION_debug_leaks], std::string(511, 'p'));
 }
 
 TEST(option, text_that_is_too_long_is_refused)
 {
 	/* Its beginning would be the name of another file. */
-	parsed p = parse_loud({"SLUB_SLABINFO=" + std::string(512, 'p')});
+	parsed p = parse_loud({"SLUB_DEBUG_LEAKS=" + std::string(512, 'p')});
 
-	EXPECT_FALSE(p.has_text[OPTION_slabinfo]);
-	EXPECT_EQ(count_of(p.errors, "option slabinfo: longer than 511 bytes; ignored"), 1u)
+	EXPECT_FALSE(p.has_text[OPTION_debug_leaks]);
+	EXPECT_EQ(count_of(p.errors, "option debug_leaks: longer than 511 bytes; ignored"), 1u)
 		<< p.errors;
 }
 
@@ -405,10 +405,13 @@ TEST(option, what_is_not_understood_is_told_always)
 
 TEST(option, variables_of_others_are_left_alone)
 {
-	parsed p = parse({"SLUB_LIBRARY=/x", "SLUB_TEST_SCALE=10", "SLUB_BENCH_ROOT=/x",
+	parsed p = parse({"SLUB_LIBRARY=/x", "SLUB_LIB_DIR=/x", "SLUB_LINK=shared",
+			  "SLUB_DEBIAN=http://x", "SLUB_TEST_SCALE=10", "SLUB_BENCH_ROOT=/x",
 			  "SLUB_BUILD=/x", "SLUB_FUZZ_SECONDS=1", "SLUB_STORM_CYCLES=1"});
 
 	EXPECT_EQ(p.errors, "");
+	/* But those that are in the table. */
+	EXPECT_EQ(parse({"SLUB_TEST_CPUS=64"}).value[OPTION_test_cpus], 64u);
 	EXPECT_NE(parse({"SLUB_TEST=1"}).errors, "");
 	EXPECT_NE(parse({"SLUB_LIBRARYS=1"}).errors, "");
 }

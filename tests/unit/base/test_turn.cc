@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* base/turn.h: one at a time, fork. */
+/* core/base/turn.h: one at a time, fork. */
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <thread>

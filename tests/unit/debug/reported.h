@@ -15,8 +15,8 @@
 #define _Static_assert static_assert
 #define _Atomic
 extern "C" {
-#include "slab/shadow/owned.h"
-#include "slab/watch/watch.h"
+#include "features/groups/owned.h"
+#include "features/watch/watch.h"
 }
 #undef _Static_assert
 #undef _Atomic

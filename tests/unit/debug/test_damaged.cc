@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/watch/debug_slab.c: what is said of a slab that is damaged, and how it is put right. */
+/* features/watch/debug_slab.c: what is said of a slab that is damaged, and how it is put right. */
 #include "reported.h"
 
 #include <functional>

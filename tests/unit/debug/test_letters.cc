@@ -5,7 +5,7 @@
 #include "slub.h"
 
 extern "C" {
-#include "debug/debug.h"
+#include "features/debug/debug.h"
 }
 
 namespace {

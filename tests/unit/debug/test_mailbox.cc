@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/watch/debug_mailbox.c: each request, its answer, in how many pieces, and who may give it. */
+/*
+ * features/watch/debug_mailbox.c: each request, its answer, in how many pieces, and who may give
+ * it.
+ */
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -11,8 +14,8 @@
 #include "slub.h"
 
 extern "C" {
-#include "slab/guard/guard.h"
-#include "slab/watch/watch.h"
+#include "features/guard/guard.h"
+#include "features/watch/watch.h"
 }
 
 #include <slub/debug.h>
@@ -21,11 +24,14 @@ extern "C" {
 
 extern "C" struct debug_mailbox slub_debug_mailbox;
 extern "C" void debug_mailbox_answer(void);
+extern "C" bool debug_mailbox_serve(void);
 
 static struct slub_cache *asked_cache;
 static int asked_answer;
 static unsigned nr_asked, nr_refusals;
 static uint32_t purged_node;
+/* The time, a microsecond later each time that it is asked for. */
+static uint64_t clock_ns = 1000000000;
 
 /* The linker sends the library's calls to these (--wrap). */
 extern "C" int __real_cache_debug_by(struct slub_cache *cache, const char *setting,
@@ -43,6 +49,11 @@ extern "C" int __wrap_cache_debug_by(struct slub_cache *cache, const char *setti
 		return 1;
 	nr_refusals--;
 	return asked_answer;
+}
+
+extern "C" uint64_t __wrap_os_clock_ns(void)
+{
+	return clock_ns += 1000;
 }
 
 extern "C" size_t __wrap_page_purge_node(uint32_t node)
@@ -95,7 +106,7 @@ protected:
 		asked_cache = nullptr;
 		EXPECT_EQ(slub_cache_destroy(cache), 0);
 	}
-	long asked(uint32_t operation, const char *what)
+	long asked(uint32_t operation, const char *what, uint64_t every_ns = 0)
 	{
 		static uint64_t id = 100;
 		struct debug_request request = harness::request(++id, operation, what);
@@ -104,6 +115,7 @@ protected:
 		for (pieces = 0; pieces < 100000; pieces++) {
 			if (harness::is_answered(&slub_debug_mailbox, id))
 				break;
+			clock_ns += every_ns;
 			debug_mailbox_answer();
 			EXPECT_EQ(slub_debug_mailbox.begun, id);
 			EXPECT_LE(slub_debug_mailbox.done, slub_debug_mailbox.total);
@@ -186,6 +198,36 @@ TEST_F(Mailbox, OneCacheIsAPiece)
 	EXPECT_EQ(pieces, 1u);
 	EXPECT_EQ(slub_debug_mailbox.done, 0u);
 	EXPECT_EQ(slub_debug_mailbox.total, 0u);
+}
+
+/* A part of the time that has passed since the last piece. */
+TEST_F(Mailbox, WhereSlowPathsAreRareOneDoesMore)
+{
+	const unsigned nr = live_caches();
+
+	ASSERT_GT(nr, 20u);
+	EXPECT_EQ(asked(MAILBOX_SHRINK, "", 50000000), (long)nr);
+	EXPECT_EQ(pieces, 2u);
+	EXPECT_EQ(asked(MAILBOX_SHRINK, "", 900000), (long)nr);
+	EXPECT_EQ(pieces, nr + 1);
+	/* None that would wait for others. */
+	EXPECT_EQ(asked(MAILBOX_SET, "later", 50000000), 0);
+	EXPECT_EQ(pieces, 5u);
+}
+
+/* By a thread that does nothing else: all at once, in a handler or not. */
+TEST_F(Mailbox, AThreadThatServesDoesAll)
+{
+	const struct debug_request request = harness::request(71, MAILBOX_SHRINK, "");
+
+	EXPECT_FALSE(debug_mailbox_serve());
+	harness::post(&slub_debug_mailbox, request);
+	slub_thread.locks_held++;
+	EXPECT_FALSE(debug_mailbox_serve());
+	slub_thread.locks_held--;
+	EXPECT_FALSE(harness::is_answered(&slub_debug_mailbox, 71));
+	EXPECT_FALSE(debug_mailbox_serve());
+	EXPECT_TRUE(harness::is_answered(&slub_debug_mailbox, 71));
 }
 
 /* As often as TRIES_MAX says, and no longer. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// debug/misuse.c: the line, its words, and the end, wherever the library may be just then.
+// features/misuse/misuse.c: the line, its words, and the end, wherever the library may be just
+// then.
 #include <csetjmp>
 #include <csignal>
 #include <cstdlib>
@@ -14,8 +15,8 @@
 #include "slub.h"
 
 extern "C" {
-#include "debug/debug.h"
-#include "debug/misuse.h"
+#include "features/debug/debug.h"
+#include "features/misuse/misuse.h"
 }
 
 namespace {
@@ -51,7 +52,9 @@ TEST(Misuse, ends_the_process_with_one_line)
 	EXPECT_TRUE(std::regex_match(
 		errors, std::regex("slub\\[\\d+\\]: double free: free\\(0x[0-9a-f]+\\), malloc-64, "
 				   "thread \\d+, called from \\[<0x[0-9a-f]+>\\] "
-				   "/.*misuse_test\\+0x[0-9a-f]+; aborting\n")))
+				   "\\w+\\+0x[0-9a-f]+ \\(/.*misuse_test\\+0x[0-9a-f]+\\); "
+				   "SLUB_DEBUG=FZPU names "
+				   "who freed it first; aborting\n")))
 		<< errors;
 }
 
@@ -63,9 +66,38 @@ TEST(Misuse, each_kind_has_words)
 		harness::in_child([=] { misuse_found(misuse(kind), nullptr, &block, nullptr); },
 				  &errors);
 		EXPECT_TRUE(std::regex_match(
-			errors, std::regex("slub\\[\\d+\\]: [a-z ]+: 0x[0-9a-f]+, thread .*\n")))
+			errors, std::regex("slub\\[\\d+\\]: [a-z ]+: 0x[0-9a-f]+, thread .*; "
+					   ".*; aborting\n")))
 			<< errors;
 	}
+}
+
+TEST(Misuse, keeps_what_it_said_last_for_a_core)
+{
+	std::string errors;
+	auto look = [] {
+		const std::string name(200, 'n');
+
+		choose("ignore");
+		find_one();
+		if (misuse_last.thread)
+			_exit(1);
+		choose("report");
+		find_one();
+		misuse_found(MISUSE_INSIDE, nullptr, &block, name.c_str());
+		bool is_last = misuse_last.size == sizeof(misuse_last) && misuse_last.nr == 3 &&
+			       misuse_last.address == reinterpret_cast<uintptr_t>(&block) &&
+			       misuse_last.thread == static_cast<uint32_t>(gettid());
+
+		_exit(is_last && misuse_last.what == std::string("pointer inside a block") &&
+				      misuse_last.call == std::string() &&
+				      misuse_last.where == name.substr(0, 63) ?
+			      7 :
+			      8);
+	};
+	int status = harness::in_child(look, &errors);
+
+	EXPECT_EQ(WEXITSTATUS(status), 7) << errors;
 }
 
 TEST(Misuse, report_goes_on_and_ignore_says_nothing)

@@ -8,7 +8,7 @@
 #include "slub.h"
 
 extern "C" {
-#include "debug/debug.h"
+#include "features/debug/debug.h"
 }
 
 namespace {
@@ -170,6 +170,11 @@ TEST(Stack, garbage_for_a_frame_is_survived)
 	frame[0] = (uintptr_t)-16;
 	stack_read(&s, frame);
 	EXPECT_EQ(s.nr, 1u);
+	stack_read_caller(&s, frame);
+	EXPECT_EQ(s.nr, 1u);
+	EXPECT_EQ(s.frames[0], 0x1234567u);
+	stack_read_caller(&s, (void *)1);
+	EXPECT_EQ(s.nr, 0u);
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slab/watch/debug.c: each bug of a program, what is said of it, word for word, what is counted,
- * and what is left in its place.
+ * features/watch/debug.c: each bug of a program, what is said of it, word for word, what is
+ * counted, and what is left in its place.
  */
 #include "reported.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/watch/debug_traces.c: what is counted of each call stack, to the object, and written. */
+/* features/watch/debug_traces.c: what is counted of each call stack, to the object, and written. */
 #include <algorithm>
 #include <cerrno>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include "slub.h"
 
 extern "C" {
-#include "slab/watch/watch.h"
+#include "features/watch/watch.h"
 }
 
 #include <slub/debug.h>

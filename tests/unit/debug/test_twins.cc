@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/watch/debug_switch.c, debug_validate.c: twins come and go, and what a switch answers. */
+/* features/watch/debug_switch.c, debug_validate.c: twins come and go, and what a switch answers. */
 #include <cerrno>
 #include <gtest/gtest.h>
 #include <string>
@@ -9,7 +9,7 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "slab/watch/watch.h"
+#include "features/watch/watch.h"
 }
 #undef _Static_assert
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slab/watch: what is wrong with the descriptor of a watched slab is reported and put right, and
- * what the mailbox answers.
+ * features/watch: what is wrong with the descriptor of a watched slab is reported and put right,
+ * and what the mailbox answers.
  */
 #include <cerrno>
+#include <cstring>
 #include <gtest/gtest.h>
 #include <string>
 #include <vector>
@@ -12,7 +13,7 @@
 #include "slub.h"
 
 extern "C" {
-#include "slab/watch/watch.h"
+#include "features/watch/watch.h"
 }
 
 #include <slub/debug.h>
@@ -87,6 +88,22 @@ protected:
 	struct page *slab;
 	unsigned long nr_errors = 0;
 };
+
+/* The link of a free object lies in the middle of it: who searches memory would follow it. */
+TEST_F(Watched, WhatIsAllocatedLeadsToNoOtherObject)
+{
+	char *other = (char *)slub_cache_alloc(cache);
+	auto start = (uintptr_t)page_address(slab);
+
+	for (const char *one : { object, other }) {
+		uintptr_t words[64 / sizeof(uintptr_t)];
+
+		memcpy(words, one, sizeof(words));
+		for (uintptr_t word : words)
+			EXPECT_GE(word - start, PAGE_BYTES << twin->order);
+	}
+	slub_cache_free(cache, other);
+}
 
 TEST_F(Watched, TheFlagsOfASlab)
 {

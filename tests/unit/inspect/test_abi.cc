@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* inspect/abi.h and state.c: other processes read this by offset, so nothing may move. */
+/* features/inspect/abi.h and state.c: other processes read this by offset, so nothing may move. */
 #include <cerrno>
 #include <fstream>
 #include <gtest/gtest.h>

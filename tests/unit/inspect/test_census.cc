@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* inspect/census.c: counts of a population that is known. */
+/* features/inspect/census.c: counts of a population that is known. */
 #include <cerrno>
 #include <cstring>
 #include <gtest/gtest.h>

@@ -4,10 +4,8 @@
  * is being cleared for the next, with objects in its slabs, to all appearances, but no name and no
  * size.
  */
-#include <fstream>
 #include <gtest/gtest.h>
 #include <malloc.h>
-#include <unistd.h>
 #include <vector>
 
 #include "harness.h"
@@ -55,24 +53,6 @@ protected:
 	struct slub_cache *cache = nullptr;
 	std::vector<void *> objects;
 };
-
-std::string text_of(const std::string &path)
-{
-	std::ifstream file(path);
-
-	return { std::istreambuf_iterator<char>(file), {} };
-}
-
-TEST_F(ended, a_table_has_no_line_for_it)
-{
-	std::string path = testing::TempDir() + "/ended" + std::to_string(getpid());
-
-	ASSERT_EQ(slabinfo_write(path.c_str()), 0);
-	EXPECT_NE(text_of(path).find("ending"), std::string::npos);
-	meanwhile([&] { EXPECT_EQ(slabinfo_write(path.c_str()), 0); });
-	EXPECT_EQ(text_of(path).find("ending"), std::string::npos);
-	unlink(path.c_str());
-}
 
 TEST_F(ended, malloc_info_has_no_line_for_it)
 {

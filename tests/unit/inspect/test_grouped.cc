@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* inspect/groups.c: the groups in a statistics file, number by number. */
+/* features/inspect/groups.c: the groups in a statistics file, number by number. */
 #include <atomic>
 #include <thread>
 
@@ -7,7 +7,7 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "reclaim/group/group.h"
+#include "features/groups/group.h"
 }
 #undef _Static_assert
 

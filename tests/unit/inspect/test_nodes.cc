@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * inspect on a machine with three nodes: what is told of each, and what is added up.  The program
- * has os/numa.c and os/cpu.c of its own.
+ * has core/os/numa.c and core/os/cpu.c of its own.
  */
 #include <gtest/gtest.h>
 #include <sched.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * inspect/profile.c, profile_file.c and profile_mail.c: with a mean of one byte each allocation is
- * a sample of itself, so the file is known to the byte.
+ * features/profile/profile.c, profile_file.c and profile_mail.c: with a mean of one byte each
+ * allocation is a sample of itself, so the file is known to the byte.
  */
 #include <cerrno>
 #include <ctime>
@@ -18,8 +18,8 @@
 #include "slub.h"
 
 extern "C" {
-#include "inspect/profile.h"
-#include "inspect/profile_trail.h"
+#include "features/profile/profile.h"
+#include "features/profile/profile_trail.h"
 }
 
 #include <slub/slub.h>

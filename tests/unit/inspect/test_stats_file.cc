@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* inspect/stats_file.c: what a forked child writes. */
+/* features/inspect/stats_file.c: what a forked child writes. */
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* inspect/options.c and mallinfo.c: each option, and each number, as it is told. */
+/* features/inspect/options.c and mallinfo.c: each option, and each number, as it is told. */
 #include <cerrno>
 #include <climits>
 #include <cstdio>
@@ -14,7 +14,7 @@
 #include "start.h"
 
 extern "C" {
-#include "slab/watch/watch.h"
+#include "features/watch/watch.h"
 }
 
 #include <slub/slub.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * inspect/profile_trail.c, and its reader in the command, tools/slub/profile_trail.c: here both
- * are in one process, and the reader's pread(2) is the test's, which writes between two reads.
+ * features/profile/profile_trail.c, and its reader in the command, tools/slub/profile_trail.c:
+ * here both are in one process, and the reader's pread(2) is the test's, which writes between two
+ * reads.
  */
 #include <cstring>
 #include <fcntl.h>
@@ -17,7 +18,7 @@
 #include "slub.h"
 
 extern "C" {
-#include "inspect/profile_trail.h"
+#include "features/profile/profile_trail.h"
 #include "profile_trail.h"
 
 ssize_t __real_pread(int fd, void *to, size_t bytes, off_t at);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* inspect/profile.c: the trails of samples, in the book and in a copy of it. */
+/* features/profile/profile.c: the trails of samples, in the book and in a copy of it. */
 #include <cstdlib>
 #include <gtest/gtest.h>
 
 #include "slub.h"
 
 extern "C" {
-#include "inspect/profile.h"
-#include "inspect/profile_trail.h"
+#include "features/profile/profile.h"
+#include "features/profile/profile_trail.h"
 }
 
 namespace {

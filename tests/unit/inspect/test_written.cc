@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* inspect/stats_file.c: what a statistics file has in it, number by number. */
+/* features/inspect/stats_file.c: what a statistics file has in it, number by number. */
 #include "written.h"
 
 namespace {

@@ -13,8 +13,8 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "slab/shadow/owned.h"
-#include "slab/shadow/sample.h"
+#include "features/groups/owned.h"
+#include "features/profile/sample.h"
 #include <slub/group.h>
 }
 #undef _Static_assert

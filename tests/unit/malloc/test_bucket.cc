@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * malloc/bucket: each answer and each number of a bucket, also where memory, caches or names are
+ * features/buckets: each answer and each number of a bucket, also where memory, caches or names are
  * refused.
  */
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "malloc/bucket/bucket_internal.h"
-#include "slab/guard/guard.h"
+#include "features/buckets/bucket_internal.h"
+#include "features/guard/guard.h"
 #include <slub/bucket.h>
 #include <slub/group.h>
 #include <slub/rcu.h>

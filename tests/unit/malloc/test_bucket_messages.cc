@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* malloc/bucket: what is said of a bucket where messages are asked for, line by line. */
+/* features/buckets: what is said of a bucket where messages are asked for, line by line. */
 #include <csignal>
 #include <gtest/gtest.h>
 #include <functional>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* malloc/bucket: the table of buckets, and that of a bucket's classes, to their ends. */
+/* features/buckets: the table of buckets, and that of a bucket's classes, to their ends. */
 #include <cerrno>
 #include <cstring>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "base/hash.h"
-#include "malloc/bucket/bucket_internal.h"
+#include "core/base/hash.h"
+#include "features/buckets/bucket_internal.h"
 #include <slub/bucket.h>
 #include <slub/group.h>
 }

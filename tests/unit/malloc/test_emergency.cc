@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* malloc/outside/emergency.c: mappings without a lock, and frees that have to wait. */
+/* features/outside/emergency.c: mappings without a lock, and frees that have to wait. */
 #include <atomic>
 #include <gtest/gtest.h>
 #include <thread>
@@ -8,7 +8,7 @@
 #include "slub.h"
 
 extern "C" {
-#include "base/list.h"
+#include "core/base/list.h"
 }
 
 namespace {
@@ -91,7 +91,7 @@ TEST(emergency, threads)
 		thread.join();
 }
 
-/* base/list.h, which such frees go to. */
+/* core/base/list.h, which such frees go to. */
 void *waiting;
 
 void deferred_push(void **block) { stack_push(&waiting, block, block); }

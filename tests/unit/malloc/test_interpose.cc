@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * malloc/interpose.c and malloc/api: each answer of the C functions at its limits, and which way of
- * the layers below they take.
+ * core/malloc/interpose.c and features/api: each answer of the C functions at its limits, and
+ * which way of the layers below they take.
  */
 #include <cerrno>
 #include <cstring>
@@ -15,7 +15,7 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "slab/core/key.h"
+#include "core/slab/key.h"
 #include <slub/malloc.h>
 #include <slub/mempool.h>
 }
@@ -449,7 +449,7 @@ TEST_F(Interpose, GoodSizesAreWhatABlockHas)
 	EXPECT_EQ(slub_realloc(ptr, 0), nullptr);
 }
 
-/* malloc/api/block_pool.c */
+/* features/api/block_pool.c */
 TEST_F(Interpose, APoolOfBlocksHasTheRightThatItWasAskedWith)
 {
 	struct slub_mempool *pool = slub_mempool_create_malloc(1, 1000);

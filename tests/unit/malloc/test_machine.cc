@@ -3,8 +3,8 @@
  * The start on machines that few have: nodes and CPUs by the hundred, with and without a limit on
  * the address space; and starts that fail, of which nothing may be left.
  *
- * The program has os/numa.c and os/cpu.c of its own, so the machine is what the test says.  Each
- * machine is a process.
+ * The program has core/os/numa.c and core/os/cpu.c of its own, so the machine is what the test
+ * says.  Each machine is a process.
  */
 #include <cerrno>
 #include <cstdlib>

@@ -13,7 +13,7 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "base/sanitizer.h"
+#include "core/base/sanitizer.h"
 #include <slub/bucket.h>
 #include <slub/malloc.h>
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * malloc/slow.c: a large block that a handler freed while it might take no lock is free to
+ * core/malloc/slow.c: a large block that a handler freed while it might take no lock is free to
  * whoever looks at blocks, though its memory is still to be given back.
  */
 #include <gtest/gtest.h>

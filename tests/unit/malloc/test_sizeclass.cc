@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* malloc/sizeclass.c: every size gets the smallest class that fits. */
+/* core/malloc/sizeclass.c: every size gets the smallest class that fits. */
 #include <atomic>
 #include <gtest/gtest.h>
 #include <set>
@@ -14,7 +14,7 @@
 #endif
 
 extern "C" {
-#include "slab/guard/guard.h"
+#include "features/guard/guard.h"
 }
 
 namespace {

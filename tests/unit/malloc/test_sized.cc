@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* malloc/watch/sized.c: which sizes a free may be told, and what is said of the others. */
+/* features/misuse/sized.c: which sizes a free may be told, and what is said of the others. */
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <string>
@@ -8,9 +8,9 @@
 #include "slub.h"
 
 extern "C" {
-#include "debug/misuse.h"
-#include "slab/guard/guard.h"
-#include "slab/watch/watch.h"
+#include "features/misuse/misuse.h"
+#include "features/guard/guard.h"
+#include "features/watch/watch.h"
 #include <slub/debug.h>
 }
 

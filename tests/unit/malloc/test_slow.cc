@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* malloc/slow.c: what a call gets that is out of the ordinary. */
+/* core/malloc/slow.c: what a call gets that is out of the ordinary. */
 #include <csignal>
 #include <cstring>
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "malloc/front.h"
-#include "slab/shadow/sample.h"
+#include "core/malloc/front.h"
+#include "features/profile/sample.h"
 #include <slub/bucket.h>
 #include <slub/shrinker.h>
 }
@@ -392,7 +392,7 @@ TEST(slow, the_fast_paths_are_open_once_the_library_has_started)
 	const size_t limit = malloc_paged_limit;
 	size_t before[2], after[2];
 
-	/* Nothing is held that would close them again (page/budget.c). */
+	/* Nothing is held that would close them again (core/page/budget.c). */
 	malloc_trim(0);
 	slub_thread.malloc_limit = slub_thread.free_limit = 0;
 	malloc_paged_limit = 0;

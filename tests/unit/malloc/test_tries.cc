@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* malloc/slow.c: who is asked, how often and in which order, before a request is refused. */
+/* core/malloc/slow.c: who is asked, how often and in which order, before a request is refused. */
 #include <cerrno>
 #include <gtest/gtest.h>
 #include <malloc.h>

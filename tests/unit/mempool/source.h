@@ -19,7 +19,7 @@
 #define _Atomic
 #define new new_value
 extern "C" {
-#include "mempool/mempool.h"
+#include "features/mempool/mempool.h"
 }
 #undef _Static_assert
 #undef _Atomic

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* mempool/pool.c: whom each call asks, what it keeps, whom it wakes, and what it refuses. */
+/*
+ * features/mempool/pool.c: whom each call asks, what it keeps, whom it wakes, and what it refuses.
+ */
 #include "source.h"
 
 namespace {

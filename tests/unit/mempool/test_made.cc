@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* mempool/pool_create.c, qmempool.c: pools made, resized and destroyed, and what is refused. */
+/* pool_create.c, qmempool.c: pools made, resized and destroyed, and what is refused. */
 #include "source.h"
 
 extern "C" {
-#include "slab/guard/guard.h"
+#include "features/guard/guard.h"
 }
 
 #include <slub/debug.h>

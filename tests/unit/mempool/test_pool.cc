@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mempool/pool.c, mempool/pool_create.c: what the interface does not show. */
+/* features/mempool/pool.c, features/mempool/pool_create.c: what the interface does not show. */
 #include <gtest/gtest.h>
 #include <atomic>
 #include <thread>
@@ -14,7 +14,7 @@
 #define _Atomic
 #define new new_value
 extern "C" {
-#include "mempool/mempool.h"
+#include "features/mempool/mempool.h"
 }
 #undef _Static_assert
 #undef _Atomic

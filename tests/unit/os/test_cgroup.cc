@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* os/cgroup.c: the lowest limit on the way up, read from a tree of files made for the test. */
+/* core/os/cgroup.c: the lowest limit on the way up, read from a tree of files made for the test. */
 #include <fstream>
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* os/file.c under a sandbox whose answer to each read, or write, is that it was interrupted. */
+/*
+ * core/os/file.c under a sandbox whose answer to each read, or write, is that it was interrupted.
+ */
 #include <cerrno>
 #include <functional>
 #include <gtest/gtest.h>

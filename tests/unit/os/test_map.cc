@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* os/map.c and os/place.c: what is mapped where it is wanted, and whose addresses are whose. */
+/*
+ * core/os/map.c and core/os/place.c: what is mapped where it is wanted, and whose addresses are
+ * whose.
+ */
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>

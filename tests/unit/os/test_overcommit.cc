@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* os/map.c, os_is_too_much(): what the answers mean in each mode of vm.overcommit_memory. */
+/* core/os/map.c, os_is_too_much(): what the answers mean in each mode of vm.overcommit_memory. */
 #include <functional>
 #include <gtest/gtest.h>
 #include <linux/filter.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* os/rseq.c: the registration is found whatever length the C library told the kernel. */
+/* core/os/rseq.c: the registration is found whatever length the C library told the kernel. */
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/auxv.h>

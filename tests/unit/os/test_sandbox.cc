@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* os/sandbox.c and os/tcb.c: what is known without asking the kernel for it. */
+/* core/os/sandbox.c and core/os/tcb.c: what is known without asking the kernel for it. */
+#include <dlfcn.h>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -12,6 +13,17 @@
 #include "slub.h"
 
 namespace {
+
+/* Before the other tests, which start threads.  glibc says how many there are from 2.32 on. */
+TEST(alone, until_there_is_a_thread)
+{
+	os_alone_find();
+	if (dlsym(RTLD_DEFAULT, "__libc_single_threaded"))
+		EXPECT_TRUE(os_is_alone());
+	else
+		EXPECT_FALSE(os_is_alone()) << "nothing is known";
+	std::thread([] { EXPECT_FALSE(os_is_alone()); }).join();
+}
 
 class sandbox : public testing::Test {
 protected:

@@ -17,7 +17,7 @@ inline run take(size_t bytes, bool touch = true)
 {
 	bool is_zero;
 	size_t n = bytes / SUPERBLOCK_BYTES;
-	char *start = superblock_alloc(n, 1, 0, true, &is_zero);
+	char *start = superblock_alloc(n, 1, 0, false, &is_zero);
 
 	EXPECT_NE(start, nullptr);
 	page_charge_always(bytes / PAGE_BYTES);

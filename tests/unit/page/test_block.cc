@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* page/block.c: blocks through the lists of a CPU, under the backend of SLUB_FASTPATH. */
+/* core/page/block.c: blocks through the lists of a CPU, under the backend of SLUB_FASTPATH. */
 #include <atomic>
 #include <cerrno>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* page/budget.c, with a clock that stands still unless it is moved on. */
+/* core/page/budget.c, with a clock that stands still unless it is moved on. */
 #include <gtest/gtest.h>
 
 #include "clock.h"
@@ -19,7 +19,7 @@ std::vector<run> use(size_t nr)
 	bool is_zero;
 
 	for (size_t i = 0; i < nr; i++)
-		runs.push_back({ superblock_alloc(2, 1, 0, true, &is_zero), 2 });
+		runs.push_back({ superblock_alloc(2, 1, 0, false, &is_zero), 2 });
 	page_charge_always(nr * 2 * SUPERBLOCK_PAGES);
 	return runs;
 }

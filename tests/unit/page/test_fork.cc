@@ -71,7 +71,7 @@ void expect_all_free()
 	EXPECT_EQ(superblock_nr_used(), 0u);
 	EXPECT_EQ(page_nr_dirty(), 0u);
 	EXPECT_TRUE(free_blocks().empty());
-	while (char *start = superblock_alloc(1, 1, 0, true, &is_zero)) {
+	while (char *start = superblock_alloc(1, 1, 0, false, &is_zero)) {
 		memset(start, 1, SUPERBLOCK_BYTES);
 		all.push_back(start);
 	}
@@ -95,7 +95,7 @@ protected:
 		bool is_zero;
 
 		for (size_t i = 0; i < nr; i++) {
-			all.push_back(superblock_alloc(1, 1, 0, true, &is_zero));
+			all.push_back(superblock_alloc(1, 1, 0, false, &is_zero));
 			memset(all.back(), 1, SUPERBLOCK_BYTES);
 		}
 		for (char *start : all)

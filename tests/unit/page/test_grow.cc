@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* page/superblock.c: the heap grows while others take and free what is there. */
+/* core/page/superblock.c: the heap grows while others take and free what is there. */
 #include <atomic>
 #include <cerrno>
 #include <functional>
@@ -20,14 +20,20 @@ thread_local std::function<bool()> at_map;	/* false: the kernel refuses it */
 
 } /* namespace */
 
-/* os_map_at() of this program, by the linker's --wrap. */
+/* os_map_at() and os_map_closed_at() of this program, by the linker's --wrap. */
 extern "C" {
 
 int __real_os_map_at(void *start, size_t bytes);
+int __real_os_map_closed_at(void *start, size_t bytes);
 
 int __wrap_os_map_at(void *start, size_t bytes)
 {
 	return at_map && !at_map() ? -ENOMEM : __real_os_map_at(start, bytes);
+}
+
+int __wrap_os_map_closed_at(void *start, size_t bytes)
+{
+	return at_map && !at_map() ? -ENOMEM : __real_os_map_closed_at(start, bytes);
 }
 
 }
@@ -38,7 +44,9 @@ char *take_one(bool may_grow)
 {
 	size_t nr_clean;
 
-	return superblock_take(1, 1, 0, false, may_grow, &nr_clean);
+	char *start = superblock_take(1, 1, 0, false, may_grow, &nr_clean);
+
+	return start && heap_open(start + SUPERBLOCK_BYTES) ? start : nullptr;
 }
 
 /* @what in another thread; false: it has not ended after ten seconds. */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* page/growth/growth.c: when the hook is asked, and how often; with a clock moved on by hand. */
+/*
+ * features/growth/growth.c: when the hook is asked, and how often; with a clock moved on by hand.
+ */
 #include <gtest/gtest.h>
 
 #include "clock.h"
@@ -16,7 +18,7 @@ bool answer;
 char *kept;		/* what the hook frees, a run of 4 superblocks */
 size_t nested;
 
-bool hook(size_t bytes)
+bool hook(size_t bytes, enum growth_cause)
 {
 	bool is_zero;
 
@@ -134,7 +136,7 @@ TEST_F(growth, near_the_limit_what_was_in_vain_is_tried_again_as_the_heap_grows)
 
 	page_purge_all();
 	page_limit_set(64 * MiB);
-	page_set_tight_hook([](size_t bytes) {
+	page_set_tight_hook([](size_t bytes, enum growth_cause) {
 		asked.push_back(bytes);
 		return false;
 	});
@@ -155,6 +157,42 @@ TEST_F(growth, near_the_limit_what_was_in_vain_is_tried_again_as_the_heap_grows)
 		blocks.back() = zone_alloc(BLOCK_ORDER_MAX, 0, &is_zero);
 	}
 	EXPECT_LE(asked.size(), all + 1);
+	page_set_tight_hook(nullptr);
+	for (void *block : blocks)
+		zone_free(block, BLOCK_ORDER_MAX, 0, true);
+	page_limit_set(0);
+}
+
+/* Free objects of a page or more get their memory back where they lie: nobody buys it. */
+TEST_F(growth, near_the_limit_what_becomes_resident_counts_though_nobody_bought_it)
+{
+	std::vector<void *> blocks;
+	bool is_zero;
+
+	page_purge_all();
+	page_limit_set(64 * MiB);
+	page_set_tight_hook([](size_t bytes, enum growth_cause) {
+		asked.push_back(bytes);
+		return true;
+	});
+	while (page_nr_resident() * PAGE_BYTES < 56 * MiB) {
+		blocks.push_back(zone_alloc(BLOCK_ORDER_MAX, 0, &is_zero));
+		ASSERT_NE(blocks.back(), nullptr);
+	}
+	page_charge_always(4 * MiB / PAGE_BYTES);
+	page_tight_look();
+	asked.clear();
+	page_tight_look();
+	EXPECT_TRUE(asked.empty()) << "nothing since";
+	for (size_t turn = 1; turn <= 3; turn++) {
+		page_uncharge(4 * MiB / PAGE_BYTES);	/* what a shrinker freed, say */
+		page_tight_look();
+		page_charge_always(4 * MiB / PAGE_BYTES);
+		page_tight_look();
+		EXPECT_EQ(asked.size(), turn);
+	}
+	EXPECT_EQ(asked.back(), 4 * MiB);
+	page_uncharge(4 * MiB / PAGE_BYTES);
 	page_set_tight_hook(nullptr);
 	for (void *block : blocks)
 		zone_free(block, BLOCK_ORDER_MAX, 0, true);

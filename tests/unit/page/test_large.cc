@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* page/large.c: blocks of any number of pages, grown, shrunk and moved. */
+/* core/page/large.c: blocks of any number of pages, grown, shrunk and moved. */
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* page/large_run.c: runs that grow, and the mappings that they leave. */
+/* core/page/large_run.c: runs that grow, and the mappings that they leave. */
 #include <gtest/gtest.h>
 
 #include <cstdio>

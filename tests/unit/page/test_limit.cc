@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* page/limit.c: what counts as used, and what is refused beyond a limit. */
+/* core/page/limit.c: what counts as used, and what is refused beyond a limit. */
 #include <atomic>
 #include <gtest/gtest.h>
 #include <thread>
@@ -211,7 +211,7 @@ TEST_F(limit, idle_memory_makes_room)
 size_t hook_calls, hook_bytes;
 void *hook_block;
 
-bool hook_frees(size_t bytes)
+bool hook_frees(size_t bytes, enum growth_cause)
 {
 	hook_calls++;
 	hook_bytes = bytes;
@@ -222,7 +222,7 @@ bool hook_frees(size_t bytes)
 	return true;
 }
 
-bool hook_lies(size_t)
+bool hook_lies(size_t, enum growth_cause)
 {
 	hook_calls++;
 	return true;

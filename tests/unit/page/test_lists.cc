@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* page/block.c: large blocks in the lists of a CPU, under the backend of SLUB_FASTPATH. */
+/* core/page/block.c: large blocks in the lists of a CPU, under the backend of SLUB_FASTPATH. */
 #include <atomic>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -135,6 +135,52 @@ TEST_F(lists, classes_are_eight_per_doubling)
 	}
 	EXPECT_FALSE(is_kept_size(8));
 	EXPECT_FALSE(is_kept_size(257));
+}
+
+/* A size that nobody had yet: does it take clean memory, or what was kept? */
+static size_t kept_beside(size_t pages)
+{
+	char *other = alloc(pages * PAGE_BYTES);
+	size_t kept = quick_nr_pages();
+
+	give(other);
+	return kept;
+}
+
+TEST_F(lists, many_blocks_of_a_class_keep_their_places)
+{
+	start::one_cpu stays;
+	std::vector<char *> mine;
+	size_t freed = 0;
+
+	for (size_t i = 0; i < KEPT_CLASSES * 64 + 300; i++)
+		mine.push_back(alloc(16 * PAGE_BYTES));
+	/* No two side by side: merged they serve nobody, and all go. */
+	for (; freed < 100; freed++)
+		give(mine[2 * freed]);
+	EXPECT_EQ(kept_beside(10), 1600u);
+	/* More than an eighth of what is in use. */
+	for (; freed < 450; freed++)
+		give(mine[2 * freed]);
+	EXPECT_EQ(kept_beside(11), 0u);
+	for (size_t i = 0; i < mine.size(); i++)
+		if (i % 2 || i >= 2 * freed)
+			give(mine[i]);
+}
+
+TEST_F(lists, few_blocks_of_a_class_are_merged_for_another_size)
+{
+	start::one_cpu stays;
+	std::vector<char *> mine;
+
+	for (int i = 0; i < 200; i++)
+		mine.push_back(alloc(9 * PAGE_BYTES));
+	for (int i = 0; i < 20; i += 2)
+		give(mine[i]);
+	EXPECT_EQ(kept_beside(10), 0u);
+	for (int i = 0; i < 200; i++)
+		if (i % 2 || i >= 20)
+			give(mine[i]);
 }
 
 TEST_F(lists, what_was_freed_last_comes_back_first_and_is_counted)

@@ -22,7 +22,7 @@ size_t index_of(const void *start)
 
 } /* namespace */
 
-/* os/numa.c of this program. */
+/* core/os/numa.c of this program. */
 extern "C" {
 
 uint32_t os_nodes_read(void)
@@ -291,7 +291,7 @@ TEST_F(nodes, the_other_nodes_come_before_a_reclaim)
 
 	current = 1;
 	nr_asked = 0;
-	page_set_growth_hook([](size_t) { return ++nr_asked > 0; });
+	page_set_growth_hook([](size_t, enum growth_cause) { return ++nr_asked > 0; });
 	blocks.push_back((char *)large_alloc(64 << 10, PAGE_BYTES, &is_zero));
 	page_set_growth_hook(nullptr);
 	ASSERT_NE(blocks.back(), nullptr);

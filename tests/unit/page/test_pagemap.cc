@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* page/pagemap.c and page.h: the range, the map, and the descriptors in their three layouts. */
+/*
+ * core/page/pagemap.c and page.h: the range, the map, and the descriptors in their three layouts.
+ */
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>

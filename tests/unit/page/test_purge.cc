@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* page/budget.c: what a free spends on giving memory back, and what the kernel will not take. */
+/*
+ * core/page/budget.c: what a free spends on giving memory back, and what the kernel will not take.
+ */
 #include <gtest/gtest.h>
 
 #include <cerrno>

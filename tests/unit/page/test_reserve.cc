@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* page/reserve/reserve.c: blocks kept aside, taken, and made up for by the frees that follow. */
+/*
+ * features/reserve/reserve.c: blocks kept aside, taken, and made up for by the frees that follow.
+ */
 #include <atomic>
 #include <gtest/gtest.h>
 #include <thread>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* page/growth/group_limit.c: the cgroup's limit changes while the process runs. */
+/* features/growth/group_limit.c: the cgroup's limit changes while the process runs. */
 #include <gtest/gtest.h>
 #include <thread>
 

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* page/budget.c where SLUB_RETAIN is given: that much may lie idle, whatever the heap's size. */
+/*
+ * core/page/budget.c where SLUB_RETAIN is given: that much may lie idle, whatever the heap's size.
+ */
 #include <gtest/gtest.h>
+
+#include <vector>
 
 #include "run.h"
 
@@ -51,6 +55,24 @@ TEST_F(given, beyond_it_memory_goes_back_to_half)
 	give(more);
 	EXPECT_LE(idle(), 48 * MiB);
 	EXPECT_GT(idle(), 48 * MiB - 2 * SUPERBLOCK_BYTES);
+}
+
+/* What lies in the lists of a CPU is counted in part only: the part is less than the budget. */
+TEST_F(given, a_small_one_holds_for_blocks_that_cpus_keep)
+{
+	const size_t little = 128 << 10, size = 48 << 10;
+	std::vector<void *> blocks;
+	bool is_zero;
+
+	start::option("RETAIN=" + std::to_string(little));
+	page_retain_changed();
+	for (int i = 0; i < 20; i++)
+		blocks.push_back(large_alloc(size, PAGE_BYTES, &is_zero));
+	for (void *block : blocks)
+		large_free(block);
+	EXPECT_LE(page_nr_dirty() * PAGE_BYTES, little);
+	start::option("RETAIN=" + std::to_string(retain));
+	page_retain_changed();
 }
 
 }  // namespace

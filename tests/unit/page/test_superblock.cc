@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* page/superblock.c: first fit, growth and purging, against a list of who has what. */
+/* core/page/superblock.c: first fit, growth and purging, against a list of who has what. */
 #include <gtest/gtest.h>
 
 #include <sys/mman.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* page/limit.c, page_system_refuses(): what the system is asked about, and what its answer does. */
+/*
+ * core/page/limit.c, page_system_refuses(): what the system is asked about, and what its answer
+ * does.
+ */
 #include <gtest/gtest.h>
 
 #include "start.h"

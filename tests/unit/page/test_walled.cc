@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* page/superblock.c: a large mapping of the program's where the heap is to grow. */
+/* core/page/superblock.c: a large mapping of the program's where the heap is to grow. */
 #include <gtest/gtest.h>
 #include <set>
 #include <sys/mman.h>
@@ -17,12 +17,19 @@ unsigned long nr_mapped;
 } /* namespace */
 
 extern "C" int __real_os_map_at(void *start, size_t bytes);
+extern "C" int __real_os_map_closed_at(void *start, size_t bytes);
 
-/* os_map_at() of this program, by the linker's --wrap. */
+/* os_map_at() and os_map_closed_at() of this program, by the linker's --wrap. */
 extern "C" int __wrap_os_map_at(void *start, size_t bytes)
 {
 	nr_mapped++;
 	return __real_os_map_at(start, bytes);
+}
+
+extern "C" int __wrap_os_map_closed_at(void *start, size_t bytes)
+{
+	nr_mapped++;
+	return __real_os_map_closed_at(start, bytes);
 }
 
 namespace {

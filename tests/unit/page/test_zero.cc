@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* page/zero.c: zeros are written for programs that fill blocks; else the kernel gives them. */
+/* core/page/zero.c: zeros are written for programs that fill blocks; else the kernel gives them. */
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* page/zone.c: buddies, against a map of who has which page. */
+/* core/page/zone.c: buddies, against a map of who has which page. */
 #include <algorithm>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Objects for lists to hold, linked in their own words or, a page each, in a table. */
+/* Objects for lists to hold. */
 #ifndef SLUB_TESTS_UNIT_OBJECTS_H
 #define SLUB_TESTS_UNIT_OBJECTS_H
 
@@ -7,23 +7,34 @@
 
 #include "slub.h"
 
+/* Where they are linked: in their first words, a page each in a table, or beside check words. */
+enum linked { LINKED_OWN, LINKED_PAGED, LINKED_KEYED };
+#define LINKED_WAYS (KEYS ? 3 : 2)
+inline const char *linked_name(int how)
+{
+	static const char *const names[] = { "own", "paged", "keyed" };
+
+	return names[how];
+}
+
 struct objects {
 	size_t nr, stride;
 	char *start;
 	void **links;
-	uintptr_t bias;		/* 0: the link lies in the object */
+	uintptr_t bias;		/* what the operations on lists are told */
 	uintptr_t list;		/* links are as they are in the lists of this slot */
 
 	/* Beyond the slots no build encodes links. */
-	objects(size_t count, bool paged, uintptr_t slot = AREA_BYTES)
-		: nr(count), stride(paged ? 4096 : 64), list(slot)
+	objects(size_t count, int how, uintptr_t slot = AREA_BYTES)
+		: nr(count), stride(how == LINKED_PAGED ? 4096 : 64), list(slot)
 	{
 		start = (char *)os_reserve(nr * stride);
 		links = (void **)calloc(nr, sizeof(*links));
 		if (!start || os_commit(start, nr * stride))
 			abort();
-		bias = paged ? (uintptr_t)links -
-			       ((uintptr_t)start >> LINK_PAGE_SHIFT) * sizeof(*links) : 0;
+		bias = how == LINKED_PAGED ? (uintptr_t)links -
+			((uintptr_t)start >> LINK_PAGE_SHIFT) * sizeof(*links) :
+		       how == LINKED_KEYED ? LINK_KEYED : 0;
 	}
 	objects(const objects &) = delete;
 	~objects()
@@ -42,7 +53,7 @@ struct objects {
 		return offset < nr * stride && offset % stride == 0 ?
 		       (long)(offset / stride) : -2;
 	}
-	void *&link(void *object) const { return *object_link(bias, object); }
+	void *&link(void *object) const { return *list_link_of(bias, object); }
 	void *next(void *object) const
 	{
 		void *const &word = link(object);
@@ -53,7 +64,11 @@ struct objects {
 	{
 		void *&word = link(object);
 
-		word = link_is_encoded(list, bias) ? (void *)link_encode(list, &word, to) : to;
+		if (link_is_keyed(bias))
+			link_set_keyed(object, to);
+		else
+			word = link_is_encoded(list, bias) ?
+				       (void *)link_encode(list, &word, to) : to;
 	}
 	/* Links the numbered objects; NULL for none. */
 	void *chain(const std::vector<size_t> &numbers) const

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * percpu/allocator.c: slots and offsets are given out once, packed, and zero again when given
+ * core/percpu/allocator.c: slots and offsets are given out once, packed, and zero again when given
  * back.
  */
 #include <functional>

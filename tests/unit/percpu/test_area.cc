@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* percpu/area.c: areas are made once and start empty; slots run out in order. */
+/* core/percpu/area.c: areas are made once and start empty; slots run out in order. */
 #include <gtest/gtest.h>
 #include <thread>
 
@@ -100,7 +100,7 @@ class area : public testing::Test {
 protected:
 	static void SetUpTestSuite()
 	{
-		start::once([] { start::option("CPUS=128"), start::percpu(); });
+		start::once([] { start::option("TEST_CPUS=128"), start::percpu(); });
 	}
 };
 
@@ -354,11 +354,16 @@ TEST_F(area, fresh_area_is_empty_and_live)
 	uint32_t number = *(uint32_t *)(made + AREA_NUMBER);
 	EXPECT_NE(*(uint32_t *)(made + AREA_LIVE), 0u);
 	EXPECT_EQ(number, percpu_backend == BACKEND_RSEQ ? 7u : AREA_NUMBER_NONE);
+	auto key = *(uintptr_t *)(made + AREA_KEY);
+	/* Sequences alone look there. */
+	EXPECT_EQ(key, KEYS && percpu_backend == BACKEND_RSEQ ? slub_key : 0);
 	*(uint32_t *)(made + AREA_LIVE) = 0;
 	*(uint32_t *)(made + AREA_NUMBER) = 0;
+	*(uintptr_t *)(made + AREA_KEY) = 0;
 	EXPECT_EQ(harness::first_nonzero(made, AREA_BYTES), (size_t)AREA_BYTES);
 	*(uint32_t *)(made + AREA_LIVE) = 1;
 	*(uint32_t *)(made + AREA_NUMBER) = number;
+	*(uintptr_t *)(made + AREA_KEY) = key;
 }
 
 TEST_F(area, making_one_again_keeps_it)

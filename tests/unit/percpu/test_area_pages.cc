@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* percpu/area.c on a system whose pages are larger than 4 KiB, which is pretended. */
+/* core/percpu/area.c on a system whose pages are larger than 4 KiB, which is pretended. */
 #include <gtest/gtest.h>
 
 #include "harness.h"
@@ -37,7 +37,7 @@ class area_pages : public testing::Test {
 protected:
 	static void SetUpTestSuite()
 	{
-		start::once([] { start::option("CPUS=128"), start::percpu(); });
+		start::once([] { start::option("TEST_CPUS=128"), start::percpu(); });
 	}
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* percpu/area.c: every area has the same parts, as long as those of the others. */
+/* core/percpu/area.c: every area has the same parts, as long as those of the others. */
 #include <gtest/gtest.h>
 
 #include <climits>
@@ -42,7 +42,7 @@ class area_parts : public testing::Test {
 protected:
 	static void SetUpTestSuite()
 	{
-		start::once([] { start::option("CPUS=128"), start::percpu(); });
+		start::once([] { start::option("TEST_CPUS=128"), start::percpu(); });
 	}
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * percpu/area.c, instruction by instruction: whoever finds an area remembers it, and its number
- * then says whose it is.  So none is ever found with the number of another CPU.
+ * core/percpu/area.c, instruction by instruction: whoever finds an area remembers it, and its
+ * number then says whose it is.  So none is ever found with the number of another CPU.
  */
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ protected:
 	static void SetUpTestSuite()
 	{
 		start::once([] {
-			start::option("CPUS=128");
+			start::option("TEST_CPUS=128");
 			start::option("PERCPU_BYTES=64K");
 			start::percpu();
 		});

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* percpu/list_bulk.c: several objects at once are what as many single operations would be. */
+/* core/percpu/list_bulk.c: several objects at once are what as many single operations would be. */
 #include <deque>
 #include <gtest/gtest.h>
 
@@ -21,16 +21,16 @@ void start_once()
 		return;
 	started = true;
 	/* Before the start there are no lists. */
-	objects early(1, false);
+	objects early(1, LINKED_OWN);
 	void *none[1];
 	EXPECT_EQ(percpu_pop_bulk(SLOT_BYTES, 0, none, 1), 0u);
-	EXPECT_FALSE(percpu_push_bulk(SLOT_BYTES, early.at(0), &early.link(early.at(0)), 1));
+	EXPECT_FALSE(percpu_push_bulk(SLOT_BYTES, 0, early.at(0), &early.link(early.at(0)), 1));
 	EXPECT_FALSE(percpu_push_bounded(SLOT_BYTES, early.at(0), -1));
 	harness::stay_on_this_cpu();
 	start::percpu();
 }
 
-class bulk : public testing::TestWithParam<bool> {
+class bulk : public testing::TestWithParam<int> {
 protected:
 	static void SetUpTestSuite()
 	{
@@ -61,8 +61,8 @@ protected:
 		for (size_t i = 0; i < nr; i++)
 			numbers.push_back(from + i);
 		void *head = pool.chain(numbers);
-		return percpu_push_bulk(slot, head, &pool.link(pool.at(from + nr - 1)),
-					(uint32_t)nr);
+		return percpu_push_bulk(slot, pool.bias, head,
+					&pool.link(pool.at(from + nr - 1)), (uint32_t)nr);
 	}
 	/* Where several cannot be pushed at once, callers push one by one. */
 	static bool pushes_many()
@@ -107,7 +107,7 @@ TEST_P(bulk, the_area_is_remembered)
 	EXPECT_EQ(slub_thread.self.area, percpu_area(percpu_cid()));
 	slub_thread.self.area = (char *)&percpu_no_area;
 	EXPECT_EQ(percpu_pop_bulk(slot, pool.bias, got, 2), 2u);
-	if (!GetParam()) {
+	if (GetParam() != LINKED_PAGED) {
 		EXPECT_EQ(slub_thread.self.area, percpu_area(percpu_cid()));
 	}
 	slub_thread.self.area = (char *)&percpu_no_area;
@@ -161,7 +161,7 @@ TEST_P(bulk, random_against_a_model)
 			void *head = pool.chain(numbers);
 			void **tail = &pool.link(pool.at(numbers.back()));
 
-			if (!percpu_push_bulk(slot, head, tail, (uint32_t)nr)) {
+			if (!percpu_push_bulk(slot, pool.bias, head, tail, (uint32_t)nr)) {
 				if (pushes_many()) {
 					skipped++;
 					continue;
@@ -183,8 +183,35 @@ TEST_P(bulk, random_against_a_model)
 	EXPECT_LT(skipped, 600);
 }
 
-INSTANTIATE_TEST_SUITE_P(links, bulk, testing::Bool(), [](auto &info) {
-	return info.param ? "in_descriptors" : "in_objects";
+/* None behind a check word that is wrong, and the list stays as it is for who looks at it. */
+TEST_P(bulk, stops_at_a_check_word_that_is_wrong)
+{
+	void *got[9];
+
+	if (GetParam() != LINKED_KEYED)
+		GTEST_SKIP() << "no check words";
+	for (size_t i = 0; i < 6; i++)
+		ASSERT_TRUE(percpu_push(slot, pool.at(i), pool.bias));
+	for (bool is_link : { false, true }) {
+		void *object = pool.at(3), *link = pool.link(object);
+		uintptr_t word = *key_of(object);
+
+		if (is_link)
+			pool.link(object) = pool.at(9);
+		else
+			*key_of(object) ^= 1;
+		uint32_t nr = percpu_pop_bulk(slot, pool.bias, got, 9);
+		EXPECT_LE(nr, 2u) << "5 and 4 are sound";
+		for (uint32_t i = nr; i-- > 0;)
+			ASSERT_TRUE(percpu_push(slot, got[i], pool.bias));
+		pool.link(object) = link;
+		*key_of(object) = word;
+	}
+	EXPECT_EQ(pop(9), (std::vector<long>{ 5, 4, 3, 2, 1, 0 }));
+}
+
+INSTANTIATE_TEST_SUITE_P(links, bulk, testing::Range(0, LINKED_WAYS), [](auto &info) {
+	return linked_name(info.param);
 });
 
 /* ---- lists with a bound, which count their room down from 0 ---- */
@@ -194,7 +221,7 @@ TEST(bounded, stops_at_its_limit)
 	start_once();
 	if (!start::has_wanted_backend())
 		GTEST_SKIP() << "this process cannot have that backend";
-	objects pool(10, false);
+	objects pool(10, LINKED_OWN);
 	auto list = (uint32_t)slub_percpu_alloc(32, 32);
 
 	percpu_enter();

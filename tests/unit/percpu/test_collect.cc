@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * percpu/collect.c: the lists of every CPU are emptied while threads work on them, and each
+ * core/percpu/collect.c: the lists of every CPU are emptied while threads work on them, and each
  * object is in one place all the while.
  */
 #include <atomic>

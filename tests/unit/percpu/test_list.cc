@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* percpu/list.c: the four operations under the backend of SLUB_FASTPATH, against a model. */
+/* core/percpu/list.c: the four operations under the backend of SLUB_FASTPATH, against a model. */
 #include <deque>
 #include <functional>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ struct list_model {
 	long room = 0;
 };
 
-class list : public testing::TestWithParam<bool> {
+class list : public testing::TestWithParam<int> {
 protected:
 	static void SetUpTestSuite()
 	{
@@ -123,11 +123,31 @@ TEST_P(list, failed_push_leaves_the_object_alone)
 	EXPECT_EQ(pool.link(pool.at(0)), mark);
 }
 
+TEST_P(list, nothing_is_popped_whose_check_word_is_wrong)
+{
+	uint32_t slot = first_slot;
+
+	if (GetParam() != LINKED_KEYED)
+		GTEST_SKIP() << "no check words";
+	ASSERT_TRUE(percpu_put(slot, pool.chain({ 0 }), 5));
+	ASSERT_TRUE(percpu_push(slot, pool.at(1), pool.bias));
+	pool.link(pool.at(1)) = pool.at(7);
+	EXPECT_EQ(percpu_pop(slot, pool.bias), nullptr) << "another link";
+	pool.link(pool.at(1)) = pool.at(0);
+	*key_of(pool.at(1)) ^= 1;
+	EXPECT_EQ(percpu_pop(slot, pool.bias), nullptr) << "another word";
+	memcpy(pool.at(1), pool.at(0), 16);
+	EXPECT_EQ(percpu_pop(slot, pool.bias), nullptr) << "that of another object";
+	pool.set_next(pool.at(1), pool.at(0));
+	EXPECT_EQ(percpu_pop(slot, pool.bias), pool.at(1));
+	EXPECT_EQ(percpu_pop(slot, pool.bias), pool.at(0));
+}
+
 /* Behind what a constructor has made, where nothing else is written. */
 TEST_P(list, the_link_lies_where_the_caller_says)
 {
-	if (GetParam())
-		GTEST_SKIP() << "it lies in the table of pages";
+	if (GetParam() != LINKED_OWN)
+		GTEST_SKIP() << "it lies in the table of pages, or in the first word";
 	const size_t link = 40, nr = 4;
 	size_t elsewhere = 0;
 
@@ -295,7 +315,7 @@ TEST_P(list, handler_in_the_middle_of_an_operation_gets_nothing)
 /* The dummy area ends behind its slots, and whatever lies there is no list. */
 TEST_P(list, an_area_that_is_not_live_has_slots_only)
 {
-	if (GetParam())
+	if (GetParam() != LINKED_OWN)
 		GTEST_SKIP() << "lists behind the slots hold objects with links of their own";
 	alignas(4096) static char other[AREA_FAR_END + 4096];
 	char *mine = my_area();
@@ -393,9 +413,9 @@ TEST_P(list, a_drained_list_is_not_full_for_ever)
 }
 #endif
 
-const auto kind = [](const auto &info) { return info.param ? "paged" : "own"; };
+const auto kind = [](const auto &info) { return linked_name(info.param); };
 
-INSTANTIATE_TEST_SUITE_P(link, list, testing::Values(false, true), kind);
-INSTANTIATE_TEST_SUITE_P(link, list_random, testing::Values(false, true), kind);
+INSTANTIATE_TEST_SUITE_P(link, list, testing::Range(0, LINKED_WAYS), kind);
+INSTANTIATE_TEST_SUITE_P(link, list_random, testing::Range(0, LINKED_WAYS), kind);
 
 } /* namespace */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * percpu/thread.c: the numbers of backend thread, which come back when their threads end; and
+ * core/percpu/thread.c: the numbers of backend thread, which come back when their threads end; and
  * how a CPU's number is found under the others.
  */
 #include <algorithm>
 #include <atomic>
+#include <errno.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <thread>
@@ -18,6 +19,8 @@ namespace {
 
 /* How many keys told of the end of the thread that asked for a registration; -1: none asked. */
 int keys_at_registration = -1;
+/* A C library whose threads are in a library that the program has not loaded. */
+bool has_no_threads;
 
 /* Those that tell when this thread ends. */
 std::vector<pthread_key_t> keys()
@@ -35,7 +38,14 @@ std::vector<pthread_key_t> keys()
 
 } /* namespace */
 
-/* The linker sends the library's call here (--wrap). */
+/* The linker sends the library's calls here (--wrap). */
+extern "C" int __real_pthread_key_create(pthread_key_t *key, void (*destructor)(void *));
+
+extern "C" int __wrap_pthread_key_create(pthread_key_t *key, void (*destructor)(void *))
+{
+	return has_no_threads ? ENOSYS : __real_pthread_key_create(key, destructor);
+}
+
 extern "C" bool __wrap_os_rseq_register(void)
 {
 	keys_at_registration = (int)keys().size();
@@ -57,6 +67,15 @@ protected:
 		percpu_enter();
 	}
 };
+
+/* As if this thread were a new one, and the one it was went on. */
+uint32_t take_another()
+{
+	slub_thread.number = 0;
+	slub_thread.flags &= ~(uint32_t)THREAD_CHECKED;
+	percpu_enter();
+	return slub_thread.number;
+}
 
 TEST_F(numbers, are_unique_and_come_back)
 {
@@ -177,6 +196,69 @@ TEST_F(numbers, a_thread_is_registered_when_its_key_is_set)
 		}), 0) << has_keys;
 }
 
+/* As glibc before 2.34 (core/old_glibc.c); the first thread needs no key. */
+TEST_F(numbers, a_key_is_made_when_threads_come)
+{
+	if (percpu_backend != BACKEND_THREAD)
+		GTEST_SKIP() << "backend thread only";
+	EXPECT_EQ(harness::in_child([] {
+		int failed = 0;
+
+		pthread_key_delete(keys().at(0));
+		has_no_threads = true;
+		percpu_thread_init();
+		failed |= keys().empty() && take_another() ? 0 : 1;
+		std::thread([&] {
+			percpu_enter();
+			failed |= slub_thread.number ? 2 : 0;
+			/* Not while it holds a lock: the loader has one. */
+			has_no_threads = false;
+			slub_thread.locks_held++;
+			percpu_enter();
+			failed |= slub_thread.number ? 4 : 0;
+			slub_thread.locks_held--;
+			percpu_enter();
+			failed |= slub_thread.number && keys().size() == 1 ? 0 : 8;
+		}).join();
+		uint32_t number = 0;
+		for (int i = 0; i < 2; i++)
+			std::thread([&] {
+				percpu_enter();
+				failed |= i && slub_thread.number != number ? 16 : 0;
+				number = slub_thread.number;
+				failed |= keys().size() == 1 ? 0 : 32;
+			}).join();
+		_exit(failed);
+	}), 0);
+}
+
+TEST_F(numbers, a_thread_is_registered_when_threads_come)
+{
+	if (percpu_backend != BACKEND_RSEQ)
+		GTEST_SKIP() << "backend rseq only";
+	if (percpu_registers)
+		GTEST_SKIP() << "the library has registered this thread already";
+	EXPECT_EQ(harness::in_child([] {
+		int failed = 0;
+
+		percpu_registers = true;
+		has_no_threads = true;
+		percpu_thread_init();
+		keys_at_registration = -1;
+		take_another();
+		failed |= keys_at_registration == 0 ? 0 : 1;
+		keys_at_registration = -1;
+		std::thread([&] {
+			percpu_enter();
+			failed |= keys_at_registration == -1 ? 0 : 2;
+			has_no_threads = false;
+			percpu_enter();
+			failed |= keys_at_registration == 1 ? 0 : 4;
+		}).join();
+		_exit(failed);
+	}), 0);
+}
+
 TEST_F(numbers, other_backends_need_no_key)
 {
 	if (percpu_backend == BACKEND_THREAD || percpu_registers)
@@ -260,15 +342,6 @@ TEST_F(numbers, an_area_has_its_owner_in_slot_0)
 
 	EXPECT_EQ((void *)area_own_lock((char *)slot), (void *)&slot->spare.head);
 	EXPECT_EQ((void *)area_owner_busy((char *)slot), (void *)&slot->spare.head);
-}
-
-/* As if this thread were a new one, and the one it was went on. */
-uint32_t take_another()
-{
-	slub_thread.number = 0;
-	slub_thread.flags &= ~(uint32_t)THREAD_CHECKED;
-	percpu_enter();
-	return slub_thread.number;
 }
 
 TEST_F(numbers, there_are_as_many_numbers_as_areas)

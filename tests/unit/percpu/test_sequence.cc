@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The restartable sequences (arch/<cpu>/rseq.h) against their plain-C twins
- * (arch/fallback/sequence.h): the same operations on two areas must leave the same behind.
+ * (core/arch/fallback/sequence.h): the same operations on two areas must leave the same behind.
  */
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -312,7 +312,7 @@ TEST_P(sequence, never_writes_the_dummy_area)
 			void *object = pool[0].at(0), *popped[9];
 
 			ASSERT_EQ(percpu_pop_bulk(slot, 0, popped, 9), 0u);
-			ASSERT_FALSE(percpu_push_bulk(slot, object, &pool[0].link(object), 1));
+			ASSERT_FALSE(percpu_push_bulk(slot, 0, object, &pool[0].link(object), 1));
 		}
 	}
 	EXPECT_EQ(harness::first_nonzero(dummy, AREA_FAR_END), (size_t)AREA_FAR_END);
@@ -364,53 +364,33 @@ TEST_P(sequence, any_link_becomes_the_head)
 }
 
 #if defined(__x86_64__)
-/* The sequences of malloc and free, whose free objects have a key in their second word. */
+/* The sequences of malloc and free, whose free objects have a check word. */
 class keyed : public sequence {
 protected:
-	static const uintptr_t KEY = 0x1234567890;
-
-	/* Links beside a key are as they are, in every build. */
-	keyed() { pool[0].list = AREA_BYTES; }
-
-	static void *pop_once(uintptr_t slot)
+	/* Links beside check words are as they are, in every build. */
+	keyed()
 	{
-		void *object;
-		uintptr_t t;
-
-		RSEQ_POP_KEY_IN(SLUB_SEQ_SELF, object, slot, t, KEY);
-		return object;
-failed:
-		return slub_seq_end(nullptr);
-aborted:
-		return slub_seq_end(SEQUENCE_ABORTED);
+		pool[0].list = AREA_BYTES;
+		if (!KEYS)
+			slub_key = (uintptr_t)KEY_TOP << KEY_TOP_SHIFT | 0x1234567890;
 	}
-	static enum sequence_result push_once(uintptr_t slot, void *object)
-	{
-		uintptr_t t;
 
-		RSEQ_PUSH_KEY_IN(SLUB_SEQ_SELF, object, slot, t, KEY);
-		return SEQUENCE_DONE;
-failed:
-		return SEQUENCE_FAILED;
-aborted:
-		return SEQUENCE_RESTART;
-	}
-	/* The list holds objects @head and 4, object 3 has @key; until nothing aborts. */
+	/* The list holds objects @head and 4, the second word of object 3 is @key. */
 	void begin(size_t head, int32_t room, uintptr_t key)
 	{
 		pool[0].link(pool[0].at(3)) = pool[0].at(4);
-		pool[0].link(pool[0].at(4)) = nullptr;
+		link_set_keyed(pool[0].at(4), nullptr);
 		*word(3) = key;
-		*word(4) = KEY;
 		set(SLOT, head, room);
 	}
+	/* Until nothing aborts. */
 	void *pop(size_t head, int32_t room, uintptr_t key)
 	{
 		void *object;
 
 		do {
 			begin(head, room, key);
-			object = pop_once(SLOT);
+			object = rseq_pop_key(SLOT);
 		} while (object == SEQUENCE_ABORTED);
 		return object;
 	}
@@ -421,11 +401,11 @@ aborted:
 		do {
 			begin(4, room, key);
 			pool[0].link(pool[0].at(3)) = nullptr;
-			result = push_once(SLOT, pool[0].at(3));
+			result = rseq_push_key(SLOT, pool[0].at(3));
 		} while (result == SEQUENCE_RESTART);
 		return result == SEQUENCE_DONE;
 	}
-	uintptr_t *word(size_t number) { return (uintptr_t *)pool[0].at(number) + 1; }
+	uintptr_t *word(size_t number) { return key_of(pool[0].at(number)); }
 	void expect(std::vector<long> list, int32_t room, uintptr_t key)
 	{
 		struct half *half = area_half(areas[0], SLOT);
@@ -434,31 +414,38 @@ aborted:
 		EXPECT_EQ(half->room, room);
 		EXPECT_EQ(*word(3), key);
 	}
+	/* That of object 3 with a link to object 4. */
+	uintptr_t right() { return key_made(pool[0].at(3), (uintptr_t)pool[0].at(4)); }
 	static const uint32_t SLOT = 4096;
 };
 
-TEST_P(keyed, pop_takes_what_has_the_key)
+TEST_P(keyed, pop_takes_what_has_the_right_word)
 {
-	EXPECT_EQ(pop(3, 5, KEY), pool[0].at(3));
-	expect({ 4 }, 6, KEY);
-	for (uintptr_t other : { (uintptr_t)0, KEY - 1, KEY + 1 }) {
+	EXPECT_EQ(pop(3, 5, right()), pool[0].at(3));
+	expect({ 4 }, 6, right());
+	for (uintptr_t other : { (uintptr_t)0, slub_key, right() ^ 1, right() ^ (uintptr_t)1 << 63,
+				 key_made(pool[0].at(3), 0),
+				 key_made(pool[0].at(5), (uintptr_t)pool[0].at(4)) }) {
 		EXPECT_EQ(pop(3, 5, other), nullptr);
 		expect({ 3, 4 }, 5, other);
 	}
-	EXPECT_EQ(pop(nr_objects, 5, KEY), nullptr);
-	expect({}, 5, KEY);
+	EXPECT_EQ(pop(nr_objects, 5, right()), nullptr);
+	expect({}, 5, right());
 }
 
-TEST_P(keyed, push_takes_what_has_no_key_and_gives_it_one)
+TEST_P(keyed, push_takes_what_does_not_look_free_and_marks_it)
 {
-	for (uintptr_t other : { (uintptr_t)0, KEY - 1, KEY + 1 }) {
+	for (uintptr_t other : { (uintptr_t)0, ~right(), right() ^ (uintptr_t)1 << 48,
+				 right() << 16 }) {
 		EXPECT_TRUE(push(2, other));
-		expect({ 3, 4 }, 1, KEY);
+		expect({ 3, 4 }, 1, right());
 	}
 	EXPECT_TRUE(push(1, 0));
-	expect({ 3, 4 }, 0, KEY);
-	EXPECT_FALSE(push(2, KEY)) << "it is free already";
-	expect({ 4 }, 2, KEY);
+	expect({ 3, 4 }, 0, right());
+	for (uintptr_t other : { right(), slub_key, (uintptr_t)KEY_TOP << KEY_TOP_SHIFT }) {
+		EXPECT_FALSE(push(2, other)) << "it may be free already";
+		expect({ 4 }, 2, other);
+	}
 	for (int32_t room : { 0, -1 }) {
 		EXPECT_FALSE(push(room, 7)) << "no room";
 		expect({ 4 }, room, 7);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * percpu/collect.c: the order of the stop-a-CPU protocol.  The test's own barriers look at what
- * holds at that very moment, for a thread that is two instructions late is hard to come by.
+ * core/percpu/collect.c: the order of the stop-a-CPU protocol.  The test's own barriers look at
+ * what holds at that very moment, for a thread that is two instructions late is hard to come by.
  */
 #include <gtest/gtest.h>
 

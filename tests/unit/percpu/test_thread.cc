@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* percpu/thread.c and vfork.c: who may use which area, and children of all kinds. */
+/* core/percpu/thread.c and vfork.c: who may use which area, and children of all kinds. */
 #include <atomic>
 #include <gtest/gtest.h>
 #include <algorithm>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * percpu/word.c under the backend of SLUB_FASTPATH: a thread with an area works on it, one without,
- * or whose CPU is stopped, on the shared area, and sums and drains see both.
+ * core/percpu/word.c under the backend of SLUB_FASTPATH: a thread with an area works on it, one
+ * without, or whose CPU is stopped, on the shared area, and sums and drains see both.
  */
 #include <functional>
 #include <gtest/gtest.h>

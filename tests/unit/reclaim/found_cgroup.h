@@ -10,8 +10,8 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "reclaim/pressure/cgroup_pressure.h"
-#include "reclaim/pressure/pressure.h"
+#include "features/pressure/cgroup_pressure.h"
+#include "features/pressure/pressure.h"
 }
 #undef _Static_assert
 

@@ -10,7 +10,7 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "reclaim/group/group.h"
+#include "features/groups/group.h"
 }
 #undef _Static_assert
 
@@ -32,6 +32,32 @@ protected:
 		EXPECT_TRUE(group) << name;
 		return group;
 	}
+};
+
+/* A group `top` stands below the root, and what a fixture makes in begin() goes in end(). */
+class BelowTop : public GroupSteps {
+protected:
+	void SetUp() final
+	{
+		GroupSteps::SetUp();
+		if (IsSkipped())
+			return;
+		top = make("top");
+		ASSERT_TRUE(top);
+		begin();
+	}
+	void TearDown() final
+	{
+		if (!top)
+			return;
+		end();
+		EXPECT_EQ(slub_group_destroy(top), 0);
+		EXPECT_EQ(nr_tight, 0u);
+	}
+	virtual void begin() {}
+	virtual void end() {}
+
+	struct slub_group *top = nullptr;
 };
 
 #endif

@@ -8,8 +8,8 @@
 #include "slub.h"
 
 extern "C" {
-#include "reclaim/bitmap.h"
-#include "reclaim/numbered.h"
+#include "features/reclaim/bitmap.h"
+#include "features/reclaim/numbered.h"
 }
 
 namespace {

@@ -7,7 +7,7 @@
 #include "slub.h"
 
 extern "C" {
-#include "reclaim/pressure/cgroup_pressure.h"
+#include "features/pressure/cgroup_pressure.h"
 }
 
 namespace {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reclaim/group/charge.c: who is asked in which order before a request is refused, and what is
+ * features/groups/charge.c: who is asked in which order before a request is refused, and what is
  * counted where.
  */
 #include <cerrno>
@@ -13,7 +13,7 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "reclaim/group/group.h"
+#include "features/groups/group.h"
 }
 #undef _Static_assert
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reclaim/rcu/srcu.c: a domain's counters, where they come from and to whom they go back, and
+ * features/rcu/srcu.c: a domain's counters, where they come from and to whom they go back, and
  * whose readers are waited for.  Barrier and clock are the test's own.
  */
 #include <atomic>
@@ -14,7 +14,7 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "reclaim/reclaim_internal.h"
+#include "features/reclaim/reclaim_internal.h"
 }
 #undef _Static_assert
 

@@ -11,7 +11,7 @@
 #include "start.h"
 
 extern "C" {
-#include "reclaim/reclaim.h"
+#include "features/reclaim/reclaim.h"
 }
 
 namespace {

@@ -5,23 +5,9 @@
 namespace {
 
 /* The group is all that holds its owner, which is another group's as soon as it can be. */
-class ADelete : public GroupSteps {
+class ADelete : public BelowTop {
 protected:
-	void SetUp() override
-	{
-		GroupSteps::SetUp();
-		if (IsSkipped())
-			return;
-		top = make("top");
-		ASSERT_TRUE(top);
-		used_before = owner_pool.nr_used;
-	}
-	void TearDown() override
-	{
-		if (!IsSkipped()) {
-			EXPECT_EQ(slub_group_destroy(top), 0);
-		}
-	}
+	void begin() override { used_before = owner_pool.nr_used; }
 	/*
 	 * At each instruction of @work the group is deleted, and one more made: in another
 	 * structure, for who names a group that was deleted before the call names the next one.
@@ -70,7 +56,7 @@ protected:
 	}
 
 	steps::Other other;
-	struct slub_group *top, *group, *next;
+	struct slub_group *group, *next;
 	uint32_t used_before;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reclaim/group: each number of a group, each bound to the byte, and who is asked before a request
- * is refused.
+ * features/groups: each number of a group, each bound to the byte, and who is asked before a
+ * request is refused.
  */
 #include <algorithm>
 #include <cerrno>
@@ -12,7 +12,7 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "reclaim/group/group.h"
+#include "features/groups/group.h"
 }
 #undef _Static_assert
 

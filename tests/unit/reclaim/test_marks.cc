@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reclaim/shrinker/shrinker_map.c, walk.c: which pairs of a group and a shrinker a walk asks, in
+ * features/shrinkers/shrinker_map.c, walk.c: which pairs of a group and a shrinker a walk asks, in
  * which order, on which node, and when a mark goes.  The clock is the test's own.
  */
 #include <cerrno>
@@ -12,8 +12,8 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "reclaim/group/group.h"
-#include "reclaim/reclaim_internal.h"
+#include "features/groups/group.h"
+#include "features/reclaim/reclaim_internal.h"
 }
 #undef _Static_assert
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* reclaim/pressure: what who may not wait for the opening of the sources is told. */
+/* features/pressure: what who may not wait for the opening of the sources is told. */
 #include <cerrno>
 #include <gtest/gtest.h>
 
 #include "slub.h"
 
 extern "C" {
-#include "reclaim/pressure/pressure.h"
+#include "features/pressure/pressure.h"
 }
 
 #include <slub/pressure.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reclaim/pressure/pressure.c: what an event makes of it: how hard a walk, and when.  The sources
+ * features/pressure/pressure.c: what an event makes of it: how hard a walk, and when.  The sources
  * and the clock are the test's own.
  */
 #include <cerrno>
@@ -14,7 +14,7 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "reclaim/pressure/pressure.h"
+#include "features/pressure/pressure.h"
 }
 #undef _Static_assert
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reclaim/run.c, shrinker/walk.c, registry.c: how often who is asked, and for how much, by the
- * formula at the head of walk.c.
+ * features/reclaim/run.c, shrinkers/walk.c, registry.c: how often who is asked, and for how much,
+ * by the formula at the head of walk.c.
  */
 #include <cerrno>
 #include <functional>
@@ -12,8 +12,8 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "reclaim/group/group.h"
-#include "reclaim/reclaim_internal.h"
+#include "features/groups/group.h"
+#include "features/reclaim/reclaim_internal.h"
 }
 #undef _Static_assert
 
@@ -293,6 +293,22 @@ TEST_F(Run, TheShareIsTheKernels)
 		EXPECT_EQ(shrinker.scanned, sum);
 		EXPECT_EQ(slub_shrinker_destroy(&shrinker), 0);
 	}
+}
+
+/* Of a thread that another process has woken: no code of the program. */
+TEST_F(Run, AWokenThreadAsksNobody)
+{
+	ASSERT_EQ(slub_shrinker_create(&shrinker), 0);
+	forget();
+	has = 4096;
+	uint8_t before = thread_growth_set(THREAD_GROWTH_QUIET);
+
+	EXPECT_EQ(shrinkers_run(0, nullptr), 0u);
+	thread_growth_set(before);
+	EXPECT_TRUE(asked.empty());
+	shrinkers_run(0, nullptr);
+	EXPECT_FALSE(asked.empty());
+	EXPECT_EQ(slub_shrinker_destroy(&shrinker), 0);
 }
 
 /* What is owed comes to the next visit, less at a low pressure. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reclaim/pressure/source.c: what is opened in a cgroup's folder, what is written there, and what
+ * features/pressure/source.c: what is opened in a cgroup's folder, what is written there, and what
  * each source says of what it reads.  The folder is the test's own.
  */
 #include <climits>

@@ -15,7 +15,7 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "reclaim/group/group.h"
+#include "features/groups/group.h"
 }
 #undef _Static_assert
 

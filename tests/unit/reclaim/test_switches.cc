@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reclaim/group/enter.c: a group that dies while it is entered, a handler that interrupted a
+ * features/groups/enter.c: a group that dies while it is entered, a handler that interrupted a
  * switch of groups, and stocks that cannot be had.
  */
 #include <cerrno>
@@ -12,7 +12,7 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "reclaim/group/group.h"
+#include "features/groups/group.h"
 }
 #undef _Static_assert
 

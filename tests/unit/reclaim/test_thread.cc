@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reclaim/pressure/pressure.c: the thread that somebody asks for, who may have a turn, what
+ * features/pressure/pressure.c: the thread that somebody asks for, who may have a turn, what
  * cannot be had, and what a child inherits.
  */
 #include <algorithm>
@@ -20,7 +20,7 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "reclaim/pressure/pressure.h"
+#include "features/pressure/pressure.h"
 }
 #undef _Static_assert
 

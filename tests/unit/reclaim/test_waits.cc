@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reclaim/group/handler.c, kept.c: who waits for whom, how often lists are emptied, and whom
+ * features/groups/handler.c, kept.c: who waits for whom, how often lists are emptied, and whom
  * nobody may wait for.  The clock of the latter is the test's own.
  */
 #include <atomic>
@@ -12,7 +12,7 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "reclaim/group/group.h"
+#include "features/groups/group.h"
 }
 #undef _Static_assert
 

@@ -7,7 +7,7 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "reclaim/reclaim_internal.h"
+#include "features/reclaim/reclaim_internal.h"
 }
 #undef _Static_assert
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reclaim/pressure/source.c: what systemd names by $MEMORY_PRESSURE_WATCH, and what becomes of
+ * features/pressure/source.c: what systemd names by $MEMORY_PRESSURE_WATCH, and what becomes of
  * files that cannot be used: no descriptor stays open.
  */
 #include <arpa/inet.h>

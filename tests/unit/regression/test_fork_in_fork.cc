@@ -8,7 +8,7 @@
 #include "slub.h"
 
 extern "C" {
-#include "malloc/malloc.h"
+#include "core/malloc/malloc.h"
 }
 
 namespace {

@@ -20,8 +20,8 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "percpu/percpu.h"
-#include "slab/slab_internal.h"
+#include "core/percpu/percpu.h"
+#include "core/slab/slab_internal.h"
 
 extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));

@@ -11,8 +11,8 @@
 #include "slub.h"
 
 extern "C" {
-#include "slab/guard/guard.h"
-#include "slab/shadow/sample.h"
+#include "features/guard/guard.h"
+#include "features/profile/sample.h"
 }
 #include <slub/debug.h>
 

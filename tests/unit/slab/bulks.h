@@ -9,9 +9,9 @@
 #include "typed.h"
 
 extern "C" {
-#include "debug/misuse.h"
-#include "slab/guard/guard.h"
-#include "slab/shadow/sample.h"
+#include "features/misuse/misuse.h"
+#include "features/guard/guard.h"
+#include "features/profile/sample.h"
 }
 
 #include <slub/debug.h>
@@ -29,7 +29,7 @@ inline struct seen seen;
 
 extern "C" {
 uint32_t __real_percpu_pop_bulk(uint32_t, uintptr_t, void **, uint32_t);
-bool __real_percpu_push_bulk(uint32_t, void *, void **, uint32_t);
+bool __real_percpu_push_bulk(uint32_t, uintptr_t, void *, void **, uint32_t);
 void __real_cache_free(struct slub_cache *, void *);
 void *__real_chain_fetch(struct slub_cache *, struct cache_node *, uint32_t *);
 void __real_chain_retire(struct slub_cache *, void *);
@@ -42,12 +42,12 @@ uint32_t __wrap_percpu_pop_bulk(uint32_t slot, uintptr_t link, void **objects, u
 	return __real_percpu_pop_bulk(slot, link, objects, nr);
 }
 
-bool __wrap_percpu_push_bulk(uint32_t slot, void *head, void **tail, uint32_t nr)
+bool __wrap_percpu_push_bulk(uint32_t slot, uintptr_t link, void *head, void **tail, uint32_t nr)
 {
 	seen.nr_pushes++;
 	seen.pushed.push_back(nr);
 	if (!seen.pushes_refused)
-		return __real_percpu_push_bulk(slot, head, tail, nr);
+		return __real_percpu_push_bulk(slot, link, head, tail, nr);
 	seen.pushes_refused--;
 	return false;
 }

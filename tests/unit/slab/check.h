@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Walks all slabs of a cache and everything that holds objects of it, and checks SLAB-1 to SLAB-4
- * of slab/slab.h.  Nobody else may be using the cache meanwhile.
+ * of core/slab/slab.h.  Nobody else may be using the cache meanwhile.
  */
 #ifndef SLUB_TESTS_UNIT_CHECK_H
 #define SLUB_TESTS_UNIT_CHECK_H

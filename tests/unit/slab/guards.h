@@ -13,9 +13,9 @@
 #include "typed.h"
 
 extern "C" {
-#include "debug/misuse.h"
-#include "slab/guard/guard_internal.h"
-#include "slab/watch/watch.h"
+#include "features/misuse/misuse.h"
+#include "features/guard/guard_internal.h"
+#include "features/watch/watch.h"
 }
 
 /* What the kernel is asked for, and what it answers. */

@@ -8,9 +8,9 @@
 #define _Static_assert static_assert
 #define _Atomic
 extern "C" {
-#include "debug/misuse.h"
-#include "reclaim/group/group.h"
-#include "slab/shadow/owned.h"
+#include "features/misuse/misuse.h"
+#include "features/groups/group.h"
+#include "features/groups/owned.h"
 }
 #undef _Static_assert
 #undef _Atomic

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/core/barn.c: each CPU takes its own chains first, the newest, and others' oldest. */
+/* core/slab/barn.c: each CPU takes its own chains first, the newest, and others' oldest. */
 #include <gtest/gtest.h>
 #include <map>
 #include <vector>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slab/typed/bulk.c: whatever is allocated and freed in bulk, each object is in one place
+ * features/typed/bulk.c: whatever is allocated and freed in bulk, each object is in one place
  * (SLAB-3).
  */
 #include <algorithm>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slab/typed/bulk.c: which way many objects take, in and out; what is counted, refused, and left
- * to a look at each.
+ * features/typed/bulk.c: which way many objects take, in and out; what is counted, refused, and
+ * left to a look at each.
  */
 #include "bulks.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/typed/bulk.c: objects put aside, and given back. */
+/* features/typed/bulk.c: objects put aside, and given back. */
 #include "bulks.h"
 
 namespace {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/idle/left.c: when much of what a cache had in use was freed, its lists pin no slabs. */
+/* features/idle/left.c: when much of what a cache had in use was freed, its lists pin no slabs. */
 #include <gtest/gtest.h>
 
 #include "all_lists.h"

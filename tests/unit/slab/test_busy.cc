@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The answer that a cache is in use: slab/typed/create.c stops each CPU a fixed number of times for
- * it, and sleeps for nobody who has an object.
+ * The answer that a cache is in use: features/typed/create.c stops each CPU a fixed number of
+ * times for it, and sleeps for nobody who has an object.
  */
 #include <atomic>
 #include <cerrno>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/core/cache.c: the geometry of slabs and the table from slot to cache. */
+/* core/slab/cache.c: the geometry of slabs and the table from slot to cache. */
 #include <algorithm>
 #include <gtest/gtest.h>
 
+#include "lists.h"
 #include "start.h"
 
 namespace {
@@ -83,29 +84,81 @@ TEST_F(cache, lists_are_short_at_first_and_bounded)
 	}
 }
 
-/* A part of the budget, which the CPUs in use share. */
+/* Until nothing changes any more. */
+void grow(struct slub_cache *c)
+{
+	int32_t before;
+
+	do {
+		before = c->capacity_now;
+		capacity_grow(c);
+		EXPECT_LE(c->capacity_now, before + before / 4 + 1);
+	} while (c->capacity_now > before);
+}
+
+/* One size has a part of what a CPU may hold; the CPUs in use share the budget. */
 TEST_F(cache, lists_grow_to_a_share_of_the_budget)
 {
 	for (struct slub_cache *c : all) {
 		SCOPED_TRACE("size " + std::to_string(c->size));
-		size_t bytes = page_budget() / 16 / percpu_areas_end();
-		size_t most = std::max<size_t>(bytes / c->size, c->size <= 32 << 10 ? 16 : 2);
-		int32_t first = c->capacity_now, before;
+		size_t most = start::list_most_bytes() / c->size;
+		int32_t first = c->capacity_now;
 
-		do {
-			before = c->capacity_now;
-			capacity_grow(c);
-			EXPECT_LE(c->capacity_now, before + before / 4 + 1);
-		} while (c->capacity_now > before);
+		grow(c);
 		EXPECT_LE((size_t)c->capacity_now, std::max<size_t>(std::min<size_t>(most, 2048),
 								   (size_t)first));
-		EXPECT_GT((size_t)c->capacity_now * 5 / 4 + 1,
+		EXPECT_GE((size_t)c->capacity_now * 5 / 4 + 1,
 			  std::min<size_t>(most, 2048)) << "no further step has room";
-		c->capacity_now = 2048;
-		capacity_fit(c);
-		EXPECT_EQ((size_t)c->capacity_now, std::min<size_t>(most, 2048));
-		c->capacity_now = first;
+		capacity_set(c, first);
+		capacity_forget(c);
 	}
+}
+
+size_t in_full_lists(const std::vector<struct slub_cache *> &caches)
+{
+	size_t bytes = 0;
+
+	for (struct slub_cache *c : caches)
+		bytes += c->list_bytes ? 2ul * (size_t)c->capacity_now * c->size : 0;
+	return bytes;
+}
+
+/* Those of all sizes together hold what a CPU may, and who is wanted takes from who rests. */
+TEST_F(cache, lists_of_a_cpu_have_a_budget)
+{
+	std::vector<struct slub_cache *> some;
+	std::vector<int32_t> first;
+
+	for (struct slub_cache *c : all) {
+		if (c->size > 2048)
+			continue;
+		some.push_back(c);
+		first.push_back(c->capacity_now);
+	}
+	for (int i = 0; i < 200; i++) {
+		for (struct slub_cache *c : some)
+			capacity_grow(c);
+	}
+	EXPECT_LE(in_full_lists(some), start::cpu_bytes());
+	EXPECT_GT(in_full_lists(some), start::cpu_bytes() / 4 * 3);
+
+	struct slub_cache *wanted = some.back();
+	auto most = (int32_t)(start::list_most_bytes() / wanted->size);
+	size_t others = in_full_lists(some);
+
+	ASSERT_LT(wanted->capacity_now, most / 2) << "it had no room";
+	others -= 2ul * (size_t)wanted->capacity_now * wanted->size;
+	for (int i = 0; i < 20000; i++)
+		capacity_grow(wanted);
+	EXPECT_GE(wanted->capacity_now * 5 / 4 + 1, most);
+	EXPECT_LE(in_full_lists(some), start::cpu_bytes());
+	EXPECT_LT(in_full_lists(some) - 2ul * (size_t)wanted->capacity_now * wanted->size, others);
+	for (size_t i = 0; i < some.size(); i++) {
+		EXPECT_GE(some[i]->capacity_now, std::min(3, first[i])) << some[i]->size;
+		capacity_set(some[i], first[i]);
+		capacity_forget(some[i]);
+	}
+	EXPECT_EQ(in_full_lists(some), 0u);
 }
 
 TEST_F(cache, slots_are_of_one_cache)

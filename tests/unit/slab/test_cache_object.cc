@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slab/typed/object.c, visit.c: one object in and out past the inline functions: what is said,
+ * features/typed/object.c, visit.c: one object in and out past the inline functions: what is said,
  * counted, and answered of it.
  */
 #include "says.h"
 #include "typed.h"
 
 extern "C" {
-#include "debug/misuse.h"
-#include "slab/guard/guard.h"
-#include "slab/shadow/owned.h"
-#include "slab/shadow/sample.h"
+#include "features/misuse/misuse.h"
+#include "features/guard/guard.h"
+#include "features/groups/owned.h"
+#include "features/profile/sample.h"
 }
 
 #include <slub/debug.h>
@@ -462,9 +462,9 @@ TEST_F(objects, are_visited_wherever_they_are)
 /* More objects than have a bit at a time. */
 TEST_F(objects, of_a_slab_are_seen_by_windows)
 {
-	set("SLUB_MIN_ORDER=6");
+	set("SLUB_TEST_MIN_ORDER=7");
 	struct slub_cache *tiny = make("tiny", 8, SLUB_CACHE_NO_MERGE);
-	set("SLUB_MIN_ORDER=0");
+	set("SLUB_TEST_MIN_ORDER=0");
 	static struct slab_iterator iterator;
 	const uint32_t window = 128 * 64;
 	char *p = (char *)slub_cache_alloc(tiny);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/typed/create.c: a cache takes its slots, nodes and structure, and gives them back. */
+/* features/typed/create.c: a cache takes its slots, nodes and structure, and gives them back. */
 #include <atomic>
 #include <thread>
 
@@ -19,12 +19,17 @@ TEST_F(create, links_behind_the_object_take_a_second_slot)
 	const bool has_inline = !SLUB_CONFIG_HARDENED;
 
 	EXPECT_EQ(plain->slot, plain->list_slot);
-	EXPECT_EQ(plain->inline_slot, has_inline ? plain->list_slot : 0);
+	EXPECT_EQ(plain->inline_slot, KEYS ? plain->list_slot : 0);
+	EXPECT_EQ(plain->plain_slot, has_inline && !KEYS ? plain->list_slot : 0);
+	EXPECT_EQ(plain->entry, KEYS ? plain->slot : UINT32_MAX);
 	EXPECT_EQ(ctor->list_slot, ctor->slot + SLOT_BYTES);
-	EXPECT_EQ(ctor->inline_slot, has_inline ? ctor->list_slot : 0);
+	EXPECT_EQ(ctor->plain_slot, has_inline ? ctor->list_slot : 0);
+	EXPECT_EQ(ctor->inline_slot, 0u) << "there is no check word";
+	EXPECT_EQ(ctor->entry, UINT32_MAX);
 	EXPECT_EQ(ctor->link, 64u);
 	EXPECT_EQ(paged->list_slot, paged->slot + SLOT_BYTES);
-	EXPECT_EQ(paged->inline_slot, has_inline ? paged->slot : 0)
+	EXPECT_EQ(paged->inline_slot, 0u);
+	EXPECT_EQ(paged->plain_slot, has_inline ? paged->slot : 0)
 		<< "nothing inline: the link is in a descriptor";
 	EXPECT_EQ(cache_of_slot(ctor->slot), ctor);
 	EXPECT_EQ(cache_of_slot(ctor->list_slot), ctor);
@@ -35,8 +40,35 @@ TEST_F(create, links_behind_the_object_take_a_second_slot)
 		EXPECT_EQ(cache_of_slot(slot), nullptr);
 		EXPECT_EQ(cache_of_slot(list), nullptr);
 		EXPECT_EQ(cache->inline_slot, 0u) << "inline functions find an empty list";
+		EXPECT_EQ(cache->plain_slot, 0u);
 		EXPECT_EQ(cache->link, 0u);
 	}
+}
+
+/* What the inline functions ask, of each byte of a slab; the slow path asks with 64 bits. */
+TEST_F(create, knows_where_objects_begin)
+{
+	for (size_t size : { 8, 24, 48, 64, 200, 1000, 2040, 4088, 5000, 98304 }) {
+		struct slub_cache *cache = make("starts", size);
+		size_t at_all = 0;
+
+		for (uint64_t at = 0; at < cache->start_end; at++) {
+			uint32_t low = (uint32_t)at & cache->start.mask;
+			bool is_start = low * cache->start.magic < cache->start.magic;
+
+			ASSERT_TRUE(is_start || at % cache->size) << size << ", " << at;
+			at_all += is_start;
+		}
+		EXPECT_EQ(at_all, cache->start.mask ? cache->objects : cache->start_end) << size;
+		EXPECT_TRUE(cache->start.mask || cache->size * (cache->slab_mask + 1) > UINT32_MAX);
+		end(cache);
+	}
+}
+
+TEST_F(create, a_link_in_the_first_word_has_room_for_a_check_word)
+{
+	EXPECT_EQ(make("small", 8)->size, KEYS ? 16u : 8u);
+	EXPECT_EQ(make("small-ctor", 8, 0, [](void *) {})->size, 16u) << "behind the object";
 }
 
 /* Makes caches until one lives where @where did; they end with the test. */

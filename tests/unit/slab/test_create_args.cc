@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slab/typed: create.c, shape.c, alias.c, find.c: what can be asked for, what a cache becomes by
- * it, who shares one, and what is said where that cannot be.
+ * features/typed: create.c, shape.c, alias.c, find.c: what can be asked for, what a cache becomes
+ * by it, who shares one, and what is said where that cannot be.
  */
 #include <algorithm>
 #include <csignal>
@@ -135,9 +135,9 @@ TEST_F(create_args, shapes)
 		bool has_ctor;
 		size_t is_align, is_size, link;
 	} all[] = {
-		{ 1, 0, 0, false, 8, 8, 0 }, { 9, 0, 0, false, 8, 16, 0 },
+		{ 1, 0, 0, false, 8, 16, 0 }, { 9, 0, 0, false, 8, 16, 0 },
 		{ 64, 4, 0, false, 8, 64, 0 }, { 60, 32, 0, false, 32, 64, 0 },
-		{ 1, 0, line, false, 8, 8, 0 }, { 8, 0, line, false, 8, 8, 0 },
+		{ 1, 0, line, false, 8, 16, 0 }, { 8, 0, line, false, 8, 16, 0 },
 		{ 9, 0, line, false, 16, 16, 0 }, { 16, 0, line, false, 16, 16, 0 },
 		{ 17, 0, line, false, 32, 32, 0 }, { 32, 0, line, false, 32, 32, 0 },
 		{ 33, 0, line, false, 64, 64, 0 }, { 65, 0, line, false, 64, 128, 0 },

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/typed/front.c: caches that are variables of programs, also of such as went; real.h. */
+/* features/typed/front.c: caches that are variables of programs, also of such as went; real.h. */
 #include <cmath>
 
 #include "asked.h"
 
 extern "C" {
-#include "slab/typed/real.h"
+#include "features/typed/real.h"
 }
 
 namespace {
@@ -43,6 +43,10 @@ TEST_F(fronts, are_made_by_the_first_allocation)
 	EXPECT_EQ(front.slab_mask, cache->slab_mask);
 	EXPECT_EQ(front.owner_reciprocal, cache->owner_reciprocal);
 	EXPECT_EQ(front.owners, cache->owners);
+	EXPECT_EQ(front.entry, cache->entry);
+	EXPECT_EQ(front.plain_slot, cache->plain_slot);
+	EXPECT_EQ(front.start.mask, cache->start.mask);
+	EXPECT_EQ(front.start.magic, cache->start.magic);
 	EXPECT_EQ(slub_cache_of(p), variable());
 	EXPECT_EQ(slub_cache_find("asked"), variable());
 	EXPECT_EQ(front_cache(&front), cache);
@@ -51,6 +55,7 @@ TEST_F(fronts, are_made_by_the_first_allocation)
 	end(variable());
 	EXPECT_EQ(front.slot, 0u);
 	EXPECT_EQ(front.inline_slot, 0u);
+	EXPECT_EQ(front.plain_slot, 0u);
 	EXPECT_EQ(front.cache, nullptr);
 	EXPECT_EQ(cache->front, nullptr);
 	EXPECT_FALSE(cache->is_copied);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/rcu/deferred.c: objects in sheaves come back to their caches, once and in time. */
+/* features/rcu/deferred.c: objects in sheaves come back to their caches, once and in time. */
 #include <sys/resource.h>
 
 #include <atomic>

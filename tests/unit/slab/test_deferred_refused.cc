@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slab/rcu/deferred.c where membarrier(2) is refused: from the start (SLUB_TEST_REFUSED), or later,
- * by a sandbox.  A barrier frees what other CPUs have collected all the same.  (The caches stay:
- * their own lists cannot be emptied then.)
+ * features/rcu/deferred.c where membarrier(2) is refused: from the start (SLUB_TEST_REFUSED), or
+ * later, by a sandbox.  A barrier frees what other CPUs have collected all the same.  (The caches
+ * stay: their own lists cannot be emptied then.)
  */
 #include <atomic>
 #include <cerrno>

@@ -6,7 +6,7 @@
 #include "typed.h"
 
 extern "C" {
-#include "slab/watch/watch.h"
+#include "features/watch/watch.h"
 }
 #include <slub/debug.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slab/rcu/grace.c: nothing is released while a reader is inside, everything is once, in the
+ * features/rcu/grace.c: nothing is released while a reader is inside, everything is once, in the
  * order of the grace periods, and a queue that many add to stays short.
  */
 #include <atomic>

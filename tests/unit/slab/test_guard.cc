@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/guard/guard.c: pools, which place is next, and where an object lies in it. */
+/* features/guard/guard.c: pools, which place is next, and where an object lies in it. */
 #include "guards.h"
 
 #include <slub/rcu.h>
@@ -158,7 +158,7 @@ TEST_F(guards, of_empty_blocks_are_for_threads_that_may)
 	void *p = guard_alloc_empty(cache, 16);
 	ASSERT_EQ(p, start(0, empty));
 	EXPECT_EQ(guard_cache_of(p), cache);
-	EXPECT_EQ(empty.turns, 1u);
+	EXPECT_EQ(empty.next, 1u) << "places that were looked at";
 	guard_free(p, nullptr);
 	EXPECT_EQ(slub_cache_destroy(cache), 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/guard: what is found at frees and at exit, its words, and who is counted. */
+/* features/guard: what is found at frees and at exit, its words, and who is counted. */
 #include "guards.h"
 
 #include <slub/debug.h>
@@ -94,8 +94,8 @@ TEST_F(say, each_error_has_words)
 		{ GUARD_TWICE, 1, true, "Object already free", "double free", true },
 		{ GUARD_INSIDE, 2, false, "Invalid object pointer", "pointer inside a block",
 		  true },
-		{ GUARD_BEYOND, 4, false, "Redzone overwritten", "red zone overwritten", false },
-		{ GUARD_BEYOND, 4, true, "Redzone overwritten", "red zone overwritten", false },
+		{ GUARD_BEYOND, 4, false, "Redzone overwritten", "a write beyond a block", false },
+		{ GUARD_BEYOND, 4, true, "Redzone overwritten", "a write beyond a block", false },
 		{ GUARD_CACHE, 8, true, "Wrong slab cache", nullptr, false },
 		{ GUARD_SIZE, 16, true, "Wrong size", nullptr, false },
 		{ GUARD_CALL, 32, true, "Wrong kind", is_told ? "wrong kind of call" : nullptr,
@@ -256,7 +256,7 @@ TEST_F(say, what_was_written_beside_it)
 			std::string text = said([&] { guard_free(p, cache); });
 			EXPECT_EQ(count(text, "): Redzone overwritten: " + text_of(byte) +
 					", guarded object " + text_of(p)), 1u) << text;
-			EXPECT_EQ(count(text, process("red zone overwritten: slub_cache_free(" +
+			EXPECT_EQ(count(text, process("a write beyond a block: slub_cache_free(" +
 						      text_of(p) + "), said, ")), 1u) << text;
 			EXPECT_EQ(objects.errors, ++errors);
 			EXPECT_EQ(place_of(p)->state, (uint32_t)GUARD_LIVE) << "it stays";
@@ -398,7 +398,7 @@ TEST_F(say, at_exit_what_was_written)
 			std::string text = said(guard_finish);
 			EXPECT_EQ(count(text, "): Redzone overwritten: " + text_of(p + offset) +
 					", guarded object "), 1u) << offset << text;
-			EXPECT_EQ(count(text, process("red zone overwritten: " + text_of(p) +
+			EXPECT_EQ(count(text, process("a write beyond a block: " + text_of(p) +
 						      ", said, ")), 1u) << text;
 			EXPECT_EQ(said(guard_finish), "") << "once";
 			p[offset] = p[page - 1] = (char)0xcc;

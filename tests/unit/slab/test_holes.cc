@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/idle/holes.c: free pages of slabs that are in use go back, and come again. */
+/* features/idle/holes.c: free pages of slabs that are in use go back, and come again. */
 #include <algorithm>
 #include <atomic>
 #include <gtest/gtest.h>
@@ -428,6 +428,43 @@ TEST_F(purged, what_was_in_use_again_goes_back_again)
 	give_back(again);
 	EXPECT_EQ(nr_marked(again), 0u);
 	EXPECT_EQ(nr_marked(free), 0u);
+}
+
+/* Freed in such an order that no object follows its neighbour in the freelist. */
+TEST_F(holes, a_page_that_two_free_objects_share_goes_back)
+{
+	constexpr uint32_t SIZE = PAGE_BYTES + PAGE_BYTES / 2;
+
+	if (os_page_size() != PAGE_BYTES)
+		GTEST_SKIP() << "the system's pages are larger";
+	start::one_cpu stays;
+	struct slub_cache *cache = test_cache(SIZE);
+	std::vector<void *> mine, kept, shared;
+
+	for (int i = 0; i < 256; i++)
+		mine.push_back(alloc(cache));
+	std::sort(mine.begin(), mine.end());
+	for (size_t i = 0; i < mine.size(); i++) {
+		if (i % 8 == 0)
+			kept.push_back(mine[i]);
+		else if (i % 8 > 1 && (char *)mine[i] == (char *)mine[i - 1] + SIZE &&
+			 (uintptr_t)mine[i] % PAGE_BYTES)
+			shared.push_back(mine[i]);
+	}
+	ASSERT_GE(shared.size(), 60u);
+	for (size_t first : { 1, 3, 5, 7, 2, 4, 6 })
+		for (size_t i = first; i < mine.size(); i += 8)
+			cache_free(cache, mine[i]);
+	for (void *object : shared)
+		*(char *)object = 1;
+	purge();
+	for (void *object : shared)
+		EXPECT_EQ(*(char *)object, 0);
+	for (void *object : kept) {
+		EXPECT_TRUE(is_filled(object, SIZE));
+		cache_free(cache, object);
+	}
+	check_cache(cache, {});
 }
 
 } /* namespace */

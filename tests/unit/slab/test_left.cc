@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/idle/left.c: before the heap grows, caches that are used no more give their slabs back. */
+/*
+ * features/idle/left.c: before the heap grows, caches that are used no more give their slabs back.
+ */
 #include <gtest/gtest.h>
 
 #include "all_lists.h"
@@ -65,6 +67,25 @@ TEST_F(left, slabs_go_back_before_the_heap_grows)
 	EXPECT_EQ(cache->nodes[0]->nr_slabs, 0u);
 	EXPECT_EQ(cache_nr_cached(cache), 0u);
 	check_cache(cache, {});
+}
+
+TEST_F(left, slabs_go_back_before_the_heap_grows_for_a_large_block)
+{
+	std::vector<void *> large;
+	size_t used;
+	bool is_zero;
+
+	for (void *object : objects)
+		cache_free(cache, object);
+	ASSERT_GT(cache->nodes[0]->nr_slabs, 0u) << "lists pin them";
+	page_purge_all();
+	used = superblock_nr_used();
+	while (superblock_nr_used() == used)
+		large.push_back(large_alloc(256 << 10, PAGE_BYTES, &is_zero));
+	EXPECT_EQ(cache->nodes[0]->nr_slabs, 0u);
+	EXPECT_EQ(cache_nr_cached(cache), 0u);
+	for (void *block : large)
+		large_free(block);
 }
 
 /* More came back than a size may keep, and yet a small part of what is in use. */

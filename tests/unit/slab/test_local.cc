@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slab/core/local.c, local_empty.c: what is freed in no order goes to lists of its slabs, without
+ * core/slab/local.c, local_empty.c: what is freed in no order goes to lists of its slabs, without
  * a lock, and each count of them is exact.
  */
 #include <algorithm>
@@ -19,9 +19,9 @@
 extern "C" {
 #define new new_value
 #define _Atomic
-#include "debug/misuse.h"
-#include "slab/core/key.h"
-#include "slab/core/local.h"
+#include "features/misuse/misuse.h"
+#include "core/slab/key.h"
+#include "core/slab/local.h"
 #undef new
 #undef _Atomic
 
@@ -57,13 +57,15 @@ struct locals {
 		     mine && i != &mine->slabs; i = i->next) {
 			struct page *local = container_of(i, struct page, list);
 			uint64_t word = local_read(local);
+			uintptr_t sum = 0;
 			uint32_t n = 0;
 
 			EXPECT_EQ(local_owner(word), cid);
 			for (void *o = local_head(word); o; o = *(void **)o, n++) {
+				sum += local_addend(o);
 				EXPECT_EQ(local_of(slab_of(cache, o)), local);
 				EXPECT_TRUE(cache_is_at_object(cache, o));
-				EXPECT_EQ(*key_of(o), key_value());
+				EXPECT_TRUE(key_is_right(o));
 				EXPECT_TRUE(objects.insert(o).second) << "once";
 				if (!*(void **)o) {
 					EXPECT_EQ(*local_last(local), o);
@@ -73,10 +75,12 @@ struct locals {
 			EXPECT_GE(n, 1u) << "LOCAL-3";
 			EXPECT_LE(n, state_inuse(slab_read(local - 1))) << "LOCAL-4";
 			slabs++;
+			nr_odd += *local_sum(local) != sum;
 		}
 	}
 	std::set<void *> objects;
 	size_t slabs = 0;
+	size_t nr_odd = 0;	/* lists whose sum is another's; by aborts, a few */
 };
 
 class local_lists : public testing::Test {
@@ -140,6 +144,37 @@ protected:
 		}
 		return {};
 	}
+	/* ... and this CPU's list is a short one then. */
+	std::vector<void *> take_slab_of_a_short_list()
+	{
+		std::vector<void *> inside = take_slab();
+
+		EXPECT_EQ(inside.size(), cache->objects);
+		free_scattered(MANY / 2);
+		EXPECT_LE(slot()->main.room, ROOM_SHORT);
+		return inside;
+	}
+	/* As if another CPU freed it. */
+	static void give(struct slub_cache *cache, void *object)
+	{
+		link_set_keyed(object, NULL);
+		chain_flush(cache, object);
+	}
+	struct local_slabs *own() const
+	{
+		return local_slabs_of(cache->nodes[0], percpu_here());
+	}
+	/* The first is freed here, the second elsewhere: the list is set right as a shared one. */
+	void share(const std::vector<void *> &inside)
+	{
+		free(inside[0]);
+		give(cache, inside[1]);
+		EXPECT_EQ(own()->nr_marked, 1u) << "there was room for all others but one";
+		while (own()->nr_marked && !mine.empty()) {
+			free(mine.back());
+			mine.pop_back();
+		}
+	}
 	struct slot *slot() const
 	{
 		return (struct slot *)(percpu_area(percpu_here()) + cache->list_slot);
@@ -180,6 +215,8 @@ TEST_F(local_lists, what_is_freed_in_no_order_goes_home)
 	EXPECT_EQ(length(slot()->main.head), (size_t)(ROOM_SHORT - slot()->main.room));
 	EXPECT_LE(length(slot()->main.head), 16u);
 	EXPECT_LE(length(slot()->spare.head), LOCAL_FOREIGN);
+	EXPECT_GE(now.slabs, 100u);
+	EXPECT_LE(now.nr_odd, 3u) << "LOCAL-6";
 	/* Each object is alive, in a list of the CPU, in a local list, or counts as free. */
 	EXPECT_EQ(in_use(), mine.size() + length(slot()->main.head) +
 				    length(slot()->spare.head) + now.objects.size());
@@ -213,15 +250,15 @@ TEST_F(local_lists, come_before_new_slabs)
 	EXPECT_EQ(misuse_nr_found(), found);
 }
 
-/* Without a trim: what CPU's lists hold pins few of them. */
+/* Without a trim: what a short list holds pins none of them in the end. */
 TEST_F(local_lists, slabs_that_are_whole_go)
 {
 	fill(MANY);
 	size_t full = slabs();
 	free_scattered(0);
 	EXPECT_GE(full, MANY / 100);
-	EXPECT_LE(slabs(), lost + 16 + LOCAL_FOREIGN + cache->min_partial + 8);
-	EXPECT_LE(locals(cache).objects.size(), in_use());
+	EXPECT_LE(slabs(), lost + LOCAL_FOREIGN + cache->min_partial + 8);
+	EXPECT_LE(length(slot()->main.head), 1u) << "and none of the short list";
 	EXPECT_EQ(nr_barriers, 0);
 	EXPECT_EQ(misuse_nr_found(), found);
 }
@@ -299,32 +336,19 @@ TEST_F(local_lists, slabs_change_hands_with_a_refill)
 	EXPECT_GE(locals(cache).objects.size(), 100u);
 }
 
-/* As if another CPU freed it. */
-static void give(struct slub_cache *cache, void *object)
-{
-	*key_of(object) = key_value();
-	*(void **)object = NULL;
-	chain_flush(cache, object);
-}
-
 /* The last objects of a slab come back past its owner, which may never run again. */
 TEST_F(local_lists, who_gives_the_last_object_takes_the_list)
 {
 	fill(MANY);
-	std::vector<void *> inside = take_slab();
-	ASSERT_EQ(inside.size(), cache->objects);
+	std::vector<void *> inside = take_slab_of_a_short_list();
 	struct page *slab = slab_of(cache, inside[0]);
-	/* The list becomes a short one. */
-	free_scattered(MANY / 2);
-	ASSERT_LE(slot()->main.room, ROOM_SHORT);
 	for (size_t i = 1; i < inside.size(); i++)
 		free(inside[i]);
 	ASSERT_EQ(local_count(local_of(slab), local_read(local_of(slab))), inside.size() - 1);
-	struct local_slabs *own = local_slabs_of(cache->nodes[0], percpu_here());
 	size_t before = in_use();
 	give(cache, inside[0]);
 	EXPECT_EQ(in_use(), before - inside.size());
-	EXPECT_EQ(own->nr_marked, 0u);
+	EXPECT_EQ(own()->nr_marked, 0u);
 	EXPECT_EQ(local_head(local_read(local_of(slab))), nullptr);
 	EXPECT_EQ(nr_barriers, 0);
 }
@@ -333,32 +357,76 @@ TEST_F(local_lists, who_gives_the_last_object_takes_the_list)
 TEST_F(local_lists, an_owner_sets_right_what_others_have_marked)
 {
 	fill(MANY);
-	std::vector<void *> inside = take_slab();
-	ASSERT_EQ(inside.size(), cache->objects);
-	struct page *slab = slab_of(cache, inside[0]), *local = local_of(slab);
-	free_scattered(MANY / 2);
-	ASSERT_LE(slot()->main.room, ROOM_SHORT);
-	struct local_slabs *own = local_slabs_of(cache->nodes[0], percpu_here());
+	std::vector<void *> inside = take_slab_of_a_short_list();
+	struct page *local = local_of(slab_of(cache, inside[0]));
 	size_t first = inside.size() / 2;
 	for (size_t i = 0; i < 3; i++)
 		free(inside[i]);
 	ASSERT_EQ(local_count(local, local_read(local)), 3u);
 	for (size_t i = 3; i < first; i++)
 		give(cache, inside[i]);
-	EXPECT_EQ(own->nr_marked, 1u);
-	EXPECT_EQ(local_first(own), local);
+	EXPECT_EQ(own()->nr_marked, 1u);
+	EXPECT_EQ(local_first(own()), local);
 	EXPECT_GE(local_room(local_read(local)), inside.size() - 5);
 	/* With the next free of this CPU that is a slow one. */
-	while (own->nr_marked && !mine.empty()) {
+	while (own()->nr_marked && !mine.empty()) {
 		free(mine.back());
 		mine.pop_back();
 	}
-	EXPECT_EQ(own->nr_marked, 0u);
+	EXPECT_EQ(own()->nr_marked, 0u);
 	EXPECT_EQ(local_count(local, local_read(local)), 3u);
-	EXPECT_EQ(local_room(local_read(local)), inside.size() - first - 1);
+	/* Others give objects there: so it has room for half of them. */
+	EXPECT_EQ(local_room(local_read(local)), (inside.size() - first) / 2);
 	for (size_t i = first; i < inside.size(); i++)
 		free(inside[i]);
 	EXPECT_EQ(local_head(local_read(local)), nullptr) << "it was whole with the last";
+	EXPECT_EQ(misuse_nr_found(), found);
+}
+
+/* What others give is mostly no matter of the owner's: they mark a list twice, not each time. */
+TEST_F(local_lists, others_mark_a_list_at_its_watermark_alone)
+{
+	fill(MANY);
+	std::vector<void *> inside = take_slab_of_a_short_list();
+	struct page *local = local_of(slab_of(cache, inside[0]));
+	share(inside);
+	size_t next = 2, left = inside.size() - 2;
+	uint32_t room = local_room(local_read(local));
+	ASSERT_GE(room, left / 2 - 1);
+	ASSERT_LT(room, left);
+	/* While more are in use than the owner has room for nobody takes a lock. */
+	for (; left - 1 > room; left--) {
+		give(cache, inside[next++]);
+		ASSERT_EQ(own()->nr_marked, 0u) << left;
+		ASSERT_EQ(*local_watermark(local), room + 1);
+	}
+	give(cache, inside[next++]);
+	EXPECT_EQ(own()->nr_marked, 1u);
+	/* Each goes at once all the same. */
+	for (size_t i = next; i < inside.size(); i++)
+		give(cache, inside[i]);
+	EXPECT_EQ(own()->nr_marked, 0u) << "with the last one";
+	EXPECT_EQ(local_head(local_read(local)), nullptr);
+	EXPECT_EQ(misuse_nr_found(), found);
+}
+
+/* A list that is full while others are out goes on, with room for more. */
+TEST_F(local_lists, a_shared_list_goes_on_until_its_slab_is_whole)
+{
+	fill(MANY);
+	std::vector<void *> inside = take_slab_of_a_short_list();
+	struct page *local = local_of(slab_of(cache, inside[0]));
+	share(inside);
+	for (size_t i = 2; i + 1 < inside.size(); i++) {
+		free(inside[i]);
+		ASSERT_EQ(local_count(local, local_read(local)), i);
+		ASSERT_LT(i + local_room(local_read(local)), inside.size() - 1);
+	}
+	locals now(cache);
+	size_t before = in_use();
+	free(inside.back());
+	EXPECT_EQ(local_head(local_read(local)), nullptr);
+	EXPECT_EQ(in_use(), before - (inside.size() - 1));
 	EXPECT_EQ(misuse_nr_found(), found);
 }
 
@@ -366,25 +434,22 @@ TEST_F(local_lists, an_owner_sets_right_what_others_have_marked)
 TEST_F(local_lists, what_comes_behind_a_new_list_is_looked_at)
 {
 	fill(MANY);
-	std::vector<void *> inside = take_slab();
-	struct page *slab = slab_of(cache, inside[0]), *local = local_of(slab);
-	free_scattered(MANY / 2);
-	ASSERT_LE(slot()->main.room, ROOM_SHORT);
-	struct local_slabs *own = local_slabs_of(cache->nodes[0], percpu_here());
+	std::vector<void *> inside = take_slab_of_a_short_list();
+	struct page *local = local_of(slab_of(cache, inside[0]));
 	/* All others are on their way. */
 	for (size_t i = 2; i + 1 < inside.size(); i++)
 		chain_set_next(cache, inside[i], inside[i + 1]);
 	chain_set_next(cache, inside.back(), nullptr);
-	struct detached_list early = { inside[2], inside.back(), (uint32_t)inside.size() - 2 };
+	struct detached_list early = { inside[2], inside.back(), (uint32_t)inside.size() - 2, 0 };
 	free(inside[0]);
 	ASSERT_GT(local_room(local_read(local)), 0u);
 	local_give_back(cache, local, &early);
-	EXPECT_EQ(own->nr_marked, 1u) << "its room is too much";
+	EXPECT_EQ(own()->nr_marked, 1u) << "its room is too much";
 	/* And where the list is all that is in use it goes along. */
 	size_t before = in_use();
-	struct detached_list last = { inside[1], inside[1], 1 };
+	struct detached_list last = { inside[1], inside[1], 1, 0 };
 	local_give_back(cache, local, &last);
-	EXPECT_EQ(own->nr_marked, 0u);
+	EXPECT_EQ(own()->nr_marked, 0u);
 	EXPECT_EQ(local_head(local_read(local)), nullptr);
 	EXPECT_EQ(in_use(), before - 2);
 	EXPECT_EQ(nr_barriers, 0);
@@ -428,6 +493,41 @@ TEST_F(local_lists, a_second_free_is_found_before_its_block_is_two)
 	EXPECT_EQ(distinct.size(), mine.size());
 }
 
+/* A sequence that is aborted has added to the sum what it did not push. */
+TEST_F(local_lists, a_sum_that_is_too_large_accuses_nobody)
+{
+	fill(MANY);
+	std::vector<void *> inside = take_slab_of_a_short_list();
+	struct page *slab = slab_of(cache, inside[0]);
+	size_t before = slabs();
+	for (size_t i = 0; i < inside.size(); i++) {
+		if (i == inside.size() / 2)
+			*local_sum(local_of(slab)) += local_addend(inside[i]);
+		free(inside[i]);
+	}
+	EXPECT_EQ(local_head(local_read(local_of(slab))), nullptr);
+	EXPECT_LE(slabs(), before);
+	EXPECT_EQ(misuse_nr_found(), found);
+}
+
+/* The sum of a list that was set right, or goes on when it is full, is of all its objects. */
+TEST_F(local_lists, a_list_that_goes_on_has_its_sum)
+{
+	fill(MANY);
+	std::vector<void *> inside = take_slab_of_a_short_list();
+	share(inside);
+	for (size_t i = 2; i + 1 < inside.size(); i++)
+		free(inside[i]);
+	EXPECT_LE(locals(cache).nr_odd, 3u);
+	struct page *local = local_of(slab_of(cache, inside[0]));
+	uintptr_t sum = local_addend(inside[0]);
+	for (size_t i = 2; i + 1 < inside.size(); i++)
+		sum += local_addend(inside[i]);
+	EXPECT_EQ(*local_sum(local), sum);
+	free(inside.back());
+	EXPECT_EQ(misuse_nr_found(), found);
+}
+
 /* One of a slab is freed twice, and one not at all: all seem to be back. */
 TEST_F(local_lists, a_slab_is_not_whole_while_one_of_it_lives)
 {
@@ -449,6 +549,28 @@ TEST_F(local_lists, a_slab_is_not_whole_while_one_of_it_lives)
 	for (size_t i = 0; i < BYTES; i++)
 		ASSERT_EQ(((unsigned char *)alive)[i], 0x5a);
 	EXPECT_GE(misuse_nr_found(), found + 1);
+}
+
+/* ... by the sequence, which reads no key: the list has as many as are in use, and another sum. */
+TEST_F(local_lists, a_slab_is_not_whole_by_its_count_alone)
+{
+	fill(MANY);
+	std::vector<void *> inside = take_slab_of_a_short_list();
+	struct page *slab = slab_of(cache, inside[0]), *local = local_of(slab);
+	void *alive = memset(inside[0], 0x5a, BYTES);
+	for (size_t i = 1; i + 1 < inside.size(); i++)
+		free(inside[i]);
+	free(harness::opaque(inside[2]));
+	ASSERT_EQ(local_count(local, local_read(local)), inside.size() - 1);
+	ASSERT_EQ(misuse_nr_found(), found);
+	free(inside.back());
+	EXPECT_EQ(misuse_nr_found(), found + 1);
+	EXPECT_EQ(state_inuse(slab_read(slab)), inside.size()) << "nothing of it comes back";
+	fill(MANY);
+	for (void *object : mine)
+		ASSERT_NE(object, alive);
+	for (size_t i = 0; i < BYTES; i++)
+		ASSERT_EQ(((unsigned char *)alive)[i], 0x5a);
 }
 
 /* ---- a forked child ---- */

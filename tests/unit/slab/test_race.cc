@@ -7,7 +7,7 @@
 #define _Static_assert static_assert
 #define _Atomic
 extern "C" {
-#include "slab/shadow/sample.h"
+#include "features/profile/sample.h"
 }
 #undef _Static_assert
 #undef _Atomic

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slab/shadow/sample.c: which allocations are sampled, draw by draw.  The numbers are those of a
- * seed, so a model of a few lines knows each of them beforehand.
+ * features/profile/sample.c: which allocations are sampled, draw by draw.  The numbers are those
+ * of a seed, so a model of a few lines knows each of them beforehand.
  */
 #include <cmath>
 
 #include "typed.h"
 
 extern "C" {
-#include "base/hash.h"
-#include "slab/guard/guard.h"
-#include "slab/shadow/sample.h"
+#include "core/base/hash.h"
+#include "features/guard/guard.h"
+#include "features/profile/sample.h"
 }
 
 #include <slub/debug.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slab/shadow/shadow.c, reserved.c, group_objects.c: shadows made, found and dropped; who gets
+ * features/shadow/shadow.c, reserved.c, group_objects.c: shadows made, found and dropped; who gets
  * objects of the reserve; what a group's objects keep.
  */
 #include "owners.h"
@@ -8,7 +8,7 @@
 #define _Static_assert static_assert
 #define _Atomic
 extern "C" {
-#include "slab/shadow/shadow.h"
+#include "features/shadow/shadow.h"
 }
 #undef _Static_assert
 #undef _Atomic

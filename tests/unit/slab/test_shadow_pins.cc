@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/shadow/shadow.c: a shadow is made once, and ends with its root. */
+/* features/shadow/shadow.c: a shadow is made once, and ends with its root. */
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -9,7 +9,7 @@
 #include <slub/reserve.h>
 
 extern "C" {
-#include "slab/shadow/shadow.h"
+#include "features/shadow/shadow.h"
 }
 
 namespace {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/core/alloc.c, free.c: where a chain goes, and comes from, at each step of the slow paths. */
+/* core/slab/alloc.c, free.c: where a chain goes, and comes from, at each step of the slow paths. */
 #include <functional>
 #include <gtest/gtest.h>
 #include <map>
@@ -13,7 +13,7 @@
 #define _Static_assert static_assert
 #define _Atomic
 extern "C" {
-#include "slab/shadow/owned.h"
+#include "features/groups/owned.h"
 }
 #undef _Static_assert
 #undef _Atomic
@@ -48,6 +48,11 @@ extern "C" void *__wrap_node_refill(struct slub_cache *cache, struct cache_node 
 extern "C" void __wrap_slab_left_look(struct slub_cache *)
 {
 	nr_looks++;
+}
+
+extern "C" void __wrap_stats_file_update(struct slub_cache *)
+{
+	nr_told++;
 }
 
 extern "C" void __wrap_account_settle(const struct slub_cache *, void *chain)
@@ -90,7 +95,7 @@ protected:
 	{
 		if (IsSkipped())
 			return;
-		slab_notify = nullptr;
+		slab_is_told = false;
 		for (void *object : stock)
 			slab_free_objects(cache, slab_of(cache, object), object, object, 1);
 		empty();
@@ -254,8 +259,8 @@ TEST_F(slow_paths, a_chain_is_fetched_from_the_nearest_place)
 
 TEST_F(slow_paths, lists_grow_up_to_their_share_and_no_further)
 {
-	size_t share = page_budget() / 16 / percpu_areas_end() / cache->size;
-	auto most = (int32_t)std::min<size_t>(std::max<size_t>(share, 16), (size_t)cache->capacity);
+	size_t share = start::list_most_bytes() / cache->size;
+	auto most = (int32_t)std::min<size_t>(share, (size_t)cache->capacity);
 	int32_t n = 1;
 
 	while (n + n / 4 + 1 < most)
@@ -263,19 +268,11 @@ TEST_F(slow_paths, lists_grow_up_to_their_share_and_no_further)
 	for (int32_t from : { n, n + 1 }) {
 		int32_t to = from + from / 4 + 1;
 
-		cache->capacity_now = from;
+		capacity_set(cache, from);
 		capacity_grow(cache);
 		EXPECT_EQ(cache->capacity_now, to <= most ? to : from);
 	}
-	if (most < cache->capacity) {
-		cache->has_sheaf_length = true;
-		cache->capacity_now = most + 1;
-		capacity_fit(cache);
-		EXPECT_EQ(cache->capacity_now, most + 1) << "as its program asked";
-		cache->has_sheaf_length = false;
-		capacity_fit(cache);
-		EXPECT_EQ(cache->capacity_now, most);
-	}
+	capacity_set(cache, 11);
 }
 
 /* From slabs with one free object each: a refill takes half a list's length. */
@@ -337,7 +334,7 @@ TEST_F(slow_paths, a_new_thread_gets_its_lists_by_each_of_them)
 /* Watchers of caches are told by each slow path. */
 TEST_F(slow_paths, watchers_are_told)
 {
-	slab_notify = [](struct slub_cache *) { nr_told++; };
+	slab_is_told = true;
 	ASSERT_TRUE(percpu_put(cache->list_slot + SLOT_SPARE, chain(3), 0));
 	nr_told = 0;
 	void *object = cache_alloc(cache);

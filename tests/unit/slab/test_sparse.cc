@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/idle/sparse.c: free pages of slabs that are in use belong to the budget. */
+/* features/idle/sparse.c: free pages of slabs that are in use belong to the budget. */
 #include <gtest/gtest.h>
 #include <map>
 #include <vector>
@@ -30,6 +30,12 @@ constexpr size_t MiB = 1ul << 20;
 
 class sparse : public all_lists {
 protected:
+	/* What lies in the list of another CPU would leave pages whose objects are all free. */
+	static void SetUpTestSuite()
+	{
+		harness::stay_on_this_cpu();
+		all_lists::SetUpTestSuite();
+	}
 	void SetUp() override
 	{
 		all_lists::SetUp();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/core/state.h: the double word of a slab changes as one, in odd and even descriptors. */
+/* core/slab/state.h: the double word of a slab changes as one, in odd and even descriptors. */
 #include <atomic>
 #include <gtest/gtest.h>
 #include <thread>

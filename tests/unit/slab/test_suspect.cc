@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// slab/core/suspect.c: what looks like misuse is made certain, or nobody is accused.
+// core/slab/suspect.c: what looks like misuse is made certain, or nobody is accused.
 #include <cstdlib>
 #include <cstring>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include "start.h"
 
 extern "C" {
-#include "debug/misuse.h"
-#include "slab/core/key.h"
+#include "features/misuse/misuse.h"
+#include "core/slab/key.h"
 }
 
 namespace {
@@ -50,7 +50,7 @@ TEST_F(Suspect, a_copied_key_is_innocent)
 {
 	uint8_t suspects = cache->suspects;
 
-	*key_of(object) = key_value();
+	key_set(cache, object);
 	EXPECT_TRUE(suspect_free(cache, object, "free"));
 	EXPECT_EQ(cache->suspects, suspects + 1);
 	EXPECT_EQ(found(), 0u);
@@ -83,7 +83,7 @@ TEST_F(Suspect, a_free_object_is_freed_once)
 TEST_F(Suspect, nobody_is_accused_under_a_lock)
 {
 	slub_thread.locks_held++;
-	*key_of(object) = key_value();
+	key_set(cache, object);
 	EXPECT_FALSE(suspect_free(cache, object, "free"));
 	slub_thread.locks_held--;
 	EXPECT_EQ(found(), 0u);
@@ -121,8 +121,9 @@ TEST_F(Suspect, an_aborted_free_is_the_first_or_the_second)
 {
 	uint8_t suspects = cache->suspects;
 
-	for (uintptr_t key : {(uintptr_t)0, key_value()}) {
-		*key_of(object) = key;
+	for (bool is_marked : { false, true }) {
+		key_set(cache, object);
+		*key_of(object) = is_marked ? *key_of(object) : 0;
 		EXPECT_TRUE(suspect_aborted(cache, object));
 		EXPECT_FALSE(key_is_set(cache, object));
 	}
@@ -132,6 +133,51 @@ TEST_F(Suspect, an_aborted_free_is_the_first_or_the_second)
 	EXPECT_FALSE(suspect_aborted(cache, object));
 	EXPECT_TRUE(key_is_set(cache, object));
 	EXPECT_EQ(found(), 1u);
+}
+
+/* Freed twice, and cleared in between: KEY-4. */
+TEST_F(Suspect, a_chain_that_goes_round_has_no_end)
+{
+	void *other = malloc(96);
+
+	chain_set_next(cache, object, other);
+	chain_set_next(cache, other, object);
+	EXPECT_FALSE(chain_ends(cache, object, CHAIN_MOST));
+	EXPECT_EQ(found(), 1u);
+	chain_set_next(cache, other, nullptr);
+	EXPECT_TRUE(chain_ends(cache, object, 2));
+	EXPECT_FALSE(chain_ends(cache, object, 1));
+	EXPECT_EQ(found(), 2u);
+	for (void *o : { object, other }) {
+		key_clear(o);
+		free(harness::opaque(o));
+	}
+}
+
+/* It may be in use: a walk ends in front of it, and writes nothing there. */
+TEST_F(Suspect, a_damaged_object_is_left_out_of_a_chain)
+{
+	uintptr_t *other = static_cast<uintptr_t *>(malloc(96));
+
+	for (bool near : { false, true }) {
+		chain_set_next(cache, object, other);
+		other[0] = 11;
+		other[1] = 12;
+		before = misuse_nr_found();
+		EXPECT_EQ(near ? chain_next_near(cache, object) : chain_next(cache, object),
+			  nullptr);
+		EXPECT_EQ(found(), 1u);
+		EXPECT_EQ(chain_next(cache, object), nullptr);
+		EXPECT_EQ(found(), 1u) << "it ends here now";
+		EXPECT_EQ(other[0], 11u);
+		EXPECT_EQ(other[1], 12u);
+	}
+	EXPECT_EQ(chain_head(cache, other), nullptr);
+	EXPECT_EQ(chain_head(cache, object), object);
+	EXPECT_EQ(chain_head(cache, nullptr), nullptr);
+	key_clear(object);
+	free(harness::opaque(object));
+	free(harness::opaque(other));
 }
 
 TEST_F(Suspect, starts_are_known)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab/typed/visit.c: what is visited is what is allocated; what is shrunk is what is not. */
+/* features/typed/visit.c: what is visited is what is allocated; what is shrunk is what is not. */
 #include <algorithm>
 #include <set>
 

@@ -8,8 +8,9 @@
 //! - RSEQ-2: behind it is a straight line without a call, whose last instruction is the only one
 //!   that others see: the commit.  A thread that the kernel preempts, moves or signals before it
 //!   goes on at the abort address, which says "failed".
-//! - RSEQ-3: before the commit only `room`, or the link of an object that nobody else has yet,
-//!   is written.  An abort in between leaves `room` off by one, which the slow path mends.
+//! - RSEQ-3: before the commit only `room`, or the link and the check word of an object that
+//!   nobody else has yet, is written.  An abort in between leaves `room` off by one, which the slow
+//!   path mends, or the check word, which `slub_cache_free_aborted()` takes away.
 //! - RSEQ-4: the area is this CPU's own if it has the CPU's number, which a stopped one has not;
 //!   that is looked at before any store to it.
 //! - RSEQ-5: the four bytes before the abort address are the signature, behind an instruction
@@ -63,6 +64,9 @@ macro_rules! enter {
 #[cfg(slub_inline)]
 macro_rules! leave {
     ($fail:literal) => {
+        leave!($fail, $fail)
+    };
+    ($abort:literal, $fail:literal) => {
         concat!(
             "
             5:
@@ -70,6 +74,10 @@ macro_rules! leave {
             .byte 0x0f, 0xb9, 0x3d
             .long 0x53053053
             6:
+            ",
+            $abort,
+            "
+            jmp 8f
             7:
             ",
             $fail,
@@ -147,7 +155,8 @@ pub(crate) unsafe fn section_entered() {}
 #[inline(always)]
 pub(crate) unsafe fn section_left() {}
 
-/// Takes the first object of the cache's list on this CPU; null: there is none.
+/// Takes the first object of the cache's list on this CPU; null: there is none, or its check word is
+/// wrong, or the cache has none (see `slub_cache_try_pop()`).
 #[cfg(slub_inline)]
 #[inline(always)]
 unsafe fn try_pop(cache: *mut slub_cache) -> *mut c_void {
@@ -161,14 +170,20 @@ unsafe fn try_pop(cache: *mut slub_cache) -> *mut c_void {
         "movq %fs:40({t}), {area}",
         "movq %fs:16({t}), {cid}",
         "movl 4({cache}), {word:e}",
-        "movq 8({cache}), {link}",
+        "testl {word:e}, {word:e}",
+        "jz 7f",
         "addq {area}, {word}",
         enter!(),
         "movq ({word}), {object}",
         "testq {object}, {object}",
         "jz 7f",
-        "movq ({object}, {link}), {t}",
+        "movq ({object}), {t}",
         "prefetchw ({t})",
+        "movq 8({object}), {had}",
+        "xorq {object}, {had}",
+        "xorq {t}, {had}",
+        "cmpq {had}, 16({area})",
+        "jne 7f",
         "addl $1, 8({word})",
         "movq {t}, ({word})",
         leave!("xorl {object:e}, {object:e}"),
@@ -178,14 +193,19 @@ unsafe fn try_pop(cache: *mut slub_cache) -> *mut c_void {
         cid = out(reg) _,
         area = out(reg) _,
         word = out(reg) _,
-        link = out(reg) _,
+        had = out(reg) _,
         object = out(reg) object,
         options(att_syntax, nostack),
     );
+    if !object.is_null() {
+        // It would look free.
+        object.cast::<usize>().add(1).write(0);
+    }
     object
 }
 
-/// Puts the object in front of the cache's list on this CPU; false: nothing was done.
+/// Puts the object in front of the cache's list on this CPU, or the function that goes on where the
+/// kernel has interrupted that frees it; false: nothing was done.
 #[cfg(slub_inline)]
 #[inline(always)]
 unsafe fn try_push(cache: *mut slub_cache, object: *mut c_void) -> bool {
@@ -194,32 +214,41 @@ unsafe fn try_push(cache: *mut slub_cache, object: *mut c_void) -> bool {
     // what the map says of a page is whose objects are on it.
     core::arch::asm!(
         "movq slub_percpu_self@GOTTPOFF(%rip), {t}",
-        "movq %fs:32({t}), {link}",
+        "movq %fs:32({t}), {room}",
         "movq %fs:24({t}), {area}",
         "movq {object}, {word}",
         "subq {area}, {word}",
         "shrq $12, {word}",
-        "cmpq {link}, {word}",
+        "cmpq {room}, {word}",
         "jae 7f",
         "movzwl ({area}, {word}, 2), {word:e}",
-        "cmpl {word:e}, ({cache})",
+        "cmpl {word:e}, 56({cache})",
         "jne 7f",
+        "movl {object:e}, {word:e}",
+        "andl 80({cache}), {word:e}",
+        "imull 84({cache}), {word:e}",
+        "cmpl 84({cache}), {word:e}",
+        "jae 7f",
         "movq %fs:8({t}), {rseq}",
         "movq %fs:40({t}), {area}",
         "movq %fs:16({t}), {cid}",
         "movl 24({cache}), {word:e}",
-        "movq 8({cache}), {link}",
         "addq {area}, {word}",
         enter!(),
-        "cmpl $0, 8({word})",
-        "jle 7f",
-        "movq ({word}), {t}",
-        "cmpq {t}, {object}",
+        "movl 8({word}), {room:e}",
+        "subl $1, {room:e}",
+        "jl 7f",
+        "movzwl 14({object}), {t:e}",
+        "cmpl $0x86f9, {t:e}",
         "je 7f",
-        "movq {t}, ({object}, {link})",
-        "subl $1, 8({word})",
+        "movq ({word}), {t}",
+        "movq {t}, ({object})",
+        "xorq {object}, {t}",
+        "xorq 16({area}), {t}",
+        "movq {t}, 8({object})",
+        "movl {room:e}, 8({word})",
         "movq {object}, ({word})",
-        leave!("xorl {area:e}, {area:e}"),
+        leave!("movl $1, {area:e}", "xorl {area:e}, {area:e}"),
         cache = in(reg) cache,
         object = in(reg) object,
         t = out(reg) _,
@@ -227,10 +256,18 @@ unsafe fn try_push(cache: *mut slub_cache, object: *mut c_void) -> bool {
         cid = out(reg) _,
         area = out(reg) area,
         word = out(reg) _,
-        link = out(reg) _,
+        room = out(reg) _,
         options(att_syntax, nostack),
     );
-    area != 0
+    // 1: the kernel has interrupted it.
+    match area {
+        0 => false,
+        1 => {
+            crate::slub_cache_free_aborted(cache, object);
+            true
+        }
+        _ => true,
+    }
 }
 
 #[cfg(not(slub_inline))]

@@ -412,6 +412,7 @@ extern "C" {
     pub fn slub_cache_shrink(cache: *mut slub_cache) -> c_int;
     pub fn slub_cache_alloc(cache: *mut slub_cache) -> *mut c_void;
     pub fn slub_cache_free(cache: *mut slub_cache, object: *mut c_void);
+    pub fn slub_cache_free_aborted(cache: *mut slub_cache, object: *mut c_void);
     pub fn slub_cache_alloc_flags(cache: *mut slub_cache, flags: c_uint) -> *mut c_void;
     pub fn slub_cache_alloc_node(cache: *mut slub_cache, flags: c_uint, node: c_int)
         -> *mut c_void;

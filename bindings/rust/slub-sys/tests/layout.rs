@@ -184,10 +184,9 @@ fn places_that_sequences_name() {
         "offsetof(struct slub_percpu_self, map_pages)" => 32,
         "offsetof(struct slub_percpu_self, area)" => 40,
         "offsetof(struct slub_percpu_self, sections)" => 52,
-        "offsetof(struct slub_cache, slot)" => 0,
         "offsetof(struct slub_cache, inline_slot)" => 4,
-        "offsetof(struct slub_cache, link)" => 8,
         "offsetof(struct slub_cache, free_slot)" => 24,
+        "offsetof(struct slub_cache, entry)" => 56,
     }
 }
 

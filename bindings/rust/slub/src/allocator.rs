@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-//! `Allocator` of the crate allocator-api2, for [`Slub`], `&Bucket`, `&Arena` and `&Group`.
+//! `Allocator` of the crate allocator-api2, for [`Slub`], `&Bucket`, `&Arena`, `&Scratch` and
+//! `&Group`.
 //!
-//! Bucket, arena and group are allocators by reference only: whatever holds one of their blocks
+//! All but the first are allocators by reference only: whatever holds one of their blocks
 //! borrows them, so [`Bucket::clear`] waits for it.
 //!
 //! ```compile_fail,E0502
@@ -12,12 +13,12 @@
 //! ```
 
 use crate::bucket::nothing;
-use crate::{Arena, Bucket, Group, Slub};
+use crate::{Arena, Bucket, Group, Scratch, Slub};
 use allocator_api2::alloc::{AllocError, Allocator};
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{self, NonNull};
 
-/// What the four have in common.  A layout of 0 bytes never gets here.
+/// What the five have in common.  A layout of 0 bytes never gets here.
 ///
 /// # Safety
 ///
@@ -120,6 +121,33 @@ unsafe impl Blocks for &Arena {
         // SAFETY: as the caller promises.
         unsafe { Blocks::free(&self.bucket(), block, layout) }
     }
+}
+
+// SAFETY: clear() and the end of a scratch need it unborrowed.
+unsafe impl Blocks for &Scratch {
+    #[inline]
+    fn alloc(&self, layout: Layout) -> Option<NonNull<u8>> {
+        Scratch::alloc_layout(self, layout).ok()
+    }
+    fn alloc_zeroed(&self, layout: Layout) -> Option<NonNull<u8>> {
+        let block = Scratch::alloc_layout(self, layout).ok()?;
+        // SAFETY: a new block of that size.
+        unsafe { block.as_ptr().write_bytes(0, layout.size()) };
+        Some(block)
+    }
+    #[inline]
+    unsafe fn resize(
+        &self,
+        block: NonNull<u8>,
+        layout: Layout,
+        bytes: usize,
+    ) -> Option<NonNull<u8>> {
+        // SAFETY: as the caller promises.
+        unsafe { Scratch::resize(self, block, layout, bytes) }.ok()
+    }
+    /// It goes with the scratch.
+    #[inline]
+    unsafe fn free(&self, _block: NonNull<u8>, _layout: Layout) {}
 }
 
 // SAFETY: the memory belongs to the process; the group only pays for it.
@@ -283,6 +311,16 @@ allocator! {
     /// # Ok::<(), slub::Error>(())
     /// ```
     &Arena,
+    /// Collections of one request: what they free stays the scratch's until that ends.
+    ///
+    /// ```
+    /// let request = slub::Scratch::new();
+    /// let mut list = allocator_api2::vec::Vec::new_in(&request);
+    /// list.extend(0..1000);
+    /// assert_eq!(list[999], 999);
+    /// # Ok::<(), slub::Error>(())
+    /// ```
+    &Scratch,
     /// Collections for which a group pays, whichever group the thread is in.
     ///
     /// ```

@@ -27,19 +27,50 @@ fn malloc_aligns(layout: &Layout) -> bool {
     layout.align() <= 8 || (layout.align() <= 16 && layout.size() >= 16)
 }
 
+#[inline]
+fn plain(layout: &Layout) -> *mut u8 {
+    // SAFETY: any arguments are allowed.
+    unsafe {
+        if malloc_aligns(layout) {
+            sys::malloc(layout.size()).cast()
+        } else {
+            sys::aligned_alloc(layout.align(), layout.size()).cast()
+        }
+    }
+}
+
+#[inline]
+fn zeroed(layout: &Layout) -> *mut u8 {
+    // SAFETY: any arguments are allowed; the block has layout.size() bytes.
+    unsafe {
+        if malloc_aligns(layout) {
+            return sys::calloc(1, layout.size()).cast();
+        }
+        let block = plain(layout);
+        if !block.is_null() {
+            ptr::write_bytes(block, 0, layout.size());
+        }
+        block
+    }
+}
+
+/// A block, which the overdraft of the thread's turn pays for where its group cannot.
+#[inline]
+fn or_overdraw(allocate: impl Fn() -> *mut u8) -> *mut u8 {
+    let block = allocate();
+    #[cfg(feature = "std")]
+    if block.is_null() {
+        return crate::overdraft::overdraw(allocate);
+    }
+    block
+}
+
 // SAFETY: malloc, aligned_alloc and free keep GlobalAlloc's contract; nothing
 // here unwinds or allocates by another way.
 unsafe impl GlobalAlloc for Slub {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: any arguments are allowed.
-        unsafe {
-            if malloc_aligns(&layout) {
-                sys::malloc(layout.size()).cast()
-            } else {
-                sys::aligned_alloc(layout.align(), layout.size()).cast()
-            }
-        }
+        or_overdraw(|| plain(&layout))
     }
 
     #[inline]
@@ -50,17 +81,7 @@ unsafe impl GlobalAlloc for Slub {
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: any arguments are allowed; the block has layout.size() bytes.
-        unsafe {
-            if malloc_aligns(&layout) {
-                return sys::calloc(1, layout.size()).cast();
-            }
-            let block: *mut u8 = sys::aligned_alloc(layout.align(), layout.size()).cast();
-            if !block.is_null() {
-                ptr::write_bytes(block, 0, layout.size());
-            }
-            block
-        }
+        or_overdraw(|| zeroed(&layout))
     }
 
     /// In place where the block has room for it.
@@ -71,7 +92,7 @@ unsafe impl GlobalAlloc for Slub {
         // SAFETY: the block is one of malloc's.
         unsafe {
             if malloc_aligns(&new) {
-                return sys::realloc(block.cast(), bytes).cast();
+                return or_overdraw(|| sys::realloc(block.cast(), bytes).cast());
             }
             let room = sys::malloc_usable_size(block.cast());
             if bytes <= room && bytes >= room / 2 {

@@ -18,7 +18,8 @@
 //!
 //! A request beyond [`Limit::Max`] fails as one without memory: [`Vec::try_reserve`]
 //! and [`Cache::alloc`](crate::Cache::alloc) return an error, and what cannot, such
-//! as `vec!`, ends the program.
+//! as `vec!`, ends the program.  [`Group::run_or_end`] and [`follow_or_end`] end the
+//! work instead ([`overdraft`](crate::overdraft)).
 //!
 //! [`Vec::try_reserve`]: https://doc.rust-lang.org/std/vec/struct.Vec.html#method.try_reserve
 
@@ -32,6 +33,8 @@ use core::ptr::{self, NonNull};
 use slub_sys as sys;
 
 pub use crate::follow::{follow, Follow};
+#[cfg(feature = "std")]
+pub use crate::overdraft::{follow_or_end, is_overdrawn, refuse, FollowOrEnd};
 pub use slub_sys::slub_group_memory as Memory;
 
 /// An account of memory, with limits.  Groups form a tree; what is charged to one
@@ -122,6 +125,21 @@ impl Group {
         // for closures nest.
         Error::check(unsafe { sys::slub_group_enter(self.as_raw()) })?;
         let _inside = Inside { group: self.raw, _thread: PhantomData };
+        Ok(work())
+    }
+
+    /// Calls `work` outside of all groups but the root: for what a tenant causes and does not
+    /// own, as a cache that the whole process uses.
+    ///
+    /// # Errors
+    ///
+    /// As [`Group::run`]; [`Error::OutOfMemory`]: no group was ever made, and cannot be.
+    pub fn run_outside<R>(work: impl FnOnce() -> R) -> Result<R, Error> {
+        // SAFETY: always allowed; the root lives as long as the process.
+        let group = NonNull::new(unsafe { sys::slub_group_root() }).ok_or(Error::OutOfMemory)?;
+        // SAFETY: as in run().
+        Error::check(unsafe { sys::slub_group_enter(group.as_ptr()) })?;
+        let _inside = Inside { group, _thread: PhantomData };
         Ok(work())
     }
 
@@ -248,7 +266,14 @@ struct Inside {
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        // SAFETY: this thread entered it, and left all it entered since.
-        unsafe { sys::slub_group_leave(self.group.as_ptr()) };
+        // SAFETY: this thread entered it, and left all it entered since, but for an overdraft.
+        let left = unsafe { sys::slub_group_leave(self.group.as_ptr()) };
+        #[cfg(feature = "std")]
+        if left != 0 && crate::overdraft::step_out() {
+            // SAFETY: as above.
+            unsafe { sys::slub_group_leave(self.group.as_ptr()) };
+        }
+        #[cfg(not(feature = "std"))]
+        let _ = left;
     }
 }

@@ -10,6 +10,8 @@
 //! | [`MovableCache`] | objects behind handles, which may be moved so that sparse slabs become empty |
 //! | [`Bucket`] | blocks of any size for one subsystem, from slabs of its own |
 //! | [`Arena`] | values that end together, as a request's do |
+//! | [`Scratch`] | the same for one thread at a time, ended in a few calls of `free` |
+//! | [`overdraft`] | tasks that end, and not the program, at their group's limit |
 //! | [`Group`] | limits inside the process, for a tenant, a request or an async task |
 //! | [`Pool`] | elements that are there when there is no memory |
 //! | [`reserve`] | memory for a thread that needs some in order to free more |
@@ -44,7 +46,7 @@
 //!
 //! The crate is `no_std`.  Its feature `std` (on by default) adds [`std::error::Error`] for
 //! [`Error`], the conversion to `std::io::Error`, [`profile::write`], `AsFd` and `AsRawFd` for
-//! [`pressure::Watch`], and what follows.
+//! [`pressure::Watch`], [`overdraft`], and what follows.
 //!
 //! # Panics in closures
 //!
@@ -57,9 +59,9 @@
 //!
 //! # Collections
 //!
-//! The feature `allocator-api2` makes [`Slub`], `&`[`Bucket`], `&`[`Arena`] and `&`[`Group`]
-//! allocators for the collections of the crate allocator-api2, and for others that take its
-//! `Allocator`, such as hashbrown's.  A [`Cache`] is none: its blocks all have one size, and a
+//! The feature `allocator-api2` makes [`Slub`], `&`[`Bucket`], `&`[`Arena`], `&`[`Scratch`] and
+//! `&`[`Group`] allocators for the collections of the crate allocator-api2, and for others that
+//! take its `Allocator`, such as hashbrown's.  A [`Cache`] is none: its blocks all have one size, and a
 //! collection asks for any.
 #![no_std]
 #![warn(missing_docs)]
@@ -81,6 +83,8 @@ pub mod group;
 pub mod movable;
 mod node;
 pub mod option;
+#[cfg(feature = "std")]
+pub mod overdraft;
 mod panics;
 pub mod pool;
 pub mod pressure;
@@ -89,6 +93,7 @@ pub mod rcu;
 pub mod reserve;
 mod roomy;
 mod same;
+pub mod scratch;
 pub mod shrinker;
 mod size;
 pub mod value;
@@ -103,6 +108,7 @@ pub use group::Group;
 pub use movable::MovableCache;
 pub use node::node_shrink;
 pub use pool::Pool;
+pub use scratch::Scratch;
 pub use shrinker::Shrinker;
 pub use size::{good_size, usable_size};
 /// The raw C interface.

@@ -6,7 +6,7 @@ use allocator_api2::alloc::Allocator;
 use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
 use slub::group::Limit;
-use slub::{Arena, Bucket, Group, Slub};
+use slub::{Arena, Bucket, Group, Scratch, Slub};
 use std::alloc::Layout;
 
 /// Blocks of all shapes through all functions of the trait.
@@ -55,6 +55,7 @@ fn every_shape() {
     exercise(&Slub);
     exercise(&&bucket);
     exercise(&&arena);
+    exercise(&&Scratch::new());
     exercise(&&group);
     assert_eq!(bucket.stats().unwrap().live_blocks, 0);
     assert_eq!(bucket.stats().unwrap().refused, 0);
