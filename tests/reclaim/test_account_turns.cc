@@ -291,4 +291,36 @@ TEST_F(Turns, RequestsForManyGroups)
 	}
 }
 
+/*
+ * Each report empties the lists of all CPUs, and takes into its hands what threads of other groups
+ * freed.  Theirs wait for it.
+ */
+TEST(Reports, AreExactWhileOthersEmptyTheLists)
+{
+	std::vector<std::thread> threads;
+	std::atomic<int> wrong{0};
+
+	for (int t = 0; t < 4; t++) {
+		threads.emplace_back([&] {
+			slub_group *own = slub_group_create("own", nullptr);
+
+			for (int round = 0; round < 2000; round++) {
+				Blocks blocks;
+
+				{
+					Inside inside(own);
+					blocks.take(200, 120);
+				}
+				wrong += usage(own) != blocks.charged;
+				blocks.release();
+				wrong += usage(own) != 0;
+			}
+			EXPECT_EQ(slub_group_destroy(own), 0);
+		});
+	}
+	for (std::thread &thread : threads)
+		thread.join();
+	EXPECT_EQ(wrong, 0);
+}
+
 }

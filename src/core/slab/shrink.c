@@ -186,7 +186,7 @@ bool cache_shrink_nodes(struct slub_cache *cache)
 }
 
 /* Not for ever: a handler may have interrupted this thread's own flush. */
-static void let_flushers_in(void)
+void shrink_lets_flushers_in(void)
 {
 	for (unsigned int i = 0; i < SHRINK_WAITS_MAX &&
 	     __atomic_load_n(&flushers, __ATOMIC_RELAXED) > 0; i++)
@@ -244,7 +244,7 @@ void slab_shrink_all(void)
 	if (slub_thread.locks_held)
 		return;
 	if (!had)
-		let_flushers_in();
+		shrink_lets_flushers_in();
 	slub_thread.flags |= THREAD_IN_RECLAIM;
 	shrink_begin();
 	cache_free_postponed();
@@ -330,18 +330,31 @@ bool cache_empty(struct slub_cache *cache)
 	return true;
 }
 
-static bool flush_alone(struct slub_cache *cache)
+/* Until nobody has objects in hand; false: it takes longer than @waits waits. */
+static bool wait_for_shrinks(unsigned int waits)
 {
 	uint32_t begun;
 
-	if (!flush_once(cache))
-		return false;
 	for (unsigned int i = 0; !nobody_shrinks(&begun); i++) {
-		if (i == FLUSH_WAITS_MAX)
+		if (i == waits)
 			return false;
 		sys_wait(i);
 	}
 	return true;
+}
+
+bool shrinks_are_over(void)
+{
+	uint32_t begun;
+
+	return nobody_shrinks(&begun);
+}
+
+void shrinks_wait(void)
+{
+	__atomic_fetch_add(&flushers, 1, __ATOMIC_RELAXED);
+	wait_for_shrinks(SHRINK_WAITS_MAX);
+	__atomic_fetch_sub(&flushers, 1, __ATOMIC_RELAXED);
 }
 
 bool cache_flush(struct slub_cache *cache)
@@ -364,7 +377,7 @@ cold bool cache_flush_shut(struct slub_cache *cache)
 	if (slub_thread.flags & THREAD_IN_RECLAIM)
 		return flush_once(cache);
 	__atomic_fetch_add(&flushers, 1, __ATOMIC_RELAXED);
-	done = flush_alone(cache);
+	done = flush_once(cache) && wait_for_shrinks(FLUSH_WAITS_MAX);
 	__atomic_fetch_sub(&flushers, 1, __ATOMIC_RELAXED);
 	return done;
 }

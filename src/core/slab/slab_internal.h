@@ -204,6 +204,12 @@ static inline bool slab_is_emptying(void)
 /* Between them this thread may have objects in hand that are free. */
 void shrink_begin(void);
 void shrink_end(void);
+/* First, by a thread that does not do so on the way of another thread's flush. */
+void shrink_lets_flushers_in(void);
+/* Has nobody objects in hand?  As of a moment ago; behind a look at lists, for a taker comes first. */
+bool shrinks_are_over(void);
+/* Waits for that, a tenth of a second at the most; this thread is none of them. */
+void shrinks_wait(void);
 /* Are main and spare list of CPU number @cid empty, as of a moment ago? */
 bool cache_list_is_empty(const struct slub_cache *cache, uint32_t cid);
 /* What lies in the lists of all CPUs goes to its slabs; @cache is pinned or malloc's. */

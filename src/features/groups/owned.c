@@ -228,10 +228,8 @@ static bool keeps_charges(const struct slub_cache *cache)
 		       ACCOUNT_SLOW;
 }
 
-void account_settle_lists(bool of_all)
+static void settle_lists(bool of_all)
 {
-	if (slub_thread.locks_held)
-		return;
 	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
 		struct cache_hold pin;
 
@@ -245,6 +243,29 @@ void account_settle_lists(bool of_all)
 	}
 }
 
+/*
+ * ACCOUNT-3: between the two calls of a shrink a thread has objects in hand that are charged
+ * still, and others find the lists empty.  Who settles all waits for these, but in a handler or
+ * a callback that interrupted such a thread, which may be its own.
+ */
+void account_settle_lists(bool of_all)
+{
+	uint32_t inside = slub_thread.flags & (THREAD_IN_RECLAIM | THREAD_IN_DEFRAG);
+
+	if (slub_thread.locks_held)
+		return;
+	if (of_all && !inside)
+		shrink_lets_flushers_in();
+	slub_thread.flags |= THREAD_IN_RECLAIM;
+	shrink_begin();
+	settle_lists(of_all);
+	shrink_end();
+	if (!(inside & THREAD_IN_RECLAIM))
+		slub_thread.flags &= ~(uint32_t)THREAD_IN_RECLAIM;
+	if (of_all && !inside)
+		shrinks_wait();
+}
+
 bool account_lists_are_empty(void)
 {
 	for (struct slub_cache *c = cache_first(); c; c = cache_next(c)) {
@@ -253,5 +274,7 @@ bool account_lists_are_empty(void)
 				return false;
 		}
 	}
-	return true;
+	/* acquire: the lists before those who emptied them */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return shrinks_are_over();
 }

@@ -28,7 +28,9 @@
  *   ACCOUNT-1  an owner is set before its object is first linked, and changed
  *              by the one holder of the object: the thread that allocated it, took it off
  *              a list, or is about to put it on one;
- *   ACCOUNT-2  objects in barns and on slabs are charged to nobody.
+ *   ACCOUNT-2  objects in barns and on slabs are charged to nobody;
+ *   ACCOUNT-3  a thread that empties lists for all does so between shrink_begin() and
+ *              shrink_end(), so a report waits until what it has in hand is settled.
  */
 #ifndef SLUB_SLAB_OWNED_H
 #define SLUB_SLAB_OWNED_H

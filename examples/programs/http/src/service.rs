@@ -93,10 +93,8 @@ async fn put(tenant: &Tenant, key: &str, mut body: Incoming) -> Result<Answer, N
     let Some(length) = body.size_hint().exact() else {
         return Ok(plain(StatusCode::LENGTH_REQUIRED, "a Content-Length is wanted\n"));
     };
-    if length > VALUE_MAX {
-        return Ok(plain(StatusCode::PAYLOAD_TOO_LARGE, "a value has 1 MiB at most\n"));
-    }
-    let mut value = tenant.begin(length as usize);
+    let is_too_large = length > VALUE_MAX;
+    let mut value = if is_too_large { Err(NoMemory) } else { tenant.begin(length as usize) };
     loop {
         match (next(&mut body).await, &mut value) {
             (Ok(Some(data)), Ok(value)) => value.push(&data),
@@ -104,6 +102,9 @@ async fn put(tenant: &Tenant, key: &str, mut body: Incoming) -> Result<Answer, N
             (Ok(None), _) => break,
             (Err(_), _) => return Ok(plain(StatusCode::BAD_REQUEST, "the body has no end\n")),
         }
+    }
+    if is_too_large {
+        return Ok(plain(StatusCode::PAYLOAD_TOO_LARGE, "a value has 1 MiB at most\n"));
     }
     tenant.put(key, value?)?;
     Ok(plain(StatusCode::CREATED, ""))
