@@ -207,8 +207,9 @@ class Answers(Woken):
                                     str(process.pid)], stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE) for _ in range(4)]
         for asker in askers:
-            asker.communicate()
-            self.assertEqual(asker.returncode, 0)
+            self.addCleanup(asker.kill)
+            said = asker.communicate(timeout=120)
+            self.assertEqual(asker.returncode, 0, said)
         self.over(process)
 
     def test_the_pressure_thread_answers_by_itself(self):
@@ -232,6 +233,8 @@ class Stops(Woken):
 
         stopper = threading.Thread(target=stop)
         stopper.start()
+        self.addCleanup(stopper.join)
+        self.addCleanup(is_over.set)
         for _ in range(WAKES):
             done = self.wake(process, "--timeout=0.5")
             # It may have been stopped each time that it was looked at.
