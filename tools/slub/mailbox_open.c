@@ -276,7 +276,8 @@ static int open_memory(struct mailbox *mailbox)
 	error = -mailbox->memory;
 	complain("%s: cannot open /proc/%d/mem: %s", mailbox->command, pid,
 		 strerror(error));
-	return error == ENOENT ? STATUS_NO_TARGET :
+	/* ESRCH: its end is under way. */
+	return error == ENOENT || error == ESRCH ? STATUS_NO_TARGET :
 	       error == EACCES || error == EPERM ? STATUS_NO_PERMISSION :
 	       STATUS_UNREADABLE;
 }

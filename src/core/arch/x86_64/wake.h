@@ -2,8 +2,9 @@
 /*
  * x86-64: what a thread runs that another process has woken (features/debug/wake.h).
  *
- * It comes here by a tracer, with rsp at its frame.  Behind the call it waits some ms, 0.2 s
- * at the most, for the tracer to put everything back.  One that is gone does not: then the
+ * It comes here by a tracer, with rsp at its frame.  Behind the call it waits
+ * for the tracer to put everything back, by 12 million pauses (40 to 140 cycles each): a tracer
+ * that waits for its CPU may take a tenth of a second.  One that is gone does not: then the
  * thread does it, the mask of signals before the registers.  Handlers that come then run below
  * the frame.
  */
@@ -30,7 +31,7 @@
 		"call " #function_ "\n\t"					\
 		"movl %eax, 8(%rsp)\n\t"					\
 		"movq $1, (%rsp)\n\t"						\
-		"movl $3000000, %ebx\n"						\
+		"movl $12000000, %ebx\n"					\
 		"1:\tpause\n\t"		/* no call: a filter may kill */	\
 		"decl %ebx\n\t"							\
 		"jnz 1b\n\t"							\
