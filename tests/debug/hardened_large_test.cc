@@ -103,6 +103,24 @@ void forbid_guard_pages()
 	filter_calls(code, sizeof(code) / sizeof(*code));
 }
 
+// The kernel closes one page, but not several, and opens none again.
+void close_for_ever()
+{
+	sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_madvise, 0, 6),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 103, 3, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 102, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[1])),
+		BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, 4096, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMEM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+
+	filter_calls(code, sizeof(code) / sizeof(*code));
+}
+
 int nr_mappings()
 {
 	FILE *file = fopen("/proc/self/maps", "r");
@@ -426,6 +444,32 @@ TEST(HardenedNoSize, a_second_free_names_the_callers)
 	EXPECT_NE(said.find("hardened_large_test", at), said.npos) << said;
 	close(ends[0]);
 	close(ends[1]);
+}
+
+// A page that stays closed is of a block that stays out of use, and of nothing else.
+TEST(HardenedLargeAgain, pages_that_the_kernel_does_not_open_again)
+{
+	int end = end_of([] {
+		std::vector<void *> blocks;
+
+		free(malloc(33000)); // asks once whether there are guard pages
+		close_for_ever();
+		for (size_t round = 0; round < 4; round++) {
+			for (size_t bytes = 33000; bytes < 400000; bytes += 4096)
+				blocks.push_back(memset(malloc(bytes), 1, bytes));
+			for (void *p : blocks)
+				free(p);
+			blocks.clear();
+			malloc_trim(0);
+			for (int i = 0; i < 20000; i++)
+				blocks.push_back(memset(malloc(1280), 1, 1280));
+			for (void *p : blocks)
+				free(p);
+			blocks.clear();
+		}
+	});
+
+	EXPECT_EQ(end % 77, 0);
 }
 
 TEST(HardenedLargeAgain, without_guard_pages)

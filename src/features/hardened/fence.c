@@ -35,6 +35,7 @@
 #include "features/hardened/fence.h"
 #include "features/hardened/ready.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define WAITING_MAX 256
@@ -168,18 +169,26 @@ bool fence_open(void *base, size_t pages)
 	return true;
 }
 
-/* Guard pages around a window of @base; all of it is open. */
+/*
+ * Guard pages around a window of @base; all of it is open.  False: there are none.  A page that
+ * the kernel has closed and does not open again counts as a fence: the next use of @base opens
+ * all of it, or leaves it out.
+ */
 static bool guard_around(char *base, struct window window)
 {
 	size_t open = window.front + window.own, behind = page_of(base)->count - open;
+	char *end = base + open * PAGE_BYTES;
+	int err;
 
-	if (window.front + behind > GUARDED_MAX ||
-	    os_guard(base, window.front * PAGE_BYTES, false))
+	if (window.front + behind > GUARDED_MAX)
 		return false;
-	if (!os_guard(base + open * PAGE_BYTES, behind * PAGE_BYTES, false))
+	err = os_guard(base, window.front * PAGE_BYTES, false);
+	if (err == -EINVAL)	/* it has no such pages */
+		return false;
+	if (!err && !os_guard(end, behind * PAGE_BYTES, false))
 		return true;
-	os_guard(base, window.front * PAGE_BYTES, true);
-	return false;
+	err = os_guard(base, window.front * PAGE_BYTES, true);
+	return os_guard(end, behind * PAGE_BYTES, true) || err;
 }
 
 /* The fences of a window of @base; all of it is open. */
