@@ -17,9 +17,7 @@ class Job:
         self.kind = more.get("kind", "core")	# core, workload, program, latency
         self.hidden = more.get("hidden", ())	# rows that stand in the JSON alone
         self.startup = more.get("startup", False)	# the program itself preloads
-        self.baseline = more.get("baseline")	# options of a run whose "rss" is the floor
         self.threads = more.get("threads", False)	# an eighth of the memory in a quick run
-        self.ours_only = more.get("ours_only", False)
         self.mib = more.get("mib", 0)		# memory the hungriest allocator takes
         self.rests = more.get("rests", False)	# has a resting figure, measured in own rounds
         self.alone = more.get("alone", False)	# too much memory to rest beside others
@@ -34,8 +32,6 @@ class Job:
     def absent(self, programs):
         """Why it cannot be run here, or None."""
         if not os.path.exists(os.path.join(programs, self.program)):
-            if self.ours_only:
-                return "it is built with the library (make bench), not beside it"
             return f"the program {self.program} is not built"
         missing = [name for name in self.needs if not shutil.which(name)]
         return f"{', '.join(missing)} is not installed" if missing else None

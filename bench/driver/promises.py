@@ -7,8 +7,6 @@ JOBS = [
     Job("pair", "malloc+free of one size, ns per pair: the same object (reuse); "
         "256 allocations, then 256 frees (npattern)",
         "pair", "--repeats=15", "--repeats=25", (3, 9), (0.8, 1.3)),
-    Job("cache_pair", "slub_cache_alloc+slub_cache_free, inlined, ns per pair",
-        "cache_pair", "", "", (3, 9), (0.6, 0.6), ours_only=True),
     Job("slab_test", "10,000 allocations, then 10,000 frees: cycles (TSC) per operation",
         "slab_test", "--repeats=5", "--repeats=11", (3, 7), (2.0, 2.4),
         hidden=("cold-", "touch-alloc", "touch-free")),
@@ -18,14 +16,6 @@ JOBS = [
         "overhead", "", "", (1, 3), (1.5, 1.5), mib=1600),
     Job("burst", "1 GiB (quick: 512 MiB) of 16 to 512 bytes, freed in order, then idle: MiB",
         "burst", "--mib=512", "", (1, 3), (2.2, 3.3), mib=1600),
-    Job("burst_reverse", "the same, freed in reverse order",
-        "burst", "--order=reverse", "--order=reverse", (0, 1), (3.3, 3.3), mib=1600),
     Job("burst_random", "the same, freed in random order",
         "burst", "--order=random", "--order=random", (0, 1), (4.2, 4.2), mib=1600),
-    Job("idle_threads", "threads that idle after 4 x 1 MiB allocated and freed: MiB resident",
-        "idle_threads", "--threads=500", "--threads=8000", (1, 1), (2.0, 25.0),
-        baseline="--no-allocation", hidden=("anonymous",), mib=15500, threads=True),
-    Job("idle_at_once", "the same, all threads started at once: MiB resident",
-        "idle_threads", "--threads=1000 --at-once", "--threads=8000 --at-once", (0, 0),
-        (3.5, 30.0), baseline="--no-allocation", hidden=("anonymous",), mib=15500, threads=True),
 ]

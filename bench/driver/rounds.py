@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Runs the jobs: every round of a job runs each allocator once, A B C A B C."""
 import os
-import shlex
 import shutil
 import tempfile
 
@@ -40,8 +39,7 @@ class Runner:
         return (2 if self.mode == "full" else 1) if job.rests else 0
 
     def columns(self, job):
-        return [one for one in self.allocators if (one.ours or not job.ours_only)
-                and not (one.few and job.kind == "core")]
+        return [one for one in self.allocators if not (one.few and job.kind == "core")]
 
     def seconds_of(self, job):
         """The estimate for all of a job."""
@@ -67,7 +65,7 @@ class Runner:
         if not number_of:
             progress.step(job.name, self.seconds_of(job))
             return
-        arguments = job.arguments(self.mode) + self.floor(job)
+        arguments = job.arguments(self.mode)
         for number in range(number_of):
             self.round(job, number, arguments, progress)
         for number in range(self.resting_rounds(job)):
@@ -186,19 +184,3 @@ class Runner:
         if allocator.library and not job.startup and \
                 os.path.realpath(answer["malloc"]) != os.path.realpath(allocator.library):
             raise Failure(f"the preload did not take effect: malloc is {answer['malloc']}'s")
-
-    def floor(self, job):
-        """What the job's process holds before any allocation, as an option to the job."""
-        if not job.baseline:
-            return []
-        plain = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
-        try:
-            answer = execute([os.path.join(self.programs, job.program)]
-                             + job.arguments(self.mode) + shlex.split(job.baseline), plain)
-        except Failure as why:
-            self.notes.append(f"{job.name}: no floor measured: {why}")
-            return []
-        rss = [row["value"] for row in answer["rows"] if row["name"].startswith("rss/")][0]
-        self.notes.append(f"{job.name}: the process without any allocation holds {rss:.1f} MiB; "
-                          "rss-of-heap is what is beyond that")
-        return [f"--baseline={rss}"]

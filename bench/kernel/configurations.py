@@ -7,8 +7,6 @@ import allocators
 
 BACKENDS = ("rseq", "thread", "tid", "lock")
 LAYOUTS = ("aligned64", "inner56", "lock56")
-SIMULATED_CPUS = (2, 16, 64, 512, 4096)
-MIN_ORDERS = (3, 5, 7, 8)
 # For the tables of code size: what the default build is compared with.
 VARIANTS = {"up": ["-DSLUB_SMP=OFF"], "assert": ["-DSLUB_ASSERT=1"]}
 
@@ -69,8 +67,8 @@ class Columns:
 
     def of(self, kind):
         return {"allocators": self.allocators, "backends": self.backends,
-                "layouts": self.layouts, "library": self.one, "orders": self.orders,
-                "processors": self.processors, "simulated": self.simulated}[kind]()
+                "layouts": self.layouts, "library": self.one,
+                "processors": self.processors}[kind]()
 
     def one(self):
         return [Configuration("libslub", self.build, library(self.build))]
@@ -89,14 +87,6 @@ class Columns:
     def backends(self):
         return [Configuration(name, self.build, library(self.build), {"SLUB_FASTPATH": name},
                               f"library/backend/{name}") for name in BACKENDS]
-
-    def simulated(self):
-        return [Configuration(f"{cpus} CPUs", self.build, None, {"SLUB_TEST_CPUS": str(cpus)})
-                for cpus in SIMULATED_CPUS]
-
-    def orders(self):
-        return [Configuration(f"{4 << order} KiB", self.build, None,
-                              {"SLUB_TEST_MIN_ORDER": str(order)}) for order in MIN_ORDERS]
 
     def layouts(self):
         if self._layouts is None:

@@ -12,8 +12,6 @@ class Measurement:
           backends    a column for each way to guard a CPU's lists (SLUB_FASTPATH)
           layouts     a column for each build with another slab descriptor
           processors  a column for the default build, and one for the build for a single CPU
-          simulated   a column for each number of CPUs that libslub is told of (SLUB_TEST_CPUS)
-          orders      a column for each least size of slabs (SLUB_TEST_MIN_ORDER)
           library     one column: libslub as built
     """
 
@@ -82,10 +80,6 @@ ALL = [
                 " packet", "packet", "allocators", PACKET, preload=True, seconds=(1, 2, 7)),
     Measurement("packet_cache", "the same, sk_buffs from a typed cache", "packet_cache", "library",
                 PACKET, header="cache.h", seconds=(1, 2, 7)),
-    Measurement("slab_objects", "a million objects of 8 bytes, by the least size of a slab: objects"
-                " in each, cycles", "slab_objects", "orders", ("--objects=300000 --rounds=2", "",
-                                                              "--rounds=25"),
-                header="cache.h", seconds=(0.3, 0.5, 1.5)),
     Measurement("shared_cache", "Norm (one list under a lock) against PCPU (a list per CPU): cycles"
                 " per allocation, and per alloc and free", "shared_cache", "library",
                 ("--rounds=1", "--rounds=5", "--rounds=15"), seconds=(1, 3, 8)),
@@ -110,24 +104,10 @@ ALL = [
                 " without the copy", "ramfs", "layouts",
                 ("--mib=64 --rounds=2", "--rounds=5", "--rounds=15"), environment=KEEP,
                 seconds=(0.3, 9, 25)),
-    Measurement("counter", "adding to a counter: per CPU, thread-local, atomic: ns per add",
-                "counter", "backends", ("--loops=300000 --rounds=2", "--loops=10000000", ""),
-                header="percpu.h", hidden=("*/cycles",), seconds=(0.3, 2, 15), rounds=(1, 3, 3)),
     Measurement("cpu_alloc", "cpu_alloc against arrays of pointers: access ns, alloc cycles,"
                 " storage", "cpu_alloc", "library", ("--loops=100000 --rounds=2",
                                                      "--loops=3000000", ""),
                 header="percpu.h", hidden=("*/cycles",), seconds=(0.5, 2, 6)),
-    Measurement("percpu_scale", "per-CPU objects of 4 bytes and arrays of pointers, on CPUs that"
-                " are simulated: cycles per alloc, resident MiB", "percpu_scale", "simulated",
-                ("--objects=1000", "--mib=500", ""), header="percpu.h", rounds=(1, 1, 3),
-                seconds=(0.3, 2, 5)),
-    Measurement("percpu_sparse", "the same where two CPUs of them are in use: resident MiB",
-                "percpu_scale", "simulated", ("--objects=1000 --used=2",) + ("--used=2",) * 2,
-                header="percpu.h", hidden=("*/alloc",), rounds=(1, 1, 3), seconds=(0.3, 1, 2)),
-    Measurement("reader", "a reader's way in and out: SRCU, a read-write lock, a reference count:"
-                " ns", "reader", "library",
-                ("--loops=300000 --rounds=2", "--loops=3000000", ""), header="srcu.h",
-                hidden=("*/cycles",), seconds=(0.3, 2, 10)),
     Measurement("shrink", "walks over 4,000 groups' shrinkers, lock-free against a read-write lock",
                 "shrink", "library", ("--seconds=0.05 --groups=400", "--seconds=0.3", ""),
                 header="shrinker.h", seconds=(2, 9, 29), rounds=(1, 2, 3)),

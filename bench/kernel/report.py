@@ -51,7 +51,7 @@ def _layout(table):
 def table(name, kept):
     """The lines of one measurement's table."""
     columns = kept["columns"]
-    several = len(columns) > 1 and kept["compared"]
+    several = len(columns) > 1
     lines = [["", "unit"] + list(columns) + (["1st/best"] if several else []) + ["spread"]]
     for row, unit in _rows(kept).items():
         cells = [_median(column, row) for column in columns.values()]

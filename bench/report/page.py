@@ -42,7 +42,6 @@ ROWS = (
     ("1 GiB freed in random order, one second later: resident", "burst_random",
      "after-1s/random"),
     ("a `free` of it", "burst_random", "free/random"),
-    ("500 idle threads, each freed 4 MiB before: resident", "idle_threads", "rss/500"),
     ("peak of 1,000 threads, each with objects of its own", "threads_1000", "peak"),
 )
 
