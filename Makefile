@@ -57,12 +57,15 @@ site:
 	@scripts/site
 
 bench-quick: BENCH_FLAGS = --quick
+bench-quick: REAL = --rounds 1 --only redis,sqlite3,python3-malloc
+bench: REAL = --rounds 3 --only redis,sqlite3,python3-malloc,node,ruby,g++,git
 bench bench-quick:
 	@scripts/setup bench
 	$(configure) -DSLUB_BUILD_TESTS=OFF -DSLUB_BUILD_BENCH=ON
 	$(compile)
 	cmake --build $(BUILD) -j $(JOBS) --target slub_unchecked
 	bench/run --build $(BUILD) $(BENCH_FLAGS)
+	bench/outside/run --build $(BUILD) $(REAL)
 	bench/detection/cost --build $(BUILD) --checks
 	$(if $(BENCH_FLAGS),,bench/kernel/run --quick --build $(BUILD))
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """One program with one set of options: what becomes a row, or a table, of the report."""
 import os
-import shutil
 
 
 class Job:
@@ -14,17 +13,13 @@ class Job:
         self.options = {"quick": quick, "full": full}
         self.rounds_of = {"quick": rounds[0], "full": rounds[1]}
         self.seconds_of = {"quick": seconds[0], "full": seconds[1]}	# one run, about
-        self.kind = more.get("kind", "core")	# core, workload, program, latency
+        self.kind = more.get("kind", "core")	# core, workload, latency
         self.hidden = more.get("hidden", ())	# rows that stand in the JSON alone
         self.startup = more.get("startup", False)	# the program itself preloads
         self.threads = more.get("threads", False)	# an eighth of the memory in a quick run
         self.mib = more.get("mib", 0)		# memory the hungriest allocator takes
         self.rests = more.get("rests", False)	# has a resting figure, measured in own rounds
         self.alone = more.get("alone", False)	# too much memory to rest beside others
-        self.needs = more.get("needs", ())	# commands on PATH
-        self.real = more.get("real")		# a function of (folder, mode): launch's arguments
-        self.libc_first = more.get("libc_first", False)	# linked to a malloc: glibc's is preloaded
-        self.env = more.get("env", {})
 
     def arguments(self, mode):
         return self.options[mode].split()
@@ -33,5 +28,4 @@ class Job:
         """Why it cannot be run here, or None."""
         if not os.path.exists(os.path.join(programs, self.program)):
             return f"the program {self.program} is not built"
-        missing = [name for name in self.needs if not shutil.which(name)]
-        return f"{', '.join(missing)} is not installed" if missing else None
+        return None

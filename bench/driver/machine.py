@@ -56,17 +56,6 @@ def describe(root):
     }
 
 
-def programs():
-    """Versions of the real programs and of the tools, where they are there."""
-    asked = {"redis": ["redis-server", "--version"], "sqlite": ["sqlite3", "--version"],
-             "python": ["/usr/bin/python3", "--version"], "node": ["node", "--version"],
-             "ruby": ["ruby", "--version"], "gcc": ["g++", "--version"],
-             "git": ["git", "--version"]}
-    found = {name: _said(command).split("\n", maxsplit=1)[0][:60]
-             for name, command in asked.items()}
-    return {name: version for name, version in found.items() if version}
-
-
 def lacks(build):
     """What this machine does not have and figures are therefore without, with the reason."""
     missing = {}

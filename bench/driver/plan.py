@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
 """What is run, in which order: the workloads first, as the means are made of them."""
-import programs as real
 import promises
 import workloads
 
-JOBS = workloads.WORKLOADS + real.JOBS + workloads.LATENCY + promises.JOBS
+JOBS = workloads.WORKLOADS + workloads.LATENCY + promises.JOBS
 MINUTES = {"quick": 5, "full": 30}
 
 

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Runs the jobs: every round of a job runs each allocator once, A B C A B C."""
 import os
-import shutil
-import tempfile
 
-import allocators
 import machine
 import warm
 from process import Failure, Process, execute
@@ -25,10 +22,6 @@ class Runner:
                 "the machine beneath takes back what is free (a balloon that reports free pages): "
                 f"before each process {warm.AT_LEAST_MIB} to {warm.AT_MOST_MIB} MiB are written "
                 "to and freed, so that all of them find memory that is there")
-        self.folder = tempfile.mkdtemp(prefix="slub-bench-")
-
-    def close(self):
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     # --- how much there is to do ---
 
@@ -107,7 +100,7 @@ class Runner:
         return self.mode == "quick" and job.threads and job.mib / 8 < available
 
     def once(self, job, allocator, arguments):
-        quiet = ["--rest=0"] if job.kind in ("workload", "latency", "program") else []
+        quiet = ["--rest=0"] if job.kind in ("workload", "latency") else []
         one = execute(self.command(job, allocator, arguments, quiet),
                       self.environment(job, allocator), self.limit(job))
         self.check(job, allocator, one)
@@ -150,10 +143,6 @@ class Runner:
 
     def command(self, job, allocator, arguments, more):
         command = [os.path.join(self.programs, job.program)] + more
-        if job.real:
-            # A folder each: two of them may be there at once, one at rest.
-            folder = tempfile.mkdtemp(dir=self.folder)
-            return command + self.launch(job, allocator) + job.real(folder, self.mode)
         command += arguments
         if job.startup:
             command += ["--program=" + os.path.join(self.programs, "empty"),
@@ -162,20 +151,11 @@ class Runner:
         return command
 
     @staticmethod
-    def launch(job, allocator):
-        if allocator.library:
-            return ["--preload=" + allocator.library]
-        return ["--preload=" + allocators.LIBC] if job.libc_first else []
-
-    @staticmethod
     def environment(job, allocator):
         environment = allocator.environment()
         if job.startup:
             environment.pop("LD_PRELOAD", None)
             environment.pop("GLIBC_TUNABLES", None)
-        if job.real:
-            environment.pop("LD_PRELOAD", None)		# launch sets it for the program alone
-        environment.update(job.env)
         return environment
 
     @staticmethod

@@ -24,8 +24,8 @@ def peers(allocators):
 
 
 def compared(jobs, results):
-    """The jobs of the geometric means: workloads and real programs that have figures."""
-    return [job for job in jobs if job.kind in ("workload", "program") and results.rows(job.name)]
+    """The jobs of the geometric means: workloads that have figures."""
+    return [job for job in jobs if job.kind == "workload" and results.rows(job.name)]
 
 
 class Cell:

@@ -100,19 +100,17 @@ def table(data, results, names):
 
 
 def means(results, names):
-    """Each allocator against the best of each row; real programs and loops have their own."""
+    """Each allocator against the best of each row."""
     lines = []
-    for kind, group in (("program", "real programs"), ("workload", "loops of this project")):
-        jobs = [job for job in plan.JOBS if job.kind == kind]
-        for measure, words in (("time", "time"), ("peak", "peak resident memory"),
-                               ("resting", "memory one second after the work")):
-            found, count = summary.league(results, jobs, measure, names)
-            if not count:
-                continue
-            best = min(found[name] for name in names)
-            lines.append(f"| {count} {group}: {words}, by the best of each | ratio | " + " | ".join(
-                f"**{found[name]:.2f}**" if found[name] == best else f"{found[name]:.2f}"
-                for name in names) + " |")
+    for measure, words in (("time", "time"), ("peak", "peak resident memory"),
+                           ("resting", "memory one second after the work")):
+        found, count = summary.league(results, plan.JOBS, measure, names)
+        if not count:
+            continue
+        best = min(found[name] for name in names)
+        lines.append(f"| {count} loops of this project: {words}, by the best of each | ratio | "
+                     + " | ".join(f"**{found[name]:.2f}**" if found[name] == best
+                                  else f"{found[name]:.2f}" for name in names) + " |")
     return lines
 
 

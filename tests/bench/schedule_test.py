@@ -65,7 +65,6 @@ class Time(unittest.TestCase):
 def runner(names, mode="full"):
     made = rounds.Runner("/nowhere", [allocators.Allocator(name, None, "1") for name in names],
                          mode, None, store.Results())
-    made.close()
     return made
 
 
@@ -108,7 +107,6 @@ class Rounds(unittest.TestCase):
     def test_figures_of_another_malloc_do_not_count(self):
         made = rounds.Runner("/nowhere", [allocators.Allocator("a", "/lib/a.so", "1")], "full",
                              None, store.Results())
-        made.close()
         with mock.patch.object(rounds, "execute",
                                lambda *_: {"malloc": "/lib/libc.so.6", "rows": []}):
             made.round(a_job(), 0, [], progress.Progress(1, None))

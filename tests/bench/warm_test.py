@@ -64,7 +64,6 @@ class Rounds(unittest.TestCase):
             made = rounds.Runner("/nowhere", [allocators.Allocator("a", "", "1"),
                                               allocators.Allocator("b", "", "1")],
                                  "full", None, store.Results())
-            made.close()
             made.round(one, 0, [], progress.Progress(1, None))
         return asked, " ".join(made.notes)
 
