@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What was measured: job -> row -> allocator -> one value per round."""
+import json
+import os
 import re
 
 
@@ -19,6 +21,28 @@ def spread(values):
         return (max(values) - min(values)) / abs(median(values))
     ordered, quarter = sorted(values), len(values) // 4
     return (ordered[-1 - quarter] - ordered[quarter]) / abs(median(values))
+
+
+def number(value):
+    """Three digits, as tables show them."""
+    if value is None:
+        return "–"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def save(data, path):
+    """The whole file, or none."""
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    try:
+        with open(path + ".part", "w", encoding="utf-8") as file:
+            json.dump(data, file, separators=(",", ":"))
+        os.replace(path + ".part", path)
+    except OSError:
+        if os.path.exists(path + ".part"):
+            os.unlink(path + ".part")
+        raise
 
 
 class Results:

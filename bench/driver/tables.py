@@ -1,26 +1,18 @@
 # SPDX-License-Identifier: MIT
 """The tables: a row each, a column per allocator with its ratio to the best peer."""
 from allocators import OURS
-from results import spread
+from results import number, spread
 
 NO_RATIO = ("%",)
-
-
-def _number(value):
-    if value is None:
-        return "-"
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def _cell(results, job, row, name, best):
     value = results.value(job, row, name)
     if value is None:
-        return results.word(job, name) or "-"
+        return results.word(job, name) or number(value)
     if not best or best <= 0 or row.endswith("over-libc"):
-        return _number(value)
-    return f"{_number(value)} ({value / best:.2f})"
+        return number(value)
+    return f"{number(value)} ({value / best:.2f})"
 
 
 def _noise(results, job, row, names):

@@ -1,21 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The tables of a run, and what was left out."""
 import fnmatch
-import statistics
 
-
-def number(value):
-    if value is None:
-        return "-"
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
-
-
-def spread(values):
-    """Highest less lowest, as a share of the median."""
-    middle = statistics.median(values)
-    return (max(values) - min(values)) / abs(middle) if middle and len(values) > 1 else 0.0
+from results import median, number, spread
 
 
 def _rows(kept):
@@ -29,8 +16,7 @@ def _rows(kept):
 
 
 def _median(column, row):
-    values = column["rows"].get(row, {}).get("values")
-    return statistics.median(values) if values else None
+    return median(column["rows"].get(row, {}).get("values", []))
 
 
 def _ratio(cells, unit):
@@ -86,5 +72,5 @@ def _backends(columns):
 
 LEGEND = """\
 Figures are medians over the processes of a column, which ran in turns; each process reports the
-median of its own rounds. 1st/best: the first column against the best of the others. Spread:
-highest less lowest process, as a share of the median, in the column where it is widest."""
+median of its own rounds. 1st/best: the first column against the best of the others. Spread: the
+widest middle half of the processes (of two or three: all), as a share of the median."""

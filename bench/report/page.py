@@ -46,14 +46,6 @@ ROWS = (
 )
 
 
-def number(value):
-    if value is None:
-        return "–"
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
-
-
 def filled(text):
     """A paragraph in lines of 120 columns; what stands between backticks is not broken."""
     whole = re.sub(r"`[^`]*`", lambda code: code[0].replace(" ", "\0"), text)
@@ -80,7 +72,7 @@ def row(results, names, words, job, name):
     cells = []
     for allocator, value in zip(names, values):
         text = value is None and results.word(job, allocator) or \
-            number(None if value is None else value / scale)
+            store.number(None if value is None else value / scale)
         cells.append(f"**{text}**" if value == best else text)
     return f"| {words} | {unit} | " + " | ".join(cells) + " |"
 
