@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What /sys/kernel/slab shows of a cache. */
 #include "attribute.h"
+#include "core/base/bits.h"
 #include "counter.h"
 #include "symbols.h"
 #include "view.h"
@@ -39,37 +40,71 @@ static const struct {
 #define NR_PLAIN   (sizeof(plain) / sizeof(plain[0]))
 #define NR_BY_NODE (sizeof(by_node) / sizeof(by_node[0]))
 #define NR_BITS	   (sizeof(bits) / sizeof(bits[0]))
-#define NR_COUNTED 11
 
-struct counted {
-	const char *name;
-	uint64_t value;
-};
-
-/* Allocated ones in slabs that are neither full nor empty. */
-static uint64_t partial_objects(const struct cache_view *cache)
+/* A line of text, or a member of the object that is open. */
+static void put(struct json *json, const char *name, uint64_t number)
 {
-	uint64_t in_full = cache->full *
-			   cache_field(cache, SLUB_ABI_CACHE_OBJECTS);
-
-	return cache->active > in_full ? cache->active - in_full : 0;
+	if (json)
+		json_number(json, name, number);
+	else
+		printf("%-20s %" PRIu64 "\n", name, number);
 }
 
-static void count(const struct cache_view *cache, struct counted *out)
+/* What the expressions of value.def are about, of a cache that was read. */
+struct cache_census {
+	uint64_t slabs, partial, empty, carving;
+	uint64_t objects, active, carved, partial_active;
+};
+
+static struct cache_census census_of(const struct cache_view *cache)
 {
-	out[0] = (struct counted){ "slabs", cache->slabs };
-	out[1] = (struct counted){ "partial", cache_partial(cache) };
-	out[2] = (struct counted){ "empty", cache->empty };
-	out[3] = (struct counted){ "cpu_slabs", cache->carving };
-	out[4] = (struct counted){ "total_objects", cache_capacity(cache) };
-	out[5] = (struct counted){ "objects", cache->active };
-	out[6] = (struct counted){ "objects_cached", cache->cached };
-	out[8] = (struct counted){ "aliases", cache_aliases(cache) };
-	out[7] = (struct counted){ "objects_carved", cache->carved };
-	out[9] = (struct counted){ "objects_partial",
-				   partial_objects(cache) };
-	out[10] = (struct counted){ "skip_kfence",
-		cache_field(cache, SLUB_ABI_CACHE_UNGUARDED) != 0 };
+	uint64_t in_full = cache->full * cache_field(cache, SLUB_ABI_CACHE_OBJECTS);
+
+	return (struct cache_census){
+		.slabs = cache->slabs, .partial = cache_partial(cache),
+		.empty = cache->empty, .carving = cache->carving,
+		.objects = cache_capacity(cache), .active = cache->active,
+		.carved = cache->carved,
+		.partial_active = cache->active > in_full ? cache->active - in_full : 0,
+	};
+}
+
+static void put_counts(struct json *json, const struct cache_view *record)
+{
+	const struct cache_census view = census_of(record), *census = &view;
+
+#define VALUE_COUNT(name, kind, expression) put(json, #name, (expression));
+#define VALUE_MEMORY(...)
+#include "features/inspect/value.def"
+	put(json, "skip_kfence", cache_field(record, SLUB_ABI_CACHE_UNGUARDED) != 0);
+}
+
+static void put_plain(struct json *json, const struct snapshot *snapshot,
+		      const struct cache_view *cache)
+{
+	for (size_t i = 0; i < NR_PLAIN; i++) {
+		if (snapshot_has(snapshot, plain[i].field))
+			put(json, plain[i].name, cache_field(cache, plain[i].field));
+	}
+	for (size_t i = 0; i < NR_BITS; i++) {
+		bool is_set = cache_field(cache, bits[i].field) & bits[i].bit;
+
+		if (!snapshot_has(snapshot, bits[i].field))
+			continue;
+		if (json)
+			json_bool(json, bits[i].name, is_set);
+		else
+			put(NULL, bits[i].name, is_set);
+	}
+}
+
+static void put_counters(struct json *json, const struct snapshot *snapshot,
+			 const struct cache_view *cache)
+{
+	for (size_t i = 0; i < nr_counters; i++) {
+		if (counter_is_there(snapshot, &counters[i]))
+			put(json, counters[i].name, counter_value(&counters[i], cache));
+	}
 }
 
 /* "total N0=x N1=y", as the kernel writes it. */
@@ -100,46 +135,22 @@ static void print_ctor(const struct snapshot *snapshot,
 		printf(ctor ? "%#" PRIx64 "\n" : "%" PRIu64 "\n", ctor);
 }
 
-static void print_counters(const struct snapshot *snapshot,
-			   const struct cache_view *cache)
-{
-	for (size_t i = 0; i < nr_counters; i++) {
-		if (counter_is_there(snapshot, &counters[i]))
-			printf("%-20s %" PRIu64 "\n", counters[i].name,
-			       counter_value(&counters[i], cache));
-	}
-}
-
 void attributes_print(const struct snapshot *snapshot,
 		      const struct cache_view *cache)
 {
-	struct counted counted[NR_COUNTED];
 	uint64_t slack;
 
-	for (size_t i = 0; i < NR_PLAIN; i++) {
-		if (snapshot_has(snapshot, plain[i].field))
-			printf("%-20s %" PRIu64 "\n", plain[i].name,
-			       cache_field(cache, plain[i].field));
-	}
-	for (size_t i = 0; i < NR_BITS; i++) {
-		if (snapshot_has(snapshot, bits[i].field))
-			printf("%-20s %d\n", bits[i].name,
-			       (cache_field(cache, bits[i].field) &
-				bits[i].bit) != 0);
-	}
+	put_plain(NULL, snapshot, cache);
 	if (snapshot_has(snapshot, SLUB_ABI_CACHE_CTOR))
 		print_ctor(snapshot, cache);
 	if (cache_slack(cache, &slack))
-		printf("%-20s %" PRIu64 "\n", "slack_bytes", slack);
-	count(cache, counted);
-	for (size_t i = 0; i < NR_COUNTED; i++)
-		printf("%-20s %" PRIu64 "\n", counted[i].name,
-		       counted[i].value);
+		put(NULL, "slack_bytes", slack);
+	put_counts(NULL, cache);
 	for (size_t i = 0; i < NR_BY_NODE; i++) {
 		if (snapshot->abi.node_fields[by_node[i].field].bytes)
 			print_nodes(snapshot, cache, i);
 	}
-	print_counters(snapshot, cache);
+	put_counters(NULL, snapshot, cache);
 }
 
 static void put_nodes(struct json *json, const struct snapshot *snapshot,
@@ -185,47 +196,25 @@ static void put_ctor(struct json *json, const struct snapshot *snapshot,
 		json_null(json, "ctor_name");
 }
 
-static void put_counters(struct json *json, const struct snapshot *snapshot,
-			 const struct cache_view *cache)
-{
-	json_open(json, "statistics");
-	for (size_t i = 0; i < nr_counters; i++) {
-		if (counter_is_there(snapshot, &counters[i]))
-			json_number(json, counters[i].name, counter_value(&counters[i], cache));
-	}
-	json_close(json);
-}
-
 void attributes_put(struct json *json, const struct snapshot *snapshot,
 		    const struct cache_view *cache)
 {
-	struct counted counted[NR_COUNTED];
 	uint64_t slack;
 
 	json_string(json, "name", cache->name);
 	put_aliases(json, cache);
-	for (size_t i = 0; i < NR_PLAIN; i++) {
-		if (snapshot_has(snapshot, plain[i].field))
-			json_number(json, plain[i].name,
-				    cache_field(cache, plain[i].field));
-	}
-	for (size_t i = 0; i < NR_BITS; i++) {
-		if (snapshot_has(snapshot, bits[i].field))
-			json_bool(json, bits[i].name,
-				  cache_field(cache, bits[i].field) &
-				  bits[i].bit);
-	}
+	put_plain(json, snapshot, cache);
 	put_ctor(json, snapshot, cache);
 	if (cache_slack(cache, &slack))
 		json_number(json, "slack_bytes", slack);
 	else
 		json_null(json, "slack_bytes");
-	count(cache, counted);
-	for (size_t i = 0; i < NR_COUNTED; i++)
-		json_number(json, counted[i].name, counted[i].value);
+	put_counts(json, cache);
 	json_number(json, "bytes", cache_bytes(snapshot, cache));
 	put_nodes(json, snapshot, cache);
 	json_real(json, "fast_percent_min", cache_fast_percent(cache));
+	json_open(json, "statistics");
 	put_counters(json, snapshot, cache);
+	json_close(json);
 	json_bool(json, "torn", cache->damaged);
 }

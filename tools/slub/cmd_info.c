@@ -231,7 +231,7 @@ static void print_json(const struct snapshot *now)
 	struct json json = { .to = stdout };
 
 	json_open_snapshot(&json, now, "info");
-	json_totals(&json, now);
+	json_totals(&json, now, "heap");
 	json_open_array(&json, "caches");
 	for (size_t i = 0; i < now->nr_caches; i++) {
 		json_open(&json, NULL);

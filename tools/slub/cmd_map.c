@@ -82,7 +82,7 @@ static void print_json(const struct snapshot *now)
 	struct pieces pieces = { &json, now };
 
 	json_open_snapshot(&json, now, "map");
-	json_totals(&json, now);
+	json_totals(&json, now, "heap");
 	json_number(&json, "page_bytes", now->abi.page_bytes);
 	json_address(&json, "heap_start", now->abi.heap_start);
 	json_open_array(&json, "pieces");

@@ -55,32 +55,6 @@ static void print_bytes(const char *name, uint64_t bytes,
 	putchar('\n');
 }
 
-struct sums {
-	uint64_t used, used_bytes, cached, cached_bytes, free, free_bytes;
-};
-
-static struct sums sum_objects(const struct snapshot *snapshot)
-{
-	struct sums sums = { 0 };
-
-	for (size_t i = 0; i < snapshot->nr_caches; i++) {
-		const struct cache_view *cache = &snapshot->caches[i];
-		/* Zones and tracks of a watched object are no use to the program. */
-		uint64_t size = cache_field(cache, cache_field(cache, SLUB_ABI_CACHE_DEBUG) ?
-					    SLUB_ABI_CACHE_OBJECT_SIZE :
-					    SLUB_ABI_CACHE_SIZE);
-		uint64_t free = cache_capacity(cache) - cache->active;
-
-		sums.used += cache_used(cache);
-		sums.used_bytes += cache_used(cache) * size;
-		sums.cached += cache->cached;
-		sums.cached_bytes += cache->cached * size;
-		sums.free += free;
-		sums.free_bytes += free * size;
-	}
-	return sums;
-}
-
 static void print_mappings(const struct snapshot *now)
 {
 	fputs("mappings     ", stdout);
@@ -93,23 +67,22 @@ static void print_totals(const struct snapshot *now,
 			 const struct snapshot *before)
 {
 	static const struct snapshot none;
-	const struct snapshot *old = before ? before : &none;
-	struct sums sums = sum_objects(now), past = sum_objects(old);
+	const struct heap_census sum = heap_census_of(now);
+	const struct heap_census past = heap_census_of(before ? before : &none);
 
-	print_bytes("committed", now->committed_bytes, before,
-		    old->committed_bytes);
-	print_bytes("slabs", now->slab_bytes, before, old->slab_bytes);
-	print_bytes("  in use", sums.used_bytes, before, past.used_bytes);
-	print_bytes("  in lists", sums.cached_bytes, before,
-		    past.cached_bytes);
-	print_bytes("  free", sums.free_bytes, before, past.free_bytes);
-	print_bytes("large", now->large_bytes, before, old->large_bytes);
-	print_bytes("idle", now->idle_bytes, before, old->idle_bytes);
-	print_bytes("refused", now->refused_bytes, before, old->refused_bytes);
-	print_bytes("deferred", now->deferred_bytes, before, old->deferred_bytes);
+	print_bytes("committed", sum.committed_bytes, before, past.committed_bytes);
+	print_bytes("slabs", sum.slab_bytes, before, past.slab_bytes);
+	print_bytes("  in use", sum.object_bytes - sum.cached_bytes, before,
+		    past.object_bytes - past.cached_bytes);
+	print_bytes("  in lists", sum.cached_bytes, before, past.cached_bytes);
+	print_bytes("  free", sum.free_bytes, before, past.free_bytes);
+	print_bytes("large", sum.large_bytes, before, past.large_bytes);
+	print_bytes("idle", sum.dirty_bytes, before, past.dirty_bytes);
+	print_bytes("refused", sum.refused_bytes, before, past.refused_bytes);
+	print_bytes("deferred", sum.deferred_bytes, before, past.deferred_bytes);
 	print_mappings(now);
 	printf("objects      %" PRIu64 " in use, %" PRIu64 " in lists, %" PRIu64
-	       " free in slabs\n", sums.used, sums.cached, sums.free);
+	       " free in slabs\n", sum.objects - sum.cached, sum.cached, sum.free);
 }
 
 static void print_account(const struct snapshot *now)
@@ -138,23 +111,15 @@ static void print_text(const struct snapshot *now,
 static void print_json(const struct snapshot *now, const char *pattern)
 {
 	struct json json = { .to = stdout };
-	struct sums sums = sum_objects(now);
 	struct account account;
 
 	account_make(&account, now);
 	json_open_snapshot(&json, now, "stats");
 	account_json(&json, &account, now);
-	json_totals(&json, now);
+	json_totals(&json, now, "heap");
 	if (now->mappings)
 		json_number(&json, "mappings", now->mappings);
-	json_open(&json, "objects");
-	json_number(&json, "used", sums.used);
-	json_number(&json, "used_bytes", sums.used_bytes);
-	json_number(&json, "cached", sums.cached);
-	json_number(&json, "cached_bytes", sums.cached_bytes);
-	json_number(&json, "free", sums.free);
-	json_number(&json, "free_bytes", sums.free_bytes);
-	json_close(&json);
+	json_totals(&json, now, "objects");
 	json_open_array(&json, "caches");
 	for (size_t i = 0; i < now->nr_caches; i++) {
 		if (pattern && !cache_is_called(now, &now->caches[i], pattern))

@@ -63,7 +63,7 @@ static void print_json(const struct snapshot *now)
 	account_make(&account, now);
 	json_open_snapshot(&json, now, "top");
 	account_json(&json, &account, now);
-	json_totals(&json, now);
+	json_totals(&json, now, "heap");
 	json_open_array(&json, "caches");
 	for (size_t i = 0; i < now->nr_caches; i++) {
 		if (!now->caches[i].slabs)

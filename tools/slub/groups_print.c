@@ -184,7 +184,7 @@ static void groups_print_json(const struct groups *groups,
 	struct entry *entries = make_entries(groups, true, &nr);
 
 	json_open_snapshot(&json, snapshot, "groups");
-	json_totals(&json, snapshot);
+	json_totals(&json, snapshot, "heap");
 	json_number(&json, "groups_left_out", groups->nr_beyond);
 	json_open_array(&json, "groups");
 	for (size_t i = 0; i < nr; i++)

@@ -129,15 +129,26 @@ static void print_shrinkable(const char *name, const struct metrics_one *one)
 	sample(name, NULL, NULL, NULL, one->account.back);
 }
 
+/* "heap.slab_bytes" is of the state slab; what is deferred has a family of its own. */
+static void print_state(const char *name, const char *row, uint64_t bytes)
+{
+	char state[16];
+
+	if (sscanf(row, "heap.%15[a-z]_bytes", state) == 1 && strcmp(state, "deferred") != 0)
+		sample(name, NULL, "state", state, bytes);
+}
+
 static void print_heap(const char *name, const struct metrics_one *one)
 {
-	const struct snapshot *snapshot = one->snapshot;
+	const struct heap_census census = heap_census_of(one->snapshot), *heap = &census;
 
-	sample(name, NULL, "state", "committed", snapshot->committed_bytes);
-	sample(name, NULL, "state", "slab", snapshot->slab_bytes);
-	sample(name, NULL, "state", "large", snapshot->large_bytes);
-	sample(name, NULL, "state", "idle", snapshot->idle_bytes);
-	sample(name, NULL, "state", "refused", snapshot->refused_bytes);
+#define BYTES(row, number) print_state(name, #row, number);
+#define NUMBER(...)
+#define VALUE_OWN(...)
+#define VALUE_HEAP(row, kind, expression) kind(row, expression)
+#include "features/inspect/value.def"
+#undef BYTES
+#undef NUMBER
 }
 
 static void print_moved(const char *name, const struct metrics_one *one)

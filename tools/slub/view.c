@@ -253,16 +253,52 @@ void json_open_snapshot(struct json *json, const struct snapshot *snapshot,
 	json_real(json, "start_time", (double)snapshot->abi.start_ns / 1e9);
 }
 
-void json_totals(struct json *json, const struct snapshot *snapshot)
+static void add_objects(struct heap_census *sum, const struct cache_view *cache)
 {
-	json_open(json, "heap");
-	json_number(json, "committed_bytes", snapshot->committed_bytes);
-	json_number(json, "slab_bytes", snapshot->slab_bytes);
-	json_number(json, "large_bytes", snapshot->large_bytes);
-	json_number(json, "idle_bytes", snapshot->idle_bytes);
-	json_number(json, "refused_bytes", snapshot->refused_bytes);
-	json_number(json, "moved_runs", snapshot->moved_runs);
-	json_number(json, "deferred_bytes", snapshot->deferred_bytes);
-	json_number(json, "deferred_objects", snapshot->deferred_objects);
+	/* Zones and tracks of a watched object are no use to the program. */
+	uint64_t size = cache_field(cache, cache_field(cache, SLUB_ABI_CACHE_DEBUG) ?
+				    SLUB_ABI_CACHE_OBJECT_SIZE : SLUB_ABI_CACHE_SIZE);
+	uint64_t nr_free = cache_capacity(cache) - cache->active;
+
+	sum->objects += cache_used(cache) + cache->cached;
+	sum->object_bytes += (cache_used(cache) + cache->cached) * size;
+	sum->cached += cache->cached;
+	sum->cached_bytes += cache->cached * size;
+	sum->free += nr_free;
+	sum->free_bytes += nr_free * size;
+}
+
+struct heap_census heap_census_of(const struct snapshot *snapshot)
+{
+	struct heap_census sum = {
+		.committed_bytes = snapshot->committed_bytes,
+		.slab_bytes = snapshot->slab_bytes, .large_bytes = snapshot->large_bytes,
+		.dirty_bytes = snapshot->idle_bytes, .refused_bytes = snapshot->refused_bytes,
+		.moved_runs = snapshot->moved_runs,
+		.deferred_bytes = snapshot->deferred_bytes,
+		.deferred_objects = snapshot->deferred_objects,
+	};
+
+	for (size_t i = 0; i < snapshot->nr_caches; i++)
+		add_objects(&sum, &snapshot->caches[i]);
+	return sum;
+}
+
+static void json_total(struct json *json, const char *what, const char *name, uint64_t number)
+{
+	size_t length = strlen(what);
+
+	if (!strncmp(name, what, length) && name[length] == '.')
+		json_number(json, name + length + 1, number);
+}
+
+void json_totals(struct json *json, const struct snapshot *snapshot, const char *what)
+{
+	const struct heap_census census = heap_census_of(snapshot), *heap = &census;
+
+	json_open(json, what);
+#define VALUE_OWN(...)
+#define VALUE_HEAP(name, kind, expression) json_total(json, what, #name, (expression));
+#include "features/inspect/value.def"
 	json_close(json);
 }

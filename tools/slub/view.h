@@ -70,6 +70,17 @@ const char *time_text(char buf[32], uint64_t ns);
 /* The head that every JSON output of a snapshot begins with. */
 void json_open_snapshot(struct json *json, const struct snapshot *snapshot,
 			const char *what);
-void json_totals(struct json *json, const struct snapshot *snapshot);
+/* What the expressions of value.def are about, of a heap that was read. */
+struct heap_census {
+	uint64_t committed_bytes, slab_bytes, large_bytes, dirty_bytes, refused_bytes;
+	uint64_t moved_runs, deferred_bytes, deferred_objects;
+	uint64_t objects, object_bytes;	/* active ones */
+	uint64_t cached, cached_bytes;	/* of these, in lists */
+	uint64_t free, free_bytes;	/* in slabs */
+};
+
+struct heap_census heap_census_of(const struct snapshot *snapshot);
+/* An object @what, "heap" or "objects", of the rows whose names begin so. */
+void json_totals(struct json *json, const struct snapshot *snapshot, const char *what);
 
 #endif

@@ -364,7 +364,7 @@ static void test_json(void)
 		}
 		said_begin(&out, 1);
 		json_open_snapshot(&json, &snapshot, "kind");
-		json_totals(&json, &snapshot);
+		json_totals(&json, &snapshot, "heap");
 		json_close(&json);
 		said_end(&out);
 		EXPECT_TEXT(out.text, is_whole ?
@@ -387,6 +387,37 @@ static void test_json(void)
 	}
 }
 
+/* Of a watched cache the size is that of the object, without what stands around it. */
+static void test_objects(void)
+{
+	struct snapshot one = { .caches = caches, .nr_caches = 1 };
+
+	memset(caches, 0, sizeof(caches));
+	caches[0].fields[SLUB_ABI_CACHE_SIZE] = 10;
+	caches[0].fields[SLUB_ABI_CACHE_OBJECT_SIZE] = 8;
+	caches[0].fields[SLUB_ABI_CACHE_OBJECTS] = 4;
+	caches[0].slabs = 3;
+	caches[0].active = 7;
+	caches[0].cached = 2;
+	for (uint64_t is_watched = 0; is_watched < 2; is_watched++) {
+		struct json json = { .to = stdout };
+
+		caches[0].fields[SLUB_ABI_CACHE_DEBUG] = is_watched;
+		said_begin(&out, 1);
+		json_open(&json, NULL);
+		json_totals(&json, &one, "objects");
+		json_close(&json);
+		said_end(&out);
+		EXPECT_TEXT(out.text, is_watched ?
+			"{\n  \"objects\": {\n    \"used\": 5,\n    \"used_bytes\": 40,\n"
+			"    \"cached\": 2,\n    \"cached_bytes\": 16,\n"
+			"    \"free\": 5,\n    \"free_bytes\": 40\n  }\n}\n" :
+			"{\n  \"objects\": {\n    \"used\": 5,\n    \"used_bytes\": 50,\n"
+			"    \"cached\": 2,\n    \"cached_bytes\": 20,\n"
+			"    \"free\": 5,\n    \"free_bytes\": 50\n  }\n}\n");
+	}
+}
+
 static void test_all(void)
 {
 	test_sizes();
@@ -401,6 +432,7 @@ static void test_all(void)
 	test_keys();
 	test_totals();
 	test_json();
+	test_objects();
 }
 
 int main(int argc, char **argv)
