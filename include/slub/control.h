@@ -104,9 +104,7 @@ struct slub_value {
  *   free_direct, lists_emptied, objects_out, objects_back, objects_moved,
  *   objects_stayed, wrong_cache, double_free, wrong_size
  *
- * slub-stats(1) says what they mean.  heap.active_bytes, which `slub stats` does not have, is
- * heap.slab_bytes without empty slabs and without pages that no object was carved from yet.
- * Numbers that are always 0 are left out.
+ * slub-stats(1) says what they mean.  Numbers that are always 0 are left out.
  * Into *@value.  Nothing is locked and nothing allocated: on a heap that changes the
  * numbers are estimates, as those of mallinfo2().
  * Returns 0; -ENOENT: there is no such value, or no such cache; -EINVAL: @name or

@@ -43,16 +43,13 @@ struct reader {
 /* What the heap itself knows of a slab's memory: not carved, none; a hole, none. */
 static uint64_t carved_bytes(const struct reader *reader, const struct piece *piece)
 {
-	const struct cache_view *cache = &reader->snapshot->caches[piece->cache];
-	uint64_t page = reader->snapshot->abi.page_bytes;
-	uint64_t bytes = piece->carved * cache_field(cache, SLUB_ABI_CACHE_SIZE);
-	uint64_t pages = (bytes + page - 1) / page;
 	uint64_t holes = (uint64_t)__builtin_popcountll(piece->holes);
 
 	/* One with holes was carved to its end: only objects that touch one count no more. */
 	if (holes)
-		pages = piece->pages > holes ? piece->pages - holes : 0;
-	return (pages < piece->pages ? pages : piece->pages) * page;
+		return piece->pages > holes ?
+		       (piece->pages - holes) * reader->snapshot->abi.page_bytes : 0;
+	return piece_carved_bytes(piece, reader->snapshot);
 }
 
 static uint64_t piece_bytes(const struct reader *reader, const struct piece *piece)

@@ -72,6 +72,7 @@ static void print_totals(const struct snapshot *now,
 
 	print_bytes("committed", sum.committed_bytes, before, past.committed_bytes);
 	print_bytes("slabs", sum.slab_bytes, before, past.slab_bytes);
+	print_bytes("  active", sum.active_bytes, before, past.active_bytes);
 	print_bytes("  in use", sum.object_bytes - sum.cached_bytes, before,
 		    past.object_bytes - past.cached_bytes);
 	print_bytes("  in lists", sum.cached_bytes, before, past.cached_bytes);

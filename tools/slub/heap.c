@@ -111,6 +111,16 @@ bool piece_is_hole(const struct piece *piece, uint64_t page_bytes, uint64_t n,
 	return last < 64 && (piece->holes >> first | piece->holes >> last) & 1;
 }
 
+uint64_t piece_carved_bytes(const struct piece *piece, const struct snapshot *snapshot)
+{
+	const struct cache_view *cache = &snapshot->caches[piece->cache];
+	uint64_t page = snapshot->abi.page_bytes;
+	uint64_t bytes = piece->carved * cache_field(cache, SLUB_ABI_CACHE_SIZE);
+	uint64_t pages = (bytes + page - 1) / page;
+
+	return (pages < piece->pages ? pages : piece->pages) * page;
+}
+
 static void visit(struct walk *walk, struct piece *piece, uint64_t i)
 {
 	piece->address = walk->abi->heap_start +

@@ -35,6 +35,9 @@ typedef void piece_visitor(const struct piece *piece, void *arg);
 bool piece_is_hole(const struct piece *piece, uint64_t page_bytes, uint64_t n,
 		   uint64_t size);
 
+/* Of a slab: its pages up to the last object that was carved; those behind were never used. */
+uint64_t piece_carved_bytes(const struct piece *piece, const struct snapshot *snapshot);
+
 /*
  * Calls @visit for each piece.  Takes no lock; on a heap that changes meanwhile
  * pieces may be missed or seen as they were.

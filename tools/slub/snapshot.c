@@ -499,6 +499,8 @@ static void count_slab(struct snapshot *snapshot, const struct piece *piece)
 {
 	struct cache_view *cache = &snapshot->caches[piece->cache];
 
+	if (piece->inuse)
+		snapshot->active_bytes += piece_carved_bytes(piece, snapshot);
 	cache->slabs++;
 	cache->active += piece->inuse;
 	cache->cached += piece->local;

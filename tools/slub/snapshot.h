@@ -50,6 +50,7 @@ struct snapshot {
 	size_t nr_options;
 	uint64_t committed_bytes;
 	uint64_t slab_bytes;
+	uint64_t active_bytes;		/* of these, pages that objects in use can lie in */
 	uint64_t large_bytes;
 	uint64_t large_blocks;		/* 0 in a statistics file */
 	uint64_t idle_bytes;		/* free, memory behind it; the least */

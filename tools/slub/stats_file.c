@@ -237,6 +237,7 @@ static void take_head(struct snapshot *snapshot,
 	memcpy(snapshot->command, head->command, sizeof(head->command));
 	clean_text(snapshot->command, sizeof(head->command));
 	snapshot->committed_bytes = totals[SLUB_STATS_COMMITTED_BYTES];
+	snapshot->active_bytes = totals[SLUB_STATS_ACTIVE_BYTES];
 	snapshot->large_bytes = totals[SLUB_STATS_LARGE_BYTES];
 	snapshot->idle_bytes = totals[SLUB_STATS_IDLE_BYTES];
 	snapshot->refused_bytes = totals[SLUB_STATS_REFUSED_BYTES];

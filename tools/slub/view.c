@@ -272,7 +272,8 @@ struct heap_census heap_census_of(const struct snapshot *snapshot)
 {
 	struct heap_census sum = {
 		.committed_bytes = snapshot->committed_bytes,
-		.slab_bytes = snapshot->slab_bytes, .large_bytes = snapshot->large_bytes,
+		.slab_bytes = snapshot->slab_bytes,
+		.active_bytes = snapshot->active_bytes, .large_bytes = snapshot->large_bytes,
 		.dirty_bytes = snapshot->idle_bytes, .refused_bytes = snapshot->refused_bytes,
 		.moved_runs = snapshot->moved_runs,
 		.deferred_bytes = snapshot->deferred_bytes,

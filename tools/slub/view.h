@@ -72,7 +72,7 @@ void json_open_snapshot(struct json *json, const struct snapshot *snapshot,
 			const char *what);
 /* What the expressions of value.def are about, of a heap that was read. */
 struct heap_census {
-	uint64_t committed_bytes, slab_bytes, large_bytes, dirty_bytes, refused_bytes;
+	uint64_t committed_bytes, slab_bytes, active_bytes, large_bytes, dirty_bytes, refused_bytes;
 	uint64_t moved_runs, deferred_bytes, deferred_objects;
 	uint64_t objects, object_bytes;	/* active ones */
 	uint64_t cached, cached_bytes;	/* of these, in lists */

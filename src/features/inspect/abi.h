@@ -451,6 +451,7 @@ enum slub_stats_total {
 	SLUB_STATS_DEFERRED_OBJECTS,
 	SLUB_STATS_REFUSED_BYTES,	/* free, the kernel would not take it back */
 	SLUB_STATS_MOVED_RUNS,
+	SLUB_STATS_ACTIVE_BYTES,	/* pages that objects in use can lie in; by the census */
 	SLUB_STATS_TOTALS_KNOWN,
 	SLUB_STATS_TOTALS = 16,
 };

@@ -30,6 +30,21 @@ static bool slab_is_carved(struct page *slab)
 	return counters_of(slab).second & STATE_FROZEN;
 }
 
+static size_t slab_bytes(const struct slub_cache *cache)
+{
+	return PAGE_BYTES << __atomic_load_n(&cache->order, __ATOMIC_RELAXED);
+}
+
+/* None of an empty slab; behind the last object that was carved no page was ever used. */
+static size_t active_bytes(const struct slub_cache *cache, struct page *slab)
+{
+	size_t size = __atomic_load_n(&cache->size, __ATOMIC_RELAXED);
+
+	if (!slab_active(slab))
+		return 0;
+	return min_size(round_up(slab_count_read(slab) * size, PAGE_BYTES), slab_bytes(cache));
+}
+
 static void census_add(struct cache_census *out,
 		       const struct slub_cache *cache, struct page *slab)
 {
@@ -40,6 +55,7 @@ static void census_add(struct cache_census *out,
 	out->objects += objects;
 	out->carved += slab_count_read(slab);
 	out->active += active;
+	out->active_bytes += active_bytes(cache, slab);
 	out->empty += !active;
 	out->carving += slab_is_carved(slab);
 	if (active && active < objects) {
@@ -152,14 +168,6 @@ int census_each(census_user *use, void *arg)
 
 /* ---- the whole heap ---- */
 
-/* None of an empty slab; behind the last object that was carved no page was ever used. */
-static size_t active_bytes(struct page *slab, size_t size, size_t slab_bytes)
-{
-	if (!slab_active(slab))
-		return 0;
-	return min_size(round_up(slab_count_read(slab) * size, PAGE_BYTES), slab_bytes);
-}
-
 static void visit_heap(struct slub_cache *cache, struct page *slab, void *arg)
 {
 	struct heap_census *out = arg;
@@ -169,11 +177,9 @@ static void visit_heap(struct slub_cache *cache, struct page *slab, void *arg)
 	size_t bytes = __atomic_load_n(cache_is_twin(cache) ?
 				       &cache->object_size : &cache->size,
 				       __ATOMIC_RELAXED);
-	size_t slab_bytes = PAGE_BYTES << __atomic_load_n(&cache->order, __ATOMIC_RELAXED);
 
-	out->slab_bytes += slab_bytes;
-	out->active_bytes += active_bytes(slab, __atomic_load_n(&cache->size, __ATOMIC_RELAXED),
-					  slab_bytes);
+	out->slab_bytes += slab_bytes(cache);
+	out->active_bytes += active_bytes(cache, slab);
 	out->objects += active;
 	out->object_bytes += active * bytes;
 	out->free += objects - min_size(active, objects);

@@ -17,6 +17,7 @@ struct cache_census {
 	size_t objects;		/* capacity */
 	size_t carved;
 	size_t active;		/* not on a slab's freelist */
+	size_t active_bytes;	/* pages that objects in use can lie in */
 	size_t partial;		/* slabs with some objects in use and some not */
 	size_t empty;		/* slabs with none in use */
 	size_t carving;		/* slabs that objects are carved from */

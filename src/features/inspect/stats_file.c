@@ -88,17 +88,21 @@ static void record_clear(size_t number)
 static void records_write_all(void)
 {
 	struct cache_census *all = census_all();
+	uint64_t active_bytes = 0;
 
 	for (size_t i = 0; i < RECORDS; i++) {
 		const struct slub_cache *cache = census_cache_at(i);
 
+		active_bytes += all ? all[i].active_bytes : 0;
 		if (cache)
 			record_write(cache, all ? &all[i] : NULL);
 		else if (i < head->nr_records)
 			record_clear(i);
 	}
-	if (all)
+	if (all) {
+		head->totals[SLUB_STATS_ACTIVE_BYTES] = active_bytes;
 		census_all_free(all);
+	}
 	groups_record(groups_part(head));
 	head->census_ns = os_clock_read_ns(CLOCK_REALTIME);
 }

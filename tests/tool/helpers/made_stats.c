@@ -24,7 +24,7 @@ static struct slub_stats_head head = {
 	.option_bytes = sizeof(struct slub_abi_option),
 	.record_bytes = RECORD_BYTES,
 	.nr_nodes = NR_NODES,
-	.totals = { 67371008, 90000, 1 << 20, 77, 4444, 44, 81920, 6 },
+	.totals = { 67371008, 90000, 1 << 20, 77, 4444, 44, 81920, 6, 98304 },
 };
 
 static struct {

@@ -137,6 +137,7 @@ static void test_all_of_it(void)
 	EXPECT(strcmp(snapshot.name, "the?test"), 0);
 	EXPECT(strcmp(snapshot.command, "the test?"), 0);
 	EXPECT(snapshot.committed_bytes, 10 + SLUB_STATS_COMMITTED_BYTES);
+	EXPECT(snapshot.active_bytes, 10 + SLUB_STATS_ACTIVE_BYTES);
 	EXPECT(snapshot.large_bytes, 10 + SLUB_STATS_LARGE_BYTES);
 	EXPECT(snapshot.idle_bytes, 10 + SLUB_STATS_IDLE_BYTES);
 	EXPECT(snapshot.refused_bytes, 10 + SLUB_STATS_REFUSED_BYTES);

@@ -349,8 +349,8 @@ static void test_totals(void)
 static void test_json(void)
 {
 	struct snapshot snapshot = {
-		.pid = 77, .name = "made", .committed_bytes = 1, .slab_bytes = 2, .large_bytes = 3,
-		.idle_bytes = 4, .refused_bytes = 5, .moved_runs = 6, .deferred_bytes = 7,
+		.pid = 77, .name = "made", .committed_bytes = 1, .slab_bytes = 2, .active_bytes = 9,
+		.large_bytes = 3, .idle_bytes = 4, .refused_bytes = 5, .moved_runs = 6, .deferred_bytes = 7,
 		.deferred_objects = 8,
 		.abi = { .library_version = "7.8.9", .backend = 2, .start_ns = 1500000000 },
 	};
@@ -373,14 +373,16 @@ static void test_json(void)
 			"  \"exited\": true,\n"
 			"  \"version\": \"7.8.9\",\n  \"backend\": \"tid\",\n  \"time\": 2.250,\n"
 			"  \"start_time\": 1.500,\n  \"heap\": {\n    \"committed_bytes\": 1,\n"
-			"    \"slab_bytes\": 2,\n    \"large_bytes\": 3,\n    \"idle_bytes\": 4,\n"
+			"    \"slab_bytes\": 2,\n    \"active_bytes\": 9,\n"
+			"    \"large_bytes\": 3,\n    \"idle_bytes\": 4,\n"
 			"    \"refused_bytes\": 5,\n    \"moved_runs\": 6,\n"
 			"    \"deferred_bytes\": 7,\n    \"deferred_objects\": 8\n  }\n}\n" :
 			"{\n  \"kind\": \"kind\",\n  \"schema\": 1,\n  \"pid\": 77,\n"
 			"  \"name\": \"made\",\n  \"exited\": false,\n"
 			"  \"version\": \"7.8.9\",\n  \"backend\": \"tid\",\n  \"time\": null,\n"
 			"  \"start_time\": 1.500,\n  \"heap\": {\n    \"committed_bytes\": 1,\n"
-			"    \"slab_bytes\": 2,\n    \"large_bytes\": 3,\n    \"idle_bytes\": 4,\n"
+			"    \"slab_bytes\": 2,\n    \"active_bytes\": 9,\n"
+			"    \"large_bytes\": 3,\n    \"idle_bytes\": 4,\n"
 			"    \"refused_bytes\": 5,\n    \"moved_runs\": 6,\n"
 			"    \"deferred_bytes\": 7,\n    \"deferred_objects\": 8\n  }\n}\n");
 		json = (struct json){ .to = stdout };

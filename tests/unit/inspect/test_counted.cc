@@ -27,6 +27,12 @@ struct slab {
 	struct slub_cache *cache;
 	size_t active, carved;
 	bool is_frozen;
+
+	size_t active_bytes() const
+	{
+		return active ? std::min(round_up(carved * cache->size, PAGE_BYTES),
+					 PAGE_BYTES << cache->order) : 0;
+	}
 };
 
 void note(struct slub_cache *cache, struct page *page, void *arg)
@@ -61,6 +67,7 @@ struct cache_census sum_of(const std::vector<slab> &slabs, const struct slub_cac
 		sum.objects += cache->objects;
 		sum.carved += one.carved;
 		sum.active += one.active;
+		sum.active_bytes += one.active_bytes();
 		sum.empty += one.active == 0;
 		sum.carving += one.is_frozen;
 		if (one.active && one.active < cache->objects) {
@@ -140,9 +147,7 @@ TEST_F(counted, the_heap)
 	memset(&heap, 0xff, sizeof(heap));
 	for (const slab &one : slabs) {
 		slab_bytes += PAGE_BYTES << one.cache->order;
-		if (one.active)
-			active_bytes += std::min(round_up(one.carved * one.cache->size, PAGE_BYTES),
-						 PAGE_BYTES << one.cache->order);
+		active_bytes += one.active_bytes();
 		objects += one.active;
 		object_bytes += one.active * one.cache->size;
 		rest += one.cache->objects - one.active;

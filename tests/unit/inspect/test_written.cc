@@ -283,6 +283,7 @@ TEST_F(written, at_the_end)
 	map();
 	EXPECT_EQ(file->state, 2u);
 	EXPECT_EQ(record_of(cache)->active - record_of(cache)->cached, 77u);
+	EXPECT_GE(file->totals[SLUB_STATS_ACTIVE_BYTES], 77u * cache->size);
 	EXPECT_GE(file->census_ns, file->start_ns);
 	EXPECT_EQ(slub_cache_destroy(cache), 0);
 }
