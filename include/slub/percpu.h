@@ -168,7 +168,7 @@ SLUB_API void *slub_percpu_list_drain(uintptr_t list);
  * thread and against signal handlers that do the same.  As with the kernel's, the
  * compiler may move other memory accesses past it: read a copy that this thread
  * adds to by an atomic load, or by slub_percpu_read().
- * Context: anywhere, a signal handler included.  Cost: 14 instructions, no
+ * Context: anywhere, a signal handler included.  Cost: 15 instructions, no
  * atomic one, two stores; a call where the thread has come to another CPU.
  * From: this_cpu_add().
  */
@@ -257,6 +257,9 @@ extern SLUB_API __thread struct slub_percpu_self slub_percpu_self
 #define SLUB_HAVE_SEQUENCES 1
 #include <slub/arch/aarch64.h>
 #endif
+#ifndef SLUB_SEQ_IS_OPEN
+#define SLUB_SEQ_IS_OPEN(entrance_) ((entrance_).rseq != 0)
+#endif
 
 /*
  * slub_percpu_may_run - has this thread an entrance?  For the inline functions.
@@ -266,7 +269,7 @@ extern SLUB_API __thread struct slub_percpu_self slub_percpu_self
  * Returns true if it has.  Errors: none.  Context: anywhere.
  */
 #define slub_percpu_may_run()						\
-	__builtin_expect(slub_percpu_self.rseq != 0, 1)
+	__builtin_expect(SLUB_SEQ_IS_OPEN(slub_percpu_self), 1)
 
 /*
  * slub_percpu_entrance - a copy of this thread's entrance, for the inline functions.

@@ -21,6 +21,15 @@
 
 #include <slub/arch/end.h>
 
+/*
+ * The rseq area of a thread and the CPU number in it, as @entrance_ says.  The area begins at a
+ * multiple of 32, and the number lies within 32 bytes, so one word tells both: a pair of
+ * slub_cache_alloc() and slub_cache_free() waits for its loads, not for its instructions.
+ */
+#define SLUB_SEQ_IS_OPEN(entrance_) ((entrance_).cid != 0)
+#define SLUB_SEQ_OFFSETS(entrance_)					\
+	[rseq] "r"((entrance_).cid & ~(uintptr_t)31), [cid] "r"((entrance_).cid)
+
 /* Defines the descriptor and makes it the thread's current one (RSEQ-1). */
 #define SLUB_SEQ_ENTER							\
 	".pushsection __rseq_cs, \"aw?\"\n\t"			\
@@ -47,8 +56,7 @@
 	"addq (%[base], %[t], 8), " reg "\n\t"
 #ifndef SLUB_SEQ_INPUTS
 #define SLUB_SEQ_INPUTS(entrance_)						\
-	[rseq] "r"((entrance_).rseq), [cid] "r"((entrance_).cid),			\
-	[base] "r"((entrance_).base)
+	SLUB_SEQ_OFFSETS(entrance_), [base] "r"((entrance_).base)
 #endif
 #else
 /* One area; preemption is what a sequence guards against. */
@@ -58,7 +66,7 @@
 	"addq (%[base]), " reg "\n\t"
 #ifndef SLUB_SEQ_INPUTS
 #define SLUB_SEQ_INPUTS(entrance_)						\
-	[rseq] "r"((entrance_).rseq), [base] "r"((entrance_).base)
+	[rseq] "r"((entrance_).cid & ~(uintptr_t)31), [base] "r"((entrance_).base)
 #endif
 #endif
 
@@ -84,8 +92,7 @@
 	"cmpl %k[t], 28(%[area])\n\t"					\
 	"jne %l[failed]\n\t"
 #define SLUB_SEQ_HERE_INPUTS(entrance_)				\
-	[rseq] "r"((entrance_).rseq), [cid] "r"((entrance_).cid),	\
-	[area] "r"((entrance_).area)
+	SLUB_SEQ_OFFSETS(entrance_), [area] "r"((entrance_).area)
 
 #define SLUB_SEQ_LEAVE							\
 	"\n2:\n\t"							\
@@ -250,20 +257,25 @@
 
 /*
  * Goes to failed if no object begins at @object_: (address & start_[0]) * start_[1] is below
- * start_[1] where one does.  As text, for compilers take an instruction more.
+ * start_[1] where one does.  As text, for compilers take an instruction more; both by one load.
  */
 #define SLUB_SEQ_START(object_, start_, t_)				\
-	__asm__ volatile goto(						\
-		"movl %k[object], %k[t]\n\t"				\
-		"andl %[mask], %k[t]\n\t"				\
-		"imull %[magic], %k[t]\n\t"				\
-		"cmpl %[magic], %k[t]\n\t"				\
-		"jae %l[failed]"					\
-		: [t] "=&r"(t_)						\
-		: [object] "r"(object_), [mask] "m"((start_)[0]),	\
-		  [magic] "r"((start_)[1])				\
-		: "cc"							\
-		: failed)
+	do {								\
+		uintptr_t factor_;					\
+		__asm__ volatile goto(					\
+			"movq %[start], %[factor]\n\t"			\
+			"movl %k[object], %k[t]\n\t"			\
+			"andl %k[factor], %k[t]\n\t"			\
+			"shrq $32, %[factor]\n\t"			\
+			"imull %k[factor], %k[t]\n\t"			\
+			"cmpl %k[factor], %k[t]\n\t"			\
+			"jae %l[failed]"				\
+			: [t] "=&r"(t_), [factor] "=&r"(factor_)	\
+			: [object] "r"(object_),			\
+			  [start] "m"(*(const uint32_t(*)[2])(start_))	\
+			: "cc"						\
+			: failed);					\
+	} while (0)
 
 /* ---- in the area that the entrance remembers ---- */
 

@@ -238,7 +238,8 @@ static void choose_backend(const struct os_rseq *rseq)
 {
 	enum option_fastpath wanted =
 		(enum option_fastpath)option_value(OPTION_fastpath);
-	bool can_rseq = ARCH_HAS_RSEQ && rseq->available;
+	/* Programs know the area by the CPU number in it (include/slub/arch/x86_64.h). */
+	bool can_rseq = ARCH_HAS_RSEQ && rseq->available && rseq->offset % 32 == 0;
 
 	switch (wanted) {
 	case FASTPATH_TID:

@@ -86,6 +86,7 @@ static cold void registration_end(void)
 {
 	percpu_leave();
 	slub_thread.self.rseq = 0;
+	slub_thread.self.cid = 0;
 	compiler_barrier();
 	os_rseq_unregister();
 }
@@ -249,8 +250,9 @@ void percpu_thread_open(void)
 {
 	slub_thread.flags |= THREAD_CHECKED;
 	slub_thread.self.base = slub_cpu_base;
+	/* Last: nothing inline runs before.  Programs of today ask for the first, others for both. */
+	compiler_barrier();
 	slub_thread.self.cid = (uintptr_t)slub_cid_offset();
-	/* Last: nothing inline runs before it is there. */
 	compiler_barrier();
 	slub_thread.self.rseq = (uintptr_t)slub_rseq_offset();
 }
