@@ -24,7 +24,7 @@
 /*
  * The rseq area of a thread and the CPU number in it, as @entrance_ says.  The area begins at a
  * multiple of 32, and the number lies within 32 bytes, so one word tells both: a pair of
- * slub_cache_alloc() and slub_cache_free() waits for its loads, not for its instructions.
+ * slub_cache_alloc() and slub_cache_free() waits for its loads and stores.
  */
 #define SLUB_SEQ_IS_OPEN(entrance_) ((entrance_).cid != 0)
 #define SLUB_SEQ_OFFSETS(entrance_)					\
