@@ -319,59 +319,35 @@ static void mapping_push(struct hunt *hunt)
 	memset(&hunt->next, 0, sizeof(hunt->next));
 }
 
-/* "start-end perms offset device inode name" */
-static void line_use(struct hunt *hunt, const char *line)
+static bool line_use(const struct maps_line *line, void *arg)
 {
+	struct hunt *hunt = arg;
 	struct leak_mapping *next = &hunt->next;
-	const char *name = strpbrk(line, "/[");
-	size_t length = name ? min_size(strlen(name), NAME_BYTES - 1) : 0;
+	size_t length = min_size(strlen(line->name), NAME_BYTES - 1);
 
-	next->range.start = hex_read(&line);
-	line++;
-	next->range.end = hex_read(&line);
-	next->is_readable = line[1] == 'r';
-	next->is_writable = line[2] == 'w';
-	next->is_code = line[3] == 'x';
-	next->is_shared = line[4] == 's';
-	if (length)
-		memcpy(next->name, name, length);
+	next->range = (struct range){ line->start, line->end };
+	next->is_readable = line->is_readable;
+	next->is_writable = line->is_writable;
+	next->is_code = line->is_code;
+	next->is_shared = line->is_shared;
+	memcpy(next->name, line->name, length);
 	next->name[length] = '\0';
 	mapping_mark(hunt);
 	mapping_push(hunt);
-}
-
-/* All lines of @fd; of one that is too long the beginning. */
-static long lines_use(struct hunt *hunt, long fd)
-{
-	char buffer[LINE_BYTES], *line, *stop;
-	size_t used = 0;
-	long n;
-
-	while ((n = sys_call4(SYS_read, fd, (long)(buffer + used),
-			      (long)(sizeof(buffer) - used), 0)) > 0) {
-		used += (size_t)n;
-		for (line = buffer; (stop = memchr(line, '\n', used)); line = stop + 1) {
-			*stop = '\0';
-			used -= (size_t)(stop + 1 - line);
-			line_use(hunt, line);
-		}
-		memmove(buffer, line, used);
-	}
-	return n;
+	return false;
 }
 
 int leak_roots(struct leak_search *search, uintptr_t stack)
 {
 	struct hunt hunt = { .search = search, .stack = stack };
-	long fd = sys_open("/proc/self/maps", O_RDONLY, 0), error;
+	char buffer[LINE_BYTES];
+	int error;
 
-	if (fd < 0)
-		return (int)fd;
 	search->pagemap = sys_open("/proc/self/pagemap", O_RDONLY, 0);
 	holes_find(&hunt);
 	leak_mark_words(search, &search->shared->arg, 1);
 	leak_mark_words(search, search->shared->words, search->shared->nr_words);
-	error = lines_use(&hunt, fd);
+	error = maps_each(buffer, sizeof(buffer), line_use, &hunt);
 	mapping_mark(&hunt);
-	return (int)error;
+	return error;
 }

@@ -4,6 +4,7 @@
 #include "features/misuse/maps.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 
@@ -62,55 +63,76 @@ struct search {
 	struct mapping *found;
 };
 
-/* "start-end perms offset device inode name": true if that is the one. */
-static bool line_is_it(struct search *search, const char *line)
+static bool line_is_it(const struct maps_line *line, void *arg)
 {
+	struct search *search = arg;
 	struct mapping *m = search->found;
-	const char *name = strpbrk(line, "/[");
-	uintptr_t offset;
 
-	m->start = hex_read(&line);
-	line++;
-	m->end = hex_read(&line);
-	m->is_readable = line[1] == 'r';
-	m->is_code = line[3] == 'x';
-	line += 6;
-	offset = hex_read(&line);
-	if (name && *name == '/' && !offset)
+	m->start = line->start;
+	m->end = line->end;
+	m->is_readable = line->is_readable;
+	m->is_code = line->is_code;
+	if (*line->name == '/' && !line->offset)
 		search->image = m->start;
 	if (search->address < m->start || search->address >= m->end)
 		return false;
-	m->bias = m->start - offset;
+	m->bias = m->start - line->offset;
 	m->image = search->image;
 	m->is_image = image_has(search->image, search->address, &m->bias);
 	m->name[0] = '\0';
-	if (name && strlen(name) < sizeof(m->name))
-		memcpy(m->name, name, strlen(name) + 1);
+	if (strlen(line->name) < sizeof(m->name))
+		memcpy(m->name, line->name, strlen(line->name) + 1);
 	return true;
 }
 
 int maps_find(uintptr_t address, struct mapping *found)
 {
 	struct search search = { address, 0, found };
-	char buf[1024], *line, *stop;
+	char buffer[1024];	/* a name of a thousand characters ends it */
+
+	return maps_each(buffer, sizeof(buffer), line_is_it, &search);
+}
+
+/* "start-end perms offset device inode name" */
+static struct maps_line line_read(const char *s)
+{
+	const char *name = strpbrk(s, "/[");
+	struct maps_line line = { .name = name ? name : "" };
+
+	line.start = hex_read(&s);
+	s++;
+	line.end = hex_read(&s);
+	line.is_readable = s[1] == 'r';
+	line.is_writable = s[2] == 'w';
+	line.is_code = s[3] == 'x';
+	line.is_shared = s[4] == 's';
+	s += 6;
+	line.offset = hex_read(&s);
+	return line;
+}
+
+int maps_each(char *buffer, size_t bytes, maps_user *use, void *arg)
+{
+	long n = 0, fd = sys_open("/proc/self/maps", O_RDONLY, 0);
+	bool is_last = false;
 	size_t used = 0;
-	bool is_found = false;
-	long n, fd = sys_open("/proc/self/maps", O_RDONLY, 0);
+	char *at, *stop;
 
 	if (fd < 0)
 		return (int)fd;
-	/* A name of a thousand characters ends it. */
-	while (!is_found && (n = sys_call4(SYS_read, fd, (long)(buf + used),
-					   (long)(sizeof(buf) - used), 0)) > 0) {
+	while (!is_last && (n = sys_call4(SYS_read, fd, (long)(buffer + used),
+					  (long)(bytes - used), 0)) > 0) {
 		used += (size_t)n;
-		for (line = buf; !is_found && (stop = memchr(line, '\n', used));
-		     line = stop + 1) {
+		for (at = buffer; !is_last && (stop = memchr(at, '\n', used)); at = stop + 1) {
+			struct maps_line line;
+
 			*stop = '\0';
-			used -= (size_t)(stop + 1 - line);
-			is_found = line_is_it(&search, line);
+			used -= (size_t)(stop + 1 - at);
+			line = line_read(at);
+			is_last = use(&line, arg);
 		}
-		memmove(buf, line, used);
+		memmove(buffer, at, used);
 	}
 	sys_close(fd);
-	return is_found ? 1 : n || used ? -1 : 0;
+	return is_last ? 1 : n < 0 ? (int)n : used ? -EOVERFLOW : 0;
 }
