@@ -17,7 +17,7 @@
 option(SLUB_OLD_GLIBC "Run with glibc 2.28 to 2.33 too" ON)
 
 set(SLUB_OLD_LIBRARY_NAMES dlsym dladdr pthread_key_create pthread_setspecific
-	pthread_create pthread_join stat __libc_single_threaded)
+	pthread_create pthread_join __libc_single_threaded)
 set(SLUB_OLD_COMMAND_NAMES stat lstat fstat dlopen dlsym __libc_start_main)
 # A sanitizer's own functions stand before the C library's, and before the jumps.
 set(SLUB_HAS_OLD_NAMES OFF)

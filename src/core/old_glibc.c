@@ -22,7 +22,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <sys/stat.h>
 
 #include "core/base/compiler.h"
 #include "core/base/old_glibc.h"
@@ -147,13 +146,6 @@ IN_PLACE_OF(int, pthread_join, pthread_t thread, void **result)
 	__typeof__(&pthread_join) join = FOUND(pthread_join);
 
 	return join ? join(thread, result) : ENOSYS;
-}
-
-/* ---- what libc.so.6 has had all the time ---- */
-
-IN_PLACE_OF(int, stat, const char *path, struct stat *status)
-{
-	return old___xstat(OLD_STAT_VERSION, path, status);
 }
 
 /*

@@ -10,6 +10,14 @@
 #include "core/base/old_glibc.h"
 #include "core/os/loaded.h"
 
+/* What stat() and its kin were before 2.33: the number says which structure. */
+#if defined(__x86_64__)
+#define OLD_STAT_VERSION 1
+#else
+#define OLD_STAT_VERSION 0
+#endif
+
+OLD_NAME(int, __xstat, int version, const char *path, struct stat *status);
 OLD_NAME(int, __lxstat, int version, const char *path, struct stat *status);
 OLD_NAME(int, __fxstat, int version, int fd, struct stat *status);
 

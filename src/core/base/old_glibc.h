@@ -13,13 +13,10 @@
 /* The first version that glibc has for the processor. */
 #if defined(__x86_64__)
 #define OLD_VERSION "GLIBC_2.2.5"
-#define OLD_STAT_VERSION 1
 #elif defined(__aarch64__)
 #define OLD_VERSION "GLIBC_2.17"
-#define OLD_STAT_VERSION 0
 #else
 #define OLD_VERSION "GLIBC_2.27"	/* riscv64 */
-#define OLD_STAT_VERSION 0
 #endif
 
 #define OLD_NAME(result, name, ...)					\
@@ -31,8 +28,5 @@
 	extern __attribute__((visibility("hidden")))			\
 	result __wrap_##name(__VA_ARGS__);				\
 	result __wrap_##name(__VA_ARGS__)
-
-/* What stat() and its kin were before 2.33: the number says which structure. */
-OLD_NAME(int, __xstat, int version, const char *path, struct stat *status);
 
 #endif

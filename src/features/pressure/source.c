@@ -159,7 +159,7 @@ static int open_watch(struct source *sources, int nr)
 	struct stat state;
 	bool is_trigger;
 
-	if (stat(watch_path, &state)) {
+	if (sys_call4(SYS_newfstatat, AT_FDCWD, (long)watch_path, (long)&state, 0)) {
 		log_message("MEMORY_PRESSURE_WATCH: there is no '%s'",
 			    watch_path);
 		return nr;
