@@ -1,47 +1,25 @@
 // SPDX-License-Identifier: MIT
 //! Groups that follow tasks: of two on one thread each is charged with its own.
 
+mod common;
+
+use common::{poll_once, Turn};
 use slub::{group, sys, Error, Group, Slub};
 use std::future::Future;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::Poll;
 
 #[global_allocator]
 static ALLOCATOR: Slub = Slub;
 
 const BYTES: usize = 100_000;
 
-struct Nobody;
-
-impl Wake for Nobody {
-    fn wake(self: Arc<Self>) {}
-}
-
-fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(&Waker::from(Arc::new(Nobody))))
-}
-
 fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = Box::pin(future);
     loop {
         if let Poll::Ready(output) = poll_once(future.as_mut()) {
             return output;
-        }
-    }
-}
-
-/// Pending once.
-struct Turn(bool);
-
-impl Future for Turn {
-    type Output = ();
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        if std::mem::replace(&mut self.0, true) {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
         }
     }
 }

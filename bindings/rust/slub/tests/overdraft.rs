@@ -1,44 +1,20 @@
 // SPDX-License-Identifier: MIT
 //! Turns: where a group's maximum is in the way the task ends, and the program goes on.
 
+mod common;
+
+use common::{poll_once, Turn};
 use slub::group::{self, Limit};
 use slub::{sys, Error, Group, Scratch, Slub};
-use std::future::Future;
 use std::panic::{self, catch_unwind, AssertUnwindSafe};
-use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::Poll;
 
 #[global_allocator]
 static ALLOCATOR: Slub = Slub;
 
 const BYTES: usize = 100_000;
 const MAX: usize = 1 << 20;
-
-struct Nobody;
-
-impl Wake for Nobody {
-    fn wake(self: Arc<Self>) {}
-}
-
-fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(&Waker::from(Arc::new(Nobody))))
-}
-
-/// Pending once.
-struct Turn(bool);
-
-impl Future for Turn {
-    type Output = ();
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        if std::mem::replace(&mut self.0, true) {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
-        }
-    }
-}
 
 fn is_in_no_group() -> bool {
     // SAFETY: always allowed.
