@@ -39,6 +39,17 @@ def programs(build):
     return folder, {"a benchmark program": "it does not build: " + (errors or ["?"])[0].strip()}
 
 
+def compiled(name, folder):
+    """The program bench/@name.c, in @folder: it needs no build of the project."""
+    program = os.path.join(folder, os.path.basename(name))
+    subprocess.run([os.environ.get("CC", "cc"), "-O2", "-fno-builtin-malloc", "-fno-builtin-free",
+                    "-I", os.path.join(BENCH, "core"), "-I",
+                    os.path.join(os.path.dirname(BENCH), "include"),
+                    os.path.join(BENCH, name + ".c"), os.path.join(BENCH, "core", "bench.c"),
+                    "-o", program, "-pthread", "-ldl"], check=True)
+    return program
+
+
 def peers(build, mode, wanted, checkouts=()):
     """Get and build them. TCMalloc takes minutes to build: only in a full run, or if named."""
     command = [os.path.join(BENCH, "peers", "get"), "--dir", os.path.join(build, "peers")]

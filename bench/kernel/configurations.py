@@ -21,13 +21,9 @@ class Configuration:
         self.expected = expected		# the row that shows the choice was honoured
 
     def environment(self, measurement):
-        env = {key: value for key, value in os.environ.items()
-               if key not in ("LD_PRELOAD", "GLIBC_TUNABLES") and not key.startswith("SLUB_")}
-        if measurement.preload and self.preload:
-            env["LD_PRELOAD"] = self.preload
-        env.update(self.extra)
-        env.update(measurement.environment)
-        return env
+        return allocators.Allocator(
+            self.name, self.preload if measurement.preload else None, "",
+            {**self.extra, **measurement.environment}).environment()
 
     def program(self, measurement):
         return os.path.join(self.build, "kernel", measurement.program)

@@ -16,15 +16,14 @@
  *
  * For any allocator, by LD_PRELOAD.  One shape a run: bursts leave tables behind.
  *
- * Usage: idle_return SHAPE [--wait MS[,MS]...] [--trickle N] [--mib N]; without SHAPE: their names
+ * Usage: idle_return [--shape NAME] [--wait MS[,MS]...] [--trickle N] [--mib N]; without a shape:
+ * their names
  */
+#include "bench.h"
+
 #include <malloc.h>
 #include <pthread.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define PAGE 4096u
@@ -75,46 +74,26 @@ struct block {
 	int kept;
 };
 
-static uint64_t random_next(uint64_t *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
-}
-
-static size_t random_size(const struct shape *shape, uint64_t *state)
+static size_t random_size(const struct shape *shape, struct bench_random *state)
 {
 	size_t base = shape->least;
 
-	while (base < shape->most && random_next(state) % 3)
+	while (base < shape->most && bench_random(state) % 3)
 		base *= 2;
 	if (base >= shape->most)
 		return shape->most;
-	return base + random_next(state) % base;
+	return base + bench_random(state) % base;
 }
 
 /* From outside the heap, and resident. */
 static void *table(size_t bytes)
 {
-	void *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (start == MAP_FAILED)
-		abort();
-	return memset(start, 1, bytes);
+	return memset(bench_map(bytes), 1, bytes);
 }
 
 static size_t resident(void)
 {
-	char text[4096], *at;
-	FILE *file = fopen("/proc/self/smaps_rollup", "r");
-	size_t n = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
-
-	text[n] = '\0';
-	if (file)
-		fclose(file);
-	at = strstr(text, "Rss:");
-	return at ? strtoul(at + 4, NULL, 10) * 1024 : 0;
+	return (size_t)bench_memory(0).rss;
 }
 
 struct part {
@@ -122,17 +101,17 @@ struct part {
 	struct block *blocks;
 	size_t nr;
 	size_t bytes;
-	uint64_t state;
+	struct bench_random random;
 };
 
 /* Sizes of @part's blocks, as far as its table goes; how many make its bytes. */
 static size_t choose(struct part *part)
 {
-	uint64_t state = part->state;
+	struct bench_random random = part->random;
 	size_t nr = 0;
 
 	for (size_t left = part->bytes; left; nr++) {
-		size_t size = random_size(part->shape, &state);
+		size_t size = random_size(part->shape, &random);
 
 		if (part->blocks)
 			part->blocks[nr].bytes = size;
@@ -157,10 +136,10 @@ static void fill(struct part *part)
 static void turn(struct part *part)
 {
 	struct block *blocks = part->blocks;
-	uint64_t state = 2463534242u;
+	struct bench_random random = { 2463534242u };
 
 	for (size_t i = part->nr; part->shape->order != IN_ORDER && i-- > 1;) {
-		size_t j = part->shape->order == RANDOM ? random_next(&state) % (i + 1) :
+		size_t j = part->shape->order == RANDOM ? bench_random(&random) % (i + 1) :
 							  part->nr - 1 - i;
 		struct block other = blocks[i];
 
@@ -267,11 +246,11 @@ static size_t pinned_bytes(const struct block *blocks, size_t nr, uintptr_t *pag
 
 static void wait_ms(unsigned int ms, unsigned int trickle)
 {
-	static uint64_t state = 88172645463325252u;
+	static struct bench_random random = { 88172645463325252u };
 	unsigned long pairs = (unsigned long)trickle * ms / 1000;
 
 	for (unsigned long i = 0; i < pairs; i++) {
-		void *volatile one = malloc(16 + random_next(&state) % 2048);
+		void *volatile one = malloc(16 + bench_random(&random) % 2048);
 
 		usleep(1000000 / trickle);
 		free(one);
@@ -302,8 +281,8 @@ static void measure(const struct shape *shape, size_t bytes, const char *waits,
 		    unsigned int trickle)
 {
 	struct shape stays = *shape;
-	struct part part = { shape, NULL, 0, bytes, 88172645463325252u };
-	struct part over = { &stays, NULL, 0, bytes / OVER_SHARE, 1181783497276652981u };
+	struct part part = { shape, NULL, 0, bytes, { 88172645463325252u } };
+	struct part over = { &stays, NULL, 0, bytes / OVER_SHARE, { 1181783497276652981u } };
 	size_t before, live = 0, pinned, nr, nr_rests, rests[RESTS_MAX];
 	struct block *blocks;
 	uintptr_t *pages;
@@ -335,23 +314,23 @@ static void measure(const struct shape *shape, size_t bytes, const char *waits,
 
 int main(int argc, char **argv)
 {
-	size_t mib = 256;
-	unsigned int trickle = 0;
-	const char *waits = "1000";
+	const char *name, *waits;
+	unsigned int trickle;
+	size_t mib;
 
-	for (int i = 2; i + 1 < argc; i += 2) {
-		if (!strcmp(argv[i], "--wait"))
-			waits = argv[i + 1];
-		else if (!strcmp(argv[i], "--trickle"))
-			trickle = (unsigned int)atoi(argv[i + 1]);
-		else if (!strcmp(argv[i], "--mib"))
-			mib = (size_t)atoi(argv[i + 1]);
-	}
+	bench_begin("idle_return", argc, argv);
+	name = bench_string("shape", NULL);
+	waits = bench_string("wait", "1000");
+	trickle = (unsigned int)bench_number("trickle", 0);
+	mib = (size_t)bench_number("mib", 256);
+	bench_options_done();
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
-		if (argc < 2)
+		if (!name)
 			puts(shapes[i].name);
-		else if (!strcmp(argv[1], shapes[i].name))
+		else if (!strcmp(name, shapes[i].name))
 			return measure(&shapes[i], mib << 20, waits, trickle), 0;
 	}
-	return argc < 2 ? 0 : 2;
+	if (name)
+		bench_fatal("there is no shape %s", name);
+	return 0;
 }

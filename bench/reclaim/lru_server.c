@@ -11,14 +11,12 @@
  *
  * Every second a line: seconds requests hits entries bytes refused shrunk moved
  *
- * Usage: lru_server --mib N --seconds N [--rate REQUESTS_PER_SECOND] [--move 0|1]
+ * Usage: lru_server --mib N --seconds N [--move 0|1]
  */
+#include "bench.h"
+
 #include <pthread.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #include <slub/defrag.h>
 #include <slub/shrinker.h>
@@ -31,6 +29,7 @@
 #define BUCKETS (1u << 18)
 /* Sizes change so often in a run: what one fills leaves holes that the next does not fit. */
 #define PHASES 6
+#define RATE 50000		/* requests a second */
 
 struct entry {
 	struct entry *next;		/* in the bucket */
@@ -194,14 +193,6 @@ static void insert(uint64_t key, size_t bytes, size_t capacity)
 		evict();
 }
 
-static uint64_t random_next(uint64_t *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
-}
-
 /* A thousand bytes on the average in each phase, and each time others. */
 static size_t size_of(uint64_t key, unsigned int phase)
 {
@@ -217,9 +208,10 @@ static size_t size_of(uint64_t key, unsigned int phase)
 	}
 }
 
-static void request(uint64_t *random, uint64_t nr_keys, unsigned int phase, size_t capacity)
+static void request(struct bench_random *random, uint64_t nr_keys, unsigned int phase,
+		    size_t capacity)
 {
-	double u = (double)(random_next(random) >> 11) / (double)(1ull << 53);
+	double u = (double)bench_random(random) / (double)(1ull << 32);
 	uint64_t key = (uint64_t)((double)nr_keys * u * u);
 	struct entry *e = *place_of(key);
 
@@ -229,39 +221,29 @@ static void request(uint64_t *random, uint64_t nr_keys, unsigned int phase, size
 		return;
 	}
 	hits++;
-	if (e->value[e->bytes - 1] != (char)key) {
-		fprintf(stderr, "lru_server: a value is not what was stored\n");
-		exit(1);
-	}
+	if (e->value[e->bytes - 1] != (char)key)
+		bench_fatal("a value is not what was stored");
 	unhook(e);
 	hook(e);
 	/* One in twenty has changed at its source. */
-	if (random_next(random) % 20 == 0) {
+	if (bench_random(random) % 20 == 0) {
 		hook_oldest(e);
 		evict();
 		insert(key, size_of(key, phase), capacity);
 	}
 }
 
-static double now(void)
+static void serve(double seconds, size_t capacity)
 {
-	struct timespec t;
+	double start = bench_seconds(), next_line = start + 1, t;
+	struct bench_random random = { 88172645463325252u };
+	uint64_t nr_keys = capacity / 1000;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static void serve(double seconds, size_t capacity, double rate)
-{
-	double start = now(), next_line = start + 1, t;
-	uint64_t random = 88172645463325252u, nr_keys = capacity / 1000;
-
-	while ((t = now()) < start + seconds) {
-		struct timespec nap = { 0, 2000000 };
+	while ((t = bench_seconds()) < start + seconds) {
 		unsigned int phase = (unsigned int)((t - start) * PHASES / seconds);
 
 		pthread_mutex_lock(&lock);
-		while ((double)requests < (t - start) * rate)
+		while ((double)requests < (t - start) * RATE)
 			request(&random, nr_keys, phase, capacity);
 		pthread_mutex_unlock(&lock);
 		if (t >= next_line) {
@@ -272,30 +254,25 @@ static void serve(double seconds, size_t capacity, double rate)
 			fflush(stdout);
 			next_line += 1;
 		}
-		nanosleep(&nap, NULL);
+		bench_sleep(0.002);
 	}
 }
 
 int main(int argc, char **argv)
 {
-	double mib = 256, seconds = 600, rate = 50000;
+	double mib, seconds;
 	pthread_mutexattr_t recursive;
 
-	for (int i = 1; i + 1 < argc; i += 2) {
-		if (!strcmp(argv[i], "--mib"))
-			mib = atof(argv[i + 1]);
-		else if (!strcmp(argv[i], "--seconds"))
-			seconds = atof(argv[i + 1]);
-		else if (!strcmp(argv[i], "--rate"))
-			rate = atof(argv[i + 1]);
-		else if (!strcmp(argv[i], "--move"))
-			moves = atoi(argv[i + 1]);
-	}
+	bench_begin("lru_server", argc, argv);
+	mib = bench_number("mib", 256);
+	seconds = bench_number("seconds", 600);
+	moves = (int)bench_number("move", 1);
+	bench_options_done();
 	pthread_mutexattr_init(&recursive);
 	pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
 	pthread_mutex_init(&lock, &recursive);
 	if (slub_shrinker_create && slub_shrinker_create(&shrinker))
 		fprintf(stderr, "lru_server: no shrinker\n");
-	serve(seconds, (size_t)(mib * 1048576), rate);
+	serve(seconds, (size_t)(mib * BENCH_MIB));
 	return 0;
 }
