@@ -68,11 +68,11 @@ static void settle_mode(const struct os_limits *limits)
 	case MODE_BALANCED:
 		break;
 	case MODE_COMPACT:
-		option_settle(OPTION_retain, COMPACT_RETAIN);
-		option_settle(OPTION_huge, HUGE_NEVER);
+		option_preset(OPTION_retain, COMPACT_RETAIN);
+		option_preset(OPTION_huge, HUGE_NEVER);
 		break;
 	case MODE_FAST:
-		option_settle(OPTION_retain, min_size(limits->memory_bytes,
+		option_preset(OPTION_retain, min_size(limits->memory_bytes,
 						      limits->address_bytes) /
 					     FAST_MEMORY_SHARE);
 		break;

@@ -53,7 +53,7 @@ const char *option_text(enum option_id id)
 	return option_states[id].text;
 }
 
-void option_settle(enum option_id id, size_t value)
+void option_preset(enum option_id id, size_t value)
 {
 	if (option_states[id].given)
 		return;

@@ -87,7 +87,7 @@ static inline bool option_was_given(enum option_id id)
 const char *option_text(enum option_id id);
 
 /* What another option makes of @id: as if it had been given, where it was not. */
-void option_settle(enum option_id id, size_t value);
+void option_preset(enum option_id id, size_t value);
 
 /* The option of that name, in letters of either case; OPTION_NR: there is none. */
 enum option_id option_find(const char *name, size_t length);

@@ -134,7 +134,7 @@ void *slow_alloc_aligned(size_t bytes, size_t align, bool *is_zero);
 void *slow_alloc_uncharged(size_t bytes, size_t align, bool *is_zero);
 void slow_free(void *ptr);
 /* Frees what handlers have put off; without locks. */
-void frees_settle(void);
+void frees_finish(void);
 /* Usable bytes of a block, 0 for a foreign pointer and NULL. */
 size_t block_bytes(const void *ptr);
 /*

@@ -127,7 +127,7 @@ static void free_by_entry(void *ptr, uint32_t entry)
 		cache_free(cache, ptr);
 }
 
-void frees_settle(void)
+void frees_finish(void)
 {
 	void *ptr = stack_take(&frees_put_off);
 
@@ -186,7 +186,7 @@ static __attribute__((__noinline__)) void free_to_any(void *ptr)
 	if (!ptr)
 		return;
 	if (frees_are_pending() && !slub_thread.locks_held)
-		frees_settle();
+		frees_finish();
 	/* malloc()'s may be closed on purpose (core/page/budget.c): a free leaves it so. */
 	if (unlikely(slub_thread.free_limit != fast_free_limit()))
 		fast_paths_open_now();
@@ -301,7 +301,7 @@ static cold void *alloc_again(size_t bytes)
 	bool is_zero;
 
 	if (!slub_thread.locks_held)
-		frees_settle();
+		frees_finish();
 	return alloc_or_reclaim(bytes, MALLOC_ALIGN, &is_zero);
 }
 
@@ -312,7 +312,7 @@ void *slow_alloc_aligned(size_t bytes, size_t align, bool *is_zero)
 		return NULL;
 	fast_paths_open();
 	if (!slub_thread.locks_held)
-		frees_settle();
+		frees_finish();
 	grace_look(max_size(bytes, align) > CLASS_BYTES_MAX ? GRACE_STEPS_LARGE : 1);
 	if (bytes > PTRDIFF_MAX || align > PTRDIFF_MAX)
 		return NULL;

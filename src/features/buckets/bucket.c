@@ -194,7 +194,7 @@ static int class_count(struct slub_cache *cache,
  */
 static int frees_end(void)
 {
-	frees_settle();
+	frees_finish();
 	return slub_deferred_barrier();
 }
 

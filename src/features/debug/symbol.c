@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 /* What is mapped at a time. */
-#define WINDOW_BYTES ((size_t)1 << 20)
+#define VIEW_BYTES ((size_t)1 << 20)
 /* So much of a file's start, its head and its build ID, must be what is mapped. */
 #define HEAD_BYTES 1024
 #define SECTIONS_MAX 4096
@@ -33,26 +33,26 @@ void symbols_begin(void)
 
 struct object_file {
 	long fd;
-	uint64_t from;		/* where the window begins in it */
-	long window;		/* 0: none */
+	uint64_t from;		/* where the view begins in it */
+	long view;		/* 0: none */
 };
 
-static void window_close(struct object_file *file)
+static void view_close(struct object_file *file)
 {
-	if (file->window)
-		sys_call4(SYS_munmap, file->window, (long)WINDOW_BYTES, 0, 0);
-	file->window = 0;
+	if (file->view)
+		sys_call4(SYS_munmap, file->view, (long)VIEW_BYTES, 0, 0);
+	file->view = 0;
 }
 
-static bool window_open(struct object_file *file, uint64_t at)
+static bool view_open(struct object_file *file, uint64_t at)
 {
-	window_close(file);
+	view_close(file);
 	file->from = round_down(at, os_page_size());
-	file->window = sys_call6(SYS_mmap, 0, (long)WINDOW_BYTES, PROT_READ, MAP_PRIVATE,
+	file->view = sys_call6(SYS_mmap, 0, (long)VIEW_BYTES, PROT_READ, MAP_PRIVATE,
 				 file->fd, (long)file->from);
-	if (sys_has_failed(file->window))
-		file->window = 0;
-	return file->window;
+	if (sys_has_failed(file->view))
+		file->view = 0;
+	return file->view;
 }
 
 /* @bytes: at most the buffer's. */
@@ -60,11 +60,11 @@ static bool file_read(struct object_file *file, void *to, size_t bytes, uint64_t
 {
 	if (at >> 47)
 		return false;
-	if ((!file->window || at < file->from || at + bytes > file->from + WINDOW_BYTES) &&
-	    !window_open(file, at))
+	if ((!file->view || at < file->from || at + bytes > file->from + VIEW_BYTES) &&
+	    !view_open(file, at))
 		return false;
 	/* A page behind the file's end may not be touched. */
-	return os_peek(to, (void *)(file->window + (long)(at - file->from)), bytes) ==
+	return os_peek(to, (void *)(file->view + (long)(at - file->from)), bytes) ==
 	       (long)bytes;
 }
 
@@ -214,7 +214,7 @@ bool symbol_find(struct symbol *found, const struct mapping *mapping, uintptr_t 
 		   name_read(&file, &table, symbol.st_name, found->name);
 	if (is_found)
 		found->offset = at - symbol.st_value;
-	window_close(&file);
+	view_close(&file);
 	sys_close(file.fd);
 	return is_found;
 }

@@ -440,7 +440,7 @@ bool guard_poll(void)
 	return grace_poll(&waiting);
 }
 
-void guard_settle(void)
+void guard_flush(void)
 {
 	fresh_queue();
 	grace_flush(&waiting);

@@ -124,7 +124,7 @@ void guard_report_left(struct slub_cache *cache, struct slub_cache *twin);
 /* Takes leave of those whose readers have left; without locks. */
 bool guard_poll(void);
 /* Waits for all of them. */
-void guard_settle(void);
+void guard_flush(void);
 void guard_fork(enum fork_step step);
 
 #endif

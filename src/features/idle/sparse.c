@@ -272,7 +272,7 @@ size_t sparse_look(struct slub_cache *cache)
 }
 
 /* The round is over: what was promised when it began, and was not found, is not there. */
-static cold void settle(struct slub_cache *cache)
+static cold void round_end(struct slub_cache *cache)
 {
 	size_write(&cache->sparse_seen, size_read(&cache->sparse_promised));
 	size_write(&cache->sparse_left, 0);
@@ -384,7 +384,7 @@ static cold size_t go_round(struct slub_cache *cache, size_t pages, struct purge
 	if (left)
 		count_less(cache, found);
 	else
-		settle(cache);
+		round_end(cache);
 	return found;
 }
 

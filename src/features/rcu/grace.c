@@ -236,7 +236,7 @@ bool cache_settle(struct slub_cache *cache)
 	}
 	slub_deferred_barrier();
 	if (cache->flags & SLUB_CACHE_TYPESAFE_BY_RCU) {
-		guard_settle();
+		guard_flush();
 		grace_flush(&slabs);
 	}
 	return true;

@@ -80,7 +80,7 @@ TEST_P(bulk, random_with_checks)
 
 TEST_P(bulk, the_same_object_twice_in_a_row_is_freed_once)
 {
-	option_settle(OPTION_on_error, ON_ERROR_IGNORE);
+	option_preset(OPTION_on_error, ON_ERROR_IGNORE);
 	auto objects = get(3);
 	void *twice[] = { objects[0], objects[0], objects[1], nullptr, objects[2], objects[2],
 			  objects[2] };

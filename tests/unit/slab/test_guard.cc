@@ -514,7 +514,7 @@ struct readers : guards {
 	}
 	void TearDown() override
 	{
-		guard_settle();
+		guard_flush();
 		EXPECT_EQ(slub_cache_destroy(cache), 0);
 		guards::TearDown();
 	}
@@ -563,7 +563,7 @@ TEST_F(readers, are_not_asked_under_a_lock)
 		slub_thread.locks_held--;
 		EXPECT_EQ(place_of(p)->state, (uint32_t)GUARD_WAITING);
 		if (way == 0)
-			guard_settle();
+			guard_flush();
 		for (int i = 0; i < 10 && way; i++) {
 			if (way == 1)
 				guard_poll();
