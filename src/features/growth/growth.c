@@ -173,18 +173,13 @@ static void wait_after(uint64_t start)
 	__atomic_store_n(&asked_at_ns, now + ns * VAIN_SHARE, __ATOMIC_RELAXED);
 }
 
-bool page_growth_ask(size_t bytes, enum growth_cause cause)
+/* Few programs have a hook. */
+static cold bool hook_ask(growth_hook_fn *hook, size_t bytes, enum growth_cause cause)
 {
-	growth_hook_fn *hook;
 	_Atomic bool *in_vain;
 	uint64_t start;
 	bool freed;
 
-	/* acquire: what the hook works on is complete */
-	hook = __atomic_load_n(cause == GROWTH_TIGHT ? &tight_hook :
-			       &growth_hook, __ATOMIC_ACQUIRE);
-	if (likely(!hook))
-		return false;
 	if (slub_thread.locks_held || slub_thread.flags & THREAD_IN_RECLAIM)
 		return false;
 	in_vain = in_vain_of(cause);
@@ -200,4 +195,13 @@ bool page_growth_ask(size_t bytes, enum growth_cause cause)
 	slub_thread.flags &= ~(uint32_t)THREAD_IN_RECLAIM;
 	__atomic_store_n(in_vain, !freed, __ATOMIC_RELAXED);
 	return freed;
+}
+
+bool page_growth_ask(size_t bytes, enum growth_cause cause)
+{
+	/* acquire: what the hook works on is complete */
+	growth_hook_fn *hook = __atomic_load_n(cause == GROWTH_TIGHT ? &tight_hook :
+					       &growth_hook, __ATOMIC_ACQUIRE);
+
+	return unlikely(hook) && hook_ask(hook, bytes, cause);
 }
