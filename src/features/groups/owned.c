@@ -245,8 +245,8 @@ static void settle_lists(bool of_all)
 
 /*
  * ACCOUNT-3: between the two calls of a shrink a thread has objects in hand that are charged
- * still, and others find the lists empty.  Who settles all waits for these, but in a handler or
- * a callback that interrupted such a thread, which may be its own.
+ * still, and others find the lists empty.  A call that settles all waits for these, but in a
+ * handler or a callback that interrupted such a thread, which may be its own.
  */
 void account_settle_lists(bool of_all)
 {
