@@ -206,7 +206,7 @@ void shrink_begin(void);
 void shrink_end(void);
 /* First, by a thread that does not do so on the way of another thread's flush. */
 void shrink_lets_flushers_in(void);
-/* Has nobody objects in hand?  As of a moment ago; behind a look at lists, for a taker comes first. */
+/* Has nobody objects in hand?  As of a moment ago; to be asked behind a look at lists. */
 bool shrinks_are_over(void);
 /* Waits for that, a tenth of a second at the most; this thread is none of them. */
 void shrinks_wait(void);
