@@ -37,11 +37,8 @@ static void print_check_help(FILE *to)
 
 static int parse_pid(const char *text, pid_t *pid)
 {
-	size_t length = strlen(text);
-	long number = 0;
+	long number = is_pid(text) && strlen(text) <= 7 ? strtol(text, NULL, 10) : 0;
 
-	if (length && length <= 7 && strspn(text, "0123456789") == length)
-		number = strtol(text, NULL, 10);
 	if (number < 1 || number > PID_MAX) {
 		complain("check: '%s' is not a PID; PIDs are numbers from 1 to %d",
 			 text, PID_MAX);

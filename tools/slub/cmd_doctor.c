@@ -207,8 +207,7 @@ static int examine_program(struct doctor *doctor, const char *name)
 
 static int examine(struct doctor *doctor, const char *target)
 {
-	if (strspn(target, "0123456789") == strlen(target) &&
-	    strlen(target) <= 7)
+	if (is_pid(target) && strlen(target) <= 7)
 		return examine_process(doctor, target);
 	return examine_program(doctor, target);
 }

@@ -205,11 +205,6 @@ static void print_json(struct profile *profile, const struct wish *wish)
 /* What comes by a pipe may take its time. */
 #define FILE_SECONDS 60.0
 
-static bool is_pid(const char *target)
-{
-	return *target && !target[strspn(target, "0123456789")];
-}
-
 /* Whoever may not read the process's own form may not read another one. */
 static mode_t mode_of_source(const char *target)
 {

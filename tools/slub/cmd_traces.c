@@ -129,37 +129,6 @@ static void put_kind(struct json *json, const struct snapshot *now,
 
 /* ---- the process ---- */
 
-static bool is_watched(const struct snapshot *now, const char *pattern)
-{
-	for (size_t i = 0; i < now->nr_caches; i++) {
-		if (cache_is_traced(now, &now->caches[i], pattern))
-			return true;
-	}
-	return false;
-}
-
-/* False after a message: there is nothing to read. */
-static bool check(const struct snapshot *now, struct job *job)
-{
-	job->status = STATUS_FAILED;
-	if (!now->process) {
-		complain("traces: %s is a statistics file, which has no stacks; "
-			 "a process or a core file has", now->target);
-		job->status = STATUS_USAGE;
-	} else if (!snapshot_has(now, SLUB_ABI_CACHE_WATCH)) {
-		complain("traces: %s: its libslub is older than this command and "
-			 "does not say where its tracks are", now->target);
-		job->status = STATUS_UNREADABLE;
-	} else if (!is_watched(now, job->pattern)) {
-		complain("traces: %s watches no such cache by letter U; "
-			 "`slub debug` or SLUB_DEBUG switches it on",
-			 now->target);
-	} else {
-		job->status = 0;
-	}
-	return !job->status;
-}
-
 static void print_kind(struct json *json, const struct snapshot *now,
 		       enum trace_kind kind, const struct request *request,
 		       const struct job *job)
@@ -185,7 +154,8 @@ static void print(struct snapshot *now, const struct snapshot *before,
 	struct job *job = arg;
 
 	(void)before;
-	if (!check(now, job))
+	job->status = traces_check(now, "traces", job->pattern);
+	if (job->status)
 		return;
 	if (is_json)
 		json_open_snapshot(&json, now, "traces");

@@ -35,37 +35,6 @@ static void print_watched_help(FILE *to)
 
 /* ---- the process ---- */
 
-static bool is_watched(const struct snapshot *now, const char *pattern)
-{
-	for (size_t i = 0; i < now->nr_caches; i++) {
-		if (cache_is_traced(now, &now->caches[i], pattern))
-			return true;
-	}
-	return false;
-}
-
-/* An exit status, after a message: there is nothing to read. */
-static int check(const struct snapshot *now, const struct job *job)
-{
-	if (!now->process) {
-		complain("watched: %s is a statistics file, which has no stacks; "
-			 "a process or a core file has", now->target);
-		return STATUS_USAGE;
-	}
-	if (!snapshot_has(now, SLUB_ABI_CACHE_WATCH)) {
-		complain("watched: %s: its libslub is older than this command and "
-			 "does not say where its tracks are", now->target);
-		return STATUS_UNREADABLE;
-	}
-	if (!is_watched(now, job->pattern)) {
-		complain("watched: %s watches no such cache by letter U; "
-			 "`slub debug` or SLUB_DEBUG switches it on",
-			 now->target);
-		return STATUS_FAILED;
-	}
-	return 0;
-}
-
 /* All caches together, the most first. */
 static int compare(const void *a, const void *b)
 {
@@ -116,7 +85,7 @@ static void print(struct snapshot *now, const struct snapshot *before,
 	struct profile names;
 
 	(void)before;
-	job->status = check(now, job);
+	job->status = traces_check(now, "watched", job->pattern);
 	if (job->status)
 		return;
 	traces_collect(&traces, now, TRACE_ALLOC, job->pattern);

@@ -288,7 +288,7 @@ int mailbox_open(struct mailbox *mailbox)
 	int status;
 
 	mailbox->memory = -1;
-	if (!*target || strspn(target, "0123456789") != strlen(target)) {
+	if (!is_pid(target)) {
 		complain("%s: '%s' is not a PID; only a living process can be asked",
 			 mailbox->command, target);
 		return STATUS_USAGE;

@@ -4,9 +4,11 @@
 #define SLUB_TOOL_H
 
 #include <getopt.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Exit statuses that every subcommand shares. */
 enum exit_status {
@@ -53,6 +55,12 @@ extern const struct command cmd_traces;
 static inline int compare_numbers(uint64_t one, uint64_t other)
 {
 	return (one > other) - (one < other);
+}
+
+/* Is the target of a command a process? */
+static inline bool is_pid(const char *text)
+{
+	return *text && !text[strspn(text, "0123456789")];
 }
 
 /* message.c: one line on stderr, headed "slub: ". */

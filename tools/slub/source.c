@@ -103,11 +103,6 @@ static int refuse_name(const struct source *source)
 	return STATUS_NO_TARGET;
 }
 
-static bool is_number(const char *text)
-{
-	return *text && strspn(text, "0123456789") == strlen(text);
-}
-
 static int refuse_absent(const struct source *source)
 {
 	switch (source->state.presence) {
@@ -188,7 +183,7 @@ int source_open(struct source *source, const char *command,
 		const char *target)
 {
 	*source = (struct source){ .command = command, .target = target };
-	return is_number(target) ? open_process(source) : open_file(source);
+	return is_pid(target) ? open_process(source) : open_file(source);
 }
 
 /* A library without a guard, or with one that is not known, has none to count. */

@@ -402,3 +402,33 @@ void traces_free(struct traces *traces)
 	free(traces->rows);
 	*traces = (struct traces){ .rows = NULL };
 }
+
+static bool is_traced(const struct snapshot *snapshot, const char *pattern)
+{
+	for (size_t i = 0; i < snapshot->nr_caches; i++) {
+		if (cache_is_traced(snapshot, &snapshot->caches[i], pattern))
+			return true;
+	}
+	return false;
+}
+
+int traces_check(const struct snapshot *snapshot, const char *command, const char *pattern)
+{
+	if (!snapshot->process) {
+		complain("%s: %s is a statistics file, which has no stacks; "
+			 "a process or a core file has", command, snapshot->target);
+		return STATUS_USAGE;
+	}
+	if (!snapshot_has(snapshot, SLUB_ABI_CACHE_WATCH)) {
+		complain("%s: %s: its libslub is older than this command and "
+			 "does not say where its tracks are", command, snapshot->target);
+		return STATUS_UNREADABLE;
+	}
+	if (!is_traced(snapshot, pattern)) {
+		complain("%s: %s watches no such cache by letter U; "
+			 "`slub debug` or SLUB_DEBUG switches it on", command,
+			 snapshot->target);
+		return STATUS_FAILED;
+	}
+	return 0;
+}

@@ -66,5 +66,7 @@ const char *watch_letters(const struct cache_view *cache, char *buf);
 /* Is @cache watched by letter U, and called so? */
 bool cache_is_traced(const struct snapshot *snapshot,
 		     const struct cache_view *cache, const char *pattern);
+/* An exit status: of no cache that is called so there are tracks; after a message of @command. */
+int traces_check(const struct snapshot *snapshot, const char *command, const char *pattern);
 
 #endif
