@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Redis with its own jemalloc and with libslub: what active defragmentation brings and costs, and
-a control group whose limit is lower than the data.  Prints two tables."""
+a control group whose limit is lower than the data, and one with a neighbour that grows and shrinks.
+Prints three tables."""
 import argparse
+import concurrent.futures
 import os
 import random
 import shutil
@@ -104,6 +106,15 @@ def defrag(program, folder, share):
         redis.end()
 
 
+def ask(redis, chance):
+    """200 keys of 400 MB, most of them rarely; those that are not there are set.  How many were."""
+    keys = [f"k{int(400000 * chance.random() ** 3)}" for _ in range(200)]
+    found = redis.many([("get", key) for key in keys])
+    missed = [key for key, value in zip(keys, found) if value is None]
+    redis.many([("set", key, "v" * 1000) for key in missed])
+    return len(keys) - len(missed)
+
+
 def limited(program, folder, groups, options, seconds):
     """Keys of 400 MB by turns, most of them rarely, in a group of 192 MiB; no maxmemory."""
     group = groups.make(f"slub-programs-{os.getpid()}", 192 * MIB)
@@ -115,11 +126,7 @@ def limited(program, folder, groups, options, seconds):
     chance, start, hits, nr = random.Random(1), time.time(), 0, 0
     try:
         while time.time() - start < seconds:
-            keys = [f"k{int(400000 * chance.random() ** 3)}" for _ in range(200)]
-            found = redis.many([("get", key) for key in keys])
-            missed = [key for key, value in zip(keys, found) if value is None]
-            nr, hits = nr + 200, hits + 200 - len(missed)
-            redis.many([("set", key, "v" * 1000) for key in missed])
+            nr, hits = nr + 200, hits + ask(redis, chance)
         outcome = "lived"
     except (OSError, EOFError):
         outcome = "killed"
@@ -127,6 +134,80 @@ def limited(program, folder, groups, options, seconds):
         redis.end()
         group.remove()
     return f"{outcome} | {time.time() - start:.0f} | {100 * hits / max(nr, 1):.1f}"
+
+
+class Beside:
+    """A server in a group of 256 MiB with neighbour.py, and what was seen of both."""
+
+    def __init__(self, program, group, options):
+        self.group, self.killed = group, 0
+        self.folder = tempfile.mkdtemp()
+        self.redis = Redis(program, self.folder, "--maxmemory-policy", "allkeys-lru",
+                           "--activedefrag", "yes", "--active-defrag-threshold-lower", "5",
+                           "--active-defrag-ignore-bytes", "4mb", *options,
+                           enter=self.group.enter)
+        self.neighbour = self.start_neighbour()
+
+    def start_neighbour(self):
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "neighbour.py")
+        return subprocess.Popen([sys.executable, program], preexec_fn=self.group.enter)
+
+    def run(self, seconds):
+        chance, start, hits, batches, used = random.Random(1), time.time(), 0, [], []
+        try:
+            while time.time() - start < seconds:
+                asked = time.time()
+                hits += ask(self.redis, chance)
+                batches.append(time.time() - asked)
+                if len(used) < time.time() - start:
+                    used.append(int(self.redis.info("memory")["used_memory"]) // MIB)
+                if self.neighbour.poll() is not None:
+                    self.killed += 1
+                    self.neighbour = self.start_neighbour()
+            outcome = "lived"
+        except (OSError, EOFError):
+            outcome = "killed"
+        # The first cycle fills it.
+        used = used[40:] or used or [0]
+        batches.sort()
+        return (f"{outcome} | {time.time() - start:.0f} | {len(batches) * 200} "
+                f"| {100 * hits / max(len(batches) * 200, 1):.1f} | {min(used)} to {max(used)} "
+                f"| {1e3 * batches[len(batches) * 99 // 100] if batches else 0:.0f} "
+                f"| {self.killed}")
+
+    def end(self):
+        self.redis.end()
+        self.neighbour.kill()
+        self.neighbour.wait()
+        self.group.remove()
+        shutil.rmtree(self.folder)
+
+
+def beside(program, group, options, seconds):
+    both = Beside(program, group, options)
+    try:
+        return both.run(seconds)
+    finally:
+        both.end()
+
+
+def beside_all(programs, groups, seconds):
+    """All servers at once, so that each has the same load beside it."""
+    print("\n| server | outcome | seconds | asked for | hits % | MiB of keys, from the 40th second "
+          "on | p99 of 200 ms | neighbours killed |\n|---|---|---|---|---|---|---|---|", flush=True)
+    if not groups.find():
+        print("| no memory cgroup can be made here | | | | | | | |")
+        return
+    servers = (("stock", "stock", ()), ("stock, `maxmemory 110mb`", "stock",
+                                        ("--maxmemory", "110mb")),
+               ("slub, `maxmemory-pressure yes`", "slub", ("--maxmemory-pressure", "yes")))
+    with concurrent.futures.ProcessPoolExecutor(len(servers)) as pool:
+        rows = [pool.submit(beside, programs[kind],
+                            groups.make(f"slub-beside-{nr}-{os.getpid()}", 256 * MIB),
+                            options, seconds)
+                for nr, (_, kind, options) in enumerate(servers)]
+        for (title, _, _), row in zip(servers, rows):
+            print(f"| {title} | {row.result()} |", flush=True)
 
 
 def main():
@@ -150,6 +231,7 @@ def main():
               f"{limited(program, folder, memory_cgroup, options, 10 if args.quick else 60)} |",
               flush=True)
     shutil.rmtree(folder)
+    beside_all(programs, memory_cgroup, 60 if args.quick else 600)
 
 
 if __name__ == "__main__":
