@@ -349,9 +349,9 @@ static void test_totals(void)
 static void test_json(void)
 {
 	struct snapshot snapshot = {
-		.pid = 77, .name = "made", .committed_bytes = 1, .slab_bytes = 2, .active_bytes = 9,
-		.large_bytes = 3, .idle_bytes = 4, .refused_bytes = 5, .moved_runs = 6, .deferred_bytes = 7,
-		.deferred_objects = 8,
+		.pid = 77, .name = "made", .committed_bytes = 1, .slab_bytes = 2,
+		.active_bytes = 9, .large_bytes = 3, .idle_bytes = 4, .refused_bytes = 5,
+		.moved_runs = 6, .deferred_bytes = 7, .deferred_objects = 8,
 		.abi = { .library_version = "7.8.9", .backend = 2, .start_ns = 1500000000 },
 	};
 	struct json json = { .to = stdout };
