@@ -26,6 +26,7 @@
 #include "core/base/compiler.h"
 #include "core/base/old_glibc.h"
 #include "core/os/loaded.h"
+#include "core/os/start_only.h"
 
 enum {
 	OLD_dlsym,
@@ -48,18 +49,22 @@ static const char names[OLD_ALL][NAME_BYTES] = {
 	[OLD_pthread_join] = "pthread_join",
 };
 
-static void *found[OLD_ALL];
+static void *found[OLD_ALL] start_only;
+/* By a later call. */
+static void *found_later[OLD_ALL];
 /* The constructor has looked. */
-static bool is_looked_for;
+static bool is_looked_for start_only;
 
 static usual __attribute__((__noinline__)) void *function_of(unsigned int nr)
 {
-	void *function = __atomic_load_n(&found[nr], __ATOMIC_RELAXED);
+	void *function = found[nr];
 
+	if (!function)
+		function = __atomic_load_n(&found_later[nr], __ATOMIC_RELAXED);
 	if (function || (nr < OLD_OF_LOADER && is_looked_for))
 		return function;
 	function = loaded_symbol(names[nr], NULL);
-	__atomic_store_n(&found[nr], function, __ATOMIC_RELAXED);
+	__atomic_store_n(&found_later[nr], function, __ATOMIC_RELAXED);
 	return function;
 }
 
@@ -70,7 +75,7 @@ static usual __attribute__((__noinline__)) void *function_of(unsigned int nr)
 __attribute__((constructor(102))) static usual void look_for_all(void)
 {
 	for (unsigned int nr = 0; nr < OLD_ALL; nr++)
-		function_of(nr);
+		found[nr] = function_of(nr);
 	is_looked_for = true;
 }
 

@@ -15,6 +15,7 @@
 #include "core/base/turn.h"
 #include "core/base/line.h"
 #include "core/malloc/malloc.h"
+#include "core/os/start_only.h"
 #include "core/slab/key.h"
 
 enum start_state { START_NOT, START_UNDER_WAY, START_DONE };
@@ -357,6 +358,13 @@ static void library_constructor(int argc, char **argv, char **environment)
 	os_alone_find();
 	pthread_atfork(slub_fork_prepare, fork_parent, fork_child);
 	features_constructed();
+}
+
+/* Behind the others, and not where the start has failed: it is tried again. */
+__attribute__((constructor(105))) static usual void start_words_close(void)
+{
+	if (__atomic_load_n(&state, __ATOMIC_RELAXED) == START_DONE)
+		start_only_close();
 }
 
 __attribute__((destructor))

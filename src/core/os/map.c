@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 
 #include "core/os/os.h"
+#include "core/os/start_only.h"
 
 /* Newer than some headers. */
 #ifndef MREMAP_DONTUNMAP
@@ -130,6 +131,19 @@ int os_protect(void *start, size_t bytes, bool is_open)
 {
 	return (int)sys_call4(SYS_mprotect, (long)start, (long)bytes,
 			      is_open ? PROT_READ | PROT_WRITE : PROT_NONE, 0);
+}
+
+/* libslub.ld has them. */
+extern char slub_start_only[] __attribute__((weak, visibility("hidden")));
+extern char slub_start_only_end[] __attribute__((weak, visibility("hidden")));
+
+usual void start_only_close(void)
+{
+	uintptr_t start = (uintptr_t)slub_start_only, end = (uintptr_t)slub_start_only_end;
+
+	/* Where pages are larger than the section, other variables lie in them. */
+	if (start && !((start | end) & (os_page_size() - 1)))
+		sys_call4(SYS_mprotect, (long)start, (long)(end - start), PROT_READ, 0);
 }
 
 int os_commit(void *start, size_t bytes)

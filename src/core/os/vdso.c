@@ -13,6 +13,7 @@
 #include <sys/auxv.h>
 
 #include "core/os/os.h"
+#include "core/os/start_only.h"
 
 #if defined(__x86_64__) || (defined(__riscv) && __riscv_xlen == 64) ||	\
 	defined(__loongarch64)
@@ -129,8 +130,8 @@ static void vdso_look(struct os_vdso *vdso)
 	vdso->getcpu = vdso_symbol(&symbols, PREFIX "getcpu");
 }
 
-static struct os_vdso known_vdso;
-static bool is_known;		/* atomic; set behind it */
+static struct os_vdso known_vdso start_only;
+static bool is_known start_only;	/* atomic; set behind it */
 
 const struct os_vdso *os_vdso(void)
 {

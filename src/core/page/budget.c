@@ -32,6 +32,7 @@
  * (mlockall()) is not asked again before as much memory more lies idle as the base is.
  */
 #include "core/base/turn.h"
+#include "core/os/start_only.h"
 #include "core/page/page_internal.h"
 
 #define USED_SHARE 8
@@ -65,7 +66,7 @@ _Atomic size_t purge_idle_always;
 _Atomic ptrdiff_t page_kept_bytes;
 _Atomic size_t page_nr_sparse;
 _Atomic uint64_t page_sparse_wait_ns;
-static size_t (*sparse_hook)(size_t pages, struct purge *purge);	/* const after start */
+static size_t (*sparse_hook)(size_t pages, struct purge *purge) start_only;
 
 /* ---- the budget ---- */
 

@@ -8,6 +8,7 @@
  * used for nothing but caches, so a walk that stands on it goes on.
  */
 #include "core/base/list.h"
+#include "core/os/start_only.h"
 #include "core/slab/local.h"
 #include "core/slab/switches.h"
 #include "core/slab/slab_internal.h"
@@ -28,7 +29,7 @@ struct lock cache_lock fork_writes = LOCK_INIT;
 /* under cache_lock; read without it */
 static struct slub_cache *caches;
 struct slub_cache *cache_slot_owner[SLOT_NUMBERS] rarely_touched;
-bool (*cache_make_others)(void);
+bool (*cache_make_others)(void) start_only;
 
 /* atomic; never taken out, whatever becomes of their caches */
 static struct cache_node *nodes_made;

@@ -3,6 +3,7 @@
  * Kept charges, of free objects in lists (features/groups/owned.h).  The layer above says how
  * they are given back; here is when: before a request is refused, and before a report.
  */
+#include "core/os/start_only.h"
 #include "features/groups/group.h"
 
 #include <time.h>
@@ -15,7 +16,7 @@
  */
 #define SETTLE_NS 1000000
 
-static const struct kept_charges *kept;
+static const struct kept_charges *kept start_only;
 static uint64_t settle_last;	/* when the last one was begun */
 static uint64_t settle_done;	/* when the last one that has ended was */
 

@@ -9,6 +9,7 @@
  * each thing it takes in.  Near a limit another is also worth it when much became
  * resident since.
  */
+#include "core/os/start_only.h"
 #include "features/growth/growth.h"
 #include "core/page/page_internal.h"
 
@@ -105,10 +106,8 @@ void page_tight_look(void)
 
 #define SECOND_NS 1000000000ull
 
-/* const but for page_set_growth_hook() */
-static growth_hook_fn *_Atomic growth_hook;
-/* const but for page_set_tight_hook() */
-static growth_hook_fn *_Atomic tight_hook;
+static growth_hook_fn *_Atomic growth_hook start_only;
+static growth_hook_fn *_Atomic tight_hook start_only;
 
 /* Estimates: a lost update costs a call too many or too few. */
 static _Atomic uint64_t asked_at_ns;

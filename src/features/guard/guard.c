@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Guarded objects: see the head of guard.h. */
 #include "core/base/list.h"
+#include "core/os/start_only.h"
 #include "features/misuse/misuse.h"
 #include "features/watch/watch.h"
 #include "features/guard/guard_internal.h"
@@ -45,7 +46,7 @@ _Static_assert(sizeof(struct guard_place) == 152 && offsetof(struct guard_place,
 	       sizeof(struct guard_pool) == 112 && offsetof(struct guard_pool, next_pool) == 104,
 	       "a layout has a version");
 
-int (*guard_switch)(uint64_t every);
+int (*guard_switch)(uint64_t every) start_only;
 
 /* Are objects filled before they are handed out (letter P)? */
 static bool is_poisoning;

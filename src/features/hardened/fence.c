@@ -32,6 +32,7 @@
  *
  * Locks: fence_lock.
  */
+#include "core/os/start_only.h"
 #include "features/hardened/fence.h"
 #include "features/hardened/ready.h"
 
@@ -351,7 +352,7 @@ static void wait(void *base)
 
 /* ---- blocks that are ready ---- */
 
-void (*fence_found)(const void *ptr);
+void (*fence_found)(const void *ptr) start_only;
 
 /* As of small objects: option free_fill. */
 static size_t fill_bytes(size_t own)

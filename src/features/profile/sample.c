@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Sampling: see the head of sample.h. */
+#include "core/os/start_only.h"
 #include "features/profile/sample.h"
 
 #include "core/base/hash.h"
@@ -11,7 +12,7 @@
 /* What malloc() promises. */
 #define MALLOC_ALIGN 16
 
-const struct sample_keeper *sample_keeper;
+const struct sample_keeper *sample_keeper start_only;
 
 /* Written while sampling is off; atomic, since a thread may still draw by the old value. */
 static double mean_bytes = 512 << 10;

@@ -4,12 +4,13 @@
  * program free what they can do without, and what became free goes back to the
  * system.
  */
+#include "core/os/start_only.h"
 #include "features/groups/group.h"
 
 /* slub_shrink_all(): as drop_slab(). */
 #define PASSES_MAX 10
 
-static const struct reclaimer *reclaimer;	/* NULL: none yet */
+static const struct reclaimer *reclaimer start_only;	/* NULL: none yet */
 uint32_t reclaim_nr_nodes = 1;
 
 usual void reclaim_configure(uint32_t nodes)

@@ -15,6 +15,7 @@
  */
 #include "core/base/glob.h"
 #include "core/base/turn.h"
+#include "core/os/start_only.h"
 #include "features/debug/mailbox.h"
 #include "features/typed/typed.h"
 #include "features/movable/movable.h"
@@ -37,8 +38,8 @@
 /* So long at a time by a thread that does nothing else, or waits. */
 #define SERVE_NS 20000000u
 
-int (*debug_mailbox_set)(char *text);
-long (*debug_mailbox_profile)(const char *text);
+int (*debug_mailbox_set)(char *text) start_only;
+long (*debug_mailbox_profile)(const char *text) start_only;
 
 /* How far the request with this id is. */
 static struct {
