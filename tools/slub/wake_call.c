@@ -17,6 +17,14 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+/* Headers of Debian 11 do not have these; the numbers are those of every machine. */
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438
+#endif
+#ifndef SYS_epoll_pwait2
+#define SYS_epoll_pwait2 441
+#endif
+
 /* What has to hold of the arguments besides. */
 enum call_rule {
 	RULE_NONE,
