@@ -5,8 +5,8 @@
  * and the kernel itself refuses what is beyond its limit.
  *
  * A mapping without an address goes to the highest gap below the first one (on some
- * machines to the lowest above it), so a place lies far from there: from nine sixteenths of
- * the first one's address to ten.  On x86-64 that is from 72 TiB on: above what engines of
+ * machines to the lowest above it), so a place lies far from there: from 33 sixty-fourths of
+ * the first one's address to 42.  On x86-64 that is from 65 TiB on: above what engines of
  * scripts draw addresses from (64 TiB), and below programs (85 TiB).  Under an emulator that
  * maps from the bottom up (valgrind) it lies half a tebibyte above the first one.
  *
@@ -60,8 +60,8 @@ static cold bool find_free(void)
 		free_start = (uintptr_t)first + LOW / 2;
 		free_end = LOW_END;
 	} else {
-		free_start = (uintptr_t)first / 16 * 9;
-		free_end = (uintptr_t)first / 16 * 10;
+		free_start = (uintptr_t)first / 64 * 33;
+		free_end = (uintptr_t)first / 64 * 42;
 	}
 	free_start = round_up(free_start, PLACE_ALIGN);
 	return true;
