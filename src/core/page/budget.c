@@ -21,8 +21,7 @@
  * needs after a few; a program that makes fewer mistakes than that in a half-life forgets them
  * as fast.  The regret is never ahead of twice what would be held if nothing had gone back.
  *
- * A chain that a barn refused is no regret of its own: where that was a mistake its pages went
- * back, and each byte was counted twice.
+ * A chain that a barn refused is no regret of its own, for its pages would count twice.
  *
  * No thread and no timer does this: the thread that frees looks at the clock, and works
  * out the seconds that have passed.  One thread does it at a time, and gives back as much as
