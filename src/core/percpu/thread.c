@@ -250,7 +250,7 @@ void percpu_thread_open(void)
 {
 	slub_thread.flags |= THREAD_CHECKED;
 	slub_thread.self.base = slub_cpu_base;
-	/* Last: nothing inline runs before.  Today's programs ask for the first, others for both. */
+	/* Last: nothing inline runs before.  Today's programs ask for the first, older for both. */
 	compiler_barrier();
 	slub_thread.self.cid = (uintptr_t)slub_cid_offset();
 	compiler_barrier();
