@@ -54,7 +54,7 @@ DATA = {
     "_ZTVSt9bad_alloc", "__gmon_start__", "_ITM_deregisterTMCloneTable",
     "_ITM_registerTMCloneTable", "_GLOBAL_OFFSET_TABLE_", "__ehdr_start", "etext",
     "__start_slub_text_new", "__stop_slub_text_new", "__start_slub_text_new_many",
-    "__stop_slub_text_new_many", "__popcountdi2",
+    "__stop_slub_text_new_many", "slub_start_only", "slub_start_only_end", "__popcountdi2",
 }
 # A sanitizer's runtime has them, weakly; it owns malloc() then.
 RUNTIME = re.compile("__(asan|tsan|msan|lsan|interceptor)_")

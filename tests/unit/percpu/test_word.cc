@@ -45,6 +45,7 @@ protected:
 		slub_thread.flags |= THREAD_CHECKED;
 		slub_thread.self.base = slub_dummy_base;
 		slub_thread.self.rseq = 0;
+		slub_thread.self.cid = 0;
 		if (percpu_backend == BACKEND_THREAD)
 			slub_thread.number = 0;
 		body();
