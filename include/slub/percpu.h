@@ -257,9 +257,6 @@ extern SLUB_API __thread struct slub_percpu_self slub_percpu_self
 #define SLUB_HAVE_SEQUENCES 1
 #include <slub/arch/aarch64.h>
 #endif
-#ifndef SLUB_SEQ_IS_OPEN
-#define SLUB_SEQ_IS_OPEN(entrance_) ((entrance_).rseq != 0)
-#endif
 
 /*
  * slub_percpu_may_run - has this thread an entrance?  For the inline functions.
