@@ -4,6 +4,7 @@
 use crate::memory::{Store, Tenant};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::header::{HeaderValue, CONTENT_TYPE, RETRY_AFTER};
+use hyper::http::request;
 use hyper::{Method, Request, Response, StatusCode};
 use std::convert::Infallible;
 use std::future::{poll_fn, Future};
@@ -87,26 +88,23 @@ async fn next(body: &mut Incoming) -> Result<Option<Bytes>, hyper::Error> {
     }
 }
 
-/// Room for the body is asked for before it is read.  It is read all the same: a server that
-/// closes what it has not read resets the connection, and its answer is lost.
-async fn put(tenant: &Tenant, key: &str, mut body: Incoming) -> Result<Answer, NoMemory> {
+/// Room for the body is asked for before it is read.
+async fn put(tenant: &Tenant, key: &str, body: &mut Incoming) -> Result<Answer, NoMemory> {
     let Some(length) = body.size_hint().exact() else {
         return Ok(plain(StatusCode::LENGTH_REQUIRED, "a Content-Length is wanted\n"));
     };
-    let is_too_large = length > VALUE_MAX;
-    let mut value = if is_too_large { Err(NoMemory) } else { tenant.begin(length as usize) };
-    loop {
-        match (next(&mut body).await, &mut value) {
-            (Ok(Some(data)), Ok(value)) => value.push(&data),
-            (Ok(Some(_)), Err(NoMemory)) => {}
-            (Ok(None), _) => break,
-            (Err(_), _) => return Ok(plain(StatusCode::BAD_REQUEST, "the body has no end\n")),
-        }
-    }
-    if is_too_large {
+    if length > VALUE_MAX {
         return Ok(plain(StatusCode::PAYLOAD_TOO_LARGE, "a value has 1 MiB at most\n"));
     }
-    tenant.put(key, value?)?;
+    let mut value = tenant.begin(length as usize)?;
+    loop {
+        match next(body).await {
+            Ok(Some(data)) => value.push(&data),
+            Ok(None) => break,
+            Err(_) => return Ok(plain(StatusCode::BAD_REQUEST, "the body has no end\n")),
+        }
+    }
+    tenant.put(key, value)?;
     Ok(plain(StatusCode::CREATED, ""))
 }
 
@@ -143,29 +141,40 @@ pub fn escape(byte: u8, one: &mut [u8; 1]) -> &str {
     }
 }
 
-/// What is charged to the tenant: all of its request but for the bytes on their way in.
-async fn handle(
-    tenant: Arc<Tenant>,
-    request: Request<Incoming>,
+async fn answer_to(
+    tenant: &Tenant,
+    head: &request::Parts,
+    body: &mut Incoming,
     faults: bool,
 ) -> Result<Answer, NoMemory> {
-    let (head, body) = request.into_parts();
     let path = head.uri.path().trim_start_matches('/');
     let key = path.split_once('/').map_or("", |(_, key)| key);
     Ok(match (&head.method, key, head.uri.query()) {
-        (&Method::GET, "", Some("export")) => {
-            page(export(&tenant).await.into(), "application/json")
-        }
+        (&Method::GET, "", Some("export")) => page(export(tenant).await.into(), "application/json"),
         (&Method::GET, "", Some("panic")) if faults => panic!("asked for by {}", tenant.name()),
         (&Method::GET, "", _) => page(tenant.page()?, "text/html; charset=utf-8"),
         (&Method::GET, key, _) => or_not_found(tenant.get(key)),
-        (&Method::PUT, key, _) if !key.is_empty() => put(&tenant, key, body).await?,
+        (&Method::PUT, key, _) if !key.is_empty() => put(tenant, key, body).await?,
         (&Method::DELETE, key, _) => match tenant.remove(key) {
             true => plain(StatusCode::NO_CONTENT, ""),
             false => plain(StatusCode::NOT_FOUND, "no such key\n"),
         },
         _ => plain(StatusCode::METHOD_NOT_ALLOWED, "GET, PUT or DELETE is wanted\n"),
     })
+}
+
+/// What is charged to the tenant: all of its request but for the bytes on their way in.  A body
+/// that no answer asked for is read all the same: a server that closes what it has not read resets
+/// the connection, and its answer is lost.
+async fn handle(
+    tenant: Arc<Tenant>,
+    request: Request<Incoming>,
+    faults: bool,
+) -> Result<Answer, NoMemory> {
+    let (head, mut body) = request.into_parts();
+    let answer = answer_to(&tenant, &head, &mut body, faults).await;
+    while let Ok(Some(_)) = next(&mut body).await {}
+    answer
 }
 
 /// A panic ends the request, not the connection.
